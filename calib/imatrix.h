@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT
+/* calib/imatrix.h - texts through a model -> importance matrix. */
+#ifndef HONE_CALIB_IMATRIX_H
+#define HONE_CALIB_IMATRIX_H
+
+#include "core/imat_file.h"
+#include "core/pool.h"
+#include "runtime/session.h"
+
+/* Text for calibration or evaluation. `path` is plain text, .gz of it, or .jsonl of conversations
+ * rendered with the model's template (one document per line). parse_special applies to plain text;
+ * rendered conversations always parse special tokens. Appends to ids; documents are concatenated. */
+int corpus_load(const struct model *m, const char *path, bool parse_special, struct ids *out,
+                struct err *e);
+
+struct imatrix_opts {
+    const char *const *texts;
+    int n_texts;
+    int64_t ctx;        /* 0: 512 */
+    int64_t max_chunks; /* 0: all */
+    bool parse_special; /* in plain text; default true at the command line */
+    enum kern_isa isa;
+    struct pool *pool;
+};
+/* Chunks of ctx tokens over the concatenated texts; state reset per chunk; sums in double. */
+int imatrix_collect(const struct model *m, const struct imatrix_opts *o, struct imat *out,
+                    struct err *e);
+
+#endif

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: MIT
+/* cli/cmd.h - the commands: one function each, listed in commands.def. argv[0] is the command's name. */
+#ifndef HONE_CLI_CMD_H
+#define HONE_CLI_CMD_H
+
+#include "cli/opt.h"
+#include "core/err.h"
+
+#define COMMAND(name, fn, summary) int fn(struct cli *c, int argc, char **argv, struct err *e);
+#include "cli/commands.def"
+#undef COMMAND
+
+#endif

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT
+/* cli/opt.h - option tables. Each command owns one; the options every command has are added by the
+ * parser. Long options only, except -h -V -v -q -o -f -j. "--opt=X" and "--opt X"; "--" ends options. */
+#ifndef HONE_CLI_OPT_H
+#define HONE_CLI_OPT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/emit.h"
+#include "core/err.h"
+#include "core/pool.h"
+#include "kernels/kern.h"
+
+struct str_list { /* of a repeatable option */
+    const char **v;
+    int n;
+};
+enum opt_kind {
+    OPT_FLAG, /* bool */
+    OPT_STR,  /* const char * */
+    OPT_I64,  /* int64_t, >= 0 */
+    OPT_NUM,  /* double */
+    OPT_SIZE, /* uint64_t: "16GiB", "700M" (K M G: 10^3n; KiB MiB GiB: 2^10n) */
+    OPT_LIST  /* struct str_list, may be given several times */
+};
+struct opt {
+    const char *name; /* without "--" */
+    char letter;      /* 'o' or 0 */
+    enum opt_kind kind;
+    void *dst;
+    const char *arg;  /* "FILE" in the help; NULL for flags */
+    const char *help; /* one line */
+};
+struct cmd_spec {
+    const char *name;     /* "quantize", "eval ppl" */
+    const char *synopsis; /* "IN.gguf -o OUT.gguf --recipe NAME": equals the man page's SYNOPSIS */
+    const char *about;    /* a few lines for --help */
+    const struct opt *opts;
+    int n_opts;
+    int min_args, max_args; /* positional; max -1: any */
+};
+struct cli { /* what every command gets */
+    const char **arg; /* positional arguments */
+    int n_args;
+    bool done;        /* --help was printed: return 0 at once */
+    enum emit_form form;
+    bool overwrite;   /* -f */
+    int threads;      /* --threads, 0: all */
+    const char *device; /* --device: "cpu", "auto", "cuda[:N]" */
+    enum kern_isa isa;  /* --isa, default best */
+    struct pool *pool;  /* made by cli_pool() on first use; freed by main */
+    int full_argc;
+    char **full_argv;
+};
+/* Parses argv[1..] by spec plus the common options. Values are borrowed from argv. */
+int cli_parse(struct cli *c, const struct cmd_spec *spec, int argc, char **argv, struct err *e);
+int cli_pool(struct cli *c, struct err *e);
+/* Adds tool version, command line and machine to a result, then prints it on stdout in the chosen form. */
+void cli_emit(struct cli *c, struct emit *m);
+/* "16GiB" -> bytes. ERR_USAGE naming `what`. */
+int cli_size(const char *text, const char *what, uint64_t *out, struct err *e);
+/* Splits "a,b,c" into a list (malloced strings, freed by main through the arena of the process end). */
+void cli_split(const char *text, struct str_list *out);
+
+#endif

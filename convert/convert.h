@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT
+/* convert/convert.h - Hugging Face folder -> GGUF, in two passes: headers only (names, shapes, types,
+ * sizes; every structural error shows here), then tensor by tensor in slabs. Peak memory stays under 512 MiB
+ * for any model. */
+#ifndef HONE_CONVERT_CONVERT_H
+#define HONE_CONVERT_CONVERT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/err.h"
+#include "core/pool.h"
+#include "core/qtype.h"
+
+struct convert_opts {
+    const char *src, *out;
+    const char *type;     /* "auto", "f32", "f16", "bf16", "q8_0"; NULL: auto */
+    const char *name;     /* general.name; NULL: as the field's converter does */
+    const char *pre;      /* pre-tokenizer override or NULL */
+    bool no_mtp, overwrite, dry_run;
+    uint64_t split_max;   /* 0: one file */
+    struct pool *pool;    /* borrowed, may be NULL */
+};
+struct convert_report {
+    char arch[32], type[16];
+    int64_t n_tensors, n_params, n_mtp_tensors, n_skipped_vision;
+    uint64_t size_bytes;
+    double seconds;
+};
+int convert_run(const struct convert_opts *o, struct convert_report *r, struct err *e);
+
+#endif

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT
+/* core/emit.h - one description of a result, four forms: table, JSON, CSV, Markdown.
+ *
+ * A result is a list of scalar fields followed by any number of tables. Values are added in order;
+ * emit_print writes the whole document. JSON is one object: fields, then "name": [ {row}, ... ] per
+ * table, keys as given. A table for people uses the titles and formats values; it fits 100 columns. */
+#ifndef HONE_CORE_EMIT_H
+#define HONE_CORE_EMIT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "core/buf.h"
+
+enum emit_form { EMIT_TABLE, EMIT_JSON, EMIT_CSV, EMIT_MD };
+struct emit;
+struct emit *emit_new(void);
+void emit_free(struct emit *m);
+
+/* Scalars of the document. `title` is for people; NULL hides the field from the table forms. */
+void emit_str(struct emit *m, const char *key, const char *title, const char *value);
+void emit_i64(struct emit *m, const char *key, const char *title, int64_t value);
+/* prec: decimals shown to people; JSON always gets %.9g. */
+void emit_num(struct emit *m, const char *key, const char *title, double value, int prec);
+void emit_bool(struct emit *m, const char *key, const char *title, bool value);
+
+/* Starts a table; columns are declared once, rows then give one cell per column, in order. */
+void emit_table(struct emit *m, const char *key, const char *title);
+void emit_col(struct emit *m, const char *key, const char *title); /* title NULL: JSON/CSV only */
+void emit_row(struct emit *m);
+void emit_cell_str(struct emit *m, const char *value);
+void emit_cell_i64(struct emit *m, int64_t value);
+void emit_cell_num(struct emit *m, double value, int prec);
+void emit_cell_none(struct emit *m); /* null, "-" */
+
+void emit_render(const struct emit *m, enum emit_form form, struct buf *out);
+void emit_print(const struct emit *m, enum emit_form form, FILE *f);
+
+/* "11063840 B (0.0103 GiB)" style helpers for people. */
+void emit_fmt_bytes(char out[48], uint64_t n_bytes);
+
+#endif

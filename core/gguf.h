@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT
+/* core/gguf.h - the GGUF v3 container: reading (mapped, validated), writing (streamed), split sets.
+ *
+ * Knows nothing of architectures. Every rule of docs/formats/gguf.md "validation" is enforced at open;
+ * a failure is one ERR_DATA sentence with file, record and byte offset. Metadata values are unaligned
+ * views into the map: read them with the getters. */
+#ifndef HONE_CORE_GGUF_H
+#define HONE_CORE_GGUF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/err.h"
+#include "core/qtype.h"
+
+enum gguf_vtype {
+    GV_U8, GV_I8, GV_U16, GV_I16, GV_U32, GV_I32, GV_F32, GV_BOOL, GV_STR, GV_ARR, GV_U64, GV_I64,
+    GV_F64, GV_COUNT
+};
+/* Bytes of a scalar; 0 for GV_STR and GV_ARR. */
+int gguf_vtype_bytes(enum gguf_vtype t);
+const char *gguf_vtype_name(enum gguf_vtype t); /* "u32", "str", ... */
+
+struct gguf_kv { /* borrowed until close */
+    const char *key; /* NUL-terminated copy */
+    enum gguf_vtype type;
+    enum gguf_vtype elem;  /* GV_ARR: element type */
+    uint64_t count;        /* GV_ARR: elements; GV_STR: bytes; else 1 */
+    const uint8_t *data;   /* first value byte (a string array: the first length field) */
+    uint64_t n_bytes;      /* of data */
+};
+struct gguf_tensor { /* borrowed until close */
+    const char *name;
+    int n_dims;
+    int64_t ne[4]; /* fastest first; missing dims are 1 */
+    enum qtype type;
+    uint64_t off;     /* from the start of its shard's data section */
+    uint64_t n_bytes;
+    const uint8_t *data; /* in the shard's map */
+    int shard;
+};
+struct gguf;
+
+enum {
+    GGUF_TOLERANT = 1,  /* gaps and other orders of tensor data accepted (overlap still refused) */
+    GGUF_ONE_FILE = 2   /* do not open the other shards of a split set */
+};
+/* Given the first shard of a split set all shards are opened and appear as one file. */
+int gguf_open(struct gguf **out, const char *path, unsigned flags, struct err *e);
+void gguf_close(struct gguf *g);
+
+const char *gguf_path(const struct gguf *g);
+uint32_t gguf_version(const struct gguf *g);
+uint64_t gguf_alignment(const struct gguf *g);
+uint64_t gguf_file_bytes(const struct gguf *g); /* all shards */
+int gguf_n_shards(const struct gguf *g);
+int64_t gguf_n_kv(const struct gguf *g);
+int64_t gguf_n_tensors(const struct gguf *g);
+const struct gguf_kv *gguf_kv_at(const struct gguf *g, int64_t i);
+const struct gguf_tensor *gguf_tensor_at(const struct gguf *g, int64_t i);
+const struct gguf_kv *gguf_find(const struct gguf *g, const char *key); /* NULL: absent; hashed */
+const struct gguf_tensor *gguf_find_tensor(const struct gguf *g, const char *name);
+/* Releases the cached pages of a tensor's data (streaming). */
+void gguf_drop(const struct gguf *g, const struct gguf_tensor *t);
+
+/* Typed getters. Absent key or wrong type: ERR_DATA naming both types and the file. Integer getters
+ * accept any integer type whose value fits. */
+int gguf_get_u64(const struct gguf *g, const char *key, uint64_t *v, struct err *e);
+int gguf_get_f64(const struct gguf *g, const char *key, double *v, struct err *e); /* f32 or f64 */
+int gguf_get_bool(const struct gguf *g, const char *key, bool *v, struct err *e);
+/* Not NUL-terminated in the file: *s is a NUL-terminated copy owned by g. */
+int gguf_get_str(const struct gguf *g, const char *key, const char **s, struct err *e);
+/* As above but absent keys give `otherwise` (wrong types too). */
+uint64_t gguf_u64_or(const struct gguf *g, const char *key, uint64_t otherwise);
+double gguf_f64_or(const struct gguf *g, const char *key, double otherwise);
+bool gguf_bool_or(const struct gguf *g, const char *key, bool otherwise);
+const char *gguf_str_or(const struct gguf *g, const char *key, const char *otherwise);
+/* Scalars and numeric array elements widened; the caller checked kv->type/elem and i < count. */
+int64_t gguf_kv_i64(const struct gguf_kv *kv, uint64_t i);
+double gguf_kv_f64(const struct gguf_kv *kv, uint64_t i);
+/* Walks a string array in order: *pos starts at kv->data, each call sets *s,*len and advances. */
+void gguf_kv_str_next(const struct gguf_kv *kv, const uint8_t **pos, const char **s, uint64_t *len);
+
+/* ---- writing ---------------------------------------------------------------------------------
+ * Declare keys and tensors, gguf_w_begin() writes the whole header (all sizes are known up front),
+ * then the data of each tensor is written in the declared order, in any pieces; gguf_w_commit()
+ * checks that every byte came, syncs and renames. Nothing appears under the final name before. */
+struct gguf_w;
+struct gguf_w *gguf_w_new(void);
+void gguf_w_free(struct gguf_w *w); /* without commit: removes the temporary files */
+
+/* Setting a key again replaces its value in place. */
+void gguf_w_u8(struct gguf_w *w, const char *key, uint8_t v);
+void gguf_w_u16(struct gguf_w *w, const char *key, uint16_t v);
+void gguf_w_u32(struct gguf_w *w, const char *key, uint32_t v);
+void gguf_w_i32(struct gguf_w *w, const char *key, int32_t v);
+void gguf_w_u64(struct gguf_w *w, const char *key, uint64_t v);
+void gguf_w_f32(struct gguf_w *w, const char *key, float v);
+void gguf_w_bool(struct gguf_w *w, const char *key, bool v);
+void gguf_w_str(struct gguf_w *w, const char *key, const char *s);
+void gguf_w_strn(struct gguf_w *w, const char *key, const char *s, uint64_t len);
+void gguf_w_arr(struct gguf_w *w, const char *key, enum gguf_vtype elem, const void *v, uint64_t n);
+void gguf_w_arr_str(struct gguf_w *w, const char *key, const char *const *s, uint64_t n);
+/* Same with lengths (strings that hold NUL or are not terminated). */
+void gguf_w_arr_strn(struct gguf_w *w, const char *key, const char *const *s, const uint64_t *len,
+                     uint64_t n);
+/* Copies a key of another file as it is. */
+void gguf_w_copy_kv(struct gguf_w *w, const struct gguf_kv *kv);
+void gguf_w_remove(struct gguf_w *w, const char *key);
+/* Declares a tensor; returns its index. ERR_DATA for names over 63 bytes, duplicates, bad shapes. */
+int gguf_w_tensor(struct gguf_w *w, const char *name, enum qtype type, int n_dims,
+                  const int64_t *ne, struct err *e);
+/* Optional, before begin: start a new shard when padded tensor bytes would pass max_bytes (0: one
+ * file); metadata_first: shard 1 has no tensors. Shards are named by gguf_split_name. */
+void gguf_w_split(struct gguf_w *w, uint64_t max_bytes, bool metadata_first);
+uint64_t gguf_w_total_bytes(const struct gguf_w *w); /* of all files, exact */
+/* Free space is checked, headers are written. `path` is the final name (or OUT.gguf of a split). */
+int gguf_w_begin(struct gguf_w *w, const char *path, bool overwrite, struct err *e);
+/* Next bytes of the current tensor; moves on (padding) when it is complete. */
+int gguf_w_data(struct gguf_w *w, const void *p, uint64_t n, struct err *e);
+int gguf_w_commit(struct gguf_w *w, struct err *e);
+
+/* "M-00001-of-00003.gguf" from "M.gguf" (i 0-based); free(). */
+char *gguf_split_name(const char *path, int i, int n);
+/* True and *i (0-based), *n, *prefix_len set when the name has the form of a shard. */
+bool gguf_split_parse(const char *path, int *i, int *n, size_t *prefix_len);
+
+#endif

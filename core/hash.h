@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT
+/* core/hash.h - xxh64 (tables, content keys), xxh3-128 (manifests) and SHA-256 (checksums, goldens). */
+#ifndef HONE_CORE_HASH_H
+#define HONE_CORE_HASH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/err.h"
+
+uint64_t hash_u64(const void *p, size_t n);
+/* 32 hex digits and NUL: XXH3-128. */
+void hash_xxh128_hex(char out[33], const void *p, size_t n);
+
+struct sha256 {
+    uint32_t h[8];
+    uint64_t n_bytes;
+    uint8_t block[64];
+};
+void sha256_init(struct sha256 *s);
+void sha256_add(struct sha256 *s, const void *p, size_t n);
+void sha256_hex(struct sha256 *s, char out[65]); /* finishes; 64 hex digits and NUL */
+int sha256_file(const char *path, char out[65], struct err *e);
+
+/* Open-addressing map from byte strings to int64 (>= 0). Keys are borrowed, not copied. */
+struct strmap;
+struct strmap *strmap_new(size_t expected);
+void strmap_free(struct strmap *m);
+/* False when the key is already there (value unchanged). */
+int strmap_add(struct strmap *m, const char *key, size_t len, int64_t value);
+int64_t strmap_get(const struct strmap *m, const char *key, size_t len); /* -1: absent */
+
+#endif

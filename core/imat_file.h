@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+/* core/imat_file.h - importance matrices: the GGUF form and the legacy .dat, read and written.
+ *
+ * In memory sums are double: sum2[m][ne0] of squared inputs and count[m] tokens per matrix m (an
+ * expert, or the only one). The mean of column i of matrix m is sum2/count. */
+#ifndef HONE_CORE_IMAT_FILE_H
+#define HONE_CORE_IMAT_FILE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/err.h"
+
+struct imat_entry {
+    char *name; /* weight name, "blk.0.attn_q.weight" */
+    int64_t ne0, n_mat;
+    double *sum2;  /* [n_mat][ne0] */
+    double *count; /* [n_mat] */
+};
+struct imat {
+    struct imat_entry *entry; /* sorted by name (strcmp) */
+    int64_t n_entries, cap;
+    char **dataset; /* file base names */
+    int n_datasets;
+    uint32_t n_chunks, chunk_size;
+};
+void imat_init(struct imat *m);
+void imat_release(struct imat *m);
+/* Adds a zeroed entry in order (or returns the one that is there with equal sizes; NULL otherwise). */
+struct imat_entry *imat_add(struct imat *m, const char *name, int64_t ne0, int64_t n_mat);
+struct imat_entry *imat_find(const struct imat *m, const char *name); /* NULL: absent */
+void imat_add_dataset(struct imat *m, const char *base_name);
+
+int imat_read(struct imat *m, const char *path, struct err *e); /* form detected by content */
+enum imat_form { IMAT_GGUF, IMAT_DAT };
+int imat_write(const struct imat *m, const char *path, enum imat_form form, bool overwrite,
+               struct err *e);
+/* dst += src, entry by entry; one-count entries broadcast. ERR_DATA on different sizes. */
+int imat_merge(struct imat *dst, const struct imat *src, struct err *e);
+
+/* Column weights for quantization: out[n_mat * ne0] = sum2/count. Matrices with few tokens are shrunk
+ * to the entry's token-weighted mean with `tau` tokens of prior: (n*q_e + tau*q_mean)/(n + tau);
+ * never-seen ones get the mean; tau 0 leaves seen ones as they are. */
+void imat_weights(const struct imat_entry *en, double tau, float *out);
+
+#endif

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+/* core/io.h - read-only maps, whole-file reads, and output files that appear whole or not at all. */
+#ifndef HONE_CORE_IO_H
+#define HONE_CORE_IO_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/err.h"
+
+/* A file mapped read-only. Regular files only; an empty file has data NULL and size 0. */
+struct map {
+    const uint8_t *data;
+    uint64_t size;
+    char *path; /* owned */
+};
+int map_open(struct map *m, const char *path, struct err *e);
+void map_close(struct map *m); /* works on a zeroed struct */
+/* Tells the kernel a range will not be needed again (streaming reads stay bounded in memory). */
+void map_drop(const struct map *m, uint64_t off, uint64_t len);
+
+/* Reads a whole file, at most `max_bytes`; NUL-terminated for convenience; free(*out). "-" is stdin. */
+int io_read_file(char **out, size_t *len, const char *path, uint64_t max_bytes, struct err *e);
+
+bool io_exists(const char *path);
+bool io_is_dir(const char *path);
+int io_file_size(const char *path, uint64_t *size, struct err *e);
+/* mkdir -p. */
+int io_make_dir(const char *path, struct err *e);
+/* Fails with ERR_SYS naming needed and free bytes when the file system holding `path` (which need not
+ * exist yet; its folder must) has less than n_bytes free. */
+int io_need_space(const char *path, uint64_t n_bytes, struct err *e);
+/* dir + "/" + name; free(). */
+char *io_join(const char *dir, const char *name);
+/* Borrowed pointer to what follows the last '/'. */
+const char *io_base(const char *path);
+
+/* An output file. Bytes go to PATH.tmp-XXXXXX in the same folder; out_commit syncs and renames,
+ * out_close without commit removes it. All open outputs are unlinked on out_abort_all (called on
+ * fatal signals by cli/, async-signal-safe). */
+struct out;
+/* overwrite: replace an existing file at commit; otherwise refuse at once (ERR_USAGE, "use -f"). */
+int out_open(struct out **out, const char *path, bool overwrite, struct err *e);
+int out_write(struct out *o, const void *p, uint64_t n, struct err *e);
+int out_pad(struct out *o, uint64_t n_zero_bytes, struct err *e);
+/* Random access within what was or will be written (parallel writers); thread-safe. */
+int out_pwrite(struct out *o, const void *p, uint64_t n, uint64_t off, struct err *e);
+int out_resize(struct out *o, uint64_t size, struct err *e); /* reserve: ENOSPC shows here */
+uint64_t out_tell(const struct out *o);
+int out_commit(struct out *o, struct err *e);
+void out_close(struct out *o); /* NULL is fine; after commit only frees */
+void out_abort_all(void);
+/* Whole small file in one call, atomically. */
+int out_write_file(const char *path, const void *p, size_t n, bool overwrite, struct err *e);
+
+#endif

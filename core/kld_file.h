@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT
+/* core/kld_file.h - the field's base-logits file ("_logits_"), written and read row by row.
+ * Layout: docs/formats/kld.md. Rows are 16-bit codes of log-probabilities over a 16 nat range. */
+#ifndef HONE_CORE_KLD_FILE_H
+#define HONE_CORE_KLD_FILE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/err.h"
+
+struct kld_w;
+/* tokens[n_chunk * n_ctx]; then n_chunk * (n_ctx - 1 - n_ctx/2) rows in order. */
+int kld_w_open(struct kld_w **out, const char *path, bool overwrite, int32_t n_ctx, int32_t n_vocab,
+               int32_t n_chunk, const int32_t *tokens, struct err *e);
+int kld_w_row(struct kld_w *w, const float *logits, struct err *e);
+int kld_w_commit(struct kld_w *w, struct err *e);
+void kld_w_close(struct kld_w *w);
+
+struct kld_r;
+int kld_r_open(struct kld_r **out, const char *path, struct err *e);
+int32_t kld_r_ctx(const struct kld_r *r);
+int32_t kld_r_vocab(const struct kld_r *r);
+int32_t kld_r_chunks(const struct kld_r *r);
+const int32_t *kld_r_tokens(const struct kld_r *r); /* [n_chunk][n_ctx], owned by r */
+/* Row i (0 .. n_chunk * rows per chunk - 1) decoded to log-probabilities. */
+void kld_r_row(const struct kld_r *r, int64_t i, float *logp);
+void kld_r_close(struct kld_r *r);
+
+#endif

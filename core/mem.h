@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT
+/* core/mem.h - small allocations that abort with a message when memory is out, and large buffers
+ * that fail politely. */
+#ifndef HONE_CORE_MEM_H
+#define HONE_CORE_MEM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/err.h"
+
+/* For small things (< a few MiB). Never return NULL; free with free(). */
+void *xmalloc(size_t n);
+void *xcalloc(size_t n, size_t size);
+void *xrealloc(void *p, size_t n);
+/* Grow an array to hold n items: checks n * size for overflow. */
+void *xreallocarray(void *p, size_t n, size_t size);
+char *xstrdup(const char *s);
+char *xstrndup(const char *s, size_t n);
+char *xasprintf(const char *fmt, ...) PRINTF_LIKE(1, 2);
+
+/* Tensor- and model-sized memory, 64-byte aligned (huge pages requested from 2 MiB on), zeroed.
+ * ERR_SYS names `what`, the bytes needed and the bytes available. Free with buf_free. */
+int buf_alloc(void **out, uint64_t n_bytes, const char *what, struct err *e);
+void buf_free(void *p);
+
+/* Bytes of memory the machine reports as available now; 0 if unknown. */
+uint64_t mem_available(void);
+/* Peak resident set of this process in bytes; 0 if unknown. */
+uint64_t mem_peak_rss(void);
+
+#endif

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT
+/* core/pool.h - one persistent team of threads and one primitive.
+ *
+ * The answer must not depend on the thread count: items are split into fixed chunks, and partial
+ * results are reduced by the caller in chunk order. */
+#ifndef HONE_CORE_POOL_H
+#define HONE_CORE_POOL_H
+
+#include <stdint.h>
+
+#include "core/err.h"
+
+struct pool;
+/* n_threads 0: all processors this process may use. The caller's thread is worker 0. */
+int pool_new(struct pool **out, int n_threads, struct err *e);
+void pool_free(struct pool *p);
+int pool_size(const struct pool *p); /* threads, the caller included; NULL pool: 1 */
+
+/* Items [begin, end) on worker `worker` (0..pool_size-1: index of private scratch). */
+typedef void (*pool_fn)(void *ctx, int64_t begin, int64_t end, int worker);
+/* Runs fn over [0, n_items) in chunks of `chunk` items (>= 1), handed out dynamically; returns when
+ * all are done. Not reentrant. A NULL pool runs in the caller. */
+void pool_for(struct pool *p, int64_t n_items, int64_t chunk, pool_fn fn, void *ctx);
+
+#endif

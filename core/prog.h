@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT
+/* core/prog.h - progress on stderr, and interruption.
+ *
+ * On a terminal one line is rewritten at most 5 times a second; otherwise a plain line every 30 s.
+ * It shows stage, share, rate and time left. One stage at a time; calls come from one thread. */
+#ifndef HONE_CORE_PROG_H
+#define HONE_CORE_PROG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum prog_mode { PROG_AUTO, PROG_ALWAYS, PROG_NEVER };
+/* Process-wide; set once by cli/. */
+void prog_set_mode(enum prog_mode mode);
+
+enum prog_unit { PROG_ITEMS, PROG_BYTES, PROG_TOKENS };
+struct prog {
+    const char *stage; /* borrowed */
+    enum prog_unit unit;
+    uint64_t total; /* 0: unknown */
+    uint64_t done;
+    double t_start_s, t_last_s;
+    bool drawn;
+    char note[64]; /* shown behind the numbers: "ppl 29.14" */
+};
+void prog_begin(struct prog *p, const char *stage, enum prog_unit unit, uint64_t total);
+void prog_update(struct prog *p, uint64_t done);
+void prog_end(struct prog *p); /* clears the line; at level debug leaves a summary */
+
+/* Seconds of a monotonic clock. */
+double prog_now_s(void);
+
+/* True after SIGINT/SIGTERM. Long loops test it and return err_set(e, ERR_INTR, "interrupted"),
+ * leaving nothing partial behind. prog_interrupt() is async-signal-safe. */
+bool prog_interrupted(void);
+void prog_interrupt(void);
+
+#endif

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT
+/* core/qtype.h - tensor types: ids, names, block sizes, block layouts (quant-format documents in
+ * docs/formats/). The table is qtype.def; nothing else in the tree knows sizes. */
+#ifndef HONE_CORE_QTYPE_H
+#define HONE_CORE_QTYPE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { QF_FLOAT = 1, QF_QUANT = 2, QF_ACT = 4 /* activation format, never in files */, QF_INT = 8 };
+
+#define QTYPE(ID, id, name, elems, nbytes, flags) QT_##ID = (id),
+enum qtype {
+#include "core/qtype.def"
+    QT_COUNT = 43
+};
+#undef QTYPE
+
+enum { QK = 256 }; /* weights in a super-block */
+
+struct qtype_info {
+    const char *name; /* NULL: no such type (retired or unused id) */
+    int32_t block_elems, block_bytes;
+    unsigned flags;
+};
+/* NULL for ids that are unknown or retired. */
+const struct qtype_info *qtype_info(int64_t id);
+/* The name, or "?" */
+const char *qtype_name(enum qtype t);
+/* Case-insensitive; false when there is no such type. */
+bool qtype_parse(const char *name, enum qtype *out);
+/* Why an id is refused, for messages: "retired (Q4_2)", "ik_llama.cpp IQ4_K", or NULL. */
+const char *qtype_foreign(int64_t id);
+/* Bytes of a row of ne0 weights; 0 when ne0 is not a multiple of the block or too large. */
+uint64_t qtype_row_bytes(enum qtype t, int64_t ne0);
+double qtype_bpw(enum qtype t);
+
+/* general.file_type: id and name ("Q4_K_M") both ways; -1 / NULL when unknown. */
+int qtype_ftype_id(const char *name);
+const char *qtype_ftype_name(int64_t id);
+
+/* Block layouts, packed, little-endian; f16 fields are uint16_t. Byte arrays start at any address:
+ * access through these structs only when the pointer came from a buffer of ours; kernels may cast,
+ * since every field is at most 2-byte aligned and rows start at even offsets (GGUF aligns to >= 8). */
+struct blk_F32 { float v; };
+struct blk_F16 { uint16_t v; };
+struct blk_BF16 { uint16_t v; };
+struct blk_Q4_0 { uint16_t d; uint8_t qs[16]; };
+struct blk_Q4_1 { uint16_t d, m; uint8_t qs[16]; };
+struct blk_Q5_0 { uint16_t d; uint8_t qh[4]; uint8_t qs[16]; };
+struct blk_Q5_1 { uint16_t d, m; uint8_t qh[4]; uint8_t qs[16]; };
+struct blk_Q8_0 { uint16_t d; int8_t qs[32]; };
+struct blk_Q8_1 { uint16_t d, s; int8_t qs[32]; };
+struct blk_Q2_K { uint8_t scales[16]; uint8_t qs[64]; uint16_t d, dmin; };
+struct blk_Q3_K { uint8_t hmask[32]; uint8_t qs[64]; uint8_t scales[12]; uint16_t d; };
+struct blk_Q4_K { uint16_t d, dmin; uint8_t scales[12]; uint8_t qs[128]; };
+struct blk_Q5_K { uint16_t d, dmin; uint8_t scales[12]; uint8_t qh[32]; uint8_t qs[128]; };
+struct blk_Q6_K { uint8_t ql[128]; uint8_t qh[64]; int8_t scales[16]; uint16_t d; };
+struct blk_Q8_K { float d; int8_t qs[256]; int16_t bsums[16]; };
+struct blk_IQ2_XXS { uint16_t d; uint16_t qs[32]; };
+struct blk_IQ2_XS { uint16_t d; uint16_t qs[32]; uint8_t scales[8]; };
+struct blk_IQ2_S { uint16_t d; uint8_t qs[64]; uint8_t qh[8]; uint8_t scales[8]; };
+struct blk_IQ3_XXS { uint16_t d; uint8_t qs[96]; };
+struct blk_IQ3_S { uint16_t d; uint8_t qs[64]; uint8_t qh[8]; uint8_t signs[32]; uint8_t scales[4]; };
+struct blk_IQ1_S { uint16_t d; uint8_t qs[32]; uint16_t qh[8]; };
+struct blk_IQ1_M { uint8_t qs[32]; uint8_t qh[16]; uint8_t scales[8]; };
+struct blk_IQ4_NL { uint16_t d; uint8_t qs[16]; };
+struct blk_IQ4_XS { uint16_t d; uint16_t scales_h; uint8_t scales_l[4]; uint8_t qs[128]; };
+struct blk_I8 { int8_t v; };
+struct blk_I16 { int16_t v; };
+struct blk_I32 { int32_t v; };
+struct blk_I64 { int64_t v; };
+struct blk_F64 { double v; };
+struct blk_TQ1_0 { uint8_t qs[48]; uint8_t qh[4]; uint16_t d; };
+struct blk_TQ2_0 { uint8_t qs[64]; uint16_t d; };
+struct blk_MXFP4 { uint8_t e; uint8_t qs[16]; };
+struct blk_NVFP4 { uint8_t d[4]; uint8_t qs[32]; };
+struct blk_Q1_0 { uint16_t d; uint8_t qs[16]; };
+struct blk_Q2_0 { uint16_t d; uint8_t qs[16]; };
+
+#define QTYPE(ID, id, name, elems, nbytes, flags)                                                  \
+    _Static_assert(sizeof(struct blk_##ID) == (nbytes), "block size of " name);
+#include "core/qtype.def"
+#undef QTYPE
+
+#endif

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT
+/* kernels/kern.h - the hot loops: one row of function pointers per tensor type, and the operators that
+ * work on f32 activations, each per ISA. Scalar `ref` is the oracle and stays for ever.
+ *
+ * Conventions: activations are f32, [n_tok][width], contiguous. Weights are GGUF blocks, rows of ne0.
+ * Everything here is single-threaded: the runtime splits the work. */
+#ifndef HONE_KERNELS_KERN_H
+#define HONE_KERNELS_KERN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/qtype.h"
+
+/* On x86; each a superset of the one before. */
+enum kern_isa { KERN_REF, KERN_AVX2, KERN_AVX512, KERN_ISA_COUNT };
+const char *kern_isa_name(enum kern_isa isa); /* "ref", "avx2", "avx512" */
+bool kern_isa_parse(const char *name, enum kern_isa *out); /* also "auto" -> best of this machine */
+enum kern_isa kern_isa_best(void);                         /* by CPUID and XGETBV */
+
+struct kern_ops { /* of one weight type; NULL: the next lower ISA's is used, or the type is not computed */
+    /* n weights (a multiple of the block) -> f32 */
+    void (*decode)(const void *restrict blk, float *restrict dst, int64_t n);
+    /* sum of w[i]*a[i] over n; `a` is a row in the type's dot partner format (below) */
+    float (*dot)(const void *restrict w, const void *restrict a, int64_t n);
+};
+
+struct kern { /* filled once, then const; pass `const struct kern *`, no global */
+    enum kern_isa isa;
+    struct kern_ops op[QT_COUNT];
+    /* f32 row -> activation row in format t (QT_Q8_0, QT_Q8_1, QT_Q8_K, QT_F32: memcpy). n a multiple of the block. */
+    void (*act_quant)(enum qtype t, const float *restrict x, void *restrict dst, int64_t n);
+
+    /* C[m][n] (row stride ldc) = A[m][k] . B[n][k]^T, all f32 (rows of A: tokens, of B: weights). */
+    void (*gemm_f32)(const float *restrict a, int64_t lda, const float *restrict b, int64_t ldb,
+                     float *restrict c, int64_t ldc, int64_t m, int64_t n, int64_t k);
+    float (*dot_f32)(const float *restrict a, const float *restrict b, int64_t n);
+
+    /* y = x * rsqrt(mean(x^2) + eps) * w; w NULL: 1. In place is fine. */
+    void (*rms_norm)(const float *x, const float *w, float *y, int64_t n, float eps);
+    /* x in place * 1/sqrt(sum x^2 + eps) * scale */
+    void (*l2_norm)(float *x, int64_t n, float eps, float scale);
+    /* dst = silu(gate) * up, elementwise */
+    void (*swiglu)(const float *gate, const float *up, float *dst, int64_t n);
+    /* x *= sigmoid(g) elementwise */
+    void (*sigmoid_mul)(float *x, const float *g, int64_t n);
+    /* x *= silu(z) elementwise */
+    void (*silu_mul)(float *x, const float *z, int64_t n);
+    void (*softmax)(float *x, int64_t n); /* in place, max subtracted */
+    /* y += a * x */
+    void (*axpy)(float *restrict y, const float *restrict x, float a, int64_t n);
+    /* Rotates pairs (j, j + n_rot/2), j < n_rot/2, of one head in place; cs = cos,sin interleaved
+     * [n_rot/2][2] for the token's position. */
+    void (*rope_neox)(float *x, const float *cs, int64_t n_rot);
+    /* Causal depthwise convolution over n_tok tokens, then SiLU. u [n_tok][ld] is updated in place
+     * for channels [c0, c1); w [C][k] (w[..][k-1] multiplies the current token); state [k-1][C] holds
+     * the previous raw inputs, oldest first, and is updated. */
+    void (*conv_silu)(float *u, int64_t ld, const float *w, float *state, int64_t n_tok, int64_t c0,
+                      int64_t c1, int64_t n_ch, int64_t k);
+    /* Gated delta rule of one v head over n_tok tokens, rows [j0, j1) of its state. S [dv][dk]
+     * (row j = value index, key index contiguous). Per token t: q,k [dk] at stride ldqk, v,o at stride
+     * ldv/ldo (element j), decay[t*ldg] = exp(g), beta[t*ldg].
+     *   p = S[j].k ; r = S[j].q ; d = beta*(v_j - a*p) ; o_j = a*r + (k.q)*d ; S[j] = a*S[j] + d*k */
+    void (*delta_rows)(float *s, const float *q, const float *k, int64_t ldqk, const float *v,
+                       int64_t ldv, float *o, int64_t ldo, const float *decay, const float *beta,
+                       int64_t ldg, int64_t n_tok, int64_t dk, int64_t j0, int64_t j1);
+};
+
+/* Copies the ref rows, then lays each faster ISA's non-NULL entries up to `upto` over them. */
+void kern_init(struct kern *k, enum kern_isa upto);
+/* The activation format a weight type's dot expects. */
+enum qtype kern_dot_partner(enum qtype weight);
+/* True when the type can be computed with (decode is there). */
+bool kern_has(const struct kern *k, enum qtype t);
+
+#endif

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT
+/* models/graph.h - a forward pass as a list of operations on named activation registers. Building only;
+ * runtime/exec_*.c executes. A register holds [n_tok][width] f32. Operations are coarse (a whole
+ * attention, a whole MoE) so that executors can fuse; every operation's formula is given here. */
+#ifndef HONE_MODELS_GRAPH_H
+#define HONE_MODELS_GRAPH_H
+
+#include <stdint.h>
+
+#include "core/err.h"
+
+typedef int gr_reg; /* register index; GR_NONE when absent */
+typedef int gr_w;   /* weight index into graph.weight[] */
+enum { GR_NONE = -1 };
+
+enum gr_op {
+    OP_EMBED,      /* dst = row(w0, token id) */
+    OP_RMS,        /* dst = rms(src0; w0, eps) over the register's width */
+    OP_RMS_HEADS,  /* dst = per head of `head_dim`: rms(src0; w0, eps); in place allowed */
+    OP_MATMUL,     /* dst[t] = w0 . src0[t] */
+    OP_ADD,        /* dst = src0 + src1; in place allowed */
+    OP_SPLIT_GATE, /* src0 per head: 2*head_dim values, query then gate -> dst queries, dst2 gates */
+    OP_ROPE,       /* dst(in place) first n_rot dims of each head, NEOX pairs, by token position */
+    OP_ATTN,       /* dst = causal attention(q = src0, k = src1, v = src2), appends to KV slot `slot`; scale */
+    OP_SIGMOID_MUL,/* dst *= sigmoid(src0) elementwise */
+    OP_CONV_SILU,  /* dst(in place) = silu(causal depthwise conv, weight w0), conv state `slot` */
+    OP_DELTA,      /* gated delta net: src0 = conv output (q | k | v), src1 = beta logits, src2 = alpha;
+                      w0 = ssm_a, w1 = dt bias; dst = o [n_v_heads * v_dim]; state `slot`;
+                      q,k l2-normalised per head (eps), q * 1/sqrt(k_dim), v head n uses k head n mod n_k_heads */
+    OP_GATED_RMS,  /* dst = per head of head_dim: rms(src0; w0, eps) * silu(src1) */
+    OP_SWIGLU,     /* dst = silu(src0) * src1 */
+    OP_MOE,        /* routed experts: src0 = h; w0 router [E][d], w1 gate, w2 up, w3 down (expert tensors);
+                      top n_used of softmax(router . h), ties to the lower index, weights renormalised;
+                      dst = sum_e p_e * down_e(silu(gate_e h) * up_e h) */
+    OP_GATE_ADD,   /* dst += src0 * sigmoid(w0 . src1)   (shared expert's gate; one scalar per token) */
+    OP_COUNT
+};
+
+struct gr_node {
+    enum gr_op op;
+    int layer; /* block index, -1 global: for messages, imatrix, probes */
+    gr_reg dst, dst2, src[3];
+    gr_w w[4];
+    int slot; /* OP_ATTN: index among attention layers; OP_CONV/DELTA: among recurrent layers */
+    int64_t n_heads, n_kv_heads, head_dim, n_rot, n_used, v_dim;
+    float eps, scale;
+};
+struct gr_weight {
+    char name[64];
+    int64_t ne[4];
+    int optional_of; /* -1, or: when the tensor is absent use this weight (tied output) */
+};
+struct graph {
+    struct gr_node *node;
+    int n_nodes, cap_nodes;
+    struct gr_weight *weight;
+    int n_weights, cap_weights;
+    int64_t *reg_width;
+    int n_regs, cap_regs;
+    int n_attn_slots, n_rec_slots;
+    double rope_base;
+    gr_reg hidden_out; /* after the final norm: input of `output` */
+    gr_w output;       /* the head; the executor multiplies only the rows asked for */
+    int hidden_nodes[512 + 1]; /* node index after which the residual of block i is complete (probes) */
+    gr_reg residual;
+};
+
+void graph_init(struct graph *g);
+void graph_release(struct graph *g);
+gr_reg graph_reg(struct graph *g, int64_t width);
+/* fmt with the layer number; shapes outer-to-inner as in arch.h but GGUF ne order here. */
+gr_w graph_weight(struct graph *g, const char *fmt, int layer, int64_t ne0, int64_t ne1, int64_t ne2);
+struct gr_node *graph_node(struct graph *g, enum gr_op op, int layer); /* all registers GR_NONE; borrowed until the next node */
+const char *gr_op_name(enum gr_op op);
+
+#endif

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT
+/* quantize/quantize.h - GGUF + importance -> smaller GGUF, streamed tensor by tensor. */
+#ifndef HONE_QUANTIZE_QUANTIZE_H
+#define HONE_QUANTIZE_QUANTIZE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/err.h"
+#include "core/pool.h"
+#include "core/qtype.h"
+#include "quantize/enc/enc.h"
+
+struct quant_override { /* --tensor REGEX=TYPE, first match wins, case-insensitive */
+    const char *regex;
+    enum qtype type;
+};
+struct quantize_opts {
+    const char *in, *out;
+    const char *recipe;  /* "Q4_K_M", a single type's name, or the path of a plan.tsv */
+    const char *imatrix; /* path or NULL */
+    const struct quant_override *over;
+    int n_over;
+    bool pure, overwrite, dry_run;
+    enum search search;
+    const char *plan_out; /* write the plan used, or NULL */
+    uint64_t split_max;
+    struct pool *pool;
+};
+struct quantize_report {
+    char recipe[64];
+    int64_t n_tensors, n_quantized, n_fallbacks, n_no_imatrix;
+    uint64_t in_bytes, out_bytes;
+    double bpw, seconds;
+};
+int quantize_run(const struct quantize_opts *o, struct quantize_report *r, struct err *e);
+
+/* The names of all recipes, in order of size; NULL past the end. */
+const char *recipe_name(int i);
+/* Exact-case canonical name of a recipe given in any case; NULL: no such recipe. */
+const char *recipe_find(const char *name);
+
+#endif

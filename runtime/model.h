@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT
+/* runtime/model.h - a GGUF bound to its architecture's graph: every weight found, shapes checked,
+ * unexpected tensors named. Weights stay in the mapped file. */
+#ifndef HONE_RUNTIME_MODEL_H
+#define HONE_RUNTIME_MODEL_H
+
+#include "core/err.h"
+#include "core/gguf.h"
+#include "models/arch.h"
+#include "models/graph.h"
+#include "text/tok.h"
+
+struct weight { /* index: gr_w */
+    const void *data; /* GGUF blocks, borrowed from the map or from model_set_weight */
+    enum qtype type;
+    int64_t ne[4];
+    uint64_t row_bytes;
+    uint64_t n_bytes;
+};
+struct model { /* read-only after open; shared by sessions */
+    struct gguf *gguf;
+    const struct arch *arch;
+    struct hparams hp;
+    struct graph graph;
+    struct weight *weight; /* [graph.n_weights] */
+    struct tok *tok;       /* NULL when the file has no tokenizer */
+};
+int model_open(struct model **out, const char *path, struct err *e);
+void model_close(struct model *m);
+/* Replaces a weight's data in this process (probes): same shape, any type. data is borrowed until the
+ * next call; NULL restores the file's. ERR_DATA when the name is unknown. No session may be running. */
+int model_set_weight(struct model *m, const char *name, const void *data, enum qtype type,
+                     struct err *e);
+
+#endif

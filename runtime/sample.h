@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT
+/* runtime/sample.h - choosing the next token from logits. */
+#ifndef HONE_RUNTIME_SAMPLE_H
+#define HONE_RUNTIME_SAMPLE_H
+
+#include <stdint.h>
+
+#include "core/rng.h"
+
+struct sample_opts { /* neutral values switch a step off */
+    float temp;       /* <= 0: greedy */
+    int32_t top_k;    /* <= 0: all */
+    float top_p;      /* >= 1: off */
+    float min_p;      /* <= 0: off */
+    float repeat_penalty; /* 1: off; over the last repeat_last_n tokens */
+    int32_t repeat_last_n;
+};
+/* Order: penalty, top_k, temp applied last to the survivors of top_p and min_p computed on the
+ * tempered distribution as the field does. `last`: previous tokens, newest last. scratch-free API:
+ * allocates O(vocab) once per sampler. */
+struct sampler;
+struct sampler *sampler_new(const struct sample_opts *o, int64_t n_vocab, uint64_t seed);
+void sampler_free(struct sampler *s);
+int32_t sampler_pick(struct sampler *s, const float *logits, const int32_t *last, int64_t n_last);
+
+#endif

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT
+/* text/jinja.h - the template language of chat templates: compile once, render many times.
+ *
+ * Semantics are those of jinja2 as transformers configures it (docs/design/jinja.md). Sandboxed: no
+ * files, no network, limits on steps, output, recursion and range. Values come in as JSON. */
+#ifndef HONE_TEXT_JINJA_H
+#define HONE_TEXT_JINJA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/buf.h"
+#include "core/err.h"
+#include "core/json.h"
+
+struct jinja; /* a compiled template */
+struct jinja_limits {
+    uint64_t max_steps;  /* 0: 50 million */
+    uint64_t max_output; /* bytes; 0: 64 MiB */
+    int max_depth;       /* nested calls and expressions; 0: 200 */
+    int64_t max_range;   /* 0: 100000 */
+};
+/* The template's own refusal and other failures are told apart in `kind`. */
+enum jinja_fail { JF_NONE, JF_SYNTAX, JF_RUNTIME, JF_RAISED /* raise_exception() */, JF_LIMIT };
+struct jinja_err {
+    enum jinja_fail kind;
+    int line, col;  /* 1-based; 0 unknown */
+    char msg[512];
+};
+/* name is used in messages. ERR_DATA "name:line:col: ..." on syntax errors. */
+int jinja_compile(struct jinja **out, const char *src, size_t len, const char *name,
+                  struct jinja_err *je, struct err *e);
+void jinja_free(struct jinja *t);
+/* vars: a JSON object, its members are the template's globals. now_unix: what strftime_now sees (-1:
+ * the present). je may be NULL. */
+int jinja_render(const struct jinja *t, const struct json *vars, int64_t now_unix,
+                 const struct jinja_limits *lim, struct buf *out, struct jinja_err *je,
+                 struct err *e);
+
+#endif
