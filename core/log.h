@@ -13,6 +13,8 @@ void log_set_level(enum log_level level);
 enum log_level log_get_level(void);
 /* colour: 1 when stderr may carry ANSI colours (decided by cli/). */
 void log_set_color(int color);
+/* open: stderr holds an unfinished progress line; the next message clears it (core/prog.c only). */
+void log_set_line(int open);
 
 void log_error(const char *fmt, ...) PRINTF_LIKE(1, 2);
 void log_warn(const char *fmt, ...) PRINTF_LIKE(1, 2);

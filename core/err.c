@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+/* core/err.c - fills struct err. It neither prints nor exits, and allocates nothing, so it works
+ * when memory is out. Messages too long for the struct are cut. */
+#include "core/err.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#if !defined(__BYTE_ORDER__) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "hone runs on little-endian machines only (core/bytes.h loads file integers directly)"
+#endif
+
+int err_set(struct err *e, enum err_code code, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(e->msg, sizeof e->msg, fmt, ap);
+    va_end(ap);
+    e->code = code;
+    return (int)code;
+}
+
+int err_sys(struct err *e, const char *fmt, ...) {
+    int saved = errno;
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vsnprintf(e->msg, sizeof e->msg, fmt, ap);
+    va_end(ap);
+    size_t used = n < 0 ? 0 : (size_t)n;
+    if (used < sizeof e->msg)
+        snprintf(e->msg + used, sizeof e->msg - used, ": %s", strerror(saved));
+    e->code = ERR_SYS;
+    return ERR_SYS;
+}
+
+int err_wrap(struct err *e, const char *fmt, ...) {
+    char old[sizeof e->msg];
+    memcpy(old, e->msg, sizeof old);
+    old[sizeof old - 1] = 0;
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vsnprintf(e->msg, sizeof e->msg, fmt, ap);
+    va_end(ap);
+    size_t used = n < 0 ? 0 : (size_t)n;
+    if (used < sizeof e->msg) snprintf(e->msg + used, sizeof e->msg - used, ": %s", old);
+    return (int)e->code;
+}

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: MIT
+/* core/mem.c - allocation.
+ *
+ * The xmalloc family ends the process when memory is out: the one place outside cli/ that may. Big
+ * buffers come from mmap: zero pages cost nothing until touched, and 2 MiB alignment lets the
+ * kernel use huge pages. A 64-byte header in front of the pointer says how to give it back. Under
+ * AddressSanitizer everything comes from malloc, so that overruns are seen. */
+#include "core/mem.h"
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#include "core/num.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#define USE_MALLOC 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define USE_MALLOC 1
+#endif
+#endif
+#ifndef USE_MALLOC
+#define USE_MALLOC 0
+#endif
+
+enum { HEAD_BYTES = 64 };
+static const uint64_t huge_bytes = UINT64_C(2) << 20;
+/* Below this the question "is there memory" is not worth reading /proc/meminfo for. */
+static const uint64_t check_from_bytes = UINT64_C(16) << 20;
+
+struct buf_head {
+    void *base;
+    uint64_t map_bytes; /* 0: from malloc */
+};
+_Static_assert(sizeof(struct buf_head) <= HEAD_BYTES, "header fits in front of a buffer");
+
+NORETURN static void out_of_memory(size_t n) {
+    fprintf(stderr, "hone: error: out of memory (%zu bytes asked for)\n", n);
+    abort();
+}
+
+void *xmalloc(size_t n) {
+    void *p = malloc(n ? n : 1);
+    if (!p) out_of_memory(n);
+    return p;
+}
+
+void *xcalloc(size_t n, size_t size) {
+    void *p = calloc(n ? n : 1, size ? size : 1);
+    if (!p) out_of_memory(n);
+    return p;
+}
+
+void *xrealloc(void *p, size_t n) {
+    void *q = realloc(p, n ? n : 1);
+    if (!q) out_of_memory(n);
+    return q;
+}
+
+void *xreallocarray(void *p, size_t n, size_t size) {
+    uint64_t total;
+    if (!mul_ok(n, size, &total) || total > PTRDIFF_MAX) out_of_memory(SIZE_MAX);
+    return xrealloc(p, (size_t)total);
+}
+
+char *xstrndup(const char *s, size_t n) {
+    size_t len = strnlen(s, n);
+    char *d = xmalloc(len + 1);
+    memcpy(d, s, len);
+    d[len] = 0;
+    return d;
+}
+
+char *xstrdup(const char *s) {
+    return xstrndup(s, strlen(s));
+}
+
+char *xasprintf(const char *fmt, ...) {
+    va_list ap, again;
+    va_start(ap, fmt);
+    va_copy(again, ap);
+    int n = vsnprintf(NULL, 0, fmt, ap);
+    va_end(ap);
+    size_t size = n < 0 ? 1 : (size_t)n + 1;
+    char *s = xmalloc(size);
+    s[0] = 0;
+    vsnprintf(s, size, fmt, again);
+    va_end(again);
+    return s;
+}
+
+static void *place_head(uint8_t *data, void *base, uint64_t map_bytes) {
+    struct buf_head h = {.base = base, .map_bytes = map_bytes};
+    memcpy(data - HEAD_BYTES, &h, sizeof h);
+    return data;
+}
+
+static void *alloc_small(uint64_t n_bytes) {
+    void *base = NULL;
+    if (posix_memalign(&base, HEAD_BYTES, (size_t)n_bytes + HEAD_BYTES) != 0) return NULL;
+    memset(base, 0, (size_t)n_bytes + HEAD_BYTES);
+    return place_head((uint8_t *)base + HEAD_BYTES, base, 0);
+}
+
+static void *alloc_mapped(uint64_t n_bytes) {
+    uint64_t map_bytes = n_bytes + 2 * huge_bytes; /* untouched slack is address space only */
+    uint8_t *base = mmap(NULL, (size_t)map_bytes, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (base == MAP_FAILED) return NULL;
+    uint64_t skip = round_up((uintptr_t)base + HEAD_BYTES, huge_bytes) - (uintptr_t)base;
+#ifdef MADV_HUGEPAGE
+    (void)madvise(base + skip, (size_t)n_bytes, MADV_HUGEPAGE);
+#endif
+    return place_head(base + skip, base, map_bytes);
+}
+
+int buf_alloc(void **out, uint64_t n_bytes, const char *what, struct err *e) {
+    *out = NULL;
+    uint64_t have = n_bytes >= check_from_bytes ? mem_available() : 0;
+    bool fits = n_bytes <= (uint64_t)PTRDIFF_MAX - 4 * huge_bytes && (have == 0 || n_bytes <= have);
+    if (fits)
+        *out = n_bytes < huge_bytes || USE_MALLOC ? alloc_small(n_bytes) : alloc_mapped(n_bytes);
+    if (*out) return 0;
+    if (!have) have = mem_available();
+    return err_set(e, ERR_SYS,
+                   "not enough memory for %s: %llu bytes needed, %llu available; close other "
+                   "programs or choose a smaller job",
+                   what, (unsigned long long)n_bytes, (unsigned long long)have);
+}
+
+void buf_free(void *p) {
+    if (!p) return;
+    struct buf_head h;
+    memcpy(&h, (uint8_t *)p - HEAD_BYTES, sizeof h);
+    if (h.map_bytes)
+        munmap(h.base, (size_t)h.map_bytes);
+    else
+        free(h.base);
+}
+
+uint64_t mem_available(void) {
+    FILE *f = fopen("/proc/meminfo", "re");
+    if (!f) return 0;
+    char line[256];
+    unsigned long long kib = 0;
+    while (fgets(line, sizeof line, f))
+        if (sscanf(line, "MemAvailable: %llu", &kib) == 1) break;
+    fclose(f);
+    return (uint64_t)kib * 1024;
+}
+
+uint64_t mem_peak_rss(void) {
+    struct rusage u;
+    if (getrusage(RUSAGE_SELF, &u) != 0 || u.ru_maxrss < 0) return 0;
+    return (uint64_t)u.ru_maxrss * 1024;
+}

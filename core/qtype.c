@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT
+/* core/qtype.c - lookups in the type table (qtype.def) and in the list of file types; names of ids
+ * that other programs use and we refuse. Every number about types comes from qtype.def. */
+#include "core/qtype.h"
+
+#include <stddef.h>
+#include <strings.h>
+
+#include "core/attr.h"
+#include "core/num.h"
+
+#define QTYPE(ID, id, name, elems, nbytes, flags) [id] = {name, elems, nbytes, flags},
+static const struct qtype_info types[QT_COUNT] = {
+#include "core/qtype.def"
+};
+#undef QTYPE
+
+struct id_name {
+    int id;
+    const char *name;
+};
+
+// clang-format off
+/* ids a reader meets in the wild; 36 means different things to different writers */
+static const struct id_name foreign[] = {
+    {4, "retired (Q4_2)"}, {5, "retired (Q4_3)"},
+    {31, "retired (Q4_0_4_4)"}, {32, "retired (Q4_0_4_8)"}, {33, "retired (Q4_0_8_8)"},
+    {36, "retired (IQ4_NL_4_4), or ik_llama.cpp I2_S"},
+    {37, "retired (IQ4_NL_4_8)"}, {38, "retired (IQ4_NL_8_8)"},
+    {133, "ik_llama.cpp Q6_0"}, {137, "ik_llama.cpp IQ2_K"}, {138, "ik_llama.cpp IQ3_K"},
+    {139, "ik_llama.cpp IQ4_K"}, {140, "ik_llama.cpp IQ5_K"}, {141, "ik_llama.cpp IQ6_K"},
+    {144, "ik_llama.cpp IQ4_KS"}, {145, "ik_llama.cpp IQ2_KS"}, {146, "ik_llama.cpp IQ4_KSS"},
+    {152, "ik_llama.cpp IQ5_KS"}, {153, "ik_llama.cpp IQ2_KT"}, {154, "ik_llama.cpp IQ3_KT"},
+    {155, "ik_llama.cpp IQ4_KT"}, {156, "ik_llama.cpp IQ3_KS"}, {157, "ik_llama.cpp IQ2_KL"},
+    {158, "ik_llama.cpp IQ1_KT"},
+};
+static const struct id_name ftypes[] = {
+    {0, "F32"}, {1, "F16"}, {2, "Q4_0"}, {3, "Q4_1"}, {7, "Q8_0"}, {8, "Q5_0"}, {9, "Q5_1"},
+    {10, "Q2_K"}, {11, "Q3_K_S"}, {12, "Q3_K_M"}, {13, "Q3_K_L"}, {14, "Q4_K_S"}, {15, "Q4_K_M"},
+    {16, "Q5_K_S"}, {17, "Q5_K_M"}, {18, "Q6_K"}, {19, "IQ2_XXS"}, {20, "IQ2_XS"}, {21, "Q2_K_S"},
+    {22, "IQ3_XS"}, {23, "IQ3_XXS"}, {24, "IQ1_S"}, {25, "IQ4_NL"}, {26, "IQ3_S"}, {27, "IQ3_M"},
+    {28, "IQ2_S"}, {29, "IQ2_M"}, {30, "IQ4_XS"}, {31, "IQ1_M"}, {32, "BF16"}, {36, "TQ1_0"},
+    {37, "TQ2_0"}, {38, "MXFP4_MOE"}, {39, "NVFP4"}, {40, "Q1_0"}, {41, "Q2_0"},
+};
+// clang-format on
+enum { FTYPE_GUESSED = 1024 };
+
+const struct qtype_info *qtype_info(int64_t id) {
+    if (id < 0 || id >= QT_COUNT || !types[id].name) return NULL;
+    return &types[id];
+}
+
+const char *qtype_name(enum qtype t) {
+    const struct qtype_info *q = qtype_info((int64_t)t);
+    return q ? q->name : "?";
+}
+
+bool qtype_parse(const char *name, enum qtype *out) {
+    for (int i = 0; i < QT_COUNT; i++) {
+        if (!types[i].name || strcasecmp(types[i].name, name) != 0) continue;
+        *out = (enum qtype)i;
+        return true;
+    }
+    return false;
+}
+
+const char *qtype_foreign(int64_t id) {
+    for (size_t i = 0; i < COUNT_OF(foreign); i++)
+        if (foreign[i].id == id) return foreign[i].name;
+    if (id >= 202 && id < 512) return "an ik_llama.cpp row-interleaved repack";
+    if ((id >= 97 && id <= 99) || (id >= 133 && id <= 158)) return "an ik_llama.cpp type";
+    return NULL;
+}
+
+uint64_t qtype_row_bytes(enum qtype t, int64_t ne0) {
+    const struct qtype_info *q = qtype_info((int64_t)t);
+    uint64_t n;
+    if (!q || ne0 <= 0 || ne0 % q->block_elems != 0) return 0;
+    if (!mul_ok((uint64_t)(ne0 / q->block_elems), (uint64_t)q->block_bytes, &n)) return 0;
+    return n <= INT64_MAX ? n : 0;
+}
+
+double qtype_bpw(enum qtype t) {
+    const struct qtype_info *q = qtype_info((int64_t)t);
+    return q ? 8.0 * q->block_bytes / q->block_elems : 0.0;
+}
+
+int qtype_ftype_id(const char *name) {
+    for (size_t i = 0; i < COUNT_OF(ftypes); i++)
+        if (strcasecmp(ftypes[i].name, name) == 0) return ftypes[i].id;
+    return -1;
+}
+
+const char *qtype_ftype_name(int64_t id) {
+    for (size_t i = 0; i < COUNT_OF(ftypes); i++)
+        if (ftypes[i].id == id || (ftypes[i].id | FTYPE_GUESSED) == id) return ftypes[i].name;
+    return NULL;
+}
