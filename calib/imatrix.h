@@ -9,7 +9,8 @@
 
 /* Text for calibration or evaluation. `path` is plain text, .gz of it, or .jsonl of conversations
  * rendered with the model's template (one document per line). parse_special applies to plain text;
- * rendered conversations always parse special tokens. Appends to ids; documents are concatenated. */
+ * rendered conversations always parse special tokens. Appends to ids; documents are concatenated.
+ */
 int corpus_load(const struct model *m, const char *path, bool parse_special, struct ids *out,
                 struct err *e);
 

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT
+/* calib/collect.c - runs texts through a model and sums the squares of what enters each matrix
+ * product.
+ *
+ * The token stream is cut into chunks of ctx tokens, each from an empty context
+ * (docs/formats/imatrix.md). Sums are double, added in token order, so the result does not depend
+ * on the thread count. Memory: one session, 16 bytes per weight column and expert, 4 bytes per
+ * token. */
+#include <math.h>
+#include <string.h>
+
+#include "calib/imatrix.h"
+#include "core/io.h"
+#include "core/log.h"
+#include "core/prog.h"
+
+struct collector {
+    struct imat *m;
+    int64_t n_bad; /* entries whose size changed between calls: a bug of ours, reported */
+};
+
+static void see(void *ud, const struct gr_weight *w, int64_t expert, const float *x, int64_t n_rows,
+                int64_t ld) {
+    struct collector *c = ud;
+    if (strncmp(w->name, "blk.", 4) != 0) return; /* the head is quantized without weights */
+    int64_t n_mat = expert < 0 ? 1 : w->ne[2];
+    struct imat_entry *en = imat_add(c->m, w->name, w->ne[0], n_mat);
+    if (!en) {
+        c->n_bad++;
+        return;
+    }
+    int64_t mat = expert < 0 ? 0 : expert;
+    double *sum = en->sum2 + mat * en->ne0;
+    for (int64_t r = 0; r < n_rows; r++) {
+        const float *row = x + r * ld;
+        for (int64_t i = 0; i < en->ne0; i++) sum[i] += (double)row[i] * (double)row[i];
+    }
+    en->count[mat] += (double)n_rows;
+}
+
+/* Every sum finite, every tensor seen at all; says how many experts never were. */
+static int check(const struct imat *m, struct err *e) {
+    int64_t holes = 0, rare = 0, n_mat = 0;
+    for (int64_t i = 0; i < m->n_entries; i++) {
+        const struct imat_entry *en = &m->entry[i];
+        for (int64_t k = 0; k < en->n_mat * en->ne0; k++)
+            if (!isfinite(en->sum2[k]))
+                return err_set(
+                    e, ERR_DATA,
+                    "%s: activations are not finite (column %lld); the model or the text "
+                    "is broken",
+                    en->name, (long long)(k % en->ne0));
+        for (int64_t k = 0; en->n_mat > 1 && k < en->n_mat; k++) {
+            n_mat++;
+            holes += en->count[k] == 0;
+            rare += en->count[k] > 0 && en->count[k] < 256;
+        }
+    }
+    if (holes || rare)
+        log_warn(
+            "of %lld expert matrices %lld were never used and %lld by fewer than 256 tokens: their "
+            "weights lean on the layer's mean; more and more varied text helps",
+            (long long)n_mat, (long long)holes, (long long)rare);
+    return 0;
+}
+
+int imatrix_collect(const struct model *m, const struct imatrix_opts *o, struct imat *out,
+                    struct err *e) {
+    struct ids ids = {0};
+    struct session *s = NULL;
+    struct collector c = {.m = out};
+    int64_t ctx = o->ctx ? o->ctx : 512;
+    int rc = 0;
+    for (int i = 0; i < o->n_texts; i++) {
+        TRY_GOTO(out, rc, corpus_load(m, o->texts[i], o->parse_special, &ids, e));
+        imat_add_dataset(out, io_base(o->texts[i]));
+    }
+    int64_t n_chunks = ids.n / ctx;
+    if (n_chunks < 1) {
+        rc = err_set(e, ERR_DATA,
+                     "the texts give %lld tokens, fewer than one chunk of %lld; add text "
+                     "or lower --ctx",
+                     (long long)ids.n, (long long)ctx);
+        goto out;
+    }
+    if (o->max_chunks && o->max_chunks < n_chunks) n_chunks = o->max_chunks;
+    struct session_opts so = {.n_ctx = ctx,
+                              .n_ubatch = ctx < 2048 ? ctx : 2048,
+                              .isa = o->isa,
+                              .act = ACT_F32,
+                              .pool = o->pool};
+    TRY_GOTO(out, rc, session_new(&s, m, &so, e));
+    session_observe(s, see, &c);
+    out->chunk_size = (uint32_t)ctx;
+    struct prog p;
+    prog_begin(&p, "imatrix", PROG_TOKENS, (uint64_t)(n_chunks * ctx));
+    for (int64_t i = 0; i < n_chunks && rc == 0; i++) {
+        if (prog_interrupted()) {
+            rc = err_set(e, ERR_INTR, "interrupted");
+            break;
+        }
+        session_reset(s);
+        bool bos = tok_add_bos(m->tok) && tok_special(m->tok, TS_BOS) >= 0;
+        int32_t *chunk = ids.v + i * ctx;
+        if (bos) chunk[0] = (int32_t)tok_special(m->tok, TS_BOS);
+        rc = session_forward(s, chunk, ctx, NULL, e);
+        out->n_chunks++;
+        prog_update(&p, (uint64_t)((i + 1) * ctx));
+    }
+    prog_end(&p);
+    if (rc == 0 && c.n_bad) rc = err_set(e, ERR_DATA, "tensor sizes changed during calibration");
+    if (rc == 0) rc = check(out, e);
+out:
+    session_free(s);
+    ids_release(&ids);
+    return rc;
+}

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: MIT
+/* cli/cmd_imatrix.c - hone imatrix: collect from texts, merge files, show statistics, convert
+ * forms. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "calib/imatrix.h"
+#include "calib/stats.h"
+#include "cli/cmd.h"
+#include "core/io.h"
+#include "core/log.h"
+#include "core/prog.h"
+
+struct imatrix_args {
+    const char *out, *format;
+    int64_t ctx, chunks;
+    bool merge, stats, no_special;
+};
+
+static int pick_form(const struct imatrix_args *a, enum imat_form *form, struct err *e) {
+    const char *dot = strrchr(a->out, '.');
+    *form = dot && strcmp(dot, ".dat") == 0 ? IMAT_DAT : IMAT_GGUF;
+    if (!a->format) return 0;
+    if (strcmp(a->format, "gguf") != 0 && strcmp(a->format, "dat") != 0)
+        return err_set(e, ERR_USAGE, "--format: '%s' is not gguf or dat", a->format);
+    *form = strcmp(a->format, "dat") == 0 ? IMAT_DAT : IMAT_GGUF;
+    return 0;
+}
+
+static void report(struct cli *c, const struct imat *m, const char *path, double seconds) {
+    struct emit *r = emit_new();
+    uint64_t size = 0;
+    struct err ignored;
+    int64_t n_mat = 0, unseen = 0, rare = 0;
+    for (int64_t i = 0; i < m->n_entries; i++)
+        for (int64_t k = 0; k < m->entry[i].n_mat && m->entry[i].n_mat > 1; k++) {
+            n_mat++;
+            unseen += m->entry[i].count[k] <= 0;
+            rare += m->entry[i].count[k] > 0 && m->entry[i].count[k] < 256;
+        }
+    if (io_file_size(path, &size, &ignored) != 0) size = 0;
+    emit_str(r, "output", "output", io_base(path));
+    emit_i64(r, "n_entries", "tensors", m->n_entries);
+    emit_i64(r, "n_chunks", "chunks", m->n_chunks);
+    emit_i64(r, "chunk_size", "tokens per chunk", m->chunk_size);
+    emit_i64(r, "n_expert_matrices", "expert matrices", n_mat);
+    emit_i64(r, "n_experts_unseen", "never used", unseen);
+    emit_i64(r, "n_experts_rare", "under 256 tokens", rare);
+    emit_i64(r, "size_bytes", "bytes", (int64_t)size);
+    if (seconds > 0) {
+        emit_num(r, "seconds", "seconds", seconds, 1);
+        emit_num(r, "tok_per_s", "tokens/s", m->n_chunks * (double)m->chunk_size / seconds, 0);
+    }
+    cli_emit(c, r);
+    emit_free(r);
+}
+
+static int show_stats(struct cli *c, struct err *e) {
+    struct imat m;
+    imat_init(&m);
+    int rc = imat_read(&m, c->arg[0], e);
+    if (rc) goto out;
+    struct emit *r = emit_new();
+    static const char *const col[][2] = {
+        {"tensor", "tensor"},   {"n_mat", "mats"},      {"tokens", "tokens"},
+        {"sum", "sum"},         {"mean", "mean"},       {"max", "max"},
+        {"active", "active"},   {"entropy", "entropy"}, {"zd", "ZD"},
+        {"cosine", "cos prev"}, {"n_unseen", "unseen"}, {"n_rare", "rare"},
+        {"min", NULL},          {"stddev", NULL},
+    };
+    emit_i64(r, "n_chunks", "chunks", m.n_chunks);
+    emit_i64(r, "chunk_size", "tokens per chunk", m.chunk_size);
+    for (int i = 0; i < m.n_datasets; i++) emit_str(r, "dataset", "text", m.dataset[i]);
+    emit_table(r, "tensors", "tensors");
+    for (size_t i = 0; i < COUNT_OF(col); i++) emit_col(r, col[i][0], col[i][1]);
+    for (int64_t i = 0; i < m.n_entries; i++) {
+        struct imat_stats s;
+        imat_describe(&m, i, &s);
+        emit_row(r);
+        emit_cell_str(r, m.entry[i].name);
+        emit_cell_i64(r, m.entry[i].n_mat);
+        emit_cell_num(r, s.tokens, 0);
+        emit_cell_num(r, s.sum, 2);
+        emit_cell_num(r, s.mean, 5);
+        emit_cell_num(r, s.max, 3);
+        emit_cell_num(r, s.active, 3);
+        emit_cell_num(r, s.entropy_norm, 4);
+        emit_cell_num(r, s.zd, 3);
+        if (isnan(s.cosine))
+            emit_cell_none(r);
+        else
+            emit_cell_num(r, s.cosine, 4);
+        emit_cell_i64(r, s.n_unseen);
+        emit_cell_i64(r, s.n_rare);
+        emit_cell_num(r, s.min, 6);
+        emit_cell_num(r, s.stddev, 6);
+    }
+    cli_emit(c, r);
+    emit_free(r);
+out:
+    imat_release(&m);
+    return rc;
+}
+
+/* Also converts: one input, another form. */
+static int merge(struct cli *c, const struct imatrix_args *a, struct err *e) {
+    struct imat sum;
+    enum imat_form form;
+    int rc;
+    imat_init(&sum);
+    TRY_GOTO(out, rc, pick_form(a, &form, e));
+    TRY_GOTO(out, rc, imat_read(&sum, c->arg[0], e));
+    for (int i = 1; i < c->n_args; i++) {
+        struct imat next;
+        imat_init(&next);
+        rc = imat_read(&next, c->arg[i], e);
+        if (rc == 0 && imat_merge(&sum, &next, e)) rc = err_wrap(e, "%s", c->arg[i]);
+        imat_release(&next);
+        if (rc) goto out;
+    }
+    TRY_GOTO(out, rc, imat_write(&sum, a->out, form, c->overwrite, e));
+    report(c, &sum, a->out, 0);
+out:
+    imat_release(&sum);
+    return rc;
+}
+
+static int collect(struct cli *c, const struct imatrix_args *a, struct err *e) {
+    struct imat m;
+    struct model *model = NULL;
+    enum imat_form form;
+    int rc;
+    double t0 = prog_now_s();
+    imat_init(&m);
+    TRY_GOTO(out, rc, pick_form(a, &form, e));
+    if (!c->overwrite && io_exists(a->out)) {
+        rc = err_set(e, ERR_USAGE, "%s exists; use -f to replace it", a->out);
+        goto out;
+    }
+    TRY_GOTO(out, rc, cli_pool(c, e));
+    TRY_GOTO(out, rc, model_open(&model, c->arg[0], e));
+    struct imatrix_opts o = {.texts = c->arg + 1,
+                             .n_texts = c->n_args - 1,
+                             .ctx = a->ctx,
+                             .max_chunks = a->chunks,
+                             .parse_special = !a->no_special,
+                             .isa = c->isa,
+                             .pool = c->pool};
+    TRY_GOTO(out, rc, imatrix_collect(model, &o, &m, e));
+    TRY_GOTO(out, rc, imat_write(&m, a->out, form, c->overwrite, e));
+    report(c, &m, a->out, prog_now_s() - t0);
+out:
+    model_close(model);
+    imat_release(&m);
+    return rc;
+}
+
+int cmd_imatrix(struct cli *c, int argc, char **argv, struct err *e) {
+    struct imatrix_args a = {0};
+    const struct opt opts[] = {
+        {"output", 'o', OPT_STR, &a.out, "FILE", "where the importance matrix goes"},
+        {"ctx", 0, OPT_I64, &a.ctx, "N", "tokens per chunk (512)"},
+        {"chunks", 0, OPT_I64, &a.chunks, "N", "stop after N chunks; 0: all (default)"},
+        {"format", 0, OPT_STR, &a.format, "NAME", "gguf or dat; default by the name of FILE"},
+        {"no-special", 0, OPT_FLAG, &a.no_special, NULL, "special-token texts are plain text"},
+        {"merge", 0, OPT_FLAG, &a.merge, NULL, "arguments are importance matrices: add them up"},
+        {"stats", 0, OPT_FLAG, &a.stats, NULL, "argument is an importance matrix: describe it"},
+    };
+    const struct cmd_spec spec = {
+        "imatrix",
+        "MODEL.gguf TEXT... -o FILE | --merge A B... -o FILE | --stats FILE",
+        "Collects the mean squared input of every weight column while texts run through the "
+        "model.\n"
+        "TEXT is plain text, .gz, or .jsonl of conversations rendered with the model's template.",
+        opts,
+        COUNT_OF(opts),
+        1,
+        -1};
+    TRY(cli_parse(c, &spec, argc, argv, e));
+    if (c->done) return 0;
+    if (a.merge && a.stats) return err_set(e, ERR_USAGE, "--merge and --stats exclude each other");
+    if (a.stats) {
+        if (c->n_args != 1) return err_set(e, ERR_USAGE, "--stats takes one FILE");
+        return show_stats(c, e);
+    }
+    if (!a.out) return err_set(e, ERR_USAGE, "imatrix: say where the result goes with -o FILE");
+    if (a.merge) return merge(c, &a, e);
+    if (c->n_args < 2)
+        return err_set(e, ERR_USAGE, "imatrix: give a MODEL.gguf and at least one TEXT");
+    return collect(c, &a, e);
+}

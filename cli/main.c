@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT
+/* cli/main.c - finds the command, runs it, prints its error, and turns it into the exit status. The
+ * only file that installs signal handlers: the first SIGINT or SIGTERM asks the running step to
+ * stop, a second one removes temporary outputs and leaves at once. */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cmd.h"
+#include "core/io.h"
+#include "core/log.h"
+#include "core/prog.h"
+
+struct command {
+    const char *name;
+    int (*run)(struct cli *c, int argc, char **argv, struct err *e);
+    const char *summary;
+};
+#define COMMAND(name, fn, summary) {name, fn, summary},
+static const struct command commands[] = {
+#include "cli/commands.def"
+};
+#undef COMMAND
+
+static void usage(FILE *f) {
+    fprintf(f,
+            "usage: hone COMMAND [options]\n\n"
+            "Turns language-model checkpoints into quantized GGUF files that can be trusted.\n\n");
+    for (size_t i = 0; i < COUNT_OF(commands); i++)
+        fprintf(f, "  %-14s %s\n", commands[i].name, commands[i].summary);
+    fprintf(f, "\n'hone COMMAND --help' describes one command; 'man hone' everything.\n");
+}
+
+static void on_signal(int sig) {
+    if (prog_interrupted()) {
+        out_abort_all();
+        _exit(ERR_INTR);
+    }
+    (void)sig;
+    prog_interrupt();
+}
+
+static const struct command *find_command(const char *name) {
+    for (size_t i = 0; i < COUNT_OF(commands); i++)
+        if (strcmp(commands[i].name, name) == 0) return &commands[i];
+    return NULL;
+}
+
+int main(int argc, char **argv) {
+    struct err e = {0};
+    struct cli c = {.full_argc = argc, .full_argv = argv};
+    if (argc < 2) {
+        usage(stderr);
+        return ERR_USAGE;
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
+        strcmp(argv[1], "help") == 0) {
+        usage(stdout);
+        return 0;
+    }
+    if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
+        printf("hone %s\n", HONE_VERSION);
+        return 0;
+    }
+    const struct command *cmd = find_command(argv[1]);
+    if (!cmd) {
+        fprintf(stderr, "hone: error: no command '%s'; 'hone --help' lists them\n", argv[1]);
+        return ERR_USAGE;
+    }
+    struct sigaction sa = {0};
+    sa.sa_handler = on_signal;
+    sigemptyset(&sa.sa_mask);
+    sigaction(SIGINT, &sa, NULL);
+    sigaction(SIGTERM, &sa, NULL);
+    signal(SIGPIPE, SIG_IGN);
+
+    int rc = cmd->run(&c, argc - 1, argv + 1, &e);
+    if (rc == 0 && fflush(stdout) != 0)
+        rc = err_sys(&e, "cannot write the result to standard output");
+    if (rc != 0 && e.msg[0]) log_error("%s", e.msg);
+    pool_free(c.pool);
+    return rc;
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+/* core/gz.c - reading text through zlib's transparent reader. */
+#include "core/gz.h"
+
+#include <stdlib.h>
+#include <zlib.h>
+
+#include "core/buf.h"
+#include "core/io.h"
+
+int gz_read_file(char **out, size_t *len, const char *path, uint64_t max_bytes, struct err *e) {
+    uint64_t size;
+    TRY(io_file_size(path, &size, e));
+    gzFile f = gzopen(path, "rb");
+    if (!f) return err_sys(e, "%s: cannot open", path);
+    struct buf b = {0};
+    char piece[65536];
+    int n, rc = 0;
+    while ((n = gzread(f, piece, sizeof piece)) > 0) {
+        if (b.len + (size_t)n > max_bytes) {
+            rc = err_set(e, ERR_DATA, "%s: holds more than %llu bytes of text; split it", path,
+                         (unsigned long long)max_bytes);
+            goto out;
+        }
+        buf_add(&b, piece, (size_t)n);
+    }
+    int code = 0;
+    const char *why = gzerror(f, &code);
+    /* Z_BUF_ERROR: the archive ends in the middle */
+    if (n < 0 || code == Z_BUF_ERROR)
+        rc = err_set(e, ERR_DATA, "%s: damaged gzip data (%s); download it again", path, why);
+out:
+    gzclose(f);
+    if (rc) {
+        buf_release(&b);
+        return rc;
+    }
+    *len = b.len;
+    *out = buf_take(&b);
+    return 0;
+}
