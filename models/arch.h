@@ -9,6 +9,7 @@
 #define HONE_MODELS_ARCH_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "core/err.h"
@@ -81,7 +82,8 @@ enum { TR_OPTIONAL = 1, TR_F32 = 2 /* stored as F32 whatever the output type */,
 struct tensor_row {
     const char *gguf; /* "blk.%d.ffn_down_exps.weight" */
     /* HF spellings "a|b" after removal of "language_model."; %d: layer number within the trunk, or within
-     * mtp.layers for names that start with "mtp."; %e: expert number (then the sources are stacked). */
+     * mtp.layers for names that start with "mtp."; %e: expert number (then the sources are stacked, and
+     * XF_SPLIT_* does not apply). NULL: never made by conversion. */
     const char *hf;
     uint8_t dim[4];   /* enum hp_dim, outer to inner, after the transform; HD_NONE ends */
     enum xform xf;
@@ -119,6 +121,13 @@ const char *arch_list(void);
 /* Reads all hp rows of an architecture from GGUF keys and derives the rest; checks ranges (>0 unless
  * HPF_ZERO_OK, <= 2^31, layers <= HP_MAX_LAYERS). */
 int hparams_from_gguf(struct hparams *h, const struct arch *a, const struct gguf *g, struct err *e);
+/* The same from a folder's config.json. HD_MTP is what the config says: the caller corrects it by the
+ * tensors that are there, and then calls a->derive again. */
+int hparams_from_hf(struct hparams *h, const struct arch *a, const struct hfdir *dir, struct err *e);
+/* Every GGUF key of the rows (and a->write_keys), behind "<arch>.". */
+void hparams_write(const struct hparams *h, const struct arch *a, struct gguf_w *w);
+/* d[slot] = a * b with the overflow check of sizes that come from files. */
+int hparams_mul(struct hparams *h, int slot, int64_t a, int64_t b, struct err *e);
 
 /* One expected tensor: the instance of a row for a block. */
 struct tensor_inst {
@@ -132,6 +141,10 @@ struct tensor_inst {
  * *out is free()d by the caller. Optional rows are included (flag tells). */
 int arch_tensors(const struct arch *a, const struct hparams *h, struct tensor_inst **out, int64_t *n,
                  struct err *e);
+/* Shape of a row in GGUF order; returns the number of dimensions. Missing ones are 1. */
+int arch_shape(const struct tensor_row *row, const struct hparams *h, int64_t ne[4]);
+/* Writes `pat` (len bytes) with %d and %e replaced; false when it does not fit. */
+bool arch_name(char *out, size_t cap, const char *pat, size_t len, int64_t d, int64_t e);
 /* The row a GGUF tensor name is an instance of, and its block (-1: global); NULL: no row. */
 const struct tensor_row *arch_row(const struct arch *a, const char *gguf_name, int *block);
 

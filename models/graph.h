@@ -20,6 +20,7 @@ enum gr_op {
     OP_MATMUL,     /* dst[t] = w0 . src0[t] */
     OP_ADD,        /* dst = src0 + src1; in place allowed */
     OP_SPLIT_GATE, /* src0 per head: 2*head_dim values, query then gate -> dst queries, dst2 gates */
+                      /* In-place operations have src[0] == dst. */
     OP_ROPE,       /* dst(in place) first n_rot dims of each head, NEOX pairs, by token position */
     OP_ATTN,       /* dst = causal attention(q = src0, k = src1, v = src2), appends to KV slot `slot`; scale */
     OP_SIGMOID_MUL,/* dst *= sigmoid(src0) elementwise */
@@ -61,7 +62,8 @@ struct graph {
     double rope_base;
     gr_reg hidden_out; /* after the final norm: input of `output` */
     gr_w output;       /* the head; the executor multiplies only the rows asked for */
-    int hidden_nodes[512 + 1]; /* node index after which the residual of block i is complete (probes) */
+    /* Node index after which the residual of block i is complete (probes); [n_layers]: the final norm. */
+    int hidden_nodes[512 + 1];
     gr_reg residual;
 };
 

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT
+/* models/part_attn.c - full attention: q, k, v; per-head norms; rope; causal attention with grouped
+ * key/value heads; optionally an output gate that attn_q carries beside each head's query. */
+#include <math.h>
+
+#include "models/part.h"
+
+/* Per-head norm then rope, in place on a register of n_heads heads. */
+static void norm_rope(struct build *b, gr_reg r, const char *norm, int64_t n_heads) {
+    const int64_t *d = b->h->d;
+    gr_w w = part_weight(b, norm);
+    struct gr_node *n = graph_node(b->g, OP_RMS_HEADS, b->layer);
+    n->dst = n->src[0] = r;
+    n->w[0] = w;
+    n->n_heads = n_heads;
+    n->head_dim = d[HD_HEAD_DIM];
+    n->eps = (float)b->h->f[HF_RMS_EPS];
+    n = graph_node(b->g, OP_ROPE, b->layer);
+    n->dst = n->src[0] = r;
+    n->n_heads = n_heads;
+    n->head_dim = d[HD_HEAD_DIM];
+    n->n_rot = d[HD_ROT];
+}
+
+/* The query register; *gate: what multiplies the output, or GR_NONE. */
+static gr_reg query(struct build *b, gr_reg in, unsigned flags, gr_reg *gate) {
+    const int64_t *d = b->h->d;
+    gr_reg qg = part_matmul(b, "attn_q.weight", in);
+    *gate = GR_NONE;
+    if (!(flags & PART_Q_GATED)) return qg;
+    gr_reg q = part_take(b, d[HD_ATTN_OUT]);
+    *gate = part_take(b, d[HD_ATTN_OUT]);
+    struct gr_node *n = graph_node(b->g, OP_SPLIT_GATE, b->layer);
+    n->dst = q;
+    n->dst2 = *gate;
+    n->src[0] = qg;
+    n->n_heads = d[HD_HEADS];
+    n->head_dim = d[HD_HEAD_DIM];
+    part_give(b, qg);
+    return q;
+}
+
+gr_reg part_attn(struct build *b, gr_reg in, unsigned flags) {
+    const int64_t *d = b->h->d;
+    gr_reg gate;
+    gr_reg q = query(b, in, flags, &gate);
+    gr_reg k = part_matmul(b, "attn_k.weight", in);
+    gr_reg v = part_matmul(b, "attn_v.weight", in);
+    norm_rope(b, q, "attn_q_norm.weight", d[HD_HEADS]);
+    norm_rope(b, k, "attn_k_norm.weight", d[HD_KV_HEADS]);
+    gr_reg o = part_take(b, d[HD_ATTN_OUT]);
+    struct gr_node *n = graph_node(b->g, OP_ATTN, b->layer);
+    n->dst = o;
+    n->src[0] = q;
+    n->src[1] = k;
+    n->src[2] = v;
+    n->slot = b->g->n_attn_slots++;
+    n->n_heads = d[HD_HEADS];
+    n->n_kv_heads = d[HD_KV_HEADS];
+    n->head_dim = n->v_dim = d[HD_HEAD_DIM];
+    n->scale = (float)(1.0 / sqrt((double)d[HD_HEAD_DIM]));
+    part_give(b, q);
+    part_give(b, k);
+    part_give(b, v);
+    if (gate != GR_NONE) {
+        n = graph_node(b->g, OP_SIGMOID_MUL, b->layer);
+        n->dst = o;
+        n->src[0] = gate;
+        part_give(b, gate);
+    }
+    gr_reg out = part_matmul(b, "attn_output.weight", o);
+    part_give(b, o);
+    return out;
+}

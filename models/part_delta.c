@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT
+/* models/part_delta.c - gated delta net (linear attention): projections, causal depthwise
+ * convolution with SiLU, the delta rule over a per-head state, gated norm, output projection. GGUF
+ * stores value heads so that v head n uses k head n mod n_k_heads. */
+#include <math.h>
+
+#include "models/part.h"
+
+/* Not the model's rms eps: the l2 normalisation of q and k has its own constant. */
+static const float l2_eps = 1e-6f;
+
+/* The delta rule itself: u = conv output, beta logits, alpha -> [v heads * v dim]. */
+static gr_reg delta_rule(struct build *b, gr_reg u, gr_reg beta, gr_reg alpha, int slot) {
+    const int64_t *d = b->h->d;
+    gr_w a = part_weight(b, "ssm_a"), dt = part_weight(b, "ssm_dt.bias");
+    gr_reg o = part_take(b, d[HD_LIN_INNER]);
+    struct gr_node *n = graph_node(b->g, OP_DELTA, b->layer);
+    n->dst = o;
+    n->src[0] = u;
+    n->src[1] = beta;
+    n->src[2] = alpha;
+    n->w[0] = a;
+    n->w[1] = dt;
+    n->slot = slot;
+    n->n_heads = d[HD_LIN_V_HEADS];
+    n->n_kv_heads = d[HD_LIN_K_HEADS];
+    n->head_dim = d[HD_LIN_K_DIM];
+    n->v_dim = d[HD_LIN_V_DIM];
+    n->eps = l2_eps;
+    n->scale = (float)(1.0 / sqrt((double)d[HD_LIN_K_DIM]));
+    return o;
+}
+
+gr_reg part_delta(struct build *b, gr_reg in) {
+    const int64_t *d = b->h->d;
+    int slot = b->g->n_rec_slots++;
+    gr_reg u = part_matmul(b, "attn_qkv.weight", in);
+    gr_reg z = part_matmul(b, "attn_gate.weight", in);
+    gr_reg beta = part_matmul(b, "ssm_beta.weight", in);
+    gr_reg alpha = part_matmul(b, "ssm_alpha.weight", in);
+    gr_w conv = part_weight(b, "ssm_conv1d.weight");
+    struct gr_node *n = graph_node(b->g, OP_CONV_SILU, b->layer);
+    n->dst = n->src[0] = u;
+    n->w[0] = conv;
+    n->slot = slot;
+    gr_reg o = delta_rule(b, u, beta, alpha, slot);
+    part_give(b, u);
+    part_give(b, beta);
+    part_give(b, alpha);
+    gr_w norm = part_weight(b, "ssm_norm.weight");
+    n = graph_node(b->g, OP_GATED_RMS, b->layer);
+    n->dst = n->src[0] = o;
+    n->src[1] = z;
+    n->w[0] = norm;
+    n->n_heads = d[HD_LIN_V_HEADS];
+    n->head_dim = d[HD_LIN_V_DIM];
+    n->eps = (float)b->h->f[HF_RMS_EPS];
+    part_give(b, z);
+    gr_reg out = part_matmul(b, "ssm_out.weight", o);
+    part_give(b, o);
+    return out;
+}

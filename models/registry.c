@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT
+/* models/registry.c - the list of architectures, and names of roles. Adding an architecture is its
+ * own file and one line of `all` here. */
+#include "models/arch.h"
+
+#include <string.h>
+
+#include "core/attr.h"
+
+extern const struct arch arch_qwen35, arch_qwen35moe;
+
+static const struct arch *const all[] = {
+    &arch_qwen35,
+    &arch_qwen35moe,
+};
+
+const struct arch *arch_at(int i) {
+    return i >= 0 && i < (int)COUNT_OF(all) ? all[i] : NULL;
+}
+
+const struct arch *arch_find(const char *gguf_name) {
+    for (size_t i = 0; gguf_name && i < COUNT_OF(all); i++)
+        if (strcmp(all[i]->name, gguf_name) == 0) return all[i];
+    return NULL;
+}
+
+const struct arch *arch_find_hf(const char *hf_class) {
+    for (size_t i = 0; hf_class && i < COUNT_OF(all); i++)
+        for (const char *const *c = all[i]->hf_classes; *c; c++)
+            if (strcmp(*c, hf_class) == 0) return all[i];
+    return NULL;
+}
+
+const char *arch_list(void) {
+    /* Rewritten with the same bytes each time, so that concurrent callers see the same text. */
+    static char text[256];
+    size_t n = 0;
+    for (size_t i = 0; i < COUNT_OF(all); i++) {
+        size_t len = strlen(all[i]->name);
+        if (n + len + 3 > sizeof text) break;
+        if (i) {
+            text[n++] = ',';
+            text[n++] = ' ';
+        }
+        memcpy(text + n, all[i]->name, len);
+        n += len;
+    }
+    return text;
+}
+
+const char *role_name(enum role r) {
+    static const char *const name[ROLE_COUNT] = {
+        [ROLE_OTHER] = "other",
+        [ROLE_TOKEN_EMBD] = "token_embd",
+        [ROLE_OUTPUT] = "output",
+        [ROLE_ATTN_Q] = "attn_q",
+        [ROLE_ATTN_K] = "attn_k",
+        [ROLE_ATTN_V] = "attn_v",
+        [ROLE_ATTN_QKV] = "attn_qkv",
+        [ROLE_ATTN_GATE] = "attn_gate",
+        [ROLE_ATTN_OUTPUT] = "attn_output",
+        [ROLE_SSM_ALPHA] = "ssm_alpha",
+        [ROLE_SSM_BETA] = "ssm_beta",
+        [ROLE_SSM_OUT] = "ssm_out",
+        [ROLE_FFN_GATE] = "ffn_gate",
+        [ROLE_FFN_UP] = "ffn_up",
+        [ROLE_FFN_DOWN] = "ffn_down",
+        [ROLE_EXP_GATE] = "ffn_gate_exps",
+        [ROLE_EXP_UP] = "ffn_up_exps",
+        [ROLE_EXP_DOWN] = "ffn_down_exps",
+        [ROLE_EXP_GATE_UP] = "ffn_gate_up_exps",
+        [ROLE_SHEXP_GATE] = "ffn_gate_shexp",
+        [ROLE_SHEXP_UP] = "ffn_up_shexp",
+        [ROLE_SHEXP_DOWN] = "ffn_down_shexp",
+        [ROLE_MTP_PROJ] = "nextn_eh_proj",
+    };
+    return (unsigned)r < ROLE_COUNT ? name[r] : "?";
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: MIT
+/* models/tensors.c - an architecture's tensor rows made concrete: every tensor that a model with
+ * given hyperparameters has, and the way back from a GGUF name to its row. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "models/arch.h"
+
+bool arch_name(char *out, size_t cap, const char *pat, size_t len, int64_t d, int64_t e) {
+    size_t n = 0;
+    for (size_t i = 0; i < len; i++) {
+        char digits[24];
+        size_t k = 0;
+        if (pat[i] == '%' && i + 1 < len && (pat[i + 1] == 'd' || pat[i + 1] == 'e')) {
+            int64_t v = pat[++i] == 'd' ? d : e;
+            if (v < 0) return false;
+            do digits[k++] = (char)('0' + v % 10);
+            while (v /= 10);
+        } else
+            digits[k++] = pat[i];
+        if (n + k >= cap) return false;
+        while (k) out[n++] = digits[--k];
+    }
+    out[n] = 0;
+    return true;
+}
+
+int arch_shape(const struct tensor_row *row, const struct hparams *h, int64_t ne[4]) {
+    int n = 0;
+    while (n < 4 && row->dim[n] != HD_NONE) n++;
+    for (int i = 0; i < 4; i++) ne[i] = i < n ? h->d[row->dim[n - 1 - i]] : 1;
+    return n;
+}
+
+static bool in_block(const struct tensor_row *row, const struct hparams *h, int block) {
+    bool mtp = block >= h->d[HD_LAYERS];
+    switch (row->where) {
+    case W_GLOBAL:
+        return false;
+    case W_ALL:
+        return true;
+    case W_TRUNK:
+        return !mtp;
+    case W_FULL:
+        return mtp || !h->recurrent[block];
+    case W_LINEAR:
+        return !mtp && h->recurrent[block];
+    case W_MTP:
+        return mtp;
+    }
+    return false;
+}
+
+struct list {
+    struct tensor_inst *v;
+    size_t n, cap;
+};
+
+static int add(struct list *l, const struct tensor_row *row, const struct hparams *h, int block,
+               struct err *e) {
+    if (l->n == l->cap) {
+        l->cap = l->cap ? 2 * l->cap : 256;
+        l->v = xreallocarray(l->v, l->cap, sizeof *l->v);
+    }
+    struct tensor_inst *t = &l->v[l->n++];
+    *t = (struct tensor_inst){.row = row, .block = block};
+    t->n_dims = arch_shape(row, h, t->ne);
+    for (int i = 0; i < 4; i++)
+        if (t->ne[i] <= 0)
+            return err_set(e, ERR_DATA, "%s needs a hyperparameter that the model does not give",
+                           row->gguf);
+    if (!arch_name(t->name, sizeof t->name, row->gguf, strlen(row->gguf), block < 0 ? 0 : block, 0))
+        return err_set(e, ERR_DATA, "tensor name %s is too long for GGUF", row->gguf);
+    return 0;
+}
+
+static int add_globals(struct list *l, const struct tensor_row *from, const struct tensor_row *to,
+                       const struct hparams *h, struct err *e) {
+    for (const struct tensor_row *r = from; r != to && r->gguf; r++)
+        if (r->where == W_GLOBAL && !((r->flags & TR_TIED) && h->tied)) TRY(add(l, r, h, -1, e));
+    return 0;
+}
+
+static int fill(struct list *l, const struct arch *a, const struct hparams *h, struct err *e) {
+    const struct tensor_row *first = a->tensors; /* globals before it come first, the others last */
+    while (first->gguf && first->where == W_GLOBAL) first++;
+    TRY(add_globals(l, a->tensors, first, h, e));
+    int n_blocks = (int)(h->d[HD_LAYERS] + h->d[HD_MTP]);
+    for (int b = 0; b < n_blocks; b++)
+        for (const struct tensor_row *r = first; r->gguf; r++)
+            if (in_block(r, h, b)) TRY(add(l, r, h, b, e));
+    return add_globals(l, first, NULL, h, e);
+}
+
+int arch_tensors(const struct arch *a, const struct hparams *h, struct tensor_inst **out,
+                 int64_t *n, struct err *e) {
+    struct list l = {0};
+    int rc = fill(&l, a, h, e);
+    if (rc) {
+        free(l.v);
+        return err_wrap(e, "%s", a->name);
+    }
+    *out = l.v;
+    *n = (int64_t)l.n;
+    return 0;
+}
+
+/* Matches name against a pattern with at most one %d (no leading zeros, < HP_MAX_LAYERS). */
+static bool match(const char *pat, const char *name, int *block) {
+    const char *p = strstr(pat, "%d");
+    if (!p) return strcmp(pat, name) == 0;
+    size_t head = (size_t)(p - pat);
+    if (strncmp(pat, name, head) != 0) return false;
+    const char *s = name + head;
+    int v = 0, n_digits = 0;
+    for (; *s >= '0' && *s <= '9'; s++, n_digits++) {
+        v = 10 * v + (*s - '0');
+        if (v >= HP_MAX_LAYERS) return false;
+    }
+    if (!n_digits || (n_digits > 1 && name[head] == '0')) return false;
+    *block = v;
+    return strcmp(p + 2, s) == 0;
+}
+
+const struct tensor_row *arch_row(const struct arch *a, const char *gguf_name, int *block) {
+    for (const struct tensor_row *r = a->tensors; r->gguf; r++) {
+        int b = -1;
+        if (!match(r->gguf, gguf_name, &b)) continue;
+        if (block) *block = b;
+        return r;
+    }
+    if (block) *block = -1;
+    return NULL;
+}
