@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/enc.h - encoders: f32 rows to blocks of one type. Each file exports one const struct;
- * enc_find() is the table. Defined by scalar code, built with -ffp-contract=off: same bytes everywhere.
- * Input is finite (the driver refuses NaN and Inf by name). */
+/* quantize/enc/enc.h - encoders: f32 rows to blocks of one type. Each file exports one const
+ * struct; enc_find() is the table. Defined by scalar code, built with -ffp-contract=off: same bytes
+ * everywhere. Input is finite (the driver refuses NaN and Inf by name). */
 #ifndef HONE_QUANTIZE_ENC_ENC_H
 #define HONE_QUANTIZE_ENC_ENC_H
 
@@ -12,8 +12,8 @@
 enum search { SEARCH_FAST, SEARCH_BEST, SEARCH_CONVENTIONAL };
 struct enc {
     enum qtype type;
-    /* One row of n weights (multiple of the block) -> dst. imp[n]: importance of each column (mean squared
-     * input), NULL: none. */
+    /* One row of n weights (multiple of the block) -> dst. imp[n]: importance of each column (mean
+     * squared input), NULL: none. */
     void (*row)(const float *restrict x, const float *restrict imp, int64_t n, void *restrict dst,
                 enum search search);
 };

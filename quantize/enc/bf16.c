@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT
+/* quantize/enc/bf16.c - BF16: rounded to nearest even. Finite values that would round to infinity
+ * take the largest finite value. Importance and search play no part. */
+#include "quantize/enc/types.h"
+
+#include "core/bytes.h"
+#include "core/fp.h"
+
+#include "core/attr.h"
+
+static void row(const float *restrict x, const float *restrict imp, int64_t n, void *restrict dst,
+                enum search search) {
+    UNUSED(imp);
+    UNUSED(search);
+    uint8_t *p = dst;
+    for (int64_t i = 0; i < n; i++) {
+        uint16_t h = fp_f32_to_bf16(x[i]);
+        if ((h & 0x7f80u) == 0x7f80u)
+            h = (uint16_t)((h & 0x8000u) | 0x7f7fu); /* rounded past the largest */
+        store_u16(p + 2 * i, h);
+    }
+}
+
+const struct enc enc_type_bf16 = {QT_BF16, row};

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT
+/* quantize/enc/f16.c - F16: rounded to nearest even, subnormals kept. Values past +-65504 become
+ * +-65504, since an infinity would poison every product. Importance and search play no part. */
+#include "quantize/enc/search.h"
+#include "quantize/enc/types.h"
+
+#include "core/bytes.h"
+
+#include "core/attr.h"
+
+static void row(const float *restrict x, const float *restrict imp, int64_t n, void *restrict dst,
+                enum search search) {
+    UNUSED(imp);
+    UNUSED(search);
+    uint8_t *p = dst;
+    for (int64_t i = 0; i < n; i++) store_u16(p + 2 * i, enc_f16_bits(x[i]));
+}
+
+const struct enc enc_type_f16 = {QT_F16, row};

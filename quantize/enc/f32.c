@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT
+/* quantize/enc/f32.c - F32: the weights as they are. Importance and search play no part. */
+#include "quantize/enc/types.h"
+
+#include <string.h>
+
+#include "core/attr.h"
+
+static void row(const float *restrict x, const float *restrict imp, int64_t n, void *restrict dst,
+                enum search search) {
+    UNUSED(imp);
+    UNUSED(search);
+    memcpy(dst, x, (size_t)n * sizeof *x);
+}
+
+const struct enc enc_type_f32 = {QT_F32, row};

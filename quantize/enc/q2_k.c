@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+/* quantize/enc/q2_k.c - f32 rows to Q2_K: 16 sub-blocks of 16, 2-bit codes, 4-bit scales and
+ * minima. The search and what happens to zeros, huge and denormal weights: affine.c. This file
+ * packs. */
+#include "quantize/enc/super.h"
+#include "quantize/enc/types.h"
+
+static void pack(void *blk, const struct aff_block *b) {
+    struct blk_Q2_K *o = blk;
+    o->d = enc_f16_bits(b->d);
+    o->dmin = enc_f16_bits(b->dmin);
+    for (int k = 0; k < 16; k++) o->scales[k] = (uint8_t)(b->sc[k] | b->mn[k] << 4);
+    for (int i = 0; i < 64; i++) { /* byte i: elements i%32 + 128*(i/32) + 32*t at bits 2t */
+        const uint8_t *q = b->q + 128 * (i / 32) + i % 32;
+        o->qs[i] = (uint8_t)(q[0] | q[32] << 2 | q[64] << 4 | q[96] << 6);
+    }
+}
+
+static void row(const float *restrict x, const float *restrict imp, int64_t n, void *restrict dst,
+                enum search search) {
+    static const struct aff_spec spec = {
+        .type = QT_Q2_K,
+        .n_sub = 16,
+        .sub = 16,
+        .qmax = 3,
+        .smax = 15,
+        .imp = {-0.9f, 0.05f, 36},
+        .plain = {-0.5f, 0.1f, 15},
+        .plain_abs = true,
+    };
+    enc_aff_row(&spec, x, imp, n, dst, search, pack);
+}
+
+const struct enc enc_type_q2_k = {QT_Q2_K, row};

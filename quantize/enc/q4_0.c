@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT
+/* quantize/enc/q4_0.c - f32 rows to Q4_0: blocks of 32, x = d*(q - 8), q in 0..15.
+ * The search and what happens to zeros, huge and denormal weights: block32.c. This file packs. */
+#include "quantize/enc/super.h"
+#include "quantize/enc/types.h"
+
+static void pack(void *blk, const struct b32_block *b) {
+    struct blk_Q4_0 *o = blk;
+    o->d = enc_f16_bits(b->d);
+    for (int i = 0; i < 16; i++) o->qs[i] = (uint8_t)((b->l[i] + 8) | (b->l[i + 16] + 8) << 4);
+}
+
+static void row(const float *restrict x, const float *restrict imp, int64_t n, void *restrict dst,
+                enum search search) {
+    static const struct b32_spec spec = {QT_Q4_0, {-8, 7, NULL}, false};
+    enc_b32_row(&spec, x, imp, n, dst, search, pack);
+}
+
+const struct enc enc_type_q4_0 = {QT_Q4_0, row};

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT
+/* quantize/enc/search.h - what the encoders share: block loading, search weights, and trial
+ * searches.
+ *
+ * Notation (docs/design/quantize.md): x weights of a block, w search weights, l codes, d scale, m
+ * minimum. Everything minimises sum w*(x - x^)^2. Trials run four at a time, one per vector lane,
+ * each lane adding its elements in index order: the result is that of the plain scalar loop, on
+ * every machine. */
+#ifndef HONE_QUANTIZE_ENC_SEARCH_H
+#define HONE_QUANTIZE_ENC_SEARCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/qtype.h"
+#include "quantize/enc/enc.h"
+
+enum {
+    ENC_SUB = 32,    /* longest run with one scale */
+    ENC_NSUB = 16,   /* most sub-blocks in a super-block */
+    ENC_TRIALS = 160 /* most trials of one search; a multiple of 4 */
+};
+
+/* The code values of a format: all integers lo..hi, or the 16 ascending values of a table. */
+struct levels {
+    int lo, hi;
+    const int8_t *tab; /* NULL: integers */
+};
+extern const int8_t enc_iq4_values[16];
+
+/* How column importance becomes search weights. */
+enum wplain { WP_ONE, WP_ABS /* |x| */, WP_RMS_ABS /* rms(sub-block) + |x| */, WP_SQ /* x^2 */ };
+struct wrule {
+    int sigma;         /* importance * sqrt(sigma * mean(x^2) + x^2); 0: importance alone */
+    int scope;         /* weights the mean runs over: 32, 256, or 0 for the row */
+    enum wplain plain; /* without importance */
+};
+/* The rule of a type for a search mode (conventional: the field's formulas; else what was measured
+ * to be better, see weights.c). */
+struct wrule enc_wrule(enum qtype t, enum search search, bool have_imp);
+/* w[n] of one block; mean2: mean of x^2 over the rule's scope; sub: sub-block of WP_RMS_ABS. Scaled
+ * by a power of two so that the largest is in [1, 2), and no less than 2^-30 (zero importance still
+ * means "as good as it gets for free"); all ones when every weight is zero. */
+void enc_weights(float *w, const float *x, const float *imp, int n, const struct wrule *r,
+                 float mean2, int sub);
+/* Mean of x^2, in double, index order. */
+float enc_mean2(const float *x, int64_t n);
+
+/* Copies n weights clamped to +-limit (what the format can hold at d = 65504); false when all are
+ * so small (<= 2^-25) that zero is their best f16-scaled value: the block is written as zeros. */
+bool enc_load(float *dst, const float *x, int n, float limit);
+
+/* f32 rounded to f16 and back, finite results only (+-65504 at most). */
+float enc_f16(float x);
+uint16_t enc_f16_bits(float x); /* of the same value */
+/* Nearest integer, ties to even; |x| < 2^22. */
+static inline float enc_rint(float x) {
+    const float magic = 12582912.0f; /* 1.5 * 2^23 */
+    return (x + magic) - magic;
+}
+static inline float enc_clampf(float x, float lo, float hi) {
+    return x < lo ? lo : x > hi ? hi : x;
+}
+/* The level nearest to v; index of it for tables is enc_level_index. */
+float enc_level(const struct levels *lv, float v);
+int enc_level_index(float level); /* of the IQ4 table */
+
+/* ---- x ~ d * l ----------------------------------------------------------------------------------
+ */
+struct sym_fit {
+    float d;     /* least squares for its codes */
+    float merit; /* (sum w x l)^2 / sum w l^2, to be maximised: error = sum w x^2 - merit */
+};
+/* Best of n trials: codes are the levels nearest to iscale[k]*x; after each least squares the codes
+ * are rounded again with the new d, `iters` times in all (1: once, as the conventional search).
+ * First of equals wins. n <= ENC_TRIALS. */
+struct sym_fit enc_sym_trials(const struct levels *lv, int n_x, const float *x, const float *w,
+                              const float *iscale, int n, int iters);
+/* The conventional search, grid and orientation included. */
+struct sym_fit enc_sym_conventional(const struct levels *lv, int n_x, const float *x,
+                                    const float *w);
+/* A wider one: both orientations, finer and wider grid, codes iterated; `n` starts per orientation.
+ */
+struct sym_fit enc_sym_wide(const struct levels *lv, int n_x, const float *x, const float *w, int n,
+                            int iters, bool negative);
+/* err[k] = sum w*(x - d[k]*l)^2 with l the levels nearest to x/d[k] (d[k] 0: l = 0), n <=
+ * ENC_TRIALS. */
+void enc_sym_errors(const struct levels *lv, int n_x, const float *x, const float *w,
+                    const float *d, int n, float *err);
+/* Signed element of largest magnitude (first of equals). */
+float enc_absmax(const float *x, int n);
+
+/* ---- x ~ d * l + m, l in 0..qmax
+ * ------------------------------------------------------------------ */
+struct aff_fit {
+    float d, m;
+    float err;
+};
+struct aff_grid { /* codes (iscale)*(x - lo), iscale = (rmin + rdelta*k + qmax)/(hi - lo), k =
+                     0..nstep */
+    float rmin, rdelta;
+    int nstep;
+};
+/* Best of the grid; m <= 0 unless free_min. abs_err: judged by sum w*|x - x^|. lo_n > 1: the
+ * minimum also starts at smaller magnitudes. */
+struct aff_fit enc_aff_trials(int n_x, const float *x, const float *w, int qmax,
+                              const struct aff_grid *g, int lo_n, int iters, bool abs_err,
+                              bool free_min);
+/* err[k] of codes nearest for d[k], m[k] (x ~ d*l + m). */
+void enc_aff_errors(int n_x, const float *x, const float *w, int qmax, const float *d,
+                    const float *m, int n, float *err);
+/* Quantizes n positive values to 0..lmax with weights: codes to l, least-squares scale returned. */
+float enc_pos(int n, int lmax, const float *x, const float *w, uint8_t *l);
+
+#endif
