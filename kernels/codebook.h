@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT
+/* kernels/codebook.h - the small level tables and scale bytes of the 4-bit float and table formats
+ * (docs/formats/iq4.md). Static data and static inline functions only: ISA folders include it. */
+#ifndef HONE_KERNELS_CODEBOOK_H
+#define HONE_KERNELS_CODEBOOK_H
+
+#include <stdint.h>
+
+#include "core/fp.h"
+
+/* IQ4_NL and IQ4_XS. Asymmetric on purpose: a block's largest weight lands on -127. */
+static const int8_t kern_iq4_level[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                          1,    13,   25,  38,  53,  69,  89,  113};
+/* MXFP4 and NVFP4: E2M1 times two. */
+static const int8_t kern_fp4_level[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+
+/* 2^(e-128), the scale that goes with the doubled levels; e 0 and 1 give subnormals. */
+static inline float kern_e8m0_half(uint8_t e) {
+    return fp_from_bits(e < 2 ? 0x00200000u << e : (uint32_t)(e - 1) << 23);
+}
+
+/* Half of an unsigned E4M3 byte; 0x7f (and the sign bit's values) decode as the formula says, 0x7f
+ * to 0. */
+static inline float kern_ue4m3_half(uint8_t v) {
+    const uint32_t exp = (v >> 3) & 15u, man = v & 7u;
+    if (v == 0x7f) return 0;
+    if (exp == 0) return (float)man * 0x1p-10f;
+    return fp_from_bits((exp + 119) << 23 | man << 20);
+}
+
+#endif

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT
+/* kernels/kern.c - the kernel table: which ISAs this machine has, and one row per type filled from
+ * ops.def, the lowest ISA first. The build host decides nothing: everything is asked at run time.
+ */
+#include "kernels/kern.h"
+
+#include <string.h>
+#include <strings.h>
+
+#include "kernels/ops.h"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+static const char *const isa_name[KERN_ISA_COUNT] = {"ref", "avx2", "avx512"};
+
+/* Where each (isa, TYPE) of ops.def goes. */
+enum { ISA_ref = KERN_REF, ISA_avx2 = KERN_AVX2, ISA_avx512 = KERN_AVX512 };
+static const struct {
+    enum kern_isa isa;
+    enum qtype type;
+    const struct kern_ops *ops;
+} table[] = {
+#define KERN_OPS(isa, T) {(enum kern_isa)ISA_##isa, QT_##T, &kern_##isa##_##T},
+#include "kernels/ops.def"
+#undef KERN_OPS
+};
+
+const char *kern_isa_name(enum kern_isa isa) {
+    return (unsigned)isa < KERN_ISA_COUNT ? isa_name[isa] : "?";
+}
+
+bool kern_isa_parse(const char *name, enum kern_isa *out) {
+    if (strcasecmp(name, "auto") == 0) {
+        *out = kern_isa_best();
+        return true;
+    }
+    for (int i = 0; i < KERN_ISA_COUNT; i++)
+        if (strcasecmp(name, isa_name[i]) == 0) {
+            *out = (enum kern_isa)i;
+            return true;
+        }
+    return false;
+}
+
+#if defined(__x86_64__)
+/* Register state that the operating system saves: bit 1 SSE, 2 AVX, 5..7 AVX-512. */
+static uint32_t os_state(void) {
+    uint32_t lo, hi;
+    __asm__ volatile("xgetbv" : "=a"(lo), "=d"(hi) : "c"(0));
+    return lo;
+}
+
+enum kern_isa kern_isa_best(void) {
+    /* leaf 1 ecx: FMA, OSXSAVE, AVX, F16C; leaf 7 ebx: AVX2, then F, DQ, BW, VL; leaf 7 ecx: VNNI
+     */
+    const uint32_t need_1c = 1u << 12 | 1u << 27 | 1u << 28 | 1u << 29, need_7b = 1u << 5;
+    const uint32_t need_7b_512 = 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31, need_7c_512 = 1u << 11;
+    uint32_t a, b, c, d;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || (c & need_1c) != need_1c) return KERN_REF;
+    const uint32_t os = os_state();
+    if ((os & 6u) != 6u) return KERN_REF;
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (b & need_7b) != need_7b) return KERN_REF;
+    if ((os & 0xe6u) != 0xe6u) return KERN_AVX2;
+    if ((b & need_7b_512) != need_7b_512 || (c & need_7c_512) != need_7c_512) return KERN_AVX2;
+    return KERN_AVX512;
+}
+#else
+enum kern_isa kern_isa_best(void) {
+    return KERN_REF;
+}
+#endif
+
+void kern_init(struct kern *k, enum kern_isa upto) {
+    const enum kern_isa best = kern_isa_best();
+    memset(k, 0, sizeof *k);
+    k->isa = upto < best ? upto : best;
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+        if (table[i].isa > k->isa) continue;
+        struct kern_ops *op = &k->op[table[i].type];
+        if (table[i].ops->decode) op->decode = table[i].ops->decode;
+        if (table[i].ops->dot) op->dot = table[i].ops->dot;
+    }
+    kern_ref_act(k);
+    kern_ref_f32(k);
+#if defined(__x86_64__) && defined(KERN_FAST_OPERATORS)
+    if (k->isa >= KERN_AVX2) {
+        kern_avx2_act(k);
+        kern_avx2_f32(k);
+        kern_avx2_gemm(k);
+        kern_avx2_seq(k);
+    }
+    if (k->isa >= KERN_AVX512) kern_avx512_f32(k);
+#endif
+}
+
+enum qtype kern_dot_partner(enum qtype weight) {
+    static const uint8_t partner[QT_COUNT] = {
+        [QT_Q4_0] = QT_Q8_0,    [QT_Q5_0] = QT_Q8_0,   [QT_Q8_0] = QT_Q8_0,  [QT_IQ4_NL] = QT_Q8_0,
+        [QT_MXFP4] = QT_Q8_0,   [QT_NVFP4] = QT_Q8_0,  [QT_Q1_0] = QT_Q8_0,  [QT_Q2_0] = QT_Q8_0,
+        [QT_Q4_1] = QT_Q8_1,    [QT_Q5_1] = QT_Q8_1,   [QT_Q2_K] = QT_Q8_K,  [QT_Q3_K] = QT_Q8_K,
+        [QT_Q4_K] = QT_Q8_K,    [QT_Q5_K] = QT_Q8_K,   [QT_Q6_K] = QT_Q8_K,  [QT_IQ4_XS] = QT_Q8_K,
+        [QT_IQ2_XXS] = QT_Q8_K, [QT_IQ2_XS] = QT_Q8_K, [QT_IQ2_S] = QT_Q8_K, [QT_IQ3_XXS] = QT_Q8_K,
+        [QT_IQ3_S] = QT_Q8_K,   [QT_IQ1_S] = QT_Q8_K,  [QT_IQ1_M] = QT_Q8_K, [QT_TQ1_0] = QT_Q8_K,
+        [QT_TQ2_0] = QT_Q8_K,
+    };
+    return (unsigned)weight < QT_COUNT ? (enum qtype)partner[weight] : QT_F32; /* F32 is 0 */
+}
+
+bool kern_has(const struct kern *k, enum qtype t) {
+    return (unsigned)t < QT_COUNT && k->op[t].decode;
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT
+/* kernels/ref/act.c - f32 rows to the activation formats that the integer dots expect.
+ *
+ * Rounding is to nearest, ties to even, in every ISA: the blocks are the same bytes everywhere.
+ * The input is finite. */
+#include <math.h>
+#include <string.h>
+
+#include "core/fp.h"
+#include "kernels/ops.h"
+
+static float largest(const float *x, int n) {
+    float m = 0;
+    for (int i = 0; i < n; i++) m = fmaxf(m, fabsf(x[i]));
+    return m;
+}
+
+/* d = max|x|/127, stored as f16 by the caller; codes use the unrounded d. A d below the normal
+ * floats has no finite inverse (and is 0 in f16): codes 0. */
+static float quant_32(const float *x, int8_t *qs, int *sum) {
+    const float d = largest(x, 32) / 127.0f, inv = d >= 0x1p-126f ? 1.0f / d : 0;
+    *sum = 0;
+    for (int i = 0; i < 32; i++) {
+        qs[i] = (int8_t)rintf(x[i] * inv);
+        *sum += qs[i];
+    }
+    return d;
+}
+
+static void quant_q8_0(const float *x, struct blk_Q8_0 *y, int64_t n) {
+    for (int64_t b = 0; b < n / 32; b++, x += 32, y++) {
+        int sum;
+        y->d = fp_f32_to_f16(quant_32(x, y->qs, &sum));
+    }
+}
+
+static void quant_q8_1(const float *x, struct blk_Q8_1 *y, int64_t n) {
+    for (int64_t b = 0; b < n / 32; b++, x += 32, y++) {
+        int sum;
+        const float d = quant_32(x, y->qs, &sum);
+        y->d = fp_f32_to_f16(d);
+        y->s = fp_f32_to_f16((float)sum * d);
+    }
+}
+
+/* The element of largest magnitude (the first of equals) becomes exactly -127. */
+static void quant_q8_k(const float *x, struct blk_Q8_K *y, int64_t n) {
+    for (int64_t b = 0; b < n / QK; b++, x += QK, y++) {
+        float max = 0;
+        for (int i = 0; i < QK; i++)
+            if (fabsf(x[i]) > fabsf(max)) max = x[i];
+        const float inv = -127.0f / max;
+        if (fabsf(max) == 0 || isinf(inv)) { /* too small for a finite scale: as zero */
+            memset(y, 0, sizeof *y);
+            continue;
+        }
+        for (int i = 0; i < QK; i++) y->qs[i] = (int8_t)fminf(127.0f, rintf(inv * x[i]));
+        for (int k = 0; k < QK / 16; k++) {
+            int sum = 0;
+            for (int i = 0; i < 16; i++) sum += y->qs[16 * k + i];
+            y->bsums[k] = (int16_t)sum;
+        }
+        y->d = 1.0f / inv;
+    }
+}
+
+static void act_quant(enum qtype t, const float *restrict x, void *restrict dst, int64_t n) {
+    if (t == QT_Q8_0)
+        quant_q8_0(x, dst, n);
+    else if (t == QT_Q8_1)
+        quant_q8_1(x, dst, n);
+    else if (t == QT_Q8_K)
+        quant_q8_k(x, dst, n);
+    else
+        memcpy(dst, x, (size_t)n * sizeof *x);
+}
+
+void kern_ref_act(struct kern *k) {
+    k->act_quant = act_quant;
+}

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT
+/* kernels/ref/f16.c - IEEE half weights. The dot takes f32 activations. */
+#include "core/fp.h"
+#include "kernels/ops.h"
+
+static void decode(const void *restrict blk, float *restrict dst, int64_t n) {
+    const struct blk_F16 *x = blk;
+    for (int64_t i = 0; i < n; i++) dst[i] = fp_f16_to_f32(x[i].v);
+}
+
+static float dot(const void *restrict w, const void *restrict a, int64_t n) {
+    const struct blk_F16 *x = w;
+    const float *y = a;
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) sum += (double)fp_f16_to_f32(x[i].v) * (double)y[i];
+    return (float)sum;
+}
+
+const struct kern_ops kern_ref_F16 = {decode, dot};

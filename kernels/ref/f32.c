@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: MIT
+/* kernels/ref/f32.c - the operators on f32 activations, as kern.h defines them, one loop each.
+ *
+ * Sums and exponentials are double, so results are correct to about one f32 rounding: the oracle of
+ * the other ISAs. Not for speed. */
+#include <math.h>
+
+#include "kernels/ops.h"
+
+static float dot_f32(const float *restrict a, const float *restrict b, int64_t n) {
+    double s = 0;
+    for (int64_t i = 0; i < n; i++) s += (double)a[i] * (double)b[i];
+    return (float)s;
+}
+
+static void gemm_f32(const float *restrict a, int64_t lda, const float *restrict b, int64_t ldb,
+                     float *restrict c, int64_t ldc, int64_t m, int64_t n, int64_t k) {
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < n; j++) c[i * ldc + j] = dot_f32(a + i * lda, b + j * ldb, k);
+}
+
+static void rms_norm(const float *x, const float *w, float *y, int64_t n, float eps) {
+    double s = 0;
+    for (int64_t i = 0; i < n; i++) s += (double)x[i] * (double)x[i];
+    const float r = (float)(1.0 / sqrt(s / (double)n + (double)eps));
+    for (int64_t i = 0; i < n; i++) y[i] = w ? x[i] * r * w[i] : x[i] * r;
+}
+
+static void l2_norm(float *x, int64_t n, float eps, float scale) {
+    double s = 0;
+    for (int64_t i = 0; i < n; i++) s += (double)x[i] * (double)x[i];
+    const float r = (float)((double)scale / sqrt(s + (double)eps));
+    for (int64_t i = 0; i < n; i++) x[i] *= r;
+}
+
+static double sigmoid(double x) {
+    return 1.0 / (1.0 + exp(-x));
+}
+
+static void swiglu(const float *gate, const float *up, float *dst, int64_t n) {
+    for (int64_t i = 0; i < n; i++) {
+        const double g = (double)gate[i];
+        dst[i] = (float)(g * sigmoid(g) * (double)up[i]);
+    }
+}
+
+static void sigmoid_mul(float *x, const float *g, int64_t n) {
+    for (int64_t i = 0; i < n; i++) x[i] = (float)((double)x[i] * sigmoid((double)g[i]));
+}
+
+static void silu_mul(float *x, const float *z, int64_t n) {
+    for (int64_t i = 0; i < n; i++) {
+        const double v = (double)z[i];
+        x[i] = (float)((double)x[i] * v * sigmoid(v));
+    }
+}
+
+static void softmax(float *x, int64_t n) {
+    float max = -INFINITY;
+    for (int64_t i = 0; i < n; i++) max = fmaxf(max, x[i]);
+    double s = 0;
+    for (int64_t i = 0; i < n; i++) s += exp((double)x[i] - (double)max);
+    for (int64_t i = 0; i < n; i++) x[i] = (float)(exp((double)x[i] - (double)max) / s);
+}
+
+static void axpy(float *restrict y, const float *restrict x, float a, int64_t n) {
+    for (int64_t i = 0; i < n; i++) y[i] += a * x[i];
+}
+
+static void rope_neox(float *x, const float *cs, int64_t n_rot) {
+    const int64_t half = n_rot / 2;
+    for (int64_t j = 0; j < half; j++) {
+        const float c = cs[2 * j], s = cs[2 * j + 1], x0 = x[j], x1 = x[j + half];
+        x[j] = x0 * c - x1 * s;
+        x[j + half] = x0 * s + x1 * c;
+    }
+}
+
+static void conv_silu(float *u, int64_t ld, const float *w, float *state, int64_t n_tok, int64_t c0,
+                      int64_t c1, int64_t n_ch, int64_t k) {
+    for (int64_t c = c0; c < c1; c++)
+        for (int64_t t = 0; t < n_tok; t++) {
+            const float cur = u[t * ld + c];
+            double s = (double)w[c * k + k - 1] * (double)cur;
+            for (int64_t j = 0; j < k - 1; j++)
+                s += (double)w[c * k + j] * (double)state[j * n_ch + c];
+            for (int64_t j = 0; j + 1 < k - 1; j++) state[j * n_ch + c] = state[(j + 1) * n_ch + c];
+            if (k > 1) state[(k - 2) * n_ch + c] = cur;
+            u[t * ld + c] = (float)(s * sigmoid(s));
+        }
+}
+
+static void delta_rows(float *s, const float *q, const float *k, int64_t ldqk, const float *v,
+                       int64_t ldv, float *o, int64_t ldo, const float *decay, const float *beta,
+                       int64_t ldg, int64_t n_tok, int64_t dk, int64_t j0, int64_t j1) {
+    for (int64_t j = j0; j < j1; j++)
+        for (int64_t t = 0; t < n_tok; t++) {
+            float *row = s + j * dk;
+            const float *kt = k + t * ldqk, *qt = q + t * ldqk;
+            const float a = decay[t * ldg];
+            double p = 0, r = 0, kq = 0;
+            for (int64_t i = 0; i < dk; i++) {
+                p += (double)row[i] * (double)kt[i];
+                r += (double)row[i] * (double)qt[i];
+                kq += (double)kt[i] * (double)qt[i];
+            }
+            const double d = (double)beta[t * ldg] * ((double)v[t * ldv + j] - (double)a * p);
+            o[t * ldo + j] = (float)((double)a * r + kq * d);
+            for (int64_t i = 0; i < dk; i++) row[i] = a * row[i] + (float)d * kt[i];
+        }
+}
+
+void kern_ref_f32(struct kern *k) {
+    k->gemm_f32 = gemm_f32;
+    k->dot_f32 = dot_f32;
+    k->rms_norm = rms_norm;
+    k->l2_norm = l2_norm;
+    k->swiglu = swiglu;
+    k->sigmoid_mul = sigmoid_mul;
+    k->silu_mul = silu_mul;
+    k->softmax = softmax;
+    k->axpy = axpy;
+    k->rope_neox = rope_neox;
+    k->conv_silu = conv_silu;
+    k->delta_rows = delta_rows;
+}

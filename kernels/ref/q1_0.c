@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+/* kernels/ref/q1_0.c - Q1_0: 128 weights in 18 bytes. w = bit ? d : -d. */
+#include "core/fp.h"
+#include "kernels/ops.h"
+
+static int code(const struct blk_Q1_0 *x, int i) {
+    return (x->qs[i / 8] >> (i % 8)) & 1 ? 1 : -1;
+}
+
+static void decode(const void *restrict blk, float *restrict dst, int64_t n) {
+    const struct blk_Q1_0 *x = blk;
+    for (int64_t b = 0; b < n / 128; b++, x++, dst += 128)
+        for (int i = 0; i < 128; i++) dst[i] = fp_f16_to_f32(x->d) * (float)code(x, i);
+}
+
+static float dot(const void *restrict w, const void *restrict a, int64_t n) {
+    const struct blk_Q1_0 *x = w;
+    const struct blk_Q8_0 *y = a;
+    double sum = 0;
+    for (int64_t b = 0; b < n / 32; b++, y++) {
+        int s = 0;
+        for (int i = 0; i < 32; i++) s += code(x + b / 4, (int)(b % 4) * 32 + i) * y->qs[i];
+        sum += (double)fp_f16_to_f32(x[b / 4].d) * (double)fp_f16_to_f32(y->d) * s;
+    }
+    return (float)sum;
+}
+
+const struct kern_ops kern_ref_Q1_0 = {decode, dot};

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+/* kernels/ref/q2_k.c - Q2_K: 256 weights in 84 bytes, 16 sub-blocks of 16.
+ * w = d * sc[k] * q - dmin * m[k]; q 0..3, sc and m 0..15.   (docs/formats/k-quants.md) */
+#include "core/fp.h"
+#include "kernels/ops.h"
+
+static int code(const struct blk_Q2_K *x, int i) {
+    const int half = i / 128, plane = i % 128 / 32;
+    return (x->qs[32 * half + i % 32] >> (2 * plane)) & 3;
+}
+
+static int scale(const struct blk_Q2_K *x, int k) {
+    return x->scales[k] & 15;
+}
+
+static int min(const struct blk_Q2_K *x, int k) {
+    return x->scales[k] >> 4;
+}
+
+static void decode(const void *restrict blk, float *restrict dst, int64_t n) {
+    const struct blk_Q2_K *x = blk;
+    for (int64_t b = 0; b < n / QK; b++, x++, dst += QK) {
+        const float d = fp_f16_to_f32(x->d), dmin = fp_f16_to_f32(x->dmin);
+        for (int i = 0; i < QK; i++)
+            dst[i] = d * (float)scale(x, i / 16) * (float)code(x, i) - dmin * (float)min(x, i / 16);
+    }
+}
+
+static float dot(const void *restrict w, const void *restrict a, int64_t n) {
+    const struct blk_Q2_K *x = w;
+    const struct blk_Q8_K *y = a;
+    double sum = 0;
+    for (int64_t b = 0; b < n / QK; b++, x++, y++) {
+        int s = 0, sm = 0;
+        for (int k = 0; k < QK / 16; k++) {
+            int sk = 0;
+            for (int i = 16 * k; i < 16 * (k + 1); i++) sk += code(x, i) * y->qs[i];
+            s += scale(x, k) * sk;
+            sm += min(x, k) * y->bsums[k];
+        }
+        sum +=
+            (double)y->d * ((double)fp_f16_to_f32(x->d) * s - (double)fp_f16_to_f32(x->dmin) * sm);
+    }
+    return (float)sum;
+}
+
+const struct kern_ops kern_ref_Q2_K = {decode, dot};

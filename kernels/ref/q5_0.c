@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT
+/* kernels/ref/q5_0.c - Q5_0: 32 weights in 22 bytes.
+ * w = d * (q - 16), q 0..31, bit 4 in qh.   (docs/formats/legacy-blocks.md) */
+#include "core/fp.h"
+#include "kernels/ops.h"
+
+static int code(const struct blk_Q5_0 *x, int i) {
+    const int nib = i < 16 ? x->qs[i] & 15 : x->qs[i - 16] >> 4;
+    const int q = nib | ((x->qh[i / 8] >> (i % 8)) & 1) << 4;
+    return q - 16;
+}
+
+static void decode(const void *restrict blk, float *restrict dst, int64_t n) {
+    const struct blk_Q5_0 *x = blk;
+    for (int64_t b = 0; b < n / 32; b++, x++, dst += 32) {
+        const float d = fp_f16_to_f32(x->d);
+        for (int i = 0; i < 32; i++) dst[i] = d * (float)code(x, i);
+    }
+}
+
+static float dot(const void *restrict w, const void *restrict a, int64_t n) {
+    const struct blk_Q5_0 *x = w;
+    const struct blk_Q8_0 *y = a;
+    double sum = 0;
+    for (int64_t b = 0; b < n / 32; b++, x++, y++) {
+        int s = 0;
+        for (int i = 0; i < 32; i++) s += code(x, i) * y->qs[i];
+        sum += (double)fp_f16_to_f32(x->d) * (double)fp_f16_to_f32(y->d) * s;
+    }
+    return (float)sum;
+}
+
+const struct kern_ops kern_ref_Q5_0 = {decode, dot};

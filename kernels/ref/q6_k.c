@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT
+/* kernels/ref/q6_k.c - Q6_K: 256 weights in 210 bytes, 16 sub-blocks of 16.
+ * w = d * sc[k] * q; q -32..31, sc int8.   (docs/formats/k-quants.md) */
+#include "core/fp.h"
+#include "kernels/ops.h"
+
+static int code(const struct blk_Q6_K *x, int i) {
+    const int half = i / 128, plane = i % 128 / 32, l = i % 32;
+    const uint8_t byte = x->ql[64 * half + 32 * (plane % 2) + l];
+    const int low = plane < 2 ? byte & 15 : byte >> 4;
+    const int high = (x->qh[32 * half + l] >> (2 * plane)) & 3;
+    return (low | high << 4) - 32;
+}
+
+static int scale(const struct blk_Q6_K *x, int k) {
+    return x->scales[k];
+}
+
+static void decode(const void *restrict blk, float *restrict dst, int64_t n) {
+    const struct blk_Q6_K *x = blk;
+    for (int64_t b = 0; b < n / QK; b++, x++, dst += QK) {
+        const float d = fp_f16_to_f32(x->d);
+        for (int i = 0; i < QK; i++) dst[i] = d * (float)scale(x, i / 16) * (float)code(x, i);
+    }
+}
+
+static float dot(const void *restrict w, const void *restrict a, int64_t n) {
+    const struct blk_Q6_K *x = w;
+    const struct blk_Q8_K *y = a;
+    double sum = 0;
+    for (int64_t b = 0; b < n / QK; b++, x++, y++) {
+        int s = 0;
+        for (int k = 0; k < QK / 16; k++) {
+            int sk = 0;
+            for (int i = 16 * k; i < 16 * (k + 1); i++) sk += code(x, i) * y->qs[i];
+            s += scale(x, k) * sk;
+        }
+        sum += (double)fp_f16_to_f32(x->d) * (double)y->d * s;
+    }
+    return (float)sum;
+}
+
+const struct kern_ops kern_ref_Q6_K = {decode, dot};

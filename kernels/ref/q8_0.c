@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT
+/* kernels/ref/q8_0.c - Q8_0: 32 weights in 34 bytes.
+ * w = d * q, q int8.   (docs/formats/legacy-blocks.md) */
+#include "core/fp.h"
+#include "kernels/ops.h"
+
+static int code(const struct blk_Q8_0 *x, int i) {
+    return x->qs[i];
+}
+
+static void decode(const void *restrict blk, float *restrict dst, int64_t n) {
+    const struct blk_Q8_0 *x = blk;
+    for (int64_t b = 0; b < n / 32; b++, x++, dst += 32) {
+        const float d = fp_f16_to_f32(x->d);
+        for (int i = 0; i < 32; i++) dst[i] = d * (float)code(x, i);
+    }
+}
+
+static float dot(const void *restrict w, const void *restrict a, int64_t n) {
+    const struct blk_Q8_0 *x = w;
+    const struct blk_Q8_0 *y = a;
+    double sum = 0;
+    for (int64_t b = 0; b < n / 32; b++, x++, y++) {
+        int s = 0;
+        for (int i = 0; i < 32; i++) s += code(x, i) * y->qs[i];
+        sum += (double)fp_f16_to_f32(x->d) * (double)fp_f16_to_f32(y->d) * s;
+    }
+    return (float)sum;
+}
+
+const struct kern_ops kern_ref_Q8_0 = {decode, dot};
