@@ -56,6 +56,7 @@ all: $(BUILD)/hone ## build build/hone
 $(BUILD)/hone: $(BIN)
 	$(Q)mkdir -p $(BUILD) && cp -f $(BIN) $@.new && mv -f $@.new $@
 
+$(OBJ)/calib/defaults.o: $(wildcard calib/text/*)
 $(OBJ)/core/%.o $(OBJ)/text/%.o $(OBJ)/convert/%.o: WARN += -Wsign-conversion
 $(OBJ)/kernels/avx2/%.o: ISA = -mavx2 -mfma -mf16c -ffp-contract=fast
 $(OBJ)/kernels/avx512/%.o: ISA = -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx2 -mfma -mf16c -ffp-contract=fast
@@ -78,8 +79,44 @@ check: all $(UNIT) ## every test that needs no network, Python or GPU
 	$(Q)HONE=$(abspath $(BIN)) UNITS='$(abspath $(UNIT))' WRAP='$(WRAP)' sh tests/run.sh
 test: check ## the same
 
+# ---- demo, dependencies ------------------------------------------------------------------------
+APT_PKGS := build-essential pkg-config libcjson-dev zlib1g-dev libxxhash-dev libopenblas-dev libpcre2-dev libutf8proc-dev
+DNF_PKGS := gcc make pkgconf cjson-devel zlib-devel xxhash-devel openblas-devel pcre2-devel utf8proc-devel
+BREW_PKGS := pkg-config cjson zlib xxhash openblas pcre2 utf8proc
+DEMO ?= $(BUILD)/demo
+TINY := tests/golden/tiny-qwen35moe
+deps: ## install the libraries (apt, as root or by sudo), or say how
+	@if pkg-config --exists $(REQUIRED) 2>/dev/null && command -v $(CC) >/dev/null; then :; \
+	elif command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $(APT_PKGS); \
+	elif command -v apt-get >/dev/null && command -v sudo >/dev/null; then sudo apt-get update -qq && sudo apt-get install -y -qq $(APT_PKGS); \
+	else printf '%s\n' 'Libraries are missing. Install them with one of:' \
+	'  apt-get install $(APT_PKGS)' '  dnf install $(DNF_PKGS)' '  brew install $(BREW_PKGS)'; exit 1; fi
+demo: deps ## install what is missing, build, run the main job on the bundled model
+	+@$(MAKE) --no-print-directory all
+	$(BUILD)/hone make $(TINY) -o $(DEMO) --recipes Q8_0,Q6_K,Q5_K_M,Q4_K_M,IQ4_XS,Q3_K_M,Q2_K \
+	  --calib $(TINY)/calib.jsonl --calib $(TINY)/self_calib.txt \
+	  --eval $(TINY)/eval.jsonl --eval $(TINY)/self_eval.txt --chunks 60
+	@echo "The report is $(DEMO)/report.html; the folder to publish is $(DEMO)."
+
+# ---- quality -------------------------------------------------------------------------------------
+C_FILES := $(wildcard $(addsuffix /*.[ch],$(DIRS) cli tests tests/unit tests/kern tests/fuzz include))
+lint: ## layers, MAP.md, man pages, formatting, machine paths
+	$(Q)CC='$(CC)' sh tests/lint.sh $(sort $(C_FILES))
+format: ## clang-format every C file in place
+	clang-format -i $(sort $(C_FILES))
+tidy: ## clang-tidy over the library
+	clang-tidy --quiet $(SRC) $(CLI) -- $(ALL_CFLAGS)
+cppcheck: ## cppcheck over the library
+	cppcheck -q --std=c11 --enable=warning,performance,portability --inline-suppr --error-exitcode=1 -I. $(DIRS) cli
+analyze: ## gcc -fanalyzer
+	+@$(MAKE) --no-print-directory BUILD=$(BUILD)/analyze CFLAGS='-fanalyzer' all
+
+PREFIX ?= /usr/local
+install: all ## install the binary and the man pages under PREFIX
+	install -D -m 755 $(BUILD)/hone $(DESTDIR)$(PREFIX)/bin/hone
+	for m in docs/man/*.1; do install -D -m 644 $$m $(DESTDIR)$(PREFIX)/share/man/man1/$$(basename $$m); done
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 clean: ## remove the build folder
 	rm -rf $(BUILD)
-.PHONY: all unit check test help clean
+.PHONY: all unit check test deps demo lint format tidy cppcheck analyze install help clean

@@ -16,7 +16,7 @@ int eval_ppl(struct session *s, const struct ids *ids, int64_t ctx, int64_t stri
              int64_t max_chunks, struct eval_ppl *out, struct err *e);
 
 struct eval_kld {
-    double ppl, ppl_base, ppl_stderr, ppl_ratio, ppl_ratio_stderr, ln_ppl_ratio;
+    double ppl, ppl_base, ppl_stderr, ppl_base_stderr, ppl_ratio, ppl_ratio_stderr, ln_ppl_ratio;
     double mean_kld, mean_kld_stderr, median_kld, kld_p90, kld_p95, kld_p99, kld_p999, max_kld,
         min_kld, kld_p10, kld_p05, kld_p01;
     double rms_dp, rms_dp_stderr, mean_dp, mean_dp_stderr; /* fractions, not percent */

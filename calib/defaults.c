@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT
+/* calib/defaults.c - calib/text/ inside the binary, by the assembler's .incbin (paths from the root
+ * of the source tree, where make runs). */
+#include "calib/defaults.h"
+
+#include "core/attr.h"
+
+#define INCBIN(symbol, file)                                                                       \
+    __asm__(".section .rodata\n"                                                                   \
+            ".global " #symbol "\n" #symbol ":\n"                                                  \
+            ".incbin \"" file "\"\n"                                                               \
+            ".global " #symbol "_end\n" #symbol "_end:\n"                                          \
+            ".byte 0\n"                                                                            \
+            ".previous\n");                                                                        \
+    extern const char symbol[], symbol##_end[];
+
+INCBIN(hone_calib_txt, "calib/text/calib.txt")
+INCBIN(hone_calib_chat, "calib/text/calib.jsonl")
+INCBIN(hone_eval_txt, "calib/text/eval.txt")
+INCBIN(hone_eval_chat, "calib/text/eval.jsonl")
+
+const struct default_text *default_text_at(int i) {
+    static struct default_text t[4];
+    static const struct {
+        const char *name, *begin, *end;
+        bool is_eval, is_chat;
+    } src[] = {
+        {"default-calib.txt", hone_calib_txt, hone_calib_txt_end, false, false},
+        {"default-calib.jsonl", hone_calib_chat, hone_calib_chat_end, false, true},
+        {"default-eval.txt", hone_eval_txt, hone_eval_txt_end, true, false},
+        {"default-eval.jsonl", hone_eval_chat, hone_eval_chat_end, true, true},
+    };
+    if (i < 0 || (size_t)i >= COUNT_OF(src)) return NULL;
+    t[i] = (struct default_text){src[i].name, src[i].begin, (size_t)(src[i].end - src[i].begin),
+                                 src[i].is_eval, src[i].is_chat};
+    return &t[i];
+}

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: MIT
+/* calib/defaults.h - the texts used when the user names none: written for this project, compiled
+ * in. The calibration and the evaluation set share no document. */
+#ifndef HONE_CALIB_DEFAULTS_H
+#define HONE_CALIB_DEFAULTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct default_text {
+    const char *name; /* "default-calib.txt": also its file name when written out */
+    const char *data;
+    size_t len;
+    bool is_eval;
+    bool is_chat; /* .jsonl of conversations: needs a chat template */
+};
+/* NULL past the end. */
+const struct default_text *default_text_at(int i);
+
+#endif

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT
+/* cli/make.h - what the steps of `hone make` share. Each step is in one of make_*.c; cmd_make.c
+ * orders them. Files are named relative to the job's folder. */
+#ifndef HONE_CLI_MAKE_H
+#define HONE_CLI_MAKE_H
+
+#include "cli/opt.h"
+#include "cli/step.h"
+
+struct made { /* one GGUF of the folder */
+    char recipe[64];
+    char *file;    /* name in the folder */
+    char *path;    /* where it is (the base may lie outside) */
+    char hash[33]; /* content */
+    bool is_base, outside;
+    struct buf eval, speed; /* members of a JSON object: the step's results */
+    char sha256[65];
+    double bpw;
+    int64_t size_bytes;
+};
+struct make {
+    struct cli *c;
+    struct job job;
+    const char *src;
+    struct str_list recipes, calib, eval;
+    int64_t calib_ctx, calib_chunks, eval_ctx, eval_chunks, pp, tg, reps;
+    const char *type, *search;
+    bool redo; /* -f: no record is believed */
+    char *name;
+    char src_hash[33];
+    struct made *file; /* [0] is the base */
+    int n_files;
+    char *imatrix; /* path; NULL: none */
+    char imatrix_hash[33];
+    struct buf model_json, imatrix_json, eval_json; /* objects of results.json */
+    struct str_list notes;
+};
+
+/* True when a step's record can be used (and says so). */
+bool make_reuse(const struct make *mk, struct step *s, struct json **root,
+                const struct json **result);
+/* JSON text of a parsed value of a record: numbers and strings of one flat object, as members. */
+void make_members(const struct json *obj, struct buf *out);
+void make_note(struct make *mk, const char *fmt, ...) PRINTF_LIKE(2, 3);
+struct made *make_add_file(struct make *mk, const char *recipe, char *path, bool outside);
+
+int make_source(struct make *mk, struct err *e);  /* hash, name */
+int make_convert(struct make *mk, struct err *e); /* file[0] */
+int make_texts(struct make *mk, struct err *e);    /* the built-in texts where none were named */
+int make_imatrix(struct make *mk, struct err *e);
+int make_quantize(struct make *mk, struct err *e); /* file[1..] */
+int make_eval(struct make *mk, struct err *e);
+int make_speed(struct make *mk, struct err *e);
+int make_report(struct make *mk, struct err *e);
+
+#endif

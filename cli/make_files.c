@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: MIT
+/* cli/make_files.c - the steps of `hone make` that write model files: source, base conversion,
+ * importance matrix, one quant per recipe. */
+#include <dirent.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "calib/defaults.h"
+#include "calib/imatrix.h"
+#include "cli/make.h"
+#include "convert/convert.h"
+#include "core/gguf.h"
+#include "core/hash.h"
+#include "core/io.h"
+#include "core/log.h"
+#include "core/mem.h"
+#include "quantize/quantize.h"
+
+static int by_name(const void *a, const void *b) {
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Names and contents of every plain file of the folder, in name order. */
+static int hash_folder(struct make *mk, struct buf *key, struct err *e) {
+    DIR *d = opendir(mk->src);
+    char **name = NULL;
+    size_t n = 0;
+    int rc = 0;
+    if (!d) return err_sys(e, "%s: cannot open", mk->src);
+    for (struct dirent *de; (de = readdir(d)) != NULL;) {
+        if (de->d_name[0] == '.') continue;
+        name = xreallocarray(name, n + 1, sizeof *name);
+        name[n++] = xstrdup(de->d_name);
+    }
+    closedir(d);
+    if (n) qsort(name, n, sizeof *name, by_name);
+    for (size_t i = 0; i < n && rc == 0; i++) {
+        char hex[33], *path = io_join(mk->src, name[i]);
+        if (!io_is_dir(path)) {
+            rc = job_file_hash(&mk->job, path, hex, e);
+            if (rc == 0) buf_fmt(key, "%s:%s;", name[i], hex);
+        }
+        free(path);
+    }
+    for (size_t i = 0; i < n; i++) free(name[i]);
+    free(name);
+    return rc;
+}
+
+/* File-name-safe last component, without ".gguf" and its type. */
+static char *model_name(const char *src, struct err *e) {
+    char *real = realpath(src, NULL);
+    if (!real) {
+        err_sys(e, "%s: cannot open", src);
+        return NULL;
+    }
+    char *name = xstrdup(io_base(real));
+    free(real);
+    size_t n = strlen(name);
+    if (n > 5 && strcmp(name + n - 5, ".gguf") == 0) name[n - 5] = 0;
+    static const char *const tail[] = {"-F32", "-F16", "-BF16", "-f32", "-f16", "-bf16"};
+    for (size_t i = 0; i < COUNT_OF(tail); i++) {
+        size_t m = strlen(tail[i]);
+        n = strlen(name);
+        if (n > m && strcmp(name + n - m, tail[i]) == 0) name[n - m] = 0;
+    }
+    for (char *p = name; *p; p++)
+        if (!strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-", *p))
+            *p = '-';
+    return name;
+}
+
+int make_source(struct make *mk, struct err *e) {
+    struct buf key = {0};
+    mk->name = model_name(mk->src, e);
+    if (!mk->name) return (int)e->code;
+    log_info("reading %s", mk->src);
+    int rc = io_is_dir(mk->src) ? hash_folder(mk, &key, e)
+                                : job_file_hash(&mk->job, mk->src, mk->src_hash, e);
+    if (rc == 0 && key.len) hash_xxh128_hex(mk->src_hash, key.data, key.len);
+    buf_release(&key);
+    return rc;
+}
+
+struct made *make_add_file(struct make *mk, const char *recipe, char *path, bool outside) {
+    mk->file = xreallocarray(mk->file, (size_t)mk->n_files + 1, sizeof *mk->file);
+    struct made *f = &mk->file[mk->n_files++];
+    memset(f, 0, sizeof *f);
+    snprintf(f->recipe, sizeof f->recipe, "%s", recipe);
+    f->path = path;
+    f->file = xstrdup(io_base(path));
+    f->outside = outside;
+    return f;
+}
+
+static char *upper(const char *s) {
+    char *u = xstrdup(s);
+    for (char *p = u; *p; p++)
+        if (*p >= 'a' && *p <= 'z') *p = (char)(*p - 'a' + 'A');
+    return u;
+}
+
+static int convert_folder(struct make *mk, struct err *e) {
+    struct convert_report r;
+    struct convert_opts o = {
+        .src = mk->src, .type = mk->type, .dry_run = true, .pool = mk->c->pool};
+    struct json *root = NULL;
+    const struct json *result;
+    struct step s;
+    enum log_level level = log_get_level();
+    log_set_level(LOG_ERROR); /* the dry run's remarks come again with the real one */
+    int rc = convert_run(&o, &r, e);
+    log_set_level(level);
+    if (rc) return rc;
+    char *type = upper(r.type), *file = xasprintf("%s-%s.gguf", mk->name, type);
+    char *path = job_path(&mk->job, file);
+    step_init(&s, &mk->job, "convert");
+    step_key(&s, "source", "%s", mk->src_hash);
+    step_key(&s, "type", "%s", r.type);
+    step_key(&s, "file", "%s", file);
+    if (make_reuse(mk, &s, &root, &result)) {
+        json_free(root);
+    } else {
+        log_info("converting to %s (%.2f GiB)", file, (double)r.size_bytes / 0x1p30);
+        o.dry_run = false;
+        o.out = path;
+        o.overwrite = true; /* a file of an older source, or one whose record was lost */
+        rc = convert_run(&o, &r, e);
+        char json[128];
+        snprintf(json, sizeof json, "{\"seconds\": %.3f, \"size_bytes\": %" PRIu64 "}", r.seconds,
+                 r.size_bytes);
+        const char *files[] = {file};
+        if (rc == 0) rc = step_save(&s, files, 1, json, e);
+    }
+    step_release(&s);
+    if (rc == 0)
+        make_add_file(mk, type, path, false)->is_base = true;
+    else
+        free(path);
+    free(file);
+    free(type);
+    return rc;
+}
+
+int make_convert(struct make *mk, struct err *e) {
+    if (io_is_dir(mk->src))
+        TRY(convert_folder(mk, e));
+    else
+        make_add_file(mk, "base", xstrdup(mk->src), true)->is_base = true;
+    return job_file_hash(&mk->job, mk->file[0].path, mk->file[0].hash, e);
+}
+
+/* Writes the built-in texts beside the step records, so that they are files like any other. */
+int make_texts(struct make *mk, struct err *e) {
+    struct gguf *g = NULL;
+    TRY(gguf_open(&g, mk->file[0].path, GGUF_ONE_FILE, e));
+    bool has_template = gguf_find(g, "tokenizer.chat_template") != NULL;
+    gguf_close(g);
+    bool want[2] = {mk->calib.n == 0, mk->eval.n == 0};
+    for (int i = 0; default_text_at(i); i++) {
+        const struct default_text *t = default_text_at(i);
+        if (!want[t->is_eval] || (t->is_chat && !has_template)) continue;
+        char *path = io_join(mk->job.state, t->name);
+        TRY(out_write_file(path, t->data, t->len, true, e));
+        struct str_list *l = t->is_eval ? &mk->eval : &mk->calib;
+        l->v = xreallocarray(l->v, (size_t)l->n + 1, sizeof *l->v);
+        l->v[l->n++] = path; /* lives as long as the list: to the end of the process */
+    }
+    return 0;
+}
+
+static void texts_json(struct make *mk, struct jw *w, const struct str_list *texts) {
+    jw_arr(w, "texts");
+    for (int i = 0; i < texts->n; i++) {
+        char hex[33];
+        uint64_t size = 0;
+        struct err ignored;
+        jw_obj(w, NULL);
+        jw_str(w, "name", io_base(texts->v[i]));
+        if (io_file_size(texts->v[i], &size, &ignored) == 0) jw_u64(w, "size_bytes", size);
+        if (job_file_hash(&mk->job, texts->v[i], hex, &ignored) == 0) jw_str(w, "xxh128", hex);
+        jw_end(w);
+    }
+    jw_end(w);
+}
+
+static int collect(struct make *mk, const char *path, struct err *e) {
+    struct imat m;
+    struct model *model = NULL;
+    int rc;
+    imat_init(&m);
+    TRY_GOTO(out, rc, model_open(&model, mk->file[0].path, e));
+    struct imatrix_opts o = {.texts = mk->calib.v,
+                             .n_texts = mk->calib.n,
+                             .ctx = mk->calib_ctx,
+                             .max_chunks = mk->calib_chunks,
+                             .parse_special = true,
+                             .isa = mk->c->isa,
+                             .pool = mk->c->pool};
+    TRY_GOTO(out, rc, imatrix_collect(model, &o, &m, e));
+    TRY_GOTO(out, rc, imat_write(&m, path, IMAT_GGUF, true, e));
+out:
+    model_close(model);
+    imat_release(&m);
+    return rc;
+}
+
+int make_imatrix(struct make *mk, struct err *e) {
+    static const char file[] = "imatrix.gguf";
+    struct step s;
+    struct json *root = NULL;
+    const struct json *result;
+    int rc = 0;
+    step_init(&s, &mk->job, "imatrix");
+    step_key(&s, "base", "%s", mk->file[0].hash);
+    step_key(&s, "ctx", "%" PRId64, mk->calib_ctx);
+    step_key(&s, "chunks", "%" PRId64, mk->calib_chunks);
+    for (int i = 0; i < mk->calib.n && rc == 0; i++) {
+        char hex[33];
+        rc = job_file_hash(&mk->job, mk->calib.v[i], hex, e);
+        step_key(&s, "text", "%s %s", io_base(mk->calib.v[i]), hex);
+    }
+    mk->imatrix = job_path(&mk->job, file);
+    if (rc == 0 && make_reuse(mk, &s, &root, &result)) {
+        json_free(root);
+    } else if (rc == 0) {
+        const char *files[] = {file};
+        log_info("collecting the importance matrix");
+        rc = collect(mk, mk->imatrix, e);
+        if (rc == 0) rc = step_save(&s, files, 1, "{}", e);
+    }
+    step_release(&s);
+    if (rc == 0) rc = job_file_hash(&mk->job, mk->imatrix, mk->imatrix_hash, e);
+    struct imat m;
+    imat_init(&m);
+    if (rc == 0) rc = imat_read(&m, mk->imatrix, e);
+    if (rc == 0) {
+        struct jw w;
+        jw_init(&w, &mk->imatrix_json, true);
+        jw_obj(&w, NULL);
+        jw_str(&w, "file", file);
+        jw_i64(&w, "n_chunks", m.n_chunks);
+        jw_i64(&w, "chunk_size", m.chunk_size);
+        texts_json(mk, &w, &mk->calib);
+        jw_end(&w);
+    }
+    imat_release(&m);
+    return rc;
+}
+
+static int search_mode(const char *name, enum search *out, struct err *e) {
+    static const char *const names[] = {"fast", "best", "conventional"};
+    static const enum search modes[] = {SEARCH_FAST, SEARCH_BEST, SEARCH_CONVENTIONAL};
+    for (size_t i = 0; i < COUNT_OF(names); i++)
+        if (strcmp(name, names[i]) == 0) {
+            *out = modes[i];
+            return 0;
+        }
+    return err_set(e, ERR_USAGE, "--search: '%s' is not fast, best or conventional", name);
+}
+
+static int quantize_one(struct make *mk, const char *recipe, struct err *e) {
+    char *file = xasprintf("%s-%s.gguf", mk->name, recipe), *path = job_path(&mk->job, file);
+    char *step_name = xasprintf("quantize-%s", recipe);
+    struct step s;
+    struct json *root = NULL;
+    const struct json *result;
+    enum search search;
+    int rc = search_mode(mk->search, &search, e);
+    step_init(&s, &mk->job, step_name);
+    step_key(&s, "base", "%s", mk->file[0].hash);
+    step_key(&s, "imatrix", "%s", mk->imatrix_hash);
+    step_key(&s, "search", "%s", mk->search);
+    step_key(&s, "file", "%s", file);
+    if (rc == 0 && make_reuse(mk, &s, &root, &result)) {
+        json_free(root);
+    } else if (rc == 0) {
+        struct quantize_report r;
+        struct quantize_opts o = {.in = mk->file[0].path,
+                                  .out = path,
+                                  .recipe = recipe,
+                                  .imatrix = mk->imatrix,
+                                  .overwrite = true,
+                                  .search = search,
+                                  .pool = mk->c->pool};
+        const char *files[] = {file};
+        log_info("quantizing %s", file);
+        rc = quantize_run(&o, &r, e);
+        char json[128];
+        snprintf(json, sizeof json, "{\"seconds\": %.3f, \"bpw\": %.6f}", r.seconds, r.bpw);
+        if (rc == 0) rc = step_save(&s, files, 1, json, e);
+    }
+    step_release(&s);
+    if (rc == 0) {
+        struct made *f = make_add_file(mk, recipe, path, false);
+        rc = job_file_hash(&mk->job, path, f->hash, e);
+    } else {
+        free(path);
+    }
+    free(step_name);
+    free(file);
+    return rc;
+}
+
+int make_quantize(struct make *mk, struct err *e) {
+    for (int i = 0; i < mk->recipes.n; i++) TRY(quantize_one(mk, mk->recipes.v[i], e));
+    return 0;
+}

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: MIT
+/* cli/make_measure.c - the measuring steps of `hone make`: perplexity and divergence of every file
+ * in one pass over the text (base and candidates run together), then speed. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "calib/imatrix.h"
+#include "cli/make.h"
+#include "core/io.h"
+#include "core/log.h"
+#include "core/mem.h"
+#include "runtime/eval.h"
+
+/* ---- perplexity and divergence ------------------------------------------------------------------
+ */
+
+static int eval_step(struct make *mk, const struct made *f, struct step *s, struct err *e) {
+    char *name = xasprintf("eval-%s", f->is_base ? "base" : f->recipe);
+    step_init(s, &mk->job, name);
+    free(name);
+    step_key(s, "base", "%s", mk->file[0].hash);
+    step_key(s, "file", "%s", f->hash);
+    step_key(s, "ctx", "%" PRId64 " %" PRId64, mk->eval_ctx, mk->eval_chunks);
+    for (int i = 0; i < mk->eval.n; i++) {
+        char hex[33];
+        TRY(job_file_hash(&mk->job, mk->eval.v[i], hex, e));
+        step_key(s, "text", "%s", hex);
+    }
+    return 0;
+}
+
+static void kld_json(const struct eval_kld *k, bool base, struct buf *out) {
+    struct jw w;
+    jw_init(&w, out, false);
+    jw_obj(&w, NULL);
+    jw_i64(&w, "n_tokens", k->n_tokens);
+    jw_i64(&w, "n_chunks", k->n_chunks);
+    jw_num(&w, "ppl", base ? k->ppl_base : k->ppl);
+    jw_num(&w, "ppl_stderr", base ? k->ppl_base_stderr : k->ppl_stderr);
+    if (!base) {
+        jw_num(&w, "ppl_base", k->ppl_base);
+        jw_num(&w, "ppl_ratio", k->ppl_ratio);
+        jw_num(&w, "mean_kld", k->mean_kld);
+        jw_num(&w, "mean_kld_stderr", k->mean_kld_stderr);
+        jw_num(&w, "median_kld", k->median_kld);
+        jw_num(&w, "kld_p90", k->kld_p90);
+        jw_num(&w, "kld_p95", k->kld_p95);
+        jw_num(&w, "kld_p99", k->kld_p99);
+        jw_num(&w, "kld_p999", k->kld_p999);
+        jw_num(&w, "max_kld", k->max_kld);
+        jw_num(&w, "rms_dp", k->rms_dp);
+        jw_num(&w, "mean_dp", k->mean_dp);
+        jw_num(&w, "same_top1", k->same_top1);
+    }
+    jw_end(&w);
+}
+
+struct bench { /* base first, then the candidates */
+    struct model **model;
+    struct session **session;
+    int n;
+};
+
+static int bench_open(struct make *mk, struct bench *b, struct made *const *f, int n,
+                      struct err *e) {
+    b->model = xcalloc((size_t)n, sizeof *b->model);
+    b->session = xcalloc((size_t)n, sizeof *b->session);
+    b->n = n;
+    struct session_opts o = {.n_ctx = mk->eval_ctx,
+                             .n_ubatch = mk->eval_ctx < 2048 ? mk->eval_ctx : 2048,
+                             .isa = mk->c->isa,
+                             .act = ACT_F32,
+                             .pool = mk->c->pool};
+    for (int i = 0; i < n; i++) {
+        TRY(model_open(&b->model[i], f[i]->path, e));
+        TRY(session_new(&b->session[i], b->model[i], &o, e));
+    }
+    return 0;
+}
+
+static void bench_close(struct bench *b) {
+    for (int i = 0; i < b->n; i++) {
+        session_free(b->session[i]);
+        model_close(b->model[i]);
+    }
+    free(b->session);
+    free(b->model);
+}
+
+static int record(struct make *mk, struct made *f, const struct eval_kld *k, struct err *e) {
+    struct buf json = {0};
+    struct step s;
+    int rc = eval_step(mk, f, &s, e);
+    kld_json(k, f->is_base, &json);
+    if (rc == 0) rc = step_save(&s, NULL, 0, json.data, e);
+    if (rc == 0) {
+        struct json *root = NULL;
+        rc = json_parse(&root, json.data, json.len, "result", e);
+        if (rc == 0) make_members(root, &f->eval);
+        json_free(root);
+    }
+    step_release(&s);
+    buf_release(&json);
+    return rc;
+}
+
+/* f[0] is the base. */
+static int measure(struct make *mk, struct made *const *f, int n, struct err *e) {
+    struct bench b = {0};
+    struct ids ids = {0};
+    struct eval_kld *k = xcalloc((size_t)n, sizeof *k);
+    int rc = bench_open(mk, &b, f, n, e);
+    for (int i = 0; i < mk->eval.n && rc == 0; i++)
+        rc = corpus_load(b.model[0], mk->eval.v[i], true, &ids, e);
+    if (rc == 0)
+        rc = eval_kld(b.session[0], b.session + 1, n - 1, &ids, mk->eval_ctx, mk->eval_chunks, k,
+                      NULL, e);
+    if (rc == 0) rc = record(mk, f[0], &k[0], e);
+    for (int i = 1; i < n && rc == 0; i++) rc = record(mk, f[i], &k[i - 1], e);
+    free(k);
+    ids_release(&ids);
+    bench_close(&b);
+    return rc;
+}
+
+int make_eval(struct make *mk, struct err *e) {
+    struct made **todo = xcalloc((size_t)mk->n_files + 1, sizeof *todo);
+    int n = 1, rc = 0;
+    todo[0] = &mk->file[0];
+    bool need_base = false;
+    for (int i = 0; i < mk->n_files && rc == 0; i++) {
+        struct step s;
+        struct json *root = NULL;
+        const struct json *result;
+        rc = eval_step(mk, &mk->file[i], &s, e);
+        if (rc == 0 && make_reuse(mk, &s, &root, &result)) {
+            make_members(result, &mk->file[i].eval);
+            json_free(root);
+        } else if (i == 0) {
+            need_base = true;
+        } else {
+            todo[n++] = &mk->file[i];
+        }
+        step_release(&s);
+    }
+    if (need_base && n == 1 && mk->n_files > 1) todo[n++] = &mk->file[1];
+    if (rc == 0 && n > 1) {
+        log_info("measuring %d files against %s", n - 1, mk->file[0].file);
+        rc = measure(mk, todo, n, e);
+    }
+    free(todo);
+    if (rc) return rc;
+    struct jw w;
+    jw_init(&w, &mk->eval_json, true);
+    jw_obj(&w, NULL);
+    jw_i64(&w, "ctx", mk->eval_ctx);
+    jw_arr(&w, "texts");
+    for (int i = 0; i < mk->eval.n; i++) jw_str(&w, NULL, io_base(mk->eval.v[i]));
+    jw_end(&w);
+    jw_i64(&w, "pp", mk->pp);
+    jw_i64(&w, "tg", mk->tg);
+    /* n_tokens and n_chunks are added by make_report from the base's row */
+    return 0;
+}
+
+/* ---- speed
+ * --------------------------------------------------------------------------------------- */
+
+static int time_file(struct make *mk, const struct made *f, struct buf *json, struct err *e) {
+    struct model *m = NULL;
+    struct session *s = NULL;
+    struct eval_speed row[2] = {{{0}, 0, 0, 0, 0, 0, 0, 0}};
+    int64_t depth = 0;
+    int n = 0, rc;
+    struct session_opts o = {.n_ctx = mk->pp + mk->tg + 8,
+                             .isa = mk->c->isa,
+                             .act = ACT_Q8,
+                             .kv_type = QT_F16,
+                             .pool = mk->c->pool};
+    TRY_GOTO(out, rc, model_open(&m, f->path, e));
+    TRY_GOTO(out, rc, session_new(&s, m, &o, e));
+    TRY_GOTO(out, rc,
+             eval_speed(s, mk->pp, mk->tg, &depth, 1, (int)mk->reps, eval_bandwidth(mk->c->pool),
+                        row, &n, e));
+    struct jw w;
+    jw_init(&w, json, false);
+    jw_obj(&w, NULL);
+    for (int i = 0; i < n; i++) {
+        bool pp = strncmp(row[i].test, "pp", 2) == 0;
+        jw_num(&w, pp ? "pp_tok_per_s" : "tg_tok_per_s", row[i].tok_per_s);
+        jw_num(&w, pp ? "pp_tok_per_s_stddev" : "tg_tok_per_s_stddev", row[i].tok_per_s_stddev);
+    }
+    jw_end(&w);
+out:
+    session_free(s);
+    model_close(m);
+    return rc;
+}
+
+static int speed_one(struct make *mk, struct made *f, struct err *e) {
+    char *name = xasprintf("speed-%s", f->is_base ? "base" : f->recipe);
+    struct step s;
+    struct json *root = NULL;
+    const struct json *result = NULL;
+    struct buf json = {0};
+    int rc = 0;
+    step_init(&s, &mk->job, name);
+    free(name);
+    step_key(&s, "file", "%s", f->hash);
+    step_key(&s, "test", "pp%" PRId64 " tg%" PRId64 " reps%" PRId64, mk->pp, mk->tg, mk->reps);
+    step_key(&s, "machine", "%s %d", kern_isa_name(mk->c->isa), pool_size(mk->c->pool));
+    if (!make_reuse(mk, &s, &root, &result)) {
+        rc = time_file(mk, f, &json, e);
+        if (rc == 0) rc = step_save(&s, NULL, 0, json.data, e);
+        if (rc == 0) rc = json_parse(&root, json.data, json.len, "result", e);
+        result = root;
+    }
+    if (rc == 0) make_members(result, &f->speed);
+    json_free(root);
+    buf_release(&json);
+    step_release(&s);
+    return rc;
+}
+
+int make_speed(struct make *mk, struct err *e) {
+    log_info("measuring speed");
+    for (int i = 0; i < mk->n_files; i++) TRY(speed_one(mk, &mk->file[i], e));
+    return 0;
+}

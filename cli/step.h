@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+/* cli/step.h - steps of a long job that are done once: each has a key (a hash of everything that
+ * decides its result), and a record under DIR/.hone/ that names its outputs and keeps its result as
+ * JSON.
+ *
+ * A step is reused when its record has the same key and every output still has the recorded size
+ * and content (time stamp equal, or hashed again). Records are written after the outputs, so an
+ * interrupted step is simply not done. One job at a time per folder (jobs_open takes a lock). */
+#ifndef HONE_CLI_STEP_H
+#define HONE_CLI_STEP_H
+
+#include <stdbool.h>
+
+#include "core/buf.h"
+#include "core/err.h"
+#include "core/json.h"
+
+struct job {     /* a folder in which steps run */
+    char *dir;   /* owned */
+    char *state; /* DIR/.hone, owned */
+    int lock_fd;
+};
+/* Makes the folder, takes its lock (ERR_SYS when another job has it), removes temporaries that a
+ * killed job left. */
+int job_open(struct job *j, const char *dir, struct err *e);
+void job_close(struct job *j);
+/* DIR/name; free(). */
+char *job_path(const struct job *j, const char *name);
+
+struct step {
+    const struct job *job;
+    char name[96];  /* "quantize-Q4_K_M": file name of the record */
+    struct buf key; /* text that decides the result; hashed when compared */
+};
+void step_init(struct step *s, const struct job *j, const char *name);
+void step_release(struct step *s);
+/* Adds "what=value;" to the key. */
+void step_key(struct step *s, const char *what, const char *fmt, ...) PRINTF_LIKE(3, 4);
+/* True when the step is done and intact; *result is then its JSON (json_free on *root). */
+bool step_done(struct step *s, struct json **root, const struct json **result);
+/* Records the step: files (names within DIR) and the result, one JSON object as text. */
+int step_save(struct step *s, const char *const *files, int n_files, const char *result_json,
+              struct err *e);
+/* XXH3-128 of a file's content, remembered in the job folder by path, size and time stamp. */
+int job_file_hash(const struct job *j, const char *path, char hex[33], struct err *e);
+
+#endif

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT
+/* report/report_text.c - see report_text.h. */
+#include "report/report_text.h"
+
+#include <math.h>
+#include <string.h>
+
+void md_text(struct buf *out, const char *s) {
+    for (; *s; s++) {
+        if ((unsigned char)*s < 0x20)
+            buf_chr(out, ' ');
+        else if (strchr("\\`*_{}[]<>|#", *s))
+            buf_chr(out, '\\'), buf_chr(out, *s);
+        else
+            buf_chr(out, *s);
+    }
+}
+
+void md_num(struct buf *out, double v, int prec) {
+    if (isfinite(v))
+        buf_fmt(out, " %.*f |", prec, v);
+    else
+        buf_str(out, " - |");
+}
+
+void md_list(struct buf *out, const struct json *names) {
+    const char *sep = "";
+    for (const struct json *n = json_first(names); n; n = json_next(n)) {
+        const char *s = json_str(n) ? json_str(n) : json_str(json_get(n, "name"));
+        if (!s) continue;
+        buf_fmt(out, "%s`", sep);
+        for (; *s; s++) buf_chr(out, *s == '`' || (unsigned char)*s < 0x20 ? ' ' : *s);
+        buf_chr(out, '`');
+        sep = ", ";
+    }
+    if (!*sep) buf_str(out, "no text");
+}
+
+void yaml_field(struct buf *out, const char *key, const char *value) {
+    buf_fmt(out, "%s: ", key);
+    json_quote(out, value, strlen(value)); /* JSON strings are YAML strings */
+    buf_chr(out, '\n');
+}
+
+void html_text(struct buf *out, const char *s) {
+    for (; *s; s++) {
+        if (*s == '<')
+            buf_str(out, "&lt;");
+        else if (*s == '>')
+            buf_str(out, "&gt;");
+        else if (*s == '&')
+            buf_str(out, "&amp;");
+        else if (*s == '"')
+            buf_str(out, "&quot;");
+        else if (*s == '\'')
+            buf_str(out, "&#39;");
+        else
+            buf_chr(out, *s);
+    }
+}
+
+void html_num(struct buf *out, double v, int prec) {
+    if (isfinite(v))
+        buf_fmt(out, "<td class=n>%.*f</td>", prec, v);
+    else
+        buf_str(out, "<td class=n>-</td>");
+}

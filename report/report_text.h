@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT
+/* report/report_text.h - escaping of strangers' text for Markdown, YAML and HTML, and number cells.
+ */
+#ifndef HONE_REPORT_REPORT_TEXT_H
+#define HONE_REPORT_REPORT_TEXT_H
+
+#include "core/buf.h"
+#include "core/json.h"
+
+/* Escapes what Markdown or HTML inside it would act on; control characters become spaces. */
+void md_text(struct buf *out, const char *s);
+/* " 1.23 |", or " - |" when not finite. */
+void md_num(struct buf *out, double v, int prec);
+/* `a`, `b`: names of an array of strings or of objects with "name". */
+void md_list(struct buf *out, const struct json *names);
+/* key: "value" with YAML double-quote escapes. */
+void yaml_field(struct buf *out, const char *key, const char *value);
+void html_text(struct buf *out, const char *s);
+void html_num(struct buf *out, double v, int prec); /* <td class=n>..</td> */
+
+#endif

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT
+/* report/result.c - results.json -> structs. */
+#include "report/result.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/mem.h"
+
+enum { MAX_RESULTS = 64 << 20 };
+
+static double number(const struct json *o, const char *name) {
+    return json_num(json_get(o, name), (double)NAN);
+}
+
+static int64_t integer(const struct json *o, const char *name) {
+    int64_t v = 0;
+    return json_i64(json_get(o, name), &v) ? v : 0;
+}
+
+static const char *text(const struct json *o, const char *name) {
+    const char *s = json_str(json_get(o, name));
+    return s ? s : "";
+}
+
+static void read_file_row(struct result_file *f, const struct json *o) {
+    f->file = text(o, "file");
+    f->recipe = text(o, "recipe");
+    f->sha256 = text(o, "sha256");
+    f->size_bytes = integer(o, "size_bytes");
+    f->is_base = json_bool(json_get(o, "is_base"), false);
+    f->bpw = number(o, "bpw");
+    f->ppl = number(o, "ppl");
+    f->ppl_stderr = number(o, "ppl_stderr");
+    f->mean_kld = number(o, "mean_kld");
+    f->mean_kld_stderr = number(o, "mean_kld_stderr");
+    f->kld_p999 = number(o, "kld_p999");
+    f->max_kld = number(o, "max_kld");
+    f->same_top1 = number(o, "same_top1");
+    f->rms_dp = number(o, "rms_dp");
+    f->pp_tok_per_s = number(o, "pp_tok_per_s");
+    f->tg_tok_per_s = number(o, "tg_tok_per_s");
+}
+
+int result_open(struct result *r, const char *path, struct err *e) {
+    memset(r, 0, sizeof *r);
+    TRY(json_read(&r->root, path, MAX_RESULTS, e));
+    const struct json *model = json_get(r->root, "model"), *ev = json_get(r->root, "eval"),
+                      *im = json_get(r->root, "imatrix"), *files = json_get(r->root, "files");
+    if (json_type(files) != JSON_ARR || json_type(model) != JSON_OBJ) {
+        result_close(r);
+        return err_set(e, ERR_DATA, "%s: not a result file of hone make", path);
+    }
+    r->version = text(r->root, "hone_version");
+    r->machine = text(r->root, "machine");
+    r->notes = json_get(r->root, "notes");
+    r->name = text(model, "name");
+    r->arch = text(model, "arch");
+    r->arch_note = text(model, "arch_note");
+    r->license = text(model, "license");
+    r->base_name = text(model, "source");
+    r->n_params = integer(model, "n_params");
+    r->ctx = integer(model, "ctx");
+    r->eval_ctx = integer(ev, "ctx");
+    r->eval_tokens = integer(ev, "n_tokens");
+    r->eval_chunks = integer(ev, "n_chunks");
+    r->eval_texts = json_get(ev, "texts");
+    r->pp = integer(ev, "pp");
+    r->tg = integer(ev, "tg");
+    r->calib_texts = json_get(im, "texts");
+    r->imatrix_chunks = integer(im, "n_chunks");
+    r->imatrix_chunk_size = integer(im, "chunk_size");
+    r->n_files = (int)json_len(files);
+    r->file = xcalloc((size_t)r->n_files + 1, sizeof *r->file);
+    int i = 0;
+    for (const struct json *f = json_first(files); f; f = json_next(f))
+        read_file_row(&r->file[i++], f);
+    return 0;
+}
+
+void result_close(struct result *r) {
+    json_free(r->root);
+    free(r->file);
+    memset(r, 0, sizeof *r);
+}

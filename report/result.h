@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT
+/* report/result.h - results.json, the one file every report is built from (never from the model).
+ *
+ * The JSON is written by `hone make`; its schema is docs/formats/results.md. This module reads it
+ * into plain structs; strings are borrowed until result_close. Missing numbers are NaN. */
+#ifndef HONE_REPORT_RESULT_H
+#define HONE_REPORT_RESULT_H
+
+#include <stdint.h>
+
+#include "core/err.h"
+#include "core/json.h"
+
+struct result_file { /* one output GGUF */
+    const char *file, *recipe, *sha256;
+    int64_t size_bytes;
+    double bpw, ppl, ppl_stderr, mean_kld, mean_kld_stderr, kld_p999, max_kld, same_top1, rms_dp;
+    double pp_tok_per_s, tg_tok_per_s;
+    int is_base; /* the unquantized conversion everything is compared with */
+};
+struct result {
+    struct json *root;
+    const char *name, *arch, *arch_note, *version, *machine, *license, *base_name;
+    int64_t n_params, ctx, eval_ctx, eval_tokens, eval_chunks, imatrix_chunks, imatrix_chunk_size;
+    int64_t pp, tg;
+    const struct json *eval_texts, *calib_texts, *notes; /* arrays */
+    struct result_file *file;
+    int n_files;
+};
+int result_open(struct result *r, const char *path, struct err *e);
+void result_close(struct result *r);
+
+/* Reports: text of a whole file into `out`. */
+void report_readme(const struct result *r, struct buf *out);
+void report_html(const struct result *r, struct buf *out);
+/* Scatter of size (GiB, x) against mean KLD (log y) as a self-contained <svg>. */
+void report_svg_kld(const struct result *r, struct buf *out);
+
+#endif

@@ -1,0 +1,79 @@
+#!/bin/sh
+# Checks that a compiler does not: who includes whom, that MAP.md and the man pages are true, formatting,
+# machine paths, file sizes. Run from the root: `make lint`. Arguments: the C files.
+fail=0
+say() { echo "lint: $*"; fail=1; }
+
+# ---- layers: an include of another folder must be allowed here (docs: CONTRIBUTING.md) ----
+allowed() {
+    case $1 in
+    core) echo core ;;
+    text) echo text core ;;
+    models) echo models core ;;
+    kernels) echo kernels core ;;
+    convert) echo convert models text core ;;
+    quantize) echo quantize kernels models core ;;
+    runtime) echo runtime kernels models text core ;;
+    calib) echo calib runtime kernels models text core ;;
+    report) echo report core ;;
+    cli | tests) echo cli calib convert quantize runtime report kernels models text core tests include ;;
+    esac
+}
+for f in "$@"; do
+    top=${f%%/*}
+    ok=" $(allowed "$top") "
+    for inc in $(sed -n 's/^#include "\([a-z]*\)\/.*/\1/p' "$f"); do
+        case $ok in *" $inc "*) ;; *) say "$f: $top/ must not include $inc/" ;; esac
+    done
+    head -1 "$f" | grep -q '^// SPDX-License-Identifier: MIT' || say "$f: first line is not the SPDX line"
+    n=$(wc -l < "$f")
+    [ "$n" -le 1000 ] || say "$f: $n lines; it holds two things"
+    case $f in tests/*) continue ;; esac
+    for fn in strcpy strcat sprintf gets atoi strtok alloca; do
+        grep -nE "(^|[^a-z_])$fn\(" "$f" >/dev/null && say "$f: calls $fn"
+    done
+    case $f in
+    cli/*) ;;
+    *) grep -nE '(^|[^a-z_])(getenv|exit|printf)\(' "$f" | grep -v 'core/mem.c' >/dev/null && say "$f: getenv, exit and printf belong to cli/" ;;
+    esac
+done
+# third-party headers stay behind one file or folder of ours
+for pair in 'cjson/cJSON.h:^core/json\.c$|^cli/cmd_doctor\.c$' 'zlib.h:^core/|^cli/cmd_doctor\.c$' 'xxhash.h:^core/|^cli/cmd_doctor\.c$' 'pcre2.h:^text/|^cli/cmd_doctor\.c$' 'utf8proc.h:^text/|^cli/cmd_doctor\.c$|^tests/' 'cblas.h:^kernels/|^cli/cmd_doctor\.c$'; do
+    h=${pair%%:*}; pat=${pair#*:}
+    bad=$(grep -lE "#include <$h>" "$@" 2>/dev/null | grep -vE "$pat")
+    [ -z "$bad" ] || say "$h included outside its place:" $bad
+done
+
+# ---- MAP.md names every file of ours ----
+for f in $(git ls-files 'core/*' 'kernels/*' 'models/*' 'text/*' 'convert/*' 'calib/*' 'quantize/*' 'runtime/*' 'report/*' 'cli/*' 'include/*' 'bench/*' 2>/dev/null); do
+    case $f in kernels/*/*) base=${f%/*}/ ;; quantize/enc/*) base=quantize/enc/ ;; text/templates/*) base=text/templates/ ;; calib/text/*) base=calib/text/ ;; *) base=${f##*/}; base=${base%.[ch]} ;; esac
+    grep -qF "$base" MAP.md || say "MAP.md does not mention $f"
+done
+
+# ---- no machine paths, no words about where the work was done ----
+git grep -nIE '/(root|home/[a-z]+|work)/' -- . ':!tests/golden' ':!tests/lint.sh' 2>/dev/null | grep -vE '/home/user' && say "machine paths (above)"
+
+# ---- each header compiles alone ----
+for f in "$@"; do
+    case $f in kernels/avx*) continue ;; *.h) ;; *) continue ;; esac
+    printf '#include "%s"\n' "$f" | ${CC:-cc} -std=c11 -D_GNU_SOURCE -I. -fsyntax-only -Wno-unused -x c - 2>/dev/null || say "$f does not compile alone"
+done
+
+# ---- formatting, where the formatter is there ----
+if command -v clang-format >/dev/null 2>&1; then
+    bad=$(clang-format --dry-run -Werror "$@" 2>&1 | sed -n 's/:.*//p' | sort -u | head -20)
+    [ -z "$bad" ] || say "not formatted (make format):" $bad
+else
+    echo "lint: no clang-format here, formatting not checked"
+fi
+
+# ---- man pages ----
+for m in docs/man/*.1; do
+    [ -e "$m" ] || continue
+    if command -v man >/dev/null 2>&1; then
+        w=$(MANWIDTH=100 man --warnings -l "$m" 2>&1 >/dev/null)
+        [ -z "$w" ] || say "$m: $w"
+    fi
+done
+[ $fail = 0 ] && echo "lint: clean"
+exit $fail
