@@ -76,11 +76,20 @@ uint64_t gguf_u64_or(const struct gguf *g, const char *key, uint64_t otherwise);
 double gguf_f64_or(const struct gguf *g, const char *key, double otherwise);
 bool gguf_bool_or(const struct gguf *g, const char *key, bool otherwise);
 const char *gguf_str_or(const struct gguf *g, const char *key, const char *otherwise);
+/* The NUL-terminated copy of a string value that g owns; NULL for other types. */
+const char *gguf_kv_text(const struct gguf *g, const struct gguf_kv *kv);
 /* Scalars and numeric array elements widened; the caller checked kv->type/elem and i < count. */
 int64_t gguf_kv_i64(const struct gguf_kv *kv, uint64_t i);
 double gguf_kv_f64(const struct gguf_kv *kv, uint64_t i);
 /* Walks a string array in order: *pos starts at kv->data, each call sets *s,*len and advances. */
 void gguf_kv_str_next(const struct gguf_kv *kv, const uint8_t **pos, const char **s, uint64_t *len);
+
+/* ---- deeper checks ---------------------------------------------------------------------------- */
+/* tokenizer.* arrays: present, equal lengths, unique texts, ids in range, merges well formed. A file
+ * without tokenizer.ggml.model, or with model "none", passes. */
+int gguf_check_tokenizer(const struct gguf *g, struct err *e);
+/* Data of one tensor: NaN and infinity in float tensors and in the scales of quantized blocks. */
+int gguf_check_data(const struct gguf *g, const struct gguf_tensor *t, struct err *e);
 
 /* ---- writing ---------------------------------------------------------------------------------
  * Declare keys and tensors, gguf_w_begin() writes the whole header (all sizes are known up front),
@@ -90,7 +99,9 @@ struct gguf_w;
 struct gguf_w *gguf_w_new(void);
 void gguf_w_free(struct gguf_w *w); /* without commit: removes the temporary files */
 
-/* Setting a key again replaces its value in place. */
+/* Setting a key again replaces its value in place. split.* keys belong to the writer: setting them is
+ * ignored. A key or text that no reader would take is reported by gguf_w_begin. "general.alignment"
+ * (u32) decides the padding, 32 when absent. */
 void gguf_w_u8(struct gguf_w *w, const char *key, uint8_t v);
 void gguf_w_u16(struct gguf_w *w, const char *key, uint16_t v);
 void gguf_w_u32(struct gguf_w *w, const char *key, uint32_t v);
