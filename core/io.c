@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: MIT
+/* core/io.c - reading: maps and whole files. Writing is in out.c.
+ *
+ * Inputs are opened read-only and non-blocking, so that a pipe in the place of a model is an error
+ * and not a hang. Messages name the path and what to do. */
+#include "core/io.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "core/buf.h"
+#include "core/mem.h"
+#include "core/num.h"
+
+static int open_input(int *fd, struct stat *st, const char *path, struct err *e) {
+    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (*fd < 0) return err_sys(e, "cannot open %s", path);
+    int rc = 0;
+    if (fstat(*fd, st) != 0)
+        rc = err_sys(e, "cannot examine %s", path);
+    else if (S_ISDIR(st->st_mode))
+        rc = err_set(e, ERR_USAGE, "%s is a folder; name a file", path);
+    if (rc) close(*fd);
+    return rc;
+}
+
+int map_open(struct map *m, const char *path, struct err *e) {
+    *m = (struct map){0};
+    int fd;
+    struct stat st;
+    TRY(open_input(&fd, &st, path, e));
+    int rc = 0;
+    if (!S_ISREG(st.st_mode))
+        rc = err_set(e, ERR_USAGE,
+                     "%s is not a regular file (a pipe or device cannot be mapped); copy it to a "
+                     "file first",
+                     path);
+    else if (st.st_size > 0) {
+        void *p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
+        if (p == MAP_FAILED)
+            rc = err_sys(e, "cannot map %s", path);
+        else
+            m->data = p, m->size = (uint64_t)st.st_size;
+    }
+    close(fd);
+    if (rc) return rc;
+    m->path = xstrdup(path);
+    return 0;
+}
+
+static void *writable(const void *p) { /* munmap and madvise take void * */
+    void *q;
+    memcpy(&q, &p, sizeof q);
+    return q;
+}
+
+void map_close(struct map *m) {
+    if (m->data) munmap(writable(m->data), (size_t)m->size);
+    free(m->path);
+    *m = (struct map){0};
+}
+
+void map_drop(const struct map *m, uint64_t off, uint64_t len) {
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    if (!m->data || off >= m->size) return;
+    if (len > m->size - off) len = m->size - off;
+    uint64_t begin = round_up(off, page), end = off + len;
+    if (end != m->size) end &= ~(page - 1); /* whole pages inside the range; neighbours stay */
+    if (begin < end) (void)madvise(writable(m->data + begin), (size_t)(end - begin), MADV_DONTNEED);
+}
+
+static int too_large(const char *path, uint64_t max_bytes, struct err *e) {
+    return err_set(e, ERR_DATA, "%s is larger than the limit of %llu bytes for such a file", path,
+                   (unsigned long long)max_bytes);
+}
+
+/* Waits for data on non-blocking pipes by making them blocking again. */
+static int read_all(int fd, struct buf *b, const char *path, uint64_t max_bytes, struct err *e) {
+    for (;;) {
+        buf_reserve(b, 64 << 10);
+        uint64_t room = b->cap - b->len - 1, left = max_bytes - b->len;
+        if (room > left) room = left + 1; /* one more byte shows that the file is too long */
+        ssize_t n = read(fd, b->data + b->len, (size_t)room);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return err_sys(e, "cannot read %s", path);
+        if (n == 0) break;
+        b->len += (size_t)n;
+        if (b->len > max_bytes) return too_large(path, max_bytes, e);
+    }
+    b->data[b->len] = 0;
+    return 0;
+}
+
+int io_read_file(char **out, size_t *len, const char *path, uint64_t max_bytes, struct err *e) {
+    bool from_stdin = strcmp(path, "-") == 0;
+    const char *shown = from_stdin ? "standard input" : path;
+    int fd = STDIN_FILENO, rc = 0;
+    *out = NULL;
+    *len = 0;
+    if (max_bytes > SIZE_MAX / 4) max_bytes = SIZE_MAX / 4;
+    struct buf b = {0};
+    if (!from_stdin) {
+        struct stat st;
+        TRY(open_input(&fd, &st, path, e));
+        if (S_ISREG(st.st_mode) && (uint64_t)st.st_size > max_bytes)
+            TRY_GOTO(done, rc, too_large(path, max_bytes, e));
+        if (S_ISREG(st.st_mode))
+            buf_reserve(&b, (size_t)st.st_size + (64 << 10));
+        else
+            (void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+    }
+    TRY_GOTO(done, rc, read_all(fd, &b, shown, max_bytes, e));
+    *len = b.len;
+    *out = buf_take(&b);
+done:
+    buf_release(&b);
+    if (!from_stdin) close(fd);
+    return rc;
+}
+
+bool io_exists(const char *path) {
+    struct stat st;
+    return stat(path, &st) == 0;
+}
+
+bool io_is_dir(const char *path) {
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+int io_file_size(const char *path, uint64_t *size, struct err *e) {
+    struct stat st;
+    if (stat(path, &st) != 0) return err_sys(e, "cannot examine %s", path);
+    if (!S_ISREG(st.st_mode)) return err_set(e, ERR_USAGE, "%s is not a regular file", path);
+    *size = (uint64_t)st.st_size;
+    return 0;
+}
+
+int io_make_dir(const char *path, struct err *e) {
+    char *p = xstrdup(path);
+    int rc = 0;
+    for (char *s = p; !rc; s++) {
+        if (*s && (*s != '/' || s == p)) continue;
+        char was = *s;
+        *s = 0;
+        if (mkdir(p, 0777) != 0 && !(errno == EEXIST && io_is_dir(p))) {
+            if (errno == EEXIST)
+                rc =
+                    err_set(e, ERR_USAGE, "cannot create folder %s: a file of that name exists", p);
+            else
+                rc = err_sys(e, "cannot create folder %s", p);
+        }
+        *s = was;
+        if (!was) break;
+    }
+    free(p);
+    return rc;
+}
+
+int io_need_space(const char *path, uint64_t n_bytes, struct err *e) {
+    char *p = xstrdup(path);
+    while (p[0] && !io_is_dir(p)) { /* up to the nearest folder that exists */
+        char *slash = strrchr(p, '/');
+        if (!slash)
+            p[0] = 0;
+        else
+            slash[slash == p && slash[1] ? 1 : 0] = 0;
+    }
+    const char *dir = p[0] ? p : (path[0] == '/' ? "/" : ".");
+    struct statvfs v;
+    int rc = 0;
+    if (statvfs(dir, &v) != 0)
+        rc = err_sys(e, "cannot examine the file system of %s", path);
+    else {
+        uint64_t have = UINT64_MAX;
+        (void)mul_ok(v.f_bavail, v.f_frsize, &have);
+        if (have < n_bytes)
+            rc = err_set(e, ERR_SYS,
+                         "not enough space for %s: %llu bytes needed, %llu free in %s; free %llu "
+                         "bytes or choose another folder with -o",
+                         path, (unsigned long long)n_bytes, (unsigned long long)have, dir,
+                         (unsigned long long)(n_bytes - have));
+    }
+    free(p);
+    return rc;
+}
+
+char *io_join(const char *dir, const char *name) {
+    size_t n = strlen(dir);
+    if (!n) return xstrdup(name);
+    return xasprintf("%s%s%s", dir, dir[n - 1] == '/' ? "" : "/", name);
+}
+
+const char *io_base(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: MIT
+/* core/out.c - output files that appear whole or not at all.
+ *
+ * Bytes go to PATH.tmp-<pid>-<n> beside the target; commit syncs the file, renames it and syncs the
+ * folder. The names of open temporaries stand in a fixed table that out_abort_all walks from a
+ * signal handler: a slot is filled before its state says LIVE and never freed memory. Sequential
+ * writes are gathered to 1 MiB; out_pwrite goes straight to the file and may come from several
+ * threads. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/io.h"
+#include "core/mem.h"
+#include "core/num.h"
+
+enum { OUT_BUF_BYTES = 1 << 20, TEMP_MAX = 64, TEMP_FREE = 0, TEMP_CLAIMED, TEMP_LIVE };
+
+/* n of the temporary's name counts up, so two outputs of one process never meet */
+static struct {
+    atomic_int state;
+    char path[PATH_MAX];
+} temps[TEMP_MAX];
+static atomic_uint temp_count;
+
+struct out {
+    char *path;   /* final name, links resolved */
+    int slot, fd; /* fd -1: committed */
+    bool overwrite;
+    uint64_t pos;    /* sequential position, buffered bytes included */
+    size_t n_buffed; /* bytes in buf, which belong in front of pos */
+    uint8_t *buf;
+    pthread_mutex_t lock; /* pos, n_buffed, buf */
+};
+
+static int out_slot_claim(const char *path, struct err *e) {
+    for (int i = 0; i < TEMP_MAX; i++) {
+        int want = TEMP_FREE;
+        if (!atomic_compare_exchange_strong(&temps[i].state, &want, TEMP_CLAIMED)) continue;
+        unsigned count = atomic_fetch_add(&temp_count, 1);
+        int n = snprintf(temps[i].path, PATH_MAX, "%s.tmp-%ld-%u", path, (long)getpid(), count);
+        if (n > 0 && n < PATH_MAX) return i;
+        atomic_store(&temps[i].state, TEMP_FREE);
+        err_set(e, ERR_USAGE, "the path %s is too long", path);
+        return -1;
+    }
+    err_set(e, ERR_SYS, "cannot create %s: %d output files are open already", path, TEMP_MAX);
+    return -1;
+}
+
+static int write_failed(const struct out *o, uint64_t n_left, struct err *e) {
+    if (errno == ENOSPC || errno == EDQUOT || errno == EFBIG) {
+        const char *why = errno == ENOSPC   ? "no space left on the device"
+                          : errno == EDQUOT ? "the disk quota is used up"
+                                            : "the file size limit is reached";
+        unsigned long long left = n_left;
+        return err_set(e, ERR_SYS,
+                       "cannot write %s: %s with %llu more bytes to write; free %llu bytes or "
+                       "choose another folder with -o",
+                       o->path, why, left, left);
+    }
+    return err_sys(e, "cannot write %s", o->path);
+}
+
+static int write_at(struct out *o, const uint8_t *p, uint64_t n, uint64_t off, struct err *e) {
+    while (n) {
+        size_t piece = n < (UINT64_C(1) << 30) ? (size_t)n : (size_t)1 << 30;
+        ssize_t k = pwrite(o->fd, p, piece, (off_t)off);
+        if (k < 0 && errno == EINTR) continue;
+        if (k == 0) errno = EIO;
+        if (k <= 0) return write_failed(o, n, e);
+        p += k, off += (uint64_t)k, n -= (uint64_t)k;
+    }
+    return 0;
+}
+
+static int flush_locked(struct out *o, struct err *e) {
+    if (!o->n_buffed) return 0;
+    TRY(write_at(o, o->buf, o->n_buffed, o->pos - o->n_buffed, e));
+    o->n_buffed = 0;
+    return 0;
+}
+
+/* Refuses what must not be replaced; resolves links, so that the file behind one is replaced. */
+static int check_target(char **final, mode_t *mode, const char *path, bool overwrite,
+                        struct err *e) {
+    struct stat st;
+    *mode = 0;
+    *final = NULL;
+    if (!path[0] || path[strlen(path) - 1] == '/')
+        return err_set(e, ERR_USAGE, "the output path \"%s\" names no file", path);
+    if (lstat(path, &st) == 0) {
+        if (S_ISDIR(st.st_mode) || io_is_dir(path))
+            return err_set(e, ERR_USAGE, "the output %s is a folder; name a file in it", path);
+        if (!overwrite)
+            return err_set(e, ERR_USAGE, "%s exists already; use -f to replace it", path);
+        if (stat(path, &st) != 0 || !S_ISREG(st.st_mode))
+            return err_set(e, ERR_USAGE,
+                           "the output %s exists and is not a regular file; name another", path);
+        *mode = st.st_mode & 0777;
+        *final = realpath(path, NULL);
+    }
+    if (!*final) *final = xstrdup(path);
+    return 0;
+}
+
+int out_open(struct out **out, const char *path, bool overwrite, struct err *e) {
+    *out = NULL;
+    char *final;
+    mode_t mode;
+    TRY(check_target(&final, &mode, path, overwrite, e));
+    int slot = out_slot_claim(final, e);
+    if (slot < 0) {
+        free(final);
+        return (int)e->code;
+    }
+    const char *temp = temps[slot].path;
+    int fd = open(temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0) {
+        int rc = err_sys(e, "cannot create %s; choose a folder you may write to with -o", path);
+        atomic_store(&temps[slot].state, TEMP_FREE);
+        free(final);
+        return rc;
+    }
+    atomic_store(&temps[slot].state, TEMP_LIVE);
+    if (mode) (void)fchmod(fd, mode);
+    struct out *o = xcalloc(1, sizeof *o);
+    o->path = final;
+    o->slot = slot;
+    o->fd = fd;
+    o->overwrite = overwrite;
+    o->buf = xmalloc(OUT_BUF_BYTES);
+    pthread_mutex_init(&o->lock, NULL);
+    *out = o;
+    return 0;
+}
+
+static int write_locked(struct out *o, const uint8_t *p, uint64_t n, struct err *e) {
+    if (n > (uint64_t)INT64_MAX - o->pos)
+        return err_set(e, ERR_SYS, "cannot write %s: the file would be too large", o->path);
+    if (n > OUT_BUF_BYTES - o->n_buffed) TRY(flush_locked(o, e));
+    if (n >= OUT_BUF_BYTES)
+        TRY(write_at(o, p, n, o->pos, e));
+    else if (n) {
+        memcpy(o->buf + o->n_buffed, p, (size_t)n);
+        o->n_buffed += (size_t)n;
+    }
+    o->pos += n;
+    return 0;
+}
+
+int out_write(struct out *o, const void *p, uint64_t n, struct err *e) {
+    pthread_mutex_lock(&o->lock);
+    int rc = write_locked(o, p, n, e);
+    pthread_mutex_unlock(&o->lock);
+    return rc;
+}
+
+int out_pad(struct out *o, uint64_t n_zero_bytes, struct err *e) {
+    static const uint8_t zeros[4096];
+    while (n_zero_bytes) {
+        uint64_t n = n_zero_bytes < sizeof zeros ? n_zero_bytes : sizeof zeros;
+        TRY(out_write(o, zeros, n, e));
+        n_zero_bytes -= n;
+    }
+    return 0;
+}
+
+int out_pwrite(struct out *o, const void *p, uint64_t n, uint64_t off, struct err *e) {
+    if (off > INT64_MAX || n > (uint64_t)INT64_MAX - off)
+        return err_set(e, ERR_SYS, "cannot write %s: the file would be too large", o->path);
+    pthread_mutex_lock(&o->lock);
+    bool overlap = off < o->pos && off + n > o->pos - o->n_buffed;
+    int rc = overlap ? flush_locked(o, e) : 0; /* else buffered bytes would win later */
+    pthread_mutex_unlock(&o->lock);
+    return rc ? rc : write_at(o, p, n, off, e);
+}
+
+int out_resize(struct out *o, uint64_t size, struct err *e) {
+    if (size > INT64_MAX)
+        return err_set(e, ERR_SYS, "cannot write %s: the file would be too large", o->path);
+    struct stat st;
+    if (fstat(o->fd, &st) != 0) return err_sys(e, "cannot examine %s", o->path);
+    uint64_t grows = size > (uint64_t)st.st_size ? size - (uint64_t)st.st_size : 0;
+    int rc;
+    do rc = grows ? fallocate(o->fd, 0, 0, (off_t)size) : ftruncate(o->fd, (off_t)size);
+    while (rc != 0 && errno == EINTR);
+    if (rc == 0) return 0;
+    if (!grows || (errno != EOPNOTSUPP && errno != ENOSYS)) return write_failed(o, grows, e);
+    /* this file system cannot reserve: ask it, at least */
+    TRY(io_need_space(o->path, grows, e));
+    return ftruncate(o->fd, (off_t)size) == 0 ? 0 : write_failed(o, grows, e);
+}
+
+uint64_t out_tell(const struct out *o) {
+    return o->pos;
+}
+
+static void sync_folder(const char *path) {
+    const char *slash = strrchr(path, '/');
+    char *dir = slash ? xstrndup(path, slash == path ? 1 : (size_t)(slash - path)) : xstrdup(".");
+    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    free(dir);
+    if (fd < 0) return;
+    (void)fsync(fd); /* best effort: some file systems refuse it */
+    close(fd);
+}
+
+/* Never replaces a file that appeared since out_open unless asked to. */
+static int rename_temp(const struct out *o, struct err *e) {
+    const char *temp = temps[o->slot].path;
+    int rc = -1;
+    errno = ENOSYS;
+    if (!o->overwrite) rc = renameat2(AT_FDCWD, temp, AT_FDCWD, o->path, RENAME_NOREPLACE);
+    if (rc != 0 && errno == EEXIST)
+        return err_set(e, ERR_USAGE, "%s was created meanwhile; use -f to replace it", o->path);
+    if (rc != 0 && (errno == ENOSYS || errno == EINVAL)) rc = rename(temp, o->path);
+    return rc == 0 ? 0 : err_sys(e, "cannot rename %s to %s", temp, o->path);
+}
+
+int out_commit(struct out *o, struct err *e) {
+    pthread_mutex_lock(&o->lock);
+    int rc = flush_locked(o, e);
+    pthread_mutex_unlock(&o->lock);
+    if (rc) return rc;
+    if (fsync(o->fd) != 0 && errno != EINVAL && errno != ENOTSUP) return write_failed(o, 0, e);
+    TRY(rename_temp(o, e));
+    atomic_store(&temps[o->slot].state, TEMP_FREE);
+    rc = close(o->fd) == 0 ? 0 : err_sys(e, "cannot close %s", o->path);
+    o->fd = -1;
+    sync_folder(o->path);
+    return rc;
+}
+
+void out_close(struct out *o) {
+    if (!o) return;
+    if (o->fd >= 0) {
+        close(o->fd);
+        (void)unlink(temps[o->slot].path);
+        atomic_store(&temps[o->slot].state, TEMP_FREE);
+    }
+    pthread_mutex_destroy(&o->lock);
+    free(o->buf);
+    free(o->path);
+    free(o);
+}
+
+void out_abort_all(void) {
+    for (int i = 0; i < TEMP_MAX; i++)
+        if (atomic_load(&temps[i].state) == TEMP_LIVE) (void)unlink(temps[i].path);
+}
+
+int out_write_file(const char *path, const void *p, size_t n, bool overwrite, struct err *e) {
+    struct out *o;
+    TRY(out_open(&o, path, overwrite, e));
+    int rc = out_write(o, p, n, e);
+    if (!rc) rc = out_commit(o, e);
+    out_close(o);
+    return rc;
+}
