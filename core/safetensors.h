@@ -32,6 +32,9 @@ void st_close(struct st *s);
 const char *st_path(const struct st *s);
 int64_t st_n_tensors(const struct st *s);
 const struct st_tensor *st_tensor_at(const struct st *s, int64_t i);
+/* True for a tensor with a zero dimension: it is in the file but not in the list. */
+int st_is_empty(const struct st *s, const char *name);
+uint64_t st_file_bytes(const struct st *s);
 /* "__metadata__" value or NULL. */
 const char *st_meta(const struct st *s, const char *key);
 void st_drop(const struct st *s, uint64_t off, uint64_t len); /* release cached pages of a range */
