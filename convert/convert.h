@@ -20,12 +20,17 @@ struct convert_opts {
     bool no_mtp, overwrite, dry_run;
     uint64_t split_max;   /* 0: one file */
     struct pool *pool;    /* borrowed, may be NULL */
+    /* Called once per tensor of the plan, in file order, before data are read; may be NULL. */
+    void (*plan)(void *ud, const char *name, enum qtype type, int n_dims, const int64_t ne[4],
+                 uint64_t n_bytes);
+    void *plan_ud;
 };
 struct convert_report {
     char arch[32], type[16];
     int64_t n_tensors, n_params, n_mtp_tensors, n_skipped_vision;
     uint64_t size_bytes;
     double seconds;
+    int64_t n_nan, n_overflow; /* values that are NaN, or left the range of the output type */
 };
 int convert_run(const struct convert_opts *o, struct convert_report *r, struct err *e);
 

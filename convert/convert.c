@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT
+/* convert/convert.c - the conversion as a whole: plan, metadata, then the tensors in file order.
+ * Nothing appears under the output's name before the last byte is written; an error or an
+ * interruption leaves nothing behind. */
+#include "convert/convert.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "convert/plan.h"
+#include "core/io.h"
+#include "core/log.h"
+#include "core/prog.h"
+
+struct run {
+    struct plan plan;
+    struct gguf_w *w;
+    struct xform_buf *buf;
+    struct prog prog;
+    uint64_t done;
+};
+
+static int step(void *ud, uint64_t n_bytes, struct err *e) {
+    struct run *r = ud;
+    r->done += n_bytes;
+    prog_update(&r->prog, r->done);
+    return prog_interrupted() ? err_set(e, ERR_INTR, "interrupted") : 0;
+}
+
+static int check_opts(const struct convert_opts *o, struct err *e) {
+    if (!o->src || !o->out) return err_set(e, ERR_USAGE, "a folder and an output file are needed");
+    if (!o->dry_run && !o->overwrite && io_exists(o->out))
+        return err_set(e, ERR_USAGE, "%s exists already: use -f to overwrite it", o->out);
+    return 0;
+}
+
+static int declare(struct run *r, const struct convert_opts *o, struct err *e) {
+    r->w = gguf_w_new();
+    TRY(meta_write(&r->plan, o, r->w, e));
+    for (int64_t i = 0; i < r->plan.n_items; i++) {
+        const struct item *it = &r->plan.item[i];
+        TRY(gguf_w_tensor(r->w, it->inst.name, it->type, it->inst.n_dims, it->inst.ne, e));
+        if (o->plan)
+            o->plan(o->plan_ud, it->inst.name, it->type, it->inst.n_dims, it->inst.ne, it->n_bytes);
+    }
+    if (o->split_max) gguf_w_split(r->w, o->split_max, false);
+    return 0;
+}
+
+static void warn(const struct item *it, const struct tally *t) {
+    if (t->n_nan)
+        log_warn("%s: %lld values are not numbers (NaN); they are in the output too", it->inst.name,
+                 (long long)t->n_nan);
+    if (t->n_overflow)
+        log_warn("%s: %lld values do not fit %s and became infinite: use --type bf16",
+                 it->inst.name, (long long)t->n_overflow, qtype_name(it->type));
+}
+
+static int write_all(struct run *r, const struct convert_opts *o, struct convert_report *rep,
+                     struct err *e) {
+    const struct plan *p = &r->plan;
+    uint64_t total = 0;
+    for (int64_t i = 0; i < p->n_items; i++) total += p->item[i].n_bytes;
+    TRY(gguf_w_begin(r->w, o->out, o->overwrite, e));
+    prog_begin(&r->prog, "convert", PROG_BYTES, total);
+    r->buf = xform_buf_new();
+    int rc = 0;
+    for (int64_t i = 0; i < p->n_items && !rc; i++) {
+        struct tally t = {0};
+        rc = xform_item(p, &p->item[i], o->pool, r->buf, r->w, &t, step, r, e);
+        if (!rc) warn(&p->item[i], &t);
+        rep->n_nan += t.n_nan;
+        rep->n_overflow += t.n_overflow;
+    }
+    prog_end(&r->prog);
+    return rc ? rc : gguf_w_commit(r->w, e);
+}
+
+static void fill_report(struct convert_report *rep, const struct run *r) {
+    const struct plan *p = &r->plan;
+    snprintf(rep->arch, sizeof rep->arch, "%s", p->arch->name);
+    snprintf(rep->type, sizeof rep->type, "%s", qtype_name(p->type));
+    rep->n_tensors = p->n_items;
+    rep->n_params = p->n_params;
+    rep->n_mtp_tensors = p->n_mtp_tensors;
+    rep->n_skipped_vision = p->n_vision;
+    rep->size_bytes = gguf_w_total_bytes(r->w);
+}
+
+static int run(struct run *r, const struct convert_opts *o, struct convert_report *rep,
+               struct err *e) {
+    TRY(check_opts(o, e));
+    TRY(plan_make(&r->plan, o, e));
+    if (r->plan.n_vision)
+        log_info("%lld vision tensors are left out: the output is the language model",
+                 (long long)r->plan.n_vision);
+    TRY(declare(r, o, e));
+    fill_report(rep, r);
+    return o->dry_run ? 0 : write_all(r, o, rep, e);
+}
+
+int convert_run(const struct convert_opts *o, struct convert_report *rep, struct err *e) {
+    double start = prog_now_s();
+    struct run r;
+    memset(&r, 0, sizeof r);
+    memset(rep, 0, sizeof *rep);
+    int rc = run(&r, o, rep, e);
+    xform_buf_free(r.buf);
+    if (r.w) gguf_w_free(r.w);
+    plan_release(&r.plan);
+    rep->seconds = prog_now_s() - start;
+    return rc;
+}

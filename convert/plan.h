@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT
+/* convert/plan.h - the first pass of a conversion: which output tensor is made of which source
+ * tensors by which transform, known from headers alone. Inner to convert/. */
+#ifndef HONE_CONVERT_PLAN_H
+#define HONE_CONVERT_PLAN_H
+
+#include "convert/convert.h"
+#include "core/arena.h"
+#include "core/gguf.h"
+#include "core/hfdir.h"
+#include "models/arch.h"
+
+struct source {
+    const struct st_tensor *t;
+    const struct st_tensor *scale; /* FP8 block scales, or NULL */
+};
+struct item { /* one output tensor */
+    struct tensor_inst inst;
+    enum qtype type;
+    enum xform xf; /* as it applies to the spelling found */
+    uint64_t n_bytes;
+    int64_t src, n_src; /* into plan->src; n_src > 1: stacked along ne[2] */
+};
+struct plan {
+    struct hfdir *dir;
+    const struct arch *arch;
+    struct hparams hp;
+    enum qtype type; /* of matrices */
+    struct item *item;
+    int64_t n_items;
+    struct source *src;
+    int64_t n_src, cap_src;
+    int64_t scale_rows, scale_cols; /* FP8 block: outputs and inputs per scale; 0: none given */
+    int64_t n_mtp_tensors, n_vision, n_params;
+    struct arena arena;
+};
+
+/* Every structural error shows here. */
+int plan_make(struct plan *p, const struct convert_opts *o, struct err *e);
+void plan_release(struct plan *p);
+
+/* map.c: binds the tensors of the folder to the expected ones; every source is used or accounted
+ * for. */
+int map_tensors(struct plan *p, bool no_mtp, struct err *e);
+
+/* xform.c: one output tensor in slabs through `w`. */
+struct tally {
+    int64_t n_nan, n_overflow;
+};
+struct xform_buf; /* slab and per-worker rows, reused between tensors */
+struct xform_buf *xform_buf_new(void);
+void xform_buf_free(struct xform_buf *b);
+/* *done advances by the bytes written; `step` is called after each slab and may stop the work. */
+typedef int (*xform_step)(void *ud, uint64_t n_bytes, struct err *e);
+int xform_item(const struct plan *p, const struct item *it, struct pool *pool, struct xform_buf *b,
+               struct gguf_w *w, struct tally *tally, xform_step step, void *ud, struct err *e);
+/* Mean of all elements of a 1-D tensor (checks of stored norms). */
+int xform_mean(const struct st_tensor *t, double *mean, struct err *e);
+
+/* meta.c: general.*, architecture and tokenizer keys. */
+int meta_write(struct plan *p, const struct convert_opts *o, struct gguf_w *w, struct err *e);
+int64_t meta_file_type(enum qtype t);
+
+#endif

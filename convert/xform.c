@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: MIT
+/* convert/xform.c - one output tensor, in slabs of rows.
+ *
+ * Every transform of the tables is a renumbering of rows (of one matrix of one source), or of
+ * column groups, and at most one function per element. So each output row is made by itself from
+ * one source row: the bytes cannot depend on slab or thread count. Rows whose dtype is already the
+ * output's and that need no arithmetic are copied bit for bit.
+ *
+ * Memory: one slab of SLAB_BYTES (or one row, if that is more) and two f32 rows per worker; mapped
+ * source pages are released every DROP_BYTES. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "convert/plan.h"
+#include "core/bytes.h"
+#include "core/fp.h"
+#include "core/mem.h"
+#include "core/num.h"
+#include "core/prog.h"
+#include "core/q8_0.h"
+
+enum { SLAB_BYTES = 8 << 20, CHUNK_BYTES = 64 << 10 };
+static const uint64_t drop_bytes = UINT64_C(64) << 20;
+
+struct xform_buf {
+    uint8_t *slab;
+    uint64_t slab_bytes;
+    float *rows; /* [n_workers][2][row_cap] */
+    int64_t row_cap;
+    int n_workers;
+    struct tally *tally; /* [n_workers] */
+};
+
+struct job {
+    const struct plan *p;
+    const struct item *it;
+    struct xform_buf *b;
+    int64_t cols, rows;         /* of one output matrix */
+    int64_t src_rows, row_step; /* rows per source matrix; first source row of the piece taken */
+    int64_t first;              /* first row of the slab, over all matrices */
+    uint64_t row_bytes;
+    bool copy;     /* same dtype, no arithmetic */
+    int64_t group; /* rows or columns per V head; 0: no regrouping */
+    int64_t fixed; /* rows in front that stay in place */
+};
+
+/* ---- where an output row comes from ---- */
+
+/* GGUF order new[r*Hk + k] = old[k*R + r] of groups of `g`: the old index of new index i. */
+static int64_t v_old(const struct hparams *h, int64_t g, int64_t i) {
+    int64_t hk = h->d[HD_LIN_K_HEADS], per = h->d[HD_LIN_V_HEADS] / hk;
+    int64_t head = i / g;
+    return ((head % hk) * per + head / hk) * g + i % g;
+}
+
+struct place {
+    const struct source *s;
+    int64_t mat, row; /* inside the source */
+};
+
+static struct place locate(const struct job *j, int64_t out_row) {
+    int64_t mat = out_row / j->rows, r = out_row % j->rows;
+    if (j->group && j->it->xf != XF_V_COLS && r >= j->fixed)
+        r = j->fixed + v_old(&j->p->hp, j->group, r - j->fixed);
+    r += j->row_step;
+    const struct source *s = &j->p->src[j->it->src];
+    return j->it->n_src > 1 ? (struct place){s + mat, 0, r} : (struct place){s, mat, r};
+}
+
+/* ---- one row ---- */
+
+static int load_row(const struct job *j, const struct place *at, float *dst, struct err *e) {
+    const struct st_tensor *t = at->s->t;
+    TRY(st_to_f32(t, (at->mat * j->src_rows + at->row) * j->cols, j->cols, dst, e));
+    const struct st_tensor *sc = at->s->scale;
+    if (!sc) return 0;
+    float v = 0;
+    if (sc->n_elems == 1) {
+        TRY(st_to_f32(sc, 0, 1, &v, e));
+        for (int64_t i = 0; i < j->cols; i++) dst[i] *= v;
+        return 0;
+    }
+    int64_t sr = div_up(j->src_rows, j->p->scale_rows), scols = div_up(j->cols, j->p->scale_cols);
+    int64_t base = (at->mat * sr + at->row / j->p->scale_rows) * scols;
+    for (int64_t c = 0; c < scols; c++) {
+        TRY(st_to_f32(sc, base + c, 1, &v, e));
+        int64_t to = min_i64((c + 1) * j->p->scale_cols, j->cols);
+        for (int64_t i = c * j->p->scale_cols; i < to; i++) dst[i] *= v;
+    }
+    return 0;
+}
+
+/* Column groups into GGUF order; `size` bytes per element. */
+static void regroup_cols(const struct job *j, const uint8_t *src, uint8_t *dst, size_t size) {
+    size_t n = (size_t)j->group * size;
+    for (int64_t c = 0; c < j->cols; c += j->group)
+        memcpy(dst + (size_t)c * size, src + (size_t)v_old(&j->p->hp, j->group, c) * size, n);
+}
+
+static int64_t count_nan(const float *x, int64_t n) {
+    int64_t k = 0;
+    for (int64_t i = 0; i < n; i++) k += isnan(x[i]) != 0;
+    return k;
+}
+
+/* NaNs of a row copied as bytes. */
+static int64_t count_nan_raw(enum st_dtype t, const uint8_t *p, int64_t n) {
+    int64_t k = 0;
+    if (t == ST_F32)
+        for (int64_t i = 0; i < n; i++) k += (load_u32(p + 4 * i) & 0x7fffffffu) > 0x7f800000u;
+    else {
+        uint16_t inf = t == ST_BF16 ? 0x7f80 : 0x7c00;
+        for (int64_t i = 0; i < n; i++) k += (load_u16(p + 2 * i) & 0x7fff) > inf;
+    }
+    return k;
+}
+
+static void encode_f16(const float *x, uint8_t *dst, int64_t n, struct tally *t) {
+    for (int64_t i = 0; i < n; i++) {
+        uint16_t v = fp_f32_to_f16(x[i]);
+        store_u16(dst + 2 * i, v);
+        t->n_overflow += (v & 0x7fff) == 0x7c00 && isfinite(x[i]);
+    }
+}
+
+static void encode_bf16(const float *x, uint8_t *dst, int64_t n, struct tally *t) {
+    for (int64_t i = 0; i < n; i++) {
+        uint16_t v = fp_f32_to_bf16(x[i]);
+        store_u16(dst + 2 * i, v);
+        t->n_overflow += (v & 0x7fff) == 0x7f80 && isfinite(x[i]);
+    }
+}
+
+static void encode_q8_0(const float *x, uint8_t *dst, int64_t n, struct tally *t) {
+    q8_0_row(x, dst, n);
+    for (int64_t i = 0; i < n; i += 32) /* a scale beyond f16 makes its block infinite */
+        if ((load_u16(dst + 34 * (i / 32)) & 0x7fff) >= 0x7c00) t->n_overflow += 32;
+}
+
+static void encode(enum qtype type, const float *x, uint8_t *dst, int64_t n, struct tally *t) {
+    t->n_nan += count_nan(x, n);
+    if (type == QT_F16)
+        encode_f16(x, dst, n, t);
+    else if (type == QT_BF16)
+        encode_bf16(x, dst, n, t);
+    else if (type == QT_Q8_0)
+        encode_q8_0(x, dst, n, t);
+    else
+        memcpy(dst, x, (size_t)n * sizeof *x);
+}
+
+static void copy_row(const struct job *j, const struct place *at, uint8_t *dst, struct tally *t) {
+    const struct st_tensor *s = at->s->t;
+    size_t size = (size_t)st_dtype_bytes(s->dtype);
+    const uint8_t *src = s->data + (uint64_t)((at->mat * j->src_rows + at->row) * j->cols) * size;
+    if (j->it->xf == XF_V_COLS && j->group)
+        regroup_cols(j, src, dst, size);
+    else
+        memcpy(dst, src, (size_t)j->cols * size);
+    t->n_nan += count_nan_raw(s->dtype, dst, j->cols);
+}
+
+static void apply(enum xform xf, float *x, int64_t n) {
+    if (xf == XF_ADD1)
+        for (int64_t i = 0; i < n; i++) x[i] += 1.0f;
+    else if (xf == XF_NEG_EXP || xf == XF_NEG_EXP_V)
+        for (int64_t i = 0; i < n; i++) x[i] = (float)-fp_exp((double)x[i]);
+}
+
+static void rows_fn(void *ctx, int64_t begin, int64_t end, int worker) {
+    struct job *j = ctx;
+    struct tally *t = &j->b->tally[worker];
+    float *x = j->b->rows + 2 * worker * j->b->row_cap, *y = x + j->b->row_cap;
+    for (int64_t i = begin; i < end; i++) {
+        struct place at = locate(j, j->first + i);
+        uint8_t *dst = j->b->slab + (uint64_t)i * j->row_bytes;
+        if (j->copy) {
+            copy_row(j, &at, dst, t);
+            continue;
+        }
+        struct err ignored; /* dtypes were checked when the plan was made */
+        if (load_row(j, &at, x, &ignored)) memset(x, 0, (size_t)j->cols * sizeof *x);
+        float *row = x;
+        if (j->it->xf == XF_V_COLS && j->group) {
+            regroup_cols(j, (const uint8_t *)x, (uint8_t *)y, sizeof *x);
+            row = y;
+        }
+        apply(j->it->xf, row, j->cols);
+        encode(j->it->type, row, dst, j->cols, t);
+    }
+}
+
+/* ---- one tensor ---- */
+
+struct xform_buf *xform_buf_new(void) {
+    return xcalloc(1, sizeof(struct xform_buf));
+}
+
+void xform_buf_free(struct xform_buf *b) {
+    if (!b) return;
+    buf_free(b->slab);
+    buf_free(b->rows);
+    free(b->tally);
+    free(b);
+}
+
+static int reserve(struct xform_buf *b, const struct job *j, struct pool *pool, struct err *e) {
+    int n = pool_size(pool);
+    uint64_t slab = j->row_bytes > SLAB_BYTES ? j->row_bytes : SLAB_BYTES, bytes;
+    void *v;
+    if (slab > b->slab_bytes) {
+        buf_free(b->slab);
+        b->slab = NULL;
+        b->slab_bytes = 0;
+        TRY(buf_alloc(&v, slab, "the conversion slab", e));
+        b->slab = v;
+        b->slab_bytes = slab;
+    }
+    if (j->cols > b->row_cap || n > b->n_workers) {
+        buf_free(b->rows);
+        b->rows = NULL;
+        b->row_cap = 0;
+        if (!mul_ok((uint64_t)j->cols, 2 * sizeof(float) * (uint64_t)n, &bytes))
+            return err_set(e, ERR_DATA, "%s has rows that are too long", j->it->inst.name);
+        TRY(buf_alloc(&v, bytes, "conversion rows", e));
+        b->rows = v;
+        b->row_cap = j->cols;
+    }
+    if (n > b->n_workers) {
+        b->tally = xreallocarray(b->tally, (size_t)n, sizeof *b->tally);
+        b->n_workers = n;
+    }
+    memset(b->tally, 0, (size_t)b->n_workers * sizeof *b->tally);
+    return 0;
+}
+
+static void setup(struct job *j) {
+    const struct item *it = j->it;
+    const struct hparams *h = &j->p->hp;
+    const int64_t *ne = it->inst.ne;
+    enum xform xf = it->xf;
+    bool v = xf == XF_V_ROWS || xf == XF_V_ROWS_TAIL || xf == XF_V_COLS || xf == XF_NEG_EXP_V;
+    if (v && h->d[HD_LIN_V_HEADS] != h->d[HD_LIN_K_HEADS])
+        j->group = it->inst.row->group ? h->d[it->inst.row->group] : 1;
+    bool vector = it->inst.n_dims == 1 && v; /* regrouped vectors: one element is one row */
+    j->cols = vector ? 1 : ne[0];
+    j->rows = vector ? ne[0] : ne[1];
+    j->src_rows = j->rows;
+    if (xf == XF_SPLIT_FIRST || xf == XF_SPLIT_SECOND) j->src_rows *= 2;
+    if (xf == XF_SPLIT_SECOND) j->row_step = j->rows;
+    if (xf == XF_V_ROWS_TAIL) j->fixed = 2 * h->d[HD_LIN_K_HEADS] * h->d[HD_LIN_K_DIM];
+    j->row_bytes = qtype_row_bytes(it->type, j->cols);
+    enum st_dtype d = j->p->src[it->src].t->dtype;
+    bool same = true;
+    for (int64_t i = 1; i < it->n_src; i++) same = same && j->p->src[it->src + i].t->dtype == d;
+    bool math = xf == XF_ADD1 || xf == XF_NEG_EXP || xf == XF_NEG_EXP_V;
+    j->copy = same && !math &&
+              ((d == ST_F32 && it->type == QT_F32) || (d == ST_F16 && it->type == QT_F16) ||
+               (d == ST_BF16 && it->type == QT_BF16));
+}
+
+static void drop_sources(const struct job *j) {
+    for (int64_t i = 0; i < j->it->n_src; i++) hfdir_drop(j->p->dir, j->p->src[j->it->src + i].t);
+}
+
+static int run_slabs(struct job *j, struct pool *pool, struct gguf_w *w, xform_step step, void *ud,
+                     struct err *e) {
+    int64_t total = j->rows * j->it->inst.ne[2] * j->it->inst.ne[3];
+    int64_t per_slab = max_i64(1, (int64_t)(SLAB_BYTES / j->row_bytes));
+    int64_t chunk = max_i64(1, (int64_t)(CHUNK_BYTES / j->row_bytes));
+    uint64_t since_drop = 0;
+    for (j->first = 0; j->first < total; j->first += per_slab) {
+        int64_t n = min_i64(per_slab, total - j->first);
+        pool_for(pool, n, chunk, rows_fn, j);
+        uint64_t bytes = (uint64_t)n * j->row_bytes;
+        TRY(gguf_w_data(w, j->b->slab, bytes, e));
+        TRY(step(ud, bytes, e));
+        since_drop += bytes;
+        if (since_drop >= drop_bytes) {
+            drop_sources(j);
+            since_drop = 0;
+        }
+    }
+    drop_sources(j);
+    return 0;
+}
+
+int xform_item(const struct plan *p, const struct item *it, struct pool *pool, struct xform_buf *b,
+               struct gguf_w *w, struct tally *tally, xform_step step, void *ud, struct err *e) {
+    struct job j = {.p = p, .it = it, .b = b};
+    setup(&j);
+    TRY(reserve(b, &j, pool, e));
+    TRY(run_slabs(&j, pool, w, step, ud, e));
+    for (int i = 0; i < b->n_workers; i++) {
+        tally->n_nan += b->tally[i].n_nan;
+        tally->n_overflow += b->tally[i].n_overflow;
+    }
+    return 0;
+}
+
+int xform_mean(const struct st_tensor *t, double *mean, struct err *e) {
+    double sum = 0;
+    float x[256];
+    for (int64_t i = 0; i < t->n_elems; i += 256) {
+        int64_t n = min_i64(256, t->n_elems - i);
+        TRY(st_to_f32(t, i, n, x, e));
+        for (int64_t k = 0; k < n; k++) sum += (double)x[k];
+    }
+    *mean = t->n_elems ? sum / (double)t->n_elems : 0;
+    return 0;
+}
