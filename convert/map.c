@@ -11,8 +11,11 @@
 #include "core/hash.h"
 #include "core/log.h"
 #include "core/mem.h"
+#include "core/show.h"
 
 enum { NAME_MAX_LEN = 512 };
+/* A stranger's name inside a message. */
+#define SHOW(name) (show_n((name), strlen(name)).s)
 struct map {
     struct plan *p;
     struct strmap *by_name; /* normalised name -> index in the folder */
@@ -50,7 +53,7 @@ static int map_init(struct map *m, struct err *e) {
             return err_set(e, ERR_DATA,
                            "%s: tensor %s is there twice, with and without "
                            "\"language_model.\"",
-                           file_of(m->p, t), t->name);
+                           file_of(m->p, t), SHOW(t->name));
     }
     return 0;
 }
@@ -87,11 +90,11 @@ static int check_shape(const struct plan *p, const struct st_tensor *t, const in
         return err_set(e, ERR_DATA,
                        "%s: tensor %s has shape %s, the layout of a folder already transformed for "
                        "MLX: convert the original Hugging Face release instead",
-                       file_of(p, t), t->name, have);
+                       file_of(p, t), SHOW(t->name), have);
     return err_set(e, ERR_DATA,
                    "%s: tensor %s has shape %s, but config.json asks for %s: the weights "
                    "and config.json do not belong together",
-                   file_of(p, t), t->name, have, need);
+                   file_of(p, t), SHOW(t->name), have, need);
 }
 
 /* Finds and checks the block scales of an FP8 tensor. */
@@ -105,7 +108,7 @@ static int find_scale(struct map *m, int64_t i, struct source *s, struct err *e)
         return err_set(e, ERR_DATA,
                        "%s: tensor %s is %s without its scales (%s): only FP8 with "
                        "weight_scale_inv can be converted; use the BF16 release",
-                       file_of(p, t), t->name, st_dtype_name(t->dtype), name);
+                       file_of(p, t), SHOW(t->name), st_dtype_name(t->dtype), SHOW(name));
     const struct st_tensor *sc = hfdir_tensor_at(p->dir, j);
     bool ok = sc->dtype == ST_F32 || sc->dtype == ST_BF16 || sc->dtype == ST_F16;
     if (sc->n_elems != 1) {
@@ -122,7 +125,7 @@ static int find_scale(struct map *m, int64_t i, struct source *s, struct err *e)
         return err_set(e, ERR_DATA,
                        "%s: the scales %s do not fit tensor %s and weight_block_size of "
                        "config.json",
-                       file_of(p, sc), sc->name, t->name);
+                       file_of(p, sc), SHOW(sc->name), SHOW(t->name));
     s->scale = sc;
     m->claimed[j] = 1;
     return 0;
@@ -135,7 +138,7 @@ static int check_dtype(struct map *m, int64_t i, struct source *s, struct err *e
     return err_set(e, ERR_DATA,
                    "%s: tensor %s has dtype %s, but weights must be F32, F16, BF16 or "
                    "FP8: the folder is quantized or damaged; use the unquantized release",
-                   file_of(m->p, t), t->name, st_dtype_name(t->dtype));
+                   file_of(m->p, t), SHOW(t->name), st_dtype_name(t->dtype));
 }
 
 /* Claims source i for an output; `want` as in check_shape. */
@@ -240,18 +243,18 @@ static int account(struct map *m, int64_t i, bool no_mtp, struct err *e) {
         }
     if (no_mtp && strncmp(name, "mtp.", 4) == 0) return 0;
     if (p->hp.tied && strcmp(name, "lm_head.weight") == 0) {
-        log_warn("%s is left out: config.json ties the head to the embedding", t->name);
+        log_warn("%s is left out: config.json ties the head to the embedding", SHOW(t->name));
         return 0;
     }
     if (ends_with(name, ".rotary_emb.inv_freq") || ends_with(name, ".input_scale") ||
         ends_with(name, "activation_scale")) {
-        log_debug("%s is not needed", t->name);
+        log_debug("%s is not needed", SHOW(t->name));
         return 0;
     }
     return err_set(e, ERR_DATA,
                    "%s: tensor %s is not part of architecture %s: remove it, or the "
                    "folder is another kind of model (an adapter, a quantized or renamed copy)",
-                   file_of(p, t), t->name, p->arch->name);
+                   file_of(p, t), SHOW(t->name), p->arch->name);
 }
 
 /* MTP layers by their tensors; what the config says is only compared. */

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT
+/* cli/cmd_convert.c - hone convert: Hugging Face folder to GGUF. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "cli/cmd.h"
+#include "convert/convert.h"
+#include "core/io.h"
+#include "core/mem.h"
+#include "core/qtype.h"
+
+struct plan_list { /* rows of --dry-run: they come before the numbers that head the document */
+    struct row {
+        char name[64], shape[96];
+        enum qtype type;
+        uint64_t n_bytes;
+    } * v;
+    size_t n, cap;
+};
+
+static void plan_row(void *ud, const char *name, enum qtype type, int n_dims, const int64_t ne[4],
+                     uint64_t n_bytes) {
+    struct plan_list *l = ud;
+    if (l->n == l->cap) {
+        l->cap = l->cap ? 2 * l->cap : 256;
+        l->v = xreallocarray(l->v, l->cap, sizeof *l->v);
+    }
+    struct row *r = &l->v[l->n++];
+    *r = (struct row){.type = type, .n_bytes = n_bytes};
+    snprintf(r->name, sizeof r->name, "%s", name);
+    size_t k = 0;
+    for (int i = 0; i < n_dims && k < sizeof r->shape; i++)
+        k += (size_t)snprintf(r->shape + k, sizeof r->shape - k, "%s%lld", i ? " x " : "",
+                              (long long)ne[i]);
+}
+
+static void emit_plan(struct emit *m, const struct plan_list *l) {
+    emit_table(m, "tensors", "plan");
+    emit_col(m, "name", "tensor");
+    emit_col(m, "type", "type");
+    emit_col(m, "shape", "shape (fastest first)");
+    emit_col(m, "size_bytes", "bytes");
+    for (size_t i = 0; i < l->n; i++) {
+        emit_row(m);
+        emit_cell_str(m, l->v[i].name);
+        emit_cell_str(m, qtype_name(l->v[i].type));
+        emit_cell_str(m, l->v[i].shape);
+        emit_cell_i64(m, (int64_t)l->v[i].n_bytes);
+    }
+}
+
+static void fill(struct emit *m, const struct convert_opts *o, const struct convert_report *r) {
+    emit_str(m, "output", "output", io_base(o->out));
+    emit_bool(m, "dry_run", o->dry_run ? "dry run" : NULL, o->dry_run);
+    emit_str(m, "arch", "architecture", r->arch);
+    emit_str(m, "type", "type", r->type);
+    emit_i64(m, "n_tensors", "tensors", r->n_tensors);
+    emit_i64(m, "n_params", "parameters", r->n_params);
+    emit_i64(m, "n_mtp_tensors", "MTP tensors", r->n_mtp_tensors);
+    emit_i64(m, "n_vision_left_out", "vision tensors left out", r->n_skipped_vision);
+    emit_i64(m, "n_nan", r->n_nan ? "NaN values" : NULL, r->n_nan);
+    emit_i64(m, "n_overflow", r->n_overflow ? "overflowed values" : NULL, r->n_overflow);
+    char size[48];
+    emit_fmt_bytes(size, r->size_bytes);
+    emit_i64(m, "size_bytes", NULL, (int64_t)r->size_bytes);
+    emit_str(m, "size", "size", size);
+    emit_num(m, "seconds", "seconds", r->seconds, 2);
+}
+
+int cmd_convert(struct cli *c, int argc, char **argv, struct err *e) {
+    struct convert_opts o = {0};
+    bool mtp_off = false, dry = false;
+    const struct opt opts[] = {
+        {"output", 'o', OPT_STR, &o.out, "OUT.gguf", "the file to write"},
+        {"type", 0, OPT_STR, &o.type, "TYPE", "auto (as stored), f32, f16, bf16 or q8_0"},
+        {"no-mtp", 0, OPT_FLAG, &mtp_off, NULL, "leave the multi-token-prediction block out"},
+        {"split-max", 0, OPT_SIZE, &o.split_max, "SIZE", "start a new shard at this size"},
+        {"dry-run", 0, OPT_FLAG, &dry, NULL, "print the plan and the sizes, write nothing"},
+        {"name", 0, OPT_STR, &o.name, "NAME", "general.name of the output"},
+        {"pre", 0, OPT_STR, &o.pre, "NAME", "pre-tokenizer, when it is not recognised"},
+    };
+    const struct cmd_spec spec = {
+        .name = "convert",
+        .synopsis = "HF_DIR -o OUT.gguf [--type TYPE] [--no-mtp] [--split-max SIZE] [--dry-run] "
+                    "[--name NAME] [--pre NAME]",
+        .about = "Converts a Hugging Face folder to GGUF. Every structural error shows before any\n"
+                 "weight is read. Vision tensors are left out: the output is the language model.",
+        .opts = opts,
+        .n_opts = (int)COUNT_OF(opts),
+        .min_args = 1,
+        .max_args = 1,
+    };
+    TRY(cli_parse(c, &spec, argc, argv, e));
+    if (c->done) return 0;
+    if (!o.out) return err_set(e, ERR_USAGE, "convert: say where the result goes with -o OUT.gguf");
+    TRY(cli_pool(c, e));
+    o.src = c->arg[0];
+    o.no_mtp = mtp_off;
+    o.dry_run = dry;
+    o.overwrite = c->overwrite;
+    o.pool = c->pool;
+    struct plan_list plan = {0};
+    if (dry) {
+        o.plan = plan_row;
+        o.plan_ud = &plan;
+    }
+    struct convert_report r;
+    int rc = convert_run(&o, &r, e);
+    if (!rc) {
+        struct emit *m = emit_new();
+        fill(m, &o, &r);
+        if (dry) emit_plan(m, &plan);
+        cli_emit(c, m);
+        emit_free(m);
+    }
+    free(plan.v);
+    return rc;
+}
