@@ -116,20 +116,21 @@ int out_open(struct out **out, const char *path, bool overwrite, struct err *e) 
     char *final;
     mode_t mode;
     TRY(check_target(&final, &mode, path, overwrite, e));
-    int slot = out_slot_claim(final, e);
-    if (slot < 0) {
-        free(final);
-        return (int)e->code;
-    }
-    const char *temp = temps[slot].path;
-    int fd = open(temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    int slot, fd;
+    do { /* a name left over by a killed process with our id: take the next */
+        slot = out_slot_claim(final, e);
+        if (slot < 0) {
+            free(final);
+            return (int)e->code;
+        }
+        fd = open(temps[slot].path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        atomic_store(&temps[slot].state, fd >= 0 ? TEMP_LIVE : TEMP_FREE);
+    } while (fd < 0 && errno == EEXIST);
     if (fd < 0) {
         int rc = err_sys(e, "cannot create %s; choose a folder you may write to with -o", path);
-        atomic_store(&temps[slot].state, TEMP_FREE);
         free(final);
         return rc;
     }
-    atomic_store(&temps[slot].state, TEMP_LIVE);
     if (mode) (void)fchmod(fd, mode);
     struct out *o = xcalloc(1, sizeof *o);
     o->path = final;

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: MIT
+/* core/pool.c - the team of threads.
+ *
+ * One job at a time. `ticket` holds the job's number (upper half) and how many chunks are still to
+ * be handed out (lower half); a worker takes one by compare-and-swap, so a success proves that the
+ * job it read is still running. `left` counts chunks not finished. pool_for therefore waits for
+ * work, not for workers: one that is still asleep delays nothing. A runtime calls this hundreds of
+ * times per token, so idle workers spin a little before they sleep; they do not when the team is
+ * larger than the number of processors.
+ *
+ * Sleeping: `n_asleep` goes up before the last look at the ticket, and the caller publishes the
+ * ticket before it looks at n_asleep (both sequentially consistent), so a wake-up cannot be missed.
+ * The same holds for `caller_asleep` and `left`. */
+#include "core/pool.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/mem.h"
+#include "core/num.h"
+
+enum { THREADS_MAX = 1024, SPIN_NS = 40000, LINE = 64 };
+
+struct worker {
+    struct pool *pool;
+    int index;
+    pthread_t thread;
+};
+struct pool {
+    int n_threads;
+    bool spins;
+    struct worker *worker; /* [n_threads]; 0 is the caller, without a thread */
+    int n_started;
+    pthread_mutex_t lock;
+    pthread_cond_t wake, done;
+
+    _Alignas(LINE) _Atomic uint64_t ticket;
+    _Alignas(LINE) _Atomic int64_t left;
+    _Alignas(LINE) atomic_int n_asleep;
+    atomic_bool caller_asleep, stop;
+    /* the job; atomic because a late worker may read while the next one is written (its
+     * compare-and-swap then fails and what it read is not used) */
+    _Atomic pool_fn fn;
+    _Atomic(void *) ctx;
+    _Atomic int64_t n_items, chunk, n_chunks, first;
+};
+
+static inline void relax(void) {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+static int64_t now_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static uint32_t to_hand_out(uint64_t ticket) {
+    return (uint32_t)ticket;
+}
+
+/* Takes and runs chunks until none is left to hand out. */
+static void work(struct pool *p, int worker) {
+    int64_t n_done = 0;
+    for (uint64_t t = atomic_load(&p->ticket); to_hand_out(t);) {
+        pool_fn fn = atomic_load_explicit(&p->fn, memory_order_relaxed);
+        void *ctx = atomic_load_explicit(&p->ctx, memory_order_relaxed);
+        int64_t n_items = atomic_load_explicit(&p->n_items, memory_order_relaxed);
+        int64_t chunk = atomic_load_explicit(&p->chunk, memory_order_relaxed);
+        int64_t n_chunks = atomic_load_explicit(&p->n_chunks, memory_order_relaxed);
+        int64_t first = atomic_load_explicit(&p->first, memory_order_relaxed);
+        if (!atomic_compare_exchange_weak(&p->ticket, &t, t - 1)) continue;
+        int64_t begin = first + (n_chunks - (int64_t)to_hand_out(t)) * chunk;
+        fn(ctx, begin, n_items - begin < chunk ? n_items : begin + chunk, worker);
+        n_done++;
+        t = atomic_load(&p->ticket);
+    }
+    if (!n_done || atomic_fetch_sub(&p->left, n_done) != n_done) return;
+    if (atomic_load(&p->caller_asleep)) {
+        pthread_mutex_lock(&p->lock);
+        pthread_cond_signal(&p->done);
+        pthread_mutex_unlock(&p->lock);
+    }
+}
+
+static bool idle(struct pool *p) {
+    return !to_hand_out(atomic_load(&p->ticket)) && !atomic_load(&p->stop);
+}
+
+static bool unfinished(struct pool *p) {
+    return atomic_load(&p->left) != 0;
+}
+
+static void spin_while(struct pool *p, bool (*cond)(struct pool *)) {
+    if (!p->spins) return;
+    int64_t until = now_ns() + SPIN_NS;
+    do
+        for (int i = 0; i < 32 && cond(p); i++) relax();
+    while (cond(p) && now_ns() < until);
+}
+
+static void *worker_main(void *arg) {
+    struct worker *w = arg;
+    struct pool *p = w->pool;
+    while (!atomic_load(&p->stop)) {
+        work(p, w->index);
+        spin_while(p, idle);
+        if (!idle(p)) continue;
+        pthread_mutex_lock(&p->lock);
+        atomic_fetch_add(&p->n_asleep, 1);
+        while (idle(p)) pthread_cond_wait(&p->wake, &p->lock);
+        atomic_fetch_sub(&p->n_asleep, 1);
+        pthread_mutex_unlock(&p->lock);
+    }
+    return NULL;
+}
+
+static int n_processors(void) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0) return CPU_COUNT(&set);
+    long n = sysconf(_SC_NPROCESSORS_ONLN); /* more than CPU_SETSIZE processors */
+    return n < 1 ? 1 : n > THREADS_MAX ? THREADS_MAX : (int)n;
+}
+
+int pool_new(struct pool **out, int n_threads, struct err *e) {
+    *out = NULL;
+    if (n_threads < 0 || n_threads > THREADS_MAX)
+        return err_set(e, ERR_USAGE, "%d threads asked for; give 1 to %d, or 0 for all processors",
+                       n_threads, (int)THREADS_MAX);
+    int n_cpu = n_processors();
+    if (n_threads == 0) n_threads = n_cpu;
+    void *mem;
+    TRY(buf_alloc(&mem, sizeof(struct pool), "the thread pool", e));
+    struct pool *p = mem;
+    p->n_threads = n_threads;
+    p->spins = n_threads <= n_cpu;
+    p->worker = xcalloc((size_t)n_threads, sizeof *p->worker);
+    pthread_mutex_init(&p->lock, NULL);
+    pthread_cond_init(&p->wake, NULL);
+    pthread_cond_init(&p->done, NULL);
+    for (int i = 1; i < n_threads; i++) {
+        struct worker *w = &p->worker[i];
+        *w = (struct worker){.pool = p, .index = i};
+        int rc = pthread_create(&w->thread, NULL, worker_main, w);
+        if (rc) {
+            err_set(e, ERR_SYS, "cannot start thread %d of %d: %s; use a smaller --threads", i + 1,
+                    n_threads, strerror(rc));
+            pool_free(p);
+            return ERR_SYS;
+        }
+        p->n_started = i;
+    }
+    *out = p;
+    return 0;
+}
+
+void pool_free(struct pool *p) {
+    if (!p) return;
+    pthread_mutex_lock(&p->lock);
+    atomic_store(&p->stop, true);
+    pthread_cond_broadcast(&p->wake);
+    pthread_mutex_unlock(&p->lock);
+    for (int i = 1; i <= p->n_started; i++) pthread_join(p->worker[i].thread, NULL);
+    pthread_cond_destroy(&p->done);
+    pthread_cond_destroy(&p->wake);
+    pthread_mutex_destroy(&p->lock);
+    free(p->worker);
+    buf_free(p);
+}
+
+int pool_size(const struct pool *p) {
+    return p ? p->n_threads : 1;
+}
+
+static void run_alone(int64_t n_items, int64_t chunk, pool_fn fn, void *ctx) {
+    for (int64_t i = 0; i < n_items;) { /* the same chunks: callers may reduce by chunk */
+        int64_t end = n_items - i < chunk ? n_items : i + chunk;
+        fn(ctx, i, end, 0);
+        i = end;
+    }
+}
+
+static void run_job(struct pool *p, int64_t first, int64_t n_items, int64_t chunk, pool_fn fn,
+                    void *ctx) {
+    int64_t n_chunks = (n_items - first - 1) / chunk + 1;
+    atomic_store_explicit(&p->fn, fn, memory_order_relaxed);
+    atomic_store_explicit(&p->ctx, ctx, memory_order_relaxed);
+    atomic_store_explicit(&p->first, first, memory_order_relaxed);
+    atomic_store_explicit(&p->n_items, n_items, memory_order_relaxed);
+    atomic_store_explicit(&p->chunk, chunk, memory_order_relaxed);
+    atomic_store_explicit(&p->n_chunks, n_chunks, memory_order_relaxed);
+    atomic_store_explicit(&p->left, n_chunks, memory_order_relaxed);
+    uint64_t job = (atomic_load(&p->ticket) >> 32) + 1;
+    atomic_store(&p->ticket, job << 32 | (uint64_t)n_chunks);
+    if (atomic_load(&p->n_asleep)) {
+        pthread_mutex_lock(&p->lock);
+        pthread_cond_broadcast(&p->wake);
+        pthread_mutex_unlock(&p->lock);
+    }
+    work(p, 0);
+    spin_while(p, unfinished);
+    if (!unfinished(p)) return;
+    pthread_mutex_lock(&p->lock);
+    atomic_store(&p->caller_asleep, true);
+    while (unfinished(p)) pthread_cond_wait(&p->done, &p->lock);
+    atomic_store(&p->caller_asleep, false);
+    pthread_mutex_unlock(&p->lock);
+}
+
+void pool_for(struct pool *p, int64_t n_items, int64_t chunk, pool_fn fn, void *ctx) {
+    if (n_items <= 0) return;
+    if (chunk < 1) chunk = 1;
+    if (pool_size(p) == 1 || n_items <= chunk) {
+        run_alone(n_items, chunk, fn, ctx);
+        return;
+    }
+    const int64_t chunks_max = INT64_C(1) << 31; /* must fit the ticket's lower half */
+    int64_t step;
+    if (!mul_ok_i64(chunk, chunks_max, &step)) step = n_items;
+    for (int64_t first = 0; first < n_items;) {
+        int64_t end = n_items - first < step ? n_items : first + step;
+        run_job(p, first, end, chunk, fn, ctx);
+        first = end;
+    }
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: MIT
+/* core/prog.c - the progress line on stderr, and the flag that SIGINT and SIGTERM set. Time left is
+ * estimated from the mean rate since the stage began. Never writes to stdout. */
+#include "core/prog.h"
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/attr.h"
+#include "core/log.h"
+
+enum { LINE_MAX_BYTES = 200 };
+static const double redraw_s = 0.2, plain_s = 30.0;
+
+static atomic_int cur_mode = PROG_AUTO;
+static atomic_bool interrupted;
+
+void prog_set_mode(enum prog_mode mode) {
+    atomic_store(&cur_mode, (int)mode);
+}
+
+void prog_interrupt(void) {
+    atomic_store(&interrupted, true);
+}
+
+bool prog_interrupted(void) {
+    return atomic_load_explicit(&interrupted, memory_order_relaxed);
+}
+
+double prog_now_s(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static bool on_terminal(void) {
+    int mode = atomic_load(&cur_mode);
+    return mode == PROG_ALWAYS || (mode == PROG_AUTO && isatty(STDERR_FILENO));
+}
+
+static void fmt_duration(char out[24], double s) {
+    if (!(s >= 0 && s < 3.6e6))
+        snprintf(out, 24, "?");
+    else if (s < 3600)
+        snprintf(out, 24, "%d:%02d", (int)s / 60, (int)s % 60);
+    else
+        snprintf(out, 24, "%d:%02d:%02d", (int)s / 3600, (int)s / 60 % 60, (int)s % 60);
+}
+
+static void fmt_amount(char out[32], enum prog_unit unit, double v) {
+    static const char *const name[] = {
+        [PROG_ITEMS] = "", [PROG_BYTES] = " GiB", [PROG_TOKENS] = " tokens"};
+    if (unit == PROG_BYTES)
+        snprintf(out, 32, "%.2f%s", v / 0x1p30, name[unit]);
+    else
+        snprintf(out, 32, v < 100 && v != (double)(int)v ? "%.1f%s" : "%.0f%s", v, name[unit]);
+}
+
+static void fmt_rate(char out[40], enum prog_unit unit, double per_s) {
+    if (unit == PROG_BYTES)
+        snprintf(out, 40, "%.1f MiB/s", per_s / 0x1p20);
+    else
+        snprintf(out, 40, "%.*f%s/s", per_s < 100 ? 1 : 0, per_s,
+                 unit == PROG_TOKENS ? " tok" : "");
+}
+
+static void fmt_line(char *line, const struct prog *p, double now) {
+    double spent = now - p->t_start_s, per_s = spent > 0 ? (double)p->done / spent : 0;
+    char done[32], total[32] = "", share[16] = "", rate[40], left[24] = "";
+    fmt_amount(done, p->unit, (double)p->done);
+    fmt_rate(rate, p->unit, per_s);
+    if (p->total) {
+        uint64_t capped = p->done < p->total ? p->done : p->total;
+        fmt_amount(total, p->unit, (double)p->total);
+        snprintf(share, sizeof share, " %3d%%", (int)(100.0 * (double)capped / (double)p->total));
+        fmt_duration(left, per_s > 0 ? (double)(p->total - capped) / per_s : -1);
+    } else
+        fmt_duration(left, spent);
+    snprintf(line, LINE_MAX_BYTES, "%.40s%s  %s%s%s  %s  %s %s%s%.60s", p->stage, share, done,
+             p->total ? " of " : "", total, rate, left, p->total ? "left" : "so far",
+             p->note[0] ? "  " : "", p->note);
+}
+
+static void draw(struct prog *p, double now) {
+    char line[LINE_MAX_BYTES];
+    p->t_last_s = now;
+    if (log_get_level() < LOG_INFO) return; /* -q */
+    fmt_line(line, p, now);
+    if (on_terminal()) {
+        fprintf(stderr, "\r\033[K%.*s", 99, line);
+        fflush(stderr);
+        log_set_line(1);
+        p->drawn = true;
+    } else
+        log_info("%s", line);
+}
+
+void prog_begin(struct prog *p, const char *stage, enum prog_unit unit, uint64_t total) {
+    double now = prog_now_s();
+    *p = (struct prog){
+        .stage = stage, .unit = unit, .total = total, .t_start_s = now, .t_last_s = now};
+}
+
+void prog_update(struct prog *p, uint64_t done) {
+    p->done = done;
+    if (atomic_load(&cur_mode) == PROG_NEVER) return;
+    double now = prog_now_s();
+    if (now - p->t_last_s >= (on_terminal() ? redraw_s : plain_s)) draw(p, now);
+}
+
+void prog_end(struct prog *p) {
+    if (p->drawn) {
+        fputs("\r\033[K", stderr);
+        fflush(stderr);
+        log_set_line(0);
+        p->drawn = false;
+    }
+    if (log_get_level() < LOG_DEBUG) return;
+    char took[24], done[32];
+    fmt_duration(took, prog_now_s() - p->t_start_s);
+    fmt_amount(done, p->unit, (double)p->done);
+    log_debug("%s: %s in %s", p->stage, done, took);
+}
