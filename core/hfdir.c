@@ -90,6 +90,23 @@ static int check_index_name(const char *s, struct err *e) {
     return 0;
 }
 
+/* The files weight_map names, each once. */
+static int index_files(const struct json *map, struct names *l, struct strmap *seen,
+                       struct err *e) {
+    for (const struct json *c = json_first(map); c; c = json_next(c)) {
+        const char *s = json_str(c);
+        if (!s)
+            return err_set(e, ERR_DATA, "%s gives no file name for \"%s\"", index_name,
+                           show_n(json_name(c), strlen(json_name(c))).s);
+        if (!strmap_add(seen, s, strlen(s), l->n)) continue;
+        TRY(check_index_name(s, e));
+        if (l->n == MAX_FILES)
+            return err_set(e, ERR_DATA, "%s names more than %d files", index_name, MAX_FILES);
+        names_add(l, s);
+    }
+    return 0;
+}
+
 static int names_from_index(struct hfdir *h, struct names *l, struct err *e) {
     char *path = io_join(h->path, index_name);
     int rc = json_read(&h->index, path, max_json, e);
@@ -99,21 +116,10 @@ static int names_from_index(struct hfdir *h, struct names *l, struct err *e) {
     if (json_type(map) != JSON_OBJ || !json_first(map))
         return err_set(e, ERR_DATA, "%s: \"weight_map\" is missing or empty in %s", h->path,
                        index_name);
-    const char *last = "";
-    for (const struct json *c = json_first(map); c; c = json_next(c)) {
-        const char *s = json_str(c);
-        if (!s)
-            return err_set(e, ERR_DATA, "%s: %s gives no file name for \"%s\"", h->path, index_name,
-                           show_n(json_name(c), strlen(json_name(c))).s);
-        if (strcmp(s, last) == 0) continue; /* neighbours mostly share the file */
-        if (check_index_name(s, e)) return err_wrap(e, "%s", h->path);
-        last = s;
-        if (l->n >= MAX_FILES) names_sort_unique(l);
-        if (l->n >= MAX_FILES)
-            return err_set(e, ERR_DATA, "%s: %s names more than %d files", h->path, index_name,
-                           MAX_FILES);
-        names_add(l, s);
-    }
+    struct strmap *seen = strmap_new(64);
+    rc = index_files(map, l, seen, e);
+    strmap_free(seen);
+    if (rc) return err_wrap(e, "%s", h->path);
     names_sort_unique(l);
     for (int i = 0; i < l->n; i++) {
         char *p = io_join(h->path, l->v[i]);
