@@ -7,9 +7,11 @@
 
 #include "core/attr.h"
 
-extern const struct arch arch_qwen35, arch_qwen35moe;
+extern const struct arch arch_qwen3, arch_qwen3moe, arch_qwen35, arch_qwen35moe;
 
 static const struct arch *const all[] = {
+    &arch_qwen3,
+    &arch_qwen3moe,
     &arch_qwen35,
     &arch_qwen35moe,
 };
