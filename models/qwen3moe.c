@@ -25,8 +25,8 @@ static int derive(struct hparams *h, struct err *e) {
 }
 
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
-    if (!json_bool(hfdir_hparam(dir, "norm_topk_prob"), true))
-        return err_set(e, ERR_DATA, "norm_topk_prob is false, which the format cannot hold");
+    if (!json_bool(hfdir_hparam(dir, "norm_topk_prob"), false))
+        return err_set(e, ERR_DATA, "norm_topk_prob is not true, which the format cannot hold");
     if (json_num(hfdir_hparam(dir, "decoder_sparse_step"), 1) != 1 ||
         json_len(hfdir_hparam(dir, "mlp_only_layers")) > 0)
         return err_set(e, ERR_DATA,
