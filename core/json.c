@@ -217,7 +217,7 @@ bool json_bool(const struct json *j, bool otherwise) {
 }
 
 bool json_i64(const struct json *j, int64_t *out) {
-    double v = json_num(j, NAN);
+    double v = json_num(j, HUGE_VAL);
     if (!(fabs(v) <= 0x1p53) || v != floor(v)) return false;
     *out = (int64_t)v;
     return true;

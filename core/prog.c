@@ -3,14 +3,11 @@
  * estimated from the mean rate since the stage began. Never writes to stdout. */
 #include "core/prog.h"
 
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "core/attr.h"
 #include "core/log.h"
 
 enum { LINE_MAX_BYTES = 200 };
