@@ -22,18 +22,33 @@ struct quantize_opts {
     const struct quant_override *over;
     int n_over;
     bool pure, overwrite, dry_run;
+    bool want_rows; /* keep the plan in the report */
     enum search search;
     const char *plan_out; /* write the plan used, or NULL */
+    double tau; /* tokens of prior for rarely used experts; 0: the default, 256; < 0: none */
     uint64_t split_max;
     struct pool *pool;
 };
+struct quantize_row { /* one tensor of the plan */
+    char name[64];
+    const char *role; /* static */
+    enum qtype from, to;
+    int64_t n_weights;
+    uint64_t in_bytes, out_bytes;
+    bool fallback;   /* its rows do not fit the wanted type */
+    bool no_imatrix; /* quantized without importance although a matrix was given */
+};
 struct quantize_report {
+    struct quantize_row *rows; /* with want_rows: in output order; quantize_report_release frees */
     char recipe[64];
     int64_t n_tensors, n_quantized, n_fallbacks, n_no_imatrix;
     uint64_t in_bytes, out_bytes;
+    uint64_t file_bytes; /* of all output files, exact, also with dry_run */
     double bpw, seconds;
 };
 int quantize_run(const struct quantize_opts *o, struct quantize_report *r, struct err *e);
+
+void quantize_report_release(struct quantize_report *r);
 
 /* The names of all recipes, in order of size; NULL past the end. */
 const char *recipe_name(int i);

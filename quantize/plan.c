@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: MIT
+/* quantize/plan.c - a type for every tensor: preset, single type or plan file, then --tensor
+ * patterns.
+ *
+ * A plan file has one line per tensor, "name<TAB>type"; # starts a comment. Each line must name a
+ * tensor of the model and a type that its rows fit; every tensor that can be quantized must have a
+ * line. What is never quantized (norms, router, convolutions, vectors) may be listed with its own
+ * type only. */
+#include "quantize/plan.h"
+
+#include <regex.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/buf.h"
+#include "core/hash.h"
+#include "core/io.h"
+#include "core/log.h"
+#include "core/mem.h"
+
+enum { PLAN_MAX_BYTES = 64 << 20 };
+
+void plan_release(struct plan *p) {
+    free(p->item);
+    memset(p, 0, sizeof *p);
+}
+
+static void copy_name(struct plan *p, const char *s) {
+    size_t n = strlen(s);
+    if (n >= sizeof p->name) n = sizeof p->name - 1;
+    memcpy(p->name, s, n);
+    p->name[n] = 0;
+}
+
+/* Most frequent type by weights among quantizable tensors. */
+static enum qtype dominant(const struct plan *p) {
+    double sum[QT_COUNT] = {0};
+    int best = QT_F32;
+    for (int64_t i = 0; i < p->n; i++) {
+        const int64_t *ne = p->item[i].ne;
+        if (p->item[i].quant)
+            sum[p->item[i].type] += (double)ne[0] * (double)ne[1] * (double)(ne[2] * ne[3]);
+    }
+    for (int t = 0; t < QT_COUNT; t++)
+        if (sum[t] > sum[best]) best = t;
+    return (enum qtype)best;
+}
+
+/* ---- plan files ---------------------------------------------------------------------------------
+ */
+
+struct parser {
+    struct plan *p;
+    struct strmap *index; /* name -> item */
+    bool *seen;
+    const char *path;
+    int64_t line;
+};
+
+static int plan_entry(struct parser *ps, const char *name, const char *type, struct err *e) {
+    enum qtype t;
+    int64_t i = strmap_get(ps->index, name, strlen(name));
+    const char *path = ps->path;
+    long long line = (long long)ps->line;
+    if (i < 0)
+        return err_set(e, ERR_DATA, "%s:%lld: the model has no tensor named %s", path, line, name);
+    if (ps->seen[i])
+        return err_set(e, ERR_DATA, "%s:%lld: tensor %s is listed twice", path, line, name);
+    if (!qtype_parse(type, &t))
+        return err_set(e, ERR_DATA, "%s:%lld: %s is not a type", path, line, type);
+    struct recipe_item *it = &ps->p->item[i];
+    if (!it->quant && t != it->from)
+        return err_set(e, ERR_DATA, "%s:%lld: tensor %s stays %s (it is never quantized), not %s",
+                       path, line, name, qtype_name(it->from), qtype_name(t));
+    if (t != it->from && !enc_find(t))
+        return err_set(e, ERR_DATA, "%s:%lld: type %s cannot be written", path, line,
+                       qtype_name(t));
+    if (qtype_row_bytes(t, it->ne[0]) == 0)
+        return err_set(e, ERR_DATA,
+                       "%s:%lld: rows of %lld weights of tensor %s do not fit blocks of %s; try %s",
+                       path, line, (long long)it->ne[0], name, qtype_name(t),
+                       qtype_name(recipe_fit(t, it->ne[0])));
+    ps->seen[i] = true;
+    it->type = t;
+    return 0;
+}
+
+/* One line, NUL-terminated, changed in place. */
+static int plan_line(struct parser *ps, char *s, struct err *e) {
+    s[strcspn(s, "#\r")] = 0;
+    s += strspn(s, " \t");
+    if (!*s) return 0;
+    char *name = s, *type = s + strcspn(s, " \t");
+    if (*type) *type++ = 0;
+    type += strspn(type, " \t");
+    type[strcspn(type, " \t")] = 0;
+    if (!*type)
+        return err_set(e, ERR_DATA, "%s:%lld: expected \"tensor<TAB>type\" after %s", ps->path,
+                       (long long)ps->line, name);
+    return plan_entry(ps, name, type, e);
+}
+
+static int plan_lines(struct parser *ps, char *text, size_t len, struct err *e) {
+    if (memchr(text, 0, len))
+        return err_set(e, ERR_DATA, "%s: not a text file (it holds a NUL byte)", ps->path);
+    for (char *s = text; *s;) {
+        char *end = s + strcspn(s, "\n"), *next = *end ? end + 1 : end;
+        *end = 0;
+        ps->line++;
+        TRY(plan_line(ps, s, e));
+        s = next;
+    }
+    for (int64_t i = 0; i < ps->p->n; i++)
+        if (ps->p->item[i].quant && !ps->seen[i])
+            return err_set(e, ERR_DATA,
+                           "%s: no line for tensor %s; every quantizable tensor needs one",
+                           ps->path, ps->p->item[i].name);
+    return 0;
+}
+
+static int plan_read(struct plan *p, const char *path, struct err *e) {
+    char *text = NULL;
+    size_t len = 0;
+    TRY(io_read_file(&text, &len, path, PLAN_MAX_BYTES, e));
+    struct parser ps = {.p = p, .path = path};
+    ps.index = strmap_new((size_t)p->n);
+    ps.seen = xcalloc((size_t)p->n + 1, sizeof *ps.seen);
+    for (int64_t i = 0; i < p->n; i++) {
+        strmap_add(ps.index, p->item[i].name, strlen(p->item[i].name), i);
+        p->item[i].type = p->item[i].from;
+    }
+    int rc = plan_lines(&ps, text, len, e);
+    strmap_free(ps.index);
+    free(ps.seen);
+    free(text);
+    return rc;
+}
+
+int plan_write(const struct plan *p, const char *path, bool overwrite, struct err *e) {
+    struct buf b = {0};
+    buf_fmt(&b, "# %s: tensor<TAB>type, one line each; edit and pass as --recipe\n", p->name);
+    for (int64_t i = 0; i < p->n; i++)
+        buf_fmt(&b, "%s\t%s\n", p->item[i].name, qtype_name(p->item[i].type));
+    int rc = out_write_file(path, b.data, b.len, overwrite, e);
+    buf_release(&b);
+    return rc;
+}
+
+/* ---- patterns -----------------------------------------------------------------------------------
+ */
+
+static int compile(regex_t *re, const char *pattern, struct err *e) {
+    int rc = regcomp(re, pattern, REG_EXTENDED | REG_ICASE | REG_NOSUB);
+    if (rc == 0) return 0;
+    char why[128];
+    regerror(rc, re, why, sizeof why);
+    return err_set(e, ERR_USAGE, "--tensor %s: not a regular expression: %s", pattern, why);
+}
+
+static int apply_override(struct plan *p, const struct quant_override *ov, bool *done,
+                          struct err *e) {
+    regex_t re;
+    int64_t hits = 0;
+    if (!enc_find(ov->type))
+        return err_set(e, ERR_USAGE, "--tensor %s=%s: this type cannot be written", ov->regex,
+                       qtype_name(ov->type));
+    TRY(compile(&re, ov->regex, e));
+    for (int64_t i = 0; i < p->n; i++) {
+        struct recipe_item *it = &p->item[i];
+        if (!it->quant || regexec(&re, it->name, 0, NULL, 0) != 0) continue;
+        hits++;
+        if (done[i]) continue; /* an earlier pattern matched */
+        done[i] = true;
+        it->type = recipe_fit(ov->type, it->ne[0]);
+        it->fallback = it->type != ov->type;
+    }
+    regfree(&re);
+    if (!hits)
+        log_warn("--tensor %s matches no tensor that can be quantized, so it changes nothing",
+                 ov->regex);
+    return 0;
+}
+
+/* ---- all together -------------------------------------------------------------------------------
+ */
+
+static void fill_items(struct plan *p, const struct gguf *g) {
+    p->n = gguf_n_tensors(g);
+    p->item = xcalloc((size_t)p->n + 1, sizeof *p->item);
+    for (int64_t i = 0; i < p->n; i++) {
+        const struct gguf_tensor *t = gguf_tensor_at(g, i);
+        p->item[i].name = t->name;
+        p->item[i].from = t->type;
+        memcpy(p->item[i].ne, t->ne, sizeof t->ne);
+    }
+}
+
+static void list_recipes(char *out, size_t cap) {
+    size_t n = 0;
+    out[0] = 0;
+    for (int i = 0; recipe_name(i); i++) {
+        size_t k = strlen(recipe_name(i));
+        if (n + k + 2 >= cap) return;
+        if (n) out[n++] = ' ';
+        memcpy(out + n, recipe_name(i), k + 1);
+        n += k;
+    }
+}
+
+static int choose(struct plan *p, const struct recipe_model *m, const struct quantize_opts *o,
+                  struct err *e) {
+    enum qtype t;
+    const char *preset = recipe_find(o->recipe);
+    if (preset) {
+        copy_name(p, preset);
+        recipe_apply(o->pure ? NULL : preset, recipe_default(preset), m, p->item, p->n);
+        p->ftype = qtype_ftype_id(preset);
+        return 0;
+    }
+    if (qtype_parse(o->recipe, &t)) {
+        if (!enc_find(t)) return err_set(e, ERR_USAGE, "type %s cannot be written", qtype_name(t));
+        copy_name(p, qtype_name(t));
+        recipe_apply(NULL, t, m, p->item, p->n);
+        p->ftype = recipe_ftype_of_type(t);
+        return 0;
+    }
+    if (!io_exists(o->recipe)) {
+        char names[512];
+        list_recipes(names, sizeof names);
+        return err_set(e, ERR_USAGE, "%s is neither a recipe nor a plan file; recipes: %s",
+                       o->recipe, names);
+    }
+    copy_name(p, io_base(o->recipe));
+    TRY(plan_read(p, o->recipe, e));
+    p->ftype = recipe_ftype_of_type(dominant(p));
+    return 0;
+}
+
+int plan_make(struct plan *p, const struct gguf *g, const struct quantize_opts *o, struct err *e) {
+    struct recipe_model m;
+    memset(p, 0, sizeof *p);
+    recipe_model_from(&m, g);
+    m.imatrix = o->imatrix != NULL;
+    fill_items(p, g);
+    recipe_roles(&m, p->item, p->n);
+    bool *done = xcalloc((size_t)p->n + 1, sizeof *done);
+    int rc = choose(p, &m, o, e);
+    for (int i = 0; i < o->n_over && rc == 0; i++) rc = apply_override(p, &o->over[i], done, e);
+    free(done);
+    if (rc == 0 && p->ftype < 0) p->ftype = recipe_ftype_of_type(dominant(p));
+    if (rc) plan_release(p);
+    return rc;
+}

@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: MIT
+/* quantize/quantize.c - the streaming driver: GGUF + importance -> smaller GGUF, tensor by tensor.
+ *
+ * Rows are taken in batches of at most 32 MiB (as f32); each row of a batch is decoded, checked and
+ * encoded on its own by some worker, and the batch is written in order: the bytes do not depend on
+ * the number of threads. Source rows are decoded by the scalar kernels, whose values are the same
+ * on every machine. Peak memory: one batch of output, a row of f32 per thread, and the importance
+ * of one tensor. NaN and infinities are refused by name; a tensor whose type stays is copied byte
+ * for byte, checked too. */
+#include "quantize/quantize.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "core/gguf.h"
+#include "core/imat_file.h"
+#include "core/io.h"
+#include "core/log.h"
+#include "core/mem.h"
+#include "core/num.h"
+#include "core/prog.h"
+#include "kernels/kern.h"
+#include "quantize/plan.h"
+
+enum { BATCH_BYTES = 32 << 20, TAU_DEFAULT = 256 };
+
+struct run {
+    const struct quantize_opts *o;
+    struct gguf *g;
+    struct gguf_w *w;
+    struct plan plan;
+    struct imat imat;
+    bool have_imat;
+    struct kern ref;
+    struct quantize_report *r;
+    struct prog prog;
+    uint64_t done_bytes;
+    uint8_t *batch; /* encoded rows */
+    uint64_t batch_cap;
+};
+
+/* ---- one batch of rows --------------------------------------------------------------------------
+ */
+
+struct fault { /* first weight of a worker's rows that is not finite */
+    int64_t row, col;
+};
+struct job {
+    const struct gguf_tensor *t;
+    const struct enc *enc; /* NULL: copy */
+    void (*decode)(const void *restrict, float *restrict, int64_t);
+    uint64_t src_row, dst_row; /* bytes */
+    int64_t first;             /* row of the tensor that starts the batch */
+    uint8_t *out;
+    const float *imp; /* [n_mat][ne0] or NULL */
+    enum search search;
+    float **scratch; /* per worker, ne0 weights */
+    struct fault *fault;
+};
+
+/* -1, or the first column that is not finite. */
+static int64_t not_finite(const float *x, int64_t n) {
+    for (int64_t i = 0; i < n; i++)
+        if (!isfinite(x[i])) return i;
+    return -1;
+}
+
+static void do_rows(void *ctx, int64_t begin, int64_t end, int worker) {
+    const struct job *j = ctx;
+    float *x = j->scratch[worker];
+    struct fault *f = &j->fault[worker];
+    int64_t ne0 = j->t->ne[0];
+    for (int64_t i = begin; i < end; i++) {
+        int64_t row = j->first + i;
+        const uint8_t *src = j->t->data + (uint64_t)row * j->src_row;
+        uint8_t *dst = j->out + (uint64_t)i * j->dst_row;
+        int64_t col = -1;
+        if (j->decode) {
+            j->decode(src, x, ne0);
+            col = not_finite(x, ne0);
+        }
+        if (col >= 0 && (f->row < 0 || row < f->row)) *f = (struct fault){row, col};
+        if (col >= 0) continue;
+        if (!j->enc) {
+            memcpy(dst, src, j->src_row);
+            continue;
+        }
+        const float *imp = j->imp ? j->imp + row / j->t->ne[1] * ne0 : NULL;
+        j->enc->row(x, imp, ne0, dst, j->search);
+    }
+}
+
+static int check_faults(const struct run *q, const struct job *j, int n_workers, struct err *e) {
+    struct fault f = {-1, -1};
+    for (int k = 0; k < n_workers; k++)
+        if (j->fault[k].row >= 0 && (f.row < 0 || j->fault[k].row < f.row)) f = j->fault[k];
+    if (f.row < 0) return 0;
+    return err_set(e, ERR_DATA,
+                   "%s: tensor %s holds NaN or infinity at row %lld, column %lld; it cannot be "
+                   "quantized, repair "
+                   "or convert the model again",
+                   gguf_path(q->g), j->t->name, (long long)f.row, (long long)f.col);
+}
+
+static int64_t n_rows(const int64_t ne[4]) {
+    return ne[1] * ne[2] * ne[3];
+}
+
+static int run_batches(struct run *q, struct job *j, int n_workers, struct err *e) {
+    int64_t rows = n_rows(j->t->ne), ne0 = j->t->ne[0];
+    int64_t per_batch = max_i64(1, BATCH_BYTES / 4 / ne0);
+    int64_t chunk = max_i64(1, 8192 / ne0);
+    for (int64_t at = 0; at < rows; at += per_batch) {
+        int64_t n = min_i64(per_batch, rows - at);
+        if (prog_interrupted()) return err_set(e, ERR_INTR, "interrupted");
+        j->first = at;
+        pool_for(q->o->pool, n, chunk, do_rows, j);
+        TRY(check_faults(q, j, n_workers, e));
+        TRY(gguf_w_data(q->w, j->out, (uint64_t)n * j->dst_row, e));
+        q->done_bytes += (uint64_t)n * j->src_row;
+        prog_update(&q->prog, q->done_bytes);
+    }
+    return 0;
+}
+
+/* ---- one tensor ---------------------------------------------------------------------------------
+ */
+
+/* The importance of a tensor as floats; *out NULL when there is none. */
+static int importance(struct run *q, const struct gguf_tensor *t, enum role role, float **out,
+                      struct err *e) {
+    *out = NULL;
+    struct imat_entry *en = q->have_imat ? imat_find(&q->imat, t->name) : NULL;
+    if (!en) return 0;
+    int64_t n_mat = t->ne[2] * t->ne[3];
+    if (en->ne0 != t->ne[0] || en->n_mat != n_mat) {
+        if (role == ROLE_TOKEN_EMBD) return 0;
+        return err_set(e, ERR_DATA,
+                       "%s: entry %s is for %lld columns x %lld matrices, but the tensor of %s has "
+                       "%lld x %lld: the "
+                       "importance matrix belongs to another model",
+                       q->o->imatrix, t->name, (long long)en->ne0, (long long)en->n_mat,
+                       gguf_path(q->g), (long long)t->ne[0], (long long)n_mat);
+    }
+    void *p;
+    TRY(buf_alloc(&p, (uint64_t)n_mat * (uint64_t)t->ne[0] * sizeof(float),
+                  "importance of a tensor", e));
+    double tau = q->o->tau < 0 ? 0 : q->o->tau > 0 ? q->o->tau : TAU_DEFAULT;
+    imat_weights(en, q->o->search == SEARCH_CONVENTIONAL ? 0 : tau, p);
+    *out = p;
+    return 0;
+}
+
+static int do_tensor(struct run *q, int64_t index, struct err *e) {
+    const struct gguf_tensor *t = gguf_tensor_at(q->g, index);
+    const struct recipe_item *it = &q->plan.item[index];
+    struct job j = {.t = t, .search = q->o->search};
+    int n_workers = pool_size(q->o->pool), rc = 0;
+    float *imp = NULL;
+    void *p = NULL;
+    j.enc = it->type != t->type ? enc_find(it->type) : NULL;
+    j.decode = q->ref.op[t->type].decode;
+    j.src_row = qtype_row_bytes(t->type, t->ne[0]);
+    j.dst_row = qtype_row_bytes(it->type, t->ne[0]);
+    j.scratch = xcalloc((size_t)n_workers, sizeof *j.scratch);
+    j.fault = xcalloc((size_t)n_workers, sizeof *j.fault);
+    for (int k = 0; k < n_workers; k++) {
+        j.fault[k].row = -1;
+        TRY_GOTO(out, rc, buf_alloc(&p, (uint64_t)t->ne[0] * sizeof(float), "a row of weights", e));
+        j.scratch[k] = p;
+    }
+    if (j.enc) TRY_GOTO(out, rc, importance(q, t, it->role, &imp, e));
+    j.imp = imp;
+    uint64_t need =
+        (uint64_t)min_i64(n_rows(t->ne), max_i64(1, BATCH_BYTES / 4 / t->ne[0])) * j.dst_row;
+    if (need > q->batch_cap) {
+        buf_free(q->batch);
+        q->batch = NULL;
+        q->batch_cap = 0;
+        TRY_GOTO(out, rc, buf_alloc(&p, need, "encoded rows", e));
+        q->batch = p;
+        q->batch_cap = need;
+    }
+    j.out = q->batch;
+    rc = run_batches(q, &j, n_workers, e);
+    gguf_drop(q->g, t);
+out:
+    for (int k = 0; k < n_workers; k++) buf_free(j.scratch[k]);
+    free(j.scratch);
+    free(j.fault);
+    buf_free(imp);
+    return rc;
+}
+
+/* ---- the file -----------------------------------------------------------------------------------
+ */
+
+static bool starts_with(const char *s, const char *head) {
+    return strncmp(s, head, strlen(head)) == 0;
+}
+
+static void write_keys(struct run *q) {
+    bool any = false;
+    for (int64_t i = 0; i < gguf_n_kv(q->g); i++) {
+        const struct gguf_kv *kv = gguf_kv_at(q->g, i);
+        if (!starts_with(kv->key, "split.") && !starts_with(kv->key, "quantize.imatrix."))
+            gguf_w_copy_kv(q->w, kv);
+    }
+    for (int64_t i = 0; i < q->plan.n; i++)
+        any |= (qtype_info(q->plan.item[i].type)->flags & QF_QUANT) != 0;
+    if (any) gguf_w_u32(q->w, "general.quantization_version", 2);
+    if (q->plan.ftype >= 0) gguf_w_u32(q->w, "general.file_type", (uint32_t)q->plan.ftype);
+    if (!q->have_imat) return;
+    gguf_w_str(q->w, "quantize.imatrix.file", io_base(q->o->imatrix));
+    if (q->imat.n_datasets > 0) gguf_w_str(q->w, "quantize.imatrix.dataset", q->imat.dataset[0]);
+    gguf_w_u32(q->w, "quantize.imatrix.entries_count", (uint32_t)q->imat.n_entries);
+    gguf_w_u32(q->w, "quantize.imatrix.chunks_count", q->imat.n_chunks);
+}
+
+static int declare(struct run *q, struct err *e) {
+    write_keys(q);
+    for (int64_t i = 0; i < q->plan.n; i++) {
+        const struct gguf_tensor *t = gguf_tensor_at(q->g, i);
+        TRY(gguf_w_tensor(q->w, t->name, q->plan.item[i].type, t->n_dims, t->ne, e));
+    }
+    if (q->o->split_max) gguf_w_split(q->w, q->o->split_max, true);
+    return 0;
+}
+
+/* Every source type must be decodable, every target type writable, importance sizes right: before
+ * any byte is written. Fills the report. */
+static int survey(struct run *q, struct err *e) {
+    struct quantize_report *r = q->r;
+    double weights = 0;
+    r->rows = xcalloc((size_t)q->plan.n + 1, sizeof *r->rows);
+    for (int64_t i = 0; i < q->plan.n; i++) {
+        const struct gguf_tensor *t = gguf_tensor_at(q->g, i);
+        const struct recipe_item *it = &q->plan.item[i];
+        bool same = it->type == t->type;
+        if (!same && !q->ref.op[t->type].decode)
+            return err_set(e, ERR_DATA, "%s: tensor %s has type %s, which cannot be decoded",
+                           gguf_path(q->g), t->name, qtype_name(t->type));
+        if (!same && !enc_find(it->type))
+            return err_set(e, ERR_USAGE, "tensor %s: type %s cannot be written", t->name,
+                           qtype_name(it->type));
+        struct quantize_row *row = &r->rows[i];
+        memcpy(row->name, t->name,
+               strlen(t->name) < sizeof row->name ? strlen(t->name) : sizeof row->name - 1);
+        row->role = role_name(it->role);
+        row->from = t->type;
+        row->to = it->type;
+        row->n_weights = t->ne[0] * n_rows(t->ne);
+        row->in_bytes = t->n_bytes;
+        row->out_bytes = qtype_row_bytes(it->type, t->ne[0]) * (uint64_t)n_rows(t->ne);
+        row->fallback = it->fallback;
+        if (!same) {
+            float *imp = NULL;
+            TRY(importance(q, t, it->role, &imp, e));
+            row->no_imatrix = !imp && q->have_imat && it->role != ROLE_TOKEN_EMBD &&
+                              (qtype_info(it->type)->flags & QF_QUANT);
+            buf_free(imp);
+        }
+        r->n_tensors++;
+        r->n_quantized += !same;
+        r->n_fallbacks += row->fallback;
+        r->n_no_imatrix += row->no_imatrix;
+        r->in_bytes += row->in_bytes;
+        r->out_bytes += row->out_bytes;
+        weights += (double)row->n_weights;
+    }
+    r->bpw = weights > 0 ? 8.0 * (double)r->out_bytes / weights : 0;
+    return 0;
+}
+
+static int check_paths(const struct quantize_opts *o, struct err *e) {
+    struct stat a, b;
+    if (o->dry_run || !o->out) return 0;
+    if (stat(o->out, &b) != 0) return 0;
+    if (stat(o->in, &a) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino)
+        return err_set(e, ERR_USAGE, "%s: input and output are the same file", o->out);
+    if (!o->overwrite)
+        return err_set(e, ERR_USAGE, "%s exists already; use -f to replace it", o->out);
+    return 0;
+}
+
+static int work(struct run *q, struct err *e) {
+    const struct quantize_opts *o = q->o;
+    TRY(gguf_open(&q->g, o->in, 0, e));
+    if (o->imatrix) {
+        TRY(imat_read(&q->imat, o->imatrix, e));
+        q->have_imat = true;
+    }
+    TRY(plan_make(&q->plan, q->g, o, e));
+    memcpy(q->r->recipe, q->plan.name, sizeof q->r->recipe);
+    TRY(survey(q, e));
+    if (o->plan_out) TRY(plan_write(&q->plan, o->plan_out, o->overwrite, e));
+    q->w = gguf_w_new();
+    TRY(declare(q, e));
+    q->r->file_bytes = gguf_w_total_bytes(q->w);
+    if (o->dry_run) return 0;
+    TRY(gguf_w_begin(q->w, o->out, o->overwrite, e));
+    prog_begin(&q->prog, q->plan.name, PROG_BYTES, q->r->in_bytes);
+    int rc = 0;
+    for (int64_t i = 0; i < q->plan.n && rc == 0; i++) rc = do_tensor(q, i, e);
+    prog_end(&q->prog);
+    return rc ? rc : gguf_w_commit(q->w, e);
+}
+
+int quantize_run(const struct quantize_opts *o, struct quantize_report *r, struct err *e) {
+    struct run q = {.o = o, .r = r};
+    double t0 = prog_now_s();
+    memset(r, 0, sizeof *r);
+    imat_init(&q.imat);
+    kern_init(&q.ref, KERN_REF);
+    int rc = check_paths(o, e);
+    if (rc == 0) rc = work(&q, e);
+    gguf_w_free(q.w);
+    plan_release(&q.plan);
+    imat_release(&q.imat);
+    gguf_close(q.g);
+    buf_free(q.batch);
+    r->seconds = prog_now_s() - t0;
+    if (rc || !o->want_rows) quantize_report_release(r);
+    return rc;
+}
+
+void quantize_report_release(struct quantize_report *r) {
+    free(r->rows);
+    r->rows = NULL;
+}

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: MIT
+/* quantize/recipe.c - presets: (recipe, class, condition) -> type, read from recipes.def.
+ *
+ * Classes come from the architecture's table, or, for tensors it does not list and for unknown
+ * architectures, from the name. Rows that do not fit 256-wide blocks fall back to 32-wide types,
+ * and to F16 when 32 does not fit either. Pure functions of names and shapes: no data is read here.
+ */
+#include "quantize/recipe.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "core/attr.h"
+#include "core/mem.h"
+#include "core/num.h"
+#include "quantize/quantize.h"
+
+enum cls { CLS_NONE, CLS_V, CLS_K, CLS_Q, CLS_O, CLS_DOWN, CLS_UP, CLS_COUNT };
+enum cond {
+    COND_ALWAYS,
+    COND_BELOW,
+    COND_PART,
+    COND_MORE,
+    COND_GQA,
+    COND_EXPERTS,
+    COND_PART_IMAT,
+    COND_PART_NO_IMAT
+};
+struct recipe {
+    const char *name;
+    enum qtype type;
+};
+struct rule {
+    const char *recipe;
+    enum cls cls;
+    enum cond cond;
+    int64_t arg;
+    enum qtype type;
+};
+
+#define RECIPE(name, type) {name, QT_##type},
+#define RULE(recipe, cls, cond, arg, type)
+static const struct recipe recipes[] = {
+#include "quantize/recipes.def"
+};
+#undef RECIPE
+#undef RULE
+#define RECIPE(name, type)
+#define RULE(recipe, cls, cond, arg, type) {recipe, CLS_##cls, COND_##cond, arg, QT_##type},
+static const struct rule rules[] = {
+#include "quantize/recipes.def"
+};
+#undef RECIPE
+#undef RULE
+
+const char *recipe_name(int i) {
+    return i >= 0 && i < (int)COUNT_OF(recipes) ? recipes[i].name : NULL;
+}
+
+const char *recipe_find(const char *name) {
+    for (size_t i = 0; i < COUNT_OF(recipes); i++)
+        if (strcasecmp(recipes[i].name, name) == 0) return recipes[i].name;
+    return NULL;
+}
+
+enum qtype recipe_default(const char *recipe) {
+    for (size_t i = 0; i < COUNT_OF(recipes); i++)
+        if (strcmp(recipes[i].name, recipe) == 0) return recipes[i].type;
+    return QT_F32;
+}
+
+int recipe_ftype_of_type(enum qtype t) {
+    static const struct {
+        enum qtype type;
+        const char *ftype;
+    } named[] = {{QT_Q3_K, "Q3_K_M"}, {QT_Q4_K, "Q4_K_M"}, {QT_Q5_K, "Q5_K_M"}};
+    for (size_t i = 0; i < COUNT_OF(named); i++)
+        if (named[i].type == t) return qtype_ftype_id(named[i].ftype);
+    return qtype_ftype_id(qtype_name(t));
+}
+
+/* ---- roles --------------------------------------------------------------------------------------
+ */
+
+// clang-format off
+/* Never quantized, whatever the architecture: parts of names. */
+static const char *const kept_parts[] = {
+    "_norm.weight", "ffn_gate_inp", "ffn_gate_tid2eid", "altup", "laurel", "per_layer_model_proj", "position_embd",
+    "pos_embd", "token_types", "ssm_conv1d", "shortconv.conv", "indexer.k_proj", "indexer.q_proj", "time_mix_", "attn_rel_b",
+    "patch_embd", "position_embed", "sam.", "codebook",
+};
+/* Roles by name, for tensors no table knows; longer parts first. */
+static const struct { const char *part; enum role role; } named_roles[] = {
+    {"token_embd.weight", ROLE_TOKEN_EMBD}, {"attn_output.weight", ROLE_ATTN_OUTPUT}, {"attn_qkv.weight", ROLE_ATTN_QKV},
+    {"attn_kv_b.weight", ROLE_ATTN_V}, {"attn_v.weight", ROLE_ATTN_V}, {"attn_k.weight", ROLE_ATTN_K}, {"attn_q.weight", ROLE_ATTN_Q},
+    {"attn_gate.weight", ROLE_ATTN_GATE}, {"ssm_alpha.weight", ROLE_SSM_ALPHA}, {"ssm_beta.weight", ROLE_SSM_BETA},
+    {"ssm_out.weight", ROLE_SSM_OUT}, {"ffn_gate_up_exps.weight", ROLE_EXP_GATE_UP}, {"ffn_down_exps.weight", ROLE_EXP_DOWN},
+    {"ffn_gate_exps.weight", ROLE_EXP_GATE}, {"ffn_up_exps.weight", ROLE_EXP_UP}, {"ffn_down_shexp.weight", ROLE_SHEXP_DOWN},
+    {"ffn_gate_shexp.weight", ROLE_SHEXP_GATE}, {"ffn_up_shexp.weight", ROLE_SHEXP_UP}, {"ffn_down", ROLE_FFN_DOWN},
+    {"ffn_gate", ROLE_FFN_GATE}, {"ffn_up", ROLE_FFN_UP},
+};
+static const uint8_t role_class[ROLE_COUNT] = {
+    [ROLE_ATTN_V] = CLS_V, [ROLE_ATTN_QKV] = CLS_V, [ROLE_ATTN_K] = CLS_K, [ROLE_ATTN_Q] = CLS_Q, [ROLE_ATTN_OUTPUT] = CLS_O,
+    [ROLE_FFN_DOWN] = CLS_DOWN, [ROLE_EXP_DOWN] = CLS_DOWN, [ROLE_SHEXP_DOWN] = CLS_DOWN,
+    [ROLE_FFN_GATE] = CLS_UP, [ROLE_FFN_UP] = CLS_UP, [ROLE_EXP_GATE] = CLS_UP, [ROLE_EXP_UP] = CLS_UP, [ROLE_EXP_GATE_UP] = CLS_UP,
+    [ROLE_SHEXP_GATE] = CLS_UP, [ROLE_SHEXP_UP] = CLS_UP,
+};
+// clang-format on
+
+static bool ends_with(const char *s, const char *tail) {
+    size_t n = strlen(s), k = strlen(tail);
+    return n >= k && strcmp(s + n - k, tail) == 0;
+}
+
+static int block_of(const char *name) {
+    if (strncmp(name, "blk.", 4) != 0) return -1;
+    int v = 0, n = 0;
+    for (const char *p = name + 4; *p >= '0' && *p <= '9' && n < 5; p++, n++)
+        v = 10 * v + (*p - '0');
+    return n ? v : -1;
+}
+
+static enum role role_by_name(const char *name) {
+    if (strcmp(name, "output.weight") == 0) return ROLE_OUTPUT;
+    for (size_t i = 0; i < COUNT_OF(named_roles); i++)
+        if (strstr(name, named_roles[i].part)) return named_roles[i].role;
+    return ROLE_OTHER;
+}
+
+static bool quantizable(const struct recipe_item *it, const struct tensor_row *row) {
+    const struct qtype_info *qi = qtype_info(it->from);
+    if (!qi || !(qi->flags & (QF_FLOAT | QF_QUANT))) return false;
+    if (it->ne[1] * it->ne[2] * it->ne[3] <= 1 || !ends_with(it->name, "weight")) return false;
+    if (row && ((row->flags & TR_F32) || row->role == ROLE_OTHER)) return false;
+    for (size_t i = 0; i < COUNT_OF(kept_parts); i++)
+        if (strstr(it->name, kept_parts[i])) return false;
+    return true;
+}
+
+void recipe_roles(const struct recipe_model *m, struct recipe_item *it, int64_t n) {
+    for (int64_t i = 0; i < n; i++) {
+        int block = -1;
+        const struct tensor_row *row = m->arch ? arch_row(m->arch, it[i].name, &block) : NULL;
+        it[i].role = row ? row->role : role_by_name(it[i].name);
+        it[i].block = row ? block : block_of(it[i].name);
+        it[i].quant = quantizable(&it[i], row);
+    }
+}
+
+/* Largest value of an integer key, per-layer arrays included. */
+static int64_t key_max(const struct gguf *g, const char *arch, const char *key) {
+    char name[160];
+    int64_t best = 0;
+    if (snprintf(name, sizeof name, "%s.%s", arch, key) >= (int)sizeof name) return 0;
+    const struct gguf_kv *kv = gguf_find(g, name);
+    if (!kv) return 0;
+    enum gguf_vtype t = kv->type == GV_ARR ? kv->elem : kv->type;
+    if (t == GV_STR || t == GV_ARR || t == GV_F32 || t == GV_F64) return 0;
+    for (uint64_t i = 0; i < kv->count; i++) best = max_i64(best, gguf_kv_i64(kv, i));
+    return best;
+}
+
+void recipe_model_from(struct recipe_model *m, const struct gguf *g) {
+    const char *arch = gguf_str_or(g, "general.architecture", "");
+    *m = (struct recipe_model){.arch = arch_find(arch)};
+    m->n_blocks = key_max(g, arch, "block_count");
+    m->heads = key_max(g, arch, "attention.head_count");
+    m->kv_heads = key_max(g, arch, "attention.head_count_kv");
+    if (m->kv_heads == 0) m->kv_heads = m->heads;
+    m->experts = key_max(g, arch, "expert_count");
+    m->tied = gguf_find_tensor(g, "output.weight") == NULL;
+}
+
+/* ---- types --------------------------------------------------------------------------------------
+ */
+
+static bool holds(const struct rule *r, const struct recipe_model *m, int64_t i) {
+    int64_t n = m->n_blocks;
+    switch (r->cond) {
+    case COND_ALWAYS:
+        return true;
+    case COND_BELOW:
+        return i < r->arg;
+    case COND_PART:
+        return i < n / r->arg;
+    case COND_MORE:
+        return i < n / 8 || i >= 7 * n / 8 || (i - n / 8) % 3 == 2;
+    case COND_GQA:
+        return m->kv_heads > 0 && m->heads / m->kv_heads >= r->arg;
+    case COND_EXPERTS:
+        return m->experts == r->arg;
+    case COND_PART_IMAT:
+        return m->imatrix && i < n / r->arg;
+    case COND_PART_NO_IMAT:
+        return !m->imatrix && i < n / r->arg;
+    }
+    return false;
+}
+
+static enum qtype by_rules(const char *recipe, enum cls cls, const struct recipe_model *m,
+                           int64_t i) {
+    enum qtype base = recipe_default(recipe);
+    for (size_t k = 0; k < COUNT_OF(rules); k++) {
+        const struct rule *r = &rules[k];
+        bool mine = strcmp(r->recipe, recipe) == 0 || strcmp(r->recipe, "*") == 0;
+        if (mine && r->cls == cls && holds(r, m, i)) return r->type;
+    }
+    return base;
+}
+
+enum qtype recipe_fit(enum qtype t, int64_t ne0) {
+    const struct qtype_info *qi = qtype_info(t);
+    if (!qi || ne0 % qi->block_elems == 0) return t;
+    if (ne0 % 32 != 0) return QT_F16;
+    static const struct {
+        enum qtype wanted, used;
+    } map[] = {
+        /* as the field's tool, except that Q2_K and Q3_K become IQ4_NL: the size of Q4_0, less
+           error */
+        {QT_Q2_K, QT_IQ4_NL}, {QT_Q3_K, QT_IQ4_NL}, {QT_IQ4_XS, QT_IQ4_NL},
+        {QT_Q4_K, QT_Q5_0},   {QT_Q5_K, QT_Q5_1},   {QT_Q6_K, QT_Q8_0},
+    };
+    for (size_t i = 0; i < COUNT_OF(map); i++)
+        if (map[i].wanted == t) return map[i].used;
+    return QT_F16;
+}
+
+static void set_type(struct recipe_item *it, enum qtype t) {
+    it->type = recipe_fit(t, it->ne[0]);
+    it->fallback = it->type != t;
+}
+
+struct order {
+    int64_t index;
+    int block;
+};
+
+static int by_block(const void *a, const void *b) {
+    const struct order *x = a, *y = b;
+    if (x->block != y->block) return x->block < y->block ? -1 : 1;
+    return x->index < y->index ? -1 : x->index > y->index;
+}
+
+/* output.weight, or the embedding that doubles as it. */
+static enum qtype output_type(enum qtype base, int64_t ne0) {
+    if (base == QT_Q8_0 || ne0 % QK != 0) return QT_Q8_0;
+    return QT_Q6_K;
+}
+
+void recipe_apply(const char *recipe, enum qtype uniform, const struct recipe_model *m,
+                  struct recipe_item *it, int64_t n) {
+    enum qtype base = recipe ? recipe_default(recipe) : uniform;
+    bool ruled = recipe && (qtype_info(base)->flags & QF_QUANT);
+    int64_t count[CLS_COUNT] = {0};
+    struct order *ord = xreallocarray(NULL, (size_t)n + 1, sizeof *ord);
+    for (int64_t i = 0; i < n; i++) ord[i] = (struct order){i, it[i].block};
+    qsort(ord, (size_t)n, sizeof *ord, by_block);
+    for (int64_t o = 0; o < n; o++) {
+        struct recipe_item *t = &it[ord[o].index];
+        t->type = t->from;
+        t->fallback = false;
+        if (!t->quant) continue;
+        enum cls cls = (enum cls)role_class[t->role];
+        int64_t i = count[cls]++;
+        bool is_output =
+            t->role == ROLE_OUTPUT || (t->role == ROLE_TOKEN_EMBD && m->tied && t->block < 0);
+        if ((cls == CLS_DOWN || cls == CLS_UP) && m->experts > 1 && t->block >= 0) i = t->block;
+        if (!ruled)
+            set_type(t, base);
+        else if (is_output)
+            set_type(t, output_type(base, t->ne[0]));
+        else
+            set_type(t, by_rules(recipe, cls, m, i));
+    }
+    free(ord);
+}
