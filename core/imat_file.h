@@ -31,6 +31,10 @@ struct imat_entry *imat_add(struct imat *m, const char *name, int64_t ne0, int64
 struct imat_entry *imat_find(const struct imat *m, const char *name); /* NULL: absent */
 void imat_add_dataset(struct imat *m, const char *base_name);
 
+/* Gives an entry the shape of its weight: an entry with one count for all experts (from a .dat file) is
+ * reshaped, its count goes to each. ERR_DATA when the sizes differ. Call it before imat_weights. */
+int imat_fit(struct imat_entry *en, int64_t ne0, int64_t n_mat, struct err *e);
+
 int imat_read(struct imat *m, const char *path, struct err *e); /* form detected by content */
 enum imat_form { IMAT_GGUF, IMAT_DAT };
 int imat_write(const struct imat *m, const char *path, enum imat_form form, bool overwrite,
