@@ -15,6 +15,7 @@ struct weight { /* index: gr_w */
     enum qtype type;
     int64_t ne[4];
     uint64_t row_bytes;
+    uint64_t mat_bytes; /* from one matrix (expert) to the next: ne[1] rows */
     uint64_t n_bytes;
 };
 struct model { /* read-only after open; shared by sessions */
@@ -23,6 +24,8 @@ struct model { /* read-only after open; shared by sessions */
     struct hparams hp;
     struct graph graph;
     struct weight *weight; /* [graph.n_weights] */
+    struct weight *file_weight; /* as the file has them, for model_set_weight */
+    int *source;           /* [graph.n_weights] the weight whose tensor is used (tied output: token_embd) */
     struct tok *tok;       /* NULL when the file has no tokenizer */
 };
 int model_open(struct model **out, const char *path, struct err *e);

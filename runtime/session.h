@@ -43,6 +43,14 @@ typedef void (*session_see_fn)(void *ud, const struct gr_weight *w, int64_t expe
                                int64_t n_rows, int64_t ld);
 void session_observe(struct session *s, session_see_fn fn, void *ud);
 
+/* Called when the residual of block `block` is complete (-1: the embeddings), for every internal pass:
+ * x [n_rows][n_embd], the first row at position pos. Probes and tests. */
+typedef void (*session_hidden_fn)(void *ud, int block, const float *x, int64_t n_rows, int64_t pos);
+void session_observe_hidden(struct session *s, session_hidden_fn fn, void *ud);
+
+const struct model *session_model(const struct session *s); /* borrowed */
+const struct session_opts *session_get_opts(const struct session *s); /* zeros replaced by defaults */
+
 /* Copy of position, KV and states, for rewinding. free with session_snapshot_free. */
 struct session_snapshot;
 int session_save(const struct session *s, struct session_snapshot **out, struct err *e);

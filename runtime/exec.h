@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: MIT
+/* runtime/exec.h - what the executor's files share. Internal to runtime/.
+ *
+ * A pass runs the nodes of the graph one after the other over n_tok tokens (at most n_ubatch);
+ * inside a node work is split over the pool. Splits depend on shapes and on n_tok only, never on
+ * the number of threads, and no two tasks add to the same number: results are the same bits for any
+ * pool. */
+#ifndef HONE_RUNTIME_EXEC_H
+#define HONE_RUNTIME_EXEC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "runtime/kv.h"
+#include "runtime/session.h"
+#include "runtime/state.h"
+
+enum {
+    FEW_TOKENS = 16,       /* up to this many rows are multiplied by dot products, more by gemm */
+    PANEL_FLOATS = 131072, /* decoded weight panel of a task: 512 KiB */
+    PANEL_MAX_ROWS = 64,
+    KEY_BLOCK = 256,      /* keys decoded at a time */
+    ATTN_MAX_ROWS = 128,  /* query rows of an attention task */
+    ATTN_SCORES = 1 << 20 /* floats of scores of an attention task */
+};
+
+struct vec_cache { /* small weights (norms, conv, biases) as f32 */
+    const void *data;
+    enum qtype type;
+    const float *v;
+    float *own; /* when the file's type is not F32 */
+};
+struct moe_bufs {     /* pairs = n_ubatch * n_used */
+    float *logits;    /* [n_ubatch][n_experts] */
+    float *weight;    /* [pairs] in token, slot order */
+    int32_t *expert;  /* [pairs] */
+    int32_t *place;   /* [pairs] row of the pair in the sorted order */
+    int32_t *first;   /* [n_experts + 1] first sorted row of an expert */
+    int32_t *active;  /* experts with rows */
+    float *x, *h, *y; /* sorted rows: [pairs][d], [pairs][F], [pairs][d] */
+};
+struct session {
+    const struct model *m;
+    const struct graph *g;
+    struct session_opts o;
+    struct kern kern;
+    int n_workers;
+    int64_t pos; /* tokens in the cache */
+    /* the pass under way */
+    const int32_t *ids;
+    int64_t n_tok;
+
+    float **reg; /* [n_regs] -> [n_ubatch][width] */
+    float *reg_mem;
+    struct vec_cache *vec; /* [n_weights] */
+    float *rope;           /* [n_ubatch][rope_n_rot / 2][cos, sin] */
+    int64_t rope_n_rot;    /* for which the table holds; 0: not computed for this pass */
+    struct kv kv;
+    struct rec rec;
+    struct moe_bufs moe;
+    uint8_t *qbuf[2]; /* activation rows in a dot partner format */
+    uint64_t qbuf_row;
+    float *decay, *beta;        /* [n_ubatch][v heads] */
+    float *att_score, *att_out; /* one token: [heads][n_ctx], [heads][key blocks][head_dim] */
+    float **scratch;            /* [n_workers] */
+    int64_t scratch_floats;
+    uint64_t n_bytes;
+
+    session_see_fn see;
+    void *see_ud;
+    session_hidden_fn see_hidden;
+    void *see_hidden_ud;
+};
+
+/* Rows that enter a product: f32, and when `q` is set also in the weight's dot partner format. */
+struct acts {
+    const float *x;
+    int64_t ld, n_rows;
+    const uint8_t *q;
+    uint64_t q_row;
+    bool few;
+};
+
+typedef void (*exec_fn)(struct session *s, const struct gr_node *n);
+extern const exec_fn exec_table[OP_COUNT];
+void exec_pass(struct session *s);
+const float *exec_vec(struct session *s, gr_w w);
+
+/* pool_for, but in the caller when the whole work is tiny (`work`: multiply-adds, roughly). */
+void exec_par(struct session *s, int64_t n_items, int64_t chunk, double work, pool_fn fn,
+              void *ctx);
+
+/* Largest number of weight rows of length k that a task decodes. */
+int64_t exec_panel_rows(int64_t k);
+/* Chooses how rows x [m][ld] meet w; few: by dot products; buf 0 or 1: which quantized copy is
+ * used. exact: f32 activations whatever the mode. */
+void exec_acts(struct session *s, struct acts *a, const struct weight *w, const float *x,
+               int64_t ld, int64_t m, bool few, int buf, bool exact);
+/* out[t*ldo + r - r0] for rows [r0, r1) of one matrix at `mat`. r1 - r0 <= exec_panel_rows.
+ * scratch: a panel. */
+void exec_rows(const struct session *s, const struct weight *w, const uint8_t *mat, int64_t r0,
+               int64_t r1, const struct acts *a, float *out, int64_t ldo, float *scratch);
+/* out [m][ldo] = w . x, whole (dense) weight. */
+void exec_product(struct session *s, const struct weight *w, const float *x, int64_t ld, int64_t m,
+                  float *out, int64_t ldo, bool exact);
+
+void exec_embed(struct session *s, const struct gr_node *n);
+void exec_rms(struct session *s, const struct gr_node *n);
+void exec_rms_heads(struct session *s, const struct gr_node *n);
+void exec_matmul(struct session *s, const struct gr_node *n);
+void exec_add(struct session *s, const struct gr_node *n);
+void exec_split_gate(struct session *s, const struct gr_node *n);
+void exec_rope(struct session *s, const struct gr_node *n);
+void exec_attn(struct session *s, const struct gr_node *n);
+void exec_sigmoid_mul(struct session *s, const struct gr_node *n);
+void exec_conv_silu(struct session *s, const struct gr_node *n);
+void exec_delta(struct session *s, const struct gr_node *n);
+void exec_gated_rms(struct session *s, const struct gr_node *n);
+void exec_swiglu(struct session *s, const struct gr_node *n);
+void exec_moe(struct session *s, const struct gr_node *n);
+void exec_gate_add(struct session *s, const struct gr_node *n);
+
+/* Floats of worker scratch an attention node needs. */
+int64_t exec_attn_scratch(const struct gr_node *n, int64_t n_ctx);
+
+#endif

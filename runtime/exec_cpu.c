@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT
+/* runtime/exec_cpu.c - walks the nodes of a graph; one function per operation (exec_*.c). Knows no
+ * architecture and no tensor type. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "runtime/exec.h"
+
+// clang-format off
+const exec_fn exec_table[OP_COUNT] = {
+    [OP_EMBED] = exec_embed,
+    [OP_RMS] = exec_rms,
+    [OP_RMS_HEADS] = exec_rms_heads,
+    [OP_MATMUL] = exec_matmul,
+    [OP_ADD] = exec_add,
+    [OP_SPLIT_GATE] = exec_split_gate,
+    [OP_ROPE] = exec_rope,
+    [OP_ATTN] = exec_attn,
+    [OP_SIGMOID_MUL] = exec_sigmoid_mul,
+    [OP_CONV_SILU] = exec_conv_silu,
+    [OP_DELTA] = exec_delta,
+    [OP_GATED_RMS] = exec_gated_rms,
+    [OP_SWIGLU] = exec_swiglu,
+    [OP_MOE] = exec_moe,
+    [OP_GATE_ADD] = exec_gate_add,
+};
+// clang-format on
+
+void exec_par(struct session *s, int64_t n_items, int64_t chunk, double work, pool_fn fn,
+              void *ctx) {
+    if (work < 16384.0 || n_items <= chunk) {
+        for (int64_t i = 0; i < n_items; i += chunk)
+            fn(ctx, i, i + chunk < n_items ? i + chunk : n_items, 0);
+        return;
+    }
+    pool_for(s->o.pool, n_items, chunk, fn, ctx);
+}
+
+/* Decoded again when the weight was replaced (model_set_weight). */
+const float *exec_vec(struct session *s, gr_w w) {
+    const struct weight *g = &s->m->weight[w];
+    struct vec_cache *c = &s->vec[w];
+    if (c->v && c->data == g->data && c->type == g->type) return c->v;
+    c->data = g->data;
+    c->type = g->type;
+    c->v = g->data;
+    if (g->type == QT_F32) return c->v;
+    int64_t rows = g->ne[1] * g->ne[2] * g->ne[3];
+    if (!c->own) c->own = xcalloc((size_t)(g->ne[0] * rows), sizeof *c->own);
+    for (int64_t r = 0; r < rows; r++)
+        s->kern.op[g->type].decode((const uint8_t *)g->data + (uint64_t)r * g->row_bytes,
+                                   c->own + r * g->ne[0], g->ne[0]);
+    c->v = c->own;
+    return c->v;
+}
+
+static void show_hidden(struct session *s, int block) {
+    if (s->see_hidden)
+        s->see_hidden(s->see_hidden_ud, block, s->reg[s->g->residual], s->n_tok, s->pos);
+}
+
+/* Nodes are in order, and a block's residual is complete after hidden_nodes[block]. */
+void exec_pass(struct session *s) {
+    int block = 0;
+    s->rope_n_rot = 0;
+    for (int i = 0; i < s->g->n_nodes; i++) {
+        const struct gr_node *n = &s->g->node[i];
+        exec_table[n->op](s, n);
+        if (!s->see_hidden) continue;
+        if (n->op == OP_EMBED) show_hidden(s, -1);
+        if (block < s->m->hp.d[HD_LAYERS] && s->g->hidden_nodes[block] == i)
+            show_hidden(s, block++);
+    }
+}

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: MIT
+/* runtime/exec_delta.c - the recurrent layer: short convolution and gated delta rule.
+ *
+ * Rows of a head's state are independent given k, q, beta and decay, so a task owns a few rows and
+ * walks all tokens of the pass with them: the state is read and written once per pass, not per
+ * token. */
+#include <math.h>
+
+#include "core/num.h"
+#include "runtime/exec.h"
+
+enum { CONV_CHANNELS = 64, DELTA_ROWS = 16 };
+
+struct conv_job {
+    struct session *s;
+    const struct gr_node *n;
+    const float *w;
+    int64_t n_ch, k;
+};
+static void conv_range(void *ctx, int64_t i0, int64_t i1, int worker) {
+    const struct conv_job *j = ctx;
+    (void)worker;
+    int64_t c0 = i0 * CONV_CHANNELS, c1 = min_i64(i1 * CONV_CHANNELS, j->n_ch);
+    j->s->kern.conv_silu(j->s->reg[j->n->dst], j->n_ch, j->w, j->s->rec.slot[j->n->slot].conv,
+                         j->s->n_tok, c0, c1, j->n_ch, j->k);
+}
+void exec_conv_silu(struct session *s, const struct gr_node *n) {
+    struct conv_job j = {s, n, exec_vec(s, n->w[0]), s->g->reg_width[n->dst],
+                         s->m->weight[n->w[0]].ne[0]};
+    exec_par(s, div_up(j.n_ch, CONV_CHANNELS), 1, 8.0 * (double)s->n_tok * (double)j.n_ch,
+             conv_range, &j);
+}
+
+struct delta_job {
+    struct session *s;
+    const struct gr_node *n;
+    const float *a, *dt; /* ssm_a, dt bias [v heads] */
+    float *qkv; /* [n_tok][ld]: q heads, k heads, v heads; q and k are normalised in place */
+    int64_t ld, row_groups;
+};
+
+static float softplus(float x) {
+    return x > 20.0f ? x : log1pf(expf(x));
+}
+
+static void prepare_range(void *ctx, int64_t t0, int64_t t1, int worker) {
+    const struct delta_job *j = ctx;
+    (void)worker;
+    const struct session *s = j->s;
+    const struct gr_node *n = j->n;
+    int64_t hv = n->n_heads, hk = n->n_kv_heads, dk = n->head_dim;
+    for (int64_t t = t0; t < t1; t++) {
+        float *row = j->qkv + t * j->ld;
+        for (int64_t h = 0; h < 2 * hk; h++)
+            s->kern.l2_norm(row + h * dk, dk, n->eps, h < hk ? n->scale : 1.0f);
+        const float *b = s->reg[n->src[1]] + t * s->g->reg_width[n->src[1]];
+        const float *al = s->reg[n->src[2]] + t * s->g->reg_width[n->src[2]];
+        for (int64_t h = 0; h < hv; h++) {
+            s->beta[t * hv + h] = 1.0f / (1.0f + expf(-b[h]));
+            s->decay[t * hv + h] = expf(j->a[h] * softplus(al[h] + j->dt[h]));
+        }
+    }
+}
+
+/* Item = (v head, group of rows of its state). */
+static void delta_range(void *ctx, int64_t i0, int64_t i1, int worker) {
+    const struct delta_job *j = ctx;
+    (void)worker;
+    const struct session *s = j->s;
+    const struct gr_node *n = j->n;
+    int64_t hv = n->n_heads, hk = n->n_kv_heads, dk = n->head_dim, dv = n->v_dim;
+    for (int64_t i = i0; i < i1; i++) {
+        int64_t h = i / j->row_groups, r0 = i % j->row_groups * DELTA_ROWS;
+        s->kern.delta_rows(s->rec.slot[n->slot].delta + h * dv * dk, j->qkv + (h % hk) * dk,
+                           j->qkv + (hk + h % hk) * dk, j->ld, j->qkv + 2 * hk * dk + h * dv, j->ld,
+                           s->reg[n->dst] + h * dv, s->g->reg_width[n->dst], s->decay + h,
+                           s->beta + h, hv, s->n_tok, dk, r0, min_i64(r0 + DELTA_ROWS, dv));
+    }
+}
+
+void exec_delta(struct session *s, const struct gr_node *n) {
+    struct delta_job j = {s,
+                          n,
+                          exec_vec(s, n->w[0]),
+                          exec_vec(s, n->w[1]),
+                          s->reg[n->src[0]],
+                          s->g->reg_width[n->src[0]],
+                          div_up(n->v_dim, DELTA_ROWS)};
+    exec_par(s, s->n_tok, 8, 8.0 * (double)s->n_tok * (double)j.ld, prepare_range, &j);
+    double work = 4.0 * (double)s->n_tok * (double)(n->n_heads * n->v_dim * n->head_dim);
+    exec_par(s, n->n_heads * j.row_groups, 1, work, delta_range, &j);
+}

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: MIT
+/* runtime/exec_elem.c - operations that work token by token: embedding, norms, residuals, gates,
+ * rope. All are thin loops over kern entries, split by token. */
+#include <math.h>
+#include <string.h>
+
+#include "runtime/exec.h"
+
+enum { TOKEN_CHUNK = 16 };
+
+struct job {
+    struct session *s;
+    const struct gr_node *n;
+    const float *w; /* f32 vector weight */
+    int64_t width;  /* of dst */
+};
+
+static void each_token(struct session *s, const struct gr_node *n, const float *w, int64_t width,
+                       pool_fn fn) {
+    struct job j = {s, n, w, width};
+    exec_par(s, s->n_tok, TOKEN_CHUNK, 4.0 * (double)s->n_tok * (double)width, fn, &j);
+}
+
+static float *row(const struct session *s, gr_reg r, int64_t t) {
+    return s->reg[r] + t * s->g->reg_width[r];
+}
+
+static void embed_range(void *ctx, int64_t t0, int64_t t1, int worker) {
+    const struct job *j = ctx;
+    (void)worker;
+    const struct weight *w = &j->s->m->weight[j->n->w[0]];
+    for (int64_t t = t0; t < t1; t++)
+        j->s->kern.op[w->type].decode((const uint8_t *)w->data +
+                                          (uint64_t)j->s->ids[t] * w->row_bytes,
+                                      row(j->s, j->n->dst, t), w->ne[0]);
+}
+void exec_embed(struct session *s, const struct gr_node *n) {
+    each_token(s, n, NULL, s->g->reg_width[n->dst], embed_range);
+}
+
+static void rms_range(void *ctx, int64_t t0, int64_t t1, int worker) {
+    const struct job *j = ctx;
+    (void)worker;
+    for (int64_t t = t0; t < t1; t++)
+        j->s->kern.rms_norm(row(j->s, j->n->src[0], t), j->w, row(j->s, j->n->dst, t), j->width,
+                            j->n->eps);
+}
+void exec_rms(struct session *s, const struct gr_node *n) {
+    each_token(s, n, exec_vec(s, n->w[0]), s->g->reg_width[n->dst], rms_range);
+}
+
+static void rms_heads_range(void *ctx, int64_t t0, int64_t t1, int worker) {
+    const struct job *j = ctx;
+    (void)worker;
+    for (int64_t t = t0; t < t1; t++)
+        for (int64_t at = 0; at < j->width; at += j->n->head_dim)
+            j->s->kern.rms_norm(row(j->s, j->n->src[0], t) + at, j->w, row(j->s, j->n->dst, t) + at,
+                                j->n->head_dim, j->n->eps);
+}
+void exec_rms_heads(struct session *s, const struct gr_node *n) {
+    each_token(s, n, exec_vec(s, n->w[0]), s->g->reg_width[n->dst], rms_heads_range);
+}
+
+static void gated_rms_range(void *ctx, int64_t t0, int64_t t1, int worker) {
+    const struct job *j = ctx;
+    rms_heads_range(ctx, t0, t1, worker);
+    for (int64_t t = t0; t < t1; t++)
+        j->s->kern.silu_mul(row(j->s, j->n->dst, t), row(j->s, j->n->src[1], t), j->width);
+}
+void exec_gated_rms(struct session *s, const struct gr_node *n) {
+    each_token(s, n, exec_vec(s, n->w[0]), s->g->reg_width[n->dst], gated_rms_range);
+}
+
+static void add_range(void *ctx, int64_t t0, int64_t t1, int worker) {
+    const struct job *j = ctx;
+    (void)worker;
+    const float *a = row(j->s, j->n->src[0], t0), *b = row(j->s, j->n->src[1], t0);
+    float *d = row(j->s, j->n->dst, t0);
+    for (int64_t i = 0; i < (t1 - t0) * j->width; i++) d[i] = a[i] + b[i];
+}
+void exec_add(struct session *s, const struct gr_node *n) {
+    each_token(s, n, NULL, s->g->reg_width[n->dst], add_range);
+}
+
+static void split_range(void *ctx, int64_t t0, int64_t t1, int worker) {
+    const struct job *j = ctx;
+    (void)worker;
+    int64_t hd = j->n->head_dim;
+    for (int64_t t = t0; t < t1; t++) {
+        const float *x = row(j->s, j->n->src[0], t);
+        float *q = row(j->s, j->n->dst, t), *g = row(j->s, j->n->dst2, t);
+        for (int64_t at = 0; at < j->width; at += hd) {
+            memcpy(q + at, x + 2 * at, (size_t)hd * sizeof *q);
+            memcpy(g + at, x + 2 * at + hd, (size_t)hd * sizeof *g);
+        }
+    }
+}
+void exec_split_gate(struct session *s, const struct gr_node *n) {
+    each_token(s, n, NULL, s->g->reg_width[n->dst], split_range);
+}
+
+static void sigmoid_range(void *ctx, int64_t t0, int64_t t1, int worker) {
+    const struct job *j = ctx;
+    (void)worker;
+    j->s->kern.sigmoid_mul(row(j->s, j->n->dst, t0), row(j->s, j->n->src[0], t0),
+                           (t1 - t0) * j->width);
+}
+void exec_sigmoid_mul(struct session *s, const struct gr_node *n) {
+    each_token(s, n, NULL, s->g->reg_width[n->dst], sigmoid_range);
+}
+
+static void swiglu_range(void *ctx, int64_t t0, int64_t t1, int worker) {
+    const struct job *j = ctx;
+    (void)worker;
+    j->s->kern.swiglu(row(j->s, j->n->src[0], t0), row(j->s, j->n->src[1], t0),
+                      row(j->s, j->n->dst, t0), (t1 - t0) * j->width);
+}
+void exec_swiglu(struct session *s, const struct gr_node *n) {
+    each_token(s, n, NULL, s->g->reg_width[n->dst], swiglu_range);
+}
+
+static void gate_add_range(void *ctx, int64_t t0, int64_t t1, int worker) {
+    const struct job *j = ctx;
+    (void)worker;
+    int64_t d = j->s->g->reg_width[j->n->src[1]];
+    for (int64_t t = t0; t < t1; t++) {
+        float g = j->s->kern.dot_f32(j->w, row(j->s, j->n->src[1], t), d);
+        j->s->kern.axpy(row(j->s, j->n->dst, t), row(j->s, j->n->src[0], t),
+                        1.0f / (1.0f + expf(-g)), j->width);
+    }
+}
+void exec_gate_add(struct session *s, const struct gr_node *n) {
+    const float *w = exec_vec(s, n->w[0]);
+    if (s->see)
+        s->see(s->see_ud, &s->g->weight[n->w[0]], -1, s->reg[n->src[1]], s->n_tok,
+               s->g->reg_width[n->src[1]]);
+    each_token(s, n, w, s->g->reg_width[n->dst], gate_add_range);
+}
+
+/* cos and sin of pos * base^(-2j/n_rot), in double: shared by all heads and layers of the pass. */
+static void rope_table(struct session *s, int64_t n_rot) {
+    int64_t half = n_rot / 2;
+    for (int64_t i = 0; i < half; i++) {
+        double f = pow(s->g->rope_base, -2.0 * (double)i / (double)n_rot);
+        for (int64_t t = 0; t < s->n_tok; t++) {
+            double a = (double)(s->pos + t) * f;
+            s->rope[(t * half + i) * 2] = (float)cos(a);
+            s->rope[(t * half + i) * 2 + 1] = (float)sin(a);
+        }
+    }
+    s->rope_n_rot = n_rot;
+}
+
+static void rope_range(void *ctx, int64_t t0, int64_t t1, int worker) {
+    const struct job *j = ctx;
+    (void)worker;
+    for (int64_t t = t0; t < t1; t++)
+        for (int64_t at = 0; at < j->width; at += j->n->head_dim)
+            j->s->kern.rope_neox(row(j->s, j->n->dst, t) + at, j->s->rope + t * j->n->n_rot,
+                                 j->n->n_rot);
+}
+void exec_rope(struct session *s, const struct gr_node *n) {
+    if (s->rope_n_rot != n->n_rot) rope_table(s, n->n_rot);
+    each_token(s, n, NULL, s->g->reg_width[n->dst], rope_range);
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: MIT
+/* runtime/exec_matmul.c - dense products: rows of activations with a weight of any type.
+ *
+ * Many tokens: a task decodes a panel of weight rows to f32 and multiplies it with all tokens (f32
+ * weights are used where they lie). Few tokens: one dot product per weight row, on 8-bit
+ * activations where the mode and the type allow it, so that weights are read once and nothing is
+ * written. */
+#include <string.h>
+
+#include "core/num.h"
+#include "runtime/exec.h"
+
+int64_t exec_panel_rows(int64_t k) {
+    int64_t r = PANEL_FLOATS / (k > 0 ? k : 1) / 16 * 16;
+    return r < 16 ? 16 : r > PANEL_MAX_ROWS ? PANEL_MAX_ROWS : r;
+}
+
+struct quant_job {
+    const struct session *s;
+    const struct acts *a;
+    enum qtype type;
+    int64_t k;
+    uint8_t *dst;
+};
+static void quant_range(void *ctx, int64_t t0, int64_t t1, int worker) {
+    const struct quant_job *j = ctx;
+    (void)worker;
+    for (int64_t t = t0; t < t1; t++)
+        j->s->kern.act_quant(j->type, j->a->x + t * j->a->ld, j->dst + (uint64_t)t * j->a->q_row,
+                             j->k);
+}
+
+void exec_acts(struct session *s, struct acts *a, const struct weight *w, const float *x,
+               int64_t ld, int64_t m, bool few, int buf, bool exact) {
+    *a = (struct acts){.x = x, .ld = ld, .n_rows = m, .few = few};
+    enum qtype partner = kern_dot_partner(w->type);
+    if (!few || exact || s->o.act != ACT_Q8 || partner == QT_F32 || !s->kern.op[w->type].dot)
+        return;
+    a->q_row = qtype_row_bytes(partner, w->ne[0]);
+    if (!a->q_row || a->q_row > s->qbuf_row) { /* no such row: exact is always right */
+        a->q_row = 0;
+        return;
+    }
+    struct quant_job j = {s, a, partner, w->ne[0], s->qbuf[buf]};
+    exec_par(s, m, 1, (double)m * (double)w->ne[0], quant_range, &j);
+    a->q = s->qbuf[buf];
+}
+
+static void rows_dot(const struct session *s, const struct weight *w, const uint8_t *mat,
+                     int64_t r0, int64_t r1, const struct acts *a, float *out, int64_t ldo,
+                     float *scratch) {
+    const struct kern_ops *op = &s->kern.op[w->type];
+    bool direct = op->dot && kern_dot_partner(w->type) == QT_F32;
+    int64_t k = w->ne[0];
+    for (int64_t r = r0; r < r1; r++) {
+        const uint8_t *wr = mat + (uint64_t)r * w->row_bytes;
+        float *o = out + (r - r0);
+        if (a->q) {
+            for (int64_t t = 0; t < a->n_rows; t++)
+                o[t * ldo] = op->dot(wr, a->q + (uint64_t)t * a->q_row, k);
+        } else if (direct) {
+            for (int64_t t = 0; t < a->n_rows; t++) o[t * ldo] = op->dot(wr, a->x + t * a->ld, k);
+        } else {
+            op->decode(wr, scratch, k);
+            for (int64_t t = 0; t < a->n_rows; t++)
+                o[t * ldo] = s->kern.dot_f32(scratch, a->x + t * a->ld, k);
+        }
+    }
+}
+
+void exec_rows(const struct session *s, const struct weight *w, const uint8_t *mat, int64_t r0,
+               int64_t r1, const struct acts *a, float *out, int64_t ldo, float *scratch) {
+    if (a->few) {
+        rows_dot(s, w, mat, r0, r1, a, out, ldo, scratch);
+        return;
+    }
+    int64_t k = w->ne[0];
+    const float *b = (const float *)(const void *)(mat + (uint64_t)r0 * w->row_bytes);
+    if (w->type != QT_F32) {
+        for (int64_t r = r0; r < r1; r++)
+            s->kern.op[w->type].decode(mat + (uint64_t)r * w->row_bytes, scratch + (r - r0) * k, k);
+        b = scratch;
+    }
+    s->kern.gemm_f32(a->x, a->ld, b, k, out, ldo, a->n_rows, r1 - r0, k);
+}
+
+struct product_job {
+    struct session *s;
+    const struct weight *w;
+    struct acts a;
+    float *out;
+    int64_t ldo, panel, n_panels, t_block;
+};
+/* Item = (token block, panel of rows). */
+static void product_range(void *ctx, int64_t i0, int64_t i1, int worker) {
+    const struct product_job *j = ctx;
+    for (int64_t i = i0; i < i1; i++) {
+        int64_t r0 = i % j->n_panels * j->panel, r1 = min_i64(r0 + j->panel, j->w->ne[1]);
+        int64_t t0 = i / j->n_panels * j->t_block;
+        struct acts a = j->a;
+        a.x += t0 * a.ld;
+        a.n_rows = min_i64(j->t_block, j->a.n_rows - t0);
+        exec_rows(j->s, j->w, j->w->data, r0, r1, &a, j->out + t0 * j->ldo + r0, j->ldo,
+                  j->s->scratch[worker]);
+    }
+}
+
+void exec_product(struct session *s, const struct weight *w, const float *x, int64_t ld, int64_t m,
+                  float *out, int64_t ldo, bool exact) {
+    struct product_job j = {.s = s, .w = w, .out = out, .ldo = ldo, .t_block = m};
+    exec_acts(s, &j.a, w, x, ld, m, m <= FEW_TOKENS, 0, exact);
+    j.panel = exec_panel_rows(w->ne[0]);
+    j.n_panels = div_up(w->ne[1], j.panel);
+    if (!j.a.few && j.n_panels < 8) j.t_block = 128; /* few rows: split the tokens instead */
+    int64_t n_items = j.n_panels * div_up(m, j.t_block);
+    exec_par(s, n_items, 1, (double)m * (double)w->ne[0] * (double)w->ne[1], product_range, &j);
+}
+
+void exec_matmul(struct session *s, const struct gr_node *n) {
+    int64_t ld = s->g->reg_width[n->src[0]];
+    if (s->see) s->see(s->see_ud, &s->g->weight[n->w[0]], -1, s->reg[n->src[0]], s->n_tok, ld);
+    exec_product(s, &s->m->weight[n->w[0]], s->reg[n->src[0]], ld, s->n_tok, s->reg[n->dst],
+                 s->g->reg_width[n->dst], false);
+}

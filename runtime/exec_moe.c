@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: MIT
+/* runtime/exec_moe.c - routed experts.
+ *
+ * Router in f32, top n_used per token (ties: lower index), weights renormalised. (token, slot)
+ * pairs are sorted by expert with a counting sort, so each expert's rows are one matrix. Phase 1, a
+ * task per (expert, panel of rows): gate and up, then SwiGLU. Phase 2, a task per (expert, panel):
+ * down. At the end each token adds its slots in slot order: the same bits for any number of
+ * threads. With few tokens the same phases run with dot products instead of decoded panels. */
+#include <string.h>
+
+#include "core/num.h"
+#include "runtime/exec.h"
+
+/* llama.cpp's floor under the sum of the selected probabilities: smallest normal f16. */
+static const float MIN_SUM = 6.1035e-5f;
+
+struct job {
+    struct session *s;
+    const struct gr_node *n;
+    struct moe_bufs *b;
+    const struct weight *gate, *up, *down;
+    const float *x; /* [n_tok][d] */
+    int64_t n_experts, d, f, n_used, n_active;
+    int64_t panel, n_panels; /* of the phase */
+    struct acts a, a_up;     /* all sorted rows */
+};
+
+static void choose(const struct job *j, int64_t t) {
+    float *p = j->b->logits + t * j->n_experts;
+    j->s->kern.softmax(p, j->n_experts);
+    float sum = 0;
+    for (int64_t u = 0; u < j->n_used; u++) {
+        int64_t best = -1;
+        for (int64_t e = 0; e < j->n_experts; e++)
+            if (!(p[e] < 0) && (best < 0 || p[e] > p[best])) best = e;
+        if (best < 0) best = u;
+        j->b->expert[t * j->n_used + u] = (int32_t)best;
+        j->b->weight[t * j->n_used + u] = p[best];
+        sum += p[best];
+        p[best] = -1; /* taken: probabilities are never negative */
+    }
+    if (!(sum > MIN_SUM)) sum = MIN_SUM;
+    for (int64_t u = 0; u < j->n_used; u++) j->b->weight[t * j->n_used + u] /= sum;
+}
+static void choose_range(void *ctx, int64_t t0, int64_t t1, int worker) {
+    (void)worker;
+    for (int64_t t = t0; t < t1; t++) choose(ctx, t);
+}
+
+/* first[], place[], active[] from expert[]; order inside an expert is token order. */
+static void sort_pairs(struct job *j) {
+    struct moe_bufs *b = j->b;
+    int64_t pairs = j->s->n_tok * j->n_used;
+    memset(b->first, 0, (size_t)(j->n_experts + 1) * sizeof *b->first);
+    for (int64_t i = 0; i < pairs; i++) b->first[b->expert[i] + 1]++;
+    j->n_active = 0;
+    for (int64_t e = 0; e < j->n_experts; e++) {
+        if (b->first[e + 1]) b->active[j->n_active++] = (int32_t)e;
+        b->first[e + 1] += b->first[e];
+    }
+    for (int64_t i = 0; i < pairs; i++) b->place[i] = b->first[b->expert[i]]++;
+    for (int64_t e = j->n_experts; e > 0; e--) b->first[e] = b->first[e - 1];
+    b->first[0] = 0;
+}
+
+static void gather_range(void *ctx, int64_t t0, int64_t t1, int worker) {
+    const struct job *j = ctx;
+    (void)worker;
+    for (int64_t i = t0 * j->n_used; i < t1 * j->n_used; i++)
+        memcpy(j->b->x + j->b->place[i] * j->d, j->x + i / j->n_used * j->d,
+               (size_t)j->d * sizeof *j->x);
+}
+
+/* The rows of expert e out of all sorted rows. */
+static struct acts expert_acts(const struct job *j, const struct acts *all, int64_t e) {
+    struct acts a = *all;
+    int64_t first = j->b->first[e];
+    a.x += first * a.ld;
+    if (a.q) a.q += (uint64_t)first * a.q_row;
+    a.n_rows = j->b->first[e + 1] - first;
+    return a;
+}
+static const uint8_t *expert_data(const struct weight *w, int64_t e) {
+    return (const uint8_t *)w->data + (uint64_t)e * w->mat_bytes;
+}
+
+static void gate_up_range(void *ctx, int64_t i0, int64_t i1, int worker) {
+    const struct job *j = ctx;
+    float *scratch = j->s->scratch[worker];
+    float *up = scratch + exec_panel_rows(j->d) * j->d;
+    for (int64_t i = i0; i < i1; i++) {
+        int64_t e = j->b->active[i / j->n_panels], r0 = i % j->n_panels * j->panel;
+        int64_t nr = min_i64(j->panel, j->f - r0);
+        struct acts a = expert_acts(j, &j->a, e), a_up = expert_acts(j, &j->a_up, e);
+        float *h = j->b->h + j->b->first[e] * j->f + r0;
+        exec_rows(j->s, j->gate, expert_data(j->gate, e), r0, r0 + nr, &a, h, j->f, scratch);
+        exec_rows(j->s, j->up, expert_data(j->up, e), r0, r0 + nr, &a_up, up, nr, scratch);
+        for (int64_t t = 0; t < a.n_rows; t++)
+            j->s->kern.swiglu(h + t * j->f, up + t * nr, h + t * j->f, nr);
+    }
+}
+static void down_range(void *ctx, int64_t i0, int64_t i1, int worker) {
+    const struct job *j = ctx;
+    for (int64_t i = i0; i < i1; i++) {
+        int64_t e = j->b->active[i / j->n_panels], r0 = i % j->n_panels * j->panel;
+        struct acts a = expert_acts(j, &j->a, e);
+        exec_rows(j->s, j->down, expert_data(j->down, e), r0, min_i64(r0 + j->panel, j->d), &a,
+                  j->b->y + j->b->first[e] * j->d + r0, j->d, j->s->scratch[worker]);
+    }
+}
+static void combine_range(void *ctx, int64_t t0, int64_t t1, int worker) {
+    const struct job *j = ctx;
+    (void)worker;
+    for (int64_t t = t0; t < t1; t++) {
+        float *dst = j->s->reg[j->n->dst] + t * j->d;
+        memset(dst, 0, (size_t)j->d * sizeof *dst);
+        for (int64_t u = 0; u < j->n_used; u++) {
+            int64_t i = t * j->n_used + u;
+            j->s->kern.axpy(dst, j->b->y + j->b->place[i] * j->d, j->b->weight[i], j->d);
+        }
+    }
+}
+
+static void show_rows(const struct job *j, gr_w w, const float *x, int64_t ld) {
+    const struct session *s = j->s;
+    for (int64_t i = 0; i < j->n_active; i++) {
+        int64_t e = j->b->active[i], first = j->b->first[e];
+        s->see(s->see_ud, &s->g->weight[w], e, x + first * ld, j->b->first[e + 1] - first, ld);
+    }
+}
+
+void exec_moe(struct session *s, const struct gr_node *n) {
+    const struct weight *router = &s->m->weight[n->w[0]];
+    struct job j = {.s = s,
+                    .n = n,
+                    .b = &s->moe,
+                    .gate = &s->m->weight[n->w[1]],
+                    .up = &s->m->weight[n->w[2]],
+                    .down = &s->m->weight[n->w[3]],
+                    .x = s->reg[n->src[0]],
+                    .n_experts = router->ne[1],
+                    .d = router->ne[0],
+                    .n_used = n->n_used};
+    j.f = j.gate->ne[1];
+    int64_t pairs = s->n_tok * j.n_used;
+    bool few = s->n_tok <= FEW_TOKENS;
+    double work = (double)(pairs * j.d) * (double)j.f;
+    if (s->see) s->see(s->see_ud, &s->g->weight[n->w[0]], -1, j.x, s->n_tok, j.d);
+    exec_product(s, router, j.x, j.d, s->n_tok, j.b->logits, j.n_experts, true);
+    exec_par(s, s->n_tok, 16, (double)(s->n_tok * j.n_experts * (8 + j.n_used)), choose_range, &j);
+    sort_pairs(&j);
+    exec_par(s, s->n_tok, 16, (double)(pairs * j.d), gather_range, &j);
+    if (s->see) {
+        show_rows(&j, n->w[1], j.b->x, j.d);
+        show_rows(&j, n->w[2], j.b->x, j.d);
+    }
+    exec_acts(s, &j.a, j.gate, j.b->x, j.d, pairs, few, 0, false);
+    j.a_up = j.a;
+    if (kern_dot_partner(j.up->type) != kern_dot_partner(j.gate->type))
+        exec_acts(s, &j.a_up, j.up, j.b->x, j.d, pairs, few, 1, false);
+    j.panel = exec_panel_rows(j.d);
+    j.n_panels = div_up(j.f, j.panel);
+    exec_par(s, j.n_active * j.n_panels, 1, 2 * work, gate_up_range, &j);
+    if (s->see) show_rows(&j, n->w[3], j.b->h, j.f);
+    exec_acts(s, &j.a, j.down, j.b->h, j.f, pairs, few, 0, false);
+    j.panel = exec_panel_rows(j.f);
+    j.n_panels = div_up(j.d, j.panel);
+    exec_par(s, j.n_active * j.n_panels, 1, work, down_range, &j);
+    exec_par(s, s->n_tok, 16, (double)(pairs * j.d), combine_range, &j);
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT
+/* runtime/kv.c - allocation and row access of the KV cache (kv.h). Memory is n_ctx * n_heads *
+ * (k_row + v_row) bytes per attention layer, allocated once. */
+#include "runtime/kv.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/fp.h"
+#include "core/mem.h"
+#include "core/num.h"
+
+static int slot_alloc(struct kv *c, struct kv_slot *s, const struct gr_node *n, struct err *e) {
+    s->n_heads = n->n_kv_heads;
+    s->k_dim = s->v_dim = n->head_dim;
+    s->k_row = qtype_row_bytes(c->type, s->k_dim);
+    s->v_row = qtype_row_bytes(c->type, s->v_dim);
+    if (!s->k_row || !s->v_row)
+        return err_set(e, ERR_USAGE,
+                       "a KV cache of type %s needs heads in multiples of %" PRId32
+                       " values, these have %" PRId64 ": use --kv-type f16 or f32",
+                       qtype_name(c->type), qtype_info(c->type)->block_elems, s->k_dim);
+    uint64_t rows, kb, vb;
+    if (!mul_ok((uint64_t)s->n_heads, (uint64_t)c->n_ctx, &rows) || !mul_ok(rows, s->k_row, &kb) ||
+        !mul_ok(rows, s->v_row, &vb))
+        return err_set(e, ERR_USAGE, "a context of %" PRId64 " tokens is too large", c->n_ctx);
+    void *p = NULL;
+    TRY(buf_alloc(&p, kb, "KV cache", e));
+    s->k = p;
+    p = NULL;
+    TRY(buf_alloc(&p, vb, "KV cache", e));
+    s->v = p;
+    c->n_bytes += kb + vb;
+    return 0;
+}
+
+int kv_init(struct kv *c, const struct graph *g, int64_t n_ctx, enum qtype type, struct err *e) {
+    memset(c, 0, sizeof *c);
+    c->type = type;
+    c->n_ctx = n_ctx;
+    c->n_slots = g->n_attn_slots;
+    c->slot = xcalloc((size_t)c->n_slots + 1, sizeof *c->slot);
+    for (int i = 0; i < g->n_nodes; i++)
+        if (g->node[i].op == OP_ATTN) TRY(slot_alloc(c, &c->slot[g->node[i].slot], &g->node[i], e));
+    return 0;
+}
+
+void kv_release(struct kv *c) {
+    for (int i = 0; i < c->n_slots && c->slot; i++) {
+        buf_free(c->slot[i].k);
+        buf_free(c->slot[i].v);
+    }
+    free(c->slot);
+    memset(c, 0, sizeof *c);
+}
+
+void kv_put(const struct kern *k, enum qtype type, const float *x, uint8_t *row, int64_t n) {
+    if (type == QT_F16) {
+        uint16_t *h = (uint16_t *)(void *)row;
+        for (int64_t i = 0; i < n; i++) h[i] = fp_f32_to_f16(x[i]);
+    } else if (type == QT_F32) {
+        memcpy(row, x, (size_t)n * sizeof *x);
+    } else {
+        k->act_quant(type, x, row, n);
+    }
+}
+
+const float *kv_rows(const struct kern *k, enum qtype type, const uint8_t *rows, uint64_t row_bytes,
+                     int64_t n, int64_t dim, float *scratch) {
+    if (type == QT_F32) return (const float *)(const void *)rows;
+    for (int64_t i = 0; i < n; i++)
+        k->op[type].decode(rows + (uint64_t)i * row_bytes, scratch + i * dim, dim);
+    return scratch;
+}
