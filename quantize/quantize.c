@@ -22,7 +22,7 @@
 #include "core/num.h"
 #include "core/prog.h"
 #include "kernels/kern.h"
-#include "quantize/plan.h"
+#include "quantize/qplan.h"
 
 enum { BATCH_BYTES = 32 << 20, TAU_DEFAULT = 256 };
 
@@ -30,7 +30,7 @@ struct run {
     const struct quantize_opts *o;
     struct gguf *g;
     struct gguf_w *w;
-    struct plan plan;
+    struct qplan plan;
     struct imat imat;
     bool have_imat;
     struct kern ref;
@@ -135,12 +135,12 @@ static int importance(struct run *q, const struct gguf_tensor *t, enum role role
     struct imat_entry *en = q->have_imat ? imat_find(&q->imat, t->name) : NULL;
     if (!en) return 0;
     int64_t n_mat = t->ne[2] * t->ne[3];
-    if (en->ne0 != t->ne[0] || en->n_mat != n_mat) {
+    struct err why;
+    if (imat_fit(en, t->ne[0], n_mat, &why) != 0) {
         if (role == ROLE_TOKEN_EMBD) return 0;
         return err_set(e, ERR_DATA,
                        "%s: entry %s is for %lld columns x %lld matrices, but the tensor of %s has "
-                       "%lld x %lld: the "
-                       "importance matrix belongs to another model",
+                       "%lld x %lld: the importance matrix belongs to another model",
                        q->o->imatrix, t->name, (long long)en->ne0, (long long)en->n_mat,
                        gguf_path(q->g), (long long)t->ne[0], (long long)n_mat);
     }
@@ -292,10 +292,10 @@ static int work(struct run *q, struct err *e) {
         TRY(imat_read(&q->imat, o->imatrix, e));
         q->have_imat = true;
     }
-    TRY(plan_make(&q->plan, q->g, o, e));
+    TRY(qplan_make(&q->plan, q->g, o, e));
     memcpy(q->r->recipe, q->plan.name, sizeof q->r->recipe);
     TRY(survey(q, e));
-    if (o->plan_out) TRY(plan_write(&q->plan, o->plan_out, o->overwrite, e));
+    if (o->plan_out) TRY(qplan_write(&q->plan, o->plan_out, o->overwrite, e));
     q->w = gguf_w_new();
     TRY(declare(q, e));
     q->r->file_bytes = gguf_w_total_bytes(q->w);
@@ -317,7 +317,7 @@ int quantize_run(const struct quantize_opts *o, struct quantize_report *r, struc
     int rc = check_paths(o, e);
     if (rc == 0) rc = work(&q, e);
     gguf_w_free(q.w);
-    plan_release(&q.plan);
+    qplan_release(&q.plan);
     imat_release(&q.imat);
     gguf_close(q.g);
     buf_free(q.batch);

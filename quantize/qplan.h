@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
-/* quantize/plan.h - the plan of one run: a type per tensor, from a preset, one type, or a TSV file.
+/* quantize/qplan.h - the plan of one run: a type per tensor, from a preset, one type, or a TSV
+ * file.
  */
-#ifndef HONE_QUANTIZE_PLAN_H
-#define HONE_QUANTIZE_PLAN_H
+#ifndef HONE_QUANTIZE_QPLAN_H
+#define HONE_QUANTIZE_QPLAN_H
 
 #include "quantize/quantize.h"
 #include "quantize/recipe.h"
 
-struct plan {
+struct qplan {
     struct recipe_item *item; /* one per tensor, in output order */
     int64_t n;
     char name[64]; /* "Q4_K_M", "Q4_K", or the base name of a plan file */
@@ -15,9 +16,9 @@ struct plan {
 };
 /* Names are borrowed from g. ERR_USAGE for unknown recipes, types and bad patterns; ERR_DATA with a
  * line number for plan files. */
-int plan_make(struct plan *p, const struct gguf *g, const struct quantize_opts *o, struct err *e);
-void plan_release(struct plan *p);
+int qplan_make(struct qplan *p, const struct gguf *g, const struct quantize_opts *o, struct err *e);
+void qplan_release(struct qplan *p);
 /* "tensor<TAB>type" lines; reads back as a recipe. */
-int plan_write(const struct plan *p, const char *path, bool overwrite, struct err *e);
+int qplan_write(const struct qplan *p, const char *path, bool overwrite, struct err *e);
 
 #endif

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-/* quantize/plan.c - a type for every tensor: preset, single type or plan file, then --tensor
+/* quantize/qplan.c - a type for every tensor: preset, single type or plan file, then --tensor
  * patterns.
  *
  * A plan file has one line per tensor, "name<TAB>type"; # starts a comment. Each line must name a
  * tensor of the model and a type that its rows fit; every tensor that can be quantized must have a
  * line. What is never quantized (norms, router, convolutions, vectors) may be listed with its own
  * type only. */
-#include "quantize/plan.h"
+#include "quantize/qplan.h"
 
 #include <regex.h>
 #include <stdlib.h>
@@ -20,12 +20,12 @@
 
 enum { PLAN_MAX_BYTES = 64 << 20 };
 
-void plan_release(struct plan *p) {
+void qplan_release(struct qplan *p) {
     free(p->item);
     memset(p, 0, sizeof *p);
 }
 
-static void copy_name(struct plan *p, const char *s) {
+static void copy_name(struct qplan *p, const char *s) {
     size_t n = strlen(s);
     if (n >= sizeof p->name) n = sizeof p->name - 1;
     memcpy(p->name, s, n);
@@ -33,7 +33,7 @@ static void copy_name(struct plan *p, const char *s) {
 }
 
 /* Most frequent type by weights among quantizable tensors. */
-static enum qtype dominant(const struct plan *p) {
+static enum qtype dominant(const struct qplan *p) {
     double sum[QT_COUNT] = {0};
     int best = QT_F32;
     for (int64_t i = 0; i < p->n; i++) {
@@ -50,7 +50,7 @@ static enum qtype dominant(const struct plan *p) {
  */
 
 struct parser {
-    struct plan *p;
+    struct qplan *p;
     struct strmap *index; /* name -> item */
     bool *seen;
     const char *path;
@@ -118,7 +118,7 @@ static int plan_lines(struct parser *ps, char *text, size_t len, struct err *e) 
     return 0;
 }
 
-static int plan_read(struct plan *p, const char *path, struct err *e) {
+static int plan_read(struct qplan *p, const char *path, struct err *e) {
     char *text = NULL;
     size_t len = 0;
     TRY(io_read_file(&text, &len, path, PLAN_MAX_BYTES, e));
@@ -136,7 +136,7 @@ static int plan_read(struct plan *p, const char *path, struct err *e) {
     return rc;
 }
 
-int plan_write(const struct plan *p, const char *path, bool overwrite, struct err *e) {
+int qplan_write(const struct qplan *p, const char *path, bool overwrite, struct err *e) {
     struct buf b = {0};
     buf_fmt(&b, "# %s: tensor<TAB>type, one line each; edit and pass as --recipe\n", p->name);
     for (int64_t i = 0; i < p->n; i++)
@@ -157,7 +157,7 @@ static int compile(regex_t *re, const char *pattern, struct err *e) {
     return err_set(e, ERR_USAGE, "--tensor %s: not a regular expression: %s", pattern, why);
 }
 
-static int apply_override(struct plan *p, const struct quant_override *ov, bool *done,
+static int apply_override(struct qplan *p, const struct quant_override *ov, bool *done,
                           struct err *e) {
     regex_t re;
     int64_t hits = 0;
@@ -184,7 +184,7 @@ static int apply_override(struct plan *p, const struct quant_override *ov, bool 
 /* ---- all together -------------------------------------------------------------------------------
  */
 
-static void fill_items(struct plan *p, const struct gguf *g) {
+static void fill_items(struct qplan *p, const struct gguf *g) {
     p->n = gguf_n_tensors(g);
     p->item = xcalloc((size_t)p->n + 1, sizeof *p->item);
     for (int64_t i = 0; i < p->n; i++) {
@@ -207,7 +207,7 @@ static void list_recipes(char *out, size_t cap) {
     }
 }
 
-static int choose(struct plan *p, const struct recipe_model *m, const struct quantize_opts *o,
+static int choose(struct qplan *p, const struct recipe_model *m, const struct quantize_opts *o,
                   struct err *e) {
     enum qtype t;
     const char *preset = recipe_find(o->recipe);
@@ -236,7 +236,8 @@ static int choose(struct plan *p, const struct recipe_model *m, const struct qua
     return 0;
 }
 
-int plan_make(struct plan *p, const struct gguf *g, const struct quantize_opts *o, struct err *e) {
+int qplan_make(struct qplan *p, const struct gguf *g, const struct quantize_opts *o,
+               struct err *e) {
     struct recipe_model m;
     memset(p, 0, sizeof *p);
     recipe_model_from(&m, g);
@@ -248,6 +249,6 @@ int plan_make(struct plan *p, const struct gguf *g, const struct quantize_opts *
     for (int i = 0; i < o->n_over && rc == 0; i++) rc = apply_override(p, &o->over[i], done, e);
     free(done);
     if (rc == 0 && p->ftype < 0) p->ftype = recipe_ftype_of_type(dominant(p));
-    if (rc) plan_release(p);
+    if (rc) qplan_release(p);
     return rc;
 }

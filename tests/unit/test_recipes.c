@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: MIT
+/* Presets against published sizes: the tensor list of Qwen3.5-35B-A3B is made from the
+ * architecture's table, and each recipe's tensor bytes must come to the sizes listed for it (GB,
+ * three or four digits, from a model of the field's tool that was checked against a published
+ * file). Also single rules, against the preset table by hand. */
+#include "tests/check.h"
+
+#include "quantize/quantize.h"
+#include "quantize/recipe.h"
+
+static struct recipe_item *item_list;
+static int64_t n_items;
+static struct tensor_inst *inst;
+static struct recipe_model model;
+
+static int make_35b(int n_mtp, struct err *e) {
+    const struct arch *a = arch_find("qwen35moe");
+    static struct hparams h;
+    memset(&h, 0, sizeof h);
+    h.d[HD_ONE] = 1;
+    h.d[HD_VOCAB] = 248320;
+    h.d[HD_LAYERS] = 40;
+    h.d[HD_MTP] = n_mtp;
+    h.d[HD_CTX] = 262144;
+    h.d[HD_EMBD] = 2048;
+    h.d[HD_HEADS] = 16;
+    h.d[HD_KV_HEADS] = 2;
+    h.d[HD_HEAD_DIM] = 256;
+    h.d[HD_ROT] = 64;
+    h.d[HD_EXPERTS] = 256;
+    h.d[HD_EXPERTS_USED] = 8;
+    h.d[HD_FF_EXP] = 512;
+    h.d[HD_FF_SHEXP] = 512;
+    h.d[HD_FULL_INTERVAL] = 4;
+    h.d[HD_LIN_K_HEADS] = 16;
+    h.d[HD_LIN_V_HEADS] = 32;
+    h.d[HD_LIN_K_DIM] = 128;
+    h.d[HD_LIN_V_DIM] = 128;
+    h.d[HD_LIN_INNER] = 4096;
+    h.d[HD_CONV_K] = 4;
+    h.f[HF_RMS_EPS] = 1e-6;
+    h.f[HF_ROPE_BASE] = 1e7;
+    TRY(a->derive(&h, e));
+    TRY(arch_tensors(a, &h, &inst, &n_items, e));
+    item_list = calloc((size_t)n_items, sizeof *item_list);
+    int64_t n = 0;
+    for (int64_t i = 0; i < n_items; i++) {
+        if (inst[i].row->flags & TR_OPTIONAL) continue;
+        item_list[n].name = inst[i].name;
+        memcpy(item_list[n].ne, inst[i].ne, sizeof inst[i].ne);
+        item_list[n].from = inst[i].row->flags & TR_F32 ? QT_F32 : QT_BF16;
+        n++;
+    }
+    n_items = n;
+    model = (struct recipe_model){.arch = a,
+                                  .n_blocks = 40 + n_mtp,
+                                  .heads = 16,
+                                  .kv_heads = 2,
+                                  .experts = 256,
+                                  .imatrix = true};
+    recipe_roles(&model, item_list, n_items);
+    return 0;
+}
+
+static void drop_35b(void) {
+    free(item_list);
+    free(inst);
+}
+
+static double total_gb(void) {
+    double s = 0;
+    for (int64_t i = 0; i < n_items; i++) {
+        const struct recipe_item *it = &item_list[i];
+        s += (double)qtype_row_bytes(it->type, it->ne[0]) *
+             (double)(it->ne[1] * it->ne[2] * it->ne[3]);
+    }
+    return s / 1e9;
+}
+
+static enum qtype type_of(const char *name) {
+    for (int64_t i = 0; i < n_items; i++)
+        if (strcmp(item_list[i].name, name) == 0) return item_list[i].type;
+    CHECK_FAIL("no tensor %s", name);
+    return QT_F32;
+}
+
+static void test_sizes_of_35b(void) {
+    static const struct {
+        const char *recipe;
+        double gb;
+    } want[] = {{"Q2_K", 12.93},   {"Q3_K_S", 15.18}, {"Q3_K_M", 16.76},
+                {"Q3_K_L", 18.11}, {"IQ4_XS", 18.72}, {"Q4_K_S", 19.88},
+                {"Q4_K_M", 21.16}, {"Q5_K_M", 24.72}, {"Q6_K", 28.51}};
+    struct err e;
+    int n_quant = 0;
+    CHECK_OK(make_35b(0, &e));
+    CHECK_EQ_I64(n_items, 733);
+    for (int64_t i = 0; i < n_items; i++) n_quant += item_list[i].quant;
+    CHECK_EQ_I64(n_quant, 432);
+    for (size_t i = 0; i < sizeof want / sizeof want[0]; i++) {
+        recipe_apply(want[i].recipe, QT_F32, &model, item_list, n_items);
+        CHECK_CLOSE(total_gb(), want[i].gb, 0.001 * want[i].gb);
+    }
+    drop_35b();
+}
+
+static void test_rules_of_35b(void) {
+    struct err e;
+    CHECK_OK(make_35b(0, &e));
+    recipe_apply("Q4_K_M", QT_F32, &model, item_list, n_items);
+    CHECK_EQ_I64(type_of("output.weight"), QT_Q6_K);
+    CHECK_EQ_I64(type_of("token_embd.weight"), QT_Q4_K);
+    CHECK_EQ_I64(type_of("blk.0.attn_qkv.weight"), QT_Q6_K);
+    CHECK_EQ_I64(type_of("blk.3.attn_v.weight"), QT_Q6_K);
+    CHECK_EQ_I64(type_of("blk.5.attn_qkv.weight"), QT_Q4_K);
+    CHECK_EQ_I64(type_of("blk.7.attn_v.weight"), QT_Q6_K); /* (7 - 5) % 3 == 2 */
+    CHECK_EQ_I64(type_of("blk.8.ffn_down_exps.weight"), QT_Q4_K);
+    CHECK_EQ_I64(type_of("blk.10.ffn_down_exps.weight"), QT_Q6_K);
+    CHECK_EQ_I64(type_of("blk.10.ffn_down_shexp.weight"), QT_Q6_K);
+    CHECK_EQ_I64(type_of("blk.39.ffn_down_exps.weight"), QT_Q6_K);
+    CHECK_EQ_I64(type_of("blk.39.ffn_up_exps.weight"), QT_Q4_K);
+    CHECK_EQ_I64(type_of("blk.0.ffn_gate_inp.weight"), QT_F32);
+    CHECK_EQ_I64(type_of("blk.0.ssm_conv1d.weight"), QT_F32);
+    CHECK_EQ_I64(type_of("blk.0.ssm_alpha.weight"), QT_Q4_K);
+    recipe_apply("Q2_K", QT_F32, &model, item_list, n_items);
+    CHECK_EQ_I64(type_of("blk.20.attn_qkv.weight"), QT_Q4_K); /* 16 heads / 2 >= 4 */
+    CHECK_EQ_I64(type_of("blk.3.attn_output.weight"), QT_Q3_K);
+    CHECK_EQ_I64(type_of("blk.3.attn_k.weight"), QT_Q2_K);
+    recipe_apply("IQ4_XS", QT_F32, &model, item_list, n_items);
+    CHECK_EQ_I64(type_of("blk.0.ffn_down_exps.weight"), QT_IQ4_XS);
+    model.imatrix = false;
+    recipe_apply("IQ4_XS", QT_F32, &model, item_list, n_items);
+    CHECK_EQ_I64(type_of("blk.4.ffn_down_exps.weight"), QT_Q5_K);
+    CHECK_EQ_I64(type_of("blk.5.ffn_down_exps.weight"), QT_IQ4_XS);
+    recipe_apply("Q8_0", QT_F32, &model, item_list, n_items);
+    CHECK_EQ_I64(type_of("output.weight"), QT_Q8_0);
+    recipe_apply("F16", QT_F32, &model, item_list, n_items);
+    CHECK_EQ_I64(type_of("output.weight"), QT_F16);
+    CHECK_EQ_I64(type_of("output_norm.weight"), QT_F32);
+    recipe_apply(NULL, QT_Q3_K, &model, item_list, n_items);
+    CHECK_EQ_I64(type_of("output.weight"), QT_Q3_K);
+    drop_35b();
+}
+
+/* The MTP block must not shift the trunk's counters, only n. */
+static void test_mtp_block(void) {
+    struct err e;
+    CHECK_OK(make_35b(1, &e));
+    CHECK_EQ_I64(n_items, 753);
+    recipe_apply("Q4_K_M", QT_F32, &model, item_list, n_items);
+    CHECK_EQ_I64(type_of("blk.7.attn_v.weight"), QT_Q6_K);
+    CHECK_EQ_I64(type_of("blk.34.attn_qkv.weight"), QT_Q6_K);
+    CHECK_EQ_I64(type_of("blk.40.attn_v.weight"), QT_Q6_K);
+    CHECK_EQ_I64(type_of("blk.40.nextn.eh_proj.weight"), QT_Q4_K);
+    CHECK_EQ_I64(type_of("blk.40.nextn.enorm.weight"), QT_F32);
+    drop_35b();
+}
+
+static void test_unknown_architecture_by_names(void) {
+    struct recipe_item it[] = {
+        {.name = "token_embd.weight", .ne = {256, 1000, 1, 1}, .from = QT_F16},
+        {.name = "blk.0.attn_norm.weight", .ne = {256, 1, 1, 1}, .from = QT_F32},
+        {.name = "blk.0.attn_v.weight", .ne = {256, 64, 1, 1}, .from = QT_F16},
+        {.name = "blk.0.attn_output.weight", .ne = {256, 256, 1, 1}, .from = QT_F16},
+        {.name = "blk.0.ffn_down.weight", .ne = {704, 256, 1, 1}, .from = QT_F16},
+        {.name = "blk.0.ffn_up.weight", .ne = {256, 700, 1, 1}, .from = QT_F16},
+        {.name = "blk.0.ffn_gate_inp.weight", .ne = {256, 8, 1, 1}, .from = QT_F32},
+        {.name = "blk.0.ffn_odd.weight", .ne = {100, 8, 1, 1}, .from = QT_F32},
+        {.name = "blk.0.attn_q.bias", .ne = {256, 2, 1, 1}, .from = QT_F32},
+        {.name = "blk.0.ids", .ne = {256, 2, 1, 1}, .from = QT_I32},
+    };
+    int64_t n = sizeof it / sizeof it[0];
+    struct recipe_model m = {.n_blocks = 1, .heads = 4, .kv_heads = 4, .tied = true};
+    recipe_roles(&m, it, n);
+    CHECK_EQ_I64(it[2].role, ROLE_ATTN_V);
+    CHECK_EQ_I64(it[2].block, 0);
+    recipe_apply("Q3_K_M", QT_F32, &m, it, n);
+    CHECK_EQ_I64(it[0].type, QT_Q6_K); /* tied: the embedding is the output */
+    CHECK_EQ_I64(it[1].type, QT_F32);
+    CHECK_EQ_I64(it[2].type, QT_Q5_K);
+    CHECK_EQ_I64(it[3].type, QT_Q4_K);
+    CHECK_EQ_I64(it[4].type, QT_Q5_0); /* 704 is not a multiple of 256 */
+    CHECK(it[4].fallback && !it[5].fallback);
+    CHECK_EQ_I64(it[5].type, QT_Q3_K);
+    CHECK_EQ_I64(it[6].type, QT_F32);
+    CHECK_EQ_I64(it[7].type, QT_F16); /* nor of 32 */
+    CHECK_EQ_I64(it[8].type, QT_F32);
+    CHECK_EQ_I64(it[9].type, QT_I32);
+}
+
+static void test_fallbacks(void) {
+    CHECK_EQ_I64(recipe_fit(QT_Q2_K, 96), QT_IQ4_NL);
+    CHECK_EQ_I64(recipe_fit(QT_Q3_K, 96), QT_IQ4_NL);
+    CHECK_EQ_I64(recipe_fit(QT_IQ4_XS, 96), QT_IQ4_NL);
+    CHECK_EQ_I64(recipe_fit(QT_Q4_K, 96), QT_Q5_0);
+    CHECK_EQ_I64(recipe_fit(QT_Q5_K, 96), QT_Q5_1);
+    CHECK_EQ_I64(recipe_fit(QT_Q6_K, 96), QT_Q8_0);
+    CHECK_EQ_I64(recipe_fit(QT_Q8_0, 20), QT_F16);
+    CHECK_EQ_I64(recipe_fit(QT_Q4_K, 512), QT_Q4_K);
+}
+
+static void test_names(void) {
+    CHECK_EQ_STR(recipe_find("q4_k_m"), "Q4_K_M");
+    CHECK(recipe_find("Q4_K") == NULL);
+    int n = 0;
+    for (; recipe_name(n); n++) CHECK(qtype_ftype_id(recipe_name(n)) >= 0);
+    CHECK_EQ_I64(n, 19);
+}
+
+/* Exactly 8 experts: attn_v and attn_k at Q8_0. */
+static void test_eight_experts(void) {
+    struct recipe_item it[] = {
+        {.name = "blk.0.attn_k.weight", .ne = {256, 64, 1, 1}, .from = QT_F16},
+        {.name = "blk.0.attn_output.weight", .ne = {256, 256, 1, 1}, .from = QT_F16},
+    };
+    struct recipe_model m = {.n_blocks = 1, .heads = 4, .kv_heads = 4, .experts = 8};
+    recipe_roles(&m, it, 2);
+    recipe_apply("Q4_K_M", QT_F32, &m, it, 2);
+    CHECK_EQ_I64(it[0].type, QT_Q8_0);
+    CHECK_EQ_I64(it[1].type, QT_Q5_K);
+    m.experts = 16;
+    recipe_apply("Q4_K_M", QT_F32, &m, it, 2);
+    CHECK_EQ_I64(it[0].type, QT_Q4_K);
+}
+
+int main(void) {
+    RUN(test_sizes_of_35b);
+    RUN(test_rules_of_35b);
+    RUN(test_mtp_block);
+    RUN(test_unknown_architecture_by_names);
+    RUN(test_fallbacks);
+    RUN(test_names);
+    RUN(test_eight_experts);
+    return check_done();
+}
