@@ -9,7 +9,7 @@ VERSION := $(shell cat VERSION 2>/dev/null || echo 0.0.0)
 
 # ---- libraries ------------------------------------------------------------------------------
 REQUIRED := libcjson zlib libxxhash openblas libpcre2-8 libutf8proc
-MISSING  := $(foreach p,$(REQUIRED),$(if $(shell pkg-config --exists $(p) 2>/dev/null && echo y),,$(p)))
+MISSING  := $(strip $(foreach p,$(REQUIRED),$(if $(shell pkg-config --exists $(p) 2>/dev/null && echo y),,$(p))))
 NEEDS_NO_LIBS := help clean deps demo format
 ifneq ($(MISSING),)
 ifneq ($(filter-out $(NEEDS_NO_LIBS),$(or $(MAKECMDGOALS),all)),)
