@@ -84,14 +84,13 @@ void kern_init(struct kern *k, enum kern_isa upto) {
     }
     kern_ref_act(k);
     kern_ref_f32(k);
-#if defined(__x86_64__) && defined(KERN_FAST_OPERATORS)
+#if defined(__x86_64__)
     if (k->isa >= KERN_AVX2) {
         kern_avx2_act(k);
         kern_avx2_f32(k);
         kern_avx2_gemm(k);
         kern_avx2_seq(k);
     }
-    if (k->isa >= KERN_AVX512) kern_avx512_f32(k);
 #endif
 }
 

@@ -17,7 +17,6 @@ void kern_avx2_act(struct kern *k);
 void kern_avx2_f32(struct kern *k);
 void kern_avx2_gemm(struct kern *k); /* gemm_f32, dot_f32 */
 void kern_avx2_seq(struct kern *k);  /* conv_silu, delta_rows */
-void kern_avx512_f32(struct kern *k);
 #endif
 
 #endif

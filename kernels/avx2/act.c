@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT
+/* kernels/avx2/act.c - activation blocks by AVX2: byte for byte what kernels/ref/act.c gives. Only
+ * single multiplications are rounded here, the conversions round to nearest even, and sums are of
+ * integers. */
+#include <math.h>
+#include <string.h>
+
+#include "core/fp.h"
+#include "kernels/avx2/avx2.h"
+#include "kernels/ops.h"
+
+INLINE __m256 vabs(__m256 v) {
+    return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), v);
+}
+INLINE float hmax(__m256 v) {
+    __m128 m = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+    m = _mm_max_ps(m, _mm_movehl_ps(m, m));
+    return _mm_cvtss_f32(_mm_max_ss(m, _mm_movehdup_ps(m)));
+}
+INLINE float largest(const float *x, int n) {
+    __m256 m = _mm256_setzero_ps();
+    for (int i = 0; i < n; i += 8) m = _mm256_max_ps(m, vabs(_mm256_loadu_ps(x + i)));
+    return hmax(m);
+}
+INLINE int hsum_i32(__m256i v) {
+    __m128i s = _mm_add_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+    s = _mm_hadd_epi32(s, s);
+    return _mm_cvtsi128_si32(_mm_hadd_epi32(s, s));
+}
+
+/* 32 codes of x * inv, saturated at 127. */
+INLINE __m256i codes(const float *x, float inv) {
+    const __m256 s = _mm256_set1_ps(inv);
+    __m256i c[4];
+    UNROLL for (int i = 0; i < 4; i++) c[i] =
+        _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x + 8 * i), s));
+    const __m256i b =
+        _mm256_packs_epi16(_mm256_packs_epi32(c[0], c[1]), _mm256_packs_epi32(c[2], c[3]));
+    return _mm256_permutevar8x32_epi32(b, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+}
+INLINE void store(void *p, __m256i v) {
+    __m256i_u *d = p;
+    _mm256_storeu_si256(d, v);
+}
+/* 16 lanes: sums of two neighbours. */
+INLINE __m256i sums_of_2(__m256i s8) {
+    return _mm256_maddubs_epi16(_mm256_set1_epi8(1), s8);
+}
+
+/* The d of a block of 32, whose codes are stored and summed (sum NULL: not wanted). */
+INLINE float quant_32(const float *x, int8_t *qs, int *sum) {
+    const float d = largest(x, 32) / 127.0f, inv = d >= 0x1p-126f ? 1.0f / d : 0;
+    const __m256i c = codes(x, inv);
+    store(qs, c);
+    if (sum) *sum = hsum_i32(pairs(sums_of_2(c)));
+    return d;
+}
+INLINE uint16_t to_half(float x) {
+    return (uint16_t)_cvtss_sh(x, _MM_FROUND_TO_NEAREST_INT);
+}
+
+static void quant_q8_0(const float *x, struct blk_Q8_0 *y, int64_t n) {
+    for (int64_t b = 0; b < n / 32; b++, x += 32, y++) y->d = to_half(quant_32(x, y->qs, NULL));
+}
+
+static void quant_q8_1(const float *x, struct blk_Q8_1 *y, int64_t n) {
+    for (int64_t b = 0; b < n / 32; b++, x += 32, y++) {
+        int sum;
+        const float d = quant_32(x, y->qs, &sum);
+        y->d = to_half(d);
+        y->s = to_half((float)sum * d);
+    }
+}
+
+/* The first element of magnitude `top`. */
+static float first_of(const float *x, float top) {
+    const __m256 t = _mm256_set1_ps(top);
+    for (int i = 0; i < QK; i += 8) {
+        const __m256 eq = _mm256_cmp_ps(vabs(_mm256_loadu_ps(x + i)), t, _CMP_EQ_OQ);
+        const int m = _mm256_movemask_ps(eq);
+        if (m) return x[i + __builtin_ctz((unsigned)m)];
+    }
+    return top;
+}
+
+static void quant_q8_k(const float *x, struct blk_Q8_K *y, int64_t n) {
+    for (int64_t b = 0; b < n / QK; b++, x += QK, y++) {
+        const float top = largest(x, QK), inv = -127.0f / first_of(x, top);
+        if (top == 0 || isinf(inv)) {
+            memset(y, 0, sizeof *y);
+            continue;
+        }
+        for (int k = 0; k < QK / 32; k++) {
+            const __m256i c = codes(x + 32 * k, inv);
+            store(y->qs + 32 * k, c);
+            __m256i s = pairs(sums_of_2(c)); /* of 4; two rounds of hadd leave the sums of 16 */
+            s = _mm256_hadd_epi32(s, s);
+            s = _mm256_hadd_epi32(s, s);
+            y->bsums[2 * k] = (int16_t)_mm256_extract_epi32(s, 0);
+            y->bsums[2 * k + 1] = (int16_t)_mm256_extract_epi32(s, 4);
+        }
+        y->d = 1.0f / inv;
+    }
+}
+
+static void act_quant(enum qtype t, const float *restrict x, void *restrict dst, int64_t n) {
+    if (t == QT_Q8_0)
+        quant_q8_0(x, dst, n);
+    else if (t == QT_Q8_1)
+        quant_q8_1(x, dst, n);
+    else if (t == QT_Q8_K)
+        quant_q8_k(x, dst, n);
+    else
+        memcpy(dst, x, (size_t)n * sizeof *x);
+}
+
+void kern_avx2_act(struct kern *k) {
+    k->act_quant = act_quant;
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT
+/* kernels/avx2/gemm.c - C = A B^T with both operands contiguous along k, so nothing is packed.
+ *
+ * A tile of 3 tokens x 4 weight rows keeps 12 accumulators of 8 partial sums along k: 7 loads feed
+ * 12 FMAs. k runs in steps of KB, so that 4 rows of B stay in L1; tokens in steps of MB, so that
+ * they stay in L2. An element of C is always summed the same way (8 lanes over k, hsum, then over
+ * the KB steps), whatever tile it falls in: results do not depend on m, n or on how the work was
+ * split. */
+#include "kernels/avx2/avx2.h"
+#include "kernels/ops.h"
+
+enum { KB = 1024, MB = 96 };
+
+INLINE __m256i lanes(int64_t n) {
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+
+/* C[0..mr)[0..nr) (+)= over k; mr*nr <= 12. */
+INLINE void tile(int mr, int nr, const float *a, int64_t lda, const float *b, int64_t ldb, float *c,
+                 int64_t ldc, int64_t k, int add) {
+    __m256 acc[12];
+    UNROLL for (int e = 0; e < mr * nr; e++) acc[e] = _mm256_setzero_ps();
+    int64_t p = 0;
+    for (; p + 8 <= k; p += 8) {
+        __m256 av[3];
+        UNROLL for (int i = 0; i < mr; i++) av[i] = _mm256_loadu_ps(a + i * lda + p);
+        UNROLL for (int j = 0; j < nr; j++) {
+            const __m256 bv = _mm256_loadu_ps(b + j * ldb + p);
+            UNROLL for (int i = 0; i < mr; i++) acc[i * nr + j] =
+                _mm256_fmadd_ps(av[i], bv, acc[i * nr + j]);
+        }
+    }
+    if (p < k) {
+        const __m256i m = lanes(k - p);
+        UNROLL for (int j = 0; j < nr; j++) {
+            const __m256 bv = _mm256_maskload_ps(b + j * ldb + p, m);
+            UNROLL for (int i = 0; i < mr; i++) acc[i * nr + j] =
+                _mm256_fmadd_ps(_mm256_maskload_ps(a + i * lda + p, m), bv, acc[i * nr + j]);
+        }
+    }
+    UNROLL for (int i = 0; i < mr; i++) {
+        float *ci = c + i * ldc;
+        UNROLL for (int j = 0; j + 4 <= nr; j += 4) {
+            const __m256 *s = acc + i * nr + j;
+            const __m128 v = reduce4(s[0], s[1], s[2], s[3]);
+            _mm_storeu_ps(ci + j, add ? _mm_add_ps(_mm_loadu_ps(ci + j), v) : v);
+        }
+        UNROLL for (int j = nr / 4 * 4; j < nr; j++) {
+            const float v = hsum(acc[i * nr + j]);
+            ci[j] = add ? ci[j] + v : v;
+        }
+    }
+}
+
+/* All of n for mr tokens. */
+#define STRIP(mr, step)                                                                            \
+    static void strip_##mr(const float *a, int64_t lda, const float *b, int64_t ldb, float *c,     \
+                           int64_t ldc, int64_t n, int64_t k, int add) {                           \
+        int64_t j = 0;                                                                             \
+        for (; j + step <= n; j += step)                                                           \
+            tile(mr, step, a, lda, b + j * ldb, ldb, c + j, ldc, k, add);                          \
+        for (; j < n; j++) tile(mr, 1, a, lda, b + j * ldb, ldb, c + j, ldc, k, add);              \
+    }
+STRIP(1, 8)
+STRIP(2, 4)
+
+/* Four rows of B against m tokens, three at a time. */
+static void panel(const float *a, int64_t lda, const float *b, int64_t ldb, float *c, int64_t ldc,
+                  int64_t m, int64_t k, int add) {
+    int64_t i = 0;
+    for (; i + 3 <= m; i += 3) tile(3, 4, a + i * lda, lda, b, ldb, c + i * ldc, ldc, k, add);
+    if (m - i == 2) tile(2, 4, a + i * lda, lda, b, ldb, c + i * ldc, ldc, k, add);
+    if (m - i == 1) tile(1, 4, a + i * lda, lda, b, ldb, c + i * ldc, ldc, k, add);
+}
+
+static void block(const float *a, int64_t lda, const float *b, int64_t ldb, float *c, int64_t ldc,
+                  int64_t m, int64_t n, int64_t k, int add) {
+    if (m == 1) {
+        strip_1(a, lda, b, ldb, c, ldc, n, k, add);
+        return;
+    }
+    if (m == 2) {
+        strip_2(a, lda, b, ldb, c, ldc, n, k, add);
+        return;
+    }
+    int64_t j = 0;
+    for (; j + 4 <= n; j += 4) panel(a, lda, b + j * ldb, ldb, c + j, ldc, m, k, add);
+    for (; j < n; j++)
+        for (int64_t i = 0; i < m; i++)
+            tile(1, 1, a + i * lda, lda, b + j * ldb, ldb, c + i * ldc + j, ldc, k, add);
+}
+
+static void gemm_f32(const float *restrict a, int64_t lda, const float *restrict b, int64_t ldb,
+                     float *restrict c, int64_t ldc, int64_t m, int64_t n, int64_t k) {
+    int64_t p = 0;
+    do { /* once even for k 0: C becomes 0 */
+        const int64_t kb = k - p < KB ? k - p : KB;
+        for (int64_t i = 0; i < m; i += MB)
+            block(a + i * lda + p, lda, b + p, ldb, c + i * ldc, ldc, m - i < MB ? m - i : MB, n,
+                  kb, p > 0);
+        p += KB;
+    } while (p < k);
+}
+
+static float dot_f32(const float *restrict a, const float *restrict b, int64_t n) {
+    return kern_avx2_F32.dot(a, b, n);
+}
+
+void kern_avx2_gemm(struct kern *k) {
+    k->gemm_f32 = gemm_f32;
+    k->dot_f32 = dot_f32;
+}

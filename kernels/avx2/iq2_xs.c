@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT
+/* kernels/avx2/iq2_xs.c - IQ2_XS by AVX2; loops in iq.h, layout in kernels/ref/iq2_xs.c. */
+#include "kernels/avx2/iq.h"
+#include "kernels/ops.h"
+
+INLINE struct iq_chunk chunk(const void *w, const struct kern_grid *g, int c) {
+    const struct blk_IQ2_XS *x = w;
+    const uint16_t *q = x->qs + 4 * c;
+    const __m256i level =
+        _mm256_setr_epi64x(load_i64(g->iq2_xs[q[0] & 511]), load_i64(g->iq2_xs[q[1] & 511]),
+                           load_i64(g->iq2_xs[q[2] & 511]), load_i64(g->iq2_xs[q[3] & 511]));
+    const uint32_t u = (uint32_t)q[0] >> 9 | (uint32_t)(q[1] >> 9) << 7 |
+                       (uint32_t)(q[2] >> 9) << 14 | (uint32_t)(q[3] >> 9) << 21;
+    return (struct iq_chunk){
+        level, iq_sign7(g, u), {2 * (x->scales[c] & 15) + 1, 2 * (x->scales[c] >> 4) + 1}};
+}
+
+static void decode(const void *restrict blk, float *restrict dst, int64_t n) {
+    iq_decode(blk, sizeof(struct blk_IQ2_XS), 0.125f, dst, n, chunk);
+}
+
+static float dot(const void *restrict w, const void *restrict a, int64_t n) {
+    return iq_dot(w, sizeof(struct blk_IQ2_XS), 0.125f, a, n, chunk);
+}
+
+const struct kern_ops kern_avx2_IQ2_XS = {decode, dot};

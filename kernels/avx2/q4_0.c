@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT
+/* kernels/avx2/q4_0.c - Q4_0 by AVX2 (nibbles minus 8, bytes multiplied by the abs/sign way); loops
+ * in block32.h, layout in kernels/ref/q4_0.c. */
+#include "kernels/avx2/block32.h"
+#include "kernels/ops.h"
+
+INLINE __m256i codes(const void *w) {
+    const struct blk_Q4_0 *x = w;
+    return _mm256_sub_epi8(nibbles(x->qs), _mm256_set1_epi8(8));
+}
+
+INLINE float scale(const void *w) {
+    const struct blk_Q4_0 *x = w;
+    return half(x->d);
+}
+
+static void decode(const void *restrict blk, float *restrict dst, int64_t n) {
+    block32_decode(blk, sizeof(struct blk_Q4_0), dst, n, codes, scale);
+}
+
+static float dot(const void *restrict w, const void *restrict a, int64_t n) {
+    return block32_dot(w, sizeof(struct blk_Q4_0), a, n, codes, scale);
+}
+
+const struct kern_ops kern_avx2_Q4_0 = {decode, dot};

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT
+/* kernels/avx2/q5_0.c - Q5_0 by AVX2 (nibbles, fifth bits spread from qh, minus 16); loops in
+ * block32.h, layout in kernels/ref/q5_0.c. */
+#include "kernels/avx2/block32.h"
+#include "core/bytes.h"
+#include "kernels/ops.h"
+
+INLINE __m256i codes(const void *w) {
+    const struct blk_Q5_0 *x = w;
+    const __m256i high = _mm256_and_si256(bit_mask(load_u32(x->qh)), _mm256_set1_epi8(16));
+    return _mm256_sub_epi8(_mm256_or_si256(nibbles(x->qs), high), _mm256_set1_epi8(16));
+}
+
+INLINE float scale(const void *w) {
+    const struct blk_Q5_0 *x = w;
+    return half(x->d);
+}
+
+static void decode(const void *restrict blk, float *restrict dst, int64_t n) {
+    block32_decode(blk, sizeof(struct blk_Q5_0), dst, n, codes, scale);
+}
+
+static float dot(const void *restrict w, const void *restrict a, int64_t n) {
+    return block32_dot(w, sizeof(struct blk_Q5_0), a, n, codes, scale);
+}
+
+const struct kern_ops kern_avx2_Q5_0 = {decode, dot};

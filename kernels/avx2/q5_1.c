@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT
+/* kernels/avx2/q5_1.c - Q5_1 by AVX2 (nibbles, fifth bits spread from qh); loops in block32.h,
+ * layout in kernels/ref/q5_1.c. */
+#include "kernels/avx2/block32.h"
+#include "core/bytes.h"
+#include "kernels/ops.h"
+
+INLINE __m256i codes(const void *w) {
+    const struct blk_Q5_1 *x = w;
+    const __m256i high = _mm256_and_si256(bit_mask(load_u32(x->qh)), _mm256_set1_epi8(16));
+    return _mm256_or_si256(nibbles(x->qs), high);
+}
+
+static void decode(const void *restrict blk, float *restrict dst, int64_t n) {
+    block32_decode_min(blk, sizeof(struct blk_Q5_1), dst, n, codes);
+}
+
+static float dot(const void *restrict w, const void *restrict a, int64_t n) {
+    return block32_dot_min(w, sizeof(struct blk_Q5_1), a, n, codes);
+}
+
+const struct kern_ops kern_avx2_Q5_1 = {decode, dot};

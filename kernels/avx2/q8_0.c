@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT
+/* kernels/avx2/q8_0.c - Q8_0 by AVX2 (bytes as they are, multiplied by the abs/sign way); loops in
+ * block32.h, layout in kernels/ref/q8_0.c. */
+#include "kernels/avx2/block32.h"
+#include "kernels/ops.h"
+
+INLINE __m256i codes(const void *w) {
+    const struct blk_Q8_0 *x = w;
+    return load32(x->qs);
+}
+
+INLINE float scale(const void *w) {
+    const struct blk_Q8_0 *x = w;
+    return half(x->d);
+}
+
+static void decode(const void *restrict blk, float *restrict dst, int64_t n) {
+    block32_decode(blk, sizeof(struct blk_Q8_0), dst, n, codes, scale);
+}
+
+static float dot(const void *restrict w, const void *restrict a, int64_t n) {
+    return block32_dot(w, sizeof(struct blk_Q8_0), a, n, codes, scale);
+}
+
+const struct kern_ops kern_avx2_Q8_0 = {decode, dot};

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT
+/* kernels/avx2/seq.c - the two operators that walk over tokens with a state: the causal convolution
+ * and the gated delta rule.
+ *
+ * conv_silu: 8 channels at a time stay in registers over all tokens (kernel width 4; other widths
+ * and the channels left over go through ref). delta_rows: 4 rows of the state at a time stay in L1
+ * over all tokens and share the loads of k and q: per 8 state values one load, two FMAs for both
+ * dots, one multiply, one FMA and one store. k.q is computed once per token and chunk of tokens. */
+#include <math.h>
+
+#include "kernels/avx2/avx2.h"
+#include "kernels/avx2/vexp.h"
+#include "kernels/ops.h"
+
+/* Column i of the 8 x 4 matrix of taps, as 8 channels. */
+INLINE void taps(const float *w, __m256 out[4]) {
+    const __m256i idx = _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28);
+    UNROLL for (int j = 0; j < 4; j++) out[j] = _mm256_i32gather_ps(w + j, idx, 4);
+}
+
+static void conv4(float *u, int64_t ld, const float *w, float *state, int64_t n_tok, int64_t n_ch) {
+    __m256 t[4], x0 = _mm256_loadu_ps(state), x1 = _mm256_loadu_ps(state + n_ch),
+                 x2 = _mm256_loadu_ps(state + 2 * n_ch);
+    taps(w, t);
+    for (int64_t i = 0; i < n_tok; i++, u += ld) {
+        const __m256 x3 = _mm256_loadu_ps(u);
+        const __m256 s = _mm256_fmadd_ps(
+            t[3], x3,
+            _mm256_fmadd_ps(t[2], x2, _mm256_fmadd_ps(t[1], x1, _mm256_mul_ps(t[0], x0))));
+        _mm256_storeu_ps(u, _mm256_mul_ps(s, vsigmoid(s)));
+        x0 = x1;
+        x1 = x2;
+        x2 = x3;
+    }
+    _mm256_storeu_ps(state, x0);
+    _mm256_storeu_ps(state + n_ch, x1);
+    _mm256_storeu_ps(state + 2 * n_ch, x2);
+}
+
+static void conv_silu(float *u, int64_t ld, const float *w, float *state, int64_t n_tok, int64_t c0,
+                      int64_t c1, int64_t n_ch, int64_t k) {
+    int64_t c = c0;
+    if (k == 4)
+        for (; c + 8 <= c1; c += 8) conv4(u + c, ld, w + c * k, state + c, n_tok, n_ch);
+    if (c < c1) {
+        struct kern ref;
+        kern_ref_f32(&ref);
+        ref.conv_silu(u, ld, w, state, n_tok, c, c1, n_ch, k);
+    }
+}
+
+enum { TOK = 64 }; /* tokens whose k.q fits on the stack */
+
+/* `rows` (1 or 4) rows of the state, one token; dk a multiple of 8. */
+INLINE void delta_step(int rows, float *s, const float *q, const float *k, const float *v, float *o,
+                       float a, float beta, float kq, int64_t dk) {
+    __m256 p[4], r[4], d[4];
+    UNROLL for (int j = 0; j < rows; j++) p[j] = r[j] = _mm256_setzero_ps();
+    for (int64_t i = 0; i < dk; i += 8) {
+        const __m256 kv = _mm256_loadu_ps(k + i), qv = _mm256_loadu_ps(q + i);
+        UNROLL for (int j = 0; j < rows; j++) {
+            const __m256 sv = _mm256_loadu_ps(s + j * dk + i);
+            p[j] = _mm256_fmadd_ps(sv, kv, p[j]);
+            r[j] = _mm256_fmadd_ps(sv, qv, r[j]);
+        }
+    }
+    UNROLL for (int j = 0; j < rows; j++) {
+        const float dj = beta * (v[j] - a * hsum(p[j]));
+        o[j] = a * hsum(r[j]) + kq * dj;
+        d[j] = _mm256_set1_ps(dj);
+    }
+    const __m256 av = _mm256_set1_ps(a);
+    for (int64_t i = 0; i < dk; i += 8) {
+        const __m256 kv = _mm256_loadu_ps(k + i);
+        UNROLL for (int j = 0; j < rows; j++) {
+            float *p_s = s + j * dk + i;
+            _mm256_storeu_ps(p_s,
+                             _mm256_fmadd_ps(d[j], kv, _mm256_mul_ps(av, _mm256_loadu_ps(p_s))));
+        }
+    }
+}
+
+static void delta_rows(float *s, const float *q, const float *k, int64_t ldqk, const float *v,
+                       int64_t ldv, float *o, int64_t ldo, const float *decay, const float *beta,
+                       int64_t ldg, int64_t n_tok, int64_t dk, int64_t j0, int64_t j1) {
+    if (dk % 8) {
+        struct kern ref;
+        kern_ref_f32(&ref);
+        ref.delta_rows(s, q, k, ldqk, v, ldv, o, ldo, decay, beta, ldg, n_tok, dk, j0, j1);
+        return;
+    }
+    for (int64_t t0 = 0; t0 < n_tok; t0 += TOK) {
+        const int64_t t1 = n_tok < t0 + TOK ? n_tok : t0 + TOK;
+        float kq[TOK];
+        for (int64_t t = t0; t < t1; t++)
+            kq[t - t0] = kern_avx2_F32.dot(k + t * ldqk, q + t * ldqk, dk);
+        int64_t j = j0;
+        for (; j + 4 <= j1; j += 4)
+            for (int64_t t = t0; t < t1; t++)
+                delta_step(4, s + j * dk, q + t * ldqk, k + t * ldqk, v + t * ldv + j,
+                           o + t * ldo + j, decay[t * ldg], beta[t * ldg], kq[t - t0], dk);
+        for (; j < j1; j++)
+            for (int64_t t = t0; t < t1; t++)
+                delta_step(1, s + j * dk, q + t * ldqk, k + t * ldqk, v + t * ldv + j,
+                           o + t * ldo + j, decay[t * ldg], beta[t * ldg], kq[t - t0], dk);
+    }
+}
+
+void kern_avx2_seq(struct kern *k) {
+    k->conv_silu = conv_silu;
+    k->delta_rows = delta_rows;
+}
