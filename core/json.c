@@ -340,3 +340,8 @@ void jw_null(struct jw *w, const char *name) {
     lead(w, name);
     buf_str(w->b, "null");
 }
+
+void jw_raw(struct jw *w, const char *name, const char *json_text) {
+    lead(w, name);
+    buf_str(w->b, json_text);
+}
