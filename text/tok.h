@@ -16,6 +16,7 @@
 #include "core/json.h"
 
 struct gguf; /* core/gguf.h */
+struct gguf_w;
 struct tok;
 
 enum tok_type { TT_NORMAL = 1, TT_UNKNOWN, TT_CONTROL, TT_USER, TT_UNUSED, TT_BYTE };
@@ -43,6 +44,11 @@ enum tok_special { TS_BOS, TS_EOS, TS_EOT, TS_UNK, TS_SEP, TS_PAD, TS_MASK, TS_C
 int64_t tok_special(const struct tok *t, enum tok_special s); /* -1: none */
 bool tok_add_bos(const struct tok *t);
 bool tok_add_eos(const struct tok *t);
+/* Whether the source says so at all: only then the key belongs into a GGUF. */
+bool tok_has_add_bos(const struct tok *t);
+bool tok_has_add_eos(const struct tok *t);
+/* Declares every tokenizer.ggml.* key in the field's order (not tokenizer.chat_template). */
+void tok_to_gguf(const struct tok *t, struct gguf_w *w);
 /* Ends a generation: eos, eot and the known turn-ending texts. */
 bool tok_is_eog(const struct tok *t, int64_t id);
 int64_t tok_find(const struct tok *t, const char *text); /* exact token text; -1 */

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT
+/* text/pretok.h - cutting text into pre-tokens with the split regex of a byte-level BPE tokenizer.
+ */
+#ifndef HONE_TEXT_PRETOK_H
+#define HONE_TEXT_PRETOK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "core/buf.h"
+#include "core/err.h"
+
+struct pretok_row { /* one row of pretok.def */
+    const char *name, *aliases;
+    bool nfc, ignore_merges;
+    const char *regex;
+};
+/* NULL when no row has this name (or alias). */
+const struct pretok_row *pretok_by_name(const char *name);
+/* NULL when no row has this split regex; white space around it does not matter. */
+const struct pretok_row *pretok_by_regex(const char *regex);
+/* "qwen2, qwen35, ..." */
+void pretok_names(struct buf *out);
+
+struct pretok; /* compiled; immutable */
+int pretok_new(struct pretok **out, const struct pretok_row *row, struct err *e);
+void pretok_free(struct pretok *p);
+
+struct pretok_run; /* match state of one caller */
+struct pretok_run *pretok_run_new(const struct pretok *p);
+void pretok_run_free(struct pretok_run *r);
+/* End (> at) of the pre-token that starts at `at` < n. s must be valid UTF-8 and `at` must be where
+ * the previous one ended. */
+size_t pretok_next(struct pretok_run *r, const char *s, size_t n, size_t at);
+
+#endif

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: MIT
+/* text/tok_encode.c - text to ids.
+ *
+ * Order of work, as the Hugging Face library has it: token texts that are matched on raw text, then
+ * normalization of what lies between (NFC, or spaces to U+2581), then token texts matched on
+ * normalized text, then pre-tokens, then BPE. Bytes that are not UTF-8 cut the text and go through
+ * their byte tokens.
+ *
+ * Metaspace vocabularies have no pre-tokens, BPE runs over the whole text. We cut it nevertheless
+ * wherever two neighbouring characters are never the inner ends of a merge: no merge can cross such
+ * a place, so the result is the same and the pieces are short (words, in practice).
+ *
+ * A per-call table remembers the ids of short pieces. Nothing in struct tok is written. */
+#include "text/tok_int.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "text/utf8.h"
+
+enum { KEPT_BYTES = 24, KEPT_IDS = 6, MIN_KEPT = 64, MAX_KEPT = 16384 };
+
+struct kept { /* a piece and its ids */
+    uint8_t len, n;
+    char key[KEPT_BYTES];
+    int32_t ids[KEPT_IDS];
+};
+struct enc {
+    const struct tok *t;
+    bool parse_special;
+    struct ids *out;
+    struct kept *kept; /* direct mapped; len 0: free */
+    size_t kept_mask;
+    struct pretok_run *run;
+    struct bpe_work work;
+    int32_t *sym;
+    size_t cap_sym;
+    struct buf norm, spell;
+    int64_t last_unk; /* out->n after an <unk> that the next one joins; -1: none */
+};
+
+static void add_all(struct ids *a, const int32_t *v, size_t n) {
+    if ((int64_t)n > a->cap - a->n) {
+        int64_t cap = a->cap ? a->cap : 64;
+        while (cap - a->n < (int64_t)n) cap *= 2;
+        a->v = xreallocarray(a->v, (size_t)cap, sizeof *a->v);
+        a->cap = cap;
+    }
+    if (n) memcpy(a->v + a->n, v, n * sizeof *v);
+    a->n += (int64_t)n;
+}
+
+static void add_unk(struct enc *c) {
+    int64_t unk = c->t->special[TS_UNK];
+    if (unk < 0) return; /* nothing can stand for it: dropped, as elsewhere */
+    if (c->t->fuse_unk && c->last_unk == c->out->n) return;
+    ids_add(c->out, (int32_t)unk);
+    c->last_unk = c->out->n;
+}
+
+static void add_byte(struct enc *c, unsigned char byte) {
+    int32_t id = c->t->byte_id[byte];
+    if (id >= 0)
+        ids_add(c->out, id);
+    else
+        add_unk(c);
+}
+
+static void sym_reserve(struct enc *c, size_t n) {
+    if (c->cap_sym >= n) return;
+    c->cap_sym = n < 256 ? 256 : n;
+    free(c->sym);
+    c->sym = xreallocarray(NULL, c->cap_sym, sizeof *c->sym);
+}
+
+static void merge_out(struct enc *c, size_t n) {
+    n = bpe_merge(&c->t->bpe, &c->work, c->sym, n);
+    add_all(c->out, c->sym, n);
+}
+
+/* ---- one piece ------------------------------------------------------------------------------- */
+
+static void piece_bytes(struct enc *c, const char *s, size_t n) {
+    const struct tok *t = c->t;
+    if (t->ignore_merges) {
+        buf_reset(&c->spell);
+        vocab_spell(&c->spell, s, n);
+        int64_t id = vocab_find(&t->v, c->spell.data, c->spell.len);
+        if (id >= 0 && t->v.type[id] != TT_UNUSED) {
+            ids_add(c->out, (int32_t)id);
+            return;
+        }
+    }
+    size_t k = 0;
+    sym_reserve(c, n);
+    for (size_t i = 0; i < n; i++) {
+        int32_t id = t->byte_id[(unsigned char)s[i]];
+        if (id >= 0) {
+            c->sym[k++] = id;
+        } else { /* no token: what is on both sides cannot merge across it */
+            merge_out(c, k);
+            add_unk(c);
+            k = 0;
+        }
+    }
+    merge_out(c, k);
+}
+
+static void piece_meta(struct enc *c, const char *s, size_t n) {
+    const struct tok *t = c->t;
+    size_t k = 0;
+    sym_reserve(c, n);
+    for (size_t i = 0; i < n;) {
+        uint32_t cp;
+        size_t len = utf8_decode(s + i, n - i, &cp);
+        int64_t id = len == 1 ? t->ascii_id[cp] : vocab_find(&t->v, s + i, len);
+        bool bytes = id < 0 && t->byte_fallback;
+        for (size_t j = 0; bytes && j < len; j++) bytes = t->byte_id[(unsigned char)s[i + j]] >= 0;
+        if (id >= 0) {
+            c->sym[k++] = (int32_t)id;
+        } else if (bytes) {
+            for (size_t j = 0; j < len; j++) c->sym[k++] = t->byte_id[(unsigned char)s[i + j]];
+        } else {
+            merge_out(c, k);
+            add_unk(c);
+            k = 0;
+        }
+        i += len;
+    }
+    merge_out(c, k);
+}
+
+static void piece(struct enc *c, const char *s, size_t n) {
+    void (*encode)(struct enc *, const char *, size_t) =
+        c->t->kind == TOK_META ? piece_meta : piece_bytes;
+    if (n > KEPT_BYTES) {
+        encode(c, s, n);
+        return;
+    }
+    struct kept *k = &c->kept[(size_t)hash_u64(s, n) & c->kept_mask];
+    if (k->len == n && memcmp(k->key, s, n) == 0) {
+        add_all(c->out, k->ids, k->n);
+        return;
+    }
+    int64_t before = c->out->n, unk = c->last_unk;
+    encode(c, s, n);
+    int64_t n_ids = c->out->n - before;
+    if (n_ids < 1 || n_ids > KEPT_IDS || c->last_unk != unk) return; /* <unk> depends on the past */
+    k->len = (uint8_t)n;
+    k->n = (uint8_t)n_ids;
+    memcpy(k->key, s, n);
+    memcpy(k->ids, c->out->v + before, (size_t)n_ids * sizeof *k->ids);
+}
+
+/* ---- a run of valid, normalized text --------------------------------------------------------- */
+
+static void pieces_meta(struct enc *c, const char *s, size_t n) {
+    size_t start = 0, i = 0;
+    uint32_t last = 0;
+    c->last_unk = -1;
+    int64_t whole = c->t->ignore_merges ? vocab_find(&c->t->v, s, n) : -1;
+    if (whole >= 0) {
+        ids_add(c->out, (int32_t)whole);
+        return;
+    }
+    while (i < n) {
+        uint32_t cp;
+        size_t len = utf8_decode(s + i, n - i, &cp);
+        if (i > start && c->t->cuts && !pair_set_has(&c->t->may_join, last, cp)) {
+            piece(c, s + start, i - start);
+            start = i;
+        }
+        last = cp;
+        i += len;
+    }
+    if (n > start) piece(c, s + start, n - start);
+}
+
+static void pieces_bytes(struct enc *c, const char *s, size_t n) {
+    if (!c->run) c->run = pretok_run_new(c->t->split);
+    for (size_t at = 0; at < n;) {
+        size_t end = pretok_next(c->run, s, n, at);
+        c->last_unk = -1;
+        piece(c, s + at, end - at);
+        at = end;
+    }
+}
+
+static void pieces(struct enc *c, const char *s, size_t n) {
+    if (c->t->kind == TOK_META)
+        pieces_meta(c, s, n);
+    else
+        pieces_bytes(c, s, n);
+}
+
+/* ---- normalization --------------------------------------------------------------------------- */
+
+static void spaces_to_meta(struct buf *out, const char *s, size_t n) {
+    while (n > 0) {
+        const char *sp = memchr(s, ' ', n);
+        size_t k = sp ? (size_t)(sp - s) : n;
+        buf_add(out, s, k);
+        if (sp) buf_add(out, "\xe2\x96\x81", 3);
+        k += sp != NULL;
+        s += k;
+        n -= k;
+    }
+}
+
+static void normalize(struct enc *c, const char **s, size_t *n) {
+    const struct tok *t = c->t;
+    if (t->kind != TOK_META && !t->nfc) return;
+    buf_reset(&c->norm);
+    if (t->kind == TOK_META)
+        spaces_to_meta(&c->norm, *s, *n);
+    else
+        utf8_nfc(&c->norm, *s, *n);
+    *s = c->norm.data;
+    *n = c->norm.len;
+}
+
+static void valid_text(struct enc *c, const char *s, size_t n) {
+    if (n == 0) return;
+    normalize(c, &s, &n);
+    for (size_t at = 0; at < n;) {
+        size_t where;
+        const struct spot *hit = spots_find(&c->t->normalized, s, n, at, c->parse_special, &where);
+        if (where > at) pieces(c, s + at, where - at);
+        if (hit) ids_add(c->out, hit->id);
+        at = where + (hit ? hit->len : 0);
+    }
+}
+
+/* Between token texts: valid stretches, and bytes that belong to no character. */
+static void any_text(struct enc *c, const char *s, size_t n) {
+    while (n > 0) {
+        size_t good = utf8_valid_prefix(s, n);
+        valid_text(c, s, good);
+        if (good < n) add_byte(c, (unsigned char)s[good]);
+        size_t used = good < n ? good + 1 : good;
+        s += used;
+        n -= used;
+    }
+}
+
+static void enc_init(struct enc *c, const struct tok *t, size_t len) {
+    memset(c, 0, sizeof *c);
+    c->t = t;
+    c->last_unk = -1;
+    size_t n = MIN_KEPT;
+    while (n < MAX_KEPT && n < len / 8) n *= 2;
+    c->kept = xcalloc(n, sizeof *c->kept);
+    c->kept_mask = n - 1;
+}
+
+static void enc_release(struct enc *c) {
+    free(c->kept);
+    free(c->sym);
+    pretok_run_free(c->run);
+    bpe_work_release(&c->work);
+    buf_release(&c->norm);
+    buf_release(&c->spell);
+}
+
+int tok_encode(const struct tok *t, const char *text, size_t len, bool parse_special, bool add_bos,
+               struct ids *out, struct err *e) {
+    /* NFC can triple a text's bytes, every byte can become a token, counts must stay below 2^31 */
+    if (len > INT32_MAX / 3 || out->n > INT32_MAX - (int64_t)len * 3 - 1)
+        return err_set(e, ERR_DATA,
+                       "a text of %zu bytes can give more than 2^31 tokens: split it into parts of "
+                       "at most %d MiB",
+                       len, INT32_MAX / 3 / (1 << 20));
+    if (add_bos && t->add_bos && t->special[TS_BOS] >= 0) ids_add(out, (int32_t)t->special[TS_BOS]);
+    if (len == 0) return 0;
+    struct enc c;
+    enc_init(&c, t, len);
+    c.parse_special = parse_special;
+    c.out = out;
+    for (size_t at = 0; at < len;) {
+        size_t where;
+        const struct spot *hit = spots_find(&t->raw, text, len, at, parse_special, &where);
+        any_text(&c, text + at, where - at);
+        if (hit) ids_add(out, hit->id);
+        at = where + (hit ? hit->len : 0);
+    }
+    enc_release(&c);
+    return 0;
+}

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: MIT
+/* text/utf8.c - strict UTF-8 decoding and NFC. The only file that includes utf8proc.
+ *
+ * NFC is applied to runs: a character below U+0300 is a starter that never joins what precedes it,
+ * so text is cut in front of each of them, and a run that holds no character from U+0300 on is
+ * already in NFC. Plain English therefore costs one scan. */
+#include "text/utf8.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <utf8proc.h>
+
+size_t utf8_decode(const char *s, size_t n, uint32_t *cp) {
+    const unsigned char *u = (const unsigned char *)s;
+    static const uint32_t least[5] = {0, 0, 0x80, 0x800, 0x10000};
+    if (n == 0) return 0;
+    if (u[0] < 0x80) {
+        *cp = u[0];
+        return 1;
+    }
+    size_t len = u[0] >= 0xf0 ? 4 : u[0] >= 0xe0 ? 3 : 2;
+    if (u[0] < 0xc2 || u[0] > 0xf4 || len > n) return 0;
+    uint32_t c = u[0] & (0x7fu >> len);
+    for (size_t i = 1; i < len; i++) {
+        if ((u[i] & 0xc0) != 0x80) return 0;
+        c = c << 6 | (u[i] & 0x3fu);
+    }
+    if (c < least[len] || c > 0x10ffff || (c >= 0xd800 && c <= 0xdfff)) return 0;
+    *cp = c;
+    return len;
+}
+
+size_t utf8_encode(uint32_t cp, char out[4]) {
+    if (cp > 0x10ffff || (cp >= 0xd800 && cp <= 0xdfff)) cp = 0xfffd;
+    if (cp < 0x80) {
+        out[0] = (char)cp;
+        return 1;
+    }
+    size_t len = cp < 0x800 ? 2 : cp < 0x10000 ? 3 : 4;
+    for (size_t i = len - 1; i > 0; i--, cp >>= 6) out[i] = (char)(0x80 | (cp & 0x3f));
+    out[0] = (char)((0xf00u >> len & 0xf0u) | cp);
+    return len;
+}
+
+size_t utf8_valid_prefix(const char *s, size_t n) {
+    size_t i = 0;
+    while (i < n) {
+        uint64_t eight;
+        if (n - i >= sizeof eight) {
+            memcpy(&eight, s + i, sizeof eight);
+            if (!(eight & 0x8080808080808080u)) {
+                i += sizeof eight;
+                continue;
+            }
+        }
+        uint32_t cp;
+        size_t len = utf8_decode(s + i, n - i, &cp);
+        if (len == 0) break;
+        i += len;
+    }
+    return i;
+}
+
+static void nfc_run(struct buf *out, const char *s, size_t n) {
+    utf8proc_uint8_t *r = NULL;
+    utf8proc_ssize_t len = utf8proc_map((const utf8proc_uint8_t *)s, (utf8proc_ssize_t)n, &r,
+                                        (utf8proc_option_t)(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
+    if (len >= 0)
+        buf_add(out, r, (size_t)len);
+    else /* memory is out, or not UTF-8: the text as it is */
+        buf_add(out, s, n);
+    free(r);
+}
+
+void utf8_nfc(struct buf *out, const char *s, size_t n) {
+    size_t done = 0; /* everything before it is in `out` */
+    size_t low = 0;  /* last character below U+0300 seen */
+    size_t i = 0;
+    buf_reserve(out, n);
+    while (i < n) {
+        uint32_t cp;
+        size_t len = utf8_decode(s + i, n - i, &cp);
+        if (len == 0 || cp < 0x300) {
+            low = i;
+            i += len ? len : 1;
+            continue;
+        }
+        buf_add(out, s + done, low - done);
+        size_t end = i + len;
+        for (; end < n; end += len) {
+            len = utf8_decode(s + end, n - end, &cp);
+            if (len == 0 || cp < 0x300) break;
+        }
+        nfc_run(out, s + low, end - low);
+        done = low = i = end;
+    }
+    buf_add(out, s + done, n - done);
+}

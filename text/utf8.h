@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT
+/* text/utf8.h - strict UTF-8 (no surrogates, no overlong forms, at most U+10FFFF) and NFC. */
+#ifndef HONE_TEXT_UTF8_H
+#define HONE_TEXT_UTF8_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/buf.h"
+
+/* Bytes of the character at s (1..4) and its code point; 0 when the bytes are not valid UTF-8 or
+ * n is 0. */
+size_t utf8_decode(const char *s, size_t n, uint32_t *cp);
+/* Writes 1..4 bytes. cp must be a scalar value; anything else is written as U+FFFD. */
+size_t utf8_encode(uint32_t cp, char out[4]);
+/* Length of the longest prefix that is valid. */
+size_t utf8_valid_prefix(const char *s, size_t n);
+/* Appends the NFC form of valid UTF-8. */
+void utf8_nfc(struct buf *out, const char *s, size_t n);
+
+#endif
