@@ -1,0 +1,653 @@
+// SPDX-License-Identifier: MIT
+/* Conversion against what the field's reference converter wrote for the same folders
+ * (gguf-reference.json): every tensor's name, shape and SHA-256 and every metadata key, in both
+ * directions. Then other types, splits, thread counts, and folders that must be refused. */
+#include <dirent.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "convert/convert.h"
+#include "core/buf.h"
+#include "core/fp.h"
+#include "core/gguf.h"
+#include "core/hash.h"
+#include "core/io.h"
+#include "core/json.h"
+#include "core/log.h"
+#include "core/mem.h"
+#include "core/prog.h"
+#include "core/q8_0.h"
+#include "core/safetensors.h"
+#include "tests/check.h"
+
+static char scratch[] = "/tmp/hone-test-convert-XXXXXX";
+
+/* Path inside the scratch folder; a small ring of static buffers. */
+static const char *in_scratch(const char *name) {
+    static char ring[8][512];
+    static int next;
+    char *p = ring[next++ % 8];
+    snprintf(p, sizeof ring[0], "%s/%s", scratch, name);
+    return p;
+}
+
+static int count_entries(const char *dir) {
+    int n = 0;
+    DIR *d = opendir(dir);
+    if (!d) return -1;
+    for (struct dirent *x = readdir(d); x; x = readdir(d)) n += x->d_name[0] != '.';
+    closedir(d);
+    return n;
+}
+
+static void remove_tree(const char *dir) {
+    DIR *d = opendir(dir);
+    if (!d) return;
+    for (struct dirent *x = readdir(d); x; x = readdir(d)) {
+        if (strcmp(x->d_name, ".") == 0 || strcmp(x->d_name, "..") == 0) continue;
+        char path[1024];
+        snprintf(path, sizeof path, "%s/%s", dir, x->d_name);
+        if (unlink(path)) remove_tree(path);
+    }
+    closedir(d);
+    rmdir(dir);
+}
+
+static int convert(const char *src, const char *out, const char *type, struct convert_report *r,
+                   struct err *e) {
+    struct convert_opts o = {.src = src, .out = out, .type = type, .overwrite = true};
+    return convert_run(&o, r, e);
+}
+
+/* ---- comparison with gguf-reference.json ---- */
+
+static const char *reference_type(enum gguf_vtype t) {
+    static const char *const name[GV_COUNT] = {
+        "UINT8", "INT8",   "UINT16", "INT16",  "UINT32", "INT32",   "FLOAT32",
+        "BOOL",  "STRING", "ARRAY",  "UINT64", "INT64",  "FLOAT64",
+    };
+    return name[t];
+}
+
+/* Python's json.dumps of a string: ASCII only. Input is valid UTF-8. */
+static void dump_str(struct buf *b, const char *s, size_t n) {
+    buf_chr(b, '"');
+    for (size_t i = 0; i < n;) {
+        unsigned c = (unsigned char)s[i++];
+        int more = c >= 0xf0 ? 3 : c >= 0xe0 ? 2 : c >= 0xc0 ? 1 : 0;
+        if (more) c &= 0x3fu >> more;
+        for (; more > 0 && i < n; more--) c = c << 6 | ((unsigned char)s[i++] & 63u);
+        if (c == '"' || c == '\\')
+            buf_fmt(b, "\\%c", (int)c);
+        else if (c == '\n')
+            buf_str(b, "\\n");
+        else if (c == '\r')
+            buf_str(b, "\\r");
+        else if (c == '\t')
+            buf_str(b, "\\t");
+        else if (c >= 0x20 && c < 0x7f)
+            buf_chr(b, (char)c);
+        else if (c < 0x10000)
+            buf_fmt(b, "\\u%04x", c);
+        else
+            buf_fmt(b, "\\u%04x\\u%04x", 0xd800u + ((c - 0x10000) >> 10), 0xdc00u + (c & 0x3ffu));
+    }
+    buf_chr(b, '"');
+}
+
+static void dump_array(struct buf *b, const struct gguf_kv *kv) {
+    const uint8_t *pos = kv->data;
+    buf_chr(b, '[');
+    for (uint64_t i = 0; i < kv->count; i++) {
+        if (i) buf_str(b, ", ");
+        if (kv->elem == GV_STR) {
+            const char *s;
+            uint64_t n;
+            gguf_kv_str_next(kv, &pos, &s, &n);
+            dump_str(b, s, (size_t)n);
+        } else
+            buf_fmt(b, "%" PRId64, gguf_kv_i64(kv, i));
+    }
+    buf_chr(b, ']');
+}
+
+static void check_array(const char *key, const struct gguf_kv *kv, const struct json *want) {
+    const struct json *sum = json_get(want, "sha256_of_json");
+    if (sum) {
+        CHECK_EQ_I64(kv->count, json_num(json_get(want, "length"), -1));
+        struct buf b = {0};
+        dump_array(&b, kv);
+        struct sha256 h;
+        char hex[65];
+        sha256_init(&h);
+        sha256_add(&h, b.data, b.len);
+        sha256_hex(&h, hex);
+        if (strcmp(hex, json_str(sum)) != 0) CHECK_FAIL("%s: other contents", key);
+        buf_release(&b);
+        return;
+    }
+    CHECK_EQ_I64(kv->count, json_len(want));
+    uint64_t i = 0;
+    for (const struct json *v = json_first(want); v && i < kv->count; v = json_next(v), i++)
+        if (gguf_kv_f64(kv, i) != json_num(v, NAN)) CHECK_FAIL("%s[%d] differs", key, (int)i);
+}
+
+static void check_key(const struct gguf *g, const struct json *want) {
+    const char *key = json_name(want);
+    const struct gguf_kv *kv = gguf_find(g, key);
+    struct err e;
+    if (!kv) {
+        CHECK_FAIL("key %s is missing", key);
+        return;
+    }
+    const struct json *type = json_first(json_get(want, "type")), *v = json_get(want, "value");
+    CHECK_EQ_STR(reference_type(kv->type), json_str(type));
+    if (kv->type == GV_ARR) {
+        CHECK_EQ_STR(reference_type(kv->elem), json_str(json_next(type)));
+        check_array(key, kv, v);
+    } else if (kv->type == GV_STR) {
+        const char *s;
+        CHECK_OK(gguf_get_str(g, key, &s, &e));
+        CHECK_EQ_STR(s, json_str(v));
+    } else if (kv->type == GV_BOOL)
+        CHECK_EQ_I64(gguf_bool_or(g, key, false), json_bool(v, false));
+    else if (gguf_kv_f64(kv, 0) != json_num(v, NAN))
+        CHECK_FAIL("%s is %.17g, expected %.17g", key, gguf_kv_f64(kv, 0), json_num(v, NAN));
+}
+
+static void check_tensor(const struct gguf *g, const struct json *want) {
+    const char *name = json_name(want);
+    const struct gguf_tensor *t = gguf_find_tensor(g, name);
+    if (!t) {
+        CHECK_FAIL("tensor %s is missing", name);
+        return;
+    }
+    CHECK_EQ_STR(qtype_name(t->type), json_str(json_get(want, "type")));
+    int d = 0;
+    for (const struct json *ne = json_first(json_get(want, "ne")); ne; ne = json_next(ne), d++)
+        if (d >= 4 || (double)t->ne[d] != json_num(ne, -1)) CHECK_FAIL("%s: other shape", name);
+    CHECK_EQ_I64(t->n_dims, d);
+    struct sha256 h;
+    char hex[65];
+    sha256_init(&h);
+    sha256_add(&h, t->data, t->n_bytes);
+    sha256_hex(&h, hex);
+    if (strcmp(hex, json_str(json_get(want, "sha256"))) != 0) CHECK_FAIL("%s: other bytes", name);
+}
+
+static void compare(const char *model) {
+    struct err e;
+    char src[256], ref_path[512];
+    snprintf(src, sizeof src, "tests/golden/models/%s", model);
+    snprintf(ref_path, sizeof ref_path, "%s/gguf-reference.json", src);
+    const char *out = in_scratch("ref.gguf");
+    struct convert_report r;
+    struct json *ref = NULL;
+    struct gguf *g = NULL;
+    CHECK_OK(convert(src, out, "f32", &r, &e));
+    CHECK_OK(json_read(&ref, ref_path, 1 << 24, &e));
+    CHECK_OK(gguf_open(&g, out, 0, &e));
+    if (!ref || !g) goto out;
+    CHECK_EQ_STR(r.arch, model);
+    CHECK_EQ_STR(r.type, "F32");
+    CHECK_EQ_I64(r.n_tensors, json_num(json_get(ref, "tensor_count"), -1));
+    CHECK_EQ_I64(gguf_n_tensors(g), json_len(json_get(ref, "tensors")));
+    CHECK_EQ_I64(r.size_bytes, gguf_file_bytes(g));
+    for (const struct json *t = json_first(json_get(ref, "tensors")); t; t = json_next(t))
+        check_tensor(g, t);
+    const struct json *meta = json_get(ref, "metadata");
+    for (const struct json *k = json_first(meta); k; k = json_next(k)) check_key(g, k);
+    for (int64_t i = 0; i < gguf_n_kv(g); i++)
+        if (!json_get(meta, gguf_kv_at(g, i)->key))
+            CHECK_FAIL("%s: key %s is not in the reference", model, gguf_kv_at(g, i)->key);
+out:
+    gguf_close(g);
+    json_free(ref);
+    unlink(out);
+}
+
+static void test_qwen35moe_equals_reference(void) {
+    compare("qwen35moe");
+}
+static void test_qwen35_equals_reference(void) {
+    compare("qwen35");
+}
+static void test_qwen3_equals_reference(void) {
+    compare("qwen3");
+}
+static void test_qwen3moe_equals_reference(void) {
+    compare("qwen3moe");
+}
+
+/* ---- other types ---- */
+
+/* Source rows of plain copies must be in the file bit for bit. */
+static void test_bf16_is_a_straight_copy(void) {
+    struct err e;
+    struct convert_report r;
+    const char *out = in_scratch("bf16.gguf");
+    CHECK_OK(convert("tests/golden/models/qwen35", out, "auto", &r, &e));
+    CHECK_EQ_STR(r.type, "BF16");
+    struct gguf *g = NULL;
+    struct st *s = NULL;
+    CHECK_OK(gguf_open(&g, out, 0, &e));
+    CHECK_OK(st_open(&s, "tests/golden/models/qwen35/model.safetensors", &e));
+    if (!g || !s) return;
+    CHECK_EQ_I64(gguf_u64_or(g, "general.file_type", 99), 32);
+    int n_same = 0;
+    for (int64_t i = 0; i < st_n_tensors(s); i++) {
+        const struct st_tensor *t = st_tensor_at(s, i);
+        const char *name = strstr(t->name, "embed_tokens") ? "token_embd.weight"
+                           : strstr(t->name, "layers.3.mlp.up_proj") && !strstr(t->name, "mtp")
+                               ? "blk.3.ffn_up.weight"
+                               : NULL;
+        const struct gguf_tensor *q = name ? gguf_find_tensor(g, name) : NULL;
+        if (!q) continue;
+        CHECK(q->type == QT_BF16);
+        CHECK(q->n_bytes == t->n_bytes && memcmp(q->data, t->data, q->n_bytes) == 0);
+        n_same++;
+    }
+    CHECK_EQ_I64(n_same, 2);
+    /* what must stay F32 did */
+    const struct gguf_tensor *conv = gguf_find_tensor(g, "blk.0.ssm_conv1d.weight");
+    CHECK(conv && conv->type == QT_F32);
+    st_close(s);
+    gguf_close(g);
+    unlink(out);
+}
+
+/* An F16 or BF16 file decodes to the F32 file's values, rounded; Q8_0 to within half a step. */
+static void check_decoded(const char *type, double (*tolerance)(double amax)) {
+    struct err e;
+    struct convert_report r;
+    const char *a = in_scratch("f32.gguf"), *b = in_scratch("typed.gguf");
+    struct gguf *ga = NULL, *gb = NULL;
+    CHECK_OK(convert("tests/golden/models/qwen35moe", a, "f32", &r, &e));
+    CHECK_OK(convert("tests/golden/models/qwen35moe", b, type, &r, &e));
+    CHECK_OK(gguf_open(&ga, a, 0, &e));
+    CHECK_OK(gguf_open(&gb, b, 0, &e));
+    for (int64_t i = 0; ga && gb && i < gguf_n_tensors(ga); i++) {
+        const struct gguf_tensor *t = gguf_tensor_at(ga, i);
+        const struct gguf_tensor *q = gguf_find_tensor(gb, t->name);
+        if (!q || q->type == QT_F32) continue;
+        int64_t n = (int64_t)(t->n_bytes / 4), bad = 0;
+        for (int64_t k = 0; k < n; k += 32) {
+            float x[32], y[32], d = 1;
+            double amax = 0;
+            memcpy(x, t->data + 4 * k, sizeof x);
+            for (int j = 0; j < 32; j++) amax = fmax(amax, fabs((double)x[j]));
+            if (q->type == QT_Q8_0) {
+                uint16_t h;
+                memcpy(&h, q->data + 34 * (k / 32), 2);
+                d = fp_f16_to_f32(h);
+            }
+            for (int j = 0; j < 32; j++) {
+                uint16_t h;
+                memcpy(&h, q->data + 2 * (k + j) * (q->type != QT_Q8_0), 2);
+                y[j] = q->type == QT_Q8_0  ? d * (float)(int8_t)q->data[34 * (k / 32) + 2 + j]
+                       : q->type == QT_F16 ? fp_f16_to_f32(h)
+                                           : fp_bf16_to_f32(h);
+                bad += !(fabs((double)x[j] - (double)y[j]) <= tolerance(amax));
+            }
+        }
+        if (bad) CHECK_FAIL("%s as %s: %d values are off", t->name, type, (int)bad);
+    }
+    gguf_close(ga);
+    gguf_close(gb);
+    unlink(a);
+    unlink(b);
+}
+/* Half an ulp at the largest value, and F16's coarsest step below its normal range. */
+static double tol_f16(double amax) {
+    return amax / 2048 + 3e-8;
+}
+static double tol_bf16(double amax) {
+    return amax / 256;
+}
+/* Half a step d/2, and f16's rounding of d (2^-11) times up to 127 steps. */
+static double tol_q8_0(double amax) {
+    return amax / 127 * (0.5 + 127.0 / 2048) + 1e-5;
+}
+static void test_f16(void) {
+    check_decoded("f16", tol_f16);
+}
+static void test_bf16_values(void) {
+    check_decoded("bf16", tol_bf16);
+}
+static void test_q8_0(void) {
+    check_decoded("q8_0", tol_q8_0);
+}
+
+static void test_q8_0_row_by_hand(void) {
+    /* amax 127 -> d = 1: codes are the values rounded, halves away from zero. */
+    float x[32] = {127, -127, 0.5f, -0.5f, 1.5f, 2.4999f, -2.5f};
+    uint8_t blk[34];
+    q8_0_row(x, blk, 32);
+    static const int8_t want[8] = {127, -127, 1, -1, 2, 2, -3, 0};
+    CHECK(blk[0] == 0x00 && blk[1] == 0x3c); /* 1.0 as f16 */
+    CHECK(memcmp(blk + 2, want, 8) == 0);
+    memset(x, 0, sizeof x);
+    q8_0_row(x, blk, 32);
+    for (int i = 0; i < 34; i++) CHECK(blk[i] == 0);
+    x[0] = NAN;
+    x[1] = INFINITY;
+    q8_0_row(x, blk, 32); /* must only not be undefined */
+}
+
+static void test_same_bytes_for_any_thread_count(void) {
+    struct err e;
+    struct convert_report r;
+    char sum[3][65];
+    static const int threads[3] = {1, 2, 5};
+    for (int i = 0; i < 3; i++) {
+        struct pool *pool = NULL;
+        CHECK_OK(pool_new(&pool, threads[i], &e));
+        const char *out = in_scratch("threads.gguf");
+        struct convert_opts o = {.src = "tests/golden/models/qwen35moe",
+                                 .out = out,
+                                 .type = "q8_0",
+                                 .overwrite = true,
+                                 .pool = pool};
+        CHECK_OK(convert_run(&o, &r, &e));
+        CHECK_OK(sha256_file(out, sum[i], &e));
+        pool_free(pool);
+        unlink(out);
+    }
+    CHECK_EQ_STR(sum[1], sum[0]);
+    CHECK_EQ_STR(sum[2], sum[0]);
+}
+
+static void test_fused_experts_of_the_tiny_model(void) {
+    struct err e;
+    struct convert_report r;
+    const char *out = in_scratch("tiny.gguf");
+    CHECK_OK(convert("tests/golden/tiny-qwen35moe", out, "auto", &r, &e));
+    /* 2 delta-net layers of 19 tensors, 2 attention layers of 16, 3 global (arch-qwen35.md) */
+    CHECK_EQ_I64(r.n_tensors, 2 * 19 + 2 * 16 + 3);
+    CHECK_EQ_I64(r.n_mtp_tensors, 0);
+    struct gguf *g = NULL;
+    CHECK_OK(gguf_open(&g, out, 0, &e));
+    CHECK(!gguf_find(g, "qwen35moe.nextn_predict_layers"));
+    CHECK_EQ_I64(gguf_u64_or(g, "qwen35moe.full_attention_interval", 0), 2);
+    gguf_close(g);
+    unlink(out);
+}
+
+static void test_no_mtp_and_vision_counts(void) {
+    struct err e;
+    struct convert_report r;
+    const char *out = in_scratch("nomtp.gguf");
+    struct convert_opts o = {.src = "tests/golden/models/qwen35moe", .out = out, .no_mtp = true};
+    CHECK_OK(convert_run(&o, &r, &e));
+    CHECK_EQ_I64(r.n_tensors, 96 - 20); /* an MTP block of a MoE has 20 tensors */
+    CHECK_EQ_I64(r.n_mtp_tensors, 0);
+    CHECK(r.n_skipped_vision > 30);
+    CHECK_ERR(convert_run(&o, &r, &e), ERR_USAGE, "-f");
+    unlink(out);
+    o.dry_run = true;
+    o.no_mtp = false;
+    CHECK_OK(convert_run(&o, &r, &e));
+    CHECK_EQ_I64(r.n_mtp_tensors, 20);
+    CHECK(!io_exists(out) && r.size_bytes > 1000000);
+}
+
+static void test_split(void) {
+    struct err e;
+    struct convert_report r;
+    struct convert_opts o = {.src = "tests/golden/models/qwen35",
+                             .out = in_scratch("split.gguf"),
+                             .type = "f32",
+                             .split_max = 1 << 20};
+    CHECK_OK(convert_run(&o, &r, &e));
+    int n = count_entries(scratch);
+    CHECK(n > 1);
+    char name[64];
+    snprintf(name, sizeof name, "split-00001-of-%05d.gguf", n);
+    struct gguf *g = NULL;
+    CHECK_OK(gguf_open(&g, in_scratch(name), 0, &e));
+    if (g) CHECK_EQ_I64(gguf_n_tensors(g), 70);
+    gguf_close(g);
+    for (int i = 1; i <= n; i++) {
+        snprintf(name, sizeof name, "split-%05d-of-%05d.gguf", i, n);
+        unlink(in_scratch(name));
+    }
+    CHECK_EQ_I64(count_entries(scratch), 0);
+}
+
+/* ---- folders made or broken on purpose: copies of a golden one with one shard ---- */
+
+static char *read_all(const char *path, size_t *n) {
+    struct err e;
+    char *p = NULL;
+    if (io_read_file(&p, n, path, 1 << 26, &e)) CHECK_FAIL("%s", e.msg);
+    return p;
+}
+
+static void write_all(const char *path, const void *p, size_t n) {
+    struct err e;
+    CHECK_OK(out_write_file(path, p, n, true, &e));
+}
+
+static const char *const copied[] = {"config.json", "tokenizer.json", "tokenizer_config.json",
+                                     "model.safetensors"};
+
+static void make_folder(const char *from) {
+    mkdir(in_scratch("hf"), 0700);
+    for (size_t i = 0; i < COUNT_OF(copied); i++) {
+        char src[512], dst[512];
+        size_t n = 0;
+        snprintf(src, sizeof src, "tests/golden/models/%s/%s", from, copied[i]);
+        snprintf(dst, sizeof dst, "%s/hf/%s", scratch, copied[i]);
+        char *p = read_all(src, &n);
+        if (p) write_all(dst, p, n);
+        free(p);
+    }
+}
+
+static void drop_folder(void) {
+    remove_tree(in_scratch("hf"));
+}
+
+/* Replaces text in a file of the folder. In a safetensors file only the header is touched and its
+ * length is kept right; offsets are relative to its end. */
+static int edit(const char *file, const char *from, const char *to) {
+    char path[512];
+    size_t n = 0, k = strlen(from), end;
+    int n_edits = 0;
+    snprintf(path, sizeof path, "%s/hf/%s", scratch, file);
+    char *p = read_all(path, &n);
+    if (!p) return 0;
+    bool st = strstr(file, ".safetensors") != NULL;
+    uint64_t header = 0;
+    if (st) memcpy(&header, p, 8);
+    end = st ? 8 + (size_t)header : n;
+    struct buf b = {0};
+    for (size_t i = 0; i < n;)
+        if (i + k <= end && memcmp(p + i, from, k) == 0) {
+            buf_str(&b, to);
+            i += k;
+            n_edits++;
+        } else
+            buf_chr(&b, p[i++]);
+    header = header + b.len - n;
+    if (st) memcpy(b.data, &header, 8);
+    write_all(path, b.data, b.len);
+    buf_release(&b);
+    free(p);
+    if (!n_edits) CHECK_FAIL("%s: nothing to replace: %s", file, from);
+    return n_edits;
+}
+
+/* The folder must be refused with this text, leaving nothing. */
+static void expect(enum err_code code, const char *text) {
+    struct err e;
+    struct convert_report r;
+    CHECK_ERR(convert(in_scratch("hf"), in_scratch("bad.gguf"), NULL, &r, &e), code, text);
+    CHECK_EQ_I64(count_entries(scratch), 1);
+    if (strchr(e.msg, '\n')) CHECK_FAIL("message has more than one line: %s", e.msg);
+    drop_folder();
+}
+
+/* One edit of a fresh copy of qwen35, then the refusal. */
+static void refused(const char *file, const char *from, const char *to, const char *text) {
+    make_folder("qwen35");
+    if (file) edit(file, from, to);
+    expect(ERR_DATA, text);
+}
+
+static void test_refuses_bad_tensors(void) {
+    static const char w[] = "model.safetensors";
+    refused(w, "layers.3.self_attn.k_proj.weight", "layers.3.self_attn.k_prox.weight", "missing");
+    refused(w, "layers.2.mlp.up_proj.weight\":{\"dtype\":\"BF16\",\"shape\":[256,128]",
+            "layers.2.mlp.up_proj.weight\":{\"dtype\":\"BF16\",\"shape\":[128,256]",
+            "has shape [128, 256], but config.json asks for [256, 128]");
+    refused(w, "layers.2.mlp.up_proj.weight\":{\"dtype\":\"BF16\"",
+            "layers.2.mlp.up_proj.weight\":{\"dtype\":\"I16\" ", "dtype I16");
+    refused(w, "\"shape\":[256,1,4]", "\"shape\":[256,4,1]", "MLX");
+    refused(w, "\"format\":\"pt\"", "\"format\":\"mlx\"", "MLX");
+    refused(w, "language_model.layers.1.mlp.up_proj.weight", "language_model.layers.1.mlp.up_prox",
+            "missing");
+    refused(w, "model.visual.pos_embed.weight", "model.language_model.extra.weight",
+            "not part of architecture qwen35");
+    refused(w, "model.visual.pos_embed.weight", "model.layers.0.mlp.up_proj.weight", "there twice");
+}
+
+static void test_refuses_bad_configs(void) {
+    static const char c[] = "config.json";
+    refused(c, "Qwen3_5ForConditionalGeneration", "Qwen9_5ForConditionalGeneration",
+            "known architectures: qwen3, qwen3moe, qwen35, qwen35moe");
+    refused(c, "\"linear_attention\",\n      \"linear_attention\",\n      \"full_attention\"",
+            "\"full_attention\",\n      \"linear_attention\",\n      \"linear_attention\"",
+            "follows no interval");
+    refused(c, "\"hidden_size\": 128,", "\"hidden_size\": 192,", "config.json asks for");
+    refused(c, "\"hidden_size\": 128,", "\"hidden_size\": 1.5,", "hidden_size is not an integer");
+    refused(c, "\"hidden_size\": 128,", "\"hidden_size\": -12,", "out of range");
+    refused(c, "\"num_hidden_layers\": 4", "\"num_hidden_layerz\": 4",
+            "num_hidden_layers is missing");
+    refused(c, "\"rope_type\": \"default\"", "\"rope_type\": \"yarn\"   ", "rope_type \"yarn\"");
+    refused(c, "\"num_key_value_heads\": 2", "\"num_key_value_heads\": 3", "cannot share");
+}
+
+static void test_refuses_damaged_folders(void) {
+    make_folder("qwen35");
+    unlink(in_scratch("hf/config.json"));
+    expect(ERR_DATA, "config.json");
+    make_folder("qwen35");
+    unlink(in_scratch("hf/model.safetensors"));
+    expect(ERR_DATA, "safetensors");
+    make_folder("qwen35");
+    unlink(in_scratch("hf/tokenizer.json"));
+    expect(ERR_DATA, "tokenizer.json");
+    make_folder("qwen35");
+    struct stat st;
+    CHECK(stat(in_scratch("hf/model.safetensors"), &st) == 0);
+    CHECK(truncate(in_scratch("hf/model.safetensors"), st.st_size - 100) == 0);
+    expect(ERR_DATA, "model.safetensors");
+    refused("tokenizer.json", "\\\\p{M}", "\\\\p{Z}", "--pre");
+}
+
+/* Raw Qwen3.5 norms lie around 0. With 1 added before, the folder is an export of something else.
+ */
+static void test_refuses_shifted_norms(void) {
+    struct err e;
+    make_folder("qwen35");
+    char path[512];
+    snprintf(path, sizeof path, "%s/hf/model.safetensors", scratch);
+    size_t n = 0;
+    char *p = read_all(path, &n);
+    struct st *s = NULL;
+    CHECK_OK(st_open(&s, path, &e));
+    for (int64_t i = 0; p && s && i < st_n_tensors(s); i++) {
+        const struct st_tensor *t = st_tensor_at(s, i);
+        if (!strstr(t->name, "input_layernorm")) continue;
+        for (int64_t k = 0; k < t->n_elems; k++) {
+            uint16_t h;
+            memcpy(&h, p + t->off + 2 * (uint64_t)k, 2);
+            h = fp_f32_to_bf16(fp_bf16_to_f32(h) + 1.0f);
+            memcpy(p + t->off + 2 * (uint64_t)k, &h, 2);
+        }
+    }
+    st_close(s);
+    write_all(path, p, n);
+    free(p);
+    expect(ERR_DATA, "already added");
+}
+
+static void test_warns_of_nan_and_overflow(void) {
+    struct err e;
+    struct convert_report r;
+    make_folder("qwen35");
+    char path[512];
+    snprintf(path, sizeof path, "%s/hf/model.safetensors", scratch);
+    size_t n = 0;
+    char *p = read_all(path, &n);
+    struct st *s = NULL;
+    CHECK_OK(st_open(&s, path, &e));
+    for (int64_t i = 0; p && s && i < st_n_tensors(s); i++) {
+        const struct st_tensor *t = st_tensor_at(s, i);
+        uint16_t nan = 0x7fc1, big = 0x4780; /* 65536 */
+        if (!strstr(t->name, "layers.2.mlp.up_proj")) continue;
+        memcpy(p + t->off, &nan, 2);
+        memcpy(p + t->off + 2, &big, 2);
+    }
+    st_close(s);
+    write_all(path, p, n);
+    free(p);
+    log_set_level(LOG_ERROR);
+    CHECK_OK(convert(in_scratch("hf"), in_scratch("x.gguf"), "f16", &r, &e));
+    CHECK_EQ_I64(r.n_nan, 1);
+    CHECK_EQ_I64(r.n_overflow, 1);
+    CHECK_OK(convert(in_scratch("hf"), in_scratch("x.gguf"), "bf16", &r, &e));
+    CHECK_EQ_I64(r.n_nan, 1);
+    CHECK_EQ_I64(r.n_overflow, 0);
+    log_set_level(LOG_WARN);
+    unlink(in_scratch("x.gguf"));
+    drop_folder();
+}
+
+static void test_refuses_bad_requests(void) {
+    struct err e;
+    struct convert_report r;
+    CHECK_ERR(convert("tests/golden/models/qwen35", in_scratch("x.gguf"), "q4_0", &r, &e),
+              ERR_USAGE, "--type q4_0");
+    CHECK_ERR(convert("tests/golden/models/qwen35", in_scratch("no/such/x.gguf"), NULL, &r, &e),
+              ERR_SYS, "no/such");
+    CHECK_EQ_I64(count_entries(scratch), 0);
+}
+
+static void test_interruption_leaves_nothing(void) {
+    struct err e;
+    struct convert_report r;
+    prog_interrupt();
+    CHECK_ERR(convert("tests/golden/models/qwen35", in_scratch("x.gguf"), NULL, &r, &e), ERR_INTR,
+              "interrupted");
+    CHECK_EQ_I64(count_entries(scratch), 0);
+}
+
+int main(void) {
+    if (!mkdtemp(scratch)) return 1;
+    prog_set_mode(PROG_NEVER);
+    log_set_level(LOG_WARN);
+    RUN(test_qwen35moe_equals_reference);
+    RUN(test_qwen35_equals_reference);
+    RUN(test_qwen3_equals_reference);
+    RUN(test_qwen3moe_equals_reference);
+    RUN(test_bf16_is_a_straight_copy);
+    RUN(test_f16);
+    RUN(test_bf16_values);
+    RUN(test_q8_0);
+    RUN(test_q8_0_row_by_hand);
+    RUN(test_same_bytes_for_any_thread_count);
+    RUN(test_fused_experts_of_the_tiny_model);
+    RUN(test_no_mtp_and_vision_counts);
+    RUN(test_split);
+    RUN(test_refuses_bad_tensors);
+    RUN(test_refuses_bad_configs);
+    RUN(test_refuses_damaged_folders);
+    RUN(test_refuses_shifted_norms);
+    RUN(test_warns_of_nan_and_overflow);
+    RUN(test_refuses_bad_requests);
+    RUN(test_interruption_leaves_nothing); /* last: the flag stays set */
+    remove_tree(scratch);
+    return check_done();
+}

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: MIT
+/* Forward graphs: every weight of the table used once with its shape (MTP blocks not), every
+ * register read after it was written by the operation that the formulas of graph.h ask for,
+ * registers of one block reused by all, probes at block ends. */
+#include "core/mem.h"
+#include "models/arch.h"
+#include "models/graph.h"
+#include "tests/check.h"
+
+static struct hparams tiny(bool moe, int64_t layers) {
+    struct hparams h = {0};
+    static const int64_t v[][2] = {{HD_ONE, 1},           {HD_VOCAB, 97},      {HD_MTP, 1},
+                                   {HD_CTX, 512},         {HD_EMBD, 64},       {HD_HEADS, 4},
+                                   {HD_KV_HEADS, 2},      {HD_HEAD_DIM, 32},   {HD_ROT, 8},
+                                   {HD_FULL_INTERVAL, 4}, {HD_LIN_K_HEADS, 2}, {HD_LIN_V_HEADS, 6},
+                                   {HD_LIN_K_DIM, 16},    {HD_LIN_V_DIM, 16},  {HD_CONV_K, 4}};
+    for (size_t i = 0; i < COUNT_OF(v); i++) h.d[v[i][0]] = v[i][1];
+    h.d[HD_LAYERS] = layers;
+    h.f[HF_RMS_EPS] = 1e-6;
+    h.f[HF_ROPE_BASE] = 1e7;
+    h.d[HD_FF] = moe ? 0 : 128;
+    if (moe) {
+        h.d[HD_EXPERTS] = 8;
+        h.d[HD_EXPERTS_USED] = 3;
+        h.d[HD_FF_EXP] = 24;
+        h.d[HD_FF_SHEXP] = 20;
+    }
+    return h;
+}
+
+static void make(const char *name, struct hparams *h, struct graph *g) {
+    struct err e;
+    graph_init(g);
+    CHECK_OK(arch_find(name)->derive(h, &e));
+    CHECK_OK(arch_find(name)->build(h, g, &e));
+}
+
+static int count_op(const struct graph *g, enum gr_op op) {
+    int n = 0;
+    for (int i = 0; i < g->n_nodes; i++) n += g->node[i].op == op;
+    return n;
+}
+
+/* Weights = the table's tensors without the MTP block, each once, same shapes. */
+static void check_weights(const char *name, const struct hparams *h, const struct graph *g) {
+    struct err e;
+    struct tensor_inst *t = NULL;
+    int64_t n = 0;
+    int found = 0;
+    CHECK_OK(arch_tensors(arch_find(name), h, &t, &n, &e));
+    for (int64_t i = 0; i < n; i++) {
+        int uses = 0;
+        for (int w = 0; w < g->n_weights; w++)
+            if (strcmp(g->weight[w].name, t[i].name) == 0) {
+                uses++;
+                CHECK(memcmp(g->weight[w].ne, t[i].ne, sizeof t[i].ne) == 0);
+            }
+        found += uses;
+        if (uses != (t[i].block < h->d[HD_LAYERS])) CHECK_FAIL("%s: %d uses", t[i].name, uses);
+    }
+    CHECK_EQ_I64(found, g->n_weights);
+    free(t);
+}
+
+/* What must have written each source, by operation; -1: anything. */
+static void check_flow(const struct graph *g) {
+    int writer[64];
+    CHECK(g->n_regs <= 64);
+    memset(writer, -1, sizeof writer);
+    for (int i = 0; i < g->n_nodes; i++) {
+        const struct gr_node *n = &g->node[i];
+        for (int s = 0; s < 3; s++) {
+            if (n->src[s] == GR_NONE) continue;
+            CHECK(n->src[s] < g->n_regs);
+            if (writer[n->src[s]] < 0)
+                CHECK_FAIL("node %d %s reads an unwritten register", i, gr_op_name(n->op));
+        }
+#define FROM(s, want)                                                                              \
+    if (writer[n->src[s]] < 0 || g->node[writer[n->src[s]]].op != (want) ||                        \
+        g->node[writer[n->src[s]]].layer != n->layer)                                              \
+    CHECK_FAIL("node %d %s: source %d is from the wrong operation", i, gr_op_name(n->op), s)
+        if (n->op == OP_ATTN) {
+            FROM(0, OP_ROPE);
+            FROM(1, OP_ROPE);
+            FROM(2, OP_MATMUL);
+            CHECK(n->dst != n->src[0] && n->dst != n->src[1] && n->dst != n->src[2]);
+            CHECK_EQ_I64(g->reg_width[n->src[1]], n->n_kv_heads * n->head_dim);
+            CHECK_CLOSE(n->scale * n->scale * (float)n->head_dim, 1, 1e-6);
+        } else if (n->op == OP_DELTA) {
+            FROM(0, OP_CONV_SILU);
+            FROM(1, OP_MATMUL);
+            FROM(2, OP_MATMUL);
+            CHECK_EQ_I64(g->reg_width[n->src[0]],
+                         2 * n->n_kv_heads * n->head_dim + n->n_heads * n->v_dim);
+            CHECK(strstr(g->weight[n->w[0]].name, "ssm_a") &&
+                  strstr(g->weight[n->w[1]].name, "ssm_dt.bias"));
+            CHECK(strstr(g->weight[g->node[writer[n->src[1]]].w[0]].name, "ssm_beta"));
+            CHECK(strstr(g->weight[g->node[writer[n->src[2]]].w[0]].name, "ssm_alpha"));
+        } else if (n->op == OP_GATED_RMS) {
+            FROM(0, OP_DELTA);
+            CHECK(strstr(g->weight[g->node[writer[n->src[1]]].w[0]].name, "attn_gate"));
+        } else if (n->op == OP_MOE || (n->op == OP_MATMUL && n->layer >= 0 &&
+                                       strstr(g->weight[n->w[0]].name, "attn_q"))) {
+            FROM(0, OP_RMS);
+        } else if (n->op == OP_SWIGLU) {
+            FROM(0, OP_MATMUL);
+            FROM(1, OP_MATMUL);
+            CHECK(n->src[0] != n->src[1]);
+            CHECK(strstr(g->weight[g->node[writer[n->src[0]]].w[0]].name, "gate"));
+        } else if (n->op == OP_GATE_ADD) {
+            FROM(0, OP_MATMUL);
+            FROM(1, OP_RMS);
+            CHECK(g->node[writer[n->dst]].op == OP_MOE);
+        } else if (n->op == OP_SIGMOID_MUL) {
+            FROM(0, OP_SPLIT_GATE);
+            CHECK(g->node[writer[n->dst]].op == OP_ATTN);
+        }
+        if (n->op == OP_MATMUL) {
+            CHECK_EQ_I64(g->reg_width[n->src[0]], g->weight[n->w[0]].ne[0]);
+            CHECK_EQ_I64(g->reg_width[n->dst], g->weight[n->w[0]].ne[1]);
+            CHECK(n->dst != n->src[0]);
+        }
+        CHECK(n->dst >= 0 && n->dst < g->n_regs);
+        writer[n->dst] = i;
+        if (n->dst2 != GR_NONE) writer[n->dst2] = i;
+    }
+}
+
+static void check_probes(const struct hparams *h, const struct graph *g) {
+    for (int64_t i = 0; i < h->d[HD_LAYERS]; i++) {
+        const struct gr_node *n = &g->node[g->hidden_nodes[i]];
+        CHECK(n->op == OP_ADD && n->dst == g->residual && n->layer == i);
+        CHECK(g->node[g->hidden_nodes[i] + 1].layer != i);
+    }
+    CHECK_EQ_I64(g->hidden_nodes[h->d[HD_LAYERS]], g->n_nodes - 1);
+    CHECK(g->node[g->n_nodes - 1].op == OP_RMS && g->node[g->n_nodes - 1].dst == g->hidden_out);
+    CHECK(g->node[0].op == OP_EMBED && g->node[0].dst == g->residual);
+    CHECK_EQ_STR(g->weight[g->output].name, "output.weight");
+    CHECK_EQ_STR(g->weight[g->weight[g->output].optional_of].name, "token_embd.weight");
+}
+
+static void check_arch(const char *name, bool moe, int n_rec) {
+    struct hparams h = tiny(moe, 4), deep = tiny(moe, 8);
+    if (!n_rec) h.d[HD_MTP] = deep.d[HD_MTP] = 0;
+    struct graph g, g8;
+    make(name, &h, &g);
+    make(name, &deep, &g8);
+    CHECK_EQ_I64(g8.n_regs, g.n_regs); /* registers do not grow with depth */
+    CHECK_EQ_I64(g.n_attn_slots, 4 - n_rec);
+    CHECK_EQ_I64(g.n_rec_slots, n_rec);
+    CHECK_EQ_I64(count_op(&g, OP_ATTN), 4 - n_rec);
+    CHECK_EQ_I64(count_op(&g, OP_DELTA), n_rec);
+    CHECK_EQ_I64(count_op(&g, OP_MOE), moe ? 4 : 0);
+    CHECK_EQ_I64(count_op(&g, OP_ADD), 8);
+    h.tied = false;
+    check_weights(name, &h, &g);
+    check_flow(&g);
+    check_probes(&h, &g);
+    CHECK_CLOSE(g.rope_base, 1e7, 0);
+    graph_release(&g);
+    graph_release(&g8);
+}
+
+static void test_qwen35(void) {
+    check_arch("qwen35", false, 3);
+}
+static void test_qwen35moe(void) {
+    check_arch("qwen35moe", true, 3);
+}
+static void test_qwen3(void) {
+    check_arch("qwen3", false, 0);
+}
+static void test_qwen3moe(void) {
+    check_arch("qwen3moe", true, 0);
+}
+static void test_names(void) {
+    for (int i = 0; i < OP_COUNT; i++) CHECK(gr_op_name((enum gr_op)i)[0] != '?');
+}
+
+int main(void) {
+    RUN(test_qwen35);
+    RUN(test_qwen35moe);
+    RUN(test_qwen3);
+    RUN(test_qwen3moe);
+    RUN(test_names);
+    return check_done();
+}
