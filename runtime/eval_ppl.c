@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: MIT
+/* runtime/eval_ppl.c - perplexity as published by the field (docs/design/evaluation.md section 1),
+ * and the pieces other evaluators use: chunks, log-sum-exp, means. Memory: one chunk's hidden rows
+ * and a block of logits. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "core/num.h"
+#include "core/prog.h"
+#include "runtime/eval_int.h"
+
+enum { HEAD_BYTES = 64 << 20, HEAD_MIN_ROWS = 17, HEAD_MAX_ROWS = 128 };
+
+double eval_lse(const float *x, int64_t n) {
+    float max = x[0];
+    for (int64_t i = 1; i < n; i++)
+        if (x[i] > max) max = x[i];
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) sum += (double)expf(x[i] - max);
+    return (double)max + log(sum);
+}
+
+int64_t eval_argmax(const float *x, int64_t n) {
+    int64_t best = 0;
+    for (int64_t i = 1; i < n; i++)
+        if (x[i] > x[best]) best = i;
+    return best;
+}
+
+void eval_mean(const double *x, int64_t n, double *mean, double *stderr_out) {
+    double s = 0, s2 = 0;
+    for (int64_t i = 0; i < n; i++) {
+        s += x[i];
+        s2 += x[i] * x[i];
+    }
+    *mean = n ? s / (double)n : 0;
+    double var = n > 10 ? (s2 / (double)n - *mean * *mean) / (double)(n - 1) : 0;
+    *stderr_out = var > 0 ? sqrt(var) : 0;
+}
+
+int64_t eval_head_rows(int64_t n_vocab) {
+    int64_t r = HEAD_BYTES / (4 * n_vocab);
+    return r < HEAD_MIN_ROWS ? HEAD_MIN_ROWS : r > HEAD_MAX_ROWS ? HEAD_MAX_ROWS : r;
+}
+
+int eval_chunk(struct session *s, const int32_t *ids, int64_t n, float *hidden, struct err *e) {
+    const struct tok *tok = session_model(s)->tok;
+    session_reset(s);
+    int64_t bos = tok && tok_add_bos(tok) ? tok_special(tok, TS_BOS) : -1;
+    if (bos < 0) return session_forward(s, ids, n, hidden, e);
+    int32_t first = (int32_t)bos;
+    TRY(session_forward(s, &first, 1, hidden, e));
+    return session_forward(s, ids + 1, n - 1, hidden + session_model(s)->hp.d[HD_EMBD], e);
+}
+
+static int check_ctx(const struct session *s, int64_t ctx, struct err *e) {
+    if (ctx < 4)
+        return err_set(e, ERR_USAGE,
+                       "a window of %" PRId64 " tokens is too short: use --ctx 4 or more", ctx);
+    if (ctx > session_get_opts(s)->n_ctx)
+        return err_set(e, ERR_USAGE,
+                       "a window of %" PRId64 " tokens does not fit a session of %" PRId64, ctx,
+                       session_get_opts(s)->n_ctx);
+    return 0;
+}
+
+int eval_plan(const struct session *s, int64_t n_ids, int64_t ctx, int64_t max_chunks,
+              int64_t *n_chunks, struct err *e) {
+    TRY(check_ctx(s, ctx, e));
+    if (n_ids < 2 * ctx)
+        return err_set(e, ERR_DATA,
+                       "the text has %" PRId64 " tokens, a window of %" PRId64
+                       " needs at least %" PRId64 ": use a longer text or a smaller --ctx",
+                       n_ids, ctx, 2 * ctx);
+    *n_chunks = n_ids / ctx;
+    if (max_chunks > 0 && max_chunks < *n_chunks) *n_chunks = max_chunks;
+    return 0;
+}
+
+struct ppl_run {
+    struct session *s;
+    int64_t d, n_vocab, block;
+    float *hidden, *logits;
+    const int32_t *target; /* of the block's rows */
+    double *nll;           /* of the block's rows, then all */
+    int64_t n_done;
+};
+
+static void nll_range(void *ctx, int64_t r0, int64_t r1, int worker) {
+    const struct ppl_run *p = ctx;
+    (void)worker;
+    for (int64_t r = r0; r < r1; r++) {
+        const float *x = p->logits + r * p->n_vocab;
+        p->nll[p->n_done + r] = eval_lse(x, p->n_vocab) - (double)x[p->target[r]];
+    }
+}
+
+/* Scores rows [first, last) of the chunk in hidden: the token after each. */
+static int score(struct ppl_run *p, const int32_t *chunk, int64_t first, int64_t last,
+                 struct err *e) {
+    for (int64_t r = first; r < last; r += p->block) {
+        int64_t n = min_i64(p->block, last - r);
+        TRY(session_head(p->s, p->hidden + r * p->d, n, p->logits, e));
+        p->target = chunk + r + 1;
+        pool_for(session_get_opts(p->s)->pool, n, 1, nll_range, p);
+        p->n_done += n;
+    }
+    return 0;
+}
+
+static int ppl_alloc(struct ppl_run *p, int64_t window, int64_t n_scores, struct err *e) {
+    void *h = NULL, *l = NULL;
+    p->d = session_model(p->s)->hp.d[HD_EMBD];
+    p->n_vocab = session_model(p->s)->hp.d[HD_VOCAB];
+    p->block = eval_head_rows(p->n_vocab);
+    p->nll = xcalloc((size_t)n_scores + 1, sizeof *p->nll);
+    TRY(buf_alloc(&h, (uint64_t)(window * p->d) * sizeof(float), "hidden rows", e));
+    p->hidden = h;
+    TRY(buf_alloc(&l, (uint64_t)(p->block * p->n_vocab) * sizeof(float), "logits", e));
+    p->logits = l;
+    return 0;
+}
+
+struct ppl_plan { /* windows of `window` tokens every `step`; rows [first, last) scored */
+    int64_t window, step, first, last, n_chunks;
+};
+
+static int plan_windows(const struct session *s, int64_t n_ids, int64_t ctx, int64_t stride,
+                        int64_t max_chunks, struct ppl_plan *p, struct err *e) {
+    if (stride <= 0) {
+        TRY(eval_plan(s, n_ids, ctx, max_chunks, &p->n_chunks, e));
+        p->window = p->step = ctx;
+        p->first = ctx / 2;
+        p->last = ctx - 1;
+        return 0;
+    }
+    TRY(check_ctx(s, ctx + stride / 2, e));
+    p->window = ctx + stride / 2;
+    p->step = stride;
+    if (stride >= p->window)
+        return err_set(e, ERR_USAGE, "--stride %" PRId64 " is longer than the window", stride);
+    if (n_ids <= p->window)
+        return err_set(e, ERR_DATA,
+                       "the text has %" PRId64 " tokens, more than %" PRId64 " are needed", n_ids,
+                       p->window);
+    p->last = p->window - 1;
+    p->first = p->last - stride;
+    p->n_chunks = div_up(n_ids - p->window, stride);
+    if (max_chunks > 0) p->n_chunks = min_i64(p->n_chunks, max_chunks);
+    return 0;
+}
+
+static void ppl_result(const struct ppl_run *p, struct eval_ppl *out) {
+    double u;
+    eval_mean(p->nll, p->n_done, &out->mean_nll, &u);
+    out->ppl = exp(out->mean_nll);
+    out->ppl_stderr = out->ppl * u;
+    out->n_tokens = p->n_done;
+}
+
+int eval_ppl(struct session *s, const struct ids *ids, int64_t ctx, int64_t stride,
+             int64_t max_chunks, struct eval_ppl *out, struct err *e) {
+    struct ppl_plan w = {0};
+    struct ppl_run p = {.s = s};
+    struct prog prog = {0};
+    memset(out, 0, sizeof *out);
+    TRY(plan_windows(s, ids->n, ctx, stride, max_chunks, &w, e));
+    double t0 = prog_now_s();
+    prog_begin(&prog, "perplexity", PROG_TOKENS, (uint64_t)(w.n_chunks * w.window));
+    int rc = ppl_alloc(&p, w.window, w.n_chunks * (w.last - w.first), e);
+    for (int64_t c = 0; c < w.n_chunks && !rc; c++) {
+        const int32_t *chunk = ids->v + c * w.step;
+        rc = eval_chunk(s, chunk, w.window, p.hidden, e);
+        if (!rc) rc = score(&p, chunk, w.first, w.last, e);
+        if (rc) break;
+        double mean = 0, u;
+        eval_mean(p.nll, p.n_done, &mean, &u);
+        snprintf(prog.note, sizeof prog.note, "ppl %.4f", exp(mean));
+        prog_update(&prog, (uint64_t)((c + 1) * w.window));
+    }
+    prog_end(&prog);
+    if (!rc) {
+        ppl_result(&p, out);
+        out->ctx = ctx;
+        out->n_chunks = w.n_chunks;
+        out->tok_per_s = (double)(w.n_chunks * w.window) / (prog_now_s() - t0);
+    }
+    free(p.nll);
+    buf_free(p.hidden);
+    buf_free(p.logits);
+    return rc;
+}

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: MIT
+/* runtime/eval_speed.c - prompt and generation speed by the field's protocol
+ * (docs/design/evaluation.md section 4), and the machine's read bandwidth, against which generation
+ * is judged: each generated token must read every active weight once.
+ *
+ * Bytes of a token: dense weights in full, experts by the share that is used, one row of the
+ * embedding, the cached keys and values, recurrent states read and written. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "core/num.h"
+#include "core/prog.h"
+#include "core/rng.h"
+#include "runtime/eval.h"
+#include "runtime/exec.h"
+
+enum { BW_BYTES = 256 << 20, BW_CHUNK = 1 << 20, BW_PASSES = 4, MAX_REPS = 1000 };
+
+struct bw_job {
+    const uint64_t *data;
+    uint64_t *sum; /* per chunk: keeps the loads alive */
+};
+static void bw_range(void *ctx, int64_t i0, int64_t i1, int worker) {
+    const struct bw_job *j = ctx;
+    (void)worker;
+    enum { N = BW_CHUNK / 8 };
+    for (int64_t i = i0; i < i1; i++) {
+        const uint64_t *p = j->data + i * N;
+        uint64_t s[8] = {0};
+        for (int k = 0; k < N; k += 8)
+            for (int l = 0; l < 8; l++) s[l] += p[k + l];
+        for (int l = 1; l < 8; l++) s[0] += s[l];
+        j->sum[i] = s[0];
+    }
+}
+
+double eval_bandwidth(struct pool *p) {
+    static double cached;
+    if (cached > 0) return cached;
+    uint64_t avail = mem_available();
+    int64_t n_chunks = BW_BYTES / BW_CHUNK;
+    if (avail && avail / 4 < (uint64_t)BW_BYTES)
+        n_chunks = max_i64(1, (int64_t)(avail / 4 / BW_CHUNK));
+    struct err e = {0};
+    void *data = NULL;
+    if (buf_alloc(&data, (uint64_t)n_chunks * BW_CHUNK, "bandwidth test", &e)) return 0;
+    memset(data, 1, (size_t)n_chunks * BW_CHUNK); /* real pages, not the shared zero page */
+    struct bw_job j = {data, xcalloc((size_t)n_chunks, sizeof(uint64_t))};
+    double best = 0;
+    for (int i = 0; i < BW_PASSES; i++) {
+        double t = prog_now_s();
+        pool_for(p, n_chunks, 1, bw_range, &j);
+        t = prog_now_s() - t;
+        double gb = (double)n_chunks * BW_CHUNK / t * 1e-9;
+        if (t > 0 && gb > best) best = gb;
+    }
+    free(j.sum);
+    buf_free(data);
+    cached = best;
+    return best;
+}
+
+static double weight_bytes(const struct session *s, const struct gr_node *n) {
+    double sum = 0;
+    for (int i = 0; i < 4; i++) {
+        if (n->w[i] == GR_NONE) continue;
+        const struct weight *w = &s->m->weight[n->w[i]];
+        double b = (double)w->n_bytes;
+        if (n->op == OP_EMBED) b = (double)w->row_bytes;
+        if (n->op == OP_MOE && i > 0) b *= (double)n->n_used / (double)w->ne[2];
+        sum += b;
+    }
+    return sum;
+}
+
+static double token_bytes(const struct session *s, double depth) {
+    double sum = (double)s->m->weight[s->g->output].n_bytes + 2.0 * (double)s->rec.n_bytes;
+    for (int i = 0; i < s->g->n_nodes; i++) sum += weight_bytes(s, &s->g->node[i]);
+    for (int i = 0; i < s->kv.n_slots; i++)
+        sum += depth * (double)s->kv.slot[i].n_heads *
+               (double)(s->kv.slot[i].k_row + s->kv.slot[i].v_row);
+    return sum;
+}
+
+struct speed_run {
+    struct session *s;
+    int32_t *ids;
+    float *logits;
+    int64_t pp, tg;
+};
+
+/* Seconds of one repetition. */
+static int rep_pp(const struct speed_run *r, double *sec, struct err *e) {
+    double t = prog_now_s();
+    TRY(session_step(r->s, r->ids, r->pp, r->logits, e));
+    *sec = prog_now_s() - t;
+    return 0;
+}
+static int rep_tg(const struct speed_run *r, double *sec, struct err *e) {
+    double t = prog_now_s();
+    for (int64_t i = 0; i < r->tg; i++) TRY(session_step(r->s, r->ids + i, 1, r->logits, e));
+    *sec = prog_now_s() - t;
+    return 0;
+}
+
+typedef int (*rep_fn)(const struct speed_run *r, double *sec, struct err *e);
+/* reps repetitions, each from the same snapshot; mean and sample deviation of tokens per second. */
+static int measure(const struct speed_run *r, rep_fn fn, int64_t n, int reps,
+                   const struct session_snapshot *snap, struct eval_speed *o, struct err *e) {
+    double sum = 0, sum2 = 0, sec = 0;
+    for (int i = 0; i < reps; i++) {
+        if (snap)
+            session_restore(r->s, snap);
+        else
+            session_reset(r->s);
+        TRY(fn(r, &sec, e));
+        double v = sec > 0 ? (double)n / sec : 0;
+        sum += v;
+        sum2 += v * v;
+    }
+    o->n_tokens = n;
+    o->tok_per_s = sum / reps;
+    double var = reps > 1 ? (sum2 - sum * sum / reps) / (reps - 1) : 0;
+    o->tok_per_s_stddev = var > 0 ? sqrt(var) : 0;
+    return 0;
+}
+
+static int at_depth(const struct speed_run *r, int64_t depth, int reps, double bandwidth,
+                    struct eval_speed *out, int *n_out, struct err *e) {
+    struct session_snapshot *snap = NULL;
+    int rc = 0;
+    session_reset(r->s);
+    for (int64_t i = 0; i < depth && !rc; i += r->pp > 0 ? r->pp : 1) {
+        int64_t n = min_i64(depth - i, r->pp > 0 ? r->pp : 1);
+        rc = session_forward(r->s, r->ids, n, NULL, e);
+    }
+    if (!rc) rc = session_save(r->s, &snap, e);
+    if (!rc && r->pp > 0) {
+        struct eval_speed *o = &out[(*n_out)++];
+        memset(o, 0, sizeof *o);
+        snprintf(o->test, sizeof o->test, "pp%" PRId64, r->pp);
+        o->depth = depth;
+        rc = measure(r, rep_pp, r->pp, reps, snap, o, e);
+    }
+    if (!rc && r->tg > 0) {
+        struct eval_speed *o = &out[(*n_out)++];
+        memset(o, 0, sizeof *o);
+        snprintf(o->test, sizeof o->test, "tg%" PRId64, r->tg);
+        o->depth = depth;
+        rc = measure(r, rep_tg, r->tg, reps, snap, o, e);
+        o->bytes_per_token = token_bytes(r->s, (double)depth + 0.5 * (double)r->tg);
+        o->gb_per_s = o->bytes_per_token * o->tok_per_s * 1e-9;
+        o->share_of_bandwidth = bandwidth > 0 ? o->gb_per_s / bandwidth : 0;
+    }
+    session_snapshot_free(snap);
+    return rc;
+}
+
+static int check(const struct session *s, int64_t pp, int64_t tg, const int64_t *depths,
+                 int n_depths, int reps, struct err *e) {
+    if (pp < 0 || tg < 0 || pp + tg == 0 || reps < 1 || reps > MAX_REPS || n_depths < 1)
+        return err_set(e, ERR_USAGE, "nothing to measure: --pp, --tg and --reps (1 to %d) say what",
+                       MAX_REPS);
+    for (int i = 0; i < n_depths; i++)
+        if (depths[i] < 0 || depths[i] > s->o.n_ctx - max_i64(pp, tg))
+            return err_set(e, ERR_USAGE,
+                           "depth %" PRId64 " and the test do not fit the context of %" PRId64
+                           " tokens",
+                           depths[i], s->o.n_ctx);
+    return 0;
+}
+
+int eval_speed(struct session *s, int64_t pp, int64_t tg, const int64_t *depths, int n_depths,
+               int reps, double bandwidth_gb_s, struct eval_speed *out, int *n_out, struct err *e) {
+    TRY(check(s, pp, tg, depths, n_depths, reps, e));
+    struct speed_run r = {.s = s, .pp = pp, .tg = tg};
+    int64_t n_vocab = s->m->hp.d[HD_VOCAB], n_ids = max_i64(max_i64(pp, tg), 1);
+    r.ids = xcalloc((size_t)n_ids, sizeof *r.ids);
+    r.logits = xcalloc((size_t)n_vocab, sizeof *r.logits);
+    struct rng rng;
+    rng_seed(&rng, 1);
+    for (int64_t i = 0; i < n_ids; i++) r.ids[i] = (int32_t)(rng_u64(&rng) % (uint64_t)n_vocab);
+    *n_out = 0;
+    double sec;
+    int rc = 0;
+    session_reset(s); /* warm-up: pages of the weights, threads, clocks */
+    if (pp > 0) rc = rep_pp(&r, &sec, e);
+    session_reset(s);
+    if (!rc) rc = session_step(s, r.ids, 1, r.logits, e);
+    for (int i = 0; i < n_depths && !rc; i++)
+        rc = at_depth(&r, depths[i], reps, bandwidth_gb_s, out, n_out, e);
+    free(r.ids);
+    free(r.logits);
+    return rc;
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT
+/* runtime/eval_stat.c - statistics of a comparison, from per-position values
+ * (docs/design/evaluation.md section 2). Standard errors assume independent positions, as the
+ * field's do; they are too small for text, paired differences over chunks are better. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "runtime/eval_int.h"
+
+/* Terms below exp(-16) are left out, as in the field's files, whose rows end there. */
+static const float MIN_LOGP = -16.0f;
+
+void kld_pos_init(struct kld_pos *p, int64_t cap) {
+    size_t n = (size_t)cap + 1;
+    p->nll_q = xcalloc(n, sizeof(double));
+    p->nll_p = xcalloc(n, sizeof(double));
+    p->kld = xcalloc(n, sizeof(double));
+    p->dp = xcalloc(n, sizeof(double));
+    p->same = xcalloc(n, 1);
+    p->n = 0;
+}
+void kld_pos_release(struct kld_pos *p) {
+    free(p->nll_q);
+    free(p->nll_p);
+    free(p->kld);
+    free(p->dp);
+    free(p->same);
+    memset(p, 0, sizeof *p);
+}
+
+void kld_pos_row(struct kld_pos *p, int64_t i, const float *logp, const float *logits_q,
+                 int64_t n_vocab, int32_t target) {
+    double lse = eval_lse(logits_q, n_vocab), kld = 0;
+    float shift = (float)lse;
+    for (int64_t v = 0; v < n_vocab; v++)
+        if (logp[v] > MIN_LOGP) kld += (double)(expf(logp[v]) * (logp[v] - (logits_q[v] - shift)));
+    p->nll_p[i] = -(double)logp[target];
+    p->nll_q[i] = lse - (double)logits_q[target];
+    p->kld[i] = kld;
+    p->dp[i] = exp(-p->nll_q[i]) - exp(-p->nll_p[i]);
+    p->same[i] = eval_argmax(logp, n_vocab) == eval_argmax(logits_q, n_vocab);
+}
+
+static int cmp_double(const void *a, const void *b) {
+    double x, y;
+    memcpy(&x, a, sizeof x);
+    memcpy(&y, b, sizeof y);
+    return (x > y) - (x < y);
+}
+/* Position f * (n - 1) of the sorted values, linear between neighbours. */
+static double percentile(const double *sorted, int64_t n, double f) {
+    double at = f * (double)(n - 1);
+    int64_t i = (int64_t)at;
+    if (i + 1 >= n) return sorted[n - 1];
+    double part = at - (double)i;
+    return (1 - part) * sorted[i] + part * sorted[i + 1];
+}
+
+static void stat_kld(const struct kld_pos *p, struct eval_kld *o) {
+    int64_t n = p->n;
+    eval_mean(p->kld, n, &o->mean_kld, &o->mean_kld_stderr);
+    double *s = xmalloc((size_t)n * sizeof *s);
+    memcpy(s, p->kld, (size_t)n * sizeof *s);
+    qsort(s, (size_t)n, sizeof *s, cmp_double);
+    o->min_kld = s[0];
+    o->kld_p01 = percentile(s, n, 0.01);
+    o->kld_p05 = percentile(s, n, 0.05);
+    o->kld_p10 = percentile(s, n, 0.10);
+    o->median_kld = percentile(s, n, 0.50);
+    o->kld_p90 = percentile(s, n, 0.90);
+    o->kld_p95 = percentile(s, n, 0.95);
+    o->kld_p99 = percentile(s, n, 0.99);
+    o->kld_p999 = percentile(s, n, 0.999);
+    o->max_kld = s[n - 1];
+    free(s);
+}
+
+static void stat_ppl(const struct kld_pos *p, struct eval_kld *o) {
+    int64_t n = p->n;
+    double mq, mp, uq, up, cov = 0;
+    eval_mean(p->nll_q, n, &mq, &uq);
+    eval_mean(p->nll_p, n, &mp, &up);
+    for (int64_t i = 0; i < n; i++) cov += p->nll_q[i] * p->nll_p[i];
+    cov = n > 10 ? (cov / (double)n - mq * mp) / (double)(n - 1) : 0;
+    o->ppl = exp(mq);
+    o->ppl_base = exp(mp);
+    o->ppl_stderr = o->ppl * uq;
+    o->correlation = uq > 0 && up > 0 ? cov / (uq * up) : 1;
+    o->ln_ppl_ratio = mq - mp;
+    o->ppl_ratio = exp(mq - mp);
+    double var = uq * uq + up * up - 2 * cov;
+    o->ppl_ratio_stderr = o->ppl_ratio * (var > 0 ? sqrt(var) : 0);
+}
+
+void kld_stats(const struct kld_pos *p, struct eval_kld *o) {
+    int64_t n = p->n;
+    memset(o, 0, sizeof *o);
+    o->n_tokens = n;
+    if (!n) return;
+    stat_ppl(p, o);
+    stat_kld(p, o);
+    eval_mean(p->dp, n, &o->mean_dp, &o->mean_dp_stderr);
+    double *sq = xmalloc((size_t)n * sizeof *sq), mean, u;
+    int64_t same = 0;
+    for (int64_t i = 0; i < n; i++) {
+        sq[i] = p->dp[i] * p->dp[i];
+        same += p->same[i];
+    }
+    eval_mean(sq, n, &mean, &u);
+    free(sq);
+    o->rms_dp = sqrt(mean);
+    o->rms_dp_stderr = o->rms_dp > 0 ? 0.5 * u / o->rms_dp : 0;
+    double f = (double)same / (double)n;
+    o->same_top1 = f;
+    o->same_top1_stderr = n > 1 ? sqrt(f * (1 - f) / (double)(n - 1)) : 0;
+}

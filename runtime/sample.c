@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: MIT
+/* runtime/sample.c - the next token from logits.
+ *
+ * Steps, in this order: repetition penalty on a copy of the logits; the top_k largest are kept,
+ * sorted; temperature; softmax; top_p keeps the shortest prefix with that mass; min_p drops what is
+ * below that share of the largest; one draw. Ties go to the lower id, so a seed gives the same text
+ * everywhere the logits are the same. Non-finite logits count as impossible; when none is possible,
+ * id 0. */
+#include "runtime/sample.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/mem.h"
+
+struct cand {
+    float logit;
+    int32_t id;
+    double p;
+};
+struct sampler {
+    struct sample_opts o;
+    int64_t n_vocab;
+    struct rng rng;
+    float *logits;
+    struct cand *cand;
+    uint8_t *seen;
+};
+
+struct sampler *sampler_new(const struct sample_opts *o, int64_t n_vocab, uint64_t seed) {
+    struct sampler *s = xcalloc(1, sizeof *s);
+    s->o = *o;
+    s->n_vocab = n_vocab;
+    rng_seed(&s->rng, seed);
+    s->logits = xcalloc((size_t)n_vocab, sizeof *s->logits);
+    s->cand = xcalloc((size_t)n_vocab, sizeof *s->cand);
+    s->seen = xcalloc((size_t)n_vocab, 1);
+    return s;
+}
+
+void sampler_free(struct sampler *s) {
+    if (!s) return;
+    free(s->logits);
+    free(s->cand);
+    free(s->seen);
+    free(s);
+}
+
+/* Each repeated token once: positive logits divided, negative ones multiplied. */
+static void penalize(struct sampler *s, const int32_t *last, int64_t n_last) {
+    float f = s->o.repeat_penalty;
+    int64_t n = s->o.repeat_last_n < n_last ? s->o.repeat_last_n : n_last;
+    if (!(f > 0) || !(fabsf(f - 1.0f) > 0) || n <= 0) return;
+    for (int64_t i = n_last - n; i < n_last; i++) {
+        int32_t id = last[i];
+        if (id < 0 || id >= s->n_vocab || s->seen[id]) continue;
+        s->seen[id] = 1;
+        s->logits[id] = s->logits[id] > 0 ? s->logits[id] / f : s->logits[id] * f;
+    }
+    for (int64_t i = n_last - n; i < n_last; i++)
+        if (last[i] >= 0 && last[i] < s->n_vocab) s->seen[last[i]] = 0;
+}
+
+static int cmp_cand(const void *a, const void *b) {
+    const struct cand *x = a, *y = b;
+    if (x->logit > y->logit) return -1;
+    if (x->logit < y->logit) return 1;
+    return (x->id > y->id) - (x->id < y->id);
+}
+/* True when a comes after b in the sorted order. */
+static int worse(const struct cand *a, const struct cand *b) {
+    return cmp_cand(a, b) > 0;
+}
+
+/* Heap with the worst kept candidate on top. */
+static void sift(struct cand *h, int64_t n, int64_t i) {
+    for (;;) {
+        int64_t c = 2 * i + 1;
+        if (c >= n) return;
+        if (c + 1 < n && worse(&h[c + 1], &h[c])) c++;
+        if (!worse(&h[c], &h[i])) return;
+        struct cand t = h[c];
+        h[c] = h[i];
+        h[i] = t;
+        i = c;
+    }
+}
+
+/* The k best finite logits, best first, in s->cand; returns how many. */
+static int64_t best(struct sampler *s, int64_t k) {
+    struct cand *h = s->cand;
+    int64_t n = 0;
+    for (int64_t i = 0; i < s->n_vocab; i++) {
+        struct cand c = {s->logits[i], (int32_t)i, 0};
+        if (!isfinite(c.logit)) continue;
+        if (n < k) {
+            h[n++] = c;
+            if (n == k)
+                for (int64_t j = n / 2; j-- > 0;) sift(h, n, j);
+        } else if (worse(&h[0], &c)) {
+            h[0] = c;
+            sift(h, n, 0);
+        }
+    }
+    qsort(h, (size_t)n, sizeof *h, cmp_cand);
+    return n;
+}
+
+static void softmax(struct cand *c, int64_t n, double temp) {
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) {
+        c[i].p = exp(((double)c[i].logit - (double)c[0].logit) / temp);
+        sum += c[i].p;
+    }
+    for (int64_t i = 0; i < n; i++) c[i].p /= sum;
+}
+
+int32_t sampler_pick(struct sampler *s, const float *logits, const int32_t *last, int64_t n_last) {
+    memcpy(s->logits, logits, (size_t)s->n_vocab * sizeof *logits);
+    penalize(s, last, n_last);
+    bool greedy = !(s->o.temp > 0);
+    int64_t k = s->o.top_k > 0 && s->o.top_k < s->n_vocab ? s->o.top_k : s->n_vocab;
+    int64_t n = best(s, greedy ? 1 : k);
+    if (n < 1) return 0;
+    if (greedy || n == 1) return s->cand[0].id;
+    softmax(s->cand, n, (double)s->o.temp);
+    if (s->o.top_p < 1.0f) {
+        double mass = 0;
+        int64_t keep = 0;
+        while (keep < n && (keep == 0 || mass < (double)s->o.top_p)) mass += s->cand[keep++].p;
+        n = keep;
+    }
+    while (s->o.min_p > 0 && n > 1 && s->cand[n - 1].p < (double)s->o.min_p * s->cand[0].p) n--;
+    double total = 0;
+    for (int64_t i = 0; i < n; i++) total += s->cand[i].p;
+    double u = rng_unit(&s->rng) * total;
+    for (int64_t i = 0; i < n - 1; i++) {
+        u -= s->cand[i].p;
+        if (u < 0) return s->cand[i].id;
+    }
+    return s->cand[n - 1].id;
+}
