@@ -174,6 +174,12 @@ struct sym_fit enc_sym_wide(const struct levels *lv, int n_x, const float *x, co
         float reach = 0.8f + 0.55f * (float)k / (float)(n - 1);
         is[k] = end * reach / top;
     }
+    /* Where another weight matters most, it also gets to sit on a level of its own. */
+    int at = 0;
+    for (int i = 1; i < n_x; i++)
+        if (w[i] * x[i] * x[i] > w[at] * x[at] * x[at]) at = i;
+    if (x[at] != top && fabsf(x[at]) > 0x1p-40f)
+        for (int k = 4; k >= 1; k--) is[n++] = end * 0.25f * (float)k / x[at];
     return enc_sym_trials(lv, n_x, x, w, is, n, iters);
 }
 

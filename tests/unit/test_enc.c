@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: MIT
+/* Encoders: what the scalar kernels decode from their blocks is held against the input.
+ *
+ * Error levels: relative weighted RMSE of Gaussian rows as published for the field's quantizer (32
+ * rows x 2048, importance log-normal sigma 1 with 0.3 % of columns x50); ours, by the same search,
+ * must be within 4 % (other random rows). Fast and best are never worse than conventional in any
+ * block. */
+#include "tests/check.h"
+
+#include "core/fp.h"
+#include "core/rng.h"
+#include "kernels/kern.h"
+#include "quantize/enc/search.h"
+
+enum { N = 2048, ROWS = 64 };
+static struct kern ref;
+static const enum qtype all[] = {QT_F32,  QT_F16,  QT_BF16, QT_Q8_0,   QT_Q4_0,
+                                 QT_Q4_1, QT_Q5_0, QT_Q5_1, QT_Q2_K,   QT_Q3_K,
+                                 QT_Q4_K, QT_Q5_K, QT_Q6_K, QT_IQ4_NL, QT_IQ4_XS};
+static const enum search modes[] = {SEARCH_CONVENTIONAL, SEARCH_FAST, SEARCH_BEST};
+enum { N_ALL = sizeof all / sizeof all[0] };
+
+static double gauss(struct rng *r) {
+    double u = rng_unit(r) + 1e-300, v = rng_unit(r);
+    return sqrt(-2 * log(u)) * cos(6.283185307179586 * v);
+}
+
+/* kind 0 Gaussian, 1 Student t5, 2 log-normal scale mixture */
+static void fill(struct rng *r, float *x, int n, int kind) {
+    for (int i = 0; i < n; i++) {
+        double g = gauss(r), s = 0;
+        for (int k = 0; k < 5 && kind == 1; k++) {
+            double z = gauss(r);
+            s += z * z;
+        }
+        if (kind == 1) g /= sqrt(s / 5);
+        if (kind == 2) g *= exp(0.5 * gauss(r));
+        x[i] = (float)(0.02 * g);
+    }
+}
+
+static void fill_importance(struct rng *r, float *imp, int n) {
+    for (int i = 0; i < n; i++) {
+        imp[i] = (float)exp(gauss(r));
+        if (rng_unit(r) < 0.003) imp[i] *= 50;
+    }
+}
+
+static void code(enum qtype t, const float *x, const float *imp, int n, enum search s, float *out) {
+    static uint8_t blk[N * 4];
+    enc_find(t)->row(x, imp, n, blk, s);
+    ref.op[t].decode(blk, out, n);
+}
+
+static void test_error_levels(void) {
+    static const struct {
+        enum qtype type;
+        double rel;
+    } want[] = {{QT_Q2_K, .224},   {QT_Q3_K, .129},   {QT_Q4_0, .075},
+                {QT_IQ4_XS, .068}, {QT_IQ4_NL, .067}, {QT_Q4_K, .061},
+                {QT_Q5_K, .031},   {QT_Q6_K, .0153},  {QT_Q8_0, .0053}};
+    static float x[N], imp[N], y[N];
+    for (size_t t = 0; t < sizeof want / sizeof want[0]; t++) {
+        struct rng r;
+        double e = 0, s = 0;
+        rng_seed(&r, 1);
+        for (int row = 0; row < ROWS; row++) {
+            fill_importance(&r, imp, N);
+            fill(&r, x, N, 0);
+            code(want[t].type, x, imp, N, SEARCH_CONVENTIONAL, y);
+            for (int i = 0; i < N; i++) {
+                double d = (double)y[i] - (double)x[i];
+                e += (double)imp[i] * d * d;
+                s += (double)imp[i] * (double)x[i] * (double)x[i];
+            }
+        }
+        CHECK_CLOSE(sqrt(e / s), want[t].rel, 0.04 * want[t].rel);
+    }
+}
+
+/* Weighted error of one block under the type's own rule. */
+static double block_error(const struct wrule *rule, const float *x, const float *y,
+                          const float *imp, int n, float mean2, int sub) {
+    float w[QK];
+    double e = 0;
+    enc_weights(w, x, imp, n, rule, mean2, sub);
+    for (int i = 0; i < n; i++) {
+        double d = (double)y[i] - (double)x[i];
+        e += (double)w[i] * d * d;
+    }
+    return e;
+}
+
+static int sub_of(enum qtype t) {
+    return t == QT_Q2_K || t == QT_Q3_K || t == QT_Q6_K ? 16 : 32;
+}
+
+static void compare_row(enum qtype t, const float *x, const float *imp, double total[3]) {
+    static float y[3][N];
+    int block = qtype_info(t)->block_elems;
+    struct wrule rule = enc_wrule(t, SEARCH_FAST, imp != NULL);
+    for (int m = 0; m < 3; m++) code(t, x, imp, N, modes[m], y[m]);
+    for (int b = 0; b < N; b += block) {
+        float mean2 = rule.scope == 0 ? enc_mean2(x, N) : enc_mean2(x + b, block);
+        double e[3];
+        for (int m = 0; m < 3; m++) {
+            e[m] =
+                block_error(&rule, x + b, y[m] + b, imp ? imp + b : NULL, block, mean2, sub_of(t));
+            total[m] += e[m];
+        }
+        for (int m = 1; m < 3; m++)
+            if (e[m] > e[0] * (1 + 1e-6) + 1e-30)
+                CHECK_FAIL("%s block %d: search %d has error %.9g, conventional %.9g",
+                           qtype_name(t), b, m, e[m], e[0]);
+    }
+}
+
+static void test_never_worse_than_conventional(void) {
+    static float x[N], imp[N];
+    for (int t = 3; t < N_ALL; t++)
+        for (int kind = 0; kind < 3; kind++) {
+            struct rng r;
+            double with[3] = {0}, without[3] = {0};
+            rng_seed(&r, 7 + (uint64_t)kind);
+            fill_importance(&r, imp, N);
+            fill(&r, x, N, kind);
+            compare_row(all[t], x, imp, with);
+            compare_row(all[t], x, NULL, without);
+            if (!(with[2] <= with[1] && with[1] < with[0]))
+                CHECK_FAIL("%s: conventional %g, fast %g, best %g", qtype_name(all[t]), with[0],
+                           with[1], with[2]);
+            CHECK(without[1] < without[0]);
+        }
+}
+
+/* Values a format holds exactly come back exactly. */
+static void test_exact_values(void) {
+    float x[QK], y[QK];
+    for (int m = 0; m < 3; m++) {
+        for (int i = 0; i < QK; i++) x[i] = (float)((i * 7) % 255 - 127) * 0x1p-7f;
+        x[0] = 127 * 0x1p-7f;
+        for (int i = 0; i < QK; i += 32) x[i] = 127 * 0x1p-7f;
+        code(QT_Q8_0, x, NULL, QK, modes[m], y);
+        CHECK(memcmp(x, y, sizeof x) == 0);
+        for (int i = 0; i < QK; i++) x[i] = (float)(i % 16 - 8) * 0.25f;
+        code(QT_Q4_0, x, NULL, QK, modes[m], y);
+        CHECK(memcmp(x, y, sizeof x) == 0);
+        for (int i = 0; i < QK; i++) x[i] = (float)(i % 16) * 0.5f + 3.0f;
+        code(QT_Q4_1, x, NULL, QK, modes[m], y);
+        CHECK(memcmp(x, y, sizeof x) == 0);
+    }
+    for (int i = 0; i < QK; i++) x[i] = (float)i * 0.125f;
+    code(QT_F16, x, NULL, QK, SEARCH_FAST, y);
+    CHECK(memcmp(x, y, sizeof x) == 0);
+    code(QT_F32, x, NULL, QK, SEARCH_FAST, y);
+    CHECK(memcmp(x, y, sizeof x) == 0);
+}
+
+static bool all_finite(const float *y, int n) {
+    for (int i = 0; i < n; i++)
+        if (!isfinite(y[i])) return false;
+    return true;
+}
+
+static void test_zeros_and_tiny(void) {
+    float x[QK], y[QK], imp[QK];
+    for (int i = 0; i < QK; i++) imp[i] = (float)i;
+    for (int t = 0; t < N_ALL; t++)
+        for (int m = 0; m < 3; m++) {
+            memset(x, 0, sizeof x);
+            code(all[t], x, imp, QK, modes[m], y);
+            for (int i = 0; i < QK; i++) CHECK(y[i] == 0);
+            for (int i = 0; i < QK; i++) x[i] = (i & 1 ? -1e-42f : 1e-39f);
+            code(all[t], x, imp, QK, modes[m], y);
+            for (int i = 0; i < QK; i++) CHECK(fabsf(y[i] - x[i]) <= 0x1p-25f);
+            for (int i = 0; i < QK; i++) x[i] = (float)(i - 128) * 1e-9f; /* f16 subnormals */
+            code(all[t], x, imp, QK, modes[m], y);
+            CHECK(all_finite(y, QK));
+            for (int i = 0; i < QK; i++) CHECK(fabsf(y[i] - x[i]) <= 2.6e-7f);
+        }
+}
+
+static void test_huge(void) {
+    float x[QK], y[QK];
+    for (int t = 1; t < N_ALL; t++)
+        for (int m = 0; m < 3; m++)
+            for (int k = 0; k < 3; k++) {
+                static const float size[3] = {7e4f, 1e9f, 3.4e38f};
+                for (int i = 0; i < QK; i++)
+                    x[i] = (float)(i % 3 - 1) * size[k] * ((float)(i % 7) / 7.0f);
+                code(all[t], x, NULL, QK, modes[m], y);
+                CHECK(all_finite(y, QK));
+                for (int i = 0; i < QK; i++)
+                    CHECK(x[i] * y[i] >= 0 || fabsf(y[i]) < 0.5f * size[k]);
+            }
+}
+
+static void test_odd_importance(void) {
+    float x[QK], y[QK], z[QK], imp[QK];
+    struct rng r;
+    rng_seed(&r, 3);
+    fill(&r, x, QK, 0);
+    for (int t = 3; t < N_ALL; t++)
+        for (int m = 0; m < 3; m++) {
+            double e = 0, s = 0;
+            memset(imp, 0, sizeof imp); /* no importance at all: still a sane block */
+            code(all[t], x, imp, QK, modes[m], y);
+            for (int i = 0; i < QK; i++) {
+                double d = (double)y[i] - (double)x[i];
+                e += d * d;
+                s += (double)x[i] * (double)x[i];
+            }
+            CHECK(e < 0.1 * s);
+            for (int i = 0; i < QK; i++) imp[i] = 1e-30f * (float)(1 + i % 5);
+            code(all[t], x, imp, QK, modes[m], y);
+            for (int i = 0; i < QK; i++) imp[i] *= 0x1p100f; /* a power of two changes nothing */
+            code(all[t], x, imp, QK, modes[m], z);
+            CHECK(memcmp(y, z, sizeof y) == 0);
+            for (int i = 0; i < QK; i++)
+                imp[i] = i == 77 ? 3e38f : 0; /* one column is everything */
+            code(all[t], x, imp, QK, modes[m], y);
+            CHECK(all_finite(y, QK));
+            if (!(fabsf(y[77] - x[77]) < 0.02f * fabsf(x[77])) && modes[m] != SEARCH_CONVENTIONAL)
+                CHECK_FAIL("%s search %d: %g became %g", qtype_name(all[t]), m, (double)x[77],
+                           (double)y[77]);
+        }
+}
+
+/* Constant blocks, one outlier, one sign. */
+static void test_shapes_of_blocks(void) {
+    float x[QK], y[QK];
+    for (int t = 3; t < N_ALL; t++)
+        for (int m = 0; m < 3; m++) {
+            for (int i = 0; i < QK; i++) x[i] = 0.75f;
+            code(all[t], x, NULL, QK, modes[m], y);
+            for (int i = 0; i < QK; i++) CHECK_CLOSE(y[i], 0.75, 0.012);
+            for (int i = 0; i < QK; i++) x[i] = -0.75f;
+            code(all[t], x, NULL, QK, modes[m], y);
+            for (int i = 0; i < QK; i++) CHECK_CLOSE(y[i], -0.75, 0.012);
+            memset(x, 0, sizeof x);
+            x[200] = -3;
+            code(all[t], x, NULL, QK, modes[m], y);
+            CHECK_CLOSE(y[200], -3, 0.05);
+            CHECK(y[0] == 0);
+        }
+}
+
+static void test_table(void) {
+    for (int t = 0; t < N_ALL; t++) CHECK(enc_find(all[t]) && enc_find(all[t])->type == all[t]);
+    CHECK(enc_find(QT_Q8_K) == NULL);
+    CHECK(enc_find(QT_IQ1_S) == NULL);
+    CHECK(enc_find((enum qtype)999) == NULL);
+}
+
+int main(void) {
+    kern_init(&ref, KERN_REF);
+    RUN(test_table);
+    RUN(test_error_levels);
+    RUN(test_never_worse_than_conventional);
+    RUN(test_exact_values);
+    RUN(test_zeros_and_tiny);
+    RUN(test_huge);
+    RUN(test_odd_importance);
+    RUN(test_shapes_of_blocks);
+    return check_done();
+}
