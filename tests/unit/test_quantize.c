@@ -1,0 +1,414 @@
+// SPDX-License-Identifier: MIT
+/* The driver on a small made-up file: types and keys of the output, importance slices per expert,
+ * the same bytes for any number of threads, plans, patterns, and everything it must refuse. */
+#include "tests/check.h"
+
+#include <math.h>
+#include <unistd.h>
+
+#include "core/fp.h"
+#include "core/gguf.h"
+#include "core/imat_file.h"
+#include "core/io.h"
+#include "core/mem.h"
+#include "core/prog.h"
+#include "core/rng.h"
+#include "kernels/kern.h"
+#include "quantize/quantize.h"
+
+static char dir[64];
+static char *path(const char *name) {
+    static char buf[8][128];
+    static int at;
+    char *p = buf[at++ % 8];
+    snprintf(p, 128, "%s/%s", dir, name);
+    return p;
+}
+
+struct spec {
+    const char *name;
+    int64_t ne[3];
+    enum qtype type;
+};
+static const struct spec tensors[] = {
+    {"token_embd.weight", {256, 40, 1}, QT_F32},
+    {"blk.0.attn_norm.weight", {256, 1, 1}, QT_F32},
+    {"blk.0.attn_v.weight", {256, 33, 1}, QT_BF16},
+    {"blk.0.attn_output.weight", {96, 256, 1}, QT_F16},
+    {"blk.0.ffn_gate_inp.weight", {256, 3, 1}, QT_F32},
+    {"blk.0.ffn_down_exps.weight", {512, 10, 3}, QT_BF16},
+    {"blk.1.ffn_up_exps.weight", {256, 12, 3}, QT_F32},
+    {"output.weight", {256, 40, 1}, QT_BF16},
+};
+enum { N_T = sizeof tensors / sizeof tensors[0] };
+static float *values[N_T]; /* as the file holds them */
+
+static int64_t count(const struct spec *s) {
+    return s->ne[0] * s->ne[1] * s->ne[2];
+}
+
+/* Writes the model; `bad` >= 0: tensor with a value put at element bad_at. */
+static void write_model(const char *file, int bad, int64_t bad_at, float bad_value) {
+    struct err e;
+    struct rng r;
+    struct gguf_w *w = gguf_w_new();
+    gguf_w_str(w, "general.architecture", "testarch");
+    gguf_w_str(w, "general.name", "made up");
+    gguf_w_u32(w, "general.file_type", 0);
+    gguf_w_u32(w, "testarch.block_count", 2);
+    gguf_w_u32(w, "testarch.attention.head_count", 4);
+    gguf_w_u32(w, "testarch.expert_count", 3);
+    for (int i = 0; i < N_T; i++)
+        CHECK_OK(gguf_w_tensor(w, tensors[i].name, tensors[i].type, 3, tensors[i].ne, &e));
+    CHECK_OK(gguf_w_begin(w, file, true, &e));
+    rng_seed(&r, 5);
+    for (int i = 0; i < N_T; i++) {
+        int64_t n = count(&tensors[i]);
+        uint8_t *bytes = xmalloc((size_t)n * 4);
+        if (!values[i]) values[i] = xmalloc((size_t)n * sizeof(float));
+        for (int64_t k = 0; k < n; k++) values[i][k] = 0.1f * rng_normal(&r);
+        if (i == bad) values[i][bad_at] = bad_value;
+        for (int64_t k = 0; k < n; k += tensors[i].ne[0])
+            enc_find(tensors[i].type)
+                ->row(values[i] + k, NULL, tensors[i].ne[0],
+                      bytes + qtype_row_bytes(tensors[i].type, tensors[i].ne[0]) *
+                                  (size_t)(k / tensors[i].ne[0]),
+                      SEARCH_FAST);
+        if (i == bad && tensors[i].type == QT_BF16 && isnan(bad_value))
+            bytes[2 * bad_at + 1] = 0x7f, bytes[2 * bad_at] = 0xc0;
+        CHECK_OK(gguf_w_data(w, bytes,
+                             qtype_row_bytes(tensors[i].type, tensors[i].ne[0]) *
+                                 (uint64_t)(n / tensors[i].ne[0]),
+                             &e));
+        free(bytes);
+    }
+    CHECK_OK(gguf_w_commit(w, &e));
+    gguf_w_free(w);
+}
+
+static void write_imatrix(const char *file, int64_t down_cols) {
+    struct err e;
+    struct imat m;
+    struct rng r;
+    imat_init(&m);
+    rng_seed(&r, 9);
+    struct imat_entry *en = imat_add(&m, "blk.0.ffn_down_exps.weight", down_cols, 3);
+    for (int64_t i = 0; i < 3 * down_cols; i++)
+        en->sum2[i] = 100 * rng_unit(&r) * (i % 7 == 0 ? 50 : 1);
+    for (int k = 0; k < 3; k++) en->count[k] = 1000 * (k + 1);
+    en = imat_add(&m, "blk.0.attn_v.weight", 256, 1);
+    for (int64_t i = 0; i < 256; i++) en->sum2[i] = rng_unit(&r);
+    en->count[0] = 10;
+    imat_add_dataset(&m, "calib.txt");
+    m.n_chunks = 12;
+    m.chunk_size = 512;
+    CHECK_OK(imat_write(&m, file, IMAT_GGUF, true, &e));
+    imat_release(&m);
+}
+
+static struct quantize_opts base_opts(const char *recipe, const char *out) {
+    return (struct quantize_opts){
+        .in = path("in.gguf"), .out = out, .recipe = recipe, .overwrite = true, .want_rows = true};
+}
+
+static enum qtype type_in(const struct gguf *g, const char *name) {
+    const struct gguf_tensor *t = gguf_find_tensor(g, name);
+    return t ? t->type : QT_COUNT;
+}
+
+static void test_types_keys_sizes(void) {
+    struct err e;
+    struct quantize_report r;
+    struct gguf *g;
+    uint64_t size = 0;
+    struct quantize_opts o = base_opts("q4_k_m", path("a.gguf"));
+    o.imatrix = path("imat.gguf");
+    CHECK_OK(quantize_run(&o, &r, &e));
+    CHECK_EQ_STR(r.recipe, "Q4_K_M");
+    CHECK_EQ_I64(r.n_tensors, N_T);
+    CHECK_EQ_I64(r.n_quantized, 6);
+    CHECK_EQ_I64(r.n_fallbacks, 1);
+    CHECK_EQ_I64(r.n_no_imatrix,
+                 3); /* attn_output, ffn_up_exps, output; token_embd does not count */
+    CHECK_OK(io_file_size(path("a.gguf"), &size, &e));
+    CHECK_EQ_I64(r.file_bytes, size);
+    CHECK_OK(gguf_open(&g, path("a.gguf"), 0, &e));
+    CHECK_EQ_I64(type_in(g, "token_embd.weight"), QT_Q4_K);
+    CHECK_EQ_I64(type_in(g, "blk.0.attn_norm.weight"), QT_F32);
+    CHECK_EQ_I64(type_in(g, "blk.0.attn_output.weight"), QT_Q5_0); /* 96 columns */
+    CHECK_EQ_I64(type_in(g, "blk.0.ffn_gate_inp.weight"), QT_F32);
+    CHECK_EQ_I64(type_in(g, "output.weight"), QT_Q6_K);
+    CHECK_EQ_I64(gguf_u64_or(g, "general.file_type", 99), 15);
+    CHECK_EQ_I64(gguf_u64_or(g, "general.quantization_version", 0), 2);
+    CHECK_EQ_STR(gguf_str_or(g, "general.name", ""), "made up");
+    CHECK_EQ_STR(gguf_str_or(g, "quantize.imatrix.file", ""), "imat.gguf"); /* no folder */
+    CHECK_EQ_STR(gguf_str_or(g, "quantize.imatrix.dataset", ""), "calib.txt");
+    CHECK_EQ_I64(gguf_u64_or(g, "quantize.imatrix.entries_count", 0), 2);
+    CHECK_EQ_I64(gguf_u64_or(g, "quantize.imatrix.chunks_count", 0), 12);
+    gguf_close(g);
+    quantize_report_release(&r);
+}
+
+/* Expert e must be encoded with its own slice: sum2/count when nothing is shrunk. */
+static void test_expert_slices(void) {
+    struct err e;
+    struct quantize_report r;
+    struct gguf *g;
+    struct quantize_opts o = base_opts("Q4_K_S", path("b.gguf"));
+    struct imat m;
+    o.imatrix = path("imat.gguf");
+    o.tau = -1;
+    CHECK_OK(quantize_run(&o, &r, &e));
+    quantize_report_release(&r);
+    CHECK_OK(gguf_open(&g, path("b.gguf"), 0, &e));
+    const struct gguf_tensor *t = gguf_find_tensor(g, "blk.0.ffn_down_exps.weight");
+    imat_init(&m);
+    CHECK_OK(imat_read(&m, path("imat.gguf"), &e));
+    const struct imat_entry *en = imat_find(&m, "blk.0.ffn_down_exps.weight");
+    const float *x = values[5];
+    for (int k = 0; k < 3; k++) {
+        float imp[512], in[512];
+        uint8_t want[512];
+        size_t row_bytes = qtype_row_bytes(t->type, 512);
+        for (int i = 0; i < 512; i++) imp[i] = (float)(en->sum2[512 * k + i] / en->count[k]);
+        for (int j = 0; j < 10; j++) {
+            for (int i = 0; i < 512; i++)
+                in[i] = fp_bf16_to_f32(fp_f32_to_bf16(x[(k * 10 + j) * 512 + i]));
+            enc_find(t->type)->row(in, imp, 512, want, SEARCH_FAST);
+            CHECK(memcmp(want, t->data + row_bytes * (size_t)(k * 10 + j), row_bytes) == 0);
+        }
+    }
+    imat_release(&m);
+    gguf_close(g);
+}
+
+static void read_all(const char *file, char **data, size_t *len) {
+    struct err e;
+    *data = NULL;
+    *len = 0;
+    CHECK_OK(io_read_file(data, len, file, 1 << 28, &e));
+}
+
+static void test_same_bytes_for_any_thread_count(void) {
+    static const char *const recipe[] = {"Q3_K_M", "IQ4_XS", "Q8_0"};
+    static const int threads[] = {2, 7};
+    for (size_t k = 0; k < 3; k++) {
+        struct err e;
+        struct quantize_report r;
+        char *want, *got;
+        size_t n_want, n_got;
+        struct quantize_opts o = base_opts(recipe[k], path("t1.gguf"));
+        o.imatrix = path("imat.gguf");
+        o.search = k == 1 ? SEARCH_BEST : SEARCH_FAST;
+        CHECK_OK(quantize_run(&o, &r, &e));
+        quantize_report_release(&r);
+        read_all(path("t1.gguf"), &want, &n_want);
+        for (int t = 0; t < 2; t++) {
+            o.out = path("tn.gguf");
+            CHECK_OK(pool_new(&o.pool, threads[t], &e));
+            CHECK_OK(quantize_run(&o, &r, &e));
+            quantize_report_release(&r);
+            pool_free(o.pool);
+            o.pool = NULL;
+            read_all(path("tn.gguf"), &got, &n_got);
+            CHECK(n_got == n_want && memcmp(got, want, n_want) == 0);
+            free(got);
+        }
+        free(want);
+    }
+}
+
+static void test_refuses(void) {
+    struct err e;
+    struct quantize_report r;
+    struct quantize_opts o = base_opts("Q4_K_M", path("a.gguf"));
+    o.overwrite = false;
+    CHECK_ERR(quantize_run(&o, &r, &e), ERR_USAGE, "-f");
+    o = base_opts("Q4_K_M", path("in.gguf"));
+    CHECK_ERR(quantize_run(&o, &r, &e), ERR_USAGE, "same file");
+    o = base_opts("Q4_K_X", path("x.gguf"));
+    CHECK_ERR(quantize_run(&o, &r, &e), ERR_USAGE, "Q4_K_M");
+    o = base_opts("IQ1_S", path("x.gguf"));
+    CHECK_ERR(quantize_run(&o, &r, &e), ERR_USAGE, "cannot be written");
+    o = base_opts("Q4_K_M", path("x.gguf"));
+    o.imatrix = path("wrong.gguf");
+    CHECK_ERR(quantize_run(&o, &r, &e), ERR_DATA, "belongs to another model");
+    o.imatrix = path("absent.gguf");
+    CHECK_ERR(quantize_run(&o, &r, &e), ERR_SYS, "absent.gguf");
+    o = base_opts("Q4_K_M", path("x.gguf"));
+    struct quant_override ov = {"attn_(", QT_Q8_0};
+    o.over = &ov;
+    o.n_over = 1;
+    CHECK_ERR(quantize_run(&o, &r, &e), ERR_USAGE, "regular expression");
+    CHECK(!io_exists(path("x.gguf")));
+}
+
+static void test_not_finite(void) {
+    struct err e;
+    struct quantize_report r;
+    struct quantize_opts o = base_opts("Q8_0", path("x.gguf"));
+    o.in = path("bad.gguf");
+    write_model(path("bad.gguf"), 5, 512 * 13 + 77, NAN);
+    CHECK_ERR(quantize_run(&o, &r, &e), ERR_DATA,
+              "tensor blk.0.ffn_down_exps.weight holds NaN or infinity at row 13, column 77");
+    write_model(path("bad.gguf"), 1, 3, -INFINITY); /* copied, not quantized: found as well */
+    CHECK_ERR(quantize_run(&o, &r, &e), ERR_DATA, "blk.0.attn_norm.weight");
+    CHECK(!io_exists(path("x.gguf")));
+    write_model(path("in.gguf"), -1, 0, 0);
+}
+
+static void write_text(const char *file, const char *text) {
+    struct err e;
+    CHECK_OK(out_write_file(file, text, strlen(text), true, &e));
+}
+
+static void test_plans(void) {
+    struct err e;
+    struct quantize_report r;
+    char *a, *b;
+    size_t na, nb;
+    struct quantize_opts o = base_opts("Q4_K_M", path("p1.gguf"));
+    o.plan_out = path("plan.tsv");
+    CHECK_OK(quantize_run(&o, &r, &e));
+    quantize_report_release(&r);
+    o = base_opts(path("plan.tsv"), path("p2.gguf"));
+    CHECK_OK(quantize_run(&o, &r, &e));
+    quantize_report_release(&r);
+    read_all(path("p1.gguf"), &a, &na);
+    read_all(path("p2.gguf"), &b, &nb);
+    CHECK(na == nb && memcmp(a, b, na) == 0);
+    free(a);
+    free(b);
+    static const struct {
+        const char *text, *says;
+    } bad[] = {
+        {"# c\nnone.weight\tQ4_K\n", ":2: the model has no tensor named none.weight"},
+        {"output.weight\tQ4_K\noutput.weight\tQ4_K\n", ":2: tensor output.weight is listed twice"},
+        {"output.weight\tQ9\n", ":1: Q9 is not a type"},
+        {"output.weight\n", ":1: expected"},
+        {"output.weight IQ1_S\n", ":1: type IQ1_S cannot be written"},
+        {"blk.0.attn_norm.weight\tQ8_0\n", "never quantized"},
+        {"blk.0.attn_output.weight\tQ4_K\n", "try Q5_0"},
+        {"output.weight\tQ4_K\n", "no line for tensor token_embd.weight"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        write_text(path("bad.tsv"), bad[i].text);
+        o = base_opts(path("bad.tsv"), path("x.gguf"));
+        CHECK_ERR(quantize_run(&o, &r, &e), ERR_DATA, bad[i].says);
+    }
+}
+
+static void test_overrides_and_pure(void) {
+    struct err e;
+    struct quantize_report r;
+    struct quantize_opts o = base_opts("Q4_K_M", NULL);
+    const struct quant_override ov[] = {
+        {"FFN_(up|down)_exps", QT_Q6_K}, {"exps", QT_Q2_K}, {"attn_output", QT_Q6_K}};
+    o.dry_run = true;
+    o.over = ov;
+    o.n_over = 3;
+    CHECK_OK(quantize_run(&o, &r, &e));
+    CHECK_EQ_I64(r.rows[5].to, QT_Q6_K); /* the first match wins, case does not matter */
+    CHECK_EQ_I64(r.rows[6].to, QT_Q6_K);
+    CHECK_EQ_I64(r.rows[3].to, QT_Q8_0); /* 96 columns: Q6_K falls back */
+    CHECK(r.rows[3].fallback);
+    CHECK_EQ_I64(r.rows[4].to, QT_F32);
+    quantize_report_release(&r);
+    o = base_opts("Q4_K_M", NULL);
+    o.dry_run = o.pure = true;
+    CHECK_OK(quantize_run(&o, &r, &e));
+    CHECK_EQ_I64(r.rows[7].to, QT_Q4_K);
+    quantize_report_release(&r);
+    o.recipe = "q2_k";
+    CHECK_OK(quantize_run(&o, &r, &e));
+    CHECK_EQ_I64(r.rows[3].to, QT_IQ4_NL);
+    quantize_report_release(&r);
+}
+
+/* From a quantized source: decoded values go in; tensors whose type stays are copied. */
+static void test_requantize(void) {
+    struct err e;
+    struct quantize_report r;
+    struct gguf *a, *b;
+    struct quantize_opts o = base_opts("Q8_0", path("q8.gguf"));
+    CHECK_OK(quantize_run(&o, &r, &e));
+    quantize_report_release(&r);
+    o = base_opts("Q8_0", path("q8b.gguf"));
+    o.in = path("q8.gguf");
+    CHECK_OK(quantize_run(&o, &r, &e));
+    CHECK_EQ_I64(r.n_quantized, 0);
+    quantize_report_release(&r);
+    o = base_opts("Q4_0", path("q4.gguf"));
+    o.in = path("q8.gguf");
+    CHECK_OK(quantize_run(&o, &r, &e));
+    quantize_report_release(&r);
+    CHECK_OK(gguf_open(&a, path("q8b.gguf"), 0, &e));
+    CHECK_OK(gguf_open(&b, path("q4.gguf"), 0, &e));
+    static struct kern k;
+    kern_init(&k, KERN_REF);
+    const struct gguf_tensor *ta = gguf_tensor_at(a, 0), *tb = gguf_tensor_at(b, 0);
+    float x[256], y[256], err = 0;
+    k.op[ta->type].decode(ta->data, x, 256);
+    k.op[tb->type].decode(tb->data, y, 256);
+    for (int i = 0; i < 256; i++) err = fmaxf(err, fabsf(x[i] - y[i]));
+    CHECK(err > 0 && err < 0.05f);
+    for (int i = 0; i < 256; i++) CHECK(fabsf(x[i] - values[0][i]) < 0.003f);
+    gguf_close(a);
+    gguf_close(b);
+}
+
+static void test_split(void) {
+    struct err e;
+    struct quantize_report r;
+    struct gguf *g;
+    struct quantize_opts o = base_opts("Q8_0", path("s.gguf"));
+    o.split_max = 16 << 10;
+    CHECK_OK(quantize_run(&o, &r, &e));
+    quantize_report_release(&r);
+    char *first = NULL;
+    for (int n = 2; n < 9 && !first; n++) {
+        first = gguf_split_name(path("s.gguf"), 0, n);
+        if (!io_exists(first)) {
+            free(first);
+            first = NULL;
+        }
+    }
+    CHECK(first != NULL);
+    if (!first) return;
+    CHECK_OK(gguf_open(&g, first, 0, &e));
+    CHECK_EQ_I64(gguf_n_tensors(g), N_T);
+    CHECK_EQ_I64(type_in(g, "output.weight"), QT_Q8_0);
+    gguf_close(g);
+    free(first);
+}
+
+static void test_interrupt(void) {
+    struct err e;
+    struct quantize_report r;
+    struct quantize_opts o = base_opts("Q8_0", path("x.gguf"));
+    prog_interrupt();
+    CHECK_ERR(quantize_run(&o, &r, &e), ERR_INTR, "interrupted");
+    CHECK(!io_exists(path("x.gguf")));
+}
+
+int main(void) {
+    strcpy(dir, "/tmp/hone-quantize-XXXXXX");
+    if (!mkdtemp(dir)) return 1;
+    write_model(path("in.gguf"), -1, 0, 0);
+    write_imatrix(path("imat.gguf"), 512);
+    write_imatrix(path("wrong.gguf"), 256);
+    RUN(test_types_keys_sizes);
+    RUN(test_expert_slices);
+    RUN(test_same_bytes_for_any_thread_count);
+    RUN(test_refuses);
+    RUN(test_not_finite);
+    RUN(test_plans);
+    RUN(test_overrides_and_pure);
+    RUN(test_requantize);
+    RUN(test_split);
+    RUN(test_interrupt);
+    for (int i = 0; i < N_T; i++) free(values[i]);
+    char cmd[128];
+    snprintf(cmd, sizeof cmd, "rm -rf %s", dir);
+    return system(cmd) || check_done();
+}
