@@ -1,0 +1,80 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# tests/run.sh - runs every unit program and every tests/cli script from the repository root.
+#
+#   UNITS  unit programs, separated by spaces     HONE  the binary that tests/cli/*.sh run
+#   WRAP   put in front of unit programs, e.g. 'valgrind -q --error-exitcode=9'      JOBS  default 2
+#
+# A unit program's last line is "N passed, N failed"; one that crashes counts as one failure, a script
+# as one test. Exit 77 is "skipped". Prints only what failed or was skipped, with the captured output
+# of failures, and ends with exactly one line "N passed, N failed, N skipped"; exit 1 if any failed.
+# Results go through one file per item, so that jobs do not mix and the order is fixed.
+
+root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd) || exit 2
+cd "$root" || exit 2
+HONE=${HONE:-}
+export HONE
+
+if [ "${1:-}" = --one ]; then # one item: $2 result file, $3 the program or script
+    case $3 in
+    *.sh) sh "$3" >"$2.log" 2>&1 ;;
+    *) ${WRAP:-} "$3" >"$2.log" 2>&1 ;;
+    esac
+    echo $? >"$2.rc"
+    exit 0
+fi
+
+work=$(mktemp -d "${TMPDIR:-/tmp}/hone-check.XXXXXX") || exit 2
+trap 'rm -rf "$work"' EXIT
+trap 'exit 130' INT TERM
+
+# number and path of each item, one per line pair for xargs
+i=1000
+: >"$work/list"
+for item in ${UNITS:-} tests/cli/*.sh; do
+    [ -e "$item" ] || [ "$item" != 'tests/cli/*.sh' ] || continue # no scripts at all
+    i=$((i + 1))
+    printf '%s\n%s\n' "$work/$i" "$item" >>"$work/list"
+done
+xargs -n 2 -P "${JOBS:-2}" sh tests/run.sh --one <"$work/list"
+
+passed=0 failed=0 skipped=0
+report_failure() { # name, result file, why
+    echo "FAIL: $1 ($3)"
+    sed 's/^/    /' "$2.log" 2>/dev/null
+}
+while IFS= read -r res && IFS= read -r item; do
+    name=$(basename "$item")
+    rc=$(cat "$res.rc" 2>/dev/null || echo none)
+    if [ "$rc" = 77 ]; then
+        skipped=$((skipped + 1))
+        echo "SKIP: $name: $(tail -n 1 "$res.log" | sed 's/^SKIP: *//')"
+        continue
+    fi
+    case $item in
+    *.sh)
+        if [ "$rc" = 0 ]; then
+            passed=$((passed + 1))
+        else
+            failed=$((failed + 1))
+            report_failure "$name" "$res" "exit $rc"
+        fi
+        continue
+        ;;
+    esac
+    counts=$(tail -n 1 "$res.log" 2>/dev/null |
+        sed -n 's/^\(.*[^0-9]\)\{0,1\}\([0-9][0-9]*\) passed, \([0-9][0-9]*\) failed$/\2 \3/p')
+    p=${counts% *} f=${counts#* }
+    if [ -z "$counts" ]; then
+        failed=$((failed + 1))
+        report_failure "$name" "$res" "exit $rc, no count: it crashed"
+    else
+        [ "$rc" = 0 ] || [ "$f" != 0 ] || f=1 # a bad exit after a good count (a leak, say) is a failure
+        passed=$((passed + p))
+        failed=$((failed + f))
+        [ "$f" = 0 ] || report_failure "$name" "$res" "exit $rc, $f failed"
+    fi
+done <"$work/list"
+
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" = 0 ]
