@@ -277,7 +277,8 @@ static void trim_right(struct buf *b) {
 static void render_table(const struct table *t, struct buf *out) {
     struct layout l = lay_out(t);
     struct buf b = {0};
-    if (t->title) buf_fmt(out, "%s%s\n", out->len ? "\n" : "", t->title);
+    if (out->len) buf_chr(out, '\n');
+    if (t->title[0]) buf_fmt(out, "%s\n", t->title);
     for (size_t r = 0; r <= n_rows(t); r++) { /* line 0: titles */
         bool first = true;
         for (int i = 0; i < t->n_cols; i++) {
@@ -327,9 +328,12 @@ static void md_table(const struct table *t, struct buf *out) {
     struct layout l = lay_out(t);
     struct buf b = {0};
     if (out->len) buf_chr(out, '\n');
-    buf_str(out, "### ");
-    md_text(out, t->title);
-    buf_str(out, "\n\n|");
+    if (t->title[0]) {
+        buf_str(out, "### ");
+        md_text(out, t->title);
+        buf_str(out, "\n\n");
+    }
+    buf_chr(out, '|');
     for (int i = 0; i < t->n_cols; i++) {
         if (!l.width[i]) continue;
         buf_chr(out, ' ');

@@ -25,10 +25,11 @@ void emit_i64(struct emit *m, const char *key, const char *title, int64_t value)
 void emit_num(struct emit *m, const char *key, const char *title, double value, int prec);
 void emit_bool(struct emit *m, const char *key, const char *title, bool value);
 
-/* Starts a table; columns are declared once, rows then give one cell per column, in order. */
+/* Starts a table; columns are declared once, rows then give one cell per column, in order. Title NULL:
+ * JSON and CSV only; "": shown without a headline. */
 void emit_table(struct emit *m, const char *key, const char *title);
 void emit_col(struct emit *m, const char *key, const char *title); /* title NULL: JSON/CSV only */
-void emit_row(struct emit *m);
+void emit_row(struct emit *m); /* before each row's cells; fills up a row left short */
 void emit_cell_str(struct emit *m, const char *value);
 void emit_cell_i64(struct emit *m, int64_t value);
 void emit_cell_num(struct emit *m, double value, int prec);

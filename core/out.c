@@ -48,7 +48,7 @@ static int out_slot_claim(const char *path, struct err *e) {
         int n = snprintf(temps[i].path, PATH_MAX, "%s.tmp-%ld-%u", path, (long)getpid(), count);
         if (n > 0 && n < PATH_MAX) return i;
         atomic_store(&temps[i].state, TEMP_FREE);
-        err_set(e, ERR_USAGE, "the path %s is too long", path);
+        err_set(e, ERR_USAGE, "the output path %.80s... is too long", path);
         return -1;
     }
     err_set(e, ERR_SYS, "cannot create %s: %d output files are open already", path, TEMP_MAX);

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: MIT
+/* tests/unit/test_emit.c - the four forms of one result; hostile names; the 100-column limit. */
+#include "core/emit.h"
+#include "core/json.h"
+#include "tests/check.h"
+
+static struct emit *sample(void) {
+    struct emit *m = emit_new();
+    emit_str(m, "model", "model", "a,\"b\"|c");
+    emit_i64(m, "n_tokens", "tokens", 512);
+    emit_num(m, "ppl", "perplexity", 29.14159265358979, 2);
+    emit_bool(m, "ok", "ok", true);
+    emit_i64(m, "hidden", NULL, 3);
+    emit_table(m, "types", "by type");
+    emit_col(m, "type", "type");
+    emit_col(m, "n", "count");
+    emit_col(m, "bpw", "bpw");
+    emit_col(m, "raw", NULL);
+    emit_row(m);
+    emit_cell_str(m, "Q4_K");
+    emit_cell_i64(m, 120);
+    emit_cell_num(m, 4.5, 2);
+    emit_cell_i64(m, 1);
+    emit_row(m);
+    emit_cell_str(m, "F32");
+    emit_cell_i64(m, 7);
+    emit_cell_none(m);
+    emit_cell_i64(m, 2);
+    return m;
+}
+
+static void check_form(enum emit_form form, const char *want) {
+    struct emit *m = sample();
+    struct buf b = {0};
+    emit_render(m, form, &b);
+    CHECK_EQ_STR(b.data, want);
+    buf_release(&b);
+    emit_free(m);
+}
+
+static void test_table(void) {
+    check_form(EMIT_TABLE, "model       a,\"b\"|c\n"
+                           "tokens      512\n"
+                           "perplexity  29.14\n"
+                           "ok          yes\n"
+                           "\n"
+                           "by type\n"
+                           "type  count   bpw\n"
+                           "Q4_K    120  4.50\n"
+                           "F32       7     -\n");
+}
+
+static void test_json(void) {
+    check_form(EMIT_JSON, "{\n  \"model\": \"a,\\\"b\\\"|c\",\n  \"n_tokens\": 512,\n"
+                          "  \"ppl\": 29.1415927,\n  \"ok\": true,\n  \"hidden\": 3,\n"
+                          "  \"types\": [\n"
+                          "    {\n      \"type\": \"Q4_K\",\n      \"n\": 120,\n"
+                          "      \"bpw\": 4.5,\n      \"raw\": 1\n    },\n"
+                          "    {\n      \"type\": \"F32\",\n      \"n\": 7,\n"
+                          "      \"bpw\": null,\n      \"raw\": 2\n    }\n  ]\n}\n");
+}
+
+static void test_csv(void) {
+    check_form(EMIT_CSV, "key,value\nmodel,\"a,\"\"b\"\"|c\"\nn_tokens,512\nppl,29.1415927\n"
+                         "ok,true\nhidden,3\n\ntype,n,bpw,raw\nQ4_K,120,4.5,1\nF32,7,,2\n");
+}
+
+static void test_markdown(void) {
+    check_form(EMIT_MD, "- **model:** a,\"b\"\\|c\n- **tokens:** 512\n- **perplexity:** 29.14\n"
+                        "- **ok:** yes\n\n### by type\n\n| type | count | bpw |\n|---|---:|---:|\n"
+                        "| Q4_K | 120 | 4.50 |\n| F32 | 7 | - |\n");
+}
+
+static void test_wide_table_fits(void) {
+    struct emit *m = emit_new();
+    char name[200];
+    memset(name, 'n', sizeof name - 1);
+    name[199] = 0;
+    memcpy(name, "\xc3\xa9\xc3\xa9", 4); /* two columns wide, four bytes */
+    emit_table(m, "t", "");
+    emit_col(m, "name", "name");
+    emit_col(m, "other", "other");
+    emit_col(m, "v", "value");
+    for (int i = 0; i < 3; i++) {
+        emit_row(m);
+        emit_cell_str(m, i == 1 ? "short" : name);
+        emit_cell_str(m, "abcdefghijklmnopqrstuvwxyz");
+        emit_cell_num(m, 123456.75, 1);
+    }
+    struct buf b = {0};
+    emit_render(m, EMIT_TABLE, &b);
+    int col = 0, lines = 0, longest = 0;
+    for (size_t i = 0; i < b.len; i++) {
+        if (b.data[i] == '\n')
+            col = 0, lines++;
+        else if (((unsigned char)b.data[i] & 0xc0) != 0x80 && ++col > longest)
+            longest = col;
+    }
+    CHECK_EQ_I64(longest, 100);
+    CHECK_EQ_I64(lines, 4);
+    CHECK(strstr(b.data, "...") && strstr(b.data, "123456.8\n") &&
+          strstr(b.data, "abcdefghijklmnopqrstuvwxyz"));
+    CHECK(strncmp(b.data, "name", 4) == 0); /* no headline, no empty first line */
+    buf_reset(&b);
+    emit_render(m, EMIT_JSON, &b);
+    CHECK(strstr(b.data, name) != NULL); /* whole in the other forms */
+    buf_release(&b);
+    emit_free(m);
+}
+
+static void test_hostile_text(void) {
+    struct emit *m = emit_new();
+    emit_str(m, "name", "name", "a\033[31m\nb\xff");
+    emit_num(m, "x", "x", (double)NAN, 3);
+    emit_str(m, "none", "none", NULL);
+    emit_table(m, "t", "empty");
+    emit_col(m, "c", "c");
+    struct buf b = {0};
+    emit_render(m, EMIT_TABLE, &b);
+    CHECK_EQ_STR(b.data, "name  a [31m b\xff\nx     nan\nnone  -\n\nempty\nc\n");
+    buf_reset(&b);
+    emit_render(m, EMIT_JSON, &b);
+    struct json *j;
+    struct err e = {0};
+    CHECK_OK(json_parse(&j, b.data, b.len, "emit", &e));
+    CHECK_EQ_STR(json_str(json_get(j, "name")), "a\033[31m\nb\xef\xbf\xbd");
+    CHECK(json_type(json_get(j, "x")) == JSON_NULL && json_len(json_get(j, "t")) == 0);
+    json_free(j);
+    buf_release(&b);
+    emit_free(m);
+    emit_free(NULL);
+}
+
+static void test_bytes(void) {
+    char s[48];
+    emit_fmt_bytes(s, 11063840);
+    CHECK_EQ_STR(s, "11063840 B (0.0103 GiB)");
+    emit_fmt_bytes(s, UINT64_MAX);
+    CHECK(strlen(s) < sizeof s);
+}
+
+int main(void) {
+    RUN(test_table);
+    RUN(test_json);
+    RUN(test_csv);
+    RUN(test_markdown);
+    RUN(test_wide_table_fits);
+    RUN(test_hostile_text);
+    RUN(test_bytes);
+    return check_done();
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT
+/* tests/unit/test_pool.c - every item once, fixed chunks, any team size, jobs in quick succession
+ * and after a pause (sleeping workers), private worker numbers. */
+#include <stdatomic.h>
+#include <time.h>
+
+#include "core/pool.h"
+#include "tests/check.h"
+
+enum { N_MAX = 1000 };
+struct job {
+    atomic_int hits[N_MAX];
+    atomic_int bad;
+    int64_t n, chunk;
+    int n_threads;
+    atomic_int busy[64];
+};
+
+static void visit(void *ctx, int64_t begin, int64_t end, int worker) {
+    struct job *j = ctx;
+    int64_t want = j->n - begin < j->chunk ? j->n - begin : j->chunk;
+    if (begin % j->chunk || end - begin != want) atomic_fetch_add(&j->bad, 1);
+    if (worker < 0 || worker >= j->n_threads || atomic_exchange(&j->busy[worker], 1))
+        atomic_fetch_add(&j->bad, 1);
+    for (int64_t i = begin; i < end; i++) atomic_fetch_add(&j->hits[i], 1);
+    atomic_store(&j->busy[worker], 0);
+}
+
+static void run_job(struct pool *p, int64_t n, int64_t chunk) {
+    static struct job j;
+    memset(&j, 0, sizeof j);
+    j.n = n, j.chunk = chunk, j.n_threads = pool_size(p);
+    pool_for(p, n, chunk, visit, &j);
+    int wrong = 0;
+    for (int i = 0; i < N_MAX; i++) wrong += j.hits[i] != (i < n);
+    if (wrong || j.bad)
+        CHECK_FAIL("n %d, chunk %d: %d wrong, %d bad", (int)n, (int)chunk, wrong, j.bad);
+}
+
+static void nap(long us) {
+    struct timespec t = {0, us * 1000};
+    nanosleep(&t, NULL);
+}
+
+static void test_every_item_once(void) {
+    static const int sizes[] = {1, 2, 3, 8};
+    struct err e = {0};
+    for (int s = 0; s < 4; s++) {
+        struct pool *p;
+        CHECK_OK(pool_new(&p, sizes[s], &e));
+        CHECK_EQ_I64(pool_size(p), sizes[s]);
+        for (int64_t n = 0; n <= 70; n += 7)
+            for (int64_t chunk = 1; chunk < 40; chunk += 3) run_job(p, n, chunk);
+        run_job(p, N_MAX, 1);
+        for (int i = 0; i < 20; i++) { /* workers asleep, going to sleep, spinning */
+            nap(10 * i);
+            run_job(p, 100, 3);
+        }
+        pool_free(p);
+    }
+}
+
+static void test_no_pool(void) {
+    CHECK_EQ_I64(pool_size(NULL), 1);
+    run_job(NULL, 100, 7);
+    pool_free(NULL);
+}
+
+static void test_sizes(void) {
+    struct err e = {0};
+    struct pool *p;
+    CHECK_ERR(pool_new(&p, -1, &e), ERR_USAGE, "threads");
+    CHECK_ERR(pool_new(&p, 100000, &e), ERR_USAGE, "100000 threads");
+    CHECK(p == NULL);
+    CHECK_OK(pool_new(&p, 0, &e));
+    CHECK(pool_size(p) >= 1);
+    pool_free(p);
+}
+
+static void add_plain(void *ctx, int64_t begin, int64_t end, int worker) {
+    (void)worker;
+    int64_t *v = ctx;
+    for (int64_t i = begin; i < end; i++) v[i] += i;
+}
+
+/* Plain memory written by workers is visible to the caller and to the next job. */
+static void test_results_are_visible(void) {
+    struct err e = {0};
+    struct pool *p;
+    static int64_t v[64];
+    CHECK_OK(pool_new(&p, 2, &e));
+    enum { ROUNDS = 3000 };
+    for (int r = 0; r < ROUNDS; r++) pool_for(p, 64, 1, add_plain, v);
+    for (int i = 0; i < 64; i++) CHECK_EQ_I64(v[i], (int64_t)i * ROUNDS);
+    pool_free(p);
+}
+
+static void slow_one(void *ctx, int64_t begin, int64_t end, int worker) {
+    (void)end, (void)worker;
+    if (begin == 0) nap(20000);
+    atomic_fetch_add((atomic_int *)ctx, 1);
+}
+
+static void test_waits_for_a_slow_chunk(void) { /* the caller or the worker sleeps while waiting */
+    struct err e = {0};
+    struct pool *p;
+    CHECK_OK(pool_new(&p, 2, &e));
+    for (int i = 0; i < 10; i++) {
+        atomic_int n = 0;
+        pool_for(p, 2, 1, slow_one, &n);
+        CHECK_EQ_I64(n, 2);
+    }
+    pool_free(p);
+}
+
+int main(void) {
+    RUN(test_every_item_once);
+    RUN(test_no_pool);
+    RUN(test_sizes);
+    RUN(test_results_are_visible);
+    RUN(test_waits_for_a_slow_chunk);
+    return check_done();
+}
