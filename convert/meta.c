@@ -95,7 +95,7 @@ static int tokenizer(struct plan *p, const char *pre, struct gguf_w *w, struct e
                        hfdir_path(p->dir));
     struct tok *t;
     if (tok_from_hf(&t, tj, cfg, hfdir_config(p->dir), gen, p->hp.d[HD_VOCAB], pre, e))
-        return err_wrap(e, "%s/tokenizer.json", hfdir_path(p->dir));
+        return err_wrap(e, "%s", hfdir_path(p->dir));
     gguf_w_str(w, "tokenizer.ggml.model", tok_model(t));
     if (tok_pre(t)) gguf_w_str(w, "tokenizer.ggml.pre", tok_pre(t));
     token_lists(t, w);

@@ -1,0 +1,411 @@
+// SPDX-License-Identifier: MIT
+/* The same model in other shapes: experts fused or one by one, with and without "language_model.",
+ * MTP block said or not, FP8 with block scales, more value heads. Each folder is rebuilt from a
+ * golden one; where only the storage differs the output must equal the reference file's hashes. */
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "convert/convert.h"
+#include "core/buf.h"
+#include "core/gguf.h"
+#include "core/hash.h"
+#include "core/hfdir.h"
+#include "core/io.h"
+#include "core/log.h"
+#include "core/prog.h"
+#include "tests/check.h"
+
+static char dir[] = "/tmp/hone-test-forms-XXXXXX";
+
+static const char *in_dir(const char *name) {
+    static char ring[8][512];
+    static int next;
+    char *p = ring[next++ % 8];
+    snprintf(p, sizeof ring[0], "%s/%s", dir, name);
+    return p;
+}
+
+/* ---- a safetensors file under construction ---- */
+
+struct st_build {
+    struct buf header, data;
+};
+
+static void add(struct st_build *b, const char *name, const char *dtype, int n,
+                const int64_t *shape, const void *p, size_t n_bytes) {
+    buf_fmt(&b->header, "%s\"%s\":{\"dtype\":\"%s\",\"shape\":[", b->header.len ? "," : "{", name,
+            dtype);
+    for (int i = 0; i < n; i++) buf_fmt(&b->header, "%s%" PRId64, i ? "," : "", shape[i]);
+    buf_fmt(&b->header, "],\"data_offsets\":[%zu,%zu]}", b->data.len, b->data.len + n_bytes);
+    buf_add(&b->data, p, n_bytes);
+}
+
+static void copy(struct st_build *b, const char *name, const struct st_tensor *t) {
+    add(b, name, st_dtype_name(t->dtype), t->n_dims, t->shape, t->data, (size_t)t->n_bytes);
+}
+
+/* A callback decides what becomes of a tensor: 1 handled, 0 copied as it is. */
+typedef int (*edit_fn)(struct st_build *b, const struct st_tensor *t);
+
+static void replace_text(const char *file, const char *from, const char *to) {
+    struct err e;
+    char *p = NULL;
+    size_t n = 0;
+    CHECK_OK(io_read_file(&p, &n, in_dir(file), 1 << 24, &e));
+    char *at = p ? strstr(p, from) : NULL;
+    if (!at) CHECK_FAIL("%s has no %s", file, from);
+    if (at) {
+        struct buf b = {0};
+        buf_add(&b, p, (size_t)(at - p));
+        buf_str(&b, to);
+        buf_str(&b, at + strlen(from));
+        CHECK_OK(out_write_file(in_dir(file), b.data, b.len, true, &e));
+        buf_release(&b);
+    }
+    free(p);
+}
+
+static void rebuild(const char *golden, edit_fn fn) {
+    static const char *const copied[] = {"config.json", "tokenizer.json", "tokenizer_config.json",
+                                         "generation_config.json"};
+    struct err e;
+    struct hfdir *h = NULL;
+    char path[512];
+    snprintf(path, sizeof path, "tests/golden/models/%s", golden);
+    CHECK_OK(hfdir_open(&h, path, &e));
+    if (!h) return;
+    struct st_build b = {{0}, {0}};
+    for (int64_t i = 0; i < hfdir_n_tensors(h); i++) {
+        const struct st_tensor *t = hfdir_tensor_at(h, i);
+        if (!fn || !fn(&b, t)) copy(&b, t->name, t);
+    }
+    buf_str(&b.header, "}");
+    struct buf all = {0};
+    uint64_t n = b.header.len;
+    buf_add(&all, &n, 8);
+    buf_add(&all, b.header.data, b.header.len);
+    buf_add(&all, b.data.data, b.data.len);
+    CHECK_OK(out_write_file(in_dir("model.safetensors"), all.data, all.len, true, &e));
+    buf_release(&all);
+    buf_release(&b.header);
+    buf_release(&b.data);
+    hfdir_close(h);
+    for (size_t i = 0; i < COUNT_OF(copied); i++) {
+        char *p = NULL;
+        size_t len = 0;
+        snprintf(path, sizeof path, "tests/golden/models/%s/%s", golden, copied[i]);
+        CHECK_OK(io_read_file(&p, &len, path, 1 << 24, &e));
+        if (p) CHECK_OK(out_write_file(in_dir(copied[i]), p, len, true, &e));
+        free(p);
+    }
+}
+
+static struct gguf *convert(const char *type, struct convert_report *r) {
+    struct err e;
+    struct gguf *g = NULL;
+    struct convert_opts o = {
+        .src = dir, .out = in_dir("out.gguf"), .type = type, .overwrite = true};
+    CHECK_OK(convert_run(&o, r, &e));
+    CHECK_OK(gguf_open(&g, o.out, 0, &e));
+    return g;
+}
+
+/* Every tensor of the file has the hash of the reference; returns how many. */
+static int same_as_reference(const struct gguf *g, const char *golden) {
+    struct err e;
+    struct json *ref = NULL;
+    char path[512];
+    int n = 0;
+    snprintf(path, sizeof path, "tests/golden/models/%s/gguf-reference.json", golden);
+    CHECK_OK(json_read(&ref, path, 1 << 24, &e));
+    for (int64_t i = 0; g && i < gguf_n_tensors(g); i++) {
+        const struct gguf_tensor *t = gguf_tensor_at(g, i);
+        struct sha256 h;
+        char hex[65];
+        sha256_init(&h);
+        sha256_add(&h, t->data, t->n_bytes);
+        sha256_hex(&h, hex);
+        const char *want =
+            json_str(json_get(json_get(json_get(ref, "tensors"), t->name), "sha256"));
+        if (want && strcmp(want, hex) == 0)
+            n++;
+        else
+            CHECK_FAIL("%s differs from the reference", t->name);
+    }
+    json_free(ref);
+    return n;
+}
+
+/* ---- experts ---- */
+
+/* Per-expert names from a fused MTP block (the 122B layout), and the trunk's names without
+ * "language_model.". */
+static int split_mtp_experts(struct st_build *b, const struct st_tensor *t) {
+    bool up = strstr(t->name, "mlp.experts.gate_up_proj") != NULL;
+    bool down = strstr(t->name, "mlp.experts.down_proj") != NULL && t->n_dims == 3;
+    const char *lm = strstr(t->name, "language_model.");
+    char name[256];
+    if (lm) {
+        snprintf(name, sizeof name, "%.*s%s", (int)(lm - t->name), t->name,
+                 lm + strlen("language_model."));
+        copy(b, name, t);
+        return 1;
+    }
+    if (!up && !down) return 0;
+    size_t mat = (size_t)(t->n_bytes / (uint64_t)t->shape[0]);
+    int64_t half[2] = {t->shape[1] / (up ? 2 : 1), t->shape[2]};
+    for (int x = 0; x < (int)t->shape[0]; x++) {
+        const uint8_t *p = t->data + (size_t)x * mat;
+        snprintf(name, sizeof name, "mtp.layers.0.mlp.experts.%d.%s_proj.weight", x,
+                 up ? "gate" : "down");
+        add(b, name, "BF16", 2, half, p, up ? mat / 2 : mat);
+        if (!up) continue;
+        snprintf(name, sizeof name, "mtp.layers.0.mlp.experts.%d.up_proj.weight", x);
+        add(b, name, "BF16", 2, half, p + mat / 2, mat / 2);
+    }
+    return 1;
+}
+
+static void test_mtp_experts_one_by_one(void) {
+    struct convert_report r;
+    rebuild("qwen35moe", split_mtp_experts);
+    struct gguf *g = convert("f32", &r);
+    CHECK_EQ_I64(same_as_reference(g, "qwen35moe"), 96);
+    gguf_close(g);
+}
+
+/* Layer 1 of the trunk fused, the others one by one: both layouts in one checkpoint. */
+static struct buf gate_up, down;
+static const uint8_t *exp_gate[6], *exp_up[6], *exp_down[6];
+static int n_collected;
+
+static int fuse_layer1(struct st_build *b, const struct st_tensor *t) {
+    static const char head[] = "model.language_model.layers.1.mlp.experts.";
+    if (strncmp(t->name, head, sizeof head - 1) != 0) return 0;
+    int x = t->name[sizeof head - 1] - '0';
+    (strstr(t->name, "gate_proj") ? exp_gate
+     : strstr(t->name, "up_proj") ? exp_up
+                                  : exp_down)[x] = t->data;
+    if (++n_collected < 18) return 1;
+    size_t n = (size_t)t->n_bytes;
+    buf_reset(&gate_up);
+    buf_reset(&down);
+    for (x = 0; x < 6; x++) {
+        buf_add(&gate_up, exp_gate[x], n);
+        buf_add(&gate_up, exp_up[x], n);
+        buf_add(&down, exp_down[x], n);
+    }
+    static const int64_t gu[3] = {6, 128, 128}, dn[3] = {6, 128, 64};
+    add(b, "model.language_model.layers.1.mlp.experts.gate_up_proj", "BF16", 3, gu, gate_up.data,
+        gate_up.len);
+    add(b, "model.language_model.layers.1.mlp.experts.down_proj", "BF16", 3, dn, down.data,
+        down.len);
+    return 1;
+}
+
+static void test_both_expert_layouts(void) {
+    struct convert_report r;
+    n_collected = 0;
+    rebuild("qwen35moe", fuse_layer1);
+    CHECK_EQ_I64(n_collected, 18);
+    struct gguf *g = convert("f32", &r);
+    CHECK_EQ_I64(same_as_reference(g, "qwen35moe"), 96);
+    gguf_close(g);
+}
+
+static int lose_expert(struct st_build *b, const struct st_tensor *t) {
+    (void)b;
+    return strstr(t->name, "layers.2.mlp.experts.4.up_proj") != NULL;
+}
+
+static void test_missing_expert_is_named(void) {
+    struct err e;
+    struct convert_report r;
+    rebuild("qwen35moe", lose_expert);
+    struct convert_opts o = {.src = dir, .out = in_dir("out2.gguf")};
+    CHECK_ERR(convert_run(&o, &r, &e), ERR_DATA, "model.layers.2.mlp.experts.4.up_proj.weight");
+    CHECK(!io_exists(o.out));
+}
+
+/* ---- MTP ---- */
+
+static int lose_mtp(struct st_build *b, const struct st_tensor *t) {
+    (void)b;
+    return strncmp(t->name, "mtp.", 4) == 0;
+}
+
+static void test_mtp_by_tensors(void) {
+    struct convert_report r;
+    rebuild("qwen35", lose_mtp); /* config still says 1 */
+    struct gguf *g = convert("f32", &r);
+    CHECK_EQ_I64(r.n_mtp_tensors, 0);
+    CHECK(!gguf_find(g, "qwen35.nextn_predict_layers"));
+    CHECK_EQ_I64(gguf_u64_or(g, "qwen35.block_count", 0), 4);
+    CHECK_EQ_I64(same_as_reference(g, "qwen35"), 70 - 15);
+    gguf_close(g);
+    rebuild("qwen35", NULL); /* tensors, but config does not say so */
+    replace_text("config.json", "\"mtp_num_hidden_layers\": 1,", "");
+    g = convert("f32", &r);
+    CHECK_EQ_I64(r.n_mtp_tensors, 15);
+    CHECK_EQ_I64(gguf_u64_or(g, "qwen35.nextn_predict_layers", 0), 1);
+    CHECK_EQ_I64(same_as_reference(g, "qwen35"), 70);
+    gguf_close(g);
+}
+
+/* ---- FP8 ---- */
+
+/* up_proj of layer 2 [256,128] as e4m3 codes with blocks of 128 x 64. */
+static int make_fp8(struct st_build *b, const struct st_tensor *t) {
+    if (!strstr(t->name, "layers.2.mlp.up_proj.weight")) return 0;
+    static uint8_t code[256 * 128];
+    for (size_t i = 0; i < sizeof code; i++) code[i] = (uint8_t)(i % 127); /* 0x00..0x7e: no NaN */
+    static const float scale[4] = {0.5f, 2.0f, -1.0f, 0.25f};
+    static const int64_t sshape[2] = {2, 2};
+    char name[256];
+    snprintf(name, sizeof name, "%s_scale_inv", t->name);
+    add(b, t->name, "F8_E4M3", 2, t->shape, code, sizeof code);
+    add(b, name, "F32", 2, sshape, scale, sizeof scale);
+    return 1;
+}
+
+/* e4m3fn by its definition: bias 7, subnormals m * 2^-9. */
+static double e4m3(int c) {
+    int exp = c >> 3, man = c & 7;
+    return exp ? ldexp(1 + man / 8.0, exp - 7) : ldexp(man, -9);
+}
+
+static void test_fp8(void) {
+    struct convert_report r;
+    struct err e;
+    rebuild("qwen35", make_fp8);
+    struct convert_opts o = {.src = dir, .out = in_dir("out2.gguf")};
+    CHECK_ERR(convert_run(&o, &r, &e), ERR_DATA, "weight_block_size");
+    replace_text("config.json", "\"dtype\": \"bfloat16\",",
+                 "\"quantization_config\": {\"quant_method\": \"fp8\", "
+                 "\"weight_block_size\": [128, 64]},");
+    struct gguf *g = convert("f32", &r);
+    const struct gguf_tensor *t = g ? gguf_find_tensor(g, "blk.2.ffn_up.weight") : NULL;
+    static const double scale[4] = {0.5, 2.0, -1.0, 0.25};
+    int bad = 0;
+    for (int i = 0; t && i < 256 * 128; i++) {
+        float v;
+        memcpy(&v, t->data + 4 * i, 4);
+        bad += (double)v != e4m3(i % 127) * scale[(i / 128 / 128) * 2 + i % 128 / 64];
+    }
+    CHECK(t != NULL);
+    CHECK_EQ_I64(bad, 0);
+    gguf_close(g);
+    replace_text("config.json", "\"fp8\"", "\"gptq\"");
+    CHECK_ERR(convert_run(&o, &r, &e), ERR_DATA, "quant_method \"gptq\"");
+}
+
+/* ---- value heads ---- */
+
+/* 8 value heads of 16 on 2 key heads: the order is not its own inverse, unlike the goldens' 4 on 2.
+ */
+static int eight_heads(struct st_build *b, const struct st_tensor *t) {
+    static float vec[8], norm[16], ab[8 * 128], out[128 * 128], qkv[256 * 128], conv[256 * 4];
+    static const int64_t s8[1] = {8}, s16[1] = {16}, sab[2] = {8, 128}, sout[2] = {128, 128},
+                         sqkv[2] = {256, 128}, sconv[3] = {256, 1, 4};
+    for (int i = 0; i < 8; i++) vec[i] = (float)i;
+    for (int i = 0; i < 8 * 128; i++) ab[i] = (float)(i / 128);
+    for (int i = 0; i < 128 * 128; i++) out[i] = (float)(i % 128);
+    for (int i = 0; i < 256 * 128; i++) qkv[i] = (float)(i / 128);
+    for (int i = 0; i < 256 * 4; i++) conv[i] = (float)(i / 4);
+    const char *n = t->name;
+    if (strncmp(n, "mtp.", 4) == 0 || !strstr(n, "linear_attn.")) return 0;
+    if (strstr(n, "A_log") || strstr(n, "dt_bias"))
+        add(b, n, "F32", 1, s8, vec, sizeof vec);
+    else if (strstr(n, "norm.weight"))
+        add(b, n, "F32", 1, s16, norm, sizeof norm);
+    else if (strstr(n, "in_proj_a.") || strstr(n, "in_proj_b."))
+        add(b, n, "F32", 2, sab, ab, sizeof ab);
+    else if (strstr(n, "out_proj"))
+        add(b, n, "F32", 2, sout, out, sizeof out);
+    else if (strstr(n, "in_proj_z"))
+        add(b, n, "F32", 2, sout, qkv, sizeof out);
+    else if (strstr(n, "in_proj_qkv"))
+        add(b, n, "F32", 2, sqkv, qkv, sizeof qkv);
+    else if (strstr(n, "conv1d"))
+        add(b, n, "F32", 3, sconv, conv, sizeof conv);
+    else
+        return 0;
+    return 1;
+}
+
+static float at(const struct gguf *g, const char *name, int64_t i) {
+    const struct gguf_tensor *t = gguf_find_tensor(g, name);
+    float v = NAN;
+    if (t && t->type == QT_F32 && (uint64_t)i * 4 < t->n_bytes) memcpy(&v, t->data + 4 * i, 4);
+    return v;
+}
+
+static void test_value_heads_are_regrouped(void) {
+    /* new[r*2 + k] = old[k*4 + r], written out */
+    static const int old[8] = {0, 4, 1, 5, 2, 6, 3, 7};
+    struct convert_report r;
+    rebuild("qwen35", eight_heads);
+    replace_text("config.json", "\"linear_num_value_heads\": 4", "\"linear_num_value_heads\": 8");
+    replace_text("config.json", "\"linear_value_head_dim\": 32", "\"linear_value_head_dim\": 16");
+    struct gguf *g = convert("f32", &r);
+    if (!g) return;
+    for (int i = 0; i < 8; i++) {
+        CHECK_CLOSE(at(g, "blk.0.ssm_dt.bias", i), old[i], 0);
+        CHECK_CLOSE(at(g, "blk.0.ssm_a", i), (float)-exp(old[i]), exp(old[i]) * 6e-8);
+        CHECK_CLOSE(at(g, "blk.0.ssm_alpha.weight", i * 128 + 5), old[i], 0);
+        CHECK_CLOSE(at(g, "blk.0.ssm_beta.weight", i * 128 + 5), old[i], 0);
+        for (int k = 0; k < 16; k++) {
+            int row = i * 16 + k, from = old[i] * 16 + k;
+            CHECK_CLOSE(at(g, "blk.0.attn_gate.weight", row * 128 + 1), from, 0);
+            CHECK_CLOSE(at(g, "blk.0.attn_qkv.weight", (128 + row) * 128 + 1), 128 + from, 0);
+            CHECK_CLOSE(at(g, "blk.0.ssm_conv1d.weight", (128 + row) * 4), 128 + from, 0);
+            CHECK_CLOSE(at(g, "blk.0.ssm_out.weight", 128 * 3 + row), from, 0);
+        }
+    }
+    for (int i = 0; i < 128; i++) /* q and k parts stay */
+        CHECK_CLOSE(at(g, "blk.0.attn_qkv.weight", i * 128), i, 0);
+    gguf_close(g);
+}
+
+/* ---- tied head ---- */
+
+static int add_head(struct st_build *b, const struct st_tensor *t) {
+    if (strstr(t->name, "embed_tokens")) copy(b, "lm_head.weight", t);
+    return 0;
+}
+
+static void test_head_follows_the_config(void) {
+    struct convert_report r;
+    struct err e;
+    log_set_level(LOG_ERROR);
+    rebuild("qwen35", add_head); /* tied: the copy is left out */
+    struct gguf *g = convert("f32", &r);
+    CHECK_EQ_I64(r.n_tensors, 70);
+    gguf_close(g);
+    log_set_level(LOG_WARN);
+    rebuild("qwen3", NULL); /* says untied, but has no head */
+    replace_text("config.json", "\"tie_word_embeddings\": true", "\"tie_word_embeddings\": false");
+    struct convert_opts o = {.src = dir, .out = in_dir("out2.gguf")};
+    CHECK_ERR(convert_run(&o, &r, &e), ERR_DATA, "lm_head.weight");
+}
+
+int main(void) {
+    if (!mkdtemp(dir)) return 1;
+    prog_set_mode(PROG_NEVER);
+    log_set_level(LOG_ERROR);
+    RUN(test_mtp_experts_one_by_one);
+    RUN(test_both_expert_layouts);
+    RUN(test_missing_expert_is_named);
+    RUN(test_mtp_by_tensors);
+    RUN(test_fp8);
+    RUN(test_value_heads_are_regrouped);
+    RUN(test_head_follows_the_config);
+    buf_release(&gate_up);
+    buf_release(&down);
+    static const char *const made[] = {"config.json",           "tokenizer.json",
+                                       "tokenizer_config.json", "generation_config.json",
+                                       "model.safetensors",     "out.gguf"};
+    for (size_t i = 0; i < COUNT_OF(made); i++) unlink(in_dir(made[i]));
+    if (rmdir(dir)) return 1; /* something was left behind */
+    return check_done();
+}
