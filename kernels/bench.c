@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: MIT
+/* kernels/bench.c - see bench.h. Timing is wall time of one thread; the best repetition counts,
+ * since everything that disturbs only slows down. */
+#include "kernels/bench.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+#include "core/bytes.h"
+#include "core/fp.h"
+#include "core/mem.h"
+
+static const struct {
+    uint8_t n, off[2];
+    float d; /* typical scale */
+} half_field[QT_COUNT] = {
+    [QT_Q4_0] = {1, {0, 0}, 4e-3f},    [QT_Q4_1] = {2, {0, 2}, 4e-3f},
+    [QT_Q5_0] = {1, {0, 0}, 2e-3f},    [QT_Q5_1] = {2, {0, 2}, 2e-3f},
+    [QT_Q8_0] = {1, {0, 0}, 3e-4f},    [QT_IQ4_NL] = {1, {0, 0}, 3e-4f},
+    [QT_Q2_K] = {2, {80, 82}, 2e-3f},  [QT_Q3_K] = {1, {108, 0}, 5e-4f},
+    [QT_Q4_K] = {2, {0, 2}, 1e-4f},    [QT_Q5_K] = {2, {0, 2}, 5e-5f},
+    [QT_Q6_K] = {1, {208, 0}, 1e-5f},  [QT_IQ4_XS] = {1, {0, 0}, 2e-5f},
+    [QT_IQ2_XXS] = {1, {0, 0}, 5e-4f}, [QT_IQ2_XS] = {1, {0, 0}, 5e-4f},
+    [QT_IQ2_S] = {1, {0, 0}, 5e-4f},   [QT_IQ3_XXS] = {1, {0, 0}, 2e-4f},
+    [QT_IQ3_S] = {1, {0, 0}, 2e-4f},   [QT_Q1_0] = {1, {0, 0}, 2e-2f},
+    [QT_Q2_0] = {1, {0, 0}, 2e-2f},
+};
+
+int kern_half_fields(enum qtype t, int off[2]) {
+    off[0] = half_field[t].off[0];
+    off[1] = half_field[t].off[1];
+    return half_field[t].n;
+}
+
+static void random_floats(enum qtype t, struct rng *r, uint8_t *p, int64_t n) {
+    for (int64_t i = 0; i < n; i++) {
+        const float v = 0.02f * rng_normal(r);
+        if (t == QT_F32)
+            store_f32(p + 4 * i, v);
+        else
+            store_u16(p + 2 * i, t == QT_F16 ? fp_f32_to_f16(v) : fp_f32_to_bf16(v));
+    }
+}
+
+void kern_random_blocks(enum qtype t, struct rng *r, void *dst, int64_t n_blocks) {
+    const int64_t size = qtype_info(t)->block_bytes;
+    uint8_t *p = dst;
+    if (t == QT_F32 || t == QT_F16 || t == QT_BF16) {
+        random_floats(t, r, p, n_blocks);
+        return;
+    }
+    for (int64_t b = 0; b < n_blocks; b++, p += size) {
+        for (int64_t i = 0; i < size; i++) p[i] = (uint8_t)(rng_u64(r) >> 56);
+        for (int f = 0; f < half_field[t].n; f++)
+            store_u16(p + half_field[t].off[f],
+                      fp_f32_to_f16(half_field[t].d * rng_f32(r, 0.5f, 2)));
+        if (t == QT_MXFP4) p[0] = (uint8_t)(118 + (rng_u64(r) >> 62));
+        if (t == QT_NVFP4)
+            for (int i = 0; i < 4; i++) p[i] = (uint8_t)(rng_u64(r) >> 60);
+    }
+}
+
+static double now_s(void) {
+    struct timespec ts;
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
+}
+
+enum { ROW = 2048, ROWS = 64 };
+
+/* Calls run(ctx) until `seconds` have passed, at least twice; returns the shortest time of one
+ * call. */
+static double shortest(void (*run)(void *), void *ctx, double seconds) {
+    double best = 1e30;
+    const double end = now_s() + seconds;
+    for (int i = 0; i < 2 || now_s() < end; i++) {
+        const double t0 = now_s();
+        run(ctx);
+        const double t = now_s() - t0;
+        if (t < best) best = t;
+    }
+    return best > 1e-9 ? best : 1e-9;
+}
+
+struct job {
+    const struct kern *k;
+    enum qtype t;
+    uint8_t *w, *act;
+    float *x;
+    int64_t row_bytes, m, n, kk;
+    float sink;
+};
+
+static void run_decode(void *ctx) {
+    struct job *j = ctx;
+    for (int64_t i = 0; i < ROWS; i++) j->k->op[j->t].decode(j->w + i * j->row_bytes, j->x, ROW);
+}
+
+static void run_dot(void *ctx) {
+    struct job *j = ctx;
+    for (int64_t i = 0; i < ROWS; i++)
+        j->sink += j->k->op[j->t].dot(j->w + i * j->row_bytes, j->act, ROW);
+}
+
+void kern_bench_type(const struct kern *k, enum qtype t, double seconds, struct kern_rate *out) {
+    *out = (struct kern_rate){0, 0, 0};
+    if (!kern_has(k, t)) return;
+    struct rng r;
+    rng_seed(&r, 1);
+    struct job j = {.k = k, .t = t, .row_bytes = (int64_t)qtype_row_bytes(t, ROW)};
+    j.w = xmalloc((size_t)(ROWS * j.row_bytes));
+    j.x = xmalloc(ROW * sizeof *j.x);
+    j.act = xmalloc(ROW * 4);
+    kern_random_blocks(t, &r, j.w, (int64_t)ROWS * ROW / qtype_info(t)->block_elems);
+    for (int i = 0; i < ROW; i++) j.x[i] = rng_normal(&r);
+    k->act_quant(kern_dot_partner(t), j.x, j.act, ROW);
+    const double bytes = 1e-9 * (double)(ROWS * j.row_bytes);
+    if (k->op[t].dot) out->dot_gbs = bytes / shortest(run_dot, &j, seconds);
+    const double s = shortest(run_decode, &j, seconds);
+    out->decode_gbs = bytes / s;
+    out->decode_gws = 1e-9 * ROWS * ROW / s;
+    free(j.w);
+    free(j.x);
+    free(j.act);
+}
+
+static void run_gemm(void *ctx) {
+    struct job *j = ctx;
+    const float *a = j->x, *b = a + j->m * j->kk;
+    float *c = j->x + (j->m + j->n) * j->kk;
+    j->k->gemm_f32(a, j->kk, b, j->kk, c, j->n, j->m, j->n, j->kk);
+}
+
+double kern_bench_gemm(const struct kern *k, int64_t m, int64_t n, int64_t kk, double seconds) {
+    struct rng r;
+    rng_seed(&r, 1);
+    struct job j = {.k = k, .m = m, .n = n, .kk = kk};
+    j.x = xmalloc((size_t)((m + n) * kk + m * n) * sizeof *j.x);
+    for (int64_t i = 0; i < (m + n) * kk; i++) j.x[i] = rng_f32(&r, -1, 1);
+    const double s = shortest(run_gemm, &j, seconds);
+    free(j.x);
+    return 2e-9 * (double)m * (double)n * (double)kk / s;
+}

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT
+/* kernels/bench.h - random blocks and timing of single kernels, for `hone bench-kernels`, the
+ * doctor and tests/kern/check.c. */
+#ifndef HONE_KERNELS_BENCH_H
+#define HONE_KERNELS_BENCH_H
+
+#include "core/rng.h"
+#include "kernels/kern.h"
+
+/* Offsets of the half-precision fields in a block of type t; returns their number (0..2). */
+int kern_half_fields(enum qtype t, int off[2]);
+/* Fills n_blocks valid blocks: codes and small scales uniform, halves such that weights are about
+ * 0.02. */
+void kern_random_blocks(enum qtype t, struct rng *r, void *dst, int64_t n_blocks);
+
+struct kern_rate {
+    double decode_gbs; /* 10^9 block bytes per second */
+    double decode_gws; /* 10^9 weights per second */
+    double dot_gbs;    /* 10^9 weight-block bytes per second, activations in cache */
+};
+/* Best of several runs, about `seconds` for each of decode and dot; rows of 2048 weights, 64 rows
+ * (in L2). */
+void kern_bench_type(const struct kern *k, enum qtype t, double seconds, struct kern_rate *out);
+/* 10^9 floating-point operations per second of gemm_f32 for m tokens, n rows of k weights. */
+double kern_bench_gemm(const struct kern *k, int64_t m, int64_t n, int64_t kk, double seconds);
+
+#endif

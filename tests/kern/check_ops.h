@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: MIT
+/* tests/kern/check_ops.h - the operators of every ISA (ref too) against their definitions in
+ * double. Bounds count roundings of 2^-24; outputs start as NaN, and what lies beyond them must
+ * stay as it was. */
+#ifndef HONE_TESTS_KERN_CHECK_OPS_H
+#define HONE_TESTS_KERN_CHECK_OPS_H
+
+#include "core/rng.h"
+#include "kernels/kern.h"
+#include "tests/check.h"
+
+#define EPS 0x1p-24
+#define EACH_ISA(k)                                                                                \
+    for (int isa_ = KERN_REF;                                                                      \
+         isa_ <= (int)kern_isa_best() && (kern_init(&(k), (enum kern_isa)isa_), 1); isa_++)
+static const int64_t widths[] = {1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 64, 127, 128, 130, 512, 1000};
+enum { N_WIDTHS = sizeof widths / sizeof widths[0], MAX_WIDTH = 1000, PAD = 16 };
+
+static void near_(const char *what, const struct kern *k, int64_t n, int64_t i, double got,
+                  double want, double tol) {
+    if (!(fabs(got - want) <= tol))
+        CHECK_FAIL("%s %s n %" PRId64 " element %" PRId64 ": %.9g, expected %.9g within %.3g", what,
+                   kern_isa_name(k->isa), n, i, got, want, tol);
+}
+static void normals(struct rng *r, float *x, int64_t n, float scale) {
+    for (int64_t i = 0; i < n; i++) x[i] = scale * rng_normal(r);
+}
+static int intact(const float *y, int64_t n) { /* PAD values of 77 behind y[n] */
+    for (int64_t i = n; i < n + PAD; i++)
+        if (y[i] != 77.0f) return 0;
+    return 1;
+}
+static void poison(float *y, int64_t n) {
+    for (int64_t i = 0; i < n; i++) y[i] = NAN;
+    for (int64_t i = n; i < n + PAD; i++) y[i] = 77.0f;
+}
+
+static void test_norms(void) {
+    struct kern k;
+    struct rng r;
+    rng_seed(&r, 11);
+    float x[MAX_WIDTH], w[MAX_WIDTH], y[MAX_WIDTH + PAD];
+    EACH_ISA(k) for (int c = 0; c < N_WIDTHS; c++) {
+        const int64_t n = widths[c];
+        normals(&r, x, n, c % 3 ? 1.0f : 1e-3f);
+        normals(&r, w, n, 1);
+        double s = 0;
+        for (int64_t i = 0; i < n; i++) s += (double)x[i] * (double)x[i];
+        const double rms = 1 / sqrt(s / (double)n + 1e-6), l2 = 0.25 / sqrt(s + 1e-6);
+        for (int with = 0; with < 2; with++) {
+            poison(y, n);
+            k.rms_norm(x, with ? w : NULL, y, n, 1e-6f);
+            for (int64_t i = 0; i < n; i++) { /* 1e-6f, scale and products: 4 roundings */
+                const double want = (double)x[i] * rms * (with ? (double)w[i] : 1);
+                near_("rms_norm", &k, n, i, (double)y[i], want, 4 * EPS * fabs(want));
+            }
+            CHECK(intact(y, n));
+        }
+        poison(y, n);
+        memcpy(y, x, (size_t)n * sizeof *y);
+        k.rms_norm(y, w, y, n, 1e-6f); /* in place */
+        near_("rms_norm", &k, n, n - 1, (double)y[n - 1], (double)x[n - 1] * rms * (double)w[n - 1],
+              4 * EPS * fabs((double)y[n - 1]));
+        memcpy(y, x, (size_t)n * sizeof *y);
+        k.l2_norm(y, n, 1e-6f, 0.25f);
+        for (int64_t i = 0; i < n; i++)
+            near_("l2_norm", &k, n, i, (double)y[i], (double)x[i] * l2,
+                  3 * EPS * fabs((double)y[i]));
+        CHECK(intact(y, n));
+    }
+}
+
+/* An exponential is good to 16 roundings here (the polynomial's 1e-7, the reduction, the division);
+ * below e^-87 results may be flushed. */
+static void test_elementwise(void) {
+    struct kern k;
+    struct rng r;
+    rng_seed(&r, 12);
+    float x[MAX_WIDTH], z[MAX_WIDTH], y[MAX_WIDTH + PAD];
+    EACH_ISA(k) for (int c = 0; c < N_WIDTHS; c++) {
+        const int64_t n = widths[c];
+        normals(&r, x, n, c % 2 ? 3.0f : 40.0f);
+        normals(&r, z, n, 1);
+        if (n > 8) x[0] = 300, x[1] = -300, x[2] = 88, x[3] = -88, x[4] = 0;
+        poison(y, n);
+        k.swiglu(x, z, y, n);
+        for (int64_t i = 0; i < n; i++) {
+            const double want = (double)x[i] / (1 + exp(-(double)x[i])) * (double)z[i];
+            near_("swiglu", &k, n, i, (double)y[i], want, 16 * EPS * fabs(want) + 1e-34);
+        }
+        CHECK(intact(y, n));
+        memcpy(y, z, (size_t)n * sizeof *y);
+        k.silu_mul(y, x, n);
+        for (int64_t i = 0; i < n; i++) {
+            const double want = (double)x[i] / (1 + exp(-(double)x[i])) * (double)z[i];
+            near_("silu_mul", &k, n, i, (double)y[i], want, 16 * EPS * fabs(want) + 1e-34);
+        }
+        memcpy(y, z, (size_t)n * sizeof *y);
+        k.sigmoid_mul(y, x, n);
+        for (int64_t i = 0; i < n; i++) {
+            const double want = (double)z[i] / (1 + exp(-(double)x[i]));
+            near_("sigmoid_mul", &k, n, i, (double)y[i], want, 16 * EPS * fabs(want) + 1e-36);
+        }
+        memcpy(y, z, (size_t)n * sizeof *y);
+        k.axpy(y, x, 0.3f, n);
+        for (int64_t i = 0; i < n; i++) {
+            const double p = (double)0.3f * (double)x[i];
+            near_("axpy", &k, n, i, (double)y[i], (double)z[i] + p,
+                  2 * EPS * (fabs(p) + fabs((double)z[i])));
+        }
+        CHECK(intact(y, n));
+    }
+}
+
+static void test_softmax(void) {
+    struct kern k;
+    struct rng r;
+    rng_seed(&r, 13);
+    float x[MAX_WIDTH], y[MAX_WIDTH + PAD];
+    EACH_ISA(k) for (int c = 0; c < N_WIDTHS; c++) {
+        const int64_t n = widths[c];
+        normals(&r, x, n, c % 2 ? 2.0f : 30.0f);
+        if (n > 8) x[3] = -INFINITY; /* a masked place */
+        double max = (double)-INFINITY, s = 0;
+        for (int64_t i = 0; i < n; i++) max = fmax(max, (double)x[i]);
+        for (int64_t i = 0; i < n; i++) s += exp((double)x[i] - max);
+        poison(y, n);
+        memcpy(y, x, (size_t)n * sizeof *y);
+        k.softmax(y, n);
+        for (int64_t i = 0; i < n; i++) { /* the rounding of x - max enters the exponent */
+            const double want = exp((double)x[i] - max) / s,
+                         arg = isinf(x[i]) ? 0 : max - (double)x[i];
+            near_("softmax", &k, n, i, (double)y[i], want, (20 + arg) * EPS * want + 1e-37);
+        }
+        CHECK(intact(y, n));
+    }
+}
+
+static void test_rope(void) {
+    struct kern k;
+    struct rng r;
+    rng_seed(&r, 14);
+    float x[256], y[256 + PAD], cs[256];
+    EACH_ISA(k) for (int64_t n = 2; n <= 256; n += n < 34 ? 2 : 74) {
+        normals(&r, x, n, 1);
+        for (int64_t j = 0; j < n / 2; j++) {
+            cs[2 * j] = (float)cos(0.7 * (double)j);
+            cs[2 * j + 1] = (float)sin(0.7 * (double)j);
+        }
+        poison(y, n);
+        memcpy(y, x, (size_t)n * sizeof *y);
+        k.rope_neox(y, cs, n);
+        for (int64_t j = 0; j < n / 2; j++) {
+            const double a = (double)x[j], b = (double)x[j + n / 2];
+            const double co = (double)cs[2 * j], si = (double)cs[2 * j + 1],
+                         tol = 3 * EPS * (fabs(a) + fabs(b));
+            near_("rope", &k, n, j, (double)y[j], a * co - b * si, tol);
+            near_("rope", &k, n, j + n / 2, (double)y[j + n / 2], b * co + a * si, tol);
+        }
+        CHECK(intact(y, n));
+    }
+}
+
+/* All tokens at once, and in two pieces with the state carried over, against the sum over the
+ * history. */
+static void test_conv(void) {
+    enum { CH = 29, LD = 31, TOK = 11 };
+    struct kern k;
+    struct rng r;
+    rng_seed(&r, 15);
+    EACH_ISA(k) for (int64_t kw = 1; kw <= 5; kw++) for (int split = 0; split <= TOK; split += 1) {
+        float raw[(TOK + 4) * CH], u[TOK * LD], w[CH * 5], state[4 * CH + PAD];
+        const int64_t old = kw - 1, c0 = 2, c1 = 28;
+        normals(&r, raw, (TOK + old) * CH, 1);
+        normals(&r, w, CH * kw, 1);
+        poison(state, old * CH);
+        memcpy(state, raw, (size_t)(old * CH) * sizeof *raw);
+        for (int64_t t = 0; t < TOK; t++)
+            for (int64_t c = 0; c < LD; c++) u[t * LD + c] = c < CH ? raw[(t + old) * CH + c] : 77;
+        k.conv_silu(u, LD, w, state, split, c0, c1, CH, kw);
+        k.conv_silu(u + split * LD, LD, w, state, TOK - split, c0, c1, CH, kw);
+        for (int64_t t = 0; t < TOK; t++)
+            for (int64_t c = 0; c < LD; c++) {
+                double s = 0, mag = 0;
+                for (int64_t j = 0; j < kw && c < CH; j++) {
+                    const double p = (double)w[c * kw + j] * (double)raw[(t + j) * CH + c];
+                    s += p;
+                    mag += fabs(p);
+                }
+                const int in = c >= c0 && c < c1;
+                const double want = c >= CH ? 77
+                                    : in    ? s / (1 + exp(-s))
+                                            : (double)raw[(t + old) * CH + c];
+                /* |silu'| < 1.1 */
+                near_("conv_silu", &k, kw, t * LD + c, (double)u[t * LD + c], want,
+                      in ? 8 * EPS * mag + 16 * EPS * fabs(want) : 0);
+            }
+        for (int64_t i = 0; i < old * CH;
+             i++) /* the last raw inputs, oldest first; other channels kept */
+            CHECK(state[i] == (i % CH >= c0 && i % CH < c1 ? raw[TOK * CH + i] : raw[i]));
+        CHECK(intact(state, old * CH));
+    }
+}
+
+/* Against the textbook order: decay the state, correct it towards v, read it with q. One token's
+ * result has sums of dk products; errors of the state add up over tokens, but the rule contracts
+ * (beta < 1, |k| = 1). */
+static void delta_case(struct rng *r, const struct kern *k, int64_t dk, int64_t n_tok) {
+    enum { DV = 11, MAX_DK = 128, MAX_TOK = 70 };
+    static float s[DV * MAX_DK + PAD], q[MAX_TOK * MAX_DK], kk[MAX_TOK * MAX_DK], v[MAX_TOK * DV],
+        o[MAX_TOK * DV + PAD], a[2 * MAX_TOK], b[2 * MAX_TOK];
+    static double ds[DV * MAX_DK];
+    normals(r, s, DV * dk, 0.3f);
+    normals(r, q, n_tok * dk, 1);
+    normals(r, kk, n_tok * dk, 1);
+    normals(r, v, n_tok * DV, 1);
+    for (int64_t t = 0; t < n_tok; t++) {
+        k->l2_norm(q + t * dk, dk, 1e-6f, 1);
+        k->l2_norm(kk + t * dk, dk, 1e-6f, 1);
+        a[2 * t] = rng_f32(r, 0.5f, 1);
+        b[2 * t] = rng_f32(r, 0, 1);
+    }
+    for (int64_t i = 0; i < DV * dk; i++) ds[i] = (double)s[i];
+    poison(s + DV * dk, 0);
+    poison(o, n_tok * DV);
+    const int64_t j0 = 1, j1 = DV - 1;
+    const double tol = (double)(dk / 8 + 20) * EPS * 16;
+    k->delta_rows(s, q, kk, dk, v, DV, o, DV, a, b, 2, n_tok, dk, j0, j1);
+    for (int64_t t = 0; t < n_tok; t++)
+        for (int64_t j = j0; j < j1; j++) {
+            double *row = ds + j * dk, p = 0, out = 0;
+            const float *kt = kk + t * dk, *qt = q + t * dk;
+            for (int64_t i = 0; i < dk; i++) p += (row[i] *= (double)a[2 * t]) * (double)kt[i];
+            const double d = (double)b[2 * t] * ((double)v[t * DV + j] - p);
+            for (int64_t i = 0; i < dk; i++) out += (row[i] += d * (double)kt[i]) * (double)qt[i];
+            near_("delta output", k, dk, t * DV + j, (double)o[t * DV + j], out, tol);
+        }
+    for (int64_t i = 0; i < DV * dk; i++)
+        near_("delta state", k, dk, i, (double)s[i], ds[i], i / dk >= j0 && i / dk < j1 ? tol : 0);
+    for (int64_t t = 0; t < n_tok; t++) CHECK(isnan(o[t * DV]) && isnan(o[t * DV + DV - 1]));
+    CHECK(intact(s, DV * dk) && intact(o, n_tok * DV));
+}
+
+static void test_delta(void) {
+    static const int64_t dks[] = {8, 12, 16, 24, 32, 64, 96, 128}, toks[] = {1, 2, 63, 64, 65, 70};
+    struct kern k;
+    struct rng r;
+    rng_seed(&r, 16);
+    EACH_ISA(k)
+    for (size_t i = 0; i < sizeof dks / sizeof dks[0];
+         i++) for (size_t t = 0; t < sizeof toks / sizeof toks[0]; t++)
+        delta_case(&r, &k, dks[i], toks[t]);
+}
+
+/* Also: an element has the same bits whatever the shape of the call (ISAs above ref promise it; ref
+ * has it). */
+static void gemm_case(struct rng *r, const struct kern *k, int64_t m, int64_t n, int64_t kk) {
+    const int64_t lda = kk + 3, ldb = kk + 1, ldc = n + 2;
+    float *a = malloc((size_t)(m * lda) * sizeof *a), *b = malloc((size_t)(n * ldb) * sizeof *b);
+    float *c = malloc((size_t)(m * ldc + PAD) * sizeof *c);
+    normals(r, a, m * lda, 1);
+    normals(r, b, n * ldb, 1);
+    poison(c, m * ldc);
+    k->gemm_f32(a, lda, b, ldb, c, ldc, m, n, kk);
+    for (int64_t i = 0; i < m; i++) {
+        for (int64_t j = 0; j < n; j++) {
+            double s = 0, mag = 0;
+            for (int64_t p = 0; p < kk; p++) {
+                const double x = (double)a[i * lda + p] * (double)b[j * ldb + p];
+                s += x;
+                mag += fabs(x);
+            }
+            near_("gemm", k, m * 1000000 + n * 10000 + kk, i * n + j, (double)c[i * ldc + j], s,
+                  ((double)kk / 8 + 16) * EPS * mag);
+        }
+        CHECK(isnan(c[i * ldc + n]) && isnan(c[i * ldc + n + 1]));
+    }
+    float one = 0;
+    k->gemm_f32(a + (m - 1) * lda, lda, b + (n / 2) * ldb, ldb, &one, 1, 1, 1, kk);
+    CHECK(one == c[(m - 1) * ldc + n / 2]);
+    CHECK(intact(c, m * ldc));
+    free(a);
+    free(b);
+    free(c);
+}
+
+static void test_gemm(void) {
+    static const int64_t dims[] = {1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 63, 64, 65},
+                         ks[] = {1, 7, 8, 9, 15, 16, 17, 63, 64, 65};
+    struct kern k;
+    struct rng r;
+    rng_seed(&r, 17);
+    EACH_ISA(k) {
+        size_t c = 0;
+        for (size_t i = 0; i < sizeof dims / sizeof dims[0]; i++)
+            for (size_t j = 0; j < sizeof dims / sizeof dims[0]; j++)
+                gemm_case(&r, &k, dims[i], dims[j], ks[c++ % (sizeof ks / sizeof ks[0])]);
+        gemm_case(&r, &k, 3, 9, 1024);
+        gemm_case(&r, &k, 5, 6, 1025);
+        gemm_case(&r, &k, 100, 7, 2060);
+        gemm_case(&r, &k, 193, 13, 40);
+        float x[100], y[100];
+        normals(&r, x, 100, 1);
+        normals(&r, y, 100, 1);
+        for (int64_t n = 0; n <= 100; n++) {
+            double s = 0, mag = 0;
+            for (int64_t i = 0; i < n; i++) {
+                s += (double)x[i] * (double)y[i];
+                mag += fabs((double)x[i] * (double)y[i]);
+            }
+            near_("dot_f32", &k, n, 0, (double)k.dot_f32(x, y, n), s, 32 * EPS * mag);
+        }
+    }
+}
+
+#endif
