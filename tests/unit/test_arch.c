@@ -59,7 +59,7 @@ static void test_counts_of_35b_a3b(void) {
         h.d[HD_EXPERTS_USED] = 8;
         h.d[HD_FF_EXP] = h.d[HD_FF_SHEXP] = 512;
         CHECK_EQ_I64(count("qwen35moe", &h, &params), mtp ? 753 : 733);
-        if (!mtp) CHECK(params > 34.0e9 && params < 35.5e9);
+        if (!mtp) CHECK((double)params > 34.0e9 && (double)params < 35.5e9);
         /* 8192 conv channels: state size in the document */
         CHECK_EQ_I64(h.d[HD_CONV_CH], 8192);
         CHECK_EQ_I64(h.d[HD_Q_OUT], 16 * 512);
@@ -72,7 +72,7 @@ static void test_counts_of_27b(void) {
         struct hparams h = base(64, mtp, 5120, 24, 4, 48);
         h.d[HD_FF] = 17408;
         CHECK_EQ_I64(count("qwen35", &h, &params), mtp ? 866 : 851);
-        if (!mtp) CHECK(params > 26.0e9 && params < 28.0e9);
+        if (!mtp) CHECK((double)params > 26.0e9 && (double)params < 28.0e9);
         h.tied = true;
         CHECK_EQ_I64(count("qwen35", &h, &params), mtp ? 865 : 850);
     }
@@ -87,7 +87,7 @@ static void test_counts_of_30b_a3b(void) {
     h.d[HD_EXPERTS_USED] = 8;
     h.d[HD_FF_EXP] = 768;
     CHECK_EQ_I64(count("qwen3moe", &h, &params), 579);
-    CHECK(params > 30.0e9 && params < 31.0e9);
+    CHECK((double)params > 30.0e9 && (double)params < 31.0e9);
 }
 
 static void test_row_names(void) {

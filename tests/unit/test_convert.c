@@ -129,7 +129,8 @@ static void check_array(const char *key, const struct gguf_kv *kv, const struct 
     CHECK_EQ_I64(kv->count, json_len(want));
     uint64_t i = 0;
     for (const struct json *v = json_first(want); v && i < kv->count; v = json_next(v), i++)
-        if (gguf_kv_f64(kv, i) != json_num(v, NAN)) CHECK_FAIL("%s[%d] differs", key, (int)i);
+        if (gguf_kv_f64(kv, i) != json_num(v, (double)NAN))
+            CHECK_FAIL("%s[%d] differs", key, (int)i);
 }
 
 static void check_key(const struct gguf *g, const struct json *want) {
@@ -151,8 +152,9 @@ static void check_key(const struct gguf *g, const struct json *want) {
         CHECK_EQ_STR(s, json_str(v));
     } else if (kv->type == GV_BOOL)
         CHECK_EQ_I64(gguf_bool_or(g, key, false), json_bool(v, false));
-    else if (gguf_kv_f64(kv, 0) != json_num(v, NAN))
-        CHECK_FAIL("%s is %.17g, expected %.17g", key, gguf_kv_f64(kv, 0), json_num(v, NAN));
+    else if (gguf_kv_f64(kv, 0) != json_num(v, (double)NAN))
+        CHECK_FAIL("%s is %.17g, expected %.17g", key, gguf_kv_f64(kv, 0),
+                   json_num(v, (double)NAN));
 }
 
 static void check_tensor(const struct gguf *g, const struct json *want) {
