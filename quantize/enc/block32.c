@@ -103,7 +103,7 @@ static void polish(const struct job *j, struct b32_block *best, double *err) {
 
 static void improve_sym(struct job *j, bool slow, struct b32_block *best, double *err) {
     const struct levels *lv = &j->s->lv;
-    int n = slow ? 80 : 20, iters = slow ? 4 : 2;
+    int n = slow ? 80 : 14, iters = slow ? 4 : 1;
     if (j->s->type == QT_Q8_0) { /* one orientation: the range is symmetric */
         float is[64], top = fabsf(enc_absmax(j->x, N));
         n = slow ? 64 : 16;

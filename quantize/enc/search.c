@@ -18,11 +18,29 @@ typedef int32_t v4i __attribute__((vector_size(16)));
 
 const int8_t enc_iq4_values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                    1,    13,   25,  38,  53,  69,  89,  113};
-/* Midpoints between neighbours and the step to the next level. A value on a midpoint takes the
- * lower. */
-static const float iq4_mid[15] = {-115.5f, -93.5f, -74.0f, -57.0f, -42.0f, -28.5f, -16.0f, -4.5f,
-                                  7.0f,    19.0f,  31.5f,  45.5f,  61.0f,  79.0f,  101.0f};
-static const float iq4_step[15] = {23, 21, 18, 16, 14, 13, 12, 11, 12, 12, 13, 15, 16, 20, 24};
+/* Index of the level nearest to v, by j = trunc(256 - 2v): the midpoints between levels are
+ * multiples of 1/2, so every half-open interval of length 1/2 belongs to one level (a midpoint to
+ * the lower). */
+// clang-format off
+static const int8_t iq4_nearest[512] = {
+    15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15,
+    15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 14, 14, 14, 14, 14, 14, 14, 14, 14, 14,
+    14, 14, 14, 14, 14, 14, 14, 14, 14, 14, 14, 14, 14, 14, 14, 14, 14, 14, 14, 14, 14, 14, 14, 14, 14, 14, 14, 14, 14, 14, 14, 14,
+    14, 14, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13,
+    13, 13, 13, 13, 13, 13, 12, 12, 12, 12, 12, 12, 12, 12, 12, 12, 12, 12, 12, 12, 12, 12, 12, 12, 12, 12, 12, 12, 12, 12, 12, 12,
+    12, 12, 12, 12, 12, 11, 11, 11, 11, 11, 11, 11, 11, 11, 11, 11, 11, 11, 11, 11, 11, 11, 11, 11, 11, 11, 11, 11, 11, 11, 11, 11,
+    11, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 9, 9, 9, 9, 9, 9,
+    9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8,
+    8, 8, 8, 8, 8, 8, 8, 8, 8, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7,
+    6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 5, 5, 5, 5, 5, 5, 5,
+    5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4,
+    4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3,
+    3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2,
+    2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 1, 1, 1, 1, 1,
+    1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
+    1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+};
+// clang-format on
 
 static inline v4f splat(float a) {
     return (v4f){a, a, a, a};
@@ -47,14 +65,25 @@ static inline v4f rint4(v4f v) {
     const v4f magic = splat(12582912.0f);
     return (v + magic) - magic;
 }
-static inline v4f level4(const struct levels *lv, v4f v, v4f lo, v4f hi) {
-    if (!lv->tab) return rint4(clamp4(v, lo, hi));
-    v4f l = lo;
-    for (int j = 0; j < 15; j++) {
-        v4i above = v > splat(iq4_mid[j]);
-        l += (v4f)(above & (v4i)splat(iq4_step[j]));
+/* out[i]: the levels nearest to iscale*x[i], four trials side by side. */
+static void levels4(const struct levels *lv, int n_x, const float *x, v4f iscale, v4f *out) {
+    const v4f lo = splat((float)lv->lo), hi = splat((float)lv->hi);
+    if (!lv->tab) {
+        for (int i = 0; i < n_x; i++) out[i] = rint4(clamp4(iscale * splat(x[i]), lo, hi));
+        return;
     }
-    return l;
+    int32_t idx[4 * ENC_SUB];
+    for (int i = 0; i < n_x; i++) {
+        v4f u = splat(256) - splat(2) * clamp4(iscale * splat(x[i]), lo, hi);
+        v4i j = __builtin_convertvector(u, v4i);
+        memcpy(idx + 4 * i, &j, sizeof j);
+    }
+    for (int i = 0; i < 4 * n_x; i++) idx[i] = enc_iq4_values[iq4_nearest[idx[i]]];
+    for (int i = 0; i < n_x; i++) {
+        v4i l;
+        memcpy(&l, idx + 4 * i, sizeof l);
+        out[i] = __builtin_convertvector(l, v4f);
+    }
 }
 /* a/b, 0 where b is 0 */
 static inline v4f ratio4(v4f a, v4f b) {
@@ -75,17 +104,12 @@ uint16_t enc_f16_bits(float x) {
 }
 
 float enc_level(const struct levels *lv, float v) {
-    if (!lv->tab) return enc_rint(enc_clampf(v, (float)lv->lo, (float)lv->hi));
-    float l = (float)lv->lo;
-    for (int j = 0; j < 15; j++)
-        if (v > iq4_mid[j]) l += iq4_step[j];
-    return l;
+    v = enc_clampf(v, (float)lv->lo, (float)lv->hi);
+    return lv->tab ? (float)enc_iq4_values[iq4_nearest[(int)(256.0f - 2.0f * v)]] : enc_rint(v);
 }
 
 int enc_level_index(float level) {
-    int i = 0;
-    while (i < 15 && (float)enc_iq4_values[i] < level) i++;
-    return i;
+    return iq4_nearest[(int)(256.0f - 2.0f * level)];
 }
 
 bool enc_load(float *dst, const float *x, int n, float limit) {
@@ -111,13 +135,12 @@ float enc_absmax(const float *x, int n) {
 /* One rounding and least squares of four trials: sum w x l and sum w l^2. */
 static void sym_sums(const struct levels *lv, int n_x, const float *x, const float *w, v4f iscale,
                      v4f *sxl, v4f *sll) {
-    v4f a = splat(0), b = splat(0);
-    const v4f lo = splat((float)lv->lo), hi = splat((float)lv->hi);
+    v4f a = splat(0), b = splat(0), l[ENC_SUB];
+    levels4(lv, n_x, x, iscale, l);
     for (int i = 0; i < n_x; i++) {
-        v4f l = level4(lv, iscale * splat(x[i]), lo, hi);
-        v4f t = splat(w[i]) * l;
+        v4f t = splat(w[i]) * l[i];
         a += t * splat(x[i]);
-        b += t * l;
+        b += t * l[i];
     }
     *sxl = a;
     *sll = b;
@@ -185,14 +208,15 @@ struct sym_fit enc_sym_wide(const struct levels *lv, int n_x, const float *x, co
 
 void enc_sym_errors(const struct levels *lv, int n_x, const float *x, const float *w,
                     const float *d, int n, float *err) {
-    const v4f lo = splat((float)lv->lo), hi = splat((float)lv->hi);
+    v4f l[ENC_SUB];
     for (int k = 0; k < n; k += 4) {
         float dk[4], ek[4];
         for (int j = 0; j < 4; j++) dk[j] = d[k + j < n ? k + j : n - 1];
         v4f dv = load4(dk), inv = ratio4(splat(1), dv), e = splat(0);
+        levels4(lv, n_x, x, inv, l);
         for (int i = 0; i < n_x; i++) {
             v4f xi = splat(x[i]);
-            v4f diff = xi - dv * level4(lv, inv * xi, lo, hi);
+            v4f diff = xi - dv * l[i];
             e += splat(w[i]) * diff * diff;
         }
         store4(ek, e);
