@@ -45,29 +45,41 @@ static uint32_t load_be32(const uint8_t *p) {
     return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
 
-static void sha_blocks(uint32_t h[8], const uint8_t *p, size_t n_blocks) {
+/* One round; the caller rotates the names instead of moving eight values. */
+#define SHA_ROUND(a, b, c, d, e, f, g, h, i)                                                       \
+    do {                                                                                           \
+        uint32_t t =                                                                               \
+            h + (ror(e, 6) ^ ror(e, 11) ^ ror(e, 25)) + (g ^ (e & (f ^ g))) + sha_k[i] + w[i];     \
+        d += t;                                                                                    \
+        h = t + (ror(a, 2) ^ ror(a, 13) ^ ror(a, 22)) + ((a & b) | (c & (a | b)));                 \
+    } while (0)
+
+static void sha_blocks(uint32_t state[8], const uint8_t *p, size_t n_blocks) {
     for (; n_blocks; n_blocks--, p += 64) {
         uint32_t w[64];
         for (int i = 0; i < 16; i++) w[i] = load_be32(p + 4 * i);
         for (int i = 16; i < 64; i++) {
-            uint32_t a = w[i - 15], b = w[i - 2];
-            w[i] = w[i - 16] + (ror(a, 7) ^ ror(a, 18) ^ a >> 3) + w[i - 7] +
-                   (ror(b, 17) ^ ror(b, 19) ^ b >> 10);
+            uint32_t x = w[i - 15], y = w[i - 2];
+            w[i] = w[i - 16] + (ror(x, 7) ^ ror(x, 18) ^ x >> 3) + w[i - 7] +
+                   (ror(y, 17) ^ ror(y, 19) ^ y >> 10);
         }
-        uint32_t s[8];
-        memcpy(s, h, sizeof s);
-        for (int i = 0; i < 64; i++) {
-            uint32_t a = s[0], e = s[4];
-            uint32_t t1 = s[7] + (ror(e, 6) ^ ror(e, 11) ^ ror(e, 25)) +
-                          ((e & s[5]) ^ (~e & s[6])) + sha_k[i] + w[i];
-            uint32_t t2 =
-                (ror(a, 2) ^ ror(a, 13) ^ ror(a, 22)) + ((a & s[1]) ^ (a & s[2]) ^ (s[1] & s[2]));
-            s[7] = s[6], s[6] = s[5], s[5] = e, s[4] = s[3] + t1;
-            s[3] = s[2], s[2] = s[1], s[1] = a, s[0] = t1 + t2;
+        uint32_t a = state[0], b = state[1], c = state[2], d = state[3];
+        uint32_t e = state[4], f = state[5], g = state[6], h = state[7];
+        for (int i = 0; i < 64; i += 8) {
+            SHA_ROUND(a, b, c, d, e, f, g, h, i);
+            SHA_ROUND(h, a, b, c, d, e, f, g, i + 1);
+            SHA_ROUND(g, h, a, b, c, d, e, f, i + 2);
+            SHA_ROUND(f, g, h, a, b, c, d, e, i + 3);
+            SHA_ROUND(e, f, g, h, a, b, c, d, i + 4);
+            SHA_ROUND(d, e, f, g, h, a, b, c, i + 5);
+            SHA_ROUND(c, d, e, f, g, h, a, b, i + 6);
+            SHA_ROUND(b, c, d, e, f, g, h, a, i + 7);
         }
-        for (int i = 0; i < 8; i++) h[i] += s[i];
+        state[0] += a, state[1] += b, state[2] += c, state[3] += d;
+        state[4] += e, state[5] += f, state[6] += g, state[7] += h;
     }
 }
+#undef SHA_ROUND
 
 void sha256_init(struct sha256 *s) {
     static const uint32_t first[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,

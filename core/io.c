@@ -80,7 +80,7 @@ static int too_large(const char *path, uint64_t max_bytes, struct err *e) {
                    (unsigned long long)max_bytes);
 }
 
-/* Waits for data on non-blocking pipes by making them blocking again. */
+/* Until end of file: pipes and /proc files do not say how long they are. */
 static int read_all(int fd, struct buf *b, const char *path, uint64_t max_bytes, struct err *e) {
     for (;;) {
         buf_reserve(b, 64 << 10);

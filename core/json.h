@@ -23,7 +23,8 @@ void json_free(struct json *root);
 
 enum json_type { JSON_NULL, JSON_BOOL, JSON_NUM, JSON_STR, JSON_ARR, JSON_OBJ };
 enum json_type json_type(const struct json *j); /* NULL pointer: JSON_NULL */
-const struct json *json_get(const struct json *obj, const char *name); /* NULL if absent */
+/* NULL if absent. A linear search: walk big objects with json_first/json_next instead. */
+const struct json *json_get(const struct json *obj, const char *name);
 const struct json *json_first(const struct json *j); /* first child of array or object */
 const struct json *json_next(const struct json *child);
 const char *json_name(const struct json *child); /* member name */

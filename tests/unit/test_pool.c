@@ -95,20 +95,33 @@ static void test_results_are_visible(void) {
     pool_free(p);
 }
 
-static void slow_one(void *ctx, int64_t begin, int64_t end, int worker) {
-    (void)end, (void)worker;
-    if (begin == 0) nap(20000);
-    atomic_fetch_add((atomic_int *)ctx, 1);
+struct meeting {
+    atomic_int arrived, missed, done;
+};
+
+/* Two chunks that wait for each other: only two threads at once can do it. Then the caller is quick
+ * and the worker is slow, so that the caller goes to sleep and must be woken. */
+static void meet(void *ctx, int64_t begin, int64_t end, int worker) {
+    (void)begin, (void)end;
+    struct meeting *m = ctx;
+    atomic_fetch_add(&m->arrived, 1);
+    for (int i = 0; i < 20000 && atomic_load(&m->arrived) < 2; i++) nap(100);
+    if (atomic_load(&m->arrived) < 2) atomic_fetch_add(&m->missed, 1);
+    if (worker != 0) nap(20000);
+    atomic_fetch_add(&m->done, 1);
 }
 
-static void test_waits_for_a_slow_chunk(void) { /* the caller or the worker sleeps while waiting */
+static void test_sleepers_are_woken(void) {
     struct err e = {0};
     struct pool *p;
     CHECK_OK(pool_new(&p, 2, &e));
     for (int i = 0; i < 10; i++) {
-        atomic_int n = 0;
-        pool_for(p, 2, 1, slow_one, &n);
-        CHECK_EQ_I64(n, 2);
+        struct meeting m = {0};
+        nap(i % 2 ? 1000 : 0); /* the worker sleeps, or still spins */
+        pool_for(p, 2, 1, meet, &m);
+        CHECK_EQ_I64(m.missed, 0);
+        CHECK_EQ_I64(m.done, 2);
+        if (m.missed) break;
     }
     pool_free(p);
 }
@@ -118,6 +131,6 @@ int main(void) {
     RUN(test_no_pool);
     RUN(test_sizes);
     RUN(test_results_are_visible);
-    RUN(test_waits_for_a_slow_chunk);
+    RUN(test_sleepers_are_woken);
     return check_done();
 }
