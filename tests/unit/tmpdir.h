@@ -24,7 +24,7 @@ static inline void tmp_remove(void) {
 }
 /* Path of a file in the folder: a few static buffers, reused in turn. */
 static inline const char *tmp_path(const char *name) {
-    static char buf[8][160];
+    static char buf[8][256];
     static int i;
     char *p = buf[i++ % 8];
     snprintf(p, sizeof buf[0], "%s/%s", tmp_dir, name);
