@@ -87,6 +87,7 @@ static void stat_ppl(const struct kld_pos *p, struct eval_kld *o) {
     o->ppl = exp(mq);
     o->ppl_base = exp(mp);
     o->ppl_stderr = o->ppl * uq;
+    o->ppl_base_stderr = o->ppl_base * up;
     o->correlation = uq > 0 && up > 0 ? cov / (uq * up) : 1;
     o->ln_ppl_ratio = mq - mp;
     o->ppl_ratio = exp(mq - mp);
