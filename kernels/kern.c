@@ -91,6 +91,10 @@ void kern_init(struct kern *k, enum kern_isa upto) {
         kern_avx2_gemm(k);
         kern_avx2_seq(k);
     }
+    if (k->isa >= KERN_AVX512) {
+        kern_avx512_gemm(k);
+        kern_avx512_seq(k);
+    }
 #endif
 }
 

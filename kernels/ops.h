@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/ops.h - private to kernels/: what each kernel file exports, declared from ops.def, and the
- * functions that put one ISA's operators into a struct kern. Nothing else may include it. */
+/* kernels/ops.h - private to kernels/: what each kernel file exports, declared from ops.def, and
+ * the functions that put one ISA's operators into a struct kern. Nothing else may include it. */
 #ifndef HONE_KERNELS_OPS_H
 #define HONE_KERNELS_OPS_H
 
@@ -17,6 +17,8 @@ void kern_avx2_act(struct kern *k);
 void kern_avx2_f32(struct kern *k);
 void kern_avx2_gemm(struct kern *k); /* gemm_f32, dot_f32 */
 void kern_avx2_seq(struct kern *k);  /* conv_silu, delta_rows */
+void kern_avx512_gemm(struct kern *k);
+void kern_avx512_seq(struct kern *k);
 #endif
 
 #endif

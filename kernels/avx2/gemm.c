@@ -62,7 +62,7 @@ INLINE void tile(int mr, int nr, const float *a, int64_t lda, const float *b, in
         for (; j < n; j++) tile(mr, 1, a, lda, b + j * ldb, ldb, c + j, ldc, k, add);              \
     }
 STRIP(1, 8)
-STRIP(2, 4)
+STRIP(2, 6)
 
 /* Four rows of B against m tokens, three at a time. */
 static void panel(const float *a, int64_t lda, const float *b, int64_t ldb, float *c, int64_t ldc,

@@ -9,10 +9,11 @@ INLINE struct iq_chunk chunk(const void *w, const struct kern_grid *g, int c) {
     const __m256i level =
         _mm256_setr_epi64x(load_i64(g->iq2_xs[q[0] & 511]), load_i64(g->iq2_xs[q[1] & 511]),
                            load_i64(g->iq2_xs[q[2] & 511]), load_i64(g->iq2_xs[q[3] & 511]));
-    const uint32_t u = (uint32_t)q[0] >> 9 | (uint32_t)(q[1] >> 9) << 7 |
-                       (uint32_t)(q[2] >> 9) << 14 | (uint32_t)(q[3] >> 9) << 21;
+    const __m256i sign =
+        _mm256_setr_epi64x(load_i64(g->sign_mask[q[0] >> 9]), load_i64(g->sign_mask[q[1] >> 9]),
+                           load_i64(g->sign_mask[q[2] >> 9]), load_i64(g->sign_mask[q[3] >> 9]));
     return (struct iq_chunk){
-        level, iq_sign7(g, u), {2 * (x->scales[c] & 15) + 1, 2 * (x->scales[c] >> 4) + 1}};
+        level, sign, {2 * (x->scales[c] & 15) + 1, 2 * (x->scales[c] >> 4) + 1}};
 }
 
 static void decode(const void *restrict blk, float *restrict dst, int64_t n) {

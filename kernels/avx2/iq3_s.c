@@ -7,10 +7,13 @@ INLINE struct iq_chunk chunk(const void *w, const struct kern_grid *g, int c) {
     const struct blk_IQ3_S *x = w;
     const uint8_t *q = x->qs + 8 * c;
     const unsigned h = x->qh[c];
-    int v[8];
-    for (int i = 0; i < 8; i++) v[i] = load_i32(g->iq3_s[q[i] | (h << (8 - i) & 256)]);
+    const __m256i level = _mm256_setr_epi32(
+        load_i32(g->iq3_s[q[0] | (h << 8 & 256)]), load_i32(g->iq3_s[q[1] | (h << 7 & 256)]),
+        load_i32(g->iq3_s[q[2] | (h << 6 & 256)]), load_i32(g->iq3_s[q[3] | (h << 5 & 256)]),
+        load_i32(g->iq3_s[q[4] | (h << 4 & 256)]), load_i32(g->iq3_s[q[5] | (h << 3 & 256)]),
+        load_i32(g->iq3_s[q[6] | (h << 2 & 256)]), load_i32(g->iq3_s[q[7] | (h << 1 & 256)]));
     const int s = 2 * ((x->scales[c / 2] >> (4 * (c % 2))) & 15) + 1;
-    return (struct iq_chunk){load32(v), bit_mask(load_u32(x->signs + 4 * c)), {s, s}};
+    return (struct iq_chunk){level, bit_mask(load_u32(x->signs + 4 * c)), {s, s}};
 }
 
 static void decode(const void *restrict blk, float *restrict dst, int64_t n) {

@@ -65,8 +65,8 @@ INLINE void delta_step(int rows, float *s, const float *q, const float *k, const
         }
     }
     UNROLL for (int j = 0; j < rows; j++) {
-        const float dj = beta * (v[j] - a * hsum(p[j]));
-        o[j] = a * hsum(r[j]) + kq * dj;
+        const float dj = beta * __builtin_fmaf(-a, hsum(p[j]), v[j]);
+        o[j] = __builtin_fmaf(kq, dj, a * hsum(r[j]));
         d[j] = _mm256_set1_ps(dj);
     }
     const __m256 av = _mm256_set1_ps(a);
