@@ -198,6 +198,23 @@ static void search_best(struct job *j, struct aff_block *best, float *best_err) 
         if (top_err[t] < INFINITY) alternate(j, &top[t], far_moves, 28, 5, best, best_err);
 }
 
+/* Fits whose minimum may leave the lowest weights out, then a few starts of (d, dmin) from them. */
+static void search_fast(struct job *j, struct aff_block *best, float *best_err) {
+    static const struct aff_grid grid = {-1.0f, 0.4f, 7};
+    static const float f[3] = {1.0f, 1.06f, 1.15f};
+    float smax = 0, mmax = 0;
+    fit_subs(j, &grid, 3, 3, false);
+    for (int k = 0; k < j->s->n_sub; k++) {
+        smax = fmaxf(smax, j->scale[k]);
+        mmax = fmaxf(mmax, j->min[k]);
+    }
+    for (int t = 0; t < 3; t++) {
+        struct aff_block b;
+        start_from(j, smax / (float)j->s->smax * f[t], mmax / (float)j->s->smax * f[t], &b);
+        alternate(j, &b, near_moves, 12, 1, best, best_err);
+    }
+}
+
 static void finish(struct job *j, struct aff_block *b) {
     for (int k = 0; k < j->s->n_sub; k++) round_sub(j, b, k);
 }
@@ -221,6 +238,7 @@ static void improve(struct job *j, const struct aff_block *conv, enum search sea
     struct aff_block b = *conv, best = *conv;
     float err = INFINITY;
     alternate(j, &b, near_moves, 12, search == SEARCH_BEST ? 4 : 2, &best, &err);
+    if (search == SEARCH_FAST) search_fast(j, &best, &err);
     if (search == SEARCH_BEST) {
         search_best(j, &best, &err);
         mirrored_best(j, &best, &err);

@@ -160,6 +160,19 @@ static void search_best(struct job *j, struct sym_block *best, float *best_err) 
     }
 }
 
+/* A few more steps of d around the one found. */
+static void search_fast(const struct job *j, struct sym_block *best, float *best_err) {
+    static const float f[3] = {1.03f, 1.08f, 1.15f};
+    float d = best->d;
+    for (int t = 0; t < 3; t++) {
+        struct sym_block b = *best;
+        b.d = enc_f16(d * f[t]);
+        if (b.d == 0) return;
+        for (int k = 0; k < j->s->n_sub; k++) b.sc[k] = clamp_sc(j->s, j->neg[k] / b.d);
+        alternate(j, &b, 1, 1, best, best_err);
+    }
+}
+
 static void improve(struct job *j, const struct sym_block *conv, enum search search,
                     struct sym_block *out) {
     const struct sym_spec *s = j->s;
@@ -172,7 +185,10 @@ static void improve(struct job *j, const struct sym_block *conv, enum search sea
         j->pos[k] = enc_sym_wide(&s->lv, s->sub, x, w, slow ? 40 : 16, slow ? 4 : 1, false).d;
     }
     if (b.d != 0) alternate(j, &b, 1, slow ? 4 : 2, &best, &err);
-    if (slow) search_best(j, &best, &err);
+    if (slow)
+        search_best(j, &best, &err);
+    else
+        search_fast(j, &best, &err);
     for (int k = 0; k < s->n_sub; k++) round_sub(j, &best, k);
     *out = block_error(j, &best) < block_error(j, conv) ? best : *conv;
 }
