@@ -1,0 +1,62 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# hone convert: result on stdout, exit codes, nothing left behind after errors.
+set -eu
+t=$(mktemp -d)
+trap 'rm -rf "$t"' EXIT
+fail=0
+say() { echo "$*"; fail=1; }
+m=tests/golden/models
+"$HONE" convert $m/qwen35moe -o "$t/a.gguf" --type bf16 --json > "$t/o" 2> "$t/e" || say "convert failed: $(cat "$t/e")"
+for k in '"arch": *"qwen35moe"' '"n_tensors": *96' '"n_mtp_tensors": *20' '"n_vision_left_out": *33' '"size_bytes": *[0-9]'; do
+    grep -q "$k" "$t/o" || say "JSON lacks $k"
+done
+[ "$(wc -c < "$t/a.gguf")" = "$(sed -n 's/.*"size_bytes": *\([0-9]*\).*/\1/p' "$t/o" | head -1)" ] || say "size_bytes is not the file's size"
+grep -q 'vision tensors are left out' "$t/e" || say "vision tensors are not mentioned"
+cp "$t/a.gguf" "$t/b.gguf"
+
+# refused without -f, replaced with it, the same bytes with any thread count
+rc=0; "$HONE" convert $m/qwen35moe -o "$t/a.gguf" --type bf16 > "$t/o" 2> "$t/e" || rc=$?
+[ $rc = 2 ] && grep -q -- '-f' "$t/e" && [ ! -s "$t/o" ] || say "existing output: exit $rc"
+"$HONE" convert $m/qwen35moe -o "$t/a.gguf" --type bf16 -f --threads 3 > /dev/null 2>&1 || say "-f failed"
+cmp -s "$t/a.gguf" "$t/b.gguf" || say "thread count changes the bytes"
+
+# a dry run prints the plan and writes nothing
+"$HONE" convert $m/qwen3 -o "$t/dry.gguf" --dry-run > "$t/o" 2> /dev/null || say "dry run failed"
+grep -q 'blk.2.ffn_down.weight' "$t/o" && [ ! -e "$t/dry.gguf" ] || say "dry run"
+
+# each refusal: exit code, and one sentence on stderr that holds the text
+refuse() { # code, text, arguments
+    code=$1 text=$2; shift 2
+    rc=0; "$HONE" convert "$@" > "$t/o" 2> "$t/e" || rc=$?
+    [ $rc = "$code" ] || say "$*: exit $rc, expected $code"
+    grep -q -e "$text" "$t/e" || say "$*: no \"$text\" in: $(cat "$t/e")"
+    [ ! -s "$t/o" ] || say "$*: something on stdout"
+}
+refuse 2 '-o OUT' $m/qwen3
+refuse 2 'q4_k' $m/qwen3 -o "$t/x.gguf" --type q4_k
+refuse 3 'config.json' tests/golden -o "$t/x.gguf"
+refuse 4 'nowhere' $m/qwen3 -o "$t/nowhere/x.gguf"
+mkdir "$t/hf"
+cp $m/qwen3/config.json $m/qwen3/tokenizer.json "$t/hf"
+refuse 3 'safetensors' "$t/hf" -o "$t/x.gguf"
+head -c 20000 $m/qwen3/model.safetensors > "$t/hf/model.safetensors"
+refuse 3 'model.safetensors' "$t/hf" -o "$t/x.gguf"
+printf '\377\377\377\377\377\377\377\177{}' > "$t/hf/model.safetensors"
+refuse 3 'model.safetensors' "$t/hf" -o "$t/x.gguf"
+cp $m/qwen3/model.safetensors "$t/hf"
+sed 's/Qwen3ForCausalLM/GuessForCausalLM/' $m/qwen3/config.json > "$t/hf/config.json"
+refuse 3 'qwen3, qwen3moe, qwen35, qwen35moe' "$t/hf" -o "$t/x.gguf"
+cp $m/qwen3/config.json "$t/hf"
+sed 's/\\\\p{L}/\\\\p{Lu}/g' $m/qwen3/tokenizer.json > "$t/hf/tokenizer.json"
+refuse 3 'pre NAME\|--pre' "$t/hf" -o "$t/x.gguf"
+[ -e "$t/x.gguf" ] && say "a refused conversion left its output"
+"$HONE" convert "$t/hf" -o "$t/x.gguf" --pre qwen2 > /dev/null 2> "$t/e" || say "--pre: $(cat "$t/e")"
+rm -f "$t/x.gguf"
+left=$(find "$t" -mindepth 1 -name '*tmp*' | wc -l)
+[ "$left" = 0 ] || say "temporary files are left"
+
+# shards
+"$HONE" convert $m/qwen3 -o "$t/s.gguf" --type f32 --split-max 1M > /dev/null 2>&1 || say "split failed"
+[ -e "$t"/s-00001-of-0000?.gguf ] || say "no first shard"
+exit $fail
