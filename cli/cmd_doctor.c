@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: MIT
+/* cli/cmd_doctor.c - hone doctor: what this build can use on this machine. The only command whose
+ * work is to look at the machine, so it may include third-party headers for their version numbers.
+ */
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <cblas.h>
+#include <cjson/cJSON.h>
+#include <pcre2.h>
+#include <utf8proc.h>
+#include <xxhash.h>
+#include <zlib.h>
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+#include "cli/cmd.h"
+#include "core/mem.h"
+#include "runtime/eval.h"
+
+static void cpu_name(char out[128]) {
+    snprintf(out, 128, "unknown");
+    FILE *f = fopen("/proc/cpuinfo", "r");
+    char line[256];
+    while (f && fgets(line, sizeof line, f)) {
+        const char *colon = strchr(line, ':');
+        if (strncmp(line, "model name", 10) != 0 || !colon) continue;
+        snprintf(out, 128, "%s", colon + 1 + strspn(colon + 1, " \t"));
+        out[strcspn(out, "\n")] = 0;
+        break;
+    }
+    if (f) fclose(f);
+}
+
+static void first_word(char out[64], const char *text) {
+    snprintf(out, 64, "%.*s", (int)strcspn(text, " "), text);
+}
+
+static void emit_libs(struct emit *m) {
+    char pcre[64] = "?", pcre_short[64], xxh[32], blas[64];
+    if (pcre2_config(PCRE2_CONFIG_VERSION, NULL) < (int)sizeof pcre)
+        pcre2_config(PCRE2_CONFIG_VERSION, pcre);
+    first_word(pcre_short, pcre);
+    unsigned v = XXH_versionNumber();
+    snprintf(xxh, sizeof xxh, "%u.%u.%u", v / 10000, v / 100 % 100, v % 100);
+    const char *config = openblas_get_config();
+    const char *second = strchr(config, ' ');
+    first_word(blas, second ? second + 1 : config);
+    const struct {
+        const char *name, *version;
+    } lib[] = {
+        {"cJSON", cJSON_Version()}, {"zlib", zlibVersion()}, {"xxHash", xxh},
+        {"OpenBLAS", blas},         {"PCRE2", pcre_short},   {"utf8proc", utf8proc_version()}};
+    emit_table(m, "libraries", "libraries");
+    emit_col(m, "library", "library");
+    emit_col(m, "version", "version");
+    for (size_t i = 0; i < COUNT_OF(lib); i++) {
+        emit_row(m);
+        emit_cell_str(m, lib[i].name);
+        emit_cell_str(m, lib[i].version);
+    }
+}
+
+static void emit_isas(struct emit *m, const struct cli *c) {
+    enum kern_isa best = kern_isa_best();
+    emit_table(m, "isas", "instruction sets");
+    emit_col(m, "name", "name");
+    emit_col(m, "available", "available");
+    emit_col(m, "active", "active");
+    for (int i = 0; i < KERN_ISA_COUNT; i++) {
+        emit_row(m);
+        emit_cell_str(m, kern_isa_name((enum kern_isa)i));
+        emit_cell_str(m, i <= (int)best ? "yes" : "no");
+        emit_cell_str(m, i == (int)c->isa ? "yes" : "no");
+    }
+}
+
+static int run(struct cli *c, struct err *e) {
+    char cpu[128], memory[48];
+    struct utsname u;
+    TRY(cli_pool(c, e));
+    cpu_name(cpu);
+    emit_fmt_bytes(memory, mem_available());
+    struct emit *m = emit_new();
+    emit_str(m, "version", "hone", HONE_VERSION);
+    if (uname(&u) == 0) {
+        emit_str(m, "system", "system", u.sysname);
+        emit_str(m, "machine", "machine", u.machine);
+    }
+    emit_str(m, "cpu", "cpu", cpu);
+    emit_str(m, "cpu_isa", "instruction set", kern_isa_name(c->isa));
+    emit_i64(m, "n_threads", "threads", pool_size(c->pool));
+    emit_i64(m, "memory_available_bytes", NULL, (int64_t)mem_available());
+    emit_str(m, "memory_available", "memory available", memory);
+    emit_num(m, "bandwidth_gb_per_s", "memory read GB/s", eval_bandwidth(c->pool), 1);
+    emit_str(m, "cuda", "CUDA", "not built");
+    emit_isas(m, c);
+    emit_libs(m);
+    cli_emit(c, m);
+    emit_free(m);
+    return 0;
+}
+
+int cmd_doctor(struct cli *c, int argc, char **argv, struct err *e) {
+    const struct cmd_spec spec = {
+        .name = "doctor",
+        .synopsis = "[--threads N] [--isa NAME]",
+        .about =
+            "What this build uses on this machine: instruction sets, threads, memory, libraries.",
+        .max_args = 0,
+    };
+    TRY(cli_parse(c, &spec, argc, argv, e));
+    return c->done ? 0 : run(c, e);
+}
