@@ -117,9 +117,18 @@ static void add_text(struct buf *b, const char *s, uint64_t len, bool all) {
     json_quote(b, s, n);
     if (n < len) buf_fmt(b, "... (%llu bytes)", (unsigned long long)len);
 }
+/* The fewest digits that read back as the same number. */
+static void add_float(struct buf *b, double v, bool single) {
+    char text[40];
+    for (int digits = 6; digits <= 17; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, v);
+        if (single ? strtof(text, NULL) == (float)v : strtod(text, NULL) == v) break;
+    }
+    buf_str(b, text);
+}
 static void add_scalar(struct buf *b, const struct gguf_kv *kv, uint64_t i) {
     if (kv->elem == GV_F32 || kv->elem == GV_F64)
-        buf_fmt(b, "%.9g", gguf_kv_f64(kv, i));
+        add_float(b, gguf_kv_f64(kv, i), kv->elem == GV_F32);
     else if (kv->elem == GV_BOOL)
         buf_str(b, gguf_kv_i64(kv, i) ? "true" : "false");
     else if (kv->elem == GV_U64)

@@ -21,8 +21,11 @@
 #include "core/mem.h"
 #include "core/prog.h"
 
+struct finding {
+    char *file, *text;
+};
 struct verify {
-    struct emit *m;
+    struct finding *finding;
     bool deep;
     int64_t n_files, n_tensors, n_findings;
     uint64_t n_bytes; /* of data read */
@@ -32,11 +35,32 @@ struct verify {
 /* Bad data is a finding; anything else stops the check. */
 static int finding(struct verify *v, const char *path, int rc, const struct err *e) {
     if (rc != ERR_DATA) return rc;
-    emit_row(v->m);
-    emit_cell_str(v->m, io_base(path));
-    emit_cell_str(v->m, e->msg);
-    if (!v->n_findings++) snprintf(v->first, sizeof v->first, "%.255s", e->msg);
+    const char *text = e->msg;
+    size_t n = strlen(path);
+    if (strncmp(text, path, n) == 0 && strncmp(text + n, ": ", 2) == 0) text += n + 2;
+    if (v->n_findings == 0) snprintf(v->first, sizeof v->first, "%.255s", e->msg);
+    v->finding = xreallocarray(v->finding, (size_t)v->n_findings + 1, sizeof *v->finding);
+    v->finding[v->n_findings++] = (struct finding){xstrdup(io_base(path)), xstrdup(text)};
     return 0;
+}
+
+static void report(struct cli *c, const struct verify *v) {
+    struct emit *m = emit_new();
+    emit_bool(m, "ok", "whole", v->n_findings == 0);
+    emit_i64(m, "n_files", "files", v->n_files);
+    emit_i64(m, "n_tensors", "tensors", v->n_tensors);
+    emit_i64(m, "data_bytes_read", v->deep ? "data bytes read" : NULL, (int64_t)v->n_bytes);
+    emit_i64(m, "n_findings", NULL, v->n_findings);
+    emit_table(m, "findings", v->n_findings ? "findings" : NULL);
+    emit_col(m, "file", "file");
+    emit_col(m, "finding", "finding");
+    for (int64_t i = 0; i < v->n_findings; i++) {
+        emit_row(m);
+        emit_cell_str(m, v->finding[i].file);
+        emit_cell_str(m, v->finding[i].text);
+    }
+    cli_emit(c, m);
+    emit_free(m);
 }
 
 /* ---- GGUF ------------------------------------------------------------------------------------ */
@@ -309,22 +333,17 @@ int cmd_verify(struct cli *c, int argc, char **argv, struct err *e) {
     };
     TRY(cli_parse(c, &spec, argc, argv, e));
     if (c->done) return 0;
-    v.m = emit_new();
-    emit_table(v.m, "findings", "findings");
-    emit_col(v.m, "file", "file");
-    emit_col(v.m, "finding", "finding");
     int rc = verify_path(&v, c->arg[0], manifest, e);
     if (!rc) {
-        emit_bool(v.m, "ok", "whole", v.n_findings == 0);
-        emit_i64(v.m, "n_files", "files", v.n_files);
-        emit_i64(v.m, "n_tensors", "tensors", v.n_tensors);
-        emit_i64(v.m, "data_bytes_read", v.deep ? "data bytes read" : NULL, (int64_t)v.n_bytes);
-        emit_i64(v.m, "n_findings", "findings", v.n_findings);
-        cli_emit(c, v.m);
+        report(c, &v);
         if (v.n_findings)
             rc = err_set(e, ERR_VERDICT, "%lld finding%s: %s", (long long)v.n_findings,
                          v.n_findings == 1 ? "" : "s", v.first);
     }
-    emit_free(v.m);
+    for (int64_t i = 0; i < v.n_findings; i++) {
+        free(v.finding[i].file);
+        free(v.finding[i].text);
+    }
+    free(v.finding);
     return rc;
 }

@@ -18,6 +18,7 @@ rng = np.random.default_rng(7)
 # --- GGUF: every scalar type, arrays, F32, F16, Q8_0
 w = gguf.GGUFWriter(f"{out}/py.gguf", "qwen3")
 w.add_name("oracle")
+w.add_quantization_version(2)
 w.add_uint8("t.u8", 200)
 w.add_int8("t.i8", -100)
 w.add_uint16("t.u16", 60000)

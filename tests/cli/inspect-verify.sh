@@ -1,0 +1,75 @@
+#!/bin/sh
+# inspect tells files apart by content and prints what Python put into them; verify says yes to whole files
+# and exits 1, naming what is wrong, for truncated, altered and poisoned ones.
+set -eu
+t=$(mktemp -d)
+trap 'rm -rf "$t"' EXIT
+fail=0
+say() { echo "$*"; fail=1; }
+g=tests/golden/containers
+json() { "$HONE" inspect "$@" --json > "$t/o" 2> "$t/e" || say "inspect $*: $(cat "$t/e")"; }
+has() { grep -qF -- "$1" "$t/o" || say "no '$1' in $2"; }
+
+json $g/py.gguf --tensors
+has '"arch": "qwen3"' py.gguf
+has '"name": "oracle"' py.gguf
+has '"n_params": 165' py.gguf
+has '"size_bytes": 1152' py.gguf
+has '"n_tensors": 3' py.gguf
+has '9223372036854775813' py.gguf
+has '32 x 2' py.gguf
+json $g/py-imatrix.gguf
+has '"kind": "importance matrix"' py-imatrix.gguf
+has '"format": "GGUF"' py-imatrix.gguf
+json $g/py.dat
+has '"format": "dat"' py.dat
+json $g/py.kld
+has '"n_vocab": 5' py.kld
+json $g/py.safetensors
+has '"format": "safetensors"' py.safetensors
+has '"n_params": 15' py.safetensors
+json tests/golden/models/qwen35moe
+has '"arch": "Qwen3_5MoeForConditionalGeneration"' qwen35moe
+has '"n_files": 2' qwen35moe
+has '"n_layers": 4' qwen35moe
+rc=0; "$HONE" inspect $g/kld-logits.bin > "$t/o" 2> "$t/e" || rc=$?
+[ $rc = 3 ] && [ ! -s "$t/o" ] || say "unknown file: exit $rc"
+rc=0; "$HONE" inspect $g/py.gguf --keys some 2> "$t/e" || rc=$?
+[ $rc = 2 ] || say "--keys some: exit $rc"
+rc=0; "$HONE" inspect "$t/absent" 2> "$t/e" || rc=$?
+[ $rc = 4 ] || say "absent file: exit $rc"
+
+for f in py.gguf py-imatrix.gguf py.dat py.kld py.safetensors; do
+    "$HONE" verify --deep $g/$f --json > "$t/o" 2> "$t/e" || say "verify $f: $(cat "$t/e")"
+    has '"ok": true' "verify $f"
+    n=$(wc -c < $g/$f)
+    head -c $((n / 2)) $g/$f > "$t/cut-$f"
+    rc=0; "$HONE" verify "$t/cut-$f" --json > "$t/o" 2> "$t/e" || rc=$?
+    [ $rc = 1 ] || say "verify of half of $f: exit $rc"
+    has '"ok": false' "verify of half of $f"
+done
+"$HONE" verify --deep tests/golden/models/qwen35moe > "$t/o" 2> "$t/e" || say "verify qwen35moe: $(cat "$t/e")"
+
+# an infinite f16 in norm.weight, which lies 32 + 128 bytes before the end: only --deep sees it
+mkdir "$t/d"
+cp $g/py.gguf "$t/d/bad.gguf"
+n=$(wc -c < "$t/d/bad.gguf")
+printf '\000\174' | dd of="$t/d/bad.gguf" bs=1 seek=$((n - 160)) conv=notrunc 2> "$t/e"
+"$HONE" verify "$t/d/bad.gguf" > "$t/o" 2> "$t/e" || say "without --deep: $(cat "$t/e")"
+rc=0; "$HONE" verify --deep "$t/d" > "$t/o" 2> "$t/e" || rc=$?
+[ $rc = 1 ] && grep -q 'NaN or infinity' "$t/e" || say "poisoned tensor: exit $rc, $(cat "$t/e")"
+
+# checksums: right, wrong, missing file, a name that leaves the folder
+cp $g/py.gguf "$t/d/bad.gguf"
+(cd "$t/d" && sha256sum bad.gguf > SHA256SUMS)
+"$HONE" verify "$t/d" > "$t/o" 2> "$t/e" || say "checksums: $(cat "$t/e")"
+printf 'x' | dd of="$t/d/bad.gguf" bs=1 seek=$((n - 1)) conv=notrunc 2> "$t/e"
+rc=0; "$HONE" verify "$t/d" > "$t/o" 2> "$t/e" || rc=$?
+[ $rc = 1 ] && grep -q 'differs from its checksum' "$t/e" || say "altered file: exit $rc, $(cat "$t/e")"
+sed 's/bad.gguf/gone.gguf/' "$t/d/SHA256SUMS" > "$t/m"
+rc=0; "$HONE" verify "$t/d" --manifest "$t/m" > "$t/o" 2> "$t/e" || rc=$?
+[ $rc = 1 ] && grep -q 'missing' "$t/e" || say "missing file: exit $rc"
+sed 's/bad.gguf/..\/m/' "$t/d/SHA256SUMS" > "$t/m"
+rc=0; "$HONE" verify "$t/d" --manifest "$t/m" > "$t/o" 2> "$t/e" || rc=$?
+[ $rc = 1 ] && grep -q 'not a line of checksums' "$t/e" || say "name outside: exit $rc"
+exit $fail
