@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: MIT
+/* tests/unit/test_eval.c - runtime/eval_*.c: statistics against numpy, mean negative log-likelihood
+ * against transformers, windows and comparisons against plain loops over the logits. */
+#include <stddef.h>
+#include <unistd.h>
+
+#include "convert/convert.h"
+#include "core/mem.h"
+#include "core/safetensors.h"
+#include "runtime/eval_int.h"
+#include "tests/check.h"
+
+enum { N_IDS = 80, N_VOCAB = 1024 };
+static char dir[] = "/tmp/hone-test-eval-XXXXXX";
+static struct model *model;
+static struct ids ids; /* of the golden sequence */
+
+static char *path_of(const char *name) {
+    return xasprintf("%s/%s", dir, name);
+}
+static void setup(void) {
+    struct err e = {0};
+    char *path = path_of("m.gguf");
+    struct convert_opts o = {.src = "tests/golden/models/qwen35moe", .out = path, .type = "f32"};
+    struct convert_report r;
+    CHECK_OK(convert_run(&o, &r, &e));
+    CHECK_OK(model_open(&model, path, &e));
+    struct st *g = NULL;
+    CHECK_OK(st_open(&g, "tests/golden/models/qwen35moe/golden.safetensors", &e));
+    for (int64_t i = 0; g && i < st_n_tensors(g); i++)
+        if (strcmp(st_tensor_at(g, i)->name, "ids") == 0)
+            for (int64_t k = 0; k < N_IDS; k++) {
+                float v;
+                CHECK_OK(st_to_f32(st_tensor_at(g, i), k, 1, &v, &e));
+                ids_add(&ids, (int32_t)v);
+            }
+    st_close(g);
+    free(path);
+}
+static struct session *open_session(int64_t n_ctx, struct pool *p) {
+    struct err e = {0};
+    struct session *s = NULL;
+    struct session_opts o = {.n_ctx = n_ctx, .isa = kern_isa_best(), .pool = p};
+    CHECK_OK(session_new(&s, model, &o, &e));
+    return s;
+}
+
+/* Arrays by integer formulas; expected values: numpy 2.x of the same formulas (mean, corrcoef,
+ * percentile with linear interpolation, and the definitions of docs/design/evaluation.md). */
+static void test_statistics(void) {
+    enum { N = 150 };
+    static const struct {
+        size_t off;
+        double want;
+    } expect[] = {
+        {offsetof(struct eval_kld, ppl), 8.14225091250834},
+        {offsetof(struct eval_kld, ppl_stderr), 0.776912367079836},
+        {offsetof(struct eval_kld, ppl_base), 21.8214254879718},
+        {offsetof(struct eval_kld, ppl_base_stderr), 2.22687525851393},
+        {offsetof(struct eval_kld, correlation), 0.505207757364322},
+        {offsetof(struct eval_kld, ln_ppl_ratio), -0.985825641025642},
+        {offsetof(struct eval_kld, ppl_ratio), 0.373131027438901},
+        {offsetof(struct eval_kld, ppl_ratio_stderr), 0.0367110704950088},
+        {offsetof(struct eval_kld, mean_kld), 0.1366},
+        {offsetof(struct eval_kld, mean_kld_stderr), 0.00705853125902801},
+        {offsetof(struct eval_kld, median_kld), 0.14},
+        {offsetof(struct eval_kld, kld_p90), 0.26},
+        {offsetof(struct eval_kld, kld_p95), 0.2675},
+        {offsetof(struct eval_kld, kld_p99), 0.276275},
+        {offsetof(struct eval_kld, kld_p999), 0.2775},
+        {offsetof(struct eval_kld, max_kld), 0.2775},
+        {offsetof(struct eval_kld, min_kld), 0.0025},
+        {offsetof(struct eval_kld, kld_p10), 0.022},
+        {offsetof(struct eval_kld, kld_p05), 0.011125},
+        {offsetof(struct eval_kld, kld_p01), 0.00495},
+        {offsetof(struct eval_kld, mean_dp), 0.000933333333333333},
+        {offsetof(struct eval_kld, mean_dp_stderr), 0.0042454730902316},
+        {offsetof(struct eval_kld, rms_dp), 0.0518310074504956},
+        {offsetof(struct eval_kld, rms_dp_stderr), 0.00189492902894759},
+        {offsetof(struct eval_kld, same_top1), 0.86},
+        {offsetof(struct eval_kld, same_top1_stderr), 0.0284262852176497},
+    };
+    struct kld_pos p;
+    kld_pos_init(&p, N);
+    for (int i = 0; i < N; i++) {
+        p.nll_q[i] = (i * 37 + 11) % 101 / 25.0 + 0.1;
+        p.nll_p[i] = (i * 53 + 7) % 97 / 26.0 + 0.2 + p.nll_q[i] * 0.5;
+        p.kld[i] = (i * i * 31 + 5) % 113 / 400.0;
+        p.dp[i] = ((i * 71 + 3) % 89 - 44) / 500.0;
+        p.same[i] = i % 7 != 3;
+    }
+    p.n = N;
+    struct eval_kld k;
+    kld_stats(&p, &k);
+    for (size_t i = 0; i < sizeof expect / sizeof *expect; i++) {
+        double v;
+        memcpy(&v, (const char *)&k + expect[i].off, sizeof v);
+        CHECK_CLOSE(v, expect[i].want, 1e-11 * (1 + fabs(expect[i].want)));
+    }
+    CHECK_EQ_I64(k.n_tokens, N);
+    p.n = 5; /* too few for errors; the rest is defined */
+    kld_stats(&p, &k);
+    CHECK(k.mean_kld_stderr == 0 && k.mean_kld > 0);
+    p.n = 0;
+    kld_stats(&p, &k);
+    CHECK(k.n_tokens == 0 && k.mean_kld == 0);
+    kld_pos_release(&p);
+}
+
+/* numpy, float64; the fifth entry has log p = -33 and is left out although q is large there. */
+static void test_one_position(void) {
+    float logp[5] = {-1.38409174f, -4.38409185f, -2.88409162f, -0.384091705f, -33.3840904f};
+    const float q[5] = {1.5f, -0.5f, 0.5f, 3.5f, 2.0f};
+    struct kld_pos p;
+    kld_pos_init(&p, 1);
+    kld_pos_row(&p, 0, logp, q, 5, 2);
+    CHECK_CLOSE(p.kld[0], 0.24968400853970937, 1e-6);
+    CHECK_CLOSE(p.dp[0], -0.021005657637137964, 1e-7);
+    CHECK_CLOSE(p.nll_q[0], 3.355271665252738, 1e-6);
+    CHECK_CLOSE(p.nll_p[0], 2.8840917012886935, 1e-6);
+    CHECK(p.same[0]);
+    logp[0] = 0; /* another argmax */
+    kld_pos_row(&p, 0, logp, q, 5, 2);
+    CHECK(!p.same[0]);
+    kld_pos_release(&p);
+    CHECK_CLOSE(eval_lse((const float[]){1000.0f, 1000.0f}, 2), 1000 + log(2), 1e-9);
+    CHECK_EQ_I64(eval_argmax((const float[]){1, 3, 3}, 3), 1);
+}
+
+/* nll[i] of token i + 1 in the window ids[begin .. begin + n). */
+static void plain_nll(int64_t begin, int64_t n, double *nll) {
+    struct err e = {0};
+    struct session *s = open_session(n, NULL);
+    float *h = xcalloc((size_t)(n * model->hp.d[HD_EMBD]), sizeof *h);
+    float *l = xcalloc((size_t)(n * N_VOCAB), sizeof *l);
+    CHECK_OK(session_forward(s, ids.v + begin, n, h, &e));
+    CHECK_OK(session_head(s, h, n, l, &e));
+    for (int64_t i = 0; i + 1 < n; i++) {
+        double sum = 0;
+        for (int64_t v = 0; v < N_VOCAB; v++) sum += exp((double)l[i * N_VOCAB + v]);
+        nll[i] = log(sum) - (double)l[i * N_VOCAB + ids.v[begin + i + 1]];
+    }
+    session_free(s);
+    free(h);
+    free(l);
+}
+
+static void test_nll_of_transformers(void) {
+    double nll[N_IDS], mean = 0;
+    plain_nll(0, N_IDS, nll);
+    for (int i = 0; i + 1 < N_IDS; i++) mean += nll[i] / (N_IDS - 1);
+    CHECK_CLOSE(mean, 7.439507498292864, 2e-5); /* golden.json mean_nll */
+}
+
+static void test_perplexity_windows(void) {
+    struct err e = {0};
+    struct eval_ppl r;
+    struct session *s = open_session(60, NULL);
+    double nll[N_IDS], want = 0;
+    CHECK_OK(eval_ppl(s, &ids, 40, 0, 0, &r, &e));
+    for (int c = 0; c < 2; c++) { /* rows 20..38 score tokens 21..39: 19 per window */
+        plain_nll(c * 40, 40, nll);
+        for (int i = 20; i < 39; i++) want += nll[i] / 38;
+    }
+    CHECK_EQ_I64(r.n_tokens, 38);
+    CHECK_EQ_I64(r.n_chunks, 2);
+    CHECK_CLOSE(r.mean_nll, want, 1e-5);
+    CHECK_CLOSE(r.ppl, exp(want), 1e-5 * exp(want));
+    CHECK(r.ppl_stderr > 0 && r.tok_per_s > 0);
+    CHECK_OK(eval_ppl(s, &ids, 40, 0, 1, &r, &e));
+    CHECK_EQ_I64(r.n_tokens, 19);
+    CHECK_OK(eval_ppl(s, &ids, 39, 0, 0, &r, &e)); /* the tail of 2 is dropped */
+    CHECK_EQ_I64(r.n_tokens, 2 * 19);
+    /* windows of 40 + 10/2 = 45 every 10 tokens, the last 10 scored */
+    CHECK_OK(eval_ppl(s, &ids, 40, 10, 0, &r, &e));
+    CHECK_EQ_I64(r.n_chunks, 4);
+    CHECK_EQ_I64(r.n_tokens, 40);
+    want = 0;
+    for (int c = 0; c < 4; c++) {
+        plain_nll(c * 10, 45, nll);
+        for (int i = 34; i < 44; i++) want += nll[i] / 40;
+    }
+    CHECK_CLOSE(r.mean_nll, want, 1e-5);
+    session_free(s);
+}
+
+static void test_refusals(void) {
+    struct err e = {0};
+    struct eval_ppl r;
+    struct session *s = open_session(60, NULL);
+    CHECK_ERR(eval_ppl(s, &ids, 41, 0, 0, &r, &e), ERR_DATA,
+              "has 80 tokens, a window of 41 needs at least 82");
+    CHECK_ERR(eval_ppl(s, &ids, 61, 0, 0, &r, &e), ERR_USAGE, "does not fit");
+    CHECK_ERR(eval_ppl(s, &ids, 3, 0, 0, &r, &e), ERR_USAGE, "too short");
+    CHECK_ERR(eval_ppl(s, &ids, 20, 100, 0, &r, &e), ERR_USAGE, "does not fit");
+    struct ids none = {0}, bad = {0};
+    CHECK_ERR(eval_ppl(s, &none, 40, 0, 0, &r, &e), ERR_DATA, "has 0 tokens");
+    for (int i = 0; i < 80; i++) ids_add(&bad, i == 70 ? N_VOCAB : i);
+    CHECK_ERR(eval_ppl(s, &bad, 40, 0, 0, &r, &e), ERR_USAGE, "outside the vocabulary");
+    ids_release(&bad);
+    session_free(s);
+}
+
+static void test_kld(void) {
+    struct err e = {0};
+    struct pool *p = NULL;
+    CHECK_OK(pool_new(&p, 3, &e));
+    struct session *base = open_session(40, p), *same = open_session(40, p),
+                   *one = open_session(40, NULL);
+    struct session_opts o = {.n_ctx = 40, .isa = kern_isa_best(), .kv_type = QT_Q8_0, .pool = p};
+    struct session *rough = NULL; /* differs by its cache only */
+    CHECK_OK(session_new(&rough, model, &o, &e));
+    struct session *const cand[2] = {same, rough};
+    struct eval_kld k[2], k1;
+    float *pos[2] = {0};
+    CHECK_OK(eval_kld(base, cand, 2, &ids, 40, 0, k, pos, &e));
+    CHECK_EQ_I64(k[0].n_tokens, 38);
+    CHECK(k[0].max_kld < 1e-6 && k[0].min_kld > -1e-6 && k[0].same_top1 == 1 && k[0].rms_dp < 1e-7);
+    CHECK_CLOSE(k[0].ppl, k[0].ppl_base, 1e-4);
+    CHECK(k[1].mean_kld > 1e-8 && k[1].mean_kld < 1e-2 && k[1].max_kld > k[1].mean_kld);
+    double mean = 0;
+    for (int i = 0; i < 38; i++) mean += (double)pos[1][i] / 38;
+    CHECK_CLOSE(mean, k[1].mean_kld, 1e-7);
+    struct eval_ppl ppl; /* the same windows */
+    CHECK_OK(eval_ppl(base, &ids, 40, 0, 0, &ppl, &e));
+    CHECK_CLOSE(ppl.ppl, k[0].ppl_base, 1e-3);
+    /* alone, and with another number of threads: the same bits */
+    struct session *const alone[1] = {rough};
+    CHECK_OK(eval_kld(one, alone, 1, &ids, 40, 0, &k1, NULL, &e));
+    CHECK(memcmp(&k1.mean_kld, &k[1].mean_kld, sizeof k1.mean_kld) == 0);
+    CHECK(memcmp(&k1.ppl_base, &k[1].ppl_base, sizeof k1.ppl_base) == 0);
+    printf("divergence of a q8_0 cache: %.3g\n", k[1].mean_kld);
+
+    char *path = path_of("base.kld");
+    CHECK_OK(eval_kld_save(base, &ids, 40, 0, path, false, &e));
+    CHECK_ERR(eval_kld_save(base, &ids, 40, 0, path, false, &e), ERR_USAGE, "-f");
+    CHECK_OK(eval_kld_file(same, path, 0, &k1, &e));
+    /* 16-bit codes of at most 16 nat: a step is 2.4e-4, an error at most half of it */
+    printf("model against its own file: mean %.3g, max %.3g\n", k1.mean_kld, k1.max_kld);
+    CHECK(k1.n_tokens == 38 && fabs(k1.mean_kld) < 1.3e-4 && k1.max_kld < 1.3e-4);
+    CHECK_OK(eval_kld_file(rough, path, 1, &k1, &e));
+    CHECK_EQ_I64(k1.n_tokens, 19);
+    CHECK_ERR(eval_kld_file(same, "/nonexistent.kld", 0, &k1, &e), ERR_SYS, "/nonexistent.kld");
+    struct session *small = open_session(20, NULL);
+    CHECK_ERR(eval_kld_file(small, path, 0, &k1, &e), ERR_USAGE, "does not fit");
+    session_free(small);
+    unlink(path);
+    free(path);
+    free(pos[0]);
+    free(pos[1]);
+    session_free(base);
+    session_free(same);
+    session_free(one);
+    session_free(rough);
+    pool_free(p);
+}
+
+static void test_speed(void) {
+    struct err e = {0};
+    struct pool *p = NULL;
+    CHECK_OK(pool_new(&p, 2, &e));
+    struct session *s = open_session(64, p);
+    struct eval_speed r[4];
+    int n = 0;
+    const int64_t depths[2] = {0, 40};
+    CHECK_OK(eval_speed(s, 16, 4, depths, 2, 2, 10.0, r, &n, &e));
+    CHECK_EQ_I64(n, 4);
+    CHECK_EQ_STR(r[0].test, "pp16");
+    CHECK_EQ_STR(r[3].test, "tg4");
+    CHECK_EQ_I64(r[3].depth, 40);
+    for (int i = 0; i < n; i++) CHECK(r[i].tok_per_s > 0);
+    CHECK_CLOSE(r[1].gb_per_s, r[1].tok_per_s * r[1].bytes_per_token * 1e-9, 1e-9);
+    CHECK_CLOSE(r[1].share_of_bandwidth, r[1].gb_per_s / 10.0, 1e-9);
+    /* one attention layer: 2 heads of 64, keys and values, 4 bytes: 40 tokens deeper */
+    CHECK_CLOSE(r[3].bytes_per_token - r[1].bytes_per_token, 40 * 2 * 2 * 64 * 4.0, 1);
+    CHECK(eval_bandwidth(p) > 0.1);
+    CHECK_ERR(eval_speed(s, 16, 4, depths, 2, 0, 10.0, r, &n, &e), ERR_USAGE, "--reps");
+    CHECK_ERR(eval_speed(s, 30, 4, depths, 2, 1, 10.0, r, &n, &e), ERR_USAGE, "do not fit");
+    session_free(s);
+    pool_free(p);
+}
+
+int main(void) {
+    if (!mkdtemp(dir)) return 1;
+    RUN(setup);
+    if (!model) return check_done();
+    RUN(test_statistics);
+    RUN(test_one_position);
+    RUN(test_nll_of_transformers);
+    RUN(test_perplexity_windows);
+    RUN(test_refusals);
+    RUN(test_kld);
+    RUN(test_speed);
+    model_close(model);
+    ids_release(&ids);
+    char *path = path_of("m.gguf");
+    unlink(path);
+    free(path);
+    rmdir(dir);
+    return check_done();
+}

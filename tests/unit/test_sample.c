@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: MIT
+/* tests/unit/test_sample.c - runtime/sample.c: what each step leaves, and that draws have the
+ * distribution they should (chi-square with a fixed seed). */
+#include "runtime/sample.h"
+
+#include "tests/check.h"
+
+static const struct sample_opts neutral = {1.0f, 0, 1.0f, 0.0f, 1.0f, 0};
+
+static int32_t pick(const struct sample_opts *o, const float *l, int n, uint64_t seed) {
+    struct sampler *s = sampler_new(o, n, seed);
+    int32_t id = sampler_pick(s, l, NULL, 0);
+    sampler_free(s);
+    return id;
+}
+
+static void test_greedy(void) {
+    const float l[6] = {1, 5, 2, 5, NAN, -INFINITY};
+    struct sample_opts o = neutral;
+    o.temp = 0;
+    for (uint64_t seed = 0; seed < 20; seed++)
+        CHECK_EQ_I64(pick(&o, l, 6, seed), 1); /* ties: lower id */
+    o.temp = 1;
+    o.top_k = 1;
+    for (uint64_t seed = 0; seed < 20; seed++) CHECK_EQ_I64(pick(&o, l, 6, seed), 1);
+}
+
+static void test_impossible(void) {
+    const float l[3] = {NAN, -INFINITY, INFINITY};
+    CHECK_EQ_I64(pick(&neutral, l, 3, 1), 0);
+    const float one[3] = {NAN, 0.5f, -INFINITY};
+    for (uint64_t seed = 0; seed < 20; seed++) CHECK_EQ_I64(pick(&neutral, one, 3, seed), 1);
+}
+
+/* Chi-square of n draws against p over the allowed ids; everything else must not appear. */
+static double chi_square(const struct sample_opts *o, const float *l, int n_vocab, const double *p,
+                         int64_t n) {
+    int64_t count[16] = {0};
+    double chi = 0;
+    struct sampler *s = sampler_new(o, n_vocab, 42);
+    for (int64_t i = 0; i < n; i++) count[sampler_pick(s, l, NULL, 0)]++;
+    sampler_free(s);
+    for (int i = 0; i < n_vocab; i++) {
+        double want = p[i] * (double)n, d = (double)count[i] - want;
+        if (p[i] > 0)
+            chi += d * d / want;
+        else
+            CHECK_EQ_I64(count[i], 0);
+    }
+    return chi;
+}
+static void tempered(const float *l, int n, double temp, const int *keep, double *p) {
+    double sum = 0;
+    for (int i = 0; i < n; i++) sum += keep[i] ? exp((double)l[i] / temp) : 0;
+    for (int i = 0; i < n; i++) p[i] = keep[i] ? exp((double)l[i] / temp) / sum : 0;
+}
+
+/* 0.999 quantile of chi-square: 27.9 with 9 degrees of freedom, 16.3 with 3, 13.8 with 2. */
+static void test_distribution(void) {
+    const float l[10] = {0.3f, -1.0f, 2.0f, 1.1f, -2.5f, 0.0f, 1.9f, -0.4f, 0.9f, -3.0f};
+    const int all[10] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+    double p[10];
+    struct sample_opts o = neutral;
+    tempered(l, 10, 1.0, all, p);
+    CHECK(chi_square(&o, l, 10, p, 50000) < 27.9);
+    o.temp = 0.7f;
+    tempered(l, 10, 0.7, all, p);
+    CHECK(chi_square(&o, l, 10, p, 50000) < 27.9);
+    tempered(l, 10, 1.0, all, p); /* the test can fail: another temperature is noticed */
+    CHECK(chi_square(&o, l, 10, p, 50000) > 27.9);
+
+    const int top4[10] = {0, 0, 1, 1, 0, 0, 1, 0, 1, 0};
+    o = neutral;
+    o.top_k = 4;
+    tempered(l, 10, 1.0, top4, p);
+    CHECK(chi_square(&o, l, 10, p, 50000) < 16.3);
+
+    /* probabilities, sorted: .336 .304 .137 .112 .061 ...: 0.75 needs three, min_p 0.35 * .336
+     * keeps three */
+    const int top3[10] = {0, 0, 1, 1, 0, 0, 1, 0, 0, 0};
+    o = neutral;
+    o.top_p = 0.70f;
+    tempered(l, 10, 1.0, top3, p);
+    CHECK(chi_square(&o, l, 10, p, 50000) < 13.8);
+    o = neutral;
+    o.min_p = 0.35f;
+    CHECK(chi_square(&o, l, 10, p, 50000) < 13.8);
+}
+
+static void test_penalty(void) {
+    const float l[4] = {2.0f, 1.9f, -1.0f, -1.05f};
+    const int32_t last[5] = {2, 0, 0, 77, -1}; /* out-of-range ids are ignored */
+    struct sample_opts o = neutral;
+    o.temp = 0;
+    o.repeat_penalty = 1.2f;
+    o.repeat_last_n = 5;
+    struct sampler *s = sampler_new(&o, 4, 1);
+    CHECK_EQ_I64(sampler_pick(s, l, last, 5), 1); /* 2.0 / 1.2 < 1.9; once, though seen twice */
+    CHECK_EQ_I64(sampler_pick(s, l, last, 0), 0);
+    CHECK_EQ_I64(sampler_pick(s, l, last, 1), 0); /* only id 2 was seen */
+    sampler_free(s);
+    const float neg[2] = {-1.0f, -1.1f}; /* negative logits go down, not up */
+    const int32_t zero[1] = {0};
+    s = sampler_new(&o, 2, 1);
+    CHECK_EQ_I64(sampler_pick(s, neg, zero, 1), 1);
+    sampler_free(s);
+}
+
+static void test_seed(void) {
+    float l[50];
+    for (int i = 0; i < 50; i++) l[i] = (float)(i * 7 % 13) * 0.3f;
+    struct sampler *a = sampler_new(&neutral, 50, 9), *b = sampler_new(&neutral, 50, 9),
+                   *c = sampler_new(&neutral, 50, 10);
+    int differ = 0;
+    for (int i = 0; i < 100; i++) {
+        int32_t x = sampler_pick(a, l, NULL, 0);
+        CHECK_EQ_I64(x, sampler_pick(b, l, NULL, 0));
+        differ += x != sampler_pick(c, l, NULL, 0);
+    }
+    CHECK(differ > 50);
+    sampler_free(a);
+    sampler_free(b);
+    sampler_free(c);
+}
+
+int main(void) {
+    RUN(test_greedy);
+    RUN(test_impossible);
+    RUN(test_distribution);
+    RUN(test_penalty);
+    RUN(test_seed);
+    return check_done();
+}
