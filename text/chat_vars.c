@@ -76,7 +76,7 @@ static struct jval parsed_args(struct jctx *c, struct jval m) {
     return d;
 }
 
-static struct jval make_vars(struct jctx *c, void *ctx) {
+struct jval chat_case_vars(struct jctx *c, void *ctx) {
     const struct chat_case *k = ctx;
     struct jval d = jv_dict(c, 16), messages = k->messages;
     bool clone = c->t->lenient;
@@ -114,5 +114,5 @@ static struct jval make_vars(struct jctx *c, void *ctx) {
 int chat_case_render(const struct jinja *t, const struct chat_case *k, struct buf *out,
                      struct jinja_err *je, struct err *e) {
     struct chat_case copy = *k;
-    return jinja_render_fn(t, make_vars, &copy, k->now, NULL, out, je, e);
+    return jinja_render_fn(t, chat_case_vars, &copy, k->now, NULL, out, je, e);
 }

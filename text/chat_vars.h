@@ -17,6 +17,7 @@ struct chat_case { /* one rendering; JT_MISSING where absent */
 /* From an object with the keys of a scenario (messages, tools, documents, kwargs, drop,
  * add_generation_prompt). */
 struct chat_case chat_case_of(struct jval scenario, struct jval defaults);
+struct jval chat_case_vars(struct jctx *c, void *ctx /* struct chat_case */);
 int chat_case_render(const struct jinja *t, const struct chat_case *k, struct buf *out,
                      struct jinja_err *je, struct err *e);
 struct jval chat_member(struct jval obj, const char *name); /* JT_MISSING when absent */
