@@ -146,40 +146,42 @@ static int cmd_ppl(struct cli *c, int argc, char **argv, struct err *e) {
 /* ---- kld ---- */
 
 struct kld_key {
-    const char *key, *title;
+    const char *key;
+    const char *title; /* of a table's column; NULL: only in JSON and CSV */
+    const char *label; /* when there is one model; NULL: the title */
     size_t off;
     int prec;
 };
-#define K(field, title, prec)                                                                      \
-    { #field, title, offsetof(struct eval_kld, field), prec }
+#define K(field, title, label, prec)                                                               \
+    { #field, title, label, offsetof(struct eval_kld, field), prec }
 static const struct kld_key kld_keys[] = {
-    K(ppl, "ppl", 4),
-    K(ppl_stderr, NULL, 4),
-    K(ppl_base, "ppl base", 4),
-    K(ppl_base_stderr, NULL, 4),
-    K(ppl_ratio, NULL, 6),
-    K(ppl_ratio_stderr, NULL, 6),
-    K(ln_ppl_ratio, "ln ratio", 5),
-    K(mean_kld, "mean KLD", 6),
-    K(mean_kld_stderr, "+-", 6),
-    K(median_kld, "median", 6),
-    K(kld_p90, NULL, 6),
-    K(kld_p95, NULL, 6),
-    K(kld_p99, "99 %", 5),
-    K(kld_p999, "99.9 %", 5),
-    K(max_kld, "max", 4),
-    K(min_kld, NULL, 6),
-    K(kld_p10, NULL, 6),
-    K(kld_p05, NULL, 6),
-    K(kld_p01, NULL, 6),
-    K(rms_dp, "RMS dp", 5),
-    K(rms_dp_stderr, NULL, 6),
-    K(mean_dp, NULL, 6),
-    K(mean_dp_stderr, NULL, 6),
-    K(same_top1, "same top", 4),
-    K(same_top1_stderr, NULL, 5),
-    K(correlation, NULL, 5),
-    K(tok_per_s, NULL, 1),
+    K(ppl, "ppl", NULL, 4),
+    K(ppl_stderr, NULL, "ppl +-", 4),
+    K(ppl_base, "ppl base", NULL, 4),
+    K(ppl_base_stderr, NULL, "ppl base +-", 4),
+    K(ppl_ratio, NULL, "ppl ratio", 6),
+    K(ppl_ratio_stderr, NULL, "ppl ratio +-", 6),
+    K(ln_ppl_ratio, "ln ratio", "ln ppl ratio", 5),
+    K(mean_kld, "mean KLD", NULL, 6),
+    K(mean_kld_stderr, "+-", "mean KLD +-", 6),
+    K(median_kld, "median", "median KLD", 6),
+    K(kld_p90, NULL, "90 % KLD", 6),
+    K(kld_p95, NULL, "95 % KLD", 6),
+    K(kld_p99, "99 %", "99 % KLD", 5),
+    K(kld_p999, "99.9 %", "99.9 % KLD", 5),
+    K(max_kld, "max", "max KLD", 4),
+    K(min_kld, NULL, "min KLD", 6),
+    K(kld_p10, NULL, "10 % KLD", 6),
+    K(kld_p05, NULL, "5 % KLD", 6),
+    K(kld_p01, NULL, "1 % KLD", 6),
+    K(rms_dp, "RMS dp", NULL, 5),
+    K(rms_dp_stderr, NULL, "RMS dp +-", 6),
+    K(mean_dp, NULL, "mean dp", 6),
+    K(mean_dp_stderr, NULL, "mean dp +-", 6),
+    K(same_top1, "same top", "same top token", 4),
+    K(same_top1_stderr, NULL, "same top token +-", 5),
+    K(correlation, NULL, "correlation of ln ppl", 5),
+    K(tok_per_s, NULL, "tokens/s", 1),
 };
 #undef K
 
@@ -221,7 +223,7 @@ static void emit_by_depth(struct emit *m, const float *kld, const struct eval_kl
 
 static void emit_one_kld(struct emit *m, const struct eval_kld *k) {
     for (size_t i = 0; i < COUNT_OF(kld_keys); i++)
-        emit_num(m, kld_keys[i].key, kld_keys[i].title ? kld_keys[i].title : kld_keys[i].key,
+        emit_num(m, kld_keys[i].key, kld_keys[i].label ? kld_keys[i].label : kld_keys[i].title,
                  kld_value(k, i), kld_keys[i].prec);
 }
 static void emit_many_kld(struct emit *m, struct cli *c, const struct eval_kld *k, int n) {

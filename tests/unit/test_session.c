@@ -238,7 +238,7 @@ static void test_threads_do_not_change_bits(void) {
                     CHECK_OK(model_set_weight(m, wname[i], q[i], QT_Q8_0, &e));
                 }
         for (int b = 0; b < 3; b++)
-            for (int act = ACT_F32; act <= ACT_Q8; act++) {
+            for (int act = ACT_F32; act <= (b == 2 ? ACT_Q8 : ACT_F32); act++) {
                 float *first = NULL;
                 for (int threads = 1; threads <= 3; threads++) {
                     struct pool *p = NULL;
