@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: MIT
+/* cli/cmd_tokenize.c - hone tokenize: text to token ids and back, with a model's tokenizer.
+ *
+ * Output is the bare JSON list (or text) that scripts expect, so core/emit.h has no part in it. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cmd.h"
+#include "core/gguf.h"
+#include "core/io.h"
+#include "core/json.h"
+#include "text/tok.h"
+#include "text/tok_strs.h"
+
+#define MAX_INPUT ((uint64_t)1 << 31)
+
+/* One JSON file of a folder; *out stays NULL when it is not there. */
+static int read_optional(struct json **out, const char *dir, const char *name, struct err *e) {
+    char *path = io_join(dir, name);
+    int rc = io_exists(path) ? json_read(out, path, MAX_INPUT, e) : 0;
+    free(path);
+    return rc;
+}
+
+static int64_t config_rows(const struct json *config) {
+    int64_t n = 0;
+    if (!json_i64(json_get(json_get(config, "text_config"), "vocab_size"), &n))
+        json_i64(json_get(config, "vocab_size"), &n);
+    return n;
+}
+
+/* Reads the tokenizer's files only: a folder without weights will do. */
+static int load_folder(struct tok **t, const char *dir, const char *pre, struct err *e) {
+    static const char *const names[] = {"tokenizer.json", "tokenizer_config.json", "config.json",
+                                        "generation_config.json"};
+    struct json *j[4] = {NULL, NULL, NULL, NULL};
+    int rc = 0;
+    for (size_t i = 0; i < COUNT_OF(names) && rc == 0; i++)
+        rc = read_optional(&j[i], dir, names[i], e);
+    if (rc == 0 && !j[0]) rc = err_set(e, ERR_DATA, "%s: the folder has no tokenizer.json", dir);
+    if (rc == 0) {
+        rc = tok_from_hf(t, j[0], j[1], j[2], j[3], config_rows(j[2]), pre, e);
+        if (rc) err_wrap(e, "%s", dir);
+    }
+    for (size_t i = 0; i < COUNT_OF(names); i++) json_free(j[i]);
+    return rc;
+}
+
+static int load(struct tok **t, const char *model, const char *pre, struct err *e) {
+    if (io_is_dir(model)) return load_folder(t, model, pre, e);
+    if (pre)
+        return err_set(e, ERR_USAGE,
+                       "--pre is for Hugging Face folders: %s is a file that names "
+                       "its pre-tokenizer itself",
+                       model);
+    struct gguf *g = NULL;
+    TRY(gguf_open(&g, model, GGUF_TOLERANT | GGUF_ONE_FILE, e));
+    int rc = tok_from_gguf(t, g, e);
+    gguf_close(g);
+    return rc;
+}
+
+struct job {
+    const struct tok *t;
+    bool special, bos, decode;
+};
+
+static void print_ids(struct buf *out, const struct ids *ids) {
+    buf_chr(out, '[');
+    for (int64_t i = 0; i < ids->n; i++) buf_fmt(out, "%s%d", i ? ", " : "", ids->v[i]);
+    buf_chr(out, ']');
+}
+
+static int encode(const struct job *o, const char *s, size_t len, struct buf *out, struct err *e) {
+    struct ids ids = {0};
+    int rc = tok_encode(o->t, s, len, o->special, o->bos, &ids, e);
+    if (rc == 0) print_ids(out, &ids);
+    ids_release(&ids);
+    return rc;
+}
+
+static int decode(const struct job *o, const struct json *list, struct buf *out, struct err *e) {
+    if (json_type(list) != JSON_ARR)
+        return err_set(e, ERR_DATA, "input to decode is not a JSON list of ids");
+    int64_t i = 0;
+    for (const struct json *c = json_first(list); c; c = json_next(c), i++) {
+        int64_t id;
+        if (!json_i64(c, &id) || id < 0 || id >= tok_n_vocab(o->t))
+            return err_set(e, ERR_DATA,
+                           "entry %lld of the list is no token id: ids go from 0 to %lld",
+                           (long long)i, (long long)tok_n_vocab(o->t) - 1);
+        tok_decode(o->t, (int32_t)id, o->special, out);
+    }
+    return 0;
+}
+
+static int run_one(const struct job *o, struct buf *out, struct err *e) {
+    char *text = NULL;
+    size_t len;
+    struct json *list = NULL;
+    TRY(io_read_file(&text, &len, "-", MAX_INPUT, e));
+    int rc = 0;
+    if (!o->decode) {
+        rc = encode(o, text, len, out, e);
+        buf_chr(out, '\n');
+    } else {
+        rc = json_parse(&list, text, len, "standard input", e);
+        if (rc == 0) rc = decode(o, list, out, e);
+    }
+    json_free(list);
+    free(text);
+    return rc;
+}
+
+static int batch_decode(const struct job *o, const char *text, size_t len, const char *path,
+                        struct buf *out, struct err *e) {
+    struct json *lists = NULL;
+    struct buf one = {0};
+    TRY(json_parse(&lists, text, len, path, e));
+    int rc = 0;
+    if (json_type(lists) != JSON_ARR)
+        rc = err_set(e, ERR_DATA, "%s: not a JSON list of lists of ids", path);
+    buf_chr(out, '[');
+    for (const struct json *c = json_first(lists); c && rc == 0; c = json_next(c)) {
+        buf_reset(&one);
+        rc = decode(o, c, &one, e);
+        if (c != json_first(lists)) buf_str(out, ",\n ");
+        json_quote(out, one.data ? one.data : "", one.len);
+    }
+    buf_str(out, "]\n");
+    buf_release(&one);
+    json_free(lists);
+    return rc;
+}
+
+static int batch_encode(const struct job *o, const char *text, size_t len, const char *path,
+                        struct buf *out, struct err *e) {
+    struct strs a = {0};
+    size_t used;
+    TRY(strs_parse(&a, text, len, &used, path, e));
+    int rc = 0;
+    if (used + strspn(text + used, " \t\r\n") < len)
+        rc = err_set(e, ERR_DATA, "%s: something follows the list of texts", path);
+    buf_chr(out, '[');
+    for (size_t i = 0; i < a.n && rc == 0; i++) {
+        if (i) buf_str(out, ",\n ");
+        rc = encode(o, a.v[i], a.len[i], out, e);
+    }
+    buf_str(out, "]\n");
+    strs_release(&a);
+    return rc;
+}
+
+static int run_batch(const struct job *o, const char *path, struct buf *out, struct err *e) {
+    char *text = NULL;
+    size_t len;
+    TRY(io_read_file(&text, &len, path, MAX_INPUT, e));
+    int rc = o->decode ? batch_decode(o, text, len, path, out, e)
+                       : batch_encode(o, text, len, path, out, e);
+    free(text);
+    return rc;
+}
+
+int cmd_tokenize(struct cli *c, int argc, char **argv, struct err *e) {
+    struct job o = {0};
+    bool no_special = false;
+    const char *batch = NULL, *pre = NULL;
+    const struct opt opts[] = {
+        {"decode", 0, OPT_FLAG, &o.decode, NULL, "ids to text: reads a JSON list of ids"},
+        {"bos", 0, OPT_FLAG, &o.bos, NULL,
+         "begin with BOS, if this vocabulary has texts begin with it"},
+        {"no-special", 0, OPT_FLAG, &no_special, NULL,
+         "control tokens in the text are plain text; with --decode they are left out"},
+        {"batch", 0, OPT_STR, &batch, "FILE.json",
+         "a list of texts (or of lists of ids), all at once"},
+        {"pre", 0, OPT_STR, &pre, "NAME", "pre-tokenizer of a folder, when it is not recognised"},
+    };
+    const struct cmd_spec spec = {
+        .name = "tokenize",
+        .synopsis = "MODEL [--no-special] [--bos] [--decode] [--batch FILE.json] "
+                    "[--pre NAME]",
+        .about = "Prints the token ids of the text on standard input as a JSON list, with the\n"
+                 "tokenizer of MODEL: a GGUF file, or a Hugging Face folder with tokenizer.json.",
+        .opts = opts,
+        .n_opts = (int)COUNT_OF(opts),
+        .min_args = 1,
+        .max_args = 1,
+    };
+    TRY(cli_parse(c, &spec, argc, argv, e));
+    if (c->done) return 0;
+    struct tok *t = NULL;
+    TRY(load(&t, c->arg[0], pre, e));
+    struct buf out = {0};
+    o.t = t;
+    o.special = !no_special;
+    int rc = batch ? run_batch(&o, batch, &out, e) : run_one(&o, &out, e);
+    if (rc == 0 && out.len && fwrite(out.data, 1, out.len, stdout) != out.len)
+        rc = err_sys(e, "cannot write the result to standard output");
+    buf_release(&out);
+    tok_free(t);
+    return rc;
+}
