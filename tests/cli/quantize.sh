@@ -1,0 +1,53 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# hone quantize from the outside: exit codes, refusals, plan round trip, the same bytes for any thread count.
+set -u
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+src=tests/golden/tiny-qwen35moe
+fail() {
+    echo "FAIL: $*" >&2
+    exit 1
+}
+expect() { # expect CODE TEXT command...: exit status and a part of stderr
+    want=$1 text=$2
+    shift 2
+    "$@" >"$dir/out" 2>"$dir/err"
+    got=$?
+    [ "$got" = "$want" ] || fail "$* gave $got, expected $want: $(cat "$dir/err")"
+    grep -q -- "$text" "$dir/err" || fail "$*: no \"$text\" in: $(cat "$dir/err")"
+}
+q="$HONE quantize"
+"$HONE" convert "$src" -o "$dir/in.gguf" --type bf16 -q >/dev/null || fail "convert"
+
+expect 2 'recipe' $q "$dir/in.gguf" -o "$dir/a.gguf"
+expect 2 'either' $q "$dir/in.gguf" -o "$dir/a.gguf" --recipe Q4_K_M --type Q4_K
+expect 2 'OUT.gguf' $q "$dir/in.gguf" --recipe Q4_K_M
+expect 2 'recipes: Q2_K' $q "$dir/in.gguf" -o "$dir/a.gguf" --recipe Q4_K_Q
+expect 2 'not a tensor type' $q "$dir/in.gguf" -o "$dir/a.gguf" --type Q99
+expect 2 'not fast' $q "$dir/in.gguf" -o "$dir/a.gguf" --recipe Q4_K_M --search slow
+expect 2 'REGEX=TYPE' $q "$dir/in.gguf" -o "$dir/a.gguf" --recipe Q4_K_M --tensor abc
+expect 2 'same file' $q "$dir/in.gguf" -o "$dir/in.gguf" -f --recipe Q4_K_M
+[ -e "$dir/a.gguf" ] && fail "a refused run left a file"
+
+# --dry-run writes nothing and foretells the size
+$q "$dir/in.gguf" --recipe Q4_K_M --dry-run --plan-out "$dir/plan.tsv" --json -q >"$dir/dry.json" || fail "dry run"
+$q "$dir/in.gguf" -o "$dir/a.gguf" --recipe Q4_K_M --threads 1 -q >/dev/null || fail "quantize"
+size=$(wc -c <"$dir/a.gguf" | tr -d ' ')
+grep -q "\"size_bytes\": $size" "$dir/dry.json" || fail "dry run foretold another size than $size"
+
+# refuses to overwrite, obeys -f; threads do not change a byte; the plan gives the same file
+expect 2 'use -f' $q "$dir/in.gguf" -o "$dir/a.gguf" --recipe Q4_K_M
+$q "$dir/in.gguf" -o "$dir/b.gguf" --recipe q4_k_m --threads 3 -q >/dev/null || fail "3 threads"
+cmp "$dir/a.gguf" "$dir/b.gguf" || fail "the thread count changed the file"
+$q "$dir/in.gguf" -o "$dir/b.gguf" -f --recipe "$dir/plan.tsv" -q >/dev/null || fail "plan"
+cmp "$dir/a.gguf" "$dir/b.gguf" || fail "the plan gave another file"
+sed 's/^output.weight.*/output.weight\tQ9_K/' "$dir/plan.tsv" >"$dir/bad.tsv"
+expect 3 'Q9_K is not a type' $q "$dir/in.gguf" -o "$dir/c.gguf" --recipe "$dir/bad.tsv"
+[ -e "$dir/c.gguf" ] && fail "a bad plan left a file"
+
+# truncated input
+head -c 100000 "$dir/in.gguf" >"$dir/cut.gguf"
+expect 3 'cut.gguf' $q "$dir/cut.gguf" -o "$dir/c.gguf" --recipe Q4_K_M
+[ -e "$dir/c.gguf" ] && fail "a truncated model left a file"
+exit 0
