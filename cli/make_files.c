@@ -267,7 +267,7 @@ static int quantize_one(struct make *mk, const char *recipe, struct err *e) {
     struct step s;
     struct json *root = NULL;
     const struct json *result;
-    enum search search;
+    enum search search = SEARCH_FAST;
     int rc = search_mode(mk->search, &search, e);
     step_init(&s, &mk->job, step_name);
     step_key(&s, "base", "%s", mk->file[0].hash);
