@@ -53,7 +53,7 @@ static void add_all(struct ids *a, const int32_t *v, size_t n) {
 
 static void add_unk(struct enc *c) {
     int64_t unk = c->t->special[TS_UNK];
-    if (unk < 0) return; /* nothing can stand for it: dropped, as elsewhere */
+    if (unk < 0) return; /* nothing can stand for it: dropped, and its neighbours meet */
     if (c->t->fuse_unk && c->last_unk == c->out->n) return;
     ids_add(c->out, (int32_t)unk);
     c->last_unk = c->out->n;
@@ -98,7 +98,7 @@ static void piece_bytes(struct enc *c, const char *s, size_t n) {
         int32_t id = t->byte_id[(unsigned char)s[i]];
         if (id >= 0) {
             c->sym[k++] = id;
-        } else { /* no token: what is on both sides cannot merge across it */
+        } else if (t->special[TS_UNK] >= 0) { /* nothing merges across <unk> */
             merge_out(c, k);
             add_unk(c);
             k = 0;
@@ -121,7 +121,7 @@ static void piece_meta(struct enc *c, const char *s, size_t n) {
             c->sym[k++] = (int32_t)id;
         } else if (bytes) {
             for (size_t j = 0; j < len; j++) c->sym[k++] = t->byte_id[(unsigned char)s[i + j]];
-        } else {
+        } else if (t->special[TS_UNK] >= 0) {
             merge_out(c, k);
             add_unk(c);
             k = 0;

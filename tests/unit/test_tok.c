@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_tok.c - encoding and decoding against ids recorded from the Hugging Face tokenizers
- * library (tests/golden/models/tokens.json), built from tokenizer.json and from GGUF keys. */
+/* tests/unit/test_tok.c - encoding and decoding against ids recorded from the Hugging Face
+ * tokenizers library (tests/golden/models/tokens.json), built from tokenizer.json and from GGUF
+ * keys. */
 #include "tests/unit/test_tok_common.h"
 
 #include <pthread.h>

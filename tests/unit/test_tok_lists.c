@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_tok_lists.c - the tokenizer.ggml.* keys made from a Hugging Face folder equal those
- * of the field's converter (gguf-reference.json): same keys, types and values. Lists are recorded
- * there as the SHA-256 of their JSON text as Python's json.dumps writes it. */
+/* tests/unit/test_tok_lists.c - the tokenizer.ggml.* keys made from a Hugging Face folder equal
+ * those of the field's converter (gguf-reference.json): same keys, types and values. Lists are
+ * recorded there as the SHA-256 of their JSON text as Python's json.dumps writes it. */
 #include "tests/unit/test_tok_common.h"
 
 #include "core/hash.h"

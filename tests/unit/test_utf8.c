@@ -45,19 +45,22 @@ static void test_nfc(void) {
     static const char *const pair[][2] = {
         {"plain ASCII", "plain ASCII"},
         {"caf\xc3\xa9", "caf\xc3\xa9"},
-        {"cafe\xcc\x81", "caf\xc3\xa9"},                                 /* e + acute */
-        {"\xe2\x84\xab", "\xc3\x85"},                                    /* Angstrom sign */
-        {"A\xcc\x8a-A\xcc\x8a", "\xc3\x85-\xc3\x85"},                    /* twice */
-        {"\xe1\xba\x9b\xcc\xa3", "\xe1\xba\x9b\xcc\xa3"},                /* U+1E9B U+0323 */
-        {"s\xcc\xa3\xcc\x87", "\xe1\xb9\xa9"},                           /* U+1E69 */
-        {"s\xcc\x87\xcc\xa3", "\xe1\xb9\xa9"},                           /* reordered first */
-        {"\xef\xac\x81", "\xef\xac\x81"},                                /* ligature stays */
-        {"\xe1\x84\x92\xe1\x85\xa1\xe1\x86\xab", "\xed\x95\x9c"},        /* Hangul L V T */
-        {"\xe0\xa4\x95\xe0\xa4\xbc", "\xe0\xa4\x95\xe0\xa4\xbc"},        /* excluded */
-        {"\xe0\xa5\x98", "\xe0\xa4\x95\xe0\xa4\xbc"},                    /* and decomposed */
-        {"\xcc\x81x", "\xcc\x81x"},                                      /* mark without base */
-        {"x\xe2\x80\x9cy\xe2\x80\x9dz", "x\xe2\x80\x9cy\xe2\x80\x9dz"},  /* runs keep order */
-        {"a\xcc\x81\xe2\x84\xab""b\xcc\x81", "\xc3\xa1\xc3\x85""b\xcc\x81"},
+        {"cafe\xcc\x81", "caf\xc3\xa9"},                                /* e + acute */
+        {"\xe2\x84\xab", "\xc3\x85"},                                   /* Angstrom sign */
+        {"A\xcc\x8a-A\xcc\x8a", "\xc3\x85-\xc3\x85"},                   /* twice */
+        {"\xe1\xba\x9b\xcc\xa3", "\xe1\xba\x9b\xcc\xa3"},               /* U+1E9B U+0323 */
+        {"s\xcc\xa3\xcc\x87", "\xe1\xb9\xa9"},                          /* U+1E69 */
+        {"s\xcc\x87\xcc\xa3", "\xe1\xb9\xa9"},                          /* reordered first */
+        {"\xef\xac\x81", "\xef\xac\x81"},                               /* ligature stays */
+        {"\xe1\x84\x92\xe1\x85\xa1\xe1\x86\xab", "\xed\x95\x9c"},       /* Hangul L V T */
+        {"\xe0\xa4\x95\xe0\xa4\xbc", "\xe0\xa4\x95\xe0\xa4\xbc"},       /* excluded */
+        {"\xe0\xa5\x98", "\xe0\xa4\x95\xe0\xa4\xbc"},                   /* and decomposed */
+        {"\xcc\x81x", "\xcc\x81x"},                                     /* mark without base */
+        {"x\xe2\x80\x9cy\xe2\x80\x9dz", "x\xe2\x80\x9cy\xe2\x80\x9dz"}, /* runs keep order */
+        {"a\xcc\x81\xe2\x84\xab"
+         "b\xcc\x81",
+         "\xc3\xa1\xc3\x85"
+         "b\xcc\x81"},
     };
     for (size_t i = 0; i < COUNT_OF(pair); i++) {
         struct buf b = {0};

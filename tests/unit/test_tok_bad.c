@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: MIT
+/* tests/unit/test_tok_bad.c - tokenizer files and keys that are wrong: one clear error each, and
+ * small hand-made vocabularies whose ids can be worked out on paper. */
+#include "tests/unit/test_tok_common.h"
+
+#include "core/attr.h"
+#include "core/log.h"
+
+#define BYTES "\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},"
+#define TOY(model, rest) "{" BYTES rest "\"model\":{" model "}}"
+#define ABC "\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"c\":2,\"ab\":3,\"bc\":4,\"abc\":5}"
+
+static int from_text(struct tok **t, const char *text, int64_t n_vocab, const char *pre,
+                     struct err *e) {
+    struct json *j = NULL;
+    int rc = json_parse(&j, text, strlen(text), "toy", e);
+    if (!rc) rc = tok_from_hf(t, j, NULL, NULL, NULL, n_vocab, pre, e);
+    json_free(j);
+    return rc;
+}
+
+static void test_bad_json(void) {
+    static const struct {
+        const char *text, *want;
+        int64_t n_vocab;
+    } bad[] = {
+        {"{}", "no \"model\"", 0},
+        {"[]", "no \"model\"", 0},
+        {"{\"model\":{\"type\":\"WordPiece\",\"vocab\":{}}}", "\"WordPiece\" is not supported", 0},
+        {"{\"model\":{\"type\":\"Unigram\",\"vocab\":[]}}", "\"Unigram\" is not supported", 0},
+        {TOY("\"type\":\"BPE\",\"vocab\":[],\"merges\":[]", ""), "model.vocab", 0},
+        {TOY(ABC, ""), "model.merges", 0},
+        {TOY(ABC ",\"merges\":[\"a b\",\"q b\"]", ""), "merge 1 \"q b\" has a left part", 0},
+        {TOY(ABC ",\"merges\":[\"a q\"]", ""), "has a right part that is no token", 0},
+        {TOY(ABC ",\"merges\":[\"b a\"]", ""), "makes no token", 0},
+        {TOY(ABC ",\"merges\":[\"ab\"]", ""), "is not two parts", 0},
+        {TOY(ABC ",\"merges\":[\"\"]", ""), "is not two parts", 0},
+        {TOY(ABC ",\"merges\":[\"a \"]", ""), "is not two parts", 0},
+        {TOY(ABC ",\"merges\":[[\"a\"]]", ""), "merge 0 is not a pair", 0},
+        {TOY(ABC ",\"merges\":[7]", ""), "merge 0 is not a pair", 0},
+        {TOY(ABC ",\"merges\":[]", ""), "has only 3 rows", 3},
+        {TOY("\"vocab\":{\"a\":0,\"b\":0},\"merges\":[]", ""), "have the same id 0", 0},
+        {TOY("\"vocab\":{\"a\":-1},\"merges\":[]", ""), "no proper id", 5},
+        {TOY("\"vocab\":{\"a\":0.5},\"merges\":[]", ""), "no proper id", 5},
+        {TOY("\"vocab\":{\"a\":\"x\"},\"merges\":[]", ""), "no proper id", 5},
+        {TOY("\"vocab\":{},\"merges\":[]", ""), "0 tokens makes no sense", 0},
+        {TOY(ABC ",\"merges\":[]", "\"added_tokens\":[{\"id\":7,\"content\":\"ab\"}],"),
+         "tokens 3 and 7 have the same text", 0},
+        {TOY(ABC ",\"merges\":[]", "\"added_tokens\":[{\"id\":1,\"content\":\"<x>\"}],"),
+         "is \"b\" in model.vocab and \"<x>\" in added_tokens", 0},
+        {TOY(ABC ",\"merges\":[]", "\"added_tokens\":[{\"id\":9}],"), "no content", 0},
+        {TOY(ABC ",\"merges\":[]", "\"normalizer\":{\"type\":\"Lowercase\"},"),
+         "normalizer \"Lowercase\"", 0},
+        {TOY(ABC ",\"merges\":[],\"end_of_word_suffix\":\"</w>\"", ""), "end_of_word_suffix", 0},
+        {"{\"model\":{" ABC ",\"merges\":[]}}", "--pre NAME", 0},
+        {"{\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\","
+         "\"pattern\":{\"Regex\":\"my own\"},\"behavior\":\"Isolated\"},{\"type\":\"ByteLevel\","
+         "\"use_regex\":false}]},\"model\":{" ABC ",\"merges\":[]}}",
+         "split regex my own is not known", 0},
+        {"{\"pre_tokenizer\":{\"type\":\"Whitespace\"},\"model\":{" ABC ",\"merges\":[]}}",
+         "qwen2, qwen35, tekken", 0},
+    };
+    for (size_t i = 0; i < COUNT_OF(bad); i++) {
+        struct err e = {0};
+        struct tok *t = NULL;
+        CHECK_ERR(from_text(&t, bad[i].text, bad[i].n_vocab, NULL, &e), ERR_DATA, bad[i].want);
+        CHECK(t == NULL);
+    }
+    struct err e = {0};
+    struct tok *t = NULL;
+    CHECK_ERR(from_text(&t, TOY(ABC ",\"merges\":[]", ""), 0, "nonsense", &e), ERR_USAGE,
+              "name one of qwen2");
+}
+
+static void check_ids(const struct tok *t, const char *text, const char *want) {
+    struct err e = {0};
+    struct ids ids = {0};
+    struct buf b = {0};
+    CHECK_OK(tok_encode(t, text, strlen(text), true, false, &ids, &e));
+    for (int64_t i = 0; i < ids.n; i++) buf_fmt(&b, "%s%d", i ? " " : "", ids.v[i]);
+    CHECK_EQ_STR(b.data ? b.data : "", want);
+    buf_release(&b);
+    ids_release(&ids);
+}
+
+/* Expected ids: the tokenizers library 0.23.3 on the same files. abc: "a b" has the lower rank, so
+ * "ab c" would be needed for 5, and only "a bc" is there. */
+static void test_merge_order(void) {
+    struct err e = {0};
+    struct tok *t = NULL;
+    CHECK_OK(from_text(&t, TOY(ABC ",\"merges\":[\"a b\",\"b c\",\"a bc\"]", ""), 0, NULL, &e));
+    check_ids(t, "abc", "3 2");
+    check_ids(t, "bcab", "4 3");
+    check_ids(t, "xaby", "3"); /* bytes without a token and no <unk>: */
+    check_ids(t, "axb", "3");  /* gone before merging */
+    CHECK_EQ_STR(tok_merge(t, 2), "a bc");
+    CHECK_EQ_I64(tok_n_merges(t), 3);
+    CHECK_EQ_STR(tok_merge(t, 3), "");
+    tok_free(t);
+    t = NULL;
+    CHECK_OK(from_text(&t, TOY(ABC ",\"merges\":[[\"b\",\"c\"],[\"a\",\"b\"],[\"a\",\"bc\"]]", ""),
+                       8, NULL, &e));
+    check_ids(t, "abc", "5");
+    CHECK_EQ_I64(tok_n_vocab(t), 8);
+    size_t len;
+    CHECK_EQ_STR(tok_text(t, 7, &len), "[PAD7]");
+    CHECK_EQ_I64(tok_type(t, 7), TT_UNUSED);
+    CHECK_EQ_STR(tok_pre(t), "gpt-2");
+    tok_free(t);
+    t = NULL;
+    CHECK_OK(
+        from_text(&t, TOY(ABC ",\"ignore_merges\":true,\"merges\":[\"a b\"]", ""), 0, NULL, &e));
+    check_ids(t, "abc", "5"); /* whole */
+    check_ids(t, "abca", "3 2 0");
+    tok_free(t);
+}
+
+/* Longest of those that start at the leftmost place; normalized tokens see the normalized text. */
+static void test_added_tokens(void) {
+    static const char text[] = TOY(
+        ABC ",\"merges\":[\"a b\"]",
+        "\"normalizer\":{\"type\":\"NFC\"},\"added_tokens\":["
+        "{\"id\":6,\"content\":\"<b\"},{\"id\":7,\"content\":\"<bc\"},{\"id\":8,\"content\":\"bc<"
+        "\"},"
+        "{\"id\":9,\"content\":\"\\u212b\"},"
+        "{\"id\":10,\"content\":\"\\u00c5\",\"normalized\":true},{\"id\":11,\"content\":\"\"}],");
+    struct err e = {0};
+    struct tok *t = NULL;
+    CHECK_OK(from_text(&t, text, 0, NULL, &e));
+    check_ids(t, "a<bca", "0 7 0");
+    check_ids(t, "a<bab", "0 6 3");
+    check_ids(t, "abc<bc", "0 8 1 2"); /* "bc<" starts before "<bc" */
+    check_ids(t,
+              "a\xe2\x84\xab"
+              "b",
+              "0 9 1"); /* raw text first: NFC would make it U+00C5 */
+    check_ids(t,
+              "aA\xcc\x8a"
+              "b",
+              "0 10 1");
+    check_ids(t,
+              "a\xc3\x85"
+              "b",
+              "0 10 1");
+    tok_free(t);
+}
+
+/* ---- GGUF keys ------------------------------------------------------------------------------- */
+
+static struct gguf_w *toy_keys(void) {
+    static const char *const tokens[] = {"a", "b", "ab", "<s>"}, *const merges[] = {"a b"};
+    static const int32_t types[] = {1, 1, 1, 3};
+    struct gguf_w *w = gguf_w_new();
+    gguf_w_str(w, "tokenizer.ggml.model", "gpt2");
+    gguf_w_str(w, "tokenizer.ggml.pre", "qwen2");
+    gguf_w_arr_str(w, "tokenizer.ggml.tokens", tokens, 4);
+    gguf_w_arr(w, "tokenizer.ggml.token_type", GV_I32, types, 4);
+    gguf_w_arr_str(w, "tokenizer.ggml.merges", merges, 1);
+    return w;
+}
+
+static void bad_key(const char *what, void (*spoil)(struct gguf_w *w)) {
+    struct err e = {0};
+    struct tok *t = NULL;
+    struct gguf_w *w = toy_keys();
+    spoil(w);
+    CHECK_ERR(tok_of_writer(&t, w, &e), ERR_DATA, what);
+    CHECK(t == NULL);
+}
+
+static void no_tokens(struct gguf_w *w) {
+    gguf_w_remove(w, "tokenizer.ggml.tokens");
+}
+static void no_merges(struct gguf_w *w) {
+    gguf_w_remove(w, "tokenizer.ggml.merges");
+}
+static void tokens_as_numbers(struct gguf_w *w) {
+    const int32_t v[] = {1, 2};
+    gguf_w_arr(w, "tokenizer.ggml.tokens", GV_I32, v, 2);
+}
+static void short_types(struct gguf_w *w) {
+    const int32_t v[] = {1, 1, 1};
+    gguf_w_arr(w, "tokenizer.ggml.token_type", GV_I32, v, 3);
+}
+static void float_types(struct gguf_w *w) {
+    const float v[] = {1, 1, 1, 1};
+    gguf_w_arr(w, "tokenizer.ggml.token_type", GV_F32, v, 4);
+}
+static void odd_type(struct gguf_w *w) {
+    const int32_t v[] = {1, 1, 77, 1};
+    gguf_w_arr(w, "tokenizer.ggml.token_type", GV_I32, v, 4);
+}
+static void twice(struct gguf_w *w) {
+    static const char *const v[] = {"a", "b", "ab", "a"};
+    gguf_w_arr_str(w, "tokenizer.ggml.tokens", v, 4);
+}
+static void empty(struct gguf_w *w) {
+    gguf_w_arr_str(w, "tokenizer.ggml.tokens", NULL, 0);
+    gguf_w_remove(w, "tokenizer.ggml.token_type");
+}
+static void other_model(struct gguf_w *w) {
+    gguf_w_str(w, "tokenizer.ggml.model", "llama");
+}
+static void other_pre(struct gguf_w *w) {
+    gguf_w_str(w, "tokenizer.ggml.pre", "unheard-of");
+}
+static void bad_merge_key(struct gguf_w *w) {
+    static const char *const v[] = {"a c"};
+    gguf_w_arr_str(w, "tokenizer.ggml.merges", v, 1);
+}
+static void bos_too_large(struct gguf_w *w) {
+    gguf_w_u32(w, "tokenizer.ggml.bos_token_id", 4);
+}
+
+static void test_bad_keys(void) {
+    bad_key("tokenizer.ggml.tokens is missing", no_tokens);
+    bad_key("tokenizer.ggml.merges is missing", no_merges);
+    bad_key("not a list of strings", tokens_as_numbers);
+    bad_key("must be a list of 4 i32", short_types);
+    bad_key("must be a list of 4 i32", float_types);
+    bad_key("token 2 has type 77", odd_type);
+    bad_key("tokens 0 and 3 have the same text", twice);
+    bad_key("0 tokens makes no sense", empty);
+    bad_key("\"llama\" is not supported", other_model);
+    bad_key("\"unheard-of\" is not known", other_pre);
+    bad_key("has a right part that is no token", bad_merge_key);
+    bad_key("there are only 4 tokens", bos_too_large);
+    struct err e = {0};
+    struct tok *t = NULL;
+    CHECK_OK(tok_of_writer(&t, toy_keys(), &e));
+    if (t) check_ids(t, "ab<s>b", "2 3 1");
+    tok_free(t);
+}
+
+/* Damaged versions of a real tokenizer.json: an error or a tokenizer, never worse. */
+static void test_damaged_file(void) {
+    struct err e = {0};
+    char *text = NULL;
+    size_t len;
+    CHECK_OK(io_read_file(&text, &len, MODELS "gemma4moe/tokenizer.json", 1 << 26, &e));
+    uint32_t seed = 7;
+    for (int round = 0; round < 60; round++) {
+        size_t at[8];
+        char was[8];
+        for (int k = 0; k < 8; k++) {
+            seed = seed * 1664525 + 1013904223;
+            at[k] = (seed >> 4) % len;
+            was[k] = text[at[k]];
+            text[at[k]] = "0\"x},[1a"[seed >> 29];
+        }
+        struct json *j = NULL;
+        struct tok *t = NULL;
+        if (json_parse(&j, text, len, "damaged", &e) == 0 &&
+            tok_from_hf(&t, j, NULL, NULL, NULL, 0, NULL, &e) == 0) {
+            struct ids ids = {0};
+            CHECK_OK(tok_encode(t, "The <eos> \xff tin", 14, true, true, &ids, &e));
+            ids_release(&ids);
+        }
+        tok_free(t);
+        json_free(j);
+        for (int k = 7; k >= 0; k--) text[at[k]] = was[k];
+    }
+    free(text);
+}
+
+int main(void) {
+    log_set_level(LOG_ERROR);
+    RUN(test_bad_json);
+    RUN(test_merge_order);
+    RUN(test_added_tokens);
+    RUN(test_bad_keys);
+    RUN(test_damaged_file);
+    return check_done();
+}
