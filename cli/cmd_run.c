@@ -76,7 +76,8 @@ static void sampling(struct run *r) {
 
 static int session_start(struct run *r, int64_t n_ctx, struct err *e) {
     struct session_opts o = {.n_ctx = n_ctx, .isa = r->c->isa};
-    if (!qtype_parse(r->a->kv_type, &o.kv_type))
+    bool known = qtype_parse(r->a->kv_type, &o.kv_type);
+    if (!known || (o.kv_type != QT_F32 && o.kv_type != QT_F16 && o.kv_type != QT_Q8_0))
         return err_set(e, ERR_USAGE, "--kv-type: '%s' is not one of f32, f16, q8_0", r->a->kv_type);
     if (strcmp(r->a->act, "q8") != 0 && strcmp(r->a->act, "f32") != 0)
         return err_set(e, ERR_USAGE, "--act: '%s' is not f32 or q8", r->a->act);

@@ -1,0 +1,81 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# hone eval: keys of the JSON documents, divergence of a quantized file, thread counts, and refusals in one sentence.
+set -eu
+t=$(mktemp -d)
+trap 'rm -rf "$t"' EXIT
+tiny=tests/golden/tiny-qwen35moe
+"$HONE" convert $tiny -o "$t/f32.gguf" --type f32 -q > /dev/null
+"$HONE" quantize "$t/f32.gguf" -o "$t/q4.gguf" --type Q4_K -q > /dev/null
+head -c 30000 $tiny/self_eval.txt > "$t/text"
+
+has() { # file, keys...
+    f=$1
+    shift
+    for k in "$@"; do grep -q "\"$k\":" "$f" || { echo "$f lacks $k"; cat "$f"; exit 1; }; done
+}
+num() { sed -n "s/^ *\"$2\": \([-0-9.e+]*\),*$/\1/p" "$1" | head -1; }
+holds() { awk "BEGIN { exit !($1) }" || { echo "not true: $1"; exit 1; }; }
+
+"$HONE" eval ppl "$t/f32.gguf" "$t/text" --chunks 6 --json > "$t/ppl"
+has "$t/ppl" ppl ppl_stderr n_tokens ctx tok_per_s
+[ "$(num "$t/ppl" n_tokens)" = 1530 ] # 6 windows, 255 scored in each
+"$HONE" eval kld "$t/q4.gguf" "$t/text" --base "$t/f32.gguf" --chunks 6 --by-depth --json > "$t/kld"
+has "$t/kld" ppl ppl_base mean_kld mean_kld_stderr median_kld kld_p90 kld_p95 kld_p99 kld_p999 max_kld rms_dp mean_dp same_top1 n_tokens by_depth
+[ "$(num "$t/kld" ppl_base)" = "$(num "$t/ppl" ppl)" ] || { echo "two perplexities of one model"; exit 1; }
+holds "$(num "$t/kld" mean_kld) > 0.001 && $(num "$t/kld" mean_kld) < 0.05 && $(num "$t/kld" same_top1) > 0.8"
+
+# through the field's file: the same up to its 16-bit codes
+"$HONE" eval kld "$t/f32.gguf" "$t/text" --save-base "$t/base" --chunks 6 > /dev/null
+"$HONE" eval kld "$t/q4.gguf" --base-file "$t/base" --json > "$t/kld2"
+holds "($(num "$t/kld" mean_kld) - $(num "$t/kld2" mean_kld))^2 < 1e-8"
+# several at once; a model against itself
+"$HONE" eval kld "$t/q4.gguf" "$t/f32.gguf" "$t/text" --base "$t/f32.gguf" --chunks 2 --csv > "$t/many"
+grep -q q4.gguf "$t/many" && grep -q f32.gguf "$t/many"
+
+"$HONE" eval speed "$t/q4.gguf" --pp 32 --tg 8 --reps 2 --depths 0,64 --json > "$t/speed"
+has "$t/speed" tests test depth tok_per_s tok_per_s_stddev gb_per_s share_of_bandwidth
+[ "$(grep -c '"test": ' "$t/speed")" = 4 ]
+
+# logits: ids 1 2 3 4 5; the same bytes for any thread count
+printf '\1\0\0\0\2\0\0\0\3\0\0\0\4\0\0\0\5\0\0\0' > "$t/ids"
+"$HONE" eval logits "$t/q4.gguf" --ids "$t/ids" -o "$t/l1" --threads 1 > /dev/null
+"$HONE" eval logits "$t/q4.gguf" --ids "$t/ids" -o "$t/l3" --threads 3 > /dev/null
+cmp "$t/l1" "$t/l3"
+[ "$(wc -c < "$t/l1")" = $((5 * 4096 * 4)) ]
+
+refused() { # exit code, text, arguments...
+    want=$1 text=$2
+    shift 2
+    rc=0
+    "$HONE" "$@" > "$t/o" 2> "$t/e" || rc=$?
+    [ $rc = "$want" ] && grep -qF -- "$text" "$t/e" && [ "$(wc -l < "$t/e")" = 1 ] && [ ! -s "$t/o" ] ||
+        { echo "$*: exit $rc, expected $want and \"$text\":"; cat "$t/e"; exit 1; }
+}
+: > "$t/empty"
+head -c 800 "$t/text" > "$t/short"
+head -c 1000000 "$t/f32.gguf" > "$t/cut.gguf"
+printf '\1\0\0\0\2' > "$t/odd"
+printf '\1\0\0\0\377\377\377\377' > "$t/negative"
+refused 2 "unknown subcommand 'tools'" eval tools "$t/f32.gguf"
+refused 2 "say what" eval
+refused 3 "holds no text" eval ppl "$t/f32.gguf" "$t/empty"
+refused 3 "needs at least 1024" eval ppl "$t/f32.gguf" "$t/short"
+refused 4 "$t/none" eval ppl "$t/f32.gguf" "$t/none"
+refused 3 "cut.gguf" eval ppl "$t/cut.gguf" "$t/text"
+refused 3 "text" eval ppl "$t/text" "$t/text"
+refused 2 "too short" eval ppl "$t/f32.gguf" "$t/text" --ctx 2
+refused 2 "--kv-type" eval ppl "$t/f32.gguf" "$t/text" --kv-type q4_0
+refused 2 "--act" eval ppl "$t/f32.gguf" "$t/text" --act q4
+refused 2 "--base" eval kld "$t/q4.gguf" "$t/text"
+refused 2 "--base" eval kld "$t/q4.gguf" "$t/text" --base "$t/f32.gguf" --base-file "$t/base"
+refused 2 "TEXT is missing" eval kld "$t/q4.gguf" --base "$t/f32.gguf"
+refused 3 "short" eval kld "$t/q4.gguf" --base-file "$t/short"
+refused 2 "use -f" eval kld "$t/f32.gguf" "$t/text" --save-base "$t/base" --chunks 1
+refused 2 "--depths" eval speed "$t/q4.gguf" --depths 0,x
+refused 2 "nothing to measure" eval speed "$t/q4.gguf" --pp 0 --tg 0
+refused 3 "5 bytes" eval logits "$t/q4.gguf" --ids "$t/odd" -o "$t/x"
+refused 3 "0 bytes" eval logits "$t/q4.gguf" --ids "$t/empty" -o "$t/x"
+refused 2 "outside the vocabulary" eval logits "$t/q4.gguf" --ids "$t/negative" -o "$t/x"
+refused 2 "use -f" eval logits "$t/q4.gguf" --ids "$t/ids" -o "$t/l1"
+[ ! -e "$t/x" ] || { echo "a refused request left its output"; exit 1; }
