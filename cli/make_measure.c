@@ -107,6 +107,15 @@ static int record(struct make *mk, struct made *f, const struct eval_kld *k, str
     return rc;
 }
 
+/* A limit takes chunks evenly spread over all texts, so that every text has its share. */
+static void spread_chunks(struct ids *ids, int64_t ctx, int64_t max_chunks) {
+    int64_t n = ids->n / ctx;
+    if (!max_chunks || n <= max_chunks) return;
+    for (int64_t i = 0; i < max_chunks; i++)
+        memmove(ids->v + i * ctx, ids->v + i * n / max_chunks * ctx, (size_t)ctx * sizeof *ids->v);
+    ids->n = max_chunks * ctx;
+}
+
 /* f[0] is the base. */
 static int measure(struct make *mk, struct made *const *f, int n, struct err *e) {
     struct bench b = {0};
@@ -115,6 +124,7 @@ static int measure(struct make *mk, struct made *const *f, int n, struct err *e)
     int rc = bench_open(mk, &b, f, n, e);
     for (int i = 0; i < mk->eval.n && rc == 0; i++)
         rc = corpus_load(b.model[0], mk->eval.v[i], true, &ids, e);
+    spread_chunks(&ids, mk->eval_ctx, mk->eval_chunks);
     if (rc == 0)
         rc = eval_kld(b.session[0], b.session + 1, n - 1, &ids, mk->eval_ctx, mk->eval_chunks, k,
                       NULL, e);

@@ -28,7 +28,8 @@ static int step(void *ud, uint64_t n_bytes, struct err *e) {
 }
 
 static int check_opts(const struct convert_opts *o, struct err *e) {
-    if (!o->src || !o->out) return err_set(e, ERR_USAGE, "a folder and an output file are needed");
+    if (!o->src || (!o->out && !o->dry_run))
+        return err_set(e, ERR_USAGE, "a folder and an output file are needed");
     if (!o->dry_run && !o->overwrite && io_exists(o->out))
         return err_set(e, ERR_USAGE, "%s exists already: use -f to overwrite it", o->out);
     return 0;

@@ -69,6 +69,8 @@ static void names(const struct json *list, struct buf *out) {
 }
 
 void report_html(const struct result *r, struct buf *out) {
+    char params[24];
+    text_params(params, r->n_params);
     buf_str(out, "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport "
                  "content='width=device-width'><title>");
     html_text(out, r->name);
@@ -76,8 +78,7 @@ void report_html(const struct result *r, struct buf *out) {
     html_text(out, r->name);
     buf_str(out, "</h1>\n<p>");
     html_text(out, r->arch);
-    buf_fmt(out, ", %.2f B parameters, context %lld. Made by hone ", (double)r->n_params / 1e9,
-            (long long)r->ctx);
+    buf_fmt(out, ", %s parameters, context %lld. Made by hone ", params, (long long)r->ctx);
     html_text(out, r->version);
     buf_str(out, ".</p>\n<h2>Size against divergence</h2>\n");
     report_svg_kld(r, out);

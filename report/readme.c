@@ -94,13 +94,15 @@ static void use(const struct result *r, struct buf *out) {
 }
 
 void report_readme(const struct result *r, struct buf *out) {
+    char params[24];
+    text_params(params, r->n_params);
     front_matter(r, out);
     buf_str(out, "# ");
     md_text(out, r->name);
     buf_str(out, " GGUF\n\n");
-    buf_fmt(out, "Quantized from `%s` (%s%s%s, %.2f B parameters, context %lld).\n\n",
+    buf_fmt(out, "Quantized from `%s` (%s%s%s, %s parameters, context %lld).\n\n",
             *r->base_name ? r->base_name : r->name, r->arch, *r->arch_note ? ", " : "",
-            r->arch_note, (double)r->n_params / 1e9, (long long)r->ctx);
+            r->arch_note, params, (long long)r->ctx);
     files(r, out);
     how(r, out);
     use(r, out);

@@ -3,6 +3,7 @@
 #include "report/report_text.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 void md_text(struct buf *out, const char *s) {
@@ -64,4 +65,12 @@ void html_num(struct buf *out, double v, int prec) {
         buf_fmt(out, "<td class=n>%.*f</td>", prec, v);
     else
         buf_str(out, "<td class=n>-</td>");
+}
+
+void text_params(char out[24], int64_t n) {
+    double v = (double)n;
+    if (v >= 1e9)
+        snprintf(out, 24, "%.2f B", v / 1e9);
+    else
+        snprintf(out, 24, "%.1f M", v / 1e6);
 }

@@ -15,6 +15,8 @@ void md_num(struct buf *out, double v, int prec);
 void md_list(struct buf *out, const struct json *names);
 /* key: "value" with YAML double-quote escapes. */
 void yaml_field(struct buf *out, const char *key, const char *value);
+/* 34660000000 -> "34.66 B", 17596944 -> "17.6 M" */
+void text_params(char out[24], int64_t n);
 void html_text(struct buf *out, const char *s);
 void html_num(struct buf *out, double v, int prec); /* <td class=n>..</td> */
 

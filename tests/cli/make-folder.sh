@@ -1,0 +1,45 @@
+#!/bin/sh
+# hone make on a small random checkpoint: the folder is whole, a second run reuses everything, -f redoes, and
+# bad requests are refused in one sentence before any work.
+set -eu
+t=$(mktemp -d)
+trap 'rm -rf "$t"' EXIT
+tiny=tests/golden/tiny-qwen35moe
+head -c 40000 $tiny/self_calib.txt > "$t/calib.txt"
+head -c 20000 $tiny/self_eval.txt > "$t/eval.txt"
+job() { "$HONE" make $tiny -o "$t/out" -q --recipes Q4_K_M,Q2_K --calib "$t/calib.txt" --eval "$t/eval.txt" --chunks 4 --pp 32 --tg 8 --reps 1 "$@"; }
+job --json > "$t/first.json"
+for f in README.md report.html results.json SHA256SUMS imatrix.gguf tiny-qwen35moe-BF16.gguf tiny-qwen35moe-Q4_K_M.gguf tiny-qwen35moe-Q2_K.gguf; do
+    [ -s "$t/out/$f" ] || { echo "missing $f"; exit 1; }
+done
+(cd "$t/out" && sha256sum -c SHA256SUMS >/dev/null)
+grep -q '<svg' "$t/out/report.html"
+grep -q 'base_model_relation: quantized' "$t/out/README.md"
+grep -q '"mean_kld"' "$t/out/results.json"
+if grep -qE 'src=|href=|<script' "$t/out/report.html"; then echo "report.html is not self-contained"; exit 1; fi
+if grep -rqF "$t" "$t/out/README.md" "$t/out/report.html" "$t/out/results.json"; then echo "a local path leaked"; exit 1; fi
+
+# again: nothing is made anew
+before=$(stat -c '%n %Y %i' "$t/out"/*.gguf)
+job > /dev/null
+[ "$before" = "$(stat -c '%n %Y %i' "$t/out"/*.gguf)" ] || { echo "a second run wrote files again"; exit 1; }
+# a damaged output is noticed and made again
+cp "$t/out/tiny-qwen35moe-Q2_K.gguf" "$t/good"
+printf X | dd of="$t/out/tiny-qwen35moe-Q2_K.gguf" bs=1 seek=500000 conv=notrunc 2>/dev/null
+job > /dev/null
+cmp "$t/good" "$t/out/tiny-qwen35moe-Q2_K.gguf"
+
+refused() { # exit code, text, arguments...
+    want=$1 text=$2
+    shift 2
+    rc=0
+    "$HONE" make "$@" > "$t/o" 2> "$t/e" || rc=$?
+    [ $rc = "$want" ] && grep -qF -- "$text" "$t/e" && [ "$(wc -l < "$t/e")" = 1 ] && [ ! -s "$t/o" ] ||
+        { echo "make $*: exit $rc, expected $want and \"$text\":"; cat "$t/e"; exit 1; }
+}
+refused 2 "no recipe 'Q9_X'" $tiny -o "$t/x" --recipes Q9_X
+refused 2 "no such" "$t/nothing" -o "$t/x"
+refused 2 "-o DIR" $tiny
+refused 2 "no such text" $tiny -o "$t/x" --calib "$t/none.txt"
+refused 2 "/dev/null" $tiny -o /dev/null/x
+[ ! -e "$t/x" ] || { echo "a refused request left $t/x"; exit 1; }

@@ -1,0 +1,49 @@
+#!/bin/sh
+# hone make, interrupted 20 times at random points by SIGINT, SIGTERM and SIGKILL in turn, then run to its end:
+# every GGUF and the imatrix have the bytes of an uninterrupted run, and whatever stood under a final name
+# at any time was whole.
+set -eu
+t=$(mktemp -d)
+trap 'rm -rf "$t"' EXIT
+src=tests/golden/tiny-qwen35moe
+head -c 60000 $src/self_calib.txt > "$t/calib.txt"
+head -c 30000 $src/self_eval.txt > "$t/eval.txt"
+job() { "$HONE" make $src -o "$1" -q --recipes Q4_K_M,Q3_K_M,Q8_0 --calib "$t/calib.txt" --eval "$t/eval.txt" --chunks 6 --pp 32 --tg 8 --reps 1; }
+
+t0=$(date +%s%N)
+job "$t/whole" > "$t/whole.out"
+ms=$((($(date +%s%N) - t0) / 1000000))
+seed=${SEED:-$$}
+echo "uninterrupted run: $ms ms; seed $seed"
+whole() { # every final file there is equals the uninterrupted one
+    for f in "$t/cut"/*.gguf; do
+        [ -e "$f" ] || continue
+        cmp "$f" "$t/whole/${f##*/}" || { echo "partial or different: ${f##*/} after cut $1"; exit 1; }
+    done
+}
+i=0
+cut=0
+while [ $i -lt 20 ]; do
+    i=$((i + 1))
+    seed=$(((seed * 1103515245 + 12345) % 2147483648))
+    # a fresh start every fifth time, so that all steps are hit
+    [ $((i % 5)) = 1 ] && rm -rf "$t/cut"
+    delay=$(awk "BEGIN{printf \"%.3f\", ($seed % 1000) / 1000 * $ms / 1000 * 0.9}")
+    job "$t/cut" > "$t/cut.out" 2>"$t/cut.err" &
+    pid=$!
+    sleep "$delay"
+    case $((i % 3)) in 0) sig=INT ;; 1) sig=TERM ;; 2) sig=KILL ;; esac
+    # job runs in a subshell: signal its child
+    child=$(ps -o pid= --ppid $pid 2>/dev/null | head -1 || true)
+    if kill -$sig ${child:-$pid} 2>/dev/null; then cut=$((cut + 1)); fi
+    rc=0
+    wait $pid || rc=$?
+    case $rc in 0 | 130 | 137 | 143) ;; *) echo "exit $rc after SIG$sig at $delay s:"; cat "$t/cut.err"; exit 1 ;; esac
+    whole "$i ($sig at $delay s)"
+done
+job "$t/cut" > "$t/cut.out"
+for f in "$t/whole"/*.gguf; do cmp "$f" "$t/cut/${f##*/}"; done
+left=$(find "$t/cut" -name '*.tmp-*' | wc -l)
+[ "$left" = 0 ] || { echo "$left temporaries left behind"; exit 1; }
+(cd "$t/cut" && sha256sum -c SHA256SUMS >/dev/null)
+echo "$cut of 20 runs were cut; all files equal"

@@ -1,0 +1,29 @@
+#!/bin/sh
+# Every command: --help prints its synopsis on stdout and exits 0; an unknown option exits 2, names the nearest
+# known one and prints nothing on stdout; the man page's SYNOPSIS holds the same synopsis and every option.
+set -eu
+t=$(mktemp -d)
+trap 'rm -rf "$t"' EXIT
+fail=0
+say() { echo "$*"; fail=1; }
+"$HONE" --help > "$t/all"
+"$HONE" --version | grep -q '^hone [0-9]' || say "no version"
+rc=0; "$HONE" frobnicate > "$t/o" 2> "$t/e" || rc=$?
+[ $rc = 2 ] && grep -q "no command 'frobnicate'" "$t/e" && [ ! -s "$t/o" ] || say "unknown command: exit $rc"
+for cmd in $(sed -n 's/^COMMAND("\([^"]*\)".*/\1/p' cli/commands.def); do
+    grep -q "^  $cmd " "$t/all" || say "hone --help does not list $cmd"
+    "$HONE" "$cmd" --help > "$t/h" 2> "$t/e" || say "hone $cmd --help failed"
+    [ -s "$t/e" ] && say "hone $cmd --help writes to stderr"
+    man=docs/man/hone-$cmd.1
+    [ -e "$man" ] || { say "no man page $man"; continue; }
+    # every option of the help is in the page (groff escapes '-' as '\-')
+    for o in $(grep -oE -- '--[a-z][a-z0-9-]*' "$t/h" | sort -u); do
+        case $o in --json | --csv | --md | --force | --threads | --device | --isa | --progress | --color | --verbose | --trace | --quiet | --help) continue ;; esac
+        sed 's/\\-/-/g' "$man" | grep -qF -- "$o" || say "$man does not describe $o"
+    done
+    syn=$(sed -n '1s/^usage: hone //p' "$t/h")
+    sed 's/\\-/-/g; s/\\f[BIRP]//g' "$man" | tr '\n' ' ' | tr -s ' ' | grep -qF -- "$syn" || say "$man: SYNOPSIS is not \"hone $syn\""
+    rc=0; "$HONE" "$cmd" --jsno > "$t/o" 2> "$t/e" || rc=$?
+    [ $rc = 2 ] && [ ! -s "$t/o" ] || say "hone $cmd --jsno: exit $rc, expected 2 and nothing on stdout"
+done
+exit $fail
