@@ -249,8 +249,8 @@ static void improve(struct job *j, const struct aff_block *conv, enum search sea
 
 void enc_aff_row(const struct aff_spec *s, const float *x, const float *imp, int64_t n, void *dst,
                  enum search search, void (*pack)(void *blk, const struct aff_block *b)) {
-    const struct wrule conv = enc_wrule(s->type, SEARCH_CONVENTIONAL, imp != NULL);
-    const struct wrule rule = enc_wrule(s->type, search, imp != NULL);
+    const struct wrule conv = enc_wrule(s->type, SEARCH_CONVENTIONAL);
+    const struct wrule rule = enc_wrule(s->type, search);
     const int bytes = qtype_info(s->type)->block_bytes;
     const float limit = 65504.0f * (float)s->smax;
     struct job j = {.s = s};

@@ -140,8 +140,8 @@ static void improve(struct job *j, enum search search, struct b32_block *b) {
 
 void enc_b32_row(const struct b32_spec *s, const float *x, const float *imp, int64_t n, void *dst,
                  enum search search, void (*pack)(void *blk, const struct b32_block *b)) {
-    const struct wrule conv = enc_wrule(s->type, SEARCH_CONVENTIONAL, imp != NULL);
-    const struct wrule rule = enc_wrule(s->type, search, imp != NULL);
+    const struct wrule conv = enc_wrule(s->type, SEARCH_CONVENTIONAL);
+    const struct wrule rule = enc_wrule(s->type, search);
     const int bytes = qtype_info(s->type)->block_bytes;
     const float limit = 65504.0f * (s->affine ? 1.0f : (float)s->lv.hi);
     const float row_mean2 = rule.scope == 0 ? enc_mean2(x, n) : 0;

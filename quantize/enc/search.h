@@ -38,7 +38,7 @@ struct wrule {
 };
 /* The rule of a type for a search mode (conventional: the field's formulas; else what was measured
  * to be better, see weights.c). */
-struct wrule enc_wrule(enum qtype t, enum search search, bool have_imp);
+struct wrule enc_wrule(enum qtype t, enum search search);
 /* w[n] of one block; mean2: mean of x^2 over the rule's scope; sub: sub-block of WP_RMS_ABS. Scaled
  * by a power of two so that the largest is in [1, 2), and no less than 2^-30 (zero importance still
  * means "as good as it gets for free"); all ones when every weight is zero. */

@@ -195,8 +195,8 @@ static void improve(struct job *j, const struct sym_block *conv, enum search sea
 
 void enc_sym_row(const struct sym_spec *s, const float *x, const float *imp, int64_t n, void *dst,
                  enum search search, void (*pack)(void *blk, const struct sym_block *b)) {
-    const struct wrule conv = enc_wrule(s->type, SEARCH_CONVENTIONAL, imp != NULL);
-    const struct wrule rule = enc_wrule(s->type, search, imp != NULL);
+    const struct wrule conv = enc_wrule(s->type, SEARCH_CONVENTIONAL);
+    const struct wrule rule = enc_wrule(s->type, search);
     const int bytes = qtype_info(s->type)->block_bytes;
     const float limit = 65504.0f * (float)s->sc_hi * (float)s->lv.hi;
     struct job j = {.s = s};

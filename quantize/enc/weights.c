@@ -21,23 +21,22 @@ struct wrow {
 // clang-format off
 static const struct wrow rows[] = {
     /* type       sigma scope no importance     chosen: sigma, no importance */
-    {QT_Q4_0,    {1, 0,   WP_ONE},      1, WP_SQ},
-    {QT_Q4_1,    {1, 0,   WP_ONE},      1, WP_RMS_ABS},
-    {QT_Q5_0,    {1, 0,   WP_ONE},      1, WP_SQ},
-    {QT_Q5_1,    {1, 0,   WP_ONE},      1, WP_RMS_ABS},
+    {QT_Q4_0,    {1, 0,   WP_ONE},      0, WP_RMS_ABS},
+    {QT_Q4_1,    {1, 0,   WP_ONE},      0, WP_RMS_ABS},
+    {QT_Q5_0,    {1, 0,   WP_ONE},      0, WP_RMS_ABS},
+    {QT_Q5_1,    {1, 0,   WP_ONE},      0, WP_RMS_ABS},
     {QT_Q8_0,    {0, 0,   WP_ONE},      0, WP_ONE},
     {QT_Q2_K,    {1, 256, WP_ABS},      1, WP_RMS_ABS},
-    {QT_Q3_K,    {2, 256, WP_SQ},       2, WP_SQ},
-    {QT_Q4_K,    {2, 256, WP_RMS_ABS},  2, WP_RMS_ABS},
-    {QT_Q5_K,    {2, 256, WP_RMS_ABS},  2, WP_RMS_ABS},
-    {QT_Q6_K,    {0, 256, WP_SQ},       0, WP_SQ},
-    {QT_IQ4_NL,  {2, 32,  WP_SQ},       2, WP_SQ},
-    {QT_IQ4_XS,  {2, 256, WP_SQ},       2, WP_SQ},
+    {QT_Q3_K,    {2, 256, WP_SQ},       0, WP_RMS_ABS},
+    {QT_Q4_K,    {2, 256, WP_RMS_ABS},  0, WP_RMS_ABS},
+    {QT_Q5_K,    {2, 256, WP_RMS_ABS},  0, WP_RMS_ABS},
+    {QT_Q6_K,    {0, 256, WP_SQ},       0, WP_RMS_ABS},
+    {QT_IQ4_NL,  {2, 32,  WP_SQ},       0, WP_RMS_ABS},
+    {QT_IQ4_XS,  {2, 256, WP_SQ},       0, WP_RMS_ABS},
 };
 // clang-format on
 
-struct wrule enc_wrule(enum qtype t, enum search search, bool have_imp) {
-    UNUSED(have_imp);
+struct wrule enc_wrule(enum qtype t, enum search search) {
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         if (rows[i].type != t) continue;
         struct wrule r = rows[i].conventional;

@@ -98,7 +98,7 @@ static int sub_of(enum qtype t) {
 static void compare_row(enum qtype t, const float *x, const float *imp, double total[3]) {
     static float y[3][N];
     int block = qtype_info(t)->block_elems;
-    struct wrule rule = enc_wrule(t, SEARCH_FAST, imp != NULL);
+    struct wrule rule = enc_wrule(t, SEARCH_FAST);
     for (int m = 0; m < 3; m++) code(t, x, imp, N, modes[m], y[m]);
     for (int b = 0; b < N; b += block) {
         float mean2 = rule.scope == 0 ? enc_mean2(x, N) : enc_mean2(x + b, block);
