@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: MIT
+/* cli/cmd_template.c - hone template show | render | eval | diff: a chat template and what it makes
+ * of a conversation. Texts and batch results go to stdout as they are, so core/emit.h has a part
+ * only in --json of show. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cmd.h"
+#include "core/hash.h"
+#include "core/io.h"
+#include "core/json.h"
+#include "core/mem.h"
+#include "text/chat_batch.h"
+#include "text/chat_src.h"
+#include "text/chat_vars.h"
+#include "text/fix_diff.h"
+
+#define MAX_INPUT ((uint64_t)256 << 20)
+
+static int parse_mode(const char *text, enum jinja_mode *mode, struct err *e) {
+    *mode = JINJA_HF;
+    if (!text || strcmp(text, "hf") == 0) return 0;
+    *mode = JINJA_LENIENT;
+    if (strcmp(text, "lenient") == 0) return 0;
+    return err_set(e, ERR_USAGE, "--mode: '%s' is not one of hf, lenient", text);
+}
+
+static void print_text(const char *s, size_t n, bool newline) {
+    fwrite(s, 1, n, stdout);
+    if (newline && (n == 0 || s[n - 1] != '\n')) fputc('\n', stdout);
+}
+
+/* ---- show ---------------------------------------------------------------------------------------
+ */
+static const char *needs(const struct chat_src *s, struct jinja_err *je) {
+    struct jinja *t;
+    struct err ignored;
+    if (jinja_compile_mode(&t, s->text, s->len, s->label, JINJA_HF, je, &ignored) == 0) {
+        jinja_free(t);
+        return "hf";
+    }
+    struct jinja_err second;
+    if (jinja_compile_mode(&t, s->text, s->len, s->label, JINJA_LENIENT, &second, &ignored))
+        return "none";
+    jinja_free(t);
+    return "lenient";
+}
+
+static int cmd_show(struct cli *c, int argc, char **argv, struct err *e) {
+    const char *name = NULL;
+    const struct opt opts[] = {
+        {"name", 0, OPT_STR, &name, "NAME", "which template, when there are several"}};
+    const struct cmd_spec spec = {
+        .name = "template show",
+        .synopsis = "SRC [--name NAME]",
+        .about =
+            "Prints the chat template of a GGUF file, a Hugging Face folder or a .jinja file,\n"
+            "byte for byte. --json describes it instead.",
+        .opts = opts,
+        .n_opts = (int)COUNT_OF(opts),
+        .min_args = 1,
+        .max_args = 1,
+    };
+    TRY(cli_parse(c, &spec, argc, argv, e));
+    if (c->done) return 0;
+    struct chat_src s;
+    TRY(chat_src_open(&s, c->arg[0], name, e));
+    if (c->form == EMIT_TABLE) {
+        print_text(s.text, s.len, false);
+        chat_src_close(&s);
+        return 0;
+    }
+    struct emit *m = emit_new();
+    struct sha256 h;
+    struct jinja_err je = {0};
+    char hex[65];
+    int64_t lines = 0;
+    sha256_init(&h);
+    sha256_add(&h, s.text, s.len);
+    sha256_hex(&h, hex);
+    for (size_t i = 0; i < s.len; i++) lines += s.text[i] == '\n';
+    emit_str(m, "source", "source", s.label);
+    emit_i64(m, "n_bytes", "bytes", (int64_t)s.len);
+    emit_i64(m, "n_lines", "lines", lines);
+    emit_str(m, "sha256", "sha256", hex);
+    emit_str(m, "mode", "mode", needs(&s, &je));
+    if (je.kind != JF_NONE) emit_str(m, "error", "error", je.msg);
+    emit_table(m, "templates", "templates");
+    emit_col(m, "name", "name");
+    for (int i = 0; i < s.n_names; i++) {
+        emit_row(m);
+        emit_cell_str(m, s.names[i]);
+    }
+    cli_emit(c, m);
+    emit_free(m);
+    chat_src_close(&s);
+    return 0;
+}
+
+/* ---- render -------------------------------------------------------------------------------------
+ */
+struct render_args {
+    const char *name, *batch, *chat, *tools, *kwargs, *context, *mode, *now, *args;
+    bool no_gen;
+};
+
+static int read_doc(struct jdoc *d, const char *path, struct err *e) {
+    char *text;
+    size_t len;
+    TRY(io_read_file(&text, &len, path, MAX_INPUT, e));
+    int rc = jdoc_parse(d, text, len, path, e);
+    free(text);
+    return rc;
+}
+
+static int run_batch(const struct chat_src *s, const char *path, enum jinja_mode mode,
+                     struct err *e) {
+    struct buf out = {0};
+    char *text;
+    size_t len;
+    TRY(io_read_file(&text, &len, path, MAX_INPUT, e));
+    int rc = chat_batch_render(s->text, s->len, s->label, mode, text, len, path, &out, e);
+    if (!rc) print_text(out.data, out.len, true);
+    buf_release(&out);
+    free(text);
+    return rc;
+}
+
+/* Special tokens of the source as an object in d's arena. */
+static struct jval specials(struct jdoc *d, const struct chat_src *s, struct err *e) {
+    struct buf b = {0};
+    struct jw w;
+    jw_init(&w, &b, false);
+    jw_obj(&w, NULL);
+    for (int i = 0; i < CHAT_SRC_SPECIALS; i++)
+        if (s->special[i]) jw_str(&w, chat_src_special_names[i], s->special[i]);
+    jw_end(&w);
+    int rc = jdoc_parse(d, b.data, b.len, "special tokens", e);
+    buf_release(&b);
+    return rc ? jv_missing() : d->root;
+}
+
+struct docs {
+    struct jdoc chat, tools, kwargs, special;
+    bool has_chat, has_tools, has_kwargs, has_special;
+};
+
+static void docs_release(struct docs *d) {
+    if (d->has_chat) jdoc_release(&d->chat);
+    if (d->has_tools) jdoc_release(&d->tools);
+    if (d->has_kwargs) jdoc_release(&d->kwargs);
+    if (d->has_special) jdoc_release(&d->special);
+}
+
+static int make_case(const struct render_args *a, const struct chat_src *s, struct docs *d,
+                     struct chat_case *k, struct err *e) {
+    TRY(read_doc(&d->chat, a->chat ? a->chat : "-", e));
+    d->has_chat = true;
+    struct jval special = specials(&d->special, s, e);
+    if (special.tag == JT_MISSING) return e->code;
+    d->has_special = true;
+    *k = chat_case_of(d->chat.root, special);
+    if (d->chat.root.tag == JT_LIST) k->messages = d->chat.root;
+    if (k->messages.tag != JT_LIST)
+        return err_set(e, ERR_DATA,
+                       "%s: neither a list of messages nor an object with \"messages\"",
+                       a->chat ? a->chat : "standard input");
+    k->gen = !a->no_gen;
+    if (a->tools) {
+        TRY(read_doc(&d->tools, a->tools, e));
+        d->has_tools = true;
+        k->tools = d->tools.root;
+    }
+    if (a->kwargs) {
+        TRY(jdoc_parse(&d->kwargs, a->kwargs, strlen(a->kwargs), "--kwargs", e));
+        d->has_kwargs = true;
+        if (d->kwargs.root.tag != JT_DICT)
+            return err_set(e, ERR_USAGE, "--kwargs: a JSON object is expected");
+        k->kwargs = d->kwargs.root;
+    }
+    if (a->now && !chat_clock(a->now, &k->now))
+        return err_set(e, ERR_USAGE, "--now: '%s' does not look like 2026-03-05T14:30:00", a->now);
+    if (a->context && strcmp(a->context, "llamacpp") == 0) {
+        k->llamacpp = true;
+    } else if (a->context && strcmp(a->context, "hf") != 0) {
+        return err_set(e, ERR_USAGE, "--context: '%s' is not one of hf, llamacpp", a->context);
+    }
+    k->parse_args = !a->args || strcmp(a->args, "auto") == 0;
+    if (!k->parse_args && strcmp(a->args, "as-is") != 0)
+        return err_set(e, ERR_USAGE, "--args: '%s' is not one of auto, as-is", a->args);
+    return 0;
+}
+
+static int run_render(const struct render_args *a, const struct chat_src *s, enum jinja_mode mode,
+                      struct err *e) {
+    struct docs d = {0};
+    struct chat_case k;
+    struct jinja *t = NULL;
+    struct buf out = {0};
+    int rc = make_case(a, s, &d, &k, e);
+    if (!rc) rc = jinja_compile_mode(&t, s->text, s->len, s->label, mode, NULL, e);
+    if (!rc) rc = chat_case_render(t, &k, &out, NULL, e);
+    if (!rc) print_text(out.data, out.len, false);
+    buf_release(&out);
+    jinja_free(t);
+    docs_release(&d);
+    return rc;
+}
+
+static int cmd_render(struct cli *c, int argc, char **argv, struct err *e) {
+    struct render_args a = {0};
+    const struct opt opts[] = {
+        {"chat", 0, OPT_STR, &a.chat, "FILE",
+         "conversation: messages, or an object with messages and tools; - is stdin"},
+        {"tools", 0, OPT_STR, &a.tools, "FILE", "tools (JSON list)"},
+        {"kwargs", 0, OPT_STR, &a.kwargs, "JSON",
+         "more variables, e.g. {\"enable_thinking\": false}"},
+        {"no-generation-prompt", 0, OPT_FLAG, &a.no_gen, NULL, "end after the last message"},
+        {"name", 0, OPT_STR, &a.name, "NAME", "which template, when there are several"},
+        {"context", 0, OPT_STR, &a.context, "WHICH",
+         "variables as hf (default) or llamacpp passes them"},
+        {"mode", 0, OPT_STR, &a.mode, "WHICH",
+         "hf (default), or lenient: also what only other engines accept"},
+        {"now", 0, OPT_STR, &a.now, "TIME", "clock the template sees, 2026-03-05T14:30:00"},
+        {"args", 0, OPT_STR, &a.args, "HOW",
+         "arguments of calls given as text: auto (parsed, default) or as-is"},
+        {"batch", 0, OPT_STR, &a.batch, "FILE",
+         "render all scenarios of FILE; prints {id: text or {error, kind}}"},
+    };
+    const struct cmd_spec spec = {
+        .name = "template render",
+        .synopsis = "SRC [--chat FILE] [--tools FILE] [--kwargs JSON] [--batch FILE]",
+        .about = "Renders a conversation with the template of SRC, as transformers would.",
+        .opts = opts,
+        .n_opts = (int)COUNT_OF(opts),
+        .min_args = 1,
+        .max_args = 1,
+    };
+    enum jinja_mode mode;
+    struct chat_src s;
+    TRY(cli_parse(c, &spec, argc, argv, e));
+    if (c->done) return 0;
+    TRY(parse_mode(a.mode, &mode, e));
+    TRY(chat_src_open(&s, c->arg[0], a.name, e));
+    int rc = a.batch ? run_batch(&s, a.batch, mode, e) : run_render(&a, &s, mode, e);
+    chat_src_close(&s);
+    return rc;
+}
+
+/* ---- eval, diff ---------------------------------------------------------------------------------
+ */
+static int cmd_eval_units(struct cli *c, int argc, char **argv, struct err *e) {
+    const char *batch = NULL, *mode_name = NULL;
+    const struct opt opts[] = {
+        {"batch", 0, OPT_STR, &batch, "FILE", "{\"units\": [{id, template, context}]}"},
+        {"mode", 0, OPT_STR, &mode_name, "WHICH", "hf (default) or lenient"},
+    };
+    const struct cmd_spec spec = {
+        .name = "template eval",
+        .synopsis = "--batch FILE [--mode WHICH]",
+        .about = "Evaluates small templates, each with its own variables; prints {id: text or\n"
+                 "{error, kind}}.",
+        .opts = opts,
+        .n_opts = (int)COUNT_OF(opts),
+    };
+    enum jinja_mode mode;
+    TRY(cli_parse(c, &spec, argc, argv, e));
+    if (c->done) return 0;
+    if (!batch) return err_set(e, ERR_USAGE, "template eval: say which units with --batch FILE");
+    TRY(parse_mode(mode_name, &mode, e));
+    struct buf out = {0};
+    char *text;
+    size_t len;
+    TRY(io_read_file(&text, &len, batch, MAX_INPUT, e));
+    int rc = chat_batch_eval(text, len, batch, mode, &out, e);
+    if (!rc) print_text(out.data, out.len, true);
+    buf_release(&out);
+    free(text);
+    return rc;
+}
+
+static int cmd_diff(struct cli *c, int argc, char **argv, struct err *e) {
+    const struct cmd_spec spec = {
+        .name = "template diff",
+        .synopsis = "SRC1 SRC2",
+        .about = "Unified difference of two chat templates; exit 1 when they differ.",
+        .min_args = 2,
+        .max_args = 2,
+    };
+    TRY(cli_parse(c, &spec, argc, argv, e));
+    if (c->done) return 0;
+    struct chat_src a, b;
+    TRY(chat_src_open(&a, c->arg[0], NULL, e));
+    int rc = chat_src_open(&b, c->arg[1], NULL, e);
+    if (!rc) {
+        struct buf out = {0};
+        if (text_diff(a.text, a.len, a.label, b.text, b.len, b.label, &out)) {
+            print_text(out.data, out.len, false);
+            rc =
+                err_set(e, ERR_VERDICT, "the chat templates of %s and %s differ", a.label, b.label);
+        }
+        buf_release(&out);
+        chat_src_close(&b);
+    }
+    chat_src_close(&a);
+    return rc;
+}
+
+int cmd_template(struct cli *c, int argc, char **argv, struct err *e) {
+    static const struct {
+        const char *name;
+        int (*run)(struct cli *c, int argc, char **argv, struct err *e);
+        const char *summary;
+    } sub[] = {
+        {"show", cmd_show, "print the template, or describe it"},
+        {"render", cmd_render, "conversation to prompt"},
+        {"eval", cmd_eval_units, "evaluate small templates in a batch"},
+        {"diff", cmd_diff, "compare two templates"},
+    };
+    if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
+        printf("usage: hone template show|render|eval|diff SRC ...\n\n");
+        for (size_t i = 0; i < COUNT_OF(sub); i++)
+            printf("  %-8s %s\n", sub[i].name, sub[i].summary);
+        printf("\n'hone template render --help' describes one of them\n");
+        return 0;
+    }
+    for (size_t i = 0; i < COUNT_OF(sub) && argc > 1; i++)
+        if (strcmp(argv[1], sub[i].name) == 0) return sub[i].run(c, argc - 1, argv + 1, e);
+    if (argc < 2) return err_set(e, ERR_USAGE, "template: say what: show, render, eval or diff");
+    return err_set(e, ERR_USAGE,
+                   "template: unknown subcommand '%s'; known are show, render, eval, diff",
+                   argv[1]);
+}

@@ -1,0 +1,31 @@
+#!/bin/sh
+# hone template: show, render, eval and diff on the bundled model's template.
+set -eu
+t=$(mktemp -d)
+trap 'rm -rf "$t"' EXIT
+fail=0
+say() { echo "$*"; fail=1; }
+src=tests/golden/tiny-qwen35moe
+"$HONE" template show $src > "$t/a"
+cmp "$t/a" $src/chat_template.jinja || say "show is not byte for byte"
+"$HONE" template show $src --json | grep -q "\"sha256\": \"$(sha256sum < "$t/a" | cut -d' ' -f1)\"" || say "show --json: wrong hash"
+echo '[{"role": "user", "content": "Hi"}]' > "$t/c"
+"$HONE" template render $src --chat "$t/c" --kwargs '{"enable_thinking": false}' > "$t/o"
+printf '<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n' | cmp - "$t/o" || say "render"
+"$HONE" template render "$t/a" --no-generation-prompt < "$t/c" > "$t/o"
+printf '<|im_start|>user\nHi<|im_end|>\n' | cmp - "$t/o" || say "render of a .jinja file, conversation on stdin"
+"$HONE" template render $src --batch tests/golden/templates/scenarios.json > "$t/o"
+grep -q '^{"plain":"<|im_start|>user' "$t/o" || say "render --batch"
+echo '{"units": [{"id": "x", "template": "{{ 1.0 }}"}, {"id": "y", "template": "{{ raise_exception(\"no\") }}"}]}' > "$t/u"
+[ "$("$HONE" template eval --batch "$t/u")" = '{"x":"1.0","y":{"error":"no","kind":"raise"}}' ] || say "eval --batch"
+"$HONE" template diff $src "$t/a" > "$t/o" || say "diff of equal templates"
+[ ! -s "$t/o" ] || say "diff of equal templates prints"
+sed 's/user/USER/' "$t/a" > "$t/b"
+rc=0; "$HONE" template diff "$t/a" "$t/b" > "$t/o" 2> /dev/null || rc=$?
+[ $rc = 1 ] && grep -q '^@@' "$t/o" || say "diff: exit $rc"
+printf 'a\n{%% if %%}' > "$t/bad"
+rc=0; "$HONE" template render "$t/bad" --chat "$t/c" > "$t/o" 2> "$t/e" || rc=$?
+[ $rc = 3 ] && grep -q 'bad:2:7: ' "$t/e" && [ ! -s "$t/o" ] || say "broken template: exit $rc"
+rc=0; "$HONE" template frob x 2> /dev/null || rc=$?
+[ $rc = 2 ] || say "unknown subcommand: exit $rc"
+exit $fail
