@@ -206,6 +206,7 @@ static int bind(struct map *m, struct item *it, struct err *e) {
     char first[NAME_MAX_LEN] = "";
     it->src = m->p->n_src;
     it->xf = row->xf;
+    if (xform_makes(row->xf)) return 0;
     bool mtp = it->inst.block >= m->p->hp.d[HD_LAYERS];
     for (const char *s = row->hf; s && !found;) {
         size_t len = strcspn(s, "|");
@@ -216,7 +217,7 @@ static int bind(struct map *m, struct item *it, struct err *e) {
         TRY(bind_spelling(m, it, s, len, &found, e));
         s = s[len] ? s + len + 1 : NULL;
     }
-    if (found || (row->flags & TR_OPTIONAL)) return 0;
+    if (found || it->inst.optional) return 0;
     return missing(m, it, first, e);
 }
 
@@ -300,7 +301,7 @@ static int bind_all(struct map *m, bool no_mtp, struct err *e) {
         struct item *it = &p->item[p->n_items];
         it->inst = inst[i];
         rc = bind(m, it, e);
-        if (it->n_src) p->n_items++;
+        if (it->n_src || xform_makes(it->xf)) p->n_items++;
     }
     free(inst);
     for (int64_t i = 0; i < m->n && !rc; i++)

@@ -19,7 +19,7 @@ struct item { /* one output tensor */
     enum qtype type;
     enum xform xf; /* as it applies to the spelling found */
     uint64_t n_bytes;
-    int64_t src, n_src; /* into plan->src; n_src > 1: stacked along ne[2] */
+    int64_t src, n_src; /* into plan->src; n_src > 1: stacked along ne[2]; 0: made (xform_makes) */
 };
 struct plan {
     struct hfdir *dir;
@@ -54,6 +54,8 @@ void xform_buf_free(struct xform_buf *b);
 typedef int (*xform_step)(void *ud, uint64_t n_bytes, struct err *e);
 int xform_item(const struct plan *p, const struct item *it, struct pool *pool, struct xform_buf *b,
                struct gguf_w *w, struct tally *tally, xform_step step, void *ud, struct err *e);
+/* Whether a transform makes the tensor out of hyperparameters, without a source. */
+bool xform_makes(enum xform xf);
 /* Mean of all elements of a 1-D tensor (checks of stored norms). */
 int xform_mean(const struct st_tensor *t, double *mean, struct err *e);
 

@@ -43,6 +43,7 @@ struct job {
     bool copy;     /* same dtype, no arithmetic */
     int64_t group; /* rows or columns per V head; 0: no regrouping */
     int64_t fixed; /* rows in front that stay in place */
+    int64_t head;  /* XF_ROPE_PAIRS: rows per head, even; else 0 */
 };
 
 /* ---- where an output row comes from ---- */
@@ -63,6 +64,7 @@ static struct place locate(const struct job *j, int64_t out_row) {
     int64_t mat = out_row / j->rows, r = out_row % j->rows;
     if (j->group && j->it->xf != XF_V_COLS && r >= j->fixed)
         r = j->fixed + v_old(&j->p->hp, j->group, r - j->fixed);
+    if (j->head) r = r - r % j->head + r % 2 * (j->head / 2) + r % j->head / 2;
     r += j->row_step;
     const struct source *s = &j->p->src[j->it->src];
     return j->it->n_src > 1 ? (struct place){s + mat, 0, r} : (struct place){s, mat, r};
@@ -89,6 +91,13 @@ static int load_row(const struct job *j, const struct place *at, float *dst, str
         for (int64_t i = c * j->p->scale_cols; i < to; i++) dst[i] *= v;
     }
     return 0;
+}
+
+bool xform_makes(enum xform xf) {
+    return xf == XF_ROPE_FREQS;
+}
+static void make_row(const struct job *j, float *dst) {
+    for (int64_t i = 0; i < j->cols; i++) dst[i] = i < j->p->hp.d[HD_ROT] / 2 ? 1.0f : 1e30f;
 }
 
 /* Column groups into GGUF order; `size` bytes per element. */
@@ -173,8 +182,13 @@ static void rows_fn(void *ctx, int64_t begin, int64_t end, int worker) {
     struct tally *t = &j->b->tally[worker];
     float *x = j->b->rows + 2 * worker * j->b->row_cap, *y = x + j->b->row_cap;
     for (int64_t i = begin; i < end; i++) {
-        struct place at = locate(j, j->first + i);
         uint8_t *dst = j->b->slab + (uint64_t)i * j->row_bytes;
+        if (xform_makes(j->it->xf)) {
+            make_row(j, x);
+            encode(j->it->type, x, dst, j->cols, t);
+            continue;
+        }
+        struct place at = locate(j, j->first + i);
         if (j->copy) {
             copy_row(j, &at, dst, t);
             continue;
@@ -250,7 +264,9 @@ static void setup(struct job *j) {
     if (xf == XF_SPLIT_FIRST || xf == XF_SPLIT_SECOND) j->src_rows *= 2;
     if (xf == XF_SPLIT_SECOND) j->row_step = j->rows;
     if (xf == XF_V_ROWS_TAIL) j->fixed = 2 * h->d[HD_LIN_K_HEADS] * h->d[HD_LIN_K_DIM];
+    if (xf == XF_ROPE_PAIRS) j->head = h->d[it->inst.row->group];
     j->row_bytes = qtype_row_bytes(it->type, j->cols);
+    if (xform_makes(xf)) return;
     enum st_dtype d = j->p->src[it->src].t->dtype;
     bool same = true;
     for (int64_t i = 1; i < it->n_src; i++) same = same && j->p->src[it->src + i].t->dtype == d;

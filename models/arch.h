@@ -29,19 +29,28 @@ enum hp_dim {
     HD_LIN_K_HEADS, HD_LIN_V_HEADS, HD_LIN_K_DIM, HD_LIN_V_DIM, HD_CONV_K,
     HD_LIN_INNER /* v heads * v dim */, HD_CONV_CH /* conv channels */,
     HD_ROPE_SEC0, HD_ROPE_SEC1, HD_ROPE_SEC2, HD_ROPE_SEC3,
+    /* Of sliding-window layers where they differ from full ones. */
+    HD_WINDOW, HD_HEAD_DIM_W, HD_KV_HEADS_W, HD_Q_OUT_W, HD_KV_OUT_W,
+    HD_FULL_V /* full layers have a value projection (else values are the raw keys) */,
+    HD_KV_SHARED /* last layers that read another layer's keys and values */, HD_FF_SHARED /* their width */,
+    HD_FREQS /* rope divisors of full layers: head_dim / 2 */,
+    HD_PLE /* per-layer embedding width */, HD_PLE_ALL /* of all layers */, HD_PLE_VOCAB,
     HD_COUNT
 };
-enum hp_real { HF_RMS_EPS, HF_ROPE_BASE, HF_COUNT };
+enum hp_real { HF_RMS_EPS, HF_ROPE_BASE, HF_ROPE_BASE_W, HF_SOFTCAP, HF_COUNT };
 enum { HP_MAX_LAYERS = 512 };
 struct hparams {
     int64_t d[HD_COUNT];
     double f[HF_COUNT];
     bool tied;                        /* no output.weight: token_embd is used */
     uint8_t recurrent[HP_MAX_LAYERS]; /* 1: linear-attention layer (trunk and MTP, by block index) */
+    uint8_t window[HP_MAX_LAYERS];    /* 1: attention over the last HD_WINDOW tokens only */
+    uint8_t shared_kv[HP_MAX_LAYERS]; /* 1: reads the keys and values of an earlier layer */
 };
 
 /* Where an hparam comes from, in both worlds. */
-enum hp_flag { HPF_REQUIRED = 1, HPF_REAL = 2, HPF_NO_KEY = 4 /* config only, no GGUF key */, HPF_ZERO_OK = 8 };
+enum hp_flag { HPF_REQUIRED = 1, HPF_REAL = 2, HPF_NO_KEY = 4 /* config only, no GGUF key */, HPF_ZERO_OK = 8,
+               HPF_KEEP_ZERO = 16 /* the key is written even when 0 */ };
 struct hp_row {
     const char *key;  /* GGUF key behind "<arch>.": "block_count"; NULL with HPF_NO_KEY */
     const char *hf;   /* config spellings "a|b" (dots descend: "rope_parameters.rope_theta"); NULL: derived */
@@ -61,6 +70,8 @@ enum xform {
     XF_NEG_EXP_V,    /* -exp, then V_ROWS with groups of 1 */
     XF_SPLIT_FIRST,  /* first half of the rows of each matrix (fused gate_up: gate) */
     XF_SPLIT_SECOND, /* second half (up) */
+    XF_ROPE_PAIRS,   /* rows of each head of `group`: new[2i + b] = old[i + b * group/2] */
+    XF_ROPE_FREQS,   /* made, not read: 1 for the first HD_ROT/2 entries, 1e30 (no rotation) behind */
     XF_COUNT
 };
 /* What a tensor is, for recipes, floors and reports. */
@@ -72,13 +83,19 @@ enum role {
     ROLE_FFN_GATE, ROLE_FFN_UP, ROLE_FFN_DOWN,
     ROLE_EXP_GATE, ROLE_EXP_UP, ROLE_EXP_DOWN, ROLE_EXP_GATE_UP,
     ROLE_SHEXP_GATE, ROLE_SHEXP_UP, ROLE_SHEXP_DOWN,
-    ROLE_MTP_PROJ, ROLE_COUNT
+    ROLE_MTP_PROJ,
+    ROLE_PLE_EMBD, ROLE_PLE_GATE, ROLE_PLE_PROJ, ROLE_COUNT
 };
 const char *role_name(enum role r); /* "ffn_down_exps" */
 
 /* Which blocks have the row. %d in names is the block index (MTP blocks follow the trunk). */
-enum where { W_GLOBAL, W_ALL /* trunk and MTP blocks */, W_TRUNK, W_FULL /* full attention, MTP included */, W_LINEAR, W_MTP };
-enum { TR_OPTIONAL = 1, TR_F32 = 2 /* stored as F32 whatever the output type */, TR_TIED = 4 /* absent when tied */ };
+enum where { W_GLOBAL, W_ALL /* trunk and MTP blocks */, W_TRUNK, W_FULL /* full attention, MTP included */, W_LINEAR, W_MTP,
+             W_WINDOW /* sliding-window attention */, W_OWN_KV, W_SHARED_KV };
+enum { TR_OPTIONAL = 1, TR_F32 = 2 /* stored as F32 whatever the output type */, TR_TIED = 4 /* absent when tied */,
+       TR_KV = 8 /* optional in layers that share another's keys and values */, TR_IF_SHIFT = 8 };
+/* The row exists only in models whose slot is not 0. Several rows may have one name: at most one of them
+ * holds for a block. */
+#define TR_IF(slot) ((unsigned)(slot) << TR_IF_SHIFT)
 struct tensor_row {
     const char *gguf; /* "blk.%d.ffn_down_exps.weight" */
     /* HF spellings "a|b" after removal of "language_model."; %d: layer number within the trunk, or within
@@ -87,7 +104,7 @@ struct tensor_row {
     const char *hf;
     uint8_t dim[4];   /* enum hp_dim, outer to inner, after the transform; HD_NONE ends */
     enum xform xf;
-    uint8_t group;    /* XF_V_*: enum hp_dim of rows (or columns) per head; HD_ONE for scalars */
+    uint8_t group;    /* XF_V_*, XF_ROPE_PAIRS: enum hp_dim of rows (or columns) per head; HD_ONE for scalars */
     enum role role;
     enum where where;
     unsigned flags;
@@ -106,7 +123,7 @@ struct arch {
     int (*from_hf)(struct hparams *h, const struct hfdir *dir, struct err *e);
     /* Extra GGUF keys that are not one number (rope sections); may be NULL. Called with hparams complete. */
     void (*write_keys)(const struct hparams *h, struct gguf_w *w);
-    int (*read_keys)(struct hparams *h, const struct gguf *g, struct err *e); /* may be NULL */
+    int (*read_keys)(struct hparams *h, const struct gguf *g, struct err *e); /* before derive; may be NULL */
     /* Builds the forward graph (no execution). */
     int (*build)(const struct hparams *h, struct graph *g, struct err *e);
 };
@@ -136,6 +153,7 @@ struct tensor_inst {
     char name[64];
     int n_dims;
     int64_t ne[4]; /* GGUF order */
+    bool optional;
 };
 /* Every tensor a model with these hparams has, layer order: token_embd, blk.0.*, ..., output_norm, output.
  * *out is free()d by the caller. Optional rows are included (flag tells). */
@@ -147,5 +165,8 @@ int arch_shape(const struct tensor_row *row, const struct hparams *h, int64_t ne
 bool arch_name(char *out, size_t cap, const char *pat, size_t len, int64_t d, int64_t e);
 /* The row a GGUF tensor name is an instance of, and its block (-1: global); NULL: no row. */
 const struct tensor_row *arch_row(const struct arch *a, const char *gguf_name, int *block);
+/* The same among the rows that this model has: with its shape. */
+const struct tensor_row *arch_row_of(const struct arch *a, const struct hparams *h,
+                                     const char *gguf_name, int *block);
 
 #endif

@@ -54,7 +54,7 @@ struct gr_node *graph_node(struct graph *g, enum gr_op op, int layer) {
                           .dst = GR_NONE,
                           .dst2 = GR_NONE,
                           .src = {GR_NONE, GR_NONE, GR_NONE},
-                          .w = {GR_NONE, GR_NONE, GR_NONE, GR_NONE},
+                          .w = {GR_NONE, GR_NONE, GR_NONE, GR_NONE, GR_NONE},
                           .slot = GR_NONE};
     return n;
 }
@@ -66,6 +66,7 @@ const char *gr_op_name(enum gr_op op) {
         [OP_ROPE] = "rope",           [OP_ATTN] = "attn",   [OP_SIGMOID_MUL] = "sigmoid_mul",
         [OP_CONV_SILU] = "conv_silu", [OP_DELTA] = "delta", [OP_GATED_RMS] = "gated_rms",
         [OP_SWIGLU] = "swiglu",       [OP_MOE] = "moe",     [OP_GATE_ADD] = "gate_add",
+        [OP_GEGLU] = "geglu",         [OP_SCALE] = "scale",
     };
     return (unsigned)op < OP_COUNT ? name[op] : "?";
 }

@@ -116,8 +116,8 @@ static int from_gguf(struct hparams *h, const struct arch *a, const struct gguf 
     if (!embd) return err_set(e, ERR_DATA, "the tensor token_embd.weight is missing");
     if (embd->ne[1] > max_int) return err_set(e, ERR_DATA, "token_embd.weight has too many rows");
     h->d[HD_VOCAB] = embd->ne[1];
-    TRY(a->derive(h, e));
-    return a->read_keys ? a->read_keys(h, g, e) : 0;
+    if (a->read_keys) TRY(a->read_keys(h, g, e));
+    return a->derive(h, e);
 }
 
 int hparams_from_gguf(struct hparams *h, const struct arch *a, const struct gguf *g,
@@ -137,12 +137,25 @@ void hparams_write(const struct hparams *h, const struct arch *a, struct gguf_w 
         }
         int64_t v = h->d[r->slot];
         if (r->slot == HD_LAYERS) v += h->d[HD_MTP];
-        if (v > 0) gguf_w_u32(w, key, (uint32_t)v); /* 0: the model has no such thing */
+        if (v > 0 || (r->flags & HPF_KEEP_ZERO))
+            gguf_w_u32(w, key, (uint32_t)v); /* 0: the model has no such thing */
     }
     if (a->write_keys) a->write_keys(h, w);
 }
 
 /* ---- config.json ---- */
+
+/* "a.b.c": the hyperparameter a, then members. name is changed and restored. */
+static const struct json *descend(const struct hfdir *dir, char *name) {
+    const struct json *j = NULL;
+    for (char *part = name, *dot; part; part = dot ? dot + 1 : NULL) {
+        dot = strchr(part, '.');
+        if (dot) *dot = 0;
+        j = part == name ? hfdir_hparam(dir, part) : json_get(j, part);
+        if (dot) *dot = '.';
+    }
+    return j;
+}
 
 /* The first spelling of "a|b.c|d" that is there and not null; *name: its text. */
 static const struct json *find_hf(const struct hfdir *dir, const char *spellings, char name[128]) {
@@ -152,13 +165,7 @@ static const struct json *find_hf(const struct hfdir *dir, const char *spellings
         if (len < 128) {
             memcpy(name, s, len);
             name[len] = 0;
-            char *dot = strchr(name, '.');
-            if (dot) *dot = 0;
-            const struct json *j = hfdir_hparam(dir, name);
-            if (dot) {
-                *dot = '.';
-                j = json_get(j, dot + 1);
-            }
+            const struct json *j = descend(dir, name);
             if (json_type(j) != JSON_NULL) return j;
         }
         s = end ? end + 1 : NULL;

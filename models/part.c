@@ -30,7 +30,7 @@ gr_w part_weight(struct build *b, const char *name) {
     else
         snprintf(full, sizeof full, "blk.%d.%s", b->layer, name);
     int block;
-    const struct tensor_row *row = arch_row(b->arch, full, &block);
+    const struct tensor_row *row = arch_row_of(b->arch, b->h, full, &block);
     if (!row) {
         b->missing = name;
         return GR_NONE;

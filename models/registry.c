@@ -75,6 +75,9 @@ const char *role_name(enum role r) {
         [ROLE_SHEXP_UP] = "ffn_up_shexp",
         [ROLE_SHEXP_DOWN] = "ffn_down_shexp",
         [ROLE_MTP_PROJ] = "nextn_eh_proj",
+        [ROLE_PLE_EMBD] = "per_layer_token_embd",
+        [ROLE_PLE_GATE] = "inp_gate",
+        [ROLE_PLE_PROJ] = "proj",
     };
     return (unsigned)r < ROLE_COUNT ? name[r] : "?";
 }

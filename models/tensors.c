@@ -43,13 +43,27 @@ static bool in_block(const struct tensor_row *row, const struct hparams *h, int 
     case W_TRUNK:
         return !mtp;
     case W_FULL:
-        return mtp || !h->recurrent[block];
+        return mtp || !(h->recurrent[block] || h->window[block]);
     case W_LINEAR:
         return !mtp && h->recurrent[block];
     case W_MTP:
         return mtp;
+    case W_WINDOW:
+        return !mtp && h->window[block];
+    case W_OWN_KV:
+        return mtp || !h->shared_kv[block];
+    case W_SHARED_KV:
+        return !mtp && h->shared_kv[block];
     }
     return false;
+}
+
+/* Whether this model has the row; block -1: global rows. */
+static bool holds(const struct tensor_row *row, const struct hparams *h, int block) {
+    unsigned slot = row->flags >> TR_IF_SHIFT;
+    if (slot && !h->d[slot]) return false;
+    if (block < 0) return row->where == W_GLOBAL;
+    return in_block(row, h, block);
 }
 
 struct list {
@@ -65,6 +79,8 @@ static int add(struct list *l, const struct tensor_row *row, const struct hparam
     }
     struct tensor_inst *t = &l->v[l->n++];
     *t = (struct tensor_inst){.row = row, .block = block};
+    t->optional =
+        (row->flags & TR_OPTIONAL) || ((row->flags & TR_KV) && block >= 0 && h->shared_kv[block]);
     t->n_dims = arch_shape(row, h, t->ne);
     for (int i = 0; i < 4; i++)
         if (t->ne[i] <= 0)
@@ -78,7 +94,7 @@ static int add(struct list *l, const struct tensor_row *row, const struct hparam
 static int add_globals(struct list *l, const struct tensor_row *from, const struct tensor_row *to,
                        const struct hparams *h, struct err *e) {
     for (const struct tensor_row *r = from; r != to && r->gguf; r++)
-        if (r->where == W_GLOBAL && !((r->flags & TR_TIED) && h->tied)) TRY(add(l, r, h, -1, e));
+        if (holds(r, h, -1) && !((r->flags & TR_TIED) && h->tied)) TRY(add(l, r, h, -1, e));
     return 0;
 }
 
@@ -89,7 +105,7 @@ static int fill(struct list *l, const struct arch *a, const struct hparams *h, s
     int n_blocks = (int)(h->d[HD_LAYERS] + h->d[HD_MTP]);
     for (int b = 0; b < n_blocks; b++)
         for (const struct tensor_row *r = first; r->gguf; r++)
-            if (in_block(r, h, b)) TRY(add(l, r, h, b, e));
+            if (holds(r, h, b)) TRY(add(l, r, h, b, e));
     return add_globals(l, first, NULL, h, e);
 }
 
@@ -123,13 +139,22 @@ static bool match(const char *pat, const char *name, int *block) {
     return strcmp(p + 2, s) == 0;
 }
 
-const struct tensor_row *arch_row(const struct arch *a, const char *gguf_name, int *block) {
+/* h NULL: any row of the name. */
+static const struct tensor_row *find(const struct arch *a, const struct hparams *h,
+                                     const char *name, int *block) {
     for (const struct tensor_row *r = a->tensors; r->gguf; r++) {
         int b = -1;
-        if (!match(r->gguf, gguf_name, &b)) continue;
+        if (!match(r->gguf, name, &b) || (h && !holds(r, h, b))) continue;
         if (block) *block = b;
         return r;
     }
     if (block) *block = -1;
     return NULL;
+}
+const struct tensor_row *arch_row(const struct arch *a, const char *gguf_name, int *block) {
+    return find(a, NULL, gguf_name, block);
+}
+const struct tensor_row *arch_row_of(const struct arch *a, const struct hparams *h,
+                                     const char *gguf_name, int *block) {
+    return find(a, h, gguf_name, block);
 }

@@ -21,7 +21,8 @@ enum {
     PANEL_MAX_ROWS = 64,
     KEY_BLOCK = 256,      /* keys decoded at a time */
     ATTN_MAX_ROWS = 128,  /* query rows of an attention task */
-    ATTN_SCORES = 1 << 20 /* floats of scores of an attention task */
+    ATTN_SCORES = 1 << 20, /* floats of scores of an attention task */
+    ROPE_TABS = 4
 };
 
 struct vec_cache { /* small weights (norms, conv, biases) as f32 */
@@ -39,6 +40,13 @@ struct moe_bufs {     /* pairs = n_ubatch * n_used */
     int32_t *active;  /* experts with rows */
     float *x, *h, *y; /* sorted rows: [pairs][d], [pairs][F], [pairs][d] */
 };
+struct rope_tab { /* cos, sin of one kind of OP_ROPE node for the tokens of a pass */
+    double base;
+    int64_t n_rot;
+    gr_w divisors; /* GR_NONE: 1 */
+    float *cs;     /* [n_ubatch][n_rot / 2][cos, sin] */
+    bool ready;
+};
 struct session {
     const struct model *m;
     const struct graph *g;
@@ -53,8 +61,8 @@ struct session {
     float **reg; /* [n_regs] -> [n_ubatch][width] */
     float *reg_mem;
     struct vec_cache *vec; /* [n_weights] */
-    float *rope;           /* [n_ubatch][rope_n_rot / 2][cos, sin] */
-    int64_t rope_n_rot;    /* for which the table holds; 0: not computed for this pass */
+    struct rope_tab rope[ROPE_TABS];
+    int n_ropes;
     struct kv kv;
     struct rec rec;
     struct moe_bufs moe;
@@ -119,6 +127,16 @@ void exec_gated_rms(struct session *s, const struct gr_node *n);
 void exec_swiglu(struct session *s, const struct gr_node *n);
 void exec_moe(struct session *s, const struct gr_node *n);
 void exec_gate_add(struct session *s, const struct gr_node *n);
+void exec_geglu(struct session *s, const struct gr_node *n);
+void exec_scale(struct session *s, const struct gr_node *n);
+
+/* The table an OP_ROPE node uses, or a new entry when `add`; NULL: none (left). */
+struct rope_tab *exec_rope_tab(struct session *s, const struct gr_node *n, bool add);
+/* dst = gelu(gate) * up over n values; dst may be either. */
+void exec_gelu_mul(const struct session *s, const float *gate, const float *up, float *dst,
+                   int64_t n);
+/* logits = cap * tanh(logits / cap), in place */
+void exec_softcap(struct session *s, float *logits, int64_t n, double cap);
 
 /* Floats of worker scratch an attention node needs. */
 int64_t exec_attn_scratch(const struct gr_node *n, int64_t n_ctx);

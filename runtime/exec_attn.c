@@ -14,9 +14,9 @@ struct job {
     struct session *s;
     const struct gr_node *n;
     const struct kv_slot *kv;
-    int64_t group;  /* query heads per kv head */
-    int64_t t_step; /* tokens of a task */
-    int64_t n_keys; /* one-token form */
+    int64_t group;      /* query heads per kv head */
+    int64_t t_step;     /* tokens of a task */
+    int64_t k0, n_keys; /* one-token form: first key, keys */
     int64_t n_blocks;
 };
 
@@ -28,6 +28,11 @@ static int64_t step_for(int64_t group, int64_t n_ctx) {
 int64_t exec_attn_scratch(const struct gr_node *n, int64_t n_ctx) {
     int64_t group = n->n_heads / n->n_kv_heads, rows = step_for(group, n_ctx) * group;
     return rows * (n_ctx + 3 * n->head_dim) + 2 * KEY_BLOCK * n->head_dim;
+}
+
+/* First key that a query with `seen` keys before and at its position sees. */
+static int64_t first_key(const struct gr_node *n, int64_t seen) {
+    return n->window > 0 && seen > n->window ? seen - n->window : 0;
 }
 
 static void append_range(void *ctx, int64_t t0, int64_t t1, int worker) {
@@ -65,8 +70,8 @@ static void transpose(const float *restrict src, int64_t n_row, int64_t n_col,
                     dst[c * n_row + r] = src[r * n_col + c];
 }
 
-struct tile { /* of one task, in the worker's scratch */
-    int64_t rows, n_keys, hd;
+struct tile {                     /* of one task, in the worker's scratch */
+    int64_t rows, k0, n_keys, hd; /* keys [k0, k0 + n_keys) */
     float *q, *score, *block, *vt, *part, *out;
 };
 
@@ -85,8 +90,8 @@ static void score_keys(const struct job *j, struct tile *x, int64_t head) {
     const struct session *s = j->s;
     for (int64_t k0 = 0; k0 < x->n_keys; k0 += KEY_BLOCK) {
         int64_t nk = min_i64(KEY_BLOCK, x->n_keys - k0);
-        const float *k =
-            kv_rows(&s->kern, s->kv.type, key_at(j, head, k0), j->kv->k_row, nk, x->hd, x->block);
+        const float *k = kv_rows(&s->kern, s->kv.type, key_at(j, head, x->k0 + k0), j->kv->k_row,
+                                 nk, x->hd, x->block);
         s->kern.gemm_f32(x->q, x->hd, k, x->hd, x->score + k0, x->n_keys, x->rows, nk, x->hd);
     }
 }
@@ -96,8 +101,8 @@ static void sum_values(const struct job *j, struct tile *x, int64_t head) {
     size_t n = (size_t)(x->rows * x->hd);
     for (int64_t k0 = 0; k0 < x->n_keys; k0 += KEY_BLOCK) {
         int64_t nk = min_i64(KEY_BLOCK, x->n_keys - k0);
-        const float *v =
-            kv_rows(&s->kern, s->kv.type, value_at(j, head, k0), j->kv->v_row, nk, x->hd, x->block);
+        const float *v = kv_rows(&s->kern, s->kv.type, value_at(j, head, x->k0 + k0), j->kv->v_row,
+                                 nk, x->hd, x->block);
         transpose(v, nk, x->hd, x->vt);
         float *to = k0 ? x->part : x->out;
         s->kern.gemm_f32(x->score + k0, x->n_keys, x->vt, nk, to, x->hd, x->rows, x->hd, nk);
@@ -114,7 +119,9 @@ static void tile_range(void *ctx, int64_t i0, int64_t i1, int worker) {
         /* later tokens see more keys: hand them out first */
         int64_t head = i % j->kv->n_heads, t0 = (n_steps - 1 - i / j->kv->n_heads) * j->t_step;
         int64_t t1 = min_i64(t0 + j->t_step, s->n_tok);
-        struct tile x = {.rows = (t1 - t0) * j->group, .n_keys = s->pos + t1, .hd = j->kv->k_dim};
+        struct tile x = {.rows = (t1 - t0) * j->group, .hd = j->kv->k_dim};
+        x.k0 = first_key(j->n, s->pos + t0 + 1);
+        x.n_keys = s->pos + t1 - x.k0;
         x.q = s->scratch[worker];
         x.part = x.q + x.rows * x.hd;
         x.out = x.part + x.rows * x.hd;
@@ -124,9 +131,11 @@ static void tile_range(void *ctx, int64_t i0, int64_t i1, int worker) {
         load_queries(j, &x, head, t0);
         score_keys(j, &x, head);
         for (int64_t r = 0; r < x.rows; r++) {
-            int64_t seen = s->pos + t0 + r / j->group + 1;
+            int64_t seen = s->pos + t0 + r / j->group + 1, lo = first_key(j->n, seen) - x.k0;
             float *row = x.score + r * x.n_keys;
-            s->kern.softmax(row, seen);
+            seen -= x.k0;
+            s->kern.softmax(row + lo, seen - lo);
+            memset(row, 0, (size_t)lo * sizeof *row);
             memset(row + seen, 0, (size_t)(x.n_keys - seen) * sizeof *row);
         }
         sum_values(j, &x, head);
@@ -145,8 +154,8 @@ static void one_scores(void *ctx, int64_t i0, int64_t i1, int worker) {
     for (int64_t i = i0; i < i1; i++) {
         int64_t head = i % j->kv->n_heads, k0 = i / j->kv->n_heads * KEY_BLOCK;
         int64_t nk = min_i64(KEY_BLOCK, j->n_keys - k0);
-        const float *k = kv_rows(&s->kern, s->kv.type, key_at(j, head, k0), j->kv->k_row, nk, hd,
-                                 s->scratch[worker]);
+        const float *k = kv_rows(&s->kern, s->kv.type, key_at(j, head, j->k0 + k0), j->kv->k_row,
+                                 nk, hd, s->scratch[worker]);
         for (int64_t g = head * j->group; g < (head + 1) * j->group; g++)
             for (int64_t r = 0; r < nk; r++)
                 s->att_score[g * s->kv.n_ctx + k0 + r] =
@@ -166,8 +175,8 @@ static void one_values(void *ctx, int64_t i0, int64_t i1, int worker) {
     for (int64_t i = i0; i < i1; i++) {
         int64_t head = i % j->kv->n_heads, b = i / j->kv->n_heads, k0 = b * KEY_BLOCK;
         int64_t nk = min_i64(KEY_BLOCK, j->n_keys - k0);
-        const float *v = kv_rows(&s->kern, s->kv.type, value_at(j, head, k0), j->kv->v_row, nk, hd,
-                                 s->scratch[worker]);
+        const float *v = kv_rows(&s->kern, s->kv.type, value_at(j, head, j->k0 + k0), j->kv->v_row,
+                                 nk, hd, s->scratch[worker]);
         for (int64_t g = head * j->group; g < (head + 1) * j->group; g++) {
             float *out = s->att_out + (g * j->n_blocks + b) * hd;
             memset(out, 0, (size_t)hd * sizeof *out);
@@ -194,10 +203,12 @@ void exec_attn(struct session *s, const struct gr_node *n) {
     struct job j = {
         .s = s, .n = n, .kv = &s->kv.slot[n->slot], .group = n->n_heads / n->n_kv_heads};
     j.t_step = step_for(j.group, s->kv.n_ctx);
-    j.n_keys = s->pos + s->n_tok;
+    if (s->n_tok == 1) j.k0 = first_key(n, s->pos + 1);
+    j.n_keys = s->pos + s->n_tok - j.k0;
     j.n_blocks = div_up(j.n_keys, KEY_BLOCK);
-    exec_par(s, s->n_tok, 16, 8.0 * (double)(s->n_tok * n->n_kv_heads * n->head_dim), append_range,
-             &j);
+    if (n->src[1] != GR_NONE)
+        exec_par(s, s->n_tok, 16, 8.0 * (double)(s->n_tok * n->n_kv_heads * n->head_dim),
+                 append_range, &j);
     if (s->n_tok == 1) {
         one_token(s, &j);
         return;

@@ -24,6 +24,8 @@ const exec_fn exec_table[OP_COUNT] = {
     [OP_SWIGLU] = exec_swiglu,
     [OP_MOE] = exec_moe,
     [OP_GATE_ADD] = exec_gate_add,
+    [OP_GEGLU] = exec_geglu,
+    [OP_SCALE] = exec_scale,
 };
 // clang-format on
 
@@ -63,12 +65,12 @@ static void show_hidden(struct session *s, int block) {
 /* Nodes are in order, and a block's residual is complete after hidden_nodes[block]. */
 void exec_pass(struct session *s) {
     int block = 0;
-    s->rope_n_rot = 0;
+    for (int i = 0; i < s->n_ropes; i++) s->rope[i].ready = false;
     for (int i = 0; i < s->g->n_nodes; i++) {
         const struct gr_node *n = &s->g->node[i];
         exec_table[n->op](s, n);
         if (!s->see_hidden) continue;
-        if (n->op == OP_EMBED) show_hidden(s, -1);
+        if (n->op == OP_EMBED && n->dst == s->g->residual) show_hidden(s, -1);
         if (block < s->m->hp.d[HD_LAYERS] && s->g->hidden_nodes[block] == i)
             show_hidden(s, block++);
     }

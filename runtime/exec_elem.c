@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* runtime/exec_elem.c - operations that work token by token: embedding, norms, residuals, gates,
- * rope. All are thin loops over kern entries, split by token. */
+/* runtime/exec_elem.c - operations that work token by token: embedding, norms, residuals and
+ * gates. All are thin loops over kern entries, split by token. */
 #include <math.h>
 #include <string.h>
 
@@ -29,13 +29,20 @@ static void embed_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     (void)worker;
     const struct weight *w = &j->s->m->weight[j->n->w[0]];
-    for (int64_t t = t0; t < t1; t++)
-        j->s->kern.op[w->type].decode((const uint8_t *)w->data +
-                                          (uint64_t)j->s->ids[t] * w->row_bytes,
-                                      row(j->s, j->n->dst, t), w->ne[0]);
+    for (int64_t t = t0; t < t1; t++) {
+        float *d = row(j->s, j->n->dst, t), f = j->n->scale;
+        j->s->kern.op[w->type].decode(
+            (const uint8_t *)w->data + (uint64_t)j->s->ids[t] * w->row_bytes, d, w->ne[0]);
+        for (int64_t i = 0; f != 0 && i < w->ne[0]; i++) d[i] *= f;
+    }
 }
 void exec_embed(struct session *s, const struct gr_node *n) {
     each_token(s, n, NULL, s->g->reg_width[n->dst], embed_range);
+}
+
+/* NULL: weights 1 */
+static const float *norm_vec(struct session *s, const struct gr_node *n) {
+    return n->w[0] == GR_NONE ? NULL : exec_vec(s, n->w[0]);
 }
 
 static void rms_range(void *ctx, int64_t t0, int64_t t1, int worker) {
@@ -46,7 +53,7 @@ static void rms_range(void *ctx, int64_t t0, int64_t t1, int worker) {
                             j->n->eps);
 }
 void exec_rms(struct session *s, const struct gr_node *n) {
-    each_token(s, n, exec_vec(s, n->w[0]), s->g->reg_width[n->dst], rms_range);
+    each_token(s, n, norm_vec(s, n), s->g->reg_width[n->dst], rms_range);
 }
 
 static void rms_heads_range(void *ctx, int64_t t0, int64_t t1, int worker) {
@@ -58,7 +65,7 @@ static void rms_heads_range(void *ctx, int64_t t0, int64_t t1, int worker) {
                                 j->n->head_dim, j->n->eps);
 }
 void exec_rms_heads(struct session *s, const struct gr_node *n) {
-    each_token(s, n, exec_vec(s, n->w[0]), s->g->reg_width[n->dst], rms_heads_range);
+    each_token(s, n, norm_vec(s, n), s->g->reg_width[n->dst], rms_heads_range);
 }
 
 static void gated_rms_range(void *ctx, int64_t t0, int64_t t1, int worker) {
@@ -135,31 +142,4 @@ void exec_gate_add(struct session *s, const struct gr_node *n) {
         s->see(s->see_ud, &s->g->weight[n->w[0]], -1, s->reg[n->src[1]], s->n_tok,
                s->g->reg_width[n->src[1]]);
     each_token(s, n, w, s->g->reg_width[n->dst], gate_add_range);
-}
-
-/* cos and sin of pos * base^(-2j/n_rot), in double: shared by all heads and layers of the pass. */
-static void rope_table(struct session *s, int64_t n_rot) {
-    int64_t half = n_rot / 2;
-    for (int64_t i = 0; i < half; i++) {
-        double f = pow(s->g->rope_base, -2.0 * (double)i / (double)n_rot);
-        for (int64_t t = 0; t < s->n_tok; t++) {
-            double a = (double)(s->pos + t) * f;
-            s->rope[(t * half + i) * 2] = (float)cos(a);
-            s->rope[(t * half + i) * 2 + 1] = (float)sin(a);
-        }
-    }
-    s->rope_n_rot = n_rot;
-}
-
-static void rope_range(void *ctx, int64_t t0, int64_t t1, int worker) {
-    const struct job *j = ctx;
-    (void)worker;
-    for (int64_t t = t0; t < t1; t++)
-        for (int64_t at = 0; at < j->width; at += j->n->head_dim)
-            j->s->kern.rope_neox(row(j->s, j->n->dst, t) + at, j->s->rope + t * j->n->n_rot,
-                                 j->n->n_rot);
-}
-void exec_rope(struct session *s, const struct gr_node *n) {
-    if (s->rope_n_rot != n->n_rot) rope_table(s, n->n_rot);
-    each_token(s, n, NULL, s->g->reg_width[n->dst], rope_range);
 }

@@ -19,8 +19,10 @@ struct job {
     const struct gr_node *n;
     struct moe_bufs *b;
     const struct weight *gate, *up, *down;
-    const float *x; /* [n_tok][d] */
+    const float *x;      /* [n_tok][d] */
+    const float *factor; /* [n_experts] or NULL */
     int64_t n_experts, d, f, n_used, n_active;
+    int64_t up_row; /* first row of `up` in its matrix: f when gate and up are one tensor */
     int64_t panel, n_panels; /* of the phase */
     struct acts a, a_up;     /* all sorted rows */
 };
@@ -40,7 +42,11 @@ static void choose(const struct job *j, int64_t t) {
         p[best] = -1; /* taken: probabilities are never negative */
     }
     if (!(sum > MIN_SUM)) sum = MIN_SUM;
-    for (int64_t u = 0; u < j->n_used; u++) j->b->weight[t * j->n_used + u] /= sum;
+    for (int64_t u = 0; u < j->n_used; u++) {
+        int64_t i = t * j->n_used + u;
+        j->b->weight[i] /= sum;
+        if (j->factor) j->b->weight[i] *= j->factor[j->b->expert[i]];
+    }
 }
 static void choose_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     (void)worker;
@@ -84,6 +90,13 @@ static const uint8_t *expert_data(const struct weight *w, int64_t e) {
     return (const uint8_t *)w->data + (uint64_t)e * w->mat_bytes;
 }
 
+static void activate(const struct job *j, float *gate, const float *up, int64_t n) {
+    if (j->n->gelu)
+        exec_gelu_mul(j->s, gate, up, gate, n);
+    else
+        j->s->kern.swiglu(gate, up, gate, n);
+}
+
 static void gate_up_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     const struct job *j = ctx;
     float *scratch = j->s->scratch[worker];
@@ -94,9 +107,9 @@ static void gate_up_range(void *ctx, int64_t i0, int64_t i1, int worker) {
         struct acts a = expert_acts(j, &j->a, e), a_up = expert_acts(j, &j->a_up, e);
         float *h = j->b->h + j->b->first[e] * j->f + r0;
         exec_rows(j->s, j->gate, expert_data(j->gate, e), r0, r0 + nr, &a, h, j->f, scratch);
-        exec_rows(j->s, j->up, expert_data(j->up, e), r0, r0 + nr, &a_up, up, nr, scratch);
-        for (int64_t t = 0; t < a.n_rows; t++)
-            j->s->kern.swiglu(h + t * j->f, up + t * nr, h + t * j->f, nr);
+        exec_rows(j->s, j->up, expert_data(j->up, e), j->up_row + r0, j->up_row + r0 + nr, &a_up,
+                  up, nr, scratch);
+        for (int64_t t = 0; t < a.n_rows; t++) activate(j, h + t * j->f, up + t * nr, nr);
     }
 }
 static void down_range(void *ctx, int64_t i0, int64_t i1, int worker) {
@@ -131,28 +144,32 @@ static void show_rows(const struct job *j, gr_w w, const float *x, int64_t ld) {
 
 void exec_moe(struct session *s, const struct gr_node *n) {
     const struct weight *router = &s->m->weight[n->w[0]];
+    bool fused = n->w[2] == GR_NONE;
     struct job j = {.s = s,
                     .n = n,
                     .b = &s->moe,
                     .gate = &s->m->weight[n->w[1]],
-                    .up = &s->m->weight[n->w[2]],
+                    .up = &s->m->weight[n->w[fused ? 1 : 2]],
                     .down = &s->m->weight[n->w[3]],
                     .x = s->reg[n->src[0]],
                     .n_experts = router->ne[1],
                     .d = router->ne[0],
                     .n_used = n->n_used};
-    j.f = j.gate->ne[1];
+    const float *judged = n->src[1] == GR_NONE ? j.x : s->reg[n->src[1]];
+    j.f = fused ? j.gate->ne[1] / 2 : j.gate->ne[1];
+    j.up_row = fused ? j.f : 0;
+    if (n->w[4] != GR_NONE) j.factor = exec_vec(s, n->w[4]);
     int64_t pairs = s->n_tok * j.n_used;
     bool few = s->n_tok <= FEW_TOKENS;
     double work = (double)(pairs * j.d) * (double)j.f;
-    if (s->see) s->see(s->see_ud, &s->g->weight[n->w[0]], -1, j.x, s->n_tok, j.d);
-    exec_product(s, router, j.x, j.d, s->n_tok, j.b->logits, j.n_experts, true);
+    if (s->see) s->see(s->see_ud, &s->g->weight[n->w[0]], -1, judged, s->n_tok, j.d);
+    exec_product(s, router, judged, j.d, s->n_tok, j.b->logits, j.n_experts, true);
     exec_par(s, s->n_tok, 16, (double)(s->n_tok * j.n_experts * (8 + j.n_used)), choose_range, &j);
     sort_pairs(&j);
     exec_par(s, s->n_tok, 16, (double)(pairs * j.d), gather_range, &j);
     if (s->see) {
         show_rows(&j, n->w[1], j.b->x, j.d);
-        show_rows(&j, n->w[2], j.b->x, j.d);
+        if (!fused) show_rows(&j, n->w[2], j.b->x, j.d);
     }
     exec_acts(s, &j.a, j.gate, j.b->x, j.d, pairs, few, 0, false);
     j.a_up = j.a;

@@ -42,7 +42,8 @@ int kv_init(struct kv *c, const struct graph *g, int64_t n_ctx, enum qtype type,
     c->n_slots = g->n_attn_slots;
     c->slot = xcalloc((size_t)c->n_slots + 1, sizeof *c->slot);
     for (int i = 0; i < g->n_nodes; i++)
-        if (g->node[i].op == OP_ATTN) TRY(slot_alloc(c, &c->slot[g->node[i].slot], &g->node[i], e));
+        if (g->node[i].op == OP_ATTN && g->node[i].src[1] != GR_NONE)
+            TRY(slot_alloc(c, &c->slot[g->node[i].slot], &g->node[i], e));
     return 0;
 }
 

@@ -44,7 +44,7 @@ static int alloc_regs(struct session *s, struct err *e) {
 }
 
 struct sizes { /* maxima over the nodes of the graph */
-    int64_t panel, attn, rot, v_heads, heads, head_dim;
+    int64_t panel, attn, v_heads, heads, head_dim;
     int64_t experts, used, moe_d, moe_f;
     uint64_t q_row;
 };
@@ -63,13 +63,12 @@ static void size_weight(const struct session *s, struct sizes *z, gr_w w) {
 
 static void size_node(const struct session *s, struct sizes *z, const struct gr_node *n) {
     if (n->op == OP_MATMUL || n->op == OP_MOE)
-        for (int i = 0; i < 4; i++) size_weight(s, z, n->w[i]);
+        for (int i = 0; i < 4; i++) size_weight(s, z, n->w[i]); /* w4 is a vector */
     if (n->op == OP_ATTN) {
         z->attn = max_i64(z->attn, exec_attn_scratch(n, s->o.n_ctx));
         z->heads = max_i64(z->heads, n->n_heads);
         z->head_dim = max_i64(z->head_dim, n->head_dim);
     }
-    if (n->op == OP_ROPE) z->rot = max_i64(z->rot, n->n_rot);
     if (n->op == OP_DELTA) z->v_heads = max_i64(z->v_heads, n->n_heads);
     if (n->op == OP_MOE) {
         z->experts = max_i64(z->experts, s->g->weight[n->w[0]].ne[1]);
@@ -94,12 +93,22 @@ static int alloc_moe(struct session *s, const struct sizes *z, struct err *e) {
     return take(s, &b->y, pairs * z->moe_d, sizeof(float), "expert rows", e);
 }
 
+static int alloc_ropes(struct session *s, struct err *e) {
+    for (int i = 0; i < s->g->n_nodes; i++)
+        if (s->g->node[i].op == OP_ROPE && !exec_rope_tab(s, &s->g->node[i], true))
+            return err_set(e, ERR_DATA, "the model has more than %d kinds of rope", ROPE_TABS);
+    for (int i = 0; i < s->n_ropes; i++)
+        TRY(take(s, &s->rope[i].cs, s->o.n_ubatch * s->rope[i].n_rot, sizeof(float), "rope table",
+                 e));
+    return 0;
+}
+
 static int alloc_work(struct session *s, struct err *e) {
     struct sizes z = {0};
     for (int i = 0; i < s->g->n_nodes; i++) size_node(s, &z, &s->g->node[i]);
     size_weight(s, &z, s->g->output);
     int64_t n = s->o.n_ubatch, blocks = div_up(s->o.n_ctx, KEY_BLOCK);
-    TRY(take(s, &s->rope, n * z.rot, sizeof(float), "rope table", e));
+    TRY(alloc_ropes(s, e));
     TRY(take(s, &s->decay, n * z.v_heads, sizeof(float), "decay", e));
     TRY(take(s, &s->beta, n * z.v_heads, sizeof(float), "beta", e));
     TRY(take(s, &s->att_score, z.heads * s->o.n_ctx, sizeof(float), "attention scores", e));
@@ -153,10 +162,11 @@ fail:
 
 void session_free(struct session *s) {
     if (!s) return;
-    void *bufs[] = {s->reg_mem,    s->rope,      s->decay,     s->beta,       s->att_score,
-                    s->att_out,    s->qbuf[0],   s->qbuf[1],   s->moe.logits, s->moe.weight,
-                    s->moe.expert, s->moe.place, s->moe.first, s->moe.active, s->moe.x,
-                    s->moe.h,      s->moe.y};
+    for (int i = 0; i < s->n_ropes; i++) buf_free(s->rope[i].cs);
+    void *bufs[] = {s->reg_mem,    s->decay,      s->beta,      s->att_score,
+                    s->att_out,    s->qbuf[0],    s->qbuf[1],   s->moe.logits,
+                    s->moe.weight, s->moe.expert, s->moe.place, s->moe.first,
+                    s->moe.active, s->moe.x,      s->moe.h,     s->moe.y};
     for (size_t i = 0; i < sizeof bufs / sizeof *bufs; i++) buf_free(bufs[i]);
     for (int i = 0; i < s->n_workers && s->scratch; i++) buf_free(s->scratch[i]);
     for (int i = 0; i < s->g->n_weights && s->vec; i++) free(s->vec[i].own);
@@ -238,6 +248,7 @@ int session_head(struct session *s, const float *hidden, int64_t n, float *logit
     const struct weight *w = &s->m->weight[s->g->output];
     if (s->see) s->see(s->see_ud, &s->g->weight[s->g->output], -1, hidden, n, w->ne[0]);
     if (n > 0) exec_product(s, w, hidden, w->ne[0], n, logits, w->ne[1], false);
+    if (s->g->softcap > 0) exec_softcap(s, logits, n * w->ne[1], s->g->softcap);
     return 0;
 }
 

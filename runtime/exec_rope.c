@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT
+/* runtime/exec_rope.c - rotary positions. Angles are computed in double, once per pass for every
+ * kind of node (base, width, divisors), and shared by all heads and layers. */
+#include <math.h>
+
+#include "runtime/exec.h"
+
+enum { TOKEN_CHUNK = 16 };
+
+struct job {
+    struct session *s;
+    const struct gr_node *n;
+    const float *cs;
+    int64_t width;
+};
+
+struct rope_tab *exec_rope_tab(struct session *s, const struct gr_node *n, bool add) {
+    double base = n->rope_base > 0 ? n->rope_base : s->g->rope_base;
+    for (int i = 0; i < s->n_ropes; i++) {
+        struct rope_tab *t = &s->rope[i];
+        if (!(t->base < base) && !(t->base > base) && t->n_rot == n->n_rot &&
+            t->divisors == n->w[0])
+            return t;
+    }
+    if (!add || s->n_ropes == ROPE_TABS) return NULL;
+    struct rope_tab *t = &s->rope[s->n_ropes++];
+    *t = (struct rope_tab){.base = base, .n_rot = n->n_rot, .divisors = n->w[0]};
+    return t;
+}
+
+static void fill(struct session *s, struct rope_tab *tab) {
+    const float *div = tab->divisors == GR_NONE ? NULL : exec_vec(s, tab->divisors);
+    int64_t half = tab->n_rot / 2;
+    for (int64_t i = 0; i < half; i++) {
+        double f = pow(tab->base, -2.0 * (double)i / (double)tab->n_rot);
+        if (div) f /= (double)div[i];
+        for (int64_t t = 0; t < s->n_tok; t++) {
+            double a = (double)(s->pos + t) * f;
+            tab->cs[(t * half + i) * 2] = (float)cos(a);
+            tab->cs[(t * half + i) * 2 + 1] = (float)sin(a);
+        }
+    }
+    tab->ready = true;
+}
+
+static void rotate_adjacent(float *x, const float *cs, int64_t n_rot) {
+    for (int64_t i = 0; i < n_rot; i += 2) {
+        float a = x[i], b = x[i + 1];
+        x[i] = a * cs[i] - b * cs[i + 1];
+        x[i + 1] = a * cs[i + 1] + b * cs[i];
+    }
+}
+
+static void rope_range(void *ctx, int64_t t0, int64_t t1, int worker) {
+    const struct job *j = ctx;
+    (void)worker;
+    int64_t n_rot = j->n->n_rot;
+    for (int64_t t = t0; t < t1; t++) {
+        float *x = j->s->reg[j->n->dst] + t * j->width;
+        const float *cs = j->cs + t * n_rot;
+        for (int64_t at = 0; at < j->width; at += j->n->head_dim)
+            if (j->n->adjacent)
+                rotate_adjacent(x + at, cs, n_rot);
+            else
+                j->s->kern.rope_neox(x + at, cs, n_rot);
+    }
+}
+
+void exec_rope(struct session *s, const struct gr_node *n) {
+    struct rope_tab *tab = exec_rope_tab(s, n, false); /* session_new made one for every node */
+    if (!tab->ready) fill(s, tab);
+    struct job j = {s, n, tab->cs, s->g->reg_width[n->dst]};
+    exec_par(s, s->n_tok, TOKEN_CHUNK, 4.0 * (double)s->n_tok * (double)j.width, rope_range, &j);
+}
