@@ -200,6 +200,8 @@ struct jval jbig_parse(struct jctx *c, const char *s, size_t n, int base, bool n
 void jbig_print(struct jctx *c, struct jval v) {
     const struct jbig *b = v.u.big;
     char text[16];
+    if (b->n > 478) /* Python's limit of 4300 digits */
+        jx_fail(c, "ValueError", "Exceeds the limit (4300 digits) for integer string conversion");
     if (b->neg) jx_add(c, "-", 1);
     for (uint32_t i = b->n; i-- > 0;) {
         int n = snprintf(text, sizeof text, i + 1 == b->n ? "%u" : "%09u", (unsigned)b->d[i]);
@@ -226,4 +228,41 @@ struct jval jbig_from_double(struct jctx *c, double d) {
     char text[400];
     int n = snprintf(text, sizeof text, "%.0f", fabs(d));
     return jbig_parse(c, text, (size_t)n, 10, d < 0);
+}
+
+/* Digits of |v| in a base, most significant first. */
+struct jval jbig_radix(struct jctx *c, struct jval v, int base, bool upper) {
+    const char *digits = upper ? "0123456789ABCDEF" : "0123456789abcdef";
+    size_t cap = (size_t)v.u.big->n * 30 + 2, n = cap;
+    char *text = jx_alloc(c, cap, 1);
+    if (v.u.big->neg) v = jbig_bin(c, JO_SUB, jv_int(0), v);
+    for (struct jval b = jv_int(base); v.tag == JT_BIG || v.u.i != 0;) {
+        jx_step(c);
+        text[--n] = digits[jbig_bin(c, JO_MOD, v, b).u.i];
+        v = jbig_bin(c, JO_FLOORDIV, v, b);
+    }
+    return jv_strn(text + n, cap - n);
+}
+
+/* a / b correctly rounded: 40 digits of the quotient and a sticky one, read by strtod. */
+double jbig_divide(struct jctx *c, struct jval x, struct jval y) {
+    const struct jbig *a = as_big(c, x), *b = as_big(c, y);
+    int64_t e = 45 - ((int64_t)a->n - (int64_t)b->n) * 9;
+    struct jval num = jv_int(0), den, q, r;
+    if (!a->n) return 0;
+    num = a->neg ? jbig_bin(c, JO_SUB, jv_int(0), x) : x;
+    den = b->neg ? jbig_bin(c, JO_SUB, jv_int(0), y) : y;
+    if (e > 0) num = jop_bin(c, JO_MUL, num, jop_bin(c, JO_POW, jv_int(10), jv_int(e)));
+    if (e < 0) e = 0;
+    q = jop_bin(c, JO_FLOORDIV, num, den);
+    r = jop_bin(c, JO_MOD, num, den);
+    size_t m = jx_mark(c);
+    char tail[32];
+    if (a->neg != b->neg) jx_add(c, "-", 1);
+    jv_print(c, q);
+    snprintf(tail, sizeof tail, "%de%lld", jv_truth(c, r), (long long)(-e - 1));
+    jx_add(c, tail, strlen(tail));
+    double d = strtod(jv_cstr(c, jx_take(c, m)), NULL);
+    if (isinf(d)) jx_fail(c, "OverflowError", "integer division result too large for a float");
+    return d;
 }

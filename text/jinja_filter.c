@@ -242,7 +242,7 @@ static struct jval f_filesizeformat(struct jctx *c, struct jval *v) {
     bool binary = flag(c, v[1], false);
     struct jval w[2] = {v[0], jv_missing()};
     double base = binary ? 1024 : 1000, bytes = 0;
-    char text[64];
+    char text[400];
     if (v[0].tag == JT_STR && !parse_float(v[0], &bytes))
         jx_fail(c, "ValueError", "could not convert string to float");
     if (v[0].tag != JT_STR && v[0].tag != JT_UNDEF && !jv_is_num(v[0]))
@@ -290,13 +290,16 @@ static struct jval f_indent(struct jctx *c, struct jval *v) {
 }
 
 static struct jval f_truncate(struct jctx *c, struct jval *v) {
-    struct jval s = jv_soft_str(c, v[0]), end = given(v[3]) ? jv_soft_str(c, v[3]) : jv_str("...");
+    struct jval s = v[0], end = given(v[3]) ? jv_soft_str(c, v[3]) : jv_str("...");
     int64_t length = given(v[1]) ? jv_index(c, v[1], "length") : 255;
     int64_t leeway = given(v[4]) && v[4].tag != JT_NONE ? jv_index(c, v[4], "leeway") : 5,
             n_end = (int64_t)ju_count(end);
     if (length < n_end || leeway < 0)
         jx_fail(c, "AssertionError", "expected length >= %lld", (long long)n_end);
-    if ((int64_t)ju_count(s) <= length + leeway) return s;
+    if (jv_length(c, s) < 0)
+        jx_fail(c, "TypeError", "object of type '%s' has no len()", jv_type(s));
+    if (jv_length(c, s) <= length + leeway) return s;
+    if (s.tag != JT_STR) jx_fail(c, "TypeError", "only texts can be truncated, not %s", jv_type(s));
     struct jval r = s;
     r.len = (uint32_t)ju_offset(s, (size_t)(length - n_end));
     if (!flag(c, v[2], false)) {
@@ -349,7 +352,9 @@ static void wrap_line(struct jctx *c, struct jval s, int64_t width, bool long_wo
                 k -= width - n;
                 from = cut;
             } else {
-                struct jval t = ju_strip(jv_strn(s.u.s + line, end - line), jv_missing(), 2);
+                bool full = k > width && long_words && n == width; /* then its space stays */
+                struct jval t = jv_strn(s.u.s + line, end - line);
+                if (!full) t = ju_strip(t, jv_missing(), 2);
                 if (t.len) jlist_add(c, out, t);
             }
             n = 0;
@@ -502,9 +507,26 @@ static struct jval f_xmlattr(struct jctx *c, struct jval *v) {
     }
     return jx_take(c, m);
 }
+/* repr with dict keys sorted; not broken into lines. */
+static struct jval sorted_keys(struct jctx *c, struct jval v) {
+    struct jval r = v;
+    if (v.tag == JT_LIST || v.tag == JT_TUPLE) {
+        r = jv_list(c, v.u.list->n);
+        r.tag = v.tag;
+        for (uint32_t i = 0; i < v.u.list->n; i++)
+            jlist_add(c, r.u.list, sorted_keys(c, v.u.list->v[i]));
+    } else if (v.tag == JT_DICT) {
+        struct jval w[4] = {v, jv_bool(true), jv_missing(), jv_missing()};
+        struct jlist *l = jlib_filter(jv_str("dictsort"))->fn(c, w).u.list;
+        r = jv_dict(c, l->n);
+        for (uint32_t i = 0; i < l->n; i++)
+            jdict_set(c, r.u.dict, l->v[i].u.list->v[0], sorted_keys(c, l->v[i].u.list->v[1]));
+    }
+    return r;
+}
 static struct jval f_pprint(struct jctx *c, struct jval *v) {
     size_t m = jx_mark(c);
-    jv_repr(c, v[0]);
+    jv_repr(c, sorted_keys(c, v[0]));
     return jx_take(c, m);
 }
 static struct jval f_urlize(struct jctx *c, struct jval *v) {

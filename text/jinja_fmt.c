@@ -60,8 +60,7 @@ static struct jval grouped(struct jctx *c, struct jval digits, char sep, int eve
 static struct jval radix(struct jctx *c, struct jval v, int base, bool upper) {
     char text[80];
     size_t n = sizeof text;
-    if (v.tag == JT_BIG)
-        jx_fail(c, "ValueError", "an integer beyond 64 bits cannot be shown in base %d", base);
+    if (v.tag == JT_BIG) return jbig_radix(c, v, base, upper);
     uint64_t u = v.u.i < 0 ? 0 - (uint64_t)v.u.i : (uint64_t)v.u.i;
     do {
         text[--n] = (upper ? "0123456789ABCDEF" : "0123456789abcdef")[u % (unsigned)base];
@@ -219,7 +218,7 @@ static void pct_put(struct pct *p, struct spec *s, struct jval v) {
         if (!jv_is_num(v)) jx_fail(c, "TypeError", "must be real number, not %s", jv_type(v));
         put_float(c, s, jv_num(c, v), true);
     } else if (t == 'c') {
-        if (v.tag == JT_INT) {
+        if (v.tag == JT_INT || v.tag == JT_BOOL) {
             size_t m = jx_mark(c);
             if (v.u.i < 0 || v.u.i > 0x10ffff)
                 jx_fail(c, "OverflowError", "%%c arg not in range(0x110000)");
@@ -293,9 +292,9 @@ struct jval jfmt_percent(struct jctx *c, struct jval fmt, struct jval args) {
         p.i++;
         pct_one(&p);
     }
-    bool left = args.tag == JT_TUPLE ? p.used < args.u.list->n
-                                     : !p.used && args.tag != JT_DICT && args.tag != JT_LIST;
-    if (args.tag == JT_UNDEF && !p.used) left = true;
+    bool subscript = args.tag == JT_DICT || args.tag == JT_LIST || args.tag == JT_RANGE ||
+                     args.tag == JT_UNDEF || args.tag == JT_BYTES;
+    bool left = args.tag == JT_TUPLE ? p.used < args.u.list->n : !p.used && !subscript;
     if (left) jx_fail(c, "TypeError", "not all arguments converted during string formatting");
     struct jval r = jx_take(c, m);
     r.flag = fmt.flag;

@@ -403,6 +403,8 @@ struct jval ju_strip(struct jval s, struct jval chars,
 enum ju_case { JU_UPPER, JU_LOWER, JU_TITLE, JU_CAPITAL, JU_SWAP };
 struct jval ju_case(struct jctx *c, struct jval s, enum ju_case how);
 bool ju_printable(uint32_t cp);
+bool ju_is_case(uint32_t cp, bool upper);
+bool ju_is_title(uint32_t cp);
 struct jval ju_escape(struct jctx *c, struct jval v);         /* & < > " ' ; Markup */
 int64_t ju_find(struct jval s, struct jval sub, size_t from); /* byte offset or -1 */
 
@@ -413,6 +415,8 @@ struct jval jbig_bin(struct jctx *c, enum jop op, struct jval a, struct jval b);
 int jbig_cmp(struct jctx *c, struct jval a, struct jval b);
 void jbig_print(struct jctx *c, struct jval v);
 double jbig_double(struct jval v);
+double jbig_divide(struct jctx *c, struct jval x, struct jval y);
+struct jval jbig_radix(struct jctx *c, struct jval v, int base, bool upper);
 struct jval jbig_from_double(struct jctx *c, double d); /* integral, any size */
 
 /* ---- jinja_ops.c ------------------------------------------------------------------------------

@@ -95,7 +95,11 @@ static struct jval int_bin(struct jctx *c, enum jop op, struct jval a, struct jv
     bool zero = b.tag != JT_BIG && y == 0;
     if (op == JO_DIV) {
         if (zero) jx_fail(c, "ZeroDivisionError", "division by zero");
-        return jv_float(jv_num(c, a) / jv_num(c, b));
+        const int64_t exact = (int64_t)1 << 53;
+        if (a.tag != JT_BIG && b.tag != JT_BIG && x <= exact && x >= -exact && y <= exact &&
+            y >= -exact)
+            return jv_float((double)x / (double)y);
+        return jv_float(jbig_divide(c, a, b));
     }
     if ((op == JO_FLOORDIV || op == JO_MOD) && zero)
         jx_fail(c, "ZeroDivisionError", "integer division or modulo by zero");
@@ -116,6 +120,8 @@ static struct jval int_bin(struct jctx *c, enum jop op, struct jval a, struct jv
 }
 
 static struct jval repeat(struct jctx *c, struct jval v, struct jval times) {
+    if (times.tag == JT_BIG)
+        jx_fail(c, "OverflowError", "cannot fit 'int' into an index-sized integer");
     int64_t n = jv_index(c, times, "repeat count");
     if (n < 0) n = 0;
     if (v.tag == JT_STR) {
@@ -421,7 +427,10 @@ static bool get_item(struct jctx *c, struct jval obj, struct jval key, struct jv
 
 struct jval jop_attr(struct jctx *c, struct jval obj, struct jval name, const struct jnode *n) {
     struct jval v;
-    if (obj.tag == JT_UNDEF) jx_undef_fail(c, obj);
+    if (obj.tag == JT_UNDEF) {
+        if (is_dunder(name)) return unsafe(c, obj, name);
+        jx_undef_fail(c, obj);
+    }
     if (get_attr(c, obj, name, n, &v) || get_item(c, obj, name, &v)) return v;
     return jv_undef(c, obj, name);
 }
@@ -468,6 +477,20 @@ struct jval jop_slice(struct jctx *c, struct jval obj, const struct jslice *s) {
         struct jval r = jv_strn(obj.u.s + x, y - x);
         r.flag = obj.flag;
         return r;
+    }
+    if (obj.tag == JT_RANGE) {
+        const struct jrange *g = obj.u.range;
+        struct jval v = jv_tag(JT_RANGE);
+        struct jrange *r = jx_alloc(c, 1, sizeof *r);
+        int64_t count = step > 0 ? (b > a ? (b - a - 1) / step + 1 : 0)
+                                 : (a > b ? (a - b - 1) / -(step < -n ? -n : step) + 1 : 0);
+        *r = (struct jrange){g->start + a * g->step, g->start + b * g->step,
+                             g->step * (step > n    ? n + 1
+                                        : step < -n ? -n - 1
+                                                    : step),
+                             count};
+        v.u.range = r;
+        return v;
     }
     struct jval r = jv_list(c, 0);
     struct jlist *chars = obj.tag == JT_STR ? jv_to_list(c, obj) : NULL;

@@ -198,7 +198,7 @@ static struct jval apply(struct jctx *c, struct jargs *a, int at, struct jval it
 
 static struct jval fill_map(struct jctx *c, struct jargs *a) {
     struct jval attr = jv_missing(), otherwise = jv_missing(), out = jv_list(c, 0);
-    if (!jv_truth(c, a->v[0]) && jv_length(c, a->v[0]) >= 0) return out;
+    if (!jv_truth(c, a->v[0])) return out;
     for (int i = 0; i < a->n_kw && a->n == 1; i++) {
         if (jv_is(a->kw[i].name, "attribute")) {
             attr = a->kw[i].v;
@@ -222,7 +222,7 @@ static struct jval fill_map(struct jctx *c, struct jargs *a) {
 static struct jval choose(struct jctx *c, struct jargs *a, bool want, bool by_attr) {
     struct jval out = jv_list(c, 0);
     int at = 1 + by_attr;
-    if (!jv_truth(c, a->v[0]) && jv_length(c, a->v[0]) >= 0) return out;
+    if (!jv_truth(c, a->v[0])) return out;
     if (by_attr && a->n < 2) jx_fail(c, "runtime", "Missing parameter for attribute name");
     struct jlist *l = jv_to_list(c, a->v[0]);
     for (uint32_t i = 0; i < l->n; i++) {

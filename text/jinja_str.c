@@ -150,13 +150,14 @@ static struct jval m_splitlines(struct jctx *c, struct jval *v) {
 }
 
 static struct jval part(struct jctx *c, struct jval s, struct jval sep, int64_t at, bool right) {
-    struct jval t[3] = {s, jv_str(""), jv_str("")};
+    struct jval empty = sub(s, 0, 0), t[3] = {s, empty, empty};
+    sep.flag = s.flag;
     if (at >= 0) {
         t[0] = sub(s, 0, (size_t)at);
         t[1] = sep;
         t[2] = sub(s, (size_t)at + sep.len, s.len);
     } else if (right) {
-        t[0] = jv_str("");
+        t[0] = empty;
         t[2] = s;
     }
     return jv_tuple(c, t, 3);
@@ -506,10 +507,9 @@ IS_METHOD(m_isidentifier, IS_IDENT)
 bool jstr_is_case(struct jval s, bool upper) {
     bool any = false;
     for (size_t i = 0; i < s.len;) {
-        utf8proc_category_t k = utf8proc_category((int32_t)ju_next(s.u.s, s.len, &i));
-        if (k == UTF8PROC_CATEGORY_LT || k == (upper ? UTF8PROC_CATEGORY_LL : UTF8PROC_CATEGORY_LU))
-            return false;
-        any = any || k == (upper ? UTF8PROC_CATEGORY_LU : UTF8PROC_CATEGORY_LL);
+        uint32_t cp = ju_next(s.u.s, s.len, &i);
+        if (ju_is_title(cp) || ju_is_case(cp, !upper)) return false;
+        any = any || ju_is_case(cp, upper);
     }
     return any;
 }
@@ -525,11 +525,11 @@ static struct jval m_istitle(struct jctx *c, struct jval *v) {
     UNUSED(c);
     bool any = false, in_word = false;
     for (size_t i = 0; i < v[0].len;) {
-        utf8proc_category_t k = utf8proc_category((int32_t)ju_next(v[0].u.s, v[0].len, &i));
-        if (k == UTF8PROC_CATEGORY_LU || k == UTF8PROC_CATEGORY_LT) {
+        uint32_t cp = ju_next(v[0].u.s, v[0].len, &i);
+        if (ju_is_case(cp, true) || ju_is_title(cp)) {
             if (in_word) return jv_bool(false);
             any = in_word = true;
-        } else if (k == UTF8PROC_CATEGORY_LL) {
+        } else if (ju_is_case(cp, false)) {
             if (!in_word) return jv_bool(false);
         } else {
             in_word = false;

@@ -134,9 +134,36 @@ static utf8proc_category_t category(uint32_t cp) {
     return utf8proc_category((int32_t)cp);
 }
 
-static bool cased(uint32_t cp) {
+/* Upper and lower case beyond the letter categories (Other_Uppercase, Other_Lowercase). */
+static const struct {
+    uint32_t from, to;
+    bool upper;
+} other_case[] = {
+    {0xaa, 0xaa, false},      {0xba, 0xba, false},      {0x2b0, 0x2b8, false},
+    {0x2c0, 0x2c1, false},    {0x2e0, 0x2e4, false},    {0x345, 0x345, false},
+    {0x37a, 0x37a, false},    {0x1d2c, 0x1d6a, false},  {0x1d78, 0x1d78, false},
+    {0x1d9b, 0x1dbf, false},  {0x2071, 0x2071, false},  {0x207f, 0x207f, false},
+    {0x2090, 0x209c, false},  {0x2160, 0x216f, true},   {0x2170, 0x217f, false},
+    {0x24b6, 0x24cf, true},   {0x24d0, 0x24e9, false},  {0x2c7c, 0x2c7d, false},
+    {0xa69c, 0xa69d, false},  {0xa770, 0xa770, false},  {0xa7f8, 0xa7f9, false},
+    {0xab5c, 0xab5f, false},  {0x1f130, 0x1f149, true}, {0x1f150, 0x1f169, true},
+    {0x1f170, 0x1f189, true},
+};
+
+bool ju_is_case(uint32_t cp, bool upper) {
     utf8proc_category_t k = category(cp);
-    return k == UTF8PROC_CATEGORY_LU || k == UTF8PROC_CATEGORY_LL || k == UTF8PROC_CATEGORY_LT;
+    if (k == (upper ? UTF8PROC_CATEGORY_LU : UTF8PROC_CATEGORY_LL)) return true;
+    for (size_t i = 0; cp >= 0xaa && i < COUNT_OF(other_case); i++)
+        if (cp >= other_case[i].from && cp <= other_case[i].to) return other_case[i].upper == upper;
+    return false;
+}
+
+bool ju_is_title(uint32_t cp) {
+    return category(cp) == UTF8PROC_CATEGORY_LT;
+}
+
+static bool cased(uint32_t cp) {
+    return ju_is_case(cp, true) || ju_is_case(cp, false) || ju_is_title(cp);
 }
 
 static bool case_ignorable(uint32_t cp) {
@@ -183,10 +210,12 @@ struct jval ju_case(struct jctx *c, struct jval s, enum ju_case how) {
         } else if (how == JU_LOWER) {
             put_lower(c, s, from, i, cp);
         } else if (how == JU_SWAP) {
-            if (category(cp) == UTF8PROC_CATEGORY_LU) {
+            if (ju_is_case(cp, true)) {
                 put_lower(c, s, from, i, cp);
-            } else {
+            } else if (ju_is_case(cp, false)) {
                 put_upper(c, cp, false);
+            } else {
+                jx_add(c, s.u.s + from, i - from);
             }
         } else {
             bool first = how == JU_TITLE ? !in_word : from == 0;

@@ -123,9 +123,11 @@ static uint64_t hash_of(struct jctx *c, struct jval k) {
         for (uint32_t i = 0; i < k.u.list->n; i++) h = h * 31 + hash_of(c, k.u.list->v[i]);
         return h;
     }
+    case JT_VIEW:
+        if (k.u.view->kind == JVIEW_VALUES) break;
+        jx_fail(c, "TypeError", "unhashable type: '%s'", jv_type(k));
     case JT_LIST:
     case JT_DICT:
-    case JT_VIEW:
         jx_fail(c, "TypeError", "unhashable type: '%s'", jv_type(k));
     case JT_SLICE:
         jx_fail(c, "TypeError", "unhashable type: 'slice'");
@@ -481,8 +483,7 @@ bool jiter_next(struct jctx *c, struct jiter *it, struct jval *out) {
         if (it->i >= v.len) return false;
         size_t e = it->i;
         ju_next(v.u.s, v.len, &e);
-        *out = jv_strn(v.u.s + it->i, e - it->i);
-        out->flag = v.flag;
+        *out = jv_strn(v.u.s + it->i, e - it->i); /* of a Markup too: plain characters */
         it->i = (uint32_t)e;
     } else if (v.tag == JT_GEN) {
         return gen_next(c, v.u.gen, out);
