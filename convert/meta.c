@@ -41,49 +41,6 @@ static int sampling(struct plan *p, struct gguf_w *w, struct err *e) {
     return 0;
 }
 
-static void token_lists(const struct tok *t, struct gguf_w *w) {
-    size_t n = (size_t)tok_n_vocab(t), n_merges = (size_t)tok_n_merges(t);
-    const char **text = xcalloc((n > n_merges ? n : n_merges) + 1, sizeof *text);
-    uint64_t *len = xcalloc(n + 1, sizeof *len);
-    int32_t *type = xcalloc(n + 1, sizeof *type);
-    for (size_t i = 0; i < n; i++) {
-        size_t k;
-        text[i] = tok_text(t, (int64_t)i, &k);
-        len[i] = k;
-        type[i] = (int32_t)tok_type(t, (int64_t)i);
-    }
-    gguf_w_arr_strn(w, "tokenizer.ggml.tokens", text, len, n);
-    gguf_w_arr(w, "tokenizer.ggml.token_type", GV_I32, type, n);
-    for (size_t i = 0; i < n_merges; i++) text[i] = tok_merge(t, (int64_t)i);
-    if (n_merges) gguf_w_arr_str(w, "tokenizer.ggml.merges", text, n_merges);
-    free(text);
-    free(len);
-    free(type);
-}
-
-static void special_ids(const struct tok *t, struct gguf_w *w) {
-    static const struct {
-        enum tok_special s;
-        const char *key;
-    } row[] = {
-        {TS_BOS, "tokenizer.ggml.bos_token_id"},
-        {TS_EOS, "tokenizer.ggml.eos_token_id"},
-        {TS_UNK, "tokenizer.ggml.unknown_token_id"},
-        {TS_SEP, "tokenizer.ggml.seperator_token_id"}, /* the format's spelling */
-        {TS_PAD, "tokenizer.ggml.padding_token_id"},
-        {TS_MASK, "tokenizer.ggml.mask_token_id"},
-    };
-    for (size_t i = 0; i < COUNT_OF(row); i++) {
-        int64_t id = tok_special(t, row[i].s);
-        if (id >= 0) gguf_w_u32(w, row[i].key, (uint32_t)id);
-    }
-    int64_t eot = tok_special(t, TS_EOT); /* readers guess it otherwise, from an unordered table */
-    if (eot >= 0 && eot != tok_special(t, TS_EOS))
-        gguf_w_u32(w, "tokenizer.ggml.eot_token_id", (uint32_t)eot);
-    gguf_w_bool(w, "tokenizer.ggml.add_bos_token", tok_add_bos(t));
-    if (tok_add_eos(t)) gguf_w_bool(w, "tokenizer.ggml.add_eos_token", true);
-}
-
 static int tokenizer(struct plan *p, const char *pre, struct gguf_w *w, struct err *e) {
     const struct json *tj, *cfg, *gen;
     TRY(hfdir_json(p->dir, "tokenizer.json", &tj, e));
@@ -96,10 +53,9 @@ static int tokenizer(struct plan *p, const char *pre, struct gguf_w *w, struct e
     struct tok *t;
     if (tok_from_hf(&t, tj, cfg, hfdir_config(p->dir), gen, p->hp.d[HD_VOCAB], pre, e))
         return err_wrap(e, "%s", hfdir_path(p->dir));
-    gguf_w_str(w, "tokenizer.ggml.model", tok_model(t));
-    if (tok_pre(t)) gguf_w_str(w, "tokenizer.ggml.pre", tok_pre(t));
-    token_lists(t, w);
-    special_ids(t, w);
+    tok_to_gguf(t, w);
+    /* readers' defaults differ when the source does not say */
+    if (!tok_has_add_bos(t)) gguf_w_bool(w, "tokenizer.ggml.add_bos_token", tok_add_bos(t));
     tok_free(t);
     return 0;
 }

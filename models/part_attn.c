@@ -5,17 +5,22 @@
 
 #include "models/part.h"
 
-/* Per-head norm then rope, in place on a register of n_heads heads. */
-static void norm_rope(struct build *b, gr_reg r, const char *norm, int64_t n_heads) {
+/* Per-head norm (if any) then rope, in place on a register of n_heads heads. */
+static void norm_rope(struct build *b, gr_reg r, const char *norm, int64_t n_heads,
+                      unsigned flags) {
     const int64_t *d = b->h->d;
-    gr_w w = part_weight(b, norm);
-    struct gr_node *n = graph_node(b->g, OP_RMS_HEADS, b->layer);
-    n->dst = n->src[0] = r;
-    n->w[0] = w;
-    n->n_heads = n_heads;
-    n->head_dim = d[HD_HEAD_DIM];
-    n->eps = (float)b->h->f[HF_RMS_EPS];
+    struct gr_node *n;
+    if (!(flags & PART_NO_NORM)) {
+        gr_w w = part_weight(b, norm);
+        n = graph_node(b->g, OP_RMS_HEADS, b->layer);
+        n->dst = n->src[0] = r;
+        n->w[0] = w;
+        n->n_heads = n_heads;
+        n->head_dim = d[HD_HEAD_DIM];
+        n->eps = (float)b->h->f[HF_RMS_EPS];
+    }
     n = graph_node(b->g, OP_ROPE, b->layer);
+    n->adjacent = (flags & PART_ADJACENT) != 0;
     n->dst = n->src[0] = r;
     n->n_heads = n_heads;
     n->head_dim = d[HD_HEAD_DIM];
@@ -46,8 +51,8 @@ gr_reg part_attn(struct build *b, gr_reg in, unsigned flags) {
     gr_reg q = query(b, in, flags, &gate);
     gr_reg k = part_matmul(b, "attn_k.weight", in);
     gr_reg v = part_matmul(b, "attn_v.weight", in);
-    norm_rope(b, q, "attn_q_norm.weight", d[HD_HEADS]);
-    norm_rope(b, k, "attn_k_norm.weight", d[HD_KV_HEADS]);
+    norm_rope(b, q, "attn_q_norm.weight", d[HD_HEADS], flags);
+    norm_rope(b, k, "attn_k_norm.weight", d[HD_KV_HEADS], flags);
     gr_reg o = part_take(b, d[HD_ATTN_OUT]);
     struct gr_node *n = graph_node(b->g, OP_ATTN, b->layer);
     n->dst = o;

@@ -104,7 +104,7 @@ static void test_row_names(void) {
                                      "blk.1.",
                                      "blk.-1.attn_norm.weight"};
     for (size_t i = 0; i < COUNT_OF(no); i++) CHECK(arch_row(a, no[i], &b) == NULL);
-    CHECK_EQ_STR(arch_list(), "qwen3, qwen3moe, qwen35, qwen35moe");
+    CHECK(strstr(arch_list(), "qwen3, qwen3moe, qwen35, qwen35moe"));
     CHECK(arch_find("llama9") == NULL && arch_find_hf("Nothing") == NULL && arch_at(99) == NULL);
     for (int r = 0; r < ROLE_COUNT; r++) CHECK(role_name((enum role)r) != NULL);
     char out[8];
@@ -117,7 +117,8 @@ static void test_names_of_all_architectures_fit(void) {
         for (const struct tensor_row *r = arch_at(i)->tensors; r->gguf; r++) {
             char out[64];
             CHECK(arch_name(out, sizeof out, r->gguf, strlen(r->gguf), HP_MAX_LAYERS - 1, 0));
-            CHECK(arch_row(arch_at(i), out, NULL) == r);
+            const struct tensor_row *first = arch_row(arch_at(i), out, NULL);
+            CHECK(first && strcmp(first->gguf, r->gguf) == 0 && first->role == r->role);
         }
 }
 

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: MIT
+/* models/mistral3.c - Mistral Small 3.x, a plain dense decoder, under the two names the format has
+ * for it: `llama` (text-only class, all older files) and `mistral3` (multimodal class). Both graphs
+ * are the same.
+ *
+ * GGUF stores query and key rows so that rope turns neighbours (2j, 2j + 1); Hugging Face stores
+ * the halves of each head apart: conversion regroups rows (XF_ROPE_PAIRS). Other models that share
+ * a name (Llama 3 with rope divisors, Ministral 3 with yarn, Mistral 4) are refused, not guessed.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/hfdir.h"
+#include "core/json.h"
+#include "models/part.h"
+
+static const char *const llama_classes[] = {"MistralForCausalLM", NULL};
+static const char *const mistral3_classes[] = {"Mistral3ForConditionalGeneration", NULL};
+static const char *const skip[] = {"vision_tower.", "multi_modal_projector.", NULL};
+
+// clang-format off
+static const struct hp_row hp[] = {
+    HP_ROWS_DECODER,
+    HP_ROW_FF,
+    {"rope.dimension_count", NULL, HD_ROT, 0, 0},
+    {"vocab_size", NULL, HD_VOCAB, 0, 0},
+    {.slot = -1},
+};
+#define LAYER(x) "model.layers.%d." x
+static const struct tensor_row tensors[] = {
+    ROW_TOKEN_EMBD,
+    {"blk.%d.attn_norm.weight", LAYER("input_layernorm.weight"), {HD_EMBD}, XF_COPY, 0, ROLE_OTHER, W_ALL, TR_F32},
+    {"blk.%d.attn_q.weight", LAYER("self_attn.q_proj.weight"), {HD_Q_OUT, HD_EMBD}, XF_ROPE_PAIRS, HD_HEAD_DIM, ROLE_ATTN_Q, W_ALL, 0},
+    {"blk.%d.attn_k.weight", LAYER("self_attn.k_proj.weight"), {HD_KV_OUT, HD_EMBD}, XF_ROPE_PAIRS, HD_HEAD_DIM, ROLE_ATTN_K, W_ALL, 0},
+    {"blk.%d.attn_v.weight", LAYER("self_attn.v_proj.weight"), {HD_KV_OUT, HD_EMBD}, XF_COPY, 0, ROLE_ATTN_V, W_ALL, 0},
+    {"blk.%d.attn_output.weight", LAYER("self_attn.o_proj.weight"), {HD_EMBD, HD_ATTN_OUT}, XF_COPY, 0, ROLE_ATTN_OUTPUT, W_ALL, 0},
+    {"blk.%d.ffn_norm.weight", LAYER("post_attention_layernorm.weight"), {HD_EMBD}, XF_COPY, 0, ROLE_OTHER, W_ALL, TR_F32},
+    ROWS_FFN,
+    ROW_OUTPUT_NORM(XF_COPY),
+    ROW_OUTPUT,
+    {.gguf = NULL},
+};
+// clang-format on
+
+static int derive(struct hparams *h, struct err *e) {
+    TRY(derive_attn(h, 1, e));
+    if (h->d[HD_HEAD_DIM] % 2 || h->d[HD_ROT] != h->d[HD_HEAD_DIM])
+        return err_set(e, ERR_DATA, "%lld rotated dimensions of heads of %lld: all must be",
+                       (long long)h->d[HD_ROT], (long long)h->d[HD_HEAD_DIM]);
+    return 0;
+}
+
+static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
+    UNUSED(h);
+    const struct json *text = json_get(hfdir_config(dir), "text_config");
+    const char *type = json_str(json_get(text, "model_type"));
+    if (type && strcmp(type, "mistral") != 0)
+        return err_set(e, ERR_DATA,
+                       "the language model inside is \"%.40s\", not Mistral Small 3: it is another "
+                       "architecture",
+                       type);
+    if (json_type(hfdir_hparam(dir, "sliding_window")) == JSON_NUM)
+        return err_set(e, ERR_DATA, "sliding_window is set, which the format cannot hold here");
+    static const char *const no[] = {"attention_bias", "mlp_bias"};
+    for (size_t i = 0; i < COUNT_OF(no); i++)
+        if (json_bool(hfdir_hparam(dir, no[i]), false))
+            return err_set(e, ERR_DATA, "%s is true, which this architecture cannot hold", no[i]);
+    const char *act = json_str(hfdir_hparam(dir, "hidden_act"));
+    if (act && strcmp(act, "silu") != 0)
+        return err_set(e, ERR_DATA, "hidden_act is \"%.40s\", not silu", act);
+    return hf_check_rope(dir, e);
+}
+
+/* `llama` is the name of many models: what changes the computation and is not here is refused.
+ * Tensors that are not here (experts, rope divisors, biases) are refused when weights are bound. */
+static int read_keys(struct hparams *h, const struct gguf *g, struct err *e) {
+    UNUSED(h);
+    const char *name = gguf_str_or(g, "general.architecture", "");
+    static const char *const no[] = {"expert_count", "attention.sliding_window",
+                                     "attention.temperature_scale"};
+    char key[96];
+    for (size_t i = 0; i < COUNT_OF(no); i++) {
+        snprintf(key, sizeof key, "%s.%s", name, no[i]);
+        if (gguf_find(g, key) && !(i == 0 && gguf_u64_or(g, key, 1) == 0))
+            return err_set(e, ERR_DATA, "%s is set, which is not computed", key);
+    }
+    snprintf(key, sizeof key, "%s.rope.scaling.type", name);
+    const char *scaling = gguf_str_or(g, key, "none");
+    if (strcmp(scaling, "none") != 0)
+        return err_set(e, ERR_DATA, "%s is \"%.40s\", which is not computed", key, scaling);
+    return 0;
+}
+
+static gr_reg attn(struct build *b, gr_reg in) {
+    return part_attn(b, in, PART_NO_NORM | PART_ADJACENT);
+}
+static int decoder(const struct arch *a, const struct hparams *h, struct graph *g, struct err *e) {
+    const struct part_blocks p = {.full = attn, .ffn = part_ffn, .ffn_norm = "ffn_norm.weight"};
+    return part_decoder(a, h, g, &p, e);
+}
+
+static int build_llama(const struct hparams *h, struct graph *g, struct err *e);
+static int build_mistral3(const struct hparams *h, struct graph *g, struct err *e);
+extern const struct arch arch_llama, arch_mistral3;
+const struct arch arch_llama = {
+    .name = "llama",
+    .hf_classes = llama_classes,
+    .size_note = "dense transformer",
+    .hp = hp,
+    .tensors = tensors,
+    .skip = skip,
+    .derive = derive,
+    .from_hf = from_hf,
+    .read_keys = read_keys,
+    .build = build_llama,
+};
+const struct arch arch_mistral3 = {
+    .name = "mistral3",
+    .hf_classes = mistral3_classes,
+    .size_note = "dense transformer",
+    .hp = hp,
+    .tensors = tensors,
+    .skip = skip,
+    .derive = derive,
+    .from_hf = from_hf,
+    .read_keys = read_keys,
+    .build = build_mistral3,
+};
+
+static int build_llama(const struct hparams *h, struct graph *g, struct err *e) {
+    return decoder(&arch_llama, h, g, e);
+}
+static int build_mistral3(const struct hparams *h, struct graph *g, struct err *e) {
+    return decoder(&arch_mistral3, h, g, e);
+}
