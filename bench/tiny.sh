@@ -28,7 +28,7 @@ ppl = json.load(open(t + "/ppl.json"))
 kld = json.load(open(t + "/kld.json"))
 rows = []
 for c in kld["candidates"]:
-    name = os.path.basename(c["file"])[:-5]
+    name = os.path.basename(c["model"])[:-5]
     p = peer["results"].get(name)
     rows.append(dict(recipe=name, size_bytes=os.path.getsize(f"{t}/{name}.gguf"), peer_size_bytes=p and p["size_bytes"],
                      ppl=c["ppl"], mean_kld=c["mean_kld"], mean_kld_stderr=c["mean_kld_stderr"], kld_p999=c["kld_p999"],
