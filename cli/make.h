@@ -46,7 +46,7 @@ struct made *make_add_file(struct make *mk, const char *recipe, char *path, bool
 
 int make_source(struct make *mk, struct err *e);  /* hash, name */
 int make_convert(struct make *mk, struct err *e); /* file[0] */
-int make_texts(struct make *mk, struct err *e);    /* the built-in texts where none were named */
+int make_texts(struct make *mk, struct err *e);   /* the built-in texts where none were named */
 int make_imatrix(struct make *mk, struct err *e);
 int make_quantize(struct make *mk, struct err *e); /* file[1..] */
 int make_eval(struct make *mk, struct err *e);

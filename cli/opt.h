@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* cli/opt.h - option tables. Each command owns one; the options every command has are added by the
- * parser. Long options only, except -h -V -v -q -o -f -j. "--opt=X" and "--opt X"; "--" ends options. */
+ * parser. Long options only, except -h -V -v -q -o -f -j. "--opt=X" and "--opt X"; "--" ends
+ * options. */
 #ifndef HONE_CLI_OPT_H
 #define HONE_CLI_OPT_H
 
@@ -40,13 +41,13 @@ struct cmd_spec {
     int n_opts;
     int min_args, max_args; /* positional; max -1: any */
 };
-struct cli { /* what every command gets */
+struct cli {          /* what every command gets */
     const char **arg; /* positional arguments */
     int n_args;
-    bool done;        /* --help was printed: return 0 at once */
+    bool done; /* --help was printed: return 0 at once */
     enum emit_form form;
-    bool overwrite;   /* -f */
-    int threads;      /* --threads, 0: all */
+    bool overwrite;     /* -f */
+    int threads;        /* --threads, 0: all */
     const char *device; /* --device: "cpu", "auto", "cuda[:N]" */
     enum kern_isa isa;  /* --isa, default best */
     struct pool *pool;  /* made by cli_pool() on first use; freed by main */
@@ -56,11 +57,13 @@ struct cli { /* what every command gets */
 /* Parses argv[1..] by spec plus the common options. Values are borrowed from argv. */
 int cli_parse(struct cli *c, const struct cmd_spec *spec, int argc, char **argv, struct err *e);
 int cli_pool(struct cli *c, struct err *e);
-/* Adds tool version, command line and machine to a result, then prints it on stdout in the chosen form. */
+/* Adds tool version, command line and machine to a result, then prints it on stdout in the chosen
+ * form. */
 void cli_emit(struct cli *c, struct emit *m);
 /* "16GiB" -> bytes. ERR_USAGE naming `what`. */
 int cli_size(const char *text, const char *what, uint64_t *out, struct err *e);
-/* Splits "a,b,c" into a list (malloced strings, freed by main through the arena of the process end). */
+/* Splits "a,b,c" into a list (malloced strings, freed by main through the arena of the process
+ * end). */
 void cli_split(const char *text, struct str_list *out);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* convert/convert.h - Hugging Face folder -> GGUF, in two passes: headers only (names, shapes, types,
- * sizes; every structural error shows here), then tensor by tensor in slabs. Peak memory stays under 512 MiB
- * for any model. */
+/* convert/convert.h - Hugging Face folder -> GGUF, in two passes: headers only (names, shapes,
+ * types, sizes; every structural error shows here), then tensor by tensor in slabs. Peak memory
+ * stays under 512 MiB for any model. */
 #ifndef HONE_CONVERT_CONVERT_H
 #define HONE_CONVERT_CONVERT_H
 
@@ -14,12 +14,12 @@
 
 struct convert_opts {
     const char *src, *out;
-    const char *type;     /* "auto", "f32", "f16", "bf16", "q8_0"; NULL: auto */
-    const char *name;     /* general.name; NULL: as the field's converter does */
-    const char *pre;      /* pre-tokenizer override or NULL */
+    const char *type; /* "auto", "f32", "f16", "bf16", "q8_0"; NULL: auto */
+    const char *name; /* general.name; NULL: as the field's converter does */
+    const char *pre;  /* pre-tokenizer override or NULL */
     bool no_mtp, overwrite, dry_run;
-    uint64_t split_max;   /* 0: one file */
-    struct pool *pool;    /* borrowed, may be NULL */
+    uint64_t split_max; /* 0: one file */
+    struct pool *pool;  /* borrowed, may be NULL */
     /* Called once per tensor of the plan, in file order, before data are read; may be NULL. */
     void (*plan)(void *ud, const char *name, enum qtype type, int n_dims, const int64_t ne[4],
                  uint64_t n_bytes);

@@ -8,12 +8,14 @@
 #include <string.h>
 
 #define BYTES_LOAD(name, type)                                                                     \
-    static inline type load_##name(const void *p) {                                               \
+    static inline type load_##name(const void *p) {                                                \
         type v;                                                                                    \
         memcpy(&v, p, sizeof v);                                                                   \
         return v;                                                                                  \
     }                                                                                              \
-    static inline void store_##name(void *p, type v) { memcpy(p, &v, sizeof v); }
+    static inline void store_##name(void *p, type v) {                                             \
+        memcpy(p, &v, sizeof v);                                                                   \
+    }
 
 BYTES_LOAD(u16, uint16_t)
 BYTES_LOAD(u32, uint32_t)

@@ -3,7 +3,8 @@
  *
  * A result is a list of scalar fields followed by any number of tables. Values are added in order;
  * emit_print writes the whole document. JSON is one object: fields, then "name": [ {row}, ... ] per
- * table, keys as given. A table for people uses the titles and formats values; it fits 100 columns. */
+ * table, keys as given. A table for people uses the titles and formats values; it fits 100 columns.
+ */
 #ifndef HONE_CORE_EMIT_H
 #define HONE_CORE_EMIT_H
 
@@ -25,8 +26,8 @@ void emit_i64(struct emit *m, const char *key, const char *title, int64_t value)
 void emit_num(struct emit *m, const char *key, const char *title, double value, int prec);
 void emit_bool(struct emit *m, const char *key, const char *title, bool value);
 
-/* Starts a table; columns are declared once, rows then give one cell per column, in order. Title NULL:
- * JSON and CSV only; "": shown without a headline. */
+/* Starts a table; columns are declared once, rows then give one cell per column, in order. Title
+ * NULL: JSON and CSV only; "": shown without a headline. */
 void emit_table(struct emit *m, const char *key, const char *title);
 void emit_col(struct emit *m, const char *key, const char *title); /* title NULL: JSON/CSV only */
 void emit_row(struct emit *m); /* before each row's cells; fills up a row left short */

@@ -2,21 +2,21 @@
 /* core/err.h - the one error idiom.
  *
  * A function that can fail returns int: 0, or an enum err_code, and fills `struct err *e`, its last
- * parameter. It neither prints nor exits; cli/main.c does both. A message is one clear sentence that
- * names the file, tensor or offset and, when known, the remedy. Callers add where they were with
- * err_wrap(). */
+ * parameter. It neither prints nor exits; cli/main.c does both. A message is one clear sentence
+ * that names the file, tensor or offset and, when known, the remedy. Callers add where they were
+ * with err_wrap(). */
 #ifndef HONE_CORE_ERR_H
 #define HONE_CORE_ERR_H
 
 #include "core/attr.h"
 
-enum err_code {      /* also the exit status */
-    ERR_OK = 0,      /* done */
-    ERR_VERDICT = 1, /* the check ran and the answer is "no" (verify, lint, compare) */
-    ERR_USAGE = 2,   /* senseless request */
-    ERR_DATA = 3,    /* an input file is not what it claims to be */
-    ERR_SYS = 4,     /* the machine said no: I/O, memory, no device */
-    ERR_INTR = 130   /* interrupted by SIGINT or SIGTERM */
+enum err_code {                  /* also the exit status */
+                ERR_OK = 0,      /* done */
+                ERR_VERDICT = 1, /* the check ran and the answer is "no" (verify, lint, compare) */
+                ERR_USAGE = 2,   /* senseless request */
+                ERR_DATA = 3,    /* an input file is not what it claims to be */
+                ERR_SYS = 4,     /* the machine said no: I/O, memory, no device */
+                ERR_INTR = 130   /* interrupted by SIGINT or SIGTERM */
 };
 
 struct err {
@@ -28,7 +28,8 @@ struct err {
 int err_set(struct err *e, enum err_code code, const char *fmt, ...) PRINTF_LIKE(3, 4);
 /* As err_set with ": " and the text of errno (read at entry) appended; ERR_SYS. */
 int err_sys(struct err *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
-/* Puts "prefix: " in front of the message ("model.gguf: tensor 7: old message"); returns e->code. */
+/* Puts "prefix: " in front of the message ("model.gguf: tensor 7: old message"); returns e->code.
+ */
 int err_wrap(struct err *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 #define TRY(call)                                                                                  \

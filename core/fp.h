@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* core/fp.h - small floats <-> f32, scalar and exact, and the few functions whose results must be the
- * same on every machine. Rounding is to nearest, ties to even, unless said otherwise. */
+/* core/fp.h - small floats <-> f32, scalar and exact, and the few functions whose results must be
+ * the same on every machine. Rounding is to nearest, ties to even, unless said otherwise. */
 #ifndef HONE_CORE_FP_H
 #define HONE_CORE_FP_H
 
@@ -39,9 +39,9 @@ static inline float fp_f16_to_f32(uint16_t h) {
 }
 uint16_t fp_f32_to_f16(float x);
 
-float fp_f8e4m3_to_f32(uint8_t b); /* e4m3fn: bias 7, no infinity, 0x7f/0xff NaN */
-float fp_f8e5m2_to_f32(uint8_t b); /* IEEE-like, bias 15 */
-float fp_e8m0_to_f32(uint8_t b);   /* 2^(b-127); 255 is NaN */
+float fp_f8e4m3_to_f32(uint8_t b);  /* e4m3fn: bias 7, no infinity, 0x7f/0xff NaN */
+float fp_f8e5m2_to_f32(uint8_t b);  /* IEEE-like, bias 15 */
+float fp_e8m0_to_f32(uint8_t b);    /* 2^(b-127); 255 is NaN */
 float fp_e2m1_to_f32(uint8_t code); /* codes 0..15: 0 .5 1 1.5 2 3 4 6 and negatives */
 
 /* exp and log in double, correct to well under half an f32 ulp on every machine alike: only + - * /

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* core/gguf.h - the GGUF v3 container: reading (mapped, validated), writing (streamed), split sets.
  *
- * Knows nothing of architectures. Every rule of docs/formats/gguf.md "validation" is enforced at open;
- * a failure is one ERR_DATA sentence with file, record and byte offset. Metadata values are unaligned
- * views into the map: read them with the getters. */
+ * Knows nothing of architectures. Every rule of docs/formats/gguf.md "validation" is enforced at
+ * open; a failure is one ERR_DATA sentence with file, record and byte offset. Metadata values are
+ * unaligned views into the map: read them with the getters. */
 #ifndef HONE_CORE_GGUF_H
 #define HONE_CORE_GGUF_H
 
@@ -15,27 +15,39 @@
 #include "core/qtype.h"
 
 enum gguf_vtype {
-    GV_U8, GV_I8, GV_U16, GV_I16, GV_U32, GV_I32, GV_F32, GV_BOOL, GV_STR, GV_ARR, GV_U64, GV_I64,
-    GV_F64, GV_COUNT
+    GV_U8,
+    GV_I8,
+    GV_U16,
+    GV_I16,
+    GV_U32,
+    GV_I32,
+    GV_F32,
+    GV_BOOL,
+    GV_STR,
+    GV_ARR,
+    GV_U64,
+    GV_I64,
+    GV_F64,
+    GV_COUNT
 };
 /* Bytes of a scalar; 0 for GV_STR and GV_ARR. */
 int gguf_vtype_bytes(enum gguf_vtype t);
 const char *gguf_vtype_name(enum gguf_vtype t); /* "u32", "str", ... */
 
-struct gguf_kv { /* borrowed until close */
+struct gguf_kv {     /* borrowed until close */
     const char *key; /* NUL-terminated copy */
     enum gguf_vtype type;
-    enum gguf_vtype elem;  /* GV_ARR: element type */
-    uint64_t count;        /* GV_ARR: elements; GV_STR: bytes; else 1 */
-    const uint8_t *data;   /* first value byte (a string array: the first length field) */
-    uint64_t n_bytes;      /* of data */
+    enum gguf_vtype elem; /* GV_ARR: element type */
+    uint64_t count;       /* GV_ARR: elements; GV_STR: bytes; else 1 */
+    const uint8_t *data;  /* first value byte (a string array: the first length field) */
+    uint64_t n_bytes;     /* of data */
 };
 struct gguf_tensor { /* borrowed until close */
     const char *name;
     int n_dims;
     int64_t ne[4]; /* fastest first; missing dims are 1 */
     enum qtype type;
-    uint64_t off;     /* from the start of its shard's data section */
+    uint64_t off; /* from the start of its shard's data section */
     uint64_t n_bytes;
     const uint8_t *data; /* in the shard's map */
     int shard;
@@ -43,8 +55,8 @@ struct gguf_tensor { /* borrowed until close */
 struct gguf;
 
 enum {
-    GGUF_TOLERANT = 1,  /* gaps and other orders of tensor data accepted (overlap still refused) */
-    GGUF_ONE_FILE = 2   /* do not open the other shards of a split set */
+    GGUF_TOLERANT = 1, /* gaps and other orders of tensor data accepted (overlap still refused) */
+    GGUF_ONE_FILE = 2  /* do not open the other shards of a split set */
 };
 /* Given the first shard of a split set all shards are opened and appear as one file. */
 int gguf_open(struct gguf **out, const char *path, unsigned flags, struct err *e);
@@ -55,6 +67,11 @@ uint32_t gguf_version(const struct gguf *g);
 uint64_t gguf_alignment(const struct gguf *g);
 uint64_t gguf_file_bytes(const struct gguf *g); /* all shards */
 int gguf_n_shards(const struct gguf *g);
+/* One file of the set: its path, and its bytes before the tensor data (keys, tensor records,
+ * padding); all its bytes. Borrowed until close. */
+const char *gguf_shard_path(const struct gguf *g, int shard);
+const uint8_t *gguf_shard_header(const struct gguf *g, int shard, uint64_t *n_bytes);
+uint64_t gguf_shard_bytes(const struct gguf *g, int shard);
 int64_t gguf_n_kv(const struct gguf *g);
 int64_t gguf_n_tensors(const struct gguf *g);
 const struct gguf_kv *gguf_kv_at(const struct gguf *g, int64_t i);
@@ -84,9 +101,10 @@ double gguf_kv_f64(const struct gguf_kv *kv, uint64_t i);
 /* Walks a string array in order: *pos starts at kv->data, each call sets *s,*len and advances. */
 void gguf_kv_str_next(const struct gguf_kv *kv, const uint8_t **pos, const char **s, uint64_t *len);
 
-/* ---- deeper checks ---------------------------------------------------------------------------- */
-/* tokenizer.* arrays: present, equal lengths, unique texts, ids in range, merges well formed. A file
- * without tokenizer.ggml.model, or with model "none", passes. */
+/* ---- deeper checks ----------------------------------------------------------------------------
+ */
+/* tokenizer.* arrays: present, equal lengths, unique texts, ids in range, merges well formed. A
+ * file without tokenizer.ggml.model, or with model "none", passes. */
 int gguf_check_tokenizer(const struct gguf *g, struct err *e);
 /* Data of one tensor: NaN and infinity in float tensors and in the scales of quantized blocks. */
 int gguf_check_data(const struct gguf *g, const struct gguf_tensor *t, struct err *e);
@@ -99,9 +117,9 @@ struct gguf_w;
 struct gguf_w *gguf_w_new(void);
 void gguf_w_free(struct gguf_w *w); /* without commit: removes the temporary files */
 
-/* Setting a key again replaces its value in place. split.* keys belong to the writer: setting them is
- * ignored. A key or text that no reader would take is reported by gguf_w_begin. "general.alignment"
- * (u32) decides the padding, 32 when absent. */
+/* Setting a key again replaces its value in place. split.* keys belong to the writer: setting them
+ * is ignored. A key or text that no reader would take is reported by gguf_w_begin.
+ * "general.alignment" (u32) decides the padding, 32 when absent. */
 void gguf_w_u8(struct gguf_w *w, const char *key, uint8_t v);
 void gguf_w_u16(struct gguf_w *w, const char *key, uint16_t v);
 void gguf_w_u32(struct gguf_w *w, const char *key, uint32_t v);
@@ -119,7 +137,8 @@ void gguf_w_arr_strn(struct gguf_w *w, const char *key, const char *const *s, co
 /* Copies a key of another file as it is. */
 void gguf_w_copy_kv(struct gguf_w *w, const struct gguf_kv *kv);
 void gguf_w_remove(struct gguf_w *w, const char *key);
-/* Declares a tensor; returns its index. ERR_DATA for names over 63 bytes, duplicates, bad shapes. */
+/* Declares a tensor; returns its index. ERR_DATA for names over 63 bytes, duplicates, bad shapes.
+ */
 int gguf_w_tensor(struct gguf_w *w, const char *name, enum qtype type, int n_dims,
                   const int64_t *ne, struct err *e);
 /* Optional, before begin: start a new shard when padded tensor bytes would pass max_bytes (0: one

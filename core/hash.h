@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* core/hash.h - xxh64 (tables, content keys), xxh3-128 (manifests) and SHA-256 (checksums, goldens). */
+/* core/hash.h - xxh64 (tables, content keys), xxh3-128 (manifests) and SHA-256 (checksums,
+ * goldens). */
 #ifndef HONE_CORE_HASH_H
 #define HONE_CORE_HASH_H
 
@@ -11,6 +12,13 @@
 uint64_t hash_u64(const void *p, size_t n);
 /* 32 hex digits and NUL: XXH3-128. */
 void hash_xxh128_hex(char out[33], const void *p, size_t n);
+/* The same over pieces. */
+struct xxh128;
+struct xxh128 *xxh128_new(void);
+void xxh128_add(struct xxh128 *x, const void *p, size_t n);
+void xxh128_hex(const struct xxh128 *x, char out[33]); /* of what came so far */
+void xxh128_reset(struct xxh128 *x);
+void xxh128_free(struct xxh128 *x);
 
 struct sha256 {
     uint32_t h[8];

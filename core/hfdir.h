@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* core/hfdir.h - a Hugging Face folder: config.json, weight shards (by index or by glob), tokenizer and
- * template files. Opening reads headers only, so every structural error shows within seconds:
+/* core/hfdir.h - a Hugging Face folder: config.json, weight shards (by index or by glob), tokenizer
+ * and template files. Opening reads headers only, so every structural error shows within seconds:
  * missing shard, index naming tensors the shards lack (and the reverse), pickles instead of
  * safetensors, index names with '/' or "..". */
 #ifndef HONE_CORE_HFDIR_H
@@ -14,14 +14,15 @@ struct hfdir;
 int hfdir_open(struct hfdir **out, const char *dir, struct err *e);
 void hfdir_close(struct hfdir *h);
 const char *hfdir_path(const struct hfdir *h);
-const char *hfdir_base(const struct hfdir *h); /* last component of the real path: the model's name */
+const char *
+hfdir_base(const struct hfdir *h); /* last component of the real path: the model's name */
 
 const struct json *hfdir_config(const struct hfdir *h); /* root of config.json, never NULL */
-/* Hyperparameter with the merging rule: text_config overlays the root. `names` is "a|b|c", the first
- * spelling found wins. NULL when absent. */
+/* Hyperparameter with the merging rule: text_config overlays the root. `names` is "a|b|c", the
+ * first spelling found wins. NULL when absent. */
 const struct json *hfdir_hparam(const struct hfdir *h, const char *names);
-/* Optional JSON files, NULL when absent: "tokenizer_config.json", "generation_config.json", ... Parsed
- * on first use and kept; a file that is there but broken is an error. */
+/* Optional JSON files, NULL when absent: "tokenizer_config.json", "generation_config.json", ...
+ * Parsed on first use and kept; a file that is there but broken is an error. */
 int hfdir_json(struct hfdir *h, const char *name, const struct json **out, struct err *e);
 /* Optional text file ("chat_template.jinja", "README.md"): *text NULL when absent; owned by h. */
 int hfdir_text(struct hfdir *h, const char *name, const char **text, struct err *e);
@@ -34,7 +35,8 @@ const struct st_tensor *hfdir_find(const struct hfdir *h, const char *name); /* 
 void hfdir_drop(const struct hfdir *h, const struct st_tensor *t);
 
 /* Chat template by transformers' precedence: chat_template.jinja, else tokenizer_config.json's
- * `chat_template` (string, or the list entry named "default"). *text NULL when there is none. Warns when both exist and differ. */
+ * `chat_template` (string, or the list entry named "default"). *text NULL when there is none. Warns
+ * when both exist and differ. */
 int hfdir_chat_template(struct hfdir *h, const char **text, struct err *e);
 
 #endif

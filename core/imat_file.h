@@ -26,13 +26,15 @@ struct imat {
 };
 void imat_init(struct imat *m);
 void imat_release(struct imat *m);
-/* Adds a zeroed entry in order (or returns the one that is there with equal sizes; NULL otherwise). */
+/* Adds a zeroed entry in order (or returns the one that is there with equal sizes; NULL otherwise).
+ */
 struct imat_entry *imat_add(struct imat *m, const char *name, int64_t ne0, int64_t n_mat);
 struct imat_entry *imat_find(const struct imat *m, const char *name); /* NULL: absent */
 void imat_add_dataset(struct imat *m, const char *base_name);
 
-/* Gives an entry the shape of its weight: an entry with one count for all experts (from a .dat file) is
- * reshaped, its count goes to each. ERR_DATA when the sizes differ. Call it before imat_weights. */
+/* Gives an entry the shape of its weight: an entry with one count for all experts (from a .dat
+ * file) is reshaped, its count goes to each. ERR_DATA when the sizes differ. Call it before
+ * imat_weights. */
 int imat_fit(struct imat_entry *en, int64_t ne0, int64_t n_mat, struct err *e);
 
 int imat_read(struct imat *m, const char *path, struct err *e); /* form detected by content */
@@ -42,9 +44,9 @@ int imat_write(const struct imat *m, const char *path, enum imat_form form, bool
 /* dst += src, entry by entry; one-count entries broadcast. ERR_DATA on different sizes. */
 int imat_merge(struct imat *dst, const struct imat *src, struct err *e);
 
-/* Column weights for quantization: out[n_mat * ne0] = sum2/count. Matrices with few tokens are shrunk
- * to the entry's token-weighted mean with `tau` tokens of prior: (n*q_e + tau*q_mean)/(n + tau);
- * never-seen ones get the mean; tau 0 leaves seen ones as they are. */
+/* Column weights for quantization: out[n_mat * ne0] = sum2/count. Matrices with few tokens are
+ * shrunk to the entry's token-weighted mean with `tau` tokens of prior: (n*q_e + tau*q_mean)/(n +
+ * tau); never-seen ones get the mean; tau 0 leaves seen ones as they are. */
 void imat_weights(const struct imat_entry *en, double tau, float *out);
 
 #endif

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* core/io.h - read-only maps, whole-file reads, and output files that appear whole or not at all. */
+/* core/io.h - read-only maps, whole-file reads, and output files that appear whole or not at all.
+ */
 #ifndef HONE_CORE_IO_H
 #define HONE_CORE_IO_H
 
@@ -20,7 +21,8 @@ void map_close(struct map *m); /* works on a zeroed struct */
 /* Tells the kernel a range will not be needed again (streaming reads stay bounded in memory). */
 void map_drop(const struct map *m, uint64_t off, uint64_t len);
 
-/* Reads a whole file, at most `max_bytes`; NUL-terminated for convenience; free(*out). "-" is stdin. */
+/* Reads a whole file, at most `max_bytes`; NUL-terminated for convenience; free(*out). "-" is
+ * stdin. */
 int io_read_file(char **out, size_t *len, const char *path, uint64_t max_bytes, struct err *e);
 
 bool io_exists(const char *path);
@@ -28,8 +30,8 @@ bool io_is_dir(const char *path);
 int io_file_size(const char *path, uint64_t *size, struct err *e);
 /* mkdir -p. */
 int io_make_dir(const char *path, struct err *e);
-/* Fails with ERR_SYS naming needed and free bytes when the file system holding `path` (which need not
- * exist yet; its folder must) has less than n_bytes free. */
+/* Fails with ERR_SYS naming needed and free bytes when the file system holding `path` (which need
+ * not exist yet; its folder must) has less than n_bytes free. */
 int io_need_space(const char *path, uint64_t n_bytes, struct err *e);
 /* dir + "/" + name; free(). */
 char *io_join(const char *dir, const char *name);

@@ -25,7 +25,8 @@ int32_t kld_r_chunks(const struct kld_r *r);
 const int32_t *kld_r_tokens(const struct kld_r *r); /* [n_chunk][n_ctx], owned by r */
 /* Row i (0 .. n_chunk * rows per chunk - 1) decoded to log-probabilities. */
 void kld_r_row(const struct kld_r *r, int64_t i, float *logp);
-/* ERR_DATA when there is no such row, or its scale or minimum cannot be (NaN, infinite, positive). */
+/* ERR_DATA when there is no such row, or its scale or minimum cannot be (NaN, infinite, positive).
+ */
 int kld_r_check_row(const struct kld_r *r, int64_t i, struct err *e);
 void kld_r_close(struct kld_r *r);
 

@@ -21,7 +21,7 @@
 #include "core/mem.h"
 #include "core/num.h"
 
-enum { OUT_BUF_BYTES = 1 << 20, TEMP_MAX = 64, TEMP_FREE = 0, TEMP_CLAIMED, TEMP_LIVE };
+enum { OUT_BUF_BYTES = 1 << 20, TEMP_MAX = 512, TEMP_FREE = 0, TEMP_CLAIMED, TEMP_LIVE };
 
 /* n of the temporary's name counts up, so two outputs of one process never meet */
 static struct {

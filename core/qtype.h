@@ -41,7 +41,9 @@ const char *qtype_ftype_name(int64_t id);
 
 /* Block layouts, packed, little-endian; f16 fields are uint16_t. Byte arrays start at any address:
  * access through these structs only when the pointer came from a buffer of ours; kernels may cast,
- * since every field is at most 2-byte aligned and rows start at even offsets (GGUF aligns to >= 8). */
+ * since every field is at most 2-byte aligned and rows start at even offsets (GGUF aligns to >= 8).
+ */
+// clang-format off
 struct blk_F32 { float v; };
 struct blk_F16 { uint16_t v; };
 struct blk_BF16 { uint16_t v; };
@@ -77,6 +79,7 @@ struct blk_MXFP4 { uint8_t e; uint8_t qs[16]; };
 struct blk_NVFP4 { uint8_t d[4]; uint8_t qs[32]; };
 struct blk_Q1_0 { uint16_t d; uint8_t qs[16]; };
 struct blk_Q2_0 { uint16_t d; uint8_t qs[16]; };
+// clang-format on
 
 #define QTYPE(ID, id, name, elems, nbytes, flags)                                                  \
     _Static_assert(sizeof(struct blk_##ID) == (nbytes), "block size of " name);

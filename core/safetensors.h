@@ -9,8 +9,23 @@
 #include "core/err.h"
 
 enum st_dtype {
-    ST_BOOL, ST_U8, ST_I8, ST_F8_E4M3, ST_F8_E5M2, ST_F8_E8M0, ST_U16, ST_I16, ST_F16, ST_BF16,
-    ST_U32, ST_I32, ST_F32, ST_U64, ST_I64, ST_F64, ST_COUNT
+    ST_BOOL,
+    ST_U8,
+    ST_I8,
+    ST_F8_E4M3,
+    ST_F8_E5M2,
+    ST_F8_E8M0,
+    ST_U16,
+    ST_I16,
+    ST_F16,
+    ST_BF16,
+    ST_U32,
+    ST_I32,
+    ST_F32,
+    ST_U64,
+    ST_I64,
+    ST_F64,
+    ST_COUNT
 };
 const char *st_dtype_name(enum st_dtype t); /* "BF16" */
 int st_dtype_bytes(enum st_dtype t);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* kernels/kern.h - the hot loops: one row of function pointers per tensor type, and the operators that
- * work on f32 activations, each per ISA. Scalar `ref` is the oracle and stays for ever.
+/* kernels/kern.h - the hot loops: one row of function pointers per tensor type, and the operators
+ * that work on f32 activations, each per ISA. Scalar `ref` is the oracle and stays for ever.
  *
- * Conventions: activations are f32, [n_tok][width], contiguous. Weights are GGUF blocks, rows of ne0.
- * Everything here is single-threaded: the runtime splits the work. */
+ * Conventions: activations are f32, [n_tok][width], contiguous. Weights are GGUF blocks, rows of
+ * ne0. Everything here is single-threaded: the runtime splits the work. */
 #ifndef HONE_KERNELS_KERN_H
 #define HONE_KERNELS_KERN_H
 
@@ -14,11 +14,12 @@
 
 /* On x86; each a superset of the one before. */
 enum kern_isa { KERN_REF, KERN_AVX2, KERN_AVX512, KERN_ISA_COUNT };
-const char *kern_isa_name(enum kern_isa isa); /* "ref", "avx2", "avx512" */
+const char *kern_isa_name(enum kern_isa isa);              /* "ref", "avx2", "avx512" */
 bool kern_isa_parse(const char *name, enum kern_isa *out); /* also "auto" -> best of this machine */
 enum kern_isa kern_isa_best(void);                         /* by CPUID and XGETBV */
 
-struct kern_ops { /* of one weight type; NULL: the next lower ISA's is used, or the type is not computed */
+struct kern_ops { /* of one weight type; NULL: the next lower ISA's is used, or the type is not
+                     computed */
     /* n weights (a multiple of the block) -> f32 */
     void (*decode)(const void *restrict blk, float *restrict dst, int64_t n);
     /* sum of w[i]*a[i] over n; `a` is a row in the type's dot partner format (below) */
@@ -28,10 +29,12 @@ struct kern_ops { /* of one weight type; NULL: the next lower ISA's is used, or 
 struct kern { /* filled once, then const; pass `const struct kern *`, no global */
     enum kern_isa isa;
     struct kern_ops op[QT_COUNT];
-    /* f32 row -> activation row in format t (QT_Q8_0, QT_Q8_1, QT_Q8_K, QT_F32: memcpy). n a multiple of the block. */
+    /* f32 row -> activation row in format t (QT_Q8_0, QT_Q8_1, QT_Q8_K, QT_F32: memcpy). n a
+     * multiple of the block. */
     void (*act_quant)(enum qtype t, const float *restrict x, void *restrict dst, int64_t n);
 
-    /* C[m][n] (row stride ldc) = A[m][k] . B[n][k]^T, all f32 (rows of A: tokens, of B: weights). */
+    /* C[m][n] (row stride ldc) = A[m][k] . B[n][k]^T, all f32 (rows of A: tokens, of B: weights).
+     */
     void (*gemm_f32)(const float *restrict a, int64_t lda, const float *restrict b, int64_t ldb,
                      float *restrict c, int64_t ldc, int64_t m, int64_t n, int64_t k);
     float (*dot_f32)(const float *restrict a, const float *restrict b, int64_t n);
@@ -53,14 +56,14 @@ struct kern { /* filled once, then const; pass `const struct kern *`, no global 
      * [n_rot/2][2] for the token's position. */
     void (*rope_neox)(float *x, const float *cs, int64_t n_rot);
     /* Causal depthwise convolution over n_tok tokens, then SiLU. u [n_tok][ld] is updated in place
-     * for channels [c0, c1); w [C][k] (w[..][k-1] multiplies the current token); state [k-1][C] holds
-     * the previous raw inputs, oldest first, and is updated. */
+     * for channels [c0, c1); w [C][k] (w[..][k-1] multiplies the current token); state [k-1][C]
+     * holds the previous raw inputs, oldest first, and is updated. */
     void (*conv_silu)(float *u, int64_t ld, const float *w, float *state, int64_t n_tok, int64_t c0,
                       int64_t c1, int64_t n_ch, int64_t k);
     /* Gated delta rule of one v head over n_tok tokens, rows [j0, j1) of its state. S [dv][dk]
-     * (row j = value index, key index contiguous). Per token t: q,k [dk] at stride ldqk, v,o at stride
-     * ldv/ldo (element j), decay[t*ldg] = exp(g), beta[t*ldg].
-     *   p = S[j].k ; r = S[j].q ; d = beta*(v_j - a*p) ; o_j = a*r + (k.q)*d ; S[j] = a*S[j] + d*k */
+     * (row j = value index, key index contiguous). Per token t: q,k [dk] at stride ldqk, v,o at
+     * stride ldv/ldo (element j), decay[t*ldg] = exp(g), beta[t*ldg]. p = S[j].k ; r = S[j].q ; d =
+     * beta*(v_j - a*p) ; o_j = a*r + (k.q)*d ; S[j] = a*S[j] + d*k */
     void (*delta_rows)(float *s, const float *q, const float *k, int64_t ldqk, const float *v,
                        int64_t ldv, float *o, int64_t ldo, const float *decay, const float *beta,
                        int64_t ldg, int64_t n_tok, int64_t dk, int64_t j0, int64_t j1);

@@ -34,9 +34,9 @@ gr_reg part_matmul(struct build *b, const char *weight, gr_reg in);
 gr_reg part_rms(struct build *b, const char *weight, gr_reg in);
 
 enum {
-    PART_Q_GATED = 1,  /* attn_q holds query and gate per head */
-    PART_NO_NORM = 2,  /* no per-head norms */
-    PART_ADJACENT = 4  /* rope turns pairs (2j, 2j + 1) */
+    PART_Q_GATED = 1, /* attn_q holds query and gate per head */
+    PART_NO_NORM = 2, /* no per-head norms */
+    PART_ADJACENT = 4 /* rope turns pairs (2j, 2j + 1) */
 };
 gr_reg part_attn(struct build *b, gr_reg in, unsigned flags);
 gr_reg part_delta(struct build *b, gr_reg in);

@@ -10,7 +10,7 @@
 #include "models/graph.h"
 #include "text/tok.h"
 
-struct weight { /* index: gr_w */
+struct weight {       /* index: gr_w */
     const void *data; /* GGUF blocks, borrowed from the map or from model_set_weight */
     enum qtype type;
     int64_t ne[4];
@@ -23,15 +23,16 @@ struct model { /* read-only after open; shared by sessions */
     const struct arch *arch;
     struct hparams hp;
     struct graph graph;
-    struct weight *weight; /* [graph.n_weights] */
+    struct weight *weight;      /* [graph.n_weights] */
     struct weight *file_weight; /* as the file has them, for model_set_weight */
-    int *source;           /* [graph.n_weights] the weight whose tensor is used (tied output: token_embd) */
-    struct tok *tok;       /* NULL when the file has no tokenizer */
+    int *source; /* [graph.n_weights] the weight whose tensor is used (tied output: token_embd) */
+    struct tok *tok; /* NULL when the file has no tokenizer */
 };
 int model_open(struct model **out, const char *path, struct err *e);
 void model_close(struct model *m);
-/* Replaces a weight's data in this process (probes): same shape, any type. data is borrowed until the
- * next call; NULL restores the file's. ERR_DATA when the name is unknown. No session may be running. */
+/* Replaces a weight's data in this process (probes): same shape, any type. data is borrowed until
+ * the next call; NULL restores the file's. ERR_DATA when the name is unknown. No session may be
+ * running. */
 int model_set_weight(struct model *m, const char *name, const void *data, enum qtype type,
                      struct err *e);
 

@@ -7,11 +7,11 @@
 
 #include "core/rng.h"
 
-struct sample_opts { /* neutral values switch a step off */
-    float temp;       /* <= 0: greedy */
-    int32_t top_k;    /* <= 0: all */
-    float top_p;      /* >= 1: off */
-    float min_p;      /* <= 0: off */
+struct sample_opts {      /* neutral values switch a step off */
+    float temp;           /* <= 0: greedy */
+    int32_t top_k;        /* <= 0: all */
+    float top_p;          /* >= 1: off */
+    float min_p;          /* <= 0: off */
     float repeat_penalty; /* 1: off; over the last repeat_last_n tokens */
     int32_t repeat_last_n;
 };

@@ -40,7 +40,8 @@ static int check_failed_here, check_n_passed, check_n_failed;
 #define CHECK_CLOSE(a, b, tol)                                                                     \
     do {                                                                                           \
         double a_ = (double)(a), b_ = (double)(b);                                                 \
-        if (!(fabs(a_ - b_) <= (double)(tol))) CHECK_FAIL("%s is %.9g, expected %.9g", #a, a_, b_); \
+        if (!(fabs(a_ - b_) <= (double)(tol)))                                                     \
+            CHECK_FAIL("%s is %.9g, expected %.9g", #a, a_, b_);                                   \
     } while (0)
 #define CHECK_OK(call)                                                                             \
     do {                                                                                           \

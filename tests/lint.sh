@@ -61,8 +61,8 @@ done
 
 # ---- formatting, where the formatter is there ----
 if command -v clang-format >/dev/null 2>&1; then
-    bad=$(clang-format --dry-run -Werror "$@" 2>&1 | sed -n 's/:.*//p' | sort -u | head -20)
-    [ -z "$bad" ] || say "not formatted (make format):" $bad
+    bad=$(clang-format --dry-run -Werror "$@" 2>&1 | grep 'error: code should be' | cut -d: -f1 | sort -u | head -20 | tr '\n' ' ')
+    [ -z "$bad" ] || say "not formatted (make format): $bad"
 else
     echo "lint: no clang-format here, formatting not checked"
 fi

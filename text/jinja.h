@@ -24,21 +24,22 @@ struct jinja_limits {
 enum jinja_fail { JF_NONE, JF_SYNTAX, JF_RUNTIME, JF_RAISED /* raise_exception() */, JF_LIMIT };
 struct jinja_err {
     enum jinja_fail kind;
-    int line, col;  /* 1-based; 0 unknown */
-    char type[32];  /* "syntax", "undefined", "raise", "security", "runtime", "limit", "TypeError", ... */
+    int line, col; /* 1-based; 0 unknown */
+    char type[32]; /* "syntax", "undefined", "raise", "security", "runtime", "limit", "TypeError",
+                      ... */
     char msg[512];
 };
 /* name is used in messages. ERR_DATA "name:line:col: ..." on syntax errors. */
 int jinja_compile(struct jinja **out, const char *src, size_t len, const char *name,
                   struct jinja_err *je, struct err *e);
-/* JINJA_LENIENT also accepts what only other engines do: from_json, list append and pop, setting keys of
- * dicts. */
+/* JINJA_LENIENT also accepts what only other engines do: from_json, list append and pop, setting
+ * keys of dicts. */
 enum jinja_mode { JINJA_HF, JINJA_LENIENT };
 int jinja_compile_mode(struct jinja **out, const char *src, size_t len, const char *name,
                        enum jinja_mode mode, struct jinja_err *je, struct err *e);
 void jinja_free(struct jinja *t);
-/* vars: a JSON object, its members are the template's globals. now_unix: what strftime_now sees (-1:
- * the present). je may be NULL. */
+/* vars: a JSON object, its members are the template's globals. now_unix: what strftime_now sees
+ * (-1: the present). je may be NULL. */
 int jinja_render(const struct jinja *t, const struct json *vars, int64_t now_unix,
                  const struct jinja_limits *lim, struct buf *out, struct jinja_err *je,
                  struct err *e);

@@ -22,9 +22,9 @@ struct tok;
 enum tok_type { TT_NORMAL = 1, TT_UNKNOWN, TT_CONTROL, TT_USER, TT_UNUSED, TT_BYTE };
 
 int tok_from_gguf(struct tok **out, const struct gguf *g, struct err *e);
-/* tokenizer_json: parsed tokenizer.json; config: tokenizer_config.json or NULL; n_vocab: rows of the
- * embedding (ids without text become "[PAD<id>]", unused). model_config: config.json (special ids
- * as fallback) or NULL. pre: NULL, or a pre-tokenizer name that overrides recognition. */
+/* tokenizer_json: parsed tokenizer.json; config: tokenizer_config.json or NULL; n_vocab: rows of
+ * the embedding (ids without text become "[PAD<id>]", unused). model_config: config.json (special
+ * ids as fallback) or NULL. pre: NULL, or a pre-tokenizer name that overrides recognition. */
 int tok_from_hf(struct tok **out, const struct json *tokenizer_json, const struct json *config,
                 const struct json *model_config, const struct json *generation_config,
                 int64_t n_vocab, const char *pre, struct err *e);
@@ -62,10 +62,12 @@ void ids_release(struct ids *a);
 
 /* Appends the ids of text[0..len). parse_special: control-token texts in the input become those
  * tokens (user-defined ones always do). add_bos: prepend BOS if the vocabulary adds one. Invalid
- * UTF-8 is tokenized byte by byte; never fails but for memory limits (ERR_DATA over 2^31 tokens). */
+ * UTF-8 is tokenized byte by byte; never fails but for memory limits (ERR_DATA over 2^31 tokens).
+ */
 int tok_encode(const struct tok *t, const char *text, size_t len, bool parse_special, bool add_bos,
                struct ids *out, struct err *e);
-/* Appends the bytes of one id. special: control tokens are spelled out, otherwise they give nothing. */
+/* Appends the bytes of one id. special: control tokens are spelled out, otherwise they give
+ * nothing. */
 void tok_decode(const struct tok *t, int32_t id, bool special, struct buf *out);
 
 #endif
