@@ -74,6 +74,7 @@ int main(int argc, char **argv) {
     sigaction(SIGINT, &sa, NULL);
     sigaction(SIGTERM, &sa, NULL);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a size limit is an error of the write, with our message */
 
     int rc = cmd->run(&c, argc - 1, argv + 1, &e);
     if (rc == 0 && fflush(stdout) != 0)

@@ -544,6 +544,17 @@ uint64_t gguf_file_bytes(const struct gguf *g) {
 int gguf_n_shards(const struct gguf *g) {
     return g->n_shards;
 }
+const char *gguf_shard_path(const struct gguf *g, int shard) {
+    return g->shard[shard].map.path;
+}
+const uint8_t *gguf_shard_header(const struct gguf *g, int shard, uint64_t *n_bytes) {
+    const struct shard *s = &g->shard[shard];
+    *n_bytes = s->data_off < s->map.size ? s->data_off : s->map.size;
+    return s->map.data;
+}
+uint64_t gguf_shard_bytes(const struct gguf *g, int shard) {
+    return g->shard[shard].map.size;
+}
 int64_t gguf_n_kv(const struct gguf *g) {
     return g->shard[0].n_kv;
 }

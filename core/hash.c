@@ -25,6 +25,33 @@ void hash_xxh128_hex(char out[33], const void *p, size_t n) {
     snprintf(out, 33, "%016llx%016llx", (unsigned long long)h.high64, (unsigned long long)h.low64);
 }
 
+struct xxh128 {
+    XXH3_state_t *state;
+};
+
+struct xxh128 *xxh128_new(void) {
+    struct xxh128 *x = xcalloc(1, sizeof *x);
+    x->state = XXH3_createState();
+    if (!x->state) abort(); /* 576 bytes: as xmalloc */
+    xxh128_reset(x);
+    return x;
+}
+void xxh128_add(struct xxh128 *x, const void *p, size_t n) {
+    if (n) (void)XXH3_128bits_update(x->state, p, n);
+}
+void xxh128_hex(const struct xxh128 *x, char out[33]) {
+    XXH128_hash_t h = XXH3_128bits_digest(x->state);
+    snprintf(out, 33, "%016llx%016llx", (unsigned long long)h.high64, (unsigned long long)h.low64);
+}
+void xxh128_reset(struct xxh128 *x) {
+    (void)XXH3_128bits_reset(x->state);
+}
+void xxh128_free(struct xxh128 *x) {
+    if (!x) return;
+    (void)XXH3_freeState(x->state);
+    free(x);
+}
+
 // clang-format off
 static const uint32_t sha_k[64] = {
     0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,

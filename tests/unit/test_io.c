@@ -186,9 +186,9 @@ static void test_abort_all(void) {
     CHECK_EQ_I64(n_entries(dir), 1); /* the committed one stays */
     for (int i = 0; i < 3; i++) out_close(o[i]);
     unlink(in_dir("t1"));
-    struct out *many[70];
+    struct out *many[600];
     int n = 0, rc = 0;
-    for (; n < 70 && !rc; n++) {
+    for (; n < 600 && !rc; n++) {
         char name[8];
         snprintf(name, sizeof name, "m%d", n);
         rc = out_open(&many[n], in_dir(name), false, &e);

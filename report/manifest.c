@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: MIT
+/* report/manifest.c - writing and finding hashes per tensor (manifest.h). Memory: one piece of data
+ * and the manifest's text. */
+#include "report/manifest.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/hash.h"
+#include "core/io.h"
+#include "core/log.h"
+#include "core/mem.h"
+
+enum { MAX_MANIFEST = 256 << 20 };
+
+int manifest_walk(const struct gguf *g, const struct gguf_tensor *t, manifest_piece_fn fn, void *ud,
+                  struct prog *p, struct err *e) {
+    struct gguf_tensor part = *t; /* gguf_drop looks at the place and the size only */
+    for (uint64_t at = 0; at < t->n_bytes; at += part.n_bytes) {
+        uint64_t left = t->n_bytes - at;
+        part.off = t->off + at;
+        part.n_bytes = left < MANIFEST_PIECE ? left : MANIFEST_PIECE;
+        if (prog_interrupted()) return err_set(e, ERR_INTR, "interrupted");
+        TRY(fn(ud, t->data + at, part.n_bytes, e));
+        gguf_drop(g, &part);
+        if (p) prog_update(p, p->done + part.n_bytes);
+    }
+    return 0;
+}
+
+static int hash_piece(void *ud, const uint8_t *data, uint64_t n, struct err *e) {
+    (void)e;
+    struct xxh128 *x = ud;
+    xxh128_add(x, data, (size_t)n);
+    return 0;
+}
+
+int manifest_hash(const struct gguf *g, const struct gguf_tensor *t, char hex[33], struct prog *p,
+                  struct err *e) {
+    struct xxh128 *x = xxh128_new();
+    int rc = manifest_walk(g, t, hash_piece, x, p, e);
+    xxh128_hex(x, hex);
+    xxh128_free(x);
+    return rc;
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+struct both {
+    struct xxh128 *x;
+    struct sha256 *s;
+};
+static int both_piece(void *ud, const uint8_t *data, uint64_t n, struct err *e) {
+    (void)e;
+    struct both *b = ud;
+    xxh128_add(b->x, data, (size_t)n);
+    sha256_add(b->s, data, (size_t)n);
+    return 0;
+}
+
+static int by_offset(const void *a, const void *b) {
+    const struct gguf_tensor *x = *(const struct gguf_tensor *const *)a;
+    const struct gguf_tensor *y = *(const struct gguf_tensor *const *)b;
+    return x->off < y->off ? -1 : x->off > y->off;
+}
+
+static void add_tensor(struct jw *w, const struct gguf_tensor *t, const char *hex) {
+    jw_obj(w, NULL);
+    jw_str(w, "name", t->name);
+    jw_str(w, "type", qtype_name(t->type));
+    jw_arr(w, "shape");
+    for (int d = 0; d < t->n_dims; d++) jw_i64(w, NULL, t->ne[d]);
+    jw_end(w);
+    jw_u64(w, "size_bytes", t->n_bytes);
+    jw_str(w, "xxh128", hex);
+    jw_end(w);
+}
+
+/* The file's bytes once, in order: header, then tensors and the gaps between them. */
+static int add_tensors(struct jw *w, const struct gguf *g, char sha256[65], struct prog *p,
+                       struct err *e) {
+    int64_t n = gguf_n_tensors(g);
+    const struct gguf_tensor **t = xcalloc((size_t)n + 1, sizeof *t);
+    struct sha256 sha;
+    struct both b = {xxh128_new(), &sha};
+    uint64_t header, at, end = gguf_shard_bytes(g, 0);
+    const uint8_t *base = gguf_shard_header(g, 0, &header);
+    int rc = 0;
+    for (int64_t i = 0; i < n; i++) t[i] = gguf_tensor_at(g, i);
+    if (n) qsort(t, (size_t)n, sizeof *t, by_offset);
+    sha256_init(&sha);
+    sha256_add(&sha, base, (size_t)header);
+    at = header;
+    jw_arr(w, "tensors");
+    for (int64_t i = 0; i < n && rc == 0; i++) {
+        char hex[33];
+        uint64_t off = (uint64_t)(t[i]->data - base);
+        sha256_add(&sha, base + at, (size_t)(off - at));
+        xxh128_reset(b.x);
+        rc = manifest_walk(g, t[i], both_piece, &b, p, e);
+        xxh128_hex(b.x, hex);
+        add_tensor(w, t[i], hex);
+        at = off + t[i]->n_bytes;
+    }
+    jw_end(w);
+    if (rc == 0) sha256_add(&sha, base + at, (size_t)(end - at));
+    sha256_hex(&sha, sha256);
+    xxh128_free(b.x);
+    free(t);
+    return rc;
+}
+
+int manifest_add_gguf(struct jw *w, const char *path, char sha256[65], struct prog *p,
+                      struct err *e) {
+    struct gguf *g;
+    char hex[33];
+    uint64_t n;
+    TRY(gguf_open(&g, path, GGUF_ONE_FILE | GGUF_TOLERANT, e));
+    const uint8_t *header = gguf_shard_header(g, 0, &n);
+    hash_xxh128_hex(hex, header, (size_t)n);
+    jw_obj(w, NULL);
+    jw_str(w, "file", io_base(path));
+    jw_u64(w, "size_bytes", gguf_shard_bytes(g, 0));
+    jw_u64(w, "header_bytes", n);
+    jw_str(w, "header_xxh128", hex);
+    int rc = add_tensors(w, g, sha256, p, e);
+    jw_str(w, "sha256", sha256);
+    jw_end(w);
+    gguf_close(g);
+    return rc;
+}
+
+int manifest_add_file(struct jw *w, const char *path, char sha256[65], struct err *e) {
+    uint64_t n;
+    TRY(sha256_file(path, sha256, e));
+    TRY(io_file_size(path, &n, e));
+    jw_obj(w, NULL);
+    jw_str(w, "file", io_base(path));
+    jw_u64(w, "size_bytes", n);
+    jw_str(w, "sha256", sha256);
+    jw_end(w);
+    return 0;
+}
+
+/* ---- finding --------------------------------------------------------------------------------- */
+
+struct manifest {
+    struct json *root;
+    struct strmap *hash; /* tensor name -> index of hex */
+    const char **hex;
+    int64_t n, cap;
+};
+
+void manifest_free(struct manifest *m) {
+    if (!m) return;
+    strmap_free(m->hash);
+    free(m->hex);
+    json_free(m->root);
+    free(m);
+}
+
+static const struct json *entry(const struct json *files, const char *name) {
+    for (const struct json *f = json_first(files); f; f = json_next(f)) {
+        const char *s = json_str(json_get(f, "file"));
+        if (s && strcmp(s, name) == 0) return f;
+    }
+    return NULL;
+}
+
+/* False when the entry is of another file. */
+static bool take_shard(struct manifest *m, const struct gguf *g, int shard) {
+    const struct json *f = entry(json_get(m->root, "files"), io_base(gguf_shard_path(g, shard)));
+    const char *claimed = json_str(json_get(f, "header_xxh128"));
+    char hex[33];
+    uint64_t n;
+    int64_t size;
+    if (!claimed || !json_i64(json_get(f, "size_bytes"), &size)) return false;
+    if ((uint64_t)size != gguf_shard_bytes(g, shard)) return false;
+    const uint8_t *header = gguf_shard_header(g, shard, &n);
+    hash_xxh128_hex(hex, header, (size_t)n);
+    if (strcmp(hex, claimed) != 0) return false;
+    for (const struct json *t = json_first(json_get(f, "tensors")); t; t = json_next(t)) {
+        const char *name = json_str(json_get(t, "name")), *h = json_str(json_get(t, "xxh128"));
+        if (!name || !h || strlen(h) != 32) return false;
+        if (m->n == m->cap) {
+            m->cap = m->cap ? 2 * m->cap : 256;
+            m->hex = xreallocarray(m->hex, (size_t)m->cap, sizeof *m->hex);
+        }
+        if (!strmap_add(m->hash, name, strlen(name), m->n)) return false;
+        m->hex[m->n++] = h;
+    }
+    return true;
+}
+
+void manifest_of(struct manifest **out, const struct gguf *g) {
+    const char *path = gguf_path(g);
+    struct err e = {0};
+    *out = NULL;
+    char *name = xasprintf("%.*s" MANIFEST_NAME, (int)(io_base(path) - path), path);
+    struct manifest *m = xcalloc(1, sizeof *m);
+    m->hash = strmap_new((size_t)gguf_n_tensors(g));
+    bool ok = io_exists(name) && json_read(&m->root, name, MAX_MANIFEST, &e) == 0;
+    if (e.msg[0]) log_debug("%s: not used: %s", name, e.msg);
+    const char *format = ok ? json_str(json_get(m->root, "format")) : NULL;
+    ok = format && strcmp(format, "hone-manifest") == 0;
+    for (int i = 0; ok && i < gguf_n_shards(g); i++) ok = take_shard(m, g, i);
+    if (ok && gguf_n_tensors(g) == m->n)
+        *out = m;
+    else
+        manifest_free(m);
+    free(name);
+}
+
+const char *manifest_tensor(const struct manifest *m, const char *name) {
+    int64_t i = m ? strmap_get(m->hash, name, strlen(name)) : -1;
+    return i < 0 ? NULL : m->hex[i];
+}

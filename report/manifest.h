@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT
+/* report/manifest.h - manifest.json of a published folder: for every file size and SHA-256, for
+ * GGUF files the XXH3-128 of the header and of each tensor. Format: docs/formats/manifest.md.
+ *
+ * With it two files are compared without reading them, and a copy is checked while it is made. */
+#ifndef HONE_REPORT_MANIFEST_H
+#define HONE_REPORT_MANIFEST_H
+
+#include "core/gguf.h"
+#include "core/json.h"
+#include "core/prog.h"
+
+#define MANIFEST_NAME "manifest.json"
+enum { MANIFEST_PIECE = 8 << 20 }; /* bytes of tensor data resident at a time */
+
+/* Calls fn with a tensor's data in pieces, releasing each from memory after it. p may be NULL;
+ * else its counter grows. ERR_INTR when interrupted. */
+typedef int (*manifest_piece_fn)(void *ud, const uint8_t *data, uint64_t n, struct err *e);
+int manifest_walk(const struct gguf *g, const struct gguf_tensor *t, manifest_piece_fn fn, void *ud,
+                  struct prog *p, struct err *e);
+
+/* XXH3-128 of a tensor's data. */
+int manifest_hash(const struct gguf *g, const struct gguf_tensor *t, char hex[33], struct prog *p,
+                  struct err *e);
+
+/* Adds the entry of a GGUF file (one shard) to an open array of w. It is read once, p counts. */
+int manifest_add_gguf(struct jw *w, const char *path, char sha256[65], struct prog *p,
+                      struct err *e);
+/* The same for any other file. */
+int manifest_add_file(struct jw *w, const char *path, char sha256[65], struct err *e);
+
+/* Hashes that the manifest beside an open file claims for it. */
+struct manifest;
+/* *out NULL, without an error, when there is no manifest, it cannot be read, or it describes other
+ * files: sizes and headers of every shard must be as it says. */
+void manifest_of(struct manifest **out, const struct gguf *g);
+void manifest_free(struct manifest *m);
+const char *manifest_tensor(const struct manifest *m, const char *name); /* hex or NULL */
+
+#endif

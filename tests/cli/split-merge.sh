@@ -1,0 +1,91 @@
+#!/bin/sh
+# split and merge: the same bytes come back, whatever the shard size; every file is within the limit; nothing is left
+# behind or overwritten when something goes wrong; damaged and incomplete sets are refused.
+set -eu
+t=$(mktemp -d)
+trap 'rm -rf "$t"' EXIT
+fail=0
+say() { echo "$*"; fail=1; }
+run() { # expected exit, then the command
+    want=$1; shift
+    rc=0; "$HONE" "$@" > "$t/o" 2> "$t/e" || rc=$?
+    [ $rc = "$want" ] || say "hone $*: exit $rc, expected $want: $(cat "$t/e")"
+}
+sum() { sha256sum < "$1"; }
+run 0 convert tests/golden/models/qwen35moe -o "$t/m.gguf"
+m=$(sum "$t/m.gguf")
+
+for size in 300K 1M 100K; do
+    for first in '' --no-metadata-first; do
+        mkdir "$t/s"
+        run 0 split "$t/m.gguf" -o "$t/s/x.gguf" --max-size $size $first --json
+        n=$(sed -n 's/.*"n_files": \([0-9]*\).*/\1/p' "$t/o")
+        [ "$(ls "$t/s" | wc -l)" = "$n" ] || say "$size: $n files announced, not there"
+        run 0 verify --deep "$t/s/$(printf 'x-00001-of-%05d.gguf' "$n")"
+        last=$(printf '%s/s/x-%05d-of-%05d.gguf' "$t" "$n" "$n")
+        run 0 merge "$last"
+        [ "$(sum "$t/s/x.gguf")" = "$m" ] || say "$size $first: merged file differs"
+        rm -r "$t/s"
+    done
+done
+
+# the limit holds, but for single tensors that are larger (token_embd and output: 262144 bytes)
+run 0 split "$t/m.gguf" --max-size 300K
+for f in "$t"/m-0*-of-*.gguf; do
+    [ "$(wc -c < "$f")" -lt 330000 ] || say "$f is too large"
+done
+first=$(ls "$t"/m-00001-of-*)
+# a set split again
+run 0 split "$first" -o "$t/again.gguf" --max-size 1M
+run 0 merge "$(ls "$t"/again-00001-of-*)"
+[ "$(sum "$t/again.gguf")" = "$m" ] || say "a set split again and merged differs"
+rm "$t"/again*
+
+# refusals
+run 2 split "$t/m.gguf" --max-size 300K
+grep -q 'exists already; use -f' "$t/e" || say "no advice: $(cat "$t/e")"
+run 0 split "$t/m.gguf" --max-size 300K -f
+run 2 split "$t/m.gguf"
+grep -q 'smaller --max-size' "$t/e" || say "no advice: $(cat "$t/e")"
+run 2 merge "$first"
+run 2 merge "$t/m.gguf" -o "$t/y.gguf"
+run 0 split "$t/m.gguf" --max-size 300K -o "$t/dry.gguf" --dry-run
+[ -z "$(ls "$t" | grep dry)" ] || say "--dry-run wrote"
+head -c 100000 "$t/m.gguf" > "$t/cut.gguf"
+run 3 split "$t/cut.gguf" --max-size 10K
+run 4 split "$t/absent.gguf" --max-size 10K
+run 4 split "$t/m.gguf" -o "$t/no/such/x.gguf" --max-size 300K
+
+# a disk that is full in the middle: the size limit of a process gives the same kind of error
+rc=0; (ulimit -f 200; "$HONE" split "$t/m.gguf" -o "$t/full.gguf" --max-size 300K) > "$t/o" 2> "$t/e" || rc=$?
+[ $rc = 4 ] || say "size limit: exit $rc: $(cat "$t/e")"
+rc=0; (ulimit -f 200; "$HONE" merge "$first" -o "$t/full.gguf") > "$t/o" 2> "$t/e" || rc=$?
+[ $rc = 4 ] || say "size limit: exit $rc: $(cat "$t/e")"
+[ -z "$(ls "$t" | grep -e full -e tmp)" ] || say "left behind: $(ls "$t" | grep -e full -e tmp)"
+
+# missing, truncated, swapped and foreign shards
+second=$(ls "$t"/m-00002-of-*) third=$(ls "$t"/m-00003-of-*)
+mkdir "$t/d"; cp "$t"/m-0* "$t/d"
+rm "$t/d/$(basename "$second")"
+run 3 merge "$t/d/$(basename "$first")" -o "$t/y.gguf"
+grep -q 'shard 2 of' "$t/e" || say "missing shard: $(cat "$t/e")"
+head -c 200000 "$second" > "$t/d/$(basename "$second")"
+run 3 merge "$t/d/$(basename "$first")" -o "$t/y.gguf"
+cp "$third" "$t/d/$(basename "$second")"
+run 3 merge "$t/d/$(basename "$first")" -o "$t/y.gguf"
+cp "$t/m.gguf" "$t/d/z-00001-of-00002.gguf"
+run 3 merge "$t/d/z-00001-of-00002.gguf"
+[ ! -e "$t/y.gguf" ] && [ ! -e "$t/d/z.gguf" ] || say "a damaged set gave a file"
+
+# data altered after the manifest was written
+if "$HONE" publish --help > /dev/null 2>&1; then
+    mkdir "$t/p"; cp "$t"/m-0* "$t/p"
+    run 0 publish "$t/p" --manifest-only
+    run 0 merge "$t/p/$(basename "$first")" -o "$t/y.gguf" --json
+    grep -q '"n_manifest": 96' "$t/o" || say "manifest not used: $(cat "$t/o")"
+    printf 'x' | dd of="$t/p/$(basename "$second")" bs=1 seek=100000 conv=notrunc 2> "$t/e"
+    run 3 merge "$t/p/$(basename "$first")" -o "$t/z.gguf"
+    grep -q 'not what manifest.json says' "$t/e" || say "altered data: $(cat "$t/e")"
+    [ ! -e "$t/z.gguf" ] || say "altered data gave a file"
+fi
+exit $fail
