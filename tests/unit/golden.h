@@ -32,8 +32,9 @@ static struct model *golden_open(const char *folder, const char *out) {
 }
 
 /* The folder with config.json changed: from/to pairs, NULL-terminated; each must occur. Other files
- * are links. Lies in the scratch folder under "hf", which the next call replaces. */
-static const char *golden_edited(const char *folder, const char *const *edit) {
+ * are links, those of the tokenizer to folder `tok`. Lies in the scratch folder under "hf", which
+ * the next call replaces. */
+static const char *golden_edited(const char *folder, const char *tok, const char *const *edit) {
     static const char *const linked[] = {"model.safetensors", "tokenizer.json",
                                          "tokenizer_config.json", "generation_config.json"};
     struct err e = {0};
@@ -42,7 +43,7 @@ static const char *golden_edited(const char *folder, const char *const *edit) {
     mkdir(tmp_path("hf"), 0700);
     for (size_t i = 0; cwd && i < sizeof linked / sizeof *linked; i++) {
         char *to = xasprintf("%s/hf/%s", tmp_dir, linked[i]);
-        char *from = xasprintf("%s/%s/%s", cwd, folder, linked[i]);
+        char *from = xasprintf("%s/%s/%s", cwd, i ? tok : folder, linked[i]);
         unlink(to);
         if (symlink(from, to)) CHECK_FAIL("cannot link %s", to);
         free(to);

@@ -36,7 +36,7 @@ static void test_multimodal_class(void) {
     struct err e = {0};
     struct gguf *a = NULL, *b = NULL;
     struct golden g;
-    struct model *m = golden_open(golden_edited(folder, edit), tmp_path("m3.gguf"));
+    struct model *m = golden_open(golden_edited(folder, folder, edit), tmp_path("m3.gguf"));
     model_close(golden_open(folder, tmp_path("m.gguf")));
     CHECK_OK(gguf_open(&a, tmp_path("m.gguf"), 0, &e));
     CHECK_OK(gguf_open(&b, tmp_path("m3.gguf"), 0, &e));
@@ -89,7 +89,8 @@ static void test_counts_of_24b(void) {
 static void refused(const char *from, const char *to, const char *text) {
     const char *edit[] = {from, to, NULL};
     struct err e = {0};
-    struct convert_opts o = {.src = golden_edited(folder, edit), .out = tmp_path("bad.gguf")};
+    struct convert_opts o = {.src = golden_edited(folder, folder, edit),
+                             .out = tmp_path("bad.gguf")};
     struct convert_report r;
     CHECK_ERR(convert_run(&o, &r, &e), ERR_DATA, text);
 }
