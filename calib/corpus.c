@@ -22,17 +22,26 @@ static bool ends_with(const char *s, const char *tail) {
     return n >= m && strcmp(s + n - m, tail) == 0;
 }
 
+/* Tokens of one line's conversation. A conversation the template refuses (roles or tools it does
+ * not know) is left out and counted: `why` keeps the first reason. A line that is not JSON is an
+ * error. */
 static int add_conversation(const struct model *m, const struct chat *chat, const char *line,
-                            size_t len, const char *what, struct buf *text, struct ids *out,
-                            struct err *e) {
+                            size_t len, const char *what, int64_t *n_refused, struct err *why,
+                            struct ids *out, struct err *e) {
     struct json *conv = NULL;
+    struct buf text = {0};
+    struct err refusal = {0};
     TRY(json_parse(&conv, line, len, what, e));
-    buf_reset(text);
-    int rc = chat_render(chat, conv, NULL, false, text, e);
-    if (rc)
-        err_wrap(e, "%s", what);
-    else
-        rc = tok_encode(m->tok, text->data ? text->data : "", text->len, true, false, out, e);
+    int rc = chat_render(chat, conv, NULL, false, &text, &refusal);
+    if (rc == 0) {
+        rc = tok_encode(m->tok, text.data ? text.data : "", text.len, true, false, out, e);
+    } else {
+        err_wrap(&refusal, "%s", what);
+        if (!*n_refused) *why = refusal;
+        ++*n_refused;
+        rc = 0;
+    }
+    buf_release(&text);
     json_free(conv);
     return rc;
 }
@@ -40,19 +49,29 @@ static int add_conversation(const struct model *m, const struct chat *chat, cons
 static int load_conversations(const struct model *m, const char *path, const char *data, size_t len,
                               struct ids *out, struct err *e) {
     struct chat *chat = NULL;
-    struct buf text = {0};
+    struct err why = {0};
+    int64_t line_no = 0, n = 0, n_refused = 0;
     int rc = chat_from_gguf(&chat, m->gguf, m->tok, e);
-    int64_t line_no = 0;
     for (const char *p = data, *end = data + len; rc == 0 && p < end;) {
         const char *nl = memchr(p, '\n', (size_t)(end - p));
-        size_t n = nl ? (size_t)(nl - p) : (size_t)(end - p);
+        size_t n_line = nl ? (size_t)(nl - p) : (size_t)(end - p);
         char what[512];
         snprintf(what, sizeof what, "%s: line %lld", path, (long long)++line_no);
-        if (strspn(p, " \t\r") < n) rc = add_conversation(m, chat, p, n, what, &text, out, e);
-        p += n + (nl != NULL);
+        if (strspn(p, " \t\r") < n_line) {
+            rc = add_conversation(m, chat, p, n_line, what, &n_refused, &why, out, e);
+            n++;
+        }
+        p += n_line + (nl != NULL);
     }
-    buf_release(&text);
     chat_free(chat);
+    if (rc == 0 && n && n_refused == n) {
+        *e = why;
+        return err_wrap(e, "the model's chat template renders none of the conversations");
+    }
+    if (rc == 0 && n_refused)
+        log_warn("%lld of %lld conversations are left out, the model's template does not render "
+                 "them (%s)",
+                 (long long)n_refused, (long long)n, why.msg);
     return rc;
 }
 
