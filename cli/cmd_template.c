@@ -15,6 +15,7 @@
 #include "text/chat_src.h"
 #include "text/chat_vars.h"
 #include "text/fix_diff.h"
+#include "text/toolfmt.h"
 
 #define MAX_INPUT ((uint64_t)256 << 20)
 
@@ -307,6 +308,82 @@ static int cmd_diff(struct cli *c, int argc, char **argv, struct err *e) {
     return rc;
 }
 
+/* ---- parse --------------------------------------------------------------------------------------
+ */
+static const struct toolfmt *choose_format(const char *name, const char *src, struct err *e) {
+    const struct toolfmt *f = name ? toolfmt_find(name) : NULL;
+    if (f) return f;
+    if (name) {
+        char list[700] = "";
+        for (int i = 0; i < toolfmt_count(); i++) {
+            size_t n = strlen(list);
+            snprintf(list + n, sizeof list - n, "%s%s", i ? ", " : "", toolfmt_name(toolfmt_at(i)));
+        }
+        err_set(e, ERR_USAGE, "--format: '%s' is not one of %s", name, list);
+        return NULL;
+    }
+    struct chat_src s;
+    if (chat_src_open(&s, src, NULL, e)) return NULL;
+    f = toolfmt_detect(s.text, s.len);
+    chat_src_close(&s);
+    if (!f)
+        err_set(e, ERR_DATA,
+                "%s: the template asks for no known syntax of tool calls; name one with --format",
+                src);
+    return f;
+}
+
+static int cmd_parse(struct cli *c, int argc, char **argv, struct err *e) {
+    const char *format = NULL, *tools = NULL, *think_name = NULL;
+    const struct opt opts[] = {
+        {"format", 0, OPT_STR, &format, "NAME",
+         "syntax of calls (default: what the template asks for)"},
+        {"tools", 0, OPT_STR, &tools, "FILE", "tools (JSON list): types of parameters"},
+        {"think", 0, OPT_STR, &think_name, "HOW",
+         "reasoning: open (the prompt began it), none, auto (default: when a closing tag comes)"},
+    };
+    const struct cmd_spec spec = {
+        .name = "template parse",
+        .synopsis = "SRC [--format NAME] [--tools FILE] [--think HOW]",
+        .about = "Reads an assistant's text on standard input; prints content, reasoning, tool "
+                 "calls and\n"
+                 "problems as JSON.",
+        .opts = opts,
+        .n_opts = (int)COUNT_OF(opts),
+        .min_args = 1,
+        .max_args = 1,
+    };
+    enum tool_think think = TOOL_THINK_UNKNOWN;
+    TRY(cli_parse(c, &spec, argc, argv, e));
+    if (c->done) return 0;
+    if (think_name && strcmp(think_name, "open") == 0) {
+        think = TOOL_THINK_OPEN;
+    } else if (think_name && strcmp(think_name, "none") == 0) {
+        think = TOOL_THINK_NONE;
+    } else if (think_name && strcmp(think_name, "auto") != 0) {
+        return err_set(e, ERR_USAGE, "--think: '%s' is not one of open, none, auto", think_name);
+    }
+    const struct toolfmt *f = choose_format(format, c->arg[0], e);
+    if (!f) return e->code;
+    char *tools_text = NULL, *text;
+    size_t tools_len = 0, len;
+    struct toolparse *p = NULL;
+    struct buf out = {0};
+    if (tools) TRY(io_read_file(&tools_text, &tools_len, tools, MAX_INPUT, e));
+    int rc = toolparse_new(&p, f, tools_text, tools_len, think, e);
+    if (!rc) rc = io_read_file(&text, &len, "-", MAX_INPUT, e);
+    if (!rc) {
+        toolparse_feed(p, text, len);
+        free(text);
+        rc = toolparse_finish(p, &out, e);
+    }
+    if (!rc) print_text(out.data, out.len, true);
+    toolparse_free(p);
+    buf_release(&out);
+    free(tools_text);
+    return rc;
+}
+
 int cmd_template(struct cli *c, int argc, char **argv, struct err *e) {
     static const struct {
         const char *name;
@@ -317,9 +394,10 @@ int cmd_template(struct cli *c, int argc, char **argv, struct err *e) {
         {"render", cmd_render, "conversation to prompt"},
         {"eval", cmd_eval_units, "evaluate small templates in a batch"},
         {"diff", cmd_diff, "compare two templates"},
+        {"parse", cmd_parse, "an assistant's text to content, reasoning and tool calls"},
     };
     if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
-        printf("usage: hone template show|render|eval|diff SRC ...\n\n");
+        printf("usage: hone template show|render|eval|diff|parse SRC ...\n\n");
         for (size_t i = 0; i < COUNT_OF(sub); i++)
             printf("  %-8s %s\n", sub[i].name, sub[i].summary);
         printf("\n'hone template render --help' describes one of them\n");
@@ -327,8 +405,9 @@ int cmd_template(struct cli *c, int argc, char **argv, struct err *e) {
     }
     for (size_t i = 0; i < COUNT_OF(sub) && argc > 1; i++)
         if (strcmp(argv[1], sub[i].name) == 0) return sub[i].run(c, argc - 1, argv + 1, e);
-    if (argc < 2) return err_set(e, ERR_USAGE, "template: say what: show, render, eval or diff");
+    if (argc < 2)
+        return err_set(e, ERR_USAGE, "template: say what: show, render, eval, diff or parse");
     return err_set(e, ERR_USAGE,
-                   "template: unknown subcommand '%s'; known are show, render, eval, diff",
+                   "template: unknown subcommand '%s'; known are show, render, eval, diff, parse",
                    argv[1]);
 }

@@ -455,6 +455,8 @@ struct jval jlib_path(struct jctx *c, struct jval obj,
  */
 struct jval jjson_parse(struct jctx *c, const char *s, size_t n, const char *what);
 struct jval jjson_from(struct jctx *c, const struct json *j);
+/* The JSON value that s begins with (white space before it is skipped); *used: its end. */
+bool jjson_prefix(struct jctx *c, const char *s, size_t n, size_t *used, struct jval *out);
 /* True and *out when text is a JSON object; nothing fails. */
 bool jjson_object(struct jctx *c, struct jval text, struct jval *out);
 

@@ -209,21 +209,29 @@ struct jval jjson_parse(struct jctx *c, const char *s, size_t n, const char *wha
     return v;
 }
 
-/* A failed attempt must not end the render: parse under a context of its own that shares the arena.
- */
-static int object_guarded(struct jctx *c, struct jval text, struct jval *out) {
+/* A failed attempt must not end the render: parse under a context of its own that shares the
+ * arena. */
+static int prefix_guarded(struct jctx *c, const char *s, size_t n, size_t *used, struct jval *out) {
     if (setjmp(c->fail)) return ERR_DATA;
-    *out = jjson_parse(c, text.u.s, text.len, "arguments");
+    struct reader r = {.c = c, .s = s, .n = n, .what = "text"};
+    *out = value(&r);
+    *used = r.i;
     return 0;
 }
 
-bool jjson_object(struct jctx *c, struct jval text, struct jval *out) {
+bool jjson_prefix(struct jctx *c, const char *s, size_t n, size_t *used, struct jval *out) {
     struct jinja_err je;
     struct jctx own = {
-        .a = c->a, .err = &je, .t = c->t, .max_out = c->max_out, .max_steps = c->max_steps};
-    int rc = object_guarded(&own, text, out);
+        .a = c->a, .err = &je, .t = c->t, .max_out = 1u << 30, .max_steps = UINT64_MAX};
+    int rc = prefix_guarded(&own, s, n, used, out);
     buf_release(&own.out);
-    return rc == 0 && out->tag == JT_DICT;
+    return rc == 0;
+}
+
+bool jjson_object(struct jctx *c, struct jval text, struct jval *out) {
+    size_t used;
+    if (!jjson_prefix(c, text.u.s, text.len, &used, out) || out->tag != JT_DICT) return false;
+    return ju_strip(jv_strn(text.u.s + used, text.len - used), jv_missing(), 3).len == 0;
 }
 
 struct jval jjson_from(struct jctx *c, const struct json *j) {

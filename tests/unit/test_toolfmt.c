@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: MIT
+/* tests/unit/test_toolfmt.c - reading tool calls back.
+ * tests/golden/templates/toolcall_roundtrip.json holds 780 assistant turns rendered by transformers
+ * from 20 templates, with the value that was in the call; the other texts are written by hand after
+ * each format's description. */
+#include "core/io.h"
+#include "tests/check.h"
+#include "text/chat_vars.h"
+#include "text/toolfmt.h"
+
+static struct err e;
+
+/* Deep equality with types: 1 is not 1.0, true is not 1; the order of keys is free. */
+static bool strict(struct jval a, struct jval b) {
+    struct arena arena;
+    struct jctx c = {.a = &arena, .max_out = 1 << 30, .max_steps = UINT64_MAX};
+    if (a.tag != b.tag) return false;
+    if (a.tag == JT_DICT) {
+        bool same = a.u.dict->n == b.u.dict->n;
+        for (uint32_t i = 0; same && i < a.u.dict->n; i++) {
+            struct jval *x = jdict_find(b.u.dict, a.u.dict->e[i].k.u.s, a.u.dict->e[i].k.len);
+            same = x && strict(a.u.dict->e[i].v, *x);
+        }
+        return same;
+    }
+    if (a.tag == JT_LIST) {
+        bool same = a.u.list->n == b.u.list->n;
+        for (uint32_t i = 0; same && i < a.u.list->n; i++)
+            same = strict(a.u.list->v[i], b.u.list->v[i]);
+        return same;
+    }
+    arena_init(&arena);
+    bool same = jv_equal(&c, a, b);
+    arena_release(&arena);
+    return same;
+}
+
+/* Feeds in pieces of `step` bytes; checks that streamed content only grows. */
+static void parse(const char *format, const char *tools, const char *s, size_t n, size_t step,
+                  enum tool_think think, struct buf *out) {
+    struct toolparse *p;
+    size_t shown = 0;
+    buf_reset(out);
+    CHECK_OK(toolparse_new(&p, toolfmt_find(format), tools, tools ? strlen(tools) : 0, think, &e));
+    for (size_t i = 0; i < n; i += step) {
+        size_t len;
+        toolparse_feed(p, s + i, n - i < step ? n - i : step);
+        toolparse_content(p, &len);
+        CHECK(len >= shown);
+        shown = len;
+    }
+    CHECK_OK(toolparse_finish(p, out, &e));
+    toolparse_free(p);
+}
+
+static void tools_text(struct jval type, char *out, size_t cap) {
+    char t[80] = "{}";
+    if (type.tag == JT_STR) snprintf(t, sizeof t, "{\"type\": \"%.*s\"}", (int)type.len, type.u.s);
+    if (type.tag == JT_LIST)
+        snprintf(t, sizeof t, "{\"type\": [\"%.*s\", \"%.*s\"]}", (int)type.u.list->v[0].len,
+                 type.u.list->v[0].u.s, (int)type.u.list->v[1].len, type.u.list->v[1].u.s);
+    snprintf(out, cap,
+             "[{\"type\": \"function\", \"function\": {\"name\": \"put_value\", \"parameters\": "
+             "{\"type\": \"object\", "
+             "\"properties\": {\"tag\": {\"type\": \"string\"}, \"v\": %s}}}}]",
+             t);
+}
+
+static bool right(struct jval result, struct jval want) {
+    struct jval calls = chat_member(result, "tool_calls");
+    if (calls.u.list->n != 1) return false;
+    struct jval args = chat_member(calls.u.list->v[0], "arguments");
+    return jv_is(chat_member(calls.u.list->v[0], "name"), "put_value") && args.u.dict->n == 2 &&
+           jv_is(chat_member(args, "tag"), "t0") && strict(want, chat_member(args, "v"));
+}
+
+static void test_roundtrip(void) {
+    static const char path[] = "tests/golden/templates/toolcall_roundtrip.json";
+    char *text, tools[500], format[64];
+    size_t len;
+    struct jdoc doc, result;
+    struct buf whole = {0}, bytes = {0};
+    int n_ok = 0, n_reported = 0, n = 0;
+    CHECK_OK(io_read_file(&text, &len, path, 1 << 24, &e));
+    CHECK_OK(jdoc_parse(&doc, text, len, path, &e));
+    struct jval cases = chat_member(doc.root, "cases");
+    for (uint32_t i = 0; i < cases.u.list->n; i++) {
+        struct jval k = cases.u.list->v[i], turn = chat_member(k, "turn"),
+                    f = chat_member(k, "format");
+        struct jval id = chat_member(k, "id");
+        if (turn.tag != JT_STR) continue; /* "long": its text is not stored */
+        n++;
+        tools_text(chat_member(k, "type"), tools, sizeof tools);
+        snprintf(format, sizeof format, "%.*s", (int)f.len, f.u.s);
+        parse(format, tools, turn.u.s, turn.len, turn.len, TOOL_THINK_UNKNOWN, &whole);
+        parse(format, tools, turn.u.s, turn.len, 1, TOOL_THINK_UNKNOWN, &bytes);
+        CHECK_EQ_STR(bytes.data, whole.data);
+        CHECK_OK(jdoc_parse(&result, whole.data, whole.len, "result", &e));
+        if (jv_is(chat_member(k, "result"), "ok")) {
+            if (right(result.root, chat_member(k, "value")))
+                n_ok++;
+            else
+                CHECK_FAIL("%s %.*s: %.400s", format, (int)id.len, id.u.s, whole.data);
+        } else if (chat_member(result.root, "problems").u.list->n) {
+            n_reported++;
+        } else {
+            CHECK_FAIL("%s %.*s is silent: %.400s", format, (int)id.len, id.u.s, whole.data);
+        }
+        jdoc_release(&result);
+    }
+    CHECK_EQ_I64(n, 780);
+    CHECK_EQ_I64(n_ok, 739);
+    CHECK_EQ_I64(n_reported, 41);
+    jdoc_release(&doc);
+    buf_release(&whole);
+    buf_release(&bytes);
+    free(text);
+}
+
+static void test_other_formats(void) {
+    static const struct {
+        const char *format, *text, *want;
+    } cases[] = {
+        {"seed-xml",
+         "<seed:tool_call>\n<function=f>\n<parameter=a>x</parameter>\n</function>\n</"
+         "seed:tool_call>",
+         "{\"name\": \"f\", \"arguments\": {\"a\": \"x\"}}"},
+        {"dsml",
+         "<\xef\xbd\x9c"
+         "DSML\xef\xbd\x9c"
+         "function_calls>\n<\xef\xbd\x9c"
+         "DSML\xef\xbd\x9cinvoke name=\"f\">\n"
+         "<\xef\xbd\x9c"
+         "DSML\xef\xbd\x9cparameter name=\"a\" string=\"true\">7</\xef\xbd\x9c"
+         "DSML\xef\xbd\x9cparameter>\n"
+         "<\xef\xbd\x9c"
+         "DSML\xef\xbd\x9cparameter name=\"b\" string=\"false\">7</\xef\xbd\x9c"
+         "DSML\xef\xbd\x9cparameter>\n"
+         "</\xef\xbd\x9c"
+         "DSML\xef\xbd\x9cinvoke>\n</\xef\xbd\x9c"
+         "DSML\xef\xbd\x9c"
+         "function_calls>",
+         "{\"name\": \"f\", \"arguments\": {\"a\": \"7\", \"b\": 7}}"},
+        {"minicpm-xml", "<function name=\"f\"><param name=\"a\"><![CDATA[<b>]]></param></function>",
+         "{\"name\": \"f\", \"arguments\": {\"a\": \"<b>\"}}"},
+        {"python-list",
+         "<|tool_call_start|>[f(a='it\\'s', n=1, l=[True, None], d={'k': 1.0})]<|tool_call_end|>",
+         "{\"name\": \"f\", \"arguments\": {\"a\": \"it's\", \"n\": 1, \"l\": [true, null], \"d\": "
+         "{\"k\": 1.0}}}"},
+        {"llama-json", "<|python_tag|>brave_search.call(query=\"x y\")<|eom_id|>",
+         "{\"name\": \"brave_search\", \"arguments\": {\"query\": \"x y\"}}"},
+        {"apertus-list", "<|tools_prefix|>[{\"f\": {\"a\": 1}}]<|tools_suffix|>",
+         "{\"name\": \"f\", \"arguments\": {\"a\": 1}}"},
+        {"nemotron-list", "<TOOLCALL>[{\"name\": \"f\", \"arguments\": {\"a\": 1}}]</TOOLCALL>",
+         "{\"name\": \"f\", \"arguments\": {\"a\": 1}}"},
+        {"firefunction-list", " functools[{\"name\": \"f\", \"arguments\": {\"a\": 1}}]",
+         "{\"name\": \"f\", \"arguments\": {\"a\": 1}}"},
+        {"command-r-list",
+         "<|START_ACTION|>[{\"tool_call_id\": \"0\", \"tool_name\": \"f\", \"parameters\": {\"a\": "
+         "1}}]<|END_ACTION|>",
+         "{\"name\": \"f\", \"arguments\": {\"a\": 1}}"},
+        {"granite-list", "<|tool_call|>[{\"name\": \"f\", \"arguments\": {\"a\": 1}}]",
+         "{\"name\": \"f\", \"arguments\": {\"a\": 1}}"},
+        {"gigachat", "function call<|role_sep|>\n{\"name\": \"f\", \"arguments\": {\"a\": 1}}",
+         "{\"name\": \"f\", \"arguments\": {\"a\": 1}}"},
+        {"functionary-v31", "<function=f>{\"a\": 1}</function>",
+         "{\"name\": \"f\", \"arguments\": {\"a\": 1}}"},
+        {"functionary-v32", ">>>f\n{\"a\": 1}", "{\"name\": \"f\", \"arguments\": {\"a\": 1}}"},
+        {"solar",
+         "<|tool_call:begin|>id1<|tool_call:name|>f<|tool_call:args|>{\"a\": 1}<|tool_call:end|>",
+         "{\"name\": \"f\", \"arguments\": {\"a\": 1}}"},
+        {"hermes-json",
+         "<tool_call>\n{\"name\": \"f\", \"arguments\": \"{\\\"a\\\": 1}\"}\n</tool_call>",
+         "{\"name\": \"f\", \"arguments\": {\"a\": 1}}"},
+        {"qwen-xml", "<function=f>\n<parameter=a>\nx\n</parameter>\n</function>",
+         "{\"name\": \"f\", \"arguments\": {\"a\": \"x\"}}"},
+    };
+    struct buf out = {0}, bytes = {0};
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        char want[500];
+        size_t n = strlen(cases[i].text);
+        parse(cases[i].format, NULL, cases[i].text, n, n, TOOL_THINK_NONE, &out);
+        parse(cases[i].format, NULL, cases[i].text, n, 1, TOOL_THINK_NONE, &bytes);
+        CHECK_EQ_STR(bytes.data, out.data);
+        snprintf(want, sizeof want, "\"content\": \"\", \"reasoning\": \"\", \"tool_calls\": [%s]",
+                 cases[i].want);
+        if (!strstr(out.data, want))
+            CHECK_FAIL("%s: %s, expected %s", cases[i].format, out.data, want);
+    }
+    buf_release(&out);
+    buf_release(&bytes);
+}
+
+static void check(const char *text, enum tool_think think, const char *want) {
+    struct buf out = {0};
+    parse("qwen-xml", NULL, text, strlen(text), 3, think, &out);
+    if (strncmp(out.data, want, strlen(want)) != 0)
+        CHECK_FAIL("\"%s\" gives %s, expected %s", text, out.data, want);
+    buf_release(&out);
+}
+
+static void test_reasoning_and_content(void) {
+#define CALL                                                                                       \
+    "<tool_call>\n<function=f>\n<parameter=a>\nx </think> "                                        \
+    "y\n</parameter>\n</function>\n</tool_call>"
+#define CALL_JSON "\"tool_calls\": [{\"name\": \"f\", \"arguments\": {\"a\": \"x </think> y\"}}]"
+    check("<think>\nwhy\n</think>\n\nText.\n\n" CALL, TOOL_THINK_UNKNOWN,
+          "{\"content\": \"Text.\", \"reasoning\": \"why\", " CALL_JSON);
+    check("why\n</think>\n\nText.", TOOL_THINK_OPEN,
+          "{\"content\": \"Text.\", \"reasoning\": \"why\", \"tool_calls\": []");
+    check("why\n</think>\n\n" CALL, TOOL_THINK_UNKNOWN,
+          "{\"content\": \"\", \"reasoning\": \"why\", " CALL_JSON);
+    check("Text. " CALL, TOOL_THINK_NONE,
+          "{\"content\": \"Text.\", \"reasoning\": \"\", " CALL_JSON);
+    check("why\n" CALL, TOOL_THINK_OPEN,
+          "{\"content\": \"\", \"reasoning\": \"why\", " CALL_JSON); /* never closed */
+    check("<think>a <tool_call> is\n<tool_call>\n</think>\nok", TOOL_THINK_UNKNOWN,
+          "{\"content\": \"ok\", \"reasoning\": \"a <tool_call> is\\n<tool_call>\", "
+          "\"tool_calls\": []");
+    check("A plain answer", TOOL_THINK_NONE,
+          "{\"content\": \"A plain answer\", \"reasoning\": \"\", \"tool_calls\": [], "
+          "\"problems\": []}");
+    check(CALL "\n" CALL, TOOL_THINK_NONE,
+          "{\"content\": \"\", \"reasoning\": \"\", \"tool_calls\": [{\"name\": \"f\", "
+          "\"arguments\": {\"a\": "
+          "\"x </think> y\"}}, {\"name\": \"f\"");
+    check("", TOOL_THINK_OPEN, "{\"content\": \"\"");
+}
+
+static void test_streamed_content(void) {
+    static const char text[] = "Hello <b>you</b> <tool_cell> "
+                               "there\n\n<tool_call>\n<function=f>\n</function>\n</tool_call>";
+    struct toolparse *p;
+    size_t len = 0;
+    const char *s = NULL;
+    CHECK_OK(toolparse_new(&p, toolfmt_find("qwen-xml"), NULL, 0, TOOL_THINK_NONE, &e));
+    for (size_t i = 0; i < sizeof text - 1; i++) {
+        toolparse_feed(p, text + i, 1);
+        s = toolparse_content(p, &len);
+        CHECK(len <= 34 && memcmp(s, text, len) == 0);
+        if (i == 30) CHECK(len >= 20);
+    }
+    CHECK_EQ_I64(len, 34);
+    toolparse_free(p);
+}
+
+/* Every prefix of every format's text, and cut in the middle: no crash, no endless loop. */
+static void test_hostile(void) {
+    static const char *const texts[] = {
+        "<think><tool_call><function=<parameter=</parameter></function></tool_call>",
+        "<tool_call>{\"name\": {\"name\": [",
+        "[TOOL_CALLS][[[[{\"a\"",
+        "<|tool_call>call:f{a:{a:{a:[[<|\"|>",
+        "<|tool_call_start|>[f(a=((((",
+        " to=functions.<|message|>{",
+        "{\"name\"",
+        ">>>",
+        "<tool_call>x<arg_key>a</arg_key><arg_value>",
+        "\xff\xfe<tool_call>\x00x",
+    };
+    struct buf out = {0}, deep = {0};
+    for (int f = 0; f < toolfmt_count(); f++)
+        for (size_t i = 0; i < COUNT_OF(texts); i++)
+            for (size_t n = 0; n <= strlen(texts[i]); n += 3)
+                parse(toolfmt_name(toolfmt_at(f)), "[]", texts[i], n, 5, TOOL_THINK_UNKNOWN, &out);
+    buf_str(&deep, "<tool_call>");
+    for (int i = 0; i < 100000; i++) buf_chr(&deep, '[');
+    parse("hermes-json", NULL, deep.data, deep.len, deep.len, TOOL_THINK_NONE, &out);
+    buf_reset(&deep);
+    buf_str(&deep, "<|tool_call>call:f{a:");
+    for (int i = 0; i < 100000; i++) buf_chr(&deep, '[');
+    parse("gemma4", NULL, deep.data, deep.len, deep.len, TOOL_THINK_NONE, &out);
+    struct toolparse *p;
+    CHECK_ERR(toolparse_new(&p, toolfmt_at(0), "{", 1, TOOL_THINK_NONE, &e), ERR_DATA,
+              "not a JSON list");
+    buf_release(&out);
+    buf_release(&deep);
+}
+
+static void test_detect(void) {
+    char *text;
+    size_t len;
+    CHECK_OK(
+        io_read_file(&text, &len, "tests/golden/tiny-qwen35moe/chat_template.jinja", 1 << 20, &e));
+    const struct toolfmt *f = toolfmt_detect(text, len);
+    CHECK(f != NULL);
+    if (f) CHECK_EQ_STR(toolfmt_name(f), "qwen-xml");
+    CHECK(toolfmt_detect("plain", 5) == NULL);
+    CHECK(toolfmt_find("nope") == NULL);
+    free(text);
+}
+
+int main(void) {
+    RUN(test_roundtrip);
+    RUN(test_other_formats);
+    RUN(test_reasoning_and_content);
+    RUN(test_streamed_content);
+    RUN(test_hostile);
+    RUN(test_detect);
+    return check_done();
+}

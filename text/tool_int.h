@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT
+/* text/tool_int.h - what the tool-call files share. Positions are byte offsets in p->in. */
+#ifndef HONE_TEXT_TOOL_INT_H
+#define HONE_TEXT_TOOL_INT_H
+
+#include "text/jinja_int.h"
+#include "text/toolfmt.h"
+
+enum { TOOL_MARKERS = 3 };
+/* How parameters are written as text between tags. */
+struct tool_tags {
+    const char *fn_open, *fn_name_end, *fn_close;
+    const char *par_open, *par_name_end, *par_close;
+    bool newline; /* one newline on each side of a value belongs to the syntax */
+};
+/* Name and JSON: open NAME sep {json} close. */
+struct tool_named {
+    const char *open, *sep, *close;
+};
+struct toolfmt {
+    const char *name;
+    const char *marker[TOOL_MARKERS]; /* a call begins with one of these */
+    /* Parses what begins at *i (a marker), adds its calls, moves *i behind it. False: not a call.
+     */
+    bool (*parse)(struct toolparse *p, size_t *i);
+    struct tool_tags tags;
+    struct tool_named named;
+    const char *detect[2]; /* template text that gives it away; all must occur */
+};
+struct toolparse {
+    const struct toolfmt *f;
+    enum tool_think think;
+    struct buf in;
+    struct arena arena;
+    struct jctx c;
+    struct jinja_err je;
+    struct jval tools;
+    struct jval calls, problems; /* lists */
+    size_t scanned, n_content;   /* streaming: how far content is certain */
+    bool closed;                 /* streaming: a call began */
+    size_t content_from;
+    bool started;
+};
+
+bool tool_at(const struct toolparse *p, size_t i, const char *lit);
+size_t tool_ws(const struct toolparse *p, size_t i); /* behind white space */
+/* Offset of lit at or after i; SIZE_MAX. */
+size_t tool_find(const struct toolparse *p, size_t i, const char *lit);
+struct jval tool_text(const struct toolparse *p, size_t from, size_t to);
+void tool_add(struct toolparse *p, struct jval name, struct jval args);
+void tool_problem(struct toolparse *p, const char *fmt, ...) PRINTF_LIKE(2, 3);
+/* A value given as raw text, typed by the schema of its parameter. */
+struct jval tool_typed(struct toolparse *p, struct jval fn, struct jval key, struct jval text);
+/* {"name", "arguments" | "parameters"} -> a call. */
+bool tool_add_object(struct toolparse *p, struct jval obj);
+
+bool tool_parse_tags(struct toolparse *p, size_t *i);
+bool tool_parse_hermes(struct toolparse *p, size_t *i);
+bool tool_parse_named(struct toolparse *p, size_t *i);
+bool tool_parse_list(struct toolparse *p, size_t *i);
+bool tool_parse_mistral(struct toolparse *p, size_t *i);
+bool tool_parse_deepseek(struct toolparse *p, size_t *i);
+bool tool_parse_harmony(struct toolparse *p, size_t *i);
+bool tool_parse_llama(struct toolparse *p, size_t *i);
+bool tool_parse_gemma(struct toolparse *p, size_t *i);
+bool tool_parse_python(struct toolparse *p, size_t *i);
+bool tool_parse_glm(struct toolparse *p, size_t *i);
+/* A Python literal at *i; false when there is none. */
+bool tool_literal(struct toolparse *p, size_t *i, struct jval *out);
+
+#endif

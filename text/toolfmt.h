@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+/* text/toolfmt.h - tool calls in model output: one row per syntax, one parser for all.
+ *
+ * Text is fed in pieces of any size; the result does not depend on how it was cut. Content that is
+ * certain (no piece of a marker) can be shown while text still comes. */
+#ifndef HONE_TEXT_TOOLFMT_H
+#define HONE_TEXT_TOOLFMT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "core/buf.h"
+#include "core/err.h"
+
+struct toolfmt;   /* a syntax */
+struct toolparse; /* a parse under way */
+
+int toolfmt_count(void);
+const struct toolfmt *toolfmt_at(int i);
+const char *toolfmt_name(const struct toolfmt *f);
+const struct toolfmt *toolfmt_find(const char *name); /* NULL: no such format */
+/* The syntax that a template's text asks for; NULL when none is recognised. */
+const struct toolfmt *toolfmt_detect(const char *tmpl, size_t len);
+
+enum tool_think {
+    TOOL_THINK_UNKNOWN, /* reasoning if a closing tag comes */
+    TOOL_THINK_OPEN,    /* the prompt opened it */
+    TOOL_THINK_NONE     /* no reasoning but what begins with an opening tag */
+};
+/* tools: JSON list as given to the template, or NULL. It types parameters of formats with raw
+ * values. */
+int toolparse_new(struct toolparse **out, const struct toolfmt *f, const char *tools, size_t len,
+                  enum tool_think think, struct err *e);
+void toolparse_free(struct toolparse *p);
+void toolparse_feed(struct toolparse *p, const char *s, size_t n);
+/* Content that is certain so far; a later call returns the same bytes and more. */
+const char *toolparse_content(struct toolparse *p, size_t *len);
+/* Ends the text and appends {"content", "reasoning", "tool_calls": [{"name", "arguments"}],
+ * "problems": [..]}. */
+int toolparse_finish(struct toolparse *p, struct buf *out, struct err *e);
+
+#endif
