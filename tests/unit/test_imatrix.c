@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: MIT
+/* tests/unit/test_imatrix.c - calib/: what the collector sums, against a direct computation from
+ * the file's tensors for the one product whose input needs no forward pass (the first block's), and
+ * against the counts that routing must give for the others. */
+#include "calib/imatrix.h"
+
+#include <unistd.h>
+
+#include "calib/defaults.h"
+#include "calib/stats.h"
+#include "convert/convert.h"
+#include "core/io.h"
+#include "core/log.h"
+#include "tests/check.h"
+#include "tests/unit/tmpdir.h"
+
+enum { CTX = 64, CHUNKS = 3 };
+static char gguf[256], text[256];
+static struct model *model;
+
+static void setup(void) {
+    struct err e;
+    struct convert_opts o = {.src = "tests/golden/models/qwen35moe", .out = gguf, .type = "f32"};
+    struct convert_report r;
+    const struct default_text *t = default_text_at(0);
+    CHECK_OK(convert_run(&o, &r, &e));
+    CHECK_OK(model_open(&model, gguf, &e));
+    CHECK_OK(out_write_file(text, t->data, 4000, true, &e));
+}
+
+static void collect(struct imat *m, int n_threads, struct err *e) {
+    struct pool *pool = NULL;
+    const char *texts[] = {text};
+    imat_init(m);
+    CHECK(pool_new(&pool, n_threads, e) == 0);
+    struct imatrix_opts o = {.texts = texts,
+                             .n_texts = 1,
+                             .ctx = CTX,
+                             .max_chunks = CHUNKS,
+                             .isa = kern_isa_best(),
+                             .pool = pool};
+    if (imatrix_collect(model, &o, m, e)) CHECK_FAIL("%s", e->msg);
+    pool_free(pool);
+}
+
+static const float *f32(const char *name) {
+    const struct gguf_tensor *t = gguf_find_tensor(model->gguf, name);
+    CHECK(t && t->type == QT_F32);
+    return t ? (const float *)(const void *)t->data : NULL;
+}
+
+static void test_first_block_equals_direct_sums(void) {
+    struct err e;
+    struct imat m;
+    struct ids ids = {0};
+    int64_t d = model->hp.d[HD_EMBD];
+    const float *embd = f32("token_embd.weight"), *norm = f32("blk.0.attn_norm.weight");
+    collect(&m, 1, &e);
+    CHECK_OK(corpus_load(model, text, false, &ids, &e));
+    double *want = calloc((size_t)d, sizeof *want);
+    for (int64_t t = 0; t < CTX * CHUNKS; t++) {
+        const float *x = embd + ids.v[t] * d;
+        double ss = 0;
+        for (int64_t i = 0; i < d; i++) ss += (double)x[i] * (double)x[i];
+        double scale = 1 / sqrt(ss / (double)d + model->hp.f[HF_RMS_EPS]);
+        for (int64_t i = 0; i < d; i++) {
+            double h = (double)x[i] * scale * (double)norm[i];
+            want[i] += h * h;
+        }
+    }
+    const struct imat_entry *en = imat_find(&m, "blk.0.attn_qkv.weight");
+    CHECK(en && en->ne0 == d && en->n_mat == 1);
+    /* f32 norms round to 6e-8 relative, squared and summed over positive terms: far below 1e-5 */
+    for (int64_t i = 0; en && i < d; i++) CHECK(fabs(en->sum2[i] - want[i]) <= 1e-5 * want[i]);
+    free(want);
+    ids_release(&ids);
+    imat_release(&m);
+}
+
+static void test_counts_are_tokens(void) {
+    struct err e;
+    struct imat m;
+    collect(&m, 2, &e);
+    int64_t n_used = model->hp.d[HD_EXPERTS_USED];
+    CHECK_EQ_I64(m.n_chunks, CHUNKS);
+    CHECK(m.n_entries > 20);
+    for (int64_t i = 0; i < m.n_entries; i++) {
+        const struct imat_entry *en = &m.entry[i];
+        double n = 0;
+        for (int64_t k = 0; k < en->n_mat; k++) n += en->count[k];
+        int64_t want = CTX * CHUNKS * (en->n_mat > 1 ? n_used : 1);
+        if ((int64_t)n != want)
+            CHECK_FAIL("%s counts %lld tokens, expected %lld", en->name, (long long)n,
+                       (long long)want);
+        CHECK(strncmp(en->name, "blk.", 4) == 0);
+    }
+    /* gate and up of an expert see the same rows */
+    const struct imat_entry *g = imat_find(&m, "blk.1.ffn_gate_exps.weight"),
+                            *u = imat_find(&m, "blk.1.ffn_up_exps.weight");
+    CHECK(g && u && memcmp(g->sum2, u->sum2, (size_t)(g->ne0 * g->n_mat) * sizeof *g->sum2) == 0);
+    imat_release(&m);
+}
+
+static void test_threads_do_not_matter(void) {
+    struct err e;
+    struct imat a, b;
+    collect(&a, 1, &e);
+    collect(&b, 3, &e);
+    CHECK_EQ_I64(a.n_entries, b.n_entries);
+    for (int64_t i = 0; i < a.n_entries && i < b.n_entries; i++)
+        CHECK(memcmp(a.entry[i].sum2, b.entry[i].sum2,
+                     (size_t)(a.entry[i].ne0 * a.entry[i].n_mat) * sizeof(double)) == 0);
+    imat_release(&a);
+    imat_release(&b);
+}
+
+/* mean, entropy, share of a hand-made entry: v = 1, 1, 1, 5 */
+static void test_statistics_by_hand(void) {
+    struct imat m;
+    struct imat_stats s;
+    static const double v[] = {2, 2, 2, 10};
+    imat_init(&m);
+    struct imat_entry *en = imat_add(&m, "blk.0.a.weight", 4, 1);
+    memcpy(en->sum2, v, sizeof v);
+    en->count[0] = 2;
+    imat_describe(&m, 0, &s);
+    CHECK_CLOSE(s.sum, 8, 1e-12);
+    CHECK_CLOSE(s.mean, 2, 1e-12);
+    CHECK_CLOSE(s.stddev, sqrt(3), 1e-12);
+    CHECK_CLOSE(s.zd, 0.25, 1e-12);
+    /* p = 1/8 three times and 5/8: (3*3/8 + 5/8*log2(8/5)) / 2 */
+    CHECK_CLOSE(s.entropy_norm, (9.0 / 8 + 0.625 * 0.67807190511263771) / 2, 1e-12);
+    CHECK(isnan(s.cosine));
+    imat_release(&m);
+}
+
+static void test_bad_texts(void) {
+    struct err e;
+    struct ids ids = {0};
+    char path[256];
+    snprintf(path, sizeof path, "%s/x.jsonl", tmp_dir);
+    CHECK_OK(out_write_file(path, "{\"messages\": [", 14, true, &e));
+    CHECK_ERR(corpus_load(model, path, true, &ids, &e), ERR_DATA, "line 1");
+    CHECK_OK(out_write_file(path, "[]\n7\n", 5, true, &e));
+    CHECK_ERR(corpus_load(model, path, true, &ids, &e), ERR_DATA, "x.jsonl");
+    snprintf(path, sizeof path, "%s/empty.txt", tmp_dir);
+    CHECK_OK(out_write_file(path, "", 0, true, &e));
+    CHECK_ERR(corpus_load(model, path, true, &ids, &e), ERR_DATA, "no text");
+    snprintf(path, sizeof path, "%s/cut.txt.gz", tmp_dir);
+    CHECK_OK(out_write_file(path, "\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03\x4b", 11, true, &e));
+    CHECK_ERR(corpus_load(model, path, true, &ids, &e), ERR_DATA, "gzip");
+    snprintf(path, sizeof path, "%s/absent.txt", tmp_dir);
+    CHECK_ERR(corpus_load(model, path, true, &ids, &e), ERR_SYS, "absent.txt");
+    CHECK_EQ_I64(ids.n, 0);
+    const char *texts[] = {text};
+    struct imat m;
+    imat_init(&m);
+    struct imatrix_opts o = {.texts = texts, .n_texts = 1, .ctx = 1 << 20, .isa = kern_isa_best()};
+    CHECK_ERR(imatrix_collect(model, &o, &m, &e), ERR_DATA, "fewer than one chunk");
+    imat_release(&m);
+    ids_release(&ids);
+}
+
+int main(void) {
+    tmp_make();
+    log_set_level(LOG_ERROR);
+    snprintf(gguf, sizeof gguf, "%s/m.gguf", tmp_dir);
+    snprintf(text, sizeof text, "%s/t.txt", tmp_dir);
+    RUN(setup);
+    if (!model) return check_done();
+    RUN(test_first_block_equals_direct_sums);
+    RUN(test_counts_are_tokens);
+    RUN(test_threads_do_not_matter);
+    RUN(test_statistics_by_hand);
+    RUN(test_bad_texts);
+    model_close(model);
+    tmp_remove();
+    return check_done();
+}
