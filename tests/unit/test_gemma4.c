@@ -84,6 +84,44 @@ static void test_hidden_states(void) {
     model_close(m);
 }
 
+/* Weights and activations in 8 bits: close to f32, and the same bits for any number of threads. */
+static void test_quantized(void) {
+    struct err e = {0};
+    struct convert_opts o = {.src = folder, .out = tmp_path("q.gguf"), .type = "q8_0"};
+    struct convert_report r;
+    struct model *m = NULL;
+    struct golden g;
+    CHECK_OK(convert_run(&o, &r, &e));
+    CHECK_OK(model_open(&m, tmp_path("q.gguf"), &e));
+    if (golden_load(&g, folder) && m) {
+        int64_t v = m->hp.d[HD_VOCAB];
+        size_t bytes = (size_t)(g.n_ids * v) * sizeof(float);
+        float *first = NULL;
+        for (int threads = 1; threads <= 3; threads++) {
+            struct pool *p = NULL;
+            CHECK_OK(pool_new(&p, threads, &e));
+            struct session_opts so = {
+                .n_ctx = g.n_ids, .isa = kern_isa_best(), .act = ACT_Q8, .pool = p};
+            float *l = golden_run(m, &so, g.ids, g.n_ids, golden_one, NULL, NULL, NULL);
+            if (first) CHECK(memcmp(first, l, bytes) == 0);
+            if (!first) first = xcalloc(1, bytes);
+            memcpy(first, l, bytes);
+            free(l);
+            pool_free(p);
+        }
+        /* Rounding turns some choices of experts, so only the mean is bounded; logits spread over
+         * 40, and rounded weights alone move them by 0.22. */
+        double sum = 0;
+        for (int64_t i = 0; i < g.n_logits; i++)
+            sum += fabs((double)first[(2 * (i / v) + 1) * v + i % v] - (double)g.logits[i]);
+        printf("8 bits: mean |logit difference| %.3g\n", sum / (double)g.n_logits);
+        CHECK(sum / (double)g.n_logits < 0.5);
+        free(first);
+    }
+    golden_release(&g);
+    model_close(m);
+}
+
 /* A full-attention run must differ once the window is passed: the test above can fail. */
 static void test_window_matters(void) {
     static const char *const edit[] = {"\"sliding_window\": 16", "\"sliding_window\": 4000", NULL};
@@ -264,6 +302,7 @@ int main(void) {
     RUN(test_e_form);
     RUN(test_dense_form);
     RUN(test_hidden_states);
+    RUN(test_quantized);
     RUN(test_window_matters);
     RUN(test_counts_of_published_models);
     RUN(test_roles);
