@@ -25,15 +25,75 @@ struct eval_kld {
     double tok_per_s;
 };
 /* Base and n candidates run together chunk by chunk; nothing of size tokens x vocab is kept. All
- * sessions have the same vocabulary. on_chunk may be NULL. kld[i] optional: per-position values [n_tokens] of candidate i
+ * sessions have the same vocabulary. kld[i] optional: per-position values [n_tokens] of candidate i
  * (free()), for paired comparisons. */
 int eval_kld(struct session *base, struct session *const *cand, int n_cand, const struct ids *ids,
              int64_t ctx, int64_t max_chunks, struct eval_kld *out, float **kld, struct err *e);
-/* Against / into the field's base-logits file. */
+/* Against / into the field's base-logits file, or the compact one (docs/formats/kld.md). */
 int eval_kld_file(struct session *cand, const char *base_file, int64_t max_chunks,
                   struct eval_kld *out, struct err *e);
 int eval_kld_save(struct session *base, const struct ids *ids, int64_t ctx, int64_t max_chunks,
                   const char *path, bool overwrite, struct err *e);
+
+/* ---- the same with everything kept that a breakdown needs: some 60 bytes per scored position ---- */
+
+struct eval_domain { /* borrowed */
+    const char *name;
+    const int32_t *ids;
+    int64_t n_ids;
+};
+struct eval_kld_job {
+    struct session *base;  /* NULL: base_file */
+    const char *base_file; /* its tokens, window length and rows; one domain */
+    struct session *const *cand;
+    int n_cand;
+    const struct eval_domain *domain; /* windows never cross a border */
+    int n_domains;
+    int64_t ctx;
+    int64_t max_chunks; /* windows in all, taken from the domains in turn; 0: all */
+    int64_t from;       /* first scored row of a window; -1: ctx / 2. Row r predicts token r + 1 */
+    bool routing;       /* also compare expert choices, of all tokens of the windows */
+};
+struct eval_route { /* of one candidate and one MoE layer */
+    int layer;
+    int64_t n_tokens, n_same; /* tokens; those with the base's set of experts */
+    int64_t n_chosen, n_common; /* experts chosen; those the base chose too */
+};
+struct eval_kld_run {
+    int n_cand, n_domains, n_routes;
+    int64_t ctx, from, per_chunk, n_chunks; /* rows [from, from + per_chunk) of a window */
+    int32_t *tokens;       /* [n_chunks][ctx] */
+    int32_t *chunk_domain; /* [n_chunks] */
+    struct kld_pos *pos;   /* [n_cand], of n_chunks * per_chunk positions (eval_int.h) */
+    struct eval_route *route; /* [n_cand][n_routes] */
+    double tok_per_s;
+};
+int eval_kld_open(const struct eval_kld_job *job, struct eval_kld_run *out, struct err *e);
+void eval_kld_close(struct eval_kld_run *r);
+
+/* The published statistics: rows from ctx / 2 on, all domains. */
+void eval_kld_total(const struct eval_kld_run *r, int cand, struct eval_kld *out);
+struct eval_group {
+    int64_t n_tokens, n_chunks;
+    double mean_kld, mean_kld_stderr; /* error over window means; 0 with one window */
+    double mean_kld_lo, mean_kld_hi;  /* 95 % interval: bootstrap of whole windows */
+    double median_kld, kld_p99, max_kld, ppl, ppl_base, same_top1, rms_dp;
+};
+/* Rows [row0, row1) of the windows of a domain (-1: all). */
+void eval_kld_group(const struct eval_kld_run *r, int cand, int domain, int64_t row0, int64_t row1,
+                    struct eval_group *out);
+struct eval_pair { /* mean KLD of a minus that of b, same positions */
+    double diff, stderr_, lo, hi; /* as in eval_group */
+    double a_worse;               /* share of the positions where a's is larger */
+};
+void eval_kld_pair(const struct eval_kld_run *r, int a, int b, struct eval_pair *out);
+struct eval_token { /* one position */
+    int64_t chunk, row; /* predicts tokens[chunk][row + 1] */
+    int32_t token, top_base, top_cand;
+    double kld, p_base, p_cand, p_top_base, p_top_cand; /* of token by both; of each one's favourite */
+};
+/* The n positions of largest divergence among rows from ctx / 2 on; returns how many there are. */
+int64_t eval_kld_worst(const struct eval_kld_run *r, int cand, int64_t n, struct eval_token *out);
 
 struct eval_speed {
     char test[32]; /* "pp512", "tg128" */

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* runtime/eval_kld.c - base and candidates over the same chunks; per position the divergence of the
- * next-token distributions. Nothing of size tokens x vocabulary is kept: of each chunk the hidden
- * rows, of each model a block of logits. Base and candidates run with the same kernels and
+/* runtime/eval_kld.c - base and candidates over the same windows; per position the divergence of
+ * the next-token distributions. Nothing of size tokens x vocabulary is kept: a window goes through
+ * in pieces of EVAL_PIECE tokens, of each piece the hidden rows of every model, and one block of
+ * logits of the base and of one candidate. Base and candidates run with the same kernels and
  * batching. */
 #include <inttypes.h>
 #include <math.h>
@@ -10,19 +11,20 @@
 #include <string.h>
 
 #include "core/kld_file.h"
+#include "core/log.h"
 #include "core/mem.h"
 #include "core/num.h"
 #include "core/prog.h"
 #include "runtime/eval_int.h"
 
-struct kld_run {
-    struct session *base;
-    struct session *const *cand;
-    int n_cand;
-    int64_t ctx, first, last, n_chunks, n_vocab, block;
-    float **hidden;      /* [n_cand + 1]: base last */
+struct work {
+    const struct eval_kld_job *job;
+    struct eval_kld_run *out;
+    struct kld_r *file; /* instead of a base session */
+    int64_t n_vocab, block;
+    float **hidden;      /* [n_cand + 1][EVAL_PIECE][n_embd]: base last */
     float *logp, *logit; /* [block][n_vocab] */
-    struct kld_pos *pos; /* [n_cand] */
+    struct route_log route;
     /* of the block under way */
     const int32_t *target;
     struct kld_pos *to;
@@ -36,62 +38,78 @@ static int alloc_floats(float **out, int64_t n, const char *what, struct err *e)
     return 0;
 }
 
-/* Sizes of a run over chunks of ctx tokens; n_chunks is set by the caller. */
-static int run_init(struct kld_run *r, int64_t ctx, struct err *e) {
-    const struct session *any = r->base ? r->base : r->cand[0];
-    r->ctx = ctx;
-    r->first = ctx / 2;
-    r->last = ctx - 1;
-    r->n_vocab = session_model(any)->hp.d[HD_VOCAB];
-    r->block = eval_head_rows(r->n_vocab);
-    r->hidden = xcalloc((size_t)r->n_cand + 1, sizeof *r->hidden);
-    r->pos = xcalloc((size_t)r->n_cand + 1, sizeof *r->pos);
-    for (int i = 0; i <= r->n_cand; i++) {
-        const struct session *s = i < r->n_cand ? r->cand[i] : r->base;
-        if (!s) continue;
-        if (session_model(s)->hp.d[HD_VOCAB] != r->n_vocab)
-            return err_set(e, ERR_DATA,
-                           "%s has a vocabulary of %" PRId64 " entries, the base has %" PRId64
-                           ": they cannot be compared",
-                           gguf_path(session_model(s)->gguf), session_model(s)->hp.d[HD_VOCAB],
-                           r->n_vocab);
-        if (session_get_opts(s)->n_ctx < ctx)
-            return err_set(e, ERR_USAGE,
-                           "a window of %" PRId64 " tokens does not fit a session of %" PRId64, ctx,
-                           session_get_opts(s)->n_ctx);
-        TRY(alloc_floats(&r->hidden[i], ctx * session_model(s)->hp.d[HD_EMBD], "hidden rows", e));
-        if (i < r->n_cand) kld_pos_init(&r->pos[i], r->n_chunks * (r->last - r->first));
-    }
-    TRY(alloc_floats(&r->logp, r->block * r->n_vocab, "logits", e));
-    return alloc_floats(&r->logit, r->block * r->n_vocab, "logits", e);
+static int check_session(const struct session *s, int64_t n_vocab, int64_t ctx, struct err *e) {
+    const struct model *m = session_model(s);
+    if (m->hp.d[HD_VOCAB] != n_vocab)
+        return err_set(e, ERR_DATA,
+                       "%s has a vocabulary of %" PRId64 " entries, the base has %" PRId64
+                       ": they cannot be compared",
+                       gguf_path(m->gguf), m->hp.d[HD_VOCAB], n_vocab);
+    if (session_get_opts(s)->n_ctx < ctx)
+        return err_set(e, ERR_USAGE,
+                       "a window of %" PRId64 " tokens does not fit a session of %" PRId64, ctx,
+                       session_get_opts(s)->n_ctx);
+    return 0;
 }
 
-static void run_release(struct kld_run *r) {
-    for (int i = 0; i <= r->n_cand; i++) {
-        if (r->hidden) buf_free(r->hidden[i]);
-        if (r->pos) kld_pos_release(&r->pos[i]);
+static int work_init(struct work *w, struct err *e) {
+    const struct eval_kld_job *job = w->job;
+    struct eval_kld_run *o = w->out;
+    const struct session *any = job->base ? job->base : job->cand[0];
+    w->n_vocab = w->file ? kld_r_vocab(w->file) : session_model(any)->hp.d[HD_VOCAB];
+    w->block = eval_head_rows(w->n_vocab);
+    w->hidden = xcalloc((size_t)job->n_cand + 1, sizeof *w->hidden);
+    o->n_cand = job->n_cand;
+    o->pos = xcalloc((size_t)job->n_cand + 1, sizeof *o->pos);
+    for (int i = 0; i <= job->n_cand; i++) {
+        const struct session *s = i < job->n_cand ? job->cand[i] : job->base;
+        if (!s) continue;
+        TRY(check_session(s, w->n_vocab, o->ctx, e));
+        TRY(alloc_floats(&w->hidden[i],
+                         min_i64(EVAL_PIECE, o->ctx) * session_model(s)->hp.d[HD_EMBD],
+                         "hidden rows", e));
+        if (i < job->n_cand) kld_pos_init(&o->pos[i], o->n_chunks * o->per_chunk);
     }
-    free(r->hidden);
-    free(r->pos);
-    buf_free(r->logp);
-    buf_free(r->logit);
+    TRY(alloc_floats(&w->logp, w->block * w->n_vocab, "logits", e));
+    TRY(alloc_floats(&w->logit, w->block * w->n_vocab, "logits", e));
+    if (!job->routing || !job->base) return 0;
+    TRY(route_init(&w->route, job->base, e));
+    o->n_routes = w->route.n_layers;
+    o->route = xcalloc((size_t)(o->n_cand * o->n_routes) + 1, sizeof *o->route);
+    for (int i = 0; i < o->n_cand; i++) {
+        TRY(route_check(&w->route, job->cand[i], e));
+        for (int k = 0; k < o->n_routes; k++)
+            o->route[i * o->n_routes + k].layer = w->route.layer[k];
+    }
+    return 0;
+}
+
+static void work_release(struct work *w) {
+    for (int i = 0; i <= w->job->n_cand && w->hidden; i++) buf_free(w->hidden[i]);
+    for (int i = 0; i < w->job->n_cand; i++) session_observe_route(w->job->cand[i], NULL, NULL);
+    if (w->job->base) session_observe_route(w->job->base, NULL, NULL);
+    route_release(&w->route);
+    free(w->hidden);
+    buf_free(w->logp);
+    buf_free(w->logit);
+    kld_r_close(w->file);
 }
 
 static void logp_range(void *ctx, int64_t r0, int64_t r1, int worker) {
-    const struct kld_run *r = ctx;
+    const struct work *w = ctx;
     (void)worker;
     for (int64_t i = r0; i < r1; i++) {
-        float *x = r->logp + i * r->n_vocab;
-        float lse = (float)eval_lse(x, r->n_vocab);
-        for (int64_t v = 0; v < r->n_vocab; v++) x[v] -= lse;
+        float *x = w->logp + i * w->n_vocab;
+        float lse = (float)eval_lse(x, w->n_vocab);
+        for (int64_t v = 0; v < w->n_vocab; v++) x[v] -= lse;
     }
 }
 static void pos_range(void *ctx, int64_t r0, int64_t r1, int worker) {
-    const struct kld_run *r = ctx;
+    const struct work *w = ctx;
     (void)worker;
     for (int64_t i = r0; i < r1; i++)
-        kld_pos_row(r->to, r->at + i, r->logp + i * r->n_vocab, r->logit + i * r->n_vocab,
-                    r->n_vocab, r->target[i]);
+        kld_pos_row(w->to, w->at + i, w->logp + i * w->n_vocab, w->logit + i * w->n_vocab,
+                    w->n_vocab, w->target[i]);
 }
 
 static int head(struct session *s, const float *hidden, int64_t row, int64_t n, float *out,
@@ -99,136 +117,207 @@ static int head(struct session *s, const float *hidden, int64_t row, int64_t n, 
     return session_head(s, hidden + row * session_model(s)->hp.d[HD_EMBD], n, out, e);
 }
 
-/* All candidates against the log-probabilities in r->logp for rows [row, row + n). */
-static int compare_rows(struct kld_run *r, const int32_t *chunk, int64_t row, int64_t n,
-                        struct err *e) {
-    for (int i = 0; i < r->n_cand; i++) {
-        TRY(head(r->cand[i], r->hidden[i], row, n, r->logit, e));
-        r->to = &r->pos[i];
-        r->at = r->to->n;
-        r->target = chunk + row + 1;
-        pool_for(session_get_opts(r->cand[i])->pool, n, 1, pos_range, r);
-        r->to->n += n;
-    }
-    return 0;
-}
-
-static int run_chunk(struct kld_run *r, const int32_t *chunk, int64_t i_chunk,
-                     const struct kld_r *file, struct err *e) {
-    for (int i = 0; i < r->n_cand; i++) TRY(eval_chunk(r->cand[i], chunk, r->ctx, r->hidden[i], e));
-    if (!file) TRY(eval_chunk(r->base, chunk, r->ctx, r->hidden[r->n_cand], e));
-    for (int64_t row = r->first; row < r->last; row += r->block) {
-        int64_t n = min_i64(r->block, r->last - row);
-        if (file) {
-            int64_t at = i_chunk * (r->last - r->first) + row - r->first;
-            for (int64_t i = 0; i < n; i++) kld_r_row(file, at + i, r->logp + i * r->n_vocab);
-        } else {
-            TRY(head(r->base, r->hidden[r->n_cand], row, n, r->logp, e));
-            pool_for(session_get_opts(r->base)->pool, n, 1, logp_range, r);
+/* Base's log-probabilities of rows [row, row + n) of a window into w->logp; the piece began at
+ * `at`. */
+static int base_rows(struct work *w, int64_t i_chunk, int64_t at, int64_t row, int64_t n,
+                     struct err *e) {
+    const struct eval_kld_job *job = w->job;
+    if (w->file) {
+        int64_t first = i_chunk * w->out->per_chunk + row - w->out->from;
+        for (int64_t i = 0; i < n; i++) {
+            TRY(kld_r_check_row(w->file, first + i, e));
+            kld_r_row(w->file, first + i, w->logp + i * w->n_vocab);
         }
-        TRY(compare_rows(r, chunk, row, n, e));
+        return 0;
+    }
+    TRY(head(job->base, w->hidden[job->n_cand], row - at, n, w->logp, e));
+    pool_for(session_get_opts(job->base)->pool, n, 1, logp_range, w);
+    return 0;
+}
+
+static int compare_rows(struct work *w, const int32_t *chunk, int64_t at, int64_t row, int64_t n,
+                        struct err *e) {
+    for (int i = 0; i < w->job->n_cand; i++) {
+        TRY(head(w->job->cand[i], w->hidden[i], row - at, n, w->logit, e));
+        w->to = &w->out->pos[i];
+        w->at = w->to->n;
+        w->target = chunk + row + 1;
+        pool_for(session_get_opts(w->job->cand[i])->pool, n, 1, pos_range, w);
+        w->to->n += n;
     }
     return 0;
 }
 
-static int run_all(struct kld_run *r, const int32_t *ids, const struct kld_r *file,
-                   struct eval_kld *out, struct err *e) {
+static int feed(struct work *w, int i, const int32_t *chunk, int64_t at, int64_t n, struct err *e) {
+    bool is_base = i == w->job->n_cand;
+    struct session *s = is_base ? w->job->base : w->job->cand[i];
+    if (!s) return 0;
+    if (w->out->n_routes)
+        route_watch(&w->route, s, at, is_base ? NULL : w->out->route + i * w->out->n_routes);
+    return eval_feed(s, chunk, at, n, w->hidden[i], e);
+}
+
+static int run_piece(struct work *w, int64_t c, int64_t at, int64_t n, struct err *e) {
+    const struct eval_kld_run *o = w->out;
+    const int32_t *chunk = o->tokens + c * o->ctx;
+    int64_t first = max_i64(at, o->from), last = min_i64(at + n, o->from + o->per_chunk);
+    for (int i = w->job->n_cand; i >= 0; i--) TRY(feed(w, i, chunk, at, n, e));
+    for (int64_t row = first; row < last; row += w->block) {
+        int64_t k = min_i64(w->block, last - row);
+        TRY(base_rows(w, c, at, row, k, e));
+        TRY(compare_rows(w, chunk, at, row, k, e));
+    }
+    return 0;
+}
+
+static int run_all(struct work *w, struct err *e) {
+    struct eval_kld_run *o = w->out;
     struct prog prog = {0};
     int rc = 0;
     double t0 = prog_now_s();
-    prog_begin(&prog, "KL divergence", PROG_TOKENS, (uint64_t)(r->n_chunks * r->ctx));
-    for (int64_t c = 0; c < r->n_chunks && !rc; c++) {
-        rc = run_chunk(r, ids + c * r->ctx, c, file, e);
-        double mean, u;
-        eval_mean(r->pos[0].kld, r->pos[0].n, &mean, &u);
-        snprintf(prog.note, sizeof prog.note, "kld %.5f", mean);
-        prog_update(&prog, (uint64_t)((c + 1) * r->ctx));
-    }
+    prog_begin(&prog, "KL divergence", PROG_TOKENS, (uint64_t)(o->n_chunks * o->ctx));
+    for (int64_t c = 0; c < o->n_chunks && !rc; c++)
+        for (int64_t at = 0; at < o->ctx && !rc; at += EVAL_PIECE) {
+            int64_t n = min_i64(EVAL_PIECE, o->ctx - at);
+            rc = run_piece(w, c, at, n, e);
+            double mean, u;
+            eval_mean(o->pos[0].kld, o->pos[0].n, &mean, &u);
+            snprintf(prog.note, sizeof prog.note, "kld %.5f", mean);
+            prog_update(&prog, (uint64_t)(c * o->ctx + at + n));
+        }
     prog_end(&prog);
-    for (int i = 0; i < r->n_cand && !rc; i++) {
-        kld_stats(&r->pos[i], &out[i]);
-        out[i].ctx = r->ctx;
-        out[i].n_chunks = r->n_chunks;
-        out[i].tok_per_s = (double)(r->n_chunks * r->ctx) / (prog_now_s() - t0);
-    }
+    o->tok_per_s = (double)(o->n_chunks * o->ctx) / (prog_now_s() - t0);
     return rc;
 }
+
+/* ---- windows ----------------------------------------------------------------------------------
+ */
+
+/* Windows of each domain: one after the other in turn until max_chunks or none is left. */
+static int64_t share_chunks(const struct eval_kld_job *job, int64_t *n) {
+    int64_t total = 0;
+    for (bool more = true; more;) {
+        more = false;
+        for (int d = 0; d < job->n_domains; d++) {
+            if (job->max_chunks > 0 && total >= job->max_chunks) return total;
+            if ((n[d] + 1) * job->ctx > job->domain[d].n_ids) continue;
+            n[d]++;
+            total++;
+            more = true;
+        }
+    }
+    return total;
+}
+
+static int take_windows(const struct eval_kld_job *job, struct eval_kld_run *o, struct err *e) {
+    int64_t *n = xcalloc((size_t)job->n_domains + 1, sizeof *n), all = 0, unused;
+    void *p = NULL;
+    for (int d = 0; d < job->n_domains; d++) all += job->domain[d].n_ids;
+    int rc = eval_plan(job->base ? job->base : job->cand[0], all, job->ctx, 0, &unused, e);
+    if (!rc) o->n_chunks = share_chunks(job, n);
+    if (!rc && !o->n_chunks)
+        rc = err_set(e, ERR_DATA,
+                     "none of the %d domains has a window of %" PRId64
+                     " tokens: use longer texts or a smaller --ctx",
+                     job->n_domains, job->ctx);
+    if (!rc) rc = buf_alloc(&p, (uint64_t)(o->n_chunks * job->ctx) * sizeof(int32_t), "tokens", e);
+    o->tokens = p;
+    o->chunk_domain = xcalloc((size_t)o->n_chunks + 1, sizeof *o->chunk_domain);
+    for (int64_t d = 0, c = 0; d < job->n_domains && !rc; d++) {
+        if (!n[d] && job->n_domains > 1)
+            log_warn("domain '%s' gives no window of %" PRId64 " tokens: it is not measured",
+                     job->domain[d].name, job->ctx);
+        memcpy(o->tokens + c * job->ctx, job->domain[d].ids,
+               (size_t)(n[d] * job->ctx) * sizeof(int32_t));
+        for (int64_t i = 0; i < n[d]; i++) o->chunk_domain[c++] = (int32_t)d;
+    }
+    free(n);
+    return rc;
+}
+
+static int open_file(struct work *w, struct err *e) {
+    struct eval_kld_run *o = w->out;
+    const char *path = w->job->base_file;
+    TRY(kld_r_open(&w->file, path, e));
+    int64_t n_vocab = session_model(w->job->cand[0])->hp.d[HD_VOCAB];
+    if (kld_r_vocab(w->file) != n_vocab)
+        return err_set(e, ERR_DATA,
+                       "%s: made with a vocabulary of %" PRId32 " entries, the model has %" PRId64,
+                       path, kld_r_vocab(w->file), n_vocab);
+    o->ctx = kld_r_ctx(w->file);
+    o->from = o->ctx / 2;
+    o->n_chunks = kld_r_chunks(w->file);
+    if (w->job->max_chunks > 0) o->n_chunks = min_i64(o->n_chunks, w->job->max_chunks);
+    void *p = NULL;
+    TRY(buf_alloc(&p, (uint64_t)(o->n_chunks * o->ctx) * sizeof(int32_t), "tokens", e));
+    o->tokens = p;
+    memcpy(o->tokens, kld_r_tokens(w->file), (size_t)(o->n_chunks * o->ctx) * sizeof(int32_t));
+    o->n_domains = 1;
+    o->chunk_domain = xcalloc((size_t)o->n_chunks + 1, sizeof *o->chunk_domain);
+    return 0;
+}
+
+int eval_kld_open(const struct eval_kld_job *job, struct eval_kld_run *out, struct err *e) {
+    struct work w = {.job = job, .out = out};
+    memset(out, 0, sizeof *out);
+    out->ctx = job->ctx;
+    out->n_domains = job->n_domains;
+    out->from = job->from < 0 ? job->ctx / 2 : job->from;
+    int rc = 0;
+    if (out->from > out->ctx / 2)
+        rc = err_set(e, ERR_USAGE, "scoring can begin in the first half of a window only");
+    if (!rc) rc = job->base ? take_windows(job, out, e) : open_file(&w, e);
+    out->per_chunk = out->ctx - 1 - out->from;
+    if (!rc) rc = work_init(&w, e);
+    if (!rc) rc = run_all(&w, e);
+    work_release(&w);
+    if (rc) eval_kld_close(out);
+    return rc;
+}
+
+void eval_kld_close(struct eval_kld_run *r) {
+    for (int i = 0; i < r->n_cand && r->pos; i++) kld_pos_release(&r->pos[i]);
+    free(r->pos);
+    buf_free(r->tokens);
+    free(r->chunk_domain);
+    free(r->route);
+    memset(r, 0, sizeof *r);
+}
+
+/* ---- the short forms --------------------------------------------------------------------------
+ */
 
 int eval_kld(struct session *base, struct session *const *cand, int n_cand, const struct ids *ids,
              int64_t ctx, int64_t max_chunks, struct eval_kld *out, float **kld, struct err *e) {
-    struct kld_run r = {.base = base, .cand = cand, .n_cand = n_cand};
-    TRY(eval_plan(base, ids->n, ctx, max_chunks, &r.n_chunks, e));
-    int rc = run_init(&r, ctx, e);
-    if (!rc) rc = run_all(&r, ids->v, NULL, out, e);
-    for (int i = 0; i < n_cand && !rc && kld; i++) {
+    const struct eval_domain all = {.name = "", .ids = ids->v, .n_ids = ids->n};
+    const struct eval_kld_job job = {.base = base,
+                                     .cand = cand,
+                                     .n_cand = n_cand,
+                                     .domain = &all,
+                                     .n_domains = 1,
+                                     .ctx = ctx,
+                                     .max_chunks = max_chunks,
+                                     .from = -1};
+    struct eval_kld_run r;
+    TRY(eval_kld_open(&job, &r, e));
+    for (int i = 0; i < n_cand; i++) {
+        eval_kld_total(&r, i, &out[i]);
+        if (!kld) continue;
         kld[i] = xmalloc((size_t)r.pos[i].n * sizeof **kld + 1);
         for (int64_t k = 0; k < r.pos[i].n; k++) kld[i][k] = (float)r.pos[i].kld[k];
     }
-    run_release(&r);
-    return rc;
-}
-
-static int check_file(const struct kld_r *f, const char *path, const struct session *s,
-                      struct err *e) {
-    int64_t n_vocab = session_model(s)->hp.d[HD_VOCAB];
-    if (kld_r_vocab(f) != n_vocab)
-        return err_set(e, ERR_DATA,
-                       "%s: made with a vocabulary of %" PRId32 " entries, the model has %" PRId64,
-                       path, kld_r_vocab(f), n_vocab);
-    if (kld_r_ctx(f) < 4 || kld_r_chunks(f) < 1)
-        return err_set(e, ERR_DATA, "%s: holds no scored positions", path);
+    eval_kld_close(&r);
     return 0;
 }
 
 int eval_kld_file(struct session *cand, const char *base_file, int64_t max_chunks,
                   struct eval_kld *out, struct err *e) {
-    struct kld_r *f = NULL;
     struct session *const list[1] = {cand};
-    struct kld_run r = {.cand = list, .n_cand = 1};
-    TRY(kld_r_open(&f, base_file, e));
-    int rc = check_file(f, base_file, cand, e);
-    if (!rc) {
-        r.n_chunks = kld_r_chunks(f);
-        if (max_chunks > 0) r.n_chunks = min_i64(r.n_chunks, max_chunks);
-        rc = run_init(&r, kld_r_ctx(f), e);
-    }
-    if (!rc) rc = run_all(&r, kld_r_tokens(f), f, out, e);
-    run_release(&r);
-    kld_r_close(f);
-    return rc;
-}
-
-static int save_chunk(struct kld_run *r, struct kld_w *w, const int32_t *chunk, struct err *e) {
-    TRY(eval_chunk(r->base, chunk, r->ctx, r->hidden[0], e));
-    for (int64_t row = r->first; row < r->last; row += r->block) {
-        int64_t n = min_i64(r->block, r->last - row);
-        TRY(head(r->base, r->hidden[0], row, n, r->logit, e));
-        for (int64_t i = 0; i < n; i++) TRY(kld_w_row(w, r->logit + i * r->n_vocab, e));
-    }
+    const struct eval_kld_job job = {
+        .base_file = base_file, .cand = list, .n_cand = 1, .max_chunks = max_chunks, .from = -1};
+    struct eval_kld_run r;
+    TRY(eval_kld_open(&job, &r, e));
+    eval_kld_total(&r, 0, out);
+    eval_kld_close(&r);
     return 0;
-}
-
-int eval_kld_save(struct session *base, const struct ids *ids, int64_t ctx, int64_t max_chunks,
-                  const char *path, bool overwrite, struct err *e) {
-    struct kld_run r = {.base = base};
-    struct kld_w *w = NULL;
-    struct prog prog = {0};
-    TRY(eval_plan(base, ids->n, ctx, max_chunks, &r.n_chunks, e));
-    if (r.n_chunks > INT32_MAX / ctx)
-        return err_set(e, ERR_USAGE, "%" PRId64 " chunks are too many for one file: use --chunks",
-                       r.n_chunks);
-    int rc = run_init(&r, ctx, e);
-    if (!rc)
-        rc = kld_w_open(&w, path, overwrite, (int32_t)ctx, (int32_t)r.n_vocab, (int32_t)r.n_chunks,
-                        ids->v, e);
-    if (!rc) prog_begin(&prog, "base logits", PROG_TOKENS, (uint64_t)(r.n_chunks * ctx));
-    for (int64_t c = 0; c < r.n_chunks && !rc; c++) {
-        rc = save_chunk(&r, w, ids->v + c * ctx, e);
-        prog_update(&prog, (uint64_t)((c + 1) * ctx));
-    }
-    if (prog.stage) prog_end(&prog);
-    if (!rc) rc = kld_w_commit(w, e);
-    kld_w_close(w);
-    run_release(&r);
-    return rc;
 }

@@ -47,14 +47,17 @@ int64_t eval_head_rows(int64_t n_vocab) {
     return r < HEAD_MIN_ROWS ? HEAD_MIN_ROWS : r > HEAD_MAX_ROWS ? HEAD_MAX_ROWS : r;
 }
 
-int eval_chunk(struct session *s, const int32_t *ids, int64_t n, float *hidden, struct err *e) {
+int eval_feed(struct session *s, const int32_t *chunk, int64_t at, int64_t n, float *hidden,
+              struct err *e) {
     const struct tok *tok = session_model(s)->tok;
-    session_reset(s);
     int64_t bos = tok && tok_add_bos(tok) ? tok_special(tok, TS_BOS) : -1;
-    if (bos < 0) return session_forward(s, ids, n, hidden, e);
-    int32_t first = (int32_t)bos;
-    TRY(session_forward(s, &first, 1, hidden, e));
-    return session_forward(s, ids + 1, n - 1, hidden + session_model(s)->hp.d[HD_EMBD], e);
+    int32_t first[EVAL_PIECE];
+    if (at) return session_forward(s, chunk + at, n, hidden, e);
+    session_reset(s);
+    if (bos < 0) return session_forward(s, chunk, n, hidden, e);
+    memcpy(first, chunk, (size_t)n * sizeof *first);
+    first[0] = (int32_t)bos;
+    return session_forward(s, first, n, hidden, e);
 }
 
 static int check_ctx(const struct session *s, int64_t ctx, struct err *e) {
@@ -99,12 +102,12 @@ static void nll_range(void *ctx, int64_t r0, int64_t r1, int worker) {
     }
 }
 
-/* Scores rows [first, last) of the chunk in hidden: the token after each. */
-static int score(struct ppl_run *p, const int32_t *chunk, int64_t first, int64_t last,
+/* Scores rows [first, last) of the chunk: the token after each. hidden starts at row `at`. */
+static int score(struct ppl_run *p, const int32_t *chunk, int64_t at, int64_t first, int64_t last,
                  struct err *e) {
     for (int64_t r = first; r < last; r += p->block) {
         int64_t n = min_i64(p->block, last - r);
-        TRY(session_head(p->s, p->hidden + r * p->d, n, p->logits, e));
+        TRY(session_head(p->s, p->hidden + (r - at) * p->d, n, p->logits, e));
         p->target = chunk + r + 1;
         pool_for(session_get_opts(p->s)->pool, n, 1, nll_range, p);
         p->n_done += n;
@@ -118,7 +121,8 @@ static int ppl_alloc(struct ppl_run *p, int64_t window, int64_t n_scores, struct
     p->n_vocab = session_model(p->s)->hp.d[HD_VOCAB];
     p->block = eval_head_rows(p->n_vocab);
     p->nll = xcalloc((size_t)n_scores + 1, sizeof *p->nll);
-    TRY(buf_alloc(&h, (uint64_t)(window * p->d) * sizeof(float), "hidden rows", e));
+    TRY(buf_alloc(&h, (uint64_t)(min_i64(window, EVAL_PIECE) * p->d) * sizeof(float), "hidden rows",
+                  e));
     p->hidden = h;
     TRY(buf_alloc(&l, (uint64_t)(p->block * p->n_vocab) * sizeof(float), "logits", e));
     p->logits = l;
@@ -154,6 +158,16 @@ static int plan_windows(const struct session *s, int64_t n_ids, int64_t ctx, int
     return 0;
 }
 
+static int window(struct ppl_run *p, const struct ppl_plan *w, const int32_t *chunk,
+                  struct err *e) {
+    for (int64_t at = 0; at < w->window; at += EVAL_PIECE) {
+        int64_t n = min_i64(EVAL_PIECE, w->window - at);
+        TRY(eval_feed(p->s, chunk, at, n, p->hidden, e));
+        TRY(score(p, chunk, at, max_i64(at, w->first), min_i64(at + n, w->last), e));
+    }
+    return 0;
+}
+
 static void ppl_result(const struct ppl_run *p, struct eval_ppl *out) {
     double u;
     eval_mean(p->nll, p->n_done, &out->mean_nll, &u);
@@ -173,9 +187,7 @@ int eval_ppl(struct session *s, const struct ids *ids, int64_t ctx, int64_t stri
     prog_begin(&prog, "perplexity", PROG_TOKENS, (uint64_t)(w.n_chunks * w.window));
     int rc = ppl_alloc(&p, w.window, w.n_chunks * (w.last - w.first), e);
     for (int64_t c = 0; c < w.n_chunks && !rc; c++) {
-        const int32_t *chunk = ids->v + c * w.step;
-        rc = eval_chunk(s, chunk, w.window, p.hidden, e);
-        if (!rc) rc = score(&p, chunk, w.first, w.last, e);
+        rc = window(&p, &w, ids->v + c * w.step, e);
         if (rc) break;
         double mean = 0, u;
         eval_mean(p.nll, p.n_done, &mean, &u);

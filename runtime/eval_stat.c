@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 /* runtime/eval_stat.c - statistics of a comparison, from per-position values
- * (docs/design/evaluation.md section 2). Standard errors assume independent positions, as the
- * field's do; they are too small for text, paired differences over chunks are better. */
+ * (docs/design/evaluation.md section 2). The standard errors of kld_stats assume independent
+ * positions, as the field's do, and are too small for text; eval_cluster takes whole windows. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/mem.h"
+#include "core/rng.h"
 #include "runtime/eval_int.h"
 
 /* Terms below exp(-16) are left out, as in the field's files, whose rows end there. */
@@ -19,6 +20,10 @@ void kld_pos_init(struct kld_pos *p, int64_t cap) {
     p->kld = xcalloc(n, sizeof(double));
     p->dp = xcalloc(n, sizeof(double));
     p->same = xcalloc(n, 1);
+    p->top_p = xcalloc(n, sizeof *p->top_p);
+    p->top_q = xcalloc(n, sizeof *p->top_q);
+    p->prob_p = xcalloc(n, sizeof *p->prob_p);
+    p->prob_q = xcalloc(n, sizeof *p->prob_q);
     p->n = 0;
 }
 void kld_pos_release(struct kld_pos *p) {
@@ -27,6 +32,10 @@ void kld_pos_release(struct kld_pos *p) {
     free(p->kld);
     free(p->dp);
     free(p->same);
+    free(p->top_p);
+    free(p->top_q);
+    free(p->prob_p);
+    free(p->prob_q);
     memset(p, 0, sizeof *p);
 }
 
@@ -40,7 +49,12 @@ void kld_pos_row(struct kld_pos *p, int64_t i, const float *logp, const float *l
     p->nll_q[i] = lse - (double)logits_q[target];
     p->kld[i] = kld;
     p->dp[i] = exp(-p->nll_q[i]) - exp(-p->nll_p[i]);
-    p->same[i] = eval_argmax(logp, n_vocab) == eval_argmax(logits_q, n_vocab);
+    int64_t top_p = eval_argmax(logp, n_vocab), top_q = eval_argmax(logits_q, n_vocab);
+    p->same[i] = top_p == top_q;
+    p->top_p[i] = (int32_t)top_p;
+    p->top_q[i] = (int32_t)top_q;
+    p->prob_p[i] = expf(logp[top_p]);
+    p->prob_q[i] = expf(logits_q[top_q] - shift);
 }
 
 static int cmp_double(const void *a, const void *b) {
@@ -49,8 +63,10 @@ static int cmp_double(const void *a, const void *b) {
     memcpy(&y, b, sizeof y);
     return (x > y) - (x < y);
 }
-/* Position f * (n - 1) of the sorted values, linear between neighbours. */
-static double percentile(const double *sorted, int64_t n, double f) {
+void eval_sort(double *x, int64_t n) {
+    qsort(x, (size_t)n, sizeof *x, cmp_double);
+}
+double eval_percentile(const double *sorted, int64_t n, double f) {
     double at = f * (double)(n - 1);
     int64_t i = (int64_t)at;
     if (i + 1 >= n) return sorted[n - 1];
@@ -63,16 +79,16 @@ static void stat_kld(const struct kld_pos *p, struct eval_kld *o) {
     eval_mean(p->kld, n, &o->mean_kld, &o->mean_kld_stderr);
     double *s = xmalloc((size_t)n * sizeof *s);
     memcpy(s, p->kld, (size_t)n * sizeof *s);
-    qsort(s, (size_t)n, sizeof *s, cmp_double);
+    eval_sort(s, n);
     o->min_kld = s[0];
-    o->kld_p01 = percentile(s, n, 0.01);
-    o->kld_p05 = percentile(s, n, 0.05);
-    o->kld_p10 = percentile(s, n, 0.10);
-    o->median_kld = percentile(s, n, 0.50);
-    o->kld_p90 = percentile(s, n, 0.90);
-    o->kld_p95 = percentile(s, n, 0.95);
-    o->kld_p99 = percentile(s, n, 0.99);
-    o->kld_p999 = percentile(s, n, 0.999);
+    o->kld_p01 = eval_percentile(s, n, 0.01);
+    o->kld_p05 = eval_percentile(s, n, 0.05);
+    o->kld_p10 = eval_percentile(s, n, 0.10);
+    o->median_kld = eval_percentile(s, n, 0.50);
+    o->kld_p90 = eval_percentile(s, n, 0.90);
+    o->kld_p95 = eval_percentile(s, n, 0.95);
+    o->kld_p99 = eval_percentile(s, n, 0.99);
+    o->kld_p999 = eval_percentile(s, n, 0.999);
     o->max_kld = s[n - 1];
     free(s);
 }
@@ -116,4 +132,41 @@ void kld_stats(const struct kld_pos *p, struct eval_kld *o) {
     double f = (double)same / (double)n;
     o->same_top1 = f;
     o->same_top1_stderr = n > 1 ? sqrt(f * (1 - f) / (double)(n - 1)) : 0;
+}
+
+/* Weighted mean of windows and the deviation of their means: sum w^2 (m - mean)^2 scaled by
+ * C/(C-1), which is the sample variance of the means over C for equal windows. */
+void eval_cluster(const double *sum, const int64_t *count, int64_t n_windows, struct cluster *out) {
+    double total = 0, n = 0, var = 0, means[BOOT_SAMPLES];
+    int64_t used = 0, *pick = xmalloc(((size_t)n_windows + 1) * sizeof *pick);
+    memset(out, 0, sizeof *out);
+    for (int64_t c = 0; c < n_windows; c++)
+        if (count[c] > 0) {
+            pick[used++] = c;
+            total += sum[c];
+            n += (double)count[c];
+        }
+    if (used) out->mean = out->lo = out->hi = total / n;
+    for (int64_t i = 0; i < used; i++) {
+        double d = (sum[pick[i]] - out->mean * (double)count[pick[i]]) / n;
+        var += d * d;
+    }
+    if (used > 1) {
+        struct rng rng;
+        rng_seed(&rng, 1);
+        out->stderr_ = sqrt(var * (double)used / (double)(used - 1));
+        for (int b = 0; b < BOOT_SAMPLES; b++) {
+            double s = 0, k = 0;
+            for (int64_t i = 0; i < used; i++) {
+                int64_t c = pick[(int64_t)(rng_unit(&rng) * (double)used)];
+                s += sum[c];
+                k += (double)count[c];
+            }
+            means[b] = s / k;
+        }
+        eval_sort(means, BOOT_SAMPLES);
+        out->lo = eval_percentile(means, BOOT_SAMPLES, 0.025);
+        out->hi = eval_percentile(means, BOOT_SAMPLES, 0.975);
+    }
+    free(pick);
 }

@@ -78,6 +78,8 @@ struct session {
     void *see_ud;
     session_hidden_fn see_hidden;
     void *see_hidden_ud;
+    session_route_fn see_route;
+    void *see_route_ud;
 };
 
 /* Rows that enter a product: f32, and when `q` is set also in the weight's dot partner format. */

@@ -165,6 +165,8 @@ void exec_moe(struct session *s, const struct gr_node *n) {
     if (s->see) s->see(s->see_ud, &s->g->weight[n->w[0]], -1, judged, s->n_tok, j.d);
     exec_product(s, router, judged, j.d, s->n_tok, j.b->logits, j.n_experts, true);
     exec_par(s, s->n_tok, 16, (double)(s->n_tok * j.n_experts * (8 + j.n_used)), choose_range, &j);
+    if (s->see_route)
+        s->see_route(s->see_route_ud, n->layer, j.b->expert, j.n_used, s->n_tok, s->pos);
     sort_pairs(&j);
     exec_par(s, s->n_tok, 16, (double)(pairs * j.d), gather_range, &j);
     if (s->see) {

@@ -196,6 +196,10 @@ void session_observe_hidden(struct session *s, session_hidden_fn fn, void *ud) {
     s->see_hidden = fn;
     s->see_hidden_ud = ud;
 }
+void session_observe_route(struct session *s, session_route_fn fn, void *ud) {
+    s->see_route = fn;
+    s->see_route_ud = ud;
+}
 const struct model *session_model(const struct session *s) {
     return s->m;
 }

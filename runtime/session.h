@@ -48,6 +48,12 @@ void session_observe(struct session *s, session_see_fn fn, void *ud);
 typedef void (*session_hidden_fn)(void *ud, int block, const float *x, int64_t n_rows, int64_t pos);
 void session_observe_hidden(struct session *s, session_hidden_fn fn, void *ud);
 
+/* Called after the router of every MoE block, for every internal pass: the experts chosen,
+ * expert [n_rows][n_used], best first; the first row at position pos. */
+typedef void (*session_route_fn)(void *ud, int block, const int32_t *expert, int64_t n_used,
+                                 int64_t n_rows, int64_t pos);
+void session_observe_route(struct session *s, session_route_fn fn, void *ud);
+
 const struct model *session_model(const struct session *s); /* borrowed */
 const struct session_opts *session_get_opts(const struct session *s); /* zeros replaced by defaults */
 

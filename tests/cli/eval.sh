@@ -33,6 +33,20 @@ holds "($(num "$t/kld" mean_kld) - $(num "$t/kld2" mean_kld))^2 < 1e-8"
 "$HONE" eval kld "$t/q4.gguf" "$t/f32.gguf" "$t/text" --base "$t/f32.gguf" --chunks 2 --csv > "$t/many"
 grep -q q4.gguf "$t/many" && grep -q f32.gguf "$t/many"
 
+# breakdowns: depth, domains, pairs, routing, worst tokens
+"$HONE" quantize "$t/f32.gguf" -o "$t/q3.gguf" --type Q3_K -q > /dev/null
+head -n 60 $tiny/eval.jsonl | sed '1,30s/^{/{"domain": "first", /; 31,60s/^{/{"domain": "second", /' > "$t/d.jsonl"
+"$HONE" eval kld "$t/q4.gguf" "$t/q3.gguf" "$t/text" "$t/d.jsonl" --base "$t/f32.gguf" --ctx 256 --chunks 9 \
+    --by-depth --routing --worst 4 --json > "$t/parts"
+has "$t/parts" by_depth by_domain pairs routing worst mean_kld_stderr_windows mean_kld_ci95_low mean_kld_ci95_high \
+    diff diff_stderr same_set context token p_base p_model a_worse
+for d in text first second; do grep -q "\"domain\": \"$d\"" "$t/parts" || { echo "no domain $d"; exit 1; }; done
+holds "$(num "$t/parts" diff) < 0 && $(num "$t/parts" diff_ci95_low) <= $(num "$t/parts" diff)" # q4 beats q3
+holds "$(num "$t/parts" same_set) > 0.5 && $(num "$t/parts" same_set) < 1"
+[ "$(grep -c '"context": ' "$t/parts")" = 8 ] || { echo "worst tokens: not 4 for each"; exit 1; }
+[ "$(num "$t/parts" n_tokens)" = $((9 * 127)) ] # the headline stays the second halves
+[ "$(grep -c '"from": ' "$t/parts")" = 6 ]      # 1-63, 64-127, 128-255 for each
+
 "$HONE" eval speed "$t/q4.gguf" --pp 32 --tg 8 --reps 2 --depths 0,64 --json > "$t/speed"
 has "$t/speed" tests test depth tok_per_s tok_per_s_stddev gb_per_s share_of_bandwidth
 [ "$(grep -c '"test": ' "$t/speed")" = 4 ]
@@ -70,6 +84,11 @@ refused 2 "--act" eval ppl "$t/f32.gguf" "$t/text" --act q4
 refused 2 "--base" eval kld "$t/q4.gguf" "$t/text"
 refused 2 "--base" eval kld "$t/q4.gguf" "$t/text" --base "$t/f32.gguf" --base-file "$t/base"
 refused 2 "TEXT is missing" eval kld "$t/q4.gguf" --base "$t/f32.gguf"
+refused 2 "--routing" eval kld "$t/q4.gguf" --base-file "$t/base" --routing
+refused 2 "--worst" eval kld "$t/q4.gguf" "$t/text" --base "$t/f32.gguf" --worst 5000
+refused 2 "2 domains" eval kld "$t/f32.gguf" "$t/d.jsonl" --save-base "$t/x"
+printf '{"domain": "a", "text": "words"}\nnot json\n' > "$t/bad.jsonl"
+refused 3 "line 2" eval kld "$t/q4.gguf" "$t/bad.jsonl" --base "$t/f32.gguf"
 refused 3 "short" eval kld "$t/q4.gguf" --base-file "$t/short"
 refused 2 "use -f" eval kld "$t/f32.gguf" "$t/text" --save-base "$t/base" --chunks 1
 refused 2 "--depths" eval speed "$t/q4.gguf" --depths 0,x

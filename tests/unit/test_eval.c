@@ -255,6 +255,148 @@ static void test_kld(void) {
     pool_free(p);
 }
 
+/* numpy and integer arithmetic in Python: clustered error, and the same splitmix64 resamples of
+ * whole windows. */
+static void test_windows_as_clusters(void) {
+    enum { N = 12 };
+    double sum[N];
+    int64_t equal[N], uneven[N];
+    struct cluster c;
+    for (int i = 0; i < N; i++) {
+        sum[i] = (i * i * 37 + 11) % 101 / 7.0;
+        equal[i] = 20;
+        uneven[i] = i == 4 ? 0 : 10 + i * 5 % 7; /* 0: a window of another domain */
+    }
+    eval_cluster(sum, equal, N, &c);
+    CHECK_CLOSE(c.mean, 0.3410714285714286, 1e-14);
+    CHECK_CLOSE(c.stderr_, 0.05669552313760434, 1e-14); /* std(means, ddof=1) / sqrt(12) */
+    CHECK_CLOSE(c.lo, 0.2356696428571428, 1e-12);
+    CHECK_CLOSE(c.hi, 0.4398958333333334, 1e-12);
+    eval_cluster(sum, uneven, N, &c);
+    CHECK_CLOSE(c.mean, 0.48469387755102045, 1e-14);
+    CHECK_CLOSE(c.stderr_, 0.07433743289544753, 1e-14);
+    CHECK_CLOSE(c.lo, 0.3346639937243964, 1e-12);
+    CHECK_CLOSE(c.hi, 0.6273602484472051, 1e-12);
+    eval_cluster(sum, equal, 1, &c);
+    CHECK(c.stderr_ == 0 && c.lo == c.mean && c.hi == c.mean);
+    eval_cluster(sum, equal, 0, &c);
+    CHECK(c.mean == 0 && c.stderr_ == 0);
+}
+
+/* Positions with known values: window c, row r: KL of candidate 0 = r + 100 c, of 1 = 2. */
+static void test_breakdowns(void) {
+    enum { CTX = 8, CHUNKS = 3, PER = CTX - 1 };
+    int32_t tokens[CHUNKS * CTX], domain[CHUNKS] = {0, 1, 0};
+    struct kld_pos pos[2];
+    struct eval_kld_run r = {.n_cand = 2,
+                             .ctx = CTX,
+                             .per_chunk = PER,
+                             .n_chunks = CHUNKS,
+                             .tokens = tokens,
+                             .chunk_domain = domain,
+                             .pos = pos};
+    for (int i = 0; i < CHUNKS * CTX; i++) tokens[i] = 1000 + i;
+    for (int k = 0; k < 2; k++) {
+        kld_pos_init(&pos[k], CHUNKS * PER);
+        for (int i = 0; i < CHUNKS * PER; i++) {
+            pos[k].kld[i] = k ? 2 : i % PER + 100 * (i / PER);
+            pos[k].top_p[i] = i;
+            pos[k].nll_p[i] = log(4);
+        }
+        pos[k].n = CHUNKS * PER;
+    }
+    struct eval_kld all;
+    eval_kld_total(&r, 0, &all); /* rows 4, 5, 6 */
+    CHECK_EQ_I64(all.n_tokens, 9);
+    CHECK_CLOSE(all.mean_kld, 105, 1e-12);
+    struct eval_group g;
+    eval_kld_group(&r, 0, 0, 1, 3, &g); /* domain 0: windows 0 and 2, rows 1 and 2 */
+    CHECK_EQ_I64(g.n_tokens, 4);
+    CHECK_EQ_I64(g.n_chunks, 2);
+    CHECK_CLOSE(g.mean_kld, 101.5, 1e-12);
+    CHECK_CLOSE(g.mean_kld_stderr, 100, 1e-12); /* window means 1.5 and 201.5 */
+    CHECK(g.mean_kld_lo == 1.5 && g.mean_kld_hi == 201.5);
+    eval_kld_group(&r, 0, 7, 0, 8, &g); /* no such domain */
+    CHECK(g.n_tokens == 0 && g.mean_kld == 0);
+    eval_kld_group(&r, 0, -1, 7, 900, &g); /* no such rows */
+    CHECK_EQ_I64(g.n_tokens, 0);
+    struct eval_pair d;
+    eval_kld_pair(&r, 0, 1, &d); /* window means 5, 105, 205 minus 2 */
+    CHECK_CLOSE(d.diff, 103, 1e-12);
+    CHECK_CLOSE(d.stderr_, 100 / sqrt(3), 1e-9);
+    CHECK_CLOSE(d.a_worse, 1, 0);
+    CHECK(d.lo >= 3 && d.hi <= 203 && d.lo < d.diff && d.hi > d.diff);
+    struct eval_token w[12];
+    CHECK_EQ_I64(eval_kld_worst(&r, 0, 12, w), 9);
+    CHECK_EQ_I64(eval_kld_worst(&r, 0, 2, w), 2);
+    CHECK(w[0].kld == 206 && w[0].chunk == 2 && w[0].row == 6 && w[0].token == 1000 + 2 * CTX + 7);
+    CHECK(w[1].kld == 205 && w[1].top_base == 2 * PER + 5);
+    CHECK_CLOSE(w[1].p_base, 0.25, 1e-12);
+    CHECK_EQ_I64(eval_kld_worst(&r, 1, 1, w), 1); /* ties: the first */
+    CHECK(w[0].chunk == 0 && w[0].row == 4);
+    CHECK_EQ_I64(eval_kld_worst(&r, 0, 0, w), 0);
+    kld_pos_release(&pos[0]);
+    kld_pos_release(&pos[1]);
+}
+
+/* Domains, whole windows, routing: against plain runs. */
+static void test_domains_and_routing(void) {
+    struct err e = {0};
+    struct session *base = open_session(20, NULL), *same = open_session(20, NULL);
+    struct session_opts o = {.n_ctx = 20, .isa = kern_isa_best(), .kv_type = QT_Q8_0};
+    struct session *rough = NULL;
+    CHECK_OK(session_new(&rough, model, &o, &e));
+    struct session *const cand[2] = {same, rough};
+    const struct eval_domain dom[3] = {{.name = "a", .ids = ids.v, .n_ids = 45},
+                                       {.name = "short", .ids = ids.v, .n_ids = 19},
+                                       {.name = "b", .ids = ids.v + 40, .n_ids = 40}};
+    struct eval_kld_job job = {.base = base,
+                               .cand = cand,
+                               .n_cand = 2,
+                               .domain = dom,
+                               .n_domains = 3,
+                               .ctx = 20,
+                               .routing = true};
+    struct eval_kld_run r;
+    CHECK_OK(eval_kld_open(&job, &r, &e));
+    CHECK_EQ_I64(r.n_chunks, 4);
+    CHECK_EQ_I64(r.per_chunk, 19);
+    CHECK(r.chunk_domain[0] == 0 && r.chunk_domain[1] == 0 && r.chunk_domain[2] == 2);
+    CHECK(memcmp(r.tokens + 40, ids.v + 40, 40 * sizeof *r.tokens) == 0);
+    double nll[20];
+    plain_nll(40, 20, nll); /* every position of the third window */
+    for (int i = 0; i < 19; i++) CHECK_CLOSE(r.pos[0].nll_p[2 * 19 + i], nll[i], 2e-5);
+    CHECK(r.n_routes > 0);
+    int64_t differ = 0;
+    for (int i = 0; i < r.n_routes; i++) {
+        CHECK_EQ_I64(r.route[i].n_tokens, 80);
+        CHECK_EQ_I64(r.route[i].n_same, 80); /* the same model */
+        CHECK_EQ_I64(r.route[i].n_common, r.route[i].n_chosen);
+        const struct eval_route *q = &r.route[r.n_routes + i];
+        CHECK(q->n_common <= q->n_chosen && q->n_same <= q->n_tokens);
+        differ += q->n_chosen - q->n_common;
+    }
+    printf("q8_0 cache: %d of the experts chosen differ\n", (int)differ);
+    eval_kld_close(&r);
+    job.from = -1;
+    job.max_chunks = 3; /* in turn: a, b, a */
+    CHECK_OK(eval_kld_open(&job, &r, &e));
+    CHECK(r.n_chunks == 3 && r.per_chunk == 9 && r.chunk_domain[1] == 0 && r.chunk_domain[2] == 2);
+    eval_kld_close(&r);
+    job.domain = dom + 1;
+    job.n_domains = 1;
+    CHECK_ERR(eval_kld_open(&job, &r, &e), ERR_DATA, "has 19 tokens");
+    const struct eval_domain shorts[3] = {dom[1], dom[1], dom[1]};
+    job.domain = shorts;
+    job.n_domains = 3;
+    CHECK_ERR(eval_kld_open(&job, &r, &e), ERR_DATA, "none of the 3 domains");
+    job.from = 11;
+    CHECK_ERR(eval_kld_open(&job, &r, &e), ERR_USAGE, "first half");
+    session_free(base);
+    session_free(same);
+    session_free(rough);
+}
+
 static void test_speed(void) {
     struct err e = {0};
     struct pool *p = NULL;
@@ -290,6 +432,9 @@ int main(void) {
     RUN(test_perplexity_windows);
     RUN(test_refusals);
     RUN(test_kld);
+    RUN(test_windows_as_clusters);
+    RUN(test_breakdowns);
+    RUN(test_domains_and_routing);
     RUN(test_speed);
     model_close(model);
     ids_release(&ids);

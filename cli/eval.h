@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT
+/* cli/eval.h - what the files of `hone eval` share. */
+#ifndef HONE_CLI_EVAL_H
+#define HONE_CLI_EVAL_H
+
+#include "cli/opt.h"
+#include "runtime/eval.h"
+
+struct eval_args {
+    int64_t ctx, chunks, stride, pp, tg, reps, worst, kv_skip;
+    const char *kv_type, *kv_skip_type, *base_kv, *act, *base, *base_file, *save_base, *depths;
+    const char *ids, *out;
+    bool by_depth, routing;
+};
+struct eval_loaded {
+    struct model *m;
+    struct session *s;
+};
+/* kv: name of a cache type. */
+int eval_session(struct cli *c, const struct eval_args *a, const struct model *m, const char *kv,
+                 int64_t n_ctx, struct session **out, struct err *e);
+int eval_open_one(struct cli *c, const struct eval_args *a, const char *path, int64_t n_ctx,
+                  struct eval_loaded *l, struct err *e);
+void eval_close_one(struct eval_loaded *l);
+
+struct eval_texts { /* texts as domains */
+    struct eval_domain *domain;
+    struct ids *ids; /* [n] */
+    int n;
+};
+/* Every file is a domain of its base name; lines of a .jsonl with a "domain" are of that one. */
+int eval_texts_load(const struct model *m, const char *const *path, int n_paths,
+                    struct eval_texts *out, struct err *e);
+void eval_texts_release(struct eval_texts *t);
+
+int eval_cmd_kld(struct cli *c, int argc, char **argv, struct err *e);
+
+#endif
