@@ -51,10 +51,12 @@ BIN  := $(OBJ)/hone
 UNIT := $(patsubst %.c,$(OBJ)/%,$(wildcard tests/unit/test_*.c) $(wildcard tests/kern/*.c))
 
 .DEFAULT_GOAL := all
-.SECONDARY:
+.PRECIOUS: $(OBJ)/%.o
 all: $(BUILD)/hone ## build build/hone
-$(BUILD)/hone: $(BIN)
-	$(Q)mkdir -p $(BUILD) && cp -f $(BIN) $@.new && mv -f $@.new $@
+# the binary of the flags asked for, also when another build was newer
+$(BUILD)/hone: $(BIN) FORCE
+	$(Q)mkdir -p $(BUILD) && { cmp -s $(BIN) $@ || { cp -f $(BIN) $@.new && mv -f $@.new $@; }; }
+FORCE:
 
 $(OBJ)/calib/defaults.o: $(wildcard calib/text/*)
 $(OBJ)/core/%.o $(OBJ)/text/%.o $(OBJ)/convert/%.o: WARN += -Wsign-conversion
@@ -119,4 +121,4 @@ help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 clean: ## remove the build folder
 	rm -rf $(BUILD)
-.PHONY: all unit check test deps demo lint format tidy cppcheck analyze install help clean
+.PHONY: FORCE all unit check test deps demo lint format tidy cppcheck analyze install help clean
