@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT
+/* tests/unit/test_lint.c - the linter: on templates written here, and, where
+ * ../shared/golden/templates is present, every probe on every template against the outcome that
+ * transformers gave. */
+#include "core/io.h"
+#include "tests/check.h"
+#include "text/chat_vars.h"
+#include "text/lint.h"
+
+static struct err e;
+
+static const struct lint_finding *find(const struct lint_report *r, const char *rule) {
+    for (int i = 0; i < r->n; i++)
+        if (strcmp(r->v[i].rule, rule) == 0) return &r->v[i];
+    return NULL;
+}
+
+static void test_small_templates(void) {
+    static const char dropping[] =
+        "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}";
+    static const char dated[] = "{{ strftime_now('%Y') }}{{ foo }}\n  {{ messages|items }}";
+    struct lint_report r;
+    CHECK_OK(lint_run(&r, dropping, sizeof dropping - 1, "t", JINJA_HF, &e));
+    CHECK(find(&r, "TOOLS-DROPPED") && find(&r, "TOOLS-DROPPED")->severity == LINT_ERROR);
+    CHECK(find(&r, "TOOL-CALLS-DROPPED") != NULL);
+    CHECK(find(&r, "CONTENT-NULL") &&
+          strcmp(find(&r, "CONTENT-NULL")->outcome, "fail:found None") == 0);
+    CHECK(find(&r, "SYSTEM-MULTI") == NULL);
+    CHECK(r.n_probes == 49 && r.n_passed > 10 && r.n_by[LINT_ERROR] > 5);
+    lint_report_free(&r);
+    CHECK_OK(lint_run(&r, dated, sizeof dated - 1, "t", JINJA_HF, &e));
+    CHECK(find(&r, "CLOCK") != NULL);
+    CHECK(find(&r, "UNDECLARED") && strcmp(find(&r, "UNDECLARED")->outcome, "static:foo") == 0);
+    CHECK(find(&r, "ENGINE-PORT") && find(&r, "ENGINE-PORT")->line == 2);
+    lint_report_free(&r);
+    CHECK_OK(lint_run(&r, "{% if %}", 8, "t", JINJA_HF, &e));
+    CHECK(r.n == 1 && strcmp(r.v[0].rule, "SYNTAX") == 0 && r.v[0].line == 1);
+    lint_report_free(&r);
+}
+
+static void test_golden_outcomes(void) {
+    static const char path[] = "tests/golden/templates/lint_probes.json";
+    char *text, *src;
+    size_t len, n_src;
+    struct jdoc doc;
+    int n = 0, n_same = 0;
+    if (!io_is_dir("../shared/golden/templates/jinja")) {
+        fprintf(stderr, "SKIP: ../shared/golden/templates is not here\n");
+        return;
+    }
+    CHECK_OK(io_read_file(&text, &len, path, 1 << 24, &e));
+    CHECK_OK(jdoc_parse(&doc, text, len, path, &e));
+    struct jval expected = chat_member(doc.root, "expected");
+    for (uint32_t i = 0; i < expected.u.dict->n; i++) {
+        char file[400];
+        struct jval name = expected.u.dict->e[i].k;
+        struct jinja *t = NULL;
+        struct jinja_err je;
+        snprintf(file, sizeof file, "../shared/golden/templates/jinja/%.*s.jinja", (int)name.len,
+                 name.u.s);
+        CHECK_OK(io_read_file(&src, &n_src, file, 1 << 24, &e));
+        bool compiled = jinja_compile(&t, src, n_src, file, &je, &e) == 0;
+        for (int k = 0; k < lint_probe_count(); k++) {
+            char outcome[160];
+            struct lint_finding f;
+            struct jval want = chat_member(expected.u.dict->e[i].v, lint_probe_id(k));
+            n++;
+            snprintf(outcome, sizeof outcome, "error:%s", je.type);
+            if (compiled) CHECK_OK(lint_probe(t, k, outcome, &f, &e));
+            if (jv_is(want, outcome))
+                n_same++;
+            else
+                CHECK_FAIL("%.*s %s: %s, expected %.*s", (int)name.len, name.u.s, lint_probe_id(k),
+                           outcome, (int)want.len, want.u.s);
+        }
+        jinja_free(t);
+        free(src);
+    }
+    fprintf(stderr, "%d of %d probe outcomes equal\n", n_same, n);
+    CHECK_EQ_I64(n, 57 * 49);
+    jdoc_release(&doc);
+    free(text);
+}
+
+int main(void) {
+    RUN(test_small_templates);
+    RUN(test_golden_outcomes);
+    return check_done();
+}

@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: MIT
+/* text/lint.c - runs the probes of lint_probes.def on a template, and a few rules on its text.
+ *
+ * A probe renders one conversation and demands that texts are there, absent, in order, or balanced,
+ * or that a second rendering continues or equals the first. All of them are deterministic. */
+#include "text/lint.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "text/chat_vars.h"
+
+enum { MAX_PIECES = 8 };
+static const struct probe {
+    const char *id, *rule;
+    enum lint_severity severity;
+    const char *text[MAX_PIECES];
+} probes[] = {
+#define PROBE(id, rule, severity, ...) {id, rule, severity, {__VA_ARGS__}},
+#include "text/lint_probes.def"
+#undef PROBE
+};
+static const char special_tokens[] =
+    "{\"bos_token\": \"<BOS>\", \"eos_token\": \"<EOS>\", \"unk_token\": "
+    "\"<UNK>\", \"pad_token\": \"<PAD>\"}";
+
+int lint_probe_count(void) {
+    return (int)COUNT_OF(probes);
+}
+const char *lint_probe_id(int i) {
+    return probes[i].id;
+}
+const char *lint_severity_name(enum lint_severity s) {
+    static const char *const names[] = {"info", "warning", "error"};
+    return names[s];
+}
+
+static void probe_json(const struct probe *p, struct buf *out) {
+    for (int i = 0; i < MAX_PIECES && p->text[i]; i++) buf_str(out, p->text[i]);
+}
+
+const char *lint_probe_json(const char *id, char *out, size_t cap) {
+    struct buf b = {0};
+    out[0] = 0;
+    for (size_t i = 0; id && i < COUNT_OF(probes); i++)
+        if (strcmp(probes[i].id, id) == 0) probe_json(&probes[i], &b);
+    snprintf(out, cap, "%s", b.data ? b.data : "");
+    buf_release(&b);
+    return out;
+}
+
+/* ---- one probe
+ * ------------------------------------------------------------------------------------ */
+static void excerpt(struct lint_finding *f, const struct buf *text, size_t at) {
+    size_t from = at > 120 ? at - 120 : 0, n = text->len - from > 240 ? 240 : text->len - from;
+    while (from < text->len && from > 0 && ((unsigned char)text->data[from] & 0xc0) == 0x80) from++;
+    if (n > text->len - from) n = text->len - from;
+    while (n > 0 && from + n < text->len && ((unsigned char)text->data[from + n] & 0xc0) == 0x80)
+        n--;
+    memcpy(f->detail, text->data + from, n);
+    f->detail[n] = 0;
+}
+
+static int64_t find(const struct buf *b, struct jval s, size_t from) {
+    return ju_find(jv_strn(b->data ? b->data : "", b->len), s, from);
+}
+
+static int64_t count(const struct buf *b, struct jval s) {
+    int64_t n = 0;
+    for (int64_t at = find(b, s, 0); s.len && at >= 0; at = find(b, s, (size_t)at + s.len)) n++;
+    return n;
+}
+
+static void say(char outcome[160], const char *what, struct jval s) {
+    snprintf(outcome, 160, "%s%.*s", what, (int)(s.len > 140 ? 140 : s.len), s.u.s);
+}
+
+/* The texts that must be there, absent, in order, balanced. True when all is well. */
+static bool check_texts(struct jval p, const struct buf *a, char outcome[160],
+                        struct lint_finding *f) {
+    struct jval l = chat_member(p, "contains");
+    for (uint32_t i = 0; l.tag == JT_LIST && i < l.u.list->n; i++) {
+        if (find(a, l.u.list->v[i], 0) >= 0) continue;
+        say(outcome, "fail:missing ", l.u.list->v[i]);
+        excerpt(f, a, a->len);
+        return false;
+    }
+    l = chat_member(p, "absent");
+    for (uint32_t i = 0; l.tag == JT_LIST && i < l.u.list->n; i++) {
+        int64_t at = find(a, l.u.list->v[i], 0);
+        if (at < 0) continue;
+        say(outcome, "fail:found ", l.u.list->v[i]);
+        excerpt(f, a, (size_t)at);
+        return false;
+    }
+    l = chat_member(p, "order");
+    int64_t at = -1;
+    for (uint32_t i = 0; l.tag == JT_LIST && i < l.u.list->n; i++) {
+        at = find(a, l.u.list->v[i], (size_t)(at + 1));
+        if (at >= 0) continue;
+        say(outcome, "fail:order ", l.u.list->v[i]);
+        excerpt(f, a, a->len);
+        return false;
+    }
+    l = chat_member(p, "balanced");
+    if (l.tag != JT_LIST || l.u.list->n != 3) return true;
+    int64_t n_open = count(a, l.u.list->v[0]), n_close = count(a, l.u.list->v[1]);
+    if (n_open == n_close + l.u.list->v[2].u.i || n_open == 0) return true;
+    snprintf(outcome, 160, "fail:unbalanced %lld/%lld", (long long)n_open, (long long)n_close);
+    excerpt(f, a, a->len);
+    return false;
+}
+
+static int render(const struct jinja *t, struct jval scenario, struct jval defaults,
+                  struct buf *out, struct jinja_err *je) {
+    struct err ignored;
+    struct chat_case k = chat_case_of(scenario, defaults);
+    k.now = 1772721000;
+    return chat_case_render(t, &k, out, je, &ignored);
+}
+
+static size_t points(const struct buf *b, size_t n) {
+    return ju_count(jv_strn(b->data ? b->data : "", n));
+}
+
+static bool check_pair(const struct jinja *t, struct jval p, struct jval defaults,
+                       const struct buf *a, char outcome[160], struct lint_finding *f) {
+    static const char *const names[] = {"prefix_of", "equals"};
+    bool fine = true;
+    for (size_t i = 0; i < COUNT_OF(names) && fine; i++) {
+        struct jval other = chat_member(p, names[i]);
+        struct buf b = {0};
+        struct jinja_err je;
+        if (other.tag != JT_DICT) continue;
+        if (render(t, other, defaults, &b, &je)) {
+            snprintf(outcome, 160, "error2:%s", je.type);
+            snprintf(f->detail, sizeof f->detail, "%.300s", je.msg);
+            fine = false;
+        } else if (i == 1 && (a->len != b.len || memcmp(a->data, b.data, a->len) != 0)) {
+            snprintf(outcome, 160, "fail:differs");
+            excerpt(f, &b, b.len);
+            fine = false;
+        } else if (i == 0) {
+            size_t n = 0;
+            while (n < a->len && n < b.len && a->data[n] == b.data[n]) n++;
+            while (n > 0 && n < a->len && ((unsigned char)a->data[n] & 0xc0) == 0x80) n--;
+            if (n < a->len) {
+                snprintf(outcome, 160, "fail:diverges at %zu of %zu", points(a, n),
+                         points(a, a->len));
+                excerpt(f, &b, n);
+                fine = false;
+            }
+        }
+        buf_release(&b);
+    }
+    return fine;
+}
+
+int lint_probe(const struct jinja *t, int i, char outcome[160], struct lint_finding *f,
+               struct err *e) {
+    struct buf text = {0}, a = {0};
+    struct jdoc p, defaults;
+    struct jinja_err je;
+    memset(f, 0, sizeof *f);
+    f->rule = probes[i].rule;
+    f->probe = probes[i].id;
+    f->severity = probes[i].severity;
+    snprintf(outcome, 160, "pass");
+    probe_json(&probes[i], &text);
+    int rc = jdoc_parse(&p, text.data, text.len, probes[i].id, e);
+    buf_release(&text);
+    if (rc) return rc;
+    rc = jdoc_parse(&defaults, special_tokens, sizeof special_tokens - 1, "special tokens", e);
+    if (!rc) {
+        if (render(t, p.root, defaults.root, &a, &je)) {
+            snprintf(outcome, 160, "error:%s", je.type);
+            snprintf(f->detail, sizeof f->detail, "%.300s", je.msg);
+            f->line = je.line;
+            f->col = je.col;
+        } else if (check_texts(p.root, &a, outcome, f)) {
+            check_pair(t, p.root, defaults.root, &a, outcome, f);
+        }
+        jdoc_release(&defaults);
+    }
+    snprintf(f->outcome, sizeof f->outcome, "%s", outcome);
+    buf_release(&a);
+    jdoc_release(&p);
+    return rc;
+}
+
+/* ---- the report
+ * ------------------------------------------------------------------------------------- */
+static struct lint_finding *add(struct lint_report *r, const struct lint_finding *f) {
+    if (r->n == r->cap) {
+        r->cap = r->cap ? r->cap * 2 : 32;
+        r->v = xreallocarray(r->v, (size_t)r->cap, sizeof *r->v);
+    }
+    r->v[r->n] = *f;
+    r->n_by[f->severity]++;
+    return &r->v[r->n++];
+}
+
+/* Names the template reads that the renderer does not give it. */
+static void free_names(struct lint_report *r, const struct jinja *t) {
+    static const char *const known[] = {
+        "messages",  "tools",     "documents", "add_generation_prompt", "bos_token", "eos_token",
+        "unk_token", "pad_token", "caller"};
+    for (int i = 0; i < t->n_globals; i++) {
+        struct jval n = t->global_name[i];
+        struct lint_finding f = {.rule = "UNDECLARED", .severity = LINT_INFO};
+        bool given = false;
+        if (jv_is(n, "strftime_now")) {
+            f.rule = "CLOCK";
+            snprintf(f.outcome, sizeof f.outcome, "static:strftime_now");
+            snprintf(f.detail, sizeof f.detail,
+                     "the prompt depends on the date: caches change daily");
+            add(r, &f);
+        }
+        for (size_t k = 0; k < COUNT_OF(known); k++) given = given || jv_is(n, known[k]);
+        if (given || jlib_global(n)) continue;
+        snprintf(f.outcome, sizeof f.outcome, "static:%.*s", (int)(n.len > 100 ? 100 : n.len),
+                 n.u.s);
+        snprintf(f.detail, sizeof f.detail, "a variable that the caller may pass");
+        add(r, &f);
+    }
+}
+
+static const struct {
+    enum jkind kind;
+    const char *name, *note;
+} portability[] = {
+    {JN_FILTER, "items", "older minja: Unknown filter items"},
+    {JN_FILTER, "safe", "unknown to the engine of LM Studio of early 2026"},
+    {JN_TEST, "sequence", "unknown to the engine of LM Studio of early 2026"},
+    {JN_ATTR, "previtem", "older minja has no loop.previtem"},
+    {JN_ATTR, "nextitem", "older minja has no loop.nextitem"},
+    {JN_ATTR, "find", "llama.cpp never had it"},
+    {JN_ATTR, "rfind", "llama.cpp never had it"},
+    {JN_ATTR, "append", "transformers refuses to change lists"},
+    {JN_ATTR, "pop", "transformers refuses to change lists"},
+    {JN_FILTER, "from_json", "transformers has no such filter"},
+    {JN_FILTER, "groupby", "missing in small engines"},
+    {JN_FILTER, "unique", "missing in small engines"},
+    {JN_GENERATION, NULL, "{% generation %} is transformers' own"},
+    {JN_CALLBLOCK, NULL, "{% call %} is missing in small engines"},
+    {JN_FILTERBLOCK, NULL, "{% filter %} is missing in small engines"},
+};
+
+static void portable(struct lint_report *r, const struct jinja *t, const struct jnode *n,
+                     unsigned *seen) {
+    for (; n; n = n->next) {
+        for (size_t i = 0; i < COUNT_OF(portability); i++) {
+            if (n->kind != portability[i].kind || (*seen & 1u << i)) continue;
+            if (portability[i].name && !jv_is(n->val, portability[i].name)) continue;
+            struct lint_finding f = {.rule = "ENGINE-PORT", .severity = LINT_INFO};
+            *seen |= 1u << i;
+            jx_where(t->src, t->src_len, n->pos, &f.line, &f.col);
+            snprintf(f.outcome, sizeof f.outcome, "static:%s",
+                     portability[i].name ? portability[i].name : "block");
+            snprintf(f.detail, sizeof f.detail, "%s", portability[i].note);
+            add(r, &f);
+        }
+        const struct jnode *one[] = {n->a, n->b, n->c};
+        for (size_t i = 0; i < COUNT_OF(one); i++) {
+            if (!one[i]) continue;
+            if (n->kind == JN_MACRO || n->kind == JN_CALLBLOCK || n->kind == JN_GENERATION) {
+                portable(r, t, one[i], seen);
+                continue;
+            }
+            struct jnode copy = *one[i];
+            copy.next = NULL;
+            portable(r, t, &copy, seen);
+        }
+        portable(r, t, n->list, seen);
+        portable(r, t, n->list2, seen);
+    }
+}
+
+int lint_run(struct lint_report *r, const char *src, size_t len, const char *name,
+             enum jinja_mode mode, struct err *e) {
+    struct jinja *t;
+    struct jinja_err je;
+    struct err ignored;
+    unsigned seen = 0;
+    int rc = 0;
+    memset(r, 0, sizeof *r);
+    if (jinja_compile_mode(&t, src, len, name, mode, &je, &ignored)) {
+        struct lint_finding f = {
+            .rule = "SYNTAX", .severity = LINT_ERROR, .line = je.line, .col = je.col};
+        snprintf(f.outcome, sizeof f.outcome, "error:%s", je.type);
+        snprintf(f.detail, sizeof f.detail, "%.300s", je.msg);
+        add(r, &f);
+        return 0;
+    }
+    for (int i = 0; i < lint_probe_count() && !rc; i++) {
+        struct lint_finding f;
+        char outcome[160];
+        rc = lint_probe(t, i, outcome, &f, e);
+        r->n_probes++;
+        if (strcmp(outcome, "pass") == 0) {
+            r->n_passed++;
+        } else if (!rc) {
+            add(r, &f);
+        }
+    }
+    if (!rc) {
+        portable(r, t, t->body, &seen);
+        free_names(r, t);
+    }
+    jinja_free(t);
+    return rc;
+}
+
+void lint_report_free(struct lint_report *r) {
+    free(r->v);
+    memset(r, 0, sizeof *r);
+}
