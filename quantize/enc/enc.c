@@ -21,6 +21,11 @@ static const struct enc *const table[QT_COUNT] = {
     [QT_Q6_K] = &enc_type_q6_k,
     [QT_IQ4_NL] = &enc_type_iq4_nl,
     [QT_IQ4_XS] = &enc_type_iq4_xs,
+    [QT_IQ3_XXS] = &enc_type_iq3_xxs,
+    [QT_IQ3_S] = &enc_type_iq3_s,
+    [QT_IQ2_XXS] = &enc_type_iq2_xxs,
+    [QT_IQ2_XS] = &enc_type_iq2_xs,
+    [QT_IQ2_S] = &enc_type_iq2_s,
     // clang-format on
 };
 

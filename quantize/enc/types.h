@@ -20,5 +20,10 @@ extern const struct enc enc_type_q5_k;
 extern const struct enc enc_type_q6_k;
 extern const struct enc enc_type_iq4_nl;
 extern const struct enc enc_type_iq4_xs;
+extern const struct enc enc_type_iq3_xxs;
+extern const struct enc enc_type_iq3_s;
+extern const struct enc enc_type_iq2_xxs;
+extern const struct enc enc_type_iq2_xs;
+extern const struct enc enc_type_iq2_s;
 
 #endif

@@ -33,6 +33,11 @@ static const struct wrow rows[] = {
     {QT_Q6_K,    {0, 256, WP_SQ},       0, WP_RMS_ABS},
     {QT_IQ4_NL,  {2, 32,  WP_SQ},       0, WP_RMS_ABS},
     {QT_IQ4_XS,  {2, 256, WP_SQ},       0, WP_RMS_ABS},
+    {QT_IQ3_XXS, {2, 256, WP_SQ},       0, WP_RMS_ABS},
+    {QT_IQ3_S,   {2, 256, WP_SQ},       0, WP_RMS_ABS},
+    {QT_IQ2_XXS, {1, 256, WP_SQ},       0, WP_RMS_ABS},
+    {QT_IQ2_XS,  {1, 256, WP_SQ},       0, WP_RMS_ABS},
+    {QT_IQ2_S,   {2, 256, WP_SQ},       0, WP_RMS_ABS},
 };
 // clang-format on
 

@@ -1,0 +1,572 @@
+// SPDX-License-Identifier: MIT
+/* quantize/enc/gridq.c - exact search of the IQ2 and IQ3 formats.
+ *
+ * With c the scale of a sub-block, the error of grid entry g on weights a = |x| is
+ * const + c^2*Q - 2*c*P with Q = sum w*L^2, P = sum w*a*L, so the best entry for any c is a vertex of
+ * the upper hull of the points (Q, P): a chain of a few entries, found once per entry's weights.
+ * A sign that has to be flipped (parity) only lowers P, by twice the least w*a*L. Merging the chains
+ * of a sub-block gives its exact error for every scale; what remains is to try values of d, choose
+ * the integer scales by true error, and solve d by least squares with f16 in the loop.
+ * Best also starts from the conventional d and keeps that solution unless the decoded error falls;
+ * fast skips the conventional search (a block may then be worse, which the tests have not seen).
+ * Vector code works element by element, so wider machines give the same bytes. */
+#include "quantize/enc/gridq.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "core/attr.h"
+#include "core/fp.h"
+#include "kernels/grid.h"
+#include "kernels/kern.h"
+
+typedef float v8f __attribute__((vector_size(32)));
+typedef int32_t v8i __attribute__((vector_size(32)));
+
+enum { CHAIN_MAX = 40, SUB_CHAINS = 8, SEGS_MAX = 8 * CHAIN_MAX };
+enum { N_START = 3 };
+
+// clang-format off
+static const struct grid_spec specs[] = {
+    /* type      sub per  n  levels parity  unit  top   t shells step  fudge */
+    {QT_IQ2_XXS, 32, 8, 256,  3, true,  0.125f, 43,  6, 2, 0.1f, 1.0f},
+    {QT_IQ2_XS,  16, 8, 512,  3, true,  0.125f, 43,  9, 2, 0.1f, 1.0f},
+    {QT_IQ2_S,   16, 8, 1024, 3, false, 0.125f, 43,  9, 1, 0.1f, 0.9875f},
+    {QT_IQ3_XXS, 32, 4, 256,  8, true,  0.25f,  62, 15, 2, 0.2f, 1.0125f},
+    {QT_IQ3_S,   32, 4, 512,  8, false, 1.0f,   15,  9, 3, 0.2f, 1.033f},
+};
+// clang-format on
+static float levels[COUNT_OF(specs)][8][GRID_MAX]; /* [element][entry] */
+static pthread_once_t levels_once = PTHREAD_ONCE_INIT;
+static bool wide; /* this machine has AVX2 */
+static atomic_bool plain_only;
+
+const struct grid_spec *grid_spec_of(enum qtype t) {
+    for (size_t i = 0; i < COUNT_OF(specs); i++)
+        if (specs[i].type == t) return &specs[i];
+    return NULL;
+}
+
+const uint8_t *grid_levels(const struct grid_spec *s, int g) {
+    const struct kern_grid *k = kern_grid_get();
+    const uint8_t *first[] = {k->iq2_xxs[0], k->iq2_xs[0], k->iq2_s[0], k->iq3_xxs[0], k->iq3_s[0]};
+    return first[s - specs] + g * s->per;
+}
+
+void enc_grid_plain(bool plain) {
+    atomic_store(&plain_only, plain);
+}
+
+static void fill_levels(void) {
+    wide = kern_isa_best() >= KERN_AVX2;
+    for (size_t t = 0; t < COUNT_OF(specs); t++)
+        for (int g = 0; g < specs[t].n; g++)
+            for (int j = 0; j < specs[t].per; j++)
+                levels[t][j][g] = (float)grid_levels(&specs[t], g)[j];
+}
+
+/* ---- the chain of one grid entry ----------------------------------------------------------------
+ */
+
+struct vertex {
+    float q, p;
+    float below;   /* best for scales under this one (down to the next vertex's) */
+    uint16_t g[2]; /* grid entries */
+    uint8_t flip;  /* 1: the least important sign of g[0] is flipped, 2: of g[1] */
+};
+struct chain { /* from large scales (least Q) to small ones */
+    struct vertex v[CHAIN_MAX];
+    int n;
+    int first, entries; /* entries of the block it decides: 1 or 2 */
+};
+struct cloud { /* points of all entries */
+    v8f q[GRID_MAX / 8], p[GRID_MAX / 8];
+    int top[N_START]; /* entry of largest P - half*Q */
+};
+
+/* mask ? a : b; a macro, as vectors of 32 bytes have no portable calling convention */
+#define v8i_pick(m, a, b) (((m) & (a)) | (~(m) & (b)))
+
+static inline __attribute__((always_inline)) void
+cloud_body(struct cloud *o, const float (*lev)[GRID_MAX], int per, int n, const float *w,
+           const float *wa, bool flip, const float *half) {
+    v8f best[N_START];
+    v8i at[N_START], now = {0, 1, 2, 3, 4, 5, 6, 7};
+    for (int s = 0; s < N_START; s++) {
+        best[s] = (v8f){0} - INFINITY;
+        at[s] = now;
+    }
+    for (int i = 0; i < n / 8; i++, now += 8) {
+        v8f q = {0}, p = {0}, least = (v8f){0} + INFINITY;
+        for (int j = 0; j < per; j++) {
+            v8f l;
+            memcpy(&l, &lev[j][8 * i], sizeof l);
+            v8f x = wa[j] * l;
+            q += w[j] * l * l;
+            p += x;
+            if (flip) {
+                v8i m = x < least;
+                least = (v8f)v8i_pick(m, (v8i)x, (v8i)least);
+            }
+        }
+        if (flip) p -= 2.0f * least;
+        o->q[i] = q;
+        o->p[i] = p;
+        for (int s = 0; s < N_START; s++) {
+            v8f v = p - half[s] * q;
+            v8i m = v > best[s];
+            best[s] = (v8f)v8i_pick(m, (v8i)v, (v8i)best[s]);
+            at[s] = v8i_pick(m, now, at[s]);
+        }
+    }
+    for (int s = 0; s < N_START; s++) {
+        int b = 0;
+        for (int k = 1; k < 8; k++)
+            if (best[s][k] > best[s][b] || (best[s][k] == best[s][b] && at[s][k] < at[s][b])) b = k;
+        o->top[s] = at[s][b];
+    }
+}
+
+/* Points above the polyline whose sides are p = icept[k] + slope[k]*q. */
+static inline __attribute__((always_inline)) int above_body(const struct cloud *o, int n,
+                                                            const float *icept, const float *slope,
+                                                            int n_side, uint16_t *out) {
+    int k = 0;
+    for (int i = 0; i < n / 8; i++) {
+        v8f line = icept[0] + slope[0] * o->q[i];
+        for (int s = 1; s < n_side; s++) {
+            v8f other = icept[s] + slope[s] * o->q[i];
+            v8i m = other < line;
+            line = (v8f)v8i_pick(m, (v8i)other, (v8i)line);
+        }
+        v8i over = o->p[i] > line;
+        uint64_t any[4];
+        memcpy(any, &over, sizeof any);
+        if (!(any[0] | any[1] | any[2] | any[3])) continue;
+        for (int j = 0; j < 8; j++) {
+            out[k] = (uint16_t)(8 * i + j);
+            k += over[j] & 1;
+        }
+    }
+    return k;
+}
+
+static void cloud_plain(struct cloud *o, const float (*lev)[GRID_MAX], int per, int n,
+                        const float *w, const float *wa, bool flip, const float *half) {
+    if (flip)
+        cloud_body(o, lev, per, n, w, wa, true, half);
+    else
+        cloud_body(o, lev, per, n, w, wa, false, half);
+}
+static int above_plain(const struct cloud *o, int n, const float *icept, const float *slope,
+                       int n_side, uint16_t *out) {
+    return above_body(o, n, icept, slope, n_side, out);
+}
+#if defined(__x86_64__)
+__attribute__((target("avx2"))) static void cloud_avx2(struct cloud *o,
+                                                       const float (*lev)[GRID_MAX], int per, int n,
+                                                       const float *w, const float *wa, bool flip,
+                                                       const float *half) {
+    if (flip)
+        cloud_body(o, lev, per, n, w, wa, true, half);
+    else
+        cloud_body(o, lev, per, n, w, wa, false, half);
+}
+__attribute__((target("avx2"))) static int above_avx2(const struct cloud *o, int n,
+                                                      const float *icept, const float *slope,
+                                                      int n_side, uint16_t *out) {
+    return above_body(o, n, icept, slope, n_side, out);
+}
+#else
+#define cloud_avx2 cloud_plain
+#define above_avx2 above_plain
+#endif
+
+/* Adds the vertices after a up to b, best for larger scales first. */
+static void refine(const struct cloud *o, int a, int b, const uint16_t *in, int n, struct chain *c) {
+    const float *q = (const float *)o->q, *p = (const float *)o->p;
+    uint16_t mine[GRID_MAX];
+    float top = 0, dq = q[b] - q[a], dp = p[b] - p[a];
+    int k = 0, at = -1;
+    for (int i = 0; i < n; i++) {
+        int g = in[i];
+        if (!(q[g] > q[a] && q[g] < q[b])) continue;
+        float h = (p[g] - p[a]) * dq - (q[g] - q[a]) * dp;
+        if (!(h > 0)) continue;
+        mine[k++] = (uint16_t)g;
+        if (h > top) {
+            top = h;
+            at = g;
+        }
+    }
+    if (at >= 0) {
+        refine(o, a, at, mine, k, c);
+        refine(o, at, b, mine, k, c);
+    } else if (c->n < CHAIN_MAX) {
+        c->v[c->n++] = (struct vertex){q[b], p[b], 0, {(uint16_t)b, 0}, 0};
+    }
+}
+
+/* Scales at which each vertex takes over; never increasing along the chain. */
+static void chain_breaks(struct chain *c) {
+    c->v[0].below = INFINITY;
+    for (int i = 1; i < c->n; i++) {
+        struct vertex *a = &c->v[i - 1], *b = &c->v[i];
+        float at = 2.0f * (b->p - a->p) / (b->q - a->q);
+        b->below = at < a->below ? at : a->below;
+    }
+}
+
+static void hull(struct cloud *o, int n, bool plain, struct chain *c) {
+    const float *q = (const float *)o->q, *p = (const float *)o->p;
+    int start[N_START + 1] = {0}, ns = 1;
+    float icept[N_START], slope[N_START];
+    uint16_t list[GRID_MAX + 8];
+    for (int s = 0; s < N_START; s++) { /* from large scales to small ones */
+        int a = start[ns - 1], b = o->top[s];
+        if (!(q[b] > q[a] && p[b] > p[a])) continue;
+        slope[ns - 1] = (p[b] - p[a]) / (q[b] - q[a]);
+        icept[ns - 1] = p[a] - slope[ns - 1] * q[a];
+        start[ns++] = b;
+    }
+    c->v[0] = (struct vertex){q[0], p[0], 0, {0, 0}, 0};
+    c->n = 1;
+    if (ns > 1) {
+        int k = plain ? above_plain(o, n, icept, slope, ns - 1, list)
+                      : above_avx2(o, n, icept, slope, ns - 1, list);
+        for (int s = 1; s < ns; s++) refine(o, start[s - 1], start[s], list, k, c);
+    }
+    chain_breaks(c);
+}
+
+/* ---- two entries that share a sign group --------------------------------------------------------
+ */
+
+/* All vertices of the sum of two chains, in order. */
+static int chain_sum(const struct chain *a, const struct chain *b, uint8_t flip,
+                     struct vertex *out) {
+    int i = 0, j = 0, n = 0;
+    for (;;) {
+        out[n++] = (struct vertex){a->v[i].q + b->v[j].q,
+                                   a->v[i].p + b->v[j].p,
+                                   0,
+                                   {a->v[i].g[0], b->v[j].g[0]},
+                                   flip};
+        bool ai = i + 1 < a->n, bj = j + 1 < b->n;
+        if (!ai && !bj) return n;
+        if (ai && (!bj || a->v[i + 1].below >= b->v[j + 1].below))
+            i++;
+        else
+            j++;
+    }
+}
+
+/* One of the two halves takes the flip, whichever is cheaper at each scale: upper hull of both. */
+static void chain_either(const struct chain even[2], const struct chain odd[2], struct chain *c) {
+    struct vertex x[2 * CHAIN_MAX], y[2 * CHAIN_MAX], h[4 * CHAIN_MAX];
+    int nx = chain_sum(&even[0], &odd[1], 2, x), ny = chain_sum(&odd[0], &even[1], 1, y);
+    int n = 0, i = 0, j = 0;
+    while (i < nx || j < ny) {
+        bool first = j >= ny || (i < nx && (x[i].q < y[j].q || (x[i].q == y[j].q && x[i].p >= y[j].p)));
+        struct vertex v = first ? x[i++] : y[j++];
+        if (n && !(v.q > h[n - 1].q && v.p > h[n - 1].p)) {
+            if (v.p <= h[n - 1].p) continue; /* more Q for no more P */
+            n--;
+        }
+        while (n >= 2 && (h[n - 1].p - h[n - 2].p) * (v.q - h[n - 2].q) <=
+                             (v.p - h[n - 2].p) * (h[n - 1].q - h[n - 2].q))
+            n--;
+        h[n++] = v;
+    }
+    c->n = n < CHAIN_MAX ? n : CHAIN_MAX;
+    memcpy(c->v, h, (size_t)c->n * sizeof *h);
+    chain_breaks(c);
+}
+
+/* ---- a block ------------------------------------------------------------------------------------
+ */
+
+struct seg { /* of a sub-block: error(c) = c*(c*q - 2*p) + const for c < below */
+    float below, q, p;
+};
+struct job {
+    const struct grid_spec *s;
+    const float (*lev)[GRID_MAX];
+    bool plain;
+    float x[QK], w[QK], a[QK], wa[QK];
+    uint8_t sign[32]; /* as they are */
+    double zero;      /* error of a block of zeros */
+    struct chain chain[GRID_SUBS][SUB_CHAINS];
+    int n_chain[GRID_SUBS];
+    struct seg seg[GRID_SUBS][SEGS_MAX];
+    int n_seg[GRID_SUBS];
+    float fit[GRID_SUBS]; /* best real-valued scale, in units of `unit` */
+    struct cloud cloud;
+};
+
+static bool odd_bits(unsigned v) {
+    return __builtin_parity(v) != 0;
+}
+
+/* Chain of the `per` weights of entry h. */
+static void entry_chain(struct job *j, int h, bool flip, float typical, struct chain *c) {
+    const struct grid_spec *s = j->s;
+    const float half[N_START] = {0.75f * typical, 0.4f * typical, 0};
+    const float *w = j->w + h * s->per, *wa = j->wa + h * s->per;
+    if (j->plain)
+        cloud_plain(&j->cloud, j->lev, s->per, s->n, w, wa, flip, half);
+    else
+        cloud_avx2(&j->cloud, j->lev, s->per, s->n, w, wa, flip, half);
+    hull(&j->cloud, s->n, j->plain, c);
+    if (flip)
+        for (int i = 0; i < c->n; i++) c->v[i].flip = 1;
+    c->first = h;
+    c->entries = 1;
+}
+
+static void merge_chains(struct job *j, int k) {
+    int at[SUB_CHAINS] = {0}, n = 0, nc = j->n_chain[k];
+    float q = 0, p = 0, below = INFINITY;
+    struct seg *seg = j->seg[k];
+    for (int i = 0; i < nc; i++) {
+        q += j->chain[k][i].v[0].q;
+        p += j->chain[k][i].v[0].p;
+    }
+    for (;;) {
+        if (n && seg[n - 1].below == below) n--;
+        seg[n++] = (struct seg){below, q, p};
+        int next = -1;
+        float top = -1;
+        for (int i = 0; i < nc; i++) {
+            const struct chain *c = &j->chain[k][i];
+            if (at[i] + 1 < c->n && c->v[at[i] + 1].below > top) {
+                top = c->v[at[i] + 1].below;
+                next = i;
+            }
+        }
+        if (next < 0) break;
+        const struct vertex *v = &j->chain[k][next].v[at[next]++];
+        q += v[1].q - v[0].q;
+        p += v[1].p - v[0].p;
+        below = top;
+    }
+    j->n_seg[k] = n;
+    float best = 0;
+    j->fit[k] = 0;
+    for (int i = 0; i < n; i++) {
+        float merit = seg[i].p > 0 ? seg[i].p * seg[i].p / seg[i].q : 0;
+        if (merit > best) {
+            best = merit;
+            j->fit[k] = seg[i].p / seg[i].q / j->s->unit;
+        }
+    }
+}
+
+static void sub_chains(struct job *j, int k) {
+    const struct grid_spec *s = j->s;
+    float amax = 0;
+    for (int i = k * s->sub; i < (k + 1) * s->sub; i++)
+        if (j->a[i] > amax) amax = j->a[i];
+    const float typical = amax / s->top;
+    int n = 0;
+    for (int o = k * s->sub / 8; o < (k + 1) * s->sub / 8; o++) { /* groups of 8 */
+        bool odd = s->parity && odd_bits(j->sign[o]);
+        if (s->per == 8) {
+            entry_chain(j, o, odd, typical, &j->chain[k][n++]);
+        } else if (!odd) {
+            entry_chain(j, 2 * o, false, typical, &j->chain[k][n++]);
+            entry_chain(j, 2 * o + 1, false, typical, &j->chain[k][n++]);
+        } else {
+            struct chain even[2], flipped[2], *c = &j->chain[k][n++];
+            for (int h = 0; h < 2; h++) {
+                entry_chain(j, 2 * o + h, false, typical, &even[h]);
+                entry_chain(j, 2 * o + h, true, typical, &flipped[h]);
+            }
+            chain_either(even, flipped, c);
+            c->first = 2 * o;
+            c->entries = 2;
+        }
+    }
+    j->n_chain[k] = n;
+    merge_chains(j, k);
+}
+
+/* Error of sub-block k at scale c, its constant left out. */
+static float sub_error(const struct job *j, int k, float c, const struct seg **which) {
+    const struct seg *s = j->seg[k];
+    int lo = 0, hi = j->n_seg[k] - 1; /* last segment whose `below` is above c */
+    while (lo < hi) {
+        int mid = (lo + hi + 1) / 2;
+        if (s[mid].below > c)
+            lo = mid;
+        else
+            hi = mid - 1;
+    }
+    *which = &s[lo];
+    return c * (c * s[lo].q - 2.0f * s[lo].p);
+}
+
+/* Integer scales of least error at d, within `near` of the nearest; returns the error and the least
+ * squares for d. */
+static float choose(const struct job *j, float d, int near, uint8_t *sc, float *refit) {
+    double num = 0, den = 0;
+    float total = 0;
+    for (int k = 0; k < QK / j->s->sub; k++) {
+        const struct seg *best_seg = NULL, *seg;
+        float best = INFINITY;
+        int mid = (int)enc_rint(enc_clampf(0.5f * (j->fit[k] / d - 1.0f), 0, 15)), at = 0;
+        for (int v = mid - near; v <= mid + near; v++) {
+            if (v < 0 || v > 15) continue;
+            float e = sub_error(j, k, d * j->s->unit * (float)(2 * v + 1), &seg);
+            if (!(e < best)) continue;
+            best = e;
+            best_seg = seg;
+            at = v;
+        }
+        sc[k] = (uint8_t)at;
+        total += best;
+        double m = 2 * at + 1;
+        num += m * (double)best_seg->p;
+        den += m * m * (double)best_seg->q;
+    }
+    *refit = den > 0 ? (float)(num / den / (double)j->s->unit) : 0;
+    return total;
+}
+
+struct found {
+    float d, err;
+    uint8_t sc[GRID_SUBS];
+};
+
+/* Least squares and integer scales in turn until d stays. */
+static void settle(const struct job *j, float d, int near, int rounds, struct found *best) {
+    for (int r = 0; r < rounds; r++) {
+        struct found f;
+        float next;
+        if (!(d > 0)) return;
+        f.d = d;
+        f.err = choose(j, d, near, f.sc, &next);
+        if (f.err < best->err) *best = f;
+        next = enc_f16(next);
+        if (next == d) return;
+        d = next;
+    }
+}
+
+static void search_d(const struct job *j, bool slow, float other, struct found *best) {
+    float top = 0, err[64], start[64], unused;
+    uint8_t sc[GRID_SUBS];
+    int n = slow ? 64 : 20, keep = slow ? 12 : 3;
+    for (int k = 0; k < QK / j->s->sub; k++)
+        if (j->fit[k] > top) top = j->fit[k];
+    for (int i = 0; i < n; i++) {
+        float f = slow ? 0.55f + 0.02f * (float)i : 0.8f + 0.04f * (float)i;
+        start[i] = enc_f16(top / 31.0f * f);
+        err[i] = start[i] > 0 ? choose(j, start[i], slow ? 2 : 1, sc, &unused) : INFINITY;
+    }
+    for (int t = 0; t < keep; t++) {
+        int at = 0;
+        for (int i = 1; i < n; i++)
+            if (err[i] < err[at]) at = i;
+        settle(j, start[at], slow ? 3 : 1, slow ? 8 : 3, best);
+        err[at] = INFINITY;
+    }
+    if (other > 0) settle(j, other, 15, 8, best);
+    if (!slow || !(best->d > 0)) return;
+    const uint16_t bits = enc_f16_bits(best->d);
+    for (int k = 1; k <= 6; k++) /* neighbours in f16 */
+        for (int up = 0; up < 2; up++) {
+            struct found f = {.d = 0};
+            int v = up ? bits + k : bits - k;
+            if (v <= 0 || v > 0x7bff) continue;
+            f.d = fp_f16_to_f32((uint16_t)v);
+            f.err = choose(j, f.d, 2, f.sc, &unused);
+            if (f.err < best->err) *best = f;
+        }
+}
+
+/* Entries and signs of the block at its scales. */
+static void decide(const struct job *j, const struct found *f, struct grid_block *b) {
+    const struct grid_spec *s = j->s;
+    memset(b, 0, sizeof *b);
+    b->d = f->d;
+    memcpy(b->sign, j->sign, sizeof b->sign);
+    memcpy(b->sc, f->sc, sizeof b->sc);
+    for (int k = 0; k < QK / s->sub; k++) {
+        float scale = f->d * s->unit * (float)(2 * f->sc[k] + 1);
+        for (int i = 0; i < j->n_chain[k]; i++) {
+            const struct chain *c = &j->chain[k][i];
+            int v = c->n - 1;
+            while (v > 0 && !(c->v[v].below > scale)) v--;
+            for (int h = 0; h < c->entries; h++) b->index[c->first + h] = c->v[v].g[h];
+            if (!c->v[v].flip) continue;
+            int h = c->first + c->v[v].flip - 1, at = 0;
+            const uint8_t *lev = grid_levels(s, b->index[h]);
+            const float *wa = j->wa + h * s->per;
+            for (int e = 1; e < s->per; e++)
+                if (wa[e] * (float)lev[e] < wa[at] * (float)lev[at]) at = e;
+            int bit = h * s->per + at;
+            b->sign[bit / 8] ^= (uint8_t)(1 << (bit % 8));
+        }
+    }
+}
+
+static double block_error(const struct job *j, const struct grid_block *b) {
+    const struct grid_spec *s = j->s;
+    double e = 0;
+    for (int i = 0; i < QK; i++) {
+        float v = b->d * s->unit * (float)(2 * b->sc[i / s->sub] + 1) *
+                  (float)grid_levels(s, b->index[i / s->per])[i % s->per];
+        double diff = (double)(b->sign[i / 8] >> (i % 8) & 1 ? -v : v) - (double)j->x[i];
+        e += (double)j->w[i] * diff * diff;
+    }
+    return e;
+}
+
+static void improve(struct job *j, enum search search, struct grid_block *b) {
+    struct found best = {.d = 0, .err = 0}; /* a block of zeros */
+    struct grid_block mine;
+    for (int i = 0; i < QK; i++) {
+        j->a[i] = fabsf(j->x[i]);
+        j->wa[i] = j->w[i] * j->a[i];
+        if (i % 8 == 0) j->sign[i / 8] = 0;
+        if (j->x[i] < 0) j->sign[i / 8] |= (uint8_t)(1 << (i % 8));
+    }
+    for (int k = 0; k < QK / j->s->sub; k++) sub_chains(j, k);
+    search_d(j, search == SEARCH_BEST, search == SEARCH_BEST ? b->d : 0, &best);
+    decide(j, &best, &mine);
+    if (best.d == 0) memset(&mine, 0, sizeof mine);
+    if (search != SEARCH_BEST || block_error(j, &mine) < block_error(j, b)) *b = mine;
+}
+
+void enc_grid_row(enum qtype t, const float *x, const float *imp, int64_t n, void *dst,
+                  enum search search, void (*pack)(void *blk, const struct grid_block *b)) {
+    struct job job, *j = &job;
+    const struct grid_spec *s = grid_spec_of(t);
+    const struct wrule conv = enc_wrule(t, SEARCH_CONVENTIONAL);
+    const struct wrule rule = enc_wrule(t, search);
+    const int bytes = qtype_info(t)->block_bytes;
+    pthread_once(&levels_once, fill_levels);
+    j->s = s;
+    j->lev = (const float(*)[GRID_MAX])levels[s - specs];
+    j->plain = atomic_load(&plain_only) || !wide;
+    for (int64_t i = 0; i < n / QK; i++) {
+        const float *im = imp ? imp + i * QK : NULL;
+        struct grid_block b;
+        memset(&b, 0, sizeof b);
+        if (enc_load(j->x, x + i * QK, QK, 65504.0f * s->unit * 31.0f * s->top)) {
+            float mean2 = enc_mean2(j->x, QK);
+            if (search != SEARCH_FAST) {
+                enc_weights(j->w, j->x, im, QK, &conv, mean2, s->sub);
+                enc_grid_conventional(s, j->x, j->w, &b);
+            }
+            if (search != SEARCH_CONVENTIONAL) {
+                enc_weights(j->w, j->x, im, QK, &rule, mean2, s->sub);
+                improve(j, search, &b);
+            }
+        }
+        pack((uint8_t *)dst + i * bytes, &b);
+    }
+}
