@@ -181,7 +181,9 @@ static void cell_text(struct buf *b, const struct cell *c) {
         buf_str(b, c->i ? "yes" : "no");
         break;
     case CELL_NUM:
-        if (isfinite(c->num))
+        if (fabs(c->num) >= 1e10 && isfinite(c->num)) /* decimals would only break the table */
+            buf_fmt(b, "%.4e", c->num);
+        else if (isfinite(c->num))
             buf_fmt(b, "%.*f", c->prec, c->num);
         else
             buf_str(b, isnan(c->num) ? "nan" : c->num < 0 ? "-inf" : "inf");
