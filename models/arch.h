@@ -67,9 +67,21 @@ enum hp_dim {
     HD_PLE /* per-layer embedding width */,
     HD_PLE_ALL /* of all layers */,
     HD_PLE_VOCAB,
+    HD_YARN_CTX /* context before the extension */,
     HD_COUNT
 };
-enum hp_real { HF_RMS_EPS, HF_ROPE_BASE, HF_ROPE_BASE_W, HF_SOFTCAP, HF_COUNT };
+enum hp_real {
+    HF_RMS_EPS,
+    HF_ROPE_BASE,
+    HF_ROPE_BASE_W,
+    HF_SOFTCAP,
+    /* YaRN context extension; factor 0: none (models/yarn.c) */
+    HF_YARN_FACTOR,
+    HF_YARN_ATTN,
+    HF_YARN_FAST,
+    HF_YARN_SLOW,
+    HF_COUNT
+};
 enum { HP_MAX_LAYERS = 512 };
 struct hparams {
     int64_t d[HD_COUNT];
@@ -222,6 +234,11 @@ int hparams_from_hf(struct hparams *h, const struct arch *a, const struct hfdir 
 void hparams_write(const struct hparams *h, const struct arch *a, struct gguf_w *w);
 /* d[slot] = a * b with the overflow check of sizes that come from files. */
 int hparams_mul(struct hparams *h, int slot, int64_t a, int64_t b, struct err *e);
+
+/* yarn.c: the context extension of any architecture, read and written by the functions above. */
+int yarn_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e);
+int yarn_from_gguf(struct hparams *h, const char *arch, const struct gguf *g, struct err *e);
+void yarn_write(const struct hparams *h, const char *arch, struct gguf_w *w);
 
 /* One expected tensor: the instance of a row for a block. */
 struct tensor_inst {

@@ -129,6 +129,8 @@ static int derive_shared(struct hparams *h, struct err *e) {
 
 static int derive(struct hparams *h, struct err *e) {
     int64_t *d = h->d;
+    if (h->f[HF_YARN_FACTOR] > 0)
+        return err_set(e, ERR_DATA, "rope is extended by yarn, which this model has no use for");
     if (!d[HD_KV_HEADS_W]) d[HD_KV_HEADS_W] = d[HD_HEADS];
     if (!d[HD_KV_HEADS]) d[HD_KV_HEADS] = d[HD_KV_HEADS_W];
     if (!d[HD_HEAD_DIM]) d[HD_HEAD_DIM] = d[HD_HEAD_DIM_W];

@@ -69,6 +69,13 @@ struct gr_weight {
     int64_t ne[4];
     int optional_of; /* -1, or: when the tensor is absent use this weight (tied output) */
 };
+/* Context extension of every OP_ROPE: the angle of pair j is multiplied by (1 - r)/factor + r,
+ * where r = 1 - clamp((j - low) / max(0.001, high - low), 0, 1), low = max(0, floor(c(fast))), high
+ * = min(n_rot - 1, ceil(c(slow))), c(b) = n_rot ln(ctx / (2 pi b)) / (2 ln base); cos and sin by
+ * attn * (0.1 ln(factor) + 1). factor 0: none. */
+struct gr_yarn {
+    double factor, attn, fast, slow, ctx;
+};
 struct graph {
     struct gr_node *node;
     int n_nodes, cap_nodes;
@@ -78,6 +85,7 @@ struct graph {
     int n_regs, cap_regs;
     int n_attn_slots, n_rec_slots;
     double rope_base;
+    struct gr_yarn yarn;
     double softcap;    /* of the head: logits = softcap * tanh(logits / softcap); 0: none */
     gr_reg hidden_out; /* after the final norm: input of `output` */
     gr_w output;       /* the head; the executor multiplies only the rows asked for */

@@ -116,6 +116,7 @@ static int from_gguf(struct hparams *h, const struct arch *a, const struct gguf 
     if (!embd) return err_set(e, ERR_DATA, "the tensor token_embd.weight is missing");
     if (embd->ne[1] > max_int) return err_set(e, ERR_DATA, "token_embd.weight has too many rows");
     h->d[HD_VOCAB] = embd->ne[1];
+    TRY(yarn_from_gguf(h, a->name, g, e));
     if (a->read_keys) TRY(a->read_keys(h, g, e));
     return a->derive(h, e);
 }
@@ -140,6 +141,7 @@ void hparams_write(const struct hparams *h, const struct arch *a, struct gguf_w 
         if (v > 0 || (r->flags & HPF_KEEP_ZERO))
             gguf_w_u32(w, key, (uint32_t)v); /* 0: the model has no such thing */
     }
+    yarn_write(h, a->name, w);
     if (a->write_keys) a->write_keys(h, w);
 }
 
@@ -196,6 +198,7 @@ static int from_hf(struct hparams *h, const struct arch *a, const struct hfdir *
     for (const struct hp_row *r = a->hp; r->slot >= 0; r++) TRY(row_from_hf(h, r, dir, seen, e));
     TRY(check_layers(h, e));
     h->tied = json_bool(hfdir_hparam(dir, "tie_word_embeddings"), false);
+    TRY(yarn_from_hf(h, dir, e));
     if (a->from_hf) TRY(a->from_hf(h, dir, e));
     return a->derive(h, e);
 }

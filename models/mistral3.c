@@ -84,10 +84,6 @@ static int read_keys(struct hparams *h, const struct gguf *g, struct err *e) {
         if (gguf_find(g, key) && !(i == 0 && gguf_u64_or(g, key, 1) == 0))
             return err_set(e, ERR_DATA, "%s is set, which is not computed", key);
     }
-    snprintf(key, sizeof key, "%s.rope.scaling.type", name);
-    const char *scaling = gguf_str_or(g, key, "none");
-    if (strcmp(scaling, "none") != 0)
-        return err_set(e, ERR_DATA, "%s is \"%.40s\", which is not computed", key, scaling);
     return 0;
 }
 

@@ -87,6 +87,8 @@ int part_decoder(const struct arch *a, const struct hparams *h, struct graph *g,
                  const struct part_blocks *p, struct err *e) {
     struct build b = {.arch = a, .h = h, .g = g, .layer = -1};
     g->rope_base = h->f[HF_ROPE_BASE];
+    g->yarn = (struct gr_yarn){h->f[HF_YARN_FACTOR], h->f[HF_YARN_ATTN], h->f[HF_YARN_FAST],
+                               h->f[HF_YARN_SLOW], (double)h->d[HD_YARN_CTX]};
     g->residual = graph_reg(g, h->d[HD_EMBD]);
     gr_w embd = part_weight(&b, "token_embd.weight");
     struct gr_node *n = graph_node(g, OP_EMBED, -1);
@@ -134,7 +136,8 @@ int hf_check_rope(const struct hfdir *dir, struct err *e) {
         const struct json *rope = hfdir_hparam(dir, where[i]);
         const char *type = json_str(json_get(rope, "rope_type"));
         if (!type) type = json_str(json_get(rope, "type"));
-        if (type && strcmp(type, "default") != 0 && strcmp(type, "mrope") != 0)
+        if (type && strcmp(type, "default") != 0 && strcmp(type, "mrope") != 0 &&
+            strcmp(type, "yarn") != 0)
             return err_set(e, ERR_DATA,
                            "%s asks for rope_type \"%s\", which is not supported: remove it to use "
                            "the model at its original context length",

@@ -28,16 +28,29 @@ struct rope_tab *exec_rope_tab(struct session *s, const struct gr_node *n, bool 
     return t;
 }
 
+/* Factor of the angle of pair j (struct gr_yarn). */
+static double stretch(const struct gr_yarn *y, const struct rope_tab *tab, int64_t j) {
+    if (!(y->factor > 0)) return 1;
+    double n = (double)tab->n_rot, per = 2 * log(tab->base), turn = 2 * 3.14159265358979323846;
+    double low = fmax(0, floor(n * log(y->ctx / (turn * y->fast)) / per));
+    double high = fmin(n - 1, ceil(n * log(y->ctx / (turn * y->slow)) / per));
+    double r = 1 - fmin(1, fmax(0, ((double)j - low) / fmax(0.001, high - low)));
+    return (1 - r) / y->factor + r;
+}
+
 static void fill(struct session *s, struct rope_tab *tab) {
     const float *div = tab->divisors == GR_NONE ? NULL : exec_vec(s, tab->divisors);
     int64_t half = tab->n_rot / 2;
+    const struct gr_yarn *y = &s->g->yarn;
+    double m = y->factor > 0 ? y->attn * (0.1 * log(y->factor) + 1) : 1;
     for (int64_t i = 0; i < half; i++) {
         double f = pow(tab->base, -2.0 * (double)i / (double)tab->n_rot);
         if (div) f /= (double)div[i];
+        f *= stretch(y, tab, i);
         for (int64_t t = 0; t < s->n_tok; t++) {
             double a = (double)(s->pos + t) * f;
-            tab->cs[(t * half + i) * 2] = (float)cos(a);
-            tab->cs[(t * half + i) * 2 + 1] = (float)sin(a);
+            tab->cs[(t * half + i) * 2] = (float)(m * cos(a));
+            tab->cs[(t * half + i) * 2 + 1] = (float)(m * sin(a));
         }
     }
     tab->ready = true;

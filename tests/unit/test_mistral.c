@@ -67,6 +67,49 @@ static void test_multimodal_class(void) {
     model_close(m);
 }
 
+/* YaRN from config.json through the file's keys to logits, against an implementation in NumPy. */
+static void yarn(const char *rope, const char *which) {
+    const char *edit[] = {"\"rope_type\": \"default\"", rope, NULL};
+    struct err e = {0};
+    struct golden g;
+    struct st *st = NULL;
+    struct model *m = golden_open(golden_edited(folder, folder, edit), tmp_path("y.gguf"));
+    CHECK_OK(st_open(&st, "tests/golden/models/mistral/yarn.safetensors", &e));
+    if (golden_load(&g, folder) && m && st) {
+        static const int64_t pos[4] = {49, 57, 65, 73};
+        int64_t n, v = m->hp.d[HD_VOCAB];
+        float *want = golden_floats(st, which, &n);
+        CHECK_EQ_I64(n, 4 * v);
+        for (int isa = KERN_REF; isa <= (int)kern_isa_best(); isa++)
+            for (int b = 0; b < 3; b++) {
+                struct session_opts o = {.n_ctx = g.n_ids, .isa = (enum kern_isa)isa};
+                float *l =
+                    golden_run(m, &o, g.ids, g.n_ids, golden_batching[b].pieces, NULL, NULL, NULL);
+                double diff = 0, plain = 0;
+                for (int64_t i = 0; i < 4 && n == 4 * v; i++) {
+                    diff = fmax(diff, golden_diff(l + pos[i] * v, want + i * v, v));
+                    plain = fmax(plain, golden_diff(l + pos[i] * v, g.logits + pos[i] / 2 * v, v));
+                }
+                CHECK(diff <= 1e-4);
+                CHECK(plain > 0.05); /* it does something */
+                if (!isa && !b)
+                    printf("yarn %s: %.3g, against plain rope %.3g\n", which, diff, plain);
+                free(l);
+            }
+        free(want);
+    }
+    st_close(st);
+    golden_release(&g);
+    model_close(m);
+}
+static void test_yarn(void) {
+    yarn("\"rope_type\": \"yarn\", \"factor\": 4.0",
+         "a"); /* original context: 4096 of the config */
+    yarn("\"type\": \"yarn\", \"factor\": 8, \"original_max_position_embeddings\": 1024, "
+         "\"attention_factor\": 1.5, \"beta_fast\": 16, \"beta_slow\": 2.0",
+         "b");
+}
+
 static void test_counts_of_24b(void) {
     struct err e;
     struct tensor_inst *t = NULL;
@@ -99,6 +142,10 @@ static void test_refuses_other_models(void) {
     refused("\"sliding_window\": null", "\"sliding_window\": 4096", "sliding_window");
     refused("\"hidden_act\": \"silu\"", "\"hidden_act\": \"gelu\"", "hidden_act");
     refused("\"rope_type\": \"default\"", "\"rope_type\": \"yarn\"", "yarn");
+    refused("\"rope_type\": \"default\"", "\"rope_type\": \"yarn\", \"factor\": 0.5", "factor");
+    refused("\"rope_type\": \"default\"", "\"rope_type\": \"yarn\", \"factor\": 4, \"mscale\": 1",
+            "mscale");
+    refused("\"rope_type\": \"default\"", "\"rope_type\": \"llama3\", \"factor\": 8", "llama3");
     refused("\"use_cache\": true", "\"attention_bias\": true", "attention_bias");
     refused("\"use_cache\": true", "\"text_config\": {\"model_type\": \"mistral4\"}", "mistral4");
     refused("\"head_dim\": 32", "\"head_dim\": 31", "rotated");
@@ -120,7 +167,7 @@ static void test_refuses_other_files(void) {
         struct model *m = NULL;
         for (int64_t k = 0; k < gguf_n_kv(g); k++) gguf_w_copy_kv(w, gguf_kv_at(g, k));
         if (i == 3)
-            gguf_w_str(w, key[i], "yarn");
+            gguf_w_str(w, key[i], "longrope");
         else
             gguf_w_u32(w, key[i], 8);
         CHECK_OK(gguf_w_tensor(w, t->name, t->type, t->n_dims, t->ne, &e));
@@ -138,6 +185,7 @@ int main(void) {
     RUN(test_equals_reference);
     RUN(test_logits);
     RUN(test_multimodal_class);
+    RUN(test_yarn);
     RUN(test_counts_of_24b);
     RUN(test_refuses_other_models);
     RUN(test_refuses_other_files);

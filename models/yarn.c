@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT
+/* models/yarn.c - YaRN context extension, the same for every architecture with one rope: from
+ * config.json, from and to GGUF keys. The computation is stated in graph.h (struct gr_yarn). Other
+ * scalings are refused: ignoring one gives a model that talks nonsense at length. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/gguf.h"
+#include "core/attr.h"
+#include "core/hfdir.h"
+#include "core/json.h"
+#include "models/arch.h"
+
+static const double usual_fast = 32, usual_slow = 1;
+
+/* What the attention factor is when nobody gives one. */
+static double usual_attn(double factor) {
+    return 0.1 * log(factor) + 1;
+}
+
+static int check(struct hparams *h, const char *where, struct err *e) {
+    const double *f = h->f;
+    if (!(f[HF_YARN_FACTOR] >= 1 && f[HF_YARN_FACTOR] <= 1e6))
+        return err_set(e, ERR_DATA, "%s asks for rope_type \"yarn\" with factor %g, not 1 or more",
+                       where, f[HF_YARN_FACTOR]);
+    if (!(f[HF_YARN_ATTN] > 0 && isfinite(f[HF_YARN_ATTN])) ||
+        !(f[HF_YARN_SLOW] > 0 && f[HF_YARN_FAST] >= f[HF_YARN_SLOW] && f[HF_YARN_FAST] < 1e9) ||
+        h->d[HD_YARN_CTX] < 1 || h->d[HD_YARN_CTX] > INT32_MAX)
+        return err_set(e, ERR_DATA,
+                       "%s asks for rope_type \"yarn\" with numbers that make no sense", where);
+    return 0;
+}
+
+int yarn_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
+    static const char *const where[] = {"rope_parameters", "rope_scaling"};
+    for (int i = 0; i < 2; i++) {
+        const struct json *r = hfdir_hparam(dir, where[i]);
+        const char *type = json_str(json_get(r, "rope_type"));
+        if (!type) type = json_str(json_get(r, "type"));
+        if (!type || strcmp(type, "yarn") != 0) continue;
+        double f = json_num(json_get(r, "factor"), 0);
+        if (json_num(json_get(r, "mscale"), 0) != 0 ||
+            json_num(json_get(r, "mscale_all_dim"), 0) != 0 ||
+            !json_bool(json_get(r, "truncate"), true))
+            return err_set(e, ERR_DATA,
+                           "%s asks for rope_type \"yarn\" with mscale or without truncate, which "
+                           "is not supported",
+                           where[i]);
+        h->f[HF_YARN_FACTOR] = f;
+        h->f[HF_YARN_ATTN] =
+            json_num(json_get(r, "attention_factor"), usual_attn(f)) / usual_attn(f);
+        h->f[HF_YARN_FAST] = json_num(json_get(r, "beta_fast"), usual_fast);
+        h->f[HF_YARN_SLOW] = json_num(json_get(r, "beta_slow"), usual_slow);
+        h->d[HD_YARN_CTX] = h->d[HD_CTX];
+        const struct json *ctx = json_get(r, "original_max_position_embeddings");
+        if (json_type(ctx) != JSON_NULL && !json_i64(ctx, &h->d[HD_YARN_CTX]))
+            h->d[HD_YARN_CTX] = 0;
+        return check(h, where[i], e);
+    }
+    return 0;
+}
+
+enum { KEY_CAP = 128 };
+static const char *key_of(char out[KEY_CAP], const char *arch, const char *name) {
+    snprintf(out, KEY_CAP, "%s.rope.scaling.%s", arch, name);
+    return out;
+}
+
+static const struct {
+    const char *key;
+    int slot;
+    double usual;
+} reals[] = {{"factor", HF_YARN_FACTOR, 0},
+             {"yarn_attn_factor", HF_YARN_ATTN, 1},
+             {"yarn_beta_fast", HF_YARN_FAST, 32},
+             {"yarn_beta_slow", HF_YARN_SLOW, 1}};
+
+int yarn_from_gguf(struct hparams *h, const char *arch, const struct gguf *g, struct err *e) {
+    char key[KEY_CAP];
+    const char *type = gguf_str_or(g, key_of(key, arch, "type"), "none");
+    if (strcmp(type, "none") == 0) return 0;
+    if (strcmp(type, "yarn") != 0)
+        return err_set(e, ERR_DATA, "%s is \"%.40s\", which is not computed", key, type);
+    for (size_t i = 0; i < COUNT_OF(reals); i++) {
+        h->f[reals[i].slot] = reals[i].usual;
+        if (gguf_find(g, key_of(key, arch, reals[i].key)))
+            TRY(gguf_get_f64(g, key, &h->f[reals[i].slot], e));
+    }
+    double ext = 1;
+    if (gguf_find(g, key_of(key, arch, "yarn_ext_factor"))) TRY(gguf_get_f64(g, key, &ext, e));
+    if (ext >= 0 && !(ext > 0.999 && ext < 1.001)) /* negative: not set */
+        return err_set(e, ERR_DATA, "%s is %g, which is not computed", key, ext);
+    uint64_t ctx = gguf_u64_or(g, key_of(key, arch, "original_context_length"), 0);
+    h->d[HD_YARN_CTX] = ctx ? (ctx <= INT32_MAX ? (int64_t)ctx : 0) : h->d[HD_CTX];
+    return check(h, key_of(key, arch, "type"), e);
+}
+
+void yarn_write(const struct hparams *h, const char *arch, struct gguf_w *w) {
+    char key[KEY_CAP];
+    if (!(h->f[HF_YARN_FACTOR] > 0)) return;
+    gguf_w_str(w, key_of(key, arch, "type"), "yarn");
+    gguf_w_u32(w, key_of(key, arch, "original_context_length"), (uint32_t)h->d[HD_YARN_CTX]);
+    for (size_t i = 0; i < COUNT_OF(reals); i++) {
+        double v = h->f[reals[i].slot];
+        if (fabs(v - reals[i].usual) > 1e-6)
+            gguf_w_f32(w, key_of(key, arch, reals[i].key), (float)v);
+    }
+}
