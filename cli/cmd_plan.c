@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: MIT
+/* cli/cmd_plan.c - hone plan: will it fit? From headers alone: bytes of weights, keys and values,
+ * recurrent state, working memory; what fits a card, at which context, with what left outside; and
+ * the command lines for it. Bytes are exact but for `compute`, which is an estimate for other
+ * engines' GPU backends and says so. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cmd.h"
+#include "core/buf.h"
+#include "core/gguf.h"
+#include "core/io.h"
+#include "core/log.h"
+#include "core/num.h"
+#include "models/fit.h"
+#include "quantize/quantize.h"
+
+struct plan_args {
+    const char *kv_name;
+    uint64_t vram, reserve;
+    int64_t ctx, slots;
+    bool recipes;
+};
+struct plan {
+    const char *path;
+    const struct arch *arch;
+    struct sizes z;
+    uint64_t file_bytes;
+    struct fit_ask ask;
+    struct fit fit;
+    bool have_fit;
+};
+
+static const enum qtype kv_types[] = {QT_F16,  QT_F32,  QT_BF16, QT_Q8_0,  QT_Q5_1,
+                                      QT_Q5_0, QT_Q4_1, QT_Q4_0, QT_IQ4_NL};
+
+static int parse_kv(const char *name, enum qtype *out, struct err *e) {
+    if (qtype_parse(name, out))
+        for (size_t i = 0; i < COUNT_OF(kv_types); i++)
+            if (kv_types[i] == *out) return 0;
+    return err_set(e, ERR_USAGE,
+                   "--kv-type: '%s' is not one of f16, f32, bf16, q8_0, q5_1, q5_0, q4_1, q4_0, "
+                   "iq4_nl",
+                   name);
+}
+
+static void lower(char out[16], const char *s) {
+    size_t i = 0;
+    for (; s[i] && i < 15; i++) out[i] = (char)(s[i] >= 'A' && s[i] <= 'Z' ? s[i] + 32 : s[i]);
+    out[i] = 0;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+static int read_model(struct plan *p, struct err *e) {
+    struct gguf *g;
+    struct hparams *h = NULL;
+    TRY(gguf_open(&g, p->path, GGUF_TOLERANT, e));
+    const char *name = gguf_str_or(g, "general.architecture", "");
+    int rc = 0;
+    p->arch = arch_find(name);
+    if (!p->arch)
+        rc = err_set(e, ERR_DATA, "%s: architecture \"%.60s\" is not known; these are: %s", p->path,
+                     name, arch_list());
+    h = calloc(1, sizeof *h);
+    if (rc == 0 && !h) rc = err_set(e, ERR_SYS, "out of memory");
+    if (rc == 0) rc = hparams_from_gguf(h, p->arch, g, e);
+    if (rc == 0) rc = sizes_init(&p->z, p->arch, h, e);
+    for (int64_t i = 0; i < gguf_n_tensors(g) && rc == 0; i++) {
+        const struct gguf_tensor *t = gguf_tensor_at(g, i);
+        sizes_add(&p->z, p->arch, t->name, t->n_bytes);
+    }
+    p->file_bytes = gguf_file_bytes(g);
+    free(h);
+    gguf_close(g);
+    return rc;
+}
+
+static int settle(struct plan *p, const struct plan_args *a, struct err *e) {
+    struct fit_use u;
+    p->ask = (struct fit_ask){.memory = a->vram,
+                              .reserve = a->reserve,
+                              .n_ctx = a->ctx ? a->ctx : p->z.n_ctx_train,
+                              .n_slots = a->slots};
+    TRY(parse_kv(a->kv_name, &p->ask.kv_type, e));
+    if (!p->ask.n_ctx) p->ask.n_ctx = 4096;
+    if (a->slots < 1 || a->slots > 65536)
+        return err_set(e, ERR_USAGE, "--slots: %lld is not from 1 to 65536", (long long)a->slots);
+    if (p->ask.n_ctx > INT32_MAX)
+        return err_set(e, ERR_USAGE, "--ctx: %lld tokens are too many", (long long)p->ask.n_ctx);
+    if (a->ctx > p->z.n_ctx_train && p->z.n_ctx_train > 0)
+        log_warn("the model was trained for %lld tokens; beyond them it needs rope scaling",
+                 (long long)p->z.n_ctx_train);
+    if (!fit_use(&p->z, &p->ask, 0, 0, &u))
+        return err_set(e, ERR_USAGE,
+                       "--kv-type %s does not fit heads of this model, or --ctx %lld times --slots "
+                       "%lld is too large",
+                       a->kv_name, (long long)p->ask.n_ctx, (long long)p->ask.n_slots);
+    if (!a->vram) return 0;
+    p->have_fit = fit_find(&p->z, &p->ask, &p->fit);
+    return 0;
+}
+
+/* ---- sizes ----------------------------------------------------------------------------------- */
+
+static void size_field(struct emit *m, const char *key, const char *title, uint64_t n) {
+    char text[48], name[64];
+    emit_fmt_bytes(text, n);
+    emit_str(m, key, title, text);
+    snprintf(name, sizeof name, "%s_bytes", key);
+    emit_i64(m, name, NULL, (int64_t)n);
+}
+
+static void emit_sizes(struct emit *m, const struct plan *p) {
+    const struct sizes *z = &p->z;
+    struct fit_use u;
+    uint64_t experts = 0, kv;
+    int64_t ctx = p->ask.n_ctx * p->ask.n_slots;
+    char kv_name[16];
+    (void)fit_use(z, &p->ask, 0, 0, &u); /* settle() tried it */
+    for (int i = 0; i < z->n_blocks; i++) experts += z->block[i].experts;
+    lower(kv_name, qtype_name(p->ask.kv_type));
+    emit_str(m, "file", "file", io_base(p->path));
+    emit_str(m, "arch", "architecture", p->arch->name);
+    emit_i64(m, "n_blocks", "blocks, the head not counted", z->n_blocks);
+    emit_i64(m, "n_attn", "of them with keys and values", sizes_n_kv(z));
+    emit_i64(m, "n_recurrent", sizes_n_state(z) ? "of them recurrent" : NULL, sizes_n_state(z));
+    emit_i64(m, "ctx_train", "context as trained", z->n_ctx_train);
+    emit_i64(m, "ctx", "context planned, per slot", p->ask.n_ctx);
+    emit_i64(m, "slots", "slots", p->ask.n_slots);
+    emit_str(m, "kv_type", "type of keys and values", kv_name);
+    size_field(m, "size", "file size", p->file_bytes);
+    size_field(m, "weights", "weights", sizes_weights(z));
+    size_field(m, "host", "  kept in main memory", z->embd);
+    size_field(m, "device", "  on a GPU", sizes_device(z));
+    size_field(m, "experts", experts ? "  of that routed experts" : NULL, experts);
+    size_field(m, "mtp", z->mtp ? "  of that draft blocks" : NULL, z->mtp);
+    size_field(m, "kv", "keys and values", u.kv);
+    if (sizes_has_windows(z) && sizes_kv(z, 0, ctx, p->ask.kv_type, false, &kv))
+        size_field(m, "kv_full", "  without cut windows (hone)", kv);
+    size_field(m, "state", sizes_n_state(z) ? "recurrent state" : NULL, u.state);
+    size_field(m, "compute", "working memory, estimate", u.compute);
+    size_field(m, "activations", NULL,
+               (uint64_t)z->reg_floats * sizeof(float) * 512); /* of hone's pass */
+    size_field(m, "total", "on a GPU in all", u.total);
+}
+
+static void emit_contexts(struct emit *m, const struct plan *p) {
+    static const enum qtype shown[] = {QT_F16, QT_Q8_0, QT_Q4_0};
+    emit_table(m, "contexts", "memory by context, MiB");
+    emit_col(m, "ctx", "context");
+    emit_col(m, "kv_f16_mib", "KV f16");
+    emit_col(m, "kv_q8_0_mib", "KV q8_0");
+    emit_col(m, "kv_q4_0_mib", "KV q4_0");
+    emit_col(m, "total_mib", "in all");
+    emit_col(m, "fits", p->have_fit ? "fits" : NULL);
+    for (int64_t ctx = 4096;; ctx *= 2) {
+        struct fit_ask a = p->ask;
+        struct fit_use u;
+        uint64_t n;
+        if (p->z.n_ctx_train > 0 && ctx > p->z.n_ctx_train) ctx = p->z.n_ctx_train;
+        a.n_ctx = ctx;
+        emit_row(m);
+        emit_cell_i64(m, ctx);
+        for (size_t i = 0; i < COUNT_OF(shown); i++)
+            if (sizes_kv(&p->z, 0, ctx * a.n_slots, shown[i], true, &n))
+                emit_cell_num(m, (double)n / 0x1p20, 1);
+            else
+                emit_cell_none(m);
+        if (fit_use(&p->z, &a, 0, 0, &u)) {
+            emit_cell_num(m, (double)u.total / 0x1p20, 0);
+            emit_cell_str(m, u.total + a.reserve <= a.memory ? "yes" : "no");
+        }
+        if (ctx >= p->z.n_ctx_train || ctx > INT64_MAX / 4 || ctx >= 1 << 20) break;
+    }
+}
+
+/* ---- recipes --------------------------------------------------------------------------------- */
+
+static int recipe_row(struct emit *m, const struct plan *p, const char *name, struct err *e) {
+    struct quantize_opts o = {.in = p->path, .recipe = name, .dry_run = true, .want_rows = true};
+    struct quantize_report r;
+    struct sizes z;
+    struct fit f = {0};
+    struct fit_use u;
+    memcpy(&z, &p->z, sizeof z);
+    for (int i = 0; i < z.n_blocks; i++) z.block[i].dense = z.block[i].experts = 0;
+    z.embd = z.output = z.tied_head = z.mtp = 0;
+    TRY(quantize_run(&o, &r, e));
+    for (int64_t i = 0; i < r.n_tensors; i++)
+        sizes_add(&z, p->arch, r.rows[i].name, r.rows[i].out_bytes);
+    emit_row(m);
+    emit_cell_str(m, name);
+    emit_cell_i64(m, (int64_t)r.file_bytes);
+    emit_cell_num(m, (double)r.file_bytes / 0x1p30, 4);
+    emit_cell_num(m, r.bpw, 2);
+    if (fit_use(&z, &p->ask, 0, 0, &u))
+        emit_cell_num(m, (double)u.total / 0x1p30, 2);
+    else
+        emit_cell_none(m);
+    if (p->have_fit && fit_find(&z, &p->ask, &f)) {
+        emit_cell_str(m, f.way == FIT_ALL ? "yes" : "no");
+        emit_cell_i64(m, f.max_ctx);
+    }
+    quantize_report_release(&r);
+    return 0;
+}
+
+static int emit_recipes(struct emit *m, const struct plan *p, struct err *e) {
+    emit_table(m, "recipes", "this model by recipe");
+    emit_col(m, "recipe", "recipe");
+    emit_col(m, "size_bytes", "file bytes");
+    emit_col(m, "size_gib", "GiB");
+    emit_col(m, "bpw", "bits");
+    emit_col(m, "total_gib", "GPU GiB");
+    emit_col(m, "fits", p->have_fit ? "fits" : NULL);
+    emit_col(m, "max_ctx", p->have_fit ? "longest context" : NULL);
+    for (int i = 0; recipe_name(i); i++) TRY(recipe_row(m, p, recipe_name(i), e));
+    return 0;
+}
+
+/* ---- the answer, and commands ---------------------------------------------------------------- */
+
+static void emit_fit(struct emit *m, const struct plan *p, uint64_t vram) {
+    static const char *const way[] = {"all", "experts", "blocks", "none"};
+    char text[160];
+    const struct fit *f = &p->fit;
+    int64_t ctx = p->ask.n_ctx;
+    if (!p->have_fit) return;
+    switch (f->way) {
+    case FIT_ALL:
+        snprintf(text, sizeof text, "all of it, with %lld tokens", (long long)ctx);
+        break;
+    case FIT_EXPERTS:
+        snprintf(text, sizeof text,
+                 "with the experts of %d of %d blocks in main memory, %lld tokens", f->n,
+                 p->z.n_blocks, (long long)ctx);
+        break;
+    case FIT_BLOCKS:
+        snprintf(text, sizeof text, "the last %d of %d blocks, %lld tokens", f->n, p->z.n_blocks,
+                 (long long)ctx);
+        break;
+    case FIT_NONE:
+        snprintf(text, sizeof text, "nothing");
+        break;
+    }
+    size_field(m, "vram", "memory of the card", vram);
+    size_field(m, "reserve", "  of that kept free", p->ask.reserve);
+    emit_str(m, "fit", NULL, way[f->way]);
+    emit_i64(m, "fit_n", NULL, f->n);
+    emit_str(m, "fits", "what fits", text);
+    size_field(m, "used", "  takes", f->use.total);
+    emit_i64(m, "max_ctx", "longest context all on the card", f->max_ctx);
+}
+
+/* 'it'\''s' */
+static void shell_word(struct buf *b, const char *s) {
+    bool plain = *s != 0 && *s != '-';
+    for (const char *c = s; *c; c++)
+        plain = plain && (strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                 "._-/+=:,@%",
+                                 *c) != NULL);
+    if (plain) {
+        buf_str(b, s);
+        return;
+    }
+    buf_chr(b, '\'');
+    for (const char *c = s; *c; c++) {
+        if (*c == '\'')
+            buf_str(b, "'\\''");
+        else
+            buf_chr(b, (unsigned char)*c < 0x20 ? '?' : *c);
+    }
+    buf_chr(b, '\'');
+}
+
+static void command(struct emit *m, const char *key, const char *title, struct buf *b) {
+    emit_str(m, key, title, b->data);
+    buf_reset(b);
+}
+
+static void emit_commands(struct emit *m, const struct plan *p) {
+    struct buf b = {0};
+    char kv[16];
+    int64_t ctx = p->ask.n_ctx;
+    enum qtype t = p->ask.kv_type;
+    enum fit_way way = p->have_fit ? p->fit.way : FIT_ALL;
+    int ngl = way == FIT_BLOCKS ? p->fit.n : way == FIT_NONE ? 0 : p->z.n_blocks + 1;
+    lower(kv, qtype_name(t));
+    if (t == QT_F16 || t == QT_F32 || t == QT_Q8_0) {
+        buf_str(&b, "hone run ");
+        shell_word(&b, p->path);
+        buf_fmt(&b, " --ctx %lld --kv-type %s", (long long)ctx, kv);
+        command(m, "cmd_hone", "hone", &b);
+    }
+    buf_str(&b, "llama-server -m ");
+    shell_word(&b, p->path);
+    buf_fmt(&b, " -c %lld -np %lld -fa on -ngl %d", (long long)(ctx * p->ask.n_slots),
+            (long long)p->ask.n_slots, ngl);
+    if (way == FIT_EXPERTS) buf_fmt(&b, " --n-cpu-moe %d", p->fit.n);
+    if (way == FIT_BLOCKS && sizes_has_experts(&p->z)) buf_str(&b, " --cpu-moe");
+    if (t != QT_F16) buf_fmt(&b, " -ctk %s -ctv %s", kv, kv);
+    buf_str(&b, " --jinja");
+    command(m, "cmd_llama_server", "llama-server", &b);
+    /* Ollama knows three cache types, and places blocks by itself */
+    if (t == QT_F16 || t == QT_Q8_0 || t == QT_Q4_0) {
+        buf_fmt(&b,
+                "OLLAMA_FLASH_ATTENTION=1 OLLAMA_KV_CACHE_TYPE=%s OLLAMA_NUM_PARALLEL=%lld "
+                "OLLAMA_CONTEXT_LENGTH=%lld ollama serve",
+                kv, (long long)p->ask.n_slots, (long long)ctx);
+        command(m, "cmd_ollama_serve", "Ollama, server", &b);
+        buf_str(&b, "echo FROM ");
+        shell_word(&b, p->path);
+        buf_str(&b, " > Modelfile; ollama create my-model -f Modelfile; ollama run my-model");
+        command(m, "cmd_ollama_create", "Ollama, model", &b);
+    }
+    buf_release(&b);
+}
+
+int cmd_plan(struct cli *c, int argc, char **argv, struct err *e) {
+    struct plan_args a = {.kv_name = "f16", .slots = 1, .reserve = UINT64_C(1) << 30};
+    const struct opt opts[] = {
+        {"vram", 0, OPT_SIZE, &a.vram, "SIZE", "memory of the card: what fits into it"},
+        {"reserve", 0, OPT_SIZE, &a.reserve, "SIZE", "of that to keep free (1GiB)"},
+        {"ctx", 0, OPT_I64, &a.ctx, "N", "tokens per slot (default: as trained)"},
+        {"slots", 0, OPT_I64, &a.slots, "N", "conversations at the same time (1)"},
+        {"kv-type", 0, OPT_STR, &a.kv_name, "T", "keys and values: f16 (default), q8_0, q4_0, ..."},
+        {"recipes", 0, OPT_FLAG, &a.recipes, NULL,
+         "also exact sizes of this model by every recipe"},
+    };
+    const struct cmd_spec spec = {
+        .name = "plan",
+        .synopsis = "MODEL.gguf [--vram SIZE] [--ctx N] [--slots N] [--kv-type T] [--recipes]",
+        .about =
+            "Will it fit? Exact bytes of weights, keys and values and recurrent state from the "
+            "headers,\nwhat fits a card, and the command lines for it.",
+        .opts = opts,
+        .n_opts = (int)COUNT_OF(opts),
+        .min_args = 1,
+        .max_args = 1,
+    };
+    static struct plan p; /* 30 KB */
+    TRY(cli_parse(c, &spec, argc, argv, e));
+    if (c->done) return 0;
+    p.path = c->arg[0];
+    TRY(read_model(&p, e));
+    TRY(settle(&p, &a, e));
+    struct emit *m = emit_new();
+    int rc = 0;
+    emit_sizes(m, &p);
+    emit_fit(m, &p, a.vram);
+    emit_commands(m, &p);
+    emit_contexts(m, &p);
+    if (a.recipes) rc = emit_recipes(m, &p, e);
+    if (rc == 0) cli_emit(c, m);
+    emit_free(m);
+    return rc;
+}

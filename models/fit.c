@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT
+/* models/fit.c - see fit.h. */
+#include "models/fit.h"
+
+#include <string.h>
+
+#include "core/num.h"
+
+enum { PASS_TOKENS = 512, CTX_STEP = 256 };
+
+uint64_t fit_compute(const struct sizes *z) {
+    return (uint64_t)PASS_TOKENS * sizeof(float) * (uint64_t)(z->n_vocab + 4 * z->n_embd);
+}
+
+bool fit_use(const struct sizes *z, const struct fit_ask *a, int first, int n_cpu_experts,
+             struct fit_use *u) {
+    int64_t ctx;
+    memset(u, 0, sizeof *u);
+    if (!mul_ok_i64(a->n_ctx, a->n_slots, &ctx)) return false;
+    if (!sizes_kv(z, first, ctx, a->kv_type, true, &u->kv)) return false;
+    if (!mul_ok(sizes_state(z, first), (uint64_t)a->n_slots, &u->state)) return false;
+    for (int i = first; i < z->n_blocks; i++)
+        u->weights += z->block[i].dense + (i < n_cpu_experts ? 0 : z->block[i].experts);
+    if (first <= 0) u->weights += z->output + z->tied_head + z->mtp;
+    u->compute = fit_compute(z);
+    return add_ok(u->weights, u->kv, &u->total) && add_ok(u->total, u->state, &u->total) &&
+           add_ok(u->total, u->compute, &u->total);
+}
+
+static bool fits(const struct fit_ask *a, const struct fit_use *u) {
+    return a->memory >= a->reserve && u->total <= a->memory - a->reserve;
+}
+
+static int64_t max_ctx(const struct sizes *z, const struct fit_ask *a) {
+    struct fit_ask t = *a;
+    struct fit_use u;
+    int64_t lo = 0,
+            hi = div_up(z->n_ctx_train, CTX_STEP); /* in steps: lo fits, above hi is unasked */
+    while (lo < hi) {
+        int64_t mid = lo + (hi - lo + 1) / 2;
+        t.n_ctx = min_i64(mid * CTX_STEP, z->n_ctx_train);
+        if (fit_use(z, &t, 0, 0, &u) && fits(a, &u))
+            lo = mid;
+        else
+            hi = mid - 1;
+    }
+    return min_i64(lo * CTX_STEP, z->n_ctx_train);
+}
+
+bool fit_find(const struct sizes *z, const struct fit_ask *a, struct fit *f) {
+    memset(f, 0, sizeof *f);
+    if (!fit_use(z, a, 0, 0, &f->use)) return false;
+    f->max_ctx = max_ctx(z, a);
+    f->way = FIT_ALL;
+    if (fits(a, &f->use)) return true;
+    f->way = FIT_EXPERTS;
+    for (f->n = 1; sizes_has_experts(z) && f->n <= z->n_blocks; f->n++) {
+        if (!fit_use(z, a, 0, f->n, &f->use)) return false;
+        if (fits(a, &f->use)) return true;
+    }
+    /* n = blocks + 1 is everything, with the head; n blocks alone leave the head outside */
+    f->way = FIT_BLOCKS;
+    int outside = sizes_has_experts(z) ? z->n_blocks : 0;
+    for (f->n = z->n_blocks - 1; f->n > 0; f->n--) {
+        if (!fit_use(z, a, z->n_blocks - f->n, outside, &f->use)) return false;
+        if (fits(a, &f->use)) return true;
+    }
+    f->way = FIT_NONE;
+    return true;
+}

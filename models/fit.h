@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT
+/* models/fit.h - what of a model fits into a device's memory: how much context, which blocks, which
+ * experts stay outside. Arithmetic only. */
+#ifndef HONE_MODELS_FIT_H
+#define HONE_MODELS_FIT_H
+
+#include "models/sizes.h"
+
+struct fit_ask {
+    uint64_t memory;  /* of the device */
+    uint64_t reserve; /* kept free */
+    int64_t n_ctx;    /* tokens per slot */
+    int64_t n_slots;
+    enum qtype kv_type;
+};
+struct fit_use { /* bytes on the device */
+    uint64_t weights, kv, state, compute, total;
+};
+/* Blocks [first, n) on the device, experts of the first n_cpu_experts blocks outside. False: not a
+ * KV type for these heads, or too large to count. */
+bool fit_use(const struct sizes *z, const struct fit_ask *a, int first, int n_cpu_experts,
+             struct fit_use *u);
+
+enum fit_way {
+    FIT_ALL,     /* everything on the device */
+    FIT_EXPERTS, /* experts of the first `n` blocks in main memory */
+    FIT_BLOCKS,  /* the last `n` blocks on the device, without their routed experts; no head */
+    FIT_NONE
+};
+struct fit {
+    enum fit_way way;
+    int n;
+    struct fit_use use;
+    int64_t
+        max_ctx; /* tokens per slot with everything on the device, at most as trained; 0: none */
+};
+bool fit_find(const struct sizes *z, const struct fit_ask *a, struct fit *f);
+/* The working memory of other engines' GPU backends for a pass of 512 tokens: logits and a few
+ * activations. An estimate: measured buffers are within a tenth for the models it was checked on.
+ */
+uint64_t fit_compute(const struct sizes *z);
+
+#endif

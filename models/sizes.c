@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: MIT
+/* models/sizes.c - see sizes.h. */
+#include "models/sizes.h"
+
+#include <string.h>
+
+#include "core/num.h"
+#include "models/graph.h"
+
+/* A cache with a window holds the window and one pass, in steps of 256 (llama.cpp's rule). */
+enum { PASS_TOKENS = 512, CELL_STEP = 256 };
+
+static struct block_size *block_at(struct sizes *z, int layer) {
+    return layer >= 0 && layer < z->n_blocks ? &z->block[layer] : NULL;
+}
+
+static void take_node(struct sizes *z, const struct graph *g, const struct gr_node *n) {
+    struct block_size *b = block_at(z, n->layer);
+    if (!b) return;
+    if (n->op == OP_ATTN && n->src[1] != GR_NONE) {
+        b->kv_heads = n->n_kv_heads;
+        b->k_dim = n->head_dim;
+        b->window = n->window;
+    } else if (n->op == OP_CONV_SILU) {
+        const int64_t *ne = g->weight[n->w[0]].ne; /* {width, channels} */
+        b->state += (ne[0] - 1) * ne[1];
+    } else if (n->op == OP_DELTA) {
+        b->state += n->n_heads * n->v_dim * n->head_dim;
+    }
+}
+
+int sizes_init(struct sizes *z, const struct arch *a, const struct hparams *h, struct err *e) {
+    struct graph g;
+    memset(z, 0, sizeof *z);
+    graph_init(&g);
+    int rc = a->build(h, &g, e);
+    if (rc == 0) {
+        z->n_blocks = (int)h->d[HD_LAYERS];
+        z->n_vocab = h->d[HD_VOCAB];
+        z->n_embd = h->d[HD_EMBD];
+        z->n_ctx_train = h->d[HD_CTX];
+        z->tied = h->tied;
+        for (int i = 0; i < g.n_nodes; i++) take_node(z, &g, &g.node[i]);
+        for (int i = 0; i < g.n_regs; i++) z->reg_floats += (g.reg_width[i] + 15) / 16 * 16;
+    }
+    graph_release(&g);
+    return rc;
+}
+
+void sizes_add(struct sizes *z, const struct arch *a, const char *name, uint64_t n_bytes) {
+    int block = -1;
+    const struct tensor_row *r = arch_row(a, name, &block);
+    enum role role = r ? r->role : ROLE_OTHER;
+    if (block >= z->n_blocks) {
+        z->mtp += n_bytes;
+    } else if (block >= 0) {
+        bool expert = role == ROLE_EXP_GATE || role == ROLE_EXP_UP || role == ROLE_EXP_DOWN ||
+                      role == ROLE_EXP_GATE_UP;
+        *(expert ? &z->block[block].experts : &z->block[block].dense) += n_bytes;
+    } else if (role == ROLE_TOKEN_EMBD || role == ROLE_PLE_EMBD) {
+        z->embd += n_bytes;
+        if (role == ROLE_TOKEN_EMBD) z->tied_head = z->tied ? n_bytes : 0;
+    } else {
+        z->output += n_bytes;
+    }
+}
+
+static uint64_t blocks(const struct sizes *z) {
+    uint64_t sum = 0;
+    for (int i = 0; i < z->n_blocks; i++) sum += z->block[i].dense + z->block[i].experts;
+    return sum;
+}
+
+uint64_t sizes_device(const struct sizes *z) {
+    return blocks(z) + z->output + z->tied_head + z->mtp;
+}
+
+bool sizes_kv(const struct sizes *z, int first, int64_t n_ctx, enum qtype type, bool short_windows,
+              uint64_t *n_bytes) {
+    uint64_t sum = 0;
+    for (int i = first; i < z->n_blocks; i++) {
+        const struct block_size *b = &z->block[i];
+        int64_t cells = n_ctx;
+        uint64_t row, rows, bytes;
+        if (!b->kv_heads) continue;
+        if (short_windows && b->window > 0)
+            cells = min_i64(n_ctx, div_up(b->window + PASS_TOKENS, CELL_STEP) * CELL_STEP);
+        row = qtype_row_bytes(type, b->k_dim);
+        if (!row || cells < 0) return false;
+        if (!mul_ok((uint64_t)b->kv_heads, (uint64_t)cells, &rows) ||
+            !mul_ok(rows, 2 * row, &bytes) || !add_ok(sum, bytes, &sum) || sum > INT64_MAX)
+            return false;
+    }
+    *n_bytes = sum;
+    return true;
+}
+
+uint64_t sizes_state(const struct sizes *z, int first) {
+    uint64_t sum = 0;
+    for (int i = first; i < z->n_blocks; i++) sum += (uint64_t)z->block[i].state * sizeof(float);
+    return sum;
+}
+
+uint64_t sizes_weights(const struct sizes *z) {
+    return blocks(z) + z->output + z->mtp + z->embd;
+}
+
+int sizes_n_kv(const struct sizes *z) {
+    int n = 0;
+    for (int i = 0; i < z->n_blocks; i++) n += z->block[i].kv_heads > 0;
+    return n;
+}
+int sizes_n_state(const struct sizes *z) {
+    int n = 0;
+    for (int i = 0; i < z->n_blocks; i++) n += z->block[i].state > 0;
+    return n;
+}
+bool sizes_has_windows(const struct sizes *z) {
+    for (int i = 0; i < z->n_blocks; i++)
+        if (z->block[i].window > 0) return true;
+    return false;
+}
+bool sizes_has_experts(const struct sizes *z) {
+    for (int i = 0; i < z->n_blocks; i++)
+        if (z->block[i].experts) return true;
+    return false;
+}

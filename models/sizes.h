@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT
+/* models/sizes.h - what a model takes in memory, exact, from its numbers alone: weights per block
+ * and use, keys and values by context and type, recurrent state, activations. Nothing here knows an
+ * architecture: shapes come from the forward graph, uses from the tensor rows. */
+#ifndef HONE_MODELS_SIZES_H
+#define HONE_MODELS_SIZES_H
+
+#include "core/err.h"
+#include "core/qtype.h"
+#include "models/arch.h"
+
+struct block_size {
+    uint64_t dense, experts; /* bytes of weights; experts: the routed ones */
+    int64_t kv_heads, k_dim; /* of keys and of values alike; 0: keeps none of its own */
+    int64_t window;          /* 0: sees all tokens */
+    int64_t state;           /* f32 values of recurrent state per sequence */
+};
+struct sizes {
+    int n_blocks; /* of the trunk */
+    struct block_size block[HP_MAX_LAYERS];
+    uint64_t embd;      /* token embeddings (and per-layer ones): looked up, kept in main memory */
+    uint64_t output;    /* head, norms: what a GPU needs beside the blocks */
+    uint64_t tied_head; /* embeddings that are the head too: a GPU gets a copy */
+    uint64_t mtp;       /* blocks behind the trunk, for drafts only */
+    int64_t reg_floats; /* activations: f32 values per token of a pass */
+    int64_t n_vocab, n_embd, n_ctx_train;
+    bool tied;
+};
+/* Reads what follows from hparams; weights are added by sizes_add. */
+int sizes_init(struct sizes *z, const struct arch *a, const struct hparams *h, struct err *e);
+/* One tensor of the file. Names no row knows count as output. */
+void sizes_add(struct sizes *z, const struct arch *a, const char *name, uint64_t n_bytes);
+
+uint64_t sizes_weights(const struct sizes *z); /* all that was added */
+/* Weights on a GPU that has every block: embeddings stay outside. */
+uint64_t sizes_device(const struct sizes *z);
+/* Bytes of keys and values of blocks [first, n_blocks) for n_ctx tokens. short_windows: blocks with
+ * a window keep it and one pass of 512, as llama.cpp does, else all keep n_ctx. False when a head's
+ * values are not whole blocks of the type, or the sum overflows. */
+bool sizes_kv(const struct sizes *z, int first, int64_t n_ctx, enum qtype type, bool short_windows,
+              uint64_t *n_bytes);
+/* Recurrent state of one sequence, blocks [first, n_blocks). */
+uint64_t sizes_state(const struct sizes *z, int first);
+int sizes_n_kv(const struct sizes *z);    /* blocks with keys and values of their own */
+int sizes_n_state(const struct sizes *z); /* recurrent blocks */
+bool sizes_has_windows(const struct sizes *z);
+bool sizes_has_experts(const struct sizes *z);
+
+#endif

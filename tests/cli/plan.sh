@@ -1,0 +1,71 @@
+#!/bin/sh
+# plan: sizes of recipes to the byte, memory by hand computation, what fits, commands that a shell reads back.
+set -eu
+t=$(mktemp -d)
+trap 'rm -rf "$t"' EXIT
+fail=0
+say() { echo "$*"; fail=1; }
+run() { # expected exit, then the command
+    want=$1; shift
+    rc=0; "$HONE" "$@" > "$t/o" 2> "$t/e" || rc=$?
+    [ $rc = "$want" ] || say "hone $*: exit $rc, expected $want: $(cat "$t/e")"
+}
+num() { sed -n "s/.*\"$1\": \"*\([^\",]*\).*/\1/p" "$t/o" | head -1; }
+is() { [ "$(num "$1")" = "$2" ] || say "$1 is $(num "$1"), expected $2"; }
+
+run 0 convert tests/golden/models/qwen35moe -o "$t/m.gguf"
+run 0 plan "$t/m.gguf" --ctx 1000 --slots 3 --recipes --json
+is n_blocks 4
+is n_attn 1
+is n_recurrent 3
+is size_bytes "$(wc -c < "$t/m.gguf")"
+# config.json: 2 KV heads of 64, f16: 1 layer * 2 * 2 heads * 64 * 2 B = 512 B a token
+is kv_bytes $((512 * 1000 * 3))
+# 4 V heads of 32 x 32; conv over 2 * 2 * 32 + 4 * 32 channels, 3 inputs kept; 3 layers, 4 B, 3 slots
+is state_bytes $(((4 * 32 * 32 + (2 * 2 * 32 + 4 * 32) * 3) * 3 * 4 * 3))
+is host_bytes $((1024 * 128 * 2))
+is experts_bytes $((4 * 3 * 6 * 64 * 128 * 2))
+[ $(($(num host_bytes) + $(num device_bytes))) = "$(num weights_bytes)" ] || say "weights do not add up"
+tr -d '\n' < "$t/o" | tr '{' '\n' > "$t/rows"
+for r in Q8_0 Q4_K_M IQ4_XS Q2_K; do
+    run 0 quantize "$t/m.gguf" -o "$t/$r.gguf" --recipe $r
+    want=$(sed -n "s/.*\"recipe\": \"$r\", *\"size_bytes\": \([0-9]*\).*/\1/p" "$t/rows")
+    [ "$want" = "$(wc -c < "$t/$r.gguf")" ] || say "$r: predicted $want, is $(wc -c < "$t/$r.gguf")"
+done
+
+run 0 plan "$t/m.gguf" --ctx 1000 --kv-type q8_0 --json
+is kv_bytes $((272 * 1000)) # 34 B per 32 values
+total=$(num total_bytes)
+run 0 plan "$t/m.gguf" --ctx 1000 --kv-type q8_0 --vram $((total + 1000)) --reserve 1000 --json
+is fit all
+run 0 plan "$t/m.gguf" --ctx 1000 --kv-type q8_0 --vram $((total + 999)) --reserve 1000 --json
+is fit experts
+is fit_n 1
+num cmd_llama_server | grep -q -- '-c 1000 -np 1 -fa on -ngl 5 --n-cpu-moe 1 -ctk q8_0 -ctv q8_0' || say "$(num cmd_llama_server)"
+run 0 plan "$t/m.gguf" --vram 1000 --reserve 0 --json
+is fit none
+is max_ctx 0
+
+# windows: keys and values of two kinds of layers
+run 0 convert tests/golden/models/gemma4moe -o "$t/g.gguf"
+run 0 plan "$t/g.gguf" --ctx 100000 --json
+[ "$(num kv_bytes)" -lt "$(num kv_full_bytes)" ] || say "windows are not cut"
+# a dense model, tied or not
+run 0 convert tests/golden/models/qwen3 -o "$t/d.gguf"
+run 0 plan "$t/d.gguf" --vram 16GiB
+
+# a name that a shell would take apart
+cp "$t/d.gguf" "$t/it's \$x.gguf"
+run 0 plan "$t/it's \$x.gguf" --csv
+run 0 plan "$t/it's \$x.gguf"
+words=$(sed -n 's/^hone  *hone run \(.*\) --ctx.*/\1/p' "$t/o")
+[ "$(eval "printf %s $words")" = "$t/it's \$x.gguf" ] || say "quoting: $words"
+
+run 2 plan "$t/m.gguf" --kv-type q6_K
+run 2 plan "$t/m.gguf" --slots 0
+run 2 plan "$t/m.gguf" --ctx 99999999999
+run 2 plan "$t/m.gguf" --vram much
+run 3 plan tests/golden/containers/py.gguf
+run 3 plan tests/golden/containers/py-imatrix.gguf
+run 4 plan "$t/absent.gguf"
+exit $fail
