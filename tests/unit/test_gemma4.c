@@ -4,6 +4,7 @@
  * (tests/oracle/gemma4.py), counts of published models, and what is refused. */
 #include "core/log.h"
 #include "models/arch.h"
+#include "quantize/recipe.h"
 #include "tests/unit/golden.h"
 #include "tests/unit/ref_compare.h"
 
@@ -200,6 +201,44 @@ static void test_counts_of_published_models(void) {
     CHECK(params > 4.4e9 && params < 5.4e9); /* 2.3 G of them per-layer embeddings */
 }
 
+/* Q4_K_M on the tensor list of 26B-A4B: 704 and 2112 are no multiples of 256 and fall back; the
+ * tied embedding is typed as the head; what the loader reads as F32 stays. */
+static void test_recipe(void) {
+    struct err e;
+    struct hparams h = base(30, 2816, 16, 8, 2, 2112, 6);
+    h.d[HD_EXPERTS] = 128;
+    h.d[HD_EXPERTS_USED] = 8;
+    h.d[HD_FF_EXP] = 704;
+    const struct arch *a = arch_find("gemma4");
+    struct tensor_inst *t = NULL;
+    int64_t n = 0, n_quant = 0;
+    CHECK_OK(a->derive(&h, &e));
+    CHECK_OK(arch_tensors(a, &h, &t, &n, &e));
+    struct recipe_model m = {
+        .arch = a, .n_blocks = 30, .heads = 16, .kv_heads = 8, .experts = 128, .tied = true};
+    struct recipe_item *it = xcalloc((size_t)n, sizeof *it);
+    for (int64_t i = 0; i < n; i++) {
+        it[i] = (struct recipe_item){.name = t[i].name, .from = QT_BF16};
+        memcpy(it[i].ne, t[i].ne, sizeof it[i].ne);
+    }
+    recipe_roles(&m, it, n);
+    recipe_apply("Q4_K_M", QT_F32, &m, it, n);
+    for (int64_t i = 0; i < n; i++) {
+        const char *name = it[i].name;
+        bool odd = strstr(name, "ffn_down.weight") || strstr(name, "ffn_down_exps.weight");
+        n_quant += it[i].quant;
+        CHECK(it[i].fallback == odd);
+        if (odd && it[i].type != QT_Q5_0 && it[i].type != QT_Q8_0)
+            CHECK_FAIL("%s is %s", name, qtype_name(it[i].type));
+        if (strstr(name, "gate_up_exps")) CHECK(it[i].type == QT_Q4_K);
+        if (strcmp(name, "token_embd.weight") == 0) CHECK(it[i].type == QT_Q6_K);
+        if (t[i].row->flags & TR_F32) CHECK(!it[i].quant);
+    }
+    CHECK_EQ_I64(n_quant, 25 * 9 + 5 * 8 + 1); /* q k v o, gate up down, two of the experts */
+    free(it);
+    free(t);
+}
+
 static void test_roles(void) {
     static const struct {
         const char *name;
@@ -305,6 +344,7 @@ int main(void) {
     RUN(test_quantized);
     RUN(test_window_matters);
     RUN(test_counts_of_published_models);
+    RUN(test_recipe);
     RUN(test_roles);
     RUN(test_refuses_bad_configs);
     RUN(test_refuses_bad_files);
