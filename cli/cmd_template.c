@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cli/cmd.h"
+#include "cli/cmd_template.h"
 #include "core/hash.h"
 #include "core/io.h"
 #include "core/json.h"
@@ -395,9 +396,11 @@ int cmd_template(struct cli *c, int argc, char **argv, struct err *e) {
         {"eval", cmd_eval_units, "evaluate small templates in a batch"},
         {"diff", cmd_diff, "compare two templates"},
         {"parse", cmd_parse, "an assistant's text to content, reasoning and tool calls"},
+        {"lint", cmd_template_lint, "find defects by behaviour"},
+        {"fix", cmd_template_fix, "repair known defects, in a GGUF file too"},
     };
     if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
-        printf("usage: hone template show|render|eval|diff|parse SRC ...\n\n");
+        printf("usage: hone template show|render|eval|diff|parse|lint|fix SRC ...\n\n");
         for (size_t i = 0; i < COUNT_OF(sub); i++)
             printf("  %-8s %s\n", sub[i].name, sub[i].summary);
         printf("\n'hone template render --help' describes one of them\n");
@@ -406,8 +409,10 @@ int cmd_template(struct cli *c, int argc, char **argv, struct err *e) {
     for (size_t i = 0; i < COUNT_OF(sub) && argc > 1; i++)
         if (strcmp(argv[1], sub[i].name) == 0) return sub[i].run(c, argc - 1, argv + 1, e);
     if (argc < 2)
-        return err_set(e, ERR_USAGE, "template: say what: show, render, eval, diff or parse");
-    return err_set(e, ERR_USAGE,
-                   "template: unknown subcommand '%s'; known are show, render, eval, diff, parse",
-                   argv[1]);
+        return err_set(e, ERR_USAGE,
+                       "template: say what: show, render, eval, diff, parse, lint or fix");
+    return err_set(
+        e, ERR_USAGE,
+        "template: unknown subcommand '%s'; known are show, render, eval, diff, parse, lint, fix",
+        argv[1]);
 }

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: MIT
+/* cli/cmd_template_fix.c - hone template lint | fix: defects of a chat template, and their repair.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cmd.h"
+#include "cli/cmd_template.h"
+#include "core/hash.h"
+#include "core/io.h"
+#include "core/log.h"
+#include "text/chat_src.h"
+#include "text/fix.h"
+#include "text/fix_diff.h"
+#include "text/lint.h"
+#include "text/toolfmt.h"
+
+static void sha_of(const char *s, size_t n, char hex[65]) {
+    struct sha256 h;
+    sha256_init(&h);
+    sha256_add(&h, s, n);
+    sha256_hex(&h, hex);
+}
+
+/* ---- lint
+ * ------------------------------------------------------------------------------------------ */
+static void emit_findings(struct emit *m, const struct lint_report *r) {
+    emit_table(m, "findings", "findings");
+    emit_col(m, "severity", "severity");
+    emit_col(m, "rule", "rule");
+    emit_col(m, "outcome", "outcome");
+    emit_col(m, "line", "line");
+    emit_col(m, "col", NULL);
+    emit_col(m, "probe", NULL);
+    emit_col(m, "detail", NULL);
+    emit_col(m, "conversation", NULL);
+    for (int s = LINT_ERROR; s >= LINT_INFO; s--)
+        for (int i = 0; i < r->n; i++) {
+            const struct lint_finding *f = &r->v[i];
+            char conv[4096];
+            if ((int)f->severity != s) continue;
+            emit_row(m);
+            emit_cell_str(m, lint_severity_name(f->severity));
+            emit_cell_str(m, f->rule);
+            emit_cell_str(m, f->outcome);
+            if (f->line) {
+                emit_cell_i64(m, f->line);
+                emit_cell_i64(m, f->col);
+            } else {
+                emit_cell_none(m);
+                emit_cell_none(m);
+            }
+            if (f->probe)
+                emit_cell_str(m, f->probe);
+            else
+                emit_cell_none(m);
+            emit_cell_str(m, f->detail);
+            emit_cell_str(m, lint_probe_json(f->probe, conv, sizeof conv));
+        }
+}
+
+int cmd_template_lint(struct cli *c, int argc, char **argv, struct err *e) {
+    bool strict = false;
+    const char *name = NULL;
+    const struct opt opts[] = {
+        {"strict", 0, OPT_FLAG, &strict, NULL, "warnings, too, give exit status 1"},
+        {"name", 0, OPT_STR, &name, "NAME", "which template, when there are several"},
+    };
+    const struct cmd_spec spec = {
+        .name = "template lint",
+        .synopsis = "SRC [--strict]",
+        .about =
+            "Renders small conversations with the template and reports what is lost, crashes, or\n"
+            "breaks the prompt prefix. Exit status 1 when there is an error.",
+        .opts = opts,
+        .n_opts = (int)COUNT_OF(opts),
+        .min_args = 1,
+        .max_args = 1,
+    };
+    TRY(cli_parse(c, &spec, argc, argv, e));
+    if (c->done) return 0;
+    struct chat_src s;
+    struct lint_report r;
+    TRY(chat_src_open(&s, c->arg[0], name, e));
+    int rc = lint_run(&r, s.text, s.len, s.label, JINJA_HF, e);
+    if (!rc) {
+        struct emit *m = emit_new();
+        char hex[65];
+        const struct toolfmt *f = toolfmt_detect(s.text, s.len);
+        sha_of(s.text, s.len, hex);
+        emit_str(m, "source", "source", s.label);
+        emit_str(m, "sha256", "sha256", hex);
+        emit_str(m, "tool_format", "tool calls", f ? toolfmt_name(f) : "none known");
+        emit_i64(m, "n_probes", "probes", r.n_probes);
+        emit_i64(m, "n_passed", "passed", r.n_passed);
+        emit_i64(m, "n_errors", "errors", r.n_by[LINT_ERROR]);
+        emit_i64(m, "n_warnings", "warnings", r.n_by[LINT_WARN]);
+        emit_findings(m, &r);
+        cli_emit(c, m);
+        emit_free(m);
+        if (r.n_by[LINT_ERROR] || (strict && r.n_by[LINT_WARN]))
+            rc = err_set(e, ERR_VERDICT, "%s: the chat template has %d defects", s.label,
+                         r.n_by[LINT_ERROR] + (strict ? r.n_by[LINT_WARN] : 0));
+        lint_report_free(&r);
+    }
+    chat_src_close(&s);
+    return rc;
+}
+
+/* ---- fix
+ * ------------------------------------------------------------------------------------------- */
+static void list_edits(struct cli *c, const struct chat_src *s) {
+    struct fix_edit edits[FIX_MAX_EDITS];
+    int n = fix_list(edits, s->text, s->len);
+    struct emit *m = emit_new();
+    emit_table(m, "edits", "edits");
+    emit_col(m, "id", "id");
+    emit_col(m, "applies", "applies");
+    emit_col(m, "rule", "rule");
+    emit_col(m, "why", "why");
+    for (int i = 0; i < n; i++) {
+        emit_row(m);
+        emit_cell_str(m, edits[i].id);
+        emit_cell_str(m, edits[i].applies ? "yes" : "no");
+        emit_cell_str(m, edits[i].rule);
+        emit_cell_str(m, edits[i].why);
+    }
+    cli_emit(c, m);
+    emit_free(m);
+}
+
+static int store(struct cli *c, const struct chat_src *s, const struct buf *fixed, const char *out,
+                 bool in_place, struct err *e) {
+    if (out) return out_write_file(out, fixed->data, fixed->len, c->overwrite, e);
+    if (!in_place) return 0;
+    if (s->is_gguf) return fix_gguf(c->arg[0], fixed->data, fixed->len, e);
+    if (io_is_dir(c->arg[0]))
+        return err_set(e, ERR_USAGE,
+                       "--in-place is for GGUF and .jinja files; write the template of a folder "
+                       "with -o %s/chat_template.jinja",
+                       c->arg[0]);
+    return out_write_file(c->arg[0], fixed->data, fixed->len, true, e);
+}
+
+int cmd_template_fix(struct cli *c, int argc, char **argv, struct err *e) {
+    bool in_place = false, list = false;
+    const char *out = NULL, *only = NULL;
+    const struct opt opts[] = {
+        {"output", 'o', OPT_STR, &out, "FILE", "write the repaired template"},
+        {"in-place", 0, OPT_FLAG, &in_place, NULL, "store it in SRC (GGUF or .jinja)"},
+        {"only", 0, OPT_STR, &only, "IDS", "only these edits, separated by commas"},
+        {"list", 0, OPT_FLAG, &list, NULL, "list the edits and whether they apply"},
+    };
+    const struct cmd_spec spec = {
+        .name = "template fix",
+        .synopsis = "SRC [-o FILE | --in-place] [--only IDS] [--list]",
+        .about =
+            "Repairs known defects of a chat template and prints the difference. Without -o or\n"
+            "--in-place nothing is written.",
+        .opts = opts,
+        .n_opts = (int)COUNT_OF(opts),
+        .min_args = 1,
+        .max_args = 1,
+    };
+    TRY(cli_parse(c, &spec, argc, argv, e));
+    if (c->done) return 0;
+    if (out && in_place)
+        return err_set(e, ERR_USAGE, "template fix: give -o or --in-place, not both");
+    struct chat_src s;
+    struct buf fixed = {0}, diff = {0};
+    struct str_list ids = {0};
+    int done = 0;
+    TRY(chat_src_open(&s, c->arg[0], NULL, e));
+    if (list) {
+        list_edits(c, &s);
+        chat_src_close(&s);
+        return 0;
+    }
+    if (only) cli_split(only, &ids);
+    int rc = fix_apply(s.text, s.len, only ? ids.v : NULL, ids.n, &fixed, &done, e);
+    if (!rc && done) {
+        struct lint_report r;
+        text_diff(s.text, s.len, s.label, fixed.data, fixed.len, "fixed", &diff);
+        fwrite(diff.data, 1, diff.len, stdout);
+        rc = lint_run(&r, fixed.data, fixed.len, "fixed", JINJA_HF, e);
+        if (!rc) {
+            log_info("%d edits; the repaired template passes %d of %d probes", done, r.n_passed,
+                     r.n_probes);
+            lint_report_free(&r);
+        }
+    }
+    if (!rc && !done) log_info("nothing to repair: no known defect in the template of %s", s.label);
+    if (!rc && (done || out)) rc = store(c, &s, &fixed, out, in_place, e);
+    buf_release(&fixed);
+    buf_release(&diff);
+    chat_src_close(&s);
+    return rc;
+}

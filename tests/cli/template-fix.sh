@@ -1,0 +1,45 @@
+#!/bin/sh
+# hone template lint, fix and parse. The template to repair is another vendor's: that part runs only where
+# ../shared is present.
+set -eu
+t=$(mktemp -d)
+trap 'rm -rf "$t"' EXIT
+fail=0
+say() { echo "$*"; fail=1; }
+tiny=tests/golden/tiny-qwen35moe
+rc=0; "$HONE" template lint $tiny --json > "$t/o" 2> "$t/e" || rc=$?
+grep -q '"n_probes": 49' "$t/o" || say "lint --json: no count of probes"
+[ $rc = 0 ] || [ $rc = 1 ] || say "lint: exit $rc"
+printf '<think>\nw\n</think>\n\nHi.\n\n<tool_call>\n<function=f>\n<parameter=n>\n7\n</parameter>\n</function>\n</tool_call>' > "$t/a"
+echo '[{"type": "function", "function": {"name": "f", "parameters": {"properties": {"n": {"type": "integer"}}}}}]' > "$t/tools"
+want='{"content": "Hi.", "reasoning": "w", "tool_calls": [{"name": "f", "arguments": {"n": 7}}], "problems": []}'
+[ "$("$HONE" template parse $tiny --tools "$t/tools" < "$t/a")" = "$want" ] || say "parse, format from the template"
+[ "$("$HONE" template parse $tiny --format qwen-xml --tools "$t/tools" < "$t/a")" = "$want" ] || say "parse --format"
+rc=0; "$HONE" template parse $tiny --format nope < "$t/a" > "$t/o" 2> "$t/e" || rc=$?
+[ $rc = 2 ] && grep -q 'hermes-json' "$t/e" || say "parse --format nope: exit $rc"
+src=../shared/golden/templates/jinja/Qwen3.5-4B.jinja
+if [ -e $src ]; then
+    rc=0; "$HONE" template lint $src > "$t/o" 2> "$t/e" || rc=$?
+    [ $rc = 1 ] && grep -q 'TOOL-ARGS-STRING' "$t/o" || say "lint of a faulty template: exit $rc"
+    "$HONE" template fix $src -o "$t/fixed.jinja" > "$t/d" 2> "$t/e"
+    grep -q '42 of 49' "$t/e" || say "fix: $(cat "$t/e")"
+    grep -q '^@@' "$t/d" || say "fix prints no difference"
+    cp $src "$t/p.jinja"
+    (cd "$t" && patch -s p.jinja d) && cmp "$t/p.jinja" "$t/fixed.jinja" || say "the difference does not give the repaired template"
+    "$HONE" template fix $src --list | grep -q 'orphan-tool' || say "fix --list"
+    "$HONE" template fix "$t/fixed.jinja" > "$t/o" 2> "$t/e"
+    [ ! -s "$t/o" ] && grep -q 'nothing to repair' "$t/e" || say "a repaired template is repaired again"
+    mkdir "$t/hf"
+    cp $tiny/*.json $tiny/*.safetensors "$t/hf"
+    cp $src "$t/hf/chat_template.jinja"
+    "$HONE" convert "$t/hf" -o "$t/m.gguf" > /dev/null 2>&1 || say "convert"
+    cp "$t/m.gguf" "$t/before.gguf"
+    "$HONE" template fix "$t/m.gguf" --in-place > /dev/null 2>&1 || say "fix --in-place"
+    "$HONE" template show "$t/m.gguf" | cmp - "$t/fixed.jinja" || say "fix --in-place stored another text"
+    "$HONE" verify "$t/m.gguf" > /dev/null 2>&1 || say "the repaired file does not verify"
+    n=$(stat -c %s "$t/before.gguf")
+    tail -c 1000000 "$t/before.gguf" > "$t/x"; tail -c 1000000 "$t/m.gguf" > "$t/y"
+    cmp "$t/x" "$t/y" || say "tensors changed"
+    [ "$(ls "$t" | grep -c tmp-)" = 0 ] || say "a temporary file is left"
+fi
+exit $fail

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+/* text/fix.h - repairing known faults of chat templates by edits of their text (fixes.def). */
+#ifndef HONE_TEXT_FIX_H
+#define HONE_TEXT_FIX_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "core/buf.h"
+#include "core/err.h"
+
+struct fix_edit { /* one selectable edit */
+    const char *id, *rule, *why;
+    bool applies; /* its fault is in the template */
+};
+enum { FIX_MAX_EDITS = 16 };
+int fix_list(struct fix_edit out[FIX_MAX_EDITS], const char *src,
+             size_t len); /* returns how many */
+/* Applies the edits named in `only` (NULL: all that apply; n_only entries). ERR_USAGE for an
+ * unknown id, ERR_DATA for one that does not apply. *n_done: edits made; out gets the whole new
+ * text. */
+int fix_apply(const char *src, size_t len, const char *const *only, int n_only, struct buf *out,
+              int *n_done, struct err *e);
+/* Replaces tokenizer.chat_template of a GGUF file. A new file is written beside it and renamed: at
+ * any moment the old or the new one is there. Tensors keep their bytes and order. */
+int fix_gguf(const char *path, const char *text, size_t len, struct err *e);
+
+#endif
