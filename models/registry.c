@@ -11,13 +11,8 @@ extern const struct arch arch_qwen3, arch_qwen3moe, arch_qwen35, arch_qwen35moe;
 extern const struct arch arch_llama, arch_mistral3, arch_gemma4;
 
 static const struct arch *const all[] = {
-    &arch_qwen3,
-    &arch_qwen3moe,
-    &arch_qwen35,
-    &arch_qwen35moe,
-    &arch_llama,
-    &arch_mistral3,
-    &arch_gemma4,
+    &arch_qwen3, &arch_qwen3moe, &arch_qwen35, &arch_qwen35moe,
+    &arch_llama, &arch_mistral3, &arch_gemma4,
 };
 
 const struct arch *arch_at(int i) {
