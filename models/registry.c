@@ -10,10 +10,17 @@
 extern const struct arch arch_qwen3, arch_qwen3moe, arch_qwen35, arch_qwen35moe;
 extern const struct arch arch_llama, arch_mistral3, arch_gemma4;
 
+// clang-format off
 static const struct arch *const all[] = {
-    &arch_qwen3, &arch_qwen3moe, &arch_qwen35, &arch_qwen35moe,
-    &arch_llama, &arch_mistral3, &arch_gemma4,
+    &arch_qwen3,
+    &arch_qwen3moe,
+    &arch_qwen35,
+    &arch_qwen35moe,
+    &arch_llama,
+    &arch_mistral3,
+    &arch_gemma4,
 };
+// clang-format on
 
 const struct arch *arch_at(int i) {
     return i >= 0 && i < (int)COUNT_OF(all) ? all[i] : NULL;
