@@ -26,6 +26,12 @@ static const struct enc *const table[QT_COUNT] = {
     [QT_IQ2_XXS] = &enc_type_iq2_xxs,
     [QT_IQ2_XS] = &enc_type_iq2_xs,
     [QT_IQ2_S] = &enc_type_iq2_s,
+    [QT_MXFP4] = &enc_type_mxfp4,
+    [QT_NVFP4] = &enc_type_nvfp4,
+    [QT_Q1_0] = &enc_type_q1_0,
+    [QT_Q2_0] = &enc_type_q2_0,
+    [QT_TQ1_0] = &enc_type_tq1_0,
+    [QT_TQ2_0] = &enc_type_tq2_0,
     // clang-format on
 };
 

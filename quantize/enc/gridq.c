@@ -84,6 +84,9 @@ struct chain { /* from large scales (least Q) to small ones */
 struct cloud { /* points of all entries */
     v8f q[GRID_MAX / 8], p[GRID_MAX / 8];
     int top[N_START]; /* entry of largest P - half*Q */
+    uint16_t list[GRID_MAX + 8]; /* those above a polyline, and their places */
+    float lq[GRID_MAX + 8], lp[GRID_MAX + 8];
+    int n_list;
 };
 
 /* mask ? a : b; a macro, as vectors of 32 bytes have no portable calling convention */
@@ -129,10 +132,9 @@ cloud_body(struct cloud *o, const float (*lev)[GRID_MAX], int per, int n, const 
     }
 }
 
-/* Points above the polyline whose sides are p = icept[k] + slope[k]*q. */
-static inline __attribute__((always_inline)) int above_body(const struct cloud *o, int n,
-                                                            const float *icept, const float *slope,
-                                                            int n_side, uint16_t *out) {
+/* Points above the polyline whose sides are p = icept[k] + slope[k]*q, padded to whole vectors. */
+static inline __attribute__((always_inline)) void
+above_body(struct cloud *o, int n, const float *icept, const float *slope, int n_side) {
     int k = 0;
     for (int i = 0; i < n / 8; i++) {
         v8f line = icept[0] + slope[0] * o->q[i];
@@ -146,11 +148,78 @@ static inline __attribute__((always_inline)) int above_body(const struct cloud *
         memcpy(any, &over, sizeof any);
         if (!(any[0] | any[1] | any[2] | any[3])) continue;
         for (int j = 0; j < 8; j++) {
-            out[k] = (uint16_t)(8 * i + j);
+            o->list[k] = (uint16_t)(8 * i + j);
             k += over[j] & 1;
         }
     }
-    return k;
+    for (int i = 0; i < k; i++) {
+        o->lq[i] = ((const float *)o->q)[o->list[i]];
+        o->lp[i] = ((const float *)o->p)[o->list[i]];
+    }
+    while (k % 8) {
+        o->lq[k] = 0;
+        o->lp[k++] = -INFINITY;
+    }
+    o->n_list = k;
+}
+
+/* Adds the vertices after a up to b, best for larger scales first: the point farthest above the
+ * chord is a vertex, until none is above. */
+static inline __attribute__((always_inline)) void refine_body(const struct cloud *o, int a, int b,
+                                                              struct chain *c) {
+    const float *q = (const float *)o->q, *p = (const float *)o->p;
+    int todo[CHAIN_MAX], depth = 0;
+    todo[depth++] = b;
+    while (depth) {
+        v8f best = {0};
+        v8i at = {0}, now = {0, 1, 2, 3, 4, 5, 6, 7};
+        b = todo[depth - 1];
+        float qa = q[a], pa = p[a], qb = q[b], dq = qb - qa, dp = p[b] - pa;
+        for (int i = 0; i < o->n_list; i += 8, now += 8) {
+            v8f lq, lp;
+            memcpy(&lq, &o->lq[i], sizeof lq);
+            memcpy(&lp, &o->lp[i], sizeof lp);
+            v8f h = (lp - pa) * dq - (lq - qa) * dp;
+            v8i m = (h > best) & (lq > qa) & (lq < qb);
+            best = (v8f)v8i_pick(m, (v8i)h, (v8i)best);
+            at = v8i_pick(m, now, at);
+        }
+        float top = best[0];
+        int32_t first = INT32_MAX;
+        for (int k = 1; k < 8; k++) top = best[k] > top ? best[k] : top;
+        for (int k = 0; k < 8; k++) {
+            int32_t i = best[k] == top ? at[k] : INT32_MAX;
+            first = i < first ? i : first;
+        }
+        if (top > 0 && c->n + depth < CHAIN_MAX) {
+            todo[depth++] = o->list[first];
+            continue;
+        }
+        c->v[c->n++] = (struct vertex){qb, p[b], 0, {(uint16_t)b, 0}, 0};
+        a = b;
+        depth--;
+    }
+}
+
+/* The polyline through the starts, and what lies above it. */
+static inline __attribute__((always_inline)) void hull_body(struct cloud *o, int n,
+                                                            struct chain *c) {
+    const float *q = (const float *)o->q, *p = (const float *)o->p;
+    int start[N_START + 1] = {0}, ns = 1;
+    float icept[N_START], slope[N_START];
+    for (int s = 0; s < N_START; s++) { /* from large scales to small ones */
+        int a = start[ns - 1], b = o->top[s];
+        if (!(q[b] > q[a] && p[b] > p[a])) continue;
+        slope[ns - 1] = (p[b] - p[a]) / (q[b] - q[a]);
+        icept[ns - 1] = p[a] - slope[ns - 1] * q[a];
+        start[ns++] = b;
+    }
+    c->v[0] = (struct vertex){q[0], p[0], 0, {0, 0}, 0};
+    c->n = 1;
+    if (ns == 1) return;
+    above_body(o, n, icept, slope, ns - 1);
+    for (int s = 1; s < ns; s++)
+        if (c->n < CHAIN_MAX) refine_body(o, start[s - 1], start[s], c);
 }
 
 static void cloud_plain(struct cloud *o, const float (*lev)[GRID_MAX], int per, int n,
@@ -160,9 +229,8 @@ static void cloud_plain(struct cloud *o, const float (*lev)[GRID_MAX], int per, 
     else
         cloud_body(o, lev, per, n, w, wa, false, half);
 }
-static int above_plain(const struct cloud *o, int n, const float *icept, const float *slope,
-                       int n_side, uint16_t *out) {
-    return above_body(o, n, icept, slope, n_side, out);
+static void hull_plain(struct cloud *o, int n, struct chain *c) {
+    hull_body(o, n, c);
 }
 #if defined(__x86_64__)
 __attribute__((target("avx2"))) static void cloud_avx2(struct cloud *o,
@@ -174,40 +242,13 @@ __attribute__((target("avx2"))) static void cloud_avx2(struct cloud *o,
     else
         cloud_body(o, lev, per, n, w, wa, false, half);
 }
-__attribute__((target("avx2"))) static int above_avx2(const struct cloud *o, int n,
-                                                      const float *icept, const float *slope,
-                                                      int n_side, uint16_t *out) {
-    return above_body(o, n, icept, slope, n_side, out);
+__attribute__((target("avx2"))) static void hull_avx2(struct cloud *o, int n, struct chain *c) {
+    hull_body(o, n, c);
 }
 #else
 #define cloud_avx2 cloud_plain
-#define above_avx2 above_plain
+#define hull_avx2 hull_plain
 #endif
-
-/* Adds the vertices after a up to b, best for larger scales first. */
-static void refine(const struct cloud *o, int a, int b, const uint16_t *in, int n, struct chain *c) {
-    const float *q = (const float *)o->q, *p = (const float *)o->p;
-    uint16_t mine[GRID_MAX];
-    float top = 0, dq = q[b] - q[a], dp = p[b] - p[a];
-    int k = 0, at = -1;
-    for (int i = 0; i < n; i++) {
-        int g = in[i];
-        if (!(q[g] > q[a] && q[g] < q[b])) continue;
-        float h = (p[g] - p[a]) * dq - (q[g] - q[a]) * dp;
-        if (!(h > 0)) continue;
-        mine[k++] = (uint16_t)g;
-        if (h > top) {
-            top = h;
-            at = g;
-        }
-    }
-    if (at >= 0) {
-        refine(o, a, at, mine, k, c);
-        refine(o, at, b, mine, k, c);
-    } else if (c->n < CHAIN_MAX) {
-        c->v[c->n++] = (struct vertex){q[b], p[b], 0, {(uint16_t)b, 0}, 0};
-    }
-}
 
 /* Scales at which each vertex takes over; never increasing along the chain. */
 static void chain_breaks(struct chain *c) {
@@ -217,28 +258,6 @@ static void chain_breaks(struct chain *c) {
         float at = 2.0f * (b->p - a->p) / (b->q - a->q);
         b->below = at < a->below ? at : a->below;
     }
-}
-
-static void hull(struct cloud *o, int n, bool plain, struct chain *c) {
-    const float *q = (const float *)o->q, *p = (const float *)o->p;
-    int start[N_START + 1] = {0}, ns = 1;
-    float icept[N_START], slope[N_START];
-    uint16_t list[GRID_MAX + 8];
-    for (int s = 0; s < N_START; s++) { /* from large scales to small ones */
-        int a = start[ns - 1], b = o->top[s];
-        if (!(q[b] > q[a] && p[b] > p[a])) continue;
-        slope[ns - 1] = (p[b] - p[a]) / (q[b] - q[a]);
-        icept[ns - 1] = p[a] - slope[ns - 1] * q[a];
-        start[ns++] = b;
-    }
-    c->v[0] = (struct vertex){q[0], p[0], 0, {0, 0}, 0};
-    c->n = 1;
-    if (ns > 1) {
-        int k = plain ? above_plain(o, n, icept, slope, ns - 1, list)
-                      : above_avx2(o, n, icept, slope, ns - 1, list);
-        for (int s = 1; s < ns; s++) refine(o, start[s - 1], start[s], list, k, c);
-    }
-    chain_breaks(c);
 }
 
 /* ---- two entries that share a sign group --------------------------------------------------------
@@ -313,13 +332,17 @@ static bool odd_bits(unsigned v) {
 /* Chain of the `per` weights of entry h. */
 static void entry_chain(struct job *j, int h, bool flip, float typical, struct chain *c) {
     const struct grid_spec *s = j->s;
-    const float half[N_START] = {0.75f * typical, 0.4f * typical, 0};
+    const float half[N_START] = {0.8f * typical, 0.5f * typical, 0.25f * typical};
     const float *w = j->w + h * s->per, *wa = j->wa + h * s->per;
     if (j->plain)
         cloud_plain(&j->cloud, j->lev, s->per, s->n, w, wa, flip, half);
     else
         cloud_avx2(&j->cloud, j->lev, s->per, s->n, w, wa, flip, half);
-    hull(&j->cloud, s->n, j->plain, c);
+    if (j->plain)
+        hull_plain(&j->cloud, s->n, c);
+    else
+        hull_avx2(&j->cloud, s->n, c);
+    chain_breaks(c);
     if (flip)
         for (int i = 0; i < c->n; i++) c->v[i].flip = 1;
     c->first = h;

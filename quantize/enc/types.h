@@ -25,5 +25,11 @@ extern const struct enc enc_type_iq3_s;
 extern const struct enc enc_type_iq2_xxs;
 extern const struct enc enc_type_iq2_xs;
 extern const struct enc enc_type_iq2_s;
+extern const struct enc enc_type_mxfp4;
+extern const struct enc enc_type_nvfp4;
+extern const struct enc enc_type_q1_0;
+extern const struct enc enc_type_q2_0;
+extern const struct enc enc_type_tq1_0;
+extern const struct enc enc_type_tq2_0;
 
 #endif

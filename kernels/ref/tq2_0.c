@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+/* kernels/ref/tq2_0.c - TQ2_0: 256 weights in 66 bytes, one of -d, 0, d each; the code 3 reads as 2*d. */
+#include "core/fp.h"
+#include "kernels/ops.h"
+
+static int code(const struct blk_TQ2_0 *x, int i) {
+    return ((x->qs[32 * (i / 128) + i % 32] >> (2 * (i % 128 / 32))) & 3) - 1;
+}
+
+static void decode(const void *restrict blk, float *restrict dst, int64_t n) {
+    const struct blk_TQ2_0 *x = blk;
+    for (int64_t b = 0; b < n / QK; b++, x++, dst += QK)
+        for (int i = 0; i < QK; i++) dst[i] = fp_f16_to_f32(x->d) * (float)code(x, i);
+}
+
+static float dot(const void *restrict w, const void *restrict a, int64_t n) {
+    const struct blk_TQ2_0 *x = w;
+    const struct blk_Q8_K *y = a;
+    double sum = 0;
+    for (int64_t b = 0; b < n / QK; b++, x++, y++) {
+        int s = 0;
+        for (int i = 0; i < QK; i++) s += code(x, i) * y->qs[i];
+        sum += (double)fp_f16_to_f32(x->d) * (double)y->d * s;
+    }
+    return (float)sum;
+}
+
+const struct kern_ops kern_ref_TQ2_0 = {decode, dot};

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT
+/* quantize/enc/fp4.h - the sixteen doubled E2M1 levels (MXFP4, NVFP4): nearest code, error of a run. */
+#ifndef HONE_QUANTIZE_ENC_FP4_H
+#define HONE_QUANTIZE_ENC_FP4_H
+
+#include <math.h>
+
+#include "kernels/codebook.h"
+#include "quantize/enc/search.h"
+
+/* Code of the level nearest to v (already divided by the scale; a midpoint goes to the smaller). */
+static inline uint8_t fp4_code(float v) {
+    static const float mid[7] = {0.5f, 1.5f, 2.5f, 3.5f, 5, 7, 10};
+    const float a = fabsf(v);
+    int q = 0;
+    for (int i = 0; i < 7; i++) q += a > mid[i];
+    return (uint8_t)(q && v < 0 ? q + 8 : q);
+}
+/* sum w*(x - d*level)^2 with the nearest levels */
+static inline double fp4_error(const float *x, const float *w, int n, float d) {
+    const float inv = d > 0x1p-126f ? 1.0f / d : 0;
+    double e = 0;
+    for (int i = 0; i < n; i++) {
+        double diff = (double)(d * (float)kern_fp4_level[fp4_code(x[i] * inv)]) - (double)x[i];
+        e += (double)w[i] * diff * diff;
+    }
+    return e;
+}
+
+#endif

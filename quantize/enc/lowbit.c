@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT
+/* quantize/enc/lowbit.c - one f16 scale per block and at most four codes, all integers lo..hi: Q1_0
+ * (-1, 1), TQ1_0 and TQ2_0 (-1..1), Q2_0 (-1..2).
+ *
+ * Conventional: Q1_0 d = mean |x|; the others d = largest |x|, codes rounded. Fast and best: codes and
+ * least-squares d in turn, from starts that send the largest weight to between 0.3 and 1.3 of either
+ * end; the start of least decoded error wins, conventional stays unless beaten. Q1_0 has one optimum:
+ * d = sum w|x| / sum w. */
+#include "quantize/enc/lowbit.h"
+
+#include <math.h>
+#include <string.h>
+
+static void round_codes(const struct low_spec *s, const float *x, float d, int8_t *l) {
+    const float inv = d != 0 ? 1.0f / d : 0;
+    for (int i = 0; i < s->n; i++) {
+        if (s->binary)
+            l[i] = x[i] * d < 0 ? -1 : 1;
+        else
+            l[i] = (int8_t)enc_rint(enc_clampf(x[i] * inv, (float)s->lo, (float)s->hi));
+    }
+}
+
+static double error(const struct low_spec *s, const float *x, const float *w, float d,
+                    const int8_t *l) {
+    double e = 0;
+    for (int i = 0; i < s->n; i++) {
+        double diff = (double)(d * (float)l[i]) - (double)x[i];
+        e += (double)w[i] * diff * diff;
+    }
+    return e;
+}
+
+static float least_squares(const struct low_spec *s, const float *x, const float *w,
+                           const int8_t *l) {
+    double a = 0, b = 0;
+    for (int i = 0; i < s->n; i++) {
+        a += (double)w[i] * (double)x[i] * l[i];
+        b += (double)w[i] * l[i] * l[i];
+    }
+    return b > 0 ? enc_f16((float)(a / b)) : 0;
+}
+
+static float conventional(const struct low_spec *s, const float *x) {
+    if (!s->binary) return enc_f16(fabsf(enc_absmax(x, s->n)));
+    double sum = 0;
+    for (int i = 0; i < s->n; i++) sum += (double)fabsf(x[i]);
+    return enc_f16((float)(sum / s->n));
+}
+
+static void improve(const struct low_spec *s, const float *x, const float *w, enum search search,
+                    struct low_block *best) {
+    const float top = enc_absmax(x, s->n);
+    const int n = s->binary ? 1 : search == SEARCH_BEST ? 41 : 11, ends = s->hi == -s->lo ? 1 : 2;
+    double least = error(s, x, w, best->d, best->l);
+    for (int t = 0; t < n * ends; t++) {
+        struct low_block b;
+        float reach = n == 1 ? 1 : 0.3f + (float)(t % n) / (float)(n - 1);
+        b.d = enc_f16(top / (float)(t < n ? s->hi : s->lo) / reach);
+        for (int r = 0; r < 8 && b.d != 0; r++) {
+            round_codes(s, x, b.d, b.l);
+            double e = error(s, x, w, b.d, b.l);
+            if (e < least) {
+                least = e;
+                *best = b;
+            }
+            float d = least_squares(s, x, w, b.l);
+            if (d == b.d) break;
+            b.d = d;
+        }
+    }
+}
+
+void enc_low_row(const struct low_spec *s, const float *x, const float *imp, int64_t n, void *dst,
+                 enum search search, void (*pack)(void *blk, const struct low_block *b)) {
+    const struct wrule rule = enc_wrule(s->type, search);
+    const int bytes = qtype_info(s->type)->block_bytes;
+    float b[LOW_MAX], w[LOW_MAX];
+    for (int64_t i = 0; i < n / s->n; i++) {
+        struct low_block out;
+        memset(&out, 0, sizeof out);
+        if (enc_load(b, x + i * s->n, s->n, 65504.0f)) {
+            enc_weights(w, b, imp ? imp + i * s->n : NULL, s->n, &rule, enc_mean2(b, s->n), s->n);
+            out.d = conventional(s, b);
+            round_codes(s, b, out.d, out.l);
+            if (search != SEARCH_CONVENTIONAL) improve(s, b, w, search, &out);
+        }
+        pack((uint8_t *)dst + i * bytes, &out);
+    }
+}

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT
+/* quantize/enc/lowbit.h - formats with one f16 scale per block and two to four codes. */
+#ifndef HONE_QUANTIZE_ENC_LOWBIT_H
+#define HONE_QUANTIZE_ENC_LOWBIT_H
+
+#include "quantize/enc/search.h"
+
+enum { LOW_MAX = 256 };
+struct low_spec {
+    enum qtype type;
+    int n, lo, hi; /* weights of a block; codes */
+    bool binary;   /* no code 0 */
+};
+struct low_block {
+    float d; /* exact f16 value */
+    int8_t l[LOW_MAX];
+};
+void enc_low_row(const struct low_spec *s, const float *x, const float *imp, int64_t n, void *dst,
+                 enum search search, void (*pack)(void *blk, const struct low_block *b));
+
+#endif

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT
+/* quantize/enc/mxfp4.c - f32 rows to MXFP4: 32 weights, a power of two, sixteen levels.
+ *
+ * Conventional: the exponent that keeps the largest weight below the top level (importance plays no
+ * part). Fast and best: the exponent of least error among that one and its neighbours, all that can
+ * win: one more step down clips half of the range, one more up leaves the upper levels empty.
+ * Zeros: exponent byte 0. Exponents past 2^123 are not used (the levels would overflow). */
+#include "quantize/enc/fp4.h"
+#include "quantize/enc/types.h"
+
+#include <string.h>
+
+#include "core/fp.h"
+
+enum { N = 32, E_MAX = 251 };
+
+static int conventional(const float *x) {
+    const float top = fabsf(enc_absmax(x, N));
+    const int e = (int)(fp_bits(top) >> 23) - 2; /* floor(log2 top) - 2 + 127; subnormals: below 0 */
+    return e < 0 ? 0 : e > E_MAX ? E_MAX : e;
+}
+
+static void encode_block(const float *x, const float *w, struct blk_MXFP4 *o, enum search search) {
+    int e = conventional(x), from = e - 2, to = e + 1;
+    if (search != SEARCH_CONVENTIONAL) {
+        double best = fp4_error(x, w, N, kern_e8m0_half((uint8_t)e));
+        for (int t = from < 0 ? 0 : from; t <= to && t <= E_MAX; t++) {
+            double err = fp4_error(x, w, N, kern_e8m0_half((uint8_t)t));
+            if (!(err < best)) continue;
+            best = err;
+            e = t;
+        }
+    }
+    const float d = kern_e8m0_half((uint8_t)e), inv = d > 0x1p-126f ? 1.0f / d : 0;
+    o->e = (uint8_t)e;
+    for (int i = 0; i < 16; i++)
+        o->qs[i] = (uint8_t)(fp4_code(x[i] * inv) | fp4_code(x[16 + i] * inv) << 4);
+}
+
+static void row(const float *restrict x, const float *restrict imp, int64_t n, void *restrict dst,
+                enum search search) {
+    const struct wrule rule = enc_wrule(QT_MXFP4, search);
+    struct blk_MXFP4 *o = dst;
+    float b[N], w[N];
+    for (int64_t i = 0; i < n / N; i++, o++) {
+        memset(o, 0, sizeof *o);
+        if (!enc_load(b, x + i * N, N, 3e38f)) continue;
+        enc_weights(w, b, imp ? imp + i * N : NULL, N, &rule, enc_mean2(b, N), N);
+        encode_block(b, w, o, search);
+    }
+}
+
+const struct enc enc_type_mxfp4 = {QT_MXFP4, row};

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT
+/* quantize/enc/q2_0.c - f32 rows to Q2_0: 64 weights, codes -1..2. The search: lowbit.c. This file packs. */
+#include "quantize/enc/lowbit.h"
+#include "quantize/enc/types.h"
+
+#include <string.h>
+
+static void pack(void *blk, const struct low_block *b) {
+    struct blk_Q2_0 *o = blk;
+    memset(o, 0, sizeof *o);
+    o->d = enc_f16_bits(b->d);
+    for (int i = 0; i < 64; i++) o->qs[i / 4] |= (uint8_t)((b->l[i] + 1) << (2 * (i % 4)));
+}
+
+static void row(const float *restrict x, const float *restrict imp, int64_t n, void *restrict dst,
+                enum search search) {
+    static const struct low_spec spec = {QT_Q2_0, 64, -1, 2, false};
+    enc_low_row(&spec, x, imp, n, dst, search, pack);
+}
+
+const struct enc enc_type_q2_0 = {QT_Q2_0, row};

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT
+/* quantize/enc/tq1_0.c - f32 rows to TQ1_0: 256 weights of three levels, five to a byte. The search: lowbit.c. This file packs. */
+#include "quantize/enc/lowbit.h"
+#include "quantize/enc/types.h"
+
+#include <string.h>
+
+/* Five trits as a number below 243, then as the fraction of 256 that reading expects: its digits are
+ * what carries out when it is multiplied by 3. */
+static void put(uint8_t *byte, int level) {
+    *byte = (uint8_t)(3 * *byte + level + 1);
+}
+static uint8_t as_fraction(uint8_t v) {
+    return (uint8_t)((v * 256 + 242) / 243);
+}
+
+static void pack(void *blk, const struct low_block *b) {
+    struct blk_TQ1_0 *o = blk;
+    memset(o, 0, sizeof *o);
+    o->d = enc_f16_bits(b->d);
+    for (int i = 0; i < 5; i++) { /* the first trit counts most */
+        for (int k = 0; k < 32; k++) put(&o->qs[k], b->l[32 * i + k]);
+        for (int k = 0; k < 16; k++) put(&o->qs[32 + k], b->l[160 + 16 * i + k]);
+        for (int k = 0; k < 4; k++) put(&o->qh[k], i < 4 ? b->l[240 + 4 * i + k] : -1);
+    }
+    for (int k = 0; k < 48; k++) o->qs[k] = as_fraction(o->qs[k]);
+    for (int k = 0; k < 4; k++) o->qh[k] = as_fraction(o->qh[k]);
+}
+
+static void row(const float *restrict x, const float *restrict imp, int64_t n, void *restrict dst,
+                enum search search) {
+    static const struct low_spec spec = {QT_TQ1_0, 256, -1, 1, false};
+    enc_low_row(&spec, x, imp, n, dst, search, pack);
+}
+
+const struct enc enc_type_tq1_0 = {QT_TQ1_0, row};

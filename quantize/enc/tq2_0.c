@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT
+/* quantize/enc/tq2_0.c - f32 rows to TQ2_0: 256 weights of three levels, two bits each. The search: lowbit.c. This file packs. */
+#include "quantize/enc/lowbit.h"
+#include "quantize/enc/types.h"
+
+#include <string.h>
+
+static void pack(void *blk, const struct low_block *b) {
+    struct blk_TQ2_0 *o = blk;
+    memset(o, 0, sizeof *o);
+    o->d = enc_f16_bits(b->d);
+    for (int i = 0; i < 256; i++)
+        o->qs[32 * (i / 128) + i % 32] |= (uint8_t)((b->l[i] + 1) << (2 * (i % 128 / 32)));
+}
+
+static void row(const float *restrict x, const float *restrict imp, int64_t n, void *restrict dst,
+                enum search search) {
+    static const struct low_spec spec = {QT_TQ2_0, 256, -1, 1, false};
+    enc_low_row(&spec, x, imp, n, dst, search, pack);
+}
+
+const struct enc enc_type_tq2_0 = {QT_TQ2_0, row};
