@@ -160,7 +160,7 @@ static int make_case(const struct render_args *a, const struct chat_src *s, stru
     TRY(read_doc(&d->chat, a->chat ? a->chat : "-", e));
     d->has_chat = true;
     struct jval special = specials(&d->special, s, e);
-    if (special.tag == JT_MISSING) return e->code;
+    if (special.tag == JT_MISSING) return (int)e->code;
     d->has_special = true;
     *k = chat_case_of(d->chat.root, special);
     if (d->chat.root.tag == JT_LIST) k->messages = d->chat.root;
@@ -365,7 +365,7 @@ static int cmd_parse(struct cli *c, int argc, char **argv, struct err *e) {
         return err_set(e, ERR_USAGE, "--think: '%s' is not one of open, none, auto", think_name);
     }
     const struct toolfmt *f = choose_format(format, c->arg[0], e);
-    if (!f) return e->code;
+    if (!f) return (int)e->code;
     char *tools_text = NULL, *text;
     size_t tools_len = 0, len;
     struct toolparse *p = NULL;

@@ -366,7 +366,11 @@ void jlist_add(struct jctx *c, struct jlist *l, struct jval v);
 void jdict_set(struct jctx *c, struct jdict *d, struct jval k, struct jval v);
 struct jval *jdict_get(struct jctx *c, const struct jdict *d, struct jval k); /* NULL: absent */
 struct jval *jdict_find(const struct jdict *d, const char *k, size_t n);
-bool jv_is(struct jval v, const char *s); /* a string equal to s */
+/* A string equal to s; inline so that the length of a literal is known. */
+static inline bool jv_is(struct jval v, const char *s) {
+    size_t n = __builtin_strlen(s);
+    return v.tag == JT_STR && v.len == n && __builtin_memcmp(v.u.s, s, n) == 0;
+}
 static inline bool jv_eqs(struct jval a, struct jval b) {
     return a.len == b.len && (a.u.s == b.u.s || __builtin_memcmp(a.u.s, b.u.s, a.len) == 0);
 }

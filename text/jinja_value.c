@@ -13,10 +13,6 @@ struct jval jv_str(const char *s) {
     return jv_strn(s, strlen(s));
 }
 
-bool jv_is(struct jval v, const char *s) {
-    return v.tag == JT_STR && v.len == strlen(s) && memcmp(v.u.s, s, v.len) == 0;
-}
-
 struct jval jv_copy(struct jctx *c, const char *s, size_t n) {
     if (n > c->max_out)
         jx_fail(c, "limit", "a string grew over %llu bytes", (unsigned long long)c->max_out);
