@@ -74,6 +74,44 @@ static void test_official(void) {
     one("Qwen3.5-0.8B-unsloth", "Qwen3.5-2B");
 }
 
+/* Our own templates, written from scratch, render the same as the repaired official ones. */
+static void own(const char *path, const char *like) {
+    size_t n_src, n_sc, n_want;
+    char *src = NULL, *sc = read_text(".", "scenarios", ".json", &n_sc);
+    char *want_text = read_text("expected_fixed", like, ".json", &n_want);
+    struct buf out = {0};
+    struct jdoc want, got;
+    struct lint_report r;
+    int n = 0;
+    CHECK_OK(io_read_file(&src, &n_src, path, 1 << 20, &e));
+    CHECK_OK(chat_batch_render(src, n_src, path, JINJA_HF, sc, n_sc, "scenarios", &out, &e));
+    CHECK_OK(jdoc_parse(&want, want_text, n_want, path, &e));
+    CHECK_OK(jdoc_parse(&got, out.data, out.len, path, &e));
+    for (uint32_t i = 0; i < want.root.u.dict->n; i++) {
+        struct jent *w = &want.root.u.dict->e[i];
+        struct jval *g = jdict_find(got.root.u.dict, w->k.u.s, w->k.len);
+        if (g && same(w->v, *g))
+            n++;
+        else
+            CHECK_FAIL("%s: scenario %.*s differs", path, (int)w->k.len, w->k.u.s);
+    }
+    CHECK_EQ_I64(n, 61);
+    CHECK_OK(lint_run(&r, src, n_src, path, JINJA_HF, &e));
+    CHECK_EQ_I64(r.n_by[LINT_ERROR], 0);
+    lint_report_free(&r);
+    jdoc_release(&want);
+    jdoc_release(&got);
+    buf_release(&out);
+    free(src);
+    free(sc);
+    free(want_text);
+}
+
+static void test_own_templates(void) {
+    own("text/templates/qwen3.5.jinja", "Qwen3.5-4B");
+    own("text/templates/qwen3.5-small.jinja", "Qwen3.5-2B");
+}
+
 /* Each edit alone gives a template that compiles and differs from the original. */
 static void test_single_edits(void) {
     size_t n_src;
@@ -108,6 +146,7 @@ int main(void) {
     if (!io_is_dir("../shared/golden/templates/jinja"))
         return check_skip("../shared/golden/templates is not here");
     RUN(test_official);
+    RUN(test_own_templates);
     RUN(test_single_edits);
     return check_done();
 }
