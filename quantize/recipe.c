@@ -17,7 +17,19 @@
 #include "core/num.h"
 #include "quantize/quantize.h"
 
-enum cls { CLS_NONE, CLS_V, CLS_K, CLS_Q, CLS_O, CLS_DOWN, CLS_UP, CLS_COUNT };
+enum cls {
+    CLS_NONE,
+    CLS_V,
+    CLS_K,
+    CLS_Q,
+    CLS_O,
+    CLS_DOWN,
+    CLS_UP,
+    CLS_OUT,
+    CLS_EMBD,
+    CLS_EXPS, /* by shape: more than one matrix */
+    CLS_COUNT
+};
 enum cond {
     COND_ALWAYS,
     COND_BELOW,
@@ -26,7 +38,11 @@ enum cond {
     COND_GQA,
     COND_EXPERTS,
     COND_PART_IMAT,
-    COND_PART_NO_IMAT
+    COND_PART_NO_IMAT,
+    COND_NO_IMAT,
+    COND_MIDDLE,
+    COND_MORE_EXPERTS,
+    COND_GQA_OR_EXPERTS
 };
 struct recipe {
     const char *name;
@@ -75,7 +91,8 @@ int recipe_ftype_of_type(enum qtype t) {
     static const struct {
         enum qtype type;
         const char *ftype;
-    } named[] = {{QT_Q3_K, "Q3_K_M"}, {QT_Q4_K, "Q4_K_M"}, {QT_Q5_K, "Q5_K_M"}};
+    } named[] = {
+        {QT_Q3_K, "Q3_K_M"}, {QT_Q4_K, "Q4_K_M"}, {QT_Q5_K, "Q5_K_M"}, {QT_MXFP4, "MXFP4_MOE"}};
     for (size_t i = 0; i < COUNT_OF(named); i++)
         if (named[i].type == t) return qtype_ftype_id(named[i].ftype);
     return qtype_ftype_id(qtype_name(t));
@@ -105,7 +122,7 @@ static const uint8_t role_class[ROLE_COUNT] = {
     [ROLE_ATTN_V] = CLS_V, [ROLE_ATTN_QKV] = CLS_V, [ROLE_ATTN_K] = CLS_K, [ROLE_ATTN_Q] = CLS_Q, [ROLE_ATTN_OUTPUT] = CLS_O,
     [ROLE_FFN_DOWN] = CLS_DOWN, [ROLE_EXP_DOWN] = CLS_DOWN, [ROLE_SHEXP_DOWN] = CLS_DOWN,
     [ROLE_FFN_GATE] = CLS_UP, [ROLE_FFN_UP] = CLS_UP, [ROLE_EXP_GATE] = CLS_UP, [ROLE_EXP_UP] = CLS_UP, [ROLE_EXP_GATE_UP] = CLS_UP,
-    [ROLE_SHEXP_GATE] = CLS_UP, [ROLE_SHEXP_UP] = CLS_UP,
+    [ROLE_SHEXP_GATE] = CLS_UP, [ROLE_SHEXP_UP] = CLS_UP, [ROLE_OUTPUT] = CLS_OUT, [ROLE_TOKEN_EMBD] = CLS_EMBD,
 };
 // clang-format on
 
@@ -176,6 +193,10 @@ void recipe_model_from(struct recipe_model *m, const struct gguf *g) {
 /* ---- types --------------------------------------------------------------------------------------
  */
 
+static bool more(int64_t i, int64_t n) {
+    return i < n / 8 || i >= 7 * n / 8 || (i - n / 8) % 3 == 2;
+}
+
 static bool holds(const struct rule *r, const struct recipe_model *m, int64_t i) {
     int64_t n = m->n_blocks;
     switch (r->cond) {
@@ -186,7 +207,7 @@ static bool holds(const struct rule *r, const struct recipe_model *m, int64_t i)
     case COND_PART:
         return i < n / r->arg;
     case COND_MORE:
-        return i < n / 8 || i >= 7 * n / 8 || (i - n / 8) % 3 == 2;
+        return more(i, n);
     case COND_GQA:
         return m->kv_heads > 0 && m->heads / m->kv_heads >= r->arg;
     case COND_EXPERTS:
@@ -195,19 +216,44 @@ static bool holds(const struct rule *r, const struct recipe_model *m, int64_t i)
         return m->imatrix && i < n / r->arg;
     case COND_PART_NO_IMAT:
         return !m->imatrix && i < n / r->arg;
+    case COND_NO_IMAT:
+        return !m->imatrix;
+    case COND_MIDDLE:
+        return i >= n / r->arg && i < (r->arg - 1) * n / r->arg;
+    case COND_MORE_EXPERTS:
+        return m->experts == r->arg && more(i, n);
+    case COND_GQA_OR_EXPERTS:
+        return m->experts >= r->arg || (m->kv_heads > 0 && m->heads / m->kv_heads >= r->arg);
     }
     return false;
 }
 
-static enum qtype by_rules(const char *recipe, enum cls cls, const struct recipe_model *m,
-                           int64_t i) {
-    enum qtype base = recipe_default(recipe);
+/* "*" rules are not for the 1- and 2-bit files, which have their own for eight experts. */
+static bool rule_is_of(const struct rule *r, const char *recipe) {
+    if (strcmp(r->recipe, "*") != 0) return strcmp(r->recipe, recipe) == 0;
+    return strncmp(recipe, "IQ1", 3) != 0 && strncmp(recipe, "IQ2", 3) != 0;
+}
+
+/* `other`: without a rule. */
+static enum qtype by_rules(const char *recipe, enum cls cls, bool several,
+                           const struct recipe_model *m, int64_t i, enum qtype other) {
     for (size_t k = 0; k < COUNT_OF(rules); k++) {
         const struct rule *r = &rules[k];
-        bool mine = strcmp(r->recipe, recipe) == 0 || strcmp(r->recipe, "*") == 0;
-        if (mine && r->cls == cls && holds(r, m, i)) return r->type;
+        bool mine = r->cls == cls || (r->cls == CLS_EXPS && several);
+        if (mine && rule_is_of(r, recipe) && holds(r, m, i)) return r->type;
     }
-    return base;
+    return other;
+}
+
+bool recipe_needs_imatrix(const char *recipe, const struct recipe_item *it) {
+    if (it->role == ROLE_TOKEN_EMBD || it->role == ROLE_OUTPUT) return false;
+    if (strstr(it->name, "per_layer_token_embd")) return false;
+    if (it->type == QT_Q2_K) return recipe && strcmp(recipe, "Q2_K_S") == 0;
+    static const enum qtype needy[] = {QT_IQ1_S,  QT_IQ1_M, QT_IQ2_XXS,
+                                       QT_IQ2_XS, QT_IQ2_S, QT_IQ3_XXS};
+    for (size_t k = 0; k < COUNT_OF(needy); k++)
+        if (it->type == needy[k]) return true;
+    return false;
 }
 
 enum qtype recipe_fit(enum qtype t, int64_t ne0) {
@@ -219,8 +265,12 @@ enum qtype recipe_fit(enum qtype t, int64_t ne0) {
     } map[] = {
         /* as the field's tool, except that Q2_K and Q3_K become IQ4_NL: the size of Q4_0, less
            error */
-        {QT_Q2_K, QT_IQ4_NL}, {QT_Q3_K, QT_IQ4_NL}, {QT_IQ4_XS, QT_IQ4_NL},
-        {QT_Q4_K, QT_Q5_0},   {QT_Q5_K, QT_Q5_1},   {QT_Q6_K, QT_Q8_0},
+        {QT_Q2_K, QT_IQ4_NL},    {QT_Q3_K, QT_IQ4_NL},   {QT_IQ4_XS, QT_IQ4_NL},
+        {QT_Q4_K, QT_Q5_0},      {QT_Q5_K, QT_Q5_1},     {QT_Q6_K, QT_Q8_0},
+        {QT_IQ2_XXS, QT_IQ4_NL}, {QT_IQ2_XS, QT_IQ4_NL}, {QT_IQ2_S, QT_IQ4_NL},
+        {QT_IQ3_XXS, QT_IQ4_NL}, {QT_IQ3_S, QT_IQ4_NL},  {QT_TQ1_0, QT_IQ4_NL},
+        {QT_TQ2_0, QT_IQ4_NL},   {QT_Q1_0, QT_IQ4_NL},   {QT_Q2_0, QT_IQ4_NL},
+        {QT_NVFP4, QT_IQ4_NL},
     };
     for (size_t i = 0; i < COUNT_OF(map); i++)
         if (map[i].wanted == t) return map[i].used;
@@ -244,9 +294,9 @@ static int by_block(const void *a, const void *b) {
 }
 
 /* output.weight, or the embedding that doubles as it. */
-static enum qtype output_type(enum qtype base, int64_t ne0) {
-    if (base == QT_Q8_0 || ne0 % QK != 0) return QT_Q8_0;
-    return QT_Q6_K;
+static enum qtype output_type(const char *recipe, const struct recipe_model *m, int64_t ne0) {
+    if (recipe_default(recipe) == QT_Q8_0 || ne0 % QK != 0) return QT_Q8_0;
+    return by_rules(recipe, CLS_OUT, false, m, 0, QT_Q6_K);
 }
 
 void recipe_apply(const char *recipe, enum qtype uniform, const struct recipe_model *m,
@@ -270,9 +320,9 @@ void recipe_apply(const char *recipe, enum qtype uniform, const struct recipe_mo
         if (!ruled)
             set_type(t, base);
         else if (is_output)
-            set_type(t, output_type(base, t->ne[0]));
+            set_type(t, output_type(recipe, m, t->ne[0]));
         else
-            set_type(t, by_rules(recipe, cls, m, i));
+            set_type(t, by_rules(recipe, cls, t->ne[2] > 1, m, i, base));
     }
     free(ord);
 }

@@ -40,6 +40,9 @@ void recipe_apply(const char *recipe, enum qtype uniform, const struct recipe_mo
 enum qtype recipe_fit(enum qtype t, int64_t ne0);
 /* Default type of a recipe (canonical name). */
 enum qtype recipe_default(const char *recipe);
+/* An item (with its type) that must not be quantized without importance in this recipe (NULL:
+ * none). */
+bool recipe_needs_imatrix(const char *recipe, const struct recipe_item *it);
 /* general.file_type for a mix whose most frequent type (by weights) is t. */
 int recipe_ftype_of_type(enum qtype t);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/ref/tq2_0.c - TQ2_0: 256 weights in 66 bytes, one of -d, 0, d each; the code 3 reads as 2*d. */
+/* kernels/ref/tq2_0.c - TQ2_0: 256 weights in 66 bytes, one of -d, 0, d each; the code 3 reads as
+ * 2*d. */
 #include "core/fp.h"
 #include "kernels/ops.h"
 

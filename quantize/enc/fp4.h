@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/fp4.h - the sixteen doubled E2M1 levels (MXFP4, NVFP4): nearest code, error of a run. */
+/* quantize/enc/fp4.h - the sixteen doubled E2M1 levels (MXFP4, NVFP4): nearest code, error of a
+ * run. */
 #ifndef HONE_QUANTIZE_ENC_FP4_H
 #define HONE_QUANTIZE_ENC_FP4_H
 

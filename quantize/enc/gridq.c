@@ -2,14 +2,14 @@
 /* quantize/enc/gridq.c - exact search of the IQ2 and IQ3 formats.
  *
  * With c the scale of a sub-block, the error of grid entry g on weights a = |x| is
- * const + c^2*Q - 2*c*P with Q = sum w*L^2, P = sum w*a*L, so the best entry for any c is a vertex of
- * the upper hull of the points (Q, P): a chain of a few entries, found once per entry's weights.
- * A sign that has to be flipped (parity) only lowers P, by twice the least w*a*L. Merging the chains
- * of a sub-block gives its exact error for every scale; what remains is to try values of d, choose
- * the integer scales by true error, and solve d by least squares with f16 in the loop.
- * Best also starts from the conventional d and keeps that solution unless the decoded error falls;
- * fast skips the conventional search (a block may then be worse, which the tests have not seen).
- * Vector code works element by element, so wider machines give the same bytes. */
+ * const + c^2*Q - 2*c*P with Q = sum w*L^2, P = sum w*a*L, so the best entry for any c is a vertex
+ * of the upper hull of the points (Q, P): a chain of a few entries, found once per entry's weights.
+ * A sign that has to be flipped (parity) only lowers P, by twice the least w*a*L. Merging the
+ * chains of a sub-block gives its exact error for every scale; what remains is to try values of d,
+ * choose the integer scales by true error, and solve d by least squares with f16 in the loop. Best
+ * also starts from the conventional d and keeps that solution unless the decoded error falls; fast
+ * skips the conventional search (a block may then be worse, which the tests have not seen). Vector
+ * code works element by element, so wider machines give the same bytes. */
 #include "quantize/enc/gridq.h"
 
 #include <math.h>
@@ -83,7 +83,7 @@ struct chain { /* from large scales (least Q) to small ones */
 };
 struct cloud { /* points of all entries */
     v8f q[GRID_MAX / 8], p[GRID_MAX / 8];
-    int top[N_START]; /* entry of largest P - half*Q */
+    int top[N_START];            /* entry of largest P - half*Q */
     uint16_t list[GRID_MAX + 8]; /* those above a polyline, and their places */
     float lq[GRID_MAX + 8], lp[GRID_MAX + 8];
     int n_list;
@@ -92,9 +92,10 @@ struct cloud { /* points of all entries */
 /* mask ? a : b; a macro, as vectors of 32 bytes have no portable calling convention */
 #define v8i_pick(m, a, b) (((m) & (a)) | (~(m) & (b)))
 
-static inline __attribute__((always_inline)) void
-cloud_body(struct cloud *o, const float (*lev)[GRID_MAX], int per, int n, const float *w,
-           const float *wa, bool flip, const float *half) {
+static inline __attribute__((always_inline)) void cloud_body(struct cloud *o,
+                                                             const float (*lev)[GRID_MAX], int per,
+                                                             int n, const float *w, const float *wa,
+                                                             bool flip, const float *half) {
     v8f best[N_START];
     v8i at[N_START], now = {0, 1, 2, 3, 4, 5, 6, 7};
     for (int s = 0; s < N_START; s++) {
@@ -268,11 +269,8 @@ static int chain_sum(const struct chain *a, const struct chain *b, uint8_t flip,
                      struct vertex *out) {
     int i = 0, j = 0, n = 0;
     for (;;) {
-        out[n++] = (struct vertex){a->v[i].q + b->v[j].q,
-                                   a->v[i].p + b->v[j].p,
-                                   0,
-                                   {a->v[i].g[0], b->v[j].g[0]},
-                                   flip};
+        out[n++] = (struct vertex){
+            a->v[i].q + b->v[j].q, a->v[i].p + b->v[j].p, 0, {a->v[i].g[0], b->v[j].g[0]}, flip};
         bool ai = i + 1 < a->n, bj = j + 1 < b->n;
         if (!ai && !bj) return n;
         if (ai && (!bj || a->v[i + 1].below >= b->v[j + 1].below))
@@ -288,7 +286,8 @@ static void chain_either(const struct chain even[2], const struct chain odd[2], 
     int nx = chain_sum(&even[0], &odd[1], 2, x), ny = chain_sum(&odd[0], &even[1], 1, y);
     int n = 0, i = 0, j = 0;
     while (i < nx || j < ny) {
-        bool first = j >= ny || (i < nx && (x[i].q < y[j].q || (x[i].q == y[j].q && x[i].p >= y[j].p)));
+        bool first =
+            j >= ny || (i < nx && (x[i].q < y[j].q || (x[i].q == y[j].q && x[i].p >= y[j].p)));
         struct vertex v = first ? x[i++] : y[j++];
         if (n && !(v.q > h[n - 1].q && v.p > h[n - 1].p)) {
             if (v.p <= h[n - 1].p) continue; /* more Q for no more P */

@@ -11,11 +11,11 @@ enum { GRID_MAX = 1024 /* entries */, GRID_SUBS = 16, GRID_ENTRIES = 64 };
 
 struct grid_spec {
     enum qtype type;
-    int sub;     /* weights under one sub-scale: 16 or 32 */
-    int per;     /* weights of a grid entry: 4 or 8 */
-    int n;       /* grid entries; entry 0 has the lowest level everywhere */
-    int n_level; /* 3 or 8 */
-    bool parity; /* the number of minus signs in each group of 8 is even */
+    int sub;         /* weights under one sub-scale: 16 or 32 */
+    int per;         /* weights of a grid entry: 4 or 8 */
+    int n;           /* grid entries; entry 0 has the lowest level everywhere */
+    int n_level;     /* 3 or 8 */
+    bool parity;     /* the number of minus signs in each group of 8 is even */
     float unit, top; /* top: largest level */
     /* conventional search: trials -t..t of `step`, neighbours within `shells` distances, d*fudge */
     int t, shells;

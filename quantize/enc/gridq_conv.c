@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/gridq_conv.c - the field's usual search for the IQ2 and IQ3 formats, written from its
- * description (docs/design/quantize.md): baseline of the tests and a start of the best search.
+/* quantize/enc/gridq_conv.c - the field's usual search for the IQ2 and IQ3 formats, written from
+ * its description (docs/design/quantize.md): baseline of the tests and a start of the best search.
  *
- * Signs are taken off (parity: the least important sign of an odd group is flipped), scales are tried
- * on a grid with equally spaced levels 1, 3, 5, ...; a vector that is not on the format's grid goes to
- * the best of its nearest entries under sqrt(w); sub-scales are quantized by themselves, the codes
- * stay. Tables of neighbours are made at first use. */
+ * Signs are taken off (parity: the least important sign of an odd group is flipped), scales are
+ * tried on a grid with equally spaced levels 1, 3, 5, ...; a vector that is not on the format's
+ * grid goes to the best of its nearest entries under sqrt(w); sub-scales are quantized by
+ * themselves, the codes stay. Tables of neighbours are made at first use. */
 #include "quantize/enc/gridq.h"
 
 #include <math.h>
@@ -136,8 +136,7 @@ static int entry_of(const struct sub *u, int h, float id, bool *on_grid) {
     const float *a = u->a + h * s->per, *root = u->root + h * s->per;
     int code = 0;
     for (int e = 0; e < s->per; e++) {
-        int l = (int)enc_rint(
-            enc_clampf(0.5f * (id * a[e] - 1.0f), 0, (float)(s->n_level - 1)));
+        int l = (int)enc_rint(enc_clampf(0.5f * (id * a[e] - 1.0f), 0, (float)(s->n_level - 1)));
         code |= l << (bits_of(s) * e);
     }
     int at = u->t->start[code], best = 0;

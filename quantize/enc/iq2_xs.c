@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/iq2_xs.c - f32 rows to IQ2_XS: 16 sub-blocks of 16, 512 vectors of 8 magnitudes, even signs.
- * The search and what happens to zeros, huge and denormal weights: gridq.c. This file packs. */
+/* quantize/enc/iq2_xs.c - f32 rows to IQ2_XS: 16 sub-blocks of 16, 512 vectors of 8 magnitudes,
+ * even signs. The search and what happens to zeros, huge and denormal weights: gridq.c. This file
+ * packs. */
 #include "quantize/enc/gridq.h"
 #include "quantize/enc/types.h"
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/iq3_s.c - f32 rows to IQ3_S: 8 sub-blocks of 32, 512 vectors of 4 magnitudes, all signs.
- * The search and what happens to zeros, huge and denormal weights: gridq.c. This file packs. */
+/* quantize/enc/iq3_s.c - f32 rows to IQ3_S: 8 sub-blocks of 32, 512 vectors of 4 magnitudes, all
+ * signs. The search and what happens to zeros, huge and denormal weights: gridq.c. This file packs.
+ */
 #include "quantize/enc/gridq.h"
 #include "quantize/enc/types.h"
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/iq3_xxs.c - f32 rows to IQ3_XXS: 8 sub-blocks of 32, 256 vectors of 4 magnitudes, even signs.
- * The search and what happens to zeros, huge and denormal weights: gridq.c. This file packs. */
+/* quantize/enc/iq3_xxs.c - f32 rows to IQ3_XXS: 8 sub-blocks of 32, 256 vectors of 4 magnitudes,
+ * even signs. The search and what happens to zeros, huge and denormal weights: gridq.c. This file
+ * packs. */
 #include "core/bytes.h"
 #include "quantize/enc/gridq.h"
 #include "quantize/enc/types.h"

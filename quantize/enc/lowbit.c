@@ -2,10 +2,10 @@
 /* quantize/enc/lowbit.c - one f16 scale per block and at most four codes, all integers lo..hi: Q1_0
  * (-1, 1), TQ1_0 and TQ2_0 (-1..1), Q2_0 (-1..2).
  *
- * Conventional: Q1_0 d = mean |x|; the others d = largest |x|, codes rounded. Fast and best: codes and
- * least-squares d in turn, from starts that send the largest weight to between 0.3 and 1.3 of either
- * end; the start of least decoded error wins, conventional stays unless beaten. Q1_0 has one optimum:
- * d = sum w|x| / sum w. */
+ * Conventional: Q1_0 d = mean |x|; the others d = largest |x|, codes rounded. Fast and best: codes
+ * and least-squares d in turn, from starts that send the largest weight to between 0.3 and 1.3 of
+ * either end; the start of least decoded error wins, conventional stays unless beaten. Q1_0 has one
+ * optimum: d = sum w|x| / sum w. */
 #include "quantize/enc/lowbit.h"
 
 #include <math.h>

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/nvfp4.c - f32 rows to NVFP4: 64 weights, an unsigned E4M3 scale per 16, sixteen levels.
+/* quantize/enc/nvfp4.c - f32 rows to NVFP4: 64 weights, an unsigned E4M3 scale per 16, sixteen
+ * levels.
  *
  * Conventional: the scale nearest to largest/6 (importance plays no part). Fast: the scale of least
- * error among that one, eight below and four above; best: among all. Weights past 6*448 are clamped;
- * there is no second, per-tensor scale. */
+ * error among that one, eight below and four above; best: among all. Weights past 6*448 are
+ * clamped; there is no second, per-tensor scale. */
 #include "quantize/enc/fp4.h"
 #include "quantize/enc/types.h"
 

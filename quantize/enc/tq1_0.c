@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/tq1_0.c - f32 rows to TQ1_0: 256 weights of three levels, five to a byte. The search: lowbit.c. This file packs. */
+/* quantize/enc/tq1_0.c - f32 rows to TQ1_0: 256 weights of three levels, five to a byte. The
+ * search: lowbit.c. This file packs. */
 #include "quantize/enc/lowbit.h"
 #include "quantize/enc/types.h"
 
 #include <string.h>
 
-/* Five trits as a number below 243, then as the fraction of 256 that reading expects: its digits are
- * what carries out when it is multiplied by 3. */
+/* Five trits as a number below 243, then as the fraction of 256 that reading expects: its digits
+ * are what carries out when it is multiplied by 3. */
 static void put(uint8_t *byte, int level) {
     *byte = (uint8_t)(3 * *byte + level + 1);
 }

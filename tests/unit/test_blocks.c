@@ -8,10 +8,10 @@
 #include "kernels/kern.h"
 #include "tests/check.h"
 
-static const enum qtype types[] = {QT_Q4_0,   QT_Q4_1,   QT_Q5_0,    QT_Q5_1,  QT_Q8_0,
-                                   QT_IQ4_NL, QT_Q2_K,   QT_Q3_K,    QT_Q4_K,  QT_Q5_K,
-                                   QT_Q6_K,   QT_IQ4_XS, QT_MXFP4,   QT_NVFP4, QT_IQ2_XXS,
-                                   QT_IQ2_XS, QT_IQ2_S,  QT_IQ3_XXS, QT_IQ3_S, QT_BF16};
+static const enum qtype types[] = {QT_Q4_0,  QT_Q4_1,  QT_Q5_0,    QT_Q5_1,   QT_Q8_0,  QT_IQ4_NL,
+                                   QT_Q2_K,  QT_Q3_K,  QT_Q4_K,    QT_Q5_K,   QT_Q6_K,  QT_IQ4_XS,
+                                   QT_MXFP4, QT_NVFP4, QT_IQ2_XXS, QT_IQ2_XS, QT_IQ2_S, QT_IQ3_XXS,
+                                   QT_IQ3_S, QT_BF16,  QT_TQ1_0,   QT_TQ2_0};
 
 static unsigned char *slurp(const char *path, long *n) {
     FILE *f = fopen(path, "rb");
