@@ -260,7 +260,14 @@ static int survey(struct run *q, struct err *e) {
             TRY(importance(q, t, it->role, &imp, e));
             row->no_imatrix = !imp && q->have_imat && it->role != ROLE_TOKEN_EMBD &&
                               (qtype_info(it->type)->flags & QF_QUANT);
+            bool bare = !imp;
             buf_free(imp);
+            if (bare && recipe_needs_imatrix(q->plan.name, it))
+                return err_set(e, ERR_USAGE,
+                               "tensor %s: %s is too coarse without importance; make a matrix with "
+                               "`hone imatrix` and pass it as --imatrix, or give the tensor "
+                               "another type with --tensor",
+                               t->name, qtype_name(it->type));
         }
         r->n_tensors++;
         r->n_quantized += !same;
