@@ -9,24 +9,13 @@
 #include "calib/imatrix.h"
 #include "cli/cmd.h"
 #include "cli/eval.h"
+#include "runtime/kv_type.h"
 #include "core/bytes.h"
 #include "core/io.h"
 #include "core/mem.h"
 #include "core/num.h"
 
 enum { MAX_UBATCH = 2048, MAX_DEPTHS = 32 };
-
-static int parse_kv(const char *name, enum qtype *out, struct err *e) {
-    static const enum qtype ok[] = {QT_F32, QT_F16, QT_Q8_0};
-    enum qtype t;
-    if (qtype_parse(name, &t))
-        for (size_t i = 0; i < COUNT_OF(ok); i++)
-            if (ok[i] == t) {
-                *out = t;
-                return 0;
-            }
-    return err_set(e, ERR_USAGE, "--kv-type: '%s' is not one of f32, f16, q8_0", name);
-}
 
 static int parse_act(const char *name, enum act_mode *out, struct err *e) {
     if (strcmp(name, "f32") == 0)
@@ -41,7 +30,10 @@ static int parse_act(const char *name, enum act_mode *out, struct err *e) {
 int eval_session(struct cli *c, const struct eval_args *a, const struct model *m, const char *kv,
                  int64_t n_ctx, struct session **out, struct err *e) {
     struct session_opts o = {.n_ctx = n_ctx, .n_ubatch = min_i64(n_ctx, MAX_UBATCH), .isa = c->isa};
-    TRY(parse_kv(kv, &o.kv_type, e));
+    TRY(kv_type_parse(kv, "--kv-type", &o.kv_k, &o.kv_v, e));
+    if (a->kv_skip_type)
+        TRY(kv_type_parse(a->kv_skip_type, "--kv-skip-type", &o.kv_edge_k, &o.kv_edge_v, e));
+    o.kv_n_edge = a->kv_skip;
     TRY(parse_act(a->act, &o.act, e));
     TRY(cli_pool(c, e));
     o.pool = c->pool;
@@ -107,7 +99,7 @@ static int cmd_ppl(struct cli *c, int argc, char **argv, struct err *e) {
         {"stride", 0, OPT_I64, &a.stride, "N",
          "overlapping windows advanced by N, last N tokens scored"},
         {"kv-type", 0, OPT_STR, &a.kv_type, "T",
-         "cache of keys and values: f32 (default), f16, q8_0"},
+         "cache of keys and values: f32 (default), f16, bf16, q8_0, q5_1, q4_0, tq4, ... or K/V"},
         {"act", 0, OPT_STR, &a.act, "MODE", "activations: f32 (default) or q8"},
     };
     const struct cmd_spec spec = {
@@ -205,7 +197,7 @@ static int cmd_speed(struct cli *c, int argc, char **argv, struct err *e) {
         {"depths", 0, OPT_STR, &a.depths, "LIST", "context already filled: 0,4096 (0)"},
         {"reps", 0, OPT_I64, &a.reps, "N", "repetitions (5)"},
         {"kv-type", 0, OPT_STR, &a.kv_type, "T",
-         "cache of keys and values: f32, f16 (default), q8_0"},
+         "cache of keys and values: f16 (default), q8_0, tq4, ... or K/V"},
         {"act", 0, OPT_STR, &a.act, "MODE", "activations: f32 or q8 (default)"},
     };
     const struct cmd_spec spec = {
@@ -285,7 +277,7 @@ static int cmd_logits(struct cli *c, int argc, char **argv, struct err *e) {
         {"ids", 0, OPT_STR, &a.ids, "FILE", "little-endian int32 token ids"},
         {"output", 'o', OPT_STR, &a.out, "FILE", "float32 [n][n_vocab], little-endian"},
         {"kv-type", 0, OPT_STR, &a.kv_type, "T",
-         "cache of keys and values: f32 (default), f16, q8_0"},
+         "cache of keys and values: f32 (default), f16, bf16, q8_0, q5_1, q4_0, tq4, ... or K/V"},
         {"act", 0, OPT_STR, &a.act, "MODE", "activations: f32 (default) or q8"},
     };
     const struct cmd_spec spec = {

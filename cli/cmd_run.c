@@ -19,6 +19,7 @@
 #include "core/mem.h"
 #include "core/num.h"
 #include "core/prog.h"
+#include "runtime/kv_type.h"
 #include "runtime/sample.h"
 #include "runtime/session.h"
 #include "text/chat.h"
@@ -76,9 +77,7 @@ static void sampling(struct run *r) {
 
 static int session_start(struct run *r, int64_t n_ctx, struct err *e) {
     struct session_opts o = {.n_ctx = n_ctx, .isa = r->c->isa};
-    bool known = qtype_parse(r->a->kv_type, &o.kv_type);
-    if (!known || (o.kv_type != QT_F32 && o.kv_type != QT_F16 && o.kv_type != QT_Q8_0))
-        return err_set(e, ERR_USAGE, "--kv-type: '%s' is not one of f32, f16, q8_0", r->a->kv_type);
+    TRY(kv_type_parse(r->a->kv_type, "--kv-type", &o.kv_k, &o.kv_v, e));
     if (strcmp(r->a->act, "q8") != 0 && strcmp(r->a->act, "f32") != 0)
         return err_set(e, ERR_USAGE, "--act: '%s' is not f32 or q8", r->a->act);
     o.act = strcmp(r->a->act, "q8") == 0 ? ACT_Q8 : ACT_F32;
@@ -318,7 +317,7 @@ int cmd_run(struct cli *c, int argc, char **argv, struct err *e) {
         {"repeat-last-n", 0, OPT_I64, &a.repeat_last_n, "N", "how far back repeats count (64)"},
         {"seed", 0, OPT_I64, &a.seed, "N", "same seed, same text"},
         {"kv-type", 0, OPT_STR, &a.kv_type, "T",
-         "cache of keys and values: f32, f16 (default), q8_0"},
+         "cache of keys and values: f16 (default), q8_0, tq4, ... or K/V"},
         {"act", 0, OPT_STR, &a.act, "MODE", "activations: f32 or q8 (default)"},
     };
     const struct cmd_spec spec = {

@@ -306,7 +306,10 @@ static void emit_result(struct run *x) {
     emit_i64(m, "n_chunks", "chunks", x->r.n_chunks);
     emit_i64(m, "ctx", "ctx", x->r.ctx);
     emit_str(m, "kv_type", "kv type", a->kv_type);
-    if (a->base) emit_str(m, "base_kv_type", NULL, a->base_kv ? a->base_kv : a->kv_type);
+    if (a->base) emit_str(m, "base_kv_type", NULL, a->base_kv);
+    if (a->kv_skip) emit_i64(m, "kv_skip_layers", "kv layers skipped", a->kv_skip);
+    if (a->kv_skip)
+        emit_str(m, "kv_skip_type", "their type", a->kv_skip_type ? a->kv_skip_type : "q8_0");
     emit_str(m, "act", "activations", a->act);
     if (x->n == 1)
         emit_one(m, x);
@@ -361,8 +364,7 @@ static void run_release(struct run *x) {
 
 static int with_base(struct run *x, int n_models, struct err *e) {
     struct eval_args base_args = *x->a;
-    if (base_args.base_kv) base_args.kv_type = base_args.base_kv;
-    if (strchr(base_args.kv_type, ',')) base_args.kv_type = "f32";
+    base_args.kv_type = x->a->base_kv;
     base_args.kv_skip = 0;
     TRY(eval_open_one(x->c, &base_args, x->a->base, x->a->ctx, &x->base, e));
     TRY(eval_texts_load(x->base.m, x->c->arg + n_models, x->c->n_args - n_models, &x->texts, e));
@@ -463,7 +465,7 @@ static int run_kld(struct cli *c, const struct eval_args *a, struct err *e) {
 }
 
 int eval_cmd_kld(struct cli *c, int argc, char **argv, struct err *e) {
-    struct eval_args a = {.ctx = 512, .kv_type = "f32", .act = "f32"};
+    struct eval_args a = {.ctx = 512, .kv_type = "f32", .base_kv = "f32", .act = "f32"};
     const struct opt opts[] = {
         {"base", 0, OPT_STR, &a.base, "FILE", "the model to compare with, run at the same time"},
         {"base-file", 0, OPT_STR, &a.base_file, "FILE",
@@ -477,9 +479,11 @@ int eval_cmd_kld(struct cli *c, int argc, char **argv, struct err *e) {
         {"routing", 0, OPT_FLAG, &a.routing, NULL, "also share of tokens with the base's experts"},
         {"worst", 0, OPT_I64, &a.worst, "N", "show the N tokens of largest divergence in context"},
         {"kv-type", 0, OPT_STR, &a.kv_type, "T[,T...]",
-         "cache of keys and values: f32 (default), f16, q8_0"},
-        {"base-kv-type", 0, OPT_STR, &a.base_kv, "T",
-         "the base's (the same; f32 when --kv-type is a list)"},
+         "caches of keys and values: f32 (default), f16, q8_0, tq4, K/V, ..."},
+        {"base-kv-type", 0, OPT_STR, &a.base_kv, "T", "the base's (f32)"},
+        {"kv-skip-layers", 0, OPT_I64, &a.kv_skip, "N",
+         "first and last N attention layers keep --kv-skip-type"},
+        {"kv-skip-type", 0, OPT_STR, &a.kv_skip_type, "T", "their cache type (q8_0)"},
         {"act", 0, OPT_STR, &a.act, "MODE", "activations: f32 (default) or q8"},
     };
     const struct cmd_spec spec = {

@@ -69,6 +69,7 @@ struct session {
     uint8_t *qbuf[2]; /* activation rows in a dot partner format */
     uint64_t qbuf_row;
     float *decay, *beta;        /* [n_ubatch][v heads] */
+    float *att_q;               /* one token: [heads][head_dim] rotated queries */
     float *att_score, *att_out; /* one token: [heads][n_ctx], [heads][key blocks][head_dim] */
     float **scratch;            /* [n_workers] */
     int64_t scratch_floats;

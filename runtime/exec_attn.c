@@ -4,7 +4,10 @@
  * Several tokens: a task is (kv head, a few tokens): the query rows of its heads form one matrix,
  * scores of all visible keys are kept (bounded by ATTN_SCORES), softmax per row, then values block
  * by block as a second product. One token: three phases split over (kv head, block of keys), so
- * that long contexts use every thread; partial sums are added in block order. */
+ * that long contexts use every thread; partial sums are added in block order.
+ *
+ * Keys and values of a rotated cache type (kv_type.h) stay rotated here: queries are rotated to
+ * meet the keys, and sums of values are rotated back once per head and query. */
 #include <string.h>
 
 #include "core/num.h"
@@ -18,6 +21,7 @@ struct job {
     int64_t t_step;     /* tokens of a task */
     int64_t k0, n_keys; /* one-token form: first key, keys */
     int64_t n_blocks;
+    const float *q; /* one-token form: [heads][head_dim], rotated if the keys are */
 };
 
 /* Tokens of a task such that rows and scores stay bounded. */
@@ -40,23 +44,29 @@ static void append_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     (void)worker;
     const struct session *s = j->s;
     const struct kv_slot *c = j->kv;
-    enum qtype type = s->kv.type;
     for (int64_t t = t0; t < t1; t++) {
         const float *k = s->reg[j->n->src[1]] + t * s->g->reg_width[j->n->src[1]];
         const float *v = s->reg[j->n->src[2]] + t * s->g->reg_width[j->n->src[2]];
         for (int64_t h = 0; h < c->n_heads; h++) {
             uint64_t at = (uint64_t)(h * s->kv.n_ctx + s->pos + t);
-            kv_put(&s->kern, type, k + h * c->k_dim, c->k + at * c->k_row, c->k_dim);
-            kv_put(&s->kern, type, v + h * c->v_dim, c->v + at * c->v_row, c->v_dim);
+            kv_put(&s->kern, c->kt, k + h * c->k_dim, c->k + at * c->k_row, c->k_dim, false);
+            kv_put(&s->kern, c->vt, v + h * c->v_dim, c->v + at * c->v_row, c->v_dim, true);
         }
     }
 }
 
-static const uint8_t *key_at(const struct job *j, int64_t head, int64_t pos) {
-    return j->kv->k + (uint64_t)(head * j->s->kv.n_ctx + pos) * j->kv->k_row;
+/* Rows [pos, pos + n) of a head as f32. */
+static const float *keys(const struct job *j, int64_t head, int64_t pos, int64_t n,
+                         float *scratch) {
+    const struct kv_slot *c = j->kv;
+    return kv_rows(&j->s->kern, c->kt, c->k + (uint64_t)(head * j->s->kv.n_ctx + pos) * c->k_row,
+                   c->k_row, n, c->k_dim, false, scratch);
 }
-static const uint8_t *value_at(const struct job *j, int64_t head, int64_t pos) {
-    return j->kv->v + (uint64_t)(head * j->s->kv.n_ctx + pos) * j->kv->v_row;
+static const float *values(const struct job *j, int64_t head, int64_t pos, int64_t n,
+                           float *scratch) {
+    const struct kv_slot *c = j->kv;
+    return kv_rows(&j->s->kern, c->vt, c->v + (uint64_t)(head * j->s->kv.n_ctx + pos) * c->v_row,
+                   c->v_row, n, c->v_dim, true, scratch);
 }
 
 /* dst [n_col][n_row] = src [n_row][n_col] transposed, in tiles that stay in L1. */
@@ -83,6 +93,7 @@ static void load_queries(const struct job *j, struct tile *x, int64_t head, int6
                          (t0 + r / j->group) * s->g->reg_width[j->n->src[0]] +
                          (head * j->group + r % j->group) * x->hd;
         for (int64_t i = 0; i < x->hd; i++) x->q[r * x->hd + i] = q[i] * j->n->scale;
+        if (j->kv->kt->rotated) kv_rotate(x->q + r * x->hd, x->hd);
     }
 }
 
@@ -90,8 +101,7 @@ static void score_keys(const struct job *j, struct tile *x, int64_t head) {
     const struct session *s = j->s;
     for (int64_t k0 = 0; k0 < x->n_keys; k0 += KEY_BLOCK) {
         int64_t nk = min_i64(KEY_BLOCK, x->n_keys - k0);
-        const float *k = kv_rows(&s->kern, s->kv.type, key_at(j, head, x->k0 + k0), j->kv->k_row,
-                                 nk, x->hd, x->block);
+        const float *k = keys(j, head, x->k0 + k0, nk, x->block);
         s->kern.gemm_f32(x->q, x->hd, k, x->hd, x->score + k0, x->n_keys, x->rows, nk, x->hd);
     }
 }
@@ -101,8 +111,7 @@ static void sum_values(const struct job *j, struct tile *x, int64_t head) {
     size_t n = (size_t)(x->rows * x->hd);
     for (int64_t k0 = 0; k0 < x->n_keys; k0 += KEY_BLOCK) {
         int64_t nk = min_i64(KEY_BLOCK, x->n_keys - k0);
-        const float *v = kv_rows(&s->kern, s->kv.type, value_at(j, head, x->k0 + k0), j->kv->v_row,
-                                 nk, x->hd, x->block);
+        const float *v = values(j, head, x->k0 + k0, nk, x->block);
         transpose(v, nk, x->hd, x->vt);
         float *to = k0 ? x->part : x->out;
         s->kern.gemm_f32(x->score + k0, x->n_keys, x->vt, nk, to, x->hd, x->rows, x->hd, nk);
@@ -139,10 +148,12 @@ static void tile_range(void *ctx, int64_t i0, int64_t i1, int worker) {
             memset(row + seen, 0, (size_t)(x.n_keys - seen) * sizeof *row);
         }
         sum_values(j, &x, head);
-        for (int64_t r = 0; r < x.rows; r++)
+        for (int64_t r = 0; r < x.rows; r++) {
+            if (j->kv->vt->rotated) kv_rotate_back(x.out + r * x.hd, x.hd);
             memcpy(s->reg[j->n->dst] + (t0 + r / j->group) * s->g->reg_width[j->n->dst] +
                        (head * j->group + r % j->group) * x.hd,
                    x.out + r * x.hd, (size_t)x.hd * sizeof(float));
+        }
     }
 }
 
@@ -154,12 +165,11 @@ static void one_scores(void *ctx, int64_t i0, int64_t i1, int worker) {
     for (int64_t i = i0; i < i1; i++) {
         int64_t head = i % j->kv->n_heads, k0 = i / j->kv->n_heads * KEY_BLOCK;
         int64_t nk = min_i64(KEY_BLOCK, j->n_keys - k0);
-        const float *k = kv_rows(&s->kern, s->kv.type, key_at(j, head, j->k0 + k0), j->kv->k_row,
-                                 nk, hd, s->scratch[worker]);
+        const float *k = keys(j, head, j->k0 + k0, nk, s->scratch[worker]);
         for (int64_t g = head * j->group; g < (head + 1) * j->group; g++)
             for (int64_t r = 0; r < nk; r++)
                 s->att_score[g * s->kv.n_ctx + k0 + r] =
-                    j->n->scale * s->kern.dot_f32(s->reg[j->n->src[0]] + g * hd, k + r * hd, hd);
+                    j->n->scale * s->kern.dot_f32(j->q + g * hd, k + r * hd, hd);
     }
 }
 static void one_softmax(void *ctx, int64_t g0, int64_t g1, int worker) {
@@ -175,8 +185,7 @@ static void one_values(void *ctx, int64_t i0, int64_t i1, int worker) {
     for (int64_t i = i0; i < i1; i++) {
         int64_t head = i % j->kv->n_heads, b = i / j->kv->n_heads, k0 = b * KEY_BLOCK;
         int64_t nk = min_i64(KEY_BLOCK, j->n_keys - k0);
-        const float *v = kv_rows(&s->kern, s->kv.type, value_at(j, head, j->k0 + k0), j->kv->v_row,
-                                 nk, hd, s->scratch[worker]);
+        const float *v = values(j, head, j->k0 + k0, nk, s->scratch[worker]);
         for (int64_t g = head * j->group; g < (head + 1) * j->group; g++) {
             float *out = s->att_out + (g * j->n_blocks + b) * hd;
             memset(out, 0, (size_t)hd * sizeof *out);
@@ -188,6 +197,12 @@ static void one_values(void *ctx, int64_t i0, int64_t i1, int worker) {
 static void one_token(struct session *s, struct job *j) {
     int64_t hd = j->kv->v_dim, n_heads = j->n->n_heads;
     double work = (double)(n_heads * j->n_keys * hd);
+    j->q = s->reg[j->n->src[0]];
+    if (j->kv->kt->rotated) {
+        memcpy(s->att_q, j->q, (size_t)(n_heads * hd) * sizeof *j->q);
+        for (int64_t g = 0; g < n_heads; g++) kv_rotate(s->att_q + g * hd, hd);
+        j->q = s->att_q;
+    }
     exec_par(s, j->kv->n_heads * j->n_blocks, 1, work, one_scores, j);
     exec_par(s, n_heads, 1, (double)(n_heads * j->n_keys * 8), one_softmax, j);
     exec_par(s, j->kv->n_heads * j->n_blocks, 1, work, one_values, j);
@@ -196,6 +211,7 @@ static void one_token(struct session *s, struct job *j) {
         memcpy(dst, s->att_out + g * j->n_blocks * hd, (size_t)hd * sizeof *dst);
         for (int64_t b = 1; b < j->n_blocks; b++)
             for (int64_t i = 0; i < hd; i++) dst[i] += s->att_out[(g * j->n_blocks + b) * hd + i];
+        if (j->kv->vt->rotated) kv_rotate_back(dst, hd);
     }
 }
 

@@ -111,6 +111,7 @@ static int alloc_work(struct session *s, struct err *e) {
     TRY(alloc_ropes(s, e));
     TRY(take(s, &s->decay, n * z.v_heads, sizeof(float), "decay", e));
     TRY(take(s, &s->beta, n * z.v_heads, sizeof(float), "beta", e));
+    TRY(take(s, &s->att_q, z.heads * z.head_dim, sizeof(float), "attention queries", e));
     TRY(take(s, &s->att_score, z.heads * s->o.n_ctx, sizeof(float), "attention scores", e));
     TRY(take(s, &s->att_out, z.heads * blocks * z.head_dim, sizeof(float), "attention sums", e));
     s->qbuf_row = z.q_row;
@@ -133,9 +134,20 @@ static int defaults(struct session *s, const struct session_opts *o, struct err 
     if (!s->o.n_ctx) s->o.n_ctx = trained > 0 ? min_i64(trained, DEFAULT_CTX) : DEFAULT_CTX;
     if (!s->o.n_ubatch) s->o.n_ubatch = DEFAULT_UBATCH;
     s->o.n_ubatch = min_i64(s->o.n_ubatch, s->o.n_ctx);
-    if (s->o.kv_type != QT_F32 && s->o.kv_type != QT_F16 && s->o.kv_type != QT_Q8_0)
-        return err_set(e, ERR_USAGE, "a KV cache of type %s is not supported: use f32, f16 or q8_0",
-                       qtype_name(s->o.kv_type));
+    return 0;
+}
+
+/* Types of the cache: named ones, or the plain row of kv_type; q8_0 at the edges. */
+static int kv_choose(const struct session_opts *o, struct kv_plan *p, struct err *e) {
+    const struct kv_type *plain = kv_type_of(o->kv_type), *q8 = kv_type_of(QT_Q8_0);
+    if (!plain)
+        return err_set(e, ERR_USAGE, "a KV cache of type %s is not supported: use f16 or q8_0",
+                       qtype_name(o->kv_type));
+    p->k = o->kv_k ? o->kv_k : plain;
+    p->v = o->kv_v ? o->kv_v : plain;
+    p->edge_k = o->kv_edge_k ? o->kv_edge_k : q8;
+    p->edge_v = o->kv_edge_v ? o->kv_edge_v : q8;
+    p->n_edge = o->kv_n_edge;
     return 0;
 }
 
@@ -145,12 +157,14 @@ int session_new(struct session **out, const struct model *m, const struct sessio
     s->m = m;
     s->g = &m->graph;
     s->n_workers = pool_size(o->pool);
+    struct kv_plan plan;
     int rc;
     TRY_GOTO(fail, rc, defaults(s, o, e));
+    TRY_GOTO(fail, rc, kv_choose(&s->o, &plan, e));
     kern_init(&s->kern, s->o.isa);
     s->vec = xcalloc((size_t)s->g->n_weights + 1, sizeof *s->vec);
     TRY_GOTO(fail, rc, alloc_regs(s, e));
-    TRY_GOTO(fail, rc, kv_init(&s->kv, s->g, s->o.n_ctx, s->o.kv_type, e));
+    TRY_GOTO(fail, rc, kv_init(&s->kv, s->g, s->o.n_ctx, &plan, e));
     TRY_GOTO(fail, rc, rec_init(&s->rec, s->g, e));
     TRY_GOTO(fail, rc, alloc_work(s, e));
     *out = s;
@@ -163,10 +177,10 @@ fail:
 void session_free(struct session *s) {
     if (!s) return;
     for (int i = 0; i < s->n_ropes; i++) buf_free(s->rope[i].cs);
-    void *bufs[] = {s->reg_mem,    s->decay,      s->beta,      s->att_score,
-                    s->att_out,    s->qbuf[0],    s->qbuf[1],   s->moe.logits,
-                    s->moe.weight, s->moe.expert, s->moe.place, s->moe.first,
-                    s->moe.active, s->moe.x,      s->moe.h,     s->moe.y};
+    void *bufs[] = {s->reg_mem,    s->decay,     s->beta,      s->att_q,      s->att_score,
+                    s->att_out,    s->qbuf[0],   s->qbuf[1],   s->moe.logits, s->moe.weight,
+                    s->moe.expert, s->moe.place, s->moe.first, s->moe.active, s->moe.x,
+                    s->moe.h,      s->moe.y};
     for (size_t i = 0; i < sizeof bufs / sizeof *bufs; i++) buf_free(bufs[i]);
     for (int i = 0; i < s->n_workers && s->scratch; i++) buf_free(s->scratch[i]);
     for (int i = 0; i < s->g->n_weights && s->vec; i++) free(s->vec[i].own);

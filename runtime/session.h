@@ -12,10 +12,15 @@ enum act_mode {
     ACT_F32, /* weights decoded, activations f32: only the weights' error is seen (evaluation) */
     ACT_Q8   /* activations rounded to 8 bits per block where the weight type has an integer dot (speed) */
 };
+struct kv_type;
 struct session_opts {
     int64_t n_ctx;          /* KV slots; 0: the model's context length capped at 4096 */
     int64_t n_ubatch;       /* tokens per internal pass; 0: 512 */
-    enum qtype kv_type;     /* QT_F32 (default 0), QT_F16, QT_Q8_0 */
+    enum qtype kv_type;     /* cache of keys and values when kv_k, kv_v are NULL: QT_F32 (default 0),
+                               QT_F16, QT_BF16, QT_Q8_0, QT_Q5_1, QT_Q4_0 */
+    const struct kv_type *kv_k, *kv_v; /* runtime/kv_type.h */
+    const struct kv_type *kv_edge_k, *kv_edge_v; /* of the first and last kv_n_edge attention layers; NULL: q8_0 */
+    int64_t kv_n_edge;
     enum kern_isa isa;      /* KERN_REF: scalar reference everywhere */
     enum act_mode act;
     struct pool *pool;      /* borrowed; NULL: the caller's thread only */

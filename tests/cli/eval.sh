@@ -33,6 +33,14 @@ holds "($(num "$t/kld" mean_kld) - $(num "$t/kld2" mean_kld))^2 < 1e-8"
 "$HONE" eval kld "$t/q4.gguf" "$t/f32.gguf" "$t/text" --base "$t/f32.gguf" --chunks 2 --csv > "$t/many"
 grep -q q4.gguf "$t/many" && grep -q f32.gguf "$t/many"
 
+# cache types: a list is one candidate each; more bits are better; kept edges are the whole model here
+"$HONE" eval kld "$t/f32.gguf" "$t/text" --base "$t/f32.gguf" --chunks 2 --kv-type f32,q8_0/tq4,tq2 --json > "$t/kv"
+[ "$(grep -c '"kv_type": "q8_0/tq4"' "$t/kv")" = 1 ]
+set -- $(sed -n 's/^ *"mean_kld": \([-0-9.e+]*\),*$/\1/p' "$t/kv")
+holds "$1 == 0 && $2 > 1e-5 && $3 > 5 * $2 && $3 < 0.1"
+"$HONE" eval kld "$t/f32.gguf" "$t/text" --base "$t/f32.gguf" --chunks 2 --kv-type tq2 --kv-skip-layers 1 --kv-skip-type f32 --json > "$t/kv"
+holds "$(num "$t/kv" mean_kld) == 0"
+
 # breakdowns: depth, domains, pairs, routing, worst tokens
 "$HONE" quantize "$t/f32.gguf" -o "$t/q3.gguf" --type Q3_K -q > /dev/null
 head -n 60 $tiny/eval.jsonl | sed '1,30s/^{/{"domain": "first", /; 31,60s/^{/{"domain": "second", /' > "$t/d.jsonl"
@@ -79,7 +87,9 @@ refused 4 "$t/none" eval ppl "$t/f32.gguf" "$t/none"
 refused 3 "cut.gguf" eval ppl "$t/cut.gguf" "$t/text"
 refused 3 "text" eval ppl "$t/text" "$t/text"
 refused 2 "too short" eval ppl "$t/f32.gguf" "$t/text" --ctx 2
-refused 2 "--kv-type" eval ppl "$t/f32.gguf" "$t/text" --kv-type q4_0
+refused 2 "--kv-type" eval ppl "$t/f32.gguf" "$t/text" --kv-type q4_K
+refused 2 "K/V" eval ppl "$t/f32.gguf" "$t/text" --kv-type q8_0/tq9
+refused 2 "--kv-skip-type" eval kld "$t/f32.gguf" "$t/text" --base "$t/f32.gguf" --kv-skip-type x
 refused 2 "--act" eval ppl "$t/f32.gguf" "$t/text" --act q4
 refused 2 "--base" eval kld "$t/q4.gguf" "$t/text"
 refused 2 "--base" eval kld "$t/q4.gguf" "$t/text" --base "$t/f32.gguf" --base-file "$t/base"

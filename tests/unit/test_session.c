@@ -343,9 +343,9 @@ static void test_kv_types(void) {
             CHECK(d > 0 && d < kv[i].tol);
             free(l);
         }
-    o.kv_type = QT_Q4_0;
+    o.kv_type = QT_Q4_K;
     struct session *s = NULL;
-    CHECK_ERR(session_new(&s, m, &o, &e), ERR_USAGE, "Q4_0");
+    CHECK_ERR(session_new(&s, m, &o, &e), ERR_USAGE, "Q4_K");
     free(want);
     model_close(m);
 }
