@@ -9,11 +9,11 @@
 
 enum { ISAS = KERN_ISA_COUNT };
 
-static int pick_types(const char *text, bool wanted[QT_COUNT], struct err *e) {
+static int pick_types(struct cli *c, const char *text, bool wanted[QT_COUNT], struct err *e) {
     struct kern ref;
     kern_init(&ref, KERN_REF);
     struct str_list names = {0};
-    if (text) cli_split(text, &names);
+    if (text) cli_split(c, text, &names);
     for (int t = 0; t < QT_COUNT; t++) wanted[t] = !text && kern_has(&ref, (enum qtype)t);
     for (int i = 0; i < names.n; i++) {
         enum qtype t;
@@ -119,7 +119,7 @@ int cmd_bench_kernels(struct cli *c, int argc, char **argv, struct err *e) {
     if (!(seconds > 0 && seconds <= 60))
         return err_set(e, ERR_USAGE, "--seconds: %g is not in 0..60", seconds);
     bool wanted[QT_COUNT];
-    TRY(pick_types(types, wanted, e));
+    TRY(pick_types(c, types, wanted, e));
     struct kern k[ISAS];
     int n_isa = 0;
     for (int isa = KERN_REF; isa <= (int)c->isa && isa <= (int)kern_isa_best(); isa++)

@@ -38,8 +38,7 @@ void make_note(struct make *mk, const char *fmt, ...) {
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    mk->notes.v = xreallocarray(mk->notes.v, (size_t)mk->notes.n + 1, sizeof *mk->notes.v);
-    mk->notes.v[mk->notes.n++] = xstrdup(text);
+    cli_list_add(mk->c, &mk->notes, arena_strdup(&mk->c->mem, text));
 }
 
 static void release(struct make *mk) {
@@ -190,7 +189,7 @@ int cmd_make(struct cli *c, int argc, char **argv, struct err *e) {
     double t0 = prog_now_s();
     mk.src = c->arg[0];
     mk.redo = c->overwrite;
-    cli_split(recipes, &mk.recipes);
+    cli_split(c, recipes, &mk.recipes);
     int rc;
     TRY_GOTO(out, rc, check_request(&mk, e));
     TRY_GOTO(out, rc, cli_pool(c, e));

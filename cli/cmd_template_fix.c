@@ -177,7 +177,7 @@ int cmd_template_fix(struct cli *c, int argc, char **argv, struct err *e) {
         chat_src_close(&s);
         return 0;
     }
-    if (only) cli_split(only, &ids);
+    if (only) cli_split(c, only, &ids);
     int rc = fix_apply(s.text, s.len, only ? ids.v : NULL, ids.n, &fixed, &done, e);
     if (!rc && done) {
         struct lint_report r;

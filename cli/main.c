@@ -50,6 +50,7 @@ static const struct command *find_command(const char *name) {
 int main(int argc, char **argv) {
     struct err e = {0};
     struct cli c = {.full_argc = argc, .full_argv = argv};
+    arena_init(&c.mem);
     if (argc < 2) {
         usage(stderr);
         return ERR_USAGE;
@@ -81,5 +82,6 @@ int main(int argc, char **argv) {
         rc = err_sys(&e, "cannot write the result to standard output");
     if (rc != 0 && e.msg[0]) log_error("%s", e.msg);
     pool_free(c.pool);
+    arena_release(&c.mem);
     return rc;
 }

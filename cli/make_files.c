@@ -163,10 +163,10 @@ int make_texts(struct make *mk, struct err *e) {
         const struct default_text *t = default_text_at(i);
         if (!want[t->is_eval] || (t->is_chat && !has_template)) continue;
         char *path = io_join(mk->job.state, t->name);
-        TRY(out_write_file(path, t->data, t->len, true, e));
-        struct str_list *l = t->is_eval ? &mk->eval : &mk->calib;
-        l->v = xreallocarray(l->v, (size_t)l->n + 1, sizeof *l->v);
-        l->v[l->n++] = path; /* lives as long as the list: to the end of the process */
+        int rc = out_write_file(path, t->data, t->len, true, e);
+        cli_list_add(mk->c, t->is_eval ? &mk->eval : &mk->calib, arena_strdup(&mk->c->mem, path));
+        free(path);
+        if (rc) return rc;
     }
     return 0;
 }

@@ -118,7 +118,17 @@ int cli_size(const char *text, const char *what, uint64_t *out, struct err *e) {
                    text);
 }
 
-static int store_value(const struct opt *o, const char *v, struct err *e) {
+void cli_list_add(struct cli *c, struct str_list *l, const char *value) {
+    /* full at every power of two: the old array stays in the arena, twice the size in all */
+    if ((l->n & (l->n - 1)) == 0) {
+        const char **v = arena_array(&c->mem, l->n ? 2 * (size_t)l->n : 1, sizeof *v);
+        if (l->n) memcpy(v, l->v, (size_t)l->n * sizeof *v);
+        l->v = v;
+    }
+    l->v[l->n++] = value;
+}
+
+static int store_value(struct cli *c, const struct opt *o, const char *v, struct err *e) {
     char what[64], *end = NULL;
     snprintf(what, sizeof what, "--%s", o->name);
     errno = 0;
@@ -145,20 +155,17 @@ static int store_value(const struct opt *o, const char *v, struct err *e) {
         *(double *)o->dst = x;
         return 0;
     }
-    case OPT_LIST: {
-        struct str_list *l = o->dst;
-        l->v = xreallocarray(l->v, (size_t)l->n + 1, sizeof *l->v);
-        l->v[l->n++] = v;
+    case OPT_LIST:
+        cli_list_add(c, o->dst, v);
         return 0;
-    }
     }
     return 0;
 }
 
 /* One argument that begins with '-': sets its option, consuming argv[*i + 1] when it takes a value.
  */
-static int take_option(const struct tables *ts, const struct cmd_spec *spec, int argc, char **argv,
-                       int *i, struct err *e) {
+static int take_option(struct cli *c, const struct tables *ts, const struct cmd_spec *spec,
+                       int argc, char **argv, int *i, struct err *e) {
     const char *arg = argv[*i], *value = NULL;
     const struct opt *o;
     if (arg[1] == '-') {
@@ -176,7 +183,7 @@ static int take_option(const struct tables *ts, const struct cmd_spec *spec, int
         if (*i + 1 >= argc) return err_set(e, ERR_USAGE, "--%s needs %s", o->name, o->arg);
         value = argv[++*i];
     }
-    return store_value(o, value, e);
+    return store_value(c, o, value, e);
 }
 
 static int choice(const char *text, const char *what, const char *const *names, int n, int *out,
@@ -236,13 +243,13 @@ int cli_parse(struct cli *c, const struct cmd_spec *spec, int argc, char **argv,
     };
     struct tables ts = {{spec->opts, common}, {spec->n_opts, (int)COUNT_OF(common)}};
     bool only_args = false;
-    c->arg = xcalloc((size_t)argc + 1, sizeof *c->arg);
+    c->arg = arena_array(&c->mem, (size_t)argc + 1, sizeof *c->arg);
     c->n_args = 0;
     for (int i = 1; i < argc; i++) {
         if (!only_args && strcmp(argv[i], "--") == 0)
             only_args = true;
         else if (!only_args && argv[i][0] == '-' && argv[i][1])
-            TRY(take_option(&ts, spec, argc, argv, &i, e));
+            TRY(take_option(c, &ts, spec, argc, argv, &i, e));
         else
             c->arg[c->n_args++] = argv[i];
     }
@@ -276,13 +283,10 @@ void cli_emit(struct cli *c, struct emit *m) {
     buf_release(&line);
 }
 
-void cli_split(const char *text, struct str_list *out) {
+void cli_split(struct cli *c, const char *text, struct str_list *out) {
     while (*text) {
         size_t n = strcspn(text, ",");
-        if (n) {
-            out->v = xreallocarray(out->v, (size_t)out->n + 1, sizeof *out->v);
-            out->v[out->n++] = xstrndup(text, n);
-        }
+        if (n) cli_list_add(c, out, arena_strndup(&c->mem, text, n));
         text += n + (text[n] == ',');
     }
 }

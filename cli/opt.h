@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/arena.h"
 #include "core/emit.h"
 #include "core/err.h"
 #include "core/pool.h"
@@ -51,6 +52,7 @@ struct cli {          /* what every command gets */
     const char *device; /* --device: "cpu", "auto", "cuda[:N]" */
     enum kern_isa isa;  /* --isa, default best */
     struct pool *pool;  /* made by cli_pool() on first use; freed by main */
+    struct arena mem;   /* lists and strings of this command; released by main */
     int full_argc;
     char **full_argv;
 };
@@ -62,8 +64,9 @@ int cli_pool(struct cli *c, struct err *e);
 void cli_emit(struct cli *c, struct emit *m);
 /* "16GiB" -> bytes. ERR_USAGE naming `what`. */
 int cli_size(const char *text, const char *what, uint64_t *out, struct err *e);
-/* Splits "a,b,c" into a list (malloced strings, freed by main through the arena of the process
- * end). */
-void cli_split(const char *text, struct str_list *out);
+/* Appends a borrowed string; the array lives in c->mem. */
+void cli_list_add(struct cli *c, struct str_list *l, const char *value);
+/* Splits "a,b,c" into a list; everything lives in c->mem. */
+void cli_split(struct cli *c, const char *text, struct str_list *out);
 
 #endif
