@@ -329,7 +329,7 @@ static void emit_result(struct run *x) {
 /* One candidate for every model and cache type of the list. */
 static int open_candidates(struct run *x, int n_models, int64_t ctx, struct err *e) {
     struct str_list kv = {0};
-    cli_split(x->a->kv_type, &kv);
+    cli_split(x->c, x->a->kv_type, &kv);
     if (n_models * kv.n > MAX_CAND)
         return err_set(e, ERR_USAGE, "eval kld: at most %d models and cache types at a time",
                        MAX_CAND);
