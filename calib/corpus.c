@@ -32,7 +32,8 @@ static int add_conversation(const struct model *m, const struct chat *chat, cons
     struct buf text = {0};
     struct err refusal = {0};
     TRY(json_parse(&conv, line, len, what, e));
-    int rc = chat_render(chat, conv, NULL, false, &text, &refusal);
+    json_free(conv); /* well-formed; rendered from the text, where 1.0 is not 1 */
+    int rc = chat_render_text(chat, line, len, NULL, false, &text, &refusal);
     if (rc == 0) {
         rc = tok_encode(m->tok, text.data ? text.data : "", text.len, true, false, out, e);
     } else {
@@ -42,7 +43,6 @@ static int add_conversation(const struct model *m, const struct chat *chat, cons
         rc = 0;
     }
     buf_release(&text);
-    json_free(conv);
     return rc;
 }
 
