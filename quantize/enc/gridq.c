@@ -477,17 +477,21 @@ static void settle(const struct job *j, float d, int near, int rounds, struct fo
     }
 }
 
-static void search_d(const struct job *j, bool slow, float other, struct found *best) {
-    float top = 0, err[64], start[64], unused;
+/* Starts of d: largest fit of a sub-block at the top of the integer scales, and around it; slow
+ * also has it at other integers exactly. The best few are settled. */
+static void search_starts(const struct job *j, bool slow, struct found *best) {
+    float top = 0, err[72], start[72], unused;
     uint8_t sc[GRID_SUBS];
-    int n = slow ? 64 : 20, keep = slow ? 12 : 3;
+    int n = 0, keep = slow ? 12 : 3;
     for (int k = 0; k < QK / j->s->sub; k++)
         if (j->fit[k] > top) top = j->fit[k];
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < (slow ? 64 : 20); i++) {
         float f = slow ? 0.55f + 0.02f * (float)i : 0.8f + 0.04f * (float)i;
-        start[i] = enc_f16(top / 31.0f * f);
-        err[i] = start[i] > 0 ? choose(j, start[i], slow ? 2 : 1, sc, &unused) : INFINITY;
+        start[n++] = enc_f16(top / 31.0f * f);
     }
+    for (int v = 15; slow && v >= 8; v--) start[n++] = enc_f16(top / (float)(2 * v + 1));
+    for (int i = 0; i < n; i++)
+        err[i] = start[i] > 0 ? choose(j, start[i], slow ? 2 : 1, sc, &unused) : INFINITY;
     for (int t = 0; t < keep; t++) {
         int at = 0;
         for (int i = 1; i < n; i++)
@@ -495,10 +499,13 @@ static void search_d(const struct job *j, bool slow, float other, struct found *
         settle(j, start[at], slow ? 3 : 1, slow ? 8 : 3, best);
         err[at] = INFINITY;
     }
-    if (other > 0) settle(j, other, 15, 8, best);
-    if (!slow || !(best->d > 0)) return;
+}
+
+/* The neighbours of d in f16. */
+static void search_steps(const struct job *j, struct found *best) {
     const uint16_t bits = enc_f16_bits(best->d);
-    for (int k = 1; k <= 6; k++) /* neighbours in f16 */
+    float unused;
+    for (int k = 1; k <= 6; k++)
         for (int up = 0; up < 2; up++) {
             struct found f = {.d = 0};
             int v = up ? bits + k : bits - k;
@@ -507,6 +514,14 @@ static void search_d(const struct job *j, bool slow, float other, struct found *
             f.err = choose(j, f.d, 2, f.sc, &unused);
             if (f.err < best->err) *best = f;
         }
+}
+
+static void search_d(const struct job *j, bool slow, float other, struct found *best) {
+    search_starts(j, false, best);
+    if (!slow) return;
+    search_starts(j, true, best);
+    settle(j, other, 15, 8, best);
+    if (best->d > 0) search_steps(j, best);
 }
 
 /* Entries and signs of the block at its scales. */

@@ -10,13 +10,18 @@
 #include "core/fp.h"
 #include "core/rng.h"
 #include "kernels/kern.h"
-#include "quantize/enc/search.h"
+#include "quantize/enc/gridq.h"
 
 enum { N = 2048, ROWS = 64 };
 static struct kern ref;
 static const enum qtype all[] = {QT_F32,  QT_F16,  QT_BF16, QT_Q8_0,   QT_Q4_0,
                                  QT_Q4_1, QT_Q5_0, QT_Q5_1, QT_Q2_K,   QT_Q3_K,
                                  QT_Q4_K, QT_Q5_K, QT_Q6_K, QT_IQ4_NL, QT_IQ4_XS};
+/* Formats without a zero, of powers of two, or of one to two bits: coarser than the checks of
+ * `all`. */
+static const enum qtype coarse[] = {QT_IQ2_XXS, QT_IQ2_XS, QT_IQ2_S, QT_IQ3_XXS, QT_IQ3_S, QT_MXFP4,
+                                    QT_NVFP4,   QT_Q1_0,   QT_Q2_0,  QT_TQ1_0,   QT_TQ2_0};
+enum { N_COARSE = sizeof coarse / sizeof coarse[0] };
 static const enum search modes[] = {SEARCH_CONVENTIONAL, SEARCH_FAST, SEARCH_BEST};
 enum { N_ALL = sizeof all / sizeof all[0] };
 
@@ -56,9 +61,9 @@ static void test_error_levels(void) {
     static const struct {
         enum qtype type;
         double rel;
-    } want[] = {{QT_Q2_K, .224},   {QT_Q3_K, .129},   {QT_Q4_0, .075},
-                {QT_IQ4_XS, .068}, {QT_IQ4_NL, .067}, {QT_Q4_K, .061},
-                {QT_Q5_K, .031},   {QT_Q6_K, .0153},  {QT_Q8_0, .0053}};
+    } want[] = {{QT_Q2_K, .224},   {QT_Q3_K, .129},  {QT_Q4_0, .075},   {QT_IQ4_XS, .068},
+                {QT_IQ4_NL, .067}, {QT_Q4_K, .061},  {QT_Q5_K, .031},   {QT_Q6_K, .0153},
+                {QT_Q8_0, .0053},  {QT_IQ3_S, .115}, {QT_IQ3_XXS, .145}};
     static float x[N], imp[N], y[N];
     for (size_t t = 0; t < sizeof want / sizeof want[0]; t++) {
         struct rng r;
@@ -91,8 +96,16 @@ static double block_error(const struct wrule *rule, const float *x, const float 
     return e;
 }
 
+/* Run of the rule "rms + |x|". */
 static int sub_of(enum qtype t) {
-    return t == QT_Q2_K || t == QT_Q3_K || t == QT_Q6_K ? 16 : 32;
+    static const struct {
+        enum qtype type;
+        int sub;
+    } row[] = {{QT_Q2_K, 16},  {QT_Q3_K, 16},  {QT_Q6_K, 16}, {QT_IQ2_XS, 16}, {QT_IQ2_S, 16},
+               {QT_NVFP4, 16}, {QT_Q1_0, 128}, {QT_Q2_0, 64}, {QT_TQ1_0, 256}, {QT_TQ2_0, 256}};
+    for (size_t i = 0; i < sizeof row / sizeof row[0]; i++)
+        if (row[i].type == t) return row[i].sub;
+    return 32;
 }
 
 static void compare_row(enum qtype t, const float *x, const float *imp, double total[3]) {
@@ -113,24 +126,6 @@ static void compare_row(enum qtype t, const float *x, const float *imp, double t
                 CHECK_FAIL("%s block %d: search %d has error %.9g, conventional %.9g",
                            qtype_name(t), b, m, e[m], e[0]);
     }
-}
-
-static void test_never_worse_than_conventional(void) {
-    static float x[N], imp[N];
-    for (int t = 3; t < N_ALL; t++)
-        for (int kind = 0; kind < 3; kind++) {
-            struct rng r;
-            double with[3] = {0}, without[3] = {0};
-            rng_seed(&r, 7 + (uint64_t)kind);
-            fill_importance(&r, imp, N);
-            fill(&r, x, N, kind);
-            compare_row(all[t], x, imp, with);
-            compare_row(all[t], x, NULL, without);
-            if (!(with[2] <= with[1] && with[1] < with[0]))
-                CHECK_FAIL("%s: conventional %g, fast %g, best %g", qtype_name(all[t]), with[0],
-                           with[1], with[2]);
-            CHECK(without[1] < without[0]);
-        }
 }
 
 /* Values a format holds exactly come back exactly. */
@@ -160,6 +155,167 @@ static bool all_finite(const float *y, int n) {
     for (int i = 0; i < n; i++)
         if (!isfinite(y[i])) return false;
     return true;
+}
+
+static void never_worse(const enum qtype *types, int n_types, int from) {
+    static float x[N], imp[N];
+    for (int t = from; t < n_types; t++)
+        for (int kind = 0; kind < 3; kind++) {
+            struct rng r;
+            double with[3] = {0}, without[3] = {0};
+            rng_seed(&r, 7 + (uint64_t)kind);
+            fill_importance(&r, imp, N);
+            fill(&r, x, N, kind);
+            compare_row(types[t], x, imp, with);
+            compare_row(types[t], x, NULL, without);
+            if (!(with[2] <= with[1] && with[1] <= with[0]))
+                CHECK_FAIL("%s: conventional %g, fast %g, best %g", qtype_name(types[t]), with[0],
+                           with[1], with[2]);
+            CHECK(without[1] <= without[0]);
+        }
+}
+
+static void test_never_worse_than_conventional(void) {
+    never_worse(all, N_ALL, 3);
+    never_worse(coarse, N_COARSE, 0);
+}
+
+/* The formats of grids, of powers of two and of few bits. */
+static void test_coarse_blocks(void) {
+    float x[QK], y[QK], imp[QK];
+    for (int t = 0; t < N_COARSE; t++)
+        for (int m = 0; m < 3; m++) {
+            struct rng r;
+            double e = 0, s = 0;
+            rng_seed(&r, 11);
+            memset(x, 0, sizeof x);
+            code(coarse[t], x, NULL, QK, modes[m], y);
+            for (int i = 0; i < QK; i++) CHECK(y[i] == 0);
+            for (int i = 0; i < QK; i++) x[i] = (i & 1 ? -1e-42f : 1e-39f);
+            code(coarse[t], x, NULL, QK, modes[m], y);
+            for (int i = 0; i < QK; i++) CHECK(fabsf(y[i]) <= 0x1p-25f);
+            for (int i = 0; i < QK; i++) x[i] = (float)(i - 128) * 1e-9f; /* f16 subnormals */
+            code(coarse[t], x, NULL, QK, modes[m], y);
+            for (int i = 0; i < QK; i++) CHECK(fabsf(y[i] - x[i]) <= 1e-6f);
+            for (int k = 0; k < 3; k++) {
+                static const float size[3] = {7e4f, 1e9f, 3.4e38f};
+                for (int i = 0; i < QK; i++)
+                    x[i] = (float)(i % 3 - 1) * size[k] * ((float)(i % 7) / 7.0f);
+                code(coarse[t], x, NULL, QK, modes[m], y);
+                CHECK(all_finite(y, QK));
+            }
+            fill(&r, x, QK, 0);
+            memset(imp, 0, sizeof imp); /* nothing is important */
+            code(coarse[t], x, imp, QK, modes[m], y);
+            for (int i = 0; i < QK; i++) {
+                double d = (double)y[i] - (double)x[i];
+                e += d * d;
+                s += (double)x[i] * (double)x[i];
+            }
+            CHECK(e < s);
+            for (int i = 0; i < QK; i++)
+                imp[i] = i == 77 ? 3e38f : 0; /* one column is everything */
+            code(coarse[t], x, imp, QK, modes[m], y);
+            CHECK(all_finite(y, QK));
+            if (modes[m] != SEARCH_CONVENTIONAL && fabsf(y[77] - x[77]) > 0.35f * fabsf(x[77]))
+                CHECK_FAIL("%s search %d: %g became %g", qtype_name(coarse[t]), m, (double)x[77],
+                           (double)y[77]);
+        }
+}
+
+/* Decoded blocks encode to nearly themselves. */
+static void test_round_trip(void) {
+    static float x[N], y[N], z[N];
+    for (int t = 0; t < N_COARSE; t++)
+        for (int kind = 0; kind < 3; kind++) {
+            struct rng r;
+            double e = 0, s = 0;
+            rng_seed(&r, 5 + (uint64_t)kind);
+            fill(&r, x, N, kind);
+            code(coarse[t], x, NULL, N, SEARCH_BEST, y);
+            code(coarse[t], y, NULL, N, SEARCH_BEST, z);
+            for (int i = 0; i < N; i++) {
+                double d = (double)z[i] - (double)y[i];
+                e += d * d;
+                s += (double)y[i] * (double)y[i];
+            }
+            if (!(e <= 1e-3 * s)) /* two scales may explain a sub-block */
+                CHECK_FAIL("%s: relative error %g of its own values", qtype_name(coarse[t]), e / s);
+        }
+}
+
+/* Grid entry by brute force: with one sub-block's worth of weights, no choice of entries and signs
+ * at the scale found is better. */
+static void test_grid_choice_is_exact(void) {
+    static float x[QK], y[QK], imp[QK];
+    for (int t = 0; t < 5; t++) {
+        const struct grid_spec *g = grid_spec_of(coarse[t]);
+        struct rng r;
+        rng_seed(&r, 21);
+        for (int i = 0; i < QK; i++) imp[i] = (float)exp(gauss(&r));
+        fill(&r, x, QK, 0);
+        code(coarse[t], x, imp, QK, SEARCH_BEST, y);
+        for (int k = 0; k < QK / g->sub; k++) {
+            float low =
+                INFINITY; /* the scale: smallest decoded magnitude over its smallest level */
+            for (int i = k * g->sub; i < (k + 1) * g->sub; i++)
+                if (fabsf(y[i]) < low) low = fabsf(y[i]);
+            float c = low / (float)grid_levels(g, 0)[0];
+            for (int o = k * g->sub; o < (k + 1) * g->sub; o += 8) {
+                double got = 0, best = 0;
+                double least[2][2]; /* half, number of flips odd */
+                unsigned negative = 0;
+                for (int i = o; i < o + 8; i++) {
+                    got += (double)imp[i] * ((double)y[i] - (double)x[i]) *
+                           ((double)y[i] - (double)x[i]);
+                    negative ^= x[i] < 0;
+                }
+                for (int h = 0; h < 8 / g->per; h++) {
+                    least[h][0] = least[h][1] = INFINITY;
+                    for (int e = 0; e < g->n; e++) {
+                        double err = 0, flip = INFINITY;
+                        for (int i = 0; i < g->per; i++) {
+                            double a = fabs((double)x[o + h * g->per + i]),
+                                   w = (double)imp[o + h * g->per + i];
+                            double l = (double)c * grid_levels(g, e)[i];
+                            err += w * (a - l) * (a - l);
+                            flip = fmin(flip, 4 * w * a * l);
+                        }
+                        least[h][0] = fmin(least[h][0], err);
+                        least[h][1] = fmin(least[h][1], err + flip);
+                    }
+                }
+                bool odd = g->parity && negative;
+                if (g->per == 8)
+                    best = least[0][odd];
+                else
+                    best = odd ? fmin(least[0][1] + least[1][0], least[0][0] + least[1][1])
+                               : least[0][0] + least[1][0];
+                if (!(got <= best * (1 + 1e-4)))
+                    CHECK_FAIL("%s group %d: error %.9g, least %.9g", qtype_name(coarse[t]), o / 8,
+                               got, best);
+            }
+        }
+    }
+}
+
+/* Wider vectors give the same bytes. */
+static void test_same_bytes_without_vectors(void) {
+    static float x[N], imp[N];
+    static uint8_t a[N], b[N];
+    for (int t = 0; t < 5; t++)
+        for (int m = 1; m < 3; m++)
+            for (int kind = 0; kind < 3; kind++) {
+                struct rng r;
+                rng_seed(&r, 31 + (uint64_t)kind);
+                fill_importance(&r, imp, N);
+                fill(&r, x, N, kind);
+                enc_find(coarse[t])->row(x, imp, N, a, modes[m]);
+                enc_grid_plain(true);
+                enc_find(coarse[t])->row(x, imp, N, b, modes[m]);
+                enc_grid_plain(false);
+                CHECK(memcmp(a, b, (size_t)qtype_row_bytes(coarse[t], N)) == 0);
+            }
 }
 
 static void test_zeros_and_tiny(void) {
@@ -247,6 +403,8 @@ static void test_shapes_of_blocks(void) {
 
 static void test_table(void) {
     for (int t = 0; t < N_ALL; t++) CHECK(enc_find(all[t]) && enc_find(all[t])->type == all[t]);
+    for (int t = 0; t < N_COARSE; t++)
+        CHECK(enc_find(coarse[t]) && enc_find(coarse[t])->type == coarse[t]);
     CHECK(enc_find(QT_Q8_K) == NULL);
     CHECK(enc_find(QT_IQ1_S) == NULL);
     CHECK(enc_find((enum qtype)999) == NULL);
@@ -262,5 +420,9 @@ int main(void) {
     RUN(test_huge);
     RUN(test_odd_importance);
     RUN(test_shapes_of_blocks);
+    RUN(test_coarse_blocks);
+    RUN(test_round_trip);
+    RUN(test_grid_choice_is_exact);
+    RUN(test_same_bytes_without_vectors);
     return check_done();
 }
