@@ -35,10 +35,11 @@ struct run {
     bool have_imat;
     struct kern ref;
     struct quantize_report *r;
-    struct prog prog;
-    uint64_t done_bytes;
-    uint8_t *batch; /* encoded rows */
+    struct prog *prog; /* of all runs over the source */
+    uint8_t *batch;    /* encoded rows */
     uint64_t batch_cap;
+    struct run *next;   /* of the same source */
+    struct run *leader; /* whose bytes of the present tensor are taken */
 };
 
 /* ---- one batch of rows --------------------------------------------------------------------------
@@ -118,9 +119,12 @@ static int run_batches(struct run *q, struct job *j, int n_workers, struct err *
         j->first = at;
         pool_for(q->o->pool, n, chunk, do_rows, j);
         TRY(check_faults(q, j, n_workers, e));
-        TRY(gguf_w_data(q->w, j->out, (uint64_t)n * j->dst_row, e));
-        q->done_bytes += (uint64_t)n * j->src_row;
-        prog_update(&q->prog, q->done_bytes);
+        for (struct run *to = q; to; to = to->next) {
+            if (to->leader != q) continue;
+            TRY(gguf_w_data(to->w, j->out, (uint64_t)n * j->dst_row, e));
+            q->prog->done += (uint64_t)n * j->src_row;
+        }
+        prog_update(q->prog, q->prog->done);
     }
     return 0;
 }
@@ -185,7 +189,6 @@ static int do_tensor(struct run *q, int64_t index, struct err *e) {
     }
     j.out = q->batch;
     rc = run_batches(q, &j, n_workers, e);
-    gguf_drop(q->g, t);
 out:
     for (int k = 0; k < n_workers; k++) buf_free(j.scratch[k]);
     free(j.scratch);
@@ -262,7 +265,7 @@ static int survey(struct run *q, struct err *e) {
                               (qtype_info(it->type)->flags & QF_QUANT);
             bool bare = !imp;
             buf_free(imp);
-            if (bare && recipe_needs_imatrix(q->plan.name, it))
+            if (bare && !q->o->dry_run && recipe_needs_imatrix(q->plan.name, it))
                 return err_set(e, ERR_USAGE,
                                "tensor %s: %s is too coarse without importance; make a matrix with "
                                "`hone imatrix` and pass it as --imatrix, or give the tensor "
@@ -292,13 +295,9 @@ static int check_paths(const struct quantize_opts *o, struct err *e) {
     return 0;
 }
 
-static int work(struct run *q, struct err *e) {
+/* Everything that can fail without reading weights, for one output. */
+static int prepare(struct run *q, struct err *e) {
     const struct quantize_opts *o = q->o;
-    TRY(gguf_open(&q->g, o->in, 0, e));
-    if (o->imatrix) {
-        TRY(imat_read(&q->imat, o->imatrix, e));
-        q->have_imat = true;
-    }
     TRY(qplan_make(&q->plan, q->g, o, e));
     memcpy(q->r->recipe, q->plan.name, sizeof q->r->recipe);
     TRY(survey(q, e));
@@ -306,31 +305,81 @@ static int work(struct run *q, struct err *e) {
     q->w = gguf_w_new();
     TRY(declare(q, e));
     q->r->file_bytes = gguf_w_total_bytes(q->w);
+    return 0;
+}
+
+/* Tensor by tensor, every output of one before the next is read. The first output that wants a type
+ * leads: its bytes go to the others that want the same. */
+static int all_tensors(struct run *run, int n, struct err *e) {
+    for (int64_t i = 0; i < run->plan.n; i++) {
+        for (int k = 0; k < n; k++) run[k].leader = NULL;
+        for (int k = 0; k < n; k++) {
+            if (run[k].leader) continue;
+            run[k].leader = &run[k];
+            for (int m = k + 1; m < n; m++)
+                if (run[m].plan.item[i].type == run[k].plan.item[i].type) run[m].leader = &run[k];
+            TRY(do_tensor(&run[k], i, e));
+        }
+        gguf_drop(run->g, gguf_tensor_at(run->g, i));
+    }
+    return 0;
+}
+
+static int work(struct run *run, int n, struct err *e) {
+    const struct quantize_opts *o = run->o;
+    struct prog prog;
+    uint64_t total = 0;
+    for (int k = 0; k < n; k++) TRY(check_paths(run[k].o, e));
+    TRY(gguf_open(&run->g, o->in, 0, e));
+    if (o->imatrix) {
+        TRY(imat_read(&run->imat, o->imatrix, e));
+        run->have_imat = true;
+    }
+    for (int k = 0; k < n; k++) {
+        run[k].g = run->g;
+        run[k].imat = run->imat;
+        run[k].have_imat = run->have_imat;
+        run[k].prog = &prog;
+        run[k].next = k + 1 < n ? &run[k + 1] : NULL;
+        TRY(prepare(&run[k], e));
+        total += run[k].r->in_bytes;
+    }
     if (o->dry_run) return 0;
-    TRY(gguf_w_begin(q->w, o->out, o->overwrite, e));
-    prog_begin(&q->prog, q->plan.name, PROG_BYTES, q->r->in_bytes);
-    int rc = 0;
-    for (int64_t i = 0; i < q->plan.n && rc == 0; i++) rc = do_tensor(q, i, e);
-    prog_end(&q->prog);
-    return rc ? rc : gguf_w_commit(q->w, e);
+    for (int k = 0; k < n; k++) TRY(gguf_w_begin(run[k].w, run[k].o->out, o->overwrite, e));
+    prog_begin(&prog, n == 1 ? run->plan.name : "quantize", PROG_BYTES, total);
+    int rc = all_tensors(run, n, e);
+    prog_end(&prog);
+    for (int k = 0; k < n && rc == 0; k++) rc = gguf_w_commit(run[k].w, e);
+    return rc;
+}
+
+int quantize_run_many(const struct quantize_opts *o, int n, struct quantize_report *r,
+                      struct err *e) {
+    struct run *run = xcalloc((size_t)n, sizeof *run);
+    double t0 = prog_now_s();
+    memset(r, 0, (size_t)n * sizeof *r);
+    for (int k = 0; k < n; k++) {
+        run[k].o = &o[k];
+        run[k].r = &r[k];
+        kern_init(&run[k].ref, KERN_REF);
+    }
+    imat_init(&run->imat);
+    int rc = work(run, n, e);
+    for (int k = 0; k < n; k++) {
+        gguf_w_free(run[k].w);
+        qplan_release(&run[k].plan);
+        buf_free(run[k].batch);
+        r[k].seconds = prog_now_s() - t0;
+        if (rc || !o[k].want_rows) quantize_report_release(&r[k]);
+    }
+    imat_release(&run->imat);
+    gguf_close(run->g);
+    free(run);
+    return rc;
 }
 
 int quantize_run(const struct quantize_opts *o, struct quantize_report *r, struct err *e) {
-    struct run q = {.o = o, .r = r};
-    double t0 = prog_now_s();
-    memset(r, 0, sizeof *r);
-    imat_init(&q.imat);
-    kern_init(&q.ref, KERN_REF);
-    int rc = check_paths(o, e);
-    if (rc == 0) rc = work(&q, e);
-    gguf_w_free(q.w);
-    qplan_release(&q.plan);
-    imat_release(&q.imat);
-    gguf_close(q.g);
-    buf_free(q.batch);
-    r->seconds = prog_now_s() - t0;
-    if (rc || !o->want_rows) quantize_report_release(r);
-    return rc;
+    return quantize_run_many(o, 1, r, e);
 }
 
 void quantize_report_release(struct quantize_report *r) {

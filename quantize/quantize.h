@@ -47,6 +47,11 @@ struct quantize_report {
     double bpw, seconds;
 };
 int quantize_run(const struct quantize_opts *o, struct quantize_report *r, struct err *e);
+/* Several outputs from one reading of o[0].in (also: o[0]'s imatrix, search, pool, overwrite,
+ * dry_run); each tensor is encoded once per type. All outputs appear, or, if anything fails before
+ * the last is complete, none. */
+int quantize_run_many(const struct quantize_opts *o, int n, struct quantize_report *r,
+                      struct err *e);
 
 void quantize_report_release(struct quantize_report *r);
 
