@@ -43,3 +43,19 @@ refused 2 "-o DIR" $tiny
 refused 2 "no such text" $tiny -o "$t/x" --calib "$t/none.txt"
 refused 2 "/dev/null" $tiny -o /dev/null/x
 [ ! -e "$t/x" ] || { echo "a refused request left $t/x"; exit 1; }
+
+# a full disk: a private tmpfs of 50 MB holds the base (35 MB) and the first quant, not the second
+mkdir "$t/small"
+if unshare -m sh -c "mount -t tmpfs -o size=50m none '$t/small'" 2>/dev/null; then
+    HONE=$HONE T=$t TINY=$tiny unshare -m sh -c 'mount -t tmpfs -o size=50m none "$T/small"
+        rc=0
+        "$HONE" make "$TINY" -o "$T/small/o" -q --recipes Q2_K,Q8_0 --calib "$T/calib.txt" --eval "$T/eval.txt" > "$T/o" 2> "$T/e" || rc=$?
+        ls "$T/small/o" > "$T/ls"
+        [ $rc = 4 ] || { echo "full disk: exit $rc, expected 4"; exit 1; }
+        ls -A "$T/small/o" | grep -q "tmp-" && { echo "full disk: a temporary was left behind"; exit 1; }
+        "$HONE" verify "$T/small/o/tiny-qwen35moe-Q2_K.gguf" -q > /dev/null || { echo "full disk: the file before is damaged"; exit 1; }
+        [ ! -e "$T/small/o/tiny-qwen35moe-Q8_0.gguf" ]'
+    [ "$(wc -l < "$t/e")" = 1 ] && grep -q 'Q8_0.gguf' "$t/e" && grep -qi 'free' "$t/e" || { echo "full disk:"; cat "$t/e"; exit 1; }
+else
+    echo "no mount rights here: a full disk was not tried"
+fi
