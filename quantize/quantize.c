@@ -215,6 +215,8 @@ static void write_keys(struct run *q) {
         any |= (qtype_info(q->plan.item[i].type)->flags & QF_QUANT) != 0;
     if (any) gguf_w_u32(q->w, "general.quantization_version", 2);
     if (q->plan.ftype >= 0) gguf_w_u32(q->w, "general.file_type", (uint32_t)q->plan.ftype);
+    for (int i = 0; i < q->o->n_notes; i++)
+        gguf_w_str(q->w, q->o->note[i].key, q->o->note[i].value);
     if (!q->have_imat) return;
     gguf_w_str(q->w, "quantize.imatrix.file", io_base(q->o->imatrix));
     if (q->imat.n_datasets > 0) gguf_w_str(q->w, "quantize.imatrix.dataset", q->imat.dataset[0]);

@@ -15,6 +15,9 @@ struct quant_override { /* --tensor REGEX=TYPE, first match wins, case-insensiti
     const char *regex;
     enum qtype type;
 };
+struct quant_note { /* a text key for the output's metadata */
+    const char *key, *value;
+};
 struct quantize_opts {
     const char *in, *out;
     const char *recipe;  /* "Q4_K_M", a single type's name, or the path of a plan.tsv */
@@ -27,6 +30,8 @@ struct quantize_opts {
     const char *plan_out; /* write the plan used, or NULL */
     double tau; /* tokens of prior for rarely used experts; 0: the default, 256; < 0: none */
     uint64_t split_max;
+    const struct quant_note *note; /* why these types: written as they are */
+    int n_notes;
     struct pool *pool;
 };
 struct quantize_row { /* one tensor of the plan */
