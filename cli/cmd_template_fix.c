@@ -134,7 +134,18 @@ static int store(struct cli *c, const struct chat_src *s, const struct buf *fixe
                  bool in_place, struct err *e) {
     if (out) return out_write_file(out, fixed->data, fixed->len, c->overwrite, e);
     if (!in_place) return 0;
-    if (s->is_gguf) return fix_gguf(c->arg[0], fixed->data, fixed->len, e);
+    if (s->is_gguf) {
+        struct gguf_edit how;
+        TRY(fix_gguf(c->arg[0], fixed->data, fixed->len, &how, e));
+        if (how.in_place)
+            log_info("%s: %llu bytes of metadata written in place, no tensor touched", c->arg[0],
+                     (unsigned long long)how.n_bytes);
+        else
+            log_info("%s: the text did not fit in front of the tensors, so the whole file was "
+                     "written again, with room for later edits",
+                     c->arg[0]);
+        return 0;
+    }
     if (io_is_dir(c->arg[0]))
         return err_set(e, ERR_USAGE,
                        "--in-place is for GGUF and .jinja files; write the template of a folder "

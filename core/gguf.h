@@ -151,6 +151,20 @@ int gguf_w_begin(struct gguf_w *w, const char *path, bool overwrite, struct err 
 int gguf_w_data(struct gguf_w *w, const void *p, uint64_t n, struct err *e);
 int gguf_w_commit(struct gguf_w *w, struct err *e);
 
+/* ---- editing (gguf_edit.c) ---------------------------------------------------------------------
+ * Sets a string key of an existing file (of a split set: of the file named). When the new header
+ * fits in front of the data only differing header bytes are written, n_bytes of them; otherwise the
+ * whole file is written again. An interrupted edit leaves the old or the new file, if need be after
+ * gguf_recover, which gguf_open calls: it undoes what a journal beside the file announces. */
+struct gguf_edit {
+    bool in_place;
+    uint64_t n_bytes;
+};
+int gguf_edit_str(const char *path, const char *key, const char *text, uint64_t len,
+                  struct gguf_edit *how, struct err *e);
+int gguf_recover(const char *path, struct err *e);
+extern void (*gguf_edit_hook)(int step); /* tests of interruption; NULL */
+
 /* "M-00001-of-00003.gguf" from "M.gguf" (i 0-based); free(). */
 char *gguf_split_name(const char *path, int i, int n);
 /* True and *i (0-based), *n, *prefix_len set when the name has the form of a shard. */

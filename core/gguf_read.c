@@ -396,6 +396,7 @@ static int read_align(struct shard *s, struct err *e) {
 static int read_shard(struct gguf *g, int i, const char *path, unsigned flags, struct err *e) {
     struct shard *s = &g->shard[i];
     uint64_t n_tensors = 0, n_kv = 0;
+    TRY(gguf_recover(path, e));
     TRY(map_open(&s->map, path, e)); /* names the file itself */
     struct cur c = {s->map.data, s->map.size, 0};
     int rc;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* text/fix.c - edits of fixes.def applied to a template's text; and storing a template in a GGUF
- * file.
+/* text/fix.c - edits of fixes.def applied to a template's text, and storing a template in a
+ * GGUF file.
  *
  * An edit is made only where its text is found exactly once, so a template of another origin is
  * never changed by accident; what is not recognised is reported as not applicable. */
@@ -108,32 +108,6 @@ int fix_apply(const char *src, size_t len, const char *const *only, int n_only, 
     return 0;
 }
 
-/* ---- GGUF
- * ---------------------------------------------------------------------------------------- */
-static int copy_tensors(struct gguf_w *w, const struct gguf *g, struct err *e) {
-    for (int64_t i = 0; i < gguf_n_tensors(g); i++) {
-        const struct gguf_tensor *t = gguf_tensor_at(g, i);
-        TRY(gguf_w_data(w, t->data, t->n_bytes, e));
-        gguf_drop(g, t);
-    }
-    return 0;
-}
-
-int fix_gguf(const char *path, const char *text, size_t len, struct err *e) {
-    struct gguf *g;
-    TRY(gguf_open(&g, path, GGUF_TOLERANT | GGUF_ONE_FILE, e));
-    struct gguf_w *w = gguf_w_new();
-    int rc = 0;
-    for (int64_t i = 0; i < gguf_n_kv(g); i++) gguf_w_copy_kv(w, gguf_kv_at(g, i));
-    gguf_w_strn(w, "tokenizer.chat_template", text, len);
-    for (int64_t i = 0; i < gguf_n_tensors(g) && !rc; i++) {
-        const struct gguf_tensor *t = gguf_tensor_at(g, i);
-        rc = gguf_w_tensor(w, t->name, t->type, t->n_dims, t->ne, e);
-    }
-    if (!rc) rc = gguf_w_begin(w, path, true, e);
-    if (!rc) rc = copy_tensors(w, g, e);
-    if (!rc) rc = gguf_w_commit(w, e);
-    gguf_w_free(w);
-    gguf_close(g);
-    return rc;
+int fix_gguf(const char *path, const char *text, size_t len, struct gguf_edit *how, struct err *e) {
+    return gguf_edit_str(path, "tokenizer.chat_template", text, len, how, e);
 }

@@ -8,6 +8,7 @@
 
 #include "core/buf.h"
 #include "core/err.h"
+#include "core/gguf.h"
 
 struct fix_edit { /* one selectable edit */
     const char *id, *rule, *why;
@@ -21,8 +22,7 @@ int fix_list(struct fix_edit out[FIX_MAX_EDITS], const char *src,
  * text. */
 int fix_apply(const char *src, size_t len, const char *const *only, int n_only, struct buf *out,
               int *n_done, struct err *e);
-/* Replaces tokenizer.chat_template of a GGUF file. A new file is written beside it and renamed: at
- * any moment the old or the new one is there. Tensors keep their bytes and order. */
-int fix_gguf(const char *path, const char *text, size_t len, struct err *e);
+/* Replaces tokenizer.chat_template of a GGUF file, see gguf_edit_str. */
+int fix_gguf(const char *path, const char *text, size_t len, struct gguf_edit *how, struct err *e);
 
 #endif
