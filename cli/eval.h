@@ -7,10 +7,10 @@
 #include "runtime/eval.h"
 
 struct eval_args {
-    int64_t ctx, chunks, stride, pp, tg, reps, worst, kv_skip;
+    int64_t ctx, chunks, stride, pp, tg, reps, worst, kv_skip, top, tail;
     const char *kv_type, *kv_skip_type, *base_kv, *act, *base, *base_file, *save_base, *depths;
     const char *ids, *out;
-    bool by_depth, routing;
+    bool by_depth, routing, compact;
 };
 struct eval_loaded {
     struct model *m;

@@ -11,6 +11,7 @@
 #include "core/io.h"
 #include "core/json.h"
 #include "core/kld_file.h"
+#include "core/kld_file_top.h"
 #include "core/log.h"
 #include "core/mem.h"
 #include "core/num.h"
@@ -93,6 +94,9 @@ static struct eval_group whole(const struct run *x, int i) {
     return g;
 }
 
+static bool sampled(const struct run *x) {
+    return x->a->base_file && kld_top_is(x->a->base_file);
+}
 static void emit_one(struct emit *m, const struct run *x) {
     struct eval_group g = whole(x, 0);
     for (size_t i = 0; i < COUNT_OF(kld_keys); i++)
@@ -101,6 +105,9 @@ static void emit_one(struct emit *m, const struct run *x) {
     emit_num(m, "mean_kld_stderr_windows", "mean KLD +- by windows", g.mean_kld_stderr, 6);
     emit_num(m, "mean_kld_ci95_low", "mean KLD 95 % from", g.mean_kld_lo, 6);
     emit_num(m, "mean_kld_ci95_high", "mean KLD 95 % to", g.mean_kld_hi, 6);
+    if (sampled(x))
+        emit_num(m, "mean_kld_sampling_stderr", "mean KLD +- by sampling", eval_kld_noise(&x->r, 0),
+                 8);
 }
 static void emit_many(struct emit *m, const struct run *x) {
     emit_table(m, "candidates", "candidates");
@@ -111,6 +118,7 @@ static void emit_many(struct emit *m, const struct run *x) {
     emit_col(m, "mean_kld_stderr_windows", NULL);
     emit_col(m, "mean_kld_ci95_low", NULL);
     emit_col(m, "mean_kld_ci95_high", NULL);
+    if (sampled(x)) emit_col(m, "mean_kld_sampling_stderr", NULL);
     for (int j = 0; j < x->n; j++) {
         struct eval_group g = whole(x, j);
         emit_row(m);
@@ -122,6 +130,7 @@ static void emit_many(struct emit *m, const struct run *x) {
         emit_cell_num(m, g.mean_kld_stderr, 6);
         emit_cell_num(m, g.mean_kld_lo, 6);
         emit_cell_num(m, g.mean_kld_hi, 6);
+        if (sampled(x)) emit_cell_num(m, eval_kld_noise(&x->r, j), 8);
     }
 }
 
@@ -381,6 +390,21 @@ static int with_base(struct run *x, int n_models, struct err *e) {
     return eval_kld_open(&job, &x->r, e);
 }
 
+static int file_ctx(const char *path, int64_t *ctx, struct err *e) {
+    struct kld_r *file = NULL;
+    struct kld_top_r *top = NULL;
+    if (kld_top_is(path)) {
+        TRY(kld_top_r_open(&top, path, e));
+        *ctx = kld_top_r_shape(top)->n_ctx;
+        kld_top_r_close(top);
+        return 0;
+    }
+    TRY(kld_r_open(&file, path, e));
+    *ctx = kld_r_ctx(file);
+    kld_r_close(file);
+    return 0;
+}
+
 static int with_file(struct run *x, int n_models, struct err *e) {
     if (x->c->n_args > n_models)
         log_warn("%s is not read: the tokens are those of %s", x->c->arg[n_models],
@@ -388,10 +412,8 @@ static int with_file(struct run *x, int n_models, struct err *e) {
     if (x->a->routing)
         return err_set(e, ERR_USAGE,
                        "eval kld --routing needs --base: the file holds no expert choices");
-    struct kld_r *file = NULL;
-    TRY(kld_r_open(&file, x->a->base_file, e));
-    int64_t ctx = kld_r_ctx(file);
-    kld_r_close(file);
+    int64_t ctx;
+    TRY(file_ctx(x->a->base_file, &ctx, e));
     TRY(open_candidates(x, n_models, ctx, e));
     const struct eval_kld_job job = {.base_file = x->a->base_file,
                                      .cand = x->s,
@@ -410,7 +432,11 @@ static int kld_save(struct cli *c, const struct eval_args *a, struct err *e) {
         rc = err_set(e, ERR_USAGE,
                      "%s has %d domains, a base file holds one text: use --base instead", c->arg[1],
                      t.n);
-    if (!rc) rc = eval_kld_save(l.s, t.ids, a->ctx, a->chunks, a->save_base, c->overwrite, e);
+    if (!rc)
+        rc = a->compact
+                 ? eval_kld_save_top(l.s, t.ids, a->ctx, a->chunks, a->by_depth ? 0 : -1, a->top,
+                                     a->tail, a->save_base, c->overwrite, e)
+                 : eval_kld_save(l.s, t.ids, a->ctx, a->chunks, a->save_base, c->overwrite, e);
     uint64_t size = 0;
     if (!rc) rc = io_file_size(a->save_base, &size, e);
     if (!rc) {
@@ -465,12 +491,17 @@ static int run_kld(struct cli *c, const struct eval_args *a, struct err *e) {
 }
 
 int eval_cmd_kld(struct cli *c, int argc, char **argv, struct err *e) {
-    struct eval_args a = {.ctx = 512, .kv_type = "f32", .base_kv = "f32", .act = "f32"};
+    struct eval_args a = {
+        .ctx = 512, .kv_type = "f32", .base_kv = "f32", .act = "f32", .top = 256, .tail = 64};
     const struct opt opts[] = {
         {"base", 0, OPT_STR, &a.base, "FILE", "the model to compare with, run at the same time"},
         {"base-file", 0, OPT_STR, &a.base_file, "FILE",
-         "base logits in the field's format instead"},
-        {"save-base", 0, OPT_STR, &a.save_base, "FILE", "write the model's logits in that format"},
+         "base logits in the field's format or the compact one instead"},
+        {"save-base", 0, OPT_STR, &a.save_base, "FILE",
+         "write the model's logits in the field's format"},
+        {"compact", 0, OPT_FLAG, &a.compact, NULL, "with --save-base: the compact format"},
+        {"top", 0, OPT_I64, &a.top, "N", "--compact: likeliest tokens kept of a position (256)"},
+        {"tail", 0, OPT_I64, &a.tail, "N", "--compact: samples of the other tokens (64)"},
         {"ctx", 0, OPT_I64, &a.ctx, "N", "tokens of a window (512; with --base-file the file's)"},
         {"chunks", 0, OPT_I64, &a.chunks, "N",
          "windows to run, taken from the domains in turn; 0: all (default)"},
@@ -489,7 +520,7 @@ int eval_cmd_kld(struct cli *c, int argc, char **argv, struct err *e) {
     const struct cmd_spec spec = {
         .name = "eval kld",
         .synopsis = "MODEL.gguf... TEXT... --base BASE.gguf | MODEL.gguf... --base-file F | "
-                    "BASE.gguf TEXT --save-base F",
+                    "BASE.gguf TEXT --save-base F [--compact]",
         .about =
             "Divergence of next-token distributions from a base model's. Several models are "
             "compared with\n"

@@ -93,9 +93,9 @@ int kld_w_open(struct kld_w **out, const char *path, bool overwrite, int32_t n_c
     return rc;
 }
 
-/* Natural logarithm of x >= 1 by Halley's iteration on fp_exp: from a start within 0.06 the error
- * is cubed each time, so three steps reach double precision. */
-static double log_exact(double x) {
+/* From a start within 0.06 Halley's iteration cubes the error each time, so three steps reach double
+ * precision. */
+double kld_log(double x) {
     const double ln2 = 0.693147180559945309417;
     int e = 0;
     double m = frexp(x, &e); /* 0.5 <= m < 1 */
@@ -136,7 +136,7 @@ int kld_w_row(struct kld_w *w, const float *logits, struct err *e) {
         store_u16(code + 2 * (int64_t)i, c);
     }
     store_f32(w->row, scale);
-    store_f32(w->row + 4, (float)((double)lo - (double)max - log_exact(sum)));
+    store_f32(w->row + 4, (float)((double)lo - (double)max - kld_log(sum)));
     TRY(out_write(w->out, w->row, w->sh.row_bytes, e));
     w->i_row++;
     return 0;

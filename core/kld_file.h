@@ -9,6 +9,9 @@
 
 #include "core/err.h"
 
+/* Natural logarithm of x > 0 by Halley's iteration on fp_exp: the same on every machine. */
+double kld_log(double x);
+
 struct kld_w;
 /* tokens[n_chunk * n_ctx]; then n_chunk * (n_ctx - 1 - n_ctx/2) rows in order. */
 int kld_w_open(struct kld_w **out, const char *path, bool overwrite, int32_t n_ctx, int32_t n_vocab,

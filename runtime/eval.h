@@ -34,6 +34,10 @@ int eval_kld_file(struct session *cand, const char *base_file, int64_t max_chunk
                   struct eval_kld *out, struct err *e);
 int eval_kld_save(struct session *base, const struct ids *ids, int64_t ctx, int64_t max_chunks,
                   const char *path, bool overwrite, struct err *e);
+/* The compact one: n_top tokens and n_tail samples a row, rows from `from` (-1: ctx / 2) on. */
+int eval_kld_save_top(struct session *base, const struct ids *ids, int64_t ctx, int64_t max_chunks,
+                      int64_t from, int64_t n_top, int64_t n_tail, const char *path, bool overwrite,
+                      struct err *e);
 
 /* ---- the same with everything kept that a breakdown needs: some 60 bytes per scored position ---- */
 
@@ -73,6 +77,8 @@ void eval_kld_close(struct eval_kld_run *r);
 
 /* The published statistics: rows from ctx / 2 on, all domains. */
 void eval_kld_total(const struct eval_kld_run *r, int cand, struct eval_kld *out);
+/* Standard error of that mean KLD by the samples of a compact base file; 0 with any other base. */
+double eval_kld_noise(const struct eval_kld_run *r, int cand);
 struct eval_group {
     int64_t n_tokens, n_chunks;
     double mean_kld, mean_kld_stderr; /* error over window means; 0 with one window */

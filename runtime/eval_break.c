@@ -44,6 +44,17 @@ void eval_kld_total(const struct eval_kld_run *r, int cand, struct eval_kld *out
     free(count);
 }
 
+double eval_kld_noise(const struct eval_kld_run *r, int cand) {
+    double var = 0;
+    int64_t n = 0;
+    for (int64_t i = 0; i < r->pos[cand].n; i++)
+        if (r->from + i % r->per_chunk >= r->ctx / 2) {
+            var += (double)r->pos[cand].noise[i];
+            n++;
+        }
+    return n ? sqrt(var) / (double)n : 0;
+}
+
 void eval_kld_group(const struct eval_kld_run *r, int cand, int domain, int64_t row0, int64_t row1,
                     struct eval_group *out) {
     struct kld_pos p;

@@ -3,6 +3,7 @@
 #ifndef HONE_RUNTIME_EVAL_INT_H
 #define HONE_RUNTIME_EVAL_INT_H
 
+#include "core/kld_file_top.h"
 #include "runtime/eval.h"
 
 /* log(sum exp(x)); terms in f32, sum in f64, the largest taken out. */
@@ -29,6 +30,7 @@ struct kld_pos { /* of all scored positions */
     uint8_t *same;
     int32_t *top_p, *top_q; /* favourite tokens and their probabilities */
     float *prob_p, *prob_q;
+    float *noise; /* variance of kld by sampling: compact base files only */
     int64_t n;
 };
 void kld_pos_init(struct kld_pos *p, int64_t cap);
@@ -36,6 +38,10 @@ void kld_pos_release(struct kld_pos *p);
 /* One position into slot i: base log-probabilities, candidate logits, the true token. */
 void kld_pos_row(struct kld_pos *p, int64_t i, const float *logp, const float *logits_q,
                  int64_t n_vocab, int32_t target);
+/* The same from a row of a compact base file: exact over the kept tokens, an unbiased estimate over the
+ * rest (docs/formats/kld.md). logits_q is changed meanwhile. */
+void kld_pos_top(struct kld_pos *p, int64_t i, const struct kld_top_row *row, int64_t n_top,
+                 int64_t n_tail, float *logits_q, int64_t n_vocab, int32_t target);
 void kld_stats(const struct kld_pos *p, struct eval_kld *out);
 
 /* Mean over all windows of values with sums sum[c] over count[c] positions (0: window not there), its

@@ -20,7 +20,8 @@
 struct work {
     const struct eval_kld_job *job;
     struct eval_kld_run *out;
-    struct kld_r *file; /* instead of a base session */
+    struct kld_r *file; /* instead of a base session: one of these */
+    struct kld_top_r *top;
     int64_t n_vocab, block;
     float **hidden;      /* [n_cand + 1][EVAL_PIECE][n_embd]: base last */
     float *logp, *logit; /* [block][n_vocab] */
@@ -28,7 +29,7 @@ struct work {
     /* of the block under way */
     const int32_t *target;
     struct kld_pos *to;
-    int64_t at;
+    int64_t at, row0; /* first slot of `to`; first row of the compact file */
 };
 
 static int alloc_floats(float **out, int64_t n, const char *what, struct err *e) {
@@ -56,7 +57,7 @@ static int work_init(struct work *w, struct err *e) {
     const struct eval_kld_job *job = w->job;
     struct eval_kld_run *o = w->out;
     const struct session *any = job->base ? job->base : job->cand[0];
-    w->n_vocab = w->file ? kld_r_vocab(w->file) : session_model(any)->hp.d[HD_VOCAB];
+    w->n_vocab = session_model(any)->hp.d[HD_VOCAB]; /* open_file compares the file's */
     w->block = eval_head_rows(w->n_vocab);
     w->hidden = xcalloc((size_t)job->n_cand + 1, sizeof *w->hidden);
     o->n_cand = job->n_cand;
@@ -93,6 +94,7 @@ static void work_release(struct work *w) {
     buf_free(w->logp);
     buf_free(w->logit);
     kld_r_close(w->file);
+    kld_top_r_close(w->top);
 }
 
 static void logp_range(void *ctx, int64_t r0, int64_t r1, int worker) {
@@ -112,6 +114,18 @@ static void pos_range(void *ctx, int64_t r0, int64_t r1, int worker) {
                     w->n_vocab, w->target[i]);
 }
 
+static void top_range(void *ctx, int64_t r0, int64_t r1, int worker) {
+    const struct work *w = ctx;
+    const struct kld_top_shape *sh = kld_top_r_shape(w->top);
+    struct kld_top_row row;
+    struct err e = {0};
+    (void)worker;
+    for (int64_t i = r0; i < r1; i++)
+        if (kld_top_r_row(w->top, w->row0 + i, &row, &e) == 0) /* base_rows has checked it */
+            kld_pos_top(w->to, w->at + i, &row, sh->n_top, sh->n_tail, w->logit + i * w->n_vocab,
+                        w->n_vocab, w->target[i]);
+}
+
 static int head(struct session *s, const float *hidden, int64_t row, int64_t n, float *out,
                 struct err *e) {
     return session_head(s, hidden + row * session_model(s)->hp.d[HD_EMBD], n, out, e);
@@ -122,8 +136,14 @@ static int head(struct session *s, const float *hidden, int64_t row, int64_t n, 
 static int base_rows(struct work *w, int64_t i_chunk, int64_t at, int64_t row, int64_t n,
                      struct err *e) {
     const struct eval_kld_job *job = w->job;
+    int64_t first = i_chunk * w->out->per_chunk + row - w->out->from;
+    struct kld_top_row unused;
+    w->row0 = first;
+    if (w->top) {
+        for (int64_t i = 0; i < n; i++) TRY(kld_top_r_row(w->top, first + i, &unused, e));
+        return 0;
+    }
     if (w->file) {
-        int64_t first = i_chunk * w->out->per_chunk + row - w->out->from;
         for (int64_t i = 0; i < n; i++) {
             TRY(kld_r_check_row(w->file, first + i, e));
             kld_r_row(w->file, first + i, w->logp + i * w->n_vocab);
@@ -142,7 +162,7 @@ static int compare_rows(struct work *w, const int32_t *chunk, int64_t at, int64_
         w->to = &w->out->pos[i];
         w->at = w->to->n;
         w->target = chunk + row + 1;
-        pool_for(session_get_opts(w->job->cand[i])->pool, n, 1, pos_range, w);
+        pool_for(session_get_opts(w->job->cand[i])->pool, n, 1, w->top ? top_range : pos_range, w);
         w->to->n += n;
     }
     return 0;
@@ -238,20 +258,36 @@ static int take_windows(const struct eval_kld_job *job, struct eval_kld_run *o, 
 static int open_file(struct work *w, struct err *e) {
     struct eval_kld_run *o = w->out;
     const char *path = w->job->base_file;
-    TRY(kld_r_open(&w->file, path, e));
+    const int32_t *tokens;
+    struct kld_top_shape sh;
+    if (kld_top_is(path)) {
+        TRY(kld_top_r_open(&w->top, path, e));
+        sh = *kld_top_r_shape(w->top);
+        tokens = kld_top_r_tokens(w->top);
+    } else {
+        TRY(kld_r_open(&w->file, path, e));
+        sh = (struct kld_top_shape){.n_ctx = kld_r_ctx(w->file),
+                                    .n_vocab = kld_r_vocab(w->file),
+                                    .n_chunk = kld_r_chunks(w->file),
+                                    .from = kld_r_ctx(w->file) / 2};
+        tokens = kld_r_tokens(w->file);
+    }
     int64_t n_vocab = session_model(w->job->cand[0])->hp.d[HD_VOCAB];
-    if (kld_r_vocab(w->file) != n_vocab)
+    if (sh.n_vocab != n_vocab)
         return err_set(e, ERR_DATA,
                        "%s: made with a vocabulary of %" PRId32 " entries, the model has %" PRId64,
-                       path, kld_r_vocab(w->file), n_vocab);
-    o->ctx = kld_r_ctx(w->file);
-    o->from = o->ctx / 2;
-    o->n_chunks = kld_r_chunks(w->file);
+                       path, sh.n_vocab, n_vocab);
+    o->ctx = sh.n_ctx;
+    o->from = sh.from;
+    if (o->from > o->ctx / 2)
+        return err_set(e, ERR_DATA, "%s: scored from position %" PRId64 " of %" PRId64 " only",
+                       path, o->from, o->ctx);
+    o->n_chunks = sh.n_chunk;
     if (w->job->max_chunks > 0) o->n_chunks = min_i64(o->n_chunks, w->job->max_chunks);
     void *p = NULL;
     TRY(buf_alloc(&p, (uint64_t)(o->n_chunks * o->ctx) * sizeof(int32_t), "tokens", e));
     o->tokens = p;
-    memcpy(o->tokens, kld_r_tokens(w->file), (size_t)(o->n_chunks * o->ctx) * sizeof(int32_t));
+    memcpy(o->tokens, tokens, (size_t)(o->n_chunks * o->ctx) * sizeof(int32_t));
     o->n_domains = 1;
     o->chunk_domain = xcalloc((size_t)o->n_chunks + 1, sizeof *o->chunk_domain);
     return 0;
@@ -264,7 +300,7 @@ int eval_kld_open(const struct eval_kld_job *job, struct eval_kld_run *out, stru
     out->n_domains = job->n_domains;
     out->from = job->from < 0 ? job->ctx / 2 : job->from;
     int rc = 0;
-    if (out->from > out->ctx / 2)
+    if (job->base && out->from > out->ctx / 2)
         rc = err_set(e, ERR_USAGE, "scoring can begin in the first half of a window only");
     if (!rc) rc = job->base ? take_windows(job, out, e) : open_file(&w, e);
     out->per_chunk = out->ctx - 1 - out->from;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/bytes.h"
 #include "core/mem.h"
 #include "core/rng.h"
 #include "runtime/eval_int.h"
@@ -24,6 +25,7 @@ void kld_pos_init(struct kld_pos *p, int64_t cap) {
     p->top_q = xcalloc(n, sizeof *p->top_q);
     p->prob_p = xcalloc(n, sizeof *p->prob_p);
     p->prob_q = xcalloc(n, sizeof *p->prob_q);
+    p->noise = xcalloc(n, sizeof *p->noise);
     p->n = 0;
 }
 void kld_pos_release(struct kld_pos *p) {
@@ -36,6 +38,7 @@ void kld_pos_release(struct kld_pos *p) {
     free(p->top_q);
     free(p->prob_p);
     free(p->prob_q);
+    free(p->noise);
     memset(p, 0, sizeof *p);
 }
 
@@ -55,6 +58,57 @@ void kld_pos_row(struct kld_pos *p, int64_t i, const float *logp, const float *l
     p->top_q[i] = (int32_t)top_q;
     p->prob_p[i] = expf(logp[top_p]);
     p->prob_q[i] = expf(logits_q[top_q] - shift);
+}
+
+/* KL over the rest by its sample: mass P, candidate's mass Q of the same tokens, ratios
+ * r = (q/Q) / (p/P): P log(P/Q) + P mean(r - 1 - log r). The sample is drawn from p/P and r has
+ * mean 1 there, so the second term is unbiased; it is never negative and small where the shapes
+ * agree. */
+static double rest_kld(const struct kld_top_row *row, int64_t n_tail, const float *logits_q,
+                       double lse, double lse_rest, float *noise) {
+    double log_p = (double)row->log_rest, log_q = lse_rest - lse, sum = 0, sq = 0, p = exp(log_p);
+    double n = n_tail ? (double)n_tail : 1;
+    for (int64_t j = 0; j < n_tail; j++) {
+        int64_t id = load_u32(row->tail_id + 4 * j);
+        double q = (double)logits_q[id] - lse - log_q;
+        double log_r = q - ((double)load_f32(row->tail_logp + 4 * j) - log_p);
+        double term = exp(log_r) - 1 - log_r;
+        sum += term;
+        sq += term * term;
+    }
+    /* of independent samples: an upper bound for evenly spaced ones, by experience */
+    if (n_tail > 1) *noise = (float)(p * p * fmax(sq / n - sum / n * (sum / n), 0) / (n - 1));
+    return p * (log_p - log_q + sum / n);
+}
+
+void kld_pos_top(struct kld_pos *p, int64_t i, const struct kld_top_row *row, int64_t n_top,
+                 int64_t n_tail, float *logits_q, int64_t n_vocab, int32_t target) {
+    double lse = eval_lse(logits_q, n_vocab), kld = 0, true_q = (double)logits_q[target];
+    int64_t top_p = load_u32(row->top_id), top_q = eval_argmax(logits_q, n_vocab);
+    float prob_q = expf(logits_q[top_q] - (float)lse);
+    float *saved = xmalloc((size_t)n_top * sizeof *saved);
+    for (int64_t k = 0; k < n_top; k++) {
+        int64_t id = load_u32(row->top_id + 4 * k);
+        double lp = (double)load_f32(row->top_logp + 4 * k);
+        saved[k] = logits_q[id];
+        if (lp > (double)MIN_LOGP) kld += exp(lp) * (lp - ((double)saved[k] - lse));
+    }
+    if (n_top < n_vocab && row->log_rest > MIN_LOGP) {
+        for (int64_t k = 0; k < n_top; k++) logits_q[load_u32(row->top_id + 4 * k)] = -INFINITY;
+        double lse_rest = eval_lse(logits_q, n_vocab);
+        kld += rest_kld(row, n_tail, logits_q, lse, lse_rest, &p->noise[i]);
+        for (int64_t k = 0; k < n_top; k++) logits_q[load_u32(row->top_id + 4 * k)] = saved[k];
+    }
+    free(saved);
+    p->nll_p[i] = -(double)row->logp_true;
+    p->nll_q[i] = lse - true_q;
+    p->kld[i] = kld;
+    p->dp[i] = exp(-p->nll_q[i]) - exp(-p->nll_p[i]);
+    p->same[i] = top_p == top_q;
+    p->top_p[i] = (int32_t)top_p;
+    p->top_q[i] = (int32_t)top_q;
+    p->prob_p[i] = expf(load_f32(row->top_logp));
+    p->prob_q[i] = prob_q;
 }
 
 static int cmp_double(const void *a, const void *b) {

@@ -29,6 +29,13 @@ holds "$(num "$t/kld" mean_kld) > 0.001 && $(num "$t/kld" mean_kld) < 0.05 && $(
 "$HONE" eval kld "$t/f32.gguf" "$t/text" --save-base "$t/base" --chunks 6 > /dev/null
 "$HONE" eval kld "$t/q4.gguf" --base-file "$t/base" --json > "$t/kld2"
 holds "($(num "$t/kld" mean_kld) - $(num "$t/kld2" mean_kld))^2 < 1e-8"
+# through the compact one: unbiased, smaller
+"$HONE" eval kld "$t/f32.gguf" "$t/text" --save-base "$t/compact" --compact --top 64 --chunks 6 > /dev/null
+[ "$(wc -c < "$t/compact")" -lt $(($(wc -c < "$t/base") / 5)) ]
+"$HONE" eval kld "$t/q4.gguf" --base-file "$t/compact" --json > "$t/kld3"
+holds "(($(num "$t/kld" mean_kld) - $(num "$t/kld3" mean_kld)) / $(num "$t/kld" mean_kld))^2 < 1e-4" # 1 %
+holds "$(num "$t/kld3" mean_kld_sampling_stderr) > 0"
+[ "$(num "$t/kld" same_top1)" = "$(num "$t/kld3" same_top1)" ]
 # several at once; a model against itself
 "$HONE" eval kld "$t/q4.gguf" "$t/f32.gguf" "$t/text" --base "$t/f32.gguf" --chunks 2 --csv > "$t/many"
 grep -q q4.gguf "$t/many" && grep -q f32.gguf "$t/many"
@@ -94,6 +101,7 @@ refused 2 "--act" eval ppl "$t/f32.gguf" "$t/text" --act q4
 refused 2 "--base" eval kld "$t/q4.gguf" "$t/text"
 refused 2 "--base" eval kld "$t/q4.gguf" "$t/text" --base "$t/f32.gguf" --base-file "$t/base"
 refused 2 "TEXT is missing" eval kld "$t/q4.gguf" --base "$t/f32.gguf"
+refused 2 "--top 5000" eval kld "$t/f32.gguf" "$t/text" --save-base "$t/x" --compact --top 5000
 refused 2 "--routing" eval kld "$t/q4.gguf" --base-file "$t/base" --routing
 refused 2 "--worst" eval kld "$t/q4.gguf" "$t/text" --base "$t/f32.gguf" --worst 5000
 refused 2 "2 domains" eval kld "$t/f32.gguf" "$t/d.jsonl" --save-base "$t/x"
