@@ -2,9 +2,10 @@
 /* cli/cmd_verify.c - hone verify: is it whole, and is it what it claims?
  *
  * Files are opened with every rule of their format; --deep reads the tensor data too. A folder is a
- * Hugging Face model (it has config.json) or a set of published files: every GGUF, safetensors and
- * imatrix file in it is checked, and its SHA256SUMS, or the one named by --manifest. Each finding
- * is one row; the exit status is 1 when there is one, so that 3 stays "could not be checked". */
+ * Hugging Face model (it has config.json and no GGUF) or a set of published files: every GGUF,
+ * safetensors and imatrix file in it is checked, and its SHA256SUMS, or the one named by
+ * --manifest. Each finding is one row; the exit status is 1 when there is one, so that 3 stays
+ * "could not be checked". */
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
@@ -226,6 +227,15 @@ static bool is_ours(const char *name) {
     return ends(name, ".safetensors") || ends(name, ".imatrix");
 }
 
+static bool holds_gguf(const char *dir) {
+    bool any = false;
+    DIR *d = opendir(dir);
+    for (struct dirent *de = d ? readdir(d) : NULL; de && !any; de = readdir(d))
+        any = ends(de->d_name, ".gguf");
+    if (d) closedir(d);
+    return any;
+}
+
 static int verify_folder(struct verify *v, const char *dir, struct err *e) {
     char **name = NULL;
     size_t n = 0;
@@ -299,7 +309,9 @@ static int verify_path(struct verify *v, const char *path, const char *manifest,
         return rc;
     }
     char *config = io_join(path, "config.json"), *sums = io_join(path, "SHA256SUMS");
-    int rc = io_exists(config) ? verify_hf(v, path, e) : verify_folder(v, path, e);
+    /* a published folder may hold a copy of the original's config.json */
+    bool published = holds_gguf(path);
+    int rc = io_exists(config) && !published ? verify_hf(v, path, e) : verify_folder(v, path, e);
     if (!rc && !manifest && io_exists(sums)) manifest = sums;
     if (!rc && manifest) rc = verify_manifest(v, path, manifest, e);
     if (!rc && !v->n_files && !v->n_findings)

@@ -175,7 +175,7 @@ static int write_reports(struct make *mk, struct err *e) {
     int rc = result_open(&r, path, e);
     free(path);
     if (rc) return rc;
-    report_readme(&r, &text);
+    report_readme(&r, NULL, &text);
     rc = write_text(mk, "README.md", &text, e);
     buf_reset(&text);
     report_html(&r, &text);

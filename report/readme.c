@@ -5,16 +5,58 @@
 #include <math.h>
 #include <string.h>
 
+#include "report/release.h"
 #include "report/report_text.h"
 #include "report/result.h"
 
-static void front_matter(const struct result *r, struct buf *out) {
+static void list(struct buf *out, const char *key, const char *const *v, int n,
+                 const char *const *more) {
+    if (!n && !(more && more[0])) return;
+    buf_fmt(out, "%s:\n", key);
+    for (int i = 0; more && more[i]; i++) buf_fmt(out, "- %s\n", more[i]);
+    for (int i = 0; i < n; i++) {
+        bool twice = false;
+        for (int k = 0; more && more[k]; k++) twice |= strcmp(more[k], v[i]) == 0;
+        for (int k = 0; k < i; k++) twice |= strcmp(v[k], v[i]) == 0;
+        if (twice) continue;
+        buf_str(out, "- ");
+        json_quote(out, v[i], strlen(v[i]));
+        buf_chr(out, '\n');
+    }
+}
+
+static bool is_repo_id(const char *s) {
+    const char *slash = strchr(s, '/');
+    return slash && slash != s && slash[1] && !strchr(slash + 1, '/') && !strchr(s, ' ');
+}
+
+static const char *pipeline(const struct release *rel) {
+    static const char *const known[] = {"image-text-to-text", "any-to-any", "text2text-generation",
+                                        "feature-extraction"};
+    for (int i = 0; rel && i < rel->n_tags; i++)
+        for (size_t k = 0; k < sizeof known / sizeof *known; k++)
+            if (strcmp(rel->tag[i], known[k]) == 0) return known[k];
+    return "text-generation";
+}
+
+/* Keys and values that the Hub acts on. A base model it could not link to is left out. */
+static void front_matter(const struct result *r, const struct release *rel, struct buf *out) {
+    static const char *const tags[] = {"gguf", "hone", NULL};
+    static const char *const more[] = {"gguf", "hone", "imatrix", NULL};
+    const char *base = rel && *rel->base_model ? rel->base_model : r ? r->base_name : "";
+    const char *license = rel && *rel->license ? rel->license : r ? r->license : "";
     buf_str(out, "---\n");
-    if (*r->base_name) yaml_field(out, "base_model", r->base_name);
-    buf_str(out,
-            "base_model_relation: quantized\nlibrary_name: gguf\npipeline_tag: text-generation\n");
-    if (*r->license) yaml_field(out, "license", r->license);
-    buf_str(out, "tags:\n- gguf\n- hone\n---\n\n");
+    if (is_repo_id(base)) yaml_field(out, "base_model", base);
+    buf_str(out, "base_model_relation: quantized\nlibrary_name: gguf\n");
+    buf_fmt(out, "pipeline_tag: %s\n", pipeline(rel));
+    if (*license) yaml_field(out, "license", license);
+    if (rel && *rel->license_name) yaml_field(out, "license_name", rel->license_name);
+    if (rel && *rel->license_link) yaml_field(out, "license_link", rel->license_link);
+    if (rel && rel->quantized_by) yaml_field(out, "quantized_by", rel->quantized_by);
+    if (rel) list(out, "language", rel->language, rel->n_languages, NULL);
+    bool im = rel && rel->has_imatrix;
+    list(out, "tags", rel ? rel->tag : NULL, rel ? rel->n_tags : 0, im ? more : tags);
+    buf_str(out, "---\n\n" README_MARK "\n\n");
 }
 
 static void file_row(const struct result_file *f, struct buf *out) {
@@ -80,6 +122,62 @@ static const struct result_file *pick(const struct result *r, double limit) {
     return best;
 }
 
+/* Sizes alone, where nothing was measured. */
+static void plain_files(const struct release *rel, struct buf *out) {
+    buf_str(out, "## Files\n\n| file | bytes | GiB | bpw |\n|---|---:|---:|---:|\n");
+    for (int i = 0; i < rel->n_files; i++) {
+        const struct release_file *f = &rel->file[i];
+        buf_fmt(out, "| [%s](%s) | %llu | %.4f |", f->file, f->file,
+                (unsigned long long)f->size_bytes, (double)f->size_bytes / 0x1p30);
+        md_num(out, f->bpw, 2);
+        buf_chr(out, '\n');
+    }
+}
+
+static void advice(const struct release *rel, struct buf *out) {
+    bool any = false;
+    for (int i = 0; i < rel->n_cards; i++) any |= rel->card[i].file >= 0;
+    if (!any) return;
+    buf_str(out, "\n## Which file\n\n| GPU memory | file | tokens that fit with it |\n"
+                 "|---:|---|---:|\n");
+    for (int i = 0; i < rel->n_cards; i++) {
+        const struct release_card *c = &rel->card[i];
+        if (c->file >= 0)
+            buf_fmt(out, "| %d GiB | %s | %lld |\n", c->gib, rel->file[c->file].file,
+                    (long long)c->max_ctx);
+        else
+            buf_fmt(out, "| %d GiB | none fits as a whole | - |\n", c->gib);
+    }
+    buf_str(out,
+            "\nThe closest file to the original that fits with at least 8192 tokens (or all it "
+            "was trained for), keys and values in f16, 1 GiB kept free. `hone plan FILE --vram "
+            "SIZE` computes other cases, also with experts in main memory.\n");
+}
+
+static void prompt(const struct release *rel, struct buf *out) {
+    if (!rel->prompt || !*rel->prompt || strstr(rel->prompt, "```")) return;
+    buf_fmt(out,
+            "\n## Prompt format\n\n```text\n%s\n```\n\nThe template is in the files; programs "
+            "that use it (`--jinja`) need nothing else.\n",
+            rel->prompt);
+}
+
+static void commands(const struct release *rel, struct buf *out) {
+    int i = release_pick(rel);
+    const struct release_file *f = &rel->file[i];
+    buf_str(out, "\n## Use\n\n```sh\n");
+    if (rel->repo)
+        buf_fmt(out, "llama-server -hf %s:%s --jinja -fa on\n", rel->repo,
+                *f->encoding ? f->encoding : "latest");
+    else
+        buf_fmt(out, "llama-server -m %s --jinja -fa on\n", f->file);
+    buf_str(out, "ollama create my-model -f Modelfile && ollama run my-model\n");
+    if (rel->repo) buf_fmt(out, "lms get %s\n", rel->repo);
+    buf_fmt(out, "hone run %s -p \"Hello\"\n```\n\n", f->file);
+    buf_str(out, "LM Studio reads `model.yaml`. Check a download with `sha256sum -c SHA256SUMS`");
+    buf_str(out, "; `manifest.json` has a hash per tensor, for `hone diff` and `hone merge`.\n");
+}
+
 static void use(const struct result *r, struct buf *out) {
     const struct result_file *f = pick(r, 0.01);
     if (!f) f = pick(r, 1e9);
@@ -93,17 +191,46 @@ static void use(const struct result *r, struct buf *out) {
             "every number: `results.json`.\n");
 }
 
-void report_readme(const struct result *r, struct buf *out) {
+static void numbers_of(const struct release *rel, struct buf *out) {
     char params[24];
-    text_params(params, r->n_params);
-    front_matter(r, out);
+    text_params(params, rel->n_params);
+    buf_str(out, " (");
+    md_text(out, rel->arch);
+    buf_fmt(out, ", %s parameters, context %lld)", params, (long long)rel->ctx);
+}
+
+void report_readme(const struct result *r, const struct release *rel, struct buf *out) {
+    char params[24];
+    const char *title = r ? r->name : rel->title;
+    front_matter(r, rel, out);
     buf_str(out, "# ");
-    md_text(out, r->name);
+    md_text(out, title);
     buf_str(out, " GGUF\n\n");
-    buf_fmt(out, "Quantized from `%s` (%s%s%s, %s parameters, context %lld).\n\n",
-            *r->base_name ? r->base_name : r->name, r->arch, *r->arch_note ? ", " : "",
-            r->arch_note, params, (long long)r->ctx);
-    files(r, out);
-    how(r, out);
-    use(r, out);
+    const char *base = rel && *rel->base_model ? rel->base_model : r ? r->base_name : "";
+    buf_str(out, "Quantized from ");
+    if (is_repo_id(base))
+        buf_fmt(out, "[%s](https://huggingface.co/%s)", base, base);
+    else
+        md_text(out, *base ? base : title);
+    if (r) {
+        text_params(params, r->n_params);
+        buf_fmt(out, " (%s%s%s, %s parameters, context %lld)", r->arch, *r->arch_note ? ", " : "",
+                r->arch_note, params, (long long)r->ctx);
+    } else {
+        numbers_of(rel, out);
+    }
+    buf_str(out, ".\n\n");
+    if (r)
+        files(r, out);
+    else
+        plain_files(rel, out);
+    if (rel) advice(rel, out);
+    if (rel) prompt(rel, out);
+    if (rel)
+        commands(rel, out);
+    else
+        use(r, out);
+    if (r) how(r, out);
+    if (r && rel)
+        buf_str(out, "\nDetails and the plot: `report.html`; every number: `results.json`.\n");
 }

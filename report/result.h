@@ -31,7 +31,10 @@ int result_open(struct result *r, const char *path, struct err *e);
 void result_close(struct result *r);
 
 /* Reports: text of a whole file into `out`. */
-void report_readme(const struct result *r, struct buf *out);
+struct release; /* report/release.h */
+/* One of both may be NULL: nothing measured, or nothing known of the folder. */
+void report_readme(const struct result *r, const struct release *rel, struct buf *out);
+#define README_MARK "<!-- Written by hone; hone publish writes it anew. -->"
 void report_html(const struct result *r, struct buf *out);
 /* Scatter of size (GiB, x) against mean KLD (log y) as a self-contained <svg>. */
 void report_svg_kld(const struct result *r, struct buf *out);

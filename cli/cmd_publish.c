@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: MIT
+/* cli/cmd_publish.c - hone publish: card, checksums, manifest and files for other programs; or,
+ * with
+ * --check, what is wrong with such a folder, anyone's. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cmd.h"
+#include "cli/publish.h"
+#include "core/io.h"
+#include "core/log.h"
+#include "report/lint.h"
+
+static void emit_findings(struct emit *m, const struct lint *l) {
+    emit_table(m, "findings", l->n ? "findings" : NULL);
+    emit_col(m, "level", "level");
+    emit_col(m, "rule", "rule");
+    emit_col(m, "file", "file");
+    emit_col(m, "finding", "finding");
+    for (int i = 0; i < l->n; i++) {
+        const struct lint_finding *f = &l->finding[i];
+        emit_row(m);
+        emit_cell_str(m, f->error ? "error" : "warning");
+        emit_cell_str(m, f->rule);
+        emit_cell_str(m, f->file);
+        emit_cell_str(m, f->text);
+    }
+}
+
+static int check(struct cli *c, const char *dir, bool quick, struct err *e) {
+    struct lint l = {.dir = dir, .quick = quick};
+    int rc = lint_folder(&l, e);
+    if (rc == 0) {
+        struct emit *m = emit_new();
+        emit_bool(m, "ok", "publishable", l.n_errors == 0);
+        emit_i64(m, "n_files", "files", l.n_files);
+        emit_i64(m, "n_errors", "errors", l.n_errors);
+        emit_i64(m, "n_warnings", "warnings", l.n - l.n_errors);
+        emit_findings(m, &l);
+        cli_emit(c, m);
+        emit_free(m);
+        for (int i = 0; i < l.n; i++)
+            if (l.finding[i].error) {
+                rc = err_set(e, ERR_VERDICT, "%s: %d error%s, the first: %.100s: %.300s", dir,
+                             l.n_errors, l.n_errors == 1 ? "" : "s", l.finding[i].file,
+                             l.finding[i].text);
+                break;
+            }
+    }
+    lint_release(&l);
+    return rc;
+}
+
+/* "user/name" with the Hub's characters. */
+static int check_id(const char *what, const char *s, struct err *e) {
+    static const char ok[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+    if (!s) return 0;
+    size_t a = strspn(s, ok), b = s[a] == '/' ? strspn(s + a + 1, ok) : 0;
+    if (a && b && !s[a + 1 + b]) return 0;
+    return err_set(e, ERR_USAGE, "%s: '%s' is not of the form NAME/NAME", what, s);
+}
+
+static int publish(struct cli *c, const struct publish_opts *o, struct err *e) {
+    struct publish_report r;
+    char size[48];
+    TRY(publish_folder(o, &r, e));
+    struct emit *m = emit_new();
+    emit_fmt_bytes(size, r.n_bytes);
+    emit_str(m, "folder", "folder", o->dir);
+    emit_i64(m, "n_models", "models", r.n_models);
+    emit_i64(m, "n_written", "files written", r.n_written);
+    emit_i64(m, "n_listed", "files listed", r.n_listed);
+    emit_str(m, "size", "size", size);
+    emit_i64(m, "size_bytes", NULL, (int64_t)r.n_bytes);
+    cli_emit(c, m);
+    emit_free(m);
+    return 0;
+}
+
+int cmd_publish(struct cli *c, int argc, char **argv, struct err *e) {
+    struct publish_opts o = {0};
+    bool only_check = false, quick = false;
+    const struct opt opts[] = {
+        {"check", 0, OPT_FLAG, &only_check, NULL, "only look for faults; exit 1 when there are"},
+        {"quick", 0, OPT_FLAG, &quick, NULL, "with --check: do not read tensor data"},
+        {"repo", 0, OPT_STR, &o.repo, "USER/NAME", "the Hub repository it will be"},
+        {"base-model", 0, OPT_STR, &o.base_model, "ORG/NAME", "the original on the Hub"},
+        {"license", 0, OPT_STR, &o.license, "ID", "the Hub's identifier, such as apache-2.0"},
+        {"quantized-by", 0, OPT_STR, &o.quantized_by, "NAME", "who made the files"},
+        {"source", 0, OPT_STR, &o.source, "HF_DIR", "copy license and config from this folder"},
+        {"manifest-only", 0, OPT_FLAG, &o.manifest_only, NULL,
+         "write manifest.json and SHA256SUMS only"},
+    };
+    const struct cmd_spec spec = {
+        .name = "publish",
+        .synopsis = "DIR [--check] [--repo USER/NAME] [--base-model ORG/NAME] [--source HF_DIR]",
+        .about = "Makes a folder of GGUF files ready for the Hub: README.md, Modelfile, params, "
+                 "model.yaml,\nmanifest.json with a hash per tensor, SHA256SUMS. With --check it "
+                 "looks for faults instead,\nin anyone's folder.",
+        .opts = opts,
+        .n_opts = (int)COUNT_OF(opts),
+        .min_args = 1,
+        .max_args = 1,
+    };
+    TRY(cli_parse(c, &spec, argc, argv, e));
+    if (c->done) return 0;
+    o.dir = c->arg[0];
+    o.overwrite = c->overwrite;
+    if (!io_is_dir(o.dir)) return err_set(e, ERR_USAGE, "%s is not a folder", o.dir);
+    if (only_check) return check(c, o.dir, quick, e);
+    TRY(check_id("--repo", o.repo, e));
+    TRY(check_id("--base-model", o.base_model, e));
+    return publish(c, &o, e);
+}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: MIT
+/* report/front.c - see front.h. Stricter than YAML where strangers' readers differ: tabs never
+ * indent, and a plain value holds no ": " and starts with no indicator. */
+#include "report/front.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/mem.h"
+
+static int bad(struct err *e, int line, const char *what) {
+    return err_set(e, ERR_DATA, "front matter, line %d: %s", line, what);
+}
+
+static void trim(const char **s, size_t *n) {
+    while (*n && (**s == ' ' || **s == '\t')) (*s)++, (*n)--;
+    while (*n && ((*s)[*n - 1] == ' ' || (*s)[*n - 1] == '\t' || (*s)[*n - 1] == '\r')) (*n)--;
+}
+
+/* One scalar, quotes removed (escapes other than \" and \\ stay as they are). */
+static int scalar(struct front *f, const char *s, size_t n, int line, const char **out,
+                  struct err *e) {
+    trim(&s, &n);
+    if (n && (*s == '"' || *s == '\'')) {
+        char q = *s, *text = arena_alloc(&f->arena, n + 1);
+        size_t k = 0, i = 1;
+        for (; i < n && s[i] != q; i++) {
+            if (q == '"' && s[i] == '\\' && i + 1 < n) i++;
+            text[k++] = s[i];
+        }
+        text[k] = 0;
+        if (i >= n) return bad(e, line, "a quote is not closed");
+        if (i + 1 != n && s[i + 1] != ' ' && s[i + 1] != '\'')
+            return bad(e, line, "text behind a closing quote");
+        *out = text;
+        return 0;
+    }
+    for (size_t i = 0; i + 1 < n; i++) {
+        if (s[i] == ' ' && s[i + 1] == '#') {
+            n = i;
+            break;
+        }
+        if (s[i] == ':' && s[i + 1] == ' ')
+            return bad(e, line, "a value with ': ' must be in quotes");
+    }
+    trim(&s, &n);
+    if (n && strchr("@`%&*!{}],", *s))
+        return bad(e, line, "a value starts with a character that must be quoted");
+    *out = arena_strndup(&f->arena, s, n);
+    return 0;
+}
+
+static int add_value(struct front *f, const char *s, size_t n, int line, struct err *e) {
+    struct front_key *k = &f->key[f->n - 1];
+    if (k->n == FRONT_MAX_VALUES) return bad(e, line, "too many values");
+    TRY(scalar(f, s, n, line, &k->value[k->n], e));
+    k->n++;
+    return 0;
+}
+
+static int flow_list(struct front *f, const char *s, size_t n, int line, struct err *e) {
+    if (s[n - 1] != ']') return bad(e, line, "a list is not closed with ']'");
+    s++, n -= 2;
+    while (n) {
+        const char *comma = memchr(s, ',', n);
+        size_t len = comma ? (size_t)(comma - s) : n;
+        TRY(add_value(f, s, len, line, e));
+        s += len, n -= len;
+        if (n) s++, n--;
+    }
+    return 0;
+}
+
+static int key_line(struct front *f, const char *s, size_t n, int line, struct err *e) {
+    size_t k = 0;
+    while (k < n && s[k] != ':') k++;
+    if (k == n || k == 0 || (k + 1 < n && s[k + 1] != ' '))
+        return bad(e, line, "expected \"key: value\"");
+    for (size_t i = 0; i < k; i++)
+        if (s[i] == ' ' || s[i] == '\t') return bad(e, line, "a key holds no blanks");
+    if (f->n == FRONT_MAX_KEYS) return bad(e, line, "too many keys");
+    const char *name = arena_strndup(&f->arena, s, k);
+    if (front_find(f, name)) return bad(e, line, "the key is there twice");
+    f->key[f->n].key = name;
+    f->key[f->n++].n = 0;
+    s += k + 1, n -= k + 1;
+    trim(&s, &n);
+    if (!n || *s == '#') return 0;
+    if (*s == '[') return flow_list(f, s, n, line, e);
+    if (*s == '|' || *s == '>') return 0; /* a block of text: its lines are indented */
+    return add_value(f, s, n, line, e);
+}
+
+static int one_line(struct front *f, const char *s, size_t n, int line, bool *in_list,
+                    struct err *e) {
+    size_t indent = 0;
+    while (indent < n && s[indent] == ' ') indent++;
+    if (indent == n || s[indent] == '#' || s[indent] == '\r') return 0;
+    if (s[indent] == '\t') return bad(e, line, "a tab indents; use blanks");
+    if (s[indent] == '-' && (indent + 1 == n || s[indent + 1] == ' ')) {
+        if (!f->n) return bad(e, line, "a list without a key");
+        if (f->key[f->n - 1].n && !*in_list)
+            return bad(e, line, "a list behind a key that has a value");
+        *in_list = true;
+        /* "- name: x" starts a nested map: not read */
+        size_t item = indent + 1;
+        while (item < n && s[item] == ' ') item++;
+        const char *colon = item < n ? memchr(s + item, ':', n - item) : NULL;
+        bool quoted = item < n && (s[item] == '"' || s[item] == '\'');
+        if (colon && !quoted && (colon + 1 == s + n || colon[1] == ' ')) return 0;
+        return add_value(f, s + indent + 1, n - indent - 1, line, e);
+    }
+    if (indent) return f->n ? 0 : bad(e, line, "the first key is indented");
+    *in_list = false;
+    return key_line(f, s, n, line, e);
+}
+
+int front_parse(struct front *f, const char *text, size_t len, struct err *e) {
+    size_t at = 0;
+    bool in_list = false;
+    memset(f, 0, sizeof *f);
+    arena_init(&f->arena);
+    f->key = xcalloc(FRONT_MAX_KEYS, sizeof *f->key);
+    for (int line = 1; at < len; line++) {
+        const char *s = text + at, *nl = memchr(s, '\n', len - at);
+        size_t n = nl ? (size_t)(nl - s) : len - at;
+        at += n + (nl != NULL);
+        bool mark = n >= 3 && memcmp(s, "---", 3) == 0 && (n == 3 || (n == 4 && s[3] == '\r'));
+        if (line == 1) {
+            if (mark) continue;
+            break;
+        }
+        if (mark) {
+            f->end = at;
+            return 0;
+        }
+        int rc = one_line(f, s, n, line, &in_list, e);
+        if (rc) {
+            front_release(f);
+            return rc;
+        }
+    }
+    front_release(f);
+    return err_set(e, ERR_DATA, "no front matter: the first line must be ---, and another end it");
+}
+
+void front_release(struct front *f) {
+    free(f->key);
+    arena_release(&f->arena);
+    memset(f, 0, sizeof *f);
+}
+
+const struct front_key *front_find(const struct front *f, const char *key) {
+    for (int i = 0; i < f->n; i++)
+        if (strcmp(f->key[i].key, key) == 0) return &f->key[i];
+    return NULL;
+}
+
+const char *front_value(const struct front *f, const char *key) {
+    const struct front_key *k = front_find(f, key);
+    return k && k->n ? k->value[0] : "";
+}

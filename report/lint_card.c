@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: MIT
+/* report/lint_card.c - README.md: the front matter by the Hub's rules, links, sizes, local paths.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "core/io.h"
+#include "report/front.h"
+#include "report/lint.h"
+
+#define CARD "README.md"
+
+static bool among(const char *s, const char *const *v) {
+    for (; *v; v++)
+        if (strcmp(s, *v) == 0) return true;
+    return false;
+}
+
+static bool is_repo_id(const char *s) {
+    static const char ok[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+    size_t a = strspn(s, ok);
+    if (!a || s[a] != '/') return false;
+    size_t b = strspn(s + a + 1, ok);
+    return b && !s[a + 1 + b];
+}
+
+static void check_license(struct lint *l, const struct front *f) {
+    const char *s = front_value(f, "license");
+    if (!*s) {
+        lint_add(l, true, "card-license", CARD, "no license in the front matter");
+        return;
+    }
+    if (s[strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789.-")])
+        lint_add(l, true, "card-license-id", CARD,
+                 "license \"%.60s\" is not one of the Hub's identifiers, such as apache-2.0", s);
+    if (strcmp(s, "other") == 0 &&
+        (!*front_value(f, "license_name") || !*front_value(f, "license_link")))
+        lint_add(l, true, "card-license-other", CARD,
+                 "license: other needs license_name and license_link");
+}
+
+static void check_base(struct lint *l, const struct front *f) {
+    static const char *const relations[] = {"quantized", "finetune", "adapter", "merge", NULL};
+    const struct front_key *k = front_find(f, "base_model");
+    const char *rel = front_value(f, "base_model_relation");
+    if (!k || !k->n)
+        lint_add(l, false, "card-base-model", CARD,
+                 "no base_model: the Hub does not list this repository with the original");
+    for (int i = 0; k && i < k->n; i++)
+        if (!is_repo_id(k->value[i]))
+            lint_add(l, true, "card-base-model-id", CARD,
+                     "base_model \"%.80s\" is not ORGANIZATION/NAME", k->value[i]);
+    if (*rel && !among(rel, relations))
+        lint_add(l, true, "card-relation", CARD, "base_model_relation \"%.40s\" is not quantized",
+                 rel);
+    else if (k && k->n && strcmp(rel, "quantized") != 0)
+        lint_add(l, false, "card-relation", CARD,
+                 "base_model_relation is not quantized: the Hub has to guess");
+}
+
+static void check_tags(struct lint *l, const struct front *f) {
+    static const char *const tasks[] = {"text-generation",
+                                        "image-text-to-text",
+                                        "any-to-any",
+                                        "feature-extraction",
+                                        "sentence-similarity",
+                                        "text-ranking",
+                                        "translation",
+                                        "summarization",
+                                        "question-answering",
+                                        "text-classification",
+                                        "text2text-generation",
+                                        "automatic-speech-recognition",
+                                        "text-to-speech",
+                                        "text-to-image",
+                                        "visual-question-answering",
+                                        "audio-text-to-text",
+                                        "image-to-text",
+                                        "fill-mask",
+                                        "video-text-to-text",
+                                        NULL};
+    const char *task = front_value(f, "pipeline_tag"), *lib = front_value(f, "library_name");
+    const struct front_key *tags = front_find(f, "tags"), *lang = front_find(f, "language");
+    bool gguf = strcmp(lib, "gguf") == 0;
+    if (!*task)
+        lint_add(l, false, "card-pipeline-tag", CARD, "no pipeline_tag, such as text-generation");
+    else if (!among(task, tasks))
+        lint_add(l, true, "card-pipeline-tag", CARD, "pipeline_tag \"%.60s\" is no task of the Hub",
+                 task);
+    for (int i = 0; tags && i < tags->n; i++) gguf |= strcmp(tags->value[i], "gguf") == 0;
+    if (!gguf)
+        lint_add(l, false, "card-gguf-tag", CARD,
+                 "neither library_name: gguf nor the tag gguf is given");
+    for (int i = 0; lang && i < lang->n; i++) {
+        size_t n = strlen(lang->value[i]),
+               m = strspn(lang->value[i], "abcdefghijklmnopqrstuvwxyz-");
+        if (n != m || n < 2 ||
+            (n > 3 && lang->value[i][2] != '-' && strcmp(lang->value[i], "multilingual") != 0 &&
+             strcmp(lang->value[i], "code") != 0))
+            lint_add(l, true, "card-language", CARD, "language \"%.40s\" is not a code such as en",
+                     lang->value[i]);
+    }
+}
+
+/* The size of a file of the folder; -1: not there. */
+static int64_t size_of(const struct lint *l, const char *name) {
+    struct stat st;
+    char *path = io_join(l->dir, name);
+    int64_t n = stat(path, &st) == 0 ? (int64_t)st.st_size : -1;
+    free(path);
+    return n;
+}
+
+/* All files of a split set, given the name of the first. */
+static int64_t total_size(const struct lint *l, const char *name) {
+    int i, n;
+    size_t len;
+    if (!gguf_split_parse(name, &i, &n, &len)) return size_of(l, name);
+    int64_t sum = 0;
+    for (i = 0; i < n; i++) {
+        char *part = gguf_split_name(name, i, n);
+        int64_t size = size_of(l, part);
+        free(part);
+        if (size < 0) return -1;
+        sum += size;
+    }
+    return sum;
+}
+
+/* "| [a](a) | 12345 |": the number is bytes; "| 0.0330 GiB" or "| 12.3 GB" are given in words. */
+static void check_cell(struct lint *l, const char *name, const char *cell, int64_t size) {
+    char *end;
+    double v = strtod(cell, &end);
+    if (end == cell) return;
+    while (*end == ' ') end++;
+    double unit = strncmp(end, "GiB", 3) == 0   ? 0x1p30
+                  : strncmp(end, "GB", 2) == 0  ? 1e9
+                  : strncmp(end, "MiB", 3) == 0 ? 0x1p20
+                  : strncmp(end, "MB", 2) == 0  ? 1e6
+                                                : 0;
+    if (unit > 0) {
+        double is = (double)size / unit, diff = v > is ? v - is : is - v;
+        if (diff > 0.02 * is + 0.051)
+            lint_add(l, true, "card-size", CARD, "%s has %.2f %.*s, not %.2f", name, is,
+                     unit == 0x1p30 || unit == 0x1p20 ? 3 : 2, end, v);
+    } else if (*end == '|' && v >= 1e5 && (int64_t)v != size) {
+        lint_add(l, true, "card-size", CARD, "%s has %lld bytes, not %.0f", name, (long long)size,
+                 v);
+    }
+}
+
+static void check_link(struct lint *l, const char *target, size_t n, const char *behind) {
+    char name[256];
+    if (n == 0 || n >= sizeof name || *target == '#' || memchr(target, ':', n)) return;
+    memcpy(name, target, n);
+    name[n] = 0;
+    name[strcspn(name, "?# ")] = 0;
+    const char *s = strncmp(name, "./", 2) == 0 ? name + 2 : name;
+    if (!*s || *s == '/') return;
+    int64_t size = total_size(l, s);
+    if (size < 0) {
+        lint_add(l, true, "card-link", CARD, "links to %s, which is not in the folder", s);
+        return;
+    }
+    size_t len = strlen(s);
+    if (len > 5 && strcmp(s + len - 5, ".gguf") == 0 && strncmp(behind, " | ", 3) == 0)
+        check_cell(l, s, behind + 3, size);
+}
+
+static void check_body(struct lint *l, const char *text) {
+    for (const char *p = strstr(text, "]("); p; p = strstr(p + 2, "](")) {
+        size_t n = strcspn(p + 2, ")\n");
+        if (p[2 + n] == ')') check_link(l, p + 2, n, p + 3 + n);
+    }
+    /* every file of a command: -m NAME.gguf */
+    for (const char *p = strstr(text, ".gguf"); p; p = strstr(p + 5, ".gguf")) {
+        const char *s = p;
+        while (s > text && !strchr(" \t\n`|()[]\"'=<>", s[-1])) s--;
+        if (strchr(" \t\n`|)\"'<,", p[5]) == NULL && p[5] && p[5] != '.') continue;
+        if (s < text + 3 || strncmp(s - 3, "-m ", 3) != 0) continue;
+        check_link(l, s, (size_t)(p + 5 - s), "");
+    }
+}
+
+void lint_card(struct lint *l) {
+    size_t len = 0;
+    struct front f;
+    struct err e;
+    char *text = lint_text(l, CARD, &len);
+    if (!text) {
+        lint_add(l, true, "card-missing", CARD, "there is no README.md");
+        return;
+    }
+    if (front_parse(&f, text, len, &e)) {
+        lint_add(l, true, "card-front-matter", CARD, "%s", e.msg);
+    } else {
+        check_license(l, &f);
+        check_base(l, &f);
+        check_tags(l, &f);
+        front_release(&f);
+    }
+    check_body(l, text);
+    const char *path = lint_local_path(text, len);
+    if (path) lint_add(l, true, "card-local-path", CARD, "names a path of a machine: %.60s", path);
+    free(text);
+}

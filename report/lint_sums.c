@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: MIT
+/* report/lint_sums.c - SHA256SUMS and manifest.json against the files: everything listed is there
+ * and has the bytes, every model is listed. Without `quick` every listed file is read once. */
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+#include "core/hash.h"
+#include "core/io.h"
+#include "core/json.h"
+#include "core/mem.h"
+#include "core/prog.h"
+#include "report/lint.h"
+#include "report/manifest.h"
+
+#define SUMS "SHA256SUMS"
+
+static bool safe_name(const char *s) {
+    return *s && *s != '/' && *s != '\\' && !strstr(s, "..");
+}
+
+/* hex and the name of a line; false: not such a line. */
+static bool sum_line(char *line, const char **name) {
+    if (strlen(line) < 67 || strspn(line, "0123456789abcdefABCDEF") != 64 || line[64] != ' ' ||
+        (line[65] != ' ' && line[65] != '*'))
+        return false;
+    line[64] = 0;
+    *name = line + 66;
+    return safe_name(*name);
+}
+
+static int check_sum(struct lint *l, const char *hex, const char *name, struct err *e) {
+    char *path = io_join(l->dir, name), is[65];
+    int rc = 0;
+    if (!io_exists(path)) {
+        lint_add(l, true, "sums-missing", name, "listed in SHA256SUMS but not in the folder");
+    } else if (!l->quick) {
+        rc = sha256_file(path, is, e);
+        if (rc == 0 && strcasecmp(is, hex) != 0)
+            lint_add(l, true, "sums-wrong", name, "its SHA-256 is not the one in SHA256SUMS");
+    }
+    free(path);
+    if (rc == 0 && prog_interrupted()) rc = err_set(e, ERR_INTR, "interrupted");
+    return rc;
+}
+
+/* Models that no line names. */
+static int check_unlisted(struct lint *l, const struct strmap *listed, struct err *e) {
+    DIR *d = opendir(l->dir);
+    if (!d) return err_sys(e, "cannot open %s", l->dir);
+    for (struct dirent *de = readdir(d); de; de = readdir(d)) {
+        size_t n = strlen(de->d_name);
+        if (n > 5 && strcmp(de->d_name + n - 5, ".gguf") == 0 &&
+            strmap_get(listed, de->d_name, n) < 0)
+            lint_add(l, true, "sums-unlisted", de->d_name, "not listed in SHA256SUMS");
+    }
+    closedir(d);
+    return 0;
+}
+
+static int check_sums(struct lint *l, struct err *e) {
+    size_t len;
+    char *text = lint_text(l, SUMS, &len);
+    int rc = 0, line = 0;
+    if (!text) {
+        lint_add(l, false, "sums-none", SUMS, "there is no SHA256SUMS");
+        return 0;
+    }
+    struct strmap *listed = strmap_new(64);
+    for (char *s = text, *next; s && *s && rc == 0; s = next) {
+        const char *name = NULL;
+        next = strchr(s, '\n');
+        if (next) *next++ = 0;
+        s[strcspn(s, "\r")] = 0;
+        line++;
+        if (!sum_line(s, &name))
+            lint_add(l, true, "sums-line", SUMS, "line %d is not \"SHA-256  NAME\"", line);
+        else if (!strmap_add(listed, name, strlen(name), line))
+            lint_add(l, true, "sums-twice", name, "listed twice in SHA256SUMS");
+        else
+            rc = check_sum(l, s, name, e);
+    }
+    if (rc == 0) rc = check_unlisted(l, listed, e);
+    strmap_free(listed);
+    free(text);
+    return rc;
+}
+
+/* ---- manifest -------------------------------------------------------------------------------- */
+
+static int check_hashes(struct lint *l, const char *name, const struct json *f, struct err *e) {
+    struct gguf *g;
+    struct err ignored;
+    char *path = io_join(l->dir, name), hex[33];
+    int rc = gguf_open(&g, path, GGUF_ONE_FILE | GGUF_TOLERANT, &ignored);
+    free(path);
+    if (rc) return 0; /* said before */
+    uint64_t n;
+    const uint8_t *header = gguf_shard_header(g, 0, &n);
+    const char *claimed = json_str(json_get(f, "header_xxh128"));
+    hash_xxh128_hex(hex, header, (size_t)n);
+    if (!claimed || strcmp(hex, claimed) != 0)
+        lint_add(l, true, "manifest-header", name, "its header is not the one in " MANIFEST_NAME);
+    rc = 0;
+    for (const struct json *t = json_first(json_get(f, "tensors")); t && rc == 0 && !l->quick;
+         t = json_next(t)) {
+        const char *tn = json_str(json_get(t, "name"));
+        const struct gguf_tensor *x = tn ? gguf_find_tensor(g, tn) : NULL;
+        claimed = json_str(json_get(t, "xxh128"));
+        if (x) rc = manifest_hash(g, x, hex, NULL, e);
+        if (rc == 0 && (!x || !claimed || strcmp(hex, claimed) != 0)) {
+            lint_add(l, true, "manifest-tensor", name, "tensor %.64s is not as in " MANIFEST_NAME,
+                     tn ? tn : "?");
+            break; /* one is enough */
+        }
+    }
+    gguf_close(g);
+    return rc;
+}
+
+static int check_entry(struct lint *l, const struct json *f, struct err *e) {
+    const char *name = json_str(json_get(f, "file"));
+    struct stat st;
+    int64_t size;
+    if (!name || !safe_name(name) || !json_i64(json_get(f, "size_bytes"), &size)) {
+        lint_add(l, true, "manifest-form", MANIFEST_NAME, "an entry without file or size_bytes");
+        return 0;
+    }
+    char *path = io_join(l->dir, name);
+    bool there = stat(path, &st) == 0;
+    free(path);
+    if (!there)
+        lint_add(l, true, "manifest-missing", name,
+                 "listed in " MANIFEST_NAME ", not in the folder");
+    else if (st.st_size != size)
+        lint_add(l, true, "manifest-size", name, "has %lld bytes, %lld in " MANIFEST_NAME,
+                 (long long)st.st_size, (long long)size);
+    else if (json_get(f, "tensors"))
+        return check_hashes(l, name, f, e);
+    return 0;
+}
+
+static int check_manifest(struct lint *l, struct err *e) {
+    size_t len;
+    struct json *root = NULL;
+    struct err bad;
+    char *text = lint_text(l, MANIFEST_NAME, &len);
+    int rc = 0;
+    if (!text) return 0;
+    if (json_parse(&root, text, len, MANIFEST_NAME, &bad)) {
+        lint_add(l, true, "manifest-form", MANIFEST_NAME, "%s", bad.msg);
+    } else {
+        const char *format = json_str(json_get(root, "format"));
+        if (!format || strcmp(format, "hone-manifest") != 0)
+            lint_add(l, false, "manifest-form", MANIFEST_NAME, "not a manifest of hone");
+        else
+            for (const struct json *f = json_first(json_get(root, "files")); f && rc == 0;
+                 f = json_next(f))
+                rc = check_entry(l, f, e);
+        json_free(root);
+    }
+    free(text);
+    return rc;
+}
+
+int lint_sums(struct lint *l, struct err *e) {
+    TRY(check_sums(l, e));
+    return check_manifest(l, e);
+}

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: MIT
+/* report/release.c - see release.h. */
+#include "report/release.h"
+
+#include <dirent.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+#include "core/io.h"
+#include "core/mem.h"
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+/* What the Hub's file list takes for an encoding, besides general.file_type's names: larger and
+ * smaller variants end in _XL, _L, _M, _S, _XS, _XXS. */
+static const char *const stems[] = {"Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "Q8_K", "IQ1",
+                                    "IQ2",  "IQ3",  "IQ4",  "TQ1",  "TQ2",  "Q4_0", "Q4_1",
+                                    "Q5_0", "Q5_1", "Q8_0", "BF16", "F16",  "F32",  "MXFP4"};
+static const char *const tails[] = {"",     "_S",  "_M", "_L",   "_XL", "_XS",
+                                    "_XXS", "_NL", "_0", "_MOE", "_XXL"};
+
+static bool known_encoding(const char *s) {
+    for (size_t i = 0; i < sizeof stems / sizeof *stems; i++) {
+        size_t n = strlen(stems[i]);
+        if (strncasecmp(s, stems[i], n) != 0) continue;
+        for (size_t k = 0; k < sizeof tails / sizeof *tails; k++)
+            if (strcasecmp(s + n, tails[k]) == 0) return stems[i][0] != 'I' || s[n];
+    }
+    return false;
+}
+
+char *release_stem(const char *file) {
+    int i, n;
+    size_t len = strlen(file);
+    if (!gguf_split_parse(file, &i, &n, &len) && len > 5 && strcmp(file + len - 5, ".gguf") == 0)
+        len -= 5;
+    return xstrndup(file, len);
+}
+
+bool release_encoding(const char *file, char out[32]) {
+    char *stem = release_stem(file);
+    size_t n = strlen(stem);
+    out[0] = 0;
+    while (n > 0 && stem[n - 1] != '-' && stem[n - 1] != '.') n--;
+    const char *part = stem + n;
+    bool ok = n > 0 && strlen(part) < 31 && known_encoding(part);
+    if (ok)
+        for (size_t i = 0; i <= strlen(part); i++)
+            out[i] = (char)(part[i] >= 'a' && part[i] <= 'z' ? part[i] - 32 : part[i]);
+    free(stem);
+    return ok;
+}
+
+/* ---- keys ------------------------------------------------------------------------------------ */
+
+static const char *keep(struct release *r, const char *s) {
+    return s ? arena_strdup(&r->arena, s) : "";
+}
+
+static void add_stop(struct release *r, const char *s, size_t n) {
+    if (!n || n > 200 || memchr(s, 0, n) || r->n_stops == RELEASE_MAX_STOPS) return;
+    for (int i = 0; i < r->n_stops; i++)
+        if (strlen(r->stop[i]) == n && memcmp(r->stop[i], s, n) == 0) return;
+    r->stop[r->n_stops++] = arena_strndup(&r->arena, s, n);
+}
+
+/* Texts of the tokens that end a turn. */
+static void read_tokens(struct release *r, const struct gguf *g) {
+    static const char *const ends[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
+                                       "tokenizer.ggml.eom_token_id"};
+    const struct gguf_kv *kv = gguf_find(g, "tokenizer.ggml.tokens");
+    if (!kv || kv->type != GV_ARR || kv->elem != GV_STR) return;
+    const uint8_t *pos = kv->data;
+    uint64_t id[3], bos = gguf_u64_or(g, "tokenizer.ggml.bos_token_id", UINT64_MAX);
+    for (int i = 0; i < 3; i++) id[i] = gguf_u64_or(g, ends[i], UINT64_MAX);
+    for (uint64_t t = 0; t < kv->count; t++) {
+        const char *s;
+        uint64_t len;
+        gguf_kv_str_next(kv, &pos, &s, &len);
+        for (int i = 0; i < 3; i++)
+            if (id[i] == t) add_stop(r, s, (size_t)len);
+        if (t == bos && len < 200 && !memchr(s, 0, (size_t)len))
+            r->bos = arena_strndup(&r->arena, s, (size_t)len);
+    }
+}
+
+static int read_list(struct release *r, const struct gguf *g, const char *key, const char **out) {
+    const struct gguf_kv *kv = gguf_find(g, key);
+    int n = 0;
+    if (!kv || kv->type != GV_ARR || kv->elem != GV_STR) return 0;
+    const uint8_t *pos = kv->data;
+    for (uint64_t i = 0; i < kv->count && n < RELEASE_MAX_LIST; i++) {
+        const char *s;
+        uint64_t len;
+        gguf_kv_str_next(kv, &pos, &s, &len);
+        if (len && len < 200 && !memchr(s, 0, (size_t)len))
+            out[n++] = arena_strndup(&r->arena, s, (size_t)len);
+    }
+    return n;
+}
+
+/* "org/name" from the keys of the base model. */
+static const char *base_of(struct release *r, const struct gguf *g) {
+    static const char hub[] = "https://huggingface.co/";
+    const char *url = gguf_str_or(g, "general.base_model.0.repo_url", "");
+    if (strncmp(url, hub, sizeof hub - 1) == 0) return keep(r, url + sizeof hub - 1);
+    const char *name = gguf_str_or(g, "general.base_model.0.name", ""),
+               *org = gguf_str_or(g, "general.base_model.0.organization", "");
+    if (!*name || !*org || strchr(org, ' ') || strchr(name, ' ')) return "";
+    size_t n = strlen(org) + strlen(name) + 2;
+    char *s = arena_alloc(&r->arena, n);
+    snprintf(s, n, "%s/%s", org, name);
+    return s;
+}
+
+static void read_keys(struct release *r, const struct gguf *g) {
+    char key[128];
+    r->title = keep(r, gguf_str_or(g, "general.name", ""));
+    r->arch = keep(r, gguf_str_or(g, "general.architecture", ""));
+    r->size_label = keep(r, gguf_str_or(g, "general.size_label", ""));
+    r->license = keep(r, gguf_str_or(g, "general.license", ""));
+    r->license_name = keep(r, gguf_str_or(g, "general.license.name", ""));
+    r->license_link = keep(r, gguf_str_or(g, "general.license.link", ""));
+    r->base_model = base_of(r, g);
+    r->template = keep(r, gguf_str_or(g, "tokenizer.chat_template", ""));
+    r->n_languages = read_list(r, g, "general.languages", r->language);
+    r->n_tags = read_list(r, g, "general.tags", r->tag);
+    snprintf(key, sizeof key, "%.100s.context_length", r->arch);
+    uint64_t ctx = gguf_u64_or(g, key, 0);
+    r->ctx = ctx < INT32_MAX ? (int64_t)ctx : 0;
+    r->temp = gguf_f64_or(g, "general.sampling.temp", (double)NAN);
+    r->top_p = gguf_f64_or(g, "general.sampling.top_p", (double)NAN);
+    r->min_p = gguf_f64_or(g, "general.sampling.min_p", (double)NAN);
+    r->repeat = gguf_f64_or(g, "general.sampling.penalty_repeat", (double)NAN);
+    uint64_t k = gguf_u64_or(g, "general.sampling.top_k", UINT64_MAX);
+    r->top_k = k < INT32_MAX ? (int64_t)k : -1;
+    read_tokens(r, g);
+}
+
+/* ---- the folder ------------------------------------------------------------------------------ */
+
+static int by_text(const void *a, const void *b) {
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+static int by_size(const void *a, const void *b) {
+    const struct release_file *x = a, *y = b;
+    if (x->size_bytes != y->size_bytes) return x->size_bytes < y->size_bytes ? 1 : -1;
+    return strcmp(x->file, y->file);
+}
+
+static int list_names(struct release *r, struct err *e) {
+    DIR *d = opendir(r->dir);
+    int cap = 0;
+    if (!d) return err_sys(e, "cannot open %s", r->dir);
+    for (struct dirent *de = readdir(d); de; de = readdir(d)) {
+        struct stat st;
+        char *path = io_join(r->dir, de->d_name);
+        bool plain = de->d_name[0] != '.' && stat(path, &st) == 0 && S_ISREG(st.st_mode);
+        free(path);
+        if (!plain) continue;
+        if (r->n_names == cap) {
+            cap = cap ? 2 * cap : 32;
+            r->name = xreallocarray(r->name, (size_t)cap, sizeof *r->name);
+        }
+        r->name[r->n_names++] = arena_strdup(&r->arena, de->d_name);
+    }
+    closedir(d);
+    if (r->n_names) qsort(r->name, (size_t)r->n_names, sizeof *r->name, by_text);
+    return 0;
+}
+
+static void measure(struct release_file *f, const struct gguf *g) {
+    uint64_t bytes = 0, type = gguf_u64_or(g, "general.file_type", UINT64_MAX);
+    f->is_float = true;
+    for (int64_t i = 0; i < gguf_n_tensors(g); i++) {
+        const struct gguf_tensor *t = gguf_tensor_at(g, i);
+        bytes += t->n_bytes;
+        f->n_params += t->ne[0] * t->ne[1] * t->ne[2] * t->ne[3];
+        if (qtype_info((int64_t)t->type)->flags & QF_QUANT) f->is_float = false;
+    }
+    f->size_bytes = gguf_file_bytes(g);
+    f->n_shards = gguf_n_shards(g);
+    f->bpw = f->n_params ? 8.0 * (double)bytes / (double)f->n_params : 0;
+    f->file_type = type < INT32_MAX ? (int64_t)type : -1;
+}
+
+static int read_model(struct release *r, const char *name, struct err *e) {
+    struct gguf *g;
+    char *path = io_join(r->dir, name);
+    int rc = gguf_open(&g, path, GGUF_TOLERANT, e);
+    free(path);
+    if (rc) return rc;
+    const char *type = gguf_str_or(g, "general.type", "model");
+    if (strcmp(type, "imatrix") == 0) r->has_imatrix = true;
+    if (strcmp(type, "model") == 0) {
+        if (r->n_files == 0) read_keys(r, g);
+        r->file = xreallocarray(r->file, (size_t)r->n_files + 1, sizeof *r->file);
+        struct release_file *f = &r->file[r->n_files++];
+        memset(f, 0, sizeof *f);
+        char *stem = release_stem(name);
+        f->file = arena_strdup(&r->arena, name);
+        f->stem = arena_strdup(&r->arena, stem);
+        free(stem);
+        (void)release_encoding(name, f->encoding);
+        measure(f, g);
+    }
+    gguf_close(g);
+    return 0;
+}
+
+/* The first file's name without its encoding. */
+static void name_by_file(struct release *r) {
+    const struct release_file *f = &r->file[0];
+    size_t n = strlen(f->stem), m = strlen(f->encoding);
+    if (m && n > m + 1) n -= m + 1;
+    r->title = arena_strndup(&r->arena, f->stem, n);
+}
+
+int release_open(struct release *r, const char *dir, struct err *e) {
+    memset(r, 0, sizeof *r);
+    arena_init(&r->arena);
+    r->dir = dir;
+    r->title = r->arch = r->size_label = r->license = r->license_name = r->license_link = "";
+    r->base_model = r->template = r->bos = "";
+    int rc = list_names(r, e);
+    for (int i = 0; i < r->n_names && rc == 0; i++) {
+        int k = 0, n = 0;
+        size_t len = strlen(r->name[i]);
+        if (len < 6 || strcmp(r->name[i] + len - 5, ".gguf") != 0) continue;
+        if (gguf_split_parse(r->name[i], &k, &n, &len) && k > 0) continue;
+        rc = read_model(r, r->name[i], e);
+    }
+    if (rc == 0 && r->n_files == 0)
+        rc = err_set(e, ERR_USAGE, "%s: no GGUF model in this folder", dir);
+    if (rc) {
+        release_close(r);
+        return rc;
+    }
+    qsort(r->file, (size_t)r->n_files, sizeof *r->file, by_size);
+    r->n_params = r->file[0].n_params;
+    if (!*r->title) name_by_file(r);
+    return 0;
+}
+
+void release_close(struct release *r) {
+    free(r->file);
+    free(r->name);
+    arena_release(&r->arena);
+    memset(r, 0, sizeof *r);
+}
+
+bool release_has(const struct release *r, const char *name) {
+    for (int i = 0; i < r->n_names; i++)
+        if (strcmp(r->name[i], name) == 0) return true;
+    return false;
+}
+
+int release_pick(const struct release *r) {
+    for (int i = 0; i < r->n_files; i++)
+        if (strcmp(r->file[i].encoding, "Q4_K_M") == 0) return i;
+    return r->n_files - 1;
+}

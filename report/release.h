@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT
+/* report/release.h - a folder of GGUF files as something to publish: what is in it and what its
+ * files say of themselves. Reads headers only. Numbers that need a model's architecture (memory,
+ * advice, the rendered prompt) are put in by the caller. */
+#ifndef HONE_REPORT_RELEASE_H
+#define HONE_REPORT_RELEASE_H
+
+#include "core/arena.h"
+#include "core/buf.h"
+#include "core/err.h"
+#include "core/gguf.h"
+
+/* The encoding in a file's name by the field's convention, the part behind the last '-' or '.'
+ * before the shard number: "Q4_K_M", "Q4_K_XL", "BF16". False when the Hub would not recognise one.
+ */
+bool release_encoding(const char *file, char out[32]);
+/* "M-Q4_K_M.gguf" and "M-Q4_K_M-00001-of-00003.gguf" -> "M-Q4_K_M". free() */
+char *release_stem(const char *file);
+
+struct release_file { /* one model: a file or a split set */
+    const char *file; /* name; of a set the first shard's */
+    const char *stem;
+    char encoding[32]; /* "": not recognised */
+    int n_shards;
+    uint64_t size_bytes;
+    int64_t n_params, file_type; /* file_type -1: not said */
+    double bpw;
+    bool is_float;    /* nothing quantized: what the others were made from */
+    uint64_t need[2]; /* bytes on a GPU with 8192 and 32768 tokens; 0: not known */
+};
+struct release_card { /* advice for a memory size */
+    int gib;
+    int file; /* index; -1: none fits */
+    int64_t max_ctx;
+};
+enum { RELEASE_MAX_STOPS = 16, RELEASE_MAX_CARDS = 8, RELEASE_MAX_LIST = 32 };
+struct release {
+    const char *dir;
+    struct release_file *file;
+    int n_files;       /* models, in order of size from the largest */
+    const char **name; /* every regular file's name, sorted */
+    int n_names;
+    bool has_imatrix;
+    /* from the first model's keys; "" when absent */
+    const char *title, *arch, *size_label, *license, *license_name, *license_link, *base_model;
+    const char *template, *bos;
+    const char *language[RELEASE_MAX_LIST], *tag[RELEASE_MAX_LIST], *stop[RELEASE_MAX_STOPS];
+    int n_languages, n_tags, n_stops;
+    int64_t ctx, n_params;
+    double temp, top_p, min_p, repeat; /* NaN: not said */
+    int64_t top_k;                     /* -1: not said */
+    /* put in by the caller; NULL or 0 otherwise */
+    const char *quantized_by, *repo;
+    const char *prompt; /* a short conversation as the model sees it */
+    struct release_card card[RELEASE_MAX_CARDS];
+    int n_cards;
+    struct arena arena;
+};
+/* A folder without any GGUF model is ERR_USAGE; a damaged file is ERR_DATA. */
+int release_open(struct release *r, const char *dir, struct err *e);
+void release_close(struct release *r);
+bool release_has(const struct release *r, const char *name); /* a file of the folder */
+/* The file that instructions name: Q4_K_M, else the smallest; -1: none. */
+int release_pick(const struct release *r);
+
+/* Texts of files; report/release_text.c. */
+void release_modelfile(const struct release *r, struct buf *out);
+void release_params(const struct release *r, struct buf *out); /* "params" of the Hub's bridge */
+void release_model_yaml(const struct release *r, struct buf *out); /* LM Studio */
+/* Ollama's names; both end with NULL. */
+extern const char *const ollama_commands[], *const ollama_params[], *const ollama_deprecated[];
+
+#endif

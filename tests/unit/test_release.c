@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: MIT
+/* tests/unit/test_release.c - names, front matter and local paths of published folders: by hand. */
+#include "report/front.h"
+#include "report/lint.h"
+#include "report/release.h"
+
+#include "tests/check.h"
+
+static void test_encodings(void) {
+    static const struct {
+        const char *file, *want; /* NULL: not recognised */
+    } t[] = {{"Qwen3.5-35B-A3B-Q4_K_M.gguf", "Q4_K_M"},
+             {"Qwen3.5-35B-A3B-UD-Q4_K_XL.gguf", "Q4_K_XL"},
+             {"m-00-Q8_0-00001-of-00003.gguf", "Q8_0"},
+             {"llama-2-7b-chat.Q2_K.gguf", "Q2_K"},
+             {"gemma-2b-it-q4_k_m.gguf", "Q4_K_M"},
+             {"M-BF16.gguf", "BF16"},
+             {"M-IQ2_XXS.gguf", "IQ2_XXS"},
+             {"M-IQ4_NL.gguf", "IQ4_NL"},
+             {"M-F32.gguf", "F32"},
+             {"M-IQ4.gguf", NULL},
+             {"M-Q4_K_HUGE.gguf", NULL},
+             {"M-Q4_K_M-final.gguf", NULL},
+             {"Q4_K_M.gguf", NULL},
+             {"M.gguf", NULL},
+             {"", NULL},
+             {".gguf", NULL},
+             {"M-", NULL}};
+    for (size_t i = 0; i < COUNT_OF(t); i++) {
+        char enc[32];
+        bool ok = release_encoding(t[i].file, enc);
+        if (ok != (t[i].want != NULL) || strcmp(enc, t[i].want ? t[i].want : "") != 0)
+            CHECK_FAIL("%s: \"%s\"", t[i].file, enc);
+    }
+    char *s = release_stem("M-Q8_0-00001-of-00003.gguf");
+    CHECK_EQ_STR(s, "M-Q8_0");
+    free(s);
+}
+
+static void test_front_matter(void) {
+    static const char text[] = "---\n"
+                               "# a comment\n"
+                               "base_model: Qwen/Qwen3.5-35B-A3B\n"
+                               "license: \"apache-2.0\" # yes\n"
+                               "license_link: https://x.org/a#b\n"
+                               "language: [en, 'de', zh]\n"
+                               "tags:\n- gguf\n-  \"a: b\"\n\n"
+                               "empty:\n"
+                               "widget:\n  - text: hello\n    more: x\n"
+                               "quoted: 'it''s'\r\n"
+                               "---\nbody: not: yaml\n";
+    struct front f;
+    struct err e = {0};
+    CHECK_OK(front_parse(&f, text, sizeof text - 1, &e));
+    CHECK_EQ_STR(front_value(&f, "base_model"), "Qwen/Qwen3.5-35B-A3B");
+    CHECK_EQ_STR(front_value(&f, "license"), "apache-2.0");
+    CHECK_EQ_STR(front_value(&f, "license_link"), "https://x.org/a#b");
+    CHECK_EQ_STR(front_value(&f, "empty"), "");
+    CHECK_EQ_STR(front_value(&f, "absent"), "");
+    const struct front_key *k = front_find(&f, "language");
+    CHECK(k && k->n == 3 && strcmp(k->value[1], "de") == 0 && strcmp(k->value[2], "zh") == 0);
+    k = front_find(&f, "tags");
+    CHECK(k && k->n == 2 && strcmp(k->value[1], "a: b") == 0);
+    CHECK(strncmp(text + f.end, "body", 4) == 0);
+    front_release(&f);
+}
+
+static void test_bad_front_matter(void) {
+    static const char *const t[][2] = {{"", "no front matter"},
+                                       {"# title\n", "no front matter"},
+                                       {"---\na: b\n", "no front matter"},
+                                       {"---\na: b: c\n---\n", "line 2"},
+                                       {"---\na: \"b\n---\n", "quote"},
+                                       {"---\na: b\n\t- c\n---\n", "tab"},
+                                       {"---\na: b\na: c\n---\n", "twice"},
+                                       {"---\na\n---\n", "key: value"},
+                                       {"---\na: @b\n---\n", "quoted"},
+                                       {"---\na: [b, c\n---\n", "']'"},
+                                       {"---\na: [\n---\n", "']'"},
+                                       {"---\n- a\n---\n", "without a key"},
+                                       {"---\n  a: b\n---\n", "indented"},
+                                       {"---\n-", "without a key"},
+                                       {"---\na: b\n- c\n---\n", "has a value"},
+                                       {"---\na:b\n---\n", "key: value"}};
+    struct err e = {0};
+    for (size_t i = 0; i < COUNT_OF(t); i++) {
+        struct front f;
+        char *copy = malloc(strlen(t[i][0]) + 1); /* exactly: ASan sees reads behind the end */
+        memcpy(copy, t[i][0], strlen(t[i][0]));
+        CHECK_ERR(front_parse(&f, copy, strlen(t[i][0]), &e), ERR_DATA, t[i][1]);
+        free(copy);
+    }
+}
+
+/* Every prefix of a text, in memory of its own. */
+static void test_cut_front_matter(void) {
+    static const char text[] =
+        "---\na: 'x'\nb: [c, \"d\"]\ne:\n- f\n-\n- g: h\n  i\n#\nj: |\n k\n---\n";
+    struct err e = {0};
+    for (size_t n = 0; n < sizeof text; n++) {
+        struct front f;
+        char *copy = malloc(n ? n : 1);
+        memcpy(copy, text, n);
+        int rc = front_parse(&f, copy, n, &e);
+        if (rc == 0) front_release(&f);
+        CHECK(rc == 0 || rc == ERR_DATA);
+        free(copy);
+    }
+}
+
+static void test_local_paths(void) {
+    static const char *const yes[] = {"/home/me/x", "see /root/m.gguf", "\"C:\\models\\x\"",
+                                      "path=/Users/me", "(/mnt/disk/a)"};
+    static const char *const no[] = {"https://x.org/home/me",
+                                     "a/tmp/b",
+                                     "/homeward/x",
+                                     "/tmp/",
+                                     "and/or",
+                                     "/",
+                                     "",
+                                     "C: \\x",
+                                     "x/data/y",
+                                     "/root/ is a folder",
+                                     "4:\\times 2"};
+    for (size_t i = 0; i < COUNT_OF(yes); i++)
+        if (!lint_local_path(yes[i], strlen(yes[i]))) CHECK_FAIL("not found: %s", yes[i]);
+    for (size_t i = 0; i < COUNT_OF(no); i++)
+        if (lint_local_path(no[i], strlen(no[i]))) CHECK_FAIL("found: %s", no[i]);
+}
+
+int main(void) {
+    RUN(test_encodings);
+    RUN(test_front_matter);
+    RUN(test_bad_front_matter);
+    RUN(test_cut_front_matter);
+    RUN(test_local_paths);
+    return check_done();
+}
