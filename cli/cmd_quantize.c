@@ -3,13 +3,16 @@
  * --dry-run, the plan) out. */
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "cli/cmd.h"
+#include "core/buf.h"
 #include "core/io.h"
 #include "core/log.h"
 #include "core/mem.h"
 #include "quantize/quantize.h"
 
+enum { MAX_RECIPES = 32 };
 struct args {
     const char *out, *recipe, *type, *imatrix, *search, *plan_out;
     struct str_list tensor;
@@ -108,12 +111,13 @@ static void emit_types(struct emit *m, const struct quantize_report *r) {
     }
 }
 
-static void emit_result(struct cli *c, const struct args *a, const struct quantize_report *r) {
+static void emit_result(struct cli *c, const struct args *a, const char *out,
+                        const struct quantize_report *r) {
     struct emit *m = emit_new();
     char size[48];
     emit_fmt_bytes(size, r->file_bytes);
     emit_str(m, "recipe", "recipe", r->recipe);
-    if (!a->dry_run) emit_str(m, "output", "output", a->out);
+    if (!a->dry_run) emit_str(m, "output", "output", out);
     emit_i64(m, "n_tensors", "tensors", r->n_tensors);
     emit_i64(m, "n_quantized", "converted", r->n_quantized);
     emit_i64(m, "n_fallbacks", "fallbacks", r->n_fallbacks);
@@ -130,12 +134,99 @@ static void emit_result(struct cli *c, const struct args *a, const struct quanti
     emit_free(m);
 }
 
-static int run(struct cli *c, const struct args *a, const struct quant_override *ov,
+static void emit_many(struct cli *c, const struct quantize_opts *o, const struct quantize_report *r,
+                      int n) {
+    struct emit *m = emit_new();
+    emit_num(m, "seconds", "seconds", r[0].seconds, 1);
+    emit_table(m, "outputs", "outputs");
+    emit_col(m, "recipe", "recipe");
+    emit_col(m, "output", "output");
+    emit_col(m, "size_bytes", "bytes");
+    emit_col(m, "bpw", "bits per weight");
+    emit_col(m, "n_fallbacks", "fallbacks");
+    emit_col(m, "n_no_imatrix", "without importance");
+    for (int k = 0; k < n; k++) {
+        emit_row(m);
+        emit_cell_str(m, r[k].recipe);
+        emit_cell_str(m, o[k].out ? o[k].out : "");
+        emit_cell_i64(m, (int64_t)r[k].file_bytes);
+        emit_cell_num(m, r[k].bpw, 3);
+        emit_cell_i64(m, r[k].n_fallbacks);
+        emit_cell_i64(m, r[k].n_no_imatrix);
+    }
+    cli_emit(c, m);
+    emit_free(m);
+}
+
+static void warn(const struct args *a, const struct quantize_report *r) {
+    if (r->n_fallbacks)
+        log_warn("%lld tensors have rows that do not fit the wanted type and take a larger one",
+                 (long long)r->n_fallbacks);
+    if (r->n_no_imatrix)
+        log_warn("%lld tensors have no entry in %s and are quantized without importance",
+                 (long long)r->n_no_imatrix, a->imatrix);
+}
+
+/* ---- several recipes ----------------------------------------------------------------------------
+ */
+
+/* "A,B,C" cut at commas, unless it is one file's path. */
+static int split_recipes(char **part, const char *text, struct err *e) {
+    int n = 0;
+    bool whole = io_exists(text);
+    if (!*text) return err_set(e, ERR_USAGE, "--recipe: the name is empty");
+    for (const char *s = text; *s;) {
+        size_t len = whole ? strlen(s) : strcspn(s, ",");
+        if (n == MAX_RECIPES)
+            return err_set(e, ERR_USAGE, "--recipe: more than %d recipes", MAX_RECIPES);
+        if (!len) return err_set(e, ERR_USAGE, "--recipe: '%s' has an empty name", text);
+        part[n] = xstrndup(s, len);
+        for (int k = 0; k < n; k++)
+            if (strcasecmp(io_base(part[k]), io_base(part[n])) == 0) {
+                free(part[n]);
+                part[n] = NULL;
+                return err_set(e, ERR_USAGE, "--recipe: %s is named twice", part[k]);
+            }
+        n++;
+        s += len;
+        if (*s == ',' && !*++s)
+            return err_set(e, ERR_USAGE, "--recipe: '%s' has an empty name", text);
+    }
+    return 0;
+}
+
+/* Where one of several recipes goes: "{}" of -o is replaced by its name, else -o is a folder and
+ * the input's name, less its type, is put before it. */
+static char *output_path(const char *out, const char *in, const char *recipe) {
+    static const char *const types[] = {"-F32", "-F16", "-BF16"};
+    const char *known = recipe_find(recipe), *name = known ? known : io_base(recipe);
+    const char *hole = strstr(out, "{}");
+    struct buf b = {0};
+    if (hole) {
+        buf_fmt(&b, "%.*s%s%s", (int)(hole - out), out, name, hole + 2);
+    } else {
+        const char *base = io_base(in);
+        size_t n = strlen(base);
+        if (n > 5 && strcasecmp(base + n - 5, ".gguf") == 0) n -= 5;
+        for (size_t t = 0; t < COUNT_OF(types); t++) {
+            size_t k = strlen(types[t]);
+            if (n > k && strncasecmp(base + n - k, types[t], k) == 0) n -= k;
+        }
+        buf_fmt(&b, "%s/%.*s-%s.gguf", out, (int)n, base, name);
+    }
+    char *path = xstrdup(b.data);
+    buf_release(&b);
+    return path;
+}
+
+static int run(struct cli *c, const struct args *a, char **recipe, const struct quant_override *ov,
                struct err *e) {
-    struct quantize_opts o = {
+    struct quantize_opts o[MAX_RECIPES];
+    struct quantize_report r[MAX_RECIPES];
+    int n = 0, rc = 0;
+    struct quantize_opts one = {
         .in = c->arg[0],
         .out = a->out,
-        .recipe = a->recipe ? a->recipe : a->type,
         .imatrix = a->imatrix,
         .over = ov,
         .n_over = a->tensor.n,
@@ -146,27 +237,36 @@ static int run(struct cli *c, const struct args *a, const struct quant_override 
         .plan_out = a->plan_out,
         .split_max = a->split_max,
     };
-    struct quantize_report r;
-    TRY(parse_search(a->search, &o.search, e));
+    TRY(parse_search(a->search, &one.search, e));
     TRY(cli_pool(c, e));
-    o.pool = c->pool;
-    TRY(quantize_run(&o, &r, e));
-    if (r.n_fallbacks)
-        log_warn("%lld tensors have rows that do not fit the wanted type and take a larger one",
-                 (long long)r.n_fallbacks);
-    if (r.n_no_imatrix)
-        log_warn("%lld tensors have no entry in %s and are quantized without importance",
-                 (long long)r.n_no_imatrix, a->imatrix);
-    emit_result(c, a, &r);
-    quantize_report_release(&r);
-    return 0;
+    one.pool = c->pool;
+    for (; n < MAX_RECIPES && recipe[n]; n++) {
+        o[n] = one;
+        o[n].recipe = recipe[n];
+    }
+    if (n > 1 && a->plan_out)
+        return err_set(e, ERR_USAGE, "--plan-out goes with one recipe, not with %d", n);
+    char *path[MAX_RECIPES] = {0};
+    for (int k = 0; k < n && n > 1 && a->out; k++)
+        o[k].out = path[k] = output_path(a->out, one.in, recipe[k]);
+    rc = quantize_run_many(o, n, r, e);
+    for (int k = 0; k < n && rc == 0; k++) warn(a, &r[k]);
+    if (rc == 0 && n == 1) emit_result(c, a, o[0].out, &r[0]);
+    if (rc == 0 && n > 1) emit_many(c, o, r, n);
+    for (int k = 0; k < n; k++) {
+        if (rc == 0) quantize_report_release(&r[k]);
+        free(path[k]);
+    }
+    return rc;
 }
 
 int cmd_quantize(struct cli *c, int argc, char **argv, struct err *e) {
     struct args a = {0};
     const struct opt opts[] = {
-        {"output", 'o', OPT_STR, &a.out, "FILE", "the GGUF to write"},
-        {"recipe", 0, OPT_STR, &a.recipe, "NAME|PLAN.tsv", "a preset (Q4_K_M ...) or a plan file"},
+        {"output", 'o', OPT_STR, &a.out, "FILE",
+         "the GGUF to write; of several recipes: a folder, or a name with {} for the recipe"},
+        {"recipe", 0, OPT_STR, &a.recipe, "NAME|PLAN.tsv[,...]",
+         "presets (Q4_K_M ...) or plan files; several share one reading of the model"},
         {"type", 0, OPT_STR, &a.type, "TYPE", "one type for everything that can be quantized"},
         {"imatrix", 0, OPT_STR, &a.imatrix, "FILE", "importance matrix, GGUF or .dat"},
         {"tensor", 0, OPT_LIST, &a.tensor, "REGEX=TYPE",
@@ -196,7 +296,11 @@ int cmd_quantize(struct cli *c, int argc, char **argv, struct err *e) {
     struct quant_override *ov = xcalloc((size_t)a.tensor.n + 1, sizeof *ov);
     int rc = 0;
     for (int i = 0; i < a.tensor.n && rc == 0; i++) rc = parse_override(a.tensor.v[i], &ov[i], e);
-    if (rc == 0) rc = run(c, &a, ov, e);
+    char *recipe[MAX_RECIPES + 1] = {0};
+    if (rc == 0 && a.type) recipe[0] = xstrdup(a.type);
+    if (rc == 0 && a.recipe) rc = split_recipes(recipe, a.recipe, e);
+    if (rc == 0) rc = run(c, &a, recipe, ov, e);
+    for (int i = 0; i < MAX_RECIPES; i++) free(recipe[i]);
     free_overrides(ov, a.tensor.n);
     return rc;
 }

@@ -46,6 +46,34 @@ sed 's/^output.weight.*/output.weight\tQ9_K/' "$dir/plan.tsv" >"$dir/bad.tsv"
 expect 3 'Q9_K is not a type' $q "$dir/in.gguf" -o "$dir/c.gguf" --recipe "$dir/bad.tsv"
 [ -e "$dir/c.gguf" ] && fail "a bad plan left a file"
 
+# several recipes from one reading: the same files as one by one; odd lists are refused
+mkdir "$dir/many"
+$q "$dir/in.gguf" -o "$dir/many" --recipe q4_k_m,Q6_K,IQ4_XS -q >/dev/null || fail "three recipes"
+cmp "$dir/a.gguf" "$dir/many/in-Q4_K_M.gguf" || fail "Q4_K_M differs among several"
+for r in Q6_K IQ4_XS; do
+    $q "$dir/in.gguf" -o "$dir/b.gguf" -f --recipe $r -q >/dev/null || fail "$r"
+    cmp "$dir/b.gguf" "$dir/many/in-$r.gguf" || fail "$r differs among several"
+done
+$q "$dir/in.gguf" -o "$dir/x-{}-y.gguf" --recipe Q8_0,Q6_K -q >/dev/null || fail "pattern"
+[ -e "$dir/x-Q8_0-y.gguf" ] && [ -e "$dir/x-Q6_K-y.gguf" ] || fail "pattern made other names"
+rm -f "$dir/many/in-Q6_K.gguf"
+expect 2 'use -f' $q "$dir/in.gguf" -o "$dir/many" --recipe Q6_K,IQ4_XS
+[ -e "$dir/many/in-Q6_K.gguf" ] && fail "a refused run left one of its files"
+for bad in 'Q8_0,' ',Q8_0' 'Q8_0,,Q6_K' '' ','; do
+    expect 2 'empty' $q "$dir/in.gguf" -o "$dir/many" -f --recipe "$bad"
+done
+expect 2 'twice' $q "$dir/in.gguf" -o "$dir/many" -f --recipe Q8_0,q8_0
+expect 2 'more than' $q "$dir/in.gguf" -o "$dir/many" -f --recipe "$(i=0; while [ $i -lt 40 ]; do printf 'r%d,' $i; i=$((i + 1)); done)"
+expect 2 'neither' $q "$dir/in.gguf" -o "$dir/many" -f --recipe 'Q8_0,%s%n../..'
+expect 2 'plan-out' $q "$dir/in.gguf" -o "$dir/many" -f --recipe Q8_0,Q6_K --plan-out "$dir/p.tsv"
+
+# the coarsest types want importance
+expect 2 'hone imatrix' $q "$dir/in.gguf" -o "$dir/c.gguf" --recipe IQ2_M
+expect 2 'hone imatrix' $q "$dir/in.gguf" -o "$dir/c.gguf" --type IQ3_XXS
+[ -e "$dir/c.gguf" ] && fail "a refused run left a file"
+$q "$dir/in.gguf" -o "$dir/c.gguf" --recipe IQ3_M -q >/dev/null || fail "IQ3_M needs no importance"
+rm -f "$dir/c.gguf"
+
 # truncated input
 head -c 100000 "$dir/in.gguf" >"$dir/cut.gguf"
 expect 3 'cut.gguf' $q "$dir/cut.gguf" -o "$dir/c.gguf" --recipe Q4_K_M
