@@ -6,6 +6,7 @@
 #include <strings.h>
 
 #include "cli/cmd.h"
+#include "cli/quantize_budget.h"
 #include "core/buf.h"
 #include "core/io.h"
 #include "core/log.h"
@@ -17,6 +18,7 @@ struct args {
     const char *out, *recipe, *type, *imatrix, *search, *plan_out;
     struct str_list tensor;
     uint64_t split_max;
+    struct budget_args mix;
     bool pure, dry_run;
 };
 
@@ -58,8 +60,16 @@ static void free_overrides(struct quant_override *ov, int n) {
 
 static int check(const struct args *a, struct err *e) {
     enum qtype t;
-    if (!a->recipe == !a->type)
-        return err_set(e, ERR_USAGE, "give either --recipe NAME|PLAN.tsv or --type T");
+    bool mix = a->mix.budget.n || a->mix.bpw > 0;
+    if ((a->recipe != NULL) + (a->type != NULL) + mix != 1)
+        return err_set(e, ERR_USAGE,
+                       "give one of --recipe NAME|PLAN.tsv, --type T and --budget SIZE (or --bpw)");
+    if (mix && (a->pure || a->tensor.n))
+        return err_set(e, ERR_USAGE,
+                       "--budget chooses the types: without --pure and --tensor; to change some, "
+                       "edit the plan it writes and pass that as --recipe");
+    if (!mix && (a->mix.sensitivity || a->mix.no_floors))
+        return err_set(e, ERR_USAGE, "--sensitivity and --no-floors go with --budget");
     if (!a->out && !a->dry_run) return err_set(e, ERR_USAGE, "-o OUT.gguf is missing");
     if (a->type && !qtype_parse(a->type, &t))
         return err_set(e, ERR_USAGE, "--type: '%s' is not a tensor type", a->type);
@@ -240,6 +250,7 @@ static int run(struct cli *c, const struct args *a, char **recipe, const struct 
     TRY(parse_search(a->search, &one.search, e));
     TRY(cli_pool(c, e));
     one.pool = c->pool;
+    if (a->mix.budget.n || a->mix.bpw > 0) return quantize_budgets(c, &one, &a->mix, e);
     for (; n < MAX_RECIPES && recipe[n]; n++) {
         o[n] = one;
         o[n].recipe = recipe[n];
@@ -275,6 +286,12 @@ int cmd_quantize(struct cli *c, int argc, char **argv, struct err *e) {
         {"search", 0, OPT_STR, &a.search, "MODE", "fast (default), best or conventional"},
         {"plan-out", 0, OPT_STR, &a.plan_out, "FILE",
          "write the plan used; edit it and pass it as --recipe"},
+        {"budget", 0, OPT_LIST, &a.mix.budget, "SIZE",
+         "the best mix of types of at most this size; may be repeated"},
+        {"bpw", 0, OPT_NUM, &a.mix.bpw, "X", "a budget as bits per weight, all bytes of the file"},
+        {"sensitivity", 0, OPT_STR, &a.mix.sensitivity, "FILE",
+         "what hone sensitivity measured; else errors by role"},
+        {"no-floors", 0, OPT_FLAG, &a.mix.no_floors, NULL, "no lower limits by role in a mix"},
         {"split-max", 0, OPT_SIZE, &a.split_max, "SIZE",
          "split the output into files of at most SIZE"},
         {"dry-run", 0, OPT_FLAG, &a.dry_run, NULL, "print the plan and the sizes, write no model"},

@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: MIT
+/* cli/cmd_sensitivity.c - hone sensitivity: errors of the encoders, then end-to-end probes in an
+ * order that is useful when it is cut short, then steps around the mixes of given budgets. The file
+ * is written after every batch; the same command goes on where it stopped. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cmd.h"
+#include "cli/mix.h"
+#include "cli/probe.h"
+#include "core/io.h"
+#include "core/log.h"
+#include "core/mem.h"
+#include "core/num.h"
+#include "core/prog.h"
+
+/* Errors near which probes are made, in this order: about Q3_K, Q5_K, IQ4_XS, Q2_K. */
+static const double targets[] = {.016, .001, .0046, .05};
+
+struct work {
+    const struct mix_probe_opts *o;
+    struct sens *s;
+    struct gguf *g;
+    struct probe p;
+    double t0;
+    struct mix_probe_report *r;
+};
+
+static bool late(const struct work *w) {
+    return w->o->seconds > 0 && prog_now_s() - w->t0 >= w->o->seconds;
+}
+
+static int save(const struct work *w, struct err *e) {
+    return sens_write(w->s, w->g, w->o->out, true, e);
+}
+
+/* ---- stage 2 ------------------------------------------------------------------------------------
+ */
+
+/* The candidate whose error is nearest to a target, in proportion. */
+static bool type_near(const struct sens_group *g, double target, enum qtype *out) {
+    double best = HUGE_VAL;
+    for (int t = 0; t < QT_COUNT; t++) {
+        if (!g->can[t] || !(g->err[t] > 0)) continue;
+        double d = fabs(log(g->err[t] / target));
+        if (d >= best) continue;
+        best = d;
+        *out = (enum qtype)t;
+    }
+    return best < HUGE_VAL;
+}
+
+static bool probed(const struct sens_group *g, enum qtype t) {
+    for (int i = 0; i < g->n_probes; i++)
+        if (g->probe[i].type == t) return true;
+    return false;
+}
+
+/* Where a layer comes among those of its role when it is halved again and again: first, last,
+ * middle, quarters... */
+static int halving_rank(int at, int n) {
+    int rank = 0;
+    if (at == 0) return 0;
+    if (at == n - 1) return 1;
+    for (int step = 2; step < 2 * n; step *= 2, rank++)
+        for (int k = 1; k < step; k += 2)
+            if (k * (n - 1) / step == at) return 2 + rank;
+    return 2 + rank;
+}
+
+static int ranks(const struct sens *s, int *rank) {
+    int most = 0;
+    for (int i = 0; i < s->n_groups; i++) {
+        int at = 0, n = 0;
+        for (int k = 0; k < s->n_groups; k++) {
+            if (s->group[k].role != s->group[i].role) continue;
+            at += s->group[k].block < s->group[i].block;
+            n++;
+        }
+        rank[i] = halving_rank(at, n);
+        if (rank[i] > most) most = rank[i];
+    }
+    return most;
+}
+
+static int stage2(struct work *w, struct err *e) {
+    struct sens *s = w->s;
+    int *rank = xcalloc((size_t)s->n_groups + 1, sizeof *rank), most = ranks(s, rank), rc = 0;
+    struct probe_want want[PROBE_SLOTS];
+    int n = 0;
+    for (int64_t t = 0; t < w->o->n_types && !rc; t++)
+        for (int k = 0; k <= most && !rc; k++)
+            for (int i = 0; i < s->n_groups && !rc; i++) {
+                enum qtype type = QT_F32;
+                if (rank[i] != k || !probe_uses(&w->p, s, i)) continue;
+                if (!type_near(&s->group[i], targets[t], &type)) continue;
+                w->r->n_wanted++;
+                if (probed(&s->group[i], type)) {
+                    w->r->n_probes++;
+                    continue;
+                }
+                if (late(w)) {
+                    w->r->cut_short = true;
+                    continue;
+                }
+                want[n++] = (struct probe_want){i, type};
+                if (n < PROBE_SLOTS) continue;
+                rc = probe_alone(&w->p, s, want, n, e);
+                w->r->n_probes += n;
+                n = 0;
+                if (!rc) rc = save(w, e);
+            }
+    if (!rc && n) {
+        rc = probe_alone(&w->p, s, want, n, e);
+        w->r->n_probes += n;
+        if (!rc) rc = save(w, e);
+    }
+    free(rank);
+    return rc;
+}
+
+/* ---- stage 3 ------------------------------------------------------------------------------------
+ */
+
+static bool stepped(const struct sens_group *g, uint64_t budget, enum qtype from, enum qtype to) {
+    for (int i = 0; i < g->n_steps; i++)
+        if (g->step[i].budget == budget && g->step[i].from == from && g->step[i].to == to)
+            return true;
+    return false;
+}
+
+static int around(struct work *w, uint64_t budget, struct err *e) {
+    struct sens *s = w->s;
+    struct sens_mix mix;
+    struct probe_want want[PROBE_SLOTS];
+    uint64_t head = 0;
+    int n = 0, rc = 0;
+    gguf_shard_header(w->g, 0, &head);
+    if (budget <= head) return err_set(e, ERR_USAGE, "--budget: smaller than the file's metadata");
+    TRY(sens_solve(s, budget - head, budget, true, &mix, e));
+    for (int dir = -1; dir <= 1 && !rc; dir += 2)
+        for (int i = 0; i < s->n_groups && !rc; i++) {
+            enum qtype to = sens_next(s, i, mix.type[i], dir);
+            if (to == mix.type[i] || !probe_uses(&w->p, s, i)) continue;
+            if (dir < 0 && !sens_allowed(s, i, to, budget)) continue;
+            if (stepped(&s->group[i], budget, mix.type[i], to)) continue;
+            if (late(w)) {
+                w->r->cut_short = true;
+                continue;
+            }
+            want[n++] = (struct probe_want){i, to};
+            if (n < PROBE_SLOTS - 1) continue;
+            rc = probe_steps(&w->p, s, &mix, budget, want, n, NULL, e);
+            w->r->n_steps += n;
+            n = 0;
+            if (!rc) rc = save(w, e);
+        }
+    if (!rc && n) {
+        rc = probe_steps(&w->p, s, &mix, budget, want, n, NULL, e);
+        w->r->n_steps += n;
+        if (!rc) rc = save(w, e);
+    }
+    probe_forget(&w->p);
+    sens_mix_release(&mix);
+    return rc;
+}
+
+/* ---- all stages ---------------------------------------------------------------------------------
+ */
+
+static int resume(struct work *w, const char *imatrix_hash, struct err *e) {
+    struct sens *s = w->s;
+    const struct mix_probe_opts *o = w->o;
+    if (o->overwrite || !io_exists(o->out)) return 0;
+    TRY(sens_read(s, o->out, e));
+    bool probes = o->texts.n > 0 && s->probe_hash[0];
+    if (strcmp(s->imatrix_hash, imatrix_hash) != 0 || s->search != o->search ||
+        (probes && strcmp(s->probe_hash, w->p.hash) != 0) ||
+        (probes && (s->ctx != w->p.ctx || s->n_chunks != w->p.n_chunks)))
+        return err_set(e, ERR_USAGE,
+                       "%s was measured with another importance matrix, search or probe text; "
+                       "use -f to measure again",
+                       o->out);
+    w->r->resumed = true;
+    return 0;
+}
+
+static int run(struct work *w, const struct imat *imat, const char *hash, struct err *e) {
+    const struct mix_probe_opts *o = w->o;
+    struct sens *s = w->s;
+    if (o->texts.n) TRY(probe_open(&w->p, o->c, o->model, &o->texts, imat, o->ctx, o->n_chunks, e));
+    s->search = o->search;
+    TRY(resume(w, hash, e));
+    memcpy(s->imatrix_hash, hash, sizeof s->imatrix_hash);
+    s->search = o->search;
+    if (!w->r->resumed) TRY(sens_errors(s, w->g, imat, o->c->pool, e));
+    if (o->texts.n) {
+        memcpy(s->probe_hash, w->p.hash, sizeof s->probe_hash);
+        s->ctx = w->p.ctx;
+        s->n_chunks = w->p.n_chunks;
+    }
+    TRY(save(w, e));
+    if (!o->texts.n) return 0;
+    TRY(stage2(w, e));
+    for (int k = 0; k < o->n_budgets; k++)
+        for (int64_t i = 0; i < o->rounds; i++) TRY(around(w, o->budget[k], e));
+    return 0;
+}
+
+int mix_measure(const struct mix_probe_opts *o, struct sens *s, struct mix_probe_report *r,
+                struct err *e) {
+    struct work w = {.o = o, .s = s, .r = r, .t0 = prog_now_s()};
+    struct imat imat;
+    char hash[33] = "";
+    memset(r, 0, sizeof *r);
+    memset(s, 0, sizeof *s);
+    imat_init(&imat);
+    int rc = cli_pool(o->c, e);
+    if (!rc) rc = gguf_open(&w.g, o->model, 0, e);
+    if (!rc && o->imatrix) rc = imat_read(&imat, o->imatrix, e);
+    if (!rc && o->imatrix) rc = mix_file_hash(o->imatrix, hash, e);
+    if (!rc) rc = sens_init(s, w.g, e);
+    if (!rc) rc = run(&w, o->imatrix ? &imat : NULL, hash, e);
+    if (w.p.c) probe_close(&w.p);
+    gguf_close(w.g);
+    imat_release(&imat);
+    r->seconds = prog_now_s() - w.t0;
+    return rc;
+}
+
+/* ---- the command --------------------------------------------------------------------------------
+ */
+
+static void emit_result(struct cli *c, const struct mix_probe_opts *o, const struct sens *s,
+                        const struct mix_probe_report *r) {
+    struct emit *m = emit_new();
+    emit_str(m, "output", "output", o->out);
+    emit_i64(m, "n_groups", "groups", s->n_groups);
+    emit_i64(m, "n_probes", "probes", r->n_probes);
+    emit_i64(m, "n_probes_wanted", "probes wanted", r->n_wanted);
+    emit_i64(m, "n_steps", "steps around mixes", r->n_steps);
+    emit_bool(m, "cut_short", "cut short by --time", r->cut_short);
+    emit_num(m, "seconds", "seconds", r->seconds, 1);
+    emit_table(m, "groups", "predicted divergence of each group alone");
+    emit_col(m, "name", "group");
+    emit_col(m, "n_weights", "weights");
+    emit_col(m, "n_probes", "probes");
+    static const enum qtype shown[] = {QT_Q2_K, QT_Q3_K, QT_IQ4_XS, QT_Q4_K, QT_Q5_K, QT_Q6_K};
+    for (size_t k = 0; k < COUNT_OF(shown); k++)
+        emit_col(m, qtype_name(shown[k]), qtype_name(shown[k]));
+    for (int i = 0; i < s->n_groups; i++) {
+        emit_row(m);
+        emit_cell_str(m, s->group[i].name);
+        emit_cell_i64(m, s->group[i].n_weights);
+        emit_cell_i64(m, s->group[i].n_probes);
+        for (size_t k = 0; k < COUNT_OF(shown); k++) {
+            if (s->group[i].can[shown[k]])
+                emit_cell_num(m, sens_loss(s, i, shown[k]), 6);
+            else
+                emit_cell_none(m);
+        }
+    }
+    cli_emit(c, m);
+    emit_free(m);
+}
+
+int cmd_sensitivity(struct cli *c, int argc, char **argv, struct err *e) {
+    struct mix_probe_opts o = {.c = c, .ctx = 512, .n_chunks = 16, .n_types = 3, .rounds = 1};
+    struct str_list budgets = {0};
+    const char *search = NULL;
+    double minutes = 0;
+    const struct opt opts[] = {
+        {"output", 'o', OPT_STR, &o.out, "FILE.json", "the sensitivity file; goes on with one"},
+        {"imatrix", 0, OPT_STR, &o.imatrix, "FILE", "importance matrix, GGUF or .dat"},
+        {"probe", 0, OPT_LIST, &o.texts, "TEXT", "text for probes, not the imatrix's; repeatable"},
+        {"ctx", 0, OPT_I64, &o.ctx, "N", "tokens per window (512)"},
+        {"chunks", 0, OPT_I64, &o.n_chunks, "N", "windows, evenly over the text (16); 0: all"},
+        {"types", 0, OPT_I64, &o.n_types, "N", "types probed per group, 1 to 4 (3)"},
+        {"budget", 0, OPT_LIST, &budgets, "SIZE", "also measure around the mix of this size"},
+        {"rounds", 0, OPT_I64, &o.rounds, "N", "of measuring around each mix (1)"},
+        {"time", 0, OPT_NUM, &minutes, "MINUTES", "stop probing after this; 0: none (default)"},
+        {"search", 0, OPT_STR, &search, "MODE", "of the encoders: fast, best or conventional"},
+    };
+    const struct cmd_spec spec = {
+        "sensitivity",
+        "MODEL.gguf --imatrix FILE --probe TEXT -o FILE.json [--budget SIZE]...",
+        "Measures what each type costs each part of a model: the error of the encoders on sampled "
+        "rows, then the\ndivergence of the output with one group of tensors replaced. Without "
+        "--probe only the errors.",
+        opts,
+        COUNT_OF(opts),
+        1,
+        1};
+    TRY(cli_parse(c, &spec, argc, argv, e));
+    if (c->done) return 0;
+    if (!o.out) return err_set(e, ERR_USAGE, "-o FILE.json is missing");
+    if (o.n_types < 1 || o.n_types > (int64_t)COUNT_OF(targets))
+        return err_set(e, ERR_USAGE, "--types: 1 to %d", (int)COUNT_OF(targets));
+    if (o.ctx < 32) return err_set(e, ERR_USAGE, "--ctx: at least 32");
+    if (budgets.n > MIX_MAX_BUDGETS)
+        return err_set(e, ERR_USAGE, "at most %d budgets", MIX_MAX_BUDGETS);
+    if (budgets.n && !o.texts.n)
+        return err_set(e, ERR_USAGE, "--budget measures around a mix: give --probe TEXT too");
+    TRY(mix_search(search, &o.search, e));
+    for (int i = 0; i < budgets.n; i++) TRY(cli_size(budgets.v[i], "--budget", &o.budget[i], e));
+    o.n_budgets = budgets.n;
+    o.model = c->arg[0];
+    o.seconds = minutes * 60;
+    o.overwrite = c->overwrite;
+    struct sens s;
+    struct mix_probe_report r;
+    int rc = mix_measure(&o, &s, &r, e);
+    if (!rc) emit_result(c, &o, &s, &r);
+    sens_release(&s);
+    return rc;
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+/* cli/probe.h - end-to-end probes: several bindings of one mapped model, each with some groups of
+ * tensors replaced by their encoded form, compared with the untouched one on common tokens. */
+#ifndef HONE_CLI_PROBE_H
+#define HONE_CLI_PROBE_H
+
+#include "cli/opt.h"
+#include "quantize/sens.h"
+#include "runtime/eval.h"
+
+enum { PROBE_SLOTS = 6 };
+struct probe_data { /* one encoded tensor */
+    int64_t item;
+    enum qtype type;
+    void *data;
+    bool keep; /* of the mix: stays over batches */
+};
+struct probe {
+    struct cli *c;
+    const struct imat *imat;              /* NULL: none */
+    struct model *model[PROBE_SLOTS + 1]; /* [PROBE_SLOTS]: the base */
+    struct session *session[PROBE_SLOTS + 1];
+    struct ids ids;
+    int64_t ctx, n_chunks;
+    char hash[33]; /* of the tokens */
+    struct probe_data *data;
+    int n_data;
+};
+/* Windows of ctx tokens evenly over the texts, at most n_chunks. */
+int probe_open(struct probe *p, struct cli *c, const char *model, const struct str_list *texts,
+               const struct imat *imat, int64_t ctx, int64_t n_chunks, struct err *e);
+void probe_close(struct probe *p);
+/* False when the forward pass does not use the group (layers of an MTP block). */
+bool probe_uses(const struct probe *p, const struct sens *s, int group);
+
+/* Stage 2: as many groups as fit, each alone in its type; n <= PROBE_SLOTS. */
+struct probe_want {
+    int group;
+    enum qtype type;
+};
+int probe_alone(struct probe *p, struct sens *s, const struct probe_want *w, int n, struct err *e);
+/* Stage 3: the mix, and n < PROBE_SLOTS changes of one group within it. *mix_kld may be NULL. */
+int probe_steps(struct probe *p, struct sens *s, const struct sens_mix *mix, uint64_t budget,
+                const struct probe_want *w, int n, double *mix_kld, struct err *e);
+/* Forgets the tensors of the last mix. */
+void probe_forget(struct probe *p);
+
+#endif

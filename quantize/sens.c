@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: MIT
+/* quantize/sens.c - groups of tensors that share a type, floors, predicted losses, and the solver's
+ * table. Pure functions of names, shapes and numbers: no data is read here.
+ *
+ * Loss of group g in type k: c = S(e) * e with e the encoder's relative error and S the measured
+ * ratio of divergence to error, interpolated in log e between probes of the group, or between
+ * probes of its role in other layers by depth. Without any probe S is a prior by role. */
+#include "quantize/sens.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/hash.h"
+#include "core/mem.h"
+#include "core/num.h"
+
+enum { PAD = 32 };
+
+/* Candidate types, for rows of any multiple of 256, and for others of 32. */
+static const enum qtype wide[] = {QT_IQ2_XXS, QT_IQ2_XS, QT_IQ2_S, QT_Q2_K, QT_IQ3_XXS, QT_Q3_K,
+                                  QT_IQ3_S,   QT_IQ4_XS, QT_Q4_K,  QT_Q5_K, QT_Q6_K,    QT_Q8_0};
+static const enum qtype narrow[] = {QT_IQ4_NL, QT_Q5_0, QT_Q5_1, QT_Q8_0};
+
+/* How much a role of one layer matters when its error is large: published one-tensor divergences of
+ * a 40-layer hybrid mixture at about 1.75 bits (relative squared error near 0.16). */
+struct prior {
+    enum role role;
+    double kld;
+};
+static const struct prior priors[] = {
+    {ROLE_OUTPUT, .1349},       {ROLE_TOKEN_EMBD, .0309},  {ROLE_EXP_DOWN, .00328},
+    {ROLE_EXP_UP, .00575},      {ROLE_EXP_GATE, .00575},   {ROLE_EXP_GATE_UP, .00575},
+    {ROLE_SSM_OUT, .00377},     {ROLE_ATTN_QKV, .00372},   {ROLE_ATTN_GATE, .00286},
+    {ROLE_ATTN_OUTPUT, .00459}, {ROLE_ATTN_Q, .00344},     {ROLE_ATTN_V, .00276},
+    {ROLE_ATTN_K, .00184},      {ROLE_SHEXP_GATE, .00261}, {ROLE_SHEXP_UP, .00261},
+    {ROLE_SHEXP_DOWN, .00261},  {ROLE_SSM_ALPHA, .00223},  {ROLE_SSM_BETA, .00223},
+    {ROLE_FFN_GATE, .00575},    {ROLE_FFN_UP, .00575},     {ROLE_FFN_DOWN, .00328}};
+
+static double prior_of(const struct sens *s, const struct sens_group *g) {
+    double kld = .003, n = (double)max_i64(1, s->model.n_blocks), layer = 1;
+    for (size_t i = 0; i < COUNT_OF(priors); i++)
+        if (priors[i].role == g->role) kld = priors[i].kld;
+    if (g->block >= 0) { /* early layers about twice, the last one and a half */
+        double at = n > 1 ? (double)g->block / (n - 1) : 0;
+        layer = (at < .5 ? 1.7 - 1.4 * at : 1) * (g->block == n - 1 && n > 2 ? 1.5 : 1) * 40 / n;
+    } else if (g->role == ROLE_TOKEN_EMBD && s->model.tied) {
+        kld = .1349;
+    }
+    return kld * layer / .16;
+}
+
+/* ---- groups -------------------------------------------------------------------------------------
+ */
+
+/* Roles that share a type with another of the same layer: the one that names the group. */
+static enum role leader(enum role r) {
+    static const struct {
+        enum role role, leader;
+    } shared[] = {{ROLE_EXP_UP, ROLE_EXP_GATE},
+                  {ROLE_FFN_UP, ROLE_FFN_GATE},
+                  {ROLE_SHEXP_UP, ROLE_SHEXP_GATE},
+                  {ROLE_SHEXP_DOWN, ROLE_SHEXP_GATE},
+                  {ROLE_SSM_BETA, ROLE_SSM_ALPHA}};
+    for (size_t i = 0; i < COUNT_OF(shared); i++)
+        if (shared[i].role == r) return shared[i].leader;
+    return r;
+}
+
+static struct sens_group *group_for(struct sens *s, const struct recipe_item *it) {
+    enum role lead = leader(it->role);
+    bool joins =
+        it->block >= 0 && (lead != it->role || lead == ROLE_EXP_GATE || lead == ROLE_FFN_GATE ||
+                           lead == ROLE_SHEXP_GATE || lead == ROLE_SSM_ALPHA);
+    for (int i = 0; joins && i < s->n_groups; i++) {
+        struct sens_group *g = &s->group[i];
+        if (g->role == lead && g->block == it->block && g->n_items < SENS_MAX_ITEMS) return g;
+    }
+    struct sens_group *g = &s->group[s->n_groups++];
+    g->role = lead;
+    g->block = it->block;
+    size_t n = strlen(it->name);
+    memcpy(g->name, it->name, n < sizeof g->name ? n : sizeof g->name - 1);
+    for (int t = 0; t < QT_COUNT; t++) g->err[t] = -1;
+    return g;
+}
+
+static void add_item(struct sens_group *g, const struct recipe_item *it, int64_t index) {
+    int64_t rows = it->ne[1] * it->ne[2] * it->ne[3], ne0 = it->ne[0];
+    bool is_wide = ne0 % QK == 0, first = g->n_items == 0;
+    bool fits[QT_COUNT] = {false};
+    for (size_t i = 0; is_wide && i < COUNT_OF(wide); i++) fits[wide[i]] = true;
+    for (size_t i = 0; !is_wide && i < COUNT_OF(narrow); i++) fits[narrow[i]] = ne0 % 32 == 0;
+    if (!is_wide && ne0 % 32 != 0) fits[QT_F16] = true;
+    for (int t = 0; t < QT_COUNT; t++) {
+        bool ok = fits[t] && enc_find((enum qtype)t);
+        g->can[t] = ok && (first || g->can[t]);
+        if (ok) g->bytes[t] += round_up(qtype_row_bytes((enum qtype)t, ne0) * (uint64_t)rows, PAD);
+    }
+    g->item[g->n_items++] = index;
+    g->n_weights += ne0 * rows;
+}
+
+int sens_init(struct sens *s, const struct gguf *g, struct err *e) {
+    int64_t n = gguf_n_tensors(g);
+    memset(s, 0, sizeof *s);
+    recipe_model_from(&s->model, g);
+    struct recipe_item *it = xcalloc((size_t)n + 1, sizeof *it);
+    s->group = xcalloc((size_t)n + 1, sizeof *s->group);
+    for (int64_t i = 0; i < n; i++) {
+        const struct gguf_tensor *t = gguf_tensor_at(g, i);
+        it[i].name = t->name;
+        it[i].from = t->type;
+        memcpy(it[i].ne, t->ne, sizeof t->ne);
+    }
+    recipe_roles(&s->model, it, n);
+    for (int64_t i = 0; i < n; i++) {
+        if (it[i].quant)
+            add_item(group_for(s, &it[i]), &it[i], i);
+        else
+            s->kept_bytes += round_up(gguf_tensor_at(g, i)->n_bytes, PAD);
+    }
+    free(it);
+    for (int i = 0; i < s->n_groups; i++) {
+        bool any = false;
+        for (int t = 0; t < QT_COUNT; t++) any |= s->group[i].can[t];
+        s->n_weights += s->group[i].n_weights;
+        if (!any) {
+            err_set(e, ERR_DATA,
+                    "%s: no type fits the tensors of the group of %s; give them types by hand in a "
+                    "plan",
+                    gguf_path(g), s->group[i].name);
+            sens_release(s);
+            return (int)e->code;
+        }
+    }
+    if (!s->n_groups) {
+        sens_release(s);
+        return err_set(e, ERR_DATA, "%s: no tensor of the model can be quantized", gguf_path(g));
+    }
+    uint64_t head = 0;
+    const uint8_t *p = gguf_shard_header(g, 0, &head);
+    hash_xxh128_hex(s->header_hash, p, head);
+    s->model_bytes = gguf_file_bytes(g);
+    return 0;
+}
+
+void sens_release(struct sens *s) {
+    free(s->group);
+    memset(s, 0, sizeof *s);
+}
+
+const char *search_name(enum search s) {
+    static const char *const names[] = {
+        [SEARCH_FAST] = "fast", [SEARCH_BEST] = "best", [SEARCH_CONVENTIONAL] = "conventional"};
+    return names[s];
+}
+
+enum qtype sens_next(const struct sens *s, int group, enum qtype t, int dir) {
+    const struct sens_group *g = &s->group[group];
+    enum qtype best = t;
+    for (int k = 0; k < QT_COUNT; k++) {
+        if (!g->can[k] || g->err[k] < 0 || g->bytes[k] == g->bytes[t]) continue;
+        bool up = g->bytes[k] > g->bytes[t];
+        if (up != (dir > 0)) continue;
+        if (best == t || (up ? g->bytes[k] < g->bytes[best] : g->bytes[k] > g->bytes[best]))
+            best = (enum qtype)k;
+    }
+    return best;
+}
+
+/* ---- losses -------------------------------------------------------------------------------------
+ */
+
+/* Log of the ratio divergence / error at an error, from the probes of a group. */
+static bool ratio_at(const struct sens_group *g, double err, double *out) {
+    const struct sens_probe *lo = NULL, *hi = NULL; /* nearest errors below and above */
+    for (int i = 0; i < g->n_probes; i++) {
+        const struct sens_probe *p = &g->probe[i];
+        double pe = g->err[p->type];
+        if (!(p->kld > 0) || !(pe > 0)) continue;
+        if (pe <= err && (!lo || pe > g->err[lo->type])) lo = p;
+        if (pe >= err && (!hi || pe < g->err[hi->type])) hi = p;
+    }
+    if (!lo) lo = hi;
+    if (!hi) hi = lo;
+    if (!lo) return false;
+    double a = log(lo->kld / g->err[lo->type]), b = log(hi->kld / g->err[hi->type]);
+    double x0 = log(g->err[lo->type]), x1 = log(g->err[hi->type]);
+    *out = x1 > x0 ? a + (b - a) * (log(err) - x0) / (x1 - x0) : 0.5 * (a + b);
+    return true;
+}
+
+/* The same from other layers of the role, by depth. */
+static bool ratio_near(const struct sens *s, const struct sens_group *g, double err, double *out) {
+    int below = -1, above = -1;
+    double va = 0, vb = 0, v;
+    for (int i = 0; i < s->n_groups; i++) {
+        const struct sens_group *o = &s->group[i];
+        if (o->role != g->role || !ratio_at(o, err, &v)) continue;
+        if (o->block <= g->block && o->block > below) {
+            below = o->block;
+            va = v;
+        }
+        if (o->block >= g->block && (above < 0 || o->block < above)) {
+            above = o->block;
+            vb = v;
+        }
+    }
+    if (below < 0 && above < 0) return false;
+    if (below < 0) va = vb;
+    if (above < 0) vb = va;
+    double w = below >= 0 && above > below ? (double)(g->block - below) / (above - below) : 0.5;
+    *out = va + (vb - va) * w;
+    return true;
+}
+
+/* Mean log of measured over prior ratio: puts priors on the scale of the measurements. */
+static double prior_scale(const struct sens *s, double err) {
+    double sum = 0, v;
+    int n = 0;
+    for (int i = 0; i < s->n_groups; i++) {
+        if (!ratio_at(&s->group[i], err, &v)) continue;
+        sum += v - log(prior_of(s, &s->group[i]));
+        n++;
+    }
+    return n ? sum / n : 0;
+}
+
+double sens_loss(const struct sens *s, int group, enum qtype type) {
+    const struct sens_group *g = &s->group[group];
+    double err = g->err[type], v;
+    if (!(err > 0)) return 0;
+    if (!ratio_at(g, err, &v) && !ratio_near(s, g, err, &v))
+        v = log(prior_of(s, g)) + prior_scale(s, err);
+    return exp(v) * err;
+}
+
+double sens_factor(const struct sens *s, int group, uint64_t budget) {
+    const struct sens_group *g = &s->group[group];
+    double up = 1 / .09, down = 1 / .09; /* factor 1 +- .3 before any step */
+    for (int i = 0; i < g->n_steps; i++) {
+        const struct sens_step *t = &g->step[i];
+        double rel = (double)t->budget / (double)max_i64(1, (int64_t)budget);
+        double want = sens_loss(s, group, t->to) - sens_loss(s, group, t->from);
+        if (rel < .93 || rel > 1.07 || !(fabs(want) > 0)) continue;
+        double sd = fmax(t->diff_stderr / fabs(want), .05);
+        up += t->diff / want / (sd * sd);
+        down += 1 / (sd * sd);
+    }
+    return fmin(3, fmax(.33, up / down));
+}
+
+/* ---- floors -------------------------------------------------------------------------------------
+ */
+
+bool sens_allowed(const struct sens *s, int group, enum qtype type, uint64_t budget) {
+    const struct sens_group *g = &s->group[group];
+    double bits = 8 * (double)budget / (double)max_i64(1, s->n_weights), floor = 0;
+    bool moe = s->model.experts > 1;
+    switch ((int)g->role) {
+    case ROLE_OUTPUT:
+        floor = bits > 3.2 ? qtype_bpw(QT_Q6_K) : qtype_bpw(QT_Q5_K);
+        break;
+    case ROLE_TOKEN_EMBD:
+        floor = s->model.tied && g->block < 0 ? qtype_bpw(QT_Q5_K) : qtype_bpw(QT_Q3_K);
+        break;
+    case ROLE_SSM_ALPHA:
+        floor = qtype_bpw(QT_Q8_0);
+        break;
+    case ROLE_SSM_OUT:
+    case ROLE_ATTN_Q:
+    case ROLE_ATTN_K:
+    case ROLE_ATTN_V:
+    case ROLE_ATTN_QKV:
+    case ROLE_ATTN_GATE:
+    case ROLE_ATTN_OUTPUT:
+    case ROLE_SHEXP_GATE:
+        floor = moe && bits > 2.77 ? qtype_bpw(QT_Q5_K) : 0;
+        break;
+    default:
+        break;
+    }
+    return qtype_bpw(type) >= floor - 1e-9;
+}
+
+/* ---- the solver's table -------------------------------------------------------------------------
+ */
+
+int sens_solve(const struct sens *s, uint64_t tensor_bytes, uint64_t budget, bool floors,
+               struct sens_mix *m, struct err *e) {
+    size_t n = (size_t)s->n_groups;
+    struct mix_opt *opt = xcalloc(n * QT_COUNT, sizeof *opt);
+    enum qtype *type = xcalloc(n * QT_COUNT, sizeof *type);
+    struct mix_group *mg = xcalloc(n + 1, sizeof *mg);
+    struct mix_result r = {0};
+    memset(m, 0, sizeof *m);
+    for (int i = 0; i < s->n_groups; i++) {
+        struct mix_opt *o = opt + i * QT_COUNT;
+        double f = sens_factor(s, i, budget);
+        mg[i].opt = o;
+        for (int pass = 0; pass < 2 && !mg[i].n_opts; pass++) /* a floor above all types: none */
+            for (int t = 0; t < QT_COUNT; t++) {
+                const struct sens_group *g = &s->group[i];
+                if (!g->can[t] || g->err[t] < 0) continue;
+                if (floors && !pass && !sens_allowed(s, i, (enum qtype)t, budget)) continue;
+                type[i * QT_COUNT + mg[i].n_opts] = (enum qtype)t;
+                o[mg[i].n_opts++] =
+                    (struct mix_opt){g->bytes[t], f * sens_loss(s, i, (enum qtype)t)};
+            }
+    }
+    int rc = s->kept_bytes > tensor_bytes
+                 ? err_set(e, ERR_USAGE,
+                           "the budget is smaller than the tensors that are never quantized")
+                 : mix_solve(&r, mg, s->n_groups, tensor_bytes - s->kept_bytes, e);
+    if (!rc) {
+        m->type = xcalloc(n + 1, sizeof *m->type);
+        for (int i = 0; i < s->n_groups; i++) m->type[i] = type[i * QT_COUNT + r.pick[i]];
+        m->bytes = r.bytes + s->kept_bytes;
+        m->loss = r.loss;
+        m->bound = r.bound;
+        m->exact = r.exact;
+    }
+    mix_release(&r);
+    free(opt);
+    free(type);
+    free(mg);
+    return rc;
+}
+
+void sens_mix_release(struct sens_mix *m) {
+    free(m->type);
+    memset(m, 0, sizeof *m);
+}

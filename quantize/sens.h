@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT
+/* quantize/sens.h - what each type costs each part of a model: groups of tensors that share a type,
+ * the error of the real encoder on sampled rows (stage 0), measured divergences (stages 2 and 3,
+ * put in by the caller), and the table of predicted losses the solver works on. docs/design/mix.md,
+ * docs/formats/sensitivity.md. Executes no model. */
+#ifndef HONE_QUANTIZE_SENS_H
+#define HONE_QUANTIZE_SENS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/gguf.h"
+#include "core/imat_file.h"
+#include "core/pool.h"
+#include "quantize/enc/enc.h"
+#include "quantize/mix.h"
+#include "quantize/recipe.h"
+
+enum { SENS_MAX_ITEMS = 8, SENS_MAX_PROBES = 16, SENS_MAX_STEPS = 64 };
+struct sens_probe { /* the group alone in this type, the rest unquantized */
+    enum qtype type;
+    double kld, kld_stderr;
+};
+struct sens_step { /* the group's type changed within a mix: the change of the mix's divergence */
+    uint64_t budget;
+    enum qtype from, to;
+    double diff, diff_stderr;
+};
+struct sens_group {
+    char name[64]; /* of its first tensor */
+    enum role role;
+    int block;                    /* -1: global */
+    int64_t item[SENS_MAX_ITEMS]; /* tensor indices of the file */
+    int n_items;
+    int64_t n_weights;
+    bool can[QT_COUNT];
+    uint64_t bytes[QT_COUNT]; /* in the file, padded */
+    double err[QT_COUNT];     /* relative weighted squared error; < 0: not known */
+    struct sens_probe probe[SENS_MAX_PROBES];
+    int n_probes;
+    struct sens_step step[SENS_MAX_STEPS];
+    int n_steps;
+};
+struct sens {
+    struct sens_group *group;
+    int n_groups;
+    struct recipe_model model;
+    int64_t n_weights;    /* of all groups */
+    uint64_t kept_bytes;  /* of tensors in no group, padded */
+    char header_hash[33]; /* XXH3-128 of the file before its tensor data */
+    uint64_t model_bytes;
+    char imatrix_hash[33]; /* of the file's content; "" none */
+    char probe_hash[33];   /* of the probe tokens; "" none */
+    int64_t ctx, n_chunks;
+    enum search search;
+};
+/* Groups and their candidate types from a file's tensors. Items of one group: gate and up of a
+ * layer's experts (or of its dense block), the shared expert's three, ssm_alpha and ssm_beta. */
+int sens_init(struct sens *s, const struct gguf *g, struct err *e);
+void sens_release(struct sens *s);
+const char *search_name(enum search s);
+
+/* Fills group.err of every candidate type: rows sampled evenly, every expert, importance as the
+ * quantizer has it, experts weighted by their tokens. imat NULL: columns count the same. */
+int sens_errors(struct sens *s, const struct gguf *g, const struct imat *imat, struct pool *pool,
+                struct err *e);
+/* A whole tensor in a type; *out by buf_free. */
+int sens_encode(const struct gguf *g, int64_t index, const struct imat *imat, enum qtype type,
+                enum search search, struct pool *pool, void **out, struct err *e);
+
+/* Predicted divergence of the group in a type: measured / interpolated / by role, without steps. */
+double sens_loss(const struct sens *s, int group, enum qtype type);
+/* Factor on a group's losses from the steps measured around mixes of about this budget. */
+double sens_factor(const struct sens *s, int group, uint64_t budget);
+/* Types below which a group does not go at a budget: docs/design/mix.md "Floors". */
+bool sens_allowed(const struct sens *s, int group, enum qtype type, uint64_t budget);
+
+struct sens_mix {
+    enum qtype *type; /* [n_groups] */
+    uint64_t bytes;   /* of all tensors, padded */
+    double loss, bound;
+    bool exact;
+};
+/* The best mix whose tensors take at most tensor_bytes; budget decides floors and steps. */
+int sens_solve(const struct sens *s, uint64_t tensor_bytes, uint64_t budget, bool floors,
+               struct sens_mix *m, struct err *e);
+void sens_mix_release(struct sens_mix *m);
+/* The next cheaper (dir < 0) or dearer candidate type by bytes; the type itself at the end. */
+enum qtype sens_next(const struct sens *s, int group, enum qtype t, int dir);
+
+/* docs/formats/sensitivity.md. Reading takes errors, probes and steps for a structure that
+ * sens_init made of the same model; ERR_DATA when the file is of another one. */
+int sens_write(const struct sens *s, const struct gguf *g, const char *path, bool overwrite,
+               struct err *e);
+int sens_read(struct sens *s, const char *path, struct err *e);
+
+#endif
