@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* cli/cmd_eval.c - hone eval ppl | kld | speed | logits: options in, numbers out. The procedures
- * are in runtime/eval_*.c; nothing is computed here. kld has its own file, eval_kld.c. */
+/* cli/cmd_eval.c - hone eval ppl | speed | logits: options in, numbers out. The procedures
+ * are in runtime/eval_*.c; nothing is computed here. kld and kv have files of their own. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 #include "core/mem.h"
 #include "core/num.h"
 
-enum { MAX_UBATCH = 2048, MAX_DEPTHS = 32 };
+enum { MAX_UBATCH = 2048 };
 
 static int parse_act(const char *name, enum act_mode *out, struct err *e) {
     if (strcmp(name, "f32") == 0)
@@ -120,14 +120,14 @@ static int cmd_ppl(struct cli *c, int argc, char **argv, struct err *e) {
 
 /* ---- speed ---- */
 
-static int parse_depths(const char *text, int64_t out[MAX_DEPTHS], int *n, struct err *e) {
+int eval_parse_list(const char *text, const char *what, int64_t out[EVAL_MAX_LIST], int *n,
+                    struct err *e) {
     *n = 0;
     for (const char *p = text;;) {
         char *end;
         int64_t v = strtoll(p, &end, 10);
-        if (end == p || v < 0 || (*end && *end != ',') || *n >= MAX_DEPTHS)
-            return err_set(e, ERR_USAGE, "--depths: '%s' is not a list of token counts (0,4096)",
-                           text);
+        if (end == p || v < 0 || (*end && *end != ',') || *n >= EVAL_MAX_LIST)
+            return err_set(e, ERR_USAGE, "%s: '%s' is not a list of counts (0,4096)", what, text);
         out[(*n)++] = v;
         if (!*end) return 0;
         p = end + 1;
@@ -172,11 +172,11 @@ static void emit_speed(struct cli *c, const struct eval_args *a, const struct ev
 }
 
 static int run_speed(struct cli *c, const struct eval_args *a, struct err *e) {
-    int64_t depth[MAX_DEPTHS], deepest = 0;
-    struct eval_speed r[2 * MAX_DEPTHS];
+    int64_t depth[EVAL_MAX_LIST], deepest = 0;
+    struct eval_speed r[2 * EVAL_MAX_LIST];
     struct eval_loaded l;
     int n_depths, n = 0;
-    TRY(parse_depths(a->depths, depth, &n_depths, e));
+    TRY(eval_parse_list(a->depths, "--depths", depth, &n_depths, e));
     for (int i = 0; i < n_depths; i++) deepest = max_i64(deepest, depth[i]);
     if (deepest > INT32_MAX || a->pp > INT32_MAX || a->tg > INT32_MAX || a->reps > INT32_MAX)
         return err_set(e, ERR_USAGE, "eval speed: the numbers are too large");
@@ -301,9 +301,10 @@ int cmd_eval(struct cli *c, int argc, char **argv, struct err *e) {
     } sub[] = {{"ppl", cmd_ppl, "perplexity of a text"},
                {"kld", eval_cmd_kld, "divergence from a base model"},
                {"speed", cmd_speed, "tokens per second"},
+               {"kv", eval_cmd_kv, "KV cache types without a model"},
                {"logits", cmd_logits, "raw logits of a token sequence"}};
     if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
-        printf("usage: hone eval ppl|kld|speed|logits MODEL.gguf ...\n\n");
+        printf("usage: hone eval ppl|kld|speed|kv|logits MODEL.gguf ...\n\n");
         for (size_t i = 0; i < COUNT_OF(sub); i++)
             printf("  %-8s %s\n", sub[i].name, sub[i].summary);
         printf("\n'hone eval ppl --help' describes one of them\n");
@@ -311,7 +312,7 @@ int cmd_eval(struct cli *c, int argc, char **argv, struct err *e) {
     }
     for (size_t i = 0; i < COUNT_OF(sub) && argc > 1; i++)
         if (strcmp(argv[1], sub[i].name) == 0) return sub[i].run(c, argc - 1, argv + 1, e);
-    if (argc < 2) return err_set(e, ERR_USAGE, "eval: say what: ppl, kld, speed or logits");
-    return err_set(e, ERR_USAGE, "eval: unknown subcommand '%s'; known are ppl, kld, speed, logits",
-                   argv[1]);
+    if (argc < 2) return err_set(e, ERR_USAGE, "eval: say what: ppl, kld, speed, kv or logits");
+    return err_set(e, ERR_USAGE,
+                   "eval: unknown subcommand '%s'; known are ppl, kld, speed, kv, logits", argv[1]);
 }

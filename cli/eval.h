@@ -33,6 +33,12 @@ int eval_texts_load(const struct model *m, const char *const *path, int n_paths,
                     struct eval_texts *out, struct err *e);
 void eval_texts_release(struct eval_texts *t);
 
+enum { EVAL_MAX_LIST = 32 };
+/* "0,4096": counts; `what` is the option's name. */
+int eval_parse_list(const char *text, const char *what, int64_t out[EVAL_MAX_LIST], int *n,
+                    struct err *e);
+
+int eval_cmd_kv(struct cli *c, int argc, char **argv, struct err *e);
 int eval_cmd_kld(struct cli *c, int argc, char **argv, struct err *e);
 
 #endif

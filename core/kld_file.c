@@ -93,8 +93,8 @@ int kld_w_open(struct kld_w **out, const char *path, bool overwrite, int32_t n_c
     return rc;
 }
 
-/* From a start within 0.06 Halley's iteration cubes the error each time, so three steps reach double
- * precision. */
+/* From a start within 0.06 Halley's iteration cubes the error each time, so three steps reach
+ * double precision. */
 double kld_log(double x) {
     const double ln2 = 0.693147180559945309417;
     int e = 0;

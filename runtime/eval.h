@@ -101,6 +101,17 @@ struct eval_token { /* one position */
 /* The n positions of largest divergence among rows from ctx / 2 on; returns how many there are. */
 int64_t eval_kld_worst(const struct eval_kld_run *r, int cand, int64_t n, struct eval_token *out);
 
+struct eval_kv { /* a cache type on synthetic attention */
+    double kld;          /* mean divergence of attention weights, cached keys from true ones */
+    double output_error; /* rms of the output's error, cached keys and values, over its rms */
+    double bits;         /* per value, mean of keys and values */
+    double put_ns, get_ns; /* per value, one thread */
+};
+/* Types k[i] and v[i] at one head size and depth; queries look along a key with that cosine. */
+int eval_kv(int64_t head_dim, int64_t depth, double cosine, enum kern_isa isa,
+            const struct kv_type *const *k, const struct kv_type *const *v, int n_types,
+            struct eval_kv *out, struct err *e);
+
 struct eval_speed {
     char test[32]; /* "pp512", "tg128" */
     int64_t depth, n_tokens;

@@ -135,20 +135,6 @@ static uint8_t *pack(int bits, const uint8_t *code, int64_t d, uint8_t *to) {
     }
     return to;
 }
-static const uint8_t *unpack(int bits, const uint8_t *from, int64_t d, uint8_t *code) {
-    for (int p = 0; p < 2 && planes[bits][p].bits; p++) {
-        const struct plane *l = &planes[bits][p];
-        int64_t per = 8 / l->bits;
-        unsigned mask = (1u << l->bits) - 1;
-        for (int64_t i = 0; i < d; i += per, from++)
-            for (int64_t k = 0; k < per; k++) {
-                unsigned v = (unsigned)*from >> (l->bits * k) & mask;
-                code[i + k] = (uint8_t)(l->shift ? code[i + k] | v << l->shift : v);
-            }
-    }
-    return from;
-}
-
 /* ---- slices -----------------------------------------------------------------------------------
  */
 
@@ -197,16 +183,6 @@ static void put_residual(const float *y, float s, const float *b, const uint8_t 
     store_u16(to, fp_f32_to_f16((float)sqrt(rr)));
     pack(1, sign, d, to + 2);
 }
-static void add_residual(const uint8_t *from, float *y, int64_t d) {
-    float r[MAX_SLICE], f = fp_f16_to_f32(load_u16(from)) * sqrtf(1.5707963f / (float)d);
-    uint8_t sign[MAX_SLICE];
-    unpack(1, from + 2, d, sign);
-    for (int64_t i = 0; i < d; i++) r[i] = sign[i] ? f : -f;
-    hadamard(r, d);
-    flip(r, d, SEED_QJL);
-    for (int64_t i = 0; i < d; i++) y[i] += r[i];
-}
-
 uint64_t kv_turbo_bytes(const struct kv_type *t, int64_t n) {
     int64_t d = slice_of(n);
     if (n % d || n > KV_MAX_DIM) return 0;
@@ -228,6 +204,44 @@ void kv_turbo_put(const struct kv_type *t, const struct kern *k, const float *x,
     }
 }
 
+/* Codes of a slice straight to levels; returns where they end. */
+static const uint8_t *read4(const uint8_t *from, const float *level, int64_t d, float *dst) {
+    for (int64_t i = 0; i < d; i += 2, from++) {
+        dst[i] = level[*from & 15];
+        dst[i + 1] = level[*from >> 4];
+    }
+    return from;
+}
+static const uint8_t *read3(const uint8_t *from, const float *level, int64_t d, float *dst) {
+    const uint8_t *high = from + d / 4;
+    for (int64_t i = 0; i < d; i += 8, from += 2, high++) {
+        unsigned lo = load_u16(from), hi = *high;
+        for (int k = 0; k < 8; k++) dst[i + k] = level[(lo >> (2 * k) & 3) | (hi >> k & 1) << 2];
+    }
+    return high;
+}
+static const uint8_t *read2(const uint8_t *from, const float *level, int64_t d, float *dst) {
+    for (int64_t i = 0; i < d; i += 4, from++)
+        for (int k = 0; k < 4; k++) dst[i + k] = level[*from >> (2 * k) & 3];
+    return from;
+}
+static const uint8_t *read1(const uint8_t *from, const float *level, int64_t d, float *dst) {
+    for (int64_t i = 0; i < d; i += 8, from++)
+        for (int k = 0; k < 8; k++) dst[i + k] = level[*from >> k & 1];
+    return from;
+}
+static const uint8_t *(*const reader[5])(const uint8_t *from, const float *level, int64_t d,
+                                         float *dst) = {NULL, read1, read2, read3, read4};
+
+static void add_residual(const uint8_t *from, float *y, int64_t d) {
+    float r[MAX_SLICE], f = fp_f16_to_f32(load_u16(from)) * sqrtf(1.5707963f / (float)d);
+    const float level[2] = {-f, f};
+    read1(from + 2, level, d, r);
+    hadamard(r, d);
+    flip(r, d, SEED_QJL);
+    for (int64_t i = 0; i < d; i++) y[i] += r[i];
+}
+
 void kv_turbo_get(const struct kv_type *t, const struct kern *k, const uint8_t *row, float *dst,
                   int64_t n, bool is_value) {
     const struct tq_code *c = is_value ? t->value : t->key;
@@ -235,11 +249,9 @@ void kv_turbo_get(const struct kv_type *t, const struct kern *k, const uint8_t *
     int64_t d = slice_of(n);
     (void)k;
     for (int64_t i = 0; i < n; i += d, row += slice_bytes(c, d)) {
-        uint8_t code[MAX_SLICE];
         float level[MAX_CODES], s = fp_f16_to_f32(load_u16(row));
         for (int v = 0; v < 1 << c->bits; v++) level[v] = s * b[v];
-        const uint8_t *end = unpack(c->bits, row + 2, d, code);
-        for (int64_t j = 0; j < d; j++) dst[i + j] = level[code[j]];
+        const uint8_t *end = reader[c->bits](row + 2, level, d, dst + i);
         if (c->qjl) add_residual(end, dst + i, d);
     }
 }

@@ -66,6 +66,11 @@ holds "$(num "$t/parts" same_set) > 0.5 && $(num "$t/parts" same_set) < 1"
 has "$t/speed" tests test depth tok_per_s tok_per_s_stddev gb_per_s share_of_bandwidth
 [ "$(grep -c '"test": ' "$t/speed")" = 4 ]
 
+# cache types without a model: fewer bits, more error; the rotation does no harm to f32-like types
+"$HONE" eval kv --head-dims 64,256 --depths 256 --kv-type f32,tq4,tq3,tq2 --json > "$t/types"
+has "$t/types" head_dim depth kv_type bits_per_value attention_kld output_error put_ns_per_value get_ns_per_value
+set -- $(sed -n 's/^ *"output_error": \([-0-9.e+]*\),*$/\1/p' "$t/types")
+holds "$1 == 0 && 0 < $2 && $2 < $3 && $3 < $4 && $4 < 1 && $5 == 0 && $6 < $7 && $7 < $8"
 # logits: ids 1 2 3 4 5; the same bytes for any thread count
 printf '\1\0\0\0\2\0\0\0\3\0\0\0\4\0\0\0\5\0\0\0' > "$t/ids"
 "$HONE" eval logits "$t/q4.gguf" --ids "$t/ids" -o "$t/l1" --threads 1 > /dev/null
@@ -110,6 +115,9 @@ refused 3 "line 2" eval kld "$t/q4.gguf" "$t/bad.jsonl" --base "$t/f32.gguf"
 refused 3 "short" eval kld "$t/q4.gguf" --base-file "$t/short"
 refused 2 "use -f" eval kld "$t/f32.gguf" "$t/text" --save-base "$t/base" --chunks 1
 refused 2 "--depths" eval speed "$t/q4.gguf" --depths 0,x
+refused 2 "--head-dims" eval kv --head-dims 64,x
+refused 2 "multiples of 32" eval kv --head-dims 40
+refused 2 "'q9' is not" eval kv --kv-type q9
 refused 2 "nothing to measure" eval speed "$t/q4.gguf" --pp 0 --tg 0
 refused 3 "5 bytes" eval logits "$t/q4.gguf" --ids "$t/odd" -o "$t/x"
 refused 3 "0 bytes" eval logits "$t/q4.gguf" --ids "$t/empty" -o "$t/x"
