@@ -59,6 +59,7 @@ $(BUILD)/hone: $(BIN) FORCE
 FORCE:
 
 $(OBJ)/calib/defaults.o: $(wildcard calib/text/*)
+$(OBJ)/text/own.o: $(wildcard text/templates/*)
 $(OBJ)/core/%.o $(OBJ)/text/%.o $(OBJ)/convert/%.o: WARN += -Wsign-conversion
 $(OBJ)/kernels/avx2/%.o: ISA = -mavx2 -mfma -mf16c -ffp-contract=fast
 $(OBJ)/kernels/avx512/%.o: ISA = -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx2 -mfma -mf16c -ffp-contract=fast

@@ -14,6 +14,7 @@
 #include "text/fix.h"
 #include "text/fix_diff.h"
 #include "text/lint.h"
+#include "text/own.h"
 #include "text/toolfmt.h"
 
 static void sha_of(const char *s, size_t n, char hex[65]) {
@@ -154,18 +155,61 @@ static int store(struct cli *c, const struct chat_src *s, const struct buf *fixe
     return out_write_file(c->arg[0], fixed->data, fixed->len, true, e);
 }
 
+/* Our own template in the place of the given one. */
+static int replace(const struct chat_src *s, const char *name, struct buf *fixed, int *done,
+                   struct err *e) {
+    bool any = strcmp(name, "auto") == 0;
+    const struct own_template *own = any ? own_for(s->text, s->len) : own_find(name);
+    if (!own) {
+        char known[200] = "auto";
+        for (int i = 0; own_at(i); i++) {
+            size_t n = strlen(known);
+            snprintf(known + n, sizeof known - n, ", %s", own_at(i)->name);
+        }
+        if (!any) return err_set(e, ERR_USAGE, "--replace: '%s' is not one of %s", name, known);
+        return err_set(e, ERR_DATA,
+                       "%s: no template of ours renders what this one is meant to render; name one "
+                       "of %s if you know better",
+                       s->label, known);
+    }
+    buf_add(fixed, own->text, own->len);
+    *done = own->len != s->len || memcmp(own->text, s->text, s->len) != 0;
+    return 0;
+}
+
+/* What to try where edits leave errors. */
+static void hint(const struct chat_src *s, const char *text, size_t len, bool done) {
+    struct lint_report r;
+    struct err ignored;
+    const struct own_template *own = own_for(s->text, s->len);
+    int n_errors = 0;
+    if (lint_run(&r, text, len, s->label, JINJA_HF, &ignored) == 0) {
+        if (done) log_info("the repaired template passes %d of %d probes", r.n_passed, r.n_probes);
+        n_errors = r.n_by[LINT_ERROR];
+        lint_report_free(&r);
+    }
+    if (n_errors && own && (own->len != len || memcmp(own->text, text, len) != 0))
+        log_info("no edit is known for %d defects of %s; --replace %s puts our own template in its "
+                 "place",
+                 n_errors, s->label, own->name);
+    else if (!done)
+        log_info("nothing to repair: no known defect in the template of %s", s->label);
+}
+
 int cmd_template_fix(struct cli *c, int argc, char **argv, struct err *e) {
     bool in_place = false, list = false;
-    const char *out = NULL, *only = NULL;
+    const char *out = NULL, *only = NULL, *own = NULL;
     const struct opt opts[] = {
         {"output", 'o', OPT_STR, &out, "FILE", "write the repaired template"},
         {"in-place", 0, OPT_FLAG, &in_place, NULL, "store it in SRC (GGUF or .jinja)"},
         {"only", 0, OPT_STR, &only, "IDS", "only these edits, separated by commas"},
+        {"replace", 0, OPT_STR, &own, "NAME",
+         "instead of edits, our own template: auto (of the same family), or its name"},
         {"list", 0, OPT_FLAG, &list, NULL, "list the edits and whether they apply"},
     };
     const struct cmd_spec spec = {
         .name = "template fix",
-        .synopsis = "SRC [-o FILE | --in-place] [--only IDS] [--list]",
+        .synopsis = "SRC [-o FILE | --in-place] [--only IDS | --replace NAME] [--list]",
         .about =
             "Repairs known defects of a chat template and prints the difference. Without -o or\n"
             "--in-place nothing is written.",
@@ -178,6 +222,8 @@ int cmd_template_fix(struct cli *c, int argc, char **argv, struct err *e) {
     if (c->done) return 0;
     if (out && in_place)
         return err_set(e, ERR_USAGE, "template fix: give -o or --in-place, not both");
+    if (only && own)
+        return err_set(e, ERR_USAGE, "template fix: give --only or --replace, not both");
     struct chat_src s;
     struct buf fixed = {0}, diff = {0};
     struct str_list ids = {0};
@@ -189,19 +235,14 @@ int cmd_template_fix(struct cli *c, int argc, char **argv, struct err *e) {
         return 0;
     }
     if (only) cli_split(c, only, &ids);
-    int rc = fix_apply(s.text, s.len, only ? ids.v : NULL, ids.n, &fixed, &done, e);
+    int rc = own ? replace(&s, own, &fixed, &done, e)
+                 : fix_apply(s.text, s.len, only ? ids.v : NULL, ids.n, &fixed, &done, e);
     if (!rc && done) {
-        struct lint_report r;
         text_diff(s.text, s.len, s.label, fixed.data, fixed.len, "fixed", &diff);
         fwrite(diff.data, 1, diff.len, stdout);
-        rc = lint_run(&r, fixed.data, fixed.len, "fixed", JINJA_HF, e);
-        if (!rc) {
-            log_info("%d edits; the repaired template passes %d of %d probes", done, r.n_passed,
-                     r.n_probes);
-            lint_report_free(&r);
-        }
+        if (!own) log_info("%d edits", done);
     }
-    if (!rc && !done) log_info("nothing to repair: no known defect in the template of %s", s.label);
+    if (!rc) hint(&s, fixed.data, fixed.len, done > 0);
     if (!rc && (done || out)) rc = store(c, &s, &fixed, out, in_place, e);
     buf_release(&fixed);
     buf_release(&diff);

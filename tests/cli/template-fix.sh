@@ -29,6 +29,11 @@ if [ -e $src ]; then
     "$HONE" template fix $src --list | grep -q 'orphan-tool' || say "fix --list"
     "$HONE" template fix "$t/fixed.jinja" > "$t/o" 2> "$t/e"
     [ ! -s "$t/o" ] && grep -q 'nothing to repair' "$t/e" || say "a repaired template is repaired again"
+    m=../shared/golden/templates/jinja/Qwen-Qwen3-0.6B.jinja
+    "$HONE" template fix $m > "$t/o" 2> "$t/e" && grep -q -e '--replace qwen3' "$t/e" || say "fix does not name our template"
+    "$HONE" template fix $m --replace auto -o "$t/own.jinja" > /dev/null 2>&1 && cmp "$t/own.jinja" text/templates/qwen3.jinja || say "--replace auto"
+    rc=0; "$HONE" template fix $m --replace nope > /dev/null 2> "$t/e" || rc=$?
+    [ $rc = 2 ] && grep -q 'gemma4-small' "$t/e" || say "--replace nope: exit $rc"
     mkdir "$t/hf"
     cp $tiny/*.json $tiny/*.safetensors "$t/hf"
     cp $src "$t/hf/chat_template.jinja"
@@ -37,7 +42,10 @@ if [ -e $src ]; then
     "$HONE" template fix "$t/m.gguf" --in-place > /dev/null 2>&1 || say "fix --in-place"
     "$HONE" template show "$t/m.gguf" | cmp - "$t/fixed.jinja" || say "fix --in-place stored another text"
     "$HONE" verify "$t/m.gguf" > /dev/null 2>&1 || say "the repaired file does not verify"
-    n=$(stat -c %s "$t/before.gguf")
+    "$HONE" template fix "$t/m.gguf" --replace qwen3.5 --in-place > /dev/null 2> "$t/e" || say "fix --in-place, second time"
+    grep -q 'in place' "$t/e" || say "the second edit does not fit: $(cat "$t/e")"
+    "$HONE" template show "$t/m.gguf" | cmp - text/templates/qwen3.5.jinja || say "--replace --in-place stored another text"
+    "$HONE" verify "$t/m.gguf" > /dev/null 2>&1 || say "the file edited in place does not verify"
     tail -c 1000000 "$t/before.gguf" > "$t/x"; tail -c 1000000 "$t/m.gguf" > "$t/y"
     cmp "$t/x" "$t/y" || say "tensors changed"
     [ "$(ls "$t" | grep -c tmp-)" = 0 ] || say "a temporary file is left"
