@@ -397,6 +397,47 @@ static void test_domains_and_routing(void) {
     session_free(rough);
 }
 
+/* A window longer than a piece, from its first row: the same as in one go. */
+static void test_long_window(void) {
+    enum { CTX = EVAL_PIECE + 60 };
+    struct err e = {0};
+    struct ids many = {0}, keep = ids;
+    double *nll = xcalloc(CTX, sizeof *nll);
+    for (int i = 0; i < 2 * CTX; i++) ids_add(&many, keep.v[(i * 7 + i / 80) % N_IDS]);
+    struct session *base = open_session(CTX, NULL), *same = open_session(CTX, NULL);
+    struct session *const cand[1] = {same};
+    const struct eval_domain dom = {.name = "", .ids = many.v, .n_ids = many.n};
+    const struct eval_kld_job job = {.base = base,
+                                     .cand = cand,
+                                     .n_cand = 1,
+                                     .domain = &dom,
+                                     .n_domains = 1,
+                                     .ctx = CTX,
+                                     .max_chunks = 1,
+                                     .routing = true};
+    struct eval_kld_run r;
+    CHECK_OK(eval_kld_open(&job, &r, &e));
+    ids = many;
+    plain_nll(0, CTX, nll);
+    ids = keep;
+    double worst = 0;
+    for (int i = 0; i + 1 < CTX; i++) worst = fmax(worst, fabs(r.pos[0].nll_p[i] - nll[i]));
+    CHECK(worst < 1e-4);
+    CHECK_EQ_I64(r.pos[0].n, CTX - 1);
+    CHECK_EQ_I64(r.route[0].n_tokens, CTX);
+    CHECK_EQ_I64(r.route[0].n_same, CTX);
+    eval_kld_close(&r);
+    struct eval_ppl ppl;
+    double want = 0;
+    CHECK_OK(eval_ppl(base, &many, CTX, 0, 1, &ppl, &e));
+    for (int i = CTX / 2; i + 1 < CTX; i++) want += nll[i] / (CTX - 1 - CTX / 2);
+    CHECK_CLOSE(ppl.mean_nll, want, 1e-5);
+    ids_release(&many);
+    session_free(base);
+    session_free(same);
+    free(nll);
+}
+
 static void test_speed(void) {
     struct err e = {0};
     struct pool *p = NULL;
@@ -435,6 +476,7 @@ int main(void) {
     RUN(test_windows_as_clusters);
     RUN(test_breakdowns);
     RUN(test_domains_and_routing);
+    RUN(test_long_window);
     RUN(test_speed);
     model_close(model);
     ids_release(&ids);
