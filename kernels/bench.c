@@ -23,7 +23,8 @@ static const struct {
     [QT_IQ2_XXS] = {1, {0, 0}, 5e-4f}, [QT_IQ2_XS] = {1, {0, 0}, 5e-4f},
     [QT_IQ2_S] = {1, {0, 0}, 5e-4f},   [QT_IQ3_XXS] = {1, {0, 0}, 2e-4f},
     [QT_IQ3_S] = {1, {0, 0}, 2e-4f},   [QT_Q1_0] = {1, {0, 0}, 2e-2f},
-    [QT_Q2_0] = {1, {0, 0}, 2e-2f},
+    [QT_Q2_0] = {1, {0, 0}, 2e-2f},    [QT_TQ1_0] = {1, {52, 0}, 2e-2f},
+    [QT_TQ2_0] = {1, {64, 0}, 2e-2f},
 };
 
 int kern_half_fields(enum qtype t, int off[2]) {
