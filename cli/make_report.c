@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
-/* cli/make_report.c - the last step of `hone make`: checksums, results.json, README.md,
- * report.html. */
+/* cli/make_report.c - the last step of `hone make`: results.json, report.html, and what `hone
+ * publish` writes: README.md, Modelfile, manifest.json, SHA256SUMS and so on. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "cli/make.h"
+#include "cli/publish.h"
 #include "core/gguf.h"
 #include "core/hash.h"
 #include "core/io.h"
@@ -168,6 +169,12 @@ static int write_text(struct make *mk, const char *name, const struct buf *text,
     return rc;
 }
 
+static bool holds_model(const struct make *mk) {
+    for (int i = 0; i < mk->n_files; i++)
+        if (!mk->file[i].outside) return true;
+    return false;
+}
+
 static int write_reports(struct make *mk, struct err *e) {
     struct result r;
     struct buf text = {0};
@@ -175,11 +182,13 @@ static int write_reports(struct make *mk, struct err *e) {
     int rc = result_open(&r, path, e);
     free(path);
     if (rc) return rc;
-    report_readme(&r, NULL, &text);
-    rc = write_text(mk, "README.md", &text, e);
-    buf_reset(&text);
     report_html(&r, &text);
-    if (rc == 0) rc = write_text(mk, "report.html", &text, e);
+    rc = write_text(mk, "report.html", &text, e);
+    if (rc == 0 && !holds_model(mk)) { /* else publishing writes it */
+        buf_reset(&text);
+        report_readme(&r, NULL, &text);
+        rc = write_text(mk, "README.md", &text, e);
+    }
     result_close(&r);
     buf_release(&text);
     return rc;
@@ -218,5 +227,10 @@ int make_report(struct make *mk, struct err *e) {
     TRY(model_json(mk, base_params, e));
     TRY(write_results(mk, e));
     TRY(write_reports(mk, e));
-    return write_sums(mk, e);
+    if (!holds_model(mk)) return write_sums(mk, e);
+    struct publish_opts o = {.dir = mk->job.dir,
+                             .source = io_is_dir(mk->src) ? mk->src : NULL,
+                             .overwrite = true}; /* this folder is the job's */
+    struct publish_report r;
+    return publish_folder(&o, &r, e);
 }

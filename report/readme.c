@@ -59,9 +59,12 @@ static void front_matter(const struct result *r, const struct release *rel, stru
     buf_str(out, "---\n\n" README_MARK "\n\n");
 }
 
-static void file_row(const struct result_file *f, struct buf *out) {
-    buf_fmt(out, "| [%s](%s) | %lld | %.4f |", f->file, f->file, (long long)f->size_bytes,
-            (double)f->size_bytes / 0x1p30);
+static void file_row(const struct result_file *f, const struct release *rel, struct buf *out) {
+    if (!rel || release_has(rel, f->file))
+        buf_fmt(out, "| [%s](%s) |", f->file, f->file);
+    else
+        buf_fmt(out, "| %s (not here) |", f->file);
+    buf_fmt(out, " %lld | %.4f |", (long long)f->size_bytes, (double)f->size_bytes / 0x1p30);
     md_num(out, f->bpw, 2);
     buf_str(out, " ");
     if (isfinite(f->ppl))
@@ -80,12 +83,12 @@ static void file_row(const struct result_file *f, struct buf *out) {
     buf_chr(out, '\n');
 }
 
-static void files(const struct result *r, struct buf *out) {
+static void files(const struct result *r, const struct release *rel, struct buf *out) {
     buf_fmt(out,
             "## Files\n\n| file | bytes | GiB | bpw | PPL | mean KLD | 99.9 %% KLD | same top-1 %% "
             "| pp%lld t/s | tg%lld t/s |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n",
             (long long)r->pp, (long long)r->tg);
-    for (int i = 0; i < r->n_files; i++) file_row(&r->file[i], out);
+    for (int i = 0; i < r->n_files; i++) file_row(&r->file[i], rel, out);
     buf_str(out,
             "\nKLD is the Kullback-Leibler divergence of each file's next-token distribution from "
             "the unquantized conversion's, in nats: 0 would be identical. PPL compares files of "
@@ -221,7 +224,7 @@ void report_readme(const struct result *r, const struct release *rel, struct buf
     }
     buf_str(out, ".\n\n");
     if (r)
-        files(r, out);
+        files(r, rel, out);
     else
         plain_files(rel, out);
     if (rel) advice(rel, out);

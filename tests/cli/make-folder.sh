@@ -9,10 +9,14 @@ head -c 20000 $tiny/self_calib.txt > "$t/calib.txt"
 head -c 12000 $tiny/self_eval.txt > "$t/eval.txt"
 job() { "$HONE" make $tiny -o "$t/out" -q --recipes Q4_K_M,Q2_K --calib "$t/calib.txt" --eval "$t/eval.txt" --chunks 4 --pp 32 --tg 8 --reps 1 "$@"; }
 job --json > "$t/first.json"
-for f in README.md report.html results.json SHA256SUMS imatrix.gguf tiny-qwen35moe-BF16.gguf tiny-qwen35moe-Q4_K_M.gguf tiny-qwen35moe-Q2_K.gguf; do
+for f in README.md report.html results.json SHA256SUMS manifest.json Modelfile params model.yaml config.json imatrix.gguf tiny-qwen35moe-BF16.gguf tiny-qwen35moe-Q4_K_M.gguf tiny-qwen35moe-Q2_K.gguf; do
     [ -s "$t/out/$f" ] || { echo "missing $f"; exit 1; }
 done
 (cd "$t/out" && sha256sum -c SHA256SUMS >/dev/null)
+rc=0
+"$HONE" publish --check "$t/out" --json > "$t/check" || rc=$? # the tiny model names neither license nor origin
+[ $rc -le 1 ] || { echo "publish --check: exit $rc"; exit 1; }
+if grep '"rule"' "$t/check" | grep -vE 'card-license"|card-base-model"|model-yaml-local|meta-name'; then echo "faults in the folder"; exit 1; fi
 grep -q '<svg' "$t/out/report.html"
 grep -q 'base_model_relation: quantized' "$t/out/README.md"
 grep -q '"mean_kld"' "$t/out/results.json"
