@@ -9,6 +9,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "calib/gram.h"
 #include "calib/imatrix.h"
 #include "core/io.h"
 #include "core/log.h"
@@ -16,13 +17,17 @@
 
 struct collector {
     struct imat *m;
-    int64_t n_bad; /* entries whose size changed between calls: a bug of ours, reported */
+    struct gram_col *gram; /* or NULL */
+    bool survey;           /* only for gram: nothing is summed */
+    int64_t n_bad;         /* entries whose size changed between calls: a bug of ours, reported */
 };
 
 static void see(void *ud, const struct gr_weight *w, int64_t expert, const float *x, int64_t n_rows,
                 int64_t ld) {
     struct collector *c = ud;
     if (strncmp(w->name, "blk.", 4) != 0) return; /* the head is quantized without weights */
+    if (c->gram) gram_col_see(c->gram, w, expert, x, n_rows, ld);
+    if (c->survey) return;
     int64_t n_mat = expert < 0 ? 1 : w->ne[2];
     struct imat_entry *en = imat_add(c->m, w->name, w->ne[0], n_mat);
     if (!en) {
@@ -68,7 +73,7 @@ int imatrix_collect(const struct model *m, const struct imatrix_opts *o, struct 
                     struct err *e) {
     struct ids ids = {0};
     struct session *s = NULL;
-    struct collector c = {.m = out};
+    struct collector c = {.m = out, .gram = o->gram};
     int64_t ctx = o->ctx ? o->ctx : 512;
     int rc = 0;
     for (int i = 0; i < o->n_texts; i++) {
@@ -91,6 +96,12 @@ int imatrix_collect(const struct model *m, const struct imatrix_opts *o, struct 
                               .pool = o->pool};
     TRY_GOTO(out, rc, session_new(&s, m, &so, e));
     session_observe(s, see, &c);
+    if (c.gram) {
+        c.survey = true;
+        TRY_GOTO(out, rc, session_forward(s, ids.v, ctx, NULL, e));
+        c.survey = false;
+        TRY_GOTO(out, rc, gram_col_settle(c.gram, so.n_ubatch, e));
+    }
     out->chunk_size = (uint32_t)ctx;
     struct prog p;
     prog_begin(&p, "imatrix", PROG_TOKENS, (uint64_t)(n_chunks * ctx));
@@ -100,6 +111,7 @@ int imatrix_collect(const struct model *m, const struct imatrix_opts *o, struct 
             break;
         }
         session_reset(s);
+        if (c.gram) gram_col_chunk(c.gram, i);
         bool bos = tok_add_bos(m->tok) && tok_special(m->tok, TS_BOS) >= 0;
         int32_t *chunk = ids.v + i * ctx;
         if (bos) chunk[0] = (int32_t)tok_special(m->tok, TS_BOS);

@@ -14,6 +14,7 @@
 int corpus_load(const struct model *m, const char *path, bool parse_special, struct ids *out,
                 struct err *e);
 
+struct gram_col;
 struct imatrix_opts {
     const char *const *texts;
     int n_texts;
@@ -22,6 +23,7 @@ struct imatrix_opts {
     bool parse_special; /* in plain text; default true at the command line */
     enum kern_isa isa;
     struct pool *pool;
+    struct gram_col *gram; /* collects second moments too; NULL: none */
 };
 /* Chunks of ctx tokens over the concatenated texts; state reset per chunk; sums in double. */
 int imatrix_collect(const struct model *m, const struct imatrix_opts *o, struct imat *out,

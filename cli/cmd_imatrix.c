@@ -5,16 +5,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "calib/gram.h"
 #include "calib/imatrix.h"
 #include "calib/stats.h"
 #include "cli/cmd.h"
 #include "core/io.h"
 #include "core/log.h"
+#include "core/mem.h"
 #include "core/prog.h"
 
 struct imatrix_args {
-    const char *out, *format;
-    int64_t ctx, chunks;
+    const char *out, *format, *gram;
+    int64_t ctx, chunks, gram_block;
     bool merge, stats, no_special;
 };
 
@@ -126,19 +128,39 @@ out:
     return rc;
 }
 
+static int write_gram(struct gram_col *col, const struct imat *m, const struct imatrix_args *a,
+                      bool overwrite, struct err *e) {
+    struct gram g;
+    gram_init(&g);
+    g.n_chunks = m->n_chunks;
+    g.chunk_size = m->chunk_size;
+    for (int i = 0; i < m->n_datasets; i++) {
+        g.dataset = xreallocarray(g.dataset, (size_t)g.n_datasets + 1, sizeof *g.dataset);
+        g.dataset[g.n_datasets++] = xstrdup(m->dataset[i]);
+    }
+    int rc = gram_col_finish(col, &g, e);
+    if (rc == 0) rc = gram_write(&g, a->gram, overwrite, e);
+    gram_release(&g);
+    return rc;
+}
+
 static int collect(struct cli *c, const struct imatrix_args *a, struct err *e) {
     struct imat m;
     struct model *model = NULL;
+    struct gram_col *gram = NULL;
     enum imat_form form;
     int rc;
     double t0 = prog_now_s();
     imat_init(&m);
     TRY_GOTO(out, rc, pick_form(a, &form, e));
-    if (!c->overwrite && io_exists(a->out)) {
-        rc = err_set(e, ERR_USAGE, "%s exists; use -f to replace it", a->out);
-        goto out;
-    }
+    const char *outs[2] = {a->out, a->gram};
+    for (int i = 0; i < 2; i++)
+        if (outs[i] && !c->overwrite && io_exists(outs[i])) {
+            rc = err_set(e, ERR_USAGE, "%s exists; use -f to replace it", outs[i]);
+            goto out;
+        }
     TRY_GOTO(out, rc, cli_pool(c, e));
+    if (a->gram) TRY_GOTO(out, rc, gram_col_new(&gram, a->gram_block, c->isa, c->pool, e));
     TRY_GOTO(out, rc, model_open(&model, c->arg[0], e));
     struct imatrix_opts o = {.texts = c->arg + 1,
                              .n_texts = c->n_args - 1,
@@ -146,11 +168,14 @@ static int collect(struct cli *c, const struct imatrix_args *a, struct err *e) {
                              .max_chunks = a->chunks,
                              .parse_special = !a->no_special,
                              .isa = c->isa,
-                             .pool = c->pool};
+                             .pool = c->pool,
+                             .gram = gram};
     TRY_GOTO(out, rc, imatrix_collect(model, &o, &m, e));
+    if (gram) TRY_GOTO(out, rc, write_gram(gram, &m, a, c->overwrite, e));
     TRY_GOTO(out, rc, imat_write(&m, a->out, form, c->overwrite, e));
     report(c, &m, a->out, prog_now_s() - t0);
 out:
+    gram_col_free(gram);
     model_close(model);
     imat_release(&m);
     return rc;
@@ -164,6 +189,9 @@ int cmd_imatrix(struct cli *c, int argc, char **argv, struct err *e) {
         {"chunks", 0, OPT_I64, &a.chunks, "N", "stop after N chunks; 0: all (default)"},
         {"format", 0, OPT_STR, &a.format, "NAME", "gguf or dat; default by the name of FILE"},
         {"no-special", 0, OPT_FLAG, &a.no_special, NULL, "special-token texts are plain text"},
+        {"gram", 0, OPT_STR, &a.gram, "FILE", "also write second moments, for quantize --gram"},
+        {"gram-block", 0, OPT_I64, &a.gram_block, "N",
+         "columns of a block of second moments, a multiple of 256; 0: all up to 4096, else 2048"},
         {"merge", 0, OPT_FLAG, &a.merge, NULL, "arguments are importance matrices: add them up"},
         {"stats", 0, OPT_FLAG, &a.stats, NULL, "argument is an importance matrix: describe it"},
     };
@@ -180,6 +208,8 @@ int cmd_imatrix(struct cli *c, int argc, char **argv, struct err *e) {
     TRY(cli_parse(c, &spec, argc, argv, e));
     if (c->done) return 0;
     if (a.merge && a.stats) return err_set(e, ERR_USAGE, "--merge and --stats exclude each other");
+    if (a.gram && (a.merge || a.stats))
+        return err_set(e, ERR_USAGE, "--gram goes with a MODEL.gguf and texts");
     if (a.stats) {
         if (c->n_args != 1) return err_set(e, ERR_USAGE, "--stats takes one FILE");
         return show_stats(c, e);

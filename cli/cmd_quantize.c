@@ -11,11 +11,12 @@
 #include "core/io.h"
 #include "core/log.h"
 #include "core/mem.h"
+#include "quantize/feedback.h"
 #include "quantize/quantize.h"
 
 enum { MAX_RECIPES = 32 };
 struct args {
-    const char *out, *recipe, *type, *imatrix, *search, *plan_out;
+    const char *out, *recipe, *type, *imatrix, *gram, *search, *without, *plan_out;
     struct str_list tensor;
     uint64_t split_max;
     struct budget_args mix;
@@ -36,6 +37,29 @@ static int parse_search(const char *name, enum search *out, struct err *e) {
         return 0;
     }
     return err_set(e, ERR_USAGE, "--search: '%s' is not fast, best or conventional", name);
+}
+
+/* "balance,codes,scales,ints", any of them. */
+static int parse_without(const char *list, unsigned *out, struct err *e) {
+    static const struct {
+        const char *name;
+        unsigned bit;
+    } steps[] = {{"balance", FEEDBACK_BALANCE},
+                 {"codes", FEEDBACK_CODES},
+                 {"scales", FEEDBACK_SCALES},
+                 {"ints", FEEDBACK_INTS}};
+    for (const char *p = list; p && *p;) {
+        size_t n = strcspn(p, ","), i = 0;
+        while (i < COUNT_OF(steps) &&
+               (strlen(steps[i].name) != n || memcmp(p, steps[i].name, n) != 0))
+            i++;
+        if (i == COUNT_OF(steps))
+            return err_set(e, ERR_USAGE, "--without: '%.*s' is not balance, codes, scales or ints",
+                           (int)n, p);
+        *out |= steps[i].bit;
+        p += n + (p[n] == ',');
+    }
+    return 0;
 }
 
 /* "REGEX=TYPE"; the pattern may hold '=' itself, the type cannot. */
@@ -132,6 +156,7 @@ static void emit_result(struct cli *c, const struct args *a, const char *out,
     emit_i64(m, "n_quantized", "converted", r->n_quantized);
     emit_i64(m, "n_fallbacks", "fallbacks", r->n_fallbacks);
     if (a->imatrix) emit_i64(m, "n_no_imatrix", "without importance", r->n_no_imatrix);
+    if (a->gram && !a->dry_run) emit_i64(m, "n_feedback", "with error feedback", r->n_feedback);
     emit_i64(m, "in_bytes", NULL, (int64_t)r->in_bytes);
     emit_i64(m, "tensor_bytes", NULL, (int64_t)r->out_bytes);
     emit_i64(m, "size_bytes", NULL, (int64_t)r->file_bytes);
@@ -238,6 +263,7 @@ static int run(struct cli *c, const struct args *a, char **recipe, const struct 
         .in = c->arg[0],
         .out = a->out,
         .imatrix = a->imatrix,
+        .gram = a->gram,
         .over = ov,
         .n_over = a->tensor.n,
         .pure = a->pure || a->type,
@@ -248,6 +274,7 @@ static int run(struct cli *c, const struct args *a, char **recipe, const struct 
         .split_max = a->split_max,
     };
     TRY(parse_search(a->search, &one.search, e));
+    TRY(parse_without(a->without, &one.without, e));
     TRY(cli_pool(c, e));
     one.pool = c->pool;
     if (a->mix.budget.n || a->mix.bpw > 0) return quantize_budgets(c, &one, &a->mix, e);
@@ -280,10 +307,14 @@ int cmd_quantize(struct cli *c, int argc, char **argv, struct err *e) {
          "presets (Q4_K_M ...) or plan files; several share one reading of the model"},
         {"type", 0, OPT_STR, &a.type, "TYPE", "one type for everything that can be quantized"},
         {"imatrix", 0, OPT_STR, &a.imatrix, "FILE", "importance matrix, GGUF or .dat"},
+        {"gram", 0, OPT_STR, &a.gram, "FILE",
+         "second moments of hone imatrix --gram: error feedback where it pays"},
         {"tensor", 0, OPT_LIST, &a.tensor, "REGEX=TYPE",
          "type of the tensors that match; may be repeated"},
         {"pure", 0, OPT_FLAG, &a.pure, NULL, "the recipe's default type everywhere, no rules"},
         {"search", 0, OPT_STR, &a.search, "MODE", "fast (default), best or conventional"},
+        {"without", 0, OPT_STR, &a.without, "STEPS",
+         "leave out balance, codes, scales, ints (comma-separated), for comparisons"},
         {"plan-out", 0, OPT_STR, &a.plan_out, "FILE",
          "write the plan used; edit it and pass it as --recipe"},
         {"budget", 0, OPT_LIST, &a.mix.budget, "SIZE",

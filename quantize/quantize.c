@@ -22,6 +22,9 @@
 #include "core/num.h"
 #include "core/prog.h"
 #include "kernels/kern.h"
+#include "quantize/enc/open.h"
+#include "quantize/fb_tensor.h"
+#include "quantize/feedback.h"
 #include "quantize/qplan.h"
 
 enum { BATCH_BYTES = 32 << 20, TAU_DEFAULT = 256 };
@@ -32,7 +35,8 @@ struct run {
     struct gguf_w *w;
     struct qplan plan;
     struct imat imat;
-    bool have_imat;
+    struct gram gram;
+    bool have_imat, have_gram;
     struct kern ref;
     struct quantize_report *r;
     struct prog *prog; /* of all runs over the source */
@@ -53,11 +57,15 @@ struct job {
     const struct enc *enc; /* NULL: copy */
     void (*decode)(const void *restrict, float *restrict, int64_t);
     uint64_t src_row, dst_row; /* bytes */
-    int64_t first;             /* row of the tensor that starts the batch */
+    int64_t first, n;          /* rows of the tensor that make the batch */
     uint8_t *out;
     const float *imp; /* [n_mat][ne0] or NULL */
     enum search search;
-    float **scratch; /* per worker, ne0 weights */
+    float **scratch;             /* per worker, FEEDBACK_ROWS * ne0 weights */
+    const struct enc_blocks *eb; /* NULL: the plain encoder only */
+    bool balance;
+    struct enc_open **open; /* per worker, the blocks of a row */
+    struct fb_tensor *fb;   /* NULL: no error feedback */
     struct fault *fault;
 };
 
@@ -89,7 +97,32 @@ static void do_rows(void *ctx, int64_t begin, int64_t end, int worker) {
             continue;
         }
         const float *imp = j->imp ? j->imp + row / j->t->ne[1] * ne0 : NULL;
-        j->enc->row(x, imp, ne0, dst, j->search);
+        if (j->balance)
+            enc_row_balanced(j->eb, x, imp, ne0, dst, j->search, j->open[worker]);
+        else
+            j->enc->row(x, imp, ne0, dst, j->search);
+    }
+}
+
+/* Groups of FEEDBACK_ROWS rows of one matrix. A row that is not finite is reported, and its place
+ * encoded as zeros. */
+static void do_groups(void *ctx, int64_t begin, int64_t end, int worker) {
+    const struct job *j = ctx;
+    struct fault *f = &j->fault[worker];
+    int64_t ne0 = j->t->ne[0];
+    for (int64_t g = begin; g < end; g++) {
+        int64_t i = g * FEEDBACK_ROWS, n = min_i64(FEEDBACK_ROWS, j->n - i);
+        for (int64_t k = 0; k < n; k++) {
+            float *x = j->scratch[worker] + k * ne0;
+            int64_t row = j->first + i + k;
+            j->decode(j->t->data + (uint64_t)row * j->src_row, x, ne0);
+            int64_t col = not_finite(x, ne0);
+            if (col < 0) continue;
+            if (f->row < 0 || row < f->row) *f = (struct fault){row, col};
+            memset(x, 0, (size_t)ne0 * sizeof *x);
+        }
+        fb_tensor_rows(j->fb, worker, j->scratch[worker], (int)n, j->out + (uint64_t)i * j->dst_row,
+                       j->dst_row);
     }
 }
 
@@ -113,11 +146,17 @@ static int run_batches(struct run *q, struct job *j, int n_workers, struct err *
     int64_t rows = n_rows(j->t->ne), ne0 = j->t->ne[0];
     int64_t per_batch = max_i64(1, BATCH_BYTES / 4 / ne0);
     int64_t chunk = max_i64(1, 8192 / ne0);
-    for (int64_t at = 0; at < rows; at += per_batch) {
-        int64_t n = min_i64(per_batch, rows - at);
+    for (int64_t at = 0, n; at < rows; at += n) {
+        int64_t in_mat = at % j->t->ne[1];
+        n = min_i64(per_batch, j->fb ? j->t->ne[1] - in_mat : rows - at);
         if (prog_interrupted()) return err_set(e, ERR_INTR, "interrupted");
         j->first = at;
-        pool_for(q->o->pool, n, chunk, do_rows, j);
+        j->n = n;
+        if (j->fb && in_mat == 0) TRY(fb_tensor_matrix(j->fb, at / j->t->ne[1], e));
+        if (j->fb)
+            pool_for(q->o->pool, div_up(n, FEEDBACK_ROWS), 1, do_groups, j);
+        else
+            pool_for(q->o->pool, n, chunk, do_rows, j);
         TRY(check_faults(q, j, n_workers, e));
         for (struct run *to = q; to; to = to->next) {
             if (to->leader != q) continue;
@@ -157,6 +196,45 @@ static int importance(struct run *q, const struct gguf_tensor *t, enum role role
     return 0;
 }
 
+static bool load_row(void *ctx, int64_t row, float *x) {
+    const struct job *j = ctx;
+    j->decode(j->t->data + (uint64_t)row * j->src_row, x, j->t->ne[0]);
+    return not_finite(x, j->t->ne[0]) < 0;
+}
+
+/* Error feedback for a tensor, when its input is known, its type takes part and it pays. */
+static int feedback(struct run *q, struct job *j, int64_t index, struct err *e) {
+    const struct gguf_tensor *t = j->t;
+    const struct gram_input *in = q->have_gram ? gram_find(&q->gram, t->name) : NULL;
+    if (!in || !j->eb) return 0;
+    struct fb_source src = {.in = in,
+                            .eb = j->eb,
+                            .search = j->search,
+                            .n = t->ne[0],
+                            .rows = t->ne[1],
+                            .n_mat = t->ne[2] * t->ne[3],
+                            .imp = j->imp,
+                            .load = load_row,
+                            .ctx = j,
+                            .tau = q->o->tau < 0   ? 0
+                                   : q->o->tau > 0 ? q->o->tau
+                                                   : TAU_DEFAULT,
+                            .steps = FEEDBACK_ALL & ~q->o->without,
+                            .pool = q->o->pool};
+    if (fb_tensor_new(&j->fb, &src, e)) return err_wrap(e, "%s", q->o->gram);
+    if (fb_tensor_alpha(j->fb) < 1) {
+        for (struct run *to = q; to; to = to->next) {
+            if (to->leader != q) continue;
+            to->r->rows[index].alpha = fb_tensor_alpha(j->fb);
+            to->r->n_feedback++;
+        }
+        return 0;
+    }
+    fb_tensor_free(j->fb);
+    j->fb = NULL;
+    return 0;
+}
+
 static int do_tensor(struct run *q, int64_t index, struct err *e) {
     const struct gguf_tensor *t = gguf_tensor_at(q->g, index);
     const struct recipe_item *it = &q->plan.item[index];
@@ -168,15 +246,25 @@ static int do_tensor(struct run *q, int64_t index, struct err *e) {
     j.decode = q->ref.op[t->type].decode;
     j.src_row = qtype_row_bytes(t->type, t->ne[0]);
     j.dst_row = qtype_row_bytes(it->type, t->ne[0]);
+    if (j.enc && j.search != SEARCH_CONVENTIONAL) j.eb = enc_blocks_find(it->type);
+    j.balance = j.eb && !(q->o->without & FEEDBACK_BALANCE);
+    j.open = xcalloc((size_t)n_workers, sizeof *j.open);
     j.scratch = xcalloc((size_t)n_workers, sizeof *j.scratch);
     j.fault = xcalloc((size_t)n_workers, sizeof *j.fault);
     for (int k = 0; k < n_workers; k++) {
         j.fault[k].row = -1;
-        TRY_GOTO(out, rc, buf_alloc(&p, (uint64_t)t->ne[0] * sizeof(float), "a row of weights", e));
+        TRY_GOTO(out, rc,
+                 buf_alloc(&p, FEEDBACK_ROWS * (uint64_t)t->ne[0] * sizeof(float),
+                           "rows of weights", e));
         j.scratch[k] = p;
+        if (!j.eb) continue;
+        uint64_t blocks = (uint64_t)t->ne[0] / (uint64_t)qtype_info(it->type)->block_elems;
+        TRY_GOTO(out, rc, buf_alloc(&p, blocks * sizeof **j.open, "blocks of a row", e));
+        j.open[k] = p;
     }
     if (j.enc) TRY_GOTO(out, rc, importance(q, t, it->role, &imp, e));
     j.imp = imp;
+    TRY_GOTO(out, rc, feedback(q, &j, index, e));
     uint64_t need =
         (uint64_t)min_i64(n_rows(t->ne), max_i64(1, BATCH_BYTES / 4 / t->ne[0])) * j.dst_row;
     if (need > q->batch_cap) {
@@ -190,9 +278,14 @@ static int do_tensor(struct run *q, int64_t index, struct err *e) {
     j.out = q->batch;
     rc = run_batches(q, &j, n_workers, e);
 out:
-    for (int k = 0; k < n_workers; k++) buf_free(j.scratch[k]);
+    for (int k = 0; k < n_workers; k++) {
+        buf_free(j.scratch[k]);
+        buf_free(j.open[k]);
+    }
+    free(j.open);
     free(j.scratch);
     free(j.fault);
+    fb_tensor_free(j.fb);
     buf_free(imp);
     return rc;
 }
@@ -234,6 +327,19 @@ static int declare(struct run *q, struct err *e) {
     return 0;
 }
 
+/* The moments of a weight's input have its columns, and one matrix or one per expert. */
+static int check_gram(const struct run *q, const struct gguf_tensor *t, struct err *e) {
+    const struct gram_input *in = gram_find(&q->gram, t->name);
+    int64_t n_mat = t->ne[2] * t->ne[3];
+    if (!in || (in->n == t->ne[0] && (in->n_mat == 1 || in->n_mat == n_mat))) return 0;
+    return err_set(
+        e, ERR_DATA,
+        "%s: moments of %s are for %lld columns x %lld matrices, but the tensor of %s has "
+        "%lld x %lld: they belong to another model",
+        q->o->gram, t->name, (long long)in->n, (long long)in->n_mat, gguf_path(q->g),
+        (long long)t->ne[0], (long long)n_mat);
+}
+
 /* Every source type must be decodable, every target type writable, importance sizes right: before
  * any byte is written. Fills the report. */
 static int survey(struct run *q, struct err *e) {
@@ -263,6 +369,7 @@ static int survey(struct run *q, struct err *e) {
         if (!same) {
             float *imp = NULL;
             TRY(importance(q, t, it->role, &imp, e));
+            if (q->have_gram) TRY(check_gram(q, t, e));
             row->no_imatrix = !imp && q->have_imat && it->role != ROLE_TOKEN_EMBD &&
                               (qtype_info(it->type)->flags & QF_QUANT);
             bool bare = !imp;
@@ -337,10 +444,16 @@ static int work(struct run *run, int n, struct err *e) {
         TRY(imat_read(&run->imat, o->imatrix, e));
         run->have_imat = true;
     }
+    if (o->gram) {
+        TRY(gram_read(&run->gram, o->gram, e));
+        run->have_gram = true;
+    }
     for (int k = 0; k < n; k++) {
         run[k].g = run->g;
         run[k].imat = run->imat;
         run[k].have_imat = run->have_imat;
+        run[k].gram = run->gram;
+        run[k].have_gram = run->have_gram;
         run[k].prog = &prog;
         run[k].next = k + 1 < n ? &run[k + 1] : NULL;
         TRY(prepare(&run[k], e));
@@ -366,6 +479,7 @@ int quantize_run_many(const struct quantize_opts *o, int n, struct quantize_repo
         kern_init(&run[k].ref, KERN_REF);
     }
     imat_init(&run->imat);
+    gram_init(&run->gram);
     int rc = work(run, n, e);
     for (int k = 0; k < n; k++) {
         gguf_w_free(run[k].w);
@@ -375,6 +489,7 @@ int quantize_run_many(const struct quantize_opts *o, int n, struct quantize_repo
         if (rc || !o[k].want_rows) quantize_report_release(&r[k]);
     }
     imat_release(&run->imat);
+    gram_release(&run->gram);
     gguf_close(run->g);
     free(run);
     return rc;

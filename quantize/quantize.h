@@ -22,11 +22,13 @@ struct quantize_opts {
     const char *in, *out;
     const char *recipe;  /* "Q4_K_M", a single type's name, or the path of a plan.tsv */
     const char *imatrix; /* path or NULL */
+    const char *gram;    /* second moments: error feedback; path or NULL */
     const struct quant_override *over;
     int n_over;
     bool pure, overwrite, dry_run;
     bool want_rows; /* keep the plan in the report */
     enum search search;
+    unsigned without;     /* FEEDBACK_... steps left out (feedback.h); 0: none */
     const char *plan_out; /* write the plan used, or NULL */
     double tau; /* tokens of prior for rarely used experts; 0: the default, 256; < 0: none */
     uint64_t split_max;
@@ -41,12 +43,13 @@ struct quantize_row { /* one tensor of the plan */
     int64_t n_weights;
     uint64_t in_bytes, out_bytes;
     bool fallback;   /* its rows do not fit the wanted type */
+    double alpha;    /* shrinkage of error feedback, 0: none was used */
     bool no_imatrix; /* quantized without importance although a matrix was given */
 };
 struct quantize_report {
     struct quantize_row *rows; /* with want_rows: in output order; quantize_report_release frees */
     char recipe[64];
-    int64_t n_tensors, n_quantized, n_fallbacks, n_no_imatrix;
+    int64_t n_tensors, n_quantized, n_fallbacks, n_no_imatrix, n_feedback;
     uint64_t in_bytes, out_bytes;
     uint64_t file_bytes; /* of all output files, exact, also with dry_run */
     double bpw, seconds;

@@ -247,29 +247,61 @@ static void improve(struct job *j, const struct aff_block *conv, enum search sea
     *out = block_error(j, &best) < block_error(j, conv) ? best : *conv;
 }
 
+/* One super-block, zeroed before. */
+static void search_block(const struct aff_spec *s, const float *x, const float *imp,
+                         enum search search, struct aff_block *b) {
+    struct job j = {.s = s};
+    memset(b, 0, sizeof *b);
+    if (!enc_load(j.x, x, QK, 65504.0f * (float)s->smax)) return;
+    const struct wrule conv = enc_wrule(s->type, SEARCH_CONVENTIONAL);
+    float mean2 = enc_mean2(j.x, QK);
+    enc_weights(j.w, j.x, imp, QK, &conv, mean2, s->sub);
+    conventional(&j, imp != NULL, b);
+    if (search == SEARCH_CONVENTIONAL) return;
+    const struct wrule rule = enc_wrule(s->type, search);
+    struct aff_block c = *b;
+    enc_weights(j.w, j.x, imp, QK, &rule, mean2, s->sub);
+    improve(&j, &c, search, b);
+}
+
 void enc_aff_row(const struct aff_spec *s, const float *x, const float *imp, int64_t n, void *dst,
                  enum search search, void (*pack)(void *blk, const struct aff_block *b)) {
-    const struct wrule conv = enc_wrule(s->type, SEARCH_CONVENTIONAL);
-    const struct wrule rule = enc_wrule(s->type, search);
     const int bytes = qtype_info(s->type)->block_bytes;
-    const float limit = 65504.0f * (float)s->smax;
-    struct job j = {.s = s};
     for (int64_t i = 0; i < n / QK; i++) {
-        const float *im = imp ? imp + i * QK : NULL;
         struct aff_block b;
-        memset(&b, 0, sizeof b);
-        if (enc_load(j.x, x + i * QK, QK, limit)) {
-            float mean2 = enc_mean2(j.x, QK);
-            enc_weights(j.w, j.x, im, QK, &conv, mean2, s->sub);
-            conventional(&j, imp != NULL, &b);
-            if (search != SEARCH_CONVENTIONAL) {
-                struct aff_block c = b;
-                enc_weights(j.w, j.x, im, QK, &rule, mean2, s->sub);
-                improve(&j, &c, search, &b);
-            }
-        }
+        search_block(s, x + i * QK, imp ? imp + i * QK : NULL, search, &b);
         pack((uint8_t *)dst + i * bytes, &b);
     }
+}
+
+void enc_aff_open(const struct aff_spec *s, const float *x, const float *imp, enum search search,
+                  struct enc_open *o) {
+    struct aff_block b;
+    search_block(s, x, imp, search, &b);
+    *o = (struct enc_open){.n = QK,
+                           .sub = s->sub,
+                           .lv = {0, s->qmax, NULL},
+                           .d = b.d,
+                           .m = b.dmin,
+                           .m_sign = -1,
+                           .sc_hi = s->smax,
+                           .mn_hi = s->smax};
+    for (int k = 0; k < s->n_sub; k++) {
+        o->sc[k] = b.sc[k];
+        o->mn[k] = b.mn[k];
+    }
+    for (int i = 0; i < QK; i++) o->l[i] = (int8_t)b.q[i];
+}
+
+void enc_aff_close(const struct enc_open *o, struct aff_block *b) {
+    memset(b, 0, sizeof *b);
+    b->d = o->d;
+    b->dmin = o->m;
+    for (int k = 0; k < QK / o->sub; k++) {
+        b->sc[k] = (uint8_t)o->sc[k];
+        b->mn[k] = (uint8_t)o->mn[k];
+    }
+    for (int i = 0; i < QK; i++) b->q[i] = (uint8_t)o->l[i];
 }
 
 void enc_pack_scale_min(uint8_t out[12], const uint8_t *sc, const uint8_t *mn) {

@@ -138,29 +138,54 @@ static void improve(struct job *j, enum search search, struct b32_block *b) {
     polish(j, b, &err);
 }
 
-void enc_b32_row(const struct b32_spec *s, const float *x, const float *imp, int64_t n, void *dst,
-                 enum search search, void (*pack)(void *blk, const struct b32_block *b)) {
+/* One block; row_mean2: of the row, for the rules whose scope is the row. */
+static void search_block(const struct b32_spec *s, const float *x, const float *imp,
+                         enum search search, float row_mean2, struct b32_block *b) {
+    struct job j = {.s = s};
+    memset(b, 0, sizeof *b);
+    if (!enc_load(j.x, x, N, 65504.0f * (s->affine ? 1.0f : (float)s->lv.hi))) {
+        for (int k = 0; k < N; k++) b->l[k] = (int8_t)enc_level(&s->lv, 0);
+        return;
+    }
     const struct wrule conv = enc_wrule(s->type, SEARCH_CONVENTIONAL);
     const struct wrule rule = enc_wrule(s->type, search);
+    float mean2 = rule.scope == 0 ? row_mean2 : enc_mean2(j.x, N);
+    enc_weights(j.w, j.x, imp, N, &conv, mean2, N);
+    conventional(&j, imp != NULL, b);
+    if (search == SEARCH_CONVENTIONAL) return;
+    enc_weights(j.w, j.x, imp, N, &rule, mean2, N);
+    improve(&j, search, b);
+}
+
+void enc_b32_row(const struct b32_spec *s, const float *x, const float *imp, int64_t n, void *dst,
+                 enum search search, void (*pack)(void *blk, const struct b32_block *b)) {
     const int bytes = qtype_info(s->type)->block_bytes;
-    const float limit = 65504.0f * (s->affine ? 1.0f : (float)s->lv.hi);
-    const float row_mean2 = rule.scope == 0 ? enc_mean2(x, n) : 0;
-    struct job j = {.s = s};
+    const float row_mean2 = enc_wrule(s->type, search).scope == 0 ? enc_mean2(x, n) : 0;
     for (int64_t i = 0; i < n / N; i++) {
-        const float *im = imp ? imp + i * N : NULL;
         struct b32_block b;
-        memset(&b, 0, sizeof b);
-        if (enc_load(j.x, x + i * N, N, limit)) {
-            float mean2 = rule.scope == 0 ? row_mean2 : enc_mean2(j.x, N);
-            enc_weights(j.w, j.x, im, N, &conv, mean2, N);
-            conventional(&j, imp != NULL, &b);
-            if (search != SEARCH_CONVENTIONAL) {
-                enc_weights(j.w, j.x, im, N, &rule, mean2, N);
-                improve(&j, search, &b);
-            }
-        } else {
-            for (int k = 0; k < N; k++) b.l[k] = (int8_t)enc_level(&s->lv, 0);
-        }
+        search_block(s, x + i * N, imp ? imp + i * N : NULL, search, row_mean2, &b);
         pack((uint8_t *)dst + i * bytes, &b);
     }
+}
+
+void enc_b32_open(const struct b32_spec *s, const float *x, const float *imp, enum search search,
+                  struct enc_open *o) {
+    struct b32_block b;
+    search_block(s, x, imp, search, enc_mean2(x, N), &b);
+    *o = (struct enc_open){.n = N,
+                           .sub = N,
+                           .lv = s->lv,
+                           .d = b.d,
+                           .m = b.m,
+                           .m_sign = s->affine ? 1 : 0,
+                           .sc_lo = 1,
+                           .sc_hi = 1};
+    o->sc[0] = o->mn[0] = 1;
+    memcpy(o->l, b.l, sizeof b.l);
+}
+
+void enc_b32_close(const struct enc_open *o, struct b32_block *b) {
+    b->d = o->d;
+    b->m = o->m;
+    memcpy(b->l, o->l, sizeof b->l);
 }

@@ -16,19 +16,31 @@ static void pack(void *blk, const struct aff_block *b) {
     }
 }
 
+static const struct aff_spec spec = {
+    .type = QT_Q2_K,
+    .n_sub = 16,
+    .sub = 16,
+    .qmax = 3,
+    .smax = 15,
+    .imp = {-0.9f, 0.05f, 36},
+    .plain = {-0.5f, 0.1f, 15},
+    .plain_abs = true,
+};
+
 static void row(const float *restrict x, const float *restrict imp, int64_t n, void *restrict dst,
                 enum search search) {
-    static const struct aff_spec spec = {
-        .type = QT_Q2_K,
-        .n_sub = 16,
-        .sub = 16,
-        .qmax = 3,
-        .smax = 15,
-        .imp = {-0.9f, 0.05f, 36},
-        .plain = {-0.5f, 0.1f, 15},
-        .plain_abs = true,
-    };
     enc_aff_row(&spec, x, imp, n, dst, search, pack);
 }
 
+static void open_block(const float *x, const float *imp, enum search search, struct enc_open *o) {
+    enc_aff_open(&spec, x, imp, search, o);
+}
+
+static void close_block(const struct enc_open *o, void *blk) {
+    struct aff_block b;
+    enc_aff_close(o, &b);
+    pack(blk, &b);
+}
+
 const struct enc enc_type_q2_k = {QT_Q2_K, row};
+const struct enc_blocks enc_blocks_q2_k = {QT_Q2_K, open_block, close_block};

@@ -22,17 +22,29 @@ static void pack(void *blk, const struct sym_block *b) {
     }
 }
 
+static const struct sym_spec spec = {
+    .type = QT_Q3_K,
+    .n_sub = 16,
+    .sub = 16,
+    .lv = {-4, 3, NULL},
+    .sc_lo = -32,
+    .sc_hi = 31,
+};
+
 static void row(const float *restrict x, const float *restrict imp, int64_t n, void *restrict dst,
                 enum search search) {
-    static const struct sym_spec spec = {
-        .type = QT_Q3_K,
-        .n_sub = 16,
-        .sub = 16,
-        .lv = {-4, 3, NULL},
-        .sc_lo = -32,
-        .sc_hi = 31,
-    };
     enc_sym_row(&spec, x, imp, n, dst, search, pack);
 }
 
+static void open_block(const float *x, const float *imp, enum search search, struct enc_open *o) {
+    enc_sym_open(&spec, x, imp, search, o);
+}
+
+static void close_block(const struct enc_open *o, void *blk) {
+    struct sym_block b;
+    enc_sym_close(o, &b);
+    pack(blk, &b);
+}
+
 const struct enc enc_type_q3_k = {QT_Q3_K, row};
+const struct enc_blocks enc_blocks_q3_k = {QT_Q3_K, open_block, close_block};

@@ -10,10 +10,22 @@ static void pack(void *blk, const struct b32_block *b) {
     for (int i = 0; i < 16; i++) o->qs[i] = (uint8_t)((b->l[i] + 8) | (b->l[i + 16] + 8) << 4);
 }
 
+static const struct b32_spec spec = {QT_Q4_0, {-8, 7, NULL}, false};
+
 static void row(const float *restrict x, const float *restrict imp, int64_t n, void *restrict dst,
                 enum search search) {
-    static const struct b32_spec spec = {QT_Q4_0, {-8, 7, NULL}, false};
     enc_b32_row(&spec, x, imp, n, dst, search, pack);
 }
 
+static void open_block(const float *x, const float *imp, enum search search, struct enc_open *o) {
+    enc_b32_open(&spec, x, imp, search, o);
+}
+
+static void close_block(const struct enc_open *o, void *blk) {
+    struct b32_block b;
+    enc_b32_close(o, &b);
+    pack(blk, &b);
+}
+
 const struct enc enc_type_q4_0 = {QT_Q4_0, row};
+const struct enc_blocks enc_blocks_q4_0 = {QT_Q4_0, open_block, close_block};

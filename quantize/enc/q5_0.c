@@ -17,10 +17,22 @@ static void pack(void *blk, const struct b32_block *b) {
     store_u32(o->qh, high);
 }
 
+static const struct b32_spec spec = {QT_Q5_0, {-16, 15, NULL}, false};
+
 static void row(const float *restrict x, const float *restrict imp, int64_t n, void *restrict dst,
                 enum search search) {
-    static const struct b32_spec spec = {QT_Q5_0, {-16, 15, NULL}, false};
     enc_b32_row(&spec, x, imp, n, dst, search, pack);
 }
 
+static void open_block(const float *x, const float *imp, enum search search, struct enc_open *o) {
+    enc_b32_open(&spec, x, imp, search, o);
+}
+
+static void close_block(const struct enc_open *o, void *blk) {
+    struct b32_block b;
+    enc_b32_close(o, &b);
+    pack(blk, &b);
+}
+
 const struct enc enc_type_q5_0 = {QT_Q5_0, row};
+const struct enc_blocks enc_blocks_q5_0 = {QT_Q5_0, open_block, close_block};

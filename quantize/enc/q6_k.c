@@ -18,17 +18,29 @@ static void pack(void *blk, const struct sym_block *b) {
     }
 }
 
+static const struct sym_spec spec = {
+    .type = QT_Q6_K,
+    .n_sub = 16,
+    .sub = 16,
+    .lv = {-32, 31, NULL},
+    .sc_lo = -128,
+    .sc_hi = 127,
+};
+
 static void row(const float *restrict x, const float *restrict imp, int64_t n, void *restrict dst,
                 enum search search) {
-    static const struct sym_spec spec = {
-        .type = QT_Q6_K,
-        .n_sub = 16,
-        .sub = 16,
-        .lv = {-32, 31, NULL},
-        .sc_lo = -128,
-        .sc_hi = 127,
-    };
     enc_sym_row(&spec, x, imp, n, dst, search, pack);
 }
 
+static void open_block(const float *x, const float *imp, enum search search, struct enc_open *o) {
+    enc_sym_open(&spec, x, imp, search, o);
+}
+
+static void close_block(const struct enc_open *o, void *blk) {
+    struct sym_block b;
+    enc_sym_close(o, &b);
+    pack(blk, &b);
+}
+
 const struct enc enc_type_q6_k = {QT_Q6_K, row};
+const struct enc_blocks enc_blocks_q6_k = {QT_Q6_K, open_block, close_block};

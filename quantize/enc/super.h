@@ -5,6 +5,7 @@
 #ifndef HONE_QUANTIZE_ENC_SUPER_H
 #define HONE_QUANTIZE_ENC_SUPER_H
 
+#include "quantize/enc/open.h"
 #include "quantize/enc/search.h"
 
 /* x ~ d*sc[b]*q - dmin*mn[b]   (Q2_K, Q4_K, Q5_K) */
@@ -23,6 +24,10 @@ struct aff_block {
 /* All of one row: calls pack(blk, result) per super-block. */
 void enc_aff_row(const struct aff_spec *s, const float *x, const float *imp, int64_t n, void *dst,
                  enum search search, void (*pack)(void *blk, const struct aff_block *b));
+/* open.h: open and close, up to packing. */
+void enc_aff_open(const struct aff_spec *s, const float *x, const float *imp, enum search search,
+                  struct enc_open *o);
+void enc_aff_close(const struct enc_open *o, struct aff_block *b);
 
 /* The 12 bytes of 8 six-bit scales and 8 six-bit minima (Q4_K, Q5_K). */
 void enc_pack_scale_min(uint8_t out[12], const uint8_t *sc, const uint8_t *mn);
@@ -41,6 +46,10 @@ struct sym_block {
 };
 void enc_sym_row(const struct sym_spec *s, const float *x, const float *imp, int64_t n, void *dst,
                  enum search search, void (*pack)(void *blk, const struct sym_block *b));
+/* open.h: open and close, up to packing. */
+void enc_sym_open(const struct sym_spec *s, const float *x, const float *imp, enum search search,
+                  struct enc_open *o);
+void enc_sym_close(const struct enc_open *o, struct sym_block *b);
 
 /* 32 weights, x ~ d*l + m (m only for Q4_1, Q5_1). */
 struct b32_spec {
@@ -54,5 +63,9 @@ struct b32_block {
 };
 void enc_b32_row(const struct b32_spec *s, const float *x, const float *imp, int64_t n, void *dst,
                  enum search search, void (*pack)(void *blk, const struct b32_block *b));
+/* open.h: open and close, up to packing. */
+void enc_b32_open(const struct b32_spec *s, const float *x, const float *imp, enum search search,
+                  struct enc_open *o);
+void enc_b32_close(const struct enc_open *o, struct b32_block *b);
 
 #endif

@@ -193,29 +193,48 @@ static void improve(struct job *j, const struct sym_block *conv, enum search sea
     *out = block_error(j, &best) < block_error(j, conv) ? best : *conv;
 }
 
+/* One super-block. */
+static void search_block(const struct sym_spec *s, const float *x, const float *imp,
+                         enum search search, struct sym_block *b) {
+    struct job j = {.s = s};
+    memset(b, 0, sizeof *b);
+    if (!enc_load(j.x, x, QK, 65504.0f * (float)s->sc_hi * (float)s->lv.hi)) {
+        for (int k = 0; k < QK; k++) b->l[k] = (int8_t)enc_level(&s->lv, 0);
+        return;
+    }
+    const struct wrule conv = enc_wrule(s->type, SEARCH_CONVENTIONAL);
+    float mean2 = enc_mean2(j.x, QK);
+    enc_weights(j.w, j.x, imp, QK, &conv, mean2, s->sub);
+    conventional(&j, b);
+    if (search == SEARCH_CONVENTIONAL) return;
+    const struct wrule rule = enc_wrule(s->type, search);
+    struct sym_block c = *b;
+    enc_weights(j.w, j.x, imp, QK, &rule, mean2, s->sub);
+    improve(&j, &c, search, b);
+}
+
 void enc_sym_row(const struct sym_spec *s, const float *x, const float *imp, int64_t n, void *dst,
                  enum search search, void (*pack)(void *blk, const struct sym_block *b)) {
-    const struct wrule conv = enc_wrule(s->type, SEARCH_CONVENTIONAL);
-    const struct wrule rule = enc_wrule(s->type, search);
     const int bytes = qtype_info(s->type)->block_bytes;
-    const float limit = 65504.0f * (float)s->sc_hi * (float)s->lv.hi;
-    struct job j = {.s = s};
     for (int64_t i = 0; i < n / QK; i++) {
-        const float *im = imp ? imp + i * QK : NULL;
         struct sym_block b;
-        memset(&b, 0, sizeof b);
-        if (enc_load(j.x, x + i * QK, QK, limit)) {
-            float mean2 = enc_mean2(j.x, QK);
-            enc_weights(j.w, j.x, im, QK, &conv, mean2, s->sub);
-            conventional(&j, &b);
-            if (search != SEARCH_CONVENTIONAL) {
-                struct sym_block c = b;
-                enc_weights(j.w, j.x, im, QK, &rule, mean2, s->sub);
-                improve(&j, &c, search, &b);
-            }
-        } else {
-            for (int k = 0; k < QK; k++) b.l[k] = (int8_t)enc_level(&s->lv, 0);
-        }
+        search_block(s, x + i * QK, imp ? imp + i * QK : NULL, search, &b);
         pack((uint8_t *)dst + i * bytes, &b);
     }
+}
+
+void enc_sym_open(const struct sym_spec *s, const float *x, const float *imp, enum search search,
+                  struct enc_open *o) {
+    struct sym_block b;
+    search_block(s, x, imp, search, &b);
+    *o = (struct enc_open){
+        .n = QK, .sub = s->sub, .lv = s->lv, .d = b.d, .sc_lo = s->sc_lo, .sc_hi = s->sc_hi};
+    memcpy(o->sc, b.sc, sizeof o->sc);
+    memcpy(o->l, b.l, sizeof o->l);
+}
+
+void enc_sym_close(const struct enc_open *o, struct sym_block *b) {
+    b->d = o->d;
+    memcpy(b->sc, o->sc, sizeof b->sc);
+    memcpy(b->l, o->l, sizeof b->l);
 }

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: MIT
+/* calib/gram.c - sums of x x^T for every input of a matrix product.
+ *
+ * Weights whose rows have equal bytes in the survey share an input; the same comparison over the
+ * whole text is made at the end. Dense inputs keep full matrices (blocks beyond 4096 columns);
+ * experts keep 256-column blocks each when those take at most OWN_BYTES per weight, else one full
+ * matrix of all experts' rows. Rows of one call (at most a chunk) are multiplied in f32 by the
+ * kernels; sums of calls are f32: a sum loses bits only after 2^24 chunks of equal size. Halves:
+ * RUN chunks go to the first, the next RUN to the second, and so on, so that both see every text.
+ * Memory: 8 bytes * n * block * matrices per input, checked before the first chunk. */
+#include "calib/gram.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/hash.h"
+#include "core/mem.h"
+#include "core/num.h"
+#include "kernels/kern.h"
+
+enum { RUN = 8, STRIP = 32, EXPERT_BLOCK = 256, FULL = 4096, BLOCK = 2048 };
+static const uint64_t own_bytes = (uint64_t)64 << 20;
+
+struct seen { /* a weight */
+    char *name;
+    int64_t n, n_experts; /* n_experts 0: dense */
+    uint64_t hash, survey_hash;
+    int64_t input; /* -1 before settling */
+    bool leads;
+};
+struct moment { /* an input */
+    int64_t n, block, n_mat;
+    bool pooled; /* one matrix for all experts */
+    float *sum[GRAM_HALVES], *count[GRAM_HALVES];
+};
+struct gram_col {
+    struct seen *w;
+    int64_t n_w, cap;
+    struct moment *in;
+    int64_t n_in;
+    int64_t block;
+    int half;
+    bool settled;
+    struct kern kern;
+    struct pool *pool;
+    float *xt;    /* [n][rows] of one call */
+    float **tile; /* per worker */
+    int64_t max_rows, max_n;
+    int64_t n_missed; /* weights that the survey did not see */
+};
+
+int gram_col_new(struct gram_col **out, int64_t block, enum kern_isa isa, struct pool *pool,
+                 struct err *e) {
+    if (block < 0 || block % 256)
+        return err_set(e, ERR_USAGE, "--gram-block: %lld is not a multiple of 256",
+                       (long long)block);
+    struct gram_col *c = xcalloc(1, sizeof *c);
+    c->block = block;
+    c->pool = pool;
+    kern_init(&c->kern, isa);
+    *out = c;
+    return 0;
+}
+
+void gram_col_free(struct gram_col *c) {
+    if (!c) return;
+    for (int64_t i = 0; i < c->n_w; i++) free(c->w[i].name);
+    for (int64_t i = 0; i < c->n_in; i++)
+        for (int h = 0; h < GRAM_HALVES; h++) {
+            buf_free(c->in[i].sum[h]);
+            free(c->in[i].count[h]);
+        }
+    for (int k = 0; c->tile && k < pool_size(c->pool); k++) buf_free(c->tile[k]);
+    free(c->tile);
+    buf_free(c->xt);
+    free(c->w);
+    free(c->in);
+    free(c);
+}
+
+/* ---- which weights share an input --------------------------------------------------------------
+ */
+
+static struct seen *find(struct gram_col *c, const char *name, bool add) {
+    int64_t lo = 0, hi = c->n_w;
+    while (lo < hi) {
+        int64_t mid = lo + (hi - lo) / 2;
+        if (strcmp(c->w[mid].name, name) < 0)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    if (lo < c->n_w && strcmp(c->w[lo].name, name) == 0) return &c->w[lo];
+    if (!add) return NULL;
+    if (c->n_w == c->cap) {
+        c->cap = c->cap ? 2 * c->cap : 64;
+        c->w = xreallocarray(c->w, (size_t)c->cap, sizeof *c->w);
+    }
+    memmove(c->w + lo + 1, c->w + lo, (size_t)(c->n_w - lo) * sizeof *c->w);
+    c->n_w++;
+    c->w[lo] = (struct seen){.name = xstrdup(name), .input = -1};
+    return &c->w[lo];
+}
+
+static void hash_rows(struct seen *s, int64_t expert, const float *x, int64_t n_rows, int64_t ld) {
+    struct {
+        uint64_t before, rows;
+        int64_t expert;
+    } mix = {.before = s->hash, .expert = expert};
+    if (ld == s->n) {
+        mix.rows = hash_u64(x, (size_t)(n_rows * ld) * sizeof *x);
+    } else {
+        for (int64_t r = 0; r < n_rows; r++) {
+            uint64_t two[2] = {mix.rows, hash_u64(x + r * ld, (size_t)s->n * sizeof *x)};
+            mix.rows = hash_u64(two, sizeof two);
+        }
+    }
+    s->hash = hash_u64(&mix, sizeof mix);
+}
+
+static void shape(const struct gram_col *c, const struct seen *s, struct moment *m) {
+    uint64_t own = 0;
+    m->n = s->n;
+    m->n_mat = 1;
+    m->block = c->block ? min_i64(c->block, s->n) : s->n <= FULL ? s->n : BLOCK;
+    if (!s->n_experts) return;
+    int64_t block = min_i64(EXPERT_BLOCK, s->n);
+    if (gram_input_bytes(s->n, block, s->n_experts, &own) && own <= own_bytes) {
+        m->n_mat = s->n_experts;
+        m->block = block;
+    } else {
+        m->pooled = true;
+    }
+}
+
+static int allocate(struct gram_col *c, struct err *e) {
+    uint64_t total = 0, have = mem_available();
+    for (int64_t i = 0; i < c->n_in; i++) {
+        uint64_t b;
+        if (!gram_input_bytes(c->in[i].n, c->in[i].block, c->in[i].n_mat, &b) ||
+            !add_ok(total, GRAM_HALVES * b, &total))
+            return err_set(e, ERR_USAGE, "the second moments of this model are too large");
+    }
+    if (have && total > have)
+        return err_set(e, ERR_SYS,
+                       "second moments need %.1f GiB, %.1f GiB are available; lower --gram-block",
+                       (double)total / 0x1p30, (double)have / 0x1p30);
+    for (int64_t i = 0; i < c->n_in; i++) {
+        struct moment *m = &c->in[i];
+        for (int h = 0; h < GRAM_HALVES; h++) {
+            uint64_t b = 0;
+            void *p;
+            gram_input_bytes(m->n, m->block, m->n_mat, &b);
+            TRY(buf_alloc(&p, b, "second moments", e));
+            m->sum[h] = p;
+            m->count[h] = xcalloc((size_t)m->n_mat, sizeof(float));
+        }
+        c->max_n = max_i64(c->max_n, m->n);
+    }
+    return 0;
+}
+
+int gram_col_settle(struct gram_col *c, int64_t max_rows, struct err *e) {
+    void *p;
+    c->in = xcalloc((size_t)c->n_w + 1, sizeof *c->in);
+    for (int64_t i = 0; i < c->n_w; i++) {
+        struct seen *s = &c->w[i];
+        for (int64_t k = 0; k < i && s->input < 0; k++) {
+            const struct seen *o = &c->w[k];
+            if (o->survey_hash == s->hash && o->n == s->n && o->n_experts == s->n_experts)
+                s->input = o->input;
+        }
+        s->survey_hash = s->hash;
+        s->hash = 0;
+        if (s->input >= 0) continue;
+        s->leads = true;
+        s->input = c->n_in++;
+        shape(c, s, &c->in[s->input]);
+    }
+    TRY(allocate(c, e));
+    c->max_rows = max_rows;
+    TRY(buf_alloc(&p, (uint64_t)(c->max_n * max_rows) * sizeof(float), "rows of one pass", e));
+    c->xt = p;
+    c->tile = xcalloc((size_t)pool_size(c->pool), sizeof *c->tile);
+    for (int k = 0; k < pool_size(c->pool); k++) {
+        TRY(buf_alloc(&p, (uint64_t)(STRIP * c->max_n) * sizeof(float), "a strip of moments", e));
+        c->tile[k] = p;
+    }
+    c->settled = true;
+    return 0;
+}
+
+/* ---- sums ---------------------------------------------------------------------------------------
+ */
+
+void gram_col_chunk(struct gram_col *c, int64_t i_chunk) {
+    c->half = (int)(i_chunk / RUN % GRAM_HALVES);
+}
+
+struct job {
+    struct gram_col *c;
+    const struct moment *m;
+    float *sum; /* of one matrix */
+    const float *x;
+    int64_t rows, ld;
+};
+static void transpose_cols(void *ctx, int64_t i0, int64_t i1, int worker) {
+    const struct job *j = ctx;
+    (void)worker;
+    for (int64_t i = i0; i < i1; i++)
+        for (int64_t r = 0; r < j->rows; r++) j->c->xt[i * j->rows + r] = j->x[r * j->ld + i];
+}
+/* STRIP rows at a time; of each the columns from the block's start to the strip's end. */
+static void add_strips(void *ctx, int64_t s0, int64_t s1, int worker) {
+    const struct job *j = ctx;
+    float *tile = j->c->tile[worker];
+    int64_t n = j->m->n, block = j->m->block, rows = j->rows;
+    for (int64_t s = s0; s < s1; s++)
+        for (int64_t i = s * STRIP, end = min_i64(n, i + STRIP); i < end;) {
+            int64_t b0 = i / block * block, stop = min_i64(end, b0 + block), nc = stop - b0;
+            j->c->kern.gemm_f32(j->c->xt + i * rows, rows, j->c->xt + b0 * rows, rows, tile, nc,
+                                stop - i, nc, rows);
+            for (int64_t r = i; r < stop; r++) {
+                float *dst = j->sum + r * block;
+                const float *src = tile + (r - i) * nc;
+                for (int64_t k = 0; k <= r - b0; k++) dst[k] += src[k];
+            }
+            i = stop;
+        }
+}
+
+void gram_col_see(struct gram_col *c, const struct gr_weight *w, int64_t expert, const float *x,
+                  int64_t n_rows, int64_t ld) {
+    struct seen *s = find(c, w->name, !c->settled);
+    if (!s) {
+        c->n_missed++;
+        return;
+    }
+    s->n = w->ne[0];
+    s->n_experts = expert < 0 ? 0 : w->ne[2];
+    hash_rows(s, expert, x, n_rows, ld);
+    if (!c->settled || !s->leads) return;
+    struct moment *m = &c->in[s->input];
+    int64_t mat = m->n_mat > 1 ? expert : 0;
+    for (int64_t r = 0; r < n_rows; r += c->max_rows) {
+        struct job j = {.c = c,
+                        .m = m,
+                        .sum = m->sum[c->half] + mat * m->n * m->block,
+                        .x = x + r * ld,
+                        .rows = min_i64(c->max_rows, n_rows - r),
+                        .ld = ld};
+        pool_for(c->pool, m->n, 64, transpose_cols, &j);
+        pool_for(c->pool, div_up(m->n, STRIP), 1, add_strips, &j);
+    }
+    m->count[c->half][mat] += (float)n_rows;
+}
+
+/* Lower halves to upper ones; false when a value is not finite. */
+static bool mirror(struct moment *m, float *sum) {
+    for (int64_t i = 0; i < m->n; i++) {
+        int64_t b0 = i / m->block * m->block;
+        for (int64_t k = b0; k <= i; k++) {
+            float v = sum[i * m->block + (k - b0)];
+            if (!isfinite(v)) return false;
+            sum[k * m->block + (i - b0)] = v;
+        }
+    }
+    return true;
+}
+
+int gram_col_finish(struct gram_col *c, struct gram *out, struct err *e) {
+    if (c->n_missed) return err_set(e, ERR_DATA, "weights appeared after the first chunk");
+    out->input = xcalloc((size_t)c->n_in + 1, sizeof *out->input);
+    out->weight = xcalloc((size_t)c->n_w + 1, sizeof *out->weight);
+    const struct seen **leader = xcalloc((size_t)c->n_in + 1, sizeof *leader);
+    int rc = 0;
+    for (int64_t i = 0; i < c->n_w && rc == 0; i++) {
+        const struct seen *s = &c->w[i];
+        struct moment *m = &c->in[s->input];
+        out->weight[out->n_weights++] = (struct gram_weight){xstrdup(s->name), s->input};
+        if (!s->leads) {
+            if (s->hash != leader[s->input]->hash)
+                rc = err_set(e, ERR_DATA, "%s and %s share their input in the first chunk only",
+                             s->name, leader[s->input]->name);
+            continue;
+        }
+        leader[s->input] = s;
+        for (int h = 0; h < GRAM_HALVES; h++)
+            for (int64_t k = 0; k < m->n_mat && rc == 0; k++)
+                if (!mirror(m, m->sum[h] + k * m->n * m->block))
+                    rc = err_set(e, ERR_DATA, "%s: activations are not finite", s->name);
+        out->input[out->n_inputs++] = (struct gram_input){.name = xstrdup(s->name),
+                                                          .n = m->n,
+                                                          .block = m->block,
+                                                          .n_mat = m->n_mat,
+                                                          .sum = {m->sum[0], m->sum[1]},
+                                                          .count = {m->count[0], m->count[1]}};
+    }
+    free(leader);
+    return rc;
+}

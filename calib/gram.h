@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT
+/* calib/gram.h - second moments of what enters the matrix products, collected while texts run.
+ *
+ * Order of calls: new; one pass over the first chunk with the survey on (which weights share an
+ * input, and sizes); settle; for every chunk: chunk, then the pass; finish. */
+#ifndef HONE_CALIB_GRAM_H
+#define HONE_CALIB_GRAM_H
+
+#include "core/gram_file.h"
+#include "core/pool.h"
+#include "runtime/session.h"
+
+struct gram_col;
+/* block: columns of a dense input's blocks, a multiple of 256; 0: full up to 4096, else 2048. */
+int gram_col_new(struct gram_col **out, int64_t block, enum kern_isa isa, struct pool *pool,
+                 struct err *e);
+void gram_col_free(struct gram_col *c);
+/* From the session's observer. */
+void gram_col_see(struct gram_col *c, const struct gr_weight *w, int64_t expert, const float *x,
+                  int64_t n_rows, int64_t ld);
+/* Ends the survey: decides the inputs and allocates their sums (ERR_SYS when memory is short). */
+int gram_col_settle(struct gram_col *c, int64_t max_rows, struct err *e);
+void gram_col_chunk(struct gram_col *c, int64_t i_chunk);
+/* Everything finite, sharing still true: fills out (names copied, sums borrowed from c). */
+int gram_col_finish(struct gram_col *c, struct gram *out, struct err *e);
+
+#endif

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+/* core/gram_file.h - second moments of what enters the weight matrices: sum x x^T, in a GGUF
+ * container (docs/formats/gram.md).
+ *
+ * An input is what one or more weights multiply (attn_q, attn_k and attn_v share one). For n
+ * columns and blocks of B columns it holds, per matrix and half of the text, n rows of B values:
+ * row i has the sums of x_i x_j for the columns j of i's own block; B = n is the full matrix. n_mat
+ * is the number of experts, or 1 for dense weights and for experts that share one matrix. */
+#ifndef HONE_CORE_GRAM_FILE_H
+#define HONE_CORE_GRAM_FILE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/err.h"
+
+enum { GRAM_HALVES = 2 };
+struct gram_input {
+    char *name; /* the first weight by name that has it */
+    int64_t n, block, n_mat;
+    const float
+        *sum[GRAM_HALVES]; /* [n_mat][n][block]; borrowed from the map, or the collector's */
+    const float *count[GRAM_HALVES]; /* [n_mat] tokens */
+};
+struct gram_weight {
+    char *name;
+    int64_t input;
+};
+struct gguf;
+struct gram {
+    struct gram_input *input;
+    struct gram_weight *weight; /* sorted by name */
+    int64_t n_inputs, n_weights;
+    char **dataset;
+    int n_datasets;
+    uint32_t n_chunks, chunk_size;
+    struct gguf *file; /* NULL: not read from one */
+};
+void gram_init(struct gram *m);
+void gram_release(struct gram *m); /* sums and counts are not its own */
+/* Bytes of the sums of one half of an input; false when that does not fit 63 bits. */
+bool gram_input_bytes(int64_t n, int64_t block, int64_t n_mat, uint64_t *out);
+
+/* The input of a weight; NULL: none. */
+const struct gram_input *gram_find(const struct gram *m, const char *weight);
+/* Structure is checked; the sums are looked at when they are used. */
+int gram_read(struct gram *m, const char *path, struct err *e);
+int gram_write(const struct gram *m, const char *path, bool overwrite, struct err *e);
+
+#endif

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT
+/* quantize/enc/open.h - a block between search and packing: scales, codes and what they mean, the
+ * same for every type whose weights are d*sc[k]*l + m*mn[k] in runs of `sub` weights. Error
+ * feedback changes codes and scales here without knowing a layout. */
+#ifndef HONE_QUANTIZE_ENC_OPEN_H
+#define HONE_QUANTIZE_ENC_OPEN_H
+
+#include "quantize/enc/search.h"
+
+struct enc_open {
+    int n, sub; /* weights of the block; weights per sub-block */
+    struct levels lv;
+    float d, m;       /* exact f16 values; weight i of sub-block k: d*sc[k]*l[i] + m_sign*m*mn[k] */
+    float m_sign;     /* 0: the type has no minimum */
+    int sc_lo, sc_hi; /* equal: sub-scales are no variables */
+    int mn_hi;        /* sub-minima 0..mn_hi; 0: no variables */
+    int16_t sc[ENC_NSUB], mn[ENC_NSUB];
+    int8_t l[QK]; /* level values */
+};
+static inline float enc_open_step(const struct enc_open *o, int k) {
+    return o->d * (float)o->sc[k];
+}
+static inline float enc_open_base(const struct enc_open *o, int k) {
+    return o->m_sign * (o->m * (float)o->mn[k]);
+}
+static inline float enc_open_value(const struct enc_open *o, int i) {
+    int k = i / o->sub;
+    return enc_open_step(o, k) * (float)o->l[i] + enc_open_base(o, k);
+}
+/* A type's way to such a block and back. */
+struct enc_blocks {
+    enum qtype type;
+    /* One block of weights (imp NULL: no importance) to settled scales and codes. */
+    void (*open)(const float *x, const float *imp, enum search search, struct enc_open *o);
+    /* Such a block, perhaps with other codes and scales, packed. */
+    void (*close)(const struct enc_open *o, void *blk);
+};
+const struct enc_blocks *enc_blocks_find(enum qtype t); /* NULL: the type does without */
+extern const struct enc_blocks enc_blocks_q4_0;
+extern const struct enc_blocks enc_blocks_q4_1;
+extern const struct enc_blocks enc_blocks_q5_0;
+extern const struct enc_blocks enc_blocks_q5_1;
+extern const struct enc_blocks enc_blocks_q8_0;
+extern const struct enc_blocks enc_blocks_q2_k;
+extern const struct enc_blocks enc_blocks_q3_k;
+extern const struct enc_blocks enc_blocks_q4_k;
+extern const struct enc_blocks enc_blocks_q5_k;
+extern const struct enc_blocks enc_blocks_q6_k;
+extern const struct enc_blocks enc_blocks_iq4_nl;
+extern const struct enc_blocks enc_blocks_iq4_xs;
+
+/* Encodes a row as enc->row does, then multiplies d and m of all its blocks so that the importance-
+ * weighted product of the row with itself is kept: least squares alone shrinks every row by its
+ * squared relative error, always in the same direction. o: n/block blocks of scratch. */
+void enc_row_balanced(const struct enc_blocks *eb, const float *x, const float *imp, int64_t n,
+                      void *dst, enum search search, struct enc_open *o);
+/* Multiplies the scales of blocks by num/den (within 0.8..1.25; den <= 0: by 1). */
+void enc_rescale(struct enc_open *o, int64_t n_blocks, double num, double den);
+
+/* The level nearest to x in sub-block k; the present one when the step is zero. */
+static inline int8_t enc_open_nearest(const struct enc_open *o, int k, int i, float x) {
+    float step = enc_open_step(o, k);
+    return step != 0 ? (int8_t)enc_level(&o->lv, (x - enc_open_base(o, k)) / step) : o->l[i];
+}
+
+#endif

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: MIT
+/* quantize/factor.c - second moments to correlation and factor, in double with a fixed order of
+ * operations: the factor decides file bytes, so it is the same on every machine and with any number
+ * of threads. Right-looking Cholesky of R with both indices reversed, NB columns at a time; rows of
+ * the panel and of the trailing matrix are independent. 2048 columns: 3 G multiply-adds. */
+#include "quantize/factor.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "core/num.h"
+
+enum { NB = 64, LANES = 8 };
+
+static int take(void *out_ptr, uint64_t n, size_t size, const char *what, struct err *e) {
+    void *p;
+    uint64_t bytes;
+    if (!mul_ok(n, size, &bytes)) return err_set(e, ERR_USAGE, "%s: too large", what);
+    TRY(buf_alloc(&p, bytes, what, e));
+    memcpy(out_ptr, &p, sizeof p);
+    return 0;
+}
+
+int factor_init(struct factor *f, int64_t n, int64_t block, struct err *e) {
+    uint64_t nb = (uint64_t)n * (uint64_t)block;
+    memset(f, 0, sizeof *f);
+    f->n = n;
+    f->block = block;
+    TRY(take(&f->r, nb, sizeof *f->r, "a correlation matrix", e));
+    TRY(take(&f->m, nb, sizeof *f->m, "a factor", e));
+    TRY(take(&f->diag, (uint64_t)n, sizeof *f->diag, "a factor", e));
+    TRY(take(&f->h, (uint64_t)n, sizeof *f->h, "a factor", e));
+    return take(&f->tri, (uint64_t)block * (uint64_t)block, sizeof *f->tri, "a factor", e);
+}
+void factor_release(struct factor *f) {
+    buf_free(f->r);
+    buf_free(f->m);
+    buf_free(f->diag);
+    buf_free(f->h);
+    buf_free(f->tri);
+    memset(f, 0, sizeof *f);
+}
+
+int factor_pool(const struct gram_input *in, unsigned halves, float **out, double *n_tokens,
+                struct err *e) {
+    int64_t size = in->n * in->block;
+    *n_tokens = 0;
+    TRY(take(out, (uint64_t)size, sizeof **out, "mean moments", e));
+    for (int64_t k = 0; k < in->n_mat; k++)
+        for (int h = 0; h < GRAM_HALVES; h++) {
+            const float *src = in->sum[h] + k * size;
+            if (!(halves >> h & 1)) continue;
+            for (int64_t i = 0; i < size; i++) (*out)[i] += src[i];
+            *n_tokens += (double)in->count[h][k];
+        }
+    return 0;
+}
+
+/* ---- factorisation ------------------------------------------------------------------------------
+ */
+
+struct chol {
+    double *a; /* [n][n], lower */
+    int64_t n, k0, k1;
+};
+static double dot(const double *a, const double *b, int64_t n) {
+    double acc[LANES] = {0}, s = 0;
+    int64_t k = 0;
+    for (; k + LANES <= n; k += LANES)
+        for (int l = 0; l < LANES; l++) acc[l] += a[k + l] * b[k + l];
+    for (; k < n; k++) s += a[k] * b[k];
+    for (int l = 0; l < LANES; l++) s += acc[l];
+    return s;
+}
+static void panel_rows(void *ctx, int64_t p0, int64_t p1, int worker) {
+    const struct chol *c = ctx;
+    (void)worker;
+    for (int64_t p = c->k1 + p0; p < c->k1 + p1; p++) {
+        double *row = c->a + p * c->n;
+        for (int64_t q = c->k0; q < c->k1; q++) {
+            const double *lq = c->a + q * c->n;
+            row[q] = (row[q] - dot(row + c->k0, lq + c->k0, q - c->k0)) / lq[q];
+        }
+    }
+}
+static void trail_rows(void *ctx, int64_t p0, int64_t p1, int worker) {
+    const struct chol *c = ctx;
+    (void)worker;
+    for (int64_t p = c->k1 + p0; p < c->k1 + p1; p++) {
+        double *row = c->a + p * c->n;
+        for (int64_t q = c->k1; q <= p; q++)
+            row[q] -= dot(row + c->k0, c->a + q * c->n + c->k0, c->k1 - c->k0);
+    }
+}
+/* False when a pivot is not positive. */
+static bool cholesky(double *a, int64_t n, struct pool *pool) {
+    struct chol c = {.a = a, .n = n};
+    for (c.k0 = 0; c.k0 < n; c.k0 = c.k1) {
+        c.k1 = min_i64(n, c.k0 + NB);
+        for (int64_t p = c.k0; p < c.k1; p++) {
+            double *row = a + p * n;
+            for (int64_t q = c.k0; q < p; q++)
+                row[q] = (row[q] - dot(row + c.k0, a + q * n + c.k0, q - c.k0)) / a[q * n + q];
+            double d = row[p] - dot(row + c.k0, row + c.k0, p - c.k0);
+            if (!(d > 1e-12)) return false;
+            row[p] = sqrt(d);
+        }
+        pool_for(pool, n - c.k1, 16, panel_rows, &c);
+        pool_for(pool, n - c.k1, 16, trail_rows, &c);
+    }
+    return true;
+}
+
+/* One diagonal block of R, rows [b0, b0 + nb), to its factor. */
+static bool factor_block(struct factor *f, int64_t b0, int64_t nb, struct pool *pool) {
+    for (int64_t p = 0; p < nb; p++) {
+        const float *src = f->r + (b0 + nb - 1 - p) * f->block;
+        for (int64_t q = 0; q <= p; q++) f->tri[p * nb + q] = (double)src[nb - 1 - q];
+    }
+    if (!cholesky(f->tri, nb, pool)) return false;
+    for (int64_t i = 0; i < nb; i++) {
+        float *dst = f->m + (b0 + i) * f->block;
+        double d = f->tri[(nb - 1 - i) * nb + (nb - 1 - i)];
+        f->diag[b0 + i] = (float)(d * d);
+        for (int64_t j = 0; j < f->block; j++) {
+            int64_t p = nb - 1 - i, q = nb - 1 - j;
+            dst[j] = j > i && j < nb ? (float)(f->tri[p * nb + q] / f->tri[q * nb + q]) : 0;
+        }
+    }
+    return true;
+}
+
+/* ---- correlation --------------------------------------------------------------------------------
+ */
+
+static int bad(const struct gram_input *in, int64_t mat, struct err *e) {
+    return err_set(
+        e, ERR_DATA,
+        "second moments of %s, matrix %lld, are not finite or not positive; collect them "
+        "again",
+        in->name, (long long)mat);
+}
+
+int factor_make(struct factor *f, const struct gram_input *in, int64_t mat,
+                const struct factor_opts *o, const float *pooled, double pooled_tokens,
+                struct pool *pool, struct err *e) {
+    const int64_t n = in->n, block = in->block, size = n * block;
+    const float *s0 = in->sum[0] + mat * size, *s1 = in->sum[1] + mat * size;
+    double w0 = (double)(o->halves & 1), w1 = (double)(o->halves >> 1 & 1);
+    double count = w0 * (double)in->count[0][mat] + w1 * (double)in->count[1][mat];
+    double prior = pooled && pooled_tokens > 0 ? o->tau / pooled_tokens : 0;
+    double total = count + (prior > 0 ? o->tau : 0), mean = 0;
+    if (!(total > 0)) total = 1;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t at = i * block + i % block;
+        double h = w0 * (double)s0[at] + w1 * (double)s1[at];
+        if (prior > 0) h += prior * (double)pooled[at];
+        if (!(h >= 0 && h < 1e300)) return bad(in, mat, e);
+        f->h[i] = (float)(h / total);
+        mean += h / total;
+    }
+    mean /= (double)n;
+    /* diag holds 1/sqrt(H_ii + lambda*mean) for a moment; 0: a dead column, correlated with nothing
+     */
+    for (int64_t i = 0; i < n; i++) {
+        double h = (double)f->h[i] + o->lambda * mean;
+        f->diag[i] = h > 1e-30 ? (float)(1 / sqrt(h)) : 0;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        int64_t b0 = i / block * block, nb = min_i64(block, n - b0);
+        float *row = f->r + i * block;
+        memset(row, 0, (size_t)block * sizeof *row);
+        for (int64_t j = 0; j < nb; j++) {
+            int64_t at = i * block + j;
+            double h = w0 * (double)s0[at] + w1 * (double)s1[at];
+            if (prior > 0) h += prior * (double)pooled[at];
+            double c = h / total * (double)f->diag[i] * (double)f->diag[b0 + j];
+            if (!(c > -1.01 && c < 1.01)) return bad(in, mat, e);
+            row[j] = b0 + j == i ? 1.0f : (float)((1 - o->alpha) * c);
+        }
+    }
+    for (int64_t b0 = 0; b0 < n && o->alpha > 0; b0 += block)
+        if (!factor_block(f, b0, min_i64(block, n - b0), pool)) return bad(in, mat, e);
+    return 0;
+}

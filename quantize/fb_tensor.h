@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+/* quantize/fb_tensor.h - one tensor with error feedback: its factor, matrix by matrix, and how much
+ * of the measured correlation is believed. */
+#ifndef HONE_QUANTIZE_FB_TENSOR_H
+#define HONE_QUANTIZE_FB_TENSOR_H
+
+#include "core/gram_file.h"
+#include "core/pool.h"
+#include "quantize/enc/open.h"
+
+struct fb_source { /* the tensor */
+    const struct gram_input *in;
+    const struct enc_blocks *eb;
+    enum search search;
+    int64_t n, rows, n_mat; /* columns, rows per matrix, matrices */
+    const float *imp;       /* [n_mat][n]; NULL: from the moments */
+    /* Row `row` (of all matrices) as f32; false: not finite. */
+    bool (*load)(void *ctx, int64_t row, float *x);
+    void *ctx;
+    double tau;
+    unsigned steps; /* FEEDBACK_... */
+    struct pool *pool;
+};
+struct fb_tensor;
+/* Chooses the shrinkage on held-out tokens. */
+int fb_tensor_new(struct fb_tensor **out, const struct fb_source *src, struct err *e);
+void fb_tensor_free(struct fb_tensor *t);
+double fb_tensor_alpha(const struct fb_tensor *t); /* 1: feedback does not pay, encode plainly */
+int fb_tensor_matrix(struct fb_tensor *t, int64_t mat, struct err *e);
+/* Up to FEEDBACK_ROWS rows of the present matrix. */
+void fb_tensor_rows(struct fb_tensor *t, int worker, const float *x, int rows, uint8_t *dst,
+                    uint64_t dst_row);
+
+#endif

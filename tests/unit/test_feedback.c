@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: MIT
+/* Second moments and error feedback: collected sums against plain loops, the factor against the
+ * matrix it came from, the quadratic error of rows with and without feedback, what must not change
+ * (a diagonal matrix, the number of threads), files that are not what they claim. */
+#include "tests/check.h"
+
+#include "calib/gram.h"
+#include "core/gguf.h"
+#include "core/io.h"
+#include "core/rng.h"
+#include "kernels/kern.h"
+#include "quantize/feedback.h"
+#include "tests/unit/tmpdir.h"
+
+enum { N = 512, ROWS = 11, TOKENS = 900 };
+static const enum qtype types[] = {QT_Q4_0, QT_Q4_1, QT_Q5_0, QT_Q5_1,   QT_Q8_0,   QT_Q2_K,
+                                   QT_Q3_K, QT_Q4_K, QT_Q5_K, QT_IQ4_NL, QT_IQ4_XS, QT_Q6_K};
+static struct kern ref;
+static float x[ROWS * N], imp[N];
+static float *acts; /* [TOKENS][N], correlated */
+
+static void fill(void) {
+    struct rng r;
+    rng_seed(&r, 3);
+    float *mix = calloc(8 * N, sizeof *mix);
+    acts = calloc(TOKENS * N, sizeof *acts);
+    for (int i = 0; i < 8 * N; i++) mix[i] = rng_normal(&r);
+    for (int t = 0; t < TOKENS; t++) {
+        float z[8];
+        for (int k = 0; k < 8; k++) z[k] = rng_normal(&r);
+        for (int i = 0; i < N; i++) {
+            float v = 0.7f * rng_normal(&r);
+            for (int k = 0; k < 8; k++) v += 0.4f * z[k] * mix[k * N + i];
+            acts[t * N + i] = v * (i % 37 == 5 ? 6.0f : 1.0f);
+        }
+    }
+    for (int i = 0; i < ROWS * N; i++) x[i] = 0.02f * rng_normal(&r);
+    free(mix);
+}
+
+/* Moments of the made-up activations in one half or both, blocks of `block`. */
+static void moments(struct gram_input *in, float *sum, float *count, int64_t block) {
+    memset(sum, 0, sizeof *sum * 2 * N * (size_t)block);
+    for (int t = 0; t < TOKENS; t++) {
+        float *s = sum + (t % 2) * N * block;
+        for (int64_t i = 0; i < N; i++)
+            for (int64_t j = 0; j < block && i / block * block + j < N; j++)
+                s[i * block + j] += acts[t * N + i] * acts[t * N + i / block * block + j];
+    }
+    count[0] = count[1] = TOKENS / 2;
+    *in = (struct gram_input){.n = N, .block = block, .n_mat = 1};
+    for (int h = 0; h < 2; h++) {
+        in->sum[h] = sum + h * N * block;
+        in->count[h] = count + h;
+    }
+}
+
+static void test_factor(void) {
+    struct err e;
+    struct gram_input in;
+    float *sum = calloc(2 * N * N, sizeof *sum), count[2];
+    struct pool *pool;
+    CHECK_OK(pool_new(&pool, 3, &e));
+    for (int64_t block = N; block >= 256; block -= 256) {
+        struct factor f, g;
+        struct factor_opts o = {.halves = 3, .lambda = 0.01, .alpha = 0.1};
+        moments(&in, sum, count, block);
+        CHECK_OK(factor_init(&f, N, block, &e));
+        CHECK_OK(factor_init(&g, N, block, &e));
+        CHECK_OK(factor_make(&f, &in, 0, &o, NULL, 0, NULL, &e));
+        CHECK_OK(factor_make(&g, &in, 0, &o, NULL, 0, pool, &e));
+        CHECK(memcmp(f.m, g.m, N * (size_t)block * sizeof *f.m) == 0);
+        double worst = 0;
+        for (int64_t i = 0; i < N; i += 7) /* R = (1 + M) diag (1 + M)^T inside a block */
+            for (int64_t j = 0; j < block; j += 5) {
+                double s = 0;
+                int64_t b0 = i / block * block;
+                for (int64_t k = 0; k < block; k++) {
+                    double a = k == i - b0 ? 1 : (double)f.m[i * block + k];
+                    double b = k == j ? 1 : (double)f.m[(b0 + j) * block + k];
+                    s += a * b * (double)f.diag[b0 + k];
+                }
+                worst = fmax(worst, fabs(s - (double)f.r[i * block + j]));
+            }
+        CHECK(worst < 1e-5);
+        /* off the diagonal: 0.9 of the correlation */
+        double hij = (double)(in.sum[0][1 * block + 9] + in.sum[1][1 * block + 9]) / TOKENS,
+               mean = 0;
+        for (int i = 0; i < N; i++) mean += (double)f.h[i] / N;
+        double want =
+            0.9 * hij / sqrt(((double)f.h[1] + 0.01 * mean) * ((double)f.h[9] + 0.01 * mean));
+        CHECK_CLOSE(f.r[block + 9], want, 1e-5);
+        factor_release(&f);
+        factor_release(&g);
+    }
+    pool_free(pool);
+    free(sum);
+}
+
+static double error_of(const struct feedback *fb, uint8_t *enc) {
+    static float y[ROWS * N];
+    struct err e;
+    struct feedback_work *w = NULL;
+    uint64_t row = qtype_row_bytes(fb->eb->type, N);
+    CHECK_OK(feedback_work_new(&w, N, &e));
+    for (int r = 0; r < ROWS; r += FEEDBACK_ROWS) {
+        int n = ROWS - r < FEEDBACK_ROWS ? ROWS - r : FEEDBACK_ROWS;
+        feedback_rows(fb, w, x + r * N, n, enc + (uint64_t)r * row, row);
+    }
+    feedback_work_free(w);
+    ref.op[fb->eb->type].decode(enc, y, ROWS * N);
+    return feedback_error(fb->f, fb->s, x, y, ROWS);
+}
+
+static void test_error_falls(void) {
+    struct err e;
+    struct gram_input in;
+    struct factor f;
+    float *sum = calloc(2 * N * N, sizeof *sum), count[2], w[N], s[N];
+    uint8_t *plain = calloc(ROWS, N * 4), *enc = calloc(ROWS, N * 4);
+    struct factor_opts o = {.halves = 3, .lambda = 0.01, .alpha = 0.05};
+    moments(&in, sum, count, N);
+    CHECK_OK(factor_init(&f, N, N, &e));
+    CHECK_OK(factor_make(&f, &in, 0, &o, NULL, 0, NULL, &e));
+    feedback_weights(w, s, f.h, N, 0.01);
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
+        static float y[ROWS * N];
+        struct feedback fb = {enc_blocks_find(types[t]), &f, w, s, SEARCH_FAST, 0, 0};
+        uint64_t row = qtype_row_bytes(types[t], N);
+        for (int r = 0; r < ROWS; r++)
+            enc_find(types[t])->row(x + r * N, w, N, plain + (uint64_t)r * row, SEARCH_FAST);
+        ref.op[types[t]].decode(plain, y, ROWS * N);
+        double e_plain = feedback_error(&f, s, x, y, ROWS), e_pass = error_of(&fb, enc);
+        fb.rounds = 2;
+        fb.steps = FEEDBACK_CODES;
+        double e_codes = error_of(&fb, enc);
+        fb.steps = FEEDBACK_CODES | FEEDBACK_SCALES | FEEDBACK_INTS;
+        double e_all = error_of(&fb, enc);
+        if (!(e_pass < 0.8 * e_plain && e_codes < e_pass && e_all < e_pass))
+            CHECK_FAIL("%s: plain %g, feedback %g, codes %g, all %g", qtype_name(types[t]), e_plain,
+                       e_pass, e_codes, e_all);
+    }
+    factor_release(&f);
+    free(sum);
+    free(plain);
+    free(enc);
+}
+
+/* Nothing to feed back: the bytes of the plain encoder (Q4_0 to Q5_1 start from weights that know
+ * the whole row there, and may differ). */
+static void test_diagonal_is_plain(void) {
+    struct err e;
+    struct gram_input in;
+    struct factor f;
+    float *sum = calloc(2 * N * N, sizeof *sum), count[2], w[N], s[N];
+    uint8_t *plain = calloc(ROWS, N * 4), *enc = calloc(ROWS, N * 4);
+    moments(&in, sum, count, N);
+    for (int64_t i = 0; i < 2 * N * N; i++)
+        if (i % (N * N) / N != i % N) sum[i] = 0;
+    struct factor_opts o = {.halves = 3, .alpha = 0.3};
+    CHECK_OK(factor_init(&f, N, N, &e));
+    CHECK_OK(factor_make(&f, &in, 0, &o, NULL, 0, NULL, &e));
+    feedback_weights(w, s, f.h, N, 0);
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
+        struct feedback fb = {enc_blocks_find(types[t]), &f, w, s, SEARCH_FAST, 0, 0};
+        uint64_t row = qtype_row_bytes(types[t], N);
+        if (t < 4) continue;
+        for (int r = 0; r < ROWS; r++)
+            enc_find(types[t])->row(x + r * N, f.h, N, plain + (uint64_t)r * row, SEARCH_FAST);
+        error_of(&fb, enc);
+        if (memcmp(plain, enc, ROWS * row) != 0)
+            CHECK_FAIL("%s: a diagonal matrix changed the bytes", qtype_name(types[t]));
+    }
+    factor_release(&f);
+    free(sum);
+    free(plain);
+    free(enc);
+}
+
+static void test_balance(void) {
+    static float y[N];
+    uint8_t enc[N * 4];
+    struct enc_open *o = calloc(N / 32, sizeof *o);
+    for (int i = 0; i < N; i++) imp[i] = acts[i] * acts[i] + 0.1f;
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++)
+        for (int balanced = 0; balanced < 2; balanced++) {
+            double num = 0, den = 0;
+            if (balanced)
+                enc_row_balanced(enc_blocks_find(types[t]), x, imp, N, enc, SEARCH_FAST, o);
+            else
+                enc_find(types[t])->row(x, imp, N, enc, SEARCH_FAST);
+            ref.op[types[t]].decode(enc, y, N);
+            for (int i = 0; i < N; i++) {
+                num += (double)imp[i] * (double)x[i] * (double)x[i];
+                den += (double)imp[i] * (double)x[i] * (double)y[i];
+            }
+            if (balanced) CHECK_CLOSE(den / num, 1, 3e-3);
+            if (!balanced && types[t] == QT_Q2_K) CHECK(den / num < 0.99);
+        }
+    free(o);
+}
+
+/* ---- collecting
+ * -----------------------------------------------------------------------------------
+ */
+
+static void test_collector(void) {
+    struct err e;
+    struct gram_col *c = NULL;
+    struct gram g;
+    struct pool *pool;
+    struct gr_weight q = {.name = "blk.0.attn_q.weight", .ne = {N, 4, 1}};
+    struct gr_weight k = {.name = "blk.0.attn_k.weight", .ne = {N, 2, 1}};
+    struct gr_weight ex = {.name = "blk.0.ffn_up_exps.weight", .ne = {N, 4, 2}};
+    CHECK_OK(pool_new(&pool, 2, &e));
+    CHECK_ERR(gram_col_new(&c, 100, KERN_REF, NULL, &e), ERR_USAGE, "multiple of 256");
+    CHECK_OK(gram_col_new(&c, 0, KERN_REF, pool, &e));
+    for (int pass = 0; pass < 2; pass++) {
+        for (int chunk = 0; chunk < (pass ? 9 : 1); chunk++) {
+            const float *a = acts + chunk * 100 * N;
+            if (pass) gram_col_chunk(c, chunk);
+            gram_col_see(c, &q, -1, a, 100, N);
+            gram_col_see(c, &k, -1, a, 100, N);
+            gram_col_see(c, &ex, chunk % 2, a, 60, N);
+        }
+        if (!pass) CHECK_OK(gram_col_settle(c, 64, &e));
+    }
+    gram_init(&g);
+    CHECK_OK(gram_col_finish(c, &g, &e));
+    CHECK_EQ_I64(g.n_inputs, 2);
+    const struct gram_input *in = gram_find(&g, "blk.0.attn_q.weight");
+    const struct gram_input *ei = gram_find(&g, "blk.0.ffn_up_exps.weight");
+    CHECK(in == gram_find(&g, "blk.0.attn_k.weight") && in != ei && !gram_find(&g, "blk.1.x"));
+    CHECK_EQ_STR(in->name, "blk.0.attn_k.weight");
+    CHECK_EQ_I64(in->block, N);
+    CHECK_EQ_I64(ei->block, 256);
+    CHECK_EQ_I64(ei->n_mat, 2);
+    CHECK_CLOSE(in->count[0][0], 800, 0); /* 8 chunks, then the other half */
+    CHECK_CLOSE(in->count[1][0], 100, 0);
+    CHECK_CLOSE(ei->count[0][1], 240, 0);
+    for (int i = 3; i < N; i += 101)
+        for (int j = 0; j < N; j += 53) {
+            double s = 0, se = 0;
+            for (int t = 0; t < 800; t++) s += (double)acts[t * N + i] * (double)acts[t * N + j];
+            for (int ch = 1; ch < 8; ch += 2)
+                for (int t = ch * 100; t < ch * 100 + 60; t++)
+                    se += (double)acts[t * N + i] * (double)acts[t * N + j];
+            CHECK_CLOSE(in->sum[0][i * N + j], s, 1e-2);
+            if (i / 256 == j / 256) CHECK_CLOSE(ei->sum[0][N * 256 + i * 256 + j % 256], se, 1e-2);
+        }
+    g.chunk_size = 100;
+    CHECK_OK(gram_write(&g, tmp_path("g.gguf"), false, &e));
+    struct gram back;
+    CHECK_OK(gram_read(&back, tmp_path("g.gguf"), &e));
+    CHECK_EQ_I64(back.n_inputs, 2);
+    CHECK_EQ_I64(back.n_weights, 3);
+    const struct gram_input *bi = gram_find(&back, "blk.0.attn_q.weight");
+    CHECK(bi && memcmp(bi->sum[1], in->sum[1], N * N * sizeof(float)) == 0);
+    gram_release(&back);
+    gram_release(&g);
+    gram_col_free(c);
+    pool_free(pool);
+}
+
+/* ---- hostile files -----------------------------------------------------------------------------
+ */
+
+struct fake {
+    const char *type, *weight;
+    int64_t block, n, n_mat, n_counts;
+    uint32_t version;
+    float value, count;
+};
+static void write_fake(const char *path, const struct fake *k) {
+    struct err e;
+    struct gguf_w *w = gguf_w_new();
+    const char *name = k->weight, *input = "a";
+    const int64_t ne[3] = {k->block, k->n, k->n_mat}, nc[2] = {k->n_counts, 2};
+    gguf_w_str(w, "general.type", k->type);
+    gguf_w_u32(w, "gram.version", k->version);
+    gguf_w_u32(w, "gram.chunk_count", 1);
+    gguf_w_u32(w, "gram.chunk_size", 512);
+    gguf_w_arr_str(w, "gram.weights", &name, 1);
+    gguf_w_arr_str(w, "gram.inputs", &input, 1);
+    CHECK_OK(gguf_w_tensor(w, "a.sum.0", QT_F32, 3, ne, &e));
+    CHECK_OK(gguf_w_tensor(w, "a.sum.1", QT_F32, 3, ne, &e));
+    CHECK_OK(gguf_w_tensor(w, "a.counts", QT_F32, 2, nc, &e));
+    CHECK_OK(gguf_w_begin(w, path, true, &e));
+    for (int64_t i = 0; i < 2 * k->block * k->n * k->n_mat; i++)
+        CHECK_OK(gguf_w_data(w, &k->value, sizeof k->value, &e));
+    for (int64_t i = 0; i < 2 * k->n_counts; i++)
+        CHECK_OK(gguf_w_data(w, &k->count, sizeof k->count, &e));
+    CHECK_OK(gguf_w_commit(w, &e));
+    gguf_w_free(w);
+}
+
+static void test_hostile_files(void) {
+    static const struct {
+        struct fake f;
+        const char *text;
+    } cases[] = {
+        {{"imatrix", "a", 32, 32, 1, 1, 1, 1, 1}, "general.type"},
+        {{"gram", "a", 32, 32, 1, 1, 2, 1, 1}, "version 2"},
+        {{"gram", "", 32, 32, 1, 1, 1, 1, 1}, "name"},
+        {{"gram", "a", 64, 32, 1, 1, 1, 1, 1}, "sizes"},
+        {{"gram", "a", 32, 32, 2, 1, 1, 1, 1}, "counts"},
+        {{"gram", "a", 32, 32, 1, 1, 1, 1, -1}, "counts"},
+    };
+    struct err e;
+    struct gram g;
+    const char *path = tmp_path("bad.gguf");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        write_fake(path, &cases[i].f);
+        CHECK_ERR(gram_read(&g, path, &e), ERR_DATA, cases[i].text);
+    }
+    const float values[] = {NAN, INFINITY, -1.0f};
+    for (int i = 0; i < 3; i++) {
+        struct factor f;
+        struct factor_opts o = {.halves = 3, .alpha = 0.1};
+        write_fake(path, &(struct fake){"gram", "a", 32, 32, 1, 1, 1, values[i], 9});
+        CHECK_OK(gram_read(&g, path, &e));
+        CHECK_OK(factor_init(&f, 32, 32, &e));
+        CHECK_ERR(factor_make(&f, &g.input[0], 0, &o, NULL, 0, NULL, &e), ERR_DATA, "not finite");
+        factor_release(&f);
+        gram_release(&g);
+    }
+}
+
+int main(void) {
+    tmp_make();
+    kern_init(&ref, KERN_REF);
+    fill();
+    RUN(test_factor);
+    RUN(test_error_falls);
+    RUN(test_diagonal_is_plain);
+    RUN(test_balance);
+    RUN(test_collector);
+    RUN(test_hostile_files);
+    free(acts);
+    tmp_remove();
+    return check_done();
+}
