@@ -142,6 +142,67 @@ static void test_rules_of_35b(void) {
     drop_35b();
 }
 
+/* By hand from the preset table: 16 / 2 heads >= 4, 256 experts. */
+static void test_low_bit_rules_of_35b(void) {
+    static const struct {
+        const char *recipe, *tensor;
+        enum qtype type;
+    } want[] = {
+        {"IQ3_M", "output.weight", QT_Q6_K},
+        {"IQ3_M", "token_embd.weight", QT_IQ3_S},
+        {"IQ3_M", "blk.4.ffn_down_exps.weight", QT_Q4_K},
+        {"IQ3_M", "blk.5.ffn_down_exps.weight", QT_IQ3_S},
+        {"IQ3_M", "blk.3.attn_output.weight", QT_Q4_K},
+        {"IQ3_M", "blk.0.attn_qkv.weight", QT_Q4_K},
+        {"IQ3_S", "blk.3.attn_v.weight", QT_Q4_K},
+        {"IQ3_S", "blk.3.attn_output.weight", QT_IQ3_S},
+        {"IQ3_XS", "blk.3.attn_k.weight", QT_IQ3_XXS},
+        {"IQ3_XS", "blk.4.ffn_up_exps.weight", QT_IQ3_S},
+        {"IQ3_XS", "blk.5.ffn_up_exps.weight", QT_IQ3_XXS},
+        {"IQ3_XS", "blk.34.ffn_gate_exps.weight", QT_IQ3_XXS},
+        {"IQ3_XS", "blk.35.ffn_gate_exps.weight", QT_IQ3_S},
+        {"IQ3_XXS", "output.weight", QT_Q5_K},
+        {"IQ3_XXS", "token_embd.weight", QT_IQ3_S},
+        {"IQ3_XXS", "blk.3.attn_q.weight", QT_IQ2_S},
+        {"IQ3_XXS", "blk.3.attn_output.weight", QT_IQ3_S},
+        {"IQ3_XXS", "blk.0.ffn_down_exps.weight", QT_IQ3_XXS},
+        {"IQ2_M", "blk.0.ffn_down_exps.weight", QT_IQ3_S},
+        {"IQ2_M", "blk.9.ffn_up_exps.weight", QT_IQ2_S},
+        {"IQ2_M", "blk.3.attn_v.weight", QT_Q4_K},
+        {"IQ2_S", "blk.9.ffn_up_exps.weight", QT_IQ2_XS},
+        {"IQ2_XS", "token_embd.weight", QT_Q2_K},
+        {"IQ2_XXS", "blk.4.ffn_down_exps.weight", QT_Q2_K},
+        {"IQ2_XXS", "blk.5.ffn_down_exps.weight", QT_IQ2_XXS},
+        {"Q2_K_S", "blk.4.ffn_down_exps.weight", QT_Q4_K},
+        {"Q2_K_S", "blk.3.attn_output.weight", QT_Q2_K},
+        {"MXFP4_MOE", "blk.0.ffn_gate_exps.weight", QT_MXFP4},
+        {"MXFP4_MOE", "blk.0.ffn_gate_shexp.weight", QT_Q8_0},
+        {"MXFP4_MOE", "output.weight", QT_Q8_0},
+    };
+    struct err e;
+    CHECK_OK(make_35b(0, &e));
+    for (size_t i = 0; i < sizeof want / sizeof want[0]; i++) {
+        recipe_apply(want[i].recipe, QT_F32, &model, item_list, n_items);
+        if (type_of(want[i].tensor) != want[i].type)
+            CHECK_FAIL("%s %s is %s", want[i].recipe, want[i].tensor,
+                       qtype_name(type_of(want[i].tensor)));
+    }
+    drop_35b();
+}
+
+static void test_what_needs_importance(void) {
+    struct recipe_item it = {.name = "blk.0.ffn_up.weight", .role = ROLE_FFN_UP};
+    it.type = QT_IQ2_S;
+    CHECK(recipe_needs_imatrix("IQ2_M", &it) && recipe_needs_imatrix(NULL, &it));
+    it.type = QT_Q2_K;
+    CHECK(recipe_needs_imatrix("Q2_K_S", &it) && !recipe_needs_imatrix("Q2_K", &it));
+    it.type = QT_IQ3_S;
+    CHECK(!recipe_needs_imatrix("IQ3_M", &it));
+    it.type = QT_IQ3_XXS;
+    it.role = ROLE_TOKEN_EMBD;
+    CHECK(!recipe_needs_imatrix("IQ3_XXS", &it));
+}
+
 /* The MTP block must not shift the trunk's counters, only n. */
 static void test_mtp_block(void) {
     struct err e;
@@ -192,6 +253,9 @@ static void test_fallbacks(void) {
     CHECK_EQ_I64(recipe_fit(QT_Q2_K, 96), QT_IQ4_NL);
     CHECK_EQ_I64(recipe_fit(QT_Q3_K, 96), QT_IQ4_NL);
     CHECK_EQ_I64(recipe_fit(QT_IQ4_XS, 96), QT_IQ4_NL);
+    CHECK_EQ_I64(recipe_fit(QT_IQ3_S, 96), QT_IQ4_NL);
+    CHECK_EQ_I64(recipe_fit(QT_IQ2_XXS, 32), QT_IQ4_NL);
+    CHECK_EQ_I64(recipe_fit(QT_MXFP4, 96), QT_MXFP4);
     CHECK_EQ_I64(recipe_fit(QT_Q4_K, 96), QT_Q5_0);
     CHECK_EQ_I64(recipe_fit(QT_Q5_K, 96), QT_Q5_1);
     CHECK_EQ_I64(recipe_fit(QT_Q6_K, 96), QT_Q8_0);
@@ -218,6 +282,9 @@ static void test_eight_experts(void) {
     recipe_apply("Q4_K_M", QT_F32, &m, it, 2);
     CHECK_EQ_I64(it[0].type, QT_Q8_0);
     CHECK_EQ_I64(it[1].type, QT_Q5_K);
+    recipe_apply("IQ2_M", QT_F32, &m, it, 2); /* low-bit files have rules of their own */
+    CHECK_EQ_I64(it[0].type, QT_Q4_K);
+    CHECK_EQ_I64(it[1].type, QT_Q5_K);
     m.experts = 16;
     recipe_apply("Q4_K_M", QT_F32, &m, it, 2);
     CHECK_EQ_I64(it[0].type, QT_Q4_K);
@@ -226,6 +293,8 @@ static void test_eight_experts(void) {
 int main(void) {
     RUN(test_sizes_of_35b);
     RUN(test_rules_of_35b);
+    RUN(test_low_bit_rules_of_35b);
+    RUN(test_what_needs_importance);
     RUN(test_mtp_block);
     RUN(test_unknown_architecture_by_names);
     RUN(test_fallbacks);
