@@ -9,6 +9,7 @@
 
 #include "cli/cmd.h"
 #include "cli/make.h"
+#include "cli/mix.h"
 #include "core/io.h"
 #include "core/log.h"
 #include "core/mem.h"
@@ -68,7 +69,13 @@ static int check_request(struct make *mk, struct err *e) {
                            mk->recipes.v[i]);
         mk->recipes.v[i] = name;
     }
-    const struct str_list *texts[] = {&mk->calib, &mk->eval};
+    if (mk->budget.n > MIX_MAX_BUDGETS)
+        return err_set(e, ERR_USAGE, "--budget: at most %d", MIX_MAX_BUDGETS);
+    for (int i = 0; i < mk->budget.n; i++) {
+        uint64_t size;
+        TRY(cli_size(mk->budget.v[i], "--budget", &size, e));
+    }
+    const struct str_list *texts[] = {&mk->calib, &mk->eval, &mk->probe};
     for (size_t k = 0; k < COUNT_OF(texts); k++)
         for (int i = 0; i < texts[k]->n; i++)
             if (!io_exists(texts[k]->v[i]))
@@ -84,8 +91,8 @@ static int check_request(struct make *mk, struct err *e) {
 
 static int all_steps(struct make *mk, struct err *e) {
     static int (*const steps[])(struct make * mk, struct err * e) = {
-        make_source,   make_convert, make_texts, make_imatrix,
-        make_quantize, make_eval,    make_speed, make_report};
+        make_source, make_convert, make_texts, make_imatrix, make_quantize,
+        make_mix,    make_eval,    make_speed, make_report};
     for (size_t i = 0; i < COUNT_OF(steps); i++) {
         if (prog_interrupted())
             return err_set(e, ERR_INTR,
@@ -158,6 +165,9 @@ int cmd_make(struct cli *c, int argc, char **argv, struct err *e) {
         {"output", 'o', OPT_STR, &out, "DIR", "folder of the results"},
         {"recipes", 0, OPT_STR, &recipes, "A,B,..", "what to make (Q8_0,Q6_K,Q5_K_M,Q4_K_M,...)"},
         {"calib", 0, OPT_LIST, &mk.calib, "FILE", "calibration text or .jsonl; repeatable"},
+        {"budget", 0, OPT_LIST, &mk.budget, "SIZE", "also the best mix of this size; repeatable"},
+        {"probe", 0, OPT_LIST, &mk.probe, "FILE", "text the mixes are chosen on; repeatable"},
+        {"probe-time", 0, OPT_NUM, &mk.probe_minutes, "MINUTES", "limit of these probes (none)"},
         {"eval", 0, OPT_LIST, &mk.eval, "FILE", "evaluation text or .jsonl; repeatable"},
         {"calib-ctx", 0, OPT_I64, &mk.calib_ctx, "N", "tokens per calibration chunk (512)"},
         {"calib-chunks", 0, OPT_I64, &mk.calib_chunks, "N", "at most N chunks; 0: all (default)"},

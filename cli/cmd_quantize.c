@@ -329,7 +329,8 @@ int cmd_quantize(struct cli *c, int argc, char **argv, struct err *e) {
     };
     const struct cmd_spec spec = {
         .name = "quantize",
-        .synopsis = "IN.gguf -o OUT.gguf (--recipe NAME|PLAN.tsv | --type TYPE) [--imatrix FILE]",
+        .synopsis = "IN.gguf -o OUT.gguf (--recipe NAME|PLAN.tsv | --budget SIZE | --type TYPE) "
+                    "[--imatrix FILE]",
         .about = "Quantizes a GGUF, tensor by tensor. Norms, routers and convolutions keep their "
                  "type. With an "
                  "importance\nmatrix the error of columns that see large inputs counts for more.",

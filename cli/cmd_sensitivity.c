@@ -170,20 +170,28 @@ static int around(struct work *w, uint64_t budget, struct err *e) {
 /* ---- all stages ---------------------------------------------------------------------------------
  */
 
+/* Forgets what a file said. */
+static void start_over(struct sens *s) {
+    for (int i = 0; i < s->n_groups; i++) s->group[i].n_probes = s->group[i].n_steps = 0;
+}
+
 static int resume(struct work *w, const char *imatrix_hash, struct err *e) {
     struct sens *s = w->s;
     const struct mix_probe_opts *o = w->o;
     if (o->overwrite || !io_exists(o->out)) return 0;
-    TRY(sens_read(s, o->out, e));
+    int rc = sens_read(s, o->out, e);
+    if (rc && !o->replace) return rc;
     bool probes = o->texts.n > 0 && s->probe_hash[0];
-    if (strcmp(s->imatrix_hash, imatrix_hash) != 0 || s->search != o->search ||
-        (probes && strcmp(s->probe_hash, w->p.hash) != 0) ||
-        (probes && (s->ctx != w->p.ctx || s->n_chunks != w->p.n_chunks)))
+    bool same = !rc && strcmp(s->imatrix_hash, imatrix_hash) == 0 && s->search == o->search &&
+                (!probes || (strcmp(s->probe_hash, w->p.hash) == 0 && s->ctx == w->p.ctx &&
+                             s->n_chunks == w->p.n_chunks));
+    if (!same && !o->replace)
         return err_set(e, ERR_USAGE,
                        "%s was measured with another importance matrix, search or probe text; "
                        "use -f to measure again",
                        o->out);
-    w->r->resumed = true;
+    if (!same) start_over(s);
+    w->r->resumed = same;
     return 0;
 }
 

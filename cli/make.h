@@ -22,7 +22,8 @@ struct make {
     struct cli *c;
     struct job job;
     const char *src;
-    struct str_list recipes, calib, eval;
+    struct str_list recipes, calib, eval, budget, probe;
+    double probe_minutes; /* 0: no limit */
     int64_t calib_ctx, calib_chunks, eval_ctx, eval_chunks, pp, tg, reps;
     const char *type, *search;
     bool redo; /* -f: no record is believed */
@@ -44,11 +45,16 @@ void make_members(const struct json *obj, struct buf *out);
 void make_note(struct make *mk, const char *fmt, ...) PRINTF_LIKE(2, 3);
 struct made *make_add_file(struct make *mk, const char *recipe, char *path, bool outside);
 
+struct ids;
+/* A limit takes chunks evenly spread over all texts, so that every text has its share. */
+void make_spread_chunks(struct ids *ids, int64_t ctx, int64_t max_chunks);
+
 int make_source(struct make *mk, struct err *e);  /* hash, name */
 int make_convert(struct make *mk, struct err *e); /* file[0] */
 int make_texts(struct make *mk, struct err *e);   /* the built-in texts where none were named */
 int make_imatrix(struct make *mk, struct err *e);
 int make_quantize(struct make *mk, struct err *e); /* file[1..] */
+int make_mix(struct make *mk, struct err *e);      /* a file per --budget */
 int make_eval(struct make *mk, struct err *e);
 int make_speed(struct make *mk, struct err *e);
 int make_report(struct make *mk, struct err *e);

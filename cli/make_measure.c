@@ -107,8 +107,7 @@ static int record(struct make *mk, struct made *f, const struct eval_kld *k, str
     return rc;
 }
 
-/* A limit takes chunks evenly spread over all texts, so that every text has its share. */
-static void spread_chunks(struct ids *ids, int64_t ctx, int64_t max_chunks) {
+void make_spread_chunks(struct ids *ids, int64_t ctx, int64_t max_chunks) {
     int64_t n = ids->n / ctx;
     if (!max_chunks || n <= max_chunks) return;
     for (int64_t i = 0; i < max_chunks; i++)
@@ -124,11 +123,11 @@ static int measure(struct make *mk, struct made *const *f, int n, struct err *e)
     int rc = bench_open(mk, &b, f, n, e);
     for (int i = 0; i < mk->eval.n && rc == 0; i++)
         rc = corpus_load(b.model[0], mk->eval.v[i], true, &ids, e);
-    spread_chunks(&ids, mk->eval_ctx, mk->eval_chunks);
+    make_spread_chunks(&ids, mk->eval_ctx, mk->eval_chunks);
     if (rc == 0)
         rc = eval_kld(b.session[0], b.session + 1, n - 1, &ids, mk->eval_ctx, mk->eval_chunks, k,
                       NULL, e);
-    if (rc == 0) rc = record(mk, f[0], &k[0], e);
+    if (rc == 0 && !f[0]->eval.len) rc = record(mk, f[0], &k[0], e);
     for (int i = 1; i < n && rc == 0; i++) rc = record(mk, f[i], &k[i - 1], e);
     free(k);
     ids_release(&ids);

@@ -18,6 +18,7 @@ struct mix_probe_opts {
     double seconds; /* 0: no limit */
     enum search search;
     bool overwrite;
+    bool replace; /* a file of other inputs is measured again, not refused */
 };
 struct mix_probe_report {
     int64_t n_probes, n_wanted, n_steps;
