@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # The bundled trained model, our quants against an independent engine's at the same recipe and imatrix text:
 # bench/tiny.sh [OUT.json]. Needs ../shared/models/tiny-qwen35moe (its texts and peer-baseline.json).
 # Prints a table, writes docs/results/tiny.json. Minutes on 2 cores. SEARCH=fast|best|conventional.
@@ -7,17 +8,15 @@ HONE=${HONE:-build/hone}
 src=../shared/models/tiny-qwen35moe
 out=${1:-docs/results/tiny.json}
 search=${SEARCH:-fast}
-recipes=${RECIPES:-"Q8_0 Q6_K Q5_K_M Q4_K_M Q4_K_S IQ4_NL IQ4_XS Q3_K_L Q3_K_M Q3_K_S Q2_K"}
+recipes=${RECIPES:-"Q8_0 Q6_K Q5_K_M Q4_K_M Q4_K_S IQ4_NL IQ4_XS Q3_K_L Q3_K_M IQ3_M IQ3_S Q3_K_S Q2_K IQ3_XXS"}
 [ -e $src/eval.txt ] || { echo "SKIP: $src is not here"; exit 77; }
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT
 "$HONE" convert $src -o "$t/base.gguf" --type f32 -q > /dev/null
 "$HONE" imatrix "$t/base.gguf" $src/calib.txt $src/calib_chat.txt -o "$t/imatrix.gguf" -q > /dev/null
+"$HONE" quantize "$t/base.gguf" -o "$t/{}.gguf" --recipe "$(echo $recipes | tr ' ' ,)" --imatrix "$t/imatrix.gguf" --search "$search" -q > /dev/null
 set --
-for r in $recipes; do
-    "$HONE" quantize "$t/base.gguf" -o "$t/$r.gguf" --recipe "$r" --imatrix "$t/imatrix.gguf" --search "$search" -q > /dev/null
-    set -- "$@" "$t/$r.gguf"
-done
+for r in $recipes; do set -- "$@" "$t/$r.gguf"; done
 "$HONE" eval ppl "$t/base.gguf" $src/eval.txt -q --json > "$t/ppl.json"
 "$HONE" eval kld "$@" $src/eval.txt --base "$t/base.gguf" -q --json > "$t/kld.json"
 python3 - "$t" $src/peer-baseline.json "$out" "$search" <<'PY'
