@@ -59,6 +59,26 @@ static void test_xxhash_vectors(void) {
     CHECK_EQ_STR(hex, "99aa06d3014798d86001c324468d497f");
 }
 
+/* Expected value: the Python package xxhash. */
+static void test_xxh128_pieces(void) {
+    enum { N = 100000 };
+    uint8_t *d = xmalloc(N);
+    for (int i = 0; i < N; i++) d[i] = (uint8_t)((i * 131 + 7) % 251);
+    struct xxh128 *x = xxh128_new();
+    char hex[33];
+    xxh128_hex(x, hex);
+    CHECK_EQ_STR(hex, "99aa06d3014798d86001c324468d497f"); /* of nothing */
+    for (size_t step = 1; step < N; step *= 7) {
+        xxh128_reset(x);
+        for (size_t at = 0; at < N; at += step) xxh128_add(x, d + at, N - at < step ? N - at : step);
+        xxh128_hex(x, hex);
+        CHECK_EQ_STR(hex, "0af6b8609f8d1f2ed61c58ce093c4ea0");
+    }
+    xxh128_free(x);
+    xxh128_free(NULL);
+    free(d);
+}
+
 static void test_map(void) {
     enum { N = 50000 };
     struct strmap *m = strmap_new(0);
@@ -87,6 +107,7 @@ int main(void) {
     RUN(test_sha256_vectors);
     RUN(test_sha256_file);
     RUN(test_xxhash_vectors);
+    RUN(test_xxh128_pieces);
     RUN(test_map);
     return check_done();
 }
