@@ -70,7 +70,8 @@ static void test_xxh128_pieces(void) {
     CHECK_EQ_STR(hex, "99aa06d3014798d86001c324468d497f"); /* of nothing */
     for (size_t step = 1; step < N; step *= 7) {
         xxh128_reset(x);
-        for (size_t at = 0; at < N; at += step) xxh128_add(x, d + at, N - at < step ? N - at : step);
+        for (size_t at = 0; at < N; at += step)
+            xxh128_add(x, d + at, N - at < step ? N - at : step);
         xxh128_hex(x, hex);
         CHECK_EQ_STR(hex, "0af6b8609f8d1f2ed61c58ce093c4ea0");
     }
