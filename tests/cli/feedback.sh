@@ -1,0 +1,60 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Error feedback from the outside: second moments are collected, the same bytes for any thread count, files that do not fit are refused.
+set -u
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+src=tests/golden/tiny-qwen35moe
+fail() {
+    echo "FAIL: $*" >&2
+    exit 1
+}
+expect() { # expect CODE TEXT command...: exit status and a part of stderr
+    want=$1 text=$2
+    shift 2
+    "$@" >"$dir/out" 2>"$dir/err"
+    got=$?
+    [ "$got" = "$want" ] || fail "$* gave $got, expected $want: $(cat "$dir/err")"
+    grep -q -- "$text" "$dir/err" || fail "$*: no \"$text\" in: $(cat "$dir/err")"
+}
+"$HONE" convert "$src" -o "$dir/in.gguf" --type bf16 -q >/dev/null || fail "convert"
+im="$HONE imatrix $dir/in.gguf $src/self_calib.txt --chunks 9 -q"
+$im -o "$dir/i.gguf" --gram "$dir/g.gguf" >/dev/null || fail "imatrix --gram"
+$im -o "$dir/i1.gguf" --gram "$dir/g1.gguf" -j 1 >/dev/null || fail "imatrix --gram -j 1"
+cmp -s "$dir/g.gguf" "$dir/g1.gguf" || fail "threads change the second moments"
+$im -o "$dir/plain.gguf" >/dev/null || fail "imatrix"
+cmp -s "$dir/i.gguf" "$dir/plain.gguf" || fail "--gram changes the importance matrix"
+expect 2 'use -f' $im -o "$dir/i2.gguf" --gram "$dir/g.gguf"
+expect 2 'multiple of 256' $im -o "$dir/i2.gguf" --gram "$dir/g2.gguf" --gram-block 100
+expect 2 'goes with' "$HONE" imatrix --stats "$dir/i.gguf" --gram "$dir/g2.gguf"
+
+# the dense matrices of one block only: quick, and their effect is not drowned by the rest
+q="$HONE quantize $dir/in.gguf --recipe Q3_K_M --imatrix $dir/i.gguf --tensor blk.[023]=BF16 --tensor exps|token_embd|output.weight=BF16 -q"
+$q -o "$dir/p.gguf" >/dev/null || fail "quantize"
+for j in 1 2 7; do
+    $q -o "$dir/f$j.gguf" --gram "$dir/g.gguf" -j $j >/dev/null || fail "quantize --gram"
+    cmp -s "$dir/f1.gguf" "$dir/f$j.gguf" || fail "$j threads change the bytes"
+    [ $j = 1 ] || rm "$dir/f$j.gguf"
+done
+[ "$(wc -c <"$dir/p.gguf")" = "$(wc -c <"$dir/f1.gguf")" ] || fail "feedback changes the size"
+cmp -s "$dir/p.gguf" "$dir/f1.gguf" && fail "feedback changes nothing"
+"$HONE" verify "$dir/f1.gguf" >/dev/null || fail "verify"
+
+# on text of the same kind the divergence falls
+"$HONE" eval kld "$dir/p.gguf" "$dir/f1.gguf" "$src/self_eval.txt" --base "$dir/in.gguf" --chunks 4 -q --csv >"$dir/kld" || fail "eval"
+kld() { # value of the column mean_kld for a model
+    awk -F, -v m="$1" 'NR > 1 && $1 ~ m { print $col } /mean_kld/ { for (i = 1; i <= NF; i++) if ($i == "mean_kld") col = i }' "$dir/kld"
+}
+p=$(kld p.gguf) f=$(kld f1.gguf)
+awk -v p="$p" -v f="$f" 'BEGIN { exit !(p > 0 && f > 0 && f < 0.95 * p) }' || fail "divergence $f, without feedback $p"
+
+# files that are not what they claim
+expect 3 'general.type' $q -o "$dir/x.gguf" --gram "$dir/i.gguf"
+expect 4 'No such file' $q -o "$dir/x.gguf" --gram "$dir/none.gguf"
+head -c 100000 "$dir/g.gguf" >"$dir/cut.gguf"
+expect 3 'cut.gguf' $q -o "$dir/x.gguf" --gram "$dir/cut.gguf"
+"$HONE" convert tests/golden/models/qwen35moe -o "$dir/other.gguf" --type bf16 -q >/dev/null || fail "convert"
+expect 3 'another model' "$HONE" quantize "$dir/other.gguf" -o "$dir/x.gguf" --recipe Q4_0 --gram "$dir/g.gguf" -q
+expect 2 'balance, codes' $q -o "$dir/x.gguf" --without everything
+[ -e "$dir/x.gguf" ] && fail "a refused run left a file"
+exit 0
