@@ -49,6 +49,8 @@ CLI_OBJS := $(CLI:%.c=$(OBJ)/%.o)
 LIB  := $(OBJ)/libhone.a
 BIN  := $(OBJ)/hone
 UNIT := $(patsubst %.c,$(OBJ)/%,$(wildcard tests/unit/test_*.c) $(wildcard tests/kern/*.c))
+FUZZ := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
+UNIT += $(FUZZ:%=$(OBJ)/tests/fuzz/%)
 
 .DEFAULT_GOAL := all
 .PRECIOUS: $(OBJ)/%.o
@@ -74,6 +76,9 @@ $(BIN): $(CLI_OBJS) $(LIB)
 	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $(CLI_OBJS) $(LIB) $(LIBS)
 $(OBJ)/tests/%: $(OBJ)/tests/%.o $(LIB)
 	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $< $(LIB) $(LIBS)
+$(OBJ)/tests/fuzz/fuzz_%: $(OBJ)/tests/fuzz/fuzz_%.o $(OBJ)/tests/fuzz/driver.o $(LIB)
+	@$(if $(filter 0,$(V)),echo "  link  $@")
+	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) $(LIB) $(LIBS)
 -include $(OBJS:.o=.d) $(CLI_OBJS:.o=.d) $(UNIT:=.d)
 
 # ---- checks ---------------------------------------------------------------------------------
@@ -81,6 +86,19 @@ unit: $(UNIT) ## build the unit tests
 check: all $(UNIT) ## every test that needs no network, Python or GPU
 	$(Q)HONE=$(abspath $(BIN)) UNITS='$(abspath $(UNIT))' WRAP='$(WRAP)' sh tests/run.sh
 test: check ## the same
+
+# ---- fuzzing: make fuzz builds build/fuzz/fuzz_*; make fuzz FUZZ_S=600 also runs each so long ---------------------
+FUZZ_S ?= 0
+fuzz: ## build the libFuzzer targets with clang; FUZZ_S=600 runs each for 600 s
+	+@$(MAKE) --no-print-directory BUILD=$(BUILD)/fuzz CC=clang \
+	  CFLAGS='-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer' fuzz-bins
+	@if [ $(FUZZ_S) -gt 0 ]; then for t in $(FUZZ:fuzz_%=%); do \
+	  mkdir -p $(BUILD)/fuzz/corpus/$$t && $(BUILD)/fuzz/fuzz_$$t -max_total_time=$(FUZZ_S) -timeout=10 -rss_limit_mb=4096 \
+	    -artifact_prefix=$(BUILD)/fuzz/$$t- $(BUILD)/fuzz/corpus/$$t tests/fuzz/corpus/$$t || exit 1; done; fi
+fuzz-bins: $(FUZZ:%=$(BUILD)/%)
+$(BUILD)/fuzz_%: $(OBJ)/tests/fuzz/fuzz_%.o $(LIB)
+	@$(if $(filter 0,$(V)),echo "  link  $@")
+	$(Q)$(CC) $(ALL_CFLAGS) -fsanitize=fuzzer,address,undefined -o $@ $< $(LIB) $(LIBS)
 
 # ---- demo, dependencies ------------------------------------------------------------------------
 APT_PKGS := build-essential pkg-config libcjson-dev zlib1g-dev libxxhash-dev libopenblas-dev libpcre2-dev libutf8proc-dev
@@ -122,4 +140,4 @@ help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 clean: ## remove the build folder
 	rm -rf $(BUILD)
-.PHONY: FORCE all unit check test deps demo lint format tidy cppcheck analyze install help clean
+.PHONY: FORCE all fuzz fuzz-bins unit check test deps demo lint format tidy cppcheck analyze install help clean

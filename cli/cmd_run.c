@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "cli/cmd.h"
+#include "core/io.h"
 #include "core/log.h"
 #include "core/mem.h"
 #include "core/num.h"
@@ -144,22 +145,21 @@ static int generate(struct run *r, const struct ids *prompt, struct err *e) {
     return rc;
 }
 
-/* messages (and kwargs) -> ids. conv: parsed JSON. */
-static int render(struct run *r, const struct chat *chat, const struct json *conv, struct ids *out,
-                  struct err *e) {
-    struct json *kwargs = NULL;
+/* The JSON text of a conversation -> ids. As text, so that 1.0 and big integers stay what they are.
+ */
+static int render(struct run *r, const struct chat *chat, const char *conv, size_t len,
+                  struct ids *out, struct err *e) {
     struct buf text = {0};
     if (r->a->kwargs) {
+        struct json *kwargs;
         TRY(json_parse(&kwargs, r->a->kwargs, strlen(r->a->kwargs), "--kwargs", e));
-        if (json_type(kwargs) != JSON_OBJ) {
-            json_free(kwargs);
-            return err_set(e, ERR_USAGE, "--kwargs: a JSON object is needed");
-        }
+        bool is_object = json_type(kwargs) == JSON_OBJ;
+        json_free(kwargs);
+        if (!is_object) return err_set(e, ERR_USAGE, "--kwargs: a JSON object is needed");
     }
-    int rc = chat_render(chat, conv, kwargs, true, &text, e);
+    int rc = chat_render_text(chat, conv, len, r->a->kwargs, true, &text, e);
     if (!rc) rc = tok_encode(r->m->tok, text.data ? text.data : "", text.len, true, false, out, e);
     buf_release(&text);
-    json_free(kwargs);
     return rc;
 }
 
@@ -209,23 +209,23 @@ static int run_prompt(struct run *r, struct err *e) {
 }
 
 static int run_chat_file(struct run *r, struct err *e) {
-    struct json *conv = NULL;
+    char *conv = NULL;
+    size_t len = 0;
     struct chat *chat = NULL;
     struct ids ids = {0};
-    int rc = json_read(&conv, r->a->chat, MAX_JSON, e);
+    int rc = io_read_file(&conv, &len, r->a->chat, MAX_JSON, e);
     if (!rc) rc = chat_from_gguf(&chat, r->m->gguf, r->m->tok, e);
-    if (!rc) rc = render(r, chat, conv, &ids, e);
+    if (!rc && (rc = render(r, chat, conv, len, &ids, e))) rc = err_wrap(e, "%s", r->a->chat);
     if (!rc) rc = run_once(r, &ids, e);
     ids_release(&ids);
     chat_free(chat);
-    json_free(conv);
+    free(conv);
     return rc;
 }
 
 /* One turn of a terminal conversation: messages is the inside of a JSON array. */
 static int turn(struct run *r, const struct chat *chat, struct buf *messages, const char *line,
                 struct err *e) {
-    struct json *conv = NULL;
     struct buf doc = {0};
     struct ids ids = {0};
     if (messages->len) buf_chr(messages, ',');
@@ -233,14 +233,12 @@ static int turn(struct run *r, const struct chat *chat, struct buf *messages, co
     json_quote(messages, line, strlen(line));
     buf_chr(messages, '}');
     buf_fmt(&doc, "[%s]", messages->data);
-    int rc = json_parse(&conv, doc.data, doc.len, "conversation", e);
-    if (!rc) rc = render(r, chat, conv, &ids, e);
+    int rc = render(r, chat, doc.data, doc.len, &ids, e);
     if (!rc) rc = generate(r, &ids, e);
     fputc('\n', stdout);
     buf_str(messages, ",{\"role\":\"assistant\",\"content\":");
     json_quote(messages, r->text.data ? r->text.data : "", r->text.len);
     buf_chr(messages, '}');
-    json_free(conv);
     ids_release(&ids);
     buf_release(&doc);
     return rc;

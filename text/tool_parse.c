@@ -211,11 +211,18 @@ struct jval tool_typed(struct toolparse *p, struct jval fn, struct jval key, str
 
 /* ---- reasoning, content, calls
  * -------------------------------------------------------------------- */
-static size_t next_marker(const struct toolparse *p, size_t i) {
+enum { MAX_TRIES = 1000 }; /* markers that begin no call: each may cost a walk to the end */
+
+/* What was found is kept, so that walking over all markers reads the text once. */
+static size_t next_marker(struct toolparse *p, size_t i) {
     size_t best = SIZE_MAX;
     for (int k = 0; k < TOOL_MARKERS && p->f->marker[k]; k++) {
-        size_t at = tool_find(p, i, p->f->marker[k]);
-        if (at < best) best = at;
+        bool known = p->mark_from[k] <= i && i <= p->mark_at[k] && p->mark_at[k];
+        if (!known) {
+            p->mark_at[k] = tool_find(p, i, p->f->marker[k]);
+            p->mark_from[k] = i;
+        }
+        if (p->mark_at[k] < best) best = p->mark_at[k];
     }
     return best;
 }
@@ -247,7 +254,11 @@ static struct parts split_reasoning(struct toolparse *p) {
                     (p->think == TOOL_THINK_UNKNOWN && close != SIZE_MAX);
     UNUSED(start);
     if (!thinking) return r;
-    while (thinking && call < close && call != SIZE_MAX) { /* a call inside the block? */
+    for (int n = 0; call < close && call != SIZE_MAX; n++) { /* a call inside the block? */
+        if (n == MAX_TRIES) {
+            call = SIZE_MAX;
+            break;
+        }
         size_t end =
             (!tagged && p->think != TOOL_THINK_OPEN) || line_start(p, call) ? probe(p, call) : 0;
         if (end && (close == SIZE_MAX || end > close)) break;
@@ -294,9 +305,16 @@ static void join(struct toolparse *p, struct buf *b, size_t from, size_t to) {
 static struct jval parse_all(struct toolparse *p, struct buf *content) {
     struct parts r = split_reasoning(p);
     size_t from = r.content, i = r.content;
-    for (;;) {
+    for (int n_bad = 0;;) {
         size_t at = next_marker(p, i);
         if (at == SIZE_MAX) break;
+        if (n_bad == MAX_TRIES) {
+            tool_problem(p,
+                         "what begins like a call at byte %zu and after it was not read: %d "
+                         "before it were none",
+                         at, n_bad);
+            break;
+        }
         size_t end = at;
         if (p->f->parse(p, &end) && end > at) {
             join(p, content, from, at);
@@ -304,6 +322,7 @@ static struct jval parse_all(struct toolparse *p, struct buf *content) {
         } else {
             tool_problem(p, "what begins like a call at byte %zu is not one", at);
             i = at + 1;
+            n_bad++;
         }
     }
     const struct tool_tags *t = &p->f->tags;
@@ -351,6 +370,7 @@ void toolparse_free(struct toolparse *p) {
 
 void toolparse_feed(struct toolparse *p, const char *s, size_t n) {
     buf_add(&p->in, s, n);
+    memset(p->mark_at, 0, sizeof p->mark_at); /* a marker may have come */
 }
 
 /* Bytes at the end of [from, len) that may become lit. */
@@ -364,7 +384,9 @@ static size_t partial(const struct toolparse *p, size_t from, const char *lit) {
 const char *toolparse_content(struct toolparse *p, size_t *len) {
     *len = 0;
     if (!p->started) { /* wait for the end of the reasoning */
-        size_t i = tool_ws(p, 0), close = tool_find(p, 0, think_close);
+        size_t i = tool_ws(p, 0), close = tool_find(p, p->close_from, think_close);
+        if (close == SIZE_MAX && p->in.len >= sizeof think_close)
+            p->close_from = p->in.len - sizeof think_close + 2;
         bool may_think =
             p->think != TOOL_THINK_NONE || partial(p, i, think_open) || tool_at(p, i, think_open);
         if (may_think && close == SIZE_MAX) return "";

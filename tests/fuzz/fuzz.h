@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT
+/* tests/fuzz/fuzz.h - what every fuzz target exports, and inputs as files. A target does everything
+ * a stranger's bytes can reach and returns; failing politely is fine, anything a sanitizer or a
+ * limit notices is a finding. */
+#ifndef HONE_TESTS_FUZZ_H
+#define HONE_TESTS_FUZZ_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#ifdef FUZZ_FILE
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* The bytes as a file that exists only in memory; its descriptor, -1: none. */
+static int fuzz_file(const uint8_t *data, size_t size, char path[64]) {
+    int fd = memfd_create("fuzz", MFD_CLOEXEC);
+    if (fd >= 0 && write(fd, data, size) != (ssize_t)size) {
+        close(fd);
+        return -1;
+    }
+    snprintf(path, 64, "/proc/self/fd/%d", fd);
+    return fd;
+}
+#endif
+
+#endif

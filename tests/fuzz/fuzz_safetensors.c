@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT
+/* tests/fuzz/fuzz_safetensors.c - a safetensors file: opened, tensors found by index. */
+#define FUZZ_FILE
+#include "core/safetensors.h"
+#include "tests/fuzz/fuzz.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    char path[64];
+    struct st *s;
+    struct err e;
+    int fd = fuzz_file(data, size, path);
+    if (fd >= 0 && st_open(&s, path, &e) == 0) {
+        for (int64_t i = 0; i < st_n_tensors(s); i++) {
+            const struct st_tensor *t = st_tensor_at(s, i);
+            float x[4];
+            if (t && t->n_elems > 0) (void)st_to_f32(t, 0, t->n_elems < 4 ? t->n_elems : 4, x, &e);
+        }
+        st_close(s);
+    }
+    if (fd >= 0) close(fd);
+    return 0;
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+/* tests/fuzz/fuzz_toolcall.c - what a model wrote, in every syntax (the first byte chooses one and
+ * whether the prompt opened reasoning): the result must not depend on how the text was cut, and
+ * content once shown must stay. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/fuzz/fuzz.h"
+#include "text/toolfmt.h"
+
+static const char tools[] =
+    "[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":{\"properties\":{\"n\":{"
+    "\"type\":\"integer\"},\"s\":{\"type\":\"string\"},\"u\":{\"anyOf\":[{\"type\":\"string\"},{"
+    "\"type\":\"null\"}]},\"o\":{\"type\":[\"object\",\"array\"]}}}}}]";
+
+static struct buf parse(const struct toolfmt *f, enum tool_think think, const char *s, size_t n,
+                        size_t piece) {
+    struct toolparse *p;
+    struct err e;
+    struct buf out = {0}, shown = {0};
+    if (toolparse_new(&p, f, tools, sizeof tools - 1, think, &e)) abort();
+    for (size_t at = 0; at < n; at += piece) {
+        size_t len;
+        toolparse_feed(p, s + at, n - at < piece ? n - at : piece);
+        const char *c = toolparse_content(p, &len);
+        if (len < shown.len || memcmp(c, shown.data ? shown.data : "", shown.len) != 0) abort();
+        buf_reset(&shown);
+        buf_add(&shown, c, len);
+    }
+    (void)toolparse_finish(p, &out, &e);
+    toolparse_free(p);
+    buf_release(&shown);
+    return out;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    if (size < 1 || size > 20000) return 0;
+    const struct toolfmt *f = toolfmt_at(data[0] / 3 % toolfmt_count());
+    enum tool_think think = (enum tool_think)(data[0] % 3);
+    const char *s = (const char *)data + 1;
+    struct buf whole = parse(f, think, s, size - 1, size), bytes = {0};
+    if (size < 2000) {
+        bytes = parse(f, think, s, size - 1, 1);
+        if (bytes.len != whole.len || (whole.len && memcmp(bytes.data, whole.data, whole.len) != 0))
+            abort();
+    }
+    buf_release(&whole);
+    buf_release(&bytes);
+    return 0;
+}
