@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: MIT
+/* tests/unit/test_sens.c - groups, errors, floors, losses and sensitivity files, on a small file of
+ * known shapes. Expected bytes are computed by hand from the block sizes. */
+#include "core/io.h"
+#include "core/mem.h"
+#include "quantize/sens.h"
+#include "tests/check.h"
+#include "tests/unit/tmpdir.h"
+
+static const char *model, *file; /* tmp_path's buffers: no other file is made */
+
+static const struct {
+    const char *name;
+    int n_dims;
+    int64_t ne[4];
+} tensors[] = {{"token_embd.weight", 2, {256, 64, 1, 1}},
+               {"blk.0.attn_norm.weight", 1, {256, 1, 1, 1}},
+               {"blk.0.attn_q.weight", 2, {256, 64, 1, 1}},
+               {"blk.0.ffn_gate_inp.weight", 2, {256, 4, 1, 1}},
+               {"blk.0.ffn_gate_exps.weight", 3, {256, 32, 4, 1}},
+               {"blk.0.ffn_up_exps.weight", 3, {256, 32, 4, 1}},
+               {"blk.0.ffn_down_exps.weight", 3, {32, 256, 4, 1}},
+               {"blk.0.ssm_alpha.weight", 2, {256, 8, 1, 1}},
+               {"blk.0.ssm_beta.weight", 2, {256, 8, 1, 1}},
+               {"blk.1.attn_q.weight", 2, {256, 64, 1, 1}},
+               {"output.weight", 2, {256, 64, 1, 1}}};
+
+static void make_model(void) {
+    struct err e;
+    struct gguf_w *w = gguf_w_new();
+    gguf_w_str(w, "general.architecture", "unknown");
+    gguf_w_u32(w, "unknown.block_count", 2);
+    gguf_w_u32(w, "unknown.expert_count", 4);
+    for (size_t i = 0; i < COUNT_OF(tensors); i++)
+        CHECK_OK(gguf_w_tensor(w, tensors[i].name, QT_F32, tensors[i].n_dims, tensors[i].ne, &e));
+    CHECK_OK(gguf_w_begin(w, model, true, &e));
+    uint64_t s = 7;
+    for (size_t i = 0; i < COUNT_OF(tensors); i++) {
+        int64_t n = tensors[i].ne[0] * tensors[i].ne[1] * tensors[i].ne[2];
+        float *x = xcalloc((size_t)n, sizeof *x);
+        for (int64_t k = 0; k < n; k++) {
+            double sum = 0; /* near a normal distribution */
+            for (int j = 0; j < 4; j++) {
+                s = s * 6364136223846793005u + 1442695040888963407u;
+                sum += (double)(s >> 11) * 0x1p-53 - 0.5;
+            }
+            x[k] = (float)sum;
+        }
+        CHECK_OK(gguf_w_data(w, x, (uint64_t)n * sizeof *x, &e));
+        free(x);
+    }
+    CHECK_OK(gguf_w_commit(w, &e));
+    gguf_w_free(w);
+}
+
+static int find(const struct sens *s, const char *name) {
+    for (int i = 0; i < s->n_groups; i++)
+        if (strcmp(s->group[i].name, name) == 0) return i;
+    CHECK_FAIL("no group %s", name);
+    return 0;
+}
+
+static void test_groups(void) {
+    struct err e;
+    struct gguf *g;
+    struct sens s;
+    CHECK_OK(gguf_open(&g, model, 0, &e));
+    CHECK_OK(sens_init(&s, g, &e));
+    CHECK_EQ_I64(s.n_groups, 7); /* embd, 2 q, gate+up, down, alpha+beta, output */
+    const struct sens_group *gu = &s.group[find(&s, "blk.0.ffn_gate_exps.weight")];
+    CHECK_EQ_I64(gu->n_items, 2);
+    CHECK_EQ_I64(gu->n_weights, 2 * 256 * 32 * 4);
+    CHECK_EQ_I64(gu->bytes[QT_Q4_K], 2 * 128 * 144);
+    CHECK_EQ_I64(s.group[find(&s, "blk.0.ssm_alpha.weight")].n_items, 2);
+    /* 8 rows of 110 bytes are 880, padded to 896, twice */
+    CHECK_EQ_I64(s.group[find(&s, "blk.0.ssm_alpha.weight")].bytes[QT_Q3_K], 2 * 896);
+    const struct sens_group *down = &s.group[find(&s, "blk.0.ffn_down_exps.weight")];
+    CHECK(!down->can[QT_Q4_K] && down->can[QT_IQ4_NL] && down->can[QT_Q8_0]);
+    CHECK_EQ_I64(s.kept_bytes, 256 * 4 + 256 * 4 * 4);
+    CHECK_EQ_I64(sens_next(&s, find(&s, "output.weight"), QT_Q4_K, 1), QT_Q4_K); /* no errors yet */
+    sens_release(&s);
+    gguf_close(g);
+}
+
+static void test_errors(void) {
+    struct err e;
+    struct gguf *g;
+    struct sens s, t;
+    CHECK_OK(gguf_open(&g, model, 0, &e));
+    CHECK_OK(sens_init(&s, g, &e));
+    CHECK_OK(sens_errors(&s, g, NULL, NULL, &e));
+    const struct sens_group *q = &s.group[find(&s, "blk.0.attn_q.weight")];
+    /* squares of published relative errors of normal weights; these tails are a little lighter */
+    CHECK(q->err[QT_Q2_K] > .03 && q->err[QT_Q2_K] < .07);
+    CHECK(q->err[QT_Q4_K] > .002 && q->err[QT_Q4_K] < .005);
+    CHECK(q->err[QT_Q6_K] > 1e-4 && q->err[QT_Q6_K] < 3e-4);
+    CHECK_EQ_I64(sens_next(&s, find(&s, "output.weight"), QT_Q4_K, 1), QT_Q5_K);
+    CHECK_EQ_I64(sens_next(&s, find(&s, "output.weight"), QT_Q8_0, 1), QT_Q8_0);
+    /* one row of a tensor encoded whole: its error is in the same range */
+    void *data = NULL;
+    CHECK_OK(sens_encode(g, q->item[0], NULL, QT_Q8_0, SEARCH_FAST, NULL, &data, &e));
+    buf_free(data);
+
+    CHECK_OK(sens_init(&t, g, &e));
+    struct pool *pool;
+    CHECK_OK(pool_new(&pool, 3, &e));
+    CHECK_OK(sens_errors(&t, g, NULL, pool, &e));
+    for (int i = 0; i < s.n_groups; i++)
+        CHECK(memcmp(s.group[i].err, t.group[i].err, sizeof s.group[i].err) == 0);
+    pool_free(pool);
+    sens_release(&t);
+    sens_release(&s);
+    gguf_close(g);
+}
+
+static void test_solve(void) {
+    struct err e;
+    struct gguf *g;
+    struct sens s;
+    struct sens_mix a, b;
+    CHECK_OK(gguf_open(&g, model, 0, &e));
+    CHECK_OK(sens_init(&s, g, &e));
+    CHECK_OK(sens_errors(&s, g, NULL, NULL, &e));
+    int q0 = find(&s, "blk.0.attn_q.weight"), q1 = find(&s, "blk.1.attn_q.weight");
+    uint64_t budget = (uint64_t)(s.n_weights * 5 / 8) + s.kept_bytes;
+    CHECK_OK(sens_solve(&s, budget, budget, true, &a, &e));
+    CHECK(a.bytes <= budget && a.exact && a.bound <= a.loss);
+    CHECK(qtype_bpw(a.type[find(&s, "output.weight")]) >= qtype_bpw(QT_Q6_K));
+    CHECK_EQ_I64(a.type[find(&s, "blk.0.ssm_alpha.weight")], QT_Q8_0);
+    CHECK(qtype_bpw(a.type[q0]) >= qtype_bpw(QT_Q5_K)); /* the floor of a mixture's attention */
+    sens_mix_release(&a);
+
+    /* probes: layer 1 matters a thousand times more than layer 0 */
+    s.group[q0].probe[s.group[q0].n_probes++] = (struct sens_probe){QT_Q4_K, 1e-5, 0};
+    s.group[q1].probe[s.group[q1].n_probes++] = (struct sens_probe){QT_Q4_K, 1e-2, 0};
+    CHECK_CLOSE(sens_loss(&s, q0, QT_Q4_K), 1e-5, 1e-12);
+    CHECK_CLOSE(sens_loss(&s, q1, QT_Q4_K), 1e-2, 1e-9);
+    CHECK_OK(sens_solve(&s, budget, budget, false, &b, &e));
+    CHECK(s.group[q1].bytes[b.type[q1]] > s.group[q0].bytes[b.type[q0]]);
+    sens_mix_release(&b);
+    CHECK_ERR(sens_solve(&s, s.kept_bytes + 10, budget, true, &b, &e), ERR_USAGE, "budget");
+
+    /* a step that costs twice what was predicted moves the factor from 1 towards 2 */
+    double d = sens_loss(&s, q1, QT_Q3_K) - sens_loss(&s, q1, QT_Q4_K);
+    CHECK_CLOSE(sens_factor(&s, q1, budget), 1, 1e-12);
+    s.group[q1].step[s.group[q1].n_steps++] =
+        (struct sens_step){budget, QT_Q4_K, QT_Q3_K, 2 * d, .01 * d};
+    CHECK(sens_factor(&s, q1, budget) > 1.9 && sens_factor(&s, q1, budget) < 2);
+    CHECK_CLOSE(sens_factor(&s, q1, 2 * budget), 1, 1e-12); /* of another size */
+    sens_release(&s);
+    gguf_close(g);
+}
+
+static void write_text(const char *text, size_t n) {
+    struct err e;
+    CHECK_OK(out_write_file(file, text, n, true, &e));
+}
+
+static void test_file(void) {
+    struct err e;
+    struct gguf *g;
+    struct sens s, t;
+    CHECK_OK(gguf_open(&g, model, 0, &e));
+    CHECK_OK(sens_init(&s, g, &e));
+    CHECK_OK(sens_init(&t, g, &e));
+    CHECK_OK(sens_errors(&s, g, NULL, NULL, &e));
+    s.group[2].probe[s.group[2].n_probes++] = (struct sens_probe){QT_Q8_0, .25, .125};
+    s.group[2].step[s.group[2].n_steps++] = (struct sens_step){1000, QT_Q8_0, QT_Q8_0, -.5, .0625};
+    CHECK_OK(sens_write(&s, g, file, true, &e));
+    CHECK_OK(sens_read(&t, file, &e));
+    for (int i = 0; i < s.n_groups; i++)
+        for (int k = 0; k < QT_COUNT; k++)
+            CHECK_CLOSE(s.group[i].err[k], t.group[i].err[k], 1e-8 * fabs(s.group[i].err[k]));
+    CHECK_EQ_I64(t.group[2].n_probes, 1);
+    CHECK_CLOSE(t.group[2].probe[0].kld_stderr, .125, 0);
+    CHECK_CLOSE(t.group[2].step[0].diff, -.5, 0);
+    CHECK_EQ_I64(t.group[2].step[0].budget, 1000);
+
+    /* every byte cut off: refused or, at the very end, still whole; never a crash */
+    char *text = NULL;
+    size_t n = 0;
+    CHECK_OK(io_read_file(&text, &n, file, 1 << 20, &e));
+    for (size_t k = 0; k + 3 < n; k += 37) {
+        write_text(text, k);
+        CHECK(sens_read(&t, file, &e) == ERR_DATA);
+    }
+    char *hash = strstr(text, t.header_hash), *err = strstr(text, "\"Q4_K\": ");
+    CHECK(hash && err);
+    if (hash && err) {
+        char was = err[8];
+        err[8] = '-'; /* a negative error */
+        write_text(text, n);
+        CHECK_ERR(sens_read(&t, file, &e), ERR_DATA, "error of Q4_K");
+        err[8] = was;
+        *hash = *hash == '0' ? '1' : '0';
+        write_text(text, n);
+        CHECK_ERR(sens_read(&t, file, &e), ERR_DATA, "another model");
+    }
+    write_text("{\"format\": \"hone-sensitivity\", \"version\": 2}", 44);
+    CHECK_ERR(sens_read(&t, file, &e), ERR_DATA, "version 1");
+    free(text);
+    sens_release(&s);
+    sens_release(&t);
+    gguf_close(g);
+}
+
+int main(void) {
+    tmp_make();
+    model = tmp_path("m.gguf");
+    file = tmp_path("s.json");
+    make_model();
+    RUN(test_groups);
+    RUN(test_errors);
+    RUN(test_solve);
+    RUN(test_file);
+    tmp_remove();
+    return check_done();
+}
