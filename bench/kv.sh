@@ -1,0 +1,40 @@
+#!/bin/sh
+# KV cache types measured: bench/kv.sh [OUT.json]. Writes docs/results/kv-types.json: the bundled trained model (2
+# attention layers, head 256) by depth, and synthetic attention at heads of 64, 128 and 256.
+# The documents of `hone` are kept whole with their commands. Minutes on 2 cores. CHUNKS=N windows of 2048 (3), twice as many of 1024.
+set -eu
+HONE=${HONE:-build/hone}
+tiny=tests/golden/tiny-qwen35moe
+out=${1:-docs/results/kv-types.json}
+chunks=${CHUNKS:-3}
+plain=f16,bf16,q8_0,q5_1,q4_0,q8_0-rot,q5_1-rot,q4_0-rot,tq4,tq3,tq2,q8_0/tq4,q8_0/tq3,tq4/tq3
+ways() { # bits: the code that ships first, then what it was measured against
+    echo tq$1,tq$1-raw,tq$1-norm,tq$1-least,tq$1/tq$1-least,tq$1-qjl,tq$1-qjl/tq$1
+}
+t=$(mktemp -d)
+trap 'rm -rf "$t"' EXIT
+"$HONE" convert $tiny -o "$t/tiny.gguf" --type f32 -q > /dev/null
+first=1
+add() { # key, command...
+    key=$1
+    shift
+    [ $first = 1 ] || echo ',' >> "$t/doc"
+    first=0
+    printf '"%s": ' "$key" >> "$t/doc"
+    (cd "$t" && "$HONE_ABS" "$@" -q --json) >> "$t/doc"
+}
+case $HONE in /*) HONE_ABS=$HONE ;; *) HONE_ABS=$PWD/$HONE ;; esac
+text=self_eval.txt
+cp $tiny/$text $tiny/eval.jsonl "$t"
+echo '{' > "$t/doc"
+add types_by_depth eval kld tiny.gguf $text --base tiny.gguf --ctx 2048 --chunks "$chunks" --by-depth --kv-type $plain
+for bits in 4 3 2; do
+    add factors_$bits eval kld tiny.gguf $text --base tiny.gguf --ctx 1024 --chunks $((chunks * 2)) --kv-type $(ways $bits)
+done
+add synthetic eval kv --depths 512,4096,16384 --kv-type $plain
+for bits in 4 3 2; do
+    add synthetic_factors_$bits eval kv --depths 512,4096 --kv-type $(ways $bits)
+    add synthetic_factors_${bits}_cosine_07 eval kv --depths 4096 --cosine 0.7 --kv-type $(ways $bits)
+done
+echo '}' >> "$t/doc"
+sed "s/^ *//" "$t/doc" > "$out"
