@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "calib/defaults.h"
+#include "calib/gram.h"
 #include "calib/imatrix.h"
 #include "cli/make.h"
 #include "convert/convert.h"
@@ -186,11 +187,23 @@ static void texts_json(struct make *mk, struct jw *w, const struct str_list *tex
     jw_end(w);
 }
 
-static int collect(struct make *mk, const char *path, struct err *e) {
+/* Second moments, for error feedback: only --search best pays for them. They stay with the records
+ * of the job, out of what is published. */
+static const char gram_file[] = ".hone/gram.gguf";
+static bool wants_gram(const struct make *mk) {
+    return strcmp(mk->search, "best") == 0;
+}
+
+/* gram: where second moments go, or NULL. */
+static int collect(struct make *mk, const char *path, const char *gram, struct err *e) {
     struct imat m;
+    struct gram g;
+    struct gram_col *col = NULL;
     struct model *model = NULL;
     int rc;
     imat_init(&m);
+    gram_init(&g);
+    if (gram) TRY(gram_col_new(&col, 0, mk->c->isa, mk->c->pool, e));
     TRY_GOTO(out, rc, model_open(&model, mk->file[0].path, e));
     struct imatrix_opts o = {.texts = mk->calib.v,
                              .n_texts = mk->calib.n,
@@ -198,10 +211,18 @@ static int collect(struct make *mk, const char *path, struct err *e) {
                              .max_chunks = mk->calib_chunks,
                              .parse_special = true,
                              .isa = mk->c->isa,
-                             .pool = mk->c->pool};
+                             .pool = mk->c->pool,
+                             .gram = col};
     TRY_GOTO(out, rc, imatrix_collect(model, &o, &m, e));
     TRY_GOTO(out, rc, imat_write(&m, path, IMAT_GGUF, true, e));
+    if (!gram) goto out;
+    g.n_chunks = m.n_chunks;
+    g.chunk_size = m.chunk_size;
+    TRY_GOTO(out, rc, gram_col_finish(col, &g, e));
+    rc = gram_write(&g, gram, true, e);
 out:
+    gram_release(&g);
+    gram_col_free(col);
     model_close(model);
     imat_release(&m);
     return rc;
@@ -222,14 +243,22 @@ int make_imatrix(struct make *mk, struct err *e) {
         rc = job_file_hash(&mk->job, mk->calib.v[i], hex, e);
         step_key(&s, "text", "%s %s", io_base(mk->calib.v[i]), hex);
     }
+    if (wants_gram(mk)) step_key(&s, "gram", "1");
     mk->imatrix = job_path(&mk->job, file);
     if (rc == 0 && make_reuse(mk, &s, &root, &result)) {
         json_free(root);
     } else if (rc == 0) {
-        const char *files[] = {file};
+        const char *files[] = {file, gram_file};
+        char *gram = wants_gram(mk) ? job_path(&mk->job, gram_file) : NULL;
         log_info("collecting the importance matrix");
-        rc = collect(mk, mk->imatrix, e);
-        if (rc == 0) rc = step_save(&s, files, 1, "{}", e);
+        rc = collect(mk, mk->imatrix, gram, e);
+        if (rc == ERR_SYS && gram) { /* memory: the matrix alone needs little */
+            log_warn("%s; going on without error feedback", e->msg);
+            remove(gram);
+            rc = collect(mk, mk->imatrix, NULL, e);
+        }
+        if (rc == 0) rc = step_save(&s, files, gram && io_exists(gram) ? 2 : 1, "{}", e);
+        free(gram);
     }
     step_release(&s);
     if (rc == 0) rc = job_file_hash(&mk->job, mk->imatrix, mk->imatrix_hash, e);
@@ -273,6 +302,7 @@ static int quantize_one(struct make *mk, const char *recipe, struct err *e) {
     step_key(&s, "base", "%s", mk->file[0].hash);
     step_key(&s, "imatrix", "%s", mk->imatrix_hash);
     step_key(&s, "search", "%s", mk->search);
+    step_key(&s, "encoder", "2"); /* rows balanced; best: error feedback */
     step_key(&s, "file", "%s", file);
     if (rc == 0 && make_reuse(mk, &s, &root, &result)) {
         json_free(root);
@@ -286,8 +316,11 @@ static int quantize_one(struct make *mk, const char *recipe, struct err *e) {
                                   .search = search,
                                   .pool = mk->c->pool};
         const char *files[] = {file};
+        char *gram = wants_gram(mk) ? job_path(&mk->job, gram_file) : NULL;
+        o.gram = gram && io_exists(gram) ? gram : NULL;
         log_info("quantizing %s", file);
         rc = quantize_run(&o, &r, e);
+        free(gram);
         char json[128];
         snprintf(json, sizeof json, "{\"seconds\": %.3f, \"bpw\": %.6f}", r.seconds, r.bpw);
         if (rc == 0) rc = step_save(&s, files, 1, json, e);
