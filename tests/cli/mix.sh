@@ -1,0 +1,64 @@
+#!/bin/sh
+# hone sensitivity, quantize --budget and make --budget: sizes hold to the byte, plans give the same file again,
+# a job that was cut short goes on, and the gate keeps a plain recipe when a mix is not better.
+set -eu
+t=$(mktemp -d)
+trap 'rm -rf "$t"' EXIT
+fail() { echo "$*"; exit 1; }
+src=tests/golden/models/qwen35moe
+texts=tests/golden/tiny-qwen35moe
+head -c 12000 $texts/self_calib.txt > "$t/calib.txt"
+tail -c 12000 $texts/self_calib.txt > "$t/probe.txt"
+head -c 8000 $texts/self_eval.txt > "$t/eval.txt"
+"$HONE" convert $src -o "$t/base.gguf" -q > /dev/null
+"$HONE" imatrix "$t/base.gguf" "$t/calib.txt" -o "$t/im.gguf" -q > /dev/null
+
+# the budget is kept to the byte, and the plan rebuilds the tensors
+for b in 1200000 1300000; do
+    "$HONE" quantize "$t/base.gguf" -o "$t/a.gguf" --budget $b --imatrix "$t/im.gguf" -f -q --json > "$t/a.json"
+    size=$(wc -c < "$t/a.gguf")
+    [ "$size" -le $b ] || fail "budget $b: the file has $size bytes"
+    [ "$size" -gt $((b * 9 / 10)) ] || fail "budget $b: the file has only $size bytes"
+    grep -q "\"size_bytes\": $size" "$t/a.json" || fail "budget $b: the reported size is not $size"
+    "$HONE" verify "$t/a.gguf" -q > /dev/null || fail "budget $b: not a whole file"
+    "$HONE" quantize "$t/base.gguf" -o "$t/b.gguf" --recipe "$t/a.gguf.plan.tsv" --imatrix "$t/im.gguf" -f -q > /dev/null
+    "$HONE" inspect "$t/a.gguf" > "$t/a.txt"
+    grep -q hone.mix.budget_bytes "$t/a.gguf" || fail "no note of the mix in the file"
+done
+"$HONE" quantize "$t/base.gguf" -o "$t/m-{}.gguf" --budget 1250K --budget 1200K --imatrix "$t/im.gguf" -q > /dev/null
+[ -e "$t/m-1250K.gguf" ] && [ -e "$t/m-1200K.gguf" ] || fail "several budgets: files are missing"
+
+# same input, same file, with any number of threads
+"$HONE" quantize "$t/base.gguf" -o "$t/c.gguf" --budget 1200K --imatrix "$t/im.gguf" --threads 1 -q > /dev/null
+cmp "$t/c.gguf" "$t/m-1200K.gguf" || fail "another number of threads, another file"
+
+# probes: cut short at once, then completed; the file of the whole run is the same
+probe() { out=$1; shift; "$HONE" sensitivity "$t/base.gguf" --imatrix "$t/im.gguf" --probe "$t/probe.txt" --ctx 64 --chunks 4 --types 1 -o "$out" -q --json "$@"; }
+probe "$t/whole.json" > "$t/whole.out"
+probe "$t/cut.json" --time 0.00001 > "$t/cut.out"
+grep -q '"cut_short": true' "$t/cut.out" || fail "--time had no effect"
+probe "$t/cut.json" > "$t/cut2.out"
+cmp "$t/whole.json" "$t/cut.json" || fail "a resumed measurement is not the whole one"
+"$HONE" quantize "$t/base.gguf" -o "$t/d.gguf" --budget 1200K --imatrix "$t/im.gguf" --sensitivity "$t/whole.json" -q > /dev/null
+[ "$(wc -c < "$t/d.gguf")" -le 1200000 ] || fail "budget with probes"
+
+# refusals
+refuse() { want=$1; shift; rc=0; "$@" > /dev/null 2> "$t/err" || rc=$?; [ $rc = "$want" ] || fail "status $rc, expected $want: $*: $(cat "$t/err")"; }
+refuse 2 "$HONE" quantize "$t/base.gguf" -o "$t/x.gguf" --budget 1000 --imatrix "$t/im.gguf"
+refuse 2 "$HONE" quantize "$t/base.gguf" -o "$t/x.gguf" --budget 1M --recipe Q4_K_M
+refuse 2 "$HONE" quantize "$t/base.gguf" -o "$t/x.gguf" --budget 1M --budget 2M
+refuse 3 "$HONE" quantize "$t/a.gguf" -o "$t/x.gguf" --budget 1M --sensitivity "$t/whole.json"
+refuse 2 "$HONE" sensitivity "$t/base.gguf" --probe "$t/probe.txt" --ctx 64 --chunks 4 -o "$t/whole.json"
+[ ! -e "$t/x.gguf" ] || fail "a refused run left a file"
+
+# make: a size at which the mix wins, and one at which every type fits and it cannot
+job() { "$HONE" make "$t/base.gguf" -o "$t/job" -q --recipes Q4_K_M --budget 1300K --budget 2M --calib "$t/calib.txt" --probe "$t/probe.txt" --eval "$t/eval.txt" --chunks 4 --ctx 128 --pp 16 --tg 4 --reps 1; }
+job > "$t/job.out"
+grep -q "the mix was shipped for 1300K" "$t/job/README.md" || fail "the mix for 1300K was not shipped: $(grep shipped "$t/job/README.md")"
+grep -q "the plain recipe was shipped for 2M" "$t/job/README.md" || fail "2M: $(grep shipped "$t/job/README.md")"
+[ -e "$t/job/base-mix-1300K.gguf" ] && [ -e "$t/job/base-mix-1300K.gguf.plan.tsv" ] || fail "the mix or its plan is missing"
+[ ! -e "$t/job/base-mix-2M.gguf" ] || fail "a mix that is no better was left in the folder"
+cksum "$t/job"/*.gguf "$t/job/sensitivity.json" > "$t/sums"
+job > "$t/job.out"
+cksum "$t/job"/*.gguf "$t/job/sensitivity.json" | cmp - "$t/sums" || fail "a second run changed files"
+echo "mixes: budgets, plans, resume, refusals, gate"
