@@ -95,11 +95,19 @@ struct jval jv_dict(struct jctx *c, uint32_t cap) {
     return v;
 }
 
+static uint64_t hash_word(uint64_t h, const char *s) {
+    uint64_t w;
+    memcpy(&w, s, 8);
+    h = (h ^ w) * 0x9e3779b97f4a7c15u;
+    return h ^ h >> 29;
+}
 static uint64_t hash_bytes(const char *s, size_t n) {
-    uint64_t h = 0xcbf29ce484222325u;
+    uint64_t h = 1469598103934665603u ^ n, w = 0;
     if (n > 32) return hash_u64(s, n);
-    for (size_t i = 0; i < n; i++) h = (h ^ (unsigned char)s[i]) * 0x100000001b3u;
-    return h;
+    for (; n > 8; s += 8, n -= 8) h = hash_word(h, s);
+    if (n) memcpy(&w, s, n);
+    h = (h ^ w) * 0x9e3779b97f4a7c15u;
+    return h ^ h >> 32;
 }
 
 static uint64_t hash_of(struct jctx *c, struct jval k) {
@@ -181,12 +189,23 @@ static struct jent *lookup(struct jctx *c, const struct jdict *d, struct jval k,
     return NULL;
 }
 
+/* A string in a dict too small for an index: comparing lengths first is cheaper than hashing. */
+static struct jval *small_get(const struct jdict *d, const char *k, size_t n) {
+    for (uint32_t i = 0; i < d->n; i++)
+        if (d->e[i].k.len == n && d->e[i].k.tag == JT_STR &&
+            (n == 0 || d->e[i].k.u.s == k || memcmp(d->e[i].k.u.s, k, n) == 0))
+            return &d->e[i].v;
+    return NULL;
+}
+
 struct jval *jdict_get(struct jctx *c, const struct jdict *d, struct jval k) {
+    if (!d->index && k.tag == JT_STR) return small_get(d, k.u.s, k.len);
     struct jent *e = lookup(c, d, k, hash_of(c, k));
     return e ? &e->v : NULL;
 }
 
 struct jval *jdict_find(const struct jdict *d, const char *k, size_t n) {
+    if (!d->index) return small_get(d, k, n);
     struct jent *e = lookup(NULL, d, jv_strn(k, n), hash_bytes(k, n));
     return e ? &e->v : NULL;
 }
