@@ -106,7 +106,7 @@ static char *upper(const char *s) {
 static int convert_folder(struct make *mk, struct err *e) {
     struct convert_report r;
     struct convert_opts o = {
-        .src = mk->src, .type = mk->type, .dry_run = true, .pool = mk->c->pool};
+        .src = mk->src, .type = mk->type, .name = mk->name, .dry_run = true, .pool = mk->c->pool};
     struct json *root = NULL;
     const struct json *result;
     struct step s;
