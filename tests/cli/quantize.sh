@@ -21,7 +21,7 @@ q="$HONE quantize"
 "$HONE" convert "$src" -o "$dir/in.gguf" --type bf16 -q >/dev/null || fail "convert"
 
 expect 2 'recipe' $q "$dir/in.gguf" -o "$dir/a.gguf"
-expect 2 'either' $q "$dir/in.gguf" -o "$dir/a.gguf" --recipe Q4_K_M --type Q4_K
+expect 2 'give one of' $q "$dir/in.gguf" -o "$dir/a.gguf" --recipe Q4_K_M --type Q4_K
 expect 2 'OUT.gguf' $q "$dir/in.gguf" --recipe Q4_K_M
 expect 2 'recipes: IQ2_XXS' $q "$dir/in.gguf" -o "$dir/a.gguf" --recipe Q4_K_Q
 expect 2 'not a tensor type' $q "$dir/in.gguf" -o "$dir/a.gguf" --type Q99
