@@ -325,7 +325,7 @@ int make_mix(struct make *mk, struct err *e) {
                                .ctx = mk->calib_ctx,
                                .n_chunks = 16,
                                .n_types = 3,
-                               .rounds = 1,
+                               .rounds = 0, /* no measurable gain: docs/design/mix.md */
                                .seconds = mk->probe_minutes * 60,
                                .overwrite = mk->redo,
                                .replace = true};
