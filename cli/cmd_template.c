@@ -397,10 +397,11 @@ int cmd_template(struct cli *c, int argc, char **argv, struct err *e) {
         {"diff", cmd_diff, "compare two templates"},
         {"parse", cmd_parse, "an assistant's text to content, reasoning and tool calls"},
         {"lint", cmd_template_lint, "find defects by behaviour"},
+        {"check", cmd_template_lint, "the same as lint"},
         {"fix", cmd_template_fix, "repair known defects, in a GGUF file too"},
     };
     if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
-        printf("usage: hone template show|render|eval|diff|parse|lint|fix SRC ...\n\n");
+        printf("usage: hone template show|render|eval|diff|parse|lint|check|fix SRC ...\n\n");
         for (size_t i = 0; i < COUNT_OF(sub); i++)
             printf("  %-8s %s\n", sub[i].name, sub[i].summary);
         printf("\n'hone template render --help' describes one of them\n");

@@ -202,6 +202,35 @@ static struct lint_finding *add(struct lint_report *r, const struct lint_finding
     return &r->v[r->n++];
 }
 
+/* Whether a node, or one it holds, fits; lists are walked where they belong, so none twice. */
+static bool any_node(const struct jnode *n, struct jval name,
+                     bool (*fits)(const struct jnode *n, struct jval name)) {
+    for (; n; n = n->next) {
+        if (fits(n, name)) return true;
+        const struct jnode *one[] = {n->a, n->b, n->c};
+        bool lists = n->kind == JN_MACRO || n->kind == JN_CALLBLOCK || n->kind == JN_GENERATION;
+        for (size_t i = 0; i < COUNT_OF(one); i++) {
+            if (!one[i]) continue;
+            struct jnode copy = *one[i];
+            if (!lists) copy.next = NULL;
+            if (any_node(&copy, name, fits)) return true;
+        }
+        if (any_node(n->list, name, fits) || any_node(n->list2, name, fits)) return true;
+    }
+    return false;
+}
+static bool is_name(const struct jnode *n, struct jval name) {
+    return n->kind == JN_NAME && n->val.tag == JT_STR && jv_eqs(n->val, name);
+}
+/* A `set` of the name from something else than itself. */
+static bool sets(const struct jnode *n, struct jval name) {
+    if ((n->kind != JN_SET && n->kind != JN_SETBLOCK) || !n->a || !is_name(n->a, name))
+        return false;
+    struct jnode value = n->b ? *n->b : (struct jnode){.kind = JN_CONST};
+    value.next = NULL;
+    return !any_node(&value, name, is_name);
+}
+
 /* Names the template reads that the renderer does not give it. */
 static void free_names(struct lint_report *r, const struct jinja *t) {
     static const char *const known[] = {
@@ -219,7 +248,7 @@ static void free_names(struct lint_report *r, const struct jinja *t) {
             add(r, &f);
         }
         for (size_t k = 0; k < COUNT_OF(known); k++) given = given || jv_is(n, known[k]);
-        if (given || jlib_global(n)) continue;
+        if (given || jlib_global(n) || any_node(t->body, n, sets)) continue;
         snprintf(f.outcome, sizeof f.outcome, "static:%.*s", (int)(n.len > 100 ? 100 : n.len),
                  n.u.s);
         snprintf(f.detail, sizeof f.detail, "a variable that the caller may pass");
@@ -278,6 +307,105 @@ static void portable(struct lint_report *r, const struct jinja *t, const struct 
     }
 }
 
+/* ---- rules that compare renderings of a text made for the template
+ * ---------------------------------------- */
+/* Renders JSON text made by the caller; false when it cannot be rendered. */
+static bool render_text(const struct jinja *t, const struct buf *json, struct buf *out) {
+    struct jdoc p, defaults;
+    struct jinja_err je;
+    struct err ignored;
+    if (jdoc_parse(&p, json->data, json->len, "rule", &ignored)) return false;
+    bool ok = jdoc_parse(&defaults, special_tokens, sizeof special_tokens - 1, "special tokens",
+                         &ignored) == 0;
+    if (ok) {
+        ok = render(t, p.root, defaults.root, out, &je) == 0;
+        jdoc_release(&defaults);
+    }
+    jdoc_release(&p);
+    return ok;
+}
+
+static bool in_source(const struct jinja *t, const char *text) {
+    return memmem(t->src, t->src_len, text, strlen(text)) != NULL;
+}
+
+/* Does `mark`, put where %s stands in the conversation, come out as it is? */
+static void injected(struct lint_report *r, const struct jinja *t, const char *conv,
+                     const char *mark, const char *rule, enum lint_severity severity,
+                     const char *why) {
+    struct buf json = {0}, out = {0};
+    char whole[100];
+    snprintf(whole, sizeof whole, "Zq7%sZq7", mark);
+    const char *at = strstr(conv, "%s");
+    buf_add(&json, conv, (size_t)(at - conv));
+    buf_str(&json, whole);
+    buf_str(&json, at + 2);
+    if (render_text(t, &json, &out) && find(&out, jv_str(whole), 0) >= 0) {
+        struct lint_finding f = {.rule = rule, .severity = severity};
+        snprintf(f.outcome, sizeof f.outcome, "found:%s", mark);
+        snprintf(f.detail, sizeof f.detail, "%s", why);
+        const char *in = memmem(t->src, t->src_len, mark, strlen(mark));
+        jx_where(t->src, t->src_len, (uint32_t)(in - t->src), &f.line, &f.col);
+        add(r, &f);
+    }
+    buf_release(&json);
+    buf_release(&out);
+}
+
+/* The template's own markers in texts of others. */
+static void injections(struct lint_report *r, const struct jinja *t) {
+    static const char *const ends[] = {"</tools>", "[/AVAILABLE_TOOLS]", "<tool|>",
+                                       "</available_tools>"};
+    static const char *const turns[] = {
+        "<|im_start|>", "<|turn>",   "<start_of_turn>", "<|start_header_id|>",
+        "[INST]",       "<|start|>", "<|user|>"};
+    for (size_t i = 0; i < COUNT_OF(ends); i++)
+        if (in_source(t, ends[i]))
+            injected(r, t,
+                     "{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}],\"tools\":[{"
+                     "\"type\":\"function\",\"function\":{\"name\":\"f\",\"description\":\"%s\","
+                     "\"parameters\":{\"type\":\"object\",\"properties\":{}}}}]}",
+                     ends[i], "TOOLS-INJECTION", LINT_WARN,
+                     "a tool's description that holds this text ends the block of tools");
+    for (size_t i = 0; i < COUNT_OF(turns); i++)
+        if (in_source(t, turns[i])) {
+            injected(r, t, "{\"messages\":[{\"role\":\"user\",\"content\":\"%s\"}]}", turns[i],
+                     "CONTROL-TOKENS", LINT_INFO,
+                     "a user's text that holds this becomes a control token, unless the program "
+                     "that tokenizes keeps input apart");
+            break;
+        }
+}
+
+/* Whether the model thinks when nobody says so. */
+static void polarity(struct lint_report *r, const struct jinja *t) {
+    static const char *const kwargs[] = {"", "\"enable_thinking\":true",
+                                         "\"enable_thinking\":false"};
+    struct buf out[3] = {{0}};
+    bool ok = true;
+    for (int i = 0; i < 3; i++) {
+        struct buf json = {0};
+        buf_fmt(&json,
+                "{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}],\"add_generation_prompt\":"
+                "true,\"kwargs\":{%s}}",
+                kwargs[i]);
+        ok = ok && render_text(t, &json, &out[i]);
+        buf_release(&json);
+    }
+    if (ok && (out[1].len != out[2].len || memcmp(out[1].data, out[2].data, out[1].len) != 0)) {
+        struct lint_finding f = {.rule = "THINK-POLARITY", .severity = LINT_INFO};
+        bool off = out[0].len == out[2].len && memcmp(out[0].data, out[2].data, out[0].len) == 0;
+        if (off) f.severity = LINT_WARN;
+        snprintf(f.outcome, sizeof f.outcome, off ? "default:off" : "default:on");
+        snprintf(f.detail, sizeof f.detail,
+                 off ? "thinks only when enable_thinking is true; other models of the family may "
+                       "think unless it is false"
+                     : "thinks unless enable_thinking is false");
+        add(r, &f);
+    }
+    for (int i = 0; i < 3; i++) buf_release(&out[i]);
+}
+
 int lint_run(struct lint_report *r, const char *src, size_t len, const char *name,
              enum jinja_mode mode, struct err *e) {
     struct jinja *t;
@@ -308,6 +436,8 @@ int lint_run(struct lint_report *r, const char *src, size_t len, const char *nam
     if (!rc) {
         portable(r, t, t->body, &seen);
         free_names(r, t);
+        injections(r, t);
+        polarity(r, t);
     }
     jinja_free(t);
     return rc;

@@ -82,8 +82,41 @@ static void test_golden_outcomes(void) {
     free(text);
 }
 
+static const struct lint_finding *finding(const struct lint_report *r, const char *rule) {
+    for (int i = 0; i < r->n; i++)
+        if (strcmp(r->v[i].rule, rule) == 0) return &r->v[i];
+    return NULL;
+}
+
+/* Rules that are not probes, on templates made to show and not to show them. */
+static void test_rules(void) {
+    static const char plain[] =
+        "{% for m in messages %}{{ m.role + ': ' + m.content + '\\n' }}{% endfor %}";
+    static const char bad[] =
+        "{% if tools %}<tools>{% for t in tools %}{{ t | tojson }}{% endfor %}\n</tools>{% endif %}"
+        "{% set own = 1 %}{{ own }}{{ other }}{% for m in messages %}{% set x = m.content %}"
+        "<|im_start|>{{ x }}{% endfor %}{% if enable_thinking is defined and enable_thinking %}"
+        "<think>{% endif %}";
+    struct lint_report r;
+    CHECK_OK(lint_run(&r, plain, sizeof plain - 1, "plain", JINJA_HF, &e));
+    CHECK(!finding(&r, "TOOLS-INJECTION") && !finding(&r, "CONTROL-TOKENS"));
+    CHECK(!finding(&r, "THINK-POLARITY") && !finding(&r, "UNDECLARED"));
+    lint_report_free(&r);
+    CHECK_OK(lint_run(&r, bad, sizeof bad - 1, "bad", JINJA_HF, &e));
+    const struct lint_finding *f = finding(&r, "TOOLS-INJECTION");
+    CHECK(f && f->severity == LINT_WARN && f->line == 2);
+    CHECK(finding(&r, "CONTROL-TOKENS"));
+    f = finding(&r, "THINK-POLARITY");
+    CHECK(f && f->severity == LINT_WARN && strcmp(f->outcome, "default:off") == 0);
+    int n = 0;
+    for (int i = 0; i < r.n; i++) n += strcmp(r.v[i].rule, "UNDECLARED") == 0;
+    CHECK_EQ_I64(n, 2); /* other, enable_thinking */
+    lint_report_free(&r);
+}
+
 int main(void) {
     RUN(test_small_templates);
+    RUN(test_rules);
     RUN(test_golden_outcomes);
     return check_done();
 }
