@@ -10,8 +10,8 @@ struct eval_ppl {
     int64_t n_tokens, n_chunks, ctx;
     double tok_per_s;
 };
-/* ids: whole text; window procedure of the field: chunks of ctx, second half scored, state reset per chunk.
- * stride 0: as published; else the strided variant. max_chunks 0: all. */
+/* ids: whole text; window procedure of the field: chunks of ctx, second half scored, state reset
+ * per chunk. stride 0: as published; else the strided variant. max_chunks 0: all. */
 int eval_ppl(struct session *s, const struct ids *ids, int64_t ctx, int64_t stride,
              int64_t max_chunks, struct eval_ppl *out, struct err *e);
 
@@ -39,7 +39,8 @@ int eval_kld_save_top(struct session *base, const struct ids *ids, int64_t ctx, 
                       int64_t from, int64_t n_top, int64_t n_tail, const char *path, bool overwrite,
                       struct err *e);
 
-/* ---- the same with everything kept that a breakdown needs: some 60 bytes per scored position ---- */
+/* ---- the same with everything kept that a breakdown needs: some 60 bytes per scored position ----
+ */
 
 struct eval_domain { /* borrowed */
     const char *name;
@@ -60,15 +61,15 @@ struct eval_kld_job {
 };
 struct eval_route { /* of one candidate and one MoE layer */
     int layer;
-    int64_t n_tokens, n_same; /* tokens; those with the base's set of experts */
+    int64_t n_tokens, n_same;   /* tokens; those with the base's set of experts */
     int64_t n_chosen, n_common; /* experts chosen; those the base chose too */
 };
 struct eval_kld_run {
     int n_cand, n_domains, n_routes;
     int64_t ctx, from, per_chunk, n_chunks; /* rows [from, from + per_chunk) of a window */
-    int32_t *tokens;       /* [n_chunks][ctx] */
-    int32_t *chunk_domain; /* [n_chunks] */
-    struct kld_pos *pos;   /* [n_cand], of n_chunks * per_chunk positions (eval_int.h) */
+    int32_t *tokens;                        /* [n_chunks][ctx] */
+    int32_t *chunk_domain;                  /* [n_chunks] */
+    struct kld_pos *pos;      /* [n_cand], of n_chunks * per_chunk positions (eval_int.h) */
     struct eval_route *route; /* [n_cand][n_routes] */
     double tok_per_s;
 };
@@ -88,23 +89,24 @@ struct eval_group {
 /* Rows [row0, row1) of the windows of a domain (-1: all). */
 void eval_kld_group(const struct eval_kld_run *r, int cand, int domain, int64_t row0, int64_t row1,
                     struct eval_group *out);
-struct eval_pair { /* mean KLD of a minus that of b, same positions */
+struct eval_pair {                /* mean KLD of a minus that of b, same positions */
     double diff, stderr_, lo, hi; /* as in eval_group */
     double a_worse;               /* share of the positions where a's is larger */
 };
 void eval_kld_pair(const struct eval_kld_run *r, int a, int b, struct eval_pair *out);
-struct eval_token { /* one position */
+struct eval_token {     /* one position */
     int64_t chunk, row; /* predicts tokens[chunk][row + 1] */
     int32_t token, top_base, top_cand;
-    double kld, p_base, p_cand, p_top_base, p_top_cand; /* of token by both; of each one's favourite */
+    double kld, p_base, p_cand, p_top_base,
+        p_top_cand; /* of token by both; of each one's favourite */
 };
 /* The n positions of largest divergence among rows from ctx / 2 on; returns how many there are. */
 int64_t eval_kld_worst(const struct eval_kld_run *r, int cand, int64_t n, struct eval_token *out);
 
-struct eval_kv { /* a cache type on synthetic attention */
-    double kld;          /* mean divergence of attention weights, cached keys from true ones */
-    double output_error; /* rms of the output's error, cached keys and values, over its rms */
-    double bits;         /* per value, mean of keys and values */
+struct eval_kv {           /* a cache type on synthetic attention */
+    double kld;            /* mean divergence of attention weights, cached keys from true ones */
+    double output_error;   /* rms of the output's error, cached keys and values, over its rms */
+    double bits;           /* per value, mean of keys and values */
     double put_ns, get_ns; /* per value, one thread */
 };
 /* Types k[i] and v[i] at one head size and depth; queries look along a key with that cosine. */

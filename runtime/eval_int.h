@@ -10,8 +10,8 @@
 double eval_lse(const float *x, int64_t n);
 int64_t eval_argmax(const float *x, int64_t n); /* first maximum */
 
-/* Tokens [at, at + n) of a chunk, n at most EVAL_PIECE; at 0 the state is reset and BOS replaces the
- * first token where the vocabulary adds it. Hidden rows of the n tokens. Pieces make memory
+/* Tokens [at, at + n) of a chunk, n at most EVAL_PIECE; at 0 the state is reset and BOS replaces
+ * the first token where the vocabulary adds it. Hidden rows of the n tokens. Pieces make memory
  * independent of the window. */
 enum { EVAL_PIECE = 2048 };
 int eval_feed(struct session *s, const int32_t *chunk, int64_t at, int64_t n, float *hidden,
@@ -38,15 +38,15 @@ void kld_pos_release(struct kld_pos *p);
 /* One position into slot i: base log-probabilities, candidate logits, the true token. */
 void kld_pos_row(struct kld_pos *p, int64_t i, const float *logp, const float *logits_q,
                  int64_t n_vocab, int32_t target);
-/* The same from a row of a compact base file: exact over the kept tokens, an unbiased estimate over the
- * rest (docs/formats/kld.md). logits_q is changed meanwhile. */
+/* The same from a row of a compact base file: exact over the kept tokens, an unbiased estimate over
+ * the rest (docs/formats/kld.md). logits_q is changed meanwhile. */
 void kld_pos_top(struct kld_pos *p, int64_t i, const struct kld_top_row *row, int64_t n_top,
                  int64_t n_tail, float *logits_q, int64_t n_vocab, int32_t target);
 void kld_stats(const struct kld_pos *p, struct eval_kld *out);
 
-/* Mean over all windows of values with sums sum[c] over count[c] positions (0: window not there), its
- * standard error over window means, and the 95 % percentile interval of BOOT_SAMPLES resamples of
- * whole windows (seed fixed). Windows weigh by their counts. */
+/* Mean over all windows of values with sums sum[c] over count[c] positions (0: window not there),
+ * its standard error over window means, and the 95 % percentile interval of BOOT_SAMPLES resamples
+ * of whole windows (seed fixed). Windows weigh by their counts. */
 enum { BOOT_SAMPLES = 1000 };
 struct cluster {
     double mean, stderr_, lo, hi;
@@ -59,10 +59,10 @@ void eval_sort(double *x, int64_t n);
 /* Expert choices of one piece (eval_route.c). */
 struct route_log {
     int n_layers;
-    int *layer;       /* block of MoE layer i */
-    int64_t *n_used;  /* of MoE layer i */
-    int64_t at;       /* position of the piece */
-    int32_t **base;   /* [n_layers][EVAL_PIECE * n_used], sorted per token */
+    int *layer;            /* block of MoE layer i */
+    int64_t *n_used;       /* of MoE layer i */
+    int64_t at;            /* position of the piece */
+    int32_t **base;        /* [n_layers][EVAL_PIECE * n_used], sorted per token */
     struct eval_route *to; /* NULL: the base is running; else [n_layers] */
 };
 int route_init(struct route_log *l, const struct session *base, struct err *e);

@@ -19,8 +19,8 @@ enum {
     FEW_TOKENS = 16,       /* up to this many rows are multiplied by dot products, more by gemm */
     PANEL_FLOATS = 131072, /* decoded weight panel of a task: 512 KiB */
     PANEL_MAX_ROWS = 64,
-    KEY_BLOCK = 256,      /* keys decoded at a time */
-    ATTN_MAX_ROWS = 128,  /* query rows of an attention task */
+    KEY_BLOCK = 256,       /* keys decoded at a time */
+    ATTN_MAX_ROWS = 128,   /* query rows of an attention task */
     ATTN_SCORES = 1 << 20, /* floats of scores of an attention task */
     ROPE_TABS = 4
 };

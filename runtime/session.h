@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* runtime/session.h - one sequence through a model: KV cache, recurrent state, and forward passes in
- * any batching (all at once, uneven pieces, token by token: same logits up to rounding). */
+/* runtime/session.h - one sequence through a model: KV cache, recurrent state, and forward passes
+ * in any batching (all at once, uneven pieces, token by token: same logits up to rounding). */
 #ifndef HONE_RUNTIME_SESSION_H
 #define HONE_RUNTIME_SESSION_H
 
@@ -10,20 +10,22 @@
 
 enum act_mode {
     ACT_F32, /* weights decoded, activations f32: only the weights' error is seen (evaluation) */
-    ACT_Q8   /* activations rounded to 8 bits per block where the weight type has an integer dot (speed) */
+    ACT_Q8   /* activations rounded to 8 bits per block where the weight type has an integer dot
+                (speed) */
 };
 struct kv_type;
 struct session_opts {
-    int64_t n_ctx;          /* KV slots; 0: the model's context length capped at 4096 */
-    int64_t n_ubatch;       /* tokens per internal pass; 0: 512 */
-    enum qtype kv_type;     /* cache of keys and values when kv_k, kv_v are NULL: QT_F32 (default 0),
-                               QT_F16, QT_BF16, QT_Q8_0, QT_Q5_1, QT_Q4_0 */
+    int64_t n_ctx;      /* KV slots; 0: the model's context length capped at 4096 */
+    int64_t n_ubatch;   /* tokens per internal pass; 0: 512 */
+    enum qtype kv_type; /* cache of keys and values when kv_k, kv_v are NULL: QT_F32 (default 0),
+                           QT_F16, QT_BF16, QT_Q8_0, QT_Q5_1, QT_Q4_0 */
     const struct kv_type *kv_k, *kv_v; /* runtime/kv_type.h */
-    const struct kv_type *kv_edge_k, *kv_edge_v; /* of the first and last kv_n_edge attention layers; NULL: q8_0 */
+    const struct kv_type *kv_edge_k,
+        *kv_edge_v; /* of the first and last kv_n_edge attention layers; NULL: q8_0 */
     int64_t kv_n_edge;
-    enum kern_isa isa;      /* KERN_REF: scalar reference everywhere */
+    enum kern_isa isa; /* KERN_REF: scalar reference everywhere */
     enum act_mode act;
-    struct pool *pool;      /* borrowed; NULL: the caller's thread only */
+    struct pool *pool; /* borrowed; NULL: the caller's thread only */
 };
 struct session;
 int session_new(struct session **out, const struct model *m, const struct session_opts *o,
@@ -33,23 +35,23 @@ void session_reset(struct session *s); /* position 0, states zero */
 int64_t session_pos(const struct session *s);
 uint64_t session_bytes(const struct session *s); /* KV + state + scratch */
 
-/* Feeds n tokens at the current position. hidden: NULL or [n][n_embd], the input of the head for every
- * token. ERR_USAGE when the context is full or an id is out of range. */
-int session_forward(struct session *s, const int32_t *ids, int64_t n, float *hidden,
-                    struct err *e);
+/* Feeds n tokens at the current position. hidden: NULL or [n][n_embd], the input of the head for
+ * every token. ERR_USAGE when the context is full or an id is out of range. */
+int session_forward(struct session *s, const int32_t *ids, int64_t n, float *hidden, struct err *e);
 /* Head: logits[n][n_vocab] for n hidden rows. The caller keeps n small (memory n * vocab). */
 int session_head(struct session *s, const float *hidden, int64_t n, float *logits, struct err *e);
 /* Forward, then logits of the last token only. */
 int session_step(struct session *s, const int32_t *ids, int64_t n, float *logits, struct err *e);
 
 /* Called for every matrix product with the rows that enter it: calibration. expert -1: dense. Rows
- * are given once per product (gate and up of a MoE share one call each). From the caller's thread. */
+ * are given once per product (gate and up of a MoE share one call each). From the caller's thread.
+ */
 typedef void (*session_see_fn)(void *ud, const struct gr_weight *w, int64_t expert, const float *x,
                                int64_t n_rows, int64_t ld);
 void session_observe(struct session *s, session_see_fn fn, void *ud);
 
-/* Called when the residual of block `block` is complete (-1: the embeddings), for every internal pass:
- * x [n_rows][n_embd], the first row at position pos. Probes and tests. */
+/* Called when the residual of block `block` is complete (-1: the embeddings), for every internal
+ * pass: x [n_rows][n_embd], the first row at position pos. Probes and tests. */
 typedef void (*session_hidden_fn)(void *ud, int block, const float *x, int64_t n_rows, int64_t pos);
 void session_observe_hidden(struct session *s, session_hidden_fn fn, void *ud);
 
@@ -60,7 +62,8 @@ typedef void (*session_route_fn)(void *ud, int block, const int32_t *expert, int
 void session_observe_route(struct session *s, session_route_fn fn, void *ud);
 
 const struct model *session_model(const struct session *s); /* borrowed */
-const struct session_opts *session_get_opts(const struct session *s); /* zeros replaced by defaults */
+const struct session_opts *
+session_get_opts(const struct session *s); /* zeros replaced by defaults */
 
 /* Copy of position, KV and states, for rewinding. free with session_snapshot_free. */
 struct session_snapshot;

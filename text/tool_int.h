@@ -36,7 +36,8 @@ struct toolparse {
     struct jinja_err je;
     struct jval tools;
     struct jval calls, problems; /* lists */
-    size_t mark_at[TOOL_MARKERS], mark_from[TOOL_MARKERS]; /* marker k: next at or after mark_from */
+    size_t mark_at[TOOL_MARKERS],
+        mark_from[TOOL_MARKERS]; /* marker k: next at or after mark_from */
     size_t close_from;           /* streaming: no closing tag of reasoning before it */
     size_t scanned, n_content;   /* streaming: how far content is certain */
     bool closed;                 /* streaming: a call began */
