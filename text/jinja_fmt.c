@@ -74,7 +74,7 @@ static void put_int(struct jctx *c, const struct spec *s, struct jval v) {
     bool neg = v.tag == JT_BIG ? jbig_double(v) < 0 : v.u.i < 0;
     struct jval body;
     if (neg) {
-        strcat(sign, "-");
+        sign[0] = '-';
     } else if (s->sign) {
         sign[0] = s->sign;
     }
@@ -131,7 +131,8 @@ static void put_float(struct jctx *c, const struct spec *s, double f, bool perce
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
         snprintf(text, sizeof text, fmt, prec < 0 ? 6 : prec, f);
 #pragma GCC diagnostic pop
-        if (!type && !strpbrk(text, ".e")) strcat(text, ".0");
+        size_t n = strlen(text);
+        if (!type && !strpbrk(text, ".e") && n + 3 <= sizeof text) memcpy(text + n, ".0", 3);
     }
     pad(c, s, sign, grouped(c, jv_copy(c, text, strlen(text)), s->group, 3), '>');
 }
