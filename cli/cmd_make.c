@@ -182,7 +182,8 @@ int cmd_make(struct cli *c, int argc, char **argv, struct err *e) {
     };
     const struct cmd_spec spec = {
         "make",
-        "SRC -o DIR [--recipes A,B,..] [--calib FILE]... [--eval FILE]... [--resume]",
+        "SRC -o DIR [--recipes A,B,..] [--budget SIZE]... [--calib FILE]... [--eval FILE]... "
+        "[--resume]",
         "Hugging Face folder (or GGUF) in; measured GGUFs with a report out: convert, importance "
         "matrix,\n"
         "every recipe, perplexity and divergence of each from the base, speed, README.md, "

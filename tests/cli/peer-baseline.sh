@@ -17,7 +17,7 @@ for r in Q8_0 Q6_K Q4_K_M Q3_K_M IQ4_XS; do
 done
 "$HONE" eval kld "$@" $src/eval.txt --base "$t/base.gguf" -q --csv > "$t/kld.csv"
 field() { # column $1 of the candidates' table
-    awk -F, -v want="$1" '$1=="model" && NF>5 {for (i = 1; i <= NF; i++) if ($i == want) c = i; next} c && NF > 5 {print $1, $c}' "$t/kld.csv"
+    awk -F, -v want="$1" '$1=="model" && NF>5 {for (i = 1; i <= NF; i++) if ($i == want) c = i; next} NF == 0 || $1 == "a" {c = 0} c && NF > 5 {print $1, $c}' "$t/kld.csv"
 }
 fail=0
 field ppl_base | head -1 | awk '{d = $2/29.143164 - 1; printf "f32 PPL %.6f, difference %+.4f %%\n", $2, d*100; exit !(d < 1e-4 && d > -1e-4)}' || fail=1

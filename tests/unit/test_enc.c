@@ -271,9 +271,9 @@ static void test_grid_choice_is_exact(void) {
                     negative ^= x[i] < 0;
                 }
                 for (int h = 0; h < 8 / g->per; h++) {
-                    least[h][0] = least[h][1] = INFINITY;
+                    least[h][0] = least[h][1] = (double)INFINITY;
                     for (int e = 0; e < g->n; e++) {
-                        double err = 0, flip = INFINITY;
+                        double err = 0, flip = (double)INFINITY;
                         for (int i = 0; i < g->per; i++) {
                             double a = fabs((double)x[o + h * g->per + i]),
                                    w = (double)imp[o + h * g->per + i];
