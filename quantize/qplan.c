@@ -195,18 +195,6 @@ static void fill_items(struct qplan *p, const struct gguf *g) {
     }
 }
 
-static void list_recipes(char *out, size_t cap) {
-    size_t n = 0;
-    out[0] = 0;
-    for (int i = 0; recipe_name(i); i++) {
-        size_t k = strlen(recipe_name(i));
-        if (n + k + 2 >= cap) return;
-        if (n) out[n++] = ' ';
-        memcpy(out + n, recipe_name(i), k + 1);
-        n += k;
-    }
-}
-
 static int choose(struct qplan *p, const struct recipe_model *m, const struct quantize_opts *o,
                   struct err *e) {
     enum qtype t;
@@ -225,10 +213,9 @@ static int choose(struct qplan *p, const struct recipe_model *m, const struct qu
         return 0;
     }
     if (!io_exists(o->recipe)) {
-        char names[512];
-        list_recipes(names, sizeof names);
-        return err_set(e, ERR_USAGE, "%s is neither a recipe nor a plan file; recipes: %s",
-                       o->recipe, names);
+        return err_set(e, ERR_USAGE,
+                       "%s is neither a recipe nor a plan file; `hone recipes` lists the recipes",
+                       o->recipe);
     }
     copy_name(p, io_base(o->recipe));
     TRY(plan_read(p, o->recipe, e));

@@ -63,9 +63,13 @@ int quantize_run_many(const struct quantize_opts *o, int n, struct quantize_repo
 
 void quantize_report_release(struct quantize_report *r);
 
-/* The names of all recipes, in order of size; NULL past the end. */
+/* The names of the field's presets, in order of size, and of the named recipes (ours, and the
+ * published shapes of others'); NULL past the end. */
 const char *recipe_name(int i);
-/* Exact-case canonical name of a recipe given in any case; NULL: no such recipe. */
+const char *recipe_named(int i);
+/* One line about a named recipe; NULL for a preset. */
+const char *recipe_about(const char *name);
+/* Exact-case canonical name of a preset or named recipe given in any case; NULL: no such recipe. */
 const char *recipe_find(const char *name);
 
 #endif

@@ -28,6 +28,12 @@ enum cls {
     CLS_OUT,
     CLS_EMBD,
     CLS_EXPS, /* by shape: more than one matrix */
+    /* of named recipes: */
+    CLS_ATTN_V,
+    CLS_SSM_OUT,
+    CLS_AB,
+    CLS_SHEXP,
+    CLS_ACTIVE, /* what every token uses in a block: attention, ssm, shared experts */
     CLS_COUNT
 };
 enum cond {
@@ -42,11 +48,13 @@ enum cond {
     COND_NO_IMAT,
     COND_MIDDLE,
     COND_MORE_EXPERTS,
-    COND_GQA_OR_EXPERTS
+    COND_GQA_OR_EXPERTS,
+    COND_EDGE
 };
 struct recipe {
     const char *name;
     enum qtype type;
+    const char *base, *about; /* of named recipes; base NULL: none */
 };
 struct rule {
     const char *recipe;
@@ -56,35 +64,60 @@ struct rule {
     enum qtype type;
 };
 
-#define RECIPE(name, type) {name, QT_##type},
+#define RECIPE(name, type) {name, QT_##type, NULL, NULL},
+#define NAMED(name, type, base, about)
 #define RULE(recipe, cls, cond, arg, type)
 static const struct recipe recipes[] = {
 #include "quantize/recipes.def"
 };
 #undef RECIPE
-#undef RULE
+#undef NAMED
 #define RECIPE(name, type)
+#define NAMED(name, type, base, about) {name, QT_##type, base, about},
+static const struct recipe named_recipes[] = {
+#include "quantize/recipes.def"
+};
+#undef NAMED
+#undef RULE
+#define NAMED(name, type, base, about)
 #define RULE(recipe, cls, cond, arg, type) {recipe, CLS_##cls, COND_##cond, arg, QT_##type},
 static const struct rule rules[] = {
 #include "quantize/recipes.def"
 };
 #undef RECIPE
+#undef NAMED
 #undef RULE
 
 const char *recipe_name(int i) {
     return i >= 0 && i < (int)COUNT_OF(recipes) ? recipes[i].name : NULL;
 }
 
-const char *recipe_find(const char *name) {
+const char *recipe_named(int i) {
+    return i >= 0 && i < (int)COUNT_OF(named_recipes) ? named_recipes[i].name : NULL;
+}
+
+/* By name in any case; NULL: no such recipe. */
+static const struct recipe *lookup(const char *name) {
     for (size_t i = 0; i < COUNT_OF(recipes); i++)
-        if (strcasecmp(recipes[i].name, name) == 0) return recipes[i].name;
+        if (strcasecmp(recipes[i].name, name) == 0) return &recipes[i];
+    for (size_t i = 0; i < COUNT_OF(named_recipes); i++)
+        if (strcasecmp(named_recipes[i].name, name) == 0) return &named_recipes[i];
     return NULL;
 }
 
+const char *recipe_find(const char *name) {
+    const struct recipe *r = lookup(name);
+    return r ? r->name : NULL;
+}
+
+const char *recipe_about(const char *name) {
+    const struct recipe *r = lookup(name);
+    return r ? r->about : NULL;
+}
+
 enum qtype recipe_default(const char *recipe) {
-    for (size_t i = 0; i < COUNT_OF(recipes); i++)
-        if (strcmp(recipes[i].name, recipe) == 0) return recipes[i].type;
-    return QT_F32;
+    const struct recipe *r = lookup(recipe);
+    return r ? r->type : QT_F32;
 }
 
 int recipe_ftype_of_type(enum qtype t) {
@@ -222,6 +255,8 @@ static bool holds(const struct rule *r, const struct recipe_model *m, int64_t i)
         return i >= n / r->arg && i < (r->arg - 1) * n / r->arg;
     case COND_MORE_EXPERTS:
         return m->experts == r->arg && more(i, n);
+    case COND_EDGE:
+        return i < div_up(n, r->arg) || i >= n - div_up(n, r->arg);
     case COND_GQA_OR_EXPERTS:
         return m->experts >= r->arg || (m->kv_heads > 0 && m->heads / m->kv_heads >= r->arg);
     }
@@ -234,15 +269,31 @@ static bool rule_is_of(const struct rule *r, const char *recipe) {
     return strncmp(recipe, "IQ1", 3) != 0 && strncmp(recipe, "IQ2", 3) != 0;
 }
 
-/* `other`: without a rule. */
-static enum qtype by_rules(const char *recipe, enum cls cls, bool several,
+static bool in_class(enum cls want, enum role role, bool several) {
+    static const struct {
+        enum role role;
+        enum cls cls; /* beside role_class and CLS_ACTIVE */
+    } fine[] = {
+        {ROLE_ATTN_V, CLS_ATTN_V},    {ROLE_SSM_OUT, CLS_SSM_OUT},  {ROLE_SSM_ALPHA, CLS_AB},
+        {ROLE_SSM_BETA, CLS_AB},      {ROLE_SHEXP_GATE, CLS_SHEXP}, {ROLE_SHEXP_UP, CLS_SHEXP},
+        {ROLE_SHEXP_DOWN, CLS_SHEXP}, {ROLE_ATTN_Q, CLS_ACTIVE},    {ROLE_ATTN_K, CLS_ACTIVE},
+        {ROLE_ATTN_QKV, CLS_ACTIVE},  {ROLE_ATTN_GATE, CLS_ACTIVE}, {ROLE_ATTN_OUTPUT, CLS_ACTIVE}};
+    if (role_class[role] == want || (want == CLS_EXPS && several)) return true;
+    for (size_t i = 0; i < COUNT_OF(fine); i++)
+        if (fine[i].role == role) return want == CLS_ACTIVE || fine[i].cls == want;
+    return false;
+}
+
+/* `other`: without a rule of the recipe or of the one it builds on. */
+static enum qtype by_rules(const char *recipe, enum role role, bool several,
                            const struct recipe_model *m, int64_t i, enum qtype other) {
     for (size_t k = 0; k < COUNT_OF(rules); k++) {
         const struct rule *r = &rules[k];
-        bool mine = r->cls == cls || (r->cls == CLS_EXPS && several);
-        if (mine && rule_is_of(r, recipe) && holds(r, m, i)) return r->type;
+        if (in_class(r->cls, role, several) && rule_is_of(r, recipe) && holds(r, m, i))
+            return r->type;
     }
-    return other;
+    const struct recipe *self = lookup(recipe);
+    return self && self->base ? by_rules(self->base, role, several, m, i, other) : other;
 }
 
 bool recipe_needs_imatrix(const char *recipe, const struct recipe_item *it) {
@@ -296,14 +347,15 @@ static int by_block(const void *a, const void *b) {
 /* output.weight, or the embedding that doubles as it. */
 static enum qtype output_type(const char *recipe, const struct recipe_model *m, int64_t ne0) {
     if (recipe_default(recipe) == QT_Q8_0 || ne0 % QK != 0) return QT_Q8_0;
-    return by_rules(recipe, CLS_OUT, false, m, 0, QT_Q6_K);
+    return by_rules(recipe, ROLE_OUTPUT, false, m, 0, QT_Q6_K);
 }
 
 void recipe_apply(const char *recipe, enum qtype uniform, const struct recipe_model *m,
                   struct recipe_item *it, int64_t n) {
     enum qtype base = recipe ? recipe_default(recipe) : uniform;
     bool ruled = recipe && (qtype_info(base)->flags & QF_QUANT);
-    int64_t count[CLS_COUNT] = {0};
+    int64_t count[CLS_COUNT] = {0}, n_up[ROLE_COUNT] = {0};
+    bool own = recipe && recipe_about(recipe); /* a named recipe counts layers */
     struct order *ord = xreallocarray(NULL, (size_t)n + 1, sizeof *ord);
     for (int64_t i = 0; i < n; i++) ord[i] = (struct order){i, it[i].block};
     qsort(ord, (size_t)n, sizeof *ord, by_block);
@@ -313,16 +365,17 @@ void recipe_apply(const char *recipe, enum qtype uniform, const struct recipe_mo
         t->fallback = false;
         if (!t->quant) continue;
         enum cls cls = (enum cls)role_class[t->role];
-        int64_t i = count[cls]++;
+        int64_t i = cls == CLS_UP ? n_up[t->role]++ : count[cls]++; /* gate and up apart */
         bool is_output =
             t->role == ROLE_OUTPUT || (t->role == ROLE_TOKEN_EMBD && m->tied && t->block < 0);
-        if ((cls == CLS_DOWN || cls == CLS_UP) && m->experts > 1 && t->block >= 0) i = t->block;
+        if ((own || ((cls == CLS_DOWN || cls == CLS_UP) && m->experts > 1)) && t->block >= 0)
+            i = t->block;
         if (!ruled)
             set_type(t, base);
         else if (is_output)
             set_type(t, output_type(recipe, m, t->ne[0]));
         else
-            set_type(t, by_rules(recipe, cls, t->ne[2] > 1, m, i, base));
+            set_type(t, by_rules(recipe, t->role, t->ne[2] > 1, m, i, base));
     }
     free(ord);
 }

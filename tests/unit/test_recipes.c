@@ -142,6 +142,65 @@ static void test_rules_of_35b(void) {
     drop_35b();
 }
 
+/* Bytes from the shapes of quantizable tensors by hand, block sizes and the rules as described: a
+ * calculation of its own, in GB. Ours take no more than the preset they stand for. */
+static void test_named_recipes_of_35b(void) {
+    static const struct {
+        const char *recipe;
+        double gb, limit; /* of the preset's size; 0: none */
+    } want[] = {{"hone-IQ2_M", 12.619049472, 0},
+                {"hone-Q3_K_XL", 16.676628992, 16.76},
+                {"hone-IQ4_XS", 18.039777792, 18.72},
+                {"hone-Q4_K_XL", 21.050870272, 21.16},
+                {"hone-Q5_K_XL", 24.708827648, 24.72},
+                {"AA-IQ3", 17.598351872, 0},
+                {"AA-Q3", 17.933896192, 0},
+                {"AA-IQ4", 19.779389952, 0},
+                {"AA-Q4", 22.128200192, 0},
+                {"UD-Q3_K_XL", 16.680929792, 0},
+                {"UD-Q4_K_XL", 21.881866752, 0},
+                {"APEX", 22.808412672, 0},
+                {"bartowski-Q3_K_XL", 18.637687296, 0}};
+    struct err e;
+    CHECK_OK(make_35b(0, &e));
+    for (size_t i = 0; i < sizeof want / sizeof want[0]; i++) {
+        CHECK(recipe_find(want[i].recipe) != NULL);
+        recipe_apply(want[i].recipe, QT_F32, &model, item_list, n_items);
+        CHECK_CLOSE(total_gb(), want[i].gb, 1e-6);
+        if (want[i].limit > 0) CHECK(total_gb() <= want[i].limit);
+    }
+    recipe_apply("hone-Q3_K_XL", QT_F32, &model, item_list, n_items);
+    CHECK_EQ_I64(type_of("blk.6.ffn_down_exps.weight"), QT_IQ4_XS); /* 7 of 40 at either end */
+    CHECK_EQ_I64(type_of("blk.7.ffn_down_exps.weight"), QT_IQ3_S);
+    CHECK_EQ_I64(type_of("blk.33.ffn_down_exps.weight"), QT_IQ4_XS);
+    CHECK_EQ_I64(type_of("blk.4.ffn_up_exps.weight"), QT_IQ3_S);
+    CHECK_EQ_I64(type_of("blk.0.ffn_down_shexp.weight"), QT_Q6_K); /* not the experts' rule */
+    CHECK_EQ_I64(type_of("blk.3.attn_v.weight"), QT_Q8_0);
+    CHECK_EQ_I64(type_of("blk.0.attn_qkv.weight"), QT_Q6_K);
+    CHECK_EQ_I64(type_of("blk.0.ssm_alpha.weight"), QT_Q8_0);
+    recipe_apply("bartowski-Q3_K_XL", QT_F32, &model, item_list, n_items);
+    CHECK_EQ_I64(type_of("blk.0.ssm_beta.weight"), QT_F32);
+    CHECK_EQ_I64(type_of("output.weight"), QT_Q8_0);
+    CHECK_EQ_I64(type_of("blk.3.attn_output.weight"), QT_Q5_K); /* of Q3_K_L */
+    drop_35b();
+}
+
+/* gate and up of a dense model are counted apart: n/8 <= i < 7n/8 of 8 layers is 1 to 6. */
+static void test_dense_layers_are_counted(void) {
+    static char name[16][32];
+    struct recipe_item it[16];
+    struct recipe_model m = {.n_blocks = 8, .heads = 4, .kv_heads = 4, .imatrix = true};
+    memset(it, 0, sizeof it);
+    for (int i = 0; i < 16; i++) {
+        snprintf(name[i], sizeof name[i], "blk.%d.ffn_%s.weight", i / 2, i % 2 ? "up" : "gate");
+        it[i] = (struct recipe_item){.name = name[i], .ne = {256, 256, 1, 1}, .from = QT_F16};
+    }
+    recipe_roles(&m, it, 16);
+    recipe_apply("IQ3_XS", QT_F32, &m, it, 16);
+    for (int i = 0; i < 16; i++)
+        CHECK_EQ_I64(it[i].type, i / 2 >= 1 && i / 2 < 7 ? QT_IQ3_XXS : QT_IQ3_S);
+}
+
 /* By hand from the preset table: 16 / 2 heads >= 4, 256 experts. */
 static void test_low_bit_rules_of_35b(void) {
     static const struct {
@@ -266,6 +325,10 @@ static void test_fallbacks(void) {
 static void test_names(void) {
     CHECK_EQ_STR(recipe_find("q4_k_m"), "Q4_K_M");
     CHECK(recipe_find("Q4_K") == NULL);
+    CHECK_EQ_STR(recipe_find("hone-q3_k_xl"), "hone-Q3_K_XL");
+    CHECK(recipe_about("hone-Q3_K_XL") && !recipe_about("Q4_K_M"));
+    for (int i = 0; recipe_named(i); i++)
+        for (int k = 0; recipe_name(k); k++) CHECK(strcmp(recipe_named(i), recipe_name(k)) != 0);
     int n = 0;
     for (; recipe_name(n); n++) CHECK(qtype_ftype_id(recipe_name(n)) >= 0);
     CHECK_EQ_I64(n, 29);
@@ -294,6 +357,8 @@ int main(void) {
     RUN(test_sizes_of_35b);
     RUN(test_rules_of_35b);
     RUN(test_low_bit_rules_of_35b);
+    RUN(test_named_recipes_of_35b);
+    RUN(test_dense_layers_are_counted);
     RUN(test_what_needs_importance);
     RUN(test_mtp_block);
     RUN(test_unknown_architecture_by_names);
