@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "runtime/backend.h"
 #include "runtime/kv.h"
 #include "runtime/session.h"
 #include "runtime/state.h"
@@ -48,6 +49,8 @@ struct rope_tab { /* cos, sin of one kind of OP_ROPE node for the tokens of a pa
     bool ready;
 };
 struct session {
+    const struct backend *be;
+    void *dev; /* the backend's own, when it is not the CPU */
     const struct model *m;
     const struct graph *g;
     struct session_opts o;
@@ -57,14 +60,16 @@ struct session {
     /* the pass under way */
     const int32_t *ids;
     int64_t n_tok;
+    /* shapes always, memory on the CPU only */
+    struct kv kv;
+    struct rec rec;
 
+    /* the CPU's */
     float **reg; /* [n_regs] -> [n_ubatch][width] */
     float *reg_mem;
     struct vec_cache *vec; /* [n_weights] */
     struct rope_tab rope[ROPE_TABS];
     int n_ropes;
-    struct kv kv;
-    struct rec rec;
     struct moe_bufs moe;
     uint8_t *qbuf[2]; /* activation rows in a dot partner format */
     uint64_t qbuf_row;

@@ -19,7 +19,7 @@ static int row_bytes(const struct kv_type *t, int64_t n, uint64_t *out, struct e
                    t->name, t->block, n);
 }
 
-static int slot_alloc(struct kv *c, struct kv_slot *s, const struct gr_node *n, struct err *e) {
+static int slot_shape(struct kv *c, struct kv_slot *s, const struct gr_node *n, struct err *e) {
     s->n_heads = n->n_kv_heads;
     s->k_dim = s->v_dim = n->head_dim;
     TRY(row_bytes(s->kt, s->k_dim, &s->k_row, e));
@@ -28,12 +28,6 @@ static int slot_alloc(struct kv *c, struct kv_slot *s, const struct gr_node *n, 
     if (!mul_ok((uint64_t)s->n_heads, (uint64_t)c->n_ctx, &rows) || !mul_ok(rows, s->k_row, &kb) ||
         !mul_ok(rows, s->v_row, &vb))
         return err_set(e, ERR_USAGE, "a context of %" PRId64 " tokens is too large", c->n_ctx);
-    void *p = NULL;
-    TRY(buf_alloc(&p, kb, "KV cache", e));
-    s->k = p;
-    p = NULL;
-    TRY(buf_alloc(&p, vb, "KV cache", e));
-    s->v = p;
     c->n_bytes += kb + vb;
     return 0;
 }
@@ -51,7 +45,22 @@ int kv_init(struct kv *c, const struct graph *g, int64_t n_ctx, const struct kv_
     }
     for (int i = 0; i < g->n_nodes; i++)
         if (g->node[i].op == OP_ATTN && g->node[i].src[1] != GR_NONE)
-            TRY(slot_alloc(c, &c->slot[g->node[i].slot], &g->node[i], e));
+            TRY(slot_shape(c, &c->slot[g->node[i].slot], &g->node[i], e));
+    return 0;
+}
+
+int kv_alloc(struct kv *c, struct err *e) {
+    for (int i = 0; i < c->n_slots; i++) {
+        struct kv_slot *s = &c->slot[i];
+        uint64_t rows = (uint64_t)(s->n_heads * c->n_ctx);
+        void *p = NULL;
+        if (!rows) continue;
+        TRY(buf_alloc(&p, rows * s->k_row, "KV cache", e));
+        s->k = p;
+        p = NULL;
+        TRY(buf_alloc(&p, rows * s->v_row, "KV cache", e));
+        s->v = p;
+    }
     return 0;
 }
 

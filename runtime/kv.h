@@ -25,8 +25,11 @@ struct kv_plan { /* types of keys and values; the first and last n_edge slots ha
     const struct kv_type *k, *v, *edge_k, *edge_v;
     int64_t n_edge;
 };
+/* Shapes, types and n_bytes of every slot; kv_alloc the memory, in the caller's own (k and v are
+ * NULL before it, and stay so when a device keeps them). */
 int kv_init(struct kv *c, const struct graph *g, int64_t n_ctx, const struct kv_plan *plan,
             struct err *e);
+int kv_alloc(struct kv *c, struct err *e);
 void kv_release(struct kv *c);
 /* One f32 row into the cache, rotated if the type is. */
 void kv_put(const struct kern *k, const struct kv_type *t, const float *x, uint8_t *row, int64_t n,

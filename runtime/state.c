@@ -7,31 +7,33 @@
 
 #include "core/mem.h"
 
-static int slot_alloc(struct rec *r, float **out, int64_t n, struct err *e) {
-    void *p = NULL;
-    uint64_t bytes = (uint64_t)n * sizeof **out;
-    TRY(buf_alloc(&p, bytes ? bytes : 4, "recurrent state", e));
-    *out = p;
-    r->n_bytes += bytes;
-    return 0;
-}
-
-int rec_init(struct rec *r, const struct graph *g, struct err *e) {
+void rec_init(struct rec *r, const struct graph *g) {
     memset(r, 0, sizeof *r);
     r->n_slots = g->n_rec_slots;
     r->slot = xcalloc((size_t)r->n_slots + 1, sizeof *r->slot);
     for (int i = 0; i < g->n_nodes; i++) {
         const struct gr_node *n = &g->node[i];
         if (n->op == OP_CONV_SILU) {
-            struct rec_slot *s = &r->slot[n->slot];
             const int64_t *ne = g->weight[n->w[0]].ne; /* {k, channels} */
-            s->n_conv = (ne[0] - 1) * ne[1];
-            TRY(slot_alloc(r, &s->conv, s->n_conv, e));
-        } else if (n->op == OP_DELTA) {
-            struct rec_slot *s = &r->slot[n->slot];
-            s->n_delta = n->n_heads * n->v_dim * n->head_dim;
-            TRY(slot_alloc(r, &s->delta, s->n_delta, e));
-        }
+            r->slot[n->slot].n_conv = (ne[0] - 1) * ne[1];
+        } else if (n->op == OP_DELTA)
+            r->slot[n->slot].n_delta = n->n_heads * n->v_dim * n->head_dim;
+    }
+    for (int i = 0; i < r->n_slots; i++)
+        r->n_bytes += (uint64_t)(r->slot[i].n_conv + r->slot[i].n_delta) * sizeof(float);
+}
+
+static int floats(float **out, int64_t n, struct err *e) {
+    void *p = NULL;
+    TRY(buf_alloc(&p, (uint64_t)(n ? n : 1) * sizeof **out, "recurrent state", e));
+    *out = p;
+    return 0;
+}
+
+int rec_alloc(struct rec *r, struct err *e) {
+    for (int i = 0; i < r->n_slots; i++) {
+        TRY(floats(&r->slot[i].conv, r->slot[i].n_conv, e));
+        TRY(floats(&r->slot[i].delta, r->slot[i].n_delta, e));
     }
     return 0;
 }

@@ -17,8 +17,9 @@ struct rec {
     struct rec_slot *slot;
     uint64_t n_bytes;
 };
-int rec_init(struct rec *r, const struct graph *g, struct err *e);
+void rec_init(struct rec *r, const struct graph *g); /* sizes */
+int rec_alloc(struct rec *r, struct err *e);         /* memory, zero */
 void rec_release(struct rec *r);
-void rec_zero(struct rec *r);
+void rec_zero(struct rec *r); /* what was allocated */
 
 #endif

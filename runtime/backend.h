@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT
+/* runtime/backend.h - what a device does for a session. session.c checks the caller's arguments,
+ * cuts tokens into passes and counts positions; memory and arithmetic are the backend's. Internal
+ * to runtime/. */
+#ifndef HONE_RUNTIME_BACKEND_H
+#define HONE_RUNTIME_BACKEND_H
+
+#include <stdint.h>
+
+#include "core/err.h"
+
+struct session;
+struct backend {
+    const char *name;
+    /* All memory of the session, counted in s->n_bytes; options and the shapes of cache and state
+     * are there. */
+    int (*open)(struct session *s, struct err *e);
+    void (*close)(struct session *s); /* also of a session whose open failed */
+    void (*reset)(struct session *s); /* states zero */
+    /* Tokens s->ids [s->n_tok], at most n_ubatch, at position s->pos. hidden: NULL or all rows that
+     * enter the head; logits: NULL or those of the last row. */
+    int (*pass)(struct session *s, float *hidden, float *logits, struct err *e);
+    int (*head)(struct session *s, const float *hidden, int64_t n, float *logits, struct err *e);
+    /* What the sequence is after s->pos tokens, in a form of the backend's own. restore reports a
+     * failure at the next pass. */
+    uint64_t (*state_bytes)(const struct session *s);
+    int (*save)(const struct session *s, uint8_t *to, struct err *e);
+    void (*restore)(struct session *s, const uint8_t *from);
+};
+extern const struct backend backend_cpu;
+
+#endif
