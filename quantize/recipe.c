@@ -216,6 +216,7 @@ void recipe_model_from(struct recipe_model *m, const struct gguf *g) {
     const char *arch = gguf_str_or(g, "general.architecture", "");
     *m = (struct recipe_model){.arch = arch_find(arch)};
     m->n_blocks = key_max(g, arch, "block_count");
+    m->n_mtp = key_max(g, arch, "nextn_predict_layers");
     m->heads = key_max(g, arch, "attention.head_count");
     m->kv_heads = key_max(g, arch, "attention.head_count_kv");
     if (m->kv_heads == 0) m->kv_heads = m->heads;
@@ -376,6 +377,10 @@ void recipe_apply(const char *recipe, enum qtype uniform, const struct recipe_mo
             set_type(t, output_type(recipe, m, t->ne[0]));
         else
             set_type(t, by_rules(recipe, t->role, t->ne[2] > 1, m, i, base));
+        /* drafts never run for an importance matrix: no type that is refused without one */
+        if (own && m->n_mtp && t->block >= m->n_blocks - m->n_mtp &&
+            recipe_needs_imatrix(recipe, t))
+            set_type(t, QT_IQ4_XS);
     }
     free(ord);
 }

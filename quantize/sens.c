@@ -38,12 +38,12 @@ static const struct prior priors[] = {
     {ROLE_FFN_GATE, .00575},    {ROLE_FFN_UP, .00575},     {ROLE_FFN_DOWN, .00328}};
 
 static double prior_of(const struct sens *s, const struct sens_group *g) {
-    double kld = .003, n = (double)max_i64(1, s->model.n_blocks), layer = 1;
+    double kld = .003, n = (double)max_i64(1, s->model.n_blocks - s->model.n_mtp), layer = 1;
     for (size_t i = 0; i < COUNT_OF(priors); i++)
         if (priors[i].role == g->role) kld = priors[i].kld;
     if (g->block >= 0) { /* early layers about twice, the last one and a half */
-        double at = n > 1 ? (double)g->block / (n - 1) : 0;
-        layer = (at < .5 ? 1.7 - 1.4 * at : 1) * (g->block == n - 1 && n > 2 ? 1.5 : 1) * 40 / n;
+        double at = n > 1 ? fmin(1, (double)g->block / (n - 1)) : 0; /* MTP: as the last */
+        layer = (at < .5 ? 1.7 - 1.4 * at : 1) * (g->block >= n - 1 && n > 2 ? 1.5 : 1) * 40 / n;
     } else if (g->role == ROLE_TOKEN_EMBD && s->model.tied) {
         kld = .1349;
     }

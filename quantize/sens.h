@@ -61,7 +61,8 @@ void sens_release(struct sens *s);
 const char *search_name(enum search s);
 
 /* Fills group.err of every candidate type: rows sampled evenly, every expert, importance as the
- * quantizer has it, experts weighted by their tokens. imat NULL: columns count the same. */
+ * quantizer has it, experts weighted by their tokens. imat NULL: columns count the same. Types
+ * that quantization refuses without importance are taken from groups that have none. */
 int sens_errors(struct sens *s, const struct gguf *g, const struct imat *imat, struct pool *pool,
                 struct err *e);
 /* A whole tensor in a type; *out by buf_free. */

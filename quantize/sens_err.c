@@ -107,6 +107,8 @@ static int tensor_errors(const struct gguf *gf, struct sens_group *g, int64_t in
         for (int k = 0; k <= QT_COUNT; k++) total[k] += tokens * sum[k];
     }
     for (int k = 0; k < QT_COUNT; k++) {
+        const struct recipe_item it = {.name = t->name, .role = g->role, .type = (enum qtype)k};
+        if (!en) g->can[k] = g->can[k] && !recipe_needs_imatrix(NULL, &it);
         if (!g->can[k]) continue;
         double rel = total[QT_COUNT] > 0 ? total[k] / total[QT_COUNT] : 0;
         g->err[k] = fmax(g->err[k], 0) + rel / g->n_items;

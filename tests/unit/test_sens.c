@@ -96,6 +96,9 @@ static void test_errors(void) {
     CHECK(q->err[QT_Q6_K] > 1e-4 && q->err[QT_Q6_K] < 3e-4);
     CHECK_EQ_I64(sens_next(&s, find(&s, "output.weight"), QT_Q4_K, 1), QT_Q5_K);
     CHECK_EQ_I64(sens_next(&s, find(&s, "output.weight"), QT_Q8_0, 1), QT_Q8_0);
+    /* quantization refuses these without importance, but for embedding and output */
+    CHECK(!q->can[QT_IQ2_XXS] && !q->can[QT_IQ3_XXS] && q->can[QT_Q2_K]);
+    CHECK(s.group[find(&s, "output.weight")].can[QT_IQ2_XXS]);
     /* one row of a tensor encoded whole: its error is in the same range */
     void *data = NULL;
     CHECK_OK(sens_encode(g, q->item[0], NULL, QT_Q8_0, SEARCH_FAST, NULL, &data, &e));
