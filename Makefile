@@ -34,6 +34,23 @@ ALL_CFLAGS = -std=c11 -D_GNU_SOURCE -DHONE_VERSION='"$(VERSION)"' -I. $(LIB_CFLA
              -ffp-contract=off $(if $(NATIVE),-march=native) $(CFLAGS)
 ALL_LDFLAGS = $(SANF) $(LDFLAGS)
 
+# ---- CUDA: nvcc is looked for once. HAVE_CUDA=0 builds without; kernels/cuda/none.c then answers ----
+NVCC      ?= $(firstword $(shell command -v nvcc 2>/dev/null) $(wildcard /usr/local/cuda/bin/nvcc))
+HAVE_CUDA ?= $(if $(NVCC),1,0)
+CUDA_SRC  := $(wildcard kernels/cuda/*.cu)
+CUDA_HDR  := $(wildcard kernels/cuda/*.cuh kernels/cuda/*.h kernels/cuda/*.def) core/err.h core/num.h core/qtype.h core/qtype.def kernels/grid.h
+ifeq ($(HAVE_CUDA),1)
+# what the toolkit knows of these; wgmma exists in sm_90a only. CUDA_ARCHS='86' builds for one card
+CUDA_KNOWN := $(patsubst sm_%,%,$(filter sm_%,$(shell $(NVCC) --list-gpu-code)))
+CUDA_ARCHS ?= $(patsubst 90,90a,$(filter 80 86 89 90 120,$(CUDA_KNOWN)))
+NVCC_FLAGS := -std=c++17 -O3 -I. -fmad=false -Werror all-warnings -Xcompiler -Wall,-ffp-contract=off,-fno-exceptions,-fno-threadsafe-statics \
+              $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a),code=sm_$(a)) -gencode arch=compute_80,code=compute_80
+CUOBJ      := $(BUILD)/cuobj-$(shell echo '$(NVCC) $(NVCC_FLAGS)' | cksum | cut -d' ' -f1)
+CUDA_OBJS  := $(CUDA_SRC:%.cu=$(CUOBJ)/%.o)
+CUDA_LIB   := $(firstword $(wildcard $(addsuffix /libcudart_static.a,$(addprefix $(dir $(NVCC))../,lib64 targets/x86_64-linux/lib targets/sbsa-linux/lib lib))) -lcudart_static)
+LIBS       += $(CUDA_LIB) -ldl -lrt
+endif
+
 # flags changed: another folder, no stale objects
 OBJ := $(BUILD)/obj-$(shell echo '$(CC) $(ALL_CFLAGS)' | cksum | cut -d' ' -f1)
 
@@ -42,7 +59,7 @@ DIRS := core kernels kernels/ref models text convert calib quantize quantize/enc
 ifeq ($(ARCH),x86_64)
 DIRS += kernels/avx2 kernels/avx512
 endif
-SRC  := $(wildcard $(addsuffix /*.c,$(DIRS)))
+SRC  := $(wildcard $(addsuffix /*.c,$(DIRS))) $(if $(CUDA_OBJS),,kernels/cuda/none.c)
 OBJS := $(SRC:%.c=$(OBJ)/%.o)
 CLI  := $(wildcard cli/*.c)
 CLI_OBJS := $(CLI:%.c=$(OBJ)/%.o)
@@ -51,6 +68,11 @@ BIN  := $(OBJ)/hone
 UNIT := $(patsubst %.c,$(OBJ)/%,$(wildcard tests/unit/test_*.c) $(wildcard tests/kern/*.c))
 FUZZ := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 UNIT += $(FUZZ:%=$(OBJ)/tests/fuzz/%)
+# programs that run kernels: in `make test` on the CPU emulation of the same .cu sources, in
+# `make check-cuda` on a device
+CUDA_UNIT := $(filter $(OBJ)/tests/kern/cuda_% $(OBJ)/tests/unit/test_cuda_%,$(UNIT))
+EMU_OBJS  := $(CUDA_SRC:%.cu=$(OBJ)/emu/%.o) $(OBJ)/emu/tests/cuda-emu/emu.o
+HONE_EMU  := $(OBJ)/hone-emu
 
 .DEFAULT_GOAL := all
 .PRECIOUS: $(OBJ)/%.o
@@ -69,8 +91,32 @@ $(OBJ)/%.o: %.c
 	@mkdir -p $(@D)
 	@$(if $(filter 0,$(V)),echo "  cc    $<")
 	$(Q)$(CC) $(ALL_CFLAGS) $(ISA) -MMD -MP -c $< -o $@
-$(LIB): $(OBJS)
-	$(Q)rm -f $@ && ar rcs $@ $(OBJS)
+$(LIB): $(OBJS) $(CUDA_OBJS)
+	$(Q)rm -f $@ && ar rcs $@ $^
+$(CUOBJ)/%.o: %.cu $(CUDA_HDR)
+	@mkdir -p $(@D)
+	@$(if $(filter 0,$(V)),echo "  nvcc  $<")
+	$(Q)$(NVCC) $(NVCC_FLAGS) -c $< -o $@
+
+# the emulation: the same sources as C++ for the CPU; linked as objects, so that they come before the library's
+CXX_EMU   ?= $(if $(findstring ccache,$(CC)),ccache )$(if $(findstring clang,$(CC)),clang++,g++)
+EMU_FLAGS = -std=c++17 -D_GNU_SOURCE -I. -Wall -Wextra -Wpedantic -Wconversion -Wno-unused-function $(if $(filter true,$(CI)),-Werror) \
+            $(OPT) $(SANF) -ffp-contract=off -include tests/cuda-emu/emu.hpp -x c++
+$(OBJ)/emu/%.o: %.cu
+	@mkdir -p $(@D)
+	@$(if $(filter 0,$(V)),echo "  emu   $<")
+	$(Q)$(CXX_EMU) $(EMU_FLAGS) -MMD -MP -c $< -o $@
+$(OBJ)/emu/%.o: %.cpp
+	@mkdir -p $(@D)
+	@$(if $(filter 0,$(V)),echo "  emu   $<")
+	$(Q)$(CXX_EMU) $(EMU_FLAGS) -MMD -MP -c $< -o $@
+$(CUDA_UNIT): %: %.o $(EMU_OBJS) $(LIB)
+	$(Q)$(CXX_EMU) $(ALL_LDFLAGS) -o $@ $< $(EMU_OBJS) $(LIB) $(LIBS)
+$(HONE_EMU): $(CLI_OBJS) $(EMU_OBJS) $(LIB)
+	$(Q)$(CXX_EMU) $(ALL_LDFLAGS) -o $@ $(CLI_OBJS) $(EMU_OBJS) $(LIB) $(LIBS)
+$(OBJ)/device/%: $(OBJ)/%.o $(LIB)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $< $(LIB) $(LIBS)
 $(BIN): $(CLI_OBJS) $(LIB)
 	@$(if $(filter 0,$(V)),echo "  link  $@")
 	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $(CLI_OBJS) $(LIB) $(LIBS)
@@ -79,13 +125,15 @@ $(OBJ)/tests/%: $(OBJ)/tests/%.o $(LIB)
 $(OBJ)/tests/fuzz/fuzz_%: $(OBJ)/tests/fuzz/fuzz_%.o $(OBJ)/tests/fuzz/driver.o $(LIB)
 	@$(if $(filter 0,$(V)),echo "  link  $@")
 	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) $(LIB) $(LIBS)
--include $(OBJS:.o=.d) $(CLI_OBJS:.o=.d) $(UNIT:=.d)
+-include $(OBJS:.o=.d) $(CLI_OBJS:.o=.d) $(UNIT:=.d) $(EMU_OBJS:.o=.d)
 
 # ---- checks ---------------------------------------------------------------------------------
 unit: $(UNIT) ## build the unit tests
-check: all $(UNIT) ## every test that needs no network, Python or GPU
-	$(Q)HONE=$(abspath $(BIN)) UNITS='$(abspath $(UNIT))' WRAP='$(WRAP)' sh tests/run.sh
+check: all $(UNIT) $(HONE_EMU) ## every test that needs no network, Python or GPU
+	$(Q)HONE=$(abspath $(BIN)) HONE_EMU=$(abspath $(HONE_EMU)) UNITS='$(abspath $(UNIT))' WRAP='$(WRAP)' sh tests/run.sh
 test: check ## the same
+check-cuda: all $(CUDA_UNIT:$(OBJ)/%=$(OBJ)/device/%) ## the kernel tests on the GPU of this machine; WRAP=compute-sanitizer
+	@rc=0; for t in $(filter-out check-cuda all,$^); do echo "== $$(basename $$t)"; $(WRAP) $$t || { r=$$?; [ $$r = 77 ] || rc=1; }; done; exit $$rc
 
 # ---- fuzzing: make fuzz builds build/fuzz/fuzz_*; make fuzz FUZZ_S=600 also runs each so long ---------------------
 FUZZ_S ?= 0
@@ -120,11 +168,12 @@ demo: deps ## install what is missing, build, run the main job on the bundled mo
 	@echo "The report is $(DEMO)/report.html; the folder to publish is $(DEMO)."
 
 # ---- quality -------------------------------------------------------------------------------------
-C_FILES := $(wildcard $(addsuffix /*.[ch],$(DIRS) cli tests tests/unit tests/kern tests/fuzz include))
+CUDA_FILES := $(CUDA_SRC) $(wildcard kernels/cuda/*.cuh tests/cuda-emu/*pp)
+C_FILES := $(wildcard $(addsuffix /*.[ch],$(DIRS) kernels/cuda tests/cuda-emu cli tests tests/unit tests/kern tests/fuzz include))
 lint: ## layers, MAP.md, man pages, formatting, machine paths
-	$(Q)CC='$(CC)' sh tests/lint.sh $(sort $(C_FILES))
+	$(Q)CC='$(CC)' sh tests/lint.sh $(sort $(C_FILES) $(CUDA_FILES))
 format: ## clang-format every C file in place
-	clang-format -i $(sort $(C_FILES))
+	clang-format -i $(sort $(C_FILES) $(CUDA_FILES))
 tidy: ## clang-tidy over the library
 	clang-tidy --quiet $(SRC) $(CLI) -- $(ALL_CFLAGS)
 cppcheck: ## cppcheck over the library
@@ -140,4 +189,4 @@ help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 clean: ## remove the build folder
 	rm -rf $(BUILD)
-.PHONY: FORCE all fuzz fuzz-bins unit check test deps demo lint format tidy cppcheck analyze install help clean
+.PHONY: FORCE all fuzz fuzz-bins unit check test check-cuda deps demo lint format tidy cppcheck analyze install help clean

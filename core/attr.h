@@ -5,7 +5,7 @@
 
 #if defined(__clang__)
 #define PRINTF_LIKE(fmt, args) __attribute__((format(printf, fmt, args)))
-#elif defined(__GNUC__)
+#elif defined(__GNUC__) && !defined(__CUDACC__)
 #define PRINTF_LIKE(fmt, args) __attribute__((format(gnu_printf, fmt, args)))
 #else
 #define PRINTF_LIKE(fmt, args)

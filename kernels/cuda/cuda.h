@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT
+/* kernels/cuda/cuda.h - the GPU, as C sees it: devices, memory, streams, captured graphs, and one
+ * launcher per kernel (launch.def). Without nvcc none.c answers every call with "not built"; the
+ * tests link the same .cu sources compiled for the CPU (tests/cuda-emu).
+ *
+ * Pointers called `device pointer` come from cu_buf_ptr and may be offset, never dereferenced.
+ * Everything on one stream runs in order; launchers return when the work is queued, and report
+ * what the launch itself refused. Errors of running kernels appear at the next cu_sync. One thread
+ * at a time per context. */
+#ifndef HONE_KERNELS_CUDA_H
+#define HONE_KERNELS_CUDA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/err.h"
+#include "core/qtype.h"
+
+struct cu_ctx;    /* a device in use */
+struct cu_stream; /* an ordered queue of work on it */
+struct cu_buf;    /* device memory */
+struct cu_graph;  /* work captured once, run often */
+
+struct cu_info {
+    char name[256];
+    int index, cc;                                      /* cc 90: compute capability 9.0 */
+    int n_sm;                                           /* multiprocessors */
+    uint64_t mem_total, mem_free, l2_bytes, smem_bytes; /* smem: most that one block can have */
+    bool emulated;                                      /* the CPU emulation of the tests */
+};
+
+/* "13.0": the toolkit this was built with; "emulated"; NULL: built without CUDA. */
+const char *cu_built(void);
+/* Devices that can be opened; 0 without a driver. */
+int cu_count(void);
+/* ERR_SYS when there is no such device or it is older than compute capability 8.0. */
+int cu_open(struct cu_ctx **out, int device, struct err *e);
+void cu_close(struct cu_ctx *c); /* after everything made from it; NULL is fine */
+/* mem_free is asked anew. */
+int cu_get_info(struct cu_ctx *c, struct cu_info *out, struct err *e);
+
+/* Device memory, 256-byte aligned, not cleared. ERR_SYS names `what`, the bytes needed and free.
+ * Never more than what is free less `CU_KEEP_FREE`, so that other programs and the driver live. */
+#define CU_KEEP_FREE (UINT64_C(768) << 20)
+int cu_buf_new(struct cu_buf **out, struct cu_ctx *c, uint64_t n_bytes, const char *what,
+               struct err *e);
+void cu_buf_free(struct cu_buf *b);
+void *cu_buf_ptr(const struct cu_buf *b); /* device pointer */
+uint64_t cu_buf_bytes(const struct cu_buf *b);
+/* Host memory that copies run at full speed from and to. */
+int cu_host_new(void **out, struct cu_ctx *c, uint64_t n_bytes, const char *what, struct err *e);
+void cu_host_free(struct cu_ctx *c, void *p);
+
+int cu_stream_new(struct cu_stream **out, struct cu_ctx *c, struct err *e);
+void cu_stream_free(struct cu_stream *s);
+int cu_sync(struct cu_stream *s, struct err *e); /* waits until the stream is empty */
+/* Copies and fills in stream order. Pageable host memory of an upload may be reused at return; a
+ * download is complete after cu_sync. */
+int cu_upload(struct cu_stream *s, void *dst, const void *host, uint64_t n_bytes, struct err *e);
+int cu_download(struct cu_stream *s, void *host, const void *src, uint64_t n_bytes, struct err *e);
+int cu_copy(struct cu_stream *s, void *dst, const void *src, uint64_t n_bytes, struct err *e);
+int cu_fill(struct cu_stream *s, void *dst, int byte, uint64_t n_bytes, struct err *e);
+
+/* Between begin and end the stream's launches, copies and fills are recorded, not run; addresses
+ * are frozen. cu_graph_run queues all of them with one call. */
+int cu_graph_begin(struct cu_stream *s, struct err *e);
+int cu_graph_end(struct cu_stream *s, struct cu_graph **out, struct err *e);
+int cu_graph_run(struct cu_stream *s, struct cu_graph *g, struct err *e);
+void cu_graph_free(struct cu_graph *g);
+
+/* Milliseconds between two points of a stream: mark 0 and 1, then read (waits). */
+int cu_mark(struct cu_stream *s, int which, struct err *e);
+int cu_marked_ms(struct cu_stream *s, double *ms, struct err *e);
+
+#define CU_OP(name, ...) int name(struct cu_stream *s, __VA_ARGS__, struct err *e);
+#include "kernels/cuda/launch.def"
+#undef CU_OP
+
+#endif

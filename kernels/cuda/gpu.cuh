@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: MIT
+/* kernels/cuda/gpu.cuh - the one header behind which every intrinsic and CUDA construct stays.
+ *
+ * A .cu file is C in style (templates over a block type or a width are fine; no STL, no classes).
+ * nvcc compiles it for the GPU; a host compiler compiles the very same file for the CPU with
+ * tests/cuda-emu/emu.hpp included first, which defines CU_EMU and supplies the same names. So:
+ *
+ *   - plain CUDA is allowed for: __global__ __device__ __launch_bounds__ __restrict__, threadIdx
+ *     blockIdx blockDim gridDim, dim3, float2/4 int4 uint2/4, __syncthreads(), and the functions of
+ *     <math.h> in float (expf sqrtf fmaf rintf ...); everything else has a name below;
+ *   - shared memory: CU_SHARED(float, tile, [16][33]); CU_DYN_SHARED(float, buf);
+ *   - launches: CU_LAUNCH(e, kernel, grid, block, smem, s, args...) in a launcher that returns int;
+ *     kernel names with commas in parentheses. Arguments are copied; pointers are device pointers;
+ *   - cu_shfl*, cu_ballot, cu_any, cu_syncwarp, cu_ldmatrix*, cu_mma*: all 32 lanes of the warp
+ *     call them together, block sizes are multiples of 32 where they are used;
+ *   - blocks may run in any order, one after the other: no block waits for another.
+ *
+ * nvcc runs with -fmad=false: what must be fused says fmaf, and all else rounds as on the CPU. */
+#ifndef HONE_KERNELS_CUDA_GPU_CUH
+#define HONE_KERNELS_CUDA_GPU_CUH
+
+#include <float.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define _Static_assert static_assert
+extern "C" {
+#include "core/err.h"
+#include "core/num.h"
+#include "core/qtype.h"
+#include "kernels/cuda/cuda.h"
+#include "kernels/grid.h"
+}
+
+#define CU_DEV static __device__ __forceinline__
+#define CU_KERNEL static __global__ void
+
+#ifndef CU_EMU
+#include <cuda_runtime.h>
+
+/* A constant table in device code: CU_TABLE(int8_t, name, [16]) = {...}; */
+#define CU_TABLE(T, name, dims) static __device__ __constant__ const T name dims
+#define CU_SHARED(T, name, dims) __shared__ T name dims
+/* The block's dynamic shared memory from its start, 16-byte aligned. */
+#define CU_DYN_SHARED(T, name)                                                                     \
+    extern __shared__ uint4 cu_dyn_shared_[];                                                      \
+    T *const name = reinterpret_cast<T *>(cu_dyn_shared_)
+#define CU_LAUNCH(e, kernel, grid, block, smem, s, ...)                                            \
+    do {                                                                                           \
+        kernel<<<(grid), (block), (smem), (s)->q>>>(__VA_ARGS__);                                  \
+        CU_TRY(e, cudaGetLastError());                                                             \
+    } while (0)
+
+CU_DEV float cu_shfl(float v, int lane) {
+    return __shfl_sync(0xffffffffu, v, lane);
+}
+CU_DEV int cu_shfl(int v, int lane) {
+    return __shfl_sync(0xffffffffu, v, lane);
+}
+CU_DEV uint32_t cu_shfl(uint32_t v, int lane) {
+    return __shfl_sync(0xffffffffu, v, lane);
+}
+CU_DEV float cu_shfl_xor(float v, int mask) {
+    return __shfl_xor_sync(0xffffffffu, v, mask);
+}
+CU_DEV int cu_shfl_xor(int v, int mask) {
+    return __shfl_xor_sync(0xffffffffu, v, mask);
+}
+CU_DEV uint32_t cu_shfl_xor(uint32_t v, int mask) {
+    return __shfl_xor_sync(0xffffffffu, v, mask);
+}
+/* From lane - d; lanes below d keep their own. */
+CU_DEV float cu_shfl_up(float v, unsigned d) {
+    return __shfl_up_sync(0xffffffffu, v, d);
+}
+CU_DEV int cu_shfl_up(int v, unsigned d) {
+    return __shfl_up_sync(0xffffffffu, v, d);
+}
+CU_DEV uint32_t cu_ballot(bool p) {
+    return __ballot_sync(0xffffffffu, p);
+}
+CU_DEV bool cu_any(bool p) {
+    return __any_sync(0xffffffffu, p) != 0;
+}
+CU_DEV void cu_syncwarp(void) {
+    __syncwarp();
+}
+/* Orders this thread's writes before its later ones for every block of the device. */
+CU_DEV void cu_fence(void) {
+    __threadfence();
+}
+CU_DEV int cu_atomic_add(int *p, int v) {
+    return atomicAdd(p, v);
+}
+CU_DEV uint32_t cu_atomic_add(uint32_t *p, uint32_t v) {
+    return atomicAdd(p, v);
+}
+CU_DEV int cu_atomic_max(int *p, int v) {
+    return atomicMax(p, v);
+}
+CU_DEV int cu_popc(uint32_t v) {
+    return __popc(v);
+}
+CU_DEV int cu_ffs(uint32_t v) {
+    return __ffs((int)v);
+} /* 1 + lowest set bit, 0: none */
+
+CU_DEV uint32_t cu_bits(float x) {
+    return __float_as_uint(x);
+}
+CU_DEV float cu_from_bits(uint32_t u) {
+    return __uint_as_float(u);
+}
+/* c + sum of the four products of signed bytes / of unsigned a with signed b. */
+CU_DEV int cu_dp4a(int a, int b, int c) {
+    return __dp4a(a, b, c);
+}
+/* Byte i of the result is byte (sel >> 4i) & 7 of the eight bytes y:x. */
+CU_DEV uint32_t cu_perm(uint32_t x, uint32_t y, uint32_t sel) {
+    return __byte_perm(x, y, sel);
+}
+CU_DEV float cu_f16_to_f32(uint16_t h) {
+    float f;
+    asm("{ cvt.f32.f16 %0, %1; }" : "=f"(f) : "h"(h));
+    return f;
+}
+CU_DEV uint16_t cu_f32_to_f16(float f) {
+    uint16_t h;
+    asm("{ cvt.rn.f16.f32 %0, %1; }" : "=h"(h) : "f"(f));
+    return h;
+}
+/* Reads that no other thread writes during the kernel: through the read-only path. */
+template <class T> CU_DEV T cu_ldg(const T *p) {
+    return __ldg(p);
+}
+#endif
+
+/* Runtime calls in functions that return int and have `struct err *e`. */
+#define CU_TRY(e, call)                                                                            \
+    do {                                                                                           \
+        const cudaError_t rc_ = (call);                                                            \
+        if (rc_ != cudaSuccess) return cu_fail((e), rc_, #call);                                   \
+    } while (0)
+
+struct cu_ctx {
+    struct cu_info info;
+    struct kern_grid *grid; /* device copy */
+};
+struct cu_stream {
+    struct cu_ctx *c;
+    cudaStream_t q;
+    cudaEvent_t mark[2];
+};
+/* ERR_SYS with the runtime's text; in ctx.cu. */
+int cu_fail(struct err *e, cudaError_t rc, const char *what);
+
+CU_DEV uint16_t cu_f32_to_bf16(float x) {
+    const uint32_t u = cu_bits(x);
+    if ((u & 0x7fffffffu) > 0x7f800000u) return (uint16_t)((u >> 16) | 64u);
+    return (uint16_t)((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
+}
+CU_DEV float cu_bf16_to_f32(uint16_t h) {
+    return cu_from_bits((uint32_t)h << 16);
+}
+
+/* Sums and maxima over a warp, the same value (and the same bits) in every lane. */
+CU_DEV float cu_warp_sum(float v) {
+    for (int m = 16; m > 0; m >>= 1) v += cu_shfl_xor(v, m);
+    return v;
+}
+CU_DEV int cu_warp_sum(int v) {
+    for (int m = 16; m > 0; m >>= 1) v += cu_shfl_xor(v, m);
+    return v;
+}
+CU_DEV float cu_warp_max(float v) {
+    for (int m = 16; m > 0; m >>= 1) v = fmaxf(v, cu_shfl_xor(v, m));
+    return v;
+}
+/* Over a block of up to 1024 threads (a multiple of 32), the same in every thread; `red` is shared
+ * memory for 32 floats, free again at return. */
+CU_DEV float cu_block_sum(float v, float *red) {
+    v = cu_warp_sum(v);
+    const int n_warps = (int)blockDim.x / 32;
+    if (threadIdx.x % 32 == 0) red[threadIdx.x / 32] = v;
+    __syncthreads();
+    v = 0;
+    for (int i = 0; i < n_warps; i++) v += red[i];
+    __syncthreads();
+    return v;
+}
+CU_DEV float cu_block_max(float v, float *red) {
+    v = cu_warp_max(v);
+    const int n_warps = (int)blockDim.x / 32;
+    if (threadIdx.x % 32 == 0) red[threadIdx.x / 32] = v;
+    __syncthreads();
+    v = red[0];
+    for (int i = 1; i < n_warps; i++) v = fmaxf(v, red[i]);
+    __syncthreads();
+    return v;
+}
+
+#endif

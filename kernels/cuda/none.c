@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT
+/* kernels/cuda/none.c - cuda.h of a hone that was built without CUDA: nothing can be opened, so
+ * nothing else is ever reached. */
+#include "kernels/cuda/cuda.h"
+
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
+static int none(struct err *e) {
+    return err_set(e, ERR_SYS,
+                   "this hone was built without CUDA: install the CUDA toolkit and build again, or "
+                   "use --device cpu");
+}
+
+const char *cu_built(void) {
+    return NULL;
+}
+int cu_count(void) {
+    return 0;
+}
+void cu_close(struct cu_ctx *c) {
+}
+void cu_buf_free(struct cu_buf *b) {
+}
+void *cu_buf_ptr(const struct cu_buf *b) {
+    return NULL;
+}
+uint64_t cu_buf_bytes(const struct cu_buf *b) {
+    return 0;
+}
+void cu_host_free(struct cu_ctx *c, void *p) {
+}
+void cu_stream_free(struct cu_stream *s) {
+}
+void cu_graph_free(struct cu_graph *g) {
+}
+
+/* Everything that can fail does. */
+#define NONE(name, ...)                                                                            \
+    int name(__VA_ARGS__, struct err *e) {                                                         \
+        return none(e);                                                                            \
+    }
+NONE(cu_open, struct cu_ctx **out, int device)
+NONE(cu_get_info, struct cu_ctx *c, struct cu_info *out)
+NONE(cu_buf_new, struct cu_buf **out, struct cu_ctx *c, uint64_t n_bytes, const char *what)
+NONE(cu_host_new, void **out, struct cu_ctx *c, uint64_t n_bytes, const char *what)
+NONE(cu_stream_new, struct cu_stream **out, struct cu_ctx *c)
+NONE(cu_sync, struct cu_stream *s)
+NONE(cu_upload, struct cu_stream *s, void *dst, const void *host, uint64_t n_bytes)
+NONE(cu_download, struct cu_stream *s, void *host, const void *src, uint64_t n_bytes)
+NONE(cu_copy, struct cu_stream *s, void *dst, const void *src, uint64_t n_bytes)
+NONE(cu_fill, struct cu_stream *s, void *dst, int byte, uint64_t n_bytes)
+NONE(cu_graph_begin, struct cu_stream *s)
+NONE(cu_graph_end, struct cu_stream *s, struct cu_graph **out)
+NONE(cu_graph_run, struct cu_stream *s, struct cu_graph *g)
+NONE(cu_mark, struct cu_stream *s, int which)
+NONE(cu_marked_ms, struct cu_stream *s, double *ms)
+#define CU_OP(name, ...) NONE(name, struct cu_stream *s, __VA_ARGS__)
+#include "kernels/cuda/launch.def"
+#undef CU_OP

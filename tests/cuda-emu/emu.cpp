@@ -1,0 +1,548 @@
+// SPDX-License-Identifier: MIT
+/* tests/cuda-emu/emu.cpp - runs the threads of a block as fibers, and plays the runtime: see
+ * emu.hpp.
+ *
+ * A block runs in rounds: each warp in turn runs each of its lanes until that lane ends or must
+ * wait for its warp (emu_meet) or its block (emu_barrier); the last to arrive frees the others.
+ * Nothing happens in parallel, so a global "current fiber" is enough. Stacks are kept and used
+ * again. */
+#include "emu.hpp"
+
+#include <stdio.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "tests/cuda-emu/control.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#define EMU_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define EMU_ASAN 1
+#endif
+#endif
+#ifdef EMU_ASAN
+#include <sanitizer/common_interface_defs.h>
+#endif
+
+enum {
+    MAX_THREADS = 1024,
+    STACK = 256 << 10,
+    MAX_SHARED = 16,
+    SMEM_DEFAULT = 48 << 10,
+    SMEM_MAX = 227 << 10
+};
+enum state { ST_RUN, ST_WARP, ST_BLOCK, ST_DONE };
+
+struct emu_thread {
+    uint3 tid;
+    state st;
+    unsigned n_meets;
+};
+struct warp {
+    const char *kind;
+    int n_arrived, n_lanes;
+    unsigned char deposit[2][32][64];
+};
+
+uint3 emu_thread_idx;
+dim3 emu_block_idx, emu_block_dim, emu_grid_dim;
+static emu_thread threads[MAX_THREADS], *cur;
+static warp warps[MAX_THREADS / 32];
+static const emu_launch *launch;
+static int n_threads;
+static struct {
+    const void *key;
+    size_t n_bytes;
+    void *p;
+} shared[MAX_SHARED];
+static int n_shared;
+static void *dyn_shared;
+static uint64_t order;
+
+extern "C" void emu_shuffle(uint64_t o) {
+    order = o;
+}
+
+[[noreturn]] static void die(const char *what) {
+    fprintf(stderr, "cuda-emu: %s, block (%u,%u,%u) thread %u: %s\n", launch ? launch->name : "?",
+            emu_block_idx.x, emu_block_idx.y, emu_block_idx.z, cur ? cur->tid.x : 0, what);
+    abort();
+}
+
+// ---- switching stacks -------------------------------------------------------------------------
+static void fiber_main(void);
+
+#if defined(__x86_64__) && !defined(EMU_UCONTEXT)
+typedef void *context; /* a stack pointer; six registers and the return address lie on the stack */
+extern "C" void emu_switch(context *save, context to);
+__asm__(".text\n.globl emu_switch\n.type emu_switch,@function\nemu_switch:\n"
+        "  pushq %rbp\n  pushq %rbx\n  pushq %r12\n  pushq %r13\n  pushq %r14\n  pushq %r15\n"
+        "  movq %rsp, (%rdi)\n  movq %rsi, %rsp\n"
+        "  popq %r15\n  popq %r14\n  popq %r13\n  popq %r12\n  popq %rbx\n  popq %rbp\n"
+        "  ret\n.size emu_switch,.-emu_switch\n");
+static void switch_to(context *save, context *to) {
+    emu_switch(save, *to);
+}
+/* A function starts with its stack 8 off a multiple of 16. */
+static void first_context(context *c, char *stack) {
+    void **sp = (void **)(void *)(stack + STACK) - 1;
+    *--sp = (void *)fiber_main;
+    for (int i = 0; i < 6; i++) *--sp = nullptr;
+    *c = sp;
+}
+#else
+#include <ucontext.h>
+typedef ucontext_t context;
+static void switch_to(context *save, context *to) {
+    swapcontext(save, to);
+}
+static void first_context(context *c, char *stack) {
+    getcontext(c);
+    c->uc_stack.ss_sp = stack;
+    c->uc_stack.ss_size = STACK;
+    c->uc_link = nullptr;
+    makecontext(c, fiber_main, 0);
+}
+#endif
+
+static context main_context, contexts[MAX_THREADS];
+static char *stacks[MAX_THREADS];
+
+/* The address sanitizer is told of every switch: before (where to) and after (where from). */
+#ifdef EMU_ASAN
+static const void *main_bottom;
+static size_t main_size;
+static void *main_fake, *fakes[MAX_THREADS];
+static void before_fiber(int i) {
+    __sanitizer_start_switch_fiber(&main_fake, stacks[i], STACK);
+}
+static void in_fiber(void *fake) {
+    __sanitizer_finish_switch_fiber(fake, &main_bottom, &main_size);
+}
+static void before_main(int i) {
+    __sanitizer_start_switch_fiber(&fakes[i], main_bottom, main_size);
+}
+static void in_main(void) {
+    __sanitizer_finish_switch_fiber(main_fake, nullptr, nullptr);
+}
+#else
+static void *fakes[MAX_THREADS];
+static void before_fiber(int) {
+}
+static void in_fiber(void *) {
+}
+static void before_main(int) {
+}
+static void in_main(void) {
+}
+#endif
+
+/* The running fiber stops here until it is resumed. */
+static void pause_fiber(void) {
+    const int i = (int)(cur - threads);
+    before_main(i);
+    switch_to(&contexts[i], &main_context);
+    in_fiber(fakes[i]);
+}
+
+static void fiber_main(void) {
+    in_fiber(nullptr);
+    for (;;) {
+        launch->run(launch->args);
+        cur->st = ST_DONE;
+        pause_fiber();
+    }
+}
+
+static void new_stack(int i) {
+    const size_t guard = 4096; /* below the stack, faults */
+    char *p = (char *)mmap(nullptr, STACK + guard, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED || mprotect(p, guard, PROT_NONE)) die("no memory for a stack");
+    stacks[i] = p + guard;
+    first_context(&contexts[i], stacks[i]);
+}
+
+static void resume(int i) {
+    cur = &threads[i];
+    emu_thread_idx = cur->tid;
+    if (!stacks[i]) new_stack(i);
+    before_fiber(i);
+    switch_to(&main_context, &contexts[i]);
+    in_main();
+    cur = nullptr;
+}
+
+// ---- waiting for others -----------------------------------------------------------------------
+int emu_lane(void) {
+    return (int)(cur - threads) % 32;
+}
+
+void emu_barrier(void) {
+    cur->st = ST_BLOCK;
+    pause_fiber();
+}
+
+const unsigned char *emu_meet(const char *kind, const void *mine, size_t n) {
+    const int i = (int)(cur - threads);
+    warp *w = &warps[i / 32];
+    const unsigned half = cur->n_meets++ & 1;
+    if (w->n_lanes != 32) die("a warp operation in a block that is not a multiple of 32");
+    if (w->n_arrived && strcmp(w->kind, kind) != 0) die("lanes of a warp in different operations");
+    w->kind = kind;
+    if (n) memcpy(w->deposit[half][i % 32], mine, n);
+    if (++w->n_arrived < 32) {
+        cur->st = ST_WARP;
+        pause_fiber();
+    } else {
+        w->n_arrived = 0;
+        for (int l = i / 32 * 32; l < i / 32 * 32 + 32; l++) threads[l].st = ST_RUN;
+    }
+    return w->deposit[half][0];
+}
+
+void *emu_shared(const void *key, size_t n_bytes) {
+    for (int i = 0; i < n_shared; i++)
+        if (shared[i].key == key) return shared[i].p;
+    if (n_shared == MAX_SHARED) die("more shared objects than emu.cpp provides for");
+    void *p = aligned_alloc(16, (n_bytes + 15) / 16 * 16);
+    memset(p, 0xff, n_bytes);
+    shared[n_shared].key = key;
+    shared[n_shared].n_bytes = n_bytes;
+    shared[n_shared].p = p;
+    return shared[n_shared++].p;
+}
+
+void *emu_dyn_shared(void) {
+    if (!dyn_shared) die("no dynamic shared memory was asked for");
+    return dyn_shared;
+}
+
+// ---- running ----------------------------------------------------------------------------------
+static uint64_t next_random(uint64_t *s) {
+    uint64_t z = *s += 0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+/* perm[n]: the order of this round. */
+static void draw_order(int *perm, int n, uint64_t *s) {
+    for (int i = 0; i < n; i++) perm[i] = order == 1 ? n - 1 - i : i;
+    if (order > 1)
+        for (int i = n - 1; i > 0; i--) {
+            const int j = (int)(next_random(s) % (unsigned)(i + 1)), t = perm[i];
+            perm[i] = perm[j];
+            perm[j] = t;
+        }
+}
+
+/* Lanes of warp w until none can go on. */
+static void run_warp(int w, uint64_t *s) {
+    int lane[32];
+    for (bool ran = true; ran;) {
+        ran = false;
+        draw_order(lane, warps[w].n_lanes, s);
+        for (int l = 0; l < warps[w].n_lanes; l++)
+            if (threads[32 * w + lane[l]].st == ST_RUN) {
+                resume(32 * w + lane[l]);
+                ran = true;
+            }
+    }
+}
+
+static int count(state st) {
+    int n = 0;
+    for (int i = 0; i < n_threads; i++) n += threads[i].st == st;
+    return n;
+}
+
+static void run_block(uint64_t *s) {
+    const int n_warps = (n_threads + 31) / 32;
+    for (int i = 0; i < n_threads; i++) {
+        const unsigned x = emu_block_dim.x, y = emu_block_dim.y, u = (unsigned)i;
+        threads[i] = {{u % x, u / x % y, u / x / y}, ST_RUN, 0};
+    }
+    for (int w = 0; w < n_warps; w++) {
+        warps[w].n_arrived = 0;
+        warps[w].n_lanes = n_threads - 32 * w < 32 ? n_threads - 32 * w : 32;
+    }
+    int perm[MAX_THREADS / 32];
+    for (;;) {
+        draw_order(perm, n_warps, s);
+        for (int w = 0; w < n_warps; w++) run_warp(perm[w], s);
+        const int n_done = count(ST_DONE);
+        if (n_done == n_threads) break;
+        if (count(ST_WARP)) die("lanes wait in a warp operation for lanes that do not come");
+        for (int i = 0; i < n_threads; i++)
+            if (threads[i].st == ST_BLOCK) threads[i].st = ST_RUN;
+    }
+    for (int i = 0; i < n_shared; i++) free(shared[i].p);
+    n_shared = 0;
+}
+
+static void run(const emu_launch *l) {
+    static bool busy;
+    if (busy) die("a launch inside a kernel");
+    busy = true;
+    launch = l;
+    emu_grid_dim = l->grid;
+    emu_block_dim = l->block;
+    n_threads = (int)(l->block.x * l->block.y * l->block.z);
+    uint64_t s = order;
+    const uint64_t n_blocks = (uint64_t)l->grid.x * l->grid.y * l->grid.z;
+    const uint64_t turn = order > 1 ? next_random(&s) % n_blocks : 0;
+    for (uint64_t b = 0; b < n_blocks; b++) {
+        const uint64_t u = order == 1 ? n_blocks - 1 - b : (b + turn) % n_blocks;
+        emu_block_idx = dim3((unsigned)(u % l->grid.x), (unsigned)(u / l->grid.x % l->grid.y),
+                             (unsigned)(u / l->grid.x / l->grid.y));
+        if (l->smem) {
+            dyn_shared = aligned_alloc(16, (l->smem + 15) / 16 * 16);
+            memset(dyn_shared, 0xff, l->smem);
+        }
+        run_block(&s);
+        free(dyn_shared);
+        dyn_shared = nullptr;
+    }
+    launch = nullptr;
+    busy = false;
+}
+
+// ---- the runtime ------------------------------------------------------------------------------
+struct emu_op { /* of a captured graph: a launch, or a copy (src) or fill of n bytes */
+    emu_launch l;
+    void *dst;
+    const void *src;
+    int byte;
+    size_t n;
+    emu_op *next;
+};
+struct emu_graph {
+    emu_op *first, **end;
+    int refs; /* graph and executable share it */
+};
+struct emu_stream {
+    emu_graph *capture;
+};
+struct emu_event {
+    double ms;
+};
+static struct {
+    const void *kernel;
+    size_t n_bytes;
+} optin[64];
+static int n_optin;
+
+static void do_op(const emu_op *op) {
+    if (op->l.run)
+        run(&op->l);
+    else if (op->src)
+        memmove(op->dst, op->src, op->n);
+    else
+        memset(op->dst, op->byte, op->n);
+}
+
+static cudaError_t submit(const emu_op &op, cudaStream_t s) {
+    if (!s->capture) {
+        do_op(&op);
+        if (op.l.run) op.l.drop(op.l.args);
+        return cudaSuccess;
+    }
+    emu_op *kept = new emu_op(op);
+    *s->capture->end = kept;
+    s->capture->end = &kept->next;
+    return cudaSuccess;
+}
+
+cudaError_t emu_smem_optin(const void *kernel, size_t n_bytes) {
+    if (n_bytes > SMEM_MAX) return cudaErrorInvalidValue;
+    for (int i = 0; i < n_optin; i++)
+        if (optin[i].kernel == kernel) {
+            optin[i].n_bytes = n_bytes;
+            return cudaSuccess;
+        }
+    if (n_optin == 64) die("more kernels with large shared memory than emu.cpp provides for");
+    optin[n_optin].kernel = kernel;
+    optin[n_optin++].n_bytes = n_bytes;
+    return cudaSuccess;
+}
+
+/* What the hardware would refuse. */
+static bool can_launch(const emu_launch &l) {
+    size_t limit = SMEM_DEFAULT;
+    for (int i = 0; i < n_optin; i++)
+        if (optin[i].kernel == l.kernel) limit = optin[i].n_bytes;
+    const uint64_t n = (uint64_t)l.block.x * l.block.y * l.block.z;
+    return n >= 1 && n <= MAX_THREADS && l.block.z <= 64 && l.grid.x >= 1 && l.grid.y >= 1 &&
+           l.grid.z >= 1 && l.grid.x <= 0x7fffffffu && l.grid.y <= 65535 && l.grid.z <= 65535 &&
+           l.smem <= limit;
+}
+
+cudaError_t emu_submit(const emu_launch &l, cudaStream_t s) {
+    if (!can_launch(l)) {
+        l.drop(l.args);
+        return cudaErrorInvalidConfiguration;
+    }
+    emu_op op = {};
+    op.l = l;
+    return submit(op, s);
+}
+
+const char *cudaGetErrorString(cudaError_t rc) {
+    switch (rc) {
+    case cudaSuccess:
+        return "no error";
+    case cudaErrorInvalidValue:
+        return "invalid argument";
+    case cudaErrorMemoryAllocation:
+        return "out of memory";
+    case cudaErrorInvalidConfiguration:
+        return "invalid configuration argument";
+    case cudaErrorInvalidDevice:
+        return "invalid device ordinal";
+    }
+    return "?";
+}
+cudaError_t cudaGetLastError(void) {
+    return cudaSuccess;
+}
+cudaError_t cudaGetDeviceCount(int *n) {
+    *n = 1;
+    return cudaSuccess;
+}
+cudaError_t cudaSetDevice(int device) {
+    return device ? cudaErrorInvalidDevice : cudaSuccess;
+}
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int) {
+    memset(p, 0, sizeof *p);
+    snprintf(p->name, sizeof p->name, "CPU emulation");
+    p->major = 9;
+    p->multiProcessorCount = 4; /* few: grids that loop over the device do loop */
+    p->l2CacheSize = 1 << 20;
+    p->sharedMemPerBlockOptin = SMEM_MAX;
+    return cudaSuccess;
+}
+
+/* A device of 16 GiB, as far as counting goes. */
+static const size_t mem_total = (size_t)16 << 30;
+static size_t mem_used;
+enum { HEAD = 256 }; /* bytes before an allocation: its size; keeps the alignment */
+
+cudaError_t cudaMemGetInfo(size_t *mem_free, size_t *total) {
+    *total = mem_total;
+    *mem_free = mem_total - mem_used;
+    return cudaSuccess;
+}
+cudaError_t cudaMalloc(void **p, size_t n) {
+    if (n > mem_total - mem_used) return cudaErrorMemoryAllocation;
+    void *raw;
+    if (posix_memalign(&raw, HEAD, HEAD + n)) return cudaErrorMemoryAllocation;
+    *(size_t *)raw = n;
+    mem_used += n;
+    *p = (char *)raw + HEAD;
+    memset(*p, 0xff, n);
+    return cudaSuccess;
+}
+cudaError_t cudaFree(void *p) {
+    if (!p) return cudaSuccess;
+    void *raw = (char *)p - HEAD;
+    mem_used -= *(size_t *)raw;
+    free(raw);
+    return cudaSuccess;
+}
+cudaError_t cudaMallocHost(void **p, size_t n) {
+    *p = malloc(n);
+    return *p ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+cudaError_t cudaFreeHost(void *p) {
+    free(p);
+    return cudaSuccess;
+}
+cudaError_t cudaMemcpy(void *dst, const void *src, size_t n, cudaMemcpyKind) {
+    memcpy(dst, src, n);
+    return cudaSuccess;
+}
+cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t n, cudaMemcpyKind, cudaStream_t s) {
+    emu_op op = {};
+    op.dst = dst;
+    op.src = src;
+    op.n = n;
+    return n ? submit(op, s) : cudaSuccess;
+}
+cudaError_t cudaMemsetAsync(void *dst, int byte, size_t n, cudaStream_t s) {
+    emu_op op = {};
+    op.dst = dst;
+    op.byte = byte;
+    op.n = n;
+    return n ? submit(op, s) : cudaSuccess;
+}
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned) {
+    *s = new emu_stream();
+    return cudaSuccess;
+}
+cudaError_t cudaStreamDestroy(cudaStream_t s) {
+    delete s;
+    return cudaSuccess;
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t s) {
+    return s->capture ? cudaErrorInvalidValue : cudaSuccess;
+}
+cudaError_t cudaStreamBeginCapture(cudaStream_t s, int) {
+    if (s->capture) return cudaErrorInvalidValue;
+    s->capture = new emu_graph();
+    s->capture->end = &s->capture->first;
+    s->capture->refs = 1;
+    return cudaSuccess;
+}
+cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *g) {
+    if (!s->capture) return cudaErrorInvalidValue;
+    *g = s->capture;
+    s->capture = nullptr;
+    return cudaSuccess;
+}
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *x, cudaGraph_t g, unsigned long long) {
+    g->refs++;
+    *x = g;
+    return cudaSuccess;
+}
+cudaError_t cudaGraphLaunch(cudaGraphExec_t x, cudaStream_t s) {
+    if (s->capture) return cudaErrorInvalidValue;
+    for (const emu_op *op = x->first; op; op = op->next) do_op(op);
+    return cudaSuccess;
+}
+cudaError_t cudaGraphDestroy(cudaGraph_t g) {
+    if (--g->refs) return cudaSuccess;
+    for (emu_op *op = g->first; op;) {
+        emu_op *next = op->next;
+        if (op->l.run) op->l.drop(op->l.args);
+        delete op;
+        op = next;
+    }
+    delete g;
+    return cudaSuccess;
+}
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t x) {
+    return cudaGraphDestroy(x);
+}
+cudaError_t cudaEventCreate(cudaEvent_t *ev) {
+    *ev = new emu_event();
+    return cudaSuccess;
+}
+cudaError_t cudaEventDestroy(cudaEvent_t ev) {
+    delete ev;
+    return cudaSuccess;
+}
+cudaError_t cudaEventRecord(cudaEvent_t ev, cudaStream_t) {
+    struct timespec ts;
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    ev->ms = 1e3 * (double)ts.tv_sec + 1e-6 * (double)ts.tv_nsec;
+    return cudaSuccess;
+}
+cudaError_t cudaEventSynchronize(cudaEvent_t) {
+    return cudaSuccess;
+}
+cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t a, cudaEvent_t b) {
+    *ms = (float)(b->ms - a->ms);
+    return cudaSuccess;
+}

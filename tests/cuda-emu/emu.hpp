@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: MIT
+/* tests/cuda-emu/emu.hpp - included before a .cu file, makes it C++ for the CPU: the CUDA words,
+ * the part of the runtime that kernels/cuda/ctx.cu calls, and the warp and block operations that
+ * kernels/cuda/gpu.cuh wraps.
+ *
+ * Every thread of a block is a fiber (emu.cpp); blocks run one after the other. Device memory is
+ * host memory. What real hardware leaves undefined is made visible: device and shared memory start
+ * as 0xff (NaN), shared objects are separate allocations of exactly their size (the address
+ * sanitizer sees what lies outside), warp operations check that all 32 lanes call the same one,
+ * asynchronous copies happen at the wait and no earlier, a barrier that cannot be reached aborts
+ * with the place. emu_shuffle() changes the order in which threads run between barriers. */
+#ifndef HONE_TESTS_CUDA_EMU_H
+#define HONE_TESTS_CUDA_EMU_H
+
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CU_EMU 1
+
+// ---- words ------------------------------------------------------------------------------------
+#define __global__
+#define __device__
+#define __host__
+#define __constant__
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+#define __align__(n) alignas(n)
+
+struct dim3 {
+    unsigned x, y, z;
+    constexpr dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {
+    }
+};
+struct uint3 {
+    unsigned x, y, z;
+};
+#define EMU_VEC(T, name, n)                                                                        \
+    struct alignas(n * sizeof(T)) name##2 {                                                        \
+        T x, y;                                                                                    \
+    };                                                                                             \
+    static inline name##2 make_##name##2(T x, T y) {                                               \
+        return name##2 {x, y};                                                                     \
+    }                                                                                              \
+    struct alignas(16) name##4 {                                                                   \
+        T x, y, z, w;                                                                              \
+    };                                                                                             \
+    static inline name##4 make_##name##4(T x, T y, T z, T w) {                                     \
+        return name##4 {x, y, z, w};                                                               \
+    }
+EMU_VEC(float, float, 2)
+EMU_VEC(int, int, 2)
+EMU_VEC(unsigned, uint, 2)
+#undef EMU_VEC
+
+struct emu_thread;
+extern uint3 emu_thread_idx; /* of the running fiber */
+extern dim3 emu_block_idx, emu_block_dim, emu_grid_dim;
+#define threadIdx emu_thread_idx
+#define blockIdx emu_block_idx
+#define blockDim emu_block_dim
+#define gridDim emu_grid_dim
+
+// ---- what a fiber asks of the block -----------------------------------------------------------
+void emu_barrier(void); /* __syncthreads */
+/* All 32 lanes meet here. Each leaves n bytes (at most 64); the result is the 32 deposits, 64 bytes
+ * apart, valid until the lane's next meeting. `kind` must be the same in all lanes. */
+const unsigned char *emu_meet(const char *kind, const void *mine, size_t n);
+int emu_lane(void);
+void *emu_shared(const void *key, size_t n_bytes); /* the block's object of this key */
+void *emu_dyn_shared(void);
+
+#define __syncthreads() emu_barrier()
+#define CU_TABLE(T, name, dims) static const T name dims
+#define CU_SHARED(T, name, dims)                                                                   \
+    static char name##_key_;                                                                       \
+    typedef T name##_type_ dims;                                                                   \
+    name##_type_ &name = *(name##_type_ *)emu_shared(&name##_key_, sizeof(name##_type_))
+#define CU_DYN_SHARED(T, name) T *const name = (T *)emu_dyn_shared()
+
+template <class T> static inline T emu_from(const unsigned char *deposits, int lane) {
+    T v;
+    memcpy(&v, deposits + 64 * lane, sizeof v);
+    return v;
+}
+template <class T> static inline T cu_shfl(T v, int lane) {
+    return emu_from<T>(emu_meet("shfl", &v, sizeof v), lane & 31);
+}
+template <class T> static inline T cu_shfl_xor(T v, int mask) {
+    return emu_from<T>(emu_meet("shfl_xor", &v, sizeof v), (emu_lane() ^ mask) & 31);
+}
+template <class T> static inline T cu_shfl_up(T v, unsigned d) {
+    const int lane = emu_lane() - (int)d;
+    const unsigned char *all = emu_meet("shfl_up", &v, sizeof v);
+    return lane < 0 ? v : emu_from<T>(all, lane);
+}
+static inline uint32_t cu_ballot(bool p) {
+    const unsigned char *all = emu_meet("ballot", &p, sizeof p);
+    uint32_t m = 0;
+    for (int i = 0; i < 32; i++) m |= (uint32_t)emu_from<bool>(all, i) << i;
+    return m;
+}
+static inline bool cu_any(bool p) {
+    return cu_ballot(p) != 0;
+}
+static inline void cu_syncwarp(void) {
+    emu_meet("syncwarp", nullptr, 0);
+}
+static inline void cu_fence(void) {
+}
+template <class T> static inline T cu_atomic_add(T *p, T v) {
+    const T old = *p;
+    *p = old + v;
+    return old;
+}
+static inline int cu_atomic_max(int *p, int v) {
+    const int old = *p;
+    if (v > old) *p = v;
+    return old;
+}
+static inline int cu_popc(uint32_t v) {
+    return __builtin_popcount(v);
+}
+static inline int cu_ffs(uint32_t v) {
+    return __builtin_ffs((int)v);
+}
+static inline uint32_t cu_bits(float x) {
+    uint32_t u;
+    memcpy(&u, &x, 4);
+    return u;
+}
+static inline float cu_from_bits(uint32_t u) {
+    float x;
+    memcpy(&x, &u, 4);
+    return x;
+}
+static inline int cu_dp4a(int a, int b, int c) {
+    for (int i = 0; i < 4; i++)
+        c += (int8_t)((uint32_t)a >> (8 * i)) * (int8_t)((uint32_t)b >> (8 * i));
+    return c;
+}
+static inline uint32_t cu_perm(uint32_t x, uint32_t y, uint32_t sel) {
+    const uint64_t all = (uint64_t)y << 32 | x;
+    uint32_t r = 0;
+    for (int i = 0; i < 4; i++)
+        r |= (uint32_t)(uint8_t)(all >> (8 * ((sel >> (4 * i)) & 7))) << (8 * i);
+    return r;
+}
+template <class T> static inline T cu_ldg(const T *p) {
+    return *p;
+}
+extern "C" {
+#include "core/fp.h"
+}
+static inline float cu_f16_to_f32(uint16_t h) {
+    return fp_f16_to_f32(h);
+}
+static inline uint16_t cu_f32_to_f16(float f) {
+    return fp_f32_to_f16(f);
+}
+
+// ---- the runtime ------------------------------------------------------------------------------
+enum cudaError_t {
+    cudaSuccess = 0,
+    cudaErrorInvalidValue = 1,
+    cudaErrorMemoryAllocation = 2,
+    cudaErrorInvalidConfiguration = 9,
+    cudaErrorInvalidDevice = 101
+};
+enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
+enum { cudaStreamNonBlocking = 1, cudaStreamCaptureModeThreadLocal = 1 };
+struct cudaDeviceProp {
+    char name[256];
+    int major, minor, multiProcessorCount, l2CacheSize;
+    size_t sharedMemPerBlockOptin;
+};
+struct emu_stream;
+struct emu_graph;
+struct emu_event;
+typedef emu_stream *cudaStream_t;
+typedef emu_graph *cudaGraph_t;
+typedef emu_graph *cudaGraphExec_t;
+typedef emu_event *cudaEvent_t;
+const char *cudaGetErrorString(cudaError_t rc);
+cudaError_t cudaGetLastError(void);
+cudaError_t cudaGetDeviceCount(int *n);
+cudaError_t cudaSetDevice(int device);
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int device);
+cudaError_t cudaMemGetInfo(size_t *mem_free, size_t *mem_total);
+cudaError_t cudaMalloc(void **p, size_t n);
+cudaError_t cudaFree(void *p);
+cudaError_t cudaMallocHost(void **p, size_t n);
+cudaError_t cudaFreeHost(void *p);
+cudaError_t cudaMemcpy(void *dst, const void *src, size_t n, cudaMemcpyKind kind);
+cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t n, cudaMemcpyKind kind,
+                            cudaStream_t s);
+cudaError_t cudaMemsetAsync(void *dst, int byte, size_t n, cudaStream_t s);
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned flags);
+cudaError_t cudaStreamDestroy(cudaStream_t s);
+cudaError_t cudaStreamSynchronize(cudaStream_t s);
+cudaError_t cudaStreamBeginCapture(cudaStream_t s, int mode);
+cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *g);
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *x, cudaGraph_t g, unsigned long long flags);
+cudaError_t cudaGraphLaunch(cudaGraphExec_t x, cudaStream_t s);
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t x);
+cudaError_t cudaGraphDestroy(cudaGraph_t g);
+cudaError_t cudaEventCreate(cudaEvent_t *ev);
+cudaError_t cudaEventDestroy(cudaEvent_t ev);
+cudaError_t cudaEventRecord(cudaEvent_t ev, cudaStream_t s);
+cudaError_t cudaEventSynchronize(cudaEvent_t ev);
+cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t a, cudaEvent_t b);
+
+// ---- launches ---------------------------------------------------------------------------------
+struct emu_launch {
+    const char *name;
+    const void *kernel;
+    dim3 grid, block;
+    size_t smem;
+    void (*run)(const void *args); /* one thread */
+    void (*drop)(void *args);
+    void *args; /* owned */
+};
+/* Runs it, or records it while the stream is being captured. */
+cudaError_t emu_submit(const emu_launch &l, cudaStream_t s);
+cudaError_t emu_smem_optin(const void *kernel, size_t n_bytes);
+
+template <class F> static void emu_call(const void *f) {
+    (*(const F *)f)();
+}
+template <class F> static void emu_drop(void *f) {
+    delete (F *)f;
+}
+template <class F>
+static cudaError_t emu_launch_fn(const char *name, const void *kernel, dim3 grid, dim3 block,
+                                 size_t smem, cudaStream_t s, F f) {
+    return emu_submit({name, kernel, grid, block, smem, emu_call<F>, emu_drop<F>, new F(f)}, s);
+}
+template <class... P, class... A>
+static cudaError_t emu_launch_args(const char *name, void (*kernel)(P...), dim3 grid, dim3 block,
+                                   size_t smem, cudaStream_t s, A... a) {
+    return emu_launch_fn(name, (const void *)kernel, grid, block, smem, s, [=]() { kernel(a...); });
+}
+#define CU_LAUNCH(e, kernel, grid, block, smem, s, ...)                                            \
+    CU_TRY(e, emu_launch_args(#kernel, kernel, grid, block, smem, (s)->q, __VA_ARGS__))
+
+#endif
