@@ -40,11 +40,15 @@ HAVE_CUDA ?= $(if $(NVCC),1,0)
 CUDA_SRC  := $(wildcard kernels/cuda/*.cu)
 CUDA_HDR  := $(wildcard kernels/cuda/*.cuh kernels/cuda/*.h kernels/cuda/*.def) core/err.h core/num.h core/qtype.h core/qtype.def kernels/grid.h
 ifeq ($(HAVE_CUDA),1)
-# what the toolkit knows of these; wgmma exists in sm_90a only. CUDA_ARCHS='86' builds for one card
-CUDA_KNOWN := $(patsubst sm_%,%,$(filter sm_%,$(shell $(NVCC) --list-gpu-code)))
-CUDA_ARCHS ?= $(patsubst 90,90a,$(filter 80 86 89 90 120,$(CUDA_KNOWN)))
+# CUDA_ARCHS: `all` that the toolkit knows of the list below (for a release: minutes), or compute capabilities
+# ("86 89"); by default the GPUs of this machine, 80 where there is none. PTX of 80 runs on everything newer.
+# wgmma exists in sm_90a only.
+CUDA_HERE  := $(sort $(subst .,,$(shell nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null)))
+CUDA_ARCHS ?= $(or $(CUDA_HERE),80)
+CUDA_GEN   := $(patsubst 90,90a,$(if $(filter all,$(CUDA_ARCHS)),\
+                $(filter 80 86 89 90 120,$(patsubst sm_%,%,$(shell $(NVCC) --list-gpu-code))),$(CUDA_ARCHS)))
 NVCC_FLAGS := -std=c++17 -O3 -I. -fmad=false -Werror all-warnings -Xcompiler -Wall,-ffp-contract=off,-fno-exceptions,-fno-threadsafe-statics \
-              $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a),code=sm_$(a)) -gencode arch=compute_80,code=compute_80
+              $(foreach a,$(CUDA_GEN),-gencode arch=compute_$(a),code=sm_$(a)) -gencode arch=compute_80,code=compute_80
 CUOBJ      := $(BUILD)/cuobj-$(shell echo '$(NVCC) $(NVCC_FLAGS)' | cksum | cut -d' ' -f1)
 CUDA_OBJS  := $(CUDA_SRC:%.cu=$(CUOBJ)/%.o)
 CUDA_LIB   := $(firstword $(wildcard $(addsuffix /libcudart_static.a,$(addprefix $(dir $(NVCC))../,lib64 targets/x86_64-linux/lib targets/sbsa-linux/lib lib))) -lcudart_static)
@@ -100,7 +104,7 @@ $(CUOBJ)/%.o: %.cu $(CUDA_HDR)
 
 # the emulation: the same sources as C++ for the CPU; linked as objects, so that they come before the library's
 CXX_EMU   ?= $(if $(findstring ccache,$(CC)),ccache )$(if $(findstring clang,$(CC)),clang++,g++)
-EMU_FLAGS = -std=c++17 -D_GNU_SOURCE -I. -Wall -Wextra -Wpedantic -Wconversion -Wno-unused-function $(if $(filter true,$(CI)),-Werror) \
+EMU_FLAGS = -std=c++17 -D_GNU_SOURCE -I. -Wall -Wextra -Wpedantic -Wconversion -Wno-unused-function -Wno-unknown-pragmas $(if $(filter true,$(CI)),-Werror) \
             $(OPT) $(SANF) -ffp-contract=off -include tests/cuda-emu/emu.hpp -x c++
 $(OBJ)/emu/%.o: %.cu
 	@mkdir -p $(@D)

@@ -73,6 +73,19 @@ void cu_graph_free(struct cu_graph *g);
 int cu_mark(struct cu_stream *s, int which, struct err *e);
 int cu_marked_ms(struct cu_stream *s, double *ms, struct err *e);
 
+/* A matrix, or a stack of them (experts), on the device: GGUF blocks, row r of matrix m at data +
+ * m * mat_bytes + r * row_bytes. Filled by the caller; data at a multiple of 256 bytes. */
+struct cu_weight {
+    enum qtype type;
+    int64_t k, rows, mats; /* ne[0], ne[1], ne[2] */
+    uint64_t row_bytes, mat_bytes;
+    const void *data;
+};
+/* True when the launchers below can compute with the type. */
+bool cu_has_type(enum qtype t);
+/* Launchers that need scratch take it from the stream, which grows it outside of captures: run a
+ * pass once before it is captured, with the largest n_tok first. */
+
 #define CU_OP(name, ...) int name(struct cu_stream *s, __VA_ARGS__, struct err *e);
 #include "kernels/cuda/launch.def"
 #undef CU_OP

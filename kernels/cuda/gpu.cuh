@@ -166,6 +166,16 @@ CU_DEV float cu_bf16_to_f32(uint16_t h) {
     return cu_from_bits((uint32_t)h << 16);
 }
 
+CU_DEV int64_t cu_min(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+/* SiLU, or GELU in its tanh form (OP_GEGLU of models/graph.h). */
+CU_DEV float cu_gate(float x, bool gelu) {
+    if (!gelu) return x / (1.0f + expf(-x));
+    return 0.5f * x * (1.0f + tanhf(0.7978845608f * (x + 0.044715f * x * x * x)));
+}
+
 /* Sums and maxima over a warp, the same value (and the same bits) in every lane. */
 CU_DEV float cu_warp_sum(float v) {
     for (int m = 16; m > 0; m >>= 1) v += cu_shfl_xor(v, m);

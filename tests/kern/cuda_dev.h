@@ -8,7 +8,7 @@
 #include "tests/check.h"
 #include "tests/cuda-emu/control.h"
 
-enum { DEV_BUFS = 256, DEV_GUARD = 256 };
+enum { DEV_BUFS = 1024, DEV_GUARD = 256 };
 struct dev {
     struct cu_ctx *c;
     struct cu_stream *s;

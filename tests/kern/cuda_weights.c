@@ -1,23 +1,229 @@
 // SPDX-License-Identifier: MIT
 /* tests/kern/cuda_weights.c - the CUDA kernels on weights against kernels/ref: in `make test` under
- * the CPU emulation, in several orders of threads; in `make check-cuda` on the device. */
+ * the CPU emulation, in several orders of threads; in `make check-cuda` on the device.
+ *
+ * Decoded rows must be ref's bits. A product is compared with a sum in double over ref's weights;
+ * its error is that of an f32 sum of n terms whose order we do not know: n + 8 roundings of 2^-24
+ * of the sum of magnitudes bound any order. (A gated unit and a weighted sum have bounds of their
+ * own, below.) Outputs start as NaN and have guards behind them. */
+#include "core/fp.h"
 #include "core/rng.h"
 #include "kernels/bench.h"
 #include "kernels/cuda/cuda.h"
 #include "tests/check.h"
 #include "tests/kern/cuda_dev.h"
 
-static void test_f32_rows(struct dev *d) {
-    enum { K = 300, ROWS = 5 };
-    float x[ROWS * K], y[2 * K];
-    for (int i = 0; i < ROWS * K; i++) x[i] = (float)i;
-    const int32_t rows[2] = {4, 1};
-    void *dx = dev_put(d, x, sizeof x), *dr = dev_put(d, rows, sizeof rows);
-    void *dy = dev_new(d, sizeof y);
+static struct kern ref;
+static struct rng rng;
+
+/* A stack of random matrices, on both sides. */
+struct mat {
+    struct cu_weight w;
+    uint8_t *host;
+    float *dec; /* [mats][rows][k], ref's weights */
+};
+static struct mat mat_new(struct dev *d, enum qtype t, int64_t k, int64_t rows, int64_t mats) {
+    struct mat m = {.w = {t, k, rows, mats, qtype_row_bytes(t, k), 0, NULL}};
+    const int64_t n_blocks = k / qtype_info(t)->block_elems * rows * mats;
+    const size_t n = (size_t)(n_blocks * qtype_info(t)->block_bytes);
+    m.w.mat_bytes = m.w.row_bytes * (uint64_t)rows;
+    m.host = malloc(n);
+    m.dec = malloc((size_t)(k * rows * mats) * sizeof *m.dec);
+    kern_random_blocks(t, &rng, m.host, n_blocks);
+    ref.op[t].decode(m.host, m.dec, k * rows * mats);
+    m.w.data = dev_put(d, m.host, n);
+    return m;
+}
+static void mat_free(struct mat *m) {
+    free(m->host);
+    free(m->dec);
+}
+static float *normals(int64_t n) {
+    float *x = malloc((size_t)n * sizeof *x);
+    for (int64_t i = 0; i < n; i++) x[i] = rng_normal(&rng);
+    return x;
+}
+static double dot64(const float *w, const float *x, int64_t n, double *mag) {
+    double s = 0;
+    *mag = 0;
+    for (int64_t i = 0; i < n; i++) {
+        s += (double)w[i] * (double)x[i];
+        *mag += fabs((double)w[i] * (double)x[i]);
+    }
+    return s;
+}
+static void near_(const char *what, enum qtype t, int64_t i, double got, double want, double tol) {
+    if (!(fabs(got - want) <= tol))
+        CHECK_FAIL("%s %s value %" PRId64 ": %.9g, expected %.9g within %.3g", what, qtype_name(t),
+                   i, got, want, tol);
+}
+static int64_t short_row(enum qtype t) { /* a few blocks; a multiple of 32 */
+    const int64_t e = qtype_info(t)->block_elems;
+    return e == 1 ? 75 : e < 256 ? 3 * e : 2 * e;
+}
+#define EACH_TYPE(t)                                                                               \
+    for (int t##_ = 0; t##_ < QT_COUNT; t##_++)                                                    \
+        for (enum qtype t = (enum qtype)t##_; t != QT_COUNT && kern_has(&ref, t); t = QT_COUNT)
+
+static void test_types_are_refs(struct dev *d) {
+    (void)d;
+    for (int t = 0; t < QT_COUNT; t++)
+        CHECK(cu_has_type((enum qtype)t) == kern_has(&ref, (enum qtype)t));
+}
+
+/* Random blocks, then blocks of extreme codes with halves of all sizes. */
+static void test_decode(struct dev *d) {
+    enum { ROWS = 7, PICK = 3 };
+    const int32_t ids[PICK] = {5, 0, 6};
+    int32_t *d_ids = dev_put(d, ids, sizeof ids);
+    EACH_TYPE(t) {
+        const int64_t k = short_row(t), size = qtype_info(t)->block_bytes;
+        struct mat m = mat_new(d, t, k, ROWS, 1);
+        int off[2];
+        const int halves = kern_half_fields(t, off);
+        if (size >
+            4) { /* rows 4.. : all bits set, or clear, with the largest and smallest scales */
+            for (int64_t b = 4 * (int64_t)m.w.row_bytes; b < ROWS * (int64_t)m.w.row_bytes;
+                 b += size) {
+                const int how = (int)(rng_u64(&rng) % 3);
+                memset(m.host + b, how ? 0xff : 0, (size_t)size);
+                if (t == QT_MXFP4) m.host[b] = how == 1 ? 254 : (uint8_t)how;
+                for (int f = 0; f < halves; f++) {
+                    const uint16_t h = how == 0 ? 1 : how == 1 ? 0xfbff : 0x3555;
+                    memcpy(m.host + b + off[f], &h, 2);
+                }
+            }
+            ref.op[t].decode(m.host, m.dec, k * ROWS);
+            struct err e;
+            CHECK_OK(
+                cu_upload(d->s, (void *)(uintptr_t)m.w.data, m.host, m.w.row_bytes * ROWS, &e));
+        }
+        float *out = dev_new(d, (size_t)(ROWS * k) * 4), *got = malloc((size_t)(ROWS * k) * 4);
+        struct err e;
+        CHECK_OK(cu_decode_rows(d->s, t, m.w.data, k, NULL, ROWS, 1, out, k, &e));
+        dev_get(d, got, out, (size_t)(ROWS * k) * 4);
+        if (memcmp(got, m.dec, (size_t)(ROWS * k) * 4) != 0)
+            CHECK_FAIL("%s: decoded weights differ from ref", qtype_name(t));
+        CHECK_OK(cu_decode_rows(d->s, t, m.w.data, k, d_ids, PICK, 0.5f, out, k, &e));
+        dev_get(d, got, out, (size_t)(PICK * k) * 4);
+        for (int64_t i = 0; i < PICK * k; i++)
+            if (got[i] != 0.5f * m.dec[ids[i / k] * k + i % k]) {
+                CHECK_FAIL("%s: gathered row %d differs from ref", qtype_name(t), ids[i / k]);
+                break;
+            }
+        free(got);
+        mat_free(&m);
+    }
+}
+
+static void check_matmul(struct dev *d, enum qtype t, int64_t k, int64_t rows, int64_t n_tok) {
+    struct mat m = mat_new(d, t, k, rows, 1);
+    const int64_t ldx = k + 4, ldy = rows + 3;
+    float *x = normals(n_tok * ldx), *y = malloc((size_t)(n_tok * ldy) * 4);
+    float *dx = dev_put(d, x, (size_t)(n_tok * ldx) * 4),
+          *dy = dev_new(d, (size_t)(n_tok * ldy) * 4);
     struct err e;
-    CHECK_OK(cu_decode_rows(d->s, QT_F32, dx, K, dr, 2, 0.5f, dy, K, &e));
+    CHECK_OK(cu_matmul(d->s, &m.w, dx, ldx, n_tok, dy, ldy, true, &e));
+    dev_get(d, y, dy, (size_t)(n_tok * ldy) * 4);
+    for (int64_t i = 0; i < n_tok * ldy; i++) {
+        const int64_t r = i % ldy;
+        double mag = 0;
+        if (r < rows) {
+            const double want = dot64(m.dec + r * k, x + i / ldy * ldx, k, &mag);
+            near_("matmul", t, i, (double)y[i], want, (double)(k + 8) * 0x1p-24 * mag);
+        } else
+            CHECK(isnan(y[i]));
+    }
+    free(x);
+    free(y);
+    mat_free(&m);
+}
+
+static void test_matmul(struct dev *d) {
+    static const int64_t tokens[] = {1, 2, 8, 19};
+    EACH_TYPE(t)
+    for (size_t i = 0; i < COUNT_OF(tokens); i++) check_matmul(d, t, short_row(t), 5, tokens[i]);
+    check_matmul(d, QT_Q4_K, 1280, 33, 3);
+    check_matmul(d, QT_F32, 2051, 9, 9);
+}
+
+static double gate64(double v, bool gelu) {
+    return gelu ? 0.5 * v * (1 + tanh(0.79788456080286536 * (v + 0.044715 * v * v * v)))
+                : v / (1 + exp(-v));
+}
+
+/* act(g) * u with |act'| <= 1.13: errors of g and u carried over, plus the function's own (expf,
+ * tanhf: 2 ulp; cancellation in 1 + tanh is absolute) counted as 16 roundings of |act|+1. */
+static void check_glu(struct dev *d, enum qtype t, int64_t k, bool fused, bool gelu,
+                      int64_t n_used) {
+    enum { F = 6, E = 5, TOK = 3 };
+    struct mat gate = mat_new(d, t, k, fused ? 2 * F : F, E), up = mat_new(d, t, k, F, E);
+    int32_t ids[TOK * 4];
+    float *x = normals(TOK * k), h[TOK * 4 * F];
+    for (int i = 0; i < TOK * n_used; i++) ids[i] = (int32_t)(rng_u64(&rng) % E);
+    int32_t *di = n_used > 1 ? dev_put(d, ids, sizeof ids) : NULL;
+    float *dx = dev_put(d, x, (size_t)(TOK * k) * 4), *dh = dev_new(d, sizeof h);
+    struct err e;
+    CHECK_OK(
+        cu_glu(d->s, &gate.w, fused ? NULL : &up.w, dx, k, TOK, di, n_used, gelu, dh, true, &e));
+    dev_get(d, h, dh, (size_t)(TOK * n_used * F) * 4);
+    for (int64_t i = 0; i < TOK * n_used * F; i++) {
+        const int64_t pair = i / F, r = i % F, ex = di ? ids[pair] : 0;
+        const float *xt = x + pair / n_used * k;
+        double mg, mu;
+        const double g = dot64(gate.dec + (ex * gate.w.rows + r) * k, xt, k, &mg);
+        const double u = fused ? dot64(gate.dec + (ex * 2 * F + F + r) * k, xt, k, &mu)
+                               : dot64(up.dec + (ex * F + r) * k, xt, k, &mu);
+        const double a = gate64(g, gelu), eps = (double)(k + 8) * 0x1p-24;
+        near_("glu", t, i, (double)h[i], a * u,
+              1.13 * eps * mg * (fabs(u) + eps * mu) + eps * mu * fabs(a) +
+                  16 * 0x1p-24 * (fabs(a) + 1) * fabs(u));
+    }
+    free(x);
+    mat_free(&gate);
+    mat_free(&up);
+}
+
+static void test_glu(struct dev *d) {
+    EACH_TYPE(t) check_glu(d, t, short_row(t), false, false, 4);
+    check_glu(d, QT_Q8_0, 96, false, true, 1);
+    check_glu(d, QT_Q4_K, 256, true, true, 2);
+    check_glu(d, QT_BF16, 64, true, false, 1);
+}
+
+static void check_down(struct dev *d, enum qtype t, int64_t f) {
+    enum { D = 9, E = 5, TOK = 3, USED = 4, LDY = D + 2 };
+    struct mat m = mat_new(d, t, f, D, E);
+    int32_t ids[TOK * USED];
+    float *h = normals(TOK * USED * f), *p = normals(TOK * USED), y[TOK * LDY];
+    for (int i = 0; i < TOK * USED; i++) ids[i] = (int32_t)(rng_u64(&rng) % E);
+    int32_t *di = dev_put(d, ids, sizeof ids);
+    float *dh = dev_put(d, h, (size_t)(TOK * USED * f) * 4), *dp = dev_put(d, p, TOK * USED * 4);
+    float *dy = dev_new(d, sizeof y);
+    struct err e;
+    CHECK_OK(cu_moe_down(d->s, &m.w, dh, TOK, di, dp, USED, dy, LDY, true, &e));
     dev_get(d, y, dy, sizeof y);
-    for (int i = 0; i < 2 * K; i++) CHECK(y[i] == 0.5f * x[rows[i / K] * K + i % K]);
+    for (int64_t i = 0; i < TOK * LDY; i++) {
+        const int64_t r = i % LDY, tok = i / LDY;
+        double want = 0, mag = 0;
+        if (r >= D) {
+            CHECK(isnan(y[i]));
+            continue;
+        }
+        for (int u = 0; u < USED; u++) {
+            const int64_t pair = tok * USED + u;
+            double mg;
+            want += (double)p[pair] * dot64(m.dec + (ids[pair] * D + r) * f, h + pair * f, f, &mg);
+            mag += fabs((double)p[pair]) * mg;
+        }
+        near_("down", t, i, (double)y[i], want, (double)(f + USED + 8) * 0x1p-24 * mag);
+    }
+    free(h);
+    free(p);
+    mat_free(&m);
+}
+static void test_down(struct dev *d) {
+    EACH_TYPE(t) check_down(d, t, short_row(t));
 }
 
 static void test_graph(struct dev *d) {
@@ -39,12 +245,32 @@ static void test_graph(struct dev *d) {
     cu_graph_free(g);
 }
 
+static void test_refusals(struct dev *d) {
+    struct cu_ctx *c = NULL;
+    struct cu_buf *b = NULL;
+    struct err e;
+    CHECK_ERR(cu_open(&c, 99, &e), ERR_SYS, "no CUDA device 99");
+    CHECK_ERR(cu_buf_new(&b, d->c, UINT64_C(1) << 50, "expert weights", &e), ERR_SYS,
+              "expert weights: 1073741824.0 MiB of device memory needed");
+    float *x = dev_new(d, 4);
+    CHECK_ERR(cu_decode_rows(d->s, QT_I32, x, 1, NULL, 1, 1, x, 1, &e), ERR_USAGE, "I32");
+    const struct cu_weight w = {QT_Q8_K, 256, 1, 1, 292, 292, x};
+    CHECK_ERR(cu_matmul(d->s, &w, x, 256, 1, x, 1, true, &e), ERR_USAGE, "Q8_K");
+}
+
 int main(void) {
     struct dev d;
+    kern_init(&ref, KERN_REF);
     if (!dev_open(&d)) return check_skip("no CUDA device");
     EACH_ORDER(o) {
-        RUN_DEV(test_f32_rows, &d);
+        rng_seed(&rng, 5);
+        RUN_DEV(test_types_are_refs, &d);
+        RUN_DEV(test_decode, &d);
+        RUN_DEV(test_matmul, &d);
+        RUN_DEV(test_glu, &d);
+        RUN_DEV(test_down, &d);
         RUN_DEV(test_graph, &d);
+        RUN_DEV(test_refusals, &d);
     }
     dev_close(&d);
     return check_done();

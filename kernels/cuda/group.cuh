@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: MIT
+/* kernels/cuda/group.cuh - 32 weights of any block type as the GPU wants them: codes as four signed
+ * bytes to a word, and a scale and a minimum for each 16 of them,
+ *
+ *     w[i] = s[i / 16] * q[i] - m[i / 16]      (m is 0 where the type has no minimum)
+ *
+ * which, evaluated in this order without fused operations, are the bits that kernels/ref decodes
+ * (-0.0 - 0.0 is -0.0). cu_group() is overloaded by the block struct; `j` counts groups of 32
+ * within the block. Words are read with the widest loads that the block's size allows in a row that
+ * starts at a multiple of 16 bytes... of its own alignment: 16 for Q4_K and Q5_K, 8 for IQ4_XS, 4
+ * for Q2_K, Q4_1, Q5_1 and NVFP4, 1 for MXFP4, 2 for all others. */
+#ifndef HONE_KERNELS_CUDA_GROUP_CUH
+#define HONE_KERNELS_CUDA_GROUP_CUH
+
+#include "kernels/cuda/gpu.cuh"
+
+struct cu_group {
+    int q[8];
+    float s[2], m[2];
+};
+
+/* Every type that can be computed with in groups, with weights per block. */
+#define CU_GROUP_TYPES(X)                                                                          \
+    X(Q4_0)                                                                                        \
+    X(Q4_1)                                                                                        \
+    X(Q5_0) X(Q5_1) X(Q8_0) X(Q2_K) X(Q3_K) X(Q4_K) X(Q5_K) X(Q6_K) X(IQ4_NL) X(IQ4_XS) X(MXFP4)   \
+        X(NVFP4) X(Q1_0) X(Q2_0) X(TQ1_0) X(TQ2_0) X(IQ2_XXS) X(IQ2_XS) X(IQ2_S) X(IQ3_XXS)        \
+            X(IQ3_S)
+
+#define CU_FLOAT_TYPES(X) X(F32) X(F16) X(BF16)
+
+/* Little-endian words at addresses that are multiples of 4, 2, 1. */
+CU_DEV uint32_t cu_word4(const void *p) {
+    return *(const uint32_t *)p;
+}
+CU_DEV uint32_t cu_word2(const void *p) {
+    const uint16_t *h = (const uint16_t *)p;
+    return h[0] | (uint32_t)h[1] << 16;
+}
+CU_DEV uint32_t cu_word1(const void *p) {
+    const uint8_t *b = (const uint8_t *)p;
+    return b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
+}
+/* Bit i of x (4 bits) to the lowest bit of byte i. */
+CU_DEV uint32_t cu_spread1(uint32_t x) {
+    return (x & 15u) * 0x00204081u & 0x01010101u;
+}
+/* Two-bit field i of x (8 bits) to byte i. */
+CU_DEV uint32_t cu_spread2(uint32_t x) {
+    x = (x | x << 12) & 0x000f000fu;
+    return (x | x << 6) & 0x03030303u;
+}
+/* Bytes (0..127) less k (0..127), as signed bytes. */
+CU_DEV int cu_less(uint32_t bytes, uint32_t k) {
+    return (int)(((bytes | 0x80808080u) - k * 0x01010101u) ^ 0x80808080u);
+}
+/* Bytes (1..127) negated where the mask byte is 0xff. */
+CU_DEV int cu_negate(uint32_t bytes, uint32_t mask) {
+    return (int)((bytes ^ mask) + (mask & 0x01010101u));
+}
+/* The 8 nibbles of a word through a table of 16 bytes (four words): low nibbles of bytes 0..3, then
+ * the high ones. Four nibbles select from each half of the table, a fourth selection by bit 3. */
+CU_DEV uint32_t cu_look_up4(uint32_t nibbles, const uint32_t t[4]) {
+    const uint32_t sel = nibbles & 0x7777u;
+    return cu_perm(cu_perm(t[0], t[1], sel), cu_perm(t[2], t[3], sel),
+                   0x3210u | (nibbles & 0x8888u) >> 1);
+}
+CU_DEV void cu_look_up(uint32_t word, const uint32_t t[4], int *lo, int *hi) {
+    const uint32_t a = cu_look_up4(word, t), b = cu_look_up4(word >> 16, t);
+    *lo = (int)cu_perm(a, b, 0x6420u);
+    *hi = (int)cu_perm(a, b, 0x7531u);
+}
+
+CU_DEV void cu_one_scale(struct cu_group *o, float s, float m) {
+    o->s[0] = o->s[1] = s;
+    o->m[0] = o->m[1] = m;
+}
+
+/* Nibbles of 16 bytes at p: low ones are weights 0..15, high ones 16..31; hi: bit 4 of weight i in
+ * bit i. */
+template <uint32_t (*word)(const void *)>
+CU_DEV void cu_nibbles(struct cu_group *o, const void *p, uint32_t hi, int less) {
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        const uint32_t w = word((const uint8_t *)p + 4 * i);
+        o->q[i] = cu_less((w & 0x0f0f0f0fu) | cu_spread1(hi >> (4 * i)) << 4, less);
+        o->q[4 + i] = cu_less((w >> 4 & 0x0f0f0f0fu) | cu_spread1(hi >> (16 + 4 * i)) << 4, less);
+    }
+}
+
+CU_DEV void cu_group(const struct blk_Q4_0 *b, int, const struct kern_grid *, struct cu_group *o) {
+    cu_nibbles<cu_word2>(o, b->qs, 0, 8);
+    cu_one_scale(o, cu_f16_to_f32(b->d), 0);
+}
+CU_DEV void cu_group(const struct blk_Q4_1 *b, int, const struct kern_grid *, struct cu_group *o) {
+    cu_nibbles<cu_word4>(o, b->qs, 0, 0);
+    cu_one_scale(o, cu_f16_to_f32(b->d), -cu_f16_to_f32(b->m));
+}
+CU_DEV void cu_group(const struct blk_Q5_0 *b, int, const struct kern_grid *, struct cu_group *o) {
+    cu_nibbles<cu_word2>(o, b->qs, cu_word2(b->qh), 16);
+    cu_one_scale(o, cu_f16_to_f32(b->d), 0);
+}
+CU_DEV void cu_group(const struct blk_Q5_1 *b, int, const struct kern_grid *, struct cu_group *o) {
+    cu_nibbles<cu_word4>(o, b->qs, cu_word4(b->qh), 0);
+    cu_one_scale(o, cu_f16_to_f32(b->d), -cu_f16_to_f32(b->m));
+}
+CU_DEV void cu_group(const struct blk_Q8_0 *b, int, const struct kern_grid *, struct cu_group *o) {
+#pragma unroll
+    for (int i = 0; i < 8; i++) o->q[i] = (int)cu_word2(b->qs + 4 * i);
+    cu_one_scale(o, cu_f16_to_f32(b->d), 0);
+}
+
+/* 2-bit planes: byte l of 32 holds weight l of four groups. */
+CU_DEV uint32_t cu_plane2(uint32_t word, int j) {
+    return word >> (2 * (j & 3)) & 0x03030303u;
+}
+CU_DEV void cu_group(const struct blk_Q2_K *b, int j, const struct kern_grid *,
+                     struct cu_group *o) {
+    const float d = cu_f16_to_f32(b->d), dmin = cu_f16_to_f32(b->dmin);
+#pragma unroll
+    for (int i = 0; i < 8; i++) o->q[i] = (int)cu_plane2(cu_word4(b->qs + 32 * (j / 4) + 4 * i), j);
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+        const int sc = b->scales[2 * j + h];
+        o->s[h] = d * (float)(sc & 15);
+        o->m[h] = dmin * (float)(sc >> 4);
+    }
+}
+CU_DEV void cu_group(const struct blk_Q3_K *b, int j, const struct kern_grid *,
+                     struct cu_group *o) {
+    const float d = cu_f16_to_f32(b->d);
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        const uint32_t low = cu_plane2(cu_word2(b->qs + 32 * (j / 4) + 4 * i), j);
+        const uint32_t high = cu_word2(b->hmask + 4 * i) >> j & 0x01010101u;
+        o->q[i] = cu_less(low | high << 2, 4);
+    }
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+        const int k = 2 * j + h;
+        const int low = k < 8 ? b->scales[k] & 15 : b->scales[k - 8] >> 4;
+        const int high = (b->scales[8 + k % 4] >> (2 * (k / 4))) & 3;
+        o->s[h] = d * (float)((low | high << 4) - 32);
+        o->m[h] = 0;
+    }
+}
+
+/* The 6-bit scale and minimum of sub-block j of Q4_K and Q5_K. */
+CU_DEV void cu_scale6(const uint8_t *s, int j, int *sc, int *mn) {
+    if (j < 4) {
+        *sc = s[j] & 63;
+        *mn = s[j + 4] & 63;
+    } else {
+        *sc = (s[j + 4] & 15) | (s[j - 4] >> 6) << 4;
+        *mn = s[j + 4] >> 4 | (s[j] >> 6) << 4;
+    }
+}
+template <class B> CU_DEV void cu_scales_k(const B *b, int j, struct cu_group *o) {
+    int sc, mn;
+    cu_scale6(b->scales, j, &sc, &mn);
+    cu_one_scale(o, cu_f16_to_f32(b->d) * (float)sc, cu_f16_to_f32(b->dmin) * (float)mn);
+}
+CU_DEV void cu_group(const struct blk_Q4_K *b, int j, const struct kern_grid *,
+                     struct cu_group *o) {
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+        o->q[i] = (int)(cu_word4(b->qs + 32 * (j / 2) + 4 * i) >> (4 * (j & 1)) & 0x0f0f0f0fu);
+    cu_scales_k(b, j, o);
+}
+CU_DEV void cu_group(const struct blk_Q5_K *b, int j, const struct kern_grid *,
+                     struct cu_group *o) {
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        const uint32_t low = cu_word4(b->qs + 32 * (j / 2) + 4 * i) >> (4 * (j & 1)) & 0x0f0f0f0fu;
+        o->q[i] = (int)(low | (cu_word4(b->qh + 4 * i) >> j & 0x01010101u) << 4);
+    }
+    cu_scales_k(b, j, o);
+}
+CU_DEV void cu_group(const struct blk_Q6_K *b, int j, const struct kern_grid *,
+                     struct cu_group *o) {
+    const float d = cu_f16_to_f32(b->d);
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        const uint32_t low = cu_word2(b->ql + 64 * (j / 4) + 32 * (j & 1) + 4 * i);
+        const uint32_t high = cu_plane2(cu_word2(b->qh + 32 * (j / 4) + 4 * i), j);
+        o->q[i] = cu_less((low >> (4 * ((j & 3) / 2)) & 0x0f0f0f0fu) | high << 4, 32);
+    }
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+        o->s[h] = d * (float)b->scales[2 * j + h];
+        o->m[h] = 0;
+    }
+}
+
+/* Levels of codebook.h, four signed bytes to a word, level 0 lowest. */
+#define CU_IQ4_LEVELS                                                                              \
+    { 0xbfad9881u, 0xf6eaddcfu, 0x26190d01u, 0x71594535u }
+#define CU_FP4_LEVELS                                                                              \
+    { 0x03020100u, 0x0c080604u, 0xfdfeff00u, 0xf4f8fafcu }
+
+CU_DEV void cu_group(const struct blk_IQ4_NL *b, int, const struct kern_grid *,
+                     struct cu_group *o) {
+    const uint32_t t[4] = CU_IQ4_LEVELS;
+#pragma unroll
+    for (int i = 0; i < 4; i++) cu_look_up(cu_word2(b->qs + 4 * i), t, &o->q[i], &o->q[4 + i]);
+    cu_one_scale(o, cu_f16_to_f32(b->d), 0);
+}
+CU_DEV void cu_group(const struct blk_IQ4_XS *b, int j, const struct kern_grid *,
+                     struct cu_group *o) {
+    const uint32_t t[4] = CU_IQ4_LEVELS;
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        cu_look_up(cu_word4(b->qs + 16 * j + 4 * i), t, &o->q[i], &o->q[4 + i]);
+    const int low = (b->scales_l[j / 2] >> (4 * (j & 1))) & 15, high = (b->scales_h >> (2 * j)) & 3;
+    cu_one_scale(o, cu_f16_to_f32(b->d) * (float)((low | high << 4) - 32), 0);
+}
+CU_DEV void cu_group(const struct blk_MXFP4 *b, int, const struct kern_grid *, struct cu_group *o) {
+    const uint32_t t[4] = CU_FP4_LEVELS;
+#pragma unroll
+    for (int i = 0; i < 4; i++) cu_look_up(cu_word1(b->qs + 4 * i), t, &o->q[i], &o->q[4 + i]);
+    const uint32_t e = b->e; /* 2^(e-128), subnormal for 0 and 1 */
+    cu_one_scale(o, cu_from_bits(e < 2 ? 0x00200000u << e : (e - 1) << 23), 0);
+}
+/* Half of an unsigned E4M3 byte; 0x7f is 0. */
+CU_DEV float cu_ue4m3_half(uint32_t v) {
+    const uint32_t exp = v >> 3 & 15u, man = v & 7u;
+    if (v == 0x7f) return 0;
+    if (exp == 0) return (float)man * 0x1p-10f;
+    return cu_from_bits((exp + 119) << 23 | man << 20);
+}
+CU_DEV void cu_group(const struct blk_NVFP4 *b, int j, const struct kern_grid *,
+                     struct cu_group *o) {
+    const uint32_t t[4] = CU_FP4_LEVELS;
+#pragma unroll
+    for (int h = 0; h < 2; h++) { /* 16 weights: 8 bytes, low nibbles first */
+        const uint8_t *p = b->qs + 16 * j + 8 * h;
+        cu_look_up(cu_word4(p), t, &o->q[4 * h], &o->q[4 * h + 2]);
+        cu_look_up(cu_word4(p + 4), t, &o->q[4 * h + 1], &o->q[4 * h + 3]);
+        o->s[h] = cu_ue4m3_half(b->d[2 * j + h]);
+        o->m[h] = 0;
+    }
+}
+
+CU_DEV void cu_group(const struct blk_Q1_0 *b, int j, const struct kern_grid *,
+                     struct cu_group *o) {
+    const uint32_t bits = cu_word2(b->qs + 4 * j);
+#pragma unroll
+    for (int i = 0; i < 8; i++) o->q[i] = cu_less(cu_spread1(bits >> (4 * i)) << 1, 1);
+    cu_one_scale(o, cu_f16_to_f32(b->d), 0);
+}
+CU_DEV void cu_group(const struct blk_Q2_0 *b, int j, const struct kern_grid *,
+                     struct cu_group *o) {
+#pragma unroll
+    for (int i = 0; i < 8; i++) o->q[i] = cu_less(cu_spread2(b->qs[8 * j + i]), 1);
+    cu_one_scale(o, cu_f16_to_f32(b->d), 0);
+}
+/* Digit t to base 3 is what carries out of 3^t * byte, times 3. */
+CU_DEV uint32_t cu_trit(uint32_t byte, int t) {
+    uint32_t pow = 1;
+    for (int i = 0; i < t; i++) pow *= 3;
+    return (byte * pow & 255u) * 3 >> 8;
+}
+CU_DEV void cu_group(const struct blk_TQ1_0 *b, int j, const struct kern_grid *,
+                     struct cu_group *o) {
+    for (int w = 0; w < 8; w++) {
+        uint32_t q = 0;
+        for (int l = 0; l < 4; l++) {
+            const int i = 32 * j + 4 * w + l;
+            const uint32_t v = i < 160   ? cu_trit(b->qs[i % 32], i / 32)
+                               : i < 240 ? cu_trit(b->qs[32 + (i - 160) % 16], (i - 160) / 16)
+                                         : cu_trit(b->qh[(i - 240) % 4], (i - 240) / 4);
+            q |= v << (8 * l);
+        }
+        o->q[w] = cu_less(q, 1);
+    }
+    cu_one_scale(o, cu_f16_to_f32(b->d), 0);
+}
+CU_DEV void cu_group(const struct blk_TQ2_0 *b, int j, const struct kern_grid *,
+                     struct cu_group *o) {
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+        o->q[i] = cu_less(cu_plane2(cu_word2(b->qs + 32 * (j / 4) + 4 * i), j), 1);
+    cu_one_scale(o, cu_f16_to_f32(b->d), 0);
+}
+
+/* Eight levels of a grid, negated where bit i of `signs` is set. */
+CU_DEV void cu_levels8(const uint8_t *level, uint32_t signs, int *q) {
+    q[0] = cu_negate(cu_word4(level), cu_spread1(signs) * 255u);
+    q[1] = cu_negate(cu_word4(level + 4), cu_spread1(signs >> 4) * 255u);
+}
+CU_DEV void cu_group(const struct blk_IQ2_XXS *b, int j, const struct kern_grid *g,
+                     struct cu_group *o) {
+    const uint32_t index = cu_word2(b->qs + 4 * j), rest = cu_word2(b->qs + 4 * j + 2);
+#pragma unroll
+    for (int l = 0; l < 4; l++)
+        cu_levels8(g->iq2_xxs[index >> (8 * l) & 255], g->sign[rest >> (7 * l) & 127],
+                   &o->q[2 * l]);
+    cu_one_scale(o, cu_f16_to_f32(b->d) * 0.125f * (float)(2 * (rest >> 28) + 1), 0);
+}
+/* The two scales of group j of IQ2_XS and IQ2_S. */
+template <class B> CU_DEV void cu_scales_iq2(const B *b, int j, struct cu_group *o) {
+    const float d = cu_f16_to_f32(b->d) * 0.125f;
+    o->s[0] = d * (float)(2 * (b->scales[j] & 15) + 1);
+    o->s[1] = d * (float)(2 * (b->scales[j] >> 4) + 1);
+    o->m[0] = o->m[1] = 0;
+}
+CU_DEV void cu_group(const struct blk_IQ2_XS *b, int j, const struct kern_grid *g,
+                     struct cu_group *o) {
+#pragma unroll
+    for (int l = 0; l < 4; l++) {
+        const uint32_t q = b->qs[4 * j + l];
+        cu_levels8(g->iq2_xs[q & 511], g->sign[q >> 9], &o->q[2 * l]);
+    }
+    cu_scales_iq2(b, j, o);
+}
+CU_DEV void cu_group(const struct blk_IQ2_S *b, int j, const struct kern_grid *g,
+                     struct cu_group *o) {
+#pragma unroll
+    for (int l = 0; l < 4; l++) {
+        const int index = b->qs[4 * j + l] | ((b->qh[j] >> (2 * l)) & 3) << 8;
+        cu_levels8(g->iq2_s[index], b->qs[32 + 4 * j + l], &o->q[2 * l]);
+    }
+    cu_scales_iq2(b, j, o);
+}
+CU_DEV void cu_group(const struct blk_IQ3_XXS *b, int j, const struct kern_grid *g,
+                     struct cu_group *o) {
+    const uint32_t rest = cu_word2(b->qs + 64 + 4 * j);
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        const uint32_t signs = (uint32_t)g->sign[rest >> (7 * (i / 2)) & 127] >> (4 * (i & 1));
+        o->q[i] = cu_negate(cu_word4(g->iq3_xxs[b->qs[8 * j + i]]), cu_spread1(signs) * 255u);
+    }
+    cu_one_scale(o, cu_f16_to_f32(b->d) * 0.25f * (float)(2 * (rest >> 28) + 1), 0);
+}
+CU_DEV void cu_group(const struct blk_IQ3_S *b, int j, const struct kern_grid *g,
+                     struct cu_group *o) {
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        const int index = b->qs[8 * j + i] | ((b->qh[j] >> i) & 1) << 8;
+        const uint32_t signs = (uint32_t)b->signs[4 * j + i / 2] >> (4 * (i & 1));
+        o->q[i] = cu_negate(cu_word4(g->iq3_s[index]), cu_spread1(signs) * 255u);
+    }
+    const int sc = (b->scales[j / 2] >> (4 * (j & 1))) & 15;
+    cu_one_scale(o, cu_f16_to_f32(b->d) * (float)(2 * sc + 1), 0);
+}
+
+/* Weights per block, by the struct. */
+template <class B> struct cu_block;
+#define CU_BLOCK(T)                                                                                \
+    template <> struct cu_block<struct blk_##T> {                                                  \
+        enum { elems = CU_ELEMS_##T, type = QT_##T };                                              \
+    };
+#define QTYPE(ID, id, name, n, nbytes, flags) enum { CU_ELEMS_##ID = (n) };
+#include "core/qtype.def"
+#undef QTYPE
+CU_GROUP_TYPES(CU_BLOCK)
+CU_FLOAT_TYPES(CU_BLOCK)
+#undef CU_BLOCK
+
+/* Group i of a row of blocks. */
+template <class B>
+CU_DEV void cu_row_group(const void *row, int64_t i, const struct kern_grid *g,
+                         struct cu_group *o) {
+    const int per = cu_block<B>::elems / 32;
+    cu_group((const B *)row + i / per, (int)(i % per), g, o);
+}
+
+/* Weight i (0..31) of a group, the bits of kernels/ref. */
+CU_DEV float cu_weight(const struct cu_group *o, int i) {
+    const int q = (int8_t)((uint32_t)o->q[i / 4] >> (8 * (i % 4)));
+    return o->s[i / 16] * (float)q - o->m[i / 16];
+}
+
+/* One weight of a row of floats. */
+CU_DEV float cu_float(const struct blk_F32 *b, int64_t i) {
+    return b[i].v;
+}
+CU_DEV float cu_float(const struct blk_F16 *b, int64_t i) {
+    return cu_f16_to_f32(b[i].v);
+}
+CU_DEV float cu_float(const struct blk_BF16 *b, int64_t i) {
+    return cu_bf16_to_f32(b[i].v);
+}
+
+#endif

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: MIT
+/* kernels/cuda/matmul.cu - products of weights of any type with f32 activations, exactly: weights
+ * as kernels/ref decodes them, f32 multiply-adds, sums in a fixed order. One kernel does dense
+ * products, gated units and the weighted sum over experts; expert ids are read on the device.
+ *
+ * A warp owns a row of one matrix; its lanes take groups of 32 weights (single weights of float
+ * types) in turn. Dense products do 4 tokens per pass over the row. This is the path for
+ * evaluation and for types without a faster one. */
+#include "kernels/cuda/group.cuh"
+
+enum { ROW_WARPS = 4, TOK_TILE = 4 };
+
+struct product {
+    const uint8_t *w;
+    uint64_t row_bytes, mat_bytes;
+    int64_t k, rows;
+    const int32_t *ids; /* matrix of each input row; NULL: matrix 0 */
+    const float *x;     /* input row i is x + i / x_div * ldx */
+    int64_t ldx, x_div, n_in;
+    const float *p;   /* factor of each input row, or NULL */
+    int64_t n_sum;    /* this many consecutive input rows add up to an output row */
+    const float *mul; /* NULL, or where the factor of an output is: out = act(out) * mul */
+    bool gelu;
+    float *y;
+    int64_t ldy;
+    const struct kern_grid *grid;
+};
+
+/* acc[t] += the lane's share of row . x[t], t < NT. */
+template <class B, int NT>
+CU_DEV void dot(const struct product &j, const uint8_t *row, const float *x, float *acc) {
+    if constexpr (cu_block<B>::elems == 1) {
+        for (int64_t i = threadIdx.x % 32; i < j.k; i += 32) {
+            const float w = cu_float((const B *)row, i);
+#pragma unroll
+            for (int t = 0; t < NT; t++) acc[t] = fmaf(w, x[t * j.ldx + i], acc[t]);
+        }
+    } else {
+        for (int64_t i = threadIdx.x % 32; i < j.k / 32; i += 32) {
+            struct cu_group o;
+            cu_row_group<B>(row, i, j.grid, &o);
+#pragma unroll
+            for (int l = 0; l < 32; l++) {
+                const float w = cu_weight(&o, l);
+#pragma unroll
+                for (int t = 0; t < NT; t++) acc[t] = fmaf(w, x[t * j.ldx + 32 * i + l], acc[t]);
+            }
+        }
+    }
+}
+
+CU_DEV void store(const struct product &j, int64_t out, int64_t r, float v) {
+    float *y = j.y + out * j.ldy + r;
+    *y = j.mul ? cu_gate(v, j.gelu) * j.mul[out * j.ldy + r] : v;
+}
+
+/* grid: rows, output rows. Any matrix per input row. */
+template <class B> CU_KERNEL product_rows(struct product j) {
+    const int64_t r = (int64_t)blockIdx.x * ROW_WARPS + threadIdx.x / 32, out = blockIdx.y;
+    if (r >= j.rows) return;
+    float sum = 0;
+    for (int64_t i = out * j.n_sum; i < (out + 1) * j.n_sum; i++) {
+        const uint64_t mat = j.ids ? (uint64_t)j.ids[i] : 0;
+        float acc = 0;
+        dot<B, 1>(j, j.w + mat * j.mat_bytes + (uint64_t)r * j.row_bytes, j.x + i / j.x_div * j.ldx,
+                  &acc);
+        acc = cu_warp_sum(acc);
+        sum = j.p ? fmaf(j.p[i], acc, sum) : acc;
+    }
+    if (threadIdx.x % 32 == 0) store(j, out, r, sum);
+}
+
+/* grid: rows, tiles of TOK_TILE tokens of matrix 0; a short tile starts earlier and computes some
+ * tokens twice, to the same bits. n_in >= TOK_TILE. */
+template <class B> CU_KERNEL product_tile(struct product j) {
+    const int64_t r = (int64_t)blockIdx.x * ROW_WARPS + threadIdx.x / 32;
+    const int64_t t0 = cu_min((int64_t)blockIdx.y * TOK_TILE, j.n_in - TOK_TILE);
+    if (r >= j.rows) return;
+    float acc[TOK_TILE] = {0};
+    dot<B, TOK_TILE>(j, j.w + (uint64_t)r * j.row_bytes, j.x + t0 * j.ldx, acc);
+#pragma unroll
+    for (int t = 0; t < TOK_TILE; t++) {
+        const float v = cu_warp_sum(acc[t]);
+        if (threadIdx.x % 32 == 0) store(j, t0 + t, r, v);
+    }
+}
+
+typedef void (*product_fn)(struct product);
+static const struct product_kernel {
+    enum qtype type;
+    product_fn rows, tile;
+} table[] = {
+#define ROW(T) {QT_##T, product_rows<struct blk_##T>, product_tile<struct blk_##T>},
+    CU_GROUP_TYPES(ROW) CU_FLOAT_TYPES(ROW)
+#undef ROW
+};
+
+static const struct product_kernel *find(enum qtype t) {
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
+        if (table[i].type == t) return &table[i];
+    return NULL;
+}
+
+bool cu_has_type(enum qtype t) {
+    return find(t) != NULL;
+}
+
+static int launch(struct cu_stream *s, enum qtype t, struct product *j, struct err *e) {
+    const struct product_kernel *k = find(t);
+    if (!k) return err_set(e, ERR_USAGE, "CUDA: no product with weights of type %s", qtype_name(t));
+    j->grid = s->c->grid;
+    const bool tile = !j->ids && !j->mul && j->n_sum == 1 && j->n_in >= TOK_TILE;
+    const product_fn fn = tile ? k->tile : k->rows;
+    const int64_t n = tile ? div_up(j->n_in, TOK_TILE) : j->n_in / j->n_sum;
+    if (n > 65535) return err_set(e, ERR_USAGE, "CUDA: %lld rows in one product", (long long)n);
+    if (n == 0 || j->rows == 0) return 0;
+    const dim3 grid((unsigned)div_up(j->rows, ROW_WARPS), (unsigned)n);
+    CU_LAUNCH(e, fn, grid, 32 * ROW_WARPS, 0, s, *j);
+    return 0;
+}
+
+static struct product product_of(const struct cu_weight *w, const float *x, int64_t ldx,
+                                 int64_t n_in, float *y, int64_t ldy) {
+    struct product j = {};
+    j.w = (const uint8_t *)w->data;
+    j.row_bytes = w->row_bytes;
+    j.mat_bytes = w->mat_bytes;
+    j.k = w->k;
+    j.rows = w->rows;
+    j.x = x;
+    j.ldx = ldx;
+    j.x_div = 1;
+    j.n_in = n_in;
+    j.n_sum = 1;
+    j.y = y;
+    j.ldy = ldy;
+    return j;
+}
+
+int cu_matmul(struct cu_stream *s, const struct cu_weight *w, const float *x, int64_t ldx,
+              int64_t n_tok, float *y, int64_t ldy, bool exact, struct err *e) {
+    (void)exact;
+    struct product j = product_of(w, x, ldx, n_tok, y, ldy);
+    return launch(s, w->type, &j, e);
+}
+
+int cu_glu(struct cu_stream *s, const struct cu_weight *gate, const struct cu_weight *up,
+           const float *x, int64_t ldx, int64_t n_tok, const int32_t *ids, int64_t n_used,
+           bool gelu, float *h, bool exact, struct err *e) {
+    (void)exact;
+    const int64_t f = up ? gate->rows : gate->rows / 2;
+    struct product j = product_of(up ? up : gate, x, ldx, n_tok * n_used, h, f);
+    j.rows = f;
+    if (!up) j.w += (uint64_t)f * gate->row_bytes;
+    j.ids = ids;
+    j.x_div = n_used;
+    TRY(launch(s, up ? up->type : gate->type, &j, e));
+    j.w = (const uint8_t *)gate->data;
+    j.row_bytes = gate->row_bytes;
+    j.mat_bytes = gate->mat_bytes;
+    j.mul = h;
+    j.gelu = gelu;
+    return launch(s, gate->type, &j, e);
+}
+
+int cu_moe_down(struct cu_stream *s, const struct cu_weight *down, const float *h, int64_t n_tok,
+                const int32_t *ids, const float *p, int64_t n_used, float *y, int64_t ldy,
+                bool exact, struct err *e) {
+    (void)exact;
+    struct product j = product_of(down, h, down->k, n_tok * n_used, y, ldy);
+    j.ids = ids;
+    j.p = p;
+    j.n_sum = n_used;
+    return launch(s, down->type, &j, e);
+}
