@@ -171,6 +171,9 @@ demo: deps ## install what is missing, build, run the main job on the bundled mo
 	  --eval $(TINY)/eval.jsonl --eval $(TINY)/self_eval.txt --chunks 60
 	@echo "The report is $(DEMO)/report.html; the folder to publish is $(DEMO)."
 
+interop: all ## load our files in another engine and compare logits (Python; pip builds it into build/peer the first time)
+	$(Q)HONE=$(BUILD)/hone sh tests/interop.sh
+
 # ---- quality -------------------------------------------------------------------------------------
 CUDA_FILES := $(CUDA_SRC) $(wildcard kernels/cuda/*.cuh tests/cuda-emu/*pp)
 C_FILES := $(wildcard $(addsuffix /*.[ch],$(DIRS) kernels/cuda tests/cuda-emu cli tests tests/unit tests/kern tests/fuzz include))
@@ -193,4 +196,4 @@ help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 clean: ## remove the build folder
 	rm -rf $(BUILD)
-.PHONY: FORCE all fuzz fuzz-bins unit check test check-cuda deps demo lint format tidy cppcheck analyze install help clean
+.PHONY: FORCE all interop fuzz fuzz-bins unit check test check-cuda deps demo lint format tidy cppcheck analyze install help clean

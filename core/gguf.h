@@ -104,7 +104,7 @@ void gguf_kv_str_next(const struct gguf_kv *kv, const uint8_t **pos, const char 
 /* ---- deeper checks ----------------------------------------------------------------------------
  */
 /* tokenizer.* arrays: present, equal lengths, unique texts, ids in range, merges well formed. A
- * file without tokenizer.ggml.model, or with model "none", passes. */
+ * file without tokenizer.ggml.model, or with model "none" or "no_vocab", passes. */
 int gguf_check_tokenizer(const struct gguf *g, struct err *e);
 /* Data of one tensor: NaN and infinity in float tensors and in the scales of quantized blocks. */
 int gguf_check_data(const struct gguf *g, const struct gguf_tensor *t, struct err *e);

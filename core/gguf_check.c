@@ -95,7 +95,7 @@ static int check_ids(const struct gguf *g, uint64_t n, struct err *e) {
 
 static int check_tokenizer(const struct gguf *g, struct err *e) {
     const char *model = gguf_str_or(g, "tokenizer.ggml.model", "none");
-    if (strcmp(model, "none") == 0) return 0;
+    if (strcmp(model, "none") == 0 || strcmp(model, "no_vocab") == 0) return 0;
     const struct gguf_kv *tokens = gguf_find(g, "tokenizer.ggml.tokens");
     if (!tokens) return err_set(e, ERR_DATA, "key \"tokenizer.ggml.tokens\" is missing");
     if (tokens->type != GV_ARR || tokens->elem != GV_STR || tokens->count == 0)

@@ -278,6 +278,13 @@ done:
 
 /* ---- the folder ------------------------------------------------------------------------------ */
 
+static int check_config(struct hfdir *h, const char *what, struct err *e) {
+    if (json_type(h->config) != JSON_OBJ)
+        return err_set(e, ERR_DATA, "%s: not a JSON object", what);
+    h->text_config = json_get(h->config, "text_config");
+    return 0;
+}
+
 static int read_config(struct hfdir *h, struct err *e) {
     char *p = io_join(h->path, "config.json");
     int rc = 0;
@@ -285,10 +292,8 @@ static int read_config(struct hfdir *h, struct err *e) {
         rc = err_set(e, ERR_DATA, "%s: there is no config.json; this is not a model folder",
                      h->path);
     if (!rc) rc = json_read(&h->config, p, max_json, e);
-    if (!rc && json_type(h->config) != JSON_OBJ)
-        rc = err_set(e, ERR_DATA, "%s: not a JSON object", p);
+    if (!rc) rc = check_config(h, p, e);
     free(p);
-    if (!rc) h->text_config = json_get(h->config, "text_config");
     return rc;
 }
 
@@ -305,6 +310,23 @@ int hfdir_open(struct hfdir **out, const char *dir, struct err *e) {
     free(real);
     TRY_GOTO(fail, rc, read_config(h, e));
     TRY_GOTO(fail, rc, open_weights(h, e));
+    *out = h;
+    return 0;
+fail:
+    hfdir_close(h);
+    return rc;
+}
+
+int hfdir_from_config(struct hfdir **out, const char *text, size_t len, const char *name,
+                      struct err *e) {
+    struct hfdir *h = xcalloc(1, sizeof *h);
+    int rc;
+    *out = NULL;
+    h->path = xstrdup(name);
+    h->base = xstrdup(io_base(name));
+    TRY_GOTO(fail, rc, json_parse(&h->config, text, len, name, e));
+    TRY_GOTO(fail, rc, check_config(h, name, e));
+    h->names = strmap_new(1);
     *out = h;
     return 0;
 fail:

@@ -12,6 +12,10 @@
 
 struct hfdir;
 int hfdir_open(struct hfdir **out, const char *dir, struct err *e);
+/* A folder of which only config.json is known, given as text: no weights, no other files. `name`
+ * names it in messages. */
+int hfdir_from_config(struct hfdir **out, const char *text, size_t len, const char *name,
+                      struct err *e);
 void hfdir_close(struct hfdir *h);
 const char *hfdir_path(const struct hfdir *h);
 const char *

@@ -195,8 +195,8 @@ static void fill_items(struct qplan *p, const struct gguf *g) {
     }
 }
 
-static int choose(struct qplan *p, const struct recipe_model *m, const struct quantize_opts *o,
-                  struct err *e) {
+int qplan_choose(struct qplan *p, const struct recipe_model *m, const struct quantize_opts *o,
+                 struct err *e) {
     enum qtype t;
     const char *preset = recipe_find(o->recipe);
     if (preset) {
@@ -232,7 +232,7 @@ int qplan_make(struct qplan *p, const struct gguf *g, const struct quantize_opts
     fill_items(p, g);
     recipe_roles(&m, p->item, p->n);
     bool *done = xcalloc((size_t)p->n + 1, sizeof *done);
-    int rc = choose(p, &m, o, e);
+    int rc = qplan_choose(p, &m, o, e);
     for (int i = 0; i < o->n_over && rc == 0; i++) rc = apply_override(p, &o->over[i], done, e);
     free(done);
     if (rc == 0 && p->ftype < 0) p->ftype = recipe_ftype_of_type(dominant(p));

@@ -116,7 +116,8 @@ static int check_extra(const struct model *m, struct err *e) {
 }
 
 static int load_tok(struct model *m, struct err *e) {
-    if (!gguf_find(m->gguf, "tokenizer.ggml.model")) return 0;
+    const char *kind = gguf_str_or(m->gguf, "tokenizer.ggml.model", "none");
+    if (strcmp(kind, "none") == 0 || strcmp(kind, "no_vocab") == 0) return 0;
     TRY(tok_from_gguf(&m->tok, m->gguf, e));
     if (tok_n_vocab(m->tok) > m->hp.d[HD_VOCAB])
         return err_set(e, ERR_DATA,

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: MIT
+"""The other engine (llama-cpp-python from PyPI) through its C interface: load, tokenize, logits, speed, quantize.
+
+Runs inside the venv of bench/peer-venv.sh; used by tests/interop.py, bench/peers.py and bench/quantize-speed.py."""
+import ctypes, time
+import llama_cpp as lc
+import numpy as np
+
+messages = []  # what the engine logged at warning level or above
+
+
+@lc.llama_log_callback
+def _on_log(level, text, user_data):
+    if level >= 3:
+        messages.append(text.decode("utf-8", "replace"))
+
+
+lc.llama_log_set(_on_log, ctypes.c_void_p(0))
+lc.llama_backend_init()
+
+
+def build():
+    """Instruction sets and options the package was compiled with."""
+    return lc.llama_print_system_info().decode().strip(" |")
+
+
+class Refused(Exception):
+    """The engine did not load a file; the text is what it logged."""
+
+
+class Model:
+    def __init__(self, path, n_ctx=512, threads=2, kv_f32=True, flash=False, n_batch=None, n_ubatch=512):
+        messages.clear()
+        mp = lc.llama_model_default_params()
+        self.model = lc.llama_model_load_from_file(str(path).encode(), mp)
+        if not self.model:
+            raise Refused("".join(messages).strip())
+        cp = lc.llama_context_default_params()
+        cp.n_ctx, cp.n_batch, cp.n_ubatch = n_ctx, n_batch or n_ctx, min(n_ubatch, n_batch or n_ctx)
+        cp.n_threads = cp.n_threads_batch = threads
+        cp.flash_attn_type = 1 if flash else 0
+        if kv_f32:
+            cp.type_k = cp.type_v = 0
+        self.ctx = lc.llama_init_from_model(self.model, cp)
+        if not self.ctx:
+            lc.llama_model_free(self.model)
+            raise Refused("".join(messages).strip())
+        self.vocab = lc.llama_model_get_vocab(self.model)
+        self.n_vocab = lc.llama_vocab_n_tokens(self.vocab)
+
+    def close(self):
+        lc.llama_free(self.ctx)
+        lc.llama_model_free(self.model)
+
+    def clear(self):
+        lc.llama_memory_clear(lc.llama_get_memory(self.ctx), True)
+
+    def logits(self, ids):
+        """float32 [len(ids)][n_vocab], the sequence computed in one batch from an empty state."""
+        self.clear()
+        n = len(ids)
+        b = lc.llama_batch_init(n, 0, 1)
+        b.n_tokens = n
+        for i, t in enumerate(ids):
+            b.token[i], b.pos[i], b.n_seq_id[i], b.logits[i] = int(t), i, 1, 1
+            b.seq_id[i][0] = 0
+        rc = lc.llama_decode(self.ctx, b)
+        out = np.ctypeslib.as_array(lc.llama_get_logits(self.ctx), (n, self.n_vocab)).copy() if rc == 0 else None
+        lc.llama_batch_free(b)
+        if rc:
+            raise Refused(f"llama_decode: {rc}")
+        return out
+
+    def feed(self, ids):
+        """Appends ids to the sequence, logits of the last one only; waits for the result."""
+        a = (lc.llama_token * len(ids))(*[int(t) for t in ids])
+        if lc.llama_decode(self.ctx, lc.llama_batch_get_one(a, len(ids))):
+            raise Refused("llama_decode failed")
+        lc.llama_synchronize(self.ctx)
+
+    def tokenize(self, text, special=True):
+        raw = text.encode()
+        a = (lc.llama_token * (len(raw) + 8))()
+        n = lc.llama_tokenize(self.vocab, raw, len(raw), a, len(a), False, special)
+        return list(a[:n])
+
+
+def meta(model, key):
+    buf = ctypes.create_string_buffer(1 << 20)
+    n = lc.llama_model_meta_val_str(model, key.encode(), buf, len(buf))
+    return None if n < 0 else buf.value.decode()
+
+
+def quantize(src, dst, ftype, threads, pure=False):
+    """Seconds the engine's quantizer took; ftype is a name of its LLAMA_FTYPE_MOSTLY_ constants."""
+    p = lc.llama_model_quantize_default_params()
+    p.nthread, p.ftype, p.pure, p.allow_requantize = threads, getattr(lc, "LLAMA_FTYPE_MOSTLY_" + ftype), pure, True
+    t = time.monotonic()
+    rc = lc.llama_model_quantize(str(src).encode(), str(dst).encode(), ctypes.byref(p))
+    if rc:
+        raise Refused("".join(messages).strip() or f"llama_model_quantize: {rc}")
+    return time.monotonic() - t

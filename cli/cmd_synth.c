@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT
+/* cli/cmd_synth.c - hone synth: a model of random weights with the shapes of a real one. */
+#include "cli/cmd.h"
+#include "quantize/synth.h"
+
+struct args {
+    const char *shape, *out, *recipe;
+    int64_t layers, seed;
+    double skew;
+    bool dry_run;
+};
+
+static void emit_result(struct cli *c, const struct args *a, const struct synth_report *r) {
+    struct emit *m = emit_new();
+    char size[48];
+    emit_fmt_bytes(size, r->file_bytes);
+    if (!a->dry_run) emit_str(m, "output", "output", a->out);
+    emit_str(m, "architecture", "architecture", r->arch);
+    emit_str(m, "recipe", "recipe", r->recipe);
+    emit_i64(m, "n_layers", "layers", r->n_layers);
+    emit_i64(m, "n_tensors", "tensors", r->n_tensors);
+    emit_i64(m, "n_weights", "weights", r->n_weights);
+    emit_i64(m, "tensor_bytes", NULL, (int64_t)r->tensor_bytes);
+    emit_i64(m, "size_bytes", NULL, (int64_t)r->file_bytes);
+    emit_str(m, "size", "size", size);
+    if (!a->dry_run) emit_num(m, "seconds", "seconds", r->seconds, 1);
+    cli_emit(c, m);
+    emit_free(m);
+}
+
+int cmd_synth(struct cli *c, int argc, char **argv, struct err *e) {
+    struct args a = {.shape = "Qwen3.5-35B-A3B", .recipe = "Q4_K_M", .seed = 1};
+    const struct opt opts[] = {
+        {"output", 'o', OPT_STR, &a.out, "FILE", "the GGUF to write"},
+        {"arch-from", 0, OPT_STR, &a.shape, "CONFIG.json|NAME",
+         "shapes: Qwen3.5-35B-A3B (default), Qwen3.5-27B, Qwen3-30B-A3B, or a config.json"},
+        {"layers", 0, OPT_I64, &a.layers, "N", "layers (as the shape has)"},
+        {"recipe", 0, OPT_STR, &a.recipe, "NAME", "a preset or one type (Q4_K_M)"},
+        {"seed", 0, OPT_I64, &a.seed, "N", "of the random numbers (1)"},
+        {"skew", 0, OPT_NUM, &a.skew, "S", "how unevenly routers choose experts (0)"},
+        {"dry-run", 0, OPT_FLAG, &a.dry_run, NULL, "print the exact size, write nothing"},
+    };
+    const struct cmd_spec spec = {
+        .name = "synth",
+        .synopsis =
+            "[--arch-from CONFIG.json|NAME] [--layers N] [--recipe R] [--seed N] -o OUT.gguf",
+        .about =
+            "Writes a model of random weights with the shapes, types and keys of a real one: for "
+            "speed and\nmemory work without weights. Loadable everywhere; it has no vocabulary.",
+        .opts = opts,
+        .n_opts = (int)COUNT_OF(opts),
+        .min_args = 0,
+        .max_args = 0,
+    };
+    TRY(cli_parse(c, &spec, argc, argv, e));
+    if (c->done) return 0;
+    if (!a.out && !a.dry_run) return err_set(e, ERR_USAGE, "-o OUT.gguf is missing");
+    if (!(a.skew >= 0 && a.skew <= 10))
+        return err_set(e, ERR_USAGE, "--skew: a number between 0 and 10 is expected");
+    TRY(cli_pool(c, e));
+    struct synth_report r;
+    const struct synth_opts o = {.shape = a.shape,
+                                 .recipe = a.recipe,
+                                 .out = a.out,
+                                 .layers = a.layers,
+                                 .seed = (uint64_t)a.seed,
+                                 .skew = a.skew,
+                                 .overwrite = c->overwrite,
+                                 .dry_run = a.dry_run,
+                                 .pool = c->pool};
+    TRY(synth_run(&o, &r, e));
+    emit_result(c, &a, &r);
+    return 0;
+}

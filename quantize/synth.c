@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: MIT
+/* quantize/synth.c - a GGUF of random weights: the tensors and keys that conversion of a checkpoint
+ * with this config.json gives, in the types a recipe gives them, all drawn from counters.
+ *
+ * Matrices have weights of root mean square 0.02, norms are 1, decay rates and time steps lie where
+ * trained ones do, so that activations stay finite through any number of layers. The weights of a
+ * router come from BF16, as those of published checkpoints do, and choose every expert about
+ * equally often, the worst case for caches; skew s divides the row of the expert of rank r by 1 + s
+ * r, so that few experts get most tokens. There is no vocabulary: tokenizer.ggml.model is no_vocab,
+ * which other engines take for as many dummy tokens as vocab_size says.
+ *
+ * A tensor is cut into chunks of CHUNK_BLOCKS blocks; each has a generator of its own, seeded by
+ * (seed, tensor name, chunk), so the bytes depend on nothing else. */
+#include "quantize/synth.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "core/attr.h"
+#include "core/bytes.h"
+#include "core/fp.h"
+#include "core/hash.h"
+#include "core/hfdir.h"
+#include "core/io.h"
+#include "core/mem.h"
+#include "core/num.h"
+#include "core/prog.h"
+#include "quantize/qplan.h"
+
+enum { BATCH_BYTES = 16 << 20, CHUNK_BLOCKS = 512, MAX_CONFIG = 64 << 20 };
+
+static const struct {
+    const char *name, *config;
+} shapes[] = {
+#define SHAPE(name, config) {name, config},
+#include "quantize/synth_shapes.def"
+#undef SHAPE
+};
+
+const char *synth_shape(int i) {
+    return i >= 0 && i < (int)COUNT_OF(shapes) ? shapes[i].name : NULL;
+}
+
+struct synth {
+    const struct synth_opts *o;
+    struct hfdir *dir;
+    const struct arch *arch;
+    struct hparams hp;
+    struct tensor_inst *inst;
+    struct qplan plan; /* one item per tensor */
+    struct gguf_w *w;
+    struct prog prog;
+    uint8_t *batch;
+};
+
+/* ---- what is made
+ * --------------------------------------------------------------------------------
+ */
+
+static int read_shape(struct synth *s, struct err *e) {
+    const char *name = s->o->shape;
+    for (size_t i = 0; i < COUNT_OF(shapes); i++)
+        if (strcasecmp(shapes[i].name, name) == 0)
+            return hfdir_from_config(&s->dir, shapes[i].config, strlen(shapes[i].config),
+                                     shapes[i].name, e);
+    char *text;
+    size_t len;
+    if (!io_exists(name))
+        return err_set(e, ERR_USAGE, "%s is neither a config.json nor one of %s, %s and %s", name,
+                       shapes[0].name, shapes[1].name, shapes[2].name);
+    TRY(io_read_file(&text, &len, name, MAX_CONFIG, e));
+    int rc = hfdir_from_config(&s->dir, text, len, name, e);
+    free(text);
+    return rc;
+}
+
+static int read_model(struct synth *s, struct err *e) {
+    TRY(read_shape(s, e));
+    const char *cls = json_str(json_first(json_get(hfdir_config(s->dir), "architectures")));
+    s->arch = cls ? arch_find_hf(cls) : NULL;
+    if (!s->arch)
+        return err_set(e, ERR_DATA,
+                       "%s: model class %.80s is not supported; known architectures: %s",
+                       s->o->shape, cls ? cls : "(none)", arch_list());
+    TRY(hparams_from_hf(&s->hp, s->arch, s->dir, e));
+    if (s->o->layers > HP_MAX_LAYERS)
+        return err_set(e, ERR_USAGE, "--layers: at most %d", HP_MAX_LAYERS);
+    if (s->o->layers) s->hp.d[HD_LAYERS] = s->o->layers;
+    s->hp.d[HD_MTP] = 0;
+    return s->arch->derive(&s->hp, e);
+}
+
+/* Every tensor that conversion makes, typed as from a BF16 checkpoint; then the recipe. */
+static int choose_types(struct synth *s, struct err *e) {
+    struct qplan *p = &s->plan;
+    int64_t n, kept = 0;
+    TRY(arch_tensors(s->arch, &s->hp, &s->inst, &n, e));
+    p->item = xcalloc((size_t)n + 1, sizeof *p->item);
+    for (int64_t i = 0; i < n; i++) {
+        struct tensor_inst *t = &s->inst[i];
+        if (t->optional) continue;
+        s->inst[kept] = *t;
+        struct recipe_item *it = &p->item[kept];
+        it->from = t->n_dims == 1 || (t->row->flags & TR_F32) ? QT_F32 : QT_BF16;
+        memcpy(it->ne, t->ne, sizeof it->ne);
+        kept++;
+    }
+    for (int64_t i = 0; i < kept; i++) p->item[i].name = s->inst[i].name;
+    p->n = kept;
+    const struct recipe_model m = {.arch = s->arch,
+                                   .n_blocks = s->hp.d[HD_LAYERS],
+                                   .heads = s->hp.d[HD_HEADS],
+                                   .kv_heads = s->hp.d[HD_KV_HEADS],
+                                   .experts = s->hp.d[HD_EXPERTS],
+                                   .tied = s->hp.tied,
+                                   .imatrix = true};
+    const struct quantize_opts q = {.recipe = s->o->recipe};
+    recipe_roles(&m, p->item, p->n);
+    return qplan_choose(p, &m, &q, e);
+}
+
+static int declare(struct synth *s, struct synth_report *r, struct err *e) {
+    char key[64];
+    s->w = gguf_w_new();
+    gguf_w_str(s->w, "general.architecture", s->arch->name);
+    gguf_w_str(s->w, "general.type", "model");
+    gguf_w_str(s->w, "general.name", "random weights");
+    hparams_write(&s->hp, s->arch, s->w);
+    if (strlen(s->arch->name) + sizeof ".vocab_size" <= sizeof key) {
+        memcpy(key, s->arch->name, strlen(s->arch->name) + 1);
+        memcpy(key + strlen(key), ".vocab_size", sizeof ".vocab_size");
+        gguf_w_u32(s->w, key, (uint32_t)s->hp.d[HD_VOCAB]);
+    }
+    gguf_w_u32(s->w, "general.file_type", (uint32_t)max_i64(0, s->plan.ftype));
+    gguf_w_u32(s->w, "general.quantization_version", 2);
+    gguf_w_str(s->w, "tokenizer.ggml.model", "no_vocab");
+    for (int64_t i = 0; i < s->plan.n; i++) {
+        const struct tensor_inst *t = &s->inst[i];
+        enum qtype type = s->plan.item[i].type;
+        struct rng none = {0};
+        uint8_t probe[512];
+        if (!synth_blocks(type, &none, probe, 1))
+            return err_set(e, ERR_USAGE, "random blocks of type %s cannot be made",
+                           qtype_name(type));
+        TRY(gguf_w_tensor(s->w, t->name, type, t->n_dims, t->ne, e));
+        int64_t rows = t->ne[1] * t->ne[2] * t->ne[3];
+        r->n_weights += t->ne[0] * rows;
+        r->tensor_bytes += qtype_row_bytes(type, t->ne[0]) * (uint64_t)rows;
+    }
+    r->file_bytes = gguf_w_total_bytes(s->w);
+    r->n_tensors = s->plan.n;
+    r->n_layers = s->hp.d[HD_LAYERS];
+    memcpy(r->recipe, s->plan.name, sizeof r->recipe);
+    size_t len = strlen(s->arch->name);
+    memcpy(r->arch, s->arch->name, len < sizeof r->arch ? len : sizeof r->arch - 1);
+    return 0;
+}
+
+/* ---- weights
+ * -------------------------------------------------------------------------------------
+ */
+
+enum fill { FILL_BLOCKS, FILL_UNIFORM, FILL_NORMAL, FILL_ROUTER };
+static const struct special { /* by the end of the name; all are F32 */
+    const char *end;
+    enum fill fill;
+    float a, b; /* range; deviation; deviation of a router */
+} specials[] = {
+    {"ssm_a", FILL_UNIFORM, -8, -0.1f},
+    {"ssm_dt.bias", FILL_UNIFORM, -6, 1},
+    {"ssm_conv1d.weight", FILL_NORMAL, 0.3f, 0},
+    {"ffn_gate_inp.weight", FILL_ROUTER, 0.02f, 0},
+};
+static const struct special ones = {"", FILL_UNIFORM, 1, 1};
+
+static const struct special *special_of(const struct tensor_inst *t) {
+    size_t n = strlen(t->name);
+    for (size_t i = 0; i < COUNT_OF(specials); i++) {
+        size_t k = strlen(specials[i].end);
+        if (n >= k && strcmp(t->name + n - k, specials[i].end) == 0) return &specials[i];
+    }
+    return t->n_dims == 1 ? &ones : NULL;
+}
+
+struct job {
+    const struct tensor_inst *t;
+    const struct special *sp;
+    enum qtype type;
+    uint64_t seed; /* of the tensor */
+    double skew;
+    int64_t first, n_blocks; /* chunk that the batch starts with; blocks of the batch */
+    uint8_t *out;
+};
+
+static uint64_t mix(uint64_t a, uint64_t b) {
+    struct rng r = {a ^ (b + 1) * 0x9e3779b97f4a7c15u};
+    return rng_u64(&r) ^ a;
+}
+
+/* How much smaller the row of expert `row` is. Ranks are spread over the experts: a prime times the
+ * row is one to one for all numbers of experts that are not its multiple. */
+static float row_scale(const struct job *j, int64_t row) {
+    int64_t rank = row * 37 % j->t->ne[1];
+    return (float)(1 / (1 + j->skew * (double)rank));
+}
+
+static void fill_floats(const struct job *j, struct rng *r, int64_t first, int64_t n, uint8_t *p) {
+    for (int64_t i = 0; i < n; i++) {
+        float v = j->sp->a;
+        if (j->sp->fill == FILL_UNIFORM)
+            v = rng_f32(r, j->sp->a, j->sp->b);
+        else
+            v *= rng_normal(r);
+        if (j->sp->fill == FILL_ROUTER)
+            v = fp_bf16_to_f32(fp_f32_to_bf16(v * row_scale(j, (first + i) / j->t->ne[0])));
+        store_f32(p + 4 * i, v);
+    }
+}
+
+static void fill_chunks(void *ctx, int64_t begin, int64_t end, int worker) {
+    const struct job *j = ctx;
+    int64_t size = qtype_info(j->type)->block_bytes;
+    (void)worker;
+    for (int64_t c = begin; c < end; c++) {
+        struct rng r;
+        int64_t at = c * CHUNK_BLOCKS, n = min_i64(CHUNK_BLOCKS, j->n_blocks - at);
+        rng_seed(&r, mix(j->seed, (uint64_t)(j->first + c)));
+        if (j->sp)
+            fill_floats(j, &r, j->first * CHUNK_BLOCKS + at, n, j->out + at * size);
+        else
+            synth_blocks(j->type, &r, j->out + at * size, n);
+    }
+}
+
+static int write_tensor(struct synth *s, int64_t i, struct err *e) {
+    const struct tensor_inst *t = &s->inst[i];
+    struct job j = {.t = t, .type = s->plan.item[i].type, .skew = s->o->skew, .out = s->batch};
+    const struct qtype_info *info = qtype_info(j.type);
+    j.sp = special_of(t);
+    j.seed = mix(s->o->seed, hash_u64(t->name, strlen(t->name)));
+    int64_t left = t->ne[0] / info->block_elems * t->ne[1] * t->ne[2] * t->ne[3];
+    int64_t chunks = BATCH_BYTES / info->block_bytes / CHUNK_BLOCKS;
+    for (; left > 0; left -= j.n_blocks, j.first += chunks) {
+        if (prog_interrupted()) return err_set(e, ERR_INTR, "interrupted");
+        j.n_blocks = min_i64(left, chunks * CHUNK_BLOCKS);
+        pool_for(s->o->pool, div_up(j.n_blocks, CHUNK_BLOCKS), 1, fill_chunks, &j);
+        uint64_t bytes = (uint64_t)j.n_blocks * (uint64_t)info->block_bytes;
+        TRY(gguf_w_data(s->w, s->batch, bytes, e));
+        prog_update(&s->prog, s->prog.done + bytes);
+    }
+    return 0;
+}
+
+static int write_all(struct synth *s, uint64_t bytes, struct err *e) {
+    void *p;
+    int rc = 0;
+    TRY(buf_alloc(&p, BATCH_BYTES, "random blocks", e));
+    s->batch = p;
+    TRY(gguf_w_begin(s->w, s->o->out, s->o->overwrite, e));
+    prog_begin(&s->prog, s->plan.name, PROG_BYTES, bytes);
+    for (int64_t i = 0; i < s->plan.n && rc == 0; i++) rc = write_tensor(s, i, e);
+    prog_end(&s->prog);
+    return rc ? rc : gguf_w_commit(s->w, e);
+}
+
+int synth_run(const struct synth_opts *o, struct synth_report *r, struct err *e) {
+    struct synth s = {.o = o};
+    double t0 = prog_now_s();
+    int rc;
+    memset(r, 0, sizeof *r);
+    TRY_GOTO(out, rc, read_model(&s, e));
+    TRY_GOTO(out, rc, choose_types(&s, e));
+    TRY_GOTO(out, rc, declare(&s, r, e));
+    if (!o->dry_run) rc = write_all(&s, r->tensor_bytes, e);
+out:
+    gguf_w_free(s.w);
+    qplan_release(&s.plan);
+    free(s.inst);
+    hfdir_close(s.dir);
+    buf_free(s.batch);
+    r->seconds = prog_now_s() - t0;
+    return rc;
+}

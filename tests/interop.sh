@@ -1,0 +1,11 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Are our files what another engine takes them for? Every type and recipe of the bundled model, the micro models of all
+# architectures and split files are loaded in llama-cpp-python; logits, tokens and rendered templates are compared with ours.
+# tests/interop.sh [OUT.json]; `make interop`. Needs Python and, the first time, the network: not a part of `make test`.
+set -eu
+out=${1:-docs/results/interop.json}
+py=$(sh bench/peer-venv.sh) || exit $?
+t=$(mktemp -d)
+trap 'rm -rf "$t"' EXIT
+PYTHONPATH=bench PYTHONDONTWRITEBYTECODE=1 "$py" tests/interop.py "${HONE:-build/hone}" "$t" "$out"
