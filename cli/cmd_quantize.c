@@ -84,16 +84,19 @@ static void free_overrides(struct quant_override *ov, int n) {
 
 static int check(const struct args *a, struct err *e) {
     enum qtype t;
-    bool mix = a->mix.budget.n || a->mix.bpw > 0;
+    bool mix = budget_asked(&a->mix);
     if ((a->recipe != NULL) + (a->type != NULL) + mix != 1)
         return err_set(e, ERR_USAGE,
-                       "give one of --recipe NAME|PLAN.tsv, --type T and --budget SIZE (or --bpw)");
+                       "give one of --recipe NAME|PLAN.tsv, --type T and --budget SIZE (or --bpw, "
+                       "--vram)");
     if (mix && (a->pure || a->tensor.n))
         return err_set(e, ERR_USAGE,
                        "--budget chooses the types: without --pure and --tensor; to change some, "
                        "edit the plan it writes and pass that as --recipe");
-    if (!mix && (a->mix.sensitivity || a->mix.no_floors))
-        return err_set(e, ERR_USAGE, "--sensitivity and --no-floors go with --budget");
+    if (!mix && budget_detail(&a->mix))
+        return err_set(e, ERR_USAGE,
+                       "--sensitivity, --prefer, --avoid, --front, --no-floors and the options of "
+                       "a card go with --budget, --bpw or --vram");
     if (!a->out && !a->dry_run) return err_set(e, ERR_USAGE, "-o OUT.gguf is missing");
     if (a->type && !qtype_parse(a->type, &t))
         return err_set(e, ERR_USAGE, "--type: '%s' is not a tensor type", a->type);
@@ -277,7 +280,7 @@ static int run(struct cli *c, const struct args *a, char **recipe, const struct 
     TRY(parse_without(a->without, &one.without, e));
     TRY(cli_pool(c, e));
     one.pool = c->pool;
-    if (a->mix.budget.n || a->mix.bpw > 0) return quantize_budgets(c, &one, &a->mix, e);
+    if (budget_asked(&a->mix)) return quantize_budgets(c, &one, &a->mix, e);
     for (; n < MAX_RECIPES && recipe[n]; n++) {
         o[n] = one;
         o[n].recipe = recipe[n];
@@ -322,6 +325,19 @@ int cmd_quantize(struct cli *c, int argc, char **argv, struct err *e) {
         {"bpw", 0, OPT_NUM, &a.mix.bpw, "X", "a budget as bits per weight, all bytes of the file"},
         {"sensitivity", 0, OPT_STR, &a.mix.sensitivity, "FILE",
          "what hone sensitivity measured; else errors by role"},
+        {"vram", 0, OPT_SIZE, &a.mix.vram, "SIZE",
+         "the best mix that a card of this size holds; with --budget both limits hold"},
+        {"ctx", 0, OPT_I64, &a.mix.ctx, "N", "with --vram: tokens per slot (default: as trained)"},
+        {"slots", 0, OPT_I64, &a.mix.slots, "N", "with --vram: conversations at a time (1)"},
+        {"kv-type", 0, OPT_STR, &a.mix.kv_type, "T", "with --vram: of keys and values (f16)"},
+        {"reserve", 0, OPT_SIZE, &a.mix.reserve, "SIZE", "with --vram: to keep free (1/32 of it)"},
+        {"prefer", 0, OPT_STR, &a.mix.prefer, "WHAT",
+         "quality (default), speed, or a weight: 1 is speed"},
+        {"front", 0, OPT_STR, &a.mix.front, "FILE.svg",
+         "also plot and list the best mixes from quality to speed"},
+        {"bandwidth", 0, OPT_SIZE, &a.mix.bandwidth, "SIZE",
+         "bytes a second, for predicted times (1000G)"},
+        {"avoid", 0, OPT_STR, &a.mix.avoid, "TYPES", "types a mix must not use, comma-separated"},
         {"no-floors", 0, OPT_FLAG, &a.mix.no_floors, NULL, "no lower limits by role in a mix"},
         {"split-max", 0, OPT_SIZE, &a.split_max, "SIZE",
          "split the output into files of at most SIZE"},

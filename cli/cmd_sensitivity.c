@@ -139,7 +139,8 @@ static int around(struct work *w, uint64_t budget, struct err *e) {
     int n = 0, rc = 0;
     gguf_shard_header(w->g, 0, &head);
     if (budget <= head) return err_set(e, ERR_USAGE, "--budget: smaller than the file's metadata");
-    TRY(sens_solve(s, budget - head, budget, true, &mix, e));
+    const struct sens_ask ask = {.tensor_bytes = budget - head, .budget = budget, .floors = true};
+    TRY(sens_solve(s, &ask, &mix, e));
     for (int dir = -1; dir <= 1 && !rc; dir += 2)
         for (int i = 0; i < s->n_groups && !rc; i++) {
             enum qtype to = sens_next(s, i, mix.type[i], dir);

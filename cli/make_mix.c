@@ -5,6 +5,7 @@
  * recipe that fits the budget by more than three paired standard errors and its 99.9 % divergence
  * is not larger. Otherwise that recipe is there instead, and a note of the report says why. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -180,7 +181,9 @@ static int settle(struct gate *g, const char *label, char **file, char **plan, s
 static int new_mix(struct make *mk, struct gate *g, const char *label, uint64_t budget,
                    const char *sens, struct step *s, struct err *e) {
     enum search search;
-    struct mix_report mr;
+    struct mixer x;
+    struct mix_job job = {0};
+    const struct mix_ask ask = {.budget = budget, .floors = true};
     struct quantize_report r;
     char *file = NULL, *plan = NULL;
     TRY(mix_search(mk->search, &search, e));
@@ -192,7 +195,9 @@ static int new_mix(struct make *mk, struct gate *g, const char *label, uint64_t 
                               .search = search,
                               .pool = mk->c->pool};
     log_info("the best mix of %" PRIu64 " bytes", budget);
-    int rc = mix_quantize(mk->c, &o, sens, budget, true, &mr, &r, e);
+    int rc = mixer_open(&x, mk->c, &o, sens, e);
+    if (!rc) rc = mix_solve_job(&x, &o, &ask, &job, e);
+    if (!rc) rc = quantize_run(&job.o, &r, e);
     if (!rc) rc = find_plain(g, budget, search, e);
     if (!rc) rc = make_plain(g, search, e);
     g->best = -1;
@@ -211,13 +216,14 @@ static int new_mix(struct make *mk, struct gate *g, const char *label, uint64_t 
         jw_str(&w, "file", file);
         jw_str(&w, "why", g->why);
         jw_u64(&w, "budget_bytes", budget);
-        jw_num(&w, "predicted_kld", mr.loss);
-        jw_num(&w, "predicted_kld_bound", mr.bound);
+        jw_num(&w, "predicted_kld", job.m.loss);
+        jw_num(&w, "predicted_kld_bound", fmax(0, job.m.loss - job.m.gap));
         jw_end(&w);
         rc = step_save(s, files, plan ? 2 : 1, b.data, e);
         buf_release(&b);
     }
-    mix_report_release(&mr);
+    mix_job_release(&job);
+    mixer_close(&x);
     free(file);
     free(plan);
     return rc;

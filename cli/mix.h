@@ -4,6 +4,7 @@
 #define HONE_CLI_MIX_H
 
 #include "cli/opt.h"
+#include "core/gguf.h"
 #include "quantize/quantize.h"
 #include "quantize/sens.h"
 
@@ -30,19 +31,56 @@ int mix_measure(const struct mix_probe_opts *o, struct sens *s, struct mix_probe
                 struct err *e);
 
 /* mix.c */
+struct mix_ask {
+    uint64_t budget;        /* bytes of the file; 0: none */
+    uint64_t vram, reserve; /* bytes of a card, and of them to keep free; vram 0: none */
+    int64_t ctx, slots;     /* what the card must hold beside the weights */
+    enum qtype kv_type;
+    double speed; /* weight of decode time: quantize/sens.h */
+    bool floors;
+    bool avoid[QT_COUNT];
+};
 struct mix_report {
     uint64_t budget, file_bytes, tensor_bytes;
-    double loss, bound, bpw;
-    bool exact, probed; /* solved exactly; some probes were used */
-    char *plan;         /* path of the plan, owned */
+    uint64_t vram_bytes; /* weights, KV, state and working memory on the card; 0: not asked */
+    double loss, gap, bpw;
+    double decode_bytes; /* of weights, per token */
+    double price;        /* divergence per byte and token */
+    bool exact, probed;  /* solved exactly; some probes were used */
+    char *plan;          /* path of the plan, owned */
 };
-/* The best mix of q->in whose file takes at most budget, quantized as *q says (q->recipe is
- * ignored); the plan is written to q->plan_out, else to OUT.plan.tsv. sensitivity NULL: errors are
- * measured here and weighted by role. */
-int mix_quantize(struct cli *c, const struct quantize_opts *q, const char *sensitivity,
-                 uint64_t budget, bool floors, struct mix_report *m, struct quantize_report *r,
-                 struct err *e);
-void mix_report_release(struct mix_report *m);
+struct mix_point { /* of a front */
+    double speed, loss, decode_bytes;
+};
+enum { MIX_FRONT = 16, MIX_NOTES = 6 };
+struct mixer { /* a model, and what its types cost */
+    struct cli *c;
+    struct gguf *g;
+    struct sens s;
+    char source[33]; /* hash of the sensitivity file; "none" */
+    bool probed;
+};
+/* sensitivity NULL: errors are measured here, with q's importance and search, and weighted by role.
+ * mixer_close also after an error. */
+int mixer_open(struct mixer *x, struct cli *c, const struct quantize_opts *q,
+               const char *sensitivity, struct err *e);
+void mixer_close(struct mixer *x);
+
+struct mix_job { /* a mix that can be quantized: o is ready */
+    struct quantize_opts o;
+    struct mix_report m;
+    char text[MIX_NOTES][40];
+    struct quant_note note[MIX_NOTES];
+    bool temporary; /* its plan */
+};
+/* The best mix: q->recipe is ignored; the plan goes to q->plan_out, else to OUT.plan.tsv. The job
+ * may not move. mix_job_release also after an error. */
+int mix_solve_job(struct mixer *x, const struct quantize_opts *q, const struct mix_ask *ask,
+                  struct mix_job *j, struct err *e);
+void mix_job_release(struct mix_job *j);
+/* Mixes of the job's limits from quality to speed, none worse than another in both; the number. */
+int mix_front(struct mixer *x, const struct mix_ask *ask, const struct mix_job *j,
+              struct mix_point out[MIX_FRONT], int *n, struct err *e);
 
 int mix_file_hash(const char *path, char hex[33], struct err *e);
 int mix_search(const char *name, enum search *out, struct err *e); /* NULL: fast */

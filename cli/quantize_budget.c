@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: MIT
-/* cli/quantize_budget.c - hone quantize --budget: one file per budget, and their table. */
+/* cli/quantize_budget.c - hone quantize --budget, --bpw, --vram: a mix per limit, all made from one
+ * reading of the model, their table, and the front between quality and speed. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "cli/mix.h"
 #include "cli/quantize_budget.h"
 #include "core/io.h"
 #include "core/log.h"
 #include "core/mem.h"
+#include "core/num.h"
+#include "report/result.h"
 
 /* Weights of all tensors, for bits per weight. */
 static int count_weights(const char *path, double *n, struct err *e) {
@@ -32,69 +35,219 @@ static char *output(const char *out, const char *budget) {
     return xasprintf("%.*s%s%s", (int)(hole - out), out, budget, hole + 2);
 }
 
-static void emit_head(struct emit *m) {
+bool budget_asked(const struct budget_args *b) {
+    return b->budget.n || b->bpw > 0 || b->vram;
+}
+
+bool budget_detail(const struct budget_args *b) {
+    return b->sensitivity || b->no_floors || b->prefer || b->avoid || b->front || b->bandwidth ||
+           b->ctx || b->kv_type || b->reserve || b->slots;
+}
+
+/* ---- what was asked -----------------------------------------------------------------------------
+ */
+
+static int parse_speed(const char *text, double *out, struct err *e) {
+    char *end;
+    *out = 0;
+    if (!text || strcmp(text, "quality") == 0) return 0;
+    *out = 1;
+    if (strcmp(text, "speed") == 0) return 0;
+    *out = strtod(text, &end);
+    if (end != text && !*end && *out >= 0 && *out <= 1000) return 0;
+    return err_set(e, ERR_USAGE, "--prefer: '%s' is not quality, speed, or a weight from 0 to 1000",
+                   text);
+}
+
+static int parse_ask(struct cli *c, const struct budget_args *b, struct mix_ask *a, struct err *e) {
+    struct str_list avoid = {0};
+    *a = (struct mix_ask){.vram = b->vram,
+                          .reserve = b->reserve,
+                          .ctx = b->ctx,
+                          .slots = b->slots ? b->slots : 1,
+                          .kv_type = QT_F16,
+                          .floors = !b->no_floors};
+    TRY(parse_speed(b->prefer, &a->speed, e));
+    if (!b->vram && (b->ctx || b->slots || b->kv_type || b->reserve))
+        return err_set(e, ERR_USAGE, "--ctx, --slots, --kv-type and --reserve go with --vram");
+    if (b->kv_type && !qtype_parse(b->kv_type, &a->kv_type))
+        return err_set(e, ERR_USAGE, "--kv-type: '%s' is not a tensor type", b->kv_type);
+    if (b->vram && !b->reserve) a->reserve = b->vram / 32;
+    if (b->avoid) cli_split(c, b->avoid, &avoid);
+    for (int i = 0; i < avoid.n; i++) {
+        enum qtype t;
+        if (!qtype_parse(avoid.v[i], &t))
+            return err_set(e, ERR_USAGE, "--avoid: '%s' is not a tensor type", avoid.v[i]);
+        a->avoid[t] = true;
+    }
+    return 0;
+}
+
+struct set { /* one mix per limit */
+    struct cli *c;
+    const struct budget_args *b;
+    const struct quantize_opts *q;
+    struct mixer x;
+    int n;
+    struct mix_ask *ask;
+    struct mix_job *job;
+    struct quantize_opts *opts; /* for one run */
+    struct quantize_report *r;
+    char **out;
+};
+
+/* The limits as bytes and as the text that replaces {}. */
+static int set_asks(struct set *s, struct err *e) {
+    const struct budget_args *b = s->b;
+    struct mix_ask base;
+    TRY(parse_ask(s->c, b, &base, e));
+    s->n = b->budget.n + (b->bpw > 0);
+    if (!s->n) s->n = 1; /* --vram alone */
+    if (s->n > 1 && s->q->out && !strstr(s->q->out, "{}") && !s->q->dry_run)
+        return err_set(e, ERR_USAGE, "several budgets need {} in -o: it becomes the budget");
+    if (s->n > 1 && s->q->plan_out)
+        return err_set(
+            e, ERR_USAGE,
+            "--plan-out goes with one budget; plans are written beside the files anyway");
+    s->ask = xcalloc((size_t)s->n, sizeof *s->ask);
+    s->job = xcalloc((size_t)s->n, sizeof *s->job);
+    s->opts = xcalloc((size_t)s->n, sizeof *s->opts);
+    s->r = xcalloc((size_t)s->n, sizeof *s->r);
+    s->out = xcalloc((size_t)s->n, sizeof *s->out);
+    for (int i = 0; i < s->n; i++) {
+        const char *label = i < b->budget.n ? b->budget.v[i] : b->bpw > 0 ? "bpw" : "vram";
+        s->ask[i] = base;
+        s->out[i] = output(s->q->out, label);
+        if (i < b->budget.n) {
+            TRY(cli_size(b->budget.v[i], "--budget", &s->ask[i].budget, e));
+            if (!s->ask[i].budget) return err_set(e, ERR_USAGE, "--budget: 0 bytes");
+        } else if (b->bpw > 0) {
+            double weights = 0;
+            TRY(count_weights(s->q->in, &weights, e));
+            s->ask[i].budget = (uint64_t)(weights * b->bpw / 8);
+        }
+    }
+    return 0;
+}
+
+static void set_release(struct set *s) {
+    for (int i = 0; i < s->n && s->out; i++) {
+        quantize_report_release(&s->r[i]);
+        mix_job_release(&s->job[i]);
+        free(s->out[i]);
+    }
+    free(s->ask);
+    free(s->job);
+    free(s->opts);
+    free(s->r);
+    free(s->out);
+    mixer_close(&s->x);
+}
+
+/* ---- the front ----------------------------------------------------------------------------------
+ */
+
+static double ms_of(const struct budget_args *b, double bytes) {
+    return 1e3 * bytes / (b->bandwidth ? (double)b->bandwidth : 1e12);
+}
+
+static int emit_front(struct set *s, struct emit *m, struct err *e) {
+    struct mix_point pt[MIX_FRONT];
+    struct plot_point *plot = xcalloc((size_t)(s->n * MIX_FRONT), sizeof *plot);
+    int n_plot = 0, n, rc = 0;
+    emit_table(m, "front", "from quality to speed, at the same limits");
+    emit_col(m, "budget_bytes", "budget");
+    emit_col(m, "prefer", "prefer");
+    emit_col(m, "predicted_kld", "predicted KLD");
+    emit_col(m, "decode_bytes", "bytes per token");
+    emit_col(m, "ms_per_token", "ms per token");
+    for (int i = 0; i < s->n && !rc; i++) {
+        rc = mix_front(&s->x, &s->ask[i], &s->job[i], pt, &n, e);
+        for (int k = 0; k < n && !rc; k++) {
+            struct plot_point *p = &plot[n_plot];
+            n_plot += pt[k].loss > 0;
+            *p = (struct plot_point){
+                .x = ms_of(s->b, pt[k].decode_bytes), .y = pt[k].loss, .series = i};
+            if (k == 0) snprintf(p->label, sizeof p->label, "%.3f bpw", s->job[i].m.bpw);
+            emit_row(m);
+            emit_cell_i64(m, (int64_t)s->ask[i].budget);
+            emit_cell_num(m, pt[k].speed, 4);
+            emit_cell_num(m, pt[k].loss, 6);
+            emit_cell_num(m, pt[k].decode_bytes, 0);
+            emit_cell_num(m, p->x, 5);
+        }
+    }
+    struct buf svg = {0};
+    report_svg_front(plot, n_plot, &svg);
+    if (!rc) rc = out_write_file(s->b->front, svg.data, svg.len, s->c->overwrite, e);
+    buf_release(&svg);
+    free(plot);
+    return rc;
+}
+
+/* ---- the table, and the run ---------------------------------------------------------------------
+ */
+
+static void emit_mixes(const struct set *s, struct emit *m) {
     emit_table(m, "mixes", "");
     emit_col(m, "output", "output");
     emit_col(m, "budget_bytes", "budget");
     emit_col(m, "size_bytes", "bytes");
     emit_col(m, "bpw", "bpw");
     emit_col(m, "predicted_kld", "predicted KLD");
-    emit_col(m, "predicted_kld_bound", "bound");
-    emit_col(m, "gap", "gap");
+    emit_col(m, "predicted_kld_bound", NULL);
+    emit_col(m, "gap", "gap to bound");
     emit_col(m, "optimal", "optimal");
-    emit_col(m, "plan", "plan");
+    emit_col(m, "decode_bytes", NULL);
+    emit_col(m, "ms_per_token", "ms per token");
+    emit_col(m, "price_kld_per_ms", NULL);
+    emit_col(m, "vram_bytes", s->b->vram ? "VRAM bytes" : NULL);
+    emit_col(m, "plan", NULL);
+    for (int i = 0; i < s->n; i++) {
+        const struct mix_report *r = &s->job[i].m;
+        emit_row(m);
+        emit_cell_str(m, s->out[i] ? io_base(s->out[i]) : "");
+        emit_cell_i64(m, (int64_t)r->budget);
+        emit_cell_i64(m, (int64_t)r->file_bytes);
+        emit_cell_num(m, r->bpw, 3);
+        emit_cell_num(m, r->loss, 6);
+        emit_cell_num(m, r->loss > r->gap ? r->loss - r->gap : 0, 6);
+        emit_cell_num(m, r->gap, 9);
+        emit_cell_str(m, r->exact ? "yes" : "no");
+        emit_cell_num(m, r->decode_bytes, 0);
+        emit_cell_num(m, ms_of(s->b, r->decode_bytes), 4);
+        emit_cell_num(m, r->price * r->decode_bytes / ms_of(s->b, r->decode_bytes), 6);
+        emit_cell_i64(m, (int64_t)r->vram_bytes);
+        emit_cell_str(m, r->plan ? r->plan : "");
+    }
 }
 
-static void emit_mix(struct emit *m, const char *out, const struct mix_report *r) {
-    emit_row(m);
-    emit_cell_str(m, out ? io_base(out) : "");
-    emit_cell_i64(m, (int64_t)r->budget);
-    emit_cell_i64(m, (int64_t)r->file_bytes);
-    emit_cell_num(m, r->bpw, 3);
-    emit_cell_num(m, r->loss, 6);
-    emit_cell_num(m, r->bound, 6);
-    emit_cell_num(m, r->loss - r->bound, 9);
-    emit_cell_str(m, r->exact ? "yes" : "no");
-    emit_cell_str(m, r->plan ? r->plan : "");
+static int run(struct set *s, struct emit *m, struct err *e) {
+    TRY(set_asks(s, e));
+    TRY(mixer_open(&s->x, s->c, s->q, s->b->sensitivity, e));
+    for (int i = 0; i < s->n; i++) {
+        struct quantize_opts o = *s->q;
+        o.out = s->out[i];
+        TRY(mix_solve_job(&s->x, &o, &s->ask[i], &s->job[i], e));
+        s->opts[i] = s->job[i].o;
+    }
+    emit_mixes(s, m);
+    if (s->b->front) TRY(emit_front(s, m, e));
+    TRY(quantize_run_many(s->opts, s->n, s->r, e));
+    if (!s->x.probed)
+        log_warn("no probes: the mix weighs the encoders' errors by role; hone sensitivity "
+                 "measures them");
+    return 0;
 }
 
 int quantize_budgets(struct cli *c, const struct quantize_opts *q, const struct budget_args *b,
                      struct err *e) {
+    struct set s = {.c = c, .b = b, .q = q};
     struct emit *m = emit_new();
-    int rc = 0, n = b->budget.n + (b->bpw > 0);
-    emit_head(m);
-    if (n > 1 && q->out && !strstr(q->out, "{}") && !q->dry_run)
-        rc = err_set(e, ERR_USAGE, "several budgets need {} in -o: it becomes the budget");
-    if (!rc && n > 1 && q->plan_out)
-        rc = err_set(e, ERR_USAGE,
-                     "--plan-out goes with one budget; plans are written beside the files anyway");
-    if (!rc) rc = cli_pool(c, e);
-    for (int i = 0; i < n && !rc; i++) {
-        uint64_t size = 0;
-        char label[32] = "bpw";
-        struct quantize_opts o = *q;
-        struct mix_report mr;
-        struct quantize_report r;
-        if (i < b->budget.n) {
-            rc = cli_size(b->budget.v[i], "--budget", &size, e);
-        } else {
-            double weights = 0;
-            rc = count_weights(q->in, &weights, e);
-            size = (uint64_t)(weights * b->bpw / 8);
-        }
-        if (rc) break;
-        char *out = output(q->out, i < b->budget.n ? b->budget.v[i] : label);
-        o.out = out;
-        rc = mix_quantize(c, &o, b->sensitivity, size, !b->no_floors, &mr, &r, e);
-        if (!rc && !mr.probed)
-            log_warn("no probes: the mix weighs the encoders' errors by role; hone sensitivity "
-                     "measures them");
-        if (!rc) emit_mix(m, out, &mr);
-        quantize_report_release(&r);
-        mix_report_release(&mr);
-        free(out);
-    }
+    int rc = cli_pool(c, e);
+    if (!rc) rc = run(&s, m, e);
     if (!rc) cli_emit(c, m);
+    set_release(&s);
     emit_free(m);
     return rc;
 }

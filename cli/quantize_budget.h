@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* cli/quantize_budget.h - hone quantize --budget, apart from its options. */
+/* cli/quantize_budget.h - hone quantize --budget, --bpw and --vram, apart from the table of
+ * options.
+ */
 #ifndef HONE_CLI_QUANTIZE_BUDGET_H
 #define HONE_CLI_QUANTIZE_BUDGET_H
 
@@ -9,9 +11,15 @@
 struct budget_args {
     struct str_list budget; /* sizes as given */
     double bpw;             /* one more, as bits per weight; 0: none */
-    const char *sensitivity;
+    const char *sensitivity, *prefer, *avoid, *kv_type;
+    const char *front; /* an SVG to write; NULL: none */
+    uint64_t vram, reserve, bandwidth;
+    int64_t ctx, slots;
     bool no_floors;
 };
+/* Some limit was given; some option that only goes with one was. */
+bool budget_asked(const struct budget_args *b);
+bool budget_detail(const struct budget_args *b);
 int quantize_budgets(struct cli *c, const struct quantize_opts *q, const struct budget_args *b,
                      struct err *e);
 

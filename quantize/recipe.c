@@ -221,6 +221,7 @@ void recipe_model_from(struct recipe_model *m, const struct gguf *g) {
     m->kv_heads = key_max(g, arch, "attention.head_count_kv");
     if (m->kv_heads == 0) m->kv_heads = m->heads;
     m->experts = key_max(g, arch, "expert_count");
+    m->experts_used = key_max(g, arch, "expert_used_count");
     m->tied = gguf_find_tensor(g, "output.weight") == NULL;
 }
 

@@ -14,7 +14,7 @@ struct recipe_model {        /* what the rules ask about a model */
     const struct arch *arch; /* NULL: unknown, roles come from names */
     int64_t n_blocks;        /* MTP blocks included */
     int64_t n_mtp;           /* of them, the last */
-    int64_t heads, kv_heads, experts;
+    int64_t heads, kv_heads, experts, experts_used;
     bool tied, imatrix;
 };
 struct recipe_item {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* quantize/sens.c - groups of tensors that share a type, floors, predicted losses, and the solver's
- * table. Pure functions of names, shapes and numbers: no data is read here.
+/* quantize/sens.c - groups of tensors that share a type, floors, predicted losses. Pure functions
+ * of names, shapes and numbers: no data is read here.
  *
  * Loss of group g in type k: c = S(e) * e with e the encoder's relative error and S the measured
  * ratio of divergence to error, interpolated in log e between probes of the group, or between
@@ -67,6 +67,16 @@ static enum role leader(enum role r) {
     return r;
 }
 
+/* Share of a tensor's bytes that one decoded token reads. */
+static double read_share(const struct recipe_model *m, const struct recipe_item *it) {
+    bool lookup = it->role == ROLE_PLE_EMBD || (it->role == ROLE_TOKEN_EMBD && !m->tied);
+    if (lookup) return 0;                                                /* one row */
+    if (it->block >= 0 && it->block >= m->n_blocks - m->n_mtp) return 0; /* drafts */
+    if (it->ne[2] > 1 && m->experts > 1 && m->experts_used > 0)
+        return fmin(1, (double)m->experts_used / (double)m->experts);
+    return 1;
+}
+
 static struct sens_group *group_for(struct sens *s, const struct recipe_item *it) {
     enum role lead = leader(it->role);
     bool joins =
@@ -79,6 +89,8 @@ static struct sens_group *group_for(struct sens *s, const struct recipe_item *it
     struct sens_group *g = &s->group[s->n_groups++];
     g->role = lead;
     g->block = it->block;
+    g->read = read_share(&s->model, it);
+    g->host = it->role == ROLE_PLE_EMBD || (it->role == ROLE_TOKEN_EMBD && !s->model.tied);
     size_t n = strlen(it->name);
     memcpy(g->name, it->name, n < sizeof g->name ? n : sizeof g->name - 1);
     for (int t = 0; t < QT_COUNT; t++) g->err[t] = -1;
@@ -115,10 +127,13 @@ int sens_init(struct sens *s, const struct gguf *g, struct err *e) {
     }
     recipe_roles(&s->model, it, n);
     for (int64_t i = 0; i < n; i++) {
-        if (it[i].quant)
+        uint64_t bytes = round_up(gguf_tensor_at(g, i)->n_bytes, PAD);
+        if (it[i].quant) {
             add_item(group_for(s, &it[i]), &it[i], i);
-        else
-            s->kept_bytes += round_up(gguf_tensor_at(g, i)->n_bytes, PAD);
+        } else {
+            s->kept_bytes += bytes;
+            s->kept_read += (double)bytes * read_share(&s->model, &it[i]);
+        }
     }
     free(it);
     for (int i = 0; i < s->n_groups; i++) {
@@ -282,53 +297,4 @@ bool sens_allowed(const struct sens *s, int group, enum qtype type, uint64_t bud
         break;
     }
     return qtype_bpw(type) >= floor - 1e-9;
-}
-
-/* ---- the solver's table -------------------------------------------------------------------------
- */
-
-int sens_solve(const struct sens *s, uint64_t tensor_bytes, uint64_t budget, bool floors,
-               struct sens_mix *m, struct err *e) {
-    size_t n = (size_t)s->n_groups;
-    struct mix_opt *opt = xcalloc(n * QT_COUNT, sizeof *opt);
-    enum qtype *type = xcalloc(n * QT_COUNT, sizeof *type);
-    struct mix_group *mg = xcalloc(n + 1, sizeof *mg);
-    struct mix_result r = {0};
-    memset(m, 0, sizeof *m);
-    for (int i = 0; i < s->n_groups; i++) {
-        struct mix_opt *o = opt + i * QT_COUNT;
-        double f = sens_factor(s, i, budget);
-        mg[i].opt = o;
-        for (int pass = 0; pass < 2 && !mg[i].n_opts; pass++) /* a floor above all types: none */
-            for (int t = 0; t < QT_COUNT; t++) {
-                const struct sens_group *g = &s->group[i];
-                if (!g->can[t] || g->err[t] < 0) continue;
-                if (floors && !pass && !sens_allowed(s, i, (enum qtype)t, budget)) continue;
-                type[i * QT_COUNT + mg[i].n_opts] = (enum qtype)t;
-                o[mg[i].n_opts++] =
-                    (struct mix_opt){g->bytes[t], f * sens_loss(s, i, (enum qtype)t)};
-            }
-    }
-    int rc = s->kept_bytes > tensor_bytes
-                 ? err_set(e, ERR_USAGE,
-                           "the budget is smaller than the tensors that are never quantized")
-                 : mix_solve(&r, mg, s->n_groups, tensor_bytes - s->kept_bytes, e);
-    if (!rc) {
-        m->type = xcalloc(n + 1, sizeof *m->type);
-        for (int i = 0; i < s->n_groups; i++) m->type[i] = type[i * QT_COUNT + r.pick[i]];
-        m->bytes = r.bytes + s->kept_bytes;
-        m->loss = r.loss;
-        m->bound = r.bound;
-        m->exact = r.exact;
-    }
-    mix_release(&r);
-    free(opt);
-    free(type);
-    free(mg);
-    return rc;
-}
-
-void sens_mix_release(struct sens_mix *m) {
-    free(m->type);
-    memset(m, 0, sizeof *m);
 }

@@ -35,6 +35,8 @@ struct sens_group {
     int64_t n_weights;
     bool can[QT_COUNT];
     uint64_t bytes[QT_COUNT]; /* in the file, padded */
+    double read;              /* share of its bytes that one decoded token reads */
+    bool host;                /* stays in main memory when the model is on a GPU */
     double err[QT_COUNT];     /* relative weighted squared error; < 0: not known */
     struct sens_probe probe[SENS_MAX_PROBES];
     int n_probes;
@@ -47,6 +49,7 @@ struct sens {
     struct recipe_model model;
     int64_t n_weights;    /* of all groups */
     uint64_t kept_bytes;  /* of tensors in no group, padded */
+    double kept_read;     /* bytes of them that one decoded token reads */
     char header_hash[33]; /* XXH3-128 of the file before its tensor data */
     uint64_t model_bytes;
     char imatrix_hash[33]; /* of the file's content; "" none */
@@ -76,15 +79,29 @@ double sens_factor(const struct sens *s, int group, uint64_t budget);
 /* Types below which a group does not go at a budget: docs/design/mix.md "Floors". */
 bool sens_allowed(const struct sens *s, int group, enum qtype type, uint64_t budget);
 
+struct sens_ask {          /* what a mix must keep to */
+    uint64_t tensor_bytes; /* of all tensors, padded; UINT64_MAX: any */
+    uint64_t device_bytes; /* of those on a GPU; 0: any */
+    uint64_t budget;       /* decides floors, and which steps count */
+    double speed;          /* weight of decode time: 0 none; see sens_solve */
+    bool floors;
+    bool avoid[QT_COUNT]; /* types not to use where there is another */
+};
 struct sens_mix {
-    enum qtype *type; /* [n_groups] */
-    uint64_t bytes;   /* of all tensors, padded */
-    double loss, bound;
+    enum qtype *type;      /* [n_groups] */
+    uint64_t bytes;        /* of all tensors, padded */
+    uint64_t device_bytes; /* of those on a GPU */
+    double loss;           /* predicted divergence */
+    double decode_bytes;   /* of weights, read per decoded token */
+    double price;          /* what a byte read per token was taken to cost, as divergence */
+    double gap;            /* at most so much above the optimum of loss + price * decode_bytes */
     bool exact;
 };
-/* The best mix whose tensors take at most tensor_bytes; budget decides floors and steps. */
-int sens_solve(const struct sens *s, uint64_t tensor_bytes, uint64_t budget, bool floors,
-               struct sens_mix *m, struct err *e);
+/* Minimises loss + price * decode_bytes. price = speed * (loss / decode_bytes of the best mix at
+ * price 0): with speed 1 a hundredth of the time is worth a hundredth of the divergence, whatever
+ * the bandwidth. Exact with both limits: the choices of the few groups in main memory are tried one
+ * by one, what is left has one limit. */
+int sens_solve(const struct sens *s, const struct sens_ask *ask, struct sens_mix *m, struct err *e);
 void sens_mix_release(struct sens_mix *m);
 /* The next cheaper (dir < 0) or dearer candidate type by bytes; the type itself at the end. */
 enum qtype sens_next(const struct sens *s, int group, enum qtype t, int dir);

@@ -38,5 +38,12 @@ void report_readme(const struct result *r, const struct release *rel, struct buf
 void report_html(const struct result *r, struct buf *out);
 /* Scatter of size (GiB, x) against mean KLD (log y) as a self-contained <svg>. */
 void report_svg_kld(const struct result *r, struct buf *out);
+struct plot_point {
+    double x, y;    /* milliseconds per token; predicted divergence > 0 */
+    int series;     /* points of one are joined, in order */
+    char label[32]; /* "" none; of letters, digits, '.', '-', '_' and spaces */
+};
+/* Time (x) against divergence (log y), a line per series, the same way. */
+void report_svg_front(const struct plot_point *p, int n, struct buf *out);
 
 #endif

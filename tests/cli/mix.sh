@@ -32,6 +32,28 @@ done
 "$HONE" quantize "$t/base.gguf" -o "$t/c.gguf" --budget 1200K --imatrix "$t/im.gguf" --threads 1 -q > /dev/null
 cmp "$t/c.gguf" "$t/m-1200K.gguf" || fail "another number of threads, another file"
 
+# a card: what is chosen fits it by the planner's count, and a little more would not
+card="--vram 4500000 --reserve 100000 --ctx 512 --kv-type q8_0"
+"$HONE" quantize "$t/base.gguf" -o "$t/v.gguf" $card --imatrix "$t/im.gguf" -q --json > "$t/v.json"
+"$HONE" plan "$t/v.gguf" $card --json > "$t/plan.json"
+grep -q '"fit": "all"' "$t/plan.json" || fail "the mix for a card does not fit it: $(grep fits "$t/plan.json")"
+used=$(grep -o '"vram_bytes": [0-9]*' "$t/v.json" | cut -d' ' -f2)
+[ "$used" -le 4400000 ] && [ "$used" -gt 4300000 ] || fail "--vram: $used bytes are used"
+"$HONE" quantize "$t/base.gguf" -o "$t/v2.gguf" $card --budget 1200K --imatrix "$t/im.gguf" -q > /dev/null
+[ "$(wc -c < "$t/v2.gguf")" -le 1200000 ] || fail "--vram with --budget: the file is too large"
+
+# quality and speed: less to read per token, more divergence; the front holds both ends; avoided types are not there
+ask() { "$HONE" quantize "$t/base.gguf" -o "$t/p.gguf" --budget 1250K --imatrix "$t/im.gguf" -f -q --json "$@" > "$t/p.json"; }
+field() { grep -o "\"$1\": [0-9.e+-]*" "$t/p.json" | head -1 | cut -d' ' -f2; }
+ask --prefer quality
+q_bytes=$(field decode_bytes) q_kld=$(field predicted_kld)
+ask --prefer 100 --front "$t/front.svg"
+awk -v a="$q_bytes" -v b="$(field decode_bytes)" -v c="$q_kld" -v d="$(field predicted_kld)" 'BEGIN {exit !(b < a && d > c)}' || fail "--prefer speed reads $(field decode_bytes) bytes a token, quality $q_bytes"
+grep -q "<polyline" "$t/front.svg" && grep -q "</svg>" "$t/front.svg" || fail "--front wrote no plot"
+grep -q "\"predicted_kld\": $q_kld" "$t/p.json" || fail "the front does not begin with quality"
+"$HONE" quantize "$t/base.gguf" -o "$t/p.gguf" --budget 1400K --avoid IQ4_NL,Q5_0 --imatrix "$t/im.gguf" -f -q > /dev/null
+! grep -qE "IQ4_NL|Q5_0" "$t/p.gguf.plan.tsv" || fail "--avoid had no effect"
+
 # probes: cut short at once, then completed; the file of the whole run is the same
 probe() { out=$1; shift; "$HONE" sensitivity "$t/base.gguf" --imatrix "$t/im.gguf" --probe "$t/probe.txt" --ctx 64 --chunks 4 --types 1 -o "$out" -q --json "$@"; }
 probe "$t/whole.json" > "$t/whole.out"
@@ -47,6 +69,10 @@ refuse() { want=$1; shift; rc=0; "$@" > /dev/null 2> "$t/err" || rc=$?; [ $rc = 
 refuse 2 "$HONE" quantize "$t/base.gguf" -o "$t/x.gguf" --budget 1000 --imatrix "$t/im.gguf"
 refuse 2 "$HONE" quantize "$t/base.gguf" -o "$t/x.gguf" --budget 1M --recipe Q4_K_M
 refuse 2 "$HONE" quantize "$t/base.gguf" -o "$t/x.gguf" --budget 1M --budget 2M
+refuse 2 "$HONE" quantize "$t/base.gguf" -o "$t/x.gguf" --vram 3M --ctx 4096 --imatrix "$t/im.gguf"
+refuse 2 "$HONE" quantize "$t/base.gguf" -o "$t/x.gguf" --budget 1M --ctx 4096
+refuse 2 "$HONE" quantize "$t/base.gguf" -o "$t/x.gguf" --recipe Q4_K_M --prefer speed
+refuse 2 "$HONE" quantize "$t/base.gguf" -o "$t/x.gguf" --budget 1M --prefer slow
 refuse 3 "$HONE" quantize "$t/a.gguf" -o "$t/x.gguf" --budget 1M --sensitivity "$t/whole.json"
 refuse 2 "$HONE" sensitivity "$t/base.gguf" --probe "$t/probe.txt" --ctx 64 --chunks 4 -o "$t/whole.json"
 [ ! -e "$t/x.gguf" ] || fail "a refused run left a file"

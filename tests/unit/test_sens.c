@@ -31,6 +31,7 @@ static void make_model(void) {
     gguf_w_str(w, "general.architecture", "unknown");
     gguf_w_u32(w, "unknown.block_count", 2);
     gguf_w_u32(w, "unknown.expert_count", 4);
+    gguf_w_u32(w, "unknown.expert_used_count", 2);
     for (size_t i = 0; i < COUNT_OF(tensors); i++)
         CHECK_OK(gguf_w_tensor(w, tensors[i].name, QT_F32, tensors[i].n_dims, tensors[i].ne, &e));
     CHECK_OK(gguf_w_begin(w, model, true, &e));
@@ -116,6 +117,12 @@ static void test_errors(void) {
     gguf_close(g);
 }
 
+static int solve(const struct sens *s, uint64_t tensor_bytes, uint64_t budget, bool floors,
+                 struct sens_mix *m, struct err *e) {
+    const struct sens_ask ask = {.tensor_bytes = tensor_bytes, .budget = budget, .floors = floors};
+    return sens_solve(s, &ask, m, e);
+}
+
 static void test_solve(void) {
     struct err e;
     struct gguf *g;
@@ -126,8 +133,8 @@ static void test_solve(void) {
     CHECK_OK(sens_errors(&s, g, NULL, NULL, &e));
     int q0 = find(&s, "blk.0.attn_q.weight"), q1 = find(&s, "blk.1.attn_q.weight");
     uint64_t budget = (uint64_t)(s.n_weights * 5 / 8) + s.kept_bytes;
-    CHECK_OK(sens_solve(&s, budget, budget, true, &a, &e));
-    CHECK(a.bytes <= budget && a.exact && a.bound <= a.loss);
+    CHECK_OK(solve(&s, budget, budget, true, &a, &e));
+    CHECK(a.bytes <= budget && a.exact && a.gap >= 0 && a.gap <= a.loss);
     CHECK(qtype_bpw(a.type[find(&s, "output.weight")]) >= qtype_bpw(QT_Q6_K));
     CHECK_EQ_I64(a.type[find(&s, "blk.0.ssm_alpha.weight")], QT_Q8_0);
     CHECK(qtype_bpw(a.type[q0]) >= qtype_bpw(QT_Q5_K)); /* the floor of a mixture's attention */
@@ -138,10 +145,10 @@ static void test_solve(void) {
     s.group[q1].probe[s.group[q1].n_probes++] = (struct sens_probe){QT_Q4_K, 1e-2, 0};
     CHECK_CLOSE(sens_loss(&s, q0, QT_Q4_K), 1e-5, 1e-12);
     CHECK_CLOSE(sens_loss(&s, q1, QT_Q4_K), 1e-2, 1e-9);
-    CHECK_OK(sens_solve(&s, budget, budget, false, &b, &e));
+    CHECK_OK(solve(&s, budget, budget, false, &b, &e));
     CHECK(s.group[q1].bytes[b.type[q1]] > s.group[q0].bytes[b.type[q0]]);
     sens_mix_release(&b);
-    CHECK_ERR(sens_solve(&s, s.kept_bytes + 10, budget, true, &b, &e), ERR_USAGE, "budget");
+    CHECK_ERR(solve(&s, s.kept_bytes + 10, budget, true, &b, &e), ERR_USAGE, "budget");
 
     /* a step that costs twice what was predicted moves the factor from 1 towards 2 */
     double d = sens_loss(&s, q1, QT_Q3_K) - sens_loss(&s, q1, QT_Q4_K);
@@ -150,6 +157,80 @@ static void test_solve(void) {
         (struct sens_step){budget, QT_Q4_K, QT_Q3_K, 2 * d, .01 * d};
     CHECK(sens_factor(&s, q1, budget) > 1.9 && sens_factor(&s, q1, budget) < 2);
     CHECK_CLOSE(sens_factor(&s, q1, 2 * budget), 1, 1e-12); /* of another size */
+    sens_release(&s);
+    gguf_close(g);
+}
+
+/* Both limits and the weight of time against every combination of three types per group. */
+static void test_solve_against_all(void) {
+    static const enum qtype keep[] = {QT_Q4_K, QT_Q6_K, QT_Q8_0, QT_IQ4_NL, QT_Q5_0};
+    struct err e;
+    struct gguf *g;
+    struct sens s;
+    CHECK_OK(gguf_open(&g, model, 0, &e));
+    CHECK_OK(sens_init(&s, g, &e));
+    CHECK_OK(sens_errors(&s, g, NULL, NULL, &e));
+    int n_opts[16], pick[16], embd = find(&s, "token_embd.weight");
+    enum qtype opt[16][QT_COUNT];
+    CHECK(s.group[embd].host && !s.group[0 + (embd == 0)].host);
+    /* 4 experts, 2 used: half of their bytes; embeddings are looked up */
+    CHECK_CLOSE(s.group[find(&s, "blk.0.ffn_down_exps.weight")].read, .5, 0);
+    CHECK_CLOSE(s.group[find(&s, "output.weight")].read, 1, 0);
+    CHECK_CLOSE(s.group[embd].read, 0, 0);
+    CHECK_CLOSE(s.kept_read, 256 * 4 + 256 * 4 * 4, 0);
+    for (int i = 0; i < s.n_groups; i++) {
+        bool any[QT_COUNT] = {false};
+        for (size_t k = 0; k < COUNT_OF(keep); k++) any[keep[k]] = true;
+        n_opts[i] = 0;
+        for (int t = 0; t < QT_COUNT; t++) {
+            s.group[i].can[t] = s.group[i].can[t] && any[t];
+            if (s.group[i].can[t]) opt[i][n_opts[i]++] = (enum qtype)t;
+        }
+    }
+    for (int round = 0; round < 12; round++) {
+        uint64_t whole = s.kept_bytes + (uint64_t)(s.n_weights * (9 + round % 4) / 16);
+        uint64_t device =
+            round % 3 == 0 ? 0 : s.kept_bytes + (uint64_t)(s.n_weights * (9 + round % 4) / 16);
+        struct sens_ask ask = {.tensor_bytes = round % 4 == 3 ? UINT64_MAX : whole,
+                               .device_bytes = device,
+                               .budget = whole};
+        struct sens_mix m0, m;
+        CHECK_OK(sens_solve(&s, &ask, &m0, &e));
+        ask.speed = .5 * (round % 2 + 1);
+        CHECK_OK(sens_solve(&s, &ask, &m, &e));
+        double price = ask.speed * m0.loss / m0.decode_bytes, best[2] = {HUGE_VAL, HUGE_VAL};
+        memset(pick, 0, sizeof pick);
+        for (int at = 0; at < s.n_groups;) {
+            uint64_t bytes = s.kept_bytes, dev = s.kept_bytes;
+            double loss = 0, read = s.kept_read;
+            for (int i = 0; i < s.n_groups; i++) {
+                enum qtype t = opt[i][pick[i]];
+                bytes += s.group[i].bytes[t];
+                dev += i == embd ? 0 : s.group[i].bytes[t];
+                read += s.group[i].read * (double)s.group[i].bytes[t];
+                loss += sens_loss(&s, i, t);
+            }
+            if (bytes <= ask.tensor_bytes && (!device || dev <= device)) {
+                best[0] = fmin(best[0], loss);
+                best[1] = fmin(best[1], loss + price * read);
+            }
+            for (at = 0; at < s.n_groups && ++pick[at] == n_opts[at]; at++) pick[at] = 0;
+        }
+        CHECK_CLOSE(m0.loss, best[0], 1e-12 * best[0]);
+        CHECK_CLOSE(m.loss + price * m.decode_bytes, best[1], 1e-12 * best[1]);
+        CHECK(m0.exact && m.exact && m.decode_bytes <= m0.decode_bytes && m.loss >= m0.loss);
+        CHECK(m.bytes <= ask.tensor_bytes && (!device || m.device_bytes <= device));
+        sens_mix_release(&m0);
+        sens_mix_release(&m);
+    }
+    /* a type to avoid is not used where there is another */
+    struct sens_ask ask = {
+        .tensor_bytes = UINT64_MAX, .budget = 1 << 20, .avoid = {[QT_Q8_0] = true}};
+    struct sens_mix m;
+    CHECK_OK(sens_solve(&s, &ask, &m, &e));
+    for (int i = 0; i < s.n_groups; i++)
+        CHECK((m.type[i] == QT_Q8_0) == (n_opts[i] == 1 && opt[i][0] == QT_Q8_0));
+    sens_mix_release(&m);
     sens_release(&s);
     gguf_close(g);
 }
@@ -215,6 +296,7 @@ int main(void) {
     RUN(test_groups);
     RUN(test_errors);
     RUN(test_solve);
+    RUN(test_solve_against_all);
     RUN(test_file);
     tmp_remove();
     return check_done();
