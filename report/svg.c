@@ -127,8 +127,7 @@ void report_svg_front(const struct plot_point *p, int n, struct buf *out) {
     struct frame fr = {0, 1, 0, 1};
     bool any = false;
     svg_open("time per token against predicted KL divergence", out);
-    for (int i = 0; i < n; i++)
-        frame_add(&fr, &any, p[i].x, p[i].y);
+    for (int i = 0; i < n; i++) frame_add(&fr, &any, p[i].x, p[i].y);
     frame_pad(&fr);
     if (any) {
         axis_y(&fr, out);
