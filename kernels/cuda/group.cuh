@@ -23,9 +23,9 @@ struct cu_group {
 #define CU_GROUP_TYPES(X)                                                                          \
     X(Q4_0)                                                                                        \
     X(Q4_1)                                                                                        \
-    X(Q5_0) X(Q5_1) X(Q8_0) X(Q2_K) X(Q3_K) X(Q4_K) X(Q5_K) X(Q6_K) X(IQ4_NL) X(IQ4_XS) X(MXFP4)   \
-        X(NVFP4) X(Q1_0) X(Q2_0) X(TQ1_0) X(TQ2_0) X(IQ2_XXS) X(IQ2_XS) X(IQ2_S) X(IQ3_XXS)        \
-            X(IQ3_S)
+    X(Q5_0)                                                                                        \
+    X(Q5_1) X(Q8_0) X(Q2_K) X(Q3_K) X(Q4_K) X(Q5_K) X(Q6_K) X(IQ4_NL) X(IQ4_XS) X(MXFP4) X(NVFP4)  \
+        X(Q1_0) X(Q2_0) X(TQ1_0) X(TQ2_0) X(IQ2_XXS) X(IQ2_XS) X(IQ2_S) X(IQ3_XXS) X(IQ3_S)
 
 #define CU_FLOAT_TYPES(X) X(F32) X(F16) X(BF16)
 
@@ -79,7 +79,7 @@ CU_DEV void cu_one_scale(struct cu_group *o, float s, float m) {
 /* Nibbles of 16 bytes at p: low ones are weights 0..15, high ones 16..31; hi: bit 4 of weight i in
  * bit i. */
 template <uint32_t (*word)(const void *)>
-CU_DEV void cu_nibbles(struct cu_group *o, const void *p, uint32_t hi, int less) {
+CU_DEV void cu_nibbles(struct cu_group *o, const void *p, uint32_t hi, uint32_t less) {
 #pragma unroll
     for (int i = 0; i < 4; i++) {
         const uint32_t w = word((const uint8_t *)p + 4 * i);
