@@ -129,15 +129,29 @@ $(OBJ)/tests/%: $(OBJ)/tests/%.o $(LIB)
 $(OBJ)/tests/fuzz/fuzz_%: $(OBJ)/tests/fuzz/fuzz_%.o $(OBJ)/tests/fuzz/driver.o $(LIB)
 	@$(if $(filter 0,$(V)),echo "  link  $@")
 	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) $(LIB) $(LIBS)
--include $(OBJS:.o=.d) $(CLI_OBJS:.o=.d) $(UNIT:=.d) $(EMU_OBJS:.o=.d)
+# the program with failing calls (tests/fault.c), for tests/faults.sh
+FAULT_WRAP := malloc calloc realloc posix_memalign open fopen opendir mkdir stat lstat fstat statvfs realpath read \
+              readdir pwrite fallocate ftruncate fflush close fsync rename renameat2 unlink mmap pthread_create
+FAULT := $(OBJ)/hone-fault
+$(FAULT): $(CLI_OBJS) $(OBJ)/tests/fault.o $(LIB)
+	@$(if $(filter 0,$(V)),echo "  link  $@")
+	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(FAULT_WRAP:%=-Wl,--wrap=%) -o $@ $(filter %.o,$^) $(LIB) $(LIBS)
+-include $(OBJS:.o=.d) $(CLI_OBJS:.o=.d) $(UNIT:=.d) $(EMU_OBJS:.o=.d) $(OBJ)/tests/fault.d
 
 # ---- checks ---------------------------------------------------------------------------------
 unit: $(UNIT) ## build the unit tests
-check: all $(UNIT) $(HONE_EMU) ## every test that needs no network, Python or GPU
-	$(Q)HONE=$(abspath $(BIN)) HONE_EMU=$(abspath $(HONE_EMU)) UNITS='$(abspath $(UNIT))' WRAP='$(WRAP)' sh tests/run.sh
+check: all $(UNIT) $(HONE_EMU) $(FAULT) ## every test that needs no network, Python or GPU
+	$(Q)HONE=$(abspath $(BIN)) HONE_EMU=$(abspath $(HONE_EMU)) HONE_FAULTY=$(abspath $(FAULT)) UNITS='$(abspath $(UNIT))' WRAP='$(WRAP)' sh tests/run.sh
 test: check ## the same
 check-cuda: all $(CUDA_UNIT:$(OBJ)/%=$(OBJ)/device/%) ## the kernel tests on the GPU of this machine; WRAP=compute-sanitizer
 	@rc=0; for t in $(filter-out check-cuda all,$^); do echo "== $$(basename $$t)"; $(WRAP) $$t || { r=$$?; [ $$r = 77 ] || rc=1; }; done; exit $$rc
+
+.PHONY: faults faults-run
+FAULTS ?= 500
+faults: ## 500 injected faults over `make`, under ASan+UBSan -> docs/results/faults.json (an hour)
+	+@$(MAKE) --no-print-directory BUILD=$(BUILD)/san SAN=address,undefined faults-run
+faults-run: all $(FAULT)
+	HONE=$(abspath $(BIN)) HONE_FAULTY=$(abspath $(FAULT)) sh tests/faults.sh $(FAULTS) docs/results/faults.json
 
 # ---- fuzzing: make fuzz builds build/fuzz/fuzz_*; make fuzz FUZZ_S=600 also runs each so long ---------------------
 FUZZ_S ?= 0

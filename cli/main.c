@@ -2,7 +2,9 @@
 /* cli/main.c - finds the command, runs it, prints its error, and turns it into the exit status. The
  * only file that installs signal handlers: the first SIGINT or SIGTERM asks the running step to
  * stop, a second one removes temporary outputs and leaves at once. */
+#include <limits.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -41,6 +43,28 @@ static void on_signal(int sig) {
     prog_interrupt();
 }
 
+/* An input was cut, or its disk failed, under a map. The thread cannot go on; the first to come
+ * here speaks for all. */
+static void on_bus(int sig, siginfo_t *si, void *ctx) {
+    static atomic_flag busy = ATOMIC_FLAG_INIT;
+    static const char head[] = "hone: error: ";
+    char msg[PATH_MAX + 200];
+    int rc = map_fault(si->si_addr, msg, sizeof msg - 1);
+    (void)ctx;
+    if (!rc) { /* a bug of ours: back to the same instruction, with the usual end */
+        signal(sig, SIG_DFL);
+        return;
+    }
+    while (atomic_flag_test_and_set(&busy)) pause();
+    size_t n = strlen(msg);
+    msg[n] = '\n';
+    ssize_t ignored = write(STDERR_FILENO, head, sizeof head - 1);
+    ignored = write(STDERR_FILENO, msg, n + 1);
+    (void)ignored;
+    out_abort_all();
+    _exit(rc);
+}
+
 static const struct command *find_command(const char *name) {
     for (size_t i = 0; i < COUNT_OF(commands); i++)
         if (strcmp(commands[i].name, name) == 0) return &commands[i];
@@ -74,6 +98,10 @@ int main(int argc, char **argv) {
     sigemptyset(&sa.sa_mask);
     sigaction(SIGINT, &sa, NULL);
     sigaction(SIGTERM, &sa, NULL);
+    struct sigaction bus = {.sa_flags = SA_SIGINFO};
+    bus.sa_sigaction = on_bus;
+    sigemptyset(&bus.sa_mask);
+    sigaction(SIGBUS, &bus, NULL);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* a size limit is an error of the write, with our message */
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* core/io.c - reading: maps and whole files. Writing is in out.c.
+/* core/io.c - reading whole files, paths. Maps are in map.c, writing is in out.c.
  *
  * Inputs are opened read-only and non-blocking, so that a pipe in the place of a model is an error
  * and not a hang. Messages name the path and what to do. */
@@ -9,7 +9,6 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -18,7 +17,7 @@
 #include "core/mem.h"
 #include "core/num.h"
 
-static int open_input(int *fd, struct stat *st, const char *path, struct err *e) {
+int io_open_input(int *fd, struct stat *st, const char *path, struct err *e) {
     *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (*fd < 0) return err_sys(e, "cannot open %s", path);
     int rc = 0;
@@ -28,51 +27,6 @@ static int open_input(int *fd, struct stat *st, const char *path, struct err *e)
         rc = err_set(e, ERR_USAGE, "%s is a folder; name a file", path);
     if (rc) close(*fd);
     return rc;
-}
-
-int map_open(struct map *m, const char *path, struct err *e) {
-    *m = (struct map){0};
-    int fd;
-    struct stat st;
-    TRY(open_input(&fd, &st, path, e));
-    int rc = 0;
-    if (!S_ISREG(st.st_mode))
-        rc = err_set(e, ERR_USAGE,
-                     "%s is not a regular file (a pipe or device cannot be mapped); copy it to a "
-                     "file first",
-                     path);
-    else if (st.st_size > 0) {
-        void *p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
-        if (p == MAP_FAILED)
-            rc = err_sys(e, "cannot map %s", path);
-        else
-            m->data = p, m->size = (uint64_t)st.st_size;
-    }
-    close(fd);
-    if (rc) return rc;
-    m->path = xstrdup(path);
-    return 0;
-}
-
-static void *writable(const void *p) { /* munmap and madvise take void * */
-    void *q;
-    memcpy(&q, &p, sizeof q);
-    return q;
-}
-
-void map_close(struct map *m) {
-    if (m->data) munmap(writable(m->data), (size_t)m->size);
-    free(m->path);
-    *m = (struct map){0};
-}
-
-void map_drop(const struct map *m, uint64_t off, uint64_t len) {
-    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-    if (!m->data || off >= m->size) return;
-    if (len > m->size - off) len = m->size - off;
-    uint64_t begin = round_up(off, page), end = off + len;
-    if (end != m->size) end &= ~(page - 1); /* whole pages inside the range; neighbours stay */
-    if (begin < end) (void)madvise(writable(m->data + begin), (size_t)(end - begin), MADV_DONTNEED);
 }
 
 static int too_large(const char *path, uint64_t max_bytes, struct err *e) {
@@ -107,7 +61,7 @@ int io_read_file(char **out, size_t *len, const char *path, uint64_t max_bytes, 
     struct buf b = {0};
     if (!from_stdin) {
         struct stat st;
-        TRY(open_input(&fd, &st, path, e));
+        TRY(io_open_input(&fd, &st, path, e));
         if (S_ISREG(st.st_mode) && (uint64_t)st.st_size > max_bytes)
             TRY_GOTO(done, rc, too_large(path, max_bytes, e));
         if (S_ISREG(st.st_mode))
@@ -126,7 +80,7 @@ done:
 
 bool io_exists(const char *path) {
     struct stat st;
-    return stat(path, &st) == 0;
+    return stat(path, &st) == 0 || (errno != ENOENT && errno != ENOTDIR && errno != ENAMETOOLONG);
 }
 
 bool io_is_dir(const char *path) {

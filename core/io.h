@@ -20,11 +20,22 @@ int map_open(struct map *m, const char *path, struct err *e);
 void map_close(struct map *m); /* works on a zeroed struct */
 /* Tells the kernel a range will not be needed again (streaming reads stay bounded in memory). */
 void map_drop(const struct map *m, uint64_t off, uint64_t len);
+/* ERR_DATA naming the first mapped file whose size or time stamp is not what it was when it was
+ * opened. out_commit asks this of all open maps before an output gets its name. */
+int map_unchanged(struct err *e);
+/* For a SIGBUS handler, async-signal-safe: says what happened to the mapped file at this address
+ * and returns ERR_DATA (the file was cut) or ERR_SYS (it cannot be read); 0: no map of ours. */
+int map_fault(const void *addr, char *msg, size_t cap);
 
+/* Opens an input without waiting for a pipe's writer; ERR_USAGE for folders. close(*fd). */
+struct stat;
+int io_open_input(int *fd, struct stat *st, const char *path, struct err *e);
 /* Reads a whole file, at most `max_bytes`; NUL-terminated for convenience; free(*out). "-" is
  * stdin. */
 int io_read_file(char **out, size_t *len, const char *path, uint64_t max_bytes, struct err *e);
 
+/* False only when there is surely nothing: a file that cannot be looked at (EIO, EACCES) is there,
+ * and opening it says why not. */
 bool io_exists(const char *path);
 bool io_is_dir(const char *path);
 int io_file_size(const char *path, uint64_t *size, struct err *e);
@@ -50,6 +61,7 @@ int out_pad(struct out *o, uint64_t n_zero_bytes, struct err *e);
 int out_pwrite(struct out *o, const void *p, uint64_t n, uint64_t off, struct err *e);
 int out_resize(struct out *o, uint64_t size, struct err *e); /* reserve: ENOSPC shows here */
 uint64_t out_tell(const struct out *o);
+/* ERR_DATA when an input that is mapped now was changed meanwhile (map_unchanged). */
 int out_commit(struct out *o, struct err *e);
 void out_close(struct out *o); /* NULL is fine; after commit only frees */
 void out_abort_all(void);

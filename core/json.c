@@ -10,6 +10,7 @@
 
 #include <cjson/cJSON.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -120,9 +121,16 @@ static const char *repeated_name(const cJSON *c) {
     return NULL;
 }
 
+/* cJSON takes its memory from xmalloc: when it is out, that is no fault of the text. */
+static void use_xmalloc(void) {
+    cJSON_InitHooks(&(cJSON_Hooks){.malloc_fn = xmalloc, .free_fn = free});
+}
+
 /* text[len] is NUL: cJSON is given it too, since some versions look one byte past the end. */
 static int parse(struct json **out, const char *text, size_t len, const char *what, struct err *e) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     *out = NULL;
+    pthread_once(&once, use_xmalloc);
     TRY(scan(text, len, what, e));
     const char *end = NULL;
     cJSON *root = cJSON_ParseWithLengthOpts(text, len + 1, &end, 0);

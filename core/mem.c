@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* core/mem.c - allocation.
  *
- * The xmalloc family ends the process when memory is out: the one place outside cli/ that may. Big
+ * The xmalloc family ends the process when memory is out, with the exit status of any other thing
+ * the machine refuses and no temporary output left: the one place outside cli/ that may. Big
  * buffers come from mmap: zero pages cost nothing until touched, and 2 MiB alignment lets the
  * kernel use huge pages. A 64-byte header in front of the pointer says how to give it back. Under
  * AddressSanitizer everything comes from malloc, so that overruns are seen. */
@@ -14,7 +15,10 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
+#include "core/io.h"
+#include "core/log.h"
 #include "core/num.h"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -40,8 +44,10 @@ struct buf_head {
 _Static_assert(sizeof(struct buf_head) <= HEAD_BYTES, "header fits in front of a buffer");
 
 NORETURN static void out_of_memory(size_t n) {
-    fprintf(stderr, "hone: error: out of memory (%zu bytes asked for)\n", n);
-    abort();
+    log_error("out of memory (%zu bytes asked for); close other programs or choose a smaller job",
+              n);
+    out_abort_all();
+    _exit(ERR_SYS);
 }
 
 void *xmalloc(size_t n) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* core/mem.h - small allocations that abort with a message when memory is out, and large buffers
- * that fail politely. */
+/* core/mem.h - small allocations that end the process with a message when memory is out, and large
+ * buffers that fail politely. */
 #ifndef HONE_CORE_MEM_H
 #define HONE_CORE_MEM_H
 

@@ -231,6 +231,7 @@ int out_commit(struct out *o, struct err *e) {
     int rc = flush_locked(o, e);
     pthread_mutex_unlock(&o->lock);
     if (rc) return rc;
+    TRY(map_unchanged(e)); /* an output of inputs that changed half-way is an output of nothing */
     if (fsync(o->fd) != 0 && errno != EINVAL && errno != ENOTSUP) return write_failed(o, 0, e);
     TRY(rename_temp(o, e));
     atomic_store(&temps[o->slot].state, TEMP_FREE);

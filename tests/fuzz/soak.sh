@@ -1,0 +1,33 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# tests/fuzz/soak.sh BIN_DIR OUT_DIR CPU_SECONDS TARGET... - runs each libFuzzer target of `make fuzz` until it has
+# used that much processor time, and writes OUT_DIR/TARGET.json: executions, coverage, findings. What the fuzzer
+# found interesting stays in OUT_DIR/corpus/TARGET, inputs that fail in OUT_DIR/TARGET-crash-*.
+set -eu
+[ $# -ge 4 ] || { sed -n '3,5p' "$0"; exit 2; }
+bin=$1 out=$2 limit=$3
+shift 3
+root=$(CDPATH='' cd -- "$(dirname -- "$0")/../.." && pwd)
+for t in "$@"; do
+    mkdir -p "$out/corpus/$t"
+    seeds="$root/tests/fuzz/corpus/$t"
+    "$bin/fuzz_$t" -timeout=10 -rss_limit_mb=4096 -print_final_stats=1 -artifact_prefix="$out/$t-" \
+        "$out/corpus/$t" "$seeds" >"$out/$t.log" 2>&1 &
+    pid=$!
+    used=0
+    while now=$(ps -o cputimes= -p $pid) && [ -n "$now" ]; do
+        used=$((now))
+        # USR1 is libFuzzer's request to end and print its counts
+        [ $used -lt "$limit" ] || kill -USR1 $pid 2>/dev/null || true
+        sleep 1
+    done
+    rc=0
+    wait $pid || rc=$?
+    stat() { sed -n "s/^stat::$1: *//p" "$out/$t.log" | tail -1; }
+    cov=$(sed -n 's/.* cov: \([0-9]*\) .*/\1/p' "$out/$t.log" | tail -1)
+    found=$(find "$out" -maxdepth 1 -name "$t-*" | wc -l)
+    printf '{"target": "%s", "cpu_seconds": %d, "executions": %s, "seeds": %d, "corpus": %d, "edges": %s, "peak_rss_mib": %s, "findings": %d, "exit": %d}\n' \
+        "$t" $used "$(stat number_of_executed_units | grep . || echo 0)" "$(find "$seeds" -type f | wc -l)" \
+        "$(find "$out/corpus/$t" -type f | wc -l)" "${cov:-0}" "$(stat peak_rss_mb | grep . || echo 0)" "$found" $rc >"$out/$t.json"
+    cat "$out/$t.json"
+done
