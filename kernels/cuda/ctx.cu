@@ -16,6 +16,11 @@ struct cu_graph {
     cudaGraphExec_t exec;
 };
 
+struct cu_scratch {
+    struct cu_buf *buf;
+    struct cu_scratch *next;
+};
+
 int cu_fail(struct err *e, cudaError_t rc, const char *what) {
     return err_set(e, ERR_SYS, "CUDA: %s (%.120s)", cudaGetErrorString(rc), what);
 }
@@ -167,10 +172,29 @@ int cu_stream_new(struct cu_stream **out, struct cu_ctx *c, struct err *e) {
 
 void cu_stream_free(struct cu_stream *s) {
     if (!s) return;
+    while (s->scratch) {
+        struct cu_scratch *next = s->scratch->next;
+        cu_buf_free(s->scratch->buf);
+        free(s->scratch);
+        s->scratch = next;
+    }
     for (int i = 0; i < 2; i++)
         if (s->mark[i]) cudaEventDestroy(s->mark[i]);
     if (s->q) cudaStreamDestroy(s->q);
     free(s);
+}
+
+int cu_scratch(struct cu_stream *s, uint64_t n_bytes, void **p, struct err *e) {
+    if (!s->scratch || cu_buf_bytes(s->scratch->buf) < n_bytes) {
+        struct cu_buf *b;
+        TRY(cu_buf_new(&b, s->c, n_bytes, "scratch of the kernels", e));
+        struct cu_scratch *top = (struct cu_scratch *)xcalloc(1, sizeof *top);
+        top->buf = b;
+        top->next = s->scratch;
+        s->scratch = top;
+    }
+    *p = cu_buf_ptr(s->scratch->buf);
+    return 0;
 }
 
 int cu_sync(struct cu_stream *s, struct err *e) {

@@ -80,9 +80,13 @@ struct cu_weight {
     int64_t k, rows, mats; /* ne[0], ne[1], ne[2] */
     uint64_t row_bytes, mat_bytes;
     const void *data;
+    void *packed; /* the same weights in the layout of pack.cuh, or NULL: fast products need it */
 };
 /* True when the launchers below can compute with the type. */
 bool cu_has_type(enum qtype t);
+/* Bytes of the packed layout, at a multiple of 256 bytes; 0: the type or the row length has none.
+ */
+uint64_t cu_packed_bytes(const struct cu_weight *w);
 /* Launchers that need scratch take it from the stream, which grows it outside of captures: run a
  * pass once before it is captured, with the largest n_tok first. */
 

@@ -132,6 +132,14 @@ CU_DEV uint16_t cu_f32_to_f16(float f) {
     asm("{ cvt.rn.f16.f32 %0, %1; }" : "=h"(h) : "f"(f));
     return h;
 }
+/* Weights: read once, so not kept in L1 and first to leave. */
+CU_DEV uint4 cu_ldg_once(const uint4 *p) {
+    uint4 v;
+    asm("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+        : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+        : "l"(p));
+    return v;
+}
 /* Reads that no other thread writes during the kernel: through the read-only path. */
 template <class T> CU_DEV T cu_ldg(const T *p) {
     return __ldg(p);
@@ -153,7 +161,11 @@ struct cu_stream {
     struct cu_ctx *c;
     cudaStream_t q;
     cudaEvent_t mark[2];
+    struct cu_scratch *scratch; /* the newest first */
 };
+/* n_bytes of device memory that belong to the stream, 256-byte aligned, at most until the next call
+ * of a launcher. Grown by new memory; the old stays, for graphs that were captured with it. */
+int cu_scratch(struct cu_stream *s, uint64_t n_bytes, void **p, struct err *e);
 /* ERR_SYS with the runtime's text; in ctx.cu. */
 int cu_fail(struct err *e, cudaError_t rc, const char *what);
 

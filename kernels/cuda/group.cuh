@@ -24,8 +24,11 @@ struct cu_group {
     X(Q4_0)                                                                                        \
     X(Q4_1)                                                                                        \
     X(Q5_0)                                                                                        \
-    X(Q5_1) X(Q8_0) X(Q2_K) X(Q3_K) X(Q4_K) X(Q5_K) X(Q6_K) X(IQ4_NL) X(IQ4_XS) X(MXFP4) X(NVFP4)  \
-        X(Q1_0) X(Q2_0) X(TQ1_0) X(TQ2_0) X(IQ2_XXS) X(IQ2_XS) X(IQ2_S) X(IQ3_XXS) X(IQ3_S)
+    X(Q5_1)                                                                                        \
+    X(Q8_0)                                                                                        \
+    X(Q2_K)                                                                                        \
+    X(Q3_K) X(Q4_K) X(Q5_K) X(Q6_K) X(IQ4_NL) X(IQ4_XS) X(MXFP4) X(NVFP4) X(Q1_0) X(Q2_0) X(TQ1_0) \
+        X(TQ2_0) X(IQ2_XXS) X(IQ2_XS) X(IQ2_S) X(IQ3_XXS) X(IQ3_S)
 
 #define CU_FLOAT_TYPES(X) X(F32) X(F16) X(BF16)
 
@@ -126,6 +129,10 @@ CU_DEV void cu_group(const struct blk_Q2_K *b, int j, const struct kern_grid *,
         o->m[h] = dmin * (float)(sc >> 4);
     }
 }
+CU_DEV int cu_scale_q3(const uint8_t *s, int k) {
+    const int low = k < 8 ? s[k] & 15 : s[k - 8] >> 4;
+    return (low | ((s[8 + k % 4] >> (2 * (k / 4))) & 3) << 4) - 32;
+}
 CU_DEV void cu_group(const struct blk_Q3_K *b, int j, const struct kern_grid *,
                      struct cu_group *o) {
     const float d = cu_f16_to_f32(b->d);
@@ -137,10 +144,7 @@ CU_DEV void cu_group(const struct blk_Q3_K *b, int j, const struct kern_grid *,
     }
 #pragma unroll
     for (int h = 0; h < 2; h++) {
-        const int k = 2 * j + h;
-        const int low = k < 8 ? b->scales[k] & 15 : b->scales[k - 8] >> 4;
-        const int high = (b->scales[8 + k % 4] >> (2 * (k / 4))) & 3;
-        o->s[h] = d * (float)((low | high << 4) - 32);
+        o->s[h] = d * (float)cu_scale_q3(b->scales, 2 * j + h);
         o->m[h] = 0;
     }
 }
@@ -205,14 +209,17 @@ CU_DEV void cu_group(const struct blk_IQ4_NL *b, int, const struct kern_grid *,
     for (int i = 0; i < 4; i++) cu_look_up(cu_word2(b->qs + 4 * i), t, &o->q[i], &o->q[4 + i]);
     cu_one_scale(o, cu_f16_to_f32(b->d), 0);
 }
+CU_DEV int cu_scale_iq4(const struct blk_IQ4_XS *b, int j) {
+    const int low = (b->scales_l[j / 2] >> (4 * (j & 1))) & 15;
+    return (low | ((b->scales_h >> (2 * j)) & 3) << 4) - 32;
+}
 CU_DEV void cu_group(const struct blk_IQ4_XS *b, int j, const struct kern_grid *,
                      struct cu_group *o) {
     const uint32_t t[4] = CU_IQ4_LEVELS;
 #pragma unroll
     for (int i = 0; i < 4; i++)
         cu_look_up(cu_word4(b->qs + 16 * j + 4 * i), t, &o->q[i], &o->q[4 + i]);
-    const int low = (b->scales_l[j / 2] >> (4 * (j & 1))) & 15, high = (b->scales_h >> (2 * j)) & 3;
-    cu_one_scale(o, cu_f16_to_f32(b->d) * (float)((low | high << 4) - 32), 0);
+    cu_one_scale(o, cu_f16_to_f32(b->d) * (float)cu_scale_iq4(b, j), 0);
 }
 CU_DEV void cu_group(const struct blk_MXFP4 *b, int, const struct kern_grid *, struct cu_group *o) {
     const uint32_t t[4] = CU_FP4_LEVELS;
@@ -353,14 +360,15 @@ template <class B> struct cu_block;
 #define QTYPE(ID, id, name, n, nbytes, flags) enum { CU_ELEMS_##ID = (n) };
 #include "core/qtype.def"
 #undef QTYPE
-CU_GROUP_TYPES(CU_BLOCK)
-CU_FLOAT_TYPES(CU_BLOCK)
+// clang-format off
+CU_GROUP_TYPES(CU_BLOCK) CU_FLOAT_TYPES(CU_BLOCK)
+// clang-format on
 #undef CU_BLOCK
 
-/* Group i of a row of blocks. */
-template <class B>
-CU_DEV void cu_row_group(const void *row, int64_t i, const struct kern_grid *g,
-                         struct cu_group *o) {
+    /* Group i of a row of blocks. */
+    template <class B>
+    CU_DEV
+    void cu_row_group(const void *row, int64_t i, const struct kern_grid *g, struct cu_group *o) {
     const int per = cu_block<B>::elems / 32;
     cu_group((const B *)row + i / per, (int)(i % per), g, o);
 }

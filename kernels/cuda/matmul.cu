@@ -5,7 +5,8 @@
  *
  * A warp owns a row of one matrix; its lanes take groups of 32 weights (single weights of float
  * types) in turn. Dense products do 4 tokens per pass over the row. This is the path for
- * evaluation and for types without a faster one. */
+ * evaluation and for types without a faster one; the launchers hand packed weights to gemv.cu. */
+#include "kernels/cuda/fast.cuh"
 #include "kernels/cuda/group.cuh"
 
 enum { ROW_WARPS = 4, TOK_TILE = 4 };
@@ -137,39 +138,82 @@ static struct product product_of(const struct cu_weight *w, const float *x, int6
     return j;
 }
 
+/* Up to here the fast path rounds activations to 8 bits and reads the weights per token. */
+enum { FEW = 8 };
+
+static uint64_t packed_mat_bytes(const struct cu_weight *w) {
+    return w->mats ? cu_packed_bytes(w) / (uint64_t)w->mats : 0;
+}
+
+/* The same product for the fast kernels; up: weights of the gated unit's second half, or NULL. */
+static struct cu_product fast_of(const struct cu_weight *w, const struct product *j) {
+    struct cu_product p = {};
+    p.type = w->type;
+    p.w = (const uint8_t *)w->packed;
+    p.mat_bytes = packed_mat_bytes(w);
+    p.k = w->k;
+    p.rows = j->rows;
+    p.ids = j->ids;
+    p.n_mats = w->mats;
+    p.x = j->x;
+    p.ldx = j->ldx;
+    p.x_div = j->x_div;
+    p.n_in = j->n_in;
+    p.p = j->p;
+    p.n_sum = j->n_sum;
+    p.gelu = j->gelu;
+    p.y = j->y;
+    p.ldy = j->ldy;
+    return p;
+}
+
 int cu_matmul(struct cu_stream *s, const struct cu_weight *w, const float *x, int64_t ldx,
               int64_t n_tok, float *y, int64_t ldy, bool exact, struct err *e) {
-    (void)exact;
     struct product j = product_of(w, x, ldx, n_tok, y, ldy);
+    if (!exact && w->packed && n_tok > 0 && n_tok <= FEW) {
+        const struct cu_product p = fast_of(w, &j);
+        return cu_gemv(s, &p, e);
+    }
     return launch(s, w->type, &j, e);
 }
 
 int cu_glu(struct cu_stream *s, const struct cu_weight *gate, const struct cu_weight *up,
            const float *x, int64_t ldx, int64_t n_tok, const int32_t *ids, int64_t n_used,
            bool gelu, float *h, bool exact, struct err *e) {
-    (void)exact;
     const int64_t f = up ? gate->rows : gate->rows / 2;
     struct product j = product_of(up ? up : gate, x, ldx, n_tok * n_used, h, f);
     j.rows = f;
     if (!up) j.w += (uint64_t)f * gate->row_bytes;
     j.ids = ids;
     j.x_div = n_used;
+    j.gelu = gelu;
+    const bool packed =
+        up ? gate->packed && up->packed && up->type == gate->type : gate->packed && f % 16 == 0;
+    if (!exact && packed && n_tok > 0 && n_tok <= FEW) {
+        struct cu_product p = fast_of(gate, &j);
+        p.w_up = up ? (const uint8_t *)up->packed /* else: behind the f gate rows of a matrix */
+                    : p.w + p.mat_bytes / (uint64_t)(2 * f / 16) * (uint64_t)(f / 16);
+        p.mat_bytes_up = up ? packed_mat_bytes(up) : p.mat_bytes;
+        return cu_gemv(s, &p, e);
+    }
     TRY(launch(s, up ? up->type : gate->type, &j, e));
     j.w = (const uint8_t *)gate->data;
     j.row_bytes = gate->row_bytes;
     j.mat_bytes = gate->mat_bytes;
     j.mul = h;
-    j.gelu = gelu;
     return launch(s, gate->type, &j, e);
 }
 
 int cu_moe_down(struct cu_stream *s, const struct cu_weight *down, const float *h, int64_t n_tok,
                 const int32_t *ids, const float *p, int64_t n_used, float *y, int64_t ldy,
                 bool exact, struct err *e) {
-    (void)exact;
     struct product j = product_of(down, h, down->k, n_tok * n_used, y, ldy);
     j.ids = ids;
     j.p = p;
     j.n_sum = n_used;
+    if (!exact && down->packed && n_tok > 0 && n_tok <= FEW) {
+        const struct cu_product q = fast_of(down, &j);
+        return cu_gemv(s, &q, e);
+    }
     return launch(s, down->type, &j, e);
 }

@@ -151,6 +151,9 @@ static inline uint32_t cu_perm(uint32_t x, uint32_t y, uint32_t sel) {
 template <class T> static inline T cu_ldg(const T *p) {
     return *p;
 }
+static inline uint4 cu_ldg_once(const uint4 *p) {
+    return *p;
+}
 extern "C" {
 #include "core/fp.h"
 }

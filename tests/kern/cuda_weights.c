@@ -20,10 +20,11 @@ static struct rng rng;
 struct mat {
     struct cu_weight w;
     uint8_t *host;
-    float *dec; /* [mats][rows][k], ref's weights */
+    float *dec;  /* [mats][rows][k], ref's weights */
+    float *base; /* the same with all codes 0: the minimum alone (0 without one) */
 };
 static struct mat mat_new(struct dev *d, enum qtype t, int64_t k, int64_t rows, int64_t mats) {
-    struct mat m = {.w = {t, k, rows, mats, qtype_row_bytes(t, k), 0, NULL}};
+    struct mat m = {.w = {t, k, rows, mats, qtype_row_bytes(t, k), 0, NULL, NULL}};
     const int64_t n_blocks = k / qtype_info(t)->block_elems * rows * mats;
     const size_t n = (size_t)(n_blocks * qtype_info(t)->block_bytes);
     m.w.mat_bytes = m.w.row_bytes * (uint64_t)rows;
@@ -31,24 +32,63 @@ static struct mat mat_new(struct dev *d, enum qtype t, int64_t k, int64_t rows, 
     m.dec = malloc((size_t)(k * rows * mats) * sizeof *m.dec);
     kern_random_blocks(t, &rng, m.host, n_blocks);
     ref.op[t].decode(m.host, m.dec, k * rows * mats);
+    m.base = calloc((size_t)(k * rows * mats), sizeof *m.base);
+    if (t == QT_Q4_K || t == QT_Q5_K) {
+        uint8_t *z = malloc(n);
+        memcpy(z, m.host, n);
+        const size_t size = (size_t)qtype_info(t)->block_bytes;
+        for (size_t b = 0; b < n; b += size) memset(z + b + 16, 0, size - 16);
+        ref.op[t].decode(z, m.base, k * rows * mats);
+        free(z);
+    }
     m.w.data = dev_put(d, m.host, n);
     return m;
 }
 static void mat_free(struct mat *m) {
     free(m->host);
     free(m->dec);
+    free(m->base);
 }
 static float *normals(int64_t n) {
     float *x = malloc((size_t)n * sizeof *x);
     for (int64_t i = 0; i < n; i++) x[i] = rng_normal(&rng);
     return x;
 }
-static double dot64(const float *w, const float *x, int64_t n, double *mag) {
+/* What the fast path makes of activations: 8 bits per 32, nearest, ties to even. */
+static void round8(float *x, int64_t n) {
+    for (int64_t i = 0; i < n; i += 32) {
+        float top = 0;
+        for (int64_t l = i; l < i + 32; l++) top = fmaxf(top, fabsf(x[l]));
+        const float d = top / 127.0f, inv = d > 0 ? 1.0f / d : 0;
+        for (int64_t l = i; l < i + 32; l++) x[l] = d * rintf(x[l] * inv);
+    }
+}
+static void mat_pack(struct dev *d, struct mat *m) {
+    struct err e;
+    m->w.packed = dev_new(d, (size_t)cu_packed_bytes(&m->w));
+    CHECK_OK(cu_pack_weight(d->s, &m->w, &e));
+}
+/* How exact a product is: the path, and its roundings, each at most 2^-24 of the sum of magnitudes.
+ * Exact: one per weight, and 8 for lanes. Fast: integers are exact within 32 weights, so one per
+ * 32, and 32 for scales, lanes, warps and ref's own; there codes and minima are summed apart, so
+ * their magnitudes count apart (dot64). */
+struct path {
+    bool fast;
+    double eps;
+};
+static struct path exact_path(int64_t k) {
+    return (struct path){false, (double)(k + 8) * 0x1p-24};
+}
+static struct path fast_path(int64_t k) {
+    return (struct path){true, ((double)k / 32 + 32) * 0x1p-24};
+}
+static double dot64(const struct mat *m, int64_t row, const float *x, double *mag) {
+    const float *w = m->dec + row * m->w.k, *base = m->base + row * m->w.k;
     double s = 0;
     *mag = 0;
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < m->w.k; i++) {
         s += (double)w[i] * (double)x[i];
-        *mag += fabs((double)w[i] * (double)x[i]);
+        *mag += (fabs((double)w[i]) + 2 * fabs((double)base[i])) * fabs((double)x[i]);
     }
     return s;
 }
@@ -116,21 +156,52 @@ static void test_decode(struct dev *d) {
     }
 }
 
-static void check_matmul(struct dev *d, enum qtype t, int64_t k, int64_t rows, int64_t n_tok) {
+/* The packed layout holds the same weights: unpacked, the bits of ref. */
+static void check_pack(struct dev *d, enum qtype t, int64_t k, int64_t rows, int64_t mats) {
+    struct mat m = mat_new(d, t, k, rows, mats);
+    const size_t n = (size_t)(k * rows * mats);
+    float *out = dev_new(d, n * 4), *got = malloc(n * 4);
+    struct err e;
+    m.w.packed = dev_new(d, (size_t)cu_packed_bytes(&m.w));
+    CHECK_OK(cu_pack_weight(d->s, &m.w, &e));
+    CHECK_OK(cu_unpack_weight(d->s, &m.w, out, &e));
+    dev_get(d, got, out, n * 4);
+    if (memcmp(got, m.dec, n * 4) != 0)
+        CHECK_FAIL("%s: packed weights differ from ref", qtype_name(t));
+    free(got);
+    mat_free(&m);
+}
+static const enum qtype packed_types[] = {QT_Q4_K, QT_Q5_K, QT_Q6_K, QT_Q3_K, QT_IQ4_XS, QT_Q8_0};
+static void test_pack(struct dev *d) {
+    for (size_t i = 0; i < COUNT_OF(packed_types); i++) {
+        check_pack(d, packed_types[i], 256, 16, 1);
+        check_pack(d, packed_types[i], 768, 37, 3);
+    }
+    const struct cu_weight w = {.type = QT_Q4_0, .k = 256, .rows = 1, .mats = 1};
+    CHECK_EQ_I64(cu_packed_bytes(&w), 0);
+}
+
+static void check_matmul(struct dev *d, enum qtype t, int64_t k, int64_t rows, int64_t n_tok,
+                         struct path path) {
     struct mat m = mat_new(d, t, k, rows, 1);
     const int64_t ldx = k + 4, ldy = rows + 3;
     float *x = normals(n_tok * ldx), *y = malloc((size_t)(n_tok * ldy) * 4);
     float *dx = dev_put(d, x, (size_t)(n_tok * ldx) * 4),
           *dy = dev_new(d, (size_t)(n_tok * ldy) * 4);
     struct err e;
-    CHECK_OK(cu_matmul(d->s, &m.w, dx, ldx, n_tok, dy, ldy, true, &e));
+    if (path.fast) {
+        mat_pack(d, &m);
+        m.w.data = NULL;
+        for (int64_t i = 0; i < n_tok; i++) round8(x + i * ldx, k);
+    }
+    CHECK_OK(cu_matmul(d->s, &m.w, dx, ldx, n_tok, dy, ldy, !path.fast, &e));
     dev_get(d, y, dy, (size_t)(n_tok * ldy) * 4);
     for (int64_t i = 0; i < n_tok * ldy; i++) {
         const int64_t r = i % ldy;
         double mag = 0;
         if (r < rows) {
-            const double want = dot64(m.dec + r * k, x + i / ldy * ldx, k, &mag);
-            near_("matmul", t, i, (double)y[i], want, (double)(k + 8) * 0x1p-24 * mag);
+            const double want = dot64(&m, r, x + i / ldy * ldx, &mag);
+            near_("matmul", t, i, (double)y[i], want, path.eps * mag);
         } else
             CHECK(isnan(y[i]));
     }
@@ -142,9 +213,18 @@ static void check_matmul(struct dev *d, enum qtype t, int64_t k, int64_t rows, i
 static void test_matmul(struct dev *d) {
     static const int64_t tokens[] = {1, 2, 8, 19};
     EACH_TYPE(t)
-    for (size_t i = 0; i < COUNT_OF(tokens); i++) check_matmul(d, t, short_row(t), 5, tokens[i]);
-    check_matmul(d, QT_Q4_K, 1280, 33, 3);
-    check_matmul(d, QT_F32, 2051, 9, 9);
+    for (size_t i = 0; i < COUNT_OF(tokens); i++)
+        check_matmul(d, t, short_row(t), 5, tokens[i], exact_path(short_row(t)));
+    check_matmul(d, QT_Q4_K, 1280, 33, 3, exact_path(1280));
+    check_matmul(d, QT_F32, 2051, 9, 9, exact_path(2051));
+}
+
+static void test_gemv(struct dev *d) {
+    for (size_t i = 0; i < COUNT_OF(packed_types); i++) {
+        check_matmul(d, packed_types[i], 256, 16, 1, fast_path(256));
+        check_matmul(d, packed_types[i], 1280, 35, 3, fast_path(1280));
+        check_matmul(d, packed_types[i], 2560, 17, 1, fast_path(2560));
+    }
 }
 
 static double gate64(double v, bool gelu) {
@@ -153,28 +233,34 @@ static double gate64(double v, bool gelu) {
 }
 
 /* act(g) * u with |act'| <= 1.13: errors of g and u carried over, plus the function's own (expf,
- * tanhf: 2 ulp; cancellation in 1 + tanh is absolute) counted as 16 roundings of |act|+1. */
-static void check_glu(struct dev *d, enum qtype t, int64_t k, bool fused, bool gelu,
-                      int64_t n_used) {
-    enum { F = 6, E = 5, TOK = 3 };
+ * tanhf: 2 ulp; cancellation in 1 + tanh is absolute) counted as 16 roundings of |act| + 1. */
+static void check_glu(struct dev *d, enum qtype t, int64_t k, bool fused, bool gelu, int64_t n_used,
+                      struct path path) {
+    enum { F = 32, E = 3, TOK = 2, USED = 4 };
     struct mat gate = mat_new(d, t, k, fused ? 2 * F : F, E), up = mat_new(d, t, k, F, E);
-    int32_t ids[TOK * 4];
-    float *x = normals(TOK * k), h[TOK * 4 * F];
+    int32_t ids[TOK * USED];
+    float *x = normals(TOK * k), h[TOK * USED * F];
     for (int i = 0; i < TOK * n_used; i++) ids[i] = (int32_t)(rng_u64(&rng) % E);
     int32_t *di = n_used > 1 ? dev_put(d, ids, sizeof ids) : NULL;
     float *dx = dev_put(d, x, (size_t)(TOK * k) * 4), *dh = dev_new(d, sizeof h);
     struct err e;
-    CHECK_OK(
-        cu_glu(d->s, &gate.w, fused ? NULL : &up.w, dx, k, TOK, di, n_used, gelu, dh, true, &e));
+    if (path.fast) {
+        mat_pack(d, &gate);
+        if (!fused) mat_pack(d, &up);
+        gate.w.data = up.w.data = NULL;
+        round8(x, TOK * k);
+    }
+    CHECK_OK(cu_glu(d->s, &gate.w, fused ? NULL : &up.w, dx, k, TOK, di, n_used, gelu, dh,
+                    !path.fast, &e));
     dev_get(d, h, dh, (size_t)(TOK * n_used * F) * 4);
     for (int64_t i = 0; i < TOK * n_used * F; i++) {
         const int64_t pair = i / F, r = i % F, ex = di ? ids[pair] : 0;
         const float *xt = x + pair / n_used * k;
         double mg, mu;
-        const double g = dot64(gate.dec + (ex * gate.w.rows + r) * k, xt, k, &mg);
-        const double u = fused ? dot64(gate.dec + (ex * 2 * F + F + r) * k, xt, k, &mu)
-                               : dot64(up.dec + (ex * F + r) * k, xt, k, &mu);
-        const double a = gate64(g, gelu), eps = (double)(k + 8) * 0x1p-24;
+        const double g = dot64(&gate, ex * gate.w.rows + r, xt, &mg);
+        const double u =
+            fused ? dot64(&gate, ex * 2 * F + F + r, xt, &mu) : dot64(&up, ex * F + r, xt, &mu);
+        const double a = gate64(g, gelu), eps = path.eps;
         near_("glu", t, i, (double)h[i], a * u,
               1.13 * eps * mg * (fabs(u) + eps * mu) + eps * mu * fabs(a) +
                   16 * 0x1p-24 * (fabs(a) + 1) * fabs(u));
@@ -185,14 +271,16 @@ static void check_glu(struct dev *d, enum qtype t, int64_t k, bool fused, bool g
 }
 
 static void test_glu(struct dev *d) {
-    EACH_TYPE(t) check_glu(d, t, short_row(t), false, false, 4);
-    check_glu(d, QT_Q8_0, 96, false, true, 1);
-    check_glu(d, QT_Q4_K, 256, true, true, 2);
-    check_glu(d, QT_BF16, 64, true, false, 1);
+    EACH_TYPE(t) check_glu(d, t, short_row(t), false, false, 4, exact_path(short_row(t)));
+    check_glu(d, QT_Q8_0, 96, false, true, 1, exact_path(96));
+    check_glu(d, QT_Q4_K, 256, true, true, 2, exact_path(256));
+    check_glu(d, QT_BF16, 64, true, false, 1, exact_path(64));
+    for (size_t i = 0; i < COUNT_OF(packed_types); i++)
+        check_glu(d, packed_types[i], 512, i % 2, i % 3 == 0, i == 5 ? 1 : 4, fast_path(512));
 }
 
-static void check_down(struct dev *d, enum qtype t, int64_t f) {
-    enum { D = 9, E = 5, TOK = 3, USED = 4, LDY = D + 2 };
+static void check_down(struct dev *d, enum qtype t, int64_t f, struct path path) {
+    enum { D = 19, E = 3, TOK = 2, USED = 4, LDY = D + 2 };
     struct mat m = mat_new(d, t, f, D, E);
     int32_t ids[TOK * USED];
     float *h = normals(TOK * USED * f), *p = normals(TOK * USED), y[TOK * LDY];
@@ -201,7 +289,12 @@ static void check_down(struct dev *d, enum qtype t, int64_t f) {
     float *dh = dev_put(d, h, (size_t)(TOK * USED * f) * 4), *dp = dev_put(d, p, TOK * USED * 4);
     float *dy = dev_new(d, sizeof y);
     struct err e;
-    CHECK_OK(cu_moe_down(d->s, &m.w, dh, TOK, di, dp, USED, dy, LDY, true, &e));
+    if (path.fast) {
+        mat_pack(d, &m);
+        m.w.data = NULL;
+        round8(h, TOK * USED * f);
+    }
+    CHECK_OK(cu_moe_down(d->s, &m.w, dh, TOK, di, dp, USED, dy, LDY, !path.fast, &e));
     dev_get(d, y, dy, sizeof y);
     for (int64_t i = 0; i < TOK * LDY; i++) {
         const int64_t r = i % LDY, tok = i / LDY;
@@ -213,17 +306,19 @@ static void check_down(struct dev *d, enum qtype t, int64_t f) {
         for (int u = 0; u < USED; u++) {
             const int64_t pair = tok * USED + u;
             double mg;
-            want += (double)p[pair] * dot64(m.dec + (ids[pair] * D + r) * f, h + pair * f, f, &mg);
+            want += (double)p[pair] * dot64(&m, ids[pair] * D + r, h + pair * f, &mg);
             mag += fabs((double)p[pair]) * mg;
         }
-        near_("down", t, i, (double)y[i], want, (double)(f + USED + 8) * 0x1p-24 * mag);
+        near_("down", t, i, (double)y[i], want, (path.eps + 2 * USED * 0x1p-24) * mag);
     }
     free(h);
     free(p);
     mat_free(&m);
 }
 static void test_down(struct dev *d) {
-    EACH_TYPE(t) check_down(d, t, short_row(t));
+    EACH_TYPE(t) check_down(d, t, short_row(t), exact_path(short_row(t)));
+    for (size_t i = 0; i < COUNT_OF(packed_types); i++)
+        check_down(d, packed_types[i], 512, fast_path(512));
 }
 
 static void test_graph(struct dev *d) {
@@ -254,7 +349,7 @@ static void test_refusals(struct dev *d) {
               "expert weights: 1073741824.0 MiB of device memory needed");
     float *x = dev_new(d, 4);
     CHECK_ERR(cu_decode_rows(d->s, QT_I32, x, 1, NULL, 1, 1, x, 1, &e), ERR_USAGE, "I32");
-    const struct cu_weight w = {QT_Q8_K, 256, 1, 1, 292, 292, x};
+    const struct cu_weight w = {QT_Q8_K, 256, 1, 1, 292, 292, x, NULL};
     CHECK_ERR(cu_matmul(d->s, &w, x, 256, 1, x, 1, true, &e), ERR_USAGE, "Q8_K");
 }
 
@@ -266,7 +361,9 @@ int main(void) {
         rng_seed(&rng, 5);
         RUN_DEV(test_types_are_refs, &d);
         RUN_DEV(test_decode, &d);
+        RUN_DEV(test_pack, &d);
         RUN_DEV(test_matmul, &d);
+        RUN_DEV(test_gemv, &d);
         RUN_DEV(test_glu, &d);
         RUN_DEV(test_down, &d);
         RUN_DEV(test_graph, &d);

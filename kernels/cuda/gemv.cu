@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: MIT
+/* kernels/cuda/gemv.cu - few rows of activations with packed weights, by dp4a.
+ *
+ * Activations first become 8 bits per 32 (quantize), in the order of pack.cuh. A block owns 16
+ * rows; its warps share the pieces of 16 rows x 256 columns (supers) of all matrices that add up to
+ * the output: the columns of one matrix, or of the down projections of all selected experts. A warp
+ * issues the loads of a super (144 bytes a lane for Q4_K: nine of 16 bytes) before it uses any,
+ * keeps sums of 2 rows per lane and adds over 4 lanes at the end; warps are added in order through
+ * shared memory, so results do not depend on timing. A gated unit reads both its matrices in the
+ * same block. Bytes moved: each weight once. Not run on a GPU yet; registers and instruction
+ * counts: docs/design/cuda.md. */
+#include "kernels/cuda/fast.cuh"
+#include "kernels/cuda/pack.cuh"
+
+enum { MAX_WARPS = 8 };
+
+/* An activation row: k codes, then {d, d * sum of codes} for each 32. */
+static inline uint64_t act_row_bytes(int64_t k) {
+    return (uint64_t)(k + k / 4);
+}
+
+/* grid: groups of 32 per 4 warps, rows. */
+CU_KERNEL quantize(const float *x, int64_t ldx, int64_t k, uint8_t *dst) {
+    const int64_t g = (int64_t)blockIdx.x * 4 + threadIdx.x / 32, row = blockIdx.y;
+    const int l = (int)threadIdx.x % 32;
+    if (g >= k / 32) return;
+    const float v = x[row * ldx + 32 * g + l], d = cu_warp_max(fabsf(v)) / 127.0f;
+    const float inv = d >= FLT_MIN ? 1.0f / d : 0; /* below the normal floats: codes 0 */
+    const int q = (int)rintf(v * inv), sum = cu_warp_sum(q);
+    uint8_t *out = dst + row * (k + k / 4);
+    out[g / 2 * 64 + cu_act_pos((int)(g % 2) * 32 + l)] = (uint8_t)q;
+    if (l == 0) {
+        float *meta = (float *)(out + k) + 2 * g;
+        meta[0] = d;
+        meta[1] = d * (float)sum;
+    }
+}
+
+struct gemv_job {
+    const uint8_t *w, *w_up;
+    uint64_t mat_bytes, mat_bytes_up;
+    int64_t k, rows;
+    const int32_t *ids;
+    const uint8_t *x;
+    uint64_t x_row;
+    int64_t x_div;
+    const float *p;
+    int n_sum;
+    bool gelu;
+    float *y;
+    int64_t ldy;
+};
+
+/* acc[b] += factor * (rows of the super) . x; xq: the codes of its 256 columns, meta their scales.
+ */
+template <class B>
+CU_DEV void dot_super(const struct cu_super<B> &s, const uint8_t *xq, const float *meta, int c,
+                      float factor, float *acc) {
+    typedef cu_pack<B> P;
+    float sum[2] = {0, 0}, low[2] = {0, 0};
+#pragma unroll
+    for (int tile = 0; tile < 4; tile++) {
+        const uint4 x = *(const uint4 *)(xq + 64 * tile + 16 * c);
+        const float4 m = *(const float4 *)(meta + 4 * tile); /* d, d * sum of both groups */
+        const int xw[4] = {(int)x.x, (int)x.y, (int)x.z, (int)x.w};
+#pragma unroll
+        for (int b = 0; b < 2; b++) {
+            const uint32_t sc = s.sc[tile][b];
+#pragma unroll
+            for (int g = 0; g < 2; g++) {
+                const float xd = g ? m.z : m.x;
+                int dot = cu_dp4a(cu_codes(s, tile, 2 * g, b), xw[2 * g], 0);
+                if constexpr (P::SCALES == SC_16) {
+                    const int other = cu_dp4a(cu_codes(s, tile, 2 * g + 1, b), xw[2 * g + 1], 0);
+                    dot = cu_sbyte(sc, 2 * g) * dot + cu_sbyte(sc, 2 * g + 1) * other;
+                } else {
+                    dot = cu_dp4a(cu_codes(s, tile, 2 * g + 1, b), xw[2 * g + 1], dot);
+                }
+                if constexpr (P::SCALES == SC_MIN) dot *= cu_byte(sc, g);
+                if constexpr (P::SCALES == SC_32) dot *= cu_sbyte(sc, g);
+                if constexpr (P::SCALES == SC_HALF)
+                    sum[b] = fmaf(cu_half(sc, g) * xd, (float)dot, sum[b]);
+                else
+                    sum[b] = fmaf(xd, (float)dot, sum[b]);
+            }
+            if constexpr (P::SCALES == SC_MIN) /* the minima of a tile belong to one lane of 4 */
+                if (tile == c)
+                    low[b] = fmaf((float)cu_byte(sc, 3), m.w, (float)cu_byte(sc, 2) * m.y);
+        }
+    }
+#pragma unroll
+    for (int b = 0; b < 2; b++) {
+        if constexpr (P::SCALES == SC_MIN)
+            sum[b] = cu_half(s.d[b], 0) * sum[b] - cu_half(s.d[b], 1) * low[b];
+        else if constexpr (P::SCALES != SC_HALF)
+            sum[b] *= cu_half(s.d[b], 0);
+        acc[b] = fmaf(factor, sum[b], acc[b]);
+    }
+}
+
+/* Sums of the 16 rows over lanes and warps: thread r < 16 gets row r. */
+CU_DEV float reduce_rows(const float *acc, float (*red)[16]) {
+    const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
+#pragma unroll
+    for (int b = 0; b < 2; b++) {
+        float v = acc[b];
+        v += cu_shfl_xor(v, 1);
+        v += cu_shfl_xor(v, 2);
+        if (lane % 4 == 0) red[warp][lane / 4 + 8 * b] = v;
+    }
+    __syncthreads();
+    float v = 0;
+    if (threadIdx.x < 16)
+        for (int i = 0; i < (int)blockDim.x / 32; i++) v += red[i][threadIdx.x];
+    __syncthreads();
+    return v;
+}
+
+/* grid: groups of 16 rows, output rows. */
+template <class B, bool GLU>
+CU_KERNEL __launch_bounds__(32 * MAX_WARPS) gemv_kernel(struct gemv_job j) {
+    CU_SHARED(float, red, [MAX_WARPS][16]);
+    typedef cu_pack<B> P;
+    const int lane = (int)threadIdx.x % 32, c = lane % 4, n_super = (int)(j.k / 256);
+    const uint64_t at = (uint64_t)blockIdx.x * (uint64_t)n_super * P::BYTES;
+    float acc[2] = {0, 0}, acc_up[2] = {0, 0};
+    for (int item = (int)threadIdx.x / 32; item < j.n_sum * n_super; item += (int)blockDim.x / 32) {
+        const int64_t in = (int64_t)blockIdx.y * j.n_sum + item / n_super;
+        const int piece = item % n_super;
+        const uint64_t mat = j.ids ? (uint64_t)j.ids[in] : 0;
+        const uint64_t off = at + (uint64_t)piece * P::BYTES;
+        struct cu_super<B> s;
+        cu_load_super(j.w + mat * j.mat_bytes + off, lane, &s);
+        const uint8_t *x = j.x + (uint64_t)(in / j.x_div) * j.x_row;
+        const float *meta = (const float *)(x + j.k) + 16 * piece;
+        const float factor = j.p ? j.p[in] : 1.0f;
+        if constexpr (GLU) {
+            struct cu_super<B> up;
+            cu_load_super(j.w_up + mat * j.mat_bytes_up + off, lane, &up);
+            dot_super(s, x + 256 * piece, meta, c, 1.0f, acc);
+            dot_super(up, x + 256 * piece, meta, c, 1.0f, acc_up);
+        } else {
+            dot_super(s, x + 256 * piece, meta, c, factor, acc);
+        }
+    }
+    float v = reduce_rows(acc, red);
+    if constexpr (GLU) v = cu_gate(v, j.gelu) * reduce_rows(acc_up, red);
+    const int64_t r = 16 * (int64_t)blockIdx.x + threadIdx.x;
+    if (threadIdx.x < 16 && r < j.rows) j.y[(int64_t)blockIdx.y * j.ldy + r] = v;
+}
+
+typedef void (*gemv_fn)(struct gemv_job);
+static const struct {
+    enum qtype type;
+    gemv_fn plain, glu;
+} table[] = {
+#define ROW(T) {QT_##T, gemv_kernel<struct blk_##T, false>, gemv_kernel<struct blk_##T, true>},
+    CU_PACK_TYPES(ROW)
+#undef ROW
+};
+
+int cu_gemv(struct cu_stream *s, const struct cu_product *p, struct err *e) {
+    gemv_fn fn = NULL;
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
+        if (table[i].type == p->type) fn = p->w_up ? table[i].glu : table[i].plain;
+    if (!fn) return err_set(e, ERR_USAGE, "CUDA: no GEMV of %s", qtype_name(p->type));
+    const int64_t n_x = p->n_in / p->x_div;
+    void *x;
+    TRY(cu_scratch(s, act_row_bytes(p->k) * (uint64_t)n_x, &x, e));
+    CU_LAUNCH(e, quantize, dim3((unsigned)div_up(p->k / 32, 4), (unsigned)n_x), 128, 0, s, p->x,
+              p->ldx, p->k, (uint8_t *)x);
+    const struct gemv_job j = {p->w,
+                               p->w_up,
+                               p->mat_bytes,
+                               p->mat_bytes_up,
+                               p->k,
+                               p->rows,
+                               p->ids,
+                               (const uint8_t *)x,
+                               act_row_bytes(p->k),
+                               p->x_div,
+                               p->p,
+                               (int)p->n_sum,
+                               p->gelu,
+                               p->y,
+                               p->ldy};
+    const unsigned n_warps = (unsigned)min_i64(p->n_sum * (p->k / 256), MAX_WARPS);
+    CU_LAUNCH(e, fn, dim3((unsigned)div_up(p->rows, 16), (unsigned)(p->n_in / p->n_sum)),
+              32 * n_warps, 0, s, j);
+    return 0;
+}

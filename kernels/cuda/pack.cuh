@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: MIT
+/* kernels/cuda/pack.cuh - the layout of weights that the fast kernels read: the bits of the file in
+ * an order in which every load is 16 bytes per thread, the same for GEMV and tensor cores.
+ *
+ * 16 rows by 256 columns are one contiguous piece (`super`), columns fastest:
+ *
+ *   low planes | high planes | sub-scales | d        all at multiples of 16 bytes
+ *
+ * A super is four tiles of 64 columns, a tile four patches of 16 x 16, the A operand of
+ * mma.m16n8k16: lane t owns rows t/4 (b = 0) and t/4 + 8 (b = 1), and of each row the columns 2c,
+ * 2c+8, 2c+1, 2c+9 of a patch, c = t % 4: the four bytes of a word, in this order (bytes 0 and 2
+ * are one register of the operand, 1 and 3 another). Activations are stored in the matching order
+ * (cu_act_pos), so that a word also is an operand of dp4a.
+ *
+ * Planes: word i of a lane lies in chunk i/4 at lane * 16 + i % 4 * 4. A plane of 8 bits has a
+ * word per (tile, patch, b); of 4 bits, per (tile, patch) with b in the high nibbles; of 2 bits,
+ * per (tile, patch / 2) with fields 2 * (patch % 2) + b; of 1 bit, per tile with fields
+ * 2 * patch + b. Sub-scales are bytes, one word per row and tile (half a word for IQ4_XS), both
+ * rows of a lane together.
+ *
+ * Rows beyond the last, up to a multiple of 16, are zeros. Codes are stored without sign: value =
+ * code - OFF. */
+#ifndef HONE_KERNELS_CUDA_PACK_CUH
+#define HONE_KERNELS_CUDA_PACK_CUH
+
+#include "kernels/cuda/group.cuh"
+
+enum {
+    SC_MIN,  /* d, dmin per 256; a row's word: scale, scale, minimum, minimum of its 2 groups */
+    SC_16,   /* d per 256; a row's word: 4 signed scales of 16 columns */
+    SC_32,   /* d per 256; a row's half word: 2 signed scales of 32 columns */
+    SC_HALF, /* a row's word: 2 halves, the scales themselves; no d */
+};
+
+#define CU_PACK_TYPES(X) X(Q4_K) X(Q5_K) X(Q6_K) X(Q3_K) X(IQ4_XS) X(Q8_0)
+
+template <class B> struct cu_pack;
+#define CU_PACK(T, lo, hi, off, kind, table)                                                       \
+    template <> struct cu_pack<struct blk_##T> {                                                   \
+        static constexpr int LO = (lo), HI = (hi), OFF = (off), SCALES = (kind), TABLE = (table);  \
+        static constexpr int N_LO = 4 * LO, N_HI = 4 * HI; /* words of a lane in a super */        \
+        static constexpr int AT_HI = 512 * LO, AT_SC = AT_HI + 512 * HI;                           \
+        static constexpr int AT_D = AT_SC + (SCALES == SC_32 ? 128 : 256);                         \
+        static constexpr int BYTES = AT_D + (SCALES == SC_MIN ? 64 : SCALES == SC_HALF ? 0 : 32);  \
+    };
+/*      type   low high off scales   level table */
+CU_PACK(Q4_K, 4, 0, 0, SC_MIN, 0)
+CU_PACK(Q5_K, 4, 1, 0, SC_MIN, 0)
+CU_PACK(Q6_K, 4, 2, 32, SC_16, 0)
+CU_PACK(Q3_K, 2, 1, 4, SC_16, 0)
+CU_PACK(IQ4_XS, 4, 0, 0, SC_32, 1)
+CU_PACK(Q8_0, 8, 0, 0, SC_HALF, 0)
+#undef CU_PACK
+
+/* Where column i (0..63) of a tile lies among the tile's 64 activation codes: 16 bytes per c, in
+ * them 4 per patch. */
+CU_DEV int cu_act_pos(int i) {
+    const int r = i % 16;
+    return r % 8 / 2 * 16 + i / 16 * 4 + 2 * (r & 1) + r / 8;
+}
+
+/* What a lane holds of a super. */
+template <class B> struct cu_super {
+    uint32_t lo[cu_pack<B>::N_LO], hi[cu_pack<B>::N_HI > 0 ? cu_pack<B>::N_HI : 4];
+    uint32_t sc[4][2]; /* [tile][b] */
+    uint32_t d[2];     /* [b]: half d, half dmin */
+};
+
+CU_DEV void cu_load16(const uint8_t *p, uint32_t *w) {
+    const uint4 v = cu_ldg_once((const uint4 *)p);
+    w[0] = v.x;
+    w[1] = v.y;
+    w[2] = v.z;
+    w[3] = v.w;
+}
+
+template <class B> CU_DEV void cu_load_super(const uint8_t *p, int lane, struct cu_super<B> *s) {
+    typedef cu_pack<B> P;
+#pragma unroll
+    for (int i = 0; i < P::N_LO / 4; i++) cu_load16(p + 512 * i + 16 * lane, &s->lo[4 * i]);
+#pragma unroll
+    for (int i = 0; i < P::N_HI / 4; i++)
+        cu_load16(p + P::AT_HI + 512 * i + 16 * lane, &s->hi[4 * i]);
+    const int row = lane / 4;
+#pragma unroll
+    for (int tile = 0; tile < 4; tile++) {
+        if constexpr (P::SCALES == SC_32) {
+            const uint32_t v = cu_ldg((const uint32_t *)(p + P::AT_SC + 32 * tile + 4 * row));
+            s->sc[tile][0] = v & 0xffffu;
+            s->sc[tile][1] = v >> 16;
+        } else {
+            const uint2 v = cu_ldg((const uint2 *)(p + P::AT_SC + 64 * tile + 8 * row));
+            s->sc[tile][0] = v.x;
+            s->sc[tile][1] = v.y;
+        }
+    }
+    if constexpr (P::SCALES == SC_MIN) {
+        const uint2 v = cu_ldg((const uint2 *)(p + P::AT_D + 8 * row));
+        s->d[0] = v.x;
+        s->d[1] = v.y;
+    } else if constexpr (P::SCALES != SC_HALF) {
+        const uint32_t v = cu_ldg((const uint32_t *)(p + P::AT_D + 4 * row));
+        s->d[0] = v & 0xffffu;
+        s->d[1] = v >> 16;
+    }
+}
+
+/* The four codes of (tile, patch, b) as signed bytes. Indices are constants after unrolling. */
+template <class B> CU_DEV int cu_codes(const struct cu_super<B> &s, int tile, int patch, int b) {
+    typedef cu_pack<B> P;
+    if constexpr (P::LO == 8) {
+        return (int)s.lo[8 * tile + 2 * patch + b];
+    } else {
+        const int f = 2 * (patch % 2) + b;
+        uint32_t v;
+        if constexpr (P::LO == 4)
+            v = s.lo[4 * tile + patch] >> (4 * b) & 0x0f0f0f0fu;
+        else
+            v = s.lo[2 * tile + patch / 2] >> (2 * f) & 0x03030303u;
+        if constexpr (P::TABLE != 0) {
+            const uint32_t t[4] = CU_IQ4_LEVELS; /* the nibbles of four bytes side by side first */
+            const uint32_t n = (v | v >> 4) & 0x00ff00ffu;
+            return (int)cu_look_up4((n | n >> 8) & 0xffffu, t);
+        }
+        if constexpr (P::HI == 1) v |= (s.hi[tile] >> (2 * patch + b) & 0x01010101u) << P::LO;
+        if constexpr (P::HI == 2)
+            v |= (s.hi[2 * tile + patch / 2] >> (2 * f) & 0x03030303u) << P::LO;
+        return P::OFF != 0 ? cu_less(v, P::OFF) : (int)v;
+    }
+}
+
+CU_DEV int cu_byte(uint32_t w, int i) { /* unsigned */
+    return (int)(w >> (8 * i) & 255u);
+}
+CU_DEV int cu_sbyte(uint32_t w, int i) {
+    return (int8_t)(uint8_t)(w >> (8 * i));
+}
+CU_DEV float cu_half(uint32_t w, int i) {
+    return cu_f16_to_f32((uint16_t)(w >> (16 * i)));
+}
+
+/* Scale and minimum of the 16 columns of (tile, patch) in row b: w = s * code - m, as the group
+ * decoder computes them. */
+template <class B>
+CU_DEV void cu_patch_scale(const struct cu_super<B> &s, int tile, int patch, int b, float *sc,
+                           float *mn) {
+    typedef cu_pack<B> P;
+    const uint32_t w = s.sc[tile][b];
+    *mn = 0;
+    if constexpr (P::SCALES == SC_HALF) {
+        *sc = cu_half(w, patch / 2);
+    } else if constexpr (P::SCALES == SC_MIN) {
+        *sc = cu_half(s.d[b], 0) * (float)cu_byte(w, patch / 2);
+        *mn = cu_half(s.d[b], 1) * (float)cu_byte(w, 2 + patch / 2);
+    } else {
+        *sc = cu_half(s.d[b], 0) * (float)cu_sbyte(w, P::SCALES == SC_16 ? patch : patch / 2);
+    }
+}
+
+#endif
