@@ -1,35 +1,65 @@
 #!/bin/sh
-# Mixes under a budget on the bundled trained model: bench/mix.sh [OUT.json]. At the exact sizes of an independent
-# engine's files (peer-baseline.json): sensitivities on probe.txt, importance from calib.txt + calib_chat.txt, numbers
-# on eval.txt. Per size: our mix, the same mix with the conventional search (what allocation alone gives), and the
-# independent file's own numbers. Needs ../shared/models/tiny-qwen35moe. STEPS=1 also measures around the mixes.
+# Mixes under a budget on a trained model: bench/mix.sh [OUT.json]. At the exact sizes of an independent engine's files
+# (peer-baseline.json): sensitivities on probe.txt, importance and second moments from calib.txt + calib_chat.txt, numbers on
+# eval.txt and, for a text nothing here was ever chosen on, on OTHER. Per size: our mix; the same plan with the conventional
+# search (what allocation alone gives) and with error feedback; the independent file's own numbers. STEPS=1 also measures
+# around the mixes. Needs ../shared/models/tiny-qwen35moe.
+# SRC=FOLDER (a checkpoint with calib.txt, probe.txt, eval.txt beside it) runs the same on another model, at the sizes of our
+# own files of the presets and always-active recipes, which are then what is compared with.
 # Writes docs/results/mix.json. Some ten minutes on 2 cores.
 set -eu
 HONE=${HONE:-build/hone}
-src=../shared/models/tiny-qwen35moe
+src=${SRC:-../shared/models/tiny-qwen35moe}
+texts=${TEXTS:-$src}
+other=${OTHER:-$texts/eval_chat.txt}
 out=${1:-docs/results/mix.json}
-[ -e $src/eval.txt ] || { echo "SKIP: $src is not here"; exit 77; }
+[ -e "$texts/eval.txt" ] || { echo "SKIP: $texts is not here"; exit 77; }
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT
-presets="Q3_K_M:8965664 IQ4_XS:9888672 Q4_K_M:11063840"
-always="AA-IQ3:11381792 AA-Q3:11512864 AA-IQ4:12233760 AA-Q4:13151264"
-"$HONE" convert $src -o "$t/base.gguf" --type f32 -q > /dev/null
-"$HONE" imatrix "$t/base.gguf" $src/calib.txt $src/calib_chat.txt -o "$t/im.gguf" -q > /dev/null
+presets="Q3_K_M IQ4_XS Q4_K_M"
+always="AA-IQ3 AA-Q3 AA-IQ4 AA-Q4"
+calib=$texts/calib.txt
+[ -e "$texts/calib_chat.txt" ] && calib="$calib $texts/calib_chat.txt"
+"$HONE" convert "$src" -o "$t/base.gguf" --type f32 -q > /dev/null
+# shellcheck disable=SC2086
+"$HONE" imatrix "$t/base.gguf" $calib -o "$t/im.gguf" --gram "$t/gram.gguf" -q > /dev/null
+quantize() { "$HONE" quantize "$t/base.gguf" --imatrix "$t/im.gguf" -q "$@" > /dev/null; }
+
+# the sizes: of the independent files, else of our own with the conventional search
 set --
-[ "${STEPS:-1}" = 1 ] && for p in $presets; do set -- "$@" --budget "${p#*:}"; done
+if [ -e "$src/peer-baseline.json" ]; then
+    for n in $presets $always; do
+        set -- "$@" "$n:$(tr -d '\n ' < "$src/peer-baseline.json" | grep -o "\"$n\":{[^}]*" | grep -o '"size_bytes":[0-9]*' | cut -d: -f2)"
+    done
+else
+    mkdir "$t/plain"
+    quantize -o "$t/plain/{}.gguf" --recipe "$(echo $presets $always | tr ' ' ,)" --search conventional
+    for n in $presets $always; do set -- "$@" "$n:$(wc -c < "$t/plain/$n.gguf")"; done
+fi
+sizes=$*
+set --
+if [ "${STEPS:-0}" = 1 ]; then for p in $sizes; do set -- "$@" --budget "${p#*:}"; done; fi
 begin=$(date +%s)
-"$HONE" sensitivity "$t/base.gguf" --imatrix "$t/im.gguf" --probe $src/probe.txt --types 2 -o "$t/s.json" "$@" -q > /dev/null
+"$HONE" sensitivity "$t/base.gguf" --imatrix "$t/im.gguf" --probe "$texts/probe.txt" --types 2 -o "$t/s.json" "$@" -q --json > "$t/sens.json"
 probing=$(($(date +%s) - begin))
 set --
-for p in $presets $always; do
+for p in $sizes; do set -- "$@" --budget "${p#*:}"; done
+begin=$(date +%s)
+"$HONE" quantize "$t/base.gguf" --imatrix "$t/im.gguf" -o "$t/{}.gguf" --sensitivity "$t/s.json" "$@" -q --json > "$t/mixes.json"
+encoding=$(($(date +%s) - begin))
+set --
+for p in $sizes; do
     n=${p%%:*}
-    "$HONE" quantize "$t/base.gguf" -o "$t/$n.gguf" --budget "${p#*:}" --sensitivity "$t/s.json" --imatrix "$t/im.gguf" -q > /dev/null
+    mv "$t/${p#*:}.gguf" "$t/$n.gguf"
+    mv "$t/${p#*:}.gguf.plan.tsv" "$t/$n.plan.tsv"
     set -- "$@" "$t/$n.gguf"
+    [ ! -e "$t/plain/$n.gguf" ] || { mv "$t/plain/$n.gguf" "$t/$n-plain.gguf"; set -- "$@" "$t/$n-plain.gguf"; }
 done
-for p in $presets; do
-    n=${p%%:*}
-    "$HONE" quantize "$t/base.gguf" -o "$t/$n-conventional.gguf" --recipe "$t/$n.gguf.plan.tsv" --search conventional --imatrix "$t/im.gguf" -q > /dev/null
-    set -- "$@" "$t/$n-conventional.gguf"
+for n in $presets; do
+    quantize -o "$t/$n-conventional.gguf" --recipe "$t/$n.plan.tsv" --search conventional
+    quantize -o "$t/$n-feedback.gguf" --recipe "$t/$n.plan.tsv" --gram "$t/gram.gguf"
+    set -- "$@" "$t/$n-conventional.gguf" "$t/$n-feedback.gguf"
 done
-"$HONE" eval kld "$@" $src/eval.txt --base "$t/base.gguf" -q --json > "$t/kld.json"
-python3 bench/mix.py "$t" "$t/kld.json" $src/peer-baseline.json "$out" "$probing"
+"$HONE" eval kld "$@" "$texts/eval.txt" --base "$t/base.gguf" -q --json > "$t/kld.json"
+[ ! -e "$other" ] || "$HONE" eval kld "$@" "$other" --base "$t/base.gguf" -q --json > "$t/other.json"
+python3 bench/mix.py "$t" "$src/peer-baseline.json" "$out" "$probing" "$encoding" "$(basename "$src")" "$(basename "$other")"

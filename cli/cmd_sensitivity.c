@@ -15,6 +15,7 @@
 #include "core/mem.h"
 #include "core/num.h"
 #include "core/prog.h"
+#include "quantize/record.h"
 
 /* Errors near which probes are made, in this order: about Q3_K, Q5_K, IQ4_XS, Q2_K. */
 static const double targets[] = {.016, .001, .0046, .05};
@@ -229,7 +230,7 @@ int mix_measure(const struct mix_probe_opts *o, struct sens *s, struct mix_probe
     int rc = cli_pool(o->c, e);
     if (!rc) rc = gguf_open(&w.g, o->model, 0, e);
     if (!rc && o->imatrix) rc = imat_read(&imat, o->imatrix, e);
-    if (!rc && o->imatrix) rc = mix_file_hash(o->imatrix, hash, e);
+    if (!rc && o->imatrix) rc = record_file_hash(o->imatrix, hash, e);
     if (!rc) rc = sens_init(s, w.g, e);
     if (!rc) rc = run(&w, o->imatrix ? &imat : NULL, hash, e);
     if (w.p.c) probe_close(&w.p);

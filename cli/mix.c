@@ -12,20 +12,12 @@
 #include <unistd.h>
 
 #include "core/buf.h"
-#include "core/hash.h"
 #include "core/io.h"
 #include "core/log.h"
 #include "core/mem.h"
 #include "core/num.h"
 #include "models/fit.h"
-
-int mix_file_hash(const char *path, char hex[33], struct err *e) {
-    struct map m = {0};
-    TRY(map_open(&m, path, e));
-    hash_xxh128_hex(hex, m.data, m.size);
-    map_close(&m);
-    return 0;
-}
+#include "quantize/record.h"
 
 int mix_search(const char *name, enum search *out, struct err *e) {
     *out = SEARCH_FAST;
@@ -47,7 +39,7 @@ static int load(struct mixer *x, const struct quantize_opts *q, const char *sens
     struct sens *s = &x->s;
     char hash[33] = "";
     TRY(sens_init(s, x->g, e));
-    if (q->imatrix) TRY(mix_file_hash(q->imatrix, hash, e));
+    if (q->imatrix) TRY(record_file_hash(q->imatrix, hash, e));
     if (sensitivity) {
         TRY(sens_read(s, sensitivity, e));
         if (strcmp(s->imatrix_hash, hash) != 0)
@@ -70,7 +62,7 @@ int mixer_open(struct mixer *x, struct cli *c, const struct quantize_opts *q,
                const char *sensitivity, struct err *e) {
     *x = (struct mixer){.c = c, .source = "none"};
     TRY(gguf_open(&x->g, q->in, 0, e));
-    if (sensitivity) TRY(mix_file_hash(sensitivity, x->source, e));
+    if (sensitivity) TRY(record_file_hash(sensitivity, x->source, e));
     TRY(load(x, q, sensitivity, e));
     for (int i = 0; i < x->s.n_groups; i++) x->probed |= x->s.group[i].n_probes > 0;
     return 0;

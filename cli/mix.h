@@ -82,7 +82,6 @@ void mix_job_release(struct mix_job *j);
 int mix_front(struct mixer *x, const struct mix_ask *ask, const struct mix_job *j,
               struct mix_point out[MIX_FRONT], int *n, struct err *e);
 
-int mix_file_hash(const char *path, char hex[33], struct err *e);
 int mix_search(const char *name, enum search *out, struct err *e); /* NULL: fast */
 
 #endif

@@ -26,6 +26,7 @@
 #include "quantize/fb_tensor.h"
 #include "quantize/feedback.h"
 #include "quantize/qplan.h"
+#include "quantize/record.h"
 
 enum { BATCH_BYTES = 32 << 20, TAU_DEFAULT = 256 };
 
@@ -297,11 +298,13 @@ static bool starts_with(const char *s, const char *head) {
     return strncmp(s, head, strlen(head)) == 0;
 }
 
-static void write_keys(struct run *q) {
+static int write_keys(struct run *q, struct err *e) {
     bool any = false;
+    struct buf record = {0};
     for (int64_t i = 0; i < gguf_n_kv(q->g); i++) {
         const struct gguf_kv *kv = gguf_kv_at(q->g, i);
-        if (!starts_with(kv->key, "split.") && !starts_with(kv->key, "quantize.imatrix."))
+        if (!starts_with(kv->key, "split.") && !starts_with(kv->key, "quantize.imatrix.") &&
+            !starts_with(kv->key, "hone.mix.") && strcmp(kv->key, RECORD_KEY) != 0)
             gguf_w_copy_kv(q->w, kv);
     }
     for (int64_t i = 0; i < q->plan.n; i++)
@@ -310,15 +313,19 @@ static void write_keys(struct run *q) {
     if (q->plan.ftype >= 0) gguf_w_u32(q->w, "general.file_type", (uint32_t)q->plan.ftype);
     for (int i = 0; i < q->o->n_notes; i++)
         gguf_w_str(q->w, q->o->note[i].key, q->o->note[i].value);
-    if (!q->have_imat) return;
+    int rc = record_text(&record, q->o, q->g, e);
+    if (rc == 0) gguf_w_str(q->w, RECORD_KEY, record.data);
+    buf_release(&record);
+    if (rc || !q->have_imat) return rc;
     gguf_w_str(q->w, "quantize.imatrix.file", io_base(q->o->imatrix));
     if (q->imat.n_datasets > 0) gguf_w_str(q->w, "quantize.imatrix.dataset", q->imat.dataset[0]);
     gguf_w_u32(q->w, "quantize.imatrix.entries_count", (uint32_t)q->imat.n_entries);
     gguf_w_u32(q->w, "quantize.imatrix.chunks_count", q->imat.n_chunks);
+    return 0;
 }
 
 static int declare(struct run *q, struct err *e) {
-    write_keys(q);
+    TRY(write_keys(q, e));
     for (int64_t i = 0; i < q->plan.n; i++) {
         const struct gguf_tensor *t = gguf_tensor_at(q->g, i);
         TRY(gguf_w_tensor(q->w, t->name, q->plan.item[i].type, t->n_dims, t->ne, e));

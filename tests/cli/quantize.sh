@@ -23,7 +23,7 @@ q="$HONE quantize"
 expect 2 'recipe' $q "$dir/in.gguf" -o "$dir/a.gguf"
 expect 2 'give one of' $q "$dir/in.gguf" -o "$dir/a.gguf" --recipe Q4_K_M --type Q4_K
 expect 2 'OUT.gguf' $q "$dir/in.gguf" --recipe Q4_K_M
-expect 2 'recipes: IQ2_XXS' $q "$dir/in.gguf" -o "$dir/a.gguf" --recipe Q4_K_Q
+expect 2 'hone recipes' $q "$dir/in.gguf" -o "$dir/a.gguf" --recipe Q4_K_Q
 expect 2 'not a tensor type' $q "$dir/in.gguf" -o "$dir/a.gguf" --type Q99
 expect 2 'not fast' $q "$dir/in.gguf" -o "$dir/a.gguf" --recipe Q4_K_M --search slow
 expect 2 'REGEX=TYPE' $q "$dir/in.gguf" -o "$dir/a.gguf" --recipe Q4_K_M --tensor abc

@@ -229,7 +229,7 @@ static void test_refuses(void) {
     o = base_opts("Q4_K_M", path("in.gguf"));
     CHECK_ERR(quantize_run(&o, &r, &e), ERR_USAGE, "same file");
     o = base_opts("Q4_K_X", path("x.gguf"));
-    CHECK_ERR(quantize_run(&o, &r, &e), ERR_USAGE, "Q4_K_M");
+    CHECK_ERR(quantize_run(&o, &r, &e), ERR_USAGE, "hone recipes");
     o = base_opts("IQ1_S", path("x.gguf"));
     CHECK_ERR(quantize_run(&o, &r, &e), ERR_USAGE, "cannot be written");
     o = base_opts("Q4_K_M", path("x.gguf"));

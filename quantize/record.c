@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT
+/* quantize/record.c - see record.h. */
+#include "quantize/record.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/hash.h"
+#include "core/io.h"
+#include "core/json.h"
+#include "quantize/sens.h"
+
+int record_file_hash(const char *path, char hex[33], struct err *e) {
+    struct map m = {0};
+    TRY(map_open(&m, path, e));
+    hash_xxh128_hex(hex, m.data, m.size);
+    map_close(&m);
+    return 0;
+}
+
+void record_source_hash(const struct gguf *g, char hex[33]) {
+    struct buf b = {0};
+    for (int i = 0; i < gguf_n_shards(g); i++) {
+        char one[33];
+        uint64_t n = 0;
+        const uint8_t *p = gguf_shard_header(g, i, &n);
+        hash_xxh128_hex(one, p, n);
+        buf_str(&b, one);
+    }
+    hash_xxh128_hex(hex, b.data, b.len);
+    buf_release(&b);
+}
+
+int record_text(struct buf *out, const struct quantize_opts *o, const struct gguf *source,
+                struct err *e) {
+    /* of one length, used or not: error feedback must not change a file's size */
+    char src[33], imatrix[33] = RECORD_NONE, gram[33] = RECORD_NONE;
+    struct jw w;
+    record_source_hash(source, src);
+    if (o->imatrix) TRY(record_file_hash(o->imatrix, imatrix, e));
+    if (o->gram) TRY(record_file_hash(o->gram, gram, e));
+    jw_init(&w, out, false);
+    jw_obj(&w, NULL);
+    jw_str(&w, "version", HONE_VERSION);
+    jw_str(&w, "source", io_base(gguf_path(source)));
+    jw_str(&w, "source_headers_xxh128", src);
+    jw_u64(&w, "source_bytes", gguf_file_bytes(source));
+    jw_str(&w, "search", search_name(o->search));
+    jw_str(&w, "imatrix_xxh128", imatrix);
+    jw_str(&w, "gram_xxh128", gram);
+    jw_i64(&w, "without", o->without);
+    jw_num(&w, "tau", o->tau);
+    jw_u64(&w, "split_max", o->split_max);
+    jw_end(&w);
+    return 0;
+}
+
+static bool take(char *out, size_t cap, const struct json *root, const char *name) {
+    const char *s = json_str(json_get(root, name));
+    if (!s || strlen(s) >= cap) return false;
+    memcpy(out, s, strlen(s) + 1);
+    return true;
+}
+
+static bool parse(struct record *r, const struct json *root) {
+    char search[16];
+    int64_t n, without, split;
+    bool ok = take(r->version, sizeof r->version, root, "version") &&
+              take(r->source, sizeof r->source, root, "source") &&
+              take(r->source_hash, sizeof r->source_hash, root, "source_headers_xxh128") &&
+              take(r->imatrix, sizeof r->imatrix, root, "imatrix_xxh128") &&
+              take(r->gram, sizeof r->gram, root, "gram_xxh128") &&
+              take(search, sizeof search, root, "search") &&
+              json_i64(json_get(root, "source_bytes"), &n) && n >= 0 &&
+              json_i64(json_get(root, "without"), &without) && without >= 0 && without < 256 &&
+              json_i64(json_get(root, "split_max"), &split) && split >= 0;
+    if (!ok) return false;
+    r->source_bytes = (uint64_t)n;
+    r->without = (unsigned)without;
+    r->split_max = (uint64_t)split;
+    r->tau = json_num(json_get(root, "tau"), 0);
+    for (int k = SEARCH_FAST; k <= SEARCH_CONVENTIONAL; k++)
+        if (strcmp(search, search_name((enum search)k)) == 0) {
+            r->search = (enum search)k;
+            return true;
+        }
+    return false;
+}
+
+int record_read(struct record *r, const struct gguf *g, struct err *e) {
+    const char *text = gguf_str_or(g, RECORD_KEY, "");
+    struct json *root = NULL;
+    memset(r, 0, sizeof *r);
+    if (!*text)
+        return err_set(
+            e, ERR_DATA,
+            "%s: no record of how it was made (key %s): not written by hone quantize, or "
+            "by an older version",
+            gguf_path(g), RECORD_KEY);
+    TRY(json_parse(&root, text, strlen(text), RECORD_KEY, e));
+    bool ok = parse(r, root);
+    json_free(root);
+    return ok ? 0 : err_set(e, ERR_DATA, "%s: the key %s is damaged", gguf_path(g), RECORD_KEY);
+}

@@ -1,0 +1,48 @@
+#!/bin/sh
+# hone replay: files of every kind come out again to the byte from their own record; anything else that made them is
+# refused by its hash; a file that was changed afterwards is told from one that was not.
+set -eu
+t=$(mktemp -d)
+trap 'rm -rf "$t"' EXIT
+fail() { echo "$*"; exit 1; }
+texts=tests/golden/tiny-qwen35moe
+"$HONE" convert tests/golden/models/qwen35moe -o "$t/base.gguf" -q > /dev/null
+head -c 6000 $texts/self_calib.txt > "$t/calib.txt"
+tail -c 6000 $texts/self_calib.txt > "$t/other.txt"
+"$HONE" imatrix "$t/base.gguf" "$t/calib.txt" -o "$t/im.gguf" --gram "$t/gram.gguf" -q > /dev/null
+"$HONE" imatrix "$t/base.gguf" "$t/other.txt" -o "$t/im2.gguf" -q > /dev/null
+quantize() { "$HONE" quantize "$t/base.gguf" --imatrix "$t/im.gguf" -q "$@" > /dev/null; }
+quantize -o "$t/preset.gguf" --recipe Q4_K_M
+quantize -o "$t/tensor.gguf" --recipe Q4_K_M --tensor 'attn_q\.=Q8_0' --search conventional
+quantize -o "$t/named.gguf" --recipe hone-Q3_K_XL --gram "$t/gram.gguf"
+quantize -o "$t/pure.gguf" --type Q5_1 --without balance
+quantize -o "$t/mix.gguf" --budget 1250K
+quantize -o "$t/again.gguf" --recipe "$t/mix.gguf.plan.tsv"
+quantize -o "$t/set.gguf" --recipe Q4_K_M --split-max 600K
+mkdir "$t/away"
+for f in preset tensor named pure mix again set-00001-of-0000?; do
+    f=$(echo "$t"/$f.gguf)
+    "$HONE" replay "$f" -q --json > "$t/r.json" 2> "$t/err" || fail "$f: $(cat "$t/err" "$t/r.json")"
+    grep -q '"equal": true' "$t/r.json" || fail "$f is not equal: $(cat "$t/r.json")"
+done
+[ -z "$(ls "$t" | grep 'replay-')" ] || fail "replay left files: $(ls "$t")"
+
+# inputs by other names and in another folder
+mv "$t/base.gguf" "$t/away/source.gguf"
+mv "$t/im.gguf" "$t/away/importance.gguf"
+refuse() { want=$1; shift; rc=0; "$HONE" replay "$@" -q > /dev/null 2> "$t/err" || rc=$?; [ $rc = "$want" ] || fail "status $rc, expected $want: replay $*: $(cat "$t/err")"; }
+refuse 2 "$t/preset.gguf"
+"$HONE" replay "$t/preset.gguf" --source "$t/away/source.gguf" --imatrix "$t/away/importance.gguf" -o "$t/copy.gguf" -q > "$t/o" 2> "$t/err" || {
+    fail "inputs by other names: $(cat "$t/err" "$t/o")"
+}
+cmp "$t/preset.gguf" "$t/copy.gguf" || fail "the kept copy differs"
+
+# other inputs, and changed files
+refuse 3 "$t/preset.gguf" --source "$t/away/source.gguf" --imatrix "$t/im2.gguf"
+refuse 3 "$t/preset.gguf" --source "$t/pure.gguf" --imatrix "$t/away/importance.gguf"
+refuse 3 "$t/away/source.gguf" --source "$t/away/source.gguf"
+cp "$t/preset.gguf" "$t/bad.gguf"
+printf 'x' | dd of="$t/bad.gguf" bs=1 seek=$(($(wc -c < "$t/bad.gguf") - 100)) conv=notrunc 2> /dev/null
+refuse 1 "$t/bad.gguf" --source "$t/away/source.gguf" --imatrix "$t/away/importance.gguf"
+[ -z "$(ls "$t" | grep 'replay-')" ] || fail "replay left files: $(ls "$t")"
+echo "replay: equal to the byte"
