@@ -3,8 +3,8 @@
  *
  * The model is opened several times (the same pages of one map); one binding stays as it is, each
  * of the others gets one group's encoded tensors. All run over the same windows, so the base's pass
- * is shared and differences are paired. The runtime starts passes at the embedding only, so layers
- * before the changed one are computed again. */
+ * is shared and differences are paired. A pass begins at the block of the changed group, with the
+ * hidden states of the base (of the mix, for steps around one). */
 #include "cli/probe.h"
 
 #include <inttypes.h>
@@ -134,7 +134,15 @@ static int restore(struct probe *p, const struct sens *s, int slot, struct err *
     return 0;
 }
 
-static int measure(struct probe *p, int n, struct eval_kld_run *r, struct err *e) {
+/* The first block that a change of the group is in. */
+static int first_block(const struct probe *p, const struct sens_group *g) {
+    if (g->role == ROLE_OUTPUT) return (int)p->model[0]->hp.d[HD_LAYERS];
+    return g->block < 0 ? 0 : g->block;
+}
+
+/* begin, like: eval.h; of candidates whose weights below a block are those of another. */
+static int measure(struct probe *p, int n, const int *begin, const int *like,
+                   struct eval_kld_run *r, struct err *e) {
     const struct eval_domain all = {.name = "", .ids = p->ids.v, .n_ids = p->ids.n};
     const struct eval_kld_job job = {.base = p->session[PROBE_SLOTS],
                                      .cand = p->session,
@@ -142,18 +150,22 @@ static int measure(struct probe *p, int n, struct eval_kld_run *r, struct err *e
                                      .domain = &all,
                                      .n_domains = 1,
                                      .ctx = p->ctx,
-                                     .from = p->ctx / 8};
+                                     .from = p->ctx / 8,
+                                     .begin = begin,
+                                     .like = like};
     return eval_kld_open(&job, r, e);
 }
 
 int probe_alone(struct probe *p, struct sens *s, const struct probe_want *w, int n, struct err *e) {
     struct eval_kld_run r;
-    int rc = 0;
+    int rc = 0, begin[PROBE_SLOTS] = {0}, like[PROBE_SLOTS] = {0};
     for (int i = 0; i < n && !rc; i++) {
+        begin[i] = first_block(p, &s->group[w[i].group]);
+        like[i] = -1;
         rc = restore(p, s, i, e);
         if (!rc) rc = put(p, s, i, w[i].group, w[i].type, false, e);
     }
-    if (!rc) rc = measure(p, n, &r, e);
+    if (!rc) rc = measure(p, n, begin, like, &r, e);
     for (int i = 0; i < n && !rc; i++) {
         struct sens_group *g = &s->group[w[i].group];
         struct eval_group k;
@@ -170,13 +182,14 @@ int probe_alone(struct probe *p, struct sens *s, const struct probe_want *w, int
 int probe_steps(struct probe *p, struct sens *s, const struct sens_mix *mix, uint64_t budget,
                 const struct probe_want *w, int n, double *mix_kld, struct err *e) {
     struct eval_kld_run r;
-    int rc = 0;
+    int rc = 0, begin[PROBE_SLOTS] = {0}, like[PROBE_SLOTS] = {-1};
+    for (int i = 1; i <= n; i++) begin[i] = first_block(p, &s->group[w[i - 1].group]);
     for (int i = 0; i <= n && !rc; i++)
         for (int g = 0; g < s->n_groups && !rc; g++) {
             bool step = i > 0 && w[i - 1].group == g;
             rc = put(p, s, i, g, step ? w[i - 1].type : mix->type[g], !step, e);
         }
-    if (!rc) rc = measure(p, n + 1, &r, e);
+    if (!rc) rc = measure(p, n + 1, begin, like, &r, e);
     if (!rc && mix_kld) {
         struct eval_group k;
         eval_kld_group(&r, 0, -1, r.from, r.ctx, &k);

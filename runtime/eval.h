@@ -58,6 +58,10 @@ struct eval_kld_job {
     int64_t max_chunks; /* windows in all, taken from the domains in turn; 0: all */
     int64_t from;       /* first scored row of a window; -1: ctx / 2. Row r predicts token r + 1 */
     bool routing;       /* also compare expert choices, of all tokens of the windows */
+    /* NULL, or per candidate: weights below block begin[i] equal those of candidate like[i] < i, or
+     * of the base (-1), whose hidden states are used there. Where that cannot be, all is computed.
+     */
+    const int *begin, *like;
 };
 struct eval_route { /* of one candidate and one MoE layer */
     int layer;

@@ -17,6 +17,12 @@
 #include "core/prog.h"
 #include "runtime/eval_int.h"
 
+struct work;
+struct tap { /* one session's residuals, for the candidates that begin with them */
+    struct work *w;
+    int who; /* candidate, or -1: the base */
+    int64_t at;
+};
 struct work {
     const struct eval_kld_job *job;
     struct eval_kld_run *out;
@@ -24,6 +30,8 @@ struct work {
     struct kld_top_r *top;
     int64_t n_vocab, block;
     float **hidden;      /* [n_cand + 1][EVAL_PIECE][n_embd]: base last */
+    float **below;       /* [n_cand] what enters its first block of its own; NULL: computes all */
+    struct tap *tap;     /* [n_cand + 1] what is shown of whom */
     float *logp, *logit; /* [block][n_vocab] */
     struct route_log route;
     /* of the block under way */
@@ -53,6 +61,35 @@ static int check_session(const struct session *s, int64_t n_vocab, int64_t ctx, 
     return 0;
 }
 
+/* The residual after a block goes to the candidates whose own blocks begin behind it. */
+static void keep_below(void *ud, int block, const float *x, int64_t n_rows, int64_t pos) {
+    const struct tap *t = ud;
+    const struct eval_kld_job *job = t->w->job;
+    for (int i = 0; i < job->n_cand; i++) {
+        if (!t->w->below[i] || job->like[i] != t->who || job->begin[i] - 1 != block) continue;
+        int64_t d = session_model(job->cand[i])->hp.d[HD_EMBD];
+        memcpy(t->w->below[i] + (pos - t->at) * d, x, (size_t)(n_rows * d) * sizeof *x);
+    }
+}
+
+static int below_init(struct work *w, struct err *e) {
+    const struct eval_kld_job *job = w->job;
+    w->below = xcalloc((size_t)job->n_cand + 1, sizeof *w->below);
+    w->tap = xcalloc((size_t)job->n_cand + 1, sizeof *w->tap);
+    for (int i = 0; i < job->n_cand && job->begin && job->base && !job->routing; i++) {
+        if (!session_can_begin(job->cand[i], job->begin[i])) continue;
+        TRY(alloc_floats(&w->below[i],
+                         min_i64(EVAL_PIECE, w->out->ctx) *
+                             session_model(job->cand[i])->hp.d[HD_EMBD],
+                         "hidden rows", e));
+        int who = job->like[i];
+        struct tap *t = &w->tap[who < 0 ? job->n_cand : who];
+        *t = (struct tap){.w = w, .who = who};
+        session_observe_hidden(who < 0 ? job->base : job->cand[who], keep_below, t);
+    }
+    return 0;
+}
+
 static int work_init(struct work *w, struct err *e) {
     const struct eval_kld_job *job = w->job;
     struct eval_kld_run *o = w->out;
@@ -73,6 +110,7 @@ static int work_init(struct work *w, struct err *e) {
     }
     TRY(alloc_floats(&w->logp, w->block * w->n_vocab, "logits", e));
     TRY(alloc_floats(&w->logit, w->block * w->n_vocab, "logits", e));
+    TRY(below_init(w, e));
     if (!job->routing || !job->base) return 0;
     TRY(route_init(&w->route, job->base, e));
     o->n_routes = w->route.n_layers;
@@ -89,6 +127,13 @@ static void work_release(struct work *w) {
     for (int i = 0; i <= w->job->n_cand && w->hidden; i++) buf_free(w->hidden[i]);
     for (int i = 0; i < w->job->n_cand; i++) session_observe_route(w->job->cand[i], NULL, NULL);
     if (w->job->base) session_observe_route(w->job->base, NULL, NULL);
+    for (int i = 0; i <= w->job->n_cand && w->tap; i++) {
+        struct session *s = i < w->job->n_cand ? w->job->cand[i] : w->job->base;
+        if (w->tap[i].w) session_observe_hidden(s, NULL, NULL);
+    }
+    for (int i = 0; i < w->job->n_cand && w->below; i++) buf_free(w->below[i]);
+    free(w->below);
+    free(w->tap);
     route_release(&w->route);
     free(w->hidden);
     buf_free(w->logp);
@@ -174,14 +219,18 @@ static int feed(struct work *w, int i, const int32_t *chunk, int64_t at, int64_t
     if (!s) return 0;
     if (w->out->n_routes)
         route_watch(&w->route, s, at, is_base ? NULL : w->out->route + i * w->out->n_routes);
-    return eval_feed(s, chunk, at, n, w->hidden[i], e);
+    w->tap[i].at = at;
+    if (is_base || !w->below[i]) return eval_feed(s, chunk, at, n, w->hidden[i], e);
+    if (!at) session_reset(s);
+    return session_forward_from(s, w->job->begin[i], w->below[i], chunk + at, n, w->hidden[i], e);
 }
 
 static int run_piece(struct work *w, int64_t c, int64_t at, int64_t n, struct err *e) {
     const struct eval_kld_run *o = w->out;
     const int32_t *chunk = o->tokens + c * o->ctx;
     int64_t first = max_i64(at, o->from), last = min_i64(at + n, o->from + o->per_chunk);
-    for (int i = w->job->n_cand; i >= 0; i--) TRY(feed(w, i, chunk, at, n, e));
+    TRY(feed(w, w->job->n_cand, chunk, at, n, e));
+    for (int i = 0; i < w->job->n_cand; i++) TRY(feed(w, i, chunk, at, n, e));
     for (int64_t row = first; row < last; row += w->block) {
         int64_t k = min_i64(w->block, last - row);
         TRY(base_rows(w, c, at, row, k, e));

@@ -60,6 +60,8 @@ struct session {
     /* the pass under way */
     const int32_t *ids;
     int64_t n_tok;
+    int first_block;          /* 0: from the embeddings */
+    const float *residual_in; /* what enters first_block, of the pass */
     /* shapes always, memory on the CPU only */
     struct kv kv;
     struct rec rec;

@@ -64,9 +64,12 @@ static void show_hidden(struct session *s, int block) {
 
 /* Nodes are in order, and a block's residual is complete after hidden_nodes[block]. */
 void exec_pass(struct session *s) {
-    int block = 0;
+    int block = s->first_block, first = block ? s->g->hidden_nodes[block - 1] + 1 : 0;
+    if (block)
+        memcpy(s->reg[s->g->residual], s->residual_in,
+               (size_t)(s->n_tok * s->g->reg_width[s->g->residual]) * sizeof(float));
     for (int i = 0; i < s->n_ropes; i++) s->rope[i].ready = false;
-    for (int i = 0; i < s->g->n_nodes; i++) {
+    for (int i = first; i < s->g->n_nodes; i++) {
         const struct gr_node *n = &s->g->node[i];
         exec_table[n->op](s, n);
         if (!s->see_hidden) continue;

@@ -134,6 +134,43 @@ int session_forward(struct session *s, const int32_t *ids, int64_t n, float *hid
     return forward(s, ids, n, hidden, NULL, e);
 }
 
+/* What block `block` and all after it read is the residual, or made by them. */
+bool session_can_begin(const struct session *s, int block) {
+    const struct graph *g = s->g;
+    if (s->be != &backend_cpu || block < 1 || block > s->m->hp.d[HD_LAYERS]) return false;
+    bool *made = xcalloc((size_t)g->n_regs + 1, sizeof *made), ok = true;
+    bool *slot = xcalloc((size_t)g->n_attn_slots + 1, sizeof *slot);
+    made[g->residual] = true;
+    for (int i = g->hidden_nodes[block - 1] + 1; i < g->n_nodes && ok; i++) {
+        const struct gr_node *n = &g->node[i];
+        for (int k = 0; k < 3; k++) ok = ok && (n->src[k] == GR_NONE || made[n->src[k]]);
+        if (n->op == OP_GATE_ADD || n->op == OP_SIGMOID_MUL) ok = ok && made[n->dst];
+        if (n->op == OP_EMBED) ok = false;
+        if (n->op == OP_ATTN && n->src[1] == GR_NONE) ok = ok && slot[n->slot];
+        if (n->op == OP_ATTN) slot[n->slot] = true;
+        if (n->dst != GR_NONE) made[n->dst] = true;
+        if (n->dst2 != GR_NONE) made[n->dst2] = true;
+    }
+    free(made);
+    free(slot);
+    return ok;
+}
+
+int session_forward_from(struct session *s, int block, const float *residual, const int32_t *ids,
+                         int64_t n, float *hidden, struct err *e) {
+    int rc = 0;
+    int64_t d = s->g->reg_width[s->g->residual], h = s->g->reg_width[s->g->hidden_out];
+    s->first_block = block;
+    for (int64_t i = 0, k; i < n && !rc; i += k) {
+        k = min_i64(s->o.n_ubatch, n - i);
+        s->residual_in = residual + i * d;
+        rc = forward(s, ids + i, k, hidden + i * h, NULL, e);
+    }
+    s->first_block = 0;
+    s->residual_in = NULL;
+    return rc;
+}
+
 int session_head(struct session *s, const float *hidden, int64_t n, float *logits, struct err *e) {
     return s->be->head(s, hidden, n, logits, e);
 }

@@ -38,6 +38,14 @@ uint64_t session_bytes(const struct session *s); /* KV + state + scratch */
 /* Feeds n tokens at the current position. hidden: NULL or [n][n_embd], the input of the head for
  * every token. ERR_USAGE when the context is full or an id is out of range. */
 int session_forward(struct session *s, const int32_t *ids, int64_t n, float *hidden, struct err *e);
+/* The same from a block on: `residual` [n][n_embd] is what session_observe_hidden showed after
+ * block
+ * - 1 of a session whose weights are equal below. block: 1 .. number of layers (then only what
+ * follows the last block). Blocks below keep no state: all windows of such a session begin there.
+ */
+bool session_can_begin(const struct session *s, int block); /* false: the graph or device cannot */
+int session_forward_from(struct session *s, int block, const float *residual, const int32_t *ids,
+                         int64_t n, float *hidden, struct err *e);
 /* Head: logits[n][n_vocab] for n hidden rows. The caller keeps n small (memory n * vocab). */
 int session_head(struct session *s, const float *hidden, int64_t n, float *logits, struct err *e);
 /* Forward, then logits of the last token only. */

@@ -32,8 +32,18 @@ static void test_logits(void) {
 }
 /* Per-layer embeddings, shared keys and values, double-wide feed-forward. */
 static void test_e_form(void) {
-    static const char e[] = "tests/golden/models/gemma4e";
-    logits(golden_edited(e, folder, NULL), e, "gemma4e");
+    static const char src[] = "tests/golden/models/gemma4e";
+    logits(golden_edited(src, folder, NULL), src, "gemma4e");
+    /* a block reads the tokens' per-layer embeddings beside the residual: no pass begins there */
+    struct err e = {0};
+    struct session *s = NULL;
+    struct model *m = golden_open(golden_edited(src, folder, NULL), tmp_path("m.gguf"));
+    const struct session_opts o = {.n_ctx = 16};
+    if (!m) return;
+    CHECK_OK(session_new(&s, m, &o, &e));
+    CHECK(!session_can_begin(s, 1) && !session_can_begin(s, 2));
+    session_free(s);
+    model_close(m);
 }
 /* Re-saved config (per_layer_config), no layer_types, no experts, keys as values. */
 static void test_dense_form(void) {

@@ -204,6 +204,57 @@ static void some_ids(int32_t *ids, int64_t n, int64_t n_vocab) {
     for (int64_t i = 0; i < n; i++) ids[i] = (int32_t)((i * 7919 + 13) % n_vocab);
 }
 
+struct residuals { /* [n_blocks][N_IDS][d] */
+    float *v;
+    int64_t d;
+};
+static void keep_residual(void *ud, int block, const float *x, int64_t n_rows, int64_t pos) {
+    const struct residuals *r = ud;
+    if (block >= 0)
+        memcpy(r->v + (block * N_IDS + pos) * r->d, x, (size_t)(n_rows * r->d) * sizeof *x);
+}
+
+/* A pass that begins at a block gives the bits of the whole pass, in several internal passes. */
+static void test_begin_at_a_block(void) {
+    static const char *const model[] = {"qwen35moe", "qwen35", "qwen3", "qwen3moe", "mistral"};
+    for (size_t k = 0; k < COUNT_OF(model); k++) {
+        struct err e = {0};
+        struct model *m = open_golden(model[k]);
+        struct session *a = NULL, *b = NULL;
+        struct session_opts o = {.n_ctx = N_IDS, .n_ubatch = 32, .isa = kern_isa_best()};
+        int32_t ids[N_IDS];
+        if (!m) return;
+        int n_blocks = (int)m->hp.d[HD_LAYERS];
+        struct residuals r = {.d = m->hp.d[HD_EMBD]};
+        r.v = xcalloc((size_t)(n_blocks * N_IDS * r.d), sizeof *r.v);
+        float *whole = xcalloc((size_t)(N_IDS * r.d), sizeof *whole);
+        float *part = xcalloc((size_t)(N_IDS * r.d), sizeof *part);
+        some_ids(ids, N_IDS, m->hp.d[HD_VOCAB]);
+        CHECK_OK(session_new(&a, m, &o, &e));
+        CHECK_OK(session_new(&b, m, &o, &e));
+        session_observe_hidden(a, keep_residual, &r);
+        CHECK_OK(session_forward(a, ids, N_IDS, whole, &e));
+        CHECK(!session_can_begin(b, 0) && !session_can_begin(b, n_blocks + 1));
+        for (int i = 1; i <= n_blocks; i++) {
+            CHECK(session_can_begin(b, i)); /* blocks read nothing but the residual */
+            const float *in = r.v + (i - 1) * N_IDS * r.d;
+            memset(part, 0, (size_t)(N_IDS * r.d) * sizeof *part);
+            session_reset(b);
+            CHECK_OK(session_forward_from(b, i, in, ids, N_IDS, part, &e));
+            CHECK(memcmp(whole, part, (size_t)(N_IDS * r.d) * sizeof *part) == 0);
+        }
+        session_reset(b); /* and then a whole pass again */
+        CHECK_OK(session_forward(b, ids, N_IDS, part, &e));
+        CHECK(memcmp(whole, part, (size_t)(N_IDS * r.d) * sizeof *part) == 0);
+        session_free(a);
+        session_free(b);
+        model_close(m);
+        free(r.v);
+        free(whole);
+        free(part);
+    }
+}
+
 /* Encodes every row of a weight as Q8_0 (exact: the activation quantizer writes the same blocks).
  */
 static void *as_q8_0(const struct weight *w) {
@@ -533,6 +584,7 @@ int main(void) {
     RUN(test_golden_qwen35moe);
     RUN(test_golden_qwen35);
     RUN(test_hidden_states);
+    RUN(test_begin_at_a_block);
     RUN(test_threads_do_not_change_bits);
     RUN(test_set_weight);
     RUN(test_kv_types);
