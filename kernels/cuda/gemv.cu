@@ -3,16 +3,17 @@
  *
  * Activations first become 8 bits per 32 (quantize), in the order of pack.cuh. A block owns 16
  * rows; its warps share the pieces of 16 rows x 256 columns (supers) of all matrices that add up to
- * the output: the columns of one matrix, or of the down projections of all selected experts. A warp
- * issues the loads of a super (144 bytes a lane for Q4_K: nine of 16 bytes) before it uses any,
- * keeps sums of 2 rows per lane and adds over 4 lanes at the end; warps are added in order through
- * shared memory, so results do not depend on timing. A gated unit reads both its matrices in the
- * same block. Bytes moved: each weight once. Not run on a GPU yet; registers and instruction
- * counts: docs/design/cuda.md. */
+ * the output: the columns of one matrix, or of the down projections of all selected experts. Each
+ * warp copies its next STAGES supers to shared memory in the background, so that warps * STAGES
+ * * 2.3 KiB (Q4_K) per block are in flight whatever the compiler does with loads; plain loads were
+ * tried first and were moved down to their uses, one in flight at a time. A lane keeps sums of 2
+ * rows and 4 lanes add up at the end; warps are added in order through shared memory, so results do
+ * not depend on timing. A gated unit reads both its matrices in the same block. Bytes moved: each
+ * weight once. Not run on a GPU yet; registers and instruction counts: docs/design/cuda.md. */
 #include "kernels/cuda/fast.cuh"
 #include "kernels/cuda/pack.cuh"
 
-enum { MAX_WARPS = 8 };
+enum { MAX_WARPS = 8, STAGES = 2 };
 
 /* An activation row: k codes, then {d, d * sum of codes} for each 32. */
 static inline uint64_t act_row_bytes(int64_t k) {
@@ -39,13 +40,12 @@ CU_KERNEL quantize(const float *x, int64_t ldx, int64_t k, uint8_t *dst) {
 struct gemv_job {
     const uint8_t *w, *w_up;
     uint64_t mat_bytes, mat_bytes_up;
-    int64_t k, rows;
+    int64_t rows;
     const int32_t *ids;
     const uint8_t *x;
-    uint64_t x_row;
-    int64_t x_div;
+    int k, x_row; /* x_row: bytes */
+    unsigned x_div, n_sum;
     const float *p;
-    int n_sum;
     bool gelu;
     float *y;
     int64_t ldy;
@@ -116,32 +116,59 @@ CU_DEV float reduce_rows(const float *acc, float (*red)[16]) {
     return v;
 }
 
-/* grid: groups of 16 rows, output rows. */
+template <int N_BYTES> CU_DEV void fetch(uint8_t *dst, const uint8_t *src, int lane) {
+#pragma unroll
+    for (int i = 0; i < N_BYTES / 512; i++)
+        cu_copy16(dst + 512 * i + 16 * lane, src + 512 * i + 16 * lane);
+    const int rest = N_BYTES / 512 * 512 + 16 * lane;
+    if (rest < N_BYTES) cu_copy16(dst + rest, src + rest);
+}
+
+/* Item `it` of the block to a slot of the ring; nothing (an empty group) after the last. */
+template <class B, bool GLU>
+CU_DEV void fetch_item(const struct gemv_job &j, unsigned it, uint8_t *slot, int lane) {
+    typedef cu_pack<B> P;
+    const unsigned n_super = (unsigned)j.k / 256;
+    if (it < j.n_sum * n_super) {
+        const uint64_t mat = j.ids ? (uint64_t)j.ids[blockIdx.y * j.n_sum + it / n_super] : 0;
+        const uint64_t off = ((uint64_t)blockIdx.x * n_super + it % n_super) * P::BYTES;
+        fetch<P::BYTES>(slot, j.w + mat * j.mat_bytes + off, lane);
+        if (GLU) fetch<P::BYTES>(slot + P::BYTES, j.w_up + mat * j.mat_bytes_up + off, lane);
+    }
+    cu_copy_commit();
+}
+
+/* grid: groups of 16 rows, output rows. Shared: per warp STAGES slots of one super, or two. */
 template <class B, bool GLU>
 CU_KERNEL __launch_bounds__(32 * MAX_WARPS) gemv_kernel(struct gemv_job j) {
     CU_SHARED(float, red, [MAX_WARPS][16]);
+    CU_DYN_SHARED(uint8_t, ring);
     typedef cu_pack<B> P;
-    const int lane = (int)threadIdx.x % 32, c = lane % 4, n_super = (int)(j.k / 256);
-    const uint64_t at = (uint64_t)blockIdx.x * (uint64_t)n_super * P::BYTES;
+    const int lane = (int)threadIdx.x % 32, c = lane % 4, slot_bytes = (GLU ? 2 : 1) * P::BYTES;
+    const unsigned n_super = (unsigned)j.k / 256, n_items = j.n_sum * n_super;
+    const unsigned n_warps = blockDim.x / 32;
+    uint8_t *slots = ring + (int)(threadIdx.x / 32) * (STAGES * slot_bytes);
     float acc[2] = {0, 0}, acc_up[2] = {0, 0};
-    for (int item = (int)threadIdx.x / 32; item < j.n_sum * n_super; item += (int)blockDim.x / 32) {
-        const int64_t in = (int64_t)blockIdx.y * j.n_sum + item / n_super;
-        const int piece = item % n_super;
-        const uint64_t mat = j.ids ? (uint64_t)j.ids[in] : 0;
-        const uint64_t off = at + (uint64_t)piece * P::BYTES;
-        struct cu_super<B> s;
-        cu_load_super(j.w + mat * j.mat_bytes + off, lane, &s);
-        const uint8_t *x = j.x + (uint64_t)(in / j.x_div) * j.x_row;
+    unsigned item = threadIdx.x / 32;
+    for (int i = 0; i < STAGES; i++)
+        fetch_item<B, GLU>(j, item + (unsigned)i * n_warps, slots + i * slot_bytes, lane);
+    for (int turn = 0; item < n_items; turn++, item += n_warps) {
+        const unsigned in = blockIdx.y * j.n_sum + item / n_super, piece = item % n_super;
+        const uint8_t *x = j.x + (int64_t)(in / j.x_div) * j.x_row;
         const float *meta = (const float *)(x + j.k) + 16 * piece;
         const float factor = j.p ? j.p[in] : 1.0f;
+        uint8_t *slot = slots + turn % STAGES * slot_bytes;
+        cu_copy_wait<STAGES - 1>();
+        cu_syncwarp();
+        struct cu_super<B> s;
+        cu_load_super(slot, lane, &s);
+        dot_super(s, x + 256 * piece, meta, c, factor, acc);
         if constexpr (GLU) {
-            struct cu_super<B> up;
-            cu_load_super(j.w_up + mat * j.mat_bytes_up + off, lane, &up);
-            dot_super(s, x + 256 * piece, meta, c, 1.0f, acc);
-            dot_super(up, x + 256 * piece, meta, c, 1.0f, acc_up);
-        } else {
-            dot_super(s, x + 256 * piece, meta, c, factor, acc);
+            cu_load_super(slot + P::BYTES, lane, &s);
+            dot_super(s, x + 256 * piece, meta, c, factor, acc_up);
         }
+        cu_syncwarp(); /* all lanes have read the slot */
+        fetch_item<B, GLU>(j, item + STAGES * n_warps, slot, lane);
     }
     float v = reduce_rows(acc, red);
     if constexpr (GLU) v = cu_gate(v, j.gelu) * reduce_rows(acc_up, red);
@@ -150,20 +177,24 @@ CU_KERNEL __launch_bounds__(32 * MAX_WARPS) gemv_kernel(struct gemv_job j) {
 }
 
 typedef void (*gemv_fn)(struct gemv_job);
-static const struct {
+static const struct gemv {
     enum qtype type;
+    size_t super_bytes;
     gemv_fn plain, glu;
 } table[] = {
-#define ROW(T) {QT_##T, gemv_kernel<struct blk_##T, false>, gemv_kernel<struct blk_##T, true>},
+#define ROW(T)                                                                                     \
+    {QT_##T, cu_pack<struct blk_##T>::BYTES, gemv_kernel<struct blk_##T, false>,                   \
+     gemv_kernel<struct blk_##T, true>},
     CU_PACK_TYPES(ROW)
 #undef ROW
 };
 
 int cu_gemv(struct cu_stream *s, const struct cu_product *p, struct err *e) {
-    gemv_fn fn = NULL;
+    const struct gemv *k = NULL;
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
-        if (table[i].type == p->type) fn = p->w_up ? table[i].glu : table[i].plain;
-    if (!fn) return err_set(e, ERR_USAGE, "CUDA: no GEMV of %s", qtype_name(p->type));
+        if (table[i].type == p->type) k = &table[i];
+    if (!k) return err_set(e, ERR_USAGE, "CUDA: no GEMV of %s", qtype_name(p->type));
+    const gemv_fn fn = p->w_up ? k->glu : k->plain;
     const int64_t n_x = p->n_in / p->x_div;
     void *x;
     TRY(cu_scratch(s, act_row_bytes(p->k) * (uint64_t)n_x, &x, e));
@@ -173,19 +204,22 @@ int cu_gemv(struct cu_stream *s, const struct cu_product *p, struct err *e) {
                                p->w_up,
                                p->mat_bytes,
                                p->mat_bytes_up,
-                               p->k,
                                p->rows,
                                p->ids,
                                (const uint8_t *)x,
-                               act_row_bytes(p->k),
-                               p->x_div,
+                               (int)p->k,
+                               (int)act_row_bytes(p->k),
+                               (unsigned)p->x_div,
+                               (unsigned)p->n_sum,
                                p->p,
-                               (int)p->n_sum,
                                p->gelu,
                                p->y,
                                p->ldy};
-    const unsigned n_warps = (unsigned)min_i64(p->n_sum * (p->k / 256), MAX_WARPS);
+    const unsigned most = p->w_up ? MAX_WARPS / 2 : MAX_WARPS;
+    const unsigned n_warps = (unsigned)min_i64(p->n_sum * (p->k / 256), most);
+    const size_t smem = (size_t)n_warps * STAGES * (p->w_up ? 2 : 1) * k->super_bytes;
+    if (smem > CU_SMEM_PLAIN) CU_SMEM_OPTIN(e, fn, smem);
     CU_LAUNCH(e, fn, dim3((unsigned)div_up(p->rows, 16), (unsigned)(p->n_in / p->n_sum)),
-              32 * n_warps, 0, s, j);
+              32 * n_warps, smem, s, j);
     return 0;
 }

@@ -54,6 +54,11 @@ extern "C" {
         CU_TRY(e, cudaGetLastError());                                                             \
     } while (0)
 
+/* Lets a kernel have more than 48 KiB of dynamic shared memory; refused loudly. */
+#define CU_SMEM_OPTIN(e, kernel, n_bytes)                                                          \
+    CU_TRY(e, cudaFuncSetAttribute((const void *)(kernel),                                         \
+                                   cudaFuncAttributeMaxDynamicSharedMemorySize, (int)(n_bytes)))
+
 CU_DEV float cu_shfl(float v, int lane) {
     return __shfl_sync(0xffffffffu, v, lane);
 }
@@ -132,12 +137,43 @@ CU_DEV uint16_t cu_f32_to_f16(float f) {
     asm("{ cvt.rn.f16.f32 %0, %1; }" : "=h"(h) : "f"(f));
     return h;
 }
-/* Weights: read once, so not kept in L1 and first to leave. */
-CU_DEV uint4 cu_ldg_once(const uint4 *p) {
-    uint4 v;
-    asm("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
-        : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-        : "l"(p));
+/* 16 bytes from device to shared memory in the background: a thread starts copies, closes a group
+ * with commit, and waits until at most N of its own groups are under way; others see the bytes
+ * after a barrier that follows the wait. */
+CU_DEV void cu_copy16(void *shared, const void *global) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
+                     (uint32_t)__cvta_generic_to_shared(shared)),
+                 "l"(global)
+                 : "memory");
+}
+CU_DEV void cu_copy_commit(void) {
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+template <int N> CU_DEV void cu_copy_wait(void) {
+    asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
+}
+/* Four 8x8 matrices of 16-bit values: lane i gives the address of row i % 8 of matrix i / 8 (16
+ * bytes of shared memory) and gets values 2 * (i % 4), + 1 of row i / 4 of each. */
+CU_DEV void cu_ldmatrix4(const void *row, uint32_t r[4]) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"((uint32_t)__cvta_generic_to_shared(row))
+                 : "memory");
+}
+/* d += A B, bf16 operands, f32 sums. With r = lane / 4, c = lane % 4:
+ *   A 16x16: a[0] row r, columns 2c, 2c+1; a[1] row r+8; a[2], a[3] the same, columns + 8
+ *   B 16x8:  b[0] rows 2c, 2c+1 of column r; b[1] rows + 8
+ *   d 16x8:  d[0], d[1] row r, columns 2c, 2c+1; d[2], d[3] row r+8 */
+CU_DEV void cu_mma_bf16(float d[4], const uint32_t a[4], uint32_t b0, uint32_t b1) {
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, "
+                 "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+/* Two floats as bf16, to nearest even; x in the low half. */
+CU_DEV uint32_t cu_pack_bf16(float x, float y) {
+    uint32_t v;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(v) : "f"(y), "f"(x));
     return v;
 }
 /* Reads that no other thread writes during the kernel: through the read-only path. */
@@ -145,6 +181,8 @@ template <class T> CU_DEV T cu_ldg(const T *p) {
     return __ldg(p);
 }
 #endif
+
+enum { CU_SMEM_PLAIN = 48 << 10 }; /* more needs CU_SMEM_OPTIN */
 
 /* Runtime calls in functions that return int and have `struct err *e`. */
 #define CU_TRY(e, call)                                                                            \

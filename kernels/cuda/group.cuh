@@ -6,9 +6,8 @@
  *
  * which, evaluated in this order without fused operations, are the bits that kernels/ref decodes
  * (-0.0 - 0.0 is -0.0). cu_group() is overloaded by the block struct; `j` counts groups of 32
- * within the block. Words are read with the widest loads that the block's size allows in a row that
- * starts at a multiple of 16 bytes... of its own alignment: 16 for Q4_K and Q5_K, 8 for IQ4_XS, 4
- * for Q2_K, Q4_1, Q5_1 and NVFP4, 1 for MXFP4, 2 for all others. */
+ * within the block. Tensors start at a multiple of 4 bytes; words are read 4 bytes at once where
+ * the block's size allows it (Q4_K, Q5_K, IQ4_XS, Q2_K, Q4_1, Q5_1, NVFP4), else 2, in MXFP4 1. */
 #ifndef HONE_KERNELS_CUDA_GROUP_CUH
 #define HONE_KERNELS_CUDA_GROUP_CUH
 
@@ -20,16 +19,12 @@ struct cu_group {
 };
 
 /* Every type that can be computed with in groups, with weights per block. */
+// clang-format off
 #define CU_GROUP_TYPES(X)                                                                          \
-    X(Q4_0)                                                                                        \
-    X(Q4_1)                                                                                        \
-    X(Q5_0)                                                                                        \
-    X(Q5_1)                                                                                        \
-    X(Q8_0)                                                                                        \
-    X(Q2_K)                                                                                        \
-    X(Q3_K) X(Q4_K) X(Q5_K) X(Q6_K) X(IQ4_NL) X(IQ4_XS) X(MXFP4) X(NVFP4) X(Q1_0) X(Q2_0) X(TQ1_0) \
-        X(TQ2_0) X(IQ2_XXS) X(IQ2_XS) X(IQ2_S) X(IQ3_XXS) X(IQ3_S)
-
+    X(Q4_0) X(Q4_1) X(Q5_0) X(Q5_1) X(Q8_0) X(Q2_K) X(Q3_K) X(Q4_K) X(Q5_K) X(Q6_K) X(IQ4_NL)      \
+    X(IQ4_XS) X(MXFP4) X(NVFP4) X(Q1_0) X(Q2_0) X(TQ1_0) X(TQ2_0) X(IQ2_XXS) X(IQ2_XS) X(IQ2_S)    \
+    X(IQ3_XXS) X(IQ3_S)
+// clang-format on
 #define CU_FLOAT_TYPES(X) X(F32) X(F16) X(BF16)
 
 /* Little-endian words at addresses that are multiples of 4, 2, 1. */
@@ -362,16 +357,15 @@ template <class B> struct cu_block;
 #undef QTYPE
 // clang-format off
 CU_GROUP_TYPES(CU_BLOCK) CU_FLOAT_TYPES(CU_BLOCK)
-// clang-format on
 #undef CU_BLOCK
 
-    /* Group i of a row of blocks. */
-    template <class B>
-    CU_DEV
-    void cu_row_group(const void *row, int64_t i, const struct kern_grid *g, struct cu_group *o) {
+/* Group i of a row of blocks. */
+template <class B>
+CU_DEV void cu_row_group(const void *row, int64_t i, const struct kern_grid *g, struct cu_group *o) {
     const int per = cu_block<B>::elems / 32;
     cu_group((const B *)row + i / per, (int)(i % per), g, o);
 }
+// clang-format on
 
 /* Weight i (0..31) of a group, the bits of kernels/ref. */
 CU_DEV float cu_weight(const struct cu_group *o, int i) {

@@ -67,13 +67,14 @@ template <class B> struct cu_super {
 };
 
 CU_DEV void cu_load16(const uint8_t *p, uint32_t *w) {
-    const uint4 v = cu_ldg_once((const uint4 *)p);
+    const uint4 v = *(const uint4 *)p;
     w[0] = v.x;
     w[1] = v.y;
     w[2] = v.z;
     w[3] = v.w;
 }
 
+/* From device or shared memory. */
 template <class B> CU_DEV void cu_load_super(const uint8_t *p, int lane, struct cu_super<B> *s) {
     typedef cu_pack<B> P;
 #pragma unroll
@@ -85,21 +86,21 @@ template <class B> CU_DEV void cu_load_super(const uint8_t *p, int lane, struct 
 #pragma unroll
     for (int tile = 0; tile < 4; tile++) {
         if constexpr (P::SCALES == SC_32) {
-            const uint32_t v = cu_ldg((const uint32_t *)(p + P::AT_SC + 32 * tile + 4 * row));
+            const uint32_t v = *(const uint32_t *)(p + P::AT_SC + 32 * tile + 4 * row);
             s->sc[tile][0] = v & 0xffffu;
             s->sc[tile][1] = v >> 16;
         } else {
-            const uint2 v = cu_ldg((const uint2 *)(p + P::AT_SC + 64 * tile + 8 * row));
+            const uint2 v = *(const uint2 *)(p + P::AT_SC + 64 * tile + 8 * row);
             s->sc[tile][0] = v.x;
             s->sc[tile][1] = v.y;
         }
     }
     if constexpr (P::SCALES == SC_MIN) {
-        const uint2 v = cu_ldg((const uint2 *)(p + P::AT_D + 8 * row));
+        const uint2 v = *(const uint2 *)(p + P::AT_D + 8 * row);
         s->d[0] = v.x;
         s->d[1] = v.y;
     } else if constexpr (P::SCALES != SC_HALF) {
-        const uint32_t v = cu_ldg((const uint32_t *)(p + P::AT_D + 4 * row));
+        const uint32_t v = *(const uint32_t *)(p + P::AT_D + 4 * row);
         s->d[0] = v & 0xffffu;
         s->d[1] = v >> 16;
     }

@@ -202,6 +202,38 @@ const unsigned char *emu_meet(const char *kind, const void *mine, size_t n) {
     return w->deposit[half][0];
 }
 
+/* Asynchronous copies of a thread: they happen when it waits for them, and not before. */
+enum { MAX_COPIES = 512 };
+static struct {
+    void *dst;
+    const void *src;
+    unsigned group;
+} copies[MAX_THREADS][MAX_COPIES];
+static int n_copies[MAX_THREADS];
+static unsigned n_groups[MAX_THREADS]; /* closed so far */
+
+void emu_copy(void *dst, const void *src) {
+    const int i = (int)(cur - threads);
+    if (((uintptr_t)dst | (uintptr_t)src) % 16) die("an asynchronous copy off 16 bytes");
+    if (n_copies[i] == MAX_COPIES) die("more copies under way than emu.cpp provides for");
+    copies[i][n_copies[i]].dst = dst;
+    copies[i][n_copies[i]].src = src;
+    copies[i][n_copies[i]++].group = n_groups[i];
+}
+void emu_copy_commit(void) {
+    n_groups[cur - threads]++;
+}
+void emu_copy_wait(unsigned n) {
+    const int i = (int)(cur - threads);
+    int kept = 0;
+    for (int k = 0; k < n_copies[i]; k++)
+        if (copies[i][k].group + n < n_groups[i])
+            memcpy(copies[i][k].dst, copies[i][k].src, 16);
+        else
+            copies[i][kept++] = copies[i][k];
+    n_copies[i] = kept;
+}
+
 void *emu_shared(const void *key, size_t n_bytes) {
     for (int i = 0; i < n_shared; i++)
         if (shared[i].key == key) return shared[i].p;
@@ -263,6 +295,8 @@ static void run_block(uint64_t *s) {
     for (int i = 0; i < n_threads; i++) {
         const unsigned x = emu_block_dim.x, y = emu_block_dim.y, u = (unsigned)i;
         threads[i] = {{u % x, u / x % y, u / x / y}, ST_RUN, 0};
+        n_copies[i] = 0;
+        n_groups[i] = 0;
     }
     for (int w = 0; w < n_warps; w++) {
         warps[w].n_arrived = 0;

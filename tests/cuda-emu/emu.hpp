@@ -151,11 +151,51 @@ static inline uint32_t cu_perm(uint32_t x, uint32_t y, uint32_t sel) {
 template <class T> static inline T cu_ldg(const T *p) {
     return *p;
 }
-static inline uint4 cu_ldg_once(const uint4 *p) {
-    return *p;
-}
 extern "C" {
 #include "core/fp.h"
+}
+void emu_copy(void *dst, const void *src);
+void emu_copy_commit(void);
+void emu_copy_wait(unsigned n);
+static inline void cu_copy16(void *shared, const void *global) {
+    emu_copy(shared, global);
+}
+static inline void cu_copy_commit(void) {
+    emu_copy_commit();
+}
+template <int N> static inline void cu_copy_wait(void) {
+    emu_copy_wait(N);
+}
+static inline void cu_ldmatrix4(const void *row, uint32_t r[4]) {
+    const int lane = emu_lane();
+    const unsigned char *all = emu_meet("ldmatrix", &row, sizeof row);
+    for (int m = 0; m < 4; m++)
+        r[m] = ((const uint32_t *)emu_from<const void *>(all, 8 * m + lane / 4))[lane % 4];
+}
+static inline float emu_bf16(uint32_t pair, int i) {
+    return cu_from_bits(i ? pair & 0xffff0000u : pair << 16);
+}
+/* Products of bf16 are exact in f32; the sum is in double, the order of the hardware is not known.
+ */
+static inline void cu_mma_bf16(float d[4], const uint32_t a[4], uint32_t b0, uint32_t b1) {
+    struct {
+        uint32_t a[4], b[2];
+    } mine = {{a[0], a[1], a[2], a[3]}, {b0, b1}}, from_a, from_b;
+    const int r = emu_lane() / 4, c = emu_lane() % 4;
+    const unsigned char *all = emu_meet("mma", &mine, sizeof mine);
+    for (int i = 0; i < 4; i++) { /* d[i]: row r + 8 (i / 2), column 2c + i % 2 */
+        double sum = (double)d[i];
+        for (int k = 0; k < 16; k++) {
+            memcpy(&from_a, all + 64 * (4 * r + k % 8 / 2), sizeof from_a);
+            memcpy(&from_b, all + 64 * (4 * (2 * c + i % 2) + k % 8 / 2), sizeof from_b);
+            sum += (double)emu_bf16(from_a.a[i / 2 + 2 * (k / 8)], k % 2) *
+                   (double)emu_bf16(from_b.b[k / 8], k % 2);
+        }
+        d[i] = (float)sum;
+    }
+}
+static inline uint32_t cu_pack_bf16(float x, float y) {
+    return fp_f32_to_bf16(x) | (uint32_t)fp_f32_to_bf16(y) << 16;
 }
 static inline float cu_f16_to_f32(uint16_t h) {
     return fp_f16_to_f32(h);
@@ -228,6 +268,9 @@ struct emu_launch {
 /* Runs it, or records it while the stream is being captured. */
 cudaError_t emu_submit(const emu_launch &l, cudaStream_t s);
 cudaError_t emu_smem_optin(const void *kernel, size_t n_bytes);
+
+#define CU_SMEM_OPTIN(e, kernel, n_bytes)                                                          \
+    CU_TRY(e, emu_smem_optin((const void *)(kernel), (size_t)(n_bytes)))
 
 template <class F> static void emu_call(const void *f) {
     (*(const F *)f)();
