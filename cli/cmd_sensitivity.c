@@ -4,6 +4,7 @@
  * is written after every batch; the same command goes on where it stopped. */
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -71,7 +72,8 @@ static int halving_rank(int at, int n) {
     return 2 + rank;
 }
 
-static int ranks(const struct sens *s, int *rank) {
+/* rank: the order; band: false for layers beyond the number of layers per role. */
+static int ranks(const struct sens *s, int64_t bands, int *rank, bool *band) {
     int most = 0;
     for (int i = 0; i < s->n_groups; i++) {
         int at = 0, n = 0;
@@ -83,19 +85,33 @@ static int ranks(const struct sens *s, int *rank) {
         rank[i] = halving_rank(at, n);
         if (rank[i] > most) most = rank[i];
     }
+    for (int i = 0; i < s->n_groups; i++) {
+        int64_t before = 0; /* of the role, by rank and then depth */
+        for (int k = 0; k < s->n_groups; k++)
+            before += s->group[k].role == s->group[i].role &&
+                      (rank[k] < rank[i] ||
+                       (rank[k] == rank[i] && s->group[k].block < s->group[i].block));
+        band[i] = bands <= 0 || before < bands;
+    }
     return most;
+}
+
+static void spent(struct work *w, double t0, int n) {
+    w->r->probing += prog_now_s() - t0;
+    w->r->n_now += n;
 }
 
 static int stage2(struct work *w, struct err *e) {
     struct sens *s = w->s;
-    int *rank = xcalloc((size_t)s->n_groups + 1, sizeof *rank), most = ranks(s, rank), rc = 0;
+    int *rank = xcalloc((size_t)s->n_groups + 1, sizeof *rank), rc = 0, n = 0;
+    bool *band = xcalloc((size_t)s->n_groups + 1, sizeof *band);
+    int most = ranks(s, w->o->bands, rank, band);
     struct probe_want want[PROBE_SLOTS];
-    int n = 0;
     for (int64_t t = 0; t < w->o->n_types && !rc; t++)
         for (int k = 0; k <= most && !rc; k++)
             for (int i = 0; i < s->n_groups && !rc; i++) {
                 enum qtype type = QT_F32;
-                if (rank[i] != k || !probe_uses(&w->p, s, i)) continue;
+                if (rank[i] != k || !band[i] || !probe_uses(&w->p, s, i)) continue;
                 if (!type_near(&s->group[i], targets[t], &type)) continue;
                 w->r->n_wanted++;
                 if (probed(&s->group[i], type)) {
@@ -108,17 +124,22 @@ static int stage2(struct work *w, struct err *e) {
                 }
                 want[n++] = (struct probe_want){i, type};
                 if (n < PROBE_SLOTS) continue;
+                double t0 = prog_now_s();
                 rc = probe_alone(&w->p, s, want, n, e);
+                spent(w, t0, n);
                 w->r->n_probes += n;
                 n = 0;
                 if (!rc) rc = save(w, e);
             }
     if (!rc && n) {
+        double t0 = prog_now_s();
         rc = probe_alone(&w->p, s, want, n, e);
+        spent(w, t0, n);
         w->r->n_probes += n;
         if (!rc) rc = save(w, e);
     }
     free(rank);
+    free(band);
     return rc;
 }
 
@@ -137,15 +158,19 @@ static int around(struct work *w, uint64_t budget, struct err *e) {
     struct sens_mix mix;
     struct probe_want want[PROBE_SLOTS];
     uint64_t head = 0;
-    int n = 0, rc = 0;
+    int n = 0, rc = 0, *rank;
+    bool *band;
     gguf_shard_header(w->g, 0, &head);
     if (budget <= head) return err_set(e, ERR_USAGE, "--budget: smaller than the file's metadata");
     const struct sens_ask ask = {.tensor_bytes = budget - head, .budget = budget, .floors = true};
     TRY(sens_solve(s, &ask, &mix, e));
+    rank = xcalloc((size_t)s->n_groups + 1, sizeof *rank);
+    band = xcalloc((size_t)s->n_groups + 1, sizeof *band);
+    ranks(s, w->o->bands, rank, band);
     for (int dir = -1; dir <= 1 && !rc; dir += 2)
         for (int i = 0; i < s->n_groups && !rc; i++) {
             enum qtype to = sens_next(s, i, mix.type[i], dir);
-            if (to == mix.type[i] || !probe_uses(&w->p, s, i)) continue;
+            if (to == mix.type[i] || !band[i] || !probe_uses(&w->p, s, i)) continue;
             if (dir < 0 && !sens_allowed(s, i, to, budget)) continue;
             if (stepped(&s->group[i], budget, mix.type[i], to)) continue;
             if (late(w)) {
@@ -165,6 +190,8 @@ static int around(struct work *w, uint64_t budget, struct err *e) {
         if (!rc) rc = save(w, e);
     }
     probe_forget(&w->p);
+    free(rank);
+    free(band);
     sens_mix_release(&mix);
     return rc;
 }
@@ -243,6 +270,35 @@ int mix_measure(const struct mix_probe_opts *o, struct sens *s, struct mix_probe
 /* ---- the command --------------------------------------------------------------------------------
  */
 
+/* What the time has bought, and what more of it would. */
+static void emit_accuracy(struct emit *m, const struct sens *s, const struct mix_probe_report *r) {
+    struct sens_accuracy a;
+    char text[160];
+    sens_accuracy(s, &a);
+    int64_t missing = r->n_wanted - r->n_probes;
+    double more = r->n_now ? (double)missing * r->probing / (double)r->n_now : 0;
+    emit_i64(m, "n_groups_probed", NULL, a.n_probed);
+    emit_num(m, "rel_err_probed", NULL, a.probed, 4);
+    emit_num(m, "rel_err_between", NULL, a.between, 4);
+    emit_num(m, "rel_err_mix", NULL, a.mix, 4);
+    emit_num(m, "rel_err_mix_complete", NULL, a.complete, 4);
+    emit_num(m, "seconds_missing", NULL, more, 1);
+    if (!a.n_probed) {
+        emit_str(m, "accuracy", "accuracy", "not known: no group was probed");
+        return;
+    }
+    snprintf(text, sizeof text,
+             "predicted divergence +- %.0f %%: probed groups +- %.0f %%, between probes +- %.0f %%",
+             100 * a.mix, 100 * a.probed, 100 * a.between);
+    emit_str(m, "accuracy", "accuracy", text);
+    if (missing <= 0) return;
+    snprintf(text, sizeof text, "+- %.0f %% with all probes", 100 * a.complete);
+    if (more > 0)
+        snprintf(text, sizeof text, "about %.1f minutes for +- %.0f %%", more / 60,
+                 100 * a.complete);
+    emit_str(m, "accuracy_missing", "  what is missing", text);
+}
+
 static void emit_result(struct cli *c, const struct mix_probe_opts *o, const struct sens *s,
                         const struct mix_probe_report *r) {
     struct emit *m = emit_new();
@@ -253,6 +309,7 @@ static void emit_result(struct cli *c, const struct mix_probe_opts *o, const str
     emit_i64(m, "n_steps", "steps around mixes", r->n_steps);
     emit_bool(m, "cut_short", "cut short by --time", r->cut_short);
     emit_num(m, "seconds", "seconds", r->seconds, 1);
+    emit_accuracy(m, s, r);
     emit_table(m, "groups", "predicted divergence of each group alone");
     emit_col(m, "name", "group");
     emit_col(m, "n_weights", "weights");
@@ -288,6 +345,8 @@ int cmd_sensitivity(struct cli *c, int argc, char **argv, struct err *e) {
         {"ctx", 0, OPT_I64, &o.ctx, "N", "tokens per window (512)"},
         {"chunks", 0, OPT_I64, &o.n_chunks, "N", "windows, evenly over the text (16); 0: all"},
         {"types", 0, OPT_I64, &o.n_types, "N", "types probed per group, 1 to 4 (3)"},
+        {"bands", 0, OPT_I64, &o.bands, "N",
+         "layers probed per role, spread by depth; between them by interpolation (0: all)"},
         {"budget", 0, OPT_LIST, &budgets, "SIZE", "also measure around the mix of this size"},
         {"rounds", 0, OPT_I64, &o.rounds, "N", "of measuring around each mix (1)"},
         {"time", 0, OPT_NUM, &minutes, "MINUTES", "stop probing after this; 0: none (default)"},

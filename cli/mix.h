@@ -14,6 +14,7 @@ struct mix_probe_opts {
     const char *model, *imatrix, *out;
     struct str_list texts;
     int64_t ctx, n_chunks, n_types, rounds;
+    int64_t bands; /* layers probed per role, spread by depth; 0: all */
     uint64_t budget[MIX_MAX_BUDGETS];
     int n_budgets;
     double seconds; /* 0: no limit */
@@ -24,7 +25,8 @@ struct mix_probe_opts {
 struct mix_probe_report {
     int64_t n_probes, n_wanted, n_steps;
     bool cut_short, resumed;
-    double seconds;
+    double seconds, probing; /* in all, and of the probes and steps made now */
+    int64_t n_now;           /* probes and steps made now */
 };
 /* cmd_sensitivity.c: measures into o->out; *s by sens_release, also after an error. */
 int mix_measure(const struct mix_probe_opts *o, struct sens *s, struct mix_probe_report *r,

@@ -251,9 +251,10 @@ double sens_loss(const struct sens *s, int group, enum qtype type) {
     return exp(v) * err;
 }
 
-double sens_factor(const struct sens *s, int group, uint64_t budget) {
+static bool steps_factor(const struct sens *s, int group, uint64_t budget, double *out) {
     const struct sens_group *g = &s->group[group];
     double up = 1 / .09, down = 1 / .09; /* factor 1 +- .3 before any step */
+    bool any = false;
     for (int i = 0; i < g->n_steps; i++) {
         const struct sens_step *t = &g->step[i];
         double rel = (double)t->budget / (double)max_i64(1, (int64_t)budget);
@@ -262,8 +263,78 @@ double sens_factor(const struct sens *s, int group, uint64_t budget) {
         double sd = fmax(t->diff_stderr / fabs(want), .05);
         up += t->diff / want / (sd * sd);
         down += 1 / (sd * sd);
+        any = true;
     }
-    return fmin(3, fmax(.33, up / down));
+    *out = fmin(3, fmax(.33, up / down));
+    return any;
+}
+
+double sens_factor(const struct sens *s, int group, uint64_t budget) {
+    const struct sens_group *g = &s->group[group];
+    int below = -1, above = -1;
+    double v, va = 1, vb = 1;
+    if (steps_factor(s, group, budget, &v)) return v;
+    for (int i = 0; i < s->n_groups; i++) {
+        const struct sens_group *o = &s->group[i];
+        if (o->role != g->role || !o->n_steps || !steps_factor(s, i, budget, &v)) continue;
+        if (o->block <= g->block && o->block > below) below = o->block, va = v;
+        if (o->block >= g->block && (above < 0 || o->block < above)) above = o->block, vb = v;
+    }
+    if (below < 0 && above < 0) return 1;
+    if (below < 0) return vb;
+    if (above < 0) return va;
+    return above > below ? va + (vb - va) * (g->block - below) / (above - below) : va;
+}
+
+/* ---- accuracy -----------------------------------------------------------------------------------
+ */
+
+/* Candidate whose error is nearest to that of about 4.25 bits. */
+static int type_like_4_bits(const struct sens_group *g) {
+    int best = -1;
+    for (int t = 0; t < QT_COUNT; t++)
+        if (g->can[t] && g->err[t] > 0 &&
+            (best < 0 || fabs(log(g->err[t] / .0046)) < fabs(log(g->err[best] / .0046))))
+            best = t;
+    return best;
+}
+
+void sens_accuracy(const struct sens *s, struct sens_accuracy *a) {
+    double own = 0, apart = 0, v, near, sum = 0, var = 0, var_all = 0;
+    int n_own = 0, n_apart = 0;
+    memset(a, 0, sizeof *a);
+    for (int i = 0; i < s->n_groups; i++) {
+        struct sens_group g = s->group[i];
+        for (int k = 0; k < g.n_probes; k++) {
+            if (!(g.probe[k].kld > 0)) continue;
+            double rel = g.probe[k].kld_stderr / g.probe[k].kld;
+            own += rel * rel;
+            n_own++;
+        }
+        int t = type_like_4_bits(&g);
+        a->n_probed += g.n_probes > 0;
+        if (t < 0 || !ratio_at(&g, g.err[t], &v)) continue;
+        int n = s->group[i].n_probes;
+        s->group[i].n_probes = 0; /* as if it had none; put back below */
+        if (ratio_near(s, &g, g.err[t], &near)) {
+            apart += (v - near) * (v - near);
+            n_apart++;
+        }
+        s->group[i].n_probes = n;
+    }
+    a->probed = n_own ? sqrt(own / n_own) : 0;
+    a->between = n_apart ? sqrt(apart / n_apart) : 1;
+    for (int i = 0; i < s->n_groups; i++) {
+        int t = type_like_4_bits(&s->group[i]);
+        if (t < 0) continue;
+        double c = sens_loss(s, i, (enum qtype)t);
+        double e = s->group[i].n_probes ? a->probed : fmax(a->between, a->probed);
+        sum += c;
+        var += c * c * e * e;
+        var_all += c * c * a->probed * a->probed;
+    }
+    a->mix = sum > 0 ? sqrt(var) / sum : 0;
+    a->complete = sum > 0 ? sqrt(var_all) / sum : 0;
 }
 
 /* ---- floors -------------------------------------------------------------------------------------

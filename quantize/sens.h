@@ -74,7 +74,18 @@ int sens_encode(const struct gguf *g, int64_t index, const struct imat *imat, en
 
 /* Predicted divergence of the group in a type: measured / interpolated / by role, without steps. */
 double sens_loss(const struct sens *s, int group, enum qtype type);
-/* Factor on a group's losses from the steps measured around mixes of about this budget. */
+/* How far predictions can be trusted, as relative standard errors. Between probes: every probed
+ * group is predicted from the others of its role, as if it had no probe, and compared. */
+struct sens_accuracy {
+    int n_probed;    /* groups with probes of their own */
+    double probed;   /* sampling error of a probe */
+    double between;  /* of a group without probes; 1 while no role has two probed layers */
+    double mix;      /* predicted divergence of the whole model at about 4.25 bits */
+    double complete; /* the same if every group were probed */
+};
+void sens_accuracy(const struct sens *s, struct sens_accuracy *a);
+/* Factor on a group's losses from the steps measured around mixes of about this budget; without
+ * steps of its own that of the layers of its role around it. */
 double sens_factor(const struct sens *s, int group, uint64_t budget);
 /* Types below which a group does not go at a budget: docs/design/mix.md "Floors". */
 bool sens_allowed(const struct sens *s, int group, enum qtype type, uint64_t budget);

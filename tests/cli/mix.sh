@@ -59,6 +59,10 @@ probe() { out=$1; shift; "$HONE" sensitivity "$t/base.gguf" --imatrix "$t/im.ggu
 probe "$t/whole.json" > "$t/whole.out"
 probe "$t/cut.json" --time 0.00001 > "$t/cut.out"
 grep -q '"cut_short": true' "$t/cut.out" || fail "--time had no effect"
+for k in rel_err_mix seconds_missing accuracy; do grep -q "\"$k\"" "$t/cut.out" || fail "a short measurement does not say $k"; done
+probe "$t/bands.json" --bands 1 > "$t/bands.out"
+n() { grep -o "\"$1\": [0-9]*" "$2" | head -1 | cut -d' ' -f2; }
+[ "$(n n_probes "$t/bands.out")" -gt 0 ] && [ "$(n n_probes "$t/bands.out")" -lt "$(n n_probes "$t/whole.out")" ] || fail "--bands 1 made $(n n_probes "$t/bands.out") probes"
 probe "$t/cut.json" > "$t/cut2.out"
 cmp "$t/whole.json" "$t/cut.json" || fail "a resumed measurement is not the whole one"
 "$HONE" quantize "$t/base.gguf" -o "$t/d.gguf" --budget 1200K --imatrix "$t/im.gguf" --sensitivity "$t/whole.json" -q > /dev/null

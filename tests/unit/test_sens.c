@@ -235,6 +235,41 @@ static void test_solve_against_all(void) {
     gguf_close(g);
 }
 
+/* Two layers of a role, each predicted from the other: by hand. */
+static void test_accuracy(void) {
+    struct err e;
+    struct gguf *g;
+    struct sens s;
+    struct sens_accuracy a;
+    CHECK_OK(gguf_open(&g, model, 0, &e));
+    CHECK_OK(sens_init(&s, g, &e));
+    CHECK_OK(sens_errors(&s, g, NULL, NULL, &e));
+    sens_accuracy(&s, &a);
+    CHECK(a.n_probed == 0 && a.between >= 1 && a.mix > 0);
+    int q[2] = {find(&s, "blk.0.attn_q.weight"), find(&s, "blk.1.attn_q.weight")};
+    double ratio[2] = {2, 2 * exp(.5)};
+    for (int i = 0; i < 2; i++) {
+        double err = s.group[q[i]].err[QT_Q4_K];
+        s.group[q[i]].probe[s.group[q[i]].n_probes++] =
+            (struct sens_probe){QT_Q4_K, ratio[i] * err, (i ? .3 : .1) * ratio[i] * err};
+    }
+    sens_accuracy(&s, &a);
+    CHECK_EQ_I64(a.n_probed, 2);
+    CHECK_CLOSE(a.between, .5, 1e-9);
+    CHECK_CLOSE(a.probed, sqrt((.01 + .09) / 2), 1e-9);
+    CHECK(a.complete < a.mix && a.mix < .5);
+    CHECK_EQ_I64(s.group[q[0]].n_probes, 1);
+    /* steps of one layer are taken over by the other; of two, between them */
+    uint64_t budget = 1 << 20;
+    double d = sens_loss(&s, q[0], QT_Q3_K) - sens_loss(&s, q[0], QT_Q4_K);
+    CHECK_CLOSE(sens_factor(&s, q[1], budget), 1, 1e-12);
+    s.group[q[0]].step[s.group[q[0]].n_steps++] =
+        (struct sens_step){budget, QT_Q4_K, QT_Q3_K, 2 * d, .01 * d};
+    CHECK_CLOSE(sens_factor(&s, q[1], budget), sens_factor(&s, q[0], budget), 1e-12);
+    sens_release(&s);
+    gguf_close(g);
+}
+
 static void write_text(const char *text, size_t n) {
     struct err e;
     CHECK_OK(out_write_file(file, text, n, true, &e));
@@ -297,6 +332,7 @@ int main(void) {
     RUN(test_errors);
     RUN(test_solve);
     RUN(test_solve_against_all);
+    RUN(test_accuracy);
     RUN(test_file);
     tmp_remove();
     return check_done();
