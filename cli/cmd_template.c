@@ -104,7 +104,7 @@ static int cmd_show(struct cli *c, int argc, char **argv, struct err *e) {
  */
 struct render_args {
     const char *name, *batch, *chat, *tools, *kwargs, *context, *mode, *now, *args;
-    bool no_gen;
+    bool no_gen, spans;
 };
 
 static int read_doc(struct jdoc *d, const char *path, struct err *e) {
@@ -194,16 +194,20 @@ static int make_case(const struct render_args *a, const struct chat_src *s, stru
     return 0;
 }
 
-static int run_render(const struct render_args *a, const struct chat_src *s, enum jinja_mode mode,
-                      struct err *e) {
+static int run_render(struct cli *c, const struct render_args *a, const struct chat_src *s,
+                      enum jinja_mode mode, struct err *e) {
     struct docs d = {0};
     struct chat_case k;
     struct jinja *t = NULL;
     struct buf out = {0};
     int rc = make_case(a, s, &d, &k, e);
     if (!rc) rc = jinja_compile_mode(&t, s->text, s->len, s->label, mode, NULL, e);
-    if (!rc) rc = chat_case_render(t, &k, &out, NULL, e);
-    if (!rc) print_text(out.data, out.len, false);
+    if (!rc && a->spans) {
+        rc = template_spans(c, t, &k, e);
+    } else if (!rc) {
+        rc = chat_case_render(t, &k, &out, NULL, e);
+        if (!rc) print_text(out.data, out.len, false);
+    }
     buf_release(&out);
     jinja_free(t);
     docs_release(&d);
@@ -227,12 +231,14 @@ static int cmd_render(struct cli *c, int argc, char **argv, struct err *e) {
         {"now", 0, OPT_STR, &a.now, "TIME", "clock the template sees, 2026-03-05T14:30:00"},
         {"args", 0, OPT_STR, &a.args, "HOW",
          "arguments of calls given as text: auto (parsed, default) or as-is"},
+        {"spans", 0, OPT_FLAG, &a.spans, NULL,
+         "mark what came from the conversation; --json: bytes, kind and source of each"},
         {"batch", 0, OPT_STR, &a.batch, "FILE",
          "render all scenarios of FILE; prints {id: text or {error, kind}}"},
     };
     const struct cmd_spec spec = {
         .name = "template render",
-        .synopsis = "SRC [--chat FILE] [--tools FILE] [--kwargs JSON] [--batch FILE]",
+        .synopsis = "SRC [--chat FILE] [--tools FILE] [--kwargs JSON] [--spans] [--batch FILE]",
         .about = "Renders a conversation with the template of SRC, as transformers would.",
         .opts = opts,
         .n_opts = (int)COUNT_OF(opts),
@@ -244,8 +250,10 @@ static int cmd_render(struct cli *c, int argc, char **argv, struct err *e) {
     TRY(cli_parse(c, &spec, argc, argv, e));
     if (c->done) return 0;
     TRY(parse_mode(a.mode, &mode, e));
+    if (a.batch && (a.spans || a.chat))
+        return err_set(e, ERR_USAGE, "template render: --batch goes without --chat and --spans");
     TRY(chat_src_open(&s, c->arg[0], a.name, e));
-    int rc = a.batch ? run_batch(&s, a.batch, mode, e) : run_render(&a, &s, mode, e);
+    int rc = a.batch ? run_batch(&s, a.batch, mode, e) : run_render(c, &a, &s, mode, e);
     chat_src_close(&s);
     return rc;
 }

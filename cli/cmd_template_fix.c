@@ -39,7 +39,7 @@ static void emit_findings(struct emit *m, const struct lint_report *r) {
     for (int s = LINT_ERROR; s >= LINT_INFO; s--)
         for (int i = 0; i < r->n; i++) {
             const struct lint_finding *f = &r->v[i];
-            char conv[4096];
+            struct buf conv = {0};
             if ((int)f->severity != s) continue;
             emit_row(m);
             emit_cell_str(m, lint_severity_name(f->severity));
@@ -57,7 +57,9 @@ static void emit_findings(struct emit *m, const struct lint_report *r) {
             else
                 emit_cell_none(m);
             emit_cell_str(m, f->detail);
-            emit_cell_str(m, lint_probe_json(f->probe, conv, sizeof conv));
+            lint_conversation(f, &conv);
+            emit_cell_str(m, conv.data ? conv.data : "");
+            buf_release(&conv);
         }
 }
 

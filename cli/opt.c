@@ -208,8 +208,9 @@ static int apply_common(struct cli *c, const struct common *k, struct err *e) {
     if (k->color) TRY(choice(k->color, "--color", when, 3, &color, e));
     prog_set_mode(k->quiet ? PROG_NEVER : (enum prog_mode)mode);
     const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
-    bool may = isatty(2) && !(no_color && *no_color) && !(term && strcmp(term, "dumb") == 0);
-    log_set_color(color == 1 || (color == 0 && may));
+    bool may = !(no_color && *no_color) && !(term && strcmp(term, "dumb") == 0);
+    log_set_color(color == 1 || (color == 0 && may && isatty(2)));
+    c->color = color == 1 || (color == 0 && may && isatty(1));
     log_set_level(k->quiet ? LOG_ERROR : k->trace ? LOG_TRACE : k->verbose ? LOG_DEBUG : LOG_INFO);
     c->isa = kern_isa_best();
     if (k->isa && !kern_isa_parse(k->isa, &c->isa))

@@ -48,6 +48,7 @@ struct cli {          /* what every command gets */
     bool done; /* --help was printed: return 0 at once */
     enum emit_form form;
     bool overwrite;     /* -f */
+    bool color;         /* stdout may carry ANSI colours */
     int threads;        /* --threads, 0: all */
     const char *device; /* --device: "cpu", "auto", "cuda[:N]" */
     enum kern_isa isa;  /* --isa, default best */

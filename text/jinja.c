@@ -88,15 +88,32 @@ void *jx_alloc(struct jctx *c, size_t n, size_t size) {
 void jx_add(struct jctx *c, const char *s, size_t n) {
     if (n > c->max_out || c->out.len > c->max_out - n)
         jx_fail(c, "limit", "the output is larger than %llu bytes", (unsigned long long)c->max_out);
+    if (c->span) jspan_write(c, s, n);
     buf_add(&c->out, s, n);
 }
 
 struct jval jx_take(struct jctx *c, size_t mark) {
     size_t n = c->out.len - mark;
-    char *p = jx_alloc(c, n + 1, 1);
-    if (n) memcpy(p, c->out.data + mark, n);
+    char *p = jx_str_alloc(c, n);
+    if (c->span) {
+        jspan_take(c, p, mark, n);
+    } else if (n) {
+        memcpy(p, c->out.data + mark, n);
+    }
     c->out.len = mark;
     return jv_strn(p, n);
+}
+
+char *jx_str_alloc(struct jctx *c, size_t n) {
+    return c->span ? jspan_alloc(c, n + 1) : jx_alloc(c, n + 1, 1);
+}
+
+void jx_str_copy(struct jctx *c, char *to, const char *s, size_t n) {
+    if (c->span) {
+        jspan_copy(c, to, s, n);
+    } else if (n) {
+        memcpy(to, s, n);
+    }
 }
 
 /* Line ends become \n, one trailing newline goes. */
@@ -207,16 +224,17 @@ static int render_guarded(struct jctx *c, const struct source *s) {
 }
 
 static int render(const struct jinja *t, const struct source *s, int64_t now_unix,
-                  const struct jinja_limits *lim, struct buf *out, struct jinja_err *je,
-                  struct err *e) {
+                  const struct jinja_limits *lim, struct buf *out, struct jinja_spans *spans,
+                  struct jinja_err *je, struct err *e) {
     struct jinja_err own;
     struct jinja_limits zero = {0};
     struct arena arena;
+    struct jspan span = {0};
     if (!je) je = &own;
     if (!lim) lim = &zero;
     memset(je, 0, sizeof *je);
     arena_init(&arena);
-    struct jctx c = {.a = &arena, .err = je, .t = t, .now = now_unix};
+    struct jctx c = {.a = &arena, .err = je, .t = t, .now = now_unix, .span = spans ? &span : NULL};
     c.max_steps = lim->max_steps ? lim->max_steps : 50000000;
     c.max_out = lim->max_output ? lim->max_output : 64u << 20;
     c.max_depth = lim->max_depth ? lim->max_depth : 200;
@@ -226,7 +244,9 @@ static int render(const struct jinja *t, const struct source *s, int64_t now_uni
         finish_error(t, &c, je, e);
     } else {
         buf_add(out, c.out.data ? c.out.data : "", c.out.len);
+        if (spans) jspan_result(&span, c.out.len, spans);
     }
+    jspan_release(&span);
     buf_release(&c.out);
     arena_release(&arena);
     return rc;
@@ -236,19 +256,27 @@ int jinja_render(const struct jinja *t, const struct json *vars, int64_t now_uni
                  const struct jinja_limits *lim, struct buf *out, struct jinja_err *je,
                  struct err *e) {
     struct source s = {.json = vars};
-    return render(t, &s, now_unix, lim, out, je, e);
+    return render(t, &s, now_unix, lim, out, NULL, je, e);
 }
 
 int jinja_render_text(const struct jinja *t, const char *vars, size_t len, int64_t now_unix,
                       const struct jinja_limits *lim, struct buf *out, struct jinja_err *je,
                       struct err *e) {
     struct source s = {.text = vars, .len = len};
-    return render(t, &s, now_unix, lim, out, je, e);
+    return render(t, &s, now_unix, lim, out, NULL, je, e);
 }
 
 int jinja_render_fn(const struct jinja *t, jinja_vars_fn fn, void *ctx, int64_t now_unix,
                     const struct jinja_limits *lim, struct buf *out, struct jinja_err *je,
                     struct err *e) {
     struct source s = {.fn = fn, .ctx = ctx};
-    return render(t, &s, now_unix, lim, out, je, e);
+    return render(t, &s, now_unix, lim, out, NULL, je, e);
+}
+
+int jinja_render_spans(const struct jinja *t, jinja_vars_fn fn, void *ctx, int64_t now_unix,
+                       const struct jinja_limits *lim, struct buf *out, struct jinja_spans *spans,
+                       struct jinja_err *je, struct err *e) {
+    struct source s = {.fn = fn, .ctx = ctx};
+    memset(spans, 0, sizeof *spans);
+    return render(t, &s, now_unix, lim, out, spans, je, e);
 }

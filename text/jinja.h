@@ -29,6 +29,22 @@ struct jinja_err {
                       ... */
     char msg[512];
 };
+/* Bytes of a rendering that were copied from an input, or stand for its characters (escapes). */
+struct jinja_span {
+    size_t start, end; /* bytes of the output */
+    int origin;
+};
+struct jinja_origin {
+    char *path;       /* "messages[0].content" */
+    const char *kind; /* "user", "tool", "arguments", ... */
+};
+struct jinja_spans {
+    struct jinja_span *v; /* ascending, not empty; what lies between is the template's own */
+    int n;
+    struct jinja_origin *origin;
+    int n_origin;
+};
+void jinja_spans_free(struct jinja_spans *s);
 /* name is used in messages. ERR_DATA "name:line:col: ..." on syntax errors. */
 int jinja_compile(struct jinja **out, const char *src, size_t len, const char *name,
                   struct jinja_err *je, struct err *e);

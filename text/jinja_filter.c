@@ -401,6 +401,7 @@ static void unescape_into(struct jctx *c, struct jval s) {
                 {"quot;", '"'}, {"apos;", '\''}, {"nbsp;", 0xa0}};
     for (size_t i = 0; i < s.len; i++) {
         size_t k = 0;
+        jx_as(c, s.u.s + i);
         if (s.u.s[i] == '&') {
             for (k = 0; k < COUNT_OF(ents); k++) {
                 size_t n = strlen(ents[k].name);
@@ -426,6 +427,7 @@ static void unescape_into(struct jctx *c, struct jval s) {
         }
         jx_add(c, s.u.s + i, 1);
     }
+    jx_as(c, NULL);
 }
 
 static struct jval f_striptags(struct jctx *c, struct jval *v) {
@@ -460,8 +462,10 @@ static void url_quote(struct jctx *c, struct jval v, bool query) {
         bool plain = (ch >= '0' && ch <= '9') || ((ch | 32) >= 'a' && (ch | 32) <= 'z') ||
                      (ch && strchr("_.-~", ch)) || (ch == '/' && !query);
         snprintf(text, sizeof text, plain ? "%c" : ch == ' ' && query ? "+" : "%%%02X", ch);
+        jx_as(c, s.u.s + i);
         jx_add(c, text, strlen(text));
     }
+    jx_as(c, NULL);
 }
 static struct jval f_urlencode(struct jctx *c, struct jval *v) {
     bool seq = v[0].tag != JT_STR && v[0].tag != JT_UNDEF &&

@@ -158,8 +158,10 @@ static struct jval ascii_of(struct jctx *c, struct jval v) {
                  : cp < 0x10000 ? "\\u%04x"
                                 : "\\U%08x",
                  (unsigned)cp);
+        jx_as(c, r.u.s + from);
         jx_add(c, cp < 0x80 ? r.u.s + from : text, cp < 0x80 ? 1 : strlen(text));
     }
+    jx_as(c, NULL);
     return jx_take(c, m);
 }
 
@@ -470,7 +472,7 @@ static void format_into(struct fmt *f, struct jval t) {
     for (size_t i = 0; i < t.len; i++) {
         char ch = t.u.s[i];
         if ((ch == '{' || ch == '}') && i + 1 < t.len && t.u.s[i + 1] == ch) {
-            jx_add(f->c, &ch, 1);
+            jx_add(f->c, t.u.s + i, 1);
             i++;
         } else if (ch == '{') {
             size_t e = field_end(f, t, i + 1);
@@ -479,7 +481,7 @@ static void format_into(struct fmt *f, struct jval t) {
         } else if (ch == '}') {
             jx_fail(f->c, "ValueError", "Single '}' encountered in format string");
         } else {
-            jx_add(f->c, &ch, 1);
+            jx_add(f->c, t.u.s + i, 1);
         }
     }
 }

@@ -53,7 +53,7 @@ struct jlist;
 struct jdict;
 struct jval {
     uint8_t tag, flag;
-    uint16_t aux;
+    uint16_t aux; /* numbers and none: origin (jinja_span.c); a tuple of groupby: 1 */
     uint32_t len; /* JT_STR, JT_BYTES: bytes */
     union {
         int64_t i; /* JT_BOOL, JT_INT */
@@ -292,6 +292,21 @@ struct jloop {
 
 /* ---- one compilation or render ----------------------------------------------------------------
  */
+struct jspan_chunk { /* memory of strings; origin[i] belongs to base[i], 0: the template */
+    char *base;
+    uint16_t *origin;
+    size_t size, used;
+};
+struct jspan {                 /* what following origins needs (jinja_span.c) */
+    struct jspan_chunk *chunk; /* by address */
+    int n_chunk, cap_chunk, current;
+    uint16_t *out; /* of the output so far */
+    size_t cap_out;
+    uint16_t as; /* of bytes that lie in no chunk */
+    bool force;  /* and of all others */
+    struct jinja_origin *origin;
+    int n_origin, cap_origin;
+};
 struct jctx {
     struct arena *a;
     struct buf out;
@@ -305,7 +320,8 @@ struct jctx {
     struct jval *globals;
     struct jact *act;
     bool autoescape;
-    int brk; /* 1 break, 2 continue is under way */
+    int brk;            /* 1 break, 2 continue is under way */
+    struct jspan *span; /* NULL: origins are not followed */
 };
 
 /* Fails the compilation or render; kind is "syntax", "undefined", "TypeError", ... */
@@ -320,12 +336,40 @@ static inline size_t jx_mark(const struct jctx *c) {
 struct jval jx_take(struct jctx *c, size_t mark); /* what was written since, as a string */
 void jx_add(struct jctx *c, const char *s, size_t n);
 void *jx_alloc(struct jctx *c, size_t n, size_t size);
+char *jx_str_alloc(struct jctx *c, size_t n); /* for the bytes of a string */
+void jx_str_copy(struct jctx *c, char *to, const char *s, size_t n);
+
+/* ---- jinja_span.c: only with c->span ---------------------------------------------------------
+ */
+char *jspan_alloc(struct jctx *c, size_t n);
+void jspan_copy(struct jctx *c, char *to, const char *src, size_t n);
+void jspan_write(struct jctx *c, const char *src, size_t n); /* before the output grows */
+void jspan_take(struct jctx *c, char *to, size_t mark, size_t n);
+void jspan_as(struct jctx *c, const char *src);
+/* A new origin; kind is borrowed. */
+uint16_t jspan_origin(struct jctx *c, struct jval path, const char *kind);
+struct jval jspan_mark(struct jctx *c, struct jval v, uint16_t origin);
+void jspan_result(struct jspan *s, size_t n, struct jinja_spans *out);
+void jspan_release(struct jspan *s);
+/* What is written from here on stands for the character at src (NULL: for none). */
+static inline void jx_as(struct jctx *c, const char *src) {
+    if (c->span) jspan_as(c, src);
+}
+/* ... for the value v, a number or none. */
+static inline void jx_as_value(struct jctx *c, struct jval v) {
+    if (c->span) c->span->as = v.aux;
+}
 
 /* A render whose variables are made in its own arena (chat.c adds to a parsed conversation). */
 typedef struct jval (*jinja_vars_fn)(struct jctx *c, void *ctx);
 int jinja_render_fn(const struct jinja *t, jinja_vars_fn fn, void *ctx, int64_t now_unix,
                     const struct jinja_limits *lim, struct buf *out, struct jinja_err *je,
                     struct err *e);
+/* The same, and where its bytes come from: fn marks its values (jspan_mark). *spans is set on
+ * success; release it with jinja_spans_free. */
+int jinja_render_spans(const struct jinja *t, jinja_vars_fn fn, void *ctx, int64_t now_unix,
+                       const struct jinja_limits *lim, struct buf *out, struct jinja_spans *spans,
+                       struct jinja_err *je, struct err *e);
 
 /* ---- jinja_value.c --------------------------------------------------------------------------- */
 static inline struct jval jv_tag(enum jtag tag) {

@@ -82,9 +82,11 @@ static struct jval string(struct reader *r) {
         r->i++;
         if (ch == '"') break;
         if (ch == '\\') {
+            jx_as(r->c, r->s + r->i - 1);
             escape(r);
+            jx_as(r->c, NULL);
         } else {
-            jx_add(r->c, &ch, 1);
+            jx_add(r->c, r->s + r->i - 1, 1);
         }
     }
     return jx_take(r->c, m);

@@ -149,9 +149,9 @@ static struct jval add_strings(struct jctx *c, struct jval a, struct jval b) {
         b = ju_escape(c, b);
     }
     if ((uint64_t)a.len + b.len > c->max_out) jx_fail(c, "limit", "a string grew too long");
-    char *p = jx_alloc(c, (size_t)a.len + b.len + 1, 1);
-    if (a.len) memcpy(p, a.u.s, a.len);
-    if (b.len) memcpy(p + a.len, b.u.s, b.len);
+    char *p = jx_str_alloc(c, (size_t)a.len + b.len);
+    jx_str_copy(c, p, a.u.s, a.len);
+    jx_str_copy(c, p + a.len, b.u.s, b.len);
     struct jval r = jv_strn(p, (size_t)a.len + b.len);
     r.flag = markup ? JF_MARKUP : 0;
     return r;

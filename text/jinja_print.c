@@ -52,6 +52,7 @@ static void repr_str(struct jctx *c, struct jval v) {
         size_t from = i;
         uint32_t cp = ju_next(v.u.s, v.len, &i);
         char text[16];
+        jx_as(c, v.u.s + from);
         if (cp == (unsigned char)q || cp == '\\') {
             snprintf(text, sizeof text, "\\%c", (char)cp);
         } else if (cp == '\n' || cp == '\r' || cp == '\t') {
@@ -68,6 +69,7 @@ static void repr_str(struct jctx *c, struct jval v) {
         }
         add(c, text);
     }
+    jx_as(c, NULL);
     jx_add(c, &q, 1);
 }
 
@@ -78,6 +80,7 @@ static void repr_bytes(struct jctx *c, struct jval v) {
     jx_add(c, &q, 1);
     for (size_t i = 0; i < v.len; i++) {
         unsigned char ch = (unsigned char)v.u.s[i];
+        jx_as(c, v.u.s + i);
         if (ch == '\n' || ch == '\r' || ch == '\t') {
             snprintf(text, sizeof text, "\\%c", ch == '\n' ? 'n' : ch == '\r' ? 'r' : 't');
         } else if (ch == (unsigned char)q || ch == '\\') {
@@ -87,6 +90,7 @@ static void repr_bytes(struct jctx *c, struct jval v) {
         }
         add(c, text);
     }
+    jx_as(c, NULL);
     jx_add(c, &q, 1);
 }
 
@@ -161,6 +165,7 @@ static void repr_object(struct jctx *c, struct jval v) {
 void jv_repr(struct jctx *c, struct jval v) {
     char text[64];
     if (++c->nest > 2000) jx_fail(c, "RecursionError", "maximum recursion depth exceeded");
+    if (v.tag == JT_NONE || jv_is_num(v)) jx_as_value(c, v);
     switch ((enum jtag)v.tag) {
     case JT_UNDEF:
         add(c, "Undefined");
@@ -228,6 +233,7 @@ void jv_repr(struct jctx *c, struct jval v) {
         repr_object(c, v);
         break;
     }
+    jx_as(c, NULL);
     c->nest--;
 }
 

@@ -391,7 +391,9 @@ static struct jval m_expandtabs(struct jctx *c, struct jval *v) {
         size_t from = i;
         uint32_t cp = ju_next(v[0].u.s, v[0].len, &i);
         if (cp == '\t') {
+            jx_as(c, v[0].u.s + from);
             for (int64_t k = tab > 0 ? tab - col % tab : 0; k > 0; k--, col++) jx_add(c, " ", 1);
+            jx_as(c, NULL);
             continue;
         }
         jx_add(c, v[0].u.s + from, i - from);
@@ -423,12 +425,14 @@ static struct jval m_casefold(struct jctx *c, struct jval *v) {
     struct jval s = v[0];
     size_t m = jx_mark(c);
     for (size_t i = 0; i < s.len;) {
+        jx_as(c, s.u.s + i);
         uint32_t cp = ju_next(s.u.s, s.len, &i);
         utf8proc_int32_t out[8];
         int cls = 0;
         utf8proc_ssize_t n = utf8proc_decompose_char((int32_t)cp, out, 8, UTF8PROC_CASEFOLD, &cls);
         for (utf8proc_ssize_t k = 0; k < n && k < 8; k++) ju_put(c, (uint32_t)out[k]);
     }
+    jx_as(c, NULL);
     struct jval r = jx_take(c, m);
     r.flag = s.flag;
     return r;

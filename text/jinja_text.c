@@ -205,6 +205,7 @@ struct jval ju_case(struct jctx *c, struct jval s, enum ju_case how) {
     for (size_t i = 0; i < s.len;) {
         size_t from = i;
         uint32_t cp = ju_next(s.u.s, s.len, &i);
+        jx_as(c, s.u.s + from);
         if (how == JU_UPPER) {
             put_upper(c, cp, false);
         } else if (how == JU_LOWER) {
@@ -227,6 +228,7 @@ struct jval ju_case(struct jctx *c, struct jval s, enum ju_case how) {
             in_word = cased(cp);
         }
     }
+    jx_as(c, NULL);
     struct jval v = jx_take(c, m);
     v.flag = s.flag;
     return v;
@@ -259,7 +261,9 @@ struct jval ju_escape(struct jctx *c, struct jval v) {
         unsigned char ch = (unsigned char)v.u.s[i];
         const char *name = ch < 128 ? names[ch] : NULL;
         if (name) {
+            jx_as(c, v.u.s + i);
             jx_add(c, name, strlen(name));
+            jx_as(c, NULL);
         } else {
             jx_add(c, v.u.s + i, 1);
         }

@@ -36,6 +36,7 @@ static void quote(struct dump *d, struct jval v) {
             continue;
         }
         jx_add(d->c, v.u.s + run, i - run);
+        jx_as(d->c, v.u.s + i);
         uint32_t cp = ju_next(v.u.s, v.len, &i);
         run = i;
         const char *p = cp < 0x80 ? memchr(short_names, (int)cp, sizeof short_names - 1) : NULL;
@@ -49,6 +50,7 @@ static void quote(struct dump *d, struct jval v) {
         } else {
             unit(d, cp);
         }
+        jx_as(d->c, NULL);
     }
     jx_add(d->c, v.u.s + run, v.len - run);
     add(d, "\"");
@@ -61,11 +63,19 @@ static void newline(struct dump *d) {
 }
 
 static void number(struct dump *d, struct jval v) {
+    jx_as_value(d->c, v);
     if (v.tag == JT_FLOAT && (isnan(v.u.f) || isinf(v.u.f))) {
         add(d, isnan(v.u.f) ? "NaN" : v.u.f < 0 ? "-Infinity" : "Infinity");
     } else {
         jv_repr(d->c, v);
     }
+    jx_as(d->c, NULL);
+}
+
+static void word(struct dump *d, struct jval v, const char *text) {
+    jx_as_value(d->c, v);
+    add(d, text);
+    jx_as(d->c, NULL);
 }
 
 static void key(struct dump *d, struct jval k) {
@@ -146,9 +156,9 @@ static void dump(struct dump *d, struct jval v) {
     jx_step(d->c);
     if (++d->c->nest > 2000) jx_fail(d->c, "RecursionError", "maximum recursion depth exceeded");
     if (v.tag == JT_NONE) {
-        add(d, "null");
+        word(d, v, "null");
     } else if (v.tag == JT_BOOL) {
-        add(d, v.u.i ? "true" : "false");
+        word(d, v, v.u.i ? "true" : "false");
     } else if (jv_is_num(v)) {
         number(d, v);
     } else if (v.tag == JT_STR) {

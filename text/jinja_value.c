@@ -16,8 +16,8 @@ struct jval jv_str(const char *s) {
 struct jval jv_copy(struct jctx *c, const char *s, size_t n) {
     if (n > c->max_out)
         jx_fail(c, "limit", "a string grew over %llu bytes", (unsigned long long)c->max_out);
-    char *p = jx_alloc(c, n + 1, 1);
-    if (n) memcpy(p, s, n);
+    char *p = jx_str_alloc(c, n);
+    jx_str_copy(c, p, s, n);
     return jv_strn(p, n);
 }
 

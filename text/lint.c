@@ -10,9 +10,9 @@
 #include <string.h>
 
 #include "core/mem.h"
-#include "text/chat_vars.h"
+#include "text/chat_span.h"
 
-enum { MAX_PIECES = 8 };
+enum { MAX_PIECES = 8, NOW = 1772721000 /* the clock of the golden outcomes */ };
 static const struct probe {
     const char *id, *rule;
     enum lint_severity severity;
@@ -41,14 +41,10 @@ static void probe_json(const struct probe *p, struct buf *out) {
     for (int i = 0; i < MAX_PIECES && p->text[i]; i++) buf_str(out, p->text[i]);
 }
 
-const char *lint_probe_json(const char *id, char *out, size_t cap) {
-    struct buf b = {0};
-    out[0] = 0;
-    for (size_t i = 0; id && i < COUNT_OF(probes); i++)
-        if (strcmp(probes[i].id, id) == 0) probe_json(&probes[i], &b);
-    snprintf(out, cap, "%s", b.data ? b.data : "");
-    buf_release(&b);
-    return out;
+void lint_conversation(const struct lint_finding *f, struct buf *out) {
+    if (f->conv) buf_str(out, f->conv);
+    for (size_t i = 0; f->probe && i < COUNT_OF(probes); i++)
+        if (strcmp(probes[i].id, f->probe) == 0) probe_json(&probes[i], out);
 }
 
 /* ---- one probe
@@ -117,7 +113,7 @@ static int render(const struct jinja *t, struct jval scenario, struct jval defau
                   struct buf *out, struct jinja_err *je) {
     struct err ignored;
     struct chat_case k = chat_case_of(scenario, defaults);
-    k.now = 1772721000;
+    k.now = NOW;
     return chat_case_render(t, &k, out, je, &ignored);
 }
 
@@ -325,56 +321,140 @@ static bool render_text(const struct jinja *t, const struct buf *json, struct bu
     return ok;
 }
 
-static bool in_source(const struct jinja *t, const char *text) {
-    return memmem(t->src, t->src_len, text, strlen(text)) != NULL;
+/* ---- markers in texts of others
+ * ----------------------------------------------------------------------------- */
+/* MARKS stands where text of others goes. */
+static const char whole_conv[] =
+    "{\"messages\":[{\"role\":\"user\",\"content\":\"MARKS\"},{\"role\":\"assistant\",\"content\":"
+    "\"\",\"tool_calls\":[{\"id\":\"call00001\",\"type\":\"function\",\"function\":{\"name\":\"f\","
+    "\"arguments\":{\"x\":\"MARKS\"}}}]},{\"role\":\"tool\",\"tool_call_id\":\"call00001\","
+    "\"content\":\"MARKS\"},{\"role\":\"assistant\",\"content\":\"Hi\"},{\"role\":\"user\","
+    "\"content\":"
+    "\"Hi\"}],\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"description\":"
+    "\"MARKS\","
+    "\"parameters\":{\"type\":\"object\",\"properties\":{\"x\":{\"type\":\"string\"}}}}}],"
+    "\"add_generation_prompt\":true}";
+static const char user_conv[] =
+    "{\"messages\":[{\"role\":\"user\",\"content\":\"MARKS\"},{\"role\":"
+    "\"assistant\",\"content\":\"Hi\"},{\"role\":\"user\",\"content\":"
+    "\"Hi\"}],\"add_generation_prompt\":true}";
+
+static const char tools_conv[] =
+    "{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}],\"tools\":[{\"type\":\"function\","
+    "\"function\":{\"name\":\"f\",\"description\":\"MARKS\",\"parameters\":{\"type\":\"object\","
+    "\"properties\":{}}}}],\"add_generation_prompt\":true}";
+
+/* conv with `marks` for MARKS. */
+static void put_marks(struct buf *json, const char *conv, const char *marks) {
+    for (const char *at; (at = strstr(conv, "MARKS")) != NULL; conv = at + 5) {
+        buf_add(json, conv, (size_t)(at - conv));
+        for (const char *p = marks; *p; p++) {
+            if (*p == '"') buf_chr(json, '\\');
+            buf_chr(json, *p);
+        }
+    }
+    buf_str(json, conv);
 }
 
-/* Does `mark`, put where %s stands in the conversation, come out as it is? */
-static void injected(struct lint_report *r, const struct jinja *t, const char *conv,
-                     const char *mark, const char *rule, enum lint_severity severity,
-                     const char *why) {
-    struct buf json = {0}, out = {0};
-    char whole[100];
-    snprintf(whole, sizeof whole, "Zq7%sZq7", mark);
-    const char *at = strstr(conv, "%s");
-    buf_add(&json, conv, (size_t)(at - conv));
-    buf_str(&json, whole);
-    buf_str(&json, at + 2);
-    if (render_text(t, &json, &out) && find(&out, jv_str(whole), 0) >= 0) {
-        struct lint_finding f = {.rule = rule, .severity = severity};
-        snprintf(f.outcome, sizeof f.outcome, "found:%s", mark);
-        snprintf(f.detail, sizeof f.detail, "%s", why);
-        const char *in = memmem(t->src, t->src_len, mark, strlen(mark));
-        jx_where(t->src, t->src_len, (uint32_t)(in - t->src), &f.line, &f.col);
+/* Single tokens of a vocabulary look like this. */
+static bool special(const char *mark) {
+    return mark[0] == '[' || strchr(mark, '|') || strstr(mark, "\xef\xbd\x9c");
+}
+
+static bool render_spans(const struct jinja *t, const struct buf *json, struct buf *out,
+                         struct jinja_spans *spans) {
+    struct jdoc p, defaults;
+    struct jinja_err je;
+    struct err ignored;
+    if (jdoc_parse(&p, json->data, json->len, "rule", &ignored)) return false;
+    bool ok = jdoc_parse(&defaults, special_tokens, sizeof special_tokens - 1, "special tokens",
+                         &ignored) == 0;
+    if (ok) {
+        struct chat_case k = chat_case_of(p.root, defaults.root);
+        k.now = NOW;
+        ok = chat_case_spans(t, &k, out, spans, &je, &ignored) == 0;
+        jdoc_release(&defaults);
+    }
+    jdoc_release(&p);
+    return ok;
+}
+
+/* One finding per rule: the forged markers in inputs of the given kinds. */
+static void report_forged(struct lint_report *r, const struct jinja *t, const struct buf *out,
+                          const struct jinja_spans *spans, const char *rule, bool tools) {
+    struct lint_finding f = {.rule = rule, .severity = LINT_WARN};
+    int n, n_found = 0;
+    struct chat_forged *v = chat_find_forged(out, spans, &n);
+    size_t used = (size_t)snprintf(f.outcome, sizeof f.outcome, "found:");
+    char *first = NULL;
+    for (int i = 0; i < n; i++) {
+        const struct jinja_origin *o = &spans->origin[v[i].origin];
+        if ((strcmp(o->kind, "tools") == 0) != tools) continue;
+        size_t k = v[i].end - v[i].start;
+        char *text = xstrndup(out->data + v[i].start, k);
+        const char *in = memmem(t->src, t->src_len, text, k);
+        if (!n_found++ && in)
+            jx_where(t->src, t->src_len, (uint32_t)(in - t->src), &f.line, &f.col);
+        bool known = strstr(f.outcome, text) != NULL;
+        if (!known && used + k + 2 < sizeof f.outcome)
+            used += (size_t)snprintf(f.outcome + used, sizeof f.outcome - used, "%s%s",
+                                     n_found > 1 ? " " : "", text);
+        if (!strstr(f.detail, o->path))
+            snprintf(f.detail + strlen(f.detail), sizeof f.detail - strlen(f.detail), "%s%s",
+                     f.detail[0] ? ", " : "", o->path);
+        if (first)
+            free(text);
+        else
+            first = text;
+    }
+    if (n_found) {
+        struct buf json = {0};
+        size_t at = strlen(f.detail);
+        snprintf(f.detail + at, sizeof f.detail - at,
+                 tools
+                     ? ": a tool's description that holds these ends the block of tools, or a turn"
+                     : ": becomes control tokens, unless the program that tokenizes keeps input "
+                       "apart (template render --spans)");
+        put_marks(&json, tools ? tools_conv : user_conv, first);
+        f.conv = buf_take(&json);
         add(r, &f);
     }
-    buf_release(&json);
-    buf_release(&out);
+    free(first);
+    free(v);
 }
 
-/* The template's own markers in texts of others. */
+/* Every marker the template writes, put into the texts of others: does it come out whole? */
 static void injections(struct lint_report *r, const struct jinja *t) {
-    static const char *const ends[] = {"</tools>", "[/AVAILABLE_TOOLS]", "<tool|>",
-                                       "</available_tools>"};
-    static const char *const turns[] = {
-        "<|im_start|>", "<|turn>",   "<start_of_turn>", "<|start_header_id|>",
-        "[INST]",       "<|start|>", "<|user|>"};
-    for (size_t i = 0; i < COUNT_OF(ends); i++)
-        if (in_source(t, ends[i]))
-            injected(r, t,
-                     "{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}],\"tools\":[{"
-                     "\"type\":\"function\",\"function\":{\"name\":\"f\",\"description\":\"%s\","
-                     "\"parameters\":{\"type\":\"object\",\"properties\":{}}}}]}",
-                     ends[i], "TOOLS-INJECTION", LINT_WARN,
-                     "a tool's description that holds this text ends the block of tools");
-    for (size_t i = 0; i < COUNT_OF(turns); i++)
-        if (in_source(t, turns[i])) {
-            injected(r, t, "{\"messages\":[{\"role\":\"user\",\"content\":\"%s\"}]}", turns[i],
-                     "CONTROL-TOKENS", LINT_INFO,
-                     "a user's text that holds this becomes a control token, unless the program "
-                     "that tokenizes keeps input apart");
-            break;
-        }
+    static const char *const convs[] = {whole_conv, user_conv};
+    struct buf out = {0}, json = {0}, marks = {0};
+    struct jinja_spans spans = {0};
+    const char *conv = NULL;
+    for (size_t i = 0; i < COUNT_OF(convs) && !conv; i++) {
+        buf_reset(&json);
+        put_marks(&json, convs[i], "Hi");
+        if (render_spans(t, &json, &out, &spans)) conv = convs[i];
+    }
+    int n = 0;
+    char **v = conv ? chat_own_marks(&out, &spans, &n) : NULL;
+    for (int pass = 0; pass < 2; pass++) /* the worst first */
+        for (int i = 0; i < n; i++)
+            if (special(v[i]) == !pass && !strstr(special_tokens, v[i])) {
+                buf_str(&marks, "Zq7");
+                buf_str(&marks, v[i]);
+            }
+    chat_marks_free(v, n);
+    jinja_spans_free(&spans);
+    buf_reset(&out);
+    buf_reset(&json);
+    if (marks.len) put_marks(&json, conv, marks.data);
+    if (marks.len && render_spans(t, &json, &out, &spans)) {
+        report_forged(r, t, &out, &spans, "TOOLS-INJECTION", true);
+        report_forged(r, t, &out, &spans, "CONTROL-TOKENS", false);
+    }
+    jinja_spans_free(&spans);
+    buf_release(&out);
+    buf_release(&json);
+    buf_release(&marks);
 }
 
 /* Whether the model thinks when nobody says so. */
@@ -401,6 +481,8 @@ static void polarity(struct lint_report *r, const struct jinja *t) {
                  off ? "thinks only when enable_thinking is true; other models of the family may "
                        "think unless it is false"
                      : "thinks unless enable_thinking is false");
+        f.conv = xstrdup("{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}],"
+                         "\"add_generation_prompt\":true}");
         add(r, &f);
     }
     for (int i = 0; i < 3; i++) buf_release(&out[i]);
@@ -444,6 +526,7 @@ int lint_run(struct lint_report *r, const char *src, size_t len, const char *nam
 }
 
 void lint_report_free(struct lint_report *r) {
+    for (int i = 0; i < r->n; i++) free(r->v[i].conv);
     free(r->v);
     memset(r, 0, sizeof *r);
 }

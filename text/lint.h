@@ -6,6 +6,7 @@
 
 #include <stddef.h>
 
+#include "core/buf.h"
 #include "core/err.h"
 #include "text/jinja.h"
 
@@ -19,6 +20,7 @@ struct lint_finding {
     int line, col;     /* 0: the template as a whole */
     char outcome[160]; /* "fail:missing Zq7-Paris", "error:TypeError", ... */
     char detail[400];  /* message, or rendered excerpt */
+    char *conv;        /* the conversation that shows it (JSON); NULL: rules on the text, probes */
 };
 struct lint_report {
     struct lint_finding *v;
@@ -36,7 +38,7 @@ int lint_probe(const struct jinja *t, int i, char outcome[160], struct lint_find
 int lint_run(struct lint_report *r, const char *src, size_t len, const char *name,
              enum jinja_mode mode, struct err *e);
 void lint_report_free(struct lint_report *r);
-/* The first probe conversation of a finding as JSON, for people to try ("" for static rules). */
-const char *lint_probe_json(const char *id, char *out, size_t cap);
+/* The conversation of a finding as JSON, for people to try ("" for rules on the text). */
+void lint_conversation(const struct lint_finding *f, struct buf *out);
 
 #endif

@@ -6,12 +6,13 @@
 #include "text/jinja_int.h"
 #include "text/toolfmt.h"
 
-enum { TOOL_MARKERS = 3 };
+enum { TOOL_MARKERS = 3, TOOL_FRAMES = 6 };
 /* How parameters are written as text between tags. */
 struct tool_tags {
     const char *fn_open, *fn_name_end, *fn_close;
     const char *par_open, *par_name_end, *par_close;
-    bool newline; /* one newline on each side of a value belongs to the syntax */
+    bool newline;         /* one newline on each side of a value belongs to the syntax */
+    const char *val_open; /* GLM's: between the name and the value */
 };
 /* Name and JSON: open NAME sep {json} close. */
 struct tool_named {
@@ -26,6 +27,9 @@ struct toolfmt {
     struct tool_tags tags;
     struct tool_named named;
     const char *detect[2]; /* template text that gives it away; all must occur */
+    const char *think[2];  /* tags around reasoning; NULL: <think>, </think> */
+    bool think_tagged;     /* the closing tag ends other things too: only behind an opening one */
+    const char *frame[TOOL_FRAMES]; /* texts around content that are none */
 };
 struct toolparse {
     const struct toolfmt *f;
@@ -40,10 +44,24 @@ struct toolparse {
         mark_from[TOOL_MARKERS]; /* marker k: next at or after mark_from */
     size_t close_from;           /* streaming: no closing tag of reasoning before it */
     size_t scanned, n_content;   /* streaming: how far content is certain */
-    bool closed;                 /* streaming: a call began */
+    bool closed;                 /* streaming: content ended for good, or what comes is unclear */
     size_t content_from;
     bool started;
 };
+
+/* Texts that several files know. */
+// clang-format off
+#define DS_BAR "\xef\xbd\x9c" /* full-width | and, in DS_LOW, a low block: DeepSeek's tokens */
+#define DS_LOW "\xe2\x96\x81"
+#define DS_CALL "<" DS_BAR "tool" DS_LOW "call" DS_LOW "begin" DS_BAR ">"
+#define DS_CALL_END "<" DS_BAR "tool" DS_LOW "call" DS_LOW "end" DS_BAR ">"
+#define DS_CALLS "<" DS_BAR "tool" DS_LOW "calls" DS_LOW "begin" DS_BAR ">"
+#define DS_CALLS_END "<" DS_BAR "tool" DS_LOW "calls" DS_LOW "end" DS_BAR ">"
+#define DS_SEP "<" DS_BAR "tool" DS_LOW "sep" DS_BAR ">"
+#define DSML DS_BAR "DSML" DS_BAR
+#define M3_GUARD "]<]minimax[>[" /* before every tag of MiniMax M3 */
+#define HY ":opensource"          /* in every tag of Hunyuan 3 */
+// clang-format on
 
 bool tool_at(const struct toolparse *p, size_t i, const char *lit);
 size_t tool_ws(const struct toolparse *p, size_t i); /* behind white space */
@@ -54,6 +72,15 @@ void tool_add(struct toolparse *p, struct jval name, struct jval args);
 void tool_problem(struct toolparse *p, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* A value given as raw text, typed by the schema of its parameter. */
 struct jval tool_typed(struct toolparse *p, struct jval fn, struct jval key, struct jval text);
+/* Schema of a parameter, JT_MISSING when it is not declared; a value typed by a schema. */
+struct jval tool_schema(struct toolparse *p, struct jval fn, struct jval key);
+struct jval tool_typed_as(struct toolparse *p, struct jval schema, struct jval key,
+                          struct jval text);
+struct jval tool_member(struct jval obj, const char *name); /* JT_MISSING when absent */
+/* Behind the opening, or closing, tag of a wrapper around calls that is at i; i when there is none.
+ */
+size_t tool_wrapper(const struct toolparse *p, size_t i);
+size_t tool_wrapper_end(const struct toolparse *p, size_t i);
 /* {"name", "arguments" | "parameters"} -> a call. */
 bool tool_add_object(struct toolparse *p, struct jval obj);
 
@@ -68,6 +95,7 @@ bool tool_parse_llama(struct toolparse *p, size_t *i);
 bool tool_parse_gemma(struct toolparse *p, size_t *i);
 bool tool_parse_python(struct toolparse *p, size_t *i);
 bool tool_parse_glm(struct toolparse *p, size_t *i);
+bool tool_parse_elements(struct toolparse *p, size_t *i);
 /* A Python literal at *i; false when there is none. */
 bool tool_literal(struct toolparse *p, size_t *i, struct jval *out);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* text/tool_json.c - calls written as JSON, and the table of all formats. */
+/* text/tool_json.c - calls written as JSON. */
 #include "text/tool_int.h"
 
 #include <string.h>
@@ -104,29 +104,6 @@ bool tool_parse_mistral(struct toolparse *p, size_t *i) {
     return true;
 }
 
-#define DS_CALL                                                                                    \
-    "<\xef\xbd\x9ctool\xe2\x96\x81"                                                                \
-    "call\xe2\x96\x81"                                                                             \
-    "begin\xef\xbd\x9c>"
-#define DS_CALL_END                                                                                \
-    "<\xef\xbd\x9ctool\xe2\x96\x81"                                                                \
-    "call\xe2\x96\x81"                                                                             \
-    "end\xef\xbd\x9c>"
-#define DS_CALLS                                                                                   \
-    "<\xef\xbd\x9ctool\xe2\x96\x81"                                                                \
-    "calls\xe2\x96\x81"                                                                            \
-    "begin\xef\xbd\x9c>"
-#define DS_CALLS_END                                                                               \
-    "<\xef\xbd\x9ctool\xe2\x96\x81"                                                                \
-    "calls\xe2\x96\x81"                                                                            \
-    "end\xef\xbd\x9c>"
-#define DS_SEP                                                                                     \
-    "<\xef\xbd\x9ctool\xe2\x96\x81"                                                                \
-    "sep\xef\xbd\x9c>"
-#define DSML                                                                                       \
-    "\xef\xbd\x9c"                                                                                 \
-    "DSML\xef\xbd\x9c"
-
 /* V3.1: NAME sep {json}; V3 and R1: "function" sep NAME newline and a fenced JSON block. */
 bool tool_parse_deepseek(struct toolparse *p, size_t *i) {
     size_t k = *i;
@@ -156,7 +133,7 @@ bool tool_parse_deepseek(struct toolparse *p, size_t *i) {
 
 /* [<|channel|>commentary] to=functions.NAME ... <|message|>{json}<|call|> */
 bool tool_parse_harmony(struct toolparse *p, size_t *i) {
-    size_t k = *i + strlen(" to=functions."), from = k;
+    size_t k = *i + strlen("to=functions."), from = k;
     struct jval v;
     while (k < p->in.len && p->in.data[k] != '<' && p->in.data[k] != ' ' && p->in.data[k] != '\n')
         k++;
@@ -189,70 +166,4 @@ bool tool_parse_llama(struct toolparse *p, size_t *i) {
     skip(p, &k, ";");
     *i = k;
     return true;
-}
-
-#define QWEN_TAGS                                                                                  \
-    { "<function=", ">", "</function>", "<parameter=", ">", "</parameter>", true }
-/* name, markers, parser, tags, {open, separator, close}, what a template holds that asks for it */
-static const struct toolfmt formats[] = {
-    // clang-format off
-    {"qwen-xml", {"<tool_call>", "<function="}, tool_parse_tags, QWEN_TAGS, {0}, {"<function=", "<parameter="}},
-    {"seed-xml", {"<seed:tool_call>"}, tool_parse_tags,
-     {"<function=", ">", "</function>", "<parameter=", ">", "</parameter>", false}, {0}, {"<seed:tool_call>", NULL}},
-    {"glm-argkv", {"<tool_call>"}, tool_parse_glm,
-     {"<tool_call>", "", "</tool_call>", "<arg_key>", "</arg_key>", "</arg_value>", false}, {0}, {"<arg_key>", NULL}},
-    {"minimax-invoke", {"<minimax:tool_call>", "<invoke name="}, tool_parse_tags,
-     {"<invoke name=", ">", "</invoke>", "<parameter name=", ">", "</parameter>", false}, {0}, {"<minimax:tool_call>", NULL}},
-    {"dsml", {"<" DSML "function_calls>", "<" DSML "tool_calls>", "<" DSML "invoke name="}, tool_parse_tags,
-     {"<" DSML "invoke name=", ">", "</" DSML "invoke>", "<" DSML "parameter name=", ">", "</" DSML "parameter>", false},
-     {0}, {DSML "invoke", NULL}},
-    {"minicpm-xml", {"<function name="}, tool_parse_tags,
-     {"<function name=", ">", "</function>", "<param name=", ">", "</param>", false}, {0}, {"<param name=", NULL}},
-    {"gemma4", {"<|tool_call>"}, tool_parse_gemma, {0}, {0}, {"<|tool_call>call:", NULL}},
-    {"kimi", {"<|tool_call_begin|>", "<|tool_calls_section_begin|><|tool_call_begin|>"}, tool_parse_named, {0},
-     {"<|tool_call_begin|>", "<|tool_call_argument_begin|>", "<|tool_call_end|>"}, {"<|tool_call_argument_begin|>", NULL}},
-    {"deepseek-v31", {DS_CALLS, DS_CALL}, tool_parse_deepseek, {0}, {0}, {"tool\xe2\x96\x81" "call\xe2\x96\x81" "begin", NULL}},
-    {"harmony", {" to=functions."}, tool_parse_harmony, {0}, {0}, {"to=functions.", "<|channel|>"}},
-    {"solar", {"<|tool_call:begin|>"}, tool_parse_named, {0},
-     {"<|tool_call:begin|>", "<|tool_call:args|>", "<|tool_call:end|>"}, {"<|tool_call:begin|>", NULL}},
-    {"mistral-args", {"[TOOL_CALLS]"}, tool_parse_mistral, {0}, {"[TOOL_CALLS]", "[ARGS]", ""}, {"[TOOL_CALLS]", "[ARGS]"}},
-    {"mistral-array", {"[TOOL_CALLS]"}, tool_parse_mistral, {0}, {"[TOOL_CALLS]", NULL, "</s>"}, {"[TOOL_CALLS]", NULL}},
-    {"apertus-list", {"<|tools_prefix|>"}, tool_parse_list, {0}, {"<|tools_prefix|>", NULL, "<|tools_suffix|>"}, {"<|tools_prefix|>", NULL}},
-    {"nemotron-list", {"<TOOLCALL>"}, tool_parse_list, {0}, {"<TOOLCALL>", NULL, "</TOOLCALL>"}, {"<TOOLCALL>", NULL}},
-    {"apriel-list", {"<tool_calls>"}, tool_parse_list, {0}, {"<tool_calls>", NULL, "</tool_calls>"}, {"<tool_calls>[", NULL}},
-    {"firefunction-list", {" functools["}, tool_parse_list, {0}, {" functools", NULL, ""}, {"functools[", NULL}},
-    {"command-r-list", {"<|START_ACTION|>"}, tool_parse_list, {0}, {"<|START_ACTION|>", NULL, "<|END_ACTION|>"}, {"<|START_ACTION|>", NULL}},
-    {"granite-list", {"<|tool_call|>"}, tool_parse_list, {0}, {"<|tool_call|>", NULL, ""}, {"<|tool_call|>", NULL}},
-    {"gigachat", {"function call<|role_sep|>"}, tool_parse_hermes, {0}, {"function call<|role_sep|>", NULL, ""}, {"function call", "<|role_sep|>"}},
-    {"functionary-v31", {"<function="}, tool_parse_named, {0}, {"<function=", ">", "</function>"}, {"<function=", "</function>"}},
-    {"functionary-v32", {">>>"}, tool_parse_named, {0}, {">>>", "\n", ""}, {">>>", "recipient"}},
-    {"python-list", {"<|tool_call_start|>"}, tool_parse_python, {0}, {0}, {"<|tool_call_start|>", NULL}},
-    {"hermes-json", {"<tool_call>"}, tool_parse_hermes, {0}, {"<tool_call>", NULL, "</tool_call>"}, {"<tool_call>", NULL}},
-    {"llama-json", {"{\"name\"", "{\"type\"", "<|python_tag|>"}, tool_parse_llama, {0}, {0}, {"\"parameters\": ", NULL}},
-    // clang-format on
-};
-
-int toolfmt_count(void) {
-    return (int)COUNT_OF(formats);
-}
-const struct toolfmt *toolfmt_at(int i) {
-    return &formats[i];
-}
-const char *toolfmt_name(const struct toolfmt *f) {
-    return f->name;
-}
-const struct toolfmt *toolfmt_find(const char *name) {
-    for (size_t i = 0; i < COUNT_OF(formats); i++)
-        if (strcmp(formats[i].name, name) == 0) return &formats[i];
-    return NULL;
-}
-const struct toolfmt *toolfmt_detect(const char *tmpl, size_t len) {
-    for (size_t i = 0; i < COUNT_OF(formats); i++) {
-        bool all = true;
-        for (int k = 0; k < 2 && formats[i].detect[k]; k++)
-            all = all &&
-                  memmem(tmpl, len, formats[i].detect[k], strlen(formats[i].detect[k])) != NULL;
-        if (all) return &formats[i];
-    }
-    return NULL;
 }

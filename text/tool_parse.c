@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* text/tool_parse.c - the driver of tool-call parsing: reasoning, content, calls, problems; typing
- * of raw values by schema; streaming of content. The syntaxes are in tool_tags.c, tool_json.c and
- * tool_lit.c.
+ * of raw values by schema; streaming of content. The syntaxes are in tool_tags.c, tool_elem.c,
+ * tool_json.c and tool_lit.c, their table in tool_formats.c.
  *
  * Reasoning ends at the first closing tag, since an argument may hold one too; a call that starts
  * before that tag and ends behind it is a call all the same (models do call inside an unclosed
@@ -15,7 +15,12 @@
 
 #include "core/mem.h"
 
-static const char think_open[] = "<think>", think_close[] = "</think>";
+static const char *think_open(const struct toolparse *p) {
+    return p->f->think[0] ? p->f->think[0] : "<think>";
+}
+static const char *think_close(const struct toolparse *p) {
+    return p->f->think[1] ? p->f->think[1] : "</think>";
+}
 
 /* ---- helpers for the syntaxes
  * -------------------------------------------------------------------- */
@@ -24,8 +29,12 @@ bool tool_at(const struct toolparse *p, size_t i, const char *lit) {
     return i <= p->in.len && n <= p->in.len - i && memcmp(p->in.data + i, lit, n) == 0;
 }
 
+static bool is_ws(char ch) {
+    return ch == ' ' || ch == '\t' || ch == '\r' || ch == '\n';
+}
+
 size_t tool_ws(const struct toolparse *p, size_t i) {
-    while (i < p->in.len && strchr(" \t\r\n", p->in.data[i]) && p->in.data[i]) i++;
+    while (i < p->in.len && is_ws(p->in.data[i])) i++;
     return i;
 }
 
@@ -51,16 +60,16 @@ void tool_problem(struct toolparse *p, const char *fmt, ...) {
         jlist_add(&p->c, p->problems.u.list, jv_copy(&p->c, text, (size_t)n));
 }
 
-static struct jval member(struct jval obj, const char *name) {
+struct jval tool_member(struct jval obj, const char *name) {
     struct jval *v = obj.tag == JT_DICT ? jdict_find(obj.u.dict, name, strlen(name)) : NULL;
     return v ? *v : jv_missing();
 }
 
 static struct jval function_of(const struct toolparse *p, struct jval name) {
     for (uint32_t i = 0; p->tools.tag == JT_LIST && i < p->tools.u.list->n; i++) {
-        struct jval t = p->tools.u.list->v[i], f = member(t, "function");
+        struct jval t = p->tools.u.list->v[i], f = tool_member(t, "function");
         if (f.tag != JT_DICT) f = t;
-        struct jval n = member(f, "name");
+        struct jval n = tool_member(f, "name");
         if (n.tag == JT_STR && jv_eqs(n, name)) return f;
     }
     return jv_missing();
@@ -68,7 +77,7 @@ static struct jval function_of(const struct toolparse *p, struct jval name) {
 
 void tool_add(struct toolparse *p, struct jval name, struct jval args) {
     struct jval call = jv_dict(&p->c, 2), f = function_of(p, name),
-                props = member(member(f, "parameters"), "properties");
+                props = tool_member(tool_member(f, "parameters"), "properties");
     jdict_set(&p->c, call.u.dict, jv_str("name"), name);
     jdict_set(&p->c, call.u.dict, jv_str("arguments"), args);
     jlist_add(&p->c, p->calls.u.list, call);
@@ -87,11 +96,11 @@ bool tool_add_object(struct toolparse *p, struct jval obj) {
     static const char *const fn_names[] = {"name", "tool_name"};
     struct jval name = jv_missing(), args = jv_missing();
     if (obj.tag != JT_DICT) return false;
-    if (member(obj, "function").tag == JT_DICT) obj = member(obj, "function");
+    if (tool_member(obj, "function").tag == JT_DICT) obj = tool_member(obj, "function");
     for (size_t i = 0; i < COUNT_OF(fn_names) && name.tag == JT_MISSING; i++)
-        name = member(obj, fn_names[i]);
+        name = tool_member(obj, fn_names[i]);
     for (size_t i = 0; i < COUNT_OF(arg_names) && args.tag == JT_MISSING; i++)
-        args = member(obj, arg_names[i]);
+        args = tool_member(obj, arg_names[i]);
     if (name.tag == JT_MISSING && obj.u.dict->n == 1 &&
         obj.u.dict->e[0].k.tag == JT_STR) { /* {"f": {args}} */
         name = obj.u.dict->e[0].k;
@@ -128,15 +137,15 @@ static unsigned type_bit(struct jval name) {
 /* Types a schema allows; 0 when it does not say. */
 static unsigned types_of(struct jval schema, int depth) {
     static const char *const combined[] = {"anyOf", "oneOf", "allOf"};
-    struct jval t = member(schema, "type");
+    struct jval t = tool_member(schema, "type");
     unsigned bits = type_bit(t);
     for (uint32_t i = 0; t.tag == JT_LIST && i < t.u.list->n; i++) bits |= type_bit(t.u.list->v[i]);
     for (size_t k = 0; k < COUNT_OF(combined) && depth < 8; k++) {
-        struct jval l = member(schema, combined[k]);
+        struct jval l = tool_member(schema, combined[k]);
         for (uint32_t i = 0; l.tag == JT_LIST && i < l.u.list->n; i++)
             bits |= types_of(l.u.list->v[i], depth + 1);
     }
-    struct jval e = member(schema, "enum");
+    struct jval e = tool_member(schema, "enum");
     bool strings = e.tag == JT_LIST && e.u.list->n > 0;
     for (uint32_t i = 0; strings && i < e.u.list->n; i++) strings = e.u.list->v[i].tag == JT_STR;
     return bits ? bits : strings ? TY_STRING : 0;
@@ -180,10 +189,20 @@ static bool python_word(struct jval text, struct jval *out) {
     return true;
 }
 
-struct jval tool_typed(struct toolparse *p, struct jval fn, struct jval key, struct jval text) {
-    struct jval props = member(member(function_of(p, fn), "parameters"), "properties"), v;
+struct jval tool_schema(struct toolparse *p, struct jval fn, struct jval key) {
+    struct jval props = tool_member(tool_member(function_of(p, fn), "parameters"), "properties");
     struct jval *schema = props.tag == JT_DICT ? jdict_get(&p->c, props.u.dict, key) : NULL;
-    unsigned types = schema ? types_of(*schema, 0) : 0;
+    return schema ? *schema : jv_missing();
+}
+
+struct jval tool_typed(struct toolparse *p, struct jval fn, struct jval key, struct jval text) {
+    return tool_typed_as(p, tool_schema(p, fn, key), key, text);
+}
+
+struct jval tool_typed_as(struct toolparse *p, struct jval schema, struct jval key,
+                          struct jval text) {
+    struct jval v;
+    unsigned types = types_of(schema, 0);
     const char *k = jv_cstr(&p->c, key);
     text = jv_copy(&p->c, text.u.s, text.len);
     if (types == TY_STRING) return text;
@@ -241,65 +260,95 @@ static size_t probe(struct toolparse *p, size_t i) {
     return ok ? i : 0;
 }
 
+/* Texts around a message that are no content: of all families, and p->f->frame. */
+static const char *const ends[] = {
+    "<|im_end|>",    "<|eot_id|>", "<|end_of_text|>", "<|end|>",  "</s>", "<EOS>",     "<turn|>",
+    "<|endoftext|>", "<|eom_id|>", "<|return|>",      "<|call|>", "[e~[", "<seed:eos>"};
+enum { MAX_FRAMES = COUNT_OF(ends) + TOOL_FRAMES };
+
+static const char *frame_at(const struct toolparse *p, size_t k) {
+    if (k < COUNT_OF(ends)) return ends[k];
+    return k < MAX_FRAMES ? p->f->frame[k - COUNT_OF(ends)] : NULL;
+}
+
+static bool frame_begins(const struct toolparse *p, size_t i) {
+    for (size_t k = 0; k < MAX_FRAMES; k++)
+        if (frame_at(p, k) && tool_at(p, i, frame_at(p, k))) return true;
+    return false;
+}
+
+/* Behind the white space and frames at i. */
+static size_t skip_frames(const struct toolparse *p, size_t i) {
+    i = tool_ws(p, i);
+    for (size_t k = 0; k < MAX_FRAMES; k++) {
+        const char *f = frame_at(p, k);
+        if (!f || !tool_at(p, i, f)) continue;
+        i = tool_ws(p, i + strlen(f));
+        k = SIZE_MAX; /* again from the first */
+    }
+    return i;
+}
+
+/* The end of [from, to) without white space and frames. */
+static size_t drop_frames(const struct toolparse *p, size_t from, size_t to) {
+    while (to > from && is_ws(p->in.data[to - 1])) to--;
+    for (size_t k = 0; k < MAX_FRAMES; k++) {
+        const char *f = frame_at(p, k);
+        size_t n = f ? strlen(f) : 0;
+        while (n && is_ws(f[n - 1])) n--; /* gone already */
+        if (!n || to - from < n || memcmp(p->in.data + to - n, f, n) != 0) continue;
+        for (to -= n; to > from && is_ws(p->in.data[to - 1]);) to--;
+        k = SIZE_MAX;
+    }
+    return to;
+}
+
+/* A marker that is a token of its own stands for a call wherever it is; text must begin a line. */
+static bool may_call(const struct toolparse *p, size_t i) {
+    return p->in.data[i] == '[' || tool_at(p, i, "<|") || tool_at(p, i, "<\xef\xbd\x9c") ||
+           tool_at(p, i, "]<]") || line_start(p, i);
+}
+
 struct parts {
     size_t think_from, think_to, content;
 };
 
 static struct parts split_reasoning(struct toolparse *p) {
-    size_t start = tool_ws(p, 0), open = tool_find(p, 0, think_open);
+    size_t start = skip_frames(p, 0);
     struct parts r = {0, 0, 0};
-    size_t close = tool_find(p, 0, think_close), call = next_marker(p, 0);
-    bool tagged = open != SIZE_MAX && open < close && open < call;
-    bool thinking = tagged || p->think == TOOL_THINK_OPEN ||
-                    (p->think == TOOL_THINK_UNKNOWN && close != SIZE_MAX);
-    UNUSED(start);
-    if (!thinking) return r;
+    bool tagged = tool_at(p, start, think_open(p));
+    size_t from = tagged ? start + strlen(think_open(p)) : 0;
+    size_t close = tool_find(p, from, think_close(p)), call = next_marker(p, from);
+    bool open = p->think == TOOL_THINK_OPEN && !p->f->think_tagged;
+    if (!tagged && !open &&
+        (p->think == TOOL_THINK_NONE || close == SIZE_MAX || p->f->think_tagged))
+        return r;
     for (int n = 0; call < close && call != SIZE_MAX; n++) { /* a call inside the block? */
         if (n == MAX_TRIES) {
             call = SIZE_MAX;
             break;
         }
-        size_t end =
-            (!tagged && p->think != TOOL_THINK_OPEN) || line_start(p, call) ? probe(p, call) : 0;
+        size_t end = (!tagged && !open) || may_call(p, call) ? probe(p, call) : 0;
         if (end && (close == SIZE_MAX || end > close)) break;
         call = next_marker(p, call + 1);
     }
     bool has_call = call != SIZE_MAX && call < close;
-    if (has_call && !tagged && p->think != TOOL_THINK_OPEN)
-        return r; /* the tag is in an argument */
-    r.think_from = tagged ? open + sizeof think_open - 1 : 0;
+    if (has_call && !tagged && !open) return r; /* the tag is in an argument */
+    r.think_from = from;
     r.think_to = has_call ? call : close == SIZE_MAX ? p->in.len : close;
-    r.content = has_call ? call : close == SIZE_MAX ? p->in.len : close + sizeof think_close - 1;
+    r.content = has_call ? call : close == SIZE_MAX ? p->in.len : close + strlen(think_close(p));
     if (close == SIZE_MAX && p->think == TOOL_THINK_NONE && !has_call)
         return (struct parts){0, 0, 0};
     if (close == SIZE_MAX || has_call) tool_problem(p, "the reasoning was not closed");
     return r;
 }
 
-/* Text of turn tags around a message is no content. */
-static struct jval clean(struct jval t) {
-    static const char *const ends[] = {
-        "<|im_end|>", "<|eot_id|>", "<|end_of_text|>", "<|end|>",    "</s>",
-        "<EOS>",      "<turn|>",    "<|endoftext|>",   "<|eom_id|>", "<|return|>",
-        "<|call|>",   "[e~[",       "<seed:eos>"};
-    t = ju_strip(t, jv_missing(), 3);
-    for (bool again = true; again;) {
-        again = false;
-        for (size_t i = 0; i < COUNT_OF(ends); i++) {
-            size_t n = strlen(ends[i]);
-            if (t.len < n || memcmp(t.u.s + t.len - n, ends[i], n) != 0) continue;
-            t.len -= (uint32_t)n;
-            t = ju_strip(t, jv_missing(), 2);
-            again = true;
-        }
-    }
-    return t;
-}
-
 static void join(struct toolparse *p, struct buf *b, size_t from, size_t to) {
-    struct jval t = clean(tool_text(p, from, to));
-    if (b->len && t.len) buf_str(b, "\n");
-    buf_add(b, t.u.s ? t.u.s : "", t.len);
+    from = skip_frames(p, from);
+    if (from < to) to = drop_frames(p, from, to);
+    if (from >= to) return;
+    if (b->len) buf_str(b, "\n");
+    buf_add(b, p->in.data + from, to - from);
 }
 
 static struct jval parse_all(struct toolparse *p, struct buf *content) {
@@ -316,6 +365,11 @@ static struct jval parse_all(struct toolparse *p, struct buf *content) {
             break;
         }
         size_t end = at;
+        if (frame_begins(p, at)) { /* and only looks like a call */
+            join(p, content, from, at);
+            from = i = skip_frames(p, at);
+            continue;
+        }
         if (p->f->parse(p, &end) && end > at) {
             join(p, content, from, at);
             from = i = end;
@@ -381,31 +435,59 @@ static size_t partial(const struct toolparse *p, size_t from, const char *lit) {
     return 0;
 }
 
+/* Longest end of [from, len) that may become a marker, a frame or (tag) reasoning's opening. */
+static size_t held(const struct toolparse *p, size_t from, const char *tag) {
+    size_t hold = tag ? partial(p, from, tag) : 0, h;
+    for (int k = 0; k < TOOL_MARKERS && p->f->marker[k]; k++) {
+        h = partial(p, from, p->f->marker[k]);
+        if (h > hold) hold = h;
+    }
+    for (size_t k = 0; k < MAX_FRAMES; k++) {
+        h = frame_at(p, k) ? partial(p, from, frame_at(p, k)) : 0;
+        if (h > hold) hold = h;
+    }
+    return hold;
+}
+
+/* Finds where content begins; false: not known yet, or not before the end. */
+static bool content_begins(struct toolparse *p) {
+    size_t i = skip_frames(p, 0), n_close = strlen(think_close(p));
+    bool tagged = tool_at(p, i, think_open(p));
+    if (!tagged && i + held(p, i, think_open(p)) >= p->in.len) return false; /* may become one */
+    if (tagged || (p->think != TOOL_THINK_NONE && !p->f->think_tagged)) {
+        size_t from = tagged ? i + strlen(think_open(p)) : 0;
+        if (from < p->close_from) from = p->close_from;
+        size_t at = tool_find(p, from, think_close(p)), call = next_marker(p, from);
+        p->closed = call < at; /* a call in reasoning, or the tag in an argument? */
+        if (p->closed) return false;
+        if (at == SIZE_MAX) {
+            size_t hold = held(p, from, think_close(p));
+            p->close_from = p->in.len - hold;
+            return false;
+        }
+        i = skip_frames(p, at + n_close);
+        if (i + held(p, i, NULL) >= p->in.len) return false;
+    }
+    p->content_from = p->scanned = i;
+    return true;
+}
+
 const char *toolparse_content(struct toolparse *p, size_t *len) {
     *len = 0;
-    if (!p->started) { /* wait for the end of the reasoning */
-        size_t i = tool_ws(p, 0), close = tool_find(p, p->close_from, think_close);
-        if (close == SIZE_MAX && p->in.len >= sizeof think_close)
-            p->close_from = p->in.len - sizeof think_close + 2;
-        bool may_think =
-            p->think != TOOL_THINK_NONE || partial(p, i, think_open) || tool_at(p, i, think_open);
-        if (may_think && close == SIZE_MAX) return "";
-        i = may_think ? close + sizeof think_close - 1 : 0;
-        i = tool_ws(p, i);
-        if (i >= p->in.len) return "";
-        p->content_from = p->scanned = i;
-        p->started = true;
+    if (!p->started) {
+        if (p->closed) return "";
+        p->started = content_begins(p);
+        if (!p->started) return "";
     }
     if (!p->closed) {
-        size_t at = next_marker(p, p->scanned), hold = 0;
-        p->closed = at != SIZE_MAX;
-        for (int k = 0; k < TOOL_MARKERS && p->f->marker[k]; k++) {
-            size_t h = partial(p, p->scanned, p->f->marker[k]);
-            if (h > hold) hold = h;
+        size_t end = p->in.len - held(p, p->scanned, NULL), at = next_marker(p, p->scanned);
+        for (size_t k = 0; k < MAX_FRAMES; k++) {
+            size_t f = frame_at(p, k) ? tool_find(p, p->scanned, frame_at(p, k)) : SIZE_MAX;
+            if (f < at) at = f;
         }
-        size_t end = p->closed ? at : p->in.len - hold;
-        while (end > p->scanned && strchr(" \t\r\n", p->in.data[end - 1]))
-            end--; /* may precede a call */
+        p->closed = at != SIZE_MAX;
+        if (p->closed) end = at;
+        while (end > p->scanned && is_ws(p->in.data[end - 1])) end--; /* may precede a call */
         if (end > p->scanned) p->scanned = end;
         p->n_content = p->scanned - p->content_from;
     }

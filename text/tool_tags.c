@@ -7,10 +7,6 @@
 
 #include <string.h>
 
-#define DSML                                                                                       \
-    "\xef\xbd\x9c"                                                                                 \
-    "DSML\xef\xbd\x9c"
-
 static bool followed(const struct toolparse *p, size_t i) {
     const struct tool_tags *t = &p->f->tags;
     i = tool_ws(p, i);
@@ -87,17 +83,32 @@ static bool parameter(struct toolparse *p, size_t *i, struct jval fn, struct jva
     return true;
 }
 
+size_t tool_wrapper(const struct toolparse *p, size_t i) {
+    for (int m = 0; m < TOOL_MARKERS && p->f->marker[m]; m++)
+        if (tool_at(p, i, p->f->marker[m])) return tool_ws(p, i + strlen(p->f->marker[m]));
+    return i;
+}
+
+size_t tool_wrapper_end(const struct toolparse *p, size_t i) {
+    static const char *const closes[] = {"</tool_call>",
+                                         "</seed:tool_call>",
+                                         "</minimax:tool_call>",
+                                         "</" DSML "function_calls>",
+                                         "</" DSML "tool_calls>",
+                                         "</tool_calls>",
+                                         "</tool_calls:opensource>",
+                                         M3_GUARD "</tool_call>"};
+    size_t after = tool_ws(p, i);
+    for (size_t m = 0; m < COUNT_OF(closes); m++)
+        if (tool_at(p, after, closes[m])) return after + strlen(closes[m]);
+    return i;
+}
+
 bool tool_parse_tags(struct toolparse *p, size_t *i) {
     const struct tool_tags *t = &p->f->tags;
     size_t k = *i;
-    if (!tool_at(p, k, t->fn_open)) { /* a wrapper such as <tool_call> */
-        for (int m = 0; m < TOOL_MARKERS && p->f->marker[m]; m++)
-            if (tool_at(p, k, p->f->marker[m])) {
-                k = tool_ws(p, k + strlen(p->f->marker[m]));
-                break;
-            }
-        if (!tool_at(p, k, t->fn_open)) return false;
-    }
+    if (!tool_at(p, k, t->fn_open)) k = tool_wrapper(p, k);
+    if (!tool_at(p, k, t->fn_open)) return false;
     size_t from = k + strlen(t->fn_open), end = tool_find(p, from, t->fn_name_end);
     if (end == SIZE_MAX || end == from || end - from > 500) return false;
     struct jval name = unquoted(tool_text(p, from, end)), args = jv_dict(&p->c, 0);
@@ -108,40 +119,42 @@ bool tool_parse_tags(struct toolparse *p, size_t *i) {
         k = tool_ws(p, k);
     }
     if (!tool_at(p, k, t->fn_close)) return false;
-    k += strlen(t->fn_close);
     tool_add(p, name, args);
-    size_t after = tool_ws(p, k); /* the wrapper's end */
-    static const char *const closes[] = {"</tool_call>", "</seed:tool_call>",
-                                         "</minimax:tool_call>", ("</" DSML "function_calls>"),
-                                         ("</" DSML "tool_calls>")};
-    for (size_t m = 0; m < COUNT_OF(closes); m++)
-        if (tool_at(p, after, closes[m])) k = after + strlen(closes[m]);
-    *i = k;
+    *i = tool_wrapper_end(p, k + strlen(t->fn_close));
     return true;
 }
 
 /* <tool_call>NAME <arg_key>K</arg_key> <arg_value>V</arg_value> ... </tool_call>: the name ends at
- * white space or a tag. */
+ * white space or a tag; Hunyuan 3 writes a separator behind it, and one wrapper around all calls.
+ */
 bool tool_parse_glm(struct toolparse *p, size_t *i) {
-    size_t k = *i + strlen(p->f->tags.fn_open), from = k;
-    while (k < p->in.len && p->in.data[k] != '<' && p->in.data[k] != '\n') k++;
+    const struct tool_tags *t = &p->f->tags;
+    size_t k = *i;
+    if (!tool_at(p, k, t->fn_open)) k = tool_wrapper(p, k);
+    if (!tool_at(p, k, t->fn_open)) return false;
+    size_t from = k + strlen(t->fn_open);
+    for (k = from; k < p->in.len && p->in.data[k] != '<' && p->in.data[k] != '\n';) k++;
     struct jval name = ju_strip(tool_text(p, from, k), jv_missing(), 3), args = jv_dict(&p->c, 0);
     if (!name.len || name.len > 500 || name.u.s[0] == '{') return false;
     name = jv_copy(&p->c, name.u.s, name.len);
-    for (k = tool_ws(p, k); tool_at(p, k, "<arg_key>"); k = tool_ws(p, k)) {
-        size_t key_from = k + 9, key_to = tool_find(p, key_from, "</arg_key>"), next;
+    k = tool_ws(p, k);
+    if (*t->fn_name_end && tool_at(p, k, t->fn_name_end))
+        k = tool_ws(p, k + strlen(t->fn_name_end));
+    while (tool_at(p, k, t->par_open)) {
+        size_t key_from = k + strlen(t->par_open), key_to = tool_find(p, key_from, t->par_name_end),
+               next;
         if (key_to == SIZE_MAX) return false;
-        size_t v = tool_ws(p, key_to + 10);
-        if (!tool_at(p, v, "<arg_value>")) return false;
-        v += 11;
+        size_t v = tool_ws(p, key_to + strlen(t->par_name_end));
+        if (!tool_at(p, v, t->val_open)) return false;
+        v += strlen(t->val_open);
         size_t end = value_end(p, v, &next);
         if (end == SIZE_MAX) return false;
         struct jval key = jv_copy(&p->c, p->in.data + key_from, key_to - key_from);
         jdict_set(&p->c, args.u.dict, key, tool_typed(p, name, key, tool_text(p, v, end)));
-        k = next;
+        k = tool_ws(p, next);
     }
-    if (!tool_at(p, k, p->f->tags.fn_close)) return false;
-    *i = k + strlen(p->f->tags.fn_close);
+    if (!tool_at(p, k, t->fn_close)) return false;
+    *i = tool_wrapper_end(p, k + strlen(t->fn_close));
     tool_add(p, name, args);
     return true;
 }

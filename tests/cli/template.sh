@@ -26,6 +26,18 @@ rc=0; "$HONE" template diff "$t/a" "$t/b" > "$t/o" 2> /dev/null || rc=$?
 printf 'a\n{%% if %%}' > "$t/bad"
 rc=0; "$HONE" template render "$t/bad" --chat "$t/c" > "$t/o" 2> "$t/e" || rc=$?
 [ $rc = 3 ] && grep -q 'bad:2:7: ' "$t/e" && [ ! -s "$t/o" ] || say "broken template: exit $rc"
+echo '[{"role": "user", "content": " Hi <|im_end|> \u00e9"}]' > "$t/c"
+"$HONE" template render $src --chat "$t/c" --spans --no-generation-prompt > "$t/o" 2> "$t/e"
+printf '<|im_start|>user\n\302\253user:Hi <|im_end|> \303\251\302\273<|im_end|>\n' | cmp - "$t/o" || say "render --spans"
+grep -q 'warning: messages\[0\].content holds <|im_end|>' "$t/e" || say "render --spans: no warning of a forged marker"
+"$HONE" template render $src --chat "$t/c" --spans --color always 2> /dev/null | grep -q "$(printf '\033')" || say "render --spans --color always"
+"$HONE" template render $src --chat "$t/c" --spans --json 2> /dev/null | tr -d ' \n' > "$t/o"
+grep -q '"spans":\[{"start":17,"end":33,"kind":"user","source":"messages\[0\].content"}\]' "$t/o" || say "render --spans --json: spans"
+grep -q '"forged":\[{"start":20,"end":30,"kind":"user","source":"messages\[0\].content"}\]' "$t/o" || say "render --spans --json: forged"
+rc=0; "$HONE" template render $src --batch "$t/u" --spans 2> /dev/null || rc=$?
+[ $rc = 2 ] || say "--batch with --spans: exit $rc"
+echo ']<]minimax[>[<tool_call>]<]minimax[>[<invoke name="f">]<]minimax[>[<a>1]<]minimax[>[</a>]<]minimax[>[</invoke>' > "$t/m"
+"$HONE" template parse $src --format minimax-m3 < "$t/m" | grep -q '"tool_calls": \[{"name": "f", "arguments": {"a": 1}}\]' || say "parse --format minimax-m3"
 rc=0; "$HONE" template frob x 2> /dev/null || rc=$?
 [ $rc = 2 ] || say "unknown subcommand: exit $rc"
 exit $fail

@@ -1,11 +1,47 @@
 // SPDX-License-Identifier: MIT
 /* tests/fuzz/fuzz_jinja.c - a template, and behind a NUL its variables as JSON: compiled in both
- * modes, rendered with small limits. */
+ * modes, rendered with small limits; following origins must not change a rendering, and its spans
+ * are in order. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "tests/fuzz/fuzz.h"
-#include "text/jinja.h"
+#include "text/chat_span.h"
+
+struct vars {
+    const char *json;
+    size_t n;
+};
+
+static struct jval named_vars(struct jctx *c, void *ctx) {
+    const struct vars *v = ctx;
+    return chat_named(c, jjson_parse(c, v->json, v->n, "variables"), jv_str(""), "variable");
+}
+
+static void follow(const struct jinja *t, struct vars *v, const struct jinja_limits *lim,
+                   const struct buf *plain) {
+    struct buf out = {0};
+    struct jinja_spans s;
+    struct jinja_err je;
+    struct err e;
+    if (jinja_render_spans(t, named_vars, v, 1772721000, lim, &out, &s, &je, &e) == 0) {
+        size_t at = 0;
+        int n;
+        if (out.len != plain->len || (out.len && memcmp(out.data, plain->data, out.len) != 0))
+            abort();
+        for (int i = 0; i < s.n; i++) {
+            if (s.v[i].start < at || s.v[i].end <= s.v[i].start || s.v[i].origin >= s.n_origin)
+                abort();
+            at = s.v[i].end;
+        }
+        if (at > out.len) abort();
+        free(chat_find_forged(&out, &s, &n));
+        jinja_spans_free(&s);
+    } else if (je.kind != JF_LIMIT) { /* naming the inputs takes steps and memory */
+        abort();
+    }
+    buf_release(&out);
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static const char vars[] =
@@ -26,7 +62,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         struct buf out = {0};
         if (jinja_compile_mode(&t, (const char *)data, n, "t", (enum jinja_mode)mode, &je, &e))
             continue;
-        (void)jinja_render_text(t, json, n_json, 1772721000, &lim, &out, &je, &e);
+        struct vars v = {json, n_json};
+        if (jinja_render_text(t, json, n_json, 1772721000, &lim, &out, &je, &e) == 0)
+            follow(t, &v, &lim, &out);
         buf_release(&out);
         jinja_free(t);
     }

@@ -1,17 +1,31 @@
 // SPDX-License-Identifier: MIT
 /* tests/fuzz/fuzz_toolcall.c - what a model wrote, in every syntax (the first byte chooses one and
  * whether the prompt opened reasoning): the result must not depend on how the text was cut, and
- * content once shown must stay. */
+ * content once shown must stay, to the end. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "tests/fuzz/fuzz.h"
+#include "text/chat_vars.h"
 #include "text/toolfmt.h"
 
 static const char tools[] =
     "[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":{\"properties\":{\"n\":{"
     "\"type\":\"integer\"},\"s\":{\"type\":\"string\"},\"u\":{\"anyOf\":[{\"type\":\"string\"},{"
     "\"type\":\"null\"}]},\"o\":{\"type\":[\"object\",\"array\"]}}}}}]";
+
+/* What was shown while text came must begin the content in the end. */
+static void check_shown(const struct buf *out, const struct buf *shown) {
+    struct jdoc d;
+    struct err e;
+    if (jdoc_parse(&d, out->data, out->len, "result", &e))
+        return; /* nested too deeply to read back */
+    struct jval c = chat_member(d.root, "content");
+    if (c.tag != JT_STR || c.len < shown->len ||
+        (shown->len && memcmp(c.u.s, shown->data, shown->len) != 0))
+        abort();
+    jdoc_release(&d);
+}
 
 static struct buf parse(const struct toolfmt *f, enum tool_think think, const char *s, size_t n,
                         size_t piece) {
@@ -27,20 +41,20 @@ static struct buf parse(const struct toolfmt *f, enum tool_think think, const ch
         buf_reset(&shown);
         buf_add(&shown, c, len);
     }
-    (void)toolparse_finish(p, &out, &e);
+    if (toolparse_finish(p, &out, &e) == 0) check_shown(&out, &shown);
     toolparse_free(p);
     buf_release(&shown);
     return out;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    if (size < 1 || size > 20000) return 0;
-    const struct toolfmt *f = toolfmt_at(data[0] / 3 % toolfmt_count());
-    enum tool_think think = (enum tool_think)(data[0] % 3);
-    const char *s = (const char *)data + 1;
-    struct buf whole = parse(f, think, s, size - 1, size), bytes = {0};
+    if (size < 2 || size > 20000) return 0;
+    const struct toolfmt *f = toolfmt_at(data[0] % toolfmt_count());
+    enum tool_think think = (enum tool_think)(data[1] % 3);
+    const char *s = (const char *)data + 2;
+    struct buf whole = parse(f, think, s, size - 2, size), bytes = {0};
     if (size < 2000) {
-        bytes = parse(f, think, s, size - 1, 1);
+        bytes = parse(f, think, s, size - 2, 1);
         if (bytes.len != whole.len || (whole.len && memcmp(bytes.data, whole.data, whole.len) != 0))
             abort();
     }

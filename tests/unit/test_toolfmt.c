@@ -35,22 +35,33 @@ static bool strict(struct jval a, struct jval b) {
     return same;
 }
 
-/* Feeds in pieces of `step` bytes; checks that streamed content only grows. */
+/* Feeds in pieces of `step` bytes; streamed content only grows and begins the final content. */
 static void parse(const char *format, const char *tools, const char *s, size_t n, size_t step,
                   enum tool_think think, struct buf *out) {
     struct toolparse *p;
     size_t shown = 0;
+    struct buf streamed = {0};
+    struct jdoc d;
     buf_reset(out);
     CHECK_OK(toolparse_new(&p, toolfmt_find(format), tools, tools ? strlen(tools) : 0, think, &e));
     for (size_t i = 0; i < n; i += step) {
         size_t len;
         toolparse_feed(p, s + i, n - i < step ? n - i : step);
-        toolparse_content(p, &len);
+        const char *c = toolparse_content(p, &len);
         CHECK(len >= shown);
         shown = len;
+        buf_reset(&streamed);
+        buf_add(&streamed, c, len);
     }
     CHECK_OK(toolparse_finish(p, out, &e));
     toolparse_free(p);
+    CHECK_OK(jdoc_parse(&d, out->data, out->len, "result", &e));
+    struct jval content = chat_member(d.root, "content");
+    if (content.len < streamed.len ||
+        (streamed.len && memcmp(content.u.s, streamed.data, streamed.len) != 0))
+        CHECK_FAIL("%s: streamed \"%s\", in the end %s", format, streamed.data, out->data);
+    jdoc_release(&d);
+    buf_release(&streamed);
 }
 
 static void tools_text(struct jval type, char *out, size_t cap) {
@@ -191,6 +202,128 @@ static void test_other_formats(void) {
     buf_release(&bytes);
 }
 
+/* What models write around calls: reasoning in the family's tags, frames, several calls. */
+static void test_families(void) {
+#define G "]<]minimax[>["
+#define M3_TOOLS                                                                                   \
+    "[{\"function\":{\"name\":\"f\",\"parameters\":{\"properties\":{\"l\":{\"type\":\"array\","    \
+    "\"items\":{"                                                                                  \
+    "\"type\":\"integer\"}},\"s\":{\"type\":\"string\"},\"o\":{\"type\":\"object\","               \
+    "\"properties\":{\"item\":{"                                                                   \
+    "\"type\":\"string\"}}},\"e\":{\"type\":\"array\"}}}}}]"
+    static const struct {
+        const char *format, *tools, *text, *want;
+    } cases[] = {
+        {"hy3", NULL,
+         "<think:opensource>plan</think:opensource>\nHello\n<tool_calls:opensource>\n"
+         "<tool_call:opensource>f<tool_sep:opensource>\n<arg_key:opensource>a</"
+         "arg_key:opensource>\n"
+         "<arg_value:opensource>x <b></arg_value:opensource>\n<arg_key:opensource>d</arg_key:"
+         "opensource>\n<arg_value:opensource>[1, 2]</arg_value:opensource>\n"
+         "</tool_call:opensource>\n<tool_call:opensource>g<tool_sep:opensource>\n"
+         "</tool_call:opensource>\n</tool_calls:opensource>",
+         "{\"content\": \"Hello\", \"reasoning\": \"plan\", \"tool_calls\": [{\"name\": \"f\", "
+         "\"arguments\": {\"a\": \"x <b>\", \"d\": [1, 2]}}, {\"name\": \"g\", \"arguments\": "
+         "{}}]"},
+        {"hy3-preview", NULL,
+         "<think></think><tool_calls>\n<tool_call>f<tool_sep>\n<arg_key>a</arg_key>\n"
+         "<arg_value>x</arg_value>\n</tool_call>\n</tool_calls>",
+         "{\"content\": \"\", \"reasoning\": \"\", \"tool_calls\": [{\"name\": \"f\", "
+         "\"arguments\": "
+         "{\"a\": \"x\"}}]"},
+        {"minimax-m3", NULL,
+         "<mm:think>why</mm:think>Text.\n" G "<tool_call>\n" G "<invoke name=\"f\">" G
+         "<a>x </a> y" G "</a>" G "<o>" G "<k>v" G "</k>" G "<n>" G "<item>1" G "</item>" G
+         "<item>b" G "</item>" G "</n>" G "</o>" G "</invoke>\n" G "<invoke name=\"g\">" G
+         "</invoke>\n" G "</tool_call>",
+         "{\"content\": \"Text.\", \"reasoning\": \"why\", \"tool_calls\": [{\"name\": \"f\", "
+         "\"arguments\": {\"a\": \"x </a> y\", \"o\": {\"k\": \"v\", \"n\": [1, \"b\"]}}}, "
+         "{\"name\": "
+         "\"g\", \"arguments\": {}}]"},
+        {"minimax-m3", M3_TOOLS,
+         G "<tool_call>\n" G "<invoke name=\"f\">" G "<l>" G "<item>7" G "</item>" G "</l>" G
+           "<s>7" G "</s>" G "<o>" G "<item>7" G "</item>" G "</o>" G "<e>" G "</e>" G
+           "</invoke>\n" G "</tool_call>",
+         "{\"content\": \"\", \"reasoning\": \"\", \"tool_calls\": [{\"name\": \"f\", "
+         "\"arguments\": "
+         "{\"l\": [7], \"s\": \"7\", \"o\": {\"item\": \"7\"}, \"e\": []}}]"},
+        {"minimax-m3", NULL, /* closing tags without guard */
+         "So." G "<tool_call>\n" G "<invoke name=\"f\">" G "<q>a b</q>" G "<n>6</n>" G
+         "</invoke>\n" G "</tool_call>",
+         "{\"content\": \"So.\", \"reasoning\": \"\", \"tool_calls\": [{\"name\": \"f\", "
+         "\"arguments\": {\"q\": \"a b\", \"n\": 6}}]"},
+        {"seed-xml", NULL,
+         "<seed:think>why</seed:think>\nHi<seed:tool_call>\n<function=f>\n</function>\n"
+         "</seed:tool_call><seed:eos>",
+         "{\"content\": \"Hi\", \"reasoning\": \"why\", \"tool_calls\": [{\"name\": \"f\", "
+         "\"arguments\": {}}]"},
+        {"gemma4", NULL,
+         "<|channel>thought\nwhy\n<channel|>Hi<|tool_call>call:f{a:1}<tool_call|><|tool_call>call:"
+         "g{}"
+         "<tool_call|>",
+         "{\"content\": \"Hi\", \"reasoning\": \"why\", \"tool_calls\": [{\"name\": \"f\", "
+         "\"arguments\": {\"a\": 1}}, {\"name\": \"g\", \"arguments\": {}}]"},
+        {"harmony", NULL,
+         "<|channel|>analysis<|message|>why<|end|><|start|>assistant<|channel|>commentary<|message|"
+         ">"
+         "Wait.<|end|><|start|>assistant<|channel|>commentary to=functions.f <|constrain|>json"
+         "<|message|>{\"a\": 1}<|call|>",
+         "{\"content\": \"Wait.\", \"reasoning\": \"why\", \"tool_calls\": [{\"name\": \"f\", "
+         "\"arguments\": {\"a\": 1}}], \"problems\": []"},
+        {"harmony", NULL,
+         "<|channel|>analysis<|message|>why<|end|><|start|>assistant<|channel|>final<|message|>"
+         "Done."
+         "<|return|>",
+         "{\"content\": \"Done.\", \"reasoning\": \"why\", \"tool_calls\": []"},
+        {"harmony", NULL, "<|channel|>final<|message|>Done.<|end|>",
+         "{\"content\": \"Done.\", \"reasoning\": \"\", \"tool_calls\": []"},
+        {"command-r-list", NULL,
+         "<|START_THINKING|>why<|END_THINKING|><|START_ACTION|>[\n{\"tool_call_id\": \"0\", "
+         "\"tool_name\": \"f\", \"parameters\": {}}\n]<|END_ACTION|><|END_OF_TURN_TOKEN|>",
+         "{\"content\": \"\", \"reasoning\": \"why\", \"tool_calls\": [{\"name\": \"f\", "
+         "\"arguments\": {}}]"},
+        {"command-r-list", NULL, "<|START_RESPONSE|>Hi<|END_RESPONSE|><|END_OF_TURN_TOKEN|>",
+         "{\"content\": \"Hi\", \"reasoning\": \"\", \"tool_calls\": []"},
+        {"apertus-list", NULL,
+         "<|inner_prefix|>why<|tools_prefix|>[{\"f\": {\"a\": 1}}]<|tools_suffix|>",
+         "{\"content\": \"\", \"reasoning\": \"why\", \"tool_calls\": [{\"name\": \"f\", "
+         "\"arguments\": {\"a\": 1}}]"},
+        {"mistral-args", NULL,
+         "[THINK]why[/THINK]Hi[TOOL_CALLS]f[ARGS]{}[TOOL_CALLS]g[ARGS]{\"a\":1}</s>",
+         "{\"content\": \"Hi\", \"reasoning\": \"why\", \"tool_calls\": [{\"name\": \"f\", "
+         "\"arguments\": {}}, {\"name\": \"g\", \"arguments\": {\"a\": 1}}]"},
+        {"kimi", NULL,
+         "<think>why</think>Hi<|tool_calls_section_begin|>\n<|tool_call_begin|>functions.f:0"
+         "<|tool_call_argument_begin|>{}<|tool_call_end|>\n<|tool_call_begin|>functions.g:1"
+         "<|tool_call_argument_begin|>{}<|tool_call_end|>\n<|tool_calls_section_end|><|im_end|>",
+         "{\"content\": \"Hi\", \"reasoning\": \"why\", \"tool_calls\": [{\"name\": \"f\", "
+         "\"arguments\": {}}, {\"name\": \"g\", \"arguments\": {}}], \"problems\": []"},
+        {"functionary-v32", NULL, ">>>all\nHello>>>f\n{\"a\": 1}>>>g\n{}",
+         "{\"content\": \"Hello\", \"reasoning\": \"\", \"tool_calls\": [{\"name\": \"f\", "
+         "\"arguments\": {\"a\": 1}}, {\"name\": \"g\", \"arguments\": {}}], \"problems\": []"},
+        {"solar", NULL,
+         "<|think|>why<|end|><|begin|>assistant<|content|>Hi<|end|><|begin|>assistant<|tool_calls|>"
+         "<|tool_call:begin|>i1<|tool_call:name|>f<|tool_call:args|>{}<|tool_call:end|><|calls|>",
+         "{\"content\": \"Hi\", \"reasoning\": \"why\", \"tool_calls\": [{\"name\": \"f\", "
+         "\"arguments\": {}}], \"problems\": []"},
+    };
+    struct buf out = {0}, bytes = {0};
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        size_t n = strlen(cases[i].text);
+        parse(cases[i].format, cases[i].tools, cases[i].text, n, n, TOOL_THINK_UNKNOWN, &out);
+        for (size_t step = 1; step < 8; step++) {
+            parse(cases[i].format, cases[i].tools, cases[i].text, n, step, TOOL_THINK_UNKNOWN,
+                  &bytes);
+            CHECK_EQ_STR(bytes.data, out.data);
+        }
+        if (strncmp(out.data, cases[i].want, strlen(cases[i].want)) != 0)
+            CHECK_FAIL("%s: %s, expected %s", cases[i].format, out.data, cases[i].want);
+    }
+    buf_release(&out);
+    buf_release(&bytes);
+#undef G
+}
+
 static void check(const char *text, enum tool_think think, const char *want) {
     struct buf out = {0};
     parse("qwen-xml", NULL, text, strlen(text), 3, think, &out);
@@ -293,6 +426,7 @@ static void test_detect(void) {
 int main(void) {
     RUN(test_roundtrip);
     RUN(test_other_formats);
+    RUN(test_families);
     RUN(test_reasoning_and_content);
     RUN(test_streamed_content);
     RUN(test_hostile);

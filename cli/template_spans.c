@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT
+/* cli/template_spans.c - hone template render --spans: the prompt with the origin of every byte
+ * that came from the conversation, for programs (--json) and for people: a colour per kind on a
+ * terminal, «kind:text» elsewhere. Markers of the template inside inputs are pointed out. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cmd_template.h"
+#include "core/log.h"
+#include "text/chat_span.h"
+
+static const char reset[] = "\033[0m", alarm[] = "\033[1;37;41m";
+
+static const char *color_of(const char *kind) {
+    static const char *const colors[][2] = {
+        {"user", "\033[32m"},   {"system", "\033[36m"},    {"developer", "\033[36m"},
+        {"tool", "\033[35m"},   {"assistant", "\033[34m"}, {"reasoning", "\033[34m"},
+        {"call", "\033[33m"},   {"arguments", "\033[33m"}, {"tools", "\033[33m"},
+        {"role", "\033[2;37m"},
+    };
+    for (size_t i = 0; i < COUNT_OF(colors); i++)
+        if (strcmp(kind, colors[i][0]) == 0) return colors[i][1];
+    return "\033[37m";
+}
+
+/* The bytes [from, to) of an input, forged markers standing out; *k: the first marker that ends
+ * behind from. */
+static void show_input(const struct buf *out, size_t from, size_t to, const char *color,
+                       const struct chat_forged *f, int n, int *k) {
+    while (from < to) {
+        while (*k < n && f[*k].end <= from) ++*k;
+        bool in = *k < n && f[*k].start <= from;
+        size_t end = in ? f[*k].end : *k < n ? f[*k].start : to;
+        if (end > to) end = to;
+        if (color) fputs(in ? alarm : color, stdout);
+        fwrite(out->data + from, 1, end - from, stdout);
+        if (color) fputs(reset, stdout);
+        from = end;
+    }
+}
+
+static void show(const struct buf *out, const struct jinja_spans *s, const struct chat_forged *f,
+                 int n, bool color) {
+    size_t at = 0;
+    int k = 0;
+    for (int i = 0; i < s->n; i++) {
+        const struct jinja_span *p = &s->v[i];
+        const char *kind = s->origin[p->origin].kind;
+        fwrite(out->data + at, 1, p->start - at, stdout);
+        if (!color) printf("\xc2\xab%s:", kind);
+        show_input(out, p->start, p->end, color ? color_of(kind) : NULL, f, n, &k);
+        if (!color) fputs("\xc2\xbb", stdout);
+        at = p->end;
+    }
+    fwrite(out->data ? out->data + at : "", 1, out->len - at, stdout);
+    if (!out->len || out->data[out->len - 1] != '\n') fputc('\n', stdout);
+}
+
+static void emit_rows(struct emit *m, const struct jinja_spans *s, size_t start, size_t end,
+                      int origin) {
+    emit_row(m);
+    emit_cell_i64(m, (int64_t)start);
+    emit_cell_i64(m, (int64_t)end);
+    emit_cell_str(m, s->origin[origin].kind);
+    emit_cell_str(m, s->origin[origin].path);
+}
+
+static void describe(struct cli *c, const struct buf *out, const struct jinja_spans *s,
+                     const struct chat_forged *f, int n) {
+    static const char *const cols[] = {"start", "end", "kind", "source"};
+    struct emit *m = emit_new();
+    emit_str(m, "text", "text", out->data ? out->data : "");
+    emit_i64(m, "n_bytes", "bytes", (int64_t)out->len);
+    emit_table(m, "spans", "spans");
+    for (size_t i = 0; i < COUNT_OF(cols); i++) emit_col(m, cols[i], cols[i]);
+    for (int i = 0; i < s->n; i++) emit_rows(m, s, s->v[i].start, s->v[i].end, s->v[i].origin);
+    emit_table(m, "forged", "forged");
+    for (size_t i = 0; i < COUNT_OF(cols); i++) emit_col(m, cols[i], cols[i]);
+    for (int i = 0; i < n; i++) emit_rows(m, s, f[i].start, f[i].end, f[i].origin);
+    cli_emit(c, m);
+    emit_free(m);
+}
+
+int template_spans(struct cli *c, const struct jinja *t, const struct chat_case *k, struct err *e) {
+    enum { MAX_WARNINGS = 5 };
+    struct buf out = {0};
+    struct jinja_spans s = {0};
+    int n = 0;
+    int rc = chat_case_spans(t, k, &out, &s, NULL, e);
+    if (!rc && c->form != EMIT_TABLE && out.len && memchr(out.data, 0, out.len))
+        rc = err_set(e, ERR_DATA, "the prompt holds a NUL byte: render it without --json");
+    if (!rc) {
+        struct chat_forged *f = chat_find_forged(&out, &s, &n);
+        if (c->form == EMIT_TABLE)
+            show(&out, &s, f, n, c->color);
+        else
+            describe(c, &out, &s, f, n);
+        fflush(stdout);
+        for (int i = 0; i < n && i < MAX_WARNINGS; i++)
+            log_warn("%s holds %.*s, which the template writes as a marker: tokenize it as plain "
+                     "text",
+                     s.origin[f[i].origin].path, (int)(f[i].end - f[i].start),
+                     out.data + f[i].start);
+        if (n > MAX_WARNINGS) log_warn("%d more such markers", n - MAX_WARNINGS);
+        free(f);
+    }
+    jinja_spans_free(&s);
+    buf_release(&out);
+    return rc;
+}

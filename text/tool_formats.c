@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: MIT
+/* text/tool_formats.c - the table of tool-call syntaxes: one row adds one. Order matters for
+ * recognising a template: rows that ask for more come first. */
+#include "text/tool_int.h"
+
+#include <string.h>
+
+// clang-format off
+#define FUNCTION .fn_open = "<function=", .fn_name_end = ">", .fn_close = "</function>"
+#define PARAMETER .par_open = "<parameter=", .par_name_end = ">", .par_close = "</parameter>"
+#define ARG_KEY(x) .par_open = "<arg_key" x ">", .par_name_end = "</arg_key" x ">", \
+                   .val_open = "<arg_value" x ">", .par_close = "</arg_value" x ">"
+static const struct toolfmt formats[] = {
+    {.name = "qwen-xml", .parse = tool_parse_tags, .marker = {"<tool_call>", "<function="},
+     .tags = {FUNCTION, PARAMETER, .newline = true}, .detect = {"<function=", "<parameter="}},
+    {.name = "seed-xml", .parse = tool_parse_tags, .marker = {"<seed:tool_call>"},
+     .tags = {FUNCTION, PARAMETER}, .detect = {"<seed:tool_call>"}, .think = {"<seed:think>", "</seed:think>"}},
+    {.name = "hy3", .parse = tool_parse_glm, .marker = {"<tool_calls" HY ">", "<tool_call" HY ">"},
+     .tags = {.fn_open = "<tool_call" HY ">", .fn_name_end = "<tool_sep" HY ">", .fn_close = "</tool_call" HY ">", ARG_KEY(HY)},
+     .detect = {HY, "arg_key"}, .think = {"<think" HY ">", "</think" HY ">"}},
+    {.name = "hy3-preview", .parse = tool_parse_glm, .marker = {"<tool_calls>", "<tool_call>"},
+     .tags = {.fn_open = "<tool_call>", .fn_name_end = "<tool_sep>", .fn_close = "</tool_call>", ARG_KEY("")},
+     .detect = {"<tool_sep>", "<arg_key>"}},
+    {.name = "glm-argkv", .parse = tool_parse_glm, .marker = {"<tool_call>"},
+     .tags = {.fn_open = "<tool_call>", .fn_name_end = "", .fn_close = "</tool_call>", ARG_KEY("")}, .detect = {"<arg_key>"}},
+    {.name = "minimax-m3", .parse = tool_parse_elements, .marker = {M3_GUARD "<tool_call>", M3_GUARD "<invoke name="},
+     .detect = {M3_GUARD}, .think = {"<mm:think>", "</mm:think>"}},
+    {.name = "minimax-invoke", .parse = tool_parse_tags, .marker = {"<minimax:tool_call>", "<invoke name="},
+     .tags = {.fn_open = "<invoke name=", .fn_name_end = ">", .fn_close = "</invoke>",
+              .par_open = "<parameter name=", .par_name_end = ">", .par_close = "</parameter>"},
+     .detect = {"<minimax:tool_call>"}},
+    {.name = "dsml", .parse = tool_parse_tags,
+     .marker = {"<" DSML "function_calls>", "<" DSML "tool_calls>", "<" DSML "invoke name="},
+     .tags = {.fn_open = "<" DSML "invoke name=", .fn_name_end = ">", .fn_close = "</" DSML "invoke>",
+              .par_open = "<" DSML "parameter name=", .par_name_end = ">", .par_close = "</" DSML "parameter>"},
+     .detect = {DSML "invoke"}},
+    {.name = "minicpm-xml", .parse = tool_parse_tags, .marker = {"<function name="},
+     .tags = {.fn_open = "<function name=", .fn_name_end = ">", .fn_close = "</function>",
+              .par_open = "<param name=", .par_name_end = ">", .par_close = "</param>"},
+     .detect = {"<param name="}},
+    {.name = "gemma4", .parse = tool_parse_gemma, .marker = {"<|tool_call>"}, .detect = {"<|tool_call>call:"},
+     .think = {"<|channel>thought", "<channel|>"}},
+    {.name = "kimi", .parse = tool_parse_named,
+     .marker = {"<|tool_call_begin|>", "<|tool_calls_section_begin|><|tool_call_begin|>"},
+     .named = {"<|tool_call_begin|>", "<|tool_call_argument_begin|>", "<|tool_call_end|>"},
+     .detect = {"<|tool_call_argument_begin|>"}, .frame = {"<|tool_calls_section_begin|>", "<|tool_calls_section_end|>"}},
+    {.name = "deepseek-v31", .parse = tool_parse_deepseek, .marker = {DS_CALLS, DS_CALL},
+     .detect = {"tool" DS_LOW "call" DS_LOW "begin"}, .frame = {DS_CALLS_END}},
+    {.name = "harmony", .parse = tool_parse_harmony, .marker = {"to=functions."}, .detect = {"to=functions.", "<|channel|>"},
+     .think = {"<|channel|>analysis<|message|>", "<|end|>"}, .think_tagged = true,
+     .frame = {"<|start|>assistant", "<|channel|>commentary", "<|channel|>final", "<|message|>"}},
+    {.name = "solar", .parse = tool_parse_named, .marker = {"<|tool_call:begin|>"},
+     .named = {"<|tool_call:begin|>", "<|tool_call:args|>", "<|tool_call:end|>"}, .detect = {"<|tool_call:begin|>"},
+     .think = {"<|think|>", "<|end|>"}, .think_tagged = true,
+     .frame = {"<|begin|>assistant", "<|content|>", "<|tool_calls|>", "<|calls|>", "<|flush|>"}},
+    {.name = "mistral-args", .parse = tool_parse_mistral, .marker = {"[TOOL_CALLS]"}, .named = {"[TOOL_CALLS]", "[ARGS]", ""},
+     .detect = {"[TOOL_CALLS]", "[ARGS]"}, .think = {"[THINK]", "[/THINK]"}},
+    {.name = "mistral-array", .parse = tool_parse_mistral, .marker = {"[TOOL_CALLS]"}, .named = {"[TOOL_CALLS]", NULL, "</s>"},
+     .detect = {"[TOOL_CALLS]"}, .think = {"[THINK]", "[/THINK]"}},
+    {.name = "apertus-list", .parse = tool_parse_list, .marker = {"<|tools_prefix|>"},
+     .named = {"<|tools_prefix|>", NULL, "<|tools_suffix|>"}, .detect = {"<|tools_prefix|>"},
+     .think = {"<|inner_prefix|>", "<|inner_suffix|>"}, .frame = {"<|inner_suffix|>", "<|assistant_end|>"}},
+    {.name = "nemotron-list", .parse = tool_parse_list, .marker = {"<TOOLCALL>"}, .named = {"<TOOLCALL>", NULL, "</TOOLCALL>"},
+     .detect = {"<TOOLCALL>"}},
+    {.name = "apriel-list", .parse = tool_parse_list, .marker = {"<tool_calls>"}, .named = {"<tool_calls>", NULL, "</tool_calls>"},
+     .detect = {"<tool_calls>["}, .think = {"Here are my reasoning steps:", "[BEGIN FINAL RESPONSE]"},
+     .frame = {"[END FINAL RESPONSE]"}},
+    {.name = "firefunction-list", .parse = tool_parse_list, .marker = {"functools["}, .named = {"functools", NULL, ""},
+     .detect = {"functools["}},
+    {.name = "command-r-list", .parse = tool_parse_list, .marker = {"<|START_ACTION|>"},
+     .named = {"<|START_ACTION|>", NULL, "<|END_ACTION|>"}, .detect = {"<|START_ACTION|>"},
+     .think = {"<|START_THINKING|>", "<|END_THINKING|>"},
+     .frame = {"<|START_RESPONSE|>", "<|END_RESPONSE|>", "<|END_OF_TURN_TOKEN|>"}},
+    {.name = "granite-list", .parse = tool_parse_list, .marker = {"<|tool_call|>"}, .named = {"<|tool_call|>", NULL, ""},
+     .detect = {"<|tool_call|>"}},
+    {.name = "gigachat", .parse = tool_parse_hermes, .marker = {"function call<|role_sep|>"},
+     .named = {"function call<|role_sep|>", NULL, ""}, .detect = {"function call", "<|role_sep|>"}, .frame = {"<|message_sep|>"}},
+    {.name = "functionary-v31", .parse = tool_parse_named, .marker = {"<function="}, .named = {"<function=", ">", "</function>"},
+     .detect = {"<function=", "</function>"}},
+    {.name = "functionary-v32", .parse = tool_parse_named, .marker = {">>>"}, .named = {">>>", "\n", ""},
+     .detect = {">>>", "recipient"}, .frame = {">>>all\n"}},
+    {.name = "python-list", .parse = tool_parse_python, .marker = {"<|tool_call_start|>"}, .detect = {"<|tool_call_start|>"},
+     .frame = {"<|tool_call_end|>"}},
+    {.name = "hermes-json", .parse = tool_parse_hermes, .marker = {"<tool_call>"}, .named = {"<tool_call>", NULL, "</tool_call>"},
+     .detect = {"<tool_call>"}},
+    {.name = "llama-json", .parse = tool_parse_llama, .marker = {"{\"name\"", "{\"type\"", "<|python_tag|>"},
+     .detect = {"\"parameters\": "}},
+};
+// clang-format on
+
+int toolfmt_count(void) {
+    return (int)COUNT_OF(formats);
+}
+const struct toolfmt *toolfmt_at(int i) {
+    return &formats[i];
+}
+const char *toolfmt_name(const struct toolfmt *f) {
+    return f->name;
+}
+const struct toolfmt *toolfmt_find(const char *name) {
+    for (size_t i = 0; i < COUNT_OF(formats); i++)
+        if (strcmp(formats[i].name, name) == 0) return &formats[i];
+    return NULL;
+}
+const struct toolfmt *toolfmt_detect(const char *tmpl, size_t len) {
+    for (size_t i = 0; i < COUNT_OF(formats); i++) {
+        bool all = true;
+        for (int k = 0; k < 2 && formats[i].detect[k]; k++)
+            all = all &&
+                  memmem(tmpl, len, formats[i].detect[k], strlen(formats[i].detect[k])) != NULL;
+        if (all) return &formats[i];
+    }
+    return NULL;
+}
