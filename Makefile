@@ -61,7 +61,7 @@ OBJ := $(BUILD)/obj-$(shell echo '$(CC) $(ALL_CFLAGS)' | cksum | cut -d' ' -f1)
 ARCH := $(shell uname -m)
 DIRS := core kernels kernels/ref models text convert calib quantize quantize/enc runtime report
 ifeq ($(ARCH),x86_64)
-DIRS += kernels/avx2 kernels/avx512
+DIRS += kernels/avx2 kernels/avx512 kernels/rows
 endif
 SRC  := $(wildcard $(addsuffix /*.c,$(DIRS))) $(if $(CUDA_OBJS),,kernels/cuda/none.c)
 OBJS := $(SRC:%.c=$(OBJ)/%.o)

@@ -27,7 +27,7 @@ static int parse_act(const char *name, enum act_mode *out, struct err *e) {
     return 0;
 }
 
-int eval_session(struct cli *c, const struct eval_args *a, const struct model *m, const char *kv,
+int eval_session(struct cli *c, const struct eval_args *a, struct model *m, const char *kv,
                  int64_t n_ctx, struct session **out, struct err *e) {
     struct session_opts o = {.n_ctx = n_ctx, .n_ubatch = min_i64(n_ctx, MAX_UBATCH), .isa = c->isa};
     TRY(kv_type_parse(kv, "--kv-type", &o.kv_k, &o.kv_v, e));
@@ -37,6 +37,7 @@ int eval_session(struct cli *c, const struct eval_args *a, const struct model *m
     TRY(parse_act(a->act, &o.act, e));
     TRY(cli_pool(c, e));
     o.pool = c->pool;
+    if (o.act == ACT_Q8) TRY(model_pack(m, c->isa, c->pool, e));
     return session_new(out, m, &o, e);
 }
 

@@ -17,7 +17,7 @@ struct eval_loaded {
     struct session *s;
 };
 /* kv: name of a cache type. */
-int eval_session(struct cli *c, const struct eval_args *a, const struct model *m, const char *kv,
+int eval_session(struct cli *c, const struct eval_args *a, struct model *m, const char *kv,
                  int64_t n_ctx, struct session **out, struct err *e);
 int eval_open_one(struct cli *c, const struct eval_args *a, const char *path, int64_t n_ctx,
                   struct eval_loaded *l, struct err *e);

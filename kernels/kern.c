@@ -8,6 +8,7 @@
 #include <strings.h>
 
 #include "kernels/ops.h"
+#include "kernels/pack.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -81,6 +82,10 @@ void kern_init(struct kern *k, enum kern_isa upto) {
         struct kern_ops *op = &k->op[table[i].type];
         if (table[i].ops->decode) op->decode = table[i].ops->decode;
         if (table[i].ops->dot) op->dot = table[i].ops->dot;
+        if (table[i].ops->gemm) {
+            op->gemm = table[i].ops->gemm;
+            op->rows = table[i].ops->rows;
+        }
     }
     kern_ref_act(k);
     kern_ref_f32(k);
@@ -113,4 +118,8 @@ enum qtype kern_dot_partner(enum qtype weight) {
 
 bool kern_has(const struct kern *k, enum qtype t) {
     return (unsigned)t < QT_COUNT && k->op[t].decode;
+}
+
+int64_t kern_gemm_scratch(int rows, int64_t k) {
+    return (k + QK - 1) / QK * ROWS_PANEL * rows;
 }

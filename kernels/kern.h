@@ -18,12 +18,19 @@ const char *kern_isa_name(enum kern_isa isa);              /* "ref", "avx2", "av
 bool kern_isa_parse(const char *name, enum kern_isa *out); /* also "auto" -> best of this machine */
 enum kern_isa kern_isa_best(void);                         /* by CPUID and XGETBV */
 
+struct kern_act;  /* kernels/pack.h */
 struct kern_ops { /* of one weight type; NULL: the next lower ISA's is used, or the type is not
                      computed */
     /* n weights (a multiple of the block) -> f32 */
     void (*decode)(const void *restrict blk, float *restrict dst, int64_t n);
     /* sum of w[i]*a[i] over n; `a` is a row in the type's dot partner format (below) */
     float (*dot)(const void *restrict w, const void *restrict a, int64_t n);
+    /* One packed group (kernels/pack.h) of `rows` rows with n_tok tokens: out[t*ldo + row] = w .
+     * a[t]. a: kern_act blocks, token t at a + t*lda; scratch: kern_gemm_scratch(rows, k) bytes,
+     * 64-byte aligned. A token's result does not depend on the other tokens. */
+    void (*gemm)(const uint8_t *w, const struct kern_act *a, int64_t lda, int64_t n_tok, float *out,
+                 int64_t ldo, int64_t k, void *scratch);
+    int rows; /* of a packed group that this gemm reads; 0: no packed form */
 };
 
 struct kern { /* filled once, then const; pass `const struct kern *`, no global */
@@ -73,6 +80,8 @@ struct kern { /* filled once, then const; pass `const struct kern *`, no global 
 void kern_init(struct kern *k, enum kern_isa upto);
 /* The activation format a weight type's dot expects. */
 enum qtype kern_dot_partner(enum qtype weight);
+/* Bytes of scratch that gemm needs for rows of k weights. */
+int64_t kern_gemm_scratch(int rows, int64_t k);
 /* True when the type can be computed with (decode is there). */
 bool kern_has(const struct kern *k, enum qtype t);
 

@@ -40,12 +40,15 @@ struct sizes { /* maxima over the nodes of the graph */
     int64_t panel, attn, v_heads, heads, head_dim;
     int64_t experts, used, moe_d, moe_f;
     uint64_t q_row;
+    int64_t act_blocks; /* of a row that enters a packed product */
 };
 
 static void size_weight(const struct session *s, struct sizes *z, gr_w w) {
     if (w == GR_NONE) return;
     int64_t k = s->g->weight[w].ne[0];
     z->panel = max_i64(z->panel, exec_panel_rows(k) * k);
+    if (exec_is_packed(s, &s->m->weight[w]))
+        z->act_blocks = max_i64(z->act_blocks, kern_act_blocks(k));
     /* any type: model_set_weight may change it */
     for (int t = 0; t < QT_COUNT; t++) {
         if (!qtype_info(t)) continue;
@@ -112,6 +115,9 @@ static int alloc_work(struct session *s, struct err *e) {
         TRY(take(s, &s->qbuf[i], FEW_TOKENS * max_i64(1, z.used), (size_t)z.q_row,
                  "8-bit activations", e));
     TRY(alloc_moe(s, &z, e));
+    for (int i = 0; i < ACT_BUFS && z.act_blocks; i++)
+        TRY(take(s, &s->act_buf[i].act, n * z.act_blocks * (i < ACT_EXPERT ? 1 : z.used),
+                 sizeof(struct kern_act), "8-bit activations", e));
     s->scratch_floats = max_i64(z.attn, z.panel + (z.experts ? n * PANEL_MAX_ROWS : 0));
     s->scratch = xcalloc((size_t)s->n_workers, sizeof *s->scratch);
     for (int i = 0; i < s->n_workers; i++)
@@ -136,6 +142,7 @@ static void cpu_close(struct session *s) {
                     s->moe.expert, s->moe.place, s->moe.first, s->moe.active, s->moe.x,
                     s->moe.h,      s->moe.y};
     for (size_t i = 0; i < sizeof bufs / sizeof *bufs; i++) buf_free(bufs[i]);
+    for (int i = 0; i < ACT_BUFS; i++) buf_free(s->act_buf[i].act);
     for (int i = 0; i < s->n_workers && s->scratch; i++) buf_free(s->scratch[i]);
     for (int i = 0; i < s->g->n_weights && s->vec; i++) free(s->vec[i].own);
     free(s->scratch);
@@ -152,6 +159,7 @@ static int cpu_head(struct session *s, const float *hidden, int64_t n, float *lo
     (void)e;
     const struct weight *w = &s->m->weight[s->g->output];
     if (s->see) s->see(s->see_ud, &s->g->weight[s->g->output], -1, hidden, n, w->ne[0]);
+    exec_acts_stale(s, hidden);
     if (n > 0) exec_product(s, w, hidden, w->ne[0], n, logits, w->ne[1], false);
     if (s->g->softcap > 0) exec_softcap(s, logits, n * w->ne[1], s->g->softcap);
     return 0;

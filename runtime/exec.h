@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "kernels/pack.h"
 #include "runtime/backend.h"
 #include "runtime/kv.h"
 #include "runtime/session.h"
@@ -48,6 +49,13 @@ struct rope_tab { /* cos, sin of one kind of OP_ROPE node for the tokens of a pa
     float *cs;     /* [n_ubatch][n_rot / 2][cos, sin] */
     bool ready;
 };
+struct act_buf { /* activations of packed products, and what they were made of */
+    struct kern_act *act;
+    const float *x; /* NULL: nothing */
+    int64_t m, k;
+    enum qtype partner;
+};
+enum { ACT_DENSE, ACT_DENSE2, ACT_EXPERT, ACT_EXPERT2, ACT_BUFS }; /* two of rows, two of pairs */
 struct session {
     const struct backend *be;
     void *dev; /* the backend's own, when it is not the CPU */
@@ -75,6 +83,7 @@ struct session {
     struct moe_bufs moe;
     uint8_t *qbuf[2]; /* activation rows in a dot partner format */
     uint64_t qbuf_row;
+    struct act_buf act_buf[ACT_BUFS];
     float *decay, *beta;        /* [n_ubatch][v heads] */
     float *att_q;               /* one token: [heads][head_dim] rotated queries */
     float *att_score, *att_out; /* one token: [heads][n_ctx], [heads][key blocks][head_dim] */
@@ -90,13 +99,16 @@ struct session {
     void *see_route_ud;
 };
 
-/* Rows that enter a product: f32, and when `q` is set also in the weight's dot partner format. */
+/* Rows that enter a product: f32; when `q` is set also in the weight's dot partner format; when `p`
+ * is set for packed weights, at stride p_ld. */
 struct acts {
     const float *x;
     int64_t ld, n_rows;
     const uint8_t *q;
     uint64_t q_row;
     bool few;
+    const struct kern_act *p;
+    int64_t p_ld;
 };
 
 typedef void (*exec_fn)(struct session *s, const struct gr_node *n);
@@ -121,6 +133,17 @@ void exec_rows(const struct session *s, const struct weight *w, const uint8_t *m
 /* out [m][ldo] = w . x, whole (dense) weight. */
 void exec_product(struct session *s, const struct weight *w, const float *x, int64_t ld, int64_t m,
                   float *out, int64_t ldo, bool exact);
+
+/* exec_packed.c: does w enter products as packed rows? */
+bool exec_is_packed(const struct session *s, const struct weight *w);
+/* Rows x [m][ld] rounded for w, in b; at once when they are there already. */
+const struct kern_act *exec_round(struct session *s, struct act_buf *b, const struct weight *w,
+                                  const float *x, int64_t ld, int64_t m);
+/* The values at x changed; NULL: all. */
+void exec_acts_stale(struct session *s, const float *x);
+/* exec_rows for packed weights; mat_off: bytes from the first matrix. */
+void exec_rows_packed(const struct session *s, const struct weight *w, uint64_t mat_off, int64_t r0,
+                      int64_t r1, const struct acts *a, float *out, int64_t ldo, float *scratch);
 
 void exec_embed(struct session *s, const struct gr_node *n);
 void exec_rms(struct session *s, const struct gr_node *n);

@@ -68,10 +68,13 @@ void exec_pass(struct session *s) {
     if (block)
         memcpy(s->reg[s->g->residual], s->residual_in,
                (size_t)(s->n_tok * s->g->reg_width[s->g->residual]) * sizeof(float));
+    exec_acts_stale(s, NULL);
     for (int i = 0; i < s->n_ropes; i++) s->rope[i].ready = false;
     for (int i = first; i < s->g->n_nodes; i++) {
         const struct gr_node *n = &s->g->node[i];
         exec_table[n->op](s, n);
+        if (n->dst != GR_NONE) exec_acts_stale(s, s->reg[n->dst]);
+        if (n->dst2 != GR_NONE) exec_acts_stale(s, s->reg[n->dst2]);
         if (!s->see_hidden) continue;
         if (n->op == OP_EMBED && n->dst == s->g->residual) show_hidden(s, -1);
         if (block < s->m->hp.d[HD_LAYERS] && s->g->hidden_nodes[block] == i)

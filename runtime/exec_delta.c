@@ -87,6 +87,7 @@ void exec_delta(struct session *s, const struct gr_node *n) {
                           s->g->reg_width[n->src[0]],
                           div_up(n->v_dim, DELTA_ROWS)};
     exec_par(s, s->n_tok, 8, 8.0 * (double)s->n_tok * (double)j.ld, prepare_range, &j);
+    exec_acts_stale(s, j.qkv);
     double work = 4.0 * (double)s->n_tok * (double)(n->n_heads * n->v_dim * n->head_dim);
     exec_par(s, n->n_heads * j.row_groups, 1, work, delta_range, &j);
 }

@@ -33,6 +33,12 @@ static void quant_range(void *ctx, int64_t t0, int64_t t1, int worker) {
 void exec_acts(struct session *s, struct acts *a, const struct weight *w, const float *x,
                int64_t ld, int64_t m, bool few, int buf, bool exact) {
     *a = (struct acts){.x = x, .ld = ld, .n_rows = m, .few = few};
+    if (!exact && exec_is_packed(s, w)) {
+        const int dense = kern_dot_partner(w->type) == QT_Q8_K ? ACT_DENSE : ACT_DENSE2;
+        a->p = exec_round(s, &s->act_buf[dense], w, x, ld, m);
+        a->p_ld = kern_act_blocks(w->ne[0]);
+        return;
+    }
     enum qtype partner = kern_dot_partner(w->type);
     if (!few || exact || s->o.act != ACT_Q8 || partner == QT_F32 || !s->kern.op[w->type].dot)
         return;
@@ -70,6 +76,11 @@ static void rows_dot(const struct session *s, const struct weight *w, const uint
 
 void exec_rows(const struct session *s, const struct weight *w, const uint8_t *mat, int64_t r0,
                int64_t r1, const struct acts *a, float *out, int64_t ldo, float *scratch) {
+    if (a->p) {
+        exec_rows_packed(s, w, (uint64_t)(mat - (const uint8_t *)w->data), r0, r1, a, out, ldo,
+                         scratch);
+        return;
+    }
     if (a->few) {
         rows_dot(s, w, mat, r0, r1, a, out, ldo, scratch);
         return;
@@ -99,6 +110,7 @@ static void product_range(void *ctx, int64_t i0, int64_t i1, int worker) {
         int64_t t0 = i / j->n_panels * j->t_block;
         struct acts a = j->a;
         a.x += t0 * a.ld;
+        if (a.p) a.p += t0 * a.p_ld;
         a.n_rows = min_i64(j->t_block, j->a.n_rows - t0);
         exec_rows(j->s, j->w, j->w->data, r0, r1, &a, j->out + t0 * j->ldo + r0, j->ldo,
                   j->s->scratch[worker]);
@@ -107,11 +119,17 @@ static void product_range(void *ctx, int64_t i0, int64_t i1, int worker) {
 
 void exec_product(struct session *s, const struct weight *w, const float *x, int64_t ld, int64_t m,
                   float *out, int64_t ldo, bool exact) {
+    for (; m > s->o.n_ubatch && !exact && exec_is_packed(s, w); m -= s->o.n_ubatch) {
+        exec_product(s, w, x, ld, s->o.n_ubatch, out, ldo, exact);
+        x += s->o.n_ubatch * ld;
+        out += s->o.n_ubatch * ldo;
+    }
     struct product_job j = {.s = s, .w = w, .out = out, .ldo = ldo, .t_block = m};
     exec_acts(s, &j.a, w, x, ld, m, m <= FEW_TOKENS, 0, exact);
     j.panel = exec_panel_rows(w->ne[0]);
     j.n_panels = div_up(w->ne[1], j.panel);
-    if (!j.a.few && j.n_panels < 8) j.t_block = 128; /* few rows: split the tokens instead */
+    if (j.a.p || (!j.a.few && j.n_panels < 8))
+        j.t_block = 128; /* few rows: split the tokens instead */
     int64_t n_items = j.n_panels * div_up(m, j.t_block);
     exec_par(s, n_items, 1, (double)m * (double)w->ne[0] * (double)w->ne[1], product_range, &j);
 }

@@ -23,8 +23,11 @@ struct job {
     const float *factor; /* [n_experts] or NULL */
     int64_t n_experts, d, f, n_used, n_active;
     int64_t up_row; /* first row of `up` in its matrix: f when gate and up are one tensor */
-    int64_t panel, n_panels; /* of the phase */
-    struct acts a, a_up;     /* all sorted rows */
+    int64_t panel, n_panels;        /* of the phase */
+    struct acts a, a_up;            /* all sorted rows */
+    const struct kern_act *rounded; /* gather_rounded: [n_tok] rows -> `sorted` */
+    struct kern_act *sorted;
+    int64_t row_blocks;
 };
 
 static void choose(const struct job *j, int64_t t) {
@@ -77,12 +80,56 @@ static void gather_range(void *ctx, int64_t t0, int64_t t1, int worker) {
                (size_t)j->d * sizeof *j->x);
 }
 
+static void gather_rounded(void *ctx, int64_t t0, int64_t t1, int worker) {
+    const struct job *j = ctx;
+    (void)worker;
+    const int64_t n = j->row_blocks;
+    for (int64_t i = t0 * j->n_used; i < t1 * j->n_used; i++)
+        memcpy(j->sorted + j->b->place[i] * n, j->rounded + i / j->n_used * n,
+               (size_t)n * sizeof *j->sorted);
+}
+
+/* How sorted rows meet gate or up (`which` 0, 1): for packed weights a token is rounded once, then
+ * its copies are sorted. */
+static void inputs(struct job *j, const struct weight *w, struct acts *a, int64_t pairs, bool few,
+                   int which) {
+    struct session *s = j->s;
+    if (!exec_is_packed(s, w)) {
+        exec_acts(s, a, w, j->b->x, j->d, pairs, few, which, false);
+        return;
+    }
+    struct acts once;
+    exec_acts(s, &once, w, j->x, j->d, s->n_tok, few, which, false);
+    j->rounded = once.p;
+    j->sorted = s->act_buf[ACT_EXPERT + which].act;
+    j->row_blocks = once.p_ld;
+    exec_par(s, s->n_tok, 16, (double)(pairs * j->d), gather_rounded, j);
+    *a =
+        (struct acts){.x = j->b->x, .ld = j->d, .n_rows = pairs, .p = j->sorted, .p_ld = once.p_ld};
+}
+/* How the sorted rows h meet down. */
+static void middle(struct job *j, int64_t pairs, bool few) {
+    struct session *s = j->s;
+    if (!exec_is_packed(s, j->down)) {
+        exec_acts(s, &j->a, j->down, j->b->h, j->f, pairs, few, 0, false);
+        return;
+    }
+    struct act_buf *b = &s->act_buf[ACT_EXPERT];
+    b->x = NULL;
+    j->a = (struct acts){.x = j->b->h,
+                         .ld = j->f,
+                         .n_rows = pairs,
+                         .p = exec_round(s, b, j->down, j->b->h, j->f, pairs),
+                         .p_ld = kern_act_blocks(j->f)};
+}
+
 /* The rows of expert e out of all sorted rows. */
 static struct acts expert_acts(const struct job *j, const struct acts *all, int64_t e) {
     struct acts a = *all;
     int64_t first = j->b->first[e];
     a.x += first * a.ld;
     if (a.q) a.q += (uint64_t)first * a.q_row;
+    if (a.p) a.p += first * a.p_ld;
     a.n_rows = j->b->first[e + 1] - first;
     return a;
 }
@@ -168,20 +215,22 @@ void exec_moe(struct session *s, const struct gr_node *n) {
     if (s->see_route)
         s->see_route(s->see_route_ud, n->layer, j.b->expert, j.n_used, s->n_tok, s->pos);
     sort_pairs(&j);
-    exec_par(s, s->n_tok, 16, (double)(pairs * j.d), gather_range, &j);
+    if (s->see || !exec_is_packed(s, j.gate) || !exec_is_packed(s, j.up))
+        exec_par(s, s->n_tok, 16, (double)(pairs * j.d), gather_range, &j);
     if (s->see) {
         show_rows(&j, n->w[1], j.b->x, j.d);
         if (!fused) show_rows(&j, n->w[2], j.b->x, j.d);
     }
-    exec_acts(s, &j.a, j.gate, j.b->x, j.d, pairs, few, 0, false);
+    inputs(&j, j.gate, &j.a, pairs, few, 0);
     j.a_up = j.a;
-    if (kern_dot_partner(j.up->type) != kern_dot_partner(j.gate->type))
-        exec_acts(s, &j.a_up, j.up, j.b->x, j.d, pairs, few, 1, false);
+    if (kern_dot_partner(j.up->type) != kern_dot_partner(j.gate->type) ||
+        exec_is_packed(s, j.up) != exec_is_packed(s, j.gate))
+        inputs(&j, j.up, &j.a_up, pairs, few, 1);
     j.panel = exec_panel_rows(j.d);
     j.n_panels = div_up(j.f, j.panel);
     exec_par(s, j.n_active * j.n_panels, 1, 2 * work, gate_up_range, &j);
     if (s->see) show_rows(&j, n->w[3], j.b->h, j.f);
-    exec_acts(s, &j.a, j.down, j.b->h, j.f, pairs, few, 0, false);
+    middle(&j, pairs, few);
     j.panel = exec_panel_rows(j.f);
     j.n_panels = div_up(j.d, j.panel);
     exec_par(s, j.n_active * j.n_panels, 1, work, down_range, &j);

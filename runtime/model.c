@@ -48,6 +48,7 @@ static int check_shape(const struct gguf_tensor *t, const int64_t want[4], struc
 }
 
 static void weight_fill(struct weight *w, const void *data, enum qtype type, const int64_t ne[4]) {
+    w->packed = NULL;
     w->data = data;
     w->type = type;
     for (int i = 0; i < 4; i++) w->ne[i] = ne[i] ? ne[i] : 1;
@@ -169,6 +170,7 @@ int model_open(struct model **out, const char *path, struct err *e) {
 void model_close(struct model *m) {
     if (!m) return;
     tok_free(m->tok);
+    model_unpack(m);
     graph_release(&m->graph);
     free(m->weight);
     free(m->file_weight);
@@ -186,6 +188,7 @@ int model_set_weight(struct model *m, const char *name, const void *data, enum q
     for (int i = 0; i < g->n_weights; i++) {
         if (strcmp(g->weight[m->source[i]].name, name) != 0) continue;
         found = true;
+        buf_free(m->weight[i].packed);
         m->weight[i] = m->file_weight[i];
         if (!data) continue;
         if (!qtype_row_bytes(type, m->weight[i].ne[0]))

@@ -6,6 +6,8 @@
 
 #include "core/err.h"
 #include "core/gguf.h"
+#include "core/pool.h"
+#include "kernels/kern.h"
 #include "models/arch.h"
 #include "models/graph.h"
 #include "text/tok.h"
@@ -17,6 +19,8 @@ struct weight {       /* index: gr_w */
     uint64_t row_bytes;
     uint64_t mat_bytes; /* from one matrix (expert) to the next: ne[1] rows */
     uint64_t n_bytes;
+    uint8_t *packed; /* the same as packed rows (model_pack), or NULL; owned */
+    int pack_rows;
 };
 struct model { /* read-only after open; shared by sessions */
     struct gguf *gguf;
@@ -30,10 +34,17 @@ struct model { /* read-only after open; shared by sessions */
 };
 int model_open(struct model **out, const char *path, struct err *e);
 void model_close(struct model *m);
-/* Replaces a weight's data in this process (probes): same shape, any type. data is borrowed until
- * the next call; NULL restores the file's. ERR_DATA when the name is unknown. No session may be
- * running. */
+/* Replaces a weight's data in this process (probes): same shape, any type; packed rows are freed.
+ * data is borrowed until the next call; NULL restores the file's. ERR_DATA when the name is
+ * unknown. No session may be running. */
 int model_set_weight(struct model *m, const char *name, const void *data, enum qtype type,
                      struct err *e);
+
+/* Moves the weights of matrix products into the packed rows that `isa` computes with
+ * (kernels/pack.h) and gives the file's pages back: memory stays as large as the weights. For
+ * sessions with ACT_Q8; others read the file as before. Nothing happens, and a line is logged, when
+ * memory is short. No session may be running. */
+int model_pack(struct model *m, enum kern_isa isa, struct pool *pool, struct err *e);
+void model_unpack(struct model *m); /* frees the packed rows; model_close does it too */
 
 #endif

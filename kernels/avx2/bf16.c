@@ -32,4 +32,4 @@ static float dot(const void *restrict w, const void *restrict a, int64_t n) {
     return hsum(_mm256_add_ps(_mm256_add_ps(acc[0], acc[1]), _mm256_add_ps(acc[2], acc[3]))) + tail;
 }
 
-const struct kern_ops kern_avx2_BF16 = {decode, dot};
+const struct kern_ops kern_avx2_BF16 = {.decode = decode, .dot = dot};

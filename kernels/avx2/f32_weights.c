@@ -25,4 +25,4 @@ static float dot(const void *restrict w, const void *restrict a, int64_t n) {
     return hsum(s) + tail;
 }
 
-const struct kern_ops kern_avx2_F32 = {decode, dot};
+const struct kern_ops kern_avx2_F32 = {.decode = decode, .dot = dot};

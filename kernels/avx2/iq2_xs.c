@@ -24,4 +24,4 @@ static float dot(const void *restrict w, const void *restrict a, int64_t n) {
     return iq_dot(w, sizeof(struct blk_IQ2_XS), 0.125f, a, n, chunk);
 }
 
-const struct kern_ops kern_avx2_IQ2_XS = {decode, dot};
+const struct kern_ops kern_avx2_IQ2_XS = {.decode = decode, .dot = dot};

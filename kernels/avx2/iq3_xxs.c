@@ -23,4 +23,4 @@ static float dot(const void *restrict w, const void *restrict a, int64_t n) {
     return iq_dot(w, sizeof(struct blk_IQ3_XXS), 0.25f, a, n, chunk);
 }
 
-const struct kern_ops kern_avx2_IQ3_XXS = {decode, dot};
+const struct kern_ops kern_avx2_IQ3_XXS = {.decode = decode, .dot = dot};

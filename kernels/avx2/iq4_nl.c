@@ -3,7 +3,9 @@
  * block32.h, layout in kernels/ref/iq4_nl.c. */
 #include "kernels/avx2/block32.h"
 #include "kernels/codebook.h"
+#include "kernels/avx2/lanes.h"
 #include "kernels/ops.h"
+#include "kernels/rows/iq4_nl.h"
 
 INLINE __m256i codes(const void *w) {
     const struct blk_IQ4_NL *x = w;
@@ -24,4 +26,4 @@ static float dot(const void *restrict w, const void *restrict a, int64_t n) {
     return block32_dot(w, sizeof(struct blk_IQ4_NL), a, n, codes, scale);
 }
 
-const struct kern_ops kern_avx2_IQ4_NL = {decode, dot};
+const struct kern_ops kern_avx2_IQ4_NL = {decode, dot, gemm, LANES};

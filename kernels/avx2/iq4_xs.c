@@ -5,6 +5,8 @@
 #include "kernels/codebook.h"
 #include "kernels/avx2/kquant.h"
 #include "kernels/ops.h"
+#include "kernels/avx2/lanes.h"
+#include "kernels/rows/iq4_xs.h"
 
 /* 8 scales, -32..31, as 16-bit lanes. */
 INLINE __m128i scales(const struct blk_IQ4_XS *x) {
@@ -51,4 +53,4 @@ static float dot(const void *restrict w, const void *restrict a, int64_t n) {
     return hsum(acc);
 }
 
-const struct kern_ops kern_avx2_IQ4_XS = {decode, dot};
+const struct kern_ops kern_avx2_IQ4_XS = {decode, dot, gemm, LANES};

@@ -42,4 +42,4 @@ static float dot(const void *restrict w, const void *restrict a, int64_t n) {
     return hsum(acc);
 }
 
-const struct kern_ops kern_avx2_NVFP4 = {decode, dot};
+const struct kern_ops kern_avx2_NVFP4 = {.decode = decode, .dot = dot};

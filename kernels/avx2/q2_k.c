@@ -3,6 +3,8 @@
  * bytes. */
 #include "kernels/avx2/kquant.h"
 #include "kernels/ops.h"
+#include "kernels/avx2/lanes.h"
+#include "kernels/rows/q2_k.h"
 
 INLINE __m128i scales(const struct blk_Q2_K *x) {
     return _mm_and_si128(load16(x->scales), _mm_set1_epi8(15));
@@ -50,4 +52,4 @@ static float dot(const void *restrict w, const void *restrict a, int64_t n) {
     return hsum(acc);
 }
 
-const struct kern_ops kern_avx2_Q2_K = {decode, dot};
+const struct kern_ops kern_avx2_Q2_K = {decode, dot, gemm, LANES};

@@ -4,6 +4,8 @@
 #include "core/bytes.h"
 #include "kernels/avx2/kquant.h"
 #include "kernels/ops.h"
+#include "kernels/avx2/lanes.h"
+#include "kernels/rows/q3_k.h"
 
 /* 16 scales, -32..31: low nibbles in bytes 0..7, then two high bits of each in bytes 8..11. */
 INLINE __m128i scales(const struct blk_Q3_K *x) {
@@ -18,7 +20,7 @@ INLINE __m128i scales(const struct blk_Q3_K *x) {
 }
 
 /* Chunk c (32 weights): the lowest two bits of q, and of hm the lowest bit. */
-INLINE __m256i code(__m256i q, __m256i hm) {
+INLINE __m256i codes(__m256i q, __m256i hm) {
     const __m256i low = _mm256_and_si256(q, _mm256_set1_epi8(3));
     const __m256i high = _mm256_slli_epi16(_mm256_and_si256(hm, _mm256_set1_epi8(1)), 2);
     return _mm256_or_si256(low, high);
@@ -33,7 +35,7 @@ static void decode(const void *restrict blk, float *restrict dst, int64_t n) {
         for (int h = 0; h < 2; h++) {
             __m256i q = load32(x->qs + 32 * h);
             for (int k = 8 * h; k < 8 * h + 8; k += 2, dst += 32) {
-                put32_2(dst, _mm256_sub_epi8(code(q, hm), _mm256_set1_epi8(4)), sc + k);
+                put32_2(dst, _mm256_sub_epi8(codes(q, hm), _mm256_set1_epi8(4)), sc + k);
                 q = _mm256_srli_epi16(q, 2);
                 hm = _mm256_srli_epi16(hm, 1);
             }
@@ -54,7 +56,7 @@ static float dot(const void *restrict w, const void *restrict a, int64_t n) {
         UNROLL for (int h = 0; h < 2; h++) {
             __m256i q = load32(x->qs + 32 * h);
             UNROLL for (int c = 4 * h; c < 4 * h + 4; c++) {
-                s = add_scaled(s, mul_u8(code(q, hm), load32(y->qs + 32 * c)), sc, c);
+                s = add_scaled(s, mul_u8(codes(q, hm), load32(y->qs + 32 * c)), sc, c);
                 q = _mm256_srli_epi16(q, 2);
                 hm = _mm256_srli_epi16(hm, 1);
             }
@@ -64,4 +66,4 @@ static float dot(const void *restrict w, const void *restrict a, int64_t n) {
     return hsum(acc);
 }
 
-const struct kern_ops kern_avx2_Q3_K = {decode, dot};
+const struct kern_ops kern_avx2_Q3_K = {decode, dot, gemm, LANES};

@@ -2,7 +2,9 @@
 /* kernels/avx2/q4_0.c - Q4_0 by AVX2 (nibbles minus 8, bytes multiplied by the abs/sign way); loops
  * in block32.h, layout in kernels/ref/q4_0.c. */
 #include "kernels/avx2/block32.h"
+#include "kernels/avx2/lanes.h"
 #include "kernels/ops.h"
+#include "kernels/rows/q4_0.h"
 
 INLINE __m256i codes(const void *w) {
     const struct blk_Q4_0 *x = w;
@@ -22,4 +24,4 @@ static float dot(const void *restrict w, const void *restrict a, int64_t n) {
     return block32_dot(w, sizeof(struct blk_Q4_0), a, n, codes, scale);
 }
 
-const struct kern_ops kern_avx2_Q4_0 = {decode, dot};
+const struct kern_ops kern_avx2_Q4_0 = {decode, dot, gemm, LANES};

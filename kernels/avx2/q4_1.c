@@ -2,7 +2,9 @@
 /* kernels/avx2/q4_1.c - Q4_1 by AVX2 (unsigned nibbles; the minimum multiplies the activation sum);
  * loops in block32.h, layout in kernels/ref/q4_1.c. */
 #include "kernels/avx2/block32.h"
+#include "kernels/avx2/lanes.h"
 #include "kernels/ops.h"
+#include "kernels/rows/q4_1.h"
 
 INLINE __m256i codes(const void *w) {
     const struct blk_Q4_1 *x = w;
@@ -17,4 +19,4 @@ static float dot(const void *restrict w, const void *restrict a, int64_t n) {
     return block32_dot_min(w, sizeof(struct blk_Q4_1), a, n, codes);
 }
 
-const struct kern_ops kern_avx2_Q4_1 = {decode, dot};
+const struct kern_ops kern_avx2_Q4_1 = {decode, dot, gemm, LANES};

@@ -3,6 +3,8 @@
  * high ones. Minima meet the activation sums: 8 products per 256 weights. */
 #include "kernels/avx2/kquant.h"
 #include "kernels/ops.h"
+#include "kernels/avx2/lanes.h"
+#include "kernels/rows/q4_k.h"
 
 static void decode(const void *restrict blk, float *restrict dst, int64_t n) {
     const struct blk_Q4_K *x = blk;
@@ -47,4 +49,4 @@ static float dot(const void *restrict w, const void *restrict a, int64_t n) {
     return hsum(acc) - hsum4(acc_min);
 }
 
-const struct kern_ops kern_avx2_Q4_K = {decode, dot};
+const struct kern_ops kern_avx2_Q4_K = {decode, dot, gemm, LANES};

@@ -3,7 +3,9 @@
  * block32.h, layout in kernels/ref/q5_0.c. */
 #include "kernels/avx2/block32.h"
 #include "core/bytes.h"
+#include "kernels/avx2/lanes.h"
 #include "kernels/ops.h"
+#include "kernels/rows/q5_0.h"
 
 INLINE __m256i codes(const void *w) {
     const struct blk_Q5_0 *x = w;
@@ -24,4 +26,4 @@ static float dot(const void *restrict w, const void *restrict a, int64_t n) {
     return block32_dot(w, sizeof(struct blk_Q5_0), a, n, codes, scale);
 }
 
-const struct kern_ops kern_avx2_Q5_0 = {decode, dot};
+const struct kern_ops kern_avx2_Q5_0 = {decode, dot, gemm, LANES};

@@ -3,7 +3,9 @@
  * layout in kernels/ref/q5_1.c. */
 #include "kernels/avx2/block32.h"
 #include "core/bytes.h"
+#include "kernels/avx2/lanes.h"
 #include "kernels/ops.h"
+#include "kernels/rows/q5_1.h"
 
 INLINE __m256i codes(const void *w) {
     const struct blk_Q5_1 *x = w;
@@ -19,4 +21,4 @@ static float dot(const void *restrict w, const void *restrict a, int64_t n) {
     return block32_dot_min(w, sizeof(struct blk_Q5_1), a, n, codes);
 }
 
-const struct kern_ops kern_avx2_Q5_1 = {decode, dot};
+const struct kern_ops kern_avx2_Q5_1 = {decode, dot, gemm, LANES};

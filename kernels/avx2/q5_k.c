@@ -2,6 +2,8 @@
 /* kernels/avx2/q5_k.c - Q5_K by AVX2: as q4_k.c with fifth bits, one plane per bit of qh. */
 #include "kernels/avx2/kquant.h"
 #include "kernels/ops.h"
+#include "kernels/avx2/lanes.h"
+#include "kernels/rows/q5_k.h"
 
 /* The fifth bits of chunk c are the lowest bits of qh shifted right c times. */
 INLINE __m256i fifth(__m256i qh) {
@@ -57,4 +59,4 @@ static float dot(const void *restrict w, const void *restrict a, int64_t n) {
     return hsum(acc) - hsum4(acc_min);
 }
 
-const struct kern_ops kern_avx2_Q5_K = {decode, dot};
+const struct kern_ops kern_avx2_Q5_K = {decode, dot, gemm, LANES};

@@ -3,6 +3,8 @@
  * 0..63 in the dot (63*127*2 fits 16 bits); the -32 goes through the activation sums. */
 #include "kernels/avx2/kquant.h"
 #include "kernels/ops.h"
+#include "kernels/avx2/lanes.h"
+#include "kernels/rows/q6_k.h"
 
 /* Chunks (32 weights) t and t+2 of a half, t 0..1, share the bytes ql[32t..]; qh is shifted right
  * 2t. */
@@ -60,4 +62,4 @@ static float dot(const void *restrict w, const void *restrict a, int64_t n) {
     return hsum(acc);
 }
 
-const struct kern_ops kern_avx2_Q6_K = {decode, dot};
+const struct kern_ops kern_avx2_Q6_K = {decode, dot, gemm, LANES};

@@ -3,6 +3,8 @@
  * block32.h, layout in kernels/ref/q8_0.c. */
 #include "kernels/avx2/block32.h"
 #include "kernels/ops.h"
+#include "kernels/avx2/lanes.h"
+#include "kernels/rows/q8_0.h"
 
 INLINE __m256i codes(const void *w) {
     const struct blk_Q8_0 *x = w;
@@ -22,4 +24,4 @@ static float dot(const void *restrict w, const void *restrict a, int64_t n) {
     return block32_dot(w, sizeof(struct blk_Q8_0), a, n, codes, scale);
 }
 
-const struct kern_ops kern_avx2_Q8_0 = {decode, dot};
+const struct kern_ops kern_avx2_Q8_0 = {decode, dot, gemm, LANES};

@@ -41,4 +41,4 @@ static float dot(const void *restrict w, const void *restrict a, int64_t n) {
     return (float)sum;
 }
 
-const struct kern_ops kern_ref_IQ2_XS = {decode, dot};
+const struct kern_ops kern_ref_IQ2_XS = {.decode = decode, .dot = dot};

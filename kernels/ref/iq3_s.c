@@ -42,4 +42,4 @@ static float dot(const void *restrict w, const void *restrict a, int64_t n) {
     return (float)sum;
 }
 
-const struct kern_ops kern_ref_IQ3_S = {decode, dot};
+const struct kern_ops kern_ref_IQ3_S = {.decode = decode, .dot = dot};

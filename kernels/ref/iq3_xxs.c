@@ -46,4 +46,4 @@ static float dot(const void *restrict w, const void *restrict a, int64_t n) {
     return (float)sum;
 }
 
-const struct kern_ops kern_ref_IQ3_XXS = {decode, dot};
+const struct kern_ops kern_ref_IQ3_XXS = {.decode = decode, .dot = dot};

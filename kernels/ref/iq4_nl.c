@@ -30,4 +30,4 @@ static float dot(const void *restrict w, const void *restrict a, int64_t n) {
     return (float)sum;
 }
 
-const struct kern_ops kern_ref_IQ4_NL = {decode, dot};
+const struct kern_ops kern_ref_IQ4_NL = {.decode = decode, .dot = dot};

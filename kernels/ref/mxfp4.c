@@ -29,4 +29,4 @@ static float dot(const void *restrict w, const void *restrict a, int64_t n) {
     return (float)sum;
 }
 
-const struct kern_ops kern_ref_MXFP4 = {decode, dot};
+const struct kern_ops kern_ref_MXFP4 = {.decode = decode, .dot = dot};

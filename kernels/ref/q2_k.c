@@ -44,4 +44,4 @@ static float dot(const void *restrict w, const void *restrict a, int64_t n) {
     return (float)sum;
 }
 
-const struct kern_ops kern_ref_Q2_K = {decode, dot};
+const struct kern_ops kern_ref_Q2_K = {.decode = decode, .dot = dot};

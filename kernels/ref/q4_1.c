@@ -31,4 +31,4 @@ static float dot(const void *restrict w, const void *restrict a, int64_t n) {
     return (float)sum;
 }
 
-const struct kern_ops kern_ref_Q4_1 = {decode, dot};
+const struct kern_ops kern_ref_Q4_1 = {.decode = decode, .dot = dot};

@@ -11,6 +11,7 @@
 #include "kernels/bench.h"
 #include "tests/check.h"
 #include "tests/kern/check_ops.h"
+#include "tests/kern/check_pack.h"
 
 static const int block_counts[] = {1, 2, 3, 7, 8, 9, 17, 33};
 enum fill { FILL_SANE, FILL_ANY, FILL_MAX, FILL_MIN, FILL_COUNT };
@@ -290,6 +291,7 @@ int main(int argc, char **argv) {
     if (argc > 1 && strcmp(argv[1], "--bench") == 0) return bench();
     RUN(test_isa_names);
     RUN(test_types);
+    RUN(test_packed);
     RUN(test_activations);
     RUN(test_norms);
     RUN(test_elementwise);

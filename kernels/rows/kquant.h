@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT
+/* kernels/rows/kquant.h - products of a packed group (kernels/pack.h) of a 256-weight format with
+ * integer scales and unsigned codes. Included once by a type's file, which has included an ISA's
+ * lanes.h and defined:
+ *   BITS (of a code), SUB (codes per scale: 16 or 32), SIGNED (scales), OFFSET (0: minima; else
+ * log2 of what codes are too large by, and minima are the scales), head(w, h)     scales, minima, d
+ * and dmin of a block code(w, k, j)  codes 32k + 4j .. 4j + 3 of every row
+ *
+ * out[row] = sum over blocks of dx * (d * sum_k sc_k * sum_i q_i x_i - dmin * sum_k m_k * sum_i
+ * x_i). Everything inside the outer sum is an exact integer. A few tokens: codes are taken apart
+ * where they are used, so weights are read once and nothing is written. From PANEL_FROM tokens on a
+ * group is first unpacked to bytes (`scratch`), once for all tokens. Either way a token's sums are
+ * the same operations in the same order: results do not depend on the number of tokens. */
+#include "kernels/rows/rows.h"
+
+enum { N_SCALES = 256 / SUB, PANEL_FROM = 4 };
+
+struct panel { /* a block of a group, unpacked */
+    iv code[64], scale[N_SCALES], pair[N_SCALES / 2];
+    fv d, dmin;
+};
+_Static_assert(sizeof(struct panel) <= ROWS_PANEL * LANES, "scratch of a block");
+
+INLINE void unpack(const uint8_t *w, struct panel *p) {
+    struct rows_head h;
+    head(w, &h);
+    UNROLL for (int k = 0; k < 8; k++) UNROLL for (int j = 0; j < 8; j++) p->code[8 * k + j] =
+        code(w, k, j);
+    UNROLL for (int i = 0; i < N_SCALES; i++) p->scale[i] = u_scale(h.scale[i / 4], i % 4, SIGNED);
+    UNROLL for (int i = 0; i < N_SCALES / 2; i++) p->pair[i] = l_pair(h.min[i / 2], i % 2, SIGNED);
+    p->d = h.d;
+    p->dmin = h.dmin;
+}
+
+/* sum[t] += scales times products of the codes 32k .. 32k + 31. */
+INLINE void chunk(int n, bool panel, const uint8_t *w, const struct rows_head *h,
+                  const struct panel *p, int k, const struct kern_act *a, int64_t lda, iv *sum) {
+    const int depth = u_depth(BITS) < SUB / 4 ? u_depth(BITS) : SUB / 4;
+    UNROLL for (int j0 = 0; j0 < 8; j0 += depth) {
+        iv s[TILE];
+        UNROLL for (int j = j0; j < j0 + depth; j++) {
+            const iv q = panel ? p->code[8 * k + j] : code(w, k, j);
+            UNROLL for (int t = 0; t < n; t++) {
+                const iv x = l_at(a[t * lda].qs + 32 * k + 4 * j);
+                s[t] = j == j0 ? u_first(q, x) : u_next(s[t], q, x);
+            }
+        }
+        const int i = (8 * k + j0) / (SUB / 4);
+        const iv scale = panel ? p->scale[i] : u_scale(h->scale[i / 4], i % 4, SIGNED);
+        UNROLL for (int t = 0; t < n; t++) sum[t] = u_end(sum[t], s[t], scale);
+    }
+}
+
+/* acc[t] += a block; from packed bytes w, or unpacked in p. */
+INLINE void block(int n, bool panel, const uint8_t *w, const struct panel *p,
+                  const struct kern_act *a, int64_t lda, fv *acc) {
+    struct rows_head h;
+    if (!panel) head(w, &h);
+    iv sum[TILE], m[TILE];
+    UNROLL for (int t = 0; t < n; t++) sum[t] = m[t] = l_i32(0);
+    if (panel)
+        for (int k = 0; k < 8; k++) chunk(n, panel, w, &h, p, k, a, lda, sum);
+    else
+        UNROLL for (int k = 0; k < 8; k++) chunk(n, panel, w, &h, p, k, a, lda, sum);
+    UNROLL for (int i = 0; i < N_SCALES / 2; i++) {
+        const iv pair = panel ? p->pair[i] : l_pair(h.min[i / 2], i % 2, SIGNED);
+        UNROLL for (int t = 0; t < n; t++) {
+            const int16_t *s = SUB == 16 ? a[t * lda].s16 : a[t * lda].s32;
+            m[t] = l_add(m[t], l_madd16(pair, l_at(s + 2 * i)));
+        }
+    }
+    const fv d = panel ? p->d : h.d, dmin = panel ? p->dmin : h.dmin;
+    UNROLL for (int t = 0; t < n; t++) {
+        const fv dx = l_set(a[t * lda].d[0]);
+        if (OFFSET) sum[t] = l_sub(sum[t], l_shl(m[t], OFFSET));
+        acc[t] = l_fma(l_mulf(d, dx), l_float(sum[t]), acc[t]);
+        if (!OFFSET) acc[t] = l_fnma(l_mulf(dmin, dx), l_float(m[t]), acc[t]);
+    }
+}
+
+INLINE void tile(int n, bool panel, const uint8_t *w, const struct panel *p,
+                 const struct kern_act *a, int64_t lda, float *out, int64_t ldo, int64_t nb) {
+    fv acc[TILE];
+    UNROLL for (int t = 0; t < n; t++) acc[t] = l_set(0);
+    for (int64_t b = 0; b < nb; b++) block(n, panel, w + b * BLOCK * LANES, p + b, a + b, lda, acc);
+    UNROLL for (int t = 0; t < n; t++) l_storef(out + t * ldo, acc[t]);
+}
+
+static void gemm(const uint8_t *w, const struct kern_act *a, int64_t lda, int64_t n, float *out,
+                 int64_t ldo, int64_t k, void *scratch) {
+    const int64_t nb = k / 256;
+    struct panel *p = scratch;
+    if (n < PANEL_FROM) {
+        for (; n >= 2; n -= 2, a += 2 * lda, out += 2 * ldo)
+            tile(2, false, w, p, a, lda, out, ldo, nb);
+        if (n) tile(1, false, w, p, a, lda, out, ldo, nb);
+        return;
+    }
+    for (int64_t b = 0; b < nb; b++) unpack(w + b * BLOCK * LANES, p + b);
+    for (; n >= TILE; n -= TILE, a += TILE * lda, out += TILE * ldo)
+        tile(TILE, true, w, p, a, lda, out, ldo, nb);
+    if (n & 4) tile(4, true, w, p, a, lda, out, ldo, nb), a += 4 * lda, out += 4 * ldo;
+    if (n & 2) tile(2, true, w, p, a, lda, out, ldo, nb), a += 2 * lda, out += 2 * ldo;
+    if (n & 1) tile(1, true, w, p, a, lda, out, ldo, nb);
+}

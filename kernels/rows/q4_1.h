@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT
+/* kernels/rows/q4_1.h - Q4_1, packed. Nibbles as Q4_0; the minimum meets the exact sum of the
+ * codes. */
+#include "kernels/rows/rows.h"
+
+enum { BLOCK = 20, SIZE = 32 };
+struct head {
+    fv d, m;
+};
+
+INLINE void head(const uint8_t *w, struct head *h) {
+    h->d = l_half(w);
+    h->m = l_half(w + 2 * LANES);
+}
+INLINE iv code(const uint8_t *w, int k, int j) {
+    (void)k;
+    const iv v = l_load(w + (4 + 4 * (j % 4)) * LANES);
+    const iv q = l_and(j < 4 ? v : l_shr(v, 4), l_i8(15));
+    return q;
+}
+INLINE fv scaled(const struct head *h, int k, iv s, const struct kern_act *a, int i, fv acc) {
+    (void)k;
+    acc = l_fma(h->m, l_set(a->d[i] * (float)a->s32[i]), acc);
+    return l_fma(l_mulf(h->d, l_set(a->d[i])), l_float(s), acc);
+}
+
+#include "kernels/rows/signed.h"

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT
+/* kernels/rows/rows.h - what the files of kernels/rows/ share. They are written once for all
+ * widths: an ISA's lanes.h gives the steps, and a type's file of that ISA includes both. */
+#ifndef HONE_KERNELS_ROWS_ROWS_H
+#define HONE_KERNELS_ROWS_ROWS_H
+
+#include "kernels/pack.h"
+
+struct rows_head { /* of a 256-weight block: bytes 4i .. 4i + 3 of the scales and of the minima */
+    iv scale[4], min[4];
+    fv d, dmin;
+};
+
+/* The 12 packed bytes of Q4_K and Q5_K: 8 scales and 8 minima of 6 bits. */
+INLINE void six_bits(const uint8_t *w, struct rows_head *h) {
+    const iv six = l_i8(0x3f), four = l_i8(0x0f), two = l_i8(0x30);
+    const iv a = l_load(w), b = l_load(w + 4 * LANES), c = l_load(w + 8 * LANES);
+    h->scale[0] = l_and(a, six);
+    h->scale[1] = l_or(l_and(c, four), l_and(l_shr(a, 2), two));
+    h->min[0] = l_and(b, six);
+    h->min[1] = l_or(l_and(l_shr(c, 4), four), l_and(l_shr(b, 2), two));
+}
+
+/* Bits 4j .. 4j + 3 of a lane as the fifth bits of its four bytes: the product puts bit b at bit
+ * 8b + 4, and no two of its terms meet there. */
+INLINE iv fifth_bits(iv high, int j) {
+    const iv four = l_and(l_shr(high, 4 * j), l_i32(15));
+    return l_and(l_mul(four, l_i32(0x02040810)), l_i8(16));
+}
+
+#endif

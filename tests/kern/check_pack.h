@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: MIT
+/* tests/kern/check_pack.h - packed rows: unpacking gives the file's bytes back, and products of
+ * every ISA of this machine against sums in double over decoded weights and stored activations. */
+#ifndef HONE_TESTS_KERN_CHECK_PACK_H
+#define HONE_TESTS_KERN_CHECK_PACK_H
+
+#include <math.h>
+
+#include "kernels/bench.h"
+#include "kernels/pack.h"
+#include "tests/check.h"
+
+struct packed_case {
+    enum qtype t;
+    const struct kern_ops *op;
+    int64_t k, n_act, row_bytes;
+    uint8_t *w, *packed;
+    struct kern_act *act;
+    float *dec, *x;
+    void *scratch;
+};
+
+static void packed_make(struct packed_case *c, const struct kern *k, enum qtype t, int64_t n_k,
+                        int64_t n_tok, struct rng *r) {
+    const struct qtype_info *q = qtype_info(t);
+    struct kern ref;
+    kern_init(&ref, KERN_REF);
+    *c = (struct packed_case){.t = t, .op = &k->op[t], .k = n_k, .n_act = kern_act_blocks(n_k)};
+    const int rows = c->op->rows;
+    c->row_bytes = n_k / q->block_elems * q->block_bytes;
+    c->w = malloc((size_t)(rows * c->row_bytes));
+    c->packed = malloc((size_t)(rows * c->row_bytes));
+    uint8_t *back = malloc((size_t)(rows * c->row_bytes));
+    kern_random_blocks(t, r, c->w, rows * n_k / q->block_elems);
+    kern_pack(t, rows, c->w, (uint64_t)c->row_bytes, n_k / q->block_elems, c->packed);
+    kern_unpack(t, rows, c->packed, n_k / q->block_elems, back, (uint64_t)c->row_bytes);
+    CHECK(memcmp(back, c->w, (size_t)(rows * c->row_bytes)) == 0);
+    CHECK(memcmp(c->packed, c->w, (size_t)(rows * c->row_bytes)) != 0);
+    free(back);
+    c->dec = malloc((size_t)(rows * n_k) * sizeof *c->dec);
+    for (int i = 0; i < rows; i++) ref.op[t].decode(c->w + i * c->row_bytes, c->dec + i * n_k, n_k);
+    c->x = malloc((size_t)(n_tok * n_k) * sizeof *c->x);
+    c->act = malloc((size_t)(n_tok * c->n_act) * sizeof *c->act);
+    for (int64_t i = 0; i < n_tok * n_k; i++) c->x[i] = rng_normal(r);
+    for (int64_t i = 0; i < n_tok; i++) kern_act(k, t, c->x + i * n_k, n_k, c->act + i * c->n_act);
+    c->scratch = aligned_alloc(64, (size_t)((kern_gemm_scratch(rows, n_k) + 63) / 64 * 64));
+}
+static void packed_free(struct packed_case *c) {
+    free(c->w);
+    free(c->packed);
+    free(c->dec);
+    free(c->x);
+    free(c->act);
+    free(c->scratch);
+}
+
+/* Norms of out - want over norm of want: want from the stored activations, then from the f32 ones.
+ */
+static void packed_errors(const struct packed_case *c, const float *out, int64_t ldo, int64_t n_tok,
+                          double err[2]) {
+    double num[2] = {0, 0}, den = 0;
+    for (int64_t t = 0; t < n_tok; t++)
+        for (int r = 0; r < c->op->rows; r++) {
+            double stored = 0, exact = 0;
+            for (int64_t i = 0; i < c->k; i++) {
+                const struct kern_act *a = &c->act[t * c->n_act + i / QK];
+                const double w = (double)c->dec[r * c->k + i];
+                stored += w * (double)a->d[i % QK / 32] * a->qs[i % QK];
+                exact += w * (double)c->x[t * c->k + i];
+            }
+            const double o = (double)out[t * ldo + r];
+            num[0] += (o - stored) * (o - stored);
+            num[1] += (o - exact) * (o - exact);
+            den += exact * exact;
+        }
+    for (int i = 0; i < 2; i++) err[i] = sqrt(num[i] / den);
+}
+
+/* Sums inside a block are exact integers, so only the few roundings per block are left: 1e-6. With
+ * 8-bit activations 8e-3 (the spread of rounding: 1/254 of the block's largest value, uniform). */
+static void check_packed(const struct kern *k, enum qtype t, int64_t n_k, struct rng *r) {
+    static const int64_t tokens[] = {1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 63, 64, 65, 512};
+    enum { ALL = 512, EXTRA = 3 };
+    struct packed_case c;
+    packed_make(&c, k, t, n_k, ALL, r);
+    const int64_t ldo = c.op->rows + EXTRA;
+    float *first = malloc((size_t)(ALL * ldo) * sizeof *first),
+          *out = malloc((size_t)(ALL * ldo) * sizeof *out);
+    for (int64_t i = 0; i < ALL * ldo; i++) first[i] = NAN;
+    c.op->gemm(c.packed, c.act, c.n_act, ALL, first, ldo, n_k, c.scratch);
+    double err[2];
+    packed_errors(&c, first, ldo, 65, err);
+    if (!(err[0] <= 1e-6) || !(err[1] <= 8e-3))
+        CHECK_FAIL("%s %s packed, k %" PRId64 ": error %.3g of stored, %.3g of f32 activations",
+                   qtype_name(t), kern_isa_name(k->isa), n_k, err[0], err[1]);
+    for (size_t i = 0; i < sizeof tokens / sizeof tokens[0]; i++) {
+        const int64_t n = tokens[i];
+        bool same = true;
+        for (int64_t j = 0; j < ALL * ldo; j++) out[j] = NAN;
+        c.op->gemm(c.packed, c.act, c.n_act, n, out, ldo, n_k, c.scratch);
+        for (int64_t j = 0; j < ALL * ldo;
+             j++) /* a token's result is its own; nothing else written */
+            same = same && (j / ldo < n && j % ldo < c.op->rows
+                                ? memcmp(&out[j], &first[j], sizeof *out) == 0
+                                : isnan(out[j]));
+        if (!same)
+            CHECK_FAIL("%s %s packed: %" PRId64 " tokens are not the first of %d", qtype_name(t),
+                       kern_isa_name(k->isa), n, (int)ALL);
+    }
+    free(first);
+    free(out);
+    packed_free(&c);
+}
+
+/* Codes, scales and activations at their extremes: nothing saturates or wraps. A few roundings of
+ * 2^-24 per block, on terms up to three times the largest weight (codes before their offset). */
+static void check_packed_extremes(const struct kern *k, enum qtype t, struct rng *r) {
+    enum { TOKENS = 5 };
+    for (int fill = 0; fill < 2; fill++) {
+        struct packed_case c;
+        packed_make(&c, k, t, 256, TOKENS, r);
+        const struct qtype_info *q = qtype_info(t);
+        const int64_t nb = c.k / q->block_elems;
+        int off[2];
+        const int halves = kern_half_fields(t, off);
+        struct kern ref;
+        kern_init(&ref, KERN_REF);
+        for (int64_t b = 0; b < nb * c.op->rows; b++) {
+            uint8_t *p = c.w + b * q->block_bytes;
+            memset(p,
+                   fill                           ? 0xff
+                   : t == QT_Q8_0 || t == QT_Q6_K ? 0x80
+                                                  : 0,
+                   (size_t)q->block_bytes);
+            if (t == QT_MXFP4) p[0] = 127;
+            for (int f = 0; f < halves; f++) {
+                p[off[f]] = 0;
+                p[off[f] + 1] = 0x3c; /* 1.0 */
+            }
+        }
+        kern_pack(t, c.op->rows, c.w, (uint64_t)c.row_bytes, nb, c.packed);
+        for (int i = 0; i < c.op->rows; i++)
+            ref.op[t].decode(c.w + i * c.row_bytes, c.dec + i * c.k, c.k);
+        for (int i = 0; i < TOKENS; i++) {
+            for (int j = 0; j < c.k; j++)
+                c.x[j] = i == 0   ? 1
+                         : i == 1 ? -1
+                         : i == 2 ? (j & 1 ? -1.0f : 1.0f)
+                                  : rng_f32(r, -1, 1);
+            kern_act(k, t, c.x, c.k, c.act + i);
+        }
+        float out[TOKENS][16];
+        c.op->gemm(c.packed, c.act, c.n_act, TOKENS, out[0], 16, c.k, c.scratch);
+        for (int i = 0; i < TOKENS; i++)
+            for (int row = 0; row < c.op->rows; row++) {
+                double want = 0, mag = 0, most = 0;
+                for (int j = 0; j < c.k; j++) most = fmax(most, fabs((double)c.dec[row * c.k + j]));
+                for (int j = 0; j < c.k; j++) {
+                    const double a = (double)c.act[i].d[j / 32] * c.act[i].qs[j];
+                    want += (double)c.dec[row * c.k + j] * a;
+                    mag += 3 * most * fabs(a);
+                }
+                if (!(fabs((double)out[i][row] - want) <= 16 * 0x1p-24 * mag))
+                    CHECK_FAIL("%s %s packed extremes %d token %d: %.9g, expected %.9g",
+                               qtype_name(t), kern_isa_name(k->isa), fill, i, (double)out[i][row],
+                               want);
+            }
+        packed_free(&c);
+    }
+}
+
+static void test_packed(void) {
+    struct rng r;
+    rng_seed(&r, 11);
+    int n_packed = 0;
+    for (int isa = KERN_AVX2; isa <= (int)kern_isa_best(); isa++) {
+        struct kern k;
+        kern_init(&k, (enum kern_isa)isa);
+        for (int t = 0; t < QT_COUNT; t++) {
+            if (!k.op[t].gemm) continue;
+            CHECK(kern_packs((enum qtype)t) && k.op[t].rows > 0 && k.op[t].rows <= 16);
+            check_packed(&k, (enum qtype)t, 256, &r);
+            check_packed(&k, (enum qtype)t, 768, &r);
+            if (qtype_info(t)->block_elems == 32) check_packed(&k, (enum qtype)t, 288, &r);
+            check_packed_extremes(&k, (enum qtype)t, &r);
+            n_packed++;
+        }
+    }
+    CHECK(n_packed > 0 || kern_isa_best() == KERN_REF);
+}
+
+#endif
