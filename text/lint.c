@@ -457,6 +457,45 @@ static void injections(struct lint_report *r, const struct jinja *t) {
     buf_release(&marks);
 }
 
+/* Where add_generation_prompt changes nothing: is an opening of the answer missing, or there
+ * always? Neither, when the answer follows the user's turn directly (Mistral). */
+static void generation_prompt(struct lint_report *r, const struct jinja *t) {
+#define HI "{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}"
+    static const char *const convs[] = {
+        HI "],\"add_generation_prompt\":false}", HI "],\"add_generation_prompt\":true}",
+        HI ",{\"role\":\"assistant\",\"content\":\"Zq7\"}],\"add_generation_prompt\":false}"};
+#undef HI
+    enum { TAIL = 6 };
+    struct buf out[3] = {{0}};
+    bool ok = true;
+    for (int i = 0; i < 3; i++) {
+        struct buf json = {0};
+        buf_str(&json, convs[i]);
+        ok = ok && render_text(t, &json, &out[i]);
+        buf_release(&json);
+    }
+    ok = ok && out[0].len >= TAIL && out[0].len == out[1].len &&
+         memcmp(out[0].data, out[1].data, out[0].len) == 0;
+    int64_t at = ok ? find(&out[2], jv_str("Zq7"), 0) : -1;
+    if (at >= 0) {
+        size_t n = out[0].len, to = (size_t)at, end = out[2].len;
+        bool opened = to > n && memcmp(out[0].data, out[2].data, n) == 0 &&
+                      ju_strip(jv_strn(out[2].data + n, to - n), jv_missing(), 3).len > 0;
+        bool always =
+            end >= to + TAIL && memcmp(out[0].data + n - TAIL, out[2].data + end - TAIL, TAIL) == 0;
+        if (opened || always) {
+            struct lint_finding f = {.rule = "GEN-PROMPT", .severity = LINT_ERROR};
+            snprintf(f.outcome, sizeof f.outcome, opened ? "fail:ignored" : "fail:always");
+            snprintf(f.detail, sizeof f.detail,
+                     opened ? "add_generation_prompt does not open the answer"
+                            : "the answer is opened even without add_generation_prompt");
+            f.conv = xstrdup(convs[opened ? 1 : 2]);
+            add(r, &f);
+        }
+    }
+    for (int i = 0; i < 3; i++) buf_release(&out[i]);
+}
+
 /* Whether the model thinks when nobody says so. */
 static void polarity(struct lint_report *r, const struct jinja *t) {
     static const char *const kwargs[] = {"", "\"enable_thinking\":true",
@@ -509,6 +548,8 @@ int lint_run(struct lint_report *r, const char *src, size_t len, const char *nam
         char outcome[160];
         rc = lint_probe(t, i, outcome, &f, e);
         r->n_probes++;
+        if (strcmp(f.probe, "args_string") == 0 && strncmp(outcome, "fail:", 5) == 0)
+            f.rule = "TOOL-ARGS-DROPPED"; /* no crash, but a silent loss */
         if (strcmp(outcome, "pass") == 0) {
             r->n_passed++;
         } else if (!rc) {
@@ -519,6 +560,7 @@ int lint_run(struct lint_report *r, const char *src, size_t len, const char *nam
         portable(r, t, t->body, &seen);
         free_names(r, t);
         injections(r, t);
+        generation_prompt(r, t);
         polarity(r, t);
     }
     jinja_free(t);

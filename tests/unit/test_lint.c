@@ -97,7 +97,31 @@ static void test_rules(void) {
         "{% set own = 1 %}{{ own }}{{ other }}{% for m in messages %}{% set x = m.content %}"
         "<|im_start|>{{ x }}{% endfor %}{% if enable_thinking is defined and enable_thinking %}"
         "<think>{% endif %}";
+    static const char dropping[] =
+        "{% for m in messages %}{{ m.content }}{% for c in m.tool_calls or [] %}{{ c.function.name "
+        "}}"
+        "{% if c.function.arguments is mapping %}{{ c.function.arguments|tojson }}{% endif %}"
+        "{% endfor %}{% endfor %}{% if add_generation_prompt %}>{% endif %}";
     struct lint_report r;
+    CHECK_OK(lint_run(&r, dropping, sizeof dropping - 1, "dropping", JINJA_HF, &e));
+    CHECK(finding(&r, "TOOL-ARGS-DROPPED") && !finding(&r, "TOOL-ARGS-STRING"));
+    CHECK(!finding(&r, "GEN-PROMPT"));
+    lint_report_free(&r);
+    static const char ignored[] =
+        "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}";
+    static const char always[] =
+        "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}<|assistant|>";
+    static const char direct[] =
+        "{% for m in messages %}{% if m.role == 'user' %}[INST] {{ m.content }} "
+        "[/INST]{% else %} {{ m.content }}</s>{% endif %}{% endfor %}";
+    const char *const gen[][2] = {
+        {ignored, "fail:ignored"}, {always, "fail:always"}, {direct, NULL}};
+    for (size_t i = 0; i < 3; i++) {
+        CHECK_OK(lint_run(&r, gen[i][0], strlen(gen[i][0]), "gen", JINJA_HF, &e));
+        const struct lint_finding *g = finding(&r, "GEN-PROMPT");
+        CHECK(gen[i][1] ? g && strcmp(g->outcome, gen[i][1]) == 0 : !g);
+        lint_report_free(&r);
+    }
     CHECK_OK(lint_run(&r, plain, sizeof plain - 1, "plain", JINJA_HF, &e));
     CHECK(!finding(&r, "TOOLS-INJECTION") && !finding(&r, "CONTROL-TOKENS"));
     CHECK(!finding(&r, "THINK-POLARITY") && !finding(&r, "UNDECLARED"));
@@ -105,7 +129,9 @@ static void test_rules(void) {
     CHECK_OK(lint_run(&r, bad, sizeof bad - 1, "bad", JINJA_HF, &e));
     const struct lint_finding *f = finding(&r, "TOOLS-INJECTION");
     CHECK(f && f->severity == LINT_WARN && f->line == 2);
-    CHECK(finding(&r, "CONTROL-TOKENS"));
+    f = finding(&r, "CONTROL-TOKENS");
+    CHECK(f && f->severity == LINT_WARN && strstr(f->outcome, "<|im_start|>") && f->conv);
+    CHECK(finding(&r, "GEN-PROMPT") && finding(&r, "GEN-PROMPT")->severity == LINT_ERROR);
     f = finding(&r, "THINK-POLARITY");
     CHECK(f && f->severity == LINT_WARN && strcmp(f->outcome, "default:off") == 0);
     int n = 0;
