@@ -249,8 +249,10 @@ static void pct_one(struct pct *p) {
         if (p->i >= p->fmt.len) jx_fail(c, "ValueError", "incomplete format key");
         if (p->args.tag != JT_DICT) jx_fail(c, "TypeError", "format requires a mapping");
         struct jval *found = jdict_find(p->args.u.dict, p->fmt.u.s + start, p->i - start);
-        if (!found) jx_fail(c, "KeyError", "a format key is missing in the mapping");
-        v = *found;
+        if (found)
+            v = *found;
+        else
+            jx_fail(c, "KeyError", "a format key is missing in the mapping");
         named = true;
         p->used = 1;
         p->i++;

@@ -431,11 +431,13 @@ static void lex_tag(struct lexer *x, bool is_var) {
         }
         size_t k = 0;
         while (k < COUNT_OF(operators) && !at(x, x->i, operators[k].text)) k++;
-        if (k == COUNT_OF(operators))
+        if (k < COUNT_OF(operators)) {
+            bracket(x, ch);
+            add(x, operators[k].kind, x->i);
+            x->i += strlen(operators[k].text);
+        } else {
             jx_fail(x->c, "syntax", "unexpected char '%c' at %zu", ch, x->i);
-        bracket(x, ch);
-        add(x, operators[k].kind, x->i);
-        x->i += strlen(operators[k].text);
+        }
     }
 }
 
