@@ -20,7 +20,7 @@ template <class B> CU_KERNEL decode_groups(struct rows_job j) {
     struct cu_group o;
     cu_row_group<B>(j.blk + row * j.row_bytes, i, j.grid, &o);
     float *dst = j.dst + r * j.ld + 32 * i;
-#pragma unroll
+    CU_UNROLL
     for (int l = 0; l < 32; l++) dst[l] = j.scale * cu_weight(&o, l);
 }
 

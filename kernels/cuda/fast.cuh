@@ -25,5 +25,7 @@ struct cu_product {
 
 /* gemv.cu: activations rounded to 8 bits per 32; for few rows. */
 int cu_gemv(struct cu_stream *s, const struct cu_product *p, struct err *e);
+/* gemm.cu: bf16 on tensor cores; for many rows. With n_sum > 1, p must be there. */
+int cu_gemm(struct cu_stream *s, const struct cu_product *p, struct err *e);
 
 #endif

@@ -58,15 +58,15 @@ CU_DEV void dot_super(const struct cu_super<B> &s, const uint8_t *xq, const floa
                       float factor, float *acc) {
     typedef cu_pack<B> P;
     float sum[2] = {0, 0}, low[2] = {0, 0};
-#pragma unroll
+    CU_UNROLL
     for (int tile = 0; tile < 4; tile++) {
         const uint4 x = *(const uint4 *)(xq + 64 * tile + 16 * c);
         const float4 m = *(const float4 *)(meta + 4 * tile); /* d, d * sum of both groups */
         const int xw[4] = {(int)x.x, (int)x.y, (int)x.z, (int)x.w};
-#pragma unroll
+        CU_UNROLL
         for (int b = 0; b < 2; b++) {
             const uint32_t sc = s.sc[tile][b];
-#pragma unroll
+            CU_UNROLL
             for (int g = 0; g < 2; g++) {
                 const float xd = g ? m.z : m.x;
                 int dot = cu_dp4a(cu_codes(s, tile, 2 * g, b), xw[2 * g], 0);
@@ -88,7 +88,7 @@ CU_DEV void dot_super(const struct cu_super<B> &s, const uint8_t *xq, const floa
                     low[b] = fmaf((float)cu_byte(sc, 3), m.w, (float)cu_byte(sc, 2) * m.y);
         }
     }
-#pragma unroll
+    CU_UNROLL
     for (int b = 0; b < 2; b++) {
         if constexpr (P::SCALES == SC_MIN)
             sum[b] = cu_half(s.d[b], 0) * sum[b] - cu_half(s.d[b], 1) * low[b];
@@ -101,7 +101,7 @@ CU_DEV void dot_super(const struct cu_super<B> &s, const uint8_t *xq, const floa
 /* Sums of the 16 rows over lanes and warps: thread r < 16 gets row r. */
 CU_DEV float reduce_rows(const float *acc, float (*red)[16]) {
     const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
-#pragma unroll
+    CU_UNROLL
     for (int b = 0; b < 2; b++) {
         float v = acc[b];
         v += cu_shfl_xor(v, 1);
@@ -117,7 +117,7 @@ CU_DEV float reduce_rows(const float *acc, float (*red)[16]) {
 }
 
 template <int N_BYTES> CU_DEV void fetch(uint8_t *dst, const uint8_t *src, int lane) {
-#pragma unroll
+    CU_UNROLL
     for (int i = 0; i < N_BYTES / 512; i++)
         cu_copy16(dst + 512 * i + 16 * lane, src + 512 * i + 16 * lane);
     const int rest = N_BYTES / 512 * 512 + 16 * lane;

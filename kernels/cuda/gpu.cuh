@@ -8,6 +8,7 @@
  *   - plain CUDA is allowed for: __global__ __device__ __launch_bounds__ __restrict__, threadIdx
  *     blockIdx blockDim gridDim, dim3, float2/4 int4 uint2/4, __syncthreads(), and the functions of
  *     <math.h> in float (expf sqrtf fmaf rintf ...); everything else has a name below;
+ *   - CU_UNROLL before a loop is #pragma unroll, and nothing on the CPU, where it costs minutes;
  *   - shared memory: CU_SHARED(float, tile, [16][33]); CU_DYN_SHARED(float, buf);
  *   - launches: CU_LAUNCH(e, kernel, grid, block, smem, s, args...) in a launcher that returns int;
  *     kernel names with commas in parentheses. Arguments are copied; pointers are device pointers;
@@ -41,6 +42,7 @@ extern "C" {
 #ifndef CU_EMU
 #include <cuda_runtime.h>
 
+#define CU_UNROLL _Pragma("unroll")
 /* A constant table in device code: CU_TABLE(int8_t, name, [16]) = {...}; */
 #define CU_TABLE(T, name, dims) static __device__ __constant__ const T name dims
 #define CU_SHARED(T, name, dims) __shared__ T name dims

@@ -78,7 +78,7 @@ CU_DEV void cu_one_scale(struct cu_group *o, float s, float m) {
  * bit i. */
 template <uint32_t (*word)(const void *)>
 CU_DEV void cu_nibbles(struct cu_group *o, const void *p, uint32_t hi, uint32_t less) {
-#pragma unroll
+    CU_UNROLL
     for (int i = 0; i < 4; i++) {
         const uint32_t w = word((const uint8_t *)p + 4 * i);
         o->q[i] = cu_less((w & 0x0f0f0f0fu) | cu_spread1(hi >> (4 * i)) << 4, less);
@@ -103,7 +103,7 @@ CU_DEV void cu_group(const struct blk_Q5_1 *b, int, const struct kern_grid *, st
     cu_one_scale(o, cu_f16_to_f32(b->d), -cu_f16_to_f32(b->m));
 }
 CU_DEV void cu_group(const struct blk_Q8_0 *b, int, const struct kern_grid *, struct cu_group *o) {
-#pragma unroll
+    CU_UNROLL
     for (int i = 0; i < 8; i++) o->q[i] = (int)cu_word2(b->qs + 4 * i);
     cu_one_scale(o, cu_f16_to_f32(b->d), 0);
 }
@@ -115,9 +115,9 @@ CU_DEV uint32_t cu_plane2(uint32_t word, int j) {
 CU_DEV void cu_group(const struct blk_Q2_K *b, int j, const struct kern_grid *,
                      struct cu_group *o) {
     const float d = cu_f16_to_f32(b->d), dmin = cu_f16_to_f32(b->dmin);
-#pragma unroll
+    CU_UNROLL
     for (int i = 0; i < 8; i++) o->q[i] = (int)cu_plane2(cu_word4(b->qs + 32 * (j / 4) + 4 * i), j);
-#pragma unroll
+    CU_UNROLL
     for (int h = 0; h < 2; h++) {
         const int sc = b->scales[2 * j + h];
         o->s[h] = d * (float)(sc & 15);
@@ -131,13 +131,13 @@ CU_DEV int cu_scale_q3(const uint8_t *s, int k) {
 CU_DEV void cu_group(const struct blk_Q3_K *b, int j, const struct kern_grid *,
                      struct cu_group *o) {
     const float d = cu_f16_to_f32(b->d);
-#pragma unroll
+    CU_UNROLL
     for (int i = 0; i < 8; i++) {
         const uint32_t low = cu_plane2(cu_word2(b->qs + 32 * (j / 4) + 4 * i), j);
         const uint32_t high = cu_word2(b->hmask + 4 * i) >> j & 0x01010101u;
         o->q[i] = cu_less(low | high << 2, 4);
     }
-#pragma unroll
+    CU_UNROLL
     for (int h = 0; h < 2; h++) {
         o->s[h] = d * (float)cu_scale_q3(b->scales, 2 * j + h);
         o->m[h] = 0;
@@ -161,14 +161,14 @@ template <class B> CU_DEV void cu_scales_k(const B *b, int j, struct cu_group *o
 }
 CU_DEV void cu_group(const struct blk_Q4_K *b, int j, const struct kern_grid *,
                      struct cu_group *o) {
-#pragma unroll
+    CU_UNROLL
     for (int i = 0; i < 8; i++)
         o->q[i] = (int)(cu_word4(b->qs + 32 * (j / 2) + 4 * i) >> (4 * (j & 1)) & 0x0f0f0f0fu);
     cu_scales_k(b, j, o);
 }
 CU_DEV void cu_group(const struct blk_Q5_K *b, int j, const struct kern_grid *,
                      struct cu_group *o) {
-#pragma unroll
+    CU_UNROLL
     for (int i = 0; i < 8; i++) {
         const uint32_t low = cu_word4(b->qs + 32 * (j / 2) + 4 * i) >> (4 * (j & 1)) & 0x0f0f0f0fu;
         o->q[i] = (int)(low | (cu_word4(b->qh + 4 * i) >> j & 0x01010101u) << 4);
@@ -178,13 +178,13 @@ CU_DEV void cu_group(const struct blk_Q5_K *b, int j, const struct kern_grid *,
 CU_DEV void cu_group(const struct blk_Q6_K *b, int j, const struct kern_grid *,
                      struct cu_group *o) {
     const float d = cu_f16_to_f32(b->d);
-#pragma unroll
+    CU_UNROLL
     for (int i = 0; i < 8; i++) {
         const uint32_t low = cu_word2(b->ql + 64 * (j / 4) + 32 * (j & 1) + 4 * i);
         const uint32_t high = cu_plane2(cu_word2(b->qh + 32 * (j / 4) + 4 * i), j);
         o->q[i] = cu_less((low >> (4 * ((j & 3) / 2)) & 0x0f0f0f0fu) | high << 4, 32);
     }
-#pragma unroll
+    CU_UNROLL
     for (int h = 0; h < 2; h++) {
         o->s[h] = d * (float)b->scales[2 * j + h];
         o->m[h] = 0;
@@ -200,7 +200,7 @@ CU_DEV void cu_group(const struct blk_Q6_K *b, int j, const struct kern_grid *,
 CU_DEV void cu_group(const struct blk_IQ4_NL *b, int, const struct kern_grid *,
                      struct cu_group *o) {
     const uint32_t t[4] = CU_IQ4_LEVELS;
-#pragma unroll
+    CU_UNROLL
     for (int i = 0; i < 4; i++) cu_look_up(cu_word2(b->qs + 4 * i), t, &o->q[i], &o->q[4 + i]);
     cu_one_scale(o, cu_f16_to_f32(b->d), 0);
 }
@@ -211,14 +211,14 @@ CU_DEV int cu_scale_iq4(const struct blk_IQ4_XS *b, int j) {
 CU_DEV void cu_group(const struct blk_IQ4_XS *b, int j, const struct kern_grid *,
                      struct cu_group *o) {
     const uint32_t t[4] = CU_IQ4_LEVELS;
-#pragma unroll
+    CU_UNROLL
     for (int i = 0; i < 4; i++)
         cu_look_up(cu_word4(b->qs + 16 * j + 4 * i), t, &o->q[i], &o->q[4 + i]);
     cu_one_scale(o, cu_f16_to_f32(b->d) * (float)cu_scale_iq4(b, j), 0);
 }
 CU_DEV void cu_group(const struct blk_MXFP4 *b, int, const struct kern_grid *, struct cu_group *o) {
     const uint32_t t[4] = CU_FP4_LEVELS;
-#pragma unroll
+    CU_UNROLL
     for (int i = 0; i < 4; i++) cu_look_up(cu_word1(b->qs + 4 * i), t, &o->q[i], &o->q[4 + i]);
     const uint32_t e = b->e; /* 2^(e-128), subnormal for 0 and 1 */
     cu_one_scale(o, cu_from_bits(e < 2 ? 0x00200000u << e : (e - 1) << 23), 0);
@@ -233,7 +233,7 @@ CU_DEV float cu_ue4m3_half(uint32_t v) {
 CU_DEV void cu_group(const struct blk_NVFP4 *b, int j, const struct kern_grid *,
                      struct cu_group *o) {
     const uint32_t t[4] = CU_FP4_LEVELS;
-#pragma unroll
+    CU_UNROLL
     for (int h = 0; h < 2; h++) { /* 16 weights: 8 bytes, low nibbles first */
         const uint8_t *p = b->qs + 16 * j + 8 * h;
         cu_look_up(cu_word4(p), t, &o->q[4 * h], &o->q[4 * h + 2]);
@@ -246,13 +246,13 @@ CU_DEV void cu_group(const struct blk_NVFP4 *b, int j, const struct kern_grid *,
 CU_DEV void cu_group(const struct blk_Q1_0 *b, int j, const struct kern_grid *,
                      struct cu_group *o) {
     const uint32_t bits = cu_word2(b->qs + 4 * j);
-#pragma unroll
+    CU_UNROLL
     for (int i = 0; i < 8; i++) o->q[i] = cu_less(cu_spread1(bits >> (4 * i)) << 1, 1);
     cu_one_scale(o, cu_f16_to_f32(b->d), 0);
 }
 CU_DEV void cu_group(const struct blk_Q2_0 *b, int j, const struct kern_grid *,
                      struct cu_group *o) {
-#pragma unroll
+    CU_UNROLL
     for (int i = 0; i < 8; i++) o->q[i] = cu_less(cu_spread2(b->qs[8 * j + i]), 1);
     cu_one_scale(o, cu_f16_to_f32(b->d), 0);
 }
@@ -279,7 +279,7 @@ CU_DEV void cu_group(const struct blk_TQ1_0 *b, int j, const struct kern_grid *,
 }
 CU_DEV void cu_group(const struct blk_TQ2_0 *b, int j, const struct kern_grid *,
                      struct cu_group *o) {
-#pragma unroll
+    CU_UNROLL
     for (int i = 0; i < 8; i++)
         o->q[i] = cu_less(cu_plane2(cu_word2(b->qs + 32 * (j / 4) + 4 * i), j), 1);
     cu_one_scale(o, cu_f16_to_f32(b->d), 0);
@@ -293,7 +293,7 @@ CU_DEV void cu_levels8(const uint8_t *level, uint32_t signs, int *q) {
 CU_DEV void cu_group(const struct blk_IQ2_XXS *b, int j, const struct kern_grid *g,
                      struct cu_group *o) {
     const uint32_t index = cu_word2(b->qs + 4 * j), rest = cu_word2(b->qs + 4 * j + 2);
-#pragma unroll
+    CU_UNROLL
     for (int l = 0; l < 4; l++)
         cu_levels8(g->iq2_xxs[index >> (8 * l) & 255], g->sign[rest >> (7 * l) & 127],
                    &o->q[2 * l]);
@@ -308,7 +308,7 @@ template <class B> CU_DEV void cu_scales_iq2(const B *b, int j, struct cu_group 
 }
 CU_DEV void cu_group(const struct blk_IQ2_XS *b, int j, const struct kern_grid *g,
                      struct cu_group *o) {
-#pragma unroll
+    CU_UNROLL
     for (int l = 0; l < 4; l++) {
         const uint32_t q = b->qs[4 * j + l];
         cu_levels8(g->iq2_xs[q & 511], g->sign[q >> 9], &o->q[2 * l]);
@@ -317,7 +317,7 @@ CU_DEV void cu_group(const struct blk_IQ2_XS *b, int j, const struct kern_grid *
 }
 CU_DEV void cu_group(const struct blk_IQ2_S *b, int j, const struct kern_grid *g,
                      struct cu_group *o) {
-#pragma unroll
+    CU_UNROLL
     for (int l = 0; l < 4; l++) {
         const int index = b->qs[4 * j + l] | ((b->qh[j] >> (2 * l)) & 3) << 8;
         cu_levels8(g->iq2_s[index], b->qs[32 + 4 * j + l], &o->q[2 * l]);
@@ -327,7 +327,7 @@ CU_DEV void cu_group(const struct blk_IQ2_S *b, int j, const struct kern_grid *g
 CU_DEV void cu_group(const struct blk_IQ3_XXS *b, int j, const struct kern_grid *g,
                      struct cu_group *o) {
     const uint32_t rest = cu_word2(b->qs + 64 + 4 * j);
-#pragma unroll
+    CU_UNROLL
     for (int i = 0; i < 8; i++) {
         const uint32_t signs = (uint32_t)g->sign[rest >> (7 * (i / 2)) & 127] >> (4 * (i & 1));
         o->q[i] = cu_negate(cu_word4(g->iq3_xxs[b->qs[8 * j + i]]), cu_spread1(signs) * 255u);
@@ -336,7 +336,7 @@ CU_DEV void cu_group(const struct blk_IQ3_XXS *b, int j, const struct kern_grid 
 }
 CU_DEV void cu_group(const struct blk_IQ3_S *b, int j, const struct kern_grid *g,
                      struct cu_group *o) {
-#pragma unroll
+    CU_UNROLL
     for (int i = 0; i < 8; i++) {
         const int index = b->qs[8 * j + i] | ((b->qh[j] >> i) & 1) << 8;
         const uint32_t signs = (uint32_t)b->signs[4 * j + i / 2] >> (4 * (i & 1));

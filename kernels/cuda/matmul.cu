@@ -5,7 +5,8 @@
  *
  * A warp owns a row of one matrix; its lanes take groups of 32 weights (single weights of float
  * types) in turn. Dense products do 4 tokens per pass over the row. This is the path for
- * evaluation and for types without a faster one; the launchers hand packed weights to gemv.cu. */
+ * evaluation and for types without a faster one; the launchers hand packed weights to gemv.cu
+ * and gemm.cu. */
 #include "kernels/cuda/fast.cuh"
 #include "kernels/cuda/group.cuh"
 
@@ -33,17 +34,17 @@ CU_DEV void dot(const struct product &j, const uint8_t *row, const float *x, flo
     if constexpr (cu_block<B>::elems == 1) {
         for (int64_t i = threadIdx.x % 32; i < j.k; i += 32) {
             const float w = cu_float((const B *)row, i);
-#pragma unroll
+            CU_UNROLL
             for (int t = 0; t < NT; t++) acc[t] = fmaf(w, x[t * j.ldx + i], acc[t]);
         }
     } else {
         for (int64_t i = threadIdx.x % 32; i < j.k / 32; i += 32) {
             struct cu_group o;
             cu_row_group<B>(row, i, j.grid, &o);
-#pragma unroll
+            CU_UNROLL
             for (int l = 0; l < 32; l++) {
                 const float w = cu_weight(&o, l);
-#pragma unroll
+                CU_UNROLL
                 for (int t = 0; t < NT; t++) acc[t] = fmaf(w, x[t * j.ldx + 32 * i + l], acc[t]);
             }
         }
@@ -79,7 +80,7 @@ template <class B> CU_KERNEL product_tile(struct product j) {
     if (r >= j.rows) return;
     float acc[TOK_TILE] = {0};
     dot<B, TOK_TILE>(j, j.w + (uint64_t)r * j.row_bytes, j.x + t0 * j.ldx, acc);
-#pragma unroll
+    CU_UNROLL
     for (int t = 0; t < TOK_TILE; t++) {
         const float v = cu_warp_sum(acc[t]);
         if (threadIdx.x % 32 == 0) store(j, t0 + t, r, v);
@@ -167,12 +168,17 @@ static struct cu_product fast_of(const struct cu_weight *w, const struct product
     return p;
 }
 
+static int fast(struct cu_stream *s, const struct cu_product *p, int64_t n_tok, struct err *e) {
+    if (p->n_in == 0 || p->rows == 0) return 0;
+    return n_tok <= FEW ? cu_gemv(s, p, e) : cu_gemm(s, p, e);
+}
+
 int cu_matmul(struct cu_stream *s, const struct cu_weight *w, const float *x, int64_t ldx,
               int64_t n_tok, float *y, int64_t ldy, bool exact, struct err *e) {
     struct product j = product_of(w, x, ldx, n_tok, y, ldy);
-    if (!exact && w->packed && n_tok > 0 && n_tok <= FEW) {
+    if (!exact && w->packed) {
         const struct cu_product p = fast_of(w, &j);
-        return cu_gemv(s, &p, e);
+        return fast(s, &p, n_tok, e);
     }
     return launch(s, w->type, &j, e);
 }
@@ -189,12 +195,12 @@ int cu_glu(struct cu_stream *s, const struct cu_weight *gate, const struct cu_we
     j.gelu = gelu;
     const bool packed =
         up ? gate->packed && up->packed && up->type == gate->type : gate->packed && f % 16 == 0;
-    if (!exact && packed && n_tok > 0 && n_tok <= FEW) {
+    if (!exact && packed) {
         struct cu_product p = fast_of(gate, &j);
         p.w_up = up ? (const uint8_t *)up->packed /* else: behind the f gate rows of a matrix */
                     : p.w + p.mat_bytes / (uint64_t)(2 * f / 16) * (uint64_t)(f / 16);
         p.mat_bytes_up = up ? packed_mat_bytes(up) : p.mat_bytes;
-        return cu_gemv(s, &p, e);
+        return fast(s, &p, n_tok, e);
     }
     TRY(launch(s, up ? up->type : gate->type, &j, e));
     j.w = (const uint8_t *)gate->data;
@@ -211,9 +217,9 @@ int cu_moe_down(struct cu_stream *s, const struct cu_weight *down, const float *
     j.ids = ids;
     j.p = p;
     j.n_sum = n_used;
-    if (!exact && down->packed && n_tok > 0 && n_tok <= FEW) {
+    if (!exact && down->packed) {
         const struct cu_product q = fast_of(down, &j);
-        return cu_gemv(s, &q, e);
+        return fast(s, &q, n_tok, e);
     }
     return launch(s, down->type, &j, e);
 }

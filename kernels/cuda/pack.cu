@@ -127,7 +127,7 @@ template <class B> CU_KERNEL unpack_kernel(struct pack_job j, float *out) {
     const int64_t piece = ((int64_t)blockIdx.z * n_groups + blockIdx.y) * j.n_super + blockIdx.x;
     struct cu_super<B> s;
     cu_load_super(j.dst + (uint64_t)(piece * P::BYTES), lane, &s);
-#pragma unroll
+    CU_UNROLL
     for (int i = 0; i < 32; i++) {
         const int tile = i / 8, patch = i / 2 % 4, b = i % 2;
         const int64_t row = 16 * (int64_t)blockIdx.y + lane / 4 + 8 * b;

@@ -77,13 +77,13 @@ CU_DEV void cu_load16(const uint8_t *p, uint32_t *w) {
 /* From device or shared memory. */
 template <class B> CU_DEV void cu_load_super(const uint8_t *p, int lane, struct cu_super<B> *s) {
     typedef cu_pack<B> P;
-#pragma unroll
+    CU_UNROLL
     for (int i = 0; i < P::N_LO / 4; i++) cu_load16(p + 512 * i + 16 * lane, &s->lo[4 * i]);
-#pragma unroll
+    CU_UNROLL
     for (int i = 0; i < P::N_HI / 4; i++)
         cu_load16(p + P::AT_HI + 512 * i + 16 * lane, &s->hi[4 * i]);
     const int row = lane / 4;
-#pragma unroll
+    CU_UNROLL
     for (int tile = 0; tile < 4; tile++) {
         if constexpr (P::SCALES == SC_32) {
             const uint32_t v = *(const uint32_t *)(p + P::AT_SC + 32 * tile + 4 * row);

@@ -19,6 +19,7 @@
 #include <string.h>
 
 #define CU_EMU 1
+#define CU_UNROLL
 
 // ---- words ------------------------------------------------------------------------------------
 #define __global__

@@ -68,19 +68,37 @@ static void mat_pack(struct dev *d, struct mat *m) {
     m->w.packed = dev_new(d, (size_t)cu_packed_bytes(&m->w));
     CHECK_OK(cu_pack_weight(d->s, &m->w, &e));
 }
-/* How exact a product is: the path, and its roundings, each at most 2^-24 of the sum of magnitudes.
- * Exact: one per weight, and 8 for lanes. Fast: integers are exact within 32 weights, so one per
- * 32, and 32 for scales, lanes, warps and ref's own; there codes and minima are summed apart, so
- * their magnitudes count apart (dot64). */
+/* A path of the launchers: what it makes of weights and activations, which the test then does as
+ * well, and its roundings, each at most 2^-24 of the sum of magnitudes.
+ *   exact: nothing is rounded; one rounding per weight, and 8 for lanes.
+ *   8 bits: activations; integers are exact within 32 weights, so one per 32, and 32 for scales,
+ *     lanes, warps and ref's own; codes and minima are summed apart, so their magnitudes count
+ * apart (dot64). bf16: weights and activations; products are exact; tensor cores may cut a sum
+ * where others round: two per weight. */
+enum mode { EXACT, BITS8, BF16 };
 struct path {
-    bool fast;
+    enum mode mode;
     double eps;
 };
-static struct path exact_path(int64_t k) {
-    return (struct path){false, (double)(k + 8) * 0x1p-24};
+static struct path path(enum mode mode, int64_t k) {
+    const double n = mode == EXACT   ? (double)k + 8
+                     : mode == BITS8 ? (double)k / 32 + 32
+                                     : 2.0 * (double)k + 16;
+    return (struct path){mode, n * 0x1p-24};
 }
-static struct path fast_path(int64_t k) {
-    return (struct path){true, ((double)k / 32 + 32) * 0x1p-24};
+static void round16(float *x, int64_t n) {
+    for (int64_t i = 0; i < n; i++) x[i] = fp_bf16_to_f32(fp_f32_to_bf16(x[i]));
+}
+static void round_act(struct path p, float *x, int64_t n) {
+    if (p.mode == BITS8) round8(x, n);
+    if (p.mode == BF16) round16(x, n);
+}
+/* Packs (and leaves only the packed copy) where the path needs it. */
+static void mat_for(struct dev *d, struct path p, struct mat *m) {
+    if (p.mode == EXACT) return;
+    mat_pack(d, m);
+    m->w.data = NULL;
+    if (p.mode == BF16) round16(m->dec, m->w.k * m->w.rows * m->w.mats);
 }
 static double dot64(const struct mat *m, int64_t row, const float *x, double *mag) {
     const float *w = m->dec + row * m->w.k, *base = m->base + row * m->w.k;
@@ -182,26 +200,23 @@ static void test_pack(struct dev *d) {
 }
 
 static void check_matmul(struct dev *d, enum qtype t, int64_t k, int64_t rows, int64_t n_tok,
-                         struct path path) {
+                         struct path p_) {
     struct mat m = mat_new(d, t, k, rows, 1);
     const int64_t ldx = k + 4, ldy = rows + 3;
     float *x = normals(n_tok * ldx), *y = malloc((size_t)(n_tok * ldy) * 4);
     float *dx = dev_put(d, x, (size_t)(n_tok * ldx) * 4),
           *dy = dev_new(d, (size_t)(n_tok * ldy) * 4);
     struct err e;
-    if (path.fast) {
-        mat_pack(d, &m);
-        m.w.data = NULL;
-        for (int64_t i = 0; i < n_tok; i++) round8(x + i * ldx, k);
-    }
-    CHECK_OK(cu_matmul(d->s, &m.w, dx, ldx, n_tok, dy, ldy, !path.fast, &e));
+    mat_for(d, p_, &m);
+    for (int64_t i = 0; i < n_tok; i++) round_act(p_, x + i * ldx, k);
+    CHECK_OK(cu_matmul(d->s, &m.w, dx, ldx, n_tok, dy, ldy, p_.mode == EXACT, &e));
     dev_get(d, y, dy, (size_t)(n_tok * ldy) * 4);
     for (int64_t i = 0; i < n_tok * ldy; i++) {
         const int64_t r = i % ldy;
         double mag = 0;
         if (r < rows) {
             const double want = dot64(&m, r, x + i / ldy * ldx, &mag);
-            near_("matmul", t, i, (double)y[i], want, path.eps * mag);
+            near_("matmul", t, i, (double)y[i], want, p_.eps * mag);
         } else
             CHECK(isnan(y[i]));
     }
@@ -214,16 +229,23 @@ static void test_matmul(struct dev *d) {
     static const int64_t tokens[] = {1, 2, 8, 19};
     EACH_TYPE(t)
     for (size_t i = 0; i < COUNT_OF(tokens); i++)
-        check_matmul(d, t, short_row(t), 5, tokens[i], exact_path(short_row(t)));
-    check_matmul(d, QT_Q4_K, 1280, 33, 3, exact_path(1280));
-    check_matmul(d, QT_F32, 2051, 9, 9, exact_path(2051));
+        check_matmul(d, t, short_row(t), 5, tokens[i], path(EXACT, short_row(t)));
+    check_matmul(d, QT_Q4_K, 1280, 33, 3, path(EXACT, 1280));
+    check_matmul(d, QT_F32, 2051, 9, 9, path(EXACT, 2051));
 }
 
 static void test_gemv(struct dev *d) {
     for (size_t i = 0; i < COUNT_OF(packed_types); i++) {
-        check_matmul(d, packed_types[i], 256, 16, 1, fast_path(256));
-        check_matmul(d, packed_types[i], 1280, 35, 3, fast_path(1280));
-        check_matmul(d, packed_types[i], 2560, 17, 1, fast_path(2560));
+        check_matmul(d, packed_types[i], 256, 16, 1, path(BITS8, 256));
+        check_matmul(d, packed_types[i], 1280, 35, 3, path(BITS8, 1280));
+        check_matmul(d, packed_types[i], 2560, 17, 1, path(BITS8, 2560));
+    }
+}
+
+static void test_gemm(struct dev *d) {
+    for (size_t i = 0; i < COUNT_OF(packed_types); i++) {
+        check_matmul(d, packed_types[i], 256, 16, 9, path(BF16, 256));
+        check_matmul(d, packed_types[i], 768, i ? 21 : 147, i ? 30 : 75, path(BF16, 768));
     }
 }
 
@@ -235,32 +257,30 @@ static double gate64(double v, bool gelu) {
 /* act(g) * u with |act'| <= 1.13: errors of g and u carried over, plus the function's own (expf,
  * tanhf: 2 ulp; cancellation in 1 + tanh is absolute) counted as 16 roundings of |act| + 1. */
 static void check_glu(struct dev *d, enum qtype t, int64_t k, bool fused, bool gelu, int64_t n_used,
-                      struct path path) {
-    enum { F = 32, E = 3, TOK = 2, USED = 4 };
+                      int64_t tok, struct path p_) {
+    enum { F = 32, E = 3, MAX = 150, USED = 4 };
     struct mat gate = mat_new(d, t, k, fused ? 2 * F : F, E), up = mat_new(d, t, k, F, E);
-    int32_t ids[TOK * USED];
-    float *x = normals(TOK * k), h[TOK * USED * F];
-    for (int i = 0; i < TOK * n_used; i++) ids[i] = (int32_t)(rng_u64(&rng) % E);
+    static int32_t ids[MAX * USED];
+    static float h[MAX * USED * F];
+    float *x = normals(tok * k);
+    for (int i = 0; i < tok * n_used; i++) ids[i] = (int32_t)(rng_u64(&rng) % E);
     int32_t *di = n_used > 1 ? dev_put(d, ids, sizeof ids) : NULL;
-    float *dx = dev_put(d, x, (size_t)(TOK * k) * 4), *dh = dev_new(d, sizeof h);
+    float *dx = dev_put(d, x, (size_t)(tok * k) * 4), *dh = dev_new(d, sizeof h);
     struct err e;
-    if (path.fast) {
-        mat_pack(d, &gate);
-        if (!fused) mat_pack(d, &up);
-        gate.w.data = up.w.data = NULL;
-        round8(x, TOK * k);
-    }
-    CHECK_OK(cu_glu(d->s, &gate.w, fused ? NULL : &up.w, dx, k, TOK, di, n_used, gelu, dh,
-                    !path.fast, &e));
-    dev_get(d, h, dh, (size_t)(TOK * n_used * F) * 4);
-    for (int64_t i = 0; i < TOK * n_used * F; i++) {
+    mat_for(d, p_, &gate);
+    if (!fused) mat_for(d, p_, &up);
+    round_act(p_, x, tok * k);
+    CHECK_OK(cu_glu(d->s, &gate.w, fused ? NULL : &up.w, dx, k, tok, di, n_used, gelu, dh,
+                    p_.mode == EXACT, &e));
+    dev_get(d, h, dh, (size_t)(tok * n_used * F) * 4);
+    for (int64_t i = 0; i < tok * n_used * F; i++) {
         const int64_t pair = i / F, r = i % F, ex = di ? ids[pair] : 0;
         const float *xt = x + pair / n_used * k;
         double mg, mu;
         const double g = dot64(&gate, ex * gate.w.rows + r, xt, &mg);
         const double u =
             fused ? dot64(&gate, ex * 2 * F + F + r, xt, &mu) : dot64(&up, ex * F + r, xt, &mu);
-        const double a = gate64(g, gelu), eps = path.eps;
+        const double a = gate64(g, gelu), eps = p_.eps;
         near_("glu", t, i, (double)h[i], a * u,
               1.13 * eps * mg * (fabs(u) + eps * mu) + eps * mu * fabs(a) +
                   16 * 0x1p-24 * (fabs(a) + 1) * fabs(u));
@@ -271,54 +291,55 @@ static void check_glu(struct dev *d, enum qtype t, int64_t k, bool fused, bool g
 }
 
 static void test_glu(struct dev *d) {
-    EACH_TYPE(t) check_glu(d, t, short_row(t), false, false, 4, exact_path(short_row(t)));
-    check_glu(d, QT_Q8_0, 96, false, true, 1, exact_path(96));
-    check_glu(d, QT_Q4_K, 256, true, true, 2, exact_path(256));
-    check_glu(d, QT_BF16, 64, true, false, 1, exact_path(64));
+    EACH_TYPE(t) check_glu(d, t, short_row(t), false, false, 4, 2, path(EXACT, short_row(t)));
+    check_glu(d, QT_Q8_0, 96, false, true, 1, 2, path(EXACT, 96));
+    check_glu(d, QT_Q4_K, 256, true, true, 2, 2, path(EXACT, 256));
+    check_glu(d, QT_BF16, 64, true, false, 1, 2, path(EXACT, 64));
     for (size_t i = 0; i < COUNT_OF(packed_types); i++)
-        check_glu(d, packed_types[i], 512, i % 2, i % 3 == 0, i == 5 ? 1 : 4, fast_path(512));
+        check_glu(d, packed_types[i], 512, i % 2, i % 3 == 0, i == 5 ? 1 : 4, 2, path(BITS8, 512));
+    check_glu(d, QT_Q4_K, 256, true, false, 2, 70, path(BF16, 256));
+    check_glu(d, QT_Q6_K, 256, false, true, 1, 9, path(BF16, 256));
 }
 
-static void check_down(struct dev *d, enum qtype t, int64_t f, struct path path) {
-    enum { D = 19, E = 3, TOK = 2, USED = 4, LDY = D + 2 };
+static void check_down(struct dev *d, enum qtype t, int64_t f, int64_t tok, struct path p_) {
+    enum { D = 19, E = 3, MAX = 50, USED = 4, LDY = D + 2 };
     struct mat m = mat_new(d, t, f, D, E);
-    int32_t ids[TOK * USED];
-    float *h = normals(TOK * USED * f), *p = normals(TOK * USED), y[TOK * LDY];
-    for (int i = 0; i < TOK * USED; i++) ids[i] = (int32_t)(rng_u64(&rng) % E);
+    int32_t ids[MAX * USED];
+    float *h = normals(tok * USED * f), *p = normals(tok * USED), y[MAX * LDY];
+    for (int i = 0; i < tok * USED; i++) ids[i] = (int32_t)(rng_u64(&rng) % E);
     int32_t *di = dev_put(d, ids, sizeof ids);
-    float *dh = dev_put(d, h, (size_t)(TOK * USED * f) * 4), *dp = dev_put(d, p, TOK * USED * 4);
+    float *dh = dev_put(d, h, (size_t)(tok * USED * f) * 4),
+          *dp = dev_put(d, p, (size_t)(tok * USED) * 4);
     float *dy = dev_new(d, sizeof y);
     struct err e;
-    if (path.fast) {
-        mat_pack(d, &m);
-        m.w.data = NULL;
-        round8(h, TOK * USED * f);
-    }
-    CHECK_OK(cu_moe_down(d->s, &m.w, dh, TOK, di, dp, USED, dy, LDY, !path.fast, &e));
-    dev_get(d, y, dy, sizeof y);
-    for (int64_t i = 0; i < TOK * LDY; i++) {
-        const int64_t r = i % LDY, tok = i / LDY;
+    mat_for(d, p_, &m);
+    round_act(p_, h, tok * USED * f);
+    CHECK_OK(cu_moe_down(d->s, &m.w, dh, tok, di, dp, USED, dy, LDY, p_.mode == EXACT, &e));
+    dev_get(d, y, dy, (size_t)(tok * LDY) * 4);
+    for (int64_t i = 0; i < tok * LDY; i++) {
+        const int64_t r = i % LDY, to = i / LDY;
         double want = 0, mag = 0;
         if (r >= D) {
             CHECK(isnan(y[i]));
             continue;
         }
         for (int u = 0; u < USED; u++) {
-            const int64_t pair = tok * USED + u;
+            const int64_t pair = to * USED + u;
             double mg;
             want += (double)p[pair] * dot64(&m, ids[pair] * D + r, h + pair * f, &mg);
             mag += fabs((double)p[pair]) * mg;
         }
-        near_("down", t, i, (double)y[i], want, (path.eps + 2 * USED * 0x1p-24) * mag);
+        near_("down", t, i, (double)y[i], want, (p_.eps + 2 * USED * 0x1p-24) * mag);
     }
     free(h);
     free(p);
     mat_free(&m);
 }
 static void test_down(struct dev *d) {
-    EACH_TYPE(t) check_down(d, t, short_row(t), exact_path(short_row(t)));
+    EACH_TYPE(t) check_down(d, t, short_row(t), 2, path(EXACT, short_row(t)));
     for (size_t i = 0; i < COUNT_OF(packed_types); i++)
-        check_down(d, packed_types[i], 512, fast_path(512));
+        check_down(d, packed_types[i], 512, 2, path(BITS8, 512));
+    check_down(d, QT_Q5_K, 512, 41, path(BF16, 512));
 }
 
 static void test_graph(struct dev *d) {
@@ -364,6 +385,7 @@ int main(void) {
         RUN_DEV(test_pack, &d);
         RUN_DEV(test_matmul, &d);
         RUN_DEV(test_gemv, &d);
+        RUN_DEV(test_gemm, &d);
         RUN_DEV(test_glu, &d);
         RUN_DEV(test_down, &d);
         RUN_DEV(test_graph, &d);
