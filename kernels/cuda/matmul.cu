@@ -189,7 +189,6 @@ int cu_glu(struct cu_stream *s, const struct cu_weight *gate, const struct cu_we
     const int64_t f = up ? gate->rows : gate->rows / 2;
     struct product j = product_of(up ? up : gate, x, ldx, n_tok * n_used, h, f);
     j.rows = f;
-    if (!up) j.w += (uint64_t)f * gate->row_bytes;
     j.ids = ids;
     j.x_div = n_used;
     j.gelu = gelu;
@@ -202,6 +201,7 @@ int cu_glu(struct cu_stream *s, const struct cu_weight *gate, const struct cu_we
         p.mat_bytes_up = up ? packed_mat_bytes(up) : p.mat_bytes;
         return fast(s, &p, n_tok, e);
     }
+    if (!up) j.w += (uint64_t)f * gate->row_bytes;
     TRY(launch(s, up ? up->type : gate->type, &j, e));
     j.w = (const uint8_t *)gate->data;
     j.row_bytes = gate->row_bytes;
