@@ -12,10 +12,9 @@
 #include "core/gz.h"
 #include "core/io.h"
 #include "core/json.h"
+#include "core/limits.h"
 #include "core/log.h"
 #include "text/chat.h"
-
-enum { MAX_TEXT = 1 << 30 };
 
 static bool ends_with(const char *s, const char *tail) {
     size_t n = strlen(s), m = strlen(tail);
@@ -82,7 +81,7 @@ int corpus_load(const struct model *m, const char *path, bool parse_special, str
     if (!m->tok)
         return err_set(e, ERR_DATA, "%s: has no tokenizer, so text cannot be read for it",
                        gguf_path(m->gguf));
-    TRY(gz_read_file(&data, &len, path, MAX_TEXT, e));
+    TRY(gz_read_file(&data, &len, path, limit_of(LIM_TEXT), e));
     int64_t before = out->n;
     int rc = ends_with(path, ".jsonl") || ends_with(path, ".jsonl.gz")
                  ? load_conversations(m, path, data, len, out, e)

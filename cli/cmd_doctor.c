@@ -15,6 +15,7 @@
 #include <sys/utsname.h>
 
 #include "cli/cmd.h"
+#include "core/limits.h"
 #include "core/mem.h"
 #include "runtime/eval.h"
 
@@ -101,14 +102,42 @@ static int run(struct cli *c, struct err *e) {
     return 0;
 }
 
+static void show_limits(struct cli *c) {
+    struct emit *m = emit_new();
+    emit_table(m, "limits", "limits");
+    emit_col(m, "key", "limit");
+    emit_col(m, "what", "of");
+    emit_col(m, "most", "at most");
+    emit_col(m, "untrusted", "with --untrusted");
+    emit_col(m, "unit", "unit");
+    for (int i = 0; i < LIM_COUNT; i++) {
+        const struct limit_row *r = limit_row((enum limit)i);
+        emit_row(m);
+        emit_cell_str(m, r->key);
+        emit_cell_str(m, r->what);
+        emit_cell_i64(m, (int64_t)r->most);
+        emit_cell_i64(m, (int64_t)r->untrusted);
+        emit_cell_str(m, r->unit);
+    }
+    cli_emit(c, m);
+    emit_free(m);
+}
+
 int cmd_doctor(struct cli *c, int argc, char **argv, struct err *e) {
+    bool limits = false;
+    const struct opt opts[] = {
+        {"limits", 0, OPT_FLAG, &limits, NULL, "what inputs may claim at most, as docs/limits.md"},
+    };
     const struct cmd_spec spec = {
         .name = "doctor",
-        .synopsis = "[--threads N] [--isa NAME]",
+        .synopsis = "[--threads N] [--isa NAME] [--limits]",
         .about =
             "What this build uses on this machine: instruction sets, threads, memory, libraries.",
+        .opts = opts,
+        .n_opts = (int)COUNT_OF(opts),
         .max_args = 0,
     };
     TRY(cli_parse(c, &spec, argc, argv, e));
-    return c->done ? 0 : run(c, e);
+    if (limits && !c->done) show_limits(c);
+    return c->done || limits ? 0 : run(c, e);
 }

@@ -254,6 +254,12 @@ static int run_logits(struct cli *c, const struct eval_args *a, struct err *e) {
         for (int64_t i = 0; i < n; i++) ids[i] = load_i32(map.data + 4 * i);
         rc = eval_open_one(c, a, c->arg[0], n, &l, e);
     }
+    for (int64_t i = 0; i < n && !rc; i++)
+        if (ids[i] < 0 || ids[i] >= l.m->hp.d[HD_VOCAB])
+            rc = err_set(e, ERR_DATA,
+                         "%s: id %" PRId32 " at position %" PRId64
+                         " is outside the vocabulary of %" PRId64 " entries",
+                         a->ids, ids[i], i, l.m->hp.d[HD_VOCAB]);
     if (!rc) rc = out_open(&o, a->out, c->overwrite, e);
     if (!rc) rc = write_logits(&l, ids, n, o, e);
     if (!rc) rc = out_commit(o, e);

@@ -12,10 +12,11 @@
 #include "core/gz.h"
 #include "core/io.h"
 #include "core/json.h"
+#include "core/limits.h"
 #include "core/mem.h"
 #include "text/chat.h"
 
-enum { MAX_TEXT = 1 << 30, MAX_DOMAINS = 256 };
+enum { MAX_DOMAINS = 256 };
 
 static bool ends_with(const char *s, const char *tail) {
     size_t n = strlen(s), m = strlen(tail);
@@ -70,7 +71,7 @@ static int add_line(struct lines *l, const char *line, size_t len, const char *w
 static int load_lines(struct lines *l, struct err *e) {
     char *data = NULL;
     size_t len = 0;
-    TRY(gz_read_file(&data, &len, l->path, MAX_TEXT, e));
+    TRY(gz_read_file(&data, &len, l->path, limit_of(LIM_TEXT), e));
     int rc = 0;
     int64_t line_no = 0;
     for (const char *p = data, *end = data + len; p < end && !rc;) {

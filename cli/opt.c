@@ -12,13 +12,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/limits.h"
 #include "core/log.h"
 #include "core/mem.h"
 #include "core/prog.h"
 
 struct common {
-    bool json, csv, md, help, quiet, verbose, trace;
-    const char *isa, *progress, *color;
+    bool json, csv, md, help, quiet, verbose, trace, untrusted;
+    const char *isa, *progress, *color, *max_memory;
     int64_t threads;
 };
 
@@ -212,6 +213,12 @@ static int apply_common(struct cli *c, const struct common *k, struct err *e) {
     log_set_color(color == 1 || (color == 0 && may && isatty(2)));
     c->color = color == 1 || (color == 0 && may && isatty(1));
     log_set_level(k->quiet ? LOG_ERROR : k->trace ? LOG_TRACE : k->verbose ? LOG_DEBUG : LOG_INFO);
+    if (k->untrusted) limits_untrusted();
+    if (k->max_memory) {
+        uint64_t most;
+        TRY(cli_size(k->max_memory, "--max-memory", &most, e));
+        buf_limit(most);
+    }
     c->isa = kern_isa_best();
     if (k->isa && !kern_isa_parse(k->isa, &c->isa))
         return err_set(e, ERR_USAGE, "--isa: '%s' is not one of auto, ref, avx2, avx512", k->isa);
@@ -235,6 +242,9 @@ int cli_parse(struct cli *c, const struct cmd_spec *spec, int argc, char **argv,
         {"threads", 'j', OPT_I64, &k.threads, "N", "threads; 0: all processors (default)"},
         {"device", 0, OPT_STR, &c->device, "NAME", "cpu or auto"},
         {"isa", 0, OPT_STR, &k.isa, "NAME", "auto, ref, avx2, avx512"},
+        {"max-memory", 0, OPT_STR, &k.max_memory, "SIZE",
+         "most its large buffers may take together"},
+        {"untrusted", 0, OPT_FLAG, &k.untrusted, NULL, "lower limits on what inputs may claim"},
         {"progress", 0, OPT_STR, &k.progress, "WHEN", "auto, always, never"},
         {"color", 0, OPT_STR, &k.color, "WHEN", "auto, always, never"},
         {"verbose", 'v', OPT_FLAG, &k.verbose, NULL, "more messages"},

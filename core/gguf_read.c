@@ -17,16 +17,14 @@
 #include "core/bytes.h"
 #include "core/hash.h"
 #include "core/io.h"
+#include "core/limits.h"
 #include "core/mem.h"
 #include "core/num.h"
 #include "core/show.h"
 
 enum {
-    MAX_RECORDS = 1 << 20, /* keys or tensors */
-    MAX_STRING = 64 << 20, /* bytes */
     MAX_KEY = 65535,       /* bytes */
     MAX_NAME = 63,         /* bytes */
-    MAX_ARRAY = 1 << 30,   /* elements */
     MIN_KV_BYTES = 13,     /* 8 length + 0 text + 4 type + 1 value */
     MIN_TENSOR_BYTES = 24, /* 8 length + 4 dims + 4 type + 8 offset */
     MIN_ALIGN = 8,
@@ -118,6 +116,14 @@ static int take_str(struct cur *c, uint64_t max, const char **s, uint64_t *len, 
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
+static int check_bools(const struct gguf_kv *kv, uint64_t at, struct err *e) {
+    for (uint64_t i = 0; i < kv->n_bytes; i++)
+        if (kv->data[i] > 1)
+            return err_set(e, ERR_DATA, "the bool at byte %llu is %d, neither 0 nor 1",
+                           (unsigned long long)at, kv->data[i]);
+    return 0;
+}
+
 static int read_array(struct cur *c, struct gguf_kv *kv, struct err *e) {
     uint64_t at = c->off, bytes;
     uint32_t elem;
@@ -130,9 +136,11 @@ static int read_array(struct cur *c, struct gguf_kv *kv, struct err *e) {
                        (unsigned long long)at);
     kv->elem = (enum gguf_vtype)elem;
     TRY(take_u64(c, &kv->count, "an array's length", e));
-    if (kv->count > MAX_ARRAY)
-        return err_set(e, ERR_DATA, "the array at byte %llu claims %llu elements, the limit is %d",
-                       (unsigned long long)at, (unsigned long long)kv->count, MAX_ARRAY);
+    if (kv->count > limit_of(LIM_GGUF_ARRAY))
+        return err_set(e, ERR_DATA,
+                       "the array at byte %llu claims %llu elements, the limit is %llu",
+                       (unsigned long long)at, (unsigned long long)kv->count,
+                       (unsigned long long)limit_of(LIM_GGUF_ARRAY));
     uint64_t size = elem == GV_STR ? 8 : (uint64_t)vtypes[elem].bytes;
     if (!mul_ok(kv->count, size, &bytes))
         return err_set(e, ERR_DATA, "the array at byte %llu is too large", (unsigned long long)at);
@@ -142,14 +150,14 @@ static int read_array(struct cur *c, struct gguf_kv *kv, struct err *e) {
         for (uint64_t i = 0; i < kv->count; i++) {
             const char *s;
             uint64_t len;
-            if (take_str(c, MAX_STRING, &s, &len, "a string", e))
+            if (take_str(c, limit_of(LIM_GGUF_STRING), &s, &len, "a string", e))
                 return err_wrap(e, "array element %llu", (unsigned long long)i);
         }
     } else {
         c->off += bytes;
     }
     kv->n_bytes = (uint64_t)(c->data + c->off - kv->data);
-    return 0;
+    return elem == GV_BOOL ? check_bools(kv, at, e) : 0;
 }
 
 static int read_value(struct cur *c, struct gguf *g, struct gguf_kv *kv, const char **str,
@@ -166,7 +174,7 @@ static int read_value(struct cur *c, struct gguf *g, struct gguf_kv *kv, const c
     if (type == GV_ARR) return read_array(c, kv, e);
     if (type == GV_STR) {
         const char *s;
-        TRY(take_str(c, MAX_STRING, &s, &kv->count, "a string", e));
+        TRY(take_str(c, limit_of(LIM_GGUF_STRING), &s, &kv->count, "a string", e));
         kv->data = (const uint8_t *)s;
         kv->n_bytes = kv->count;
         *str = arena_strndup(&g->arena, s, kv->count);
@@ -176,7 +184,7 @@ static int read_value(struct cur *c, struct gguf *g, struct gguf_kv *kv, const c
     TRY(need(c, kv->n_bytes, "a value", e));
     kv->data = c->data + c->off;
     c->off += kv->n_bytes;
-    return 0;
+    return type == GV_BOOL ? check_bools(kv, at, e) : 0;
 }
 
 static int read_kv(struct cur *c, struct gguf *g, struct shard *s, int64_t i, struct err *e) {
@@ -368,11 +376,11 @@ static int read_fixed(struct cur *c, struct shard *s, uint64_t *n_tensors, uint6
     *n_tensors = load_u64(c->data + 8);
     *n_kv = load_u64(c->data + 16);
     c->off = 24;
-    if (*n_tensors > MAX_RECORDS || *n_tensors * MIN_TENSOR_BYTES > left(c))
+    if (*n_tensors > limit_of(LIM_GGUF_RECORDS) || *n_tensors * MIN_TENSOR_BYTES > left(c))
         return err_set(e, ERR_DATA,
                        "the header (byte 8) claims %llu tensors, too many for this file",
                        (unsigned long long)*n_tensors);
-    if (*n_kv > MAX_RECORDS || *n_kv * MIN_KV_BYTES > left(c))
+    if (*n_kv > limit_of(LIM_GGUF_RECORDS) || *n_kv * MIN_KV_BYTES > left(c))
         return err_set(e, ERR_DATA, "the header (byte 16) claims %llu keys, too many for this file",
                        (unsigned long long)*n_kv);
     return 0;

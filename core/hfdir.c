@@ -15,13 +15,13 @@
 #include "core/buf.h"
 #include "core/hash.h"
 #include "core/io.h"
+#include "core/limits.h"
 #include "core/log.h"
 #include "core/mem.h"
 #include "core/show.h"
 
-static const uint64_t max_json = (uint64_t)512 << 20;
 static const char index_name[] = "model.safetensors.index.json";
-enum { MAX_FILES = 4096, SHOWN = 3 };
+enum { SHOWN = 3 };
 
 struct extra { /* a JSON or text file, read on first use; both NULL: absent */
     char *name;
@@ -100,8 +100,9 @@ static int index_files(const struct json *map, struct names *l, struct strmap *s
                            show_n(json_name(c), strlen(json_name(c))).s);
         if (!strmap_add(seen, s, strlen(s), l->n)) continue;
         TRY(check_index_name(s, e));
-        if (l->n == MAX_FILES)
-            return err_set(e, ERR_DATA, "%s names more than %d files", index_name, MAX_FILES);
+        if ((uint64_t)l->n >= limit_of(LIM_HF_FILES))
+            return err_set(e, ERR_DATA, "%s names more than %llu files", index_name,
+                           (unsigned long long)limit_of(LIM_HF_FILES));
         names_add(l, s);
     }
     return 0;
@@ -109,7 +110,7 @@ static int index_files(const struct json *map, struct names *l, struct strmap *s
 
 static int names_from_index(struct hfdir *h, struct names *l, struct err *e) {
     char *path = io_join(h->path, index_name);
-    int rc = json_read(&h->index, path, max_json, e);
+    int rc = json_read(&h->index, path, limit_of(LIM_HF_JSON), e);
     free(path);
     TRY(rc);
     const struct json *map = json_get(h->index, "weight_map");
@@ -167,7 +168,8 @@ static int names_from_folder(struct hfdir *h, struct names *l, struct err *e) {
     bool pickles = false, consolidated = false;
     DIR *d = opendir(h->path);
     if (!d) return err_sys(e, "%s", h->path);
-    for (struct dirent *de = readdir(d); de && l->n < MAX_FILES; de = readdir(d)) {
+    for (struct dirent *de = readdir(d); de && (uint64_t)l->n < limit_of(LIM_HF_FILES);
+         de = readdir(d)) {
         const char *s = de->d_name;
         if (begins(s, "model") && ends(s, ".safetensors")) names_add(l, s);
         if (begins(s, "consolidated") && ends(s, ".safetensors")) consolidated = true;
@@ -291,7 +293,7 @@ static int read_config(struct hfdir *h, struct err *e) {
     if (!io_exists(p))
         rc = err_set(e, ERR_DATA, "%s: there is no config.json; this is not a model folder",
                      h->path);
-    if (!rc) rc = json_read(&h->config, p, max_json, e);
+    if (!rc) rc = json_read(&h->config, p, limit_of(LIM_HF_JSON), e);
     if (!rc) rc = check_config(h, p, e);
     free(p);
     return rc;
@@ -422,8 +424,8 @@ static int read_extra(struct hfdir *h, const char *name, struct extra *x, struct
     size_t len;
     int rc = 0;
     if (io_exists(p))
-        rc = x->is_text ? io_read_file(&x->text, &len, p, max_json, e)
-                        : json_read(&x->json, p, max_json, e);
+        rc = x->is_text ? io_read_file(&x->text, &len, p, limit_of(LIM_HF_JSON), e)
+                        : json_read(&x->json, p, limit_of(LIM_HF_JSON), e);
     free(p);
     return rc;
 }

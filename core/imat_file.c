@@ -17,12 +17,13 @@
 #include "core/bytes.h"
 #include "core/gguf.h"
 #include "core/io.h"
+#include "core/limits.h"
 #include "core/log.h"
 #include "core/mem.h"
 #include "core/num.h"
 #include "core/show.h"
 
-enum { DEFAULT_CHUNK = 512, MAX_ENTRIES = 1 << 15, MAX_NAME = 1024 };
+enum { DEFAULT_CHUNK = 512, MAX_NAME = 1024 };
 static const int64_t max_values = (int64_t)1 << 34; /* of one entry */
 
 void imat_init(struct imat *m) {
@@ -167,7 +168,7 @@ static int read_dat(struct imat *m, const struct map *map, struct err *e) {
     int32_t n = 0, chunks = 0;
     char *text;
     TRY(take_i32(&c, &n, "the header", e));
-    if (n < 1 || n > MAX_ENTRIES || (uint64_t)n * 16 > c.left)
+    if (n < 1 || (uint64_t)n > limit_of(LIM_IMAT_ENTRIES) || (uint64_t)n * 16 > c.left)
         return err_set(e, ERR_DATA,
                        "not an importance matrix: neither GGUF nor a .dat file (%d entries)", n);
     for (int32_t i = 0; i < n; i++)
@@ -219,9 +220,10 @@ static int read_pair(struct imat *m, const char *name, const struct gguf_tensor 
 }
 
 static int read_gguf_entries(struct imat *m, const struct gguf *g, struct err *e) {
-    if (gguf_n_tensors(g) > 2 * MAX_ENTRIES)
-        return err_set(e, ERR_DATA, "%lld tensors, an importance matrix has at most %d",
-                       (long long)gguf_n_tensors(g), 2 * MAX_ENTRIES);
+    uint64_t most = 2 * limit_of(LIM_IMAT_ENTRIES);
+    if ((uint64_t)gguf_n_tensors(g) > most)
+        return err_set(e, ERR_DATA, "%lld tensors, an importance matrix has at most %llu",
+                       (long long)gguf_n_tensors(g), (unsigned long long)most);
     static const char s2[] = ".in_sum2", cn[] = ".counts";
     for (int64_t i = 0; i < gguf_n_tensors(g); i++) {
         const struct gguf_tensor *t = gguf_tensor_at(g, i);

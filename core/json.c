@@ -17,6 +17,7 @@
 
 #include "core/hash.h"
 #include "core/io.h"
+#include "core/limits.h"
 #include "core/mem.h"
 
 enum { DEPTH_MAX = 64, FEW_MEMBERS = 8 };
@@ -87,7 +88,7 @@ static int scan(const char *text, size_t len, const char *what, struct err *e) {
             const char *why = scan_string(text, len, &i);
             if (why) return bad(what, text, i, why, e);
         } else if (c == '[' || c == '{') {
-            if (++depth > DEPTH_MAX)
+            if (++depth > (int)limit_of(LIM_JSON_DEPTH))
                 return bad(what, text, i - 1, "nested deeper than 64 levels", e);
         } else if (c == ']' || c == '}')
             depth--;

@@ -9,7 +9,9 @@
 #include "core/mem.h"
 
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +20,7 @@
 #include <unistd.h>
 
 #include "core/io.h"
+#include "core/limits.h"
 #include "core/log.h"
 #include "core/num.h"
 
@@ -40,6 +43,7 @@ static const uint64_t check_from_bytes = UINT64_C(16) << 20;
 struct buf_head {
     void *base;
     uint64_t map_bytes; /* 0: from malloc */
+    uint64_t n_bytes;   /* what was asked for */
 };
 _Static_assert(sizeof(struct buf_head) <= HEAD_BYTES, "header fits in front of a buffer");
 
@@ -100,6 +104,25 @@ char *xasprintf(const char *fmt, ...) {
     return s;
 }
 
+/* ---- big buffers ------------------------------------------------------------------------------
+ */
+
+static _Atomic uint64_t buf_most, buf_live; /* 0: no limit; bytes of all buffers there are */
+
+void buf_limit(uint64_t n_bytes) {
+    atomic_store(&buf_most, n_bytes);
+}
+
+/* Counts them, unless that passes the limit; what is left of it. */
+static bool take(uint64_t n_bytes, uint64_t *left) {
+    uint64_t most = atomic_load(&buf_most), live = atomic_load(&buf_live);
+    do {
+        *left = live < most ? most - live : 0;
+        if (most && n_bytes > *left) return false;
+    } while (!atomic_compare_exchange_weak(&buf_live, &live, live + n_bytes));
+    return true;
+}
+
 static void *place_head(uint8_t *data, void *base, uint64_t map_bytes) {
     struct buf_head h = {.base = base, .map_bytes = map_bytes};
     memcpy(data - HEAD_BYTES, &h, sizeof h);
@@ -126,12 +149,24 @@ static void *alloc_mapped(uint64_t n_bytes) {
 }
 
 int buf_alloc(void **out, uint64_t n_bytes, const char *what, struct err *e) {
+    uint64_t left;
     *out = NULL;
+    if (!take(n_bytes, &left))
+        return err_set(
+            e, ERR_SYS,
+            "not enough memory for %s: %llu bytes needed, --max-memory leaves %llu; raise it or "
+            "choose a smaller job",
+            what, (unsigned long long)n_bytes, (unsigned long long)left);
     uint64_t have = n_bytes >= check_from_bytes ? mem_available() : 0;
     bool fits = n_bytes <= (uint64_t)PTRDIFF_MAX - 4 * huge_bytes && (have == 0 || n_bytes <= have);
     if (fits)
         *out = n_bytes < huge_bytes || USE_MALLOC ? alloc_small(n_bytes) : alloc_mapped(n_bytes);
-    if (*out) return 0;
+    if (*out) {
+        memcpy((uint8_t *)*out - HEAD_BYTES + offsetof(struct buf_head, n_bytes), &n_bytes,
+               sizeof n_bytes);
+        return 0;
+    }
+    atomic_fetch_sub(&buf_live, n_bytes);
     if (!have) have = mem_available();
     return err_set(e, ERR_SYS,
                    "not enough memory for %s: %llu bytes needed, %llu available; close other "
@@ -143,6 +178,7 @@ void buf_free(void *p) {
     if (!p) return;
     struct buf_head h;
     memcpy(&h, (uint8_t *)p - HEAD_BYTES, sizeof h);
+    atomic_fetch_sub(&buf_live, h.n_bytes);
     if (h.map_bytes)
         munmap(h.base, (size_t)h.map_bytes);
     else

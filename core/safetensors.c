@@ -16,12 +16,13 @@
 #include "core/fp.h"
 #include "core/hash.h"
 #include "core/io.h"
+#include "core/limits.h"
 #include "core/json.h"
 #include "core/mem.h"
 #include "core/num.h"
 #include "core/show.h"
 
-enum { MAX_HEADER = 100000000, MAX_TENSORS = 1 << 20, MAX_DIMS = 8 };
+enum { MAX_DIMS = 8 };
 static const int64_t max_dim = (int64_t)1 << 48;
 
 struct st {
@@ -130,8 +131,9 @@ static int read_meta(struct st *s, const struct json *j, struct err *e) {
 
 static int read_members(struct st *s, struct err *e) {
     int64_t n = json_len(s->header);
-    if (n > MAX_TENSORS)
-        return err_set(e, ERR_DATA, "%lld tensors, the limit is %d", (long long)n, MAX_TENSORS);
+    if ((uint64_t)n > limit_of(LIM_ST_TENSORS))
+        return err_set(e, ERR_DATA, "%lld tensors, the limit is %llu", (long long)n,
+                       (unsigned long long)limit_of(LIM_ST_TENSORS));
     s->tensor = xcalloc((size_t)n + 1, sizeof *s->tensor);
     s->names = strmap_new((size_t)n);
     for (const struct json *c = json_first(s->header); c; c = json_next(c)) {
@@ -208,10 +210,11 @@ static int check_start(const struct st *s, uint64_t *n_header, struct err *e) {
         return err_set(e, ERR_DATA, "truncated: %llu bytes hold no header; download it again",
                        (unsigned long long)m->size);
     uint64_t n = load_u64(m->data);
-    if (n < 2 || n > MAX_HEADER)
-        return err_set(e, ERR_DATA,
-                       "not a safetensors file: it claims a header of %llu bytes (2 to %d allowed)",
-                       (unsigned long long)n, MAX_HEADER);
+    if (n < 2 || n > limit_of(LIM_ST_HEADER))
+        return err_set(
+            e, ERR_DATA,
+            "not a safetensors file: it claims a header of %llu bytes (2 to %llu allowed)",
+            (unsigned long long)n, (unsigned long long)limit_of(LIM_ST_HEADER));
     if (8 + n > m->size)
         return err_set(e, ERR_DATA,
                        "truncated: %llu bytes, its header alone takes %llu; download it again",

@@ -15,10 +15,9 @@
 #include "core/buf.h"
 #include "core/hash.h"
 #include "core/io.h"
+#include "core/limits.h"
 #include "core/log.h"
 #include "core/mem.h"
-
-enum { PLAN_MAX_BYTES = 64 << 20 };
 
 void qplan_release(struct qplan *p) {
     free(p->item);
@@ -121,7 +120,7 @@ static int plan_lines(struct parser *ps, char *text, size_t len, struct err *e) 
 static int plan_read(struct qplan *p, const char *path, struct err *e) {
     char *text = NULL;
     size_t len = 0;
-    TRY(io_read_file(&text, &len, path, PLAN_MAX_BYTES, e));
+    TRY(io_read_file(&text, &len, path, limit_of(LIM_PLAN), e));
     struct parser ps = {.p = p, .path = path};
     ps.index = strmap_new((size_t)p->n);
     ps.seen = xcalloc((size_t)p->n + 1, sizeof *ps.seen);

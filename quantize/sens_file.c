@@ -9,9 +9,10 @@
 #include "core/io.h"
 #include "core/json.h"
 #include "quantize/sens.h"
+#include "core/limits.h"
 
 static const char format[] = "hone-sensitivity";
-enum { VERSION = 1, MAX_BYTES = 256 << 20 };
+enum { VERSION = 1 };
 
 /* ---- writing ------------------------------------------------------------------------------------
  */
@@ -193,7 +194,7 @@ static int read_root(struct sens *s, const struct json *root, const char *path, 
 
 int sens_read(struct sens *s, const char *path, struct err *e) {
     struct json *root = NULL;
-    TRY(json_read(&root, path, MAX_BYTES, e));
+    TRY(json_read(&root, path, limit_of(LIM_SENSITIVITY), e));
     for (int i = 0; i < s->n_groups; i++) {
         s->group[i].n_probes = s->group[i].n_steps = 0;
         for (int t = 0; t < QT_COUNT; t++) s->group[i].err[t] = -1;

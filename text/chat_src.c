@@ -15,12 +15,11 @@
 #include "core/gguf.h"
 #include "core/io.h"
 #include "core/json.h"
+#include "core/limits.h"
 #include "core/mem.h"
 
 const char *const chat_src_special_names[CHAT_SRC_SPECIALS] = {"bos_token", "eos_token",
                                                                "unk_token", "pad_token"};
-
-enum { MAX_TEMPLATE = 16 << 20, MAX_CONFIG = 256 << 20 };
 
 static void add_name(struct chat_src *s, const char *name) {
     if (s->n_names < CHAT_SRC_MAX) s->names[s->n_names++] = xstrdup(name);
@@ -107,7 +106,7 @@ static int offer_file(struct chat_src *s, const char *want, const char *name, co
                       struct err *e) {
     char *text;
     size_t len;
-    TRY(io_read_file(&text, &len, path, MAX_TEMPLATE, e));
+    TRY(io_read_file(&text, &len, path, limit_of(LIM_TEMPLATE), e));
     offer(s, want, name, text, len);
     free(text);
     return 0;
@@ -138,7 +137,8 @@ static int from_folder(struct chat_src *s, const char *dir, const char *want, st
     int rc = 0;
     if (has_file) rc = offer_file(s, want, "default", file, e);
     if (!rc && has_file) rc = additional(s, dir, want, e);
-    if (!rc && io_exists(config_path)) rc = json_read(&config, config_path, MAX_CONFIG, e);
+    if (!rc && io_exists(config_path))
+        rc = json_read(&config, config_path, limit_of(LIM_HF_JSON), e);
     if (config) {
         config_specials(s, config);
         if (!has_file) config_templates(s, want, config);

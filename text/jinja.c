@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/limits.h"
 #include "core/mem.h"
 
 void jx_where(const char *src, size_t len, uint32_t pos, int *line, int *col) {
@@ -154,10 +155,12 @@ int jinja_compile_mode(struct jinja **out, const char *src, size_t len, const ch
     if (!je) je = &own;
     memset(je, 0, sizeof *je);
     *out = NULL;
-    if (len > MAX_SOURCE) {
+    uint64_t most = limit_of(LIM_TEMPLATE);
+    if (len > most) {
         je->kind = JF_LIMIT;
-        snprintf(je->msg, sizeof je->msg, "the template is larger than 16 MiB");
-        return err_set(e, ERR_DATA, "%s: the template is larger than 16 MiB", name);
+        snprintf(je->msg, sizeof je->msg, "the template is larger than %llu bytes",
+                 (unsigned long long)most);
+        return err_set(e, ERR_DATA, "%s: %s", name, je->msg);
     }
     struct jinja *t = xcalloc(1, sizeof *t);
     arena_init(&t->arena);
@@ -235,8 +238,8 @@ static int render(const struct jinja *t, const struct source *s, int64_t now_uni
     memset(je, 0, sizeof *je);
     arena_init(&arena);
     struct jctx c = {.a = &arena, .err = je, .t = t, .now = now_unix, .span = spans ? &span : NULL};
-    c.max_steps = lim->max_steps ? lim->max_steps : 50000000;
-    c.max_out = lim->max_output ? lim->max_output : 64u << 20;
+    c.max_steps = lim->max_steps ? lim->max_steps : limit_of(LIM_TEMPLATE_STEPS);
+    c.max_out = lim->max_output ? lim->max_output : limit_of(LIM_TEMPLATE_OUTPUT);
     c.max_depth = lim->max_depth ? lim->max_depth : 200;
     c.max_range = lim->max_range ? lim->max_range : 100000;
     int rc = render_guarded(&c, s);

@@ -8,9 +8,39 @@
 #include <string.h>
 
 #include "core/io.h"
+#include "core/rng.h"
 #include "tests/fuzz/fuzz.h"
 
+enum { MUTATIONS = 40, MUTANT_MAX = 1 << 16 };
 static int n_run, n_bad;
+static struct rng rng = {1};
+
+size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max) {
+    size_t n = size;
+    if (rng_u64(&rng) % 4 == 0 && size < max) data[n++] = (uint8_t)rng_u64(&rng);
+    if (rng_u64(&rng) % 4 == 0 && n) n--;
+    if (n) data[rng_u64(&rng) % n] ^= (uint8_t)(1u << rng_u64(&rng) % 8);
+    return n;
+}
+
+/* Of a target that knows its format: some changes of every file, the same in every run. */
+__attribute__((weak)) size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max,
+                                                     unsigned seed);
+static void mutants(const uint8_t *data, size_t len) {
+    static uint8_t work[MUTANT_MAX];
+    if (!LLVMFuzzerCustomMutator || len > MUTANT_MAX / 2) return;
+    for (unsigned seed = 1; seed <= MUTATIONS; seed++) {
+        size_t n = len;
+        memcpy(work, data, len);
+        for (unsigned k = 0; k <= seed % 4; k++)
+            n = LLVMFuzzerCustomMutator(work, n, MUTANT_MAX, 4 * seed + k);
+        uint8_t *exact = malloc(n ? n : 1);
+        if (!exact) exit(1);
+        memcpy(exact, work, n);
+        LLVMFuzzerTestOneInput(exact, n);
+        free(exact);
+    }
+}
 
 static void one(const char *path) {
     struct err e;
@@ -25,6 +55,7 @@ static void one(const char *path) {
     if (!exact) exit(1);
     memcpy(exact, text, len);
     LLVMFuzzerTestOneInput(exact, len);
+    mutants(exact, len);
     free(exact);
     free(text);
     n_run++;

@@ -4,6 +4,11 @@
 #define FUZZ_FILE
 #include "core/gguf.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/mutate.h"
+
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned seed) {
+    return mut_gguf(data, size, max, seed);
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     char path[64];

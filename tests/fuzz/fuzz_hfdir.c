@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT
+/* tests/fuzz/fuzz_hfdir.c - a model folder: config.json, the index and one shard; opened,
+ * parameters and the template looked up, the conversion planned. */
+#include "convert/convert.h"
+#include "core/hfdir.h"
+#include "core/log.h"
+#include "tests/fuzz/folder.h"
+
+static const char *const names[] = {"config.json", "tokenizer_config.json",
+                                    "model.safetensors.index.json", "model.safetensors", NULL};
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    struct hfdir *h;
+    struct err e;
+    const char *text;
+    log_set_level(LOG_ERROR);
+    fuzz_dir_begin(names);
+    fuzz_dir_fill(data, size);
+    if (hfdir_open(&h, fuzz_dir, &e) == 0) {
+        (void)hfdir_hparam(h, "hidden_size|n_embd");
+        (void)hfdir_chat_template(h, &text, &e);
+        for (int64_t i = 0; i < hfdir_n_tensors(h); i++)
+            if (!hfdir_find(h, hfdir_tensor_at(h, i)->name)) abort();
+        hfdir_close(h);
+    }
+    struct convert_opts o = {.src = fuzz_dir, .type = "auto", .dry_run = true};
+    struct convert_report r;
+    (void)convert_run(&o, &r, &e);
+    return 0;
+}
