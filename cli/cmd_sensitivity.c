@@ -224,9 +224,20 @@ static int resume(struct work *w, const char *imatrix_hash, struct err *e) {
     return 0;
 }
 
+/* Probes on the importance matrix's own text flatter types that it fits. */
+static void warn_same_text(const struct mix_probe_opts *o, const struct imat *imat) {
+    for (int i = 0; imat && i < imat->n_datasets; i++)
+        for (int k = 0; k < o->texts.n; k++)
+            if (strcmp(io_base(imat->dataset[i]), io_base(o->texts.v[k])) == 0)
+                log_warn("%s seems to be a text of the importance matrix: probes on it "
+                         "underestimate divergence on others",
+                         o->texts.v[k]);
+}
+
 static int run(struct work *w, const struct imat *imat, const char *hash, struct err *e) {
     const struct mix_probe_opts *o = w->o;
     struct sens *s = w->s;
+    warn_same_text(o, imat);
     if (o->texts.n) TRY(probe_open(&w->p, o->c, o->model, &o->texts, imat, o->ctx, o->n_chunks, e));
     s->search = o->search;
     TRY(resume(w, hash, e));

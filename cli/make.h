@@ -53,6 +53,7 @@ int make_source(struct make *mk, struct err *e);  /* hash, name */
 int make_convert(struct make *mk, struct err *e); /* file[0] */
 int make_texts(struct make *mk, struct err *e);   /* the built-in texts where none were named */
 int make_imatrix(struct make *mk, struct err *e);
+char *make_gram(const struct make *mk); /* second moments, owned; NULL: none were collected */
 int make_quantize(struct make *mk, struct err *e); /* file[1..] */
 int make_mix(struct make *mk, struct err *e);      /* a file per --budget */
 int make_eval(struct make *mk, struct err *e);

@@ -194,6 +194,13 @@ static bool wants_gram(const struct make *mk) {
     return strcmp(mk->search, "best") == 0;
 }
 
+char *make_gram(const struct make *mk) {
+    char *path = wants_gram(mk) ? job_path(&mk->job, gram_file) : NULL;
+    if (!path || io_exists(path)) return path;
+    free(path);
+    return NULL;
+}
+
 /* gram: where second moments go, or NULL. */
 static int collect(struct make *mk, const char *path, const char *gram, struct err *e) {
     struct imat m;
@@ -316,8 +323,8 @@ static int quantize_one(struct make *mk, const char *recipe, struct err *e) {
                                   .search = search,
                                   .pool = mk->c->pool};
         const char *files[] = {file};
-        char *gram = wants_gram(mk) ? job_path(&mk->job, gram_file) : NULL;
-        o.gram = gram && io_exists(gram) ? gram : NULL;
+        char *gram = make_gram(mk);
+        o.gram = gram;
         log_info("quantizing %s", file);
         rc = quantize_run(&o, &r, e);
         free(gram);

@@ -30,7 +30,8 @@ struct gate {
     struct make *mk;
     struct plain plain[MAX_PLAIN];
     int n;
-    char *mix; /* the candidate, in the state folder */
+    char *mix;  /* the candidate, in the state folder */
+    char *gram; /* second moments, for the candidate and the recipes alike; NULL: none */
     char why[512];
     int best; /* of plain; -1: none fits */
     bool passed;
@@ -73,6 +74,7 @@ static int make_plain(struct gate *g, enum search search, struct err *e) {
                                   .out = p->path,
                                   .recipe = p->name,
                                   .imatrix = mk->imatrix,
+                                  .gram = g->gram,
                                   .overwrite = true,
                                   .search = search,
                                   .pool = mk->c->pool};
@@ -188,9 +190,11 @@ static int new_mix(struct make *mk, struct gate *g, const char *label, uint64_t 
     char *file = NULL, *plan = NULL;
     TRY(mix_search(mk->search, &search, e));
     g->mix = xasprintf("%s/%s.gguf", mk->job.state, label);
+    g->gram = make_gram(mk);
     struct quantize_opts o = {.in = mk->file[0].path,
                               .out = g->mix,
                               .imatrix = mk->imatrix,
+                              .gram = g->gram,
                               .overwrite = true,
                               .search = search,
                               .pool = mk->c->pool};
@@ -235,6 +239,7 @@ static void gate_release(struct gate *g) {
         free(g->plain[i].path);
     }
     free(g->mix);
+    free(g->gram);
 }
 
 /* Adds what the step's record names. */
@@ -267,6 +272,7 @@ static int one_budget(struct make *mk, const char *text, uint64_t budget, const 
     step_key(&s, "imatrix", "%s", mk->imatrix_hash);
     step_key(&s, "sensitivity", "%s", sens_hash);
     step_key(&s, "search", "%s", mk->search);
+    step_key(&s, "encoder", "2"); /* best: error feedback */
     step_key(&s, "budget", "%" PRIu64, budget);
     step_key(&s, "ctx", "%" PRId64 " %" PRId64, mk->eval_ctx, mk->eval_chunks);
     for (int i = 0; i < mk->eval.n && rc == 0; i++) {
@@ -323,8 +329,28 @@ static int measure(struct make *mk, const struct mix_probe_opts *o, struct err *
     return rc;
 }
 
+/* The gate judges on text that nothing was chosen on. */
+static int check_texts(struct make *mk, struct err *e) {
+    const struct str_list *used[] = {&mk->calib, &mk->probe};
+    for (int i = 0; i < mk->eval.n; i++) {
+        char hex[33], other[33];
+        TRY(job_file_hash(&mk->job, mk->eval.v[i], hex, e));
+        for (size_t u = 0; u < COUNT_OF(used); u++)
+            for (int k = 0; k < used[u]->n; k++) {
+                TRY(job_file_hash(&mk->job, used[u]->v[k], other, e));
+                if (strcmp(hex, other) == 0)
+                    return err_set(e, ERR_USAGE,
+                                   "--eval %s was used for %s too: a mix must be judged on text "
+                                   "that took part in neither importance nor probes",
+                                   mk->eval.v[i], u ? "probes" : "importance");
+            }
+    }
+    return 0;
+}
+
 int make_mix(struct make *mk, struct err *e) {
     if (!mk->budget.n) return 0;
+    TRY(check_texts(mk, e));
     struct mix_probe_opts o = {.c = mk->c,
                                .model = mk->file[0].path,
                                .imatrix = mk->imatrix,

@@ -58,12 +58,33 @@ static int load(struct mixer *x, const struct quantize_opts *q, const char *sens
     return rc;
 }
 
+/* With --gram: what feedback will do to each type, from the moments. */
+static int load_gains(struct mixer *x, const struct quantize_opts *q, struct err *e) {
+    struct gram gram;
+    struct imat imat;
+    gram_init(&gram);
+    imat_init(&imat);
+    int rc = gram_read(&gram, q->gram, e);
+    if (!rc && q->imatrix) rc = imat_read(&imat, q->imatrix, e);
+    const struct sens_feedback f = {.gram = &gram,
+                                    .imat = q->imatrix ? &imat : NULL,
+                                    .search = q->search,
+                                    .without = q->without,
+                                    .pool = x->c->pool};
+    if (!rc) rc = sens_gains(&x->s, x->g, &f, e);
+    if (rc) err_wrap(e, "%s", q->gram);
+    imat_release(&imat);
+    gram_release(&gram);
+    return rc;
+}
+
 int mixer_open(struct mixer *x, struct cli *c, const struct quantize_opts *q,
                const char *sensitivity, struct err *e) {
     *x = (struct mixer){.c = c, .source = "none"};
     TRY(gguf_open(&x->g, q->in, 0, e));
     if (sensitivity) TRY(record_file_hash(sensitivity, x->source, e));
     TRY(load(x, q, sensitivity, e));
+    if (q->gram && q->search != SEARCH_CONVENTIONAL) TRY(load_gains(x, q, e));
     for (int i = 0; i < x->s.n_groups; i++) x->probed |= x->s.group[i].n_probes > 0;
     return 0;
 }

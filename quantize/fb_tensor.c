@@ -26,7 +26,7 @@ struct fb_tensor {
     struct fb_source src;
     struct factor f;
     float *pooled;
-    double pooled_tokens, alpha;
+    double pooled_tokens, alpha, gain;
     float *imp, *s; /* of the present matrix */
     struct feedback fb;
     struct feedback_work **work; /* per worker */
@@ -113,8 +113,9 @@ static int choose(struct fb_tensor *t, struct err *e) {
     for (size_t a = 0; a < COUNT_OF(alphas); a++)
         if (err[a] < err[best]) best = a;
     t->alpha = alphas[best];
+    t->gain = err[COUNT_OF(alphas) - 1] > 0 ? err[best] / err[COUNT_OF(alphas) - 1] : 1;
     log_debug("%s: shrinkage %.2f, held-out error %.3f of the plain one", s->in->name, t->alpha,
-              err[COUNT_OF(alphas) - 1] > 0 ? err[best] / err[COUNT_OF(alphas) - 1] : 1);
+              t->gain);
     free(x);
     free(enc);
     return rc;
@@ -169,6 +170,10 @@ void fb_tensor_free(struct fb_tensor *t) {
 
 double fb_tensor_alpha(const struct fb_tensor *t) {
     return t->alpha;
+}
+
+double fb_tensor_gain(const struct fb_tensor *t) {
+    return t->gain;
 }
 
 int fb_tensor_matrix(struct fb_tensor *t, int64_t mat, struct err *e) {

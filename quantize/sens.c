@@ -93,7 +93,10 @@ static struct sens_group *group_for(struct sens *s, const struct recipe_item *it
     g->host = it->role == ROLE_PLE_EMBD || (it->role == ROLE_TOKEN_EMBD && !s->model.tied);
     size_t n = strlen(it->name);
     memcpy(g->name, it->name, n < sizeof g->name ? n : sizeof g->name - 1);
-    for (int t = 0; t < QT_COUNT; t++) g->err[t] = -1;
+    for (int t = 0; t < QT_COUNT; t++) {
+        g->err[t] = -1;
+        g->gain[t] = 1;
+    }
     return g;
 }
 
@@ -248,7 +251,7 @@ double sens_loss(const struct sens *s, int group, enum qtype type) {
     if (!(err > 0)) return 0;
     if (!ratio_at(g, err, &v) && !ratio_near(s, g, err, &v))
         v = log(prior_of(s, g)) + prior_scale(s, err);
-    return exp(v) * err;
+    return exp(v) * err * g->gain[type];
 }
 
 static bool steps_factor(const struct sens *s, int group, uint64_t budget, double *out) {

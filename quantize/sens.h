@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "core/gguf.h"
+#include "core/gram_file.h"
 #include "core/imat_file.h"
 #include "core/pool.h"
 #include "quantize/enc/enc.h"
@@ -38,6 +39,7 @@ struct sens_group {
     double read;              /* share of its bytes that one decoded token reads */
     bool host;                /* stays in main memory when the model is on a GPU */
     double err[QT_COUNT];     /* relative weighted squared error; < 0: not known */
+    double gain[QT_COUNT];    /* of it, what error feedback leaves; 1 without */
     struct sens_probe probe[SENS_MAX_PROBES];
     int n_probes;
     struct sens_step step[SENS_MAX_STEPS];
@@ -68,6 +70,19 @@ const char *search_name(enum search s);
  * that quantization refuses without importance are taken from groups that have none. */
 int sens_errors(struct sens *s, const struct gguf *g, const struct imat *imat, struct pool *pool,
                 struct err *e);
+/* Fills group.gain: probes and errors stay those of the plain encoders, predicted losses are
+ * multiplied. A matter of seconds per type and tensor. */
+struct sens_feedback {
+    const struct gram *gram;
+    const struct imat *imat; /* NULL: none */
+    enum search search;
+    unsigned without; /* FEEDBACK_... */
+    struct pool *pool;
+};
+int sens_gains(struct sens *s, const struct gguf *g, const struct sens_feedback *f, struct err *e);
+/* The importance of a tensor as quantization has it, by buf_free; NULL when it has none. */
+int sens_importance(const struct imat *imat, const struct gguf_tensor *t, float **out,
+                    struct err *e);
 /* A whole tensor in a type; *out by buf_free. */
 int sens_encode(const struct gguf *g, int64_t index, const struct imat *imat, enum qtype type,
                 enum search search, struct pool *pool, void **out, struct err *e);

@@ -70,6 +70,12 @@ static int importance(const struct imat *imat, const struct gguf_tensor *t, floa
     return 0;
 }
 
+int sens_importance(const struct imat *imat, const struct gguf_tensor *t, float **out,
+                    struct err *e) {
+    struct imat_entry *en;
+    return importance(imat, t, out, &en, e);
+}
+
 /* Adds the tensor's relative errors, divided by the number of tensors of its group. */
 static int tensor_errors(const struct gguf *gf, struct sens_group *g, int64_t index,
                          const struct imat *imat, const struct kern *ref, enum search search,

@@ -54,6 +54,15 @@ grep -q "\"predicted_kld\": $q_kld" "$t/p.json" || fail "the front does not begi
 "$HONE" quantize "$t/base.gguf" -o "$t/p.gguf" --budget 1400K --avoid IQ4_NL,Q5_0 --imatrix "$t/im.gguf" -f -q > /dev/null
 ! grep -qE "IQ4_NL|Q5_0" "$t/p.gguf.plan.tsv" || fail "--avoid had no effect"
 
+# error feedback: the choice knows what it takes off each type, and the file is made with it
+"$HONE" imatrix "$t/base.gguf" "$t/calib.txt" -o "$t/im2.gguf" --gram "$t/gram.gguf" -q > /dev/null
+"$HONE" quantize "$t/base.gguf" -o "$t/fb.gguf" --budget 1250K --imatrix "$t/im.gguf" --gram "$t/gram.gguf" -q --json > "$t/p.json"
+awk -v a="$(field predicted_kld)" -v b="$q_kld" 'BEGIN {exit !(a > 0 && a < b)}' || fail "with feedback $(field predicted_kld) is predicted, without $q_kld"
+[ "$(wc -c < "$t/fb.gguf")" -le 1250000 ] || fail "--budget with --gram: the file is too large"
+"$HONE" quantize "$t/base.gguf" -o "$t/fb2.gguf" --recipe "$t/fb.gguf.plan.tsv" --imatrix "$t/im.gguf" -q > /dev/null
+"$HONE" eval kld "$t/fb.gguf" "$t/fb2.gguf" "$t/eval.txt" --base "$t/base.gguf" --ctx 128 --chunks 16 -q --csv > "$t/fb.csv"
+awk -F, 'col && NF > 5 {v[++n] = $col} {for (i = 1; i <= NF; i++) if ($i == "mean_kld") col = i} END {exit !(n >= 2 && v[1] < v[2])}' "$t/fb.csv" || fail "the mix with feedback diverges more than without: $(cat "$t/fb.csv")"
+
 # probes: cut short at once, then completed; the file of the whole run is the same
 probe() { out=$1; shift; "$HONE" sensitivity "$t/base.gguf" --imatrix "$t/im.gguf" --probe "$t/probe.txt" --ctx 64 --chunks 4 --types 1 -o "$out" -q --json "$@"; }
 probe "$t/whole.json" > "$t/whole.out"
@@ -80,6 +89,13 @@ refuse 2 "$HONE" quantize "$t/base.gguf" -o "$t/x.gguf" --budget 1M --prefer slo
 refuse 3 "$HONE" quantize "$t/a.gguf" -o "$t/x.gguf" --budget 1M --sensitivity "$t/whole.json"
 refuse 2 "$HONE" sensitivity "$t/base.gguf" --probe "$t/probe.txt" --ctx 64 --chunks 4 -o "$t/whole.json"
 [ ! -e "$t/x.gguf" ] || fail "a refused run left a file"
+
+# the three texts are kept apart
+"$HONE" sensitivity "$t/base.gguf" --imatrix "$t/im.gguf" --probe "$t/calib.txt" --ctx 64 --chunks 2 --types 1 --bands 1 -o "$t/same.json" > /dev/null 2> "$t/err"
+grep -q "text of the importance matrix" "$t/err" || fail "probes on the importance matrix's text: no warning"
+cp "$t/eval.txt" "$t/eval-copy.txt"
+refuse 2 "$HONE" make "$t/base.gguf" -o "$t/job2" -q --recipes Q8_0 --budget 1300K --calib "$t/calib.txt" --probe "$t/eval-copy.txt" --eval "$t/eval.txt" --chunks 2 --ctx 64 --pp 16 --tg 4 --reps 1
+grep -q "neither importance nor probes" "$t/err" || fail "make with the same text twice: $(cat "$t/err")"
 
 # make: a size at which the mix wins, and one at which every type fits and it cannot
 job() { "$HONE" make "$t/base.gguf" -o "$t/job" -q --recipes Q4_K_M --budget 1300K --budget 2M --calib "$t/calib.txt" --probe "$t/probe.txt" --eval "$t/eval.txt" --chunks 4 --ctx 128 --pp 16 --tg 4 --reps 1; }

@@ -25,18 +25,20 @@ static const struct {
                {"blk.1.attn_q.weight", 2, {256, 64, 1, 1}},
                {"output.weight", 2, {256, 64, 1, 1}}};
 
-static void make_model(void) {
+/* tied: without the last tensor, output.weight. */
+static void make_model(bool tied) {
     struct err e;
     struct gguf_w *w = gguf_w_new();
     gguf_w_str(w, "general.architecture", "unknown");
     gguf_w_u32(w, "unknown.block_count", 2);
     gguf_w_u32(w, "unknown.expert_count", 4);
     gguf_w_u32(w, "unknown.expert_used_count", 2);
-    for (size_t i = 0; i < COUNT_OF(tensors); i++)
+    size_t n_tensors = COUNT_OF(tensors) - tied;
+    for (size_t i = 0; i < n_tensors; i++)
         CHECK_OK(gguf_w_tensor(w, tensors[i].name, QT_F32, tensors[i].n_dims, tensors[i].ne, &e));
     CHECK_OK(gguf_w_begin(w, model, true, &e));
     uint64_t s = 7;
-    for (size_t i = 0; i < COUNT_OF(tensors); i++) {
+    for (size_t i = 0; i < n_tensors; i++) {
         int64_t n = tensors[i].ne[0] * tensors[i].ne[1] * tensors[i].ne[2];
         float *x = xcalloc((size_t)n, sizeof *x);
         for (int64_t k = 0; k < n; k++) {
@@ -323,17 +325,35 @@ static void test_file(void) {
     gguf_close(g);
 }
 
+/* Embeddings that are the head too: on the device, read whole, and with the head's floor. */
+static void test_tied(void) {
+    struct err e;
+    struct gguf *g;
+    struct sens s;
+    make_model(true);
+    CHECK_OK(gguf_open(&g, model, 0, &e));
+    CHECK_OK(sens_init(&s, g, &e));
+    int embd = find(&s, "token_embd.weight");
+    CHECK(!s.group[embd].host && s.model.tied);
+    CHECK_CLOSE(s.group[embd].read, 1, 0);
+    uint64_t budget = (uint64_t)s.n_weights / 4; /* two bits: floors of low budgets */
+    CHECK(!sens_allowed(&s, embd, QT_Q4_K, budget) && sens_allowed(&s, embd, QT_Q5_K, budget));
+    sens_release(&s);
+    gguf_close(g);
+}
+
 int main(void) {
     tmp_make();
     model = tmp_path("m.gguf");
     file = tmp_path("s.json");
-    make_model();
+    make_model(false);
     RUN(test_groups);
     RUN(test_errors);
     RUN(test_solve);
     RUN(test_solve_against_all);
     RUN(test_accuracy);
     RUN(test_file);
+    RUN(test_tied);
     tmp_remove();
     return check_done();
 }
