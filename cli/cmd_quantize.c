@@ -337,6 +337,8 @@ int cmd_quantize(struct cli *c, int argc, char **argv, struct err *e) {
          "also plot and list the best mixes from quality to speed"},
         {"bandwidth", 0, OPT_SIZE, &a.mix.bandwidth, "SIZE",
          "bytes a second, for predicted times (1000G)"},
+        {"gate", 0, OPT_LIST, &a.mix.gate, "TEXT",
+         "ship a mix only if it beats the plain recipes that fit on this text; repeatable"},
         {"avoid", 0, OPT_STR, &a.mix.avoid, "TYPES", "types a mix must not use, comma-separated"},
         {"no-floors", 0, OPT_FLAG, &a.mix.no_floors, NULL, "no lower limits by role in a mix"},
         {"split-max", 0, OPT_SIZE, &a.split_max, "SIZE",

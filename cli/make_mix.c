@@ -1,214 +1,109 @@
 // SPDX-License-Identifier: MIT
 /* cli/make_mix.c - the --budget step of `hone make`: sensitivities, the best mix of each size, and
- * the gate. A mix becomes a file of the folder only when its mean divergence on the evaluation
- * text, which took part in neither importance nor probes, is lower than that of the best plain
- * recipe that fits the budget by more than three paired standard errors and its 99.9 % divergence
- * is not larger. Otherwise that recipe is there instead, and a note of the report says why. */
+ * the gate (cli/gate.h). A mix becomes a file of the folder only when it passes; otherwise the best
+ * plain recipe that fits is there instead, and a note of the report says why. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "calib/imatrix.h"
+#include "cli/gate.h"
 #include "cli/make.h"
 #include "cli/mix.h"
 #include "core/io.h"
 #include "core/log.h"
 #include "core/mem.h"
 #include "core/num.h"
-#include "runtime/eval.h"
 
-enum { MAX_PLAIN = 3 };
-struct plain { /* a recipe that fits */
-    const char *name;
-    uint64_t bytes;
-    char *path;
-    bool ours; /* in the job's state folder */
-};
-struct gate {
+struct candidate { /* a mix and what it is compared with */
     struct make *mk;
-    struct plain plain[MAX_PLAIN];
-    int n;
-    char *mix;  /* the candidate, in the state folder */
-    char *gram; /* second moments, for the candidate and the recipes alike; NULL: none */
-    char why[512];
-    int best; /* of plain; -1: none fits */
-    bool passed;
+    struct gate gate;
+    char *mix;    /* in the state folder */
+    char *gram;   /* second moments; NULL: none */
+    char *prefix; /* of the recipes' files */
 };
-
-/* The largest plain recipes of at most `budget` bytes. */
-static int find_plain(struct gate *g, uint64_t budget, enum search search, struct err *e) {
-    struct make *mk = g->mk;
-    for (int i = 0; recipe_name(i); i++) {
-        struct quantize_report r;
-        struct quantize_opts o = {.in = mk->file[0].path,
-                                  .recipe = recipe_name(i),
-                                  .imatrix = mk->imatrix,
-                                  .dry_run = true,
-                                  .search = search,
-                                  .pool = mk->c->pool};
-        if (qtype_info(recipe_default(o.recipe))->flags & QF_FLOAT) continue;
-        TRY(quantize_run(&o, &r, e));
-        if (r.file_bytes > budget) continue;
-        int at = g->n < MAX_PLAIN ? g->n++ : MAX_PLAIN;
-        for (; at > 0 && g->plain[at - 1].bytes < r.file_bytes; at--)
-            if (at < MAX_PLAIN) g->plain[at] = g->plain[at - 1];
-        if (at < MAX_PLAIN) g->plain[at] = (struct plain){.name = o.recipe, .bytes = r.file_bytes};
-    }
-    return 0;
-}
-
-/* Files of the plain recipes: those of the folder, else made in the state folder. */
-static int make_plain(struct gate *g, enum search search, struct err *e) {
-    struct make *mk = g->mk;
-    for (int i = 0; i < g->n; i++) {
-        struct plain *p = &g->plain[i];
-        for (int k = 0; k < mk->n_files && !p->path; k++)
-            if (strcmp(mk->file[k].recipe, p->name) == 0) p->path = xstrdup(mk->file[k].path);
-        if (p->path) continue;
-        struct quantize_report r;
-        p->ours = true;
-        p->path = xasprintf("%s/plain-%s.gguf", mk->job.state, p->name);
-        struct quantize_opts o = {.in = mk->file[0].path,
-                                  .out = p->path,
-                                  .recipe = p->name,
-                                  .imatrix = mk->imatrix,
-                                  .gram = g->gram,
-                                  .overwrite = true,
-                                  .search = search,
-                                  .pool = mk->c->pool};
-        log_info("quantizing %s, to compare the mix with", p->name);
-        TRY(quantize_run(&o, &r, e));
-    }
-    return 0;
-}
-
-static void judge(struct gate *g, const struct eval_kld_run *r) {
-    struct eval_kld mix, k[MAX_PLAIN];
-    struct eval_pair d;
-    eval_kld_total(r, 0, &mix);
-    g->best = 0;
-    for (int i = 0; i < g->n; i++) {
-        eval_kld_total(r, i + 1, &k[i]);
-        if (k[i].mean_kld < k[g->best].mean_kld) g->best = i;
-    }
-    const struct eval_kld *b = &k[g->best];
-    eval_kld_pair(r, 0, g->best + 1, &d);
-    bool better = d.diff < -3 * d.stderr_, tail = mix.kld_p999 <= b->kld_p999;
-    g->passed = better && tail;
-    snprintf(g->why, sizeof g->why,
-             "mean KLD %.6f against %.6f of %s (paired difference %+.6f +- %.6f), 99.9 %% KLD %.5f "
-             "against %.5f%s",
-             mix.mean_kld, b->mean_kld, g->plain[g->best].name, d.diff, d.stderr_, mix.kld_p999,
-             b->kld_p999,
-             g->passed ? ""
-             : better  ? ": its 99.9 % KLD is larger"
-                       : ": not lower by more than three standard errors");
-}
-
-static int compare(struct gate *g, struct err *e) {
-    struct make *mk = g->mk;
-    struct model *m[MAX_PLAIN + 2] = {0};
-    struct session *s[MAX_PLAIN + 2] = {0};
-    struct ids ids = {0};
-    struct eval_kld_run r;
-    int rc = 0, n = g->n + 2;
-    const char *path[MAX_PLAIN + 2] = {mk->file[0].path, g->mix};
-    for (int i = 0; i < g->n; i++) path[i + 2] = g->plain[i].path;
-    struct session_opts o = {.n_ctx = mk->eval_ctx,
-                             .n_ubatch = min_i64(mk->eval_ctx, 2048),
-                             .isa = mk->c->isa,
-                             .act = ACT_F32,
-                             .pool = mk->c->pool};
-    for (int i = 0; i < n && !rc; i++) {
-        rc = model_open(&m[i], path[i], e);
-        if (!rc) rc = session_new(&s[i], m[i], &o, e);
-    }
-    for (int i = 0; i < mk->eval.n && !rc; i++)
-        rc = corpus_load(m[0], mk->eval.v[i], true, &ids, e);
-    if (!rc) make_spread_chunks(&ids, mk->eval_ctx, mk->eval_chunks);
-    const struct eval_domain all = {.name = "", .ids = ids.v, .n_ids = ids.n};
-    const struct eval_kld_job job = {.base = s[0],
-                                     .cand = s + 1,
-                                     .n_cand = n - 1,
-                                     .domain = &all,
-                                     .n_domains = 1,
-                                     .ctx = mk->eval_ctx,
-                                     .max_chunks = mk->eval_chunks,
-                                     .from = -1};
-    if (!rc) rc = eval_kld_open(&job, &r, e);
-    if (!rc) {
-        judge(g, &r);
-        eval_kld_close(&r);
-    }
-    ids_release(&ids);
-    for (int i = 0; i < n; i++) {
-        session_free(s[i]);
-        model_close(m[i]);
-    }
-    return rc;
-}
 
 static int move(const char *from, const char *to, struct err *e) {
     return rename(from, to) == 0 ? 0 : err_sys(e, "%s: cannot rename to %s", from, to);
 }
 
 /* Files of the step, by the verdict: the mix and its plan, or the plain recipe. */
-static int settle(struct gate *g, const char *label, char **file, char **plan, struct err *e) {
-    struct make *mk = g->mk;
-    char *from = xasprintf("%s.plan.tsv", g->mix);
+static int settle(const struct candidate *k, const char *label, char **file, char **plan,
+                  struct err *e) {
+    struct make *mk = k->mk;
+    const struct gate *g = &k->gate;
+    char *from = xasprintf("%s.plan.tsv", k->mix);
     int rc = 0;
     if (g->passed) {
         *file = xasprintf("%s-%s.gguf", mk->name, label);
         *plan = xasprintf("%s.plan.tsv", *file);
         char *a = job_path(&mk->job, *file), *b = job_path(&mk->job, *plan);
         rc = move(from, b, e);
-        if (!rc) rc = move(g->mix, a, e);
+        if (!rc) rc = move(k->mix, a, e);
         free(a);
         free(b);
     } else {
-        const struct plain *p = &g->plain[g->best];
+        const struct gate_plain *p = &g->plain[g->best];
         *file = xasprintf("%s-%s.gguf", mk->name, p->name);
         char *to = job_path(&mk->job, *file);
         if (p->ours) rc = move(p->path, to, e);
         free(to);
-        remove(g->mix);
+        remove(k->mix);
         remove(from);
     }
     free(from);
     return rc;
 }
 
-static int new_mix(struct make *mk, struct gate *g, const char *label, uint64_t budget,
-                   const char *sens, struct step *s, struct err *e) {
-    enum search search;
+/* The mix in the state folder, and the verdict. */
+static int try_mix(struct candidate *k, uint64_t budget, const char *sens, struct mix_job *job,
+                   struct err *e) {
+    struct make *mk = k->mk;
+    struct gate *g = &k->gate;
     struct mixer x;
-    struct mix_job job = {0};
     const struct mix_ask ask = {.budget = budget, .floors = true};
     struct quantize_report r;
-    char *file = NULL, *plan = NULL;
-    TRY(mix_search(mk->search, &search, e));
-    g->mix = xasprintf("%s/%s.gguf", mk->job.state, label);
-    g->gram = make_gram(mk);
     struct quantize_opts o = {.in = mk->file[0].path,
-                              .out = g->mix,
+                              .out = k->mix,
                               .imatrix = mk->imatrix,
-                              .gram = g->gram,
+                              .gram = k->gram,
                               .overwrite = true,
-                              .search = search,
+                              .search = g->search,
                               .pool = mk->c->pool};
     log_info("the best mix of %" PRIu64 " bytes", budget);
     int rc = mixer_open(&x, mk->c, &o, sens, e);
-    if (!rc) rc = mix_solve_job(&x, &o, &ask, &job, e);
-    if (!rc) rc = quantize_run(&job.o, &r, e);
-    if (!rc) rc = find_plain(g, budget, search, e);
-    if (!rc) rc = make_plain(g, search, e);
-    g->best = -1;
-    g->passed = true;
-    if (!rc && !g->n) snprintf(g->why, sizeof g->why, "no plain recipe is as small");
-    if (!rc && g->n) rc = compare(g, e);
-    if (!rc) rc = settle(g, label, &file, &plan, e);
+    if (!rc) rc = mix_solve_job(&x, &o, &ask, job, e);
+    if (!rc) rc = quantize_run(&job->o, &r, e);
+    mixer_close(&x);
+    if (!rc) rc = gate_find(g, budget, e);
+    for (int i = 0; i < g->n; i++) /* recipes that are in the folder already */
+        for (int f = 0; f < mk->n_files && !g->plain[i].path; f++)
+            if (strcmp(mk->file[f].recipe, g->plain[i].name) == 0)
+                g->plain[i].path = xstrdup(mk->file[f].path);
+    return rc ? rc : gate_judge(g, k->mix, e);
+}
+
+static int new_mix(struct candidate *k, const char *label, uint64_t budget, const char *sens,
+                   struct step *s, struct err *e) {
+    struct make *mk = k->mk;
+    struct gate *g = &k->gate;
+    struct mix_job job = {0};
+    char *file = NULL, *plan = NULL;
+    k->mix = xasprintf("%s/%s.gguf", mk->job.state, label);
+    k->gram = make_gram(mk);
+    k->prefix = xasprintf("%s/", mk->job.state);
+    *g = (struct gate){.c = mk->c,
+                       .base = mk->file[0].path,
+                       .imatrix = mk->imatrix,
+                       .gram = k->gram,
+                       .prefix = k->prefix,
+                       .texts = mk->eval,
+                       .ctx = mk->eval_ctx,
+                       .chunks = mk->eval_chunks};
+    TRY(mix_search(mk->search, &g->search, e));
+    int rc = try_mix(k, budget, sens, &job, e);
+    if (!rc) rc = settle(k, label, &file, &plan, e);
     if (!rc) {
         struct buf b = {0};
         struct jw w;
@@ -227,19 +122,16 @@ static int new_mix(struct make *mk, struct gate *g, const char *label, uint64_t 
         buf_release(&b);
     }
     mix_job_release(&job);
-    mixer_close(&x);
     free(file);
     free(plan);
     return rc;
 }
 
-static void gate_release(struct gate *g) {
-    for (int i = 0; i < g->n; i++) {
-        if (g->plain[i].ours && g->plain[i].path) remove(g->plain[i].path);
-        free(g->plain[i].path);
-    }
-    free(g->mix);
-    free(g->gram);
+static void candidate_release(struct candidate *k) {
+    gate_release(&k->gate);
+    free(k->mix);
+    free(k->gram);
+    free(k->prefix);
 }
 
 /* Adds what the step's record names. */
@@ -262,7 +154,7 @@ static int take(struct make *mk, const struct json *result, const char *text, st
 static int one_budget(struct make *mk, const char *text, uint64_t budget, const char *sens,
                       const char *sens_hash, struct err *e) {
     struct step s;
-    struct gate g = {.mk = mk};
+    struct candidate k = {.mk = mk};
     struct json *root = NULL;
     const struct json *result;
     char *label = xasprintf("mix-%s", text), *name = xasprintf("quantize-%s", label);
@@ -282,13 +174,13 @@ static int one_budget(struct make *mk, const char *text, uint64_t budget, const 
     }
     bool reuse = rc == 0 && make_reuse(mk, &s, &root, &result);
     if (rc == 0 && !reuse) {
-        rc = new_mix(mk, &g, label, budget, sens, &s, e);
+        rc = new_mix(&k, label, budget, sens, &s, e);
         if (rc == 0 && !step_done(&s, &root, &result))
             rc = err_set(e, ERR_SYS, "%s: the record of the mix cannot be read", mk->job.dir);
     }
     if (rc == 0) rc = take(mk, result, text, e);
     json_free(root);
-    gate_release(&g);
+    candidate_release(&k);
     step_release(&s);
     free(name);
     free(label);

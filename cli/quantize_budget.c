@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/gate.h"
 #include "cli/mix.h"
 #include "cli/quantize_budget.h"
 #include "core/io.h"
@@ -41,7 +42,7 @@ bool budget_asked(const struct budget_args *b) {
 
 bool budget_detail(const struct budget_args *b) {
     return b->sensitivity || b->no_floors || b->prefer || b->avoid || b->front || b->bandwidth ||
-           b->ctx || b->kv_type || b->reserve || b->slots;
+           b->ctx || b->kv_type || b->reserve || b->slots || b->gate.n;
 }
 
 /* ---- what was asked -----------------------------------------------------------------------------
@@ -94,6 +95,8 @@ struct set { /* one mix per limit */
     struct quantize_opts *opts; /* for one run */
     struct quantize_report *r;
     char **out;
+    char **why;           /* of the gate's verdict; NULL: not asked */
+    const char **shipped; /* a recipe that took the mix's place; NULL: the mix */
 };
 
 /* The limits as bytes and as the text that replaces {}. */
@@ -114,6 +117,8 @@ static int set_asks(struct set *s, struct err *e) {
     s->opts = xcalloc((size_t)s->n, sizeof *s->opts);
     s->r = xcalloc((size_t)s->n, sizeof *s->r);
     s->out = xcalloc((size_t)s->n, sizeof *s->out);
+    s->why = xcalloc((size_t)s->n, sizeof *s->why);
+    s->shipped = xcalloc((size_t)s->n, sizeof *s->shipped);
     for (int i = 0; i < s->n; i++) {
         const char *label = i < b->budget.n ? b->budget.v[i] : b->bpw > 0 ? "bpw" : "vram";
         s->ask[i] = base;
@@ -135,7 +140,10 @@ static void set_release(struct set *s) {
         quantize_report_release(&s->r[i]);
         mix_job_release(&s->job[i]);
         free(s->out[i]);
+        free(s->why[i]);
     }
+    free(s->why);
+    free(s->shipped);
     free(s->ask);
     free(s->job);
     free(s->opts);
@@ -185,6 +193,58 @@ static int emit_front(struct set *s, struct emit *m, struct err *e) {
     return rc;
 }
 
+/* ---- the gate -----------------------------------------------------------------------------------
+ */
+
+enum { GATE_CTX = 512, GATE_CHUNKS = 100 };
+
+/* The mix stays under its name, or the best plain recipe that fits takes its place. */
+static int judge(struct set *s, int i, struct err *e) {
+    const struct quantize_opts *q = s->q;
+    char *prefix = xasprintf("%s.", s->out[i]);
+    struct gate g = {.c = s->c,
+                     .base = q->in,
+                     .imatrix = q->imatrix,
+                     .gram = q->gram,
+                     .prefix = prefix,
+                     .search = q->search,
+                     .texts = s->b->gate,
+                     .ctx = GATE_CTX,
+                     .chunks = GATE_CHUNKS};
+    const struct mix_report *m = &s->job[i].m;
+    int rc = gate_find(&g, m->budget ? m->budget : m->file_bytes, e);
+    if (!rc) rc = gate_judge(&g, s->out[i], e);
+    if (!rc) s->why[i] = xstrdup(g.why);
+    if (!rc && !g.passed) {
+        s->shipped[i] = g.plain[g.best].name;
+        log_warn("%s holds %s, not the mix: %s", s->out[i], s->shipped[i], g.why);
+        if (rename(g.plain[g.best].path, s->out[i]) != 0)
+            rc = err_sys(e, "%s: cannot rename to %s", g.plain[g.best].path, s->out[i]);
+        if (!rc) remove(m->plan);
+    } else if (rc) {
+        remove(s->out[i]); /* not judged, not shipped */
+        remove(m->plan);
+    }
+    gate_release(&g);
+    free(prefix);
+    return rc;
+}
+
+static int judge_all(struct set *s, struct emit *m, struct err *e) {
+    for (int i = 0; i < s->n; i++) TRY(judge(s, i, e));
+    emit_table(m, "gate", "against the plain recipes that fit");
+    emit_col(m, "output", "output");
+    emit_col(m, "shipped", "shipped");
+    emit_col(m, "why", "why");
+    for (int i = 0; i < s->n; i++) {
+        emit_row(m);
+        emit_cell_str(m, io_base(s->out[i]));
+        emit_cell_str(m, s->shipped[i] ? s->shipped[i] : "the mix");
+        emit_cell_str(m, s->why[i]);
+    }
+    return 0;
+}
+
 /* ---- the table, and the run ---------------------------------------------------------------------
  */
 
@@ -223,6 +283,8 @@ static void emit_mixes(const struct set *s, struct emit *m) {
 }
 
 static int run(struct set *s, struct emit *m, struct err *e) {
+    if (s->b->gate.n && (s->q->dry_run || s->q->split_max))
+        return err_set(e, ERR_USAGE, "--gate goes without --dry-run and --split-max");
     TRY(set_asks(s, e));
     TRY(mixer_open(&s->x, s->c, s->q, s->b->sensitivity, e));
     for (int i = 0; i < s->n; i++) {
@@ -234,6 +296,7 @@ static int run(struct set *s, struct emit *m, struct err *e) {
     emit_mixes(s, m);
     if (s->b->front) TRY(emit_front(s, m, e));
     TRY(quantize_run_many(s->opts, s->n, s->r, e));
+    if (s->b->gate.n) TRY(judge_all(s, m, e));
     if (!s->x.probed)
         log_warn("no probes: the mix weighs the encoders' errors by role; hone sensitivity "
                  "measures them");

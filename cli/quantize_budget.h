@@ -12,7 +12,8 @@ struct budget_args {
     struct str_list budget; /* sizes as given */
     double bpw;             /* one more, as bits per weight; 0: none */
     const char *sensitivity, *prefer, *avoid, *kv_type;
-    const char *front; /* an SVG to write; NULL: none */
+    const char *front;    /* an SVG to write; NULL: none */
+    struct str_list gate; /* texts; none: files are not compared with plain recipes */
     uint64_t vram, reserve, bandwidth;
     int64_t ctx, slots;
     bool no_floors;
