@@ -54,14 +54,6 @@ grep -q "\"predicted_kld\": $q_kld" "$t/p.json" || fail "the front does not begi
 "$HONE" quantize "$t/base.gguf" -o "$t/p.gguf" --budget 1400K --avoid IQ4_NL,Q5_0 --imatrix "$t/im.gguf" -f -q > /dev/null
 ! grep -qE "IQ4_NL|Q5_0" "$t/p.gguf.plan.tsv" || fail "--avoid had no effect"
 
-# the gate of quantize: a size at which the mix wins, and one at which a plain recipe is as good and takes its name
-gate() { "$HONE" quantize "$t/base.gguf" -o "$t/g.gguf" --budget "$1" --gate "$t/eval.txt" --imatrix "$t/im.gguf" -f -q --json > "$t/g.json" 2> "$t/err"; }
-gate 1300K
-grep -q '"shipped": "the mix"' "$t/g.json" && grep -q hone.mix.budget_bytes "$t/g.gguf" || fail "1300K: $(cat "$t/g.json")"
-gate 2M
-grep -q '"shipped": "Q8_0"' "$t/g.json" && ! grep -q hone.mix.budget_bytes "$t/g.gguf" || fail "2M: $(cat "$t/g.json")"
-[ ! -e "$t/g.gguf.plan.tsv" ] && [ -z "$(ls "$t" | grep plain-)" ] || fail "the gate left files: $(ls "$t")"
-
 # error feedback: the choice knows what it takes off each type, and the file is made with it
 "$HONE" imatrix "$t/base.gguf" "$t/calib.txt" -o "$t/im2.gguf" --gram "$t/gram.gguf" -q > /dev/null
 "$HONE" quantize "$t/base.gguf" -o "$t/fb.gguf" --budget 1250K --imatrix "$t/im.gguf" --gram "$t/gram.gguf" -q --json > "$t/p.json"
@@ -84,6 +76,14 @@ probe "$t/cut.json" > "$t/cut2.out"
 cmp "$t/whole.json" "$t/cut.json" || fail "a resumed measurement is not the whole one"
 "$HONE" quantize "$t/base.gguf" -o "$t/d.gguf" --budget 1200K --imatrix "$t/im.gguf" --sensitivity "$t/whole.json" -q > /dev/null
 [ "$(wc -c < "$t/d.gguf")" -le 1200000 ] || fail "budget with probes"
+
+# the gate of quantize: with probes the mix wins; without, and where every type fits, a plain recipe takes its name
+gate() { "$HONE" quantize "$t/base.gguf" -o "$t/g.gguf" --gate "$t/eval.txt" --imatrix "$t/im.gguf" -f -q --json "$@" > "$t/g.json" 2> "$t/err"; }
+gate --budget 1300K --sensitivity "$t/whole.json"
+grep -q '"shipped": "the mix"' "$t/g.json" && grep -q hone.mix.budget_bytes "$t/g.gguf" || fail "1300K: $(cat "$t/g.json")"
+gate --budget 2M --sensitivity "$t/whole.json"
+grep -q '"shipped": "Q[68]_' "$t/g.json" && ! grep -q hone.mix.budget_bytes "$t/g.gguf" || fail "2M: $(cat "$t/g.json")"
+[ ! -e "$t/g.gguf.plan.tsv" ] && [ -z "$(ls "$t" | grep plain-)" ] || fail "the gate left files: $(ls "$t")"
 
 # refusals
 refuse() { want=$1; shift; rc=0; "$@" > /dev/null 2> "$t/err" || rc=$?; [ $rc = "$want" ] || fail "status $rc, expected $want: $*: $(cat "$t/err")"; }
