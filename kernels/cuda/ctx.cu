@@ -251,6 +251,10 @@ void cu_graph_free(struct cu_graph *g) {
     free(g);
 }
 
+int64_t cu_launches(const struct cu_stream *s) {
+    return s->n_launches;
+}
+
 int cu_mark(struct cu_stream *s, int which, struct err *e) {
     CU_TRY(e, cudaEventRecord(s->mark[which != 0], s->q));
     return 0;

@@ -16,6 +16,7 @@
 
 #include "core/err.h"
 #include "core/qtype.h"
+#include "kernels/cuda/args.h"
 
 struct cu_ctx;    /* a device in use */
 struct cu_stream; /* an ordered queue of work on it */
@@ -68,6 +69,9 @@ int cu_graph_begin(struct cu_stream *s, struct err *e);
 int cu_graph_end(struct cu_stream *s, struct cu_graph **out, struct err *e);
 int cu_graph_run(struct cu_stream *s, struct cu_graph *g, struct err *e);
 void cu_graph_free(struct cu_graph *g);
+
+/* Kernels launched or recorded on the stream so far. */
+int64_t cu_launches(const struct cu_stream *s);
 
 /* Milliseconds between two points of a stream: mark 0 and 1, then read (waits). */
 int cu_mark(struct cu_stream *s, int which, struct err *e);

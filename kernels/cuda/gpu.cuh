@@ -52,6 +52,7 @@ extern "C" {
     T *const name = reinterpret_cast<T *>(cu_dyn_shared_)
 #define CU_LAUNCH(e, kernel, grid, block, smem, s, ...)                                            \
     do {                                                                                           \
+        (s)->n_launches++;                                                                         \
         kernel<<<(grid), (block), (smem), (s)->q>>>(__VA_ARGS__);                                  \
         CU_TRY(e, cudaGetLastError());                                                             \
     } while (0)
@@ -202,6 +203,7 @@ struct cu_stream {
     cudaStream_t q;
     cudaEvent_t mark[2];
     struct cu_scratch *scratch; /* the newest first */
+    int64_t n_launches;
 };
 /* n_bytes of device memory that belong to the stream, 256-byte aligned, at most until the next call
  * of a launcher. Grown by new memory; the old stays, for graphs that were captured with it. */

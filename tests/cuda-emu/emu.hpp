@@ -290,6 +290,9 @@ static cudaError_t emu_launch_args(const char *name, void (*kernel)(P...), dim3 
     return emu_launch_fn(name, (const void *)kernel, grid, block, smem, s, [=]() { kernel(a...); });
 }
 #define CU_LAUNCH(e, kernel, grid, block, smem, s, ...)                                            \
-    CU_TRY(e, emu_launch_args(#kernel, kernel, grid, block, smem, (s)->q, __VA_ARGS__))
+    do {                                                                                           \
+        (s)->n_launches++;                                                                         \
+        CU_TRY(e, emu_launch_args(#kernel, kernel, grid, block, smem, (s)->q, __VA_ARGS__));       \
+    } while (0)
 
 #endif

@@ -1,0 +1,441 @@
+// SPDX-License-Identifier: MIT
+/* kernels/cuda/attn.cu - causal attention over the cache (kv.cu fills it).
+ *
+ * cu_attn_one: one token. A block takes a part of the keys of one kv head for up to GC of its query
+ * heads, so that keys and values are read once for all of them: a sub-warp per key and 8 values a
+ * lane for the scores, softmax of the part, then a sub-warp per value row. The number of parts in
+ * use and their length follow from the position in device memory, so that one captured launch
+ * serves every depth; surplus blocks leave. merge_parts adds the parts in order and gates.
+ * Bytes: each key and value once, and head_dim + 2 floats per part and head.
+ *
+ * cu_attn_many: several tokens. A block takes ROWS (token, head) rows of one kv head and walks the
+ * keys in tiles with a running maximum and sum. Products are f32 on the CUDA cores.
+ *
+ * Not run on a GPU yet. */
+#include "kernels/cuda/kv.cuh"
+
+enum { BLOCK = 256, WARPS = BLOCK / 32 };
+
+/* ---- one token ---- */
+
+struct one_job {
+    struct kv_plane k, v;
+    const float *q, *gate;
+    float *part, *out; /* part: [n_heads][n_splits][dim] sums, then as many (maximum, sum) */
+    const int32_t *pos;
+    int64_t n_ctx, window, gate_ld;
+    float scale;
+    int n_heads, group, n_splits;
+};
+
+/* Which keys this token sees, and how they are cut: both kernels compute the same. */
+struct cut {
+    int64_t k0, n_keys, step; /* first key, keys, keys of a part */
+    int n;
+};
+enum { MIN_PART = 64, KEY_CHUNK = 128 };
+CU_DEV struct cut cut_keys(const struct one_job &j) {
+    struct cut c;
+    const int64_t seen = (int64_t)*j.pos + 1;
+    c.k0 = j.window > 0 && seen > j.window ? seen - j.window : 0;
+    c.n_keys = seen - c.k0;
+    c.step = (c.n_keys + j.n_splits - 1) / j.n_splits;
+    c.step = (c.step + MIN_PART - 1) / MIN_PART * MIN_PART;
+    c.n = (int)((c.n_keys + c.step - 1) / c.step);
+    return c;
+}
+
+/* Sums r[0..GC) over sub-warps of LANES lanes (a power of two, at least 8): afterwards lane l of a
+ * sub-warp holds the sum of value head_of<GC>(l). Each step halves what a lane carries. */
+template <int GC> CU_DEV float spread_sum(float r[GC], int lanes, int lane) {
+    int m = 1;
+#pragma unroll
+    for (int n = GC / 2; n > 0; n /= 2, m *= 2) {
+        const bool up = (lane & m) != 0;
+#pragma unroll
+        for (int i = 0; i < n; i++) {
+            const float send = up ? r[i] : r[i + n], keep = up ? r[i + n] : r[i];
+            r[i] = keep + cu_shfl_xor(send, m);
+        }
+    }
+    float v = r[0];
+    for (; m < lanes; m *= 2) v += cu_shfl_xor(v, m);
+    return v;
+}
+template <int GC> CU_DEV int head_of(int lane) {
+    int h = 0, m = 1;
+    for (int n = GC / 2; n > 0; n /= 2, m *= 2)
+        if (lane & m) h += n;
+    return h;
+}
+
+/* NU: units of 8 values per lane; GC: query heads of a block. Block (part, kv head, chunk of
+ * heads). Keys go through in chunks of KEY_CHUNK with a running maximum. */
+template <int FORM, int NU, int GC>
+CU_KERNEL __launch_bounds__(BLOCK) attend_part(struct one_job j) {
+    CU_SHARED(float, sc, [KEY_CHUNK * GC]); /* [key][head] */
+    CU_SHARED(float, top, [GC]);
+    CU_SHARED(float, sum, [GC]);
+    CU_SHARED(float, fix, [GC]);
+    CU_DYN_SHARED(float, acc_all); /* [GC][dim] */
+    const struct cut c = cut_keys(j);
+    const int part = (int)blockIdx.x, head = (int)blockIdx.y, g0 = (int)blockIdx.z * GC;
+    if (part >= c.n) return;
+    const int dim = j.k.dim, units = dim / 8, warp = (int)threadIdx.x / 32;
+    const int lane = (int)threadIdx.x % 32, n_g = j.group - g0 < GC ? j.group - g0 : GC;
+    int lanes = 8; /* of a key */
+    while (lanes < 32 && lanes * NU < units) lanes *= 2;
+    const int sub = lane / lanes, l = lane % lanes, n_sub = 32 / lanes;
+    const int64_t first = part * c.step,
+                  last = first + c.step < c.n_keys ? first + c.step : c.n_keys;
+    const int64_t row0 = (int64_t)head * j.n_ctx + c.k0;
+    float q[GC][NU][8], acc[GC][NU][8];
+#pragma unroll
+    for (int g = 0; g < GC; g++)
+#pragma unroll
+        for (int n = 0; n < NU; n++)
+#pragma unroll
+            for (int i = 0; i < 8; i++) {
+                const int u = l + n * lanes;
+                const bool in = g < n_g && u < units;
+                q[g][n][i] = in ? j.scale * j.q[(head * j.group + g0 + g) * dim + 8 * u + i] : 0.0f;
+                acc[g][n][i] = 0.0f;
+            }
+    if (threadIdx.x < GC) {
+        top[threadIdx.x] = -INFINITY;
+        sum[threadIdx.x] = 0.0f;
+    }
+    for (int64_t k0 = first; k0 < last; k0 += KEY_CHUNK) {
+        const int n_keys = last - k0 < KEY_CHUNK ? (int)(last - k0) : KEY_CHUNK;
+        /* scores; whole warps go round together */
+        for (int kk = warp * n_sub; kk < n_keys; kk += WARPS * n_sub) {
+            const int key = kk + sub;
+            float r[GC];
+#pragma unroll
+            for (int g = 0; g < GC; g++) r[g] = 0.0f;
+#pragma unroll
+            for (int n = 0; n < NU; n++) {
+                const int u = l + n * lanes;
+                float v[8];
+                if (key < n_keys && u < units) {
+                    kv_load8<FORM>(j.k, row0 + k0 + key, u, v);
+#pragma unroll
+                    for (int g = 0; g < GC; g++)
+#pragma unroll
+                        for (int i = 0; i < 8; i++) r[g] = fmaf(q[g][n][i], v[i], r[g]);
+                }
+            }
+            const float v = spread_sum<GC>(r, lanes, l);
+            if (l < GC && key < n_keys) sc[key * GC + head_of<GC>(l)] = v;
+        }
+        __syncthreads();
+        /* softmax of the chunk: a warp per head */
+        for (int g = warp; g < GC; g += WARPS) {
+            float m = -INFINITY, s = 0.0f;
+            for (int k = lane; k < n_keys; k += 32) m = fmaxf(m, sc[k * GC + g]);
+            m = fmaxf(cu_warp_max(m), top[g]);
+            for (int k = lane; k < n_keys; k += 32) {
+                const float p = expf(sc[k * GC + g] - m);
+                sc[k * GC + g] = p;
+                s += p;
+            }
+            s = cu_warp_sum(s);
+            cu_syncwarp(); /* every lane has read top[g] */
+            if (lane == 0) {
+                fix[g] = expf(top[g] - m);
+                sum[g] = sum[g] * fix[g] + s;
+                top[g] = m;
+            }
+        }
+        __syncthreads();
+        if (k0 > first) {
+#pragma unroll
+            for (int g = 0; g < GC; g++)
+#pragma unroll
+                for (int n = 0; n < NU; n++)
+#pragma unroll
+                    for (int i = 0; i < 8; i++) acc[g][n][i] *= fix[g];
+        }
+        for (int key = warp * n_sub + sub; key < n_keys; key += WARPS * n_sub) {
+#pragma unroll
+            for (int n = 0; n < NU; n++) {
+                const int u = l + n * lanes;
+                float v[8];
+                if (u >= units) continue;
+                kv_load8<FORM>(j.v, row0 + k0 + key, u, v);
+#pragma unroll
+                for (int g = 0; g < GC; g++) {
+                    const float p = sc[key * GC + g];
+#pragma unroll
+                    for (int i = 0; i < 8; i++) acc[g][n][i] = fmaf(p, v[i], acc[g][n][i]);
+                }
+            }
+        }
+        __syncthreads(); /* sc is written again */
+    }
+    /* sub-warps in a fixed order into shared memory */
+    for (int w = 0; w < WARPS * n_sub; w++) {
+        if (w == warp * n_sub + sub)
+            for (int g = 0; g < n_g; g++)
+                for (int n = 0; n < NU; n++) {
+                    const int u = l + n * lanes;
+                    for (int i = 0; i < 8 && u < units; i++) {
+                        float *to = &acc_all[g * dim + 8 * u + i];
+                        *to = w ? *to + acc[g][n][i] : acc[g][n][i];
+                    }
+                }
+        __syncthreads();
+    }
+    float *stat = j.part + (int64_t)j.n_heads * j.n_splits * dim;
+    for (int i = (int)threadIdx.x; i < n_g * dim; i += BLOCK) {
+        const int h = head * j.group + g0 + i / dim;
+        j.part[((int64_t)h * j.n_splits + part) * dim + i % dim] = acc_all[i];
+    }
+    if ((int)threadIdx.x < n_g) {
+        const int64_t h = head * j.group + g0 + (int)threadIdx.x;
+        stat[2 * (h * j.n_splits + part)] = top[threadIdx.x];
+        stat[2 * (h * j.n_splits + part) + 1] = sum[threadIdx.x];
+    }
+}
+
+/* out = sum over parts, in order; a block per head. */
+CU_KERNEL __launch_bounds__(BLOCK) merge_parts(struct one_job j) {
+    const struct cut c = cut_keys(j);
+    const int64_t h = blockIdx.x, base = h * j.n_splits;
+    const int dim = j.k.dim;
+    const float *stat = j.part + (int64_t)j.n_heads * j.n_splits * dim + 2 * base;
+    float m = -INFINITY, s = 0.0f;
+    for (int p = 0; p < c.n; p++) m = fmaxf(m, stat[2 * p]);
+    for (int p = 0; p < c.n; p++) s += expf(stat[2 * p] - m) * stat[2 * p + 1];
+    for (int i = (int)threadIdx.x; i < dim; i += BLOCK) {
+        float v = 0.0f;
+        for (int p = 0; p < c.n; p++)
+            v = fmaf(expf(stat[2 * p] - m), j.part[(base + p) * dim + i], v);
+        v /= s;
+        if (j.gate) v *= 1.0f / (1.0f + expf(-j.gate[h * j.gate_ld + i]));
+        j.out[h * dim + i] = v;
+    }
+}
+
+template <int FORM>
+static int launch_one(struct cu_stream *s, const struct one_job *j, int n_kv, struct err *e) {
+    const bool wide = j->k.dim > 256;
+    const int gc = wide ? 4 : 8;
+    const dim3 grid((unsigned)j->n_splits, (unsigned)n_kv, (unsigned)div_up(j->group, gc));
+    const size_t smem = (size_t)(gc * j->k.dim) * sizeof(float);
+    if (wide)
+        CU_LAUNCH(e, (attend_part<FORM, 2, 4>), grid, BLOCK, smem, s, *j);
+    else
+        CU_LAUNCH(e, (attend_part<FORM, 1, 8>), grid, BLOCK, smem, s, *j);
+    CU_LAUNCH(e, merge_parts, (unsigned)j->n_heads, BLOCK, 0, s, *j);
+    return 0;
+}
+
+int cu_attn_one(struct cu_stream *s, const struct cu_attn *a, struct err *e) {
+    struct one_job j;
+    TRY(kv_open(&j.k, &a->k, a, e));
+    TRY(kv_open(&j.v, &a->v, a, e));
+    j.q = a->q;
+    j.gate = a->gate;
+    j.gate_ld = a->gate_ld ? a->gate_ld : a->head_dim;
+    j.part = a->part;
+    j.out = a->out;
+    j.pos = a->pos;
+    j.n_ctx = a->n_ctx;
+    j.window = a->window;
+    j.scale = a->scale;
+    j.n_heads = (int)a->n_heads;
+    j.group = (int)(a->n_heads / a->n_kv_heads);
+    j.n_splits = (int)a->n_splits;
+    const int n_kv = (int)a->n_kv_heads;
+    if (j.k.form != j.v.form) return launch_one<KV_ANY>(s, &j, n_kv, e);
+    switch (j.k.form) {
+    case KV_F32:
+        return launch_one<KV_F32>(s, &j, n_kv, e);
+    case KV_F16:
+        return launch_one<KV_F16>(s, &j, n_kv, e);
+    case KV_Q8:
+        return launch_one<KV_Q8>(s, &j, n_kv, e);
+    default:
+        return launch_one<KV_Q4>(s, &j, n_kv, e);
+    }
+}
+
+/* ---- several tokens ---- */
+
+struct many_job {
+    struct kv_plane k, v;
+    const float *q, *gate;
+    float *out;
+    const int32_t *pos;
+    int64_t n_ctx, window, n_tok, gate_ld;
+    float scale;
+    int n_heads, group, rows; /* rows: of all tokens for one kv head */
+};
+
+/* A block computes ROWS x TILE scores and ROWS x dim outputs: threads lie as 16 x 16, each has
+ * ROWS/16 rows, and columns 16 apart. Shared: queries [ROWS][dim], one tile of keys, then of values
+ * [TILE][dim], probabilities [ROWS][TILE + 1]. */
+template <int ROWS, int TILE, int COLS>
+CU_KERNEL __launch_bounds__(BLOCK) attend_tile(struct many_job j) {
+    enum { RT = ROWS / 16, KT = TILE / 16 };
+    CU_DYN_SHARED(float, mem);
+    CU_SHARED(float, top, [ROWS]);
+    CU_SHARED(float, sum, [ROWS]);
+    CU_SHARED(float, fix, [ROWS]);
+    const int dim = j.k.dim, units = dim / 8, head = (int)blockIdx.y;
+    float *q = mem, *kv = q + ROWS * dim, *p = kv + TILE * dim;
+    const int ty = (int)threadIdx.x / 16, tx = (int)threadIdx.x % 16;
+    /* later rows see more keys: they start first */
+    const int r0 = ((int)gridDim.x - 1 - (int)blockIdx.x) * ROWS;
+    const int n_rows = j.rows - r0 < ROWS ? j.rows - r0 : ROWS;
+    const int64_t pos = *j.pos;
+    for (int i = (int)threadIdx.x; i < ROWS * dim; i += BLOCK) {
+        const int r = r0 + i / dim;
+        q[i] = i / dim < n_rows
+                   ? j.scale *
+                         j.q[((int64_t)(r / j.group) * j.n_heads + head * j.group + r % j.group) *
+                                 dim +
+                             i % dim]
+                   : 0.0f;
+    }
+    if (threadIdx.x < ROWS) {
+        top[threadIdx.x] = -INFINITY;
+        sum[threadIdx.x] = 0.0f;
+    }
+    float acc[RT][COLS];
+#pragma unroll
+    for (int a = 0; a < RT; a++)
+#pragma unroll
+        for (int c = 0; c < COLS; c++) acc[a][c] = 0.0f;
+    const int64_t seen0 = pos + r0 / j.group + 1; /* by the first row */
+    const int64_t end = pos + (r0 + n_rows - 1) / j.group + 1;
+    const int64_t begin = j.window > 0 && seen0 > j.window ? seen0 - j.window : 0;
+    for (int64_t k0 = begin; k0 < end; k0 += TILE) {
+        const int n_keys = end - k0 < TILE ? (int)(end - k0) : TILE;
+        __syncthreads();
+        for (int i = (int)threadIdx.x; i < TILE * units; i += BLOCK) {
+            float v[8];
+            const int key = i / units, u = i % units;
+            for (int c = 0; c < 8; c++) v[c] = 0.0f;
+            if (key < n_keys) kv_load8<KV_ANY>(j.k, (int64_t)head * j.n_ctx + k0 + key, u, v);
+            for (int c = 0; c < 8; c++) kv[key * dim + 8 * u + c] = v[c];
+        }
+        __syncthreads();
+        float s[RT][KT];
+#pragma unroll
+        for (int a = 0; a < RT; a++)
+#pragma unroll
+            for (int b = 0; b < KT; b++) s[a][b] = 0.0f;
+        /* columns turned by tx, so that the 16 keys a warp reads lie in different banks */
+        for (int i = 0; i < dim; i += 4) {
+            int c = i + 4 * tx;
+            c = c >= dim ? c - c / dim * dim : c;
+#pragma unroll
+            for (int b = 0; b < KT; b++) {
+                const float4 kk = *(const float4 *)(const void *)&kv[(tx + 16 * b) * dim + c];
+#pragma unroll
+                for (int a = 0; a < RT; a++) {
+                    const float4 qq = *(const float4 *)(const void *)&q[(ty + 16 * a) * dim + c];
+                    s[a][b] = fmaf(qq.x, kk.x, s[a][b]);
+                    s[a][b] = fmaf(qq.y, kk.y, s[a][b]);
+                    s[a][b] = fmaf(qq.z, kk.z, s[a][b]);
+                    s[a][b] = fmaf(qq.w, kk.w, s[a][b]);
+                }
+            }
+        }
+#pragma unroll
+        for (int a = 0; a < RT; a++)
+#pragma unroll
+            for (int b = 0; b < KT; b++) {
+                const int row = ty + 16 * a, key = tx + 16 * b;
+                const int64_t seen = pos + (r0 + row) / j.group + 1, k = k0 + key;
+                const bool in = row < n_rows && k < seen && (j.window <= 0 || k >= seen - j.window);
+                p[row * (TILE + 1) + key] = in ? s[a][b] : -INFINITY;
+            }
+        __syncthreads();
+        for (int i = (int)threadIdx.x; i < TILE * units; i += BLOCK) { /* values replace the keys */
+            float v[8];
+            const int key = i / units, u = i % units;
+            for (int c = 0; c < 8; c++) v[c] = 0.0f;
+            if (key < n_keys) kv_load8<KV_ANY>(j.v, (int64_t)head * j.n_ctx + k0 + key, u, v);
+            for (int c = 0; c < 8; c++) kv[key * dim + 8 * u + c] = v[c];
+        }
+        for (int row = (int)threadIdx.x / 32; row < ROWS; row += WARPS) { /* a warp per row */
+            const int lane = (int)threadIdx.x % 32;
+            const float old = top[row];
+            float x = lane < TILE ? p[row * (TILE + 1) + lane] : -INFINITY;
+            const float m = fmaxf(cu_warp_max(x), old);
+            x = m == -INFINITY ? 0.0f : expf(x - m);
+            if (lane < TILE) p[row * (TILE + 1) + lane] = x;
+            x = cu_warp_sum(x);
+            if (lane == 0) {
+                fix[row] = m == -INFINITY ? 1.0f : expf(old - m);
+                sum[row] = sum[row] * fix[row] + x;
+                top[row] = m;
+            }
+        }
+        __syncthreads();
+#pragma unroll
+        for (int a = 0; a < RT; a++) {
+            const int row = ty + 16 * a;
+#pragma unroll
+            for (int c = 0; c < COLS; c++) acc[a][c] *= fix[row];
+            for (int key = 0; key < n_keys; key++) {
+                const float w = p[row * (TILE + 1) + key];
+#pragma unroll
+                for (int c = 0; c < COLS; c++)
+                    if (tx + 16 * c < dim)
+                        acc[a][c] = fmaf(w, kv[key * dim + tx + 16 * c], acc[a][c]);
+            }
+        }
+    }
+#pragma unroll
+    for (int a = 0; a < RT; a++) {
+        const int row = ty + 16 * a, r = r0 + row;
+        if (row >= n_rows) continue;
+        const int64_t at =
+            ((int64_t)(r / j.group) * j.n_heads + head * j.group + r % j.group) * dim;
+#pragma unroll
+        for (int c = 0; c < COLS; c++) {
+            const int i = tx + 16 * c;
+            if (i >= dim) continue;
+            float v = acc[a][c] / sum[row];
+            if (j.gate) v *= 1.0f / (1.0f + expf(-j.gate[at / dim * j.gate_ld + i]));
+            j.out[at + i] = v;
+        }
+    }
+}
+
+template <int ROWS, int TILE, int COLS>
+static int launch_many(struct cu_stream *s, const struct many_job *j, int n_kv, struct err *e) {
+    const dim3 grid((unsigned)div_up(j->rows, ROWS), (unsigned)n_kv);
+    const size_t smem = (size_t)((ROWS + TILE) * j->k.dim + ROWS * (TILE + 1)) * sizeof(float);
+    CU_SMEM_OPTIN(e, (attend_tile<ROWS, TILE, COLS>), smem);
+    CU_LAUNCH(e, (attend_tile<ROWS, TILE, COLS>), grid, BLOCK, smem, s, *j);
+    return 0;
+}
+
+int cu_attn_many(struct cu_stream *s, const struct cu_attn *a, struct err *e) {
+    struct many_job j;
+    TRY(kv_open(&j.k, &a->k, a, e));
+    TRY(kv_open(&j.v, &a->v, a, e));
+    j.q = a->q;
+    j.gate = a->gate;
+    j.gate_ld = a->gate_ld ? a->gate_ld : a->head_dim;
+    j.out = a->out;
+    j.pos = a->pos;
+    j.n_ctx = a->n_ctx;
+    j.window = a->window;
+    j.n_tok = a->n_tok;
+    j.scale = a->scale;
+    j.n_heads = (int)a->n_heads;
+    j.group = (int)(a->n_heads / a->n_kv_heads);
+    j.rows = (int)(a->n_tok * j.group);
+    const int n_kv = (int)a->n_kv_heads;
+    if (a->n_tok < 1) return 0;
+    if (j.k.dim <= 64) return launch_many<32, 32, 4>(s, &j, n_kv, e);
+    if (j.k.dim <= 128) return launch_many<32, 32, 8>(s, &j, n_kv, e);
+    if (j.k.dim <= 256) return launch_many<32, 32, 16>(s, &j, n_kv, e);
+    return launch_many<16, 16, 32>(s, &j, n_kv, e);
+}

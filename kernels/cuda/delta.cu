@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: MIT
+/* kernels/cuda/delta.cu - the recurrent layer: short causal convolution, gated delta rule.
+ * Formulas: models/graph.h; d = beta * (v - a * M k), o = a * M q + (k q) d, M = a M + d k for
+ * every row.
+ *
+ * A block owns SLICE rows of one value head's state, LANES threads per row, and keeps them in
+ * registers over all tokens of the pass; queries and keys are normalised in shared memory, T tokens
+ * at a time, by every block that needs them. The state is read and written once per pass.
+ *
+ * The convolution's past inputs lie in a ring of as many slots as there are taps, so that the slot
+ * of the current token is never one that a token still reads: cu_delta_step convolves in whatever
+ * block needs a channel, without a launch of its own.
+ *
+ * Not run on a GPU yet. */
+#include "kernels/cuda/gpu.cuh"
+
+enum { BLOCK = 256, WARPS = BLOCK / 32, LANES = 8, SLICE = BLOCK / LANES, T = 8, MAX_DIM = 256 };
+
+CU_DEV float sigmoid(float x) {
+    return 1.0f / (1.0f + expf(-x));
+}
+CU_DEV float softplus(float x) {
+    return x > 20.0f ? x : log1pf(expf(x));
+}
+
+/* ---- convolution ---- */
+
+CU_DEV int64_t slot_of(int64_t p, int taps) {
+    return (p % taps + taps) % taps;
+}
+
+/* A thread per channel; TAPS at least the taps, the surplus older ones have weight 0. */
+template <int TAPS>
+CU_KERNEL __launch_bounds__(BLOCK)
+    conv_silu(float *u, const float *w, float *ring, const int32_t *pos, int64_t n_tok,
+              int64_t n_ch, int taps) {
+    const int64_t c = (int64_t)blockIdx.x * BLOCK + threadIdx.x, p0 = *pos;
+    if (c >= n_ch) return;
+    float tap[TAPS], past[TAPS]; /* past[j]: the input j + 1 - TAPS tokens from now; last: now */
+#pragma unroll
+    for (int j = 0; j < TAPS; j++) {
+        const int back = TAPS - 1 - j;
+        tap[j] = back < taps ? w[c * taps + taps - 1 - back] : 0.0f;
+        past[j] = back > 0 && back < taps ? ring[slot_of(p0 - back, taps) * n_ch + c] : 0.0f;
+    }
+    for (int64_t t0 = 0; t0 < n_tok; t0 += 8) {
+        float x[8];
+#pragma unroll
+        for (int i = 0; i < 8; i++) x[i] = t0 + i < n_tok ? u[(t0 + i) * n_ch + c] : 0.0f;
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            if (t0 + i >= n_tok) break;
+            past[TAPS - 1] = x[i];
+            float s = 0.0f;
+#pragma unroll
+            for (int j = TAPS - 1; j >= 0; j--) s = fmaf(tap[j], past[j], s);
+            u[(t0 + i) * n_ch + c] = s * sigmoid(s);
+#pragma unroll
+            for (int j = 0; j + 1 < TAPS; j++) past[j] = past[j + 1];
+        }
+    }
+#pragma unroll
+    for (int back = 1; back < TAPS; back++) /* position p0 + n_tok - back */
+        if (back < taps) ring[slot_of(p0 + n_tok - back, taps) * n_ch + c] = past[TAPS - 1 - back];
+}
+
+static int check_taps(const struct cu_delta *a, struct err *e) {
+    if (a->taps >= 1 && a->taps <= CU_MAX_TAPS) return 0;
+    return err_set(e, ERR_USAGE, "CUDA: a convolution of %lld taps; 1 to %d are supported",
+                   (long long)a->taps, CU_MAX_TAPS);
+}
+
+int cu_conv_silu(struct cu_stream *s, const struct cu_delta *a, int64_t n_ch, struct err *e) {
+    TRY(check_taps(a, e));
+    const unsigned grid = (unsigned)div_up(n_ch, BLOCK);
+    if (a->n_tok < 1 || n_ch < 1) return 0;
+    if (a->taps <= 4)
+        CU_LAUNCH(e, conv_silu<4>, grid, BLOCK, 0, s, a->u, a->conv, a->ring, a->pos, a->n_tok,
+                  n_ch, (int)a->taps);
+    else
+        CU_LAUNCH(e, conv_silu<CU_MAX_TAPS>, grid, BLOCK, 0, s, a->u, a->conv, a->ring, a->pos,
+                  a->n_tok, n_ch, (int)a->taps);
+    return 0;
+}
+
+/* One channel of the current token, for cu_delta_step. `keep`: the raw input goes to the ring. */
+CU_DEV float conv_now(const struct cu_delta &a, int64_t c, int64_t n_ch, bool keep) {
+    const int taps = (int)a.taps;
+    const int64_t p = *a.pos;
+    const float x = a.u[c];
+    float s = a.conv[c * taps + taps - 1] * x;
+    for (int back = 1; back < taps; back++)
+        s = fmaf(a.conv[c * taps + taps - 1 - back], a.ring[slot_of(p - back, taps) * n_ch + c], s);
+    if (keep) a.ring[slot_of(p, taps) * n_ch + c] = x;
+    return s * sigmoid(s);
+}
+
+/* ---- delta rule ---- */
+
+struct tokens { /* of a block, in shared memory */
+    float q[T][MAX_DIM], k[T][MAX_DIM], v[T][SLICE];
+    float kq[T], decay[T], beta[T];
+};
+
+/* Query and key of one token by a warp: normalised; their product. */
+CU_DEV void norm_qk(const struct cu_delta &a, struct tokens &x, int t, int lane) {
+    const int n = (int)a.k_dim;
+    float qq = 0.0f, kk = 0.0f, kq = 0.0f;
+    for (int i = lane; i < n; i += 32) {
+        qq = fmaf(x.q[t][i], x.q[t][i], qq);
+        kk = fmaf(x.k[t][i], x.k[t][i], kk);
+    }
+    const float rq = a.scale / sqrtf(cu_warp_sum(qq) + a.eps);
+    const float rk = 1.0f / sqrtf(cu_warp_sum(kk) + a.eps);
+    for (int i = lane; i < n; i += 32) {
+        const float q = x.q[t][i] * rq, k = x.k[t][i] * rk;
+        x.q[t][i] = q;
+        x.k[t][i] = k;
+        kq = fmaf(q, k, kq);
+    }
+    kq = cu_warp_sum(kq);
+    if (lane == 0) x.kq[t] = kq;
+}
+CU_DEV void gates(const struct cu_delta &a, struct tokens &x, int t, int64_t at, int h) {
+    x.beta[t] = sigmoid(a.beta[at + h]);
+    x.decay[t] = expf(a.a[h] * softplus(a.alpha[at + h] + a.dt[h]));
+}
+
+/* One token for this thread's part of row j: values 32 i + 4 lane ... + 3. Returns o in all LANES
+ * threads of the row. */
+template <int F4>
+CU_DEV float step(float4 m[F4], const struct tokens &x, int t, int l, float v, int k_dim) {
+    float p = 0.0f, r = 0.0f;
+#pragma unroll
+    for (int i = 0; i < F4; i++)
+        if (32 * i + 4 * l < k_dim) {
+            const float4 k = *(const float4 *)(const void *)&x.k[t][32 * i + 4 * l];
+            const float4 q = *(const float4 *)(const void *)&x.q[t][32 * i + 4 * l];
+            p = fmaf(m[i].x, k.x, p), p = fmaf(m[i].y, k.y, p);
+            p = fmaf(m[i].z, k.z, p), p = fmaf(m[i].w, k.w, p);
+            r = fmaf(m[i].x, q.x, r), r = fmaf(m[i].y, q.y, r);
+            r = fmaf(m[i].z, q.z, r), r = fmaf(m[i].w, q.w, r);
+        }
+    for (int d = LANES / 2; d > 0; d /= 2) {
+        p += cu_shfl_xor(p, d);
+        r += cu_shfl_xor(r, d);
+    }
+    const float a = x.decay[t], d = x.beta[t] * (v - a * p);
+#pragma unroll
+    for (int i = 0; i < F4; i++)
+        if (32 * i + 4 * l < k_dim) {
+            const float4 k = *(const float4 *)(const void *)&x.k[t][32 * i + 4 * l];
+            m[i].x = fmaf(a, m[i].x, d * k.x);
+            m[i].y = fmaf(a, m[i].y, d * k.y);
+            m[i].z = fmaf(a, m[i].z, d * k.z);
+            m[i].w = fmaf(a, m[i].w, d * k.w);
+        }
+    return fmaf(a, r, x.kq[t] * d);
+}
+
+template <int F4>
+CU_DEV void load_state(const float *row, bool there, int l, int k_dim, float4 m[F4]) {
+#pragma unroll
+    for (int i = 0; i < F4; i++)
+        m[i] = there && 32 * i + 4 * l < k_dim
+                   ? *(const float4 *)(const void *)(row + 32 * i + 4 * l)
+                   : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+}
+template <int F4>
+CU_DEV void store_state(float *row, bool there, int l, int k_dim, const float4 m[F4]) {
+#pragma unroll
+    for (int i = 0; i < F4; i++)
+        if (there && 32 * i + 4 * l < k_dim) *(float4 *)(void *)(row + 32 * i + 4 * l) = m[i];
+}
+
+/* Block (slice of rows, value head). */
+template <int F4> CU_KERNEL __launch_bounds__(BLOCK) delta_rows(struct cu_delta a) {
+    CU_SHARED(struct tokens, x, [1]);
+    const int h = (int)blockIdx.y, hk = h % (int)a.n_k_heads, j0 = (int)blockIdx.x * SLICE;
+    const int l = (int)threadIdx.x % LANES, j = j0 + (int)threadIdx.x / LANES;
+    const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
+    const int dk = (int)a.k_dim, dv = (int)a.v_dim;
+    const int64_t ld = 2 * a.n_k_heads * a.k_dim + a.n_v_heads * a.v_dim;
+    const bool there = j < dv;
+    float *row = a.state + ((int64_t)h * dv + (there ? j : 0)) * dk;
+    float4 m[F4];
+    load_state<F4>(row, there, l, dk, m);
+    for (int64_t t0 = 0; t0 < a.n_tok; t0 += T) {
+        const int n = a.n_tok - t0 < T ? (int)(a.n_tok - t0) : T;
+        __syncthreads();
+        for (int t = warp; t < n; t += WARPS) {
+            const float *u = a.u + (t0 + t) * ld;
+            for (int i = lane; i < dk; i += 32) {
+                x[0].q[t][i] = u[hk * dk + i];
+                x[0].k[t][i] = u[(a.n_k_heads + hk) * dk + i];
+            }
+            if (j0 + lane < dv) x[0].v[t][lane] = u[2 * a.n_k_heads * dk + h * dv + j0 + lane];
+            cu_syncwarp();
+            norm_qk(a, x[0], t, lane);
+            if (lane == 0) gates(a, x[0], t, (t0 + t) * a.n_v_heads, h);
+        }
+        __syncthreads();
+        for (int t = 0; t < n; t++) {
+            const float o = step<F4>(m, x[0], t, l, there ? x[0].v[t][j - j0] : 0.0f, dk);
+            if (there && l == 0) a.out[((t0 + t) * a.n_v_heads + h) * dv + j] = o;
+        }
+    }
+    store_state<F4>(row, there, l, dk, m);
+}
+
+/* One token with the convolution before and the gated norm after: the last block of a head to
+ * finish norms all its rows. */
+template <int F4> CU_KERNEL __launch_bounds__(BLOCK) delta_token(struct cu_delta a) {
+    CU_SHARED(struct tokens, x, [1]);
+    CU_SHARED(int, is_last, [1]);
+    CU_SHARED(float, red, [32]);
+    const int h = (int)blockIdx.y, n_hk = (int)a.n_k_heads, hk = h % n_hk;
+    const int j0 = (int)blockIdx.x * SLICE, l = (int)threadIdx.x % LANES;
+    const int j = j0 + (int)threadIdx.x / LANES, dk = (int)a.k_dim, dv = (int)a.v_dim;
+    const int64_t n_ch = 2 * a.n_k_heads * a.k_dim + a.n_v_heads * a.v_dim;
+    const bool there = j < dv, keeps = h < n_hk && blockIdx.x == 0; /* one block per k head */
+    float *row = a.state + ((int64_t)h * dv + (there ? j : 0)) * dk;
+    float4 m[F4];
+    load_state<F4>(row, there, l, dk, m);
+    for (int i = (int)threadIdx.x; i < dk; i += BLOCK) {
+        x[0].q[0][i] = conv_now(a, (int64_t)hk * dk + i, n_ch, keeps);
+        x[0].k[0][i] = conv_now(a, (int64_t)(n_hk + hk) * dk + i, n_ch, keeps);
+    }
+    if (threadIdx.x < SLICE && j0 + (int)threadIdx.x < dv)
+        x[0].v[0][threadIdx.x] =
+            conv_now(a, (int64_t)2 * n_hk * dk + h * dv + j0 + threadIdx.x, n_ch, true);
+    __syncthreads();
+    if (threadIdx.x < 32) {
+        norm_qk(a, x[0], 0, (int)threadIdx.x);
+        if (threadIdx.x == 0) gates(a, x[0], 0, 0, h);
+    }
+    __syncthreads();
+    const float o = step<F4>(m, x[0], 0, l, there ? x[0].v[0][j - j0] : 0.0f, dk);
+    if (there && l == 0) a.out[(int64_t)h * dv + j] = o;
+    store_state<F4>(row, there, l, dk, m);
+    cu_fence();
+    __syncthreads();
+    if (threadIdx.x == 0) is_last[0] = cu_atomic_add(&a.arrived[h], 1) == (int)gridDim.x - 1;
+    __syncthreads();
+    if (!is_last[0]) return;
+    cu_fence();
+    volatile float *out = a.out + (int64_t)h * dv; /* others' writes: not from a near cache */
+    const float *z = a.z + (int64_t)h * dv;
+    float s = 0.0f;
+    for (int i = (int)threadIdx.x; i < dv; i += BLOCK) {
+        const float v = out[i];
+        s = fmaf(v, v, s);
+    }
+    const float r = 1.0f / sqrtf(cu_block_sum(s, red) / (float)dv + a.norm_eps);
+    for (int i = (int)threadIdx.x; i < dv; i += BLOCK)
+        out[i] = out[i] * r * a.norm[i] * (z[i] * sigmoid(z[i]));
+    if (threadIdx.x == 0) a.arrived[h] = 0;
+}
+
+static int check_dims(const struct cu_delta *a, struct err *e) {
+    if (a->k_dim >= 4 && a->k_dim % 4 == 0 && a->k_dim <= MAX_DIM) return 0;
+    return err_set(e, ERR_USAGE,
+                   "CUDA: delta-rule keys of %lld values; multiples of 4 up to %d are supported",
+                   (long long)a->k_dim, MAX_DIM);
+}
+
+int cu_delta_rows(struct cu_stream *s, const struct cu_delta *a, struct err *e) {
+    const dim3 grid((unsigned)div_up(a->v_dim, SLICE), (unsigned)a->n_v_heads);
+    TRY(check_dims(a, e));
+    if (a->n_tok < 1) return 0;
+    if (a->k_dim <= 64)
+        CU_LAUNCH(e, delta_rows<2>, grid, BLOCK, 0, s, *a);
+    else if (a->k_dim <= 128)
+        CU_LAUNCH(e, delta_rows<4>, grid, BLOCK, 0, s, *a);
+    else
+        CU_LAUNCH(e, delta_rows<8>, grid, BLOCK, 0, s, *a);
+    return 0;
+}
+
+int cu_delta_token(struct cu_stream *s, const struct cu_delta *a, struct err *e) {
+    const dim3 grid((unsigned)div_up(a->v_dim, SLICE), (unsigned)a->n_v_heads);
+    TRY(check_dims(a, e));
+    TRY(check_taps(a, e));
+    if (a->n_v_heads < a->n_k_heads) /* some key channels would never reach the ring */
+        return err_set(e, ERR_USAGE, "CUDA: fewer value heads than key heads");
+    if (a->k_dim <= 64)
+        CU_LAUNCH(e, delta_token<2>, grid, BLOCK, 0, s, *a);
+    else if (a->k_dim <= 128)
+        CU_LAUNCH(e, delta_token<4>, grid, BLOCK, 0, s, *a);
+    else
+        CU_LAUNCH(e, delta_token<8>, grid, BLOCK, 0, s, *a);
+    return 0;
+}

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: MIT
+/* kernels/cuda/elem.cu - norms, residuals, gates: operators that work row by row or value by value.
+ * Formulas: models/graph.h. Each value is read once and written once; a row of a norm is read
+ * twice, the second time from the caches. Sums are f32, per thread and then a tree: the same bits
+ * for the same row length. */
+#include "kernels/cuda/gpu.cuh"
+
+enum { BLOCK = 256, WARP_ROW = 512 }; /* rows up to WARP_ROW values: a warp each */
+
+CU_DEV float sigmoid(float x) {
+    return 1.0f / (1.0f + expf(-x));
+}
+
+/* ---- norms ---- */
+
+/* y = rms(x) * w [* silu(z)]; x == y is fine: a thread reads its values before it writes them. */
+CU_KERNEL __launch_bounds__(BLOCK) rms_warp(const float *x, const float *w, const float *z,
+                                            float *y, int64_t n_rows, int n, float eps) {
+    const int lane = (int)threadIdx.x % 32;
+    int64_t row = (int64_t)blockIdx.x * (BLOCK / 32) + threadIdx.x / 32;
+    const bool there = row < n_rows;
+    if (!there) row = 0; /* all lanes meet in the sum */
+    const float *xr = x + row * n;
+    float s = 0;
+    for (int i = lane; i < n; i += 32) s = fmaf(xr[i], xr[i], s);
+    const float r = 1.0f / sqrtf(cu_warp_sum(s) / (float)n + eps);
+    if (!there) return;
+    for (int i = lane; i < n; i += 32) {
+        float v = xr[i] * r;
+        if (w) v *= w[i];
+        if (z) v *= z[row * n + i] * sigmoid(z[row * n + i]);
+        y[row * n + i] = v;
+    }
+}
+
+/* sum = a + b (b NULL: a alone, nothing stored); y = rms(sum) * w. A block per row. */
+CU_KERNEL __launch_bounds__(BLOCK) rms_block(const float *a, const float *b, float *sum,
+                                             const float *w, float *y, int64_t n, float eps) {
+    CU_SHARED(float, red, [32]);
+    const int64_t at = (int64_t)blockIdx.x * n;
+    float s = 0;
+    for (int64_t i = threadIdx.x; i < n; i += BLOCK) {
+        float v = a[at + i];
+        if (b) {
+            v += b[at + i];
+            sum[at + i] = v;
+        }
+        s = fmaf(v, v, s);
+    }
+    const float r = 1.0f / sqrtf(cu_block_sum(s, red) / (float)n + eps);
+    const float *x = b ? sum : a;
+    for (int64_t i = threadIdx.x; i < n; i += BLOCK) {
+        const float v = x[at + i] * r;
+        y[at + i] = w ? v * w[i] : v;
+    }
+}
+
+int cu_rms(struct cu_stream *s, const float *x, const float *w, float *y, int64_t n_rows, int64_t n,
+           float eps, struct err *e) {
+    if (n_rows < 1) return 0;
+    if (n <= WARP_ROW)
+        CU_LAUNCH(e, rms_warp, (unsigned)div_up(n_rows, BLOCK / 32), BLOCK, 0, s, x, w,
+                  (const float *)NULL, y, n_rows, (int)n, eps);
+    else
+        CU_LAUNCH(e, rms_block, (unsigned)n_rows, BLOCK, 0, s, x, (const float *)NULL,
+                  (float *)NULL, w, y, n, eps);
+    return 0;
+}
+
+int cu_add_rms(struct cu_stream *s, const float *a, const float *b, float *sum, const float *w,
+               float *y, int64_t n_rows, int64_t n, float eps, struct err *e) {
+    if (n_rows < 1) return 0;
+    CU_LAUNCH(e, rms_block, (unsigned)n_rows, BLOCK, 0, s, a, b, sum, w, y, n, eps);
+    return 0;
+}
+
+int cu_gated_rms(struct cu_stream *s, const float *x, const float *w, const float *z, float *y,
+                 int64_t n_rows, int64_t n, float eps, struct err *e) {
+    if (n_rows < 1) return 0;
+    CU_LAUNCH(e, rms_warp, (unsigned)div_up(n_rows, BLOCK / 32), BLOCK, 0, s, x, w, z, y, n_rows,
+              (int)n, eps);
+    return 0;
+}
+
+/* ---- value by value ---- */
+
+CU_DEV int64_t my_value(void) {
+    return (int64_t)blockIdx.x * BLOCK + threadIdx.x;
+}
+static unsigned blocks_of(int64_t n) {
+    return (unsigned)div_up(n, BLOCK);
+}
+
+CU_KERNEL add_values(const float *a, const float *b, float *dst, int64_t n) {
+    const int64_t i = my_value();
+    if (i < n) dst[i] = a[i] + b[i];
+}
+int cu_add(struct cu_stream *s, const float *a, const float *b, float *dst, int64_t n,
+           struct err *e) {
+    if (n > 0) CU_LAUNCH(e, add_values, blocks_of(n), BLOCK, 0, s, a, b, dst, n);
+    return 0;
+}
+
+CU_KERNEL sigmoid_values(float *x, const float *g, int64_t n) {
+    const int64_t i = my_value();
+    if (i < n) x[i] *= sigmoid(g[i]);
+}
+int cu_sigmoid_mul(struct cu_stream *s, float *x, const float *g, int64_t n, struct err *e) {
+    if (n > 0) CU_LAUNCH(e, sigmoid_values, blocks_of(n), BLOCK, 0, s, x, g, n);
+    return 0;
+}
+
+CU_KERNEL swiglu_values(const float *gate, const float *up, float *dst, int64_t n) {
+    const int64_t i = my_value();
+    if (i < n) dst[i] = gate[i] * sigmoid(gate[i]) * up[i];
+}
+int cu_swiglu(struct cu_stream *s, const float *gate, const float *up, float *dst, int64_t n,
+              struct err *e) {
+    if (n > 0) CU_LAUNCH(e, swiglu_values, blocks_of(n), BLOCK, 0, s, gate, up, dst, n);
+    return 0;
+}
+
+/* gelu(x) = x/2 (1 + tanh(u)) = x sigmoid(2u), u = sqrt(2/pi) (x + 0.044715 x^3) */
+CU_DEV float gelu(float x) {
+    return x * sigmoid(1.59576912160573f * (x + 0.044715f * (x * x * x)));
+}
+CU_KERNEL geglu_values(const float *gate, const float *up, float *dst, int64_t total, int64_t n,
+                       int64_t up_ld) {
+    const int64_t i = my_value();
+    if (i < total) dst[i] = gelu(gate[i]) * up[i / n * up_ld + i % n];
+}
+int cu_geglu(struct cu_stream *s, const float *gate, const float *up, float *dst, int64_t n_rows,
+             int64_t n, int64_t up_ld, struct err *e) {
+    const int64_t total = n_rows * n;
+    if (total > 0)
+        CU_LAUNCH(e, geglu_values, blocks_of(total), BLOCK, 0, s, gate, up, dst, total, n, up_ld);
+    return 0;
+}
+
+CU_KERNEL split_values(const float *x, float *q, float *gate, int64_t total, int64_t n) {
+    const int64_t i = my_value(), row = i / n, c = i % n;
+    if (i >= total) return;
+    q[i] = x[2 * row * n + c];
+    gate[i] = x[(2 * row + 1) * n + c];
+}
+int cu_split_gate(struct cu_stream *s, const float *x, float *q, float *gate, int64_t n_rows,
+                  int64_t n, struct err *e) {
+    const int64_t total = n_rows * n;
+    if (total > 0) CU_LAUNCH(e, split_values, blocks_of(total), BLOCK, 0, s, x, q, gate, total, n);
+    return 0;
+}
+
+CU_KERNEL scale_values(float *x, int64_t n, float scale, const float *by) {
+    const int64_t i = my_value();
+    if (i < n) x[i] *= by ? scale * by[0] : scale;
+}
+int cu_scale(struct cu_stream *s, float *x, int64_t n, float scale, const float *by,
+             struct err *e) {
+    if (n > 0) CU_LAUNCH(e, scale_values, blocks_of(n), BLOCK, 0, s, x, n, scale, by);
+    return 0;
+}
+
+CU_KERNEL cap_values(float *x, int64_t n, float cap) {
+    const int64_t i = my_value();
+    if (i < n) x[i] = cap * tanhf(x[i] / cap);
+}
+int cu_softcap(struct cu_stream *s, float *x, int64_t n, float cap, struct err *e) {
+    if (n > 0) CU_LAUNCH(e, cap_values, blocks_of(n), BLOCK, 0, s, x, n, cap);
+    return 0;
+}
+
+/* dst += x * sigmoid(w . h): a block per row. */
+CU_KERNEL __launch_bounds__(BLOCK) gate_add_rows(float *dst, const float *x, const float *w,
+                                                 const float *h, int64_t n, int64_t d) {
+    CU_SHARED(float, red, [32]);
+    const int64_t row = blockIdx.x;
+    float g = 0;
+    for (int64_t i = threadIdx.x; i < d; i += BLOCK) g = fmaf(w[i], h[row * d + i], g);
+    g = sigmoid(cu_block_sum(g, red));
+    for (int64_t i = threadIdx.x; i < n; i += BLOCK)
+        dst[row * n + i] = fmaf(x[row * n + i], g, dst[row * n + i]);
+}
+int cu_gate_add(struct cu_stream *s, float *dst, const float *x, const float *w, const float *h,
+                int64_t n_rows, int64_t n, int64_t d, struct err *e) {
+    if (n_rows > 0) CU_LAUNCH(e, gate_add_rows, (unsigned)n_rows, BLOCK, 0, s, dst, x, w, h, n, d);
+    return 0;
+}
+
+/* sum = res + dst + x * sigmoid(w . h), y = rms(sum) * norm: a block per row; dst is not written. y
+ * may be h, x or dst: all of a row is read before any of it is written. */
+CU_KERNEL __launch_bounds__(BLOCK)
+    gate_add_rms_rows(const float *dst, const float *x, const float *w, const float *h, int64_t d,
+                      const float *res, float *sum, const float *norm, float *y, int64_t n,
+                      float eps) {
+    CU_SHARED(float, red, [32]);
+    const int64_t at = (int64_t)blockIdx.x * n;
+    float g = 0, s = 0;
+    for (int64_t i = threadIdx.x; i < d; i += BLOCK) g = fmaf(w[i], h[blockIdx.x * d + i], g);
+    g = sigmoid(cu_block_sum(g, red));
+    for (int64_t i = threadIdx.x; i < n; i += BLOCK) {
+        const float v = res[at + i] + fmaf(x[at + i], g, dst[at + i]);
+        sum[at + i] = v;
+        s = fmaf(v, v, s);
+    }
+    const float r = 1.0f / sqrtf(cu_block_sum(s, red) / (float)n + eps);
+    for (int64_t i = threadIdx.x; i < n; i += BLOCK) y[at + i] = sum[at + i] * r * norm[i];
+}
+int cu_gate_add_rms(struct cu_stream *s, const float *dst, const float *x, const float *w,
+                    const float *h, int64_t d, const float *res, float *sum, const float *norm,
+                    float *y, int64_t n_rows, int64_t n, float eps, struct err *e) {
+    if (n_rows > 0)
+        CU_LAUNCH(e, gate_add_rms_rows, (unsigned)n_rows, BLOCK, 0, s, dst, x, w, h, d, res, sum,
+                  norm, y, n, eps);
+    return 0;
+}

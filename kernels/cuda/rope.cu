@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+/* kernels/cuda/rope.cu - rotary positions. Angles in double, as on the CPU: a float's rounding of
+ * position * frequency is a visible angle at long contexts. A table per pass and kind of rope
+ * serves all heads and layers; it is a few hundred values per token. */
+#include "kernels/cuda/gpu.cuh"
+
+enum { BLOCK = 128 };
+
+/* cs[t][i] = m * (cos, sin)((pos + t) * freq[i]) */
+CU_KERNEL __launch_bounds__(BLOCK) fill_table(const double *freq, double m, const int32_t *pos,
+                                              int64_t total, int64_t half, float *cs) {
+    const int64_t at = (int64_t)blockIdx.x * BLOCK + threadIdx.x;
+    if (at >= total) return;
+    const double a = (double)(*pos + at / half) * freq[at % half];
+    cs[2 * at] = (float)(m * cos(a));
+    cs[2 * at + 1] = (float)(m * sin(a));
+}
+int cu_rope_table(struct cu_stream *s, const double *freq, double m, const int32_t *pos,
+                  int64_t n_tok, int64_t half, float *cs, struct err *e) {
+    const int64_t total = n_tok * half;
+    if (total > 0)
+        CU_LAUNCH(e, fill_table, (unsigned)div_up(total, BLOCK), BLOCK, 0, s, freq, m, pos, total,
+                  half, cs);
+    return 0;
+}
+
+/* A thread per pair. */
+CU_KERNEL __launch_bounds__(BLOCK) rotate(float *x, const float *cs, int64_t total, int64_t n_heads,
+                                          int64_t head_dim, int half, bool adjacent) {
+    const int64_t at = (int64_t)blockIdx.x * BLOCK + threadIdx.x;
+    if (at >= total) return;
+    const int64_t i = at % half, head = at / half; /* of all tokens */
+    const float *c = cs + 2 * (head / n_heads * half + i);
+    float *p = x + head * head_dim + (adjacent ? 2 * i : i), *q = p + (adjacent ? 1 : half);
+    const float a = *p, b = *q;
+    *p = a * c[0] - b * c[1];
+    *q = a * c[1] + b * c[0];
+}
+int cu_rope(struct cu_stream *s, float *x, const float *cs, int64_t n_tok, int64_t n_heads,
+            int64_t head_dim, int64_t n_rot, bool adjacent, struct err *e) {
+    const int64_t total = n_tok * n_heads * (n_rot / 2);
+    if (total > 0)
+        CU_LAUNCH(e, rotate, (unsigned)div_up(total, BLOCK), BLOCK, 0, s, x, cs, total, n_heads,
+                  head_dim, (int)(n_rot / 2), adjacent);
+    return 0;
+}

@@ -1,0 +1,653 @@
+// SPDX-License-Identifier: MIT
+/* tests/kern/cuda_ops.c - the CUDA operators on activations against kernels/ref and, where the CPU
+ * has no single kernel, against plain double arithmetic here. Outputs start as NaN, sizes are odd,
+ * every order of threads must give the same bits. `make test`: emulated; `make check-cuda`: on a
+ * device. */
+#include "core/mem.h"
+#include "core/num.h"
+#include "core/rng.h"
+#include "kernels/kern.h"
+#include "runtime/kv_type.h"
+#include "tests/kern/cuda_dev.h"
+
+/* f32 sums in another order, of at most a few thousand terms: the project's bound for f32 paths. */
+static const double F32_TOL = 1e-6;
+
+static struct rng rng;
+static struct kern ref;
+static uint64_t sums[64]; /* of all outputs, per order of threads */
+static unsigned order_now;
+
+static float *randoms(int64_t n, float scale) {
+    float *x = xcalloc((size_t)n + 1, sizeof *x);
+    for (int64_t i = 0; i < n; i++) {
+        double u = 0;
+        for (int k = 0; k < 4; k++) u += (double)(rng_u64(&rng) >> 11) * 0x1p-53 - 0.5;
+        x[i] = scale * (float)u;
+    }
+    return x;
+}
+static float *copy_of(const float *x, int64_t n) {
+    float *y = xcalloc((size_t)n + 1, sizeof *y);
+    memcpy(y, x, (size_t)n * sizeof *x);
+    return y;
+}
+static void *put(struct dev *d, const float *x, int64_t n) {
+    return dev_put(d, x, (size_t)n * sizeof *x);
+}
+static void *space(struct dev *d, int64_t n) {
+    return dev_new(d, (size_t)n * sizeof(float));
+}
+static void note(const void *p, size_t n) {
+    const uint8_t *b = p;
+    uint64_t h = sums[order_now];
+    for (size_t i = 0; i < n; i++) h = (h ^ b[i]) * 0x100000001b3u;
+    sums[order_now] = h;
+}
+/* |out - want| <= tol |want|, as vectors; frees want. */
+static void compare(struct dev *d, const char *what, const void *out, float *want, int64_t n,
+                    double tol) {
+    float *got = xcalloc((size_t)n + 1, sizeof *got);
+    dev_get(d, got, out, (size_t)n * sizeof *got);
+    note(got, (size_t)n * sizeof *got);
+    double diff = 0, norm = 0;
+    for (int64_t i = 0; i < n; i++) {
+        double x = (double)got[i] - (double)want[i];
+        diff += x * x;
+        norm += (double)want[i] * (double)want[i];
+    }
+    if (!(sqrt(diff) <= tol * sqrt(norm)))
+        CHECK_FAIL("%s: relative error %.3g is more than %.3g", what, sqrt(diff / norm), tol);
+    free(got);
+    free(want);
+}
+
+/* ---- rows and values ---- */
+
+static void test_norms(struct dev *d) {
+    static const struct {
+        int64_t rows, n;
+    } c[] = {{1, 1}, {3, 7}, {9, 128}, {17, 512}, {2, 513}, {3, 2048}, {1, 5001}};
+    struct err e;
+    for (size_t i = 0; i < COUNT_OF(c); i++) {
+        int64_t n = c[i].n, all = c[i].rows * n;
+        float *x = randoms(all, 3), *w = randoms(n, 1), *z = randoms(all, 2), *b = randoms(all, 1);
+        float *want = copy_of(x, all), *gated = copy_of(x, all), *sum = copy_of(x, all);
+        float *bare = copy_of(x, all), *normed = copy_of(x, all);
+        for (int64_t k = 0; k < all; k++) sum[k] += b[k];
+        for (int64_t r = 0; r < all; r += n) {
+            ref.rms_norm(x + r, w, want + r, n, 1e-5f);
+            ref.rms_norm(x + r, NULL, bare + r, n, 1e-5f);
+            ref.rms_norm(x + r, w, gated + r, n, 1e-6f);
+            ref.silu_mul(gated + r, z + r, n);
+            ref.rms_norm(sum + r, w, normed + r, n, 1e-6f);
+        }
+        void *dx = put(d, x, all), *dw = put(d, w, n), *dz = put(d, z, all), *db = put(d, b, all);
+        void *dy = space(d, all), *dg = space(d, all), *dn = space(d, all), *dp = space(d, all);
+        CHECK_OK(cu_rms(d->s, dx, dw, dy, c[i].rows, n, 1e-5f, &e));
+        CHECK_OK(cu_rms(d->s, dx, NULL, dp, c[i].rows, n, 1e-5f, &e));
+        CHECK_OK(cu_gated_rms(d->s, dx, dw, dz, dg, c[i].rows, n, 1e-6f, &e));
+        CHECK_OK(cu_add_rms(d->s, dx, db, dx, dw, dn, c[i].rows, n, 1e-6f, &e));
+        compare(d, "rms", dy, want, all, F32_TOL);
+        compare(d, "rms without weights", dp, bare, all, F32_TOL);
+        compare(d, "gated rms", dg, gated, all, F32_TOL);
+        compare(d, "sum", dx, sum, all, 0);
+        compare(d, "rms of a sum", dn, normed, all, F32_TOL);
+        float *all4[] = {x, w, z, b};
+        for (int k = 0; k < 4; k++) free(all4[k]);
+    }
+}
+
+static double sigmoid(double x) {
+    return 1 / (1 + exp(-x));
+}
+
+static void test_values(struct dev *d) {
+    static const int64_t sizes[] = {1, 255, 257, 1000};
+    struct err e;
+    for (size_t i = 0; i < COUNT_OF(sizes); i++) {
+        int64_t n = sizes[i], rows = 3, all = rows * n, ld = 2 * n + 5;
+        float *x = randoms(all, 4), *y = randoms(all, 4), *wide = randoms(rows * ld, 2);
+        float *pair = randoms(2 * all, 1);
+        float *add = copy_of(x, all), *sig = copy_of(x, all), *swi = copy_of(x, all);
+        float *gel = copy_of(x, all), *q = copy_of(x, all), *g = copy_of(x, all);
+        float *sc = copy_of(x, all), *cap = copy_of(x, all);
+        ref.sigmoid_mul(sig, y, all);
+        ref.swiglu(x, y, swi, all);
+        for (int64_t k = 0; k < all; k++) {
+            double v = (double)x[k], r = (double)wide[k / n * ld + 3 + k % n];
+            add[k] = x[k] + y[k];
+            gel[k] =
+                (float)(v / 2 *
+                        (1 + tanh(sqrt(2 / 3.14159265358979323846) * (v + 0.044715 * v * v * v))) *
+                        r);
+            sc[k] = x[k] * (0.3f * y[0]);
+            cap[k] = (float)(5 * tanh(v / 5));
+            q[k] = pair[k / n * 2 * n + k % n];
+            g[k] = pair[(k / n * 2 + 1) * n + k % n];
+        }
+        void *dx = put(d, x, all), *dy = put(d, y, all), *dw = put(d, wide, rows * ld);
+        void *dp = put(d, pair, 2 * all), *o[8];
+        for (int k = 0; k < 8; k++) o[k] = put(d, x, all);
+        CHECK_OK(cu_add(d->s, dx, dy, o[0], all, &e));
+        CHECK_OK(cu_sigmoid_mul(d->s, o[1], dy, all, &e));
+        CHECK_OK(cu_swiglu(d->s, o[2], dy, o[2], all, &e));
+        CHECK_OK(cu_geglu(d->s, dx, (float *)dw + 3, o[3], rows, n, ld, &e));
+        CHECK_OK(cu_split_gate(d->s, dp, o[4], o[5], rows, n, &e));
+        CHECK_OK(cu_scale(d->s, o[6], all, 0.3f, dy, &e));
+        CHECK_OK(cu_softcap(d->s, o[7], all, 5, &e));
+        compare(d, "add", o[0], add, all, 0);
+        compare(d, "sigmoid_mul", o[1], sig, all, F32_TOL);
+        compare(d, "swiglu", o[2], swi, all, F32_TOL);
+        compare(d, "geglu", o[3], gel, all, F32_TOL);
+        compare(d, "queries", o[4], q, all, 0);
+        compare(d, "gates", o[5], g, all, 0);
+        compare(d, "scale", o[6], sc, all, 0);
+        compare(d, "softcap", o[7], cap, all, F32_TOL);
+        float *own[] = {x, y, wide, pair};
+        for (int k = 0; k < 4; k++) free(own[k]);
+    }
+}
+
+static void test_gate_add(struct dev *d) {
+    enum { ROWS = 3, N = 300, D = 77 };
+    struct err e;
+    float *x = randoms(ROWS * N, 1), *w = randoms(D, 1), *h = randoms(ROWS * D, 1);
+    float *to = randoms(ROWS * N, 1), *want = copy_of(to, ROWS * N);
+    for (int r = 0; r < ROWS; r++) {
+        double g = 0;
+        for (int i = 0; i < D; i++) g += (double)w[i] * (double)h[r * D + i];
+        for (int i = 0; i < N; i++)
+            want[r * N + i] = (float)((double)to[r * N + i] + (double)x[r * N + i] * sigmoid(g));
+    }
+    void *dt = put(d, to, ROWS * N);
+    CHECK_OK(cu_gate_add(d->s, dt, put(d, x, ROWS * N), put(d, w, D), put(d, h, ROWS * D), ROWS, N,
+                         D, &e));
+    compare(d, "gate_add", dt, want, ROWS * N, F32_TOL);
+    free(x);
+    free(w);
+    free(h);
+    free(to);
+}
+
+static void test_rope(struct dev *d) {
+    enum { TOK = 3, HEADS = 2, DIM = 10, ROT = 6, POS = 100000 };
+    struct err e;
+    double freq[ROT / 2];
+    for (int i = 0; i < ROT / 2; i++) freq[i] = pow(1e6, -2.0 * i / ROT);
+    const int32_t pos = POS;
+    for (int adjacent = 0; adjacent < 2; adjacent++) {
+        float *x = randoms(TOK * HEADS * DIM, 1), *want = copy_of(x, TOK * HEADS * DIM);
+        for (int t = 0; t < TOK; t++)
+            for (int h = 0; h < HEADS; h++)
+                for (int i = 0; i < ROT / 2; i++) {
+                    float *p = want + (t * HEADS + h) * DIM, *a = p + (adjacent ? 2 * i : i);
+                    float *b = adjacent ? a + 1 : a + ROT / 2;
+                    double an = (POS + t) * freq[i], u = (double)*a, v = (double)*b;
+                    *a = (float)(1.1 * (u * cos(an) - v * sin(an)));
+                    *b = (float)(1.1 * (u * sin(an) + v * cos(an)));
+                }
+        void *dx = put(d, x, TOK * HEADS * DIM), *cs = space(d, TOK * ROT);
+        CHECK_OK(cu_rope_table(d->s, dev_put(d, freq, sizeof freq), 1.1,
+                               dev_put(d, &pos, sizeof pos), TOK, ROT / 2, cs, &e));
+        CHECK_OK(cu_rope(d->s, dx, cs, TOK, HEADS, DIM, ROT, adjacent, &e));
+        compare(d, "rope", dx, want, TOK * HEADS * DIM, F32_TOL);
+        free(x);
+    }
+}
+
+/* ---- attention ---- */
+
+struct attn_case {
+    enum qtype k, v;
+    int64_t heads, kv_heads, dim, window, pos, n_tok, n_splits;
+    bool gated;
+};
+
+/* Positions [0, pos + n_tok) go through the cache's own rounding (runtime/kv_type.c), then plain
+ * attention in double. */
+static float *attend(const struct attn_case *c, const float *k, const float *v, const float *q,
+                     const float *gate, float scale) {
+    int64_t total = c->pos + c->n_tok, hd = c->dim, group = c->heads / c->kv_heads;
+    float *out = xcalloc((size_t)(c->n_tok * c->heads * hd), sizeof *out);
+    float *ck = xcalloc((size_t)(total * c->kv_heads * hd), sizeof *ck);
+    float *cv = xcalloc((size_t)(total * c->kv_heads * hd), sizeof *cv);
+    const struct kv_type *kt = kv_type_of(c->k), *vt = kv_type_of(c->v);
+    uint8_t row[4096];
+    for (int64_t i = 0; i < total * c->kv_heads; i++) {
+        kt->put(kt, &ref, k + i * hd, row, hd, false);
+        ref.op[c->k].decode(row, ck + i * hd, hd);
+        vt->put(vt, &ref, v + i * hd, row, hd, true);
+        ref.op[c->v].decode(row, cv + i * hd, hd);
+    }
+    double *p = xcalloc((size_t)total, sizeof *p), *o = xcalloc((size_t)hd, sizeof *o);
+    for (int64_t t = 0; t < c->n_tok; t++)
+        for (int64_t h = 0; h < c->heads; h++) {
+            int64_t seen = c->pos + t + 1;
+            int64_t lo = c->window > 0 && seen > c->window ? seen - c->window : 0;
+            double top = (double)-INFINITY, sum = 0;
+            for (int64_t s = lo; s < seen; s++) {
+                p[s] = 0;
+                for (int64_t i = 0; i < hd; i++)
+                    p[s] += (double)q[(t * c->heads + h) * hd + i] *
+                            (double)ck[(s * c->kv_heads + h / group) * hd + i];
+                p[s] *= (double)scale;
+                top = fmax(top, p[s]);
+            }
+            memset(o, 0, (size_t)hd * sizeof *o);
+            for (int64_t s = lo; s < seen; s++) {
+                double w = exp(p[s] - top);
+                sum += w;
+                for (int64_t i = 0; i < hd; i++)
+                    o[i] += w * (double)cv[(s * c->kv_heads + h / group) * hd + i];
+            }
+            for (int64_t i = 0; i < hd; i++) {
+                int64_t at = (t * c->heads + h) * hd + i;
+                out[at] = (float)(o[i] / sum * (gate ? sigmoid((double)gate[at]) : 1));
+            }
+        }
+    free(ck);
+    free(cv);
+    free(p);
+    free(o);
+    return out;
+}
+
+static void attn_case(struct dev *d, const struct attn_case *c) {
+    struct err e;
+    int64_t total = c->pos + c->n_tok, n_ctx = total + 3, hd = c->dim;
+    int64_t nkv = total * c->kv_heads * hd, nq = c->n_tok * c->heads * hd;
+    float *k = randoms(nkv, 1), *v = randoms(nkv, 1), *q = randoms(nq, 2);
+    float *gate = c->gated ? randoms(nq, 1) : NULL;
+    const int32_t zero = 0, pos = (int32_t)c->pos;
+    char what[96];
+    struct cu_attn a = {.k.type = c->k,
+                        .v.type = c->v,
+                        .n_ctx = n_ctx,
+                        .n_heads = c->heads,
+                        .n_kv_heads = c->kv_heads,
+                        .head_dim = hd,
+                        .window = c->window,
+                        .scale = (float)(1 / sqrt((double)hd)),
+                        .pos = dev_put(d, &zero, sizeof zero),
+                        .n_tok = c->pos,
+                        .n_splits = c->n_splits};
+    const uint64_t rows = (uint64_t)(c->kv_heads * n_ctx);
+    a.k.data = dev_new(d, rows * qtype_row_bytes(c->k, hd));
+    a.v.data = dev_new(d, rows * qtype_row_bytes(c->v, hd));
+    float *dk = put(d, k, nkv), *dv = put(d, v, nkv);
+    a.new_k = dk;
+    a.new_v = dv;
+    CHECK_OK(cu_kv_append(d->s, &a, &e)); /* in two pieces */
+    a.pos = dev_put(d, &pos, sizeof pos);
+    a.n_tok = c->n_tok;
+    a.new_k = dk + c->pos * c->kv_heads * hd;
+    a.new_v = dv + c->pos * c->kv_heads * hd;
+    CHECK_OK(cu_kv_append(d->s, &a, &e));
+    a.q = put(d, q, nq);
+    a.out = space(d, nq);
+    if (gate) a.gate = put(d, gate, nq);
+    snprintf(what, sizeof what, "attention %s/%s, %lld/%lld heads of %lld, %lld + %lld tokens",
+             qtype_name(c->k), qtype_name(c->v), (long long)c->heads, (long long)c->kv_heads,
+             (long long)hd, (long long)c->pos, (long long)c->n_tok);
+    CHECK_OK(cu_attn_many(d->s, &a, &e));
+    compare(d, what, a.out, attend(c, k, v, q, gate, a.scale), nq, F32_TOL);
+    if (c->n_tok == 1) {
+        a.out = space(d, nq);
+        a.part = space(d, c->heads * c->n_splits * (hd + 2));
+        CHECK_OK(cu_attn_one(d->s, &a, &e));
+        compare(d, what, a.out, attend(c, k, v, q, gate, a.scale), nq, F32_TOL);
+    }
+    free(k);
+    free(v);
+    free(q);
+    free(gate);
+}
+
+static void test_attention(struct dev *d) {
+    static const struct attn_case c[] = {
+        {QT_F32, QT_F32, 1, 1, 8, 0, 0, 1, 1, false},
+        {QT_F32, QT_F32, 16, 2, 32, 0, 70, 1, 3, true},
+        {QT_F16, QT_F16, 6, 2, 24, 0, 0, 37, 1, true},
+        {QT_F16, QT_F16, 18, 2, 64, 0, 199, 1, 2, false},
+        {QT_Q8_0, QT_Q8_0, 8, 1, 256, 0, 300, 1, 4, true},
+        {QT_Q8_0, QT_Q8_0, 4, 2, 64, 0, 5, 40, 1, false},
+        {QT_Q4_0, QT_Q4_0, 4, 2, 32, 0, 130, 1, 8, false},
+        {QT_Q8_0, QT_Q4_0, 4, 1, 96, 20, 30, 9, 1, false},
+        {QT_F32, QT_Q4_0, 5, 1, 32, 0, 64, 1, 2, false},
+        {QT_F16, QT_F16, 8, 2, 512, 0, 20, 3, 1, false},
+        {QT_F16, QT_F16, 8, 2, 512, 33, 70, 1, 2, false},
+        {QT_F32, QT_F32, 2, 2, 128, 16, 40, 25, 1, false},
+    };
+    for (size_t i = 0; i < COUNT_OF(c); i++) attn_case(d, &c[i]);
+}
+
+/* Norm and rope of n rows of heads at positions of their own, in double. */
+static void turn(float *x, int64_t n_tok, int64_t heads, int64_t dim, const float *w, float eps,
+                 const double *freq, int64_t n_rot, bool adjacent) {
+    for (int64_t r = 0; r < n_tok * heads; r++) {
+        float *p = x + r * dim;
+        double sum = 0;
+        for (int64_t i = 0; i < dim; i++) sum += (double)p[i] * (double)p[i];
+        double f = 1 / sqrt(sum / (double)dim + (double)eps);
+        for (int64_t i = 0; w && i < dim; i++) p[i] = (float)((double)p[i] * f * (double)w[i]);
+        for (int64_t i = 0; i < n_rot / 2; i++) {
+            float *a = p + (adjacent ? 2 * i : i), *b = a + (adjacent ? 1 : n_rot / 2);
+            double an = (double)(r / heads) * freq[i], u = (double)*a, v = (double)*b;
+            *a = (float)(u * cos(an) - v * sin(an));
+            *b = (float)(u * sin(an) + v * cos(an));
+        }
+    }
+}
+
+struct qkv_case {
+    struct attn_case a;
+    int64_t n_rot;
+    bool normed, adjacent;
+};
+/* cu_qkv then attention, in passes of pos and n_tok tokens; a gated case has queries and gates side
+ * by side, as OP_SPLIT_GATE finds them. */
+static void qkv_case(struct dev *d, const struct qkv_case *q) {
+    struct err e;
+    const struct attn_case *c = &q->a;
+    int64_t total = c->pos + c->n_tok, hd = c->dim, nk = total * c->kv_heads * hd;
+    int64_t nq = total * c->heads * hd, side = c->gated ? 2 : 1, tail = c->n_tok * c->heads * hd;
+    float *k = randoms(nk, 1), *v = randoms(nk, 1), *raw = randoms(side * nq, 2);
+    float *x = xcalloc((size_t)nq, 4), *gate = xcalloc((size_t)nq, 4);
+    float *wq = randoms(hd, 1), *wk = randoms(hd, 1), *turned = copy_of(k, nk);
+    double freq[64];
+    for (int64_t i = 0; i < q->n_rot / 2; i++) freq[i] = pow(1e4, -2.0 * (double)i / (double)hd);
+    for (int64_t i = 0; i < nq; i++) {
+        x[i] = raw[i / hd * side * hd + i % hd];
+        if (c->gated) gate[i] = raw[(i / hd * 2 + 1) * hd + i % hd];
+    }
+    turn(x, total, c->heads, hd, q->normed ? wq : NULL, 1e-6f, freq, q->n_rot, q->adjacent);
+    turn(turned, total, c->kv_heads, hd, q->normed ? wk : NULL, 1e-6f, freq, q->n_rot, q->adjacent);
+    struct cu_attn a = {.k.type = c->k,
+                        .v.type = c->v,
+                        .n_ctx = total,
+                        .n_heads = c->heads,
+                        .n_kv_heads = c->kv_heads,
+                        .head_dim = hd,
+                        .scale = (float)(1 / sqrt((double)hd)),
+                        .raw_q_ld = side * hd,
+                        .n_rot = q->n_rot,
+                        .eps = 1e-6f,
+                        .normed = q->normed,
+                        .adjacent = q->adjacent,
+                        .q_norm = put(d, wq, hd),
+                        .k_norm = put(d, wk, hd)};
+    a.k.data = dev_new(d, (size_t)(c->kv_heads * total) * qtype_row_bytes(c->k, hd));
+    a.v.data = dev_new(d, (size_t)(c->kv_heads * total) * qtype_row_bytes(c->v, hd));
+    void *df = dev_put(d, freq, sizeof freq);
+    for (int pass = 0; pass < 2; pass++) {
+        int64_t t0 = pass ? c->pos : 0;
+        const int32_t pos = (int32_t)t0;
+        a.n_tok = pass ? c->n_tok : c->pos;
+        if (!a.n_tok) continue;
+        a.pos = dev_put(d, &pos, sizeof pos);
+        float *cs = space(d, a.n_tok * q->n_rot);
+        CHECK_OK(cu_rope_table(d->s, df, 1, a.pos, a.n_tok, q->n_rot / 2, cs, &e));
+        a.cs = cs;
+        a.raw_q = put(d, raw + t0 * c->heads * side * hd, a.n_tok * c->heads * side * hd);
+        a.new_k = put(d, k + t0 * c->kv_heads * hd, a.n_tok * c->kv_heads * hd);
+        a.new_v = put(d, v + t0 * c->kv_heads * hd, a.n_tok * c->kv_heads * hd);
+        a.q = a.q_out = space(d, a.n_tok * c->heads * hd);
+        CHECK_OK(cu_qkv(d->s, &a, &e));
+    }
+    a.gate = c->gated ? a.raw_q + hd : NULL;
+    a.gate_ld = side * hd;
+    a.out = space(d, tail);
+    CHECK_OK(cu_attn_many(d->s, &a, &e));
+    compare(d, "prepared attention", a.out,
+            attend(c, turned, v, x + c->pos * c->heads * hd,
+                   c->gated ? gate + c->pos * c->heads * hd : NULL, a.scale),
+            tail, F32_TOL);
+    float *own[] = {k, v, raw, x, gate, wq, wk, turned};
+    for (size_t i = 0; i < COUNT_OF(own); i++) free(own[i]);
+}
+static void test_prepare(struct dev *d) { /* f32 caches: a code of others may fall on either side */
+    static const struct qkv_case c[] = {
+        {{QT_F32, QT_F32, 4, 2, 64, 0, 0, 1, 1, true}, 16, true, false},
+        {{QT_F32, QT_F32, 3, 1, 40, 0, 6, 5, 1, false}, 40, false, true},
+        {{QT_F32, QT_F32, 2, 2, 512, 0, 3, 2, 1, true}, 128, true, false},
+    };
+    for (size_t i = 0; i < COUNT_OF(c); i++) qkv_case(d, &c[i]);
+}
+
+static void test_attention_refuses(struct dev *d) {
+    struct err e;
+    struct cu_attn a = {.k.type = QT_Q5_1,
+                        .v.type = QT_Q5_1,
+                        .n_ctx = 8,
+                        .n_heads = 1,
+                        .n_kv_heads = 1,
+                        .head_dim = 32,
+                        .n_tok = 1};
+    CHECK_ERR(cu_kv_append(d->s, &a, &e), ERR_USAGE, "Q5_1");
+    a.k.type = a.v.type = QT_F16;
+    a.head_dim = 20;
+    CHECK_ERR(cu_attn_one(d->s, &a, &e), ERR_USAGE, "multiple of 8");
+    a.head_dim = 1024;
+    CHECK_ERR(cu_attn_many(d->s, &a, &e), ERR_USAGE, "at most 512");
+}
+
+/* ---- recurrent layers ---- */
+
+struct delta_case {
+    int64_t hv, hk, dk, dv, taps;
+    int64_t piece[4]; /* tokens of the passes, 0: no more */
+};
+
+static void ref_delta(const struct delta_case *c, const struct cu_delta *a, float *u, float *conv,
+                      float *state, const float *beta, const float *alpha, const float *wa,
+                      const float *dt, const float *w, int64_t n, float *out) {
+    int64_t ch = 2 * c->hk * c->dk + c->hv * c->dv;
+    ref.conv_silu(u, ch, w, conv, n, 0, ch, ch, c->taps);
+    float *dec = xcalloc((size_t)(n * c->hv), sizeof *dec), *b = xcalloc((size_t)(n * c->hv), 4);
+    for (int64_t t = 0; t < n; t++) {
+        for (int64_t h = 0; h < 2 * c->hk; h++)
+            ref.l2_norm(u + t * ch + h * c->dk, c->dk, a->eps, h < c->hk ? a->scale : 1.0f);
+        for (int64_t h = 0; h < c->hv; h++) {
+            double x = (double)alpha[t * c->hv + h] + (double)dt[h];
+            b[t * c->hv + h] = (float)sigmoid((double)beta[t * c->hv + h]);
+            dec[t * c->hv + h] = (float)exp((double)wa[h] * (x > 20 ? x : log1p(exp(x))));
+        }
+    }
+    for (int64_t h = 0; h < c->hv; h++)
+        ref.delta_rows(state + h * c->dv * c->dk, u + h % c->hk * c->dk,
+                       u + (c->hk + h % c->hk) * c->dk, ch, u + 2 * c->hk * c->dk + h * c->dv, ch,
+                       out + h * c->dv, c->hv * c->dv, dec + h, b + h, c->hv, n, c->dk, 0, c->dv);
+    free(dec);
+    free(b);
+}
+
+/* Passes of several sizes with the state carried over; passes of one token also by the fused
+ * kernel, on a second copy of the state. */
+static void delta_case(struct dev *d, const struct delta_case *c) {
+    struct err e;
+    int64_t ch = 2 * c->hk * c->dk + c->hv * c->dv, ns = c->hv * c->dv * c->dk, no = c->hv * c->dv;
+    float *w = randoms(ch * c->taps, 1), *dt = randoms(c->hv, 1), *norm = randoms(c->dv, 1);
+    float *wa = randoms(c->hv, 1), *state = randoms(ns, 1), *conv = xcalloc((size_t)(ch * 8), 4);
+    for (int64_t h = 0; h < c->hv; h++) wa[h] = -fabsf(wa[h]);
+    int32_t pos = 0;
+    struct cu_delta a = {.n_v_heads = c->hv,
+                         .n_k_heads = c->hk,
+                         .k_dim = c->dk,
+                         .v_dim = c->dv,
+                         .eps = 1e-6f,
+                         .norm_eps = 1e-5f,
+                         .scale = (float)(1 / sqrt((double)c->dk)),
+                         .taps = c->taps,
+                         .a = put(d, wa, c->hv),
+                         .dt = put(d, dt, c->hv),
+                         .conv = put(d, w, ch * c->taps),
+                         .norm = put(d, norm, c->dv),
+                         .arrived = dev_new(d, (size_t)c->hv * 4)};
+    float *st[2] = {put(d, state, ns), put(d, state, ns)}, *ring[2];
+    CHECK_OK(cu_fill(d->s, a.arrived, 0, (uint64_t)c->hv * 4, &e));
+    for (int i = 0; i < 2; i++) {
+        ring[i] = space(d, ch * c->taps);
+        CHECK_OK(cu_fill(d->s, ring[i], 0, (uint64_t)(ch * c->taps) * 4, &e));
+    }
+    for (int p = 0; p < 4 && c->piece[p]; p++) {
+        int64_t n = c->piece[p];
+        float *u = randoms(n * ch, 1), *beta = randoms(n * c->hv, 2), *z = randoms(n * no, 1);
+        float *alpha = randoms(n * c->hv, 2), *out = xcalloc((size_t)(n * no), 4);
+        a.n_tok = n;
+        a.pos = dev_put(d, &pos, sizeof pos);
+        a.beta = put(d, beta, n * c->hv);
+        a.alpha = put(d, alpha, n * c->hv);
+        a.z = put(d, z, n * no);
+        for (int i = 0; i < 2; i++) {
+            a.u = put(d, u, n * ch);
+            a.out = space(d, n * no);
+            a.state = st[i];
+            a.ring = ring[i];
+            if (i && n == 1)
+                CHECK_OK(cu_delta_token(d->s, &a, &e));
+            else {
+                CHECK_OK(cu_conv_silu(d->s, &a, ch, &e));
+                CHECK_OK(cu_delta_rows(d->s, &a, &e));
+            }
+            if (i) break;
+            float *own = copy_of(u, n * ch); /* changed in place */
+            ref_delta(c, &a, own, conv, state, beta, alpha, wa, dt, w, n, out);
+            free(own);
+            compare(d, "delta rule", a.out, copy_of(out, n * no), n * no, 2 * F32_TOL);
+        }
+        if (n == 1)
+            for (int64_t h = 0; h < c->hv; h++) {
+                ref.rms_norm(out + h * c->dv, norm, out + h * c->dv, c->dv, a.norm_eps);
+                ref.silu_mul(out + h * c->dv, z + h * c->dv, c->dv);
+            }
+        compare(d, "delta rule of a token", a.out, out, n * no, 2 * F32_TOL);
+        for (int i = 0; i < 2; i++) compare(d, "state", st[i], copy_of(state, ns), ns, 2 * F32_TOL);
+        pos += (int32_t)n;
+        float *own[] = {u, beta, alpha, z};
+        for (int i = 0; i < 4; i++) free(own[i]);
+    }
+    float *own[] = {w, dt, norm, wa, state, conv};
+    for (int i = 0; i < 6; i++) free(own[i]);
+}
+
+/* Twice the f32 bound: errors of the state add up over tokens, decays below 1 limit them. */
+static void test_delta(struct dev *d) {
+    static const struct delta_case c[] = {
+        {2, 1, 16, 16, 4, {1, 1, 5, 1}},   {4, 2, 128, 128, 4, {9, 1, 1, 0}},
+        {3, 3, 64, 40, 3, {1, 8, 17, 1}},  {2, 2, 100, 33, 2, {3, 1, 0, 0}},
+        {2, 1, 256, 36, 8, {2, 1, 11, 1}}, {1, 1, 32, 32, 1, {1, 4, 0, 0}},
+    };
+    for (size_t i = 0; i < COUNT_OF(c); i++) delta_case(d, &c[i]);
+}
+
+/* ---- routing, sampling ---- */
+
+static void route_case(struct dev *d, int64_t n_tok, int n_experts, int n_used, bool ties) {
+    struct err e;
+    int64_t pairs = n_tok * n_used;
+    float *x = randoms(n_tok * n_experts, 3), *factor = randoms(n_experts, 1);
+    for (int64_t i = 0; ties && i < n_tok * n_experts; i++) x[i] = rintf(x[i]);
+    int32_t *expert = xcalloc((size_t)pairs, 4), *got = xcalloc((size_t)pairs, 4);
+    int32_t *place = xcalloc((size_t)pairs, 4), *order = xcalloc((size_t)pairs, 4);
+    int32_t *first = xcalloc((size_t)n_experts + 1, 4);
+    float *weight = xcalloc((size_t)pairs, 4);
+    for (int64_t t = 0; t < n_tok; t++) { /* by logits: softmax keeps their order */
+        double sum = 0, top = (double)-INFINITY;
+        for (int k = 0; k < n_experts; k++) top = fmax(top, (double)x[t * n_experts + k]);
+        for (int u = 0; u < n_used; u++) {
+            int best = -1;
+            for (int k = 0; k < n_experts; k++) {
+                bool taken = false;
+                for (int w = 0; w < u; w++) taken |= expert[t * n_used + w] == k;
+                if (!taken && (best < 0 || x[t * n_experts + k] > x[t * n_experts + best]))
+                    best = k;
+            }
+            expert[t * n_used + u] = best;
+            sum += exp((double)x[t * n_experts + best] - top);
+        }
+        for (int u = 0; u < n_used; u++) {
+            int k = expert[t * n_used + u];
+            weight[t * n_used + u] =
+                (float)(exp((double)x[t * n_experts + k] - top) / sum * (double)factor[k]);
+        }
+    }
+    int32_t *de = dev_new(d, (size_t)pairs * 4), *dc = dev_new(d, (size_t)(n_experts + 1) * 4);
+    int32_t *df = dev_new(d, (size_t)(n_experts + 1) * 4), *dp = dev_new(d, (size_t)pairs * 4);
+    int32_t *dord = dev_new(d, (size_t)pairs * 4);
+    float *dw = space(d, pairs);
+    CHECK_OK(cu_route(d->s, put(d, x, n_tok * n_experts), put(d, factor, n_experts), n_tok,
+                      n_experts, n_used, de, dw, &e));
+    dev_get(d, got, de, (size_t)pairs * 4);
+    CHECK(memcmp(got, expert, (size_t)pairs * 4) == 0);
+    compare(d, "expert weights", dw, weight, pairs, F32_TOL);
+    CHECK_OK(cu_sort_pairs(d->s, de, pairs, n_experts, dc, df, dp, dord, &e));
+    dev_get(d, first, df, (size_t)(n_experts + 1) * 4);
+    dev_get(d, place, dp, (size_t)pairs * 4);
+    dev_get(d, order, dord, (size_t)pairs * 4);
+    int64_t at = 0;
+    for (int k = 0; k < n_experts; k++) {
+        CHECK_EQ_I64(first[k], at);
+        for (int64_t i = 0; i < pairs; i++)
+            if (expert[i] == k) {
+                CHECK(place[i] == at && order[at] == i);
+                at++;
+            }
+    }
+    CHECK_EQ_I64(first[n_experts], pairs);
+    void *own[] = {x, factor, expert, got, place, order, first};
+    for (size_t i = 0; i < COUNT_OF(own); i++) free(own[i]);
+}
+static void test_route(struct dev *d) {
+    route_case(d, 1, 1, 1, false);
+    route_case(d, 9, 8, 2, true);
+    route_case(d, 3, 256, 8, false);
+    route_case(d, 70, 40, 5, true);
+    route_case(d, 2, 1000, 40, true);
+}
+
+static void test_argmax(struct dev *d) {
+    static const int64_t sizes[] = {1, 31, 300, 5000};
+    struct err e;
+    int32_t *arrived = dev_new(d, 4), *id = dev_new(d, 4), *which = dev_new(d, 256), got;
+    float *best = dev_new(d, 256);
+    CHECK_OK(cu_fill(d->s, arrived, 0, 4, &e));
+    for (size_t i = 0; i < COUNT_OF(sizes); i++)
+        for (int inf = 0; inf < 2; inf++) {
+            int64_t n = sizes[i], want = 0;
+            float *x = randoms(n, 2);
+            for (int64_t k = 0; k < n; k++) x[k] = inf ? -INFINITY : rintf(x[k]); /* ties */
+            for (int64_t k = 1; k < n; k++)
+                if (x[k] > x[want]) want = k;
+            CHECK_OK(cu_argmax(d->s, put(d, x, n), n, best, which, arrived, id, &e));
+            dev_get(d, &got, id, 4);
+            CHECK_EQ_I64(got, want);
+            free(x);
+        }
+}
+
+int main(void) {
+    struct dev d;
+    if (!dev_open(&d)) return check_skip("no CUDA device");
+    kern_init(&ref, KERN_REF);
+    EACH_ORDER(o) {
+        order_now = o;
+        rng_seed(&rng, 7);
+        RUN_DEV(test_norms, &d);
+        RUN_DEV(test_values, &d);
+        RUN_DEV(test_gate_add, &d);
+        RUN_DEV(test_rope, &d);
+        RUN_DEV(test_attention, &d);
+        RUN_DEV(test_attention_refuses, &d);
+        RUN_DEV(test_prepare, &d);
+        RUN_DEV(test_delta, &d);
+        RUN_DEV(test_route, &d);
+        RUN_DEV(test_argmax, &d);
+        if (sums[o] != sums[0]) {
+            fprintf(stderr, "order %u of threads gives other bits\n", o);
+            check_n_failed++;
+        }
+    }
+    dev_close(&d);
+    return check_done();
+}
