@@ -93,7 +93,8 @@ int imatrix_collect(const struct model *m, const struct imatrix_opts *o, struct 
                               .n_ubatch = ctx < 2048 ? ctx : 2048,
                               .isa = o->isa,
                               .act = ACT_F32,
-                              .pool = o->pool};
+                              .pool = o->pool,
+                              .device = o->device};
     TRY_GOTO(out, rc, session_new(&s, m, &so, e));
     session_observe(s, see, &c);
     if (c.gram) {

@@ -23,6 +23,7 @@ struct imatrix_opts {
     bool parse_special; /* in plain text; default true at the command line */
     enum kern_isa isa;
     struct pool *pool;
+    struct device device;
     struct gram_col *gram; /* collects second moments too; NULL: none */
 };
 /* Chunks of ctx tokens over the concatenated texts; state reset per chunk; sums in double. */

@@ -16,7 +16,9 @@
 
 #include "cli/cmd.h"
 #include "core/limits.h"
+#include "core/log.h"
 #include "core/mem.h"
+#include "kernels/cuda/cuda.h"
 #include "runtime/eval.h"
 
 static void cpu_name(char out[128]) {
@@ -76,6 +78,31 @@ static void emit_isas(struct emit *m, const struct cli *c) {
     }
 }
 
+static void emit_devices(struct emit *m) {
+    emit_table(m, "devices", "CUDA devices");
+    const char *const col[] = {"index",           "name",         "compute_capability",
+                               "multiprocessors", "memory_bytes", "memory_free_bytes"};
+    for (size_t i = 0; i < COUNT_OF(col); i++) emit_col(m, col[i], col[i]);
+    for (int i = 0; cu_built() && i < cu_count(); i++) {
+        struct cu_ctx *ctx = NULL;
+        struct cu_info info;
+        struct err e;
+        if (cu_open(&ctx, i, &e) || cu_get_info(ctx, &info, &e)) {
+            log_warn("device %d: %s", i, e.msg);
+            cu_close(ctx);
+            continue;
+        }
+        emit_row(m);
+        emit_cell_i64(m, i);
+        emit_cell_str(m, info.name);
+        emit_cell_num(m, info.cc / 10.0, 1);
+        emit_cell_i64(m, info.n_sm);
+        emit_cell_i64(m, (int64_t)info.mem_total);
+        emit_cell_i64(m, (int64_t)info.mem_free);
+        cu_close(ctx);
+    }
+}
+
 static int run(struct cli *c, struct err *e) {
     char cpu[128], memory[48];
     struct utsname u;
@@ -94,8 +121,9 @@ static int run(struct cli *c, struct err *e) {
     emit_i64(m, "memory_available_bytes", NULL, (int64_t)mem_available());
     emit_str(m, "memory_available", "memory available", memory);
     emit_num(m, "bandwidth_gb_per_s", "memory read GB/s", eval_bandwidth(c->pool), 1);
-    emit_str(m, "cuda", "CUDA", "not built");
+    emit_str(m, "cuda", "CUDA", cu_built() ? cu_built() : "not built");
     emit_isas(m, c);
+    emit_devices(m);
     emit_libs(m);
     cli_emit(c, m);
     emit_free(m);

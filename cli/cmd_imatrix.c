@@ -169,7 +169,8 @@ static int collect(struct cli *c, const struct imatrix_args *a, struct err *e) {
                              .parse_special = !a->no_special,
                              .isa = c->isa,
                              .pool = c->pool,
-                             .gram = gram};
+                             .gram = gram,
+                             .device = c->device};
     TRY_GOTO(out, rc, imatrix_collect(model, &o, &m, e));
     if (gram) TRY_GOTO(out, rc, write_gram(gram, &m, a, c->overwrite, e));
     TRY_GOTO(out, rc, imat_write(&m, a->out, form, c->overwrite, e));

@@ -19,7 +19,7 @@
 
 struct common {
     bool json, csv, md, help, quiet, verbose, trace, untrusted;
-    const char *isa, *progress, *color, *max_memory;
+    const char *isa, *device, *progress, *color, *max_memory;
     int64_t threads;
 };
 
@@ -225,11 +225,7 @@ static int apply_common(struct cli *c, const struct common *k, struct err *e) {
     if (c->isa > kern_isa_best())
         return err_set(e, ERR_SYS, "--isa: this machine has no %s; the best it has is %s", k->isa,
                        kern_isa_name(kern_isa_best()));
-    if (c->device && strcmp(c->device, "cpu") != 0 && strcmp(c->device, "auto") != 0)
-        return err_set(e, ERR_SYS,
-                       "--device: '%s' is not available: this build computes on the CPU only",
-                       c->device);
-    return 0;
+    return device_parse(k->device, &c->device, e);
 }
 
 int cli_parse(struct cli *c, const struct cmd_spec *spec, int argc, char **argv, struct err *e) {
@@ -240,7 +236,7 @@ int cli_parse(struct cli *c, const struct cmd_spec *spec, int argc, char **argv,
         {"md", 0, OPT_FLAG, &k.md, NULL, "print Markdown"},
         {"force", 'f', OPT_FLAG, &c->overwrite, NULL, "overwrite existing outputs"},
         {"threads", 'j', OPT_I64, &k.threads, "N", "threads; 0: all processors (default)"},
-        {"device", 0, OPT_STR, &c->device, "NAME", "cpu or auto"},
+        {"device", 0, OPT_STR, &k.device, "NAME", "cpu (default), cuda, cuda:N or auto"},
         {"isa", 0, OPT_STR, &k.isa, "NAME", "auto, ref, avx2, avx512"},
         {"max-memory", 0, OPT_STR, &k.max_memory, "SIZE",
          "most its large buffers may take together"},

@@ -13,6 +13,7 @@
 #include "core/err.h"
 #include "core/pool.h"
 #include "kernels/kern.h"
+#include "runtime/session.h"
 
 struct str_list { /* of a repeatable option */
     const char **v;
@@ -50,7 +51,7 @@ struct cli {          /* what every command gets */
     bool overwrite;     /* -f */
     bool color;         /* stdout may carry ANSI colours */
     int threads;        /* --threads, 0: all */
-    const char *device; /* --device: "cpu", "auto", "cuda[:N]" */
+    struct device device; /* --device, default the CPU */
     enum kern_isa isa;  /* --isa, default best */
     struct pool *pool;  /* made by cli_pool() on first use; freed by main */
     struct arena mem;   /* lists and strings of this command; released by main */

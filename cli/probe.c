@@ -43,7 +43,8 @@ int probe_open(struct probe *p, struct cli *c, const char *model, const struct s
                              .n_ubatch = min_i64(ctx, 2048),
                              .isa = c->isa,
                              .act = ACT_F32,
-                             .pool = c->pool};
+                             .pool = c->pool,
+                             .device = c->device};
     int rc = 0;
     for (int i = PROBE_SLOTS; i >= 0 && !rc; i--) {
         rc = model_open(&p->model[i], model, e);

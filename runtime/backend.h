@@ -27,6 +27,6 @@ struct backend {
     int (*save)(const struct session *s, uint8_t *to, struct err *e);
     void (*restore)(struct session *s, const uint8_t *from);
 };
-extern const struct backend backend_cpu;
+extern const struct backend backend_cpu, backend_cuda;
 
 #endif

@@ -90,12 +90,11 @@ static int alloc_moe(struct session *s, const struct sizes *z, struct err *e) {
 }
 
 static int alloc_ropes(struct session *s, struct err *e) {
-    for (int i = 0; i < s->g->n_nodes; i++)
-        if (s->g->node[i].op == OP_ROPE && !exec_rope_tab(s, &s->g->node[i], true))
-            return err_set(e, ERR_DATA, "the model has more than %d kinds of rope", ROPE_TABS);
-    for (int i = 0; i < s->n_ropes; i++)
+    for (int i = 0; i < s->n_ropes; i++) {
         TRY(take(s, &s->rope[i].cs, s->o.n_ubatch * s->rope[i].n_rot, sizeof(float), "rope table",
                  e));
+        TRY(take(s, &s->rope[i].freq, s->rope[i].n_rot / 2, sizeof(double), "rope table", e));
+    }
     return 0;
 }
 
@@ -126,8 +125,6 @@ static int alloc_work(struct session *s, struct err *e) {
 }
 
 static int cpu_open(struct session *s, struct err *e) {
-    kern_init(&s->kern, s->o.isa);
-    s->vec = xcalloc((size_t)s->g->n_weights + 1, sizeof *s->vec);
     TRY(alloc_regs(s, e));
     TRY(kv_alloc(&s->kv, e));
     TRY(rec_alloc(&s->rec, e));
@@ -136,7 +133,10 @@ static int cpu_open(struct session *s, struct err *e) {
 }
 
 static void cpu_close(struct session *s) {
-    for (int i = 0; i < s->n_ropes; i++) buf_free(s->rope[i].cs);
+    for (int i = 0; i < s->n_ropes; i++) {
+        buf_free(s->rope[i].cs);
+        buf_free(s->rope[i].freq);
+    }
     void *bufs[] = {s->reg_mem,    s->decay,     s->beta,      s->att_q,      s->att_score,
                     s->att_out,    s->qbuf[0],   s->qbuf[1],   s->moe.logits, s->moe.weight,
                     s->moe.expert, s->moe.place, s->moe.first, s->moe.active, s->moe.x,
@@ -144,9 +144,7 @@ static void cpu_close(struct session *s) {
     for (size_t i = 0; i < sizeof bufs / sizeof *bufs; i++) buf_free(bufs[i]);
     for (int i = 0; i < ACT_BUFS; i++) buf_free(s->act_buf[i].act);
     for (int i = 0; i < s->n_workers && s->scratch; i++) buf_free(s->scratch[i]);
-    for (int i = 0; i < s->g->n_weights && s->vec; i++) free(s->vec[i].own);
     free(s->scratch);
-    free(s->vec);
     free(s->reg);
 }
 

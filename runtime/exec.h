@@ -46,6 +46,7 @@ struct rope_tab { /* cos, sin of one kind of OP_ROPE node for the tokens of a pa
     double base;
     int64_t n_rot;
     gr_w divisors; /* GR_NONE: 1 */
+    double *freq;  /* [n_rot / 2] */
     float *cs;     /* [n_ubatch][n_rot / 2][cos, sin] */
     bool ready;
 };
@@ -73,13 +74,14 @@ struct session {
     /* shapes always, memory on the CPU only */
     struct kv kv;
     struct rec rec;
+    /* small weights and kinds of rope, for every backend */
+    struct vec_cache *vec; /* [n_weights] */
+    struct rope_tab rope[ROPE_TABS];
+    int n_ropes;
 
     /* the CPU's */
     float **reg; /* [n_regs] -> [n_ubatch][width] */
     float *reg_mem;
-    struct vec_cache *vec; /* [n_weights] */
-    struct rope_tab rope[ROPE_TABS];
-    int n_ropes;
     struct moe_bufs moe;
     uint8_t *qbuf[2]; /* activation rows in a dot partner format */
     uint64_t qbuf_row;
@@ -165,6 +167,8 @@ void exec_scale(struct session *s, const struct gr_node *n);
 
 /* The table an OP_ROPE node uses, or a new entry when `add`; NULL: none (left). */
 struct rope_tab *exec_rope_tab(struct session *s, const struct gr_node *n, bool add);
+/* Angles of a table per position; returns the factor of cos and sin. */
+double exec_rope_freqs(struct session *s, const struct rope_tab *tab, double *freq);
 /* dst = gelu(gate) * up over n values; dst may be either. */
 void exec_gelu_mul(const struct session *s, const float *gate, const float *up, float *dst,
                    int64_t n);

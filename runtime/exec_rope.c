@@ -38,21 +38,26 @@ static double stretch(const struct gr_yarn *y, const struct rope_tab *tab, int64
     return (1 - r) / y->factor + r;
 }
 
-static void fill(struct session *s, struct rope_tab *tab) {
+double exec_rope_freqs(struct session *s, const struct rope_tab *tab, double *freq) {
     const float *div = tab->divisors == GR_NONE ? NULL : exec_vec(s, tab->divisors);
-    int64_t half = tab->n_rot / 2;
     const struct gr_yarn *y = &s->g->yarn;
-    double m = y->factor > 0 ? y->attn * (0.1 * log(y->factor) + 1) : 1;
-    for (int64_t i = 0; i < half; i++) {
-        double f = pow(tab->base, -2.0 * (double)i / (double)tab->n_rot);
-        if (div) f /= (double)div[i];
-        f *= stretch(y, tab, i);
+    for (int64_t i = 0; i < tab->n_rot / 2; i++) {
+        freq[i] = pow(tab->base, -2.0 * (double)i / (double)tab->n_rot);
+        if (div) freq[i] /= (double)div[i];
+        freq[i] *= stretch(y, tab, i);
+    }
+    return y->factor > 0 ? y->attn * (0.1 * log(y->factor) + 1) : 1;
+}
+
+static void fill(struct session *s, struct rope_tab *tab) {
+    int64_t half = tab->n_rot / 2;
+    double m = exec_rope_freqs(s, tab, tab->freq);
+    for (int64_t i = 0; i < half; i++)
         for (int64_t t = 0; t < s->n_tok; t++) {
-            double a = (double)(s->pos + t) * f;
+            double a = (double)(s->pos + t) * tab->freq[i];
             tab->cs[(t * half + i) * 2] = (float)(m * cos(a));
             tab->cs[(t * half + i) * 2 + 1] = (float)(m * sin(a));
         }
-    }
     tab->ready = true;
 }
 

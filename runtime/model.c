@@ -189,7 +189,9 @@ int model_set_weight(struct model *m, const char *name, const void *data, enum q
         if (strcmp(g->weight[m->source[i]].name, name) != 0) continue;
         found = true;
         buf_free(m->weight[i].packed);
+        uint64_t version = m->weight[i].version + 1;
         m->weight[i] = m->file_weight[i];
+        m->weight[i].version = version;
         if (!data) continue;
         if (!qtype_row_bytes(type, m->weight[i].ne[0]))
             return err_set(e, ERR_DATA,

@@ -21,6 +21,7 @@ struct weight {       /* index: gr_w */
     uint64_t n_bytes;
     uint8_t *packed; /* the same as packed rows (model_pack), or NULL; owned */
     int pack_rows;
+    uint64_t version; /* changes when model_set_weight replaces it: devices keep copies */
 };
 struct model { /* read-only after open; shared by sessions */
     struct gguf *gguf;

@@ -8,9 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/log.h"
 #include "core/mem.h"
 #include "core/num.h"
 #include "core/prog.h"
+#include "kernels/cuda/cuda.h"
 #include "runtime/exec.h"
 
 enum { DEFAULT_CTX = 4096, DEFAULT_UBATCH = 512 };
@@ -40,6 +42,52 @@ static int kv_choose(const struct session_opts *o, struct kv_plan *p, struct err
     return 0;
 }
 
+static int find_ropes(struct session *s, struct err *e) {
+    for (int i = 0; i < s->g->n_nodes; i++)
+        if (s->g->node[i].op == OP_ROPE && !exec_rope_tab(s, &s->g->node[i], true))
+            return err_set(e, ERR_DATA, "the model has more than %d kinds of rope", ROPE_TABS);
+    return 0;
+}
+
+static int open_on(struct session *s, const struct backend *be, struct err *e) {
+    s->be = be;
+    s->n_bytes = 0;
+    return be->open(s, e);
+}
+
+/* The device asked for; `auto` that does not work out falls back to the CPU. */
+static int open_device(struct session *s, struct err *e) {
+    if (s->o.device.kind == DEVICE_CPU) return open_on(s, &backend_cpu, e);
+    int rc = open_on(s, &backend_cuda, e);
+    if (!rc || s->o.device.kind != DEVICE_AUTO) return rc;
+    log_warn("computing on the CPU: %s", e->msg);
+    s->be->close(s);
+    return open_on(s, &backend_cpu, e);
+}
+
+int device_parse(const char *name, struct device *d, struct err *e) {
+    *d = (struct device){.kind = DEVICE_CPU};
+    if (!name || strcmp(name, "cpu") == 0) return 0;
+    if (strcmp(name, "auto") == 0) {
+        if (cu_built() && cu_count() > 0) d->kind = DEVICE_AUTO;
+        return 0;
+    }
+    char *end = NULL;
+    long n = strncmp(name, "cuda:", 5) == 0 ? strtol(name + 5, &end, 10) : 0;
+    if (end ? (end == name + 5 || *end || n < 0 || n > 255) : strcmp(name, "cuda") != 0)
+        return err_set(e, ERR_USAGE, "--device: '%s' is not cpu, cuda, cuda:N or auto", name);
+    d->kind = DEVICE_CUDA;
+    d->index = (int)n;
+    if (!cu_built())
+        return err_set(e, ERR_SYS,
+                       "--device: '%s' is not available: this build computes on the CPU only",
+                       name);
+    if (n >= cu_count())
+        return err_set(e, ERR_SYS, "--device: '%s' is not there: %d CUDA devices were found", name,
+                       cu_count());
+    return 0;
+}
+
 int session_new(struct session **out, const struct model *m, const struct session_opts *o,
                 struct err *e) {
     struct session *s = xcalloc(1, sizeof *s);
@@ -51,9 +99,12 @@ int session_new(struct session **out, const struct model *m, const struct sessio
     int rc;
     TRY_GOTO(fail, rc, defaults(s, o, e));
     TRY_GOTO(fail, rc, kv_choose(&s->o, &plan, e));
+    kern_init(&s->kern, s->o.isa);
+    s->vec = xcalloc((size_t)s->g->n_weights + 1, sizeof *s->vec);
+    TRY_GOTO(fail, rc, find_ropes(s, e));
     TRY_GOTO(fail, rc, kv_init(&s->kv, s->g, s->o.n_ctx, &plan, e));
     rec_init(&s->rec, s->g);
-    TRY_GOTO(fail, rc, s->be->open(s, e));
+    TRY_GOTO(fail, rc, open_device(s, e));
     *out = s;
     return 0;
 fail:
@@ -64,8 +115,10 @@ fail:
 void session_free(struct session *s) {
     if (!s) return;
     s->be->close(s);
+    for (int i = 0; i < s->g->n_weights && s->vec; i++) free(s->vec[i].own);
     kv_release(&s->kv);
     rec_release(&s->rec);
+    free(s->vec);
     free(s);
 }
 
@@ -90,6 +143,9 @@ void session_observe_hidden(struct session *s, session_hidden_fn fn, void *ud) {
 void session_observe_route(struct session *s, session_route_fn fn, void *ud) {
     s->see_route = fn;
     s->see_route_ud = ud;
+}
+const char *session_device(const struct session *s) {
+    return s->be->name;
 }
 const struct model *session_model(const struct session *s) {
     return s->m;
@@ -137,7 +193,7 @@ int session_forward(struct session *s, const int32_t *ids, int64_t n, float *hid
 /* What block `block` and all after it read is the residual, or made by them. */
 bool session_can_begin(const struct session *s, int block) {
     const struct graph *g = s->g;
-    if (s->be != &backend_cpu || block < 1 || block > s->m->hp.d[HD_LAYERS]) return false;
+    if (block < 1 || block > s->m->hp.d[HD_LAYERS]) return false;
     bool *made = xcalloc((size_t)g->n_regs + 1, sizeof *made), ok = true;
     bool *slot = xcalloc((size_t)g->n_attn_slots + 1, sizeof *slot);
     made[g->residual] = true;

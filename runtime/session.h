@@ -14,6 +14,14 @@ enum act_mode {
                 (speed) */
 };
 struct kv_type;
+enum device_kind { DEVICE_CPU, DEVICE_CUDA, DEVICE_AUTO /* CUDA, or with a warning the CPU */ };
+struct device {
+    enum device_kind kind;
+    int index;
+};
+/* "cpu" (also NULL), "cuda", "cuda:N", "auto" (CUDA when there is a device). ERR_USAGE for another
+ * name, ERR_SYS when the device is not there or this build has no CUDA. */
+int device_parse(const char *name, struct device *d, struct err *e);
 struct session_opts {
     int64_t n_ctx;      /* KV slots; 0: the model's context length capped at 4096 */
     int64_t n_ubatch;   /* tokens per internal pass; 0: 512 */
@@ -26,6 +34,7 @@ struct session_opts {
     enum kern_isa isa; /* KERN_REF: scalar reference everywhere */
     enum act_mode act;
     struct pool *pool; /* borrowed; NULL: the caller's thread only */
+    struct device device;
 };
 struct session;
 int session_new(struct session **out, const struct model *m, const struct session_opts *o,
@@ -43,7 +52,7 @@ int session_forward(struct session *s, const int32_t *ids, int64_t n, float *hid
  * - 1 of a session whose weights are equal below. block: 1 .. number of layers (then only what
  * follows the last block). Blocks below keep no state: all windows of such a session begin there.
  */
-bool session_can_begin(const struct session *s, int block); /* false: the graph or device cannot */
+bool session_can_begin(const struct session *s, int block); /* false: the graph cannot */
 int session_forward_from(struct session *s, int block, const float *residual, const int32_t *ids,
                          int64_t n, float *hidden, struct err *e);
 /* Head: logits[n][n_vocab] for n hidden rows. The caller keeps n small (memory n * vocab). */
@@ -69,6 +78,7 @@ typedef void (*session_route_fn)(void *ud, int block, const int32_t *expert, int
                                  int64_t n_rows, int64_t pos);
 void session_observe_route(struct session *s, session_route_fn fn, void *ud);
 
+const char *session_device(const struct session *s);        /* where it computes: "cpu" or "cuda" */
 const struct model *session_model(const struct session *s); /* borrowed */
 const struct session_opts *
 session_get_opts(const struct session *s); /* zeros replaced by defaults */

@@ -160,8 +160,8 @@ static void golden_release(struct golden *g) {
 }
 
 /* Every kernel set, every batching. */
-static void golden_logits(const struct model *m, const struct golden *g, const char *name,
-                          double tol) {
+static inline void golden_logits(const struct model *m, const struct golden *g, const char *name,
+                                 double tol) {
     int64_t v = m->hp.d[HD_VOCAB], n = g->n_logits / v;
     CHECK_EQ_I64(n, g->n_ids / 2);
     if (n > g->n_ids / 2) return;
@@ -182,7 +182,7 @@ static void golden_logits(const struct model *m, const struct golden *g, const c
         }
 }
 
-static void golden_threads(const struct model *m, const struct golden *g) {
+static inline void golden_threads(const struct model *m, const struct golden *g) {
     struct err e = {0};
     size_t bytes = (size_t)(g->n_ids * m->hp.d[HD_VOCAB]) * sizeof(float);
     for (int b = 0; b < 3; b++) {

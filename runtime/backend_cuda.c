@@ -1,0 +1,513 @@
+// SPDX-License-Identifier: MIT
+/* runtime/backend_cuda.c - a session on a GPU: what lies in its memory, passes, head, snapshots.
+ *
+ * Device bytes: the model's tensors as the file has them, vectors as f32, registers n_ubatch * (sum
+ * of widths) * 4, cache, states, HEAD_ROWS rows of logits. All of it is summed up and compared with
+ * what is free before anything is allocated: never more than the device has less CU_KEEP_FREE.
+ *
+ * A single token without observers is captured once, together with its head, and replayed: position
+ * and token id are read from device memory. Everything else queues its launches anew. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/log.h"
+#include "core/mem.h"
+#include "core/num.h"
+#include "runtime/exec_cuda.h"
+
+enum { ALIGN = 256, MIN_KEYS_PER_PART = 64, ARRIVED = 1024 };
+
+static struct cuda *dev(const struct session *s) {
+    return s->dev;
+}
+
+/* ---- weights ---- */
+
+static void use(const struct session *s, gr_w w, bool matrix, bool product) {
+    if (w == GR_NONE) return;
+    struct cuda_weight *c = &dev(s)->w[w];
+    c->is_matrix |= matrix;
+    c->is_vec |= !matrix;
+    c->is_product |= product;
+    dev(s)->w[s->m->source[w]].is_product |= product; /* a tied one is packed where it lies */
+}
+
+static void find_uses(struct session *s) {
+    for (int i = 0; i < s->g->n_nodes; i++) {
+        const struct gr_node *n = &s->g->node[i];
+        if (n->op == OP_ROPE) continue; /* divisors enter the table on the CPU */
+        bool matrix = n->op == OP_EMBED || n->op == OP_MATMUL || n->op == OP_MOE;
+        for (int k = 0; k < 5; k++) /* the router is always exact */
+            use(s, n->w[k], matrix && k < 4,
+                n->op == OP_MATMUL || (n->op == OP_MOE && k > 0 && k < 4));
+    }
+    use(s, s->g->output, true, true);
+}
+
+static int64_t n_values(const struct weight *w) {
+    return w->ne[0] * w->ne[1] * w->ne[2] * w->ne[3];
+}
+static bool owns(const struct session *s, int w) { /* a tied weight is uploaded once */
+    return s->m->source[w] == w || !dev(s)->w[s->m->source[w]].is_matrix;
+}
+
+static struct cu_weight shape_of(const struct weight *w) {
+    return (struct cu_weight){.type = w->type,
+                              .k = w->ne[0],
+                              .rows = w->ne[1],
+                              .mats = w->ne[2],
+                              .row_bytes = w->row_bytes,
+                              .mat_bytes = w->mat_bytes};
+}
+/* Fast products read a second copy in another order; the first serves exact ones, many tokens and
+ * the embedding. */
+static uint64_t packed_bytes(const struct session *s, int i) {
+    struct cu_weight w = shape_of(&s->m->weight[i]);
+    return dev(s)->exact || !dev(s)->w[i].is_product ? 0 : cu_packed_bytes(&w);
+}
+
+static uint64_t upload_bytes(const struct session *s, int i) {
+    const struct cuda_weight *c = &dev(s)->w[i];
+    uint64_t n = 0;
+    if (c->is_matrix && owns(s, i))
+        n += round_up(s->m->weight[i].n_bytes, ALIGN) + packed_bytes(s, i);
+    if (c->is_vec) n += round_up((uint64_t)n_values(&s->m->weight[i]) * sizeof(float), ALIGN);
+    return n;
+}
+
+static int upload(struct session *s, int i, struct err *e) {
+    struct cuda *d = dev(s);
+    struct cuda_weight *c = &d->w[i];
+    const struct weight *w = &s->m->weight[i];
+    const char *name = s->g->weight[i].name;
+    uint64_t n = upload_bytes(s, i);
+    if (c->is_matrix && !cu_has_type(w->type))
+        return err_set(e, ERR_USAGE, "tensor %s has type %s, which CUDA does not compute with",
+                       name, qtype_name(w->type));
+    if (n && (!c->buf || cu_buf_bytes(c->buf) < n)) {
+        cu_buf_free(c->buf);
+        c->buf = NULL;
+        TRY(cu_buf_new(&c->buf, d->ctx, n, name, e));
+    }
+    uint8_t *at = n ? cu_buf_ptr(c->buf) : NULL;
+    if (c->is_matrix) {
+        const struct cu_weight *tied = &d->w[s->m->source[i]].w;
+        c->w = shape_of(w);
+        c->w.data = owns(s, i) ? at : tied->data;
+        c->w.packed = owns(s, i) ? NULL : tied->packed;
+    }
+    if (c->is_matrix && owns(s, i)) {
+        TRY(cu_upload(d->q, at, w->data, w->n_bytes, e));
+        at += round_up(w->n_bytes, ALIGN);
+        uint64_t packed = packed_bytes(s, i);
+        if (packed) {
+            c->w.packed = at;
+            TRY(cu_pack_weight(d->q, &c->w, e));
+            at += packed;
+        }
+    }
+    if (c->is_vec) {
+        c->vec = (const float *)(void *)at;
+        TRY(cu_upload(d->q, at, exec_vec(s, i), (uint64_t)n_values(w) * sizeof(float), e));
+    }
+    c->version = w->version;
+    return 0;
+}
+
+static int upload_ropes(struct session *s, struct err *e) {
+    struct cuda *d = dev(s);
+    for (int i = 0; i < s->n_ropes; i++) {
+        int64_t half = s->rope[i].n_rot / 2;
+        double *f = xcalloc((size_t)half + 1, sizeof *f);
+        d->rope[i].m = exec_rope_freqs(s, &s->rope[i], f);
+        int rc = cu_upload(d->q, d->rope[i].freq, f, (uint64_t)half * sizeof *f, e);
+        free(f);
+        if (rc) return rc;
+    }
+    return 0;
+}
+
+/* Weights that model_set_weight replaced since the last pass; what was captured points at the old
+ * ones. */
+static int refresh(struct session *s, bool first, struct err *e) {
+    struct cuda *d = dev(s);
+    bool any = first;
+    for (int i = 0; i < s->g->n_weights; i++)
+        if (first || d->w[i].version != s->m->weight[i].version) {
+            any = true;
+            TRY(upload(s, i, e));
+        }
+    if (!any) return 0;
+    cu_graph_free(d->step);
+    d->step = NULL;
+    d->warm = false;
+    return upload_ropes(s, e);
+}
+
+/* ---- memory ---- */
+
+struct plan { /* bytes */
+    uint64_t weights, regs, kv, rec, work;
+};
+
+/* One buffer cut into pieces: with p NULL only counts. */
+struct cut {
+    uint8_t *p;
+    uint64_t at;
+};
+static void *piece(struct cut *c, int64_t n, uint64_t size) {
+    uint8_t *p = c->p ? c->p + c->at : NULL;
+    c->at += round_up((uint64_t)(n > 0 ? n : 1) * size, ALIGN);
+    return p;
+}
+
+static void cut_regs(struct session *s, struct cut *c) {
+    for (int i = 0; i < s->g->n_regs; i++)
+        dev(s)->reg[i] = piece(c, s->g->reg_width[i] * s->o.n_ubatch, sizeof(float));
+}
+
+static void cut_work(struct session *s, struct cut *c) {
+    struct cuda *d = dev(s);
+    int64_t n = s->o.n_ubatch, experts = 0, pairs = 0, hidden = 0, part = 0;
+    for (int i = 0; i < s->g->n_nodes; i++) {
+        const struct gr_node *x = &s->g->node[i];
+        if (x->op == OP_ATTN) part = max_i64(part, x->n_heads * d->n_splits * (x->head_dim + 2));
+        if (x->op != OP_MOE) continue;
+        experts = max_i64(experts, s->g->weight[x->w[0]].ne[1]);
+        pairs = max_i64(pairs, n * x->n_used);
+        hidden = max_i64(hidden, n * x->n_used * s->g->weight[x->w[3]].ne[0]);
+    }
+    d->pos = piece(c, n + 64, sizeof(int32_t)); /* one upload: position, then ids */
+    d->ids = d->pos ? d->pos + 64 : NULL;
+    d->arrived = piece(c, ARRIVED, sizeof(int32_t));
+    d->router = piece(c, n * experts, sizeof(float));
+    d->expert = piece(c, pairs, sizeof(int32_t));
+    d->p = piece(c, pairs, sizeof(float));
+    d->hidden = piece(c, hidden, sizeof(float));
+    d->part = piece(c, part, sizeof(float));
+    d->head_x = piece(c, HEAD_ROWS * s->m->hp.d[HD_EMBD], sizeof(float));
+    d->logits = piece(c, HEAD_ROWS * s->g->weight[s->g->output].ne[1], sizeof(float));
+    for (int i = 0; i < s->n_ropes; i++) {
+        d->rope[i].freq = piece(c, s->rope[i].n_rot / 2, sizeof(double));
+        d->rope[i].cs = piece(c, n * s->rope[i].n_rot, sizeof(float));
+    }
+}
+
+static int64_t ring_floats(const struct session *s, int slot, int64_t *n_delta) {
+    int64_t n = 0;
+    for (int i = 0; i < s->g->n_nodes; i++) {
+        const struct gr_node *x = &s->g->node[i];
+        if (x->slot != slot) continue;
+        if (x->op == OP_CONV_SILU) n = s->g->weight[x->w[0]].ne[0] * s->g->weight[x->w[0]].ne[1];
+        if (x->op == OP_DELTA) *n_delta = x->n_heads * x->v_dim * x->head_dim;
+    }
+    return n;
+}
+
+static void plan(struct session *s, struct plan *p) {
+    struct cuda *d = dev(s);
+    struct cut regs = {0}, work = {0};
+    memset(p, 0, sizeof *p);
+    for (int i = 0; i < s->g->n_weights; i++) p->weights += upload_bytes(s, i);
+    cut_regs(s, &regs);
+    cut_work(s, &work);
+    p->regs = regs.at;
+    p->work = work.at;
+    p->kv = s->kv.n_bytes;
+    for (int i = 0; i < s->rec.n_slots; i++) {
+        d->rec[i].n_ring = ring_floats(s, i, &d->rec[i].n_delta);
+        p->rec += (uint64_t)(d->rec[i].n_ring + d->rec[i].n_delta) * sizeof(float);
+    }
+}
+
+static int fits(const struct session *s, const struct plan *p, struct err *e) {
+    const struct cuda *d = dev(s);
+    uint64_t need = p->weights + p->regs + p->kv + p->rec + p->work;
+    uint64_t have = d->info.mem_free > CU_KEEP_FREE ? d->info.mem_free - CU_KEEP_FREE : 0;
+    const double mib = 1024.0 * 1024.0;
+    if (need <= have) return 0;
+    return err_set(
+        e, ERR_SYS,
+        "%s has %.0f MiB free, of which %.0f stay free, and %.0f MiB are needed: weights "
+        "%.0f, cache %.0f, states %.0f, activations %.0f. Use a smaller quantization, "
+        "--ctx or cache type, or --device cpu",
+        d->info.name, (double)d->info.mem_free / mib, (double)CU_KEEP_FREE / mib,
+        (double)need / mib, (double)p->weights / mib, (double)p->kv / mib, (double)p->rec / mib,
+        (double)(p->regs + p->work) / mib);
+}
+
+static bool has_kv_type(const struct kv_type *t) {
+    static const enum qtype has[] = {QT_F32, QT_F16, QT_Q8_0, QT_Q4_0};
+    for (size_t i = 0; i < COUNT_OF(has); i++)
+        if (t->type == has[i]) return !t->rotated;
+    return false;
+}
+
+static int alloc_kv(struct session *s, struct err *e) {
+    struct cuda *d = dev(s);
+    for (int i = 0; i < s->kv.n_slots; i++) {
+        const struct kv_slot *c = &s->kv.slot[i];
+        uint64_t rows = (uint64_t)(c->n_heads * s->kv.n_ctx);
+        if (!rows) continue;
+        if (!has_kv_type(c->kt) || !has_kv_type(c->vt))
+            return err_set(e, ERR_USAGE,
+                           "a cache of type %s/%s does not exist on CUDA: use f32, f16, q8_0 or "
+                           "q4_0, or --device cpu",
+                           c->kt->name, c->vt->name);
+        TRY(cu_buf_new(&d->kv[i].kb, d->ctx, rows * c->k_row, "KV cache", e));
+        TRY(cu_buf_new(&d->kv[i].vb, d->ctx, rows * c->v_row, "KV cache", e));
+        d->kv[i].k = (struct cu_kv){c->kt->type, cu_buf_ptr(d->kv[i].kb)};
+        d->kv[i].v = (struct cu_kv){c->vt->type, cu_buf_ptr(d->kv[i].vb)};
+    }
+    return 0;
+}
+
+static int zero_states(struct session *s, struct err *e) {
+    struct cuda *d = dev(s);
+    for (int i = 0; i < s->rec.n_slots; i++)
+        TRY(cu_fill(d->q, cu_buf_ptr(d->rec[i].buf), 0, cu_buf_bytes(d->rec[i].buf), e));
+    return 0;
+}
+
+static int alloc_rec(struct session *s, struct err *e) {
+    struct cuda *d = dev(s);
+    for (int i = 0; i < s->rec.n_slots; i++) {
+        struct cuda_rec *r = &d->rec[i];
+        TRY(cu_buf_new(&r->buf, d->ctx, (uint64_t)(r->n_ring + r->n_delta) * sizeof(float),
+                       "recurrent state", e));
+        r->delta = cu_buf_ptr(r->buf);
+        r->ring = r->delta + r->n_delta;
+    }
+    return zero_states(s, e);
+}
+
+static int alloc_all(struct session *s, struct err *e) {
+    struct cuda *d = dev(s);
+    struct plan p;
+    plan(s, &p);
+    TRY(fits(s, &p, e));
+    TRY(cu_buf_new(&d->reg_buf, d->ctx, p.regs, "activations", e));
+    TRY(cu_buf_new(&d->work, d->ctx, p.work, "activations", e));
+    cut_regs(s, &(struct cut){cu_buf_ptr(d->reg_buf), 0});
+    cut_work(s, &(struct cut){cu_buf_ptr(d->work), 0});
+    TRY(cu_fill(d->q, d->arrived, 0, ARRIVED * sizeof(int32_t), e));
+    TRY(alloc_kv(s, e));
+    TRY(alloc_rec(s, e));
+    s->n_bytes = p.weights + p.regs + p.work + p.kv + p.rec;
+    void *host = NULL;
+    TRY(cu_host_new(&host, d->ctx, (uint64_t)(s->o.n_ubatch + 64) * sizeof(int32_t), "token ids",
+                    e));
+    d->host_ids = host;
+    return 0;
+}
+
+static int64_t choose_splits(const struct session *s) {
+    int64_t most = 1;
+    for (int i = 0; i < s->g->n_nodes; i++)
+        if (s->g->node[i].op == OP_ATTN)
+            most = max_i64(most, dev(s)->info.n_sm / s->g->node[i].n_kv_heads);
+    return min_i64(most, div_up(s->o.n_ctx, MIN_KEYS_PER_PART));
+}
+
+static int cuda_open(struct session *s, struct err *e) {
+    struct cuda *d = xcalloc(1, sizeof *d);
+    s->dev = d;
+    d->exact = s->o.act == ACT_F32;
+    d->w = xcalloc((size_t)s->g->n_weights + 1, sizeof *d->w);
+    d->kv = xcalloc((size_t)s->kv.n_slots + 1, sizeof *d->kv);
+    d->rec = xcalloc((size_t)s->rec.n_slots + 1, sizeof *d->rec);
+    d->reg = xcalloc((size_t)s->g->n_regs + 1, sizeof *d->reg);
+    TRY(cu_open(&d->ctx, s->o.device.index, e));
+    TRY(cu_stream_new(&d->q, d->ctx, e));
+    TRY(cu_get_info(d->ctx, &d->info, e));
+    d->n_splits = choose_splits(s);
+    find_uses(s);
+    TRY(alloc_all(s, e));
+    TRY(refresh(s, true, e));
+    log_debug("%s: %" PRIu64 " bytes in use", d->info.name, s->n_bytes);
+    return cu_sync(d->q, e);
+}
+
+static void cuda_close(struct session *s) {
+    struct cuda *d = dev(s);
+    if (!d) return;
+    cu_graph_free(d->step);
+    for (int i = 0; i < s->g->n_weights; i++) cu_buf_free(d->w[i].buf);
+    for (int i = 0; i < s->kv.n_slots; i++) {
+        cu_buf_free(d->kv[i].kb);
+        cu_buf_free(d->kv[i].vb);
+    }
+    for (int i = 0; i < s->rec.n_slots; i++) cu_buf_free(d->rec[i].buf);
+    cu_buf_free(d->reg_buf);
+    cu_buf_free(d->work);
+    cu_host_free(d->ctx, d->host_ids);
+    cu_stream_free(d->q);
+    cu_close(d->ctx);
+    free(d->w);
+    free(d->kv);
+    free(d->rec);
+    free(d->reg);
+    free(d);
+    s->dev = NULL;
+}
+
+/* For calls that cannot report: the next pass does. */
+static void keep_error(struct cuda *d, int rc, const struct err *e) {
+    if (rc && !d->lost.code) d->lost = *e;
+}
+
+static void cuda_reset(struct session *s) {
+    struct err e;
+    keep_error(dev(s), zero_states(s, &e), &e);
+}
+
+/* ---- passes ---- */
+
+/* Logits of device rows x into d->logits. */
+static int head_rows(struct session *s, const float *x, int64_t n, struct err *e) {
+    struct cuda *d = dev(s);
+    const struct cu_weight *w = &d->w[s->g->output].w;
+    TRY(cu_matmul(d->q, w, x, w->k, n, d->logits, w->rows, d->exact, e));
+    return s->g->softcap > 0 ? cu_softcap(d->q, d->logits, n * w->rows, (float)s->g->softcap, e)
+                             : 0;
+}
+
+static int cuda_head(struct session *s, const float *hidden, int64_t n, float *logits,
+                     struct err *e) {
+    struct cuda *d = dev(s);
+    const struct cu_weight *w = &d->w[s->g->output].w;
+    TRY(refresh(s, false, e));
+    if (s->see) s->see(s->see_ud, &s->g->weight[s->g->output], -1, hidden, n, w->k);
+    for (int64_t i = 0; i < n; i += HEAD_ROWS) {
+        int64_t k = min_i64(HEAD_ROWS, n - i);
+        TRY(cu_upload(d->q, d->head_x, hidden + i * w->k, (uint64_t)(k * w->k) * sizeof *hidden,
+                      e));
+        TRY(head_rows(s, d->head_x, k, e));
+        TRY(cu_download(d->q, logits + i * w->rows, d->logits,
+                        (uint64_t)(k * w->rows) * sizeof *logits, e));
+    }
+    return cu_sync(d->q, e);
+}
+
+static int last_row(struct session *s, struct err *e) {
+    int64_t w = s->g->reg_width[s->g->hidden_out];
+    const float *x = dev(s)->reg[s->g->hidden_out] + (s->n_tok - 1) * w;
+    TRY(exec_cuda_show(s, s->g->output, x, 1, w, e));
+    return head_rows(s, x, 1, e);
+}
+
+/* One token and its logits. The first runs as it is: launchers may size their scratch; the second
+ * is captured. */
+static int step(struct session *s, struct err *e) {
+    struct cuda *d = dev(s);
+    if (d->step) return cu_graph_run(d->q, d->step, e);
+    bool capture = d->warm;
+    if (capture) TRY(cu_graph_begin(d->q, e));
+    int rc = exec_cuda_nodes(s, e);
+    if (!rc) rc = last_row(s, e);
+    d->warm = true;
+    if (!capture) return rc;
+    struct err ignored;
+    int rc2 = cu_graph_end(d->q, &d->step, rc ? &ignored : e); /* also ends a failed capture */
+    if (rc || rc2) return rc ? rc : rc2;
+    return cu_graph_run(d->q, d->step, e);
+}
+
+static int cuda_pass(struct session *s, float *hidden, float *logits, struct err *e) {
+    struct cuda *d = dev(s);
+    int64_t w = s->g->reg_width[s->g->hidden_out];
+    if (d->lost.code) {
+        *e = d->lost;
+        return (int)e->code;
+    }
+    TRY(refresh(s, false, e));
+    d->host_ids[0] = (int32_t)s->pos;
+    memcpy(d->host_ids + 64, s->ids, (size_t)s->n_tok * sizeof *s->ids);
+    TRY(cu_upload(d->q, d->pos, d->host_ids, (uint64_t)(s->n_tok + 64) * sizeof *s->ids, e));
+    if (s->n_tok == 1 && logits && !s->first_block && !s->see && !s->see_hidden && !s->see_route)
+        TRY(step(s, e));
+    else {
+        TRY(exec_cuda_nodes(s, e));
+        if (logits) TRY(last_row(s, e));
+    }
+    if (hidden)
+        TRY(cu_download(d->q, hidden, d->reg[s->g->hidden_out],
+                        (uint64_t)(s->n_tok * w) * sizeof *hidden, e));
+    if (logits)
+        TRY(cu_download(d->q, logits, d->logits,
+                        (uint64_t)s->g->weight[s->g->output].ne[1] * sizeof *logits, e));
+    return cu_sync(d->q, e); /* host_ids are free again */
+}
+
+/* ---- snapshots ---- */
+
+/* Ranges of device memory that belong to the sequence, in a fixed order. */
+typedef int (*range_fn)(struct cuda *d, void *host, void *p, uint64_t n, struct err *e);
+static int walk_plane(struct cuda *d, const struct kv_slot *c, int64_t n_ctx, int64_t pos,
+                      const struct cu_kv *kv, uint64_t row, uint8_t **at, range_fn fn,
+                      struct err *e) {
+    bool blocks = kv->type == QT_Q8_0 || kv->type == QT_Q4_0;
+    uint64_t scales = blocks ? (uint64_t)(c->k_dim / 32) * sizeof(uint16_t) : 0,
+             codes = row - scales;
+    uint8_t *p = kv->data, *q = p + codes * (uint64_t)(c->n_heads * n_ctx);
+    for (int64_t h = 0; h < c->n_heads; h++) {
+        TRY(fn(d, *at, p + codes * (uint64_t)(h * n_ctx), codes * (uint64_t)pos, e));
+        *at += codes * (uint64_t)pos;
+        TRY(fn(d, *at, q + scales * (uint64_t)(h * n_ctx), scales * (uint64_t)pos, e));
+        *at += scales * (uint64_t)pos;
+    }
+    return 0;
+}
+static int walk_state(const struct session *s, uint8_t *at, range_fn fn, struct err *e) {
+    struct cuda *d = dev(s);
+    for (int i = 0; i < s->kv.n_slots; i++) {
+        const struct kv_slot *c = &s->kv.slot[i];
+        if (!c->n_heads) continue;
+        TRY(walk_plane(d, c, s->kv.n_ctx, s->pos, &d->kv[i].k, c->k_row, &at, fn, e));
+        TRY(walk_plane(d, c, s->kv.n_ctx, s->pos, &d->kv[i].v, c->v_row, &at, fn, e));
+    }
+    for (int i = 0; i < s->rec.n_slots; i++) {
+        uint64_t n = (uint64_t)(d->rec[i].n_ring + d->rec[i].n_delta) * sizeof(float);
+        TRY(fn(d, at, d->rec[i].delta, n, e));
+        at += n;
+    }
+    return cu_sync(d->q, e);
+}
+static int range_save(struct cuda *d, void *host, void *p, uint64_t n, struct err *e) {
+    return n ? cu_download(d->q, host, p, n, e) : 0;
+}
+static int range_load(struct cuda *d, void *host, void *p, uint64_t n, struct err *e) {
+    return n ? cu_upload(d->q, p, host, n, e) : 0;
+}
+
+static uint64_t cuda_state_bytes(const struct session *s) {
+    const struct cuda *d = dev(s);
+    uint64_t n = 0;
+    for (int i = 0; i < s->rec.n_slots; i++)
+        n += (uint64_t)(d->rec[i].n_ring + d->rec[i].n_delta) * sizeof(float);
+    for (int i = 0; i < s->kv.n_slots; i++)
+        n += (uint64_t)(s->kv.slot[i].n_heads * s->pos) *
+             (s->kv.slot[i].k_row + s->kv.slot[i].v_row);
+    return n;
+}
+static int cuda_save(const struct session *s, uint8_t *to, struct err *e) {
+    return walk_state(s, to, range_save, e);
+}
+static void cuda_restore(struct session *s, const uint8_t *from) {
+    struct err e;
+    uint8_t *at = (uint8_t *)(uintptr_t)from; /* range_load reads it only */
+    keep_error(dev(s), walk_state(s, at, range_load, &e), &e);
+}
+
+const struct backend backend_cuda = {
+    .name = "cuda",
+    .open = cuda_open,
+    .close = cuda_close,
+    .reset = cuda_reset,
+    .pass = cuda_pass,
+    .head = cuda_head,
+    .state_bytes = cuda_state_bytes,
+    .save = cuda_save,
+    .restore = cuda_restore,
+};

@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: MIT
+/* runtime/exec_cuda.c - queues the nodes of a graph on a device; one small function per operation,
+ * and the sequences of nodes that one launch does (fuse_*). Knows no architecture and no tensor
+ * type. Nothing here waits for the device except for an observer's rows. */
+#include "runtime/exec_cuda.h"
+
+#include <math.h>
+
+#include "core/mem.h"
+#include "core/num.h"
+
+typedef int (*cuda_fn)(struct session *s, const struct gr_node *n, struct err *e);
+
+static struct cuda *dev(const struct session *s) {
+    return s->dev;
+}
+static int64_t width(const struct session *s, gr_reg r) {
+    return s->g->reg_width[r];
+}
+static int64_t total(const struct session *s, gr_reg r) {
+    return s->n_tok * s->g->reg_width[r];
+}
+static const float *vec(const struct session *s, gr_w w) {
+    return w == GR_NONE ? NULL : dev(s)->w[w].vec;
+}
+
+/* ---- observers ---- */
+
+int exec_cuda_fetch(struct session *s, const float *src, int64_t n, float **out, struct err *e) {
+    void *p = NULL;
+    TRY(buf_alloc(&p, (uint64_t)max_i64(n, 1) * sizeof **out, "rows for an observer", e));
+    int rc = cu_download(dev(s)->q, p, src, (uint64_t)n * sizeof **out, e);
+    if (!rc) rc = cu_sync(dev(s)->q, e);
+    if (rc)
+        buf_free(p);
+    else
+        *out = p;
+    return rc;
+}
+
+int exec_cuda_show(struct session *s, gr_w w, const float *src, int64_t n_rows, int64_t ld,
+                   struct err *e) {
+    float *x = NULL;
+    if (!s->see) return 0;
+    TRY(exec_cuda_fetch(s, src, n_rows * ld, &x, e));
+    s->see(s->see_ud, &s->g->weight[w], -1, x, n_rows, ld);
+    buf_free(x);
+    return 0;
+}
+
+static int show_hidden(struct session *s, int block, struct err *e) {
+    float *x = NULL;
+    TRY(exec_cuda_fetch(s, dev(s)->reg[s->g->residual], total(s, s->g->residual), &x, e));
+    s->see_hidden(s->see_hidden_ud, block, x, s->n_tok, s->pos);
+    buf_free(x);
+    return 0;
+}
+
+/* ---- one node, one launch ---- */
+
+static int op_embed(struct session *s, const struct gr_node *n, struct err *e) {
+    const struct cu_weight *w = &dev(s)->w[n->w[0]].w;
+    return cu_decode_rows(dev(s)->q, w->type, w->data, w->k, dev(s)->ids, s->n_tok,
+                          n->scale != 0 ? n->scale : 1, dev(s)->reg[n->dst], width(s, n->dst), e);
+}
+
+static int op_rms(struct session *s, const struct gr_node *n, struct err *e) {
+    return cu_rms(dev(s)->q, dev(s)->reg[n->src[0]], vec(s, n->w[0]), dev(s)->reg[n->dst], s->n_tok,
+                  width(s, n->dst), n->eps, e);
+}
+static int op_rms_heads(struct session *s, const struct gr_node *n, struct err *e) {
+    return cu_rms(dev(s)->q, dev(s)->reg[n->src[0]], vec(s, n->w[0]), dev(s)->reg[n->dst],
+                  total(s, n->dst) / n->head_dim, n->head_dim, n->eps, e);
+}
+static int op_gated_rms(struct session *s, const struct gr_node *n, struct err *e) {
+    return cu_gated_rms(dev(s)->q, dev(s)->reg[n->src[0]], vec(s, n->w[0]), dev(s)->reg[n->src[1]],
+                        dev(s)->reg[n->dst], total(s, n->dst) / n->head_dim, n->head_dim, n->eps,
+                        e);
+}
+
+static int op_matmul(struct session *s, const struct gr_node *n, struct err *e) {
+    struct cuda *d = dev(s);
+    int64_t ld = width(s, n->src[0]);
+    TRY(exec_cuda_show(s, n->w[0], d->reg[n->src[0]], s->n_tok, ld, e));
+    return cu_matmul(d->q, &d->w[n->w[0]].w, d->reg[n->src[0]], ld, s->n_tok, d->reg[n->dst],
+                     width(s, n->dst), d->exact, e);
+}
+
+static int op_add(struct session *s, const struct gr_node *n, struct err *e) {
+    float **r = dev(s)->reg;
+    return cu_add(dev(s)->q, r[n->src[0]], r[n->src[1]], r[n->dst], total(s, n->dst), e);
+}
+static int op_split_gate(struct session *s, const struct gr_node *n, struct err *e) {
+    float **r = dev(s)->reg;
+    return cu_split_gate(dev(s)->q, r[n->src[0]], r[n->dst], r[n->dst2],
+                         total(s, n->dst) / n->head_dim, n->head_dim, e);
+}
+static int op_sigmoid_mul(struct session *s, const struct gr_node *n, struct err *e) {
+    float **r = dev(s)->reg;
+    return cu_sigmoid_mul(dev(s)->q, r[n->dst], r[n->src[0]], total(s, n->dst), e);
+}
+static int op_swiglu(struct session *s, const struct gr_node *n, struct err *e) {
+    float **r = dev(s)->reg;
+    return cu_swiglu(dev(s)->q, r[n->src[0]], r[n->src[1]], r[n->dst], total(s, n->dst), e);
+}
+static int op_geglu(struct session *s, const struct gr_node *n, struct err *e) {
+    float **r = dev(s)->reg;
+    return cu_geglu(dev(s)->q, r[n->src[0]], r[n->src[1]] + n->offset, r[n->dst], s->n_tok,
+                    width(s, n->dst), width(s, n->src[1]), e);
+}
+static int op_scale(struct session *s, const struct gr_node *n, struct err *e) {
+    return cu_scale(dev(s)->q, dev(s)->reg[n->dst], total(s, n->dst), n->scale != 0 ? n->scale : 1,
+                    vec(s, n->w[0]), e);
+}
+static int op_gate_add(struct session *s, const struct gr_node *n, struct err *e) {
+    float **r = dev(s)->reg;
+    int64_t d = width(s, n->src[1]);
+    TRY(exec_cuda_show(s, n->w[0], r[n->src[1]], s->n_tok, d, e));
+    return cu_gate_add(dev(s)->q, r[n->dst], r[n->src[0]], vec(s, n->w[0]), r[n->src[1]], s->n_tok,
+                       width(s, n->dst), d, e);
+}
+
+static int op_rope(struct session *s, const struct gr_node *n, struct err *e) {
+    struct cuda *d = dev(s);
+    int64_t tab = exec_rope_tab(s, n, false) - s->rope; /* session_new made one for every node */
+    return cu_rope(d->q, d->reg[n->dst], d->rope[tab].cs, s->n_tok, width(s, n->dst) / n->head_dim,
+                   n->head_dim, n->n_rot, n->adjacent, e);
+}
+
+static struct cu_attn attn_args(struct session *s, const struct gr_node *n) {
+    struct cuda *d = dev(s);
+    struct cu_attn a = {.k = d->kv[n->slot].k,
+                        .v = d->kv[n->slot].v,
+                        .n_ctx = s->kv.n_ctx,
+                        .n_heads = n->n_heads,
+                        .n_kv_heads = n->n_kv_heads,
+                        .head_dim = n->head_dim,
+                        .window = n->window,
+                        .scale = n->scale,
+                        .pos = d->pos,
+                        .n_tok = s->n_tok,
+                        .q = d->reg[n->src[0]],
+                        .out = d->reg[n->dst],
+                        .n_splits = d->n_splits,
+                        .part = d->part};
+    if (n->src[1] != GR_NONE) {
+        a.new_k = d->reg[n->src[1]];
+        a.new_v = d->reg[n->src[2]];
+    }
+    return a;
+}
+static int attend(struct session *s, const struct cu_attn *a, struct err *e) {
+    return s->n_tok == 1 ? cu_attn_one(dev(s)->q, a, e) : cu_attn_many(dev(s)->q, a, e);
+}
+static int op_attn(struct session *s, const struct gr_node *n, struct err *e) {
+    struct cu_attn a = attn_args(s, n);
+    if (a.new_k) TRY(cu_kv_append(dev(s)->q, &a, e));
+    return attend(s, &a, e);
+}
+
+static struct cu_delta conv_args(struct session *s, const struct gr_node *n) {
+    struct cuda *d = dev(s);
+    return (struct cu_delta){.n_tok = s->n_tok,
+                             .u = d->reg[n->dst],
+                             .conv = vec(s, n->w[0]),
+                             .ring = d->rec[n->slot].ring,
+                             .taps = s->g->weight[n->w[0]].ne[0],
+                             .pos = d->pos};
+}
+static void delta_args(struct session *s, const struct gr_node *n, struct cu_delta *a) {
+    struct cuda *d = dev(s);
+    a->n_tok = s->n_tok;
+    a->n_v_heads = n->n_heads;
+    a->n_k_heads = n->n_kv_heads;
+    a->k_dim = n->head_dim;
+    a->v_dim = n->v_dim;
+    a->eps = n->eps;
+    a->scale = n->scale;
+    a->u = d->reg[n->src[0]];
+    a->beta = d->reg[n->src[1]];
+    a->alpha = d->reg[n->src[2]];
+    a->a = vec(s, n->w[0]);
+    a->dt = vec(s, n->w[1]);
+    a->state = d->rec[n->slot].delta;
+    a->out = d->reg[n->dst];
+}
+static int op_conv_silu(struct session *s, const struct gr_node *n, struct err *e) {
+    struct cu_delta a = conv_args(s, n);
+    return cu_conv_silu(dev(s)->q, &a, width(s, n->dst), e);
+}
+static int op_delta(struct session *s, const struct gr_node *n, struct err *e) {
+    struct cu_delta a = {0};
+    delta_args(s, n, &a);
+    return cu_delta_rows(dev(s)->q, &a, e);
+}
+
+// clang-format off
+static const cuda_fn table[OP_COUNT] = {
+    [OP_EMBED] = op_embed,
+    [OP_RMS] = op_rms,
+    [OP_RMS_HEADS] = op_rms_heads,
+    [OP_MATMUL] = op_matmul,
+    [OP_ADD] = op_add,
+    [OP_SPLIT_GATE] = op_split_gate,
+    [OP_ROPE] = op_rope,
+    [OP_ATTN] = op_attn,
+    [OP_SIGMOID_MUL] = op_sigmoid_mul,
+    [OP_CONV_SILU] = op_conv_silu,
+    [OP_DELTA] = op_delta,
+    [OP_GATED_RMS] = op_gated_rms,
+    [OP_SWIGLU] = op_swiglu,
+    [OP_MOE] = exec_cuda_moe,
+    [OP_GATE_ADD] = op_gate_add,
+    [OP_GEGLU] = op_geglu,
+    [OP_SCALE] = op_scale,
+};
+// clang-format on
+
+/* ---- several nodes, one launch; each looks at nodes [n, end)
+ * and returns how many it did, 0: none, < 0: an error ---- */
+
+typedef int (*fuse_fn)(struct session *s, const struct gr_node *n, const struct gr_node *end,
+                       struct err *e);
+
+/* residual += x, then its norm */
+static int fuse_add_rms(struct session *s, const struct gr_node *n, const struct gr_node *end,
+                        struct err *e) {
+    float **r = dev(s)->reg;
+    if (end - n < 2 || n[0].op != OP_ADD || n[1].op != OP_RMS || n[1].src[0] != n[0].dst) return 0;
+    if (n[1].dst == n[0].dst) return 0;
+    int rc = cu_add_rms(dev(s)->q, r[n->src[0]], r[n->src[1]], r[n->dst], vec(s, n[1].w[0]),
+                        r[n[1].dst], s->n_tok, width(s, n->dst), n[1].eps, e);
+    return rc ? -1 : 2;
+}
+
+/* the shared expert's gate, residual += x, its norm */
+static int fuse_gate_add_rms(struct session *s, const struct gr_node *n, const struct gr_node *end,
+                             struct err *e) {
+    float **r = dev(s)->reg;
+    if (end - n < 3 || n[0].op != OP_GATE_ADD || n[1].op != OP_ADD || n[2].op != OP_RMS) return 0;
+    if (n[1].src[1] != n[0].dst || n[1].dst != n[1].src[0] || n[2].src[0] != n[1].dst ||
+        n[2].w[0] == GR_NONE)
+        return 0;
+    int rc =
+        cu_gate_add_rms(dev(s)->q, r[n[0].dst], r[n[0].src[0]], vec(s, n[0].w[0]), r[n[0].src[1]],
+                        width(s, n[0].src[1]), r[n[1].dst], r[n[1].dst], vec(s, n[2].w[0]),
+                        r[n[2].dst], s->n_tok, width(s, n[1].dst), n[2].eps, e);
+    return rc ? -1 : 3;
+}
+
+/* gate and up of a dense feed-forward */
+static int fuse_glu(struct session *s, const struct gr_node *n, const struct gr_node *end,
+                    struct err *e) {
+    struct cuda *d = dev(s);
+    if (end - n < 3 || n[0].op != OP_MATMUL || n[1].op != OP_MATMUL) return 0;
+    if (n[2].op != OP_SWIGLU && (n[2].op != OP_GEGLU || n[2].offset)) return 0;
+    if (n[0].src[0] != n[1].src[0] || n[2].src[0] != n[0].dst || n[2].src[1] != n[1].dst) return 0;
+    if (width(s, n[2].dst) != width(s, n[2].src[1])) return 0;
+    int rc =
+        cu_glu(d->q, &d->w[n[0].w[0]].w, &d->w[n[1].w[0]].w, d->reg[n->src[0]], width(s, n->src[0]),
+               s->n_tok, NULL, 1, n[2].op == OP_GEGLU, d->reg[n[2].dst], d->exact, e);
+    return rc ? -1 : 3;
+}
+
+static bool gates_attn(const struct gr_node *n, const struct gr_node *end) {
+    return n + 1 < end && n[1].op == OP_SIGMOID_MUL && n[1].dst == n[0].dst;
+}
+static int fuse_attn_gate(struct session *s, const struct gr_node *n, const struct gr_node *end,
+                          struct err *e) {
+    if (n[0].op != OP_ATTN || !gates_attn(n, end)) return 0;
+    struct cu_attn a = attn_args(s, n);
+    a.gate = dev(s)->reg[n[1].src[0]];
+    if (a.new_k && cu_kv_append(dev(s)->q, &a, e)) return -1;
+    return attend(s, &a, e) ? -1 : 2;
+}
+
+/* [split into queries and gates, products of keys and values,] [norm,] rope of queries, [norm,]
+ * rope of keys, attention[, gate]: the heads in one launch, which also fills the cache. */
+static int fuse_qkv(struct session *s, const struct gr_node *n, const struct gr_node *end,
+                    struct err *e) {
+    const struct gr_node *at = n, *split = NULL, *norm[2] = {NULL, NULL}, *rope[2];
+    if (end - n >= 3 && n[0].op == OP_SPLIT_GATE && n[1].op == OP_MATMUL && n[2].op == OP_MATMUL) {
+        split = n;
+        at += 3;
+        if (n[1].dst == n->src[0] || n[2].dst == n->src[0]) return 0; /* gates are read later */
+    }
+    for (int i = 0; i < 2; i++) {
+        if (at < end && at->op == OP_RMS_HEADS && at->dst == at->src[0]) norm[i] = at++;
+        if (at >= end || at->op != OP_ROPE) return 0;
+        rope[i] = at++;
+        if (norm[i] && norm[i]->dst != rope[i]->dst) return 0;
+    }
+    if (at >= end || at->op != OP_ATTN || at->src[1] == GR_NONE) return 0;
+    if (rope[0]->dst != at->src[0] || rope[1]->dst != at->src[1]) return 0;
+    if (!norm[0] != !norm[1] || (norm[0] && fabsf(norm[0]->eps - norm[1]->eps) > 0)) return 0;
+    if (rope[0]->n_rot != rope[1]->n_rot || rope[0]->adjacent != rope[1]->adjacent) return 0;
+    const struct rope_tab *tab = exec_rope_tab(s, rope[0], false);
+    if (exec_rope_tab(s, rope[1], false) != tab || rope[0]->head_dim != at->head_dim) return 0;
+    if (split && split->dst != at->src[0]) return 0;
+
+    struct cuda *d = dev(s);
+    struct cu_attn a = attn_args(s, at);
+    a.raw_q = split ? d->reg[split->src[0]] : a.q;
+    a.raw_q_ld = split ? 2 * at->head_dim : at->head_dim;
+    a.q_out = d->reg[at->src[0]];
+    a.normed = norm[0] != NULL;
+    if (a.normed) {
+        a.q_norm = vec(s, norm[0]->w[0]);
+        a.k_norm = vec(s, norm[1]->w[0]);
+        a.eps = norm[0]->eps;
+    }
+    a.cs = d->rope[tab - s->rope].cs;
+    a.n_rot = tab->n_rot;
+    a.adjacent = rope[0]->adjacent;
+    if (gates_attn(at, end)) {
+        bool raw = split && at[1].src[0] == split->dst2; /* gates lie behind the raw queries */
+        if (split && !raw) return 0;
+        a.gate = raw ? a.raw_q + at->head_dim : d->reg[at[1].src[0]];
+        a.gate_ld = a.raw_q_ld;
+    } else if (split)
+        return 0;
+    for (int i = 1; split && i < 3; i++)
+        if (op_matmul(s, n + i, e)) return -1;
+    if (cu_qkv(d->q, &a, e) || attend(s, &a, e)) return -1;
+    return (int)(at - n) + (a.gate ? 2 : 1);
+}
+
+/* convolution, delta rule, gated norm of one token */
+static int fuse_delta(struct session *s, const struct gr_node *n, const struct gr_node *end,
+                      struct err *e) {
+    if (end - n < 3 || s->n_tok != 1 || n[0].op != OP_CONV_SILU || n[1].op != OP_DELTA ||
+        n[2].op != OP_GATED_RMS)
+        return 0;
+    if (n[1].src[0] != n[0].dst || n[2].src[0] != n[1].dst || n[2].dst != n[1].dst ||
+        n[2].head_dim != n[1].v_dim || n[1].n_heads < n[1].n_kv_heads)
+        return 0;
+    struct cu_delta a = conv_args(s, n);
+    delta_args(s, n + 1, &a);
+    a.z = dev(s)->reg[n[2].src[1]];
+    a.norm = vec(s, n[2].w[0]);
+    a.norm_eps = n[2].eps;
+    a.arrived = dev(s)->arrived;
+    return cu_delta_token(dev(s)->q, &a, e) ? -1 : 3;
+}
+
+static const fuse_fn fusions[] = {fuse_add_rms, fuse_gate_add_rms, fuse_glu,
+                                  fuse_qkv,     fuse_attn_gate,    fuse_delta};
+
+/* Observers see every product and every residual: nothing is fused for them. */
+static bool observed(const struct session *s) {
+    return s->see || s->see_hidden;
+}
+
+static int run_at(struct session *s, int i, struct err *e) {
+    const struct gr_node *n = &s->g->node[i];
+    for (size_t k = 0; k < COUNT_OF(fusions) && !observed(s); k++) {
+        int done = fusions[k](s, n, s->g->node + s->g->n_nodes, e);
+        if (done) return done;
+    }
+    return table[n->op](s, n, e) ? -1 : 1;
+}
+
+int exec_cuda_nodes(struct session *s, struct err *e) {
+    struct cuda *d = dev(s);
+    int block = s->first_block, first = block ? s->g->hidden_nodes[block - 1] + 1 : 0;
+    if (block)
+        TRY(cu_upload(d->q, d->reg[s->g->residual], s->residual_in,
+                      (uint64_t)total(s, s->g->residual) * sizeof(float), e));
+    for (int i = 0; i < s->n_ropes; i++)
+        TRY(cu_rope_table(d->q, d->rope[i].freq, d->rope[i].m, d->pos, s->n_tok,
+                          s->rope[i].n_rot / 2, d->rope[i].cs, e));
+    for (int i = first, done; i < s->g->n_nodes; i += done) {
+        const struct gr_node *n = &s->g->node[i];
+        done = run_at(s, i, e);
+        if (done < 0) return (int)e->code;
+        if (!s->see_hidden) continue;
+        if (n->op == OP_EMBED && n->dst == s->g->residual) TRY(show_hidden(s, -1, e));
+        if (block < s->m->hp.d[HD_LAYERS] && s->g->hidden_nodes[block] == i)
+            TRY(show_hidden(s, block++, e));
+    }
+    return 0;
+}

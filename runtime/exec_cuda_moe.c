@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT
+/* runtime/exec_cuda_moe.c - routed experts on a device: router (always exact), choice, gate and up
+ * of all chosen experts, down with the weighted sum. Ids never leave the device, except for an
+ * observer, for whom rows are sorted by expert here, as the CPU shows them. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "core/num.h"
+#include "runtime/exec_cuda.h"
+
+struct seen { /* host copies for observers */
+    int32_t *expert;
+    int64_t n_pairs, n_used, n_experts;
+};
+
+static int fetch_experts(struct session *s, struct seen *v, struct err *e) {
+    float *raw = NULL;
+    const struct cuda *d = s->dev;
+    TRY(exec_cuda_fetch(s, (const float *)(const void *)d->expert, v->n_pairs, &raw, e));
+    v->expert = (int32_t *)(void *)raw;
+    return 0;
+}
+
+/* Rows of x by expert; row of pair i: i / per_row. */
+static int show_pairs(struct session *s, const struct seen *v, gr_w w, const float *src,
+                      int64_t per_row, int64_t ld, struct err *e) {
+    float *x = NULL;
+    void *sorted = NULL;
+    TRY(exec_cuda_fetch(s, src, v->n_pairs / per_row * ld, &x, e));
+    int rc = buf_alloc(&sorted, (uint64_t)(v->n_pairs * ld) * sizeof(float), "expert rows", e);
+    for (int64_t k = 0; k < v->n_experts && !rc; k++) {
+        float *to = sorted;
+        int64_t n = 0;
+        for (int64_t i = 0; i < v->n_pairs; i++)
+            if (v->expert[i] == k)
+                memcpy(to + n++ * ld, x + i / per_row * ld, (size_t)ld * sizeof *x);
+        if (n) s->see(s->see_ud, &s->g->weight[w], k, to, n, ld);
+    }
+    buf_free(sorted);
+    buf_free(x);
+    return rc;
+}
+
+static int observe_choice(struct session *s, const struct gr_node *n, struct seen *v,
+                          struct err *e) {
+    const struct cuda *d = s->dev;
+    if (!s->see && !s->see_route) return 0;
+    TRY(fetch_experts(s, v, e));
+    if (s->see_route)
+        s->see_route(s->see_route_ud, n->layer, v->expert, n->n_used, s->n_tok, s->pos);
+    if (!s->see) return 0;
+    int64_t ld = s->g->reg_width[n->src[0]];
+    TRY(show_pairs(s, v, n->w[1], d->reg[n->src[0]], n->n_used, ld, e));
+    return n->w[2] == GR_NONE ? 0 : show_pairs(s, v, n->w[2], d->reg[n->src[0]], n->n_used, ld, e);
+}
+
+int exec_cuda_moe(struct session *s, const struct gr_node *n, struct err *e) {
+    struct cuda *d = s->dev;
+    const struct cu_weight *router = &d->w[n->w[0]].w, *gate = &d->w[n->w[1]].w;
+    const struct cu_weight *up = n->w[2] == GR_NONE ? NULL : &d->w[n->w[2]].w;
+    const struct cu_weight *down = &d->w[n->w[3]].w;
+    const float *x = d->reg[n->src[0]], *judged = n->src[1] == GR_NONE ? x : d->reg[n->src[1]];
+    const float *factor = n->w[4] == GR_NONE ? NULL : d->w[n->w[4]].vec;
+    struct seen v = {
+        .n_pairs = s->n_tok * n->n_used, .n_used = n->n_used, .n_experts = router->rows};
+    TRY(exec_cuda_show(s, n->w[0], judged, s->n_tok, router->k, e));
+    TRY(cu_matmul(d->q, router, judged, router->k, s->n_tok, d->router, router->rows, true, e));
+    TRY(cu_route(d->q, d->router, factor, s->n_tok, router->rows, n->n_used, d->expert, d->p, e));
+    int rc = observe_choice(s, n, &v, e);
+    if (!rc)
+        rc = cu_glu(d->q, gate, up, x, gate->k, s->n_tok, d->expert, n->n_used, n->gelu, d->hidden,
+                    d->exact, e);
+    if (!rc && s->see) rc = show_pairs(s, &v, n->w[3], d->hidden, 1, down->k, e);
+    if (!rc)
+        rc = cu_moe_down(d->q, down, d->hidden, s->n_tok, d->expert, d->p, n->n_used,
+                         d->reg[n->dst], s->g->reg_width[n->dst], d->exact, e);
+    buf_free(v.expert);
+    return rc;
+}

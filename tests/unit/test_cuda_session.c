@@ -1,0 +1,428 @@
+// SPDX-License-Identifier: MIT
+/* tests/unit/test_cuda_session.c - sessions on a device: logits of every architecture against
+ * transformers' in every batching, cache types and what observers see against the CPU, the captured
+ * step, snapshots, replaced weights, refusals. `make test`: the emulated device; `make check-cuda`:
+ * the real one. */
+#include "runtime/exec_cuda.h"
+#include "core/log.h"
+#include "runtime/kv_type.h"
+#include "tests/cuda-emu/control.h"
+#include "tests/unit/golden.h"
+
+/* As on the CPU: sums in another order; logits reach 20. */
+static const double tol = 5e-4;
+static const struct device cuda = {.kind = DEVICE_CUDA};
+
+/* Emulated, a token of these models takes a tenth of a second and more, so `make test` looks at the
+ * first few; HONE_LONG=1 at all of them and every batching. Windows of 8 keys are passed by then.
+ */
+static bool thorough(void) {
+    return !emu_shuffle || getenv("HONE_LONG");
+}
+static double worst(const float *l, int64_t n, const struct golden *g, int64_t v) {
+    double diff = 0;
+    for (int64_t i = 0; 2 * i + 1 < n; i++) /* positions 1, 3, 5, ... are recorded */
+        diff = fmax(diff, golden_diff(l + (2 * i + 1) * v, g->logits + i * v, v));
+    return diff;
+}
+
+/* Token by token with logits of each: what a device captures and replays. */
+static float *stepped(const struct model *m, const struct session_opts *o, const int32_t *ids,
+                      int64_t n) {
+    struct err e = {0};
+    struct session *s = NULL;
+    int64_t v = m->hp.d[HD_VOCAB];
+    float *l = xcalloc((size_t)(n * v), sizeof *l);
+    CHECK_OK(session_new(&s, m, o, &e));
+    for (int64_t i = 0; s && i < n; i++) CHECK_OK(session_step(s, ids + i, 1, l + i * v, &e));
+    session_free(s);
+    return l;
+}
+
+static void logits(const char *folder, const char *of, const char *name) {
+    static const int pieces[] = {1, 6, 2, 37, 0};
+    static const struct {
+        const char *how;
+        const int *pieces; /* NULL: captured steps */
+        int64_t n_ubatch, n;
+        bool always;
+    } c[] = {{"uneven", pieces, 5, 14, true},
+             {"captured", NULL, 0, 10, true},
+             {"one batch", golden_all, 0, 0, false},
+             {"token by token", golden_one, 0, 0, false}};
+    struct golden g;
+    struct model *m = golden_open(folder, tmp_path("m.gguf"));
+    bool have = golden_load(&g, of) && m;
+    for (size_t b = 0; have && b < sizeof c / sizeof *c; b++) {
+        if (!c[b].always && !thorough()) continue;
+        int64_t v = m->hp.d[HD_VOCAB], n = thorough() ? g.n_ids : c[b].n;
+        struct session_opts o = {.n_ctx = n + 3, .n_ubatch = c[b].n_ubatch, .device = cuda};
+        float *l = c[b].pieces ? golden_run(m, &o, g.ids, n, c[b].pieces, NULL, NULL, NULL)
+                               : stepped(m, &o, g.ids, n);
+        double diff = worst(l, n, &g, v);
+        printf("%s, %s: max |logit difference| %.3g\n", name, c[b].how, diff);
+        if (!(diff <= tol)) CHECK_FAIL("%s, %s: %g is more than %g", name, c[b].how, diff, tol);
+        free(l);
+    }
+    golden_release(&g);
+    model_close(m);
+}
+
+#define MODELS "tests/golden/models/"
+static void test_qwen35moe(void) {
+    logits(MODELS "qwen35moe", MODELS "qwen35moe", "qwen35moe");
+}
+static void test_qwen35(void) {
+    logits(MODELS "qwen35", MODELS "qwen35", "qwen35");
+}
+static void test_qwen3moe(void) {
+    logits(MODELS "qwen3moe", MODELS "qwen3moe", "qwen3moe");
+}
+static void test_qwen3(void) {
+    logits(MODELS "qwen3", MODELS "qwen3", "qwen3");
+}
+static void test_mistral(void) {
+    logits(MODELS "mistral", MODELS "mistral", "mistral");
+}
+static void test_gemma4(void) {
+    static const char moe[] = MODELS "gemma4moe", e[] = MODELS "gemma4e",
+                      d[] = MODELS "gemma4dense";
+    logits(moe, moe, "gemma4moe");
+    logits(golden_edited(e, moe, NULL), e, "gemma4e");
+    logits(golden_edited(d, moe, NULL), d, "gemma4dense");
+}
+
+static void some_ids(int32_t *ids, int64_t n) {
+    for (int64_t i = 0; i < n; i++) ids[i] = (int32_t)((i * 7919 + 13) % 1000);
+}
+
+/* The order in which threads run between barriers must not matter. */
+static void test_orders(void) {
+    static const char *const name[] = {MODELS "qwen35moe", MODELS "gemma4moe"};
+    static const int pieces[] = {1, 6, 1, 0};
+    int32_t ids[8];
+    some_ids(ids, 8);
+    if (!emu_shuffle) return;
+    for (int i = 0; i < 2; i++) {
+        struct model *m = golden_open(name[i], tmp_path("m.gguf"));
+        float *first = NULL;
+        for (uint64_t order = 0; m && order < 3; order++) {
+            struct session_opts o = {.n_ctx = 8, .device = cuda};
+            emu_shuffle(order);
+            float *l = golden_run(m, &o, ids, 8, pieces, NULL, NULL, NULL);
+            if (!first)
+                first = l;
+            else {
+                CHECK(memcmp(first, l, (size_t)(8 * m->hp.d[HD_VOCAB]) * sizeof *l) == 0);
+                free(l);
+            }
+        }
+        free(first);
+        model_close(m);
+        emu_shuffle(0);
+    }
+}
+
+/* A pass that begins at a block, with what a whole pass has there. */
+struct kept {
+    float *x;
+    int64_t d;
+    int block;
+};
+static void keep(void *ud, int block, const float *x, int64_t n_rows, int64_t pos) {
+    struct kept *k = ud;
+    if (block == k->block - 1) memcpy(k->x + pos * k->d, x, (size_t)(n_rows * k->d) * sizeof *x);
+}
+static void test_begin(void) {
+    struct err e = {0};
+    int32_t ids[8];
+    some_ids(ids, 8);
+    struct model *m = golden_open(MODELS "qwen35moe", tmp_path("m.gguf"));
+    if (!m) return;
+    int64_t d = m->hp.d[HD_EMBD];
+    struct session *s = NULL;
+    struct session_opts o = {.n_ctx = 8, .n_ubatch = 5, .device = cuda};
+    float *h[2];
+    for (int i = 0; i < 2; i++) h[i] = xcalloc((size_t)(8 * d), sizeof **h);
+    struct kept k = {xcalloc((size_t)(8 * d), sizeof(float)), d, 2};
+    CHECK_OK(session_new(&s, m, &o, &e));
+    session_observe_hidden(s, keep, &k);
+    CHECK_OK(session_forward(s, ids, 8, h[0], &e));
+    session_observe_hidden(s, NULL, NULL);
+    session_reset(s);
+    CHECK(session_can_begin(s, 2));
+    CHECK_OK(session_forward_from(s, 2, k.x, ids, 8, h[1], &e));
+    CHECK(golden_diff(h[0], h[1], 8 * d) <= 1e-5); /* other launches, sums in another order */
+    for (int i = 0; i < 2; i++) free(h[i]);
+    free(k.x);
+    session_free(s);
+    model_close(m);
+}
+
+/* The same codes in the cache as on the CPU, unless a value's last bit moved it over the border of
+ * two codes: then one value of a row is off by one step. Limits: a fifth of what the type itself
+ * may change (test_session). */
+static void test_kv_types(void) {
+    static const enum qtype kv[] = {QT_F16, QT_Q8_0, QT_Q4_0};
+    static const double limit[] = {2e-3, 2e-2, 0.2};
+    enum { N = 10 };
+    struct err e = {0};
+    int32_t ids[N];
+    some_ids(ids, N);
+    struct model *m = golden_open(MODELS "qwen35", tmp_path("m.gguf"));
+    if (!m) return;
+    for (int i = 0; i < 3; i++) {
+        struct session_opts o = {.n_ctx = N, .kv_type = kv[i]}, od = o;
+        od.device = cuda;
+        float *want = golden_run(m, &o, ids, N, golden_all, NULL, NULL, NULL);
+        float *l[2] = {golden_run(m, &od, ids, N, golden_all, NULL, NULL, NULL),
+                       stepped(m, &od, ids, N)};
+        for (int b = 0; b < 2; b++) {
+            double d = golden_diff(l[b], want, N * m->hp.d[HD_VOCAB]);
+            printf("cache %s, %s: %.3g from the CPU's logits\n", qtype_name(kv[i]),
+                   b ? "captured" : "one batch", d);
+            CHECK(d <= limit[i]);
+            free(l[b]);
+        }
+        free(want);
+    }
+    struct session *s = NULL;
+    struct session_opts o = {.n_ctx = 48, .device = cuda};
+    o.kv_k = o.kv_v = kv_type_find("q8_0-rot");
+    CHECK_ERR(session_new(&s, m, &o, &e), ERR_USAGE, "q8_0-rot");
+    o.kv_k = kv_type_find("q5_1");
+    CHECK_ERR(session_new(&s, m, &o, &e), ERR_USAGE, "q5_1/q8_0-rot");
+    o.device.kind = DEVICE_AUTO; /* falls back */
+    log_set_level(LOG_ERROR);
+    CHECK_OK(session_new(&s, m, &o, &e));
+    log_set_level(LOG_INFO);
+    CHECK_EQ_STR(session_device(s), "cpu");
+    session_free(s);
+    model_close(m);
+}
+
+struct seen { /* sums over all that observers were shown */
+    const struct model *m;
+    double sum[512];
+    int64_t rows[512], experts;
+    double hidden;
+    int n_hidden;
+};
+static void see(void *ud, const struct gr_weight *w, int64_t expert, const float *x, int64_t n_rows,
+                int64_t ld) {
+    struct seen *c = ud;
+    int64_t i = w - c->m->graph.weight;
+    c->rows[i] += n_rows;
+    for (int64_t r = 0; r < n_rows; r++)
+        for (int64_t k = 0; k < w->ne[0]; k++)
+            c->sum[i] += (double)x[r * ld + k] * (double)x[r * ld + k] * (double)(expert + 2);
+}
+static void see_hidden(void *ud, int block, const float *x, int64_t n_rows, int64_t pos) {
+    struct seen *c = ud;
+    c->n_hidden++;
+    for (int64_t i = 0; i < n_rows * c->m->hp.d[HD_EMBD]; i++)
+        c->hidden += fabs((double)x[i]) * (double)(block + 2 + pos);
+}
+static void see_route(void *ud, int block, const int32_t *expert, int64_t n_used, int64_t n_rows,
+                      int64_t pos) {
+    struct seen *c = ud;
+    for (int64_t i = 0; i < n_used * n_rows; i++)
+        c->experts += (expert[i] + 1) * (i + 1) * (block + 1 + pos);
+}
+
+static void observe(const char *name) {
+    struct err e = {0};
+    int32_t ids[12];
+    some_ids(ids, 12);
+    struct model *m = golden_open(name, tmp_path("m.gguf"));
+    struct seen *c = xcalloc(2, sizeof *c);
+    for (int i = 0; m && i < 2; i++) {
+        struct session *s = NULL;
+        struct session_opts o = {.n_ctx = 12, .n_ubatch = 7};
+        if (i) o.device = cuda;
+        c[i].m = m;
+        CHECK_OK(session_new(&s, m, &o, &e));
+        CHECK_EQ_STR(session_device(s), i ? "cuda" : "cpu");
+        session_observe(s, see, &c[i]);
+        session_observe_hidden(s, see_hidden, &c[i]);
+        session_observe_route(s, see_route, &c[i]);
+        CHECK_OK(session_forward(s, ids, 11, NULL, &e));
+        float *l = xcalloc((size_t)m->hp.d[HD_VOCAB], sizeof *l);
+        CHECK_OK(session_step(s, ids + 11, 1, l, &e));
+        free(l);
+        session_free(s);
+    }
+    for (int i = 0; m && i < m->graph.n_weights; i++) {
+        CHECK_EQ_I64(c[1].rows[i], c[0].rows[i]);
+        CHECK_CLOSE(c[1].sum[i], c[0].sum[i], 1e-4 * c[0].sum[i]);
+    }
+    CHECK_EQ_I64(c[1].n_hidden, c[0].n_hidden);
+    CHECK(c[0].n_hidden > 0);
+    CHECK_CLOSE(c[1].hidden, c[0].hidden, 1e-4 * c[0].hidden);
+    CHECK_EQ_I64(c[1].experts, c[0].experts);
+    free(c);
+    model_close(m);
+}
+static void test_observers(void) {
+    observe(MODELS "qwen35moe");
+    observe(MODELS "gemma4moe");
+}
+
+/* Rewinding and starting again give the same bits, also for what was captured before; a replaced
+ * weight is seen by a captured step, and its restoration too. */
+static void test_state(void) {
+    struct err e = {0};
+    int32_t ids[12];
+    some_ids(ids, 12);
+    struct model *m = golden_open(MODELS "qwen35moe", tmp_path("m.gguf"));
+    if (!m) return;
+    struct session *s = NULL;
+    struct session_snapshot *snap = NULL;
+    struct session_opts o = {.n_ctx = 12, .n_ubatch = 4, .kv_type = QT_Q8_0, .device = cuda};
+    size_t v = (size_t)m->hp.d[HD_VOCAB];
+    float *l[5];
+    for (int i = 0; i < 5; i++) l[i] = xcalloc(v, sizeof *l[i]);
+    CHECK_OK(session_new(&s, m, &o, &e));
+    CHECK(session_bytes(s) > 0);
+    CHECK_OK(session_forward(s, ids, 6, NULL, &e));
+    CHECK_OK(session_save(s, &snap, &e));
+    for (int k = 0; k < 3; k++) {
+        if (k == 1) session_restore(s, snap);
+        if (k == 2) {
+            session_reset(s);
+            CHECK_OK(session_forward(s, ids, 6, NULL, &e));
+        }
+        for (int i = 6; i < 10; i++) CHECK_OK(session_step(s, ids + i, 1, l[k], &e));
+        CHECK_EQ_I64(session_pos(s), 10);
+    }
+    CHECK(memcmp(l[0], l[1], v * sizeof **l) == 0);
+    CHECK(memcmp(l[0], l[2], v * sizeof **l) == 0);
+    static const char name[] = "blk.1.ffn_down_exps.weight";
+    int w = 0;
+    while (strcmp(m->graph.weight[w].name, name) != 0) w++;
+    int64_t n = (int64_t)(m->weight[w].n_bytes / sizeof(float));
+    float *other = xcalloc((size_t)n, sizeof *other);
+    for (int64_t i = 0; i < n; i++) other[i] = 0.5f * ((const float *)m->weight[w].data)[i];
+    for (int k = 3; k < 5; k++) {
+        CHECK_OK(model_set_weight(m, name, k == 3 ? other : NULL, QT_F32, &e));
+        session_restore(s, snap);
+        for (int i = 6; i < 10; i++) CHECK_OK(session_step(s, ids + i, 1, l[k], &e));
+    }
+    CHECK(memcmp(l[0], l[3], v * sizeof **l) != 0);
+    CHECK(memcmp(l[0], l[4], v * sizeof **l) == 0);
+    for (int i = 0; i < 5; i++) free(l[i]);
+    free(other);
+    session_snapshot_free(snap);
+    session_free(s);
+    model_close(m);
+}
+
+/* Launches of one token, counted: docs/design/cuda.md has the list. */
+static void launches(const char *name, int64_t per_delta, int64_t per_attn, int64_t rest) {
+    struct err e = {0};
+    struct model *m = golden_open(name, tmp_path("m.gguf"));
+    struct session *s = NULL;
+    struct session_opts o = {.n_ctx = 8, .device = cuda};
+    const int32_t ids[2] = {3, 5};
+    if (!m) return;
+    float *l = xcalloc((size_t)m->hp.d[HD_VOCAB], sizeof *l);
+    CHECK_OK(session_new(&s, m, &o, &e));
+    const struct cuda *d = s->dev;
+    int64_t before = cu_launches(d->q), want = rest;
+    for (int i = 0; i < m->hp.d[HD_LAYERS]; i++) want += m->hp.recurrent[i] ? per_delta : per_attn;
+    CHECK_OK(session_step(s, ids, 1, l, &e)); /* as it is */
+    printf("%s: %lld launches for a token\n", name, (long long)(cu_launches(d->q) - before));
+    CHECK_EQ_I64(cu_launches(d->q) - before, want);
+    before = cu_launches(d->q);
+    CHECK_OK(session_step(s, ids + 1, 1, l, &e)); /* recorded */
+    CHECK_EQ_I64(cu_launches(d->q) - before, want);
+    before = cu_launches(d->q);
+    CHECK_OK(session_step(s, ids, 1, l, &e)); /* replayed */
+    CHECK_EQ_I64(cu_launches(d->q) - before, 0);
+    session_free(s);
+    free(l);
+    model_close(m);
+}
+static void test_launches(void) {
+    launches(MODELS "qwen35moe", 16, 17, 4);
+    launches(MODELS "qwen35", 11, 12, 4);
+    launches(MODELS "qwen3", 0, 12, 4);
+}
+
+/* 8-bit activations on packed weights: as far from exact logits as the CPU's 8-bit path is, give or
+ * take half: each rounds the same activations once, and errors of one model's few tokens scatter.
+ */
+static void test_fast(void) {
+    struct err e = {0};
+    const char *path = tmp_path("q8.gguf");
+    struct convert_opts co = {
+        .src = "tests/golden/tiny-qwen35moe", .out = path, .type = "q8_0", .overwrite = true};
+    struct convert_report r;
+    struct model *m = NULL;
+    enum { N = 8 };
+    int32_t ids[N];
+    float *l[3] = {NULL, NULL, NULL};
+    some_ids(ids, N);
+    CHECK_OK(convert_run(&co, &r, &e));
+    CHECK_OK(model_open(&m, path, &e));
+    if (!m) return;
+    int64_t v = m->hp.d[HD_VOCAB];
+    for (int i = 0; i < 3; i++) {
+        struct session_opts o = {.n_ctx = N, .n_ubatch = 1, .act = i ? ACT_Q8 : ACT_F32};
+        if (i == 2) o.device = cuda;
+        l[i] = stepped(m, &o, ids, N);
+    }
+    double cpu = 0, dev = 0, norm = 0;
+    for (int64_t i = 0; i < N * v; i++) {
+        cpu += pow((double)l[1][i] - (double)l[0][i], 2);
+        dev += pow((double)l[2][i] - (double)l[0][i], 2);
+        norm += pow((double)l[0][i], 2);
+    }
+    printf("8-bit activations, relative error of logits: %.3g on the CPU, %.3g on the device\n",
+           sqrt(cpu / norm), sqrt(dev / norm));
+    CHECK(dev > 0 && sqrt(dev) <= 1.5 * sqrt(cpu));
+    for (int i = 0; i < 3; i++) free(l[i]);
+    model_close(m);
+}
+
+static void test_refuses(void) {
+    struct err e = {0};
+    struct device d;
+    CHECK_OK(device_parse("cuda", &d, &e));
+    CHECK(d.kind == DEVICE_CUDA && d.index == 0);
+    CHECK_OK(device_parse("cuda:0", &d, &e));
+    CHECK_OK(device_parse("auto", &d, &e));
+    CHECK(d.kind == DEVICE_AUTO);
+    CHECK_OK(device_parse(NULL, &d, &e));
+    CHECK(d.kind == DEVICE_CPU);
+    CHECK_ERR(device_parse("cuda:200", &d, &e), ERR_SYS, "not there");
+    CHECK_ERR(device_parse("cuda:x", &d, &e), ERR_USAGE, "cuda:N");
+    CHECK_ERR(device_parse("gpu", &d, &e), ERR_USAGE, "cuda:N");
+    struct model *m = golden_open(MODELS "qwen3", tmp_path("m.gguf"));
+    struct session *s = NULL;
+    struct session_opts o = {.n_ctx = 1 << 30, .n_ubatch = 16, .device = cuda};
+    CHECK_ERR(session_new(&s, m, &o, &e), ERR_SYS, "MiB are needed"); /* hundreds of GiB */
+    CHECK(s == NULL);
+    model_close(m);
+}
+
+int main(void) {
+    if (!cu_built() || cu_count() == 0) return check_skip("no CUDA device");
+    tmp_make();
+    RUN(test_qwen35moe);
+    RUN(test_qwen35);
+    RUN(test_qwen3moe);
+    RUN(test_qwen3);
+    RUN(test_mistral);
+    RUN(test_gemma4);
+    RUN(test_orders);
+    RUN(test_kv_types);
+    RUN(test_begin);
+    RUN(test_observers);
+    RUN(test_state);
+    RUN(test_launches);
+    RUN(test_fast);
+    RUN(test_refuses);
+    tmp_remove();
+    return check_done();
+}
