@@ -299,6 +299,9 @@ static int alloc_all(struct session *s, struct err *e) {
     TRY(cu_host_new(&host, d->ctx, (uint64_t)(s->o.n_ubatch + 64) * sizeof(int32_t), "token ids",
                     e));
     d->host_ids = host;
+    TRY(cu_host_new(&host, d->ctx, (uint64_t)s->g->weight[s->g->output].ne[1] * sizeof(float),
+                    "logits", e));
+    d->host_logits = host;
     return 0;
 }
 
@@ -342,6 +345,7 @@ static void cuda_close(struct session *s) {
     cu_buf_free(d->reg_buf);
     cu_buf_free(d->work);
     cu_host_free(d->ctx, d->host_ids);
+    cu_host_free(d->ctx, d->host_logits);
     cu_stream_free(d->q);
     cu_close(d->ctx);
     free(d->w);
@@ -434,10 +438,11 @@ static int cuda_pass(struct session *s, float *hidden, float *logits, struct err
     if (hidden)
         TRY(cu_download(d->q, hidden, d->reg[s->g->hidden_out],
                         (uint64_t)(s->n_tok * w) * sizeof *hidden, e));
-    if (logits)
-        TRY(cu_download(d->q, logits, d->logits,
-                        (uint64_t)s->g->weight[s->g->output].ne[1] * sizeof *logits, e));
-    return cu_sync(d->q, e); /* host_ids are free again */
+    uint64_t n_logits = (uint64_t)s->g->weight[s->g->output].ne[1] * sizeof *logits;
+    if (logits) TRY(cu_download(d->q, d->host_logits, d->logits, n_logits, e));
+    TRY(cu_sync(d->q, e)); /* host_ids are free again */
+    if (logits) memcpy(logits, d->host_logits, n_logits);
+    return 0;
 }
 
 /* ---- snapshots ---- */

@@ -49,7 +49,8 @@ struct cuda { /* session->dev */
     float *part;                /* partial sums of attention */
     float *head_x, *logits;     /* [HEAD_ROWS][n_embd], [HEAD_ROWS][n_vocab] */
     int64_t n_splits;
-    int32_t *host_ids; /* pinned: position, then ids of the pass */
+    int32_t *host_ids;  /* pinned: position, then ids of the pass */
+    float *host_logits; /* pinned: of one token */
 
     struct cu_graph *step; /* one token and its logits, captured; NULL: not yet */
     bool warm;             /* a token has run since weights last changed */
