@@ -38,7 +38,7 @@ int eval_session(struct cli *c, const struct eval_args *a, struct model *m, cons
     TRY(parse_act(a->act, &o.act, e));
     TRY(cli_pool(c, e));
     o.pool = c->pool;
-    if (o.act == ACT_Q8) TRY(model_pack(m, c->isa, c->pool, e));
+    if (o.act == ACT_Q8 && o.device.kind == DEVICE_CPU) TRY(model_pack(m, c->isa, c->pool, e));
     return session_new(out, m, &o, e);
 }
 

@@ -48,13 +48,13 @@ struct cli {          /* what every command gets */
     int n_args;
     bool done; /* --help was printed: return 0 at once */
     enum emit_form form;
-    bool overwrite;     /* -f */
-    bool color;         /* stdout may carry ANSI colours */
-    int threads;        /* --threads, 0: all */
+    bool overwrite;       /* -f */
+    bool color;           /* stdout may carry ANSI colours */
+    int threads;          /* --threads, 0: all */
     struct device device; /* --device, default the CPU */
-    enum kern_isa isa;  /* --isa, default best */
-    struct pool *pool;  /* made by cli_pool() on first use; freed by main */
-    struct arena mem;   /* lists and strings of this command; released by main */
+    enum kern_isa isa;    /* --isa, default best */
+    struct pool *pool;    /* made by cli_pool() on first use; freed by main */
+    struct arena mem;     /* lists and strings of this command; released by main */
     int full_argc;
     char **full_argv;
 };
