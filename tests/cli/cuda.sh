@@ -8,24 +8,24 @@ t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT
 tiny=tests/golden/tiny-qwen35moe
 "$HONE" convert $tiny -o "$t/m.gguf" --type f32 -q > /dev/null
-head -c 600 $tiny/self_eval.txt > "$t/text"
+head -c 300 $tiny/self_eval.txt > "$t/text"
 
 ppl() { # device
-    "$HONE_EMU" eval ppl "$t/m.gguf" "$t/text" --ctx 32 --chunks 2 --device "$1" --json -q |
+    "$HONE_EMU" eval ppl "$t/m.gguf" "$t/text" --ctx 16 --chunks 2 --device "$1" --json -q |
         sed -n 's/^ *"ppl": \([0-9.]*\),*$/\1/p'
 }
 cpu=$(ppl cpu) cuda=$(ppl cuda)
 echo "perplexity $cpu on the CPU, $cuda on the device"
 echo "$cpu $cuda" | awk '{ d = $1 - $2; exit !($1 > 1 && d < 5e-5 && d > -5e-5) }'
 
-"$HONE_EMU" eval kld "$t/m.gguf" "$t/text" --ctx 32 --chunks 2 --save-base "$t/base" -q > /dev/null
+"$HONE_EMU" eval kld "$t/m.gguf" "$t/text" --ctx 16 --chunks 1 --save-base "$t/base" -q > /dev/null
 kld=$("$HONE_EMU" eval kld --base-file "$t/base" "$t/m.gguf" --kv-type f16 --device cuda --json -q |
     sed -n 's/^ *"mean_kld": \([-0-9.e]*\),*$/\1/p' | head -1)
 echo "divergence with an f16 cache $kld"
 echo "$kld" | awk '{ exit !($1 != "" && $1 < 1e-4 && $1 > -1e-4) }'
 
 for d in cpu cuda auto; do
-    "$HONE_EMU" run "$t/m.gguf" -p "The value of" -n 12 --temp 0 --act f32 --kv-type f32 --device $d > "$t/$d"
+    "$HONE_EMU" run "$t/m.gguf" -p "The value of" -n 6 --temp 0 --act f32 --kv-type f32 --device $d > "$t/$d"
     cmp "$t/cpu" "$t/$d"
 done
 
@@ -38,4 +38,4 @@ refused() { # exit code, text, arguments...
 }
 refused 4 "not there" "$HONE_EMU" eval ppl "$t/m.gguf" "$t/text" --device cuda:7
 refused 2 "is not cpu, cuda" "$HONE_EMU" eval ppl "$t/m.gguf" "$t/text" --device tpu
-refused 2 "does not exist on CUDA" "$HONE_EMU" eval ppl "$t/m.gguf" "$t/text" --ctx 32 --chunks 1 --kv-type tq4 --device cuda
+refused 2 "does not exist on CUDA" "$HONE_EMU" eval ppl "$t/m.gguf" "$t/text" --ctx 16 --chunks 1 --kv-type tq4 --device cuda
