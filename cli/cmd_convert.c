@@ -75,14 +75,15 @@ int cmd_convert(struct cli *c, int argc, char **argv, struct err *e) {
         {"type", 0, OPT_STR, &o.type, "TYPE", "auto (as stored), f32, f16, bf16 or q8_0"},
         {"no-mtp", 0, OPT_FLAG, &mtp_off, NULL, "leave the multi-token-prediction block out"},
         {"split-max", 0, OPT_SIZE, &o.split_max, "SIZE", "start a new shard at this size"},
+        {"lora", 0, OPT_STR, &o.lora, "DIR", "merge this LoRA adapter into the weights"},
         {"dry-run", 0, OPT_FLAG, &dry, NULL, "print the plan and the sizes, write nothing"},
         {"name", 0, OPT_STR, &o.name, "NAME", "general.name of the output"},
         {"pre", 0, OPT_STR, &o.pre, "NAME", "pre-tokenizer, when it is not recognised"},
     };
     const struct cmd_spec spec = {
         .name = "convert",
-        .synopsis = "HF_DIR -o OUT.gguf [--type TYPE] [--no-mtp] [--split-max SIZE] [--dry-run] "
-                    "[--name NAME] [--pre NAME]",
+        .synopsis = "HF_DIR -o OUT.gguf [--type TYPE] [--lora DIR] [--no-mtp] [--split-max SIZE] "
+                    "[--dry-run] [--name NAME] [--pre NAME]",
         .about = "Converts a Hugging Face folder to GGUF. Every structural error shows before any\n"
                  "weight is read. Vision tensors are left out: the output is the language model.",
         .opts = opts,

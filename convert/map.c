@@ -8,9 +8,11 @@
 #include <string.h>
 
 #include "convert/plan.h"
+#include "core/fp.h"
 #include "core/hash.h"
 #include "core/log.h"
 #include "core/mem.h"
+#include "core/num.h"
 #include "core/show.h"
 
 enum { NAME_MAX_LEN = 512 };
@@ -69,90 +71,31 @@ static int64_t lookup(const struct map *m, const char *name) {
     return strmap_get(m->by_name, name, strlen(name));
 }
 
-static void fmt_shape(char out[128], const int64_t *shape, int n) {
-    size_t k = 0;
-    out[k++] = '[';
-    for (int i = 0; i < n && k < 100; i++)
-        k += (size_t)snprintf(out + k, 128 - k, "%s%lld", i ? ", " : "", (long long)shape[i]);
-    snprintf(out + k, 128 - k, "]");
+/* dq_find: a part of a tensor is used by that tensor. */
+static const struct st_tensor *find_claim(void *ud, const char *name) {
+    struct map *m = ud;
+    int64_t i = lookup(m, name);
+    if (i < 0) return NULL;
+    m->claimed[i] = 1;
+    return hfdir_tensor_at(m->p->dir, i);
 }
 
-/* want[n], outer to inner; a source may carry one extra dimension of 1 in second place (conv1d). */
-static int check_shape(const struct plan *p, const struct st_tensor *t, const int64_t *want, int n,
-                       struct err *e) {
-    bool same = t->n_dims == n || (t->n_dims == n + 1 && n >= 1 && t->shape[1] == 1);
-    for (int i = 0; same && i < n; i++) same = want[i] == t->shape[i && t->n_dims > n ? i + 1 : i];
-    if (same) return 0;
-    char have[128], need[128];
-    fmt_shape(have, t->shape, t->n_dims);
-    fmt_shape(need, want, n);
-    if (n == 2 && t->n_dims == 3 && t->shape[2] == 1 && t->shape[1] == want[1])
-        return err_set(e, ERR_DATA,
-                       "%s: tensor %s has shape %s, the layout of a folder already transformed for "
-                       "MLX: convert the original Hugging Face release instead",
-                       file_of(p, t), SHOW(t->name), have);
-    return err_set(e, ERR_DATA,
-                   "%s: tensor %s has shape %s, but config.json asks for %s: the weights "
-                   "and config.json do not belong together",
-                   file_of(p, t), SHOW(t->name), have, need);
-}
-
-/* Finds and checks the block scales of an FP8 tensor. */
-static int find_scale(struct map *m, int64_t i, struct source *s, struct err *e) {
+/* Adds the source `name` for an output; `want` as in dq_open. *found stays false without it. */
+static int claim(struct map *m, const char *name, const int64_t *want, int n, bool *found,
+                 struct err *e) {
     struct plan *p = m->p;
-    const struct st_tensor *t = s->t;
-    char name[NAME_MAX_LEN];
-    int len = snprintf(name, sizeof name, "%s_scale_inv", m->norm[i]);
-    int64_t j = len > 0 && (size_t)len < sizeof name ? lookup(m, name) : -1;
-    if (j < 0)
-        return err_set(e, ERR_DATA,
-                       "%s: tensor %s is %s without its scales (%s): only FP8 with "
-                       "weight_scale_inv can be converted; use the BF16 release",
-                       file_of(p, t), SHOW(t->name), st_dtype_name(t->dtype), SHOW(name));
-    const struct st_tensor *sc = hfdir_tensor_at(p->dir, j);
-    bool ok = sc->dtype == ST_F32 || sc->dtype == ST_BF16 || sc->dtype == ST_F16;
-    if (sc->n_elems != 1) {
-        ok = ok && p->scale_rows > 0 && p->scale_cols > 0 && t->n_dims >= 2 &&
-             sc->n_dims == t->n_dims;
-        for (int d = 0; ok && d < t->n_dims; d++) {
-            int64_t blk = d == t->n_dims - 1   ? p->scale_cols
-                          : d == t->n_dims - 2 ? p->scale_rows
-                                               : 1;
-            ok = sc->shape[d] == t->shape[d] / blk + (t->shape[d] % blk != 0);
-        }
-    }
-    if (!ok)
-        return err_set(e, ERR_DATA,
-                       "%s: the scales %s do not fit tensor %s and weight_block_size of "
-                       "config.json",
-                       file_of(p, sc), SHOW(sc->name), SHOW(t->name));
-    s->scale = sc;
-    m->claimed[j] = 1;
-    return 0;
-}
-
-static int check_dtype(struct map *m, int64_t i, struct source *s, struct err *e) {
-    const struct st_tensor *t = s->t;
-    if (t->dtype == ST_F32 || t->dtype == ST_F16 || t->dtype == ST_BF16) return 0;
-    if (t->dtype == ST_F8_E4M3 || t->dtype == ST_F8_E5M2) return find_scale(m, i, s, e);
-    return err_set(e, ERR_DATA,
-                   "%s: tensor %s has dtype %s, but weights must be F32, F16, BF16 or "
-                   "FP8: the folder is quantized or damaged; use the unquantized release",
-                   file_of(m->p, t), SHOW(t->name), st_dtype_name(t->dtype));
-}
-
-/* Claims source i for an output; `want` as in check_shape. */
-static int claim(struct map *m, int64_t i, const int64_t *want, int n, struct err *e) {
-    struct plan *p = m->p;
+    struct dq q;
+    bool is = false;
+    int rc = dq_open(&q, &p->quant, name, want, n, find_claim, m, &is, e);
+    if (rc) return err_wrap(e, "%s", q.part[0] ? file_of(p, q.part[0]) : hfdir_path(p->dir));
+    if (!is) return 0;
+    if (p->lora) TRY(lora_bind(p->lora, name, p->hp.d[HD_EXPERTS], &q, e));
     if (p->n_src == p->cap_src) {
         p->cap_src = p->cap_src ? 2 * p->cap_src : 1024;
         p->src = xreallocarray(p->src, (size_t)p->cap_src, sizeof *p->src);
     }
-    struct source s = {.t = hfdir_tensor_at(p->dir, i)};
-    TRY(check_shape(p, s.t, want, n, e));
-    TRY(check_dtype(m, i, &s, e));
-    m->claimed[i] = 1;
-    p->src[p->n_src++] = s;
+    p->src[p->n_src++] = q;
+    *found = true;
     return 0;
 }
 
@@ -163,17 +106,20 @@ static int missing(const struct map *m, const struct item *it, const char *name,
                    hfdir_path(m->p->dir), name, it->inst.name);
 }
 
-/* One source per expert, stacked in numeric order. */
+/* One source per expert, stacked in numeric order. *found stays false without the first. */
 static int bind_stacked(struct map *m, struct item *it, const char *pat, size_t len, int64_t layer,
-                        const int64_t *want, struct err *e) {
-    it->xf = it->xf == XF_SPLIT_FIRST || it->xf == XF_SPLIT_SECOND ? XF_COPY : it->xf;
+                        const int64_t *want, bool *found, struct err *e) {
     for (int64_t x = 0; x < want[0]; x++) {
         char name[NAME_MAX_LEN];
-        int64_t i = arch_name(name, sizeof name, pat, len, layer, x) ? lookup(m, name) : -1;
-        if (i < 0) return missing(m, it, name, e);
-        TRY(claim(m, i, want + 1, it->inst.n_dims - 1, e));
+        bool is = false;
+        if (arch_name(name, sizeof name, pat, len, layer, x))
+            TRY(claim(m, name, want + 1, it->inst.n_dims - 1, &is, e));
+        if (!is && x) return missing(m, it, name, e);
+        if (!is) return 0;
     }
+    if (it->xf == XF_SPLIT_FIRST || it->xf == XF_SPLIT_SECOND) it->xf = XF_COPY;
     it->n_src = want[0];
+    *found = true;
     return 0;
 }
 
@@ -184,19 +130,17 @@ static int bind_spelling(struct map *m, struct item *it, const char *pat, size_t
     bool mtp_name = strncmp(pat, "mtp.", 4) == 0;
     bool mtp_block = it->inst.block >= h->d[HD_LAYERS];
     if (mtp_name != mtp_block) return 0;
-    int64_t layer = it->inst.block - (mtp_block ? h->d[HD_LAYERS] : 0);
-    char name[NAME_MAX_LEN];
-    if (!arch_name(name, sizeof name, pat, len, layer < 0 ? 0 : layer, 0)) return 0;
-    int64_t i = lookup(m, name), want[4];
-    if (i < 0) return 0;
-    *found = true;
+    int64_t layer = max_i64(0, it->inst.block - (mtp_block ? h->d[HD_LAYERS] : 0)), want[4];
     int n = it->inst.n_dims;
     for (int d = 0; d < n; d++) want[d] = it->inst.ne[n - 1 - d];
     const char *stack = strstr(pat, "%e");
-    if (stack && stack < pat + len) return bind_stacked(m, it, pat, len, layer, want, e);
+    if (stack && stack < pat + len) return bind_stacked(m, it, pat, len, layer, want, found, e);
+    char name[NAME_MAX_LEN];
+    if (!arch_name(name, sizeof name, pat, len, layer, 0)) return 0;
     if (it->xf == XF_SPLIT_FIRST || it->xf == XF_SPLIT_SECOND) want[n - 2] *= 2;
-    it->n_src = 1;
-    return claim(m, i, want, n, e);
+    TRY(claim(m, name, want, n, found, e));
+    it->n_src = *found;
+    return 0;
 }
 
 /* Binds one expected tensor; n_src stays 0 when an optional one is not there. */
@@ -232,6 +176,29 @@ static bool ends_with(const char *s, const char *end) {
     return n >= k && strcmp(s + n - k, end) == 0;
 }
 
+/* What quantizers leave beside the weights for activations and caches, and tables that are
+ * recomputed. */
+static bool not_needed(const char *name) {
+    static const char *const tail[] = {
+        ".rotary_emb.inv_freq", "activation_scale", ".input_scale", ".input_global_scale",
+        ".qscale_act",          ".k_scale",         ".v_scale",     ".q_scale",
+        ".output_scale"};
+    for (size_t i = 0; i < COUNT_OF(tail); i++)
+        if (ends_with(name, tail[i])) return true;
+    return false;
+}
+
+/* Some quantizers give every linear layer a bias; zeros say nothing. */
+static bool zero_bias(const char *name, const struct st_tensor *t) {
+    if (!ends_with(name, ".bias") || t->n_elems > 1 << 20) return false;
+    for (int64_t i = 0; i < t->n_elems; i++) {
+        float v;
+        struct err ignored;
+        if (st_to_f32(t, i, 1, &v, &ignored) || fp_bits(v) << 1) return false;
+    }
+    return true;
+}
+
 /* A source nobody claimed: left out on purpose, or an error. */
 static int account(struct map *m, int64_t i, bool no_mtp, struct err *e) {
     struct plan *p = m->p;
@@ -247,8 +214,7 @@ static int account(struct map *m, int64_t i, bool no_mtp, struct err *e) {
         log_warn("%s is left out: config.json ties the head to the embedding", SHOW(t->name));
         return 0;
     }
-    if (ends_with(name, ".rotary_emb.inv_freq") || ends_with(name, ".input_scale") ||
-        ends_with(name, "activation_scale")) {
+    if (not_needed(name) || (p->quant.method[0] && zero_bias(name, t))) {
         log_debug("%s is not needed", SHOW(t->name));
         return 0;
     }
@@ -306,7 +272,7 @@ static int bind_all(struct map *m, bool no_mtp, struct err *e) {
     free(inst);
     for (int64_t i = 0; i < m->n && !rc; i++)
         if (!m->claimed[i]) rc = account(m, i, no_mtp, e);
-    return rc;
+    return !rc && p->lora ? lora_all_used(p->lora, e) : rc;
 }
 
 int map_tensors(struct plan *p, bool no_mtp, struct err *e) {

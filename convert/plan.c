@@ -28,25 +28,6 @@ static int find_arch(struct plan *p, struct err *e) {
                    hfdir_path(p->dir), cls, arch_list());
 }
 
-/* quantization_config: FP8 with block scales is read, everything else refused by name. */
-static int check_quant(struct plan *p, struct err *e) {
-    const struct json *q = hfdir_hparam(p->dir, "quantization_config");
-    if (json_type(q) != JSON_OBJ) return 0;
-    const char *method = json_str(json_get(q, "quant_method"));
-    if (!method || strcmp(method, "fp8") != 0)
-        return err_set(e, ERR_DATA,
-                       "%s is quantized with quant_method \"%.40s\", which cannot be "
-                       "converted: use the unquantized (BF16) release",
-                       hfdir_path(p->dir), method ? method : "unknown");
-    const struct json *blk = json_first(json_get(q, "weight_block_size"));
-    if (!blk) return 0;
-    if (!json_i64(blk, &p->scale_rows) || !json_i64(json_next(blk), &p->scale_cols) ||
-        p->scale_rows < 1 || p->scale_cols < 1)
-        return err_set(e, ERR_DATA, "%s/config.json: weight_block_size is not two positive numbers",
-                       hfdir_path(p->dir));
-    return 0;
-}
-
 static int check_mlx(const struct plan *p, struct err *e) {
     for (int i = 0; i < hfdir_n_files(p->dir); i++) {
         const char *format = st_meta(hfdir_file(p->dir, i), "format");
@@ -69,7 +50,7 @@ static int check_norms(const struct plan *p, struct err *e) {
         const struct item *it = &p->item[i];
         if (it->xf != XF_ADD1 || !strstr(it->inst.name, ".attn_norm.")) continue;
         double mean;
-        TRY(xform_mean(p->src[it->src].t, &mean, e));
+        TRY(xform_mean(p->src[it->src].part[0], &mean, e));
         sum += mean;
         n++;
     }
@@ -81,11 +62,15 @@ static int check_norms(const struct plan *p, struct err *e) {
                    hfdir_path(p->dir), mean);
 }
 
-/* auto: the dtype that holds most bytes; FP8 and mixtures of it become BF16, which does not
- * overflow. */
+/* auto: the dtype that holds most bytes; BF16, which does not overflow, when anything is quantized.
+ */
 static enum qtype auto_type(const struct plan *p) {
     uint64_t bytes[ST_COUNT] = {0};
-    for (int64_t i = 0; i < p->n_src; i++) bytes[p->src[i].t->dtype] += p->src[i].t->n_bytes;
+    for (int64_t i = 0; i < p->n_src; i++) {
+        const struct st_tensor *t = p->src[i].part[0];
+        if (!dq_is_plain(&p->src[i])) return QT_BF16;
+        bytes[t->dtype] += t->n_bytes;
+    }
     enum st_dtype best = ST_BF16;
     for (int t = 0; t < ST_COUNT; t++)
         if (bytes[t] > bytes[best]) best = (enum st_dtype)t;
@@ -136,7 +121,8 @@ int plan_make(struct plan *p, const struct convert_opts *o, struct err *e) {
     TRY(pick_type(p, o->type, e)); /* a wrong option shows before anything is read */
     TRY(hfdir_open(&p->dir, o->src, e));
     TRY(find_arch(p, e));
-    TRY(check_quant(p, e));
+    if (o->lora) TRY(lora_open(&p->lora, o->lora, e));
+    TRY(dq_config_read(&p->quant, p->dir, e));
     TRY(check_mlx(p, e));
     TRY(hparams_from_hf(&p->hp, p->arch, p->dir, e));
     TRY(map_tensors(p, o->no_mtp, e));
@@ -149,6 +135,7 @@ void plan_release(struct plan *p) {
     free(p->item);
     free(p->src);
     if (p->dir) hfdir_close(p->dir);
+    lora_close(p->lora);
     arena_release(&p->arena);
     memset(p, 0, sizeof *p);
 }

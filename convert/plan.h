@@ -5,15 +5,12 @@
 #define HONE_CONVERT_PLAN_H
 
 #include "convert/convert.h"
+#include "convert/lora.h"
 #include "core/arena.h"
 #include "core/gguf.h"
 #include "core/hfdir.h"
 #include "models/arch.h"
 
-struct source {
-    const struct st_tensor *t;
-    const struct st_tensor *scale; /* FP8 block scales, or NULL */
-};
 struct item { /* one output tensor */
     struct tensor_inst inst;
     enum qtype type;
@@ -28,9 +25,10 @@ struct plan {
     enum qtype type; /* of matrices */
     struct item *item;
     int64_t n_items;
-    struct source *src;
+    struct dq *src;
     int64_t n_src, cap_src;
-    int64_t scale_rows, scale_cols; /* FP8 block: outputs and inputs per scale; 0: none given */
+    struct dq_config quant;
+    struct lora *lora; /* NULL without */
     int64_t n_mtp_tensors, n_vision, n_params;
     struct arena arena;
 };
@@ -46,6 +44,7 @@ int map_tensors(struct plan *p, bool no_mtp, struct err *e);
 /* xform.c: one output tensor in slabs through `w`. */
 struct tally {
     int64_t n_nan, n_overflow;
+    const struct dq *bad; /* a source with wrong group indices */
 };
 struct xform_buf; /* slab and per-worker rows, reused between tensors */
 struct xform_buf *xform_buf_new(void);

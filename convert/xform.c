@@ -6,8 +6,8 @@
  * one source row: the bytes cannot depend on slab or thread count. Rows whose dtype is already the
  * output's and that need no arithmetic are copied bit for bit.
  *
- * Memory: one slab of SLAB_BYTES (or one row, if that is more) and two f32 rows per worker; mapped
- * source pages are released every DROP_BYTES. */
+ * Memory: one slab of SLAB_BYTES (or one row, if that is more) and three f32 rows per worker;
+ * mapped source pages are released every DROP_BYTES. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +26,7 @@ static const uint64_t drop_bytes = UINT64_C(64) << 20;
 struct xform_buf {
     uint8_t *slab;
     uint64_t slab_bytes;
-    float *rows; /* [n_workers][2][row_cap] */
+    float *rows; /* [n_workers][3][row_cap] */
     int64_t row_cap;
     int n_workers;
     struct tally *tally; /* [n_workers] */
@@ -56,7 +56,7 @@ static int64_t v_old(const struct hparams *h, int64_t g, int64_t i) {
 }
 
 struct place {
-    const struct source *s;
+    const struct dq *s;
     int64_t mat, row; /* inside the source */
 };
 
@@ -66,31 +66,23 @@ static struct place locate(const struct job *j, int64_t out_row) {
         r = j->fixed + v_old(&j->p->hp, j->group, r - j->fixed);
     if (j->head) r = r - r % j->head + r % 2 * (j->head / 2) + r % j->head / 2;
     r += j->row_step;
-    const struct source *s = &j->p->src[j->it->src];
+    const struct dq *s = &j->p->src[j->it->src];
     return j->it->n_src > 1 ? (struct place){s + mat, 0, r} : (struct place){s, mat, r};
 }
 
 /* ---- one row ---- */
 
-static int load_row(const struct job *j, const struct place *at, float *dst, struct err *e) {
-    const struct st_tensor *t = at->s->t;
-    TRY(st_to_f32(t, (at->mat * j->src_rows + at->row) * j->cols, j->cols, dst, e));
-    const struct st_tensor *sc = at->s->scale;
-    if (!sc) return 0;
-    float v = 0;
-    if (sc->n_elems == 1) {
-        TRY(st_to_f32(sc, 0, 1, &v, e));
-        for (int64_t i = 0; i < j->cols; i++) dst[i] *= v;
-        return 0;
-    }
-    int64_t sr = div_up(j->src_rows, j->p->scale_rows), scols = div_up(j->cols, j->p->scale_cols);
-    int64_t base = (at->mat * sr + at->row / j->p->scale_rows) * scols;
-    for (int64_t c = 0; c < scols; c++) {
-        TRY(st_to_f32(sc, base + c, 1, &v, e));
-        int64_t to = min_i64((c + 1) * j->p->scale_cols, j->cols);
-        for (int64_t i = c * j->p->scale_cols; i < to; i++) dst[i] *= v;
-    }
-    return 0;
+static void load_row(const struct job *j, const struct place *at, float *dst, float *scratch,
+                     struct tally *t) {
+    const struct dq *q = at->s;
+    struct err ignored; /* shapes were checked when the plan was made */
+    if (!dq_is_plain(q)) {
+        if (!dq_row(q, at->mat, at->row, dst, scratch)) t->bad = q;
+    } else if (st_to_f32(q->part[0], (at->mat * j->src_rows + at->row) * j->cols, j->cols, dst,
+                         &ignored))
+        memset(dst, 0, (size_t)j->cols * sizeof *dst);
+    if (q->delta)
+        lora_add(q->delta, at->mat, at->row, j->cols, dst, scratch, scratch + j->b->row_cap);
 }
 
 bool xform_makes(enum xform xf) {
@@ -160,7 +152,7 @@ static void encode(enum qtype type, const float *x, uint8_t *dst, int64_t n, str
 }
 
 static void copy_row(const struct job *j, const struct place *at, uint8_t *dst, struct tally *t) {
-    const struct st_tensor *s = at->s->t;
+    const struct st_tensor *s = at->s->part[0];
     size_t size = (size_t)st_dtype_bytes(s->dtype);
     const uint8_t *src = s->data + (uint64_t)((at->mat * j->src_rows + at->row) * j->cols) * size;
     if (j->it->xf == XF_V_COLS && j->group)
@@ -180,7 +172,7 @@ static void apply(enum xform xf, float *x, int64_t n) {
 static void rows_fn(void *ctx, int64_t begin, int64_t end, int worker) {
     struct job *j = ctx;
     struct tally *t = &j->b->tally[worker];
-    float *x = j->b->rows + 2 * worker * j->b->row_cap, *y = x + j->b->row_cap;
+    float *x = j->b->rows + 3 * worker * j->b->row_cap, *y = x + j->b->row_cap;
     for (int64_t i = begin; i < end; i++) {
         uint8_t *dst = j->b->slab + (uint64_t)i * j->row_bytes;
         if (xform_makes(j->it->xf)) {
@@ -193,8 +185,7 @@ static void rows_fn(void *ctx, int64_t begin, int64_t end, int worker) {
             copy_row(j, &at, dst, t);
             continue;
         }
-        struct err ignored; /* dtypes were checked when the plan was made */
-        if (load_row(j, &at, x, &ignored)) memset(x, 0, (size_t)j->cols * sizeof *x);
+        load_row(j, &at, x, y, t);
         float *row = x;
         if (j->it->xf == XF_V_COLS && j->group) {
             regroup_cols(j, (const uint8_t *)x, (uint8_t *)y, sizeof *x);
@@ -235,7 +226,7 @@ static int reserve(struct xform_buf *b, const struct job *j, struct pool *pool, 
         buf_free(b->rows);
         b->rows = NULL;
         b->row_cap = 0;
-        if (!mul_ok((uint64_t)j->cols, 2 * sizeof(float) * (uint64_t)n, &bytes))
+        if (!mul_ok((uint64_t)j->cols, 3 * sizeof(float) * (uint64_t)n, &bytes))
             return err_set(e, ERR_DATA, "%s has rows that are too long", j->it->inst.name);
         TRY(buf_alloc(&v, bytes, "conversion rows", e));
         b->rows = v;
@@ -267,9 +258,11 @@ static void setup(struct job *j) {
     if (xf == XF_ROPE_PAIRS) j->head = h->d[it->inst.row->group];
     j->row_bytes = qtype_row_bytes(it->type, j->cols);
     if (xform_makes(xf)) return;
-    enum st_dtype d = j->p->src[it->src].t->dtype;
+    const struct dq *src = &j->p->src[it->src];
+    enum st_dtype d = src->part[0]->dtype;
     bool same = true;
-    for (int64_t i = 1; i < it->n_src; i++) same = same && j->p->src[it->src + i].t->dtype == d;
+    for (int64_t i = 0; i < it->n_src; i++)
+        same = same && dq_is_plain(&src[i]) && !src[i].delta && src[i].part[0]->dtype == d;
     bool math = xf == XF_ADD1 || xf == XF_NEG_EXP || xf == XF_NEG_EXP_V;
     j->copy = same && !math &&
               ((d == ST_F32 && it->type == QT_F32) || (d == ST_F16 && it->type == QT_F16) ||
@@ -277,7 +270,19 @@ static void setup(struct job *j) {
 }
 
 static void drop_sources(const struct job *j) {
-    for (int64_t i = 0; i < j->it->n_src; i++) hfdir_drop(j->p->dir, j->p->src[j->it->src + i].t);
+    for (int64_t i = 0; i < j->it->n_src; i++) dq_drop(&j->p->src[j->it->src + i], j->p->dir);
+}
+
+static int check_bad(const struct job *j, struct err *e) {
+    for (int i = 0; i < j->b->n_workers; i++) {
+        const struct dq *q = j->b->tally[i].bad;
+        if (q)
+            return err_set(e, ERR_DATA,
+                           "%s: the groups that g_idx of %s names are not all there: the file is "
+                           "damaged",
+                           st_path(hfdir_file(j->p->dir, q->part[0]->file)), q->part[0]->name);
+    }
+    return 0;
 }
 
 static int run_slabs(struct job *j, struct pool *pool, struct gguf_w *w, xform_step step, void *ud,
@@ -290,6 +295,7 @@ static int run_slabs(struct job *j, struct pool *pool, struct gguf_w *w, xform_s
         int64_t n = min_i64(per_slab, total - j->first);
         pool_for(pool, n, chunk, rows_fn, j);
         uint64_t bytes = (uint64_t)n * j->row_bytes;
+        TRY(check_bad(j, e));
         TRY(gguf_w_data(w, j->b->slab, bytes, e));
         TRY(step(ud, bytes, e));
         since_drop += bytes;

@@ -14,6 +14,7 @@
 #include "core/log.h"
 #include "core/prog.h"
 #include "tests/check.h"
+#include "tests/unit/st_build.h"
 
 static char dir[] = "/tmp/hone-test-forms-XXXXXX";
 
@@ -23,25 +24,6 @@ static const char *in_dir(const char *name) {
     char *p = ring[next++ % 8];
     snprintf(p, sizeof ring[0], "%s/%s", dir, name);
     return p;
-}
-
-/* ---- a safetensors file under construction ---- */
-
-struct st_build {
-    struct buf header, data;
-};
-
-static void add(struct st_build *b, const char *name, const char *dtype, int n,
-                const int64_t *shape, const void *p, size_t n_bytes) {
-    buf_fmt(&b->header, "%s\"%s\":{\"dtype\":\"%s\",\"shape\":[", b->header.len ? "," : "{", name,
-            dtype);
-    for (int i = 0; i < n; i++) buf_fmt(&b->header, "%s%" PRId64, i ? "," : "", shape[i]);
-    buf_fmt(&b->header, "],\"data_offsets\":[%zu,%zu]}", b->data.len, b->data.len + n_bytes);
-    buf_add(&b->data, p, n_bytes);
-}
-
-static void copy(struct st_build *b, const char *name, const struct st_tensor *t) {
-    add(b, name, st_dtype_name(t->dtype), t->n_dims, t->shape, t->data, (size_t)t->n_bytes);
 }
 
 /* A callback decides what becomes of a tensor: 1 handled, 0 copied as it is. */
@@ -77,18 +59,9 @@ static void rebuild(const char *golden, edit_fn fn) {
     struct st_build b = {{0}, {0}};
     for (int64_t i = 0; i < hfdir_n_tensors(h); i++) {
         const struct st_tensor *t = hfdir_tensor_at(h, i);
-        if (!fn || !fn(&b, t)) copy(&b, t->name, t);
+        if (!fn || !fn(&b, t)) st_copy(&b, t->name, t);
     }
-    buf_str(&b.header, "}");
-    struct buf all = {0};
-    uint64_t n = b.header.len;
-    buf_add(&all, &n, 8);
-    buf_add(&all, b.header.data, b.header.len);
-    buf_add(&all, b.data.data, b.data.len);
-    CHECK_OK(out_write_file(in_dir("model.safetensors"), all.data, all.len, true, &e));
-    buf_release(&all);
-    buf_release(&b.header);
-    buf_release(&b.data);
+    st_finish(&b, in_dir("model.safetensors"));
     hfdir_close(h);
     for (size_t i = 0; i < COUNT_OF(copied); i++) {
         char *p = NULL;
@@ -148,7 +121,7 @@ static int split_mtp_experts(struct st_build *b, const struct st_tensor *t) {
     if (lm) {
         snprintf(name, sizeof name, "%.*s%s", (int)(lm - t->name), t->name,
                  lm + strlen("language_model."));
-        copy(b, name, t);
+        st_copy(b, name, t);
         return 1;
     }
     if (!up && !down) return 0;
@@ -158,10 +131,10 @@ static int split_mtp_experts(struct st_build *b, const struct st_tensor *t) {
         const uint8_t *p = t->data + (size_t)x * mat;
         snprintf(name, sizeof name, "mtp.layers.0.mlp.experts.%d.%s_proj.weight", x,
                  up ? "gate" : "down");
-        add(b, name, "BF16", 2, half, p, up ? mat / 2 : mat);
+        st_add(b, name, "BF16", 2, half, p, up ? mat / 2 : mat);
         if (!up) continue;
         snprintf(name, sizeof name, "mtp.layers.0.mlp.experts.%d.up_proj.weight", x);
-        add(b, name, "BF16", 2, half, p + mat / 2, mat / 2);
+        st_add(b, name, "BF16", 2, half, p + mat / 2, mat / 2);
     }
     return 1;
 }
@@ -196,10 +169,10 @@ static int fuse_layer1(struct st_build *b, const struct st_tensor *t) {
         buf_add(&down, exp_down[x], n);
     }
     static const int64_t gu[3] = {6, 128, 128}, dn[3] = {6, 128, 64};
-    add(b, "model.language_model.layers.1.mlp.experts.gate_up_proj", "BF16", 3, gu, gate_up.data,
-        gate_up.len);
-    add(b, "model.language_model.layers.1.mlp.experts.down_proj", "BF16", 3, dn, down.data,
-        down.len);
+    st_add(b, "model.language_model.layers.1.mlp.experts.gate_up_proj", "BF16", 3, gu, gate_up.data,
+           gate_up.len);
+    st_add(b, "model.language_model.layers.1.mlp.experts.down_proj", "BF16", 3, dn, down.data,
+           down.len);
     return 1;
 }
 
@@ -263,8 +236,8 @@ static int make_fp8(struct st_build *b, const struct st_tensor *t) {
     static const int64_t sshape[2] = {2, 2};
     char name[256];
     snprintf(name, sizeof name, "%s_scale_inv", t->name);
-    add(b, t->name, "F8_E4M3", 2, t->shape, code, sizeof code);
-    add(b, name, "F32", 2, sshape, scale, sizeof scale);
+    st_add(b, t->name, "F8_E4M3", 2, t->shape, code, sizeof code);
+    st_add(b, name, "F32", 2, sshape, scale, sizeof scale);
     return 1;
 }
 
@@ -295,8 +268,8 @@ static void test_fp8(void) {
     CHECK(t != NULL);
     CHECK_EQ_I64(bad, 0);
     gguf_close(g);
-    replace_text("config.json", "\"fp8\"", "\"gptq\"");
-    CHECK_ERR(convert_run(&o, &r, &e), ERR_DATA, "quant_method \"gptq\"");
+    replace_text("config.json", "\"fp8\"", "\"hqq\"");
+    CHECK_ERR(convert_run(&o, &r, &e), ERR_DATA, "quant_method \"hqq\"");
 }
 
 /* ---- value heads ---- */
@@ -315,19 +288,19 @@ static int eight_heads(struct st_build *b, const struct st_tensor *t) {
     const char *n = t->name;
     if (strncmp(n, "mtp.", 4) == 0 || !strstr(n, "linear_attn.")) return 0;
     if (strstr(n, "A_log") || strstr(n, "dt_bias"))
-        add(b, n, "F32", 1, s8, vec, sizeof vec);
+        st_add(b, n, "F32", 1, s8, vec, sizeof vec);
     else if (strstr(n, "norm.weight"))
-        add(b, n, "F32", 1, s16, norm, sizeof norm);
+        st_add(b, n, "F32", 1, s16, norm, sizeof norm);
     else if (strstr(n, "in_proj_a.") || strstr(n, "in_proj_b."))
-        add(b, n, "F32", 2, sab, ab, sizeof ab);
+        st_add(b, n, "F32", 2, sab, ab, sizeof ab);
     else if (strstr(n, "out_proj"))
-        add(b, n, "F32", 2, sout, out, sizeof out);
+        st_add(b, n, "F32", 2, sout, out, sizeof out);
     else if (strstr(n, "in_proj_z"))
-        add(b, n, "F32", 2, sout, qkv, sizeof out);
+        st_add(b, n, "F32", 2, sout, qkv, sizeof out);
     else if (strstr(n, "in_proj_qkv"))
-        add(b, n, "F32", 2, sqkv, qkv, sizeof qkv);
+        st_add(b, n, "F32", 2, sqkv, qkv, sizeof qkv);
     else if (strstr(n, "conv1d"))
-        add(b, n, "F32", 3, sconv, conv, sizeof conv);
+        st_add(b, n, "F32", 3, sconv, conv, sizeof conv);
     else
         return 0;
     return 1;
@@ -370,7 +343,7 @@ static void test_value_heads_are_regrouped(void) {
 /* ---- tied head ---- */
 
 static int add_head(struct st_build *b, const struct st_tensor *t) {
-    if (strstr(t->name, "embed_tokens")) copy(b, "lm_head.weight", t);
+    if (strstr(t->name, "embed_tokens")) st_copy(b, "lm_head.weight", t);
     return 0;
 }
 

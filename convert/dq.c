@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: MIT
+/* convert/dq.c - the table of storage forms, and how a form is recognised: by its main tensor's
+ * name and dtype, its required parts and, where two forms share names, the quant_method.
+ * config.json is otherwise asked only for what shapes cannot say. */
+#include "convert/dq.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "convert/dq_int.h"
+#include "core/show.h"
+
+#define SCALES DQ_FLOATS
+#define FP8 (DQ_T(ST_F8_E4M3) | DQ_T(ST_F8_E5M2))
+#define EXPS (DQ_T(ST_U8) | DQ_T(ST_F8_E8M0))
+#define INT (DQ_T(ST_I32) | DQ_T(ST_I64))
+#define OPT DQ_OPTIONAL
+// clang-format off
+static const struct dq_form forms[] = {
+    {"plain", NULL, {{"", DQ_FLOATS}}, NULL, NULL},
+    {"FP8", NULL, {{"", FP8}, {"_scale_inv|_scale|^qscale_weight", SCALES | EXPS}}, dq_fp8_fit, dq_fp8_row},
+    {"int8", NULL, {{"", DQ_T(ST_I8)}, {"_scale", SCALES}, {"_zero_point", DQ_T(ST_I8) | OPT}, {"_g_idx", INT | OPT}}, dq_int8_fit, dq_int8_row},
+    {"packed integers", NULL, {{"_packed", DQ_T(ST_I32)}, {"_scale", SCALES}, {"_zero_point", DQ_T(ST_I32) | OPT}, {"_g_idx", INT | OPT}, {"_shape", INT | OPT}}, dq_pack_fit, dq_pack_row},
+    {"GPTQ", "gptq", {{"^qweight", DQ_T(ST_I32)}, {"^scales", SCALES}, {"^qzeros", DQ_T(ST_I32)}, {"^g_idx", INT | OPT}}, dq_gptq_fit, dq_gptq_row},
+    {"AWQ", "awq", {{"^qweight", DQ_T(ST_I32)}, {"^scales", SCALES}, {"^qzeros", DQ_T(ST_I32)}}, dq_awq_fit, dq_awq_row},
+    {"NVFP4", NULL, {{"_packed", DQ_T(ST_U8)}, {"_scale", DQ_T(ST_F8_E4M3)}, {"_global_scale", SCALES}}, dq_nvfp4_fit, dq_nvfp4_div_row},
+    {"NVFP4", NULL, {{"", DQ_T(ST_U8)}, {"_scale", DQ_T(ST_F8_E4M3)}, {"_scale_2", SCALES}}, dq_nvfp4_fit, dq_nvfp4_mul_row},
+    {"MXFP4", NULL, {{"_packed", DQ_T(ST_U8)}, {"_scale", EXPS}}, dq_mxfp4_fit, dq_mxfp4_row},
+    {"MXFP4", NULL, {{"_blocks", DQ_T(ST_U8)}, {"_scales", EXPS}}, dq_mxfp4_fit, dq_mxfp4_row},
+    {"bitsandbytes int8", NULL, {{"", DQ_T(ST_I8)}, {"^SCB", DQ_T(ST_F32)}, {"^weight_format", DQ_T(ST_U8) | OPT}}, dq_bnb8_fit, dq_bnb8_row},
+    {"bitsandbytes 4-bit", NULL, {{"", DQ_T(ST_U8)}, {".absmax", DQ_T(ST_F32) | DQ_T(ST_U8)}, {".quant_map", DQ_T(ST_F32)}, {".quant_state.bitsandbytes__nf4|.quant_state.bitsandbytes__fp4", DQ_T(ST_U8)}, {".nested_absmax", DQ_T(ST_F32) | OPT}, {".nested_quant_map", DQ_T(ST_F32) | OPT}}, dq_bnb4_fit, dq_bnb4_row},
+};
+// clang-format on
+
+/* ---- messages ---- */
+
+static void fmt_shape(char out[128], const struct st_tensor *t) {
+    size_t k = 0;
+    out[k++] = '[';
+    for (int i = 0; i < t->n_dims && k < 100; i++)
+        k += (size_t)snprintf(out + k, 128 - k, "%s%lld", i ? ", " : "", (long long)t->shape[i]);
+    snprintf(out + k, 128 - k, "]");
+}
+
+int dq_bad(const struct dq *q, int i, struct err *e, const char *fmt, ...) {
+    const struct st_tensor *t = q->part[i];
+    char text[512], shape[128];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    fmt_shape(shape, t);
+    return err_set(e, ERR_DATA, "tensor %s (%s %s, stored as %s) %s",
+                   show_n(t->name, strlen(t->name)).s, st_dtype_name(t->dtype), shape,
+                   q->form->name, text);
+}
+
+/* ---- steps that forms share ---- */
+
+int dq_shape(const struct dq *q, int i, int64_t rows, int64_t cols, struct err *e) {
+    const struct st_tensor *t = q->part[i];
+    int n = t->n_dims;
+    int64_t mats = 1;
+    for (int d = 0; d < n - 2; d++) mats *= t->shape[d]; /* no overflow: n_elems was checked */
+    if (n >= 2 && mats == q->mats && t->shape[n - 2] == rows && t->shape[n - 1] == cols) return 0;
+    return dq_bad(q, i, e, "should end in [%lld, %lld] for a matrix [%lld, %lld]", (long long)rows,
+                  (long long)cols, (long long)q->rows, (long long)q->cols);
+}
+
+float dq_scale_at(const struct st_tensor *t, int64_t i) {
+    float v = 0;
+    struct err ignored; /* index and dtype were checked when the form was fitted */
+    if (t->dtype == ST_U8) return fp_e8m0_to_f32(t->data[i]);
+    return st_to_f32(t, i, 1, &v, &ignored) ? 0 : v;
+}
+
+/* Elements per scale along one side of `size` elements in `n` parts, `block` if that fits; 0: they
+ * do not fit. Groups of columns divide rows, so their size is seen; blocks of rows may not. */
+static int64_t per_scale(int64_t size, int64_t n, int64_t block, bool divides) {
+    if (n == size) return 1;
+    if (n == 1) return size;
+    if (block > 0 && div_up(size, block) == n) return block;
+    return divides && n > 0 && size % n == 0 ? size / n : 0;
+}
+
+int dq_grid_fit(struct dq *q, int i, const struct dq_config *c, struct err *e) {
+    const struct st_tensor *t = q->part[i];
+    int n = t->n_dims;
+    int64_t mats = 1, rows = 1, cols = 1;
+    q->scale = (struct dq_grid){.t = t};
+    if (t->n_elems == 1) {
+        q->scale.per_row = q->rows;
+        q->scale.per_col = q->cols;
+        return 0;
+    }
+    if (n >= 2 && !(n == 2 && q->mats > 1)) { /* rows and columns of scales */
+        for (int d = 0; d < n - 2; d++) mats *= t->shape[d];
+        rows = t->shape[n - 2];
+        cols = t->shape[n - 1];
+    } else { /* per row, per matrix, or per row of several matrices */
+        if (q->mats > 1) mats = t->shape[0];
+        if (n == 2 || q->mats == 1) rows = t->shape[n == 2];
+    }
+    q->scale.n_rows = rows;
+    q->scale.n_cols = cols;
+    q->scale.per_row = per_scale(q->rows, rows, c->block_rows, false);
+    q->scale.per_col =
+        per_scale(q->cols, cols, c->block_cols ? c->block_cols : c->group, rows == q->rows);
+    if (mats == q->mats && q->scale.per_row && q->scale.per_col) return 0;
+    return dq_bad(q, i, e,
+                  "does not fit a matrix [%lld, %lld] with the weight_block_size or group_size of "
+                  "config.json",
+                  (long long)q->rows, (long long)q->cols);
+}
+
+void dq_grid_mul(const struct dq *q, int64_t mat, int64_t row, float *dst) {
+    const struct dq_grid *g = &q->scale;
+    int64_t base = (mat * g->n_rows + row / g->per_row) * g->n_cols;
+    for (int64_t c = 0, i = 0; i < q->cols; c++) {
+        float s = dq_scale_at(g->t, g->n_rows ? base + c : 0);
+        int64_t to = min_i64(i + g->per_col, q->cols);
+        for (; i < to; i++) dst[i] *= s;
+    }
+}
+
+/* ---- recognising ---- */
+
+struct finder {
+    const char *name;
+    dq_find find;
+    void *ud;
+};
+
+/* Tries the spellings of a part. */
+static const struct st_tensor *find_part(const struct finder *f, const char *spellings) {
+    char name[DQ_NAME];
+    size_t len = strlen(f->name), stem = len;
+    if (len >= 7 && strcmp(f->name + len - 7, ".weight") == 0) stem = len - 6;
+    for (const char *s = spellings;;) {
+        size_t n = strcspn(s, "|"), keep = *s == '^' ? stem : len;
+        const char *tail = *s == '^' ? s + 1 : s;
+        size_t n_tail = n - (*s == '^');
+        const struct st_tensor *t = NULL;
+        if (!(*s == '^' && stem == len) && keep + n_tail < sizeof name) {
+            memcpy(name, f->name, keep);
+            memcpy(name + keep, tail, n_tail);
+            name[keep + n_tail] = 0;
+            t = f->find(f->ud, name);
+        }
+        if (t) return t;
+        if (!s[n]) return NULL;
+        s += n + 1;
+    }
+}
+
+static bool allows(const struct dq_part *p, const struct st_tensor *t) {
+    return (p->dtypes >> t->dtype & 1) != 0;
+}
+
+/* 0: not this form; 1: it is; -1: its main tensor is there, but a part is missing (*lacks). */
+static int try_form(struct dq *q, const struct dq_form *form, const struct dq_config *c,
+                    const struct finder *f, const char **lacks) {
+    const struct st_tensor *t = find_part(f, form->part[0].name);
+    if (!t || !allows(&form->part[0], t)) return 0;
+    if (form->method && c->method[0] && strcmp(form->method, c->method) != 0) return 0;
+    memset(q->part, 0, sizeof q->part);
+    q->part[0] = t;
+    for (int i = 1; i < DQ_PARTS && form->part[i].name; i++) {
+        const struct dq_part *p = &form->part[i];
+        const struct st_tensor *part = find_part(f, p->name);
+        if (part && allows(p, part))
+            q->part[i] = part;
+        else if (!(p->dtypes & DQ_OPTIONAL)) {
+            *lacks = p->name;
+            return -1;
+        }
+    }
+    q->form = form;
+    return 1;
+}
+
+/* A main tensor whose dtype or parts fit no form. */
+static int unknown(const struct st_tensor *t, const char *lacks, struct err *e) {
+    bool fp8 = t->dtype == ST_F8_E4M3 || t->dtype == ST_F8_E5M2;
+    return err_set(
+        e, ERR_DATA,
+        "tensor %s has dtype %s%s%s: it is neither plain numbers nor stored in a form that is "
+        "known (FP8, compressed-tensors, GPTQ, AWQ, NVFP4, MXFP4, bitsandbytes); "
+        "convert the unquantized (BF16) release",
+        show_n(t->name, strlen(t->name)).s, st_dtype_name(t->dtype),
+        lacks && *lacks ? " without " : "",
+        !lacks || !*lacks ? ""
+        : fp8             ? "its scales (weight_scale_inv, weight_scale)"
+                          : lacks + (*lacks == '^'));
+}
+
+/* want[n] of plain floats; a source may carry one extra dimension of 1 in second place. */
+static int plain_shape(const struct st_tensor *t, const int64_t *want, int n, struct err *e) {
+    bool same = t->n_dims == n || (t->n_dims == n + 1 && n >= 1 && t->shape[1] == 1);
+    for (int i = 0; same && i < n; i++) same = want[i] == t->shape[i && t->n_dims > n ? i + 1 : i];
+    if (same) return 0;
+    struct st_tensor asked = {.n_dims = n};
+    memcpy(asked.shape, want, (size_t)n * sizeof *want);
+    char have[128], need[128];
+    fmt_shape(have, t);
+    fmt_shape(need, &asked);
+    if (n == 2 && t->n_dims == 3 && t->shape[2] == 1 && t->shape[1] == want[1])
+        return err_set(e, ERR_DATA,
+                       "tensor %s has shape %s, the layout of a folder already transformed for "
+                       "MLX: convert the original Hugging Face release instead",
+                       show_n(t->name, strlen(t->name)).s, have);
+    return err_set(e, ERR_DATA,
+                   "tensor %s has shape %s, but config.json asks for %s: the weights and "
+                   "config.json do not belong together",
+                   show_n(t->name, strlen(t->name)).s, have, need);
+}
+
+int dq_open(struct dq *q, const struct dq_config *c, const char *name, const int64_t *want, int n,
+            dq_find find, void *ud, bool *found, struct err *e) {
+    struct finder f = {name, find, ud};
+    const struct st_tensor *first = NULL;
+    const char *lacks = NULL;
+    memset(q, 0, sizeof *q);
+    q->mats = 1;
+    for (int d = 0; d < n - 2; d++) q->mats *= want[d];
+    q->rows = n >= 2 ? want[n - 2] : 1;
+    q->cols = want[n - 1];
+    *found = false;
+    for (size_t i = 0; i < COUNT_OF(forms) && !q->form; i++) {
+        int is = try_form(q, &forms[i], c, &f, &lacks);
+        *found = *found || is != 0;
+        if (is < 0 && !first) first = q->part[0];
+    }
+    if (q->form && dq_is_plain(q)) return plain_shape(q->part[0], want, n, e);
+    if (q->form && n >= 2) return q->form->fit(q, c, e);
+    if (q->form) return dq_bad(q, 0, e, "stands where a vector is expected");
+    if (!first) first = find_part(&f, "");
+    *found = first != NULL;
+    q->part[0] = first;
+    return first ? unknown(first, lacks, e) : 0;
+}
+
+bool dq_is_plain(const struct dq *q) {
+    return q->form == &forms[0];
+}
+const char *dq_name(const struct dq *q) {
+    return q->form->name;
+}
+bool dq_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float *scratch) {
+    return q->form->row(q, mat, row, dst, scratch);
+}
+
+void dq_drop(const struct dq *q, const struct hfdir *dir) {
+    for (int i = q->foreign; i < DQ_PARTS; i++)
+        if (q->part[i]) hfdir_drop(dir, q->part[i]);
+}
+
+/* ---- config.json ---- */
+
+/* The number of bits, if all groups of compressed-tensors agree. */
+static int64_t common_bits(const struct json *q) {
+    int64_t bits = 0;
+    for (const struct json *g = json_first(json_get(q, "config_groups")); g; g = json_next(g)) {
+        int64_t b = 0;
+        if (!json_i64(json_get(json_get(g, "weights"), "num_bits"), &b)) continue;
+        if (bits && bits != b) return 0;
+        bits = b;
+    }
+    return bits;
+}
+
+/* Block and group sizes; compressed-tensors names them per group of layers. */
+static int read_sizes(struct dq_config *c, const struct json *q, const char *where, struct err *e) {
+    const struct json *w = json_get(json_first(json_get(q, "config_groups")), "weights");
+    const struct json *blk = json_get(q, "weight_block_size");
+    if (json_type(blk) != JSON_ARR) blk = json_get(w, "block_structure");
+    const struct json *group = json_get(w ? w : q, "group_size");
+    (void)json_i64(group, &c->group);
+    c->group = max_i64(c->group, 0); /* -1: one group */
+    blk = json_first(blk);
+    if (!blk) return 0;
+    if (json_i64(blk, &c->block_rows) && json_i64(json_next(blk), &c->block_cols) &&
+        c->block_rows > 0 && c->block_cols > 0)
+        return 0;
+    return err_set(e, ERR_DATA, "%s: weight_block_size is not two positive numbers", where);
+}
+
+/* Packings that share names with known ones but not their layout. */
+static int check_packing(const struct dq_config *c, const struct json *q, const char *where,
+                         struct err *e) {
+    static const struct {
+        const char *method, *key, *allowed;
+    } row[] = {
+        {"gptq", "checkpoint_format", "|gptq|gptq_v2|"},
+        {"awq", "version", "|gemm|GEMM|"},
+        {"compressed-tensors", "format",
+         "|dense|pack-quantized|int-quantized|float-quantized|naive-quantized|"
+         "nvfp4-pack-quantized|mxfp4-pack-quantized|mxfp8-quantized|mixed-precision|"},
+    };
+    for (size_t i = 0; i < COUNT_OF(row); i++) {
+        const char *v = json_str(json_get(q, row[i].key));
+        char quoted[48];
+        if (strcmp(row[i].method, c->method) != 0 || !v) continue;
+        snprintf(quoted, sizeof quoted, "|%s|", v);
+        if (!strstr(row[i].allowed, quoted))
+            return err_set(e, ERR_DATA,
+                           "%s: %s with %s \"%.40s\" cannot be converted: convert the unquantized "
+                           "(BF16) release",
+                           where, c->method, row[i].key, v);
+    }
+    return 0;
+}
+
+int dq_config_read(struct dq_config *c, struct hfdir *dir, struct err *e) {
+    static const char known[] =
+        "|fp8|compressed-tensors|gptq|awq|mxfp4|bitsandbytes|modelopt|fbgemm_fp8|";
+    static const struct { /* older tools wrote a file of their own */
+        const char *file, *method;
+    } older[] = {{"quantize_config.json", "gptq"}, {"quant_config.json", "awq"}};
+    const char *file = "config.json", *method = NULL;
+    const struct json *q = hfdir_hparam(dir, "quantization_config|compression_config");
+    memset(c, 0, sizeof *c);
+    for (size_t i = 0; i < COUNT_OF(older) && json_type(q) != JSON_OBJ; i++) {
+        TRY(hfdir_json(dir, older[i].file, &q, e));
+        file = older[i].file;
+        method = older[i].method;
+    }
+    if (json_type(q) != JSON_OBJ) return 0;
+    const char *said = json_str(json_get(q, "quant_method"));
+    if (said) method = said;
+    char where[DQ_NAME], quoted[48];
+    snprintf(where, sizeof where, "%s/%s", hfdir_path(dir), file);
+    snprintf(quoted, sizeof quoted, "|%s|", method ? method : "");
+    if (!method || !*method || !strstr(known, quoted))
+        return err_set(e, ERR_DATA,
+                       "%s is quantized with quant_method \"%.40s\", which cannot be converted: "
+                       "use the unquantized (BF16) release",
+                       hfdir_path(dir), method ? method : "unknown");
+    snprintf(c->method, sizeof c->method, "%s", method);
+    const char *format = json_str(json_get(q, "checkpoint_format"));
+    c->gptq_v2 = format && strcmp(format, "gptq_v2") == 0;
+    c->bits = common_bits(q);
+    TRY(check_packing(c, q, where, e));
+    return read_sizes(c, q, where, e);
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT
+/* convert/dq_fp.c - small floats with scales: FP8 by tensor, row, block or group (MXFP8 too),
+ * NVFP4, MXFP4. Two FP4 codes per byte, the first in the low nibble. */
+#include "convert/dq_int.h"
+
+int dq_fp8_fit(struct dq *q, const struct dq_config *c, struct err *e) {
+    TRY(dq_shape(q, 0, q->rows, q->cols, e));
+    return dq_grid_fit(q, 1, c, e);
+}
+bool dq_fp8_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float *scratch) {
+    UNUSED(scratch);
+    const struct st_tensor *t = q->part[0];
+    const uint8_t *p = t->data + (mat * q->rows + row) * q->cols;
+    if (t->dtype == ST_F8_E4M3)
+        for (int64_t i = 0; i < q->cols; i++) dst[i] = fp_f8e4m3_to_f32(p[i]);
+    else
+        for (int64_t i = 0; i < q->cols; i++) dst[i] = fp_f8e5m2_to_f32(p[i]);
+    dq_grid_mul(q, mat, row, dst);
+    return true;
+}
+
+static void unpack_fp4(const uint8_t *p, int64_t n, float *dst) {
+    for (int64_t i = 0; i < n; i += 2) {
+        dst[i] = fp_e2m1_to_f32(p[i / 2] & 15);
+        dst[i + 1] = fp_e2m1_to_f32(p[i / 2] >> 4);
+    }
+}
+
+/* ---- NVFP4: 16 values per E4M3 scale, and one f32 scale per matrix ---- */
+
+int dq_nvfp4_fit(struct dq *q, const struct dq_config *c, struct err *e) {
+    UNUSED(c);
+    if (q->cols % 16) return dq_bad(q, 0, e, "needs rows of a multiple of 16");
+    TRY(dq_shape(q, 0, q->rows, q->cols / 2, e));
+    TRY(dq_shape(q, 1, q->rows, q->cols / 16, e));
+    if (q->part[2]->n_elems == 1 || q->part[2]->n_elems == q->mats) return 0;
+    return dq_bad(q, 2, e, "should be one number per matrix");
+}
+static void nvfp4_row(const struct dq *q, int64_t mat, int64_t row, float *dst, bool divide) {
+    int64_t r = mat * q->rows + row;
+    const uint8_t *sc = q->part[1]->data + r * (q->cols / 16);
+    float whole = dq_scale_at(q->part[2], q->part[2]->n_elems == 1 ? 0 : mat);
+    unpack_fp4(q->part[0]->data + r * (q->cols / 2), q->cols, dst);
+    for (int64_t i = 0; i < q->cols; i++) {
+        float s = fp_f8e4m3_to_f32(sc[i / 16]);
+        dst[i] = divide ? dst[i] * (s / whole) : dst[i] * (s * whole) + 0.0f; /* modelopt: no -0 */
+    }
+}
+bool dq_nvfp4_mul_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float *scratch) {
+    UNUSED(scratch);
+    nvfp4_row(q, mat, row, dst, false);
+    return true;
+}
+bool dq_nvfp4_div_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float *scratch) {
+    UNUSED(scratch);
+    nvfp4_row(q, mat, row, dst, true);
+    return true;
+}
+
+/* ---- MXFP4: 32 values per power of two ---- */
+
+/* Codes as [.., cols/2], or as blocks [.., cols/32, 16]. */
+int dq_mxfp4_fit(struct dq *q, const struct dq_config *c, struct err *e) {
+    UNUSED(c);
+    const struct st_tensor *t = q->part[0];
+    int n = t->n_dims;
+    if (q->cols % 32) return dq_bad(q, 0, e, "needs rows of a multiple of 32");
+    TRY(dq_shape(q, 1, q->rows, q->cols / 32, e));
+    bool blocks = n >= 3 && t->shape[n - 1] == 16 && t->shape[n - 2] == q->cols / 32 &&
+                  t->shape[n - 3] == q->rows && t->n_elems == 16 * q->part[1]->n_elems;
+    return blocks ? 0 : dq_shape(q, 0, q->rows, q->cols / 2, e);
+}
+bool dq_mxfp4_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float *scratch) {
+    UNUSED(scratch);
+    int64_t r = mat * q->rows + row;
+    const uint8_t *sc = q->part[1]->data + r * (q->cols / 32);
+    unpack_fp4(q->part[0]->data + r * (q->cols / 2), q->cols, dst);
+    for (int64_t i = 0; i < q->cols; i++) dst[i] *= fp_e8m0_to_f32(sc[i / 32]);
+    return true;
+}

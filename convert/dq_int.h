@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+/* convert/dq_int.h - what the files of dq.h share: the table's rows and steps of several forms. */
+#ifndef HONE_CONVERT_DQ_INT_H
+#define HONE_CONVERT_DQ_INT_H
+
+#include "convert/dq.h"
+#include "core/bytes.h"
+#include "core/fp.h"
+#include "core/num.h"
+
+#define DQ_T(dtype) (1u << (dtype))
+#define DQ_FLOATS (DQ_T(ST_F32) | DQ_T(ST_F16) | DQ_T(ST_BF16))
+#define DQ_OPTIONAL (1u << 31)
+
+struct dq_part {
+    const char *name; /* spellings "a|b", appended to the tensor's name; "^x" replaces "weight" */
+    unsigned dtypes;  /* allowed ones, and DQ_OPTIONAL */
+};
+struct dq_form {
+    const char *name;
+    const char *method; /* NULL, or the quant_method it belongs to */
+    struct dq_part part[DQ_PARTS];
+    int (*fit)(struct dq *q, const struct dq_config *c, struct err *e); /* checks shapes */
+    bool (*row)(const struct dq *q, int64_t mat, int64_t row, float *dst, float *scratch);
+};
+
+/* Shape of part i must be want[n] (trailing dimensions; leading ones multiply to q->mats). */
+int dq_shape(const struct dq *q, int i, int64_t rows, int64_t cols, struct err *e);
+/* Fits part i as scales of q's matrices. */
+int dq_grid_fit(struct dq *q, int i, const struct dq_config *c, struct err *e);
+float dq_scale_at(const struct st_tensor *t, int64_t i); /* U8 as exponents (E8M0) */
+/* dst[i] *= scale of its place. */
+void dq_grid_mul(const struct dq *q, int64_t mat, int64_t row, float *dst);
+/* "file: tensor NAME: " of part i in front of e's message. */
+int dq_bad(const struct dq *q, int i, struct err *e, const char *fmt, ...) PRINTF_LIKE(4, 5);
+
+/* dq_fp.c */
+int dq_fp8_fit(struct dq *q, const struct dq_config *c, struct err *e);
+bool dq_fp8_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float *scratch);
+int dq_nvfp4_fit(struct dq *q, const struct dq_config *c, struct err *e);
+bool dq_nvfp4_mul_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float *scratch);
+bool dq_nvfp4_div_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float *scratch);
+int dq_mxfp4_fit(struct dq *q, const struct dq_config *c, struct err *e);
+bool dq_mxfp4_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float *scratch);
+/* dq_pack.c */
+int dq_int8_fit(struct dq *q, const struct dq_config *c, struct err *e);
+bool dq_int8_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float *scratch);
+int dq_pack_fit(struct dq *q, const struct dq_config *c, struct err *e);
+bool dq_pack_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float *scratch);
+int dq_gptq_fit(struct dq *q, const struct dq_config *c, struct err *e);
+bool dq_gptq_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float *scratch);
+int dq_awq_fit(struct dq *q, const struct dq_config *c, struct err *e);
+bool dq_awq_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float *scratch);
+/* dq_bnb.c */
+int dq_bnb8_fit(struct dq *q, const struct dq_config *c, struct err *e);
+bool dq_bnb8_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float *scratch);
+int dq_bnb4_fit(struct dq *q, const struct dq_config *c, struct err *e);
+bool dq_bnb4_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float *scratch);
+
+#endif

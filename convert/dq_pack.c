@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: MIT
+/* convert/dq_pack.c - integers with scales and zero points: int8, compressed-tensors' packed words,
+ * GPTQ, AWQ. w = (q - z) * scale of the group.
+ *
+ * Words are 32 bits, values of b bits from the low end. Dense: value k starts at bit k*b and may
+ * straddle words. Padded (older packers, b = 3, 5, 6, 7): 32/b values per word. A row's scales and
+ * zero points are gathered first, since with a group index (g_idx) neighbours need not share one.
+ */
+#include "convert/dq_int.h"
+
+/* Words that hold n values of b bits. */
+static int64_t words(int64_t n, int bits, bool dense) {
+    return dense ? div_up(n * bits, 32) : div_up(n, 32 / bits);
+}
+
+/* Value k of a stream whose words are `step` bytes apart. */
+static unsigned value_at(const uint8_t *p, int64_t step, int64_t k, int bits, bool dense) {
+    int64_t per = 32 / bits, at = k * bits;
+    int64_t w = dense ? at / 32 : k / per;
+    int sh = (int)(dense ? at % 32 : k % per * bits);
+    uint32_t v = load_u32(p + w * step) >> sh;
+    if (sh + bits > 32) v |= load_u32(p + (w + 1) * step) << (32 - sh);
+    return v & ((1u << bits) - 1);
+}
+
+/* Group of column i; -1: out of range. */
+static int64_t group_at(const struct dq *q, const struct st_tensor *g_idx, int64_t i) {
+    if (!g_idx) return i / q->scale.per_col;
+    int64_t g =
+        g_idx->dtype == ST_I64 ? load_i64(g_idx->data + 8 * i) : load_i32(g_idx->data + 4 * i);
+    return g >= 0 && g < q->scale.n_cols ? g : -1;
+}
+
+static int check_g_idx(struct dq *q, int i, struct err *e) {
+    if (!q->part[i]) return 0;
+    if (q->mats != 1 || q->part[i]->n_elems != q->cols || q->scale.n_cols < 1)
+        return dq_bad(q, i, e, "should have one group per column (%lld)", (long long)q->cols);
+    return 0;
+}
+
+/* Scales and zero points of a row go to scratch[2 * groups], so that much must fit. */
+static int check_groups(struct dq *q, struct err *e) {
+    if (!q->scale.n_rows) q->scale.n_rows = q->scale.n_cols = 1; /* one for the matrix */
+    if (2 * q->scale.n_cols <= q->cols) return 0;
+    return dq_bad(q, 1, e, "has more than one scale per two columns");
+}
+
+/* dst[i] = (dst[i] - zero[g]) * scale[g] */
+static bool scale_row(const struct dq *q, const struct st_tensor *g_idx, const float *scale,
+                      const float *zero, float *dst) {
+    bool ok = true;
+    for (int64_t i = 0; i < q->cols; i++) {
+        int64_t g = group_at(q, g_idx, i);
+        ok = ok && g >= 0;
+        dst[i] = g < 0 ? 0 : (dst[i] - zero[g]) * scale[g];
+    }
+    return ok;
+}
+
+/* ---- compressed-tensors ---- */
+
+/* Scales as a grid; with a group index, which scale belongs to a column is not a block. */
+static int fit_scales(struct dq *q, const struct dq_config *c, int g_idx, struct err *e) {
+    TRY(dq_grid_fit(q, 1, c, e));
+    TRY(check_groups(q, e));
+    return check_g_idx(q, g_idx, e);
+}
+
+/* Index of the scales of a row. */
+static int64_t scale_base(const struct dq *q, int64_t mat, int64_t row) {
+    return (mat * q->scale.n_rows + row / q->scale.per_row) * q->scale.n_cols;
+}
+
+int dq_int8_fit(struct dq *q, const struct dq_config *c, struct err *e) {
+    TRY(dq_shape(q, 0, q->rows, q->cols, e));
+    TRY(fit_scales(q, c, 3, e));
+    if (q->part[2] && q->part[2]->n_elems != q->part[1]->n_elems)
+        return dq_bad(q, 2, e, "should have one zero point per scale");
+    return 0;
+}
+bool dq_int8_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float *scratch) {
+    int64_t n = q->scale.n_cols, base = scale_base(q, mat, row);
+    const uint8_t *p = q->part[0]->data + (mat * q->rows + row) * q->cols;
+    for (int64_t g = 0; g < n; g++) {
+        scratch[g] = dq_scale_at(q->part[1], base + g);
+        scratch[n + g] = q->part[2] ? (float)(int8_t)q->part[2]->data[base + g] : 0;
+    }
+    for (int64_t i = 0; i < q->cols; i++) dst[i] = (float)(int8_t)p[i];
+    return scale_row(q, q->part[3], scratch, scratch + n, dst);
+}
+
+int dq_pack_fit(struct dq *q, const struct dq_config *c, struct err *e) {
+    const struct st_tensor *t = q->part[0], *z = q->part[2];
+    int64_t have = t->n_dims ? t->shape[t->n_dims - 1] : 0;
+    for (int b = 1; b <= 8; b++) { /* the only width that fits, or the one config.json gives */
+        if (have != words(q->cols, b, true) && have != words(q->cols, b, false)) continue;
+        if (c->bits && c->bits != b) continue;
+        if (q->bits) return dq_bad(q, 0, e, "could have %d or %d bits", q->bits, b);
+        q->bits = b;
+    }
+    if (!q->bits)
+        return dq_bad(q, 0, e, "has no width of 1 to 8 bits that fits %lld columns",
+                      (long long)q->cols);
+    q->dense = have == words(q->cols, q->bits, true);
+    TRY(dq_shape(q, 0, q->rows, have, e));
+    TRY(fit_scales(q, c, 3, e));
+    if (!z) return 0;
+    int64_t n = z->n_dims >= 2 ? z->shape[z->n_dims - 2] : 0;
+    q->zero_dense = n == words(q->scale.n_rows, q->bits, true);
+    return dq_shape(q, 2, words(q->scale.n_rows, q->bits, q->zero_dense), q->scale.n_cols, e);
+}
+bool dq_pack_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float *scratch) {
+    int64_t n = q->scale.n_cols, base = scale_base(q, mat, row);
+    int64_t per_mat = words(q->scale.n_rows, q->bits, q->zero_dense) * n; /* zero-point words */
+    for (int64_t g = 0; g < n; g++) {
+        scratch[g] = dq_scale_at(q->part[1], base + g);
+        scratch[n + g] = q->part[2]
+                             ? (float)value_at(q->part[2]->data + 4 * (mat * per_mat + g), 4 * n,
+                                               row / q->scale.per_row, q->bits, q->zero_dense)
+                             : (float)(1u << (q->bits - 1));
+    }
+    int64_t n_words = words(q->cols, q->bits, q->dense);
+    const uint8_t *p = q->part[0]->data + 4 * (mat * q->rows + row) * n_words;
+    for (int64_t i = 0; i < q->cols; i++) dst[i] = (float)value_at(p, 4, i, q->bits, q->dense);
+    return scale_row(q, q->part[3], scratch, scratch + n, dst);
+}
+
+/* ---- GPTQ: packed along the inputs, [inputs * bits / 32, outputs] ---- */
+
+/* Groups along the inputs: scales [groups, outputs]. */
+static int fit_groups(struct dq *q, const struct dq_config *c, struct err *e) {
+    const struct st_tensor *t = q->part[1];
+    int64_t n = t->n_dims == 2 ? t->shape[0] : 0;
+    if (q->mats != 1) return dq_bad(q, 0, e, "stands where several matrices are expected");
+    q->scale = (struct dq_grid){.t = t, .n_rows = q->rows, .n_cols = n, .per_row = 1};
+    q->scale.per_col = c->group && n == div_up(q->cols, c->group) ? c->group
+                       : n > 0 && q->cols % n == 0                ? q->cols / n
+                                                                  : 0;
+    TRY(dq_shape(q, 1, n, q->rows, e));
+    TRY(check_groups(q, e));
+    if (q->scale.per_col) return 0;
+    return dq_bad(q, 1, e, "has %lld groups, which neither divide %lld inputs nor fit group_size",
+                  (long long)n, (long long)q->cols);
+}
+
+int dq_gptq_fit(struct dq *q, const struct dq_config *c, struct err *e) {
+    int64_t have = q->part[0]->n_dims == 2 ? q->part[0]->shape[0] : 0;
+    for (int b = 2; b <= 8; b++)
+        if ((b < 5 || b == 8) && q->cols * b % 32 == 0 && have == q->cols * b / 32) q->bits = b;
+    if (!q->bits)
+        return dq_bad(q, 0, e, "is not %lld inputs of 2, 3, 4 or 8 bits", (long long)q->cols);
+    q->dense = true;
+    q->zero_plus1 = !c->gptq_v2;
+    TRY(dq_shape(q, 0, have, q->rows, e));
+    TRY(fit_groups(q, c, e));
+    if (q->rows * q->bits % 32) return dq_bad(q, 2, e, "does not fill words");
+    TRY(dq_shape(q, 2, q->scale.n_cols, q->rows * q->bits / 32, e));
+    return check_g_idx(q, 3, e);
+}
+bool dq_gptq_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float *scratch) {
+    UNUSED(mat);
+    int64_t n = q->scale.n_cols, zero_bytes = q->rows * q->bits / 8;
+    for (int64_t g = 0; g < n; g++) {
+        scratch[g] = dq_scale_at(q->part[1], g * q->rows + row);
+        unsigned z = value_at(q->part[2]->data + g * zero_bytes, 4, row, q->bits, true);
+        scratch[n + g] = (float)(z + q->zero_plus1); /* not masked: 15 + 1 is 16 */
+    }
+    const uint8_t *p = q->part[0]->data + 4 * row;
+    for (int64_t i = 0; i < q->cols; i++)
+        dst[i] = (float)value_at(p, 4 * q->rows, i, q->bits, true);
+    return scale_row(q, q->part[3], scratch, scratch + n, dst);
+}
+
+/* ---- AWQ, GEMM layout: packed along the outputs, [inputs, outputs / 8], nibbles interleaved ----
+ */
+
+int dq_awq_fit(struct dq *q, const struct dq_config *c, struct err *e) {
+    if (q->rows % 8) return dq_bad(q, 0, e, "does not fill words");
+    TRY(dq_shape(q, 0, q->cols, q->rows / 8, e));
+    TRY(fit_groups(q, c, e));
+    return dq_shape(q, 2, q->scale.n_cols, q->rows / 8, e);
+}
+bool dq_awq_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float *scratch) {
+    static const uint8_t nibble[8] = {0, 4, 1, 5, 2, 6, 3, 7}; /* of output row % 8 */
+    UNUSED(mat);
+    int64_t n = q->scale.n_cols, step = 4 * (q->rows / 8);
+    int sh = 4 * nibble[row % 8];
+    const uint8_t *w = q->part[0]->data + 4 * (row / 8), *z = q->part[2]->data + 4 * (row / 8);
+    for (int64_t g = 0; g < n; g++) {
+        scratch[g] = dq_scale_at(q->part[1], g * q->rows + row);
+        scratch[n + g] = (float)(load_u32(z + g * step) >> sh & 15);
+    }
+    for (int64_t i = 0; i < q->cols; i++) dst[i] = (float)(load_u32(w + i * step) >> sh & 15);
+    return scale_row(q, NULL, scratch, scratch + n, dst);
+}

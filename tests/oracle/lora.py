@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""LoRA adapters saved by peft, and hashes of the weights after peft merged them in float32.
+
+    python tests/oracle/lora.py tests/golden/models tests/golden/lora
+
+Adapter values are small multiples of 1/64 and the scales powers of two, so every sum is exact in f32 and the
+merged weights have one right answer in any order of summation. peft 0.21.2, transformers 5.23.0, torch 2.15.0."""
+import hashlib
+import json
+import os
+import shutil
+import sys
+
+import torch
+from peft import LoraConfig, get_peft_model
+from transformers import AutoModelForCausalLM
+
+torch.manual_seed(2)
+SRC, OUT = sys.argv[1], sys.argv[2]
+shutil.rmtree(OUT, ignore_errors=True)
+os.makedirs(OUT)
+CASES = {
+    # rank 4 with rslora: 8 / sqrt(4) = 4; layer 1's queries: rank 16, alpha 2: 2 / sqrt(16)
+    "experts": ("qwen3moe", dict(r=4, lora_alpha=8, use_rslora=True, target_modules=["q_proj", "o_proj"],
+                                 layers_to_transform=[0, 1], target_parameters=["mlp.experts.gate_up_proj", "mlp.experts.down_proj"],
+                                 rank_pattern={"layers.1.self_attn.q_proj": 16}, alpha_pattern={"layers.1.self_attn.q_proj": 2})),
+    # alpha / r; rows are permuted by the conversion; a norm trained as a whole
+    "mistral": ("mistral", dict(r=2, lora_alpha=4, target_modules=["q_proj", "k_proj", "down_proj"], modules_to_save=["input_layernorm"],
+                                exclude_modules=[f"model.layers.{i}.mlp.down_proj" for i in (0, 2)])),
+    "embedding": ("qwen3", dict(r=1, lora_alpha=2, target_modules=["embed_tokens", "up_proj"])),
+}
+NAMES = {"self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.o_proj": "attn_output", "mlp.down_proj": "ffn_down",
+         "mlp.up_proj": "ffn_up", "input_layernorm": "attn_norm"}
+
+
+def sha(t):
+    return hashlib.sha256(t.float().contiguous().numpy().tobytes()).hexdigest()
+
+
+def pairs(w, heads):
+    """Rows of each head as the llama layout orders them: new[2i + b] = old[i + b * n/2]."""
+    n = w.shape[0] // heads
+    return w.reshape(heads, 2, n // 2, -1).transpose(1, 2).reshape(w.shape)
+
+
+index = []
+for case, (base, cfg) in CASES.items():
+    model = AutoModelForCausalLM.from_pretrained(f"{SRC}/{base}", dtype=torch.float32)
+    peft = get_peft_model(model, LoraConfig(**cfg))
+    changed = set()
+    for name, p in peft.named_parameters():
+        if "lora_" in name:
+            p.data = torch.randint(-3, 4, p.shape).float() / 64
+        elif "modules_to_save" in name:
+            p.data = torch.randint(32, 96, p.shape).float() / 64
+    peft.save_pretrained(f"{OUT}/{case}", save_embedding_layers=False)
+    before = {k: v.clone() for k, v in AutoModelForCausalLM.from_pretrained(f"{SRC}/{base}", dtype=torch.float32).state_dict().items()}
+    merged = peft.merge_and_unload().state_dict()
+    want = {}
+    for k, v in merged.items():
+        if torch.equal(v, before[k]) or k == "lm_head.weight":
+            continue
+        part = k.split(".")
+        if k == "model.embed_tokens.weight":
+            want["token_embd.weight"] = sha(v)
+        elif k.endswith("experts.gate_up_proj"):
+            f = v.shape[1] // 2
+            want[f"blk.{part[2]}.ffn_gate_exps.weight"] = sha(v[:, :f])
+            want[f"blk.{part[2]}.ffn_up_exps.weight"] = sha(v[:, f:])
+        elif k.endswith("experts.down_proj"):
+            want[f"blk.{part[2]}.ffn_down_exps.weight"] = sha(v)
+        else:
+            c = model.config
+            if base == "mistral" and part[-2] in ("q_proj", "k_proj"):
+                v = pairs(v, c.num_attention_heads if part[-2] == "q_proj" else c.num_key_value_heads)
+            want[f"blk.{part[2]}.{NAMES['.'.join(part[3:-1])]}.weight"] = sha(v)
+    for f in ("README.md",):
+        os.path.exists(f"{OUT}/{case}/{f}") and os.remove(f"{OUT}/{case}/{f}")
+    conf = json.load(open(f"{OUT}/{case}/adapter_config.json"))
+    conf["base_model_name_or_path"] = base
+    json.dump(conf, open(f"{OUT}/{case}/adapter_config.json", "w"), indent=1)
+    index.append({"adapter": case, "base": base, "expected": want})
+    print(case, sorted(want))
+json.dump(index, open(f"{OUT}/cases.json", "w"), indent=1)

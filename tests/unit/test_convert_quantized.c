@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: MIT
+/* Quantized checkpoint forms. tests/golden/quantized holds modules as the forms' own tools store
+ * them and the SHA-256 of the tools' own dequantization (tests/oracle/quantized.py): put into a
+ * golden folder and converted, the bytes must be the same, in f32 and in bf16. */
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "convert/convert.h"
+#include "core/gguf.h"
+#include "core/hash.h"
+#include "core/hfdir.h"
+#include "core/json.h"
+#include "core/log.h"
+#include "core/prog.h"
+#include "tests/check.h"
+#include "tests/unit/st_build.h"
+#include "tests/unit/tmpdir.h"
+
+#define DIR "tests/golden/quantized"
+
+static bool removed(const struct json *list, const char *name) {
+    for (const struct json *r = json_first(list); r; r = json_next(r))
+        if (strncmp(name, json_str(r), strlen(json_str(r))) == 0) return true;
+    return false;
+}
+
+/* Changes one stored tensor; NULL data in *t: it is left out. */
+typedef void (*damage_fn)(struct st_tensor *t);
+
+/* The base folder with the modules of a form in place of its own, in <scratch>/hf. */
+static void build(const struct json *form, damage_fn damage) {
+    static const char *const copied[] = {"tokenizer.json", "tokenizer_config.json"};
+    struct err e;
+    struct st *st = NULL;
+    struct st_build b = {{0}, {0}};
+    char path[512];
+    snprintf(path, sizeof path, "tests/golden/models/%s/model.safetensors",
+             json_str(json_get(form, "base")));
+    CHECK_OK(st_open(&st, path, &e));
+    for (int64_t i = 0; st && i < st_n_tensors(st); i++) {
+        const struct st_tensor *t = st_tensor_at(st, i);
+        if (!removed(json_get(form, "remove"), t->name)) st_copy(&b, t->name, t);
+    }
+    st_close(st);
+    st = NULL;
+    snprintf(path, sizeof path, DIR "/%s.safetensors", json_str(json_get(form, "name")));
+    CHECK_OK(st_open(&st, path, &e));
+    for (int64_t i = 0; st && i < st_n_tensors(st); i++) {
+        struct st_tensor t = *st_tensor_at(st, i);
+        if (damage) damage(&t);
+        if (t.data) st_copy(&b, t.name, &t);
+    }
+    mkdir(tmp_path("hf"), 0700);
+    st_finish(&b, tmp_path("hf/model.safetensors"));
+    st_close(st);
+    for (size_t i = 0; i < COUNT_OF(copied); i++) {
+        char *p = NULL, to[64];
+        size_t n = 0;
+        snprintf(path, sizeof path, "tests/golden/models/%s/%s", json_str(json_get(form, "base")),
+                 copied[i]);
+        snprintf(to, sizeof to, "hf/%s", copied[i]);
+        CHECK_OK(io_read_file(&p, &n, path, 1 << 24, &e));
+        tmp_write(to, p, n);
+        free(p);
+    }
+}
+
+static void dump(struct jw *w, const char *name, const struct json *j) {
+    int64_t v;
+    switch (json_type(j)) {
+    case JSON_OBJ:
+    case JSON_ARR:
+        if (json_type(j) == JSON_OBJ)
+            jw_obj(w, name);
+        else
+            jw_arr(w, name);
+        for (const struct json *c = json_first(j); c; c = json_next(c))
+            dump(w, json_type(j) == JSON_OBJ ? json_name(c) : NULL, c);
+        jw_end(w);
+        break;
+    case JSON_STR:
+        jw_str(w, name, json_str(j));
+        break;
+    case JSON_NUM:
+        if (json_i64(j, &v))
+            jw_i64(w, name, v);
+        else
+            jw_num(w, name, json_num(j, 0));
+        break;
+    case JSON_BOOL:
+        jw_bool(w, name, json_bool(j, false));
+        break;
+    case JSON_NULL:
+        jw_null(w, name);
+        break;
+    }
+}
+
+/* config.json of the base with the form's quantization_config. */
+static void write_config(const struct json *form) {
+    struct err e;
+    struct json *cfg = NULL;
+    struct buf b = {0};
+    struct jw w;
+    char path[512];
+    snprintf(path, sizeof path, "tests/golden/models/%s/config.json",
+             json_str(json_get(form, "base")));
+    CHECK_OK(json_read(&cfg, path, 1 << 20, &e));
+    jw_init(&w, &b, false);
+    jw_obj(&w, NULL);
+    for (const struct json *c = json_first(cfg); c; c = json_next(c)) dump(&w, json_name(c), c);
+    dump(&w, "quantization_config", json_get(form, "quantization_config"));
+    jw_end(&w);
+    tmp_write("hf/config.json", b.data, b.len);
+    buf_release(&b);
+    json_free(cfg);
+}
+
+static int convert(const char *type, struct convert_report *r, struct err *e) {
+    struct convert_opts o = {
+        .src = tmp_path("hf"), .out = tmp_path("out.gguf"), .type = type, .overwrite = true};
+    return convert_run(&o, r, e);
+}
+
+static void check_hash(const struct gguf *g, const char *form, const char *name, const char *want,
+                       const char *type) {
+    const struct gguf_tensor *t = gguf_find_tensor(g, name);
+    struct sha256 h;
+    char hex[65] = "";
+    if (t) {
+        CHECK_EQ_STR(qtype_name(t->type), type);
+        sha256_init(&h);
+        sha256_add(&h, t->data, t->n_bytes);
+        sha256_hex(&h, hex);
+    }
+    if (strcmp(hex, want) != 0)
+        CHECK_FAIL("%s: %s as %s differs from the tool's own", form, name, type);
+}
+
+static void check_form(const struct json *form) {
+    static const char *const types[][2] = {{"f32", "F32"}, {"bf16", "BF16"}};
+    const char *name = json_str(json_get(form, "name"));
+    struct err e;
+    struct convert_report r;
+    build(form, NULL);
+    write_config(form);
+    for (size_t i = 0; i < COUNT_OF(types); i++) {
+        struct gguf *g = NULL;
+        int rc = convert(types[i][0], &r, &e);
+        if (rc) CHECK_FAIL("%s: %s", name, e.msg);
+        if (rc) return;
+        CHECK_OK(gguf_open(&g, tmp_path("out.gguf"), 0, &e));
+        const struct json *want = json_get(form, "expected");
+        for (const struct json *t = json_first(want); t && g; t = json_next(t)) {
+            const char *sum = json_str(json_get(t, types[i][0]));
+            if (sum) check_hash(g, name, json_name(t), sum, types[i][1]);
+        }
+        gguf_close(g);
+    }
+    CHECK_OK(convert("auto", &r, &e)); /* dequantized weights become BF16 */
+    CHECK_EQ_STR(r.type, "BF16");
+}
+
+static struct json *all;
+
+static void test_forms_equal_their_tools(void) {
+    int n = 0;
+    for (const struct json *f = json_first(all); f; f = json_next(f), n++) check_form(f);
+    CHECK_EQ_I64(n, 27);
+}
+
+/* ---- damage ---- */
+
+static void cut_rows(struct st_tensor *t) { /* every tensor of k_proj loses its last row */
+    if (!strstr(t->name, "k_proj") || !t->n_dims || t->shape[0] < 2) return;
+    t->n_bytes -= t->n_bytes / (uint64_t)t->shape[0];
+    t->shape[0]--;
+}
+static const char *lost;
+static void lose(struct st_tensor *t) {
+    size_t n = strlen(t->name), k = strlen(lost);
+    if (n > k && strcmp(t->name + n - k, lost) == 0) t->data = NULL;
+}
+static void wild_group(struct st_tensor *t) {
+    static uint8_t copy[4 * 320];
+    if (!strstr(t->name, "down_proj.g_idx") || t->n_bytes > sizeof copy) return;
+    memcpy(copy, t->data, t->n_bytes);
+    copy[403] = 0x7f; /* column 100: a group of 2^30 and more */
+    t->data = copy;
+}
+
+static const struct json *form(const char *name) {
+    for (const struct json *f = json_first(all); f; f = json_next(f))
+        if (strcmp(json_str(json_get(f, "name")), name) == 0) return f;
+    CHECK_FAIL("no form %s", name);
+    return NULL;
+}
+
+static void refused(const char *name, damage_fn damage, const char *message) {
+    struct err e = {0};
+    struct convert_report r;
+    build(form(name), damage);
+    write_config(form(name));
+    unlink(tmp_path("out.gguf"));
+    CHECK_ERR(convert("f32", &r, &e), ERR_DATA, message);
+    CHECK(!io_exists(tmp_path("out.gguf")));
+}
+
+static void test_wrong_shapes_are_refused(void) {
+    for (const struct json *f = json_first(all); f; f = json_next(f))
+        if (strcmp(json_str(json_get(f, "base")), "qwen3") == 0)
+            refused(json_str(json_get(f, "name")), cut_rows, "k_proj");
+}
+
+static void test_missing_parts_are_named(void) {
+    static const char *const part[][3] = {
+        {"fp8-block", "_scale_inv", "its scales"},
+        {"gptq4", ".qzeros", "without qzeros"},
+        {"awq", ".scales", "without scales"},
+        {"ct-pack4-group", "_scale", "without _scale"},
+        {"ct-nvfp4", "_packed", "k_proj.weight"},
+        {"bnb-nf4-nested", ".nested_absmax", "nested_absmax"},
+        {"bnb-nf4", ".quant_state.bitsandbytes__nf4", ".quant_state"},
+    };
+    for (size_t i = 0; i < COUNT_OF(part); i++) {
+        lost = part[i][1];
+        refused(part[i][0], lose, part[i][2]);
+    }
+}
+
+static void test_group_indices_are_checked(void) {
+    refused("gptq4-act", wild_group, "g_idx of model.layers.1.mlp.down_proj");
+}
+
+int main(void) {
+    struct err e;
+    tmp_make();
+    prog_set_mode(PROG_NEVER);
+    log_set_level(LOG_ERROR);
+    CHECK_OK(json_read(&all, DIR "/forms.json", 1 << 20, &e));
+    RUN(test_forms_equal_their_tools);
+    RUN(test_wrong_shapes_are_refused);
+    RUN(test_missing_parts_are_named);
+    RUN(test_group_indices_are_checked);
+    json_free(all);
+    tmp_remove();
+    return check_done();
+}
