@@ -34,16 +34,24 @@ static int64_t config_rows(const struct json *config) {
 static int load_folder(struct tok **t, const char *dir, const char *pre, struct err *e) {
     static const char *const names[] = {"tokenizer.json", "tokenizer_config.json", "config.json",
                                         "generation_config.json"};
-    struct json *j[4] = {NULL, NULL, NULL, NULL};
+    struct json *j[COUNT_OF(names)] = {NULL};
+    char *tekken = NULL;
+    size_t len = 0;
     int rc = 0;
     for (size_t i = 0; i < COUNT_OF(names) && rc == 0; i++)
         rc = read_optional(&j[i], dir, names[i], e);
-    if (rc == 0 && !j[0]) rc = err_set(e, ERR_DATA, "%s: the folder has no tokenizer.json", dir);
+    char *path = io_join(dir, "tekken.json");
+    if (rc == 0 && !j[0] && io_exists(path)) rc = io_read_file(&tekken, &len, path, 1 << 28, e);
+    free(path);
+    if (rc == 0 && !j[0] && !tekken)
+        rc = err_set(e, ERR_DATA, "%s: the folder has no tokenizer.json and no tekken.json", dir);
     if (rc == 0) {
-        rc = tok_from_hf(t, j[0], j[1], j[2], j[3], config_rows(j[2]), pre, e);
+        rc = j[0] ? tok_from_hf(t, j[0], j[1], j[2], j[3], config_rows(j[2]), pre, e)
+                  : tok_from_tekken(t, tekken, len, config_rows(j[2]), e);
         if (rc) err_wrap(e, "%s", dir);
     }
     for (size_t i = 0; i < COUNT_OF(names); i++) json_free(j[i]);
+    free(tekken);
     return rc;
 }
 

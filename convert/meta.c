@@ -8,6 +8,7 @@
 #include "convert/plan.h"
 #include "core/json.h"
 #include "core/mem.h"
+#include "text/chat_src.h"
 #include "text/tok.h"
 
 int64_t meta_file_type(enum qtype t) {
@@ -43,21 +44,58 @@ static int sampling(struct plan *p, struct gguf_w *w, struct err *e) {
 
 static int tokenizer(struct plan *p, const char *pre, struct gguf_w *w, struct err *e) {
     const struct json *tj, *cfg, *gen;
+    const char *tekken = NULL;
     TRY(hfdir_json(p->dir, "tokenizer.json", &tj, e));
     TRY(hfdir_json(p->dir, "tokenizer_config.json", &cfg, e));
     TRY(hfdir_json(p->dir, "generation_config.json", &gen, e));
-    if (!tj)
+    if (!tj) TRY(hfdir_text(p->dir, "tekken.json", &tekken, e));
+    if (!tj && !tekken)
         return err_set(e, ERR_DATA,
-                       "%s has no tokenizer.json: download it from the original release",
+                       "%s has no tokenizer.json and no tekken.json: download it from the original "
+                       "release",
                        hfdir_path(p->dir));
     struct tok *t;
-    if (tok_from_hf(&t, tj, cfg, hfdir_config(p->dir), gen, p->hp.d[HD_VOCAB], pre, e))
+    int64_t rows = p->hp.d[HD_VOCAB];
+    if (tj ? tok_from_hf(&t, tj, cfg, hfdir_config(p->dir), gen, rows, pre, e)
+           : tok_from_tekken(&t, tekken, strlen(tekken), rows, e))
         return err_wrap(e, "%s", hfdir_path(p->dir));
     tok_to_gguf(t, w);
     /* readers' defaults differ when the source does not say */
     if (!tok_has_add_bos(t)) gguf_w_bool(w, "tokenizer.ggml.add_bos_token", tok_add_bos(t));
     tok_free(t);
     return 0;
+}
+
+static int by_text(const void *a, const void *b) {
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Templates beside the default one, in order of their names, in which only letters and digits stay
+ * as they are. A folder whose template comes from chat_template.json has no others. */
+static int named_templates(const struct plan *p, struct gguf_w *w, struct err *e) {
+    struct chat_src all, one;
+    struct err none;
+    const char *name[CHAT_SRC_MAX];
+    uint64_t n = 0;
+    int rc = 0;
+    if (chat_src_open(&all, hfdir_path(p->dir), NULL, &none)) return 0;
+    qsort(all.names, (size_t)all.n_names, sizeof *all.names, by_text);
+    for (int i = 0; i < all.n_names && !rc; i++) {
+        if (strcmp(all.names[i], "default") == 0) continue;
+        TRY_GOTO(out, rc, chat_src_open(&one, hfdir_path(p->dir), all.names[i], e));
+        for (char *c = all.names[i]; *c; c++)
+            if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789", *c))
+                *c = '_';
+        char *key = xasprintf("tokenizer.chat_template.%s", all.names[i]);
+        gguf_w_str(w, key, one.text);
+        free(key);
+        chat_src_close(&one);
+        name[n++] = all.names[i];
+    }
+    if (n) gguf_w_arr_str(w, "tokenizer.chat_templates", name, n);
+out:
+    chat_src_close(&all);
+    return rc;
 }
 
 int meta_write(struct plan *p, const struct convert_opts *o, struct gguf_w *w, struct err *e) {
@@ -71,6 +109,7 @@ int meta_write(struct plan *p, const struct convert_opts *o, struct gguf_w *w, s
     TRY(tokenizer(p, o->pre, w, e));
     const char *tmpl;
     TRY(hfdir_chat_template(p->dir, &tmpl, e));
-    if (tmpl) gguf_w_str(w, "tokenizer.chat_template", tmpl);
-    return 0;
+    if (!tmpl) return 0;
+    gguf_w_str(w, "tokenizer.chat_template", tmpl);
+    return named_templates(p, w, e);
 }

@@ -28,6 +28,8 @@ int tok_from_gguf(struct tok **out, const struct gguf *g, struct err *e);
 int tok_from_hf(struct tok **out, const struct json *tokenizer_json, const struct json *config,
                 const struct json *model_config, const struct json *generation_config,
                 int64_t n_vocab, const char *pre, struct err *e);
+/* From the text of Mistral's tekken.json, for folders without tokenizer.json. */
+int tok_from_tekken(struct tok **out, const char *text, size_t len, int64_t n_vocab, struct err *e);
 void tok_free(struct tok *t);
 
 int64_t tok_n_vocab(const struct tok *t);
