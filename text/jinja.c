@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* text/jinja.c - the entries of the template engine: compile, render, and how failures get out. */
 #include "text/jinja_int.h"
+#include "text/jinja_trace.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -228,16 +229,17 @@ static int render_guarded(struct jctx *c, const struct source *s) {
 
 static int render(const struct jinja *t, const struct source *s, int64_t now_unix,
                   const struct jinja_limits *lim, struct buf *out, struct jinja_spans *spans,
-                  struct jinja_err *je, struct err *e) {
+                  struct jtrace *trace, struct jinja_err *je, struct err *e) {
     struct jinja_err own;
     struct jinja_limits zero = {0};
     struct arena arena;
-    struct jspan span = {0};
+    struct jspan span = {.trace = trace};
     if (!je) je = &own;
     if (!lim) lim = &zero;
     memset(je, 0, sizeof *je);
     arena_init(&arena);
-    struct jctx c = {.a = &arena, .err = je, .t = t, .now = now_unix, .span = spans ? &span : NULL};
+    struct jctx c = {.a = &arena, .err = je, .t = t, .now = now_unix};
+    if (spans || trace) c.span = &span;
     c.max_steps = lim->max_steps ? lim->max_steps : limit_of(LIM_TEMPLATE_STEPS);
     c.max_out = lim->max_output ? lim->max_output : limit_of(LIM_TEMPLATE_OUTPUT);
     c.max_depth = lim->max_depth ? lim->max_depth : 200;
@@ -248,6 +250,7 @@ static int render(const struct jinja *t, const struct source *s, int64_t now_uni
     } else {
         buf_add(out, c.out.data ? c.out.data : "", c.out.len);
         if (spans) jspan_result(&span, c.out.len, spans);
+        if (trace) jtrace_result(trace, &span, c.out.len);
     }
     jspan_release(&span);
     buf_release(&c.out);
@@ -259,21 +262,21 @@ int jinja_render(const struct jinja *t, const struct json *vars, int64_t now_uni
                  const struct jinja_limits *lim, struct buf *out, struct jinja_err *je,
                  struct err *e) {
     struct source s = {.json = vars};
-    return render(t, &s, now_unix, lim, out, NULL, je, e);
+    return render(t, &s, now_unix, lim, out, NULL, NULL, je, e);
 }
 
 int jinja_render_text(const struct jinja *t, const char *vars, size_t len, int64_t now_unix,
                       const struct jinja_limits *lim, struct buf *out, struct jinja_err *je,
                       struct err *e) {
     struct source s = {.text = vars, .len = len};
-    return render(t, &s, now_unix, lim, out, NULL, je, e);
+    return render(t, &s, now_unix, lim, out, NULL, NULL, je, e);
 }
 
 int jinja_render_fn(const struct jinja *t, jinja_vars_fn fn, void *ctx, int64_t now_unix,
                     const struct jinja_limits *lim, struct buf *out, struct jinja_err *je,
                     struct err *e) {
     struct source s = {.fn = fn, .ctx = ctx};
-    return render(t, &s, now_unix, lim, out, NULL, je, e);
+    return render(t, &s, now_unix, lim, out, NULL, NULL, je, e);
 }
 
 int jinja_render_spans(const struct jinja *t, jinja_vars_fn fn, void *ctx, int64_t now_unix,
@@ -281,5 +284,11 @@ int jinja_render_spans(const struct jinja *t, jinja_vars_fn fn, void *ctx, int64
                        struct jinja_err *je, struct err *e) {
     struct source s = {.fn = fn, .ctx = ctx};
     memset(spans, 0, sizeof *spans);
-    return render(t, &s, now_unix, lim, out, spans, je, e);
+    return render(t, &s, now_unix, lim, out, spans, NULL, je, e);
+}
+
+int jinja_render_trace(const struct jinja *t, jinja_vars_fn fn, void *ctx, int64_t now_unix,
+                       struct buf *out, struct jtrace *trace, struct jinja_err *je, struct err *e) {
+    struct source s = {.fn = fn, .ctx = ctx};
+    return render(t, &s, now_unix, NULL, out, NULL, trace, je, e);
 }

@@ -396,6 +396,7 @@ struct jval jeval(struct jctx *c, const struct jnode *n) {
     if (n->kind == JN_CONST) return n->val;
     if (++c->nest > 2000) jx_fail(c, "RecursionError", "recursion");
     struct jval v = eval_node(c, n);
+    if (c->span && c->span->trace) jtrace_saw(c, n, v);
     c->nest--;
     return v;
 }

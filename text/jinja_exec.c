@@ -378,10 +378,14 @@ static void exec_one(struct jctx *c, const struct jnode *n) {
 
 void jexec(struct jctx *c, const struct jnode *n) {
     if (++c->nest > 2000) jx_fail(c, "RecursionError", "recursion");
+    bool traced = c->span && c->span->trace;
+    uint16_t node = traced ? c->span->node : 0;
     for (; n && !c->brk; n = n->next) {
         jx_step(c);
+        if (traced) jtrace_at(c, n);
         exec_one(c, n);
     }
+    if (traced) c->span->node = node;
     c->nest--;
 }
 

@@ -4,6 +4,7 @@
 #define HONE_TEXT_JINJA_EXEC_H
 
 #include "text/jinja_int.h"
+#include "text/jinja_trace.h"
 
 struct jval jeval(struct jctx *c, const struct jnode *n);
 /* extra: one more keyword argument (the caller of a call block) or NULL. */

@@ -297,13 +297,16 @@ struct jspan_chunk { /* memory of strings; origin[i] belongs to base[i], 0: the 
     uint16_t *origin;
     size_t size, used;
 };
+struct jtrace;
 struct jspan {                 /* what following origins needs (jinja_span.c) */
     struct jspan_chunk *chunk; /* by address */
     int n_chunk, cap_chunk, current;
     uint16_t *out; /* of the output so far */
     size_t cap_out;
-    uint16_t as; /* of bytes that lie in no chunk */
-    bool force;  /* and of all others */
+    uint16_t as;          /* of bytes that lie in no chunk */
+    bool force;           /* and of all others */
+    uint16_t node;        /* of bytes that have no origin otherwise: the statement that runs */
+    struct jtrace *trace; /* NULL: statements are not followed (jinja_trace.h) */
     struct jinja_origin *origin;
     int n_origin, cap_origin;
 };

@@ -76,6 +76,8 @@ static void note(const struct jspan *s, uint16_t *to, const char *src, size_t n)
     } else {
         for (size_t i = 0; i < n; i++) to[i] = s->as;
     }
+    for (size_t i = 0; s->node && i < n; i++)
+        if (!to[i]) to[i] = s->node;
 }
 
 static uint16_t *origins_of(struct jspan *s, const char *p) {

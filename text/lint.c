@@ -11,6 +11,7 @@
 
 #include "core/mem.h"
 #include "text/chat_span.h"
+#include "text/lint_int.h"
 
 enum { MAX_PIECES = 8, NOW = 1772721000 /* the clock of the golden outcomes */ };
 static const struct probe {
@@ -73,14 +74,30 @@ static void say(char outcome[160], const char *what, struct jval s) {
     snprintf(outcome, 160, "%s%.*s", what, (int)(s.len > 140 ? 140 : s.len), s.u.s);
 }
 
+/* The marker of the first turn that is closed twice, or not closed; the end when the last turn is
+ * the one at fault. */
+static size_t unbalanced_at(const struct buf *a, struct jval opens, struct jval closes, bool rest) {
+    int64_t unclosed = -1;
+    for (size_t at = 0;;) {
+        int64_t o = find(a, opens, at), x = find(a, closes, at);
+        if (o < 0 && x < 0) return unclosed >= 0 && !rest ? (size_t)unclosed : a->len;
+        bool open = o >= 0 && (x < 0 || o < x);
+        if (open && unclosed >= 0) return (size_t)unclosed;
+        if (!open && unclosed < 0) return (size_t)x;
+        unclosed = open ? o : -1;
+        at = (size_t)(open ? o : x) + 1;
+    }
+}
+
 /* The texts that must be there, absent, in order, balanced. True when all is well. */
-static bool check_texts(struct jval p, const struct buf *a, char outcome[160],
-                        struct lint_finding *f) {
+static bool check_texts(const struct jinja *t, const struct chat_case *k, struct jval p,
+                        const struct buf *a, char outcome[160], struct lint_finding *f) {
     struct jval l = chat_member(p, "contains");
     for (uint32_t i = 0; l.tag == JT_LIST && i < l.u.list->n; i++) {
         if (find(a, l.u.list->v[i], 0) >= 0) continue;
         say(outcome, "fail:missing ", l.u.list->v[i]);
         excerpt(f, a, a->len);
+        lint_where_held(t, k, l.u.list->v[i], f);
         return false;
     }
     l = chat_member(p, "absent");
@@ -89,6 +106,7 @@ static bool check_texts(struct jval p, const struct buf *a, char outcome[160],
         if (at < 0) continue;
         say(outcome, "fail:found ", l.u.list->v[i]);
         excerpt(f, a, (size_t)at);
+        lint_where_byte(t, k, (size_t)at, f);
         return false;
     }
     l = chat_member(p, "order");
@@ -98,6 +116,11 @@ static bool check_texts(struct jval p, const struct buf *a, char outcome[160],
         if (at >= 0) continue;
         say(outcome, "fail:order ", l.u.list->v[i]);
         excerpt(f, a, a->len);
+        int64_t early = find(a, l.u.list->v[i], 0);
+        if (early >= 0)
+            lint_where_byte(t, k, (size_t)early, f);
+        else
+            lint_where_held(t, k, l.u.list->v[i], f);
         return false;
     }
     l = chat_member(p, "balanced");
@@ -106,19 +129,33 @@ static bool check_texts(struct jval p, const struct buf *a, char outcome[160],
     if (n_open == n_close + l.u.list->v[2].u.i || n_open == 0) return true;
     snprintf(outcome, 160, "fail:unbalanced %lld/%lld", (long long)n_open, (long long)n_close);
     excerpt(f, a, a->len);
+    lint_where_byte(t, k, unbalanced_at(a, l.u.list->v[0], l.u.list->v[1], l.u.list->v[2].u.i > 0),
+                    f);
     return false;
+}
+
+static struct chat_case case_of(struct jval scenario, struct jval defaults) {
+    struct chat_case k = chat_case_of(scenario, defaults);
+    k.now = NOW;
+    return k;
 }
 
 static int render(const struct jinja *t, struct jval scenario, struct jval defaults,
                   struct buf *out, struct jinja_err *je) {
     struct err ignored;
-    struct chat_case k = chat_case_of(scenario, defaults);
-    k.now = NOW;
+    struct chat_case k = case_of(scenario, defaults);
     return chat_case_render(t, &k, out, je, &ignored);
 }
 
 static size_t points(const struct buf *b, size_t n) {
     return ju_count(jv_strn(b->data ? b->data : "", n));
+}
+
+/* Bytes that both begin with. */
+static size_t same(const struct buf *a, const struct buf *b) {
+    size_t n = 0;
+    while (n < a->len && n < b->len && a->data[n] == b->data[n]) n++;
+    return n;
 }
 
 static bool check_pair(const struct jinja *t, struct jval p, struct jval defaults,
@@ -133,19 +170,24 @@ static bool check_pair(const struct jinja *t, struct jval p, struct jval default
         if (render(t, other, defaults, &b, &je)) {
             snprintf(outcome, 160, "error2:%s", je.type);
             snprintf(f->detail, sizeof f->detail, "%.300s", je.msg);
+            f->line = je.line;
+            f->col = je.col;
             fine = false;
         } else if (i == 1 && (a->len != b.len || memcmp(a->data, b.data, a->len) != 0)) {
+            struct chat_case k = case_of(p, defaults);
             snprintf(outcome, 160, "fail:differs");
             excerpt(f, &b, b.len);
+            lint_where_byte(t, &k, same(a, &b), f);
             fine = false;
         } else if (i == 0) {
-            size_t n = 0;
-            while (n < a->len && n < b.len && a->data[n] == b.data[n]) n++;
+            size_t n = same(a, &b);
             while (n > 0 && n < a->len && ((unsigned char)a->data[n] & 0xc0) == 0x80) n--;
             if (n < a->len) {
                 snprintf(outcome, 160, "fail:diverges at %zu of %zu", points(a, n),
                          points(a, a->len));
+                struct chat_case k = case_of(other, defaults);
                 excerpt(f, &b, n);
+                lint_where_byte(t, &k, n, f);
                 fine = false;
             }
         }
@@ -170,12 +212,13 @@ int lint_probe(const struct jinja *t, int i, char outcome[160], struct lint_find
     if (rc) return rc;
     rc = jdoc_parse(&defaults, special_tokens, sizeof special_tokens - 1, "special tokens", e);
     if (!rc) {
+        struct chat_case k = case_of(p.root, defaults.root);
         if (render(t, p.root, defaults.root, &a, &je)) {
             snprintf(outcome, 160, "error:%s", je.type);
             snprintf(f->detail, sizeof f->detail, "%.300s", je.msg);
             f->line = je.line;
             f->col = je.col;
-        } else if (check_texts(p.root, &a, outcome, f)) {
+        } else if (check_texts(t, &k, p.root, &a, outcome, f)) {
             check_pair(t, p.root, defaults.root, &a, outcome, f);
         }
         jdoc_release(&defaults);
@@ -188,119 +231,14 @@ int lint_probe(const struct jinja *t, int i, char outcome[160], struct lint_find
 
 /* ---- the report
  * ------------------------------------------------------------------------------------- */
-static struct lint_finding *add(struct lint_report *r, const struct lint_finding *f) {
+void lint_found(struct lint_report *r, const struct lint_finding *f) {
     if (r->n == r->cap) {
         r->cap = r->cap ? r->cap * 2 : 32;
         r->v = xreallocarray(r->v, (size_t)r->cap, sizeof *r->v);
     }
     r->v[r->n] = *f;
     r->n_by[f->severity]++;
-    return &r->v[r->n++];
-}
-
-/* Whether a node, or one it holds, fits; lists are walked where they belong, so none twice. */
-static bool any_node(const struct jnode *n, struct jval name,
-                     bool (*fits)(const struct jnode *n, struct jval name)) {
-    for (; n; n = n->next) {
-        if (fits(n, name)) return true;
-        const struct jnode *one[] = {n->a, n->b, n->c};
-        bool lists = n->kind == JN_MACRO || n->kind == JN_CALLBLOCK || n->kind == JN_GENERATION;
-        for (size_t i = 0; i < COUNT_OF(one); i++) {
-            if (!one[i]) continue;
-            struct jnode copy = *one[i];
-            if (!lists) copy.next = NULL;
-            if (any_node(&copy, name, fits)) return true;
-        }
-        if (any_node(n->list, name, fits) || any_node(n->list2, name, fits)) return true;
-    }
-    return false;
-}
-static bool is_name(const struct jnode *n, struct jval name) {
-    return n->kind == JN_NAME && n->val.tag == JT_STR && jv_eqs(n->val, name);
-}
-/* A `set` of the name from something else than itself. */
-static bool sets(const struct jnode *n, struct jval name) {
-    if ((n->kind != JN_SET && n->kind != JN_SETBLOCK) || !n->a || !is_name(n->a, name))
-        return false;
-    struct jnode value = n->b ? *n->b : (struct jnode){.kind = JN_CONST};
-    value.next = NULL;
-    return !any_node(&value, name, is_name);
-}
-
-/* Names the template reads that the renderer does not give it. */
-static void free_names(struct lint_report *r, const struct jinja *t) {
-    static const char *const known[] = {
-        "messages",  "tools",     "documents", "add_generation_prompt", "bos_token", "eos_token",
-        "unk_token", "pad_token", "caller"};
-    for (int i = 0; i < t->n_globals; i++) {
-        struct jval n = t->global_name[i];
-        struct lint_finding f = {.rule = "UNDECLARED", .severity = LINT_INFO};
-        bool given = false;
-        if (jv_is(n, "strftime_now")) {
-            f.rule = "CLOCK";
-            snprintf(f.outcome, sizeof f.outcome, "static:strftime_now");
-            snprintf(f.detail, sizeof f.detail,
-                     "the prompt depends on the date: caches change daily");
-            add(r, &f);
-        }
-        for (size_t k = 0; k < COUNT_OF(known); k++) given = given || jv_is(n, known[k]);
-        if (given || jlib_global(n) || any_node(t->body, n, sets)) continue;
-        snprintf(f.outcome, sizeof f.outcome, "static:%.*s", (int)(n.len > 100 ? 100 : n.len),
-                 n.u.s);
-        snprintf(f.detail, sizeof f.detail, "a variable that the caller may pass");
-        add(r, &f);
-    }
-}
-
-static const struct {
-    enum jkind kind;
-    const char *name, *note;
-} portability[] = {
-    {JN_FILTER, "items", "older minja: Unknown filter items"},
-    {JN_FILTER, "safe", "unknown to the engine of LM Studio of early 2026"},
-    {JN_TEST, "sequence", "unknown to the engine of LM Studio of early 2026"},
-    {JN_ATTR, "previtem", "older minja has no loop.previtem"},
-    {JN_ATTR, "nextitem", "older minja has no loop.nextitem"},
-    {JN_ATTR, "find", "llama.cpp never had it"},
-    {JN_ATTR, "rfind", "llama.cpp never had it"},
-    {JN_ATTR, "append", "transformers refuses to change lists"},
-    {JN_ATTR, "pop", "transformers refuses to change lists"},
-    {JN_FILTER, "from_json", "transformers has no such filter"},
-    {JN_FILTER, "groupby", "missing in small engines"},
-    {JN_FILTER, "unique", "missing in small engines"},
-    {JN_GENERATION, NULL, "{% generation %} is transformers' own"},
-    {JN_CALLBLOCK, NULL, "{% call %} is missing in small engines"},
-    {JN_FILTERBLOCK, NULL, "{% filter %} is missing in small engines"},
-};
-
-static void portable(struct lint_report *r, const struct jinja *t, const struct jnode *n,
-                     unsigned *seen) {
-    for (; n; n = n->next) {
-        for (size_t i = 0; i < COUNT_OF(portability); i++) {
-            if (n->kind != portability[i].kind || (*seen & 1u << i)) continue;
-            if (portability[i].name && !jv_is(n->val, portability[i].name)) continue;
-            struct lint_finding f = {.rule = "ENGINE-PORT", .severity = LINT_INFO};
-            *seen |= 1u << i;
-            jx_where(t->src, t->src_len, n->pos, &f.line, &f.col);
-            snprintf(f.outcome, sizeof f.outcome, "static:%s",
-                     portability[i].name ? portability[i].name : "block");
-            snprintf(f.detail, sizeof f.detail, "%s", portability[i].note);
-            add(r, &f);
-        }
-        const struct jnode *one[] = {n->a, n->b, n->c};
-        for (size_t i = 0; i < COUNT_OF(one); i++) {
-            if (!one[i]) continue;
-            if (n->kind == JN_MACRO || n->kind == JN_CALLBLOCK || n->kind == JN_GENERATION) {
-                portable(r, t, one[i], seen);
-                continue;
-            }
-            struct jnode copy = *one[i];
-            copy.next = NULL;
-            portable(r, t, &copy, seen);
-        }
-        portable(r, t, n->list, seen);
-        portable(r, t, n->list2, seen);
-    }
+    r->n++;
 }
 
 /* ---- rules that compare renderings of a text made for the template
@@ -319,6 +257,20 @@ static bool render_text(const struct jinja *t, const struct buf *json, struct bu
     }
     jdoc_release(&p);
     return ok;
+}
+
+/* The place of byte `at` of a rendering. */
+static void where_json(const struct jinja *t, const char *json, size_t at, struct lint_finding *f) {
+    struct jdoc p, defaults;
+    struct err ignored;
+    if (jdoc_parse(&p, json, strlen(json), "rule", &ignored)) return;
+    if (jdoc_parse(&defaults, special_tokens, sizeof special_tokens - 1, "special tokens",
+                   &ignored) == 0) {
+        struct chat_case k = case_of(p.root, defaults.root);
+        lint_where_byte(t, &k, at, f);
+        jdoc_release(&defaults);
+    }
+    jdoc_release(&p);
 }
 
 /* ---- markers in texts of others
@@ -370,8 +322,7 @@ static bool render_spans(const struct jinja *t, const struct buf *json, struct b
     bool ok = jdoc_parse(&defaults, special_tokens, sizeof special_tokens - 1, "special tokens",
                          &ignored) == 0;
     if (ok) {
-        struct chat_case k = chat_case_of(p.root, defaults.root);
-        k.now = NOW;
+        struct chat_case k = case_of(p.root, defaults.root);
         ok = chat_case_spans(t, &k, out, spans, &je, &ignored) == 0;
         jdoc_release(&defaults);
     }
@@ -417,7 +368,7 @@ static void report_forged(struct lint_report *r, const struct jinja *t, const st
                        "apart (template render --spans)");
         put_marks(&json, tools ? tools_conv : user_conv, first);
         f.conv = buf_take(&json);
-        add(r, &f);
+        lint_found(r, &f);
     }
     free(first);
     free(v);
@@ -490,7 +441,9 @@ static void generation_prompt(struct lint_report *r, const struct jinja *t) {
                      opened ? "add_generation_prompt does not open the answer"
                             : "the answer is opened even without add_generation_prompt");
             f.conv = xstrdup(convs[opened ? 1 : 2]);
-            add(r, &f);
+            /* what opens the answer in the history, or the opening too many */
+            where_json(t, convs[opened ? 2 : 0], opened ? n : n - 1, &f);
+            lint_found(r, &f);
         }
     }
     for (int i = 0; i < 3; i++) buf_release(&out[i]);
@@ -522,7 +475,8 @@ static void polarity(struct lint_report *r, const struct jinja *t) {
                      : "thinks unless enable_thinking is false");
         f.conv = xstrdup("{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}],"
                          "\"add_generation_prompt\":true}");
-        add(r, &f);
+        lint_where_name(&f, t, jv_str("enable_thinking"));
+        lint_found(r, &f);
     }
     for (int i = 0; i < 3; i++) buf_release(&out[i]);
 }
@@ -532,7 +486,6 @@ int lint_run(struct lint_report *r, const char *src, size_t len, const char *nam
     struct jinja *t;
     struct jinja_err je;
     struct err ignored;
-    unsigned seen = 0;
     int rc = 0;
     memset(r, 0, sizeof *r);
     if (jinja_compile_mode(&t, src, len, name, mode, &je, &ignored)) {
@@ -540,7 +493,7 @@ int lint_run(struct lint_report *r, const char *src, size_t len, const char *nam
             .rule = "SYNTAX", .severity = LINT_ERROR, .line = je.line, .col = je.col};
         snprintf(f.outcome, sizeof f.outcome, "error:%s", je.type);
         snprintf(f.detail, sizeof f.detail, "%.300s", je.msg);
-        add(r, &f);
+        lint_found(r, &f);
         return 0;
     }
     for (int i = 0; i < lint_probe_count() && !rc; i++) {
@@ -553,12 +506,11 @@ int lint_run(struct lint_report *r, const char *src, size_t len, const char *nam
         if (strcmp(outcome, "pass") == 0) {
             r->n_passed++;
         } else if (!rc) {
-            add(r, &f);
+            lint_found(r, &f);
         }
     }
     if (!rc) {
-        portable(r, t, t->body, &seen);
-        free_names(r, t);
+        lint_tree(r, t);
         injections(r, t);
         generation_prompt(r, t);
         polarity(r, t);

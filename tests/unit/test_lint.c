@@ -140,9 +140,117 @@ static void test_rules(void) {
     lint_report_free(&r);
 }
 
+/* Faults seeded into a template; `at` is where the finding must point, the first such text in it.
+ */
+static void test_places(void) {
+    static const struct {
+        const char *text, *rule, *outcome, *at;
+    } faults[] = {
+        /* none printed as such, from within a macro */
+        {"{%- macro raw(m) %}\n  [{{ m.content }}]{% endmacro %}\n{%- for m in messages %}{{ "
+         "raw(m) }}"
+         "{% endfor %}",
+         "CONTENT-NULL", "fail:found None", "m.content }}]"},
+        /* ... and carried through a set block and a filter */
+        {"{%- for m in messages %}\n{% set x | trim %}  {{ m['content'] }}  {% endset %}{{ x + '.' "
+         "}}"
+         "{% endfor %}",
+         "CONTENT-NULL", "fail:found None", "m['content']"},
+        /* text arguments vanish in a branch without else */
+        {"{%- for m in messages %}{{ m.content }}\n{%- for c in m.tool_calls or [] %}\n"
+         "{{ c.function.name }}{%- if c.function.arguments is mapping %}{{ c.function.arguments | "
+         "tojson }}{% endif %}{% endfor %}{% endfor %}",
+         "TOOL-ARGS-DROPPED", NULL, "arguments is mapping"},
+        /* a role nobody handles: the last test it went through */
+        {"{%- for m in messages %}\n{%- if m.role == 'user' %}{{ m.content }}\n{%- elif m['role'] "
+         "== "
+         "'system' %}{{ m.content }}{% endif %}{% endfor %}",
+         "ROLE-DEVELOPER", NULL, "m['role']"},
+        /* a turn that is closed twice */
+        {"{%- for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% if "
+         "m.role == "
+         "'assistant' %}\n.<|im_end|>{% endif %}{% endfor %}",
+         "MARKERS", NULL, "<|im_end|>{% endif"},
+        /* history without the reasoning that was generated */
+        {"{%- for m in messages %}<{{ m.role }}>{% if loop.last and m.reasoning_content "
+         "%}<think>{{ "
+         "m.reasoning_content }}</think>{% endif %}\n{{ m.content ~ '' }}{% endfor %}"
+         "{% if add_generation_prompt %}<assistant>{% endif %}",
+         "PREFIX", NULL, "m.content ~"},
+        /* the answer is opened in the history, but not by add_generation_prompt */
+        {"{%- for m in messages %}\n<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}",
+         "GEN-PROMPT", "fail:ignored", "<|"},
+        {"{{ 1 }}\n{%- if enable_thinking %}<think>{% endif %}", "THINK-POLARITY", NULL,
+         "enable_thinking"},
+    };
+    for (size_t i = 0; i < COUNT_OF(faults); i++) {
+        struct lint_report r;
+        const char *text = faults[i].text, *at = strstr(text, faults[i].at);
+        const struct lint_finding *f = NULL;
+        int line = 1, col = 1;
+        CHECK_OK(lint_run(&r, text, strlen(text), "seeded", JINJA_HF, &e));
+        for (const char *p = text; p < at; p++) {
+            col = *p == '\n' ? 1 : col + 1;
+            line += *p == '\n';
+        }
+        for (int k = 0; k < r.n && !f; k++)
+            if (strcmp(r.v[k].rule, faults[i].rule) == 0 &&
+                (!faults[i].outcome || strcmp(r.v[k].outcome, faults[i].outcome) == 0))
+                f = &r.v[k];
+        CHECK(f != NULL);
+        if (f && (f->line != line || f->col != col))
+            CHECK_FAIL("%s (%s %s): at %d:%d, expected %d:%d", f->rule, f->probe ? f->probe : "-",
+                       f->outcome, f->line, f->col, line, col);
+        lint_report_free(&r);
+    }
+}
+
+/* Each construct alone is reported where it stands, and its harmless neighbour is not. */
+static void test_portability(void) {
+    static const struct {
+        const char *text, *outcome; /* outcome NULL: nothing is reported */
+        int col;
+    } rows[] = {
+        {"{{ 2 ** 3 }}", "static:**", 6},
+        {"{{ 7 // 2 }}", "static://", 6},
+        {"{{ 7 / 2 }}", NULL, 0},
+        {"{% set x = (1, 2) %}", "static:tuple", 0},
+        {"{% for k, v in messages %}{{ k }}{{ v }}{% endfor %}", NULL, 0},
+        {"{% for (a, b), c in messages %}{{ a }}{{ b }}{{ c }}{% endfor %}", NULL, 0},
+        {"{{ messages[::-1] }}", "static:[::-1]", 0},
+        {"{{ messages[1:] }}", NULL, 0},
+        {"{{ 'aa'.replace('a', 'b', 1) }}", "static:replace(count)", 0},
+        {"{{ 'aa' | replace('a', 'b', 1) }}", "static:replace(count)", 0},
+        {"{{ 'aa' | replace('a', 'b') }}", NULL, 0},
+        {"{{ 'a b c'.split(' ', 1) }}", "static:split(sep, n)", 0},
+        {"{{ 'a b c'.split(' ') }}", NULL, 0},
+        {"{{ 'abc'.index('b') }}", "static:index", 0},
+        {"{% for m in messages %}{{ loop.index }}{% endfor %}", NULL, 0},
+        {"{{ 1 is sameas 1 }}", "static:sameas", 0},
+        {"{{ 1 is escaped }}", "static:escaped", 0},
+        {"{{ messages | select | list }}", "static:select", 0},
+        {"{% set d = {} %}{% set d.x = 1 %}", "static:set d.x", 24},
+        {"{% set d = namespace(x=0) %}{% set d.x = 1 %}", NULL, 0},
+        {"{% macro f(n) %}{{ f(n) }}{% endmacro %}", "static:recursion", 0},
+        {"{% macro f(n) %}{{ n }}{% endmacro %}{{ f(1) }}", NULL, 0},
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct lint_report r;
+        CHECK_OK(lint_run(&r, rows[i].text, strlen(rows[i].text), "port", JINJA_HF, &e));
+        const struct lint_finding *f = find(&r, "ENGINE-PORT");
+        if (!rows[i].outcome ? f != NULL : !f || strcmp(f->outcome, rows[i].outcome) != 0)
+            CHECK_FAIL("%s: %s", rows[i].text, f ? f->outcome : "nothing");
+        if (f) CHECK_EQ_I64(f->line, 1);
+        if (f && rows[i].col) CHECK_EQ_I64(f->col, rows[i].col);
+        lint_report_free(&r);
+    }
+}
+
 int main(void) {
     RUN(test_small_templates);
     RUN(test_rules);
+    RUN(test_places);
+    RUN(test_portability);
     RUN(test_golden_outcomes);
     return check_done();
 }
