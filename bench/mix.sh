@@ -61,5 +61,5 @@ for n in $presets; do
     set -- "$@" "$t/$n-conventional.gguf" "$t/$n-feedback.gguf"
 done
 "$HONE" eval kld "$@" "$texts/eval.txt" --base "$t/base.gguf" -q --json > "$t/kld.json"
-[ ! -e "$other" ] || "$HONE" eval kld "$@" "$other" --base "$t/base.gguf" --chunks "${OTHER_CHUNKS:-40}" -q --json > "$t/other.json"
+[ ! -e "$other" ] || "$HONE" eval kld "$@" "$other" --base "$t/base.gguf" --chunks "${OTHER_CHUNKS:-8}" -q --json > "$t/other.json"
 python3 bench/mix.py "$t" "$src/peer-baseline.json" "$out" "$probing" "$encoding" "$(basename "$src")" "$(basename "$other")"
