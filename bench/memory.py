@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Peak memory of hone on folders of full width, made of sparse files: shapes of real models, data all zero.
+
+    python3 bench/memory.py build/hone SCRATCH OUT.json [--layers N] [--shapes 35B,397B] [--max-gib 40]
+
+For every shape: `convert --dry-run` over all layers (time, predicted bytes, peak), and over N layers a real convert to
+q8_0, its size compared with the prediction. A step whose output would pass --max-gib is left out, and said so. Peak is
+ru_maxrss of the process: pages of mapped inputs that happen to be resident are in it."""
+import argparse
+import json
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import time
+
+SHAPES = {  # hidden, layers, heads, kv heads, linear value heads, experts, used, expert width
+    "35B": (2048, 40, 16, 2, 32, 256, 8, 512),
+    "397B": (4096, 60, 32, 2, 64, 512, 10, 1024),
+}
+VOCAB, KEY_HEADS, HEAD = 248320, 16, 128
+
+
+def tensors(shape, n_layers):
+    h, _, heads, kv, vh, experts, _, ff = SHAPES[shape]
+    yield "model.language_model.embed_tokens.weight", [VOCAB, h], -1
+    yield "lm_head.weight", [VOCAB, h], -1
+    yield "model.language_model.norm.weight", [h], -1
+    for i in range(n_layers):
+        p = f"model.language_model.layers.{i}."
+        one = {"input_layernorm.weight": [h], "post_attention_layernorm.weight": [h], "mlp.gate.weight": [experts, h],
+               "mlp.experts.gate_up_proj": [experts, 2 * ff, h], "mlp.experts.down_proj": [experts, h, ff],
+               "mlp.shared_expert.gate_proj.weight": [ff, h], "mlp.shared_expert.up_proj.weight": [ff, h],
+               "mlp.shared_expert.down_proj.weight": [h, ff], "mlp.shared_expert_gate.weight": [1, h]}
+        if i % 4 == 3:
+            one |= {"self_attn.q_proj.weight": [2 * heads * 256, h], "self_attn.k_proj.weight": [kv * 256, h],
+                    "self_attn.v_proj.weight": [kv * 256, h], "self_attn.o_proj.weight": [h, heads * 256],
+                    "self_attn.q_norm.weight": [256], "self_attn.k_norm.weight": [256]}
+        else:
+            conv = (2 * KEY_HEADS + vh) * HEAD
+            one |= {"linear_attn.conv1d.weight": [conv, 1, 4], "linear_attn.in_proj_qkv.weight": [conv, h],
+                    "linear_attn.in_proj_z.weight": [vh * HEAD, h], "linear_attn.in_proj_a.weight": [vh, h],
+                    "linear_attn.in_proj_b.weight": [vh, h], "linear_attn.A_log": [vh], "linear_attn.dt_bias": [vh],
+                    "linear_attn.norm.weight": [HEAD], "linear_attn.out_proj.weight": [h, vh * HEAD]}
+        for name, dims in one.items():
+            yield p + name, dims, i
+
+
+def folder(path, shape, n_layers):
+    """A shard per layer, the rest in one more; holes for data."""
+    h, _, heads, kv, vh, experts, used, ff = SHAPES[shape]
+    shutil.rmtree(path, ignore_errors=True)
+    os.makedirs(path)
+    golden = os.path.join(os.path.dirname(__file__), "../tests/golden/models/qwen35moe")
+    for name in "tokenizer.json", "tokenizer_config.json", "generation_config.json":
+        shutil.copy(os.path.join(golden, name), path)
+    config = json.load(open(os.path.join(golden, "config.json")))
+    config.pop("vision_config", None)
+    config["text_config"] |= {
+        "hidden_size": h, "num_hidden_layers": n_layers, "num_attention_heads": heads, "num_key_value_heads": kv, "head_dim": 256,
+        "linear_key_head_dim": HEAD, "linear_value_head_dim": HEAD, "linear_num_key_heads": KEY_HEADS, "linear_num_value_heads": vh,
+        "num_experts": experts, "num_experts_per_tok": used, "moe_intermediate_size": ff, "shared_expert_intermediate_size": ff,
+        "vocab_size": VOCAB, "mtp_num_hidden_layers": 0, "max_position_embeddings": 262144,
+        "layer_types": ["full_attention" if i % 4 == 3 else "linear_attention" for i in range(n_layers)]}
+    json.dump(config, open(os.path.join(path, "config.json"), "w"))
+    shards = {}
+    for name, dims, i in tensors(shape, n_layers):
+        shards.setdefault(i, []).append((name, dims))
+    index, total = {}, 0
+    for k, (_, items) in enumerate(sorted(shards.items())):
+        header, off = {}, 0
+        for name, dims in items:
+            n = 2
+            for d in dims:
+                n *= d
+            header[name] = {"dtype": "BF16", "shape": dims, "data_offsets": [off, off + n]}
+            off += n
+        text = json.dumps(header).encode()
+        file = f"model-{k + 1:05d}-of-{len(shards):05d}.safetensors"
+        with open(os.path.join(path, file), "wb") as f:
+            f.write(struct.pack("<Q", len(text)) + text)
+            f.truncate(8 + len(text) + off)
+        index |= {name: file for name, _ in items}
+        total += off
+    json.dump({"weight_map": index}, open(os.path.join(path, "model.safetensors.index.json"), "w"))
+    return total
+
+
+def run(*cmd):
+    t = time.time()
+    p = subprocess.Popen(cmd, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    out, err = p.stdout.read(), p.stderr.read()
+    _, status, usage = os.wait4(p.pid, 0)
+    p.returncode = os.waitstatus_to_exitcode(status)
+    if p.returncode:
+        sys.exit(f"{' '.join(cmd)}: exit {p.returncode}\n{err.decode()}")
+    return {"seconds": round(time.time() - t, 2), "cpu_seconds": round(usage.ru_utime + usage.ru_stime, 2),
+            "peak_rss_bytes": usage.ru_maxrss * 1024}, json.loads(out or b"{}")
+
+
+def main():
+    a = argparse.ArgumentParser()
+    a.add_argument("hone")
+    a.add_argument("scratch")
+    a.add_argument("out")
+    a.add_argument("--layers", type=int, default=2)
+    a.add_argument("--shapes", default="35B,397B")
+    a.add_argument("--max-gib", type=float, default=40)
+    a = a.parse_args()
+    rows = []
+    for shape in a.shapes.split(","):
+        path = os.path.join(a.scratch, "folder")
+        target = os.path.join(a.scratch, "out.gguf")
+        full = SHAPES[shape][1]
+        in_bytes = folder(path, shape, full)
+        r, j = run(a.hone, "convert", path, "-o", target, "--type", "q8_0", "--dry-run", "--json", "-q")
+        rows.append({"shape": shape, "layers": full, "step": "convert --dry-run", "input_bytes": in_bytes,
+                     "predicted_bytes": j.get("size_bytes"), **r})
+        in_bytes = folder(path, shape, a.layers)
+        _, j = run(a.hone, "convert", path, "-o", target, "--type", "q8_0", "--dry-run", "--json", "-q")
+        if j["size_bytes"] > a.max_gib * 2**30:
+            rows.append({"shape": shape, "layers": a.layers, "step": "convert", "left_out": "output over --max-gib"})
+        else:
+            r, _ = run(a.hone, "convert", path, "-o", target, "--type", "q8_0", "-f", "--json", "-q")
+            rows.append({"shape": shape, "layers": a.layers, "step": "convert", "input_bytes": in_bytes,
+                         "predicted_bytes": j["size_bytes"], "output_bytes": os.path.getsize(target), **r})
+            os.remove(target)
+        shutil.rmtree(path)
+    json.dump({"command": "python3 bench/memory.py build/hone SCRATCH docs/results/memory.json", "machine": f"{os.cpu_count()} processors",
+               "rows": rows}, open(a.out, "w"), indent=1)
+    open(a.out, "a").write("\n")
+    for r in rows:
+        print(r)
+
+
+main()
