@@ -153,6 +153,9 @@ faults: ## 500 injected faults over `make`, under ASan+UBSan -> docs/results/fau
 faults-run: all $(FAULT)
 	HONE=$(abspath $(BIN)) HONE_FAULTY=$(abspath $(FAULT)) sh tests/faults.sh $(FAULTS) docs/results/faults.json
 
+bench-cuda: $(OBJ)/device/bench/cuda ## single kernels on the GPU of this machine, as JSON
+	@$<
+
 # ---- fuzzing: make fuzz builds build/fuzz/fuzz_*; make fuzz FUZZ_S=600 also runs each so long ---------------------
 FUZZ_S ?= 0
 fuzz: ## build the libFuzzer targets with clang; FUZZ_S=600 runs each for 600 s
@@ -210,4 +213,4 @@ help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 clean: ## remove the build folder
 	rm -rf $(BUILD)
-.PHONY: FORCE all interop fuzz fuzz-bins unit check test check-cuda deps demo lint format tidy cppcheck analyze install help clean
+.PHONY: FORCE bench-cuda all interop fuzz fuzz-bins unit check test check-cuda deps demo lint format tidy cppcheck analyze install help clean

@@ -40,6 +40,8 @@ make -s check-cuda > "$t/check" 2>&1 || rc=$?
 tail -n 40 "$t/check"
 printf '{"exit": %d, "passed": %d}\n' $rc "$(sed -n 's/^\([0-9]*\) passed.*/\1/p' "$t/check" | awk '{ n += $1 } END { print n + 0 }')" > "$t/one"
 add check_cuda "$t/one"
+make -s bench-cuda > "$t/one" || printf '{"failed": true}\n' > "$t/one" # single kernels, copy bandwidth, empty launches
+add kernels "$t/one"
 
 for shape in ${SHAPES:-Qwen3.5-35B-A3B Qwen3.5-27B}; do
     for recipe in ${RECIPES:-Q4_K_M}; do

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: MIT
+/* bench/cuda.c - single CUDA kernels on weights, as one JSON document: time, bytes of weights per
+ * second beside the copy bandwidth of the same run, products per second, and what a launch of a
+ * captured graph costs when the kernel does nothing. `make bench-cuda` on a machine with a GPU.
+ *
+ * Shapes are those of Qwen3.5-35B-A3B. A figure is the median of REPS replays of a graph of CALLS
+ * calls, each on another copy of the weights, so that no cache holds them. Without a device: exit
+ * 77. With an argument `small`, one row group of everything, to try the program itself (the
+ * emulation of the tests): those are no figures. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "kernels/bench.h"
+#include "kernels/cuda/cuda.h"
+
+enum { REPS = 21, WARM = 3, CALLS = 8, USED = 8 };
+static int n_experts = 256;
+static struct cu_ctx *ctx;
+static struct cu_stream *st;
+static struct err e;
+static bool small;
+static const char *comma = "";
+
+static void must(int rc) {
+    if (rc) {
+        fprintf(stderr, "bench/cuda: %s\n", e.msg);
+        exit(1);
+    }
+}
+
+static void *device(uint64_t n) {
+    struct cu_buf *b; /* until the end of the program */
+    must(cu_buf_new(&b, ctx, n, "benchmark", &e));
+    return cu_buf_ptr(b);
+}
+
+/* A stack of random matrices, packed; the same blocks in each. */
+static struct cu_weight weight(enum qtype t, int64_t k, int64_t rows, int64_t mats) {
+    struct cu_weight w = {.type = t, .k = k, .rows = rows, .mats = 1};
+    struct rng r;
+    rng_seed(&r, 1);
+    w.row_bytes = qtype_row_bytes(t, k);
+    w.mat_bytes = w.row_bytes * (uint64_t)rows;
+    void *host = xmalloc((size_t)w.mat_bytes);
+    kern_random_blocks(t, &r, host, k * rows / qtype_info(t)->block_elems);
+    void *data = device(w.mat_bytes);
+    must(cu_upload(st, data, host, w.mat_bytes, &e));
+    w.data = data;
+    const uint64_t one = cu_packed_bytes(&w);
+    uint8_t *packed = device(one * (uint64_t)mats);
+    for (int64_t m = 0; m < mats; m++) {
+        w.packed = packed + one * (uint64_t)m;
+        must(cu_pack_weight(st, &w, &e));
+    }
+    must(cu_sync(st, &e));
+    free(host);
+    w.packed = packed;
+    w.mats = mats;
+    return w;
+}
+
+static void *floats(int64_t n) {
+    struct rng r;
+    rng_seed(&r, 2);
+    float *host = xmalloc((size_t)n * sizeof *host);
+    for (int64_t i = 0; i < n; i++) host[i] = rng_normal(&r);
+    void *p = device((uint64_t)n * 4);
+    must(cu_upload(st, p, host, (uint64_t)n * 4, &e));
+    must(cu_sync(st, &e));
+    free(host);
+    return p;
+}
+
+static int32_t *experts(int64_t n) {
+    struct rng r;
+    rng_seed(&r, 3);
+    int32_t *host = xmalloc((size_t)n * sizeof *host), *p = device((uint64_t)n * 4);
+    for (int64_t i = 0; i < n; i++) host[i] = (int32_t)(rng_u64(&r) % (uint64_t)n_experts);
+    must(cu_upload(st, p, host, (uint64_t)n * 4, &e));
+    must(cu_sync(st, &e));
+    free(host);
+    return p;
+}
+
+static int by_value(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Median microseconds of a call; call(ctx, i) for i < n. */
+static double time_us(void (*call)(const void *, int), const void *arg, int n) {
+    struct cu_graph *g;
+    call(arg, 0); /* scratch grows outside of the capture */
+    must(cu_sync(st, &e));
+    must(cu_graph_begin(st, &e));
+    for (int i = 0; i < n; i++) call(arg, i);
+    must(cu_graph_end(st, &g, &e));
+    double t[REPS];
+    for (int i = -WARM; i < (small ? 1 : REPS); i++) {
+        double ms;
+        must(cu_mark(st, 0, &e));
+        must(cu_graph_run(st, g, &e));
+        must(cu_mark(st, 1, &e));
+        must(cu_marked_ms(st, &ms, &e));
+        if (i >= 0) t[i] = 1e3 * ms / n;
+    }
+    cu_graph_free(g);
+    const int reps = small ? 1 : REPS;
+    qsort(t, (size_t)reps, sizeof *t, by_value);
+    return t[reps / 2];
+}
+
+struct job {
+    struct cu_weight w, up;
+    const float *x, *p;
+    float *y;
+    const int32_t *ids;
+    int64_t n_tok, n_bytes;
+};
+
+static void call_copy(const void *arg, int i) {
+    const struct job *j = arg;
+    (void)i;
+    must(cu_copy(st, j->y, j->x, (uint64_t)j->n_bytes, &e));
+}
+static void call_nothing(const void *arg, int i) {
+    const struct job *j = arg;
+    (void)i;
+    must(cu_decode_rows(st, QT_F32, j->x, 1, NULL, 1, 1, j->y, 1, &e));
+}
+static struct cu_weight copy_of(const struct cu_weight *w, int i) {
+    struct cu_weight one = *w;
+    one.mats = 1;
+    one.packed = (uint8_t *)w->packed + cu_packed_bytes(&one) * (uint64_t)(i % w->mats);
+    return one;
+}
+static void call_dense(const void *arg, int i) {
+    const struct job *j = arg;
+    const struct cu_weight w = copy_of(&j->w, i);
+    must(cu_matmul(st, &w, j->x, w.k, j->n_tok, j->y, w.rows, false, &e));
+}
+static void call_glu(const void *arg, int i) {
+    const struct job *j = arg;
+    must(cu_glu(st, &j->w, &j->up, j->x, j->w.k, j->n_tok, j->ids + (j->n_tok == 1 ? i * USED : 0),
+                USED, false, j->y, false, &e));
+}
+static void call_down(const void *arg, int i) {
+    const struct job *j = arg;
+    must(cu_moe_down(st, &j->w, j->x, j->n_tok, j->ids + (j->n_tok == 1 ? i * USED : 0), j->p, USED,
+                     j->y, j->w.rows, false, &e));
+}
+
+/* One line: bytes are those of the weights that a call must read, products its multiply-adds. */
+static void line(const char *what, const struct job *j, double us, double bytes, double products) {
+    printf("%s\n  {\"kernel\": \"%s\", \"type\": \"%s\", \"k\": %" PRId64 ", \"rows\": %" PRId64
+           ", \"tokens\": %" PRId64
+           ", \"us\": %.3f, \"weight_gb_per_s\": %.1f, \"tflop_per_s\": %.2f}",
+           comma, what, qtype_name(j->w.type), j->w.k, j->w.rows, j->n_tok, us, bytes / us * 1e-3,
+           2 * products / us * 1e-6);
+    comma = ",";
+}
+
+static void bench_type(enum qtype t) {
+    const int64_t d = small ? 256 : 2048, f = small ? 256 : 512, rows = small ? 16 : 12352;
+    const int64_t most = small ? 9 : 2048, tokens[] = {1, most / 4, most};
+    struct job dense = {.w = weight(t, d, rows, small ? 1 : 16), .x = floats(most * d)};
+    struct job glu = {.w = weight(t, d, f, n_experts), .x = dense.x, .ids = experts(most * USED)};
+    struct job down = {
+        .w = weight(t, f, d, n_experts), .x = floats(most * USED * f), .ids = glu.ids};
+    glu.up = weight(t, d, f, n_experts);
+    down.p = down.x;
+    dense.y = device((uint64_t)(most * rows) * 4);
+    glu.y = device((uint64_t)(most * USED * f) * 4);
+    down.y = device((uint64_t)(most * d) * 4);
+    for (size_t i = 0; i < sizeof tokens / sizeof tokens[0]; i++) {
+        const int64_t n = dense.n_tok = glu.n_tok = down.n_tok = tokens[i];
+        const int64_t used =
+            n * USED < n_experts ? n * USED : n_experts; /* matrices read, at most */
+        const struct cu_weight one = copy_of(&dense.w, 0);
+        const double expert = (double)cu_packed_bytes(&glu.w) / n_experts;
+        line("dense", &dense, time_us(call_dense, &dense, CALLS), (double)cu_packed_bytes(&one),
+             (double)(n * d * rows));
+        line("experts gate, up", &glu, time_us(call_glu, &glu, CALLS), 2 * expert * (double)used,
+             2 * (double)(n * USED * d * f));
+        line("experts down", &down, time_us(call_down, &down, CALLS), expert * (double)used,
+             (double)(n * USED * d * f));
+    }
+}
+
+int main(int argc, char **argv) {
+    small = argc > 1 && strcmp(argv[1], "small") == 0;
+    if (small) n_experts = 8;
+    if (!cu_built() || cu_count() == 0) {
+        fprintf(stderr, "SKIP: %s\n", cu_built() ? "no CUDA device" : "built without CUDA");
+        return 77;
+    }
+    must(cu_open(&ctx, 0, &e));
+    must(cu_stream_new(&st, ctx, &e));
+    struct cu_info i;
+    must(cu_get_info(ctx, &i, &e));
+    struct job j = {.n_bytes = small ? 4096 : INT64_C(1) << 30};
+    j.x = device((uint64_t)j.n_bytes);
+    j.y = device((uint64_t)j.n_bytes);
+    printf("{\"command\": \"make bench-cuda\", \"device\": \"%s\", \"compute_capability\": %d, "
+           "\"multiprocessors\": "
+           "%d, \"emulated\": %s,\n \"copy_gb_per_s\": %.1f, \"us_per_empty_launch\": %.3f, "
+           "\"kernels\": [",
+           i.name, i.cc, i.n_sm, i.emulated ? "true" : "false",
+           2e-3 * (double)j.n_bytes / time_us(call_copy, &j, CALLS),
+           time_us(call_nothing, &j, 243));
+    static const enum qtype types[] = {QT_Q4_K, QT_Q5_K, QT_Q6_K, QT_Q3_K, QT_IQ4_XS, QT_Q8_0};
+    for (size_t t = 0; t < (small ? 1 : sizeof types / sizeof types[0]); t++) bench_type(types[t]);
+    printf("]}\n");
+    cu_stream_free(st);
+    return 0;
+}
