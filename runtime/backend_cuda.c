@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 /* runtime/backend_cuda.c - a session on a GPU: what lies in its memory, passes, head, snapshots.
  *
- * Device bytes: the model's tensors as the file has them, vectors as f32, registers n_ubatch * (sum
- * of widths) * 4, cache, states, HEAD_ROWS rows of logits. All of it is summed up and compared with
- * what is free before anything is allocated: never more than the device has less CU_KEEP_FREE.
+ * Device bytes: the model's tensors, as the file has them or (8-bit activations) packed, vectors as
+ * f32, registers n_ubatch * (sum of widths) * 4, cache, states, HEAD_ROWS rows of logits. All of it
+ * is summed up and compared with what is free before anything is allocated: never more than the
+ * device has less CU_KEEP_FREE.
  *
  * A single token without observers is captured once, together with its head, and replayed: position
  * and token id are read from device memory. Everything else queues its launches anew. */
@@ -24,32 +25,15 @@ static struct cuda *dev(const struct session *s) {
 
 /* ---- weights ---- */
 
-static void use(const struct session *s, gr_w w, bool matrix, bool product) {
+/* is_read: in the file's order, by an exact product or the embedding's gather. */
+static void use(const struct session *s, gr_w w, bool matrix, bool product, bool read) {
     if (w == GR_NONE) return;
-    struct cuda_weight *c = &dev(s)->w[w];
-    c->is_matrix |= matrix;
-    c->is_vec |= !matrix;
-    c->is_product |= product;
-    dev(s)->w[s->m->source[w]].is_product |= product; /* a tied one is packed where it lies */
-}
-
-static void find_uses(struct session *s) {
-    for (int i = 0; i < s->g->n_nodes; i++) {
-        const struct gr_node *n = &s->g->node[i];
-        if (n->op == OP_ROPE) continue; /* divisors enter the table on the CPU */
-        bool matrix = n->op == OP_EMBED || n->op == OP_MATMUL || n->op == OP_MOE;
-        for (int k = 0; k < 5; k++) /* the router is always exact */
-            use(s, n->w[k], matrix && k < 4,
-                n->op == OP_MATMUL || (n->op == OP_MOE && k > 0 && k < 4));
-    }
-    use(s, s->g->output, true, true);
-}
-
-static int64_t n_values(const struct weight *w) {
-    return w->ne[0] * w->ne[1] * w->ne[2] * w->ne[3];
-}
-static bool owns(const struct session *s, int w) { /* a tied weight is uploaded once */
-    return s->m->source[w] == w || !dev(s)->w[s->m->source[w]].is_matrix;
+    struct cuda *d = dev(s);
+    int src = s->m->source[w]; /* a tied one lies where its source does */
+    d->w[w].is_matrix |= matrix;
+    d->w[w].is_vec |= !matrix;
+    d->w[src].is_product |= product;
+    d->w[src].is_read |= read;
 }
 
 static struct cu_weight shape_of(const struct weight *w) {
@@ -60,20 +44,56 @@ static struct cu_weight shape_of(const struct weight *w) {
                               .row_bytes = w->row_bytes,
                               .mat_bytes = w->mat_bytes};
 }
-/* Fast products read a second copy in another order; the first serves exact ones, many tokens and
- * the embedding. */
+
+/* Routers are always exact; a gated unit of two types has no packed form (cu_glu). */
+static void find_uses(struct session *s) {
+    bool exact = dev(s)->exact;
+    for (int i = 0; i < s->g->n_nodes; i++) {
+        const struct gr_node *n = &s->g->node[i];
+        if (n->op == OP_ROPE) continue; /* divisors enter the table on the CPU */
+        bool moe = n->op == OP_MOE, embed = n->op == OP_EMBED, mat = n->op == OP_MATMUL;
+        bool mixed = moe && !exec_cuda_glu_packs(s, n->w[1], n->w[2]);
+        for (int k = 0; k < 5; k++) {
+            bool router = moe && k == 0, product = mat || (moe && k > 0 && k < 4);
+            use(s, n->w[k], product || router || embed, product,
+                exact || router || embed || (mixed && (k == 1 || k == 2)));
+        }
+    }
+    use(s, s->g->output, true, true, exact);
+}
+
+static int64_t n_values(const struct weight *w) {
+    return w->ne[0] * w->ne[1] * w->ne[2] * w->ne[3];
+}
+static bool owns(const struct session *s, int w) { /* a tied weight is uploaded once */
+    return s->m->source[w] == w || !dev(s)->w[s->m->source[w]].is_matrix;
+}
+
+/* Fast products read a copy in another order. */
 static uint64_t packed_bytes(const struct session *s, int i) {
     struct cu_weight w = shape_of(&s->m->weight[i]);
     return dev(s)->exact || !dev(s)->w[i].is_product ? 0 : cu_packed_bytes(&w);
+}
+/* Bytes in the file's order that stay on the device. */
+static uint64_t plain_bytes(const struct session *s, int i) {
+    bool needed = dev(s)->w[i].is_read || !packed_bytes(s, i);
+    return needed ? round_up(s->m->weight[i].n_bytes, ALIGN) : 0;
 }
 
 static uint64_t upload_bytes(const struct session *s, int i) {
     const struct cuda_weight *c = &dev(s)->w[i];
     uint64_t n = 0;
-    if (c->is_matrix && owns(s, i))
-        n += round_up(s->m->weight[i].n_bytes, ALIGN) + packed_bytes(s, i);
+    if (c->is_matrix && owns(s, i)) n += plain_bytes(s, i) + packed_bytes(s, i);
     if (c->is_vec) n += round_up((uint64_t)n_values(&s->m->weight[i]) * sizeof(float), ALIGN);
     return n;
+}
+
+/* Where a weight lies while it is packed. */
+static int stage(struct cuda *d, uint64_t n, struct err *e) {
+    if (d->stage && cu_buf_bytes(d->stage) >= n) return 0;
+    cu_buf_free(d->stage);
+    d->stage = NULL;
+    return cu_buf_new(&d->stage, d->ctx, n, "a weight while it is packed", e);
 }
 
 static int upload(struct session *s, int i, struct err *e) {
@@ -98,14 +118,17 @@ static int upload(struct session *s, int i, struct err *e) {
         c->w.packed = owns(s, i) ? NULL : tied->packed;
     }
     if (c->is_matrix && owns(s, i)) {
-        TRY(cu_upload(d->q, at, w->data, w->n_bytes, e));
-        at += round_up(w->n_bytes, ALIGN);
-        uint64_t packed = packed_bytes(s, i);
+        uint64_t plain = plain_bytes(s, i), packed = packed_bytes(s, i);
+        if (!plain) TRY(stage(d, w->n_bytes, e));
+        c->w.data = plain ? at : cu_buf_ptr(d->stage);
+        TRY(cu_upload(d->q, plain ? at : cu_buf_ptr(d->stage), w->data, w->n_bytes, e));
+        at += plain;
         if (packed) {
             c->w.packed = at;
             TRY(cu_pack_weight(d->q, &c->w, e));
-            at += packed;
         }
+        if (!plain) c->w.data = NULL;
+        at += packed;
     }
     if (c->is_vec) {
         c->vec = (const float *)(void *)at;
@@ -133,12 +156,17 @@ static int upload_ropes(struct session *s, struct err *e) {
 static int refresh(struct session *s, bool first, struct err *e) {
     struct cuda *d = dev(s);
     bool any = first;
-    for (int i = 0; i < s->g->n_weights; i++)
-        if (first || d->w[i].version != s->m->weight[i].version) {
-            any = true;
-            TRY(upload(s, i, e));
-        }
+    for (int i = 0; i < s->g->n_weights && !any; i++)
+        any = d->w[i].version != s->m->weight[i].version;
     if (!any) return 0;
+    find_uses(s); /* other types may need the other order */
+    for (int i = 0; i < s->g->n_weights; i++) {
+        const struct cuda_weight *c = &d->w[i];
+        bool lacks = c->is_matrix && owns(s, i) && plain_bytes(s, i) && !c->w.data;
+        if (first || lacks || c->version != s->m->weight[i].version) TRY(upload(s, i, e));
+    }
+    cu_buf_free(d->stage);
+    d->stage = NULL;
     cu_graph_free(d->step);
     d->step = NULL;
     d->warm = false;
@@ -148,7 +176,7 @@ static int refresh(struct session *s, bool first, struct err *e) {
 /* ---- memory ---- */
 
 struct plan { /* bytes */
-    uint64_t weights, regs, kv, rec, work;
+    uint64_t weights, regs, kv, rec, work, stage;
 };
 
 /* One buffer cut into pieces: with p NULL only counts. */
@@ -209,7 +237,11 @@ static void plan(struct session *s, struct plan *p) {
     struct cuda *d = dev(s);
     struct cut regs = {0}, work = {0};
     memset(p, 0, sizeof *p);
-    for (int i = 0; i < s->g->n_weights; i++) p->weights += upload_bytes(s, i);
+    for (int i = 0; i < s->g->n_weights; i++) {
+        p->weights += upload_bytes(s, i);
+        if (d->w[i].is_matrix && !plain_bytes(s, i) && s->m->weight[i].n_bytes > p->stage)
+            p->stage = s->m->weight[i].n_bytes;
+    }
     cut_regs(s, &regs);
     cut_work(s, &work);
     p->regs = regs.at;
@@ -223,7 +255,7 @@ static void plan(struct session *s, struct plan *p) {
 
 static int fits(const struct session *s, const struct plan *p, struct err *e) {
     const struct cuda *d = dev(s);
-    uint64_t need = p->weights + p->regs + p->kv + p->rec + p->work;
+    uint64_t need = p->weights + p->stage + p->regs + p->kv + p->rec + p->work;
     uint64_t have = d->info.mem_free > CU_KEEP_FREE ? d->info.mem_free - CU_KEEP_FREE : 0;
     const double mib = 1024.0 * 1024.0;
     if (need <= have) return 0;
@@ -233,8 +265,8 @@ static int fits(const struct session *s, const struct plan *p, struct err *e) {
         "%.0f, cache %.0f, states %.0f, activations %.0f. Use a smaller quantization, "
         "--ctx or cache type, or --device cpu",
         d->info.name, (double)d->info.mem_free / mib, (double)CU_KEEP_FREE / mib,
-        (double)need / mib, (double)p->weights / mib, (double)p->kv / mib, (double)p->rec / mib,
-        (double)(p->regs + p->work) / mib);
+        (double)need / mib, (double)(p->weights + p->stage) / mib, (double)p->kv / mib,
+        (double)p->rec / mib, (double)(p->regs + p->work) / mib);
 }
 
 static bool has_kv_type(const struct kv_type *t) {
@@ -344,6 +376,7 @@ static void cuda_close(struct session *s) {
     for (int i = 0; i < s->rec.n_slots; i++) cu_buf_free(d->rec[i].buf);
     cu_buf_free(d->reg_buf);
     cu_buf_free(d->work);
+    cu_buf_free(d->stage);
     cu_host_free(d->ctx, d->host_ids);
     cu_host_free(d->ctx, d->host_logits);
     cu_stream_free(d->q);

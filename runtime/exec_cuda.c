@@ -256,6 +256,7 @@ static int fuse_glu(struct session *s, const struct gr_node *n, const struct gr_
     if (n[2].op != OP_SWIGLU && (n[2].op != OP_GEGLU || n[2].offset)) return 0;
     if (n[0].src[0] != n[1].src[0] || n[2].src[0] != n[0].dst || n[2].src[1] != n[1].dst) return 0;
     if (width(s, n[2].dst) != width(s, n[2].src[1])) return 0;
+    if (!d->exact && !exec_cuda_glu_packs(s, n[0].w[0], n[1].w[0])) return 0;
     int rc =
         cu_glu(d->q, &d->w[n[0].w[0]].w, &d->w[n[1].w[0]].w, d->reg[n->src[0]], width(s, n->src[0]),
                s->n_tok, NULL, 1, n[2].op == OP_GEGLU, d->reg[n[2].dst], d->exact, e);

@@ -13,11 +13,12 @@
 enum { HEAD_ROWS = 64 }; /* rows of the head computed together */
 
 struct cuda_weight {
-    struct cu_weight w; /* matrices */
-    struct cu_buf *buf; /* owned; NULL: another weight's (tied), or not used */
-    const float *vec;   /* vectors: f32 */
-    uint64_t version;   /* of struct weight, as uploaded */
-    bool is_matrix, is_vec, is_product;
+    struct cu_weight w;       /* matrices */
+    struct cu_buf *buf;       /* owned; NULL: another weight's (tied), or not used */
+    const float *vec;         /* vectors: f32 */
+    uint64_t version;         /* of struct weight, as uploaded */
+    bool is_matrix, is_vec;   /* used as */
+    bool is_product, is_read; /* a matrix: by products that may be fast; in the file's order */
 };
 struct cuda_kv {
     struct cu_kv k, v;
@@ -41,7 +42,7 @@ struct cuda { /* session->dev */
     struct cuda_kv *kv;    /* [attention slots] */
     struct cuda_rec *rec;  /* [recurrent slots] */
     struct cuda_rope rope[ROPE_TABS];
-    struct cu_buf *reg_buf, *work;
+    struct cu_buf *reg_buf, *work, *stage;
     float **reg; /* [n_regs] -> [n_ubatch][width] */
     /* in `work` */
     int32_t *ids, *pos, *expert, *arrived;
@@ -60,6 +61,8 @@ struct cuda { /* session->dev */
 
 /* One pass: every node of the graph, queued. */
 int exec_cuda_nodes(struct session *s, struct err *e);
+/* A gated unit with these weights has a packed form (up GR_NONE: in one tensor with the gate). */
+bool exec_cuda_glu_packs(const struct session *s, gr_w gate, gr_w up);
 int exec_cuda_moe(struct session *s, const struct gr_node *n, struct err *e);
 /* n floats of device memory for an observer; free(). */
 int exec_cuda_fetch(struct session *s, const float *src, int64_t n, float **out, struct err *e);

@@ -55,6 +55,11 @@ static int observe_choice(struct session *s, const struct gr_node *n, struct see
     return n->w[2] == GR_NONE ? 0 : show_pairs(s, v, n->w[2], d->reg[n->src[0]], n->n_used, ld, e);
 }
 
+bool exec_cuda_glu_packs(const struct session *s, gr_w gate, gr_w up) {
+    const struct weight *w = s->m->weight;
+    return up == GR_NONE ? w[gate].ne[1] / 2 % 16 == 0 : w[gate].type == w[up].type;
+}
+
 int exec_cuda_moe(struct session *s, const struct gr_node *n, struct err *e) {
     struct cuda *d = s->dev;
     const struct cu_weight *router = &d->w[n->w[0]].w, *gate = &d->w[n->w[1]].w;

@@ -318,20 +318,18 @@ static void test_state(void) {
 }
 
 /* Launches of one token, counted: docs/design/cuda.md has the list. */
-static void launches(const char *name, int64_t per_delta, int64_t per_attn, int64_t rest) {
+static void count_launches(const struct model *m, enum act_mode act, int64_t per_delta,
+                           int64_t per_attn, int64_t rest) {
     struct err e = {0};
-    struct model *m = golden_open(name, tmp_path("m.gguf"));
     struct session *s = NULL;
-    struct session_opts o = {.n_ctx = 8, .device = cuda};
+    struct session_opts o = {.n_ctx = 8, .act = act, .device = cuda};
     const int32_t ids[2] = {3, 5};
-    if (!m) return;
     float *l = xcalloc((size_t)m->hp.d[HD_VOCAB], sizeof *l);
     CHECK_OK(session_new(&s, m, &o, &e));
     const struct cuda *d = s->dev;
     int64_t before = cu_launches(d->q), want = rest;
     for (int i = 0; i < m->hp.d[HD_LAYERS]; i++) want += m->hp.recurrent[i] ? per_delta : per_attn;
     CHECK_OK(session_step(s, ids, 1, l, &e)); /* as it is */
-    printf("%s: %lld launches for a token\n", name, (long long)(cu_launches(d->q) - before));
     CHECK_EQ_I64(cu_launches(d->q) - before, want);
     before = cu_launches(d->q);
     CHECK_OK(session_step(s, ids + 1, 1, l, &e)); /* recorded */
@@ -341,17 +339,25 @@ static void launches(const char *name, int64_t per_delta, int64_t per_attn, int6
     CHECK_EQ_I64(cu_launches(d->q) - before, 0);
     session_free(s);
     free(l);
+}
+static void launches(const char *name, int64_t per_delta, int64_t per_attn) {
+    struct model *m = golden_open(name, tmp_path("m.gguf"));
+    if (m) count_launches(m, ACT_F32, per_delta, per_attn, 4);
     model_close(m);
 }
 static void test_launches(void) {
-    launches(MODELS "qwen35moe", 16, 17, 4);
-    launches(MODELS "qwen35", 11, 12, 4);
-    launches(MODELS "qwen3", 0, 12, 4);
+    launches(MODELS "qwen35moe", 16, 17);
+    launches(MODELS "qwen35", 11, 12);
+    launches(MODELS "qwen3", 0, 12);
 }
 
+static int cmp_double(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
 /* 8-bit activations on packed weights: as far from exact logits as the CPU's 8-bit path is, give or
- * take half: each rounds the same activations once, and errors of one model's few tokens scatter.
- */
+ * take half, at most positions; a router's near tie that falls the other way costs one position
+ * more. */
 static void test_fast(void) {
     struct err e = {0};
     const char *path = tmp_path("q8.gguf");
@@ -359,29 +365,43 @@ static void test_fast(void) {
         .src = "tests/golden/tiny-qwen35moe", .out = path, .type = "q8_0", .overwrite = true};
     struct convert_report r;
     struct model *m = NULL;
-    enum { N = 8 };
+    enum { N = 12 };
     int32_t ids[N];
-    float *l[3] = {NULL, NULL, NULL};
+    float *l[4] = {NULL, NULL, NULL, NULL};
     some_ids(ids, N);
     CHECK_OK(convert_run(&co, &r, &e));
     CHECK_OK(model_open(&m, path, &e));
     if (!m) return;
     int64_t v = m->hp.d[HD_VOCAB];
+    for (int i = 0; i < 4; i++) { /* the last: all at once, activations in bf16 */
+        struct session_opts o = {.n_ctx = N, .act = i ? ACT_Q8 : ACT_F32};
+        if (i >= 2) o.device = cuda;
+        l[i] = i < 3 ? stepped(m, &o, ids, N)
+                     : golden_run(m, &o, ids, N, golden_all, NULL, NULL, NULL);
+    }
+    double err[3] = {0};
     for (int i = 0; i < 3; i++) {
-        struct session_opts o = {.n_ctx = N, .n_ubatch = 1, .act = i ? ACT_Q8 : ACT_F32};
-        if (i == 2) o.device = cuda;
-        l[i] = stepped(m, &o, ids, N);
+        double at[N];
+        for (int t = 0; t < N; t++) {
+            double diff = 0, norm = 0;
+            for (int64_t k = t * v; k < (t + 1) * v; k++) {
+                diff += pow((double)l[i + 1][k] - (double)l[0][k], 2);
+                norm += pow((double)l[0][k], 2);
+            }
+            at[t] = sqrt(diff / norm);
+        }
+        qsort(at, N, sizeof *at, cmp_double);
+        err[i] = at[N / 2];
+        printf("8-bit activations, relative error of logits, %s: median %.3g, worst %.3g\n",
+               i == 0   ? "CPU"
+               : i == 1 ? "device"
+                        : "device in one pass",
+               at[N / 2], at[N - 1]);
     }
-    double cpu = 0, dev = 0, norm = 0;
-    for (int64_t i = 0; i < N * v; i++) {
-        cpu += pow((double)l[1][i] - (double)l[0][i], 2);
-        dev += pow((double)l[2][i] - (double)l[0][i], 2);
-        norm += pow((double)l[0][i], 2);
-    }
-    printf("8-bit activations, relative error of logits: %.3g on the CPU, %.3g on the device\n",
-           sqrt(cpu / norm), sqrt(dev / norm));
-    CHECK(dev > 0 && sqrt(dev) <= 1.5 * sqrt(cpu));
-    for (int i = 0; i < 3; i++) free(l[i]);
+    CHECK(err[1] > 0 && err[1] <= 1.5 * err[0]);
+    CHECK(err[2] > 0 && err[2] <= 1.5 * err[0]);
+    count_launches(m, ACT_Q8, 23, 23, 5);
+    for (int i = 0; i < 4; i++) free(l[i]);
     model_close(m);
 }
 
