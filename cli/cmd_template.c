@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* cli/cmd_template.c - hone template show | render | eval | diff: a chat template and what it makes
  * of a conversation. Texts and batch results go to stdout as they are, so core/emit.h has a part
- * only in --json of show. */
+ * only in --json of show and render. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -202,7 +202,7 @@ static int run_render(struct cli *c, const struct render_args *a, const struct c
     struct buf out = {0};
     int rc = make_case(a, s, &d, &k, e);
     if (!rc) rc = jinja_compile_mode(&t, s->text, s->len, s->label, mode, NULL, e);
-    if (!rc && a->spans) {
+    if (!rc && (a->spans || c->form != EMIT_TABLE)) {
         rc = template_spans(c, t, &k, e);
     } else if (!rc) {
         rc = chat_case_render(t, &k, &out, NULL, e);

@@ -34,6 +34,8 @@ static void emit_findings(struct emit *m, const struct lint_report *r) {
     emit_col(m, "line", "line");
     emit_col(m, "col", NULL);
     emit_col(m, "probe", NULL);
+    emit_col(m, "diverges_at", NULL);
+    emit_col(m, "bytes_lost", NULL);
     emit_col(m, "detail", NULL);
     emit_col(m, "conversation", NULL);
     for (int s = LINT_ERROR; s >= LINT_INFO; s--)
@@ -56,6 +58,13 @@ static void emit_findings(struct emit *m, const struct lint_report *r) {
                 emit_cell_str(m, f->probe);
             else
                 emit_cell_none(m);
+            if (f->lost) {
+                emit_cell_i64(m, f->at);
+                emit_cell_i64(m, f->lost);
+            } else {
+                emit_cell_none(m);
+                emit_cell_none(m);
+            }
             emit_cell_str(m, f->detail);
             lint_conversation(f, &conv);
             emit_cell_str(m, conv.data ? conv.data : "");
@@ -95,6 +104,7 @@ int cmd_template_lint(struct cli *c, int argc, char **argv, struct err *e) {
         emit_str(m, "source", "source", s.label);
         emit_str(m, "sha256", "sha256", hex);
         emit_str(m, "tool_format", "tool calls", f ? toolfmt_name(f) : "none known");
+        emit_str(m, "mode", "needs mode", lint_mode_name(&r));
         emit_i64(m, "n_probes", "probes", r.n_probes);
         emit_i64(m, "n_passed", "passed", r.n_passed);
         emit_i64(m, "n_errors", "errors", r.n_by[LINT_ERROR]);
@@ -102,9 +112,10 @@ int cmd_template_lint(struct cli *c, int argc, char **argv, struct err *e) {
         emit_findings(m, &r);
         cli_emit(c, m);
         emit_free(m);
-        if (r.n_by[LINT_ERROR] || (strict && r.n_by[LINT_WARN]))
-            rc = err_set(e, ERR_VERDICT, "%s: the chat template has %d defects", s.label,
-                         r.n_by[LINT_ERROR] + (strict ? r.n_by[LINT_WARN] : 0));
+        int n = r.n_by[LINT_ERROR] + (strict ? r.n_by[LINT_WARN] : 0);
+        if (n)
+            rc = err_set(e, ERR_VERDICT, "%s: the chat template has %d defect%s", s.label, n,
+                         n == 1 ? "" : "s");
         lint_report_free(&r);
     }
     chat_src_close(&s);
@@ -194,6 +205,9 @@ static void hint(const struct chat_src *s, const char *text, size_t len, bool do
         log_info("no edit is known for %d defects of %s; --replace %s puts our own template in its "
                  "place",
                  n_errors, s->label, own->name);
+    else if (n_errors && !done)
+        log_info("no edit is known for what template lint finds in %s (%d errors)", s->label,
+                 n_errors);
     else if (!done)
         log_info("nothing to repair: no known defect in the template of %s", s->label);
 }

@@ -187,6 +187,8 @@ static bool check_pair(const struct jinja *t, struct jval p, struct jval default
                          points(a, a->len));
                 struct chat_case k = case_of(other, defaults);
                 excerpt(f, &b, n);
+                f->at = (int64_t)n;
+                f->lost = (int64_t)(a->len - n);
                 lint_where_byte(t, &k, n, f);
                 fine = false;
             }
@@ -481,19 +483,31 @@ static void polarity(struct lint_report *r, const struct jinja *t) {
     for (int i = 0; i < 3; i++) buf_release(&out[i]);
 }
 
+const char *lint_mode_name(const struct lint_report *r) {
+    return r->needs_lenient ? "lenient" : r->compiles ? "hf" : "none";
+}
+
+static bool is_error(const char *outcome) {
+    return strncmp(outcome, "error", 5) == 0;
+}
+
 int lint_run(struct lint_report *r, const char *src, size_t len, const char *name,
              enum jinja_mode mode, struct err *e) {
-    struct jinja *t;
+    struct jinja *t, *lenient;
     struct jinja_err je;
     struct err ignored;
     int rc = 0;
     memset(r, 0, sizeof *r);
+    if (jinja_compile_mode(&lenient, src, len, name, JINJA_LENIENT, NULL, &ignored)) lenient = NULL;
+    r->compiles = lenient != NULL;
     if (jinja_compile_mode(&t, src, len, name, mode, &je, &ignored)) {
         struct lint_finding f = {
             .rule = "SYNTAX", .severity = LINT_ERROR, .line = je.line, .col = je.col};
         snprintf(f.outcome, sizeof f.outcome, "error:%s", je.type);
         snprintf(f.detail, sizeof f.detail, "%.300s", je.msg);
         lint_found(r, &f);
+        r->needs_lenient = lenient != NULL;
+        jinja_free(lenient);
         return 0;
     }
     for (int i = 0; i < lint_probe_count() && !rc; i++) {
@@ -501,6 +515,12 @@ int lint_run(struct lint_report *r, const char *src, size_t len, const char *nam
         char outcome[160];
         rc = lint_probe(t, i, outcome, &f, e);
         r->n_probes++;
+        if (!rc && lenient && is_error(outcome) && !r->needs_lenient) {
+            struct lint_finding other;
+            char instead[160];
+            rc = lint_probe(lenient, i, instead, &other, e);
+            r->needs_lenient = !is_error(instead);
+        }
         if (strcmp(f.probe, "args_string") == 0 && strncmp(outcome, "fail:", 5) == 0)
             f.rule = "TOOL-ARGS-DROPPED"; /* no crash, but a silent loss */
         if (strcmp(outcome, "pass") == 0) {
@@ -516,6 +536,7 @@ int lint_run(struct lint_report *r, const char *src, size_t len, const char *nam
         polarity(r, t);
     }
     jinja_free(t);
+    jinja_free(lenient);
     return rc;
 }
 

@@ -4,7 +4,9 @@
 #ifndef HONE_TEXT_LINT_H
 #define HONE_TEXT_LINT_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "core/buf.h"
 #include "core/err.h"
@@ -18,6 +20,7 @@ struct lint_finding {
     const char *probe; /* "args_string"; NULL for rules that read the template's text */
     enum lint_severity severity;
     int line, col;     /* 0: the template as a whole */
+    int64_t at, lost;  /* PREFIX: byte where the cached prompt stops matching, bytes of it lost */
     char outcome[160]; /* "fail:missing Zq7-Paris", "error:TypeError", ... */
     char detail[400];  /* message, or rendered excerpt */
     char *conv;        /* the conversation that shows it (JSON); NULL: rules on the text, probes */
@@ -26,8 +29,12 @@ struct lint_report {
     struct lint_finding *v;
     int n, cap;
     int n_probes, n_passed;
-    int n_by[3]; /* findings per severity */
+    int n_by[3];        /* findings per severity */
+    bool compiles;      /* in one of the modes */
+    bool needs_lenient; /* some rendering, or the compilation, works in lenient mode only */
 };
+/* The mode that the template needs: "hf", "lenient", or "none" (it compiles in neither). */
+const char *lint_mode_name(const struct lint_report *r);
 
 int lint_probe_count(void);
 const char *lint_probe_id(int i);

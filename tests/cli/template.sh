@@ -34,6 +34,12 @@ grep -q 'warning: messages\[0\].content holds <|im_end|>' "$t/e" || say "render 
 "$HONE" template render $src --chat "$t/c" --spans --json 2> /dev/null | tr -d ' \n' > "$t/o"
 grep -q '"spans":\[{"start":17,"end":33,"kind":"user","source":"messages\[0\].content"}\]' "$t/o" || say "render --spans --json: spans"
 grep -q '"forged":\[{"start":20,"end":30,"kind":"user","source":"messages\[0\].content"}\]' "$t/o" || say "render --spans --json: forged"
+"$HONE" template render $src --chat "$t/c" --json 2> /dev/null | grep -q '"text": "<|im_start|>user' || say "render --json"
+printf '{%% if %%}' > "$t/broken"
+rc=0; "$HONE" template fix "$t/broken" > "$t/o" 2> "$t/e" || rc=$?
+! grep -q 'no known defect' "$t/e" && grep -q 'no edit is known' "$t/e" || say "fix of a broken template calls it sound"
+rc=0; "$HONE" template lint "$t/broken" --json > "$t/o" 2> "$t/e" || rc=$?
+[ $rc = 1 ] && grep -q '"mode": "none"' "$t/o" && grep -q '1 defect$' "$t/e" || say "lint of a broken template: exit $rc"
 rc=0; "$HONE" template render $src --batch "$t/u" --spans 2> /dev/null || rc=$?
 [ $rc = 2 ] || say "--batch with --spans: exit $rc"
 echo ']<]minimax[>[<tool_call>]<]minimax[>[<invoke name="f">]<]minimax[>[<a>1]<]minimax[>[</a>]<]minimax[>[</invoke>' > "$t/m"

@@ -246,11 +246,43 @@ static void test_portability(void) {
     }
 }
 
+/* The mode a template needs, and what a broken prefix costs. */
+static void test_mode(void) {
+    static const char *const rows[][2] = {
+        {"{% for m in messages %}{{ m.content }}{% endfor %}", "hf"},
+        {"{% set l = [] %}{% for m in messages %}{{ l.append(m.content) or '' }}{% endfor %}",
+         "lenient"},
+        {"{% for m in messages %}{{ m.x | default('1') | from_json }}{% endfor %}", "lenient"},
+        {"{{ raise_exception('never') }}", "hf"},
+        {"{% if %}", "none"},
+    };
+    struct lint_report r;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        CHECK_OK(lint_run(&r, rows[i][0], strlen(rows[i][0]), "mode", JINJA_HF, &e));
+        if (strcmp(lint_mode_name(&r), rows[i][1]) != 0)
+            CHECK_FAIL("%s: %s", rows[i][0], lint_mode_name(&r));
+        lint_report_free(&r);
+    }
+    /* the first turn is 7 bytes longer while it is the last one */
+    static const char shrinking[] =
+        "{% for m in messages %}[{{ m.role }}]{{ m.content }}{% if loop.last %}\u00e9 last{% endif "
+        "%}{% endfor %}";
+    CHECK_OK(lint_run(&r, shrinking, sizeof shrinking - 1, "shrinking", JINJA_HF, &e));
+    const struct lint_finding *f = NULL;
+    for (int i = 0; i < r.n; i++)
+        if (r.v[i].probe && strcmp(r.v[i].probe, "prefix_append_user_think") == 0) f = &r.v[i];
+    CHECK(f != NULL);
+    if (f) CHECK_EQ_I64(f->lost, 7);
+    if (f) CHECK_EQ_I64(f->at, (int64_t)strlen("[user]Weather in Zq7town?[assistant]Zq7a"));
+    lint_report_free(&r);
+}
+
 int main(void) {
     RUN(test_small_templates);
     RUN(test_rules);
     RUN(test_places);
     RUN(test_portability);
+    RUN(test_mode);
     RUN(test_golden_outcomes);
     return check_done();
 }
