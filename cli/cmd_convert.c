@@ -69,12 +69,13 @@ static void fill(struct emit *m, const struct convert_opts *o, const struct conv
 
 int cmd_convert(struct cli *c, int argc, char **argv, struct err *e) {
     struct convert_opts o = {0};
-    bool mtp_off = false, dry = false;
+    bool mtp_off = false, dry = false, pad = false;
     const struct opt opts[] = {
         {"output", 'o', OPT_STR, &o.out, "OUT.gguf", "the file to write"},
         {"type", 0, OPT_STR, &o.type, "TYPE", "auto (as stored), f32, f16, bf16 or q8_0"},
         {"no-mtp", 0, OPT_FLAG, &mtp_off, NULL, "leave the multi-token-prediction block out"},
         {"split-max", 0, OPT_SIZE, &o.split_max, "SIZE", "start a new shard at this size"},
+        {"pad", 0, OPT_FLAG, &pad, NULL, "pad feed-forward widths with zeros to multiples of 256"},
         {"lora", 0, OPT_STR, &o.lora, "DIR", "merge this LoRA adapter into the weights"},
         {"dry-run", 0, OPT_FLAG, &dry, NULL, "print the plan and the sizes, write nothing"},
         {"name", 0, OPT_STR, &o.name, "NAME", "general.name of the output"},
@@ -82,8 +83,9 @@ int cmd_convert(struct cli *c, int argc, char **argv, struct err *e) {
     };
     const struct cmd_spec spec = {
         .name = "convert",
-        .synopsis = "HF_DIR -o OUT.gguf [--type TYPE] [--lora DIR] [--no-mtp] [--split-max SIZE] "
-                    "[--dry-run] [--name NAME] [--pre NAME]",
+        .synopsis =
+            "HF_DIR -o OUT.gguf [--type TYPE] [--lora DIR] [--pad] [--no-mtp] [--split-max SIZE] "
+            "[--dry-run] [--name NAME] [--pre NAME]",
         .about = "Converts a Hugging Face folder to GGUF. Every structural error shows before any\n"
                  "weight is read. Vision tensors are left out: the output is the language model.",
         .opts = opts,
@@ -97,6 +99,7 @@ int cmd_convert(struct cli *c, int argc, char **argv, struct err *e) {
     TRY(cli_pool(c, e));
     o.src = c->arg[0];
     o.no_mtp = mtp_off;
+    o.pad = pad;
     o.dry_run = dry;
     o.overwrite = c->overwrite;
     o.pool = c->pool;

@@ -17,6 +17,7 @@ struct convert_opts {
     const char *type; /* "auto", "f32", "f16", "bf16", "q8_0"; NULL: auto */
     const char *name; /* general.name; NULL: as the field's converter does */
     const char *pre;  /* pre-tokenizer override or NULL */
+    bool pad;         /* feed-forward widths rounded up to multiples of 256, with zeros */
     const char *lora; /* adapter folder that is merged, or NULL */
     bool no_mtp, overwrite, dry_run;
     uint64_t split_max; /* 0: one file */

@@ -132,7 +132,9 @@ static int bind_spelling(struct map *m, struct item *it, const char *pat, size_t
     if (mtp_name != mtp_block) return 0;
     int64_t layer = max_i64(0, it->inst.block - (mtp_block ? h->d[HD_LAYERS] : 0)), want[4];
     int n = it->inst.n_dims;
-    for (int d = 0; d < n; d++) want[d] = it->inst.ne[n - 1 - d];
+    int64_t ne[4];
+    arch_shape(it->inst.row, &m->p->hp_src, ne);
+    for (int d = 0; d < n; d++) want[d] = ne[n - 1 - d];
     const char *stack = strstr(pat, "%e");
     if (stack && stack < pat + len) return bind_stacked(m, it, pat, len, layer, want, found, e);
     char name[NAME_MAX_LEN];
@@ -252,12 +254,24 @@ static int count_mtp(struct map *m, bool no_mtp, struct err *e) {
                : 0;
 }
 
-static int bind_all(struct map *m, bool no_mtp, struct err *e) {
+/* Feed-forward widths to multiples of 256: rows and columns of zeros change nothing, since
+ * activation(0) * 0 = 0 meets a zero column. */
+static int pad_widths(struct plan *p, struct err *e) {
+    static const int slot[] = {HD_FF, HD_FF_EXP, HD_FF_SHEXP, HD_FF_SHARED};
+    for (size_t i = 0; i < COUNT_OF(slot); i++)
+        p->hp.d[slot[i]] = (p->hp.d[slot[i]] + 255) / 256 * 256;
+    return p->arch->derive(&p->hp, e);
+}
+
+static int bind_all(struct map *m, const struct convert_opts *o, struct err *e) {
     struct plan *p = m->p;
+    bool no_mtp = o->no_mtp;
     TRY(map_init(m, e));
     if (p->arch->hp) TRY(count_mtp(m, no_mtp, e));
     if (!hfdir_hparam(p->dir, "tie_word_embeddings")) p->hp.tied = lookup(m, "lm_head.weight") < 0;
     TRY(p->arch->derive(&p->hp, e));
+    p->hp_src = p->hp;
+    if (o->pad) TRY(pad_widths(p, e));
     struct tensor_inst *inst;
     int64_t n;
     TRY(arch_tensors(p->arch, &p->hp, &inst, &n, e));
@@ -275,9 +289,9 @@ static int bind_all(struct map *m, bool no_mtp, struct err *e) {
     return !rc && p->lora ? lora_all_used(p->lora, e) : rc;
 }
 
-int map_tensors(struct plan *p, bool no_mtp, struct err *e) {
+int map_tensors(struct plan *p, const struct convert_opts *o, struct err *e) {
     struct map m = {.p = p};
-    int rc = bind_all(&m, no_mtp, e);
+    int rc = bind_all(&m, o, e);
     map_release(&m);
     return rc;
 }

@@ -125,7 +125,7 @@ int plan_make(struct plan *p, const struct convert_opts *o, struct err *e) {
     TRY(dq_config_read(&p->quant, p->dir, e));
     TRY(check_mlx(p, e));
     TRY(hparams_from_hf(&p->hp, p->arch, p->dir, e));
-    TRY(map_tensors(p, o->no_mtp, e));
+    TRY(map_tensors(p, o, e));
     TRY(pick_type(p, o->type, e));
     TRY(size_items(p, e));
     return check_norms(p, e);

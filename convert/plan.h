@@ -21,8 +21,8 @@ struct item { /* one output tensor */
 struct plan {
     struct hfdir *dir;
     const struct arch *arch;
-    struct hparams hp;
-    enum qtype type; /* of matrices */
+    struct hparams hp, hp_src; /* of the output, of the folder: they differ by padding */
+    enum qtype type;           /* of matrices */
     struct item *item;
     int64_t n_items;
     struct dq *src;
@@ -39,7 +39,7 @@ void plan_release(struct plan *p);
 
 /* map.c: binds the tensors of the folder to the expected ones; every source is used or accounted
  * for. */
-int map_tensors(struct plan *p, bool no_mtp, struct err *e);
+int map_tensors(struct plan *p, const struct convert_opts *o, struct err *e);
 
 /* xform.c: one output tensor in slabs through `w`. */
 struct tally {

@@ -37,6 +37,8 @@ struct job {
     const struct item *it;
     struct xform_buf *b;
     int64_t cols, rows;         /* of one output matrix */
+    int64_t src_cols;           /* fewer with padding */
+    int64_t part, src_part;     /* rows that are padded together: a matrix, or half a fused one */
     int64_t src_rows, row_step; /* rows per source matrix; first source row of the piece taken */
     int64_t first;              /* first row of the slab, over all matrices */
     uint64_t row_bytes;
@@ -56,8 +58,8 @@ static int64_t v_old(const struct hparams *h, int64_t g, int64_t i) {
 }
 
 struct place {
-    const struct dq *s;
-    int64_t mat, row; /* inside the source */
+    const struct dq *s; /* NULL: a row of padding */
+    int64_t mat, row;   /* inside the source */
 };
 
 static struct place locate(const struct job *j, int64_t out_row) {
@@ -65,7 +67,8 @@ static struct place locate(const struct job *j, int64_t out_row) {
     if (j->group && j->it->xf != XF_V_COLS && r >= j->fixed)
         r = j->fixed + v_old(&j->p->hp, j->group, r - j->fixed);
     if (j->head) r = r - r % j->head + r % 2 * (j->head / 2) + r % j->head / 2;
-    r += j->row_step;
+    if (r % j->part >= j->src_part) return (struct place){NULL, 0, 0};
+    r = r / j->part * j->src_part + r % j->part + j->row_step;
     const struct dq *s = &j->p->src[j->it->src];
     return j->it->n_src > 1 ? (struct place){s + mat, 0, r} : (struct place){s, mat, r};
 }
@@ -78,11 +81,11 @@ static void load_row(const struct job *j, const struct place *at, float *dst, fl
     struct err ignored; /* shapes were checked when the plan was made */
     if (!dq_is_plain(q)) {
         if (!dq_row(q, at->mat, at->row, dst, scratch)) t->bad = q;
-    } else if (st_to_f32(q->part[0], (at->mat * j->src_rows + at->row) * j->cols, j->cols, dst,
-                         &ignored))
+    } else if (st_to_f32(q->part[0], (at->mat * j->src_rows + at->row) * j->src_cols, j->src_cols,
+                         dst, &ignored))
         memset(dst, 0, (size_t)j->cols * sizeof *dst);
     if (q->delta)
-        lora_add(q->delta, at->mat, at->row, j->cols, dst, scratch, scratch + j->b->row_cap);
+        lora_add(q->delta, at->mat, at->row, j->src_cols, dst, scratch, scratch + j->b->row_cap);
 }
 
 bool xform_makes(enum xform xf) {
@@ -181,11 +184,17 @@ static void rows_fn(void *ctx, int64_t begin, int64_t end, int worker) {
             continue;
         }
         struct place at = locate(j, j->first + i);
+        if (!at.s) {
+            memset(x, 0, (size_t)j->cols * sizeof *x);
+            encode(j->it->type, x, dst, j->cols, t);
+            continue;
+        }
         if (j->copy) {
             copy_row(j, &at, dst, t);
             continue;
         }
         load_row(j, &at, x, y, t);
+        memset(x + j->src_cols, 0, (size_t)(j->cols - j->src_cols) * sizeof *x);
         float *row = x;
         if (j->it->xf == XF_V_COLS && j->group) {
             regroup_cols(j, (const uint8_t *)x, (uint8_t *)y, sizeof *x);
@@ -251,9 +260,16 @@ static void setup(struct job *j) {
     bool vector = it->inst.n_dims == 1 && v; /* regrouped vectors: one element is one row */
     j->cols = vector ? 1 : ne[0];
     j->rows = vector ? ne[0] : ne[1];
-    j->src_rows = j->rows;
+    int64_t from[4]; /* as ne, in the folder */
+    arch_shape(it->inst.row, &j->p->hp_src, from);
+    j->src_cols = vector ? 1 : from[0];
+    j->src_rows = vector ? from[0] : from[1];
+    int n_parts =
+        it->inst.row->dim[it->inst.n_dims - 2 < 0 ? 0 : it->inst.n_dims - 2] == HD_FF_EXP2;
+    j->part = j->rows / (n_parts + 1);
+    j->src_part = j->src_rows / (n_parts + 1);
     if (xf == XF_SPLIT_FIRST || xf == XF_SPLIT_SECOND) j->src_rows *= 2;
-    if (xf == XF_SPLIT_SECOND) j->row_step = j->rows;
+    if (xf == XF_SPLIT_SECOND) j->row_step = j->src_part;
     if (xf == XF_V_ROWS_TAIL) j->fixed = 2 * h->d[HD_LIN_K_HEADS] * h->d[HD_LIN_K_DIM];
     if (xf == XF_ROPE_PAIRS) j->head = h->d[it->inst.row->group];
     j->row_bytes = qtype_row_bytes(it->type, j->cols);
@@ -264,7 +280,7 @@ static void setup(struct job *j) {
     for (int64_t i = 0; i < it->n_src; i++)
         same = same && dq_is_plain(&src[i]) && !src[i].delta && src[i].part[0]->dtype == d;
     bool math = xf == XF_ADD1 || xf == XF_NEG_EXP || xf == XF_NEG_EXP_V;
-    j->copy = same && !math &&
+    j->copy = same && !math && j->src_cols == j->cols &&
               ((d == ST_F32 && it->type == QT_F32) || (d == ST_F16 && it->type == QT_F16) ||
                (d == ST_BF16 && it->type == QT_BF16));
 }

@@ -21,7 +21,7 @@
 #include "tests/unit/tmpdir.h"
 
 /* Converted to `out` as F32 and opened; NULL after a failure. */
-static struct model *golden_open(const char *folder, const char *out) {
+static inline struct model *golden_open(const char *folder, const char *out) {
     struct err e = {0};
     struct convert_opts o = {.src = folder, .out = out, .type = "f32", .overwrite = true};
     struct convert_report r;
@@ -34,7 +34,7 @@ static struct model *golden_open(const char *folder, const char *out) {
 /* The folder with config.json changed: from/to pairs, NULL-terminated; each must occur. Other files
  * are links, those of the tokenizer to folder `tok`. Lies in the scratch folder under "hf", which
  * the next call replaces. */
-static const char *golden_edited(const char *folder, const char *tok, const char *const *edit) {
+static inline const char *golden_edited(const char *folder, const char *tok, const char *const *edit) {
     static const char *const linked[] = {"model.safetensors", "tokenizer.json",
                                          "tokenizer_config.json", "generation_config.json"};
     struct err e = {0};
