@@ -63,18 +63,21 @@ CU_DEV void dot_super(const struct cu_super<B> &s, const uint8_t *xq, const floa
         const uint4 x = *(const uint4 *)(xq + 64 * tile + 16 * c);
         const float4 m = *(const float4 *)(meta + 4 * tile); /* d, d * sum of both groups */
         const int xw[4] = {(int)x.x, (int)x.y, (int)x.z, (int)x.w};
+        int q[4][2];
+        CU_UNROLL
+        for (int patch = 0; patch < 4; patch++) cu_codes2(s, tile, patch, q[patch]);
         CU_UNROLL
         for (int b = 0; b < 2; b++) {
             const uint32_t sc = s.sc[tile][b];
             CU_UNROLL
             for (int g = 0; g < 2; g++) {
                 const float xd = g ? m.z : m.x;
-                int dot = cu_dp4a(cu_codes(s, tile, 2 * g, b), xw[2 * g], 0);
+                int dot = cu_dp4a(q[2 * g][b], xw[2 * g], 0);
                 if constexpr (P::SCALES == SC_16) {
-                    const int other = cu_dp4a(cu_codes(s, tile, 2 * g + 1, b), xw[2 * g + 1], 0);
+                    const int other = cu_dp4a(q[2 * g + 1][b], xw[2 * g + 1], 0);
                     dot = cu_sbyte(sc, 2 * g) * dot + cu_sbyte(sc, 2 * g + 1) * other;
                 } else {
-                    dot = cu_dp4a(cu_codes(s, tile, 2 * g + 1, b), xw[2 * g + 1], dot);
+                    dot = cu_dp4a(q[2 * g + 1][b], xw[2 * g + 1], dot);
                 }
                 if constexpr (P::SCALES == SC_MIN) dot *= cu_byte(sc, g);
                 if constexpr (P::SCALES == SC_32) dot *= cu_sbyte(sc, g);

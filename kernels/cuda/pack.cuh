@@ -130,6 +130,18 @@ template <class B> CU_DEV int cu_codes(const struct cu_super<B> &s, int tile, in
     }
 }
 
+/* Both rows of (tile, patch): with a level table, one look-up of the word's eight nibbles. */
+template <class B>
+CU_DEV void cu_codes2(const struct cu_super<B> &s, int tile, int patch, int q[2]) {
+    if constexpr (cu_pack<B>::TABLE != 0) {
+        const uint32_t t[4] = CU_IQ4_LEVELS;
+        cu_look_up(s.lo[4 * tile + patch], t, &q[0], &q[1]);
+    } else {
+        q[0] = cu_codes(s, tile, patch, 0);
+        q[1] = cu_codes(s, tile, patch, 1);
+    }
+}
+
 CU_DEV int cu_byte(uint32_t w, int i) { /* unsigned */
     return (int)(w >> (8 * i) & 255u);
 }
