@@ -16,6 +16,7 @@
 #include "core/log.h"
 #include "core/mem.h"
 #include "core/prog.h"
+#include "quantize/enc/enc.h"
 
 struct common {
     bool json, csv, md, help, quiet, verbose, trace, untrusted;
@@ -225,6 +226,7 @@ static int apply_common(struct cli *c, const struct common *k, struct err *e) {
     if (c->isa > kern_isa_best())
         return err_set(e, ERR_SYS, "--isa: this machine has no %s; the best it has is %s", k->isa,
                        kern_isa_name(kern_isa_best()));
+    enc_use(c->isa);
     return device_parse(k->device, &c->device, e);
 }
 

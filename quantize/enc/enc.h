@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT
 /* quantize/enc/enc.h - encoders: f32 rows to blocks of one type. Each file exports one const
- * struct; enc_find() is the table. Defined by scalar code, built with -ffp-contract=off: same bytes
- * everywhere. Input is finite (the driver refuses NaN and Inf by name). */
+ * struct; enc_find() is the table. Defined by scalar code, built with -ffp-contract=off, which the
+ * vector code computes lane by lane: same bytes everywhere. Input is finite (the driver refuses NaN
+ * and Inf by name). */
 #ifndef HONE_QUANTIZE_ENC_ENC_H
 #define HONE_QUANTIZE_ENC_ENC_H
 
 #include <stdint.h>
 
 #include "core/qtype.h"
+#include "kernels/kern.h"
 
 enum search { SEARCH_FAST, SEARCH_BEST, SEARCH_CONVENTIONAL };
 struct enc {
@@ -18,5 +20,8 @@ struct enc {
                 enum search search);
 };
 const struct enc *enc_find(enum qtype t); /* NULL: cannot be written */
+/* Searches with at most this instruction set (the default: the best of this machine). The bytes are
+ * the same with all; for tests and measurements, not while rows are being encoded. */
+void enc_use(enum kern_isa upto);
 
 #endif

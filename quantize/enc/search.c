@@ -1,20 +1,15 @@
 // SPDX-License-Identifier: MIT
 /* quantize/enc/search.c - trial searches for one scale, or a scale and a minimum.
  *
- * A trial is a start: round the codes with it, solve the weighted least squares for the codes, and,
- * when iterating, round again. Four trials share the loads of x and w, one per vector lane; no lane
- * ever looks at another, so the vector code computes exactly what four scalar loops would. Rounding
- * is to nearest even by adding 1.5*2^23, after clamping, which keeps every operand far below 2^22.
- */
+ * Which starts are tried is decided here; the loops over the weights are in trials_tmpl.h, compiled
+ * once per instruction set. */
 #include "quantize/enc/search.h"
 
 #include <math.h>
-#include <string.h>
+#include <stdatomic.h>
 
 #include "core/fp.h"
-
-typedef float v4f __attribute__((vector_size(16)));
-typedef int32_t v4i __attribute__((vector_size(16)));
+#include "quantize/enc/trials.h"
 
 const int8_t enc_iq4_values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                    1,    13,   25,  38,  53,  69,  89,  113};
@@ -41,7 +36,7 @@ static const int8_t iq4_nearest[512] = {
     1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
 };
 /* The levels themselves, by the same number. */
-static const float iq4_level[512] = {
+const float enc_iq4_level[512] = {
     113, 113, 113, 113, 113, 113, 113, 113, 113, 113, 113, 113, 113, 113, 113, 113, 113, 113, 113, 113, 113, 113, 113, 113, 113, 113, 113, 113, 113, 113, 113, 113,
     113, 113, 113, 113, 113, 113, 113, 113, 113, 113, 113, 113, 113, 113, 113, 113, 113, 113, 113, 113, 113, 113, 89, 89, 89, 89, 89, 89, 89, 89, 89, 89,
     89, 89, 89, 89, 89, 89, 89, 89, 89, 89, 89, 89, 89, 89, 89, 89, 89, 89, 89, 89, 89, 89, 89, 89, 89, 89, 89, 89, 89, 89, 89, 89,
@@ -61,49 +56,6 @@ static const float iq4_level[512] = {
 };
 // clang-format on
 
-static inline v4f splat(float a) {
-    return (v4f){a, a, a, a};
-}
-static inline v4f load4(const float *p) {
-    v4f v;
-    memcpy(&v, p, sizeof v);
-    return v;
-}
-static inline void store4(float *p, v4f v) {
-    memcpy(p, &v, sizeof v);
-}
-/* mask ? a : b */
-static inline v4f pick(v4i mask, v4f a, v4f b) {
-    return (v4f)((mask & (v4i)a) | (~mask & (v4i)b));
-}
-static inline v4f clamp4(v4f v, v4f lo, v4f hi) {
-    v = pick(v < lo, lo, v);
-    return pick(v > hi, hi, v);
-}
-static inline v4f rint4(v4f v) {
-    const v4f magic = splat(12582912.0f);
-    return (v + magic) - magic;
-}
-/* out[i]: the levels nearest to iscale*x[i], four trials side by side. */
-static void levels4(const struct levels *lv, int n_x, const float *x, v4f iscale, v4f *out) {
-    const v4f lo = splat((float)lv->lo), hi = splat((float)lv->hi);
-    if (!lv->tab) {
-        for (int i = 0; i < n_x; i++) out[i] = rint4(clamp4(iscale * splat(x[i]), lo, hi));
-        return;
-    }
-    for (int i = 0; i < n_x; i++) {
-        v4f u = splat(256) - splat(2) * clamp4(iscale * splat(x[i]), lo, hi);
-        v4i j = __builtin_convertvector(u, v4i);
-        out[i] = (v4f){iq4_level[j[0]], iq4_level[j[1]], iq4_level[j[2]], iq4_level[j[3]]};
-    }
-}
-/* a/b, 0 where b is 0 */
-static inline v4f ratio4(v4f a, v4f b) {
-    v4i zero = b == splat(0);
-    v4f r = a / pick(zero, splat(1), b);
-    return pick(zero, splat(0), r);
-}
-
 /* ---- scalars ------------------------------------------------------------------------------------
  */
 
@@ -117,7 +69,7 @@ uint16_t enc_f16_bits(float x) {
 
 float enc_level(const struct levels *lv, float v) {
     v = enc_clampf(v, (float)lv->lo, (float)lv->hi);
-    return lv->tab ? iq4_level[(int)(256.0f - 2.0f * v)] : enc_rint(v);
+    return lv->tab ? enc_iq4_level[(int)(256.0f - 2.0f * v)] : enc_rint(v);
 }
 
 int enc_level_index(float level) {
@@ -141,45 +93,43 @@ float enc_absmax(const float *x, int n) {
     return m;
 }
 
+/* ---- instruction sets ---------------------------------------------------------------------------
+ */
+
+/* The table in use; NULL until the first use or enc_use. */
+static _Atomic(const struct enc_trials *) in_use;
+
+void enc_use(enum kern_isa upto) {
+    const struct enc_trials *t = &enc_trials_base;
+#ifdef __x86_64__
+    enum kern_isa best = kern_isa_best();
+    if (upto > best) upto = best;
+    if (upto >= KERN_AVX2) t = &enc_trials_avx2;
+    if (upto >= KERN_AVX512) t = &enc_trials_avx512;
+#else
+    (void)upto;
+#endif
+    atomic_store_explicit(&in_use, t, memory_order_relaxed);
+}
+
+static const struct enc_trials *lanes(void) {
+    const struct enc_trials *t = atomic_load_explicit(&in_use, memory_order_relaxed);
+    if (t) return t;
+    enc_use(kern_isa_best());
+    return atomic_load_explicit(&in_use, memory_order_relaxed);
+}
+
 /* ---- x ~ d * l ----------------------------------------------------------------------------------
  */
 
-/* One rounding and least squares of four trials: sum w x l and sum w l^2. */
-static void sym_sums(const struct levels *lv, int n_x, const float *x, const float *w, v4f iscale,
-                     v4f *sxl, v4f *sll) {
-    v4f a = splat(0), b = splat(0), l[ENC_SUB];
-    levels4(lv, n_x, x, iscale, l);
-    for (int i = 0; i < n_x; i++) {
-        v4f t = splat(w[i]) * l[i];
-        a += t * splat(x[i]);
-        b += t * l[i];
-    }
-    *sxl = a;
-    *sll = b;
-}
-
 struct sym_fit enc_sym_trials(const struct levels *lv, int n_x, const float *x, const float *w,
                               const float *iscale, int n, int iters) {
-    struct sym_fit best = {0, 0};
-    for (int k = 0; k < n; k += 4) {
-        float is[4], d[4], merit[4];
-        for (int j = 0; j < 4; j++) is[j] = iscale[k + j < n ? k + j : n - 1];
-        v4f s = load4(is), bm = splat(0), bd = splat(0);
-        for (int it = 0; it < iters; it++) {
-            v4f sxl, sll;
-            sym_sums(lv, n_x, x, w, s, &sxl, &sll);
-            v4f m = ratio4(sxl * sxl, sll), dd = ratio4(sxl, sll);
-            v4i better = m > bm;
-            bm = pick(better, m, bm);
-            bd = pick(better, dd, bd);
-            s = ratio4(splat(1), dd);
-        }
-        store4(d, bd);
-        store4(merit, bm);
-        for (int j = 0; j < 4; j++)
-            if (merit[j] > best.merit) best = (struct sym_fit){d[j], merit[j]};
-    }
-    return best;
+    return lanes()->sym(lv, n_x, x, w, iscale, n, iters);
+}
+
+void enc_sym_errors(const struct levels *lv, int n_x, const float *x, const float *w,
+                    const float *d, int n, float *err) {
+    lanes()->sym_errors(lv, n_x, x, w, d, n, err);
 }
 
 struct sym_fit enc_sym_conventional(const struct levels *lv, int n_x, const float *x,
@@ -218,108 +168,8 @@ struct sym_fit enc_sym_wide(const struct levels *lv, int n_x, const float *x, co
     return enc_sym_trials(lv, n_x, x, w, is, n, iters);
 }
 
-void enc_sym_errors(const struct levels *lv, int n_x, const float *x, const float *w,
-                    const float *d, int n, float *err) {
-    v4f l[ENC_SUB];
-    for (int k = 0; k < n; k += 4) {
-        float dk[4], ek[4];
-        for (int j = 0; j < 4; j++) dk[j] = d[k + j < n ? k + j : n - 1];
-        v4f dv = load4(dk), inv = ratio4(splat(1), dv), e = splat(0);
-        levels4(lv, n_x, x, inv, l);
-        for (int i = 0; i < n_x; i++) {
-            v4f xi = splat(x[i]);
-            v4f diff = xi - dv * l[i];
-            e += splat(w[i]) * diff * diff;
-        }
-        store4(ek, e);
-        for (int j = 0; j < 4 && k + j < n; j++) err[k + j] = ek[j];
-    }
-}
-
 /* ---- x ~ d * l + m ------------------------------------------------------------------------------
  */
-
-struct aff_sums {
-    float w, wx, wxx; /* of the block, the same for every trial */
-};
-
-/* Four trials once: codes from (iscale, lo), then the least squares (d, m) and its error. */
-static void aff_solve(int n_x, const float *x, const float *w, float qmax, const struct aff_sums *s,
-                      v4f iscale, v4f lo, bool free_min, v4f *d, v4f *m, v4f *err) {
-    v4f sl = splat(0), sll = splat(0), sxl = splat(0);
-    const v4f zero = splat(0), top = splat(qmax);
-    for (int i = 0; i < n_x; i++) {
-        v4f l = rint4(clamp4((splat(x[i]) - lo) * iscale, zero, top));
-        v4f t = splat(w[i]) * l;
-        sl += t;
-        sll += t * l;
-        sxl += t * splat(x[i]);
-    }
-    v4f det = splat(s->w) * sll - sl * sl;
-    /* all codes equal: no slope to solve for; d 0 and the mean */
-    v4i flat = det <= splat(1e-6f) * splat(s->w) * sll;
-    v4f dd = ratio4(splat(s->w) * sxl - splat(s->wx) * sl, det);
-    v4f mm = ratio4(sll * splat(s->wx) - sl * sxl, det);
-    dd = pick(flat, zero, dd);
-    mm = pick(flat, splat(s->wx / s->w), mm);
-    if (!free_min) {
-        v4i pos = mm > zero;
-        dd = pick(pos, ratio4(sxl, sll), dd);
-        mm = pick(pos, zero, mm);
-    }
-    *d = dd;
-    *m = mm;
-    *err = splat(s->wxx) - dd * sxl - mm * splat(s->wx);
-}
-
-static v4f aff_abs_error(int n_x, const float *x, const float *w, float qmax, v4f iscale, v4f lo,
-                         v4f d, v4f m) {
-    v4f e = splat(0);
-    const v4f zero = splat(0), top = splat(qmax);
-    for (int i = 0; i < n_x; i++) {
-        v4f xi = splat(x[i]);
-        v4f diff = d * rint4(clamp4((xi - lo) * iscale, zero, top)) + m - xi;
-        e += splat(w[i]) * pick(diff < zero, -diff, diff);
-    }
-    return e;
-}
-
-static struct aff_fit aff_run(int n_x, const float *x, const float *w, int qmax, const float *is,
-                              const float *lo, int n, int iters, bool abs_err, bool free_min) {
-    struct aff_fit best = {0, 0, INFINITY};
-    struct aff_sums s = {0, 0, 0};
-    for (int i = 0; i < n_x; i++) {
-        s.w += w[i];
-        s.wx += w[i] * x[i];
-        s.wxx += w[i] * x[i] * x[i];
-    }
-    for (int k = 0; k < n; k += 4) {
-        float a[4], b[4], e[4], dk[4], mk[4];
-        for (int j = 0; j < 4; j++) {
-            int t = k + j < n ? k + j : n - 1;
-            a[j] = is[t];
-            b[j] = lo[t];
-        }
-        v4f sc = load4(a), base = load4(b), be = splat(INFINITY), bd = splat(0), bm = splat(0);
-        for (int it = 0; it < iters; it++) {
-            v4f d, m, err;
-            aff_solve(n_x, x, w, (float)qmax, &s, sc, base, free_min, &d, &m, &err);
-            if (abs_err) err = aff_abs_error(n_x, x, w, (float)qmax, sc, base, d, m);
-            v4i better = err < be;
-            be = pick(better, err, be);
-            bd = pick(better, d, bd);
-            bm = pick(better, m, bm);
-            sc = ratio4(splat(1), d);
-            base = m;
-        }
-        store4(e, be);
-        store4(dk, bd);
-        store4(mk, bm);
-        for (int j = 0; j < 4; j++)
-            if (e[j] < best.err) best = (struct aff_fit){dk[j], mk[j], e[j]};
-    }
-    return best;
-}
 
 struct aff_fit enc_aff_trials(int n_x, const float *x, const float *w, int qmax,
                               const struct aff_grid *g, int lo_n, int iters, bool abs_err,
@@ -340,28 +190,13 @@ struct aff_fit enc_aff_trials(int n_x, const float *x, const float *w, int qmax,
             base[n++] = start;
         }
     }
-    return aff_run(n_x, x, w, qmax, is, base, n, iters, abs_err, free_min);
+    const struct aff_start st = {is, base, n, iters, abs_err, free_min};
+    return lanes()->aff(n_x, x, w, qmax, &st);
 }
 
 void enc_aff_errors(int n_x, const float *x, const float *w, int qmax, const float *d,
                     const float *m, int n, float *err) {
-    const v4f zero = splat(0), top = splat((float)qmax);
-    for (int k = 0; k < n; k += 4) {
-        float dk[4], mk[4], ek[4];
-        for (int j = 0; j < 4; j++) {
-            int t = k + j < n ? k + j : n - 1;
-            dk[j] = d[t];
-            mk[j] = m[t];
-        }
-        v4f dv = load4(dk), mv = load4(mk), inv = ratio4(splat(1), dv), e = splat(0);
-        for (int i = 0; i < n_x; i++) {
-            v4f y = splat(x[i]) - mv;
-            v4f diff = y - dv * rint4(clamp4(y * inv, zero, top));
-            e += splat(w[i]) * diff * diff;
-        }
-        store4(ek, e);
-        for (int j = 0; j < 4 && k + j < n; j++) err[k + j] = ek[j];
-    }
+    lanes()->aff_errors(n_x, x, w, qmax, d, m, n, err);
 }
 
 /* ---- positive values ----------------------------------------------------------------------------

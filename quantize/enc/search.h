@@ -3,9 +3,9 @@
  * searches.
  *
  * Notation (docs/design/quantize.md): x weights of a block, w search weights, l codes, d scale, m
- * minimum. Everything minimises sum w*(x - x^)^2. Trials run four at a time, one per vector lane,
- * each lane adding its elements in index order: the result is that of the plain scalar loop, on
- * every machine. */
+ * minimum. Everything minimises sum w*(x - x^)^2. Trials run several at a time, one per vector
+ * lane, each lane adding its elements in index order: the result is that of the plain scalar loop,
+ * on every machine. */
 #ifndef HONE_QUANTIZE_ENC_SEARCH_H
 #define HONE_QUANTIZE_ENC_SEARCH_H
 
@@ -19,7 +19,7 @@
 enum {
     ENC_SUB = 32,    /* longest run with one scale */
     ENC_NSUB = 16,   /* most sub-blocks in a super-block */
-    ENC_TRIALS = 160 /* most trials of one search; a multiple of 4 */
+    ENC_TRIALS = 160 /* most trials of one search */
 };
 
 /* The code values of a format: all integers lo..hi, or the 16 ascending values of a table. */

@@ -318,6 +318,38 @@ static void test_same_bytes_without_vectors(void) {
             }
 }
 
+/* Every instruction set of this machine, every type and search: the same bytes, with and without
+ * importance, also where sub-blocks are constant or zero. */
+static void test_same_bytes_with_every_instruction_set(void) {
+    enum { M = 1024 };
+    static float x[M], imp[M];
+    static uint8_t want[M * 4], got[M * 4];
+    struct rng r;
+    rng_seed(&r, 41);
+    for (int t = 0; t < QT_COUNT; t++) {
+        const struct enc *enc = enc_find((enum qtype)t);
+        if (!enc) continue;
+        fill(&r, x, M, t % 3);
+        fill_importance(&r, imp, M);
+        for (int i = 256; i < 288; i++) x[i] = 0.01f;
+        for (int i = 288; i < 320; i++) x[i] = 0;
+        size_t bytes = (size_t)qtype_row_bytes((enum qtype)t, M);
+        for (int k = 0; k < 6; k++) {
+            enc_use(KERN_REF);
+            enc->row(x, k % 2 ? imp : NULL, M, want, modes[k / 2]);
+            for (int isa = KERN_REF + 1; isa <= (int)kern_isa_best(); isa++) {
+                enc_use((enum kern_isa)isa);
+                enc->row(x, k % 2 ? imp : NULL, M, got, modes[k / 2]);
+                if (memcmp(want, got, bytes) != 0)
+                    fprintf(stderr, "%s %s search %d\n", qtype_name((enum qtype)t),
+                            kern_isa_name((enum kern_isa)isa), k);
+                CHECK(memcmp(want, got, bytes) == 0);
+            }
+        }
+    }
+    enc_use(kern_isa_best());
+}
+
 static void test_zeros_and_tiny(void) {
     float x[QK], y[QK], imp[QK];
     for (int i = 0; i < QK; i++) imp[i] = (float)i;
@@ -424,5 +456,6 @@ int main(void) {
     RUN(test_round_trip);
     RUN(test_grid_choice_is_exact);
     RUN(test_same_bytes_without_vectors);
+    RUN(test_same_bytes_with_every_instruction_set);
     return check_done();
 }
