@@ -34,6 +34,15 @@ static void type_columns(struct emit *m) {
     emit_col(m, "decode_ratio", "x ref");
     emit_col(m, "dot_gb_s", "dot GB/s");
     emit_col(m, "dot_ratio", "x ref");
+    emit_col(m, "packed_gb_s", "packed GB/s");
+    emit_col(m, "packed_gmac_s", "GMAC/s");
+}
+
+static void rate_cell(struct emit *m, double v, int decimals) {
+    if (v > 0)
+        emit_cell_num(m, v, decimals);
+    else
+        emit_cell_none(m);
 }
 
 static void type_row(struct emit *m, enum qtype t, enum kern_isa isa, const struct kern_rate *r,
@@ -44,13 +53,10 @@ static void type_row(struct emit *m, enum qtype t, enum kern_isa isa, const stru
     emit_cell_num(m, r->decode_gbs, 2);
     emit_cell_num(m, r->decode_gws, 2);
     emit_cell_num(m, r->decode_gbs / ref->decode_gbs, 1);
-    if (ref->dot_gbs <= 0) { /* no dot for this type */
-        emit_cell_none(m);
-        emit_cell_none(m);
-        return;
-    }
-    emit_cell_num(m, r->dot_gbs, 2);
-    emit_cell_num(m, r->dot_gbs / ref->dot_gbs, 1);
+    rate_cell(m, r->dot_gbs, 2); /* 0: no dot for this type */
+    rate_cell(m, ref->dot_gbs > 0 ? r->dot_gbs / ref->dot_gbs : 0, 1);
+    rate_cell(m, r->packed_gbs, 2);
+    rate_cell(m, r->packed_gmacs, 1);
 }
 
 static int bench_types(struct emit *m, const struct kern *k, int n_isa, const bool *wanted,
@@ -62,7 +68,8 @@ static int bench_types(struct emit *m, const struct kern *k, int n_isa, const bo
         for (int isa = 0; isa < n_isa; isa++) {
             if (prog_interrupted()) return err_set(e, ERR_INTR, "interrupted");
             const struct kern_ops *op = &k[isa].op[t], *below = &k[isa ? isa - 1 : 0].op[t];
-            if (isa && op->decode == below->decode && op->dot == below->dot)
+            if (isa && op->decode == below->decode && op->dot == below->dot &&
+                op->gemm == below->gemm)
                 continue; /* no own kernel */
             struct kern_rate r;
             kern_bench_type(&k[isa], (enum qtype)t, seconds, &r);
@@ -108,7 +115,8 @@ int cmd_bench_kernels(struct cli *c, int argc, char **argv, struct err *e) {
         "bench-kernels",
         "[--types A,B] [--seconds S]",
         "Measures the kernels on one thread: decoding and dot products per tensor type in\n"
-        "10^9 block bytes per second, and the f32 matrix product, for every instruction set\n"
+        "10^9 block bytes per second, packed rows with one token (GB/s) and with 64 (10^9\n"
+        "multiply-adds per second), and the f32 matrix product, for every instruction set\n"
         "of this machine up to --isa. Data stays in cache.",
         opts,
         COUNT_OF(opts),

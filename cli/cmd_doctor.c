@@ -11,6 +11,7 @@
 #include <zlib.h>
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
 
@@ -103,6 +104,27 @@ static void emit_devices(struct emit *m) {
     }
 }
 
+/* What each type's products are computed with when activations are 8-bit. */
+static void emit_products(struct emit *m, const struct cli *c) {
+    struct kern *k = xcalloc(1, sizeof *k);
+    kern_init(k, c->isa);
+    emit_table(m, "products", "products with 8-bit activations");
+    emit_col(m, "type", "type");
+    emit_col(m, "rows", "packed rows");
+    emit_col(m, "otherwise", "otherwise");
+    for (int t = 0; t < QT_COUNT; t++) {
+        if (!kern_has(k, (enum qtype)t)) continue;
+        emit_row(m);
+        emit_cell_str(m, qtype_name((enum qtype)t));
+        if (k->op[t].gemm)
+            emit_cell_i64(m, k->op[t].rows);
+        else
+            emit_cell_none(m);
+        emit_cell_str(m, k->op[t].dot ? "dot of a row" : "decoded to f32");
+    }
+    free(k);
+}
+
 static int run(struct cli *c, struct err *e) {
     char cpu[128], memory[48];
     struct utsname u;
@@ -124,6 +146,7 @@ static int run(struct cli *c, struct err *e) {
     emit_str(m, "cuda", "CUDA", cu_built() ? cu_built() : "not built");
     emit_isas(m, c);
     emit_devices(m);
+    emit_products(m, c);
     emit_libs(m);
     cli_emit(c, m);
     emit_free(m);

@@ -146,6 +146,11 @@ static void emit_speed(struct cli *c, const struct eval_args *a, const struct ev
     emit_str(m, "size", "size", size);
     emit_str(m, "kv_type", "kv type", a->kv_type);
     emit_str(m, "act", "activations", a->act);
+    emit_str(m, "isa", "instruction set", kern_isa_name(c->isa));
+    emit_i64(m, "n_threads", "threads", pool_size(c->pool));
+    emit_fmt_bytes(size, model_packed_bytes(l->m));
+    emit_i64(m, "packed_bytes", NULL, (int64_t)model_packed_bytes(l->m));
+    emit_str(m, "packed", "weights in packed rows", size);
     emit_num(m, "bandwidth_gb_per_s", "memory read GB/s", eval_bandwidth(c->pool), 1);
     emit_table(m, "tests", "tests");
     emit_col(m, "test", "test");

@@ -9,6 +9,7 @@
 #include "core/bytes.h"
 #include "core/fp.h"
 #include "core/mem.h"
+#include "kernels/pack.h"
 
 static const struct {
     uint8_t n, off[2];
@@ -67,7 +68,7 @@ static double now_s(void) {
     return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
 }
 
-enum { ROW = 2048, ROWS = 64 };
+enum { ROW = 2048, ROWS = 64, TOKENS = 64 };
 
 /* Calls run(ctx) until `seconds` have passed, at least twice; returns the shortest time of one
  * call. */
@@ -87,6 +88,9 @@ struct job {
     const struct kern *k;
     enum qtype t;
     uint8_t *w, *act;
+    struct kern_act *rounded; /* [TOKENS] rows */
+    void *scratch;
+    int64_t n_tok;
     float *x;
     int64_t row_bytes, m, n, kk;
     float sink;
@@ -103,14 +107,41 @@ static void run_dot(void *ctx) {
         j->sink += j->k->op[j->t].dot(j->w + i * j->row_bytes, j->act, ROW);
 }
 
+static void run_packed(void *ctx) {
+    struct job *j = ctx;
+    const struct kern_ops *op = &j->k->op[j->t];
+    for (int64_t i = 0; i < ROWS; i += op->rows)
+        op->gemm(j->w + i * j->row_bytes, j->rounded, kern_act_blocks(ROW), j->n_tok, j->x + i,
+                 ROWS, ROW, j->scratch);
+}
+
+/* Any blocks are as good as packed ones. */
+static void bench_packed(struct job *j, const float *x, double bytes, double seconds,
+                         struct kern_rate *out) {
+    const int rows = j->k->op[j->t].rows;
+    void *mem = NULL;
+    struct err e = {0};
+    if (buf_alloc(&mem, (uint64_t)kern_gemm_scratch(rows, ROW), "scratch", &e)) return;
+    j->scratch = mem;
+    j->rounded = xmalloc((size_t)(TOKENS * kern_act_blocks(ROW)) * sizeof *j->rounded);
+    for (int64_t i = 0; i < TOKENS; i++)
+        kern_act(j->k, j->t, x, ROW, j->rounded + i * kern_act_blocks(ROW));
+    j->n_tok = 1;
+    out->packed_gbs = bytes / shortest(run_packed, j, seconds);
+    j->n_tok = TOKENS;
+    out->packed_gmacs = 1e-9 * ROWS * ROW * TOKENS / shortest(run_packed, j, seconds);
+    free(j->rounded);
+    buf_free(mem);
+}
+
 void kern_bench_type(const struct kern *k, enum qtype t, double seconds, struct kern_rate *out) {
-    *out = (struct kern_rate){0, 0, 0};
+    *out = (struct kern_rate){0};
     if (!kern_has(k, t)) return;
     struct rng r;
     rng_seed(&r, 1);
     struct job j = {.k = k, .t = t, .row_bytes = (int64_t)qtype_row_bytes(t, ROW)};
     j.w = xmalloc((size_t)(ROWS * j.row_bytes));
-    j.x = xmalloc(ROW * sizeof *j.x);
+    j.x = xmalloc((size_t)(ROW + ROWS * TOKENS) * sizeof *j.x);
     j.act = xmalloc(ROW * 4);
     kern_random_blocks(t, &r, j.w, (int64_t)ROWS * ROW / qtype_info(t)->block_elems);
     for (int i = 0; i < ROW; i++) j.x[i] = rng_normal(&r);
@@ -120,6 +151,12 @@ void kern_bench_type(const struct kern *k, enum qtype t, double seconds, struct 
     const double s = shortest(run_decode, &j, seconds);
     out->decode_gbs = bytes / s;
     out->decode_gws = 1e-9 * ROWS * ROW / s;
+    if (k->op[t].gemm) {
+        float *x = xmalloc(ROW * sizeof *x);
+        for (int i = 0; i < ROW; i++) x[i] = rng_normal(&r);
+        bench_packed(&j, x, bytes, seconds, out);
+        free(x);
+    }
     free(j.w);
     free(j.x);
     free(j.act);

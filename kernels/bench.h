@@ -14,11 +14,13 @@ int kern_half_fields(enum qtype t, int off[2]);
 void kern_random_blocks(enum qtype t, struct rng *r, void *dst, int64_t n_blocks);
 
 struct kern_rate {
-    double decode_gbs; /* 10^9 block bytes per second */
-    double decode_gws; /* 10^9 weights per second */
-    double dot_gbs;    /* 10^9 weight-block bytes per second, activations in cache */
+    double decode_gbs;   /* 10^9 block bytes per second */
+    double decode_gws;   /* 10^9 weights per second */
+    double dot_gbs;      /* 10^9 weight-block bytes per second, activations in cache */
+    double packed_gbs;   /* the same of packed rows and one token; 0: no packed form */
+    double packed_gmacs; /* 10^9 multiply-adds per second of packed rows and 64 tokens */
 };
-/* Best of several runs, about `seconds` for each of decode and dot; rows of 2048 weights, 64 rows
+/* Best of several runs, about `seconds` for each number; rows of 2048 weights, 64 rows
  * (in L2). */
 void kern_bench_type(const struct kern *k, enum qtype t, double seconds, struct kern_rate *out);
 /* 10^9 floating-point operations per second of gemm_f32 for m tokens, n rows of k weights. */

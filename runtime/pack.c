@@ -88,6 +88,13 @@ int model_pack(struct model *m, enum kern_isa isa, struct pool *pool, struct err
     return rc;
 }
 
+uint64_t model_packed_bytes(const struct model *m) {
+    uint64_t sum = 0;
+    for (int i = 0; i < m->graph.n_weights; i++)
+        if (m->weight[i].packed) sum += m->weight[i].n_bytes;
+    return sum;
+}
+
 void model_unpack(struct model *m) {
     for (int i = 0; i < m->graph.n_weights && m->weight; i++) {
         buf_free(m->weight[i].packed);
