@@ -34,7 +34,8 @@ static inline struct model *golden_open(const char *folder, const char *out) {
 /* The folder with config.json changed: from/to pairs, NULL-terminated; each must occur. Other files
  * are links, those of the tokenizer to folder `tok`. Lies in the scratch folder under "hf", which
  * the next call replaces. */
-static inline const char *golden_edited(const char *folder, const char *tok, const char *const *edit) {
+static inline const char *golden_edited(const char *folder, const char *tok,
+                                        const char *const *edit) {
     static const char *const linked[] = {"model.safetensors", "tokenizer.json",
                                          "tokenizer_config.json", "generation_config.json"};
     struct err e = {0};
