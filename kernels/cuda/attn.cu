@@ -49,10 +49,10 @@ CU_DEV struct cut cut_keys(const struct one_job &j) {
  * sub-warp holds the sum of value head_of<GC>(l). Each step halves what a lane carries. */
 template <int GC> CU_DEV float spread_sum(float r[GC], int lanes, int lane) {
     int m = 1;
-#pragma unroll
+    CU_UNROLL
     for (int n = GC / 2; n > 0; n /= 2, m *= 2) {
         const bool up = (lane & m) != 0;
-#pragma unroll
+        CU_UNROLL
         for (int i = 0; i < n; i++) {
             const float send = up ? r[i] : r[i + n], keep = up ? r[i + n] : r[i];
             r[i] = keep + cu_shfl_xor(send, m);
@@ -90,17 +90,15 @@ CU_KERNEL __launch_bounds__(BLOCK) attend_part(struct one_job j) {
                   last = first + c.step < c.n_keys ? first + c.step : c.n_keys;
     const int64_t row0 = (int64_t)head * j.n_ctx + c.k0;
     float q[GC][NU][8], acc[GC][NU][8];
-#pragma unroll
-    for (int g = 0; g < GC; g++)
-#pragma unroll
-        for (int n = 0; n < NU; n++)
-#pragma unroll
-            for (int i = 0; i < 8; i++) {
-                const int u = l + n * lanes;
-                const bool in = g < n_g && u < units;
-                q[g][n][i] = in ? j.scale * j.q[(head * j.group + g0 + g) * dim + 8 * u + i] : 0.0f;
-                acc[g][n][i] = 0.0f;
-            }
+    CU_UNROLL
+    for (int g = 0; g < GC; g++) CU_UNROLL
+    for (int n = 0; n < NU; n++) CU_UNROLL
+    for (int i = 0; i < 8; i++) {
+        const int u = l + n * lanes;
+        const bool in = g < n_g && u < units;
+        q[g][n][i] = in ? j.scale * j.q[(head * j.group + g0 + g) * dim + 8 * u + i] : 0.0f;
+        acc[g][n][i] = 0.0f;
+    }
     if (threadIdx.x < GC) {
         top[threadIdx.x] = -INFINITY;
         sum[threadIdx.x] = 0.0f;
@@ -111,18 +109,17 @@ CU_KERNEL __launch_bounds__(BLOCK) attend_part(struct one_job j) {
         for (int kk = warp * n_sub; kk < n_keys; kk += WARPS * n_sub) {
             const int key = kk + sub;
             float r[GC];
-#pragma unroll
+            CU_UNROLL
             for (int g = 0; g < GC; g++) r[g] = 0.0f;
-#pragma unroll
+            CU_UNROLL
             for (int n = 0; n < NU; n++) {
                 const int u = l + n * lanes;
                 float v[8];
                 if (key < n_keys && u < units) {
                     kv_load8<FORM>(j.k, row0 + k0 + key, u, v);
-#pragma unroll
-                    for (int g = 0; g < GC; g++)
-#pragma unroll
-                        for (int i = 0; i < 8; i++) r[g] = fmaf(q[g][n][i], v[i], r[g]);
+                    CU_UNROLL
+                    for (int g = 0; g < GC; g++) CU_UNROLL
+                    for (int i = 0; i < 8; i++) r[g] = fmaf(q[g][n][i], v[i], r[g]);
                 }
             }
             const float v = spread_sum<GC>(r, lanes, l);
@@ -149,24 +146,22 @@ CU_KERNEL __launch_bounds__(BLOCK) attend_part(struct one_job j) {
         }
         __syncthreads();
         if (k0 > first) {
-#pragma unroll
-            for (int g = 0; g < GC; g++)
-#pragma unroll
-                for (int n = 0; n < NU; n++)
-#pragma unroll
-                    for (int i = 0; i < 8; i++) acc[g][n][i] *= fix[g];
+            CU_UNROLL
+            for (int g = 0; g < GC; g++) CU_UNROLL
+            for (int n = 0; n < NU; n++) CU_UNROLL
+            for (int i = 0; i < 8; i++) acc[g][n][i] *= fix[g];
         }
         for (int key = warp * n_sub + sub; key < n_keys; key += WARPS * n_sub) {
-#pragma unroll
+            CU_UNROLL
             for (int n = 0; n < NU; n++) {
                 const int u = l + n * lanes;
                 float v[8];
                 if (u >= units) continue;
                 kv_load8<FORM>(j.v, row0 + k0 + key, u, v);
-#pragma unroll
+                CU_UNROLL
                 for (int g = 0; g < GC; g++) {
                     const float p = sc[key * GC + g];
-#pragma unroll
+                    CU_UNROLL
                     for (int i = 0; i < 8; i++) acc[g][n][i] = fmaf(p, v[i], acc[g][n][i]);
                 }
             }
@@ -304,10 +299,9 @@ CU_KERNEL __launch_bounds__(BLOCK) attend_tile(struct many_job j) {
         sum[threadIdx.x] = 0.0f;
     }
     float acc[RT][COLS];
-#pragma unroll
-    for (int a = 0; a < RT; a++)
-#pragma unroll
-        for (int c = 0; c < COLS; c++) acc[a][c] = 0.0f;
+    CU_UNROLL
+    for (int a = 0; a < RT; a++) CU_UNROLL
+    for (int c = 0; c < COLS; c++) acc[a][c] = 0.0f;
     const int64_t seen0 = pos + r0 / j.group + 1; /* by the first row */
     const int64_t end = pos + (r0 + n_rows - 1) / j.group + 1;
     const int64_t begin = j.window > 0 && seen0 > j.window ? seen0 - j.window : 0;
@@ -323,18 +317,17 @@ CU_KERNEL __launch_bounds__(BLOCK) attend_tile(struct many_job j) {
         }
         __syncthreads();
         float s[RT][KT];
-#pragma unroll
-        for (int a = 0; a < RT; a++)
-#pragma unroll
-            for (int b = 0; b < KT; b++) s[a][b] = 0.0f;
+        CU_UNROLL
+        for (int a = 0; a < RT; a++) CU_UNROLL
+        for (int b = 0; b < KT; b++) s[a][b] = 0.0f;
         /* columns turned by tx, so that the 16 keys a warp reads lie in different banks */
         for (int i = 0; i < dim; i += 4) {
             int c = i + 4 * tx;
             c = c >= dim ? c - c / dim * dim : c;
-#pragma unroll
+            CU_UNROLL
             for (int b = 0; b < KT; b++) {
                 const float4 kk = *(const float4 *)(const void *)&kv[(tx + 16 * b) * dim + c];
-#pragma unroll
+                CU_UNROLL
                 for (int a = 0; a < RT; a++) {
                     const float4 qq = *(const float4 *)(const void *)&q[(ty + 16 * a) * dim + c];
                     s[a][b] = fmaf(qq.x, kk.x, s[a][b]);
@@ -344,15 +337,14 @@ CU_KERNEL __launch_bounds__(BLOCK) attend_tile(struct many_job j) {
                 }
             }
         }
-#pragma unroll
-        for (int a = 0; a < RT; a++)
-#pragma unroll
-            for (int b = 0; b < KT; b++) {
-                const int row = ty + 16 * a, key = tx + 16 * b;
-                const int64_t seen = pos + (r0 + row) / j.group + 1, k = k0 + key;
-                const bool in = row < n_rows && k < seen && (j.window <= 0 || k >= seen - j.window);
-                p[row * (TILE + 1) + key] = in ? s[a][b] : -INFINITY;
-            }
+        CU_UNROLL
+        for (int a = 0; a < RT; a++) CU_UNROLL
+        for (int b = 0; b < KT; b++) {
+            const int row = ty + 16 * a, key = tx + 16 * b;
+            const int64_t seen = pos + (r0 + row) / j.group + 1, k = k0 + key;
+            const bool in = row < n_rows && k < seen && (j.window <= 0 || k >= seen - j.window);
+            p[row * (TILE + 1) + key] = in ? s[a][b] : -INFINITY;
+        }
         __syncthreads();
         for (int i = (int)threadIdx.x; i < TILE * units; i += BLOCK) { /* values replace the keys */
             float v[8];
@@ -376,27 +368,27 @@ CU_KERNEL __launch_bounds__(BLOCK) attend_tile(struct many_job j) {
             }
         }
         __syncthreads();
-#pragma unroll
+        CU_UNROLL
         for (int a = 0; a < RT; a++) {
             const int row = ty + 16 * a;
-#pragma unroll
+            CU_UNROLL
             for (int c = 0; c < COLS; c++) acc[a][c] *= fix[row];
             for (int key = 0; key < n_keys; key++) {
                 const float w = p[row * (TILE + 1) + key];
-#pragma unroll
+                CU_UNROLL
                 for (int c = 0; c < COLS; c++)
                     if (tx + 16 * c < dim)
                         acc[a][c] = fmaf(w, kv[key * dim + tx + 16 * c], acc[a][c]);
             }
         }
     }
-#pragma unroll
+    CU_UNROLL
     for (int a = 0; a < RT; a++) {
         const int row = ty + 16 * a, r = r0 + row;
         if (row >= n_rows) continue;
         const int64_t at =
             ((int64_t)(r / j.group) * j.n_heads + head * j.group + r % j.group) * dim;
-#pragma unroll
+        CU_UNROLL
         for (int c = 0; c < COLS; c++) {
             const int i = tx + 16 * c;
             if (i >= dim) continue;

@@ -37,7 +37,7 @@ CU_KERNEL __launch_bounds__(BLOCK)
     const int64_t c = (int64_t)blockIdx.x * BLOCK + threadIdx.x, p0 = *pos;
     if (c >= n_ch) return;
     float tap[TAPS], past[TAPS]; /* past[j]: the input j + 1 - TAPS tokens from now; last: now */
-#pragma unroll
+    CU_UNROLL
     for (int j = 0; j < TAPS; j++) {
         const int back = TAPS - 1 - j;
         tap[j] = back < taps ? w[c * taps + taps - 1 - back] : 0.0f;
@@ -45,21 +45,21 @@ CU_KERNEL __launch_bounds__(BLOCK)
     }
     for (int64_t t0 = 0; t0 < n_tok; t0 += 8) {
         float x[8];
-#pragma unroll
+        CU_UNROLL
         for (int i = 0; i < 8; i++) x[i] = t0 + i < n_tok ? u[(t0 + i) * n_ch + c] : 0.0f;
-#pragma unroll
+        CU_UNROLL
         for (int i = 0; i < 8; i++) {
             if (t0 + i >= n_tok) break;
             past[TAPS - 1] = x[i];
             float s = 0.0f;
-#pragma unroll
+            CU_UNROLL
             for (int j = TAPS - 1; j >= 0; j--) s = fmaf(tap[j], past[j], s);
             u[(t0 + i) * n_ch + c] = s * sigmoid(s);
-#pragma unroll
+            CU_UNROLL
             for (int j = 0; j + 1 < TAPS; j++) past[j] = past[j + 1];
         }
     }
-#pragma unroll
+    CU_UNROLL
     for (int back = 1; back < TAPS; back++) /* position p0 + n_tok - back */
         if (back < taps) ring[slot_of(p0 + n_tok - back, taps) * n_ch + c] = past[TAPS - 1 - back];
 }
@@ -131,7 +131,7 @@ CU_DEV void gates(const struct cu_delta &a, struct tokens &x, int t, int64_t at,
 template <int F4>
 CU_DEV float step(float4 m[F4], const struct tokens &x, int t, int l, float v, int k_dim) {
     float p = 0.0f, r = 0.0f;
-#pragma unroll
+    CU_UNROLL
     for (int i = 0; i < F4; i++)
         if (32 * i + 4 * l < k_dim) {
             const float4 k = *(const float4 *)(const void *)&x.k[t][32 * i + 4 * l];
@@ -146,7 +146,7 @@ CU_DEV float step(float4 m[F4], const struct tokens &x, int t, int l, float v, i
         r += cu_shfl_xor(r, d);
     }
     const float a = x.decay[t], d = x.beta[t] * (v - a * p);
-#pragma unroll
+    CU_UNROLL
     for (int i = 0; i < F4; i++)
         if (32 * i + 4 * l < k_dim) {
             const float4 k = *(const float4 *)(const void *)&x.k[t][32 * i + 4 * l];
@@ -160,7 +160,7 @@ CU_DEV float step(float4 m[F4], const struct tokens &x, int t, int l, float v, i
 
 template <int F4>
 CU_DEV void load_state(const float *row, bool there, int l, int k_dim, float4 m[F4]) {
-#pragma unroll
+    CU_UNROLL
     for (int i = 0; i < F4; i++)
         m[i] = there && 32 * i + 4 * l < k_dim
                    ? *(const float4 *)(const void *)(row + 32 * i + 4 * l)
@@ -168,7 +168,7 @@ CU_DEV void load_state(const float *row, bool there, int l, int k_dim, float4 m[
 }
 template <int F4>
 CU_DEV void store_state(float *row, bool there, int l, int k_dim, const float4 m[F4]) {
-#pragma unroll
+    CU_UNROLL
     for (int i = 0; i < F4; i++)
         if (there && 32 * i + 4 * l < k_dim) *(float4 *)(void *)(row + 32 * i + 4 * l) = m[i];
 }

@@ -61,7 +61,7 @@ template <int FORM> CU_DEV void kv_load8(const struct kv_plane &p, int64_t row, 
     } else if (form == KV_F16) {
         const uint4 x = ((const uint4 *)(const void *)p.codes)[at / 8];
         const uint32_t w[4] = {x.x, x.y, x.z, x.w};
-#pragma unroll
+        CU_UNROLL
         for (int i = 0; i < 4; i++) {
             v[2 * i] = cu_f16_to_f32((uint16_t)w[i]);
             v[2 * i + 1] = cu_f16_to_f32((uint16_t)(w[i] >> 16));
@@ -70,14 +70,14 @@ template <int FORM> CU_DEV void kv_load8(const struct kv_plane &p, int64_t row, 
         const float d = cu_f16_to_f32(p.scales[at / 32]);
         if (form == KV_Q8) {
             const uint2 x = ((const uint2 *)(const void *)p.codes)[at / 8];
-#pragma unroll
+            CU_UNROLL
             for (int i = 0; i < 8; i++) {
                 const uint32_t w = i < 4 ? x.x : x.y;
                 v[i] = d * (float)(int8_t)(w >> (8 * (i % 4)));
             }
         } else {
             const uint32_t x = ((const uint32_t *)(const void *)p.codes)[at / 8];
-#pragma unroll
+            CU_UNROLL
             for (int i = 0; i < 8; i++) v[i] = d * (float)((int)((x >> (4 * i)) & 15u) - 8);
         }
     }

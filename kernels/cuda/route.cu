@@ -35,20 +35,20 @@ CU_KERNEL __launch_bounds__(BLOCK)
     if (t >= n_tok) return; /* whole warps */
     const float *x = logits + t * n_experts;
     float p[PER_LANE], m = -INFINITY, sum = 0.0f;
-#pragma unroll
+    CU_UNROLL
     for (int k = 0; k < PER_LANE; k++) {
         p[k] = 32 * k + lane < n_experts ? x[32 * k + lane] : -INFINITY;
         m = fmaxf(m, p[k]);
     }
     m = cu_warp_max(m);
-#pragma unroll
+    CU_UNROLL
     for (int k = 0; k < PER_LANE; k++)
         if (32 * k + lane < n_experts) {
             p[k] = expf(p[k] - m);
             sum += p[k];
         }
     sum = cu_warp_sum(sum);
-#pragma unroll
+    CU_UNROLL
     for (int k = 0; k < PER_LANE; k++) {
         p[k] /= sum;
         if (!(p[k] >= 0.0f)) p[k] = 0.0f;             /* NaN: last, but there */
@@ -60,10 +60,10 @@ CU_KERNEL __launch_bounds__(BLOCK)
     for (int u = 0; u < n_used; u++) {
         float v = -3.0f;
         int i = n_experts;
-#pragma unroll
+        CU_UNROLL
         for (int k = 0; k < PER_LANE; k++) better(&v, &i, p[k], 32 * k + lane);
         warp_best(&v, &i);
-#pragma unroll
+        CU_UNROLL
         for (int k = 0; k < PER_LANE; k++)
             if (32 * k + lane == i) p[k] = -1.0f; /* taken */
         sum += v;
