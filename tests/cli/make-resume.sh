@@ -1,5 +1,5 @@
 #!/bin/sh
-# hone make, interrupted 20 times at random points by SIGINT, SIGTERM and SIGKILL in turn, then run to its end:
+# hone make, interrupted CUTS times (9; CUTS=20 for the long run) at random points by SIGINT, SIGTERM and SIGKILL in turn, then run to its end:
 # every GGUF and the imatrix have the bytes of an uninterrupted run, and whatever stood under a final name
 # at any time was whole.
 set -eu
@@ -25,7 +25,7 @@ whole() { # every final file there is equals the uninterrupted one
 }
 i=0
 cut=0
-while [ $i -lt 20 ]; do
+while [ $i -lt ${CUTS:-9} ]; do
     i=$((i + 1))
     seed=$(((seed * 1103515245 + 12345) % 2147483648))
     # a fresh start every fifth time, so that all steps are hit
@@ -48,4 +48,4 @@ for f in "$t/whole"/*.gguf; do cmp "$f" "$t/cut/${f##*/}"; done
 left=$(find "$t/cut" -name '*.tmp-*' | wc -l)
 [ "$left" = 0 ] || { echo "$left temporaries left behind"; exit 1; }
 (cd "$t/cut" && sha256sum -c SHA256SUMS >/dev/null)
-echo "$cut of 20 runs were cut; all files equal"
+echo "$cut of $i runs were cut; all files equal"
