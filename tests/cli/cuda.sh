@@ -4,6 +4,7 @@
 # digits, divergence of an f16 cache from the CPU's f32 below 1e-4, the same greedy text; refusals without a device.
 set -eu
 [ -x "${HONE_EMU:-}" ] || { echo "SKIP: no emulated device"; exit 77; }
+grep -q __asan_init "$HONE_EMU" && { echo "SKIP: minutes under a sanitizer; the kernel and session tests run there"; exit 77; }
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT
 tiny=tests/golden/tiny-qwen35moe
