@@ -50,9 +50,11 @@ done
 run 0 synth --arch-from $c --recipe Q6_K --dry-run --json
 predicted=$(num size_bytes)
 run 0 quantize "$t/bf16.gguf" --recipe Q6_K --dry-run --json
-[ "$(num size_bytes)" = "$predicted" ] || say "quantize --dry-run says $(num size_bytes), synth $predicted"
+# quantize also writes the key hone.replay, below 1 KiB
+near() { [ $(($1 - predicted)) -ge 0 ] && [ $(($1 - predicted)) -lt 1024 ]; }
+near "$(num size_bytes)" || say "quantize --dry-run says $(num size_bytes), synth $predicted"
 run 0 quantize "$t/bf16.gguf" --recipe Q6_K -o "$t/q6.gguf"
-[ "$(wc -c < "$t/q6.gguf")" = "$predicted" ] || say "a file quantized by the same recipe is not as large"
+near "$(wc -c < "$t/q6.gguf")" || say "a file quantized by the same recipe is not as large"
 
 # skew changes the routers and nothing else
 run 0 synth --arch-from $c --recipe BF16 --skew 0.5 -o "$t/skew.gguf"
