@@ -6,7 +6,6 @@
  * safetensors and imatrix file in it is checked, and its SHA256SUMS, or the one named by
  * --manifest. Each finding is one row; the exit status is 1 when there is one, so that 3 stays
  * "could not be checked". */
-#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -212,13 +211,11 @@ static int verify_file(struct verify *v, const char *path, struct err *e) {
 
 /* ---- folders --------------------------------------------------------------------------------- */
 
-static int by_text(const void *a, const void *b) {
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
 static bool ends(const char *s, const char *with) {
     size_t n = strlen(s), m = strlen(with);
     return n >= m && strcmp(s + n - m, with) == 0;
 }
+
 /* Shards after the first are opened with their set. */
 static bool is_ours(const char *name) {
     int i = 0, n = 0;
@@ -227,35 +224,15 @@ static bool is_ours(const char *name) {
     return ends(name, ".safetensors") || ends(name, ".imatrix");
 }
 
-static bool holds_gguf(const char *dir) {
-    bool any = false;
-    DIR *d = opendir(dir);
-    for (struct dirent *de = d ? readdir(d) : NULL; de && !any; de = readdir(d))
-        any = ends(de->d_name, ".gguf");
-    if (d) closedir(d);
-    return any;
-}
-
-static int verify_folder(struct verify *v, const char *dir, struct err *e) {
-    char **name = NULL;
-    size_t n = 0;
+static int verify_files(struct verify *v, const char *dir, const struct io_names *all,
+                        struct err *e) {
     int rc = 0;
-    DIR *d = opendir(dir);
-    if (!d) return err_sys(e, "cannot open %s", dir);
-    for (struct dirent *de = readdir(d); de; de = readdir(d)) {
-        if (!is_ours(de->d_name)) continue;
-        name = xreallocarray(name, n + 1, sizeof *name);
-        name[n++] = xstrdup(de->d_name);
-    }
-    closedir(d);
-    if (n) qsort(name, n, sizeof *name, by_text);
-    for (size_t i = 0; i < n; i++) {
-        char *path = io_join(dir, name[i]);
-        if (!rc) rc = verify_file(v, path, e);
+    for (int i = 0; i < all->n && rc == 0; i++) {
+        if (!is_ours(all->v[i])) continue;
+        char *path = io_join(dir, all->v[i]);
+        rc = verify_file(v, path, e);
         free(path);
-        free(name[i]);
     }
-    free(name);
     return rc;
 }
 
@@ -308,16 +285,23 @@ static int verify_path(struct verify *v, const char *path, const char *manifest,
         free(dir);
         return rc;
     }
-    char *config = io_join(path, "config.json"), *sums = io_join(path, "SHA256SUMS");
+    struct io_names all;
+    int rc = io_list(&all, path, e);
+    bool gguf = false, hf = false, sums = false;
+    for (int i = 0; i < all.n; i++) {
+        gguf = gguf || ends(all.v[i], ".gguf");
+        hf = hf || strcmp(all.v[i], "config.json") == 0;
+        sums = sums || strcmp(all.v[i], "SHA256SUMS") == 0;
+    }
+    char *own = io_join(path, "SHA256SUMS");
+    if (!manifest && sums) manifest = own;
     /* a published folder may hold a copy of the original's config.json */
-    bool published = holds_gguf(path);
-    int rc = io_exists(config) && !published ? verify_hf(v, path, e) : verify_folder(v, path, e);
-    if (!rc && !manifest && io_exists(sums)) manifest = sums;
+    if (!rc) rc = hf && !gguf ? verify_hf(v, path, e) : verify_files(v, path, &all, e);
     if (!rc && manifest) rc = verify_manifest(v, path, manifest, e);
     if (!rc && !v->n_files && !v->n_findings)
         rc = err_set(e, ERR_USAGE, "%s: nothing to verify in this folder", path);
-    free(config);
-    free(sums);
+    free(own);
+    io_names_release(&all);
     return rc;
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* cli/make_files.c - the steps of `hone make` that write model files: source, base conversion,
  * importance matrix, one quant per recipe. */
-#include <dirent.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,34 +18,19 @@
 #include "core/mem.h"
 #include "quantize/quantize.h"
 
-static int by_name(const void *a, const void *b) {
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 /* Names and contents of every plain file of the folder, in name order. */
 static int hash_folder(struct make *mk, struct buf *key, struct err *e) {
-    DIR *d = opendir(mk->src);
-    char **name = NULL;
-    size_t n = 0;
-    int rc = 0;
-    if (!d) return err_sys(e, "%s: cannot open", mk->src);
-    for (struct dirent *de; (de = readdir(d)) != NULL;) {
-        if (de->d_name[0] == '.') continue;
-        name = xreallocarray(name, n + 1, sizeof *name);
-        name[n++] = xstrdup(de->d_name);
-    }
-    closedir(d);
-    if (n) qsort(name, n, sizeof *name, by_name);
-    for (size_t i = 0; i < n && rc == 0; i++) {
-        char hex[33], *path = io_join(mk->src, name[i]);
-        if (!io_is_dir(path)) {
-            rc = job_file_hash(&mk->job, path, hex, e);
-            if (rc == 0) buf_fmt(key, "%s:%s;", name[i], hex);
-        }
+    struct io_names all;
+    int rc = io_list(&all, mk->src, e);
+    for (int i = 0; i < all.n && rc == 0; i++) {
+        char hex[33], *path = io_join(mk->src, all.v[i]);
+        bool plain = false;
+        if (all.v[i][0] != '.') rc = io_is_file(&plain, path, e);
+        if (plain) rc = job_file_hash(&mk->job, path, hex, e);
+        if (plain && rc == 0) buf_fmt(key, "%s:%s;", all.v[i], hex);
         free(path);
     }
-    for (size_t i = 0; i < n; i++) free(name[i]);
-    free(name);
+    io_names_release(&all);
     return rc;
 }
 

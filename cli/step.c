@@ -2,7 +2,6 @@
 /* cli/step.c - see step.h. Records are small JSON files, written whole or not at all. */
 #include "cli/step.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -23,16 +22,17 @@ enum { MAX_RECORD = 64 << 20 };
 
 /* Temporaries are named TARGET.tmp-PID-N (core/io.h). We hold the lock, so whoever made them is
  * gone. */
-static void remove_leftovers(const char *dir) {
-    DIR *d = opendir(dir);
-    if (!d) return;
-    for (struct dirent *de; (de = readdir(d)) != NULL;) {
-        if (!strstr(de->d_name, ".tmp-")) continue;
-        char *path = io_join(dir, de->d_name);
+static int remove_leftovers(const char *dir, struct err *e) {
+    struct io_names all;
+    int rc = io_list(&all, dir, e);
+    for (int i = 0; i < all.n && rc == 0; i++) {
+        if (!strstr(all.v[i], ".tmp-")) continue;
+        char *path = io_join(dir, all.v[i]);
         if (unlink(path) == 0) log_debug("removed leftover %s", path);
         free(path);
     }
-    closedir(d);
+    io_names_release(&all);
+    return rc;
 }
 
 int job_open(struct job *j, const char *dir, struct err *e) {
@@ -50,9 +50,8 @@ int job_open(struct job *j, const char *dir, struct err *e) {
                        "%s: another hone job is writing here; wait for it, or choose "
                        "another folder with -o",
                        dir);
-    remove_leftovers(dir);
-    remove_leftovers(j->state);
-    return 0;
+    TRY(remove_leftovers(dir, e));
+    return remove_leftovers(j->state, e);
 }
 
 void job_close(struct job *j) {

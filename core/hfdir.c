@@ -8,7 +8,6 @@
  * open; shards stay mapped. Other JSON and text files are read on first use and kept. */
 #include "core/hfdir.h"
 
-#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,34 +43,6 @@ struct hfdir {
 
 /* ---- which files ----------------------------------------------------------------------------- */
 
-struct names {
-    char **v;
-    int n;
-};
-static void names_add(struct names *l, const char *s) {
-    l->v = xreallocarray(l->v, (size_t)l->n + 1, sizeof *l->v);
-    l->v[l->n++] = xstrdup(s);
-}
-static void names_release(struct names *l) {
-    for (int i = 0; i < l->n; i++) free(l->v[i]);
-    free(l->v);
-    *l = (struct names){0};
-}
-static int by_text(const void *a, const void *b) {
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-static void names_sort_unique(struct names *l) {
-    int n = 0;
-    if (l->n) qsort(l->v, (size_t)l->n, sizeof *l->v, by_text);
-    for (int i = 0; i < l->n; i++) {
-        if (n && strcmp(l->v[n - 1], l->v[i]) == 0)
-            free(l->v[i]);
-        else
-            l->v[n++] = l->v[i];
-    }
-    l->n = n;
-}
-
 static bool begins(const char *s, const char *with) {
     return strncmp(s, with, strlen(with)) == 0;
 }
@@ -91,7 +62,7 @@ static int check_index_name(const char *s, struct err *e) {
 }
 
 /* The files weight_map names, each once. */
-static int index_files(const struct json *map, struct names *l, struct strmap *seen,
+static int index_files(const struct json *map, struct io_names *l, struct strmap *seen,
                        struct err *e) {
     for (const struct json *c = json_first(map); c; c = json_next(c)) {
         const char *s = json_str(c);
@@ -103,12 +74,12 @@ static int index_files(const struct json *map, struct names *l, struct strmap *s
         if ((uint64_t)l->n >= limit_of(LIM_HF_FILES))
             return err_set(e, ERR_DATA, "%s names more than %llu files", index_name,
                            (unsigned long long)limit_of(LIM_HF_FILES));
-        names_add(l, s);
+        io_names_add(l, s);
     }
     return 0;
 }
 
-static int names_from_index(struct hfdir *h, struct names *l, struct err *e) {
+static int names_from_index(struct hfdir *h, struct io_names *l, struct err *e) {
     char *path = io_join(h->path, index_name);
     int rc = json_read(&h->index, path, limit_of(LIM_HF_JSON), e);
     free(path);
@@ -121,7 +92,7 @@ static int names_from_index(struct hfdir *h, struct names *l, struct err *e) {
     rc = index_files(map, l, seen, e);
     strmap_free(seen);
     if (rc) return err_wrap(e, "%s", h->path);
-    names_sort_unique(l);
+    io_names_sort(l);
     for (int i = 0; i < l->n; i++) {
         char *p = io_join(h->path, l->v[i]);
         bool there = io_exists(p);
@@ -164,20 +135,22 @@ static bool shard_of(const char *s, int *n) {
     return true;
 }
 
-static int names_from_folder(struct hfdir *h, struct names *l, struct err *e) {
+static int names_from_folder(struct hfdir *h, struct io_names *l, struct err *e) {
     bool pickles = false, consolidated = false;
-    DIR *d = opendir(h->path);
-    if (!d) return err_sys(e, "%s", h->path);
-    for (struct dirent *de = readdir(d); de && (uint64_t)l->n < limit_of(LIM_HF_FILES);
-         de = readdir(d)) {
-        const char *s = de->d_name;
-        if (begins(s, "model") && ends(s, ".safetensors")) names_add(l, s);
+    struct io_names all;
+    int rc = io_list(&all, h->path, e);
+    for (int i = 0; i < all.n && rc == 0; i++) {
+        const char *s = all.v[i];
+        if (begins(s, "model") && ends(s, ".safetensors")) io_names_add(l, s);
         if (begins(s, "consolidated") && ends(s, ".safetensors")) consolidated = true;
         if (ends(s, ".bin") || ends(s, ".pt") || ends(s, ".pth")) pickles = true;
     }
-    closedir(d);
+    io_names_release(&all);
+    TRY(rc);
     if (!l->n) return no_weights(h, pickles, consolidated, e);
-    names_sort_unique(l);
+    if ((uint64_t)l->n > limit_of(LIM_HF_FILES))
+        return err_set(e, ERR_DATA, "%s: more than %llu weight files", h->path,
+                       (unsigned long long)limit_of(LIM_HF_FILES));
     int n;
     if (shard_of(l->v[0], &n) && n != l->n)
         return err_set(e, ERR_DATA,
@@ -257,7 +230,7 @@ static int check_index(struct hfdir *h, struct err *e) {
 }
 
 static int open_weights(struct hfdir *h, struct err *e) {
-    struct names l = {0};
+    struct io_names l = {0};
     char *index = io_join(h->path, index_name);
     bool has_index = io_exists(index);
     int rc;
@@ -274,7 +247,7 @@ static int open_weights(struct hfdir *h, struct err *e) {
     TRY_GOTO(done, rc, collect(h, e));
     if (has_index) rc = check_index(h, e);
 done:
-    names_release(&l);
+    io_names_release(&l);
     return rc;
 }
 

@@ -5,6 +5,7 @@
  * and not a hang. Messages name the path and what to do. */
 #include "core/io.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -14,6 +15,7 @@
 #include <unistd.h>
 
 #include "core/buf.h"
+#include "core/limits.h"
 #include "core/mem.h"
 #include "core/num.h"
 
@@ -78,14 +80,31 @@ done:
     return rc;
 }
 
+/* errno of stat() that says nothing is there; any other only keeps us from looking */
+static bool is_absent(int error) {
+    return error == ENOENT || error == ENOTDIR || error == ENAMETOOLONG;
+}
+
 bool io_exists(const char *path) {
     struct stat st;
-    return stat(path, &st) == 0 || (errno != ENOENT && errno != ENOTDIR && errno != ENAMETOOLONG);
+    return stat(path, &st) == 0 || !is_absent(errno);
 }
 
 bool io_is_dir(const char *path) {
     struct stat st;
-    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+    if (stat(path, &st) == 0) return S_ISDIR(st.st_mode);
+    if (is_absent(errno)) return false;
+    /* taken for a file, a folder that cannot be looked at would be refused with the wrong reason */
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0) close(fd);
+    return fd >= 0;
+}
+
+int io_is_file(bool *yes, const char *path, struct err *e) {
+    struct stat st;
+    bool there = stat(path, &st) == 0;
+    *yes = there && S_ISREG(st.st_mode);
+    return there || is_absent(errno) ? 0 : err_sys(e, "cannot examine %s", path);
 }
 
 int io_file_size(const char *path, uint64_t *size, struct err *e) {
@@ -94,6 +113,50 @@ int io_file_size(const char *path, uint64_t *size, struct err *e) {
     if (!S_ISREG(st.st_mode)) return err_set(e, ERR_USAGE, "%s is not a regular file", path);
     *size = (uint64_t)st.st_size;
     return 0;
+}
+
+void io_names_add(struct io_names *l, const char *name) {
+    if ((l->n & (l->n - 1)) == 0) /* room for 1, 2, 4, ... */
+        l->v = xreallocarray(l->v, l->n ? 2 * (size_t)l->n : 1, sizeof *l->v);
+    l->v[l->n++] = xstrdup(name);
+}
+
+void io_names_release(struct io_names *l) {
+    for (int i = 0; i < l->n; i++) free(l->v[i]);
+    free(l->v);
+    *l = (struct io_names){0};
+}
+
+static int by_bytes(const void *a, const void *b) {
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+void io_names_sort(struct io_names *l) {
+    if (l->n) qsort(l->v, (size_t)l->n, sizeof *l->v, by_bytes);
+}
+
+int io_list(struct io_names *l, const char *dir, struct err *e) {
+    uint64_t max = limit_of(LIM_DIR_NAMES);
+    int rc = 0;
+    *l = (struct io_names){0};
+    DIR *d = opendir(dir);
+    if (!d) return err_sys(e, "cannot open %s", dir);
+    while (rc == 0) {
+        errno = 0; /* the end of the folder and an error both return NULL */
+        struct dirent *de = readdir(d);
+        if (!de && errno == EINTR) continue;
+        if (!de && errno) rc = err_sys(e, "cannot read the folder %s", dir);
+        if (!de) break;
+        if (strcmp(de->d_name, ".") == 0 || strcmp(de->d_name, "..") == 0) continue;
+        if ((uint64_t)l->n == max)
+            rc = err_set(e, ERR_DATA, "%s: more than %llu names in one folder", dir,
+                         (unsigned long long)max);
+        else
+            io_names_add(l, de->d_name);
+    }
+    closedir(d);
+    io_names_sort(l);
+    return rc;
 }
 
 int io_make_dir(const char *path, struct err *e) {

@@ -38,12 +38,26 @@ int io_read_file(char **out, size_t *len, const char *path, uint64_t max_bytes, 
  * and opening it says why not. */
 bool io_exists(const char *path);
 bool io_is_dir(const char *path);
+/* *yes: a regular file is there. False for folders, devices and dangling links; anything else that
+ * keeps us from looking is an error. */
+int io_is_file(bool *yes, const char *path, struct err *e);
 int io_file_size(const char *path, uint64_t *size, struct err *e);
 /* mkdir -p. */
 int io_make_dir(const char *path, struct err *e);
 /* Fails with ERR_SYS naming needed and free bytes when the file system holding `path` (which need
  * not exist yet; its folder must) has less than n_bytes free. */
 int io_need_space(const char *path, uint64_t n_bytes, struct err *e);
+/* Names of a folder's entries in byte order, hidden ones too, "." and ".." not. A folder that
+ * cannot be read to its end is an error, never a shorter list. io_names_release(l), after an error
+ * too. */
+struct io_names {
+    char **v;
+    int n;
+};
+int io_list(struct io_names *l, const char *dir, struct err *e);
+void io_names_add(struct io_names *l, const char *name);
+void io_names_sort(struct io_names *l);
+void io_names_release(struct io_names *l); /* works on a zeroed struct */
 /* dir + "/" + name; free(). */
 char *io_join(const char *dir, const char *name);
 /* Borrowed pointer to what follows the last '/'. */

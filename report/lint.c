@@ -3,7 +3,6 @@
  * Nothing found here stops the next check. */
 #include "report/lint.h"
 
-#include <dirent.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -206,23 +205,6 @@ static void check_orphan(struct lint *l, const char *file, int n) {
 
 /* ---- the folder ------------------------------------------------------------------------------ */
 
-static int by_text(const void *a, const void *b) {
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-static int list(struct lint *l, char ***name, int *n, struct err *e) {
-    DIR *d = opendir(l->dir);
-    if (!d) return err_sys(e, "cannot open %s", l->dir);
-    for (struct dirent *de = readdir(d); de; de = readdir(d)) {
-        if (de->d_name[0] == '.') continue;
-        *name = xreallocarray(*name, (size_t)*n + 1, sizeof **name);
-        (*name)[(*n)++] = xstrdup(de->d_name);
-    }
-    closedir(d);
-    if (*n) qsort(*name, (size_t)*n, sizeof **name, by_text);
-    return 0;
-}
-
 static void check_file(struct lint *l, const char *name, struct seen *s, int *n_gguf) {
     struct stat st;
     int i = 0, n = 0;
@@ -250,15 +232,13 @@ static void check_file(struct lint *l, const char *name, struct seen *s, int *n_
 }
 
 int lint_folder(struct lint *l, struct err *e) {
-    char **name = NULL;
-    int n = 0, n_gguf = 0;
+    struct io_names all;
+    int n_gguf = 0, rc = io_list(&all, l->dir, e);
     struct seen s = {0};
-    TRY(list(l, &name, &n, e));
-    for (int i = 0; i < n; i++) {
-        check_file(l, name[i], &s, &n_gguf);
-        free(name[i]);
-    }
-    free(name);
+    for (int i = 0; i < all.n && rc == 0; i++)
+        if (all.v[i][0] != '.') check_file(l, all.v[i], &s, &n_gguf);
+    io_names_release(&all);
+    TRY(rc);
     if (!n_gguf) lint_add(l, true, "no-model", NULL, "there is no GGUF file in the folder");
     if (s.quantized && !s.q4km)
         lint_add(l, false, "no-q4-k-m", NULL,

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* report/lint_sums.c - SHA256SUMS and manifest.json against the files: everything listed is there
  * and has the bytes, every model is listed. Without `quick` every listed file is read once. */
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,16 +48,15 @@ static int check_sum(struct lint *l, const char *hex, const char *name, struct e
 
 /* Models that no line names. */
 static int check_unlisted(struct lint *l, const struct strmap *listed, struct err *e) {
-    DIR *d = opendir(l->dir);
-    if (!d) return err_sys(e, "cannot open %s", l->dir);
-    for (struct dirent *de = readdir(d); de; de = readdir(d)) {
-        size_t n = strlen(de->d_name);
-        if (n > 5 && strcmp(de->d_name + n - 5, ".gguf") == 0 &&
-            strmap_get(listed, de->d_name, n) < 0)
-            lint_add(l, true, "sums-unlisted", de->d_name, "not listed in SHA256SUMS");
+    struct io_names all;
+    int rc = io_list(&all, l->dir, e);
+    for (int i = 0; i < all.n && rc == 0; i++) {
+        size_t n = strlen(all.v[i]);
+        if (n > 5 && strcmp(all.v[i] + n - 5, ".gguf") == 0 && strmap_get(listed, all.v[i], n) < 0)
+            lint_add(l, true, "sums-unlisted", all.v[i], "not listed in SHA256SUMS");
     }
-    closedir(d);
-    return 0;
+    io_names_release(&all);
+    return rc;
 }
 
 static int check_sums(struct lint *l, struct err *e) {

@@ -2,7 +2,6 @@
 /* report/release.c - see release.h. */
 #include "report/release.h"
 
-#include <dirent.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -143,34 +142,26 @@ static void read_keys(struct release *r, const struct gguf *g) {
 
 /* ---- the folder ------------------------------------------------------------------------------ */
 
-static int by_text(const void *a, const void *b) {
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
 static int by_size(const void *a, const void *b) {
     const struct release_file *x = a, *y = b;
     if (x->size_bytes != y->size_bytes) return x->size_bytes < y->size_bytes ? 1 : -1;
     return strcmp(x->file, y->file);
 }
 
+/* Plain files that are not hidden. */
 static int list_names(struct release *r, struct err *e) {
-    DIR *d = opendir(r->dir);
-    int cap = 0;
-    if (!d) return err_sys(e, "cannot open %s", r->dir);
-    for (struct dirent *de = readdir(d); de; de = readdir(d)) {
-        struct stat st;
-        char *path = io_join(r->dir, de->d_name);
-        bool plain = de->d_name[0] != '.' && stat(path, &st) == 0 && S_ISREG(st.st_mode);
+    struct io_names all;
+    int rc = io_list(&all, r->dir, e);
+    r->name = xcalloc((size_t)all.n + 1, sizeof *r->name);
+    for (int i = 0; i < all.n && rc == 0; i++) {
+        bool plain = false;
+        char *path = io_join(r->dir, all.v[i]);
+        if (all.v[i][0] != '.') rc = io_is_file(&plain, path, e);
+        if (plain) r->name[r->n_names++] = arena_strdup(&r->arena, all.v[i]);
         free(path);
-        if (!plain) continue;
-        if (r->n_names == cap) {
-            cap = cap ? 2 * cap : 32;
-            r->name = xreallocarray(r->name, (size_t)cap, sizeof *r->name);
-        }
-        r->name[r->n_names++] = arena_strdup(&r->arena, de->d_name);
     }
-    closedir(d);
-    if (r->n_names) qsort(r->name, (size_t)r->n_names, sizeof *r->name, by_text);
-    return 0;
+    io_names_release(&all);
+    return rc;
 }
 
 static void measure(struct release_file *f, const struct gguf *g) {

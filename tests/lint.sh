@@ -32,6 +32,7 @@ for f in "$@"; do
     for fn in strcpy strcat sprintf gets atoi strtok alloca; do
         grep -nE "(^|[^a-z_])$fn\(" "$f" >/dev/null && say "$f: calls $fn"
     done
+    case $f in core/io.c) ;; *) grep -q 'readdir(' "$f" && say "$f: folders are read by io_list" ;; esac
     case $f in
     cli/*) ;;
     *) grep -nE '(^|[^a-z_])(getenv|exit|printf)\(' "$f" | grep -v 'core/mem.c' >/dev/null && say "$f: getenv, exit and printf belong to cli/" ;;
@@ -49,6 +50,9 @@ for f in $(git ls-files 'core/*' 'kernels/*' 'models/*' 'text/*' 'convert/*' 'ca
     case $f in kernels/*/*) base=${f%/*}/ ;; quantize/enc/*) base=quantize/enc/ ;; text/templates/*) base=text/templates/ ;; calib/text/*) base=calib/text/ ;; *) base=${f##*/}; base=${base%.[ch]} ;; esac
     grep -qF "$base" MAP.md || say "MAP.md does not mention $f"
 done
+
+# ---- a merge left half done ----
+git grep -nIE '^(<<<<<<<|>>>>>>>)( |$)' -- . 2>/dev/null && say "conflict markers (above)"
 
 # ---- no machine paths, no words about where the work was done ----
 git grep -nIE '/(root|home/[a-z]+|work)/' -- . ':!tests/golden' ':!tests/lint.sh' ':!tests/cli/publish.sh' ':!tests/unit/test_release.c' ':!report/lint.c' 2>/dev/null | grep -vE '/home/user' && say "machine paths (above)"

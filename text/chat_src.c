@@ -6,7 +6,6 @@
  * template}). The bytes are never changed. */
 #include "text/chat_src.h"
 
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -114,17 +113,17 @@ static int offer_file(struct chat_src *s, const char *want, const char *name, co
 
 static int additional(struct chat_src *s, const char *dir, const char *want, struct err *e) {
     char *sub = io_join(dir, "additional_chat_templates");
-    DIR *d = opendir(sub);
-    int rc = 0;
-    for (struct dirent *ent = d ? readdir(d) : NULL; ent && !rc; ent = readdir(d)) {
-        size_t n = strlen(ent->d_name);
-        if (n <= 6 || strcmp(ent->d_name + n - 6, ".jinja") != 0) continue;
-        char *path = io_join(sub, ent->d_name), *name = xstrndup(ent->d_name, n - 6);
+    struct io_names all = {0};
+    int rc = io_exists(sub) ? io_list(&all, sub, e) : 0;
+    for (int i = 0; i < all.n && rc == 0; i++) {
+        size_t n = strlen(all.v[i]);
+        if (n <= 6 || strcmp(all.v[i] + n - 6, ".jinja") != 0) continue;
+        char *path = io_join(sub, all.v[i]), *name = xstrndup(all.v[i], n - 6);
         rc = offer_file(s, want, name, path, e);
         free(name);
         free(path);
     }
-    if (d) closedir(d);
+    io_names_release(&all);
     free(sub);
     return rc;
 }

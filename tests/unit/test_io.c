@@ -2,7 +2,6 @@
 /* tests/unit/test_io.c - maps, reads, output files: what can go wrong with a disk and what must not
  * be left behind. A full disk is a 1 MiB tmpfs in a mount namespace of our own where allowed (else
  * skipped); the file size limit stands in for it everywhere. */
-#include <dirent.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/mount.h>
@@ -26,10 +25,11 @@ static const char *in_dir(const char *name) { /* four results stay valid */
 }
 
 static int n_entries(const char *d) {
-    int n = 0;
-    DIR *h = opendir(d);
-    for (struct dirent *x = h ? readdir(h) : NULL; x; x = readdir(h)) n += x->d_name[0] != '.';
-    if (h) closedir(h);
+    struct err e = {0};
+    struct io_names all;
+    CHECK_OK(io_list(&all, d, &e));
+    int n = all.n;
+    io_names_release(&all);
     return n;
 }
 
@@ -318,6 +318,33 @@ static void test_paths(void) {
     CHECK_EQ_STR(io_base("c.x"), "c.x");
 }
 
+static void test_list(void) {
+    static const char *const names[] = {"b", ".hidden", "a.gguf", "c", "a"};
+    struct err e = {0};
+    struct io_names all;
+    for (size_t i = 0; i < COUNT_OF(names); i++)
+        CHECK_OK(out_write_file(in_dir(names[i]), "x", 1, false, &e));
+    CHECK_OK(io_list(&all, dir, &e));
+    CHECK_EQ_I64(all.n, 5);
+    static const char *const sorted[] = {".hidden", "a", "a.gguf", "b", "c"};
+    for (int i = 0; i < all.n; i++) CHECK_EQ_STR(all.v[i], sorted[i]);
+    io_names_release(&all);
+    bool yes = false;
+    CHECK_OK(io_is_file(&yes, in_dir("a"), &e));
+    CHECK(yes);
+    CHECK_OK(io_is_file(&yes, dir, &e));
+    CHECK(!yes);
+    CHECK(symlink("nothing", in_dir("dangling")) == 0);
+    CHECK_OK(io_is_file(&yes, in_dir("dangling"), &e));
+    CHECK(!yes);
+    CHECK(unlink(in_dir("dangling")) == 0);
+    CHECK(symlink("loop", in_dir("loop")) == 0);
+    CHECK_ERR(io_is_file(&yes, in_dir("loop"), &e), ERR_SYS, "cannot examine");
+    CHECK(unlink(in_dir("loop")) == 0);
+    for (size_t i = 0; i < COUNT_OF(names); i++) CHECK(unlink(in_dir(names[i])) == 0);
+    CHECK_ERR(io_list(&all, in_dir("none"), &e), ERR_SYS, "cannot open");
+}
+
 int main(void) {
     if (!mkdtemp(dir)) return 1;
     RUN(test_whole_or_not_at_all);
@@ -331,6 +358,7 @@ int main(void) {
     RUN(test_full_disk);
     RUN(test_inputs);
     RUN(test_paths);
+    RUN(test_list);
     rmdir(dir);
     return check_done();
 }
