@@ -3,6 +3,7 @@
 # tests/run.sh - runs every unit program and every tests/cli script from the repository root.
 #
 #   UNITS  unit programs, separated by spaces     HONE  the binary that tests/cli/*.sh run
+#   SLOWEST  how many of the slowest to list, with their processor seconds
 #   WRAP   put in front of unit programs, e.g. 'valgrind -q --error-exitcode=9'      JOBS  default 2
 #
 # A unit program's last line is "N passed, N failed"; one that crashes counts as one failure, a script
@@ -21,6 +22,8 @@ if [ "${1:-}" = --one ]; then # one item: $2 result file, $3 the program or scri
     *) ${WRAP:-} "$3" >"$2.log" 2>&1 ;;
     esac
     echo $? >"$2.rc"
+    times >"$2.times" # its second line: processor time of what was run, as 1m2.34s 0m0.56s
+    awk -v name="$(basename "$3")" 'NR == 2 { gsub(/[ms]/, " "); print int($1 * 60 + $2 + $3 * 60 + $4), name }' "$2.times" >"$2.sec"
     exit 0
 fi
 
@@ -31,7 +34,7 @@ trap 'exit 130' INT TERM
 # number and path of each item, one per line pair for xargs
 i=1000
 : >"$work/list"
-for item in ${UNITS:-} tests/cli/*.sh; do
+for item in tests/cli/*.sh ${UNITS:-}; do # the long ones first, so that no core waits at the end
     [ -e "$item" ] || [ "$item" != 'tests/cli/*.sh' ] || continue # no scripts at all
     i=$((i + 1))
     printf '%s\n%s\n' "$work/$i" "$item" >>"$work/list"
@@ -76,5 +79,6 @@ while IFS= read -r res && IFS= read -r item; do
     fi
 done <"$work/list"
 
+[ -z "${SLOWEST:-}" ] || { echo "slowest (CPU s):" $(cat "$work"/*.sec | sort -rn | head -n "$SLOWEST"); }
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" = 0 ]

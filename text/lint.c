@@ -243,10 +243,12 @@ void lint_found(struct lint_report *r, const struct lint_finding *f) {
     r->n++;
 }
 
-/* ---- rules that compare renderings of a text made for the template
- * ---------------------------------------- */
-/* Renders JSON text made by the caller; false when it cannot be rendered. */
-static bool render_text(const struct jinja *t, const struct buf *json, struct buf *out) {
+/* ---- rules that compare renderings of a text made for the template --------------------------- */
+
+/* Renders JSON text made by the caller; false when it cannot be rendered. spans: the origins of the
+ * output's bytes, NULL when not wanted. */
+static bool render_json(const struct jinja *t, const struct buf *json, struct buf *out,
+                        struct jinja_spans *spans) {
     struct jdoc p, defaults;
     struct jinja_err je;
     struct err ignored;
@@ -254,7 +256,9 @@ static bool render_text(const struct jinja *t, const struct buf *json, struct bu
     bool ok = jdoc_parse(&defaults, special_tokens, sizeof special_tokens - 1, "special tokens",
                          &ignored) == 0;
     if (ok) {
-        ok = render(t, p.root, defaults.root, out, &je) == 0;
+        struct chat_case k = case_of(p.root, defaults.root);
+        ok = (spans ? chat_case_spans(t, &k, out, spans, &je, &ignored)
+                    : chat_case_render(t, &k, out, &je, &ignored)) == 0;
         jdoc_release(&defaults);
     }
     jdoc_release(&p);
@@ -315,23 +319,6 @@ static bool special(const char *mark) {
     return mark[0] == '[' || strchr(mark, '|') || strstr(mark, "\xef\xbd\x9c");
 }
 
-static bool render_spans(const struct jinja *t, const struct buf *json, struct buf *out,
-                         struct jinja_spans *spans) {
-    struct jdoc p, defaults;
-    struct jinja_err je;
-    struct err ignored;
-    if (jdoc_parse(&p, json->data, json->len, "rule", &ignored)) return false;
-    bool ok = jdoc_parse(&defaults, special_tokens, sizeof special_tokens - 1, "special tokens",
-                         &ignored) == 0;
-    if (ok) {
-        struct chat_case k = case_of(p.root, defaults.root);
-        ok = chat_case_spans(t, &k, out, spans, &je, &ignored) == 0;
-        jdoc_release(&defaults);
-    }
-    jdoc_release(&p);
-    return ok;
-}
-
 /* One finding per rule: the forged markers in inputs of the given kinds. */
 static void report_forged(struct lint_report *r, const struct jinja *t, const struct buf *out,
                           const struct jinja_spans *spans, const char *rule, bool tools) {
@@ -385,7 +372,7 @@ static void injections(struct lint_report *r, const struct jinja *t) {
     for (size_t i = 0; i < COUNT_OF(convs) && !conv; i++) {
         buf_reset(&json);
         put_marks(&json, convs[i], "Hi");
-        if (render_spans(t, &json, &out, &spans)) conv = convs[i];
+        if (render_json(t, &json, &out, &spans)) conv = convs[i];
     }
     int n = 0;
     char **v = conv ? chat_own_marks(&out, &spans, &n) : NULL;
@@ -400,7 +387,7 @@ static void injections(struct lint_report *r, const struct jinja *t) {
     buf_reset(&out);
     buf_reset(&json);
     if (marks.len) put_marks(&json, conv, marks.data);
-    if (marks.len && render_spans(t, &json, &out, &spans)) {
+    if (marks.len && render_json(t, &json, &out, &spans)) {
         report_forged(r, t, &out, &spans, "TOOLS-INJECTION", true);
         report_forged(r, t, &out, &spans, "CONTROL-TOKENS", false);
     }
@@ -424,7 +411,7 @@ static void generation_prompt(struct lint_report *r, const struct jinja *t) {
     for (int i = 0; i < 3; i++) {
         struct buf json = {0};
         buf_str(&json, convs[i]);
-        ok = ok && render_text(t, &json, &out[i]);
+        ok = ok && render_json(t, &json, &out[i], NULL);
         buf_release(&json);
     }
     ok = ok && out[0].len >= TAIL && out[0].len == out[1].len &&
@@ -463,7 +450,7 @@ static void polarity(struct lint_report *r, const struct jinja *t) {
                 "{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}],\"add_generation_prompt\":"
                 "true,\"kwargs\":{%s}}",
                 kwargs[i]);
-        ok = ok && render_text(t, &json, &out[i]);
+        ok = ok && render_json(t, &json, &out[i], NULL);
         buf_release(&json);
     }
     if (ok && (out[1].len != out[2].len || memcmp(out[1].data, out[2].data, out[1].len) != 0)) {
