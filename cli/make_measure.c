@@ -109,6 +109,7 @@ static int record(struct make *mk, struct made *f, const struct eval_kld *k, str
 
 void make_spread_chunks(struct ids *ids, int64_t ctx, int64_t max_chunks) {
     int64_t n = ids->n / ctx;
+    if (max_chunks == 1) max_chunks = 2; /* what eval_plan wants of a text; it runs one of them */
     if (!max_chunks || n <= max_chunks) return;
     for (int64_t i = 0; i < max_chunks; i++)
         memmove(ids->v + i * ctx, ids->v + i * n / max_chunks * ctx, (size_t)ctx * sizeof *ids->v);
