@@ -4,8 +4,9 @@
  *
  * The token stream is cut into chunks of ctx tokens, each from an empty context
  * (docs/formats/imatrix.md). Sums are double, added in token order, so the result does not depend
- * on the thread count. Memory: one session, 16 bytes per weight column and expert, 4 bytes per
- * token. */
+ * on the thread count. An MTP block runs behind the trunk: it reads the trunk's hidden rows and the
+ * token after each, so it sees one row less per chunk. Memory: one session (two), 16 bytes per
+ * weight column and expert, 4 bytes per token, hidden rows of a chunk for an MTP block. */
 #include <math.h>
 #include <string.h>
 
@@ -13,13 +14,18 @@
 #include "calib/imatrix.h"
 #include "core/io.h"
 #include "core/log.h"
+#include "core/mem.h"
 #include "core/prog.h"
+#include "runtime/draft.h"
 
 struct collector {
     struct imat *m;
     struct gram_col *gram; /* or NULL */
     bool survey;           /* only for gram: nothing is summed */
     int64_t n_bad;         /* entries whose size changed between calls: a bug of ours, reported */
+    struct session *trunk, *draft; /* draft: of an MTP block, or NULL */
+    struct model *draft_model;
+    float *hidden; /* [ctx][n_embd], for the block */
 };
 
 static void see(void *ud, const struct gr_weight *w, int64_t expert, const float *x, int64_t n_rows,
@@ -69,10 +75,37 @@ static int check(const struct imat *m, struct err *e) {
     return 0;
 }
 
+static int sessions(struct collector *c, const struct model *m, const struct session_opts *so,
+                    struct err *e) {
+    TRY(session_new(&c->trunk, m, so, e));
+    session_observe(c->trunk, see, c);
+    if (!m->hp.d[HD_MTP] || !m->arch->build_draft) return 0;
+    void *p = NULL;
+    TRY(buf_alloc(&p, (uint64_t)(so->n_ctx * m->hp.d[HD_EMBD]) * sizeof(float), "hidden rows", e));
+    c->hidden = p;
+    TRY(draft_session(c->trunk, &c->draft_model, &c->draft, e));
+    session_observe(c->draft, see, c);
+    return 0;
+}
+
+static int chunk(struct collector *c, const int32_t *ids, int64_t n, struct err *e) {
+    session_reset(c->trunk);
+    TRY(session_forward(c->trunk, ids, n, c->hidden, e));
+    if (!c->draft) return 0;
+    session_reset(c->draft);
+    return session_forward_hidden(c->draft, ids + 1, c->hidden, n - 1, NULL, NULL, e);
+}
+
+static void release(struct collector *c) {
+    session_free(c->draft);
+    model_close(c->draft_model);
+    session_free(c->trunk);
+    buf_free(c->hidden);
+}
+
 int imatrix_collect(const struct model *m, const struct imatrix_opts *o, struct imat *out,
                     struct err *e) {
     struct ids ids = {0};
-    struct session *s = NULL;
     struct collector c = {.m = out, .gram = o->gram};
     int64_t ctx = o->ctx ? o->ctx : 512;
     int rc = 0;
@@ -95,11 +128,10 @@ int imatrix_collect(const struct model *m, const struct imatrix_opts *o, struct 
                               .act = ACT_F32,
                               .pool = o->pool,
                               .device = o->device};
-    TRY_GOTO(out, rc, session_new(&s, m, &so, e));
-    session_observe(s, see, &c);
+    TRY_GOTO(out, rc, sessions(&c, m, &so, e));
     if (c.gram) {
         c.survey = true;
-        TRY_GOTO(out, rc, session_forward(s, ids.v, ctx, NULL, e));
+        TRY_GOTO(out, rc, chunk(&c, ids.v, ctx, e));
         c.survey = false;
         TRY_GOTO(out, rc, gram_col_settle(c.gram, so.n_ubatch, e));
     }
@@ -111,12 +143,11 @@ int imatrix_collect(const struct model *m, const struct imatrix_opts *o, struct 
             rc = err_set(e, ERR_INTR, "interrupted");
             break;
         }
-        session_reset(s);
         if (c.gram) gram_col_chunk(c.gram, i);
         bool bos = tok_add_bos(m->tok) && tok_special(m->tok, TS_BOS) >= 0;
-        int32_t *chunk = ids.v + i * ctx;
-        if (bos) chunk[0] = (int32_t)tok_special(m->tok, TS_BOS);
-        rc = session_forward(s, chunk, ctx, NULL, e);
+        int32_t *first = ids.v + i * ctx;
+        if (bos) first[0] = (int32_t)tok_special(m->tok, TS_BOS);
+        rc = chunk(&c, first, ctx, e);
         out->n_chunks++;
         prog_update(&p, (uint64_t)((i + 1) * ctx));
     }
@@ -124,7 +155,7 @@ int imatrix_collect(const struct model *m, const struct imatrix_opts *o, struct 
     if (rc == 0 && c.n_bad) rc = err_set(e, ERR_DATA, "tensor sizes changed during calibration");
     if (rc == 0) rc = check(out, e);
 out:
-    session_free(s);
+    release(&c);
     ids_release(&ids);
     return rc;
 }

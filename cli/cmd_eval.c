@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* cli/cmd_eval.c - hone eval ppl | speed | logits: options in, numbers out. The procedures
- * are in runtime/eval_*.c; nothing is computed here. kld and kv have files of their own. */
+ * are in runtime/eval_*.c; nothing is computed here. kld, kv and mtp have files of their own. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,7 +57,7 @@ int eval_open_one(struct cli *c, const struct eval_args *a, const char *path, in
     return rc;
 }
 
-static int load_text(const struct model *m, const char *path, struct ids *ids, struct err *e) {
+int eval_load_text(const struct model *m, const char *path, struct ids *ids, struct err *e) {
     if (!m->tok)
         return err_set(e, ERR_DATA, "%s has no tokenizer, so the text cannot be read",
                        gguf_path(m->gguf));
@@ -71,7 +71,7 @@ static int run_ppl(struct cli *c, const struct eval_args *a, struct err *e) {
     struct ids ids = {0};
     struct eval_ppl r;
     TRY(eval_open_one(c, a, c->arg[0], a->ctx + a->stride / 2, &l, e));
-    int rc = load_text(l.m, c->arg[1], &ids, e);
+    int rc = eval_load_text(l.m, c->arg[1], &ids, e);
     if (!rc) rc = eval_ppl(l.s, &ids, a->ctx, a->stride, a->chunks, &r, e);
     if (!rc) {
         struct emit *m = emit_new();
@@ -313,11 +313,12 @@ int cmd_eval(struct cli *c, int argc, char **argv, struct err *e) {
         const char *summary;
     } sub[] = {{"ppl", cmd_ppl, "perplexity of a text"},
                {"kld", eval_cmd_kld, "divergence from a base model"},
+               {"mtp", eval_cmd_mtp, "acceptance of drafted tokens"},
                {"speed", cmd_speed, "tokens per second"},
                {"kv", eval_cmd_kv, "KV cache types without a model"},
                {"logits", cmd_logits, "raw logits of a token sequence"}};
     if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
-        printf("usage: hone eval ppl|kld|speed|kv|logits MODEL.gguf ...\n\n");
+        printf("usage: hone eval ppl|kld|mtp|speed|kv|logits MODEL.gguf ...\n\n");
         for (size_t i = 0; i < COUNT_OF(sub); i++)
             printf("  %-8s %s\n", sub[i].name, sub[i].summary);
         printf("\n'hone eval ppl --help' describes one of them\n");
@@ -325,7 +326,9 @@ int cmd_eval(struct cli *c, int argc, char **argv, struct err *e) {
     }
     for (size_t i = 0; i < COUNT_OF(sub) && argc > 1; i++)
         if (strcmp(argv[1], sub[i].name) == 0) return sub[i].run(c, argc - 1, argv + 1, e);
-    if (argc < 2) return err_set(e, ERR_USAGE, "eval: say what: ppl, kld, speed, kv or logits");
+    if (argc < 2)
+        return err_set(e, ERR_USAGE, "eval: say what: ppl, kld, mtp, speed, kv or logits");
     return err_set(e, ERR_USAGE,
-                   "eval: unknown subcommand '%s'; known are ppl, kld, speed, kv, logits", argv[1]);
+                   "eval: unknown subcommand '%s'; known are ppl, kld, mtp, speed, kv, logits",
+                   argv[1]);
 }

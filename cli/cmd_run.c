@@ -20,6 +20,7 @@
 #include "core/mem.h"
 #include "core/num.h"
 #include "core/prog.h"
+#include "runtime/draft.h"
 #include "runtime/kv_type.h"
 #include "runtime/sample.h"
 #include "runtime/session.h"
@@ -28,7 +29,7 @@
 enum { DEFAULT_PREDICT = 512, DEFAULT_CTX = 4096, MAX_JSON = 64 << 20 };
 
 struct args {
-    const char *prompt, *chat, *kwargs, *kv_type, *act;
+    const char *prompt, *chat, *kwargs, *kv_type, *act, *draft;
     int64_t n, ctx, top_k, seed, repeat_last_n;
     double temp, top_p, min_p, repeat_penalty;
 };
@@ -37,6 +38,7 @@ struct run {
     const struct args *a;
     struct model *m;
     struct session *s;
+    struct draft *draft; /* --draft, or NULL */
     struct sampler *sampler;
     struct sample_opts so;
     uint64_t seed;
@@ -86,10 +88,16 @@ static int session_start(struct run *r, int64_t n_ctx, struct err *e) {
     o.pool = r->c->pool;
     if (o.act == ACT_Q8 && o.device.kind == DEVICE_CPU) TRY(model_pack(r->m, o.isa, o.pool, e));
     TRY(session_new(&r->s, r->m, &o, e));
+    if (r->a->draft) TRY(draft_new(&r->draft, r->s, e));
     int64_t n_vocab = r->m->hp.d[HD_VOCAB];
     r->logits = xcalloc((size_t)n_vocab, sizeof *r->logits);
     r->sampler = sampler_new(&r->so, n_vocab, r->seed);
     return 0;
+}
+
+static int step(struct run *r, const int32_t *ids, int64_t n, struct err *e) {
+    return r->draft ? draft_feed(r->draft, ids, n, r->logits, e)
+                    : session_step(r->s, ids, n, r->logits, e);
 }
 
 static void put_token(struct run *r, int32_t id) {
@@ -106,11 +114,14 @@ static int feed(struct run *r, const struct ids *prompt, struct err *e) {
     int64_t same = 0;
     while (same < r->fed.n && same < prompt->n && r->fed.v[same] == prompt->v[same]) same++;
     if (same < r->fed.n || same == prompt->n) {
-        session_reset(r->s);
+        if (r->draft)
+            draft_reset(r->draft);
+        else
+            session_reset(r->s);
         r->fed.n = same = 0;
     }
     double t = prog_now_s();
-    TRY(session_step(r->s, prompt->v + same, prompt->n - same, r->logits, e));
+    TRY(step(r, prompt->v + same, prompt->n - same, e));
     for (int64_t i = same; i < prompt->n; i++) ids_add(&r->fed, prompt->v[i]);
     r->n_prompt += prompt->n - same;
     r->prompt_s += prog_now_s() - t;
@@ -134,11 +145,11 @@ static int generate(struct run *r, const struct ids *prompt, struct err *e) {
         }
         put_token(r, id);
         if (i + 1 == r->a->n) break;
-        if (session_pos(r->s) >= n_ctx) {
+        if (r->fed.n >= n_ctx) {
             r->stop = "context";
             break;
         }
-        rc = session_step(r->s, &id, 1, r->logits, e);
+        rc = step(r, &id, 1, e);
         if (!rc) ids_add(&r->fed, id);
     }
     if (rc == ERR_INTR) r->stop = "interrupted";
@@ -169,8 +180,12 @@ static double per_second(int64_t n, double s) {
 }
 
 static void report(struct run *r) {
+    struct draft_stats d = r->draft ? draft_get_stats(r->draft) : (struct draft_stats){0};
     if (r->c->form == EMIT_TABLE) {
         fputc('\n', stdout);
+        if (r->draft)
+            log_info("%" PRId64 " of %" PRId64 " drafted tokens accepted", d.n_accepted,
+                     d.n_drafted);
         log_debug("prompt %" PRId64 " tokens, %.1f/s; generated %" PRId64 ", %.1f/s; stop: %s",
                   r->n_prompt, per_second(r->n_prompt, r->prompt_s), r->n_generated,
                   per_second(r->n_generated, r->gen_s), r->stop);
@@ -184,6 +199,12 @@ static void report(struct run *r) {
     emit_i64(m, "generated_tokens", "generated tokens", r->n_generated);
     emit_num(m, "prompt_tok_per_s", "prompt tokens/s", per_second(r->n_prompt, r->prompt_s), 1);
     emit_num(m, "tok_per_s", "tokens/s", per_second(r->n_generated, r->gen_s), 1);
+    if (r->draft) {
+        emit_i64(m, "drafted_tokens", "drafted tokens", d.n_drafted);
+        emit_i64(m, "accepted_tokens", "accepted tokens", d.n_accepted);
+        emit_num(m, "acceptance", "acceptance",
+                 d.n_drafted ? (double)d.n_accepted / (double)d.n_drafted : 0, 4);
+    }
     emit_num(m, "temp", "temp", (double)r->so.temp, 2);
     emit_i64(m, "top_k", "top k", r->so.top_k);
     emit_num(m, "top_p", "top p", (double)r->so.top_p, 2);
@@ -271,6 +292,8 @@ static int run_model(struct cli *c, const struct args *a, struct err *e) {
     if (!a->prompt && !a->chat && (!isatty(STDIN_FILENO) || c->form != EMIT_TABLE))
         return err_set(e, ERR_USAGE, "run: give -p TEXT or --chat FILE.json");
     if (a->prompt && a->chat) return err_set(e, ERR_USAGE, "run: -p and --chat exclude each other");
+    if (a->draft && strcmp(a->draft, "mtp") != 0)
+        return err_set(e, ERR_USAGE, "--draft: '%s' is not mtp", a->draft);
     TRY(model_open(&r.m, c->arg[0], e));
     int rc = 0;
     if (!r.m->tok) rc = err_set(e, ERR_DATA, "%s has no tokenizer", c->arg[0]);
@@ -281,6 +304,7 @@ static int run_model(struct cli *c, const struct args *a, struct err *e) {
              : a->chat ? run_chat_file(&r, e)
                        : run_interactive(&r, e);
     sampler_free(r.sampler);
+    draft_free(r.draft);
     session_free(r.s);
     model_close(r.m);
     ids_release(&r.fed);
@@ -318,6 +342,8 @@ int cmd_run(struct cli *c, int argc, char **argv, struct err *e) {
         {"kv-type", 0, OPT_STR, &a.kv_type, "T",
          "cache of keys and values: f16 (default), q8_0, tq4, ... or K/V"},
         {"act", 0, OPT_STR, &a.act, "MODE", "activations: f32 or q8 (default)"},
+        {"draft", 0, OPT_STR, &a.draft, "NAME",
+         "mtp: the model's MTP block guesses a token ahead; the text stays the same"},
     };
     const struct cmd_spec spec = {
         .name = "run",

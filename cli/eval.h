@@ -22,6 +22,7 @@ int eval_session(struct cli *c, const struct eval_args *a, struct model *m, cons
 int eval_open_one(struct cli *c, const struct eval_args *a, const char *path, int64_t n_ctx,
                   struct eval_loaded *l, struct err *e);
 void eval_close_one(struct eval_loaded *l);
+int eval_load_text(const struct model *m, const char *path, struct ids *ids, struct err *e);
 
 struct eval_texts { /* texts as domains */
     struct eval_domain *domain;
@@ -39,6 +40,7 @@ int eval_parse_list(const char *text, const char *what, int64_t out[EVAL_MAX_LIS
                     struct err *e);
 
 int eval_cmd_kv(struct cli *c, int argc, char **argv, struct err *e);
+int eval_cmd_mtp(struct cli *c, int argc, char **argv, struct err *e);
 int eval_cmd_kld(struct cli *c, int argc, char **argv, struct err *e);
 
 #endif

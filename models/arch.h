@@ -214,6 +214,9 @@ struct arch {
                      struct err *e); /* before derive; may be NULL */
     /* Builds the forward graph (no execution). */
     int (*build)(const struct hparams *h, struct graph *g, struct err *e);
+    /* The graph of the MTP block, which drafts the token after next (models/part_mtp.c); NULL: the
+     * architecture has none. */
+    int (*build_draft)(const struct hparams *h, struct graph *g, struct err *e);
 };
 
 /* registry.c */

@@ -11,7 +11,7 @@
 
 void graph_init(struct graph *g) {
     memset(g, 0, sizeof *g);
-    g->hidden_out = g->residual = g->output = GR_NONE;
+    g->hidden_in = g->hidden_out = g->residual = g->output = GR_NONE;
     for (size_t i = 0; i < sizeof g->hidden_nodes / sizeof *g->hidden_nodes; i++)
         g->hidden_nodes[i] = GR_NONE;
 }
@@ -66,7 +66,7 @@ const char *gr_op_name(enum gr_op op) {
         [OP_ROPE] = "rope",           [OP_ATTN] = "attn",   [OP_SIGMOID_MUL] = "sigmoid_mul",
         [OP_CONV_SILU] = "conv_silu", [OP_DELTA] = "delta", [OP_GATED_RMS] = "gated_rms",
         [OP_SWIGLU] = "swiglu",       [OP_MOE] = "moe",     [OP_GATE_ADD] = "gate_add",
-        [OP_GEGLU] = "geglu",         [OP_SCALE] = "scale",
+        [OP_GEGLU] = "geglu",         [OP_SCALE] = "scale", [OP_CONCAT] = "concat",
     };
     return (unsigned)op < OP_COUNT ? name[op] : "?";
 }

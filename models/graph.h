@@ -49,6 +49,7 @@ enum gr_op {
     OP_GEGLU,    /* dst = gelu(src0) * src1, columns of src1 from `offset`; in place allowed;
                     gelu(x) = x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3))) */
     OP_SCALE,    /* dst(in place) *= scale (0: 1) * w0 ({1}; absent: 1) */
+    OP_CONCAT,   /* dst = src0 | src1, row by row; not in place */
     OP_COUNT
 };
 
@@ -67,7 +68,7 @@ struct gr_node {
 struct gr_weight {
     char name[64];
     int64_t ne[4];
-    int optional_of; /* -1, or: when the tensor is absent use this weight (tied output) */
+    int optional_of; /* -1, or an earlier weight: used when the tensor is absent (tied output) */
 };
 /* Context extension of every OP_ROPE: the angle of pair j is multiplied by (1 - r)/factor + r,
  * where r = 1 - clamp((j - low) / max(0.001, high - low), 0, 1), low = max(0, floor(c(fast))), high
@@ -87,6 +88,7 @@ struct graph {
     double rope_base;
     struct gr_yarn yarn;
     double softcap;    /* of the head: logits = softcap * tanh(logits / softcap); 0: none */
+    gr_reg hidden_in;  /* draft graphs: rows given with the tokens (session_forward_hidden) */
     gr_reg hidden_out; /* after the final norm: input of `output` */
     gr_w output;       /* the head; the executor multiplies only the rows asked for */
     /* Node index after which the residual of block i is complete (probes); [n_layers]: the final

@@ -52,7 +52,10 @@ gr_reg part_matmul(struct build *b, const char *weight, gr_reg in) {
 }
 
 gr_reg part_rms(struct build *b, const char *weight, gr_reg in) {
-    gr_w w = part_weight(b, weight);
+    return part_rms_by(b, part_weight(b, weight), in);
+}
+
+gr_reg part_rms_by(struct build *b, gr_w w, gr_reg in) {
     gr_reg out = part_take(b, b->g->reg_width[in]);
     struct gr_node *n = graph_node(b->g, OP_RMS, b->layer);
     n->dst = out;
@@ -70,7 +73,7 @@ static void add_residual(struct build *b, gr_reg add) {
     part_give(b, add);
 }
 
-static void block(struct build *b, const struct part_blocks *p) {
+void part_block(struct build *b, const struct part_blocks *p) {
     struct graph *g = b->g;
     gr_reg h = part_rms(b, "attn_norm.weight", g->residual);
     gr_reg mixed = b->h->recurrent[b->layer] ? p->linear(b, h) : p->full(b, h);
@@ -83,18 +86,22 @@ static void block(struct build *b, const struct part_blocks *p) {
     g->hidden_nodes[b->layer] = g->n_nodes - 1;
 }
 
-int part_decoder(const struct arch *a, const struct hparams *h, struct graph *g,
-                 const struct part_blocks *p, struct err *e) {
-    struct build b = {.arch = a, .h = h, .g = g, .layer = -1};
+void part_rope_base(const struct hparams *h, struct graph *g) {
     g->rope_base = h->f[HF_ROPE_BASE];
     g->yarn = (struct gr_yarn){h->f[HF_YARN_FACTOR], h->f[HF_YARN_ATTN], h->f[HF_YARN_FAST],
                                h->f[HF_YARN_SLOW], (double)h->d[HD_YARN_CTX]};
+}
+
+int part_decoder(const struct arch *a, const struct hparams *h, struct graph *g,
+                 const struct part_blocks *p, struct err *e) {
+    struct build b = {.arch = a, .h = h, .g = g, .layer = -1};
+    part_rope_base(h, g);
     g->residual = graph_reg(g, h->d[HD_EMBD]);
     gr_w embd = part_weight(&b, "token_embd.weight");
     struct gr_node *n = graph_node(g, OP_EMBED, -1);
     n->dst = g->residual;
     n->w[0] = embd;
-    for (b.layer = 0; b.layer < h->d[HD_LAYERS]; b.layer++) block(&b, p);
+    for (b.layer = 0; b.layer < h->d[HD_LAYERS]; b.layer++) part_block(&b, p);
     b.layer = -1;
     g->hidden_out = part_rms(&b, "output_norm.weight", g->residual);
     g->hidden_nodes[h->d[HD_LAYERS]] = g->n_nodes - 1;

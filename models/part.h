@@ -32,6 +32,7 @@ void part_give(struct build *b, gr_reg r);
 gr_w part_weight(struct build *b, const char *name);
 gr_reg part_matmul(struct build *b, const char *weight, gr_reg in);
 gr_reg part_rms(struct build *b, const char *weight, gr_reg in);
+gr_reg part_rms_by(struct build *b, gr_w w, gr_reg in);
 
 enum {
     PART_Q_GATED = 1, /* attn_q holds query and gate per head */
@@ -52,6 +53,13 @@ struct part_blocks {
 };
 int part_decoder(const struct arch *a, const struct hparams *h, struct graph *g,
                  const struct part_blocks *p, struct err *e);
+/* One block on the residual. */
+void part_block(struct build *b, const struct part_blocks *p);
+/* Graph-wide numbers of rope. */
+void part_rope_base(const struct hparams *h, struct graph *g);
+/* The MTP block (part_mtp.c). ERR_DATA when the model has none. */
+int part_draft(const struct arch *a, const struct hparams *h, struct graph *g,
+               const struct part_blocks *p, struct err *e);
 
 // clang-format off
 /* "%d" spellings of a layer's tensor in the trunk and in the MTP block. */

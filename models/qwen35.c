@@ -131,13 +131,13 @@ static gr_reg gated_attn(struct build *b, gr_reg in) {
     return part_attn(b, in, PART_Q_GATED);
 }
 
-int qwen35_decoder(const struct arch *a, const struct hparams *h, struct graph *g, part_fn ffn,
-                   struct err *e) {
+int qwen35_graph(const struct arch *a, const struct hparams *h, struct graph *g, part_fn ffn,
+                 bool draft, struct err *e) {
     const struct part_blocks p = {.full = gated_attn,
                                   .linear = part_delta,
                                   .ffn = ffn,
                                   .ffn_norm = "post_attention_norm.weight"};
-    return part_decoder(a, h, g, &p, e);
+    return draft ? part_draft(a, h, g, &p, e) : part_decoder(a, h, g, &p, e);
 }
 
 static const char *const hf_classes[] = {"Qwen3_5ForConditionalGeneration", "Qwen3_5ForCausalLM",
@@ -149,6 +149,7 @@ static const struct tensor_row tensors[] = {
 };
 
 static int build(const struct hparams *h, struct graph *g, struct err *e);
+static int build_draft(const struct hparams *h, struct graph *g, struct err *e);
 extern const struct arch arch_qwen35;
 const struct arch arch_qwen35 = {
     .name = "qwen35",
@@ -162,8 +163,12 @@ const struct arch arch_qwen35 = {
     .write_keys = qwen35_write_keys,
     .read_keys = qwen35_read_keys,
     .build = build,
+    .build_draft = build_draft,
 };
 
 static int build(const struct hparams *h, struct graph *g, struct err *e) {
-    return qwen35_decoder(&arch_qwen35, h, g, part_ffn, e);
+    return qwen35_graph(&arch_qwen35, h, g, part_ffn, false, e);
+}
+static int build_draft(const struct hparams *h, struct graph *g, struct err *e) {
+    return qwen35_graph(&arch_qwen35, h, g, part_ffn, true, e);
 }

@@ -11,8 +11,9 @@ int qwen35_derive(struct hparams *h, struct err *e);
 int qwen35_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e);
 void qwen35_write_keys(const struct hparams *h, struct gguf_w *w);
 int qwen35_read_keys(struct hparams *h, const struct gguf *g, struct err *e);
-int qwen35_decoder(const struct arch *a, const struct hparams *h, struct graph *g, part_fn ffn,
-                   struct err *e);
+/* The forward graph, or with `draft` that of the MTP block. */
+int qwen35_graph(const struct arch *a, const struct hparams *h, struct graph *g, part_fn ffn,
+                 bool draft, struct err *e);
 extern const char *const qwen35_skip[]; /* vision parts of a multimodal checkpoint */
 
 // clang-format off

@@ -34,6 +34,7 @@ static int derive(struct hparams *h, struct err *e) {
 }
 
 static int build(const struct hparams *h, struct graph *g, struct err *e);
+static int build_draft(const struct hparams *h, struct graph *g, struct err *e);
 extern const struct arch arch_qwen35moe;
 const struct arch arch_qwen35moe = {
     .name = "qwen35moe",
@@ -47,8 +48,12 @@ const struct arch arch_qwen35moe = {
     .write_keys = qwen35_write_keys,
     .read_keys = qwen35_read_keys,
     .build = build,
+    .build_draft = build_draft,
 };
 
 static int build(const struct hparams *h, struct graph *g, struct err *e) {
-    return qwen35_decoder(&arch_qwen35moe, h, g, part_moe_shared, e);
+    return qwen35_graph(&arch_qwen35moe, h, g, part_moe_shared, false, e);
+}
+static int build_draft(const struct hparams *h, struct graph *g, struct err *e) {
+    return qwen35_graph(&arch_qwen35moe, h, g, part_moe_shared, true, e);
 }

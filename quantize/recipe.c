@@ -378,7 +378,7 @@ void recipe_apply(const char *recipe, enum qtype uniform, const struct recipe_mo
             set_type(t, output_type(recipe, m, t->ne[0]));
         else
             set_type(t, by_rules(recipe, t->role, t->ne[2] > 1, m, i, base));
-        /* drafts never run for an importance matrix: no type that is refused without one */
+        /* importance matrices of other programs lack the draft block: no type that needs one */
         if (own && m->n_mtp && t->block >= m->n_blocks - m->n_mtp &&
             recipe_needs_imatrix(recipe, t))
             set_type(t, QT_IQ4_XS);

@@ -21,11 +21,11 @@ struct backend {
      * enter the head; logits: NULL or those of the last row. */
     int (*pass)(struct session *s, float *hidden, float *logits, struct err *e);
     int (*head)(struct session *s, const float *hidden, int64_t n, float *logits, struct err *e);
-    /* What the sequence is after s->pos tokens, in a form of the backend's own. restore reports a
-     * failure at the next pass. */
-    uint64_t (*state_bytes)(const struct session *s);
-    int (*save)(const struct session *s, uint8_t *to, struct err *e);
-    void (*restore)(struct session *s, const uint8_t *from);
+    /* The recurrent states and the first n_kv tokens of the cache, in a form of the backend's own.
+     * restore reports a failure at the next pass. */
+    uint64_t (*state_bytes)(const struct session *s, int64_t n_kv);
+    int (*save)(const struct session *s, int64_t n_kv, uint8_t *to, struct err *e);
+    void (*restore)(struct session *s, int64_t n_kv, const uint8_t *from);
 };
 extern const struct backend backend_cpu, backend_cuda;
 

@@ -173,13 +173,13 @@ static int cpu_pass(struct session *s, float *hidden, float *logits, struct err 
 
 /* Calls fn for every range of memory that belongs to the sequence, in a fixed order. */
 typedef void (*range_fn)(uint8_t **at, uint8_t *p, uint64_t n);
-static void walk_state(const struct session *s, int64_t pos, uint8_t **at, range_fn fn) {
+static void walk_state(const struct session *s, int64_t n_kv, uint8_t **at, range_fn fn) {
     for (int i = 0; i < s->kv.n_slots; i++) {
         struct kv_slot *c = &s->kv.slot[i];
         for (int64_t h = 0; h < c->n_heads; h++) {
             uint64_t row = (uint64_t)(h * s->kv.n_ctx);
-            fn(at, c->k + row * c->k_row, (uint64_t)pos * c->k_row);
-            fn(at, c->v + row * c->v_row, (uint64_t)pos * c->v_row);
+            fn(at, c->k + row * c->k_row, (uint64_t)n_kv * c->k_row);
+            fn(at, c->v + row * c->v_row, (uint64_t)n_kv * c->v_row);
         }
     }
     for (int i = 0; i < s->rec.n_slots; i++) {
@@ -197,22 +197,21 @@ static void range_load(uint8_t **at, uint8_t *p, uint64_t n) {
     *at += n;
 }
 
-static uint64_t cpu_state_bytes(const struct session *s) {
+static uint64_t cpu_state_bytes(const struct session *s, int64_t n_kv) {
     uint64_t n = s->rec.n_bytes;
     for (int i = 0; i < s->kv.n_slots; i++)
-        n += (uint64_t)(s->kv.slot[i].n_heads * s->pos) *
-             (s->kv.slot[i].k_row + s->kv.slot[i].v_row);
+        n += (uint64_t)(s->kv.slot[i].n_heads * n_kv) * (s->kv.slot[i].k_row + s->kv.slot[i].v_row);
     return n;
 }
 
-static int cpu_save(const struct session *s, uint8_t *to, struct err *e) {
+static int cpu_save(const struct session *s, int64_t n_kv, uint8_t *to, struct err *e) {
     (void)e;
-    walk_state(s, s->pos, &to, range_save);
+    walk_state(s, n_kv, &to, range_save);
     return 0;
 }
-static void cpu_restore(struct session *s, const uint8_t *from) {
+static void cpu_restore(struct session *s, int64_t n_kv, const uint8_t *from) {
     uint8_t *at = (uint8_t *)(uintptr_t)from; /* range_load reads it only */
-    walk_state(s, s->pos, &at, range_load);
+    walk_state(s, n_kv, &at, range_load);
 }
 
 const struct backend backend_cpu = {

@@ -462,7 +462,8 @@ static int cuda_pass(struct session *s, float *hidden, float *logits, struct err
     d->host_ids[0] = (int32_t)s->pos;
     memcpy(d->host_ids + 64, s->ids, (size_t)s->n_tok * sizeof *s->ids);
     TRY(cu_upload(d->q, d->pos, d->host_ids, (uint64_t)(s->n_tok + 64) * sizeof *s->ids, e));
-    if (s->n_tok == 1 && logits && !s->first_block && !s->see && !s->see_hidden && !s->see_route)
+    if (s->n_tok == 1 && logits && !s->first_block && !s->hidden_in && !s->see && !s->see_hidden &&
+        !s->see_route)
         TRY(step(s, e));
     else {
         TRY(exec_cuda_nodes(s, e));
@@ -497,13 +498,14 @@ static int walk_plane(struct cuda *d, const struct kv_slot *c, int64_t n_ctx, in
     }
     return 0;
 }
-static int walk_state(const struct session *s, uint8_t *at, range_fn fn, struct err *e) {
+static int walk_state(const struct session *s, int64_t n_kv, uint8_t *at, range_fn fn,
+                      struct err *e) {
     struct cuda *d = dev(s);
     for (int i = 0; i < s->kv.n_slots; i++) {
         const struct kv_slot *c = &s->kv.slot[i];
         if (!c->n_heads) continue;
-        TRY(walk_plane(d, c, s->kv.n_ctx, s->pos, &d->kv[i].k, c->k_row, &at, fn, e));
-        TRY(walk_plane(d, c, s->kv.n_ctx, s->pos, &d->kv[i].v, c->v_row, &at, fn, e));
+        TRY(walk_plane(d, c, s->kv.n_ctx, n_kv, &d->kv[i].k, c->k_row, &at, fn, e));
+        TRY(walk_plane(d, c, s->kv.n_ctx, n_kv, &d->kv[i].v, c->v_row, &at, fn, e));
     }
     for (int i = 0; i < s->rec.n_slots; i++) {
         uint64_t n = (uint64_t)(d->rec[i].n_ring + d->rec[i].n_delta) * sizeof(float);
@@ -519,23 +521,22 @@ static int range_load(struct cuda *d, void *host, void *p, uint64_t n, struct er
     return n ? cu_upload(d->q, p, host, n, e) : 0;
 }
 
-static uint64_t cuda_state_bytes(const struct session *s) {
+static uint64_t cuda_state_bytes(const struct session *s, int64_t n_kv) {
     const struct cuda *d = dev(s);
     uint64_t n = 0;
     for (int i = 0; i < s->rec.n_slots; i++)
         n += (uint64_t)(d->rec[i].n_ring + d->rec[i].n_delta) * sizeof(float);
     for (int i = 0; i < s->kv.n_slots; i++)
-        n += (uint64_t)(s->kv.slot[i].n_heads * s->pos) *
-             (s->kv.slot[i].k_row + s->kv.slot[i].v_row);
+        n += (uint64_t)(s->kv.slot[i].n_heads * n_kv) * (s->kv.slot[i].k_row + s->kv.slot[i].v_row);
     return n;
 }
-static int cuda_save(const struct session *s, uint8_t *to, struct err *e) {
-    return walk_state(s, to, range_save, e);
+static int cuda_save(const struct session *s, int64_t n_kv, uint8_t *to, struct err *e) {
+    return walk_state(s, n_kv, to, range_save, e);
 }
-static void cuda_restore(struct session *s, const uint8_t *from) {
+static void cuda_restore(struct session *s, int64_t n_kv, const uint8_t *from) {
     struct err e;
     uint8_t *at = (uint8_t *)(uintptr_t)from; /* range_load reads it only */
-    keep_error(dev(s), walk_state(s, at, range_load, &e), &e);
+    keep_error(dev(s), walk_state(s, n_kv, at, range_load, &e), &e);
 }
 
 const struct backend backend_cuda = {

@@ -118,6 +118,19 @@ int eval_kv(int64_t head_dim, int64_t depth, double cosine, enum kern_isa isa,
             const struct kv_type *const *k, const struct kv_type *const *v, int n_types,
             struct eval_kv *out, struct err *e);
 
+struct eval_mtp { /* the MTP block's guess of the token after next, along a text */
+    double acceptance, acceptance_stderr; /* share equal to the trunk's likeliest token there */
+    double overlap, overlap_stderr; /* mean of sum_v min(p_trunk(v), p_draft(v)): what is accepted
+                                       of samples at temperature 1 */
+    double trunk_top1, draft_top1;  /* share of the text's own tokens */
+    int64_t n_tokens, n_chunks, ctx;
+    double tok_per_s;
+};
+/* Windows as in eval_ppl; rows from ctx / 2 on are scored. draft: of draft_session, its context at
+ * least ctx. Memory: hidden rows of one window for both, two blocks of logits. */
+int eval_mtp(struct session *trunk, struct session *draft, const struct ids *ids, int64_t ctx,
+             int64_t max_chunks, struct eval_mtp *out, struct err *e);
+
 struct eval_speed {
     char test[32]; /* "pp512", "tg128" */
     int64_t depth, n_tokens;

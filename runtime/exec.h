@@ -71,6 +71,9 @@ struct session {
     int64_t n_tok;
     int first_block;          /* 0: from the embeddings */
     const float *residual_in; /* what enters first_block, of the pass */
+    const float *hidden_in;   /* of a draft: [n_tok][n_embd] */
+    uint8_t *mark;            /* states at mark_pos (session_mark), or NULL */
+    int64_t mark_pos;
     /* shapes always, memory on the CPU only */
     struct kv kv;
     struct rec rec;
@@ -164,6 +167,7 @@ void exec_moe(struct session *s, const struct gr_node *n);
 void exec_gate_add(struct session *s, const struct gr_node *n);
 void exec_geglu(struct session *s, const struct gr_node *n);
 void exec_scale(struct session *s, const struct gr_node *n);
+void exec_concat(struct session *s, const struct gr_node *n);
 
 /* The table an OP_ROPE node uses, or a new entry when `add`; NULL: none (left). */
 struct rope_tab *exec_rope_tab(struct session *s, const struct gr_node *n, bool add);

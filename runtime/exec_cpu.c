@@ -26,6 +26,7 @@ const exec_fn exec_table[OP_COUNT] = {
     [OP_GATE_ADD] = exec_gate_add,
     [OP_GEGLU] = exec_geglu,
     [OP_SCALE] = exec_scale,
+    [OP_CONCAT] = exec_concat,
 };
 // clang-format on
 
@@ -68,6 +69,9 @@ void exec_pass(struct session *s) {
     if (block)
         memcpy(s->reg[s->g->residual], s->residual_in,
                (size_t)(s->n_tok * s->g->reg_width[s->g->residual]) * sizeof(float));
+    if (s->hidden_in)
+        memcpy(s->reg[s->g->hidden_in], s->hidden_in,
+               (size_t)(s->n_tok * s->g->reg_width[s->g->hidden_in]) * sizeof(float));
     exec_acts_stale(s, NULL);
     for (int i = 0; i < s->n_ropes; i++) s->rope[i].ready = false;
     for (int i = first; i < s->g->n_nodes; i++) {

@@ -112,6 +112,17 @@ static int op_scale(struct session *s, const struct gr_node *n, struct err *e) {
     return cu_scale(dev(s)->q, dev(s)->reg[n->dst], total(s, n->dst), n->scale != 0 ? n->scale : 1,
                     vec(s, n->w[0]), e);
 }
+static int op_concat(struct session *s, const struct gr_node *n, struct err *e) {
+    float **r = dev(s)->reg;
+    for (int64_t t = 0, at = 0; t < s->n_tok; t++)
+        for (int k = 0; k < 2; k++) {
+            int64_t w = width(s, n->src[k]);
+            TRY(cu_copy(dev(s)->q, r[n->dst] + at, r[n->src[k]] + t * w,
+                        (uint64_t)w * sizeof(float), e));
+            at += w;
+        }
+    return 0;
+}
 static int op_gate_add(struct session *s, const struct gr_node *n, struct err *e) {
     float **r = dev(s)->reg;
     int64_t d = width(s, n->src[1]);
@@ -213,6 +224,7 @@ static const cuda_fn table[OP_COUNT] = {
     [OP_GATE_ADD] = op_gate_add,
     [OP_GEGLU] = op_geglu,
     [OP_SCALE] = op_scale,
+    [OP_CONCAT] = op_concat,
 };
 // clang-format on
 
@@ -367,6 +379,9 @@ int exec_cuda_nodes(struct session *s, struct err *e) {
     if (block)
         TRY(cu_upload(d->q, d->reg[s->g->residual], s->residual_in,
                       (uint64_t)total(s, s->g->residual) * sizeof(float), e));
+    if (s->hidden_in)
+        TRY(cu_upload(d->q, d->reg[s->g->hidden_in], s->hidden_in,
+                      (uint64_t)total(s, s->g->hidden_in) * sizeof(float), e));
     for (int i = 0; i < s->n_ropes; i++)
         TRY(cu_rope_table(d->q, d->rope[i].freq, d->rope[i].m, d->pos, s->n_tok,
                           s->rope[i].n_rot / 2, d->rope[i].cs, e));

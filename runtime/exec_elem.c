@@ -143,3 +143,17 @@ void exec_gate_add(struct session *s, const struct gr_node *n) {
                s->g->reg_width[n->src[1]]);
     each_token(s, n, w, s->g->reg_width[n->dst], gate_add_range);
 }
+
+static void concat_range(void *ctx, int64_t t0, int64_t t1, int worker) {
+    const struct job *j = ctx;
+    (void)worker;
+    int64_t a = j->s->g->reg_width[j->n->src[0]], b = j->s->g->reg_width[j->n->src[1]];
+    for (int64_t t = t0; t < t1; t++) {
+        float *d = row(j->s, j->n->dst, t);
+        memcpy(d, row(j->s, j->n->src[0], t), (size_t)a * sizeof *d);
+        memcpy(d + a, row(j->s, j->n->src[1], t), (size_t)b * sizeof *d);
+    }
+}
+void exec_concat(struct session *s, const struct gr_node *n) {
+    each_token(s, n, NULL, s->g->reg_width[n->dst], concat_range);
+}

@@ -67,9 +67,9 @@ static int bind_weights(struct model *m, const struct kern *k, struct err *e) {
         const struct gr_weight *gw = &g->weight[i];
         const struct gguf_tensor *t = gguf_find_tensor(m->gguf, gw->name);
         m->source[i] = i;
-        if (!t && gw->optional_of >= 0) {
-            m->source[i] = gw->optional_of;
-            t = gguf_find_tensor(m->gguf, g->weight[gw->optional_of].name);
+        while (!t && g->weight[m->source[i]].optional_of >= 0) {
+            m->source[i] = g->weight[m->source[i]].optional_of;
+            t = gguf_find_tensor(m->gguf, g->weight[m->source[i]].name);
         }
         if (!t)
             return err_set(e, ERR_DATA,
@@ -128,6 +128,14 @@ static int load_tok(struct model *m, struct err *e) {
     return 0;
 }
 
+static int bind_graph(struct model *m, struct err *e) {
+    struct kern *k = xcalloc(1, sizeof *k);
+    kern_init(k, KERN_REF);
+    int rc = bind_weights(m, k, e);
+    free(k);
+    return rc;
+}
+
 static int bind(struct model *m, struct err *e) {
     const char *name = NULL;
     TRY(gguf_get_str(m->gguf, "general.architecture", &name, e));
@@ -138,13 +146,9 @@ static int bind(struct model *m, struct err *e) {
     TRY(hparams_from_gguf(&m->hp, m->arch, m->gguf, e));
     m->hp.tied = !gguf_find_tensor(m->gguf, "output.weight");
     TRY(m->arch->build(&m->hp, &m->graph, e));
-    struct kern *k = xcalloc(1, sizeof *k);
-    kern_init(k, KERN_REF);
-    int rc = bind_weights(m, k, e);
-    free(k);
-    if (!rc) rc = check_extra(m, e);
-    if (!rc) rc = load_tok(m, e);
-    return rc;
+    TRY(bind_graph(m, e));
+    TRY(check_extra(m, e));
+    return load_tok(m, e);
 }
 
 int model_open(struct model **out, const char *path, struct err *e) {
@@ -167,15 +171,43 @@ int model_open(struct model **out, const char *path, struct err *e) {
     return 0;
 }
 
+static int draft_graph(struct model *m, struct err *e) {
+    if (!m->arch->build_draft || m->hp.d[HD_MTP] < 1)
+        return err_set(
+            e, ERR_DATA,
+            "the file has no MTP block to draft with: convert a checkpoint that has one, "
+            "without --no-mtp");
+    TRY(m->arch->build_draft(&m->hp, &m->graph, e));
+    return bind_graph(m, e);
+}
+
+int model_open_draft(struct model **out, const struct model *of, struct err *e) {
+    struct model *m = xcalloc(1, sizeof *m);
+    m->of = of;
+    m->gguf = of->gguf;
+    m->arch = of->arch;
+    m->hp = of->hp;
+    m->tok = of->tok;
+    graph_init(&m->graph);
+    int rc = draft_graph(m, e);
+    if (rc) {
+        err_wrap(e, "%s", gguf_path(of->gguf));
+        model_close(m);
+        return rc;
+    }
+    *out = m;
+    return 0;
+}
+
 void model_close(struct model *m) {
     if (!m) return;
-    tok_free(m->tok);
+    if (!m->of) tok_free(m->tok);
     model_unpack(m);
     graph_release(&m->graph);
     free(m->weight);
     free(m->file_weight);
     free(m->source);
-    gguf_close(m->gguf);
+    if (!m->of) gguf_close(m->gguf);
     free(m);
 }
 
@@ -188,7 +220,7 @@ int model_set_weight(struct model *m, const char *name, const void *data, enum q
     for (int i = 0; i < g->n_weights; i++) {
         if (strcmp(g->weight[m->source[i]].name, name) != 0) continue;
         found = true;
-        buf_free(m->weight[i].packed);
+        if (!m->weight[i].lent) buf_free(m->weight[i].packed);
         uint64_t version = m->weight[i].version + 1;
         m->weight[i] = m->file_weight[i];
         m->weight[i].version = version;

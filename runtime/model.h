@@ -19,11 +19,13 @@ struct weight {       /* index: gr_w */
     uint64_t row_bytes;
     uint64_t mat_bytes; /* from one matrix (expert) to the next: ne[1] rows */
     uint64_t n_bytes;
-    uint8_t *packed; /* the same as packed rows (model_pack), or NULL; owned */
+    uint8_t *packed; /* the same as packed rows (model_pack), or NULL; owned unless lent */
     int pack_rows;
+    bool lent;        /* packed is another model's */
     uint64_t version; /* changes when model_set_weight replaces it: devices keep copies */
 };
-struct model { /* read-only after open; shared by sessions */
+struct model {              /* read-only after open; shared by sessions */
+    const struct model *of; /* NULL, or whose file, tokenizer and packed rows this one borrows */
     struct gguf *gguf;
     const struct arch *arch;
     struct hparams hp;
@@ -35,6 +37,10 @@ struct model { /* read-only after open; shared by sessions */
 };
 int model_open(struct model **out, const char *path, struct err *e);
 void model_close(struct model *m);
+/* The MTP block of an open model as a model of its own: its graph drafts one token further
+ * (models/part_mtp.c). Borrows from `of`, which must stay open, and whose weights must not be
+ * replaced meanwhile. ERR_DATA when there is no such block. */
+int model_open_draft(struct model **out, const struct model *of, struct err *e);
 /* Replaces a weight's data in this process (probes): same shape, any type; packed rows are freed.
  * data is borrowed until the next call; NULL restores the file's. ERR_DATA when the name is
  * unknown. No session may be running. */

@@ -65,12 +65,25 @@ static int pack_one(struct model *m, int i, const struct kern *k, struct pool *p
     return 0;
 }
 
+/* Packed rows of the model that a draft belongs to. */
+static void borrow(struct model *m) {
+    for (int i = 0; m->of && i < m->graph.n_weights; i++)
+        for (int k = 0; k < m->of->graph.n_weights && !m->weight[i].packed; k++) {
+            const struct weight *w = &m->of->weight[k];
+            if (!w->packed || w->data != m->weight[i].data) continue;
+            m->weight[i].packed = w->packed;
+            m->weight[i].pack_rows = w->pack_rows;
+            m->weight[i].lent = true;
+        }
+}
+
 int model_pack(struct model *m, enum kern_isa isa, struct pool *pool, struct err *e) {
     struct kern *k = xcalloc(1, sizeof *k);
     kern_init(k, isa);
     bool *wanted = in_products(&m->graph);
     uint64_t n_bytes = 0, avail = mem_available();
     int rc = 0;
+    borrow(m);
     for (int i = 0; i < m->graph.n_weights; i++) {
         wanted[i] = wanted[i] && can_pack(k, &m->weight[i]);
         if (wanted[i]) n_bytes += m->weight[i].n_bytes;
@@ -91,13 +104,14 @@ int model_pack(struct model *m, enum kern_isa isa, struct pool *pool, struct err
 uint64_t model_packed_bytes(const struct model *m) {
     uint64_t sum = 0;
     for (int i = 0; i < m->graph.n_weights; i++)
-        if (m->weight[i].packed) sum += m->weight[i].n_bytes;
+        if (m->weight[i].packed && !m->weight[i].lent) sum += m->weight[i].n_bytes;
     return sum;
 }
 
 void model_unpack(struct model *m) {
     for (int i = 0; i < m->graph.n_weights && m->weight; i++) {
-        buf_free(m->weight[i].packed);
+        if (!m->weight[i].lent) buf_free(m->weight[i].packed);
         m->weight[i].packed = NULL;
+        m->weight[i].lent = false;
     }
 }

@@ -119,6 +119,7 @@ void session_free(struct session *s) {
     kv_release(&s->kv);
     rec_release(&s->rec);
     free(s->vec);
+    buf_free(s->mark);
     free(s);
 }
 
@@ -181,13 +182,24 @@ static int forward(struct session *s, const int32_t *ids, int64_t n, float *hidd
         s->n_tok = min_i64(s->o.n_ubatch, n - i);
         TRY(s->be->pass(s, hidden ? hidden + i * d : NULL, i + s->n_tok == n ? logits : NULL, e));
         s->pos += s->n_tok;
+        if (s->hidden_in) s->hidden_in += s->n_tok * d;
     }
     return 0;
 }
 
 int session_forward(struct session *s, const int32_t *ids, int64_t n, float *hidden,
                     struct err *e) {
-    return forward(s, ids, n, hidden, NULL, e);
+    return session_forward_hidden(s, ids, NULL, n, hidden, NULL, e);
+}
+
+int session_forward_hidden(struct session *s, const int32_t *ids, const float *hidden_in, int64_t n,
+                           float *hidden, float *logits, struct err *e) {
+    if ((s->g->hidden_in == GR_NONE) != !hidden_in)
+        return err_set(e, ERR_USAGE, "hidden rows are given to draft models, and only to them");
+    s->hidden_in = hidden_in;
+    int rc = forward(s, ids, n, hidden, logits, e);
+    s->hidden_in = NULL;
+    return rc;
 }
 
 /* What block `block` and all after it read is the residual, or made by them. */
@@ -233,7 +245,7 @@ int session_head(struct session *s, const float *hidden, int64_t n, float *logit
 
 int session_step(struct session *s, const int32_t *ids, int64_t n, float *logits, struct err *e) {
     if (n < 1) return err_set(e, ERR_USAGE, "no tokens were given");
-    return forward(s, ids, n, NULL, logits, e);
+    return session_forward_hidden(s, ids, NULL, n, NULL, logits, e);
 }
 
 struct session_snapshot {
@@ -243,8 +255,8 @@ struct session_snapshot {
 
 int session_save(const struct session *s, struct session_snapshot **out, struct err *e) {
     void *p = NULL;
-    TRY(buf_alloc(&p, s->be->state_bytes(s) + 1, "snapshot of a session", e));
-    int rc = s->be->save(s, p, e);
+    TRY(buf_alloc(&p, s->be->state_bytes(s, s->pos) + 1, "snapshot of a session", e));
+    int rc = s->be->save(s, s->pos, p, e);
     if (rc) {
         buf_free(p);
         return rc;
@@ -257,10 +269,22 @@ int session_save(const struct session *s, struct session_snapshot **out, struct 
 }
 void session_restore(struct session *s, const struct session_snapshot *snap) {
     s->pos = snap->pos;
-    s->be->restore(s, snap->data);
+    s->be->restore(s, snap->pos, snap->data);
 }
 void session_snapshot_free(struct session_snapshot *snap) {
     if (!snap) return;
     buf_free(snap->data);
     free(snap);
+}
+
+int session_mark(struct session *s, struct err *e) {
+    void *p = s->mark;
+    if (!p) TRY(buf_alloc(&p, s->be->state_bytes(s, 0) + 1, "states to go back to", e));
+    s->mark = p;
+    s->mark_pos = s->pos;
+    return s->be->save(s, 0, s->mark, e);
+}
+void session_rewind(struct session *s) {
+    s->pos = s->mark_pos;
+    s->be->restore(s, 0, s->mark);
 }

@@ -55,6 +55,11 @@ int session_forward(struct session *s, const int32_t *ids, int64_t n, float *hid
 bool session_can_begin(const struct session *s, int block); /* false: the graph cannot */
 int session_forward_from(struct session *s, int block, const float *residual, const int32_t *ids,
                          int64_t n, float *hidden, struct err *e);
+/* A draft model's pass (model_open_draft): hidden_in [n][n_embd] are the trunk's rows of the
+ * positions, ids the tokens after them. Others take no such rows: ERR_USAGE. logits: NULL or of the
+ * last token. */
+int session_forward_hidden(struct session *s, const int32_t *ids, const float *hidden_in, int64_t n,
+                           float *hidden, float *logits, struct err *e);
 /* Head: logits[n][n_vocab] for n hidden rows. The caller keeps n small (memory n * vocab). */
 int session_head(struct session *s, const float *hidden, int64_t n, float *logits, struct err *e);
 /* Forward, then logits of the last token only. */
@@ -88,5 +93,9 @@ struct session_snapshot;
 int session_save(const struct session *s, struct session_snapshot **out, struct err *e);
 void session_restore(struct session *s, const struct session_snapshot *snap);
 void session_snapshot_free(struct session_snapshot *snap);
+/* To go back a few tokens: marks this position (recurrent states are copied, the cache stays where
+ * it is), returns to it. A mark holds until the next one or a reset; memory: the states once. */
+int session_mark(struct session *s, struct err *e);
+void session_rewind(struct session *s);
 
 #endif

@@ -3,6 +3,7 @@
  * transformers' in every batching, cache types and what observers see against the CPU, the captured
  * step, snapshots, replaced weights, refusals. `make test`: the emulated device; `make check-cuda`:
  * the real one. */
+#include "runtime/draft.h"
 #include "runtime/exec_cuda.h"
 #include "core/log.h"
 #include "runtime/kv_type.h"
@@ -279,6 +280,45 @@ static void test_observers(void) {
     observe(MODELS "gemma4moe");
 }
 
+/* The MTP block on the same hidden rows as on the CPU, and a trunk that goes back to a mark. */
+static void test_draft(void) {
+    enum { N = 6 };
+    struct err e = {0};
+    int32_t ids[N + 1];
+    some_ids(ids, N + 1);
+    struct model *m = golden_open(MODELS "qwen35moe", tmp_path("m.gguf"));
+    if (!m) return;
+    int64_t d = m->hp.d[HD_EMBD], v = m->hp.d[HD_VOCAB];
+    float *y = xcalloc((size_t)(N * d), sizeof *y), *l = xcalloc((size_t)(4 * v), sizeof *l);
+    for (int i = 0; i < 2; i++) {
+        struct session *t = NULL, *s = NULL;
+        struct model *dm = NULL;
+        struct session_opts o = {.n_ctx = N + 2, .n_ubatch = 4};
+        if (i) o.device = cuda;
+        CHECK_OK(session_new(&t, m, &o, &e));
+        if (!i) CHECK_OK(session_forward(t, ids, N, y, &e));
+        CHECK_OK(draft_session(t, &dm, &s, &e));
+        CHECK_OK(session_forward_hidden(s, ids + 1, y, N, NULL, l + i * v, &e));
+        if (i) {
+            CHECK_OK(session_forward(t, ids, 3, NULL, &e));
+            CHECK_OK(session_mark(t, &e));
+            CHECK_OK(session_step(t, ids + 3, 2, l + 2 * v, &e));
+            session_rewind(t);
+            CHECK_OK(session_step(t, ids + 5, 1, l + 3 * v, &e));
+            session_rewind(t);
+            CHECK_OK(session_step(t, ids + 3, 2, l + 3 * v, &e));
+            CHECK(memcmp(l + 2 * v, l + 3 * v, (size_t)v * sizeof *l) == 0);
+        }
+        session_free(s);
+        model_close(dm);
+        session_free(t);
+    }
+    CHECK(golden_diff(l, l + v, v) <= tol);
+    free(y);
+    free(l);
+    model_close(m);
+}
+
 /* Rewinding and starting again give the same bits, also for what was captured before; a replaced
  * weight is seen by a captured step, and its restoration too. */
 static void test_state(void) {
@@ -450,6 +490,7 @@ int main(void) {
     RUN(test_kv_types);
     RUN(test_begin);
     RUN(test_observers);
+    RUN(test_draft);
     RUN(test_state);
     RUN(test_launches);
     RUN(test_fast);

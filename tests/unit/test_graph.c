@@ -173,6 +173,57 @@ static void test_qwen3(void) {
 static void test_qwen3moe(void) {
     check_arch("qwen3moe", true, 0);
 }
+/* The draft graph uses every tensor of the MTP block once, the trunk's embeddings, norm and head
+ * only where the block's own are missing, and joins its two inputs embedding first. */
+static void check_draft(const char *name, bool moe) {
+    struct hparams h = tiny(moe, 4);
+    struct graph g;
+    struct err e;
+    struct tensor_inst *t = NULL;
+    int64_t n = 0;
+    graph_init(&g);
+    CHECK_OK(arch_find(name)->derive(&h, &e));
+    CHECK_OK(arch_find(name)->build_draft(&h, &g, &e));
+    CHECK_OK(arch_tensors(arch_find(name), &h, &t, &n, &e));
+    for (int64_t i = 0; i < n; i++) {
+        int uses = 0, lent = 0;
+        for (int w = 0; w < g.n_weights; w++) {
+            if (strcmp(g.weight[w].name, t[i].name) != 0) continue;
+            uses++;
+            CHECK(memcmp(g.weight[w].ne, t[i].ne, sizeof t[i].ne) == 0);
+            for (int k = 0; k < g.n_weights; k++) lent += g.weight[k].optional_of == w;
+        }
+        if (uses != (t[i].block == 4 || t[i].block < 0)) CHECK_FAIL("%s: %d uses", t[i].name, uses);
+        if (t[i].block < 0 && !lent) CHECK_FAIL("%s replaces nothing", t[i].name);
+    }
+    CHECK_EQ_I64(g.n_attn_slots, 1);
+    CHECK_EQ_I64(g.n_rec_slots, 0);
+    CHECK_EQ_I64(count_op(&g, OP_MOE), moe);
+    for (int i = 0; i < g.n_nodes; i++) {
+        const struct gr_node *c = &g.node[i];
+        CHECK_EQ_I64(c->layer, 4);
+        if (c->op != OP_CONCAT) continue;
+        const struct gr_node *before[2] = {NULL, NULL};
+        for (int k = 0; k < i; k++)
+            for (int s = 0; s < 2; s++)
+                if (g.node[k].dst == c->src[s]) before[s] = &g.node[k];
+        CHECK(before[0] && strstr(g.weight[before[0]->w[0]].name, "enorm"));
+        CHECK(before[1] && strstr(g.weight[before[1]->w[0]].name, "hnorm"));
+        CHECK(before[1] && before[1]->src[0] == g.hidden_in);
+        CHECK(g.node[i + 1].op == OP_MATMUL && g.node[i + 1].src[0] == c->dst);
+    }
+    h.d[HD_MTP] = 0;
+    graph_release(&g);
+    CHECK_ERR(arch_find(name)->build_draft(&h, &g, &e), ERR_DATA, "no MTP block");
+    graph_release(&g);
+    free(t);
+}
+static void test_draft(void) {
+    check_draft("qwen35", false);
+    check_draft("qwen35moe", true);
+    CHECK(!arch_find("qwen3")->build_draft);
+}
+
 static void test_names(void) {
     for (int i = 0; i < OP_COUNT; i++) CHECK(gr_op_name((enum gr_op)i)[0] != '?');
 }
@@ -182,6 +233,7 @@ int main(void) {
     RUN(test_qwen35moe);
     RUN(test_qwen3);
     RUN(test_qwen3moe);
+    RUN(test_draft);
     RUN(test_names);
     return check_done();
 }

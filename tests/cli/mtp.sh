@@ -1,0 +1,40 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# hone eval mtp; hone run --draft mtp writes the text that plain generation writes; refusals.
+set -eu
+t=$(mktemp -d)
+trap 'rm -rf "$t"' EXIT
+for m in qwen35moe qwen35; do
+    "$HONE" convert tests/golden/models/$m -o "$t/$m.gguf" --type f32 -q > /dev/null 2>&1
+    for how in "--temp 0" "--temp 1 --seed 3"; do
+        # shellcheck disable=SC2086
+        "$HONE" run "$t/$m.gguf" -p "The value of" -n 60 $how --act f32 > "$t/plain"
+        # shellcheck disable=SC2086
+        "$HONE" run "$t/$m.gguf" -p "The value of" -n 60 $how --act f32 --draft mtp > "$t/draft" 2> "$t/log"
+        cmp "$t/plain" "$t/draft"
+        grep -q 'of [1-9][0-9]* drafted tokens accepted' "$t/log" || { cat "$t/log"; exit 1; }
+    done
+done
+"$HONE" run "$t/qwen35.gguf" -p "The value of" -n 9 --temp 0 --draft mtp --json > "$t/json"
+for key in drafted_tokens accepted_tokens acceptance; do grep -q "\"$key\"" "$t/json"; done
+# a context that is full in the middle of it
+"$HONE" run "$t/qwen35.gguf" -p "The value of" -n 50 --ctx 12 --temp 0 --draft mtp --json > "$t/json"
+grep -q '"stop": "context"' "$t/json"
+
+"$HONE" eval mtp "$t/qwen35moe.gguf" calib/text/calib.txt --ctx 64 --chunks 2 --json > "$t/json"
+grep -q '"n_tokens": 60' "$t/json" # rows 32 to 61 of two windows
+for key in acceptance acceptance_stderr overlap overlap_stderr trunk_top1 draft_top1 tok_per_s; do
+    grep -q "\"$key\"" "$t/json" || { echo "no $key"; exit 1; }
+done
+
+refused() { # exit code, text, arguments...
+    want=$1 text=$2
+    shift 2
+    rc=0
+    "$HONE" "$@" > "$t/o" 2> "$t/e" || rc=$?
+    [ $rc = "$want" ] && grep -qF -- "$text" "$t/e" || { echo "$*: exit $rc, expected $want and \"$text\":"; cat "$t/e"; exit 1; }
+}
+"$HONE" convert tests/golden/models/qwen35moe -o "$t/none.gguf" --no-mtp -q > /dev/null 2>&1
+refused 3 "no MTP block" run "$t/none.gguf" -p x --draft mtp
+refused 3 "no MTP block" eval mtp "$t/none.gguf" calib/text/calib.txt
+refused 2 "--draft: 'eagle' is not mtp" run "$t/none.gguf" -p x --draft eagle

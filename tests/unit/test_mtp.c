@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: MIT
+/* tests/unit/test_mtp.c - the MTP block: its logits against an independent float64 implementation
+ * (tests/oracle/mtp.py) in every batching and on every kernel set, generation with drafts against
+ * plain generation, its calibration against direct sums, the acceptance rate against a count. */
+#include "calib/imatrix.h"
+#include "runtime/draft.h"
+#include "runtime/eval.h"
+#include "runtime/eval_int.h"
+#include "tests/unit/golden.h"
+
+/* f32 against f64: the trunk's rows differ by up to 1e-4 (test_session), one block and a head
+ * follow with values and logits up to 37. The bound is the project's. */
+static const double TOL = 5e-4;
+#define MODELS "tests/golden/models/"
+static const char *const name[] = {"qwen35", "qwen35moe"};
+
+static struct model *open_model(const char *which) {
+    char *folder = xasprintf(MODELS "%s", which);
+    struct model *m = golden_open(folder, tmp_path("m.gguf"));
+    free(folder);
+    return m;
+}
+
+static int32_t *golden_ids(const char *which, int64_t *n) {
+    struct golden g;
+    char *folder = xasprintf(MODELS "%s", which);
+    int32_t *ids = NULL;
+    if (golden_load(&g, folder)) {
+        ids = xcalloc((size_t)g.n_ids, sizeof *ids);
+        memcpy(ids, g.ids, (size_t)g.n_ids * sizeof *ids);
+        *n = g.n_ids;
+    }
+    golden_release(&g);
+    free(folder);
+    return ids;
+}
+
+/* Logits of the block for rows 0 .. n - 2, fed in pieces. */
+static float *drafted(const struct model *m, struct session_opts *o, const int32_t *ids, int64_t n,
+                      const int *pieces) {
+    struct err e = {0};
+    struct session *t = NULL, *s = NULL;
+    struct model *dm = NULL;
+    int64_t d = m->hp.d[HD_EMBD], v = m->hp.d[HD_VOCAB];
+    float *y = xcalloc((size_t)(n * d), sizeof *y), *h = xcalloc((size_t)(n * d), sizeof *h);
+    float *l = xcalloc((size_t)(n * v), sizeof *l);
+    CHECK_OK(session_new(&t, m, o, &e));
+    CHECK_OK(session_forward(t, ids, n, y, &e));
+    CHECK_OK(draft_session(t, &dm, &s, &e));
+    for (int64_t i = 0, k; s && i < n - 1; i += k) {
+        k = min_i64(*pieces, n - 1 - i);
+        float *last = l + (i + k - 1) * v; /* the same by the head, below */
+        CHECK_OK(session_forward_hidden(s, ids + i + 1, y + i * d, k, h + i * d, last, &e));
+        if (pieces[1]) pieces++;
+    }
+    CHECK_EQ_I64(session_pos(s), n - 1);
+    float *again = xcalloc((size_t)v, sizeof *again);
+    CHECK_OK(session_head(s, h + (n - 2) * d, 1, again, &e));
+    CHECK(memcmp(again, l + (n - 2) * v, (size_t)v * sizeof *again) == 0);
+    CHECK_OK(session_head(s, h, n - 1, l, &e));
+    session_free(s);
+    model_close(dm);
+    session_free(t);
+    free(again);
+    free(y);
+    free(h);
+    return l;
+}
+
+static void test_logits(void) {
+    for (int k = 0; k < 2; k++) {
+        struct err e = {0};
+        struct st *st = NULL;
+        char *path = xasprintf("tests/golden/mtp/%s.safetensors", name[k]);
+        CHECK_OK(st_open(&st, path, &e));
+        struct model *m = open_model(name[k]);
+        int64_t n, n_rows = 0, n_logits = 0;
+        int32_t *ids = golden_ids(name[k], &n);
+        if (!st || !m || !ids) return;
+        float *row = golden_floats(st, "rows", &n_rows);
+        float *want = golden_floats(st, "logits", &n_logits);
+        int64_t v = m->hp.d[HD_VOCAB];
+        CHECK_EQ_I64(n_logits, n_rows * v);
+        CHECK_EQ_I64(n_rows, 20);
+        for (int isa = KERN_REF; isa <= (int)kern_isa_best(); isa++)
+            for (size_t b = 0; b < COUNT_OF(golden_batching); b++) {
+                struct session_opts o = {
+                    .n_ctx = n, .n_ubatch = golden_batching[b].n_ubatch, .isa = (enum kern_isa)isa};
+                float *l = drafted(m, &o, ids, n, golden_batching[b].pieces);
+                double diff = 0;
+                for (int64_t i = 0; i < n_rows; i++)
+                    diff = fmax(diff, golden_diff(l + (int64_t)row[i] * v, want + i * v, v));
+                printf("%s, %s, %s: max |logit difference| %.3g\n", name[k],
+                       kern_isa_name((enum kern_isa)isa), golden_batching[b].name, diff);
+                if (!(diff <= TOL)) CHECK_FAIL("%s: %g is more than %g", name[k], diff, TOL);
+                free(l);
+            }
+        free(row);
+        free(want);
+        free(ids);
+        free(path);
+        st_close(st);
+        model_close(m);
+    }
+}
+
+/* Plain sessions beside the draft: every token's logits are those of the trunk alone, whether the
+ * guess was right, wrong, or wrong many times in a row, and right guesses are counted. */
+static void test_generation(void) {
+    enum { N = 60 };
+    for (int k = 0; k < 2; k++) {
+        struct err e = {0};
+        struct model *m = open_model(name[k]), *dm = NULL;
+        struct session *trunk = NULL, *plain = NULL, *block = NULL;
+        struct draft *d = NULL;
+        int64_t n;
+        int32_t *ids = golden_ids(name[k], &n);
+        struct session_opts o = {.n_ctx = N + 12, .isa = kern_isa_best()};
+        if (!m || !ids) return;
+        CHECK_OK(session_new(&trunk, m, &o, &e));
+        CHECK_OK(draft_new(&d, trunk, &e));
+        CHECK_OK(session_new(&plain, m, &o, &e));
+        CHECK_OK(draft_session(plain, &dm, &block, &e));
+        int64_t w = m->hp.d[HD_EMBD], v = m->hp.d[HD_VOCAB], right = 0;
+        float *y = xcalloc((size_t)w, sizeof *y), *h = xcalloc((size_t)w, sizeof *h);
+        float *l = xcalloc((size_t)(3 * v), sizeof *l);
+        CHECK_OK(draft_feed(d, ids, 10, l, &e)); /* a prompt, then the block's pairs of it */
+        for (int64_t i = 0; i < 9; i++) {
+            CHECK_OK(session_forward(plain, ids + i, 1, y, &e));
+            CHECK_OK(session_forward_hidden(block, ids + i + 1, y, 1, NULL, l + v, &e));
+        }
+        CHECK_OK(session_forward(plain, ids + 9, 1, y, &e));
+        double diff = 0;
+        int32_t guess = -1, id = ids[10];
+        for (int64_t i = 0; i < N; i++) {
+            CHECK_OK(draft_feed(d, &id, 1, l, &e));
+            CHECK_OK(session_forward_hidden(block, &id, y, 1, h, l + v, &e));
+            guess = (int32_t)eval_argmax(l + v, v);
+            CHECK_OK(session_forward(plain, &id, 1, y, &e));
+            CHECK_OK(session_head(plain, y, 1, l + 2 * v, &e));
+            diff = fmax(diff, golden_diff(l, l + 2 * v, v));
+            bool follow = i % 7 < 4; /* the guess, or another token */
+            right += follow;
+            id = follow ? guess : (guess + 1 + (int32_t)i) % (int32_t)v;
+        }
+        struct draft_stats st = draft_get_stats(d);
+        printf("%s: %lld of %lld drafted tokens accepted, max |logit difference| %.3g\n", name[k],
+               (long long)st.n_accepted, (long long)st.n_drafted, diff);
+        CHECK(diff <= 1e-4);
+        /* guesses are not made right behind a right one, nor after two wrong ones in a row */
+        CHECK(st.n_accepted >= N / 7 && st.n_accepted <= right);
+        CHECK(st.n_drafted > st.n_accepted && st.n_drafted < N);
+        /* another prompt behind a guess, and from the start again */
+        CHECK_OK(draft_feed(d, &id, 1, l, &e));
+        CHECK_OK(session_step(plain, &id, 1, l + v, &e));
+        CHECK(golden_diff(l, l + v, v) <= 1e-4);
+        draft_reset(d);
+        session_reset(plain);
+        CHECK_OK(draft_feed(d, ids, 1, l, &e));
+        CHECK_OK(draft_feed(d, ids + 1, 1, l, &e));
+        CHECK_OK(draft_feed(d, ids + 2, 5, l, &e));
+        CHECK_OK(session_step(plain, ids, 7, l + v, &e));
+        CHECK(golden_diff(l, l + v, v) <= 1e-4);
+        free(y);
+        free(h);
+        free(l);
+        free(ids);
+        draft_free(d);
+        session_free(block);
+        model_close(dm);
+        session_free(plain);
+        session_free(trunk);
+        model_close(m);
+    }
+}
+
+/* Back to the mark: the same bits as if nothing had been fed since. */
+static void test_mark(void) {
+    struct err e = {0};
+    struct model *m = open_model("qwen35moe");
+    int64_t n;
+    int32_t *ids = golden_ids("qwen35moe", &n);
+    struct session *s = NULL;
+    struct session_opts o = {.n_ctx = 40, .isa = kern_isa_best()};
+    if (!m || !ids) return;
+    int64_t v = m->hp.d[HD_VOCAB];
+    float *a = xcalloc((size_t)(2 * v), sizeof *a), *b = a + v;
+    CHECK_OK(session_new(&s, m, &o, &e));
+    CHECK_OK(session_step(s, ids, 10, a, &e));
+    CHECK_OK(session_mark(s, &e));
+    CHECK_OK(session_step(s, ids + 10, 3, a, &e));
+    session_rewind(s);
+    CHECK_EQ_I64(session_pos(s), 10);
+    CHECK_OK(session_step(s, ids + 40, 7, b, &e));
+    session_rewind(s);
+    CHECK_OK(session_step(s, ids + 10, 3, b, &e));
+    CHECK(memcmp(a, b, (size_t)v * sizeof *a) == 0);
+    session_free(s);
+    free(a);
+    free(ids);
+    model_close(m);
+}
+
+static void test_refusals(void) {
+    struct err e = {0};
+    struct model *m = golden_open(MODELS "qwen3", tmp_path("m.gguf")), *d = NULL;
+    struct session *s = NULL;
+    struct session_opts o = {.n_ctx = 8};
+    float y[8] = {0};
+    int32_t id = 1;
+    if (!m) return;
+    CHECK_ERR(model_open_draft(&d, m, &e), ERR_DATA, "no MTP block");
+    CHECK_OK(session_new(&s, m, &o, &e));
+    CHECK_ERR(session_forward_hidden(s, &id, y, 1, NULL, NULL, &e), ERR_USAGE, "hidden rows");
+    session_free(s);
+    model_close(m);
+    m = open_model("qwen35");
+    if (!m) return;
+    CHECK_OK(model_open_draft(&d, m, &e));
+    CHECK_OK(session_new(&s, d, &o, &e));
+    CHECK_ERR(session_forward(s, &id, 1, NULL, &e), ERR_USAGE, "hidden rows");
+    session_free(s);
+    model_close(d);
+    model_close(m);
+}
+
+/* What enters eh_proj is (embedding | hidden row), normalised: its first half needs no forward
+ * pass. Every matrix of the block is seen, one row less per chunk than the trunk's. */
+static void test_calibration(void) {
+    enum { CTX = 64, CHUNKS = 2 };
+    static const char *const matrix[] = {"nextn.eh_proj", "attn_q",        "attn_output",
+                                         "ffn_gate_exps", "ffn_down_exps", "ffn_down_shexp"};
+    struct err e = {0};
+    struct model *m = open_model("qwen35moe");
+    struct imat im;
+    struct ids ids = {0};
+    const char *text[] = {"tests/golden/models/qwen35moe/tokenizer_config.json"};
+    imat_init(&im);
+    struct imatrix_opts o = {
+        .texts = text, .n_texts = 1, .ctx = CTX, .max_chunks = CHUNKS, .isa = kern_isa_best()};
+    if (!m) return;
+    CHECK_OK(imatrix_collect(m, &o, &im, &e));
+    CHECK_OK(corpus_load(m, text[0], false, &ids, &e));
+    const struct gguf_tensor *te = gguf_find_tensor(m->gguf, "token_embd.weight");
+    const struct gguf_tensor *tn = gguf_find_tensor(m->gguf, "blk.4.nextn.enorm.weight");
+    const struct imat_entry *en = imat_find(&im, "blk.4.nextn.eh_proj.weight");
+    CHECK(te && tn && en && ids.n >= CTX * CHUNKS);
+    if (!te || !tn || !en) return;
+    const float *embd = (const float *)(const void *)te->data,
+                *norm = (const float *)(const void *)tn->data;
+    int64_t d = m->hp.d[HD_EMBD];
+    CHECK_EQ_I64(en->ne0, 2 * d);
+    double *want = xcalloc((size_t)d, sizeof *want);
+    for (int64_t t = 0; t < CTX * CHUNKS; t++) {
+        const float *x = embd + ids.v[t] * d;
+        double ss = 0;
+        if (t % CTX == 0) continue; /* no hidden row before it */
+        for (int64_t i = 0; i < d; i++) ss += (double)x[i] * (double)x[i];
+        double scale = 1 / sqrt(ss / (double)d + m->hp.f[HF_RMS_EPS]);
+        for (int64_t i = 0; i < d; i++) {
+            double h = (double)x[i] * scale * (double)norm[i];
+            want[i] += h * h;
+        }
+    }
+    for (int64_t i = 0; i < d; i++) CHECK(fabs(en->sum2[i] - want[i]) <= 1e-5 * want[i]);
+    for (int64_t i = d; i < 2 * d; i++) CHECK(en->sum2[i] > 0);
+    for (size_t i = 0; i < COUNT_OF(matrix); i++) {
+        char *full = xasprintf("blk.4.%s.weight", matrix[i]);
+        const struct imat_entry *x = imat_find(&im, full);
+        double count = 0;
+        for (int64_t j = 0; x && j < x->n_mat; j++) count += x->count[j];
+        int64_t each = x && x->n_mat > 1 ? m->hp.d[HD_EXPERTS_USED] : 1;
+        if ((int64_t)count != each * (CTX - 1) * CHUNKS) CHECK_FAIL("%s: count %g", full, count);
+        free(full);
+    }
+    free(want);
+    ids_release(&ids);
+    imat_release(&im);
+    model_close(m);
+}
+
+/* The rate against a count over the logits that test_logits checks. */
+static void test_acceptance(void) {
+    enum { CTX = 40 };
+    struct err e = {0};
+    struct model *m = open_model("qwen35moe"), *dm = NULL;
+    struct session *t = NULL, *s = NULL;
+    struct ids ids = {0};
+    int64_t n, hits = 0, trunk = 0, rows = 0;
+    int32_t *g = golden_ids("qwen35moe", &n);
+    struct session_opts o = {.n_ctx = CTX, .isa = kern_isa_best()};
+    if (!m || !g) return;
+    int64_t v = m->hp.d[HD_VOCAB];
+    double overlap = 0;
+    for (int64_t i = 0; i < n; i++) ids_add(&ids, g[i]);
+    for (int64_t c = 0; c < 2; c++) {
+        float *ld = drafted(m, &o, g + c * CTX, CTX, golden_all);
+        float *lt = golden_run(m, &o, g + c * CTX, CTX, golden_all, NULL, NULL, NULL);
+        for (int64_t i = CTX / 2; i < CTX - 2; i++, rows++) {
+            const float *a = lt + (i + 1) * v, *b = ld + i * v;
+            double za = 0, zb = 0;
+            hits += eval_argmax(a, v) == eval_argmax(b, v);
+            trunk += eval_argmax(a, v) == g[c * CTX + i + 2];
+            for (int64_t j = 0; j < v; j++) za += exp((double)a[j]), zb += exp((double)b[j]);
+            for (int64_t j = 0; j < v; j++)
+                overlap += fmin(exp((double)a[j]) / za, exp((double)b[j]) / zb);
+        }
+        free(lt);
+        free(ld);
+    }
+    struct eval_mtp r;
+    CHECK_OK(session_new(&t, m, &o, &e));
+    CHECK_OK(draft_session(t, &dm, &s, &e));
+    CHECK_OK(eval_mtp(t, s, &ids, CTX, 0, &r, &e));
+    CHECK_EQ_I64(r.n_tokens, rows);
+    CHECK_EQ_I64(r.n_chunks, 2);
+    CHECK_CLOSE(r.acceptance, (double)hits / (double)rows, 1e-12);
+    CHECK_CLOSE(r.trunk_top1, (double)trunk / (double)rows, 1e-12);
+    CHECK_CLOSE(r.overlap, overlap / (double)rows, 1e-5); /* f32 exponentials there */
+    CHECK(r.overlap > 0 && r.overlap < 1);
+    session_free(s);
+    model_close(dm);
+    session_free(t);
+    free(g);
+    ids_release(&ids);
+    model_close(m);
+}
+
+int main(void) {
+    tmp_make();
+    RUN(test_logits);
+    RUN(test_generation);
+    RUN(test_mark);
+    RUN(test_refusals);
+    RUN(test_calibration);
+    RUN(test_acceptance);
+    tmp_remove();
+    return check_done();
+}
