@@ -2,9 +2,10 @@
 /* cli/cmd_convert.c - hone convert: Hugging Face folder to GGUF. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "cli/cmd.h"
-#include "convert/convert.h"
+#include "convert/mmproj.h"
 #include "core/io.h"
 #include "core/mem.h"
 #include "core/qtype.h"
@@ -49,9 +50,20 @@ static void emit_plan(struct emit *m, const struct plan_list *l) {
     }
 }
 
+static void fill_mmproj(struct emit *m, const char *out, const struct mmproj_report *r) {
+    char size[48];
+    emit_fmt_bytes(size, r->size_bytes);
+    emit_str(m, "mmproj", "vision tower", io_base(out));
+    emit_str(m, "mmproj_projector", "projector", r->projector);
+    emit_str(m, "mmproj_type", "type", r->type);
+    emit_i64(m, "mmproj_n_tensors", "tensors", r->n_tensors);
+    emit_i64(m, "mmproj_n_params", "parameters", r->n_params);
+    emit_i64(m, "mmproj_size_bytes", NULL, (int64_t)r->size_bytes);
+    emit_str(m, "mmproj_size", "size", size);
+}
+
 static void fill(struct emit *m, const struct convert_opts *o, const struct convert_report *r) {
     emit_str(m, "output", "output", io_base(o->out));
-    emit_bool(m, "dry_run", o->dry_run ? "dry run" : NULL, o->dry_run);
     emit_str(m, "arch", "architecture", r->arch);
     emit_str(m, "type", "type", r->type);
     emit_i64(m, "n_tensors", "tensors", r->n_tensors);
@@ -70,10 +82,13 @@ static void fill(struct emit *m, const struct convert_opts *o, const struct conv
 int cmd_convert(struct cli *c, int argc, char **argv, struct err *e) {
     struct convert_opts o = {0};
     bool mtp_off = false, dry = false, pad = false;
+    const char *mmproj = NULL;
     const struct opt opts[] = {
         {"output", 'o', OPT_STR, &o.out, "OUT.gguf", "the file to write"},
         {"type", 0, OPT_STR, &o.type, "TYPE", "auto (as stored), f32, f16, bf16 or q8_0"},
         {"no-mtp", 0, OPT_FLAG, &mtp_off, NULL, "leave the multi-token-prediction block out"},
+        {"mmproj", 0, OPT_STR, &mmproj, "FILE",
+         "write the vision tower there, as a projector file"},
         {"split-max", 0, OPT_SIZE, &o.split_max, "SIZE", "start a new shard at this size"},
         {"pad", 0, OPT_FLAG, &pad, NULL, "pad feed-forward widths with zeros to multiples of 256"},
         {"lora", 0, OPT_STR, &o.lora, "DIR", "merge this LoRA adapter into the weights"},
@@ -84,10 +99,11 @@ int cmd_convert(struct cli *c, int argc, char **argv, struct err *e) {
     const struct cmd_spec spec = {
         .name = "convert",
         .synopsis =
-            "HF_DIR -o OUT.gguf [--type TYPE] [--lora DIR] [--pad] [--no-mtp] [--split-max SIZE] "
-            "[--dry-run] [--name NAME] [--pre NAME]",
+            "HF_DIR -o OUT.gguf [--type TYPE] [--mmproj FILE] [--lora DIR] [--pad] [--no-mtp] "
+            "[--split-max SIZE] [--dry-run] [--name NAME] [--pre NAME]",
         .about = "Converts a Hugging Face folder to GGUF. Every structural error shows before any\n"
-                 "weight is read. Vision tensors are left out: the output is the language model.",
+                 "weight is read. The output is the language model; vision towers have a file of "
+                 "their own.",
         .opts = opts,
         .n_opts = (int)COUNT_OF(opts),
         .min_args = 1,
@@ -95,7 +111,11 @@ int cmd_convert(struct cli *c, int argc, char **argv, struct err *e) {
     };
     TRY(cli_parse(c, &spec, argc, argv, e));
     if (c->done) return 0;
-    if (!o.out) return err_set(e, ERR_USAGE, "convert: say where the result goes with -o OUT.gguf");
+    if (!o.out && !mmproj)
+        return err_set(e, ERR_USAGE,
+                       "convert: say where the result goes with -o OUT.gguf (or --mmproj FILE)");
+    if (o.out && mmproj && strcmp(o.out, mmproj) == 0)
+        return err_set(e, ERR_USAGE, "convert: -o and --mmproj name the same file");
     TRY(cli_pool(c, e));
     o.src = c->arg[0];
     o.no_mtp = mtp_off;
@@ -109,10 +129,14 @@ int cmd_convert(struct cli *c, int argc, char **argv, struct err *e) {
         o.plan_ud = &plan;
     }
     struct convert_report r;
-    int rc = convert_run(&o, &r, e);
+    struct mmproj_report mr;
+    int rc = mmproj ? mmproj_run(&o, mmproj, &mr, e) : 0; /* the short one first */
+    if (!rc && o.out) rc = convert_run(&o, &r, e);
     if (!rc) {
         struct emit *m = emit_new();
-        fill(m, &o, &r);
+        emit_bool(m, "dry_run", dry ? "dry run" : NULL, dry);
+        if (o.out) fill(m, &o, &r);
+        if (mmproj) fill_mmproj(m, mmproj, &mr);
         if (dry) emit_plan(m, &plan);
         cli_emit(c, m);
         emit_free(m);

@@ -115,15 +115,19 @@ static int size_items(struct plan *p, struct err *e) {
     return 0;
 }
 
-int plan_make(struct plan *p, const struct convert_opts *o, struct err *e) {
+int plan_open(struct plan *p, const struct convert_opts *o, struct err *e) {
     memset(p, 0, sizeof *p);
     arena_init(&p->arena);
     TRY(pick_type(p, o->type, e)); /* a wrong option shows before anything is read */
     TRY(hfdir_open(&p->dir, o->src, e));
     TRY(find_arch(p, e));
+    return check_mlx(p, e);
+}
+
+int plan_make(struct plan *p, const struct convert_opts *o, struct err *e) {
+    TRY(plan_open(p, o, e));
     if (o->lora) TRY(lora_open(&p->lora, o->lora, e));
     TRY(dq_config_read(&p->quant, p->dir, e));
-    TRY(check_mlx(p, e));
     TRY(hparams_from_hf(&p->hp, p->arch, p->dir, e));
     TRY(map_tensors(p, o, e));
     TRY(pick_type(p, o->type, e));

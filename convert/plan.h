@@ -33,7 +33,9 @@ struct plan {
     struct arena arena;
 };
 
-/* Every structural error shows here. */
+/* The folder opened, its architecture known, the output type as far as the option says it. */
+int plan_open(struct plan *p, const struct convert_opts *o, struct err *e);
+/* All of it: every structural error shows here. */
 int plan_make(struct plan *p, const struct convert_opts *o, struct err *e);
 void plan_release(struct plan *p);
 
@@ -53,6 +55,8 @@ void xform_buf_free(struct xform_buf *b);
 typedef int (*xform_step)(void *ud, uint64_t n_bytes, struct err *e);
 int xform_item(const struct plan *p, const struct item *it, struct pool *pool, struct xform_buf *b,
                struct gguf_w *w, struct tally *tally, xform_step step, void *ud, struct err *e);
+/* A row of n values as `type`: F32, F16, BF16, Q8_0. */
+void xform_encode(enum qtype type, const float *x, uint8_t *dst, int64_t n, struct tally *t);
 /* Whether a transform makes the tensor out of hyperparameters, without a source. */
 bool xform_makes(enum xform xf);
 /* Mean of all elements of a 1-D tensor (checks of stored norms). */

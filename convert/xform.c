@@ -142,7 +142,7 @@ static void encode_q8_0(const float *x, uint8_t *dst, int64_t n, struct tally *t
         if ((load_u16(dst + 34 * (i / 32)) & 0x7fff) >= 0x7c00) t->n_overflow += 32;
 }
 
-static void encode(enum qtype type, const float *x, uint8_t *dst, int64_t n, struct tally *t) {
+void xform_encode(enum qtype type, const float *x, uint8_t *dst, int64_t n, struct tally *t) {
     t->n_nan += count_nan(x, n);
     if (type == QT_F16)
         encode_f16(x, dst, n, t);
@@ -180,13 +180,13 @@ static void rows_fn(void *ctx, int64_t begin, int64_t end, int worker) {
         uint8_t *dst = j->b->slab + (uint64_t)i * j->row_bytes;
         if (xform_makes(j->it->xf)) {
             make_row(j, x);
-            encode(j->it->type, x, dst, j->cols, t);
+            xform_encode(j->it->type, x, dst, j->cols, t);
             continue;
         }
         struct place at = locate(j, j->first + i);
         if (!at.s) {
             memset(x, 0, (size_t)j->cols * sizeof *x);
-            encode(j->it->type, x, dst, j->cols, t);
+            xform_encode(j->it->type, x, dst, j->cols, t);
             continue;
         }
         if (j->copy) {
@@ -201,7 +201,7 @@ static void rows_fn(void *ctx, int64_t begin, int64_t end, int worker) {
             row = y;
         }
         apply(j->it->xf, row, j->cols);
-        encode(j->it->type, row, dst, j->cols, t);
+        xform_encode(j->it->type, row, dst, j->cols, t);
     }
 }
 

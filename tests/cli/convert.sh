@@ -21,6 +21,13 @@ rc=0; "$HONE" convert $m/qwen35moe -o "$t/a.gguf" --type bf16 > "$t/o" 2> "$t/e"
 "$HONE" convert $m/qwen35moe -o "$t/a.gguf" --type bf16 -f --threads 3 > /dev/null 2>&1 || say "-f failed"
 cmp -s "$t/a.gguf" "$t/b.gguf" || say "thread count changes the bytes"
 
+# the vision tower beside the model, or alone
+"$HONE" convert $m/qwen35 -o "$t/v.gguf" --mmproj "$t/mm.gguf" --type f16 --json > "$t/o" 2> /dev/null || say "--mmproj failed"
+grep -q '"mmproj_n_tensors": *34' "$t/o" && grep -q '"mmproj_projector": *"qwen3vl_merger"' "$t/o" || say "--mmproj: $(cat "$t/o")"
+[ "$(wc -c < "$t/mm.gguf")" = "$(sed -n 's/.*"mmproj_size_bytes": *\([0-9]*\).*/\1/p' "$t/o")" ] || say "mmproj_size_bytes is not the file's size"
+"$HONE" verify "$t/mm.gguf" > /dev/null 2>&1 || say "verify of a projector file: $?"
+"$HONE" convert $m/qwen35 --mmproj "$t/mm2.gguf" --type f16 > /dev/null 2>&1 && cmp -s "$t/mm.gguf" "$t/mm2.gguf" || say "--mmproj alone"
+
 # a dry run prints the plan and writes nothing
 "$HONE" convert $m/qwen3 -o "$t/dry.gguf" --dry-run > "$t/o" 2> /dev/null || say "dry run failed"
 grep -q 'blk.2.ffn_down.weight' "$t/o" && [ ! -e "$t/dry.gguf" ] || say "dry run"
@@ -34,6 +41,9 @@ refuse() { # code, text, arguments
     [ ! -s "$t/o" ] || say "$*: something on stdout"
 }
 refuse 2 '-o OUT' $m/qwen3
+refuse 3 'known are those of' $m/qwen3 --mmproj "$t/x.gguf"
+refuse 2 'exists already' $m/qwen35 --mmproj "$t/mm.gguf"
+refuse 2 'same file' $m/qwen35 -o "$t/x.gguf" --mmproj "$t/x.gguf"
 refuse 2 'q4_k' $m/qwen3 -o "$t/x.gguf" --type q4_k
 refuse 3 'config.json' tests/golden -o "$t/x.gguf"
 refuse 4 'nowhere' $m/qwen3 -o "$t/nowhere/x.gguf"

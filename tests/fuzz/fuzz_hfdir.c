@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* tests/fuzz/fuzz_hfdir.c - a model folder: config.json, the index and one shard; opened,
  * parameters and the template looked up, the conversion planned. */
-#include "convert/convert.h"
+#include "convert/mmproj.h"
 #include "core/hfdir.h"
 #include "core/log.h"
 #include "tests/fuzz/folder.h"
@@ -26,5 +26,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct convert_opts o = {.src = fuzz_dir, .type = "auto", .dry_run = true};
     struct convert_report r;
     (void)convert_run(&o, &r, &e);
+    struct mmproj_report mr;
+    (void)mmproj_run(&o, "none", &mr, &e);
     return 0;
 }

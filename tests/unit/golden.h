@@ -140,7 +140,7 @@ struct golden {
     float *logits;
     int64_t n_logits;
 };
-static bool golden_load(struct golden *g, const char *folder) {
+static inline bool golden_load(struct golden *g, const char *folder) {
     struct err e = {0};
     char *path = xasprintf("%s/golden.safetensors", folder);
     memset(g, 0, sizeof *g);
@@ -154,7 +154,7 @@ static bool golden_load(struct golden *g, const char *folder) {
     g->logits = golden_floats(g->st, "logits", &g->n_logits);
     return g->n_ids > 0 && g->n_logits > 0;
 }
-static void golden_release(struct golden *g) {
+static inline void golden_release(struct golden *g) {
     st_close(g->st);
     free(g->ids);
     free(g->logits);

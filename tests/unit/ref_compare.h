@@ -134,7 +134,7 @@ static void check_tensor(const struct gguf *g, const struct json *want) {
 }
 
 /* The folder tests/golden/models/<model>; the output is removed again. */
-static void ref_compare(const char *model, const char *arch, const char *out) {
+static inline void ref_compare(const char *model, const char *arch, const char *out) {
     struct err e;
     char src[256], ref_path[512];
     snprintf(src, sizeof src, "tests/golden/models/%s", model);
