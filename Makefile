@@ -10,7 +10,7 @@ VERSION := $(shell cat VERSION 2>/dev/null || echo 0.0.0)
 # ---- libraries ------------------------------------------------------------------------------
 REQUIRED := libcjson zlib libxxhash openblas libpcre2-8 libutf8proc
 MISSING  := $(strip $(foreach p,$(REQUIRED),$(if $(shell pkg-config --exists $(p) 2>/dev/null && echo y),,$(p))))
-NEEDS_NO_LIBS := help clean deps demo format
+NEEDS_NO_LIBS := help clean deps demo format dist uninstall
 ifneq ($(MISSING),)
 ifneq ($(filter-out $(NEEDS_NO_LIBS),$(or $(MAKECMDGOALS),all)),)
 $(error missing libraries: $(MISSING). Install them: `make deps`, or see README.md "Install")
@@ -31,7 +31,7 @@ endif
 OPT  := $(if $(DEBUG),-O0,-O2) -g
 SANF := $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer)
 ALL_CFLAGS = -std=c11 -D_GNU_SOURCE -DHONE_VERSION='"$(VERSION)"' -I. $(LIB_CFLAGS) $(WARN) $(OPT) $(SANF) \
-             -ffp-contract=off $(if $(NATIVE),-march=native) $(CFLAGS)
+             -ffp-contract=off -fPIC -fvisibility=hidden $(if $(NATIVE),-march=native) $(CFLAGS)
 ALL_LDFLAGS = $(SANF) $(LDFLAGS)
 
 # ---- CUDA: nvcc is looked for once. HAVE_CUDA=0 builds without; kernels/cuda/none.c then answers ----
@@ -47,7 +47,7 @@ CUDA_HERE  := $(sort $(subst .,,$(shell nvidia-smi --query-gpu=compute_cap --for
 CUDA_ARCHS ?= $(or $(CUDA_HERE),80)
 CUDA_GEN   := $(patsubst 90,90a,$(if $(filter all,$(CUDA_ARCHS)),\
                 $(filter 80 86 89 90 120,$(patsubst sm_%,%,$(shell $(NVCC) --list-gpu-code))),$(CUDA_ARCHS)))
-NVCC_FLAGS := -std=c++17 -O3 -I. -fmad=false -Werror all-warnings -Xcompiler -Wall,-ffp-contract=off,-fno-exceptions,-fno-threadsafe-statics \
+NVCC_FLAGS := -std=c++17 -O3 -I. -fmad=false -Werror all-warnings -Xcompiler -Wall,-fPIC,-fvisibility=hidden,-ffp-contract=off,-fno-exceptions,-fno-threadsafe-statics \
               $(foreach a,$(CUDA_GEN),-gencode arch=compute_$(a),code=sm_$(a)) -gencode arch=compute_80,code=compute_80
 CUOBJ      := $(BUILD)/cuobj-$(shell echo '$(NVCC) $(NVCC_FLAGS)' | cksum | cut -d' ' -f1)
 CUDA_OBJS  := $(CUDA_SRC:%.cu=$(CUOBJ)/%.o)
@@ -66,8 +66,9 @@ endif
 SRC  := $(wildcard $(addsuffix /*.c,$(DIRS))) $(if $(CUDA_OBJS),,kernels/cuda/none.c)
 OBJS := $(SRC:%.c=$(OBJ)/%.o)
 CLI  := $(wildcard cli/*.c)
-CLI_OBJS := $(CLI:%.c=$(OBJ)/%.o)
-LIB  := $(OBJ)/libhone.a
+MAIN := $(OBJ)/cli/main.o
+CLI_OBJS := $(filter-out $(MAIN),$(CLI:%.c=$(OBJ)/%.o))
+LIB  := $(OBJ)/all.a# everything but main, every symbol: what our own programs link
 BIN  := $(OBJ)/hone
 UNIT := $(patsubst %.c,$(OBJ)/%,$(wildcard tests/unit/test_*.c) $(wildcard tests/kern/*.c))
 FUZZ := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
@@ -98,8 +99,20 @@ $(OBJ)/%.o: %.c
 	@mkdir -p $(@D)
 	@$(if $(filter 0,$(V)),echo "  cc    $<")
 	$(Q)$(CC) $(ALL_CFLAGS) $(ISA) -MMD -MP -c $< -o $@
-$(LIB): $(OBJS) $(CUDA_OBJS)
+$(LIB): $(OBJS) $(CLI_OBJS) $(CUDA_OBJS)
 	$(Q)rm -f $@ && ar rcs $@ $^
+# what others link: only the names of include/hone.h. The archive is one object in which all others became local
+SO   := libhone.so.$(firstword $(subst ., ,$(VERSION)))
+$(OBJ)/libhone.a: $(LIB)
+	$(Q)ld -r -o $@.o --whole-archive $(LIB) && objcopy --localize-hidden $@.o && rm -f $@ && ar rcs $@ $@.o && rm $@.o
+$(OBJ)/$(SO): $(LIB) packaging/libhone.map
+	@$(if $(filter 0,$(V)),echo "  link  $@")
+	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -shared -Wl,-soname,$(SO) -Wl,--version-script=packaging/libhone.map -o $@ \
+	  -Wl,--whole-archive $(LIB) -Wl,--no-whole-archive $(LIBS)
+$(OBJ)/hone.pc: packaging/hone.pc.in VERSION FORCE
+	$(Q)sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(VERSION)|; s|@LIBS@|$(LIBS)|' $< > $@
+$(OBJ)/completion.%: $(BIN)
+	$(Q)$(BIN) completion $* > $@.new && mv $@.new $@
 $(CUOBJ)/%.o: %.cu $(CUDA_HDR)
 	@mkdir -p $(@D)
 	@$(if $(filter 0,$(V)),echo "  nvcc  $<")
@@ -119,14 +132,14 @@ $(OBJ)/emu/%.o: %.cpp
 	$(Q)$(CXX_EMU) $(EMU_FLAGS) -MMD -MP -c $< -o $@
 $(CUDA_UNIT): %: %.o $(EMU_OBJS) $(LIB)
 	$(Q)$(CXX_EMU) $(ALL_LDFLAGS) -o $@ $< $(EMU_OBJS) $(LIB) $(LIBS)
-$(HONE_EMU): $(CLI_OBJS) $(EMU_OBJS) $(LIB)
-	$(Q)$(CXX_EMU) $(ALL_LDFLAGS) -o $@ $(CLI_OBJS) $(EMU_OBJS) $(LIB) $(LIBS)
+$(HONE_EMU): $(MAIN) $(EMU_OBJS) $(LIB)
+	$(Q)$(CXX_EMU) $(ALL_LDFLAGS) -o $@ $(MAIN) $(EMU_OBJS) $(LIB) $(LIBS)
 $(OBJ)/device/%: $(OBJ)/%.o $(LIB)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $< $(LIB) $(LIBS)
-$(BIN): $(CLI_OBJS) $(LIB)
+$(BIN): $(MAIN) $(LIB)
 	@$(if $(filter 0,$(V)),echo "  link  $@")
-	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $(CLI_OBJS) $(LIB) $(LIBS)
+	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $(MAIN) $(LIB) $(LIBS)
 $(OBJ)/tests/%: $(OBJ)/tests/%.o $(LIB)
 	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $< $(LIB) $(LIBS)
 $(OBJ)/tests/fuzz/fuzz_%: $(OBJ)/tests/fuzz/fuzz_%.o $(OBJ)/tests/fuzz/driver.o $(LIB)
@@ -136,16 +149,20 @@ $(OBJ)/tests/fuzz/fuzz_%: $(OBJ)/tests/fuzz/fuzz_%.o $(OBJ)/tests/fuzz/driver.o 
 FAULT_WRAP := malloc calloc realloc posix_memalign open fopen opendir mkdir stat lstat fstat statvfs realpath read \
               readdir pwrite fallocate ftruncate fflush close fsync rename renameat2 unlink mmap pthread_create
 FAULT := $(OBJ)/hone-fault
-$(FAULT): $(CLI_OBJS) $(OBJ)/tests/fault.o $(LIB)
+$(FAULT): $(MAIN) $(OBJ)/tests/fault.o $(LIB)
 	@$(if $(filter 0,$(V)),echo "  link  $@")
 	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(FAULT_WRAP:%=-Wl,--wrap=%) -o $@ $(filter %.o,$^) $(LIB) $(LIBS)
--include $(OBJS:.o=.d) $(CLI_OBJS:.o=.d) $(UNIT:=.d) $(EMU_OBJS:.o=.d) $(OBJ)/tests/fault.d
+-include $(OBJS:.o=.d) $(CLI_OBJS:.o=.d) $(MAIN:.o=.d) $(UNIT:=.d) $(EMU_OBJS:.o=.d) $(OBJ)/tests/fault.d
 
 # ---- checks ---------------------------------------------------------------------------------
 unit: $(UNIT) ## build the unit tests
-check: all $(UNIT) $(HONE_EMU) $(FAULT) ## every test that needs no network, Python or GPU
-	$(Q)HONE=$(abspath $(BIN)) HONE_EMU=$(abspath $(HONE_EMU)) HONE_FAULTY=$(abspath $(FAULT)) UNITS='$(abspath $(UNIT))' WRAP='$(WRAP)' sh tests/run.sh
+check: all $(UNIT) $(HONE_EMU) $(FAULT) $(OBJ)/stage.stamp ## every test that needs no network, Python or GPU
+	$(Q)HONE=$(abspath $(BIN)) HONE_EMU=$(abspath $(HONE_EMU)) HONE_FAULTY=$(abspath $(FAULT)) UNITS='$(abspath $(UNIT))' CC='$(CC)' SANF='$(SANF)' WRAP='$(WRAP)' sh tests/run.sh
 test: check ## the same
+# an installation that tests/cli/library.sh builds programs against
+$(OBJ)/stage.stamp: $(BIN) include/hone.h packaging/hone.pc.in Makefile
+	$(Q)rm -rf $(OBJ)/stage
+	+$(Q)$(MAKE) --no-print-directory -s install DESTDIR=$(OBJ)/stage PREFIX=/opt/hone && touch $@
 check-cuda: all $(CUDA_UNIT:$(OBJ)/%=$(OBJ)/device/%) ## the kernel tests on the GPU of this machine; WRAP=compute-sanitizer
 	@rc=0; for t in $(filter-out check-cuda all,$^); do echo "== $$(basename $$t)"; $(WRAP) $$t || { r=$$?; [ $$r = 77 ] || rc=1; }; done; exit $$rc
 
@@ -196,7 +213,7 @@ interop: all ## load our files in another engine and compare logits (Python; pip
 
 # ---- quality -------------------------------------------------------------------------------------
 CUDA_FILES := $(CUDA_SRC) $(wildcard kernels/cuda/*.cuh tests/cuda-emu/*pp)
-C_FILES := $(wildcard $(addsuffix /*.[ch],$(DIRS) kernels/cuda tests/cuda-emu cli tests tests/unit tests/kern tests/fuzz include))
+C_FILES := $(wildcard $(addsuffix /*.[ch],$(DIRS) kernels/cuda tests/cuda-emu cli tests tests/unit tests/kern tests/fuzz include docs/examples))
 lint: ## layers, MAP.md, man pages, formatting, machine paths
 	$(Q)CC='$(CC)' sh tests/lint.sh $(sort $(C_FILES) $(CUDA_FILES))
 format: ## clang-format every C file in place
@@ -208,12 +225,29 @@ cppcheck: ## cppcheck over the library
 analyze: ## gcc -fanalyzer
 	+@$(MAKE) --no-print-directory BUILD=$(BUILD)/analyze CFLAGS='-fanalyzer' all
 
+# ---- packages: what goes where under PREFIX, destination=source --------------------------------------
 PREFIX ?= /usr/local
-install: all ## install the binary and the man pages under PREFIX
-	install -D -m 755 $(BUILD)/hone $(DESTDIR)$(PREFIX)/bin/hone
-	for m in docs/man/*.1; do install -D -m 644 $$m $(DESTDIR)$(PREFIX)/share/man/man1/$$(basename $$m); done
+LIBDIR ?= lib
+DOC    := share/doc/hone
+INSTALLED := bin/hone=$(BIN) include/hone.h=include/hone.h $(LIBDIR)/libhone.a=$(OBJ)/libhone.a $(LIBDIR)/$(SO)=$(OBJ)/$(SO) \
+  $(LIBDIR)/pkgconfig/hone.pc=$(OBJ)/hone.pc share/bash-completion/completions/hone=$(OBJ)/completion.bash \
+  share/zsh/site-functions/_hone=$(OBJ)/completion.zsh share/fish/vendor_completions.d/hone.fish=$(OBJ)/completion.fish \
+  $(foreach m,$(wildcard docs/man/*.1),share/man/man1/$(notdir $m)=$m) \
+  $(foreach d,README.md CHANGELOG.md LICENSE $(wildcard docs/examples/*.c),$(DOC)/$(notdir $d)=$d)
+install: $(foreach i,$(INSTALLED),$(lastword $(subst =, ,$i))) ## install program, library, man pages, completions under DESTDIR/PREFIX
+	$(Q)set -e; for i in $(INSTALLED); do \
+	  m=644; case $$i in bin/*) m=755 ;; esac; install -D -m $$m $${i#*=} "$(DESTDIR)$(PREFIX)/$${i%%=*}"; done
+	$(Q)ln -sf $(SO) "$(DESTDIR)$(PREFIX)/$(LIBDIR)/libhone.so"
+uninstall: ## remove what install put there
+	$(Q)for i in $(INSTALLED) $(LIBDIR)/libhone.so; do rm -f "$(DESTDIR)$(PREFIX)/$${i%%=*}"; done
+	-$(Q)rmdir "$(DESTDIR)$(PREFIX)/$(DOC)" 2> /dev/null
+dist: ## the committed files as build/hone-VERSION.tar.gz
+	$(Q)mkdir -p $(BUILD) && git archive --prefix=hone-$(VERSION)/ HEAD | gzip -9n > $(BUILD)/hone-$(VERSION).tar.gz && echo $(BUILD)/hone-$(VERSION).tar.gz
+deb: dist ## Debian packages in build/deb (needs debhelper)
+	$(Q)rm -rf $(BUILD)/deb && mkdir -p $(BUILD)/deb && tar -xzf $(BUILD)/hone-$(VERSION).tar.gz -C $(BUILD)/deb
+	$(Q)cd $(BUILD)/deb/hone-$(VERSION) && cp -r packaging/debian . && dpkg-buildpackage -us -uc -b
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 clean: ## remove the build folder
 	rm -rf $(BUILD)
-.PHONY: FORCE bench-cuda all interop fuzz fuzz-bins unit check test check-cuda deps demo lint format tidy cppcheck analyze install help clean
+.PHONY: FORCE bench-cuda all interop fuzz fuzz-bins unit check test check-cuda deps demo lint format tidy cppcheck analyze install uninstall dist deb help clean

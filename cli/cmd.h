@@ -7,7 +7,8 @@
 #include "cli/opt.h"
 #include "core/err.h"
 
-#define COMMAND(name, fn, summary) int fn(struct cli *c, int argc, char **argv, struct err *e);
+#define COMMAND(name, id, summary)                                                                 \
+    int cmd_##id(struct cli *c, int argc, char **argv, struct err *e);
 #include "cli/commands.def"
 #undef COMMAND
 

@@ -359,7 +359,7 @@ static int report(struct cli *c, struct diff *d, struct err *e) {
                    n_keys == 1 ? "" : "s", (long long)n_tensors, n_tensors == 1 ? "" : "s");
 }
 
-int cmd_diff_files(struct cli *c, int argc, char **argv, struct err *e) {
+int cmd_diff(struct cli *c, int argc, char **argv, struct err *e) {
     struct diff d = {0};
     const struct opt opts[] = {
         {"tensors", 0, OPT_FLAG, &d.list, NULL, "list every tensor that differs"},

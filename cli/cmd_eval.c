@@ -2,7 +2,6 @@
 /* cli/cmd_eval.c - hone eval ppl | speed | logits: options in, numbers out. The procedures
  * are in runtime/eval_*.c; nothing is computed here. kld, kv and mtp have files of their own. */
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -307,28 +306,11 @@ static int cmd_logits(struct cli *c, int argc, char **argv, struct err *e) {
 }
 
 int cmd_eval(struct cli *c, int argc, char **argv, struct err *e) {
-    static const struct {
-        const char *name;
-        int (*run)(struct cli *c, int argc, char **argv, struct err *e);
-        const char *summary;
-    } sub[] = {{"ppl", cmd_ppl, "perplexity of a text"},
-               {"kld", eval_cmd_kld, "divergence from a base model"},
-               {"mtp", eval_cmd_mtp, "acceptance of drafted tokens"},
-               {"speed", cmd_speed, "tokens per second"},
-               {"kv", eval_cmd_kv, "KV cache types without a model"},
-               {"logits", cmd_logits, "raw logits of a token sequence"}};
-    if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
-        printf("usage: hone eval ppl|kld|mtp|speed|kv|logits MODEL.gguf ...\n\n");
-        for (size_t i = 0; i < COUNT_OF(sub); i++)
-            printf("  %-8s %s\n", sub[i].name, sub[i].summary);
-        printf("\n'hone eval ppl --help' describes one of them\n");
-        return 0;
-    }
-    for (size_t i = 0; i < COUNT_OF(sub) && argc > 1; i++)
-        if (strcmp(argv[1], sub[i].name) == 0) return sub[i].run(c, argc - 1, argv + 1, e);
-    if (argc < 2)
-        return err_set(e, ERR_USAGE, "eval: say what: ppl, kld, mtp, speed, kv or logits");
-    return err_set(e, ERR_USAGE,
-                   "eval: unknown subcommand '%s'; known are ppl, kld, mtp, speed, kv, logits",
-                   argv[1]);
+    static const struct subcommand sub[] = {{"ppl", cmd_ppl, "perplexity of a text"},
+                                            {"kld", eval_cmd_kld, "divergence from a base model"},
+                                            {"mtp", eval_cmd_mtp, "acceptance of drafted tokens"},
+                                            {"speed", cmd_speed, "tokens per second"},
+                                            {"kv", eval_cmd_kv, "KV cache types without a model"},
+                                            {"logits", cmd_logits, "raw logits of a sequence"}};
+    return cli_sub(c, sub, (int)COUNT_OF(sub), "MODEL.gguf ...", argc, argv, e);
 }

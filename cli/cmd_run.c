@@ -104,8 +104,8 @@ static void put_token(struct run *r, int32_t id) {
     size_t before = r->text.len;
     tok_decode(r->m->tok, id, false, &r->text);
     if (r->c->form != EMIT_TABLE || r->text.len == before) return;
-    fwrite(r->text.data + before, 1, r->text.len - before, stdout);
-    fflush(stdout);
+    fwrite(r->text.data + before, 1, r->text.len - before, r->c->out);
+    fflush(r->c->out);
 }
 
 /* Feeds what the session has not seen; a recurrent state cannot go back, so a prompt that does not
@@ -182,7 +182,7 @@ static double per_second(int64_t n, double s) {
 static void report(struct run *r) {
     struct draft_stats d = r->draft ? draft_get_stats(r->draft) : (struct draft_stats){0};
     if (r->c->form == EMIT_TABLE) {
-        fputc('\n', stdout);
+        fputc('\n', r->c->out);
         if (r->draft)
             log_info("%" PRId64 " of %" PRId64 " drafted tokens accepted", d.n_accepted,
                      d.n_drafted);
@@ -257,7 +257,7 @@ static int turn(struct run *r, const struct chat *chat, struct buf *messages, co
     buf_fmt(&doc, "[%s]", messages->data);
     int rc = render(r, chat, doc.data, doc.len, &ids, e);
     if (!rc) rc = generate(r, &ids, e);
-    fputc('\n', stdout);
+    fputc('\n', r->c->out);
     buf_str(messages, ",{\"role\":\"assistant\",\"content\":");
     json_quote(messages, r->text.data ? r->text.data : "", r->text.len);
     buf_chr(messages, '}');

@@ -28,9 +28,9 @@ static int parse_mode(const char *text, enum jinja_mode *mode, struct err *e) {
     return err_set(e, ERR_USAGE, "--mode: '%s' is not one of hf, lenient", text);
 }
 
-static void print_text(const char *s, size_t n, bool newline) {
-    fwrite(s, 1, n, stdout);
-    if (newline && (n == 0 || s[n - 1] != '\n')) fputc('\n', stdout);
+static void print_text(struct cli *c, const char *s, size_t n, bool newline) {
+    fwrite(s, 1, n, c->out);
+    if (newline && (n == 0 || s[n - 1] != '\n')) fputc('\n', c->out);
 }
 
 /* ---- show ---------------------------------------------------------------------------------------
@@ -69,7 +69,7 @@ static int cmd_show(struct cli *c, int argc, char **argv, struct err *e) {
     struct chat_src s;
     TRY(chat_src_open(&s, c->arg[0], name, e));
     if (c->form == EMIT_TABLE) {
-        print_text(s.text, s.len, false);
+        print_text(c, s.text, s.len, false);
         chat_src_close(&s);
         return 0;
     }
@@ -116,14 +116,14 @@ static int read_doc(struct jdoc *d, const char *path, struct err *e) {
     return rc;
 }
 
-static int run_batch(const struct chat_src *s, const char *path, enum jinja_mode mode,
-                     struct err *e) {
+static int run_batch(struct cli *c, const struct chat_src *s, const char *path,
+                     enum jinja_mode mode, struct err *e) {
     struct buf out = {0};
     char *text;
     size_t len;
     TRY(io_read_file(&text, &len, path, MAX_INPUT, e));
     int rc = chat_batch_render(s->text, s->len, s->label, mode, text, len, path, &out, e);
-    if (!rc) print_text(out.data, out.len, true);
+    if (!rc) print_text(c, out.data, out.len, true);
     buf_release(&out);
     free(text);
     return rc;
@@ -206,7 +206,7 @@ static int run_render(struct cli *c, const struct render_args *a, const struct c
         rc = template_spans(c, t, &k, e);
     } else if (!rc) {
         rc = chat_case_render(t, &k, &out, NULL, e);
-        if (!rc) print_text(out.data, out.len, false);
+        if (!rc) print_text(c, out.data, out.len, false);
     }
     buf_release(&out);
     jinja_free(t);
@@ -253,7 +253,7 @@ static int cmd_render(struct cli *c, int argc, char **argv, struct err *e) {
     if (a.batch && (a.spans || a.chat))
         return err_set(e, ERR_USAGE, "template render: --batch goes without --chat and --spans");
     TRY(chat_src_open(&s, c->arg[0], a.name, e));
-    int rc = a.batch ? run_batch(&s, a.batch, mode, e) : run_render(c, &a, &s, mode, e);
+    int rc = a.batch ? run_batch(c, &s, a.batch, mode, e) : run_render(c, &a, &s, mode, e);
     chat_src_close(&s);
     return rc;
 }
@@ -284,13 +284,13 @@ static int cmd_eval_units(struct cli *c, int argc, char **argv, struct err *e) {
     size_t len;
     TRY(io_read_file(&text, &len, batch, MAX_INPUT, e));
     int rc = chat_batch_eval(text, len, batch, mode, &out, e);
-    if (!rc) print_text(out.data, out.len, true);
+    if (!rc) print_text(c, out.data, out.len, true);
     buf_release(&out);
     free(text);
     return rc;
 }
 
-static int cmd_diff(struct cli *c, int argc, char **argv, struct err *e) {
+static int cmd_text_diff(struct cli *c, int argc, char **argv, struct err *e) {
     const struct cmd_spec spec = {
         .name = "template diff",
         .synopsis = "SRC1 SRC2",
@@ -306,7 +306,7 @@ static int cmd_diff(struct cli *c, int argc, char **argv, struct err *e) {
     if (!rc) {
         struct buf out = {0};
         if (text_diff(a.text, a.len, a.label, b.text, b.len, b.label, &out)) {
-            print_text(out.data, out.len, false);
+            print_text(c, out.data, out.len, false);
             rc =
                 err_set(e, ERR_VERDICT, "the chat templates of %s and %s differ", a.label, b.label);
         }
@@ -386,7 +386,7 @@ static int cmd_parse(struct cli *c, int argc, char **argv, struct err *e) {
         free(text);
         rc = toolparse_finish(p, &out, e);
     }
-    if (!rc) print_text(out.data, out.len, true);
+    if (!rc) print_text(c, out.data, out.len, true);
     toolparse_free(p);
     buf_release(&out);
     free(tools_text);
@@ -394,34 +394,15 @@ static int cmd_parse(struct cli *c, int argc, char **argv, struct err *e) {
 }
 
 int cmd_template(struct cli *c, int argc, char **argv, struct err *e) {
-    static const struct {
-        const char *name;
-        int (*run)(struct cli *c, int argc, char **argv, struct err *e);
-        const char *summary;
-    } sub[] = {
+    static const struct subcommand sub[] = {
         {"show", cmd_show, "print the template, or describe it"},
         {"render", cmd_render, "conversation to prompt"},
         {"eval", cmd_eval_units, "evaluate small templates in a batch"},
-        {"diff", cmd_diff, "compare two templates"},
+        {"diff", cmd_text_diff, "compare two templates"},
         {"parse", cmd_parse, "an assistant's text to content, reasoning and tool calls"},
         {"lint", cmd_template_lint, "find defects by behaviour"},
         {"check", cmd_template_lint, "the same as lint"},
         {"fix", cmd_template_fix, "repair known defects, in a GGUF file too"},
     };
-    if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
-        printf("usage: hone template show|render|eval|diff|parse|lint|check|fix SRC ...\n\n");
-        for (size_t i = 0; i < COUNT_OF(sub); i++)
-            printf("  %-8s %s\n", sub[i].name, sub[i].summary);
-        printf("\n'hone template render --help' describes one of them\n");
-        return 0;
-    }
-    for (size_t i = 0; i < COUNT_OF(sub) && argc > 1; i++)
-        if (strcmp(argv[1], sub[i].name) == 0) return sub[i].run(c, argc - 1, argv + 1, e);
-    if (argc < 2)
-        return err_set(e, ERR_USAGE,
-                       "template: say what: show, render, eval, diff, parse, lint or fix");
-    return err_set(
-        e, ERR_USAGE,
-        "template: unknown subcommand '%s'; known are show, render, eval, diff, parse, lint, fix",
-        argv[1]);
+    return cli_sub(c, sub, (int)COUNT_OF(sub), "SRC ...", argc, argv, e);
 }

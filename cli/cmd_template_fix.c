@@ -255,7 +255,7 @@ int cmd_template_fix(struct cli *c, int argc, char **argv, struct err *e) {
                  : fix_apply(s.text, s.len, only ? ids.v : NULL, ids.n, &fixed, &done, e);
     if (!rc && done) {
         text_diff(s.text, s.len, s.label, fixed.data, fixed.len, "fixed", &diff);
-        fwrite(diff.data, 1, diff.len, stdout);
+        fwrite(diff.data, 1, diff.len, c->out);
         if (!own) log_info("%d edits", done);
     }
     if (!rc) hint(&s, fixed.data, fixed.len, done > 0);

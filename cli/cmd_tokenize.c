@@ -203,7 +203,7 @@ int cmd_tokenize(struct cli *c, int argc, char **argv, struct err *e) {
     o.t = t;
     o.special = !no_special;
     int rc = batch ? run_batch(&o, batch, &out, e) : run_one(&o, &out, e);
-    if (rc == 0 && out.len && fwrite(out.data, 1, out.len, stdout) != out.len)
+    if (rc == 0 && out.len && fwrite(out.data, 1, out.len, c->out) != out.len)
         rc = err_sys(e, "cannot write the result to standard output");
     buf_release(&out);
     tok_free(t);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* cli/main.c - finds the command, runs it, prints its error, and turns it into the exit status. The
- * only file that installs signal handlers: the first SIGINT or SIGTERM asks the running step to
+/* cli/main.c - runs the command, prints its error, and turns it into the exit status. The only file
+ * that installs signal handlers: the first SIGINT or SIGTERM asks the running step to
  * stop, a second one removes temporary outputs and leaves at once. */
 #include <limits.h>
 #include <signal.h>
@@ -9,28 +9,18 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/cmd.h"
+#include "cli/lib.h"
 #include "core/io.h"
 #include "core/log.h"
 #include "core/prog.h"
-
-struct command {
-    const char *name;
-    int (*run)(struct cli *c, int argc, char **argv, struct err *e);
-    const char *summary;
-};
-#define COMMAND(name, fn, summary) {name, fn, summary},
-static const struct command commands[] = {
-#include "cli/commands.def"
-};
-#undef COMMAND
 
 static void usage(FILE *f) {
     fprintf(f,
             "usage: hone COMMAND [options]\n\n"
             "Turns language-model checkpoints into quantized GGUF files that can be trusted.\n\n");
-    for (size_t i = 0; i < COUNT_OF(commands); i++)
-        fprintf(f, "  %-14s %s\n", commands[i].name, commands[i].summary);
+    int n;
+    const struct subcommand *s = command_table(&n);
+    for (int i = 0; i < n; i++) fprintf(f, "  %-14s %s\n", s[i].name, s[i].summary);
     fprintf(f, "\n'hone COMMAND --help' describes one command; 'man hone' everything.\n");
 }
 
@@ -65,16 +55,9 @@ static void on_bus(int sig, siginfo_t *si, void *ctx) {
     _exit(rc);
 }
 
-static const struct command *find_command(const char *name) {
-    for (size_t i = 0; i < COUNT_OF(commands); i++)
-        if (strcmp(commands[i].name, name) == 0) return &commands[i];
-    return NULL;
-}
-
 int main(int argc, char **argv) {
     struct err e = {0};
-    struct cli c = {.full_argc = argc, .full_argv = argv};
-    arena_init(&c.mem);
+    struct cli c = {.out = stdout};
     if (argc < 2) {
         usage(stderr);
         return ERR_USAGE;
@@ -88,11 +71,6 @@ int main(int argc, char **argv) {
         printf("hone %s\n", HONE_VERSION);
         return 0;
     }
-    const struct command *cmd = find_command(argv[1]);
-    if (!cmd) {
-        fprintf(stderr, "hone: error: no command '%s'; 'hone --help' lists them\n", argv[1]);
-        return ERR_USAGE;
-    }
     struct sigaction sa = {0};
     sa.sa_handler = on_signal;
     sigemptyset(&sa.sa_mask);
@@ -105,11 +83,7 @@ int main(int argc, char **argv) {
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* a size limit is an error of the write, with our message */
 
-    int rc = cmd->run(&c, argc - 1, argv + 1, &e);
-    if (rc == 0 && fflush(stdout) != 0)
-        rc = err_sys(&e, "cannot write the result to standard output");
+    int rc = command_run(&c, argc, argv, &e);
     if (rc != 0 && e.msg[0]) log_error("%s", e.msg);
-    pool_free(c.pool);
-    arena_release(&c.mem);
     return rc;
 }

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/buf.h"
 #include "core/limits.h"
 #include "core/log.h"
 #include "core/mem.h"
@@ -32,15 +33,17 @@ static void print_option(FILE *f, const struct opt *o) {
     fprintf(f, "  %-32s %s\n", left, o->help);
 }
 
-static void print_help(const struct cmd_spec *spec, const struct opt *common, int n_common) {
-    printf("usage: hone %s %s\n\n%s\n", spec->name, spec->synopsis, spec->about);
+static void print_help(FILE *f, const struct cmd_spec *spec, const struct opt *common,
+                       int n_common) {
+    fprintf(f, "usage: hone %s %s\n\n%s\n", spec->name, spec->synopsis, spec->about);
     if (spec->n_opts) {
-        printf("\noptions:\n");
-        for (int i = 0; i < spec->n_opts; i++) print_option(stdout, &spec->opts[i]);
+        fprintf(f, "\noptions:\n");
+        for (int i = 0; i < spec->n_opts; i++) print_option(f, &spec->opts[i]);
     }
-    printf("\ncommon options:\n");
-    for (int i = 0; i < n_common; i++) print_option(stdout, &common[i]);
-    printf(
+    fprintf(f, "\ncommon options:\n");
+    for (int i = 0; i < n_common; i++) print_option(f, &common[i]);
+    fprintf(
+        f,
         "\nexit status: 0 done, 1 the answer is no, 2 usage, 3 bad input, 4 the machine said no,\n"
         "130 interrupted\n");
 }
@@ -203,7 +206,7 @@ static int apply_common(struct cli *c, const struct common *k, struct err *e) {
     int mode = 0, color = 0;
     if (k->json + k->csv + k->md > 1)
         return err_set(e, ERR_USAGE, "--json, --csv and --md exclude each other");
-    c->form = k->json ? EMIT_JSON : k->csv ? EMIT_CSV : k->md ? EMIT_MD : EMIT_TABLE;
+    if (k->json + k->csv + k->md) c->form = k->json ? EMIT_JSON : k->csv ? EMIT_CSV : EMIT_MD;
     if (k->threads > 4096) return err_set(e, ERR_USAGE, "--threads: at most 4096");
     c->threads = (int)k->threads;
     if (k->progress) TRY(choice(k->progress, "--progress", when, 3, &mode, e));
@@ -212,14 +215,12 @@ static int apply_common(struct cli *c, const struct common *k, struct err *e) {
     const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
     bool may = !(no_color && *no_color) && !(term && strcmp(term, "dumb") == 0);
     log_set_color(color == 1 || (color == 0 && may && isatty(2)));
-    c->color = color == 1 || (color == 0 && may && isatty(1));
+    c->color = color == 1 || (color == 0 && may && c->out == stdout && isatty(1));
     log_set_level(k->quiet ? LOG_ERROR : k->trace ? LOG_TRACE : k->verbose ? LOG_DEBUG : LOG_INFO);
-    if (k->untrusted) limits_untrusted();
-    if (k->max_memory) {
-        uint64_t most;
-        TRY(cli_size(k->max_memory, "--max-memory", &most, e));
-        buf_limit(most);
-    }
+    uint64_t most = 0;
+    if (k->max_memory) TRY(cli_size(k->max_memory, "--max-memory", &most, e));
+    limits_untrusted(k->untrusted);
+    buf_limit(most);
     c->isa = kern_isa_best();
     if (k->isa && !kern_isa_parse(k->isa, &c->isa))
         return err_set(e, ERR_USAGE, "--isa: '%s' is not one of auto, ref, avx2, avx512", k->isa);
@@ -252,6 +253,11 @@ int cli_parse(struct cli *c, const struct cmd_spec *spec, int argc, char **argv,
     };
     struct tables ts = {{spec->opts, common}, {spec->n_opts, (int)COUNT_OF(common)}};
     bool only_args = false;
+    if (c->visit) {
+        c->visit(c->visit_ctx, spec, common, (int)COUNT_OF(common));
+        c->done = true;
+        return 0;
+    }
     c->arg = arena_array(&c->mem, (size_t)argc + 1, sizeof *c->arg);
     c->n_args = 0;
     for (int i = 1; i < argc; i++) {
@@ -263,7 +269,7 @@ int cli_parse(struct cli *c, const struct cmd_spec *spec, int argc, char **argv,
             c->arg[c->n_args++] = argv[i];
     }
     if (k.help) {
-        print_help(spec, common, (int)COUNT_OF(common));
+        print_help(c->out, spec, common, (int)COUNT_OF(common));
         c->done = true;
         return 0;
     }
@@ -271,6 +277,32 @@ int cli_parse(struct cli *c, const struct cmd_spec *spec, int argc, char **argv,
     if (c->n_args < spec->min_args || (spec->max_args >= 0 && c->n_args > spec->max_args))
         return err_set(e, ERR_USAGE, "usage: hone %s %s", spec->name, spec->synopsis);
     return 0;
+}
+
+int cli_sub(struct cli *c, const struct subcommand *sub, int n, const char *operands, int argc,
+            char **argv, struct err *e) {
+    struct buf names = {0};
+    int rc = 0;
+    if (c->visit) {
+        for (int i = 0; i < n && !rc; i++) /* a second name of the one before is not visited */
+            if (i == 0 || sub[i].run != sub[i - 1].run) rc = sub[i].run(c, argc, argv, e);
+        return rc;
+    }
+    for (int i = 0; i < n && argc > 1; i++)
+        if (strcmp(argv[1], sub[i].name) == 0) return sub[i].run(c, argc - 1, argv + 1, e);
+    for (int i = 0; i < n; i++) buf_fmt(&names, "%s%s", i ? "|" : "", sub[i].name);
+    if (argc < 2)
+        rc = err_set(e, ERR_USAGE, "%s: say what: %s", argv[0], names.data);
+    else if (strcmp(argv[1], "--help") != 0 && strcmp(argv[1], "-h") != 0)
+        rc = err_set(e, ERR_USAGE, "%s: unknown subcommand '%s'; known are %s", argv[0], argv[1],
+                     names.data);
+    else {
+        fprintf(c->out, "usage: hone %s %s %s\n\n", argv[0], names.data, operands);
+        for (int i = 0; i < n; i++) fprintf(c->out, "  %-8s %s\n", sub[i].name, sub[i].summary);
+        fprintf(c->out, "\n'hone %s %s --help' describes one of them\n", argv[0], sub[0].name);
+    }
+    buf_release(&names);
+    return rc;
 }
 
 int cli_pool(struct cli *c, struct err *e) {
@@ -288,7 +320,7 @@ void cli_emit(struct cli *c, struct emit *m) {
     emit_str(m, "command_line", NULL, line.data);
     emit_str(m, "isa", NULL, kern_isa_name(c->isa));
     emit_i64(m, "threads", NULL, c->pool ? pool_size(c->pool) : 1);
-    emit_print(m, c->form, stdout);
+    emit_print(m, c->form, c->out);
     buf_release(&line);
 }
 

@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "core/arena.h"
 #include "core/emit.h"
@@ -43,26 +44,41 @@ struct cmd_spec {
     int n_opts;
     int min_args, max_args; /* positional; max -1: any */
 };
+/* What a command or subcommand has, for those who list them: cli_parse calls it instead of parsing
+ * when struct cli asks for it. */
+typedef void (*opt_visitor)(void *ctx, const struct cmd_spec *spec, const struct opt *common,
+                            int n_common);
 struct cli {          /* what every command gets */
     const char **arg; /* positional arguments */
     int n_args;
     bool done; /* --help was printed: return 0 at once */
-    enum emit_form form;
+    FILE *out; /* the result goes here: stdout, or the text a call of the library returns */
+    enum emit_form form;  /* as set by the caller, unless an option says otherwise */
     bool overwrite;       /* -f */
     bool color;           /* stdout may carry ANSI colours */
     int threads;          /* --threads, 0: all */
     struct device device; /* --device, default the CPU */
     enum kern_isa isa;    /* --isa, default best */
-    struct pool *pool;    /* made by cli_pool() on first use; freed by main */
-    struct arena mem;     /* lists and strings of this command; released by main */
+    struct pool *pool;    /* made by cli_pool() on first use */
+    struct arena mem;     /* lists and strings of this command */
     int full_argc;
     char **full_argv;
+    opt_visitor visit; /* NULL: run */
+    void *visit_ctx;
 };
+struct subcommand {
+    const char *name;
+    int (*run)(struct cli *c, int argc, char **argv, struct err *e);
+    const char *summary;
+};
+/* Runs the one of `sub` that argv[1] names; argv[0] is the command they belong to, `operands` what
+ * they take in general. */
+int cli_sub(struct cli *c, const struct subcommand *sub, int n, const char *operands, int argc,
+            char **argv, struct err *e);
 /* Parses argv[1..] by spec plus the common options. Values are borrowed from argv. */
 int cli_parse(struct cli *c, const struct cmd_spec *spec, int argc, char **argv, struct err *e);
 int cli_pool(struct cli *c, struct err *e);
-/* Adds tool version, command line and machine to a result, then prints it on stdout in the chosen
- * form. */
+/* Adds tool version, command line and machine to a result, then prints it in the chosen form. */
 void cli_emit(struct cli *c, struct emit *m);
 /* "16GiB" -> bytes. ERR_USAGE naming `what`. */
 int cli_size(const char *text, const char *what, uint64_t *out, struct err *e);

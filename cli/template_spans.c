@@ -26,35 +26,35 @@ static const char *color_of(const char *kind) {
 
 /* The bytes [from, to) of an input, forged markers standing out; *k: the first marker that ends
  * behind from. */
-static void show_input(const struct buf *out, size_t from, size_t to, const char *color,
+static void show_input(FILE *file, const struct buf *out, size_t from, size_t to, const char *color,
                        const struct chat_forged *f, int n, int *k) {
     while (from < to) {
         while (*k < n && f[*k].end <= from) ++*k;
         bool in = *k < n && f[*k].start <= from;
         size_t end = in ? f[*k].end : *k < n ? f[*k].start : to;
         if (end > to) end = to;
-        if (color) fputs(in ? alarm : color, stdout);
-        fwrite(out->data + from, 1, end - from, stdout);
-        if (color) fputs(reset, stdout);
+        if (color) fputs(in ? alarm : color, file);
+        fwrite(out->data + from, 1, end - from, file);
+        if (color) fputs(reset, file);
         from = end;
     }
 }
 
-static void show(const struct buf *out, const struct jinja_spans *s, const struct chat_forged *f,
-                 int n, bool color) {
+static void show(FILE *file, const struct buf *out, const struct jinja_spans *s,
+                 const struct chat_forged *f, int n, bool color) {
     size_t at = 0;
     int k = 0;
     for (int i = 0; i < s->n; i++) {
         const struct jinja_span *p = &s->v[i];
         const char *kind = s->origin[p->origin].kind;
-        fwrite(out->data + at, 1, p->start - at, stdout);
-        if (!color) printf("\xc2\xab%s:", kind);
-        show_input(out, p->start, p->end, color ? color_of(kind) : NULL, f, n, &k);
-        if (!color) fputs("\xc2\xbb", stdout);
+        fwrite(out->data + at, 1, p->start - at, file);
+        if (!color) fprintf(file, "\xc2\xab%s:", kind);
+        show_input(file, out, p->start, p->end, color ? color_of(kind) : NULL, f, n, &k);
+        if (!color) fputs("\xc2\xbb", file);
         at = p->end;
     }
-    fwrite(out->data ? out->data + at : "", 1, out->len - at, stdout);
-    if (!out->len || out->data[out->len - 1] != '\n') fputc('\n', stdout);
+    fwrite(out->data ? out->data + at : "", 1, out->len - at, file);
+    if (!out->len || out->data[out->len - 1] != '\n') fputc('\n', file);
 }
 
 static void emit_rows(struct emit *m, const struct jinja_spans *s, size_t start, size_t end,
@@ -93,10 +93,10 @@ int template_spans(struct cli *c, const struct jinja *t, const struct chat_case 
     if (!rc) {
         struct chat_forged *f = chat_find_forged(&out, &s, &n);
         if (c->form == EMIT_TABLE)
-            show(&out, &s, f, n, c->color);
+            show(c->out, &out, &s, f, n, c->color);
         else
             describe(c, &out, &s, f, n);
-        fflush(stdout);
+        fflush(c->out);
         for (int i = 0; i < n && i < MAX_WARNINGS; i++)
             log_warn("%s holds %.*s, which the template writes as a marker: tokenize it as plain "
                      "text",

@@ -5,7 +5,6 @@
 #include "core/limits.h"
 
 #include <stdatomic.h>
-#include <stdbool.h>
 
 #define LIMIT(ID, key, most, untrusted, unit, what) {key, unit, what, most, untrusted},
 static const struct limit_row rows[LIM_COUNT] = {
@@ -19,8 +18,8 @@ uint64_t limit_of(enum limit id) {
     return atomic_load_explicit(&lower, memory_order_relaxed) ? rows[id].untrusted : rows[id].most;
 }
 
-void limits_untrusted(void) {
-    atomic_store(&lower, true);
+void limits_untrusted(bool on) {
+    atomic_store(&lower, on);
 }
 
 const struct limit_row *limit_row(enum limit id) {

@@ -4,6 +4,7 @@
 #ifndef HONE_CORE_LIMITS_H
 #define HONE_CORE_LIMITS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define LIMIT(ID, key, most, untrusted, unit, what) LIM_##ID,
@@ -15,7 +16,7 @@ enum limit {
 
 /* The value in force. */
 uint64_t limit_of(enum limit id);
-void limits_untrusted(void); /* --untrusted: the lower values from now on */
+void limits_untrusted(bool on); /* --untrusted: the lower values from now on */
 
 struct limit_row {
     const char *key, *unit, *what;

@@ -23,6 +23,14 @@ void log_set_color(int color) {
     atomic_store(&use_color, color);
 }
 
+static log_sink cur_sink;
+static void *sink_ctx;
+
+void log_set_sink(log_sink sink, void *ctx) {
+    cur_sink = sink;
+    sink_ctx = ctx;
+}
+
 void log_set_line(int open) {
     atomic_store(&line_open, open);
 }
@@ -41,6 +49,10 @@ __attribute__((format(printf, 2, 0))) static void write_line(enum log_level leve
     if ((int)level > atomic_load(&cur_level)) return;
     char msg[4096];
     vsnprintf(msg, sizeof msg, fmt, ap);
+    if (cur_sink) {
+        cur_sink(sink_ctx, level, msg);
+        return;
+    }
     const char *clear = atomic_exchange(&line_open, 0) ? "\r\033[K" : "";
     const char *head = atomic_load(&use_color) ? prefix[level].color : prefix[level].plain;
     fprintf(stderr, "%shone: %s%s\n", clear, head, msg);

@@ -16,6 +16,11 @@ void log_set_color(int color);
 /* open: stderr holds an unfinished progress line; the next message clears it (core/prog.c only). */
 void log_set_line(int open);
 
+/* Messages go to `sink` instead of stderr; NULL: to stderr again. It may be called by any thread.
+ */
+typedef void (*log_sink)(void *ctx, enum log_level level, const char *text);
+void log_set_sink(log_sink sink, void *ctx);
+
 void log_error(const char *fmt, ...) PRINTF_LIKE(1, 2);
 void log_warn(const char *fmt, ...) PRINTF_LIKE(1, 2);
 void log_info(const char *fmt, ...) PRINTF_LIKE(1, 2);

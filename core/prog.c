@@ -15,6 +15,8 @@ static const double redraw_s = 0.2, plain_s = 30.0;
 
 static atomic_int cur_mode = PROG_AUTO;
 static atomic_bool interrupted;
+static prog_sink cur_sink;
+static void *sink_ctx;
 
 void prog_set_mode(enum prog_mode mode) {
     atomic_store(&cur_mode, (int)mode);
@@ -22,6 +24,15 @@ void prog_set_mode(enum prog_mode mode) {
 
 void prog_interrupt(void) {
     atomic_store(&interrupted, true);
+}
+
+void prog_resume(void) {
+    atomic_store(&interrupted, false);
+}
+
+void prog_set_sink(prog_sink sink, void *ctx) {
+    cur_sink = sink;
+    sink_ctx = ctx;
 }
 
 bool prog_interrupted(void) {
@@ -104,6 +115,10 @@ void prog_begin(struct prog *p, const char *stage, enum prog_unit unit, uint64_t
 
 void prog_update(struct prog *p, uint64_t done) {
     p->done = done;
+    if (cur_sink) {
+        if (cur_sink(sink_ctx, p->stage, done, p->total)) prog_interrupt();
+        return;
+    }
     if (atomic_load(&cur_mode) == PROG_NEVER) return;
     double now = prog_now_s();
     if (now - p->t_last_s >= (on_terminal() ? redraw_s : plain_s)) draw(p, now);

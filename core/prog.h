@@ -27,6 +27,10 @@ void prog_begin(struct prog *p, const char *stage, enum prog_unit unit, uint64_t
 void prog_update(struct prog *p, uint64_t done);
 void prog_end(struct prog *p); /* clears the line; at level debug leaves a summary */
 
+/* Every update goes to `sink` instead of a line; non-zero from it interrupts. NULL: none. */
+typedef int (*prog_sink)(void *ctx, const char *stage, uint64_t done, uint64_t total);
+void prog_set_sink(prog_sink sink, void *ctx);
+
 /* Seconds of a monotonic clock. */
 double prog_now_s(void);
 
@@ -34,5 +38,6 @@ double prog_now_s(void);
  * leaving nothing partial behind. prog_interrupt() is async-signal-safe. */
 bool prog_interrupted(void);
 void prog_interrupt(void);
+void prog_resume(void); /* forgets an interruption */
 
 #endif

@@ -13,9 +13,9 @@
 
 #define INCBIN(symbol, file)                                                                       \
     __asm__(".section .rodata\n"                                                                   \
-            ".global " #symbol "\n" #symbol ":\n"                                                  \
+            ".global " #symbol "\n.hidden " #symbol "\n" #symbol ":\n"                             \
             ".incbin \"text/templates/" file "\"\n"                                                \
-            ".global " #symbol "_end\n" #symbol "_end:\n"                                          \
+            ".global " #symbol "_end\n.hidden " #symbol "_end\n" #symbol "_end:\n"                 \
             ".byte 0\n"                                                                            \
             ".previous\n");                                                                        \
     extern const char symbol[], symbol##_end[];

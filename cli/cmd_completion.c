@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: MIT
+/* cli/cmd_completion.c - hone completion: what a shell offers at TAB. The scripts for bash, zsh and
+ * fish only ask `hone completion words -- WORD...`, which answers from the tables of commands and
+ * options the program itself runs on. Where it answers nothing the shells complete file names. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/cmd.h"
+#include "cli/lib.h"
+#include "quantize/quantize.h"
+
+static const struct {
+    const char *shell, *script;
+} scripts[] = {
+    {"bash", "# hone: completion for bash\n"
+             "_hone() {\n"
+             "    local IFS=$'\\n'\n"
+             "    COMPREPLY=($(\"${COMP_WORDS[0]}\" completion words -- "
+             "\"${COMP_WORDS[@]:1:COMP_CWORD}\" 2> /dev/null | cut -f 1))\n"
+             "}\n"
+             "complete -o bashdefault -o default -F _hone hone\n"},
+    {"zsh", "#compdef hone\n"
+            "local line\n"
+            "local -a found\n"
+            "for line in \"${(@f)$(\"${words[1]}\" completion words -- "
+            "\"${(@)words[2,CURRENT]}\" 2> /dev/null)}\"; do\n"
+            "    [[ -n $line ]] && found+=(\"${line/$'\\t'/:}\")\n"
+            "done\n"
+            "if (( $#found )); then _describe hone found; else _files; fi\n"},
+    {"fish", "# hone: completion for fish\n"
+             "function __hone_words\n"
+             "    set -l all (commandline -opc) (commandline -ct)\n"
+             "    $all[1] completion words -- $all[2..-1] 2> /dev/null\n"
+             "end\n"
+             "complete -c hone -a '(__hone_words)'\n"},
+};
+
+/* Options whose values are few and known. */
+static const struct {
+    const char *option, *values[5];
+} choices[] = {
+    {"--progress", {"auto", "always", "never"}},
+    {"--color", {"auto", "always", "never"}},
+    {"--device", {"cpu", "cuda", "auto"}},
+    {"--isa", {"auto", "ref", "avx2", "avx512"}},
+    {"--act", {"f32", "q8"}},
+};
+
+struct asked {
+    FILE *f;
+    const char *command, *second; /* the first two words; second NULL while it is being typed */
+    const char *last;             /* the word being completed, perhaps "" */
+};
+
+static void offer(const struct asked *a, const char *dashes, const char *name, const char *help) {
+    size_t n = strlen(dashes), typed = strlen(a->last);
+    if (strncmp(a->last, dashes, typed < n ? typed : n) != 0) return;
+    if (typed > n && strncmp(a->last + n, name, typed - n) != 0) return;
+    fprintf(a->f, "%s%s%s%s\n", dashes, name, help ? "\t" : "", help ? help : "");
+}
+
+static void offer_options(const struct asked *a, const struct opt *o, int n) {
+    for (int i = 0; i < n; i++) offer(a, "--", o[i].name, o[i].help);
+}
+
+/* A command, or one of the commands of a command ("eval ppl"). */
+static void visit(void *ctx, const struct cmd_spec *spec, const struct opt *common, int n_common) {
+    const struct asked *a = ctx;
+    const char *sub = strchr(spec->name, ' ');
+    if (sub && !a->second) {
+        offer(a, "", sub + 1, NULL);
+        return;
+    }
+    if (a->last[0] != '-' || (sub && strcmp(sub + 1, a->second) != 0)) return;
+    offer_options(a, spec->opts, spec->n_opts);
+    offer_options(a, common, n_common);
+}
+
+static void offer_values(const struct asked *a, const char *option) {
+    if (strcmp(option, "--recipe") == 0 || strcmp(option, "--recipes") == 0) {
+        for (int i = 0; recipe_name(i); i++) offer(a, "", recipe_name(i), NULL);
+        for (int i = 0; recipe_named(i); i++) offer(a, "", recipe_named(i), NULL);
+    }
+    for (size_t i = 0; i < COUNT_OF(choices); i++)
+        for (int k = 0; strcmp(option, choices[i].option) == 0 && choices[i].values[k]; k++)
+            offer(a, "", choices[i].values[k], NULL);
+}
+
+static int words(struct cli *c, const char **word, int n, struct err *e) {
+    int n_commands;
+    const struct subcommand *s = command_table(&n_commands);
+    struct asked a = {.f = c->out, .command = n ? word[0] : "", .last = n ? word[n - 1] : ""};
+    if (n > 2) a.second = word[1];
+    if (n < 2) {
+        for (int i = 0; i < n_commands; i++) offer(&a, "", s[i].name, s[i].summary);
+        offer(&a, "--", "help", "the list of commands");
+        offer(&a, "--", "version", "the version");
+        return 0;
+    }
+    if (a.last[0] != '-') offer_values(&a, word[n - 2]);
+    for (int i = 0; i < n_commands; i++) {
+        char *argv[] = {NULL};
+        if (strcmp(s[i].name, a.command) != 0) continue;
+        struct cli probe = {.out = c->out, .visit = visit, .visit_ctx = &a};
+        return s[i].run(&probe, 0, argv, e);
+    }
+    return 0;
+}
+
+int cmd_completion(struct cli *c, int argc, char **argv, struct err *e) {
+    const struct cmd_spec spec = {
+        .name = "completion",
+        .synopsis = "bash|zsh|fish | words -- WORD...",
+        .about = "Prints the completion script of a shell, or the words that may stand where the "
+                 "last WORD is begun.",
+        .min_args = 1,
+        .max_args = -1,
+    };
+    TRY(cli_parse(c, &spec, argc, argv, e));
+    if (c->done) return 0;
+    if (strcmp(c->arg[0], "words") == 0) return words(c, c->arg + 1, c->n_args - 1, e);
+    for (size_t i = 0; i < COUNT_OF(scripts) && c->n_args == 1; i++)
+        if (strcmp(c->arg[0], scripts[i].shell) == 0) {
+            fputs(scripts[i].script, c->out);
+            return 0;
+        }
+    return err_set(e, ERR_USAGE, "completion: say which shell: bash, zsh or fish");
+}

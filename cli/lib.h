@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: MIT
+/* cli/lib.h - what main.c and the public calls share: the table of commands, and running one. */
+#ifndef HONE_CLI_LIB_H
+#define HONE_CLI_LIB_H
+
+#include "cli/opt.h"
+
+const struct subcommand *command_table(int *n);
+/* Runs the command that argv[1] names, then flushes c->out. The caller set c->out and c->form; what
+ * the command made in c is released. */
+int command_run(struct cli *c, int argc, char **argv, struct err *e);
+
+#endif
