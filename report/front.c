@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/json.h"
 #include "core/mem.h"
 
 static int bad(struct err *e, int line, const char *what) {
@@ -19,23 +20,50 @@ static void trim(const char **s, size_t *n) {
     while (*n && ((*s)[*n - 1] == ' ' || (*s)[*n - 1] == '\t' || (*s)[*n - 1] == '\r')) (*n)--;
 }
 
-/* One scalar, quotes removed (escapes other than \" and \\ stay as they are). */
+/* Bytes of a quoted text from its first quote to its last; 0: not closed. */
+static size_t quoted(const char *s, size_t n) {
+    for (size_t i = 1; i < n; i++) {
+        if (*s == '"' && s[i] == '\\')
+            i++;
+        else if (*s == '\'' && s[i] == '\'' && i + 1 < n && s[i + 1] == '\'')
+            i++;
+        else if (s[i] == *s)
+            return i + 1;
+    }
+    return 0;
+}
+
+/* Single quotes know only '' inside, double quotes what JSON strings know. */
+static int unquote(struct front *f, const char *s, size_t n, int line, const char **out,
+                   struct err *e) {
+    if (*s == '"') {
+        struct json *j;
+        struct err ignored;
+        if (json_parse(&j, s, n, "text", &ignored)) return bad(e, line, "an unknown escape");
+        const char *text = json_str(j);
+        *out = arena_strdup(&f->arena, text ? text : "");
+        json_free(j);
+        return 0;
+    }
+    char *text = arena_alloc(&f->arena, n);
+    size_t k = 0;
+    for (size_t i = 1; i + 1 < n; i += s[i] == '\'' ? 2 : 1) text[k++] = s[i];
+    text[k] = 0;
+    *out = text;
+    return 0;
+}
+
+/* One scalar, quotes removed. */
 static int scalar(struct front *f, const char *s, size_t n, int line, const char **out,
                   struct err *e) {
     trim(&s, &n);
     if (n && (*s == '"' || *s == '\'')) {
-        char q = *s, *text = arena_alloc(&f->arena, n + 1);
-        size_t k = 0, i = 1;
-        for (; i < n && s[i] != q; i++) {
-            if (q == '"' && s[i] == '\\' && i + 1 < n) i++;
-            text[k++] = s[i];
-        }
-        text[k] = 0;
-        if (i >= n) return bad(e, line, "a quote is not closed");
-        if (i + 1 != n && s[i + 1] != ' ' && s[i + 1] != '\'')
-            return bad(e, line, "text behind a closing quote");
-        *out = text;
-        return 0;
+        size_t len = quoted(s, n);
+        if (!len) return bad(e, line, "a quote is not closed");
+        if (len < n && s[len] != ' ') return bad(e, line, "text behind a closing quote");
+        for (size_t i = len; i < n && s[i] != '#'; i++)
+            if (s[i] != ' ') return bad(e, line, "text behind a closing quote");
+        return unquote(f, s, len, line, out, e);
     }
     for (size_t i = 0; i + 1 < n; i++) {
         if (s[i] == ' ' && s[i + 1] == '#') {
@@ -46,7 +74,8 @@ static int scalar(struct front *f, const char *s, size_t n, int line, const char
             return bad(e, line, "a value with ': ' must be in quotes");
     }
     trim(&s, &n);
-    if (n && strchr("@`%&*!{}],", *s))
+    bool dash = n && strchr("-?", *s) && (n == 1 || s[1] == ' ');
+    if (dash || (n && strchr("@`%&*!{}],", *s)))
         return bad(e, line, "a value starts with a character that must be quoted");
     *out = arena_strndup(&f->arena, s, n);
     return 0;
@@ -60,17 +89,28 @@ static int add_value(struct front *f, const char *s, size_t n, int line, struct 
     return 0;
 }
 
+/* [a, "b, c"] on one line, perhaps with a comment behind. */
 static int flow_list(struct front *f, const char *s, size_t n, int line, struct err *e) {
-    if (s[n - 1] != ']') return bad(e, line, "a list is not closed with ']'");
-    s++, n -= 2;
-    while (n) {
-        const char *comma = memchr(s, ',', n);
-        size_t len = comma ? (size_t)(comma - s) : n;
-        TRY(add_value(f, s, len, line, e));
-        s += len, n -= len;
-        if (n) s++, n--;
+    size_t from = 1, i = 1;
+    while (i < n && s[i] != ']') {
+        bool first = i == from || s[i - 1] == ' ' || s[i - 1] == ',';
+        if (first && (s[i] == '"' || s[i] == '\'')) {
+            size_t len = quoted(s + i, n - i);
+            if (!len) return bad(e, line, "a quote is not closed");
+            i += len;
+        } else if (s[i++] == ',') {
+            TRY(add_value(f, s + from, i - 1 - from, line, e));
+            from = i;
+        }
     }
-    return 0;
+    if (i >= n) return bad(e, line, "a list is not closed with ']'");
+    size_t len = i - from;
+    const char *last = s + from, *rest = s + i + 1;
+    size_t n_rest = n - i - 1;
+    trim(&last, &len);
+    trim(&rest, &n_rest);
+    if (n_rest && *rest != '#') return bad(e, line, "text behind a list");
+    return len ? add_value(f, last, len, line, e) : 0;
 }
 
 static int key_line(struct front *f, const char *s, size_t n, int line, struct err *e) {
@@ -80,8 +120,12 @@ static int key_line(struct front *f, const char *s, size_t n, int line, struct e
         return bad(e, line, "expected \"key: value\"");
     for (size_t i = 0; i < k; i++)
         if (s[i] == ' ' || s[i] == '\t') return bad(e, line, "a key holds no blanks");
+    const char *name = s;
+    size_t len = k;
+    if (len > 1 && (*s == '"' || *s == '\'') && s[len - 1] == *s) name++, len -= 2;
+    if (!len || *name == '"' || *name == '\'') return bad(e, line, "a quote is not closed");
     if (f->n == FRONT_MAX_KEYS) return bad(e, line, "too many keys");
-    const char *name = arena_strndup(&f->arena, s, k);
+    name = arena_strndup(&f->arena, name, len);
     if (front_find(f, name)) return bad(e, line, "the key is there twice");
     f->key[f->n].key = name;
     f->key[f->n++].n = 0;
@@ -90,7 +134,17 @@ static int key_line(struct front *f, const char *s, size_t n, int line, struct e
     if (!n || *s == '#') return 0;
     if (*s == '[') return flow_list(f, s, n, line, e);
     if (*s == '|' || *s == '>') return 0; /* a block of text: its lines are indented */
+    if (*s == '{') return memchr(s, '}', n) ? 0 : bad(e, line, "a map is not closed with '}'");
     return add_value(f, s, n, line, e);
+}
+
+/* More of the value above: nested keys, text of a block, or words of a plain value. */
+static int indented(struct front *f, const char *s, size_t n, int line, bool in_list,
+                    struct err *e) {
+    if (!f->n) return bad(e, line, "the first key is indented");
+    const char *colon = memchr(s, ':', n);
+    bool key = colon && (colon + 1 == s + n || colon[1] == ' ');
+    return key && f->key[f->n - 1].n && !in_list ? bad(e, line, "a key below a value") : 0;
 }
 
 static int one_line(struct front *f, const char *s, size_t n, int line, bool *in_list,
@@ -112,7 +166,7 @@ static int one_line(struct front *f, const char *s, size_t n, int line, bool *in
         if (colon && !quoted && (colon + 1 == s + n || colon[1] == ' ')) return 0;
         return add_value(f, s + indent + 1, n - indent - 1, line, e);
     }
-    if (indent) return f->n ? 0 : bad(e, line, "the first key is indented");
+    if (indent) return indented(f, s + indent, n - indent, line, *in_list, e);
     *in_list = false;
     return key_line(f, s, n, line, e);
 }

@@ -32,6 +32,15 @@ grep -q '^RENDERER qwen3.5' "$d/Modelfile" || say "Modelfile: $(cat "$d/Modelfil
 grep -q '^PARAMETER temperature 0.7$' "$d/Modelfile" || say "Modelfile: $(cat "$d/Modelfile")"
 grep -qF "$t" "$d"/*.md "$d"/*.json "$d/Modelfile" "$d/model.yaml" && say "a local path leaked"
 
+# real parsers read what strangers' programs will read, also with texts that YAML would take apart
+odd=$(printf 'm\303\251: "x" #1 \047y\047 \\n')
+if python3 -c 'import yaml' 2> "$t/e"; then
+    cp -r "$d" "$t/odd"
+    run 0 publish "$t/odd" -f --repo me/Tiny-GGUF --base-model me/Tiny --license 'yes' --quantized-by "$odd" --source tests/golden/models/qwen35moe
+    python3 tests/oracle/published.py "$t/odd" base_model=me/Tiny license=yes "quantized_by=$odd" > "$t/o" 2>&1 || say "parsers: $(cat "$t/o")"
+    rm -r "$t/odd"
+fi
+
 # the same again: nothing changes; a text of the manifest is what the tools say
 cp "$d/manifest.json" "$d/SHA256SUMS" "$t/"
 publish 0 "$d"

@@ -4,6 +4,7 @@
 #include "report/lint.h"
 #include "report/release.h"
 
+#include "core/json.h"
 #include "tests/check.h"
 
 static void test_encodings(void) {
@@ -63,6 +64,42 @@ static void test_front_matter(void) {
     CHECK(k && k->n == 2 && strcmp(k->value[1], "a: b") == 0);
     CHECK(strncmp(text + f.end, "body", 4) == 0);
     front_release(&f);
+}
+
+/* Every case of a real YAML parser: the same verdict, the same values (tests/oracle/front.py). */
+static void test_front_golden(void) {
+    struct json *root;
+    struct err e = {0};
+    int n_yes = 0, n_no = 0;
+    CHECK_OK(json_read(&root, "tests/golden/front/cases.json", 1 << 20, &e));
+    for (const struct json *c = json_first(root); c; c = json_next(c)) {
+        const char *text = json_str(json_get(c, "text"));
+        bool want = json_bool(json_get(c, "yaml"), false);
+        if (json_bool(json_get(c, "strict"), false)) want = false;
+        struct front f;
+        bool ok = front_parse(&f, text, strlen(text), &e) == 0;
+        if (ok != want) CHECK_FAIL("%s: %s", text, ok ? "accepted" : e.msg);
+        *(want ? &n_yes : &n_no) += 1;
+        if (!ok) continue;
+        for (const struct json *v = json_first(json_get(c, "read")); v && want; v = json_next(v)) {
+            const struct front_key *k = front_find(&f, json_name(v));
+            if (!k) {
+                CHECK_FAIL("%s: no key %s", text, json_name(v));
+                continue;
+            }
+            int n = 0;
+            if (json_str(v)) {
+                CHECK_EQ_STR(k->n ? k->value[0] : "", json_str(v));
+            } else if (json_type(v) == JSON_ARR) {
+                for (const struct json *i = json_first(v); i; i = json_next(i), n++)
+                    CHECK_EQ_STR(n < k->n ? k->value[n] : "(none)", json_str(i));
+                CHECK_EQ_I64(k->n, n);
+            }
+        }
+        front_release(&f);
+    }
+    CHECK(n_yes > 30 && n_no > 20);
+    json_free(root);
 }
 
 static void test_bad_front_matter(void) {
@@ -131,6 +168,7 @@ static void test_local_paths(void) {
 int main(void) {
     RUN(test_encodings);
     RUN(test_front_matter);
+    RUN(test_front_golden);
     RUN(test_bad_front_matter);
     RUN(test_cut_front_matter);
     RUN(test_local_paths);
