@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cli/cmd.h"
+#include "cli/eval.h"
 #include "cli/make.h"
 #include "cli/mix.h"
 #include "core/io.h"
@@ -26,10 +27,18 @@ bool make_reuse(const struct make *mk, struct step *s, struct json **root,
 
 void make_members(const struct json *obj, struct buf *out) {
     for (const struct json *m = json_first(obj); m; m = json_next(m)) {
-        if (json_type(m) != JSON_NUM) continue;
+        bool rows = json_type(m) == JSON_ARR;
+        if (json_type(m) != JSON_NUM && !rows) continue;
         if (out->len) buf_str(out, ", ");
         json_quote(out, json_name(m), strlen(json_name(m)));
-        buf_fmt(out, ": %.17g", json_num(m, 0));
+        if (rows) {
+            struct jw w;
+            buf_str(out, ": ");
+            jw_init(&w, out, false);
+            jw_copy(&w, NULL, m);
+        } else {
+            buf_fmt(out, ": %.17g", json_num(m, 0));
+        }
     }
 }
 
@@ -69,6 +78,12 @@ static int check_request(struct make *mk, struct err *e) {
                            mk->recipes.v[i]);
         mk->recipes.v[i] = name;
     }
+    int64_t depth[EVAL_MAX_LIST];
+    int n_depths;
+    TRY(eval_parse_list(mk->depths, "--depths", depth, &n_depths, e));
+    for (int i = 0; i < n_depths; i++)
+        if (depth[i] > INT32_MAX)
+            return err_set(e, ERR_USAGE, "--depths: %s is too far", mk->depths);
     if (mk->budget.n > MIX_MAX_BUDGETS)
         return err_set(e, ERR_USAGE, "--budget: at most %d", MIX_MAX_BUDGETS);
     for (int i = 0; i < mk->budget.n; i++) {
@@ -158,6 +173,7 @@ int cmd_make(struct cli *c, int argc, char **argv, struct err *e) {
                       .pp = 512,
                       .tg = 64,
                       .reps = 3,
+                      .depths = "0",
                       .type = "auto",
                       .search = "fast"};
     mk.job.lock_fd = -1;
@@ -178,6 +194,8 @@ int cmd_make(struct cli *c, int argc, char **argv, struct err *e) {
         {"pp", 0, OPT_I64, &mk.pp, "N", "prompt tokens of the speed test (512)"},
         {"tg", 0, OPT_I64, &mk.tg, "N", "generated tokens of the speed test (64)"},
         {"reps", 0, OPT_I64, &mk.reps, "N", "repetitions of the speed test (3)"},
+        {"by-depth", 0, OPT_FLAG, &mk.by_depth, NULL, "divergence also by tokens of context"},
+        {"depths", 0, OPT_STR, &mk.depths, "LIST", "speed with context already filled: 0,4096 (0)"},
         {"resume", 0, OPT_FLAG, &resume, NULL, "go on with a folder's job (always done anyway)"},
     };
     const struct cmd_spec spec = {

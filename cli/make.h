@@ -25,7 +25,8 @@ struct make {
     struct str_list recipes, calib, eval, budget, probe;
     double probe_minutes; /* 0: no limit */
     int64_t calib_ctx, calib_chunks, eval_ctx, eval_chunks, pp, tg, reps;
-    const char *type, *search;
+    const char *type, *search, *depths;
+    bool by_depth;
     bool redo; /* -f: no record is believed */
     char *name;
     char src_hash[33];
@@ -40,7 +41,7 @@ struct make {
 /* True when a step's record can be used (and says so). */
 bool make_reuse(const struct make *mk, struct step *s, struct json **root,
                 const struct json **result);
-/* JSON text of a parsed value of a record: numbers and strings of one flat object, as members. */
+/* JSON text of a parsed value of a record: numbers and arrays of one object, as members. */
 void make_members(const struct json *obj, struct buf *out);
 void make_note(struct make *mk, const char *fmt, ...) PRINTF_LIKE(2, 3);
 struct made *make_add_file(struct make *mk, const char *recipe, char *path, bool outside);

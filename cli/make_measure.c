@@ -8,10 +8,12 @@
 #include <string.h>
 
 #include "calib/imatrix.h"
+#include "cli/eval.h"
 #include "cli/make.h"
 #include "core/io.h"
 #include "core/log.h"
 #include "core/mem.h"
+#include "core/num.h"
 #include "runtime/eval.h"
 
 /* ---- perplexity and divergence ------------------------------------------------------------------
@@ -24,6 +26,7 @@ static int eval_step(struct make *mk, const struct made *f, struct step *s, stru
     step_key(s, "base", "%s", mk->file[0].hash);
     step_key(s, "file", "%s", f->hash);
     step_key(s, "ctx", "%" PRId64 " %" PRId64, mk->eval_ctx, mk->eval_chunks);
+    if (mk->by_depth) step_key(s, "rows", "%s", "by depth");
     for (int i = 0; i < mk->eval.n; i++) {
         char hex[33];
         TRY(job_file_hash(&mk->job, mk->eval.v[i], hex, e));
@@ -32,7 +35,28 @@ static int eval_step(struct make *mk, const struct made *f, struct step *s, stru
     return 0;
 }
 
-static void kld_json(const struct eval_kld *k, bool base, struct buf *out) {
+/* Groups of rows as `hone eval kld --by-depth` has them: 1..63 tokens of context, 64..127, ... */
+static void depth_json(struct jw *w, const struct eval_kld_run *r, int cand) {
+    jw_arr(w, "by_depth");
+    for (int64_t lo = 1, hi = 64; lo < r->ctx; lo = hi, hi *= 2) {
+        struct eval_group g;
+        eval_kld_group(r, cand, -1, lo - 1, hi - 1, &g);
+        if (!g.n_tokens) continue;
+        jw_obj(w, NULL);
+        jw_i64(w, "from", lo);
+        jw_i64(w, "to", min_i64(hi, r->ctx) - 1);
+        jw_i64(w, "n_tokens", g.n_tokens);
+        jw_num(w, "mean_kld", g.mean_kld);
+        jw_num(w, "mean_kld_stderr", g.mean_kld_stderr);
+        jw_end(w);
+    }
+    jw_end(w);
+}
+
+/* The base's numbers are the same in every candidate's. */
+static void kld_json(const struct eval_kld_run *r, int cand, bool base, struct buf *out) {
+    struct eval_kld total, *k = &total;
+    eval_kld_total(r, cand, k);
     struct jw w;
     jw_init(&w, out, false);
     jw_obj(&w, NULL);
@@ -54,6 +78,7 @@ static void kld_json(const struct eval_kld *k, bool base, struct buf *out) {
         jw_num(&w, "rms_dp", k->rms_dp);
         jw_num(&w, "mean_dp", k->mean_dp);
         jw_num(&w, "same_top1", k->same_top1);
+        if (r->from == 0) depth_json(&w, r, cand);
     }
     jw_end(&w);
 }
@@ -90,11 +115,12 @@ static void bench_close(struct bench *b) {
     free(b->model);
 }
 
-static int record(struct make *mk, struct made *f, const struct eval_kld *k, struct err *e) {
+static int record(struct make *mk, struct made *f, const struct eval_kld_run *r, int cand,
+                  struct err *e) {
     struct buf json = {0};
     struct step s;
     int rc = eval_step(mk, f, &s, e);
-    kld_json(k, f->is_base, &json);
+    kld_json(r, cand, f->is_base, &json);
     if (rc == 0) rc = step_save(&s, NULL, 0, json.data, e);
     if (rc == 0) {
         struct json *root = NULL;
@@ -120,17 +146,26 @@ void make_spread_chunks(struct ids *ids, int64_t ctx, int64_t max_chunks) {
 static int measure(struct make *mk, struct made *const *f, int n, struct err *e) {
     struct bench b = {0};
     struct ids ids = {0};
-    struct eval_kld *k = xcalloc((size_t)n, sizeof *k);
+    struct eval_kld_run r = {0};
     int rc = bench_open(mk, &b, f, n, e);
     for (int i = 0; i < mk->eval.n && rc == 0; i++)
         rc = corpus_load(b.model[0], mk->eval.v[i], true, &ids, e);
     make_spread_chunks(&ids, mk->eval_ctx, mk->eval_chunks);
-    if (rc == 0)
-        rc = eval_kld(b.session[0], b.session + 1, n - 1, &ids, mk->eval_ctx, mk->eval_chunks, k,
-                      NULL, e);
-    if (rc == 0 && !f[0]->eval.len) rc = record(mk, f[0], &k[0], e);
-    for (int i = 1; i < n && rc == 0; i++) rc = record(mk, f[i], &k[i - 1], e);
-    free(k);
+    const struct eval_domain all = {.name = "", .ids = ids.v, .n_ids = ids.n};
+    const struct eval_kld_job job = {.base = b.session[0],
+                                     .cand = b.session + 1,
+                                     .n_cand = n - 1,
+                                     .domain = &all,
+                                     .n_domains = 1,
+                                     .ctx = mk->eval_ctx,
+                                     .max_chunks = mk->eval_chunks,
+                                     .from = mk->by_depth ? 0 : -1};
+    if (rc == 0) rc = eval_kld_open(&job, &r, e);
+    if (rc == 0) {
+        if (!f[0]->eval.len) rc = record(mk, f[0], &r, 0, e);
+        for (int i = 1; i < n && rc == 0; i++) rc = record(mk, f[i], &r, i - 1, e);
+        eval_kld_close(&r);
+    }
     ids_release(&ids);
     bench_close(&b);
     return rc;
@@ -179,13 +214,28 @@ int make_eval(struct make *mk, struct err *e) {
 /* ---- speed
  * --------------------------------------------------------------------------------------- */
 
+static void speed_rows(struct jw *w, const struct eval_speed *row, int n) {
+    jw_arr(w, "speed");
+    for (int i = 0; i < n; i++) {
+        jw_obj(w, NULL);
+        jw_str(w, "test", row[i].test);
+        jw_i64(w, "depth", row[i].depth);
+        jw_num(w, "tok_per_s", row[i].tok_per_s);
+        jw_num(w, "tok_per_s_stddev", row[i].tok_per_s_stddev);
+        jw_end(w);
+    }
+    jw_end(w);
+}
+
 static int time_file(struct make *mk, const struct made *f, struct buf *json, struct err *e) {
     struct model *m = NULL;
     struct session *s = NULL;
-    struct eval_speed row[2] = {{{0}, 0, 0, 0, 0, 0, 0, 0}};
-    int64_t depth = 0;
-    int n = 0, rc;
-    struct session_opts o = {.n_ctx = mk->pp + mk->tg + 8,
+    struct eval_speed row[2 * EVAL_MAX_LIST];
+    int64_t depth[EVAL_MAX_LIST], deepest = 0;
+    int n = 0, n_depths, rc;
+    TRY(eval_parse_list(mk->depths, "--depths", depth, &n_depths, e));
+    for (int i = 0; i < n_depths; i++) deepest = max_i64(deepest, depth[i]);
+    struct session_opts o = {.n_ctx = deepest + mk->pp + mk->tg + 8,
                              .isa = mk->c->isa,
                              .act = ACT_Q8,
                              .kv_type = QT_F16,
@@ -194,16 +244,18 @@ static int time_file(struct make *mk, const struct made *f, struct buf *json, st
     TRY_GOTO(out, rc, model_pack(m, o.isa, o.pool, e));
     TRY_GOTO(out, rc, session_new(&s, m, &o, e));
     TRY_GOTO(out, rc,
-             eval_speed(s, mk->pp, mk->tg, &depth, 1, (int)mk->reps, eval_bandwidth(mk->c->pool),
-                        row, &n, e));
+             eval_speed(s, mk->pp, mk->tg, depth, n_depths, (int)mk->reps,
+                        eval_bandwidth(mk->c->pool), row, &n, e));
     struct jw w;
     jw_init(&w, json, false);
     jw_obj(&w, NULL);
     for (int i = 0; i < n; i++) {
         bool pp = strncmp(row[i].test, "pp", 2) == 0;
+        if (row[i].depth != depth[0]) continue;
         jw_num(&w, pp ? "pp_tok_per_s" : "tg_tok_per_s", row[i].tok_per_s);
         jw_num(&w, pp ? "pp_tok_per_s_stddev" : "tg_tok_per_s_stddev", row[i].tok_per_s_stddev);
     }
+    if (n_depths > 1) speed_rows(&w, row, n);
     jw_end(&w);
 out:
     session_free(s);
@@ -222,6 +274,7 @@ static int speed_one(struct make *mk, struct made *f, struct err *e) {
     free(name);
     step_key(&s, "file", "%s", f->hash);
     step_key(&s, "test", "pp%" PRId64 " tg%" PRId64 " reps%" PRId64, mk->pp, mk->tg, mk->reps);
+    if (strcmp(mk->depths, "0") != 0) step_key(&s, "depths", "%s", mk->depths);
     step_key(&s, "machine", "%s %d", kern_isa_name(mk->c->isa), pool_size(mk->c->pool));
     if (!make_reuse(mk, &s, &root, &result)) {
         rc = time_file(mk, f, &json, e);

@@ -110,7 +110,7 @@ static void file_json(struct jw *w, const struct made *f) {
         buf_fmt(&text, "{%s}", part[i]->len ? part[i]->data : "");
         if (json_parse(&o, text.data, text.len, "step", &ignored) == 0)
             for (const struct json *m = json_first(o); m; m = json_next(m))
-                jw_num(w, json_name(m), json_num(m, 0));
+                jw_copy(w, json_name(m), m);
         json_free(o);
         buf_release(&text);
     }
@@ -184,7 +184,7 @@ static int write_reports(struct make *mk, struct err *e) {
     if (rc) return rc;
     report_html(&r, &text);
     rc = write_text(mk, "report.html", &text, e);
-    if (rc == 0 && !holds_model(mk)) { /* else publishing writes it */
+    if (rc == 0) {
         buf_reset(&text);
         report_readme(&r, NULL, &text);
         rc = write_text(mk, "README.md", &text, e);
@@ -226,8 +226,10 @@ int make_report(struct make *mk, struct err *e) {
     }
     TRY(model_json(mk, base_params, e));
     TRY(write_results(mk, e));
-    TRY(write_reports(mk, e));
-    if (!holds_model(mk)) return write_sums(mk, e);
+    if (!holds_model(mk)) { /* nothing to publish */
+        TRY(write_reports(mk, e));
+        return write_sums(mk, e);
+    }
     struct publish_opts o = {.dir = mk->job.dir,
                              .source = io_is_dir(mk->src) ? mk->src : NULL,
                              .overwrite = true}; /* this folder is the job's */

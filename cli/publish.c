@@ -171,7 +171,13 @@ static int make_texts(struct publish *p, struct err *e) {
     render_prompt(p);
     TRY(copy_source(p, e));
     report_readme(p->have_result ? &p->res : NULL, &p->rel, add_text(p, "README.md"));
-    if (p->have_result) report_svg_kld(&p->res, add_text(p, "kld.svg"));
+    if (p->have_result) {
+        struct buf depth = {0}, speed = {0};
+        report_html(&p->res, add_text(p, "report.html"));
+        report_svg_kld(&p->res, add_text(p, "kld.svg"));
+        if (report_svg_kld_depth(&p->res, &depth)) *add_text(p, "kld-depth.svg") = depth;
+        if (report_svg_speed_depth(&p->res, &speed)) *add_text(p, "speed-depth.svg") = speed;
+    }
     release_modelfile(&p->rel, add_text(p, "Modelfile"));
     release_params(&p->rel, add_text(p, "params"));
     release_model_yaml(&p->rel, add_text(p, "model.yaml"));

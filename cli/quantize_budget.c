@@ -161,7 +161,12 @@ static double ms_of(const struct budget_args *b, double bytes) {
 
 static int emit_front(struct set *s, struct emit *m, struct err *e) {
     struct mix_point pt[MIX_FRONT];
+    static const struct plot_axes axes = {.title = "time per token against predicted KL divergence",
+                                          .x = "predicted milliseconds per token",
+                                          .y = "predicted KLD, nats (lower is better)",
+                                          .log_y = true};
     struct plot_point *plot = xcalloc((size_t)(s->n * MIX_FRONT), sizeof *plot);
+    char(*label)[32] = xcalloc((size_t)s->n, sizeof *label);
     int n_plot = 0, n, rc = 0;
     emit_table(m, "front", "from quality to speed, at the same limits");
     emit_col(m, "budget_bytes", "budget");
@@ -170,13 +175,15 @@ static int emit_front(struct set *s, struct emit *m, struct err *e) {
     emit_col(m, "decode_bytes", "bytes per token");
     emit_col(m, "ms_per_token", "ms per token");
     for (int i = 0; i < s->n && !rc; i++) {
+        snprintf(label[i], sizeof label[i], "%.3f bpw", s->job[i].m.bpw);
         rc = mix_front(&s->x, &s->ask[i], &s->job[i], pt, &n, e);
         for (int k = 0; k < n && !rc; k++) {
             struct plot_point *p = &plot[n_plot];
             n_plot += pt[k].loss > 0;
-            *p = (struct plot_point){
-                .x = ms_of(s->b, pt[k].decode_bytes), .y = pt[k].loss, .series = i};
-            if (k == 0) snprintf(p->label, sizeof p->label, "%.3f bpw", s->job[i].m.bpw);
+            *p = (struct plot_point){.x = ms_of(s->b, pt[k].decode_bytes),
+                                     .y = pt[k].loss,
+                                     .series = i,
+                                     .label = label[i]};
             emit_row(m);
             emit_cell_i64(m, (int64_t)s->ask[i].budget);
             emit_cell_num(m, pt[k].speed, 4);
@@ -186,10 +193,11 @@ static int emit_front(struct set *s, struct emit *m, struct err *e) {
         }
     }
     struct buf svg = {0};
-    report_svg_front(plot, n_plot, &svg);
+    report_svg(&axes, plot, n_plot, &svg);
     if (!rc) rc = out_write_file(s->b->front, svg.data, svg.len, s->c->overwrite, e);
     buf_release(&svg);
     free(plot);
+    free(label);
     return rc;
 }
 

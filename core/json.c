@@ -350,6 +350,37 @@ void jw_null(struct jw *w, const char *name) {
     buf_str(w->b, "null");
 }
 
+void jw_copy(struct jw *w, const char *name, const struct json *v) {
+    int64_t i;
+    switch (json_type(v)) {
+    case JSON_NULL:
+        jw_null(w, name);
+        return;
+    case JSON_BOOL:
+        jw_bool(w, name, json_bool(v, false));
+        return;
+    case JSON_NUM:
+        if (json_i64(v, &i))
+            jw_i64(w, name, i);
+        else
+            jw_num(w, name, json_num(v, 0));
+        return;
+    case JSON_STR:
+        jw_str(w, name, json_str(v));
+        return;
+    case JSON_ARR:
+    case JSON_OBJ:
+        if (json_type(v) == JSON_ARR)
+            jw_arr(w, name);
+        else
+            jw_obj(w, name);
+        for (const struct json *m = json_first(v); m; m = json_next(m))
+            jw_copy(w, json_type(v) == JSON_ARR ? NULL : json_name(m), m);
+        jw_end(w);
+        return;
+    }
+}
+
 void jw_raw(struct jw *w, const char *name, const char *json_text) {
     lead(w, name);
     buf_str(w->b, json_text);

@@ -55,6 +55,8 @@ void jw_u64(struct jw *w, const char *name, uint64_t value);
 void jw_num(struct jw *w, const char *name, double value);
 void jw_bool(struct jw *w, const char *name, bool value);
 void jw_null(struct jw *w, const char *name);
+/* A parsed value written again: NULL is null. */
+void jw_copy(struct jw *w, const char *name, const struct json *v);
 /* A value that is already JSON text (written by us); trusted as it is. */
 void jw_raw(struct jw *w, const char *name, const char *json_text);
 /* Appends s to b as a JSON string with quotes. Invalid UTF-8 becomes U+FFFD. */

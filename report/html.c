@@ -12,7 +12,12 @@ static const char style[] =
     "color:#222;background:#fff}table{border-collapse:collapse;width:100%;font-size:13px}"
     "th,td{padding:.35rem .5rem;border-bottom:1px solid #ddd;text-align:left}"
     ".n,th.n{text-align:right;font-variant-numeric:tabular-nums}code{font-size:12px}"
-    "tr.base td{color:#777}.wrap{overflow-x:auto}svg{max-width:100%;height:auto}"
+    "tr.base "
+    "td{color:#777}h1,p{overflow-wrap:anywhere}.wrap{overflow-x:auto}svg{width:100%;min-width:"
+    "560px;height:auto}"
+    "@media "
+    "print{body{max-width:none;margin:0}.wrap{overflow:visible}svg{min-width:0}table{font-size:9px}"
+    "h2{break-after:avoid}tr,svg{break-inside:avoid}}"
     "@media(prefers-color-scheme:dark){body{color:#ddd;background:#181818}th,td{border-color:#444}"
     "}";
 
@@ -81,7 +86,16 @@ void report_html(const struct result *r, struct buf *out) {
     buf_fmt(out, ", %s parameters, context %lld. Made by hone ", params, (long long)r->ctx);
     html_text(out, r->version);
     buf_str(out, ".</p>\n<h2>Size against divergence</h2>\n");
+    buf_str(out, "<div class=wrap>");
     report_svg_kld(r, out);
+    buf_str(out, "</div>\n");
+    struct buf plot = {0};
+    if (report_svg_kld_depth(r, &plot))
+        buf_fmt(out, "<h2>Divergence by depth</h2>\n<div class=wrap>%s</div>\n", plot.data);
+    buf_reset(&plot);
+    if (report_svg_speed_depth(r, &plot))
+        buf_fmt(out, "<h2>Speed by depth</h2>\n<div class=wrap>%s</div>\n", plot.data);
+    buf_release(&plot);
     buf_str(out, "<h2>Files</h2>\n");
     table(r, out);
     buf_fmt(out, "<h2>Method</h2><p>%lld tokens scored in %lld chunks of %lld from ",

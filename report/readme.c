@@ -95,6 +95,15 @@ static void files(const struct result *r, const struct release *rel, struct buf 
             "this table only; KLD and same top-1 say more about a quant than PPL does.\n");
 }
 
+/* The plots that publishing writes beside the card. */
+static void plots(const struct result *r, struct buf *out) {
+    struct buf ignored = {0};
+    buf_str(out, "\n![size against mean KLD](kld.svg)\n");
+    if (report_svg_kld_depth(r, &ignored)) buf_str(out, "\n![KLD by depth](kld-depth.svg)\n");
+    if (report_svg_speed_depth(r, &ignored)) buf_str(out, "\n![speed by depth](speed-depth.svg)\n");
+    buf_release(&ignored);
+}
+
 static void how(const struct result *r, struct buf *out) {
     buf_str(out, "\n## How this was made and measured\n\n");
     buf_fmt(out, "- Tool: hone %s. Base: `%s`.\n", r->version,
@@ -227,6 +236,7 @@ void report_readme(const struct result *r, const struct release *rel, struct buf
         files(r, rel, out);
     else
         plain_files(rel, out);
+    if (r && rel) plots(r, out);
     if (rel) advice(rel, out);
     if (rel) prompt(rel, out);
     if (rel)

@@ -41,6 +41,8 @@ static void read_file_row(struct result_file *f, const struct json *o) {
     f->rms_dp = number(o, "rms_dp");
     f->pp_tok_per_s = number(o, "pp_tok_per_s");
     f->tg_tok_per_s = number(o, "tg_tok_per_s");
+    f->by_depth = json_get(o, "by_depth");
+    f->speed = json_get(o, "speed");
 }
 
 int result_open(struct result *r, const char *path, struct err *e) {

@@ -6,6 +6,7 @@
 #ifndef HONE_REPORT_RESULT_H
 #define HONE_REPORT_RESULT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/err.h"
@@ -16,6 +17,7 @@ struct result_file { /* one output GGUF */
     int64_t size_bytes;
     double bpw, ppl, ppl_stderr, mean_kld, mean_kld_stderr, kld_p999, max_kld, same_top1, rms_dp;
     double pp_tok_per_s, tg_tok_per_s;
+    const struct json *by_depth, *speed; /* arrays of rows; NULL: not measured */
     int is_base; /* the unquantized conversion everything is compared with */
 };
 struct result {
@@ -36,14 +38,21 @@ struct release; /* report/release.h */
 void report_readme(const struct result *r, const struct release *rel, struct buf *out);
 #define README_MARK "<!-- Written by hone; hone publish writes it anew. -->"
 void report_html(const struct result *r, struct buf *out);
-/* Scatter of size (GiB, x) against mean KLD (log y) as a self-contained <svg>. */
-void report_svg_kld(const struct result *r, struct buf *out);
+
+/* Plots, each a self-contained <svg>. Neighbours of one series are joined; the last is labelled. */
 struct plot_point {
-    double x, y;    /* milliseconds per token; predicted divergence > 0 */
-    int series;     /* points of one are joined, in order */
-    char label[32]; /* "" none; of letters, digits, '.', '-', '_' and spaces */
+    double x, y; /* NaN, and what a logarithm cannot show: left out */
+    int series;
+    const char *label; /* borrowed; NULL: none */
 };
-/* Time (x) against divergence (log y), a line per series, the same way. */
-void report_svg_front(const struct plot_point *p, int n, struct buf *out);
+struct plot_axes {
+    const char *title, *x, *y; /* our own words: not escaped */
+    bool log_x, log_y;
+};
+void report_svg(const struct plot_axes *ax, const struct plot_point *p, int n, struct buf *out);
+void report_svg_kld(const struct result *r, struct buf *out); /* size against mean KLD */
+/* A line per file over the tokens of context; false, nothing written: not measured. */
+bool report_svg_kld_depth(const struct result *r, struct buf *out);
+bool report_svg_speed_depth(const struct result *r, struct buf *out);
 
 #endif

@@ -1,68 +1,75 @@
 // SPDX-License-Identifier: MIT
-/* report/svg.c - plots with linear x and logarithmic divergence y: size of files, one labelled
- * point each; time per token of mixes, a line per budget. Self-contained: no scripts, no fonts, no
- * references; readable on light and dark pages. */
+/* report/svg.c - plots: points in series, each with a line and a label at its end, on linear or
+ * logarithmic axes. Self-contained: no scripts, no fonts, no references; readable on light and dark
+ * pages. Labels may come from strangers' results.json: they are escaped. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "core/mem.h"
+#include "report/report_text.h"
 #include "report/result.h"
 
 enum { W = 760, H = 420, LEFT = 72, RIGHT = 24, TOP = 24, BOTTOM = 52 };
+enum { COLORS = 6, MAX_LABELS = 64, LABEL_W = 90, LABEL_H = 13 };
 
+/* Ranges of the axes; of a logarithmic one those of log2 x or log10 y. */
 struct frame {
-    double x0, x1;   /* GiB, or milliseconds */
-    double ly0, ly1; /* log10 KLD */
+    const struct plot_axes *ax;
+    double x0, x1, y0, y1;
+    bool any;
 };
 
-static double gib(const struct result_file *f) {
-    return (double)f->size_bytes / 0x1p30;
+static double scale_x(const struct frame *fr, double x) {
+    return fr->ax->log_x ? log2(x) : x;
+}
+static double scale_y(const struct frame *fr, double y) {
+    return fr->ax->log_y ? log10(y) : y;
 }
 
-static bool plotted(const struct result_file *f) {
-    return !f->is_base && isfinite(f->mean_kld) && f->mean_kld > 0;
+/* Points that a logarithm cannot show are left out. */
+static bool shown(const struct plot_axes *ax, const struct plot_point *p) {
+    return isfinite(p->x) && isfinite(p->y) && (!ax->log_x || p->x > 0) && (!ax->log_y || p->y > 0);
 }
 
-static void frame_add(struct frame *fr, bool *any, double x, double y) {
-    double ly = log10(y);
-    if (!*any) *fr = (struct frame){x, x, ly, ly};
+static void frame_add(struct frame *fr, const struct plot_point *p) {
+    double x = scale_x(fr, p->x), y = scale_y(fr, p->y);
+    if (!fr->any) fr->x0 = fr->x1 = x, fr->y0 = fr->y1 = y;
     fr->x0 = fmin(fr->x0, x), fr->x1 = fmax(fr->x1, x);
-    fr->ly0 = fmin(fr->ly0, ly), fr->ly1 = fmax(fr->ly1, ly);
-    *any = true;
+    fr->y0 = fmin(fr->y0, y), fr->y1 = fmax(fr->y1, y);
+    fr->any = true;
 }
 
 static void frame_pad(struct frame *fr) {
     double pad = (fr->x1 - fr->x0) * 0.08;
-    if (pad <= 0) pad = fr->x1 * 0.1;
-    fr->x0 -= pad, fr->x1 += pad * 1.8; /* room for labels on the right */
-    fr->ly0 = floor(fr->ly0 * 2) / 2, fr->ly1 = ceil(fr->ly1 * 2) / 2;
-    if (fr->ly1 <= fr->ly0) fr->ly1 = fr->ly0 + 0.5;
+    if (pad <= 0) pad = fmax(fabs(fr->x1) * 0.1, 1e-9);
+    fr->x0 -= pad, fr->x1 += pad * 2.6; /* room for labels on the right */
+    if (fr->ax->log_y)
+        fr->y0 = floor(fr->y0 * 2) / 2, fr->y1 = ceil(fr->y1 * 2) / 2;
+    else
+        fr->y0 = 0, fr->y1 *= 1.08;
+    if (fr->y1 <= fr->y0) fr->y1 = fr->y0 + 0.5;
 }
 
-static bool find_frame(const struct result *r, struct frame *fr) {
-    bool any = false;
-    for (int i = 0; i < r->n_files; i++)
-        if (plotted(&r->file[i])) frame_add(fr, &any, gib(&r->file[i]), r->file[i].mean_kld);
-    frame_pad(fr);
-    return any;
-}
-
-static double px(const struct frame *fr, double x) {
+static double px(const struct frame *fr, double x) { /* of a scaled value */
     return LEFT + (x - fr->x0) / (fr->x1 - fr->x0) * (W - LEFT - RIGHT);
 }
-static double py(const struct frame *fr, double ly) {
-    return H - BOTTOM - (ly - fr->ly0) / (fr->ly1 - fr->ly0) * (H - TOP - BOTTOM);
+static double py(const struct frame *fr, double y) {
+    return H - BOTTOM - (y - fr->y0) / (fr->y1 - fr->y0) * (H - TOP - BOTTOM);
 }
 
-static void axis_y(const struct frame *fr, struct buf *out) {
-    for (int dec = (int)floor(fr->ly0); dec <= (int)ceil(fr->ly1); dec++)
-        for (int k = 1; k < 10; k += k == 1 ? 1 : 3) { /* 1 2 5 (8 is skipped below) */
-            double v = k * pow(10, dec), ly = log10(v);
-            if (k > 5 || ly < fr->ly0 - 1e-9 || ly > fr->ly1 + 1e-9) continue;
-            buf_fmt(out, "<line class='g' x1='%d' x2='%d' y1='%.1f' y2='%.1f'/>", LEFT, W - RIGHT,
-                    py(fr, ly), py(fr, ly));
-            buf_fmt(out, "<text x='%d' y='%.1f' text-anchor='end'>%.2g</text>", LEFT - 8,
-                    py(fr, ly) + 4, v);
-        }
+static void grid_y(const struct frame *fr, double at, double value, struct buf *out) {
+    buf_fmt(out, "<line class='g' x1='%d' x2='%d' y1='%.1f' y2='%.1f'/>", LEFT, W - RIGHT,
+            py(fr, at), py(fr, at));
+    buf_fmt(out, "<text x='%d' y='%.1f' text-anchor='end'>%.4g</text>", LEFT - 8, py(fr, at) + 4,
+            value);
+}
+
+static void grid_x(const struct frame *fr, double at, double value, struct buf *out) {
+    buf_fmt(out, "<line class='g' x1='%.1f' x2='%.1f' y1='%d' y2='%d'/>", px(fr, at), px(fr, at),
+            TOP, H - BOTTOM);
+    buf_fmt(out, "<text x='%.1f' y='%d' text-anchor='middle'>%.6g</text>", px(fr, at),
+            H - BOTTOM + 18, value);
 }
 
 /* 4 to 8 round steps over the range. */
@@ -71,20 +78,26 @@ static double nice_step(double range) {
     return p * (m < 1.5 ? 1 : m < 3.5 ? 2 : m < 7.5 ? 5 : 10);
 }
 
-static void axis_x(const struct frame *fr, const char *what, struct buf *out) {
-    double step = nice_step(fr->x1 - fr->x0);
-    for (double v = ceil(fr->x0 / step) * step; v <= fr->x1; v += step) {
-        buf_fmt(out, "<line class='g' x1='%.1f' x2='%.1f' y1='%d' y2='%d'/>", px(fr, v), px(fr, v),
-                TOP, H - BOTTOM);
-        buf_fmt(out, "<text x='%.1f' y='%d' text-anchor='middle'>%.4g</text>", px(fr, v),
-                H - BOTTOM + 18, v);
-    }
+static void axis_y(const struct frame *fr, struct buf *out) {
+    static const int digits[] = {1, 2, 5};
+    double step = nice_step(fr->y1 - fr->y0);
+    if (!fr->ax->log_y)
+        for (double v = 0; v <= fr->y1; v += step) grid_y(fr, v, v, out);
+    for (int dec = (int)floor(fr->y0); fr->ax->log_y && dec <= (int)ceil(fr->y1); dec++)
+        for (size_t k = 0; k < sizeof digits / sizeof *digits; k++) {
+            double v = digits[k] * pow(10, dec), ly = log10(v);
+            if (ly >= fr->y0 - 1e-9 && ly <= fr->y1 + 1e-9) grid_y(fr, ly, v, out);
+        }
+    buf_fmt(out, "<text transform='translate(16 %d) rotate(-90)' text-anchor='middle'>%s</text>",
+            (TOP + H - BOTTOM) / 2, fr->ax->y);
+}
+
+static void axis_x(const struct frame *fr, struct buf *out) {
+    double step = fr->ax->log_x ? 1 : nice_step(fr->x1 - fr->x0);
+    for (double k = ceil(fr->x0 / step); k * step <= fr->x1; k++)
+        grid_x(fr, k * step, fr->ax->log_x ? exp2(k * step) : k * step + 0.0, out);
     buf_fmt(out, "<text x='%d' y='%d' text-anchor='middle'>%s</text>", (LEFT + W - RIGHT) / 2,
-            H - 12, what);
-    buf_fmt(out,
-            "<text transform='translate(16 %d) rotate(-90)' text-anchor='middle'>mean KLD, nats "
-            "(lower is better)</text>",
-            (TOP + H - BOTTOM) / 2);
+            H - 12, fr->ax->x);
 }
 
 static void svg_open(const char *label, struct buf *out) {
@@ -92,65 +105,146 @@ static void svg_open(const char *label, struct buf *out) {
             "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 %d %d' role='img' "
             "aria-label='%s'>",
             W, H, label);
-    buf_str(out, "<style>text{font:12px sans-serif;fill:#666}.g{stroke:#8884;stroke-width:1}"
-                 ".p{fill:#2a78c8}.l{font-weight:600;fill:#2a78c8}"
-                 ".f{fill:none;stroke:#2a78c8;stroke-width:1.5}</style>");
+    buf_str(out, "<style>text{font:12px sans-serif;fill:#767676}.g{stroke:#8884;stroke-width:1}"
+                 ".l{font-weight:600}.f{fill:none;stroke-width:1.5}"
+                 ".c0{fill:#2a78c8;stroke:#2a78c8}.c1{fill:#c8562a;stroke:#c8562a}"
+                 ".c2{fill:#2a9a5a;stroke:#2a9a5a}.c3{fill:#9a4ac0;stroke:#9a4ac0}"
+                 ".c4{fill:#a8820a;stroke:#a8820a}.c5{fill:#d04a8a;stroke:#d04a8a}"
+                 ".l{stroke:none}</style>");
 }
 
-static void svg_empty(const char *why, struct buf *out) {
-    buf_fmt(out, "<text x='%d' y='%d' text-anchor='middle'>%s</text>", W / 2, H / 2, why);
+static void point(const struct frame *fr, const struct plot_point *p, struct buf *out) {
+    buf_fmt(out, "<circle cx='%.1f' cy='%.1f' r='4'><title>", px(fr, scale_x(fr, p->x)),
+            py(fr, scale_y(fr, p->y)));
+    html_text(out, p->label ? p->label : "");
+    buf_fmt(out, " %.6g, %.6g</title></circle>", p->x, p->y);
+}
+
+struct label {
+    double x, y;
+    const struct plot_point *p;
+};
+
+static int by_y(const void *a, const void *b) {
+    const struct label *x = a, *y = b;
+    return x->y != y->y ? (x->y < y->y ? -1 : 1) : x->p < y->p ? -1 : 1;
+}
+
+/* Labels right of the last point of their series, pushed down where they would overlap. */
+static void labels(struct label *l, int n, struct buf *out) {
+    qsort(l, (size_t)n, sizeof *l, by_y);
+    for (int i = 0; i < n; i++) {
+        for (int k = 0; k < i; k++)
+            if (fabs(l[k].x - l[i].x) < LABEL_W && l[i].y - l[k].y < LABEL_H)
+                l[i].y = l[k].y + LABEL_H;
+        buf_fmt(out, "<text class='l c%d' x='%.1f' y='%.1f'>", l[i].p->series % COLORS, l[i].x + 9,
+                l[i].y + 4);
+        html_text(out, l[i].p->label);
+        buf_str(out, "</text>");
+    }
+}
+
+/* The points of one series, [i, end): a line where they are joined. */
+static void line(const struct frame *fr, const struct plot_point *p, int i, int end,
+                 struct buf *out) {
+    buf_str(out, "<polyline class='f' points='");
+    for (; i < end; i++)
+        if (shown(fr->ax, &p[i]))
+            buf_fmt(out, "%.1f,%.1f ", px(fr, scale_x(fr, p[i].x)), py(fr, scale_y(fr, p[i].y)));
+    buf_str(out, "'/>");
+}
+
+void report_svg(const struct plot_axes *ax, const struct plot_point *p, int n, struct buf *out) {
+    struct frame fr = {.ax = ax};
+    for (int i = 0; i < n; i++)
+        if (shown(ax, &p[i])) frame_add(&fr, &p[i]);
+    svg_open(ax->title, out);
+    if (fr.any) {
+        frame_pad(&fr);
+        axis_y(&fr, out);
+        axis_x(&fr, out);
+    } else {
+        buf_fmt(out, "<text x='%d' y='%d' text-anchor='middle'>nothing was measured</text>", W / 2,
+                H / 2);
+    }
+    struct label l[MAX_LABELS];
+    int n_labels = 0;
+    for (int i = 0, end; i < n && fr.any; i = end) {
+        for (end = i + 1; end < n && p[end].series == p[i].series; end++)
+            ;
+        buf_fmt(out, "<g class='c%d'>", p[i].series % COLORS);
+        if (end > i + 1) line(&fr, p, i, end, out);
+        for (int k = i; k < end; k++)
+            if (shown(ax, &p[k])) point(&fr, &p[k], out);
+        buf_str(out, "</g>");
+        const struct plot_point *last = &p[end - 1];
+        if (shown(ax, last) && last->label && n_labels < MAX_LABELS)
+            l[n_labels++] = (struct label){px(&fr, scale_x(&fr, last->x)),
+                                           py(&fr, scale_y(&fr, last->y)), last};
+    }
+    labels(l, n_labels, out);
+    buf_str(out, "</svg>\n");
 }
 
 void report_svg_kld(const struct result *r, struct buf *out) {
-    struct frame fr = {0, 1, 0, 1};
-    svg_open("file size against mean KL divergence", out);
-    if (find_frame(r, &fr)) {
-        axis_y(&fr, out);
-        axis_x(&fr, "size, GiB", out);
-        for (int i = 0; i < r->n_files; i++) {
-            const struct result_file *f = &r->file[i];
-            if (!plotted(f)) continue;
-            double x = px(&fr, gib(f)), y = py(&fr, log10(f->mean_kld));
-            buf_fmt(out,
-                    "<circle class='p' cx='%.1f' cy='%.1f' r='5'><title>%s: %.4f GiB, mean KLD "
-                    "%.6f</title></circle>",
-                    x, y, f->recipe, gib(f), f->mean_kld);
-            buf_fmt(out, "<text class='l' x='%.1f' y='%.1f'>%s</text>", x + 9, y - 6, f->recipe);
-        }
-    } else {
-        svg_empty("no measured quants", out);
+    static const struct plot_axes ax = {.title = "file size against mean KL divergence",
+                                        .x = "size, GiB",
+                                        .y = "mean KLD, nats (lower is better)",
+                                        .log_y = true};
+    struct plot_point *p = xcalloc((size_t)r->n_files + 1, sizeof *p);
+    int n = 0;
+    for (int i = 0; i < r->n_files; i++) {
+        const struct result_file *f = &r->file[i];
+        if (f->is_base) continue;
+        p[n++] = (struct plot_point){(double)f->size_bytes / 0x1p30, f->mean_kld, i, f->recipe};
     }
-    buf_str(out, "</svg>\n");
+    report_svg(&ax, p, n, out);
+    free(p);
 }
 
-void report_svg_front(const struct plot_point *p, int n, struct buf *out) {
-    struct frame fr = {0, 1, 0, 1};
-    bool any = false;
-    svg_open("time per token against predicted KL divergence", out);
-    for (int i = 0; i < n; i++) frame_add(&fr, &any, p[i].x, p[i].y);
-    frame_pad(&fr);
-    if (any) {
-        axis_y(&fr, out);
-        axis_x(&fr, "predicted milliseconds per token", out);
-    } else {
-        svg_empty("no mixes", out);
+/* One line per file over a measurement's rows: `x` and `y` are members of them. */
+static void by_depth(const struct plot_axes *ax, const struct result *r, bool speed,
+                     struct buf *out) {
+    struct plot_point *p = NULL;
+    int n = 0;
+    for (int i = 0; i < r->n_files; i++) {
+        const struct result_file *f = &r->file[i];
+        const struct json *rows = speed ? f->speed : f->by_depth;
+        p = xreallocarray(p, (size_t)n + (size_t)json_len(rows) + 1, sizeof *p);
+        for (const struct json *o = json_first(rows); o; o = json_next(o)) {
+            const char *test = json_str(json_get(o, "test"));
+            if (speed && (!test || strncmp(test, "tg", 2) != 0)) continue;
+            p[n++] = (struct plot_point){
+                json_num(json_get(o, speed ? "depth" : "to"), (double)NAN),
+                json_num(json_get(o, speed ? "tok_per_s" : "mean_kld"), (double)NAN), i, f->recipe};
+        }
     }
-    for (int i = 0; i < n && any; i++) {
-        double x = px(&fr, p[i].x), y = py(&fr, log10(p[i].y));
-        bool first = i == 0 || p[i - 1].series != p[i].series;
-        bool last = i + 1 == n || p[i + 1].series != p[i].series;
-        if (first) buf_str(out, "<polyline class='f' points='");
-        buf_fmt(out, "%.1f,%.1f ", x, y);
-        if (last) buf_str(out, "'/>");
-    }
-    for (int i = 0; i < n && any; i++) {
-        double x = px(&fr, p[i].x), y = py(&fr, log10(p[i].y));
-        buf_fmt(out,
-                "<circle class='p' cx='%.1f' cy='%.1f' r='4'><title>%.5g ms, predicted KLD "
-                "%.6f</title></circle>",
-                x, y, p[i].x, p[i].y);
-        if (p[i].label[0])
-            buf_fmt(out, "<text class='l' x='%.1f' y='%.1f'>%s</text>", x + 9, y - 6, p[i].label);
-    }
-    buf_str(out, "</svg>\n");
+    report_svg(ax, p, n, out);
+    free(p);
+}
+
+static bool any_rows(const struct result *r, bool speed) {
+    for (int i = 0; i < r->n_files; i++)
+        if (json_len(speed ? r->file[i].speed : r->file[i].by_depth) > 1) return true;
+    return false;
+}
+
+bool report_svg_kld_depth(const struct result *r, struct buf *out) {
+    static const struct plot_axes ax = {.title = "mean KL divergence by depth",
+                                        .x = "tokens of context, up to",
+                                        .y = "mean KLD, nats (lower is better)",
+                                        .log_x = true,
+                                        .log_y = true};
+    if (!any_rows(r, false)) return false;
+    by_depth(&ax, r, false, out);
+    return true;
+}
+
+bool report_svg_speed_depth(const struct result *r, struct buf *out) {
+    static const struct plot_axes ax = {.title = "generation speed by depth",
+                                        .x = "tokens of context before",
+                                        .y = "generated tokens per second"};
+    if (!any_rows(r, true)) return false;
+    by_depth(&ax, r, true, out);
+    return true;
 }

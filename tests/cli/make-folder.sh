@@ -10,7 +10,7 @@ n=20000 chunks=4
 if grep -q __asan_init "$HONE"; then n=12500 chunks=1; fi
 head -c $n $tiny/self_calib.txt > "$t/calib.txt"
 head -c 12000 $tiny/self_eval.txt > "$t/eval.txt"
-job() { "$HONE" make $tiny -o "$t/out" -q --recipes Q4_K_M,Q2_K --calib "$t/calib.txt" --eval "$t/eval.txt" --chunks $chunks --pp 32 --tg 8 --reps 1 "$@"; }
+job() { "$HONE" make $tiny -o "$t/out" -q --recipes Q4_K_M,Q2_K --calib "$t/calib.txt" --eval "$t/eval.txt" --chunks $chunks --pp 32 --tg 8 --reps 1 --by-depth --depths 0,16 "$@"; }
 job --json > "$t/first.json"
 for f in README.md report.html results.json SHA256SUMS manifest.json Modelfile params model.yaml config.json imatrix.gguf tiny-qwen35moe-BF16.gguf tiny-qwen35moe-Q4_K_M.gguf tiny-qwen35moe-Q2_K.gguf; do
     [ -s "$t/out/$f" ] || { echo "missing $f"; exit 1; }
@@ -23,6 +23,12 @@ if grep '"rule"' "$t/check" | grep -vE 'card-license"|card-base-model"|model-yam
 grep -q '<svg' "$t/out/report.html"
 grep -q 'base_model_relation: quantized' "$t/out/README.md"
 grep -q '"mean_kld"' "$t/out/results.json"
+# windows of 512: predictions from 1..63, 64..127, 128..255 and 256..511 tokens, of each of two files; speed at both depths of three
+for k in 63 64 128 256; do
+    [ "$(grep -c "\"n_tokens\": $((k * chunks)),\|\"n_tokens\":$((k * chunks))," "$t/out/results.json")" = 2 ] || { echo "by depth: no $k tokens"; cat "$t/out/results.json"; exit 1; }
+done
+[ "$(grep -c '"depth": 16' "$t/out/results.json")" = 6 ] || { echo "speed rows"; exit 1; }
+for f in kld-depth.svg speed-depth.svg; do grep -q polyline "$t/out/$f" || { echo "no lines in $f"; exit 1; }; done
 if grep -qE 'src=|href=|<script' "$t/out/report.html"; then echo "report.html is not self-contained"; exit 1; fi
 if grep -rqF "$t" "$t/out/README.md" "$t/out/report.html" "$t/out/results.json"; then echo "a local path leaked"; exit 1; fi
 
