@@ -61,7 +61,7 @@ OBJ := $(BUILD)/obj-$(shell echo '$(CC) $(ALL_CFLAGS)' | cksum | cut -d' ' -f1)
 ARCH := $(shell uname -m)
 DIRS := core kernels kernels/ref models text convert calib quantize quantize/enc runtime report
 ifeq ($(ARCH),x86_64)
-DIRS += kernels/avx2 kernels/avx512 kernels/rows quantize/enc/avx2 quantize/enc/avx512
+DIRS += kernels/avx2 kernels/avx512 kernels/rows quantize/enc/avx2
 endif
 SRC  := $(wildcard $(addsuffix /*.c,$(DIRS))) $(if $(CUDA_OBJS),,kernels/cuda/none.c)
 OBJS := $(SRC:%.c=$(OBJ)/%.o)
@@ -93,7 +93,8 @@ $(OBJ)/core/%.o $(OBJ)/text/%.o $(OBJ)/convert/%.o: WARN += -Wsign-conversion
 $(OBJ)/kernels/avx2/%.o: ISA = -mavx2 -mfma -mf16c -ffp-contract=fast
 # no fused operations here: encoders write the same bytes with every instruction set
 $(OBJ)/quantize/enc/avx2/%.o: ISA = -mavx2
-$(OBJ)/quantize/enc/avx512/%.o: ISA = -mavx512f -mavx512vl -mavx512dq
+# vectors of 32 bytes never cross a function that is not inlined
+$(OBJ)/quantize/enc/lanes.o: ISA = -Wno-psabi
 $(OBJ)/kernels/avx512/%.o: ISA = -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx2 -mfma -mf16c -ffp-contract=fast
 $(OBJ)/%.o: %.c
 	@mkdir -p $(@D)

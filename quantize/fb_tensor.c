@@ -16,6 +16,7 @@
 #include "core/mem.h"
 #include "core/num.h"
 #include "kernels/kern.h"
+#include "quantize/enc/super.h"
 #include "quantize/feedback.h"
 
 enum { TRY_MATS = 2, TRY_ROWS = 32, ROUNDS = 2 };
@@ -97,7 +98,7 @@ static int choose(struct fb_tensor *t, struct err *e) {
     const struct fb_source *s = &t->src;
     struct kern ref;
     double err[COUNT_OF(alphas)] = {0};
-    struct trial j = {.t = t, .row_bytes = qtype_row_bytes(s->eb->type, s->n)};
+    struct trial j = {.t = t, .row_bytes = qtype_row_bytes(s->eb->spec->type, s->n)};
     float *x = xcalloc((size_t)(2 * TRY_ROWS * s->n), sizeof *x);
     uint8_t *enc = xcalloc(TRY_ROWS, j.row_bytes);
     int64_t mats = min_i64(TRY_MATS, s->n_mat);
@@ -106,7 +107,7 @@ static int choose(struct fb_tensor *t, struct err *e) {
     j.x = x;
     j.y = x + TRY_ROWS * s->n;
     j.enc = enc;
-    j.decode = ref.op[s->eb->type].decode;
+    j.decode = ref.op[s->eb->spec->type].decode;
     for (int64_t k = 0; k < mats && rc == 0; k++)
         rc = try_matrix(t, k * s->n_mat / mats, &j, x, err, e);
     size_t best = COUNT_OF(alphas) - 1;

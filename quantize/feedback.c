@@ -16,7 +16,7 @@
 
 #include "core/mem.h"
 #include "core/num.h"
-#include "quantize/enc/open.h"
+#include "quantize/enc/super.h"
 
 struct row { /* one row on its way */
     const float *x;
@@ -109,7 +109,7 @@ static void pass_block(const struct feedback *fb, struct row *r, struct enc_open
         y[i] = target(r->x[c0 + i], r->acc[c0 + i], s);
         d[i] = fb->imp[c0 + i] * f->diag[c0 + i];
     }
-    fb->eb->open(y, d, fb->search, o);
+    enc_open_blocks(fb->eb, y, d, 1, fb->search, 0, o);
     for (int i = 0; i < n; i++) {
         int64_t c = c0 + i, b0 = c / f->block * f->block;
         int64_t stop = min_i64(c0 + n, min_i64(f->n, b0 + f->block));
@@ -310,7 +310,7 @@ static void balance(const struct factor *f, const float *s, struct row *r, int64
 void feedback_rows(const struct feedback *fb, struct feedback_work *w, const float *x, int rows,
                    uint8_t *dst, uint64_t dst_row) {
     const struct factor *f = fb->f;
-    const struct qtype_info *qi = qtype_info(fb->eb->type);
+    const struct qtype_info *qi = qtype_info(fb->eb->spec->type);
     int n = qi->block_elems;
     for (int r = 0; r < rows; r++) {
         w->row[r].x = x + r * f->n;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 /* quantize/enc/iq4_xs.c - f32 rows to IQ4_XS: 8 sub-blocks of 32, codes of the IQ4 table, signed
- * 6-bit scales. The search and what happens to zeros, huge and denormal weights: symm.c. This file
- * packs. */
+ * 6-bit scales. The search and what happens to zeros, huge and denormal weights: lanes_sym.h. This
+ * file packs. */
 #include "quantize/enc/super.h"
 #include "quantize/enc/types.h"
 
 #include <string.h>
 
-static void pack(void *blk, const struct sym_block *b) {
+static void pack(const struct enc_open *restrict b, void *restrict blk) {
     struct blk_IQ4_XS *o = blk;
     memset(o, 0, sizeof *o);
     o->d = enc_f16_bits(b->d);
@@ -22,29 +22,20 @@ static void pack(void *blk, const struct sym_block *b) {
     }
 }
 
-static const struct sym_spec spec = {
+static const struct enc_spec spec = {
     .type = QT_IQ4_XS,
-    .n_sub = 8,
+    .family = ENC_SYM,
     .sub = 32,
     .lv = {-127, 113, enc_iq4_values},
     .sc_lo = -32,
     .sc_hi = 31,
 };
 
+const struct enc_blocks enc_blocks_iq4_xs = {&spec, pack};
+
 static void row(const float *restrict x, const float *restrict imp, int64_t n, void *restrict dst,
                 enum search search) {
-    enc_sym_row(&spec, x, imp, n, dst, search, pack);
-}
-
-static void open_block(const float *x, const float *imp, enum search search, struct enc_open *o) {
-    enc_sym_open(&spec, x, imp, search, o);
-}
-
-static void close_block(const struct enc_open *o, void *blk) {
-    struct sym_block b;
-    enc_sym_close(o, &b);
-    pack(blk, &b);
+    enc_row(&enc_blocks_iq4_xs, x, imp, n, dst, search);
 }
 
 const struct enc enc_type_iq4_xs = {QT_IQ4_XS, row};
-const struct enc_blocks enc_blocks_iq4_xs = {QT_IQ4_XS, open_block, close_block};

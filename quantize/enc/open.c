@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* quantize/enc/open.c - which types can be opened, and rows whose scales are balanced. */
-#include "quantize/enc/open.h"
+#include "quantize/enc/super.h"
 
 static const struct enc_blocks *const table[QT_COUNT] = {
     // clang-format off
@@ -34,20 +34,54 @@ void enc_rescale(struct enc_open *o, int64_t n_blocks, double num, double den) {
     }
 }
 
+void enc_open_blocks(const struct enc_blocks *eb, const float *x, const float *imp,
+                     int64_t n_blocks, enum search search, float row_mean2, struct enc_open *o) {
+    enc_lanes()->open[eb->spec->family](eb->spec, x, imp, n_blocks, search, row_mean2, o);
+}
+
+/* What the rules need whose scope is the row. */
+static float row_mean2(const struct enc_blocks *eb, const float *x, const float *imp, int64_t n,
+                       enum search search) {
+    struct wrule r = enc_wrule(eb->spec->type, search);
+    struct wrule conv = enc_wrule(eb->spec->type, SEARCH_CONVENTIONAL);
+    bool needed = imp && ((r.scope == 0 && r.sigma) ||
+                          (search == SEARCH_BEST && conv.scope == 0 && conv.sigma));
+    return needed ? enc_mean2(x, n) : 0;
+}
+
+void enc_row(const struct enc_blocks *eb, const float *x, const float *imp, int64_t n, void *dst,
+             enum search search) {
+    const struct qtype_info *qi = qtype_info(eb->spec->type);
+    const int64_t n_blocks = n / qi->block_elems;
+    const float mean2 = row_mean2(eb, x, imp, n, search);
+    struct enc_open o[8];
+    for (int64_t b = 0; b < n_blocks; b += 8) {
+        const int64_t at = b * qi->block_elems, m = n_blocks - b < 8 ? n_blocks - b : 8;
+        enc_open_blocks(eb, x + at, imp ? imp + at : NULL, m, search, mean2, o);
+        for (int64_t i = 0; i < m; i++)
+            eb->close(&o[i], (uint8_t *)dst + (b + i) * qi->block_bytes);
+    }
+}
+
 void enc_row_balanced(const struct enc_blocks *eb, const float *x, const float *imp, int64_t n,
                       void *dst, enum search search, struct enc_open *o) {
-    const struct qtype_info *qi = qtype_info(eb->type);
-    int64_t n_blocks = n / qi->block_elems;
-    double num = 0, den = 0;
+    const struct qtype_info *qi = qtype_info(eb->spec->type);
+    const struct enc_lanes *lanes = enc_lanes();
+    const int64_t n_blocks = n / qi->block_elems;
+    double sums[2] = {0, 0};
+    enc_open_blocks(eb, x, imp, n_blocks, search, row_mean2(eb, x, imp, n, search), o);
     for (int64_t b = 0; b < n_blocks; b++) {
-        int64_t at = b * qi->block_elems;
-        eb->open(x + at, imp ? imp + at : NULL, search, &o[b]);
-        for (int i = 0; i < o[b].n; i++) {
-            double w = imp ? (double)imp[at + i] : 1, v = (double)x[at + i];
-            num += w * v * v;
-            den += w * v * (double)enc_open_value(&o[b], i);
-        }
+        const int64_t at = b * qi->block_elems;
+        lanes->balance(&o[b], x + at, imp ? imp + at : NULL, sums);
     }
-    enc_rescale(o, n_blocks, num, den);
+    enc_rescale(o, n_blocks, sums[0], sums[1]);
     for (int64_t b = 0; b < n_blocks; b++) eb->close(&o[b], (uint8_t *)dst + b * qi->block_bytes);
+}
+
+void enc_pack_scale_min(uint8_t out[12], const int16_t *sc, const int16_t *mn) {
+    for (int k = 0; k < 4; k++) {
+        out[k] = (uint8_t)(sc[k] | (sc[k + 4] >> 4) << 6);
+        out[k + 4] = (uint8_t)(mn[k] | (mn[k + 4] >> 4) << 6);
+        out[k + 8] = (uint8_t)((sc[k + 4] & 15) | (mn[k + 4] & 15) << 4);
+    }
 }

@@ -27,14 +27,20 @@ static inline float enc_open_value(const struct enc_open *o, int i) {
     int k = i / o->sub;
     return enc_open_step(o, k) * (float)o->l[i] + enc_open_base(o, k);
 }
-/* A type's way to such a block and back. */
+struct enc_spec;
+/* A type's way to such blocks and back. */
 struct enc_blocks {
-    enum qtype type;
-    /* One block of weights (imp NULL: no importance) to settled scales and codes. */
-    void (*open)(const float *x, const float *imp, enum search search, struct enc_open *o);
+    const struct enc_spec *spec;
     /* Such a block, perhaps with other codes and scales, packed. */
-    void (*close)(const struct enc_open *o, void *blk);
+    void (*close)(const struct enc_open *restrict o, void *restrict blk);
 };
+/* n_blocks blocks of weights (imp NULL: no importance) to settled scales and codes. row_mean2: mean
+ * of x^2 over their row. */
+void enc_open_blocks(const struct enc_blocks *eb, const float *x, const float *imp,
+                     int64_t n_blocks, enum search search, float row_mean2, struct enc_open *o);
+/* A row of n weights, opened and closed. */
+void enc_row(const struct enc_blocks *eb, const float *x, const float *imp, int64_t n, void *dst,
+             enum search search);
 const struct enc_blocks *enc_blocks_find(enum qtype t); /* NULL: the type does without */
 extern const struct enc_blocks enc_blocks_q4_0;
 extern const struct enc_blocks enc_blocks_q4_1;

@@ -1,51 +1,41 @@
 // SPDX-License-Identifier: MIT
 /* quantize/enc/q5_k.c - f32 rows to Q5_K: 8 sub-blocks of 32, 5-bit codes, 6-bit scales and minima.
- * The search and what happens to zeros, huge and denormal weights: affine.c. This file packs. */
+ * The search and what happens to zeros, huge and denormal weights: lanes_aff.h. This file packs. */
 #include "quantize/enc/super.h"
 #include "quantize/enc/types.h"
 
-static void pack(void *blk, const struct aff_block *b) {
+static void pack(const struct enc_open *restrict b, void *restrict blk) {
     struct blk_Q5_K *o = blk;
     o->d = enc_f16_bits(b->d);
-    o->dmin = enc_f16_bits(b->dmin);
+    o->dmin = enc_f16_bits(b->m);
     enc_pack_scale_min(o->scales, b->sc, b->mn);
     for (int g = 0; g < 4; g++)
         for (int i = 0; i < 32; i++) {
-            int lo = b->q[64 * g + i], hi = b->q[64 * g + 32 + i];
+            int lo = b->l[64 * g + i], hi = b->l[64 * g + 32 + i];
             o->qs[32 * g + i] = (uint8_t)((lo & 15) | (hi & 15) << 4);
         }
     for (int i = 0; i < 32; i++) {
         unsigned h = 0;
-        for (int k = 0; k < 8; k++) h |= (unsigned)(b->q[32 * k + i] >> 4) << k;
+        for (int k = 0; k < 8; k++) h |= (unsigned)(b->l[32 * k + i] >> 4) << k;
         o->qh[i] = (uint8_t)h;
     }
 }
 
-static const struct aff_spec spec = {
+static const struct enc_spec spec = {
     .type = QT_Q5_K,
-    .n_sub = 8,
+    .family = ENC_AFF,
     .sub = 32,
-    .qmax = 31,
-    .smax = 63,
+    .lv = {0, 31, NULL},
+    .sc_hi = 63,
     .imp = {-0.9f, 0.05f, 36},
     .plain = {-0.5f, 0.1f, 15},
-    .plain_abs = false,
 };
+
+const struct enc_blocks enc_blocks_q5_k = {&spec, pack};
 
 static void row(const float *restrict x, const float *restrict imp, int64_t n, void *restrict dst,
                 enum search search) {
-    enc_aff_row(&spec, x, imp, n, dst, search, pack);
-}
-
-static void open_block(const float *x, const float *imp, enum search search, struct enc_open *o) {
-    enc_aff_open(&spec, x, imp, search, o);
-}
-
-static void close_block(const struct enc_open *o, void *blk) {
-    struct aff_block b;
-    enc_aff_close(o, &b);
-    pack(blk, &b);
+    enc_row(&enc_blocks_q5_k, x, imp, n, dst, search);
 }
 
 const struct enc enc_type_q5_k = {QT_Q5_K, row};
-const struct enc_blocks enc_blocks_q5_k = {QT_Q5_K, open_block, close_block};

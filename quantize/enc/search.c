@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/search.c - trial searches for one scale, or a scale and a minimum.
- *
- * Which starts are tried is decided here; the loops over the weights are in trials_tmpl.h, compiled
- * once per instruction set. */
+/* quantize/enc/search.c - scalars that the searches share, and which lanes.c is in use. */
 #include "quantize/enc/search.h"
 
 #include <math.h>
 #include <stdatomic.h>
 
 #include "core/fp.h"
-#include "quantize/enc/trials.h"
+#include "quantize/enc/super.h"
 
 const int8_t enc_iq4_values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                    1,    13,   25,  38,  53,  69,  89,  113};
@@ -76,16 +73,6 @@ int enc_level_index(float level) {
     return iq4_nearest[(int)(256.0f - 2.0f * level)];
 }
 
-bool enc_load(float *dst, const float *x, int n, float limit) {
-    float amax = 0;
-    for (int i = 0; i < n; i++) {
-        float a = fabsf(x[i]);
-        if (a > amax) amax = a;
-        dst[i] = enc_clampf(x[i], -limit, limit);
-    }
-    return amax > 0x1p-25f;
-}
-
 float enc_absmax(const float *x, int n) {
     float m = 0;
     for (int i = 0; i < n; i++)
@@ -97,106 +84,37 @@ float enc_absmax(const float *x, int n) {
  */
 
 /* The table in use; NULL until the first use or enc_use. */
-static _Atomic(const struct enc_trials *) in_use;
+static _Atomic(const struct enc_lanes *) in_use;
 
 void enc_use(enum kern_isa upto) {
-    const struct enc_trials *t = &enc_trials_base;
+    const struct enc_lanes *t = &enc_lanes_base;
 #ifdef __x86_64__
     enum kern_isa best = kern_isa_best();
-    if (upto > best) upto = best;
-    if (upto >= KERN_AVX2) t = &enc_trials_avx2;
-    if (upto >= KERN_AVX512) t = &enc_trials_avx512;
+    if ((upto < best ? upto : best) >= KERN_AVX2) t = &enc_lanes_avx2;
 #else
     (void)upto;
 #endif
     atomic_store_explicit(&in_use, t, memory_order_relaxed);
 }
 
-static const struct enc_trials *lanes(void) {
-    const struct enc_trials *t = atomic_load_explicit(&in_use, memory_order_relaxed);
+const struct enc_lanes *enc_lanes(void) {
+    const struct enc_lanes *t = atomic_load_explicit(&in_use, memory_order_relaxed);
     if (t) return t;
     enc_use(kern_isa_best());
     return atomic_load_explicit(&in_use, memory_order_relaxed);
 }
 
-/* ---- x ~ d * l ----------------------------------------------------------------------------------
- */
-
-struct sym_fit enc_sym_trials(const struct levels *lv, int n_x, const float *x, const float *w,
-                              const float *iscale, int n, int iters) {
-    return lanes()->sym(lv, n_x, x, w, iscale, n, iters);
+bool enc_load(float *dst, const float *x, int n, float limit) {
+    return enc_lanes()->load(dst, x, n, limit);
 }
 
-void enc_sym_errors(const struct levels *lv, int n_x, const float *x, const float *w,
-                    const float *d, int n, float *err) {
-    lanes()->sym_errors(lv, n_x, x, w, d, n, err);
+void enc_weights(float *w, const float *x, const float *imp, int n, const struct wrule *r,
+                 float mean2, int sub) {
+    enc_lanes()->weights(w, x, imp, n, r, mean2, sub);
 }
 
-struct sym_fit enc_sym_conventional(const struct levels *lv, int n_x, const float *x,
-                                    const float *w) {
-    float top = enc_absmax(x, n_x), is[24];
-    if (fabsf(top) < 0x1p-40f) return (struct sym_fit){0, 0};
-    int n = 0;
-    if (lv->tab) { /* first with the largest element on the short end, then 15 on the long one */
-        is[n++] = (float)-lv->lo / top;
-        for (int k = -7; k <= 7; k++) is[n++] = (float)(k + lv->lo) / top;
-    } else {
-        is[n++] = (float)lv->lo / top;
-        for (int k = -9; k <= 9; k++)
-            if (k) is[n++] = ((float)lv->lo - 0.1f * (float)k) / top;
-    }
-    return enc_sym_trials(lv, n_x, x, w, is, n, 1);
-}
-
-struct sym_fit enc_sym_wide(const struct levels *lv, int n_x, const float *x, const float *w, int n,
-                            int iters, bool negative) {
-    float top = enc_absmax(x, n_x), is[ENC_TRIALS];
-    if (fabsf(top) < 0x1p-40f) return (struct sym_fit){0, 0};
-    /* The largest element goes to `reach` of the end it points to: 0.8 (room is left, when smaller
-     * values weigh more) to 1.35 (it is clipped). */
-    float end = (float)(negative ? lv->lo : lv->hi);
-    for (int k = 0; k < n; k++) {
-        float reach = 0.8f + 0.55f * (float)k / (float)(n - 1);
-        is[k] = end * reach / top;
-    }
-    /* Where another weight matters most, it also gets to sit on a level of its own. */
-    int at = 0;
-    for (int i = 1; i < n_x; i++)
-        if (w[i] * x[i] * x[i] > w[at] * x[at] * x[at]) at = i;
-    if (x[at] != top && fabsf(x[at]) > 0x1p-40f)
-        for (int k = 4; k >= 1; k--) is[n++] = end * 0.25f * (float)k / x[at];
-    return enc_sym_trials(lv, n_x, x, w, is, n, iters);
-}
-
-/* ---- x ~ d * l + m ------------------------------------------------------------------------------
- */
-
-struct aff_fit enc_aff_trials(int n_x, const float *x, const float *w, int qmax,
-                              const struct aff_grid *g, int lo_n, int iters, bool abs_err,
-                              bool free_min) {
-    float lo = x[0], hi = x[0], is[ENC_TRIALS], base[ENC_TRIALS];
-    for (int i = 1; i < n_x; i++) {
-        if (x[i] < lo) lo = x[i];
-        if (x[i] > hi) hi = x[i];
-    }
-    if (lo > 0 && !free_min) lo = 0;
-    if (hi - lo < 0x1p-40f) return (struct aff_fit){0, lo, 0};
-    int n = 0;
-    for (int j = 0; j < lo_n; j++) {
-        float start = lo + (hi - lo) * 0.06f * (float)j; /* the lowest elements are clipped */
-        if (!free_min && start > 0) break;
-        for (int k = 0; k <= g->nstep && n < ENC_TRIALS; k++) {
-            is[n] = (g->rmin + g->rdelta * (float)k + (float)qmax) / (hi - start);
-            base[n++] = start;
-        }
-    }
-    const struct aff_start st = {is, base, n, iters, abs_err, free_min};
-    return lanes()->aff(n_x, x, w, qmax, &st);
-}
-
-void enc_aff_errors(int n_x, const float *x, const float *w, int qmax, const float *d,
-                    const float *m, int n, float *err) {
-    lanes()->aff_errors(n_x, x, w, qmax, d, m, n, err);
+float enc_mean2(const float *x, int64_t n) {
+    return (float)fmin(enc_lanes()->mean2(x, n), 1e30);
 }
 
 /* ---- positive values ----------------------------------------------------------------------------

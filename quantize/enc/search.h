@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/search.h - what the encoders share: block loading, search weights, and trial
- * searches.
+/* quantize/enc/search.h - what the encoders share: block loading, search weights, rounding.
  *
  * Notation (docs/design/quantize.md): x weights of a block, w search weights, l codes, d scale, m
- * minimum. Everything minimises sum w*(x - x^)^2. Trials run several at a time, one per vector
- * lane, each lane adding its elements in index order: the result is that of the plain scalar loop,
- * on every machine. */
+ * minimum. Everything minimises sum w*(x - x^)^2. The loops over weights are in lanes.h. */
 #ifndef HONE_QUANTIZE_ENC_SEARCH_H
 #define HONE_QUANTIZE_ENC_SEARCH_H
 
@@ -44,7 +41,7 @@ struct wrule enc_wrule(enum qtype t, enum search search);
  * means "as good as it gets for free"); all ones when every weight is zero. */
 void enc_weights(float *w, const float *x, const float *imp, int n, const struct wrule *r,
                  float mean2, int sub);
-/* Mean of x^2, in double, index order. */
+/* Mean of x^2, in double. */
 float enc_mean2(const float *x, int64_t n);
 
 /* Copies n weights clamped to +-limit (what the format can hold at d = 65504); false when all are
@@ -66,50 +63,8 @@ static inline float enc_clampf(float x, float lo, float hi) {
 float enc_level(const struct levels *lv, float v);
 int enc_level_index(float level); /* of the IQ4 table */
 
-/* ---- x ~ d * l ----------------------------------------------------------------------------------
- */
-struct sym_fit {
-    float d;     /* least squares for its codes */
-    float merit; /* (sum w x l)^2 / sum w l^2, to be maximised: error = sum w x^2 - merit */
-};
-/* Best of n trials: codes are the levels nearest to iscale[k]*x; after each least squares the codes
- * are rounded again with the new d, `iters` times in all (1: once, as the conventional search).
- * First of equals wins. n <= ENC_TRIALS. */
-struct sym_fit enc_sym_trials(const struct levels *lv, int n_x, const float *x, const float *w,
-                              const float *iscale, int n, int iters);
-/* The conventional search, grid and orientation included. */
-struct sym_fit enc_sym_conventional(const struct levels *lv, int n_x, const float *x,
-                                    const float *w);
-/* A wider one: both orientations, finer and wider grid, codes iterated; `n` starts per orientation.
- */
-struct sym_fit enc_sym_wide(const struct levels *lv, int n_x, const float *x, const float *w, int n,
-                            int iters, bool negative);
-/* err[k] = sum w*(x - d[k]*l)^2 with l the levels nearest to x/d[k] (d[k] 0: l = 0), n <=
- * ENC_TRIALS. */
-void enc_sym_errors(const struct levels *lv, int n_x, const float *x, const float *w,
-                    const float *d, int n, float *err);
 /* Signed element of largest magnitude (first of equals). */
 float enc_absmax(const float *x, int n);
-
-/* ---- x ~ d * l + m, l in 0..qmax
- * ------------------------------------------------------------------ */
-struct aff_fit {
-    float d, m;
-    float err;
-};
-struct aff_grid { /* codes (iscale)*(x - lo), iscale = (rmin + rdelta*k + qmax)/(hi - lo), k =
-                     0..nstep */
-    float rmin, rdelta;
-    int nstep;
-};
-/* Best of the grid; m <= 0 unless free_min. abs_err: judged by sum w*|x - x^|. lo_n > 1: the
- * minimum also starts at smaller magnitudes. */
-struct aff_fit enc_aff_trials(int n_x, const float *x, const float *w, int qmax,
-                              const struct aff_grid *g, int lo_n, int iters, bool abs_err,
-                              bool free_min);
-/* err[k] of codes nearest for d[k], m[k] (x ~ d*l + m). */
-void enc_aff_errors(int n_x, const float *x, const float *w, int qmax, const float *d,
-                    const float *m, int n, float *err);
 /* Quantizes n positive values to 0..lmax with weights: codes to l, least-squares scale returned. */
 float enc_pos(int n, int lmax, const float *x, const float *w, uint8_t *l);
 

@@ -1,71 +1,54 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/super.h - the two families of 256-weight super-blocks with integer sub-scales, and
- * the 32-weight blocks, searched without knowledge of their bit layouts: the type's file packs the
- * result. */
+/* quantize/enc/super.h - three families of blocks, searched without knowledge of their bit
+ * layouts: the type's file gives a spec and packs what the search opens (open.h). */
 #ifndef HONE_QUANTIZE_ENC_SUPER_H
 #define HONE_QUANTIZE_ENC_SUPER_H
 
 #include "quantize/enc/open.h"
 #include "quantize/enc/search.h"
 
-/* x ~ d*sc[b]*q - dmin*mn[b]   (Q2_K, Q4_K, Q5_K) */
-struct aff_spec {
+enum enc_family {
+    ENC_AFF, /* 256 weights, x ~ d*sc[k]*q - dmin*mn[k]   (Q2_K, Q4_K, Q5_K) */
+    ENC_SYM, /* 256 weights, x ~ d*sc[k]*l                (Q3_K, Q6_K, IQ4_XS) */
+    ENC_B32  /* 32 weights, x ~ d*l + m                   (Q4_0 .. Q8_0, IQ4_NL; m: Q4_1, Q5_1) */
+};
+struct aff_grid { /* codes iscale*(x - lo), iscale = (rmin + rdelta*k + qmax)/(hi - lo), k =
+                     0..nstep */
+    float rmin, rdelta;
+    int nstep;
+};
+struct enc_spec {
     enum qtype type;
-    int n_sub, sub; /* n_sub * sub = 256 */
-    int qmax, smax; /* largest code; largest sub-scale and sub-minimum */
+    enum enc_family family;
+    int sub;          /* weights with one scale: 16 or 32 */
+    struct levels lv; /* of codes; ENC_AFF: 0..largest */
+    int sc_lo, sc_hi; /* of sub-scales, and of sub-minima */
+    bool affine;      /* ENC_B32: with a minimum */
+    /* ENC_AFF: the conventional grids with and without importance, and whether the latter minimises
+     * the absolute error */
     struct aff_grid imp, plain;
-    bool plain_abs; /* conventional search without importance minimises absolute error */
+    bool plain_abs;
 };
-struct aff_block {
-    float d, dmin; /* exact f16 values */
-    uint8_t sc[ENC_NSUB], mn[ENC_NSUB];
-    uint8_t q[QK];
+
+/* The loops over weights, compiled once per instruction set (lanes.c): the same bits from all. */
+struct enc_lanes {
+    /* n_blocks blocks of x -> o. row_mean2: of the row, for rules whose scope is the row. */
+    void (*open[3])(const struct enc_spec *s, const float *x, const float *imp, int64_t n_blocks,
+                    enum search search, float row_mean2, struct enc_open *o);
+    /* enc_load, enc_weights, enc_mean2 */
+    bool (*load)(float *dst, const float *x, int n, float limit);
+    void (*weights)(float *w, const float *x, const float *imp, int n, const struct wrule *r,
+                    float mean2, int sub);
+    double (*mean2)(const float *x, int64_t n);
+    /* sums[0] += sum imp*x*x, sums[1] += sum imp*x*x^ (imp NULL: 1) */
+    void (*balance)(const struct enc_open *o, const float *x, const float *imp, double sums[2]);
+    void (*round_f16)(float v[8]); /* enc_f16 of each, for tests */
 };
-/* All of one row: calls pack(blk, result) per super-block. */
-void enc_aff_row(const struct aff_spec *s, const float *x, const float *imp, int64_t n, void *dst,
-                 enum search search, void (*pack)(void *blk, const struct aff_block *b));
-/* open.h: open and close, up to packing. */
-void enc_aff_open(const struct aff_spec *s, const float *x, const float *imp, enum search search,
-                  struct enc_open *o);
-void enc_aff_close(const struct enc_open *o, struct aff_block *b);
+extern const struct enc_lanes enc_lanes_base, enc_lanes_avx2;
+const struct enc_lanes *enc_lanes(void); /* in use: enc_use() chooses */
+extern const float enc_iq4_level[512];   /* the level nearest to v, at trunc(256 - 2v) */
 
 /* The 12 bytes of 8 six-bit scales and 8 six-bit minima (Q4_K, Q5_K). */
-void enc_pack_scale_min(uint8_t out[12], const uint8_t *sc, const uint8_t *mn);
-
-/* x ~ d*sc[b]*l   (Q3_K, Q6_K, IQ4_XS) */
-struct sym_spec {
-    enum qtype type;
-    int n_sub, sub;
-    struct levels lv;
-    int sc_lo, sc_hi;
-};
-struct sym_block {
-    float d;
-    int16_t sc[ENC_NSUB];
-    int8_t l[QK]; /* level values */
-};
-void enc_sym_row(const struct sym_spec *s, const float *x, const float *imp, int64_t n, void *dst,
-                 enum search search, void (*pack)(void *blk, const struct sym_block *b));
-/* open.h: open and close, up to packing. */
-void enc_sym_open(const struct sym_spec *s, const float *x, const float *imp, enum search search,
-                  struct enc_open *o);
-void enc_sym_close(const struct enc_open *o, struct sym_block *b);
-
-/* 32 weights, x ~ d*l + m (m only for Q4_1, Q5_1). */
-struct b32_spec {
-    enum qtype type;
-    struct levels lv;
-    bool affine;
-};
-struct b32_block {
-    float d, m; /* exact f16 values */
-    int8_t l[32];
-};
-void enc_b32_row(const struct b32_spec *s, const float *x, const float *imp, int64_t n, void *dst,
-                 enum search search, void (*pack)(void *blk, const struct b32_block *b));
-/* open.h: open and close, up to packing. */
-void enc_b32_open(const struct b32_spec *s, const float *x, const float *imp, enum search search,
-                  struct enc_open *o);
-void enc_b32_close(const struct enc_open *o, struct b32_block *b);
+void enc_pack_scale_min(uint8_t out[12], const int16_t *sc, const int16_t *mn);
 
 #endif

@@ -9,6 +9,7 @@
 #include "core/io.h"
 #include "core/rng.h"
 #include "kernels/kern.h"
+#include "quantize/enc/super.h"
 #include "quantize/feedback.h"
 #include "tests/unit/tmpdir.h"
 
@@ -101,14 +102,14 @@ static double error_of(const struct feedback *fb, uint8_t *enc) {
     static float y[ROWS * N];
     struct err e;
     struct feedback_work *w = NULL;
-    uint64_t row = qtype_row_bytes(fb->eb->type, N);
+    uint64_t row = qtype_row_bytes(fb->eb->spec->type, N);
     CHECK_OK(feedback_work_new(&w, N, &e));
     for (int r = 0; r < ROWS; r += FEEDBACK_ROWS) {
         int n = ROWS - r < FEEDBACK_ROWS ? ROWS - r : FEEDBACK_ROWS;
         feedback_rows(fb, w, x + r * N, n, enc + (uint64_t)r * row, row);
     }
     feedback_work_free(w);
-    ref.op[fb->eb->type].decode(enc, y, ROWS * N);
+    ref.op[fb->eb->spec->type].decode(enc, y, ROWS * N);
     return feedback_error(fb->f, fb->s, x, y, ROWS);
 }
 

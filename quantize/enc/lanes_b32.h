@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: MIT
+/* quantize/enc/lanes_b32.h - blocks of 32 with one f16 scale (Q4_0, Q5_0, Q8_0, IQ4_NL) or a scale
+ * and a minimum (Q4_1, Q5_1), eight at a time. Included by lanes.c.
+ *
+ * Conventional: plain max or min-max scaling without importance (IQ4_NL always searches), the
+ * shared grids with importance. Fast and best: both orientations, codes iterated with the
+ * least-squares scale rounded to f16. Best keeps the conventional block unless the decoded error
+ * falls. Blocks below f16's reach become zeros; weights are clamped to what d = 65504 can hold
+ * (Q4_1, Q5_1: to +-65504). */
+#ifndef HONE_QUANTIZE_ENC_LANES_B32_H
+#define HONE_QUANTIZE_ENC_LANES_B32_H
+
+#include "quantize/enc/lanes_aff.h"
+#include "quantize/enc/lanes_sym.h"
+
+enum { B32 = 32 };
+
+struct b32_job { /* eight blocks being searched */
+    const struct enc_spec *s;
+    float x[LANES * B32], w[LANES * B32];
+    struct tile t;
+};
+struct b32_state {
+    vf d, m, err;
+};
+
+/* Codes nearest for f16 (d, m) join what is best so far. */
+static void b32_take(const struct b32_job *j, vf d, vf m, struct b32_state *best) {
+    vf e;
+    d = f16v(d);
+    m = f16v(m);
+    if (j->s->affine)
+        e = aff_error(&j->t, B32, splat((float)j->s->lv.hi), d, m);
+    else {
+        vf one = splat(1);
+        e = splat(INFINITY);
+        sym_choose(&j->s->lv, &j->t, B32, d, &one, 1, &one, &e);
+    }
+    vi better = e < best->err;
+    best->d = pick(better, d, best->d);
+    best->m = pick(better, m, best->m);
+    best->err = pick(better, e, best->err);
+}
+
+/* From the best so far: least squares, f16, codes again. */
+static void b32_polish(const struct b32_job *j, int rounds, struct b32_state *best) {
+    for (int r = 0; r < rounds; r++) {
+        vf d = best->d, m = splat(0);
+        if (j->s->affine) {
+            struct aff_sums s = aff_sums_of(&j->t, B32);
+            vf sl, sll, sxl;
+            aff_code_sums(&j->t, B32, splat((float)j->s->lv.hi), ratio(splat(1), d), best->m, &sl,
+                          &sll, &sxl);
+            struct afit f = aff_solve(&s, sl, sll, sxl, true);
+            d = f.d;
+            m = f.m;
+        } else {
+            vf sxl, sll;
+            sym_sums_at(&j->s->lv, &j->t, B32, d, &sxl, &sll);
+            d = ratio(sxl, sll);
+        }
+        b32_take(j, d, m, best);
+    }
+}
+
+static void b32_conventional(const struct b32_job *j, bool have_imp, struct b32_state *b) {
+    const struct levels *lv = &j->s->lv;
+    b->m = splat(0);
+    if (j->s->affine && have_imp) {
+        const struct aff_starts st = {.grid = {-0.9f, 0.05f, 36}, .n_lo = 1, .iters = 1};
+        struct afit f = aff_fit(&j->t, B32, lv->hi, &st);
+        b->d = f.d;
+        b->m = f.m;
+    } else if (j->s->affine) {
+        vf lo = j->t.x[0], hi = j->t.x[0];
+        for (int i = 1; i < B32; i++) {
+            lo = minv(j->t.x[i], lo);
+            hi = maxv(j->t.x[i], hi);
+        }
+        b->d = (hi - lo) / splat((float)lv->hi);
+        b->m = lo;
+    } else if (j->s->type == QT_Q8_0) {
+        b->d = absv(absmax(j->t.x, B32)) / splat(127);
+    } else if (!have_imp && !lv->tab) {
+        b->d = absmax(j->t.x, B32) / splat((float)lv->lo);
+    } else {
+        b->d = sym_fit_conventional(lv, &j->t, B32);
+    }
+    b->d = f16v(b->d);
+    b->m = f16v(b->m);
+}
+
+struct b32_effort {
+    struct sym_reach reach;
+    struct sym_reach wide; /* Q8_0: one orientation, where the largest weight goes */
+    struct aff_starts aff;
+    bool mirror;
+    int polish;
+};
+
+static void b32_search(struct b32_job *j, const struct b32_effort *f, struct b32_state *b) {
+    if (j->s->affine) {
+        struct afit a = aff_fit(&j->t, B32, j->s->lv.hi, &f->aff);
+        b32_take(j, a.d, a.m, b);
+        if (f->mirror) { /* d < 0: the minimum's f16 at the upper end */
+            for (int i = 0; i < B32; i++) j->t.x[i] = -j->t.x[i];
+            a = aff_fit(&j->t, B32, j->s->lv.hi, &f->aff);
+            for (int i = 0; i < B32; i++) j->t.x[i] = -j->t.x[i];
+            b32_take(j, -a.d, -a.m, b);
+        }
+    } else if (j->s->type == QT_Q8_0) {
+        b32_take(j, sym_fit_reach(&j->s->lv, &j->t, B32, &f->wide, false).d, splat(0), b);
+    } else {
+        struct vfit p = sym_fit_reach(&j->s->lv, &j->t, B32, &f->reach, true);
+        struct vfit q = sym_fit_reach(&j->s->lv, &j->t, B32, &f->reach, false);
+        if (f->mirror) { /* both, by their errors; else the one of more merit */
+            b32_take(j, p.d, splat(0), b);
+            b32_take(j, q.d, splat(0), b);
+        } else {
+            b32_take(j, pick(q.merit > p.merit, q.d, p.d), splat(0), b);
+        }
+    }
+    b32_polish(j, f->polish, b);
+}
+
+static void b32_weights(struct b32_job *j, const float *imp, const struct wrule *rule,
+                        float row_mean2) {
+    for (int k = 0; k < LANES; k++) {
+        float mean2 = 0;
+        if (rule->sigma && imp)
+            mean2 = rule->scope == 0 ? row_mean2 : enc_mean2(j->x + k * B32, B32);
+        weights(j->w + k * B32, j->x + k * B32, imp ? imp + k * B32 : NULL, B32, rule, mean2, B32);
+    }
+    load_tile(j->t.w, j->w, B32);
+}
+
+static void b32_write(const struct b32_job *j, const struct b32_state *b, int n,
+                      struct enc_open *o) {
+    int8_t l[LANES * B32];
+    codes_at(&j->s->lv, &j->t, B32, b->d, b->m, l);
+    for (int k = 0; k < n; k++) {
+        o[k] = (struct enc_open){.n = B32,
+                                 .sub = B32,
+                                 .lv = j->s->lv,
+                                 .d = b->d[k],
+                                 .m = b->m[k],
+                                 .m_sign = j->s->affine ? 1 : 0,
+                                 .sc_lo = 1,
+                                 .sc_hi = 1};
+        o[k].sc[0] = o[k].mn[0] = 1;
+        memcpy(o[k].l, l + k * B32, B32);
+    }
+}
+
+/* n <= 8 blocks; the last one fills up. */
+static void b32_tile(const struct enc_spec *s, const float *x, const float *imp, int n,
+                     enum search search, float row_mean2, struct enc_open *o) {
+    static const struct b32_effort fast = {.reach = {0.9f, 1.2f, 6, 1, 2},
+                                           .wide = {0.96f, 1.003f, 4, 1, 0},
+                                           .aff = {{-0.9f, 0.3f, 7}, 2, true, 2, false, true},
+                                           .polish = 1};
+    static const struct b32_effort best = {.reach = {0.8f, 1.35f, 24, 3, 4},
+                                           .wide = {0.93f, 1.003f, 32, 1, 0},
+                                           .aff = {{-1.4f, 0.15f, 23}, 4, true, 3, false, true},
+                                           .mirror = true,
+                                           .polish = 3};
+    struct b32_job j = {.s = s};
+    float pad[LANES * B32];
+    bool some[LANES];
+    for (int k = 0; k < LANES; k++) {
+        int from = k < n ? k : n - 1;
+        some[k] = load(j.x + k * B32, x + from * B32, B32,
+                       65504.0f * (s->affine ? 1.0f : (float)s->lv.hi));
+        if (imp) memcpy(pad + k * B32, imp + from * B32, B32 * sizeof *pad);
+    }
+    load_tile(j.t.x, j.x, B32);
+    struct b32_state b = {splat(0), splat(0), splat(INFINITY)};
+    if (search != SEARCH_FAST) {
+        const struct wrule rule = enc_wrule(s->type, SEARCH_CONVENTIONAL);
+        b32_weights(&j, imp ? pad : NULL, &rule, row_mean2);
+        b32_conventional(&j, imp != NULL, &b);
+        b32_write(&j, &b, n, o);
+    }
+    if (search != SEARCH_CONVENTIONAL) {
+        const struct wrule rule = enc_wrule(s->type, search);
+        struct enc_open mine[LANES];
+        b32_weights(&j, imp ? pad : NULL, &rule, row_mean2);
+        b.err = splat(INFINITY);
+        if (search == SEARCH_BEST) {
+            b32_take(&j, b.d, b.m, &b);
+            b32_polish(&j, best.polish, &b);
+        }
+        b32_search(&j, search == SEARCH_FAST ? &fast : &best, &b);
+        b32_write(&j, &b, n, search == SEARCH_FAST ? o : mine);
+        for (int k = 0; k < n && search == SEARCH_BEST; k++)
+            if (open_error(&mine[k], j.x + k * B32, j.w + k * B32) <
+                open_error(&o[k], j.x + k * B32, j.w + k * B32))
+                o[k] = mine[k];
+    }
+    for (int k = 0; k < n; k++) {
+        if (some[k]) continue;
+        o[k].d = o[k].m = 0;
+        memset(o[k].l, (int)enc_level(&s->lv, 0), B32);
+    }
+}
+
+static void b32_open(const struct enc_spec *s, const float *x, const float *imp, int64_t n_blocks,
+                     enum search search, float row_mean2, struct enc_open *o) {
+    for (int64_t b = 0; b < n_blocks; b += LANES)
+        b32_tile(s, x + b * B32, imp ? imp + b * B32 : NULL,
+                 (int)(n_blocks - b < LANES ? n_blocks - b : LANES), search, row_mean2, o + b);
+}
+
+#endif

@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: MIT
+/* quantize/enc/lanes_sym.h - runs x ~ d*l, and super-blocks of them: x ~ d*sc*l with signed
+ * sub-scales (Q3_K, Q6_K, IQ4_XS). Included by lanes.c.
+ *
+ * Conventional: per sub-block a grid of scales with the largest weight at the long (negative) end,
+ * then the scales are quantized by themselves and codes are rounded once. Fast and best: every
+ * sub-block is fitted in both orientations; for a few d, each sub-block takes the integer scale of
+ * least true error near either fit, then d is fitted to 256 weights and rounded to f16. Best
+ * keeps the conventional result unless the decoded error falls. Blocks below f16's reach become
+ * zeros; weights are clamped to what d = 65504 can hold. */
+#ifndef HONE_QUANTIZE_ENC_LANES_SYM_H
+#define HONE_QUANTIZE_ENC_LANES_SYM_H
+
+#include "quantize/enc/lanes_block.h"
+
+struct vfit {
+    vf d, merit; /* merit: (sum w x l)^2 / sum w l^2; error = sum w x^2 - merit */
+};
+
+/* ---- trials of one tile -------------------------------------------------------------------------
+ */
+
+/* One rounding: sum w x l and sum w l^2. */
+INLINE void sym_sums(bool table, const struct tile *t, int n, vf lo, vf hi, vf s, vf *sxl,
+                     vf *sll) {
+    vf a = splat(0), b = splat(0);
+    for (int i = 0; i < n; i++) {
+        vf l = nearest(table, s * t->x[i], lo, hi), wl = t->w[i] * l;
+        a += wl * t->x[i];
+        b += wl * l;
+    }
+    *sxl = a;
+    *sll = b;
+}
+
+INLINE vf sym_keep(struct vfit *f, vf sxl, vf sll) {
+    vf d = ratio(sxl, sll), merit = d * sxl;
+    vi better = merit > f->merit;
+    f->merit = pick(better, merit, f->merit);
+    f->d = pick(better, d, f->d);
+    return d;
+}
+
+INLINE void sym_fit_as(bool table, const struct levels *lv, const struct tile *t, int n,
+                       const vf *start, int count, int iters, struct vfit *f) {
+    const vf lo = splat((float)lv->lo), hi = splat((float)lv->hi);
+    for (int k = 0; k < count; k += 2) {
+        vf s0 = start[k], s1 = start[k + 1 < count ? k + 1 : k];
+        for (int it = 0; it < iters; it++) {
+            vf a0, b0, a1, b1;
+            sym_sums(table, t, n, lo, hi, s0, &a0, &b0);
+            sym_sums(table, t, n, lo, hi, s1, &a1, &b1);
+            s0 = ratio(splat(1), sym_keep(f, a0, b0));
+            s1 = ratio(splat(1), sym_keep(f, a1, b1));
+        }
+    }
+}
+/* Best of `count` trials: codes are the levels nearest to start*x; after each least squares they
+ * are rounded again with the new scale, `iters` times in all. First of equals wins. */
+static void sym_fit(const struct levels *lv, const struct tile *t, int n, const vf *start,
+                    int count, int iters, struct vfit *f) {
+    if (lv->tab)
+        sym_fit_as(true, lv, t, n, start, count, iters, f);
+    else
+        sym_fit_as(false, lv, t, n, start, count, iters, f);
+}
+
+/* The conventional grid. */
+static vf sym_fit_conventional(const struct levels *lv, const struct tile *t, int n) {
+    vf top = absmax(t->x, n), start[24];
+    vi none = absv(top) < splat(0x1p-40f);
+    vf by = pick(none, splat(1), top);
+    int c = 0;
+    if (lv->tab) { /* first with the largest element on the short end, then 15 on the long one */
+        start[c++] = splat((float)-lv->lo) / by;
+        for (int k = -7; k <= 7; k++) start[c++] = splat((float)(k + lv->lo)) / by;
+    } else {
+        start[c++] = splat((float)lv->lo) / by;
+        for (int k = -9; k <= 9; k++)
+            if (k) start[c++] = splat((float)lv->lo - 0.1f * (float)k) / by;
+    }
+    struct vfit f = {splat(0), splat(0)};
+    sym_fit(lv, t, n, start, c, 1, &f);
+    return pick(none, splat(0), f.d);
+}
+
+/* Where the largest weight is sent, in units of the end it points to: below 1 it has room (smaller
+ * ones matter more), above 1 it is clipped. Then the weight that matters most (w x^2) gets a level
+ * of its own, `heavy` evenly spaced ones. */
+struct sym_reach {
+    float from, to;
+    int n, iters;
+    int heavy;
+};
+static struct vfit sym_fit_reach(const struct levels *lv, const struct tile *t, int n,
+                                 const struct sym_reach *r, bool negative) {
+    vf start[ENC_TRIALS], top = absmax(t->x, n), end = splat((float)(negative ? lv->lo : lv->hi));
+    struct vfit f = {splat(0), splat(0)};
+    vi none = absv(top) < splat(0x1p-40f);
+    vf per = end / pick(none, splat(1), top);
+    int c = 0;
+    for (int k = 0; k < r->n; k++)
+        start[c++] = per * splat(r->from + (r->to - r->from) * (float)k / (float)(r->n - 1));
+    if (r->heavy) {
+        vf at = heaviest(t, n);
+        vf own = end / pick(absv(at) < splat(0x1p-40f), splat(1), at);
+        for (int k = 1; k <= r->heavy; k++) start[c++] = own * splat((float)k / (float)r->heavy);
+    }
+    sym_fit(lv, t, n, start, c, r->iters, &f);
+    f.d = pick(none, splat(0), f.d);
+    return f;
+}
+
+INLINE vf sym_error(bool table, const struct tile *t, int n, vf lo, vf hi, vf d) {
+    vf inv = ratio(splat(1), d), e = splat(0);
+    for (int i = 0; i < n; i++) {
+        vf diff = t->x[i] - d * nearest(table, inv * t->x[i], lo, hi);
+        e += t->w[i] * diff * diff;
+    }
+    return e;
+}
+/* Of `count` scales d*sc the one of least true error joins *best, *err. */
+static void sym_choose(const struct levels *lv, const struct tile *t, int n, vf d, const vf *sc,
+                       int count, vf *best, vf *err) {
+    const vf lo = splat((float)lv->lo), hi = splat((float)lv->hi);
+    for (int k = 0; k < count; k += 2) {
+        vf s0 = sc[k], s1 = sc[k + 1 < count ? k + 1 : k], e0, e1;
+        if (lv->tab) {
+            e0 = sym_error(true, t, n, lo, hi, d * s0);
+            e1 = sym_error(true, t, n, lo, hi, d * s1);
+        } else {
+            e0 = sym_error(false, t, n, lo, hi, d * s0);
+            e1 = sym_error(false, t, n, lo, hi, d * s1);
+        }
+        vi better = e0 < *err;
+        *err = pick(better, e0, *err);
+        *best = pick(better, s0, *best);
+        better = e1 < *err;
+        *err = pick(better, e1, *err);
+        *best = pick(better, s1, *best);
+    }
+}
+
+/* The sums for codes rounded with scale d (0: code of zero). */
+static void sym_sums_at(const struct levels *lv, const struct tile *t, int n, vf d, vf *sxl,
+                        vf *sll) {
+    const vf lo = splat((float)lv->lo), hi = splat((float)lv->hi), inv = ratio(splat(1), d);
+    if (lv->tab)
+        sym_sums(true, t, n, lo, hi, inv, sxl, sll);
+    else
+        sym_sums(false, t, n, lo, hi, inv, sxl, sll);
+}
+
+/* ---- super-blocks -------------------------------------------------------------------------------
+ */
+
+struct sym_job { /* one super-block being searched */
+    const struct enc_spec *s;
+    int tiles, n;       /* of 8 sub-blocks; weights in one */
+    float x[QK], w[QK]; /* natural order */
+    struct tile t[2];
+    vf neg[2], pos[2]; /* fits with the largest weight at the low / the high end */
+};
+struct sym_state {
+    float d, err;
+    vf sc[2];
+};
+struct sym_effort {
+    struct sym_reach reach;
+    int ends, n_d; /* starts of d: at the low end of sub-scales, or both; times the first factors */
+    int near;      /* steps to each side of the integers of both fits */
+    int rounds, step; /* then refits, each followed by the present integers and `step` around */
+};
+static const float sym_factor[6] = {1.0f, 1.06f, 1.12f, 0.97f, 1.03f, 1.22f};
+
+static void sym_tiles(struct sym_job *j) {
+    for (int k = 0; k < j->tiles; k++) load_tile(j->t[k].w, j->w + QK / 2 * k, j->n);
+}
+
+static vf sym_clamp(const struct enc_spec *s, vf v) {
+    return rintv(clampv(v, splat((float)s->sc_lo), splat((float)s->sc_hi)));
+}
+
+/* Integer scales around both fits, or around the present ones. */
+static void sym_integers(const struct sym_job *j, struct sym_state *b, bool fits, int near) {
+    const vf d = splat(b->d);
+    vf err[2];
+    for (int k = 0; k < j->tiles; k++) {
+        vf sc[16], from[2] = {b->sc[k], b->sc[k]};
+        int n = 0;
+        if (fits) {
+            from[0] = sym_clamp(j->s, j->neg[k] / d);
+            from[1] = sym_clamp(j->s, j->pos[k] / d);
+        }
+        for (int f = 0; f < 1 + fits; f++) /* what is there comes first among equals */
+            for (int t = 0; t <= 2 * near; t++) {
+                int by = t & 1 ? (t + 1) / 2 : -(t / 2);
+                sc[n++] = sym_clamp(j->s, from[f] + splat((float)by));
+            }
+        err[k] = splat(INFINITY);
+        sym_choose(&j->s->lv, &j->t[k], j->n, d, sc, n, &b->sc[k], &err[k]);
+    }
+    b->err = lane_sum(err, j->tiles);
+}
+
+/* Least squares of d for the present integers and codes; false when it does not move. */
+static bool sym_refit(const struct sym_job *j, struct sym_state *b) {
+    double num = 0, den = 0;
+    for (int k = 0; k < j->tiles; k++) {
+        vf sxl, sll;
+        sym_sums_at(&j->s->lv, &j->t[k], j->n, splat(b->d) * b->sc[k], &sxl, &sll);
+        vf a = b->sc[k] * sxl, c = b->sc[k] * b->sc[k] * sll;
+        for (int i = 0; i < LANES; i++) {
+            num += (double)a[i];
+            den += (double)c[i];
+        }
+    }
+    if (!(den > 0)) return false;
+    float d = enc_f16((float)(num / den));
+    if (d == b->d || d == 0) return false;
+    b->d = d;
+    return true;
+}
+
+static void sym_take(const struct sym_state *b, struct sym_state *best) {
+    if (b->err < best->err) *best = *b;
+}
+
+static void sym_rounds(const struct sym_job *j, const struct sym_effort *f, struct sym_state b,
+                       struct sym_state *best) {
+    for (int r = 0; r < f->rounds; r++) {
+        if (!sym_refit(j, &b)) break;
+        sym_integers(j, &b, false, f->step);
+        sym_take(&b, best);
+    }
+}
+
+static void sym_search(struct sym_job *j, const struct sym_effort *f, struct sym_state *best) {
+    float top = 0;
+    for (int k = 0; k < j->tiles; k++) {
+        struct vfit a = sym_fit_reach(&j->s->lv, &j->t[k], j->n, &f->reach, true);
+        struct vfit b = sym_fit_reach(&j->s->lv, &j->t[k], j->n, &f->reach, false);
+        vf s = pick(b.merit > a.merit, b.d, a.d);
+        j->neg[k] = a.d;
+        j->pos[k] = b.d;
+        for (int i = 0; i < LANES; i++)
+            if (fabsf(s[i]) > fabsf(top)) top = s[i];
+    }
+    for (int e = 0; e < f->ends; e++)
+        for (int t = 0; t < f->n_d; t++) {
+            float end = (float)(e ? j->s->sc_hi : j->s->sc_lo);
+            struct sym_state b = {.d = enc_f16(top / end * sym_factor[t])};
+            if (b.d == 0) continue;
+            sym_integers(j, &b, true, f->near);
+            sym_take(&b, best);
+            sym_rounds(j, f, b, best);
+        }
+}
+
+static void sym_write(const struct sym_job *j, const struct sym_state *b, struct enc_open *o) {
+    o->d = b->d;
+    for (int k = 0; k < j->tiles; k++) {
+        for (int i = 0; i < LANES; i++) o->sc[LANES * k + i] = (int16_t)b->sc[k][i];
+        codes_at(&j->s->lv, &j->t[k], j->n, splat(b->d) * b->sc[k], splat(0), o->l + QK / 2 * k);
+    }
+}
+
+/* Q3_K quantizes its 16 scales like a block of its own: the 19 trials are the lanes. */
+static float sym_of_scales(const struct sym_job *j, const vf *scale) {
+    const struct levels lv = {j->s->sc_lo, j->s->sc_hi, NULL};
+    struct tile t;
+    float top = 0, best = 0, d = 0, start[24];
+    for (int k = 0; k < 2; k++)
+        for (int i = 0; i < LANES; i++) {
+            vf sw = splat(0);
+            for (int m = 0; m < j->n; m++) sw += j->t[k].w[m];
+            t.x[LANES * k + i] = splat(scale[k][i]);
+            t.w[LANES * k + i] = splat(sw[i]);
+            if (fabsf(scale[k][i]) > fabsf(top)) top = scale[k][i];
+        }
+    if (fabsf(top) < 0x1p-40f) return 0;
+    int n = 0;
+    start[n++] = (float)lv.lo / top;
+    for (int k = -9; k <= 9; k++)
+        if (k) start[n++] = ((float)lv.lo - 0.1f * (float)k) / top;
+    for (; n < 24; n++) start[n] = start[n - 1];
+    for (int k = 0; k < 24; k += LANES) {
+        struct vfit f = {splat(0), splat(0)};
+        vf s = loadv(start + k);
+        sym_fit(&lv, &t, 16, &s, 1, 1, &f);
+        for (int i = 0; i < LANES; i++)
+            if (f.merit[i] > best) {
+                best = f.merit[i];
+                d = f.d[i];
+            }
+    }
+    return d;
+}
+
+static void sym_conventional(struct sym_job *j, struct sym_state *b) {
+    vf scale[2] = {splat(0), splat(0)};
+    float top = 0;
+    for (int k = 0; k < j->tiles; k++) {
+        scale[k] = sym_fit_conventional(&j->s->lv, &j->t[k], j->n);
+        for (int i = 0; i < LANES; i++)
+            if (fabsf(scale[k][i]) > fabsf(top)) top = scale[k][i];
+    }
+    b->d = enc_f16(j->s->type == QT_Q3_K ? sym_of_scales(j, scale) : top / (float)j->s->sc_lo);
+    for (int k = 0; k < j->tiles; k++) b->sc[k] = sym_clamp(j->s, ratio(scale[k], splat(b->d)));
+}
+
+static void sym_block(const struct enc_spec *s, const float *x, const float *imp,
+                      enum search search, struct enc_open *o) {
+    static const struct sym_effort fast = {{0.9f, 1.2f, 6, 1, 2}, 1, 2, 0, 1, 1};
+    static const struct sym_effort best = {{0.8f, 1.35f, 12, 2, 4}, 2, 3, 1, 3, 1};
+    struct sym_job j = {.s = s, .tiles = QK / s->sub / LANES, .n = s->sub};
+    *o = (struct enc_open){
+        .n = QK, .sub = s->sub, .lv = s->lv, .sc_lo = s->sc_lo, .sc_hi = s->sc_hi};
+    if (!load(j.x, x, QK, 65504.0f * (float)s->sc_hi * (float)s->lv.hi)) {
+        memset(o->l, (int)enc_level(&s->lv, 0), QK);
+        return;
+    }
+    for (int k = 0; k < j.tiles; k++) load_tile(j.t[k].x, j.x + QK / 2 * k, j.n);
+    struct sym_state b = {.err = INFINITY};
+    if (search != SEARCH_FAST) {
+        const struct wrule rule = enc_wrule(s->type, SEARCH_CONVENTIONAL);
+        weights(j.w, j.x, imp, QK, &rule, rule.sigma && imp ? enc_mean2(j.x, QK) : 0, s->sub);
+        sym_tiles(&j);
+        sym_conventional(&j, &b);
+        sym_write(&j, &b, o);
+    }
+    if (search == SEARCH_CONVENTIONAL) return;
+    const struct wrule rule = enc_wrule(s->type, search);
+    weights(j.w, j.x, imp, QK, &rule, rule.sigma && imp ? enc_mean2(j.x, QK) : 0, s->sub);
+    sym_tiles(&j);
+    b.err = INFINITY;
+    sym_search(&j, search == SEARCH_FAST ? &fast : &best, &b);
+    if (search == SEARCH_FAST) {
+        sym_write(&j, &b, o);
+        return;
+    }
+    if (o->d != 0) { /* from the conventional integers */
+        struct sym_state c = {.d = o->d};
+        for (int k = 0; k < j.tiles; k++)
+            for (int i = 0; i < LANES; i++) c.sc[k][i] = (float)o->sc[LANES * k + i];
+        sym_integers(&j, &c, false, 1);
+        sym_take(&c, &b);
+        sym_rounds(&j, &best, c, &b);
+    }
+    struct enc_open mine = *o;
+    sym_write(&j, &b, &mine);
+    if (open_error(&mine, j.x, j.w) < open_error(o, j.x, j.w)) *o = mine;
+}
+
+static void sym_open(const struct enc_spec *s, const float *x, const float *imp, int64_t n_blocks,
+                     enum search search, float row_mean2, struct enc_open *o) {
+    (void)row_mean2;
+    for (int64_t b = 0; b < n_blocks; b++)
+        sym_block(s, x + b * QK, imp ? imp + b * QK : NULL, search, o + b);
+}
+
+#endif
