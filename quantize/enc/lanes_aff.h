@@ -171,20 +171,12 @@ struct aff_state {
 };
 struct aff_effort {
     struct aff_starts starts;
-    int n_d, n_m;     /* starts of d and dmin: the first factors; n_m 0: the same for both */
-    int n_near, keep; /* moves tried at each; how many are refined */
-    int n_far, rounds;
+    int n_d, n_m;    /* starts of d and dmin: the first factors; n_m 0: the same for both */
+    int near, keep;  /* reach of integers at each; how many are refined */
+    int far, rounds; /* reach after each refit */
+    bool mirror;
 };
 static const float aff_factor[5] = {1.0f, 1.06f, 1.15f, 0.97f, 1.2f};
-/* A neighbourhood of (sc, mn) */
-// clang-format off
-static const int8_t aff_move[28][2] = {
-    {0, 0}, {1, 0}, {-1, 0}, {0, 1}, {0, -1}, {1, 1}, {-1, -1}, {1, -1}, {-1, 1}, {1, 2}, {-1, -2}, {0, 2},
-    {0, -2}, {2, 0}, {-2, 0}, {2, 1}, {-2, -1}, {2, 2}, {-2, -2}, {2, -1}, {-2, 1}, {2, 3}, {-2, -3},
-    {1, 3}, {-1, -3}, {1, -2}, {-1, 2}, {2, 4},
-};
-// clang-format on
-
 static void aff_fit_subs(struct aff_job *j, const struct aff_starts *st) {
     for (int k = 0; k < j->tiles; k++) {
         struct afit f = aff_fit(&j->t[k], j->n, j->s->lv.hi, st);
@@ -201,21 +193,35 @@ static float lane_max(const vf *v, int n) {
     return m;
 }
 
-/* For each sub-block the best pair of integers among the first moves; codes follow. */
-static void aff_integers(const struct aff_job *j, struct aff_state *b, int moves) {
+/* For each sub-block the best pair of integers with sc within `reach` of the present one. With
+ * codes of mean l, a scale that is larger by one wants a minimum that is larger by d*l/dmin: the
+ * two integers around that are tried (for the present scale: the present minimum and its
+ * neighbours). */
+static void aff_integers(const struct aff_job *j, struct aff_state *b, int reach) {
     const vf top = splat((float)j->s->lv.hi), zero = splat(0), smax = splat((float)j->s->sc_hi);
     vf err[2];
     for (int k = 0; k < j->tiles; k++) {
-        vf sc = b->sc[k], mn = b->mn[k];
-        err[k] = splat(INFINITY);
-        for (int t = 0; t < moves; t++) {
-            vf a = clampv(sc + splat((float)aff_move[t][0]), zero, smax);
-            vf c = clampv(mn + splat((float)aff_move[t][1]), zero, smax);
-            vf e = aff_error(&j->t[k], j->n, top, splat(b->d) * a, splat(-b->dmin) * c);
-            vi better = e < err[k];
-            err[k] = pick(better, e, err[k]);
-            b->sc[k] = pick(better, a, b->sc[k]);
-            b->mn[k] = pick(better, c, b->mn[k]);
+        const vf sc = b->sc[k], mn = b->mn[k], d = splat(b->d), m = splat(-b->dmin);
+        vf slope = zero;
+        err[k] = aff_error(&j->t[k], j->n, top, d * sc, m * mn);
+        if (reach > 0) {
+            vf sl, sll, sxl;
+            aff_code_sums(&j->t[k], j->n, top, ratio(splat(1), d * sc), m * mn, &sl, &sll, &sxl);
+            slope = ratio(d * sl, splat(b->dmin) * aff_sums_of(&j->t[k], j->n).w);
+        }
+        for (int t = -reach; reach > 0 && t <= reach; t++) {
+            vf a = clampv(sc + splat((float)t), zero, smax);
+            vf c = clampv(mn + slope * splat((float)t), splat(-2), splat(66));
+            c = rintv(c - splat(0.5f));
+            if (t == 0) c = mn - splat(1);
+            for (int h = 0; h < 2; h++) {
+                vf u = clampv(c + splat((float)(t == 0 ? 2 * h : h)), zero, smax);
+                vf e = aff_error(&j->t[k], j->n, top, d * a, m * u);
+                vi better = e < err[k];
+                err[k] = pick(better, e, err[k]);
+                b->sc[k] = pick(better, a, b->sc[k]);
+                b->mn[k] = pick(better, u, b->mn[k]);
+            }
         }
     }
     b->err = lane_sum(err, j->tiles);
@@ -266,7 +272,7 @@ static void aff_rounds(const struct aff_job *j, const struct aff_effort *f, stru
     aff_take(&b, best);
     for (int r = 0; r < f->rounds; r++) {
         if (!aff_refit(j, &b)) return;
-        aff_integers(j, &b, f->n_far);
+        aff_integers(j, &b, f->far);
         aff_take(&b, best);
     }
 }
@@ -287,7 +293,7 @@ static void aff_search(struct aff_job *j, const struct aff_effort *f, struct aff
             b.sc[k] = rintv(clampv(ratio(j->scale[k], splat(b.d)), splat(0), smax));
             b.mn[k] = rintv(clampv(ratio(j->min[k], splat(b.dmin)), splat(0), smax));
         }
-        aff_integers(j, &b, f->n_near);
+        aff_integers(j, &b, f->near);
         int at = f->keep;
         while (at > 0 && b.err < top[at - 1].err) at--;
         if (at == f->keep) continue;
@@ -350,9 +356,9 @@ static void aff_weights(struct aff_job *j, const float *imp, enum search search)
 static void aff_block(const struct enc_spec *s, const float *x, const float *imp,
                       enum search search, struct enc_open *o) {
     static const struct aff_effort fast = {
-        {{-1.0f, 0.4f, 7}, 3, false, 3, false, false}, 3, 0, 12, 3, 1, 1};
+        {{-1.0f, 0.5f, 5}, 3, false, 2, false, false}, 3, 0, 1, 2, 2, 1, false};
     static const struct aff_effort best = {
-        {{-1.2f, 0.15f, 23}, 4, false, 3, false, false}, 5, 5, 12, 3, 28, 5};
+        {{-1.2f, 0.5f, 7}, 4, false, 2, false, false}, 3, 3, 1, 2, 5, 4, true};
     struct aff_job j = {.s = s, .tiles = QK / s->sub / LANES, .n = s->sub};
     *o = (struct enc_open){
         .n = QK, .sub = s->sub, .lv = s->lv, .m_sign = -1, .sc_hi = s->sc_hi, .mn_hi = s->sc_hi};
@@ -372,17 +378,19 @@ static void aff_block(const struct enc_spec *s, const float *x, const float *imp
         return;
     }
     struct enc_open mine = *o;
-    aff_integers(&j, &conv, 12);
+    aff_integers(&j, &conv, best.near);
     aff_rounds(&j, &best, conv, &b);
     aff_search(&j, &best, &b);
-    aff_mirror(&j);
-    struct aff_state m = {.err = b.err};
-    aff_search(&j, &best, &m);
-    aff_mirror(&j);
-    if (m.err < b.err) {
-        b = m;
-        b.d = -b.d;
-        b.dmin = -b.dmin;
+    if (best.mirror) {
+        aff_mirror(&j);
+        struct aff_state m = {.err = b.err};
+        aff_search(&j, &best, &m);
+        aff_mirror(&j);
+        if (m.err < b.err) {
+            b = m;
+            b.d = -b.d;
+            b.dmin = -b.dmin;
+        }
     }
     aff_write(&j, &b, &mine);
     if (open_error(&mine, j.x, j.w) < open_error(o, j.x, j.w)) *o = mine;

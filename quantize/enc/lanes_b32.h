@@ -155,11 +155,11 @@ static void b32_write(const struct b32_job *j, const struct b32_state *b, int n,
 /* n <= 8 blocks; the last one fills up. */
 static void b32_tile(const struct enc_spec *s, const float *x, const float *imp, int n,
                      enum search search, float row_mean2, struct enc_open *o) {
-    static const struct b32_effort fast = {.reach = {0.9f, 1.2f, 6, 1, 2},
+    static const struct b32_effort fast = {.reach = {0.9f, 1.2f, 8, 1, 2},
                                            .wide = {0.96f, 1.003f, 4, 1, 0},
                                            .aff = {{-0.9f, 0.3f, 7}, 2, true, 2, false, true},
                                            .polish = 1};
-    static const struct b32_effort best = {.reach = {0.8f, 1.35f, 24, 3, 4},
+    static const struct b32_effort best = {.reach = {0.8f, 1.35f, 16, 3, 4},
                                            .wide = {0.93f, 1.003f, 32, 1, 0},
                                            .aff = {{-1.4f, 0.15f, 23}, 4, true, 3, false, true},
                                            .mirror = true,

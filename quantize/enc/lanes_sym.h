@@ -311,8 +311,13 @@ static void sym_conventional(struct sym_job *j, struct sym_state *b) {
 
 static void sym_block(const struct enc_spec *s, const float *x, const float *imp,
                       enum search search, struct enc_open *o) {
-    static const struct sym_effort fast = {{0.9f, 1.2f, 6, 1, 2}, 1, 2, 0, 1, 1};
-    static const struct sym_effort best = {{0.8f, 1.35f, 12, 2, 4}, 2, 3, 1, 3, 1};
+    /* for integer levels, and for tables, where the field's search is many times slower */
+    static const struct sym_effort fast[2] = {{{0.9f, 1.2f, 6, 1, 2}, 1, 2, 0, 1, 1},
+                                              {{0.88f, 1.25f, 10, 1, 4}, 2, 2, 1, 2, 1}};
+    static const struct sym_effort best[2] = {{{0.8f, 1.35f, 12, 2, 4}, 2, 2, 1, 2, 1},
+                                              {{0.8f, 1.35f, 20, 3, 4}, 2, 4, 1, 3, 1}};
+    const struct sym_effort *f = search == SEARCH_FAST ? fast : best;
+    if (s->lv.tab) f++;
     struct sym_job j = {.s = s, .tiles = QK / s->sub / LANES, .n = s->sub};
     *o = (struct enc_open){
         .n = QK, .sub = s->sub, .lv = s->lv, .sc_lo = s->sc_lo, .sc_hi = s->sc_hi};
@@ -334,7 +339,7 @@ static void sym_block(const struct enc_spec *s, const float *x, const float *imp
     weights(j.w, j.x, imp, QK, &rule, rule.sigma && imp ? enc_mean2(j.x, QK) : 0, s->sub);
     sym_tiles(&j);
     b.err = INFINITY;
-    sym_search(&j, search == SEARCH_FAST ? &fast : &best, &b);
+    sym_search(&j, f, &b);
     if (search == SEARCH_FAST) {
         sym_write(&j, &b, o);
         return;
@@ -345,7 +350,7 @@ static void sym_block(const struct enc_spec *s, const float *x, const float *imp
             for (int i = 0; i < LANES; i++) c.sc[k][i] = (float)o->sc[LANES * k + i];
         sym_integers(&j, &c, false, 1);
         sym_take(&c, &b);
-        sym_rounds(&j, &best, c, &b);
+        sym_rounds(&j, f, c, &b);
     }
     struct enc_open mine = *o;
     sym_write(&j, &b, &mine);
