@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: MIT
 """Peak memory of hone on folders of full width, made of sparse files: shapes of real models, data all zero.
 
-    python3 bench/memory.py build/hone SCRATCH OUT.json [--layers N] [--shapes 35B,397B] [--max-gib 40]
+    python3 bench/memory.py build/hone SCRATCH OUT.json [--layers N] [--shapes 35B,397B] [--type bf16] [--max-gib 40] [--check]
 
-For every shape: `convert --dry-run` over all layers (time, predicted bytes, peak), and over N layers a real convert to
-q8_0, its size compared with the prediction. A step whose output would pass --max-gib is left out, and said so. Peak is
+For every shape: `convert --dry-run` over all layers (time, predicted bytes, peak), and over N layers a real convert, its
+size compared with the prediction. --check: exit 1 unless every peak is below 512 MiB, every dry run takes less than
+2 processor seconds, and every prediction is the output's size. A step whose output would pass --max-gib is left out, and said so. Peak is
 ru_maxrss of the process: pages of mapped inputs that happen to be resident are in it."""
 import argparse
 import json
@@ -107,7 +108,9 @@ def main():
     a.add_argument("out")
     a.add_argument("--layers", type=int, default=2)
     a.add_argument("--shapes", default="35B,397B")
+    a.add_argument("--type", default="bf16")
     a.add_argument("--max-gib", type=float, default=40)
+    a.add_argument("--check", action="store_true")
     a = a.parse_args()
     rows = []
     for shape in a.shapes.split(","):
@@ -115,24 +118,31 @@ def main():
         target = os.path.join(a.scratch, "out.gguf")
         full = SHAPES[shape][1]
         in_bytes = folder(path, shape, full)
-        r, j = run(a.hone, "convert", path, "-o", target, "--type", "q8_0", "--dry-run", "--json", "-q")
+        r, j = run(a.hone, "convert", path, "-o", target, "--type", a.type, "--dry-run", "--json", "-q")
         rows.append({"shape": shape, "layers": full, "step": "convert --dry-run", "input_bytes": in_bytes,
                      "predicted_bytes": j.get("size_bytes"), **r})
         in_bytes = folder(path, shape, a.layers)
-        _, j = run(a.hone, "convert", path, "-o", target, "--type", "q8_0", "--dry-run", "--json", "-q")
+        _, j = run(a.hone, "convert", path, "-o", target, "--type", a.type, "--dry-run", "--json", "-q")
         if j["size_bytes"] > a.max_gib * 2**30:
             rows.append({"shape": shape, "layers": a.layers, "step": "convert", "left_out": "output over --max-gib"})
         else:
-            r, _ = run(a.hone, "convert", path, "-o", target, "--type", "q8_0", "-f", "--json", "-q")
+            r, _ = run(a.hone, "convert", path, "-o", target, "--type", a.type, "-f", "--json", "-q")
             rows.append({"shape": shape, "layers": a.layers, "step": "convert", "input_bytes": in_bytes,
                          "predicted_bytes": j["size_bytes"], "output_bytes": os.path.getsize(target), **r})
             os.remove(target)
         shutil.rmtree(path)
-    json.dump({"command": "python3 bench/memory.py build/hone SCRATCH docs/results/memory.json", "machine": f"{os.cpu_count()} processors",
+    json.dump({"command": "python3 bench/memory.py build/hone SCRATCH OUT.json " + " ".join(sys.argv[4:]), "machine": f"{os.cpu_count()} processors",
                "rows": rows}, open(a.out, "w"), indent=1)
     open(a.out, "a").write("\n")
+    bad = 0
     for r in rows:
-        print(r)
+        wrong = [w for w, is_so in (("peak", r.get("peak_rss_bytes", 0) >= 512 << 20),
+                                    ("time", r["step"] != "convert" and r["cpu_seconds"] >= 2),
+                                    ("size", r.get("output_bytes", r.get("predicted_bytes")) != r.get("predicted_bytes")),
+                                    ("left out", "left_out" in r)) if is_so]
+        bad += len(wrong)
+        print(r, *wrong)
+    sys.exit(bad > 0 and a.check)
 
 
 main()
