@@ -1,6 +1,7 @@
 #!/bin/sh
 # Every command: --help prints its synopsis on stdout and exits 0; an unknown option exits 2, names the nearest
-# known one and prints nothing on stdout; the man page's SYNOPSIS holds the same synopsis and every option.
+# known one and prints nothing on stdout; the man page's SYNOPSIS holds the same synopsis and every option. README.md shows no command or
+# option that does not exist.
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT
@@ -26,4 +27,17 @@ for cmd in $(sed -n 's/^COMMAND("\([^"]*\)".*/\1/p' cli/commands.def); do
     rc=0; "$HONE" "$cmd" --jsno > "$t/o" 2> "$t/e" || rc=$?
     [ $rc = 2 ] && [ ! -s "$t/o" ] || say "hone $cmd --jsno: exit $rc, expected 2 and nothing on stdout"
 done
+# ---- commands in README.md: known, with known options ----
+n=0
+grep -oE '^(build/)?hone [a-z-]+( [^#|&]*)?' README.md | sed 's/^build\///' > "$t/lines"
+while read -r _ cmd rest; do
+    case $cmd in eval | template) cmd="$cmd ${rest%% *}" ;; esac
+    # shellcheck disable=SC2086
+    "$HONE" $cmd --help > "$t/h" 2> "$t/e" || say "README.md: hone $cmd: $(cat "$t/e")"
+    for o in $(echo " $rest" | grep -oE -- ' --[a-z][a-z0-9-]*' || true); do
+        grep -qE -- "(^|[ ,])$o( |\$)" "$t/h" || say "README.md: hone $cmd has no $o"
+    done
+    n=$((n + 1))
+done < "$t/lines"
+[ $n -ge 20 ] || say "README.md: only $n commands"
 exit $fail
