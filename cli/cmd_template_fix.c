@@ -220,7 +220,9 @@ int cmd_template_fix(struct cli *c, int argc, char **argv, struct err *e) {
         {"in-place", 0, OPT_FLAG, &in_place, NULL, "store it in SRC (GGUF or .jinja)"},
         {"only", 0, OPT_STR, &only, "IDS", "only these edits, separated by commas"},
         {"replace", 0, OPT_STR, &own, "NAME",
-         "instead of edits, our own template: auto (of the same family), or its name"},
+         "instead of edits, our own template: auto (of the same family), or its name, also where "
+         "there is "
+         "none yet"},
         {"list", 0, OPT_FLAG, &list, NULL, "list the edits and whether they apply"},
     };
     const struct cmd_spec spec = {
@@ -244,7 +246,10 @@ int cmd_template_fix(struct cli *c, int argc, char **argv, struct err *e) {
     struct buf fixed = {0}, diff = {0};
     struct str_list ids = {0};
     int done = 0;
-    TRY(chat_src_open(&s, c->arg[0], NULL, e));
+    /* --replace NAME also gives a template to a file that has none */
+    bool may_lack = own && strcmp(own, "auto") != 0;
+    TRY(may_lack ? chat_src_open_or_empty(&s, c->arg[0], e)
+                 : chat_src_open(&s, c->arg[0], NULL, e));
     if (list) {
         list_edits(c, &s);
         chat_src_close(&s);

@@ -148,7 +148,7 @@ static int from_folder(struct chat_src *s, const char *dir, const char *want, st
     return rc ? rc : missing(s, dir, want, e);
 }
 
-int chat_src_open(struct chat_src *s, const char *path, const char *name, struct err *e) {
+static int open_src(struct chat_src *s, const char *path, const char *name, struct err *e) {
     char magic[4] = "";
     int rc;
     memset(s, 0, sizeof *s);
@@ -164,6 +164,22 @@ int chat_src_open(struct chat_src *s, const char *path, const char *name, struct
             rc = offer_file(s, name ? name : "default", name ? name : "default", path, e);
             if (!rc) rc = missing(s, path, name, e);
         }
+    }
+    return rc;
+}
+
+int chat_src_open(struct chat_src *s, const char *path, const char *name, struct err *e) {
+    int rc = open_src(s, path, name, e);
+    if (rc) chat_src_close(s);
+    return rc;
+}
+
+int chat_src_open_or_empty(struct chat_src *s, const char *path, struct err *e) {
+    int rc = open_src(s, path, NULL, e);
+    if (rc == ERR_DATA && s->is_gguf && !s->n_names) {
+        s->text = xstrdup("");
+        s->label = xstrdup(path);
+        return 0;
     }
     if (rc) chat_src_close(s);
     return rc;

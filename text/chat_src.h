@@ -23,6 +23,9 @@ extern const char *const chat_src_special_names[CHAT_SRC_SPECIALS]; /* "bos_toke
 
 /* name NULL: the default one (or the only one). Folders need no weights. */
 int chat_src_open(struct chat_src *s, const char *path, const char *name, struct err *e);
+/* As chat_src_open with the default name; a GGUF without any template gives an empty
+ * text. */
+int chat_src_open_or_empty(struct chat_src *s, const char *path, struct err *e);
 void chat_src_close(struct chat_src *s);
 
 #endif

@@ -17,6 +17,15 @@ want='{"content": "Hi.", "reasoning": "w", "tool_calls": [{"name": "f", "argumen
 [ "$("$HONE" template parse $tiny --format qwen-xml --tools "$t/tools" < "$t/a")" = "$want" ] || say "parse --format"
 rc=0; "$HONE" template parse $tiny --format nope < "$t/a" > "$t/o" 2> "$t/e" || rc=$?
 [ $rc = 2 ] && grep -q 'hermes-json' "$t/e" || say "parse --format nope: exit $rc"
+# a file without a template gets one by name, at first by writing it again, then in place
+"$HONE" synth --layers 1 --arch-from tests/golden/models/qwen3/config.json --recipe Q8_0 -o "$t/bare.gguf" -q > /dev/null
+rc=0; "$HONE" template fix "$t/bare.gguf" --in-place > "$t/o" 2> "$t/e" || rc=$?
+[ $rc = 3 ] && grep -q 'no chat template' "$t/e" || say "fix without a template: exit $rc"
+for name in qwen3 qwen3.5; do
+    "$HONE" template fix "$t/bare.gguf" --replace $name --in-place > /dev/null 2> "$t/e" || say "--replace $name on a file without a template"
+    "$HONE" template show "$t/bare.gguf" | cmp - text/templates/$name.jinja || say "--replace $name stored another text"
+done
+grep -q 'in place' "$t/e" || say "the second text was not written in place: $(cat "$t/e")"
 src=../shared/golden/templates/jinja/Qwen3.5-4B.jinja
 if [ -e $src ]; then
     rc=0; "$HONE" template lint $src > "$t/o" 2> "$t/e" || rc=$?
