@@ -69,6 +69,7 @@ static void fill(struct emit *m, const struct convert_opts *o, const struct conv
     emit_i64(m, "n_tensors", "tensors", r->n_tensors);
     emit_i64(m, "n_params", "parameters", r->n_params);
     emit_i64(m, "n_mtp_tensors", "MTP tensors", r->n_mtp_tensors);
+    if (o->keep_mxfp4) emit_i64(m, "n_kept_mxfp4", "kept as MXFP4", r->n_kept);
     emit_i64(m, "n_vision_left_out", "vision tensors left out", r->n_skipped_vision);
     emit_i64(m, "n_nan", r->n_nan ? "NaN values" : NULL, r->n_nan);
     emit_i64(m, "n_overflow", r->n_overflow ? "overflowed values" : NULL, r->n_overflow);
@@ -81,7 +82,7 @@ static void fill(struct emit *m, const struct convert_opts *o, const struct conv
 
 int cmd_convert(struct cli *c, int argc, char **argv, struct err *e) {
     struct convert_opts o = {0};
-    bool mtp_off = false, dry = false, pad = false;
+    bool mtp_off = false, dry = false, pad = false, keep = false;
     const char *mmproj = NULL;
     const struct opt opts[] = {
         {"output", 'o', OPT_STR, &o.out, "OUT.gguf", "the file to write"},
@@ -91,6 +92,7 @@ int cmd_convert(struct cli *c, int argc, char **argv, struct err *e) {
          "write the vision tower there, as a projector file"},
         {"split-max", 0, OPT_SIZE, &o.split_max, "SIZE", "start a new shard at this size"},
         {"pad", 0, OPT_FLAG, &pad, NULL, "pad feed-forward widths with zeros to multiples of 256"},
+        {"keep-mxfp4", 0, OPT_FLAG, &keep, NULL, "matrices stored as MXFP4 stay MXFP4"},
         {"lora", 0, OPT_STR, &o.lora, "DIR", "merge this LoRA adapter into the weights"},
         {"dry-run", 0, OPT_FLAG, &dry, NULL, "print the plan and the sizes, write nothing"},
         {"name", 0, OPT_STR, &o.name, "NAME", "general.name of the output"},
@@ -100,6 +102,7 @@ int cmd_convert(struct cli *c, int argc, char **argv, struct err *e) {
         .name = "convert",
         .synopsis =
             "HF_DIR -o OUT.gguf [--type TYPE] [--mmproj FILE] [--lora DIR] [--pad] [--no-mtp] "
+            "[--keep-mxfp4] "
             "[--split-max SIZE] [--dry-run] [--name NAME] [--pre NAME]",
         .about = "Converts a Hugging Face folder to GGUF. Every structural error shows before any\n"
                  "weight is read. The output is the language model; vision towers have a file of "
@@ -120,6 +123,7 @@ int cmd_convert(struct cli *c, int argc, char **argv, struct err *e) {
     o.src = c->arg[0];
     o.no_mtp = mtp_off;
     o.pad = pad;
+    o.keep_mxfp4 = keep;
     o.dry_run = dry;
     o.overwrite = c->overwrite;
     o.pool = c->pool;

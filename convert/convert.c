@@ -84,6 +84,7 @@ static void fill_report(struct convert_report *rep, const struct run *r) {
     rep->n_tensors = p->n_items;
     rep->n_params = p->n_params;
     rep->n_mtp_tensors = p->n_mtp_tensors;
+    rep->n_kept = p->n_kept;
     rep->n_skipped_vision = p->n_vision;
     rep->size_bytes = gguf_w_total_bytes(r->w);
 }

@@ -17,6 +17,7 @@ struct convert_opts {
     const char *type; /* "auto", "f32", "f16", "bf16", "q8_0"; NULL: auto */
     const char *name; /* general.name; NULL: as the field's converter does */
     const char *pre;  /* pre-tokenizer override or NULL */
+    bool keep_mxfp4;  /* matrices stored as MXFP4 keep their blocks */
     bool pad;         /* feed-forward widths rounded up to multiples of 256, with zeros */
     const char *lora; /* adapter folder that is merged, or NULL */
     bool no_mtp, overwrite, dry_run;
@@ -29,7 +30,7 @@ struct convert_opts {
 };
 struct convert_report {
     char arch[32], type[16];
-    int64_t n_tensors, n_params, n_mtp_tensors, n_skipped_vision;
+    int64_t n_tensors, n_params, n_mtp_tensors, n_skipped_vision, n_kept; /* n_kept: keep_mxfp4 */
     uint64_t size_bytes;
     double seconds;
     int64_t n_nan, n_overflow; /* values that are NaN, or left the range of the output type */

@@ -33,6 +33,10 @@ static const struct dq_form forms[] = {
 };
 // clang-format on
 
+bool dq_is_mxfp4(const struct dq *q) {
+    return q->form->row == dq_mxfp4_row;
+}
+
 /* ---- messages ---- */
 
 static void fmt_shape(char out[128], const struct st_tensor *t) {

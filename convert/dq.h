@@ -60,6 +60,11 @@ const char *dq_name(const struct dq *q); /* "GPTQ" */
 /* One row, [cols], of any form but plain. scratch: [cols] floats. False: a group index (g_idx) is
  * out of range, the row is zero. */
 bool dq_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float *scratch);
+/* MXFP4 is also a GGUF type: the same codes and scales in another order. */
+bool dq_is_mxfp4(const struct dq *q);
+/* One row as its blocks, 17 bytes for 32 values. False: a scale is not a number, which the blocks
+ * cannot hold. */
+bool dq_mxfp4_blocks(const struct dq *q, int64_t mat, int64_t row, uint8_t *dst);
 /* Releases cached pages of all parts. */
 void dq_drop(const struct dq *q, const struct hfdir *dir);
 

@@ -78,3 +78,20 @@ bool dq_mxfp4_row(const struct dq *q, int64_t mat, int64_t row, float *dst, floa
     for (int64_t i = 0; i < q->cols; i++) dst[i] *= fp_e8m0_to_f32(sc[i / 32]);
     return true;
 }
+
+/* Neighbours share a byte in the folder, values 16 apart in a block. */
+bool dq_mxfp4_blocks(const struct dq *q, int64_t mat, int64_t row, uint8_t *dst) {
+    int64_t r = mat * q->rows + row;
+    const uint8_t *sc = q->part[1]->data + r * (q->cols / 32);
+    const uint8_t *src = q->part[0]->data + r * (q->cols / 2);
+    bool ok = true;
+    for (int64_t b = 0; b < q->cols / 32; b++, src += 16, dst += 17) {
+        dst[0] = sc[b];
+        ok = ok && sc[b] != 255;
+        for (int i = 0; i < 8; i++) {
+            dst[1 + 2 * i] = (uint8_t)((src[i] & 15) | (src[i + 8] & 15) << 4);
+            dst[2 + 2 * i] = (uint8_t)(src[i] >> 4 | (src[i + 8] & 240));
+        }
+    }
+    return ok;
+}

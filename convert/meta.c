@@ -104,7 +104,7 @@ int meta_write(struct plan *p, const struct convert_opts *o, struct gguf_w *w, s
     TRY(sampling(p, w, e));
     if (o->name) gguf_w_str(w, "general.name", o->name);
     hparams_write(&p->hp, p->arch, w);
-    gguf_w_u32(w, "general.file_type", (uint32_t)meta_file_type(p->type));
+    gguf_w_u32(w, "general.file_type", p->n_kept ? 38 : (uint32_t)meta_file_type(p->type));
     gguf_w_u32(w, "general.quantization_version", 2);
     TRY(tokenizer(p, o->pre, w, e));
     const char *tmpl;

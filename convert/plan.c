@@ -94,7 +94,18 @@ static int pick_type(struct plan *p, const char *name, struct err *e) {
     return err_set(e, ERR_USAGE, "--type %s is not one of auto, f32, f16, bf16, q8_0", name);
 }
 
-static int size_items(struct plan *p, struct err *e) {
+/* The blocks of a matrix can be kept when its rows are only renumbered. */
+static bool keeps(const struct plan *p, const struct item *it) {
+    static const bool rows_only[XF_COUNT] = {
+        [XF_COPY] = true,        [XF_V_ROWS] = true,       [XF_V_ROWS_TAIL] = true,
+        [XF_SPLIT_FIRST] = true, [XF_SPLIT_SECOND] = true, [XF_ROPE_PAIRS] = true};
+    bool all = it->n_src > 0 && it->inst.n_dims >= 2 && rows_only[it->xf];
+    for (int64_t i = 0; i < it->n_src && all; i++)
+        all = dq_is_mxfp4(&p->src[it->src + i]) && !p->src[it->src + i].delta;
+    return all;
+}
+
+static int size_items(struct plan *p, bool keep, struct err *e) {
     for (int64_t i = 0; i < p->n_items; i++) {
         struct item *it = &p->item[i];
         const int64_t *ne = it->inst.ne;
@@ -102,6 +113,10 @@ static int size_items(struct plan *p, struct err *e) {
         it->type = f32 ? QT_F32 : p->type;
         if (!qtype_row_bytes(it->type, ne[0]))
             it->type = QT_F16; /* rows that blocks do not divide */
+        if (keep && !f32 && keeps(p, it)) {
+            it->type = QT_MXFP4;
+            p->n_kept++;
+        }
         uint64_t n = qtype_row_bytes(it->type, ne[0]);
         int64_t elems = ne[0];
         bool ok = n > 0;
@@ -125,13 +140,15 @@ int plan_open(struct plan *p, const struct convert_opts *o, struct err *e) {
 }
 
 int plan_make(struct plan *p, const struct convert_opts *o, struct err *e) {
+    if (o->keep_mxfp4 && o->pad)
+        return err_set(e, ERR_USAGE, "--keep-mxfp4 and --pad exclude each other");
     TRY(plan_open(p, o, e));
     if (o->lora) TRY(lora_open(&p->lora, o->lora, e));
     TRY(dq_config_read(&p->quant, p->dir, e));
     TRY(hparams_from_hf(&p->hp, p->arch, p->dir, e));
     TRY(map_tensors(p, o, e));
     TRY(pick_type(p, o->type, e));
-    TRY(size_items(p, e));
+    TRY(size_items(p, o->keep_mxfp4, e));
     return check_norms(p, e);
 }
 

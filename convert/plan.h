@@ -29,7 +29,7 @@ struct plan {
     int64_t n_src, cap_src;
     struct dq_config quant;
     struct lora *lora; /* NULL without */
-    int64_t n_mtp_tensors, n_vision, n_params;
+    int64_t n_mtp_tensors, n_vision, n_params, n_kept;
     struct arena arena;
 };
 
@@ -46,7 +46,7 @@ int map_tensors(struct plan *p, const struct convert_opts *o, struct err *e);
 /* xform.c: one output tensor in slabs through `w`. */
 struct tally {
     int64_t n_nan, n_overflow;
-    const struct dq *bad; /* a source with wrong group indices */
+    const struct dq *bad; /* a source with wrong group indices or scales */
 };
 struct xform_buf; /* slab and per-worker rows, reused between tensors */
 struct xform_buf *xform_buf_new(void);

@@ -189,6 +189,10 @@ static void rows_fn(void *ctx, int64_t begin, int64_t end, int worker) {
             xform_encode(j->it->type, x, dst, j->cols, t);
             continue;
         }
+        if (j->it->type == QT_MXFP4) {
+            if (!dq_mxfp4_blocks(at.s, at.mat, at.row, dst)) t->bad = at.s;
+            continue;
+        }
         if (j->copy) {
             copy_row(j, &at, dst, t);
             continue;
@@ -294,8 +298,8 @@ static int check_bad(const struct job *j, struct err *e) {
         const struct dq *q = j->b->tally[i].bad;
         if (q)
             return err_set(e, ERR_DATA,
-                           "%s: the groups that g_idx of %s names are not all there: the file is "
-                           "damaged",
+                           "%s: the groups that g_idx of %s names are not all there, or its scales "
+                           "are not numbers: the file is damaged",
                            st_path(hfdir_file(j->p->dir, q->part[0]->file)), q->part[0]->name);
     }
     return 0;

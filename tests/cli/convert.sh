@@ -43,6 +43,7 @@ refuse() { # code, text, arguments
 refuse 2 '-o OUT' $m/qwen3
 refuse 3 'known are those of' $m/qwen3 --mmproj "$t/x.gguf"
 refuse 2 'exists already' $m/qwen35 --mmproj "$t/mm.gguf"
+refuse 2 'exclude each other' $m/qwen3 -o "$t/x.gguf" --keep-mxfp4 --pad
 refuse 2 'same file' $m/qwen35 -o "$t/x.gguf" --mmproj "$t/x.gguf"
 refuse 2 'q4_k' $m/qwen3 -o "$t/x.gguf" --type q4_k
 refuse 3 'config.json' tests/golden -o "$t/x.gguf"

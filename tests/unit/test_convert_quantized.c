@@ -11,7 +11,9 @@
 #include "core/hfdir.h"
 #include "core/json.h"
 #include "core/log.h"
+#include "core/mem.h"
 #include "core/prog.h"
+#include "kernels/kern.h"
 #include "tests/check.h"
 #include "tests/unit/st_build.h"
 #include "tests/unit/tmpdir.h"
@@ -116,9 +118,13 @@ static void write_config(const struct json *form) {
     json_free(cfg);
 }
 
+static bool keep; /* --keep-mxfp4 */
 static int convert(const char *type, struct convert_report *r, struct err *e) {
-    struct convert_opts o = {
-        .src = tmp_path("hf"), .out = tmp_path("out.gguf"), .type = type, .overwrite = true};
+    struct convert_opts o = {.src = tmp_path("hf"),
+                             .out = tmp_path("out.gguf"),
+                             .type = type,
+                             .keep_mxfp4 = keep,
+                             .overwrite = true};
     return convert_run(&o, r, e);
 }
 
@@ -232,6 +238,70 @@ static void test_group_indices_are_checked(void) {
     refused("gptq4-act", wild_group, "g_idx of model.layers.1.mlp.down_proj");
 }
 
+/* The tensor as f32 by the reference decoders; its type is compared. */
+static float *decoded(const struct gguf *g, const char *name, const char *type, int64_t *n) {
+    const struct gguf_tensor *t = gguf_find_tensor(g, name);
+    struct kern *k = xcalloc(1, sizeof *k);
+    *n = t ? t->ne[0] * t->ne[1] * t->ne[2] : 0;
+    float *x = xcalloc((size_t)*n + 1, sizeof *x);
+    kern_init(k, KERN_REF);
+    if (t) CHECK_EQ_STR(qtype_name(t->type), type);
+    if (t) k->op[t->type].decode(t->data, x, *n);
+    free(k);
+    return x;
+}
+
+/* Kept blocks hold exactly the values of the dequantized tensors, whose bytes are the tools' own
+ * (check_form); -0 of the folder is 0 there. */
+static void kept(const char *name, int64_t n_kept) {
+    struct err e;
+    struct convert_report r;
+    struct gguf *g[2] = {NULL, NULL};
+    build(form(name), NULL);
+    write_config(form(name));
+    for (int i = 0; i < 2; i++) {
+        keep = i;
+        CHECK_OK(convert("bf16", &r, &e));
+        CHECK_EQ_I64(r.n_kept, i ? n_kept : 0);
+        CHECK_OK(gguf_open(&g[i], tmp_path("out.gguf"), 0, &e));
+        unlink(tmp_path("out.gguf")); /* the map stays */
+    }
+    keep = false;
+    for (const struct json *t = json_first(json_get(form(name), "expected")); t && g[1];
+         t = json_next(t)) {
+        int64_t n, m, zeros = 0, wrong = 0;
+        float *want = decoded(g[0], json_name(t), "BF16", &n);
+        float *have = decoded(g[1], json_name(t), "MXFP4", &m);
+        CHECK_EQ_I64(n, m);
+        for (int64_t i = 0; i < n && n == m; i++) {
+            zeros += fabsf(want[i]) > 0 ? 0 : 1;
+            wrong += fabsf(want[i] - have[i]) > 0 ? 1 : 0;
+        }
+        if (wrong) CHECK_FAIL("%s: %lld values differ", json_name(t), (long long)wrong);
+        CHECK(n > 0 && zeros < n / 2);
+        free(want);
+        free(have);
+    }
+    CHECK_EQ_I64(gguf_u64_or(g[1], "general.file_type", 0), 38);
+    gguf_close(g[0]);
+    gguf_close(g[1]);
+}
+static void infinite_scale(struct st_tensor *t) {
+    static uint8_t copy[1 << 16];
+    size_t n = strlen(t->name);
+    if (n < 7 || strcmp(t->name + n - 7, "_scales") != 0 || t->n_bytes > sizeof copy) return;
+    memcpy(copy, t->data, t->n_bytes);
+    copy[t->n_bytes - 1] = 255;
+    t->data = copy;
+}
+static void test_mxfp4_is_kept(void) {
+    kept("ct-mxfp4", 2);
+    kept("mxfp4-blocks", 3);
+    keep = true;
+    refused("mxfp4-blocks", infinite_scale, "scales are not numbers");
+    keep = false;
+}
+
 int main(void) {
     struct err e;
     tmp_make();
@@ -242,6 +312,7 @@ int main(void) {
     RUN(test_wrong_shapes_are_refused);
     RUN(test_missing_parts_are_named);
     RUN(test_group_indices_are_checked);
+    RUN(test_mxfp4_is_kept);
     json_free(all);
     tmp_remove();
     return check_done();
