@@ -4,12 +4,14 @@
 
 #include <string.h>
 
+#include "core/bytes.h"
 #include "core/fp.h"
 #include "kernels/kern.h"
 
-enum { MAX_FIELDS = 5 };
+enum { MAX_FIELDS = 5, MAX_ROWS = 16, MAX_BLOCK = 256 };
 
-/* Fields in the block's order: size of a unit, number of units. */
+/* Fields in the block's (or, of spread codes, in the spread block's) order: size of a unit, number
+ * of units. */
 static const struct {
     uint8_t size, n;
 } field[QT_COUNT][MAX_FIELDS] = {
@@ -21,16 +23,57 @@ static const struct {
     [QT_IQ4_NL] = {{2, 1}, {4, 4}},
     [QT_MXFP4] = {{1, 1}, {4, 4}},
     [QT_Q2_K] = {{4, 4}, {4, 16}, {2, 1}, {2, 1}},
-    [QT_Q3_K] = {{4, 8}, {4, 16}, {4, 3}, {2, 1}},
+    [QT_Q3_K] = {{2, 1}, {4, 3}, {4, 24}},
     [QT_Q4_K] = {{2, 1}, {2, 1}, {4, 3}, {4, 32}},
-    [QT_Q5_K] = {{2, 1}, {2, 1}, {4, 3}, {4, 8}, {4, 32}},
-    [QT_Q6_K] = {{4, 32}, {4, 16}, {4, 4}, {2, 1}},
+    [QT_Q5_K] = {{2, 1}, {2, 1}, {4, 3}, {4, 40}},
+    [QT_Q6_K] = {{2, 1}, {4, 4}, {4, 48}},
     [QT_IQ4_XS] = {{2, 1}, {2, 1}, {4, 1}, {4, 32}},
 };
 
 bool kern_packs(enum qtype t) {
     return (unsigned)t < QT_COUNT && field[t][0].n > 0;
 }
+
+/* Spread codes. The file keeps the low and the high bits of a code apart; a kernel wants every byte
+ * once, in order. A block is first rewritten: the scales' fields, then the codes, `n_codes` words
+ * of four codes (one per byte) in `n_bytes` words: most codes as they are, the bits of the others
+ * above them. All of it is shifts and masks of whole words. */
+struct move { /* bits `mask` of word `code` become bits of word `byte`, higher by `left` */
+    uint8_t code, mask, byte, left;
+};
+struct spread {
+    uint8_t head[2][2];       /* fields that go first: offset, bytes */
+    uint8_t low[8], shift[8]; /* codes 32k..: offset and shift of their low bits */
+    uint8_t high[8], high_shift[8];
+    uint8_t low_mask, high_mask, low_bits;
+    uint8_t n_codes, n_bytes;
+    struct move move[12]; /* mask 0: the end */
+};
+// clang-format off
+static const struct spread spread_q3_k = {
+    .head = {{108, 2}, {96, 12}},
+    .low = {32, 32, 32, 32, 64, 64, 64, 64}, .shift = {0, 2, 4, 6, 0, 2, 4, 6},
+    .high = {0}, .high_shift = {0, 1, 2, 3, 4, 5, 6, 7},
+    .low_mask = 3, .high_mask = 1, .low_bits = 2, .n_codes = 8, .n_bytes = 3,
+    .move = {{0, 7, 0, 0}, {1, 7, 0, 3}, {2, 7, 1, 0}, {3, 7, 1, 3}, {4, 7, 2, 0}, {5, 7, 2, 3},
+             {6, 3, 0, 6}, {6, 4, 2, 4}, {7, 3, 1, 6}, {7, 4, 2, 5}}};
+static const struct spread spread_q5_k = {
+    .head = {{0, 16}},
+    .low = {48, 48, 80, 80, 112, 112, 144, 144}, .shift = {0, 4, 0, 4, 0, 4, 0, 4},
+    .high = {16, 16, 16, 16, 16, 16, 16, 16}, .high_shift = {0, 1, 2, 3, 4, 5, 6, 7},
+    .low_mask = 15, .high_mask = 1, .low_bits = 4, .n_codes = 8, .n_bytes = 5,
+    .move = {{0, 31, 0, 0}, {1, 31, 1, 0}, {2, 31, 2, 0}, {3, 31, 3, 0}, {4, 31, 4, 0},
+             {5, 7, 0, 5}, {5, 24, 1, 3}, {6, 7, 2, 5}, {6, 24, 3, 3}, {7, 7, 4, 5},
+             {7, 8, 1, 2}, {7, 16, 3, 1}}};
+static const struct spread spread_q6_k = {
+    .head = {{208, 2}, {192, 16}},
+    .low = {0, 32, 0, 32, 64, 96, 64, 96}, .shift = {0, 0, 4, 4, 0, 0, 4, 4},
+    .high = {128, 128, 128, 128, 160, 160, 160, 160}, .high_shift = {0, 2, 4, 6, 0, 2, 4, 6},
+    .low_mask = 15, .high_mask = 3, .low_bits = 4, .n_codes = 4, .n_bytes = 3,
+    .move = {{0, 63, 0, 0}, {1, 63, 1, 0}, {2, 63, 2, 0}, {3, 3, 0, 6}, {3, 12, 1, 4}, {3, 48, 2, 2}}};
+// clang-format on
+static const struct spread *const spread_of[QT_COUNT] = {
+    [QT_Q3_K] = &spread_q3_k, [QT_Q5_K] = &spread_q5_k, [QT_Q6_K] = &spread_q6_k};
 
 /* n units of every row, from one stride to another. */
 static void move(int size, int n, int rows, const uint8_t *src, uint64_t src_row, uint64_t src_unit,
@@ -45,15 +88,74 @@ static void move(int size, int n, int rows, const uint8_t *src, uint64_t src_row
     }
 }
 
+static const uint32_t every_byte = 0x01010101;
+
+static uint64_t move_head(const struct spread *s, const uint8_t *src, uint8_t *dst, bool back) {
+    uint64_t at = 0;
+    for (int i = 0; i < 2; i++) {
+        const uint8_t off = s->head[i][0], n = s->head[i][1];
+        if (back)
+            memcpy(dst + off, src + at, n);
+        else
+            memcpy(dst + at, src + off, n);
+        at += n;
+    }
+    return at;
+}
+
+/* One block of 256 weights, as large as before. */
+static void spread_block(const struct spread *s, const uint8_t *src, uint8_t *dst) {
+    dst += move_head(s, src, dst, false);
+    for (int i = 0; i < 64; i += s->n_codes, dst += 4 * s->n_bytes) {
+        uint32_t c[8], b[8] = {0};
+        for (int u = 0; u < s->n_codes; u++) {
+            const int k = (i + u) / 8, at = 4 * ((i + u) % 8);
+            const uint32_t low = load_u32(src + s->low[k] + at) >> s->shift[k],
+                           high = load_u32(src + s->high[k] + at) >> s->high_shift[k];
+            c[u] = (low & s->low_mask * every_byte) | (high & s->high_mask * every_byte)
+                                                          << s->low_bits;
+        }
+        for (const struct move *m = s->move; m->mask; m++)
+            b[m->byte] |= (c[m->code] & m->mask * every_byte) << m->left;
+        for (int u = 0; u < s->n_bytes; u++) store_u32(dst + 4 * u, b[u]);
+    }
+}
+
+static void unspread_block(const struct spread *s, const uint8_t *src, uint8_t *dst, size_t size) {
+    memset(dst, 0, size);
+    src += move_head(s, src, dst, true);
+    for (int i = 0; i < 64; i += s->n_codes, src += 4 * s->n_bytes) {
+        uint32_t c[8] = {0};
+        for (const struct move *m = s->move; m->mask; m++)
+            c[m->code] |= load_u32(src + 4 * m->byte) >> m->left & m->mask * every_byte;
+        for (int u = 0; u < s->n_codes; u++) {
+            const int k = (i + u) / 8, at = 4 * ((i + u) % 8);
+            uint8_t *low = dst + s->low[k] + at, *high = dst + s->high[k] + at;
+            store_u32(low, load_u32(low) | (c[u] & s->low_mask * every_byte) << s->shift[k]);
+            store_u32(high, load_u32(high) | (c[u] >> s->low_bits & s->high_mask * every_byte)
+                                                 << s->high_shift[k]);
+        }
+    }
+}
+
 void kern_pack(enum qtype t, int rows, const uint8_t *src, uint64_t row_bytes, int64_t n_blocks,
                uint8_t *dst) {
     const uint64_t block = (uint64_t)qtype_info(t)->block_bytes, group = block * (uint64_t)rows;
+    uint8_t spread[MAX_ROWS * MAX_BLOCK];
     for (int64_t b = 0; b < n_blocks; b++, src += block, dst += group) {
-        uint64_t at = 0;
+        const uint8_t *from = src;
+        uint64_t at = 0, stride = row_bytes;
+        if (spread_of[t]) {
+            for (int r = 0; r < rows; r++)
+                spread_block(spread_of[t], src + (uint64_t)r * row_bytes,
+                             spread + (uint64_t)r * block);
+            from = spread;
+            stride = block;
+        }
         for (int f = 0; f < MAX_FIELDS && field[t][f].n; f++) {
             const unsigned size = field[t][f].size;
-            move((int)size, field[t][f].n, rows, src + at, row_bytes, size,
-                 dst + at * (uint64_t)rows, size, (uint64_t)rows * size);
+            move((int)size, field[t][f].n, rows, from + at, stride, size, dst + at * (uint64_t)rows,
+                 size, (uint64_t)rows * size);
             at += (uint64_t)size * field[t][f].n;
         }
     }
@@ -62,14 +164,20 @@ void kern_pack(enum qtype t, int rows, const uint8_t *src, uint64_t row_bytes, i
 void kern_unpack(enum qtype t, int rows, const uint8_t *src, int64_t n_blocks, uint8_t *dst,
                  uint64_t row_bytes) {
     const uint64_t block = (uint64_t)qtype_info(t)->block_bytes, group = block * (uint64_t)rows;
+    uint8_t spread[MAX_ROWS * MAX_BLOCK];
     for (int64_t b = 0; b < n_blocks; b++, src += group, dst += block) {
+        uint8_t *to = spread_of[t] ? spread : dst;
+        const uint64_t stride = spread_of[t] ? block : row_bytes;
         uint64_t at = 0;
         for (int f = 0; f < MAX_FIELDS && field[t][f].n; f++) {
             const unsigned size = field[t][f].size;
             move((int)size, field[t][f].n, rows, src + at * (uint64_t)rows, size,
-                 (uint64_t)rows * size, dst + at, row_bytes, size);
+                 (uint64_t)rows * size, to + at, stride, size);
             at += (uint64_t)size * field[t][f].n;
         }
+        for (int r = 0; spread_of[t] && r < rows; r++)
+            unspread_block(spread_of[t], spread + (uint64_t)r * block,
+                           dst + (uint64_t)r * row_bytes, (size_t)block);
     }
 }
 

@@ -82,7 +82,10 @@ INLINE void tile(int n, bool panel, const uint8_t *w, const struct panel *p,
                  const struct kern_act *a, int64_t lda, float *out, int64_t ldo, int64_t nb) {
     fv acc[TILE];
     UNROLL for (int t = 0; t < n; t++) acc[t] = l_set(0);
-    for (int64_t b = 0; b < nb; b++) block(n, panel, w + b * BLOCK * LANES, p + b, a + b, lda, acc);
+    for (int64_t b = 0; b < nb; b++) {
+        if (!panel) ahead(w + b * BLOCK * LANES, BLOCK * LANES);
+        block(n, panel, w + b * BLOCK * LANES, p + b, a + b, lda, acc);
+    }
     UNROLL for (int t = 0; t < n; t++) l_storef(out + t * ldo, acc[t]);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/rows/q5_k.h - Q5_K, packed. As Q4_K; bit k of qh's bytes is the fifth bit of sub-block k.
- */
+/* kernels/rows/q5_k.h - Q5_K, packed. Of eight words of codes five lie in bytes of their own; the
+ * 15 bits of the other three are above them. */
 #include "kernels/rows/rows.h"
 
 enum { BLOCK = 176, BITS = 5, SUB = 32, SIGNED = 0, OFFSET = 0 };
@@ -11,10 +11,13 @@ INLINE void head(const uint8_t *w, struct rows_head *h) {
     six_bits(w + 4 * LANES, h);
 }
 INLINE iv code(const uint8_t *w, int k, int j) {
-    const iv v = l_load(w + (48 + 4 * (8 * (k / 2) + j)) * LANES);
-    const iv high = l_load(w + (16 + 4 * j) * LANES);
-    return l_or(l_and(k % 2 ? l_shr(v, 4) : v, l_i8(15)),
-                l_and(k < 4 ? l_shl(high, 4 - k) : l_shr(high, k - 4), l_i8(16)));
+    const uint8_t *p = w + (16 + 20 * k) * LANES;
+    if (j < 5) return l_and(l_load(p + 4 * j * LANES), l_i8(31));
+    const iv low = l_and(l_shr(l_load(p + 8 * (j - 5) * LANES), 5), l_i8(7));
+    const iv b = l_load(p + 4 * LANES), d = l_load(p + 12 * LANES);
+    if (j == 5) return l_or(low, l_and(l_shr(b, 3), l_i8(24)));
+    if (j == 6) return l_or(low, l_and(l_shr(d, 3), l_i8(24)));
+    return l_or(low, l_or(l_and(l_shr(b, 2), l_i8(8)), l_and(l_shr(d, 1), l_i8(16))));
 }
 
 #include "kernels/rows/kquant.h"

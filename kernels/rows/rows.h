@@ -11,6 +11,13 @@ struct rows_head { /* of a 256-weight block: bytes 4i .. 4i + 3 of the scales an
     fv d, dmin;
 };
 
+/* Asks for `n` bytes, a little ahead of w: the walk is faster than what the processor fetches by
+ * itself. Distances of 1 to 8 KiB are alike, one block of lines at a time better than a few at
+ * every step. */
+INLINE void ahead(const uint8_t *w, int n) {
+    UNROLL for (int i = 0; i < n; i += 64) __builtin_prefetch(w + 1024 + i);
+}
+
 /* The 12 packed bytes of Q4_K and Q5_K: 8 scales and 8 minima of 6 bits. */
 INLINE void six_bits(const uint8_t *w, struct rows_head *h) {
     const iv six = l_i8(0x3f), four = l_i8(0x0f), two = l_i8(0x30);

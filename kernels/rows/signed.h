@@ -29,8 +29,10 @@ INLINE void tile(int n, const uint8_t *w, const struct kern_act *a, int64_t lda,
                  int64_t ldo, int64_t nb) {
     fv acc[TILE];
     UNROLL for (int t = 0; t < n; t++) acc[t] = l_set(0);
-    for (int64_t b = 0; b < nb; b++)
+    for (int64_t b = 0; b < nb; b++) {
+        if (n == 1) ahead(w + b * BLOCK * LANES, BLOCK * LANES);
         block(n, w + b * BLOCK * LANES, a + b / PER_ACT, lda, (int)(b % PER_ACT) * CHUNKS, acc);
+    }
     UNROLL for (int t = 0; t < n; t++) l_storef(out + t * ldo, acc[t]);
 }
 
