@@ -10,7 +10,8 @@ the names of published checkpoints and nothing of a language model. <folder>.jso
 tests/golden/models/{qwen35,gemma4moe}: metadata and, per output type, every tensor's shape, type and
 SHA-256. Names come from the gguf package's map of tensor names (mergers and deepstack, which it does
 not map, from its table of names), keys from its writer's methods, types f16 and bf16 from torch,
-q8_0 from gguf.quants. Made with gguf 0.19.0, torch 2.15.0, transformers 5.23.0, numpy 2.4.6."""
+q8_0 from gguf.quants. image-<model>.safetensors: a random image and what transformers' towers of the two
+golden models make of it (float32), for tests/interop-vision.py. Made with gguf 0.19.0, torch 2.15.0, transformers 5.23.0, numpy 2.4.6."""
 import hashlib
 import json
 import os
@@ -187,6 +188,28 @@ def expect(name, folder):
     print(name, len(tensors), "tensors")
 
 
+def images():
+    """Sizes that neither preprocessor would change."""
+    from PIL import Image
+    from transformers.models.gemma4.image_processing_pil_gemma4 import Gemma4ImageProcessorPil
+    from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
+    half = {"image_mean": [0.5] * 3, "image_std": [0.5] * 3}
+    how = {"qwen35": (64, Qwen2VLImageProcessorPil(patch_size=4, temporal_patch_size=2, merge_size=2, do_resize=False, **half), "image_grid_thw"),
+           "gemma4moe": (108, Gemma4ImageProcessorPil(patch_size=4, pooling_kernel_size=3, do_resize=False), "image_position_ids")}
+    for name, (side, processor, second) in how.items():
+        rgb = np.random.default_rng(3).integers(0, 256, (side, side, 3), dtype=np.uint8)
+        model = transformers.AutoModelForImageTextToText.from_pretrained(os.path.join(MODELS, name), dtype=torch.float32, attn_implementation="eager").eval()
+        x = processor(images=[Image.fromarray(rgb)], return_tensors="pt")
+        with torch.no_grad():
+            out = model.model.get_image_features(x["pixel_values"], x[second])
+        out = getattr(out, "pooler_output", out)
+        out = out[0] if isinstance(out, (tuple, list)) else out
+        path = os.path.join(OUT, f"image-{name}.safetensors")
+        save_file({"rgb": torch.from_numpy(rgb), "embeddings": out.contiguous()}, path)
+        os.chmod(path, 0o644)
+        print(name, list(out.shape))
+
+
 def main():
     torch.set_num_threads(1)
     make_gemma4()
@@ -195,6 +218,7 @@ def main():
         expect(name, os.path.join(OUT, name))
     for name in ("qwen35", "gemma4moe"):
         expect(name, os.path.join(MODELS, name))
+    images()
 
 
 if __name__ == "__main__":
