@@ -225,6 +225,23 @@ bool json_bool(const struct json *j, bool otherwise) {
     return json_type(j) == JSON_BOOL ? cJSON_IsTrue(node(j)) != 0 : otherwise;
 }
 
+bool json_equal(const struct json *a, const struct json *b) {
+    enum json_type t = json_type(a);
+    if (t != json_type(b)) return false;
+    if (t == JSON_BOOL) return json_bool(a, false) == json_bool(b, false);
+    if (t == JSON_NUM) return json_num(a, 0) == json_num(b, 0);
+    if (t == JSON_STR) return strcmp(json_str(a), json_str(b)) == 0;
+    if (t == JSON_NULL) return true;
+    if (json_len(a) != json_len(b)) return false;
+    const struct json *y = json_first(b);
+    for (const struct json *x = json_first(a); x; x = json_next(x)) {
+        const struct json *other = t == JSON_ARR ? y : json_get(b, json_name(x));
+        if (!other || !json_equal(x, other)) return false;
+        y = json_next(y);
+    }
+    return true;
+}
+
 bool json_i64(const struct json *j, int64_t *out) {
     double v = json_num(j, HUGE_VAL);
     if (!(fabs(v) <= 0x1p53) || v != floor(v)) return false;

@@ -34,6 +34,8 @@ double json_num(const struct json *j, double otherwise);
 bool json_bool(const struct json *j, bool otherwise);
 /* True and *out set when j is a number that is an exact integer within +-2^53. */
 bool json_i64(const struct json *j, int64_t *out);
+/* Deep equality of values: 1 equals 1.0, the order of members is free. */
+bool json_equal(const struct json *a, const struct json *b);
 
 /* Writer: valid JSON into a buffer, commas and indentation handled. Floats with %.9g (finite only;
  * others become null). Calls nest: jw_obj(w, name) ... jw_end(w). name is NULL inside arrays. */

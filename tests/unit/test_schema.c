@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT
+/* tests/unit/test_schema.c - JSON Schema against an independent validator
+ * (tests/golden/suites/schema.json, made by tests/oracle/schema.py); malformed and endless schemas;
+ * regular expressions that explode. */
+#include "core/json.h"
+#include "tests/check.h"
+#include "text/re.h"
+#include "text/schema.h"
+
+static struct err e;
+
+static int check_text(const char *schema, const char *value, bool *ok, struct buf *why) {
+    struct json *s, *v;
+    if (json_parse(&s, schema, strlen(schema), "schema", &e)) return (int)e.code;
+    CHECK_OK(json_parse(&v, value, strlen(value), "value", &e));
+    buf_reset(why);
+    int rc = schema_check(s, v, ok, why, &e);
+    json_free(s);
+    json_free(v);
+    return rc;
+}
+
+static void test_golden(void) {
+    struct json *root;
+    int64_t n = 0, n_valid = 0;
+    CHECK_OK(json_read(&root, "tests/golden/suites/schema.json", 1 << 24, &e));
+    for (const struct json *c = json_first(json_get(root, "cases")); c; c = json_next(c)) {
+        const struct json *want = json_first(json_get(c, "valid"));
+        for (const struct json *v = json_first(json_get(c, "values")); v; v = json_next(v), n++) {
+            struct buf why = {0};
+            bool ok = false;
+            CHECK_OK(schema_check(json_get(c, "schema"), v, &ok, &why, &e));
+            if (ok != json_bool(want, false))
+                CHECK_FAIL("case %" PRId64 ": %d (%s)", n, ok, why.len ? why.data : "");
+            if (!ok && !why.len) CHECK_FAIL("case %" PRId64 ": no reason given", n);
+            n_valid += ok;
+            want = json_next(want);
+            buf_release(&why);
+        }
+    }
+    CHECK(n > 1200 && n_valid > 300 && n - n_valid > 300);
+    json_free(root);
+}
+
+static void test_says_where(void) {
+    struct buf why = {0};
+    bool ok = true;
+    const char *schema = "{\"properties\": {\"a\": {\"items\": {\"maximum\": 2}}}}";
+    CHECK_OK(check_text(schema, "{\"a\": [1, 5]}", &ok, &why));
+    CHECK(!ok);
+    CHECK_EQ_STR(why.data, "/a/1: is not at most 2");
+    buf_release(&why);
+}
+
+static void test_malformed(void) {
+    static const struct {
+        const char *schema, *value, *message;
+    } bad[] = {
+        {"3", "1", "neither object nor bool"},
+        {"{\"type\": \"int\"}", "1", "names no JSON type"},
+        {"{\"type\": 3}", "1", "names no JSON type"},
+        {"{\"enum\": 3}", "1", "is not a list"},
+        {"{\"minimum\": \"3\"}", "1", "\"minimum\" is not a number"},
+        {"{\"multipleOf\": 0}", "1", "positive"},
+        {"{\"pattern\": \"(\"}", "\"a\"", "regular expression"},
+        {"{\"required\": [1]}", "{}", "no name"},
+        {"{\"properties\": {\"a\": 1}}", "{\"a\": 1}", "neither object nor bool"},
+        {"{\"anyOf\": []}", "1", "is not a list of schemas"},
+        {"{\"$ref\": \"http://x\"}", "1", "within this schema"},
+        {"{\"$ref\": \"#/a\"}", "1", "points at nothing"},
+        {"{\"$ref\": \"#\"}", "1", "without end"},
+        {"{\"unevaluatedItems\": false}", "1", "not supported"},
+        {"{\"not\": {\"$ref\": \"#\"}}", "1", "without end"},
+        {"{\"allOf\": [{\"$ref\": \"#\"}, {\"$ref\": \"#\"}]}", "1", "without end"},
+    };
+    struct buf why = {0};
+    bool ok;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        CHECK_ERR(check_text(bad[i].schema, bad[i].value, &ok, &why), ERR_DATA, bad[i].message);
+    buf_release(&why);
+}
+
+static void test_expressions(void) {
+    enum re_answer a;
+    char text[64];
+    memset(text, 'a', sizeof text);
+    CHECK_OK(re_search("^b", "a\nb", 3, &a, &e));
+    CHECK_EQ_I64(a, RE_NO);
+    CHECK_OK(re_search("(?m)^b$", "a\nb", 3, &a, &e));
+    CHECK_EQ_I64(a, RE_YES);
+    CHECK_OK(re_search("a$", "a\n", 2, &a, &e));
+    CHECK_EQ_I64(a, RE_NO);
+    CHECK_OK(re_search("^(a+)+$b", text, sizeof text, &a, &e));
+    CHECK_EQ_I64(a, RE_NO); /* refused by its end already */
+    text[63] = 'c';
+    CHECK_OK(re_search("^(a|a?)+$", text, sizeof text, &a, &e));
+    CHECK_EQ_I64(a, RE_GAVE_UP);
+    CHECK_ERR(re_search("a", "\xff", 1, &a, &e), ERR_DATA, "UTF-8");
+    CHECK_ERR(re_search("(?<n", "a", 1, &a, &e), ERR_DATA, "regular expression");
+}
+
+int main(void) {
+    RUN(test_golden);
+    RUN(test_says_where);
+    RUN(test_malformed);
+    RUN(test_expressions);
+    return check_done();
+}

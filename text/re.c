@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+/* text/re.c - one search with PCRE2. Compiled anew each time: the texts are answers of models, some
+ * dozens a run. Without JIT, since only the interpreter keeps its limits to the letter. */
+#include "text/re.h"
+
+#include <string.h>
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
+#include "core/mem.h"
+#include "core/show.h"
+
+/* Steps of backtracking and bytes of its heap (KiB): some tens of milliseconds at most. */
+enum { MATCH_LIMIT = 1000000, HEAP_LIMIT_KIB = 64 << 10 };
+
+static int explain(struct err *e, const char *pattern, int code) {
+    PCRE2_UCHAR why[128] = "";
+    pcre2_get_error_message(code, why, sizeof why);
+    return err_set(e, ERR_DATA, "the regular expression '%s': %s",
+                   show_n(pattern, strlen(pattern)).s, (const char *)why);
+}
+
+int re_search(const char *pattern, const char *s, size_t n, enum re_answer *out, struct err *e) {
+    int code;
+    PCRE2_SIZE off;
+    pcre2_code *c =
+        pcre2_compile((PCRE2_SPTR)pattern, strlen(pattern),
+                      PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C | PCRE2_DOLLAR_ENDONLY, &code,
+                      &off, NULL);
+    if (!c) return explain(e, pattern, code);
+    pcre2_match_data *md = pcre2_match_data_create_from_pattern(c, NULL);
+    pcre2_match_context *mc = pcre2_match_context_create(NULL);
+    if (!md || !mc) (void)xmalloc(SIZE_MAX); /* out of memory: the one way to say it */
+    pcre2_set_match_limit(mc, MATCH_LIMIT);
+    pcre2_set_heap_limit(mc, HEAP_LIMIT_KIB);
+    int rc = pcre2_match(c, (PCRE2_SPTR)s, n, 0, 0, md, mc);
+    pcre2_match_context_free(mc);
+    pcre2_match_data_free(md);
+    pcre2_code_free(c);
+    *out = rc >= 0 ? RE_YES : rc == PCRE2_ERROR_NOMATCH ? RE_NO : RE_GAVE_UP;
+    if (rc >= 0 || rc == PCRE2_ERROR_NOMATCH || rc == PCRE2_ERROR_MATCHLIMIT ||
+        rc == PCRE2_ERROR_HEAPLIMIT || rc == PCRE2_ERROR_DEPTHLIMIT)
+        return 0;
+    return explain(e, pattern, rc);
+}

@@ -1,0 +1,492 @@
+// SPDX-License-Identifier: MIT
+/* text/schema.c - JSON Schema: a table with a row per keyword, each one function. A schema is valid
+ * for a value when all its keywords are. The message is that of the outermost keyword which decided:
+ * "matches none of anyOf", not why it failed each. Recursion and work are limited, since a schema
+ * may refer to itself. */
+#include "text/schema.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/attr.h"
+#include "core/show.h"
+#include "text/re.h"
+
+enum { MAX_DEPTH = 200, MAX_STEPS = 1000000 };
+
+struct sc {
+    const struct json *root;
+    struct buf path, *why;
+    int depth, steps;
+    int rc; /* of a malformed schema; everything is false from then on */
+    struct err *e;
+};
+/* kw: the keyword's value; in: the schema it stands in; v: the value to check. */
+typedef bool (*keyword_fn)(struct sc *c, const struct json *kw, const struct json *in,
+                           const struct json *v);
+
+static bool valid(struct sc *c, const struct json *schema, const struct json *v);
+
+static bool no(struct sc *c, const char *fmt, ...) PRINTF_LIKE(2, 3);
+static bool no(struct sc *c, const char *fmt, ...) {
+    char text[300];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    buf_reset(c->why);
+    buf_fmt(c->why, "%s%s%s", c->path.len ? c->path.data : "", c->path.len ? ": " : "", text);
+    return false;
+}
+
+static bool malformed(struct sc *c, const char *keyword, const char *must) {
+    if (!c->rc)
+        c->rc = err_set(c->e, ERR_DATA, "the schema's \"%s\" %s", show_n(keyword, strlen(keyword)).s,
+                        must);
+    return false;
+}
+
+/* v checked as the member or item `name` of the value in hand. */
+static bool valid_at(struct sc *c, const struct json *schema, const struct json *v,
+                     const char *name) {
+    size_t len = c->path.len;
+    buf_fmt(&c->path, "/%s", show_n(name, strlen(name)).s);
+    bool ok = valid(c, schema, v);
+    c->path.len = len;
+    c->path.data[len] = 0;
+    return ok;
+}
+static bool valid_item(struct sc *c, const struct json *schema, const struct json *v, int64_t i) {
+    char name[24];
+    snprintf(name, sizeof name, "%" PRId64, i);
+    return valid_at(c, schema, v, name);
+}
+
+static bool matches(struct sc *c, const char *pattern, const char *s) {
+    enum re_answer a = RE_NO;
+    if (!c->rc) c->rc = re_search(pattern, s, strlen(s), &a, c->e);
+    return !c->rc && a == RE_YES;
+}
+
+/* ---- any type ---- */
+
+static bool is_type(const struct json *v, const char *name) {
+    static const char *const names[] = {"null", "boolean", "number", "string", "array", "object"};
+    enum json_type t = json_type(v);
+    double x = json_num(v, 0.5);
+    if (strcmp(name, "integer") == 0) return t == JSON_NUM && floor(x) == x && isfinite(x);
+    return strcmp(name, names[t]) == 0;
+}
+
+static bool known_type(const char *name) {
+    static const char *const names[] = {"null",   "boolean", "number", "string",
+                                        "array",  "object",  "integer"};
+    for (size_t i = 0; i < COUNT_OF(names) && name; i++)
+        if (strcmp(names[i], name) == 0) return true;
+    return false;
+}
+
+static bool kw_type(struct sc *c, const struct json *kw, const struct json *in,
+                    const struct json *v) {
+    (void)in;
+    const struct json *one = json_type(kw) == JSON_ARR ? json_first(kw) : kw;
+    bool any = false;
+    for (; one; one = json_type(kw) == JSON_ARR ? json_next(one) : NULL) {
+        if (!known_type(json_str(one))) return malformed(c, "type", "names no JSON type");
+        any = any || is_type(v, json_str(one));
+    }
+    return any || no(c, "is not of type %s", json_str(kw) ? json_str(kw) : "any of those named");
+}
+
+static bool kw_enum(struct sc *c, const struct json *kw, const struct json *in,
+                    const struct json *v) {
+    (void)in;
+    if (json_type(kw) != JSON_ARR) return malformed(c, "enum", "is not a list");
+    for (const struct json *x = json_first(kw); x; x = json_next(x))
+        if (json_equal(x, v)) return true;
+    return no(c, "is none of the values listed");
+}
+
+static bool kw_const(struct sc *c, const struct json *kw, const struct json *in,
+                     const struct json *v) {
+    (void)in;
+    return json_equal(kw, v) || no(c, "is not the one value allowed");
+}
+
+/* ---- numbers: one function, the table says how to compare ---- */
+
+enum limit_kind { AT_LEAST, AT_MOST, ABOVE, BELOW };
+static bool within(double x, double limit, enum limit_kind k) {
+    return k == AT_LEAST ? x >= limit : k == AT_MOST ? x <= limit : k == ABOVE ? x > limit
+                                                                               : x < limit;
+}
+static const char *const limit_text[] = {"at least", "at most", "more than", "less than"};
+
+static bool number_limit(struct sc *c, const struct json *kw, const struct json *v,
+                         enum limit_kind k, const char *name) {
+    if (json_type(kw) != JSON_NUM) return malformed(c, name, "is not a number");
+    if (json_type(v) != JSON_NUM) return true;
+    return within(json_num(v, 0), json_num(kw, 0), k) ||
+           no(c, "is not %s %.9g", limit_text[k], json_num(kw, 0));
+}
+
+static bool count_limit(struct sc *c, const struct json *kw, int64_t n, enum limit_kind k,
+                        const char *name, const char *of) {
+    if (json_type(kw) != JSON_NUM) return malformed(c, name, "is not a number");
+    return within((double)n, json_num(kw, 0), k) ||
+           no(c, "has %" PRId64 " %s, not %s %.9g", n, of, limit_text[k], json_num(kw, 0));
+}
+
+static int64_t n_chars(const char *s) {
+    int64_t n = 0;
+    for (; *s; s++) n += ((unsigned char)*s & 0xc0) != 0x80; /* json_parse let only UTF-8 through */
+    return n;
+}
+
+#define NUMBER_KEYWORD(name, key, kind)                                                            \
+    static bool kw_##name(struct sc *c, const struct json *kw, const struct json *in,              \
+                          const struct json *v) {                                                  \
+        (void)in;                                                                                  \
+        return number_limit(c, kw, v, kind, key);                                                  \
+    }
+#define COUNT_KEYWORD(name, key, kind, type, count, of)                                            \
+    static bool kw_##name(struct sc *c, const struct json *kw, const struct json *in,              \
+                          const struct json *v) {                                                  \
+        (void)in;                                                                                  \
+        return json_type(v) != (type) || count_limit(c, kw, count, kind, key, of);                 \
+    }
+NUMBER_KEYWORD(minimum, "minimum", AT_LEAST)
+NUMBER_KEYWORD(maximum, "maximum", AT_MOST)
+NUMBER_KEYWORD(ex_minimum, "exclusiveMinimum", ABOVE)
+NUMBER_KEYWORD(ex_maximum, "exclusiveMaximum", BELOW)
+COUNT_KEYWORD(min_length, "minLength", AT_LEAST, JSON_STR, n_chars(json_str(v)), "characters")
+COUNT_KEYWORD(max_length, "maxLength", AT_MOST, JSON_STR, n_chars(json_str(v)), "characters")
+COUNT_KEYWORD(min_items, "minItems", AT_LEAST, JSON_ARR, json_len(v), "items")
+COUNT_KEYWORD(max_items, "maxItems", AT_MOST, JSON_ARR, json_len(v), "items")
+COUNT_KEYWORD(min_props, "minProperties", AT_LEAST, JSON_OBJ, json_len(v), "members")
+COUNT_KEYWORD(max_props, "maxProperties", AT_MOST, JSON_OBJ, json_len(v), "members")
+
+static bool kw_multiple(struct sc *c, const struct json *kw, const struct json *in,
+                        const struct json *v) {
+    (void)in;
+    double by = json_num(kw, 0), x = json_num(v, 0);
+    if (!(by > 0)) return malformed(c, "multipleOf", "is not a positive number");
+    double q = x / by;
+    return json_type(v) != JSON_NUM || (floor(q) == q && isfinite(q)) ||
+           no(c, "is not a multiple of %.9g", by);
+}
+
+/* ---- strings ---- */
+
+static bool kw_pattern(struct sc *c, const struct json *kw, const struct json *in,
+                       const struct json *v) {
+    (void)in;
+    if (!json_str(kw)) return malformed(c, "pattern", "is not a string");
+    return !json_str(v) || matches(c, json_str(kw), json_str(v)) ||
+           no(c, "does not match '%s'", show_n(json_str(kw), strlen(json_str(kw))).s);
+}
+
+/* ---- arrays ---- */
+
+/* Items one by one: those before `skip` are somebody else's. */
+static bool items_from(struct sc *c, const struct json *schema, const struct json *v,
+                       int64_t skip) {
+    int64_t i = 0;
+    for (const struct json *x = json_first(v); x; x = json_next(x), i++)
+        if (i >= skip && !valid_item(c, schema, x, i)) return false;
+    return true;
+}
+static bool items_listed(struct sc *c, const struct json *list, const struct json *v) {
+    const struct json *s = json_first(list);
+    int64_t i = 0;
+    for (const struct json *x = json_first(v); x && s; x = json_next(x), s = json_next(s), i++)
+        if (!valid_item(c, s, x, i)) return false;
+    return true;
+}
+
+static bool kw_prefix_items(struct sc *c, const struct json *kw, const struct json *in,
+                            const struct json *v) {
+    (void)in;
+    if (json_type(kw) != JSON_ARR) return malformed(c, "prefixItems", "is not a list");
+    return json_type(v) != JSON_ARR || items_listed(c, kw, v);
+}
+static bool kw_items(struct sc *c, const struct json *kw, const struct json *in,
+                     const struct json *v) {
+    if (json_type(v) != JSON_ARR) return true;
+    if (json_type(kw) == JSON_ARR) return items_listed(c, kw, v);
+    return items_from(c, kw, v, json_len(json_get(in, "prefixItems")));
+}
+static bool kw_additional_items(struct sc *c, const struct json *kw, const struct json *in,
+                                const struct json *v) {
+    const struct json *items = json_get(in, "items");
+    if (json_type(v) != JSON_ARR || json_type(items) != JSON_ARR) return true;
+    return items_from(c, kw, v, json_len(items));
+}
+
+static bool kw_unique(struct sc *c, const struct json *kw, const struct json *in,
+                      const struct json *v) {
+    (void)in;
+    if (json_type(kw) != JSON_BOOL) return malformed(c, "uniqueItems", "is not true or false");
+    if (!json_bool(kw, false) || json_type(v) != JSON_ARR) return true;
+    for (const struct json *a = json_first(v); a; a = json_next(a))
+        for (const struct json *b = json_next(a); b; b = json_next(b))
+            if (json_equal(a, b)) return no(c, "holds an item twice");
+    return true;
+}
+
+static bool kw_contains(struct sc *c, const struct json *kw, const struct json *in,
+                        const struct json *v) {
+    if (json_type(v) != JSON_ARR) return true;
+    double least = json_num(json_get(in, "minContains"), 1),
+           most = json_num(json_get(in, "maxContains"), INFINITY);
+    int64_t n = 0, i = 0;
+    for (const struct json *x = json_first(v); x; x = json_next(x))
+        n += valid_item(c, kw, x, i++);
+    if (c->rc) return false;
+    return ((double)n >= least && (double)n <= most) ||
+           no(c, "has %" PRId64 " items of the kind it must contain", n);
+}
+
+/* ---- objects ---- */
+
+static bool kw_required(struct sc *c, const struct json *kw, const struct json *in,
+                        const struct json *v) {
+    (void)in;
+    if (json_type(kw) != JSON_ARR) return malformed(c, "required", "is not a list");
+    if (json_type(v) != JSON_OBJ) return true;
+    for (const struct json *n = json_first(kw); n; n = json_next(n)) {
+        if (!json_str(n)) return malformed(c, "required", "holds what is no name");
+        if (!json_get(v, json_str(n)))
+            return no(c, "'%s' is missing", show_n(json_str(n), strlen(json_str(n))).s);
+    }
+    return true;
+}
+
+static bool kw_properties(struct sc *c, const struct json *kw, const struct json *in,
+                          const struct json *v) {
+    (void)in;
+    if (json_type(kw) != JSON_OBJ) return malformed(c, "properties", "is not an object");
+    if (json_type(v) != JSON_OBJ) return true;
+    for (const struct json *s = json_first(kw); s; s = json_next(s)) {
+        const struct json *m = json_get(v, json_name(s));
+        if (m && !valid_at(c, s, m, json_name(s))) return false;
+    }
+    return true;
+}
+
+static bool kw_pattern_props(struct sc *c, const struct json *kw, const struct json *in,
+                             const struct json *v) {
+    (void)in;
+    if (json_type(kw) != JSON_OBJ) return malformed(c, "patternProperties", "is not an object");
+    if (json_type(v) != JSON_OBJ) return true;
+    for (const struct json *s = json_first(kw); s; s = json_next(s))
+        for (const struct json *m = json_first(v); m; m = json_next(m))
+            if (matches(c, json_name(s), json_name(m)) && !valid_at(c, s, m, json_name(m)))
+                return false;
+    return !c->rc;
+}
+
+static bool kw_additional(struct sc *c, const struct json *kw, const struct json *in,
+                          const struct json *v) {
+    const struct json *props = json_get(in, "properties"),
+                      *patterns = json_get(in, "patternProperties");
+    if (json_type(v) != JSON_OBJ) return true;
+    for (const struct json *m = json_first(v); m; m = json_next(m)) {
+        bool named = json_get(props, json_name(m)) != NULL;
+        for (const struct json *p = json_first(patterns); p && !named; p = json_next(p))
+            named = matches(c, json_name(p), json_name(m));
+        if (!named && !valid_at(c, kw, m, json_name(m))) return false;
+    }
+    return !c->rc;
+}
+
+static bool kw_prop_names(struct sc *c, const struct json *kw, const struct json *in,
+                          const struct json *v) {
+    (void)in;
+    if (json_type(v) != JSON_OBJ) return true;
+    bool ok = true;
+    for (const struct json *m = json_first(v); m && ok; m = json_next(m)) {
+        struct buf text = {0};
+        struct json *name = NULL;
+        json_quote(&text, json_name(m), strlen(json_name(m)));
+        if (!c->rc) c->rc = json_parse(&name, text.data, text.len, "a member's name", c->e);
+        ok = !c->rc && valid_at(c, kw, name, json_name(m));
+        json_free(name);
+        buf_release(&text);
+    }
+    return ok;
+}
+
+static bool kw_dep_required(struct sc *c, const struct json *kw, const struct json *in,
+                            const struct json *v) {
+    for (const struct json *d = json_first(kw); d && json_type(v) == JSON_OBJ; d = json_next(d))
+        if (json_get(v, json_name(d)) && !kw_required(c, d, in, v)) return false;
+    return true;
+}
+static bool kw_dep_schemas(struct sc *c, const struct json *kw, const struct json *in,
+                           const struct json *v) {
+    (void)in;
+    for (const struct json *d = json_first(kw); d && json_type(v) == JSON_OBJ; d = json_next(d))
+        if (json_get(v, json_name(d)) && !valid(c, d, v)) return false;
+    return true;
+}
+
+/* ---- schemas together ---- */
+
+static int64_t n_valid(struct sc *c, const struct json *list, const struct json *v) {
+    int64_t n = 0;
+    if (json_type(list) != JSON_ARR || !json_first(list))
+        malformed(c, "anyOf, oneOf or allOf", "is not a list of schemas");
+    for (const struct json *s = json_first(list); s && !c->rc; s = json_next(s))
+        n += valid(c, s, v);
+    return c->rc ? -1 : n;
+}
+
+static bool kw_any(struct sc *c, const struct json *kw, const struct json *in,
+                   const struct json *v) {
+    (void)in;
+    int64_t n = n_valid(c, kw, v);
+    return n > 0 || (n == 0 && no(c, "matches none of anyOf"));
+}
+static bool kw_one(struct sc *c, const struct json *kw, const struct json *in,
+                   const struct json *v) {
+    (void)in;
+    int64_t n = n_valid(c, kw, v);
+    return n == 1 || (n >= 0 && no(c, "matches %" PRId64 " of oneOf", n));
+}
+static bool kw_all(struct sc *c, const struct json *kw, const struct json *in,
+                   const struct json *v) {
+    (void)in;
+    return n_valid(c, kw, v) == json_len(kw); /* the message is that of the one that failed */
+}
+static bool kw_not(struct sc *c, const struct json *kw, const struct json *in,
+                   const struct json *v) {
+    (void)in;
+    return (!valid(c, kw, v) && !c->rc) || (!c->rc && no(c, "matches what it must not"));
+}
+static bool kw_if(struct sc *c, const struct json *kw, const struct json *in,
+                  const struct json *v) {
+    const struct json *next = json_get(in, valid(c, kw, v) ? "then" : "else");
+    return !c->rc && (!next || valid(c, next, v));
+}
+
+/* One step of a JSON pointer: the next name, with ~0, ~1 and %XX undone. */
+static const char *pointer_name(const char *p, struct buf *name) {
+    buf_reset(name);
+    buf_str(name, "");
+    for (; *p && *p != '/'; p++) {
+        char hex[3] = {0};
+        if (p[0] == '~' && (p[1] == '0' || p[1] == '1')) {
+            buf_chr(name, *++p == '0' ? '~' : '/');
+        } else if (p[0] == '%' && strspn(p + 1, "0123456789abcdefABCDEF") >= 2) {
+            memcpy(hex, p + 1, 2);
+            buf_chr(name, (char)strtol(hex, NULL, 16));
+            p += 2;
+        } else {
+            buf_chr(name, *p);
+        }
+    }
+    return p;
+}
+
+static bool kw_ref(struct sc *c, const struct json *kw, const struct json *in,
+                   const struct json *v) {
+    (void)in;
+    const char *p = json_str(kw);
+    const struct json *s = c->root;
+    struct buf name = {0};
+    if (!p || p[0] != '#' || (p[1] && p[1] != '/'))
+        return malformed(c, "$ref", "is not a pointer within this schema (#/...)");
+    for (p++; *p == '/' && s;) {
+        p = pointer_name(p + 1, &name);
+        if (json_type(s) == JSON_ARR) {
+            char *end;
+            long long i = strtoll(name.data, &end, 10);
+            for (s = json_first(s); s && i > 0; i--) s = json_next(s);
+            if (*end || end == name.data || i) s = NULL;
+        } else {
+            s = json_get(s, name.data);
+        }
+    }
+    buf_release(&name);
+    return s ? valid(c, s, v) : malformed(c, "$ref", "points at nothing");
+}
+
+static bool kw_unsupported(struct sc *c, const struct json *kw, const struct json *in,
+                           const struct json *v) {
+    (void)in, (void)v;
+    return malformed(c, json_name(kw), "is a keyword that is not supported");
+}
+
+static const struct {
+    const char *name;
+    keyword_fn fn;
+} keywords[] = {
+    {"type", kw_type},
+    {"enum", kw_enum},
+    {"const", kw_const},
+    {"minimum", kw_minimum},
+    {"maximum", kw_maximum},
+    {"exclusiveMinimum", kw_ex_minimum},
+    {"exclusiveMaximum", kw_ex_maximum},
+    {"multipleOf", kw_multiple},
+    {"minLength", kw_min_length},
+    {"maxLength", kw_max_length},
+    {"pattern", kw_pattern},
+    {"prefixItems", kw_prefix_items},
+    {"items", kw_items},
+    {"additionalItems", kw_additional_items},
+    {"minItems", kw_min_items},
+    {"maxItems", kw_max_items},
+    {"uniqueItems", kw_unique},
+    {"contains", kw_contains},
+    {"required", kw_required},
+    {"properties", kw_properties},
+    {"patternProperties", kw_pattern_props},
+    {"additionalProperties", kw_additional},
+    {"propertyNames", kw_prop_names},
+    {"minProperties", kw_min_props},
+    {"maxProperties", kw_max_props},
+    {"dependentRequired", kw_dep_required},
+    {"dependentSchemas", kw_dep_schemas},
+    {"anyOf", kw_any},
+    {"oneOf", kw_one},
+    {"allOf", kw_all},
+    {"not", kw_not},
+    {"if", kw_if},
+    {"$ref", kw_ref},
+    {"$dynamicRef", kw_unsupported},
+    {"unevaluatedItems", kw_unsupported},
+    {"unevaluatedProperties", kw_unsupported},
+};
+
+static bool all_keywords(struct sc *c, const struct json *schema, const struct json *v) {
+    for (const struct json *kw = json_first(schema); kw; kw = json_next(kw))
+        for (size_t i = 0; i < COUNT_OF(keywords); i++)
+            if (strcmp(keywords[i].name, json_name(kw)) == 0 && !keywords[i].fn(c, kw, schema, v))
+                return false;
+    return true;
+}
+
+static bool valid(struct sc *c, const struct json *schema, const struct json *v) {
+    if (c->rc) return false;
+    if (json_type(schema) == JSON_BOOL) return json_bool(schema, true) || no(c, "is not allowed");
+    if (json_type(schema) != JSON_OBJ) return malformed(c, "schema", "is neither object nor bool");
+    if (++c->depth > MAX_DEPTH || ++c->steps > MAX_STEPS)
+        return malformed(c, "$ref", "refers to itself without end, or the schema is too large");
+    bool ok = all_keywords(c, schema, v) && !c->rc;
+    c->depth--;
+    return ok;
+}
+
+int schema_check(const struct json *schema, const struct json *value, bool *ok, struct buf *why,
+                 struct err *e) {
+    struct sc c = {.root = schema, .why = why, .e = e};
+    *ok = valid(&c, schema, value);
+    buf_release(&c.path);
+    return c.rc;
+}

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: MIT
+/* text/schema.h - does a JSON value satisfy a JSON Schema? Draft 2020-12 without references to other
+ * documents, dynamic references and unevaluated*; `items` as a list is read as in draft 7. `format`
+ * and other annotations assert nothing. Numbers are doubles, so integers beyond 2^53 are rounded. */
+#ifndef HONE_TEXT_SCHEMA_H
+#define HONE_TEXT_SCHEMA_H
+
+#include <stdbool.h>
+
+#include "core/buf.h"
+#include "core/err.h"
+#include "core/json.h"
+
+/* *ok: the answer; when false, `why` gets one clause naming the place ("/unit: not one of ...").
+ * ERR_DATA when the schema is malformed, uses what is not supported, or refers to itself without
+ * end. */
+int schema_check(const struct json *schema, const struct json *value, bool *ok, struct buf *why,
+                 struct err *e);
+
+#endif
