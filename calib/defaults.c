@@ -18,6 +18,7 @@ INCBIN(hone_calib_txt, "calib/text/calib.txt")
 INCBIN(hone_calib_chat, "calib/text/calib.jsonl")
 INCBIN(hone_eval_txt, "calib/text/eval.txt")
 INCBIN(hone_eval_chat, "calib/text/eval.jsonl")
+INCBIN(hone_suite, "calib/text/tools.jsonl")
 
 const struct default_text *default_text_at(int i) {
     static struct default_text t[4];
@@ -34,4 +35,11 @@ const struct default_text *default_text_at(int i) {
     t[i] = (struct default_text){src[i].name, src[i].begin, (size_t)(src[i].end - src[i].begin),
                                  src[i].is_eval, src[i].is_chat};
     return &t[i];
+}
+
+const struct default_text *default_suite(void) {
+    static struct default_text t;
+    t = (struct default_text){"default-tools.jsonl", hone_suite,
+                              (size_t)(hone_suite_end - hone_suite), true, true};
+    return &t;
 }

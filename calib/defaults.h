@@ -16,5 +16,7 @@ struct default_text {
 };
 /* NULL past the end. */
 const struct default_text *default_text_at(int i);
+/* 60 tool calls for any model (text/suite.h); made by tests/oracle/tool_suite.py. */
+const struct default_text *default_suite(void);
 
 #endif

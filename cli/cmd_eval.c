@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* cli/cmd_eval.c - hone eval ppl | speed | logits: options in, numbers out. The procedures
- * are in runtime/eval_*.c; nothing is computed here. kld, kv and mtp have files of their own. */
+ * are in runtime/eval_*.c; nothing is computed here. The others have files of their own. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -309,6 +309,8 @@ int cmd_eval(struct cli *c, int argc, char **argv, struct err *e) {
     static const struct subcommand sub[] = {{"ppl", cmd_ppl, "perplexity of a text"},
                                             {"kld", eval_cmd_kld, "divergence from a base model"},
                                             {"mtp", eval_cmd_mtp, "acceptance of drafted tokens"},
+                                            {"tools", eval_cmd_tools, "tool calls: valid, as expected"},
+                                            {"checks", eval_cmd_checks, "checks of answers"},
                                             {"speed", cmd_speed, "tokens per second"},
                                             {"kv", eval_cmd_kv, "KV cache types without a model"},
                                             {"logits", cmd_logits, "raw logits of a sequence"}};

@@ -24,6 +24,16 @@ int eval_open_one(struct cli *c, const struct eval_args *a, const char *path, in
 void eval_close_one(struct eval_loaded *l);
 int eval_load_text(const struct model *m, const char *path, struct ids *ids, struct err *e);
 
+struct suite;
+struct suite_answers;
+/* A file, or "builtin". */
+int eval_suite_read(struct suite *s, const char *path, struct err *e);
+/* Opens the model, lets it answer n_cases (0: all), closes it. a: ctx (0: what is needed), kv_type,
+ * act. format: NULL, or the syntax of calls. */
+int eval_suite_of(struct cli *c, const struct eval_args *a, const char *model,
+                  const struct suite *suite, int64_t n_cases, int64_t max_tokens,
+                  const char *format, struct suite_answers *out, struct err *e);
+
 struct eval_texts { /* texts as domains */
     struct eval_domain *domain;
     struct ids *ids; /* [n] */
@@ -39,6 +49,8 @@ enum { EVAL_MAX_LIST = 32 };
 int eval_parse_list(const char *text, const char *what, int64_t out[EVAL_MAX_LIST], int *n,
                     struct err *e);
 
+int eval_cmd_tools(struct cli *c, int argc, char **argv, struct err *e);
+int eval_cmd_checks(struct cli *c, int argc, char **argv, struct err *e);
 int eval_cmd_kv(struct cli *c, int argc, char **argv, struct err *e);
 int eval_cmd_mtp(struct cli *c, int argc, char **argv, struct err *e);
 int eval_cmd_kld(struct cli *c, int argc, char **argv, struct err *e);

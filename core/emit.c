@@ -149,6 +149,10 @@ void emit_cell_num(struct emit *m, double value, int prec) {
     add_cell(last_table(m), (struct cell){.kind = CELL_NUM, .num = value, .prec = prec});
 }
 
+void emit_cell_bool(struct emit *m, bool value) {
+    add_cell(last_table(m), (struct cell){.kind = CELL_BOOL, .i = value});
+}
+
 void emit_cell_none(struct emit *m) {
     add_cell(last_table(m), (struct cell){0});
 }

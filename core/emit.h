@@ -34,6 +34,7 @@ void emit_row(struct emit *m); /* before each row's cells; fills up a row left s
 void emit_cell_str(struct emit *m, const char *value);
 void emit_cell_i64(struct emit *m, int64_t value);
 void emit_cell_num(struct emit *m, double value, int prec);
+void emit_cell_bool(struct emit *m, bool value);
 void emit_cell_none(struct emit *m); /* null, "-" */
 
 void emit_render(const struct emit *m, enum emit_form form, struct buf *out);

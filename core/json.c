@@ -242,6 +242,13 @@ bool json_equal(const struct json *a, const struct json *b) {
     return true;
 }
 
+void json_write(struct buf *out, const struct json *j) {
+    char *text = j ? cJSON_PrintUnformatted(node(j)) : NULL;
+    if (j && !text) (void)xmalloc(SIZE_MAX); /* out of memory: the one way to say it */
+    buf_str(out, text ? text : "null");
+    cJSON_free(text);
+}
+
 bool json_i64(const struct json *j, int64_t *out) {
     double v = json_num(j, HUGE_VAL);
     if (!(fabs(v) <= 0x1p53) || v != floor(v)) return false;

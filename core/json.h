@@ -36,6 +36,8 @@ bool json_bool(const struct json *j, bool otherwise);
 bool json_i64(const struct json *j, int64_t *out);
 /* Deep equality of values: 1 equals 1.0, the order of members is free. */
 bool json_equal(const struct json *a, const struct json *b);
+/* Appends the value as JSON text in one line. */
+void json_write(struct buf *out, const struct json *j);
 
 /* Writer: valid JSON into a buffer, commas and indentation handled. Floats with %.9g (finite only;
  * others become null). Calls nest: jw_obj(w, name) ... jw_end(w). name is NULL inside arrays. */

@@ -131,6 +131,49 @@ struct eval_mtp { /* the MTP block's guess of the token after next, along a text
 int eval_mtp(struct session *trunk, struct session *draft, const struct ids *ids, int64_t ctx,
              int64_t max_chunks, struct eval_mtp *out, struct err *e);
 
+struct eval_gen {
+    struct buf text; /* control tokens spelled out, the one that ended it not; buf_release */
+    int64_t n_prompt, n_new;
+    bool ended; /* by a token that ends a turn, not by the limit */
+};
+/* The likeliest continuation, token by token, of at most n_max tokens. From an empty state. */
+int eval_generate(struct session *s, const struct ids *prompt, int64_t n_max, struct eval_gen *out,
+                  struct err *e);
+
+/* ---- suites: text/suite.h says what a case is ---- */
+
+struct suite;
+struct answer;
+struct verdict;
+struct chat;
+struct toolfmt;
+struct suite_plan { /* the prompts of some cases of a suite, for one model */
+    const struct suite *suite;
+    const struct toolfmt *format; /* of calls; NULL: the template has none that is known */
+    int n;
+    int *index;         /* [n] of the case within the suite */
+    struct ids *prompt; /* [n] */
+    char **text;        /* [n] the same as text */
+    int64_t longest;    /* tokens of the longest prompt */
+};
+/* n_cases: 0: all; else as many, evenly spread. format: name of a syntax of calls, NULL: the one
+ * that the template asks for. ERR_DATA when calls are expected and no syntax is known. */
+int suite_plan_open(struct suite_plan *p, const struct suite *suite, const struct model *m,
+                    int64_t n_cases, const char *format, struct err *e);
+void suite_plan_close(struct suite_plan *p);
+struct suite_answers { /* what a model made of them */
+    int n;
+    struct answer *answer;   /* [n] */
+    struct verdict *verdict; /* [n] */
+    bool *ended;             /* [n] false: cut at the limit of tokens */
+    int64_t n_prompt, n_new;
+    double seconds;
+};
+/* Greedy answers of at most max_tokens tokens (a case may say otherwise), judged. */
+int eval_suite(struct session *s, const struct suite_plan *p, int64_t max_tokens,
+               struct suite_answers *out, struct err *e);
+void suite_answers_release(struct suite_answers *a);
+
 struct eval_speed {
     char test[32]; /* "pp512", "tg128" */
     int64_t depth, n_tokens;

@@ -24,10 +24,9 @@ static int explain(struct err *e, const char *pattern, int code) {
 int re_search(const char *pattern, const char *s, size_t n, enum re_answer *out, struct err *e) {
     int code;
     PCRE2_SIZE off;
-    pcre2_code *c =
-        pcre2_compile((PCRE2_SPTR)pattern, strlen(pattern),
-                      PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C | PCRE2_DOLLAR_ENDONLY, &code,
-                      &off, NULL);
+    pcre2_code *c = pcre2_compile(
+        (PCRE2_SPTR)pattern, strlen(pattern),
+        PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C | PCRE2_DOLLAR_ENDONLY, &code, &off, NULL);
     if (!c) return explain(e, pattern, code);
     pcre2_match_data *md = pcre2_match_data_create_from_pattern(c, NULL);
     pcre2_match_context *mc = pcre2_match_context_create(NULL);

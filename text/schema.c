@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* text/schema.c - JSON Schema: a table with a row per keyword, each one function. A schema is valid
- * for a value when all its keywords are. The message is that of the outermost keyword which decided:
- * "matches none of anyOf", not why it failed each. Recursion and work are limited, since a schema
- * may refer to itself. */
+ * for a value when all its keywords are. The message is that of the outermost keyword which
+ * decided: "matches none of anyOf", not why it failed each. Recursion and work are limited, since a
+ * schema may refer to itself. */
 #include "text/schema.h"
 
 #include <inttypes.h>
@@ -45,8 +45,8 @@ static bool no(struct sc *c, const char *fmt, ...) {
 
 static bool malformed(struct sc *c, const char *keyword, const char *must) {
     if (!c->rc)
-        c->rc = err_set(c->e, ERR_DATA, "the schema's \"%s\" %s", show_n(keyword, strlen(keyword)).s,
-                        must);
+        c->rc = err_set(c->e, ERR_DATA, "the schema's \"%s\" %s",
+                        show_n(keyword, strlen(keyword)).s, must);
     return false;
 }
 
@@ -83,8 +83,8 @@ static bool is_type(const struct json *v, const char *name) {
 }
 
 static bool known_type(const char *name) {
-    static const char *const names[] = {"null",   "boolean", "number", "string",
-                                        "array",  "object",  "integer"};
+    static const char *const names[] = {"null",  "boolean", "number", "string",
+                                        "array", "object",  "integer"};
     for (size_t i = 0; i < COUNT_OF(names) && name; i++)
         if (strcmp(names[i], name) == 0) return true;
     return false;
@@ -121,8 +121,10 @@ static bool kw_const(struct sc *c, const struct json *kw, const struct json *in,
 
 enum limit_kind { AT_LEAST, AT_MOST, ABOVE, BELOW };
 static bool within(double x, double limit, enum limit_kind k) {
-    return k == AT_LEAST ? x >= limit : k == AT_MOST ? x <= limit : k == ABOVE ? x > limit
-                                                                               : x < limit;
+    return k == AT_LEAST  ? x >= limit
+           : k == AT_MOST ? x <= limit
+           : k == ABOVE   ? x > limit
+                          : x < limit;
 }
 static const char *const limit_text[] = {"at least", "at most", "more than", "less than"};
 
@@ -244,8 +246,7 @@ static bool kw_contains(struct sc *c, const struct json *kw, const struct json *
     double least = json_num(json_get(in, "minContains"), 1),
            most = json_num(json_get(in, "maxContains"), INFINITY);
     int64_t n = 0, i = 0;
-    for (const struct json *x = json_first(v); x; x = json_next(x))
-        n += valid_item(c, kw, x, i++);
+    for (const struct json *x = json_first(v); x; x = json_next(x)) n += valid_item(c, kw, x, i++);
     if (c->rc) return false;
     return ((double)n >= least && (double)n <= most) ||
            no(c, "has %" PRId64 " items of the kind it must contain", n);

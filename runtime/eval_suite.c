@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: MIT
+/* runtime/eval_suite.c - a model answers a suite: prompts made with its own template, greedy
+ * answers, verdicts. Memory: the prompts and answers; a session's as always. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "core/num.h"
+#include "core/prog.h"
+#include "runtime/eval.h"
+#include "text/chat.h"
+#include "text/suite.h"
+
+/* The syntax of calls, by name or by the model's template. */
+static int find_format(const struct suite *suite, const struct model *m, const char *name,
+                       const struct toolfmt **out, struct err *e) {
+    const char *tmpl = gguf_str_or(m->gguf, "tokenizer.chat_template", "");
+    *out = name ? toolfmt_find(name) : toolfmt_detect(tmpl, strlen(tmpl));
+    if (name && !*out)
+        return err_set(e, ERR_USAGE,
+                       "--format: '%s' is not a known syntax; 'hone template parse' lists them",
+                       name);
+    if (!*out && suite_calls(suite))
+        return err_set(e, ERR_DATA,
+                       "%s: its template asks for no known syntax of tool calls: name one with "
+                       "--format",
+                       gguf_path(m->gguf));
+    return 0;
+}
+
+static int plan_case(struct suite_plan *p, int i, const struct model *m, const struct chat *chat,
+                     struct err *e) {
+    const struct suite_case *c = &p->suite->c[p->index[i]];
+    struct buf text = {0};
+    int rc = suite_prompt(c, chat, &text, e);
+    buf_str(&text, "");
+    /* a conversation's template writes BOS itself, a plain text has none */
+    bool plain = json_str(json_get(c->json, "text")) != NULL;
+    if (!rc) rc = tok_encode(m->tok, text.data, text.len, true, plain, &p->prompt[i], e);
+    p->text[i] = buf_take(&text);
+    p->longest = max_i64(p->longest, p->prompt[i].n);
+    return rc;
+}
+
+int suite_plan_open(struct suite_plan *p, const struct suite *suite, const struct model *m,
+                    int64_t n_cases, const char *format, struct err *e) {
+    struct chat *chat = NULL;
+    memset(p, 0, sizeof *p);
+    if (!m->tok)
+        return err_set(e, ERR_DATA, "%s has no tokenizer, so the suite cannot be read",
+                       gguf_path(m->gguf));
+    TRY(find_format(suite, m, format, &p->format, e));
+    p->suite = suite;
+    p->n = n_cases > 0 && n_cases < suite->n ? (int)n_cases : suite->n;
+    p->index = xcalloc((size_t)p->n, sizeof *p->index);
+    p->prompt = xcalloc((size_t)p->n, sizeof *p->prompt);
+    p->text = xcalloc((size_t)p->n, sizeof *p->text);
+    int rc = 0;
+    for (int i = 0; i < p->n && !rc; i++) {
+        p->index[i] = suite_spread(suite->n, p->n, i);
+        bool plain = json_str(json_get(suite->c[p->index[i]].json, "text")) != NULL;
+        if (!plain && !chat) rc = chat_from_gguf(&chat, m->gguf, m->tok, e);
+        if (!rc) rc = plan_case(p, i, m, chat, e);
+    }
+    chat_free(chat);
+    if (rc) suite_plan_close(p);
+    return rc;
+}
+
+void suite_plan_close(struct suite_plan *p) {
+    for (int i = 0; i < p->n; i++) {
+        if (p->prompt) ids_release(&p->prompt[i]);
+        if (p->text) free(p->text[i]);
+    }
+    free(p->index);
+    free(p->prompt);
+    free(p->text);
+    memset(p, 0, sizeof *p);
+}
+
+static int answer_case(struct session *s, const struct suite_plan *p, int i, int64_t max_tokens,
+                       struct suite_answers *out, struct err *e) {
+    const struct suite_case *c = &p->suite->c[p->index[i]];
+    struct eval_gen g = {0};
+    int rc = eval_generate(s, &p->prompt[i], c->max_tokens ? c->max_tokens : max_tokens, &g, e);
+    if (rc) err_wrap(e, "case %s", c->id);
+    out->ended[i] = g.ended;
+    out->n_prompt += g.n_prompt;
+    out->n_new += g.n_new;
+    if (!rc)
+        rc = answer_read(&out->answer[i], p->format, c, p->text[i], g.text.data, g.text.len, e);
+    if (!rc) rc = answer_judge(c, &out->answer[i], &out->verdict[i], e);
+    buf_release(&g.text);
+    return rc;
+}
+
+int eval_suite(struct session *s, const struct suite_plan *p, int64_t max_tokens,
+               struct suite_answers *out, struct err *e) {
+    struct prog prog = {0};
+    int64_t n_passed = 0;
+    int rc = 0;
+    *out = (struct suite_answers){.n = p->n};
+    out->answer = xcalloc((size_t)p->n, sizeof *out->answer);
+    out->verdict = xcalloc((size_t)p->n, sizeof *out->verdict);
+    out->ended = xcalloc((size_t)p->n, sizeof *out->ended);
+    double t0 = prog_now_s();
+    prog_begin(&prog, "suite", PROG_ITEMS, (uint64_t)p->n);
+    for (int i = 0; i < p->n && !rc; i++) {
+        rc = answer_case(s, p, i, max_tokens, out, e);
+        n_passed += out->verdict[i].pass;
+        snprintf(prog.note, sizeof prog.note, "%" PRId64 " of %d passed", n_passed, i + 1);
+        prog_update(&prog, (uint64_t)(i + 1));
+        if (!rc && prog_interrupted()) rc = err_set(e, ERR_INTR, "interrupted");
+    }
+    prog_end(&prog);
+    out->seconds = prog_now_s() - t0;
+    if (rc) suite_answers_release(out);
+    return rc;
+}
+
+void suite_answers_release(struct suite_answers *a) {
+    for (int i = 0; i < a->n; i++) {
+        answer_release(&a->answer[i]);
+        verdict_release(&a->verdict[i]);
+    }
+    free(a->answer);
+    free(a->verdict);
+    free(a->ended);
+    memset(a, 0, sizeof *a);
+}

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: MIT
+/* tests/unit/test_suite.c - suites of cases, and verdicts on answers. The answers are written by
+ * hand after the rules in docs/formats/suite.md; no model runs here. */
+#include "calib/defaults.h"
+#include "tests/check.h"
+#include "text/suite.h"
+
+static struct err e;
+
+#define TOOLS                                                                                      \
+    "\"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"order\", \"parameters\": "    \
+    "{\"type\": \"object\", \"properties\": {\"item\": {\"type\": \"string\"}, \"n\": {\"type\": " \
+    "\"integer\", \"minimum\": 1}}, \"required\": [\"item\"], \"additionalProperties\": "          \
+    "false}}}, "                                                                                   \
+    "{\"name\": \"stop\"}]"
+#define CALL(name, args)                                                                           \
+    "<tool_call>\n{\"name\": \"" name "\", \"arguments\": " args "}\n</tool_call>"
+
+static int judge(const char *line, const char *prompt, const char *text, struct verdict *v) {
+    struct suite s;
+    struct answer a;
+    memset(v, 0, sizeof *v);
+    if (suite_parse(&s, line, strlen(line), "s.jsonl", &e)) return (int)e.code;
+    int rc = answer_read(&a, toolfmt_find("hermes-json"), &s.c[0], prompt, text, strlen(text), &e);
+    if (!rc) rc = answer_judge(&s.c[0], &a, v, &e);
+    answer_release(&a);
+    suite_close(&s);
+    return rc;
+}
+
+static void test_checks(void) {
+    static const struct {
+        const char *checks, *answer;
+        bool pass;
+    } row[] = {
+        {"\"exact\": \"Oslo\"", "Oslo", true},
+        {"\"exact\": \"Oslo\"", "  Oslo\n", true},
+        {"\"exact\": \"Oslo\"", "Oslo.", false},
+        {"\"exact\": \"Oslo\"", "<think>\nOslo? Rome?\n</think>\n\nOslo", true},
+        {"\"contains\": \"Oslo\"", "It is Oslo.", true},
+        {"\"contains\": \"Oslo\"", "<think>Oslo</think>\nRome", false},
+        {"\"contains\": [\"Oslo\", \"Norway\"]", "Oslo, Norway", true},
+        {"\"contains\": [\"Oslo\", \"Norway\"]", "Oslo", false},
+        {"\"excludes\": \"sorry\"", "Oslo", true},
+        {"\"excludes\": [\"sorry\", \"Oslo\"]", "Oslo", false},
+        {"\"regex\": \"^\\\\d{3}$\"", "123", true},
+        {"\"regex\": \"^\\\\d{3}$\"", "1234", false},
+        {"\"regex\": \"(?i)OSLO\"", "in oslo now", true},
+        {"\"json_schema\": {\"required\": [\"a\"]}", "{\"a\": 1}", true},
+        {"\"json_schema\": {\"required\": [\"a\"]}", "```json\n{\"a\": 1}\n```", true},
+        {"\"json_schema\": {\"required\": [\"a\"]}", "{\"b\": 1}", false},
+        {"\"json_schema\": {\"required\": [\"a\"]}", "Here: {\"a\": 1}", false},
+        {"\"json_schema\": {\"type\": \"array\"}", "[1, 2", false},
+        {"\"contains\": \"a\", \"regex\": \"b\"", "ab", true},
+        {"\"contains\": \"a\", \"regex\": \"b\"", "a", false},
+        {"\"contains\": \"a\"", "\xff\xfe", false},
+        {"\"contains\": \"a\xef\xbf\xbd\"", "a\xe2\x82", true},
+    };
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        struct verdict v;
+        char line[512];
+        snprintf(line, sizeof line, "{\"prompt\": \"x\", \"checks\": {%s}}", row[i].checks);
+        CHECK_OK(judge(line, "x", row[i].answer, &v));
+        if (v.pass != row[i].pass || v.pass != !v.why.len)
+            CHECK_FAIL("%s of '%s': %d (%s)", row[i].checks, row[i].answer, v.pass,
+                       v.why.len ? v.why.data : "");
+        verdict_release(&v);
+    }
+}
+
+static void test_calls(void) {
+    static const struct {
+        const char *expect, *answer, *grades; /* parsed valid named equal pass: + or - */
+    } row[] = {
+#define ONE "{\"name\": \"order\", \"arguments\": {\"item\": \"lamp\", \"n\": 2}}"
+        {ONE, CALL("order", "{\"item\": \"lamp\", \"n\": 2}"), "+++++"},
+        {ONE, CALL("order", "{\"n\": 2.0, \"item\": \"lamp\"}"), "+++++"},
+        {ONE, CALL("order", "{\"item\": \"lamp\", \"n\": \"2\"}"), "+-+--"},
+        {ONE, CALL("order", "{\"item\": \"lamp\", \"n\": 3}"), "+++--"},
+        {ONE, CALL("order", "{\"item\": \"lamp\", \"n\": 0}"), "+-+--"},
+        {ONE, CALL("order", "{\"item\": \"lamp\"}"), "+++--"},
+        {ONE, CALL("order", "{\"item\": \"lamp\", \"n\": 2, \"x\": 1}"), "+-+--"},
+        {ONE, CALL("order", "{\"n\": 2}"), "+-+--"},
+        {ONE, CALL("stop", "{}"), "++---"},
+        {ONE, CALL("buy", "{\"item\": \"lamp\", \"n\": 2}"), "+----"},
+        {ONE, "I ordered it.", "-----"},
+        {ONE, CALL("order", "{\"item\": \"lamp\", \"n\": 2"), "-----"},
+        {ONE, CALL("order", "{\"item\": \"lamp\", \"n\": 2}") "\n" CALL("stop", "{}"), "++---"},
+        {"[" ONE ", {\"name\": \"stop\", \"arguments\": {}}]",
+         CALL("order", "{\"item\": \"lamp\", \"n\": 2}") "\n" CALL("stop", "{}"), "+++++"},
+        {"[" ONE ", {\"name\": \"stop\", \"arguments\": {}}]",
+         CALL("stop", "{}") "\n" CALL("order", "{\"item\": \"lamp\", \"n\": 2}"), "++---"},
+        {"{\"name\": \"order\", \"schema\": {\"properties\": {\"item\": {\"enum\": [\"lamp\", "
+         "\"a lamp\"]}}}}",
+         CALL("order", "{\"item\": \"a lamp\"}"), "+++++"},
+        {"{\"name\": \"order\", \"schema\": {\"properties\": {\"item\": {\"enum\": [\"lamp\", "
+         "\"a lamp\"]}}}}",
+         CALL("order", "{\"item\": \"lamps\"}"), "+++--"},
+        {"null", "Four.", "+++++"},
+        {"[]", "Four.", "+++++"},
+        {"null", CALL("stop", "{}"), "-----"},
+    };
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        struct verdict v;
+        char line[2048], got[6];
+        snprintf(line, sizeof line, "{\"messages\": [], " TOOLS ", \"expect\": %s}", row[i].expect);
+        CHECK_OK(judge(line, "x", row[i].answer, &v));
+        const bool have[5] = {v.parsed, v.valid, v.named, v.equal, v.pass};
+        for (int k = 0; k < 5; k++) got[k] = have[k] ? '+' : '-';
+        got[5] = 0;
+        if (strcmp(got, row[i].grades) != 0 || v.pass != !v.why.len)
+            CHECK_FAIL("%s, %s: %s, expected %s (%s)", row[i].expect, row[i].answer, got,
+                       row[i].grades, v.why.len ? v.why.data : "");
+        verdict_release(&v);
+    }
+}
+
+/* The prompt opened the reasoning: what comes before the closing tag is no content. */
+static void test_reasoning(void) {
+    struct verdict v;
+    const char *line = "{\"prompt\": \"x\", \"checks\": {\"exact\": \"b\"}}";
+    CHECK_OK(judge(line, "<assistant>\n<think>\n", "a\n</think>\n\nb", &v));
+    CHECK(v.pass);
+    verdict_release(&v);
+    CHECK_OK(judge(line, "<think>\n\n</think>\n\n", "b", &v));
+    CHECK(v.pass);
+    verdict_release(&v);
+    CHECK_OK(judge(line, "<think>\n", "b", &v)); /* still thinking */
+    CHECK(!v.pass);
+    verdict_release(&v);
+}
+
+static void test_bad_suites(void) {
+    static const char *const bad[][2] = {
+        {"", "holds no case"},
+        {"\n \n", "holds no case"},
+        {"[]", "\"prompt\""},
+        {"{\"prompt\": \"x\"", "line 1"},
+        {"{\"prompt\": \"x\"}", "neither \"checks\" nor"},
+        {"{\"prompt\": \"x\", \"checks\": {}}", "neither \"checks\" nor"},
+        {"{\"prompt\": \"x\", \"text\": \"x\", \"checks\": {\"exact\": \"\"}}", "\"prompt\""},
+        {"{\"checks\": {\"exact\": \"\"}}", "\"prompt\""},
+        {"{\"prompt\": \"x\", \"checks\": {\"exacts\": \"a\"}}", "exact, contains, excludes"},
+        {"{\"prompt\": \"x\", \"checks\": {\"exact\": 1}}", "must be a text"},
+        {"{\"prompt\": \"x\", \"checks\": {\"contains\": []}}", "a list of texts"},
+        {"{\"prompt\": \"x\", \"checks\": {\"contains\": \"\"}}", "must not be empty"},
+        {"{\"prompt\": \"x\", \"checks\": {\"regex\": \"(\"}}", "line 1: the regular expression"},
+        {"{\"prompt\": \"x\", \"checks\": {\"json_schema\": 3}}", "must be a schema"},
+        {"{\"prompt\": \"x\", \"checks\": {\"json_schema\": {\"type\": \"int\"}}}", "no JSON type"},
+        {"{\"prompt\": \"x\", \"max_tokens\": 0, \"checks\": {\"exact\": \"\"}}", "max_tokens"},
+        {"{\"prompt\": \"x\", \"expect\": {\"name\": \"f\"}}", "\"arguments\" or \"schema\""},
+        {"{\"prompt\": \"x\", \"expect\": {\"name\": \"f\", \"arguments\": {}}}", "no tool 'f'"},
+        {"{\"prompt\": \"x\", " TOOLS ", \"expect\": {\"name\": \"order\", \"arguments\": {}}}",
+         "'item' is missing"},
+        {"{\"prompt\": \"x\", " TOOLS ", \"expect\": 3}", "\"expect\" must be"},
+    };
+    struct suite s;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        CHECK_ERR(suite_parse(&s, bad[i][0], strlen(bad[i][0]), "s.jsonl", &e), ERR_DATA,
+                  bad[i][1]);
+}
+
+static void test_suites_of_ours(void) {
+    const struct default_text *t = default_suite();
+    struct suite s;
+    CHECK_OK(suite_parse(&s, t->data, t->len, t->name, &e));
+    CHECK_EQ_I64(s.n, 60);
+    CHECK(suite_calls(&s));
+    suite_close(&s);
+    CHECK_OK(suite_open(&s, "tests/golden/tiny-qwen35moe/tools.jsonl", &e));
+    CHECK_EQ_I64(s.n, 200);
+    CHECK_EQ_STR(s.c[199].id, "call-199");
+    suite_close(&s);
+    CHECK_EQ_I64(suite_spread(200, 12, 11), 183);
+}
+
+int main(void) {
+    RUN(test_checks);
+    RUN(test_calls);
+    RUN(test_reasoning);
+    RUN(test_bad_suites);
+    RUN(test_suites_of_ours);
+    return check_done();
+}
