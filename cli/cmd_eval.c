@@ -311,6 +311,8 @@ int cmd_eval(struct cli *c, int argc, char **argv, struct err *e) {
                                             {"mtp", eval_cmd_mtp, "acceptance of drafted tokens"},
                                             {"tools", eval_cmd_tools, "tool calls: valid, as expected"},
                                             {"checks", eval_cmd_checks, "checks of answers"},
+                                            {"choice", eval_cmd_choice, "multiple choice"},
+                                            {"needle", eval_cmd_needle, "numbers in a long text"},
                                             {"speed", cmd_speed, "tokens per second"},
                                             {"kv", eval_cmd_kv, "KV cache types without a model"},
                                             {"logits", cmd_logits, "raw logits of a sequence"}};

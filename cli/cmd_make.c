@@ -17,6 +17,7 @@
 #include "core/prog.h"
 #include "quantize/quantize.h"
 #include "report/result.h"
+#include "text/suite.h"
 
 bool make_reuse(const struct make *mk, struct step *s, struct json **root,
                 const struct json **result) {
@@ -57,6 +58,7 @@ static void release(struct make *mk) {
         free(mk->file[i].path);
         buf_release(&mk->file[i].eval);
         buf_release(&mk->file[i].speed);
+        buf_release(&mk->file[i].tools);
     }
     free(mk->file);
     free(mk->name);
@@ -90,6 +92,11 @@ static int check_request(struct make *mk, struct err *e) {
         uint64_t size;
         TRY(cli_size(mk->budget.v[i], "--budget", &size, e));
     }
+    if (mk->tools && strcmp(mk->tools, "none") != 0) { /* its faults before hours of work */
+        struct suite suite;
+        TRY(eval_suite_read(&suite, mk->tools, e));
+        suite_close(&suite);
+    }
     const struct str_list *texts[] = {&mk->calib, &mk->eval, &mk->probe};
     for (size_t k = 0; k < COUNT_OF(texts); k++)
         for (int i = 0; i < texts[k]->n; i++)
@@ -107,7 +114,7 @@ static int check_request(struct make *mk, struct err *e) {
 static int all_steps(struct make *mk, struct err *e) {
     static int (*const steps[])(struct make * mk, struct err * e) = {
         make_source, make_convert, make_texts, make_imatrix, make_quantize,
-        make_mix,    make_eval,    make_speed, make_report};
+        make_mix,    make_eval,    make_speed, make_tools,   make_report};
     for (size_t i = 0; i < COUNT_OF(steps); i++) {
         if (prog_interrupted())
             return err_set(e, ERR_INTR,
@@ -174,6 +181,7 @@ int cmd_make(struct cli *c, int argc, char **argv, struct err *e) {
                       .tg = 64,
                       .reps = 3,
                       .depths = "0",
+                      .tools_cases = 12,
                       .type = "auto",
                       .search = "fast"};
     mk.job.lock_fd = -1;
@@ -185,6 +193,10 @@ int cmd_make(struct cli *c, int argc, char **argv, struct err *e) {
         {"probe", 0, OPT_LIST, &mk.probe, "FILE", "text the mixes are chosen on; repeatable"},
         {"probe-time", 0, OPT_NUM, &mk.probe_minutes, "MINUTES", "limit of these probes (none)"},
         {"eval", 0, OPT_LIST, &mk.eval, "FILE", "evaluation text or .jsonl; repeatable"},
+        {"tools", 0, OPT_STR, &mk.tools, "SUITE",
+         "tool calls to ask for: .jsonl, builtin, none (default: SRC/tools.jsonl)"},
+        {"tools-cases", 0, OPT_I64, &mk.tools_cases, "N",
+         "cases of it, evenly spread (12); 0: all"},
         {"calib-ctx", 0, OPT_I64, &mk.calib_ctx, "N", "tokens per calibration chunk (512)"},
         {"calib-chunks", 0, OPT_I64, &mk.calib_chunks, "N", "at most N chunks; 0: all (default)"},
         {"ctx", 0, OPT_I64, &mk.eval_ctx, "N", "tokens per evaluation chunk (512)"},
@@ -204,7 +216,8 @@ int cmd_make(struct cli *c, int argc, char **argv, struct err *e) {
         "[--resume]",
         "Hugging Face folder (or GGUF) in; measured GGUFs with a report out: convert, importance "
         "matrix,\n"
-        "every recipe, perplexity and divergence of each from the base, speed, README.md, "
+        "every recipe, perplexity and divergence of each from the base, speed, tool calls, "
+        "README.md, "
         "report.html,\n"
         "results.json, SHA256SUMS. Steps already done with the same inputs are reused; -f redoes "
         "all.",

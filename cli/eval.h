@@ -34,6 +34,17 @@ int eval_suite_of(struct cli *c, const struct eval_args *a, const char *model,
                   const struct suite *suite, int64_t n_cases, int64_t max_tokens,
                   const char *format, struct suite_answers *out, struct err *e);
 
+struct choice_tasks;
+struct choice_answers;
+struct choice_job {
+    const char *format, *path; /* format NULL: needles in a text */
+    int64_t n_cases, ctx, n_depths, per_depth;
+};
+/* Opens the model, scores the tasks, closes it. */
+int eval_choice_of(struct cli *c, const struct eval_args *a, const char *model,
+                   const struct choice_job *j, struct choice_tasks *tasks,
+                   struct choice_answers *out, struct err *e);
+
 struct eval_texts { /* texts as domains */
     struct eval_domain *domain;
     struct ids *ids; /* [n] */
@@ -50,6 +61,8 @@ int eval_parse_list(const char *text, const char *what, int64_t out[EVAL_MAX_LIS
                     struct err *e);
 
 int eval_cmd_tools(struct cli *c, int argc, char **argv, struct err *e);
+int eval_cmd_choice(struct cli *c, int argc, char **argv, struct err *e);
+int eval_cmd_needle(struct cli *c, int argc, char **argv, struct err *e);
 int eval_cmd_checks(struct cli *c, int argc, char **argv, struct err *e);
 int eval_cmd_kv(struct cli *c, int argc, char **argv, struct err *e);
 int eval_cmd_mtp(struct cli *c, int argc, char **argv, struct err *e);

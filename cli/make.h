@@ -13,7 +13,7 @@ struct made { /* one GGUF of the folder */
     char *path;    /* where it is (the base may lie outside) */
     char hash[33]; /* content */
     bool is_base, outside;
-    struct buf eval, speed; /* members of a JSON object: the step's results */
+    struct buf eval, speed, tools; /* members of a JSON object: the step's results */
     char sha256[65];
     double bpw;
     int64_t size_bytes;
@@ -27,6 +27,8 @@ struct make {
     int64_t calib_ctx, calib_chunks, eval_ctx, eval_chunks, pp, tg, reps;
     const char *type, *search, *depths;
     bool by_depth;
+    const char *tools; /* suite: path, "builtin", "none"; NULL: the source folder's, if any */
+    int64_t tools_cases;
     bool redo; /* -f: no record is believed */
     char *name;
     char src_hash[33];
@@ -59,6 +61,7 @@ int make_quantize(struct make *mk, struct err *e); /* file[1..] */
 int make_mix(struct make *mk, struct err *e);      /* a file per --budget */
 int make_eval(struct make *mk, struct err *e);
 int make_speed(struct make *mk, struct err *e);
+int make_tools(struct make *mk, struct err *e);
 int make_report(struct make *mk, struct err *e);
 
 #endif

@@ -102,7 +102,7 @@ static void file_json(struct jw *w, const struct made *f) {
     jw_num(w, "size_gib", (double)f->size_bytes / 0x1p30);
     jw_num(w, "bpw", f->bpw);
     jw_str(w, "sha256", f->sha256);
-    const struct buf *part[] = {&f->eval, &f->speed};
+    const struct buf *part[] = {&f->eval, &f->speed, &f->tools};
     for (size_t i = 0; i < COUNT_OF(part); i++) {
         struct json *o = NULL;
         struct err ignored;

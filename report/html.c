@@ -98,6 +98,7 @@ void report_html(const struct result *r, struct buf *out) {
     buf_release(&plot);
     buf_str(out, "<h2>Files</h2>\n");
     table(r, out);
+    report_tools_html(r, out);
     buf_fmt(out, "<h2>Method</h2><p>%lld tokens scored in %lld chunks of %lld from ",
             (long long)r->eval_tokens, (long long)r->eval_chunks, (long long)r->eval_ctx);
     names(r->eval_texts, out);

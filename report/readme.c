@@ -236,6 +236,7 @@ void report_readme(const struct result *r, const struct release *rel, struct buf
         files(r, rel, out);
     else
         plain_files(rel, out);
+    if (r) report_tools_md(r, out);
     if (r && rel) plots(r, out);
     if (rel) advice(rel, out);
     if (rel) prompt(rel, out);

@@ -43,6 +43,10 @@ static void read_file_row(struct result_file *f, const struct json *o) {
     f->tg_tok_per_s = number(o, "tg_tok_per_s");
     f->by_depth = json_get(o, "by_depth");
     f->speed = json_get(o, "speed");
+    f->tools_n = number(o, "tools_n");
+    f->tools_valid = number(o, "tools_valid");
+    f->tools_passed = number(o, "tools_passed");
+    f->tools_same = number(o, "tools_same");
 }
 
 int result_open(struct result *r, const char *path, struct err *e) {
@@ -68,6 +72,7 @@ int result_open(struct result *r, const char *path, struct err *e) {
     r->eval_tokens = integer(ev, "n_tokens");
     r->eval_chunks = integer(ev, "n_chunks");
     r->eval_texts = json_get(ev, "texts");
+    r->tools_suite = text(ev, "tools");
     r->pp = integer(ev, "pp");
     r->tg = integer(ev, "tg");
     r->calib_texts = json_get(im, "texts");

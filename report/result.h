@@ -18,11 +18,12 @@ struct result_file { /* one output GGUF */
     double bpw, ppl, ppl_stderr, mean_kld, mean_kld_stderr, kld_p999, max_kld, same_top1, rms_dp;
     double pp_tok_per_s, tg_tok_per_s;
     const struct json *by_depth, *speed; /* arrays of rows; NULL: not measured */
+    double tools_n, tools_valid, tools_passed, tools_same; /* cases of tool calls */
     int is_base; /* the unquantized conversion everything is compared with */
 };
 struct result {
     struct json *root;
-    const char *name, *arch, *arch_note, *version, *machine, *license, *base_name;
+    const char *name, *arch, *arch_note, *version, *machine, *license, *base_name, *tools_suite;
     int64_t n_params, ctx, eval_ctx, eval_tokens, eval_chunks, imatrix_chunks, imatrix_chunk_size;
     int64_t pp, tg;
     const struct json *eval_texts, *calib_texts, *notes; /* arrays */
@@ -38,6 +39,9 @@ struct release; /* report/release.h */
 void report_readme(const struct result *r, const struct release *rel, struct buf *out);
 #define README_MARK "<!-- Written by hone; hone publish writes it anew. -->"
 void report_html(const struct result *r, struct buf *out);
+/* Their sections on tool calls. */
+void report_tools_md(const struct result *r, struct buf *out);
+void report_tools_html(const struct result *r, struct buf *out);
 
 /* Plots, each a self-contained <svg>. Neighbours of one series are joined; the last is labelled. */
 struct plot_point {

@@ -174,6 +174,20 @@ int eval_suite(struct session *s, const struct suite_plan *p, int64_t max_tokens
                struct suite_answers *out, struct err *e);
 void suite_answers_release(struct suite_answers *a);
 
+/* ---- multiple choice: text/choices.h says what a task is ---- */
+
+struct choice_tasks;
+struct choice_answers {
+    int n;
+    int *pick;      /* [n] choice of the largest score; the first of equal ones */
+    bool *greedy;   /* [n] the right choice is what the model would write by itself */
+    double **score; /* [n] mean log p of the scored tokens of each choice */
+    double seconds;
+};
+int eval_choices(struct session *s, const struct choice_tasks *c, struct choice_answers *out,
+                 struct err *e);
+void choice_answers_release(struct choice_answers *a);
+
 struct eval_speed {
     char test[32]; /* "pp512", "tg128" */
     int64_t depth, n_tokens;

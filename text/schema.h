@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* text/schema.h - does a JSON value satisfy a JSON Schema? Draft 2020-12 without references to other
- * documents, dynamic references and unevaluated*; `items` as a list is read as in draft 7. `format`
- * and other annotations assert nothing. Numbers are doubles, so integers beyond 2^53 are rounded. */
+/* text/schema.h - does a JSON value satisfy a JSON Schema? Draft 2020-12 without references to
+ * other documents, dynamic references and unevaluated*; `items` as a list is read as in draft 7.
+ * `format` and other annotations assert nothing. Numbers are doubles, so integers beyond 2^53 are
+ * rounded. */
 #ifndef HONE_TEXT_SCHEMA_H
 #define HONE_TEXT_SCHEMA_H
 

@@ -10,7 +10,7 @@ n=20000 chunks=4
 if grep -q __asan_init "$HONE"; then n=12500 chunks=1; fi
 head -c $n $tiny/self_calib.txt > "$t/calib.txt"
 head -c 12000 $tiny/self_eval.txt > "$t/eval.txt"
-job() { "$HONE" make $tiny -o "$t/out" -q --recipes Q4_K_M,Q2_K --calib "$t/calib.txt" --eval "$t/eval.txt" --chunks $chunks --pp 32 --tg 8 --reps 1 --by-depth --depths 0,16 "$@"; }
+job() { "$HONE" make $tiny -o "$t/out" -q --recipes Q4_K_M,Q2_K --calib "$t/calib.txt" --eval "$t/eval.txt" --chunks $chunks --pp 32 --tg 8 --reps 1 --tools-cases 2 --by-depth --depths 0,16 "$@"; }
 job --json > "$t/first.json"
 for f in README.md report.html results.json SHA256SUMS manifest.json Modelfile params model.yaml config.json imatrix.gguf tiny-qwen35moe-BF16.gguf tiny-qwen35moe-Q4_K_M.gguf tiny-qwen35moe-Q2_K.gguf; do
     [ -s "$t/out/$f" ] || { echo "missing $f"; exit 1; }
@@ -29,6 +29,7 @@ for k in 63 64 128 256; do
 done
 [ "$(grep -c '"depth": 16' "$t/out/results.json")" = 6 ] || { echo "speed rows"; exit 1; }
 for f in kld-depth.svg speed-depth.svg; do grep -q polyline "$t/out/$f" || { echo "no lines in $f"; exit 1; }; done
+grep -q '"tools_n": 2' "$t/out/results.json" && grep -q '^## Tool calls' "$t/out/README.md" && grep -q 'Tool calls' "$t/out/report.html"
 if grep -qE 'src=|href=|<script' "$t/out/report.html"; then echo "report.html is not self-contained"; exit 1; fi
 if grep -rqF "$t" "$t/out/README.md" "$t/out/report.html" "$t/out/results.json"; then echo "a local path leaked"; exit 1; fi
 

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: MIT
+/* runtime/eval_choice.c - scores of multiple-choice tasks. What the choices of a task share is run
+ * once; KV cache and recurrent states are copied at the branch and put back for each choice.
+ * Memory: that copy, hidden rows of one piece, a block of logits. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "core/num.h"
+#include "core/prog.h"
+#include "runtime/eval_int.h"
+#include "text/choices.h"
+
+struct scorer {
+    struct session *s;
+    int64_t d, n_vocab, block;
+    float *hidden, *logits;
+};
+
+static int scorer_init(struct scorer *p, struct session *s, struct err *e) {
+    void *h = NULL, *l = NULL;
+    p->s = s;
+    p->d = session_model(s)->hp.d[HD_EMBD];
+    p->n_vocab = session_model(s)->hp.d[HD_VOCAB];
+    p->block = eval_head_rows(p->n_vocab);
+    TRY(buf_alloc(&h, (uint64_t)(EVAL_PIECE * p->d) * sizeof(float), "hidden rows", e));
+    p->hidden = h;
+    TRY(buf_alloc(&l, (uint64_t)(p->block * p->n_vocab) * sizeof(float), "logits", e));
+    p->logits = l;
+    return 0;
+}
+
+/* Adds log p of the tokens after rows [r0, r1); hidden begins with row r0. */
+static int score_rows(struct scorer *p, const int32_t *seq, const float *hidden, int64_t r0,
+                      int64_t r1, double *sum, bool *greedy, struct err *e) {
+    for (int64_t r = r0; r < r1; r += p->block) {
+        int64_t n = min_i64(p->block, r1 - r);
+        TRY(session_head(p->s, hidden + (r - r0) * p->d, n, p->logits, e));
+        for (int64_t i = 0; i < n; i++) {
+            const float *x = p->logits + i * p->n_vocab;
+            int32_t t = seq[r + i + 1];
+            *sum += (double)x[t] - eval_lse(x, p->n_vocab);
+            *greedy = *greedy && eval_argmax(x, p->n_vocab) == t;
+        }
+    }
+    return 0;
+}
+
+/* From token `at` on, where the session stands. */
+static int score_choice(struct scorer *p, const struct choice_task *t, int i, int64_t at,
+                        double *score, bool *greedy, struct err *e) {
+    const int32_t *seq = t->seq[i].v;
+    int64_t first = t->first[i] - 1, last = t->end[i] - 1; /* rows: each predicts the next token */
+    double sum = 0;
+    *greedy = true;
+    for (int64_t n; at < last; at += n) {
+        n = min_i64(EVAL_PIECE, last - at);
+        TRY(session_forward(p->s, seq + at, n, p->hidden, e));
+        int64_t r0 = max_i64(at, first);
+        if (r0 < at + n)
+            TRY(score_rows(p, seq, p->hidden + (r0 - at) * p->d, r0, at + n, &sum, greedy, e));
+    }
+    *score = sum / (double)(last - first);
+    return 0;
+}
+
+static int score_task(struct scorer *p, const struct choice_task *t, double *score, int *pick,
+                      bool *greedy, struct err *e) {
+    struct session_snapshot *branch = NULL;
+    int64_t shared = t->common - 1; /* the last common token is run with each choice */
+    session_reset(p->s);
+    int rc = shared ? session_forward(p->s, t->seq[0].v, shared, NULL, e) : 0;
+    if (!rc && shared) rc = session_save(p->s, &branch, e);
+    *pick = 0;
+    for (int i = 0; i < t->n && !rc; i++) {
+        bool own;
+        if (i && branch) session_restore(p->s, branch);
+        if (i && !branch) session_reset(p->s);
+        rc = score_choice(p, t, i, shared, &score[i], &own, e);
+        if (i == t->right) *greedy = own;
+        if (score[i] > score[*pick]) *pick = i;
+    }
+    session_snapshot_free(branch);
+    return rc;
+}
+
+int eval_choices(struct session *s, const struct choice_tasks *c, struct choice_answers *out,
+                 struct err *e) {
+    struct scorer p = {0};
+    struct prog prog = {0};
+    int n_right = 0;
+    *out = (struct choice_answers){.n = c->n};
+    out->pick = xcalloc((size_t)c->n, sizeof *out->pick);
+    out->greedy = xcalloc((size_t)c->n, sizeof *out->greedy);
+    out->score = xcalloc((size_t)c->n, sizeof *out->score);
+    double t0 = prog_now_s();
+    int rc = scorer_init(&p, s, e);
+    prog_begin(&prog, "choices", PROG_ITEMS, (uint64_t)c->n);
+    for (int i = 0; i < c->n && !rc; i++) {
+        const struct choice_task *t = &c->t[i];
+        out->score[i] = xcalloc((size_t)t->n, sizeof *out->score[i]);
+        rc = score_task(&p, t, out->score[i], &out->pick[i], &out->greedy[i], e);
+        n_right += out->pick[i] == t->right;
+        snprintf(prog.note, sizeof prog.note, "%d of %d right", n_right, i + 1);
+        prog_update(&prog, (uint64_t)(i + 1));
+        if (!rc && prog_interrupted()) rc = err_set(e, ERR_INTR, "interrupted");
+    }
+    prog_end(&prog);
+    out->seconds = prog_now_s() - t0;
+    buf_free(p.hidden);
+    buf_free(p.logits);
+    if (rc) choice_answers_release(out);
+    return rc;
+}
+
+void choice_answers_release(struct choice_answers *a) {
+    for (int i = 0; i < a->n; i++)
+        if (a->score) free(a->score[i]);
+    free(a->score);
+    free(a->pick);
+    free(a->greedy);
+    memset(a, 0, sizeof *a);
+}
