@@ -306,15 +306,16 @@ static int cmd_logits(struct cli *c, int argc, char **argv, struct err *e) {
 }
 
 int cmd_eval(struct cli *c, int argc, char **argv, struct err *e) {
-    static const struct subcommand sub[] = {{"ppl", cmd_ppl, "perplexity of a text"},
-                                            {"kld", eval_cmd_kld, "divergence from a base model"},
-                                            {"mtp", eval_cmd_mtp, "acceptance of drafted tokens"},
-                                            {"tools", eval_cmd_tools, "tool calls: valid, as expected"},
-                                            {"checks", eval_cmd_checks, "checks of answers"},
-                                            {"choice", eval_cmd_choice, "multiple choice"},
-                                            {"needle", eval_cmd_needle, "numbers in a long text"},
-                                            {"speed", cmd_speed, "tokens per second"},
-                                            {"kv", eval_cmd_kv, "KV cache types without a model"},
-                                            {"logits", cmd_logits, "raw logits of a sequence"}};
+    static const struct subcommand sub[] = {
+        {"ppl", cmd_ppl, "perplexity of a text"},
+        {"kld", eval_cmd_kld, "divergence from a base model"},
+        {"mtp", eval_cmd_mtp, "acceptance of drafted tokens"},
+        {"tools", eval_cmd_tools, "tool calls: valid, as expected"},
+        {"checks", eval_cmd_checks, "checks of answers"},
+        {"choice", eval_cmd_choice, "multiple choice"},
+        {"needle", eval_cmd_needle, "numbers in a long text"},
+        {"speed", cmd_speed, "tokens per second"},
+        {"kv", eval_cmd_kv, "KV cache types without a model"},
+        {"logits", cmd_logits, "raw logits of a sequence"}};
     return cli_sub(c, sub, (int)COUNT_OF(sub), "MODEL.gguf ...", argc, argv, e);
 }

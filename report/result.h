@@ -17,7 +17,7 @@ struct result_file { /* one output GGUF */
     int64_t size_bytes;
     double bpw, ppl, ppl_stderr, mean_kld, mean_kld_stderr, kld_p999, max_kld, same_top1, rms_dp;
     double pp_tok_per_s, tg_tok_per_s;
-    const struct json *by_depth, *speed; /* arrays of rows; NULL: not measured */
+    const struct json *by_depth, *speed;                   /* arrays of rows; NULL: not measured */
     double tools_n, tools_valid, tools_passed, tools_same; /* cases of tool calls */
     int is_base; /* the unquantized conversion everything is compared with */
 };
