@@ -88,6 +88,8 @@ int cmd_publish(struct cli *c, int argc, char **argv, struct err *e) {
         {"license", 0, OPT_STR, &o.license, "ID", "the Hub's identifier, such as apache-2.0"},
         {"quantized-by", 0, OPT_STR, &o.quantized_by, "NAME", "who made the files"},
         {"source", 0, OPT_STR, &o.source, "HF_DIR", "copy license and config from this folder"},
+        {"supersedes", 0, OPT_STR, &o.supersedes, "MANIFEST",
+         "manifest.json of the release that this one replaces"},
         {"manifest-only", 0, OPT_FLAG, &o.manifest_only, NULL,
          "write manifest.json and SHA256SUMS only"},
     };

@@ -38,6 +38,7 @@ struct publish {
     struct text_file file[MAX_TEXTS];
     int n_files;
     char *prompt, *old_sums;
+    struct json *old_supersedes; /* NULL: none */
 };
 
 /* ---- what the model's numbers say ------------------------------------------------------------ */
@@ -249,6 +250,28 @@ static int list_file(struct publish *p, struct jw *w, struct buf *sums, const ch
     return rc;
 }
 
+/* What --supersedes names; else a list that is there stays. */
+static int add_superseded(struct publish *p, struct jw *w, const char *sums, struct err *e) {
+    if (p->o->supersedes) return manifest_add_superseded(w, p->o->supersedes, sums, e);
+    if (!p->old_supersedes) return 0;
+    jw_copy(w, "supersedes", json_get(p->old_supersedes, "supersedes"));
+    return 0;
+}
+
+/* The folder's own manifest, when it has such a list and can be read. */
+static struct json *read_superseded(const char *dir) {
+    struct json *root = NULL;
+    struct err ignored;
+    char *path = io_join(dir, MANIFEST_NAME);
+    if (io_exists(path) && json_read(&root, path, 4 * MAX_TEXT, &ignored) == 0 &&
+        !json_first(json_get(root, "supersedes"))) {
+        json_free(root);
+        root = NULL;
+    }
+    free(path);
+    return root;
+}
+
 static int write_lists(struct publish *p, struct err *e) {
     struct release now; /* with the files just written */
     struct buf json = {0}, sums = {0};
@@ -273,6 +296,7 @@ static int write_lists(struct publish *p, struct err *e) {
     }
     prog_end(&prog);
     jw_end(&w);
+    if (rc == 0) rc = add_superseded(p, &w, sums.data ? sums.data : "", e);
     jw_end(&w);
     buf_chr(&json, '\n');
     char hex[65], *path = io_join(p->o->dir, MANIFEST_NAME);
@@ -312,6 +336,7 @@ int publish_folder(const struct publish_opts *o, struct publish_report *r, struc
         char *path = io_join(o->dir, "SHA256SUMS");
         if (io_exists(path)) rc = io_read_file(&p->old_sums, &len, path, MAX_TEXT, e);
         free(path);
+        p->old_supersedes = read_superseded(o->dir);
         r->n_models = p->rel.n_files;
         override(p);
         if (rc == 0 && !o->manifest_only) rc = make_texts(p, e);
@@ -321,6 +346,7 @@ int publish_folder(const struct publish_opts *o, struct publish_report *r, struc
     }
     if (p->have_result) result_close(&p->res);
     for (int i = 0; i < p->n_files; i++) buf_release(&p->file[i].text);
+    json_free(p->old_supersedes);
     free(p->old_sums);
     free(p->prompt);
     free(p);

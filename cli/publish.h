@@ -13,8 +13,9 @@ struct publish_opts {
     const char *dir;
     const char *source; /* Hugging Face folder whose license and config are copied, or NULL */
     const char *repo, *quantized_by, *base_model, *license; /* NULL: from the files */
-    bool overwrite;                                         /* also files that were edited since */
-    bool manifest_only; /* manifest.json and SHA256SUMS, nothing else */
+    const char *supersedes; /* manifest.json of the release this one replaces, or NULL */
+    bool overwrite;         /* also files that were edited since */
+    bool manifest_only;     /* manifest.json and SHA256SUMS, nothing else */
 };
 struct publish_report {
     int n_models, n_written, n_listed;

@@ -29,6 +29,10 @@ int manifest_add_gguf(struct jw *w, const char *path, char sha256[65], struct pr
 /* The same for any other file. */
 int manifest_add_file(struct jw *w, const char *path, char sha256[65], struct err *e);
 
+/* Adds the member "supersedes": the models of the manifest `old`, and those it superseded, that are
+ * not in `sums` (text of SHA256SUMS), each with the file that has its name now. */
+int manifest_add_superseded(struct jw *w, const char *old, const char *sums, struct err *e);
+
 /* Hashes that the manifest beside an open file claims for it. */
 struct manifest;
 /* *out NULL, without an error, when there is no manifest, it cannot be read, or it describes other

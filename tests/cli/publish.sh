@@ -70,6 +70,23 @@ mkdir "$t/empty"
 run 2 publish "$t/empty"
 run 1 publish --check "$t/empty"
 
+# ---- a second release: what it replaces, kept when published again; a third ----
+rm -rf "$t/r2" && cp -r "$d" "$t/r2"
+run 0 quantize "$t/base.gguf" -o "$t/r2/Tiny-Q4_K_M.gguf" -f --recipe Q4_K_S
+rm "$t/r2/Tiny-Q8_0.gguf"
+old=$(sed -n 's/  Tiny-Q4_K_M.gguf$//p' "$d/SHA256SUMS") gone=$(sed -n 's/  Tiny-Q8_0.gguf$//p' "$d/SHA256SUMS")
+new=$(sha256sum < "$t/r2/Tiny-Q4_K_M.gguf" | cut -d' ' -f1)
+superseded() { tr -d ' \n' < "$t/r2/manifest.json" | sed 's/.*"supersedes"://'; }
+rows="[{\"file\":\"Tiny-Q4_K_M.gguf\",\"sha256\":\"$old\",\"by\":\"Tiny-Q4_K_M.gguf\",\"by_sha256\":\"$new\"},{\"file\":\"Tiny-Q8_0.gguf\",\"sha256\":\"$gone\",\"by\":null,\"by_sha256\":null}]}"
+for how in "--supersedes $d/manifest.json" '' "--supersedes $t/m1"; do
+    # shellcheck disable=SC2086
+    run 0 publish "$t/r2" -f --repo me/Tiny-GGUF --base-model me/Tiny --license mit $how
+    [ "$(superseded)" = "$rows" ] || say "supersedes ($how): $(superseded), not $rows"
+    cp "$t/r2/manifest.json" "$t/m1"
+done
+run 3 publish "$t/r2" -f --license mit --supersedes "$d/config.json"
+rm -r "$t/r2"
+
 # ---- seeded faults: name of the rule, then commands run in a copy of the folder ----
 n_faults=0
 seed() {
