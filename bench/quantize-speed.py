@@ -29,8 +29,8 @@ def theirs(a, recipe):
     return r["seconds"], r["cpu_seconds"], 0
 
 
-def ours(a, recipe):
-    out, cpu, rss = run(a, [a.hone, "quantize", a.src, "-o", a.dir + "/hone.gguf", "--recipe", recipe, "--search", a.search,
+def ours(a, recipe, search):
+    out, cpu, rss = run(a, [a.hone, "quantize", a.src, "-o", a.dir + "/hone.gguf", "--recipe", recipe, "--search", search,
                             "--threads", str(a.threads), "--json", "-q", "-f"])
     return json.loads(out)["seconds"], cpu, rss
 
@@ -41,7 +41,7 @@ def main():
     p.add_argument("--recipes", nargs="+")
     p.add_argument("--pairs", type=int, default=3)
     p.add_argument("--threads", type=int, default=2)
-    p.add_argument("--search", default="fast")
+    p.add_argument("--search", nargs="+", default=["fast"])
     p.add_argument("--run", default="")
     a = p.parse_args()
     a.src, a.run = a.dir + "/in.gguf", shlex.split(a.run)
@@ -49,25 +49,32 @@ def main():
     doctor = json.loads(subprocess.run([a.hone, "doctor", "--json"], capture_output=True, text=True).stdout)
     doc.update(command="bench/quantize-speed.sh", peer="llama-cpp-python 0.3.36", cpu=doctor["cpu"], isa=doctor["isa"],
                threads=a.threads, source_bytes=os.path.getsize(a.src))
-    rows = doc.setdefault(a.search, {})
     for r in a.recipes:
-        pairs = []
+        mine, peer, size = {k: [] for k in a.search}, [], {}
         for i in range(a.pairs):
-            v = {}
-            for f in (ours, theirs) if i % 2 == 0 else (theirs, ours):
-                v[f] = f(a, r)
-            pairs.append((v[ours], v[theirs]))
-        ratio = [y[0] / x[0] for x, y in pairs]
-        rows[r] = x = dict(
-            hone_seconds=statistics.median(x[0] for x, _ in pairs), peer_seconds=statistics.median(y[0] for _, y in pairs),
-            speedup=statistics.median(ratio), speedup_min=min(ratio), speedup_max=max(ratio),
-            speedup_cpu_time=statistics.median(y[1] / x[1] for x, y in pairs), hone_cpu_seconds=statistics.median(x[1] for x, _ in pairs),
-            peer_cpu_seconds=statistics.median(y[1] for _, y in pairs), hone_max_rss_bytes=max(x[2] for x, _ in pairs),
-            pairs=len(pairs), hone_bytes=os.path.getsize(a.dir + "/hone.gguf"), peer_bytes=os.path.getsize(a.dir + "/peer.gguf"))
-        print(f"{r:8} hone {x['hone_seconds']:8.2f} s  peer {x['peer_seconds']:8.2f} s  speed-up {x['speedup']:.2f} "
-              f"({x['speedup_min']:.2f} to {x['speedup_max']:.2f}), by processor time {x['speedup_cpu_time']:.2f} "
-              f"({x['hone_cpu_seconds']:.1f} against {x['peer_cpu_seconds']:.1f} s), {x['hone_max_rss_bytes'] >> 20} MiB", flush=True)
+            if i % 2:
+                peer.append(theirs(a, r))
+            for k in a.search:
+                mine[k].append(ours(a, r, k))
+                size[k] = os.path.getsize(a.dir + "/hone.gguf")
+            if i % 2 == 0:
+                peer.append(theirs(a, r))
+        for k in a.search:
+            row(doc.setdefault(k, {}), a, r, k, list(zip(mine[k], peer)), size[k])
         json.dump(doc, open(a.out, "w"), indent=1)
+
+
+def row(rows, a, recipe, search, pairs, size):
+    ratio = [y[0] / x[0] for x, y in pairs]
+    rows[recipe] = x = dict(
+        hone_seconds=statistics.median(x[0] for x, _ in pairs), peer_seconds=statistics.median(y[0] for _, y in pairs),
+        speedup=statistics.median(ratio), speedup_min=min(ratio), speedup_max=max(ratio),
+        speedup_cpu_time=statistics.median(y[1] / x[1] for x, y in pairs), hone_cpu_seconds=statistics.median(x[1] for x, _ in pairs),
+        peer_cpu_seconds=statistics.median(y[1] for _, y in pairs), hone_max_rss_bytes=max(x[2] for x, _ in pairs),
+        pairs=len(pairs), hone_bytes=size, peer_bytes=os.path.getsize(a.dir + "/peer.gguf"))
+    print(f"{recipe:8} {search:5} {x['hone_seconds']:8.2f} s  peer {x['peer_seconds']:8.2f} s  speed-up {x['speedup']:.2f} "
+          f"({x['speedup_min']:.2f} to {x['speedup_max']:.2f}), by processor time {x['speedup_cpu_time']:.2f} "
+          f"({x['hone_cpu_seconds']:.1f} against {x['peer_cpu_seconds']:.1f} s), {x['hone_max_rss_bytes'] >> 20} MiB", flush=True)
 
 
 if sys.argv[1] == "--child":

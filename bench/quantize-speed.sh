@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # How fast is hone quantize beside another engine's quantizer (llama-cpp-python from PyPI) on the same BF16 file of random weights,
-# one full-width layer of Qwen3.5-35B-A3B with embeddings (3.5 GiB), the same recipe, no importance, alternating:
-# docs/results/quantize-speed.json. bench/quantize-speed.sh [OUT.json]. Environment: RECIPES, PAIRS (3), THREADS (2), SEARCH (fast),
+# one full-width layer of Qwen3-30B-A3B with embeddings (2.3 GiB), the same recipe, no importance, alternating:
+# docs/results/quantize-speed.json. bench/quantize-speed.sh [OUT.json]. Environment: RECIPES, PAIRS (3), THREADS (2), SEARCH ("fast best"),
 # SHAPE and LAYERS of hone synth, DIR (scratch folder: needs 6 GiB, best in memory), PEER_VENV, RUN (a command before each run).
 set -eu
 HONE=${HONE:-build/hone}
@@ -10,7 +10,7 @@ out=${1:-docs/results/quantize-speed.json}
 py=$(sh bench/peer-venv.sh) || exit $?
 t=$(mktemp -d ${DIR:+-p "$DIR"})
 trap 'rm -rf "$t"' EXIT
-"$HONE" synth --arch-from "${SHAPE:-Qwen3.5-35B-A3B}" --layers "${LAYERS:-1}" --recipe BF16 -o "$t/in.gguf" -q > /dev/null
+"$HONE" synth --arch-from "${SHAPE:-Qwen3-30B-A3B}" --layers "${LAYERS:-1}" --recipe BF16 -o "$t/in.gguf" -q > /dev/null
 PYTHONPATH=bench PYTHONDONTWRITEBYTECODE=1 "$py" bench/quantize-speed.py "$HONE" "$t" "$out" \
     --recipes ${RECIPES:-Q8_0 Q6_K Q5_K_M Q4_K_M Q3_K_M IQ4_XS IQ4_NL Q2_K} --pairs "${PAIRS:-3}" --threads "${THREADS:-2}" \
-    --search "${SEARCH:-fast}" --run="${RUN:-}"
+    --search ${SEARCH:-fast best} --run="${RUN:-}"

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "core/fp.h"
 #include "core/gguf.h"
 #include "core/imat_file.h"
 #include "core/io.h"
@@ -72,8 +73,17 @@ struct job {
 
 /* -1, or the first column that is not finite. */
 static int64_t not_finite(const float *x, int64_t n) {
-    for (int64_t i = 0; i < n; i++)
-        if (!isfinite(x[i])) return i;
+    for (int64_t at = 0; at < n; at += 32) {
+        uint32_t top = 0; /* largest exponent of 32 weights at a time */
+        if (at + 32 <= n)
+            for (int i = 0; i < 32; i++) {
+                uint32_t e = fp_bits(x[at + i]) & 0x7f800000u;
+                top = e > top ? e : top;
+            }
+        if (at + 32 <= n && top != 0x7f800000u) continue;
+        for (int64_t i = at; i < min_i64(n, at + 32); i++)
+            if (!isfinite(x[i])) return i;
+    }
     return -1;
 }
 

@@ -25,7 +25,6 @@
 enum { LANES = 8 };
 typedef float vf __attribute__((vector_size(32)));
 typedef int32_t vi __attribute__((vector_size(32)));
-typedef int8_t vb __attribute__((vector_size(8)));
 typedef double vd __attribute__((vector_size(64)));
 
 struct tile {
@@ -60,7 +59,17 @@ INLINE vf sqrtv(vf v) {
 INLINE vf lookup(const float *table, vi j) {
     return (vf)_mm256_i32gather_ps(table, (__m256i)j, 4);
 }
+/* Eight bytes with signs -> f32 */
+INLINE vf from_bytes(const int8_t *p) {
+    return (vf)_mm256_cvtepi32_ps(
+        _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p)));
+}
 #else
+INLINE vf from_bytes(const int8_t *p) {
+    vf v;
+    for (int k = 0; k < LANES; k++) v[k] = p[k];
+    return v;
+}
 /* mask ? a : b */
 INLINE vf pick(vi mask, vf a, vf b) {
     return (vf)((mask & (vi)a) | (~mask & (vi)b));

@@ -139,16 +139,16 @@ static void b32_write(const struct b32_job *j, const struct b32_state *b, int n,
     int8_t l[LANES * B32];
     codes_at(&j->s->lv, &j->t, B32, b->d, b->m, l);
     for (int k = 0; k < n; k++) {
-        o[k] = (struct enc_open){.n = B32,
-                                 .sub = B32,
-                                 .lv = j->s->lv,
-                                 .d = b->d[k],
-                                 .m = b->m[k],
-                                 .m_sign = j->s->affine ? 1 : 0,
-                                 .sc_lo = 1,
-                                 .sc_hi = 1};
-        o[k].sc[0] = o[k].mn[0] = 1;
-        memcpy(o[k].l, l + k * B32, B32);
+        struct enc_open *e = &o[k]; /* field by field: most of it would be zeros */
+        e->n = e->sub = B32;
+        e->lv = j->s->lv;
+        e->d = b->d[k];
+        e->m = b->m[k];
+        e->m_sign = j->s->affine ? 1 : 0;
+        e->sc_lo = e->sc_hi = 1;
+        e->mn_hi = 0;
+        e->sc[0] = e->mn[0] = 1;
+        memcpy(e->l, l + k * B32, B32);
     }
 }
 

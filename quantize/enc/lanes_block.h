@@ -115,18 +115,12 @@ static void codes_at(const struct levels *lv, const struct tile *t, int n, vf d,
 /* ---- blocks that are open ----------------------------------------------------------------------
  */
 
-INLINE vf codes(const struct enc_open *o, int i) {
-    vb l;
-    memcpy(&l, o->l + i, sizeof l);
-    return __builtin_convertvector(l, vf);
-}
-
 /* sum w*(x - x^)^2, x^ as it will be decoded. */
 static double open_error(const struct enc_open *o, const float *x, const float *w) {
     vd e = {0};
     for (int i = 0; i < o->n; i += LANES) {
         const int k = i / o->sub;
-        vf y = splat(enc_open_step(o, k)) * codes(o, i) + splat(enc_open_base(o, k));
+        vf y = splat(enc_open_step(o, k)) * from_bytes(o->l + i) + splat(enc_open_base(o, k));
         vd diff = __builtin_convertvector(y, vd) - __builtin_convertvector(loadv(x + i), vd);
         e += __builtin_convertvector(loadv(w + i), vd) * diff * diff;
     }
@@ -145,7 +139,7 @@ static void balance(const struct enc_open *o, const float *x, const float *imp, 
         for (int i = k * o->sub; i < (k + 1) * o->sub; i += LANES) {
             vf v = loadv(x + i), wv = imp ? loadv(imp + i) * v : v;
             a += wv * v;
-            b += wv * (step * codes(o, i) + base);
+            b += wv * (step * from_bytes(o->l + i) + base);
         }
         sums[0] += total(a);
         sums[1] += total(b);
