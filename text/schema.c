@@ -244,7 +244,7 @@ static bool kw_contains(struct sc *c, const struct json *kw, const struct json *
                         const struct json *v) {
     if (json_type(v) != JSON_ARR) return true;
     double least = json_num(json_get(in, "minContains"), 1),
-           most = json_num(json_get(in, "maxContains"), INFINITY);
+           most = json_num(json_get(in, "maxContains"), (double)INFINITY);
     int64_t n = 0, i = 0;
     for (const struct json *x = json_first(v); x; x = json_next(x)) n += valid_item(c, kw, x, i++);
     if (c->rc) return false;

@@ -46,7 +46,7 @@ static void check_format(const char *format, const char *file) {
     for (int i = 0; i < a.n; i++) {
         CHECK(want != NULL);
         int n = 0, best = 0;
-        double top = -INFINITY;
+        double top = -HUGE_VAL;
         CHECK_EQ_I64(c.t[i].right, json_num(json_get(want, "right"), -1));
         for (const struct json *x = json_first(json_get(want, "scores")); x; x = json_next(x)) {
             CHECK_CLOSE(a.score[i][n], json_num(x, 0), 1e-3);
