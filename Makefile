@@ -18,6 +18,11 @@ endif
 endif
 LIB_CFLAGS := $(shell pkg-config --cflags $(REQUIRED) 2>/dev/null)
 LIBS       := $(shell pkg-config --libs $(REQUIRED) 2>/dev/null) -lm -lpthread
+# MPI=1: several processes on one quantization (core/ranks.h; Debian: libopenmpi-dev)
+ifeq ($(MPI),1)
+LIB_CFLAGS += -DHONE_MPI $(patsubst -I%,-isystem %,$(shell pkg-config --cflags ompi-c))
+LIBS       += $(shell pkg-config --libs ompi-c)
+endif
 
 # ---- flags ----------------------------------------------------------------------------------
 has = $(shell echo 'int main(void){return 0;}' | $(CC) -Werror $(1) -x c -o /dev/null - 2>/dev/null && echo $(1))
@@ -167,7 +172,11 @@ $(OBJ)/stage.stamp: $(BIN) include/hone.h packaging/hone.pc.in Makefile
 check-cuda: all $(CUDA_UNIT:$(OBJ)/%=$(OBJ)/device/%) ## the kernel tests on the GPU of this machine; WRAP=compute-sanitizer
 	@rc=0; for t in $(filter-out check-cuda all,$^); do echo "== $$(basename $$t)"; $(WRAP) $$t || { r=$$?; [ $$r = 77 ] || rc=1; }; done; exit $$rc
 
-.PHONY: faults faults-run
+check-mpi: ## two and three ranks write the bytes of one process (needs Open MPI)
+	+@$(MAKE) --no-print-directory BUILD=$(BUILD)/mpi MPI=1 all
+	HONE=$(abspath $(BUILD)/mpi/hone) sh tests/ranks.sh
+
+.PHONY: check-mpi faults faults-run
 FAULTS ?= 500
 faults: ## 500 injected faults over `make`, under ASan+UBSan -> docs/results/faults.json (an hour)
 	+@$(MAKE) --no-print-directory BUILD=$(BUILD)/san SAN=address,undefined faults-run

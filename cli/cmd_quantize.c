@@ -11,6 +11,7 @@
 #include "core/io.h"
 #include "core/log.h"
 #include "core/mem.h"
+#include "core/ranks.h"
 #include "quantize/feedback.h"
 #include "quantize/quantize.h"
 
@@ -280,6 +281,10 @@ static int run(struct cli *c, const struct args *a, char **recipe, const struct 
     TRY(parse_without(a->without, &one.without, e));
     TRY(cli_pool(c, e));
     one.pool = c->pool;
+    if (budget_asked(&a->mix) && ranks_n() > 1)
+        return err_set(
+            e, ERR_USAGE,
+            "--budget measures and solves in one process; give several ranks its plan as --recipe");
     if (budget_asked(&a->mix)) return quantize_budgets(c, &one, &a->mix, e);
     for (; n < MAX_RECIPES && recipe[n]; n++) {
         o[n] = one;

@@ -13,6 +13,7 @@
 #include "core/io.h"
 #include "core/log.h"
 #include "core/prog.h"
+#include "core/ranks.h"
 
 static void usage(FILE *f) {
     fprintf(f,
@@ -25,7 +26,8 @@ static void usage(FILE *f) {
 }
 
 static void on_signal(int sig) {
-    if (prog_interrupted()) {
+    /* of several ranks each may be waiting for one that is gone */
+    if (prog_interrupted() || ranks_n() > 1) {
         out_abort_all();
         _exit(ERR_INTR);
     }
@@ -83,7 +85,21 @@ int main(int argc, char **argv) {
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* a size limit is an error of the write, with our message */
 
-    int rc = command_run(&c, argc, argv, &e);
-    if (rc != 0 && e.msg[0]) log_error("%s", e.msg);
+    ranks_begin(&argc, &argv);
+    int rc = 0;
+    if (ranks_n() > 1 && strcmp(argv[1], "quantize") != 0)
+        rc = err_set(&e, ERR_USAGE,
+                     "%s: several ranks share out quantize only; start this without mpirun",
+                     argv[1]);
+    FILE *speak = ranks_me() == 0 ? NULL : fdopen(dup(STDERR_FILENO), "w");
+    if (ranks_me() != 0 &&
+        !(speak && freopen("/dev/null", "w", stdout) && freopen("/dev/null", "w", stderr)))
+        rc = err_sys(&e, "/dev/null");
+    if (rc == 0) rc = command_run(&c, argc, argv, &e);
+    if (rc != 0 && e.msg[0] && !speak) log_error("%s", e.msg);
+    /* what every rank finds wrong, rank 0 says; its own share is known to the rank alone */
+    if (rc == ERR_DATA && speak) fprintf(speak, "hone: error: rank %d: %s\n", ranks_me(), e.msg);
+    if (speak) fclose(speak);
+    ranks_end(rc);
     return rc;
 }

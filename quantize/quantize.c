@@ -5,8 +5,9 @@
  * encoded on its own by some worker, and the batch is written in order: the bytes do not depend on
  * the number of threads. Source rows are decoded by the scalar kernels, whose values are the same
  * on every machine. Peak memory: one batch of output, a row of f32 per thread, and the importance
- * of one tensor. NaN and infinities are refused by name; a tensor whose type stays is copied byte
- * for byte, checked too. */
+ * of one tensor; of several ranks (core/ranks.h) each encodes its share of the batches. NaN and
+ * infinities are refused by name; a tensor whose type stays is copied byte for byte, checked too.
+ */
 #include "quantize/quantize.h"
 
 #include <math.h>
@@ -22,6 +23,7 @@
 #include "core/mem.h"
 #include "core/num.h"
 #include "core/prog.h"
+#include "core/ranks.h"
 #include "kernels/kern.h"
 #include "quantize/enc/open.h"
 #include "quantize/fb_tensor.h"
@@ -42,6 +44,7 @@ struct run {
     struct kern ref;
     struct quantize_report *r;
     struct prog *prog; /* of all runs over the source */
+    int64_t item;      /* batches so far, with error feedback matrices: what ranks share out */
     uint8_t *batch;    /* encoded rows */
     uint64_t batch_cap;
     struct run *next;   /* of the same source */
@@ -153,25 +156,34 @@ static int64_t n_rows(const int64_t ne[4]) {
     return ne[1] * ne[2] * ne[3];
 }
 
+/* n rows from `first`, into j->out. */
+static int encode_batch(struct run *q, struct job *j, int64_t first, int64_t n, int n_workers,
+                        struct err *e) {
+    int64_t rows_of_matrix = j->t->ne[1];
+    j->first = first;
+    j->n = n;
+    if (j->fb && first % rows_of_matrix == 0)
+        TRY(fb_tensor_matrix(j->fb, first / rows_of_matrix, e));
+    if (j->fb)
+        pool_for(q->o->pool, div_up(n, FEEDBACK_ROWS), 1, do_groups, j);
+    else
+        pool_for(q->o->pool, n, max_i64(1, 8192 / j->t->ne[0]), do_rows, j);
+    return check_faults(q, j, n_workers, e);
+}
+
 static int run_batches(struct run *q, struct job *j, int n_workers, struct err *e) {
     int64_t rows = n_rows(j->t->ne), ne0 = j->t->ne[0];
     int64_t per_batch = max_i64(1, BATCH_BYTES / 4 / ne0);
-    int64_t chunk = max_i64(1, 8192 / ne0);
     for (int64_t at = 0, n; at < rows; at += n) {
         int64_t in_mat = at % j->t->ne[1];
         n = min_i64(per_batch, j->fb ? j->t->ne[1] - in_mat : rows - at);
         if (prog_interrupted()) return err_set(e, ERR_INTR, "interrupted");
-        j->first = at;
-        j->n = n;
-        if (j->fb && in_mat == 0) TRY(fb_tensor_matrix(j->fb, at / j->t->ne[1], e));
-        if (j->fb)
-            pool_for(q->o->pool, div_up(n, FEEDBACK_ROWS), 1, do_groups, j);
-        else
-            pool_for(q->o->pool, n, chunk, do_rows, j);
-        TRY(check_faults(q, j, n_workers, e));
+        if (!j->fb || in_mat == 0) q->item++;
+        if (ranks_mine(q->item)) TRY(encode_batch(q, j, at, n, n_workers, e));
+        ranks_pass(q->item, j->out, (uint64_t)n * j->dst_row);
         for (struct run *to = q; to; to = to->next) {
             if (to->leader != q) continue;
-            TRY(gguf_w_data(to->w, j->out, (uint64_t)n * j->dst_row, e));
+            if (ranks_me() == 0) TRY(gguf_w_data(to->w, j->out, (uint64_t)n * j->dst_row, e));
             q->prog->done += (uint64_t)n * j->src_row;
         }
         prog_update(q->prog, q->prog->done);
@@ -427,7 +439,7 @@ static int prepare(struct run *q, struct err *e) {
     TRY(qplan_make(&q->plan, q->g, o, e));
     memcpy(q->r->recipe, q->plan.name, sizeof q->r->recipe);
     TRY(survey(q, e));
-    if (o->plan_out) TRY(qplan_write(&q->plan, o->plan_out, o->overwrite, e));
+    if (o->plan_out && ranks_me() == 0) TRY(qplan_write(&q->plan, o->plan_out, o->overwrite, e));
     q->w = gguf_w_new();
     TRY(declare(q, e));
     q->r->file_bytes = gguf_w_total_bytes(q->w);
@@ -477,11 +489,12 @@ static int work(struct run *run, int n, struct err *e) {
         total += run[k].r->in_bytes;
     }
     if (o->dry_run) return 0;
-    for (int k = 0; k < n; k++) TRY(gguf_w_begin(run[k].w, run[k].o->out, o->overwrite, e));
+    for (int k = 0; k < n && ranks_me() == 0; k++)
+        TRY(gguf_w_begin(run[k].w, run[k].o->out, o->overwrite, e));
     prog_begin(&prog, n == 1 ? run->plan.name : "quantize", PROG_BYTES, total);
     int rc = all_tensors(run, n, e);
     prog_end(&prog);
-    for (int k = 0; k < n && rc == 0; k++) rc = gguf_w_commit(run[k].w, e);
+    for (int k = 0; k < n && rc == 0 && ranks_me() == 0; k++) rc = gguf_w_commit(run[k].w, e);
     return rc;
 }
 

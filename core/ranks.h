@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT
+/* core/ranks.h - one job on several processes: `make MPI=1`, then `mpirun -n N hone quantize ...`.
+ *
+ * Every rank walks through the same items in the same order; item i is computed by rank i mod n,
+ * and its bytes go to rank 0, the only one that writes. So outputs are those of one process, and
+ * what a rank holds does not grow with n. Without MPI there is one rank and every call is a
+ * constant. */
+#ifndef HONE_CORE_RANKS_H
+#define HONE_CORE_RANKS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Once, by cli/main.c, around everything. end: with an error all other ranks are ended too, by
+ * SIGTERM, and it does not return. */
+void ranks_begin(int *argc, char ***argv);
+void ranks_end(int rc);
+
+int ranks_n(void); /* async-signal-safe, as ranks_me */
+int ranks_me(void);
+bool ranks_mine(int64_t item);
+/* Called by every rank for every item, in order: n bytes at p go from the item's rank to rank 0,
+ * whose p receives them. Waits for the other side; a lost rank ends the job. */
+void ranks_pass(int64_t item, void *p, uint64_t n);
+
+#endif
