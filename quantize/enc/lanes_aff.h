@@ -356,13 +356,26 @@ static void aff_weights(struct aff_job *j, const float *imp, enum search search)
 static void aff_block(const struct enc_spec *s, const float *x, const float *imp,
                       enum search search, struct enc_open *o) {
     static const struct aff_effort fast = {
-        {{-1.0f, 0.5f, 5}, 3, false, 2, false, false}, 3, 0, 1, 2, 2, 1, false};
+        {{-1.0f, 0.5f, 5}, 2, false, 2, false, false}, 2, 0, 1, 1, 2, 1, false};
     static const struct aff_effort best = {
         {{-1.2f, 0.5f, 7}, 4, false, 2, false, false}, 3, 3, 1, 2, 5, 4, true};
-    struct aff_job j = {.s = s, .tiles = QK / s->sub / LANES, .n = s->sub};
-    *o = (struct enc_open){
-        .n = QK, .sub = s->sub, .lv = s->lv, .m_sign = -1, .sc_hi = s->sc_hi, .mn_hi = s->sc_hi};
-    if (!load(j.x, x, QK, 65504.0f * (float)s->sc_hi)) return;
+    struct aff_job j; /* filled as needed: zeroing its kilobytes costs as much as trials */
+    j.s = s;
+    j.tiles = QK / s->sub / LANES;
+    j.n = s->sub;
+    o->n = QK;
+    o->sub = s->sub;
+    o->lv = s->lv;
+    o->d = o->m = 0;
+    o->m_sign = -1;
+    o->sc_lo = 0;
+    o->sc_hi = o->mn_hi = s->sc_hi;
+    memset(o->sc, 0, sizeof o->sc);
+    memset(o->mn, 0, sizeof o->mn);
+    if (!load(j.x, x, QK, 65504.0f * (float)s->sc_hi)) {
+        memset(o->l, 0, QK);
+        return;
+    }
     for (int k = 0; k < j.tiles; k++) load_tile(j.t[k].x, j.x + QK / 2 * k, j.n);
     struct aff_state b = {.err = INFINITY}, conv = {.err = INFINITY};
     if (search != SEARCH_FAST) {

@@ -164,7 +164,8 @@ static void b32_tile(const struct enc_spec *s, const float *x, const float *imp,
                                            .aff = {{-1.4f, 0.15f, 23}, 4, true, 3, false, true},
                                            .mirror = true,
                                            .polish = 3};
-    struct b32_job j = {.s = s};
+    struct b32_job j; /* filled as needed */
+    j.s = s;
     float pad[LANES * B32];
     bool some[LANES];
     for (int k = 0; k < LANES; k++) {

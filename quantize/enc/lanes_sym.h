@@ -312,15 +312,25 @@ static void sym_conventional(struct sym_job *j, struct sym_state *b) {
 static void sym_block(const struct enc_spec *s, const float *x, const float *imp,
                       enum search search, struct enc_open *o) {
     /* for integer levels, and for tables, where the field's search is many times slower */
-    static const struct sym_effort fast[2] = {{{0.9f, 1.2f, 6, 1, 2}, 1, 2, 0, 1, 1},
+    static const struct sym_effort fast[2] = {{{0.9f, 1.2f, 6, 1, 2}, 1, 1, 0, 1, 1},
                                               {{0.88f, 1.25f, 10, 1, 4}, 2, 2, 1, 2, 1}};
     static const struct sym_effort best[2] = {{{0.8f, 1.35f, 12, 2, 4}, 2, 2, 1, 2, 1},
                                               {{0.8f, 1.35f, 20, 3, 4}, 2, 4, 1, 3, 1}};
     const struct sym_effort *f = search == SEARCH_FAST ? fast : best;
     if (s->lv.tab) f++;
-    struct sym_job j = {.s = s, .tiles = QK / s->sub / LANES, .n = s->sub};
-    *o = (struct enc_open){
-        .n = QK, .sub = s->sub, .lv = s->lv, .sc_lo = s->sc_lo, .sc_hi = s->sc_hi};
+    struct sym_job j; /* filled as needed: zeroing its kilobytes costs as much as trials */
+    j.s = s;
+    j.tiles = QK / s->sub / LANES;
+    j.n = s->sub;
+    o->n = QK; /* field by field: most of it would be zeros */
+    o->sub = s->sub;
+    o->lv = s->lv;
+    o->d = o->m = o->m_sign = 0;
+    o->sc_lo = s->sc_lo;
+    o->sc_hi = s->sc_hi;
+    o->mn_hi = 0;
+    memset(o->sc, 0, sizeof o->sc);
+    memset(o->mn, 0, sizeof o->mn);
     if (!load(j.x, x, QK, 65504.0f * (float)s->sc_hi * (float)s->lv.hi)) {
         memset(o->l, (int)enc_level(&s->lv, 0), QK);
         return;
