@@ -314,6 +314,8 @@ int cmd_eval(struct cli *c, int argc, char **argv, struct err *e) {
         {"checks", eval_cmd_checks, "checks of answers"},
         {"choice", eval_cmd_choice, "multiple choice"},
         {"needle", eval_cmd_needle, "numbers in a long text"},
+        {"suite", eval_cmd_suite, "the standard set, as one file"},
+        {"compare", eval_cmd_compare, "two such files"},
         {"speed", cmd_speed, "tokens per second"},
         {"kv", eval_cmd_kv, "KV cache types without a model"},
         {"logits", cmd_logits, "raw logits of a sequence"}};

@@ -63,6 +63,8 @@ int eval_parse_list(const char *text, const char *what, int64_t out[EVAL_MAX_LIS
 int eval_cmd_tools(struct cli *c, int argc, char **argv, struct err *e);
 int eval_cmd_choice(struct cli *c, int argc, char **argv, struct err *e);
 int eval_cmd_needle(struct cli *c, int argc, char **argv, struct err *e);
+int eval_cmd_suite(struct cli *c, int argc, char **argv, struct err *e);
+int eval_cmd_compare(struct cli *c, int argc, char **argv, struct err *e);
 int eval_cmd_checks(struct cli *c, int argc, char **argv, struct err *e);
 int eval_cmd_kv(struct cli *c, int argc, char **argv, struct err *e);
 int eval_cmd_mtp(struct cli *c, int argc, char **argv, struct err *e);

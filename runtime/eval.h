@@ -14,6 +14,10 @@ struct eval_ppl {
  * per chunk. stride 0: as published; else the strided variant. max_chunks 0: all. */
 int eval_ppl(struct session *s, const struct ids *ids, int64_t ctx, int64_t stride,
              int64_t max_chunks, struct eval_ppl *out, struct err *e);
+/* The same, published windows: also the mean negative log-likelihood of each, window[n_chunks]
+ * (free()). */
+int eval_ppl_windows(struct session *s, const struct ids *ids, int64_t ctx, int64_t max_chunks,
+                     struct eval_ppl *out, double **window, struct err *e);
 
 struct eval_kld {
     double ppl, ppl_base, ppl_stderr, ppl_base_stderr, ppl_ratio, ppl_ratio_stderr, ln_ppl_ratio;

@@ -176,8 +176,16 @@ static void ppl_result(const struct ppl_run *p, struct eval_ppl *out) {
     out->n_tokens = p->n_done;
 }
 
-int eval_ppl(struct session *s, const struct ids *ids, int64_t ctx, int64_t stride,
-             int64_t max_chunks, struct eval_ppl *out, struct err *e) {
+static double *window_means(const struct ppl_run *p, int64_t n_chunks) {
+    double *mean = xcalloc((size_t)n_chunks + 1, sizeof *mean), u;
+    int64_t n = p->n_done / n_chunks;
+    for (int64_t c = 0; c < n_chunks; c++) eval_mean(p->nll + c * n, n, &mean[c], &u);
+    return mean;
+}
+
+/* means: NULL, or the windows' own */
+static int ppl_run(struct session *s, const struct ids *ids, int64_t ctx, int64_t stride,
+                   int64_t max_chunks, struct eval_ppl *out, double **means, struct err *e) {
     struct ppl_plan w = {0};
     struct ppl_run p = {.s = s};
     struct prog prog = {0};
@@ -197,6 +205,7 @@ int eval_ppl(struct session *s, const struct ids *ids, int64_t ctx, int64_t stri
     prog_end(&prog);
     if (!rc) {
         ppl_result(&p, out);
+        if (means) *means = window_means(&p, w.n_chunks);
         out->ctx = ctx;
         out->n_chunks = w.n_chunks;
         out->tok_per_s = (double)(w.n_chunks * w.window) / (prog_now_s() - t0);
@@ -205,4 +214,14 @@ int eval_ppl(struct session *s, const struct ids *ids, int64_t ctx, int64_t stri
     buf_free(p.hidden);
     buf_free(p.logits);
     return rc;
+}
+
+int eval_ppl(struct session *s, const struct ids *ids, int64_t ctx, int64_t stride,
+             int64_t max_chunks, struct eval_ppl *out, struct err *e) {
+    return ppl_run(s, ids, ctx, stride, max_chunks, out, NULL, e);
+}
+
+int eval_ppl_windows(struct session *s, const struct ids *ids, int64_t ctx, int64_t max_chunks,
+                     struct eval_ppl *out, double **window, struct err *e) {
+    return ppl_run(s, ids, ctx, 0, max_chunks, out, window, e);
 }

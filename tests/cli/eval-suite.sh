@@ -1,0 +1,62 @@
+#!/bin/sh
+# hone eval suite and compare: a model against itself differs in nothing, a spoiled one is worse where it should be, results of
+# other inputs are not compared. The numbers of a hand-made pair of results are worked out by hand.
+set -eu
+t=$(mktemp -d)
+trap 'rm -rf "$t"' EXIT
+m=tests/golden/models/qwen35moe
+"$HONE" convert $m -o "$t/m.gguf" --type f32 -q > /dev/null
+"$HONE" quantize "$t/m.gguf" -o "$t/q.gguf" --type Q3_K -q > /dev/null
+cat > "$t/mine.jsonl" <<'END'
+{"text": "In the beginning", "max_tokens": 1, "checks": {"excludes": "zzzz"}}
+{"text": "In the beginning", "max_tokens": 1, "checks": {"exact": "impossible"}}
+END
+suite() { "$HONE" eval suite "$1" -o "$2" --base "$t/m.gguf" --text calib/text/eval.txt --ctx 32 --chunks 10 --tools "$t/mine.jsonl" --choice winogrande:tests/golden/suites/winogrande.csv -q --json; }
+is() { grep -qE "\"$2\": $3,?\$" "$1" || { echo "$1: \"$2\" is not $3:"; cat "$1"; exit 1; }; }
+suite "$t/m.gguf" "$t/a.json" > "$t/o"
+[ "$(grep -c '"measure": ' "$t/a.json")" = 4 ] || { cat "$t/a.json"; exit 1; }
+suite "$t/q.gguf" "$t/b.json" > /dev/null
+"$HONE" eval compare "$t/a.json" "$t/a.json" --json > "$t/same"
+is "$t/same" n_no_difference 4
+is "$t/same" n_a_better 0
+"$HONE" eval compare "$t/a.json" "$t/b.json" --json > "$t/ab"
+"$HONE" eval compare "$t/b.json" "$t/a.json" --json > "$t/ba"
+is "$t/ab" n_b_better 0
+# the divergence of the quantized file from the base is above 0 in every window: A, the base itself, is better there
+grep -A9 '"measure": "kld"' "$t/ab" | grep -q '"better": "A"' || { cat "$t/ab"; exit 1; }
+grep -A9 '"measure": "kld"' "$t/ba" | grep -q '"better": "B"' || { cat "$t/ba"; exit 1; }
+
+# by hand: differences 1 1 1 1 2 2 2 2 have mean 1.5, sample deviation sqrt(2 / 7), standard error 0.188982237
+h=00000000000000000000000000000000
+made() { printf '{"hone_eval_suite": 1, "model": "%s", "measures": [{"measure": "x", "group": "g", "input_xxh128": "%s", "better": "%s", "samples": [%s]}]}' "$2" $h "$3" "$4" > "$1"; }
+made "$t/h1" one more 1,2,3,4,6,7,8,9
+made "$t/h2" two more 0,1,2,3,4,5,6,7
+"$HONE" eval compare "$t/h1" "$t/h2" --json > "$t/o"
+is "$t/o" diff 1.5
+is "$t/o" stderr 0.188982237
+is "$t/o" n_a_better 1
+made "$t/h1" one less 1,2,3,4,6,7,8,9
+made "$t/h2" two less 0,1,2,3,4,5,6,7
+"$HONE" eval compare "$t/h1" "$t/h2" --json > "$t/o"
+is "$t/o" n_b_better 1
+made "$t/h1" one less 1,2,3
+made "$t/h2" two less 0,1,2
+"$HONE" eval compare "$t/h1" "$t/h2" --json > "$t/o"
+is "$t/o" n_no_difference 1 # three samples say nothing
+
+refused() { # exit code, text, arguments...
+    want=$1 text=$2
+    shift 2
+    rc=0
+    "$HONE" eval "$@" > "$t/o" 2> "$t/e" || rc=$?
+    [ $rc = "$want" ] && grep -qF -- "$text" "$t/e" && [ "$(wc -l < "$t/e")" = 1 ] && [ ! -s "$t/o" ] ||
+        { echo "$*: exit $rc, expected $want and \"$text\":"; cat "$t/e"; exit 1; }
+}
+refused 3 "no measure of the same input" compare "$t/a.json" "$t/h1"
+refused 3 "not a result of hone eval suite" compare "$t/a.json" "$t/same"
+echo '{"hone_eval_suite": 1, "measures": [{"measure": "x"}]}' > "$t/bad"
+refused 3 "measure 1 is not whole" compare "$t/bad" "$t/bad"
+refused 2 "-o" suite "$t/m.gguf"
+refused 2 "use -f" suite "$t/m.gguf" -o "$t/a.json"
+refused 2 "FORMAT:FILE" suite "$t/m.gguf" -o "$t/x" --text calib/text/eval.txt --ctx 32 --chunks 1 --tools none --choice a.csv
+[ ! -e "$t/x" ]
