@@ -131,25 +131,30 @@ static struct buf *add_text(struct publish *p, const char *name) {
 }
 
 static int copy_source(struct publish *p, struct err *e) {
-    static const char *const copied[] = {"LICENSE",
-                                         "LICENSE.txt",
-                                         "LICENSE.md",
-                                         "NOTICE",
-                                         "USE_POLICY.md",
-                                         "config.json",
-                                         "generation_config.json",
-                                         "chat_template.jinja"};
+    /* SYSTEM_PROMPT.txt: pulls from the Hub take a file named system */
+    static const char *const copied[][2] = {{"LICENSE", NULL},
+                                            {"LICENSE.txt", NULL},
+                                            {"LICENSE.md", NULL},
+                                            {"NOTICE", NULL},
+                                            {"USE_POLICY.md", NULL},
+                                            {"config.json", NULL},
+                                            {"generation_config.json", NULL},
+                                            {"chat_template.jinja", NULL},
+                                            {"SYSTEM_PROMPT.txt", "system"}};
     if (!p->o->source) return 0;
     if (!io_is_dir(p->o->source))
         return err_set(e, ERR_USAGE, "--source: %s is not a folder", p->o->source);
     for (size_t i = 0; i < COUNT_OF(copied); i++) {
-        char *path = io_join(p->o->source, copied[i]), *text;
+        char *path = io_join(p->o->source, copied[i][0]), *text;
         size_t len;
         int rc = 0;
         if (io_exists(path) && !io_is_dir(path)) {
             rc = io_read_file(&text, &len, path, MAX_TEXT, e);
             if (rc == 0) {
-                buf_add(add_text(p, copied[i]), text, len);
+                const char *name = copied[i][1] ? copied[i][1] : copied[i][0];
+                /* a text with blanks to fill in is not one */
+                bool whole = !copied[i][1] || !memchr(text, '{', len);
+                if (whole) buf_add(add_text(p, name), text, len);
                 free(text);
             }
         }

@@ -70,6 +70,16 @@ mkdir "$t/empty"
 run 2 publish "$t/empty"
 run 1 publish --check "$t/empty"
 
+# ---- the original's system prompt, unless it has blanks to fill in ----
+rm -rf "$t/s" "$t/src" && cp -r "$d" "$t/s" && cp -r tests/golden/models/qwen35moe "$t/src"
+echo 'You are {name}.' > "$t/src/SYSTEM_PROMPT.txt"
+run 0 publish "$t/s" -f --source "$t/src"
+[ ! -e "$t/s/system" ] || say "a prompt with blanks was taken"
+echo 'You are kind.' > "$t/src/SYSTEM_PROMPT.txt"
+run 0 publish "$t/s" -f --source "$t/src"
+cmp -s "$t/s/system" "$t/src/SYSTEM_PROMPT.txt" || say "no system prompt"
+rm -r "$t/s" "$t/src"
+
 # ---- a second release: what it replaces, kept when published again; a third ----
 rm -rf "$t/r2" && cp -r "$d" "$t/r2"
 run 0 quantize "$t/base.gguf" -o "$t/r2/Tiny-Q4_K_M.gguf" -f --recipe Q4_K_S
