@@ -26,7 +26,7 @@ import json, sys
 rows = json.load(open(sys.argv[1]))
 note = ("error = sum w (x - x^)^2 with w = importance of the column; ratio to the conventional search of this program (quantize/enc, "
         "written from the field's description); worse_blocks: under the search's own weights; us_per_256: conventional, fast, best, "
-        "one thread, on a machine that was shared while measuring")
+        "one thread, the fastest row on a machine that was shared while measuring")
 json.dump(dict(command="bench/search.sh", note=note, rows=rows), open(sys.argv[2], "w"), indent=1)
 print(f"{'type':8} {'rows':11} {'conv rmse':>9} {'fast':>6} {'best':>6} {'target':>6} {'worse':>9}  us conv, fast, best")
 for r in rows:
