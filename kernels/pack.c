@@ -47,7 +47,7 @@ struct spread {
     uint8_t high[8], high_shift[8];
     uint8_t low_mask, high_mask, low_bits;
     uint8_t n_codes, n_bytes;
-    struct move move[12]; /* mask 0: the end */
+    struct move move[13]; /* mask 0: the end */
 };
 // clang-format off
 static const struct spread spread_q3_k = {
