@@ -48,7 +48,8 @@ def main():
     doc = json.load(open(a.out)) if os.path.exists(a.out) else {}
     doctor = json.loads(subprocess.run([a.hone, "doctor", "--json"], capture_output=True, text=True).stdout)
     doc.update(command="bench/quantize-speed.sh", peer="llama-cpp-python 0.3.36", cpu=doctor["cpu"], isa=doctor["isa"],
-               threads=a.threads, source_bytes=os.path.getsize(a.src))
+               threads=a.threads, source_bytes=os.path.getsize(a.src),
+               note="on a machine that others used at the same time, the ratio of processor times is the steadier number")
     for r in a.recipes:
         mine, peer, size = {k: [] for k in a.search}, [], {}
         for i in range(a.pairs):
