@@ -158,12 +158,19 @@ static int plan_windows(const struct session *s, int64_t n_ids, int64_t ctx, int
     return 0;
 }
 
-static int window(struct ppl_run *p, const struct ppl_plan *w, const int32_t *chunk,
-                  struct err *e) {
+/* Window c. Progress after each piece: a long window takes minutes. */
+static int window(struct ppl_run *p, const struct ppl_plan *w, int64_t c, const int32_t *chunk,
+                  struct prog *prog, struct err *e) {
     for (int64_t at = 0; at < w->window; at += EVAL_PIECE) {
         int64_t n = min_i64(EVAL_PIECE, w->window - at);
         TRY(eval_feed(p->s, chunk, at, n, p->hidden, e));
         TRY(score(p, chunk, at, max_i64(at, w->first), min_i64(at + n, w->last), e));
+        double mean = 0, u;
+        if (p->n_done) {
+            eval_mean(p->nll, p->n_done, &mean, &u);
+            snprintf(prog->note, sizeof prog->note, "ppl %.4f", exp(mean));
+        }
+        prog_update(prog, (uint64_t)(c * w->window + at + n));
     }
     return 0;
 }
@@ -194,14 +201,8 @@ static int ppl_run(struct session *s, const struct ids *ids, int64_t ctx, int64_
     double t0 = prog_now_s();
     prog_begin(&prog, "perplexity", PROG_TOKENS, (uint64_t)(w.n_chunks * w.window));
     int rc = ppl_alloc(&p, w.window, w.n_chunks * (w.last - w.first), e);
-    for (int64_t c = 0; c < w.n_chunks && !rc; c++) {
-        rc = window(&p, &w, ids->v + c * w.step, e);
-        if (rc) break;
-        double mean = 0, u;
-        eval_mean(p.nll, p.n_done, &mean, &u);
-        snprintf(prog.note, sizeof prog.note, "ppl %.4f", exp(mean));
-        prog_update(&prog, (uint64_t)((c + 1) * w.window));
-    }
+    for (int64_t c = 0; c < w.n_chunks && !rc; c++)
+        rc = window(&p, &w, c, ids->v + c * w.step, &prog, e);
     prog_end(&prog);
     if (!rc) {
         ppl_result(&p, out);
