@@ -60,8 +60,8 @@ grep -q "\"predicted_kld\": $q_kld" "$t/p.json" || fail "the front does not begi
 awk -v a="$(field predicted_kld)" -v b="$q_kld" 'BEGIN {exit !(a > 0 && a < b)}' || fail "with feedback $(field predicted_kld) is predicted, without $q_kld"
 [ "$(wc -c < "$t/fb.gguf")" -le 1250000 ] || fail "--budget with --gram: the file is too large"
 "$HONE" quantize "$t/base.gguf" -o "$t/fb2.gguf" --recipe "$t/fb.gguf.plan.tsv" --imatrix "$t/im.gguf" -q > /dev/null
-"$HONE" eval kld "$t/fb.gguf" "$t/fb2.gguf" "$t/eval.txt" --base "$t/base.gguf" --ctx 128 --chunks 16 -q --csv > "$t/fb.csv"
-awk -F, 'col && NF > 5 {v[++n] = $col} {for (i = 1; i <= NF; i++) if ($i == "mean_kld") col = i} END {exit !(n >= 2 && v[1] < v[2])}' "$t/fb.csv" || fail "the mix with feedback diverges more than without: $(cat "$t/fb.csv")"
+cmp -s "$t/fb.gguf" "$t/fb2.gguf" && fail "--gram changes nothing"
+# that the divergence falls is not asked of random weights: feedback.sh asks it of a trained model
 
 # probes: cut short at once, then completed; the file of the whole run is the same
 probe() { out=$1; shift; "$HONE" sensitivity "$t/base.gguf" --imatrix "$t/im.gguf" --probe "$t/probe.txt" --ctx 64 --chunks 4 --types 1 -o "$out" -q --json "$@"; }
