@@ -18,15 +18,17 @@ expect() { # expect CODE TEXT command...: exit status and a part of stderr
     grep -q -- "$text" "$dir/err" || fail "$*: no \"$text\" in: $(cat "$dir/err")"
 }
 "$HONE" convert "$src" -o "$dir/in.gguf" --type bf16 -q >/dev/null || fail "convert"
-chunks=9 threads="1 2 7"
+threads="1 2 7"
 # a sanitizer makes everything slow; it looks at the code, not at the numbers
-if grep -q __asan_init "$HONE"; then chunks=3 threads="1 2"; fi
-im="$HONE imatrix $dir/in.gguf $src/self_calib.txt --chunks $chunks -q"
+grep -q __asan_init "$HONE" && threads="1 2"
+im="$HONE imatrix $dir/in.gguf $src/self_calib.txt --chunks 9 -q"
 $im -o "$dir/i.gguf" --gram "$dir/g.gguf" >/dev/null || fail "imatrix --gram"
-$im -o "$dir/i1.gguf" --gram "$dir/g1.gguf" -j 1 >/dev/null || fail "imatrix --gram -j 1"
-cmp -s "$dir/g.gguf" "$dir/g1.gguf" || fail "threads change the second moments"
-$im -o "$dir/plain.gguf" >/dev/null || fail "imatrix"
-cmp -s "$dir/i.gguf" "$dir/plain.gguf" || fail "--gram changes the importance matrix"
+if [ "$threads" = "1 2 7" ]; then
+    $im -o "$dir/i1.gguf" --gram "$dir/g1.gguf" -j 1 >/dev/null || fail "imatrix --gram -j 1"
+    cmp -s "$dir/g.gguf" "$dir/g1.gguf" || fail "threads change the second moments"
+    $im -o "$dir/plain.gguf" >/dev/null || fail "imatrix"
+    cmp -s "$dir/i.gguf" "$dir/plain.gguf" || fail "--gram changes the importance matrix"
+fi
 expect 2 'use -f' $im -o "$dir/i2.gguf" --gram "$dir/g.gguf"
 expect 2 'multiple of 256' $im -o "$dir/i2.gguf" --gram "$dir/g2.gguf" --gram-block 100
 expect 2 'goes with' "$HONE" imatrix --stats "$dir/i.gguf" --gram "$dir/g2.gguf"
