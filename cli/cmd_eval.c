@@ -99,9 +99,8 @@ static int cmd_ppl(struct cli *c, int argc, char **argv, struct err *e) {
         {"chunks", 0, OPT_I64, &a.chunks, "N", "windows to run; 0: all (default)"},
         {"stride", 0, OPT_I64, &a.stride, "N",
          "overlapping windows advanced by N, last N tokens scored"},
-        {"kv-type", 0, OPT_STR, &a.kv_type, "T",
-         "cache of keys and values: f32 (default), f16, bf16, q8_0, q5_1, q4_0, tq4, ... or K/V"},
-        {"act", 0, OPT_STR, &a.act, "MODE", "activations: f32 (default) or q8"},
+        EVAL_OPT_KV(a),
+        EVAL_OPT_ACT(a),
     };
     const struct cmd_spec spec = {
         .name = "eval ppl",
@@ -288,9 +287,8 @@ static int cmd_logits(struct cli *c, int argc, char **argv, struct err *e) {
     const struct opt opts[] = {
         {"ids", 0, OPT_STR, &a.ids, "FILE", "little-endian int32 token ids"},
         {"output", 'o', OPT_STR, &a.out, "FILE", "float32 [n][n_vocab], little-endian"},
-        {"kv-type", 0, OPT_STR, &a.kv_type, "T",
-         "cache of keys and values: f32 (default), f16, bf16, q8_0, q5_1, q4_0, tq4, ... or K/V"},
-        {"act", 0, OPT_STR, &a.act, "MODE", "activations: f32 (default) or q8"},
+        EVAL_OPT_KV(a),
+        EVAL_OPT_ACT(a),
     };
     const struct cmd_spec spec = {
         .name = "eval logits",

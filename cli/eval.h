@@ -12,6 +12,15 @@ struct eval_args {
     const char *ids, *out;
     bool by_depth, routing, compact;
 };
+/* Rows of an option table, of a struct eval_args: what a measurement of quality computes in. */
+#define EVAL_HELP_KV                                                                               \
+    "cache of keys and values: f32 (default), f16, bf16, q8_0, q5_1, q4_0, tq4, ... or K/V"
+#define EVAL_OPT_KV(a)                                                                             \
+    { "kv-type", 0, OPT_STR, &(a).kv_type, "T", EVAL_HELP_KV }
+#define EVAL_HELP_ACT "activations: f32 (default) or q8"
+#define EVAL_OPT_ACT(a)                                                                            \
+    { "act", 0, OPT_STR, &(a).act, "MODE", EVAL_HELP_ACT }
+
 struct eval_loaded {
     struct model *m;
     struct session *s;

@@ -180,9 +180,8 @@ int eval_cmd_choice(struct cli *c, int argc, char **argv, struct err *e) {
          "of the file: hellaswag, winogrande, mmlu, choice"},
         {"base", 0, OPT_STR, &a.base, "FILE", "also ask this model: accuracy and flips"},
         {"cases", 0, OPT_I64, &j.n_cases, "N", "at most N tasks, evenly spread; 0: all (default)"},
-        {"kv-type", 0, OPT_STR, &a.kv_type, "T",
-         "cache of keys and values: f32 (default), f16, bf16, q8_0, q5_1, q4_0, tq4, ... or K/V"},
-        {"act", 0, OPT_STR, &a.act, "MODE", "activations: f32 (default) or q8"},
+        EVAL_OPT_KV(a),
+        EVAL_OPT_ACT(a),
     };
     const struct cmd_spec spec = {
         .name = "eval choice",
@@ -213,9 +212,8 @@ int eval_cmd_needle(struct cli *c, int argc, char **argv, struct err *e) {
         {"depths", 0, OPT_I64, &j.n_depths, "N", "depths from the begin to the end (5)"},
         {"per-depth", 0, OPT_I64, &j.per_depth, "N", "windows at each depth (4)"},
         {"base", 0, OPT_STR, &a.base, "FILE", "also ask this model"},
-        {"kv-type", 0, OPT_STR, &a.kv_type, "T",
-         "cache of keys and values: f32 (default), f16, bf16, q8_0, q5_1, q4_0, tq4, ... or K/V"},
-        {"act", 0, OPT_STR, &a.act, "MODE", "activations: f32 (default) or q8"},
+        EVAL_OPT_KV(a),
+        EVAL_OPT_ACT(a),
     };
     const struct cmd_spec spec = {
         .name = "eval needle",

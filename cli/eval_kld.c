@@ -515,7 +515,7 @@ int eval_cmd_kld(struct cli *c, int argc, char **argv, struct err *e) {
         {"kv-skip-layers", 0, OPT_I64, &a.kv_skip, "N",
          "first and last N attention layers keep --kv-skip-type"},
         {"kv-skip-type", 0, OPT_STR, &a.kv_skip_type, "T", "their cache type (q8_0)"},
-        {"act", 0, OPT_STR, &a.act, "MODE", "activations: f32 (default) or q8"},
+        EVAL_OPT_ACT(a),
     };
     const struct cmd_spec spec = {
         .name = "eval kld",

@@ -48,9 +48,8 @@ int eval_cmd_mtp(struct cli *c, int argc, char **argv, struct err *e) {
     const struct opt opts[] = {
         {"ctx", 0, OPT_I64, &a.ctx, "N", "tokens of a window (512)"},
         {"chunks", 0, OPT_I64, &a.chunks, "N", "windows to run; 0: all (default)"},
-        {"kv-type", 0, OPT_STR, &a.kv_type, "T",
-         "cache of keys and values: f32 (default), f16, bf16, q8_0, q5_1, q4_0, tq4, ... or K/V"},
-        {"act", 0, OPT_STR, &a.act, "MODE", "activations: f32 (default) or q8"},
+        EVAL_OPT_KV(a),
+        EVAL_OPT_ACT(a),
     };
     const struct cmd_spec spec = {
         .name = "eval mtp",

@@ -242,9 +242,8 @@ int eval_cmd_suite(struct cli *c, int argc, char **argv, struct err *e) {
         {"chunks", 0, OPT_I64, &a.eval.chunks, "N", "windows of each text (40); 0: all"},
         {"cases", 0, OPT_I64, &a.n_cases, "N", "of suites and tasks, evenly spread; 0: all"},
         {"max-tokens", 0, OPT_I64, &a.max_tokens, "N", "tokens of an answer at most (256)"},
-        {"kv-type", 0, OPT_STR, &a.eval.kv_type, "T",
-         "cache of keys and values: f32 (default), f16, bf16, q8_0, q5_1, q4_0, tq4, ... or K/V"},
-        {"act", 0, OPT_STR, &a.eval.act, "MODE", "activations: f32 (default) or q8"},
+        EVAL_OPT_KV(a.eval),
+        EVAL_OPT_ACT(a.eval),
     };
     const struct cmd_spec spec = {
         .name = "eval suite",

@@ -280,9 +280,8 @@ static int cmd_suite(struct cli *c, int argc, char **argv, const char *name, con
         {"no-loss", 0, OPT_FLAG, &a.no_loss, NULL, "exit 1 when a case fails that the base passes"},
         {"all", 0, OPT_FLAG, &a.all, NULL, "show every case, not only those that failed"},
         {"ctx", 0, OPT_I64, &a.eval.ctx, "N", "context (default: the longest prompt and answer)"},
-        {"kv-type", 0, OPT_STR, &a.eval.kv_type, "T",
-         "cache of keys and values: f32 (default), f16, bf16, q8_0, q5_1, q4_0, tq4, ... or K/V"},
-        {"act", 0, OPT_STR, &a.eval.act, "MODE", "activations: f32 (default) or q8"},
+        EVAL_OPT_KV(a.eval),
+        EVAL_OPT_ACT(a.eval),
     };
     const struct cmd_spec spec = {.name = name,
                                   .synopsis = synopsis,

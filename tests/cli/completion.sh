@@ -3,8 +3,7 @@
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT
-fail=0
-say() { echo "$*"; fail=1; }
+. tests/expect.sh
 words() { "$HONE" completion words -- "$@" | cut -f 1 | sort; }
 same() { cmp -s "$t/want" "$t/got" || say "$1: $(diff "$t/want" "$t/got")"; }
 n_options=0

@@ -4,8 +4,7 @@
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT
-fail=0
-say() { echo "$*"; fail=1; }
+. tests/expect.sh
 m=tests/golden/models
 "$HONE" convert $m/qwen35moe -o "$t/a.gguf" --type bf16 --json > "$t/o" 2> "$t/e" || say "convert failed: $(cat "$t/e")"
 for k in '"arch": *"qwen35moe"' '"n_tensors": *96' '"n_mtp_tensors": *20' '"n_vision_left_out": *33' '"size_bytes": *[0-9]'; do

@@ -3,13 +3,7 @@
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT
-fail=0
-say() { echo "$*"; fail=1; }
-run() { # expected exit, then the command
-    want=$1; shift
-    rc=0; "$HONE" "$@" > "$t/o" 2> "$t/e" || rc=$?
-    [ $rc = "$want" ] || say "hone $*: exit $rc, expected $want: $(cat "$t/e")"
-}
+. tests/expect.sh
 has() { tr -d '\n' < "$t/o" | tr -s ' ' | grep -qF -- "$1" || say "no '$1' in: $(cat "$t/o")"; }
 run 0 convert tests/golden/models/qwen35moe -o "$t/m.gguf"
 

@@ -4,6 +4,7 @@
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT
+. tests/expect.sh
 m=tests/golden/models/qwen35moe
 "$HONE" convert $m -o "$t/m.gguf" --type f32 -q > /dev/null
 "$HONE" quantize "$t/m.gguf" -o "$t/q.gguf" --type Q3_K -q > /dev/null
@@ -44,19 +45,11 @@ made "$t/h2" two less 0,1,2
 "$HONE" eval compare "$t/h1" "$t/h2" --json > "$t/o"
 is "$t/o" n_no_difference 1 # three samples say nothing
 
-refused() { # exit code, text, arguments...
-    want=$1 text=$2
-    shift 2
-    rc=0
-    "$HONE" eval "$@" > "$t/o" 2> "$t/e" || rc=$?
-    [ $rc = "$want" ] && grep -qF -- "$text" "$t/e" && [ "$(wc -l < "$t/e")" = 1 ] && [ ! -s "$t/o" ] ||
-        { echo "$*: exit $rc, expected $want and \"$text\":"; cat "$t/e"; exit 1; }
-}
-refused 3 "no measure of the same input" compare "$t/a.json" "$t/h1"
-refused 3 "not a result of hone eval suite" compare "$t/a.json" "$t/same"
+refused 3 "no measure of the same input" eval compare "$t/a.json" "$t/h1"
+refused 3 "not a result of hone eval suite" eval compare "$t/a.json" "$t/same"
 echo '{"hone_eval_suite": 1, "measures": [{"measure": "x"}]}' > "$t/bad"
-refused 3 "measure 1 is not whole" compare "$t/bad" "$t/bad"
-refused 2 "-o" suite "$t/m.gguf"
-refused 2 "use -f" suite "$t/m.gguf" -o "$t/a.json"
-refused 2 "FORMAT:FILE" suite "$t/m.gguf" -o "$t/x" --text calib/text/eval.txt --ctx 32 --chunks 1 --tools none --choice a.csv
+refused 3 "measure 1 is not whole" eval compare "$t/bad" "$t/bad"
+refused 2 "-o" eval suite "$t/m.gguf"
+refused 2 "use -f" eval suite "$t/m.gguf" -o "$t/a.json"
+refused 2 "FORMAT:FILE" eval suite "$t/m.gguf" -o "$t/x" --text calib/text/eval.txt --ctx 32 --chunks 1 --tools none --choice a.csv
 [ ! -e "$t/x" ]

@@ -4,6 +4,7 @@
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT
+. tests/expect.sh
 tiny=tests/golden/tiny-qwen35moe
 "$HONE" convert $tiny -o "$t/m.gguf" --type f32 -q > /dev/null
 head -1 $tiny/tools.jsonl > "$t/one.jsonl"
@@ -42,23 +43,15 @@ is "$t/choice" chance 0.5
 is "$t/needle" n_tasks 2
 grep -q '"depth": "depth 100 %"' "$t/needle"
 
-refused() { # exit code, text, arguments...
-    want=$1 text=$2
-    shift 2
-    rc=0
-    "$HONE" eval "$@" > "$t/o" 2> "$t/e" || rc=$?
-    [ $rc = "$want" ] && grep -qF -- "$text" "$t/e" && [ "$(wc -l < "$t/e")" = 1 ] && [ ! -s "$t/o" ] ||
-        { echo "$*: exit $rc, expected $want and \"$text\":"; cat "$t/e"; exit 1; }
-}
 echo '{"prompt": "x"}' > "$t/bad.jsonl"
-refused 3 'neither "checks" nor "expect"' checks "$t/m.gguf" "$t/bad.jsonl"
-refused 4 "none.jsonl" tools "$t/m.gguf" "$t/none.jsonl"
-refused 2 "--no-loss needs a --base" checks "$t/m.gguf" "$t/mine.jsonl" --no-loss
-refused 2 "--max-tokens" tools "$t/m.gguf" "$t/one.jsonl" --max-tokens 0
-refused 2 "not a known syntax" tools "$t/m.gguf" "$t/one.jsonl" --format xml
-refused 2 "use a larger --ctx" tools "$t/m.gguf" "$t/one.jsonl" --ctx 64
-refused 2 "--format hellaswag" choice "$t/m.gguf" tests/golden/suites/mmlu.csv
-refused 2 "not one of hellaswag" choice "$t/m.gguf" tests/golden/suites/mmlu.csv --format csv
-refused 3 "has 6 fields, not 5" choice "$t/m.gguf" tests/golden/suites/mmlu.csv --format winogrande
-refused 3 "a window of needles needs 4096" needle "$t/m.gguf" "$t/mine.jsonl"
-refused 2 "--depths" needle "$t/m.gguf" "$t/mine.jsonl" --depths 0
+refused 3 'neither "checks" nor "expect"' eval checks "$t/m.gguf" "$t/bad.jsonl"
+refused 4 "none.jsonl" eval tools "$t/m.gguf" "$t/none.jsonl"
+refused 2 "--no-loss needs a --base" eval checks "$t/m.gguf" "$t/mine.jsonl" --no-loss
+refused 2 "--max-tokens" eval tools "$t/m.gguf" "$t/one.jsonl" --max-tokens 0
+refused 2 "not a known syntax" eval tools "$t/m.gguf" "$t/one.jsonl" --format xml
+refused 2 "use a larger --ctx" eval tools "$t/m.gguf" "$t/one.jsonl" --ctx 64
+refused 2 "--format hellaswag" eval choice "$t/m.gguf" tests/golden/suites/mmlu.csv
+refused 2 "not one of hellaswag" eval choice "$t/m.gguf" tests/golden/suites/mmlu.csv --format csv
+refused 3 "has 6 fields, not 5" eval choice "$t/m.gguf" tests/golden/suites/mmlu.csv --format winogrande
+refused 3 "a window of needles needs 4096" eval needle "$t/m.gguf" "$t/mine.jsonl"
+refused 2 "--depths" eval needle "$t/m.gguf" "$t/mine.jsonl" --depths 0

@@ -4,6 +4,7 @@
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT
+. tests/expect.sh
 tiny=tests/golden/tiny-qwen35moe
 ctx=512 n=6 n_parts=9
 # a sanitizer makes everything slow; it looks at the code, not at the numbers
@@ -82,14 +83,6 @@ printf '\1\0\0\0\2\0\0\0\3\0\0\0\4\0\0\0\5\0\0\0' > "$t/ids"
 cmp "$t/l1" "$t/l3"
 [ "$(wc -c < "$t/l1")" = $((5 * 4096 * 4)) ]
 
-refused() { # exit code, text, arguments...
-    want=$1 text=$2
-    shift 2
-    rc=0
-    "$HONE" "$@" > "$t/o" 2> "$t/e" || rc=$?
-    [ $rc = "$want" ] && grep -qF -- "$text" "$t/e" && [ "$(wc -l < "$t/e")" = 1 ] && [ ! -s "$t/o" ] ||
-        { echo "$*: exit $rc, expected $want and \"$text\":"; cat "$t/e"; exit 1; }
-}
 : > "$t/empty"
 head -c 800 "$t/text" > "$t/short"
 head -c 1000000 "$t/f32.gguf" > "$t/cut.gguf"

@@ -4,8 +4,7 @@
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT
-fail=0
-say() { echo "$*"; fail=1; }
+. tests/expect.sh
 g=tests/golden/containers
 json() { "$HONE" inspect "$@" --json > "$t/o" 2> "$t/e" || say "inspect $*: $(cat "$t/e")"; }
 has() { grep -qF -- "$1" "$t/o" || say "no '$1' in $2"; }

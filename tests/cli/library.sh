@@ -7,8 +7,7 @@ stage=$(dirname "$HONE")/stage
 command -v pkg-config > /dev/null && command -v nm > /dev/null || { echo "SKIP: no pkg-config or nm"; exit 77; }
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT
-fail=0
-say() { echo "$*"; fail=1; }
+. tests/expect.sh
 p=$stage/opt/hone
 pc() { PKG_CONFIG_PATH=$p/lib/pkgconfig pkg-config --define-variable=prefix="$p" "$@" hone; }
 [ "$(pc --modversion)" = "$(cat VERSION)" ] || say "hone.pc: version $(pc --modversion)"

@@ -4,6 +4,7 @@
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT
+. tests/expect.sh
 tiny=tests/golden/tiny-qwen35moe
 n=20000 chunks=4
 # a sanitizer makes everything slow; it looks at the code, not at the numbers
@@ -43,19 +44,11 @@ printf X | dd of="$t/out/tiny-qwen35moe-Q2_K.gguf" bs=1 seek=500000 conv=notrunc
 job > /dev/null
 cmp "$t/good" "$t/out/tiny-qwen35moe-Q2_K.gguf"
 
-refused() { # exit code, text, arguments...
-    want=$1 text=$2
-    shift 2
-    rc=0
-    "$HONE" make "$@" > "$t/o" 2> "$t/e" || rc=$?
-    [ $rc = "$want" ] && grep -qF -- "$text" "$t/e" && [ "$(wc -l < "$t/e")" = 1 ] && [ ! -s "$t/o" ] ||
-        { echo "make $*: exit $rc, expected $want and \"$text\":"; cat "$t/e"; exit 1; }
-}
-refused 2 "no recipe 'Q9_X'" $tiny -o "$t/x" --recipes Q9_X
-refused 2 "no such" "$t/nothing" -o "$t/x"
-refused 2 "-o DIR" $tiny
-refused 2 "no such text" $tiny -o "$t/x" --calib "$t/none.txt"
-refused 2 "/dev/null" $tiny -o /dev/null/x
+refused 2 "no recipe 'Q9_X'" make $tiny -o "$t/x" --recipes Q9_X
+refused 2 "no such" make "$t/nothing" -o "$t/x"
+refused 2 "-o DIR" make $tiny
+refused 2 "no such text" make $tiny -o "$t/x" --calib "$t/none.txt"
+refused 2 "/dev/null" make $tiny -o /dev/null/x
 [ ! -e "$t/x" ] || { echo "a refused request left $t/x"; exit 1; }
 
 # a full disk: a private tmpfs of 50 MB holds the base (35 MB) and the first quant, not the second

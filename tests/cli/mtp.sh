@@ -4,6 +4,7 @@
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT
+. tests/expect.sh
 for m in qwen35moe qwen35; do
     "$HONE" convert tests/golden/models/$m -o "$t/$m.gguf" --type f32 -q > /dev/null 2>&1
     for how in "--temp 0" "--temp 1 --seed 3"; do
@@ -27,13 +28,6 @@ for key in acceptance acceptance_stderr overlap overlap_stderr trunk_top1 draft_
     grep -q "\"$key\"" "$t/json" || { echo "no $key"; exit 1; }
 done
 
-refused() { # exit code, text, arguments...
-    want=$1 text=$2
-    shift 2
-    rc=0
-    "$HONE" "$@" > "$t/o" 2> "$t/e" || rc=$?
-    [ $rc = "$want" ] && grep -qF -- "$text" "$t/e" || { echo "$*: exit $rc, expected $want and \"$text\":"; cat "$t/e"; exit 1; }
-}
 "$HONE" convert tests/golden/models/qwen35moe -o "$t/none.gguf" --no-mtp -q > /dev/null 2>&1
 refused 3 "no MTP block" run "$t/none.gguf" -p x --draft mtp
 refused 3 "no MTP block" eval mtp "$t/none.gguf" calib/text/calib.txt

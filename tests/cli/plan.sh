@@ -3,13 +3,7 @@
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT
-fail=0
-say() { echo "$*"; fail=1; }
-run() { # expected exit, then the command
-    want=$1; shift
-    rc=0; "$HONE" "$@" > "$t/o" 2> "$t/e" || rc=$?
-    [ $rc = "$want" ] || say "hone $*: exit $rc, expected $want: $(cat "$t/e")"
-}
+. tests/expect.sh
 num() { sed -n "s/.*\"$1\": \"*\([^\",]*\).*/\1/p" "$t/o" | head -1; }
 is() { [ "$(num "$1")" = "$2" ] || say "$1 is $(num "$1"), expected $2"; }
 

@@ -4,13 +4,7 @@
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT
-fail=0
-say() { echo "$*"; fail=1; }
-run() { # expected exit, then the command
-    want=$1; shift
-    rc=0; "$HONE" "$@" > "$t/o" 2> "$t/e" || rc=$?
-    [ $rc = "$want" ] || say "hone $*: exit $rc, expected $want: $(cat "$t/e")"
-}
+. tests/expect.sh
 run 0 convert tests/golden/models/qwen35moe --name "Tiny: \"x\" #1" -o "$t/base.gguf"
 d=$t/d
 mkdir "$d"

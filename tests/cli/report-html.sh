@@ -4,8 +4,7 @@ set -eu
 browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome || true)
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT
-fail=0
-say() { echo "$*"; fail=1; }
+. tests/expect.sh
 run() { "$HONE" "$@" > "$t/o" 2> "$t/e" || say "hone $*: $(cat "$t/e")"; }
 run convert tests/golden/models/qwen3 -o "$t/b.gguf"
 mkdir "$t/d"

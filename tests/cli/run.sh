@@ -4,6 +4,7 @@
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT
+. tests/expect.sh
 tiny=tests/golden/tiny-qwen35moe
 "$HONE" convert $tiny -o "$t/m.gguf" --type f32 -q > /dev/null
 head -1 $tiny/tools.jsonl > "$t/case.json"
@@ -24,20 +25,12 @@ grep -q '"generated_tokens": 7' "$t/json" && grep -q '"stop": "length"' "$t/json
 "$HONE" run "$t/m.gguf" -p "The value of" -n 50 --ctx 12 --seed 1 --json > "$t/json"
 grep -q '"stop": "context"' "$t/json"
 
-refused() { # exit code, text, arguments...
-    want=$1 text=$2
-    shift 2
-    rc=0
-    "$HONE" run "$t/m.gguf" "$@" < /dev/null > "$t/o" 2> "$t/e" || rc=$?
-    [ $rc = "$want" ] && grep -qF -- "$text" "$t/e" && [ "$(wc -l < "$t/e")" = 1 ] ||
-        { echo "run $*: exit $rc, expected $want and \"$text\":"; cat "$t/e"; exit 1; }
-}
 echo '{"messages": [' > "$t/broken.json"
-refused 2 "give -p TEXT"
-refused 2 "the prompt is empty" -p ""
-refused 2 "exclude" -p x --chat "$t/case.json"
-refused 3 "broken.json" --chat "$t/broken.json"
-refused 4 "none.json" --chat "$t/none.json"
-refused 2 "--kwargs" --chat "$t/case.json" --kwargs '[1]'
-refused 2 "context of 3 tokens is full" -p "one two three four five six seven" --ctx 3
-refused 2 "--kv-type" -p x --kv-type q5_k
+refused 2 "give -p TEXT" run "$t/m.gguf"
+refused 2 "the prompt is empty" run "$t/m.gguf" -p ""
+refused 2 "exclude" run "$t/m.gguf" -p x --chat "$t/case.json"
+refused 3 "broken.json" run "$t/m.gguf" --chat "$t/broken.json"
+refused 4 "none.json" run "$t/m.gguf" --chat "$t/none.json"
+refused 2 "--kwargs" run "$t/m.gguf" --chat "$t/case.json" --kwargs '[1]'
+refused 2 "context of 3 tokens is full" run "$t/m.gguf" -p "one two three four five six seven" --ctx 3
+refused 2 "--kv-type" run "$t/m.gguf" -p x --kv-type q5_k

@@ -4,13 +4,7 @@
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT
-fail=0
-say() { echo "$*"; fail=1; }
-run() { # expected exit, then the command
-    want=$1; shift
-    rc=0; "$HONE" "$@" > "$t/o" 2> "$t/e" || rc=$?
-    [ $rc = "$want" ] || say "hone $*: exit $rc, expected $want: $(cat "$t/e")"
-}
+. tests/expect.sh
 sum() { sha256sum < "$1"; }
 run 0 convert tests/golden/models/qwen35moe -o "$t/m.gguf"
 m=$(sum "$t/m.gguf")

@@ -4,13 +4,7 @@
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT
-fail=0
-say() { echo "$*"; fail=1; }
-run() { # expected exit, then the command
-    want=$1; shift
-    rc=0; "$HONE" "$@" > "$t/o" 2> "$t/e" || rc=$?
-    [ $rc = "$want" ] || say "hone $*: exit $rc, expected $want: $(cat "$t/e")"
-}
+. tests/expect.sh
 num() { sed -n "s/.*\"$1\": \([0-9]*\).*/\1/p" "$t/o" | head -1; }
 
 # the published sizes: 26.55 GiB of Q6_K; 733, 851 and 579 tensors; bytes by recipe in GB, from the shapes

@@ -4,8 +4,7 @@
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT
-fail=0
-say() { echo "$*"; fail=1; }
+. tests/expect.sh
 tiny=tests/golden/tiny-qwen35moe
 rc=0; "$HONE" template lint $tiny --json > "$t/o" 2> "$t/e" || rc=$?
 grep -q '"n_probes": 49' "$t/o" || say "lint --json: no count of probes"

@@ -3,8 +3,7 @@
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT
-fail=0
-say() { echo "$*"; fail=1; }
+. tests/expect.sh
 src=tests/golden/tiny-qwen35moe
 "$HONE" template show $src > "$t/a"
 cmp "$t/a" $src/chat_template.jinja || say "show is not byte for byte"

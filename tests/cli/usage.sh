@@ -5,8 +5,7 @@
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT
-fail=0
-say() { echo "$*"; fail=1; }
+. tests/expect.sh
 "$HONE" --help > "$t/all"
 "$HONE" --version | grep -q '^hone [0-9]' || say "no version"
 rc=0; "$HONE" frobnicate > "$t/o" 2> "$t/e" || rc=$?

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: MIT
+# What scripts in tests/cli ask of the binary; sourced, after t is a scratch folder: `. tests/expect.sh`.
+# stdout of the last command stays in $t/o, stderr in $t/e.
+fail=0 # a script that goes on after a failure ends with `exit $fail`
+say() { echo "$*"; fail=1; }
+
+run() { # expected exit, then arguments of hone
+    want=$1
+    shift
+    rc=0
+    "$HONE" "$@" > "$t/o" 2> "$t/e" || rc=$?
+    [ $rc = "$want" ] || say "hone $*: exit $rc, expected $want: $(cat "$t/e")"
+}
+
+refused() { # exit code, text, arguments: exactly one line on stderr that holds the text, nothing on stdout; else the script ends
+    want=$1 text=$2
+    shift 2
+    rc=0
+    "$HONE" "$@" < /dev/null > "$t/o" 2> "$t/e" || rc=$?
+    [ $rc = "$want" ] && grep -qF -- "$text" "$t/e" && [ "$(wc -l < "$t/e")" = 1 ] && [ ! -s "$t/o" ] ||
+        { echo "hone $*: exit $rc, expected $want and \"$text\":"; cat "$t/e"; exit 1; }
+}
