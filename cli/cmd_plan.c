@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cli/cmd.h"
+#include "cli/plan_plot.h"
 #include "core/buf.h"
 #include "core/gguf.h"
 #include "core/io.h"
@@ -16,7 +17,7 @@
 #include "quantize/quantize.h"
 
 struct plan_args {
-    const char *kv_name;
+    const char *kv_name, *plot;
     uint64_t vram, reserve;
     int64_t ctx, slots;
     bool recipes;
@@ -154,11 +155,10 @@ static void emit_contexts(struct emit *m, const struct plan *p) {
     emit_col(m, "kv_q4_0_mib", "KV q4_0");
     emit_col(m, "total_mib", "in all");
     emit_col(m, "fits", p->have_fit ? "fits" : NULL);
-    for (int64_t ctx = 4096;; ctx *= 2) {
+    for (int64_t ctx = 0; (ctx = plan_next_ctx(&p->z, ctx)) != 0;) {
         struct fit_ask a = p->ask;
         struct fit_use u;
         uint64_t n;
-        if (p->z.n_ctx_train > 0 && ctx > p->z.n_ctx_train) ctx = p->z.n_ctx_train;
         a.n_ctx = ctx;
         emit_row(m);
         emit_cell_i64(m, ctx);
@@ -171,7 +171,6 @@ static void emit_contexts(struct emit *m, const struct plan *p) {
             emit_cell_num(m, (double)u.total / 0x1p20, 0);
             emit_cell_str(m, u.total + a.reserve <= a.memory ? "yes" : "no");
         }
-        if (ctx >= p->z.n_ctx_train || ctx > INT64_MAX / 4 || ctx >= 1 << 20) break;
     }
 }
 
@@ -327,10 +326,12 @@ int cmd_plan(struct cli *c, int argc, char **argv, struct err *e) {
         {"kv-type", 0, OPT_STR, &a.kv_name, "T", "keys and values: f16 (default), q8_0, q4_0, ..."},
         {"recipes", 0, OPT_FLAG, &a.recipes, NULL,
          "also exact sizes of this model by every recipe"},
+        {"plot", 0, OPT_STR, &a.plot, "FILE", "SVG: memory by context and cache type"},
     };
     const struct cmd_spec spec = {
         .name = "plan",
-        .synopsis = "MODEL.gguf [--vram SIZE] [--ctx N] [--slots N] [--kv-type T] [--recipes]",
+        .synopsis = "MODEL.gguf [--vram SIZE] [--ctx N] [--slots N] [--kv-type T] [--recipes] "
+                    "[--plot FILE]",
         .about =
             "Will it fit? Exact bytes of weights, keys and values and recurrent state from the "
             "headers,\nwhat fits a card, and the command lines for it.",
@@ -350,8 +351,10 @@ int cmd_plan(struct cli *c, int argc, char **argv, struct err *e) {
     emit_sizes(m, &p);
     emit_fit(m, &p, a.vram);
     emit_commands(m, &p);
+    if (a.plot) emit_str(m, "plot", "plot", a.plot);
     emit_contexts(m, &p);
     if (a.recipes) rc = emit_recipes(m, &p, e);
+    if (rc == 0 && a.plot) rc = plan_plot(&p.z, &p.ask, a.plot, c->overwrite, e);
     if (rc == 0) cli_emit(c, m);
     emit_free(m);
     return rc;

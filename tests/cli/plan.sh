@@ -55,6 +55,15 @@ run 0 plan "$t/it's \$x.gguf"
 words=$(sed -n 's/^hone  *hone run \(.*\) --ctx.*/\1/p' "$t/o")
 [ "$(eval "printf %s $words")" = "$t/it's \$x.gguf" ] || say "quoting: $words"
 
+# the plot: a line per cache type and one of the card, at the contexts of the table, in GiB of its column
+run 0 plan "$t/d.gguf" --vram 16GiB --ctx 4096 --kv-type f16 --plot "$t/fit.svg" --csv
+for l in "KV f16" "KV q8_0" "KV q4_0" "card: 15 GiB"; do
+    [ "$(grep -o "<title>$l " "$t/fit.svg" | wc -l)" = "$(grep -c '^[0-9]*,[0-9.]*,[0-9.]*,' "$t/o")" ] || say "points of $l"
+done
+run 2 plan "$t/d.gguf" --plot "$t/fit.svg"
+run 0 plan "$t/d.gguf" --plot "$t/fit.svg" -f
+run 4 plan "$t/d.gguf" --plot "$t/no/fit.svg"
+
 run 2 plan "$t/m.gguf" --kv-type q6_K
 run 2 plan "$t/m.gguf" --slots 0
 run 2 plan "$t/m.gguf" --ctx 99999999999
