@@ -1,5 +1,5 @@
 #!/bin/sh
-# KV cache types measured: bench/kv.sh [OUT.json]. Writes docs/results/kv-types.json: the bundled trained model (2
+# KV cache types measured: bench/kv.sh [OUT.json]. Writes docs/results/kv-types.json and two plots beside it (-model.svg, -head256.svg): the bundled trained model (2
 # attention layers, head 256) by depth, and synthetic attention at heads of 64, 128 and 256.
 # The documents of `hone` are kept whole with their commands. Minutes on 2 cores. CHUNKS=N windows of 2048 (3), twice as many of 1024.
 set -eu
@@ -28,6 +28,10 @@ text=self_eval.txt
 cp $tiny/$text $tiny/eval.jsonl "$t"
 echo '{' > "$t/doc"
 add types_by_depth eval kld tiny.gguf $text --base tiny.gguf --ctx 2048 --chunks "$chunks" --by-depth --kv-type $plain
+few=q8_0,q5_1,q4_0,q4_0-rot,tq4,tq3,tq2
+"$HONE" eval kld "$t/tiny.gguf" "$t/$text" --base "$t/tiny.gguf" --ctx 2048 --chunks "$chunks" --by-depth --kv-type $few \
+    --plot "${out%.json}-model.svg" -f -q > /dev/null
+"$HONE" eval kv --head-dims 256 --depths 512,1024,2048,4096,8192,16384 --kv-type $few --plot "${out%.json}-head256.svg" -f -q > /dev/null
 for bits in 4 3 2; do
     add factors_$bits eval kld tiny.gguf $text --base tiny.gguf --ctx 1024 --chunks $((chunks * 2)) --kv-type $(ways $bits)
 done

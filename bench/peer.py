@@ -78,6 +78,15 @@ class Model:
             raise Refused("llama_decode failed")
         lc.llama_synchronize(self.ctx)
 
+    def steps(self, ids):
+        """What logits() gives, computed a token at a time: other kernels of the engine, the same arithmetic on paper."""
+        self.clear()
+        out = []
+        for t in ids:
+            self.feed([t])
+            out.append(np.ctypeslib.as_array(lc.llama_get_logits(self.ctx), (self.n_vocab,)).copy())
+        return np.stack(out)
+
     def tokenize(self, text, special=True):
         raw = text.encode()
         a = (lc.llama_token * (len(raw) + 8))()

@@ -8,6 +8,7 @@
 
 #include "cli/cmd.h"
 #include "cli/plan_plot.h"
+#include "cli/plot.h"
 #include "core/buf.h"
 #include "core/gguf.h"
 #include "core/io.h"
@@ -326,7 +327,7 @@ int cmd_plan(struct cli *c, int argc, char **argv, struct err *e) {
         {"kv-type", 0, OPT_STR, &a.kv_name, "T", "keys and values: f16 (default), q8_0, q4_0, ..."},
         {"recipes", 0, OPT_FLAG, &a.recipes, NULL,
          "also exact sizes of this model by every recipe"},
-        {"plot", 0, OPT_STR, &a.plot, "FILE", "SVG: memory by context and cache type"},
+        OPT_PLOT(a.plot, "memory by context and cache type"),
     };
     const struct cmd_spec spec = {
         .name = "plan",
@@ -354,7 +355,7 @@ int cmd_plan(struct cli *c, int argc, char **argv, struct err *e) {
     if (a.plot) emit_str(m, "plot", "plot", a.plot);
     emit_contexts(m, &p);
     if (a.recipes) rc = emit_recipes(m, &p, e);
-    if (rc == 0 && a.plot) rc = plan_plot(&p.z, &p.ask, a.plot, c->overwrite, e);
+    if (rc == 0 && a.plot) rc = plan_plot(c, &p.z, &p.ask, a.plot, e);
     if (rc == 0) cli_emit(c, m);
     emit_free(m);
     return rc;

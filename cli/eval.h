@@ -9,7 +9,7 @@
 struct eval_args {
     int64_t ctx, chunks, stride, pp, tg, reps, worst, kv_skip, top, tail;
     const char *kv_type, *kv_skip_type, *base_kv, *act, *base, *base_file, *save_base, *depths;
-    const char *ids, *out;
+    const char *ids, *out, *plot;
     bool by_depth, routing, compact;
 };
 /* Rows of an option table, of a struct eval_args: what a measurement of quality computes in. */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cli/eval.h"
+#include "cli/plot.h"
 #include "core/io.h"
 #include "core/json.h"
 #include "core/kld_file.h"
@@ -184,6 +185,27 @@ static void emit_by_depth(struct emit *m, const struct run *x) {
             emit_cell_i64(m, min_i64(hi, x->r.ctx) - 1);
             group_cells(m, &g);
         }
+}
+
+static int plot_by_depth(const struct run *x, struct err *e) {
+    static const struct plot_axes axes = {.title = "mean KL divergence by context",
+                                          .x = "tokens of context",
+                                          .y = "mean KLD, nats (lower is better)",
+                                          .log_x = true,
+                                          .log_y = true};
+    struct plot_point *p = xcalloc((size_t)x->n * 64, sizeof *p); /* at most 64 doublings */
+    int n = 0;
+    for (int j = 0; j < x->n; j++)
+        for (int64_t lo = 1, hi = DEPTH_BASE; lo < x->r.ctx; lo = hi, hi *= 2) {
+            struct eval_group g;
+            eval_kld_group(&x->r, j, -1, lo - 1, hi - 1, &g);
+            if (g.n_tokens)
+                p[n++] = (struct plot_point){(double)(min_i64(hi, x->r.ctx) - 1), g.mean_kld, j,
+                                             x->label[j]};
+        }
+    int rc = cli_plot(x->c, &axes, p, n, x->a->plot, e);
+    free(p);
+    return rc;
 }
 
 static void emit_by_domain(struct emit *m, const struct run *x) {
@@ -469,6 +491,8 @@ static int run_kld(struct cli *c, const struct eval_args *a, struct err *e) {
     int n = count_models(c);
     if (!!a->base + !!a->base_file + !!a->save_base != 1)
         return err_set(e, ERR_USAGE, "eval kld: give one of --base, --base-file and --save-base");
+    if (a->plot && (!a->by_depth || a->save_base))
+        return err_set(e, ERR_USAGE, "eval kld: --plot shows --by-depth, give that too");
     if (a->worst > MAX_WORST)
         return err_set(e, ERR_USAGE, "--worst: at most %d tokens are listed", MAX_WORST);
     if (!a->base_file && n == c->n_args)
@@ -484,6 +508,7 @@ static int run_kld(struct cli *c, const struct eval_args *a, struct err *e) {
     x->c = c;
     x->a = a;
     int rc = a->base ? with_base(x, n, e) : with_file(x, n, e);
+    if (!rc && a->plot) rc = plot_by_depth(x, e);
     if (!rc) emit_result(x);
     run_release(x);
     free(x);
@@ -507,6 +532,7 @@ int eval_cmd_kld(struct cli *c, int argc, char **argv, struct err *e) {
          "windows to run, taken from the domains in turn; 0: all (default)"},
         {"by-depth", 0, OPT_FLAG, &a.by_depth, NULL,
          "also by tokens of context; scores whole windows for it"},
+        OPT_PLOT(a.plot, "with --by-depth, a line per candidate"),
         {"routing", 0, OPT_FLAG, &a.routing, NULL, "also share of tokens with the base's experts"},
         {"worst", 0, OPT_I64, &a.worst, "N", "show the N tokens of largest divergence in context"},
         {"kv-type", 0, OPT_STR, &a.kv_type, "T[,T...]",

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT
 /* cli/eval_kv.c - hone eval kv: KV cache types on synthetic attention. Computed in
  * runtime/eval_kv.c. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "cli/eval.h"
+#include "cli/plot.h"
+#include "core/mem.h"
 #include "core/num.h"
 #include "runtime/kv_type.h"
 
@@ -26,6 +29,18 @@ static int parse_types(struct cli *c, const char *text, struct kv_types *t, stru
     return 0;
 }
 
+/* Relative error of the output over the keys in the cache, a line per head size and type; the
+ * points are in that order. */
+static int plot_types(const struct cli *c, const struct plot_point *p, int n, const char *path,
+                      struct err *e) {
+    static const struct plot_axes axes = {.title = "error of attention by cache type",
+                                          .x = "keys in the cache",
+                                          .y = "relative error of the output",
+                                          .log_x = true,
+                                          .log_y = true};
+    return cli_plot(c, &axes, p, n, path, e);
+}
+
 static void emit_types(struct emit *m, const struct kv_types *t, const struct eval_kv *r,
                        int64_t dim, int64_t depth) {
     for (int i = 0; i < t->n; i++) {
@@ -44,16 +59,19 @@ static void emit_types(struct emit *m, const struct kv_types *t, const struct ev
 int eval_cmd_kv(struct cli *c, int argc, char **argv, struct err *e) {
     const char *dims = "64,128,256", *depths = "512,4096";
     const char *types = "f16,bf16,q8_0,q5_1,q4_0,q8_0-rot,q5_1-rot,q4_0-rot,tq4,tq3,tq2";
+    const char *plot = NULL;
     double cosine = 0.5;
     const struct opt opts[] = {
         {"head-dims", 0, OPT_STR, &dims, "LIST", "values of a head (64,128,256)"},
         {"depths", 0, OPT_STR, &depths, "LIST", "keys in the cache (512,4096)"},
         {"kv-type", 0, OPT_STR, &types, "T[,T...]", "cache types, or K/V (the usual ones)"},
+        OPT_PLOT(plot, "error of the output by depth, a line per head size and type"),
         {"cosine", 0, OPT_NUM, &cosine, "X", "of queries with the key they look for (0.5)"},
     };
     const struct cmd_spec spec = {
         .name = "eval kv",
-        .synopsis = "[--head-dims 64,128,256] [--depths 512,4096] [--kv-type T,T] [--cosine 0.5]",
+        .synopsis = "[--head-dims 64,128,256] [--depths 512,4096] [--kv-type T,T] [--cosine 0.5] "
+                    "[--plot FILE]",
         .about = "Error and speed of KV cache types on synthetic attention: no model is needed.",
         .opts = opts,
         .n_opts = (int)COUNT_OF(opts),
@@ -80,13 +98,24 @@ int eval_cmd_kv(struct cli *c, int argc, char **argv, struct err *e) {
     emit_col(m, "output_error", "output error");
     emit_col(m, "put_ns_per_value", "write ns");
     emit_col(m, "get_ns_per_value", "read ns");
+    struct plot_point *p = xcalloc((size_t)(n_dims * n_depths * t.n), sizeof *p);
+    char(*label)[64] = xcalloc((size_t)(n_dims * t.n), sizeof *label);
     int rc = 0;
     for (int i = 0; i < n_dims && !rc; i++)
         for (int k = 0; k < n_depths && !rc; k++) {
             rc = eval_kv(dim[i], depth[k], cosine, c->isa, t.k, t.v, t.n, r, e);
-            if (!rc) emit_types(m, &t, r, dim[i], depth[k]);
+            if (rc) break;
+            emit_types(m, &t, r, dim[i], depth[k]);
+            for (int j = i * t.n; j < (i + 1) * t.n; j++) {
+                snprintf(label[j], sizeof label[j], "%s, %d", t.name[j % t.n], (int)dim[i]);
+                p[j * n_depths + k] =
+                    (struct plot_point){(double)depth[k], r[j % t.n].output_error, j, label[j]};
+            }
         }
+    if (!rc && plot) rc = plot_types(c, p, n_dims * t.n * n_depths, plot, e);
     if (!rc) cli_emit(c, m);
     emit_free(m);
+    free(p);
+    free(label);
     return rc;
 }

@@ -3,13 +3,10 @@
  * and what the card has. */
 #include "cli/plan_plot.h"
 
-#include <math.h>
 #include <stdio.h>
 
-#include "core/buf.h"
-#include "core/io.h"
+#include "cli/plot.h"
 #include "core/num.h"
-#include "report/result.h"
 
 enum { CONTEXTS_MAX = 48 }; /* doublings of int64_t */
 
@@ -20,8 +17,8 @@ int64_t plan_next_ctx(const struct sizes *z, int64_t ctx) {
     return trained > 0 && next > trained ? trained : next;
 }
 
-int plan_plot(const struct sizes *z, const struct fit_ask *ask, const char *path, bool overwrite,
-              struct err *e) {
+int plan_plot(const struct cli *c, const struct sizes *z, const struct fit_ask *ask,
+              const char *path, struct err *e) {
     static const struct {
         enum qtype type;
         const char *label;
@@ -31,7 +28,6 @@ int plan_plot(const struct sizes *z, const struct fit_ask *ask, const char *path
                                           .y = "GiB",
                                           .log_x = true};
     struct plot_point p[(COUNT_OF(line) + 1) * CONTEXTS_MAX];
-    struct buf svg = {0};
     char card[64];
     int n = 0;
     for (size_t k = 0; k < COUNT_OF(line); k++)
@@ -47,8 +43,5 @@ int plan_plot(const struct sizes *z, const struct fit_ask *ask, const char *path
     snprintf(card, sizeof card, "card: %.3g GiB", room);
     for (int64_t ctx = 0; ask->memory && (ctx = plan_next_ctx(z, ctx)) != 0;)
         p[n++] = (struct plot_point){(double)ctx, room, (int)COUNT_OF(line), card};
-    report_svg(&axes, p, n, &svg);
-    int rc = out_write_file(path, svg.data, svg.len, overwrite, e);
-    buf_release(&svg);
-    return rc;
+    return cli_plot(c, &axes, p, n, path, e);
 }

@@ -3,7 +3,7 @@
 #ifndef HONE_CLI_PLAN_PLOT_H
 #define HONE_CLI_PLAN_PLOT_H
 
-#include "core/err.h"
+#include "cli/opt.h"
 #include "models/fit.h"
 
 #define PLAN_CTX_MAX (INT64_C(1) << 20)
@@ -14,7 +14,7 @@ int64_t plan_next_ctx(const struct sizes *z, int64_t ctx);
 
 /* Writes an SVG to `path`: bytes of weights, state, working memory and ask->n_slots caches of f16,
  * q8_0 and q4_0 over the contexts, and with ask->memory what the card has less the reserve. */
-int plan_plot(const struct sizes *z, const struct fit_ask *ask, const char *path, bool overwrite,
-              struct err *e);
+int plan_plot(const struct cli *c, const struct sizes *z, const struct fit_ask *ask,
+              const char *path, struct err *e);
 
 #endif

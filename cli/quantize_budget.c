@@ -8,12 +8,12 @@
 
 #include "cli/gate.h"
 #include "cli/mix.h"
+#include "cli/plot.h"
 #include "cli/quantize_budget.h"
 #include "core/io.h"
 #include "core/log.h"
 #include "core/mem.h"
 #include "core/num.h"
-#include "report/result.h"
 
 /* Weights of all tensors, for bits per weight. */
 static int count_weights(const char *path, double *n, struct err *e) {
@@ -192,10 +192,7 @@ static int emit_front(struct set *s, struct emit *m, struct err *e) {
             emit_cell_num(m, p->x, 5);
         }
     }
-    struct buf svg = {0};
-    report_svg(&axes, plot, n_plot, &svg);
-    if (!rc) rc = out_write_file(s->b->front, svg.data, svg.len, s->c->overwrite, e);
-    buf_release(&svg);
+    if (!rc) rc = cli_plot(s->c, &axes, plot, n_plot, s->b->front, e);
     free(plot);
     free(label);
     return rc;

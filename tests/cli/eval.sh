@@ -24,7 +24,8 @@ holds() { awk "BEGIN { exit !($1) }" || { echo "not true: $1"; exit 1; }; }
 "$HONE" eval ppl "$t/f32.gguf" "$t/text" --ctx $ctx --chunks $n --json > "$t/ppl"
 has "$t/ppl" ppl ppl_stderr n_tokens ctx tok_per_s
 [ "$(num "$t/ppl" n_tokens)" = $((n * (ctx / 2 - 1))) ] # the second half of each window
-"$HONE" eval kld "$t/q4.gguf" "$t/text" --base "$t/f32.gguf" --ctx $ctx --chunks $n --by-depth --json > "$t/kld"
+"$HONE" eval kld "$t/q4.gguf" "$t/text" --base "$t/f32.gguf" --ctx $ctx --chunks $n --by-depth --plot "$t/depth.svg" --json > "$t/kld"
+[ "$(grep -o '<title>q4.gguf ' "$t/depth.svg" | wc -l)" = "$(grep -c '"from":' "$t/kld")" ] || { echo "the plot does not show the table"; exit 1; }
 has "$t/kld" ppl ppl_base mean_kld mean_kld_stderr median_kld kld_p90 kld_p95 kld_p99 kld_p999 max_kld rms_dp mean_dp same_top1 n_tokens by_depth
 # the base's log-probabilities are kept in f32: each is above -16, so 2^-20 at most is lost, on average too
 holds "($(num "$t/kld" ppl_base) / $(num "$t/ppl" ppl) - 1) ^ 2 < 1e-12"
@@ -90,6 +91,7 @@ printf '\1\0\0\0\2' > "$t/odd"
 printf '\1\0\0\0\377\377\377\377' > "$t/negative"
 refused 2 "unknown subcommand 'tols'" eval tols "$t/f32.gguf"
 refused 2 "say what" eval
+refused 2 "--by-depth" eval kld "$t/q4.gguf" "$t/text" --base "$t/f32.gguf" --plot "$t/x"
 refused 3 "holds no text" eval ppl "$t/f32.gguf" "$t/empty"
 refused 3 "needs at least 1024" eval ppl "$t/f32.gguf" "$t/short"
 refused 4 "$t/none" eval ppl "$t/f32.gguf" "$t/none"
