@@ -15,20 +15,31 @@
 
 enum { HEAD_BYTES = 64 << 20, HEAD_MIN_ROWS = 17, HEAD_MAX_ROWS = 128 };
 
+/* In lanes, so that a compiler can compare many at a time. */
+static float row_max(const float *x, int64_t n) {
+    enum { LANES = 16 };
+    float max[LANES];
+    int64_t i = 0;
+    for (int k = 0; k < LANES; k++) max[k] = x[0];
+    for (; i + LANES <= n; i += LANES)
+        for (int k = 0; k < LANES; k++) max[k] = x[i + k] > max[k] ? x[i + k] : max[k];
+    for (; i < n; i++) max[0] = x[i] > max[0] ? x[i] : max[0];
+    for (int k = 1; k < LANES; k++) max[0] = max[k] > max[0] ? max[k] : max[0];
+    return max[0];
+}
+
 double eval_lse(const float *x, int64_t n) {
-    float max = x[0];
-    for (int64_t i = 1; i < n; i++)
-        if (x[i] > max) max = x[i];
+    float max = row_max(x, n);
     double sum = 0;
     for (int64_t i = 0; i < n; i++) sum += (double)expf(x[i] - max);
     return (double)max + log(sum);
 }
 
 int64_t eval_argmax(const float *x, int64_t n) {
-    int64_t best = 0;
-    for (int64_t i = 1; i < n; i++)
-        if (x[i] > x[best]) best = i;
-    return best;
+    float max = row_max(x, n);
+    for (int64_t i = 0; i < n; i++)
+        if (x[i] == max) return i;
+    return 0; /* not a number at the front */
 }
 
 void eval_mean(const double *x, int64_t n, double *mean, double *stderr_out) {
