@@ -28,8 +28,9 @@ static const struct {
 } rows[] = {
     {QT_Q2_K, 0.88},   {QT_Q3_K, 0.95},  {QT_Q4_K, 0.92},   {QT_Q5_K, 0.84},  {QT_Q6_K, 0.82},
     {QT_IQ4_XS, 0.90}, {QT_IQ4_NL, 0.9}, {QT_IQ3_XXS, .86}, {QT_IQ3_S, 0.82}, {QT_IQ2_XXS, 0},
-    {QT_IQ2_XS, 0},    {QT_IQ2_S, 0},    {QT_Q4_0, 0},      {QT_Q4_1, 0},     {QT_Q5_0, 0},
-    {QT_Q5_1, 0},      {QT_Q8_0, 0},     {QT_MXFP4, 0},     {QT_NVFP4, 0},
+    {QT_IQ2_XS, 0},    {QT_IQ2_S, 0},    {QT_IQ1_S, 0},     {QT_IQ1_M, 0},    {QT_Q4_0, 0},
+    {QT_Q4_1, 0},      {QT_Q5_0, 0},     {QT_Q5_1, 0},      {QT_Q8_0, 0},     {QT_MXFP4, 0},
+    {QT_NVFP4, 0},
 };
 static const enum search modes[3] = {SEARCH_CONVENTIONAL, SEARCH_FAST, SEARCH_BEST};
 

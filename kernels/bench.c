@@ -9,6 +9,7 @@
 #include "core/bytes.h"
 #include "core/fp.h"
 #include "core/mem.h"
+#include "kernels/codebook.h"
 #include "kernels/pack.h"
 
 static const struct {
@@ -25,13 +26,19 @@ static const struct {
     [QT_IQ2_S] = {1, {0, 0}, 5e-4f},   [QT_IQ3_XXS] = {1, {0, 0}, 2e-4f},
     [QT_IQ3_S] = {1, {0, 0}, 2e-4f},   [QT_Q1_0] = {1, {0, 0}, 2e-2f},
     [QT_Q2_0] = {1, {0, 0}, 2e-2f},    [QT_TQ1_0] = {1, {52, 0}, 2e-2f},
-    [QT_TQ2_0] = {1, {64, 0}, 2e-2f},
+    [QT_TQ2_0] = {1, {64, 0}, 2e-2f},  [QT_IQ1_S] = {1, {0, 0}, 3e-3f},
+    [QT_IQ1_M] = {1, {0, 0}, 3e-3f}, /* in nibbles */
 };
 
-int kern_half_fields(enum qtype t, int off[2]) {
-    off[0] = half_field[t].off[0];
-    off[1] = half_field[t].off[1];
+int kern_n_halves(enum qtype t) {
     return half_field[t].n;
+}
+
+void kern_set_half(enum qtype t, void *blk, int field, uint16_t bits) {
+    if (t == QT_IQ1_M)
+        kern_iq1_m_set_d(blk, bits);
+    else
+        store_u16((uint8_t *)blk + half_field[t].off[field], bits);
 }
 
 static void random_floats(enum qtype t, struct rng *r, uint8_t *p, int64_t n) {
@@ -54,8 +61,7 @@ void kern_random_blocks(enum qtype t, struct rng *r, void *dst, int64_t n_blocks
     for (int64_t b = 0; b < n_blocks; b++, p += size) {
         for (int64_t i = 0; i < size; i++) p[i] = (uint8_t)(rng_u64(r) >> 56);
         for (int f = 0; f < half_field[t].n; f++)
-            store_u16(p + half_field[t].off[f],
-                      fp_f32_to_f16(half_field[t].d * rng_f32(r, 0.5f, 2)));
+            kern_set_half(t, p, f, fp_f32_to_f16(half_field[t].d * rng_f32(r, 0.5f, 2)));
         if (t == QT_MXFP4) p[0] = (uint8_t)(118 + (rng_u64(r) >> 62));
         if (t == QT_NVFP4)
             for (int i = 0; i < 4; i++) p[i] = (uint8_t)(rng_u64(r) >> 60);

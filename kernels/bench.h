@@ -7,8 +7,9 @@
 #include "core/rng.h"
 #include "kernels/kern.h"
 
-/* Offsets of the half-precision fields in a block of type t; returns their number (0..2). */
-int kern_half_fields(enum qtype t, int off[2]);
+/* Half-precision fields in a block of type t (0..2), and storing one. */
+int kern_n_halves(enum qtype t);
+void kern_set_half(enum qtype t, void *blk, int field, uint16_t bits);
 /* Fills n_blocks valid blocks: codes and small scales uniform, halves such that weights are about
  * 0.02. */
 void kern_random_blocks(enum qtype t, struct rng *r, void *dst, int64_t n_blocks);

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "core/fp.h"
+#include "core/qtype.h"
 
 /* IQ4_NL and IQ4_XS. Asymmetric on purpose: a block's largest weight lands on -127. */
 static const int8_t kern_iq4_level[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
@@ -26,6 +27,16 @@ static inline float kern_ue4m3_half(uint8_t v) {
     if (v == 0x7f) return 0;
     if (exp == 0) return (float)man * 0x1p-10f;
     return fp_from_bits((exp + 119) << 23 | man << 20);
+}
+
+/* The super scale of IQ1_M as half-precision bits: the top nibbles of its four scale words. */
+static inline uint16_t kern_iq1_m_d(const struct blk_IQ1_M *x) {
+    return (uint16_t)(x->scales[1] >> 4 | (x->scales[3] & 0xf0) | (x->scales[5] & 0xf0) << 4 |
+                      (x->scales[7] & 0xf0) << 8);
+}
+static inline void kern_iq1_m_set_d(struct blk_IQ1_M *x, uint16_t bits) {
+    for (int i = 0; i < 4; i++)
+        x->scales[2 * i + 1] = (uint8_t)((x->scales[2 * i + 1] & 15) | (bits >> (4 * i) & 15) << 4);
 }
 
 #endif

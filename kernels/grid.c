@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* kernels/grid.c - the grids of the IQ2 and IQ3 formats, stored as text and expanded at first use.
+/* kernels/grid.c - the grids of the IQ1, IQ2 and IQ3 formats, stored as text and expanded at first
+ * use.
  *
- * A grid is a strictly increasing list of codes. The text is base64 of byte deltas (the first from
- * 0; 255 announces a 2-byte little-endian delta). A code holds level indices: 8 of 2 bits (IQ2) or
- * 4 of 3 bits (IQ3), element 0 lowest. tests/unit/test_blocks.c checks every entry through decoded
- * blocks. */
+ * A grid of IQ2 or IQ3 is a strictly increasing list of codes. The text is base64 of byte deltas
+ * (the first from 0; 255 announces a 2-byte little-endian delta). A code holds level indices: 8 of
+ * 2 bits (IQ2) or 4 of 3 bits (IQ3), element 0 lowest. tests/unit/test_blocks.c checks every entry
+ * through decoded blocks. */
 #include "kernels/grid.h"
 
 #include <pthread.h>
@@ -66,6 +67,22 @@ static const char iq3_s_text[] =
     "AgsjBAYGBAMDBwcQCgUCAgcGBQYGBBQCBQUECgUPAwYMBQIFAgcEIwISCwEZDAIKIRkRFBgFCwsGGQYEBg4EAwMMBgUC"
     "AgUHCSAGCQoFBg0XBQEPDQUMBgYDDAoMJAwTAjcgAg43AgIMAhUQEAcdFhIGCwUGCAwFDzUODw4DGRQVGykCNQQDCQIM"
     "AgwGEAcLDwIcAwQGAwcRGRgDDhYEBgUYKhAgFyc=";
+/* IQ1_S and IQ1_M: which of the 3^8 vectors of -1, 0, 1 are entries, a bit each in the order of their
+ * ternary numbers (digit 0 is -1, element 0 lowest). 2048 of 6561; SHA-1 of the numbers as
+ * little-endian u16: c98bd62ce50e6b0e77658934895f0eaa5bc14acd */
+static const char iq1_text[] =
+    "VSUUhaACQlEIRTGohiCKohoIKiAUhVAUgiBERSUVBaACgiCIGAAIgqADKqCIu6oKkKoLACIACqqMgqAIQFEIRSGIgFAU"
+    "QlEIijAImKAIgCoIRSEUhSBIQlUIRQEswqAgiiYAKiSoqqII4q8ICCgoAKACQiiqKCCogCAKmwi5uqggyq6Joq6qOnzr"
+    "6rq7gg64IrrK0w6SAiIAIiCoiroKggIIACpK4KI7IiArogCBQIGqiigIIgEUhVAVgiAJRSFUhaAIAiOoOiCEgiBUQlEI"
+    "oiAIlVAUAioIuKiCgKBIAiAIgqJoogIoqyoIhSAIgjAIRUAARSEUhaAAQlEARQEpggCKgioIoTAUBVAUgigIRSEUhSAC"
+    "AiCqKgAgErGKriiouqGqqHAAggoIAigiAoQAggBIgKDqsCqqwiCLuiLq2qeLi26okrAqqnKLikQMKiBIhEAoiioIqiDI"
+    "zKIioq+aoOioAgACACqoiAAggKCLoqIouqCAgjIKur64uv7roqArogiKCijqogChMgIM+qTq3u8rqC6Nvn7r+vd/v+Z9"
+    "ut5p+yf/vyb6EunhiiIQqr4OhKoIsqgLgq7/uiTpg4AEYixo8qgKpCsAAioICOKqEgACgioKpiDJgomQgigAogCMgBMA"
+    "gggIAGyKqqq7Aqa+iqDKAoBrly7QsukQghAuqt4oFdGlBAAKggCKgiAIAaEggqo5uiIyhKAJgBgAiqJiAoEURFEARSGs"
+    "glAUQlEIqiAoqocKEioIRSEUBaAIQlEIRQEgAqBAoiIAiAAIoghqim64qqqAACAKguLIIiEIRFAUQlEJiiAVhVAUhgoI"
+    "qioqgAAKQlEIRSGoAFAUQlEI4iCIggoYgioIqqKqirCLAgoqqiAogoCqCigIKACpiAIioL4LKLgIirpLsq7/uqT4rqog"
+    "UihotqAw5oAKAigIImpigCAKAqqqK6rqoqmgoggIECCgiiIAgg4ARSEUhaAKQFEIRSGpBgBKqgIIpQAQDUQUgigIRSEU"
+    "BQAIgoKs8iAAAACqCigKuiDqogIAgkgJKOkUABFLRVEARQGoAlAUQlEIiCQIiCgKQAgARQEUBaACQFEIRQE=";
 // clang-format on
 
 static struct kern_grid grid;
@@ -99,6 +116,19 @@ static void expand(const char *text, int n, int per, int bits, const uint8_t *le
     }
 }
 
+/* Entries and both shifts of an eighth, in eighths: 8 * v + 1 and 8 * v - 1. */
+static void expand_iq1(void) {
+    for (int code = 0, n = 0; code < 6561; code++) {
+        if (!(base64_byte(iq1_text, code / 8) >> (code % 8) & 1)) continue;
+        for (int j = 0, rest = code; j < 8; j++, rest /= 3) {
+            const int v = rest % 3 - 1;
+            grid.iq1[n][j] = (int8_t)(8 * v + 1);
+            grid.iq1[KERN_IQ1 + n][j] = (int8_t)(8 * v - 1);
+        }
+        n++;
+    }
+}
+
 static void fill(void) {
     static const uint8_t iq2[4] = {8, 25, 43, 0};
     static const uint8_t iq3_xxs[8] = {4, 12, 20, 28, 36, 44, 52, 62};
@@ -108,6 +138,7 @@ static void fill(void) {
     expand(iq2_s_text, 1024, 8, 2, iq2, grid.iq2_s[0]);
     expand(iq3_xxs_text, 256, 4, 3, iq3_xxs, grid.iq3_xxs[0]);
     expand(iq3_s_text, 512, 4, 3, iq3_s, grid.iq3_s[0]);
+    expand_iq1();
     for (unsigned s = 0; s < 128; s++) {
         unsigned parity = s ^ s >> 4;
         parity ^= parity >> 2;

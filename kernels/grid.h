@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: MIT
-/* kernels/grid.h - the level vectors of the IQ2 and IQ3 formats, and their 7-bit sign index. */
+/* kernels/grid.h - the level vectors of the IQ1, IQ2 and IQ3 formats, and their 7-bit sign index.
+ */
 #ifndef HONE_KERNELS_GRID_H
 #define HONE_KERNELS_GRID_H
 
 #include <stdint.h>
 
+enum { KERN_IQ1 = 2048 }; /* vectors of IQ1 before shifting */
 struct kern_grid {
     uint8_t iq2_xxs[256][8], iq2_xs[512][8], iq2_s[1024][8];
     uint8_t iq3_xxs[256][4], iq3_s[512][4];
-    uint8_t sign[128];         /* 8 sign bits (set: negative); bit 7 makes their number even */
-    uint8_t sign_mask[128][8]; /* the same as bytes 0x00 / 0xff */
+    int8_t iq1[2 * KERN_IQ1][8]; /* -1, 0, 1 in eighths; first shifted up by one, then down */
+    uint8_t sign[128];           /* 8 sign bits (set: negative); bit 7 makes their number even */
+    uint8_t sign_mask[128][8];   /* the same as bytes 0x00 / 0xff */
 };
 /* Expanded once, by the first caller; any thread. Never NULL. */
 const struct kern_grid *kern_grid_get(void);

@@ -323,7 +323,7 @@ enum qtype recipe_fit(enum qtype t, int64_t ne0) {
         {QT_IQ2_XXS, QT_IQ4_NL}, {QT_IQ2_XS, QT_IQ4_NL}, {QT_IQ2_S, QT_IQ4_NL},
         {QT_IQ3_XXS, QT_IQ4_NL}, {QT_IQ3_S, QT_IQ4_NL},  {QT_TQ1_0, QT_IQ4_NL},
         {QT_TQ2_0, QT_IQ4_NL},   {QT_Q1_0, QT_IQ4_NL},   {QT_Q2_0, QT_IQ4_NL},
-        {QT_NVFP4, QT_IQ4_NL},
+        {QT_NVFP4, QT_IQ4_NL},   {QT_IQ1_S, QT_IQ4_NL},  {QT_IQ1_M, QT_IQ4_NL},
     };
     for (size_t i = 0; i < COUNT_OF(map); i++)
         if (map[i].wanted == t) return map[i].used;

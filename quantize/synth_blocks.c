@@ -20,6 +20,7 @@ static const struct {
     [QT_IQ3_XXS] = {1.40e-4f, 0},   [QT_IQ3_S] = {1.42e-4f, 0},    [QT_IQ2_XXS] = {3.75e-4f, 0},
     [QT_IQ2_XS] = {3.58e-4f, 0},    [QT_IQ2_S] = {3.55e-4f, 0},    [QT_Q1_0] = {2e-2f, 0},
     [QT_Q2_0] = {1.63e-2f, 0},      [QT_TQ1_0] = {2.45e-2f, 0},    [QT_TQ2_0] = {2.83e-2f, 0},
+    [QT_IQ1_S] = {2.78e-03f, 0},    [QT_IQ1_M] = {2.78e-03f, 0},
 };
 
 static void random_bytes(struct rng *r, uint8_t *p, int64_t n) {
@@ -50,7 +51,7 @@ static void tame(enum qtype t, uint8_t *p) {
 
 bool synth_blocks(enum qtype t, struct rng *r, void *dst, int64_t n_blocks) {
     const struct qtype_info *info = qtype_info(t);
-    int off[2], n_half = kern_half_fields(t, off);
+    const int n_half = kern_n_halves(t);
     uint8_t *p = dst;
     if (info->flags & QF_FLOAT) {
         floats(t, r, p, n_blocks);
@@ -60,8 +61,8 @@ bool synth_blocks(enum qtype t, struct rng *r, void *dst, int64_t n_blocks) {
     random_bytes(r, p, n_blocks * info->block_bytes);
     for (int64_t b = 0; b < n_blocks; b++, p += info->block_bytes) {
         float d = n_half ? size_of[t].d * rng_f32(r, 0.75f, 1.25f) : 0;
-        if (n_half) store_u16(p + off[0], fp_f32_to_f16(d));
-        if (n_half > 1) store_u16(p + off[1], fp_f32_to_f16(d * size_of[t].offset));
+        if (n_half) kern_set_half(t, p, 0, fp_f32_to_f16(d));
+        if (n_half > 1) kern_set_half(t, p, 1, fp_f32_to_f16(d * size_of[t].offset));
         tame(t, p);
     }
     return true;

@@ -20,9 +20,9 @@ from llama_cpp import llama_chat_format
 BOUND = 1e-2     # largest difference of a logit, exact comparison
 WINDOWS = 16
 MISREAD = 0.1    # mean KLD of the direct comparison; unrelated distributions are above 1
-TYPES = ("F16 BF16 Q8_0 Q6_K Q5_K Q4_K Q3_K Q2_K Q5_1 Q5_0 Q4_1 Q4_0 IQ4_NL IQ4_XS IQ3_S IQ3_XXS IQ2_S IQ2_XS IQ2_XXS MXFP4 "
+TYPES = ("F16 BF16 Q8_0 Q6_K Q5_K Q4_K Q3_K Q2_K Q5_1 Q5_0 Q4_1 Q4_0 IQ4_NL IQ4_XS IQ3_S IQ3_XXS IQ2_S IQ2_XS IQ2_XXS IQ1_M IQ1_S MXFP4 "
          "NVFP4 TQ1_0 TQ2_0 Q1_0 Q2_0").split()
-RECIPES = ("IQ2_XXS IQ2_XS IQ2_S IQ2_M Q2_K_S IQ3_XXS Q2_K IQ3_XS Q3_K_S IQ3_S IQ3_M Q3_K_M Q3_K_L IQ4_XS MXFP4_MOE IQ4_NL Q4_0 "
+RECIPES = ("IQ1_S IQ1_M IQ2_XXS IQ2_XS IQ2_S IQ2_M Q2_K_S IQ3_XXS Q2_K IQ3_XS Q3_K_S IQ3_S IQ3_M Q3_K_M Q3_K_L IQ4_XS MXFP4_MOE IQ4_NL Q4_0 "
            "Q4_K_S Q4_K_M Q4_1 Q5_0 Q5_K_S Q5_K_M Q5_1 Q6_K Q8_0 BF16 F16 F32").split()
 MICRO = "qwen35moe qwen35 qwen3moe qwen3 mistral gemma4moe".split()
 MICRO_BOUND = {"gemma4moe": 3e-2}  # the engine takes GELU from a half-precision table (docs/interop.md)

@@ -16,11 +16,11 @@ INLINE struct iq_chunk chunk(const void *w, const struct kern_grid *g, int c) {
 }
 
 static void decode(const void *restrict blk, float *restrict dst, int64_t n) {
-    iq_decode(blk, sizeof(struct blk_IQ3_XXS), 0.25f, dst, n, chunk);
+    iq_decode(blk, sizeof(struct blk_IQ3_XXS), 0.25f, dst, n, iq_first, chunk);
 }
 
 static float dot(const void *restrict w, const void *restrict a, int64_t n) {
-    return iq_dot(w, sizeof(struct blk_IQ3_XXS), 0.25f, a, n, chunk);
+    return iq_dot(w, sizeof(struct blk_IQ3_XXS), 0.25f, a, n, iq_first, chunk);
 }
 
 const struct kern_ops kern_avx2_IQ3_XXS = {.decode = decode, .dot = dot};

@@ -23,7 +23,7 @@ struct cu_group {
 #define CU_GROUP_TYPES(X)                                                                          \
     X(Q4_0) X(Q4_1) X(Q5_0) X(Q5_1) X(Q8_0) X(Q2_K) X(Q3_K) X(Q4_K) X(Q5_K) X(Q6_K) X(IQ4_NL)      \
     X(IQ4_XS) X(MXFP4) X(NVFP4) X(Q1_0) X(Q2_0) X(TQ1_0) X(TQ2_0) X(IQ2_XXS) X(IQ2_XS) X(IQ2_S)    \
-    X(IQ3_XXS) X(IQ3_S)
+    X(IQ3_XXS) X(IQ3_S) X(IQ1_S) X(IQ1_M)
 // clang-format on
 #define CU_FLOAT_TYPES(X) X(F32) X(F16) X(BF16)
 
@@ -344,6 +344,33 @@ CU_DEV void cu_group(const struct blk_IQ3_S *b, int j, const struct kern_grid *g
     }
     const int sc = (b->scales[j / 2] >> (4 * (j & 1))) & 15;
     cu_one_scale(o, cu_f16_to_f32(b->d) * (float)(2 * sc + 1), 0);
+}
+/* Eight signed levels of IQ1: low bits of the index; its high bits and, above them, the shift. */
+CU_DEV void cu_iq1(const struct kern_grid *g, uint32_t low, uint32_t high, int *q) {
+    const int8_t *level = g->iq1[low | (high & 15) << 8];
+    q[0] = (int)cu_word4(level);
+    q[1] = (int)cu_word4(level + 4);
+}
+CU_DEV void cu_group(const struct blk_IQ1_S *b, int j, const struct kern_grid *g,
+                     struct cu_group *o) {
+    const uint32_t h = b->qh[j];
+    CU_UNROLL
+    for (int l = 0; l < 4; l++)
+        cu_iq1(g, b->qs[4 * j + l], (h >> (3 * l) & 7) | (h >> 15) << 3, &o->q[2 * l]);
+    cu_one_scale(o, cu_f16_to_f32(b->d) * 0.125f * (float)(2 * (h >> 12 & 7) + 1), 0);
+}
+CU_DEV void cu_group(const struct blk_IQ1_M *b, int j, const struct kern_grid *g,
+                     struct cu_group *o) {
+    CU_UNROLL
+    for (int l = 0; l < 4; l++)
+        cu_iq1(g, b->qs[4 * j + l], b->qh[2 * j + l / 2] >> (4 * (l & 1)), &o->q[2 * l]);
+    const uint8_t *sc = b->scales; /* d in the top nibbles of its words */
+    const uint32_t d = sc[1] >> 4 | (sc[3] & 0xf0u) | (sc[5] & 0xf0u) << 4 | (sc[7] & 0xf0u) << 8;
+    const uint32_t s = cu_word2(sc + 4 * (j / 4)) >> (16 * (j / 2 % 2) + 6 * (j % 2));
+    const float unit = cu_f16_to_f32((uint16_t)d) * 0.125f;
+    o->s[0] = unit * (float)(2 * (s & 7) + 1);
+    o->s[1] = unit * (float)(2 * (s >> 3 & 7) + 1);
+    o->m[0] = o->m[1] = 0;
 }
 
 /* Weights per block, by the struct. */

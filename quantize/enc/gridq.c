@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/gridq.c - exact search of the IQ2 and IQ3 formats.
+/* quantize/enc/gridq.c - exact search of the IQ1, IQ2 and IQ3 formats.
  *
  * With c the scale of a sub-block, the error of grid entry g on weights a = |x| is
  * const + c^2*Q - 2*c*P with Q = sum w*L^2, P = sum w*a*L, so the best entry for any c is a vertex
  * of the upper hull of the points (Q, P): a chain of a few entries, found once per entry's weights.
- * A sign that has to be flipped (parity) only lowers P, by twice the least w*a*L. Merging the
+ * A sign that has to be flipped (parity) only lowers P, by twice the least w*a*L. IQ1 has signed
+ * levels in place of a = |x|; where a sub-block shares its shift, each shift has chains of its own
+ * and the better one counts at every scale. Merging the
  * chains of a sub-block gives its exact error for every scale; what remains is to try values of d,
  * choose the integer scales by true error, and solve d by least squares with f16 in the loop. Best
  * also starts from the conventional d and keeps that solution unless the decoded error falls; fast
@@ -15,6 +17,7 @@
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/attr.h"
@@ -30,15 +33,18 @@ enum { N_START = 3 };
 
 // clang-format off
 static const struct grid_spec specs[] = {
-    /* type      sub per  n  levels parity  unit  top   t shells step  fudge */
-    {QT_IQ2_XXS, 32, 8, 256,  3, true,  0.125f, 43,  6, 2, 0.1f, 1.0f},
-    {QT_IQ2_XS,  16, 8, 512,  3, true,  0.125f, 43,  9, 2, 0.1f, 1.0f},
-    {QT_IQ2_S,   16, 8, 1024, 3, false, 0.125f, 43,  9, 1, 0.1f, 0.9875f},
-    {QT_IQ3_XXS, 32, 4, 256,  8, true,  0.25f,  62, 15, 2, 0.2f, 1.0125f},
-    {QT_IQ3_S,   32, 4, 512,  8, false, 1.0f,   15,  9, 3, 0.2f, 1.033f},
+    /* type      sub per  n  levels parity shift  sc  unit  top   conventional, its t shells step fudge */
+    {QT_IQ2_XXS, 32, 8, 256,  3, true,  SHIFT_NONE, 15, 0.125f, 43, enc_grid_conventional,  6, 2, 0.1f, 1.0f},
+    {QT_IQ2_XS,  16, 8, 512,  3, true,  SHIFT_NONE, 15, 0.125f, 43, enc_grid_conventional,  9, 2, 0.1f, 1.0f},
+    {QT_IQ2_S,   16, 8, 1024, 3, false, SHIFT_NONE, 15, 0.125f, 43, enc_grid_conventional,  9, 1, 0.1f, 0.9875f},
+    {QT_IQ3_XXS, 32, 4, 256,  8, true,  SHIFT_NONE, 15, 0.25f,  62, enc_grid_conventional, 15, 2, 0.2f, 1.0125f},
+    {QT_IQ3_S,   32, 4, 512,  8, false, SHIFT_NONE, 15, 1.0f,   15, enc_grid_conventional,  9, 3, 0.2f, 1.033f},
+    {QT_IQ1_S,   32, 8, 2048, 3, false, SHIFT_SUB,   7, 0.125f,  9, enc_iq1_conventional, 0, 3, 0, 1.125f},
+    {QT_IQ1_M,   16, 8, 2048, 3, false, SHIFT_ENTRY, 7, 0.125f,  9, enc_iq1_conventional, 0, 3, 0, 1.1125f},
 };
 // clang-format on
 static float levels[COUNT_OF(specs)][8][GRID_MAX]; /* [element][entry] */
+static int lowest[COUNT_OF(specs)];                /* entry of least magnitudes */
 static pthread_once_t levels_once = PTHREAD_ONCE_INIT;
 static bool wide; /* this machine has AVX2 */
 static atomic_bool plain_only;
@@ -49,10 +55,14 @@ const struct grid_spec *grid_spec_of(enum qtype t) {
     return NULL;
 }
 
-const uint8_t *grid_levels(const struct grid_spec *s, int g) {
+const int8_t *grid_levels(const struct grid_spec *s, int g) {
     const struct kern_grid *k = kern_grid_get();
-    const uint8_t *first[] = {k->iq2_xxs[0], k->iq2_xs[0], k->iq2_s[0], k->iq3_xxs[0], k->iq3_s[0]};
-    return first[s - specs] + g * s->per;
+    const void *first[] = {k->iq2_xxs, k->iq2_xs, k->iq2_s, k->iq3_xxs, k->iq3_s, k->iq1, k->iq1};
+    return (const int8_t *)first[s - specs] + g * s->per; /* at most 62 */
+}
+
+static int n_entries(const struct grid_spec *s) {
+    return s->shift == SHIFT_NONE ? s->n : 2 * s->n;
 }
 
 void enc_grid_plain(bool plain) {
@@ -62,9 +72,20 @@ void enc_grid_plain(bool plain) {
 static void fill_levels(void) {
     wide = kern_isa_best() >= KERN_AVX2;
     for (size_t t = 0; t < COUNT_OF(specs); t++)
-        for (int g = 0; g < specs[t].n; g++)
+        for (int g = 0; g < n_entries(&specs[t]); g++)
             for (int j = 0; j < specs[t].per; j++)
                 levels[t][j][g] = (float)grid_levels(&specs[t], g)[j];
+    for (size_t t = 0; t < COUNT_OF(specs); t++) {
+        int least = INT32_MAX;
+        for (int g = 0; g < specs[t].n; g++) {
+            int sum = 0;
+            for (int j = 0; j < specs[t].per; j++) sum += abs(grid_levels(&specs[t], g)[j]);
+            if (sum < least) {
+                least = sum;
+                lowest[t] = g;
+            }
+        }
+    }
 }
 
 /* ---- the chain of one grid entry ----------------------------------------------------------------
@@ -83,6 +104,7 @@ struct chain { /* from large scales (least Q) to small ones */
 };
 struct cloud { /* points of all entries */
     v8f q[GRID_MAX / 8], p[GRID_MAX / 8];
+    int low;                     /* entry of least Q */
     int top[N_START];            /* entry of largest P - half*Q */
     uint16_t list[GRID_MAX + 8]; /* those above a polyline, and their places */
     float lq[GRID_MAX + 8], lp[GRID_MAX + 8];
@@ -92,10 +114,10 @@ struct cloud { /* points of all entries */
 /* mask ? a : b; a macro, as vectors of 32 bytes have no portable calling convention */
 #define v8i_pick(m, a, b) (((m) & (a)) | (~(m) & (b)))
 
-static inline __attribute__((always_inline)) void cloud_body(struct cloud *o,
-                                                             const float (*lev)[GRID_MAX], int per,
-                                                             int n, const float *w, const float *wa,
-                                                             bool flip, const float *half) {
+static inline __attribute__((always_inline)) void cloud_body(struct cloud *o, const float *lev,
+                                                             int per, int n, const float *w,
+                                                             const float *wa, bool flip,
+                                                             const float *half) {
     v8f best[N_START];
     v8i at[N_START], now = {0, 1, 2, 3, 4, 5, 6, 7};
     for (int s = 0; s < N_START; s++) {
@@ -106,7 +128,7 @@ static inline __attribute__((always_inline)) void cloud_body(struct cloud *o,
         v8f q = {0}, p = {0}, least = (v8f){0} + INFINITY;
         for (int j = 0; j < per; j++) {
             v8f l;
-            memcpy(&l, &lev[j][8 * i], sizeof l);
+            memcpy(&l, lev + j * GRID_MAX + 8 * i, sizeof l);
             v8f x = wa[j] * l;
             q += w[j] * l * l;
             p += x;
@@ -206,7 +228,7 @@ static inline __attribute__((always_inline)) void refine_body(const struct cloud
 static inline __attribute__((always_inline)) void hull_body(struct cloud *o, int n,
                                                             struct chain *c) {
     const float *q = (const float *)o->q, *p = (const float *)o->p;
-    int start[N_START + 1] = {0}, ns = 1;
+    int start[N_START + 1] = {o->low}, ns = 1;
     float icept[N_START], slope[N_START];
     for (int s = 0; s < N_START; s++) { /* from large scales to small ones */
         int a = start[ns - 1], b = o->top[s];
@@ -215,7 +237,7 @@ static inline __attribute__((always_inline)) void hull_body(struct cloud *o, int
         icept[ns - 1] = p[a] - slope[ns - 1] * q[a];
         start[ns++] = b;
     }
-    c->v[0] = (struct vertex){q[0], p[0], 0, {0, 0}, 0};
+    c->v[0] = (struct vertex){q[o->low], p[o->low], 0, {(uint16_t)o->low, 0}, 0};
     c->n = 1;
     if (ns == 1) return;
     above_body(o, n, icept, slope, ns - 1);
@@ -223,8 +245,8 @@ static inline __attribute__((always_inline)) void hull_body(struct cloud *o, int
         if (c->n < CHAIN_MAX) refine_body(o, start[s - 1], start[s], c);
 }
 
-static void cloud_plain(struct cloud *o, const float (*lev)[GRID_MAX], int per, int n,
-                        const float *w, const float *wa, bool flip, const float *half) {
+static void cloud_plain(struct cloud *o, const float *lev, int per, int n, const float *w,
+                        const float *wa, bool flip, const float *half) {
     if (flip)
         cloud_body(o, lev, per, n, w, wa, true, half);
     else
@@ -234,10 +256,9 @@ static void hull_plain(struct cloud *o, int n, struct chain *c) {
     hull_body(o, n, c);
 }
 #if defined(__x86_64__)
-__attribute__((target("avx2"))) static void cloud_avx2(struct cloud *o,
-                                                       const float (*lev)[GRID_MAX], int per, int n,
-                                                       const float *w, const float *wa, bool flip,
-                                                       const float *half) {
+__attribute__((target("avx2"))) static void cloud_avx2(struct cloud *o, const float *lev, int per,
+                                                       int n, const float *w, const float *wa,
+                                                       bool flip, const float *half) {
     if (flip)
         cloud_body(o, lev, per, n, w, wa, true, half);
     else
@@ -251,14 +272,23 @@ __attribute__((target("avx2"))) static void hull_avx2(struct cloud *o, int n, st
 #define hull_avx2 hull_plain
 #endif
 
-/* Scales at which each vertex takes over; never increasing along the chain. */
+/* Scales at which each vertex takes over, decreasing along the chain: points that are none but for
+ * rounding (entries that differ in equal weights are as good) drop out. */
 static void chain_breaks(struct chain *c) {
-    c->v[0].below = INFINITY;
-    for (int i = 1; i < c->n; i++) {
-        struct vertex *a = &c->v[i - 1], *b = &c->v[i];
-        float at = 2.0f * (b->p - a->p) / (b->q - a->q);
-        b->below = at < a->below ? at : a->below;
+    int n = 0;
+    for (int i = 0; i < c->n; i++) {
+        struct vertex v = c->v[i];
+        v.below = INFINITY;
+        if (n && !(v.q > c->v[n - 1].q && v.p > c->v[n - 1].p)) continue;
+        for (; n; n--) {
+            const struct vertex *a = &c->v[n - 1];
+            v.below = 2.0f * (v.p - a->p) / (v.q - a->q);
+            if (v.below < a->below) break;
+        }
+        if (!n) v.below = INFINITY;
+        c->v[n++] = v;
     }
+    c->n = n;
 }
 
 /* ---- two entries that share a sign group --------------------------------------------------------
@@ -311,16 +341,19 @@ struct seg { /* of a sub-block: error(c) = c*(c*q - 2*p) + const for c < below *
 };
 struct job {
     const struct grid_spec *s;
-    const float (*lev)[GRID_MAX];
+    const float *lev; /* [element][GRID_MAX] */
+    int low;          /* entry of least levels */
     bool plain;
     float x[QK], w[QK], a[QK], wa[QK];
     uint8_t sign[32]; /* as they are */
     double zero;      /* error of a block of zeros */
+    int ways;         /* 2: a sub-block's shift is chosen, its ways are 2k and 2k + 1 below */
     struct chain chain[GRID_SUBS][SUB_CHAINS];
     int n_chain[GRID_SUBS];
     struct seg seg[GRID_SUBS][SEGS_MAX];
     int n_seg[GRID_SUBS];
-    float fit[GRID_SUBS]; /* best real-valued scale, in units of `unit` */
+    float fit[GRID_SUBS];   /* of sub-blocks: best real-valued scale, in units of `unit` */
+    float merit[GRID_SUBS]; /* what it takes off the error */
     struct cloud cloud;
 };
 
@@ -328,33 +361,44 @@ static bool odd_bits(unsigned v) {
     return __builtin_parity(v) != 0;
 }
 
-/* Chain of the `per` weights of entry h. */
-static void entry_chain(struct job *j, int h, bool flip, float typical, struct chain *c) {
+/* Chain of the `per` weights of entry h, out of n grid entries from `from` on. */
+static void entry_chain(struct job *j, int h, bool flip, float typical, int from, int n,
+                        struct chain *c) {
     const struct grid_spec *s = j->s;
-    const float half[N_START] = {0.8f * typical, 0.5f * typical, 0.25f * typical};
+    const bool three = s->shift != SHIFT_NONE; /* three levels: the best scales reach lower */
+    const float half[N_START] = {(three ? 0.6f : 0.8f) * typical, (three ? 0.3f : 0.5f) * typical,
+                                 (three ? 0.08f : 0.25f) * typical};
     const float *w = j->w + h * s->per, *wa = j->wa + h * s->per;
+    const float *lev = j->lev + from;
+    float sum = 0;
     if (j->plain)
-        cloud_plain(&j->cloud, j->lev, s->per, s->n, w, wa, flip, half);
+        cloud_plain(&j->cloud, lev, s->per, n, w, wa, flip, half);
     else
-        cloud_avx2(&j->cloud, j->lev, s->per, s->n, w, wa, flip, half);
+        cloud_avx2(&j->cloud, lev, s->per, n, w, wa, flip, half);
+    j->cloud.low = j->low;
+    for (int i = 0; n > s->n && i < s->per; i++) sum += wa[i];
+    if (sum < 0) j->cloud.low += s->n; /* zeros, shifted towards the weights */
     if (j->plain)
-        hull_plain(&j->cloud, s->n, c);
+        hull_plain(&j->cloud, n, c);
     else
-        hull_avx2(&j->cloud, s->n, c);
+        hull_avx2(&j->cloud, n, c);
     chain_breaks(c);
+    for (int i = 0; i < c->n; i++) c->v[i].g[0] = (uint16_t)(c->v[i].g[0] + from);
     if (flip)
         for (int i = 0; i < c->n; i++) c->v[i].flip = 1;
     c->first = h;
     c->entries = 1;
 }
 
-static void merge_chains(struct job *j, int k) {
-    int at[SUB_CHAINS] = {0}, n = 0, nc = j->n_chain[k];
+/* The chains of way v as one, and what it can do for its sub-block. */
+static void merge_chains(struct job *j, int v) {
+    const int k = v / j->ways;
+    int at[SUB_CHAINS] = {0}, n = 0, nc = j->n_chain[v];
     float q = 0, p = 0, below = INFINITY;
-    struct seg *seg = j->seg[k];
+    struct seg *seg = j->seg[v];
     for (int i = 0; i < nc; i++) {
-        q += j->chain[k][i].v[0].q;
-        p += j->chain[k][i].v[0].p;
+        q += j->chain[v][i].v[0].q;
+        p += j->chain[v][i].v[0].p;
     }
     for (;;) {
         if (n && seg[n - 1].below == below) n--;
@@ -362,63 +406,67 @@ static void merge_chains(struct job *j, int k) {
         int next = -1;
         float top = -1;
         for (int i = 0; i < nc; i++) {
-            const struct chain *c = &j->chain[k][i];
+            const struct chain *c = &j->chain[v][i];
             if (at[i] + 1 < c->n && c->v[at[i] + 1].below > top) {
                 top = c->v[at[i] + 1].below;
                 next = i;
             }
         }
         if (next < 0) break;
-        const struct vertex *v = &j->chain[k][next].v[at[next]++];
-        q += v[1].q - v[0].q;
-        p += v[1].p - v[0].p;
+        const struct vertex *e = &j->chain[v][next].v[at[next]++];
+        q += e[1].q - e[0].q;
+        p += e[1].p - e[0].p;
         below = top;
     }
-    j->n_seg[k] = n;
-    float best = 0;
-    j->fit[k] = 0;
+    j->n_seg[v] = n;
     for (int i = 0; i < n; i++) {
         float merit = seg[i].p > 0 ? seg[i].p * seg[i].p / seg[i].q : 0;
-        if (merit > best) {
-            best = merit;
+        if (merit > j->merit[k]) {
+            j->merit[k] = merit;
             j->fit[k] = seg[i].p / seg[i].q / j->s->unit;
         }
     }
 }
 
-static void sub_chains(struct job *j, int k) {
+/* One way v to do a sub-block: its shift, where that is shared. */
+static void way_chains(struct job *j, int v, float typical) {
     const struct grid_spec *s = j->s;
-    float amax = 0;
-    for (int i = k * s->sub; i < (k + 1) * s->sub; i++)
-        if (j->a[i] > amax) amax = j->a[i];
-    const float typical = amax / s->top;
+    const int k = v / j->ways, from = v % j->ways * s->n, of = n_entries(s) / j->ways;
     int n = 0;
     for (int o = k * s->sub / 8; o < (k + 1) * s->sub / 8; o++) { /* groups of 8 */
         bool odd = s->parity && odd_bits(j->sign[o]);
         if (s->per == 8) {
-            entry_chain(j, o, odd, typical, &j->chain[k][n++]);
+            entry_chain(j, o, odd, typical, from, of, &j->chain[v][n++]);
         } else if (!odd) {
-            entry_chain(j, 2 * o, false, typical, &j->chain[k][n++]);
-            entry_chain(j, 2 * o + 1, false, typical, &j->chain[k][n++]);
+            entry_chain(j, 2 * o, false, typical, from, of, &j->chain[v][n++]);
+            entry_chain(j, 2 * o + 1, false, typical, from, of, &j->chain[v][n++]);
         } else {
-            struct chain even[2], flipped[2], *c = &j->chain[k][n++];
+            struct chain even[2], flipped[2], *c = &j->chain[v][n++];
             for (int h = 0; h < 2; h++) {
-                entry_chain(j, 2 * o + h, false, typical, &even[h]);
-                entry_chain(j, 2 * o + h, true, typical, &flipped[h]);
+                entry_chain(j, 2 * o + h, false, typical, from, of, &even[h]);
+                entry_chain(j, 2 * o + h, true, typical, from, of, &flipped[h]);
             }
             chain_either(even, flipped, c);
             c->first = 2 * o;
             c->entries = 2;
         }
     }
-    j->n_chain[k] = n;
-    merge_chains(j, k);
+    j->n_chain[v] = n;
+    merge_chains(j, v);
 }
 
-/* Error of sub-block k at scale c, its constant left out. */
-static float sub_error(const struct job *j, int k, float c, const struct seg **which) {
-    const struct seg *s = j->seg[k];
-    int lo = 0, hi = j->n_seg[k] - 1; /* last segment whose `below` is above c */
+static void sub_chains(struct job *j, int k) {
+    const struct grid_spec *s = j->s;
+    float amax = 0;
+    for (int i = k * s->sub; i < (k + 1) * s->sub; i++) amax = fmaxf(amax, fabsf(j->a[i]));
+    j->fit[k] = j->merit[k] = 0;
+    for (int v = k * j->ways; v < (k + 1) * j->ways; v++) way_chains(j, v, amax / s->top);
+}
+
+/* Error of way v at scale c, the sub-block's constant left out. */
+static float way_error(const struct job *j, int v, float c, const struct seg **which) {
+    const struct seg *s = j->seg[v];
+    int lo = 0, hi = j->n_seg[v] - 1; /* last segment whose `below` is above c */
     while (lo < hi) {
         int mid = (lo + hi + 1) / 2;
         if (s[mid].below > c)
@@ -430,6 +478,18 @@ static float sub_error(const struct job *j, int k, float c, const struct seg **w
     return c * (c * s[lo].q - 2.0f * s[lo].p);
 }
 
+/* The better way of sub-block k. */
+static float sub_error(const struct job *j, int k, float c, const struct seg **which, int *way) {
+    const struct seg *other;
+    float best = way_error(j, *way = k * j->ways, c, which);
+    if (j->ways == 1) return best;
+    float e = way_error(j, k * j->ways + 1, c, &other);
+    if (!(e < best)) return best;
+    *way = k * j->ways + 1;
+    *which = other;
+    return e;
+}
+
 /* Integer scales of least error at d, within `near` of the nearest; returns the error and the least
  * squares for d. */
 static float choose(const struct job *j, float d, int near, uint8_t *sc, float *refit) {
@@ -437,11 +497,11 @@ static float choose(const struct job *j, float d, int near, uint8_t *sc, float *
     float total = 0;
     for (int k = 0; k < QK / j->s->sub; k++) {
         const struct seg *best_seg = NULL, *seg;
-        float best = INFINITY;
-        int mid = (int)enc_rint(enc_clampf(0.5f * (j->fit[k] / d - 1.0f), 0, 15)), at = 0;
+        float best = INFINITY, top = (float)j->s->sc_max;
+        int mid = (int)enc_rint(enc_clampf(0.5f * (j->fit[k] / d - 1.0f), 0, top)), at = 0, way;
         for (int v = mid - near; v <= mid + near; v++) {
-            if (v < 0 || v > 15) continue;
-            float e = sub_error(j, k, d * j->s->unit * (float)(2 * v + 1), &seg);
+            if (v < 0 || v > j->s->sc_max) continue;
+            float e = sub_error(j, k, d * j->s->unit * (float)(2 * v + 1), &seg, &way);
             if (!(e < best)) continue;
             best = e;
             best_seg = seg;
@@ -487,9 +547,10 @@ static void search_starts(const struct job *j, bool slow, struct found *best) {
         if (j->fit[k] > top) top = j->fit[k];
     for (int i = 0; i < (slow ? 64 : 20); i++) {
         float f = slow ? 0.55f + 0.02f * (float)i : 0.8f + 0.04f * (float)i;
-        start[n++] = enc_f16(top / 31.0f * f);
+        start[n++] = enc_f16(top / (float)(2 * j->s->sc_max + 1) * f);
     }
-    for (int v = 15; slow && v >= 8; v--) start[n++] = enc_f16(top / (float)(2 * v + 1));
+    for (int v = j->s->sc_max; slow && v > j->s->sc_max - 8; v--)
+        start[n++] = enc_f16(top / (float)(2 * v + 1));
     for (int i = 0; i < n; i++)
         err[i] = start[i] > 0 ? choose(j, start[i], slow ? 2 : 1, sc, &unused) : INFINITY;
     for (int t = 0; t < keep; t++) {
@@ -516,11 +577,9 @@ static void search_steps(const struct job *j, struct found *best) {
         }
 }
 
-static void search_d(const struct job *j, bool slow, float other, struct found *best) {
-    search_starts(j, false, best);
-    if (!slow) return;
+static void search_more(const struct job *j, float other, struct found *best) {
     search_starts(j, true, best);
-    settle(j, other, 15, 8, best);
+    settle(j, other, j->s->sc_max, 8, best);
     if (best->d > 0) search_steps(j, best);
 }
 
@@ -528,19 +587,23 @@ static void search_d(const struct job *j, bool slow, float other, struct found *
 static void decide(const struct job *j, const struct found *f, struct grid_block *b) {
     const struct grid_spec *s = j->s;
     memset(b, 0, sizeof *b);
+    if (f->d == 0) return;
     b->d = f->d;
     memcpy(b->sign, j->sign, sizeof b->sign);
     memcpy(b->sc, f->sc, sizeof b->sc);
     for (int k = 0; k < QK / s->sub; k++) {
         float scale = f->d * s->unit * (float)(2 * f->sc[k] + 1);
-        for (int i = 0; i < j->n_chain[k]; i++) {
-            const struct chain *c = &j->chain[k][i];
+        const struct seg *unused;
+        int way;
+        sub_error(j, k, scale, &unused, &way);
+        for (int i = 0; i < j->n_chain[way]; i++) {
+            const struct chain *c = &j->chain[way][i];
             int v = c->n - 1;
             while (v > 0 && !(c->v[v].below > scale)) v--;
             for (int h = 0; h < c->entries; h++) b->index[c->first + h] = c->v[v].g[h];
             if (!c->v[v].flip) continue;
             int h = c->first + c->v[v].flip - 1, at = 0;
-            const uint8_t *lev = grid_levels(s, b->index[h]);
+            const int8_t *lev = grid_levels(s, b->index[h]);
             const float *wa = j->wa + h * s->per;
             for (int e = 1; e < s->per; e++)
                 if (wa[e] * (float)lev[e] < wa[at] * (float)lev[at]) at = e;
@@ -562,20 +625,32 @@ static double block_error(const struct job *j, const struct grid_block *b) {
     return e;
 }
 
+/* Keeps what was found if the block decodes to a smaller error. */
+static void offer(const struct job *j, const struct found *f, struct grid_block *b) {
+    struct grid_block mine;
+    decide(j, f, &mine);
+    if (block_error(j, &mine) < block_error(j, b)) *b = mine;
+}
+
 static void improve(struct job *j, enum search search, struct grid_block *b) {
     struct found best = {.d = 0, .err = 0}; /* a block of zeros */
-    struct grid_block mine;
     for (int i = 0; i < QK; i++) {
-        j->a[i] = fabsf(j->x[i]);
+        bool signs = j->s->shift == SHIFT_NONE;
+        j->a[i] = signs ? fabsf(j->x[i]) : j->x[i];
         j->wa[i] = j->w[i] * j->a[i];
         if (i % 8 == 0) j->sign[i / 8] = 0;
-        if (j->x[i] < 0) j->sign[i / 8] |= (uint8_t)(1 << (i % 8));
+        if (signs && j->x[i] < 0) j->sign[i / 8] |= (uint8_t)(1 << (i % 8));
     }
     for (int k = 0; k < QK / j->s->sub; k++) sub_chains(j, k);
-    search_d(j, search == SEARCH_BEST, search == SEARCH_BEST ? b->d : 0, &best);
-    decide(j, &best, &mine);
-    if (best.d == 0) memset(&mine, 0, sizeof mine);
-    if (search != SEARCH_BEST || block_error(j, &mine) < block_error(j, b)) *b = mine;
+    search_starts(j, false, &best);
+    if (search != SEARCH_BEST) {
+        decide(j, &best, b);
+        return;
+    }
+    const float conventional = b->d;
+    offer(j, &best, b);
+    search_more(j, conventional, &best);
+    offer(j, &best, b);
 }
 
 void enc_grid_row(enum qtype t, const float *x, const float *imp, int64_t n, void *dst,
@@ -587,17 +662,20 @@ void enc_grid_row(enum qtype t, const float *x, const float *imp, int64_t n, voi
     const int bytes = qtype_info(t)->block_bytes;
     pthread_once(&levels_once, fill_levels);
     j->s = s;
-    j->lev = (const float(*)[GRID_MAX])levels[s - specs];
+    j->lev = levels[s - specs][0];
+    j->low = lowest[s - specs];
+    j->ways = s->shift == SHIFT_SUB ? 2 : 1;
     j->plain = atomic_load(&plain_only) || !wide;
     for (int64_t i = 0; i < n / QK; i++) {
         const float *im = imp ? imp + i * QK : NULL;
         struct grid_block b;
         memset(&b, 0, sizeof b);
-        if (enc_load(j->x, x + i * QK, QK, 65504.0f * s->unit * 31.0f * s->top)) {
+        if (enc_load(j->x, x + i * QK, QK,
+                     65504.0f * s->unit * (float)(2 * s->sc_max + 1) * s->top)) {
             float mean2 = enc_mean2(j->x, QK);
             if (search != SEARCH_FAST) {
                 enc_weights(j->w, j->x, im, QK, &conv, mean2, s->sub);
-                enc_grid_conventional(s, j->x, j->w, &b);
+                s->conventional(s, j->x, j->w, &b);
             }
             if (search != SEARCH_CONVENTIONAL) {
                 enc_weights(j->w, j->x, im, QK, &rule, mean2, s->sub);

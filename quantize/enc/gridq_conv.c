@@ -15,17 +15,11 @@
 
 #include "core/mem.h"
 
-enum { CODES = 65536, N_TYPES = 5 };
+enum { N_TYPES = 6 };
 
-struct near_table { /* of one type */
-    const struct grid_spec *s;
-    int32_t *start;            /* per code: >= 0 grid entry, else -1 - offset into list */
-    uint16_t *list;            /* count, entries */
-    uint8_t code[GRID_MAX][8]; /* level numbers of each entry */
-};
 static struct near_table tables[N_TYPES];
 static pthread_once_t once[N_TYPES] = {PTHREAD_ONCE_INIT, PTHREAD_ONCE_INIT, PTHREAD_ONCE_INIT,
-                                       PTHREAD_ONCE_INIT, PTHREAD_ONCE_INIT};
+                                       PTHREAD_ONCE_INIT, PTHREAD_ONCE_INIT, PTHREAD_ONCE_INIT};
 
 static int bits_of(const struct grid_spec *s) {
     return s->n_level == 3 ? 2 : 3;
@@ -57,7 +51,7 @@ static void fill(enum qtype type, int slot) {
     struct near_table *t = &tables[slot];
     const struct grid_spec *s = t->s = grid_spec_of(type);
     const int bits = bits_of(s), n_codes = 1 << (bits * s->per);
-    const uint8_t *lowest = grid_levels(s, 0);
+    const int8_t *lowest = grid_levels(s, 0);
     const int top = (int)s->top, first = lowest[0];
     size_t cap = 1 << 20, n = 0;
     t->start = xcalloc((size_t)n_codes, sizeof *t->start);
@@ -103,16 +97,16 @@ static void fill3(void) {
 static void fill4(void) {
     fill(QT_IQ3_S, 4);
 }
+static void fill5(void) {
+    fill(QT_IQ1_S, 5);
+}
 
-static const struct near_table *table_of(enum qtype t) {
+const struct near_table *enc_grid_near(enum qtype t) {
     static const struct {
         enum qtype type;
         void (*fill)(void);
-    } row[N_TYPES] = {{QT_IQ2_XXS, fill0},
-                      {QT_IQ2_XS, fill1},
-                      {QT_IQ2_S, fill2},
-                      {QT_IQ3_XXS, fill3},
-                      {QT_IQ3_S, fill4}};
+    } row[N_TYPES] = {{QT_IQ2_XXS, fill0}, {QT_IQ2_XS, fill1}, {QT_IQ2_S, fill2},
+                      {QT_IQ3_XXS, fill3}, {QT_IQ3_S, fill4},  {QT_IQ1_S, fill5}};
     int i = 0;
     while (row[i].type != t) i++;
     pthread_once(&once[i], row[i].fill);
@@ -224,7 +218,7 @@ static void take_signs(const struct grid_spec *s, const float *x, const float *w
 void enc_grid_conventional(const struct grid_spec *s, const float *x, const float *w,
                            struct grid_block *b) {
     float root[QK], scale[GRID_SUBS], top = 0;
-    struct sub u = {.t = table_of(s->type)};
+    struct sub u = {.t = enc_grid_near(s->type)};
     memset(b, 0, sizeof *b);
     for (int i = 0; i < QK; i++) root[i] = sqrtf(w[i]);
     for (int k = 0; k < QK / s->sub; k++) {

@@ -25,6 +25,8 @@ extern const struct enc enc_type_iq3_s;
 extern const struct enc enc_type_iq2_xxs;
 extern const struct enc enc_type_iq2_xs;
 extern const struct enc enc_type_iq2_s;
+extern const struct enc enc_type_iq1_s;
+extern const struct enc enc_type_iq1_m;
 extern const struct enc enc_type_mxfp4;
 extern const struct enc enc_type_nvfp4;
 extern const struct enc enc_type_q1_0;

@@ -35,6 +35,8 @@ static const struct wrow rows[] = {
     {QT_IQ2_XXS, {1, 256, WP_SQ},       0, WP_RMS_ABS},
     {QT_IQ2_XS,  {1, 256, WP_SQ},       0, WP_RMS_ABS},
     {QT_IQ2_S,   {2, 256, WP_SQ},       0, WP_RMS_ABS},
+    {QT_IQ1_S,   {2, 256, WP_SQ},       0, WP_RMS_ABS},
+    {QT_IQ1_M,   {2, 256, WP_SQ},       0, WP_RMS_ABS},
     {QT_MXFP4,   {0, 32,  WP_ONE},      0, WP_RMS_ABS},
     {QT_NVFP4,   {0, 64,  WP_ONE},      0, WP_RMS_ABS},
     {QT_Q1_0,    {0, 128, WP_ONE},      0, WP_ONE},

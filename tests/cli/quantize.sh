@@ -70,6 +70,8 @@ expect 2 'plan-out' $q "$dir/in.gguf" -o "$dir/many" -f --recipe Q8_0,Q6_K --pla
 # the coarsest types want importance
 expect 2 'hone imatrix' $q "$dir/in.gguf" -o "$dir/c.gguf" --recipe IQ2_M
 expect 2 'hone imatrix' $q "$dir/in.gguf" -o "$dir/c.gguf" --type IQ3_XXS
+expect 2 'hone imatrix' $q "$dir/in.gguf" -o "$dir/c.gguf" --recipe IQ1_S
+expect 2 'hone imatrix' $q "$dir/in.gguf" -o "$dir/c.gguf" --type IQ1_M
 [ -e "$dir/c.gguf" ] && fail "a refused run left a file"
 $q "$dir/in.gguf" -o "$dir/c.gguf" --recipe IQ3_M -q >/dev/null || fail "IQ3_M needs no importance"
 rm -f "$dir/c.gguf"

@@ -24,7 +24,7 @@ run 0 synth --arch-from qwen3-30b-a3b --dry-run --json
 c=tests/golden/tiny-qwen35moe/config.json
 printf '\001\000\000\000\002\000\000\000\003\000\000\000' > "$t/ids"
 run 0 synth --arch-from $c --recipe BF16 -o "$t/bf16.gguf"
-for r in Q4_K_M Q3_K_M IQ4_XS Q6_K Q8_0 IQ2_M; do
+for r in Q4_K_M Q3_K_M IQ4_XS Q6_K Q8_0 IQ2_M IQ1_M; do
     run 0 synth --arch-from $c --recipe $r --threads 1 -o "$t/1.gguf" --json
     predicted=$(num size_bytes)
     [ "$(wc -c < "$t/1.gguf")" = "$predicted" ] || say "$r: $predicted bytes announced"

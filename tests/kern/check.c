@@ -19,8 +19,7 @@ enum fill { FILL_SANE, FILL_ANY, FILL_MAX, FILL_MIN, FILL_COUNT };
 static void fill_blocks(enum qtype t, struct rng *r, uint8_t *w, int64_t nb, enum fill how) {
     const int64_t size = qtype_info(t)->block_bytes;
     kern_random_blocks(t, r, w, nb);
-    int off[2];
-    const int halves = kern_half_fields(t, off);
+    const int halves = kern_n_halves(t);
     if (how == FILL_SANE || size <= 4) return;
     for (int64_t b = 0; b < nb; b++, w += size) {
         uint8_t keep[4];
@@ -33,7 +32,7 @@ static void fill_blocks(enum qtype t, struct rng *r, uint8_t *w, int64_t nb, enu
             if ((h >> 10 & 31) == 31) h ^= 0x4000;
             if (how == FILL_MAX) h = b & 1 ? 0xfbff : 0x7bff; /* -+65504 */
             if (how == FILL_MIN) h = 1;                       /* smallest subnormal */
-            store_u16(w + off[f], h);
+            kern_set_half(t, w, f, h);
         }
     }
 }

@@ -121,8 +121,7 @@ static void check_packed_extremes(const struct kern *k, enum qtype t, struct rng
         packed_make(&c, k, t, 256, TOKENS, r);
         const struct qtype_info *q = qtype_info(t);
         const int64_t nb = c.k / q->block_elems;
-        int off[2];
-        const int halves = kern_half_fields(t, off);
+        const int halves = kern_n_halves(t);
         struct kern ref;
         kern_init(&ref, KERN_REF);
         for (int64_t b = 0; b < nb * c.op->rows; b++) {
@@ -133,10 +132,7 @@ static void check_packed_extremes(const struct kern *k, enum qtype t, struct rng
                                                   : 0,
                    (size_t)q->block_bytes);
             if (t == QT_MXFP4) p[0] = 127;
-            for (int f = 0; f < halves; f++) {
-                p[off[f]] = 0;
-                p[off[f] + 1] = 0x3c; /* 1.0 */
-            }
+            for (int f = 0; f < halves; f++) kern_set_half(t, p, f, 0x3c00); /* 1.0 */
         }
         kern_pack(t, c.op->rows, c.w, (uint64_t)c.row_bytes, nb, c.packed);
         for (int i = 0; i < c.op->rows; i++)

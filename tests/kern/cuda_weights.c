@@ -137,8 +137,7 @@ static void test_decode(struct dev *d) {
     EACH_TYPE(t) {
         const int64_t k = short_row(t), size = qtype_info(t)->block_bytes;
         struct mat m = mat_new(d, t, k, ROWS, 1);
-        int off[2];
-        const int halves = kern_half_fields(t, off);
+        const int halves = kern_n_halves(t);
         if (size >
             4) { /* rows 4.. : all bits set, or clear, with the largest and smallest scales */
             for (int64_t b = 4 * (int64_t)m.w.row_bytes; b < ROWS * (int64_t)m.w.row_bytes;
@@ -148,7 +147,7 @@ static void test_decode(struct dev *d) {
                 if (t == QT_MXFP4) m.host[b] = how == 1 ? 254 : (uint8_t)how;
                 for (int f = 0; f < halves; f++) {
                     const uint16_t h = how == 0 ? 1 : how == 1 ? 0xfbff : 0x3555;
-                    memcpy(m.host + b + off[f], &h, 2);
+                    kern_set_half(t, m.host + b, f, h);
                 }
             }
             ref.op[t].decode(m.host, m.dec, k * ROWS);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Writes tests/golden/blocks/<TYPE>.bin: random valid blocks and what the PyPI package `gguf` decodes
-them to. Usage: blocks.py OUTDIR   (needs gguf and numpy; see tests/golden/blocks/how.md)
+them to. Usage: blocks.py OUTDIR [N_BLOCKS]   (needs gguf and numpy; see tests/golden/blocks/how.md)
 
 File: u32 number of blocks, u32 bytes per block, u32 weights per block, blocks, f32 weights.
 Half-precision fields get finite values of all sizes; every other byte is uniform random, except that
@@ -18,9 +18,9 @@ HALF = {
     "Q4_0": [0], "Q4_1": [0, 2], "Q5_0": [0], "Q5_1": [0, 2], "Q8_0": [0], "IQ4_NL": [0],
     "Q2_K": [80, 82], "Q3_K": [108], "Q4_K": [0, 2], "Q5_K": [0, 2], "Q6_K": [208], "IQ4_XS": [0],
     "IQ2_XXS": [0], "IQ2_XS": [0], "IQ2_S": [0], "IQ3_XXS": [0], "IQ3_S": [0],
-    "MXFP4": [], "NVFP4": [], "BF16": [], "TQ1_0": [52], "TQ2_0": [64],
+    "MXFP4": [], "NVFP4": [], "BF16": [], "TQ1_0": [52], "TQ2_0": [64], "IQ1_S": [0], "IQ1_M": [],
 }
-N_BLOCKS = {"BF16": 2000}
+N_BLOCKS = {"BF16": 2000, "IQ1_S": 68, "IQ1_M": 68}
 
 
 def half(rng):
@@ -32,14 +32,14 @@ def half(rng):
 
 def every_grid_entry(name, b):
     """Lets the blocks from the third on run through all indices of the grid."""
-    for i, row in enumerate(b[2:34]):
+    for i, row in enumerate(b[2:66]):
         h = np.arange(64)
         if name == "IQ2_XXS" and i < 8:
             row[2:].reshape(8, 8)[:, :4] = (32 * i + h[:32]).reshape(8, 4)
         elif name == "IQ2_XS" and i < 16:
             q = row[2:66].view("<u2")
             q[:] = (q & 0xFE00) | (32 * i + h[:32])
-        elif name == "IQ2_S":
+        elif name == "IQ2_S" and i < 32:
             index = 32 * i + h[:32]
             row[2:34] = index & 255
             row[66:74] = ((index >> 8) << 2 * (h[:32] % 4)).reshape(8, 4).sum(1)
@@ -49,16 +49,29 @@ def every_grid_entry(name, b):
             index = 64 * i + h
             row[2:66] = index & 255
             row[66:74] = ((index >> 8) << (h % 8)).reshape(8, 8).sum(1)
+        elif name == "IQ1_S":
+            index = 32 * i + h[:32]
+            row[2:34] = index & 255
+            q = row[34:50].view("<u2")
+            q[:] = (q & 0xF000) | ((index >> 8) << 3 * (h[:32] % 4)).reshape(8, 4).sum(1)
+        elif name == "IQ1_M":
+            index = 32 * i + h[:32]
+            row[:32] = index & 255
+            row[32:48] = (row[32:48] & 0x88) | ((index >> 8) << 4 * (h[:32] % 2)).reshape(16, 2).sum(1)
 
 
-def blocks_of(name, rng):
+def blocks_of(name, rng, n):
     per, size = GGML_QUANT_SIZES[T[name]]
-    n = N_BLOCKS.get(name, 40)
     b = rng.integers(0, 256, (n, size), dtype=np.uint8)
     b[0], b[1] = 0, 255
     for off in HALF[name]:
         for row in b:
             row[off:off + 2] = np.frombuffer(half(rng).tobytes(), np.uint8)
+    if name == "IQ1_M":  # the top nibbles of four words
+        for row in b:
+            bits = int(half(rng))
+            for i in range(4):
+                row[49 + 2 * i] = (row[49 + 2 * i] & 15) | (bits >> 4 * i & 15) << 4
     every_grid_entry(name, b)
     if name == "MXFP4":
         b[0, 0], b[1, 0], b[2, 0], b[3, 0] = 0, 1, 2, 251
@@ -69,10 +82,10 @@ def blocks_of(name, rng):
     return per, b
 
 
-def main(out):
+def main(out, n=None):
     rng = np.random.default_rng(20240817)
     for name in HALF:
-        per, b = blocks_of(name, rng)
+        per, b = blocks_of(name, rng, int(n or N_BLOCKS.get(name, 40)))
         with np.errstate(all="ignore"):
             y = dequantize(b.reshape(-1), T[name]).astype("<f4").reshape(-1)
         assert y.size == per * len(b) and np.isfinite(y).all(), name
@@ -80,4 +93,4 @@ def main(out):
             f.write(struct.pack("<III", len(b), b.shape[1], per) + b.tobytes() + y.tobytes())
 
 
-main(sys.argv[1])
+main(*sys.argv[1:])

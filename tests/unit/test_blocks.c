@@ -11,7 +11,7 @@
 static const enum qtype types[] = {QT_Q4_0,  QT_Q4_1,  QT_Q5_0,    QT_Q5_1,   QT_Q8_0,  QT_IQ4_NL,
                                    QT_Q2_K,  QT_Q3_K,  QT_Q4_K,    QT_Q5_K,   QT_Q6_K,  QT_IQ4_XS,
                                    QT_MXFP4, QT_NVFP4, QT_IQ2_XXS, QT_IQ2_XS, QT_IQ2_S, QT_IQ3_XXS,
-                                   QT_IQ3_S, QT_BF16,  QT_TQ1_0,   QT_TQ2_0};
+                                   QT_IQ3_S, QT_BF16,  QT_TQ1_0,   QT_TQ2_0,  QT_IQ1_S, QT_IQ1_M};
 
 static unsigned char *slurp(const char *path, long *n) {
     FILE *f = fopen(path, "rb");
@@ -59,11 +59,13 @@ static void check_type(enum qtype t, const unsigned char *file, long size) {
     free(got);
 }
 
+static const char *folder = "tests/golden/blocks";
+
 static void test_decode(void) {
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
-        char path[128];
+        char path[512];
         long size = 0;
-        snprintf(path, sizeof path, "tests/golden/blocks/%s.bin", qtype_name(types[i]));
+        snprintf(path, sizeof path, "%s/%s.bin", folder, qtype_name(types[i]));
         unsigned char *file = slurp(path, &size);
         if (file)
             check_type(types[i], file, size);
@@ -73,7 +75,9 @@ static void test_decode(void) {
     }
 }
 
-int main(void) {
+/* An argument: another folder of such vectors (tests/oracle/blocks.py FOLDER 2000). */
+int main(int argc, char **argv) {
+    if (argc > 1) folder = argv[1];
     RUN(test_decode);
     return check_done();
 }

@@ -232,6 +232,17 @@ static void test_low_bit_rules_of_35b(void) {
         {"IQ2_XS", "token_embd.weight", QT_Q2_K},
         {"IQ2_XXS", "blk.4.ffn_down_exps.weight", QT_Q2_K},
         {"IQ2_XXS", "blk.5.ffn_down_exps.weight", QT_IQ2_XXS},
+        {"IQ1_S", "output.weight", QT_Q5_K},
+        {"IQ1_S", "token_embd.weight", QT_Q2_K},
+        {"IQ1_S", "blk.4.ffn_down_exps.weight", QT_Q2_K},
+        {"IQ1_S", "blk.5.ffn_down_exps.weight", QT_IQ1_S},
+        {"IQ1_S", "blk.3.attn_v.weight", QT_Q4_K},
+        {"IQ1_S", "blk.0.attn_qkv.weight", QT_Q4_K},
+        {"IQ1_S", "blk.3.attn_output.weight", QT_IQ2_XXS},
+        {"IQ1_S", "blk.3.attn_k.weight", QT_IQ1_S},
+        {"IQ1_M", "blk.9.ffn_up_exps.weight", QT_IQ1_M},
+        {"IQ1_M", "blk.3.attn_output.weight", QT_IQ2_XXS},
+        {"IQ1_M", "blk.0.ffn_down_exps.weight", QT_Q2_K},
         {"Q2_K_S", "blk.4.ffn_down_exps.weight", QT_Q4_K},
         {"Q2_K_S", "blk.3.attn_output.weight", QT_Q2_K},
         {"MXFP4_MOE", "blk.0.ffn_gate_exps.weight", QT_MXFP4},
@@ -253,6 +264,8 @@ static void test_what_needs_importance(void) {
     struct recipe_item it = {.name = "blk.0.ffn_up.weight", .role = ROLE_FFN_UP};
     it.type = QT_IQ2_S;
     CHECK(recipe_needs_imatrix("IQ2_M", &it) && recipe_needs_imatrix(NULL, &it));
+    it.type = QT_IQ1_S;
+    CHECK(recipe_needs_imatrix("IQ1_S", &it) && recipe_needs_imatrix(NULL, &it));
     it.type = QT_Q2_K;
     CHECK(recipe_needs_imatrix("Q2_K_S", &it) && !recipe_needs_imatrix("Q2_K", &it));
     it.type = QT_IQ3_S;
@@ -314,6 +327,8 @@ static void test_fallbacks(void) {
     CHECK_EQ_I64(recipe_fit(QT_IQ4_XS, 96), QT_IQ4_NL);
     CHECK_EQ_I64(recipe_fit(QT_IQ3_S, 96), QT_IQ4_NL);
     CHECK_EQ_I64(recipe_fit(QT_IQ2_XXS, 32), QT_IQ4_NL);
+    CHECK_EQ_I64(recipe_fit(QT_IQ1_S, 96), QT_IQ4_NL);
+    CHECK_EQ_I64(recipe_fit(QT_IQ1_M, 32), QT_IQ4_NL);
     CHECK_EQ_I64(recipe_fit(QT_MXFP4, 96), QT_MXFP4);
     CHECK_EQ_I64(recipe_fit(QT_Q4_K, 96), QT_Q5_0);
     CHECK_EQ_I64(recipe_fit(QT_Q5_K, 96), QT_Q5_1);
@@ -331,7 +346,7 @@ static void test_names(void) {
         for (int k = 0; recipe_name(k); k++) CHECK(strcmp(recipe_named(i), recipe_name(k)) != 0);
     int n = 0;
     for (; recipe_name(n); n++) CHECK(qtype_ftype_id(recipe_name(n)) >= 0);
-    CHECK_EQ_I64(n, 29);
+    CHECK_EQ_I64(n, 31);
 }
 
 /* Exactly 8 experts: attn_v and attn_k at Q8_0. */

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: MIT
+/* quantize/enc/iq1_conv.c - the field's usual search for IQ1_S and IQ1_M, written from its
+ * description (docs/design/quantize.md): baseline of the tests and a start of the best search.
+ *
+ * Per sub-block: weights in ascending order are cut in three (-1, 0, 1), every pair of cuts with
+ * every choice of shifts; the largest (sum w*x*q)^2 / sum w*q^2 wins, which also gives the scale. A
+ * scale below zero mirrors everything. Vectors of 8 that are no entries of the grid go to the best
+ * of the nearest ones at that scale, then the scale is fitted once more. Sub-scales are quantized
+ * by themselves; IQ1_M fits d to the result. Both multiply d by a constant. */
+#include <math.h>
+#include <string.h>
+
+#include "quantize/enc/gridq.h"
+
+static const float levels[2][3] = {{-0.875f, 0.125f, 1.125f}, {-1.125f, -0.125f, 0.875f}};
+
+struct sub {
+    const struct near_table *near;
+    const float *x, *w;
+    int n;             /* weights */
+    int run;           /* weights that share a shift */
+    uint8_t order[32]; /* positions in ascending order of x */
+    uint8_t code[32];  /* 0..2 */
+    unsigned shifts;   /* bit per run: shifted down */
+    float scale;
+};
+
+static void sort(struct sub *u) {
+    for (int i = 0; i < u->n; i++) {
+        int j = i;
+        for (; j > 0 && u->x[u->order[j - 1]] > u->x[i]; j--) u->order[j] = u->order[j - 1];
+        u->order[j] = (uint8_t)i;
+    }
+}
+
+/* Sums over the first i weights of the order that belong to run r. */
+struct prefix {
+    float wx[2][33], w[2][33];
+};
+
+static void prefixes(const struct sub *u, struct prefix *p) {
+    for (int r = 0; r < u->n / u->run; r++) {
+        p->wx[r][0] = p->w[r][0] = 0;
+        for (int i = 0; i < u->n; i++) {
+            int at = u->order[i];
+            bool mine = at / u->run == r;
+            p->wx[r][i + 1] = p->wx[r][i] + (mine ? u->w[at] * u->x[at] : 0);
+            p->w[r][i + 1] = p->w[r][i] + (mine ? u->w[at] : 0);
+        }
+    }
+}
+
+/* Best cuts and shifts; false: nothing has a merit. */
+static bool cut(struct sub *u) {
+    const int runs = u->n / u->run;
+    struct prefix p;
+    float merit = 0;
+    int best[2] = {0, 0};
+    prefixes(u, &p);
+    u->scale = 0;
+    for (int a = 0; a <= u->n; a++)
+        for (int b = a; b <= u->n; b++)
+            for (unsigned shifts = 0; shifts < 1u << runs; shifts++) {
+                float sxq = 0, sqq = 0;
+                for (int r = 0; r < runs; r++) {
+                    const float *l = levels[shifts >> r & 1], *x = p.wx[r], *w = p.w[r];
+                    sxq += x[a] * l[0] + (x[b] - x[a]) * l[1] + (x[u->n] - x[b]) * l[2];
+                    sqq += w[a] * l[0] * l[0] + (w[b] - w[a]) * l[1] * l[1] +
+                           (w[u->n] - w[b]) * l[2] * l[2];
+                }
+                if (!(sqq > 0 && sxq * sxq > merit * sqq)) continue;
+                merit = sxq * sxq / sqq;
+                u->scale = sxq / sqq;
+                u->shifts = shifts;
+                best[0] = a;
+                best[1] = b;
+            }
+    for (int i = 0; i < u->n; i++)
+        u->code[u->order[i]] = (uint8_t)((i >= best[0]) + (i >= best[1]));
+    if (u->scale < 0) {
+        u->scale = -u->scale;
+        u->shifts = ~u->shifts & ((1u << runs) - 1);
+        for (int i = 0; i < u->n; i++) u->code[i] = (uint8_t)(2 - u->code[i]);
+    }
+    return merit > 0;
+}
+
+static const float *levels_of(const struct sub *u, int i) {
+    return levels[u->shifts >> (i / u->run) & 1];
+}
+
+/* Grid entry of group h, whose codes become those of the entry. */
+static int to_grid(struct sub *u, int h, bool *moved) {
+    const struct near_table *t = u->near;
+    const float *x = u->x + 8 * h, *w = u->w + 8 * h, *l = levels_of(u, 8 * h);
+    uint8_t *code = u->code + 8 * h;
+    int number = 0, best = 0;
+    for (int e = 0; e < 8; e++) number |= code[e] << (2 * e);
+    int at = t->start[number];
+    if (at >= 0) return at;
+    const uint16_t *list = t->list + (-1 - at);
+    float least = INFINITY;
+    for (int i = 1; i <= list[0]; i++) {
+        float err = 0;
+        for (int e = 0; e < 8; e++) {
+            float diff = u->scale * l[t->code[list[i]][e]] - x[e];
+            err += w[e] * diff * diff;
+        }
+        if (!(err < least)) continue;
+        least = err;
+        best = list[i];
+    }
+    memcpy(code, t->code[best], 8);
+    *moved = true;
+    return best;
+}
+
+static void add_sums(const struct sub *u, float mul, double *sxq, double *sqq) {
+    for (int i = 0; i < u->n; i++) {
+        float q = mul * levels_of(u, i)[u->code[i]];
+        *sxq += (double)(u->w[i] * u->x[i] * q);
+        *sqq += (double)(u->w[i] * q * q);
+    }
+}
+
+static void sub_search(struct sub *u, uint16_t *index, int down) {
+    bool moved = false;
+    float top = fabsf(enc_absmax(u->x, u->n));
+    u->scale = 0;
+    u->shifts = 0;
+    memset(u->code, 1, sizeof u->code);
+    if (top >= 0x1p-40f) {
+        sort(u);
+        if (!cut(u)) u->scale = 0;
+    }
+    for (int h = 0; h < u->n / 8; h++)
+        index[h] =
+            (uint16_t)(to_grid(u, h, &moved) + (levels_of(u, 8 * h) == levels[1] ? down : 0));
+    if (!moved || !(u->scale > 0)) return;
+    double sxq = 0, sqq = 0;
+    add_sums(u, 1, &sxq, &sqq);
+    if (sxq > 0 && sqq > 0) u->scale = (float)(sxq / sqq);
+}
+
+void enc_iq1_conventional(const struct grid_spec *s, const float *x, const float *w,
+                          struct grid_block *b) {
+    struct sub sub[GRID_SUBS];
+    const int n_sub = QK / s->sub;
+    double sxq = 0, sqq = 0;
+    float top = 0;
+    memset(b, 0, sizeof *b);
+    for (int k = 0; k < n_sub; k++) {
+        sub[k] = (struct sub){.near = enc_grid_near(QT_IQ1_S),
+                              .x = x + k * s->sub,
+                              .w = w + k * s->sub,
+                              .n = s->sub,
+                              .run = s->shift == SHIFT_SUB ? s->sub : 8};
+        sub_search(&sub[k], b->index + k * s->sub / 8, s->n);
+        if (sub[k].scale > top) top = sub[k].scale;
+    }
+    float d = top / (float)(2 * s->sc_max + 1);
+    for (int k = 0; d > 0 && k < n_sub; k++) {
+        b->sc[k] =
+            (uint8_t)enc_rint(enc_clampf(0.5f * (sub[k].scale / d - 1.0f), 0, (float)s->sc_max));
+        add_sums(&sub[k], (float)(2 * b->sc[k] + 1), &sxq, &sqq);
+    }
+    if (s->shift == SHIFT_ENTRY && sqq > 0) d = (float)(sxq / sqq);
+    b->d = enc_f16(d * s->fudge);
+    if (!(d > 0) || b->d == 0) memset(b, 0, sizeof *b);
+}
