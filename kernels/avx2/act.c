@@ -49,7 +49,7 @@ INLINE __m256i sums_of_2(__m256i s8) {
 
 /* The d of a block of 32, whose codes are stored and summed (sum NULL: not wanted). */
 INLINE float quant_32(const float *x, int8_t *qs, int *sum) {
-    const float d = largest(x, 32) / 127.0f, inv = d >= 0x1p-126f ? 1.0f / d : 0;
+    const float max = largest(x, 32), d = max / 127.0f, inv = d >= 0x1p-126f ? 127.0f / max : 0;
     const __m256i c = codes(x, inv);
     store(qs, c);
     if (sum) *sum = hsum_i32(pairs(sums_of_2(c)));

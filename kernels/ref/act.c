@@ -16,9 +16,10 @@ static float largest(const float *x, int n) {
 }
 
 /* d = max|x|/127, stored as f16 by the caller; codes use the unrounded d. A d below the normal
- * floats has no finite inverse (and is 0 in f16): codes 0. */
+ * floats has no finite inverse (and is 0 in f16): codes 0. Codes are x * (127/max), not x * (1/d):
+ * the last bit decides ties, and this is how the field's x86 code does it. */
 static float quant_32(const float *x, int8_t *qs, int *sum) {
-    const float d = largest(x, 32) / 127.0f, inv = d >= 0x1p-126f ? 1.0f / d : 0;
+    const float max = largest(x, 32), d = max / 127.0f, inv = d >= 0x1p-126f ? 127.0f / max : 0;
     *sum = 0;
     for (int i = 0; i < 32; i++) {
         qs[i] = (int8_t)rintf(x[i] * inv);
