@@ -101,6 +101,9 @@ $(OBJ)/quantize/enc/avx2/%.o: ISA = -mavx2
 # vectors of 32 bytes never cross a function that is not inlined
 $(OBJ)/quantize/enc/lanes.o: ISA = -Wno-psabi
 $(OBJ)/kernels/avx512/%.o: ISA = -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx2 -mfma -mf16c -ffp-contract=fast
+# the address sanitizer looks at the operands of a matrix product once (kernels/ops.h), not at each of its loads: those
+# were two thirds of the time of every test with a model. tests/kern/check puts pages that fault around them
+$(OBJ)/kernels/avx2/gemm.o $(OBJ)/kernels/avx512/gemm.o: SANF := $(if $(findstring address,$(SAN)),-DKERN_CHECK_ROWS,$(SANF))
 $(OBJ)/%.o: %.c
 	@mkdir -p $(@D)
 	@$(if $(filter 0,$(V)),echo "  cc    $<")
@@ -132,6 +135,8 @@ $(OBJ)/emu/%.o: %.cu
 	@mkdir -p $(@D)
 	@$(if $(filter 0,$(V)),echo "  emu   $<")
 	$(Q)$(CXX_EMU) $(EMU_FLAGS) -MMD -MP -c $< -o $@
+# what plays the machine is not what is tested, and all time goes through it
+$(OBJ)/emu/tests/cuda-emu/emu.o: SANF =
 $(OBJ)/emu/%.o: %.cpp
 	@mkdir -p $(@D)
 	@$(if $(filter 0,$(V)),echo "  emu   $<")

@@ -21,4 +21,22 @@ void kern_avx512_gemm(struct kern *k);
 void kern_avx512_seq(struct kern *k);
 #endif
 
+/* For loops that are built without the address sanitizer (Makefile): it looks here, once, at n rows
+ * of k floats that begin ld apart. */
+#ifdef KERN_CHECK_ROWS
+#include <sanitizer/asan_interface.h>
+static inline void kern_check_rows(const float *p, int64_t ld, int64_t n, int64_t k) {
+    void *frame = __builtin_frame_address(0);
+    for (int64_t i = 0; i < n; i++) {
+        void *row = (void *)(uintptr_t)(p + i * ld);
+        void *bad = __asan_region_is_poisoned(row, (size_t)k * sizeof *p);
+        if (bad) __asan_report_error(__builtin_return_address(0), frame, frame, bad, 0, sizeof *p);
+    }
+}
+#else
+static inline void kern_check_rows(const float *p, int64_t ld, int64_t n, int64_t k) {
+    (void)p, (void)ld, (void)n, (void)k;
+}
+#endif
+
 #endif

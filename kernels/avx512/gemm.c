@@ -95,6 +95,9 @@ static void block(const float *a, int64_t lda, const float *b, int64_t ldb, floa
 static void gemm_f32(const float *restrict a, int64_t lda, const float *restrict b, int64_t ldb,
                      float *restrict c, int64_t ldc, int64_t m, int64_t n, int64_t k) {
     int64_t p = 0;
+    kern_check_rows(a, lda, m, k);
+    kern_check_rows(b, ldb, n, k);
+    kern_check_rows(c, ldc, m, n);
     do { /* once even for k 0: C becomes 0 */
         const int64_t kb = k - p < KB ? k - p : KB;
         for (int64_t i = 0; i < m; i += MB)

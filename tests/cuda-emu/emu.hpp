@@ -179,18 +179,15 @@ static inline float emu_bf16(uint32_t pair, int i) {
 /* Products of bf16 are exact in f32; the sum is in double, the order of the hardware is not known.
  */
 static inline void cu_mma_bf16(float d[4], const uint32_t a[4], uint32_t b0, uint32_t b1) {
-    struct {
-        uint32_t a[4], b[2];
-    } mine = {{a[0], a[1], a[2], a[3]}, {b0, b1}}, from_a, from_b;
+    uint32_t mine[6] = {a[0], a[1], a[2], a[3], b0, b1}, wa, wb;
     const int r = emu_lane() / 4, c = emu_lane() % 4;
-    const unsigned char *all = emu_meet("mma", &mine, sizeof mine);
+    const unsigned char *all = emu_meet("mma", mine, sizeof mine);
     for (int i = 0; i < 4; i++) { /* d[i]: row r + 8 (i / 2), column 2c + i % 2 */
         double sum = (double)d[i];
         for (int k = 0; k < 16; k++) {
-            memcpy(&from_a, all + 64 * (4 * r + k % 8 / 2), sizeof from_a);
-            memcpy(&from_b, all + 64 * (4 * (2 * c + i % 2) + k % 8 / 2), sizeof from_b);
-            sum += (double)emu_bf16(from_a.a[i / 2 + 2 * (k / 8)], k % 2) *
-                   (double)emu_bf16(from_b.b[k / 8], k % 2);
+            memcpy(&wa, all + 64 * (4 * r + k % 8 / 2) + 4 * (i / 2 + 2 * (k / 8)), 4);
+            memcpy(&wb, all + 64 * (4 * (2 * c + i % 2) + k % 8 / 2) + 4 * (4 + k / 8), 4);
+            sum += (double)emu_bf16(wa, k % 2) * (double)emu_bf16(wb, k % 2);
         }
         d[i] = (float)sum;
     }

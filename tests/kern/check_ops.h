@@ -5,6 +5,9 @@
 #ifndef HONE_TESTS_KERN_CHECK_OPS_H
 #define HONE_TESTS_KERN_CHECK_OPS_H
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include "core/rng.h"
 #include "kernels/kern.h"
 #include "tests/check.h"
@@ -259,15 +262,33 @@ static void test_delta(void) {
             delta_case(&r, &k, dks[i], toks[t]);
 }
 
+/* n floats right before a page that faults, in every build: the product is built without the
+ * address sanitizer (Makefile). NaN, so that what is read between rows shows. */
+struct guarded {
+    float *p;
+    void *map;
+    size_t size;
+};
+static float *guarded_new(struct guarded *g, int64_t n) {
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = (size_t)n * sizeof(float);
+    const size_t body = (bytes + page - 1) / page * page;
+    g->size = body + page;
+    g->map = mmap(NULL, g->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (g->map == MAP_FAILED || mprotect((char *)g->map + body, page, PROT_NONE)) abort();
+    g->p = (float *)(void *)((char *)g->map + body - bytes);
+    for (int64_t i = 0; i < n; i++) g->p[i] = NAN;
+    return g->p;
+}
+
 /* Also: an element has the same bits whatever the shape of the call (ISAs above ref promise it; ref
  * has it). */
 static void gemm_case(struct rng *r, const struct kern *k, int64_t m, int64_t n, int64_t kk) {
     const int64_t lda = kk + 3, ldb = kk + 1, ldc = n + 2;
-    float *a = malloc((size_t)(m * lda) * sizeof *a), *b = malloc((size_t)(n * ldb) * sizeof *b);
-    float *c = malloc((size_t)(m * ldc + PAD) * sizeof *c);
-    normals(r, a, m * lda, 1);
-    normals(r, b, n * ldb, 1);
-    poison(c, m * ldc);
+    struct guarded g[3];
+    float *a = guarded_new(&g[0], (m - 1) * lda + kk), *b = guarded_new(&g[1], (n - 1) * ldb + kk),
+          *c = guarded_new(&g[2], (m - 1) * ldc + n);
+    for (int64_t i = 0; i < m; i++) normals(r, a + i * lda, kk, 1);
+    for (int64_t j = 0; j < n; j++) normals(r, b + j * ldb, kk, 1);
     k->gemm_f32(a, lda, b, ldb, c, ldc, m, n, kk);
     for (int64_t i = 0; i < m; i++) {
         for (int64_t j = 0; j < n; j++) {
@@ -280,15 +301,12 @@ static void gemm_case(struct rng *r, const struct kern *k, int64_t m, int64_t n,
             near_("gemm", k, m * 1000000 + n * 10000 + kk, i * n + j, (double)c[i * ldc + j], s,
                   ((double)kk / 8 + 16) * EPS * mag);
         }
-        CHECK(isnan(c[i * ldc + n]) && isnan(c[i * ldc + n + 1]));
+        if (i + 1 < m) CHECK(isnan(c[i * ldc + n]) && isnan(c[i * ldc + n + 1]));
     }
     float one = 0;
     k->gemm_f32(a + (m - 1) * lda, lda, b + (n / 2) * ldb, ldb, &one, 1, 1, 1, kk);
     CHECK(one == c[(m - 1) * ldc + n / 2]);
-    CHECK(intact(c, m * ldc));
-    free(a);
-    free(b);
-    free(c);
+    for (int i = 0; i < 3; i++) munmap(g[i].map, g[i].size);
 }
 
 static void test_gemm(void) {
