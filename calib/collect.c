@@ -3,10 +3,12 @@
  * product.
  *
  * The token stream is cut into chunks of ctx tokens, each from an empty context
- * (docs/formats/imatrix.md). Sums are double, added in token order, so the result does not depend
- * on the thread count. An MTP block runs behind the trunk: it reads the trunk's hidden rows and the
- * token after each, so it sees one row less per chunk. Memory: one session (two), 16 bytes per
- * weight column and expert, 4 bytes per token, hidden rows of a chunk for an MTP block. */
+ * (docs/formats/imatrix.md). Sums are double, over the tokens of a chunk in order and then over
+ * chunks in order, so the result depends on neither threads nor ranks: chunk i is summed by rank i
+ * mod n, and rank 0 adds it (core/ranks.h). An MTP block runs behind the trunk: it reads the
+ * trunk's hidden rows and the token after each, so it sees one row less per chunk. Memory: one
+ * session (two), 16 bytes per weight column and expert, 4 bytes per token, hidden rows of a chunk
+ * for an MTP block. */
 #include <math.h>
 #include <string.h>
 
@@ -16,10 +18,11 @@
 #include "core/log.h"
 #include "core/mem.h"
 #include "core/prog.h"
+#include "core/ranks.h"
 #include "runtime/draft.h"
 
 struct collector {
-    struct imat *m;
+    struct imat m;         /* of the chunk under way */
     struct gram_col *gram; /* or NULL */
     bool survey;           /* only for gram: nothing is summed */
     int64_t n_bad;         /* entries whose size changed between calls: a bug of ours, reported */
@@ -35,7 +38,7 @@ static void see(void *ud, const struct gr_weight *w, int64_t expert, const float
     if (c->gram) gram_col_see(c->gram, w, expert, x, n_rows, ld);
     if (c->survey) return;
     int64_t n_mat = expert < 0 ? 1 : w->ne[2];
-    struct imat_entry *en = imat_add(c->m, w->name, w->ne[0], n_mat);
+    struct imat_entry *en = imat_add(&c->m, w->name, w->ne[0], n_mat);
     if (!en) {
         c->n_bad++;
         return;
@@ -96,7 +99,25 @@ static int chunk(struct collector *c, const int32_t *ids, int64_t n, struct err 
     return session_forward_hidden(c->draft, ids + 1, c->hidden, n - 1, NULL, NULL, e);
 }
 
+/* The chunk's sums go to rank 0, are added there, and start again. */
+static int add_chunk(struct collector *c, int64_t i, struct imat *out, struct err *e) {
+    int rc = 0;
+    for (int64_t k = 0; k < c->m.n_entries; k++) {
+        struct imat_entry *en = &c->m.entry[k];
+        ranks_pass(i, en->sum2, (uint64_t)(en->n_mat * en->ne0) * sizeof *en->sum2);
+        ranks_pass(i, en->count, (uint64_t)en->n_mat * sizeof *en->count);
+    }
+    if (ranks_me() == 0) rc = imat_merge(out, &c->m, e);
+    for (int64_t k = 0; k < c->m.n_entries; k++) {
+        struct imat_entry *en = &c->m.entry[k];
+        memset(en->sum2, 0, (size_t)(en->n_mat * en->ne0) * sizeof *en->sum2);
+        memset(en->count, 0, (size_t)en->n_mat * sizeof *en->count);
+    }
+    return rc;
+}
+
 static void release(struct collector *c) {
+    imat_release(&c->m);
     session_free(c->draft);
     model_close(c->draft_model);
     session_free(c->trunk);
@@ -106,9 +127,10 @@ static void release(struct collector *c) {
 int imatrix_collect(const struct model *m, const struct imatrix_opts *o, struct imat *out,
                     struct err *e) {
     struct ids ids = {0};
-    struct collector c = {.m = out, .gram = o->gram};
+    struct collector c = {.gram = o->gram};
     int64_t ctx = o->ctx ? o->ctx : 512;
     int rc = 0;
+    imat_init(&c.m);
     for (int i = 0; i < o->n_texts; i++) {
         TRY_GOTO(out, rc, corpus_load(m, o->texts[i], o->parse_special, &ids, e));
         imat_add_dataset(out, io_base(o->texts[i]));
@@ -147,7 +169,8 @@ int imatrix_collect(const struct model *m, const struct imatrix_opts *o, struct 
         bool bos = tok_add_bos(m->tok) && tok_special(m->tok, TS_BOS) >= 0;
         int32_t *first = ids.v + i * ctx;
         if (bos) first[0] = (int32_t)tok_special(m->tok, TS_BOS);
-        rc = chunk(&c, first, ctx, e);
+        if (ranks_mine(i)) rc = chunk(&c, first, ctx, e);
+        if (rc == 0) rc = add_chunk(&c, i, out, e);
         out->n_chunks++;
         prog_update(&p, (uint64_t)((i + 1) * ctx));
     }

@@ -13,6 +13,7 @@
 #include "core/log.h"
 #include "core/mem.h"
 #include "core/prog.h"
+#include "core/ranks.h"
 
 struct imatrix_args {
     const char *out, *format, *gram;
@@ -173,7 +174,7 @@ static int collect(struct cli *c, const struct imatrix_args *a, struct err *e) {
                              .device = c->device};
     TRY_GOTO(out, rc, imatrix_collect(model, &o, &m, e));
     if (gram) TRY_GOTO(out, rc, write_gram(gram, &m, a, c->overwrite, e));
-    TRY_GOTO(out, rc, imat_write(&m, a->out, form, c->overwrite, e));
+    if (ranks_me() == 0) TRY_GOTO(out, rc, imat_write(&m, a->out, form, c->overwrite, e));
     report(c, &m, a->out, prog_now_s() - t0);
 out:
     gram_col_free(gram);
@@ -208,6 +209,9 @@ int cmd_imatrix(struct cli *c, int argc, char **argv, struct err *e) {
         -1};
     TRY(cli_parse(c, &spec, argc, argv, e));
     if (c->done) return 0;
+    if (ranks_n() > 1 && (a.merge || a.stats || a.gram))
+        return err_set(e, ERR_USAGE,
+                       "--merge, --stats and --gram are done by one process: start without mpirun");
     if (a.merge && a.stats) return err_set(e, ERR_USAGE, "--merge and --stats exclude each other");
     if (a.gram && (a.merge || a.stats))
         return err_set(e, ERR_USAGE, "--gram goes with a MODEL.gguf and texts");

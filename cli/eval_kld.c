@@ -16,6 +16,7 @@
 #include "core/log.h"
 #include "core/mem.h"
 #include "core/num.h"
+#include "core/ranks.h"
 
 enum {
     MAX_CAND = 64,
@@ -493,6 +494,10 @@ static int run_kld(struct cli *c, const struct eval_args *a, struct err *e) {
         return err_set(e, ERR_USAGE, "eval kld: give one of --base, --base-file and --save-base");
     if (a->plot && (!a->by_depth || a->save_base))
         return err_set(e, ERR_USAGE, "eval kld: --plot shows --by-depth, give that too");
+    if (ranks_n() > 1 && (a->save_base || a->routing))
+        return err_set(e, ERR_USAGE,
+                       "eval kld: --save-base and --routing are done by one process: start without "
+                       "mpirun");
     if (a->worst > MAX_WORST)
         return err_set(e, ERR_USAGE, "--worst: at most %d tokens are listed", MAX_WORST);
     if (!a->base_file && n == c->n_args)

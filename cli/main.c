@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "cli/lib.h"
+#include "core/attr.h"
 #include "core/io.h"
 #include "core/log.h"
 #include "core/prog.h"
@@ -57,6 +58,17 @@ static void on_bus(int sig, siginfo_t *si, void *ctx) {
     _exit(rc);
 }
 
+/* Can several ranks work on this command? */
+static bool shared_out(int argc, char **argv) {
+    static const char *const list[][2] = {
+        {"quantize", NULL}, {"imatrix", NULL}, {"eval", "ppl"}, {"eval", "kld"}};
+    for (size_t i = 0; i < COUNT_OF(list); i++)
+        if (strcmp(argv[1], list[i][0]) == 0 &&
+            (!list[i][1] || (argc > 2 && strcmp(argv[2], list[i][1]) == 0)))
+            return true;
+    return false;
+}
+
 int main(int argc, char **argv) {
     struct err e = {0};
     struct cli c = {.out = stdout};
@@ -87,9 +99,10 @@ int main(int argc, char **argv) {
 
     ranks_begin(&argc, &argv);
     int rc = 0;
-    if (ranks_n() > 1 && strcmp(argv[1], "quantize") != 0)
+    if (ranks_n() > 1 && !shared_out(argc, argv))
         rc = err_set(&e, ERR_USAGE,
-                     "%s: several ranks share out quantize only; start this without mpirun",
+                     "%s: several ranks share out quantize, imatrix, eval ppl and eval kld only; "
+                     "start this without mpirun",
                      argv[1]);
     FILE *speak = ranks_me() == 0 ? NULL : fdopen(dup(STDERR_FILENO), "w");
     if (ranks_me() != 0 &&

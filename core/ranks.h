@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* core/ranks.h - one job on several processes: `make MPI=1`, then `mpirun -n N hone quantize ...`.
+/* core/ranks.h - one job on several processes: `make MPI=1`, then `mpirun -n N hone ...`
+ * (cli/main.c has the list of commands).
  *
  * Every rank walks through the same items in the same order; item i is computed by rank i mod n,
  * and its bytes go to rank 0, the only one that writes. So outputs are those of one process, and

@@ -15,6 +15,7 @@
 #include "core/mem.h"
 #include "core/num.h"
 #include "core/prog.h"
+#include "core/ranks.h"
 #include "runtime/eval_int.h"
 
 struct work;
@@ -239,14 +240,28 @@ static int run_piece(struct work *w, int64_t c, int64_t at, int64_t n, struct er
     return 0;
 }
 
+/* What was found in window c goes to rank 0. */
+static void pass_window(struct work *w, int64_t c) {
+    int64_t n = w->out->per_chunk, at = c * n;
+    for (int i = 0; i < w->job->n_cand; i++) {
+        struct kld_pos *p = &w->out->pos[i];
+#define PASS(field) ranks_pass(c, p->field + at, (uint64_t)n * sizeof *p->field)
+        PASS(nll_q), PASS(nll_p), PASS(kld), PASS(dp), PASS(same), PASS(top_p), PASS(top_q);
+        PASS(prob_p), PASS(prob_q), PASS(noise);
+#undef PASS
+        p->n = at + n;
+    }
+}
+
 static int run_all(struct work *w, struct err *e) {
     struct eval_kld_run *o = w->out;
     struct prog prog = {0};
     int rc = 0;
     double t0 = prog_now_s();
     prog_begin(&prog, "KL divergence", PROG_TOKENS, (uint64_t)(o->n_chunks * o->ctx));
-    for (int64_t c = 0; c < o->n_chunks && !rc; c++)
-        for (int64_t at = 0; at < o->ctx && !rc; at += EVAL_PIECE) {
+    for (int64_t c = 0; c < o->n_chunks && !rc; c++) {
+        for (int i = 0; i < o->n_cand; i++) o->pos[i].n = c * o->per_chunk;
+        for (int64_t at = 0; at < o->ctx && !rc && ranks_mine(c); at += EVAL_PIECE) {
             int64_t n = min_i64(EVAL_PIECE, o->ctx - at);
             rc = run_piece(w, c, at, n, e);
             double mean, u;
@@ -254,6 +269,8 @@ static int run_all(struct work *w, struct err *e) {
             snprintf(prog.note, sizeof prog.note, "kld %.5f", mean);
             prog_update(&prog, (uint64_t)(c * o->ctx + at + n));
         }
+        if (!rc) pass_window(w, c);
+    }
     prog_end(&prog);
     o->tok_per_s = (double)(o->n_chunks * o->ctx) / (prog_now_s() - t0);
     return rc;

@@ -11,6 +11,7 @@
 #include "core/mem.h"
 #include "core/num.h"
 #include "core/prog.h"
+#include "core/ranks.h"
 #include "runtime/eval_int.h"
 
 enum { HEAD_BYTES = 64 << 20, HEAD_MIN_ROWS = 17, HEAD_MAX_ROWS = 128 };
@@ -212,8 +213,13 @@ static int ppl_run(struct session *s, const struct ids *ids, int64_t ctx, int64_
     double t0 = prog_now_s();
     prog_begin(&prog, "perplexity", PROG_TOKENS, (uint64_t)(w.n_chunks * w.window));
     int rc = ppl_alloc(&p, w.window, w.n_chunks * (w.last - w.first), e);
-    for (int64_t c = 0; c < w.n_chunks && !rc; c++)
-        rc = window(&p, &w, c, ids->v + c * w.step, &prog, e);
+    for (int64_t c = 0, n = w.last - w.first; c < w.n_chunks && !rc; c++) {
+        p.n_done = c * n;
+        if (ranks_mine(c)) rc = window(&p, &w, c, ids->v + c * w.step, &prog, e);
+        if (rc) break;
+        ranks_pass(c, p.nll + c * n, (uint64_t)n * sizeof *p.nll);
+        p.n_done = (c + 1) * n;
+    }
     prog_end(&prog);
     if (!rc) {
         ppl_result(&p, out);
