@@ -2,10 +2,11 @@
 /* quantize/quantize.c - the streaming driver: GGUF + importance -> smaller GGUF, tensor by tensor.
  *
  * Rows are taken in batches of at most 32 MiB (as f32); each row of a batch is decoded, checked and
- * encoded on its own by some worker, and the batch is written in order: the bytes do not depend on
- * the number of threads. Source rows are decoded by the scalar kernels, whose values are the same
- * on every machine. Peak memory: one batch of output, a row of f32 per thread, and the importance
- * of one tensor; of several ranks (core/ranks.h) each encodes its share of the batches. NaN and
+ * encoded on its own by some worker, and the batches are written in order by a thread of their own
+ * (core/writer.h) while the next are encoded: the bytes do not depend on the number of threads.
+ * Source rows are decoded by the scalar kernels, whose values are the same on every machine. Peak
+ * memory: three batches of output, the source's pages of one, a row of f32 per thread, and the
+ * importance of one tensor; of several ranks (core/ranks.h) each encodes its share. NaN and
  * infinities are refused by name; a tensor whose type stays is copied byte for byte, checked too.
  */
 #include "quantize/quantize.h"
@@ -24,6 +25,7 @@
 #include "core/num.h"
 #include "core/prog.h"
 #include "core/ranks.h"
+#include "core/writer.h"
 #include "kernels/kern.h"
 #include "quantize/enc/open.h"
 #include "quantize/fb_tensor.h"
@@ -43,13 +45,17 @@ struct run {
     bool have_imat, have_gram;
     struct kern ref;
     struct quantize_report *r;
-    struct prog *prog; /* of all runs over the source */
-    int64_t item;      /* batches so far, with error feedback matrices: what ranks share out */
-    uint8_t *batch;    /* encoded rows */
-    uint64_t batch_cap;
-    struct run *next;   /* of the same source */
-    struct run *leader; /* whose bytes of the present tensor are taken */
+    struct prog *prog;     /* of all runs over the source */
+    int64_t item;          /* batches so far, with error feedback matrices: what ranks share out */
+    struct writer *writer; /* of all runs */
+    struct run *next;      /* of the same source */
 };
+
+/* The runs from q on that take its bytes of a tensor: those that want the same type. */
+static struct run *follower(const struct run *q, struct run *from, int64_t tensor) {
+    while (from && from->plan.item[tensor].type != q->plan.item[tensor].type) from = from->next;
+    return from;
+}
 
 /* ---- one batch of rows --------------------------------------------------------------------------
  */
@@ -171,7 +177,23 @@ static int encode_batch(struct run *q, struct job *j, int64_t first, int64_t n, 
     return check_faults(q, j, n_workers, e);
 }
 
-static int run_batches(struct run *q, struct job *j, int n_workers, struct err *e) {
+/* Called by the writer's thread, for rows of a tensor in their order. */
+static int write_rows(void *ctx, int64_t tensor, const uint8_t *p, uint64_t n, struct err *e) {
+    struct run *q = ctx;
+    for (struct run *to = q; to; to = follower(q, to->next, tensor))
+        TRY(gguf_w_data(to->w, p, n, e));
+    return 0;
+}
+
+/* The pages of n rows from `first` are not needed for now. */
+static void drop_rows(const struct run *q, const struct job *j, int64_t first, int64_t n) {
+    struct gguf_tensor part = *j->t; /* gguf_drop looks at the place and the size only */
+    part.off += (uint64_t)first * j->src_row;
+    part.n_bytes = (uint64_t)n * j->src_row;
+    gguf_drop(q->g, &part);
+}
+
+static int run_batches(struct run *q, struct job *j, int64_t index, int n_workers, struct err *e) {
     int64_t rows = n_rows(j->t->ne), ne0 = j->t->ne[0];
     int64_t per_batch = max_i64(1, BATCH_BYTES / 4 / ne0);
     for (int64_t at = 0, n; at < rows; at += n) {
@@ -179,13 +201,14 @@ static int run_batches(struct run *q, struct job *j, int n_workers, struct err *
         n = min_i64(per_batch, j->fb ? j->t->ne[1] - in_mat : rows - at);
         if (prog_interrupted()) return err_set(e, ERR_INTR, "interrupted");
         if (!j->fb || in_mat == 0) q->item++;
+        uint64_t bytes = (uint64_t)n * j->dst_row;
+        TRY(writer_buffer(q->writer, bytes, &j->out, e));
         if (ranks_mine(q->item)) TRY(encode_batch(q, j, at, n, n_workers, e));
-        ranks_pass(q->item, j->out, (uint64_t)n * j->dst_row);
-        for (struct run *to = q; to; to = to->next) {
-            if (to->leader != q) continue;
-            if (ranks_me() == 0) TRY(gguf_w_data(to->w, j->out, (uint64_t)n * j->dst_row, e));
+        ranks_pass(q->item, j->out, bytes);
+        if (ranks_me() == 0) writer_put(q->writer, bytes, write_rows, q, index);
+        drop_rows(q, j, at, n);
+        for (struct run *to = q; to; to = follower(q, to->next, index))
             q->prog->done += (uint64_t)n * j->src_row;
-        }
         prog_update(q->prog, q->prog->done);
     }
     return 0;
@@ -246,8 +269,7 @@ static int feedback(struct run *q, struct job *j, int64_t index, struct err *e) 
                             .pool = q->o->pool};
     if (fb_tensor_new(&j->fb, &src, e)) return err_wrap(e, "%s", q->o->gram);
     if (fb_tensor_alpha(j->fb) < 1) {
-        for (struct run *to = q; to; to = to->next) {
-            if (to->leader != q) continue;
+        for (struct run *to = q; to; to = follower(q, to->next, index)) {
             to->r->rows[index].alpha = fb_tensor_alpha(j->fb);
             to->r->n_feedback++;
         }
@@ -288,18 +310,7 @@ static int do_tensor(struct run *q, int64_t index, struct err *e) {
     if (j.enc) TRY_GOTO(out, rc, importance(q, t, it->role, &imp, e));
     j.imp = imp;
     TRY_GOTO(out, rc, feedback(q, &j, index, e));
-    uint64_t need =
-        (uint64_t)min_i64(n_rows(t->ne), max_i64(1, BATCH_BYTES / 4 / t->ne[0])) * j.dst_row;
-    if (need > q->batch_cap) {
-        buf_free(q->batch);
-        q->batch = NULL;
-        q->batch_cap = 0;
-        TRY_GOTO(out, rc, buf_alloc(&p, need, "encoded rows", e));
-        q->batch = p;
-        q->batch_cap = need;
-    }
-    j.out = q->batch;
-    rc = run_batches(q, &j, n_workers, e);
+    rc = run_batches(q, &j, index, n_workers, e);
 out:
     for (int k = 0; k < n_workers; k++) {
         buf_free(j.scratch[k]);
@@ -450,17 +461,11 @@ static int prepare(struct run *q, struct err *e) {
  * leads: its bytes go to the others that want the same. */
 static int all_tensors(struct run *run, int n, struct err *e) {
     for (int64_t i = 0; i < run->plan.n; i++) {
-        for (int k = 0; k < n; k++) run[k].leader = NULL;
-        for (int k = 0; k < n; k++) {
-            if (run[k].leader) continue;
-            run[k].leader = &run[k];
-            for (int m = k + 1; m < n; m++)
-                if (run[m].plan.item[i].type == run[k].plan.item[i].type) run[m].leader = &run[k];
-            TRY(do_tensor(&run[k], i, e));
-        }
+        for (int k = 0; k < n; k++)
+            if (follower(&run[k], run, i) == &run[k]) TRY(do_tensor(&run[k], i, e));
         gguf_drop(run->g, gguf_tensor_at(run->g, i));
     }
-    return 0;
+    return writer_flush(run->writer, e);
 }
 
 static int work(struct run *run, int n, struct err *e) {
@@ -491,6 +496,8 @@ static int work(struct run *run, int n, struct err *e) {
     if (o->dry_run) return 0;
     for (int k = 0; k < n && ranks_me() == 0; k++)
         TRY(gguf_w_begin(run[k].w, run[k].o->out, o->overwrite, e));
+    TRY(writer_new(&run->writer, e));
+    for (int k = 1; k < n; k++) run[k].writer = run->writer;
     prog_begin(&prog, n == 1 ? run->plan.name : "quantize", PROG_BYTES, total);
     int rc = all_tensors(run, n, e);
     prog_end(&prog);
@@ -511,10 +518,10 @@ int quantize_run_many(const struct quantize_opts *o, int n, struct quantize_repo
     imat_init(&run->imat);
     gram_init(&run->gram);
     int rc = work(run, n, e);
+    writer_free(run->writer);
     for (int k = 0; k < n; k++) {
         gguf_w_free(run[k].w);
         qplan_release(&run[k].plan);
-        buf_free(run[k].batch);
         r[k].seconds = prog_now_s() - t0;
         if (rc || !o[k].want_rows) quantize_report_release(&r[k]);
     }
