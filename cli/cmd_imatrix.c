@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "calib/coverage.h"
 #include "calib/gram.h"
 #include "calib/imatrix.h"
 #include "calib/stats.h"
@@ -31,6 +32,60 @@ static int pick_form(const struct imatrix_args *a, enum imat_form *form, struct 
     return 0;
 }
 
+/* The experts of a layer with the fewest tokens, as "id:tokens id:tokens ...". */
+static void worst_experts(const struct cover_layer *l, char *out, size_t size) {
+    size_t n = 0;
+    for (int i = 0; i < 4 && i < l->n && n < size; i++)
+        n += (size_t)snprintf(out + n, size - n, "%s%lld:%.0f", i ? " " : "",
+                              (long long)l->expert[i].id, l->expert[i].tokens);
+}
+
+/* Tokens per expert: a row per layer; every expert in JSON and CSV. Nothing for dense models. */
+static void emit_coverage(struct emit *r, const struct imat *m) {
+    static const char *const col[][2] = {
+        {"layer", "layer"},     {"n_experts", "experts"},
+        {"min", "min"},         {"p1", "1 %"},
+        {"median", "median"},   {"max", "max"},
+        {"n_unseen", "unseen"}, {"n_rare", "< 256"},
+        {"n_short", "< 1024"},  {"worst", "fewest tokens"},
+        {"total", NULL},
+    };
+    struct coverage cov;
+    coverage_make(m, &cov);
+    if (cov.n_layers == 0) return;
+    emit_table(r, "coverage", "tokens per expert");
+    for (size_t i = 0; i < COUNT_OF(col); i++) emit_col(r, col[i][0], col[i][1]);
+    for (int64_t i = 0; i < cov.n_layers; i++) {
+        const struct cover_layer *l = &cov.layer[i];
+        char worst[128];
+        worst_experts(l, worst, sizeof worst);
+        emit_row(r);
+        emit_cell_i64(r, l->block);
+        emit_cell_i64(r, l->n);
+        emit_cell_num(r, l->least, 0);
+        emit_cell_num(r, l->p1, 0);
+        emit_cell_num(r, l->median, 0);
+        emit_cell_num(r, l->most, 0);
+        emit_cell_i64(r, l->n_unseen);
+        emit_cell_i64(r, l->n_rare);
+        emit_cell_i64(r, l->n_short);
+        emit_cell_str(r, worst);
+        emit_cell_num(r, l->total, 0);
+    }
+    emit_table(r, "experts", NULL);
+    emit_col(r, "layer", NULL);
+    emit_col(r, "expert", NULL);
+    emit_col(r, "tokens", NULL);
+    for (int64_t i = 0; i < cov.n_layers; i++)
+        for (int64_t k = 0; k < cov.layer[i].n; k++) {
+            emit_row(r);
+            emit_cell_i64(r, cov.layer[i].block);
+            emit_cell_i64(r, cov.layer[i].expert[k].id);
+            emit_cell_num(r, cov.layer[i].expert[k].tokens, 0);
+        }
+    coverage_release(&cov);
+}
+
 static void report(struct cli *c, const struct imat *m, const char *path, double seconds) {
     struct emit *r = emit_new();
     uint64_t size = 0;
@@ -55,6 +110,7 @@ static void report(struct cli *c, const struct imat *m, const char *path, double
         emit_num(r, "seconds", "seconds", seconds, 1);
         emit_num(r, "tok_per_s", "tokens/s", m->n_chunks * (double)m->chunk_size / seconds, 0);
     }
+    emit_coverage(r, m);
     cli_emit(c, r);
     emit_free(r);
 }
@@ -99,6 +155,7 @@ static int show_stats(struct cli *c, struct err *e) {
         emit_cell_num(r, s.min, 6);
         emit_cell_num(r, s.stddev, 6);
     }
+    emit_coverage(r, &m);
     cli_emit(c, r);
     emit_free(r);
 out:

@@ -6,6 +6,7 @@
 
 #include <unistd.h>
 
+#include "calib/coverage.h"
 #include "calib/defaults.h"
 #include "calib/stats.h"
 #include "convert/convert.h"
@@ -135,6 +136,52 @@ static void test_statistics_by_hand(void) {
     imat_release(&m);
 }
 
+/* Counts by hand: 5 experts, one matrix saw fewer tokens of expert 3, blocks 2 and 10 in order. */
+static void test_coverage_by_hand(void) {
+    static const double up[] = {300, 0, 2000, 90, 1023}, down[] = {300, 0, 2000, 80, 1023};
+    struct imat m;
+    struct coverage c;
+    imat_init(&m);
+    memcpy(imat_add(&m, "blk.2.ffn_up_exps.weight", 4, 5)->count, up, sizeof up);
+    memcpy(imat_add(&m, "blk.2.ffn_down_exps.weight", 4, 5)->count, down, sizeof down);
+    imat_add(&m, "blk.2.attn_q.weight", 4, 1)->count[0] = 9;
+    for (int i = 0; i < 2; i++)
+        imat_add(&m, "blk.10.ffn_up_exps.weight", 4, 2)->count[i] = i ? 4096 : 1024;
+    imat_add(&m, "blk.10.odd_exps.weight", 4, 3)->count[1] = 7; /* skipped: other experts */
+    coverage_make(&m, &c);
+    CHECK_EQ_I64(c.n_layers, 2);
+    if (c.n_layers == 2) {
+        const struct cover_layer *l = c.layer;
+        static const int64_t order[] = {1, 3, 0, 4, 2};
+        CHECK(l[0].block == 2 && l[0].n == 5 && l[1].block == 10);
+        for (int i = 0; i < 5; i++) CHECK_EQ_I64(l[0].expert[i].id, order[i]);
+        CHECK(l[0].least == 0 && l[0].p1 == 0 && l[0].median == 300 && l[0].most == 2000);
+        CHECK(l[0].expert[1].tokens == 80 && l[0].total == 3403);
+        CHECK(l[0].n_unseen == 1 && l[0].n_rare == 1 && l[0].n_short == 3);
+        CHECK(l[1].n == 2 && l[1].total == 5120);
+    }
+    coverage_release(&c);
+    imat_release(&m);
+}
+
+/* Every layer's counts add up to the tokens times the experts that each takes. */
+static void test_coverage_of_a_model(void) {
+    struct err e;
+    struct imat m;
+    struct coverage c;
+    collect(&m, 2, &e);
+    coverage_make(&m, &c);
+    CHECK(c.n_layers >= model->hp.d[HD_LAYERS]);
+    for (int64_t i = 0; i < c.n_layers; i++) {
+        const int64_t mtp = c.layer[i].block >= model->hp.d[HD_LAYERS];
+        CHECK_EQ_I64(c.layer[i].n, model->hp.d[HD_EXPERTS]);
+        CHECK_EQ_I64((int64_t)c.layer[i].total,
+                     (CTX - mtp) * CHUNKS * model->hp.d[HD_EXPERTS_USED]);
+    }
+    coverage_release(&c);
+    imat_release(&m);
+}
+
 static void test_bad_texts(void) {
     struct err e;
     struct ids ids = {0};
@@ -173,6 +220,8 @@ int main(void) {
     RUN(test_counts_are_tokens);
     RUN(test_threads_do_not_matter);
     RUN(test_statistics_by_hand);
+    RUN(test_coverage_by_hand);
+    RUN(test_coverage_of_a_model);
     RUN(test_bad_texts);
     model_close(model);
     tmp_remove();
