@@ -293,7 +293,7 @@ static int quantize_one(struct make *mk, const char *recipe, struct err *e) {
     step_key(&s, "base", "%s", mk->file[0].hash);
     step_key(&s, "imatrix", "%s", mk->imatrix_hash);
     step_key(&s, "search", "%s", mk->search);
-    step_key(&s, "encoder", "2"); /* rows balanced; best: error feedback */
+    step_key(&s, "encoder", "3"); /* rows balanced, of grids too; best: error feedback */
     step_key(&s, "file", "%s", file);
     if (rc == 0 && make_reuse(mk, &s, &root, &result)) {
         json_free(root);

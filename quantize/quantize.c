@@ -27,6 +27,7 @@
 #include "core/ranks.h"
 #include "core/writer.h"
 #include "kernels/kern.h"
+#include "quantize/enc/gridq.h"
 #include "quantize/enc/open.h"
 #include "quantize/fb_tensor.h"
 #include "quantize/feedback.h"
@@ -74,9 +75,10 @@ struct job {
     enum search search;
     float **scratch;             /* per worker, FEEDBACK_ROWS * ne0 weights */
     const struct enc_blocks *eb; /* NULL: the plain encoder only */
-    bool balance;
-    struct enc_open **open; /* per worker, the blocks of a row */
-    struct fb_tensor *fb;   /* NULL: no error feedback */
+    bool balance;                /* of eb */
+    bool raise;                  /* the same for grid types */
+    struct enc_open **open;      /* per worker, the blocks of a row */
+    struct fb_tensor *fb;        /* NULL: no error feedback */
     struct fault *fault;
 };
 
@@ -121,6 +123,7 @@ static void do_rows(void *ctx, int64_t begin, int64_t end, int worker) {
             enc_row_balanced(j->eb, x, imp, ne0, dst, j->search, j->open[worker]);
         else
             j->enc->row(x, imp, ne0, dst, j->search);
+        if (j->raise) enc_grid_balance(j->enc->type, x, imp, ne0, dst);
     }
 }
 
@@ -292,7 +295,9 @@ static int do_tensor(struct run *q, int64_t index, struct err *e) {
     j.src_row = qtype_row_bytes(t->type, t->ne[0]);
     j.dst_row = qtype_row_bytes(it->type, t->ne[0]);
     if (j.enc && j.search != SEARCH_CONVENTIONAL) j.eb = enc_blocks_find(it->type);
-    j.balance = j.eb && !(q->o->without & FEEDBACK_BALANCE);
+    const bool kept = !(q->o->without & FEEDBACK_BALANCE);
+    j.balance = j.eb && kept;
+    j.raise = j.enc && j.search != SEARCH_CONVENTIONAL && grid_spec_of(it->type) && kept;
     j.open = xcalloc((size_t)n_workers, sizeof *j.open);
     j.scratch = xcalloc((size_t)n_workers, sizeof *j.scratch);
     j.fault = xcalloc((size_t)n_workers, sizeof *j.fault);

@@ -70,7 +70,6 @@ fi
 rm -f "$t/big.gguf"
 run 2 synth -o "$t/x.gguf" --recipe NOPE
 run 2 synth -o "$t/x.gguf" --arch-from "$t/absent.json"
-run 2 synth -o "$t/x.gguf" --recipe IQ1_M
 run 2 synth -o "$t/x.gguf" --arch-from $c --skew -1
 run 2 synth
 echo '{"architectures": ["Unheard"]}' > "$t/bad.json"

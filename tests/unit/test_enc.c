@@ -360,6 +360,39 @@ static void test_iq1_choice_is_exact(void) {
         }
 }
 
+/* Balanced rows keep their product with themselves, up to the rounding of d to f16 (2^-11). */
+static void test_grid_balance(void) {
+    static float x[N], y[N], imp[N];
+    static uint8_t blk[N];
+    for (int t = 0; t < N_GRID; t++)
+        for (int with = 0; with < 2; with++) {
+            struct rng r;
+            double share[2];
+            rng_seed(&r, 51);
+            fill_importance(&r, imp, N);
+            fill(&r, x, N, 0);
+            enc_find(coarse[t])->row(x, with ? imp : NULL, N, blk, SEARCH_FAST);
+            for (int pass = 0; pass < 2; pass++) {
+                double xx = 0, xy = 0;
+                ref.op[coarse[t]].decode(blk, y, N);
+                for (int i = 0; i < N; i++) {
+                    double w = with ? (double)imp[i] : 1;
+                    xx += w * (double)x[i] * (double)x[i];
+                    xy += w * (double)x[i] * (double)y[i];
+                }
+                share[pass] = xy / xx;
+                enc_grid_balance(coarse[t], x, with ? imp : NULL, N, blk);
+            }
+            if (!(share[0] < 0.995 && fabs(share[1] - 1) < 5e-4))
+                CHECK_FAIL("%s: %g, balanced %g", qtype_name(coarse[t]), share[0], share[1]);
+        }
+    memset(x, 0, sizeof x); /* nothing to keep */
+    enc_find(QT_IQ1_M)->row(x, NULL, N, blk, SEARCH_FAST);
+    enc_grid_balance(QT_IQ1_M, x, NULL, N, blk);
+    ref.op[QT_IQ1_M].decode(blk, y, N);
+    for (int i = 0; i < N; i++) CHECK(y[i] == 0);
+}
+
 /* Wider vectors give the same bytes. */
 static void test_same_bytes_without_vectors(void) {
     static float x[N], imp[N];
@@ -535,6 +568,7 @@ int main(void) {
     RUN(test_round_trip);
     RUN(test_grid_choice_is_exact);
     RUN(test_iq1_choice_is_exact);
+    RUN(test_grid_balance);
     RUN(test_same_bytes_without_vectors);
     RUN(test_same_bytes_with_every_instruction_set);
     return check_done();

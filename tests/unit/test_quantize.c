@@ -230,7 +230,7 @@ static void test_refuses(void) {
     CHECK_ERR(quantize_run(&o, &r, &e), ERR_USAGE, "same file");
     o = base_opts("Q4_K_X", path("x.gguf"));
     CHECK_ERR(quantize_run(&o, &r, &e), ERR_USAGE, "hone recipes");
-    o = base_opts("IQ1_S", path("x.gguf"));
+    o = base_opts("Q8_1", path("x.gguf"));
     CHECK_ERR(quantize_run(&o, &r, &e), ERR_USAGE, "cannot be written");
     o = base_opts("Q4_K_M", path("x.gguf"));
     o.imatrix = path("wrong.gguf");
@@ -288,7 +288,7 @@ static void test_plans(void) {
         {"output.weight\tQ4_K\noutput.weight\tQ4_K\n", ":2: tensor output.weight is listed twice"},
         {"output.weight\tQ9\n", ":1: Q9 is not a type"},
         {"output.weight\n", ":1: expected"},
-        {"output.weight IQ1_S\n", ":1: type IQ1_S cannot be written"},
+        {"output.weight Q8_1\n", ":1: type Q8_1 cannot be written"},
         {"blk.0.attn_norm.weight\tQ8_0\n", "never quantized"},
         {"blk.0.attn_output.weight\tQ4_K\n", "try Q5_0"},
         {"output.weight\tQ4_K\n", "no line for tensor token_embd.weight"},

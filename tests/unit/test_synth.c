@@ -47,13 +47,13 @@ static void test_all_types_that_can_be_written(void) {
         check_type(&k, (enum qtype)t);
         n++;
     }
-    CHECK_EQ_I64(n, 26);
+    CHECK_EQ_I64(n, 28);
 }
 
 static void test_refuses_what_it_cannot_make(void) {
     struct rng r = {1};
     uint8_t out[512];
-    CHECK(!synth_blocks(QT_IQ1_M, &r, out, 1));
+    CHECK(!synth_blocks(QT_Q8_1, &r, out, 1));
 }
 
 int main(void) {
