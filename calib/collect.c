@@ -31,6 +31,15 @@ struct collector {
     float *hidden; /* [ctx][n_embd], for the block */
 };
 
+static void see_moments(struct imat_entry *en, int64_t mat, const float *row) {
+    double *sum1 = en->sum1 + mat * en->ne0, *sum4 = en->sum4 + mat * en->ne0;
+    for (int64_t i = 0; i < en->ne0; i++) {
+        const double v = (double)row[i], v2 = v * v;
+        sum1[i] += v;
+        sum4[i] += v2 * v2;
+    }
+}
+
 static void see(void *ud, const struct gr_weight *w, int64_t expert, const float *x, int64_t n_rows,
                 int64_t ld) {
     struct collector *c = ud;
@@ -48,6 +57,7 @@ static void see(void *ud, const struct gr_weight *w, int64_t expert, const float
     for (int64_t r = 0; r < n_rows; r++) {
         const float *row = x + r * ld;
         for (int64_t i = 0; i < en->ne0; i++) sum[i] += (double)row[i] * (double)row[i];
+        if (en->sum1) see_moments(en, mat, row);
     }
     en->count[mat] += (double)n_rows;
 }
@@ -112,6 +122,9 @@ static int add_chunk(struct collector *c, int64_t i, struct imat *out, struct er
         struct imat_entry *en = &c->m.entry[k];
         memset(en->sum2, 0, (size_t)(en->n_mat * en->ne0) * sizeof *en->sum2);
         memset(en->count, 0, (size_t)en->n_mat * sizeof *en->count);
+        if (!en->sum1) continue; /* moments: one process only */
+        memset(en->sum1, 0, (size_t)(en->n_mat * en->ne0) * sizeof *en->sum1);
+        memset(en->sum4, 0, (size_t)(en->n_mat * en->ne0) * sizeof *en->sum4);
     }
     return rc;
 }
@@ -131,6 +144,7 @@ int imatrix_collect(const struct model *m, const struct imatrix_opts *o, struct 
     int64_t ctx = o->ctx ? o->ctx : 512;
     int rc = 0;
     imat_init(&c.m);
+    out->moments = c.m.moments = o->moments;
     for (int i = 0; i < o->n_texts; i++) {
         TRY_GOTO(out, rc, corpus_load(m, o->texts[i], o->parse_special, &ids, e));
         imat_add_dataset(out, io_base(o->texts[i]));

@@ -17,7 +17,7 @@
 #include "core/ranks.h"
 
 struct imatrix_args {
-    const char *out, *format, *gram;
+    const char *out, *format, *gram, *moments;
     int64_t ctx, chunks, gram_block;
     bool merge, stats, no_special;
 };
@@ -211,8 +211,8 @@ static int collect(struct cli *c, const struct imatrix_args *a, struct err *e) {
     double t0 = prog_now_s();
     imat_init(&m);
     TRY_GOTO(out, rc, pick_form(a, &form, e));
-    const char *outs[2] = {a->out, a->gram};
-    for (int i = 0; i < 2; i++)
+    const char *outs[] = {a->out, a->gram, a->moments};
+    for (size_t i = 0; i < COUNT_OF(outs); i++)
         if (outs[i] && !c->overwrite && io_exists(outs[i])) {
             rc = err_set(e, ERR_USAGE, "%s exists; use -f to replace it", outs[i]);
             goto out;
@@ -228,9 +228,11 @@ static int collect(struct cli *c, const struct imatrix_args *a, struct err *e) {
                              .isa = c->isa,
                              .pool = c->pool,
                              .gram = gram,
+                             .moments = a->moments != NULL,
                              .device = c->device};
     TRY_GOTO(out, rc, imatrix_collect(model, &o, &m, e));
     if (gram) TRY_GOTO(out, rc, write_gram(gram, &m, a, c->overwrite, e));
+    if (a->moments) TRY_GOTO(out, rc, imat_write_moments(&m, a->moments, c->overwrite, e));
     if (ranks_me() == 0) TRY_GOTO(out, rc, imat_write(&m, a->out, form, c->overwrite, e));
     report(c, &m, a->out, prog_now_s() - t0);
 out:
@@ -251,6 +253,8 @@ int cmd_imatrix(struct cli *c, int argc, char **argv, struct err *e) {
         {"gram", 0, OPT_STR, &a.gram, "FILE", "also write second moments, for quantize --gram"},
         {"gram-block", 0, OPT_I64, &a.gram_block, "N",
          "columns of a block of second moments, a multiple of 256; 0: all up to 4096, else 2048"},
+        {"moments", 0, OPT_STR, &a.moments, "FILE",
+         "also write the sums of inputs and of their fourth powers"},
         {"merge", 0, OPT_FLAG, &a.merge, NULL, "arguments are importance matrices: add them up"},
         {"stats", 0, OPT_FLAG, &a.stats, NULL, "argument is an importance matrix: describe it"},
     };
@@ -266,12 +270,14 @@ int cmd_imatrix(struct cli *c, int argc, char **argv, struct err *e) {
         -1};
     TRY(cli_parse(c, &spec, argc, argv, e));
     if (c->done) return 0;
-    if (ranks_n() > 1 && (a.merge || a.stats || a.gram))
+    if (ranks_n() > 1 && (a.merge || a.stats || a.gram || a.moments))
         return err_set(e, ERR_USAGE,
-                       "--merge, --stats and --gram are done by one process: start without mpirun");
+                       "--merge, --stats, --gram and --moments are done by one process: start "
+                       "without mpirun");
     if (a.merge && a.stats) return err_set(e, ERR_USAGE, "--merge and --stats exclude each other");
-    if (a.gram && (a.merge || a.stats))
-        return err_set(e, ERR_USAGE, "--gram goes with a MODEL.gguf and texts");
+    if ((a.gram || a.moments) && (a.merge || a.stats))
+        return err_set(e, ERR_USAGE, "--%s goes with a MODEL.gguf and texts",
+                       a.gram ? "gram" : "moments");
     if (a.stats) {
         if (c->n_args != 1) return err_set(e, ERR_USAGE, "--stats takes one FILE");
         return show_stats(c, e);

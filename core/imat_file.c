@@ -33,6 +33,8 @@ void imat_release(struct imat *m) {
     for (int64_t i = 0; i < m->n_entries; i++) {
         free(m->entry[i].name);
         free(m->entry[i].sum2);
+        free(m->entry[i].sum1);
+        free(m->entry[i].sum4);
         free(m->entry[i].count);
     }
     free(m->entry);
@@ -76,6 +78,10 @@ struct imat_entry *imat_add(struct imat *m, const char *name, int64_t ne0, int64
     *en = (struct imat_entry){.name = xstrdup(name), .ne0 = ne0, .n_mat = n_mat};
     en->sum2 = xcalloc((size_t)n, sizeof *en->sum2);
     en->count = xcalloc((size_t)n_mat, sizeof *en->count);
+    if (m->moments) {
+        en->sum1 = xcalloc((size_t)n, sizeof *en->sum1);
+        en->sum4 = xcalloc((size_t)n, sizeof *en->sum4);
+    }
     return en;
 }
 void imat_add_dataset(struct imat *m, const char *base_name) {
@@ -348,46 +354,80 @@ static int write_floats(struct gguf_w *w, const double *v, int64_t n, struct buf
     }
     return gguf_w_data(w, b->data, b->len, e);
 }
-static int write_gguf_data(const struct imat *m, struct gguf_w *w, struct err *e) {
+/* The tensors of an entry: of the standard file, or of the file of moments. */
+struct part {
+    const char *suffix;
+    const double *v;
+    int64_t ne0;
+};
+enum { MAX_PARTS = 3 };
+
+static int parts_of(const struct imat_entry *en, bool moments, struct part p[MAX_PARTS]) {
+    int n = 0;
+    if (moments) {
+        p[n++] = (struct part){".in_sum", en->sum1, en->ne0};
+        p[n++] = (struct part){".in_sum4", en->sum4, en->ne0};
+    } else {
+        p[n++] = (struct part){".in_sum2", en->sum2, en->ne0};
+    }
+    p[n++] = (struct part){".counts", en->count, 1};
+    return n;
+}
+
+static int declare(struct gguf_w *w, const struct imat_entry *en, bool moments, struct err *e) {
+    struct part p[MAX_PARTS];
+    const int n = parts_of(en, moments, p);
+    for (int i = 0; i < n; i++) {
+        char *name = xasprintf("%s%s", en->name, p[i].suffix);
+        const int64_t ne[2] = {p[i].ne0, en->n_mat};
+        int rc = gguf_w_tensor(w, name, QT_F32, 2, ne, e);
+        free(name);
+        TRY(rc);
+    }
+    return 0;
+}
+
+static int write_gguf_data(const struct imat *m, bool moments, struct gguf_w *w, struct err *e) {
     struct buf b = {0};
     int rc = 0;
     for (int64_t i = 0; i < m->n_entries && !rc; i++) {
         const struct imat_entry *en = &m->entry[i];
-        if (max_count(en) <= 0) continue;
-        rc = write_floats(w, en->sum2, en->ne0 * en->n_mat, &b, e);
-        if (!rc) rc = write_floats(w, en->count, en->n_mat, &b, e);
+        struct part p[MAX_PARTS];
+        const int n = max_count(en) > 0 ? parts_of(en, moments, p) : 0;
+        for (int k = 0; k < n && !rc; k++)
+            rc = write_floats(w, p[k].v, p[k].ne0 * en->n_mat, &b, e);
     }
     buf_release(&b);
     return rc;
 }
 
-static int declare(struct gguf_w *w, const struct imat_entry *en, struct err *e) {
-    char *name = xasprintf("%s.in_sum2", en->name);
-    int64_t ne[2] = {en->ne0, en->n_mat};
-    int rc = gguf_w_tensor(w, name, QT_F32, 2, ne, e);
-    free(name);
-    TRY(rc);
-    name = xasprintf("%s.counts", en->name);
-    ne[0] = 1;
-    rc = gguf_w_tensor(w, name, QT_F32, 2, ne, e);
-    free(name);
-    return rc;
-}
-
-static int write_gguf(const struct imat *m, const char *path, bool overwrite, struct err *e) {
+static int write_gguf(const struct imat *m, const char *path, bool moments, bool overwrite,
+                      struct err *e) {
     struct gguf_w *w = gguf_w_new();
     int rc = 0;
-    gguf_w_str(w, "general.type", "imatrix");
+    gguf_w_str(w, "general.type", moments ? "imatrix-moments" : "imatrix");
     gguf_w_arr_str(w, "imatrix.datasets", (const char *const *)m->dataset, (uint64_t)m->n_datasets);
     gguf_w_u32(w, "imatrix.chunk_count", m->n_chunks);
     gguf_w_u32(w, "imatrix.chunk_size", m->chunk_size ? m->chunk_size : DEFAULT_CHUNK);
     for (int64_t i = 0; i < m->n_entries && !rc; i++)
-        if (max_count(&m->entry[i]) > 0) rc = declare(w, &m->entry[i], e);
+        if (max_count(&m->entry[i]) > 0) rc = declare(w, &m->entry[i], moments, e);
     if (!rc) rc = gguf_w_begin(w, path, overwrite, e);
-    if (!rc) rc = write_gguf_data(m, w, e);
+    if (!rc) rc = write_gguf_data(m, moments, w, e);
     if (!rc) rc = gguf_w_commit(w, e);
     gguf_w_free(w);
     return rc;
+}
+
+int imat_write_moments(const struct imat *m, const char *path, bool overwrite, struct err *e) {
+    for (int64_t i = 0; i < m->n_entries; i++) {
+        const struct imat_entry *en = &m->entry[i];
+        for (int64_t k = 0; k < en->ne0 * en->n_mat; k++)
+            if (!(en->sum4[k] <= 0x1.fffffep127))
+                return err_set(e, ERR_DATA,
+                               "%s: \"%s\", column %lld: the sum of fourth powers is %g", path,
+                               en->name, (long long)k, en->sum4[k]);
+    }
+    return write_gguf(m, path, true, overwrite, e);
 }
 
 static void add_i32(struct buf *b, int64_t v) {
@@ -451,7 +491,7 @@ int imat_write(const struct imat *m, const char *path, enum imat_form form, bool
                                path, en->name, (long long)k, en->sum2[k]);
     }
     return form == IMAT_DAT ? write_dat(m, path, n, overwrite, e)
-                            : write_gguf(m, path, overwrite, e);
+                            : write_gguf(m, path, false, overwrite, e);
 }
 
 /* ---- merging and use ------------------------------------------------------------------------- */
@@ -468,6 +508,10 @@ static int add_entry(struct imat *dst, const struct imat_entry *s, struct err *e
     if (d->n_mat < s->n_mat) TRY(imat_fit(d, s->ne0, s->n_mat, e));
     for (int64_t k = 0; k < d->ne0 * d->n_mat; k++) d->sum2[k] += s->sum2[k];
     for (int64_t k = 0; k < d->n_mat; k++) d->count[k] += s->count[s->n_mat == 1 ? 0 : k];
+    for (int64_t k = 0; d->sum1 && s->sum1 && k < d->ne0 * d->n_mat; k++) {
+        d->sum1[k] += s->sum1[k];
+        d->sum4[k] += s->sum4[k];
+    }
     return 0;
 }
 

@@ -14,8 +14,9 @@
 struct imat_entry {
     char *name; /* weight name, "blk.0.attn_q.weight" */
     int64_t ne0, n_mat;
-    double *sum2;  /* [n_mat][ne0] */
-    double *count; /* [n_mat] */
+    double *sum2;        /* [n_mat][ne0] */
+    double *count;       /* [n_mat] */
+    double *sum1, *sum4; /* [n_mat][ne0], of inputs and their fourth powers; NULL without moments */
 };
 struct imat {
     struct imat_entry *entry; /* sorted by name (strcmp) */
@@ -23,6 +24,7 @@ struct imat {
     char **dataset; /* file base names */
     int n_datasets;
     uint32_t n_chunks, chunk_size;
+    bool moments; /* set before the first imat_add: entries have sum1 and sum4 */
 };
 void imat_init(struct imat *m);
 void imat_release(struct imat *m);
@@ -41,6 +43,9 @@ int imat_read(struct imat *m, const char *path, struct err *e); /* form detected
 enum imat_form { IMAT_GGUF, IMAT_DAT };
 int imat_write(const struct imat *m, const char *path, enum imat_form form, bool overwrite,
                struct err *e);
+/* The other moments, in a GGUF file of their own (docs/formats/imatrix.md): every entry has them.
+ */
+int imat_write_moments(const struct imat *m, const char *path, bool overwrite, struct err *e);
 /* dst += src, entry by entry; one-count entries broadcast. ERR_DATA on different sizes. */
 int imat_merge(struct imat *dst, const struct imat *src, struct err *e);
 

@@ -10,6 +10,8 @@
 #include "calib/defaults.h"
 #include "calib/stats.h"
 #include "convert/convert.h"
+#include "core/bytes.h"
+#include "core/gguf.h"
 #include "core/io.h"
 #include "core/log.h"
 #include "tests/check.h"
@@ -29,6 +31,8 @@ static void setup(void) {
     CHECK_OK(out_write_file(text, t->data, 4000, true, &e));
 }
 
+static bool moments; /* collected too */
+
 static void collect(struct imat *m, int n_threads, struct err *e) {
     struct pool *pool = NULL;
     const char *texts[] = {text};
@@ -39,7 +43,8 @@ static void collect(struct imat *m, int n_threads, struct err *e) {
                              .ctx = CTX,
                              .max_chunks = CHUNKS,
                              .isa = kern_isa_best(),
-                             .pool = pool};
+                             .pool = pool,
+                             .moments = moments};
     if (imatrix_collect(model, &o, m, e)) CHECK_FAIL("%s", e->msg);
     pool_free(pool);
 }
@@ -56,9 +61,12 @@ static void test_first_block_equals_direct_sums(void) {
     struct ids ids = {0};
     int64_t d = model->hp.d[HD_EMBD];
     const float *embd = f32("token_embd.weight"), *norm = f32("blk.0.attn_norm.weight");
+    moments = true;
     collect(&m, 1, &e);
+    moments = false;
     CHECK_OK(corpus_load(model, text, false, &ids, &e));
-    double *want = calloc((size_t)d, sizeof *want);
+    double *want = calloc((size_t)d, sizeof *want), *want1 = calloc((size_t)d, sizeof *want),
+           *want4 = calloc((size_t)d, sizeof *want), *size1 = calloc((size_t)d, sizeof *want);
     for (int64_t t = 0; t < CTX * CHUNKS; t++) {
         const float *x = embd + ids.v[t] * d;
         double ss = 0;
@@ -67,15 +75,62 @@ static void test_first_block_equals_direct_sums(void) {
         for (int64_t i = 0; i < d; i++) {
             double h = (double)x[i] * scale * (double)norm[i];
             want[i] += h * h;
+            want1[i] += h;
+            size1[i] += fabs(h);
+            want4[i] += h * h * h * h;
         }
     }
     const struct imat_entry *en = imat_find(&m, "blk.0.attn_qkv.weight");
     CHECK(en && en->ne0 == d && en->n_mat == 1);
     /* f32 norms round to 6e-8 relative, squared and summed over positive terms: far below 1e-5 */
-    for (int64_t i = 0; en && i < d; i++) CHECK(fabs(en->sum2[i] - want[i]) <= 1e-5 * want[i]);
+    for (int64_t i = 0; en && i < d; i++) {
+        CHECK(fabs(en->sum2[i] - want[i]) <= 1e-5 * want[i]);
+        CHECK(fabs(en->sum4[i] - want4[i]) <= 1e-5 * want4[i]);
+        CHECK(fabs(en->sum1[i] - want1[i]) <= 1e-5 * size1[i]);
+    }
     free(want);
+    free(want1);
+    free(want4);
+    free(size1);
     ids_release(&ids);
     imat_release(&m);
+}
+
+/* The file of moments holds what was summed, and the standard file does not know of it. */
+static void test_file_of_moments(void) {
+    struct err e;
+    struct imat m, plain;
+    struct gguf *g = NULL;
+    char a[300], b[300], c[300], *da = NULL, *db = NULL;
+    size_t na = 0, nb = 0;
+    snprintf(a, sizeof a, "%s/with.gguf", tmp_dir);
+    snprintf(b, sizeof b, "%s/without.gguf", tmp_dir);
+    snprintf(c, sizeof c, "%s/moments.gguf", tmp_dir);
+    collect(&plain, 2, &e);
+    moments = true;
+    collect(&m, 2, &e);
+    moments = false;
+    CHECK_OK(imat_write(&m, a, IMAT_GGUF, false, &e));
+    CHECK_OK(imat_write(&plain, b, IMAT_GGUF, false, &e));
+    CHECK_OK(imat_write_moments(&m, c, false, &e));
+    CHECK_OK(io_read_file(&da, &na, a, 1 << 28, &e));
+    CHECK_OK(io_read_file(&db, &nb, b, 1 << 28, &e));
+    CHECK(na == nb && memcmp(da, db, na) == 0);
+    CHECK_OK(gguf_open(&g, c, 0, &e));
+    const struct imat_entry *en = imat_find(&m, "blk.1.ffn_down_exps.weight");
+    const struct gguf_tensor *t1 = gguf_find_tensor(g, "blk.1.ffn_down_exps.weight.in_sum"),
+                             *t4 = gguf_find_tensor(g, "blk.1.ffn_down_exps.weight.in_sum4"),
+                             *tc = gguf_find_tensor(g, "blk.1.ffn_down_exps.weight.counts");
+    CHECK(en && t1 && t4 && tc && t1->ne[0] == en->ne0 && t4->ne[1] == en->n_mat && tc->ne[0] == 1);
+    for (int64_t i = 0; en && t1 && t4 && i < en->ne0 * en->n_mat; i++) {
+        CHECK(load_f32(t1->data + 4 * i) == (float)en->sum1[i]);
+        CHECK(load_f32(t4->data + 4 * i) == (float)en->sum4[i]);
+    }
+    gguf_close(g);
+    free(da);
+    free(db);
+    imat_release(&m);
+    imat_release(&plain);
 }
 
 static void test_counts_are_tokens(void) {
@@ -217,6 +272,7 @@ int main(void) {
     RUN(setup);
     if (!model) return check_done();
     RUN(test_first_block_equals_direct_sums);
+    RUN(test_file_of_moments);
     RUN(test_counts_are_tokens);
     RUN(test_threads_do_not_matter);
     RUN(test_statistics_by_hand);
