@@ -158,7 +158,7 @@ $(OBJ)/tests/fuzz/fuzz_%: $(OBJ)/tests/fuzz/fuzz_%.o $(OBJ)/tests/fuzz/driver.o 
 	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) $(LIB) $(LIBS)
 # the program with failing calls (tests/fault.c), for tests/faults.sh
 FAULT_WRAP := malloc calloc realloc posix_memalign open fopen opendir mkdir stat lstat fstat statvfs realpath read \
-              readdir pwrite fallocate ftruncate fflush close fsync rename renameat2 unlink mmap pthread_create
+              readdir pwrite fallocate ftruncate fflush close fsync rename renameat2 unlink mmap pthread_create main
 FAULT := $(OBJ)/hone-fault
 $(FAULT): $(MAIN) $(OBJ)/tests/fault.o $(LIB)
 	@$(if $(filter 0,$(V)),echo "  link  $@")
@@ -181,7 +181,21 @@ check-mpi: ## two and three ranks write the bytes of one process (needs Open MPI
 	+@$(MAKE) --no-print-directory BUILD=$(BUILD)/mpi MPI=1 all
 	HONE=$(abspath $(BUILD)/mpi/hone) sh tests/ranks.sh
 
-.PHONY: check-mpi faults faults-run
+# ---- other sanitizers ------------------------------------------------------------------------------------------
+CLANG ?= clang
+THREADED := test_pool test_session test_imatrix test_quantize test_eval test_feedback test_kv test_sens test_mtp
+PARSERS  := test_gguf test_gguf_edit test_safetensors test_hfdir test_json test_imat_file test_kld_file test_kld_file_top \
+            test_tok_bad test_tok_tekken test_jinja test_toolfmt test_schema test_choices
+tsan: ## ThreadSanitizer over the programs with threads (clang)
+	+@$(MAKE) --no-print-directory BUILD=$(BUILD)/tsan CC='$(CLANG)' SAN=thread HAVE_CUDA=0 UNITS_OF='$(THREADED)' units-run
+memcheck: ## valgrind over the parsers and the fuzz corpora
+	+@$(MAKE) --no-print-directory WRAP='valgrind -q --error-exitcode=9 --leak-check=full --errors-for-leak-kinds=definite' \
+	  UNITS_OF='$(PARSERS)' units-run
+
+units-run: $(UNITS_OF:%=$(OBJ)/tests/unit/%) $(if $(WRAP),$(FUZZ:%=$(OBJ)/tests/fuzz/%))
+	$(Q)SCRIPTS= UNITS='$(abspath $^)' WRAP='$(WRAP)' sh tests/run.sh
+
+.PHONY: check-mpi faults faults-run tsan memcheck units-run
 FAULTS ?= 500
 faults: ## 500 injected faults over `make`, under ASan+UBSan -> docs/results/faults.json (an hour)
 	+@$(MAKE) --no-print-directory BUILD=$(BUILD)/san SAN=address,undefined faults-run
@@ -236,7 +250,7 @@ format: ## clang-format every C file in place
 tidy: ## clang-tidy over the library
 	clang-tidy --quiet $(SRC) $(CLI) -- $(ALL_CFLAGS)
 cppcheck: ## cppcheck over the library
-	cppcheck -q --std=c11 --enable=warning,performance,portability --inline-suppr --error-exitcode=1 -I. $(DIRS) cli
+	cppcheck -q --std=c11 --enable=warning,performance,portability --suppressions-list=tests/cppcheck.supp --error-exitcode=1 -I. $(DIRS) cli
 analyze: ## gcc -fanalyzer
 	+@$(MAKE) --no-print-directory BUILD=$(BUILD)/analyze CFLAGS='-fanalyzer' all
 

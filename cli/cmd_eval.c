@@ -68,7 +68,7 @@ int eval_load_text(const struct model *m, const char *path, struct ids *ids, str
 static int run_ppl(struct cli *c, const struct eval_args *a, struct err *e) {
     struct eval_loaded l;
     struct ids ids = {0};
-    struct eval_ppl r;
+    struct eval_ppl r = {0};
     TRY(eval_open_one(c, a, c->arg[0], a->ctx + a->stride / 2, &l, e));
     int rc = eval_load_text(l.m, c->arg[1], &ids, e);
     if (!rc) rc = eval_ppl(l.s, &ids, a->ctx, a->stride, a->chunks, &r, e);

@@ -48,7 +48,7 @@ static int parse_kv(const char *name, enum qtype *out, struct err *e) {
 
 static void lower(char out[16], const char *s) {
     size_t i = 0;
-    for (; s[i] && i < 15; i++) out[i] = (char)(s[i] >= 'A' && s[i] <= 'Z' ? s[i] + 32 : s[i]);
+    for (; i < 15 && s[i]; i++) out[i] = (char)(s[i] >= 'A' && s[i] <= 'Z' ? s[i] + 32 : s[i]);
     out[i] = 0;
 }
 

@@ -217,7 +217,7 @@ static int attempt(struct mixer *x, const struct mix_ask *ask, uint64_t room, bo
                    struct mix_job *j, struct err *e) {
     struct sens_ask sa;
     struct sens_mix mix;
-    struct quantize_report r;
+    struct quantize_report r = {0};
     struct mix_report *m = &j->m;
     uint64_t beside;
     TRY(limits(x, ask, room, &sa, &beside, e));

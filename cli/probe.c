@@ -182,7 +182,7 @@ int probe_alone(struct probe *p, struct sens *s, const struct probe_want *w, int
 
 int probe_steps(struct probe *p, struct sens *s, const struct sens_mix *mix, uint64_t budget,
                 const struct probe_want *w, int n, double *mix_kld, struct err *e) {
-    struct eval_kld_run r;
+    struct eval_kld_run r = {0};
     int rc = 0, begin[PROBE_SLOTS] = {0}, like[PROBE_SLOTS] = {-1};
     for (int i = 1; i <= n; i++) begin[i] = first_block(p, &s->group[w[i - 1].group]);
     for (int i = 0; i <= n && !rc; i++)

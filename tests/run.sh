@@ -3,6 +3,7 @@
 # tests/run.sh - runs every unit program and every tests/cli script from the repository root.
 #
 #   UNITS  unit programs, separated by spaces     HONE  the binary that tests/cli/*.sh run
+#   SCRIPTS  other scripts than tests/cli/*.sh; empty: none
 #   SLOWEST  how many of the slowest to list, with their processor seconds
 #   WRAP   put in front of unit programs, e.g. 'valgrind -q --error-exitcode=9'      JOBS  default 2
 #
@@ -34,7 +35,7 @@ trap 'exit 130' INT TERM
 # number and path of each item, one per line pair for xargs
 i=1000
 : >"$work/list"
-for item in tests/cli/*.sh ${UNITS:-}; do # the long ones first, so that no core waits at the end
+for item in ${SCRIPTS-tests/cli/*.sh} ${UNITS:-}; do # the long ones first, so that no core waits at the end
     [ -e "$item" ] || [ "$item" != 'tests/cli/*.sh' ] || continue # no scripts at all
     i=$((i + 1))
     printf '%s\n%s\n' "$work/$i" "$item" >>"$work/list"

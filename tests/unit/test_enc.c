@@ -495,6 +495,22 @@ static void test_huge(void) {
             }
 }
 
+/* Products of both pass what f32 holds; a block comes out all the same. */
+static void test_huge_importance(void) {
+    float x[QK], y[QK], imp[QK];
+    for (int i = 0; i < QK; i++) imp[i] = i % 5 ? 3e38f : 1e-38f;
+    for (int t = 1; t < N_ALL + N_COARSE; t++)
+        for (int m = 0; m < 3; m++)
+            for (int k = 0; k < 3; k++) {
+                static const float size[3] = {1, 7e4f, 3.4e38f};
+                enum qtype type = t < N_ALL ? all[t] : coarse[t - N_ALL];
+                for (int i = 0; i < QK; i++)
+                    x[i] = (float)(i % 3 - 1) * size[k] * ((float)(i % 7) / 7.0f);
+                code(type, x, imp, QK, modes[m], y);
+                CHECK(all_finite(y, QK));
+            }
+}
+
 static void test_odd_importance(void) {
     float x[QK], y[QK], z[QK], imp[QK];
     struct rng r;
@@ -562,6 +578,7 @@ int main(void) {
     RUN(test_scales_are_rounded_to_f16);
     RUN(test_zeros_and_tiny);
     RUN(test_huge);
+    RUN(test_huge_importance);
     RUN(test_odd_importance);
     RUN(test_shapes_of_blocks);
     RUN(test_coarse_blocks);
