@@ -3,7 +3,8 @@
 
 A group is PP:TG:DEPTHS: a prompt of PP tokens and TG single tokens, each behind every number of tokens of DEPTHS. A run is one
 process that loads the file, warms up and measures a group once; the engine's runs are this file with --child. Runs alternate
-and ratios are of neighbours, so what disturbs the machine for longer than a run disturbs both."""
+and ratios are of neighbours, so what disturbs the machine for longer than a run disturbs both. ratio_at_full_bandwidth is what
+the ratio would be if hone read at the bandwidth that it measures, which is of plain loads and not the machine's last byte."""
 import argparse, json, os, shlex, statistics, subprocess, sys, time
 import numpy as np
 
@@ -77,13 +78,16 @@ def group(a, path, spec):
                  ratio=statistics.median(ratio), ratio_min=min(ratio), ratio_max=max(ratio), pairs=len(pairs))
         if t["test"].startswith("tg"):
             v = [value(p[0]) for p in pairs]
+            peer = [t * x["bytes_per_token"] * 1e-9 / p[0]["bandwidth_gb_per_s"] for t, x, p in zip(their, v, pairs)]
             r.update(bytes_per_token=v[0]["bytes_per_token"], gb_per_s=statistics.median(x["gb_per_s"] for x in v),
                      share_of_bandwidth=statistics.median(x["share_of_bandwidth"] for x in v),
-                     bandwidth_gb_per_s=statistics.median(p[0]["bandwidth_gb_per_s"] for p in pairs))
+                     bandwidth_gb_per_s=statistics.median(p[0]["bandwidth_gb_per_s"] for p in pairs),
+                     peer_share_of_bandwidth=statistics.median(peer), ratio_at_full_bandwidth=1 / statistics.median(peer))
         rows[f"{t['test']}@{t['depth']}"] = r
         print(f"  {r['test']:7} depth {r['depth']:5}  hone {r['hone_tok_per_s']:9.2f}  peer {r['peer_tok_per_s']:9.2f}  "
               f"ratio {r['ratio']:.3f} ({r['ratio_min']:.3f} to {r['ratio_max']:.3f})  "
-              f"{100 * r.get('share_of_bandwidth', 0):.0f} % of bandwidth", flush=True)
+              f"{100 * r.get('share_of_bandwidth', 0):.0f} % of bandwidth, peer "
+              f"{100 * r.get('peer_share_of_bandwidth', 0):.0f} %", flush=True)
     return rows, pairs[0][1]["build"]
 
 

@@ -116,9 +116,8 @@ static void run_dot(void *ctx) {
 static void run_packed(void *ctx) {
     struct job *j = ctx;
     const struct kern_ops *op = &j->k->op[j->t];
-    for (int64_t i = 0; i < ROWS; i += op->rows)
-        op->gemm(j->w + i * j->row_bytes, j->rounded, kern_act_blocks(ROW), j->n_tok, j->x + i,
-                 ROWS, ROW, j->scratch);
+    op->gemm(j->w, ROWS / op->rows, j->rounded, kern_act_blocks(ROW), j->n_tok, j->x, ROWS, ROW,
+             j->scratch);
 }
 
 /* Any blocks are as good as packed ones. */

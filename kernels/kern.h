@@ -25,11 +25,12 @@ struct kern_ops { /* of one weight type; NULL: the next lower ISA's is used, or 
     void (*decode)(const void *restrict blk, float *restrict dst, int64_t n);
     /* sum of w[i]*a[i] over n; `a` is a row in the type's dot partner format (below) */
     float (*dot)(const void *restrict w, const void *restrict a, int64_t n);
-    /* One packed group (kernels/pack.h) of `rows` rows with n_tok tokens: out[t*ldo + row] = w .
-     * a[t]. a: kern_act blocks, token t at a + t*lda; scratch: kern_gemm_scratch(rows, k) bytes,
-     * 64-byte aligned. A token's result does not depend on the other tokens. */
-    void (*gemm)(const uint8_t *w, const struct kern_act *a, int64_t lda, int64_t n_tok, float *out,
-                 int64_t ldo, int64_t k, void *scratch);
+    /* n_groups packed groups (kernels/pack.h) of `rows` rows, one after the other, with n_tok
+     * tokens: out[t*ldo + row] = w . a[t]. a: kern_act blocks, token t at a + t*lda; scratch:
+     * kern_gemm_scratch(rows, k) bytes, 64-byte aligned. A result does not depend on the other
+     * tokens and groups. */
+    void (*gemm)(const uint8_t *w, int64_t n_groups, const struct kern_act *a, int64_t lda,
+                 int64_t n_tok, float *out, int64_t ldo, int64_t k, void *scratch);
     int rows; /* of a packed group that this gemm reads; 0: no packed form */
 };
 

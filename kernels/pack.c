@@ -2,6 +2,7 @@
 /* kernels/pack.c - see pack.h. */
 #include "kernels/pack.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/bytes.h"
@@ -219,9 +220,11 @@ static void from_q8_0(const struct kern *k, const float *x, int64_t n, struct ke
 
 void kern_act(const struct kern *k, enum qtype t, const float *x, int64_t n, struct kern_act *dst) {
     const bool by_256 = kern_dot_partner(t) == QT_Q8_K;
-    for (int64_t i = 0; i < n; i += QK, dst++)
+    for (int64_t i = 0; i < n; i += QK, dst++) {
         if (by_256)
             from_q8_k(k, x + i, dst);
         else
             from_q8_0(k, x + i, n - i < QK ? n - i : QK, dst);
+        for (int j = 0; j < QK; j++) dst->abs[j] = (uint8_t)abs(dst->qs[j]);
+    }
 }

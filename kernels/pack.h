@@ -20,11 +20,13 @@
 enum { ROWS_PANEL = 364 }; /* bytes per row and block of 256 that kern_ops.gemm may unpack to */
 
 /* 256 activations as the packed kernels read them. d: of every 32; all the same when the codes
- * share a scale. s16, s32: sums of the codes. Beyond the end of a row codes are 0. */
+ * share a scale. s16, s32: sums of the codes. abs: codes without signs. Beyond the end of a row
+ * codes are 0. */
 struct kern_act {
     float d[8];
     int16_t s16[16], s32[8];
     int8_t qs[256];
+    uint8_t abs[256];
 };
 
 /* True when the type has a packed form. */

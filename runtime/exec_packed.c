@@ -51,8 +51,7 @@ void exec_rows_packed(const struct session *s, const struct weight *w, uint64_t 
                       int64_t r1, const struct acts *a, float *out, int64_t ldo, float *scratch) {
     const struct kern_ops *op = &s->kern.op[w->type];
     for (int64_t t = 0; t < a->n_rows; t += TOKEN_BLOCK)
-        for (int64_t r = r0; r < r1; r += op->rows)
-            op->gemm(w->packed + mat_off + (uint64_t)r * w->row_bytes, a->p + t * a->p_ld, a->p_ld,
-                     min_i64(TOKEN_BLOCK, a->n_rows - t), out + t * ldo + (r - r0), ldo, w->ne[0],
-                     scratch);
+        op->gemm(w->packed + mat_off + (uint64_t)r0 * w->row_bytes, (r1 - r0) / op->rows,
+                 a->p + t * a->p_ld, a->p_ld, min_i64(TOKEN_BLOCK, a->n_rows - t), out + t * ldo,
+                 ldo, w->ne[0], scratch);
 }

@@ -131,13 +131,24 @@ INLINE iv u_end(iv sum, iv s, iv scale) {
     return running(_mm256_add_epi32(sum, _mm256_madd_epi16(s, scale)));
 }
 
-/* Signed codes meet signed bytes: sums of 32 bits. `codes_sum`: of the activations that follow. */
+/* Signed codes meet signed bytes: sums of 32 bits. `codes_sum`: of the activations that follow;
+ * `ax`: the activations without signs; `scale`: what all sums up to s_end are multiplied by, -256
+ * to 255, from s_scale. `whole`: sign on the activations, for codes that may be -128, which has no
+ * opposite, and for several tokens, which share the codes without signs. */
+INLINE iv s_scale(iv v) {
+    return l_bytes(v, 0x01000100);
+}
 INLINE iv s_first(int codes_sum) {
     (void)codes_sum;
     return _mm256_setzero_si256();
 }
-INLINE iv s_next(iv s, iv w, iv x) {
-    return running(_mm256_add_epi32(s, pairs(mul_s8(w, x))));
+INLINE iv s_next(iv s, iv w, iv x, iv ax, iv scale, bool whole) {
+    const iv p = whole ? mul_s8(w, x) : mul_u8(ax, _mm256_sign_epi8(w, x));
+    return running(_mm256_add_epi32(s, _mm256_madd_epi16(p, scale)));
+}
+INLINE iv s_end(iv sum, iv s, iv scale) {
+    (void)scale;
+    return _mm256_add_epi32(sum, s);
 }
 
 #endif

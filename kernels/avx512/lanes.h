@@ -116,11 +116,20 @@ INLINE iv u_end(iv sum, iv s, iv scale) {
     return l_add(sum, l_mul(s, scale));
 }
 
+INLINE iv s_scale(iv v) {
+    return v;
+}
 INLINE iv s_first(int codes_sum) {
     return l_i32(-128 * codes_sum);
 }
-INLINE iv s_next(iv s, iv w, iv x) {
+INLINE iv s_next(iv s, iv w, iv x, iv ax, iv scale, bool whole) {
+    (void)ax;
+    (void)scale;
+    (void)whole;
     return _mm512_dpbusd_epi32(s, _mm512_xor_si512(w, l_i8(-128)), x);
+}
+INLINE iv s_end(iv sum, iv s, iv scale) {
+    return l_add(sum, l_mul(s, scale));
 }
 
 #endif

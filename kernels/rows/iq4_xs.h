@@ -3,7 +3,7 @@
 #include "kernels/codebook.h"
 #include "kernels/rows/rows.h"
 
-enum { BLOCK = 136, SIZE = 256 };
+enum { BLOCK = 136, SIZE = 256, WHOLE = 0, SIDE = 1 };
 struct head {
     fv d;
     iv low, high; /* nibbles, then two bits, of the eight scales */
@@ -18,12 +18,15 @@ INLINE iv code(const uint8_t *w, int k, int j) {
     const iv v = l_load(w + (8 + 4 * (4 * k + j % 4)) * LANES);
     return l_table(kern_iq4_level, l_and(j < 4 ? v : l_shr(v, 4), l_i8(15)));
 }
-INLINE fv scaled(const struct head *h, int k, iv s, const struct kern_act *a, int i, fv acc) {
+INLINE iv factor(const struct head *h, int k) {
     const iv low = l_and(l_shr(h->low, 4 * k), l_i32(15));
     const iv high =
         l_and(k < 2 ? l_shl(h->high, 4 - 2 * k) : l_shr(h->high, 2 * k - 4), l_i32(0x30));
-    const iv scale = l_sub(l_or(low, high), l_i32(32));
-    return l_fma(l_mulf(h->d, l_set(a->d[i])), l_float(l_mul(s, scale)), acc);
+    return l_sub(l_or(low, high), l_i32(32));
+}
+#define FACTOR(h, k) factor(h, k)
+INLINE fv scaled(const struct head *h, iv s, const struct kern_act *a, int i, fv acc) {
+    return l_fma(l_mulf(h->d, l_set(a->d[i])), l_float(s), acc);
 }
 
 #include "kernels/rows/signed.h"

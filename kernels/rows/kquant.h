@@ -89,10 +89,9 @@ INLINE void tile(int n, bool panel, const uint8_t *w, const struct panel *p,
     UNROLL for (int t = 0; t < n; t++) l_storef(out + t * ldo, acc[t]);
 }
 
-static void gemm(const uint8_t *w, const struct kern_act *a, int64_t lda, int64_t n, float *out,
-                 int64_t ldo, int64_t k, void *scratch) {
-    const int64_t nb = k / 256;
-    struct panel *p = scratch;
+/* n tokens with one group. */
+static void group(const uint8_t *w, const struct kern_act *a, int64_t lda, int64_t n, float *out,
+                  int64_t ldo, int64_t nb, struct panel *p) {
     if (n < PANEL_FROM) {
         for (; n >= 2; n -= 2, a += 2 * lda, out += 2 * ldo)
             tile(2, false, w, p, a, lda, out, ldo, nb);
@@ -105,4 +104,11 @@ static void gemm(const uint8_t *w, const struct kern_act *a, int64_t lda, int64_
     if (n & 4) tile(4, true, w, p, a, lda, out, ldo, nb), a += 4 * lda, out += 4 * ldo;
     if (n & 2) tile(2, true, w, p, a, lda, out, ldo, nb), a += 2 * lda, out += 2 * ldo;
     if (n & 1) tile(1, true, w, p, a, lda, out, ldo, nb);
+}
+
+static void gemm(const uint8_t *w, int64_t n_groups, const struct kern_act *a, int64_t lda,
+                 int64_t n, float *out, int64_t ldo, int64_t k, void *scratch) {
+    const int64_t nb = k / 256, bytes = nb * BLOCK * LANES;
+    for (int64_t g = 0; g < n_groups; g++)
+        group(w + g * bytes, a, lda, n, out + g * LANES, ldo, nb, scratch);
 }

@@ -3,7 +3,7 @@
  */
 #include "kernels/rows/rows.h"
 
-enum { BLOCK = 18, SIZE = 32 };
+enum { BLOCK = 18, SIZE = 32, WHOLE = 0, SIDE = 1 };
 struct head {
     fv d;
 };
@@ -17,8 +17,7 @@ INLINE iv code(const uint8_t *w, int k, int j) {
     const iv q = l_and(j < 4 ? v : l_shr(v, 4), l_i8(15));
     return l_sub8(q, l_i8(8));
 }
-INLINE fv scaled(const struct head *h, int k, iv s, const struct kern_act *a, int i, fv acc) {
-    (void)k;
+INLINE fv scaled(const struct head *h, iv s, const struct kern_act *a, int i, fv acc) {
     return l_fma(l_mulf(h->d, l_set(a->d[i])), l_float(s), acc);
 }
 

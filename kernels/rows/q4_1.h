@@ -3,7 +3,7 @@
  * codes. */
 #include "kernels/rows/rows.h"
 
-enum { BLOCK = 20, SIZE = 32 };
+enum { BLOCK = 20, SIZE = 32, WHOLE = 0, SIDE = 1 };
 struct head {
     fv d, m;
 };
@@ -18,8 +18,7 @@ INLINE iv code(const uint8_t *w, int k, int j) {
     const iv q = l_and(j < 4 ? v : l_shr(v, 4), l_i8(15));
     return q;
 }
-INLINE fv scaled(const struct head *h, int k, iv s, const struct kern_act *a, int i, fv acc) {
-    (void)k;
+INLINE fv scaled(const struct head *h, iv s, const struct kern_act *a, int i, fv acc) {
     acc = l_fma(h->m, l_set(a->d[i] * (float)a->s32[i]), acc);
     return l_fma(l_mulf(h->d, l_set(a->d[i])), l_float(s), acc);
 }

@@ -2,7 +2,7 @@
 /* kernels/rows/q5_0.h - Q5_0, packed. Nibbles as Q4_0; bit i of qh is the fifth bit of weight i. */
 #include "kernels/rows/rows.h"
 
-enum { BLOCK = 22, SIZE = 32 };
+enum { BLOCK = 22, SIZE = 32, WHOLE = 0, SIDE = 1 };
 struct head {
     fv d;
 };
@@ -16,8 +16,7 @@ INLINE iv code(const uint8_t *w, int k, int j) {
     const iv q = l_and(j < 4 ? v : l_shr(v, 4), l_i8(15));
     return l_sub8(l_or(q, fifth_bits(l_load(w + 2 * LANES), j)), l_i8(16));
 }
-INLINE fv scaled(const struct head *h, int k, iv s, const struct kern_act *a, int i, fv acc) {
-    (void)k;
+INLINE fv scaled(const struct head *h, iv s, const struct kern_act *a, int i, fv acc) {
     return l_fma(l_mulf(h->d, l_set(a->d[i])), l_float(s), acc);
 }
 

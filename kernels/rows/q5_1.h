@@ -2,7 +2,7 @@
 /* kernels/rows/q5_1.h - Q5_1, packed. As Q5_0, with a minimum as Q4_1. */
 #include "kernels/rows/rows.h"
 
-enum { BLOCK = 24, SIZE = 32 };
+enum { BLOCK = 24, SIZE = 32, WHOLE = 0, SIDE = 1 };
 struct head {
     fv d, m;
 };
@@ -17,8 +17,7 @@ INLINE iv code(const uint8_t *w, int k, int j) {
     const iv q = l_and(j < 4 ? v : l_shr(v, 4), l_i8(15));
     return l_or(q, fifth_bits(l_load(w + 4 * LANES), j));
 }
-INLINE fv scaled(const struct head *h, int k, iv s, const struct kern_act *a, int i, fv acc) {
-    (void)k;
+INLINE fv scaled(const struct head *h, iv s, const struct kern_act *a, int i, fv acc) {
     acc = l_fma(h->m, l_set(a->d[i] * (float)a->s32[i]), acc);
     return l_fma(l_mulf(h->d, l_set(a->d[i])), l_float(s), acc);
 }

@@ -2,7 +2,7 @@
 /* kernels/rows/q8_0.h - Q8_0, packed. */
 #include "kernels/rows/rows.h"
 
-enum { BLOCK = 34, SIZE = 32 };
+enum { BLOCK = 34, SIZE = 32, WHOLE = 1, SIDE = 2 };
 struct head {
     fv d;
 };
@@ -14,8 +14,7 @@ INLINE iv code(const uint8_t *w, int k, int j) {
     (void)k;
     return l_load(w + (2 + 4 * j) * LANES);
 }
-INLINE fv scaled(const struct head *h, int k, iv s, const struct kern_act *a, int i, fv acc) {
-    (void)k;
+INLINE fv scaled(const struct head *h, iv s, const struct kern_act *a, int i, fv acc) {
     return l_fma(l_mulf(h->d, l_set(a->d[i])), l_float(s), acc);
 }
 

@@ -87,7 +87,7 @@ static void check_packed(const struct kern *k, enum qtype t, int64_t n_k, struct
     float *first = malloc((size_t)(ALL * ldo) * sizeof *first),
           *out = malloc((size_t)(ALL * ldo) * sizeof *out);
     for (int64_t i = 0; i < ALL * ldo; i++) first[i] = NAN;
-    c.op->gemm(c.packed, c.act, c.n_act, ALL, first, ldo, n_k, c.scratch);
+    c.op->gemm(c.packed, 1, c.act, c.n_act, ALL, first, ldo, n_k, c.scratch);
     double err[2];
     packed_errors(&c, first, ldo, 65, err);
     if (!(err[0] <= 1e-6) || !(err[1] <= 8e-3))
@@ -97,7 +97,7 @@ static void check_packed(const struct kern *k, enum qtype t, int64_t n_k, struct
         const int64_t n = tokens[i];
         bool same = true;
         for (int64_t j = 0; j < ALL * ldo; j++) out[j] = NAN;
-        c.op->gemm(c.packed, c.act, c.n_act, n, out, ldo, n_k, c.scratch);
+        c.op->gemm(c.packed, 1, c.act, c.n_act, n, out, ldo, n_k, c.scratch);
         for (int64_t j = 0; j < ALL * ldo;
              j++) /* a token's result is its own; nothing else written */
             same = same && (j / ldo < n && j % ldo < c.op->rows
@@ -146,7 +146,7 @@ static void check_packed_extremes(const struct kern *k, enum qtype t, struct rng
             kern_act(k, t, c.x, c.k, c.act + i);
         }
         float out[TOKENS][16];
-        c.op->gemm(c.packed, c.act, c.n_act, TOKENS, out[0], 16, c.k, c.scratch);
+        c.op->gemm(c.packed, 1, c.act, c.n_act, TOKENS, out[0], 16, c.k, c.scratch);
         for (int i = 0; i < TOKENS; i++)
             for (int row = 0; row < c.op->rows; row++) {
                 double want = 0, mag = 0, most = 0;
@@ -165,6 +165,34 @@ static void check_packed_extremes(const struct kern *k, enum qtype t, struct rng
     }
 }
 
+/* Several groups at once are the groups one by one, bit for bit; nothing is written beside them. */
+static void check_packed_groups(const struct kern *k, enum qtype t, struct rng *r) {
+    enum { K = 512, GROUPS = 5, TOKENS = 5 };
+    struct packed_case c[GROUPS];
+    for (int g = 0; g < GROUPS; g++) packed_make(&c[g], k, t, K, TOKENS, r);
+    const int64_t rows = c[0].op->rows, ldo = GROUPS * rows + 3;
+    const uint64_t bytes = (uint64_t)(rows * c[0].row_bytes);
+    uint8_t *w = malloc(GROUPS * bytes);
+    float *want = malloc((size_t)(TOKENS * ldo) * sizeof *want),
+          *out = malloc((size_t)(TOKENS * ldo) * sizeof *out);
+    for (int g = 0; g < GROUPS; g++) memcpy(w + (uint64_t)g * bytes, c[g].packed, bytes);
+    for (int n_groups = 1; n_groups <= GROUPS; n_groups++)
+        for (int n = 1; n <= TOKENS; n++) {
+            for (int64_t i = 0; i < TOKENS * ldo; i++) want[i] = out[i] = NAN;
+            for (int g = 0; g < n_groups; g++)
+                c[0].op->gemm(c[g].packed, 1, c[0].act, c[0].n_act, n, want + g * rows, ldo, K,
+                              c[0].scratch);
+            c[0].op->gemm(w, n_groups, c[0].act, c[0].n_act, n, out, ldo, K, c[0].scratch);
+            if (memcmp(want, out, (size_t)(TOKENS * ldo) * sizeof *out) != 0)
+                CHECK_FAIL("%s %s packed: %d groups with %d tokens are not the groups one by one",
+                           qtype_name(t), kern_isa_name(k->isa), n_groups, n);
+        }
+    free(w);
+    free(want);
+    free(out);
+    for (int g = 0; g < GROUPS; g++) packed_free(&c[g]);
+}
+
 static void test_packed(void) {
     struct rng r;
     rng_seed(&r, 11);
@@ -179,6 +207,7 @@ static void test_packed(void) {
             check_packed(&k, (enum qtype)t, 768, &r);
             if (qtype_info(t)->block_elems == 32) check_packed(&k, (enum qtype)t, 288, &r);
             check_packed_extremes(&k, (enum qtype)t, &r);
+            check_packed_groups(&k, (enum qtype)t, &r);
             n_packed++;
         }
     }
