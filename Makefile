@@ -158,7 +158,7 @@ $(OBJ)/tests/fuzz/fuzz_%: $(OBJ)/tests/fuzz/fuzz_%.o $(OBJ)/tests/fuzz/driver.o 
 	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) $(LIB) $(LIBS)
 # the program with failing calls (tests/fault.c), for tests/faults.sh
 FAULT_WRAP := malloc calloc realloc posix_memalign open fopen opendir mkdir stat lstat fstat statvfs realpath read \
-              readdir pwrite fallocate ftruncate fflush close fsync rename renameat2 unlink mmap pthread_create main
+              pread readdir pwrite fallocate ftruncate fflush close fsync rename renameat2 unlink mmap pthread_create main
 FAULT := $(OBJ)/hone-fault
 $(FAULT): $(MAIN) $(OBJ)/tests/fault.o $(LIB)
 	@$(if $(filter 0,$(V)),echo "  link  $@")

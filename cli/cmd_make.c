@@ -111,10 +111,14 @@ static int check_request(struct make *mk, struct err *e) {
     return 0;
 }
 
+static int remove_parts(struct make *mk, struct err *e) {
+    return job_remove_parts(&mk->job, e);
+}
+
 static int all_steps(struct make *mk, struct err *e) {
     static int (*const steps[])(struct make * mk, struct err * e) = {
-        make_source, make_convert, make_texts, make_imatrix, make_quantize,
-        make_mix,    make_eval,    make_speed, make_tools,   make_report};
+        make_source,  make_convert, make_texts, make_imatrix, make_quantize, make_mix,
+        remove_parts, make_eval,    make_speed, make_tools,   make_report};
     for (size_t i = 0; i < COUNT_OF(steps); i++) {
         if (prog_interrupted())
             return err_set(e, ERR_INTR,
@@ -172,7 +176,6 @@ static int show(struct make *mk, double seconds, struct err *e) {
 
 int cmd_make(struct cli *c, int argc, char **argv, struct err *e) {
     const char *out = NULL, *recipes = "Q8_0,Q6_K,Q5_K_M,Q4_K_M,IQ4_XS,Q3_K_M,Q2_K";
-    bool resume = false;
     struct make mk = {.c = c,
                       .calib_ctx = 512,
                       .eval_ctx = 512,
@@ -208,7 +211,8 @@ int cmd_make(struct cli *c, int argc, char **argv, struct err *e) {
         {"reps", 0, OPT_I64, &mk.reps, "N", "repetitions of the speed test (3)"},
         {"by-depth", 0, OPT_FLAG, &mk.by_depth, NULL, "divergence also by tokens of context"},
         {"depths", 0, OPT_STR, &mk.depths, "LIST", "speed with context already filled: 0,4096 (0)"},
-        {"resume", 0, OPT_FLAG, &resume, NULL, "go on with a folder's job (always done anyway)"},
+        {"resume", 0, OPT_FLAG, &mk.resume, NULL,
+         "go on with a folder's job (always done anyway), also inside small files"},
     };
     const struct cmd_spec spec = {
         "make",
@@ -238,6 +242,7 @@ int cmd_make(struct cli *c, int argc, char **argv, struct err *e) {
         log_warn("hone make computes on the CPU; --device is ignored");
     TRY_GOTO(out, rc, cli_pool(c, e));
     TRY_GOTO(out, rc, job_open(&mk.job, out, e));
+    if (mk.redo) TRY_GOTO(out, rc, remove_parts(&mk, e));
     TRY_GOTO(out, rc, all_steps(&mk, e));
     rc = show(&mk, prog_now_s() - t0, e);
 out:

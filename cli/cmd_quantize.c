@@ -21,7 +21,7 @@ struct args {
     struct str_list tensor;
     uint64_t split_max;
     struct budget_args mix;
-    bool pure, dry_run;
+    bool pure, dry_run, resume;
 };
 
 static int parse_search(const char *name, enum search *out, struct err *e) {
@@ -161,6 +161,7 @@ static void emit_result(struct cli *c, const struct args *a, const char *out,
     emit_i64(m, "n_fallbacks", "fallbacks", r->n_fallbacks);
     if (a->imatrix) emit_i64(m, "n_no_imatrix", "without importance", r->n_no_imatrix);
     if (a->gram && !a->dry_run) emit_i64(m, "n_feedback", "with error feedback", r->n_feedback);
+    if (r->n_resumed) emit_i64(m, "n_resumed", "of an earlier run", r->n_resumed);
     emit_i64(m, "in_bytes", NULL, (int64_t)r->in_bytes);
     emit_i64(m, "tensor_bytes", NULL, (int64_t)r->out_bytes);
     emit_i64(m, "size_bytes", NULL, (int64_t)r->file_bytes);
@@ -276,6 +277,7 @@ static int run(struct cli *c, const struct args *a, char **recipe, const struct 
         .want_rows = true,
         .plan_out = a->plan_out,
         .split_max = a->split_max,
+        .resume = a->resume ? RESUME_ALWAYS : RESUME_AUTO,
     };
     TRY(parse_search(a->search, &one.search, e));
     TRY(parse_without(a->without, &one.without, e));
@@ -348,6 +350,8 @@ int cmd_quantize(struct cli *c, int argc, char **argv, struct err *e) {
         {"no-floors", 0, OPT_FLAG, &a.mix.no_floors, NULL, "no lower limits by role in a mix"},
         {"split-max", 0, OPT_SIZE, &a.split_max, "SIZE",
          "split the output into files of at most SIZE"},
+        {"resume", 0, OPT_FLAG, &a.resume, NULL,
+         "keep what is done of an interrupted output even if it is small, and go on with it"},
         {"dry-run", 0, OPT_FLAG, &a.dry_run, NULL, "print the plan and the sizes, write no model"},
     };
     const struct cmd_spec spec = {

@@ -6,6 +6,7 @@
 
 #include "cli/opt.h"
 #include "cli/step.h"
+#include "quantize/quantize.h"
 
 struct made { /* one GGUF of the folder */
     char recipe[64];
@@ -29,7 +30,8 @@ struct make {
     bool by_depth;
     const char *tools; /* suite: path, "builtin", "none"; NULL: the source folder's, if any */
     int64_t tools_cases;
-    bool redo; /* -f: no record is believed */
+    bool redo;   /* -f: no record is believed */
+    bool resume; /* what is done of a quant is kept even if it is small */
     char *name;
     char src_hash[33];
     struct made *file; /* [0] is the base */
@@ -40,6 +42,7 @@ struct make {
     struct str_list notes;
 };
 
+enum quantize_resume make_resume(const struct make *mk);
 /* True when a step's record can be used (and says so). */
 bool make_reuse(const struct make *mk, struct step *s, struct json **root,
                 const struct json **result);

@@ -281,6 +281,10 @@ static int search_mode(const char *name, enum search *out, struct err *e) {
     return err_set(e, ERR_USAGE, "--search: '%s' is not fast, best or conventional", name);
 }
 
+enum quantize_resume make_resume(const struct make *mk) {
+    return mk->resume ? RESUME_ALWAYS : RESUME_AUTO;
+}
+
 static int quantize_one(struct make *mk, const char *recipe, struct err *e) {
     char *file = xasprintf("%s-%s.gguf", mk->name, recipe), *path = job_path(&mk->job, file);
     char *step_name = xasprintf("quantize-%s", recipe);
@@ -305,6 +309,7 @@ static int quantize_one(struct make *mk, const char *recipe, struct err *e) {
                                   .imatrix = mk->imatrix,
                                   .overwrite = true,
                                   .search = search,
+                                  .resume = make_resume(mk),
                                   .pool = mk->c->pool};
         const char *files[] = {file};
         char *gram = make_gram(mk);

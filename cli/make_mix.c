@@ -70,6 +70,7 @@ static int try_mix(struct candidate *k, uint64_t budget, const char *sens, struc
                               .gram = k->gram,
                               .overwrite = true,
                               .search = g->search,
+                              .resume = make_resume(mk),
                               .pool = mk->c->pool};
     log_info("the best mix of %" PRIu64 " bytes", budget);
     int rc = mixer_open(&x, mk->c, &o, sens, e);

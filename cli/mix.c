@@ -174,7 +174,7 @@ static int write_plan(const struct mixer *x, const struct mix_ask *ask, const st
         for (int k = 0; k < s->group[i].n_items; k++)
             buf_fmt(&b, "%s\t%s\n", gguf_tensor_at(x->g, s->group[i].item[k])->name,
                     qtype_name(mix->type[i]));
-    int rc = out_write_file(path, b.data, b.len, overwrite, e);
+    int rc = out_write_again(path, b.data, b.len, overwrite, e);
     buf_release(&b);
     return rc;
 }

@@ -20,13 +20,26 @@
 
 enum { MAX_RECORD = 64 << 20 };
 
-/* Temporaries are named TARGET.tmp-PID-N (core/io.h). We hold the lock, so whoever made them is
- * gone. */
-static int remove_leftovers(const char *dir, struct err *e) {
+/* Temporaries are named TARGET.tmp-PID-N (core/io.h), parts of interrupted models TARGET.part. We
+ * hold the lock, so whoever made them is gone. */
+static bool is_temporary(const char *name) {
+    return strstr(name, ".tmp-") != NULL;
+}
+
+static bool ends(const char *s, const char *tail) {
+    size_t n = strlen(s), k = strlen(tail);
+    return n > k && strcmp(s + n - k, tail) == 0;
+}
+
+static bool is_part(const char *name) {
+    return ends(name, ".gguf.part") || ends(name, ".gguf.part.log");
+}
+
+static int remove_leftovers(const char *dir, bool (*which)(const char *name), struct err *e) {
     struct io_names all;
     int rc = io_list(&all, dir, e);
     for (int i = 0; i < all.n && rc == 0; i++) {
-        if (!strstr(all.v[i], ".tmp-")) continue;
+        if (!which(all.v[i])) continue;
         char *path = io_join(dir, all.v[i]);
         if (unlink(path) == 0) log_debug("removed leftover %s", path);
         free(path);
@@ -50,8 +63,13 @@ int job_open(struct job *j, const char *dir, struct err *e) {
                        "%s: another hone job is writing here; wait for it, or choose "
                        "another folder with -o",
                        dir);
-    TRY(remove_leftovers(dir, e));
-    return remove_leftovers(j->state, e);
+    TRY(remove_leftovers(dir, is_temporary, e));
+    return remove_leftovers(j->state, is_temporary, e);
+}
+
+int job_remove_parts(const struct job *j, struct err *e) {
+    TRY(remove_leftovers(j->dir, is_part, e));
+    return remove_leftovers(j->state, is_part, e);
 }
 
 void job_close(struct job *j) {

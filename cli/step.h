@@ -24,6 +24,8 @@ struct job {     /* a folder in which steps run */
  * killed job left. */
 int job_open(struct job *j, const char *dir, struct err *e);
 void job_close(struct job *j);
+/* Removes the parts of outputs that nobody went on with (OUT.gguf.part and its log). */
+int job_remove_parts(const struct job *j, struct err *e);
 /* DIR/name; free(). */
 char *job_path(const struct job *j, const char *name);
 

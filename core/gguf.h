@@ -147,6 +147,20 @@ void gguf_w_split(struct gguf_w *w, uint64_t max_bytes, bool metadata_first);
 uint64_t gguf_w_total_bytes(const struct gguf_w *w); /* of all files, exact */
 /* Free space is checked, headers are written. `path` is the final name (or OUT.gguf of a split). */
 int gguf_w_begin(struct gguf_w *w, const char *path, bool overwrite, struct err *e);
+/* The same under temporary names that do not change (OUT.gguf.part, of a split one per file), so
+ * that a later run with the same declarations can go on after the tensors that are there. What is
+ * in them stays as it is unless `fresh`; gguf_w_go_on says from which tensor on data follow. After
+ * gguf_w_keep an end without commit leaves the files. */
+int gguf_w_begin_part(struct gguf_w *w, const char *path, bool overwrite, bool fresh,
+                      struct err *e);
+int gguf_w_part_hash(struct gguf_w *w, int64_t tensor, char hex[33], struct err *e); /* XXH3-128 */
+int gguf_w_go_on(struct gguf_w *w, int64_t n_tensors, struct err *e);
+void gguf_w_keep(struct gguf_w *w);
+int gguf_w_flush(struct gguf_w *w, struct err *e); /* buffered bytes to the files */
+int64_t gguf_w_n_complete(const struct gguf_w *w); /* tensors whose data came so far */
+/* XXH3-128 over all headers: of everything but the data. Also before the beginning, when all is
+ * declared. Returns the number of files. */
+int gguf_w_header_hash(struct gguf_w *w, char hex[33]);
 /* Next bytes of the current tensor; moves on (padding) when it is complete. */
 int gguf_w_data(struct gguf_w *w, const void *p, uint64_t n, struct err *e);
 int gguf_w_commit(struct gguf_w *w, struct err *e);

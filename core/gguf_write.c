@@ -406,16 +406,21 @@ static void build_header(const struct gguf_w *w, int i, struct buf *b) {
     }
 }
 
-static int begin_shard(struct gguf_w *w, int i, bool overwrite, struct err *e) {
-    struct buf b = {0};
+enum begin { BEGIN_TEMPORARY, BEGIN_PART, BEGIN_FRESH_PART };
+static int open_shard(struct gguf_w *w, int i, bool overwrite, enum begin how, struct err *e) {
     char *name = w->n_shards > 1 ? gguf_split_name(w->path, i, w->n_shards) : xstrdup(w->path);
-    int rc;
-    build_header(w, i, &b);
-    TRY_GOTO(done, rc, out_open(&w->out[i], name, overwrite, e));
-    TRY_GOTO(done, rc, out_write(w->out[i], b.data, b.len, e));
-    TRY_GOTO(done, rc, out_pad(w->out[i], w->shard[i].header_bytes - b.len, e));
-done:
+    int rc = how == BEGIN_TEMPORARY
+                 ? out_open(&w->out[i], name, overwrite, e)
+                 : out_open_part(&w->out[i], name, overwrite, how == BEGIN_FRESH_PART, e);
     free(name);
+    return rc;
+}
+
+static int write_header(struct gguf_w *w, int i, struct err *e) {
+    struct buf b = {0};
+    build_header(w, i, &b);
+    int rc = out_write(w->out[i], b.data, b.len, e);
+    if (!rc) rc = out_pad(w->out[i], w->shard[i].header_bytes - b.len, e);
     buf_release(&b);
     return rc;
 }
@@ -435,20 +440,102 @@ static int check_keys(const struct gguf_w *w, struct err *e) {
     return 0;
 }
 
-int gguf_w_begin(struct gguf_w *w, const char *path, bool overwrite, struct err *e) {
+static void plan_once(struct gguf_w *w) {
+    if (!w->shard) w->n_shards = plan(w, &w->shard);
+}
+
+static int begin(struct gguf_w *w, const char *path, bool overwrite, enum begin how,
+                 struct err *e) {
     if (w->bad.code) return err_set(e, w->bad.code, "%s", w->bad.msg);
     if (w->out) return err_set(e, ERR_SYS, "%s: internal error: begun twice", path);
     TRY(check_keys(w, e));
     w->path = xstrdup(path);
-    w->n_shards = plan(w, &w->shard);
+    plan_once(w);
     if (w->n_shards > MAX_SHARDS)
         return err_set(e, ERR_USAGE, "%s: %d shards, the limit is %d; allow larger shards", path,
                        w->n_shards, MAX_SHARDS);
-    TRY(io_need_space(path, plan_bytes(w->shard, w->n_shards), e));
     w->out = xcalloc((size_t)w->n_shards, sizeof(struct out *));
-    for (int i = 0; i < w->n_shards; i++) TRY(begin_shard(w, i, overwrite, e));
+    uint64_t need = plan_bytes(w->shard, w->n_shards), have = 0;
+    if (how == BEGIN_TEMPORARY) TRY(io_need_space(path, need, e)); /* before files appear */
+    for (int i = 0; i < w->n_shards; i++) TRY(open_shard(w, i, overwrite, how, e));
+    for (int i = 0; i < w->n_shards && how != BEGIN_TEMPORARY; i++) have += out_size(w->out[i]);
+    if (how != BEGIN_TEMPORARY) TRY(io_need_space(path, have < need ? need - have : 0, e));
+    for (int i = 0; i < w->n_shards; i++) TRY(write_header(w, i, e));
     while (w->i_shard + 1 < w->n_shards && w->shard[w->i_shard].n == 0) w->i_shard++;
     return 0;
+}
+
+int gguf_w_begin(struct gguf_w *w, const char *path, bool overwrite, struct err *e) {
+    return begin(w, path, overwrite, BEGIN_TEMPORARY, e);
+}
+
+/* ---- going on with a part ---------------------------------------------------------------------
+ */
+
+int gguf_w_begin_part(struct gguf_w *w, const char *path, bool overwrite, bool fresh,
+                      struct err *e) {
+    return begin(w, path, overwrite, fresh ? BEGIN_FRESH_PART : BEGIN_PART, e);
+}
+
+int gguf_w_header_hash(struct gguf_w *w, char hex[33]) {
+    struct buf b = {0};
+    plan_once(w);
+    for (int i = 0; i < w->n_shards; i++) build_header(w, i, &b);
+    hash_xxh128_hex(hex, b.data, b.len);
+    buf_release(&b);
+    return w->n_shards;
+}
+
+static int shard_of(const struct gguf_w *w, int64_t tensor) {
+    int i = 0;
+    while (tensor >= w->shard[i].first + w->shard[i].n) i++;
+    return i;
+}
+
+int gguf_w_part_hash(struct gguf_w *w, int64_t i, char hex[33], struct err *e) {
+    enum { PIECE = 1 << 20 };
+    const struct wtensor *t = &w->tensor[i];
+    int shard = shard_of(w, i), rc = 0;
+    uint8_t *p = xmalloc(PIECE);
+    struct xxh128 *x = xxh128_new();
+    for (uint64_t at = 0, n; at < t->n_bytes && !rc; at += n) {
+        n = t->n_bytes - at < PIECE ? t->n_bytes - at : PIECE;
+        rc = out_read_back(w->out[shard], p, n, w->shard[shard].header_bytes + t->off + at, e);
+        if (!rc) xxh128_add(x, p, (size_t)n);
+    }
+    xxh128_hex(x, hex);
+    xxh128_free(x);
+    free(p);
+    return rc;
+}
+
+int gguf_w_go_on(struct gguf_w *w, int64_t n_tensors, struct err *e) {
+    for (int i = 0; i < w->n_shards; i++) {
+        const struct wshard *s = &w->shard[i];
+        uint64_t data = n_tensors >= s->first + s->n ? s->data_bytes
+                        : n_tensors > s->first       ? w->tensor[n_tensors].off
+                                                     : 0;
+        TRY(out_cut(w->out[i], s->header_bytes + data, e));
+    }
+    w->i_tensor = n_tensors;
+    while (w->i_shard + 1 < w->n_shards &&
+           n_tensors >= w->shard[w->i_shard].first + w->shard[w->i_shard].n)
+        w->i_shard++;
+    return 0;
+}
+
+int gguf_w_flush(struct gguf_w *w, struct err *e) {
+    for (int i = 0; i < w->n_shards; i++) TRY(out_flush(w->out[i], e));
+    return 0;
+}
+
+int64_t gguf_w_n_complete(const struct gguf_w *w) {
+    return w->i_tensor;
+}
+
+void gguf_w_keep(struct gguf_w *w) {
+    for (int i = 0; w->out && i < w->n_shards; i++)
+        if (w->out[i]) out_keep(w->out[i]);
 }
 
 /* ---- data ------------------------------------------------------------------------------------ */

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 /* core/out.c - output files that appear whole or not at all.
  *
- * Bytes go to PATH.tmp-<pid>-<n> beside the target; commit syncs the file, renames it and syncs the
- * folder. The names of open temporaries stand in a fixed table that out_abort_all walks from a
- * signal handler: a slot is filled before its state says LIVE and never freed memory. Sequential
- * writes are gathered to 1 MiB; out_pwrite goes straight to the file and may come from several
- * threads. */
+ * Bytes go to PATH.tmp-<pid>-<n> beside the target, or to PATH.part when a later run may go on with
+ * them; commit syncs the file, renames it and syncs the folder. The names of open temporaries stand
+ * in a fixed table that out_abort_all walks from a signal handler: a slot is filled before its
+ * state says LIVE and never freed memory. Sequential writes are gathered to 1 MiB; out_pwrite goes
+ * straight to the file and may come from several threads. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -31,9 +31,11 @@ static struct {
 static atomic_uint temp_count;
 
 struct out {
-    char *path;   /* final name, links resolved */
-    int slot, fd; /* fd -1: committed */
-    bool overwrite;
+    char *path;       /* final name, links resolved */
+    const char *temp; /* present name: temps[slot]'s or part */
+    char *part;       /* owned; NULL: a temporary */
+    int slot, fd;     /* slot -1: a part; fd -1: committed */
+    bool overwrite, keep;
     uint64_t pos;    /* sequential position, buffered bytes included */
     size_t n_buffed; /* bytes in buf, which belong in front of pos */
     uint8_t *buf;
@@ -111,6 +113,19 @@ static int check_target(char **final, mode_t *mode, const char *path, bool overw
     return 0;
 }
 
+/* Takes `final` over. */
+static struct out *new_out(char *final, int fd, mode_t mode, bool overwrite) {
+    struct out *o = xcalloc(1, sizeof *o);
+    if (mode) (void)fchmod(fd, mode);
+    o->path = final;
+    o->slot = -1;
+    o->fd = fd;
+    o->overwrite = overwrite;
+    o->buf = xmalloc(OUT_BUF_BYTES);
+    pthread_mutex_init(&o->lock, NULL);
+    return o;
+}
+
 int out_open(struct out **out, const char *path, bool overwrite, struct err *e) {
     *out = NULL;
     char *final;
@@ -131,15 +146,33 @@ int out_open(struct out **out, const char *path, bool overwrite, struct err *e) 
         free(final);
         return rc;
     }
-    if (mode) (void)fchmod(fd, mode);
-    struct out *o = xcalloc(1, sizeof *o);
-    o->path = final;
-    o->slot = slot;
-    o->fd = fd;
-    o->overwrite = overwrite;
-    o->buf = xmalloc(OUT_BUF_BYTES);
-    pthread_mutex_init(&o->lock, NULL);
-    *out = o;
+    *out = new_out(final, fd, mode, overwrite);
+    (*out)->slot = slot;
+    (*out)->temp = temps[slot].path;
+    return 0;
+}
+
+int out_open_part(struct out **out, const char *path, bool overwrite, bool fresh, struct err *e) {
+    *out = NULL;
+    char *final;
+    mode_t mode;
+    struct stat st;
+    TRY(check_target(&final, &mode, path, overwrite, e));
+    char *part = xasprintf("%s.part", final);
+    int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | (fresh ? O_TRUNC : 0);
+    int fd = open(part, flags, 0666), rc = 0;
+    if (fd < 0)
+        rc = err_sys(e, "cannot create %s; choose a folder you may write to with -o", part);
+    else if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
+        rc = err_set(e, ERR_USAGE, "%s exists and is not a regular file; remove it", part);
+    if (rc) {
+        if (fd >= 0) close(fd);
+        free(part);
+        free(final);
+        return rc;
+    }
+    *out = new_out(final, fd, mode, overwrite);
+    (*out)->temp = (*out)->part = part;
     return 0;
 }
 
@@ -160,6 +193,13 @@ static int write_locked(struct out *o, const uint8_t *p, uint64_t n, struct err 
 int out_write(struct out *o, const void *p, uint64_t n, struct err *e) {
     pthread_mutex_lock(&o->lock);
     int rc = write_locked(o, p, n, e);
+    pthread_mutex_unlock(&o->lock);
+    return rc;
+}
+
+int out_flush(struct out *o, struct err *e) {
+    pthread_mutex_lock(&o->lock);
+    int rc = flush_locked(o, e);
     pthread_mutex_unlock(&o->lock);
     return rc;
 }
@@ -200,6 +240,36 @@ int out_resize(struct out *o, uint64_t size, struct err *e) {
     return ftruncate(o->fd, (off_t)size) == 0 ? 0 : write_failed(o, grows, e);
 }
 
+int out_read_back(struct out *o, void *p, uint64_t n, uint64_t off, struct err *e) {
+    uint8_t *at = p;
+    while (n) {
+        ssize_t k = pread(o->fd, at, n < INT32_MAX ? (size_t)n : INT32_MAX, (off_t)off);
+        if (k < 0 && errno == EINTR) continue;
+        if (k < 0) return err_sys(e, "cannot read %s", o->temp);
+        if (k == 0) return err_set(e, ERR_DATA, "%s ends too early", o->temp);
+        at += k, off += (uint64_t)k, n -= (uint64_t)k;
+    }
+    return 0;
+}
+
+int out_cut(struct out *o, uint64_t size, struct err *e) {
+    pthread_mutex_lock(&o->lock);
+    int rc = flush_locked(o, e);
+    if (!rc && ftruncate(o->fd, (off_t)size) != 0) rc = write_failed(o, size, e);
+    o->pos = size;
+    pthread_mutex_unlock(&o->lock);
+    return rc;
+}
+
+uint64_t out_size(const struct out *o) {
+    struct stat st;
+    return fstat(o->fd, &st) == 0 && st.st_size > 0 ? (uint64_t)st.st_size : 0;
+}
+
+void out_keep(struct out *o) {
+    o->keep = o->part != NULL;
+}
+
 uint64_t out_tell(const struct out *o) {
     return o->pos;
 }
@@ -216,7 +286,7 @@ static void sync_folder(const char *path) {
 
 /* Never replaces a file that appeared since out_open unless asked to. */
 static int rename_temp(const struct out *o, struct err *e) {
-    const char *temp = temps[o->slot].path;
+    const char *temp = o->temp;
     int rc = -1;
     errno = ENOSYS;
     if (!o->overwrite) rc = renameat2(AT_FDCWD, temp, AT_FDCWD, o->path, RENAME_NOREPLACE);
@@ -227,15 +297,12 @@ static int rename_temp(const struct out *o, struct err *e) {
 }
 
 int out_commit(struct out *o, struct err *e) {
-    pthread_mutex_lock(&o->lock);
-    int rc = flush_locked(o, e);
-    pthread_mutex_unlock(&o->lock);
-    if (rc) return rc;
+    TRY(out_flush(o, e));
     TRY(map_unchanged(e)); /* an output of inputs that changed half-way is an output of nothing */
     if (fsync(o->fd) != 0 && errno != EINVAL && errno != ENOTSUP) return write_failed(o, 0, e);
     TRY(rename_temp(o, e));
-    atomic_store(&temps[o->slot].state, TEMP_FREE);
-    rc = close(o->fd) == 0 ? 0 : err_sys(e, "cannot close %s", o->path);
+    if (o->slot >= 0) atomic_store(&temps[o->slot].state, TEMP_FREE);
+    int rc = close(o->fd) == 0 ? 0 : err_sys(e, "cannot close %s", o->path);
     o->fd = -1;
     sync_folder(o->path);
     return rc;
@@ -244,12 +311,15 @@ int out_commit(struct out *o, struct err *e) {
 void out_close(struct out *o) {
     if (!o) return;
     if (o->fd >= 0) {
+        struct err ignored;
+        if (o->keep) (void)flush_locked(o, &ignored);
         close(o->fd);
-        (void)unlink(temps[o->slot].path);
-        atomic_store(&temps[o->slot].state, TEMP_FREE);
+        if (!o->keep) (void)unlink(o->temp);
+        if (o->slot >= 0) atomic_store(&temps[o->slot].state, TEMP_FREE);
     }
     pthread_mutex_destroy(&o->lock);
     free(o->buf);
+    free(o->part);
     free(o->path);
     free(o);
 }
@@ -266,4 +336,17 @@ int out_write_file(const char *path, const void *p, size_t n, bool overwrite, st
     if (!rc) rc = out_commit(o, e);
     out_close(o);
     return rc;
+}
+
+int out_write_again(const char *path, const void *p, size_t n, bool overwrite, struct err *e) {
+    char *was = NULL;
+    size_t len;
+    struct err ignored;
+    bool is_file = false;
+    if (!overwrite && io_is_file(&is_file, path, &ignored) == 0 && is_file &&
+        io_read_file(&was, &len, path, (uint64_t)n + 1, &ignored) == 0 && len == n &&
+        memcmp(was, p, n) == 0)
+        overwrite = true;
+    free(was);
+    return out_write_file(path, p, n, overwrite, e);
 }

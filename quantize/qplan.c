@@ -140,7 +140,7 @@ int qplan_write(const struct qplan *p, const char *path, bool overwrite, struct 
     buf_fmt(&b, "# %s: tensor<TAB>type, one line each; edit and pass as --recipe\n", p->name);
     for (int64_t i = 0; i < p->n; i++)
         buf_fmt(&b, "%s\t%s\n", p->item[i].name, qtype_name(p->item[i].type));
-    int rc = out_write_file(path, b.data, b.len, overwrite, e);
+    int rc = out_write_again(path, b.data, b.len, overwrite, e);
     buf_release(&b);
     return rc;
 }

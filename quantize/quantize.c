@@ -33,6 +33,7 @@
 #include "quantize/feedback.h"
 #include "quantize/qplan.h"
 #include "quantize/record.h"
+#include "quantize/resume.h"
 
 enum { BATCH_BYTES = 32 << 20, TAU_DEFAULT = 256 };
 
@@ -49,12 +50,17 @@ struct run {
     struct prog *prog;     /* of all runs over the source */
     int64_t item;          /* batches so far, with error feedback matrices: what ranks share out */
     struct writer *writer; /* of all runs */
+    struct resume *resume; /* NULL: an interrupted output is removed */
+    int64_t n_done;        /* tensors that an earlier run left complete */
     struct run *next;      /* of the same source */
 };
 
-/* The runs from q on that take its bytes of a tensor: those that want the same type. */
+/* The next of the runs, from `from` on, that takes the bytes of q for a tensor: it wants the same
+ * type and has none yet. */
 static struct run *follower(const struct run *q, struct run *from, int64_t tensor) {
-    while (from && from->plan.item[tensor].type != q->plan.item[tensor].type) from = from->next;
+    enum qtype type = q->plan.item[tensor].type;
+    while (from && (from->plan.item[tensor].type != type || tensor < from->n_done))
+        from = from->next;
     return from;
 }
 
@@ -183,8 +189,10 @@ static int encode_batch(struct run *q, struct job *j, int64_t first, int64_t n, 
 /* Called by the writer's thread, for rows of a tensor in their order. */
 static int write_rows(void *ctx, int64_t tensor, const uint8_t *p, uint64_t n, struct err *e) {
     struct run *q = ctx;
-    for (struct run *to = q; to; to = follower(q, to->next, tensor))
+    for (struct run *to = q; to; to = follower(q, to->next, tensor)) {
         TRY(gguf_w_data(to->w, p, n, e));
+        if (to->resume) TRY(resume_data(to->resume, p, n, to->r->rows[tensor].alpha, e));
+    }
     return 0;
 }
 
@@ -462,6 +470,23 @@ static int prepare(struct run *q, struct err *e) {
     return 0;
 }
 
+/* Opens the output. What an earlier run left of it counts as done, on every rank. */
+static int begin(struct run *q, struct err *e) {
+    const struct quantize_opts *o = q->o;
+    bool part = o->resume == RESUME_ALWAYS ||
+                (o->resume == RESUME_AUTO && q->r->file_bytes >= QUANTIZE_RESUME_BYTES);
+    if (ranks_me() == 0 && !part) TRY(gguf_w_begin(q->w, o->out, o->overwrite, e));
+    if (ranks_me() == 0 && part) TRY(resume_begin(&q->resume, q->w, o, q->g, &q->n_done, e));
+    ranks_tell(&q->n_done, sizeof q->n_done);
+    q->r->n_resumed = q->n_done;
+    for (int64_t i = 0; i < q->n_done; i++) {
+        q->prog->total -= q->r->rows[i].in_bytes;
+        if (q->resume) q->r->rows[i].alpha = resume_alpha(q->resume, i);
+        q->r->n_feedback += q->r->rows[i].alpha > 0;
+    }
+    return 0;
+}
+
 /* Tensor by tensor, every output of one before the next is read. The first output that wants a type
  * leads: its bytes go to the others that want the same. */
 static int all_tensors(struct run *run, int n, struct err *e) {
@@ -499,14 +524,19 @@ static int work(struct run *run, int n, struct err *e) {
         total += run[k].r->in_bytes;
     }
     if (o->dry_run) return 0;
-    for (int k = 0; k < n && ranks_me() == 0; k++)
-        TRY(gguf_w_begin(run[k].w, run[k].o->out, o->overwrite, e));
     TRY(writer_new(&run->writer, e));
     for (int k = 1; k < n; k++) run[k].writer = run->writer;
     prog_begin(&prog, n == 1 ? run->plan.name : "quantize", PROG_BYTES, total);
-    int rc = all_tensors(run, n, e);
+    int rc = 0;
+    for (int k = 0; k < n && rc == 0; k++) rc = begin(&run[k], e);
+    if (rc == 0) rc = all_tensors(run, n, e);
     prog_end(&prog);
-    for (int k = 0; k < n && rc == 0 && ranks_me() == 0; k++) rc = gguf_w_commit(run[k].w, e);
+    for (int k = 0; k < n && rc == 0 && ranks_me() == 0; k++) {
+        rc = gguf_w_commit(run[k].w, e);
+        if (rc) break;
+        resume_end(run[k].resume, 0);
+        run[k].resume = NULL;
+    }
     return rc;
 }
 
@@ -525,6 +555,7 @@ int quantize_run_many(const struct quantize_opts *o, int n, struct quantize_repo
     int rc = work(run, n, e);
     writer_free(run->writer);
     for (int k = 0; k < n; k++) {
+        resume_end(run[k].resume, rc);
         gguf_w_free(run[k].w);
         qplan_release(&run[k].plan);
         r[k].seconds = prog_now_s() - t0;

@@ -18,6 +18,10 @@ struct quant_override { /* --tensor REGEX=TYPE, first match wins, case-insensiti
 struct quant_note { /* a text key for the output's metadata */
     const char *key, *value;
 };
+/* An interrupted run leaves OUT.part, and the same run again goes on there (resume.h). AUTO: only
+ * when the output is large, QUANTIZE_RESUME_BYTES. */
+enum quantize_resume { RESUME_NEVER, RESUME_AUTO, RESUME_ALWAYS };
+#define QUANTIZE_RESUME_BYTES (UINT64_C(256) << 20)
 struct quantize_opts {
     const char *in, *out;
     const char *recipe;  /* "Q4_K_M", a single type's name, or the path of a plan.tsv */
@@ -32,6 +36,7 @@ struct quantize_opts {
     const char *plan_out; /* write the plan used, or NULL */
     double tau; /* tokens of prior for rarely used experts; 0: the default, 256; < 0: none */
     uint64_t split_max;
+    enum quantize_resume resume;
     const struct quant_note *note; /* why these types: written as they are */
     int n_notes;
     struct pool *pool;
@@ -49,7 +54,7 @@ struct quantize_row { /* one tensor of the plan */
 struct quantize_report {
     struct quantize_row *rows; /* with want_rows: in output order; quantize_report_release frees */
     char recipe[64];
-    int64_t n_tensors, n_quantized, n_fallbacks, n_no_imatrix, n_feedback;
+    int64_t n_tensors, n_quantized, n_fallbacks, n_no_imatrix, n_feedback, n_resumed;
     uint64_t in_bytes, out_bytes;
     uint64_t file_bytes; /* of all output files, exact, also with dry_run */
     double bpw, seconds;

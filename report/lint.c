@@ -221,7 +221,7 @@ static void check_file(struct lint *l, const char *name, struct seen *s, int *n_
     check_name(l, name);
     if (st.st_size == 0) lint_add(l, true, "file-empty", name, "the file is empty");
     if (strstr(name, ".tmp-") || (len > 5 && strcmp(name + len - 5, ".part") == 0) ||
-        strstr(name, ".incomplete"))
+        (len > 9 && strcmp(name + len - 9, ".part.log") == 0) || strstr(name, ".incomplete"))
         lint_add(l, true, "file-leftover", name, "left over from an interrupted job");
     if (len < 6 || strcasecmp(name + len - 5, ".gguf") != 0) return;
     ++*n_gguf;

@@ -161,6 +161,9 @@ WRAP(char *, realpath, const char *path, char *out) {
 WRAP(ssize_t, read, int fd, void *p, size_t n) {
     return fails(READ, &n) ? -1 : __real_read(fd, p, n);
 }
+WRAP(ssize_t, pread, int fd, void *p, size_t n, off_t off) {
+    return fails(READ, &n) ? -1 : __real_pread(fd, p, n, off);
+}
 WRAP(struct dirent *, readdir, DIR *d) {
     return fails(READ, NULL) ? NULL : __real_readdir(d);
 }

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: MIT
+/* quantize/resume.c - see resume.h. */
+#include "quantize/resume.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/buf.h"
+#include "core/hash.h"
+#include "core/io.h"
+#include "core/log.h"
+#include "core/mem.h"
+#include "core/prog.h"
+#include "quantize/journal.h"
+
+struct resume {
+    struct gguf_w *w; /* the caller's */
+    const char *out;  /* the caller's */
+    struct journal j;
+    struct xxh128 *hash; /* of the current tensor's bytes so far */
+    int64_t n_tensors;
+    bool begun; /* the journal is ours and known */
+};
+
+static int make_key(struct gguf_w *w, const struct gguf *source, char key[33], int *n_files,
+                    struct err *e) {
+    struct buf b = {0};
+    *n_files = gguf_w_header_hash(w, key);
+    buf_str(&b, key);
+    for (int i = 0; i < gguf_n_shards(source); i++) {
+        struct stat st;
+        const char *path = gguf_shard_path(source, i);
+        if (stat(path, &st) != 0) {
+            buf_release(&b);
+            return err_sys(e, "cannot examine %s", path);
+        }
+        buf_fmt(&b, ";%s;%lld;%lld.%09ld", path, (long long)st.st_size,
+                (long long)st.st_mtim.tv_sec, (long)st.st_mtim.tv_nsec);
+    }
+    hash_xxh128_hex(key, b.data, b.len);
+    buf_release(&b);
+    return 0;
+}
+
+/* Parts of another key, whose files may have other names than those of this one. */
+static void remove_parts(const char *out, int n_files) {
+    for (int i = 0; i < n_files; i++) {
+        char *name = n_files > 1 ? gguf_split_name(out, i, n_files) : xstrdup(out);
+        char *part = xasprintf("%s.part", name);
+        (void)unlink(part);
+        free(part);
+        free(name);
+    }
+}
+
+/* How many tensors of the journal are in the part as recorded. */
+static int check_part(struct resume *s, int64_t *n_done, struct err *e) {
+    *n_done = 0;
+    if (s->j.n > s->n_tensors) s->j.n = 0; /* nobody wrote that */
+    if (!s->j.n) return 0;
+    log_info("%s.part: going on with it; reading %lld of %lld tensors back", s->out,
+             (long long)s->j.n, (long long)s->n_tensors);
+    for (; *n_done < s->j.n; ++*n_done) {
+        char hex[33];
+        struct err why;
+        if (prog_interrupted()) return err_set(e, ERR_INTR, "interrupted");
+        int rc = gguf_w_part_hash(s->w, *n_done, hex, &why);
+        if (rc && rc != ERR_DATA) {
+            *e = why;
+            return rc;
+        }
+        if (rc || strcmp(hex, s->j.line[*n_done].hash) != 0) break;
+    }
+    if (*n_done < s->j.n)
+        log_warn("%s.part: only %lld of %lld tensors are as recorded; the others are encoded again",
+                 s->out, (long long)*n_done, (long long)s->j.n);
+    return 0;
+}
+
+int resume_begin(struct resume **out, struct gguf_w *w, const struct quantize_opts *o,
+                 const struct gguf *source, int64_t *n_done, struct err *e) {
+    char key[33];
+    int n_files;
+    enum journal_found found;
+    struct resume *s = *out = xcalloc(1, sizeof *s);
+    s->w = w;
+    s->out = o->out;
+    s->j.fd = -1;
+    s->hash = xxh128_new();
+    s->n_tensors = gguf_n_tensors(source);
+    TRY(make_key(w, source, key, &n_files, e));
+    TRY(journal_open(&s->j, o->out, key, n_files, &found, e));
+    s->begun = true;
+    if (found == JOURNAL_OTHER) {
+        log_warn("%s.part is of other options, another input or another version: starting afresh",
+                 o->out);
+        remove_parts(o->out, s->j.n_files);
+    }
+    TRY(gguf_w_begin_part(w, o->out, o->overwrite, found != JOURNAL_SAME, e));
+    TRY(check_part(s, n_done, e));
+    TRY(journal_cut(&s->j, *n_done, e));
+    return gguf_w_go_on(w, *n_done, e);
+}
+
+double resume_alpha(const struct resume *s, int64_t tensor) {
+    return s->j.line[tensor].alpha;
+}
+
+int resume_data(struct resume *s, const void *p, uint64_t n, double alpha, struct err *e) {
+    char hex[33];
+    xxh128_add(s->hash, p, (size_t)n);
+    if (gguf_w_n_complete(s->w) == s->j.n) return 0;
+    xxh128_hex(s->hash, hex);
+    xxh128_reset(s->hash);
+    TRY(gguf_w_flush(s->w, e)); /* a process that is killed loses what it had not handed over */
+    return journal_add(&s->j, hex, alpha, e);
+}
+
+void resume_end(struct resume *s, int rc) {
+    if (!s) return;
+    bool keep = rc && rc != ERR_DATA && s->j.n > 0; /* ERR_DATA: another input is needed */
+    if (keep) {
+        gguf_w_keep(s->w);
+        log_warn("%lld of %lld tensors are kept in %s.part: the same command goes on there; to "
+                 "give up, remove it and %s.part.log",
+                 (long long)s->j.n, (long long)s->n_tensors, s->out, io_base(s->out));
+    }
+    journal_close(&s->j, s->begun && !keep);
+    xxh128_free(s->hash);
+    free(s);
+}
