@@ -185,7 +185,7 @@ check-mpi: ## two and three ranks write the bytes of one process (needs Open MPI
 CLANG ?= clang
 THREADED := test_pool test_session test_imatrix test_quantize test_eval test_feedback test_kv test_sens test_mtp
 PARSERS  := test_gguf test_gguf_edit test_safetensors test_hfdir test_json test_imat_file test_kld_file test_kld_file_top \
-            test_tok_bad test_tok_tekken test_jinja test_toolfmt test_schema test_choices
+            test_tok_bad test_tok_tekken test_jinja test_toolfmt test_schema
 tsan: ## ThreadSanitizer over the programs with threads (clang)
 	+@$(MAKE) --no-print-directory BUILD=$(BUILD)/tsan CC='$(CLANG)' SAN=thread HAVE_CUDA=0 UNITS_OF='$(THREADED)' units-run
 memcheck: ## valgrind over the parsers and the fuzz corpora

@@ -4,6 +4,7 @@
  * time and each begins by setting them. */
 #include "include/hone.h"
 
+#include <errno.h>
 #include <locale.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -27,6 +28,15 @@ const struct subcommand *command_table(int *n) {
     return commands;
 }
 
+/* A signal that a handler took is no error: what is not written yet stays in the stream. */
+static int flush_result(FILE *f, struct err *e) {
+    while (fflush(f) != 0) {
+        if (errno != EINTR) return err_sys(e, "cannot write the result");
+        clearerr(f);
+    }
+    return 0;
+}
+
 int command_run(struct cli *c, int argc, char **argv, struct err *e) {
     const struct subcommand *s = commands, *end = commands + COUNT_OF(commands);
     while (s < end && strcmp(s->name, argv[1]) != 0) s++;
@@ -36,7 +46,10 @@ int command_run(struct cli *c, int argc, char **argv, struct err *e) {
     c->full_argv = argv;
     arena_init(&c->mem);
     int rc = s->run(c, argc - 1, argv + 1, e);
-    if (fflush(c->out) != 0 && rc == 0) rc = err_sys(e, "cannot write the result");
+    if (rc != 0)
+        (void)fflush(c->out); /* the first error counts */
+    else
+        rc = flush_result(c->out, e);
     pool_free(c->pool);
     arena_release(&c->mem);
     return rc;

@@ -155,7 +155,9 @@ static bool child_edit(int i, size_t n_text) {
         char *t = text_of('b', n_text);
         kill_at = i;
         gguf_edit_hook = count_or_die;
-        _exit(gguf_edit_str(path, key, t, n_text, &how, &e) ? 2 : 0);
+        int rc = gguf_edit_str(path, key, t, n_text, &how, &e);
+        free(t);
+        _exit(rc ? 2 : 0);
     }
     int status = 0;
     CHECK(pid > 0 && waitpid(pid, &status, 0) == pid);
