@@ -141,7 +141,7 @@ line=$(printf '{"faults": %d, "success": %d, "one_error": %d, "interrupted_or_ki
 echo "$line"
 [ -z "$result" ] || {
     printf '{"command": "make faults", "result": %s, "calls": {' "$line"
-    awk '{printf "%s\"%s\": %d", NR > 1 ? ", " : "", $1, $2}' "$t/counts"
+    awk '{printf "%s\"%s\": %d", (NR > 1 ? ", " : ""), $1, $2}' "$t/counts"
     printf '}, "plan": {'
     awk '{c[$1 " " $3]++} END {for (k in c) printf "%s\"%s\": %d", i++ ? ", " : "", k, c[k]}' "$t/plan"
     printf '}}\n'
