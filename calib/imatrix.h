@@ -25,7 +25,7 @@ struct imatrix_opts {
     struct pool *pool;
     struct device device;
     struct gram_col *gram; /* collects second moments too; NULL: none */
-    bool moments;          /* sum1 and sum4 of the entries too: 16 bytes more per column */
+    bool moments;          /* sum1 and sum4 of the entries too: 32 bytes more per column */
 };
 /* Chunks of ctx tokens over the concatenated texts; state reset per chunk; sums in double. */
 int imatrix_collect(const struct model *m, const struct imatrix_opts *o, struct imat *out,

@@ -20,6 +20,7 @@
 #include "core/kld_file.h"
 #include "core/mem.h"
 #include "core/prog.h"
+#include "core/str.h"
 
 struct finding {
     char *file, *text;
@@ -211,17 +212,12 @@ static int verify_file(struct verify *v, const char *path, struct err *e) {
 
 /* ---- folders --------------------------------------------------------------------------------- */
 
-static bool ends(const char *s, const char *with) {
-    size_t n = strlen(s), m = strlen(with);
-    return n >= m && strcmp(s + n - m, with) == 0;
-}
-
 /* Shards after the first are opened with their set. */
 static bool is_ours(const char *name) {
     int i = 0, n = 0;
     size_t len;
-    if (ends(name, ".gguf")) return !gguf_split_parse(name, &i, &n, &len) || i == 0;
-    return ends(name, ".safetensors") || ends(name, ".imatrix");
+    if (str_ends(name, ".gguf")) return !gguf_split_parse(name, &i, &n, &len) || i == 0;
+    return str_ends(name, ".safetensors") || str_ends(name, ".imatrix");
 }
 
 static int verify_files(struct verify *v, const char *dir, const struct io_names *all,
@@ -289,7 +285,7 @@ static int verify_path(struct verify *v, const char *path, const char *manifest,
     int rc = io_list(&all, path, e);
     bool gguf = false, hf = false, sums = false;
     for (int i = 0; i < all.n; i++) {
-        gguf = gguf || ends(all.v[i], ".gguf");
+        gguf = gguf || str_ends(all.v[i], ".gguf");
         hf = hf || strcmp(all.v[i], "config.json") == 0;
         sums = sums || strcmp(all.v[i], "SHA256SUMS") == 0;
     }

@@ -16,6 +16,7 @@
 #include "core/log.h"
 #include "core/mem.h"
 #include "core/num.h"
+#include "core/str.h"
 #include "core/ranks.h"
 
 enum {
@@ -24,7 +25,8 @@ enum {
     MAX_WORST = 1000,
     CONTEXT = 24,      /* tokens before a worst token */
     CONTEXT_SHOWN = 6, /* in tables for people */
-    DEPTH_BASE = 64
+    DEPTH_BASE = 64,
+    MAX_DEPTHS = 64 /* doublings of an int64_t */
 };
 
 struct run {
@@ -168,8 +170,10 @@ static void group_cells(struct emit *m, const struct eval_group *g) {
     emit_cell_num(m, g->ppl_base, 3);
 }
 
-/* Depth: tokens the prediction is made from, row + 1. Buckets 1..63, 64..127, then doubling. */
-static void emit_by_depth(struct emit *m, const struct run *x) {
+/* Depth: tokens the prediction is made from, row + 1. Buckets 1..63, 64..127, then doubling. Also
+ * as the points of a plot, at most MAX_DEPTHS a candidate; returns how many. */
+static int emit_by_depth(struct emit *m, const struct run *x, struct plot_point *p) {
+    int n = 0;
     emit_table(m, "by_depth", "by depth (tokens of context)");
     emit_col(m, "model", model_title(x));
     emit_col(m, "from", "from");
@@ -178,33 +182,29 @@ static void emit_by_depth(struct emit *m, const struct run *x) {
     for (int j = 0; j < x->n; j++)
         for (int64_t lo = 1, hi = DEPTH_BASE; lo < x->r.ctx; lo = hi, hi *= 2) {
             struct eval_group g;
+            const int64_t to = min_i64(hi, x->r.ctx) - 1;
             eval_kld_group(&x->r, j, -1, lo - 1, hi - 1, &g);
             if (!g.n_tokens) continue;
             emit_row(m);
             emit_cell_str(m, x->label[j]);
             emit_cell_i64(m, max_i64(lo, x->r.from + 1));
-            emit_cell_i64(m, min_i64(hi, x->r.ctx) - 1);
+            emit_cell_i64(m, to);
             group_cells(m, &g);
+            p[n++] = (struct plot_point){(double)to, g.mean_kld, j, x->label[j]};
         }
+    return n;
 }
 
-static int plot_by_depth(const struct run *x, struct err *e) {
+/* The table, and with --plot the picture. */
+static int by_depth(struct emit *m, const struct run *x, struct err *e) {
     static const struct plot_axes axes = {.title = "mean KL divergence by context",
                                           .x = "tokens of context",
                                           .y = "mean KLD, nats (lower is better)",
                                           .log_x = true,
                                           .log_y = true};
-    struct plot_point *p = xcalloc((size_t)x->n * 64, sizeof *p); /* at most 64 doublings */
-    int n = 0;
-    for (int j = 0; j < x->n; j++)
-        for (int64_t lo = 1, hi = DEPTH_BASE; lo < x->r.ctx; lo = hi, hi *= 2) {
-            struct eval_group g;
-            eval_kld_group(&x->r, j, -1, lo - 1, hi - 1, &g);
-            if (g.n_tokens)
-                p[n++] = (struct plot_point){(double)(min_i64(hi, x->r.ctx) - 1), g.mean_kld, j,
-                                             x->label[j]};
-        }
-    int rc = cli_plot(x->c, &axes, p, n, x->a->plot, e);
+    struct plot_point *p = xcalloc((size_t)x->n * MAX_DEPTHS, sizeof *p);
+    int n = emit_by_depth(m, x, p);
+    int rc = x->a->plot ? cli_plot(x->c, &axes, p, n, x->a->plot, e) : 0;
     free(p);
     return rc;
 }
@@ -328,7 +328,8 @@ static void emit_worst(struct emit *m, const struct run *x) {
     free(w);
 }
 
-static void emit_result(struct run *x) {
+static int emit_result(struct run *x, struct err *e) {
+    int rc = 0;
     struct emit *m = emit_new();
     const struct eval_args *a = x->a;
     for (int i = 0; i < x->n; i++) eval_kld_total(&x->r, i, &x->k[i]);
@@ -347,13 +348,14 @@ static void emit_result(struct run *x) {
         emit_one(m, x);
     else
         emit_many(m, x);
-    if (a->by_depth) emit_by_depth(m, x);
+    if (a->by_depth) rc = by_depth(m, x, e);
     if (x->texts.n > 1) emit_by_domain(m, x);
     if (x->n > 1) emit_pairs(m, x);
     if (x->r.n_routes) emit_routing(m, x);
     if (a->worst && x->tok_of->tok) emit_worst(m, x);
-    cli_emit(x->c, m);
+    if (!rc) cli_emit(x->c, m);
     emit_free(m);
+    return rc;
 }
 
 /* ---- runs ---- */
@@ -482,8 +484,7 @@ static int kld_save(struct cli *c, const struct eval_args *a, struct err *e) {
 static int count_models(const struct cli *c) {
     int n = 1;
     for (; n < c->n_args; n++) {
-        size_t len = strlen(c->arg[n]);
-        if (len < 5 || strcmp(c->arg[n] + len - 5, ".gguf") != 0) break;
+        if (!str_ends(c->arg[n], ".gguf")) break;
     }
     return n;
 }
@@ -513,8 +514,7 @@ static int run_kld(struct cli *c, const struct eval_args *a, struct err *e) {
     x->c = c;
     x->a = a;
     int rc = a->base ? with_base(x, n, e) : with_file(x, n, e);
-    if (!rc && a->plot) rc = plot_by_depth(x, e);
-    if (!rc) emit_result(x);
+    if (!rc) rc = emit_result(x, e);
     run_release(x);
     free(x);
     return rc;

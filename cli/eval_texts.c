@@ -14,14 +14,10 @@
 #include "core/json.h"
 #include "core/limits.h"
 #include "core/mem.h"
+#include "core/str.h"
 #include "text/chat.h"
 
 enum { MAX_DOMAINS = 256 };
-
-static bool ends_with(const char *s, const char *tail) {
-    size_t n = strlen(s), m = strlen(tail);
-    return n >= m && strcmp(s + n - m, tail) == 0;
-}
 
 /* The list of the domain of that name, made when new; NULL: too many. */
 static struct ids *ids_of(struct eval_texts *t, const char *name) {
@@ -95,7 +91,7 @@ int eval_texts_load(const struct model *m, const char *const *path, int n_paths,
                        gguf_path(m->gguf));
     for (int i = 0; i < n_paths && !rc; i++) {
         struct lines l = {.m = m, .path = path[i], .to = out};
-        if (ends_with(path[i], ".jsonl") || ends_with(path[i], ".jsonl.gz")) {
+        if (str_ends(path[i], ".jsonl") || str_ends(path[i], ".jsonl.gz")) {
             rc = load_lines(&l, e);
         } else {
             struct ids *ids = ids_of(out, io_base(path[i]));

@@ -17,6 +17,7 @@
 #include "core/io.h"
 #include "core/log.h"
 #include "core/mem.h"
+#include "core/str.h"
 
 enum { MAX_RECORD = 64 << 20 };
 
@@ -26,13 +27,8 @@ static bool is_temporary(const char *name) {
     return strstr(name, ".tmp-") != NULL;
 }
 
-static bool ends(const char *s, const char *tail) {
-    size_t n = strlen(s), k = strlen(tail);
-    return n > k && strcmp(s + n - k, tail) == 0;
-}
-
 static bool is_part(const char *name) {
-    return ends(name, ".gguf.part") || ends(name, ".gguf.part.log");
+    return str_ends(name, ".gguf.part") || str_ends(name, ".gguf.part.log");
 }
 
 static int remove_leftovers(const char *dir, bool (*which)(const char *name), struct err *e) {

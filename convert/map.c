@@ -14,6 +14,7 @@
 #include "core/mem.h"
 #include "core/num.h"
 #include "core/show.h"
+#include "core/str.h"
 
 enum { NAME_MAX_LEN = 512 };
 /* A stranger's name inside a message. */
@@ -173,11 +174,6 @@ static bool has_part(const char *name, const char *part) {
     return false;
 }
 
-static bool ends_with(const char *s, const char *end) {
-    size_t n = strlen(s), k = strlen(end);
-    return n >= k && strcmp(s + n - k, end) == 0;
-}
-
 /* What quantizers leave beside the weights for activations and caches, and tables that are
  * recomputed. */
 static bool not_needed(const char *name) {
@@ -186,13 +182,13 @@ static bool not_needed(const char *name) {
         ".qscale_act",          ".k_scale",         ".v_scale",     ".q_scale",
         ".output_scale"};
     for (size_t i = 0; i < COUNT_OF(tail); i++)
-        if (ends_with(name, tail[i])) return true;
+        if (str_ends(name, tail[i])) return true;
     return false;
 }
 
 /* Some quantizers give every linear layer a bias; zeros say nothing. */
 static bool zero_bias(const char *name, const struct st_tensor *t) {
-    if (!ends_with(name, ".bias") || t->n_elems > 1 << 20) return false;
+    if (!str_ends(name, ".bias") || t->n_elems > 1 << 20) return false;
     for (int64_t i = 0; i < t->n_elems; i++) {
         float v;
         struct err ignored;

@@ -15,6 +15,7 @@
 #include "core/attr.h"
 #include "core/mem.h"
 #include "core/num.h"
+#include "core/str.h"
 #include "quantize/quantize.h"
 
 enum cls {
@@ -159,11 +160,6 @@ static const uint8_t role_class[ROLE_COUNT] = {
 };
 // clang-format on
 
-static bool ends_with(const char *s, const char *tail) {
-    size_t n = strlen(s), k = strlen(tail);
-    return n >= k && strcmp(s + n - k, tail) == 0;
-}
-
 static int block_of(const char *name) {
     if (strncmp(name, "blk.", 4) != 0) return -1;
     int v = 0, n = 0;
@@ -182,7 +178,7 @@ static enum role role_by_name(const char *name) {
 static bool quantizable(const struct recipe_item *it, const struct tensor_row *row) {
     const struct qtype_info *qi = qtype_info(it->from);
     if (!qi || !(qi->flags & (QF_FLOAT | QF_QUANT))) return false;
-    if (it->ne[1] * it->ne[2] * it->ne[3] <= 1 || !ends_with(it->name, "weight")) return false;
+    if (it->ne[1] * it->ne[2] * it->ne[3] <= 1 || !str_ends(it->name, "weight")) return false;
     if (row && ((row->flags & TR_F32) || row->role == ROLE_OTHER)) return false;
     for (size_t i = 0; i < COUNT_OF(kept_parts); i++)
         if (strstr(it->name, kept_parts[i])) return false;

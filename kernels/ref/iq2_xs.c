@@ -1,44 +1,27 @@
 // SPDX-License-Identifier: MIT
 /* kernels/ref/iq2_xs.c - IQ2_XS: 256 weights in 74 bytes, 16 sub-blocks of 16.
  * w = d/8 * (2s+1) * level * sign: 9 bits of grid and 7 of signs per 8 weights. */
-#include "core/fp.h"
 #include "kernels/ops.h"
-#include "kernels/grid.h"
+#include "kernels/ref/iq.h"
 
-static int code(const struct blk_IQ2_XS *x, const struct kern_grid *g, int i) {
+static int code(const void *blk, const struct kern_grid *g, int i) {
+    const struct blk_IQ2_XS *x = blk;
     const uint16_t q = x->qs[i / 8];
     const int j = i % 8, level = g->iq2_xs[q & 511][j];
     return (g->sign[q >> 9] >> j) & 1 ? -level : level;
 }
 
-static int scale(const struct blk_IQ2_XS *x, int k) {
+static int scale(const void *blk, int k) {
+    const struct blk_IQ2_XS *x = blk;
     return 2 * ((x->scales[k / 2] >> (4 * (k % 2))) & 15) + 1;
 }
 
 static void decode(const void *restrict blk, float *restrict dst, int64_t n) {
-    const struct blk_IQ2_XS *x = blk;
-    const struct kern_grid *g = kern_grid_get();
-    for (int64_t b = 0; b < n / QK; b++, x++, dst += QK) {
-        const float d = fp_f16_to_f32(x->d) * 0.125f;
-        for (int i = 0; i < QK; i++) dst[i] = d * (float)scale(x, i / 16) * (float)code(x, g, i);
-    }
+    iq_decode(blk, sizeof(struct blk_IQ2_XS), 16, 0.125f, dst, n, iq_first, scale, code);
 }
 
 static float dot(const void *restrict w, const void *restrict a, int64_t n) {
-    const struct blk_IQ2_XS *x = w;
-    const struct blk_Q8_K *y = a;
-    const struct kern_grid *g = kern_grid_get();
-    double sum = 0;
-    for (int64_t b = 0; b < n / QK; b++, x++, y++) {
-        int s = 0;
-        for (int k = 0; k < QK / 16; k++) {
-            int sk = 0;
-            for (int i = 16 * k; i < 16 * (k + 1); i++) sk += code(x, g, i) * y->qs[i];
-            s += scale(x, k) * sk;
-        }
-        sum += (double)(fp_f16_to_f32(x->d) * 0.125f) * (double)y->d * s;
-    }
-    return (float)sum;
+    return iq_dot(w, sizeof(struct blk_IQ2_XS), 16, 0.125f, a, n, iq_first, scale, code);
 }
 
 const struct kern_ops kern_ref_IQ2_XS = {.decode = decode, .dot = dot};

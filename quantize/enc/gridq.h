@@ -43,7 +43,7 @@ const struct grid_spec *grid_spec_of(enum qtype t);
 void enc_grid_row(enum qtype t, const float *x, const float *imp, int64_t n, void *dst,
                   enum search search, void (*pack)(void *blk, const struct grid_block *b));
 /* Multiplies the d of a row's blocks, as encoded from x, so that the importance-weighted product of
- * the row with itself is kept (within 0.8..1.25): enc_row_balanced of these types. */
+ * the row with itself is kept: enc_row_balanced of these types. */
 void enc_grid_balance(enum qtype t, const float *x, const float *imp, int64_t n, void *blocks);
 /* Levels of entry g. */
 const int8_t *grid_levels(const struct grid_spec *s, int g);

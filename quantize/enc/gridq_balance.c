@@ -7,6 +7,7 @@
 #include "kernels/codebook.h"
 #include "kernels/kern.h"
 #include "quantize/enc/gridq.h"
+#include "quantize/enc/open.h"
 
 static uint16_t get_d(enum qtype t, const uint8_t *blk) {
     return t == QT_IQ1_M ? kern_iq1_m_d((const struct blk_IQ1_M *)blk) : load_u16(blk);
@@ -33,8 +34,7 @@ void enc_grid_balance(enum qtype t, const float *x, const float *imp, int64_t n,
             den += w * xi * (double)y[i];
         }
     }
-    double gain = den > 0 ? num / den : 1;
-    gain = gain > 1.25 ? 1.25 : gain < 0.8 ? 0.8 : gain;
+    const double gain = enc_gain(num, den);
     for (int64_t b = 0; b < n / QK; b++, blk += bytes) {
         const uint16_t d = enc_f16_bits((float)((double)fp_f16_to_f32(get_d(t, blk)) * gain));
         if (d & 0x7fff) set_d(t, blk, d);

@@ -23,9 +23,13 @@ const struct enc_blocks *enc_blocks_find(enum qtype t) {
     return (unsigned)t < QT_COUNT ? table[t] : NULL;
 }
 
-void enc_rescale(struct enc_open *o, int64_t n_blocks, double num, double den) {
+double enc_gain(double num, double den) {
     double gain = den > 0 ? num / den : 1;
-    gain = gain > 1.25 ? 1.25 : gain < 0.8 ? 0.8 : gain;
+    return gain > 1.25 ? 1.25 : gain < 0.8 ? 0.8 : gain;
+}
+
+void enc_rescale(struct enc_open *o, int64_t n_blocks, double num, double den) {
+    double gain = enc_gain(num, den);
     for (int64_t b = 0; b < n_blocks; b++) {
         float d = enc_f16((float)((double)o[b].d * gain));
         if (d == 0) continue;

@@ -60,7 +60,9 @@ extern const struct enc_blocks enc_blocks_iq4_xs;
  * squared relative error, always in the same direction. o: n/block blocks of scratch. */
 void enc_row_balanced(const struct enc_blocks *eb, const float *x, const float *imp, int64_t n,
                       void *dst, enum search search, struct enc_open *o);
-/* Multiplies the scales of blocks by num/den (within 0.8..1.25; den <= 0: by 1). */
+/* What scales are multiplied by: num/den within 0.8..1.25; den <= 0: 1. */
+double enc_gain(double num, double den);
+/* Multiplies the scales of blocks by that. */
 void enc_rescale(struct enc_open *o, int64_t n_blocks, double num, double den);
 
 /* The level nearest to x in sub-block k; the present one when the step is zero. */

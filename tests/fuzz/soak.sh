@@ -11,7 +11,7 @@ root=$(CDPATH='' cd -- "$(dirname -- "$0")/../.." && pwd)
 for t in "$@"; do
     mkdir -p "$out/corpus/$t"
     seeds="$root/tests/fuzz/corpus/$t"
-    "$bin/fuzz_$t" -timeout=10 -rss_limit_mb=4096 -print_final_stats=1 -artifact_prefix="$out/$t-" \
+    "$bin/fuzz_$t" -timeout=120 -report_slow_units=60 -rss_limit_mb=4096 -print_final_stats=1 -artifact_prefix="$out/$t-" \
         "$out/corpus/$t" "$seeds" >"$out/$t.log" 2>&1 &
     pid=$!
     used=0

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: MIT
+/* core/str.h - questions about strings. */
+#ifndef HONE_CORE_STR_H
+#define HONE_CORE_STR_H
+
+#include <stdbool.h>
+#include <string.h>
+
+static inline bool str_ends(const char *s, const char *tail) {
+    size_t n = strlen(s), k = strlen(tail);
+    return n >= k && memcmp(s + n - k, tail, k) == 0;
+}
+
+#endif
