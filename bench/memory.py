@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: MIT
 """Peak memory of hone on folders of full width, made of sparse files: shapes of real models, data all zero.
 
-    python3 bench/memory.py build/hone SCRATCH OUT.json [--layers N] [--shapes 35B,397B] [--type bf16] [--max-gib 40] [--check]
+    python3 bench/memory.py build/hone SCRATCH OUT.json [--layers N] [--shapes 35B,397B] [--type bf16] [--max-gib 40] [--all] [--add] [--check]
 
 For every shape: `convert --dry-run` over all layers (time, predicted bytes, peak), and over N layers a real convert, its
-size compared with the prediction; with --all then imatrix (one chunk), quantize to Q4_K_M and eval kld (two windows) on what
-was converted. --check: exit 1 unless every peak of convert is below 512 MiB, every dry run takes less than
+size compared with the prediction; with --all then imatrix (one chunk), quantize to Q4_K_M, eval ppl and eval kld (two windows) on what
+was converted, beside what `hone plan` says of one pass: activations, keys and values, recurrent state. --add: rows of other runs stay
+in OUT.json. --check: exit 1 unless every peak of convert is below 512 MiB, every dry run takes less than
 2 processor seconds, and every prediction is the output's size. A step whose output would pass --max-gib is left out, and said so. Peak is
 ru_maxrss of the process: pages of mapped inputs that happen to be resident are in it. peak_anon_bytes is what is not such a
 page: RssAnon, read every 20 ms."""
@@ -116,15 +117,29 @@ def run(*cmd):
             "peak_rss_bytes": usage.ru_maxrss * 1024, "peak_anon_bytes": anon[0]}, json.loads(out or b"{}")
 
 
-def use(hone, scratch, model):
-    """The steps behind convert: name, output bytes, what run() measured."""
+def planned(hone, model):
+    """Anonymous memory of one window of 512 tokens, as `hone plan` predicts it from the header."""
+    j = json.loads(subprocess.check_output([hone, "plan", model, "--ctx", "512", "--kv-type", "f32", "--json", "-q"]))
+    return {"planned_pass_bytes": j["activations_bytes"] + j["kv_bytes"] + j["state_bytes"], "planned_weights_bytes": j["weights_bytes"]}
+
+
+def use(hone, scratch, model, shape, n_layers):
+    """The steps behind convert: name, output bytes, what run() measured and what was to be expected."""
+    h, _, _, _, _, experts, _, ff = SHAPES[shape]
+    # sums in double, once for the chunk and once in all (docs/design/scale.md)
+    sums = n_layers * experts * (2 * h + ff) * 8 * 2
     text = os.path.join(os.path.dirname(__file__), "../tests/golden/tiny-qwen35moe/self_eval.txt")
     im, q = os.path.join(scratch, "im.gguf"), os.path.join(scratch, "q.gguf")
     steps = (("imatrix", im, [hone, "imatrix", model, text, "--chunks", "1", "-o", im]),
              ("quantize Q4_K_M", q, [hone, "quantize", model, "--recipe", "Q4_K_M", "--search", "fast", "--imatrix", im, "-o", q]),
+             ("eval ppl", None, [hone, "eval", "ppl", q, text, "--chunks", "2"]),
              ("eval kld", None, [hone, "eval", "kld", q, text, "--base", model, "--chunks", "2"]))
     for name, out, cmd in steps:
         r, _ = run(*cmd, "--json", "-q")
+        if name == "imatrix":
+            r |= planned(hone, model) | {"expected_sums_bytes": sums}
+        elif not out:
+            r |= planned(hone, q)
         yield name, os.path.getsize(out) if out else None, r
     os.remove(im)
     os.remove(q)
@@ -140,6 +155,7 @@ def main():
     a.add_argument("--type", default="bf16")
     a.add_argument("--max-gib", type=float, default=40)
     a.add_argument("--all", action="store_true")
+    a.add_argument("--add", action="store_true")
     a.add_argument("--check", action="store_true")
     a = a.parse_args()
     rows = []
@@ -159,13 +175,16 @@ def main():
             r, _ = run(a.hone, "convert", path, "-o", target, "--type", a.type, "-f", "--json", "-q")
             rows.append({"shape": shape, "layers": a.layers, "step": "convert", "input_bytes": in_bytes,
                          "predicted_bytes": j["size_bytes"], "output_bytes": os.path.getsize(target), **r})
-            for step, size, r in use(a.hone, a.scratch, target) if a.all else ():
+            for step, size, r in use(a.hone, a.scratch, target, shape, a.layers) if a.all else ():
                 rows.append({"shape": shape, "layers": a.layers, "step": step, **({"output_bytes": size} if size else {}), **r})
-                print(rows[-1], flush=True)
             os.remove(target)
         shutil.rmtree(path)
-    json.dump({"command": "python3 bench/memory.py build/hone SCRATCH OUT.json " + " ".join(sys.argv[4:]), "machine": f"{os.cpu_count()} processors",
-               "rows": rows}, open(a.out, "w"), indent=1)
+    old = json.load(open(a.out)) if a.add else {"commands": [], "rows": []}
+    measured = {(r["shape"], r["layers"], r["step"]) for r in rows}
+    old["commands"].append("python3 bench/memory.py build/hone SCRATCH OUT.json " + " ".join(sys.argv[4:]))
+    old["machine"] = f"{os.cpu_count()} processors"
+    old["rows"] = [r for r in old["rows"] if (r["shape"], r["layers"], r["step"]) not in measured] + rows
+    json.dump(old, open(a.out, "w"), indent=1)
     open(a.out, "a").write("\n")
     bad = 0
     for r in rows:

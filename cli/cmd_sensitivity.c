@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* cli/cmd_sensitivity.c - hone sensitivity: errors of the encoders, then end-to-end probes in an
  * order that is useful when it is cut short, then steps around the mixes of given budgets. The file
- * is written after every batch; the same command goes on where it stopped. */
+ * is written after every batch; the same command goes on where it stopped. Several ranks share out
+ * the groups of the encoders' errors, then batches of probes. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -16,6 +17,7 @@
 #include "core/mem.h"
 #include "core/num.h"
 #include "core/prog.h"
+#include "core/ranks.h"
 #include "quantize/record.h"
 
 /* Errors near which probes are made, in this order: about Q3_K, Q5_K, IQ4_XS, Q2_K. */
@@ -28,17 +30,15 @@ struct work {
     struct probe p;
     double t0;
     struct mix_probe_report *r;
+    /* of one round, at most ranks_n() * PROBE_SLOTS */
+    struct probe_want *want;
+    struct probe_got *got;
+    int n, batch;
+    const struct sens_mix *mix; /* NULL: groups alone */
+    uint64_t budget;            /* of the mix */
 };
 
-static bool late(const struct work *w) {
-    return w->o->seconds > 0 && prog_now_s() - w->t0 >= w->o->seconds;
-}
-
-static int save(const struct work *w, struct err *e) {
-    return sens_write(w->s, w->g, w->o->out, true, e);
-}
-
-/* ---- stage 2 ------------------------------------------------------------------------------------
+/* ---- what is probed, and when ------------------------------------------------------------------
  */
 
 /* The candidate whose error is nearest to a target, in proportion. */
@@ -54,12 +54,6 @@ static bool type_near(const struct sens_group *g, double target, enum qtype *out
     return best < HUGE_VAL;
 }
 
-static bool probed(const struct sens_group *g, enum qtype t) {
-    for (int i = 0; i < g->n_probes; i++)
-        if (g->probe[i].type == t) return true;
-    return false;
-}
-
 /* Where a layer comes among those of its role when it is halved again and again: first, last,
  * middle, quarters... */
 static int halving_rank(int at, int n) {
@@ -73,7 +67,7 @@ static int halving_rank(int at, int n) {
 }
 
 /* rank: the order; band: false for layers beyond the number of layers per role. */
-static int ranks(const struct sens *s, int64_t bands, int *rank, bool *band) {
+static int layer_order(const struct sens *s, int64_t bands, int *rank, bool *band) {
     int most = 0;
     for (int i = 0; i < s->n_groups; i++) {
         int at = 0, n = 0;
@@ -96,17 +90,82 @@ static int ranks(const struct sens *s, int64_t bands, int *rank, bool *band) {
     return most;
 }
 
-static void spent(struct work *w, double t0, int n) {
-    w->r->probing += prog_now_s() - t0;
-    w->r->n_now += n;
+/* ---- rounds -------------------------------------------------------------------------------------
+ * A batch for every rank, so that the batches and their bytes are those of one process. */
+
+static bool late(const struct work *w) {
+    bool yes = w->o->seconds > 0 && prog_now_s() - w->t0 >= w->o->seconds;
+    ranks_tell(&yes, sizeof yes);
+    return yes;
+}
+
+static int save(const struct work *w, struct err *e) {
+    return ranks_me() == 0 ? sens_write(w->s, w->g, w->o->out, true, e) : 0;
+}
+
+static void put(const struct work *w, const struct probe_want *want, const struct probe_got *got) {
+    struct sens_group *g = &w->s->group[want->group];
+    if (!w->mix && g->n_probes < SENS_MAX_PROBES)
+        g->probe[g->n_probes++] = (struct sens_probe){want->type, got->kld, got->stderr_};
+    if (w->mix && g->n_steps < SENS_MAX_STEPS)
+        g->step[g->n_steps++] = (struct sens_step){w->budget, w->mix->type[want->group], want->type,
+                                                   got->kld, got->stderr_};
+}
+
+/* Measures what was asked for. */
+static int end_round(struct work *w, struct err *e) {
+    double t0 = prog_now_s();
+    int rc = 0, n = 0;
+    for (int at = 0, b = 0; at < w->n && !rc; at += n, b++) {
+        const struct probe_want *want = w->want + at;
+        struct probe_got *got = w->got + at;
+        n = w->n - at < w->batch ? w->n - at : w->batch;
+        if (ranks_mine(b))
+            rc = w->mix ? probe_steps(&w->p, w->s, w->mix, want, n, got, e)
+                        : probe_alone(&w->p, w->s, want, n, got, e);
+        if (!rc) ranks_pass(b, got, (uint64_t)n * sizeof *got);
+    }
+    if (rc || !w->n) return rc;
+    ranks_tell(w->got, w->n * (int)sizeof *w->got);
+    for (int i = 0; i < w->n; i++) put(w, &w->want[i], &w->got[i]);
+    if (!w->mix) {
+        w->r->probing += prog_now_s() - t0;
+        w->r->n_now += w->n;
+    }
+    w->n = 0;
+    return save(w, e);
+}
+
+static int ask(struct work *w, int group, enum qtype type, struct err *e) {
+    w->want[w->n++] = (struct probe_want){group, type};
+    return w->n < w->batch * ranks_n() ? 0 : end_round(w, e);
+}
+
+/* Of a group alone, or of a group in the mix; budget: of the mix. */
+static void begin_rounds(struct work *w, const struct sens_mix *mix, uint64_t budget) {
+    w->mix = mix;
+    w->budget = budget;
+    w->batch = mix ? PROBE_SLOTS - 1 : PROBE_SLOTS;
+}
+
+/* ---- stage 2 ------------------------------------------------------------------------------------
+ */
+
+static bool probed(const struct work *w, int group, enum qtype t) {
+    const struct sens_group *g = &w->s->group[group];
+    for (int i = 0; i < g->n_probes; i++)
+        if (g->probe[i].type == t) return true;
+    for (int i = 0; i < w->n; i++)
+        if (w->want[i].group == group && w->want[i].type == t) return true;
+    return false;
 }
 
 static int stage2(struct work *w, struct err *e) {
     struct sens *s = w->s;
-    int *rank = xcalloc((size_t)s->n_groups + 1, sizeof *rank), rc = 0, n = 0;
+    int *rank = xcalloc((size_t)s->n_groups + 1, sizeof *rank), rc = 0;
     bool *band = xcalloc((size_t)s->n_groups + 1, sizeof *band);
-    int most = ranks(s, w->o->bands, rank, band);
-    struct probe_want want[PROBE_SLOTS];
+    int most = layer_order(s, w->o->bands, rank, band);
+    begin_rounds(w, NULL, 0);
     for (int64_t t = 0; t < w->o->n_types && !rc; t++)
         for (int k = 0; k <= most && !rc; k++)
             for (int i = 0; i < s->n_groups && !rc; i++) {
@@ -114,30 +173,15 @@ static int stage2(struct work *w, struct err *e) {
                 if (rank[i] != k || !band[i] || !probe_uses(&w->p, s, i)) continue;
                 if (!type_near(&s->group[i], targets[t], &type)) continue;
                 w->r->n_wanted++;
-                if (probed(&s->group[i], type)) {
-                    w->r->n_probes++;
-                    continue;
-                }
-                if (late(w)) {
+                bool known = probed(w, i, type);
+                if (!known && !w->n && late(w)) {
                     w->r->cut_short = true;
                     continue;
                 }
-                want[n++] = (struct probe_want){i, type};
-                if (n < PROBE_SLOTS) continue;
-                double t0 = prog_now_s();
-                rc = probe_alone(&w->p, s, want, n, e);
-                spent(w, t0, n);
-                w->r->n_probes += n;
-                n = 0;
-                if (!rc) rc = save(w, e);
+                w->r->n_probes++;
+                if (!known) rc = ask(w, i, type, e);
             }
-    if (!rc && n) {
-        double t0 = prog_now_s();
-        rc = probe_alone(&w->p, s, want, n, e);
-        spent(w, t0, n);
-        w->r->n_probes += n;
-        if (!rc) rc = save(w, e);
-    }
+    if (!rc) rc = end_round(w, e);
     free(rank);
     free(band);
     return rc;
@@ -156,39 +200,31 @@ static bool stepped(const struct sens_group *g, uint64_t budget, enum qtype from
 static int around(struct work *w, uint64_t budget, struct err *e) {
     struct sens *s = w->s;
     struct sens_mix mix;
-    struct probe_want want[PROBE_SLOTS];
     uint64_t head = 0;
-    int n = 0, rc = 0, *rank;
+    int rc = 0, *rank;
     bool *band;
     gguf_shard_header(w->g, 0, &head);
     if (budget <= head) return err_set(e, ERR_USAGE, "--budget: smaller than the file's metadata");
-    const struct sens_ask ask = {.tensor_bytes = budget - head, .budget = budget, .floors = true};
-    TRY(sens_solve(s, &ask, &mix, e));
+    const struct sens_ask want = {.tensor_bytes = budget - head, .budget = budget, .floors = true};
+    TRY(sens_solve(s, &want, &mix, e));
     rank = xcalloc((size_t)s->n_groups + 1, sizeof *rank);
     band = xcalloc((size_t)s->n_groups + 1, sizeof *band);
-    ranks(s, w->o->bands, rank, band);
+    layer_order(s, w->o->bands, rank, band);
+    begin_rounds(w, &mix, budget);
     for (int dir = -1; dir <= 1 && !rc; dir += 2)
         for (int i = 0; i < s->n_groups && !rc; i++) {
             enum qtype to = sens_next(s, i, mix.type[i], dir);
             if (to == mix.type[i] || !band[i] || !probe_uses(&w->p, s, i)) continue;
             if (dir < 0 && !sens_allowed(s, i, to, budget)) continue;
             if (stepped(&s->group[i], budget, mix.type[i], to)) continue;
-            if (late(w)) {
+            if (!w->n && late(w)) {
                 w->r->cut_short = true;
                 continue;
             }
-            want[n++] = (struct probe_want){i, to};
-            if (n < PROBE_SLOTS - 1) continue;
-            rc = probe_steps(&w->p, s, &mix, budget, want, n, NULL, e);
-            w->r->n_steps += n;
-            n = 0;
-            if (!rc) rc = save(w, e);
+            w->r->n_steps++;
+            rc = ask(w, i, to, e);
         }
-    if (!rc && n) {
-        rc = probe_steps(&w->p, s, &mix, budget, want, n, NULL, e);
-        w->r->n_steps += n;
-        if (!rc) rc = save(w, e);
-    }
+    if (!rc) rc = end_round(w, e);
     probe_forget(&w->p);
     free(rank);
     free(band);
@@ -240,7 +276,9 @@ static int run(struct work *w, const struct imat *imat, const char *hash, struct
     warn_same_text(o, imat);
     if (o->texts.n) TRY(probe_open(&w->p, o->c, o->model, &o->texts, imat, o->ctx, o->n_chunks, e));
     s->search = o->search;
-    TRY(resume(w, hash, e));
+    if (ranks_me() == 0) TRY(resume(w, hash, e));
+    ranks_tell(&w->r->resumed, sizeof w->r->resumed);
+    sens_tell(s);
     memcpy(s->imatrix_hash, hash, sizeof s->imatrix_hash);
     s->search = o->search;
     if (!w->r->resumed) TRY(sens_errors(s, w->g, imat, o->c->pool, e));
@@ -265,6 +303,8 @@ int mix_measure(const struct mix_probe_opts *o, struct sens *s, struct mix_probe
     memset(r, 0, sizeof *r);
     memset(s, 0, sizeof *s);
     imat_init(&imat);
+    w.want = xcalloc((size_t)ranks_n() * PROBE_SLOTS, sizeof *w.want);
+    w.got = xcalloc((size_t)ranks_n() * PROBE_SLOTS, sizeof *w.got);
     int rc = cli_pool(o->c, e);
     if (!rc) rc = gguf_open(&w.g, o->model, 0, e);
     if (!rc && o->imatrix) rc = imat_read(&imat, o->imatrix, e);
@@ -274,6 +314,8 @@ int mix_measure(const struct mix_probe_opts *o, struct sens *s, struct mix_probe
     if (w.p.c) probe_close(&w.p);
     gguf_close(w.g);
     imat_release(&imat);
+    free(w.want);
+    free(w.got);
     r->seconds = prog_now_s() - w.t0;
     return rc;
 }

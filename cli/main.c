@@ -60,8 +60,11 @@ static void on_bus(int sig, siginfo_t *si, void *ctx) {
 
 /* Can several ranks work on this command? */
 static bool shared_out(int argc, char **argv) {
-    static const char *const list[][2] = {
-        {"quantize", NULL}, {"imatrix", NULL}, {"eval", "ppl"}, {"eval", "kld"}};
+    static const char *const list[][2] = {{"quantize", NULL},
+                                          {"imatrix", NULL},
+                                          {"sensitivity", NULL},
+                                          {"eval", "ppl"},
+                                          {"eval", "kld"}};
     for (size_t i = 0; i < COUNT_OF(list); i++)
         if (strcmp(argv[1], list[i][0]) == 0 &&
             (!list[i][1] || (argc > 2 && strcmp(argv[2], list[i][1]) == 0)))
@@ -100,10 +103,11 @@ int main(int argc, char **argv) {
     ranks_begin(&argc, &argv);
     int rc = 0;
     if (ranks_n() > 1 && !shared_out(argc, argv))
-        rc = err_set(&e, ERR_USAGE,
-                     "%s: several ranks share out quantize, imatrix, eval ppl and eval kld only; "
-                     "start this without mpirun",
-                     argv[1]);
+        rc = err_set(
+            &e, ERR_USAGE,
+            "%s: several ranks share out quantize, imatrix, sensitivity, eval ppl and eval kld "
+            "only; start this without mpirun",
+            argv[1]);
     FILE *speak = ranks_me() == 0 ? NULL : fdopen(dup(STDERR_FILENO), "w");
     if (ranks_me() != 0 &&
         !(speak && freopen("/dev/null", "w", stdout) && freopen("/dev/null", "w", stderr)))

@@ -153,11 +153,13 @@ static int measure(struct probe *p, int n, const int *begin, const int *like,
                                      .ctx = p->ctx,
                                      .from = p->ctx / 8,
                                      .begin = begin,
-                                     .like = like};
+                                     .like = like,
+                                     .unshared = true};
     return eval_kld_open(&job, r, e);
 }
 
-int probe_alone(struct probe *p, struct sens *s, const struct probe_want *w, int n, struct err *e) {
+int probe_alone(struct probe *p, const struct sens *s, const struct probe_want *w, int n,
+                struct probe_got *got, struct err *e) {
     struct eval_kld_run r;
     int rc = 0, begin[PROBE_SLOTS] = {0}, like[PROBE_SLOTS] = {0};
     for (int i = 0; i < n && !rc; i++) {
@@ -168,20 +170,17 @@ int probe_alone(struct probe *p, struct sens *s, const struct probe_want *w, int
     }
     if (!rc) rc = measure(p, n, begin, like, &r, e);
     for (int i = 0; i < n && !rc; i++) {
-        struct sens_group *g = &s->group[w[i].group];
         struct eval_group k;
         eval_kld_group(&r, i, -1, r.from, r.ctx, &k);
-        if (g->n_probes < SENS_MAX_PROBES)
-            g->probe[g->n_probes++] =
-                (struct sens_probe){w[i].type, k.mean_kld > 0 ? k.mean_kld : 0, k.mean_kld_stderr};
+        got[i] = (struct probe_got){k.mean_kld > 0 ? k.mean_kld : 0, k.mean_kld_stderr};
     }
     if (!rc) eval_kld_close(&r);
     drop(p, false);
     return rc;
 }
 
-int probe_steps(struct probe *p, struct sens *s, const struct sens_mix *mix, uint64_t budget,
-                const struct probe_want *w, int n, double *mix_kld, struct err *e) {
+int probe_steps(struct probe *p, const struct sens *s, const struct sens_mix *mix,
+                const struct probe_want *w, int n, struct probe_got *got, struct err *e) {
     struct eval_kld_run r = {0};
     int rc = 0, begin[PROBE_SLOTS] = {0}, like[PROBE_SLOTS] = {-1};
     for (int i = 1; i <= n; i++) begin[i] = first_block(p, &s->group[w[i - 1].group]);
@@ -191,18 +190,10 @@ int probe_steps(struct probe *p, struct sens *s, const struct sens_mix *mix, uin
             rc = put(p, s, i, g, step ? w[i - 1].type : mix->type[g], !step, e);
         }
     if (!rc) rc = measure(p, n + 1, begin, like, &r, e);
-    if (!rc && mix_kld) {
-        struct eval_group k;
-        eval_kld_group(&r, 0, -1, r.from, r.ctx, &k);
-        *mix_kld = k.mean_kld;
-    }
-    for (int i = 1; i <= n && !rc; i++) {
-        struct sens_group *g = &s->group[w[i - 1].group];
+    for (int i = 0; i < n && !rc; i++) {
         struct eval_pair d;
-        eval_kld_pair(&r, i, 0, &d);
-        if (g->n_steps < SENS_MAX_STEPS)
-            g->step[g->n_steps++] = (struct sens_step){budget, mix->type[w[i - 1].group],
-                                                       w[i - 1].type, d.diff, d.stderr_};
+        eval_kld_pair(&r, i + 1, 0, &d);
+        got[i] = (struct probe_got){d.diff, d.stderr_};
     }
     if (!rc) eval_kld_close(&r);
     drop(p, false);

@@ -33,15 +33,20 @@ void probe_close(struct probe *p);
 /* False when the forward pass does not use the group (layers of an MTP block). */
 bool probe_uses(const struct probe *p, const struct sens *s, int group);
 
-/* Stage 2: as many groups as fit, each alone in its type; n <= PROBE_SLOTS. */
 struct probe_want {
     int group;
     enum qtype type;
 };
-int probe_alone(struct probe *p, struct sens *s, const struct probe_want *w, int n, struct err *e);
-/* Stage 3: the mix, and n < PROBE_SLOTS changes of one group within it. *mix_kld may be NULL. */
-int probe_steps(struct probe *p, struct sens *s, const struct sens_mix *mix, uint64_t budget,
-                const struct probe_want *w, int n, double *mix_kld, struct err *e);
+struct probe_got { /* a divergence, or how much one changed; its standard error */
+    double kld, stderr_;
+};
+/* Stage 2: as many groups as fit, each alone in its type; n <= PROBE_SLOTS. got: [n]. Each rank
+ * (core/ranks.h) measures all windows: what is shared out are such batches. */
+int probe_alone(struct probe *p, const struct sens *s, const struct probe_want *w, int n,
+                struct probe_got *got, struct err *e);
+/* Stage 3: the mix, and n < PROBE_SLOTS changes of one group within it, each against the mix. */
+int probe_steps(struct probe *p, const struct sens *s, const struct sens_mix *mix,
+                const struct probe_want *w, int n, struct probe_got *got, struct err *e);
 /* Forgets the tensors of the last mix. */
 void probe_forget(struct probe *p);
 

@@ -70,6 +70,9 @@ const char *search_name(enum search s);
  * that quantization refuses without importance are taken from groups that have none. */
 int sens_errors(struct sens *s, const struct gguf *g, const struct imat *imat, struct pool *pool,
                 struct err *e);
+/* Of several ranks (core/ranks.h), which share out the groups there: what rank 0 knows of the
+ * groups goes to all others. */
+void sens_tell(struct sens *s);
 /* Fills group.gain: probes and errors stay those of the plain encoders, predicted losses are
  * multiplied. A matter of seconds per type and tensor. */
 struct sens_feedback {

@@ -10,6 +10,7 @@
 #include "core/mem.h"
 #include "core/num.h"
 #include "core/prog.h"
+#include "core/ranks.h"
 #include "kernels/kern.h"
 #include "quantize/sens.h"
 
@@ -145,15 +146,24 @@ int sens_errors(struct sens *s, const struct gguf *g, const struct imat *imat, s
     for (int i = 0; i < s->n_groups && !rc; i++) {
         struct sens_group *gr = &s->group[i];
         for (int t = 0; t < QT_COUNT; t++) gr->err[t] = -1;
-        for (int k = 0; k < gr->n_items && !rc; k++) {
+        for (int k = 0; k < gr->n_items && !rc && ranks_mine(i); k++) {
             rc = tensor_errors(g, gr, gr->item[k], imat, ref, s->search, pool, e);
             if (!rc && prog_interrupted()) rc = err_set(e, ERR_INTR, "interrupted");
+        }
+        if (!rc) {
+            ranks_pass(i, gr->err, sizeof gr->err);
+            ranks_pass(i, gr->can, sizeof gr->can);
         }
         prog_update(&prog, (uint64_t)i + 1);
     }
     prog_end(&prog);
     free(ref);
+    if (!rc) sens_tell(s);
     return rc;
+}
+
+void sens_tell(struct sens *s) {
+    for (int i = 0; i < s->n_groups; i++) ranks_tell(&s->group[i], sizeof s->group[i]);
 }
 
 /* ---- whole tensors ------------------------------------------------------------------------------

@@ -66,6 +66,8 @@ struct eval_kld_job {
      * of the base (-1), whose hidden states are used there. Where that cannot be, all is computed.
      */
     const int *begin, *like;
+    bool unshared; /* this rank takes every window: the caller shares out whole jobs (core/ranks.h)
+                    */
 };
 struct eval_route { /* of one candidate and one MoE layer */
     int layer;

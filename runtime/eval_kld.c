@@ -261,7 +261,8 @@ static int run_all(struct work *w, struct err *e) {
     prog_begin(&prog, "KL divergence", PROG_TOKENS, (uint64_t)(o->n_chunks * o->ctx));
     for (int64_t c = 0; c < o->n_chunks && !rc; c++) {
         for (int i = 0; i < o->n_cand; i++) o->pos[i].n = c * o->per_chunk;
-        for (int64_t at = 0; at < o->ctx && !rc && ranks_mine(c); at += EVAL_PIECE) {
+        for (int64_t at = 0; at < o->ctx && !rc && (w->job->unshared || ranks_mine(c));
+             at += EVAL_PIECE) {
             int64_t n = min_i64(EVAL_PIECE, o->ctx - at);
             rc = run_piece(w, c, at, n, e);
             double mean, u;
@@ -269,7 +270,7 @@ static int run_all(struct work *w, struct err *e) {
             snprintf(prog.note, sizeof prog.note, "kld %.5f", mean);
             prog_update(&prog, (uint64_t)(c * o->ctx + at + n));
         }
-        if (!rc) pass_window(w, c);
+        if (!rc && !w->job->unshared) pass_window(w, c);
     }
     prog_end(&prog);
     o->tok_per_s = (double)(o->n_chunks * o->ctx) / (prog_now_s() - t0);

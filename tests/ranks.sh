@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # tests/ranks.sh - hone under mpirun: one, two and three ranks write the same bytes. quantize with and without error feedback,
-# also several recipes at once; imatrix; eval ppl and kld, whose numbers are those of one process. A NaN that another
-# rank meets, and a rank that is killed, end the job without a file; what is not shared out is refused. HONE is a build with
+# also several recipes at once; imatrix; sensitivity, from the start and going on; eval ppl and kld, whose numbers are those of one
+# process. A NaN that another rank meets, and a rank that is killed, end the job without a file; what is not shared out is refused. HONE is a build with
 # MPI=1 (make check-mpi).
 set -eu
 t=$(mktemp -d)
@@ -43,6 +43,19 @@ for n in 2 3; do
     ranks $n $kld | numbers > "$t/out" && cmp "$t/kld" "$t/out" || fail "eval kld: $n ranks say something else"
 done
 
+# errors, probes and steps around a mix; the second run has half of the probes, which one process made
+sens="sensitivity $t/in.gguf --imatrix $t/im.gguf --probe $src/self_eval.txt --ctx 64 --chunks 2 -q"
+"$HONE" $sens --types 1 -o "$t/s-half.json" > /dev/null
+cp "$t/s-half.json" "$t/s-one.json"
+"$HONE" $sens --types 2 --budget 9M -o "$t/s-one.json" > /dev/null
+[ "$(grep -c '"from"' "$t/s-one.json")" -gt 0 ] || fail "sensitivity: no steps"
+for n in 2 3; do
+    ranks $n $sens --types 2 --budget 9M -o "$t/s-$n.json" > /dev/null || fail "sensitivity, $n ranks"
+    cmp "$t/s-one.json" "$t/s-$n.json" || fail "sensitivity: $n ranks write other bytes"
+done
+ranks 2 $sens --types 2 --budget 9M -o "$t/s-half.json" > /dev/null || fail "sensitivity that goes on"
+cmp "$t/s-one.json" "$t/s-half.json" || fail "sensitivity: going on writes other bytes"
+
 # a NaN in a matrix: whoever meets it says so, nobody leaves a file
 cp "$t/in.gguf" "$t/nan.gguf"
 printf '\377\177' | dd of="$t/nan.gguf" bs=1 seek=$(($(wc -c < "$t/in.gguf") / 2 / 32 * 32)) conv=notrunc 2> /dev/null
@@ -74,7 +87,6 @@ refused 'done by one process' imatrix --merge "$t/im.gguf" "$t/im.gguf" -o "$t/x
 refused 'done by one process' eval kld "$t/in.gguf" $src/self_eval.txt --save-base "$t/x.gguf"
 refused 'done by one process' eval kld "$t/one.gguf" $src/self_eval.txt --base "$t/in.gguf" --routing
 refused 'without mpirun' eval speed "$t/one.gguf"
-refused 'without mpirun' sensitivity "$t/in.gguf" --probe $src/self_calib.txt -o "$t/x.gguf"
 refused 'without mpirun' convert $src -o "$t/x.gguf"
 refused 'without mpirun' make $src -o "$t/x.gguf"
 echo "ranks: equal bytes and numbers for 1, 2 and 3; NaN, a dead rank and refusals leave nothing"
