@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 /* calib/corpus.c - files of text or conversations -> token ids, for calibration and evaluation.
  *
- * Plain text (also .gz) is tokenized as a whole. A .jsonl file holds one conversation per line,
- * {"messages": [...], "tools": [...]?}, rendered with the model's own template and tokenized with
- * special tokens parsed: what the model sees in use. Memory: the text plus 4 bytes per token. */
+ * A .jsonl file holds a document per line: a conversation {"messages": [...], "tools": [...]?},
+ * rendered with the model's own template and tokenized with special tokens parsed (what the model
+ * sees in use), or a plain {"text": "..."}. Plain text (also .gz) is tokenized as a whole; where
+ * documents are asked for it is cut at blank lines. Memory: the text plus 4 bytes per token. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,76 +17,170 @@
 #include "core/log.h"
 #include "text/chat.h"
 
+/* A document of a plain text ends at the first blank line from DOC_BYTES on (about 512 tokens of
+ * English), at the first newline from 4 times that on, and in any case at 16 times that. */
+enum { DOC_BYTES = 2048, DOC_NEWLINE = 4 * DOC_BYTES, DOC_MOST = 16 * DOC_BYTES };
+
+struct reader {
+    const struct model *m;
+    const char *path;
+    bool parse_special;
+    struct chat *chat; /* made at the first conversation */
+    corpus_fn fn;
+    void *ud;
+    struct ids ids;  /* of the document at hand */
+    struct buf text; /* rendered, or made into a line */
+    int64_t number, n_conversations, n_refused;
+    struct err why; /* of the first refusal */
+};
+
 static bool ends_with(const char *s, const char *tail) {
     size_t n = strlen(s), m = strlen(tail);
     return n >= m && strcmp(s + n - m, tail) == 0;
 }
+static bool is_jsonl(const char *path) {
+    return ends_with(path, ".jsonl") || ends_with(path, ".jsonl.gz");
+}
 
-/* Tokens of one line's conversation. A conversation the template refuses (roles or tools it does
- * not know) is left out and counted: `why` keeps the first reason. A line that is not JSON is an
- * error. */
-static int add_conversation(const struct model *m, const struct chat *chat, const char *line,
-                            size_t len, const char *what, int64_t *n_refused, struct err *why,
-                            struct ids *out, struct err *e) {
-    struct json *conv = NULL;
-    struct buf text = {0};
+static int hand_over(struct reader *r, const char *line, size_t len, struct err *e) {
+    const struct corpus_doc d = {r->number, line, len, r->ids.v, r->ids.n};
+    return r->ids.n ? r->fn(r->ud, &d, e) : 0;
+}
+
+/* A conversation the template refuses (roles or tools it does not know) is left out and counted. */
+static int add_conversation(struct reader *r, const char *line, size_t len, const char *what,
+                            struct err *e) {
     struct err refusal = {0};
-    TRY(json_parse(&conv, line, len, what, e));
-    json_free(conv); /* well-formed; rendered from the text, where 1.0 is not 1 */
-    int rc = chat_render_text(chat, line, len, NULL, false, &text, &refusal);
-    if (rc == 0) {
-        rc = tok_encode(m->tok, text.data ? text.data : "", text.len, true, false, out, e);
-    } else {
+    if (!r->chat) TRY(chat_from_gguf(&r->chat, r->m->gguf, r->m->tok, e));
+    buf_reset(&r->text);
+    r->n_conversations++;
+    /* from the line itself: through struct json 1.0 would become 1 */
+    if (chat_render_text(r->chat, line, len, NULL, false, &r->text, &refusal)) {
         err_wrap(&refusal, "%s", what);
-        if (!*n_refused) *why = refusal;
-        ++*n_refused;
-        rc = 0;
+        if (!r->n_refused++) r->why = refusal;
+        return 0;
     }
-    buf_release(&text);
+    const char *text = r->text.data ? r->text.data : "";
+    TRY(tok_encode(r->m->tok, text, r->text.len, true, false, &r->ids, e));
+    return hand_over(r, line, len, e);
+}
+
+/* A line that is not JSON is an error. */
+static int add_line(struct reader *r, const char *line, size_t len, struct err *e) {
+    struct json *j = NULL;
+    char what[512];
+    snprintf(what, sizeof what, "%s: line %lld", r->path, (long long)r->number);
+    TRY(json_parse(&j, line, len, what, e));
+    const char *text = json_get(j, "messages") ? NULL : json_str(json_get(j, "text"));
+    int rc = 0;
+    r->ids.n = 0;
+    if (text) {
+        rc = tok_encode(r->m->tok, text, strlen(text), r->parse_special, false, &r->ids, e);
+        if (rc == 0) rc = hand_over(r, line, len, e);
+    } else {
+        rc = add_conversation(r, line, len, what, e);
+    }
+    json_free(j);
     return rc;
 }
 
-static int load_conversations(const struct model *m, const char *path, const char *data, size_t len,
-                              struct ids *out, struct err *e) {
-    struct chat *chat = NULL;
-    struct err why = {0};
-    int64_t line_no = 0, n = 0, n_refused = 0;
-    int rc = chat_from_gguf(&chat, m->gguf, m->tok, e);
-    for (const char *p = data, *end = data + len; rc == 0 && p < end;) {
+static int each_line(struct reader *r, const char *data, size_t len, struct err *e) {
+    for (const char *p = data, *end = data + len; p < end;) {
         const char *nl = memchr(p, '\n', (size_t)(end - p));
-        size_t n_line = nl ? (size_t)(nl - p) : (size_t)(end - p);
-        char what[512];
-        snprintf(what, sizeof what, "%s: line %lld", path, (long long)++line_no);
-        if (strspn(p, " \t\r") < n_line) {
-            rc = add_conversation(m, chat, p, n_line, what, &n_refused, &why, out, e);
-            n++;
-        }
-        p += n_line + (nl != NULL);
+        size_t n = nl ? (size_t)(nl - p) : (size_t)(end - p);
+        r->number++;
+        if (strspn(p, " \t\r") < n) TRY(add_line(r, p, n, e));
+        p += n + (nl != NULL);
     }
-    chat_free(chat);
-    if (rc == 0 && n && n_refused == n) {
-        *e = why;
+    if (r->n_conversations && r->n_refused == r->n_conversations) {
+        *e = r->why;
         return err_wrap(e, "the model's chat template renders none of the conversations");
     }
-    if (rc == 0 && n_refused)
+    if (r->n_refused)
         log_warn("%lld of %lld conversations are left out, the model's template does not render "
                  "them (%s)",
-                 (long long)n_refused, (long long)n, why.msg);
+                 (long long)r->n_refused, (long long)r->n_conversations, r->why.msg);
+    return 0;
+}
+
+/* Bytes of the document that begins a plain text: whole paragraphs where there are any. */
+static size_t doc_len(const char *p, size_t len) {
+    for (size_t i = DOC_BYTES; i < len && i < DOC_MOST; i++)
+        if (p[i - 1] == '\n' && (p[i] == '\n' || p[i] == '\r' || i >= DOC_NEWLINE)) return i;
+    if (len <= DOC_MOST) return len;
+    size_t n = DOC_MOST;
+    while (n > DOC_MOST - 4 && ((unsigned char)p[n] & 0xc0) == 0x80) n--; /* not inside UTF-8 */
+    return n;
+}
+
+/* As a line {"text": ...}: what is no UTF-8, and NUL, which JSON cannot carry, becomes U+FFFD, in
+ * the line and in what is tokenized. */
+static int each_piece(struct reader *r, const char *data, size_t len, struct err *e) {
+    struct buf clean = {0};
+    int rc = 0;
+    for (size_t at = 0, n; at < len && rc == 0; at += n) {
+        n = doc_len(data + at, len - at);
+        buf_reset(&clean);
+        for (size_t i = 0; i < n; i++) {
+            if (data[at + i])
+                buf_chr(&clean, data[at + i]);
+            else
+                buf_str(&clean, "\xef\xbf\xbd");
+        }
+        buf_reset(&r->text);
+        buf_str(&r->text, "{\"text\": ");
+        json_quote(&r->text, clean.data, clean.len);
+        buf_chr(&r->text, '}');
+        r->number++;
+        rc = add_line(r, r->text.data, r->text.len, e);
+    }
+    buf_release(&clean);
     return rc;
+}
+
+static int read_text(const struct model *m, const char *path, char **data, size_t *len,
+                     struct err *e) {
+    if (!m->tok)
+        return err_set(e, ERR_DATA, "%s: has no tokenizer, so text cannot be read for it",
+                       gguf_path(m->gguf));
+    return gz_read_file(data, len, path, limit_of(LIM_TEXT), e);
+}
+
+static int run_reader(struct reader *r, const char *data, size_t len, struct err *e) {
+    int rc = is_jsonl(r->path) ? each_line(r, data, len, e) : each_piece(r, data, len, e);
+    chat_free(r->chat);
+    ids_release(&r->ids);
+    buf_release(&r->text);
+    return rc;
+}
+
+int corpus_each(const struct model *m, const char *path, bool parse_special, corpus_fn fn, void *ud,
+                struct err *e) {
+    struct reader r = {.m = m, .path = path, .parse_special = parse_special, .fn = fn, .ud = ud};
+    char *data = NULL;
+    size_t len = 0;
+    TRY(read_text(m, path, &data, &len, e));
+    int rc = run_reader(&r, data, len, e);
+    free(data);
+    return rc;
+}
+
+static int append(void *ud, const struct corpus_doc *d, struct err *e) {
+    (void)e;
+    for (int64_t i = 0; i < d->n_ids; i++) ids_add(ud, d->ids[i]);
+    return 0;
 }
 
 int corpus_load(const struct model *m, const char *path, bool parse_special, struct ids *out,
                 struct err *e) {
+    struct reader r = {
+        .m = m, .path = path, .parse_special = parse_special, .fn = append, .ud = out};
     char *data = NULL;
     size_t len = 0;
-    if (!m->tok)
-        return err_set(e, ERR_DATA, "%s: has no tokenizer, so text cannot be read for it",
-                       gguf_path(m->gguf));
-    TRY(gz_read_file(&data, &len, path, limit_of(LIM_TEXT), e));
-    int64_t before = out->n;
-    int rc = ends_with(path, ".jsonl") || ends_with(path, ".jsonl.gz")
-                 ? load_conversations(m, path, data, len, out, e)
-                 : tok_encode(m->tok, data, len, parse_special, before == 0, out, e);
+    TRY(read_text(m, path, &data, &len, e));
+    const int64_t before = out->n;
+    int rc = is_jsonl(path) ? run_reader(&r, data, len, e)
+                            : tok_encode(m->tok, data, len, parse_special, before == 0, out, e);
     free(data);
     if (rc) return rc;
     if (out->n == before) return err_set(e, ERR_DATA, "%s: holds no text", path);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* calib/coverage.c - token counts of experts out of an importance matrix, by layer. */
+/* calib/coverage.c - token counts of experts, out of an importance matrix or not, by layer. */
 #include "calib/coverage.h"
 
 #include <stdlib.h>
@@ -67,6 +67,12 @@ void coverage_make(const struct imat *m, struct coverage *out) {
     }
     if (out->n_layers) qsort(out->layer, (size_t)out->n_layers, sizeof *out->layer, by_block);
     for (int64_t i = 0; i < out->n_layers; i++) summarize(&out->layer[i]);
+}
+
+void coverage_add(struct coverage *c, int64_t block, const double *tokens, int64_t n_experts) {
+    struct cover_layer *l = layer_of(c, block, n_experts);
+    for (int64_t k = 0; l && k < n_experts; k++) l->expert[k].tokens = tokens[k];
+    if (l) summarize(l);
 }
 
 void coverage_release(struct coverage *c) {

@@ -26,6 +26,8 @@ struct coverage {
 };
 /* Always succeeds; no layers when the matrix is of a dense model. */
 void coverage_make(const struct imat *m, struct coverage *out);
+/* Appends a layer to a zeroed or grown structure: tokens[n_experts], blocks ascending. */
+void coverage_add(struct coverage *c, int64_t block, const double *tokens, int64_t n_experts);
 void coverage_release(struct coverage *c);
 
 #endif

@@ -7,11 +7,24 @@
 #include "core/pool.h"
 #include "runtime/session.h"
 
-/* Text for calibration or evaluation. `path` is plain text, .gz of it, or .jsonl of conversations
- * rendered with the model's template (one document per line). parse_special applies to plain text;
- * rendered conversations always parse special tokens. Appends to ids; documents are concatenated.
- */
+/* Text for calibration or evaluation. `path` is plain text, .gz of it, or .jsonl with a document
+ * per line: a conversation rendered with the model's template, or {"text": "..."}. parse_special
+ * applies to plain text; rendered conversations always parse special tokens. Appends to ids;
+ * documents are concatenated. */
 int corpus_load(const struct model *m, const char *path, bool parse_special, struct ids *out,
+                struct err *e);
+
+/* The same document by document, plain text cut at blank lines into pieces of at least 2 KiB. */
+struct corpus_doc {   /* valid during the call */
+    int64_t number;   /* from 1: line of a .jsonl, piece of a plain text */
+    const char *line; /* [len]; a line of .jsonl that gives the document again, without newline */
+    size_t len;
+    const int32_t *ids; /* [n_ids], at least one, without BOS */
+    int64_t n_ids;
+};
+typedef int (*corpus_fn)(void *ud, const struct corpus_doc *d, struct err *e);
+/* Ends at the first call of fn that does not return 0, with that. No documents: no error. */
+int corpus_each(const struct model *m, const char *path, bool parse_special, corpus_fn fn, void *ud,
                 struct err *e);
 
 struct gram_col;

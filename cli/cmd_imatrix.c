@@ -10,6 +10,7 @@
 #include "calib/imatrix.h"
 #include "calib/stats.h"
 #include "cli/cmd.h"
+#include "cli/imatrix_select.h"
 #include "core/io.h"
 #include "core/log.h"
 #include "core/mem.h"
@@ -18,6 +19,7 @@
 
 struct imatrix_args {
     const char *out, *format, *gram, *moments;
+    struct select_args select;
     int64_t ctx, chunks, gram_block;
     bool merge, stats, no_special;
 };
@@ -255,27 +257,37 @@ int cmd_imatrix(struct cli *c, int argc, char **argv, struct err *e) {
          "columns of a block of second moments, a multiple of 256; 0: all up to 4096, else 2048"},
         {"moments", 0, OPT_STR, &a.moments, "FILE",
          "also write the sums of inputs and of their fourth powers"},
+        {"select", 0, OPT_I64, &a.select.budget, "N",
+         "choose documents of N tokens together that rare experts need; FILE is a .jsonl of them"},
+        {"have", 0, OPT_STR, &a.select.have, "FILE",
+         "with --select: importance matrix of the texts that are there already"},
         {"merge", 0, OPT_FLAG, &a.merge, NULL, "arguments are importance matrices: add them up"},
         {"stats", 0, OPT_FLAG, &a.stats, NULL, "argument is an importance matrix: describe it"},
     };
     const struct cmd_spec spec = {
         "imatrix",
-        "MODEL.gguf TEXT... -o FILE | --merge A B... -o FILE | --stats FILE",
+        "MODEL.gguf TEXT... -o FILE | --merge A B... -o FILE | --stats FILE | --select N "
+        "MODEL.gguf "
+        "TEXT... -o FILE",
         "Collects the mean squared input of every weight column while texts run through the "
         "model.\n"
-        "TEXT is plain text, .gz, or .jsonl of conversations rendered with the model's template.",
+        "TEXT is plain text, .gz, or .jsonl: conversations rendered with the model's template, or "
+        "{\"text\": ...}.",
         opts,
         COUNT_OF(opts),
         1,
         -1};
     TRY(cli_parse(c, &spec, argc, argv, e));
     if (c->done) return 0;
-    if (ranks_n() > 1 && (a.merge || a.stats || a.gram || a.moments))
+    if (ranks_n() > 1 && (a.merge || a.stats || a.select.budget || a.gram || a.moments))
         return err_set(e, ERR_USAGE,
-                       "--merge, --stats, --gram and --moments are done by one process: start "
-                       "without mpirun");
-    if (a.merge && a.stats) return err_set(e, ERR_USAGE, "--merge and --stats exclude each other");
-    if ((a.gram || a.moments) && (a.merge || a.stats))
+                       "--merge, --stats, --select, --gram and --moments are done by one process: "
+                       "start without mpirun");
+    if (a.merge + a.stats + (a.select.budget > 0) > 1)
+        return err_set(e, ERR_USAGE, "--merge, --stats and --select exclude each other");
+    if (a.select.have && !a.select.budget)
+        return err_set(e, ERR_USAGE, "--have goes with --select N");
+    if ((a.gram || a.moments) && (a.merge || a.stats || a.select.budget))
         return err_set(e, ERR_USAGE, "--%s goes with a MODEL.gguf and texts",
                        a.gram ? "gram" : "moments");
     if (a.stats) {
@@ -286,5 +298,12 @@ int cmd_imatrix(struct cli *c, int argc, char **argv, struct err *e) {
     if (a.merge) return merge(c, &a, e);
     if (c->n_args < 2)
         return err_set(e, ERR_USAGE, "imatrix: give a MODEL.gguf and at least one TEXT");
-    return collect(c, &a, e);
+    if (!a.select.budget) return collect(c, &a, e);
+    a.select.out = a.out;
+    a.select.ctx = a.ctx;
+    a.select.parse_special = !a.no_special;
+    if (a.chunks || a.format)
+        return err_set(e, ERR_USAGE, "--%s does not go with --select",
+                       a.chunks ? "chunks" : "format");
+    return imatrix_select(c, &a.select, e);
 }

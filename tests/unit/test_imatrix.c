@@ -6,6 +6,7 @@
 
 #include <unistd.h>
 
+#include "calib/candidates.h"
 #include "calib/coverage.h"
 #include "calib/defaults.h"
 #include "calib/stats.h"
@@ -13,6 +14,7 @@
 #include "core/bytes.h"
 #include "core/gguf.h"
 #include "core/io.h"
+#include "core/json.h"
 #include "core/log.h"
 #include "tests/check.h"
 #include "tests/unit/tmpdir.h"
@@ -237,6 +239,124 @@ static void test_coverage_of_a_model(void) {
     imat_release(&m);
 }
 
+/* What --select sees of a document is what collecting it would count, read and routed by other code
+ * (the inputs of the products, not the router's choices); pieces of a text make up the whole. */
+static void test_documents_are_counted_as_collected(void) {
+    struct err e;
+    struct pool *pool = NULL;
+    struct candidates c;
+    struct imat m;
+    char path[300];
+    snprintf(path, sizeof path, "%s/doc.jsonl", tmp_dir);
+    static const char doc[] = "{\"text\": \"The value of a\\nthing, <|im_end|> and more of it\"}";
+    const char *texts[] = {path, path, text};
+    struct ids ids = {0};
+    CHECK_OK(out_write_file(path, doc, sizeof doc - 1, true, &e));
+    CHECK_OK(corpus_load(model, path, true, &ids, &e));
+    CHECK(ids.n > 8);
+    CHECK(pool_new(&pool, 2, &e) == 0);
+    struct imatrix_opts o = {.texts = texts,
+                             .n_texts = 3,
+                             .ctx = ids.n,
+                             .parse_special = true,
+                             .isa = kern_isa_best(),
+                             .pool = pool};
+    CHECK_OK(candidates_init(&c, model, &e));
+    CHECK_OK(candidates_route(&c, model, &o, &e));
+    CHECK_EQ_I64(c.n_layers, model->hp.d[HD_LAYERS]);
+    CHECK_EQ_I64(c.n_duplicates, 1);
+    CHECK_EQ_I64(c.sel.n_docs, 3); /* the document, and two pieces of 4000 bytes */
+    if (c.sel.n_docs != 3) return;
+    CHECK_EQ_I64(c.sel.doc[0].n_tokens, ids.n);
+    o.n_texts = 1;
+    imat_init(&m);
+    CHECK_OK(imatrix_collect(model, &o, &m, &e));
+    const size_t n = (size_t)c.sel.n_cells;
+    double *want = calloc(n, sizeof *want), *got = calloc(n, sizeof *got);
+    CHECK_OK(candidates_have(&c, &m, want, &e));
+    sel_count(&c.sel, 0, got);
+    CHECK(memcmp(want, got, n * sizeof *got) == 0);
+    /* every token of the text takes its experts in every layer */
+    double sum = 0;
+    memset(got, 0, n * sizeof *got);
+    sel_count(&c.sel, 1, got);
+    sel_count(&c.sel, 2, got);
+    for (size_t i = 0; i < n; i++) sum += got[i];
+    CHECK_EQ_I64((int64_t)sum, (c.n_tokens - ids.n) * model->hp.d[HD_EXPERTS_USED] * c.n_layers);
+    /* the lines again, last pick first */
+    const struct sel_pick pick[] = {{2, 0}, {1, 0}, {0, 0}};
+    struct buf lines = {0};
+    o.n_texts = 3;
+    CHECK_OK(candidates_lines(&c, model, &o, pick, 3, &lines, &e));
+    const size_t len = lines.len;
+    CHECK(len > sizeof doc && memcmp(lines.data + len - sizeof doc, doc, sizeof doc - 1) == 0);
+    CHECK(strncmp(lines.data, "{\"text\": \"", 10) == 0);
+    /* the lines give the tokens again */
+    CHECK_OK(out_write_file(path, lines.data, len, true, &e));
+    ids.n = 0;
+    CHECK_OK(corpus_load(model, path, true, &ids, &e));
+    CHECK_EQ_I64(ids.n, c.n_tokens);
+    /* and files that changed are noticed: other text, and less of it */
+    CHECK_ERR(candidates_lines(&c, model, &o, pick, 3, &lines, &e), ERR_DATA, "changed");
+    CHECK_OK(out_write_file(path, "", 0, true, &e));
+    CHECK_ERR(candidates_lines(&c, model, &o, pick, 3, &lines, &e), ERR_DATA, "changed");
+    buf_release(&lines);
+    ids_release(&ids);
+    free(want);
+    free(got);
+    imat_release(&m);
+    candidates_release(&c);
+    pool_free(pool);
+}
+
+struct pieces {
+    int64_t n, n_ids, longest;
+    struct buf text;
+};
+static int see_piece(void *ud, const struct corpus_doc *d, struct err *e) {
+    struct pieces *p = ud;
+    struct json *j = NULL;
+    CHECK_EQ_I64(d->number, ++p->n);
+    CHECK(json_parse(&j, d->line, d->len, "a line", e) == 0);
+    const char *t = json_str(json_get(j, "text"));
+    CHECK(t && !memchr(d->line, '\n', d->len));
+    if (t) buf_str(&p->text, t);
+    p->n_ids += d->n_ids;
+    if ((int64_t)strlen(t ? t : "") > p->longest) p->longest = (int64_t)strlen(t ? t : "");
+    json_free(j);
+    return 0;
+}
+
+/* Pieces of a plain text end at blank lines, at newlines where there are none, inside a line where
+ * there are none of those, never inside a character; together they are the text. */
+static void test_plain_text_is_cut(void) {
+    struct err e;
+    struct buf b = {0};
+    struct pieces p = {0};
+    char path[300];
+    snprintf(path, sizeof path, "%s/cut.txt", tmp_dir);
+    for (int i = 0; i < 120; i++) buf_fmt(&b, "paragraph %d, some words in a line\nmore\n\n", i);
+    for (int i = 0; i < 400; i++) buf_fmt(&b, "line %d of a long list without blank lines\n", i);
+    for (int i = 0; i < 15000; i++) buf_str(&b, "\xe2\x82\xac"); /* 45 KB of one word */
+    CHECK_OK(out_write_file(path, b.data, b.len, true, &e));
+    CHECK_OK(corpus_each(model, path, true, see_piece, &p, &e));
+    CHECK(p.n > 4 && p.longest <= 32768);
+    CHECK(p.text.len == b.len && memcmp(p.text.data, b.data, b.len) == 0);
+    /* bytes that are no text */
+    struct pieces q = {0};
+    CHECK_OK(out_write_file(path,
+                            "a\0b\xff"
+                            "c",
+                            5, true, &e));
+    CHECK_OK(corpus_each(model, path, true, see_piece, &q, &e));
+    CHECK_EQ_STR(q.text.data, "a\xef\xbf\xbd"
+                              "b\xef\xbf\xbd"
+                              "c");
+    buf_release(&p.text);
+    buf_release(&q.text);
+    buf_release(&b);
+}
+
 static void test_bad_texts(void) {
     struct err e;
     struct ids ids = {0};
@@ -278,6 +398,8 @@ int main(void) {
     RUN(test_statistics_by_hand);
     RUN(test_coverage_by_hand);
     RUN(test_coverage_of_a_model);
+    RUN(test_documents_are_counted_as_collected);
+    RUN(test_plain_text_is_cut);
     RUN(test_bad_texts);
     model_close(model);
     tmp_remove();
