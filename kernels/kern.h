@@ -45,6 +45,9 @@ struct kern { /* filled once, then const; pass `const struct kern *`, no global 
      */
     void (*gemm_f32)(const float *restrict a, int64_t lda, const float *restrict b, int64_t ldb,
                      float *restrict c, int64_t ldc, int64_t m, int64_t n, int64_t k);
+    /* C[m][n] += A[m][k] . B[k][n] */
+    void (*gemm_nn)(const float *restrict a, int64_t lda, const float *restrict b, int64_t ldb,
+                    float *restrict c, int64_t ldc, int64_t m, int64_t n, int64_t k);
     float (*dot_f32)(const float *restrict a, const float *restrict b, int64_t n);
 
     /* y = x * rsqrt(mean(x^2) + eps) * w; w NULL: 1. In place is fine. */
@@ -58,6 +61,10 @@ struct kern { /* filled once, then const; pass `const struct kern *`, no global 
     /* x *= silu(z) elementwise */
     void (*silu_mul)(float *x, const float *z, int64_t n);
     void (*softmax)(float *x, int64_t n); /* in place, max subtracted */
+    /* n more scores of a softmax that is made piece by piece: x = exp(x - max), *max the largest so
+     * far (-inf before the first), *sum the sum of the exponentials. Returns by what everything
+     * made of earlier pieces is to be multiplied (*sum is already). */
+    float (*softmax_more)(float *x, int64_t n, float *max, double *sum);
     /* y += a * x */
     void (*axpy)(float *restrict y, const float *restrict x, float a, int64_t n);
     /* Rotates pairs (j, j + n_rot/2), j < n_rot/2, of one head in place; cs = cos,sin interleaved

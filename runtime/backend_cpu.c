@@ -37,7 +37,7 @@ static int alloc_regs(struct session *s, struct err *e) {
 }
 
 struct sizes { /* maxima over the nodes of the graph */
-    int64_t panel, attn, v_heads, heads, head_dim;
+    int64_t panel, attn, v_heads, att_rows, head_dim;
     int64_t experts, used, moe_d, moe_f;
     uint64_t q_row;
     int64_t act_blocks; /* of a row that enters a packed product */
@@ -61,8 +61,8 @@ static void size_node(const struct session *s, struct sizes *z, const struct gr_
     if (n->op == OP_MATMUL || n->op == OP_MOE)
         for (int i = 0; i < 4; i++) size_weight(s, z, n->w[i]); /* w4 is a vector */
     if (n->op == OP_ATTN) {
-        z->attn = max_i64(z->attn, exec_attn_scratch(n, s->o.n_ctx));
-        z->heads = max_i64(z->heads, n->n_heads);
+        z->attn = max_i64(z->attn, exec_attn_scratch(n));
+        z->att_rows = max_i64(z->att_rows, exec_attn_rows(n));
         z->head_dim = max_i64(z->head_dim, n->head_dim);
     }
     if (n->op == OP_DELTA) z->v_heads = max_i64(z->v_heads, n->n_heads);
@@ -102,13 +102,12 @@ static int alloc_work(struct session *s, struct err *e) {
     struct sizes z = {0};
     for (int i = 0; i < s->g->n_nodes; i++) size_node(s, &z, &s->g->node[i]);
     size_weight(s, &z, s->g->output);
-    int64_t n = s->o.n_ubatch, blocks = div_up(s->o.n_ctx, KEY_BLOCK);
+    int64_t n = s->o.n_ubatch, parts = max_i64(ATTN_TASKS, s->n_workers) * z.att_rows;
     TRY(alloc_ropes(s, e));
     TRY(take(s, &s->decay, n * z.v_heads, sizeof(float), "decay", e));
     TRY(take(s, &s->beta, n * z.v_heads, sizeof(float), "beta", e));
-    TRY(take(s, &s->att_q, z.heads * z.head_dim, sizeof(float), "attention queries", e));
-    TRY(take(s, &s->att_score, z.heads * s->o.n_ctx, sizeof(float), "attention scores", e));
-    TRY(take(s, &s->att_out, z.heads * blocks * z.head_dim, sizeof(float), "attention sums", e));
+    TRY(take(s, &s->att_part, parts * z.head_dim, sizeof(float), "attention sums", e));
+    TRY(take(s, &s->att_row, parts, sizeof *s->att_row, "attention sums", e));
     s->qbuf_row = z.q_row;
     for (int i = 0; i < 2; i++)
         TRY(take(s, &s->qbuf[i], FEW_TOKENS * max_i64(1, z.used), (size_t)z.q_row,
@@ -137,10 +136,10 @@ static void cpu_close(struct session *s) {
         buf_free(s->rope[i].cs);
         buf_free(s->rope[i].freq);
     }
-    void *bufs[] = {s->reg_mem,    s->decay,     s->beta,      s->att_q,      s->att_score,
-                    s->att_out,    s->qbuf[0],   s->qbuf[1],   s->moe.logits, s->moe.weight,
-                    s->moe.expert, s->moe.place, s->moe.first, s->moe.active, s->moe.x,
-                    s->moe.h,      s->moe.y};
+    void *bufs[] = {s->reg_mem,    s->decay,      s->beta,      s->att_part,
+                    s->att_row,    s->qbuf[0],    s->qbuf[1],   s->moe.logits,
+                    s->moe.weight, s->moe.expert, s->moe.place, s->moe.first,
+                    s->moe.active, s->moe.x,      s->moe.h,     s->moe.y};
     for (size_t i = 0; i < sizeof bufs / sizeof *bufs; i++) buf_free(bufs[i]);
     for (int i = 0; i < ACT_BUFS; i++) buf_free(s->act_buf[i].act);
     for (int i = 0; i < s->n_workers && s->scratch; i++) buf_free(s->scratch[i]);

@@ -21,10 +21,15 @@ enum {
     FEW_TOKENS = 16,       /* up to this many rows are multiplied by dot products, more by gemm */
     PANEL_FLOATS = 131072, /* decoded weight panel of a task: 512 KiB */
     PANEL_MAX_ROWS = 64,
-    KEY_BLOCK = 256,       /* keys decoded at a time */
-    ATTN_MAX_ROWS = 128,   /* query rows of an attention task */
-    ATTN_SCORES = 1 << 20, /* floats of scores of an attention task */
+    KEY_BLOCK = 256, /* keys decoded at a time */
+    ATTN_ROWS = 128, /* query rows of an attention task, or one token's heads */
+    ATTN_TASKS = 64, /* keys are split until there are so many tasks, and no further */
     ROPE_TABS = 4
+};
+
+struct att_row { /* of a running softmax */
+    double sum;
+    float max;
 };
 
 struct vec_cache { /* small weights (norms, conv, biases) as f32 */
@@ -89,10 +94,10 @@ struct session {
     uint8_t *qbuf[2]; /* activation rows in a dot partner format */
     uint64_t qbuf_row;
     struct act_buf act_buf[ACT_BUFS];
-    float *decay, *beta;        /* [n_ubatch][v heads] */
-    float *att_q;               /* one token: [heads][head_dim] rotated queries */
-    float *att_score, *att_out; /* one token: [heads][n_ctx], [heads][key blocks][head_dim] */
-    float **scratch;            /* [n_workers] */
+    float *decay, *beta;     /* [n_ubatch][v heads] */
+    float *att_part;         /* sums of attention tasks: [tasks or workers][rows][head_dim] */
+    struct att_row *att_row; /* [tasks or workers][rows] */
+    float **scratch;         /* [n_workers] */
     int64_t scratch_floats;
     uint64_t n_bytes;
 
@@ -179,7 +184,8 @@ void exec_gelu_mul(const struct session *s, const float *gate, const float *up, 
 /* logits = cap * tanh(logits / cap), in place */
 void exec_softcap(struct session *s, float *logits, int64_t n, double cap);
 
-/* Floats of worker scratch an attention node needs. */
-int64_t exec_attn_scratch(const struct gr_node *n, int64_t n_ctx);
+/* Query rows of an attention task at most; floats of worker scratch that it needs. */
+int64_t exec_attn_rows(const struct gr_node *n);
+int64_t exec_attn_scratch(const struct gr_node *n);
 
 #endif

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: MIT
 /* runtime/exec_attn.c - causal attention over the cache, grouped query heads together.
  *
- * Several tokens: a task is (kv head, a few tokens): the query rows of its heads form one matrix,
- * scores of all visible keys are kept (bounded by ATTN_SCORES), softmax per row, then values block
- * by block as a second product. One token: three phases split over (kv head, block of keys), so
- * that long contexts use every thread; partial sums are added in block order.
+ * A task is (kv head, a few tokens, a span of keys): the query rows of its heads form one matrix,
+ * and keys are gone through in blocks of KEY_BLOCK with a running softmax (Milakov and Gimelshein
+ * 2018; Dao et al. 2022), so scratch does not grow with the context. Where heads and tokens make
+ * too few tasks for many threads, spans split the keys and their sums are merged in key order. The
+ * split depends on the shape of the work alone, never on the number of threads.
  *
  * Keys and values of a rotated cache type (kv_type.h) stay rotated here: queries are rotated to
  * meet the keys, and sums of values are rotated back once per head and query. */
+#include <math.h>
 #include <string.h>
 
+#include "core/fp.h"
 #include "core/num.h"
 #include "runtime/exec.h"
 
@@ -17,21 +20,17 @@ struct job {
     struct session *s;
     const struct gr_node *n;
     const struct kv_slot *kv;
-    int64_t group;      /* query heads per kv head */
-    int64_t t_step;     /* tokens of a task */
-    int64_t k0, n_keys; /* one-token form: first key, keys */
-    int64_t n_blocks;
-    const float *q; /* one-token form: [heads][head_dim], rotated if the keys are */
+    int64_t group;           /* query heads per kv head */
+    int64_t t_step, n_steps; /* tokens of a task */
+    int64_t span, n_spans;   /* keys of a task */
 };
 
-/* Tokens of a task such that rows and scores stay bounded. */
-static int64_t step_for(int64_t group, int64_t n_ctx) {
-    int64_t rows = min_i64(ATTN_MAX_ROWS, ATTN_SCORES / n_ctx);
-    return max_i64(1, rows / group);
+int64_t exec_attn_rows(const struct gr_node *n) {
+    const int64_t group = n->n_heads / n->n_kv_heads;
+    return max_i64(ATTN_ROWS / group, 1) * group;
 }
-int64_t exec_attn_scratch(const struct gr_node *n, int64_t n_ctx) {
-    int64_t group = n->n_heads / n->n_kv_heads, rows = step_for(group, n_ctx) * group;
-    return rows * (n_ctx + 3 * n->head_dim) + 2 * KEY_BLOCK * n->head_dim;
+int64_t exec_attn_scratch(const struct gr_node *n) {
+    return exec_attn_rows(n) * (n->head_dim + KEY_BLOCK) + KEY_BLOCK * n->head_dim;
 }
 
 /* First key that a query with `seen` keys before and at its position sees. */
@@ -69,166 +68,149 @@ static const float *values(const struct job *j, int64_t head, int64_t pos, int64
                    c->v_row, n, c->v_dim, true, scratch);
 }
 
-/* dst [n_col][n_row] = src [n_row][n_col] transposed, in tiles that stay in L1. */
-static void transpose(const float *restrict src, int64_t n_row, int64_t n_col,
-                      float *restrict dst) {
-    enum { TILE = 16 };
-    for (int64_t r0 = 0; r0 < n_row; r0 += TILE)
-        for (int64_t c0 = 0; c0 < n_col; c0 += TILE)
-            for (int64_t c = c0; c < min_i64(c0 + TILE, n_col); c++)
-                for (int64_t r = r0; r < min_i64(r0 + TILE, n_row); r++)
-                    dst[c * n_row + r] = src[r * n_col + c];
-}
-
-struct tile {                     /* of one task, in the worker's scratch */
-    int64_t rows, k0, n_keys, hd; /* keys [k0, k0 + n_keys) */
-    float *q, *score, *block, *vt, *part, *out;
+struct tile {                 /* of one task */
+    int64_t head, t0;         /* kv head, first token */
+    int64_t rows, hd, k0, k1; /* keys [k0, k1) are visible to some of the rows */
+    float *q, *score, *block; /* [rows][hd], [rows][KEY_BLOCK], [KEY_BLOCK][hd]: worker's scratch */
+    float *out;               /* [rows][hd] */
+    struct att_row *row;      /* [rows] */
 };
 
-/* Queries of tokens [t0, t1) and the group's heads: row (t - t0) * group + h, already scaled. */
-static void load_queries(const struct job *j, struct tile *x, int64_t head, int64_t t0) {
+/* Task i of (step of tokens, kv head, span of keys): later tokens, which see more keys, first. Its
+ * sums stay in place i where they are merged with others, else they are the worker's. */
+static struct tile tile_of(const struct job *j, int64_t i, int worker) {
     const struct session *s = j->s;
+    const int64_t head = i / j->n_spans, n_rows = j->t_step * j->group;
+    struct tile x = {.head = head % j->kv->n_heads, .hd = j->kv->k_dim, .q = s->scratch[worker]};
+    x.t0 = (j->n_steps - 1 - head / j->kv->n_heads) * j->t_step;
+    const int64_t t1 = min_i64(x.t0 + j->t_step, s->n_tok);
+    x.rows = (t1 - x.t0) * j->group;
+    x.k0 = first_key(j->n, s->pos + x.t0 + 1) + i % j->n_spans * j->span;
+    x.k1 = min_i64(x.k0 + j->span, s->pos + t1);
+    x.score = x.q + n_rows * x.hd;
+    x.block = x.score + n_rows * KEY_BLOCK;
+    const int64_t place = j->n_spans > 1 ? i : worker;
+    x.out = s->att_part + place * n_rows * x.hd;
+    x.row = s->att_row + place * n_rows;
+    return x;
+}
+
+/* Row r is head r % group of token t0 + r / group. */
+static float *row_of(const struct job *j, const struct tile *x, gr_reg reg, int64_t r) {
+    const struct session *s = j->s;
+    return s->reg[reg] + (x->t0 + r / j->group) * s->g->reg_width[reg] +
+           (x->head * j->group + r % j->group) * x->hd;
+}
+
+static void load_queries(const struct job *j, const struct tile *x) {
     for (int64_t r = 0; r < x->rows; r++) {
-        const float *q = s->reg[j->n->src[0]] +
-                         (t0 + r / j->group) * s->g->reg_width[j->n->src[0]] +
-                         (head * j->group + r % j->group) * x->hd;
+        const float *q = row_of(j, x, j->n->src[0], r);
         for (int64_t i = 0; i < x->hd; i++) x->q[r * x->hd + i] = q[i] * j->n->scale;
         if (j->kv->kt->rotated) kv_rotate(x->q + r * x->hd, x->hd);
     }
 }
 
-static void score_keys(const struct job *j, struct tile *x, int64_t head) {
+/* Scores of keys [k0, k0 + nk) become exponentials, 0 where a row does not see the key; what was
+ * summed before shrinks to the new maximum. */
+static void soften(const struct job *j, const struct tile *x, int64_t k0, int64_t nk) {
     const struct session *s = j->s;
-    for (int64_t k0 = 0; k0 < x->n_keys; k0 += KEY_BLOCK) {
-        int64_t nk = min_i64(KEY_BLOCK, x->n_keys - k0);
-        const float *k = keys(j, head, x->k0 + k0, nk, x->block);
-        s->kern.gemm_f32(x->q, x->hd, k, x->hd, x->score + k0, x->n_keys, x->rows, nk, x->hd);
+    for (int64_t r = 0; r < x->rows; r++) {
+        const int64_t seen = s->pos + x->t0 + r / j->group + 1;
+        const int64_t lo = min_i64(max_i64(first_key(j->n, seen) - k0, 0), nk);
+        const int64_t hi = max_i64(min_i64(seen - k0, nk), lo);
+        float *p = x->score + r * KEY_BLOCK, *out = x->out + r * x->hd;
+        const float less = s->kern.softmax_more(p + lo, hi - lo, &x->row[r].max, &x->row[r].sum);
+        memset(p, 0, (size_t)lo * sizeof *p);
+        memset(p + hi, 0, (size_t)(nk - hi) * sizeof *p);
+        for (int64_t i = 0; less < 1 && i < x->hd; i++) out[i] *= less;
     }
 }
 
-static void sum_values(const struct job *j, struct tile *x, int64_t head) {
-    const struct session *s = j->s;
-    size_t n = (size_t)(x->rows * x->hd);
-    for (int64_t k0 = 0; k0 < x->n_keys; k0 += KEY_BLOCK) {
-        int64_t nk = min_i64(KEY_BLOCK, x->n_keys - k0);
-        const float *v = values(j, head, x->k0 + k0, nk, x->block);
-        transpose(v, nk, x->hd, x->vt);
-        float *to = k0 ? x->part : x->out;
-        s->kern.gemm_f32(x->score + k0, x->n_keys, x->vt, nk, to, x->hd, x->rows, x->hd, nk);
-        for (size_t i = 0; k0 && i < n; i++) x->out[i] += to[i];
+static void run_tile(const struct job *j, const struct tile *x) {
+    const struct kern *kern = &j->s->kern;
+    memset(x->out, 0, (size_t)(x->rows * x->hd) * sizeof *x->out);
+    for (int64_t r = 0; r < x->rows; r++) x->row[r] = (struct att_row){.max = -INFINITY};
+    load_queries(j, x);
+    for (int64_t k0 = x->k0; k0 < x->k1; k0 += KEY_BLOCK) {
+        const int64_t nk = min_i64(KEY_BLOCK, x->k1 - k0);
+        const float *k = keys(j, x->head, k0, nk, x->block);
+        kern->gemm_f32(x->q, x->hd, k, x->hd, x->score, KEY_BLOCK, x->rows, nk, x->hd);
+        soften(j, x, k0, nk);
+        const float *v = values(j, x->head, k0, nk, x->block);
+        kern->gemm_nn(x->score, KEY_BLOCK, v, x->hd, x->out, x->hd, x->rows, x->hd, nk);
     }
 }
 
-/* Item = (kv head, step of tokens). */
+/* Sums over exponentials -> the node's result. */
+static void write_rows(const struct job *j, const struct tile *x) {
+    for (int64_t r = 0; r < x->rows; r++) {
+        const float inv = (float)(1 / x->row[r].sum);
+        float *dst = row_of(j, x, j->n->dst, r);
+        for (int64_t i = 0; i < x->hd; i++) dst[i] = x->out[r * x->hd + i] * inv;
+        if (j->kv->vt->rotated) kv_rotate_back(dst, x->hd);
+    }
+}
+
+/* Adds the sums of y, which are of other keys, to those of x. */
+static void merge(const struct tile *x, const struct tile *y) {
+    for (int64_t r = 0; r < x->rows; r++) {
+        struct att_row *a = &x->row[r];
+        const struct att_row *b = &y->row[r];
+        const float max = fmaxf(a->max, b->max);
+        if (max == -INFINITY) continue;
+        const double fa = fp_exp((double)(a->max - max)), fb = fp_exp((double)(b->max - max));
+        float *out = x->out + r * x->hd;
+        const float *more = y->out + r * x->hd;
+        for (int64_t i = 0; i < x->hd; i++) out[i] = out[i] * (float)fa + more[i] * (float)fb;
+        *a = (struct att_row){a->sum * fa + b->sum * fb, max};
+    }
+}
+
 static void tile_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     const struct job *j = ctx;
-    const struct session *s = j->s;
-    int64_t n_steps = div_up(s->n_tok, j->t_step);
     for (int64_t i = i0; i < i1; i++) {
-        /* later tokens see more keys: hand them out first */
-        int64_t head = i % j->kv->n_heads, t0 = (n_steps - 1 - i / j->kv->n_heads) * j->t_step;
-        int64_t t1 = min_i64(t0 + j->t_step, s->n_tok);
-        struct tile x = {.rows = (t1 - t0) * j->group, .hd = j->kv->k_dim};
-        x.k0 = first_key(j->n, s->pos + t0 + 1);
-        x.n_keys = s->pos + t1 - x.k0;
-        x.q = s->scratch[worker];
-        x.part = x.q + x.rows * x.hd;
-        x.out = x.part + x.rows * x.hd;
-        x.block = x.out + x.rows * x.hd;
-        x.vt = x.block + KEY_BLOCK * x.hd;
-        x.score = x.vt + KEY_BLOCK * x.hd;
-        load_queries(j, &x, head, t0);
-        score_keys(j, &x, head);
-        for (int64_t r = 0; r < x.rows; r++) {
-            int64_t seen = s->pos + t0 + r / j->group + 1, lo = first_key(j->n, seen) - x.k0;
-            float *row = x.score + r * x.n_keys;
-            seen -= x.k0;
-            s->kern.softmax(row + lo, seen - lo);
-            memset(row, 0, (size_t)lo * sizeof *row);
-            memset(row + seen, 0, (size_t)(x.n_keys - seen) * sizeof *row);
-        }
-        sum_values(j, &x, head);
-        for (int64_t r = 0; r < x.rows; r++) {
-            if (j->kv->vt->rotated) kv_rotate_back(x.out + r * x.hd, x.hd);
-            memcpy(s->reg[j->n->dst] + (t0 + r / j->group) * s->g->reg_width[j->n->dst] +
-                       (head * j->group + r % j->group) * x.hd,
-                   x.out + r * x.hd, (size_t)x.hd * sizeof(float));
-        }
+        const struct tile x = tile_of(j, i, worker);
+        run_tile(j, &x);
+        if (j->n_spans == 1) write_rows(j, &x);
     }
 }
 
-/* One token: item = (kv head, block of keys). */
-static void one_scores(void *ctx, int64_t i0, int64_t i1, int worker) {
+static void merge_range(void *ctx, int64_t h0, int64_t h1, int worker) {
     const struct job *j = ctx;
-    const struct session *s = j->s;
-    int64_t hd = j->kv->k_dim;
-    for (int64_t i = i0; i < i1; i++) {
-        int64_t head = i % j->kv->n_heads, k0 = i / j->kv->n_heads * KEY_BLOCK;
-        int64_t nk = min_i64(KEY_BLOCK, j->n_keys - k0);
-        const float *k = keys(j, head, j->k0 + k0, nk, s->scratch[worker]);
-        for (int64_t g = head * j->group; g < (head + 1) * j->group; g++)
-            for (int64_t r = 0; r < nk; r++)
-                s->att_score[g * s->kv.n_ctx + k0 + r] =
-                    j->n->scale * s->kern.dot_f32(j->q + g * hd, k + r * hd, hd);
-    }
-}
-static void one_softmax(void *ctx, int64_t g0, int64_t g1, int worker) {
-    const struct job *j = ctx;
-    (void)worker;
-    for (int64_t g = g0; g < g1; g++)
-        j->s->kern.softmax(j->s->att_score + g * j->s->kv.n_ctx, j->n_keys);
-}
-static void one_values(void *ctx, int64_t i0, int64_t i1, int worker) {
-    const struct job *j = ctx;
-    const struct session *s = j->s;
-    int64_t hd = j->kv->v_dim;
-    for (int64_t i = i0; i < i1; i++) {
-        int64_t head = i % j->kv->n_heads, b = i / j->kv->n_heads, k0 = b * KEY_BLOCK;
-        int64_t nk = min_i64(KEY_BLOCK, j->n_keys - k0);
-        const float *v = values(j, head, j->k0 + k0, nk, s->scratch[worker]);
-        for (int64_t g = head * j->group; g < (head + 1) * j->group; g++) {
-            float *out = s->att_out + (g * j->n_blocks + b) * hd;
-            memset(out, 0, (size_t)hd * sizeof *out);
-            for (int64_t r = 0; r < nk; r++)
-                s->kern.axpy(out, v + r * hd, s->att_score[g * s->kv.n_ctx + k0 + r], hd);
+    for (int64_t h = h0; h < h1; h++) {
+        const struct tile x = tile_of(j, h * j->n_spans, worker);
+        for (int64_t i = 1; i < j->n_spans; i++) {
+            const struct tile y = tile_of(j, h * j->n_spans + i, worker);
+            merge(&x, &y);
         }
+        write_rows(j, &x);
     }
 }
-static void one_token(struct session *s, struct job *j) {
-    int64_t hd = j->kv->v_dim, n_heads = j->n->n_heads;
-    double work = (double)(n_heads * j->n_keys * hd);
-    j->q = s->reg[j->n->src[0]];
-    if (j->kv->kt->rotated) {
-        memcpy(s->att_q, j->q, (size_t)(n_heads * hd) * sizeof *j->q);
-        for (int64_t g = 0; g < n_heads; g++) kv_rotate(s->att_q + g * hd, hd);
-        j->q = s->att_q;
-    }
-    exec_par(s, j->kv->n_heads * j->n_blocks, 1, work, one_scores, j);
-    exec_par(s, n_heads, 1, (double)(n_heads * j->n_keys * 8), one_softmax, j);
-    exec_par(s, j->kv->n_heads * j->n_blocks, 1, work, one_values, j);
-    for (int64_t g = 0; g < n_heads; g++) {
-        float *dst = s->reg[j->n->dst] + g * hd;
-        memcpy(dst, s->att_out + g * j->n_blocks * hd, (size_t)hd * sizeof *dst);
-        for (int64_t b = 1; b < j->n_blocks; b++)
-            for (int64_t i = 0; i < hd; i++) dst[i] += s->att_out[(g * j->n_blocks + b) * hd + i];
-        if (j->kv->vt->rotated) kv_rotate_back(dst, hd);
-    }
+
+/* How keys are split: nothing here may depend on the number of threads. */
+static void split(struct job *j) {
+    const struct session *s = j->s;
+    j->t_step = max_i64(1, ATTN_ROWS / j->group);
+    j->n_steps = div_up(s->n_tok, j->t_step);
+    int64_t n_keys = s->pos + s->n_tok;
+    if (j->n->window > 0) n_keys = min_i64(n_keys, j->n->window + j->t_step);
+    const int64_t blocks = div_up(n_keys, KEY_BLOCK);
+    const int64_t wanted = max_i64(1, ATTN_TASKS / (j->n_steps * j->kv->n_heads));
+    j->span = div_up(blocks, wanted) * KEY_BLOCK;
+    j->n_spans = div_up(n_keys, j->span);
 }
 
 void exec_attn(struct session *s, const struct gr_node *n) {
     struct job j = {
         .s = s, .n = n, .kv = &s->kv.slot[n->slot], .group = n->n_heads / n->n_kv_heads};
-    j.t_step = step_for(j.group, s->kv.n_ctx);
-    if (s->n_tok == 1) j.k0 = first_key(n, s->pos + 1);
-    j.n_keys = s->pos + s->n_tok - j.k0;
-    j.n_blocks = div_up(j.n_keys, KEY_BLOCK);
+    split(&j);
     if (n->src[1] != GR_NONE)
         exec_par(s, s->n_tok, 16, 8.0 * (double)(s->n_tok * n->n_kv_heads * n->head_dim),
                  append_range, &j);
-    if (s->n_tok == 1) {
-        one_token(s, &j);
-        return;
-    }
-    double work = (double)(s->n_tok * n->n_heads * n->head_dim) * (double)j.n_keys;
-    exec_par(s, j.kv->n_heads * div_up(s->n_tok, j.t_step), 1, work, tile_range, &j);
+    const int64_t n_heads = j.n_steps * j.kv->n_heads;
+    const double work = (double)(s->n_tok * n->n_heads * n->head_dim) * (double)(s->pos + s->n_tok);
+    exec_par(s, n_heads * j.n_spans, 1, work, tile_range, &j);
+    if (j.n_spans > 1)
+        exec_par(s, n_heads, 1, (double)(s->n_tok * n->n_heads * n->head_dim * j.n_spans),
+                 merge_range, &j);
 }

@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "kernels/avx2/avx2.h"
+#include "core/fp.h"
 #include "kernels/avx2/vexp.h"
 #include "kernels/ops.h"
 
@@ -80,7 +81,8 @@ static void silu_mul(float *x, const float *z, int64_t n) {
     map2(z, x, x, n, f_swiglu);
 }
 
-static void softmax(float *x, int64_t n) {
+/* The largest of n; -inf of none. */
+static float largest(const float *x, int64_t n) {
     const __m256 low = _mm256_set1_ps(-INFINITY);
     __m256 m = low;
     for (int64_t i = 0; i < n; i += 8) {
@@ -92,7 +94,12 @@ static void softmax(float *x, int64_t n) {
     float part[8], max = -INFINITY;
     _mm256_storeu_ps(part, m);
     for (int i = 0; i < 8; i++) max = fmaxf(max, part[i]);
-    __m256d s = _mm256_setzero_pd(); /* double: n may be a whole vocabulary */
+    return max;
+}
+
+/* x = exp(x - max); their sum, in double: n may be a whole vocabulary. */
+static double exp_sum(float *x, int64_t n, float max) {
+    __m256d s = _mm256_setzero_pd();
     for (int64_t i = 0; i < n; i += 8) {
         const __m256i l = lanes(n - i);
         __m256 v = vexp(_mm256_sub_ps(_mm256_maskload_ps(x + i, l), _mm256_set1_ps(max)));
@@ -103,11 +110,27 @@ static void softmax(float *x, int64_t n) {
     }
     double sum[4];
     _mm256_storeu_pd(sum, s);
-    const float r = (float)(1.0 / ((sum[0] + sum[1]) + (sum[2] + sum[3])));
+    return (sum[0] + sum[1]) + (sum[2] + sum[3]);
+}
+
+static void softmax(float *x, int64_t n) {
+    const float r = (float)(1.0 / exp_sum(x, n, largest(x, n)));
     int64_t i = 0;
     for (; i + 8 <= n; i += 8)
         _mm256_storeu_ps(x + i, _mm256_mul_ps(_mm256_loadu_ps(x + i), _mm256_set1_ps(r)));
     for (; i < n; i++) x[i] *= r;
+}
+
+static float softmax_more(float *x, int64_t n, float *max, double *sum) {
+    const float before = *max;
+    *max = fmaxf(before, largest(x, n));
+    if (*max == -INFINITY) { /* nothing visible yet */
+        for (int64_t i = 0; i < n; i++) x[i] = 0;
+        return 1;
+    }
+    const float less = (float)fp_exp((double)before - (double)*max);
+    *sum = *sum * (double)less + exp_sum(x, n, *max);
+    return less;
 }
 
 static void axpy(float *restrict y, const float *restrict x, float a, int64_t n) {
@@ -151,6 +174,7 @@ void kern_avx2_f32(struct kern *k) {
     k->sigmoid_mul = sigmoid_mul;
     k->silu_mul = silu_mul;
     k->softmax = softmax;
+    k->softmax_more = softmax_more;
     k->axpy = axpy;
     k->rope_neox = rope_neox;
 }

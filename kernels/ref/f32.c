@@ -19,6 +19,16 @@ static void gemm_f32(const float *restrict a, int64_t lda, const float *restrict
         for (int64_t j = 0; j < n; j++) c[i * ldc + j] = dot_f32(a + i * lda, b + j * ldb, k);
 }
 
+static void gemm_nn(const float *restrict a, int64_t lda, const float *restrict b, int64_t ldb,
+                    float *restrict c, int64_t ldc, int64_t m, int64_t n, int64_t k) {
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < n; j++) {
+            double s = (double)c[i * ldc + j];
+            for (int64_t p = 0; p < k; p++) s += (double)a[i * lda + p] * (double)b[p * ldb + j];
+            c[i * ldc + j] = (float)s;
+        }
+}
+
 static void rms_norm(const float *x, const float *w, float *y, int64_t n, float eps) {
     double s = 0;
     for (int64_t i = 0; i < n; i++) s += (double)x[i] * (double)x[i];
@@ -61,6 +71,23 @@ static void softmax(float *x, int64_t n) {
     double s = 0;
     for (int64_t i = 0; i < n; i++) s += exp((double)x[i] - (double)max);
     for (int64_t i = 0; i < n; i++) x[i] = (float)(exp((double)x[i] - (double)max) / s);
+}
+
+static float softmax_more(float *x, int64_t n, float *max, double *sum) {
+    const float before = *max;
+    for (int64_t i = 0; i < n; i++) *max = fmaxf(*max, x[i]);
+    if (*max == -INFINITY) { /* nothing visible yet */
+        for (int64_t i = 0; i < n; i++) x[i] = 0;
+        return 1;
+    }
+    const double less = exp((double)before - (double)*max);
+    *sum *= less;
+    for (int64_t i = 0; i < n; i++) {
+        const double p = exp((double)x[i] - (double)*max);
+        *sum += p;
+        x[i] = (float)p;
+    }
+    return (float)less;
 }
 
 static void axpy(float *restrict y, const float *restrict x, float a, int64_t n) {
@@ -112,6 +139,7 @@ static void delta_rows(float *s, const float *q, const float *k, int64_t ldqk, c
 
 void kern_ref_f32(struct kern *k) {
     k->gemm_f32 = gemm_f32;
+    k->gemm_nn = gemm_nn;
     k->dot_f32 = dot_f32;
     k->rms_norm = rms_norm;
     k->l2_norm = l2_norm;
@@ -119,6 +147,7 @@ void kern_ref_f32(struct kern *k) {
     k->sigmoid_mul = sigmoid_mul;
     k->silu_mul = silu_mul;
     k->softmax = softmax;
+    k->softmax_more = softmax_more;
     k->axpy = axpy;
     k->rope_neox = rope_neox;
     k->conv_silu = conv_silu;

@@ -131,6 +131,7 @@ static inline size_t mut_gguf(uint8_t *data, size_t size, size_t max, unsigned s
             mut_put(data + count_at, 8, load_u64(data + count_at) + (more ? 1 : UINT64_MAX));
         return size;
     }
+    if (size - at < 8) return LLVMFuzzerMutate(data, size, max);
     uint64_t len = load_u64(data + at); /* the record's first field: the length of its name */
     if (len > 1000 || len > size - at - 8) return LLVMFuzzerMutate(data, size, max);
     memcpy(copy, data + at + 8, (size_t)len);

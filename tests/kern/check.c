@@ -295,9 +295,11 @@ int main(int argc, char **argv) {
     RUN(test_norms);
     RUN(test_elementwise);
     RUN(test_softmax);
+    RUN(test_softmax_more);
     RUN(test_rope);
     RUN(test_conv);
     RUN(test_delta);
     RUN(test_gemm);
+    RUN(test_gemm_nn);
     return check_done();
 }

@@ -139,6 +139,42 @@ static void test_softmax(void) {
     }
 }
 
+/* Pieces of 1, 2, 4, ... scores against the whole row; a piece may hide everything. */
+static void test_softmax_more(void) {
+    struct kern k;
+    struct rng r;
+    rng_seed(&r, 19);
+    float x[MAX_WIDTH], y[MAX_WIDTH + PAD];
+    EACH_ISA(k) for (int c = 0; c < N_WIDTHS; c++) {
+        const int64_t n = widths[c];
+        normals(&r, x, n, c % 2 ? 2.0f : 20.0f);
+        x[0] = -INFINITY; /* the first piece: nothing is visible yet */
+        if (n > 8) x[5] = -INFINITY;
+        double max = (double)-INFINITY, s = 0, sum = 0;
+        for (int64_t i = 0; i < n; i++) max = fmax(max, (double)x[i]);
+        for (int64_t i = 1; i < n; i++) s += exp((double)x[i] - max);
+        float top = -INFINITY;
+        poison(y, n);
+        for (int64_t at = 0, piece = 1; at < n; at += piece, piece *= 2) {
+            const int64_t m = n - at < piece ? n - at : piece;
+            memcpy(y + at, x + at, (size_t)m * sizeof *y);
+            const float less = k.softmax_more(y + at, m, &top, &sum);
+            for (int64_t i = 0; i < at; i++) y[i] *= less;
+        }
+        if (n > 1) CHECK((double)top == max);
+        near_("softmax_more's sum", &k, n, 0, sum, s, 200 * EPS * s);
+        for (int64_t i = 0; i < n; i++) {
+            const double want = n > 1 ? exp((double)x[i] - max) : 0,
+                         arg = isinf(x[i]) ? 0 : max - (double)x[i];
+            near_("softmax_more", &k, n, i, (double)y[i], want,
+                  (32 + 2 * arg) * EPS * want + 1e-36);
+        }
+        CHECK(intact(y, n));
+        top = 3, sum = 2;
+        CHECK(k.softmax_more(y, 0, &top, &sum) == 1 && top == 3 && sum == 2);
+    }
+}
+
 static void test_rope(void) {
     struct kern k;
     struct rng r;
@@ -307,6 +343,52 @@ static void gemm_case(struct rng *r, const struct kern *k, int64_t m, int64_t n,
     k->gemm_f32(a + (m - 1) * lda, lda, b + (n / 2) * ldb, ldb, &one, 1, 1, 1, kk);
     CHECK(one == c[(m - 1) * ldc + n / 2]);
     for (int i = 0; i < 3; i++) munmap(g[i].map, g[i].size);
+}
+
+/* C += A B, and the same bits for one row alone. */
+static void gemm_nn_case(struct rng *r, const struct kern *k, int64_t m, int64_t n, int64_t kk) {
+    const int64_t lda = kk + 3, ldb = n + 2, ldc = n + 2;
+    struct guarded g[3];
+    float *a = guarded_new(&g[0], (m - 1) * lda + kk), *b = guarded_new(&g[1], (kk - 1) * ldb + n),
+          *c = guarded_new(&g[2], (m - 1) * ldc + n);
+    for (int64_t i = 0; i < m; i++) normals(r, a + i * lda, kk, 1);
+    for (int64_t p = 0; p < kk; p++) normals(r, b + p * ldb, n, 1);
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < n; j++) c[i * ldc + j] = (float)(i - j);
+    k->gemm_nn(a, lda, b, ldb, c, ldc, m, n, kk);
+    for (int64_t i = 0; i < m; i++) {
+        for (int64_t j = 0; j < n; j++) {
+            double s = (double)(i - j), mag = fabs(s);
+            for (int64_t p = 0; p < kk; p++) {
+                const double x = (double)a[i * lda + p] * (double)b[p * ldb + j];
+                s += x;
+                mag += fabs(x);
+            }
+            near_("gemm_nn", k, m * 1000000 + n * 10000 + kk, i * n + j, (double)c[i * ldc + j], s,
+                  (double)(kk + 1) * EPS * mag);
+        }
+        if (i + 1 < m) CHECK(isnan(c[i * ldc + n]) && isnan(c[i * ldc + n + 1]));
+    }
+    float one[MAX_WIDTH];
+    for (int64_t j = 0; j < n; j++) one[j] = (float)(m - 1 - j);
+    k->gemm_nn(a + (m - 1) * lda, lda, b, ldb, one, n, 1, n, kk);
+    CHECK(memcmp(one, c + (m - 1) * ldc, (size_t)n * sizeof *one) == 0);
+    for (int i = 0; i < 3; i++) munmap(g[i].map, g[i].size);
+}
+
+static void test_gemm_nn(void) {
+    static const int64_t ms[] = {1, 2, 5, 6, 7, 8, 12, 13, 31}, ns[] = {1, 7, 8, 9, 15, 16, 17, 40},
+                         ks[] = {1, 2, 31, 255, 256, 257};
+    struct kern k;
+    struct rng r;
+    rng_seed(&r, 18);
+    EACH_ISA(k) {
+        size_t c = 0;
+        for (size_t i = 0; i < COUNT_OF(ms); i++)
+            for (size_t j = 0; j < COUNT_OF(ns); j++)
+                gemm_nn_case(&r, &k, ms[i], ns[j], ks[c++ % COUNT_OF(ks)]);
+        gemm_nn_case(&r, &k, 20, 48, 520);
+    }
 }
 
 static void test_gemm(void) {
