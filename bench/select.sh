@@ -16,6 +16,7 @@ head -c 12000 $src/calib.txt > "$t/calib.txt"
 tail -c +12001 $src/calib.txt | head -c 150000 > "$t/pool.txt"
 head -n 80 $src/calib.jsonl > "$t/pool.jsonl"
 head -c 100000 $src/eval.txt > "$t/eval.txt"
+head -c 100000 $src/eval_chat.txt > "$t/eval_chat.txt"
 imatrix() { "$HONE" imatrix "$t/base.gguf" "$@" -q --json; }
 imatrix "$t/calib.txt" -o "$t/short.gguf" > /dev/null
 # all of the pool in the order of the choice: what fits into TOKENS of it is the selection
@@ -53,15 +54,16 @@ for x in $names; do
     "$HONE" quantize "$t/base.gguf" -o "$t/$x--{}.gguf" --recipe "$(echo $recipes | tr ' ' ,)" --imatrix "$t/$x.gguf" -q > /dev/null
     for r in $recipes; do set -- "$@" "$t/$x--$r.gguf"; done
 done
-"$HONE" eval kld "$@" "$t/eval.txt" --base "$t/base.gguf" --chunks "$windows" -q --json > "$t/kld.json"
+"$HONE" eval kld "$@" "$t/eval.txt" "$t/eval_chat.txt" --base "$t/base.gguf" --chunks "$windows" -q --json > "$t/kld.json"
 python3 - "$t" "$out" "$windows" "$tokens" $names <<'PY'
 import json, os, sys
 t, out, windows, tokens, *names = sys.argv[1:]
-rows, klds = [], {}
-for c in json.load(open(t + "/kld.json"))["candidates"]:
+rows, klds, stderr = [], {}, {}
+for c in json.load(open(t + "/kld.json"))["by_domain"]:
     name, recipe = os.path.basename(c["model"]).split("--")
-    klds.setdefault(name, {})[recipe[:-5]] = c["mean_kld"]
-    stderr = c["mean_kld_stderr"] / c["mean_kld"]
+    column = recipe.removesuffix(".gguf") + " " + c["domain"]
+    klds.setdefault(name, {})[column] = c["mean_kld"]
+    stderr[column] = c["mean_kld_stderr"] / c["mean_kld"]
 for name in names:
     n = [x["tokens"] for x in json.load(open(f"{t}/{name}.stats"))["experts"]]
     rows.append(dict(imatrix=name, own_share=sum(x / (x + 256) for x in n) / len(n), n_unseen=sum(x == 0 for x in n),
@@ -70,7 +72,7 @@ pool = json.load(open(t + "/all.json"))
 doc = dict(command=f"WINDOWS={windows} TOKENS={tokens} bench/select.sh", pool_tokens=pool["pool_tokens"], pool_documents=pool["n_candidates"],
            kld_relative_stderr=stderr, rows=rows)
 json.dump(doc, open(out, "w"), indent=1)
-print(f"{'imatrix':9} {'own share':>9} {'unseen':>6} {'< 256':>5} {'fewest':>6}  mean KLD " + " ".join(rows[0]["mean_kld"]))
+print(f"{'imatrix':9} {'own share':>9} {'unseen':>6} {'< 256':>5} {'fewest':>6}  mean KLD " + ", ".join(rows[0]["mean_kld"]))
 for r in rows:
     print(f"{r['imatrix']:9} {r['own_share']:9.4f} {r['n_unseen']:6} {r['n_rare']:5} {r['min']:6.0f}  " + " ".join(f"{v:.6f}" for v in r["mean_kld"].values()))
 PY

@@ -15,6 +15,7 @@
 #include "core/json.h"
 #include "core/limits.h"
 #include "core/log.h"
+#include "core/str.h"
 #include "text/chat.h"
 
 /* A document of a plain text ends at the first blank line from DOC_BYTES on (about 512 tokens of
@@ -34,12 +35,8 @@ struct reader {
     struct err why; /* of the first refusal */
 };
 
-static bool ends_with(const char *s, const char *tail) {
-    size_t n = strlen(s), m = strlen(tail);
-    return n >= m && strcmp(s + n - m, tail) == 0;
-}
 static bool is_jsonl(const char *path) {
-    return ends_with(path, ".jsonl") || ends_with(path, ".jsonl.gz");
+    return str_ends(path, ".jsonl") || str_ends(path, ".jsonl.gz");
 }
 
 static int hand_over(struct reader *r, const char *line, size_t len, struct err *e) {

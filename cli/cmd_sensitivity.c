@@ -281,6 +281,7 @@ static int run(struct work *w, const struct imat *imat, const char *hash, struct
     sens_tell(s);
     memcpy(s->imatrix_hash, hash, sizeof s->imatrix_hash);
     s->search = o->search;
+    for (int k = 0; k < o->n_budgets; k++) sens_set_low(s, o->budget[k]);
     if (!w->r->resumed) TRY(sens_errors(s, w->g, imat, o->c->pool, e));
     if (o->texts.n) {
         memcpy(s->probe_hash, w->p.hash, sizeof s->probe_hash);

@@ -10,6 +10,7 @@
 #include "calib/candidates.h"
 #include "core/io.h"
 #include "core/mem.h"
+#include "core/str.h"
 
 enum { DRAWS = 10 }; /* random choices that are averaged */
 
@@ -182,8 +183,7 @@ static int choose(struct cli *c, const struct select_args *a, const struct model
 }
 
 static int check(const struct cli *c, const struct select_args *a, struct err *e) {
-    const char *end = strrchr(a->out, '.');
-    if (!end || strcmp(end, ".jsonl") != 0)
+    if (!str_ends(a->out, ".jsonl"))
         return err_set(e, ERR_USAGE, "%s: the selected texts are a .jsonl; name one", a->out);
     if (!c->overwrite && io_exists(a->out))
         return err_set(e, ERR_USAGE, "%s exists; use -f to replace it", a->out);

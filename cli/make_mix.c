@@ -73,7 +73,7 @@ static int try_mix(struct candidate *k, uint64_t budget, const char *sens, struc
                               .resume = make_resume(mk),
                               .pool = mk->c->pool};
     log_info("the best mix of %" PRIu64 " bytes", budget);
-    int rc = mixer_open(&x, mk->c, &o, sens, e);
+    int rc = mixer_open(&x, mk->c, &o, sens, budget, e);
     if (!rc) rc = mix_solve_job(&x, &o, &ask, job, e);
     if (!rc) rc = quantize_run(&job->o, &r, e);
     mixer_close(&x);

@@ -35,7 +35,7 @@ int mix_search(const char *name, enum search *out, struct err *e) {
 
 /* Errors, and losses where there is a file of them. */
 static int load(struct mixer *x, const struct quantize_opts *q, const char *sensitivity,
-                struct err *e) {
+                uint64_t least, struct err *e) {
     struct sens *s = &x->s;
     char hash[33] = "";
     TRY(sens_init(s, x->g, e));
@@ -53,6 +53,7 @@ static int load(struct mixer *x, const struct quantize_opts *q, const char *sens
     int rc = q->imatrix ? imat_read(&imat, q->imatrix, e) : 0;
     memcpy(s->imatrix_hash, hash, sizeof hash);
     s->search = q->search;
+    sens_set_low(s, least);
     if (!rc) rc = sens_errors(s, x->g, q->imatrix ? &imat : NULL, x->c->pool, e);
     imat_release(&imat);
     return rc;
@@ -79,11 +80,11 @@ static int load_gains(struct mixer *x, const struct quantize_opts *q, struct err
 }
 
 int mixer_open(struct mixer *x, struct cli *c, const struct quantize_opts *q,
-               const char *sensitivity, struct err *e) {
+               const char *sensitivity, uint64_t least, struct err *e) {
     *x = (struct mixer){.c = c, .source = "none"};
     TRY(gguf_open(&x->g, q->in, 0, e));
     if (sensitivity) TRY(record_file_hash(sensitivity, x->source, e));
-    TRY(load(x, q, sensitivity, e));
+    TRY(load(x, q, sensitivity, least, e));
     if (q->gram && q->search != SEARCH_CONVENTIONAL) TRY(load_gains(x, q, e));
     for (int i = 0; i < x->s.n_groups; i++) x->probed |= x->s.group[i].n_probes > 0;
     return 0;

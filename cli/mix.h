@@ -62,10 +62,11 @@ struct mixer { /* a model, and what its types cost */
     char source[33]; /* hash of the sensitivity file; "none" */
     bool probed;
 };
-/* sensitivity NULL: errors are measured here, with q's importance and search, and weighted by role.
- * mixer_close also after an error. */
+/* sensitivity NULL: errors are measured here, with q's importance and search, and weighted by role;
+ * least: bytes of the smallest file that will be asked for (sens_set_low). mixer_close also after
+ * an error. */
 int mixer_open(struct mixer *x, struct cli *c, const struct quantize_opts *q,
-               const char *sensitivity, struct err *e);
+               const char *sensitivity, uint64_t least, struct err *e);
 void mixer_close(struct mixer *x);
 
 struct mix_job { /* a mix that can be quantized: o is ready */

@@ -287,11 +287,21 @@ static void emit_mixes(const struct set *s, struct emit *m) {
     }
 }
 
+/* Bytes of the smallest file asked for; a card holds no larger one, but for the embeddings. */
+static uint64_t least_ask(const struct set *s) {
+    uint64_t least = UINT64_MAX;
+    for (int i = 0; i < s->n; i++) {
+        const uint64_t limit = s->ask[i].budget ? s->ask[i].budget : s->ask[i].vram;
+        if (limit < least) least = limit;
+    }
+    return least;
+}
+
 static int run(struct set *s, struct emit *m, struct err *e) {
     if (s->b->gate.n && (s->q->dry_run || s->q->split_max))
         return err_set(e, ERR_USAGE, "--gate goes without --dry-run and --split-max");
     TRY(set_asks(s, e));
-    TRY(mixer_open(&s->x, s->c, s->q, s->b->sensitivity, e));
+    TRY(mixer_open(&s->x, s->c, s->q, s->b->sensitivity, least_ask(s), e));
     for (int i = 0; i < s->n; i++) {
         struct quantize_opts o = *s->q;
         o.out = s->out[i];

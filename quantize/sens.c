@@ -16,10 +16,13 @@
 #include "core/num.h"
 
 enum { PAD = 32 };
+static const double LOW_BITS = 2.6; /* per weight; docs/design/mix.md "Groups" */
 
-/* Candidate types, for rows of any multiple of 256, and for others of 32. */
-static const enum qtype wide[] = {QT_IQ2_XXS, QT_IQ2_XS, QT_IQ2_S, QT_Q2_K, QT_IQ3_XXS, QT_Q3_K,
-                                  QT_IQ3_S,   QT_IQ4_XS, QT_Q4_K,  QT_Q5_K, QT_Q6_K,    QT_Q8_0};
+/* Candidate types, for rows of any multiple of 256, and for others of 32. The first two only where
+ * budgets are low (sens_set_low): their encoders take as long as all others together. */
+static const enum qtype wide[] = {QT_IQ1_S, QT_IQ1_M,   QT_IQ2_XXS, QT_IQ2_XS, QT_IQ2_S,
+                                  QT_Q2_K,  QT_IQ3_XXS, QT_Q3_K,    QT_IQ3_S,  QT_IQ4_XS,
+                                  QT_Q4_K,  QT_Q5_K,    QT_Q6_K,    QT_Q8_0};
 static const enum qtype narrow[] = {QT_IQ4_NL, QT_Q5_0, QT_Q5_1, QT_Q8_0};
 
 /* How much a role of one layer matters when its error is large: published one-tensor divergences of
@@ -161,6 +164,11 @@ int sens_init(struct sens *s, const struct gguf *g, struct err *e) {
     hash_xxh128_hex(s->header_hash, p, head);
     s->model_bytes = gguf_file_bytes(g);
     return 0;
+}
+
+void sens_set_low(struct sens *s, uint64_t budget) {
+    const double bits = 8 * (double)budget / (double)max_i64(1, s->n_weights);
+    if (budget && bits < LOW_BITS) s->low = true;
 }
 
 void sens_release(struct sens *s) {

@@ -58,11 +58,15 @@ struct sens {
     char probe_hash[33];   /* of the probe tokens; "" none */
     int64_t ctx, n_chunks;
     enum search search;
+    bool low; /* IQ1_S and IQ1_M are candidates */
 };
 /* Groups and their candidate types from a file's tensors. Items of one group: gate and up of a
  * layer's experts (or of its dense block), the shared expert's three, ssm_alpha and ssm_beta. */
 int sens_init(struct sens *s, const struct gguf *g, struct err *e);
 void sens_release(struct sens *s);
+/* Before sens_errors: a budget (bytes, 0 none) that will be asked for. Below 2.6 bits per weight
+ * IQ1 types are candidates too, which doubles the time of sens_errors. */
+void sens_set_low(struct sens *s, uint64_t budget);
 const char *search_name(enum search s);
 
 /* Fills group.err of every candidate type: rows sampled evenly, every expert, importance as the

@@ -146,6 +146,7 @@ int sens_errors(struct sens *s, const struct gguf *g, const struct imat *imat, s
     for (int i = 0; i < s->n_groups && !rc; i++) {
         struct sens_group *gr = &s->group[i];
         for (int t = 0; t < QT_COUNT; t++) gr->err[t] = -1;
+        if (!s->low) gr->can[QT_IQ1_S] = gr->can[QT_IQ1_M] = false;
         for (int k = 0; k < gr->n_items && !rc && ranks_mine(i); k++) {
             rc = tensor_errors(g, gr, gr->item[k], imat, ref, s->search, pool, e);
             if (!rc && prog_interrupted()) rc = err_set(e, ERR_INTR, "interrupted");

@@ -113,6 +113,26 @@ static void test_errors(void) {
     CHECK_OK(sens_errors(&t, g, NULL, pool, &e));
     for (int i = 0; i < s.n_groups; i++)
         CHECK(memcmp(s.group[i].err, t.group[i].err, sizeof s.group[i].err) == 0);
+    /* below 2.6 bits IQ1 is offered too, and nothing else changes */
+    const int out = find(&s, "output.weight");
+    CHECK(!s.group[out].can[QT_IQ1_S] && !s.group[out].can[QT_IQ1_M]);
+    sens_release(&t);
+    CHECK_OK(sens_init(&t, g, &e));
+    sens_set_low(&t, 0);
+    sens_set_low(&t, (uint64_t)(2.61 * (double)t.n_weights / 8));
+    CHECK(!t.low);
+    sens_set_low(&t, (uint64_t)(2.59 * (double)t.n_weights / 8));
+    CHECK(t.low);
+    CHECK_OK(sens_errors(&t, g, NULL, pool, &e));
+    CHECK(t.group[out].can[QT_IQ1_S] && !t.group[find(&t, "blk.0.attn_q.weight")].can[QT_IQ1_S]);
+    /* of normal weights: at least 4^-bits per weight (rate-distortion bound), less than the best
+     * two levels leave (1 - 2/pi), in the order of their sizes */
+    const double *x = t.group[out].err;
+    CHECK(x[QT_IQ1_S] > .114 && x[QT_IQ1_M] > .088 && x[QT_IQ1_S] < .363);
+    CHECK(x[QT_IQ1_S] > x[QT_IQ1_M] && x[QT_IQ1_M] > x[QT_IQ2_XXS]);
+    for (int i = 0; i < s.n_groups; i++)
+        for (int k = 0; k < QT_COUNT; k++)
+            if (k != QT_IQ1_S && k != QT_IQ1_M) CHECK(s.group[i].err[k] == t.group[i].err[k]);
     pool_free(pool);
     sens_release(&t);
     sens_release(&s);
