@@ -202,7 +202,8 @@ struct eval_speed {
 /* out[] has room for 2 * n_depths rows; *n_out set. pp or tg 0: left out. */
 int eval_speed(struct session *s, int64_t pp, int64_t tg, const int64_t *depths, int n_depths,
                int reps, double bandwidth_gb_s, struct eval_speed *out, int *n_out, struct err *e);
-/* Measured read bandwidth of this machine with this pool, GB/s (cached per process). */
+/* Measured read bandwidth of this machine with this pool, GB/s: the best of reading one, two and
+ * four streams per thread (cached per process). */
 double eval_bandwidth(struct pool *p);
 
 #endif

@@ -18,21 +18,24 @@
 #include "runtime/eval.h"
 #include "runtime/exec.h"
 
-enum { BW_BYTES = 256 << 20, BW_CHUNK = 1 << 20, BW_PASSES = 4, MAX_REPS = 1000 };
+enum { BW_BYTES = 256 << 20, BW_CHUNK = 1 << 20, BW_PASSES = 4, BW_FORMS = 3, MAX_REPS = 1000 };
 
 struct bw_job {
     const uint64_t *data;
     uint64_t *sum; /* per chunk: keeps the loads alive */
+    int n_streams; /* read side by side: more keep more loads under way */
 };
 static void bw_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     const struct bw_job *j = ctx;
     (void)worker;
     enum { N = BW_CHUNK / 8 };
+    const int64_t step = N / j->n_streams;
     for (int64_t i = i0; i < i1; i++) {
         const uint64_t *p = j->data + i * N;
         uint64_t s[8] = {0};
-        for (int k = 0; k < N; k += 8)
-            for (int l = 0; l < 8; l++) s[l] += p[k + l];
+        for (int64_t k = 0; k < step; k += 8)
+            for (int t = 0; t < j->n_streams; t++)
+                for (int l = 0; l < 8; l++) s[l] += p[t * step + k + l];
         for (int l = 1; l < 8; l++) s[0] += s[l];
         j->sum[i] = s[0];
     }
@@ -49,9 +52,10 @@ double eval_bandwidth(struct pool *p) {
     void *data = NULL;
     if (buf_alloc(&data, (uint64_t)n_chunks * BW_CHUNK, "bandwidth test", &e)) return 0;
     memset(data, 1, (size_t)n_chunks * BW_CHUNK); /* real pages, not the shared zero page */
-    struct bw_job j = {data, xcalloc((size_t)n_chunks, sizeof(uint64_t))};
+    struct bw_job j = {data, xcalloc((size_t)n_chunks, sizeof(uint64_t)), 1};
     double best = 0;
-    for (int i = 0; i < BW_PASSES; i++) {
+    for (int i = 0; i < BW_PASSES * BW_FORMS; i++) {
+        j.n_streams = 1 << i % BW_FORMS;
         double t = prog_now_s();
         pool_for(p, n_chunks, 1, bw_range, &j);
         t = prog_now_s() - t;
@@ -134,10 +138,9 @@ static int at_depth(const struct speed_run *r, int64_t depth, int reps, double b
     struct session_snapshot *snap = NULL;
     int rc = 0;
     session_reset(r->s);
-    for (int64_t i = 0; i < depth && !rc; i += r->pp > 0 ? r->pp : 1) {
-        int64_t n = min_i64(depth - i, r->pp > 0 ? r->pp : 1);
-        rc = session_forward(r->s, r->ids, n, NULL, e);
-    }
+    const int64_t step = max_i64(r->pp, r->tg); /* as many ids as there are */
+    for (int64_t i = 0; i < depth && !rc; i += step)
+        rc = session_forward(r->s, r->ids, min_i64(depth - i, step), NULL, e);
     if (!rc) rc = session_save(r->s, &snap, e);
     if (!rc && r->pp > 0) {
         struct eval_speed *o = &out[(*n_out)++];
