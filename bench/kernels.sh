@@ -1,0 +1,17 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Speed of every kernel before and after: builds an earlier commit of this repository beside the working tree and runs
+# `hone bench-kernels` of both in turns, one thread, blocks in cache -> "kernels" of docs/results/cpu-speed.json.
+# bench/kernels.sh [COMMIT] [OUT.json]. COMMIT: b736c18, the last one without packed rows. Environment: HONE (the later program),
+# BEFORE (the earlier one, if it is built), ROUNDS (5), PYTHON (python3), RUN (a command that each measurement runs under).
+set -eu
+commit=${1:-b736c18}
+out=${2:-docs/results/cpu-speed.json}
+if [ -z "${BEFORE:-}" ]; then
+    dir=$(mktemp -d)
+    trap 'git worktree remove --force "$dir/tree"; rm -rf "$dir"' EXIT
+    git worktree add -q --detach "$dir/tree" "$commit"
+    make -C "$dir/tree" HAVE_CUDA=0 > /dev/null
+    BEFORE=$dir/tree/build/hone
+fi
+"${PYTHON:-python3}" bench/kernels.py "$BEFORE" "${HONE:-build/hone}" "$out" --commit "$commit" --rounds "${ROUNDS:-5}" --run="${RUN:-}"
