@@ -126,6 +126,7 @@ static inline __attribute__((always_inline)) void cloud_body(struct cloud *o, co
     }
     for (int i = 0; i < n / 8; i++, now += 8) {
         v8f q = {0}, p = {0}, least = (v8f){0} + INFINITY;
+#pragma GCC unroll 8
         for (int j = 0; j < per; j++) {
             v8f l;
             memcpy(&l, lev + j * GRID_MAX + 8 * i, sizeof l);
@@ -140,6 +141,7 @@ static inline __attribute__((always_inline)) void cloud_body(struct cloud *o, co
         if (flip) p -= 2.0f * least;
         o->q[i] = q;
         o->p[i] = p;
+#pragma GCC unroll 3
         for (int s = 0; s < N_START; s++) {
             v8f v = p - half[s] * q;
             v8i m = v > best[s];
@@ -245,12 +247,24 @@ static inline __attribute__((always_inline)) void hull_body(struct cloud *o, int
         if (c->n < CHAIN_MAX) refine_body(o, start[s - 1], start[s], c);
 }
 
+/* A copy of the loops for every length of entry: unrolled they take about two thirds of the time.
+ */
+static inline __attribute__((always_inline)) void cloud_of(struct cloud *o, const float *lev,
+                                                           int per, int n, const float *w,
+                                                           const float *wa, bool flip,
+                                                           const float *half) {
+    if (per == 8 && flip)
+        cloud_body(o, lev, 8, n, w, wa, true, half);
+    else if (per == 8)
+        cloud_body(o, lev, 8, n, w, wa, false, half);
+    else if (flip)
+        cloud_body(o, lev, 4, n, w, wa, true, half);
+    else
+        cloud_body(o, lev, 4, n, w, wa, false, half);
+}
 static void cloud_plain(struct cloud *o, const float *lev, int per, int n, const float *w,
                         const float *wa, bool flip, const float *half) {
-    if (flip)
-        cloud_body(o, lev, per, n, w, wa, true, half);
-    else
-        cloud_body(o, lev, per, n, w, wa, false, half);
+    cloud_of(o, lev, per, n, w, wa, flip, half);
 }
 static void hull_plain(struct cloud *o, int n, struct chain *c) {
     hull_body(o, n, c);
@@ -259,10 +273,7 @@ static void hull_plain(struct cloud *o, int n, struct chain *c) {
 __attribute__((target("avx2"))) static void cloud_avx2(struct cloud *o, const float *lev, int per,
                                                        int n, const float *w, const float *wa,
                                                        bool flip, const float *half) {
-    if (flip)
-        cloud_body(o, lev, per, n, w, wa, true, half);
-    else
-        cloud_body(o, lev, per, n, w, wa, false, half);
+    cloud_of(o, lev, per, n, w, wa, flip, half);
 }
 __attribute__((target("avx2"))) static void hull_avx2(struct cloud *o, int n, struct chain *c) {
     hull_body(o, n, c);
