@@ -1,66 +1,101 @@
 #!/bin/sh
-# What an hour with a GPU should yield, in one command: bench/cuda.sh [OUT.json]. Writes docs/results/cuda.json:
-# the kernel tests on the device, speed of synthetic full-shape files at depths and cache types, and the overhead
-# probe, a model of as many layers and launches whose widths are shrunk until only the launches cost time.
+# What an hour with a GPU should yield: bench/cuda.sh [PART...], all parts without arguments. Each part is meant to end within ten minutes
+# (the first also compiles) and writes OUT/cuda-PART.json; single measurements that take longer than LIMIT are recorded as failed.
+#
+#   check     the kernel tests on the device (make check-cuda)
+#   kernels   single kernels at full size, copy bandwidth, what an empty launch in a captured chain costs (make bench-cuda)
+#   launches  the overhead probe: as many layers and launches as Qwen3.5-35B-A3B, widths of the bundled tiny model, so that nothing else
+#             costs time; with each step of fusion switched off (--device cuda/MASK, docs/design/cuda.md)
+#   files     writes the synthetic files of the parts below (tens of GB)
+#   decode    generation at DEPTHS and cache types      prompt  prompts of 512 and 2048 tokens
+#   fusions   generation with each step of fusion, prompts with and without chunks and tensor cores, on the first file
+#   deep      generation and prompts at DEEP, one depth after the other
 #
 #   HONE     the binary (build/hone)          DIR      where synthetic files go and stay (a scratch folder)
-#   SHAPES   "Qwen3.5-35B-A3B Qwen3.5-27B"    RECIPES  "Q4_K_M"     DEPTHS  0,16384,65536,131072,262144
-#   REPS     repetitions (5)   TG  tokens generated (128)   KV  "f16 q8_0"   DEVICE  cuda
+#   OUT      folder of results (docs/results) LIMIT    seconds of one measurement (240)
+#   SHAPES   "Qwen3.5-35B-A3B Qwen3.5-27B"    RECIPES  "Q4_K_M"     DEPTHS  0,4096,32768    DEEP  "65536 131072 262144"
+#   REPS     repetitions (5)   TG  tokens generated (128)   KV  "f16 q8_0"   DEVICE  cuda   MASKS  "0 1 3 7 15 31 255"
 # The same files beside another engine: bench/peers.sh. Numbers of different machines are never compared.
 set -eu
 HONE=${HONE:-build/hone}
-out=${1:-docs/results/cuda.json}
-device=${DEVICE:-cuda} depths=${DEPTHS:-0,16384,65536,131072,262144} reps=${REPS:-5}
+device=${DEVICE:-cuda} reps=${REPS:-5} tg=${TG:-128} masks=${MASKS:-0 1 3 7 15 31 255}
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT
-dir=${DIR:-$t}
+dir=${DIR:-$t} results=${OUT:-docs/results}
+mkdir -p "$dir" "$results"
 "$HONE" doctor --json > "$t/doctor"
 grep -q '"compute_capability"' "$t/doctor" || { echo "bench/cuda.sh: no CUDA device (hone doctor)"; exit 77; }
 
-first=1
 add() { # key, file with a JSON document
-    [ $first = 1 ] || echo ',' >> "$t/doc"
-    first=0
-    printf '"%s": ' "$1" >> "$t/doc"
+    printf ',\n"%s": ' "$1" >> "$t/doc"
     cat "$2" >> "$t/doc"
 }
-speed() { # key, file, options...
-    key=$1 file=$2
-    shift 2
+speed() { # key, file, device, options...
+    key=$1 file=$2 on=$3
+    shift 3
     echo "$key"
-    "$HONE" eval speed "$file" --device "$device" --reps "$reps" --json -q "$@" > "$t/one" ||
-        printf '{"failed": true}\n' > "$t/one"
+    timeout "${LIMIT:-240}" "$HONE" eval speed "$file" --device "$on" --reps "$reps" --json -q "$@" > "$t/one" ||
+        printf '{"failed": %d}\n' $? > "$t/one"
     add "$key" "$t/one"
 }
-
-echo '{' > "$t/doc"
-add machine "$t/doctor"
-rc=0
-make -s check-cuda > "$t/check" 2>&1 || rc=$?
-tail -n 40 "$t/check"
-printf '{"exit": %d, "passed": %d}\n' $rc "$(sed -n 's/^\([0-9]*\) passed.*/\1/p' "$t/check" | awk '{ n += $1 } END { print n + 0 }')" > "$t/one"
-add check_cuda "$t/one"
-make -s bench-cuda > "$t/one" || printf '{"failed": true}\n' > "$t/one" # single kernels, copy bandwidth, empty launches
-add kernels "$t/one"
-
-for shape in ${SHAPES:-Qwen3.5-35B-A3B Qwen3.5-27B}; do
-    for recipe in ${RECIPES:-Q4_K_M}; do
-        file=$dir/$shape-$recipe.gguf
-        [ -r "$file" ] || "$HONE" synth --arch-from "$shape" --recipe "$recipe" -o "$file" -q > /dev/null
-        for kv in ${KV:-f16 q8_0}; do
-            speed "$shape $recipe $kv" "$file" --kv-type "$kv" --tg "${TG:-128}" --depths "$depths"
-            speed "$shape $recipe $kv pp2048" "$file" --kv-type "$kv" --pp 2048 --tg 0 --depths 0,32768
+each_file() { # function: called with shape and recipe, file
+    for shape in ${SHAPES:-Qwen3.5-35B-A3B Qwen3.5-27B}; do
+        for recipe in ${RECIPES:-Q4_K_M}; do
+            file=$dir/$shape-$recipe.gguf
+            [ -r "$file" ] || "$HONE" synth --arch-from "$shape" --recipe "$recipe" -o "$file" -q > /dev/null
+            "$1" "$shape $recipe" "$file"
         done
     done
-done
+}
+each_kv() { for kv in ${KV:-f16 q8_0}; do "$@"; done; }
 
-# launches alone: the layers of Qwen3.5-35B-A3B, widths of the bundled tiny model
-awk '/"layer_types"/ { print; for (i = 0; i < 40; i++) printf "    \"%s_attention\"%s\n", i % 4 == 3 ? "full" : "linear", i < 39 ? "," : ""; skip = 1; next }
-     skip && /\]/ { skip = 0 } skip { next }
-     { sub(/"num_hidden_layers": [0-9]*/, "\"num_hidden_layers\": 40"); sub(/"full_attention_interval": [0-9]*/, "\"full_attention_interval\": 4"); print }' \
-    tests/golden/tiny-qwen35moe/config.json > "$t/config.json"
-"$HONE" synth --arch-from "$t/config.json" --recipe Q4_K_M -o "$t/launches.gguf" -q > /dev/null
-speed "launches only, 40 layers" "$t/launches.gguf" --kv-type f16 --pp 0 --tg "${TG:-128}"
-echo '}' >> "$t/doc"
-cp "$t/doc" "$out"
-echo "$out"
+part_check() {
+    rc=0
+    make -s check-cuda > "$t/check" 2>&1 || rc=$?
+    tail -n 40 "$t/check"
+    printf '{"exit": %d, "passed": %d}\n' $rc "$(sed -n 's/^\([0-9]*\) passed.*/\1/p' "$t/check" | awk '{ n += $1 } END { print n + 0 }')" > "$t/one"
+    add check_cuda "$t/one"
+}
+part_kernels() {
+    make -s bench-cuda > "$t/one" || printf '{"failed": true}\n' > "$t/one"
+    add kernels "$t/one"
+}
+part_launches() { # the layers of Qwen3.5-35B-A3B
+    awk '/"layer_types"/ { print; for (i = 0; i < 40; i++) printf "    \"%s_attention\"%s\n", i % 4 == 3 ? "full" : "linear", i < 39 ? "," : ""; skip = 1; next }
+         skip && /\]/ { skip = 0 } skip { next }
+         { sub(/"num_hidden_layers": [0-9]*/, "\"num_hidden_layers\": 40"); sub(/"full_attention_interval": [0-9]*/, "\"full_attention_interval\": 4"); print }' \
+        tests/golden/tiny-qwen35moe/config.json > "$t/config.json"
+    "$HONE" synth --arch-from "$t/config.json" --recipe Q4_K_M -o "$t/launches.gguf" -q > /dev/null
+    for mask in $masks; do
+        speed "40 layers of small widths, fused $mask" "$t/launches.gguf" "$device/$mask" --kv-type f16 --pp 0 --tg "$tg"
+    done
+}
+part_files() { each_file :; }
+decode() { speed "$1 $kv" "$2" "$device" --kv-type "$kv" --pp 512 --tg "$tg" --depths "${DEPTHS:-0,4096,32768}"; }
+file_decode() { each_kv decode "$@"; }
+part_decode() { each_file file_decode; }
+file_prompt() { for pp in 512 2048; do speed "$1 pp$pp" "$2" "$device" --kv-type q8_0 --pp $pp --tg 0 --depths 0; done; }
+part_prompt() { each_file file_prompt; }
+part_fusions() { each_file file_fusions; }
+file_fusions() {
+    [ ! -e "$t/fusions" ] || return 0
+    : > "$t/fusions"
+    for mask in $masks; do
+        speed "$1, fused $mask" "$2" "$device/$mask" --kv-type q8_0 --pp 0 --tg "$tg"
+    done
+    for mask in 31 63 127; do
+        speed "$1, pp2048 by $mask" "$2" "$device/$mask" --kv-type q8_0 --pp 2048 --tg 0
+    done
+}
+file_deep() { for depth in ${DEEP:-65536 131072 262144}; do speed "$1 q8_0 at $depth" "$2" "$device" --kv-type q8_0 --pp 2048 --tg 64 --depths "$depth"; done; }
+part_deep() { each_file file_deep; }
+
+for part in ${*:-check kernels launches files decode prompt fusions deep}; do
+    echo "== $part"
+    printf '{"machine": ' > "$t/doc"
+    cat "$t/doctor" >> "$t/doc"
+    "part_$part"
+    echo '}' >> "$t/doc"
+    cp "$t/doc" "$results/cuda-$part.json"
+    echo "$results/cuda-$part.json"
+done
