@@ -193,18 +193,24 @@ static void *piece(struct cut *c, int64_t n, uint64_t size) {
 static void cut_regs(struct session *s, struct cut *c) {
     for (int i = 0; i < s->g->n_regs; i++)
         dev(s)->reg[i] = piece(c, s->g->reg_width[i] * s->o.n_ubatch, sizeof(float));
+    for (int i = 0; i < s->g->n_regs && !dev(s)->exact; i++) /* as rows of packed weights */
+        if (s->g->reg_width[i] % 256 == 0)
+            dev(s)->q8[i] = piece(c, CU_FEW * CU_ACT_BYTES(s->g->reg_width[i]), 1);
 }
 
 static void cut_work(struct session *s, struct cut *c) {
     struct cuda *d = dev(s);
-    int64_t n = s->o.n_ubatch, experts = 0, pairs = 0, hidden = 0, part = 0;
+    int64_t n = s->o.n_ubatch, experts = 0, pairs = 0, hidden = 0, part = 0, hidden_q = 0;
     for (int i = 0; i < s->g->n_nodes; i++) {
         const struct gr_node *x = &s->g->node[i];
         if (x->op == OP_ATTN) part = max_i64(part, x->n_heads * d->n_splits * (x->head_dim + 2));
         if (x->op != OP_MOE) continue;
         experts = max_i64(experts, s->g->weight[x->w[0]].ne[1]);
         pairs = max_i64(pairs, n * x->n_used);
-        hidden = max_i64(hidden, n * x->n_used * s->g->weight[x->w[3]].ne[0]);
+        int64_t f = s->g->weight[x->w[3]].ne[0];
+        hidden = max_i64(hidden, n * x->n_used * f);
+        if (f % 256 == 0 && !d->exact)
+            hidden_q = max_i64(hidden_q, CU_FEW * x->n_used * CU_ACT_BYTES(f));
     }
     d->pos = piece(c, n + 64, sizeof(int32_t)); /* one upload: position, then ids */
     d->ids = d->pos ? d->pos + 64 : NULL;
@@ -213,6 +219,7 @@ static void cut_work(struct session *s, struct cut *c) {
     d->expert = piece(c, pairs, sizeof(int32_t));
     d->p = piece(c, pairs, sizeof(float));
     d->hidden = piece(c, hidden, sizeof(float));
+    d->hidden_q = hidden_q ? piece(c, hidden_q, 1) : NULL;
     d->part = piece(c, part, sizeof(float));
     d->head_x = piece(c, HEAD_ROWS * s->m->hp.d[HD_EMBD], sizeof(float));
     d->logits = piece(c, HEAD_ROWS * s->g->weight[s->g->output].ne[1], sizeof(float));
@@ -353,8 +360,12 @@ static int cuda_open(struct session *s, struct err *e) {
     d->kv = xcalloc((size_t)s->kv.n_slots + 1, sizeof *d->kv);
     d->rec = xcalloc((size_t)s->rec.n_slots + 1, sizeof *d->rec);
     d->reg = xcalloc((size_t)s->g->n_regs + 1, sizeof *d->reg);
+    d->q8 = xcalloc((size_t)s->g->n_regs + 1, sizeof *d->q8);
+    d->q8_at = xcalloc((size_t)s->g->n_regs + 1, sizeof *d->q8_at);
+    d->fuse = s->o.device.masked ? s->o.device.mask : CUDA_DEFAULT;
     TRY(cu_open(&d->ctx, s->o.device.index, e));
     TRY(cu_stream_new(&d->q, d->ctx, e));
+    cu_launch_early(d->q, (d->fuse & CUDA_EARLY) != 0);
     TRY(cu_get_info(d->ctx, &d->info, e));
     d->n_splits = choose_splits(s);
     find_uses(s);
@@ -385,6 +396,8 @@ static void cuda_close(struct session *s) {
     free(d->kv);
     free(d->rec);
     free(d->reg);
+    free(d->q8);
+    free(d->q8_at);
     free(d);
     s->dev = NULL;
 }
@@ -401,13 +414,19 @@ static void cuda_reset(struct session *s) {
 
 /* ---- passes ---- */
 
+static int cap(struct session *s, int64_t n, struct err *e) {
+    struct cuda *d = dev(s);
+    return s->g->softcap > 0
+               ? cu_softcap(d->q, d->logits, n * d->w[s->g->output].w.rows, (float)s->g->softcap, e)
+               : 0;
+}
+
 /* Logits of device rows x into d->logits. */
 static int head_rows(struct session *s, const float *x, int64_t n, struct err *e) {
     struct cuda *d = dev(s);
     const struct cu_weight *w = &d->w[s->g->output].w;
     TRY(cu_matmul(d->q, w, x, w->k, n, d->logits, w->rows, d->exact, e));
-    return s->g->softcap > 0 ? cu_softcap(d->q, d->logits, n * w->rows, (float)s->g->softcap, e)
-                             : 0;
+    return cap(s, n, e);
 }
 
 static int cuda_head(struct session *s, const float *hidden, int64_t n, float *logits,
@@ -430,8 +449,10 @@ static int cuda_head(struct session *s, const float *hidden, int64_t n, float *l
 static int last_row(struct session *s, struct err *e) {
     int64_t w = s->g->reg_width[s->g->hidden_out];
     const float *x = dev(s)->reg[s->g->hidden_out] + (s->n_tok - 1) * w;
+    bool done;
     TRY(exec_cuda_show(s, s->g->output, x, 1, w, e));
-    return head_rows(s, x, 1, e);
+    TRY(exec_cuda_fast_head(s, s->g->hidden_out, x, &done, e));
+    return done ? cap(s, 1, e) : head_rows(s, x, 1, e);
 }
 
 /* One token and its logits. The first runs as it is: launchers may size their scratch; the second

@@ -5,6 +5,7 @@
 #include "runtime/exec_cuda.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "core/mem.h"
 #include "core/num.h"
@@ -65,6 +66,15 @@ static int op_embed(struct session *s, const struct gr_node *n, struct err *e) {
 }
 
 static int op_rms(struct session *s, const struct gr_node *n, struct err *e) {
+    if (!dev(s)->exact) {
+        struct cu_norm o = {.a = dev(s)->reg[n->src[0]],
+                            .w = vec(s, n->w[0]),
+                            .y = dev(s)->reg[n->dst],
+                            .yq = exec_cuda_copy_of(s, n->dst),
+                            .n = width(s, n->dst),
+                            .eps = n->eps};
+        return cu_norm_rows(dev(s)->q, &o, s->n_tok, e);
+    }
     return cu_rms(dev(s)->q, dev(s)->reg[n->src[0]], vec(s, n->w[0]), dev(s)->reg[n->dst], s->n_tok,
                   width(s, n->dst), n->eps, e);
 }
@@ -81,6 +91,8 @@ static int op_gated_rms(struct session *s, const struct gr_node *n, struct err *
 static int op_matmul(struct session *s, const struct gr_node *n, struct err *e) {
     struct cuda *d = dev(s);
     int64_t ld = width(s, n->src[0]);
+    if (exec_cuda_is_fast(s, n) && d->w[n->w[0]].w.packed)
+        return exec_cuda_fast_products(s, &n, 1, e);
     TRY(exec_cuda_show(s, n->w[0], d->reg[n->src[0]], s->n_tok, ld, e));
     return cu_matmul(d->q, &d->w[n->w[0]].w, d->reg[n->src[0]], ld, s->n_tok, d->reg[n->dst],
                      width(s, n->dst), d->exact, e);
@@ -150,10 +162,12 @@ static struct cu_attn attn_args(struct session *s, const struct gr_node *n) {
                         .scale = n->scale,
                         .pos = d->pos,
                         .n_tok = s->n_tok,
+                        .fast = !d->exact && (d->fuse & CUDA_MMA_ATTN) != 0,
                         .q = d->reg[n->src[0]],
                         .out = d->reg[n->dst],
                         .n_splits = d->n_splits,
                         .part = d->part};
+    if (s->n_tok == 1 && n->head_dim % 32 == 0) a.out_q = exec_cuda_copy_of(s, n->dst);
     if (n->src[1] != GR_NONE) {
         a.new_k = d->reg[n->src[1]];
         a.new_v = d->reg[n->src[2]];
@@ -181,6 +195,7 @@ static struct cu_delta conv_args(struct session *s, const struct gr_node *n) {
 static void delta_args(struct session *s, const struct gr_node *n, struct cu_delta *a) {
     struct cuda *d = dev(s);
     a->n_tok = s->n_tok;
+    a->chunked = !d->exact && (d->fuse & CUDA_CHUNKS) != 0;
     a->n_v_heads = n->n_heads;
     a->n_k_heads = n->n_kv_heads;
     a->k_dim = n->head_dim;
@@ -240,9 +255,15 @@ static int fuse_add_rms(struct session *s, const struct gr_node *n, const struct
     float **r = dev(s)->reg;
     if (end - n < 2 || n[0].op != OP_ADD || n[1].op != OP_RMS || n[1].src[0] != n[0].dst) return 0;
     if (n[1].dst == n[0].dst) return 0;
-    int rc = cu_add_rms(dev(s)->q, r[n->src[0]], r[n->src[1]], r[n->dst], vec(s, n[1].w[0]),
-                        r[n[1].dst], s->n_tok, width(s, n->dst), n[1].eps, e);
-    return rc ? -1 : 2;
+    struct cu_norm o = {.a = r[n->src[0]],
+                        .res = r[n->src[1]],
+                        .sum = r[n->dst],
+                        .w = vec(s, n[1].w[0]),
+                        .y = r[n[1].dst],
+                        .yq = exec_cuda_copy_of(s, n[1].dst),
+                        .n = width(s, n->dst),
+                        .eps = n[1].eps};
+    return cu_norm_rows(dev(s)->q, &o, s->n_tok, e) ? -1 : 2;
 }
 
 /* the shared expert's gate, residual += x, its norm */
@@ -253,21 +274,28 @@ static int fuse_gate_add_rms(struct session *s, const struct gr_node *n, const s
     if (n[1].src[1] != n[0].dst || n[1].dst != n[1].src[0] || n[2].src[0] != n[1].dst ||
         n[2].w[0] == GR_NONE)
         return 0;
-    int rc =
-        cu_gate_add_rms(dev(s)->q, r[n[0].dst], r[n[0].src[0]], vec(s, n[0].w[0]), r[n[0].src[1]],
-                        width(s, n[0].src[1]), r[n[1].dst], r[n[1].dst], vec(s, n[2].w[0]),
-                        r[n[2].dst], s->n_tok, width(s, n[1].dst), n[2].eps, e);
-    return rc ? -1 : 3;
+    struct cu_norm o = {.a = r[n[0].dst],
+                        .x = r[n[0].src[0]],
+                        .gate = vec(s, n[0].w[0]),
+                        .h = r[n[0].src[1]],
+                        .d = width(s, n[0].src[1]),
+                        .res = r[n[1].dst],
+                        .sum = r[n[1].dst],
+                        .w = vec(s, n[2].w[0]),
+                        .y = r[n[2].dst],
+                        .yq = exec_cuda_copy_of(s, n[2].dst),
+                        .n = width(s, n[1].dst),
+                        .eps = n[2].eps};
+    return cu_norm_rows(dev(s)->q, &o, s->n_tok, e) ? -1 : 3;
 }
 
 /* gate and up of a dense feed-forward */
 static int fuse_glu(struct session *s, const struct gr_node *n, const struct gr_node *end,
                     struct err *e) {
     struct cuda *d = dev(s);
-    if (end - n < 3 || n[0].op != OP_MATMUL || n[1].op != OP_MATMUL) return 0;
-    if (n[2].op != OP_SWIGLU && (n[2].op != OP_GEGLU || n[2].offset)) return 0;
-    if (n[0].src[0] != n[1].src[0] || n[2].src[0] != n[0].dst || n[2].src[1] != n[1].dst) return 0;
-    if (width(s, n[2].dst) != width(s, n[2].src[1])) return 0;
+    if (!exec_cuda_glu_is(s, n, end)) return 0;
+    int fast = exec_cuda_fast_glu(s, n, e);
+    if (fast) return fast;
     if (!d->exact && !exec_cuda_glu_packs(s, n[0].w[0], n[1].w[0])) return 0;
     int rc =
         cu_glu(d->q, &d->w[n[0].w[0]].w, &d->w[n[1].w[0]].w, d->reg[n->src[0]], width(s, n->src[0]),
@@ -287,16 +315,24 @@ static int fuse_attn_gate(struct session *s, const struct gr_node *n, const stru
     return attend(s, &a, e) ? -1 : 2;
 }
 
-/* [split into queries and gates, products of keys and values,] [norm,] rope of queries, [norm,]
- * rope of keys, attention[, gate]: the heads in one launch, which also fills the cache. */
+/* [[product,] split into queries and gates, products of keys and values,] [norm,] rope of queries,
+ * [norm,] rope of keys, attention[, gate]: the heads in one launch, which also fills the cache. */
 static int fuse_qkv(struct session *s, const struct gr_node *n, const struct gr_node *end,
                     struct err *e) {
-    const struct gr_node *at = n, *split = NULL, *norm[2] = {NULL, NULL}, *rope[2];
-    if (end - n >= 3 && n[0].op == OP_SPLIT_GATE && n[1].op == OP_MATMUL && n[2].op == OP_MATMUL) {
-        split = n;
+    const struct gr_node *at = n, *split = NULL, *norm[2] = {NULL, NULL}, *rope[2], *mat[3];
+    int n_mats = 0;
+    if (end - n >= 4 && n[0].op == OP_MATMUL && n[1].op == OP_SPLIT_GATE && n[1].src[0] == n->dst)
+        mat[n_mats++] = at++;
+    if (end - at >= 3 && at[0].op == OP_SPLIT_GATE && at[1].op == OP_MATMUL &&
+        at[2].op == OP_MATMUL) {
+        split = at;
+        mat[n_mats++] = at + 1;
+        mat[n_mats++] = at + 2;
         at += 3;
-        if (n[1].dst == n->src[0] || n[2].dst == n->src[0]) return 0; /* gates are read later */
-    }
+        for (int i = 1; i < 3; i++) /* gates are read later */
+            if (split[i].dst == split->src[0]) return 0;
+    } else if (n_mats)
+        return 0;
     for (int i = 0; i < 2; i++) {
         if (at < end && at->op == OP_RMS_HEADS && at->dst == at->src[0]) norm[i] = at++;
         if (at >= end || at->op != OP_ROPE) return 0;
@@ -332,8 +368,12 @@ static int fuse_qkv(struct session *s, const struct gr_node *n, const struct gr_
         a.gate_ld = a.raw_q_ld;
     } else if (split)
         return 0;
-    for (int i = 1; split && i < 3; i++)
-        if (op_matmul(s, n + i, e)) return -1;
+    bool fast = n_mats > 0;
+    for (int i = 0; i < n_mats; i++)
+        fast &= exec_cuda_is_fast(s, mat[i]) && mat[i]->src[0] == mat[0]->src[0];
+    if (fast && exec_cuda_fast_products(s, mat, n_mats, e)) return -1;
+    for (int i = 0; i < n_mats && !fast; i++)
+        if (op_matmul(s, mat[i], e)) return -1;
     if (cu_qkv(d->q, &a, e) || attend(s, &a, e)) return -1;
     return (int)(at - n) + (a.gate ? 2 : 1);
 }
@@ -353,11 +393,13 @@ static int fuse_delta(struct session *s, const struct gr_node *n, const struct g
     a.norm = vec(s, n[2].w[0]);
     a.norm_eps = n[2].eps;
     a.arrived = dev(s)->arrived;
+    if (a.v_dim % 32 == 0) a.yq = exec_cuda_copy_of(s, n[2].dst);
     return cu_delta_token(dev(s)->q, &a, e) ? -1 : 3;
 }
 
-static const fuse_fn fusions[] = {fuse_add_rms, fuse_gate_add_rms, fuse_glu,
-                                  fuse_qkv,     fuse_attn_gate,    fuse_delta};
+static const fuse_fn fusions[] = {
+    fuse_add_rms,       fuse_gate_add_rms,       fuse_glu,  fuse_qkv, fuse_attn_gate,
+    exec_cuda_fuse_moe, exec_cuda_fuse_products, fuse_delta};
 
 /* Observers see every product and every residual: nothing is fused for them. */
 static bool observed(const struct session *s) {
@@ -366,15 +408,18 @@ static bool observed(const struct session *s) {
 
 static int run_at(struct session *s, int i, struct err *e) {
     const struct gr_node *n = &s->g->node[i];
-    for (size_t k = 0; k < COUNT_OF(fusions) && !observed(s); k++) {
-        int done = fusions[k](s, n, s->g->node + s->g->n_nodes, e);
-        if (done) return done;
-    }
-    return table[n->op](s, n, e) ? -1 : 1;
+    int done = 0;
+    dev(s)->turn++;
+    for (size_t k = 0; k < COUNT_OF(fusions) && !observed(s) && !done; k++)
+        done = fusions[k](s, n, s->g->node + s->g->n_nodes, e);
+    if (!done) done = table[n->op](s, n, e) ? -1 : 1;
+    for (int k = 0; k < done; k++) exec_cuda_written(s, n + k);
+    return done;
 }
 
 int exec_cuda_nodes(struct session *s, struct err *e) {
     struct cuda *d = dev(s);
+    memset(d->q8_at, 0, (size_t)s->g->n_regs * sizeof *d->q8_at); /* of the pass before */
     int block = s->first_block, first = block ? s->g->hidden_nodes[block - 1] + 1 : 0;
     if (block)
         TRY(cu_upload(d->q, d->reg[s->g->residual], s->residual_in,

@@ -44,6 +44,11 @@ struct cuda { /* session->dev */
     struct cuda_rope rope[ROPE_TABS];
     struct cu_buf *reg_buf, *work, *stage;
     float **reg; /* [n_regs] -> [n_ubatch][width] */
+    /* quantized copies of registers for products of at most CU_FEW tokens: [n_regs], NULL where
+     * the width does not allow it; q8_at: the turn in which it was made, 0: stale */
+    void **q8, *hidden_q;
+    int64_t *q8_at, turn;
+    unsigned fuse; /* enum cuda_fuse: what is on */
     /* in `work` */
     int32_t *ids, *pos, *expert, *arrived;
     float *router, *p, *hidden; /* [n_ubatch][experts], [n_ubatch][used]; [pairs][expert width] */
@@ -58,6 +63,44 @@ struct cuda { /* session->dev */
     bool exact;            /* f32 activations */
     struct err lost;       /* of a call that could not report: the next pass does */
 };
+
+/* What may be one launch, --device cuda/MASK (docs/design/cuda.md); all of it without a mask. */
+enum cuda_fuse {
+    CUDA_FUSE_SHARE = 1, /* one quantized copy of a register serves all products */
+    CUDA_FUSE_QUANT = 2, /* made by the kernel that makes the register */
+    CUDA_FUSE_MANY = 4,  /* matrices with the same input, shared and routed experts */
+    CUDA_FUSE_ROUTE = 8, /* experts chosen by the router's last block */
+    CUDA_FUSE_NORM = 16, /* residual and norm by the last block of the product before */
+    /* many tokens with 8-bit activations; these round otherwise than what they replace */
+    CUDA_CHUNKS = 32,   /* the delta rule 64 tokens at a time */
+    CUDA_MMA_ATTN = 64, /* attention on tensor cores */
+    CUDA_EARLY = 128,   /* kernels of a token begin while the one before ends: off without a mask */
+    CUDA_DEFAULT = 127,
+};
+
+/* Few tokens with 8-bit activations and no observers: what the following are for. */
+bool exec_cuda_few(const struct session *s);
+bool exec_cuda_fuses(const struct session *s, unsigned what);
+/* Where the kernel that writes register r puts its quantized copy; NULL: nowhere. */
+void *exec_cuda_copy_of(struct session *s, gr_reg r);
+/* The quantized copy of r, made now if there is none. */
+int exec_cuda_quantized(struct session *s, gr_reg r, const void **q, struct err *e);
+/* A node was done in this turn: copies of what it wrote are stale, but those made in this turn. */
+void exec_cuda_written(struct session *s, const struct gr_node *n);
+/* A product that cu_products can do. */
+bool exec_cuda_is_fast(const struct session *s, const struct gr_node *n);
+int exec_cuda_fast_products(struct session *s, const struct gr_node *const *n, int n_nodes,
+                            struct err *e);
+/* gate, up, SwiGLU or GEGLU */
+bool exec_cuda_glu_is(const struct session *s, const struct gr_node *n, const struct gr_node *end);
+/* Fusions: how many nodes were done, 0: none, < 0: an error. */
+int exec_cuda_fast_glu(struct session *s, const struct gr_node *n, struct err *e);
+int exec_cuda_fuse_products(struct session *s, const struct gr_node *n, const struct gr_node *end,
+                            struct err *e);
+int exec_cuda_fuse_moe(struct session *s, const struct gr_node *n, const struct gr_node *end,
+                       struct err *e);
+/* Logits of row x, if it is register r of a single token. */
+int exec_cuda_fast_head(struct session *s, gr_reg r, const float *x, bool *done, struct err *e);
 
 /* One pass: every node of the graph, queued. */
 int exec_cuda_nodes(struct session *s, struct err *e);

@@ -71,7 +71,8 @@ int exec_cuda_moe(struct session *s, const struct gr_node *n, struct err *e) {
         .n_pairs = s->n_tok * n->n_used, .n_used = n->n_used, .n_experts = router->rows};
     TRY(exec_cuda_show(s, n->w[0], judged, s->n_tok, router->k, e));
     TRY(cu_matmul(d->q, router, judged, router->k, s->n_tok, d->router, router->rows, true, e));
-    TRY(cu_route(d->q, d->router, factor, s->n_tok, router->rows, n->n_used, d->expert, d->p, e));
+    const struct cu_choice c = {d->router, factor, router->rows, n->n_used, d->expert, d->p};
+    TRY(cu_route(d->q, &c, s->n_tok, e));
     int rc = observe_choice(s, n, &v, e);
     if (!rc)
         rc = cu_glu(d->q, gate, up, x, gate->k, s->n_tok, d->expert, n->n_used, n->gelu, d->hidden,

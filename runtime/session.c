@@ -73,11 +73,27 @@ int device_parse(const char *name, struct device *d, struct err *e) {
         return 0;
     }
     char *end = NULL;
-    long n = strncmp(name, "cuda:", 5) == 0 ? strtol(name + 5, &end, 10) : 0;
-    if (end ? (end == name + 5 || *end || n < 0 || n > 255) : strcmp(name, "cuda") != 0)
+    bool ok = strncmp(name, "cuda", 4) == 0, fused = false;
+    const char *at = ok ? name + 4 : name;
+    long n = 0;
+    unsigned long fuse = 0;
+    if (ok && *at == ':') {
+        n = strtol(++at, &end, 10);
+        ok = end != at && n >= 0 && n <= 255;
+        at = end;
+    }
+    if (ok && *at == '/') {
+        fused = true;
+        fuse = strtoul(++at, &end, 0);
+        ok = end != at && *at != '-';
+        at = end;
+    }
+    if (!ok || *at)
         return err_set(e, ERR_USAGE, "--device: '%s' is not cpu, cuda, cuda:N or auto", name);
     d->kind = DEVICE_CUDA;
     d->index = (int)n;
+    d->masked = fused;
+    d->mask = (unsigned)fuse;
     if (!cu_built())
         return err_set(e, ERR_SYS,
                        "--device: '%s' is not available: this build computes on the CPU only",

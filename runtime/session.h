@@ -18,8 +18,11 @@ enum device_kind { DEVICE_CPU, DEVICE_CUDA, DEVICE_AUTO /* CUDA, or with a warni
 struct device {
     enum device_kind kind;
     int index;
+    bool masked; /* mask holds: bits of enum cuda_fuse that are on, to measure what each is worth */
+    unsigned mask;
 };
-/* "cpu" (also NULL), "cuda", "cuda:N", "auto" (CUDA when there is a device). ERR_USAGE for another
+/* "cpu" (also NULL), "cuda", "cuda:N", "auto" (CUDA when there is a device); "/MASK" behind a CUDA
+ * device says which launches are fused (docs/design/cuda.md). ERR_USAGE for another
  * name, ERR_SYS when the device is not there or this build has no CUDA. */
 int device_parse(const char *name, struct device *d, struct err *e);
 struct session_opts {

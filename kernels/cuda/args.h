@@ -24,13 +24,15 @@ struct cu_attn {
     float scale;        /* of scores */
     const int32_t *pos; /* {tokens in the cache before this pass} */
     int64_t n_tok;
+    bool fast;                  /* cu_attn_many: operands may be f16, on tensor cores */
     const float *q;             /* [n_tok][n_heads][head_dim] */
     const float *new_k, *new_v; /* cu_kv_append: [n_tok][n_kv_heads][head_dim] */
     float *out;                 /* [n_tok][n_heads][head_dim] */
     const float *gate;          /* NULL, or of head h at gate + h * gate_ld: out *= sigmoid(gate) */
     int64_t gate_ld;            /* 0: head_dim */
-    int64_t n_splits;           /* cu_attn_one: most parts of the keys */
-    float *part;                /* cu_attn_one: n_heads * n_splits * (head_dim + 2) floats */
+    void *out_q;      /* cu_attn_one: NULL, or a quantized copy of out; head_dim % 32 == 0 */
+    int64_t n_splits; /* cu_attn_one: most parts of the keys */
+    float *part;      /* cu_attn_one: n_heads * n_splits * (head_dim + 2) floats */
     /* cu_qkv: queries before norm and rope, head h of all tokens at raw_q + h * raw_q_ld; norms
      * (normed; weights NULL: 1); table, width and kind of the rope; where the queries go */
     const float *raw_q, *q_norm, *k_norm, *cs;
@@ -58,7 +60,59 @@ struct cu_delta { /* as OP_CONV_SILU, OP_DELTA and OP_GATED_RMS of models/graph.
     const float *z, *norm; /* [n_v_heads][v_dim]; [v_dim] */
     float norm_eps;
     int32_t *arrived; /* [n_v_heads], 0 before and after */
+    bool chunked;     /* cu_delta_rows may compute 64 tokens at once, operands in bf16 */
+    void *yq;         /* NULL, or a quantized copy of the normed output; v_dim a multiple of 32 */
 };
 #define CU_MAX_TAPS 8
+
+/* t = a [+ x * sigmoid(gate . h)] [+ res], y = rms(t; w, eps), rows of n. x, res, w may be NULL,
+ * sum (where t goes) too when nothing is added. */
+struct cu_norm {
+    const float *a, *x, *gate, *h, *res, *w;
+    int64_t d; /* values of gate and of a row of h */
+    float *sum, *y;
+    void *yq; /* NULL, or a quantized copy of y for cu_products; n a multiple of 64 */
+    int64_t n;
+    float eps;
+};
+
+/* expert, weight [n_tok][n_used]: the best of softmax(logits[n_tok][n_experts]), weights
+ * renormalised, times factor[expert] (NULL: 1). */
+struct cu_choice {
+    const float *logits, *factor;
+    int64_t n_experts, n_used;
+    int32_t *expert;
+    float *weight;
+};
+#define CU_CHOICE_EXPERTS 256 /* most that cu_products chooses from */
+
+/* Bytes of a row of k activations in 8 bits, for cu_products; k a multiple of 64. */
+#define CU_ACT_BYTES(k) ((int64_t)(k) + (int64_t)(k) / 4)
+#define CU_FEW 8 /* tokens; more go through tensor cores */
+
+/* Products of few tokens in one launch. Input row i of a part is row i / x_div of x; n_sum
+ * consecutive ones, times p[i], add up to an output row. */
+struct cu_weight;
+struct cu_part {
+    const struct cu_weight *w;  /* packed; or, of type f32, f16 or bf16, exact */
+    const struct cu_weight *up; /* of a gated unit: out = act(w . x) * (up . x) */
+    bool gated, gelu, exact;    /* gated with up NULL: the second half of w's rows */
+    const void *x;              /* quantized rows; exact: f32 rows */
+    const int32_t *ids;         /* matrix of each input row; NULL: matrix 0 */
+    const float *p;             /* NULL: 1 */
+    int64_t n_in, x_div, n_sum;
+    float *y; /* NULL: not wanted */
+    int64_t ldy;
+    void *yq; /* NULL, or quantized rows; gated units of a multiple of 64 rows only */
+};
+#define CU_MAX_PARTS 6
+struct cu_products {
+    struct cu_part part[CU_MAX_PARTS];
+    int n;
+    /* by the last block, with one token: NULL, or what follows */
+    const struct cu_norm *norm;
+    const struct cu_choice *choice;
+    int32_t *arrived; /* 0 before and after */
+};
 
 #endif

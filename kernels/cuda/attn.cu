@@ -9,10 +9,12 @@
  * Bytes: each key and value once, and head_dim + 2 floats per part and head.
  *
  * cu_attn_many: several tokens. A block takes ROWS (token, head) rows of one kv head and walks the
- * keys in tiles with a running maximum and sum. Products are f32 on the CUDA cores.
+ * keys in tiles with a running maximum and sum. Products are f32 on the CUDA cores; flash.cuh has
+ * the same on tensor cores.
  *
  * Not run on a GPU yet. */
-#include "kernels/cuda/kv.cuh"
+#include "kernels/cuda/act.cuh"
+#include "kernels/cuda/flash.cuh"
 
 enum { BLOCK = 256, WARPS = BLOCK / 32 };
 
@@ -21,6 +23,7 @@ enum { BLOCK = 256, WARPS = BLOCK / 32 };
 struct one_job {
     struct kv_plane k, v;
     const float *q, *gate;
+    uint8_t *out_q;
     float *part, *out; /* part: [n_heads][n_splits][dim] sums, then as many (maximum, sum) */
     const int32_t *pos;
     int64_t n_ctx, window, gate_ld;
@@ -78,6 +81,7 @@ CU_KERNEL __launch_bounds__(BLOCK) attend_part(struct one_job j) {
     CU_SHARED(float, sum, [GC]);
     CU_SHARED(float, fix, [GC]);
     CU_DYN_SHARED(float, acc_all); /* [GC][dim] */
+    cu_wait_before();
     const struct cut c = cut_keys(j);
     const int part = (int)blockIdx.x, head = (int)blockIdx.y, g0 = (int)blockIdx.z * GC;
     if (part >= c.n) return;
@@ -195,6 +199,7 @@ CU_KERNEL __launch_bounds__(BLOCK) attend_part(struct one_job j) {
 
 /* out = sum over parts, in order; a block per head. */
 CU_KERNEL __launch_bounds__(BLOCK) merge_parts(struct one_job j) {
+    cu_wait_before();
     const struct cut c = cut_keys(j);
     const int64_t h = blockIdx.x, base = h * j.n_splits;
     const int dim = j.k.dim;
@@ -209,6 +214,7 @@ CU_KERNEL __launch_bounds__(BLOCK) merge_parts(struct one_job j) {
         v /= s;
         if (j.gate) v *= 1.0f / (1.0f + expf(-j.gate[h * j.gate_ld + i]));
         j.out[h * dim + i] = v;
+        if (j.out_q) cu_act_store(j.out_q, (int64_t)j.n_heads * dim, (h * dim + i) / 32, v);
     }
 }
 
@@ -219,10 +225,10 @@ static int launch_one(struct cu_stream *s, const struct one_job *j, int n_kv, st
     const dim3 grid((unsigned)j->n_splits, (unsigned)n_kv, (unsigned)div_up(j->group, gc));
     const size_t smem = (size_t)(gc * j->k.dim) * sizeof(float);
     if (wide)
-        CU_LAUNCH(e, (attend_part<FORM, 2, 4>), grid, BLOCK, smem, s, *j);
+        CU_LAUNCH_EARLY(e, (attend_part<FORM, 2, 4>), grid, BLOCK, smem, s, *j);
     else
-        CU_LAUNCH(e, (attend_part<FORM, 1, 8>), grid, BLOCK, smem, s, *j);
-    CU_LAUNCH(e, merge_parts, (unsigned)j->n_heads, BLOCK, 0, s, *j);
+        CU_LAUNCH_EARLY(e, (attend_part<FORM, 1, 8>), grid, BLOCK, smem, s, *j);
+    CU_LAUNCH_EARLY(e, merge_parts, (unsigned)j->n_heads, BLOCK, 0, s, *j);
     return 0;
 }
 
@@ -235,6 +241,7 @@ int cu_attn_one(struct cu_stream *s, const struct cu_attn *a, struct err *e) {
     j.gate_ld = a->gate_ld ? a->gate_ld : a->head_dim;
     j.part = a->part;
     j.out = a->out;
+    j.out_q = (uint8_t *)a->out_q;
     j.pos = a->pos;
     j.n_ctx = a->n_ctx;
     j.window = a->window;
@@ -257,16 +264,6 @@ int cu_attn_one(struct cu_stream *s, const struct cu_attn *a, struct err *e) {
 }
 
 /* ---- several tokens ---- */
-
-struct many_job {
-    struct kv_plane k, v;
-    const float *q, *gate;
-    float *out;
-    const int32_t *pos;
-    int64_t n_ctx, window, n_tok, gate_ld;
-    float scale;
-    int n_heads, group, rows; /* rows: of all tokens for one kv head */
-};
 
 /* A block computes ROWS x TILE scores and ROWS x dim outputs: threads lie as 16 x 16, each has
  * ROWS/16 rows, and columns 16 apart. Shared: queries [ROWS][dim], one tile of keys, then of values
@@ -408,6 +405,20 @@ static int launch_many(struct cu_stream *s, const struct many_job *j, int n_kv, 
     return 0;
 }
 
+template <int FORM>
+static int launch_flash(struct cu_stream *s, const struct many_job *j, int n_kv, struct err *e) {
+    const dim3 grid((unsigned)div_up(j->rows, FL_ROWS), (unsigned)n_kv);
+    const size_t smem = (size_t)(FL_ROWS + 2 * FL_KEYS) * (size_t)(j->k.dim + 8) * 2;
+    if (j->k.dim <= 128) {
+        CU_SMEM_OPTIN(e, (attend_flash<FORM, 128>), smem);
+        CU_LAUNCH(e, (attend_flash<FORM, 128>), grid, FL_BLOCK, smem, s, *j);
+    } else {
+        CU_SMEM_OPTIN(e, (attend_flash<FORM, 256>), smem);
+        CU_LAUNCH(e, (attend_flash<FORM, 256>), grid, FL_BLOCK, smem, s, *j);
+    }
+    return 0;
+}
+
 int cu_attn_many(struct cu_stream *s, const struct cu_attn *a, struct err *e) {
     struct many_job j;
     TRY(kv_open(&j.k, &a->k, a, e));
@@ -426,6 +437,11 @@ int cu_attn_many(struct cu_stream *s, const struct cu_attn *a, struct err *e) {
     j.rows = (int)(a->n_tok * j.group);
     const int n_kv = (int)a->n_kv_heads;
     if (a->n_tok < 1) return 0;
+    if (a->fast && j.k.dim <= 256 && j.k.dim % 16 == 0) {
+        if (j.k.form == KV_F16 && j.v.form == KV_F16) return launch_flash<KV_F16>(s, &j, n_kv, e);
+        if (j.k.form == KV_Q8 && j.v.form == KV_Q8) return launch_flash<KV_Q8>(s, &j, n_kv, e);
+        return launch_flash<KV_ANY>(s, &j, n_kv, e);
+    }
     if (j.k.dim <= 64) return launch_many<32, 32, 4>(s, &j, n_kv, e);
     if (j.k.dim <= 128) return launch_many<32, 32, 8>(s, &j, n_kv, e);
     if (j.k.dim <= 256) return launch_many<32, 32, 16>(s, &j, n_kv, e);

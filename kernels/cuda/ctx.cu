@@ -251,6 +251,10 @@ void cu_graph_free(struct cu_graph *g) {
     free(g);
 }
 
+void cu_launch_early(struct cu_stream *s, bool yes) {
+    s->early = yes;
+}
+
 int64_t cu_launches(const struct cu_stream *s) {
     return s->n_launches;
 }

@@ -70,6 +70,8 @@ int cu_graph_end(struct cu_stream *s, struct cu_graph **out, struct err *e);
 int cu_graph_run(struct cu_stream *s, struct cu_graph *g, struct err *e);
 void cu_graph_free(struct cu_graph *g);
 
+/* Kernels of single tokens may begin while the one before ends (compute capability 9.0; off). */
+void cu_launch_early(struct cu_stream *s, bool yes);
 /* Kernels launched or recorded on the stream so far. */
 int64_t cu_launches(const struct cu_stream *s);
 
@@ -91,6 +93,8 @@ bool cu_has_type(enum qtype t);
 /* Bytes of the packed layout, at a multiple of 256 bytes; 0: the type or the row length has none.
  */
 uint64_t cu_packed_bytes(const struct cu_weight *w);
+/* A part of cu_products can have this weight. */
+bool cu_part_can(const struct cu_weight *w, bool exact);
 /* Launchers that need scratch take it from the stream, which grows it outside of captures: run a
  * pass once before it is captured, with the largest n_tok first. */
 

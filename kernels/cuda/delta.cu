@@ -12,13 +12,10 @@
  * block needs a channel, without a launch of its own.
  *
  * Not run on a GPU yet. */
-#include "kernels/cuda/gpu.cuh"
+#include "kernels/cuda/chunk.cuh"
 
 enum { BLOCK = 256, WARPS = BLOCK / 32, LANES = 8, SLICE = BLOCK / LANES, T = 8, MAX_DIM = 256 };
 
-CU_DEV float sigmoid(float x) {
-    return 1.0f / (1.0f + expf(-x));
-}
 CU_DEV float softplus(float x) {
     return x > 20.0f ? x : log1pf(expf(x));
 }
@@ -54,7 +51,7 @@ CU_KERNEL __launch_bounds__(BLOCK)
             float s = 0.0f;
             CU_UNROLL
             for (int j = TAPS - 1; j >= 0; j--) s = fmaf(tap[j], past[j], s);
-            u[(t0 + i) * n_ch + c] = s * sigmoid(s);
+            u[(t0 + i) * n_ch + c] = s * cu_sigmoid(s);
             CU_UNROLL
             for (int j = 0; j + 1 < TAPS; j++) past[j] = past[j + 1];
         }
@@ -92,7 +89,7 @@ CU_DEV float conv_now(const struct cu_delta &a, int64_t c, int64_t n_ch, bool ke
     for (int back = 1; back < taps; back++)
         s = fmaf(a.conv[c * taps + taps - 1 - back], a.ring[slot_of(p - back, taps) * n_ch + c], s);
     if (keep) a.ring[slot_of(p, taps) * n_ch + c] = x;
-    return s * sigmoid(s);
+    return s * cu_sigmoid(s);
 }
 
 /* ---- delta rule ---- */
@@ -122,7 +119,7 @@ CU_DEV void norm_qk(const struct cu_delta &a, struct tokens &x, int t, int lane)
     if (lane == 0) x.kq[t] = kq;
 }
 CU_DEV void gates(const struct cu_delta &a, struct tokens &x, int t, int64_t at, int h) {
-    x.beta[t] = sigmoid(a.beta[at + h]);
+    x.beta[t] = cu_sigmoid(a.beta[at + h]);
     x.decay[t] = expf(a.a[h] * softplus(a.alpha[at + h] + a.dt[h]));
 }
 
@@ -221,6 +218,7 @@ template <int F4> CU_KERNEL __launch_bounds__(BLOCK) delta_token(struct cu_delta
     const bool there = j < dv, keeps = h < n_hk && blockIdx.x == 0; /* one block per k head */
     float *row = a.state + ((int64_t)h * dv + (there ? j : 0)) * dk;
     float4 m[F4];
+    cu_wait_before();
     load_state<F4>(row, there, l, dk, m);
     for (int i = (int)threadIdx.x; i < dk; i += BLOCK) {
         x[0].q[0][i] = conv_now(a, (int64_t)hk * dk + i, n_ch, keeps);
@@ -238,23 +236,20 @@ template <int F4> CU_KERNEL __launch_bounds__(BLOCK) delta_token(struct cu_delta
     const float o = step<F4>(m, x[0], 0, l, there ? x[0].v[0][j - j0] : 0.0f, dk);
     if (there && l == 0) a.out[(int64_t)h * dv + j] = o;
     store_state<F4>(row, there, l, dk, m);
-    cu_fence();
-    __syncthreads();
-    if (threadIdx.x == 0) is_last[0] = cu_atomic_add(&a.arrived[h], 1) == (int)gridDim.x - 1;
-    __syncthreads();
-    if (!is_last[0]) return;
-    cu_fence();
-    volatile float *out = a.out + (int64_t)h * dv; /* others' writes: not from a near cache */
+    if (!cu_is_last(&a.arrived[h], (int)gridDim.x, is_last)) return;
+    float *out = a.out + (int64_t)h * dv;
     const float *z = a.z + (int64_t)h * dv;
     float s = 0.0f;
     for (int i = (int)threadIdx.x; i < dv; i += BLOCK) {
-        const float v = out[i];
+        const float v = cu_ldcg(&out[i]);
         s = fmaf(v, v, s);
     }
     const float r = 1.0f / sqrtf(cu_block_sum(s, red) / (float)dv + a.norm_eps);
-    for (int i = (int)threadIdx.x; i < dv; i += BLOCK)
-        out[i] = out[i] * r * a.norm[i] * (z[i] * sigmoid(z[i]));
-    if (threadIdx.x == 0) a.arrived[h] = 0;
+    for (int i = (int)threadIdx.x; i < dv; i += BLOCK) { /* with yq, whole warps: dv % 32 == 0 */
+        const float v = cu_ldcg(&out[i]) * r * a.norm[i] * (z[i] * cu_sigmoid(z[i]));
+        out[i] = v;
+        if (a.yq) cu_act_store((uint8_t *)a.yq, a.n_v_heads * dv, (h * dv + i) / 32, v);
+    }
 }
 
 static int check_dims(const struct cu_delta *a, struct err *e) {
@@ -268,6 +263,12 @@ int cu_delta_rows(struct cu_stream *s, const struct cu_delta *a, struct err *e) 
     const dim3 grid((unsigned)div_up(a->v_dim, SLICE), (unsigned)a->n_v_heads);
     TRY(check_dims(a, e));
     if (a->n_tok < 1) return 0;
+    if (a->chunked && a->n_tok >= CHUNK && a->k_dim == CH_DIM && a->v_dim % CH_ROWS == 0) {
+        CU_SMEM_OPTIN(e, delta_chunks, sizeof(struct chunk));
+        CU_LAUNCH(e, delta_chunks, dim3((unsigned)(a->v_dim / CH_ROWS), (unsigned)a->n_v_heads),
+                  CH_BLOCK, sizeof(struct chunk), s, *a);
+        return 0;
+    }
     if (a->k_dim <= 64)
         CU_LAUNCH(e, delta_rows<2>, grid, BLOCK, 0, s, *a);
     else if (a->k_dim <= 128)
@@ -284,10 +285,10 @@ int cu_delta_token(struct cu_stream *s, const struct cu_delta *a, struct err *e)
     if (a->n_v_heads < a->n_k_heads) /* some key channels would never reach the ring */
         return err_set(e, ERR_USAGE, "CUDA: fewer value heads than key heads");
     if (a->k_dim <= 64)
-        CU_LAUNCH(e, delta_token<2>, grid, BLOCK, 0, s, *a);
+        CU_LAUNCH_EARLY(e, delta_token<2>, grid, BLOCK, 0, s, *a);
     else if (a->k_dim <= 128)
-        CU_LAUNCH(e, delta_token<4>, grid, BLOCK, 0, s, *a);
+        CU_LAUNCH_EARLY(e, delta_token<4>, grid, BLOCK, 0, s, *a);
     else
-        CU_LAUNCH(e, delta_token<8>, grid, BLOCK, 0, s, *a);
+        CU_LAUNCH_EARLY(e, delta_token<8>, grid, BLOCK, 0, s, *a);
     return 0;
 }

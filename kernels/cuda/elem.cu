@@ -3,13 +3,9 @@
  * Formulas: models/graph.h. Each value is read once and written once; a row of a norm is read
  * twice, the second time from the caches. Sums are f32, per thread and then a tree: the same bits
  * for the same row length. */
-#include "kernels/cuda/gpu.cuh"
+#include "kernels/cuda/last.cuh"
 
 enum { BLOCK = 256, WARP_ROW = 512 }; /* rows up to WARP_ROW values: a warp each */
-
-CU_DEV float sigmoid(float x) {
-    return 1.0f / (1.0f + expf(-x));
-}
 
 /* ---- norms ---- */
 
@@ -28,31 +24,20 @@ CU_KERNEL __launch_bounds__(BLOCK) rms_warp(const float *x, const float *w, cons
     for (int i = lane; i < n; i += 32) {
         float v = xr[i] * r;
         if (w) v *= w[i];
-        if (z) v *= z[row * n + i] * sigmoid(z[row * n + i]);
+        if (z) v *= z[row * n + i] * cu_sigmoid(z[row * n + i]);
         y[row * n + i] = v;
     }
 }
 
-/* sum = a + b (b NULL: a alone, nothing stored); y = rms(sum) * w. A block per row. */
-CU_KERNEL __launch_bounds__(BLOCK) rms_block(const float *a, const float *b, float *sum,
-                                             const float *w, float *y, int64_t n, float eps) {
+/* A block per row. */
+CU_KERNEL __launch_bounds__(CU_NORM_BLOCK) norm_rows(struct cu_norm j) {
     CU_SHARED(float, red, [32]);
-    const int64_t at = (int64_t)blockIdx.x * n;
-    float s = 0;
-    for (int64_t i = threadIdx.x; i < n; i += BLOCK) {
-        float v = a[at + i];
-        if (b) {
-            v += b[at + i];
-            sum[at + i] = v;
-        }
-        s = fmaf(v, v, s);
-    }
-    const float r = 1.0f / sqrtf(cu_block_sum(s, red) / (float)n + eps);
-    const float *x = b ? sum : a;
-    for (int64_t i = threadIdx.x; i < n; i += BLOCK) {
-        const float v = x[at + i] * r;
-        y[at + i] = w ? v * w[i] : v;
-    }
+    cu_wait_before();
+    cu_norm_row(j, blockIdx.x, red);
+}
+int cu_norm_rows(struct cu_stream *s, const struct cu_norm *a, int64_t n_rows, struct err *e) {
+    if (n_rows > 0) CU_LAUNCH_EARLY(e, norm_rows, (unsigned)n_rows, CU_NORM_BLOCK, 0, s, *a);
+    return 0;
 }
 
 int cu_rms(struct cu_stream *s, const float *x, const float *w, float *y, int64_t n_rows, int64_t n,
@@ -61,16 +46,15 @@ int cu_rms(struct cu_stream *s, const float *x, const float *w, float *y, int64_
     if (n <= WARP_ROW)
         CU_LAUNCH(e, rms_warp, (unsigned)div_up(n_rows, BLOCK / 32), BLOCK, 0, s, x, w,
                   (const float *)NULL, y, n_rows, (int)n, eps);
-    else
-        CU_LAUNCH(e, rms_block, (unsigned)n_rows, BLOCK, 0, s, x, (const float *)NULL,
-                  (float *)NULL, w, y, n, eps);
-    return 0;
-}
-
-int cu_add_rms(struct cu_stream *s, const float *a, const float *b, float *sum, const float *w,
-               float *y, int64_t n_rows, int64_t n, float eps, struct err *e) {
-    if (n_rows < 1) return 0;
-    CU_LAUNCH(e, rms_block, (unsigned)n_rows, BLOCK, 0, s, a, b, sum, w, y, n, eps);
+    else {
+        struct cu_norm j = {};
+        j.a = x;
+        j.w = w;
+        j.y = y;
+        j.n = n;
+        j.eps = eps;
+        return cu_norm_rows(s, &j, n_rows, e);
+    }
     return 0;
 }
 
@@ -103,7 +87,7 @@ int cu_add(struct cu_stream *s, const float *a, const float *b, float *dst, int6
 
 CU_KERNEL sigmoid_values(float *x, const float *g, int64_t n) {
     const int64_t i = my_value();
-    if (i < n) x[i] *= sigmoid(g[i]);
+    if (i < n) x[i] *= cu_sigmoid(g[i]);
 }
 int cu_sigmoid_mul(struct cu_stream *s, float *x, const float *g, int64_t n, struct err *e) {
     if (n > 0) CU_LAUNCH(e, sigmoid_values, blocks_of(n), BLOCK, 0, s, x, g, n);
@@ -112,7 +96,7 @@ int cu_sigmoid_mul(struct cu_stream *s, float *x, const float *g, int64_t n, str
 
 CU_KERNEL swiglu_values(const float *gate, const float *up, float *dst, int64_t n) {
     const int64_t i = my_value();
-    if (i < n) dst[i] = gate[i] * sigmoid(gate[i]) * up[i];
+    if (i < n) dst[i] = gate[i] * cu_sigmoid(gate[i]) * up[i];
 }
 int cu_swiglu(struct cu_stream *s, const float *gate, const float *up, float *dst, int64_t n,
               struct err *e) {
@@ -120,9 +104,9 @@ int cu_swiglu(struct cu_stream *s, const float *gate, const float *up, float *ds
     return 0;
 }
 
-/* gelu(x) = x/2 (1 + tanh(u)) = x sigmoid(2u), u = sqrt(2/pi) (x + 0.044715 x^3) */
+/* gelu(x) = x/2 (1 + tanh(u)) = x cu_sigmoid(2u), u = sqrt(2/pi) (x + 0.044715 x^3) */
 CU_DEV float gelu(float x) {
-    return x * sigmoid(1.59576912160573f * (x + 0.044715f * (x * x * x)));
+    return x * cu_sigmoid(1.59576912160573f * (x + 0.044715f * (x * x * x)));
 }
 CU_KERNEL geglu_values(const float *gate, const float *up, float *dst, int64_t total, int64_t n,
                        int64_t up_ld) {
@@ -169,47 +153,19 @@ int cu_softcap(struct cu_stream *s, float *x, int64_t n, float cap, struct err *
     return 0;
 }
 
-/* dst += x * sigmoid(w . h): a block per row. */
+/* dst += x * cu_sigmoid(w . h): a block per row. */
 CU_KERNEL __launch_bounds__(BLOCK) gate_add_rows(float *dst, const float *x, const float *w,
                                                  const float *h, int64_t n, int64_t d) {
     CU_SHARED(float, red, [32]);
     const int64_t row = blockIdx.x;
     float g = 0;
     for (int64_t i = threadIdx.x; i < d; i += BLOCK) g = fmaf(w[i], h[row * d + i], g);
-    g = sigmoid(cu_block_sum(g, red));
+    g = cu_sigmoid(cu_block_sum(g, red));
     for (int64_t i = threadIdx.x; i < n; i += BLOCK)
         dst[row * n + i] = fmaf(x[row * n + i], g, dst[row * n + i]);
 }
 int cu_gate_add(struct cu_stream *s, float *dst, const float *x, const float *w, const float *h,
                 int64_t n_rows, int64_t n, int64_t d, struct err *e) {
     if (n_rows > 0) CU_LAUNCH(e, gate_add_rows, (unsigned)n_rows, BLOCK, 0, s, dst, x, w, h, n, d);
-    return 0;
-}
-
-/* sum = res + dst + x * sigmoid(w . h), y = rms(sum) * norm: a block per row; dst is not written. y
- * may be h, x or dst: all of a row is read before any of it is written. */
-CU_KERNEL __launch_bounds__(BLOCK)
-    gate_add_rms_rows(const float *dst, const float *x, const float *w, const float *h, int64_t d,
-                      const float *res, float *sum, const float *norm, float *y, int64_t n,
-                      float eps) {
-    CU_SHARED(float, red, [32]);
-    const int64_t at = (int64_t)blockIdx.x * n;
-    float g = 0, s = 0;
-    for (int64_t i = threadIdx.x; i < d; i += BLOCK) g = fmaf(w[i], h[blockIdx.x * d + i], g);
-    g = sigmoid(cu_block_sum(g, red));
-    for (int64_t i = threadIdx.x; i < n; i += BLOCK) {
-        const float v = res[at + i] + fmaf(x[at + i], g, dst[at + i]);
-        sum[at + i] = v;
-        s = fmaf(v, v, s);
-    }
-    const float r = 1.0f / sqrtf(cu_block_sum(s, red) / (float)n + eps);
-    for (int64_t i = threadIdx.x; i < n; i += BLOCK) y[at + i] = sum[at + i] * r * norm[i];
-}
-int cu_gate_add_rms(struct cu_stream *s, const float *dst, const float *x, const float *w,
-                    const float *h, int64_t d, const float *res, float *sum, const float *norm,
-                    float *y, int64_t n_rows, int64_t n, float eps, struct err *e) {
-    if (n_rows > 0)
-        CU_LAUNCH(e, gate_add_rms_rows, (unsigned)n_rows, BLOCK, 0, s, dst, x, w, h, d, res, sum,
-                  norm, y, n, eps);
     return 0;
 }

@@ -23,6 +23,10 @@ struct cu_product {
     int64_t ldy;
 };
 
+/* matmul.cu: the weights of a product; up: of a gated unit, NULL with `gated`: the second half of
+ * w's rows. */
+void cu_fast_of(struct cu_product *p, const struct cu_weight *w, const struct cu_weight *up,
+                bool gated);
 /* gemv.cu: activations rounded to 8 bits per 32; for few rows. */
 int cu_gemv(struct cu_stream *s, const struct cu_product *p, struct err *e);
 /* gemm.cu: bf16 on tensor cores; for many rows. With n_sum > 1, p must be there. */

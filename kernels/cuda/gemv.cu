@@ -1,54 +1,63 @@
 // SPDX-License-Identifier: MIT
-/* kernels/cuda/gemv.cu - few rows of activations with packed weights, by dp4a.
+/* kernels/cuda/gemv.cu - few rows of activations with packed weights, by dp4a; several products in
+ * one launch, and what the last block of it does for all (last.cuh).
  *
- * Activations first become 8 bits per 32 (quantize), in the order of pack.cuh. A block owns 16
- * rows; its warps share the pieces of 16 rows x 256 columns (supers) of all matrices that add up to
- * the output: the columns of one matrix, or of the down projections of all selected experts. Each
+ * Activations are 8 bits per 32 (act.cuh). A team of 1 to 8 warps owns 16 rows; its warps share the
+ * pieces of 16 rows x 256 columns (supers) of all matrices that add up to the output: the columns
+ * of one matrix, or of the down projections of all selected experts. Each
  * warp copies its next STAGES supers to shared memory in the background, so that warps * STAGES
  * * 2.3 KiB (Q4_K) per block are in flight whatever the compiler does with loads; plain loads were
  * tried first and were moved down to their uses, one in flight at a time. A lane keeps sums of 2
  * rows and 4 lanes add up at the end; warps are added in order through shared memory, so results do
- * not depend on timing. A gated unit reads both its matrices in the same block. Bytes moved: each
- * weight once. Not run on a GPU yet; registers and instruction counts: docs/design/cuda.md. */
+ * not depend on timing. A gated unit has both its matrices in the same block, 32 outputs of it, and
+ * can quantize them for the next product. Small float matrices (routers) are computed exactly
+ * beside the others, a warp per row. Bytes moved: each weight once. Not run on a GPU yet; registers
+ * and instruction counts: docs/design/cuda.md. */
 #include "kernels/cuda/fast.cuh"
+#include "kernels/cuda/last.cuh"
 #include "kernels/cuda/pack.cuh"
 
-enum { MAX_WARPS = 8, STAGES = 2 };
-
-/* An activation row: k codes, then {d, d * sum of codes} for each 32. */
-static inline uint64_t act_row_bytes(int64_t k) {
-    return (uint64_t)(k + k / 4);
-}
+enum { WARPS = 8, BLOCK = 32 * WARPS, STAGES = 2 };
 
 /* grid: groups of 32 per 4 warps, rows. */
 CU_KERNEL quantize(const float *x, int64_t ldx, int64_t k, uint8_t *dst) {
     const int64_t g = (int64_t)blockIdx.x * 4 + threadIdx.x / 32, row = blockIdx.y;
-    const int l = (int)threadIdx.x % 32;
-    if (g >= k / 32) return;
-    const float v = x[row * ldx + 32 * g + l], d = cu_warp_max(fabsf(v)) / 127.0f;
-    const float inv = d >= FLT_MIN ? 1.0f / d : 0; /* below the normal floats: codes 0 */
-    const int q = (int)rintf(v * inv), sum = cu_warp_sum(q);
-    uint8_t *out = dst + row * (k + k / 4);
-    out[g / 2 * 64 + cu_act_pos((int)(g % 2) * 32 + l)] = (uint8_t)q;
-    if (l == 0) {
-        float *meta = (float *)(out + k) + 2 * g;
-        meta[0] = d;
-        meta[1] = d * (float)sum;
-    }
+    if (g >= k / 32) return; /* whole warps */
+    cu_act_store(dst + row * CU_ACT_BYTES(k), k, g, x[row * ldx + 32 * g + threadIdx.x % 32]);
 }
 
-struct gemv_job {
+int cu_quantize(struct cu_stream *s, const float *x, int64_t ldx, int64_t k, int64_t n_rows,
+                void *dst, struct err *e) {
+    if (n_rows > 0)
+        CU_LAUNCH(e, quantize, dim3((unsigned)div_up(k / 32, 4), (unsigned)n_rows), 128, 0, s, x,
+                  ldx, k, (uint8_t *)dst);
+    return 0;
+}
+
+/* What one matrix adds to a launch. Its blocks are numbered from `first`, `per_out` of them for
+ * each output row. */
+struct part {
     const uint8_t *w, *w_up;
     uint64_t mat_bytes, mat_bytes_up;
-    int64_t rows;
     const int32_t *ids;
-    const uint8_t *x;
-    int k, x_row; /* x_row: bytes */
-    unsigned x_div, n_sum;
+    const uint8_t *x; /* quantized, or f32 */
     const float *p;
-    bool gelu;
     float *y;
-    int64_t ldy;
+    uint8_t *yq;
+    int64_t ldy, row_bytes; /* row_bytes: of exact weights */
+    int rows, k, x_row;     /* x_row: bytes */
+    unsigned first, per_out, x_div, n_sum;
+    enum qtype type;
+    int team; /* warps that share the columns of 16 rows */
+    bool exact, gated, gelu;
+};
+struct job {
+    struct part part[CU_MAX_PARTS];
+    int n, slot_bytes; /* slot_bytes: of the ring, for a super of any of the types */
+    bool norms, chooses;
+    struct cu_norm norm;
+    struct cu_choice choice;
+    int32_t *arrived;
 };
 
 /* acc[b] += factor * (rows of the super) . x; xq: the codes of its 256 columns, meta their scales.
@@ -101,24 +110,6 @@ CU_DEV void dot_super(const struct cu_super<B> &s, const uint8_t *xq, const floa
     }
 }
 
-/* Sums of the 16 rows over lanes and warps: thread r < 16 gets row r. */
-CU_DEV float reduce_rows(const float *acc, float (*red)[16]) {
-    const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
-    CU_UNROLL
-    for (int b = 0; b < 2; b++) {
-        float v = acc[b];
-        v += cu_shfl_xor(v, 1);
-        v += cu_shfl_xor(v, 2);
-        if (lane % 4 == 0) red[warp][lane / 4 + 8 * b] = v;
-    }
-    __syncthreads();
-    float v = 0;
-    if (threadIdx.x < 16)
-        for (int i = 0; i < (int)blockDim.x / 32; i++) v += red[i][threadIdx.x];
-    __syncthreads();
-    return v;
-}
-
 template <int N_BYTES> CU_DEV void fetch(uint8_t *dst, const uint8_t *src, int lane) {
     CU_UNROLL
     for (int i = 0; i < N_BYTES / 512; i++)
@@ -127,102 +118,272 @@ template <int N_BYTES> CU_DEV void fetch(uint8_t *dst, const uint8_t *src, int l
     if (rest < N_BYTES) cu_copy16(dst + rest, src + rest);
 }
 
-/* Item `it` of the block to a slot of the ring; nothing (an empty group) after the last. */
-template <class B, bool GLU>
-CU_DEV void fetch_item(const struct gemv_job &j, unsigned it, uint8_t *slot, int lane) {
-    typedef cu_pack<B> P;
-    const unsigned n_super = (unsigned)j.k / 256;
-    if (it < j.n_sum * n_super) {
-        const uint64_t mat = j.ids ? (uint64_t)j.ids[blockIdx.y * j.n_sum + it / n_super] : 0;
-        const uint64_t off = ((uint64_t)blockIdx.x * n_super + it % n_super) * P::BYTES;
-        fetch<P::BYTES>(slot, j.w + mat * j.mat_bytes + off, lane);
-        if (GLU) fetch<P::BYTES>(slot + P::BYTES, j.w_up + mat * j.mat_bytes_up + off, lane);
+/* What a warp works on: with the other warps of its team, all supers of a group of 16 rows. */
+struct task {
+    const uint8_t *w;
+    uint64_t mat_bytes;
+    unsigned group, out, item, n_items;
+};
+
+/* The next super to a slot of the ring; nothing (an empty group) after the last. */
+template <class B>
+CU_DEV void fetch_item(const struct part &p, const struct task &t, unsigned item, uint8_t *slot,
+                       int lane) {
+    const unsigned n_super = (unsigned)p.k / 256;
+    if (item < t.n_items) {
+        const uint64_t mat = p.ids ? (uint64_t)p.ids[t.out * p.n_sum + item / n_super] : 0;
+        const uint64_t at = (uint64_t)t.group * n_super + item % n_super;
+        fetch<cu_pack<B>::BYTES>(slot, t.w + mat * t.mat_bytes + at * cu_pack<B>::BYTES, lane);
     }
     cu_copy_commit();
 }
 
-/* grid: groups of 16 rows, output rows. Shared: per warp STAGES slots of one super, or two. */
-template <class B, bool GLU>
-CU_KERNEL __launch_bounds__(32 * MAX_WARPS) gemv_kernel(struct gemv_job j) {
-    CU_SHARED(float, red, [MAX_WARPS][16]);
-    CU_DYN_SHARED(uint8_t, ring);
-    typedef cu_pack<B> P;
-    const int lane = (int)threadIdx.x % 32, c = lane % 4, slot_bytes = (GLU ? 2 : 1) * P::BYTES;
-    const unsigned n_super = (unsigned)j.k / 256, n_items = j.n_sum * n_super;
-    const unsigned n_warps = blockDim.x / 32;
-    uint8_t *slots = ring + (int)(threadIdx.x / 32) * (STAGES * slot_bytes);
-    float acc[2] = {0, 0}, acc_up[2] = {0, 0};
-    unsigned item = threadIdx.x / 32;
+/* acc: the lane's share of its two rows. */
+template <class B>
+CU_DEV void team_sums(const struct part &p, const struct task &t, uint8_t *slots, float acc[2]) {
+    const int lane = (int)threadIdx.x % 32;
+    const unsigned n_super = (unsigned)p.k / 256, step = (unsigned)p.team;
+    unsigned item = t.item;
+    if (p.ids) cu_wait_before(); /* else weights come while the launch before ends */
     for (int i = 0; i < STAGES; i++)
-        fetch_item<B, GLU>(j, item + (unsigned)i * n_warps, slots + i * slot_bytes, lane);
-    for (int turn = 0; item < n_items; turn++, item += n_warps) {
-        const unsigned in = blockIdx.y * j.n_sum + item / n_super, piece = item % n_super;
-        const uint8_t *x = j.x + (int64_t)(in / j.x_div) * j.x_row;
-        const float *meta = (const float *)(x + j.k) + 16 * piece;
-        const float factor = j.p ? j.p[in] : 1.0f;
-        uint8_t *slot = slots + turn % STAGES * slot_bytes;
+        fetch_item<B>(p, t, item + (unsigned)i * step, slots + i * cu_pack<B>::BYTES, lane);
+    if (!p.ids) cu_wait_before();
+    for (int turn = 0; item < t.n_items; turn++, item += step) {
+        const unsigned in = t.out * p.n_sum + item / n_super, piece = item % n_super;
+        const uint8_t *x = p.x + (int64_t)(in / p.x_div) * p.x_row;
+        const float *meta = (const float *)(const void *)(x + p.k) + 16 * piece;
+        const float factor = p.p ? p.p[in] : 1.0f;
+        uint8_t *slot = slots + turn % STAGES * cu_pack<B>::BYTES;
         cu_copy_wait<STAGES - 1>();
         cu_syncwarp();
         struct cu_super<B> s;
         cu_load_super(slot, lane, &s);
-        dot_super(s, x + 256 * piece, meta, c, factor, acc);
-        if constexpr (GLU) {
-            cu_load_super(slot + P::BYTES, lane, &s);
-            dot_super(s, x + 256 * piece, meta, c, factor, acc_up);
-        }
+        dot_super(s, x + 256 * piece, meta, lane % 4, factor, acc);
         cu_syncwarp(); /* all lanes have read the slot */
-        fetch_item<B, GLU>(j, item + STAGES * n_warps, slot, lane);
+        fetch_item<B>(p, t, item + STAGES * step, slot, lane);
     }
-    float v = reduce_rows(acc, red);
-    if constexpr (GLU) v = cu_gate(v, j.gelu) * reduce_rows(acc_up, red);
-    const int64_t r = 16 * (int64_t)blockIdx.x + threadIdx.x;
-    if (threadIdx.x < 16 && r < j.rows) j.y[(int64_t)blockIdx.y * j.ldy + r] = v;
 }
 
-typedef void (*gemv_fn)(struct gemv_job);
+/* A kernel for each type, and one for launches of several. */
+struct any_type {};
+template <class S> struct sums {
+    CU_DEV void run(const struct part &p, const struct task &t, uint8_t *slots, float acc[2]) {
+        team_sums<S>(p, t, slots, acc);
+    }
+};
+template <> struct sums<any_type> {
+    CU_DEV void run(const struct part &p, const struct task &t, uint8_t *slots, float acc[2]) {
+#define ONE(T)                                                                                     \
+    if (p.type == QT_##T) team_sums<struct blk_##T>(p, t, slots, acc);
+        CU_PACK_TYPES(ONE)
+#undef ONE
+    }
+};
+
+/* Of a gated unit, half of the teams have gate rows, the others the up rows of the same outputs. */
+template <class S>
+CU_DEV void packed_rows(const struct part &p, unsigned out, unsigned block, uint8_t *ring,
+                        int slot_bytes, float (*red)[16]) {
+    const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
+    const int width = WARPS / p.team / (p.gated ? 2 : 1); /* groups of the block */
+    const int team = warp / p.team;
+    struct task t;
+    t.w = team < width ? p.w : p.w_up;
+    t.mat_bytes = team < width ? p.mat_bytes : p.mat_bytes_up;
+    t.group = block * (unsigned)width + (unsigned)(team % width);
+    t.out = out;
+    t.item = (unsigned)(warp % p.team);
+    t.n_items = 16 * (int)t.group < p.rows ? p.n_sum * ((unsigned)p.k / 256) : 0;
+    float acc[2] = {0, 0};
+    sums<S>::run(p, t, ring + warp * (STAGES * slot_bytes), acc);
+    CU_UNROLL
+    for (int b = 0; b < 2; b++) {
+        float v = acc[b];
+        v += cu_shfl_xor(v, 1);
+        v += cu_shfl_xor(v, 2);
+        if (lane % 4 == 0) red[warp][lane / 4 + 8 * b] = v;
+    }
+    __syncthreads();
+    const int o = (int)threadIdx.x, first = o / 16 * p.team; /* an output, its first warp */
+    if (o >= 16 * width) return;
+    float v = 0, u = 0;
+    for (int i = 0; i < p.team; i++) v += red[first + i][o % 16];
+    if (p.gated) {
+        for (int i = 0; i < p.team; i++) u += red[width * p.team + first + i][o % 16];
+        v = cu_gate(v, p.gelu) * u;
+    }
+    const int r = 16 * width * (int)block + o;
+    if (p.y && r < p.rows) p.y[(int64_t)out * p.ldy + r] = v;
+    if (p.yq) /* gated only: 32 outputs a block, a warp, and rows are a multiple of 32 */
+        cu_act_store(p.yq + (int64_t)out * CU_ACT_BYTES(p.rows), p.rows, r / 32, v);
+}
+
+/* A warp per row. */
+CU_DEV void exact_rows(const struct part &p, unsigned out, unsigned block) {
+    const int r = (int)(block * WARPS + threadIdx.x / 32);
+    cu_wait_before();
+    if (r >= p.rows) return;
+    const uint8_t *row = p.w + r * p.row_bytes;
+    const float *x = (const float *)(const void *)(p.x + (int64_t)(out / p.x_div) * p.x_row);
+    float v;
+    if (p.type == QT_F32)
+        v = cu_dot_float<struct blk_F32>(row, x, p.k);
+    else if (p.type == QT_F16)
+        v = cu_dot_float<struct blk_F16>(row, x, p.k);
+    else
+        v = cu_dot_float<struct blk_BF16>(row, x, p.k);
+    v = cu_warp_sum(v);
+    if (threadIdx.x % 32 == 0) p.y[(int64_t)out * p.ldy + r] = v;
+}
+
+/* grid: the blocks of all parts. Shared: per warp STAGES slots of one super. */
+template <class S> CU_KERNEL __launch_bounds__(BLOCK, 3) gemv_kernel(CU_PARAM(struct job) j) {
+    CU_SHARED(float, red, [WARPS][16]);
+    CU_SHARED(int, is_last, [1]);
+    CU_DYN_SHARED(uint8_t, ring);
+    int i = 0;
+    while (i + 1 < j.n && blockIdx.x >= j.part[i + 1].first) i++;
+    const struct part &p = j.part[i];
+    const unsigned out = (blockIdx.x - p.first) / p.per_out;
+    const unsigned block = (blockIdx.x - p.first) % p.per_out;
+    if (p.exact)
+        exact_rows(p, out, block);
+    else
+        packed_rows<S>(p, out, block, ring, j.slot_bytes, red);
+    if (!j.arrived || !cu_is_last(j.arrived, (int)gridDim.x, is_last)) return;
+    if (j.chooses && threadIdx.x < 32) cu_choose<CU_CHOICE_EXPERTS / 32>(j.choice, 0);
+    if (j.norms) cu_norm_row(j.norm, 0, red[0]);
+}
+
+typedef void (*gemv_fn)(const struct job);
 static const struct gemv {
     enum qtype type;
-    size_t super_bytes;
-    gemv_fn plain, glu;
+    int super_bytes;
+    gemv_fn fn;
 } table[] = {
-#define ROW(T)                                                                                     \
-    {QT_##T, cu_pack<struct blk_##T>::BYTES, gemv_kernel<struct blk_##T, false>,                   \
-     gemv_kernel<struct blk_##T, true>},
+#define ROW(T) {QT_##T, cu_pack<struct blk_##T>::BYTES, gemv_kernel<struct blk_##T>},
     CU_PACK_TYPES(ROW)
 #undef ROW
 };
 
-int cu_gemv(struct cu_stream *s, const struct cu_product *p, struct err *e) {
+/* How warps share a part, and what that makes of the grid. */
+static int divide(struct part *p, unsigned n_out, unsigned *n_blocks, int *slot_bytes,
+                  struct err *e) {
+    const int64_t items = (int64_t)p->n_sum * (p->k / 256);
     const struct gemv *k = NULL;
-    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
-        if (table[i].type == p->type) k = &table[i];
-    if (!k) return err_set(e, ERR_USAGE, "CUDA: no GEMV of %s", qtype_name(p->type));
-    const gemv_fn fn = p->w_up ? k->glu : k->plain;
-    const int64_t n_x = p->n_in / p->x_div;
-    void *x;
-    TRY(cu_scratch(s, act_row_bytes(p->k) * (uint64_t)n_x, &x, e));
-    CU_LAUNCH(e, quantize, dim3((unsigned)div_up(p->k / 32, 4), (unsigned)n_x), 128, 0, s, p->x,
-              p->ldx, p->k, (uint8_t *)x);
-    const struct gemv_job j = {p->w,
-                               p->w_up,
-                               p->mat_bytes,
-                               p->mat_bytes_up,
-                               p->rows,
-                               p->ids,
-                               (const uint8_t *)x,
-                               (int)p->k,
-                               (int)act_row_bytes(p->k),
-                               (unsigned)p->x_div,
-                               (unsigned)p->n_sum,
-                               p->p,
-                               p->gelu,
-                               p->y,
-                               p->ldy};
-    const unsigned most = p->w_up ? MAX_WARPS / 2 : MAX_WARPS;
-    const unsigned n_warps = (unsigned)min_i64(p->n_sum * (p->k / 256), most);
-    const size_t smem = (size_t)n_warps * STAGES * (p->w_up ? 2 : 1) * k->super_bytes;
-    if (smem > CU_SMEM_PLAIN) CU_SMEM_OPTIN(e, fn, smem);
-    CU_LAUNCH(e, fn, dim3((unsigned)div_up(p->rows, 16), (unsigned)(p->n_in / p->n_sum)),
-              32 * n_warps, smem, s, j);
+    p->per_out = (unsigned)div_up(p->rows, WARPS);
+    if (!p->exact) {
+        for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
+            if (table[i].type == p->type) k = &table[i];
+        if (!k) return err_set(e, ERR_USAGE, "CUDA: no GEMV of %s", qtype_name(p->type));
+        p->team = p->gated ? 2 : items > 4 ? 8 : items > 2 ? 4 : (int)items;
+        p->per_out = (unsigned)div_up(p->rows, 16 * (WARPS / p->team) / (p->gated ? 2 : 1));
+        if (k->super_bytes > *slot_bytes) *slot_bytes = k->super_bytes;
+    }
+    p->first = *n_blocks;
+    *n_blocks += p->per_out * n_out;
     return 0;
+}
+
+static int launch(struct cu_stream *s, struct job *j, const unsigned *n_out, struct err *e) {
+    unsigned n_blocks = 0;
+    j->slot_bytes = 2; /* 32 bytes a block: none is none at all */
+    gemv_fn fn = NULL;
+    enum qtype type = QT_F32;
+    for (int i = 0; i < j->n; i++) {
+        struct part *p = &j->part[i];
+        TRY(divide(p, n_out[i], &n_blocks, &j->slot_bytes, e));
+        if (p->exact) continue;
+        if (fn && p->type != type) fn = gemv_kernel<any_type>;
+        for (size_t t = 0; !fn && t < sizeof table / sizeof table[0]; t++)
+            if (table[t].type == p->type) fn = table[t].fn;
+        type = p->type;
+    }
+    if (!fn) fn = table[0].fn; /* exact rows are in every kernel */
+    const size_t smem = (size_t)(WARPS * STAGES * j->slot_bytes);
+    if (n_blocks == 0) return 0;
+    if (smem > CU_SMEM_PLAIN) CU_SMEM_OPTIN(e, fn, smem);
+    CU_LAUNCH_EARLY(e, fn, n_blocks, BLOCK, smem, s, *j);
+    return 0;
+}
+
+static struct part part_of(const struct cu_product *p) {
+    struct part o = {};
+    o.w = p->w;
+    o.w_up = p->w_up;
+    o.mat_bytes = p->mat_bytes;
+    o.mat_bytes_up = p->mat_bytes_up;
+    o.rows = (int)p->rows;
+    o.ids = p->ids;
+    o.k = (int)p->k;
+    o.x_row = (int)CU_ACT_BYTES(p->k);
+    o.x_div = (unsigned)p->x_div;
+    o.n_sum = (unsigned)p->n_sum;
+    o.p = p->p;
+    o.type = p->type;
+    o.gated = p->w_up != NULL;
+    o.gelu = p->gelu;
+    o.y = p->y;
+    o.ldy = p->ldy;
+    return o;
+}
+
+int cu_gemv(struct cu_stream *s, const struct cu_product *p, struct err *e) {
+    struct job j = {};
+    void *x;
+    const int64_t n_x = p->n_in / p->x_div;
+    const unsigned n_out = (unsigned)(p->n_in / p->n_sum);
+    TRY(cu_scratch(s, (uint64_t)(CU_ACT_BYTES(p->k) * n_x), &x, e));
+    TRY(cu_quantize(s, p->x, p->ldx, p->k, n_x, x, e));
+    j.part[0] = part_of(p);
+    j.part[0].x = (const uint8_t *)x;
+    j.n = 1;
+    return launch(s, &j, &n_out, e);
+}
+
+bool cu_part_can(const struct cu_weight *w, bool exact) {
+    if (!exact) return w->packed != NULL;
+    return w->data && w->mats == 1 &&
+           (w->type == QT_F32 || w->type == QT_F16 || w->type == QT_BF16);
+}
+
+static int take_part(struct part *o, const struct cu_part *a, struct err *e) {
+    struct cu_product p;
+    if (!cu_part_can(a->w, a->exact) || (a->up && a->up->type != a->w->type))
+        return err_set(e, ERR_USAGE, "CUDA: weights of type %s are not packed",
+                       qtype_name(a->w->type));
+    cu_fast_of(&p, a->w, a->up, a->gated);
+    p.ids = a->ids;
+    p.x_div = a->x_div;
+    p.n_in = a->n_in;
+    p.p = a->p;
+    p.n_sum = a->n_sum;
+    p.gelu = a->gelu;
+    p.y = a->y;
+    p.ldy = a->ldy;
+    *o = part_of(&p);
+    o->x = (const uint8_t *)a->x;
+    o->yq = (uint8_t *)a->yq;
+    o->exact = a->exact;
+    if (a->exact) {
+        o->w = (const uint8_t *)a->w->data;
+        o->row_bytes = (int64_t)a->w->row_bytes;
+        o->x_row = (int)(a->w->k * 4);
+    }
+    return 0;
+}
+
+int cu_products(struct cu_stream *s, const struct cu_products *a, struct err *e) {
+    struct job j = {};
+    unsigned n_out[CU_MAX_PARTS];
+    for (; j.n < a->n; j.n++) {
+        TRY(take_part(&j.part[j.n], &a->part[j.n], e));
+        n_out[j.n] = (unsigned)(a->part[j.n].n_in / a->part[j.n].n_sum);
+    }
+    if (a->norm) j.norm = *a->norm;
+    if (a->choice) j.choice = *a->choice;
+    j.norms = a->norm != NULL;
+    j.chooses = a->choice != NULL;
+    if (j.norms || j.chooses) j.arrived = a->arrived;
+    return launch(s, &j, n_out, e);
 }

@@ -12,7 +12,7 @@
  *   - shared memory: CU_SHARED(float, tile, [16][33]); CU_DYN_SHARED(float, buf);
  *   - launches: CU_LAUNCH(e, kernel, grid, block, smem, s, args...) in a launcher that returns int;
  *     kernel names with commas in parentheses. Arguments are copied; pointers are device pointers;
- *   - cu_shfl*, cu_ballot, cu_any, cu_syncwarp, cu_ldmatrix*, cu_mma*: all 32 lanes of the warp
+ *   - cu_shfl*, cu_ballot, cu_any, cu_syncwarp, cu_ldmatrix*, cu_mma_*: all 32 lanes of the warp
  *     call them together, block sizes are multiples of 32 where they are used;
  *   - blocks may run in any order, one after the other: no block waits for another.
  *
@@ -46,6 +46,8 @@ extern "C" {
 /* A constant table in device code: CU_TABLE(int8_t, name, [16]) = {...}; */
 #define CU_TABLE(T, name, dims) static __device__ __constant__ const T name dims
 #define CU_SHARED(T, name, dims) __shared__ T name dims
+/* A kernel's parameter that is indexed at run time: stays in constant memory. */
+#define CU_PARAM(T) const __grid_constant__ T
 /* The block's dynamic shared memory from its start, 16-byte aligned. */
 #define CU_DYN_SHARED(T, name)                                                                     \
     extern __shared__ uint4 cu_dyn_shared_[];                                                      \
@@ -56,6 +58,33 @@ extern "C" {
         kernel<<<(grid), (block), (smem), (s)->q>>>(__VA_ARGS__);                                  \
         CU_TRY(e, cudaGetLastError());                                                             \
     } while (0)
+
+/* A launch that may begin while the one before it on the stream ends, where s->early says so and
+ * the device can (compute capability 9.0). Every thread of such a kernel calls cu_wait_before()
+ * once, before it reads what an earlier kernel wrote or writes anything but shared memory; what no
+ * kernel writes (weights) may be fetched before. */
+#define CU_LAUNCH_EARLY(e, kernel, grid_, block_, smem_, s, ...)                                   \
+    do {                                                                                           \
+        cudaLaunchAttribute early_ = {};                                                           \
+        cudaLaunchConfig_t how_ = {};                                                              \
+        early_.id = cudaLaunchAttributeProgrammaticStreamSerialization;                            \
+        early_.val.programmaticStreamSerializationAllowed = 1;                                     \
+        how_.gridDim = (grid_);                                                                    \
+        how_.blockDim = (block_);                                                                  \
+        how_.dynamicSmemBytes = (smem_);                                                           \
+        how_.stream = (s)->q;                                                                      \
+        how_.attrs = &early_;                                                                      \
+        how_.numAttrs = (s)->early && (s)->c->info.cc >= 90;                                       \
+        (s)->n_launches++;                                                                         \
+        CU_TRY(e, cudaLaunchKernelEx(&how_, kernel, __VA_ARGS__));                                 \
+    } while (0)
+/* All earlier kernels have ended and their writes are seen; then the next may begin. */
+CU_DEV void cu_wait_before(void) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
 
 /* Lets a kernel have more than 48 KiB of dynamic shared memory; refused loudly. */
 #define CU_SMEM_OPTIN(e, kernel, n_bytes)                                                          \
@@ -163,6 +192,13 @@ CU_DEV void cu_ldmatrix4(const void *row, uint32_t r[4]) {
                  : "r"((uint32_t)__cvta_generic_to_shared(row))
                  : "memory");
 }
+/* The same, each matrix transposed: the lane gets values i / 4 of rows 2 * (i % 4), + 1. */
+CU_DEV void cu_ldmatrix4_t(const void *row, uint32_t r[4]) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"((uint32_t)__cvta_generic_to_shared(row))
+                 : "memory");
+}
 /* d += A B, bf16 operands, f32 sums. With r = lane / 4, c = lane % 4:
  *   A 16x16: a[0] row r, columns 2c, 2c+1; a[1] row r+8; a[2], a[3] the same, columns + 8
  *   B 16x8:  b[0] rows 2c, 2c+1 of column r; b[1] rows + 8
@@ -173,6 +209,19 @@ CU_DEV void cu_mma_bf16(float d[4], const uint32_t a[4], uint32_t b0, uint32_t b
                  : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
+/* The same with f16 operands. */
+CU_DEV void cu_mma_f16(float d[4], const uint32_t a[4], uint32_t b0, uint32_t b1) {
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, "
+                 "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+/* Two floats as f16, to nearest even; x in the low half. */
+CU_DEV uint32_t cu_pack_f16(float x, float y) {
+    uint32_t v;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(v) : "f"(y), "f"(x));
+    return v;
+}
 /* Two floats as bf16, to nearest even; x in the low half. */
 CU_DEV uint32_t cu_pack_bf16(float x, float y) {
     uint32_t v;
@@ -182,6 +231,10 @@ CU_DEV uint32_t cu_pack_bf16(float x, float y) {
 /* Reads that no other thread writes during the kernel: through the read-only path. */
 template <class T> CU_DEV T cu_ldg(const T *p) {
     return __ldg(p);
+}
+/* Reads what other blocks of the same launch wrote (after cu_fence): past the near cache. */
+CU_DEV float cu_ldcg(const float *p) {
+    return __ldcg(p);
 }
 #endif
 
@@ -204,6 +257,7 @@ struct cu_stream {
     cudaEvent_t mark[2];
     struct cu_scratch *scratch; /* the newest first */
     int64_t n_launches;
+    bool early; /* CU_LAUNCH_EARLY does what it says */
 };
 /* n_bytes of device memory that belong to the stream, 256-byte aligned, at most until the next call
  * of a launcher. Grown by new memory; the old stays, for graphs that were captured with it. */

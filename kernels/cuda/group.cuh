@@ -411,4 +411,34 @@ CU_DEV float cu_float(const struct blk_BF16 *b, int64_t i) {
     return cu_bf16_to_f32(b[i].v);
 }
 
+/* Four values of a row at a multiple of 4, from memory that is aligned for it. */
+CU_DEV float4 cu_float4(const struct blk_F32 *b, int64_t i) {
+    return *(const float4 *)(const void *)(b + i);
+}
+template <class B> CU_DEV float4 cu_float4(const B *b, int64_t i) { /* 16 bits */
+    struct alignas(8) four {
+        B v[4];
+    };
+    const struct four f = *(const struct four *)(const void *)(b + i);
+    return make_float4(cu_float(f.v, 0), cu_float(f.v, 1), cu_float(f.v, 2), cu_float(f.v, 3));
+}
+
+/* The lane's share of row . x: 4 values at a time where both are aligned to 16 bytes. */
+template <class B> CU_DEV float cu_dot_float(const void *row, const float *x, int64_t k) {
+    const B *w = (const B *)row;
+    const int lane = (int)threadIdx.x % 32;
+    float acc = 0;
+    if (k % 4 == 0 && (((uintptr_t)row | (uintptr_t)x) & 15) == 0) {
+#pragma unroll 8
+        for (int64_t i = 4 * lane; i < k; i += 128) {
+            const float4 a = cu_float4(w, i), b = *(const float4 *)(const void *)(x + i);
+            acc = fmaf(a.x, b.x, acc), acc = fmaf(a.y, b.y, acc);
+            acc = fmaf(a.z, b.z, acc), acc = fmaf(a.w, b.w, acc);
+        }
+    } else {
+        for (int64_t i = lane; i < k; i += 32) acc = fmaf(cu_float(w, i), x[i], acc);
+    }
+    return acc;
+}
+
 #endif

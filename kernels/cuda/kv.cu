@@ -108,6 +108,7 @@ CU_DEV void norm_rope(float *x, int dim, int lane, const float *w, float eps, bo
 
 CU_KERNEL __launch_bounds__(BLOCK) prepare_heads(struct qkv_job j) {
     CU_SHARED(float, rows, [WARPS][MAX_DIM]);
+    cu_wait_before();
     const int lane = (int)threadIdx.x % 32, dim = j.k.dim;
     const int64_t i = (int64_t)blockIdx.x * WARPS + threadIdx.x / 32;
     const int per_tok = j.n_heads + 2 * j.n_kv_heads;
@@ -157,6 +158,6 @@ int cu_qkv(struct cu_stream *s, const struct cu_attn *a, struct err *e) {
     j.n_heads = (int)a->n_heads;
     j.n_kv_heads = (int)a->n_kv_heads;
     const int64_t n = a->n_tok * (a->n_heads + 2 * a->n_kv_heads);
-    if (n > 0) CU_LAUNCH(e, prepare_heads, (unsigned)div_up(n, WARPS), BLOCK, 0, s, j);
+    if (n > 0) CU_LAUNCH_EARLY(e, prepare_heads, (unsigned)div_up(n, WARPS), BLOCK, 0, s, j);
     return 0;
 }

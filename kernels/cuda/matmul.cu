@@ -28,10 +28,12 @@ struct product {
     const struct kern_grid *grid;
 };
 
-/* acc[t] += the lane's share of row . x[t], t < NT. */
+/* acc[t]: the lane's share of row . x[t], t < NT. */
 template <class B, int NT>
 CU_DEV void dot(const struct product &j, const uint8_t *row, const float *x, float *acc) {
-    if constexpr (cu_block<B>::elems == 1) {
+    if constexpr (cu_block<B>::elems == 1 && NT == 1) {
+        acc[0] = cu_dot_float<B>(row, x, j.k);
+    } else if constexpr (cu_block<B>::elems == 1) {
         for (int64_t i = threadIdx.x % 32; i < j.k; i += 32) {
             const float w = cu_float((const B *)row, i);
             CU_UNROLL
@@ -139,23 +141,31 @@ static struct product product_of(const struct cu_weight *w, const float *x, int6
     return j;
 }
 
-/* Up to here the fast path rounds activations to 8 bits and reads the weights per token. */
-enum { FEW = 8 };
-
 static uint64_t packed_mat_bytes(const struct cu_weight *w) {
     return w->mats ? cu_packed_bytes(w) / (uint64_t)w->mats : 0;
 }
 
+void cu_fast_of(struct cu_product *p, const struct cu_weight *w, const struct cu_weight *up,
+                bool gated) {
+    memset(p, 0, sizeof *p);
+    p->type = w->type;
+    p->w = (const uint8_t *)w->packed;
+    p->mat_bytes = packed_mat_bytes(w);
+    p->k = w->k;
+    p->rows = gated && !up ? w->rows / 2 : w->rows;
+    p->n_mats = w->mats;
+    if (!gated) return;
+    p->w_up = up ? (const uint8_t *)up->packed /* else: behind the gate rows of a matrix */
+                 : p->w + p->mat_bytes / (uint64_t)(w->rows / 16) * (uint64_t)(p->rows / 16);
+    p->mat_bytes_up = up ? packed_mat_bytes(up) : p->mat_bytes;
+}
+
 /* The same product for the fast kernels; up: weights of the gated unit's second half, or NULL. */
-static struct cu_product fast_of(const struct cu_weight *w, const struct product *j) {
-    struct cu_product p = {};
-    p.type = w->type;
-    p.w = (const uint8_t *)w->packed;
-    p.mat_bytes = packed_mat_bytes(w);
-    p.k = w->k;
-    p.rows = j->rows;
+static struct cu_product fast_of(const struct cu_weight *w, const struct cu_weight *up, bool gated,
+                                 const struct product *j) {
+    struct cu_product p;
+    cu_fast_of(&p, w, up, gated);
     p.ids = j->ids;
-    p.n_mats = w->mats;
     p.x = j->x;
     p.ldx = j->ldx;
     p.x_div = j->x_div;
@@ -170,14 +180,14 @@ static struct cu_product fast_of(const struct cu_weight *w, const struct product
 
 static int fast(struct cu_stream *s, const struct cu_product *p, int64_t n_tok, struct err *e) {
     if (p->n_in == 0 || p->rows == 0) return 0;
-    return n_tok <= FEW ? cu_gemv(s, p, e) : cu_gemm(s, p, e);
+    return n_tok <= CU_FEW ? cu_gemv(s, p, e) : cu_gemm(s, p, e);
 }
 
 int cu_matmul(struct cu_stream *s, const struct cu_weight *w, const float *x, int64_t ldx,
               int64_t n_tok, float *y, int64_t ldy, bool exact, struct err *e) {
     struct product j = product_of(w, x, ldx, n_tok, y, ldy);
     if (!exact && w->packed) {
-        const struct cu_product p = fast_of(w, &j);
+        const struct cu_product p = fast_of(w, NULL, false, &j);
         return fast(s, &p, n_tok, e);
     }
     return launch(s, w->type, &j, e);
@@ -195,10 +205,7 @@ int cu_glu(struct cu_stream *s, const struct cu_weight *gate, const struct cu_we
     const bool packed =
         up ? gate->packed && up->packed && up->type == gate->type : gate->packed && f % 16 == 0;
     if (!exact && packed) {
-        struct cu_product p = fast_of(gate, &j);
-        p.w_up = up ? (const uint8_t *)up->packed /* else: behind the f gate rows of a matrix */
-                    : p.w + p.mat_bytes / (uint64_t)(2 * f / 16) * (uint64_t)(f / 16);
-        p.mat_bytes_up = up ? packed_mat_bytes(up) : p.mat_bytes;
+        const struct cu_product p = fast_of(gate, up, true, &j);
         return fast(s, &p, n_tok, e);
     }
     if (!up) j.w += (uint64_t)f * gate->row_bytes;
@@ -218,7 +225,7 @@ int cu_moe_down(struct cu_stream *s, const struct cu_weight *down, const float *
     j.p = p;
     j.n_sum = n_used;
     if (!exact && down->packed) {
-        const struct cu_product q = fast_of(down, &j);
+        const struct cu_product q = fast_of(down, NULL, false, &j);
         return fast(s, &q, n_tok, e);
     }
     return launch(s, down->type, &j, e);

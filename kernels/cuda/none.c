@@ -20,6 +20,9 @@ int cu_count(void) {
 bool cu_has_type(enum qtype t) {
     return false;
 }
+bool cu_part_can(const struct cu_weight *w, bool exact) {
+    return false;
+}
 uint64_t cu_packed_bytes(const struct cu_weight *w) {
     return 0;
 }
@@ -40,6 +43,8 @@ void cu_stream_free(struct cu_stream *s) {
 void cu_graph_free(struct cu_graph *g) {
 }
 
+void cu_launch_early(struct cu_stream *s, bool yes) {
+}
 int64_t cu_launches(const struct cu_stream *s) {
     return 0;
 }

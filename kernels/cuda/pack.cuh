@@ -23,6 +23,7 @@
 #ifndef HONE_KERNELS_CUDA_PACK_CUH
 #define HONE_KERNELS_CUDA_PACK_CUH
 
+#include "kernels/cuda/act.cuh"
 #include "kernels/cuda/group.cuh"
 
 enum {
@@ -51,13 +52,6 @@ CU_PACK(Q3_K, 2, 1, 4, SC_16, 0)
 CU_PACK(IQ4_XS, 4, 0, 0, SC_32, 1)
 CU_PACK(Q8_0, 8, 0, 0, SC_HALF, 0)
 #undef CU_PACK
-
-/* Where column i (0..63) of a tile lies among the tile's 64 activation codes: 16 bytes per c, in
- * them 4 per patch. */
-CU_DEV int cu_act_pos(int i) {
-    const int r = i % 16;
-    return r % 8 / 2 * 16 + i / 16 * 4 + 2 * (r & 1) + r / 8;
-}
 
 /* What a lane holds of a super. */
 template <class B> struct cu_super {

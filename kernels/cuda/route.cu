@@ -4,99 +4,27 @@
  *
  * Ties go to the lower index everywhere, and the order inside an expert is token order: the same
  * choice and the same bits as runtime/exec_moe.c up to the router's rounding. */
-#include "kernels/cuda/gpu.cuh"
+#include "kernels/cuda/last.cuh"
 
-enum { BLOCK = 256, WARPS = BLOCK / 32, MAX_EXPERTS = 1024, PER_LANE = MAX_EXPERTS / 32 };
+enum { BLOCK = 256, WARPS = BLOCK / 32 };
 
-/* llama.cpp's floor under the sum of the selected probabilities: smallest normal f16. */
-#define MIN_SUM 6.1035e-5f
-
-/* The larger value, of equals the lower index. */
-CU_DEV void better(float *v, int *i, float v2, int i2) {
-    if (v2 > *v || (v2 == *v && i2 < *i)) {
-        *v = v2;
-        *i = i2;
-    }
-}
-CU_DEV void warp_best(float *v, int *i) {
-    for (int m = 16; m > 0; m /= 2) {
-        const float v2 = cu_shfl_xor(*v, m);
-        const int i2 = cu_shfl_xor(*i, m);
-        better(v, i, v2, i2);
-    }
-}
-
-/* Softmax, then n_used times the best that is left. A warp per token. */
-CU_KERNEL __launch_bounds__(BLOCK)
-    choose_experts(const float *logits, const float *factor, int64_t n_tok, int n_experts,
-                   int n_used, int32_t *expert, float *weight) {
-    const int lane = (int)threadIdx.x % 32;
+/* A warp per token. */
+template <int PER>
+CU_KERNEL __launch_bounds__(BLOCK) choose_experts(struct cu_choice j, int64_t n_tok) {
     const int64_t t = (int64_t)blockIdx.x * WARPS + threadIdx.x / 32;
-    if (t >= n_tok) return; /* whole warps */
-    const float *x = logits + t * n_experts;
-    float p[PER_LANE], m = -INFINITY, sum = 0.0f;
-    CU_UNROLL
-    for (int k = 0; k < PER_LANE; k++) {
-        p[k] = 32 * k + lane < n_experts ? x[32 * k + lane] : -INFINITY;
-        m = fmaxf(m, p[k]);
-    }
-    m = cu_warp_max(m);
-    CU_UNROLL
-    for (int k = 0; k < PER_LANE; k++)
-        if (32 * k + lane < n_experts) {
-            p[k] = expf(p[k] - m);
-            sum += p[k];
-        }
-    sum = cu_warp_sum(sum);
-    CU_UNROLL
-    for (int k = 0; k < PER_LANE; k++) {
-        p[k] /= sum;
-        if (!(p[k] >= 0.0f)) p[k] = 0.0f;             /* NaN: last, but there */
-        if (32 * k + lane >= n_experts) p[k] = -2.0f; /* never */
-    }
-    float chosen = 0.0f; /* lane u keeps choice u */
-    int which = 0;
-    sum = 0.0f;
-    for (int u = 0; u < n_used; u++) {
-        float v = -3.0f;
-        int i = n_experts;
-        CU_UNROLL
-        for (int k = 0; k < PER_LANE; k++) better(&v, &i, p[k], 32 * k + lane);
-        warp_best(&v, &i);
-        CU_UNROLL
-        for (int k = 0; k < PER_LANE; k++)
-            if (32 * k + lane == i) p[k] = -1.0f; /* taken */
-        sum += v;
-        if (lane == u % 32) {
-            chosen = v;
-            which = i;
-        }
-        if (u % 32 == 31 || u == n_used - 1) {
-            const int at = u / 32 * 32 + lane;
-            if (at <= u) {
-                expert[t * n_used + at] = which;
-                weight[t * n_used + at] = chosen;
-            }
-        }
-    }
-    cu_syncwarp();
-    sum = fmaxf(sum, MIN_SUM);
-    for (int u = lane; u < n_used; u += 32) {
-        const int64_t i = t * n_used + u;
-        float w = weight[i] / sum;
-        if (factor) w *= factor[expert[i]];
-        weight[i] = w;
-    }
+    if (t < n_tok) cu_choose<PER>(j, t); /* whole warps */
 }
 
-int cu_route(struct cu_stream *s, const float *logits, const float *factor, int64_t n_tok,
-             int64_t n_experts, int64_t n_used, int32_t *expert, float *weight, struct err *e) {
-    if (n_experts > MAX_EXPERTS || n_used > n_experts || n_used < 1)
+int cu_route(struct cu_stream *s, const struct cu_choice *a, int64_t n_tok, struct err *e) {
+    if (a->n_experts > CU_MAX_EXPERTS || a->n_used > a->n_experts || a->n_used < 1)
         return err_set(e, ERR_USAGE, "CUDA: %lld of %lld experts; at most %d are supported",
-                       (long long)n_used, (long long)n_experts, MAX_EXPERTS);
-    if (n_tok > 0)
-        CU_LAUNCH(e, choose_experts, (unsigned)div_up(n_tok, WARPS), BLOCK, 0, s, logits, factor,
-                  n_tok, (int)n_experts, (int)n_used, expert, weight);
+                       (long long)a->n_used, (long long)a->n_experts, CU_MAX_EXPERTS);
+    const unsigned grid = (unsigned)div_up(n_tok, WARPS);
+    if (n_tok < 1) return 0;
+    if (a->n_experts <= CU_CHOICE_EXPERTS)
+        CU_LAUNCH(e, choose_experts<CU_CHOICE_EXPERTS / 32>, grid, BLOCK, 0, s, *a, n_tok);
+    else
+        CU_LAUNCH(e, choose_experts<CU_MAX_EXPERTS / 32>, grid, BLOCK, 0, s, *a, n_tok);
     return 0;
 }
 
@@ -172,14 +100,14 @@ CU_KERNEL __launch_bounds__(BLOCK) best_token(const float *x, int64_t n, float *
             v = x[k];
             i = (int)k;
         }
-    warp_best(&v, &i);
+    cu_warp_best(&v, &i);
     if (lane == 0) {
         sv[warp] = v;
         si[warp] = i;
     }
     __syncthreads();
     if (threadIdx.x == 0) {
-        for (int w = 1; w < WARPS; w++) better(&v, &i, sv[w], si[w]);
+        for (int w = 1; w < WARPS; w++) cu_better(&v, &i, sv[w], si[w]);
         best[blockIdx.x] = v;
         which[blockIdx.x] = i;
         cu_fence();
@@ -192,7 +120,7 @@ CU_KERNEL __launch_bounds__(BLOCK) best_token(const float *x, int64_t n, float *
     volatile int32_t *w = which;
     v = b[0];
     i = w[0];
-    for (int k = 1; k < (int)gridDim.x; k++) better(&v, &i, b[k], w[k]);
+    for (int k = 1; k < (int)gridDim.x; k++) cu_better(&v, &i, b[k], w[k]);
     *id = i < n ? i : 0;
     *arrived = 0;
 }

@@ -79,6 +79,7 @@ void *emu_dyn_shared(void);
     static char name##_key_;                                                                       \
     typedef T name##_type_ dims;                                                                   \
     name##_type_ &name = *(name##_type_ *)emu_shared(&name##_key_, sizeof(name##_type_))
+#define CU_PARAM(T) const T
 #define CU_DYN_SHARED(T, name) T *const name = (T *)emu_dyn_shared()
 
 template <class T> static inline T emu_from(const unsigned char *deposits, int lane) {
@@ -152,6 +153,9 @@ static inline uint32_t cu_perm(uint32_t x, uint32_t y, uint32_t sel) {
 template <class T> static inline T cu_ldg(const T *p) {
     return *p;
 }
+static inline float cu_ldcg(const float *p) {
+    return *p;
+}
 extern "C" {
 #include "core/fp.h"
 }
@@ -176,21 +180,48 @@ static inline void cu_ldmatrix4(const void *row, uint32_t r[4]) {
 static inline float emu_bf16(uint32_t pair, int i) {
     return cu_from_bits(i ? pair & 0xffff0000u : pair << 16);
 }
-/* Products of bf16 are exact in f32; the sum is in double, the order of the hardware is not known.
- */
-static inline void cu_mma_bf16(float d[4], const uint32_t a[4], uint32_t b0, uint32_t b1) {
+static inline void cu_ldmatrix4_t(const void *row, uint32_t r[4]) {
+    const int lane = emu_lane();
+    const unsigned char *all = emu_meet("ldmatrix_t", &row, sizeof row);
+    for (int m = 0; m < 4; m++) {
+        r[m] = 0;
+        for (int i = 0; i < 2; i++) {
+            const char *row = (const char *)emu_from<const void *>(all, 8 * m + 2 * (lane % 4) + i);
+            uint16_t v;
+            memcpy(&v, row + 2 * (lane / 4), sizeof v);
+            r[m] |= (uint32_t)v << (16 * i);
+        }
+    }
+}
+static inline float emu_f16(uint32_t pair, int i) {
+    return fp_f16_to_f32((uint16_t)(pair >> (16 * i)));
+}
+/* Products of 16-bit floats are exact in f32; the sum is in double, the order of the hardware is
+ * not known. */
+template <float (*VALUE)(uint32_t, int)>
+static inline void emu_mma(const char *kind, float d[4], const uint32_t a[4], uint32_t b0,
+                           uint32_t b1) {
     uint32_t mine[6] = {a[0], a[1], a[2], a[3], b0, b1}, wa, wb;
     const int r = emu_lane() / 4, c = emu_lane() % 4;
-    const unsigned char *all = emu_meet("mma", mine, sizeof mine);
+    const unsigned char *all = emu_meet(kind, mine, sizeof mine);
     for (int i = 0; i < 4; i++) { /* d[i]: row r + 8 (i / 2), column 2c + i % 2 */
         double sum = (double)d[i];
         for (int k = 0; k < 16; k++) {
             memcpy(&wa, all + 64 * (4 * r + k % 8 / 2) + 4 * (i / 2 + 2 * (k / 8)), 4);
             memcpy(&wb, all + 64 * (4 * (2 * c + i % 2) + k % 8 / 2) + 4 * (4 + k / 8), 4);
-            sum += (double)emu_bf16(wa, k % 2) * (double)emu_bf16(wb, k % 2);
+            sum += (double)VALUE(wa, k % 2) * (double)VALUE(wb, k % 2);
         }
         d[i] = (float)sum;
     }
+}
+static inline void cu_mma_bf16(float d[4], const uint32_t a[4], uint32_t b0, uint32_t b1) {
+    emu_mma<emu_bf16>("mma_bf16", d, a, b0, b1);
+}
+static inline void cu_mma_f16(float d[4], const uint32_t a[4], uint32_t b0, uint32_t b1) {
+    emu_mma<emu_f16>("mma_f16", d, a, b0, b1);
+}
+static inline uint32_t cu_pack_f16(float x, float y) {
+    return fp_f32_to_f16(x) | (uint32_t)fp_f32_to_f16(y) << 16;
 }
 static inline uint32_t cu_pack_bf16(float x, float y) {
     return fp_f32_to_bf16(x) | (uint32_t)fp_f32_to_bf16(y) << 16;
@@ -291,5 +322,10 @@ static cudaError_t emu_launch_args(const char *name, void (*kernel)(P...), dim3 
         (s)->n_launches++;                                                                         \
         CU_TRY(e, emu_launch_args(#kernel, kernel, grid, block, smem, (s)->q, __VA_ARGS__));       \
     } while (0)
+
+/* Blocks run one after the other: nothing begins early. */
+#define CU_LAUNCH_EARLY CU_LAUNCH
+static inline void cu_wait_before(void) {
+}
 
 #endif

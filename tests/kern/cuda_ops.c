@@ -87,7 +87,11 @@ static void test_norms(struct dev *d) {
         CHECK_OK(cu_rms(d->s, dx, dw, dy, c[i].rows, n, 1e-5f, &e));
         CHECK_OK(cu_rms(d->s, dx, NULL, dp, c[i].rows, n, 1e-5f, &e));
         CHECK_OK(cu_gated_rms(d->s, dx, dw, dz, dg, c[i].rows, n, 1e-6f, &e));
-        CHECK_OK(cu_add_rms(d->s, dx, db, dx, dw, dn, c[i].rows, n, 1e-6f, &e));
+        CHECK_OK(
+            cu_norm_rows(d->s,
+                         &(struct cu_norm){
+                             .a = dx, .res = db, .sum = dx, .w = dw, .y = dn, .n = n, .eps = 1e-6f},
+                         c[i].rows, &e));
         compare(d, "rms", dy, want, all, F32_TOL);
         compare(d, "rms without weights", dp, bare, all, F32_TOL);
         compare(d, "gated rms", dg, gated, all, F32_TOL);
@@ -163,6 +167,25 @@ static void test_gate_add(struct dev *d) {
     void *dt = put(d, to, ROWS * N);
     CHECK_OK(cu_gate_add(d->s, dt, put(d, x, ROWS * N), put(d, w, D), put(d, h, ROWS * D), ROWS, N,
                          D, &e));
+    /* the same, residual and norm in one */
+    float *res = randoms(ROWS * N, 1), *wn = randoms(N, 1), *normed = copy_of(res, ROWS * N);
+    for (int i = 0; i < ROWS * N; i++) normed[i] += want[i];
+    for (int r = 0; r < ROWS; r++) ref.rms_norm(normed + r * N, wn, normed + r * N, N, 1e-5f);
+    struct cu_norm o = {.a = put(d, to, ROWS * N),
+                        .x = put(d, x, ROWS * N),
+                        .gate = put(d, w, D),
+                        .h = put(d, h, ROWS * D),
+                        .d = D,
+                        .res = put(d, res, ROWS * N),
+                        .sum = space(d, ROWS * N),
+                        .w = put(d, wn, N),
+                        .y = space(d, ROWS * N),
+                        .n = N,
+                        .eps = 1e-5f};
+    CHECK_OK(cu_norm_rows(d->s, &o, ROWS, &e));
+    compare(d, "gate, residual and norm", o.y, normed, ROWS * N, F32_TOL);
+    free(res);
+    free(wn);
     compare(d, "gate_add", dt, want, ROWS * N, F32_TOL);
     free(x);
     free(w);
@@ -292,6 +315,10 @@ static void attn_case(struct dev *d, const struct attn_case *c) {
              (long long)hd, (long long)c->pos, (long long)c->n_tok);
     CHECK_OK(cu_attn_many(d->s, &a, &e));
     compare(d, what, a.out, attend(c, k, v, q, gate, a.scale), nq, F32_TOL);
+    a.fast = c->n_tok > 1; /* queries, keys, values, probabilities in f16: 2^-11 each */
+    a.out = space(d, nq);
+    CHECK_OK(cu_attn_many(d->s, &a, &e));
+    compare(d, what, a.out, attend(c, k, v, q, gate, a.scale), nq, 4 * 0x1p-11);
     if (c->n_tok == 1) {
         a.out = space(d, nq);
         a.part = space(d, c->heads * c->n_splits * (hd + 2));
@@ -541,6 +568,51 @@ static void test_delta(struct dev *d) {
     for (size_t i = 0; i < COUNT_OF(c); i++) delta_case(d, &c[i]);
 }
 
+/* 64 tokens at a time: operands in bf16 (2^-9 each), of which an output sees keys, queries, state
+ * and differences, errors of the system and of the state carried on: eight of them. */
+static void test_chunks(struct dev *d) {
+    static const int64_t pieces[] = {64, 70};
+    const struct delta_case c = {4, 2, 128, 32, 1, {0}};
+    enum { CH = 2 * 2 * 128 + 4 * 32, NO = 4 * 32, NS = NO * 128 };
+    struct err e;
+    float wa[4], dt[4], w[CH], *state = randoms(NS, 1), *conv = xcalloc(CH, 4);
+    for (int h = 0; h < 4; h++) { /* heads that forget fast and hardly */
+        wa[h] = h % 2 ? -8.0f : -0.01f;
+        dt[h] = 0.5f * (float)h - 1;
+    }
+    for (int i = 0; i < CH; i++) w[i] = 1;
+    struct cu_delta a = {.n_v_heads = 4,
+                         .n_k_heads = 2,
+                         .k_dim = 128,
+                         .v_dim = 32,
+                         .eps = 1e-6f,
+                         .scale = 0.0883883476f,
+                         .a = put(d, wa, 4),
+                         .dt = put(d, dt, 4),
+                         .state = put(d, state, NS),
+                         .chunked = true};
+    for (size_t p = 0; p < COUNT_OF(pieces); p++) {
+        int64_t n = pieces[p];
+        float *u = randoms(n * CH, 1), *beta = randoms(n * 4, 2), *alpha = randoms(n * 4, 2);
+        float *out = xcalloc((size_t)(n * NO), 4);
+        a.n_tok = n;
+        a.beta = put(d, beta, n * 4);
+        a.alpha = put(d, alpha, n * 4);
+        a.out = space(d, n * NO);
+        ref_delta(&c, &a, u, conv, state, beta, alpha, wa, dt, w, n, out);
+        /* ref convolved and normed in place: norming again changes nothing that counts */
+        a.u = put(d, u, n * CH);
+        CHECK_OK(cu_delta_rows(d->s, &a, &e));
+        compare(d, "delta rule in chunks", a.out, out, n * NO, 8 * 0x1p-9);
+        compare(d, "state after chunks", a.state, copy_of(state, NS), NS, 8 * 0x1p-9);
+        free(u);
+        free(beta);
+        free(alpha);
+    }
+    free(state);
+    free(conv);
+}
+
 /* ---- routing, sampling ---- */
 
 static void route_case(struct dev *d, int64_t n_tok, int n_experts, int n_used, bool ties) {
@@ -576,8 +648,9 @@ static void route_case(struct dev *d, int64_t n_tok, int n_experts, int n_used, 
     int32_t *df = dev_new(d, (size_t)(n_experts + 1) * 4), *dp = dev_new(d, (size_t)pairs * 4);
     int32_t *dord = dev_new(d, (size_t)pairs * 4);
     float *dw = space(d, pairs);
-    CHECK_OK(cu_route(d->s, put(d, x, n_tok * n_experts), put(d, factor, n_experts), n_tok,
-                      n_experts, n_used, de, dw, &e));
+    const struct cu_choice choice = {
+        put(d, x, n_tok * n_experts), put(d, factor, n_experts), n_experts, n_used, de, dw};
+    CHECK_OK(cu_route(d->s, &choice, n_tok, &e));
     dev_get(d, got, de, (size_t)pairs * 4);
     CHECK(memcmp(got, expert, (size_t)pairs * 4) == 0);
     compare(d, "expert weights", dw, weight, pairs, F32_TOL);
@@ -641,6 +714,7 @@ int main(void) {
         RUN_DEV(test_attention_refuses, &d);
         RUN_DEV(test_prepare, &d);
         RUN_DEV(test_delta, &d);
+        RUN_DEV(test_chunks, &d);
         RUN_DEV(test_route, &d);
         RUN_DEV(test_argmax, &d);
         if (sums[o] != sums[0]) {

@@ -368,38 +368,62 @@ static void test_state(void) {
     model_close(m);
 }
 
-/* Launches of one token, counted: docs/design/cuda.md has the list. */
-static void count_launches(const struct model *m, enum act_mode act, int64_t per_delta,
-                           int64_t per_attn, int64_t rest) {
+/* Launches of one token: docs/design/cuda.md has the list. */
+struct launches {
+    int64_t per_delta, per_attn, rest;
+};
+/* As stepped(), counting: the first token as it is, the second recorded, then replayed. */
+static float *counted(const struct model *m, const struct session_opts *o, const int32_t *ids,
+                      int64_t n, struct launches c) {
     struct err e = {0};
     struct session *s = NULL;
-    struct session_opts o = {.n_ctx = 8, .act = act, .device = cuda};
-    const int32_t ids[2] = {3, 5};
-    float *l = xcalloc((size_t)m->hp.d[HD_VOCAB], sizeof *l);
-    CHECK_OK(session_new(&s, m, &o, &e));
+    int64_t v = m->hp.d[HD_VOCAB], want = c.rest;
+    float *l = xcalloc((size_t)(n * v), sizeof *l);
+    for (int i = 0; i < m->hp.d[HD_LAYERS]; i++)
+        want += m->hp.recurrent[i] ? c.per_delta : c.per_attn;
+    CHECK_OK(session_new(&s, m, o, &e));
     const struct cuda *d = s->dev;
-    int64_t before = cu_launches(d->q), want = rest;
-    for (int i = 0; i < m->hp.d[HD_LAYERS]; i++) want += m->hp.recurrent[i] ? per_delta : per_attn;
-    CHECK_OK(session_step(s, ids, 1, l, &e)); /* as it is */
-    CHECK_EQ_I64(cu_launches(d->q) - before, want);
-    before = cu_launches(d->q);
-    CHECK_OK(session_step(s, ids + 1, 1, l, &e)); /* recorded */
-    CHECK_EQ_I64(cu_launches(d->q) - before, want);
-    before = cu_launches(d->q);
-    CHECK_OK(session_step(s, ids, 1, l, &e)); /* replayed */
-    CHECK_EQ_I64(cu_launches(d->q) - before, 0);
+    for (int64_t i = 0; s && i < n; i++) {
+        int64_t before = cu_launches(d->q);
+        CHECK_OK(session_step(s, ids + i, 1, l + i * v, &e));
+        CHECK_EQ_I64(cu_launches(d->q) - before, i < 2 ? want : 0);
+    }
     session_free(s);
-    free(l);
+    return l;
 }
 static void launches(const char *name, int64_t per_delta, int64_t per_attn) {
     struct model *m = golden_open(name, tmp_path("m.gguf"));
-    if (m) count_launches(m, ACT_F32, per_delta, per_attn, 4);
+    struct session_opts o = {.n_ctx = 8, .device = cuda};
+    const int32_t ids[3] = {3, 5, 3};
+    if (m) free(counted(m, &o, ids, 3, (struct launches){per_delta, per_attn, 4}));
     model_close(m);
 }
 static void test_launches(void) {
     launches(MODELS "qwen35moe", 16, 17);
     launches(MODELS "qwen35", 11, 12);
     launches(MODELS "qwen3", 0, 12);
+}
+
+/* Whatever is one launch, the logits are the same bits. */
+static const struct launches all_fused = {6, 8, 4};
+static void check_fusions(const struct model *m, const int32_t *ids, const float *want) {
+    static const struct {
+        unsigned fuse;
+        struct launches c;
+    } c[] = {{0, {23, 23, 5}},    {7, {9, 11, 4}},    {1, {19, 20, 5}}, {2, {22, 22, 5}},
+             {3, {14, 15, 4}},    {4, {18, 19, 5}},   {15, {8, 10, 4}}, {0x17, {7, 9, 4}},
+             {0x18, {21, 21, 5}}, {0xffff, {6, 8, 4}}};
+    struct session_opts o = {.n_ctx = 12, .act = ACT_Q8, .device = cuda};
+    int64_t n = 4 - SLOWER;
+    for (size_t i = 0; i < (thorough() ? COUNT_OF(c) : 3 - SLOWER); i++) {
+        o.device.masked = true;
+        o.device.mask = c[i].fuse;
+        printf("fused %#x: %d launches in a delta-net layer, %d in one with attention\n", c[i].fuse,
+               (int)c[i].c.per_delta, (int)c[i].c.per_attn);
+        float *l = counted(m, &o, ids, n, c[i].c);
+        CHECK(memcmp(l, want, (size_t)(n * m->hp.d[HD_VOCAB]) * sizeof *l) == 0);
+        free(l);
+    }
 }
 
 static int cmp_double(const void *a, const void *b) {
@@ -417,6 +441,7 @@ static void test_fast(void) {
     struct convert_report r;
     struct model *m = NULL;
     enum { N = 12 };
+    static const int few_many[] = {3, 9, 0};
     int32_t ids[N];
     float *l[4] = {NULL, NULL, NULL, NULL};
     some_ids(ids, N);
@@ -424,11 +449,12 @@ static void test_fast(void) {
     CHECK_OK(model_open(&m, path, &e));
     if (!m) return;
     int64_t v = m->hp.d[HD_VOCAB];
-    for (int i = 0; i < 4; i++) { /* the last: all at once, activations in bf16 */
+    for (int i = 0; i < 4; i++) { /* the last: few tokens, then many (bf16, f16) */
         struct session_opts o = {.n_ctx = N, .act = i ? ACT_Q8 : ACT_F32};
         if (i >= 2) o.device = cuda;
-        l[i] = i < 3 ? stepped(m, &o, ids, N)
-                     : golden_run(m, &o, ids, N, golden_all, NULL, NULL, NULL);
+        l[i] = i < 2   ? stepped(m, &o, ids, N)
+               : i < 3 ? counted(m, &o, ids, N, all_fused)
+                       : golden_run(m, &o, ids, N, few_many, NULL, NULL, NULL);
     }
     double err[3] = {0};
     for (int i = 0; i < 3; i++) {
@@ -446,12 +472,12 @@ static void test_fast(void) {
         printf("8-bit activations, relative error of logits, %s: median %.3g, worst %.3g\n",
                i == 0   ? "CPU"
                : i == 1 ? "device"
-                        : "device in one pass",
+                        : "device in two passes",
                at[N / 2], at[N - 1]);
     }
     CHECK(err[1] > 0 && err[1] <= 1.5 * err[0]);
     CHECK(err[2] > 0 && err[2] <= 1.5 * err[0]);
-    count_launches(m, ACT_Q8, 23, 23, 5);
+    check_fusions(m, ids, l[2]);
     for (int i = 0; i < 4; i++) free(l[i]);
     model_close(m);
 }
@@ -462,6 +488,14 @@ static void test_refuses(void) {
     CHECK_OK(device_parse("cuda", &d, &e));
     CHECK(d.kind == DEVICE_CUDA && d.index == 0);
     CHECK_OK(device_parse("cuda:0", &d, &e));
+    CHECK(!d.masked);
+    CHECK_OK(device_parse("cuda:0/0x17", &d, &e));
+    CHECK(d.index == 0 && d.masked && d.mask == 0x17);
+    CHECK_OK(device_parse("cuda/0", &d, &e));
+    CHECK(d.kind == DEVICE_CUDA && d.masked && d.mask == 0);
+    CHECK_ERR(device_parse("cuda/", &d, &e), ERR_USAGE, "cuda:N");
+    CHECK_ERR(device_parse("cuda/7x", &d, &e), ERR_USAGE, "cuda:N");
+    CHECK_ERR(device_parse("cuda/-1", &d, &e), ERR_USAGE, "cuda:N");
     CHECK_OK(device_parse("auto", &d, &e));
     CHECK(d.kind == DEVICE_AUTO);
     CHECK_OK(device_parse(NULL, &d, &e));

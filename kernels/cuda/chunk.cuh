@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: MIT
+/* kernels/cuda/chunk.cuh - the delta rule for many tokens, 64 at a time, on tensor cores. With g
+ * the sum of the logarithms of the decays since the chunk began and M the state before it:
+ *
+ *   (1 + L) D = beta (V - e^g K M^T),  L[t][i] = beta[t] e^(g[t] - g[i]) (k[t] k[i]),  i < t
+ *   O = e^g Q M^T + A D,               A[t][i] = e^(g[t] - g[i]) (q[t] k[i]),          i <= t
+ *   M = e^g[63] M + (e^(g[63] - g) D)^T K
+ *
+ * A block owns SLICE rows of a value head's state, in f32 in the sums of its mma tiles, over all
+ * chunks; what it shares with the other blocks of the head (K K^T, Q K^T, norms) it computes again.
+ * Operands of mma are bf16; L, the system with it and all decays are f32: the diagonal 16 x 16
+ * blocks are inverted, then four steps downwards. Tokens beyond the last have beta 0 and no decay.
+ *
+ * Not run on a GPU yet. */
+#ifndef HONE_KERNELS_CUDA_CHUNK_CUH
+#define HONE_KERNELS_CUDA_CHUNK_CUH
+
+#include "kernels/cuda/last.cuh"
+
+enum {
+    CHUNK = 64,
+    CH_DIM = 128, /* of keys */
+    CH_ROWS = 32, /* of the state, in a block */
+    CH_BLOCK = 256,
+    CH_LDK = CH_DIM / 2 + 4, /* in pairs; rows 16 bytes apart modulo 128: no bank conflicts */
+    CH_LDA = CHUNK / 2 + 4
+};
+struct chunk {
+    uint32_t k[CHUNK][CH_LDK], q[CHUNK][CH_LDK], m[CH_ROWS][CH_LDK];     /* pairs of bf16 */
+    uint32_t a[CHUNK][CH_LDA], dt[CH_ROWS][CH_LDA], et[CH_ROWS][CH_LDA]; /* A, D^T, decayed D^T */
+    float l[CHUNK][CHUNK + 1], d[CHUNK][CH_ROWS + 1], inv[4][16][17];
+    float log_decay[CHUNK], g[CHUNK], beta[CHUNK];
+};
+
+/* Where a lane's row of a 16 x 16 tile begins, for ldmatrix: the A operand of rows r, columns c;
+ * or, transposed, the B operand of two tiles of 8 columns. */
+CU_DEV const uint32_t *ch_at(const uint32_t *m, int ld, int r, int c) {
+    const int lane = (int)threadIdx.x % 32;
+    return m + (r + lane / 8 % 2 * 8 + lane % 8) * ld + c / 2 + lane / 16 * 4;
+}
+/* The B operand of rows n .. n + 15 of a matrix whose rows are columns of B. */
+CU_DEV const uint32_t *ch_at_b(const uint32_t *m, int ld, int n, int k) {
+    const int lane = (int)threadIdx.x % 32;
+    return m + (n + lane / 16 * 8 + lane % 8) * ld + k / 2 + lane / 8 % 2 * 4;
+}
+
+/* acc[NT][4] += X[r..r+15] Y[c..c+8 NT-1]^T over K columns. */
+template <int NT, int K>
+CU_DEV void ch_product(const uint32_t *x, int ldx, int r, const uint32_t *y, int ldy, int c,
+                       float (*acc)[4]) {
+    for (int k = 0; k < K; k += 16) {
+        uint32_t a[4], b[4];
+        cu_ldmatrix4(ch_at(x, ldx, r, k), a);
+        CU_UNROLL
+        for (int n = 0; n < NT; n += 2) {
+            cu_ldmatrix4(ch_at_b(y, ldy, c + 8 * n, k), b);
+            cu_mma_bf16(acc[n], a, b[0], b[1]);
+            cu_mma_bf16(acc[n + 1], a, b[2], b[3]);
+        }
+    }
+}
+
+/* Tokens t0 .. of the pass: keys and queries normed, values, gates. */
+CU_DEV void ch_load(const struct cu_delta &a, struct chunk &x, int64_t t0, int h, int j0) {
+    const int lane = (int)threadIdx.x % 32, hk = h % (int)a.n_k_heads;
+    const int64_t ld = (2 * a.n_k_heads) * CH_DIM + a.n_v_heads * a.v_dim;
+    for (int t = (int)threadIdx.x / 32; t < CHUNK; t += CH_BLOCK / 32) {
+        const bool in = t0 + t < a.n_tok;
+        const float *u = a.u + (in ? t0 + t : 0) * ld;
+        float q[4], k[4], qq = 0.0f, kk = 0.0f;
+        CU_UNROLL
+        for (int i = 0; i < 4; i++) {
+            q[i] = in ? u[hk * CH_DIM + 4 * lane + i] : 0.0f;
+            k[i] = in ? u[(a.n_k_heads + hk) * CH_DIM + 4 * lane + i] : 0.0f;
+            qq = fmaf(q[i], q[i], qq);
+            kk = fmaf(k[i], k[i], kk);
+        }
+        const float rq = a.scale / sqrtf(cu_warp_sum(qq) + a.eps);
+        const float rk = 1.0f / sqrtf(cu_warp_sum(kk) + a.eps);
+        CU_UNROLL
+        for (int i = 0; i < 2; i++) {
+            x.q[t][2 * lane + i] = cu_pack_bf16(q[2 * i] * rq, q[2 * i + 1] * rq);
+            x.k[t][2 * lane + i] = cu_pack_bf16(k[2 * i] * rk, k[2 * i + 1] * rk);
+        }
+        const int64_t v = 2 * a.n_k_heads * CH_DIM + h * a.v_dim + j0 + lane;
+        x.d[t][lane] = in ? u[v] : 0.0f;
+        if (lane == 0) {
+            const int64_t at = (in ? t0 + t : 0) * a.n_v_heads + h;
+            const float s = a.alpha[at] + a.dt[h];
+            x.beta[t] = in ? cu_sigmoid(a.beta[at]) : 0.0f;
+            x.log_decay[t] = in ? a.a[h] * (s > 20.0f ? s : log1pf(expf(s))) : 0.0f;
+        }
+    }
+}
+
+/* L, A and the right side of the system, from a warp's tiles: rows r0, columns c0 of K K^T and
+ * Q K^T, columns j0 of K M^T. */
+CU_DEV void ch_system(struct chunk &x, int r0, int c0, int j0, const float (*kk)[4],
+                      const float (*qk)[4], const float (*km)[4]) {
+    const int lane = (int)threadIdx.x % 32;
+    CU_UNROLL
+    for (int half = 0; half < 2; half++) {
+        const int t = r0 + lane / 4 + 8 * half;
+        const float g = x.g[t], beta = x.beta[t];
+        CU_UNROLL
+        for (int n = 0; n < 4; n++) {
+            const int i = c0 + 8 * n + 2 * (lane % 4);
+            float av[2];
+            CU_UNROLL
+            for (int e = 0; e < 2; e++) {
+                const float w = i + e <= t ? expf(g - x.g[i + e]) : 0.0f;
+                x.l[t][i + e] = i + e < t ? beta * w * kk[n][2 * half + e] : 0.0f;
+                av[e] = w * qk[n][2 * half + e];
+            }
+            x.a[t][i / 2] = cu_pack_bf16(av[0], av[1]);
+        }
+        const float eg = expf(g);
+        CU_UNROLL
+        for (int n = 0; n < 2; n++) CU_UNROLL
+        for (int e = 0; e < 2; e++) {
+            float *d = &x.d[t][j0 + 8 * n + 2 * (lane % 4) + e];
+            *d = beta * (*d - eg * km[n][2 * half + e]);
+        }
+    }
+}
+
+/* d = (1 + l)^-1 d. */
+CU_DEV void ch_solve(struct chunk &x) {
+    const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
+    if (warp < 4 && lane < 16) { /* column `lane` of the inverse of diagonal block `warp` */
+        float v[16];
+        CU_UNROLL
+        for (int r = 0; r < 16; r++) {
+            float s = r == lane ? 1.0f : 0.0f;
+            CU_UNROLL
+            for (int k = 0; k < r; k++) s = fmaf(-x.l[16 * warp + r][16 * warp + k], v[k], s);
+            v[r] = s;
+            x.inv[warp][r][lane] = s;
+        }
+    }
+    for (int b = 0; b < 4; b++) { /* a thread has rows warp, warp + 8 of block b, column lane */
+        float v[2];
+        __syncthreads();
+        CU_UNROLL
+        for (int e = 0; e < 2; e++) {
+            const int t = 16 * b + warp + 8 * e;
+            float s = x.d[t][lane];
+            for (int i = 0; i < 16 * b; i++) s = fmaf(-x.l[t][i], x.d[i][lane], s);
+            v[e] = s;
+        }
+        x.d[16 * b + warp][lane] = v[0];
+        x.d[16 * b + warp + 8][lane] = v[1];
+        __syncthreads();
+        CU_UNROLL
+        for (int e = 0; e < 2; e++) {
+            float s = 0.0f;
+            CU_UNROLL
+            for (int k = 0; k < 16; k++)
+                s = fmaf(x.inv[b][warp + 8 * e][k], x.d[16 * b + k][lane], s);
+            v[e] = s;
+        }
+        __syncthreads();
+        x.d[16 * b + warp][lane] = v[0];
+        x.d[16 * b + warp + 8][lane] = v[1];
+    }
+    __syncthreads();
+}
+
+/* Block (slice of the state's rows, value head). Warps lie as 4 x 2 over tokens and columns, and as
+ * 2 x 4 over the state. */
+CU_KERNEL __launch_bounds__(CH_BLOCK) delta_chunks(struct cu_delta a) {
+    CU_DYN_SHARED(struct chunk, mem);
+    struct chunk &x = *mem;
+    const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
+    const int h = (int)blockIdx.y, j0 = (int)blockIdx.x * CH_ROWS, dv = (int)a.v_dim;
+    const int tr = 16 * (warp / 2), tc = warp % 2; /* token tiles: row, half of the columns */
+    const int sr = 16 * (warp / 4), sc = 32 * (warp % 4); /* state tiles */
+    float *state = a.state + ((int64_t)h * dv + j0) * CH_DIM;
+    float m[4][4];
+    CU_UNROLL
+    for (int n = 0; n < 4; n++) CU_UNROLL
+    for (int e = 0; e < 4; e++)
+        m[n][e] = state[(sr + lane / 4 + e / 2 * 8) * CH_DIM + sc + 8 * n + 2 * (lane % 4) + e % 2];
+    for (int64_t t0 = 0; t0 < a.n_tok; t0 += CHUNK) {
+        __syncthreads(); /* the last chunk is done with */
+        ch_load(a, x, t0, h, j0);
+        CU_UNROLL
+        for (int n = 0; n < 4; n++) CU_UNROLL
+        for (int e = 0; e < 4; e += 2)
+            x.m[sr + lane / 4 + e / 2 * 8][sc / 2 + 4 * n + lane % 4] =
+                cu_pack_bf16(m[n][e], m[n][e + 1]);
+        __syncthreads();
+        if (threadIdx.x < CHUNK) {
+            float g = 0.0f;
+            for (int i = 0; i <= (int)threadIdx.x; i++) g += x.log_decay[i];
+            x.g[threadIdx.x] = g;
+        }
+        float kk[4][4] = {}, qk[4][4] = {}, km[2][4] = {}, o[2][4] = {};
+        ch_product<4, CH_DIM>(x.k[0], CH_LDK, tr, x.k[0], CH_LDK, 32 * tc, kk);
+        ch_product<4, CH_DIM>(x.q[0], CH_LDK, tr, x.k[0], CH_LDK, 32 * tc, qk);
+        ch_product<2, CH_DIM>(x.k[0], CH_LDK, tr, x.m[0], CH_LDK, 16 * tc, km);
+        ch_product<2, CH_DIM>(x.q[0], CH_LDK, tr, x.m[0], CH_LDK, 16 * tc, o);
+        __syncthreads();
+        ch_system(x, tr, 32 * tc, 16 * tc, kk, qk, km);
+        __syncthreads();
+        ch_solve(x);
+        const float end = x.g[CHUNK - 1];
+        for (int i = (int)threadIdx.x; i < CH_ROWS * CHUNK / 2; i += CH_BLOCK) {
+            const int j = i % CH_ROWS, t = i / CH_ROWS * 2;
+            const float d0 = x.d[t][j], d1 = x.d[t + 1][j];
+            x.dt[j][t / 2] = cu_pack_bf16(d0, d1);
+            x.et[j][t / 2] = cu_pack_bf16(expf(end - x.g[t]) * d0, expf(end - x.g[t + 1]) * d1);
+        }
+        __syncthreads();
+        CU_UNROLL
+        for (int n = 0; n < 2; n++) CU_UNROLL
+        for (int e = 0; e < 4; e++) o[n][e] *= expf(x.g[tr + lane / 4 + e / 2 * 8]);
+        ch_product<2, CHUNK>(x.a[0], CH_LDA, tr, x.dt[0], CH_LDA, 16 * tc, o);
+        CU_UNROLL
+        for (int n = 0; n < 2; n++) CU_UNROLL
+        for (int e = 0; e < 4; e++) {
+            const int64_t t = t0 + tr + lane / 4 + e / 2 * 8;
+            const int j = j0 + 16 * tc + 8 * n + 2 * (lane % 4) + e % 2;
+            if (t < a.n_tok) a.out[(t * a.n_v_heads + h) * dv + j] = o[n][e];
+        }
+        const float all = expf(end);
+        CU_UNROLL
+        for (int n = 0; n < 4; n++) CU_UNROLL
+        for (int e = 0; e < 4; e++) m[n][e] *= all;
+        for (int t = 0; t < CHUNK; t += 16) {
+            uint32_t d[4], b[4];
+            cu_ldmatrix4(ch_at(x.et[0], CH_LDA, sr, t), d);
+            CU_UNROLL
+            for (int n = 0; n < 4; n += 2) {
+                cu_ldmatrix4_t(ch_at(x.k[0], CH_LDK, t, sc + 8 * n), b);
+                cu_mma_bf16(m[n], d, b[0], b[1]);
+                cu_mma_bf16(m[n + 1], d, b[2], b[3]);
+            }
+        }
+    }
+    CU_UNROLL
+    for (int n = 0; n < 4; n++) CU_UNROLL
+    for (int e = 0; e < 4; e++)
+        state[(sr + lane / 4 + e / 2 * 8) * CH_DIM + sc + 8 * n + 2 * (lane % 4) + e % 2] = m[n][e];
+}
+
+#endif

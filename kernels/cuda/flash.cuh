@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: MIT
+/* kernels/cuda/flash.cuh - attention of many tokens on tensor cores, heads of up to 256 values in
+ * multiples of 32, any cache type. A block takes 64 (token, query head) rows of one kv head, 16 per
+ * warp, and walks the keys it may see 32 at a time with a running maximum. Keys and values become
+ * f16 in shared memory once per block; a warp keeps its output in the f32 sums of its mma tiles,
+ * and probabilities go from sums to operands without leaving registers. Operands are f16 (keys of
+ * an f16 cache are exact), sums and softmax f32.
+ *
+ * Not run on a GPU yet. */
+#ifndef HONE_KERNELS_CUDA_FLASH_CUH
+#define HONE_KERNELS_CUDA_FLASH_CUH
+
+#include "kernels/cuda/kv.cuh"
+
+struct many_job {
+    struct kv_plane k, v;
+    const float *q, *gate;
+    float *out;
+    const int32_t *pos;
+    int64_t n_ctx, window, n_tok, gate_ld;
+    float scale;
+    int n_heads, group, rows; /* rows: of all tokens for one kv head */
+};
+
+enum { FL_ROWS = 64, FL_KEYS = 32, FL_BLOCK = 2 * FL_ROWS };
+
+/* Where a lane's row of a 16 x 16 tile begins (ldmatrix); ld in pairs of f16. */
+CU_DEV const uint32_t *fl_at(const uint32_t *m, int ld, int r, int c) {
+    const int lane = (int)threadIdx.x % 32;
+    return m + (r + lane / 8 % 2 * 8 + lane % 8) * ld + c / 2 + lane / 16 * 4;
+}
+CU_DEV const uint32_t *fl_at_b(const uint32_t *m, int ld, int n, int k) {
+    const int lane = (int)threadIdx.x % 32;
+    return m + (n + lane / 16 * 8 + lane % 8) * ld + k / 2 + lane / 8 % 2 * 4;
+}
+
+/* A tile of keys or values as f16; rows beyond n_keys are zeros. */
+template <int FORM>
+CU_DEV void fl_tile(const struct kv_plane &p, int64_t row, int n_keys, int ld, uint32_t *to) {
+    const int units = p.dim / 8;
+    for (int i = (int)threadIdx.x; i < FL_KEYS * units; i += FL_BLOCK) {
+        const int key = i / units, u = i % units;
+        float v[8] = {0, 0, 0, 0, 0, 0, 0, 0};
+        if (key < n_keys) kv_load8<FORM>(p, row + key, u, v);
+        uint4 w;
+        w.x = cu_pack_f16(v[0], v[1]);
+        w.y = cu_pack_f16(v[2], v[3]);
+        w.z = cu_pack_f16(v[4], v[5]);
+        w.w = cu_pack_f16(v[6], v[7]);
+        *(uint4 *)(void *)(to + key * ld + 4 * u) = w;
+    }
+}
+
+/* Row r of the job: its token and query head. */
+CU_DEV int64_t fl_row(const struct many_job &j, int head, int r) {
+    return (int64_t)(r / j.group) * j.n_heads + head * j.group + r % j.group;
+}
+
+/* DIM: at least the head's size. Shared: queries, keys, values, f16, rows padded by 16 bytes. */
+template <int FORM, int DIM> CU_KERNEL __launch_bounds__(FL_BLOCK) attend_flash(struct many_job j) {
+    enum { NT = DIM / 8, ST = FL_KEYS / 8 };
+    CU_DYN_SHARED(uint32_t, mem);
+    const int dim = j.k.dim, ld = dim / 2 + 4, head = (int)blockIdx.y;
+    const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32, c = lane % 4;
+    uint32_t *q = mem, *k = q + FL_ROWS * ld, *v = k + FL_KEYS * ld;
+    /* later rows see more keys: they start first */
+    const int r0 = ((int)gridDim.x - 1 - (int)blockIdx.x) * FL_ROWS;
+    const int n_rows = j.rows - r0 < FL_ROWS ? j.rows - r0 : FL_ROWS;
+    const int64_t pos = *j.pos;
+    for (int i = (int)threadIdx.x; i < FL_ROWS * (dim / 2); i += FL_BLOCK) {
+        const int r = i / (dim / 2), p = i % (dim / 2);
+        float2 x = make_float2(0.0f, 0.0f);
+        if (r < n_rows)
+            x = *(const float2 *)(const void *)(j.q + fl_row(j, head, r0 + r) * dim + 2 * p);
+        q[r * ld + p] = cu_pack_f16(j.scale * x.x, j.scale * x.y);
+    }
+    float o[NT][4] = {}, top[2] = {-INFINITY, -INFINITY}, sum[2] = {0.0f, 0.0f};
+    int64_t seen[2]; /* keys before which the lane's two rows stop */
+    CU_UNROLL
+    for (int b = 0; b < 2; b++) {
+        const int r = 16 * warp + lane / 4 + 8 * b;
+        seen[b] = r < n_rows ? pos + (r0 + r) / j.group + 1 : 0;
+    }
+    const int64_t seen0 = pos + r0 / j.group + 1, end = pos + (r0 + n_rows - 1) / j.group + 1;
+    const int64_t begin = j.window > 0 && seen0 > j.window ? seen0 - j.window : 0;
+    for (int64_t k0 = begin; k0 < end; k0 += FL_KEYS) {
+        const int n_keys = end - k0 < FL_KEYS ? (int)(end - k0) : FL_KEYS;
+        __syncthreads(); /* the last tile is done with; queries are there */
+        fl_tile<FORM>(j.k, (int64_t)head * j.n_ctx + k0, n_keys, ld, k);
+        fl_tile<FORM>(j.v, (int64_t)head * j.n_ctx + k0, n_keys, ld, v);
+        __syncthreads();
+        float s[ST][4] = {};
+        for (int d = 0; d < dim; d += 16) {
+            uint32_t a[4], b[4];
+            cu_ldmatrix4(fl_at(q, ld, 16 * warp, d), a);
+            CU_UNROLL
+            for (int n = 0; n < ST; n += 2) {
+                cu_ldmatrix4(fl_at_b(k, ld, 8 * n, d), b);
+                cu_mma_f16(s[n], a, b[0], b[1]);
+                cu_mma_f16(s[n + 1], a, b[2], b[3]);
+            }
+        }
+        CU_UNROLL
+        for (int b = 0; b < 2; b++) { /* rows lane / 4 and + 8; a row is in 4 lanes */
+            float m = top[b], fix, part = 0.0f;
+            CU_UNROLL
+            for (int n = 0; n < ST; n++) CU_UNROLL
+            for (int e = 0; e < 2; e++) {
+                const int64_t key = k0 + 8 * n + 2 * c + e;
+                const bool in = key < seen[b] && (j.window <= 0 || key >= seen[b] - j.window);
+                if (!in) s[n][2 * b + e] = -INFINITY;
+                m = fmaxf(m, s[n][2 * b + e]);
+            }
+            m = fmaxf(m, cu_shfl_xor(m, 1));
+            m = fmaxf(m, cu_shfl_xor(m, 2));
+            const float base = m == -INFINITY ? 0.0f : m; /* nothing seen yet: all terms are 0 */
+            fix = expf(top[b] - base);
+            CU_UNROLL
+            for (int n = 0; n < ST; n++) CU_UNROLL
+            for (int e = 0; e < 2; e++) {
+                s[n][2 * b + e] = expf(s[n][2 * b + e] - base);
+                part += s[n][2 * b + e];
+            }
+            sum[b] = sum[b] * fix + part; /* of the lane; lanes add up at the end */
+            top[b] = m;
+            CU_UNROLL
+            for (int n = 0; n < NT; n++) CU_UNROLL
+            for (int e = 0; e < 2; e++) o[n][2 * b + e] *= fix;
+        }
+        CU_UNROLL
+        for (int kk = 0; kk < FL_KEYS; kk += 16) {
+            const float *lo = s[kk / 8], *hi = s[kk / 8 + 1];
+            const uint32_t a[4] = {cu_pack_f16(lo[0], lo[1]), cu_pack_f16(lo[2], lo[3]),
+                                   cu_pack_f16(hi[0], hi[1]), cu_pack_f16(hi[2], hi[3])};
+            CU_UNROLL
+            for (int n = 0; n < NT; n += 2) {
+                uint32_t b[4];
+                if (8 * n >= dim) continue; /* the same in the whole block */
+                cu_ldmatrix4_t(fl_at(v, ld, kk, 8 * n), b);
+                cu_mma_f16(o[n], a, b[0], b[1]);
+                cu_mma_f16(o[n + 1], a, b[2], b[3]);
+            }
+        }
+    }
+    CU_UNROLL
+    for (int b = 0; b < 2; b++) {
+        float all = sum[b];
+        all += cu_shfl_xor(all, 1);
+        all += cu_shfl_xor(all, 2);
+        const int r = 16 * warp + lane / 4 + 8 * b;
+        if (r >= n_rows) continue; /* no meeting of the warp follows */
+        const int64_t h = fl_row(j, head, r0 + r);
+        CU_UNROLL
+        for (int n = 0; n < NT; n++) CU_UNROLL
+        for (int e = 0; e < 2; e++) {
+            const int i = 8 * n + 2 * c + e;
+            if (i >= dim) continue;
+            float x = o[n][2 * b + e] / all;
+            if (j.gate) x *= 1.0f / (1.0f + expf(-j.gate[h * j.gate_ld + i]));
+            j.out[h * dim + i] = x;
+        }
+    }
+}
+
+#endif

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: MIT
+/* kernels/cuda/last.cuh - what the last block of a launch to finish may do for all: add a residual
+ * and norm the sum, choose experts. Also done by launches of their own (elem.cu, route.cu), to the
+ * same bits. What other blocks wrote is read past the near cache (cu_ldcg). */
+#ifndef HONE_KERNELS_CUDA_LAST_CUH
+#define HONE_KERNELS_CUDA_LAST_CUH
+
+#include "kernels/cuda/act.cuh"
+
+/* True in all threads of the block that is the last of n to come here; all writes of the others are
+ * then visible. *arrived is 0 before, and after the last; is_last: shared memory. */
+CU_DEV bool cu_is_last(int32_t *arrived, int n, int *is_last) {
+    cu_fence();
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        *is_last = cu_atomic_add(arrived, 1) == n - 1;
+        if (*is_last) *arrived = 0;
+    }
+    __syncthreads();
+    if (!*is_last) return false;
+    cu_fence();
+    return true;
+}
+
+CU_DEV float cu_sigmoid(float x) {
+    return 1.0f / (1.0f + expf(-x));
+}
+
+/* ---- norms ---- */
+
+enum {
+    CU_NORM_BLOCK = 256,
+    CU_NORM_HELD = 8
+}; /* threads; values of a thread that stay in registers */
+
+/* A row of struct cu_norm by a block of CU_NORM_BLOCK threads; red: 32 floats of shared memory. y
+ * may be any of the inputs: all of a row is read before any of it is written. */
+CU_DEV void cu_norm_row(const struct cu_norm &j, int64_t row, float *red) {
+    const int n = (int)j.n, d = (int)j.d;
+    const int64_t at = row * n;
+    const float *a = j.a + at, *x = j.x ? j.x + at : NULL, *res = j.res ? j.res + at : NULL;
+    float g = 0, s = 0, held[CU_NORM_HELD];
+    if (j.x) {
+        const float *h = j.h + row * d;
+        for (int i = (int)threadIdx.x; i < d; i += CU_NORM_BLOCK)
+            g = fmaf(j.gate[i], cu_ldcg(&h[i]), g);
+        g = cu_sigmoid(cu_block_sum(g, red));
+    }
+    for (int i0 = (int)threadIdx.x; i0 < n; i0 += CU_NORM_HELD * CU_NORM_BLOCK) {
+        CU_UNROLL
+        for (int c = 0; c < CU_NORM_HELD; c++) {
+            const int i = i0 + c * CU_NORM_BLOCK;
+            held[c] = 0;
+            if (i >= n) continue;
+            float v = cu_ldcg(&a[i]);
+            if (x) v = fmaf(cu_ldcg(&x[i]), g, v);
+            if (res) v = cu_ldcg(&res[i]) + v;
+            if (j.sum) j.sum[at + i] = v;
+            held[c] = v;
+        }
+        CU_UNROLL
+        for (int c = 0; c < CU_NORM_HELD; c++) s = fmaf(held[c], held[c], s);
+    }
+    const float r = 1.0f / sqrtf(cu_block_sum(s, red) / (float)n + j.eps);
+    const float *t = j.sum ? j.sum + at : a;
+    float *y = j.y + at;
+    uint8_t *yq = j.yq ? (uint8_t *)j.yq + row * CU_ACT_BYTES(n) : NULL;
+    const bool all_held = n <= CU_NORM_HELD * CU_NORM_BLOCK;
+    for (int i0 = (int)threadIdx.x; i0 < n; i0 += CU_NORM_HELD * CU_NORM_BLOCK) {
+        CU_UNROLL
+        for (int c = 0; c < CU_NORM_HELD; c++) {
+            const int i = i0 + c * CU_NORM_BLOCK;
+            if (i >= n) continue; /* whole warps where yq is wanted: n is a multiple of 32 */
+            float v = (all_held ? held[c] : cu_ldcg(&t[i])) * r;
+            if (j.w) v *= j.w[i];
+            y[i] = v;
+            if (yq) cu_act_store(yq, n, i / 32, v);
+        }
+    }
+}
+
+/* ---- experts ---- */
+
+enum { CU_MAX_EXPERTS = 1024 };
+
+/* llama.cpp's floor under the sum of the selected probabilities: smallest normal f16. */
+#define CU_MIN_SUM 6.1035e-5f
+
+/* The larger value, of equals the lower index. */
+CU_DEV void cu_better(float *v, int *i, float v2, int i2) {
+    if (v2 > *v || (v2 == *v && i2 < *i)) {
+        *v = v2;
+        *i = i2;
+    }
+}
+CU_DEV void cu_warp_best(float *v, int *i) {
+    for (int m = 16; m > 0; m /= 2) {
+        const float v2 = cu_shfl_xor(*v, m);
+        const int i2 = cu_shfl_xor(*i, m);
+        cu_better(v, i, v2, i2);
+    }
+}
+
+/* Softmax, then n_used times the best that is left; a warp for token t. PER: experts of a lane. */
+template <int PER> CU_DEV void cu_choose(const struct cu_choice &j, int64_t t) {
+    const int lane = (int)threadIdx.x % 32, n_experts = (int)j.n_experts, n_used = (int)j.n_used;
+    const float *x = j.logits + t * n_experts;
+    float p[PER], m = -INFINITY, sum = 0.0f;
+    CU_UNROLL
+    for (int k = 0; k < PER; k++) {
+        p[k] = 32 * k + lane < n_experts ? cu_ldcg(&x[32 * k + lane]) : -INFINITY;
+        m = fmaxf(m, p[k]);
+    }
+    m = cu_warp_max(m);
+    CU_UNROLL
+    for (int k = 0; k < PER; k++)
+        if (32 * k + lane < n_experts) {
+            p[k] = expf(p[k] - m);
+            sum += p[k];
+        }
+    sum = cu_warp_sum(sum);
+    CU_UNROLL
+    for (int k = 0; k < PER; k++) {
+        p[k] /= sum;
+        if (!(p[k] >= 0.0f)) p[k] = 0.0f;             /* NaN: last, but there */
+        if (32 * k + lane >= n_experts) p[k] = -2.0f; /* never */
+    }
+    float chosen = 0.0f; /* lane u keeps choice u */
+    int which = 0;
+    sum = 0.0f;
+    for (int u = 0; u < n_used; u++) {
+        float v = -3.0f;
+        int i = n_experts;
+        CU_UNROLL
+        for (int k = 0; k < PER; k++) cu_better(&v, &i, p[k], 32 * k + lane);
+        cu_warp_best(&v, &i);
+        CU_UNROLL
+        for (int k = 0; k < PER; k++)
+            if (32 * k + lane == i) p[k] = -1.0f; /* taken */
+        sum += v;
+        if (lane == u % 32) {
+            chosen = v;
+            which = i;
+        }
+        if (u % 32 == 31 || u == n_used - 1) {
+            const int at = u / 32 * 32 + lane;
+            if (at <= u) {
+                j.expert[t * n_used + at] = which;
+                j.weight[t * n_used + at] = chosen;
+            }
+        }
+    }
+    cu_syncwarp();
+    sum = fmaxf(sum, CU_MIN_SUM);
+    for (int u = lane; u < n_used; u += 32) {
+        const int64_t i = t * n_used + u;
+        float w = j.weight[i] / sum;
+        if (j.factor) w *= j.factor[j.expert[i]];
+        j.weight[i] = w;
+    }
+}
+
+#endif

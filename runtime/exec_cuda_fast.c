@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: MIT
+/* runtime/exec_cuda_fast.c - few tokens, 8-bit activations: one quantized copy of a register for
+ * all products that read it, several products in a launch, and what follows them in its last block.
+ * Every sum is the same whatever is fused: the mask of --device changes launches, never bits. */
+#include "core/mem.h"
+#include "core/num.h"
+#include "runtime/exec_cuda.h"
+
+static struct cuda *dev(const struct session *s) {
+    return s->dev;
+}
+static const struct cu_weight *mat(const struct session *s, gr_w w) {
+    return &dev(s)->w[w].w;
+}
+
+bool exec_cuda_few(const struct session *s) {
+    return !dev(s)->exact && s->n_tok <= CU_FEW && !s->see && !s->see_hidden;
+}
+bool exec_cuda_fuses(const struct session *s, unsigned what) {
+    return exec_cuda_few(s) && (dev(s)->fuse & what) != 0;
+}
+
+/* ---- quantized copies of registers ---- */
+
+static bool can_quantize(const struct session *s, gr_reg r) {
+    return dev(s)->q8[r] && exec_cuda_few(s);
+}
+
+void *exec_cuda_copy_of(struct session *s, gr_reg r) {
+    struct cuda *d = dev(s);
+    const bool made = can_quantize(s, r) && exec_cuda_fuses(s, CUDA_FUSE_QUANT);
+    d->q8_at[r] = made ? d->turn : 0;
+    return made ? d->q8[r] : NULL;
+}
+
+int exec_cuda_quantized(struct session *s, gr_reg r, const void **q, struct err *e) {
+    struct cuda *d = dev(s);
+    const int64_t k = s->g->reg_width[r];
+    *q = d->q8[r];
+    if (d->q8_at[r] && (d->fuse & CUDA_FUSE_SHARE)) return 0;
+    d->q8_at[r] = d->turn;
+    return cu_quantize(d->q, d->reg[r], k, k, s->n_tok, d->q8[r], e);
+}
+
+void exec_cuda_written(struct session *s, const struct gr_node *n) {
+    struct cuda *d = dev(s);
+    const gr_reg r[2] = {n->dst, n->dst2};
+    for (int i = 0; i < 2; i++)
+        if (r[i] >= 0 && r[i] < s->g->n_regs && d->q8_at[r[i]] != d->turn) d->q8_at[r[i]] = 0;
+}
+
+/* ---- products ---- */
+
+static bool packed(const struct session *s, gr_w w) {
+    return cu_part_can(mat(s, w), false);
+}
+
+/* One matrix, one input row a token. */
+static int plain_part(struct session *s, const struct gr_node *n, struct cu_part *p,
+                      struct err *e) {
+    struct cuda *d = dev(s);
+    *p = (struct cu_part){.w = mat(s, n->w[0]),
+                          .n_in = s->n_tok,
+                          .x_div = 1,
+                          .n_sum = 1,
+                          .y = d->reg[n->dst],
+                          .ldy = s->g->reg_width[n->dst]};
+    p->exact = !packed(s, n->w[0]);
+    p->x = d->reg[n->src[0]];
+    return p->exact ? 0 : exec_cuda_quantized(s, n->src[0], &p->x, e);
+}
+
+/* gate, up, SwiGLU or GEGLU */
+static int glu_part(struct session *s, const struct gr_node *n, struct cu_part *p, struct err *e) {
+    struct cuda *d = dev(s);
+    *p = (struct cu_part){.w = mat(s, n[0].w[0]),
+                          .up = mat(s, n[1].w[0]),
+                          .gated = true,
+                          .gelu = n[2].op == OP_GEGLU,
+                          .n_in = s->n_tok,
+                          .x_div = 1,
+                          .n_sum = 1,
+                          .y = d->reg[n[2].dst],
+                          .ldy = s->g->reg_width[n[2].dst]};
+    TRY(exec_cuda_quantized(s, n[0].src[0], &p->x, e));
+    p->yq = exec_cuda_copy_of(s, n[2].dst);
+    return 0;
+}
+
+bool exec_cuda_glu_is(const struct session *s, const struct gr_node *n, const struct gr_node *end) {
+    if (end - n < 3 || n[0].op != OP_MATMUL || n[1].op != OP_MATMUL) return false;
+    if (n[2].op != OP_SWIGLU && (n[2].op != OP_GEGLU || n[2].offset)) return false;
+    if (n[0].src[0] != n[1].src[0] || n[2].src[0] != n[0].dst || n[2].src[1] != n[1].dst)
+        return false;
+    return s->g->reg_width[n[2].dst] == s->g->reg_width[n[2].src[1]];
+}
+static bool glu_is_packed(const struct session *s, const struct gr_node *n) {
+    return packed(s, n[0].w[0]) && packed(s, n[1].w[0]) &&
+           exec_cuda_glu_packs(s, n[0].w[0], n[1].w[0]);
+}
+
+int exec_cuda_fast_glu(struct session *s, const struct gr_node *n, struct err *e) {
+    struct cu_products p = {.n = 1};
+    if (!exec_cuda_few(s) || !glu_is_packed(s, n)) return 0;
+    if (glu_part(s, n, &p.part[0], e) || cu_products(dev(s)->q, &p, e)) return -1;
+    return 3;
+}
+
+/* [shared expert's gate,] residual += what the launch before made, norm: as many nodes as n holds
+ * of it. out: the register that the launch writes. */
+static int norm_after(struct session *s, const struct gr_node *n, const struct gr_node *end,
+                      gr_reg out, struct cu_norm *o) {
+    struct cuda *d = dev(s);
+    const struct gr_node *at = n, *gate = NULL;
+    if (s->n_tok != 1 || !exec_cuda_fuses(s, CUDA_FUSE_NORM)) return 0;
+    if (at < end && at->op == OP_GATE_ADD) gate = at++;
+    if (end - at < 2 || at[0].op != OP_ADD || at[1].op != OP_RMS) return 0;
+    const gr_reg a = at[0].src[0], b = at[0].src[1], sum = at[0].dst;
+    if ((gate && gate->dst != out) || at[1].src[0] != sum || at[1].dst == sum) return 0;
+    if (a == b || (a != out && b != out) || sum == out) return 0;
+    *o = (struct cu_norm){.a = d->reg[out],
+                          .res = d->reg[a == out ? b : a],
+                          .sum = d->reg[sum],
+                          .w = at[1].w[0] == GR_NONE ? NULL : d->w[at[1].w[0]].vec,
+                          .y = d->reg[at[1].dst],
+                          .n = s->g->reg_width[sum],
+                          .eps = at[1].eps};
+    if (gate) {
+        o->x = d->reg[gate->src[0]];
+        o->gate = d->w[gate->w[0]].vec;
+        o->h = d->reg[gate->src[1]];
+        o->d = s->g->reg_width[gate->src[1]];
+    }
+    o->yq = exec_cuda_copy_of(s, at[1].dst);
+    return (int)(at + 2 - n);
+}
+
+int exec_cuda_fast_products(struct session *s, const struct gr_node *const *n, int n_nodes,
+                            struct err *e) {
+    struct cu_products p = {0};
+    for (int i = 0; i < n_nodes; i++) {
+        TRY(plain_part(s, n[i], &p.part[p.n++], e));
+        if (i < n_nodes - 1 && exec_cuda_fuses(s, CUDA_FUSE_MANY)) continue;
+        TRY(cu_products(dev(s)->q, &p, e));
+        p.n = 0;
+    }
+    return 0;
+}
+
+bool exec_cuda_is_fast(const struct session *s, const struct gr_node *n) {
+    return n->op == OP_MATMUL && exec_cuda_few(s) &&
+           (packed(s, n->w[0]) || cu_part_can(mat(s, n->w[0]), true)) && n->dst != n->src[0];
+}
+
+int exec_cuda_fuse_products(struct session *s, const struct gr_node *n, const struct gr_node *end,
+                            struct err *e) {
+    struct cu_norm norm;
+    struct cu_products p = {.arrived = dev(s)->arrived};
+    bool any = false;
+    int k = 0;
+    for (; k < CU_MAX_PARTS && n + k < end && exec_cuda_is_fast(s, n + k); k++) {
+        if (k && (n[k].src[0] != n[0].src[0] || !exec_cuda_fuses(s, CUDA_FUSE_MANY))) break;
+        if (k && exec_cuda_glu_is(s, n + k, end)) break; /* a launch of its own */
+        any |= packed(s, n[k].w[0]);
+        for (int i = 0; i < k; i++)
+            if (n[i].dst == n[k].dst) return 0;
+        if (k && n[k].dst == n[0].src[0]) break;
+    }
+    if (!any) return 0;
+    for (p.n = 0; p.n < k; p.n++)
+        if (plain_part(s, n + p.n, &p.part[p.n], e)) return -1;
+    const int after = k == 1 ? norm_after(s, n + 1, end, n[0].dst, &norm) : 0;
+    if (after) p.norm = &norm;
+    return cu_products(dev(s)->q, &p, e) ? -1 : k + after;
+}
+
+/* ---- experts ---- */
+
+/* The shared expert behind n: gate, up, SwiGLU, down; and where its output is added. */
+static bool has_shared(const struct session *s, const struct gr_node *n,
+                       const struct gr_node *end) {
+    return end - n >= 6 && exec_cuda_glu_is(s, n + 1, end) && glu_is_packed(s, n + 1) &&
+           n[1].src[0] == n->src[0] && n[4].op == OP_MATMUL && n[4].src[0] == n[3].dst &&
+           packed(s, n[4].w[0]) && n[5].op == OP_GATE_ADD && n[5].dst == n->dst &&
+           n[5].src[0] == n[4].dst && n[3].dst != n->src[0] && n[4].dst != n->dst;
+}
+
+/* All that the launches of a mixture of experts read and write. */
+struct experts {
+    const struct cu_weight *router, *gate, *up, *down;
+    const struct gr_node *shared; /* its first node, or NULL */
+    const float *judged;
+    struct cu_choice choice;
+    const void *x;
+    int64_t pairs, n_used;
+};
+
+/* router and shared expert; choice of experts */
+static int route(struct session *s, const struct experts *m, struct err *e) {
+    struct cuda *d = dev(s);
+    const bool chooses = s->n_tok == 1 && exec_cuda_fuses(s, CUDA_FUSE_ROUTE) &&
+                         m->choice.n_experts <= CU_CHOICE_EXPERTS;
+    struct cu_products p = {.n = 1, .arrived = d->arrived};
+    p.part[0] = (struct cu_part){.w = m->router,
+                                 .exact = true,
+                                 .x = m->judged,
+                                 .n_in = s->n_tok,
+                                 .x_div = 1,
+                                 .n_sum = 1,
+                                 .y = d->router,
+                                 .ldy = m->router->rows};
+    if (m->shared) TRY(glu_part(s, m->shared, &p.part[p.n++], e));
+    if (chooses) p.choice = &m->choice;
+    TRY(cu_products(d->q, &p, e));
+    return chooses ? 0 : cu_route(d->q, &m->choice, s->n_tok, e);
+}
+
+/* gate and up of the chosen experts, quantized for their down projections */
+static int expand(struct session *s, const struct gr_node *n, const struct experts *m,
+                  struct err *e) {
+    struct cuda *d = dev(s);
+    const int64_t f = m->down->k;
+    const bool q = exec_cuda_fuses(s, CUDA_FUSE_QUANT);
+    struct cu_products p = {.n = 1};
+    p.part[0] = (struct cu_part){.w = m->gate,
+                                 .up = m->up,
+                                 .gated = true,
+                                 .gelu = n->gelu,
+                                 .x = m->x,
+                                 .ids = d->expert,
+                                 .n_in = m->pairs,
+                                 .x_div = m->n_used,
+                                 .n_sum = 1,
+                                 .y = q ? NULL : d->hidden,
+                                 .ldy = f,
+                                 .yq = q ? d->hidden_q : NULL};
+    TRY(cu_products(d->q, &p, e));
+    return q ? 0 : cu_quantize(d->q, d->hidden, f, f, m->pairs, d->hidden_q, e);
+}
+
+int exec_cuda_fuse_moe(struct session *s, const struct gr_node *n, const struct gr_node *end,
+                       struct err *e) {
+    struct cuda *d = dev(s);
+    if (n->op != OP_MOE || !exec_cuda_few(s) || s->see_route || !d->hidden_q) return 0;
+    struct experts m = {.router = mat(s, n->w[0]),
+                        .gate = mat(s, n->w[1]),
+                        .up = n->w[2] == GR_NONE ? NULL : mat(s, n->w[2]),
+                        .down = mat(s, n->w[3]),
+                        .n_used = n->n_used,
+                        .pairs = s->n_tok * n->n_used};
+    if (!cu_part_can(m.router, true) || !exec_cuda_glu_packs(s, n->w[1], n->w[2]) ||
+        !cu_part_can(m.gate, false) || !cu_part_can(m.down, false) ||
+        (m.up && !cu_part_can(m.up, false)) || n->dst == n->src[0])
+        return 0;
+    m.judged = d->reg[n->src[1] == GR_NONE ? n->src[0] : n->src[1]];
+    m.shared = has_shared(s, n, end) && exec_cuda_fuses(s, CUDA_FUSE_MANY) ? n + 1 : NULL;
+    m.choice = (struct cu_choice){.logits = d->router,
+                                  .factor = n->w[4] == GR_NONE ? NULL : d->w[n->w[4]].vec,
+                                  .n_experts = m.router->rows,
+                                  .n_used = n->n_used,
+                                  .expert = d->expert,
+                                  .weight = d->p};
+    if (exec_cuda_quantized(s, n->src[0], &m.x, e)) return -1;
+    if (route(s, &m, e) || expand(s, n, &m, e)) return -1;
+
+    struct cu_norm norm;
+    struct cu_products p = {.n = 1, .arrived = d->arrived};
+    p.part[0] = (struct cu_part){.w = m.down,
+                                 .x = d->hidden_q,
+                                 .ids = d->expert,
+                                 .p = d->p,
+                                 .n_in = m.pairs,
+                                 .x_div = 1,
+                                 .n_sum = n->n_used,
+                                 .y = d->reg[n->dst],
+                                 .ldy = s->g->reg_width[n->dst]};
+    if (m.shared && plain_part(s, m.shared + 3, &p.part[p.n++], e)) return -1;
+    const int done = m.shared ? 5 : 1, after = norm_after(s, n + done, end, n->dst, &norm);
+    if (after) p.norm = &norm;
+    return cu_products(d->q, &p, e) ? -1 : done + after;
+}
+
+/* ---- the head ---- */
+
+int exec_cuda_fast_head(struct session *s, gr_reg r, const float *x, bool *done, struct err *e) {
+    struct cuda *d = dev(s);
+    struct cu_products p = {.n = 1};
+    *done =
+        s->n_tok == 1 && exec_cuda_few(s) && packed(s, s->g->output) && d->q8[r] && x == d->reg[r];
+    if (!*done) return 0;
+    const struct cu_weight *w = mat(s, s->g->output);
+    p.part[0] =
+        (struct cu_part){.w = w, .n_in = 1, .x_div = 1, .n_sum = 1, .y = d->logits, .ldy = w->rows};
+    TRY(exec_cuda_quantized(s, r, &p.part[0].x, e));
+    return cu_products(d->q, &p, e);
+}
