@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* core/err.c - fills struct err. It neither prints nor exits, and allocates nothing, so it works
  * when memory is out. Messages too long for the struct are cut. */
-#include "core/err.h"
+#include "core/err.h" /* where these are also macros */
 
 #include <errno.h>
 #include <stdarg.h>
@@ -12,7 +12,7 @@
 #error "hone runs on little-endian machines only (core/bytes.h loads file integers directly)"
 #endif
 
-int err_set(struct err *e, enum err_code code, const char *fmt, ...) {
+int(err_set)(struct err *e, enum err_code code, const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(e->msg, sizeof e->msg, fmt, ap);
@@ -21,7 +21,7 @@ int err_set(struct err *e, enum err_code code, const char *fmt, ...) {
     return (int)code;
 }
 
-int err_sys(struct err *e, const char *fmt, ...) {
+int(err_sys)(struct err *e, const char *fmt, ...) {
     int saved = errno;
     va_list ap;
     va_start(ap, fmt);
@@ -34,7 +34,7 @@ int err_sys(struct err *e, const char *fmt, ...) {
     return ERR_SYS;
 }
 
-int err_wrap(struct err *e, const char *fmt, ...) {
+int(err_wrap)(struct err *e, const char *fmt, ...) {
     char old[sizeof e->msg];
     memcpy(old, e->msg, sizeof old);
     old[sizeof old - 1] = 0;

@@ -232,9 +232,10 @@ static int check_index(struct hfdir *h, struct err *e) {
 static int open_weights(struct hfdir *h, struct err *e) {
     struct io_names l = {0};
     char *index = io_join(h->path, index_name);
-    bool has_index = io_exists(index);
-    int rc;
+    bool has_index;
+    int rc = io_there(&has_index, index, e);
     free(index);
+    if (rc) return rc;
     TRY_GOTO(done, rc, has_index ? names_from_index(h, &l, e) : names_from_folder(h, &l, e));
     h->file = xcalloc((size_t)l.n, sizeof(struct st *));
     for (int i = 0; i < l.n; i++) {
@@ -395,8 +396,9 @@ static struct extra *find_extra(const struct hfdir *h, const char *name, bool is
 static int read_extra(struct hfdir *h, const char *name, struct extra *x, struct err *e) {
     char *p = io_join(h->path, name);
     size_t len;
-    int rc = 0;
-    if (io_exists(p))
+    bool there;
+    int rc = io_there(&there, p, e);
+    if (!rc && there)
         rc = x->is_text ? io_read_file(&x->text, &len, p, limit_of(LIM_HF_JSON), e)
                         : json_read(&x->json, p, limit_of(LIM_HF_JSON), e);
     free(p);

@@ -149,6 +149,7 @@ static int read_dat_values(struct imat *m, struct cur *c, const char *name, stru
         return err_set(e, ERR_DATA, "the file ends inside its %d values; it is truncated", nval);
     if (imat_find(m, name)) return err_set(e, ERR_DATA, "there twice");
     struct imat_entry *en = imat_add(m, name, nval, 1);
+    if (!en) return err_set(e, ERR_DATA, "%d values are too many", nval);
     int32_t calls = ncall > 0 ? ncall : 1;
     en->count[0] = (double)calls * DEFAULT_CHUNK;
     for (int32_t k = 0; k < nval; k++, c->p += 4) {

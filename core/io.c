@@ -90,6 +90,12 @@ bool io_exists(const char *path) {
     return stat(path, &st) == 0 || !is_absent(errno);
 }
 
+int io_there(bool *yes, const char *path, struct err *e) {
+    struct stat st;
+    *yes = stat(path, &st) == 0;
+    return *yes || is_absent(errno) ? 0 : err_sys(e, "cannot examine %s", path);
+}
+
 bool io_is_dir(const char *path) {
     struct stat st;
     if (stat(path, &st) == 0) return S_ISDIR(st.st_mode);

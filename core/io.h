@@ -37,6 +37,8 @@ int io_read_file(char **out, size_t *len, const char *path, uint64_t max_bytes, 
 /* False only when there is surely nothing: a file that cannot be looked at (EIO, EACCES) is there,
  * and opening it says why not. */
 bool io_exists(const char *path);
+/* The same for what may be missing: a file that cannot be looked at is an error. */
+int io_there(bool *yes, const char *path, struct err *e);
 bool io_is_dir(const char *path);
 /* *yes: a regular file is there. False for folders, devices and dangling links; anything else that
  * keeps us from looking is an error. */

@@ -6,7 +6,8 @@
 # After each: exit 0 with the files of an undisturbed run, or exactly one error line that says what the machine
 # said and exit 4 (130 after SIGINT and SIGTERM); no report of a sanitizer, a leak included; no temporary left but
 # by SIGKILL; whatever stands under a final name is whole. The same command without the fault then ends the job
-# with the same bytes. HONE is the program, HONE_FAULTY the one with faults; SEED repeats a run.
+# with the same bytes. HONE is the program, HONE_FAULTY the one with faults; SEED repeats a run. FIRST and LAST: only these of
+# the N, so that several processes share them out (fsync is most of the time on a disk: TMPDIR=/dev/shm).
 set -u
 n_faults=${1:-500}
 result=${2:-}
@@ -64,7 +65,7 @@ while read -r kind effect share; do
         BEGIN { srand(seed + length(e) * 131 + calls); m = n * share / total; m = int(m) + (rand() < m - int(m))
                 if (m < 1 && n >= total) m = 1
                 for (i = 0; i < m && calls > 0; i++) printf "%s %d %s\n", k, 1 + int((i + rand()) * calls / m), e }'
-done <"$t/mixture" >"$t/plan"
+done <"$t/mixture" | sed -n "${FIRST:-1},${LAST:-\$}p" >"$t/plan"
 
 same() { # folder: every model and matrix there is has the bytes of the undisturbed run; every report is whole
     for f in "$1"/*.gguf; do

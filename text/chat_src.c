@@ -132,12 +132,12 @@ static int from_folder(struct chat_src *s, const char *dir, const char *want, st
     char *file = io_join(dir, "chat_template.jinja"),
          *config_path = io_join(dir, "tokenizer_config.json");
     struct json *config = NULL;
-    bool has_file = io_exists(file);
-    int rc = 0;
-    if (has_file) rc = offer_file(s, want, "default", file, e);
+    bool has_file, has_config = false;
+    int rc = io_there(&has_file, file, e);
+    if (!rc) rc = io_there(&has_config, config_path, e);
+    if (!rc && has_file) rc = offer_file(s, want, "default", file, e);
     if (!rc && has_file) rc = additional(s, dir, want, e);
-    if (!rc && io_exists(config_path))
-        rc = json_read(&config, config_path, limit_of(LIM_HF_JSON), e);
+    if (!rc && has_config) rc = json_read(&config, config_path, limit_of(LIM_HF_JSON), e);
     if (config) {
         config_specials(s, config);
         if (!has_file) config_templates(s, want, config);

@@ -16,7 +16,7 @@ base() { "$HONE" eval kld "$t/q.gguf" $text --save-base "$t/base" -f "$@" -q > /
 kld() { "$HONE" eval kld "$t/q.gguf" --base-file "$t/base" "$@" --json > "$t/kld"; num "$t/kld" mean_kld; }
 for type in ${TYPES:-Q4_K_M Q8_0 IQ4_XS Q3_K_M}; do
     "$HONE" quantize "$t/f32.gguf" -o "$t/q.gguf" -f --recipe "$type" -q > /dev/null
-    base --isa ref --ctx 128 --chunks 2
+    base --isa ref --ctx 128 --chunks 1
     f32=$(kld --act f32)
     base --act f32 --ctx 256 --chunks 8
     q8=$(kld --act q8)
