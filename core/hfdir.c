@@ -18,6 +18,7 @@
 #include "core/log.h"
 #include "core/mem.h"
 #include "core/show.h"
+#include "core/str.h"
 
 static const char index_name[] = "model.safetensors.index.json";
 enum { SHOWN = 3 };
@@ -46,14 +47,10 @@ struct hfdir {
 static bool begins(const char *s, const char *with) {
     return strncmp(s, with, strlen(with)) == 0;
 }
-static bool ends(const char *s, const char *with) {
-    size_t n = strlen(s), m = strlen(with);
-    return n >= m && strcmp(s + n - m, with) == 0;
-}
 
 static int check_index_name(const char *s, struct err *e) {
     if (!*s || *s == '.' || strchr(s, '/') || strchr(s, '\\') || strlen(s) > 255 ||
-        !ends(s, ".safetensors"))
+        !str_ends(s, ".safetensors"))
         return err_set(
             e, ERR_DATA,
             "%s names the file \"%s\"; only plain names of safetensors files are allowed",
@@ -141,9 +138,9 @@ static int names_from_folder(struct hfdir *h, struct io_names *l, struct err *e)
     int rc = io_list(&all, h->path, e);
     for (int i = 0; i < all.n && rc == 0; i++) {
         const char *s = all.v[i];
-        if (begins(s, "model") && ends(s, ".safetensors")) io_names_add(l, s);
-        if (begins(s, "consolidated") && ends(s, ".safetensors")) consolidated = true;
-        if (ends(s, ".bin") || ends(s, ".pt") || ends(s, ".pth")) pickles = true;
+        if (begins(s, "model") && str_ends(s, ".safetensors")) io_names_add(l, s);
+        if (begins(s, "consolidated") && str_ends(s, ".safetensors")) consolidated = true;
+        if (str_ends(s, ".bin") || str_ends(s, ".pt") || str_ends(s, ".pth")) pickles = true;
     }
     io_names_release(&all);
     TRY(rc);
