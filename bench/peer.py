@@ -2,7 +2,7 @@
 """The other engine (llama-cpp-python from PyPI) through its C interface: load, tokenize, logits, speed, quantize.
 
 Runs inside the venv of bench/peer-venv.sh; used by tests/interop.py, bench/peers.py and bench/quantize-speed.py."""
-import ctypes, time
+import ctypes, struct, time
 import llama_cpp as lc
 import numpy as np
 
@@ -100,10 +100,30 @@ def meta(model, key):
     return None if n < 0 else buf.value.decode()
 
 
-def quantize(src, dst, ftype, threads, pure=False):
-    """Seconds the engine's quantizer took; ftype is a name of its LLAMA_FTYPE_MOSTLY_ constants."""
+def read_dat(path):
+    """Importance of a legacy .dat file (hone imatrix --merge X -o Y.dat): {tensor name: float32 means}."""
+    raw = open(path, "rb").read()
+    at, out = 4, {}
+    for _ in range(struct.unpack_from("<i", raw)[0]):
+        n = struct.unpack_from("<i", raw, at)[0]
+        name = raw[at + 4 : at + 4 + n]
+        calls, n_val = struct.unpack_from("<ii", raw, at + 4 + n)
+        at += 12 + n
+        out[name] = np.frombuffer(raw, "<f4", n_val, at) / np.float32(max(calls, 1))
+        at += 4 * n_val
+    return out
+
+
+def quantize(src, dst, ftype, threads, pure=False, imatrix=None):
+    """Seconds the engine's quantizer took; ftype is a name of its LLAMA_FTYPE_MOSTLY_ constants, imatrix a .dat file."""
     p = lc.llama_model_quantize_default_params()
     p.nthread, p.ftype, p.pure, p.allow_requantize = threads, getattr(lc, "LLAMA_FTYPE_MOSTLY_" + ftype), pure, True
+    means = read_dat(imatrix) if imatrix else {}
+    data = (lc.llama_model_imatrix_data * (len(means) + 1))()  # the last has no name: the end
+    for d, (name, v) in zip(data, means.items()):
+        d.name, d.data, d.size = name, v.ctypes.data_as(ctypes.POINTER(ctypes.c_float)), len(v)
+    if means:
+        p.imatrix = data
     t = time.monotonic()
     rc = lc.llama_model_quantize(str(src).encode(), str(dst).encode(), ctypes.byref(p))
     if rc:
