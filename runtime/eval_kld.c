@@ -314,8 +314,9 @@ static int take_windows(const struct eval_kld_job *job, struct eval_kld_run *o, 
         if (!n[d] && job->n_domains > 1)
             log_warn("domain '%s' gives no window of %" PRId64 " tokens: it is not measured",
                      job->domain[d].name, job->ctx);
-        memcpy(o->tokens + c * job->ctx, job->domain[d].ids,
-               (size_t)(n[d] * job->ctx) * sizeof(int32_t));
+        if (n[d])
+            memcpy(o->tokens + c * job->ctx, job->domain[d].ids,
+                   (size_t)(n[d] * job->ctx) * sizeof(int32_t));
         for (int64_t i = 0; i < n[d]; i++) o->chunk_domain[c++] = (int32_t)d;
     }
     free(n);
