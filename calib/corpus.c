@@ -35,7 +35,7 @@ struct reader {
     struct err why; /* of the first refusal */
 };
 
-static bool is_jsonl(const char *path) {
+bool corpus_is_lines(const char *path) {
     return str_ends(path, ".jsonl") || str_ends(path, ".jsonl.gz");
 }
 
@@ -144,7 +144,7 @@ static int read_text(const struct model *m, const char *path, char **data, size_
 }
 
 static int run_reader(struct reader *r, const char *data, size_t len, struct err *e) {
-    int rc = is_jsonl(r->path) ? each_line(r, data, len, e) : each_piece(r, data, len, e);
+    int rc = corpus_is_lines(r->path) ? each_line(r, data, len, e) : each_piece(r, data, len, e);
     chat_free(r->chat);
     ids_release(&r->ids);
     buf_release(&r->text);
@@ -176,8 +176,9 @@ int corpus_load(const struct model *m, const char *path, bool parse_special, str
     size_t len = 0;
     TRY(read_text(m, path, &data, &len, e));
     const int64_t before = out->n;
-    int rc = is_jsonl(path) ? run_reader(&r, data, len, e)
-                            : tok_encode(m->tok, data, len, parse_special, before == 0, out, e);
+    int rc = corpus_is_lines(path)
+                 ? run_reader(&r, data, len, e)
+                 : tok_encode(m->tok, data, len, parse_special, before == 0, out, e);
     free(data);
     if (rc) return rc;
     if (out->n == before) return err_set(e, ERR_DATA, "%s: holds no text", path);

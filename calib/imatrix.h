@@ -14,6 +14,9 @@
 int corpus_load(const struct model *m, const char *path, bool parse_special, struct ids *out,
                 struct err *e);
 
+/* True when the name says that the file holds a document per line. */
+bool corpus_is_lines(const char *path);
+
 /* The same document by document, plain text cut at blank lines into pieces of at least 2 KiB. */
 struct corpus_doc {   /* valid during the call */
     int64_t number;   /* from 1: line of a .jsonl, piece of a plain text */

@@ -11,11 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/imat_file.h"
 #include "core/mem.h"
 #include "core/num.h"
 #include "core/rng.h"
 
-enum { TAU = 256, BLOCK_BYTES = 1 << 18 }; /* TAU: as the quantizer shrinks */
+enum { BLOCK_BYTES = 1 << 18 };
 
 void sel_init(struct sel *s, int64_t n_cells) {
     memset(s, 0, sizeof *s);
@@ -84,7 +85,7 @@ int sel_add(struct sel *s, int64_t n_tokens, const uint32_t *count, struct err *
 }
 
 static double share(double n) {
-    return n / (n + TAU);
+    return n / (n + IMAT_TAU);
 }
 
 void sel_count(const struct sel *s, int64_t doc, double *tokens) {
@@ -111,7 +112,8 @@ double sel_gain(const struct sel *s, int64_t doc, const double *tokens) {
         p = get(get(p, &gap), &n);
         cell += gap;
         const double a = tokens[cell], b = a + (double)n;
-        sum += TAU * (b - a) / ((a + TAU) * (b + TAU)); /* share(b) - share(a) */
+        /* share(b) - share(a) */
+        sum += IMAT_TAU * (b - a) / ((a + IMAT_TAU) * (b + IMAT_TAU));
     }
     return sum;
 }

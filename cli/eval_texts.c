@@ -91,7 +91,7 @@ int eval_texts_load(const struct model *m, const char *const *path, int n_paths,
                        gguf_path(m->gguf));
     for (int i = 0; i < n_paths && !rc; i++) {
         struct lines l = {.m = m, .path = path[i], .to = out};
-        if (str_ends(path[i], ".jsonl") || str_ends(path[i], ".jsonl.gz")) {
+        if (corpus_is_lines(path[i])) {
             rc = load_lines(&l, e);
         } else {
             struct ids *ids = ids_of(out, io_base(path[i]));

@@ -49,6 +49,8 @@ int imat_write_moments(const struct imat *m, const char *path, bool overwrite, s
 /* dst += src, entry by entry; one-count entries broadcast. ERR_DATA on different sizes. */
 int imat_merge(struct imat *dst, const struct imat *src, struct err *e);
 
+/* Tokens of prior where nothing says otherwise (docs/design/calibration.md). */
+enum { IMAT_TAU = 256 };
 /* Column weights for quantization: out[n_mat * ne0] = sum2/count. Matrices with few tokens are
  * shrunk to the entry's token-weighted mean with `tau` tokens of prior: (n*q_e + tau*q_mean)/(n +
  * tau); never-seen ones get the mean; tau 0 leaves seen ones as they are. */

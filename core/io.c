@@ -90,10 +90,13 @@ bool io_exists(const char *path) {
     return stat(path, &st) == 0 || !is_absent(errno);
 }
 
+static int look(bool *there, struct stat *st, const char *path, struct err *e) {
+    *there = stat(path, st) == 0;
+    return *there || is_absent(errno) ? 0 : err_sys(e, "cannot examine %s", path);
+}
 int io_there(bool *yes, const char *path, struct err *e) {
     struct stat st;
-    *yes = stat(path, &st) == 0;
-    return *yes || is_absent(errno) ? 0 : err_sys(e, "cannot examine %s", path);
+    return look(yes, &st, path, e);
 }
 
 bool io_is_dir(const char *path) {
@@ -108,9 +111,9 @@ bool io_is_dir(const char *path) {
 
 int io_is_file(bool *yes, const char *path, struct err *e) {
     struct stat st;
-    bool there = stat(path, &st) == 0;
-    *yes = there && S_ISREG(st.st_mode);
-    return there || is_absent(errno) ? 0 : err_sys(e, "cannot examine %s", path);
+    TRY(look(yes, &st, path, e));
+    *yes = *yes && S_ISREG(st.st_mode);
+    return 0;
 }
 
 int io_file_size(const char *path, uint64_t *size, struct err *e) {

@@ -14,7 +14,6 @@
 #include "quantize/feedback.h"
 #include "quantize/sens.h"
 
-enum { TAU = 256 };
 struct rows {
     const struct gguf_tensor *t;
     const struct kern *ref;
@@ -50,7 +49,7 @@ static int tensor_gain(const struct rows *r, const struct gram_input *in, const 
                                   .imp = imp,
                                   .load = load_row,
                                   .ctx = &rows,
-                                  .tau = TAU,
+                                  .tau = IMAT_TAU,
                                   .steps = FEEDBACK_ALL & ~f->without,
                                   .pool = f->pool};
     TRY(fb_tensor_new(&fb, &src, e));

@@ -32,28 +32,16 @@ struct chunk {
     float log_decay[CHUNK], g[CHUNK], beta[CHUNK];
 };
 
-/* Where a lane's row of a 16 x 16 tile begins, for ldmatrix: the A operand of rows r, columns c;
- * or, transposed, the B operand of two tiles of 8 columns. */
-CU_DEV const uint32_t *ch_at(const uint32_t *m, int ld, int r, int c) {
-    const int lane = (int)threadIdx.x % 32;
-    return m + (r + lane / 8 % 2 * 8 + lane % 8) * ld + c / 2 + lane / 16 * 4;
-}
-/* The B operand of rows n .. n + 15 of a matrix whose rows are columns of B. */
-CU_DEV const uint32_t *ch_at_b(const uint32_t *m, int ld, int n, int k) {
-    const int lane = (int)threadIdx.x % 32;
-    return m + (n + lane / 16 * 8 + lane % 8) * ld + k / 2 + lane / 8 % 2 * 4;
-}
-
 /* acc[NT][4] += X[r..r+15] Y[c..c+8 NT-1]^T over K columns. */
 template <int NT, int K>
 CU_DEV void ch_product(const uint32_t *x, int ldx, int r, const uint32_t *y, int ldy, int c,
                        float (*acc)[4]) {
     for (int k = 0; k < K; k += 16) {
         uint32_t a[4], b[4];
-        cu_ldmatrix4(ch_at(x, ldx, r, k), a);
+        cu_ldmatrix4(cu_tile(x, ldx, r, k), a);
         CU_UNROLL
         for (int n = 0; n < NT; n += 2) {
-            cu_ldmatrix4(ch_at_b(y, ldy, c + 8 * n, k), b);
+            cu_ldmatrix4(cu_tile_b(y, ldy, c + 8 * n, k), b);
             cu_mma_bf16(acc[n], a, b[0], b[1]);
             cu_mma_bf16(acc[n + 1], a, b[2], b[3]);
         }
@@ -229,10 +217,10 @@ CU_KERNEL __launch_bounds__(CH_BLOCK) delta_chunks(struct cu_delta a) {
         for (int e = 0; e < 4; e++) m[n][e] *= all;
         for (int t = 0; t < CHUNK; t += 16) {
             uint32_t d[4], b[4];
-            cu_ldmatrix4(ch_at(x.et[0], CH_LDA, sr, t), d);
+            cu_ldmatrix4(cu_tile(x.et[0], CH_LDA, sr, t), d);
             CU_UNROLL
             for (int n = 0; n < 4; n += 2) {
-                cu_ldmatrix4_t(ch_at(x.k[0], CH_LDK, t, sc + 8 * n), b);
+                cu_ldmatrix4_t(cu_tile(x.k[0], CH_LDK, t, sc + 8 * n), b);
                 cu_mma_bf16(m[n], d, b[0], b[1]);
                 cu_mma_bf16(m[n + 1], d, b[2], b[3]);
             }

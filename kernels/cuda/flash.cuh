@@ -24,16 +24,6 @@ struct many_job {
 
 enum { FL_ROWS = 64, FL_KEYS = 32, FL_BLOCK = 2 * FL_ROWS };
 
-/* Where a lane's row of a 16 x 16 tile begins (ldmatrix); ld in pairs of f16. */
-CU_DEV const uint32_t *fl_at(const uint32_t *m, int ld, int r, int c) {
-    const int lane = (int)threadIdx.x % 32;
-    return m + (r + lane / 8 % 2 * 8 + lane % 8) * ld + c / 2 + lane / 16 * 4;
-}
-CU_DEV const uint32_t *fl_at_b(const uint32_t *m, int ld, int n, int k) {
-    const int lane = (int)threadIdx.x % 32;
-    return m + (n + lane / 16 * 8 + lane % 8) * ld + k / 2 + lane / 8 % 2 * 4;
-}
-
 /* A tile of keys or values as f16; rows beyond n_keys are zeros. */
 template <int FORM>
 CU_DEV void fl_tile(const struct kv_plane &p, int64_t row, int n_keys, int ld, uint32_t *to) {
@@ -92,10 +82,10 @@ template <int FORM, int DIM> CU_KERNEL __launch_bounds__(FL_BLOCK) attend_flash(
         float s[ST][4] = {};
         for (int d = 0; d < dim; d += 16) {
             uint32_t a[4], b[4];
-            cu_ldmatrix4(fl_at(q, ld, 16 * warp, d), a);
+            cu_ldmatrix4(cu_tile(q, ld, 16 * warp, d), a);
             CU_UNROLL
             for (int n = 0; n < ST; n += 2) {
-                cu_ldmatrix4(fl_at_b(k, ld, 8 * n, d), b);
+                cu_ldmatrix4(cu_tile_b(k, ld, 8 * n, d), b);
                 cu_mma_f16(s[n], a, b[0], b[1]);
                 cu_mma_f16(s[n + 1], a, b[2], b[3]);
             }
@@ -136,7 +126,7 @@ template <int FORM, int DIM> CU_KERNEL __launch_bounds__(FL_BLOCK) attend_flash(
             for (int n = 0; n < NT; n += 2) {
                 uint32_t b[4];
                 if (8 * n >= dim) continue; /* the same in the whole block */
-                cu_ldmatrix4_t(fl_at(v, ld, kk, 8 * n), b);
+                cu_ldmatrix4_t(cu_tile(v, ld, kk, 8 * n), b);
                 cu_mma_f16(o[n], a, b[0], b[1]);
                 cu_mma_f16(o[n + 1], a, b[2], b[3]);
             }

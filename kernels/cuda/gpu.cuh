@@ -274,6 +274,19 @@ CU_DEV float cu_bf16_to_f32(uint16_t h) {
     return cu_from_bits((uint32_t)h << 16);
 }
 
+/* Where a lane's row of a 16 x 16 tile begins, for ldmatrix of a row-major matrix of pairs, ld
+ * pairs to a row: the A operand of rows r, columns c, or, transposed, the B operand of two tiles of
+ * 8 columns. */
+CU_DEV const uint32_t *cu_tile(const uint32_t *m, int ld, int r, int c) {
+    const int lane = (int)threadIdx.x % 32;
+    return m + (r + lane / 8 % 2 * 8 + lane % 8) * ld + c / 2 + lane / 16 * 4;
+}
+/* The B operand of rows n .. n + 15 of a matrix whose rows are columns of B. */
+CU_DEV const uint32_t *cu_tile_b(const uint32_t *m, int ld, int n, int k) {
+    const int lane = (int)threadIdx.x % 32;
+    return m + (n + lane / 16 * 8 + lane % 8) * ld + k / 2 + lane / 8 % 2 * 4;
+}
+
 CU_DEV int64_t cu_min(int64_t a, int64_t b) {
     return a < b ? a : b;
 }

@@ -247,8 +247,7 @@ static inline __attribute__((always_inline)) void hull_body(struct cloud *o, int
         if (c->n < CHAIN_MAX) refine_body(o, start[s - 1], start[s], c);
 }
 
-/* A copy of the loops for every length of entry: unrolled they take about two thirds of the time.
- */
+/* A copy of the loops for every length of entry: unrolled IQ1 to IQ3 encode 1.2 times as fast. */
 static inline __attribute__((always_inline)) void cloud_of(struct cloud *o, const float *lev,
                                                            int per, int n, const float *w,
                                                            const float *wa, bool flip,

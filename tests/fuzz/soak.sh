@@ -3,6 +3,7 @@
 # tests/fuzz/soak.sh BIN_DIR OUT_DIR CPU_SECONDS TARGET... - runs each libFuzzer target of `make fuzz` until it has
 # used that much processor time, and writes OUT_DIR/TARGET.json: executions, coverage, findings. What the fuzzer
 # found interesting stays in OUT_DIR/corpus/TARGET, inputs that fail in OUT_DIR/TARGET-crash-*.
+# An input may take 120 s: libFuzzer counts wall time, and on a busy machine a process can stand still for long.
 set -eu
 [ $# -ge 4 ] || { sed -n '3,5p' "$0"; exit 2; }
 bin=$1 out=$2 limit=$3

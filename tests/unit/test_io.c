@@ -295,6 +295,21 @@ static void test_inputs(void) {
     unlink(p);
 }
 
+static void test_there(void) {
+    struct err e = {0};
+    bool yes;
+    const char *p = in_dir("f"), *loop = in_dir("loop"), *none = in_dir("none");
+    CHECK_OK(out_write_file(p, "", 0, false, &e));
+    CHECK(symlink("loop", loop) == 0);
+    CHECK(io_there(&yes, p, &e) == 0 && yes && io_is_file(&yes, p, &e) == 0 && yes);
+    CHECK(io_there(&yes, dir, &e) == 0 && yes && io_is_file(&yes, dir, &e) == 0 && !yes);
+    CHECK(io_there(&yes, none, &e) == 0 && !yes && io_is_file(&yes, none, &e) == 0 && !yes);
+    CHECK_ERR(io_there(&yes, loop, &e), ERR_SYS, "cannot examine");
+    CHECK_ERR(io_is_file(&yes, loop, &e), ERR_SYS, "cannot examine");
+    unlink(loop);
+    unlink(p);
+}
+
 static void test_paths(void) {
     struct err e = {0};
     CHECK_OK(io_make_dir(in_dir("x/y//z"), &e));
@@ -357,6 +372,7 @@ int main(void) {
     RUN(test_file_size_limit);
     RUN(test_full_disk);
     RUN(test_inputs);
+    RUN(test_there);
     RUN(test_paths);
     RUN(test_list);
     rmdir(dir);
