@@ -83,6 +83,11 @@ UNIT += $(FUZZ:%=$(OBJ)/tests/fuzz/%)
 CUDA_UNIT := $(filter $(OBJ)/tests/kern/cuda_% $(OBJ)/tests/unit/test_cuda_%,$(UNIT))
 EMU_OBJS  := $(CUDA_SRC:%.cu=$(OBJ)/emu/%.o) $(OBJ)/emu/tests/cuda-emu/emu.o
 HONE_EMU  := $(OBJ)/hone-emu
+# kernels of instruction sets that this machine need not have, from the same sources, emulated with AVX2
+ISA_UNIT := $(filter $(OBJ)/tests/kern/isa_%,$(UNIT))
+ifeq ($(ARCH),x86_64)
+ISA_OBJS := $(patsubst %.c,$(OBJ)/isa-emu/%.o,$(wildcard kernels/avx512/*.c tests/isa-emu/*.c))
+endif
 
 .DEFAULT_GOAL := all
 .PRECIOUS: $(OBJ)/%.o
@@ -148,6 +153,14 @@ $(HONE_EMU): $(MAIN) $(EMU_OBJS) $(LIB)
 $(OBJ)/device/%: $(OBJ)/%.o $(LIB)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $< $(LIB) $(LIBS)
+$(OBJ)/isa-emu/%.o: ISA = -mavx2 -mfma -mf16c -ffp-contract=fast -Wno-psabi -include tests/isa-emu/emu.h
+$(OBJ)/isa-emu/%.o: %.c
+	@mkdir -p $(@D)
+	@$(if $(filter 0,$(V)),echo "  emu   $<")
+	$(Q)$(CC) $(ALL_CFLAGS) $(ISA) -MMD -MP -c $< -o $@
+$(OBJ)/isa-emu/tests/isa-emu/cpu.o: ISA =
+$(ISA_UNIT): %: %.o $(ISA_OBJS) $(LIB)
+	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $< $(ISA_OBJS) $(LIB) $(LIBS)
 $(BIN): $(MAIN) $(LIB)
 	@$(if $(filter 0,$(V)),echo "  link  $@")
 	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $(MAIN) $(LIB) $(LIBS)
@@ -163,7 +176,7 @@ FAULT := $(OBJ)/hone-fault
 $(FAULT): $(MAIN) $(OBJ)/tests/fault.o $(LIB)
 	@$(if $(filter 0,$(V)),echo "  link  $@")
 	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(FAULT_WRAP:%=-Wl,--wrap=%) -o $@ $(filter %.o,$^) $(LIB) $(LIBS)
--include $(OBJS:.o=.d) $(CLI_OBJS:.o=.d) $(MAIN:.o=.d) $(UNIT:=.d) $(EMU_OBJS:.o=.d) $(OBJ)/tests/fault.d
+-include $(OBJS:.o=.d) $(CLI_OBJS:.o=.d) $(MAIN:.o=.d) $(UNIT:=.d) $(EMU_OBJS:.o=.d) $(ISA_OBJS:.o=.d) $(OBJ)/tests/fault.d
 
 # ---- checks ---------------------------------------------------------------------------------
 unit: $(UNIT) ## build the unit tests
@@ -242,7 +255,7 @@ interop: all ## load our files in another engine and compare logits (Python; pip
 
 # ---- quality -------------------------------------------------------------------------------------
 CUDA_FILES := $(CUDA_SRC) $(wildcard kernels/cuda/*.cuh tests/cuda-emu/*pp)
-C_FILES := $(wildcard $(addsuffix /*.[ch],$(DIRS) kernels/cuda tests/cuda-emu cli tests tests/unit tests/kern tests/fuzz include docs/examples))
+C_FILES := $(wildcard $(addsuffix /*.[ch],$(DIRS) kernels/cuda tests/cuda-emu tests/isa-emu cli tests tests/unit tests/kern tests/fuzz include docs/examples))
 lint: ## layers, MAP.md, man pages, formatting, machine paths
 	$(Q)CC='$(CC)' sh tests/lint.sh $(sort $(C_FILES) $(CUDA_FILES))
 format: ## clang-format every C file in place

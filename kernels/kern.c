@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/kern.c - the kernel table: which ISAs this machine has, and one row per type filled from
- * ops.def, the lowest ISA first. The build host decides nothing: everything is asked at run time.
- */
+/* kernels/kern.c - the kernel table: one row per type filled from ops.def, the lowest ISA first.
+ * The build host decides nothing: what the machine has is asked at run time (cpu.c). */
 #include "kernels/kern.h"
 
 #include <string.h>
@@ -9,10 +8,6 @@
 
 #include "kernels/ops.h"
 #include "kernels/pack.h"
-
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
 
 static const char *const isa_name[KERN_ISA_COUNT] = {"ref", "avx2", "avx512"};
 
@@ -45,33 +40,11 @@ bool kern_isa_parse(const char *name, enum kern_isa *out) {
     return false;
 }
 
-#if defined(__x86_64__)
-/* Register state that the operating system saves: bit 1 SSE, 2 AVX, 5..7 AVX-512. */
-static uint32_t os_state(void) {
-    uint32_t lo, hi;
-    __asm__ volatile("xgetbv" : "=a"(lo), "=d"(hi) : "c"(0));
-    return lo;
-}
-
 enum kern_isa kern_isa_best(void) {
-    /* leaf 1 ecx: FMA, OSXSAVE, AVX, F16C; leaf 7 ebx: AVX2, then F, DQ, BW, VL; leaf 7 ecx: VNNI
-     */
-    const uint32_t need_1c = 1u << 12 | 1u << 27 | 1u << 28 | 1u << 29, need_7b = 1u << 5;
-    const uint32_t need_7b_512 = 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31, need_7c_512 = 1u << 11;
-    uint32_t a, b, c, d;
-    if (!__get_cpuid(1, &a, &b, &c, &d) || (c & need_1c) != need_1c) return KERN_REF;
-    const uint32_t os = os_state();
-    if ((os & 6u) != 6u) return KERN_REF;
-    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (b & need_7b) != need_7b) return KERN_REF;
-    if ((os & 0xe6u) != 0xe6u) return KERN_AVX2;
-    if ((b & need_7b_512) != need_7b_512 || (c & need_7c_512) != need_7c_512) return KERN_AVX2;
-    return KERN_AVX512;
+    int i = KERN_ISA_COUNT - 1;
+    while (i > KERN_REF && !kern_cpu_has((enum kern_isa)i)) i--;
+    return (enum kern_isa)i;
 }
-#else
-enum kern_isa kern_isa_best(void) {
-    return KERN_REF;
-}
-#endif
 
 void kern_init(struct kern *k, enum kern_isa upto) {
     const enum kern_isa best = kern_isa_best();

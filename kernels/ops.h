@@ -10,6 +10,8 @@
 #include "kernels/ops.def"
 #undef KERN_OPS
 
+bool kern_cpu_has(enum kern_isa isa); /* by CPUID and XGETBV */
+
 void kern_ref_act(struct kern *k); /* act_quant */
 void kern_ref_f32(struct kern *k); /* everything else */
 #if defined(__x86_64__)

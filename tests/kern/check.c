@@ -291,6 +291,7 @@ int main(int argc, char **argv) {
     RUN(test_isa_names);
     RUN(test_types);
     RUN(test_packed);
+    RUN(test_packed_same);
     RUN(test_activations);
     RUN(test_norms);
     RUN(test_elementwise);

@@ -193,25 +193,70 @@ static void check_packed_groups(const struct kern *k, enum qtype t, struct rng *
     for (int g = 0; g < GROUPS; g++) packed_free(&c[g]);
 }
 
-static void test_packed(void) {
+static void check_packed_type(const struct kern *k, enum qtype t) {
     struct rng r;
-    rng_seed(&r, 11);
+    rng_seed(&r, 11 + (uint64_t)t);
+    CHECK(kern_packs(t) && k->op[t].rows > 0 && k->op[t].rows <= 16);
+    check_packed(k, t, 256, &r);
+    check_packed(k, t, 768, &r);
+    if (qtype_info(t)->block_elems == 32) check_packed(k, t, 288, &r);
+    check_packed_extremes(k, t, &r);
+    check_packed_groups(k, t, &r);
+}
+
+static void test_packed(void) {
     int n_packed = 0;
     for (int isa = KERN_AVX2; isa <= (int)kern_isa_best(); isa++) {
         struct kern k;
         kern_init(&k, (enum kern_isa)isa);
-        for (int t = 0; t < QT_COUNT; t++) {
-            if (!k.op[t].gemm) continue;
-            CHECK(kern_packs((enum qtype)t) && k.op[t].rows > 0 && k.op[t].rows <= 16);
-            check_packed(&k, (enum qtype)t, 256, &r);
-            check_packed(&k, (enum qtype)t, 768, &r);
-            if (qtype_info(t)->block_elems == 32) check_packed(&k, (enum qtype)t, 288, &r);
-            check_packed_extremes(&k, (enum qtype)t, &r);
-            check_packed_groups(&k, (enum qtype)t, &r);
-            n_packed++;
-        }
+        for (int t = 0; t < QT_COUNT; t++)
+            if (k.op[t].gemm) check_packed_type(&k, (enum qtype)t), n_packed++;
     }
     CHECK(n_packed > 0 || kern_isa_best() == KERN_REF);
+}
+
+/* Products of the same rows in every ISA: sums inside a block are integers, and the few float steps
+ * are the same ones in the same order, so the bits are, too. */
+static void test_packed_same(void) {
+    enum { ROWS = 16, K = 3 * QK, TOKENS = 21 };
+    struct rng r;
+    rng_seed(&r, 12);
+    struct kern_act *act = malloc(TOKENS * K / QK * sizeof *act);
+    float x[K];
+    for (int t = 0; t < QT_COUNT; t++) {
+        if (!kern_packs((enum qtype)t)) continue;
+        const struct qtype_info *q = qtype_info((enum qtype)t);
+        const uint64_t row = (uint64_t)qtype_row_bytes((enum qtype)t, K);
+        uint8_t *w = malloc(ROWS * row), *packed = malloc(ROWS * row);
+        kern_random_blocks((enum qtype)t, &r, w, ROWS * K / q->block_elems);
+        float first[TOKENS * ROWS], out[TOKENS * ROWS];
+        enum kern_isa first_isa = KERN_REF;
+        for (int isa = KERN_AVX2; isa <= (int)kern_isa_best(); isa++) {
+            struct kern k;
+            kern_init(&k, (enum kern_isa)isa);
+            const struct kern_ops *op = &k.op[t];
+            for (int i = 0; i < TOKENS && first_isa == KERN_REF; i++) {
+                for (int j = 0; j < K; j++) x[j] = rng_normal(&r);
+                kern_act(&k, (enum qtype)t, x, K, act + i * (K / QK));
+            }
+            for (uint64_t g = 0; g < ROWS / (uint64_t)op->rows; g++)
+                kern_pack((enum qtype)t, op->rows, w + g * (uint64_t)op->rows * row, row,
+                          K / q->block_elems, packed + g * (uint64_t)op->rows * row);
+            void *scratch = aligned_alloc(64, (size_t)kern_gemm_scratch(ROWS, K));
+            op->gemm(packed, ROWS / op->rows, act, K / QK, TOKENS, out, ROWS, K, scratch);
+            free(scratch);
+            if (first_isa == KERN_REF) {
+                first_isa = k.isa;
+                memcpy(first, out, sizeof out);
+            } else if (memcmp(first, out, sizeof out) != 0) {
+                CHECK_FAIL("%s packed: %s and %s differ", q->name, kern_isa_name(first_isa),
+                           kern_isa_name(k.isa));
+            }
+        }
+        free(w);
+        free(packed);
+    }
+    free(act);
 }
 
 #endif

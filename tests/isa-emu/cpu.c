@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: MIT
+/* tests/isa-emu/cpu.c - the processor that the emulation plays: this one, if it has AVX2, and every
+ * instruction set that emu.h knows. Linked in place of kernels/cpu.c. */
+#include "kernels/ops.h"
+#include "tests/isa-emu/emu.h"
+
+struct emu_count emu_count;
+
+bool kern_cpu_has(enum kern_isa isa) {
+    __builtin_cpu_init();
+    return isa == KERN_REF || (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"));
+}

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: MIT
+/* tests/isa-emu/emu.h - included before a file of kernels/avx512/, lets it be compiled for a
+ * processor that has AVX2 only: the intrinsics that those files use, made of AVX2's. A vector of
+ * 512 bits is two of 256; lanes never meet across the middle in what we use. An intrinsic that is
+ * missing here does not compile.
+ *
+ * What is not a pair of AVX2 instructions follows the pseudocode of Intel's manual, and
+ * self.c compares it with plain C. */
+#ifndef HONE_TESTS_ISA_EMU_EMU_H
+#define HONE_TESTS_ISA_EMU_EMU_H
+
+#include <stdint.h>
+
+/* How often each family of instructions was played: proof that these ran and no others. */
+struct emu_count {
+    uint64_t dot512, fma512;
+};
+extern struct emu_count emu_count;
+int emu_wrong(void); /* lanes in which the emulation is not what plain C says (self.c) */
+
+#ifdef __AVX2__ /* the rest is for the files that play, not for those that ask */
+#include <immintrin.h>
+#include <string.h>
+
+#define EMU static inline __attribute__((always_inline))
+
+/* Aligned as the real ones, so that the sanitizer sees addresses that are not. */
+typedef struct {
+    _Alignas(64) __m256i h[2];
+} emu_m512i;
+typedef struct {
+    _Alignas(64) __m256 h[2];
+} emu_m512;
+#define __m512i emu_m512i
+#define __m512 emu_m512
+
+#define EMU_PAIR(T, a, b)                                                                          \
+    (T) {                                                                                          \
+        { a, b }                                                                                   \
+    }
+/* One vector, two vectors, a vector and a constant, nothing but a scalar. */
+#define EMU_1(name, R, T, of)                                                                      \
+    EMU R emu_##name(T a) {                                                                        \
+        return EMU_PAIR(R, of(a.h[0]), of(a.h[1]));                                                \
+    }
+#define EMU_2(name, T, of)                                                                         \
+    EMU T emu_##name(T a, T b) {                                                                   \
+        return EMU_PAIR(T, of(a.h[0], b.h[0]), of(a.h[1], b.h[1]));                                \
+    }
+#define EMU_SHIFT(name, of)                                                                        \
+    EMU __m512i emu_##name(__m512i a, unsigned n) {                                                \
+        return EMU_PAIR(__m512i, of(a.h[0], (int)n), of(a.h[1], (int)n));                          \
+    }
+#define EMU_SET(name, T, S, of)                                                                    \
+    EMU T emu_##name(S v) {                                                                        \
+        return EMU_PAIR(T, of(v), of(v));                                                          \
+    }
+
+EMU_2(add_epi8, __m512i, _mm256_add_epi8)
+EMU_2(add_epi32, __m512i, _mm256_add_epi32)
+EMU_2(sub_epi8, __m512i, _mm256_sub_epi8)
+EMU_2(sub_epi32, __m512i, _mm256_sub_epi32)
+EMU_2(mullo_epi32, __m512i, _mm256_mullo_epi32)
+EMU_2(madd_epi16, __m512i, _mm256_madd_epi16)
+EMU_2(and_si512, __m512i, _mm256_and_si256)
+EMU_2(or_si512, __m512i, _mm256_or_si256)
+EMU_2(xor_si512, __m512i, _mm256_xor_si256)
+EMU_2(shuffle_epi8, __m512i, _mm256_shuffle_epi8) /* within 128 bits in both */
+EMU_2(mul_ps, __m512, _mm256_mul_ps)
+EMU_1(cvtepi32_ps, __m512, __m512i, _mm256_cvtepi32_ps)
+EMU_SHIFT(slli_epi32, _mm256_slli_epi32)
+EMU_SHIFT(srli_epi32, _mm256_srli_epi32)
+EMU_SHIFT(srai_epi32, _mm256_srai_epi32)
+EMU_SHIFT(srai_epi16, _mm256_srai_epi16)
+EMU_SET(set1_epi8, __m512i, char, _mm256_set1_epi8)
+EMU_SET(set1_epi32, __m512i, int, _mm256_set1_epi32)
+EMU_SET(set1_ps, __m512, float, _mm256_set1_ps)
+EMU_SET(broadcast_i32x4, __m512i, __m128i, _mm256_broadcastsi128_si256)
+
+EMU __m512i emu_set4_epi32(int d, int c, int b, int a) {
+    const __m256i v = _mm256_set_epi32(d, c, b, a, d, c, b, a);
+    return EMU_PAIR(__m512i, v, v);
+}
+EMU __m512i emu_setzero_si512(void) {
+    return EMU_PAIR(__m512i, _mm256_setzero_si256(), _mm256_setzero_si256());
+}
+EMU __m512 emu_setzero_ps(void) {
+    return EMU_PAIR(__m512, _mm256_setzero_ps(), _mm256_setzero_ps());
+}
+EMU __m512i emu_loadu_si512(const void *p) {
+    __m512i v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+EMU __m512 emu_loadu_ps(const void *p) {
+    __m512 v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+EMU void emu_storeu_ps(void *p, __m512 v) {
+    memcpy(p, &v, sizeof v);
+}
+/* Lanes that are not asked for are not touched. */
+EMU __m512 emu_maskz_loadu_ps(__mmask16 m, const float *p) {
+    float v[16] = {0};
+    for (int i = 0; i < 16; i++)
+        if (m >> i & 1) v[i] = p[i];
+    return emu_loadu_ps(v);
+}
+EMU __m512i emu_cvtepu16_epi32(__m256i v) {
+    return EMU_PAIR(__m512i, _mm256_cvtepu16_epi32(_mm256_castsi256_si128(v)),
+                    _mm256_cvtepu16_epi32(_mm256_extracti128_si256(v, 1)));
+}
+EMU __m512i emu_cvtepu8_epi32(__m128i v) {
+    return EMU_PAIR(__m512i, _mm256_cvtepu8_epi32(v),
+                    _mm256_cvtepu8_epi32(_mm_unpackhi_epi64(v, v)));
+}
+EMU __m512 emu_cvtph_ps(__m256i v) {
+    return EMU_PAIR(__m512, _mm256_cvtph_ps(_mm256_castsi256_si128(v)),
+                    _mm256_cvtph_ps(_mm256_extracti128_si256(v, 1)));
+}
+EMU __m256 emu_castps512_ps256(__m512 v) {
+    return v.h[0];
+}
+EMU __m256 emu_extractf32x8_ps(__m512 v, int half) {
+    return v.h[half];
+}
+EMU __m512 emu_fmadd_ps(__m512 a, __m512 b, __m512 c) {
+    emu_count.fma512++;
+    return EMU_PAIR(__m512, _mm256_fmadd_ps(a.h[0], b.h[0], c.h[0]),
+                    _mm256_fmadd_ps(a.h[1], b.h[1], c.h[1]));
+}
+EMU __m512 emu_fnmadd_ps(__m512 a, __m512 b, __m512 c) {
+    return EMU_PAIR(__m512, _mm256_fnmadd_ps(a.h[0], b.h[0], c.h[0]),
+                    _mm256_fnmadd_ps(a.h[1], b.h[1], c.h[1]));
+}
+
+/* VPDPBUSD: every 32-bit lane of c and its four products of an unsigned byte of u and a signed one
+ * of s, without saturation. A product has 16 bits and a sign, two of them fit maddwd's 32. */
+EMU __m256i emu_dot256(__m256i c, __m256i u, __m256i s) {
+    const __m256i even = _mm256_madd_epi16(_mm256_and_si256(u, _mm256_set1_epi16(255)),
+                                           _mm256_srai_epi16(_mm256_slli_epi16(s, 8), 8));
+    const __m256i odd = _mm256_madd_epi16(_mm256_srli_epi16(u, 8), _mm256_srai_epi16(s, 8));
+    return _mm256_add_epi32(c, _mm256_add_epi32(even, odd));
+}
+EMU __m512i emu_dpbusd_epi32(__m512i c, __m512i u, __m512i s) {
+    emu_count.dot512++;
+    return EMU_PAIR(__m512i, emu_dot256(c.h[0], u.h[0], s.h[0]),
+                    emu_dot256(c.h[1], u.h[1], s.h[1]));
+}
+
+#define _mm512_add_epi8 emu_add_epi8
+#define _mm512_add_epi32 emu_add_epi32
+#define _mm512_and_si512 emu_and_si512
+#define _mm512_broadcast_i32x4 emu_broadcast_i32x4
+#define _mm512_castps512_ps256 emu_castps512_ps256
+#define _mm512_cvtepi32_ps emu_cvtepi32_ps
+#define _mm512_cvtepu16_epi32 emu_cvtepu16_epi32
+#define _mm512_cvtepu8_epi32 emu_cvtepu8_epi32
+#define _mm512_dpbusd_epi32 emu_dpbusd_epi32
+#define _mm512_fmadd_ps emu_fmadd_ps
+#define _mm512_fnmadd_ps emu_fnmadd_ps
+#define _mm512_loadu_ps emu_loadu_ps
+#define _mm512_loadu_si512 emu_loadu_si512
+#define _mm512_madd_epi16 emu_madd_epi16
+#define _mm512_maskz_loadu_ps emu_maskz_loadu_ps
+#define _mm512_mul_ps emu_mul_ps
+#define _mm512_mullo_epi32 emu_mullo_epi32
+#define _mm512_or_si512 emu_or_si512
+#define _mm512_set1_epi32 emu_set1_epi32
+#define _mm512_set1_epi8 emu_set1_epi8
+#define _mm512_set1_ps emu_set1_ps
+#define _mm512_set4_epi32 emu_set4_epi32
+#define _mm512_setzero_ps emu_setzero_ps
+#define _mm512_setzero_si512 emu_setzero_si512
+#define _mm512_shuffle_epi8 emu_shuffle_epi8
+#define _mm512_srai_epi32 emu_srai_epi32
+#define _mm512_storeu_ps emu_storeu_ps
+#define _mm512_sub_epi32 emu_sub_epi32
+#define _mm512_sub_epi8 emu_sub_epi8
+#define _mm512_xor_si512 emu_xor_si512
+/* these are macros in some compilers' headers */
+#undef _mm512_cvtph_ps
+#undef _mm512_extractf32x8_ps
+#undef _mm512_slli_epi32
+#undef _mm512_srai_epi16
+#undef _mm512_srli_epi32
+#define _mm512_cvtph_ps emu_cvtph_ps
+#define _mm512_extractf32x8_ps emu_extractf32x8_ps
+#define _mm512_slli_epi32 emu_slli_epi32
+#define _mm512_srai_epi16 emu_srai_epi16
+#define _mm512_srli_epi32 emu_srli_epi32
+#endif
+
+#endif

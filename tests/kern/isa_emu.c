@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+/* tests/kern/isa_emu.c - the kernels of instruction sets that this machine need not have, compiled
+ * from the same sources against tests/isa-emu/emu.h, through the checks of tests/kern/check. Every
+ * check must have played the instructions of its set; SKIP without AVX2. */
+#include "kernels/kern.h"
+#include "tests/check.h"
+
+#if !defined(__x86_64__)
+int main(void) {
+    return check_skip("the emulation is made of AVX2, and this is not an x86-64 machine");
+}
+#else
+#pragma GCC diagnostic ignored "-Wunused-function" /* only some of the checks */
+#include "tests/isa-emu/emu.h"
+#include "tests/kern/check_ops.h"
+#include "tests/kern/check_pack.h"
+
+static void test_emulation(void) {
+    CHECK_EQ_I64(emu_wrong(), 0);
+}
+
+/* What a check must have played; the counts begin anew. */
+static void played(const char *what, uint64_t count) {
+    if (!count) CHECK_FAIL("no %s was emulated: something else was tested", what);
+    emu_count = (struct emu_count){0};
+}
+
+static void test_products(void) {
+    for (int isa = (int)isa_first; isa < KERN_ISA_COUNT; isa++)
+        for (int t = 0; t < QT_COUNT; t++) {
+            struct kern k;
+            kern_init(&k, (enum kern_isa)isa);
+            CHECK_EQ_I64(k.isa, isa);
+            if (!k.op[t].gemm) continue;
+            emu_count = (struct emu_count){0};
+            check_packed_type(&k, (enum qtype)t);
+            played(kern_isa_name(k.isa), emu_count.dot512);
+        }
+}
+
+static void test_f32(void) {
+    emu_count = (struct emu_count){0};
+    test_gemm();
+    played("512-bit product", emu_count.fma512);
+    test_delta();
+    played("512-bit delta rule", emu_count.fma512);
+}
+
+int main(void) {
+    isa_first = KERN_AVX2 + 1;
+    if (kern_isa_best() == KERN_REF) return check_skip("the emulation is made of AVX2");
+    RUN(test_emulation);
+    RUN(test_products);
+    RUN(test_packed_same);
+    RUN(test_f32);
+    return check_done();
+}
+#endif
