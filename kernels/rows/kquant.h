@@ -51,25 +51,19 @@ INLINE void chunk(int n, bool panel, const uint8_t *w, const struct rows_head *h
     }
 }
 
-/* acc[t] += a block; from packed bytes w, or unpacked in p. */
-INLINE void block(int n, bool panel, const uint8_t *w, const struct panel *p,
-                  const struct kern_act *a, int64_t lda, fv *acc) {
-    struct rows_head h;
-    if (!panel) head(w, &h);
-    iv sum[TILE], m[TILE];
-    UNROLL for (int t = 0; t < n; t++) sum[t] = m[t] = l_i32(0);
-    if (panel)
-        for (int k = 0; k < 8; k++) chunk(n, panel, w, &h, p, k, a, lda, sum);
-    else
-        UNROLL for (int k = 0; k < 8; k++) chunk(n, panel, w, &h, p, k, a, lda, sum);
+/* acc[t] += a block whose products are in `sum`: minima, then floats. */
+INLINE void finish(int n, bool panel, const struct rows_head *h, const struct panel *p,
+                   const struct kern_act *a, int64_t lda, iv *sum, fv *acc) {
+    iv m[TILE];
+    UNROLL for (int t = 0; t < n; t++) m[t] = l_i32(0);
     UNROLL for (int i = 0; i < N_SCALES / 2; i++) {
-        const iv pair = panel ? p->pair[i] : l_pair(h.min[i / 2], i % 2, SIGNED);
+        const iv pair = panel ? p->pair[i] : l_pair(h->min[i / 2], i % 2, SIGNED);
         UNROLL for (int t = 0; t < n; t++) {
             const int16_t *s = SUB == 16 ? a[t * lda].s16 : a[t * lda].s32;
             m[t] = l_add(m[t], l_madd16(pair, l_at(s + 2 * i)));
         }
     }
-    const fv d = panel ? p->d : h.d, dmin = panel ? p->dmin : h.dmin;
+    const fv d = panel ? p->d : h->d, dmin = panel ? p->dmin : h->dmin;
     UNROLL for (int t = 0; t < n; t++) {
         const fv dx = l_set(a[t * lda].d[0]);
         if (OFFSET) sum[t] = l_sub(sum[t], l_shl(m[t], OFFSET));
@@ -78,15 +72,47 @@ INLINE void block(int n, bool panel, const uint8_t *w, const struct panel *p,
     }
 }
 
+/* n tokens; from packed bytes w (panel false), or unpacked in p. */
 INLINE void tile(int n, bool panel, const uint8_t *w, const struct panel *p,
                  const struct kern_act *a, int64_t lda, float *out, int64_t ldo, int64_t nb) {
     fv acc[TILE];
     UNROLL for (int t = 0; t < n; t++) acc[t] = l_set(0);
-    for (int64_t b = 0; b < nb; b++) {
-        if (!panel) ahead(w + b * BLOCK * LANES, BLOCK * LANES);
-        block(n, panel, w + b * BLOCK * LANES, p + b, a + b, lda, acc);
+    for (int64_t b = 0; b < nb; b++, w += BLOCK * LANES, p++) {
+        struct rows_head h;
+        iv sum[TILE];
+        if (!panel) head(w, &h);
+        UNROLL for (int t = 0; t < n; t++) sum[t] = l_i32(0);
+        if (panel)
+            for (int k = 0; k < 8; k++) chunk(n, panel, w, &h, p, k, a + b, lda, sum);
+        else
+            UNROLL for (int k = 0; k < 8; k++) chunk(n, panel, w, &h, p, k, a + b, lda, sum);
+        finish(n, panel, &h, p, a + b, lda, sum, acc);
     }
     UNROLL for (int t = 0; t < n; t++) l_storef(out + t * ldo, acc[t]);
+}
+
+/* One token with `side` groups, `step` bytes apart, a few lines of each in turn (rows.h). */
+INLINE void one(int side, const uint8_t *w, int64_t step, const struct kern_act *a, float *out,
+                int64_t ldo, int64_t nb) {
+    fv acc[2];
+    UNROLL for (int g = 0; g < side; g++) acc[g] = l_set(0);
+    for (int64_t b = 0; b < nb; b++, w += BLOCK * LANES) {
+        struct rows_head h[2];
+        iv sum[2];
+        UNROLL for (int g = 0; g < side; g++) {
+            head(w + g * step, h + g);
+            sum[g] = l_i32(0);
+            apart();
+        }
+        UNROLL for (int k = 0; k < 8; k++) UNROLL for (int g = 0; g < side; g++) {
+            ahead(w + g * step, BLOCK * LANES * k / 8, BLOCK * LANES * (k + 1) / 8);
+            chunk(1, false, w + g * step, h + g, NULL, k, a + b, 0, sum + g);
+            apart();
+        }
+        UNROLL for (int g = 0; g < side; g++)
+            finish(1, false, h + g, NULL, a + b, 0, sum + g, acc + g);
+    }
+    UNROLL for (int g = 0; g < side; g++) l_storef(out + g * ldo, acc[g]);
 }
 
 /* n tokens with one group. */
@@ -95,7 +121,7 @@ static void group(const uint8_t *w, const struct kern_act *a, int64_t lda, int64
     if (n < PANEL_FROM) {
         for (; n >= 2; n -= 2, a += 2 * lda, out += 2 * ldo)
             tile(2, false, w, p, a, lda, out, ldo, nb);
-        if (n) tile(1, false, w, p, a, lda, out, ldo, nb);
+        if (n) one(1, w, 0, a, out, 0, nb);
         return;
     }
     for (int64_t b = 0; b < nb; b++) unpack(w + b * BLOCK * LANES, p + b);
@@ -109,6 +135,9 @@ static void group(const uint8_t *w, const struct kern_act *a, int64_t lda, int64
 static void gemm(const uint8_t *w, int64_t n_groups, const struct kern_act *a, int64_t lda,
                  int64_t n, float *out, int64_t ldo, int64_t k, void *scratch) {
     const int64_t nb = k / 256, bytes = nb * BLOCK * LANES;
-    for (int64_t g = 0; g < n_groups; g++)
+    const int64_t half = n == 1 ? n_groups / 2 : 0;
+    for (int64_t g = 0; g < half; g++)
+        one(2, w + g * bytes, half * bytes, a, out + g * LANES, half * LANES, nb);
+    for (int64_t g = 2 * half; g < n_groups; g++)
         group(w + g * bytes, a, lda, n, out + g * LANES, ldo, nb, scratch);
 }

@@ -4,7 +4,7 @@
 #include "kernels/codebook.h"
 #include "kernels/rows/rows.h"
 
-enum { BLOCK = 17, SIZE = 32, WHOLE = 0, SIDE = 1 };
+enum { BLOCK = 17, SIZE = 32, WHOLE = 0 };
 struct head {
     fv d;
 };

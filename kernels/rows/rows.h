@@ -11,11 +11,16 @@ struct rows_head { /* of a 256-weight block: bytes 4i .. 4i + 3 of the scales an
     fv d, dmin;
 };
 
-/* Asks for `n` bytes, a little ahead of w: the walk is faster than what the processor fetches by
- * itself. Distances of 1 to 8 KiB are alike, one block of lines at a time better than a few at
- * every step. */
-INLINE void ahead(const uint8_t *w, int n) {
-    UNROLL for (int i = 0; i < n; i += 64) __builtin_prefetch(w + 1024 + i);
+/* One token reads two groups side by side, a few lines of each in turn: what a processor fetches
+ * ahead by itself is limited per stream (docs/design/runtime.md). Asks for the lines of the bytes
+ * from .. to - 1 behind w, 1 KiB further on; few at a time, because a processor that has no room
+ * for a request drops it. */
+INLINE void ahead(const uint8_t *w, int from, int to) {
+    UNROLL for (int i = from / 64; i < to / 64; i++) __builtin_prefetch(w + 1024 + 64 * i);
+}
+/* Keeps a compiler from mixing the steps of two groups: there are no registers for both. */
+INLINE void apart(void) {
+    __asm__ volatile("" ::: "memory");
 }
 
 /* The 12 packed bytes of Q4_K and Q5_K: 8 scales and 8 minima of 6 bits. */
