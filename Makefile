@@ -199,8 +199,13 @@ CLANG ?= clang
 THREADED := test_pool test_session test_imatrix test_quantize test_eval test_feedback test_kv test_sens test_mtp
 PARSERS  := test_gguf test_gguf_edit test_safetensors test_hfdir test_json test_imat_file test_kld_file test_kld_file_top \
             test_tok_bad test_tok_tekken test_jinja test_toolfmt test_schema
+# all that they run was compiled here: no cJSON, zlib, PCRE2, utf8proc, OpenBLAS
+OURS     := test_gguf test_imat_file test_kld_file test_kld_file_top test_arena test_buf test_fp test_qtype test_pool test_blocks test_enc \
+            test_select test_io test_journal test_graph test_sizes test_sample
 tsan: ## ThreadSanitizer over the programs with threads (clang)
 	+@$(MAKE) --no-print-directory BUILD=$(BUILD)/tsan CC='$(CLANG)' SAN=thread HAVE_CUDA=0 UNITS_OF='$(THREADED)' units-run
+msan: ## MemorySanitizer over the programs that need no library of the distribution (clang)
+	+@$(MAKE) --no-print-directory BUILD=$(BUILD)/msan CC='$(CLANG)' SAN=memory HAVE_CUDA=0 UNITS_OF='$(OURS)' units-run
 memcheck: ## valgrind over the parsers and the fuzz corpora
 	+@$(MAKE) --no-print-directory WRAP='valgrind -q --error-exitcode=9 --leak-check=full --errors-for-leak-kinds=definite' \
 	  UNITS_OF='$(PARSERS)' units-run
@@ -208,7 +213,7 @@ memcheck: ## valgrind over the parsers and the fuzz corpora
 units-run: $(UNITS_OF:%=$(OBJ)/tests/unit/%) $(if $(WRAP),$(FUZZ:%=$(OBJ)/tests/fuzz/%))
 	$(Q)SCRIPTS= UNITS='$(abspath $^)' WRAP='$(WRAP)' sh tests/run.sh
 
-.PHONY: check-mpi faults faults-run tsan memcheck units-run
+.PHONY: check-mpi faults faults-run tsan msan memcheck units-run
 FAULTS ?= 500
 faults: ## 500 injected faults over `make`, under ASan+UBSan -> docs/results/faults.json (an hour)
 	+@$(MAKE) --no-print-directory BUILD=$(BUILD)/san SAN=address,undefined faults-run
@@ -269,8 +274,11 @@ cppcheck: ## cppcheck over the library
 	mkdir -p $(BUILD)/cppcheck && cppcheck -q -j 2 --std=c11 -D__GNUC__=12 -D__x86_64__ -D__BYTE_ORDER__=1234 -D__ORDER_LITTLE_ENDIAN__=1234 \
 	  -DHONE_MPI -DHONE_VERSION='"0"' --enable=warning,performance,portability --suppressions-list=tests/cppcheck.supp \
 	  --error-exitcode=1 --cppcheck-build-dir=$(BUILD)/cppcheck -I. $(DIRS) cli
-analyze: ## gcc -fanalyzer
-	+@$(MAKE) --no-print-directory BUILD=$(BUILD)/analyze HAVE_CUDA=0 CFLAGS='-fanalyzer -DHONE_ANALYZE -Wno-unused-value' all
+analyze: ## gcc -fanalyzer over the library and the program; what it says wrongly is in tests/analyze.supp
+	@rm -rf $(BUILD)/analyze && mkdir -p $(BUILD)/analyze
+	+@$(MAKE) --no-print-directory BUILD=$(BUILD)/analyze HAVE_CUDA=0 CFLAGS='-fanalyzer -DHONE_ANALYZE -Wno-unused-value' all \
+	  2>$(BUILD)/analyze/log || { cat $(BUILD)/analyze/log; exit 1; }
+	@sh tests/analyze.sh $(BUILD)/analyze/log
 
 # ---- packages: what goes where under PREFIX, destination=source --------------------------------------
 PREFIX ?= /usr/local

@@ -21,6 +21,9 @@ enum {
     FEW_TOKENS = 16,       /* up to this many rows are multiplied by dot products, more by gemm */
     PANEL_FLOATS = 131072, /* decoded weight panel of a task: 512 KiB */
     PANEL_MAX_ROWS = 64,
+    RUN_BYTES = 256 << 10, /* packed weights that a task with few tokens reads */
+    RUN_MAX_ROWS = 1024,
+    RUNS_PER_WORKER = 4,
     KEY_BLOCK = 256, /* keys decoded at a time */
     ATTN_ROWS = 128, /* query rows of an attention task, or one token's heads */
     ATTN_TASKS = 64, /* keys are split until there are so many tasks, and no further */
@@ -136,7 +139,7 @@ int64_t exec_panel_rows(int64_t k);
  * used. exact: f32 activations whatever the mode. */
 void exec_acts(struct session *s, struct acts *a, const struct weight *w, const float *x,
                int64_t ld, int64_t m, bool few, int buf, bool exact);
-/* out[t*ldo + r - r0] for rows [r0, r1) of one matrix at `mat`. r1 - r0 <= exec_panel_rows.
+/* out[t*ldo + r - r0] for rows [r0, r1) of one matrix at `mat`. r1 - r0 <= exec_task_rows.
  * scratch: a panel. */
 void exec_rows(const struct session *s, const struct weight *w, const uint8_t *mat, int64_t r0,
                int64_t r1, const struct acts *a, float *out, int64_t ldo, float *scratch);
@@ -151,6 +154,11 @@ const struct kern_act *exec_round(struct session *s, struct act_buf *b, const st
                                   const float *x, int64_t ld, int64_t m);
 /* The values at x changed; NULL: all. */
 void exec_acts_stale(struct session *s, const float *x);
+/* Rows of a task when m tokens meet n_mats matrices of n_rows rows, `row_bytes` of weights to each:
+ * exec_panel_rows, more for few tokens with packed w, because every run through memory has a start
+ * at which nothing is there yet. At most RUN_MAX_ROWS. */
+int64_t exec_task_rows(const struct session *s, const struct weight *w, uint64_t row_bytes,
+                       int64_t n_rows, int64_t n_mats, int64_t m);
 /* exec_rows for packed weights; mat_off: bytes from the first matrix. */
 void exec_rows_packed(const struct session *s, const struct weight *w, uint64_t mat_off, int64_t r0,
                       int64_t r1, const struct acts *a, float *out, int64_t ldo, float *scratch);

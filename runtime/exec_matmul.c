@@ -126,7 +126,7 @@ void exec_product(struct session *s, const struct weight *w, const float *x, int
     }
     struct product_job j = {.s = s, .w = w, .out = out, .ldo = ldo, .t_block = m};
     exec_acts(s, &j.a, w, x, ld, m, m <= FEW_TOKENS, 0, exact);
-    j.panel = exec_panel_rows(w->ne[0]);
+    j.panel = exec_task_rows(s, w, w->row_bytes, w->ne[1], 1, m);
     j.n_panels = div_up(w->ne[1], j.panel);
     if (j.a.p || (!j.a.few && j.n_panels < 8))
         j.t_block = 128; /* few rows: split the tokens instead */

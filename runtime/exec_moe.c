@@ -226,12 +226,13 @@ void exec_moe(struct session *s, const struct gr_node *n) {
     if (kern_dot_partner(j.up->type) != kern_dot_partner(j.gate->type) ||
         exec_is_packed(s, j.up) != exec_is_packed(s, j.gate))
         inputs(&j, j.up, &j.a_up, pairs, few, 1);
-    j.panel = exec_panel_rows(j.d);
+    j.panel =
+        exec_task_rows(s, j.gate, j.gate->row_bytes + j.up->row_bytes, j.f, j.n_active, s->n_tok);
     j.n_panels = div_up(j.f, j.panel);
     exec_par(s, j.n_active * j.n_panels, 1, 2 * work, gate_up_range, &j);
     if (s->see) show_rows(&j, n->w[3], j.b->h, j.f);
     middle(&j, pairs, few);
-    j.panel = exec_panel_rows(j.f);
+    j.panel = exec_task_rows(s, j.down, j.down->row_bytes, j.d, j.n_active, s->n_tok);
     j.n_panels = div_up(j.d, j.panel);
     exec_par(s, j.n_active * j.n_panels, 1, work, down_range, &j);
     exec_par(s, s->n_tok, 16, (double)(pairs * j.d), combine_range, &j);

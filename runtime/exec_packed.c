@@ -47,6 +47,17 @@ void exec_acts_stale(struct session *s, const float *x) {
         if (!x || s->act_buf[i].x == x) s->act_buf[i].x = NULL;
 }
 
+int64_t exec_task_rows(const struct session *s, const struct weight *w, uint64_t row_bytes,
+                       int64_t n_rows, int64_t n_mats, int64_t m) {
+    const int64_t least = exec_panel_rows(w->ne[0]), mat = n_rows * (int64_t)row_bytes;
+    if (m > FEW_TOKENS || !exec_is_packed(s, w)) return least;
+    const int64_t share = n_mats * mat / (RUNS_PER_WORKER * s->n_workers);
+    const int64_t run = max_i64(1, min_i64(share, RUN_BYTES));
+    /* the same for all tasks of a matrix, in whole pairs of groups */
+    const int64_t rows = div_up(div_up(n_rows, div_up(mat, run)), 32) * 32;
+    return max_i64(least, min_i64(rows, RUN_MAX_ROWS));
+}
+
 void exec_rows_packed(const struct session *s, const struct weight *w, uint64_t mat_off, int64_t r0,
                       int64_t r1, const struct acts *a, float *out, int64_t ldo, float *scratch) {
     const struct kern_ops *op = &s->kern.op[w->type];
