@@ -66,7 +66,7 @@ OBJ := $(BUILD)/obj-$(shell echo '$(CC) $(ALL_CFLAGS)' | cksum | cut -d' ' -f1)
 ARCH := $(shell uname -m)
 DIRS := core kernels kernels/ref models text convert calib quantize quantize/enc runtime report
 ifeq ($(ARCH),x86_64)
-DIRS += kernels/avx2 kernels/avx512 kernels/rows quantize/enc/avx2
+DIRS += kernels/avx2 kernels/avxvnni kernels/avx512 kernels/rows quantize/enc/avx2
 endif
 SRC  := $(wildcard $(addsuffix /*.c,$(DIRS))) $(if $(CUDA_OBJS),,kernels/cuda/none.c)
 OBJS := $(SRC:%.c=$(OBJ)/%.o)
@@ -86,7 +86,7 @@ HONE_EMU  := $(OBJ)/hone-emu
 # kernels of instruction sets that this machine need not have, from the same sources, emulated with AVX2
 ISA_UNIT := $(filter $(OBJ)/tests/kern/isa_%,$(UNIT))
 ifeq ($(ARCH),x86_64)
-ISA_OBJS := $(patsubst %.c,$(OBJ)/isa-emu/%.o,$(wildcard kernels/avx512/*.c tests/isa-emu/*.c))
+ISA_OBJS := $(patsubst %.c,$(OBJ)/isa-emu/%.o,$(wildcard kernels/avxvnni/*.c kernels/avx512/*.c tests/isa-emu/*.c))
 endif
 
 .DEFAULT_GOAL := all
@@ -105,6 +105,7 @@ $(OBJ)/kernels/avx2/%.o: ISA = -mavx2 -mfma -mf16c -ffp-contract=fast
 $(OBJ)/quantize/enc/avx2/%.o: ISA = -mavx2
 # vectors of 32 bytes never cross a function that is not inlined
 $(OBJ)/quantize/enc/lanes.o: ISA = -Wno-psabi
+$(OBJ)/kernels/avxvnni/%.o: ISA = -mavxvnni -mavx2 -mfma -mf16c -ffp-contract=fast
 $(OBJ)/kernels/avx512/%.o: ISA = -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx2 -mfma -mf16c -ffp-contract=fast
 # the address sanitizer looks at the operands of a matrix product once (kernels/ops.h), not at each of its loads: those
 # were two thirds of the time of every test with a model. tests/kern/check puts pages that fault around them

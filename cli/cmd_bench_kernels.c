@@ -130,8 +130,8 @@ int cmd_bench_kernels(struct cli *c, int argc, char **argv, struct err *e) {
     TRY(pick_types(c, types, wanted, e));
     struct kern k[ISAS];
     int n_isa = 0;
-    for (int isa = KERN_REF; isa <= (int)c->isa && isa <= (int)kern_isa_best(); isa++)
-        kern_init(&k[n_isa++], (enum kern_isa)isa);
+    for (int isa = KERN_REF; isa <= (int)c->isa; isa++)
+        if (kern_isa_has((enum kern_isa)isa)) kern_init(&k[n_isa++], (enum kern_isa)isa);
     struct emit *m = emit_new();
     emit_str(m, "isa", "instruction set", kern_isa_name(kern_isa_best()));
     int rc = bench_types(m, k, n_isa, wanted, seconds, e);

@@ -66,7 +66,6 @@ static void emit_libs(struct emit *m) {
 }
 
 static void emit_isas(struct emit *m, const struct cli *c) {
-    enum kern_isa best = kern_isa_best();
     emit_table(m, "isas", "instruction sets");
     emit_col(m, "name", "name");
     emit_col(m, "available", "available");
@@ -74,7 +73,7 @@ static void emit_isas(struct emit *m, const struct cli *c) {
     for (int i = 0; i < KERN_ISA_COUNT; i++) {
         emit_row(m);
         emit_cell_str(m, kern_isa_name((enum kern_isa)i));
-        emit_cell_str(m, i <= (int)best ? "yes" : "no");
+        emit_cell_str(m, kern_isa_has((enum kern_isa)i) ? "yes" : "no");
         emit_cell_str(m, i == (int)c->isa ? "yes" : "no");
     }
 }

@@ -223,8 +223,8 @@ static int apply_common(struct cli *c, const struct common *k, struct err *e) {
     buf_limit(most);
     c->isa = kern_isa_best();
     if (k->isa && !kern_isa_parse(k->isa, &c->isa))
-        return err_set(e, ERR_USAGE, "--isa: '%s' is not one of auto, ref, avx2, avx512", k->isa);
-    if (c->isa > kern_isa_best())
+        return err_set(e, ERR_USAGE, "--isa: '%s' is not one of " KERN_ISA_NAMES, k->isa);
+    if (!kern_isa_has(c->isa))
         return err_set(e, ERR_SYS, "--isa: this machine has no %s; the best it has is %s", k->isa,
                        kern_isa_name(kern_isa_best()));
     enc_use(c->isa);
@@ -240,7 +240,7 @@ int cli_parse(struct cli *c, const struct cmd_spec *spec, int argc, char **argv,
         {"force", 'f', OPT_FLAG, &c->overwrite, NULL, "overwrite existing outputs"},
         {"threads", 'j', OPT_I64, &k.threads, "N", "threads; 0: all processors (default)"},
         {"device", 0, OPT_STR, &k.device, "NAME", "cpu (default), cuda, cuda:N or auto"},
-        {"isa", 0, OPT_STR, &k.isa, "NAME", "auto, ref, avx2, avx512"},
+        {"isa", 0, OPT_STR, &k.isa, "NAME", KERN_ISA_NAMES},
         {"max-memory", 0, OPT_STR, &k.max_memory, "SIZE",
          "most its large buffers may take together"},
         {"untrusted", 0, OPT_FLAG, &k.untrusted, NULL, "lower limits on what inputs may claim"},

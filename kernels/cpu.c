@@ -14,19 +14,18 @@ static uint32_t os_state(void) {
 }
 
 bool kern_cpu_has(enum kern_isa isa) {
-    /* leaf 1 ecx: FMA, OSXSAVE, AVX, F16C; leaf 7 ebx: AVX2, then F, DQ, BW, VL; leaf 7 ecx: VNNI
-     */
-    const uint32_t need_1c = 1u << 12 | 1u << 27 | 1u << 28 | 1u << 29, need_7b = 1u << 5;
-    const uint32_t need_7b_512 = 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31, need_7c_512 = 1u << 11;
-    uint32_t a, b, c, d;
-    if (isa == KERN_REF) return true;
-    if (!__get_cpuid(1, &a, &b, &c, &d) || (c & need_1c) != need_1c) return false;
-    const uint32_t os = os_state();
-    if ((os & 6u) != 6u) return false;
-    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (b & need_7b) != need_7b) return false;
-    if (isa == KERN_AVX2) return true;
-    return (os & 0xe6u) == 0xe6u && (b & need_7b_512) == need_7b_512 &&
-           (c & need_7c_512) == need_7c_512;
+    uint32_t a, b, c, d, leaf1_c;
+    if (!__get_cpuid(1, &a, &b, &leaf1_c, &d) || !(leaf1_c & 1u << 27)) return isa == KERN_REF;
+    const uint32_t os = os_state(); /* OSXSAVE: may be asked */
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return isa == KERN_REF;
+    /* leaf 1 ecx: FMA, AVX, F16C; leaf 7 ebx: AVX2; F, DQ, BW, VL; ecx: VNNI */
+    const uint32_t fma_f16c = 1u << 12 | 1u << 28 | 1u << 29, avx2 = 1u << 5;
+    const uint32_t f_dq_bw_vl = 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31, vnni = 1u << 11;
+    if (isa == KERN_AVX2) return (os & 6u) == 6u && (leaf1_c & fma_f16c) == fma_f16c && (b & avx2);
+    if (isa == KERN_AVXVNNI) return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & 1u << 4);
+    if (isa == KERN_AVX512)
+        return (os & 0xe6u) == 0xe6u && (b & f_dq_bw_vl) == f_dq_bw_vl && (c & vnni);
+    return isa == KERN_REF;
 }
 #else
 bool kern_cpu_has(enum kern_isa isa) {

@@ -9,10 +9,23 @@
 #include "kernels/ops.h"
 #include "kernels/pack.h"
 
-static const char *const isa_name[KERN_ISA_COUNT] = {"ref", "avx2", "avx512"};
+static const struct {
+    const char *name;
+    enum kern_isa below; /* the largest one that it contains */
+} isas[KERN_ISA_COUNT] = {
+    [KERN_REF] = {"ref", KERN_REF},
+    [KERN_AVX2] = {"avx2", KERN_REF},
+    [KERN_AVXVNNI] = {"avxvnni", KERN_AVX2},
+    [KERN_AVX512] = {"avx512", KERN_AVX2},
+};
 
 /* Where each (isa, TYPE) of ops.def goes. */
-enum { ISA_ref = KERN_REF, ISA_avx2 = KERN_AVX2, ISA_avx512 = KERN_AVX512 };
+enum {
+    ISA_ref = KERN_REF,
+    ISA_avx2 = KERN_AVX2,
+    ISA_avxvnni = KERN_AVXVNNI,
+    ISA_avx512 = KERN_AVX512
+};
 static const struct {
     enum kern_isa isa;
     enum qtype type;
@@ -24,7 +37,7 @@ static const struct {
 };
 
 const char *kern_isa_name(enum kern_isa isa) {
-    return (unsigned)isa < KERN_ISA_COUNT ? isa_name[isa] : "?";
+    return (unsigned)isa < KERN_ISA_COUNT ? isas[isa].name : "?";
 }
 
 bool kern_isa_parse(const char *name, enum kern_isa *out) {
@@ -33,25 +46,38 @@ bool kern_isa_parse(const char *name, enum kern_isa *out) {
         return true;
     }
     for (int i = 0; i < KERN_ISA_COUNT; i++)
-        if (strcasecmp(name, isa_name[i]) == 0) {
+        if (strcasecmp(name, isas[i].name) == 0) {
             *out = (enum kern_isa)i;
             return true;
         }
     return false;
 }
 
+static enum kern_isa below(enum kern_isa isa) {
+    return (unsigned)isa < KERN_ISA_COUNT ? isas[isa].below : KERN_REF;
+}
+
+bool kern_isa_has(enum kern_isa isa) {
+    return isa == KERN_REF || (kern_cpu_has(isa) && kern_isa_has(below(isa)));
+}
+
 enum kern_isa kern_isa_best(void) {
     int i = KERN_ISA_COUNT - 1;
-    while (i > KERN_REF && !kern_cpu_has((enum kern_isa)i)) i--;
+    while (!kern_isa_has((enum kern_isa)i)) i--;
     return (enum kern_isa)i;
 }
 
-void kern_init(struct kern *k, enum kern_isa upto) {
-    const enum kern_isa best = kern_isa_best();
+static bool contains(enum kern_isa isa, enum kern_isa part) {
+    while (isa > part) isa = below(isa);
+    return isa == part;
+}
+
+void kern_init(struct kern *k, enum kern_isa isa) {
     memset(k, 0, sizeof *k);
-    k->isa = upto < best ? upto : best;
+    while (!kern_isa_has(isa)) isa = below(isa);
+    k->isa = isa;
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
-        if (table[i].isa > k->isa) continue;
+        if (!contains(isa, table[i].isa)) continue;
         struct kern_ops *op = &k->op[table[i].type];
         if (table[i].ops->decode) op->decode = table[i].ops->decode;
         if (table[i].ops->dot) op->dot = table[i].ops->dot;
@@ -63,13 +89,13 @@ void kern_init(struct kern *k, enum kern_isa upto) {
     kern_ref_act(k);
     kern_ref_f32(k);
 #if defined(__x86_64__)
-    if (k->isa >= KERN_AVX2) {
+    if (contains(isa, KERN_AVX2)) {
         kern_avx2_act(k);
         kern_avx2_f32(k);
         kern_avx2_gemm(k);
         kern_avx2_seq(k);
     }
-    if (k->isa >= KERN_AVX512) {
+    if (contains(isa, KERN_AVX512)) {
         kern_avx512_gemm(k);
         kern_avx512_seq(k);
     }

@@ -12,15 +12,19 @@
 
 #include "core/qtype.h"
 
-/* On x86; each a superset of the one before. */
-enum kern_isa { KERN_REF, KERN_AVX2, KERN_AVX512, KERN_ISA_COUNT };
-const char *kern_isa_name(enum kern_isa isa);              /* "ref", "avx2", "avx512" */
+/* On x86, slower ones first. AVX2 contains ref. AVXVNNI (256 bits) and AVX512 (with its own VNNI)
+ * both contain AVX2, not each other: Alder Lake has the first, Ice Lake and Zen 4 the second, Zen 5
+ * both. */
+enum kern_isa { KERN_REF, KERN_AVX2, KERN_AVXVNNI, KERN_AVX512, KERN_ISA_COUNT };
+#define KERN_ISA_NAMES "auto, ref, avx2, avxvnni, avx512"
+const char *kern_isa_name(enum kern_isa isa);              /* "ref", "avx2", ... */
 bool kern_isa_parse(const char *name, enum kern_isa *out); /* also "auto" -> best of this machine */
-enum kern_isa kern_isa_best(void);                         /* by CPUID and XGETBV */
+bool kern_isa_has(enum kern_isa isa);                      /* this machine, with all it contains */
+enum kern_isa kern_isa_best(void);                         /* the last one that this machine has */
 
 struct kern_act;  /* kernels/pack.h */
-struct kern_ops { /* of one weight type; NULL: the next lower ISA's is used, or the type is not
-                     computed */
+struct kern_ops { /* of one weight type; NULL: that of an ISA contained in this one is used, or the
+                     type is not computed */
     /* n weights (a multiple of the block) -> f32 */
     void (*decode)(const void *restrict blk, float *restrict dst, int64_t n);
     /* sum of w[i]*a[i] over n; `a` is a row in the type's dot partner format (below) */
@@ -84,8 +88,9 @@ struct kern { /* filled once, then const; pass `const struct kern *`, no global 
                        int64_t ldg, int64_t n_tok, int64_t dk, int64_t j0, int64_t j1);
 };
 
-/* Copies the ref rows, then lays each faster ISA's non-NULL entries up to `upto` over them. */
-void kern_init(struct kern *k, enum kern_isa upto);
+/* Copies the ref rows, then lays the non-NULL entries of each ISA that `isa` contains over them.
+ * One that this machine lacks: the largest part of it that it has (k->isa). */
+void kern_init(struct kern *k, enum kern_isa isa);
 /* The activation format a weight type's dot expects. */
 enum qtype kern_dot_partner(enum qtype weight);
 /* Bytes of scratch that gemm needs for rows of k weights. */

@@ -10,7 +10,7 @@
 #include "kernels/ops.def"
 #undef KERN_OPS
 
-bool kern_cpu_has(enum kern_isa isa); /* by CPUID and XGETBV */
+bool kern_cpu_has(enum kern_isa isa); /* what it adds to those it contains; CPUID and XGETBV */
 
 void kern_ref_act(struct kern *k); /* act_quant */
 void kern_ref_f32(struct kern *k); /* everything else */

@@ -254,6 +254,7 @@ static void test_isa_names(void) {
     CHECK(kern_isa_parse("auto", &isa) && isa == kern_isa_best());
     CHECK(kern_isa_parse("ref", &isa) && isa == KERN_REF);
     CHECK(kern_isa_parse("AVX2", &isa) && isa == KERN_AVX2);
+    CHECK(kern_isa_parse("avxvnni", &isa) && isa == KERN_AVXVNNI);
     CHECK(!kern_isa_parse("sse9", &isa));
     CHECK_EQ_STR(kern_isa_name(KERN_AVX512), "avx512");
     CHECK(kern_dot_partner(QT_Q4_K) == QT_Q8_K && kern_dot_partner(QT_Q5_1) == QT_Q8_1);
@@ -261,6 +262,12 @@ static void test_isa_names(void) {
     struct kern k;
     kern_init(&k, KERN_REF);
     CHECK(kern_has(&k, QT_Q4_K) && !kern_has(&k, QT_I32) && k.isa == KERN_REF);
+    CHECK(kern_isa_has(KERN_REF) && kern_isa_has(kern_isa_best()));
+    for (int i = KERN_REF; i < KERN_ISA_COUNT; i++) { /* what is not there becomes a part of it */
+        kern_init(&k, (enum kern_isa)i);
+        CHECK(kern_isa_has((enum kern_isa)i) ? (int)k.isa == i : (int)k.isa < i);
+        CHECK(k.isa <= KERN_AVX2 || kern_isa_has(KERN_AVX2));
+    }
 }
 
 static int bench(void) {

@@ -17,7 +17,8 @@
 static enum kern_isa isa_first = KERN_REF;
 #define EACH_ISA(k)                                                                                \
     for (int isa_ = (int)isa_first;                                                                \
-         isa_ <= (int)kern_isa_best() && (kern_init(&(k), (enum kern_isa)isa_), 1); isa_++)
+         isa_ <= (int)kern_isa_best() && (kern_init(&(k), (enum kern_isa)isa_), 1); isa_++)        \
+        if ((int)(k).isa == isa_)
 static const int64_t widths[] = {1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 64, 127, 128, 130, 512, 1000};
 enum { N_WIDTHS = sizeof widths / sizeof widths[0], MAX_WIDTH = 1000, PAD = 16 };
 

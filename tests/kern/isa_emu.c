@@ -34,7 +34,8 @@ static void test_products(void) {
             if (!k.op[t].gemm) continue;
             emu_count = (struct emu_count){0};
             check_packed_type(&k, (enum qtype)t);
-            played(kern_isa_name(k.isa), emu_count.dot512);
+            played(kern_isa_name(k.isa),
+                   k.isa == KERN_AVXVNNI ? emu_count.dot256 : emu_count.dot512);
         }
 }
 
