@@ -146,6 +146,8 @@ static void emit_speed(struct cli *c, const struct eval_args *a, const struct ev
     emit_str(m, "act", "activations", a->act);
     emit_str(m, "isa", "instruction set", kern_isa_name(c->isa));
     emit_i64(m, "n_threads", "threads", pool_size(c->pool));
+    bool settled;
+    emit_i64(m, "n_threads_tg", "threads of a token", session_threads(l->s, &settled));
     emit_fmt_bytes(size, model_packed_bytes(l->m));
     emit_i64(m, "packed_bytes", NULL, (int64_t)model_packed_bytes(l->m));
     emit_str(m, "packed", "weights in packed rows", size);

@@ -22,6 +22,7 @@
 #include "core/io.h"
 #include "core/limits.h"
 #include "core/log.h"
+#include "core/machine.h"
 #include "core/num.h"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -186,6 +187,7 @@ void buf_free(void *p) {
 }
 
 uint64_t mem_available(void) {
+    struct machine machine;
     FILE *f = fopen("/proc/meminfo", "re");
     if (!f) return 0;
     char line[256];
@@ -193,7 +195,9 @@ uint64_t mem_available(void) {
     while (fgets(line, sizeof line, f))
         if (sscanf(line, "MemAvailable: %llu", &kib) == 1) break;
     fclose(f);
-    return (uint64_t)kib * 1024;
+    machine_read("", &machine);
+    if (!kib || machine.mem_left > (uint64_t)kib * 1024) return (uint64_t)kib * 1024;
+    return machine.mem_left ? machine.mem_left : 1; /* 0 would be "unknown" */
 }
 
 uint64_t mem_peak_rss(void) {

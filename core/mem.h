@@ -24,7 +24,8 @@ char *xasprintf(const char *fmt, ...) PRINTF_LIKE(1, 2);
 int buf_alloc(void **out, uint64_t n_bytes, const char *what, struct err *e);
 void buf_free(void *p);
 
-/* Bytes of memory the machine reports as available now; 0 if unknown. */
+/* Bytes of memory the machine reports as available now, or what control groups leave of them; 0 if
+ * unknown. */
 uint64_t mem_available(void);
 /* Peak resident set of this process in bytes; 0 if unknown. */
 uint64_t mem_peak_rss(void);

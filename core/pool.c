@@ -10,18 +10,18 @@
  *
  * Sleeping: `n_asleep` goes up before the last look at the ticket, and the caller publishes the
  * ticket before it looks at n_asleep (both sequentially consistent), so a wake-up cannot be missed.
- * The same holds for `caller_asleep` and `left`. */
+ * The same holds for `caller_asleep` and `left`. Workers that pool_use leaves out wait elsewhere,
+ * so that they are not woken for every job. */
 #include "core/pool.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
+#include "core/machine.h"
 #include "core/mem.h"
 #include "core/num.h"
 
@@ -38,12 +38,14 @@ struct pool {
     struct worker *worker; /* [n_threads]; 0 is the caller, without a thread */
     int n_started;
     pthread_mutex_t lock;
-    pthread_cond_t wake, done;
+    pthread_cond_t wake, done, parked;
+    bool is_free;
 
     _Alignas(LINE) _Atomic uint64_t ticket;
     _Alignas(LINE) _Atomic int64_t left;
     _Alignas(LINE) atomic_int n_asleep;
     atomic_bool caller_asleep, stop;
+    atomic_int n_used; /* workers that take part */
     /* the job; atomic because a late worker may read while the next one is written (its
      * compare-and-swap then fails and what it read is not used) */
     _Atomic pool_fn fn;
@@ -72,7 +74,8 @@ static uint32_t to_hand_out(uint64_t ticket) {
 /* Takes and runs chunks until none is left to hand out. */
 static void work(struct pool *p, int worker) {
     int64_t n_done = 0;
-    for (uint64_t t = atomic_load(&p->ticket); to_hand_out(t);) {
+    for (uint64_t t = atomic_load(&p->ticket);
+         to_hand_out(t) && worker < atomic_load(&p->n_used);) {
         pool_fn fn = atomic_load_explicit(&p->fn, memory_order_relaxed);
         void *ctx = atomic_load_explicit(&p->ctx, memory_order_relaxed);
         int64_t n_items = atomic_load_explicit(&p->n_items, memory_order_relaxed);
@@ -109,10 +112,20 @@ static void spin_while(struct pool *p, bool (*cond)(struct pool *)) {
     while (cond(p) && now_ns() < until);
 }
 
+static bool left_out(const struct worker *w) {
+    return w->index >= atomic_load(&w->pool->n_used);
+}
+
 static void *worker_main(void *arg) {
     struct worker *w = arg;
     struct pool *p = w->pool;
     while (!atomic_load(&p->stop)) {
+        if (left_out(w)) {
+            pthread_mutex_lock(&p->lock);
+            while (left_out(w) && !atomic_load(&p->stop)) pthread_cond_wait(&p->parked, &p->lock);
+            pthread_mutex_unlock(&p->lock);
+            continue;
+        }
         work(p, w->index);
         spin_while(p, idle);
         if (!idle(p)) continue;
@@ -126,11 +139,9 @@ static void *worker_main(void *arg) {
 }
 
 static int n_processors(void) {
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0) return CPU_COUNT(&set);
-    long n = sysconf(_SC_NPROCESSORS_ONLN); /* more than CPU_SETSIZE processors */
-    return n < 1 ? 1 : n > THREADS_MAX ? THREADS_MAX : (int)n;
+    struct machine m;
+    machine_read("", &m);
+    return m.n_quota && m.n_quota < m.n_cpus ? m.n_quota : m.n_cpus;
 }
 
 int pool_new(struct pool **out, int n_threads, struct err *e) {
@@ -139,16 +150,20 @@ int pool_new(struct pool **out, int n_threads, struct err *e) {
         return err_set(e, ERR_USAGE, "%d threads asked for; give 1 to %d, or 0 for all processors",
                        n_threads, (int)THREADS_MAX);
     int n_cpu = n_processors();
-    if (n_threads == 0) n_threads = n_cpu;
+    const bool is_free = n_threads == 0;
+    if (is_free) n_threads = n_cpu < THREADS_MAX ? n_cpu : THREADS_MAX;
     void *mem;
     TRY(buf_alloc(&mem, sizeof(struct pool), "the thread pool", e));
     struct pool *p = mem;
+    p->is_free = is_free;
+    atomic_store(&p->n_used, n_threads);
     p->n_threads = n_threads;
     p->spins = n_threads <= n_cpu;
     p->worker = xcalloc((size_t)n_threads, sizeof *p->worker);
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->wake, NULL);
     pthread_cond_init(&p->done, NULL);
+    pthread_cond_init(&p->parked, NULL);
     for (int i = 1; i < n_threads; i++) {
         struct worker *w = &p->worker[i];
         *w = (struct worker){.pool = p, .index = i};
@@ -170,8 +185,10 @@ void pool_free(struct pool *p) {
     pthread_mutex_lock(&p->lock);
     atomic_store(&p->stop, true);
     pthread_cond_broadcast(&p->wake);
+    pthread_cond_broadcast(&p->parked);
     pthread_mutex_unlock(&p->lock);
     for (int i = 1; i <= p->n_started; i++) pthread_join(p->worker[i].thread, NULL);
+    pthread_cond_destroy(&p->parked);
     pthread_cond_destroy(&p->done);
     pthread_cond_destroy(&p->wake);
     pthread_mutex_destroy(&p->lock);
@@ -181,6 +198,17 @@ void pool_free(struct pool *p) {
 
 int pool_size(const struct pool *p) {
     return p ? p->n_threads : 1;
+}
+
+bool pool_is_free(const struct pool *p) {
+    return p && p->is_free;
+}
+void pool_use(struct pool *p, int n) {
+    if (!p || n == atomic_load(&p->n_used)) return;
+    pthread_mutex_lock(&p->lock);
+    atomic_store(&p->n_used, n < 1 ? 1 : n > p->n_threads ? p->n_threads : n);
+    pthread_cond_broadcast(&p->parked);
+    pthread_mutex_unlock(&p->lock);
 }
 
 static void run_alone(int64_t n_items, int64_t chunk, pool_fn fn, void *ctx) {

@@ -6,13 +6,19 @@
 #ifndef HONE_CORE_POOL_H
 #define HONE_CORE_POOL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/err.h"
 
 struct pool;
-/* n_threads 0: all processors this process may use. The caller's thread is worker 0. */
+/* n_threads 0: all processors this process may use (core/machine.h). The caller's thread is worker
+ * 0. */
 int pool_new(struct pool **out, int n_threads, struct err *e);
+/* From the next job on only workers below n take part, 1 <= n <= pool_size. Not during a job. */
+void pool_use(struct pool *p, int n);
+/* True when the number of threads was ours to choose: n_threads was 0. */
+bool pool_is_free(const struct pool *p);
 void pool_free(struct pool *p);
 int pool_size(const struct pool *p); /* threads, the caller included; NULL pool: 1 */
 

@@ -9,6 +9,7 @@
 
 #include "core/mem.h"
 #include "core/num.h"
+#include "core/prog.h"
 #include "runtime/exec.h"
 
 static int take(struct session *s, void *out_ptr, int64_t n, size_t size, const char *what,
@@ -166,9 +167,14 @@ static int cpu_head(struct session *s, const float *hidden, int64_t n, float *lo
 static int cpu_pass(struct session *s, float *hidden, float *logits, struct err *e) {
     int64_t d = s->g->reg_width[s->g->hidden_out];
     const float *out = s->reg[s->g->hidden_out];
+    const double start = prog_now_s();
+    if (s->n_tok <= FEW_TOKENS) pool_use(s->o.pool, tune_threads(&s->tune));
     exec_pass(s);
     if (hidden) memcpy(hidden, out, (size_t)(s->n_tok * d) * sizeof *out);
-    return logits ? cpu_head(s, out + (s->n_tok - 1) * d, 1, logits, e) : 0;
+    int rc = logits ? cpu_head(s, out + (s->n_tok - 1) * d, 1, logits, e) : 0;
+    if (s->n_tok == 1 && logits) tune_took(&s->tune, prog_now_s() - start);
+    pool_use(s->o.pool, s->n_workers);
+    return rc;
 }
 
 /* Calls fn for every range of memory that belongs to the sequence, in a fixed order. */

@@ -192,8 +192,12 @@ int eval_speed(struct session *s, int64_t pp, int64_t tg, const int64_t *depths,
     int rc = 0;
     session_reset(s); /* warm-up: pages of the weights, threads, clocks */
     if (pp > 0) rc = rep_pp(&r, &sec, e);
-    session_reset(s);
-    if (!rc) rc = session_step(s, r.ids, 1, r.logits, e);
+    bool settled = false; /* the number of threads */
+    while (!rc && !settled) {
+        session_reset(s);
+        rc = session_step(s, r.ids, 1, r.logits, e);
+        (void)session_threads(s, &settled);
+    }
     for (int i = 0; i < n_depths && !rc; i++)
         rc = at_depth(&r, depths[i], reps, bandwidth_gb_s, out, n_out, e);
     free(r.ids);

@@ -16,6 +16,7 @@
 #include "runtime/kv.h"
 #include "runtime/session.h"
 #include "runtime/state.h"
+#include "runtime/tune.h"
 
 enum {
     FEW_TOKENS = 16,       /* up to this many rows are multiplied by dot products, more by gemm */
@@ -73,7 +74,8 @@ struct session {
     struct session_opts o;
     struct kern kern;
     int n_workers;
-    int64_t pos; /* tokens in the cache */
+    struct tune tune; /* of n_workers, for few tokens */
+    int64_t pos;      /* tokens in the cache */
     /* the pass under way */
     const int32_t *ids;
     int64_t n_tok;

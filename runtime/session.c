@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/log.h"
+#include "core/machine.h"
 #include "core/mem.h"
 #include "core/num.h"
 #include "core/prog.h"
@@ -104,16 +105,23 @@ int device_parse(const char *name, struct device *d, struct err *e) {
     return 0;
 }
 
+static void tune_for(struct session *s) {
+    struct machine hw = {0};
+    s->n_workers = pool_size(s->o.pool);
+    if (pool_is_free(s->o.pool)) machine_read("", &hw);
+    tune_init(&s->tune, s->n_workers, (int)min_i64(hw.n_cores, s->n_workers));
+}
+
 int session_new(struct session **out, const struct model *m, const struct session_opts *o,
                 struct err *e) {
     struct session *s = xcalloc(1, sizeof *s);
     s->m = m;
     s->g = &m->graph;
     s->be = &backend_cpu;
-    s->n_workers = pool_size(o->pool);
     struct kv_plan plan;
     int rc;
     TRY_GOTO(fail, rc, defaults(s, o, e));
+    tune_for(s);
     TRY_GOTO(fail, rc, kv_choose(&s->o, &plan, e));
     kern_init(&s->kern, s->o.isa);
     s->vec = xcalloc((size_t)s->g->n_weights + 1, sizeof *s->vec);
@@ -142,6 +150,10 @@ void session_free(struct session *s) {
 void session_reset(struct session *s) {
     s->pos = 0;
     s->be->reset(s);
+}
+int session_threads(const struct session *s, bool *settled) {
+    *settled = s->be != &backend_cpu || !tune_running(&s->tune);
+    return tune_threads(&s->tune);
 }
 int64_t session_pos(const struct session *s) {
     return s->pos;

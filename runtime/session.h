@@ -44,6 +44,8 @@ int session_new(struct session **out, const struct model *m, const struct sessio
                 struct err *e);
 void session_free(struct session *s);
 void session_reset(struct session *s); /* position 0, states zero */
+/* Threads that make a token (runtime/tune.h); *settled: the number will not change any more. */
+int session_threads(const struct session *s, bool *settled);
 int64_t session_pos(const struct session *s);
 uint64_t session_bytes(const struct session *s); /* KV + state + scratch */
 

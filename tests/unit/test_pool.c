@@ -126,11 +126,50 @@ static void test_sleepers_are_woken(void) {
     pool_free(p);
 }
 
+struct seen {
+    atomic_int workers; /* bits */
+};
+static void note(void *ctx, int64_t begin, int64_t end, int worker) {
+    struct seen *s = ctx;
+    (void)begin, (void)end;
+    atomic_fetch_or(&s->workers, 1 << worker);
+    nap(20);
+}
+
+/* Only the workers asked for take part, and all can again afterwards. */
+static void test_use(void) {
+    struct err e = {0};
+    struct pool *p;
+    CHECK_OK(pool_new(&p, 4, &e));
+    CHECK(!pool_is_free(p) && !pool_is_free(NULL));
+    for (int i = 0; i < 40; i++) {
+        struct seen s = {0};
+        const int n = 1 + i * 7 % 4;
+        pool_use(p, n);
+        if (i % 3 == 0) nap(300); /* asleep or parked */
+        pool_for(p, 24, 1, note, &s);
+        CHECK(atomic_load(&s.workers) < 1 << n);
+        run_job(p, 100, 3);
+    }
+    pool_use(p, 1000);
+    struct meeting m = {0};
+    pool_for(p, 2, 1, meet, &m);
+    CHECK_EQ_I64(m.missed, 0);
+    pool_use(p, 0);
+    run_job(p, 100, 3);
+    pool_free(p);
+    CHECK_OK(pool_new(&p, 0, &e));
+    CHECK(pool_is_free(p));
+    pool_use(NULL, 3);
+    pool_free(p);
+}
+
 int main(void) {
     RUN(test_every_item_once);
     RUN(test_no_pool);
     RUN(test_sizes);
     RUN(test_results_are_visible);
     RUN(test_sleepers_are_woken);
+    RUN(test_use);
     return check_done();
 }

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: MIT
+/* core/machine.c - see machine.h. A group's limit holds for all groups below it, so every folder
+ * from the process's own up to the top counts. In a container the path of /proc/self/cgroup may not
+ * be visible; then only the top is there, which is the container's own group. */
+#include "core/machine.h"
+
+#include <limits.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/num.h"
+
+enum { NAME_MAX_LEN = 2048 };
+
+/* The first n bytes of a small file, ended by a zero; false when it cannot be read. */
+static bool slurp(const char *dir, const char *file, char *text, size_t n) {
+    char path[NAME_MAX_LEN + 64];
+    snprintf(path, sizeof path, "%s/%s", dir, file);
+    FILE *f = fopen(path, "re");
+    if (!f) return false;
+    const size_t len = fread(text, 1, n - 1, f);
+    fclose(f);
+    text[len] = 0;
+    return true;
+}
+static bool number(const char *dir, const char *file, int64_t *out) {
+    char text[64], *end;
+    if (!slurp(dir, file, text, sizeof text)) return false;
+    const long long v = strtoll(text, &end, 10); /* "max": no number */
+    *out = v;
+    return end != text;
+}
+
+static void quota(struct machine *m, int64_t time, int64_t period) {
+    if (time <= 0 || period <= 0) return;
+    const int64_t n = min_i64(div_up(time, period), INT_MAX);
+    if (!m->n_quota || n < m->n_quota) m->n_quota = (int)n;
+}
+/* Pages of files in memory.stat, which the kernel takes back when the group needs room. */
+static int64_t file_pages(const char *dir, const char *prefix) {
+    char text[8192], key[64];
+    int64_t sum = 0;
+    if (!slurp(dir, "memory.stat", text, sizeof text)) return 0;
+    for (char *save, *line = strtok_r(text, "\n", &save); line;
+         line = strtok_r(NULL, "\n", &save)) {
+        long long v;
+        if (sscanf(line, "%63s %lld", key, &v) != 2 || strncmp(key, prefix, strlen(prefix)) != 0)
+            continue;
+        const char *name = key + strlen(prefix);
+        if (strcmp(name, "inactive_file") == 0 || strcmp(name, "active_file") == 0) sum += v;
+    }
+    return sum;
+}
+static void memory(struct machine *m, const char *dir, const char *limit, const char *used,
+                   const char *prefix) {
+    int64_t most, now = 0;
+    if (!number(dir, limit, &most) || most < 0 || most >= INT64_MAX / 2) return;
+    (void)number(dir, used, &now);
+    const int64_t left = max_i64(0, most - max_i64(0, now - file_pages(dir, prefix)));
+    if ((uint64_t)left < m->mem_left) m->mem_left = (uint64_t)left;
+}
+
+static void group_v2(struct machine *m, const char *dir) {
+    char text[64];
+    long long time, period;
+    if (slurp(dir, "cpu.max", text, sizeof text) && sscanf(text, "%lld %lld", &time, &period) == 2)
+        quota(m, time, period);
+    memory(m, dir, "memory.max", "memory.current", "");
+}
+static void group_v1_cpu(struct machine *m, const char *dir) {
+    int64_t time, period;
+    if (number(dir, "cpu.cfs_quota_us", &time) && number(dir, "cpu.cfs_period_us", &period))
+        quota(m, time, period);
+}
+static void group_v1_memory(struct machine *m, const char *dir) {
+    memory(m, dir, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_");
+}
+
+/* visit for `top`/path and every folder above it down to `top`. */
+static void upwards(struct machine *m, const char *top, const char *path,
+                    void (*visit)(struct machine *, const char *)) {
+    char dir[NAME_MAX_LEN];
+    const size_t n_top = strlen(top);
+    if ((size_t)snprintf(dir, sizeof dir, "%s%s", top, path) >= sizeof dir) return;
+    for (char *cut = dir + strlen(dir); cut; cut = strrchr(dir + n_top, '/')) {
+        *cut = 0;
+        visit(m, dir);
+    }
+}
+
+/* Is `name` one of the comma-separated `list`? */
+static bool listed(const char *list, const char *name) {
+    const size_t n = strlen(name);
+    for (const char *p = list; p; p = strchr(p, ',') ? strchr(p, ',') + 1 : NULL)
+        if (strncmp(p, name, n) == 0 && (p[n] == ',' || p[n] == 0)) return true;
+    return false;
+}
+
+/* One line of /proc/self/cgroup: number:controllers:path. */
+static void group_line(struct machine *m, const char *root, char *line) {
+    char top[NAME_MAX_LEN];
+    char *list = strchr(line, ':'), *path = list ? strchr(list + 1, ':') : NULL;
+    if (!path) return;
+    *path++ = 0;
+    list++;
+    if (*list == 0) {
+        snprintf(top, sizeof top, "%s/sys/fs/cgroup", root);
+        upwards(m, top, path, group_v2);
+    }
+    if (listed(list, "cpu")) {
+        snprintf(top, sizeof top, "%s/sys/fs/cgroup/cpu", root);
+        upwards(m, top, path, group_v1_cpu);
+    }
+    if (listed(list, "memory")) {
+        snprintf(top, sizeof top, "%s/sys/fs/cgroup/memory", root);
+        upwards(m, top, path, group_v1_memory);
+    }
+}
+
+static void groups(struct machine *m, const char *root) {
+    char dir[NAME_MAX_LEN], text[8192];
+    snprintf(dir, sizeof dir, "%s/proc/self", root);
+    if (!slurp(dir, "cgroup", text, sizeof text)) return;
+    for (char *save, *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
+        group_line(m, root, line);
+}
+
+static void processors(struct machine *m, const char *root) {
+    static const char file[] = "topology/thread_siblings_list";
+    bool seen[CPU_SETSIZE] = {false};
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    if (sched_getaffinity(0, sizeof set, &set) != 0 || CPU_COUNT(&set) == 0) {
+        const long n = sysconf(_SC_NPROCESSORS_ONLN); /* more than CPU_SETSIZE processors */
+        m->n_cpus = m->n_cores = n < 1 ? 1 : (int)min_i64(n, INT_MAX);
+        return;
+    }
+    m->n_cpus = CPU_COUNT(&set);
+    for (int i = 0; i < CPU_SETSIZE; i++) {
+        char dir[NAME_MAX_LEN];
+        int64_t first; /* of the core: the list begins with its lowest number */
+        if (!CPU_ISSET((size_t)i, &set)) continue;
+        snprintf(dir, sizeof dir, "%s/sys/devices/system/cpu/cpu%d", root, i);
+        if (!number(dir, file, &first) || first < 0 || first >= CPU_SETSIZE) first = i;
+        m->n_cores += !seen[first];
+        seen[first] = true;
+    }
+}
+
+void machine_read(const char *root, struct machine *out) {
+    *out = (struct machine){.mem_left = UINT64_MAX};
+    processors(out, root);
+    groups(out, root);
+}

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT
+/* core/machine.h - how much of this machine the process may use: processors, cores, and what
+ * control groups (containers, systemd units) leave of time and memory. Linux: /proc, /sys. Where
+ * those say nothing, there is no limit. */
+#ifndef HONE_CORE_MACHINE_H
+#define HONE_CORE_MACHINE_H
+
+#include <stdint.h>
+
+struct machine {
+    int n_cpus;        /* processors the process may run on */
+    int n_cores;       /* cores they are of: fewer than n_cpus where two share one */
+    int n_quota;       /* processors' worth of time that groups allow, rounded up; 0: no limit */
+    uint64_t mem_left; /* bytes that groups still allow; file pages count as free; UINT64_MAX: no
+                          limit */
+};
+/* root: "" for this machine, or a folder that holds its own proc/ and sys/. n_cpus and n_cores are
+ * at least 1. */
+void machine_read(const char *root, struct machine *out);
+
+#endif

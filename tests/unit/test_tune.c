@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT
+/* tests/unit/test_tune.c - the number of threads found for machines whose speed is a formula: as
+ * fast as the best of all numbers tried, in few tokens, and noise does not change it. */
+#include "core/rng.h"
+#include "runtime/tune.h"
+#include "tests/check.h"
+
+enum { FEW = TUNE_MAX * TUNE_TOKENS };
+static struct rng rng;
+
+/* Seconds of a token when `cores` share a memory that `full` of them saturate, and a second thread
+ * on a core costs `smt`; disturbed upwards by up to `noise`. */
+static double token(int threads, int cores, int full, double smt, double noise) {
+    const int busy = threads < cores ? threads : cores;
+    const double read = 1.0 / (busy < full ? busy : full), barriers = 0.0002 * threads;
+    const double crowd = threads > cores ? smt : 0;
+    return (read + barriers + crowd) * (1 + noise * rng_unit(&rng));
+}
+
+static int settle(int threads, int cores, int full, double smt, double noise) {
+    struct tune t;
+    tune_init(&t, threads, cores);
+    int n = 0;
+    for (; tune_running(&t) && n < 1000; n++)
+        tune_took(&t, token(tune_threads(&t), cores, full, smt, n % TUNE_TOKENS ? noise : 3));
+    CHECK(n <= FEW);
+    return tune_threads(&t);
+}
+
+static void test_finds(void) {
+    for (int noisy = 0; noisy < 2; noisy++) {
+        const double noise = noisy ? 0.01 : 0;
+        CHECK_EQ_I64(settle(1, 1, 1, 0, noise), 1);
+        CHECK_EQ_I64(settle(2, 2, 2, 0, noise), 2); /* all cores are of use */
+        CHECK_EQ_I64(settle(16, 16, 16, 0, noise), 16);
+        CHECK_EQ_I64(settle(32, 16, 16, 0.05, noise), 16); /* one thread per core */
+        CHECK_EQ_I64(settle(2, 1, 1, 0.2, noise), 2);      /* never below two of two */
+        CHECK_EQ_I64(settle(12, 6, 6, 0, noise), 12);      /* sharing a core is free here */
+    }
+}
+
+/* On any such machine: hardly slower than all threads, and than one per core. */
+static void test_never_worse(void) {
+    for (int i = 0; i < 300; i++) {
+        const int cores = 1 + (int)(rng_unit(&rng) * 64), per = 1 + (int)(rng_unit(&rng) * 2);
+        const int full = 1 + (int)(rng_unit(&rng) * cores);
+        const double smt = 0.1 * rng_unit(&rng);
+        const int found = settle(cores * per, cores, full, smt, 0);
+        const double time = token(found, cores, full, smt, 0);
+        CHECK(time <= 1.0001 * token(cores * per, cores, full, smt, 0));
+        CHECK(cores < 2 || time <= 1.031 * token(cores, cores, full, smt, 0));
+    }
+}
+
+static void test_stays(void) {
+    struct tune t;
+    tune_init(&t, 8, 8);
+    CHECK_EQ_I64(tune_threads(&t), 8);
+    for (int i = 0; i < 2 * TUNE_TOKENS; i++) tune_took(&t, tune_threads(&t) == 8 ? 1.0 : 0.98);
+    CHECK(!tune_running(&t)); /* 2 % are not enough */
+    CHECK_EQ_I64(tune_threads(&t), 8);
+    tune_took(&t, 1e9);
+    CHECK_EQ_I64(tune_threads(&t), 8);
+}
+
+int main(void) {
+    rng_seed(&rng, 1);
+    RUN(test_finds);
+    RUN(test_never_worse);
+    RUN(test_stays);
+    return check_done();
+}
