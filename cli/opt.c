@@ -21,7 +21,7 @@
 
 struct common {
     bool json, csv, md, help, quiet, verbose, trace, untrusted;
-    const char *isa, *device, *progress, *color, *max_memory;
+    const char *isa, *device, *progress, *color, *max_memory, *max_vram;
     int64_t threads;
 };
 
@@ -228,7 +228,8 @@ static int apply_common(struct cli *c, const struct common *k, struct err *e) {
         return err_set(e, ERR_SYS, "--isa: this machine has no %s; the best it has is %s", k->isa,
                        kern_isa_name(kern_isa_best()));
     enc_use(c->isa);
-    return device_parse(k->device, &c->device, e);
+    TRY(device_parse(k->device, &c->device, e));
+    return k->max_vram ? cli_size(k->max_vram, "--max-vram", &c->device.max_bytes, e) : 0;
 }
 
 int cli_parse(struct cli *c, const struct cmd_spec *spec, int argc, char **argv, struct err *e) {
@@ -243,6 +244,8 @@ int cli_parse(struct cli *c, const struct cmd_spec *spec, int argc, char **argv,
         {"isa", 0, OPT_STR, &k.isa, "NAME", KERN_ISA_NAMES},
         {"max-memory", 0, OPT_STR, &k.max_memory, "SIZE",
          "most its large buffers may take together"},
+        {"max-vram", 0, OPT_STR, &k.max_vram, "SIZE",
+         "most of the device's; experts beyond it run on the CPU"},
         {"untrusted", 0, OPT_FLAG, &k.untrusted, NULL, "lower limits on what inputs may claim"},
         {"progress", 0, OPT_STR, &k.progress, "WHEN", "auto, always, never"},
         {"color", 0, OPT_STR, &k.color, "WHEN", "auto, always, never"},

@@ -125,28 +125,40 @@ static int alloc_work(struct session *s, struct err *e) {
     return 0;
 }
 
-static int cpu_open(struct session *s, struct err *e) {
+int exec_alloc(struct session *s, struct err *e) {
     TRY(alloc_regs(s, e));
-    TRY(kv_alloc(&s->kv, e));
-    TRY(rec_alloc(&s->rec, e));
-    s->n_bytes += s->kv.n_bytes + s->rec.n_bytes;
     return alloc_work(s, e);
 }
 
-static void cpu_close(struct session *s) {
+static int cpu_open(struct session *s, struct err *e) {
+    TRY(kv_alloc(&s->kv, e));
+    TRY(rec_alloc(&s->rec, e));
+    s->n_bytes += s->kv.n_bytes + s->rec.n_bytes;
+    return exec_alloc(s, e);
+}
+
+void exec_free(struct session *s) {
     for (int i = 0; i < s->n_ropes; i++) {
         buf_free(s->rope[i].cs);
         buf_free(s->rope[i].freq);
+        s->rope[i].cs = NULL;
+        s->rope[i].freq = NULL;
     }
-    void *bufs[] = {s->reg_mem,    s->decay,      s->beta,      s->att_part,
-                    s->att_row,    s->qbuf[0],    s->qbuf[1],   s->moe.logits,
-                    s->moe.weight, s->moe.expert, s->moe.place, s->moe.first,
-                    s->moe.active, s->moe.x,      s->moe.h,     s->moe.y};
+    struct moe_bufs *m = &s->moe;
+    void *bufs[] = {s->reg_mem, s->decay,  s->beta,   s->att_part, s->att_row, s->qbuf[0],
+                    s->qbuf[1], m->logits, m->weight, m->expert,   m->place,   m->first,
+                    m->active,  m->x,      m->h,      m->y};
     for (size_t i = 0; i < sizeof bufs / sizeof *bufs; i++) buf_free(bufs[i]);
     for (int i = 0; i < ACT_BUFS; i++) buf_free(s->act_buf[i].act);
     for (int i = 0; i < s->n_workers && s->scratch; i++) buf_free(s->scratch[i]);
     free(s->scratch);
     free(s->reg);
+    s->reg_mem = s->decay = s->beta = s->att_part = NULL;
+    s->att_row = NULL;
+    s->scratch = s->reg = NULL;
+    memset(s->qbuf, 0, sizeof s->qbuf);
+    memset(m, 0, sizeof *m);
+    memset(s->act_buf, 0, sizeof s->act_buf);
 }
 
 static void cpu_reset(struct session *s) {
@@ -223,7 +235,7 @@ static void cpu_restore(struct session *s, int64_t n_kv, const uint8_t *from) {
 const struct backend backend_cpu = {
     .name = "cpu",
     .open = cpu_open,
-    .close = cpu_close,
+    .close = exec_free,
     .reset = cpu_reset,
     .pass = cpu_pass,
     .head = cpu_head,

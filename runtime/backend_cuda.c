@@ -4,7 +4,8 @@
  * Device bytes: the model's tensors, as the file has them or (8-bit activations) packed, vectors as
  * f32, registers n_ubatch * (sum of widths) * 4, cache, states, HEAD_ROWS rows of logits. All of it
  * is summed up and compared with what is free before anything is allocated: never more than the
- * device has less CU_KEEP_FREE.
+ * device has less CU_KEEP_FREE. What does not fit: experts of the last blocks stay in main memory
+ * and are computed by the CPU's operators.
  *
  * A single token without observers is captured once, together with its head, and replayed: position
  * and token id are read from device memory. Everything else queues its launches anew. */
@@ -62,6 +63,22 @@ static void find_uses(struct session *s) {
     use(s, s->g->output, true, true, exact);
 }
 
+/* The last node with experts whose experts are on the device goes to the CPU; false: there is none.
+ */
+static bool put_on_host(struct session *s) {
+    struct cuda *d = dev(s);
+    for (int i = s->g->n_nodes - 1; i >= 0; i--) {
+        const struct gr_node *n = &s->g->node[i];
+        if (n->op != OP_MOE || d->on_host[i]) continue;
+        d->on_host[i] = true;
+        d->n_on_host++;
+        for (int k = 1; k < 4; k++)
+            if (n->w[k] != GR_NONE) d->w[n->w[k]].is_host = true;
+        return true;
+    }
+    return false;
+}
+
 static int64_t n_values(const struct weight *w) {
     return w->ne[0] * w->ne[1] * w->ne[2] * w->ne[3];
 }
@@ -83,6 +100,7 @@ static uint64_t plain_bytes(const struct session *s, int i) {
 static uint64_t upload_bytes(const struct session *s, int i) {
     const struct cuda_weight *c = &dev(s)->w[i];
     uint64_t n = 0;
+    if (c->is_host) return 0;
     if (c->is_matrix && owns(s, i)) n += plain_bytes(s, i) + packed_bytes(s, i);
     if (c->is_vec) n += round_up((uint64_t)n_values(&s->m->weight[i]) * sizeof(float), ALIGN);
     return n;
@@ -102,6 +120,8 @@ static int upload(struct session *s, int i, struct err *e) {
     const struct weight *w = &s->m->weight[i];
     const char *name = s->g->weight[i].name;
     uint64_t n = upload_bytes(s, i);
+    c->version = w->version;
+    if (c->is_host) return 0;
     if (c->is_matrix && !cu_has_type(w->type))
         return err_set(e, ERR_USAGE, "tensor %s has type %s, which CUDA does not compute with",
                        name, qtype_name(w->type));
@@ -134,7 +154,6 @@ static int upload(struct session *s, int i, struct err *e) {
         c->vec = (const float *)(void *)at;
         TRY(cu_upload(d->q, at, exec_vec(s, i), (uint64_t)n_values(w) * sizeof(float), e));
     }
-    c->version = w->version;
     return 0;
 }
 
@@ -162,7 +181,7 @@ static int refresh(struct session *s, bool first, struct err *e) {
     find_uses(s); /* other types may need the other order */
     for (int i = 0; i < s->g->n_weights; i++) {
         const struct cuda_weight *c = &d->w[i];
-        bool lacks = c->is_matrix && owns(s, i) && plain_bytes(s, i) && !c->w.data;
+        bool lacks = c->is_matrix && !c->is_host && owns(s, i) && plain_bytes(s, i) && !c->w.data;
         if (first || lacks || c->version != s->m->weight[i].version) TRY(upload(s, i, e));
     }
     cu_buf_free(d->stage);
@@ -246,8 +265,8 @@ static void plan(struct session *s, struct plan *p) {
     memset(p, 0, sizeof *p);
     for (int i = 0; i < s->g->n_weights; i++) {
         p->weights += upload_bytes(s, i);
-        if (d->w[i].is_matrix && !plain_bytes(s, i) && s->m->weight[i].n_bytes > p->stage)
-            p->stage = s->m->weight[i].n_bytes;
+        if (d->w[i].is_matrix && !d->w[i].is_host && !plain_bytes(s, i))
+            p->stage = p->stage > s->m->weight[i].n_bytes ? p->stage : s->m->weight[i].n_bytes;
     }
     cut_regs(s, &regs);
     cut_work(s, &work);
@@ -260,20 +279,36 @@ static void plan(struct session *s, struct plan *p) {
     }
 }
 
-static int fits(const struct session *s, const struct plan *p, struct err *e) {
+static uint64_t needed(const struct plan *p) {
+    return p->weights + p->stage + p->regs + p->kv + p->rec + p->work;
+}
+
+static int too_large(const struct session *s, const struct plan *p, uint64_t have, struct err *e) {
     const struct cuda *d = dev(s);
-    uint64_t need = p->weights + p->stage + p->regs + p->kv + p->rec + p->work;
-    uint64_t have = d->info.mem_free > CU_KEEP_FREE ? d->info.mem_free - CU_KEEP_FREE : 0;
     const double mib = 1024.0 * 1024.0;
-    if (need <= have) return 0;
     return err_set(
         e, ERR_SYS,
-        "%s has %.0f MiB free, of which %.0f stay free, and %.0f MiB are needed: weights "
+        "%s has %.0f MiB free, of which %.0f may be used, and %.0f MiB are needed%s: weights "
         "%.0f, cache %.0f, states %.0f, activations %.0f. Use a smaller quantization, "
         "--ctx or cache type, or --device cpu",
-        d->info.name, (double)d->info.mem_free / mib, (double)CU_KEEP_FREE / mib,
-        (double)need / mib, (double)(p->weights + p->stage) / mib, (double)p->kv / mib,
-        (double)p->rec / mib, (double)(p->regs + p->work) / mib);
+        d->info.name, (double)d->info.mem_free / mib, (double)have / mib, (double)needed(p) / mib,
+        d->n_on_host ? " without the experts" : "", (double)(p->weights + p->stage) / mib,
+        (double)p->kv / mib, (double)p->rec / mib, (double)(p->regs + p->work) / mib);
+}
+
+/* Experts leave the device, the last block's first, until the rest fits. */
+static int settle(struct session *s, struct plan *p, struct err *e) {
+    const struct cuda *d = dev(s);
+    const uint64_t most = s->o.device.max_bytes;
+    uint64_t have = d->info.mem_free > CU_KEEP_FREE ? d->info.mem_free - CU_KEEP_FREE : 0;
+    if (most && most < have) have = most;
+    for (plan(s, p); needed(p) > have; plan(s, p))
+        if (!put_on_host(s)) return too_large(s, p, have, e);
+    if (!d->n_on_host) return 0;
+    log_info("the experts of %d blocks do not fit into the %" PRIu64
+             " MiB of %s that may be used: the CPU computes them",
+             d->n_on_host, have >> 20, d->info.name);
+    return exec_alloc(s, e);
 }
 
 static bool has_kv_type(const struct kv_type *t) {
@@ -324,8 +359,7 @@ static int alloc_rec(struct session *s, struct err *e) {
 static int alloc_all(struct session *s, struct err *e) {
     struct cuda *d = dev(s);
     struct plan p;
-    plan(s, &p);
-    TRY(fits(s, &p, e));
+    TRY(settle(s, &p, e));
     TRY(cu_buf_new(&d->reg_buf, d->ctx, p.regs, "activations", e));
     TRY(cu_buf_new(&d->work, d->ctx, p.work, "activations", e));
     cut_regs(s, &(struct cut){cu_buf_ptr(d->reg_buf), 0});
@@ -333,7 +367,7 @@ static int alloc_all(struct session *s, struct err *e) {
     TRY(cu_fill(d->q, d->arrived, 0, ARRIVED * sizeof(int32_t), e));
     TRY(alloc_kv(s, e));
     TRY(alloc_rec(s, e));
-    s->n_bytes = p.weights + p.regs + p.work + p.kv + p.rec;
+    s->n_bytes += p.weights + p.regs + p.work + p.kv + p.rec;
     void *host = NULL;
     TRY(cu_host_new(&host, d->ctx, (uint64_t)(s->o.n_ubatch + 64) * sizeof(int32_t), "token ids",
                     e));
@@ -362,6 +396,7 @@ static int cuda_open(struct session *s, struct err *e) {
     d->reg = xcalloc((size_t)s->g->n_regs + 1, sizeof *d->reg);
     d->q8 = xcalloc((size_t)s->g->n_regs + 1, sizeof *d->q8);
     d->q8_at = xcalloc((size_t)s->g->n_regs + 1, sizeof *d->q8_at);
+    d->on_host = xcalloc((size_t)s->g->n_nodes + 1, sizeof *d->on_host);
     d->fuse = s->o.device.masked ? s->o.device.mask : CUDA_DEFAULT;
     TRY(cu_open(&d->ctx, s->o.device.index, e));
     TRY(cu_stream_new(&d->q, d->ctx, e));
@@ -398,6 +433,8 @@ static void cuda_close(struct session *s) {
     free(d->reg);
     free(d->q8);
     free(d->q8_at);
+    free(d->on_host);
+    exec_free(s);
     free(d);
     s->dev = NULL;
 }
@@ -484,7 +521,7 @@ static int cuda_pass(struct session *s, float *hidden, float *logits, struct err
     memcpy(d->host_ids + 64, s->ids, (size_t)s->n_tok * sizeof *s->ids);
     TRY(cu_upload(d->q, d->pos, d->host_ids, (uint64_t)(s->n_tok + 64) * sizeof *s->ids, e));
     if (s->n_tok == 1 && logits && !s->first_block && !s->hidden_in && !s->see && !s->see_hidden &&
-        !s->see_route)
+        !s->see_route && !d->n_on_host)
         TRY(step(s, e));
     else {
         TRY(exec_cuda_nodes(s, e));

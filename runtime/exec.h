@@ -128,6 +128,9 @@ struct acts {
 
 typedef void (*exec_fn)(struct session *s, const struct gr_node *n);
 extern const exec_fn exec_table[OP_COUNT];
+/* Registers and work memory of the CPU's operators, in s, and their end. */
+int exec_alloc(struct session *s, struct err *e);
+void exec_free(struct session *s);
 void exec_pass(struct session *s);
 const float *exec_vec(struct session *s, gr_w w);
 

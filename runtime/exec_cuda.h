@@ -19,6 +19,7 @@ struct cuda_weight {
     uint64_t version;         /* of struct weight, as uploaded */
     bool is_matrix, is_vec;   /* used as */
     bool is_product, is_read; /* a matrix: by products that may be fast; in the file's order */
+    bool is_host;             /* experts that the CPU computes: not on the device */
 };
 struct cuda_kv {
     struct cu_kv k, v;
@@ -57,6 +58,9 @@ struct cuda { /* session->dev */
     int64_t n_splits;
     int32_t *host_ids;  /* pinned: position, then ids of the pass */
     float *host_logits; /* pinned: of one token */
+
+    bool *on_host; /* [nodes]: experts that the CPU computes, from main memory */
+    int n_on_host; /* such nodes; steps are not captured then */
 
     struct cu_graph *step; /* one token and its logits, captured; NULL: not yet */
     bool warm;             /* a token has run since weights last changed */

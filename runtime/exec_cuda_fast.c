@@ -242,6 +242,7 @@ int exec_cuda_fuse_moe(struct session *s, const struct gr_node *n, const struct 
                        struct err *e) {
     struct cuda *d = dev(s);
     if (n->op != OP_MOE || !exec_cuda_few(s) || s->see_route || !d->hidden_q) return 0;
+    if (d->on_host[n - s->g->node]) return 0;
     struct experts m = {.router = mat(s, n->w[0]),
                         .gate = mat(s, n->w[1]),
                         .up = n->w[2] == GR_NONE ? NULL : mat(s, n->w[2]),

@@ -60,8 +60,26 @@ bool exec_cuda_glu_packs(const struct session *s, gr_w gate, gr_w up) {
     return up == GR_NONE ? w[gate].ne[1] / 2 % 16 == 0 : w[gate].type == w[up].type;
 }
 
+/* Router, choice and experts on the CPU: rows come down, their sums go up. Observers are served
+ * there. */
+static int moe_on_host(struct session *s, const struct gr_node *n, struct err *e) {
+    struct cuda *d = s->dev;
+    for (int k = 0; k < 2; k++) {
+        const gr_reg r = n->src[k];
+        if (r == GR_NONE || (k && r == n->src[0])) continue;
+        TRY(cu_download(d->q, s->reg[r], d->reg[r],
+                        (uint64_t)(s->n_tok * s->g->reg_width[r]) * sizeof(float), e));
+    }
+    TRY(cu_sync(d->q, e));
+    exec_acts_stale(s, NULL);
+    exec_moe(s, n);
+    return cu_upload(d->q, d->reg[n->dst], s->reg[n->dst],
+                     (uint64_t)(s->n_tok * s->g->reg_width[n->dst]) * sizeof(float), e);
+}
+
 int exec_cuda_moe(struct session *s, const struct gr_node *n, struct err *e) {
     struct cuda *d = s->dev;
+    if (d->on_host[n - s->g->node]) return moe_on_host(s, n, e);
     const struct cu_weight *router = &d->w[n->w[0]].w, *gate = &d->w[n->w[1]].w;
     const struct cu_weight *up = n->w[2] == GR_NONE ? NULL : &d->w[n->w[2]].w;
     const struct cu_weight *down = &d->w[n->w[3]].w;

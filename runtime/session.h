@@ -20,6 +20,7 @@ struct device {
     int index;
     bool masked; /* mask holds: bits of enum cuda_fuse that are on, to measure what each is worth */
     unsigned mask;
+    uint64_t max_bytes; /* of device memory; 0: what is free, less CU_KEEP_FREE */
 };
 /* "cpu" (also NULL), "cuda", "cuda:N", "auto" (CUDA when there is a device); "/MASK" behind a CUDA
  * device says which launches are fused (docs/design/cuda.md). ERR_USAGE for another

@@ -72,9 +72,10 @@ static void replace(struct buf *b, const struct row *r) {
 }
 
 static bool wanted(const char *id, const char *const *only, int n_only) {
+    if (!only) return true;
     for (int i = 0; i < n_only; i++)
         if (strcmp(only[i], id) == 0) return true;
-    return only == NULL;
+    return false;
 }
 
 int fix_apply(const char *src, size_t len, const char *const *only, int n_only, struct buf *out,

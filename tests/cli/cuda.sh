@@ -30,6 +30,11 @@ for d in cpu cuda auto; do
     cmp "$t/cpu" "$t/$d"
 done
 
+# experts that do not fit are computed by the CPU
+"$HONE_EMU" run "$t/m.gguf" -p "The value of" -n 6 --temp 0 --act f32 --kv-type f32 --device cuda --max-vram 40M > "$t/less" 2> "$t/log"
+grep -q "the CPU computes them" "$t/log" || { cat "$t/log"; exit 1; }
+cmp "$t/cpu" "$t/less"
+
 refused() { # exit code, text, arguments...
     want=$1 text=$2
     shift 2
@@ -38,5 +43,6 @@ refused() { # exit code, text, arguments...
     [ $rc = "$want" ] && grep -q -- "$text" "$t/log" || { echo "exit $rc: $*"; cat "$t/log"; exit 1; }
 }
 refused 4 "not there" "$HONE_EMU" eval ppl "$t/m.gguf" "$t/text" --device cuda:7
+refused 4 "without the experts" "$HONE_EMU" eval ppl "$t/m.gguf" "$t/text" --device cuda --max-vram 1M
 refused 2 "is not cpu, cuda" "$HONE_EMU" eval ppl "$t/m.gguf" "$t/text" --device tpu
 refused 2 "does not exist on CUDA" "$HONE_EMU" eval ppl "$t/m.gguf" "$t/text" --ctx 16 --chunks 1 --kv-type tq4 --device cuda

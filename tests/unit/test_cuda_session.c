@@ -104,6 +104,42 @@ static void test_gemma4(void) {
     logits(golden_edited(d, moe, NULL), d, "gemma4dense");
 }
 
+/* Experts that do not fit stay with the CPU: the same logits, whatever the limit, down to where
+ * nothing is left to move. */
+static void too_small(const char *folder) {
+    static const int pieces[] = {3, 1, 1, 0};
+    struct golden g;
+    struct err e = {0};
+    struct model *m = golden_open(folder, tmp_path("m.gguf"));
+    bool have = golden_load(&g, folder) && m;
+    struct session_opts o = {.n_ctx = 8, .device = cuda};
+    struct session *s = NULL;
+    if (have) CHECK_OK(session_new(&s, m, &o, &e));
+    uint64_t most = s ? session_bytes(s) : 0;
+    session_free(s);
+    int n_ok = 0;
+    for (; have; most -= most / 8) {
+        o.device.max_bytes = most - 1;
+        if (session_new(&s, m, &o, &e)) break;
+        session_free(s);
+        if (n_ok++ % 2) continue; /* every other limit is enough */
+        float *l = golden_run(m, &o, g.ids, 5, pieces, NULL, NULL, NULL);
+        const double diff = worst(l, 5, &g, m->hp.d[HD_VOCAB]);
+        printf("%s in %llu bytes: max |logit difference| %.3g\n", folder, (unsigned long long)most,
+               diff);
+        if (!(diff <= tol)) CHECK_FAIL("%s, %g is more than %g", folder, diff, tol);
+        free(l);
+    }
+    CHECK(n_ok >= 2);
+    CHECK(e.code == ERR_SYS && strstr(e.msg, "without the experts"));
+    golden_release(&g);
+    model_close(m);
+}
+static void test_offload(void) {
+    too_small(MODELS "qwen35moe");
+    too_small(MODELS "gemma4moe");
+}
+
 static void some_ids(int32_t *ids, int64_t n) {
     for (int64_t i = 0; i < n; i++) ids[i] = (int32_t)((i * 7919 + 13) % 1000);
 }
@@ -520,6 +556,7 @@ int main(void) {
     RUN(test_qwen3);
     RUN(test_mistral);
     RUN(test_gemma4);
+    RUN(test_offload);
     RUN(test_orders);
     RUN(test_kv_types);
     RUN(test_begin);
