@@ -66,7 +66,7 @@ OBJ := $(BUILD)/obj-$(shell echo '$(CC) $(ALL_CFLAGS)' | cksum | cut -d' ' -f1)
 ARCH := $(shell uname -m)
 DIRS := core kernels kernels/ref models text convert calib quantize quantize/enc runtime report
 ifeq ($(ARCH),x86_64)
-DIRS += kernels/avx2 kernels/avxvnni kernels/avx512 kernels/rows quantize/enc/avx2
+DIRS += kernels/avx2 kernels/avxvnni kernels/avx512 kernels/amx kernels/rows quantize/enc/avx2
 endif
 SRC  := $(wildcard $(addsuffix /*.c,$(DIRS))) $(if $(CUDA_OBJS),,kernels/cuda/none.c)
 OBJS := $(SRC:%.c=$(OBJ)/%.o)
@@ -86,7 +86,8 @@ HONE_EMU  := $(OBJ)/hone-emu
 # kernels of instruction sets that this machine need not have, from the same sources, emulated with AVX2
 ISA_UNIT := $(filter $(OBJ)/tests/kern/isa_%,$(UNIT))
 ifeq ($(ARCH),x86_64)
-ISA_OBJS := $(patsubst %.c,$(OBJ)/isa-emu/%.o,$(wildcard kernels/avxvnni/*.c kernels/avx512/*.c tests/isa-emu/*.c))
+ISA_OBJS := $(patsubst %.c,$(OBJ)/isa-emu/%.o,$(wildcard kernels/avxvnni/*.c kernels/avx512/*.c kernels/amx/*.c tests/isa-emu/*.c))
+HONE_ISA_EMU := $(OBJ)/hone-isa-emu
 endif
 
 .DEFAULT_GOAL := all
@@ -106,7 +107,8 @@ $(OBJ)/quantize/enc/avx2/%.o: ISA = -mavx2
 # vectors of 32 bytes never cross a function that is not inlined
 $(OBJ)/quantize/enc/lanes.o: ISA = -Wno-psabi
 $(OBJ)/kernels/avxvnni/%.o: ISA = -mavxvnni -mavx2 -mfma -mf16c -ffp-contract=fast
-$(OBJ)/kernels/avx512/%.o: ISA = -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx2 -mfma -mf16c -ffp-contract=fast
+$(OBJ)/kernels/avx512/%.o $(OBJ)/kernels/amx/%.o: ISA = -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx2 -mfma -mf16c -ffp-contract=fast $(AMX)
+$(OBJ)/kernels/amx/%.o: AMX = -mamx-tile -mamx-int8
 # the address sanitizer looks at the operands of a matrix product once (kernels/ops.h), not at each of its loads: those
 # were two thirds of the time of every test with a model. tests/kern/check puts pages that fault around them
 $(OBJ)/kernels/avx2/gemm.o $(OBJ)/kernels/avx512/gemm.o: SANF := $(if $(findstring address,$(SAN)),-DKERN_CHECK_ROWS,$(SANF))
@@ -160,6 +162,8 @@ $(OBJ)/isa-emu/%.o: %.c
 	@$(if $(filter 0,$(V)),echo "  emu   $<")
 	$(Q)$(CC) $(ALL_CFLAGS) $(ISA) -MMD -MP -c $< -o $@
 $(OBJ)/isa-emu/tests/isa-emu/cpu.o: ISA =
+$(HONE_ISA_EMU): $(MAIN) $(ISA_OBJS) $(LIB)
+	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $(MAIN) $(ISA_OBJS) $(LIB) $(LIBS)
 $(ISA_UNIT): %: %.o $(ISA_OBJS) $(LIB)
 	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $< $(ISA_OBJS) $(LIB) $(LIBS)
 $(BIN): $(MAIN) $(LIB)
@@ -181,8 +185,8 @@ $(FAULT): $(MAIN) $(OBJ)/tests/fault.o $(LIB)
 
 # ---- checks ---------------------------------------------------------------------------------
 unit: $(UNIT) ## build the unit tests
-check: all $(UNIT) $(HONE_EMU) $(FAULT) $(OBJ)/stage.stamp ## every test that needs no network, Python or GPU
-	$(Q)HONE=$(abspath $(BIN)) HONE_EMU=$(abspath $(HONE_EMU)) HONE_FAULTY=$(abspath $(FAULT)) UNITS='$(abspath $(UNIT))' CC='$(CC)' SANF='$(SANF)' WRAP='$(WRAP)' sh tests/run.sh
+check: all $(UNIT) $(HONE_EMU) $(HONE_ISA_EMU) $(FAULT) $(OBJ)/stage.stamp ## every test that needs no network, Python or GPU
+	$(Q)HONE=$(abspath $(BIN)) HONE_EMU=$(abspath $(HONE_EMU)) HONE_ISA_EMU=$(abspath $(HONE_ISA_EMU)) HONE_FAULTY=$(abspath $(FAULT)) UNITS='$(abspath $(UNIT))' CC='$(CC)' SANF='$(SANF)' WRAP='$(WRAP)' sh tests/run.sh
 test: check ## the same
 # an installation that tests/cli/library.sh builds programs against
 $(OBJ)/stage.stamp: $(BIN) include/hone.h packaging/hone.pc.in Makefile

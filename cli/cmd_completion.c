@@ -37,12 +37,12 @@ static const struct {
 
 /* Options whose values are few and known. */
 static const struct {
-    const char *option, *values[6];
+    const char *option, *values[7];
 } choices[] = {
     {"--progress", {"auto", "always", "never"}},
     {"--color", {"auto", "always", "never"}},
     {"--device", {"cpu", "cuda", "auto"}},
-    {"--isa", {"auto", "ref", "avx2", "avxvnni", "avx512"}},
+    {"--isa", {"auto", "ref", "avx2", "avxvnni", "avx512", "amx"}},
     {"--act", {"f32", "q8"}},
 };
 

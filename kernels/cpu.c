@@ -5,12 +5,25 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
-/* Register state that the operating system saves: bit 1 SSE, 2 AVX, 5..7 AVX-512. */
+/* Register state that the operating system saves: bit 1 SSE, 2 AVX, 5..7 AVX-512, 17 and 18 tiles.
+ */
 static uint32_t os_state(void) {
     uint32_t lo, hi;
     __asm__ volatile("xgetbv" : "=a"(lo), "=d"(hi) : "c"(0));
     return lo;
+}
+
+/* Tiles are 8 KiB per thread, which Linux gives only to who asks: once, for all threads. */
+static bool may_use_tiles(void) {
+#if defined(__linux__)
+    enum { ARCH_REQ_XCOMP_PERM = 0x1023, TILE_DATA = 18 };
+    return syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, TILE_DATA) == 0;
+#else
+    return false;
+#endif
 }
 
 bool kern_cpu_has(enum kern_isa isa) {
@@ -18,13 +31,16 @@ bool kern_cpu_has(enum kern_isa isa) {
     if (!__get_cpuid(1, &a, &b, &leaf1_c, &d) || !(leaf1_c & 1u << 27)) return isa == KERN_REF;
     const uint32_t os = os_state(); /* OSXSAVE: may be asked */
     if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return isa == KERN_REF;
-    /* leaf 1 ecx: FMA, AVX, F16C; leaf 7 ebx: AVX2; F, DQ, BW, VL; ecx: VNNI */
+    /* leaf 1 ecx: FMA, AVX, F16C; leaf 7 ebx: AVX2; F, DQ, BW, VL; ecx: VNNI; edx: AMX, its int8 */
     const uint32_t fma_f16c = 1u << 12 | 1u << 28 | 1u << 29, avx2 = 1u << 5;
     const uint32_t f_dq_bw_vl = 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31, vnni = 1u << 11;
+    const uint32_t tiles = 1u << 24 | 1u << 25, tile_state = 3u << 17;
     if (isa == KERN_AVX2) return (os & 6u) == 6u && (leaf1_c & fma_f16c) == fma_f16c && (b & avx2);
     if (isa == KERN_AVXVNNI) return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & 1u << 4);
     if (isa == KERN_AVX512)
         return (os & 0xe6u) == 0xe6u && (b & f_dq_bw_vl) == f_dq_bw_vl && (c & vnni);
+    if (isa == KERN_AMX)
+        return (os & tile_state) == tile_state && (d & tiles) == tiles && may_use_tiles();
     return isa == KERN_REF;
 }
 #else

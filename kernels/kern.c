@@ -3,9 +3,13 @@
  * The build host decides nothing: what the machine has is asked at run time (cpu.c). */
 #include "kernels/kern.h"
 
+#include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
+#include "core/log.h"
+#include "core/mem.h"
 #include "kernels/ops.h"
 #include "kernels/pack.h"
 
@@ -13,10 +17,9 @@ static const struct {
     const char *name;
     enum kern_isa below; /* the largest one that it contains */
 } isas[KERN_ISA_COUNT] = {
-    [KERN_REF] = {"ref", KERN_REF},
-    [KERN_AVX2] = {"avx2", KERN_REF},
-    [KERN_AVXVNNI] = {"avxvnni", KERN_AVX2},
-    [KERN_AVX512] = {"avx512", KERN_AVX2},
+    [KERN_REF] = {"ref", KERN_REF},          [KERN_AVX2] = {"avx2", KERN_REF},
+    [KERN_AVXVNNI] = {"avxvnni", KERN_AVX2}, [KERN_AVX512] = {"avx512", KERN_AVX2},
+    [KERN_AMX] = {"amx", KERN_AVX512},
 };
 
 /* Where each (isa, TYPE) of ops.def goes. */
@@ -24,7 +27,8 @@ enum {
     ISA_ref = KERN_REF,
     ISA_avx2 = KERN_AVX2,
     ISA_avxvnni = KERN_AVXVNNI,
-    ISA_avx512 = KERN_AVX512
+    ISA_avx512 = KERN_AVX512,
+    ISA_amx = KERN_AMX
 };
 static const struct {
     enum kern_isa isa;
@@ -57,8 +61,23 @@ static enum kern_isa below(enum kern_isa isa) {
     return (unsigned)isa < KERN_ISA_COUNT ? isas[isa].below : KERN_REF;
 }
 
+static void fill(struct kern *k, enum kern_isa isa);
+static pthread_once_t amx_once = PTHREAD_ONCE_INIT;
+static bool amx_agrees;
+static void try_amx(void) {
+    struct kern *k = xcalloc(2, sizeof *k);
+    fill(&k[0], KERN_AMX);
+    fill(&k[1], KERN_AVX512);
+    amx_agrees = kern_agree(&k[0], &k[1]);
+    free(k);
+    if (!amx_agrees) log_warn("AMX of this processor computes wrongly here: prompts use AVX-512");
+}
+
 bool kern_isa_has(enum kern_isa isa) {
-    return isa == KERN_REF || (kern_cpu_has(isa) && kern_isa_has(below(isa)));
+    if (isa == KERN_REF) return true;
+    if (!kern_cpu_has(isa) || !kern_isa_has(below(isa))) return false;
+    if (isa == KERN_AMX) pthread_once(&amx_once, try_amx);
+    return isa != KERN_AMX || amx_agrees;
 }
 
 enum kern_isa kern_isa_best(void) {
@@ -73,8 +92,12 @@ static bool contains(enum kern_isa isa, enum kern_isa part) {
 }
 
 void kern_init(struct kern *k, enum kern_isa isa) {
-    memset(k, 0, sizeof *k);
     while (!kern_isa_has(isa)) isa = below(isa);
+    fill(k, isa);
+}
+
+static void fill(struct kern *k, enum kern_isa isa) {
+    memset(k, 0, sizeof *k);
     k->isa = isa;
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
         if (!contains(isa, table[i].isa)) continue;

@@ -14,9 +14,10 @@
 
 /* On x86, slower ones first. AVX2 contains ref. AVXVNNI (256 bits) and AVX512 (with its own VNNI)
  * both contain AVX2, not each other: Alder Lake has the first, Ice Lake and Zen 4 the second, Zen 5
- * both. */
-enum kern_isa { KERN_REF, KERN_AVX2, KERN_AVXVNNI, KERN_AVX512, KERN_ISA_COUNT };
-#define KERN_ISA_NAMES "auto, ref, avx2, avxvnni, avx512"
+ * both. AMX adds packed products of many tokens (int8) to AVX512; it is not used when they differ
+ * from AVX512's in a trial, made once per process, which warns. */
+enum kern_isa { KERN_REF, KERN_AVX2, KERN_AVXVNNI, KERN_AVX512, KERN_AMX, KERN_ISA_COUNT };
+#define KERN_ISA_NAMES "auto, ref, avx2, avxvnni, avx512, amx"
 const char *kern_isa_name(enum kern_isa isa);              /* "ref", "avx2", ... */
 bool kern_isa_parse(const char *name, enum kern_isa *out); /* also "auto" -> best of this machine */
 bool kern_isa_has(enum kern_isa isa);                      /* this machine, with all it contains */

@@ -11,6 +11,8 @@
 #undef KERN_OPS
 
 bool kern_cpu_has(enum kern_isa isa); /* what it adds to those it contains; CPUID and XGETBV */
+/* True when packed products of the types that both have in groups of 16 rows are the same bits. */
+bool kern_agree(const struct kern *a, const struct kern *b);
 
 void kern_ref_act(struct kern *k); /* act_quant */
 void kern_ref_f32(struct kern *k); /* everything else */

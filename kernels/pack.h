@@ -17,7 +17,10 @@
 
 #include "core/qtype.h"
 
-enum { ROWS_PANEL = 364 }; /* bytes per row and block of 256 that kern_ops.gemm may unpack to */
+enum {
+    ROWS_PANEL = 536
+}; /* bytes per row and block of 256 that kern_ops.gemm may unpack to: AMX
+      two planes and minima; AVX2, AVX-512 at most 364 */
 
 /* 256 activations as the packed kernels read them. d: of every 32; all the same when the codes
  * share a scale. s16, s32: sums of the codes. abs: codes without signs. Beyond the end of a row

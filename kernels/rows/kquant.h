@@ -51,6 +51,21 @@ INLINE void chunk(int n, bool panel, const uint8_t *w, const struct rows_head *h
     }
 }
 
+/* m + minima (or scales) 2i and 2i + 1 times the sums of the activations that they belong to. */
+INLINE iv minima(iv m, iv pair, const struct kern_act *a, int i) {
+    const int16_t *s = SUB == 16 ? a->s16 : a->s32;
+    return l_add(m, l_madd16(pair, l_at(s + 2 * i)));
+}
+
+/* acc + a block of these sums: the only float steps. */
+INLINE fv float_steps(fv d, fv dmin, iv sum, iv m, const struct kern_act *a, fv acc) {
+    const fv dx = l_set(a->d[0]);
+    if (OFFSET) sum = l_sub(sum, l_shl(m, OFFSET));
+    acc = l_fma(l_mulf(d, dx), l_float(sum), acc);
+    if (!OFFSET) acc = l_fnma(l_mulf(dmin, dx), l_float(m), acc);
+    return acc;
+}
+
 /* acc[t] += a block whose products are in `sum`: minima, then floats. */
 INLINE void finish(int n, bool panel, const struct rows_head *h, const struct panel *p,
                    const struct kern_act *a, int64_t lda, iv *sum, fv *acc) {
@@ -58,18 +73,11 @@ INLINE void finish(int n, bool panel, const struct rows_head *h, const struct pa
     UNROLL for (int t = 0; t < n; t++) m[t] = l_i32(0);
     UNROLL for (int i = 0; i < N_SCALES / 2; i++) {
         const iv pair = panel ? p->pair[i] : l_pair(h->min[i / 2], i % 2, SIGNED);
-        UNROLL for (int t = 0; t < n; t++) {
-            const int16_t *s = SUB == 16 ? a[t * lda].s16 : a[t * lda].s32;
-            m[t] = l_add(m[t], l_madd16(pair, l_at(s + 2 * i)));
-        }
+        UNROLL for (int t = 0; t < n; t++) m[t] = minima(m[t], pair, a + t * lda, i);
     }
     const fv d = panel ? p->d : h->d, dmin = panel ? p->dmin : h->dmin;
-    UNROLL for (int t = 0; t < n; t++) {
-        const fv dx = l_set(a[t * lda].d[0]);
-        if (OFFSET) sum[t] = l_sub(sum[t], l_shl(m[t], OFFSET));
-        acc[t] = l_fma(l_mulf(d, dx), l_float(sum[t]), acc[t]);
-        if (!OFFSET) acc[t] = l_fnma(l_mulf(dmin, dx), l_float(m[t]), acc[t]);
-    }
+    UNROLL for (int t = 0; t < n; t++) acc[t] =
+        float_steps(d, dmin, sum[t], m[t], a + t * lda, acc[t]);
 }
 
 /* n tokens; from packed bytes w (panel false), or unpacked in p. */
@@ -132,8 +140,10 @@ static void group(const uint8_t *w, const struct kern_act *a, int64_t lda, int64
     if (n & 1) tile(1, true, w, p, a, lda, out, ldo, nb);
 }
 
-static void gemm(const uint8_t *w, int64_t n_groups, const struct kern_act *a, int64_t lda,
-                 int64_t n, float *out, int64_t ldo, int64_t k, void *scratch) {
+/* AMX wants the steps alone. */
+__attribute__((unused)) static void gemm(const uint8_t *w, int64_t n_groups,
+                                         const struct kern_act *a, int64_t lda, int64_t n,
+                                         float *out, int64_t ldo, int64_t k, void *scratch) {
     const int64_t nb = k / 256, bytes = nb * BLOCK * LANES;
     const int64_t half = n == 1 ? n_groups / 2 : 0;
     for (int64_t g = 0; g < half; g++)

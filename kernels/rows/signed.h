@@ -80,8 +80,10 @@ static void group(const uint8_t *w, const struct kern_act *a, int64_t lda, int64
     if (n & 1) one(1, w, 0, a, out, 0, nb);
 }
 
-static void gemm(const uint8_t *w, int64_t n_groups, const struct kern_act *a, int64_t lda,
-                 int64_t n, float *out, int64_t ldo, int64_t k, void *scratch) {
+/* AMX wants the steps alone. */
+__attribute__((unused)) static void gemm(const uint8_t *w, int64_t n_groups,
+                                         const struct kern_act *a, int64_t lda, int64_t n,
+                                         float *out, int64_t ldo, int64_t k, void *scratch) {
     const int64_t nb = k / SIZE, bytes = nb * BLOCK * LANES;
     const int64_t half = n == 1 ? n_groups / 2 : 0;
     (void)scratch;

@@ -4,7 +4,7 @@
 #include "kernels/ops.h"
 #include "tests/isa-emu/emu.h"
 
-struct emu_count emu_count;
+_Thread_local struct emu_count emu_count;
 
 bool kern_cpu_has(enum kern_isa isa) {
     __builtin_cpu_init();

@@ -9,14 +9,16 @@
 #ifndef HONE_TESTS_ISA_EMU_EMU_H
 #define HONE_TESTS_ISA_EMU_EMU_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* How often each family of instructions was played: proof that these ran and no others. */
 struct emu_count {
-    uint64_t dot256, dot512, fma512;
+    uint64_t dot256, dot512, fma512, tile;
 };
-extern struct emu_count emu_count;
-int emu_wrong(void); /* lanes in which the emulation is not what plain C says (self.c) */
+extern _Thread_local struct emu_count emu_count;
+extern bool emu_break_tiles; /* every product of tiles is one too large */
+int emu_wrong(void);         /* lanes in which the emulation is not what plain C says (self.c) */
 
 #ifdef __AVX2__ /* the rest is for the files that play, not for those that ask */
 #include <immintrin.h>
@@ -63,6 +65,8 @@ typedef struct {
     }
 
 EMU_2(add_epi8, __m512i, _mm256_add_epi8)
+EMU_2(sub_epi16, __m512i, _mm256_sub_epi16)
+EMU_2(mullo_epi16, __m512i, _mm256_mullo_epi16)
 EMU_2(add_epi32, __m512i, _mm256_add_epi32)
 EMU_2(sub_epi8, __m512i, _mm256_sub_epi8)
 EMU_2(sub_epi32, __m512i, _mm256_sub_epi32)
@@ -74,6 +78,8 @@ EMU_2(xor_si512, __m512i, _mm256_xor_si256)
 EMU_2(shuffle_epi8, __m512i, _mm256_shuffle_epi8) /* within 128 bits in both */
 EMU_2(mul_ps, __m512, _mm256_mul_ps)
 EMU_1(cvtepi32_ps, __m512, __m512i, _mm256_cvtepi32_ps)
+EMU_SHIFT(slli_epi16, _mm256_slli_epi16)
+EMU_SHIFT(srli_epi16, _mm256_srli_epi16)
 EMU_SHIFT(slli_epi32, _mm256_slli_epi32)
 EMU_SHIFT(srli_epi32, _mm256_srli_epi32)
 EMU_SHIFT(srai_epi32, _mm256_srai_epi32)
@@ -159,48 +165,123 @@ EMU __m512i emu_dpbusd_epi32(__m512i c, __m512i u, __m512i s) {
                     emu_dot256(c.h[1], u.h[1], s.h[1]));
 }
 
+/* AMX (tiles.c). Misuse that a processor answers with an exception ends the program. */
+void emu_tile_config(const void *config);
+void emu_tile_release(void);
+void emu_tile_zero(int t);
+int emu_tile_rows(int t, int *row_bytes); /* of a tile that must be configured */
+extern _Thread_local uint8_t emu_tile[8][16][64];
+void emu_tile_dot(int c, int a, int b, bool a_signed, bool b_signed);
+
+/* Here, not in tiles.c, so that the sanitizer sees what kernels load and store. */
+EMU void emu_tile_load(int t, const void *p, size_t stride) {
+    int bytes;
+    const int rows = emu_tile_rows(t, &bytes);
+    memset(emu_tile[t], 0, sizeof emu_tile[t]);
+    for (int r = 0; r < rows; r++)
+        memcpy(emu_tile[t][r], (const uint8_t *)p + (size_t)r * stride, (size_t)bytes);
+}
+EMU void emu_tile_store(int t, void *p, size_t stride) {
+    int bytes;
+    const int rows = emu_tile_rows(t, &bytes);
+    for (int r = 0; r < rows; r++)
+        memcpy((uint8_t *)p + (size_t)r * stride, emu_tile[t][r], (size_t)bytes);
+}
+#undef _tile_loadconfig
+#define _tile_loadconfig emu_tile_config
+#undef _tile_release
+#define _tile_release emu_tile_release
+#undef _tile_zero
+#define _tile_zero emu_tile_zero
+#undef _tile_loadd
+#define _tile_loadd emu_tile_load
+#undef _tile_stored
+#define _tile_stored emu_tile_store
+#undef _tile_dpbssd
+#define _tile_dpbssd(c, a, b) emu_tile_dot(c, a, b, true, true)
+#undef _tile_dpbsud
+#define _tile_dpbsud(c, a, b) emu_tile_dot(c, a, b, true, false)
+
+/* Some are macros in immintrin.h, which ones depends on the compiler and on -O. */
+#undef _mm512_add_epi8
 #define _mm512_add_epi8 emu_add_epi8
+#undef _mm512_add_epi32
 #define _mm512_add_epi32 emu_add_epi32
+#undef _mm512_and_si512
 #define _mm512_and_si512 emu_and_si512
+#undef _mm512_broadcast_i32x4
 #define _mm512_broadcast_i32x4 emu_broadcast_i32x4
+#undef _mm512_castps512_ps256
 #define _mm512_castps512_ps256 emu_castps512_ps256
+#undef _mm512_cvtepi32_ps
 #define _mm512_cvtepi32_ps emu_cvtepi32_ps
+#undef _mm512_cvtepu16_epi32
 #define _mm512_cvtepu16_epi32 emu_cvtepu16_epi32
+#undef _mm512_cvtepu8_epi32
 #define _mm512_cvtepu8_epi32 emu_cvtepu8_epi32
+#undef _mm512_dpbusd_epi32
 #define _mm512_dpbusd_epi32 emu_dpbusd_epi32
+#undef _mm512_fmadd_ps
 #define _mm512_fmadd_ps emu_fmadd_ps
+#undef _mm512_fnmadd_ps
 #define _mm512_fnmadd_ps emu_fnmadd_ps
+#undef _mm512_loadu_ps
 #define _mm512_loadu_ps emu_loadu_ps
+#undef _mm512_loadu_si512
 #define _mm512_loadu_si512 emu_loadu_si512
+#undef _mm512_madd_epi16
 #define _mm512_madd_epi16 emu_madd_epi16
+#undef _mm512_maskz_loadu_ps
 #define _mm512_maskz_loadu_ps emu_maskz_loadu_ps
+#undef _mm512_mul_ps
 #define _mm512_mul_ps emu_mul_ps
+#undef _mm512_mullo_epi16
+#define _mm512_mullo_epi16 emu_mullo_epi16
+#undef _mm512_mullo_epi32
 #define _mm512_mullo_epi32 emu_mullo_epi32
+#undef _mm512_or_si512
 #define _mm512_or_si512 emu_or_si512
+#undef _mm512_set1_epi32
 #define _mm512_set1_epi32 emu_set1_epi32
+#undef _mm512_set1_epi8
 #define _mm512_set1_epi8 emu_set1_epi8
+#undef _mm512_set1_ps
 #define _mm512_set1_ps emu_set1_ps
+#undef _mm512_set4_epi32
 #define _mm512_set4_epi32 emu_set4_epi32
+#undef _mm512_setzero_ps
 #define _mm512_setzero_ps emu_setzero_ps
+#undef _mm512_setzero_si512
 #define _mm512_setzero_si512 emu_setzero_si512
+#undef _mm512_shuffle_epi8
 #define _mm512_shuffle_epi8 emu_shuffle_epi8
+#undef _mm512_srai_epi32
 #define _mm512_srai_epi32 emu_srai_epi32
+#undef _mm512_storeu_ps
 #define _mm512_storeu_ps emu_storeu_ps
+#undef _mm512_sub_epi16
+#define _mm512_sub_epi16 emu_sub_epi16
+#undef _mm512_sub_epi32
 #define _mm512_sub_epi32 emu_sub_epi32
+#undef _mm512_sub_epi8
 #define _mm512_sub_epi8 emu_sub_epi8
+#undef _mm512_xor_si512
 #define _mm512_xor_si512 emu_xor_si512
-/* these are macros in some compilers' headers */
 #undef _mm256_dpbusd_avx_epi32
-#undef _mm512_cvtph_ps
-#undef _mm512_extractf32x8_ps
-#undef _mm512_slli_epi32
-#undef _mm512_srai_epi16
-#undef _mm512_srli_epi32
 #define _mm256_dpbusd_avx_epi32 emu_dpbusd_avx_epi32
+#undef _mm512_cvtph_ps
 #define _mm512_cvtph_ps emu_cvtph_ps
+#undef _mm512_extractf32x8_ps
 #define _mm512_extractf32x8_ps emu_extractf32x8_ps
+#undef _mm512_slli_epi16
+#define _mm512_slli_epi16 emu_slli_epi16
+#undef _mm512_srli_epi16
+#define _mm512_srli_epi16 emu_srli_epi16
+#undef _mm512_slli_epi32
 #define _mm512_slli_epi32 emu_slli_epi32
+#undef _mm512_srai_epi16
 #define _mm512_srai_epi16 emu_srai_epi16
+#undef _mm512_srli_epi32
 #define _mm512_srli_epi32 emu_srli_epi32
 #endif
 

@@ -33,11 +33,53 @@ static int wrong_mask(unsigned m) {
     return wrong;
 }
 
+/* Products of tiles of any size, both kinds that we use. */
+static int wrong_tiles(struct rng *r, int tokens, int depth, bool b_signed) {
+    struct {
+        uint8_t palette, start_row, zero[14];
+        uint16_t row_bytes[16];
+        uint8_t rows[16];
+    } config = {.palette = 1,
+                .row_bytes = {64, (uint16_t)depth, 64},
+                .rows = {(uint8_t)tokens, (uint8_t)tokens, (uint8_t)(depth / 4)}};
+    int8_t a[16][80];
+    uint8_t b[16][64];
+    int32_t c[16][16], got[16][16];
+    for (int i = 0; i < 16; i++) {
+        for (int j = 0; j < 80; j++) a[i][j] = tokens == 1 ? -128 : (int8_t)rng_u64(r);
+        for (int j = 0; j < 64; j++) b[i][j] = tokens == 1 ? 255 : (uint8_t)rng_u64(r);
+        for (int j = 0; j < 16; j++) got[i][j] = c[i][j] = (int32_t)(rng_u64(r) >> 40);
+    }
+    _tile_loadconfig(&config);
+    _tile_loadd(0, c, 64);
+    _tile_loadd(1, a, 80);
+    _tile_loadd(2, b, 64);
+    if (b_signed)
+        _tile_dpbssd(0, 1, 2);
+    else
+        _tile_dpbsud(0, 1, 2);
+    _tile_stored(0, got, 64);
+    _tile_release();
+    int wrong = 0;
+    for (int i = 0; i < 16; i++)
+        for (int j = 0; j < 16; j++) {
+            for (int k = 0; k < depth && i < tokens; k++) {
+                const uint8_t code = b[k / 4][4 * j + k % 4];
+                c[i][j] += a[i][k] * (b_signed ? (int8_t)code : code);
+            }
+            wrong += got[i][j] != c[i][j];
+        }
+    return wrong;
+}
+
 int emu_wrong(void) {
     struct rng r;
     rng_seed(&r, 5);
     int wrong = 0;
     for (int round = 0; round < 200; round++) wrong += wrong_dot(&r, round);
     for (unsigned m = 0; m < 0x10000; m += 0x0123) wrong += wrong_mask(m);
+    for (int tokens = 1; tokens <= 16; tokens++)
+        for (int depth = 4; depth <= 64; depth += 4)
+            wrong += wrong_tiles(&r, tokens, depth, true) + wrong_tiles(&r, tokens, depth, false);
     return wrong;
 }

@@ -11,6 +11,7 @@ int main(void) {
 }
 #else
 #pragma GCC diagnostic ignored "-Wunused-function" /* only some of the checks */
+#include "kernels/ops.h"
 #include "tests/isa-emu/emu.h"
 #include "tests/kern/check_ops.h"
 #include "tests/kern/check_pack.h"
@@ -34,9 +35,21 @@ static void test_products(void) {
             if (!k.op[t].gemm) continue;
             emu_count = (struct emu_count){0};
             check_packed_type(&k, (enum qtype)t);
-            played(kern_isa_name(k.isa),
-                   k.isa == KERN_AVXVNNI ? emu_count.dot256 : emu_count.dot512);
+            played(kern_isa_name(k.isa), k.isa == KERN_AVXVNNI  ? emu_count.dot256
+                                         : k.isa == KERN_AVX512 ? emu_count.dot512
+                                                                : emu_count.tile);
         }
+}
+
+/* The trial before AMX is used notices a processor that computes wrongly. */
+static void test_trial(void) {
+    struct kern amx, avx512;
+    kern_init(&amx, KERN_AMX);
+    kern_init(&avx512, KERN_AVX512);
+    CHECK(kern_agree(&amx, &avx512));
+    emu_break_tiles = true;
+    CHECK(!kern_agree(&amx, &avx512));
+    emu_break_tiles = false;
 }
 
 static void test_f32(void) {
@@ -53,6 +66,7 @@ int main(void) {
     RUN(test_emulation);
     RUN(test_products);
     RUN(test_packed_same);
+    RUN(test_trial);
     RUN(test_f32);
     return check_done();
 }

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT
+/* kernels/amx/iq4_xs.c - IQ4_XS by AMX int8: many tokens with packed rows, 16 at a time. Levels of
+ * -127 to 113 times scales of -32 to 31. */
+#include "kernels/avx512/lanes.h"
+#include "kernels/ops.h"
+#include "kernels/rows/iq4_xs.h"
+#include "kernels/amx/fold.h"
+
+enum { DEPTH = 64, PLANES = 2 };
+
+struct tiled {
+    iv code[PLANES][64];
+    struct head head;
+};
+
+INLINE void unpack_tiles(const uint8_t *w, struct tiled *p) {
+    head(w, &p->head);
+    for (int k = 0; k < 8; k++) {
+        const iv s = l_bytes(factor(&p->head, k), 0x01000100);
+        for (int j = 0; j < 8; j++)
+            fold(code(w, k, j), s, PLANES, &p->code[0][8 * k + j], &p->code[1][8 * k + j]);
+    }
+}
+
+INLINE fv finish_block(const struct tiled *p, iv s, const struct kern_act *a, int i, fv acc) {
+    return scaled(&p->head, s, a, i, acc);
+}
+
+#define FEW kern_avx512_IQ4_XS
+#include "kernels/amx/tiles.h"
+
+const struct kern_ops kern_amx_IQ4_XS = {.gemm = gemm_tiles, .rows = LANES};

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+/* kernels/amx/kquant.h - the k-quants by AMX; see tiles.h and fold.h. Included once by a type's
+ * file, after its header of kernels/rows/. Offsets of codes are folded in too; minima meet the sums
+ * of the activations as in rows/kquant.h. Products of Q2_K are at most 45; those of Q3_K, -124 to
+ * 128 (-4 * -32), fit a signed byte with the other sign; both take one plane. */
+#ifndef HONE_KERNELS_AMX_KQUANT_H
+#define HONE_KERNELS_AMX_KQUANT_H
+
+#include "kernels/amx/fold.h"
+
+enum { SIZE = 256, DEPTH = 64, PLANES = BITS <= 3 ? 1 : 2, NEGATED = BITS == 3 };
+
+struct tiled {
+    iv code[PLANES][64], pair[OFFSET ? 1 : N_SCALES / 2];
+    fv d, dmin;
+};
+
+INLINE void unpack_tiles(const uint8_t *w, struct tiled *p) {
+    struct rows_head h;
+    head(w, &h);
+    for (int i = 0; i < N_SCALES; i++) {
+        /* byte i % 4 of a lane as 16 bits, twice */
+        const iv twice = l_bytes(h.scale[i / 4], 0x01010101u * (unsigned)(i % 4));
+        iv s = SIGNED ? _mm512_srai_epi16(twice, 8) : even_bytes(twice);
+        if (NEGATED) s = _mm512_sub_epi16(l_i32(0), s);
+        for (int j = i * (SUB / 4); j < (i + 1) * (SUB / 4); j++) {
+            const iv q = l_sub8(code(w, j / 8, j % 8), l_i8(OFFSET ? 1 << OFFSET : 0));
+            fold(q, s, PLANES, &p->code[0][j], &p->code[PLANES - 1][j]);
+        }
+    }
+    for (int i = 0; i < N_SCALES / 2 && !OFFSET; i++)
+        p->pair[i] = l_pair(h.min[i / 2], i % 2, SIGNED);
+    p->d = h.d;
+    p->dmin = h.dmin;
+}
+
+INLINE fv finish_block(const struct tiled *p, iv s, const struct kern_act *a, int i, fv acc) {
+    iv m = l_i32(0);
+    (void)i;
+    UNROLL for (int k = 0; k < N_SCALES / 2 && !OFFSET; k++) m = minima(m, p->pair[k], a, k);
+    if (NEGATED) s = l_sub(l_i32(0), s);
+    return float_steps(p->d, p->dmin, s, m, a, acc);
+}
+
+#include "kernels/amx/tiles.h"
+
+#endif
