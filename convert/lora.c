@@ -54,7 +54,11 @@ static int check_config(const struct lora *l, struct err *e) {
                            "result",
                            l->path, off[i]);
     }
-    for (const struct json *j = json_first(json_get(l->cfg, "alpha_pattern")); j; j = json_next(j))
+    const struct json *pattern = json_get(l->cfg, "alpha_pattern");
+    if (pattern && json_type(pattern) != JSON_OBJ && json_type(pattern) != JSON_NULL)
+        return err_set(e, ERR_DATA, "%s: alpha_pattern is not an object of names and numbers",
+                       l->path);
+    for (const struct json *j = json_first(pattern); j; j = json_next(j))
         if (strpbrk(json_name(j), "\\^$*+?()[]{}|"))
             return err_set(e, ERR_DATA, "%s: alpha_pattern \"%.80s\" is more than a name", l->path,
                            json_name(j));

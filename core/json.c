@@ -204,7 +204,8 @@ const struct json *json_next(const struct json *child) {
 }
 
 const char *json_name(const struct json *child) {
-    return child ? node(child)->string : NULL;
+    const char *name = child ? node(child)->string : NULL;
+    return child && !name ? "" : name;
 }
 
 int64_t json_len(const struct json *j) {

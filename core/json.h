@@ -27,7 +27,8 @@ enum json_type json_type(const struct json *j); /* NULL pointer: JSON_NULL */
 const struct json *json_get(const struct json *obj, const char *name);
 const struct json *json_first(const struct json *j); /* first child of array or object */
 const struct json *json_next(const struct json *child);
-const char *json_name(const struct json *child); /* member name */
+/* Of a member; "" for an element of an array, NULL for a NULL pointer. */
+const char *json_name(const struct json *child);
 int64_t json_len(const struct json *j);          /* children; O(n) */
 const char *json_str(const struct json *j);      /* NULL when not a string */
 double json_num(const struct json *j, double otherwise);

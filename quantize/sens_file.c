@@ -104,7 +104,11 @@ static bool usable(double v, double least) {
 
 static int read_errors(struct sens_group *g, const struct json *j, const char *path,
                        struct err *e) {
-    for (const struct json *m = json_first(json_get(j, "error")); m; m = json_next(m)) {
+    const struct json *errors = json_get(j, "error");
+    if (errors && json_type(errors) != JSON_OBJ)
+        return err_set(e, ERR_DATA, "%s: group %s: \"error\" is not an object of types and numbers",
+                       path, g->name);
+    for (const struct json *m = json_first(errors); m; m = json_next(m)) {
         enum qtype t;
         double v = json_num(m, -1);
         if (!qtype_parse(json_name(m), &t) || !g->can[t]) continue; /* a type of a later version */

@@ -72,7 +72,7 @@ static int check_checks(const struct suite_case *c, const char *what, struct err
     bool ok;
     int rc = 0;
     for (const struct json *k = json_first(checks); k && !rc; k = json_next(k)) {
-        const char *name = json_name(k) ? json_name(k) : "";
+        const char *name = json_name(k);
         const struct check *row = find_check(name);
         buf_reset(&text);
         if (row && row->malformed(k)) {

@@ -98,6 +98,7 @@ static void test_refusals(void) {
     refused("mistral", "\"peft_type\": \"LORA\"", "\"peft_type\": \"LOHA\"", "LOHA");
     refused("mistral", "\"alpha_pattern\": {}", "\"alpha_pattern\": {\"^model.*q\": 2}",
             "more than a name");
+    refused("mistral", "\"alpha_pattern\": {}", "\"alpha_pattern\": [2]", "not an object");
     struct err e = {0};
     CHECK_ERR(convert("qwen35", DIR "/experts", "out.gguf", &e), ERR_DATA, "was made for another");
 }

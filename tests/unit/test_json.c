@@ -30,6 +30,7 @@ static void test_reading(void) {
     CHECK(json_next(c) == NULL);
     CHECK(json_bool(json_get(j, "A"), false)); /* case matters */
     CHECK_EQ_STR(json_name(json_next(json_first(j))), "A");
+    CHECK_EQ_STR(json_name(json_first(a)), ""); /* an element of an array */
     CHECK(json_type(json_get(j, "n")) == JSON_NULL && json_type(json_get(j, "o")) == JSON_OBJ);
     CHECK(json_get(j, "zz") == NULL && json_get(a, "a") == NULL &&
           json_first(json_get(j, "o")) == NULL);
