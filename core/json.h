@@ -29,8 +29,8 @@ const struct json *json_first(const struct json *j); /* first child of array or 
 const struct json *json_next(const struct json *child);
 /* Of a member; "" for an element of an array, NULL for a NULL pointer. */
 const char *json_name(const struct json *child);
-int64_t json_len(const struct json *j);          /* children; O(n) */
-const char *json_str(const struct json *j);      /* NULL when not a string */
+int64_t json_len(const struct json *j);     /* children; O(n) */
+const char *json_str(const struct json *j); /* NULL when not a string */
 double json_num(const struct json *j, double otherwise);
 bool json_bool(const struct json *j, bool otherwise);
 /* True and *out set when j is a number that is an exact integer within +-2^53. */
