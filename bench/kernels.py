@@ -2,8 +2,9 @@
 """bench/kernels.sh's program: rates of every kernel of two programs, in turns. kernels.py BEFORE AFTER OUT.json
 
 A rate is the best of the rounds. One token: what a product with one token reaches by the fastest way there is (dot products of
-blocks, or packed rows); 64 tokens: packed rows, or decoding and the f32 product. A ratio below 1 is a regression; but blocks lie where malloc puts them,
-and the dot products of F32 and F16 move by a third with that, between runs of one program (56 to 79 GB/s)."""
+blocks, or packed rows); 64 tokens: packed rows, or decoding and the f32 product. A ratio below 1 is a regression; but the earlier program's
+blocks lie where malloc puts them, and the dot products of F32 and F16 move by a third with that. The f32 product did not change: its ratio says
+how equal the conditions were."""
 import argparse, json, os, shlex, subprocess
 
 
