@@ -121,7 +121,8 @@ static void group_line(struct machine *m, const char *root, char *line) {
     }
 }
 
-static void groups(struct machine *m, const char *root) {
+void machine_limits(const char *root, struct machine *m) {
+    *m = (struct machine){.mem_left = UINT64_MAX};
     char dir[NAME_MAX_LEN], text[8192];
     snprintf(dir, sizeof dir, "%s/proc/self", root);
     if (!slurp(dir, "cgroup", text, sizeof text)) return;
@@ -152,7 +153,6 @@ static void processors(struct machine *m, const char *root) {
 }
 
 void machine_read(const char *root, struct machine *out) {
-    *out = (struct machine){.mem_left = UINT64_MAX};
+    machine_limits(root, out);
     processors(out, root);
-    groups(out, root);
 }

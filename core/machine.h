@@ -17,5 +17,7 @@ struct machine {
 /* root: "" for this machine, or a folder that holds its own proc/ and sys/. n_cpus and n_cores are
  * at least 1. */
 void machine_read(const char *root, struct machine *out);
+/* n_quota and mem_left alone, the rest 0: a few small files, whatever the number of processors. */
+void machine_limits(const char *root, struct machine *out);
 
 #endif

@@ -195,7 +195,7 @@ uint64_t mem_available(void) {
     while (fgets(line, sizeof line, f))
         if (sscanf(line, "MemAvailable: %llu", &kib) == 1) break;
     fclose(f);
-    machine_read("", &machine);
+    machine_limits("", &machine);
     if (!kib || machine.mem_left > (uint64_t)kib * 1024) return (uint64_t)kib * 1024;
     return machine.mem_left ? machine.mem_left : 1; /* 0 would be "unknown" */
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/avx512/lanes.h - the steps of kernels/rows/ on 16 rows at a time: see avx2/lanes.h, whose
- * names these are. Products of four bytes are added by one VNNI instruction, which takes unsigned
- * codes: signed ones are moved up by 128. */
+/* kernels/avx512/lanes.h - the steps of kernels/rows/ on 16 rows at a time: see avx2/lanes8.h,
+ * whose names these are, and the products of rows/vnni.h. */
 #ifndef HONE_KERNELS_AVX512_LANES_H
 #define HONE_KERNELS_AVX512_LANES_H
 
@@ -98,38 +97,16 @@ INLINE void l_storef(float *p, fv v) {
     _mm512_storeu_ps(p, v);
 }
 
-INLINE int u_depth(int bits) { /* sums have 32 bits: a sub-block always fits */
-    (void)bits;
-    return 8;
+INLINE iv running(iv s) {
+    return s;
 }
-INLINE iv u_first(iv w, iv x) {
-    return _mm512_dpbusd_epi32(_mm512_setzero_si512(), w, x);
-}
-INLINE iv u_next(iv s, iv w, iv x) {
+INLINE iv l_dot(iv s, iv w, iv x) {
     return _mm512_dpbusd_epi32(s, w, x);
 }
-INLINE iv u_scale(iv v, int i, bool is_signed) {
-    if (is_signed) return _mm512_srai_epi32(_mm512_slli_epi32(v, 24u - 8u * (unsigned)i), 24);
-    return l_bytes(v, 0x80808000 | (unsigned)i);
-}
-INLINE iv u_end(iv sum, iv s, iv scale) {
-    return l_add(sum, l_mul(s, scale));
+INLINE iv l_signed(iv v, int i) {
+    return _mm512_srai_epi32(_mm512_slli_epi32(v, 24u - 8u * (unsigned)i), 24);
 }
 
-INLINE iv s_scale(iv v) {
-    return v;
-}
-INLINE iv s_first(int codes_sum) {
-    return l_i32(-128 * codes_sum);
-}
-INLINE iv s_next(iv s, iv w, iv x, iv ax, iv scale, bool whole) {
-    (void)ax;
-    (void)scale;
-    (void)whole;
-    return _mm512_dpbusd_epi32(s, _mm512_xor_si512(w, l_i8(-128)), x);
-}
-INLINE iv s_end(iv sum, iv s, iv scale) {
-    return l_add(sum, l_mul(s, scale));
-}
+#include "kernels/rows/vnni.h"
 
 #endif

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT
+/* kernels/rows/vnni.h - products of codes where one instruction multiplies four unsigned bytes with
+ * four signed ones and adds them to 32 bits: what avx2/lanes.h does in 16 bits, with the same
+ * names. Included at the end of an ISA's lanes.h, which has defined l_dot(s, w, x), that
+ * instruction; l_signed(v, i), byte i of a lane as 32 bits; and running(s), s kept in a register.
+ */
+#ifndef HONE_KERNELS_ROWS_VNNI_H
+#define HONE_KERNELS_ROWS_VNNI_H
+
+INLINE int u_depth(int bits) { /* sums have 32 bits: a sub-block always fits */
+    (void)bits;
+    return 8;
+}
+INLINE iv u_first(iv w, iv x) {
+    return running(l_dot(l_i32(0), w, x));
+}
+INLINE iv u_next(iv s, iv w, iv x) {
+    return running(l_dot(s, w, x));
+}
+INLINE iv u_scale(iv v, int i, bool is_signed) {
+    return is_signed ? l_signed(v, i) : l_bytes(v, 0x80808000 | (unsigned)i);
+}
+INLINE iv u_end(iv sum, iv s, iv scale) {
+    return running(l_add(sum, l_mul(s, scale)));
+}
+
+INLINE iv s_scale(iv v) {
+    return v;
+}
+INLINE iv s_first(int codes_sum) { /* signed codes are moved up by 128 */
+    return l_i32(-128 * codes_sum);
+}
+INLINE iv s_next(iv s, iv w, iv x, iv ax, iv scale, bool whole) {
+    (void)ax;
+    (void)scale;
+    (void)whole;
+    return running(l_dot(s, l_sub8(w, l_i8(-128)), x));
+}
+INLINE iv s_end(iv sum, iv s, iv scale) {
+    return l_add(sum, l_mul(s, scale));
+}
+
+#endif
