@@ -62,7 +62,7 @@ static int make_missing(struct gate *g, struct err *e) {
 }
 
 static void judge(struct gate *g, const struct eval_kld_run *r) {
-    struct eval_kld mix, k[GATE_PLAIN];
+    struct eval_kld mix, k[GATE_PLAIN] = {0};
     struct eval_pair d;
     eval_kld_total(r, 0, &mix);
     g->best = 0;

@@ -42,19 +42,20 @@ static void show_input(FILE *file, const struct buf *out, size_t from, size_t to
 
 static void show(FILE *file, const struct buf *out, const struct jinja_spans *s,
                  const struct chat_forged *f, int n, bool color) {
+    const char *text = out->data ? out->data : "";
     size_t at = 0;
     int k = 0;
     for (int i = 0; i < s->n; i++) {
         const struct jinja_span *p = &s->v[i];
         const char *kind = s->origin[p->origin].kind;
-        fwrite(out->data + at, 1, p->start - at, file);
+        fwrite(text + at, 1, p->start - at, file);
         if (!color) fprintf(file, "\xc2\xab%s:", kind);
         show_input(file, out, p->start, p->end, color ? color_of(kind) : NULL, f, n, &k);
         if (!color) fputs("\xc2\xbb", file);
         at = p->end;
     }
-    fwrite(out->data ? out->data + at : "", 1, out->len - at, file);
-    if (!out->len || out->data[out->len - 1] != '\n') fputc('\n', file);
+    fwrite(text + at, 1, out->len - at, file);
+    if (!out->len || text[out->len - 1] != '\n') fputc('\n', file);
 }
 
 static void emit_rows(struct emit *m, const struct jinja_spans *s, size_t start, size_t end,

@@ -61,7 +61,7 @@ static void rows_dot(const struct session *s, const struct weight *w, const uint
     for (int64_t r = r0; r < r1; r++) {
         const uint8_t *wr = mat + (uint64_t)r * w->row_bytes;
         float *o = out + (r - r0);
-        if (a->q) {
+        if (a->q && op->dot) {
             for (int64_t t = 0; t < a->n_rows; t++)
                 o[t * ldo] = op->dot(wr, a->q + (uint64_t)t * a->q_row, k);
         } else if (direct) {
