@@ -149,13 +149,14 @@ int factor_make(struct factor *f, const struct gram_input *in, int64_t mat,
     const float *s0 = in->sum[0] + mat * size, *s1 = in->sum[1] + mat * size;
     double w0 = (double)(o->halves & 1), w1 = (double)(o->halves >> 1 & 1);
     double count = w0 * (double)in->count[0][mat] + w1 * (double)in->count[1][mat];
-    double prior = pooled && pooled_tokens > 0 ? o->tau / pooled_tokens : 0;
-    double total = count + (prior > 0 ? o->tau : 0), mean = 0;
+    if (!(pooled_tokens > 0 && o->tau > 0)) pooled = NULL;
+    double prior = pooled ? o->tau / pooled_tokens : 0;
+    double total = count + (pooled ? o->tau : 0), mean = 0;
     if (!(total > 0)) total = 1;
     for (int64_t i = 0; i < n; i++) {
         int64_t at = i * block + i % block;
         double h = w0 * (double)s0[at] + w1 * (double)s1[at];
-        if (prior > 0) h += prior * (double)pooled[at];
+        if (pooled) h += prior * (double)pooled[at];
         if (!(h >= 0 && h < 1e300)) return bad(in, mat, e);
         f->h[i] = (float)(h / total);
         mean += h / total;
@@ -174,7 +175,7 @@ int factor_make(struct factor *f, const struct gram_input *in, int64_t mat,
         for (int64_t j = 0; j < nb; j++) {
             int64_t at = i * block + j;
             double h = w0 * (double)s0[at] + w1 * (double)s1[at];
-            if (prior > 0) h += prior * (double)pooled[at];
+            if (pooled) h += prior * (double)pooled[at];
             double c = h / total * (double)f->diag[i] * (double)f->diag[b0 + j];
             if (!(c > -1.01 && c < 1.01)) return bad(in, mat, e);
             row[j] = b0 + j == i ? 1.0f : (float)((1 - o->alpha) * c);

@@ -14,10 +14,13 @@
 #endif
 #endif
 #if defined(UNROLL)
+#define ROLLED
 #elif defined(__clang__)
 #define UNROLL _Pragma("clang loop unroll(full)")
+#define ROLLED _Pragma("clang loop unroll(disable)")
 #else
 #define UNROLL _Pragma("GCC unroll 32")
+#define ROLLED _Pragma("GCC unroll 1")
 #endif
 #define INLINE static inline __attribute__((always_inline))
 

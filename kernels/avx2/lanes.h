@@ -6,7 +6,10 @@
 
 #include "kernels/avx2/lanes8.h"
 
-enum { TILE = 6 /* tokens that meet a weight vector while it is in a register */ };
+enum {
+    TILE = 6,      /* tokens that meet a weight vector while it is in a register */
+    SHORT_SUMS = 1 /* products of bytes add up in 16 bits */
+};
 
 /* Unsigned codes of `bits` bits meet signed bytes: sums of 16 bits, two per lane, which hold the
  * products of so many vectors of codes: n * 2 * 127 * (2^bits - 1) <= 32767. */

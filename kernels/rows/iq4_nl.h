@@ -3,7 +3,7 @@
 #include "kernels/codebook.h"
 #include "kernels/rows/rows.h"
 
-enum { BLOCK = 18, SIZE = 32, WHOLE = 0 };
+enum { BLOCK = 18, SIZE = 32, BITS = 8, BIAS = 128, WHOLE = 0 };
 struct head {
     fv d;
 };

@@ -3,7 +3,7 @@
 #include "kernels/codebook.h"
 #include "kernels/rows/rows.h"
 
-enum { BLOCK = 136, SIZE = 256, WHOLE = 0 };
+enum { BLOCK = 136, SIZE = 256, BITS = 8, BIAS = 128, WHOLE = 0 };
 struct head {
     fv d;
     iv low, high; /* nibbles, then two bits, of the eight scales */

@@ -4,7 +4,7 @@
 #include "kernels/codebook.h"
 #include "kernels/rows/rows.h"
 
-enum { BLOCK = 17, SIZE = 32, WHOLE = 0 };
+enum { BLOCK = 17, SIZE = 32, BITS = 5, BIAS = 12, WHOLE = 0 };
 struct head {
     fv d;
 };

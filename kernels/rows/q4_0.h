@@ -3,7 +3,7 @@
  */
 #include "kernels/rows/rows.h"
 
-enum { BLOCK = 18, SIZE = 32, WHOLE = 0 };
+enum { BLOCK = 18, SIZE = 32, BITS = 4, BIAS = 8, WHOLE = 0 };
 struct head {
     fv d;
 };

@@ -3,7 +3,7 @@
  * codes. */
 #include "kernels/rows/rows.h"
 
-enum { BLOCK = 20, SIZE = 32, WHOLE = 0 };
+enum { BLOCK = 20, SIZE = 32, BITS = 4, BIAS = 0, WHOLE = 0 };
 struct head {
     fv d, m;
 };

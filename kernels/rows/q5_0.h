@@ -2,7 +2,7 @@
 /* kernels/rows/q5_0.h - Q5_0, packed. Nibbles as Q4_0; bit i of qh is the fifth bit of weight i. */
 #include "kernels/rows/rows.h"
 
-enum { BLOCK = 22, SIZE = 32, WHOLE = 0 };
+enum { BLOCK = 22, SIZE = 32, BITS = 5, BIAS = 16, WHOLE = 0 };
 struct head {
     fv d;
 };

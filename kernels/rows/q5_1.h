@@ -2,7 +2,7 @@
 /* kernels/rows/q5_1.h - Q5_1, packed. As Q5_0, with a minimum as Q4_1. */
 #include "kernels/rows/rows.h"
 
-enum { BLOCK = 24, SIZE = 32, WHOLE = 0 };
+enum { BLOCK = 24, SIZE = 32, BITS = 5, BIAS = 0, WHOLE = 0 };
 struct head {
     fv d, m;
 };

@@ -2,7 +2,7 @@
 /* kernels/rows/q8_0.h - Q8_0, packed. */
 #include "kernels/rows/rows.h"
 
-enum { BLOCK = 34, SIZE = 32, WHOLE = 1 };
+enum { BLOCK = 34, SIZE = 32, BITS = 8, BIAS = 128, WHOLE = 1 };
 struct head {
     fv d;
 };

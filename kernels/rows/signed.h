@@ -2,6 +2,7 @@
 /* kernels/rows/signed.h - products of packed groups (kernels/pack.h) of a format with signed codes.
  * Included once by a type's file, which has included an ISA's lanes.h and defined:
  *   BLOCK (bytes), SIZE (weights of a block: 32 or 256)
+ *   BITS, BIAS                   a code plus BIAS is an unsigned number of so many bits
  *   WHOLE                        1: a code may be -128
  *   struct head, head(w, h)      what a block's codes are multiplied by
  *   code(w, k, j)                codes 32k + 4j .. 4j + 3 of every row, signed
@@ -17,9 +18,33 @@ enum { CHUNKS = SIZE / 32, PER_ACT = 256 / SIZE };
 #define FACTOR(h, k) ((void)(h), l_i32(1))
 #endif
 
+/* chunk() of a block of 32, for several tokens and codes of few bits, where products of bytes add
+ * up in 16 bits: codes plus BIAS, so that one such sum holds several; BIAS times the sum of the
+ * activations comes off. */
+INLINE void chunk_short(int n, const uint8_t *w, const struct kern_act *a, int64_t lda, int i,
+                        iv *sum) {
+    const iv one = s_scale(l_i32(1));
+    UNROLL for (int t = 0; t < n; t++) sum[t] = l_i32(-BIAS * a[t * lda].s32[i]);
+    UNROLL for (int j0 = 0; j0 < 8; j0 += u_depth(BITS)) {
+        iv s[TILE];
+        UNROLL for (int j = j0; j < j0 + u_depth(BITS); j++) {
+            const iv q = l_sub8(code(w, 0, j), l_i8(-BIAS));
+            UNROLL for (int t = 0; t < n; t++) {
+                const iv x = l_at(a[t * lda].qs + 32 * i + 4 * j);
+                s[t] = j == j0 ? u_first(q, x) : u_next(s[t], q, x);
+            }
+        }
+        UNROLL for (int t = 0; t < n; t++) sum[t] = u_end(sum[t], s[t], one);
+    }
+}
+
 /* sum[t] (before k = 0: nothing) + products of the codes 32k .. 32k + 31 with n tokens. */
 INLINE void chunk(int n, const uint8_t *w, const struct head *h, int k, const struct kern_act *a,
                   int64_t lda, int i, iv *sum) {
+    if (SHORT_SUMS && CHUNKS == 1 && BITS <= 5 && n > 1) {
+        chunk_short(n, w, a, lda, i, sum);
+        return;
+    }
     const iv f = s_scale(FACTOR(h, k));
     iv s[TILE];
     UNROLL for (int t = 0; t < n; t++) s[t] = s_first(a[t * lda].s32[i + k]);
@@ -43,7 +68,7 @@ INLINE void tile(int n, const uint8_t *w, const struct kern_act *a, int64_t lda,
         struct head h;
         iv sum[TILE];
         head(w, &h);
-        UNROLL for (int k = 0; k < CHUNKS; k++) chunk(n, w, &h, k, x, lda, i, sum);
+        ROLLED for (int k = 0; k < CHUNKS; k++) chunk(n, w, &h, k, x, lda, i, sum);
         UNROLL for (int t = 0; t < n; t++) acc[t] = scaled(&h, sum[t], x + t * lda, i, acc[t]);
     }
     UNROLL for (int t = 0; t < n; t++) l_storef(out + t * ldo, acc[t]);

@@ -7,6 +7,8 @@
 #ifndef HONE_KERNELS_ROWS_VNNI_H
 #define HONE_KERNELS_ROWS_VNNI_H
 
+enum { SHORT_SUMS = 0 };
+
 INLINE int u_depth(int bits) { /* sums have 32 bits: a sub-block always fits */
     (void)bits;
     return 8;

@@ -68,7 +68,7 @@ static void fill(enum qtype type, int slot) {
         t->start[code] = g;
     }
     for (int i = 0; i < n_codes; i++) {
-        uint8_t v[8];
+        uint8_t v[8] = {0};
         bool valid = t->start[i] == INT32_MIN;
         for (int e = 0; e < s->per; e++) {
             v[e] = (uint8_t)(i >> (bits * e) & ((1 << bits) - 1));
@@ -164,7 +164,7 @@ static void sums(const struct sub *u, struct trial *t) {
 /* Scale of one sub-block and its entries; signs of groups may be flipped. */
 static float sub_search(struct sub *u, uint8_t *sign, uint16_t *index) {
     const struct grid_spec *s = u->t->s;
-    struct trial best = {.sxq = 0}, t;
+    struct trial best = {.sxq = 0}, t = {.sxq = 0};
     float top = 0, merit = 0, scale = 0;
     for (int i = 0; i < s->sub; i++)
         if (u->a[i] > top) top = u->a[i];
