@@ -19,6 +19,7 @@
 #include "core/limits.h"
 #include "core/log.h"
 #include "core/machine.h"
+#include "core/numa.h"
 #include "core/mem.h"
 #include "kernels/cuda/cuda.h"
 #include "runtime/eval.h"
@@ -129,6 +130,7 @@ static int run(struct cli *c, struct err *e) {
     char cpu[128], memory[48];
     struct utsname u;
     struct machine hw;
+    struct numa numa;
     TRY(cli_pool(c, e));
     cpu_name(cpu);
     emit_fmt_bytes(memory, mem_available());
@@ -141,8 +143,10 @@ static int run(struct cli *c, struct err *e) {
     emit_str(m, "cpu", "cpu", cpu);
     emit_str(m, "cpu_isa", "instruction set", kern_isa_name(c->isa));
     machine_read("", &hw);
+    numa_read("", &numa);
     emit_i64(m, "n_processors", "processors", hw.n_cpus);
     emit_i64(m, "n_cores", "cores", hw.n_cores);
+    emit_i64(m, "n_nodes", numa.n > 1 ? "memory nodes" : NULL, numa.n);
     emit_i64(m, "n_quota", hw.n_quota ? "processors allowed by its group" : NULL, hw.n_quota);
     emit_i64(m, "n_threads", "threads", pool_size(c->pool));
     emit_i64(m, "memory_available_bytes", NULL, (int64_t)mem_available());

@@ -11,7 +11,10 @@
  * Sleeping: `n_asleep` goes up before the last look at the ticket, and the caller publishes the
  * ticket before it looks at n_asleep (both sequentially consistent), so a wake-up cannot be missed.
  * The same holds for `caller_asleep` and `left`. Workers that pool_use leaves out wait elsewhere,
- * so that they are not woken for every job. */
+ * so that they are not woken for every job.
+ *
+ * With several memory nodes (core/numa.h) every worker stays on its node; worker 0, the caller's
+ * thread, is not ours to move. */
 #include "core/pool.h"
 
 #include <pthread.h>
@@ -24,12 +27,13 @@
 #include "core/machine.h"
 #include "core/mem.h"
 #include "core/num.h"
+#include "core/numa.h"
 
 enum { THREADS_MAX = 1024, SPIN_NS = 40000, LINE = 64 };
 
 struct worker {
     struct pool *pool;
-    int index;
+    int index, node;
     pthread_t thread;
 };
 struct pool {
@@ -40,6 +44,7 @@ struct pool {
     pthread_mutex_t lock;
     pthread_cond_t wake, done, parked;
     bool is_free;
+    struct numa numa;
 
     _Alignas(LINE) _Atomic uint64_t ticket;
     _Alignas(LINE) _Atomic int64_t left;
@@ -119,6 +124,7 @@ static bool left_out(const struct worker *w) {
 static void *worker_main(void *arg) {
     struct worker *w = arg;
     struct pool *p = w->pool;
+    numa_stay(&p->numa, w->node);
     while (!atomic_load(&p->stop)) {
         if (left_out(w)) {
             pthread_mutex_lock(&p->lock);
@@ -160,13 +166,14 @@ int pool_new(struct pool **out, int n_threads, struct err *e) {
     p->n_threads = n_threads;
     p->spins = n_threads <= n_cpu;
     p->worker = xcalloc((size_t)n_threads, sizeof *p->worker);
+    numa_read("", &p->numa);
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->wake, NULL);
     pthread_cond_init(&p->done, NULL);
     pthread_cond_init(&p->parked, NULL);
     for (int i = 1; i < n_threads; i++) {
         struct worker *w = &p->worker[i];
-        *w = (struct worker){.pool = p, .index = i};
+        *w = (struct worker){.pool = p, .index = i, .node = numa_node_of(&p->numa, i)};
         int rc = pthread_create(&w->thread, NULL, worker_main, w);
         if (rc) {
             err_set(e, ERR_SYS, "cannot start thread %d of %d: %s; use a smaller --threads", i + 1,

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: MIT
 /* runtime/pack.c - weights of matrix products moved into packed rows (kernels/pack.h).
  *
- * Each tensor is copied to memory of its own (huge pages), rearranged, and the file's pages are
- * given back: resident memory stays what it was, one tensor more at a time. The file's blocks
- * remain reachable through the map, so f32 sessions, probes and embeddings read them as before. */
+ * Each tensor is copied to memory of its own (huge pages, from all memory nodes), rearranged, and
+ * the file's pages are given back: resident memory stays what it was, one tensor more at a time.
+ * The file's blocks remain reachable through the map, so f32 sessions, probes and embeddings read
+ * them as before. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/log.h"
 #include "core/mem.h"
+#include "core/numa.h"
 #include "kernels/kern.h"
 #include "kernels/pack.h"
 #include "runtime/model.h"
@@ -50,13 +52,14 @@ static void pack_range(void *ctx, int64_t g0, int64_t g1, int worker) {
                   j->w->row_bytes, n_blocks, j->dst + (uint64_t)g * group);
 }
 
-static int pack_one(struct model *m, int i, const struct kern *k, struct pool *pool,
-                    struct err *e) {
+static int pack_one(struct model *m, int i, const struct kern *k, const struct numa *numa,
+                    struct pool *pool, struct err *e) {
     struct weight *w = &m->weight[i];
     struct job j = {.w = w, .rows = k->op[w->type].rows};
     void *mem = NULL;
     TRY(buf_alloc(&mem, w->n_bytes, m->graph.weight[i].name, e));
     j.dst = mem;
+    if (numa->n > 1) (void)numa_spread(numa, mem, w->n_bytes);
     pool_for(pool, w->ne[1] * w->ne[2] * w->ne[3] / j.rows, GROUPS_PER_TASK, pack_range, &j);
     w->packed = mem;
     w->pack_rows = j.rows;
@@ -79,7 +82,9 @@ static void borrow(struct model *m) {
 
 int model_pack(struct model *m, enum kern_isa isa, struct pool *pool, struct err *e) {
     struct kern *k = xcalloc(1, sizeof *k);
+    struct numa numa;
     kern_init(k, isa);
+    numa_read("", &numa);
     bool *wanted = in_products(&m->graph);
     uint64_t n_bytes = 0, avail = mem_available();
     int rc = 0;
@@ -95,7 +100,7 @@ int model_pack(struct model *m, enum kern_isa isa, struct pool *pool, struct err
         n_bytes = 0;
     }
     for (int i = 0; i < m->graph.n_weights && n_bytes && !rc; i++)
-        if (wanted[i]) rc = pack_one(m, i, k, pool, e);
+        if (wanted[i]) rc = pack_one(m, i, k, &numa, pool, e);
     free(wanted);
     free(k);
     return rc;

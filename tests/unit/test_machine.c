@@ -1,8 +1,17 @@
 // SPDX-License-Identifier: MIT
 /* tests/unit/test_machine.c - control groups of both versions, nested, in a made-up /proc and /sys;
- * cores that two processors share. */
+ * cores that two processors share; memory nodes. */
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include "core/io.h"
 #include "core/machine.h"
+#include "core/mem.h"
+#include "core/numa.h"
 #include "tests/check.h"
 #include "tests/unit/tmpdir.h"
 
@@ -89,12 +98,97 @@ static void test_cores(void) {
     if (n == 2) CHECK_EQ_I64(look().n_cores, n / 2);
 }
 
+/* Two nodes with interleaved numbers, one with memory alone, one that is off. */
+static void test_nodes(void) {
+    struct numa m;
+    numa_read(tmp_dir, &m);
+    CHECK_EQ_I64(m.n, 0);
+    CHECK_EQ_I64(numa_node_of(&m, 3), -1);
+    put("sys/devices/system/node/online", "0-1,4\n");
+    put("sys/devices/system/node/node0/cpulist", "0,2-2,4,6-1023\n");
+    put("sys/devices/system/node/node1/cpulist", "\n");
+    put("sys/devices/system/node/node2/cpulist", "3\n");
+    put("sys/devices/system/node/node4/cpulist", "1,3,5,junk\n");
+    numa_read(tmp_dir, &m);
+    const int n = look().n_cpus;
+    if (n != 2) return; /* what the process may use is not known here */
+    CHECK_EQ_I64(m.n, 2);
+    CHECK(m.node[0].id == 0 && m.node[0].n_cpus == 1 && m.node[0].cpus[0] == 1);
+    CHECK(m.node[1].id == 4 && m.node[1].n_cpus == 1 && m.node[1].cpus[0] == 2);
+}
+
+static void test_bad_nodes(void) {
+    static const char *const text[] = {"", "-", "1-", "-5", "9-3", "x", "0-99999999999999999999"};
+    for (size_t i = 0; i < sizeof text / sizeof *text; i++) {
+        struct numa m;
+        put("sys/devices/system/node/online", "0\n");
+        put("sys/devices/system/node/node0/cpulist", text[i]);
+        numa_read(tmp_dir, &m);
+        CHECK((m.n > 0) == (i == 6));
+        put("sys/devices/system/node/online", text[i]);
+        numa_read(tmp_dir, &m);
+        CHECK((m.n > 0) == (i == 6));
+    }
+}
+
+/* Any number of first workers is shared out by processors, to within one. */
+static void test_spread_workers(void) {
+    struct numa m = {.n = 3};
+    const int cpus[3] = {4, 8, 4};
+    int count[3] = {0};
+    for (int k = 0; k < 3; k++) m.node[k].n_cpus = cpus[k];
+    for (int i = 0; i < 64; i++) {
+        const int at = numa_node_of(&m, i);
+        CHECK(at >= 0 && at < 3);
+        if (at < 0 || at > 2) return;
+        count[at]++;
+        for (int k = 0; k < 3; k++) CHECK(abs(16 * count[k] - (i + 1) * cpus[k]) <= 16);
+    }
+}
+
+/* On this machine: a thread stays where it is told, memory is given the policy. */
+static void test_kernel(void) {
+    struct numa m;
+    cpu_set_t before, now;
+    void *p;
+    numa_read("", &m);
+    CHECK(m.n <= 1 || numa_node_of(&m, 1) >= 0);
+    sched_getaffinity(0, sizeof before, &before);
+    if (!m.n || CPU_COUNT(&before) < 2) return;
+    const int last = 63 - __builtin_clzll(m.node[0].cpus[0] | 1);
+    struct numa one = {.n = 1};
+    one.node[0].cpus[0] = UINT64_C(1) << last;
+    numa_stay(&one, -1);
+    sched_getaffinity(0, sizeof now, &now);
+    CHECK(CPU_EQUAL(&before, &now));
+    numa_stay(&one, 0);
+    sched_getaffinity(0, sizeof now, &now);
+    CHECK(CPU_COUNT(&now) == 1 && CPU_ISSET((size_t)last, &now));
+    sched_setaffinity(0, sizeof before, &before);
+    struct err e = {0};
+    CHECK_OK(buf_alloc(&p, 16 << 20, "test", &e));
+    const int rc = numa_spread(&m, p, 16 << 20);
+    if (rc == 0) {
+        int policy = -1; /* of the address: flag 2 */
+        CHECK(syscall(SYS_get_mempolicy, &policy, NULL, 0, (uint8_t *)p + (8 << 20), 2) == 0);
+        CHECK_EQ_I64(policy, 3); /* interleaved */
+    } else {
+        CHECK(rc == ENOSYS || rc == EPERM); /* a container's filter */
+    }
+    memset(p, 7, 16 << 20);
+    buf_free(p);
+}
+
 int main(void) {
     tmp_make();
     RUN(test_nothing);
     RUN(test_v2);
     RUN(test_v1);
     RUN(test_cores);
+    RUN(test_nodes);
+    RUN(test_bad_nodes);
+    RUN(test_spread_workers);
+    RUN(test_kernel);
     tmp_remove();
     return check_done();
 }
