@@ -131,7 +131,7 @@ static int bind_spelling(struct map *m, struct item *it, const char *pat, size_t
     bool mtp_name = strncmp(pat, "mtp.", 4) == 0;
     bool mtp_block = it->inst.block >= h->d[HD_LAYERS];
     if (mtp_name != mtp_block) return 0;
-    int64_t layer = max_i64(0, it->inst.block - (mtp_block ? h->d[HD_LAYERS] : 0)), want[4];
+    int64_t layer = max_i64(0, it->inst.block - (mtp_block ? h->d[HD_LAYERS] : 0)), want[4] = {0};
     int n = it->inst.n_dims;
     int64_t ne[4];
     arch_shape(it->inst.row, &m->p->hp_src, ne);

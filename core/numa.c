@@ -87,13 +87,14 @@ int numa_node_of(const struct numa *m, int worker) {
     return at;
 }
 
-void numa_stay(const struct numa *m, int node) {
+void numa_stay(const struct numa *m, pthread_t thread, int node) {
     cpu_set_t set;
     if (node < 0 || node >= m->n) return;
     CPU_ZERO(&set);
     for (int i = 0; i < NUMA_CPUS; i++)
         if (has(m->node[node].cpus, i)) CPU_SET((size_t)i, &set);
-    (void)sched_setaffinity(0, sizeof set, &set); /* refused: it runs anywhere, as before */
+    (void)pthread_setaffinity_np(thread, sizeof set,
+                                 &set); /* refused: it runs anywhere, as before */
 }
 
 int numa_spread(const struct numa *m, void *p, uint64_t n_bytes) {

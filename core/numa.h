@@ -5,6 +5,7 @@
 #ifndef HONE_CORE_NUMA_H
 #define HONE_CORE_NUMA_H
 
+#include <pthread.h>
 #include <stdint.h>
 
 enum { NUMA_MAX = 64, NUMA_CPUS = 1024 };
@@ -24,8 +25,8 @@ void numa_read(const char *root, struct numa *out);
  * proportion to their processors. -1 with fewer than two nodes. */
 int numa_node_of(const struct numa *m, int worker);
 
-/* Keeps the calling thread on the processors of a node; -1: as it is. */
-void numa_stay(const struct numa *m, int node);
+/* Keeps a thread on the processors of a node; -1: as it is. */
+void numa_stay(const struct numa *m, pthread_t thread, int node);
 
 /* Before its first use: pages of this memory come from all nodes in turn, so that reading it by all
  * threads has the bandwidth of all nodes. Whole pages only; where the kernel refuses, memory comes

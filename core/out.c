@@ -42,19 +42,19 @@ struct out {
     pthread_mutex_t lock; /* pos, n_buffed, buf */
 };
 
-static int out_slot_claim(const char *path, struct err *e) {
+static int claim_slot(int *slot, const char *path, struct err *e) {
     for (int i = 0; i < TEMP_MAX; i++) {
         int want = TEMP_FREE;
         if (!atomic_compare_exchange_strong(&temps[i].state, &want, TEMP_CLAIMED)) continue;
         unsigned count = atomic_fetch_add(&temp_count, 1);
         int n = snprintf(temps[i].path, PATH_MAX, "%s.tmp-%ld-%u", path, (long)getpid(), count);
-        if (n > 0 && n < PATH_MAX) return i;
+        *slot = i;
+        if (n > 0 && n < PATH_MAX) return 0;
         atomic_store(&temps[i].state, TEMP_FREE);
-        err_set(e, ERR_USAGE, "the output path %.80s... is too long", path);
-        return -1;
+        return err_set(e, ERR_USAGE, "the output path %.80s... is too long", path);
     }
-    err_set(e, ERR_SYS, "cannot create %s: %d output files are open already", path, TEMP_MAX);
-    return -1;
+    return err_set(e, ERR_SYS, "cannot create %s: %d output files are open already", path,
+                   TEMP_MAX);
 }
 
 static int write_failed(const struct out *o, uint64_t n_left, struct err *e) {
@@ -133,10 +133,10 @@ int out_open(struct out **out, const char *path, bool overwrite, struct err *e) 
     TRY(check_target(&final, &mode, path, overwrite, e));
     int slot, fd;
     do { /* a name left over by a killed process with our id: take the next */
-        slot = out_slot_claim(final, e);
-        if (slot < 0) {
+        int rc = claim_slot(&slot, final, e);
+        if (rc) {
             free(final);
-            return (int)e->code;
+            return rc;
         }
         fd = open(temps[slot].path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         atomic_store(&temps[slot].state, fd >= 0 ? TEMP_LIVE : TEMP_FREE);

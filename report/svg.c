@@ -82,7 +82,7 @@ static void axis_y(const struct frame *fr, struct buf *out) {
     static const int digits[] = {1, 2, 5};
     double step = nice_step(fr->y1 - fr->y0);
     if (!fr->ax->log_y)
-        for (double v = 0; v <= fr->y1; v += step) grid_y(fr, v, v, out);
+        for (int i = 0; i * step <= fr->y1; i++) grid_y(fr, i * step, i * step, out);
     for (int dec = (int)floor(fr->y0); fr->ax->log_y && dec <= (int)ceil(fr->y1); dec++)
         for (size_t k = 0; k < sizeof digits / sizeof *digits; k++) {
             double v = digits[k] * pow(10, dec), ly = log10(v);

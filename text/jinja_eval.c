@@ -313,11 +313,11 @@ static struct jval eval_dict(struct jctx *c, const struct jnode *n) {
 
 static struct jval eval_concat(struct jctx *c, const struct jnode *n) {
     struct jval small[SMALL], *v = small;
-    int i = 0;
+    int count = 0;
     if (n->n > SMALL) v = jx_alloc(c, (size_t)n->n, sizeof *v);
-    for (const struct jnode *k = n->list; k; k = k->next) v[i++] = jeval(c, k);
+    for (const struct jnode *k = n->list; k; k = k->next) v[count++] = jeval(c, k);
     size_t m = jx_mark(c);
-    for (i = 0; i < n->n; i++) jv_print(c, v[i]);
+    for (int i = 0; i < count; i++) jv_print(c, v[i]);
     return jx_take(c, m);
 }
 

@@ -158,10 +158,10 @@ static void test_kernel(void) {
     const int last = 63 - __builtin_clzll(m.node[0].cpus[0] | 1);
     struct numa one = {.n = 1};
     one.node[0].cpus[0] = UINT64_C(1) << last;
-    numa_stay(&one, -1);
+    numa_stay(&one, pthread_self(), -1);
     sched_getaffinity(0, sizeof now, &now);
     CHECK(CPU_EQUAL(&before, &now));
-    numa_stay(&one, 0);
+    numa_stay(&one, pthread_self(), 0);
     sched_getaffinity(0, sizeof now, &now);
     CHECK(CPU_COUNT(&now) == 1 && CPU_ISSET((size_t)last, &now));
     sched_setaffinity(0, sizeof before, &before);
