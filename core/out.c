@@ -34,7 +34,7 @@ struct out {
     char *path;       /* final name, links resolved */
     const char *temp; /* present name: temps[slot]'s or part */
     char *part;       /* owned; NULL: a temporary */
-    int slot, fd;     /* slot -1: a part; fd -1: committed */
+    int slot = -1, fd;     /* slot -1: a part; fd -1: committed */
     bool overwrite, keep;
     uint64_t pos;    /* sequential position, buffered bytes included */
     size_t n_buffed; /* bytes in buf, which belong in front of pos */
@@ -131,7 +131,7 @@ int out_open(struct out **out, const char *path, bool overwrite, struct err *e) 
     char *final;
     mode_t mode;
     TRY(check_target(&final, &mode, path, overwrite, e));
-    int slot, fd;
+    int slot = -1, fd;
     do { /* a name left over by a killed process with our id: take the next */
         int rc = claim_slot(&slot, final, e);
         if (rc) {
