@@ -34,7 +34,7 @@ struct out {
     char *path;       /* final name, links resolved */
     const char *temp; /* present name: temps[slot]'s or part */
     char *part;       /* owned; NULL: a temporary */
-    int slot = -1, fd;     /* slot -1: a part; fd -1: committed */
+    int slot, fd;     /* slot -1: a part; fd -1: committed */
     bool overwrite, keep;
     uint64_t pos;    /* sequential position, buffered bytes included */
     size_t n_buffed; /* bytes in buf, which belong in front of pos */
