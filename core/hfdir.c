@@ -213,7 +213,7 @@ static int check_index(struct hfdir *h, struct err *e) {
         strmap_add(in_index, name, strlen(name), i++);
         if (!hfdir_find(h, name) && !is_empty_somewhere(h, name)) offend(&lost, name);
     }
-    for (int64_t t = 0; t < h->n_tensors; t++) {
+    for (int64_t t = 0; h->store && t < h->n_tensors; t++) {
         const char *name = h->store[t].name;
         if (strmap_get(in_index, name, strlen(name)) < 0) offend(&extra, name);
     }

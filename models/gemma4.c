@@ -250,7 +250,7 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
 /* One number when both kinds have it, else one per layer. */
 static void write_layers(const struct hparams *h, struct gguf_w *w, const char *key,
                          const uint8_t *second, int64_t a, int64_t b) {
-    int32_t v[HP_MAX_LAYERS];
+    int32_t v[HP_MAX_LAYERS] = {0};
     int64_t n = h->d[HD_LAYERS];
     bool both = true;
     for (int64_t i = 0; i < n; i++) {

@@ -447,7 +447,7 @@ const char *jv_type(struct jval v) {
         return views[v.u.view->kind];
     }
     if (v.tag == JT_STR && (v.flag & JF_MARKUP)) return "Markup";
-    return names[v.tag];
+    return v.tag < JT_COUNT ? names[v.tag] : "object";
 }
 
 int64_t jv_index(struct jctx *c, struct jval v, const char *what) {
