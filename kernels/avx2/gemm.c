@@ -115,66 +115,70 @@ static void gemm_f32(const float *restrict a, int64_t lda, const float *restrict
  * the L1 cache. An element is summed over k in order, in steps of NN_K. */
 enum { NN_K = 256, NN_COLS = 16, NN_ROWS = 6 };
 
-INLINE void nn_tile(int mr, const float *a, int64_t lda, const float *b, int64_t ldb, float *c,
-                    int64_t ldc, int64_t k, int64_t n) {
+INLINE void nn_tile(int mr, bool full, const float *a, int64_t lda, const float *b, int64_t ldb,
+                    float *c, int64_t ldc, int64_t k, int64_t n) {
     __m256 acc[2 * NN_ROWS];
     UNROLL for (int e = 0; e < 2 * mr; e++) acc[e] = _mm256_setzero_ps();
     const __m256i m0 = lanes(n), m1 = lanes(n - 8);
     for (int64_t p = 0; p < k; p++, b += ldb) {
-        const __m256 b0 = n < NN_COLS ? _mm256_maskload_ps(b, m0) : _mm256_loadu_ps(b);
-        const __m256 b1 = n < NN_COLS ? _mm256_maskload_ps(b + 8, m1) : _mm256_loadu_ps(b + 8);
+        const __m256 b0 = full ? _mm256_loadu_ps(b) : _mm256_maskload_ps(b, m0);
+        const __m256 b1 = full ? _mm256_loadu_ps(b + 8) : _mm256_maskload_ps(b + 8, m1);
         UNROLL for (int i = 0; i < mr; i++) {
             const __m256 av = _mm256_broadcast_ss(a + i * lda + p);
             acc[2 * i] = _mm256_fmadd_ps(av, b0, acc[2 * i]);
             acc[2 * i + 1] = _mm256_fmadd_ps(av, b1, acc[2 * i + 1]);
         }
     }
-    UNROLL for (int i = 0; i < mr; i++) {
-        float *ci = c + i * ldc;
-        _mm256_maskstore_ps(ci, m0, _mm256_add_ps(_mm256_maskload_ps(ci, m0), acc[2 * i]));
-        if (n > 8)
-            _mm256_maskstore_ps(ci + 8, m1,
-                                _mm256_add_ps(_mm256_maskload_ps(ci + 8, m1), acc[2 * i + 1]));
+    UNROLL for (int i = 0; i < mr; i++) UNROLL for (int j = 0; j < 2; j++) {
+        float *ci = c + i * ldc + 8 * j;
+        const __m256i mask = j ? m1 : m0;
+        if (full)
+            _mm256_storeu_ps(ci, _mm256_add_ps(_mm256_loadu_ps(ci), acc[2 * i + j]));
+        else if (j == 0 || n > 8)
+            _mm256_maskstore_ps(ci, mask,
+                                _mm256_add_ps(_mm256_maskload_ps(ci, mask), acc[2 * i + j]));
     }
 }
 
-/* A tile of mr rows, unrolled for each number. */
-static void nn_rows(int64_t mr, const float *a, int64_t lda, const float *b, int64_t ldb, float *c,
-                    int64_t ldc, int64_t k, int64_t n) {
-    switch (mr) {
+/* 16 columns of B (full), or fewer, for all rows of A, in tiles unrolled for each number of rows.
+ */
+INLINE void nn_strip(bool full, const float *a, int64_t lda, const float *b, int64_t ldb, float *c,
+                     int64_t ldc, int64_t m, int64_t n, int64_t k) {
+    int64_t i = 0;
+    for (; i + NN_ROWS <= m; i += NN_ROWS)
+        nn_tile(NN_ROWS, full, a + i * lda, lda, b, ldb, c + i * ldc, ldc, k, n);
+    a += i * lda;
+    c += i * ldc;
+    switch (m - i) {
     case 1:
-        nn_tile(1, a, lda, b, ldb, c, ldc, k, n);
+        nn_tile(1, full, a, lda, b, ldb, c, ldc, k, n);
         break;
     case 2:
-        nn_tile(2, a, lda, b, ldb, c, ldc, k, n);
+        nn_tile(2, full, a, lda, b, ldb, c, ldc, k, n);
         break;
     case 3:
-        nn_tile(3, a, lda, b, ldb, c, ldc, k, n);
+        nn_tile(3, full, a, lda, b, ldb, c, ldc, k, n);
         break;
     case 4:
-        nn_tile(4, a, lda, b, ldb, c, ldc, k, n);
+        nn_tile(4, full, a, lda, b, ldb, c, ldc, k, n);
         break;
     case 5:
-        nn_tile(5, a, lda, b, ldb, c, ldc, k, n);
+        nn_tile(5, full, a, lda, b, ldb, c, ldc, k, n);
         break;
     default:
-        nn_tile(NN_ROWS, a, lda, b, ldb, c, ldc, k, n);
+        break;
     }
 }
-
-/* 16 columns or fewer of B for all rows of A. */
-static void nn_strip(const float *a, int64_t lda, const float *b, int64_t ldb, float *c,
-                     int64_t ldc, int64_t m, int64_t n, int64_t k) {
+static void nn_full(const float *a, int64_t lda, const float *b, int64_t ldb, float *c, int64_t ldc,
+                    int64_t m, int64_t k) {
     float side[NN_K * NN_COLS];
-    if (m > 2 * NN_ROWS && n == NN_COLS) {
+    if (m > 2 * NN_ROWS) {
         for (int64_t p = 0; p < k; p++)
             memcpy(side + p * NN_COLS, b + p * ldb, NN_COLS * sizeof *b);
         b = side;
         ldb = NN_COLS;
     }
-    for (int64_t i = 0; i < m; i += NN_ROWS)
-        nn_rows(m - i < NN_ROWS ? m - i : NN_ROWS, a + i * lda, lda, b, ldb, c + i * ldc, ldc, k,
-                n);
+    nn_strip(true, a, lda, b, ldb, c, ldc, m, NN_COLS, k);
 }
 
 static void gemm_nn(const float *restrict a, int64_t lda, const float *restrict b, int64_t ldb,
@@ -182,10 +186,13 @@ static void gemm_nn(const float *restrict a, int64_t lda, const float *restrict 
     kern_check_rows(a, lda, m, k);
     kern_check_rows(b, ldb, k, n);
     kern_check_rows(c, ldc, m, n);
-    for (int64_t p = 0; p < k; p += NN_K)
-        for (int64_t j = 0; j < n; j += NN_COLS)
-            nn_strip(a + p, lda, b + p * ldb + j, ldb, c + j, ldc, m,
-                     n - j < NN_COLS ? n - j : NN_COLS, k - p < NN_K ? k - p : NN_K);
+    for (int64_t p = 0; p < k; p += NN_K) {
+        const float *ap = a + p, *bp = b + p * ldb;
+        const int64_t kp = k - p < NN_K ? k - p : NN_K;
+        int64_t j = 0;
+        for (; j + NN_COLS <= n; j += NN_COLS) nn_full(ap, lda, bp + j, ldb, c + j, ldc, m, kp);
+        if (j < n) nn_strip(false, ap, lda, bp + j, ldb, c + j, ldc, m, n - j, kp);
+    }
 }
 
 static float dot_f32(const float *restrict a, const float *restrict b, int64_t n) {

@@ -1,74 +1,139 @@
 // SPDX-License-Identifier: MIT
-/* kernels/avx2/iq.h - the loops of the IQ1, IQ2 and IQ3 formats; a type's file gives, for a chunk
- * of 32 weights, the level bytes (looked up 8 or 4 at a time), the sign mask, and the odd scales
- * 2s+1 of its two halves. Signs are applied to the activations: levels stay unsigned (<= 62).
- * Lookups bound the speed. */
+/* kernels/avx2/iq.h - the loops of the IQ1, IQ2 and IQ3 formats. What a block says of its 256
+ * weights is taken apart for all of them at once (a type's head()), so that a chunk of 32 weights
+ * costs its lookups and little else. Signs are applied to the activations: levels stay unsigned
+ * (<= 62); those of IQ1 are signed bytes. */
 #ifndef HONE_KERNELS_AVX2_IQ_H
 #define HONE_KERNELS_AVX2_IQ_H
 
+#include <string.h>
+
 #include "core/bytes.h"
 #include "core/qtype.h"
-#include "kernels/avx2/avx2.h"
+#include "kernels/avx2/kquant.h"
 #include "kernels/grid.h"
 
-struct iq_chunk {
-    __m256i level, sign; /* sign: 0xff where negative */
-    int scale[2];
+struct iq_head {
+    float d;
+    __m256i scale;      /* odd scales 2s+1, as add_scaled wants them */
+    uint32_t sign[8];   /* bit i of word c: weight 32c + i is negative; not of IQ1 */
+    uint16_t index[64]; /* of the grid's vectors, in the order of the weights */
+};
+struct iq_type {
+    int64_t size; /* of a block */
+    float unit;
+    int per; /* weights of a grid vector: 8, 4, or -8: signed bytes */
+    void (*head)(const void *block, struct iq_head *h);
 };
 
-/* The sign masks of four 7-bit indices. */
-INLINE __m256i iq_sign7(const struct kern_grid *g, uint32_t u) {
-    return _mm256_setr_epi64x(load_i64(g->sign_mask[u & 127]), load_i64(g->sign_mask[u >> 7 & 127]),
-                              load_i64(g->sign_mask[u >> 14 & 127]),
-                              load_i64(g->sign_mask[u >> 21 & 127]));
+/* ---- steps of head() ---- */
+
+/* 16 bytes as 16 bits each. */
+INLINE __m256i iq_widen(const void *p) {
+    return _mm256_cvtepu8_epi16(load16(p));
 }
-INLINE __m256i negate(__m256i v, __m256i mask) {
+INLINE void iq_index(struct iq_head *h, int i, __m256i v) {
+    _mm256_storeu_si256((__m256i_u *)(void *)(h->index + 16 * i), v);
+}
+/* 7-bit sign indices as bytes: the eighth bit makes the number of ones even. */
+INLINE void iq_parity(struct iq_head *h, __m256i t) {
+    __m256i p = _mm256_xor_si256(t, _mm256_srli_epi16(t, 4));
+    p = _mm256_xor_si256(p, _mm256_srli_epi16(p, 2));
+    p = _mm256_and_si256(_mm256_xor_si256(p, _mm256_srli_epi16(p, 1)), _mm256_set1_epi8(1));
+    _mm256_storeu_si256((__m256i_u *)(void *)h->sign, _mm256_or_si256(t, _mm256_slli_epi16(p, 7)));
+}
+INLINE __m256i iq_odd(__m256i s) {
+    return _mm256_add_epi16(_mm256_add_epi16(s, s), _mm256_set1_epi16(1));
+}
+/* Scales of the first and of the second halves of the chunks, 16 bits each. */
+INLINE __m256i iq_halves(__m128i first, __m128i second) {
+    return iq_odd(_mm256_set_m128i(second, first));
+}
+/* Eight bytes: nibbles for the two halves of a chunk. */
+INLINE __m256i iq_nibble_scales(const uint8_t *p) {
+    const __m128i v = _mm_cvtepu8_epi16(_mm_loadl_epi64((const __m128i_u *)(const void *)p));
+    return iq_halves(_mm_and_si128(v, _mm_set1_epi16(15)), _mm_srli_epi16(v, 4));
+}
+/* Words of the eight chunks: four 7-bit sign indices, then four bits of scale. */
+INLINE void iq_words(struct iq_head *h, __m256i u) {
+    __m256i t = _mm256_and_si256(u, _mm256_set1_epi32(0x7f));
+    t = _mm256_or_si256(t, _mm256_and_si256(_mm256_slli_epi32(u, 1), _mm256_set1_epi32(0x7f00)));
+    t = _mm256_or_si256(t, _mm256_and_si256(_mm256_slli_epi32(u, 2), _mm256_set1_epi32(0x7f0000)));
+    t = _mm256_or_si256(t,
+                        _mm256_and_si256(_mm256_slli_epi32(u, 3), _mm256_set1_epi32(0x7f000000)));
+    iq_parity(h, t);
+    const __m256i s = _mm256_srli_epi32(u, 28);
+    h->scale = iq_odd(_mm256_permute4x64_epi64(_mm256_packus_epi32(s, s), 0x88));
+}
+
+/* ---- the loops ---- */
+
+/* The levels of chunk c. */
+INLINE __m256i iq_level(int per, const struct iq_head *h, const uint8_t *grid, int c) {
+    const uint16_t *i = h->index + (per == 4 ? 8 : 4) * c;
+    if (per == 4)
+        return _mm256_setr_epi32(
+            load_i32(grid + 4 * (size_t)i[0]), load_i32(grid + 4 * (size_t)i[1]),
+            load_i32(grid + 4 * (size_t)i[2]), load_i32(grid + 4 * (size_t)i[3]),
+            load_i32(grid + 4 * (size_t)i[4]), load_i32(grid + 4 * (size_t)i[5]),
+            load_i32(grid + 4 * (size_t)i[6]), load_i32(grid + 4 * (size_t)i[7]));
+    return _mm256_setr_epi64x(load_i64(grid + 8 * (size_t)i[0]), load_i64(grid + 8 * (size_t)i[1]),
+                              load_i64(grid + 8 * (size_t)i[2]), load_i64(grid + 8 * (size_t)i[3]));
+}
+INLINE __m256i iq_negate(__m256i v, uint32_t sign) {
+    const __m256i mask = bit_mask(sign);
     return _mm256_sub_epi8(_mm256_xor_si256(v, mask), mask);
 }
 
-/* Signed levels (IQ1) as magnitudes and signs. */
-INLINE struct iq_chunk iq_signed(__m256i v, int s0, int s1) {
-    const __m256i sign = _mm256_cmpgt_epi8(_mm256_setzero_si256(), v);
-    return (struct iq_chunk){_mm256_abs_epi8(v), sign, {s0, s1}};
-}
-/* The super scale of most types: the block begins with it. */
-INLINE uint16_t iq_first(const void *w) {
-    return load_u16(w);
-}
+/* Compilers would take indices out of the vector that was stored, which is slower than loads. */
+#define IN_MEMORY(h) __asm__("" : "+m"(h))
 
-INLINE void iq_decode(const uint8_t *w, int64_t size, float unit, float *dst, int64_t n,
-                      uint16_t (*super)(const void *),
-                      struct iq_chunk (*chunk)(const void *, const struct kern_grid *, int)) {
-    const struct kern_grid *g = kern_grid_get();
-    for (int64_t b = 0; b < n / QK; b++, w += size) {
-        const float d = half(super(w)) * unit;
+INLINE void iq_decode(struct iq_type t, const uint8_t *grid, const uint8_t *w, float *dst,
+                      int64_t n) {
+    for (int64_t b = 0; b < n / QK; b++, w += t.size) {
+        struct iq_head h;
+        int16_t s[16];
+        t.head(w, &h);
+        IN_MEMORY(h);
+        memcpy(s, &h.scale, sizeof s);
         for (int c = 0; c < 8; c++, dst += 32) {
-            const struct iq_chunk x = chunk(w, g, c);
-            const __m256i v = negate(x.level, x.sign);
-            put16(dst, _mm256_castsi256_si128(v), _mm256_set1_ps(d * (float)x.scale[0]));
-            put16(dst + 16, _mm256_extracti128_si256(v, 1), _mm256_set1_ps(d * (float)x.scale[1]));
+            __m256i v = iq_level(t.per, &h, grid, c);
+            if (t.per > 0) v = iq_negate(v, h.sign[c]);
+            put16(dst, _mm256_castsi256_si128(v), _mm256_set1_ps(h.d * t.unit * (float)s[c]));
+            put16(dst + 16, _mm256_extracti128_si256(v, 1),
+                  _mm256_set1_ps(h.d * t.unit * (float)s[8 + c]));
         }
     }
 }
 
-INLINE float iq_dot(const uint8_t *w, int64_t size, float unit, const struct blk_Q8_K *y, int64_t n,
-                    uint16_t (*super)(const void *),
-                    struct iq_chunk (*chunk)(const void *, const struct kern_grid *, int)) {
-    const struct kern_grid *g = kern_grid_get();
+INLINE float iq_dot(struct iq_type t, const uint8_t *grid, const uint8_t *w,
+                    const struct blk_Q8_K *y, int64_t n) {
     __m256 acc = _mm256_setzero_ps();
-    for (int64_t b = 0; b < n / QK; b++, w += size, y++) {
+    struct iq_head h[2]; /* one block ahead, so that lookups do not wait for it */
+    if (n) t.head(w, h);
+    for (int64_t b = 0; b < n / QK; b++, w += t.size, y++) {
+        const struct iq_head *x = h + b % 2;
         __m256i s = _mm256_setzero_si256();
-        for (int c = 0; c < 8; c++) {
-            const struct iq_chunk x = chunk(w, g, c);
-            const __m256i p = mul_u8(x.level, negate(load32(y->qs + 32 * c), x.sign));
-            const __m256i sc = _mm256_set_m128i(_mm_set1_epi16((short)x.scale[1]),
-                                                _mm_set1_epi16((short)x.scale[0]));
-            s = _mm256_add_epi32(s, _mm256_madd_epi16(p, sc));
+        if (b + 1 < n / QK) t.head(w + t.size, h + (b + 1) % 2);
+        IN_MEMORY(h);
+        UNROLL for (int c = 0; c < 8; c++) {
+            const __m256i v = iq_level(t.per, x, grid, c), a = load32(y->qs + 32 * c);
+            const __m256i p = t.per < 0 ? mul_s8(v, a) : mul_u8(v, iq_negate(a, x->sign[c]));
+            s = add_scaled(s, p, x->scale, c);
         }
-        const float d = half(super(w)) * unit * y->d;
-        acc = _mm256_fmadd_ps(_mm256_set1_ps(d), _mm256_cvtepi32_ps(s), acc);
+        acc = _mm256_fmadd_ps(_mm256_set1_ps(x->d * t.unit * y->d), _mm256_cvtepi32_ps(s), acc);
     }
     return hsum(acc);
 }
+
+#define IQ_OPS(TYPE, UNIT, PER, GRID)                                                              \
+    static const struct iq_type iq_type = {sizeof(struct blk_##TYPE), UNIT, PER, head};            \
+    static void decode(const void *restrict w, float *restrict dst, int64_t n) {                   \
+        iq_decode(iq_type, (const void *)kern_grid_get()->GRID, w, dst, n);                        \
+    }                                                                                              \
+    static float dot(const void *restrict w, const void *restrict y, int64_t n) {                  \
+        return iq_dot(iq_type, (const void *)kern_grid_get()->GRID, w, y, n);                      \
+    }                                                                                              \
+    const struct kern_ops kern_avx2_##TYPE = {.decode = decode, .dot = dot}
 
 #endif

@@ -1,33 +1,25 @@
 // SPDX-License-Identifier: MIT
 /* kernels/avx2/iq1_m.c - IQ1_M by AVX2; loops in iq.h, layout in kernels/ref/iq1_m.c. */
-#include "kernels/avx2/iq.h"
 #include "kernels/codebook.h"
+#include "kernels/avx2/iq.h"
 #include "kernels/ops.h"
 
-INLINE uint16_t super(const void *w) {
-    return kern_iq1_m_d(w);
-}
-/* Eight levels: low index bits, and a nibble of high bits and shift (a grid entry has 11 bits, the
- * second half of the table is shifted down). */
-INLINE int64_t eight(const struct kern_grid *g, unsigned low, unsigned high) {
-    return load_i64(g->iq1[low | (high & 15) << 8]);
-}
-
-INLINE struct iq_chunk chunk(const void *w, const struct kern_grid *g, int c) {
+/* A nibble of qh: bits 8..10 of an index, and bit 11, the shift of the levels. Four words hold
+ * scales of 3 bits at 0, 3, 6 and 9, of two chunks. */
+static inline void head(const void *w, struct iq_head *h) {
     const struct blk_IQ1_M *x = w;
-    const uint8_t *q = x->qs + 4 * c, *h = x->qh + 2 * c;
-    const int s = load_u16(x->scales + 2 * (c / 2)) >> (6 * (c % 2));
-    return iq_signed(_mm256_setr_epi64x(eight(g, q[0], h[0]), eight(g, q[1], h[0] >> 4),
-                                        eight(g, q[2], h[1]), eight(g, q[3], h[1] >> 4)),
-                     2 * (s & 7) + 1, 2 * (s >> 3 & 7) + 1);
+    const __m128i qh = load16(x->qh), four = _mm_set1_epi8(15);
+    const __m128i low = _mm_and_si128(qh, four), high = _mm_and_si128(_mm_srli_epi16(qh, 4), four);
+    const __m256i a = _mm256_cvtepu8_epi16(_mm_unpacklo_epi8(low, high)),
+                  b = _mm256_cvtepu8_epi16(_mm_unpackhi_epi8(low, high));
+    iq_index(h, 0, _mm256_or_si256(iq_widen(x->qs), _mm256_slli_epi16(a, 8)));
+    iq_index(h, 1, _mm256_or_si256(iq_widen(x->qs + 16), _mm256_slli_epi16(b, 8)));
+    const __m128i s = _mm_loadl_epi64((const __m128i_u *)(const void *)x->scales),
+                  s2 = _mm_unpacklo_epi16(s, s);
+    const __m128i first = _mm_mullo_epi16(s2, _mm_set1_epi32(0x00802000)),
+                  second = _mm_mullo_epi16(s2, _mm_set1_epi32(0x00100400));
+    h->d = half(kern_iq1_m_d(x));
+    h->scale = iq_halves(_mm_srli_epi16(first, 13), _mm_srli_epi16(second, 13));
 }
 
-static void decode(const void *restrict blk, float *restrict dst, int64_t n) {
-    iq_decode(blk, sizeof(struct blk_IQ1_M), 0.125f, dst, n, super, chunk);
-}
-
-static float dot(const void *restrict w, const void *restrict a, int64_t n) {
-    return iq_dot(w, sizeof(struct blk_IQ1_M), 0.125f, a, n, super, chunk);
-}
-
-const struct kern_ops kern_avx2_IQ1_M = {.decode = decode, .dot = dot};
+IQ_OPS(IQ1_M, 0.125f, -8, iq1);

@@ -3,25 +3,26 @@
 #include "kernels/avx2/iq.h"
 #include "kernels/ops.h"
 
-INLINE struct iq_chunk chunk(const void *w, const struct kern_grid *g, int c) {
+/* Bits 8..10 of an index: three of qh, from bit 3j for the j-th of four; bit 11, the shift of the
+ * levels, is the highest of qh. */
+INLINE __m256i index16(const struct blk_IQ1_S *x, int i) {
+    const __m128i qh = _mm_loadl_epi64((const __m128i_u *)(const void *)(x->qh + 4 * i));
+    const __m256i four = _mm256_setr_epi8(0, 1, 0, 1, 0, 1, 0, 1, 2, 3, 2, 3, 2, 3, 2, 3, 4, 5, 4,
+                                          5, 4, 5, 4, 5, 6, 7, 6, 7, 6, 7, 6, 7);
+    const __m256i h = _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(qh), four);
+    const __m256i up = _mm256_mullo_epi16(h, _mm256_set1_epi64x(0x0000000400200100)),
+                  down = _mm256_and_si256(_mm256_srli_epi16(h, 1),
+                                          _mm256_set1_epi64x(0x0700000000000000));
+    const __m256i high = _mm256_or_si256(_mm256_and_si256(up, _mm256_set1_epi16(0x700)), down);
+    const __m256i shift = _mm256_and_si256(_mm256_srli_epi16(h, 4), _mm256_set1_epi16(0x800));
+    return _mm256_or_si256(iq_widen(x->qs + 16 * i), _mm256_or_si256(high, shift));
+}
+static inline void head(const void *w, struct iq_head *h) {
     const struct blk_IQ1_S *x = w;
-    const uint8_t *q = x->qs + 4 * c;
-    const unsigned h = x->qh[c];
-    const int8_t(*v)[8] = g->iq1 + (h >> 15 ? KERN_IQ1 : 0);
-    const int s = (int)(2 * (h >> 12 & 7) + 1);
-    return iq_signed(_mm256_setr_epi64x(load_i64(v[q[0] | (h << 8 & 0x700)]),
-                                        load_i64(v[q[1] | (h << 5 & 0x700)]),
-                                        load_i64(v[q[2] | (h << 2 & 0x700)]),
-                                        load_i64(v[q[3] | (h >> 1 & 0x700)])),
-                     s, s);
+    const __m128i s = _mm_and_si128(_mm_srli_epi16(load16(x->qh), 12), _mm_set1_epi16(7));
+    h->d = half(x->d);
+    UNROLL for (int i = 0; i < 2; i++) iq_index(h, i, index16(x, i));
+    h->scale = iq_halves(s, s);
 }
 
-static void decode(const void *restrict blk, float *restrict dst, int64_t n) {
-    iq_decode(blk, sizeof(struct blk_IQ1_S), 0.125f, dst, n, iq_first, chunk);
-}
-
-static float dot(const void *restrict w, const void *restrict a, int64_t n) {
-    return iq_dot(w, sizeof(struct blk_IQ1_S), 0.125f, a, n, iq_first, chunk);
-}
-
-const struct kern_ops kern_avx2_IQ1_S = {.decode = decode, .dot = dot};
+IQ_OPS(IQ1_S, 0.125f, -8, iq1);

@@ -3,24 +3,21 @@
 #include "kernels/avx2/iq.h"
 #include "kernels/ops.h"
 
-INLINE struct iq_chunk chunk(const void *w, const struct kern_grid *g, int c) {
+/* Bits 8 and 9 of an index: two of the four pairs in a byte of qh. */
+INLINE __m256i index16(const struct blk_IQ2_S *x, int i) {
+    const __m128i four = _mm_setr_epi8(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
+    const __m128i h = _mm_shuffle_epi8(_mm_cvtsi32_si128(load_i32(x->qh + 4 * i)), four);
+    const __m256i up = _mm256_set1_epi64x(0x0004001000400100);
+    const __m256i high = _mm256_mullo_epi16(_mm256_cvtepu8_epi16(h), up);
+    return _mm256_or_si256(iq_widen(x->qs + 16 * i),
+                           _mm256_and_si256(high, _mm256_set1_epi16(0x300)));
+}
+static inline void head(const void *w, struct iq_head *h) {
     const struct blk_IQ2_S *x = w;
-    const uint8_t *q = x->qs + 4 * c;
-    const unsigned h = x->qh[c];
-    const __m256i level = _mm256_setr_epi64x(
-        load_i64(g->iq2_s[q[0] | (h << 8 & 0x300)]), load_i64(g->iq2_s[q[1] | (h << 6 & 0x300)]),
-        load_i64(g->iq2_s[q[2] | (h << 4 & 0x300)]), load_i64(g->iq2_s[q[3] | (h << 2 & 0x300)]));
-    return (struct iq_chunk){level,
-                             bit_mask(load_u32(q + 32)),
-                             {2 * (x->scales[c] & 15) + 1, 2 * (x->scales[c] >> 4) + 1}};
+    h->d = half(x->d);
+    UNROLL for (int i = 0; i < 2; i++) iq_index(h, i, index16(x, i));
+    memcpy(h->sign, x->qs + 32, sizeof h->sign);
+    h->scale = iq_nibble_scales(x->scales);
 }
 
-static void decode(const void *restrict blk, float *restrict dst, int64_t n) {
-    iq_decode(blk, sizeof(struct blk_IQ2_S), 0.125f, dst, n, iq_first, chunk);
-}
-
-static float dot(const void *restrict w, const void *restrict a, int64_t n) {
-    return iq_dot(w, sizeof(struct blk_IQ2_S), 0.125f, a, n, iq_first, chunk);
-}
-
-const struct kern_ops kern_avx2_IQ2_S = {.decode = decode, .dot = dot};
+IQ_OPS(IQ2_S, 0.125f, 8, iq2_s);

@@ -3,25 +3,16 @@
 #include "kernels/avx2/iq.h"
 #include "kernels/ops.h"
 
-INLINE struct iq_chunk chunk(const void *w, const struct kern_grid *g, int c) {
+/* 9 bits of index and 7 of signs. */
+static inline void head(const void *w, struct iq_head *h) {
     const struct blk_IQ2_XS *x = w;
-    const uint16_t *q = x->qs + 4 * c;
-    const __m256i level =
-        _mm256_setr_epi64x(load_i64(g->iq2_xs[q[0] & 511]), load_i64(g->iq2_xs[q[1] & 511]),
-                           load_i64(g->iq2_xs[q[2] & 511]), load_i64(g->iq2_xs[q[3] & 511]));
-    const __m256i sign =
-        _mm256_setr_epi64x(load_i64(g->sign_mask[q[0] >> 9]), load_i64(g->sign_mask[q[1] >> 9]),
-                           load_i64(g->sign_mask[q[2] >> 9]), load_i64(g->sign_mask[q[3] >> 9]));
-    return (struct iq_chunk){
-        level, sign, {2 * (x->scales[c] & 15) + 1, 2 * (x->scales[c] >> 4) + 1}};
+    const __m256i a = load32(x->qs), b = load32(x->qs + 16), low = _mm256_set1_epi16(511);
+    const __m256i sign = _mm256_packus_epi16(_mm256_srli_epi16(a, 9), _mm256_srli_epi16(b, 9));
+    h->d = half(x->d);
+    iq_index(h, 0, _mm256_and_si256(a, low));
+    iq_index(h, 1, _mm256_and_si256(b, low));
+    iq_parity(h, _mm256_permute4x64_epi64(sign, 0xd8));
+    h->scale = iq_nibble_scales(x->scales);
 }
 
-static void decode(const void *restrict blk, float *restrict dst, int64_t n) {
-    iq_decode(blk, sizeof(struct blk_IQ2_XS), 0.125f, dst, n, iq_first, chunk);
-}
-
-static float dot(const void *restrict w, const void *restrict a, int64_t n) {
-    return iq_dot(w, sizeof(struct blk_IQ2_XS), 0.125f, a, n, iq_first, chunk);
-}
-
-const struct kern_ops kern_avx2_IQ2_XS = {.decode = decode, .dot = dot};
+IQ_OPS(IQ2_XS, 0.125f, 8, iq2_xs);

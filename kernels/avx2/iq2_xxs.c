@@ -3,23 +3,18 @@
 #include "kernels/avx2/iq.h"
 #include "kernels/ops.h"
 
-INLINE struct iq_chunk chunk(const void *w, const struct kern_grid *g, int c) {
+/* Eight times four index bytes and a word. */
+static inline void head(const void *w, struct iq_head *h) {
     const struct blk_IQ2_XXS *x = w;
-    const uint8_t *p = (const uint8_t *)x->qs + 8 * c;
-    const uint32_t u = load_u32(p + 4);
-    const __m256i level =
-        _mm256_setr_epi64x(load_i64(g->iq2_xxs[p[0]]), load_i64(g->iq2_xxs[p[1]]),
-                           load_i64(g->iq2_xxs[p[2]]), load_i64(g->iq2_xxs[p[3]]));
-    const int s = (int)(2 * (u >> 28) + 1);
-    return (struct iq_chunk){level, iq_sign7(g, u), {s, s}};
+    const __m256 a = _mm256_castsi256_ps(load32(x->qs)),
+                 b = _mm256_castsi256_ps(load32(x->qs + 16));
+    const __m256i q = _mm256_castps_si256(_mm256_shuffle_ps(a, b, 0x88)),
+                  u = _mm256_castps_si256(_mm256_shuffle_ps(a, b, 0xdd)),
+                  i = _mm256_permute4x64_epi64(q, 0xd8);
+    h->d = half(x->d);
+    iq_index(h, 0, _mm256_cvtepu8_epi16(_mm256_castsi256_si128(i)));
+    iq_index(h, 1, _mm256_cvtepu8_epi16(_mm256_extracti128_si256(i, 1)));
+    iq_words(h, _mm256_permute4x64_epi64(u, 0xd8));
 }
 
-static void decode(const void *restrict blk, float *restrict dst, int64_t n) {
-    iq_decode(blk, sizeof(struct blk_IQ2_XXS), 0.125f, dst, n, iq_first, chunk);
-}
-
-static float dot(const void *restrict w, const void *restrict a, int64_t n) {
-    return iq_dot(w, sizeof(struct blk_IQ2_XXS), 0.125f, a, n, iq_first, chunk);
-}
-
-const struct kern_ops kern_avx2_IQ2_XXS = {.decode = decode, .dot = dot};
+IQ_OPS(IQ2_XXS, 0.125f, 8, iq2_xxs);

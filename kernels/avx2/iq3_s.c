@@ -3,25 +3,24 @@
 #include "kernels/avx2/iq.h"
 #include "kernels/ops.h"
 
-INLINE struct iq_chunk chunk(const void *w, const struct kern_grid *g, int c) {
+/* Bit 8 of an index: one of eight in a byte of qh. */
+INLINE __m256i index16(const struct blk_IQ3_S *x, int i) {
+    const __m128i eight = _mm_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1);
+    const __m128i h = _mm_shuffle_epi8(_mm_cvtsi32_si128(load_u16(x->qh + 2 * i)), eight);
+    const __m256i up = _mm256_broadcastsi128_si256(_mm_setr_epi16(256, 128, 64, 32, 16, 8, 4, 2));
+    const __m256i high = _mm256_mullo_epi16(_mm256_cvtepu8_epi16(h), up);
+    return _mm256_or_si256(iq_widen(x->qs + 16 * i),
+                           _mm256_and_si256(high, _mm256_set1_epi16(0x100)));
+}
+static inline void head(const void *w, struct iq_head *h) {
     const struct blk_IQ3_S *x = w;
-    const uint8_t *q = x->qs + 8 * c;
-    const unsigned h = x->qh[c];
-    const __m256i level = _mm256_setr_epi32(
-        load_i32(g->iq3_s[q[0] | (h << 8 & 256)]), load_i32(g->iq3_s[q[1] | (h << 7 & 256)]),
-        load_i32(g->iq3_s[q[2] | (h << 6 & 256)]), load_i32(g->iq3_s[q[3] | (h << 5 & 256)]),
-        load_i32(g->iq3_s[q[4] | (h << 4 & 256)]), load_i32(g->iq3_s[q[5] | (h << 3 & 256)]),
-        load_i32(g->iq3_s[q[6] | (h << 2 & 256)]), load_i32(g->iq3_s[q[7] | (h << 1 & 256)]));
-    const int s = 2 * ((x->scales[c / 2] >> (4 * (c % 2))) & 15) + 1;
-    return (struct iq_chunk){level, bit_mask(load_u32(x->signs + 4 * c)), {s, s}};
+    const __m128i s = _mm_cvtsi32_si128(load_i32(x->scales)), four = _mm_set1_epi8(15);
+    const __m128i scale = _mm_cvtepu8_epi16(
+        _mm_unpacklo_epi8(_mm_and_si128(s, four), _mm_and_si128(_mm_srli_epi16(s, 4), four)));
+    h->d = half(x->d);
+    UNROLL for (int i = 0; i < 4; i++) iq_index(h, i, index16(x, i));
+    memcpy(h->sign, x->signs, sizeof h->sign);
+    h->scale = iq_halves(scale, scale);
 }
 
-static void decode(const void *restrict blk, float *restrict dst, int64_t n) {
-    iq_decode(blk, sizeof(struct blk_IQ3_S), 1.0f, dst, n, iq_first, chunk);
-}
-
-static float dot(const void *restrict w, const void *restrict a, int64_t n) {
-    return iq_dot(w, sizeof(struct blk_IQ3_S), 1.0f, a, n, iq_first, chunk);
-}
-
-const struct kern_ops kern_avx2_IQ3_S = {.decode = decode, .dot = dot};
+IQ_OPS(IQ3_S, 1.0f, 4, iq3_s);

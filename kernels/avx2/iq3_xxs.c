@@ -3,24 +3,11 @@
 #include "kernels/avx2/iq.h"
 #include "kernels/ops.h"
 
-INLINE struct iq_chunk chunk(const void *w, const struct kern_grid *g, int c) {
+static inline void head(const void *w, struct iq_head *h) {
     const struct blk_IQ3_XXS *x = w;
-    const uint8_t *q = x->qs + 8 * c;
-    const uint32_t u = load_u32(x->qs + 64 + 4 * c);
-    const __m256i level = _mm256_setr_epi32(load_i32(g->iq3_xxs[q[0]]), load_i32(g->iq3_xxs[q[1]]),
-                                            load_i32(g->iq3_xxs[q[2]]), load_i32(g->iq3_xxs[q[3]]),
-                                            load_i32(g->iq3_xxs[q[4]]), load_i32(g->iq3_xxs[q[5]]),
-                                            load_i32(g->iq3_xxs[q[6]]), load_i32(g->iq3_xxs[q[7]]));
-    const int s = (int)(2 * (u >> 28) + 1);
-    return (struct iq_chunk){level, iq_sign7(g, u), {s, s}};
+    h->d = half(x->d);
+    UNROLL for (int i = 0; i < 4; i++) iq_index(h, i, iq_widen(x->qs + 16 * i));
+    iq_words(h, load32(x->qs + 64));
 }
 
-static void decode(const void *restrict blk, float *restrict dst, int64_t n) {
-    iq_decode(blk, sizeof(struct blk_IQ3_XXS), 0.25f, dst, n, iq_first, chunk);
-}
-
-static float dot(const void *restrict w, const void *restrict a, int64_t n) {
-    return iq_dot(w, sizeof(struct blk_IQ3_XXS), 0.25f, a, n, iq_first, chunk);
-}
-
-const struct kern_ops kern_avx2_IQ3_XXS = {.decode = decode, .dot = dot};
+IQ_OPS(IQ3_XXS, 0.25f, 4, iq3_xxs);

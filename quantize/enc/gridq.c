@@ -519,6 +519,7 @@ static float choose(const struct job *j, float d, int near, uint8_t *sc, float *
         }
         sc[k] = (uint8_t)at;
         total += best;
+        if (!best_seg) continue; /* no error is finite */
         double m = 2 * at + 1;
         num += m * (double)best_seg->p;
         den += m * m * (double)best_seg->q;
