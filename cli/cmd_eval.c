@@ -37,8 +37,7 @@ int eval_session(struct cli *c, const struct eval_args *a, struct model *m, cons
     TRY(parse_act(a->act, &o.act, e));
     TRY(cli_pool(c, e));
     o.pool = c->pool;
-    if (o.act == ACT_Q8 && o.device.kind == DEVICE_CPU) TRY(model_pack(m, c->isa, c->pool, e));
-    return session_new(out, m, &o, e);
+    return session_new_packed(out, m, &o, e);
 }
 
 void eval_close_one(struct eval_loaded *l) {

@@ -86,8 +86,7 @@ static int session_start(struct run *r, int64_t n_ctx, struct err *e) {
     o.act = strcmp(r->a->act, "q8") == 0 ? ACT_Q8 : ACT_F32;
     TRY(cli_pool(r->c, e));
     o.pool = r->c->pool;
-    if (o.act == ACT_Q8 && o.device.kind == DEVICE_CPU) TRY(model_pack(r->m, o.isa, o.pool, e));
-    TRY(session_new(&r->s, r->m, &o, e));
+    TRY(session_new_packed(&r->s, r->m, &o, e));
     if (r->a->draft) TRY(draft_new(&r->draft, r->s, e));
     int64_t n_vocab = r->m->hp.d[HD_VOCAB];
     r->logits = xcalloc((size_t)n_vocab, sizeof *r->logits);

@@ -241,8 +241,7 @@ static int time_file(struct make *mk, const struct made *f, struct buf *json, st
                              .kv_type = QT_F16,
                              .pool = mk->c->pool};
     TRY_GOTO(out, rc, model_open(&m, f->path, e));
-    TRY_GOTO(out, rc, model_pack(m, o.isa, o.pool, e));
-    TRY_GOTO(out, rc, session_new(&s, m, &o, e));
+    TRY_GOTO(out, rc, session_new_packed(&s, m, &o, e));
     TRY_GOTO(out, rc,
              eval_speed(s, mk->pp, mk->tg, depth, n_depths, (int)mk->reps,
                         eval_bandwidth(mk->c->pool), row, &n, e));

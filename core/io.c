@@ -87,7 +87,9 @@ static bool is_absent(int error) {
 
 bool io_exists(const char *path) {
     struct stat st;
-    return stat(path, &st) == 0 || !is_absent(errno);
+    if (stat(path, &st) == 0) return true;
+    /* kept from looking: look again, lest a file that was never there is asked for */
+    return !is_absent(errno) && (access(path, F_OK) == 0 || !is_absent(errno));
 }
 
 static int look(bool *there, struct stat *st, const char *path, struct err *e) {

@@ -103,7 +103,10 @@ static int check_target(char **final, mode_t *mode, const char *path, bool overw
             return err_set(e, ERR_USAGE, "the output %s is a folder; name a file in it", path);
         if (!overwrite)
             return err_set(e, ERR_USAGE, "%s exists already; use -f to replace it", path);
-        if (stat(path, &st) != 0 || !S_ISREG(st.st_mode))
+        const bool is_found = stat(path, &st) == 0; /* not so: a link to nowhere */
+        if (!is_found && errno != ENOENT && errno != ELOOP)
+            return err_sys(e, "cannot examine %s", path);
+        if (!is_found || !S_ISREG(st.st_mode))
             return err_set(e, ERR_USAGE,
                            "the output %s exists and is not a regular file; name another", path);
         *mode = st.st_mode & 0777;
@@ -163,7 +166,9 @@ int out_open_part(struct out **out, const char *path, bool overwrite, bool fresh
     int fd = open(part, flags, 0666), rc = 0;
     if (fd < 0)
         rc = err_sys(e, "cannot create %s; choose a folder you may write to with -o", part);
-    else if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
+    else if (fstat(fd, &st) != 0)
+        rc = err_sys(e, "cannot examine %s", part);
+    else if (!S_ISREG(st.st_mode))
         rc = err_set(e, ERR_USAGE, "%s exists and is not a regular file; remove it", part);
     if (rc) {
         if (fd >= 0) close(fd);

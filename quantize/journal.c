@@ -109,7 +109,9 @@ static int open_locked(struct journal *j, const char *out, struct err *e) {
             return err_sys(e, "cannot create %s; choose a folder you may write to with -o",
                            j->path);
         int rc = 0;
-        if (fstat(j->fd, &mine) != 0 || !S_ISREG(mine.st_mode))
+        if (fstat(j->fd, &mine) != 0)
+            rc = err_sys(e, "cannot examine %s", j->path);
+        else if (!S_ISREG(mine.st_mode))
             rc = err_set(e, ERR_USAGE, "%s exists and is not a regular file; remove it", j->path);
         /* file systems without locks: go on without */
         else if (flock(j->fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)

@@ -308,6 +308,13 @@ static int settle(struct session *s, struct plan *p, struct err *e) {
     log_info("the experts of %d blocks do not fit into the %" PRIu64
              " MiB of %s that may be used: the CPU computes them",
              d->n_on_host, have >> 20, d->info.name);
+    if (s->may_pack) {
+        bool *here = xcalloc((size_t)s->g->n_weights, sizeof *here);
+        for (int i = 0; i < s->g->n_weights; i++) here[i] = d->w[i].is_host;
+        int rc = model_pack(s->may_pack, here, s->o.isa, s->o.pool, e);
+        free(here);
+        if (rc) return rc;
+    }
     return exec_alloc(s, e);
 }
 

@@ -39,9 +39,7 @@ int draft_session(struct session *trunk, struct model **m, struct session **s, s
     *m = NULL;
     *s = NULL;
     TRY(model_open_draft(m, session_model(trunk), e));
-    int rc = 0;
-    if (o.act == ACT_Q8 && o.device.kind == DEVICE_CPU) rc = model_pack(*m, o.isa, o.pool, e);
-    if (!rc) rc = session_new(s, *m, &o, e);
+    int rc = session_new_packed(s, *m, &o, e);
     if (rc) {
         model_close(*m);
         *m = NULL;

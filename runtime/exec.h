@@ -70,6 +70,7 @@ struct session {
     const struct backend *be;
     void *dev; /* the backend's own, when it is not the CPU */
     const struct model *m;
+    struct model *may_pack; /* m, when its weights may become packed rows; else NULL */
     const struct graph *g;
     struct session_opts o;
     struct kern kern;

@@ -49,9 +49,10 @@ int model_set_weight(struct model *m, const char *name, const void *data, enum q
 
 /* Moves the weights of matrix products into the packed rows that `isa` computes with
  * (kernels/pack.h) and gives the file's pages back: memory stays as large as the weights. For
- * sessions with ACT_Q8; others read the file as before. Nothing happens, and a line is logged, when
- * memory is short. No session may be running. */
-int model_pack(struct model *m, enum kern_isa isa, struct pool *pool, struct err *e);
+ * sessions with ACT_Q8; others read the file as before. only: NULL, or one flag per weight of the
+ * graph. Nothing happens, and a line is logged, when memory is short. No session may be running. */
+int model_pack(struct model *m, const bool *only, enum kern_isa isa, struct pool *pool,
+               struct err *e);
 uint64_t model_packed_bytes(const struct model *m);
 void model_unpack(struct model *m); /* frees the packed rows; model_close does it too */
 

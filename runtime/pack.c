@@ -80,7 +80,8 @@ static void borrow(struct model *m) {
         }
 }
 
-int model_pack(struct model *m, enum kern_isa isa, struct pool *pool, struct err *e) {
+int model_pack(struct model *m, const bool *only, enum kern_isa isa, struct pool *pool,
+               struct err *e) {
     struct kern *k = xcalloc(1, sizeof *k);
     struct numa numa;
     kern_init(k, isa);
@@ -90,7 +91,7 @@ int model_pack(struct model *m, enum kern_isa isa, struct pool *pool, struct err
     int rc = 0;
     borrow(m);
     for (int i = 0; i < m->graph.n_weights; i++) {
-        wanted[i] = wanted[i] && can_pack(k, &m->weight[i]);
+        wanted[i] = wanted[i] && (!only || only[i]) && can_pack(k, &m->weight[i]);
         if (wanted[i]) n_bytes += m->weight[i].n_bytes;
     }
     if (avail && n_bytes > avail / 16 * 15) {

@@ -112,10 +112,11 @@ static void tune_for(struct session *s) {
     tune_init(&s->tune, s->n_workers, (int)min_i64(hw.n_cores, s->n_workers));
 }
 
-int session_new(struct session **out, const struct model *m, const struct session_opts *o,
-                struct err *e) {
+static int start(struct session **out, const struct model *m, struct model *may_pack,
+                 const struct session_opts *o, struct err *e) {
     struct session *s = xcalloc(1, sizeof *s);
     s->m = m;
+    s->may_pack = o->act == ACT_Q8 ? may_pack : NULL;
     s->g = &m->graph;
     s->be = &backend_cpu;
     struct kv_plan plan;
@@ -125,6 +126,8 @@ int session_new(struct session **out, const struct model *m, const struct sessio
     TRY_GOTO(fail, rc, kv_choose(&s->o, &plan, e));
     kern_init(&s->kern, s->o.isa);
     s->vec = xcalloc((size_t)s->g->n_weights + 1, sizeof *s->vec);
+    if (s->may_pack && s->o.device.kind == DEVICE_CPU)
+        TRY_GOTO(fail, rc, model_pack(s->may_pack, NULL, s->o.isa, s->o.pool, e));
     TRY_GOTO(fail, rc, find_ropes(s, e));
     TRY_GOTO(fail, rc, kv_init(&s->kv, s->g, s->o.n_ctx, &plan, e));
     rec_init(&s->rec, s->g);
@@ -134,6 +137,14 @@ int session_new(struct session **out, const struct model *m, const struct sessio
 fail:
     session_free(s);
     return rc;
+}
+int session_new(struct session **out, const struct model *m, const struct session_opts *o,
+                struct err *e) {
+    return start(out, m, NULL, o, e);
+}
+int session_new_packed(struct session **out, struct model *m, const struct session_opts *o,
+                       struct err *e) {
+    return start(out, m, m, o, e);
 }
 
 void session_free(struct session *s) {

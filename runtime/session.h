@@ -43,6 +43,11 @@ struct session_opts {
 struct session;
 int session_new(struct session **out, const struct model *m, const struct session_opts *o,
                 struct err *e);
+/* The same, and with ACT_Q8 the weights of products that the CPU makes become packed rows
+ * (model_pack): all, or on a device the experts that it has no room for. No session of this model
+ * may be running. */
+int session_new_packed(struct session **out, struct model *m, const struct session_opts *o,
+                       struct err *e);
 void session_free(struct session *s);
 void session_reset(struct session *s); /* position 0, states zero */
 /* Threads that make a token (runtime/tune.h); *settled: the number will not change any more. */

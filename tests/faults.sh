@@ -8,6 +8,7 @@
 # by SIGKILL; whatever stands under a final name is whole. The same command without the fault then ends the job
 # with the same bytes. HONE is the program, HONE_FAULTY the one with faults; SEED repeats a run. FIRST and LAST: only these of
 # the N, so that several processes share them out (fsync is most of the time on a disk: TMPDIR=/dev/shm).
+# EVERY="stat EIO": instead of the N, every call of that kind.
 set -u
 n_faults=${1:-500}
 result=${2:-}
@@ -65,7 +66,10 @@ while read -r kind effect share; do
         BEGIN { srand(seed + length(e) * 131 + calls); m = n * share / total; m = int(m) + (rand() < m - int(m))
                 if (m < 1 && n >= total) m = 1
                 for (i = 0; i < m && calls > 0; i++) printf "%s %d %s\n", k, 1 + int((i + rand()) * calls / m), e }'
-done <"$t/mixture" | sed -n "${FIRST:-1},${LAST:-\$}p" >"$t/plan"
+done <"$t/mixture" >"$t/all"
+# or every call of one kind
+[ -z "${EVERY:-}" ] || awk -v k="${EVERY% *}" -v e="${EVERY#* }" '$1 == k {for (i = 1; i <= $2; i++) print k, i, e}' "$t/counts" >"$t/all"
+sed -n "${FIRST:-1},${LAST:-\$}p" "$t/all" >"$t/plan"
 
 same() { # folder: every model and matrix there is has the bytes of the undisturbed run; every report is whole
     for f in "$1"/*.gguf; do

@@ -473,6 +473,57 @@ static int cmp_double(const void *a, const void *b) {
 /* 8-bit activations on packed weights: as far from exact logits as the CPU's 8-bit path is, give or
  * take half, at most positions; a router's near tie that falls the other way costs one position
  * more. */
+/* Relative error of each token's logits against those of f32 activations, in order. */
+static void errors(const float *l, const float *exact, int n, int64_t v, double *at) {
+    for (int t = 0; t < n; t++) {
+        double diff = 0, norm = 0;
+        for (int64_t k = t * v; k < (t + 1) * v; k++) {
+            diff += pow((double)l[k] - (double)exact[k], 2);
+            norm += pow((double)exact[k], 2);
+        }
+        at[t] = sqrt(diff / norm);
+    }
+    qsort(at, (size_t)n, sizeof *at, cmp_double);
+}
+
+/* Experts that stay with the CPU are packed rows there, and no other weight is. */
+static void packed_offload(struct model *m, const int32_t *ids, const float *exact, int n,
+                           double cpu_error) {
+    struct err e = {0};
+    struct session_opts o = {.n_ctx = n, .isa = kern_isa_best(), .act = ACT_Q8, .device = cuda};
+    struct session *s = NULL;
+    const int64_t v = m->hp.d[HD_VOCAB];
+    int n_packed = 0, n_experts = 0;
+    double at[16];
+    CHECK_OK(session_new(&s, m, &o, &e));
+    if (!s) return;
+    uint64_t most = session_bytes(s);
+    session_free(s);
+    for (;;) { /* until experts have to leave */
+        o.device.max_bytes = most -= most / 8;
+        CHECK_OK(session_new_packed(&s, m, &o, &e));
+        if (!s) return;
+        const struct cuda *d = s->dev;
+        if (d->n_on_host) break;
+        session_free(s);
+    }
+    for (int w = 0; w < m->graph.n_weights; w++) {
+        const bool is_expert = strstr(m->graph.weight[w].name, "_exps") != NULL;
+        n_experts += is_expert;
+        n_packed += m->weight[w].packed != NULL;
+        CHECK(is_expert || !m->weight[w].packed);
+    }
+    CHECK((n_packed > 0 || kern_isa_best() == KERN_REF) && n_packed < n_experts);
+    float *l = xcalloc((size_t)(n * v), sizeof *l);
+    for (int t = 0; t < n; t++) CHECK_OK(session_step(s, ids + t, 1, l + t * v, &e));
+    errors(l, exact, n, v, at);
+    printf("%d of %d experts' weights packed on the CPU: median %.3g\n", n_packed, n_experts,
+           at[n / 2]);
+    CHECK(at[n / 2] > 0 && at[n / 2] <= 1.5 * cpu_error);
+    session_free(s);
+    free(l);
+}
+
 static void test_fast(void) {
     struct err e = {0};
     const char *path = tmp_path("q8.gguf");
@@ -499,15 +550,7 @@ static void test_fast(void) {
     double err[3] = {0};
     for (int i = 0; i < 3; i++) {
         double at[N];
-        for (int t = 0; t < N; t++) {
-            double diff = 0, norm = 0;
-            for (int64_t k = t * v; k < (t + 1) * v; k++) {
-                diff += pow((double)l[i + 1][k] - (double)l[0][k], 2);
-                norm += pow((double)l[0][k], 2);
-            }
-            at[t] = sqrt(diff / norm);
-        }
-        qsort(at, N, sizeof *at, cmp_double);
+        errors(l[i + 1], l[0], N, v, at);
         err[i] = at[N / 2];
         printf("8-bit activations, relative error of logits, %s: median %.3g, worst %.3g\n",
                i == 0   ? "CPU"
@@ -518,6 +561,7 @@ static void test_fast(void) {
     CHECK(err[1] > 0 && err[1] <= 1.5 * err[0]);
     CHECK(err[2] > 0 && err[2] <= 1.5 * err[0]);
     check_fusions(m, ids, l[2]);
+    packed_offload(m, ids, l[0], N / 2, err[0]);
     for (int i = 0; i < 4; i++) free(l[i]);
     model_close(m);
 }

@@ -288,7 +288,7 @@ static void test_threads_do_not_change_bits(void) {
                     q[i] = as_q8_0(&m->weight[w]);
                     CHECK_OK(model_set_weight(m, wname[i], q[i], QT_Q8_0, &e));
                 }
-        CHECK_OK(model_pack(m, kern_isa_best(), NULL, &e));
+        CHECK_OK(model_pack(m, NULL, kern_isa_best(), NULL, &e));
         int n_packed = 0;
         for (int w = 0; w < m->graph.n_weights; w++) n_packed += m->weight[w].packed != NULL;
         CHECK(n_packed > 0 || kern_isa_best() == KERN_REF);
