@@ -90,18 +90,20 @@ INLINE __m256i iq_negate(__m256i v, uint32_t sign) {
 
 INLINE void iq_decode(struct iq_type t, const uint8_t *grid, const uint8_t *w, float *dst,
                       int64_t n) {
+    struct iq_head h[2]; /* one block ahead, so that lookups do not wait for it */
+    if (n) t.head(w, h);
     for (int64_t b = 0; b < n / QK; b++, w += t.size) {
-        struct iq_head h;
+        const struct iq_head *x = h + b % 2;
+        const float d = x->d * t.unit;
         int16_t s[16];
-        t.head(w, &h);
+        if (b + 1 < n / QK) t.head(w + t.size, h + (b + 1) % 2);
         IN_MEMORY(h);
-        memcpy(s, &h.scale, sizeof s);
-        for (int c = 0; c < 8; c++, dst += 32) {
-            __m256i v = iq_level(t.per, &h, grid, c);
-            if (t.per > 0) v = iq_negate(v, h.sign[c]);
-            put16(dst, _mm256_castsi256_si128(v), _mm256_set1_ps(h.d * t.unit * (float)s[c]));
-            put16(dst + 16, _mm256_extracti128_si256(v, 1),
-                  _mm256_set1_ps(h.d * t.unit * (float)s[8 + c]));
+        memcpy(s, &x->scale, sizeof s);
+        UNROLL for (int c = 0; c < 8; c++, dst += 32) {
+            __m256i v = iq_level(t.per, x, grid, c);
+            if (t.per > 0) v = iq_negate(v, x->sign[c]);
+            put16(dst, _mm256_castsi256_si128(v), _mm256_set1_ps(d * (float)s[c]));
+            put16(dst + 16, _mm256_extracti128_si256(v, 1), _mm256_set1_ps(d * (float)s[8 + c]));
         }
     }
 }
@@ -109,7 +111,7 @@ INLINE void iq_decode(struct iq_type t, const uint8_t *grid, const uint8_t *w, f
 INLINE float iq_dot(struct iq_type t, const uint8_t *grid, const uint8_t *w,
                     const struct blk_Q8_K *y, int64_t n) {
     __m256 acc = _mm256_setzero_ps();
-    struct iq_head h[2]; /* one block ahead, so that lookups do not wait for it */
+    struct iq_head h[2];
     if (n) t.head(w, h);
     for (int64_t b = 0; b < n / QK; b++, w += t.size, y++) {
         const struct iq_head *x = h + b % 2;

@@ -39,6 +39,17 @@ for n in $(seq "$(awk '$1 == "stat" {print $2}' "$t/counts")"); do
     { [ $rc = 0 ] && cmp -s "$t/out" "$t/want"; } || { [ $rc = 4 ] && grep -q 'Input/output error' "$t/err"; } ||
         { echo "convert, stat $n fails: exit $rc: $(cat "$t/err")"; exit 1; }
 done
+# nor is a file of the output that cannot be examined something else than a file
+quantize() { "$HONE_FAULTY" quantize "$t/dir/m-f16.gguf" -o "$t/q.gguf" --recipe Q4_K_M -q >/dev/null 2>"$t/err"; }
+HONE_FAULT_LOG="$t/counts2" quantize
+cp "$t/q.gguf" "$t/want"
+for n in $(seq "$(awk '$1 == "stat" {print $2}' "$t/counts2")"); do
+    rm -f "$t"/q.gguf*
+    rc=0
+    HONE_FAULT="stat $n EIO" quantize || rc=$?
+    { [ $rc = 0 ] && cmp -s "$t/q.gguf" "$t/want"; } || { [ $rc = 4 ] && grep -q 'Input/output error' "$t/err"; } ||
+        { echo "quantize, stat $n fails: exit $rc: $(cat "$t/err")"; exit 1; }
+done
 if grep -q __asan_init "$HONE_FAULTY"; then
     echo "SKIP: the faults over hone make are too slow under a sanitizer; make faults does them"
     exit 77
