@@ -144,7 +144,6 @@ static void fill(void) {
         parity ^= parity >> 2;
         parity ^= parity >> 1;
         grid.sign[s] = (uint8_t)(s | (parity & 1u) << 7);
-        for (int j = 0; j < 8; j++) grid.sign_mask[s][j] = (grid.sign[s] >> j) & 1 ? 0xff : 0;
     }
 }
 

@@ -12,7 +12,6 @@ struct kern_grid {
     uint8_t iq3_xxs[256][4], iq3_s[512][4];
     int8_t iq1[2 * KERN_IQ1][8]; /* -1, 0, 1 in eighths; first shifted up by one, then down */
     uint8_t sign[128];           /* 8 sign bits (set: negative); bit 7 makes their number even */
-    uint8_t sign_mask[128][8];   /* the same as bytes 0x00 / 0xff */
 };
 /* Expanded once, by the first caller; any thread. Never NULL. */
 const struct kern_grid *kern_grid_get(void);
