@@ -19,8 +19,8 @@
 #include "core/limits.h"
 #include "core/log.h"
 #include "core/machine.h"
-#include "core/numa.h"
 #include "core/mem.h"
+#include "core/numa.h"
 #include "kernels/cuda/cuda.h"
 #include "runtime/eval.h"
 

@@ -470,9 +470,6 @@ static int cmp_double(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
-/* 8-bit activations on packed weights: as far from exact logits as the CPU's 8-bit path is, give or
- * take half, at most positions; a router's near tie that falls the other way costs one position
- * more. */
 /* Relative error of each token's logits against those of f32 activations, in order. */
 static void errors(const float *l, const float *exact, int n, int64_t v, double *at) {
     for (int t = 0; t < n; t++) {
@@ -524,6 +521,9 @@ static void packed_offload(struct model *m, const int32_t *ids, const float *exa
     free(l);
 }
 
+/* 8-bit activations on packed weights: as far from exact logits as the CPU's 8-bit path is, give or
+ * take half, at most positions; a router's near tie that falls the other way costs one position
+ * more. */
 static void test_fast(void) {
     struct err e = {0};
     const char *path = tmp_path("q8.gguf");
