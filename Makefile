@@ -81,7 +81,7 @@ UNIT += $(FUZZ:%=$(OBJ)/tests/fuzz/%)
 # programs that run kernels: in `make test` on the CPU emulation of the same .cu sources, in
 # `make check-cuda` on a device
 CUDA_UNIT := $(filter $(OBJ)/tests/kern/cuda_% $(OBJ)/tests/unit/test_cuda_%,$(UNIT))
-EMU_OBJS  := $(CUDA_SRC:%.cu=$(OBJ)/emu/%.o) $(OBJ)/emu/tests/cuda-emu/emu.o
+EMU_OBJS  := $(CUDA_SRC:%.cu=$(OBJ)/emu/%.o) $(OBJ)/emu/tests/cuda-emu/emu.o $(OBJ)/emu/tests/cuda-emu/runtime.o
 HONE_EMU  := $(OBJ)/hone-emu
 # kernels of instruction sets that this machine need not have, from the same sources, emulated with AVX2
 ISA_UNIT := $(filter $(OBJ)/tests/kern/isa_%,$(UNIT))
@@ -144,7 +144,7 @@ $(OBJ)/emu/%.o: %.cu
 	@$(if $(filter 0,$(V)),echo "  emu   $<")
 	$(Q)$(CXX_EMU) $(EMU_FLAGS) -MMD -MP -c $< -o $@
 # what plays the machine is not what is tested, and all time goes through it
-$(OBJ)/emu/tests/cuda-emu/emu.o: SANF =
+$(OBJ)/emu/tests/cuda-emu/emu.o $(OBJ)/emu/tests/cuda-emu/runtime.o: SANF =
 $(OBJ)/emu/%.o: %.cpp
 	@mkdir -p $(@D)
 	@$(if $(filter 0,$(V)),echo "  emu   $<")

@@ -15,6 +15,9 @@ struct cu_graph {
     cudaGraph_t graph;
     cudaGraphExec_t exec;
 };
+struct cu_event {
+    cudaEvent_t v;
+};
 
 struct cu_scratch {
     struct cu_buf *buf;
@@ -219,6 +222,38 @@ int cu_copy(struct cu_stream *s, void *dst, const void *src, uint64_t n_bytes, s
 
 int cu_fill(struct cu_stream *s, void *dst, int byte, uint64_t n_bytes, struct err *e) {
     CU_TRY(e, cudaMemsetAsync(dst, byte, (size_t)n_bytes, s->q));
+    return 0;
+}
+
+int cu_event_new(struct cu_event **out, struct cu_ctx *, struct err *e) {
+    struct cu_event *v = (struct cu_event *)xcalloc(1, sizeof *v);
+    const cudaError_t rc = cudaEventCreateWithFlags(&v->v, cudaEventDisableTiming);
+    if (rc != cudaSuccess) {
+        free(v);
+        return cu_fail(e, rc, "event");
+    }
+    *out = v;
+    return 0;
+}
+
+void cu_event_free(struct cu_event *v) {
+    if (!v) return;
+    cudaEventDestroy(v->v);
+    free(v);
+}
+
+int cu_event_record(struct cu_event *v, struct cu_stream *s, struct err *e) {
+    CU_TRY(e, cudaEventRecord(v->v, s->q));
+    return 0;
+}
+
+int cu_event_wait(struct cu_event *v, struct cu_stream *s, struct err *e) {
+    CU_TRY(e, cudaStreamWaitEvent(s->q, v->v, 0));
+    return 0;
+}
+
+int cu_event_sync(struct cu_event *v, struct err *e) {
+    CU_TRY(e, cudaEventSynchronize(v->v));
     return 0;
 }
 

@@ -22,6 +22,7 @@ struct cu_ctx;    /* a device in use */
 struct cu_stream; /* an ordered queue of work on it */
 struct cu_buf;    /* device memory */
 struct cu_graph;  /* work captured once, run often */
+struct cu_event;  /* a point in a stream's work */
 
 struct cu_info {
     char name[256];
@@ -62,6 +63,16 @@ int cu_upload(struct cu_stream *s, void *dst, const void *host, uint64_t n_bytes
 int cu_download(struct cu_stream *s, void *host, const void *src, uint64_t n_bytes, struct err *e);
 int cu_copy(struct cu_stream *s, void *dst, const void *src, uint64_t n_bytes, struct err *e);
 int cu_fill(struct cu_stream *s, void *dst, int byte, uint64_t n_bytes, struct err *e);
+
+/* Order between streams. An event that was never recorded is in the past. Not while a stream is
+ * captured. */
+int cu_event_new(struct cu_event **out, struct cu_ctx *c, struct err *e);
+void cu_event_free(struct cu_event *v); /* NULL is fine */
+/* v is the point behind all that is queued on s now. */
+int cu_event_record(struct cu_event *v, struct cu_stream *s, struct err *e);
+/* What is queued on s from now on begins after v. */
+int cu_event_wait(struct cu_event *v, struct cu_stream *s, struct err *e);
+int cu_event_sync(struct cu_event *v, struct err *e); /* the caller waits for v */
 
 /* Between begin and end the stream's launches, copies and fills are recorded, not run; addresses
  * are frozen. cu_graph_run queues all of them with one call. */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tests/cuda-emu/control.h - what a test asks of the emulation beyond cuda.h. The symbol is weak:
- * the same test linked with the real library finds it missing and skips what needs it. */
+/* tests/cuda-emu/control.h - what a test asks of the emulation beyond cuda.h. The symbols are
+ * weak: the same test linked with the real library finds them missing and skips what needs them. */
 #ifndef HONE_TESTS_CUDA_EMU_CONTROL_H
 #define HONE_TESTS_CUDA_EMU_CONTROL_H
 
@@ -13,5 +13,11 @@ extern "C"
 #endif
     __attribute__((weak)) void
     emu_shuffle(uint64_t order);
+/* Bit i: the work of the i-th oldest stream runs only when something waits for it. */
+#ifdef __cplusplus
+extern "C"
+#endif
+    __attribute__((weak)) void
+    emu_defer(unsigned streams);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tests/cuda-emu/emu.cpp - runs the threads of a block as fibers, and plays the runtime: see
- * emu.hpp.
+/* tests/cuda-emu/emu.cpp - runs the threads of a block as fibers: see emu.hpp; runtime.cpp
+ * plays the runtime.
  *
  * A block runs in rounds: each warp in turn runs each of its lanes until that lane ends or must
  * wait for its warp (emu_meet) or its block (emu_barrier); the last to arrive frees the others.
@@ -10,17 +10,10 @@
 
 #include <stdio.h>
 #include <sys/mman.h>
-#include <time.h>
 
 #include "tests/cuda-emu/control.h"
 
-enum {
-    MAX_THREADS = 1024,
-    STACK = 256 << 10,
-    MAX_SHARED = 16,
-    SMEM_DEFAULT = 48 << 10,
-    SMEM_MAX = 227 << 10
-};
+enum { MAX_THREADS = 1024, STACK = 256 << 10, MAX_SHARED = 16 };
 enum state { ST_RUN, ST_WARP, ST_BLOCK, ST_DONE };
 
 struct emu_thread {
@@ -311,7 +304,7 @@ static void run_block(uint64_t *s) {
     n_shared = 0;
 }
 
-static void run(const emu_launch *l) {
+void emu_run(const emu_launch *l) {
     static bool busy;
     if (busy) die("a launch inside a kernel");
     busy = true;
@@ -337,242 +330,4 @@ static void run(const emu_launch *l) {
     }
     launch = nullptr;
     busy = false;
-}
-
-// ---- the runtime ------------------------------------------------------------------------------
-struct emu_op { /* of a captured graph: a launch, or a copy (src) or fill of n bytes */
-    emu_launch l;
-    void *dst;
-    const void *src;
-    int byte;
-    size_t n;
-    emu_op *next;
-};
-struct emu_graph {
-    emu_op *first, **end;
-    int refs; /* graph and executable share it */
-};
-struct emu_stream {
-    emu_graph *capture;
-};
-struct emu_event {
-    double ms;
-};
-static struct {
-    const void *kernel;
-    size_t n_bytes;
-} optin[64];
-static int n_optin;
-
-static void do_op(const emu_op *op) {
-    if (op->l.run)
-        run(&op->l);
-    else if (op->src)
-        memmove(op->dst, op->src, op->n);
-    else
-        memset(op->dst, op->byte, op->n);
-}
-
-static cudaError_t submit(const emu_op &op, cudaStream_t s) {
-    if (!s->capture) {
-        do_op(&op);
-        if (op.l.run) op.l.drop(op.l.args);
-        return cudaSuccess;
-    }
-    emu_op *kept = new emu_op(op);
-    *s->capture->end = kept;
-    s->capture->end = &kept->next;
-    return cudaSuccess;
-}
-
-cudaError_t emu_smem_optin(const void *kernel, size_t n_bytes) {
-    if (n_bytes > SMEM_MAX) return cudaErrorInvalidValue;
-    for (int i = 0; i < n_optin; i++)
-        if (optin[i].kernel == kernel) {
-            optin[i].n_bytes = n_bytes;
-            return cudaSuccess;
-        }
-    if (n_optin == 64) die("more kernels with large shared memory than emu.cpp provides for");
-    optin[n_optin].kernel = kernel;
-    optin[n_optin++].n_bytes = n_bytes;
-    return cudaSuccess;
-}
-
-/* What the hardware would refuse. */
-static bool can_launch(const emu_launch &l) {
-    size_t limit = SMEM_DEFAULT;
-    for (int i = 0; i < n_optin; i++)
-        if (optin[i].kernel == l.kernel) limit = optin[i].n_bytes;
-    const uint64_t n = (uint64_t)l.block.x * l.block.y * l.block.z;
-    return n >= 1 && n <= MAX_THREADS && l.block.z <= 64 && l.grid.x >= 1 && l.grid.y >= 1 &&
-           l.grid.z >= 1 && l.grid.x <= 0x7fffffffu && l.grid.y <= 65535 && l.grid.z <= 65535 &&
-           l.smem <= limit;
-}
-
-cudaError_t emu_submit(const emu_launch &l, cudaStream_t s) {
-    if (!can_launch(l)) {
-        l.drop(l.args);
-        return cudaErrorInvalidConfiguration;
-    }
-    emu_op op = {};
-    op.l = l;
-    return submit(op, s);
-}
-
-const char *cudaGetErrorString(cudaError_t rc) {
-    switch (rc) {
-    case cudaSuccess:
-        return "no error";
-    case cudaErrorInvalidValue:
-        return "invalid argument";
-    case cudaErrorMemoryAllocation:
-        return "out of memory";
-    case cudaErrorInvalidConfiguration:
-        return "invalid configuration argument";
-    case cudaErrorInvalidDevice:
-        return "invalid device ordinal";
-    }
-    return "?";
-}
-cudaError_t cudaGetLastError(void) {
-    return cudaSuccess;
-}
-cudaError_t cudaGetDeviceCount(int *n) {
-    *n = 1;
-    return cudaSuccess;
-}
-cudaError_t cudaSetDevice(int device) {
-    return device ? cudaErrorInvalidDevice : cudaSuccess;
-}
-cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int) {
-    memset(p, 0, sizeof *p);
-    snprintf(p->name, sizeof p->name, "CPU emulation");
-    p->major = 9;
-    p->multiProcessorCount = 4; /* few: grids that loop over the device do loop */
-    p->l2CacheSize = 1 << 20;
-    p->sharedMemPerBlockOptin = SMEM_MAX;
-    return cudaSuccess;
-}
-
-/* A device of 16 GiB, as far as counting goes. */
-static const size_t mem_total = (size_t)16 << 30;
-static size_t mem_used;
-enum { HEAD = 256 }; /* bytes before an allocation: its size; keeps the alignment */
-
-cudaError_t cudaMemGetInfo(size_t *mem_free, size_t *total) {
-    *total = mem_total;
-    *mem_free = mem_total - mem_used;
-    return cudaSuccess;
-}
-cudaError_t cudaMalloc(void **p, size_t n) {
-    if (n > mem_total - mem_used) return cudaErrorMemoryAllocation;
-    void *raw;
-    if (posix_memalign(&raw, HEAD, HEAD + n)) return cudaErrorMemoryAllocation;
-    *(size_t *)raw = n;
-    mem_used += n;
-    *p = (char *)raw + HEAD;
-    memset(*p, 0xff, n);
-    return cudaSuccess;
-}
-cudaError_t cudaFree(void *p) {
-    if (!p) return cudaSuccess;
-    void *raw = (char *)p - HEAD;
-    mem_used -= *(size_t *)raw;
-    free(raw);
-    return cudaSuccess;
-}
-cudaError_t cudaMallocHost(void **p, size_t n) {
-    *p = malloc(n);
-    return *p ? cudaSuccess : cudaErrorMemoryAllocation;
-}
-cudaError_t cudaFreeHost(void *p) {
-    free(p);
-    return cudaSuccess;
-}
-cudaError_t cudaMemcpy(void *dst, const void *src, size_t n, cudaMemcpyKind) {
-    memcpy(dst, src, n);
-    return cudaSuccess;
-}
-cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t n, cudaMemcpyKind, cudaStream_t s) {
-    emu_op op = {};
-    op.dst = dst;
-    op.src = src;
-    op.n = n;
-    return n ? submit(op, s) : cudaSuccess;
-}
-cudaError_t cudaMemsetAsync(void *dst, int byte, size_t n, cudaStream_t s) {
-    emu_op op = {};
-    op.dst = dst;
-    op.byte = byte;
-    op.n = n;
-    return n ? submit(op, s) : cudaSuccess;
-}
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned) {
-    *s = new emu_stream();
-    return cudaSuccess;
-}
-cudaError_t cudaStreamDestroy(cudaStream_t s) {
-    delete s;
-    return cudaSuccess;
-}
-cudaError_t cudaStreamSynchronize(cudaStream_t s) {
-    return s->capture ? cudaErrorInvalidValue : cudaSuccess;
-}
-cudaError_t cudaStreamBeginCapture(cudaStream_t s, int) {
-    if (s->capture) return cudaErrorInvalidValue;
-    s->capture = new emu_graph();
-    s->capture->end = &s->capture->first;
-    s->capture->refs = 1;
-    return cudaSuccess;
-}
-cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *g) {
-    if (!s->capture) return cudaErrorInvalidValue;
-    *g = s->capture;
-    s->capture = nullptr;
-    return cudaSuccess;
-}
-cudaError_t cudaGraphInstantiate(cudaGraphExec_t *x, cudaGraph_t g, unsigned long long) {
-    g->refs++;
-    *x = g;
-    return cudaSuccess;
-}
-cudaError_t cudaGraphLaunch(cudaGraphExec_t x, cudaStream_t s) {
-    if (s->capture) return cudaErrorInvalidValue;
-    for (const emu_op *op = x->first; op; op = op->next) do_op(op);
-    return cudaSuccess;
-}
-cudaError_t cudaGraphDestroy(cudaGraph_t g) {
-    if (--g->refs) return cudaSuccess;
-    for (emu_op *op = g->first; op;) {
-        emu_op *next = op->next;
-        if (op->l.run) op->l.drop(op->l.args);
-        delete op;
-        op = next;
-    }
-    delete g;
-    return cudaSuccess;
-}
-cudaError_t cudaGraphExecDestroy(cudaGraphExec_t x) {
-    return cudaGraphDestroy(x);
-}
-cudaError_t cudaEventCreate(cudaEvent_t *ev) {
-    *ev = new emu_event();
-    return cudaSuccess;
-}
-cudaError_t cudaEventDestroy(cudaEvent_t ev) {
-    delete ev;
-    return cudaSuccess;
-}
-cudaError_t cudaEventRecord(cudaEvent_t ev, cudaStream_t) {
-    struct timespec ts;
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    ev->ms = 1e3 * (double)ts.tv_sec + 1e-6 * (double)ts.tv_nsec;
-    return cudaSuccess;
-}
-cudaError_t cudaEventSynchronize(cudaEvent_t) {
-    return cudaSuccess;
-}
-cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t a, cudaEvent_t b) {
-    *ms = (float)(b->ms - a->ms);
-    return cudaSuccess;
 }

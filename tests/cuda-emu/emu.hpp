@@ -242,7 +242,11 @@ enum cudaError_t {
     cudaErrorInvalidDevice = 101
 };
 enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
-enum { cudaStreamNonBlocking = 1, cudaStreamCaptureModeThreadLocal = 1 };
+enum {
+    cudaStreamNonBlocking = 1,
+    cudaStreamCaptureModeThreadLocal = 1,
+    cudaEventDisableTiming = 2
+};
 struct cudaDeviceProp {
     char name[256];
     int major, minor, multiProcessorCount, l2CacheSize;
@@ -279,6 +283,8 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t x, cudaStream_t s);
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t x);
 cudaError_t cudaGraphDestroy(cudaGraph_t g);
 cudaError_t cudaEventCreate(cudaEvent_t *ev);
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *ev, unsigned flags);
+cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t ev, unsigned flags);
 cudaError_t cudaEventDestroy(cudaEvent_t ev);
 cudaError_t cudaEventRecord(cudaEvent_t ev, cudaStream_t s);
 cudaError_t cudaEventSynchronize(cudaEvent_t ev);
@@ -294,7 +300,8 @@ struct emu_launch {
     void (*drop)(void *args);
     void *args; /* owned */
 };
-/* Runs it, or records it while the stream is being captured. */
+void emu_run(const emu_launch *l); /* emu.cpp: every thread of it */
+/* runtime.cpp. Queues it, or records it while the stream is being captured. */
 cudaError_t emu_submit(const emu_launch &l, cudaStream_t s);
 cudaError_t emu_smem_optin(const void *kernel, size_t n_bytes);
 
