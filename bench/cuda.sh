@@ -9,6 +9,7 @@
 #   files     writes the synthetic files of the parts below (tens of GB)
 #   decode    generation at DEPTHS and cache types      prompt  prompts of 512 and 2048 tokens
 #   fusions   generation with each step of fusion, prompts with and without chunks and tensor cores, on the first file
+#   offload   prompts of the first file in half as many bytes as it has: from which length copying its experts is faster than the CPU
 #   deep      generation and prompts at DEEP, one depth after the other
 #
 #   HONE     the binary (build/hone)          DIR      where synthetic files go and stay (a scratch folder)
@@ -87,10 +88,21 @@ file_fusions() {
         speed "$1, pp2048 by $mask" "$2" "$device/$mask" --kv-type q8_0 --pp 2048 --tg 0
     done
 }
+part_offload() { each_file file_offload; }
+file_offload() {
+    [ ! -e "$t/offload" ] || return 0
+    : > "$t/offload"
+    half=$(($(wc -c < "$2") / 2))
+    for from in 0 9; do
+        for pp in ${PROMPTS:-16 32 64 128 256 512 2048}; do
+            speed "$1, pp$pp, $half bytes, copied from $from tokens on" "$2" "$device" --kv-type q8_0 --pp "$pp" --tg 0 --max-vram $half --stream-from $from
+        done
+    done
+}
 file_deep() { for depth in ${DEEP:-65536 131072 262144}; do speed "$1 q8_0 at $depth" "$2" "$device" --kv-type q8_0 --pp 2048 --tg 64 --depths "$depth"; done; }
 part_deep() { each_file file_deep; }
 
-for part in ${*:-check kernels launches files decode prompt fusions deep}; do
+for part in ${*:-check kernels launches files decode prompt fusions offload deep}; do
     echo "== $part"
     printf '{"machine": ' > "$t/doc"
     cat "$t/doctor" >> "$t/doc"

@@ -22,7 +22,7 @@
 struct common {
     bool json, csv, md, help, quiet, verbose, trace, untrusted;
     const char *isa, *device, *progress, *color, *max_memory, *max_vram;
-    int64_t threads;
+    int64_t threads, stream_from;
 };
 
 static void print_option(FILE *f, const struct opt *o) {
@@ -229,11 +229,12 @@ static int apply_common(struct cli *c, const struct common *k, struct err *e) {
                        kern_isa_name(kern_isa_best()));
     enc_use(c->isa);
     TRY(device_parse(k->device, &c->device, e));
+    if (k->stream_from >= 0) c->device.stream_from = k->stream_from ? k->stream_from : -1;
     return k->max_vram ? cli_size(k->max_vram, "--max-vram", &c->device.max_bytes, e) : 0;
 }
 
 int cli_parse(struct cli *c, const struct cmd_spec *spec, int argc, char **argv, struct err *e) {
-    struct common k = {0};
+    struct common k = {.stream_from = -1};
     const struct opt common[] = {
         {"json", 0, OPT_FLAG, &k.json, NULL, "print one JSON document"},
         {"csv", 0, OPT_FLAG, &k.csv, NULL, "print comma-separated values"},
@@ -246,6 +247,8 @@ int cli_parse(struct cli *c, const struct cmd_spec *spec, int argc, char **argv,
          "most its large buffers may take together"},
         {"max-vram", 0, OPT_STR, &k.max_vram, "SIZE",
          "most of the device's; experts beyond it run on the CPU"},
+        {"stream-from", 0, OPT_I64, &k.stream_from, "N",
+         "passes of N tokens or more copy these experts there; 0: none"},
         {"untrusted", 0, OPT_FLAG, &k.untrusted, NULL, "lower limits on what inputs may claim"},
         {"progress", 0, OPT_STR, &k.progress, "WHEN", "auto, always, never"},
         {"color", 0, OPT_STR, &k.color, "WHEN", "auto, always, never"},

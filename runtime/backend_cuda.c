@@ -5,11 +5,12 @@
  * f32, registers n_ubatch * (sum of widths) * 4, cache, states, HEAD_ROWS rows of logits. All of it
  * is summed up and compared with what is free before anything is allocated: never more than the
  * device has less CU_KEEP_FREE. What does not fit: experts of the last blocks stay in main memory
- * and are computed by the CPU's operators.
+ * and are computed by the CPU's operators, or for many tokens copied (exec_cuda_stream.c).
  *
  * A single token without observers is captured once, together with its head, and replayed: position
  * and token id are read from device memory. Everything else queues its launches anew. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,184 +19,16 @@
 #include "core/num.h"
 #include "runtime/exec_cuda.h"
 
-enum { ALIGN = 256, MIN_KEYS_PER_PART = 64, ARRIVED = 1024 };
+enum { MIN_KEYS_PER_PART = 64, ARRIVED = 1024 };
 
 static struct cuda *dev(const struct session *s) {
     return s->dev;
 }
 
-/* ---- weights ---- */
-
-/* is_read: in the file's order, by an exact product or the embedding's gather. */
-static void use(const struct session *s, gr_w w, bool matrix, bool product, bool read) {
-    if (w == GR_NONE) return;
-    struct cuda *d = dev(s);
-    int src = s->m->source[w]; /* a tied one lies where its source does */
-    d->w[w].is_matrix |= matrix;
-    d->w[w].is_vec |= !matrix;
-    d->w[src].is_product |= product;
-    d->w[src].is_read |= read;
-}
-
-static struct cu_weight shape_of(const struct weight *w) {
-    return (struct cu_weight){.type = w->type,
-                              .k = w->ne[0],
-                              .rows = w->ne[1],
-                              .mats = w->ne[2],
-                              .row_bytes = w->row_bytes,
-                              .mat_bytes = w->mat_bytes};
-}
-
-/* Routers are always exact; a gated unit of two types has no packed form (cu_glu). */
-static void find_uses(struct session *s) {
-    bool exact = dev(s)->exact;
-    for (int i = 0; i < s->g->n_nodes; i++) {
-        const struct gr_node *n = &s->g->node[i];
-        if (n->op == OP_ROPE) continue; /* divisors enter the table on the CPU */
-        bool moe = n->op == OP_MOE, embed = n->op == OP_EMBED, mat = n->op == OP_MATMUL;
-        bool mixed = moe && !exec_cuda_glu_packs(s, n->w[1], n->w[2]);
-        for (int k = 0; k < 5; k++) {
-            bool router = moe && k == 0, product = mat || (moe && k > 0 && k < 4);
-            use(s, n->w[k], product || router || embed, product,
-                exact || router || embed || (mixed && (k == 1 || k == 2)));
-        }
-    }
-    use(s, s->g->output, true, true, exact);
-}
-
-/* The last node with experts whose experts are on the device goes to the CPU; false: there is none.
- */
-static bool put_on_host(struct session *s) {
-    struct cuda *d = dev(s);
-    for (int i = s->g->n_nodes - 1; i >= 0; i--) {
-        const struct gr_node *n = &s->g->node[i];
-        if (n->op != OP_MOE || d->on_host[i]) continue;
-        d->on_host[i] = true;
-        d->n_on_host++;
-        for (int k = 1; k < 4; k++)
-            if (n->w[k] != GR_NONE) d->w[n->w[k]].is_host = true;
-        return true;
-    }
-    return false;
-}
-
-static int64_t n_values(const struct weight *w) {
-    return w->ne[0] * w->ne[1] * w->ne[2] * w->ne[3];
-}
-static bool owns(const struct session *s, int w) { /* a tied weight is uploaded once */
-    return s->m->source[w] == w || !dev(s)->w[s->m->source[w]].is_matrix;
-}
-
-/* Fast products read a copy in another order. */
-static uint64_t packed_bytes(const struct session *s, int i) {
-    struct cu_weight w = shape_of(&s->m->weight[i]);
-    return dev(s)->exact || !dev(s)->w[i].is_product ? 0 : cu_packed_bytes(&w);
-}
-/* Bytes in the file's order that stay on the device. */
-static uint64_t plain_bytes(const struct session *s, int i) {
-    bool needed = dev(s)->w[i].is_read || !packed_bytes(s, i);
-    return needed ? round_up(s->m->weight[i].n_bytes, ALIGN) : 0;
-}
-
-static uint64_t upload_bytes(const struct session *s, int i) {
-    const struct cuda_weight *c = &dev(s)->w[i];
-    uint64_t n = 0;
-    if (c->is_host) return 0;
-    if (c->is_matrix && owns(s, i)) n += plain_bytes(s, i) + packed_bytes(s, i);
-    if (c->is_vec) n += round_up((uint64_t)n_values(&s->m->weight[i]) * sizeof(float), ALIGN);
-    return n;
-}
-
-/* Where a weight lies while it is packed. */
-static int stage(struct cuda *d, uint64_t n, struct err *e) {
-    if (d->stage && cu_buf_bytes(d->stage) >= n) return 0;
-    cu_buf_free(d->stage);
-    d->stage = NULL;
-    return cu_buf_new(&d->stage, d->ctx, n, "a weight while it is packed", e);
-}
-
-static int upload(struct session *s, int i, struct err *e) {
-    struct cuda *d = dev(s);
-    struct cuda_weight *c = &d->w[i];
-    const struct weight *w = &s->m->weight[i];
-    const char *name = s->g->weight[i].name;
-    uint64_t n = upload_bytes(s, i);
-    c->version = w->version;
-    if (c->is_host) return 0;
-    if (c->is_matrix && !cu_has_type(w->type))
-        return err_set(e, ERR_USAGE, "tensor %s has type %s, which CUDA does not compute with",
-                       name, qtype_name(w->type));
-    if (n && (!c->buf || cu_buf_bytes(c->buf) < n)) {
-        cu_buf_free(c->buf);
-        c->buf = NULL;
-        TRY(cu_buf_new(&c->buf, d->ctx, n, name, e));
-    }
-    uint8_t *at = n ? cu_buf_ptr(c->buf) : NULL;
-    if (c->is_matrix) {
-        const struct cu_weight *tied = &d->w[s->m->source[i]].w;
-        c->w = shape_of(w);
-        c->w.data = owns(s, i) ? at : tied->data;
-        c->w.packed = owns(s, i) ? NULL : tied->packed;
-    }
-    if (c->is_matrix && owns(s, i)) {
-        uint64_t plain = plain_bytes(s, i), packed = packed_bytes(s, i);
-        if (!plain) TRY(stage(d, w->n_bytes, e));
-        c->w.data = plain ? at : cu_buf_ptr(d->stage);
-        TRY(cu_upload(d->q, plain ? at : cu_buf_ptr(d->stage), w->data, w->n_bytes, e));
-        at += plain;
-        if (packed) {
-            c->w.packed = at;
-            TRY(cu_pack_weight(d->q, &c->w, e));
-        }
-        if (!plain) c->w.data = NULL;
-        at += packed;
-    }
-    if (c->is_vec) {
-        c->vec = (const float *)(void *)at;
-        TRY(cu_upload(d->q, at, exec_vec(s, i), (uint64_t)n_values(w) * sizeof(float), e));
-    }
-    return 0;
-}
-
-static int upload_ropes(struct session *s, struct err *e) {
-    struct cuda *d = dev(s);
-    for (int i = 0; i < s->n_ropes; i++) {
-        int64_t half = s->rope[i].n_rot / 2;
-        double *f = xcalloc((size_t)half + 1, sizeof *f);
-        d->rope[i].m = exec_rope_freqs(s, &s->rope[i], f);
-        int rc = cu_upload(d->q, d->rope[i].freq, f, (uint64_t)half * sizeof *f, e);
-        free(f);
-        if (rc) return rc;
-    }
-    return 0;
-}
-
-/* Weights that model_set_weight replaced since the last pass; what was captured points at the old
- * ones. */
-static int refresh(struct session *s, bool first, struct err *e) {
-    struct cuda *d = dev(s);
-    bool any = first;
-    for (int i = 0; i < s->g->n_weights && !any; i++)
-        any = d->w[i].version != s->m->weight[i].version;
-    if (!any) return 0;
-    find_uses(s); /* other types may need the other order */
-    for (int i = 0; i < s->g->n_weights; i++) {
-        const struct cuda_weight *c = &d->w[i];
-        bool lacks = c->is_matrix && !c->is_host && owns(s, i) && plain_bytes(s, i) && !c->w.data;
-        if (first || lacks || c->version != s->m->weight[i].version) TRY(upload(s, i, e));
-    }
-    cu_buf_free(d->stage);
-    d->stage = NULL;
-    cu_graph_free(d->step);
-    d->step = NULL;
-    d->warm = false;
-    return upload_ropes(s, e);
-}
-
 /* ---- memory ---- */
 
 struct plan { /* bytes */
-    uint64_t weights, regs, kv, rec, work, stage;
+    uint64_t weights, regs, kv, rec, work, stage, stream;
 };
 
 /* One buffer cut into pieces: with p NULL only counts. */
@@ -205,7 +38,7 @@ struct cut {
 };
 static void *piece(struct cut *c, int64_t n, uint64_t size) {
     uint8_t *p = c->p ? c->p + c->at : NULL;
-    c->at += round_up((uint64_t)(n > 0 ? n : 1) * size, ALIGN);
+    c->at += round_up((uint64_t)(n > 0 ? n : 1) * size, CUDA_ALIGN);
     return p;
 }
 
@@ -263,11 +96,9 @@ static void plan(struct session *s, struct plan *p) {
     struct cuda *d = dev(s);
     struct cut regs = {0}, work = {0};
     memset(p, 0, sizeof *p);
-    for (int i = 0; i < s->g->n_weights; i++) {
-        p->weights += upload_bytes(s, i);
-        if (d->w[i].is_matrix && !d->w[i].is_host && !plain_bytes(s, i))
-            p->stage = p->stage > s->m->weight[i].n_bytes ? p->stage : s->m->weight[i].n_bytes;
-    }
+    for (int i = 0; i < s->g->n_weights; i++) p->weights += exec_cuda_upload_bytes(s, i);
+    p->stage = exec_cuda_stage_bytes(s);
+    p->stream = exec_cuda_stream_plan(s);
     cut_regs(s, &regs);
     cut_work(s, &work);
     p->regs = regs.at;
@@ -280,7 +111,7 @@ static void plan(struct session *s, struct plan *p) {
 }
 
 static uint64_t needed(const struct plan *p) {
-    return p->weights + p->stage + p->regs + p->kv + p->rec + p->work;
+    return p->weights + p->stage + p->stream + p->regs + p->kv + p->rec + p->work;
 }
 
 static int too_large(const struct session *s, const struct plan *p, uint64_t have, struct err *e) {
@@ -296,18 +127,54 @@ static int too_large(const struct session *s, const struct plan *p, uint64_t hav
         (double)p->kv / mib, (double)p->rec / mib, (double)(p->regs + p->work) / mib);
 }
 
-/* Experts leave the device, the last block's first, until the rest fits. */
+/* With the experts of the last n blocks in main memory, and room to copy them for passes of `from`
+ * tokens (0: none). */
+static bool fits(struct session *s, int n, int64_t from, uint64_t have, struct plan *p) {
+    dev(s)->in.from = from;
+    exec_cuda_leave_on_host(s, n);
+    plan(s, p);
+    return needed(p) <= have;
+}
+
+/* Few tokens with 8-bit activations have kernels of their own, which are for experts at hand. */
+static int64_t least(const struct session *s) {
+    return s->o.act == ACT_F32 ? 1 : CU_FEW + 1;
+}
+
+/* Experts leave the device, the last block's first, until the rest fits. Room to copy them takes
+ * that of another block or two: where nobody asked for it, at most half as many more. */
+static int choose(struct session *s, struct plan *p, uint64_t have, struct err *e) {
+    const int64_t asked = s->o.device.stream_from;
+    const int64_t from = asked < 0 ? -1 : max_i64(asked ? asked : CUDA_STREAM_FROM, least(s));
+    int n_moe = 0, n = 0;
+    for (int i = 0; i < s->g->n_nodes; i++) n_moe += s->g->node[i].op == OP_MOE;
+    while (n <= n_moe && !fits(s, n, 0, have, p)) n++;
+    if (n > n_moe) return too_large(s, p, have, e);
+    if (n == 0 || from < 0 || from > s->o.n_ubatch) return 0;
+    const int most = asked ? n_moe : n + n / 2;
+    for (int k = n; k <= most && k <= n_moe; k++)
+        if (fits(s, k, from, have, p)) return 0;
+    if (asked) log_info("there is no room on %s to copy experts to", dev(s)->info.name);
+    (void)fits(s, n, 0, have, p);
+    return 0;
+}
+
 static int settle(struct session *s, struct plan *p, struct err *e) {
     const struct cuda *d = dev(s);
     const uint64_t most = s->o.device.max_bytes;
     uint64_t have = d->info.mem_free > CU_KEEP_FREE ? d->info.mem_free - CU_KEEP_FREE : 0;
+    char copies[128] = "";
     if (most && most < have) have = most;
-    for (plan(s, p); needed(p) > have; plan(s, p))
-        if (!put_on_host(s)) return too_large(s, p, have, e);
+    TRY(choose(s, p, have, e));
     if (!d->n_on_host) return 0;
+    if (d->in.from)
+        snprintf(copies, sizeof copies,
+                 "; passes of %" PRId64 " tokens or more copy them to the device, through %" PRIu64
+                 " MiB there",
+                 d->in.from, p->stream >> 20);
     log_info("the experts of %d blocks do not fit into the %" PRIu64
-             " MiB of %s that may be used: the CPU computes them",
-             d->n_on_host, have >> 20, d->info.name);
+             " MiB of %s that may be used: the CPU computes them%s",
+             d->n_on_host, have >> 20, d->info.name, copies);
     if (s->may_pack) {
         bool *here = xcalloc((size_t)s->g->n_weights, sizeof *here);
         for (int i = 0; i < s->g->n_weights; i++) here[i] = d->w[i].is_host;
@@ -374,7 +241,8 @@ static int alloc_all(struct session *s, struct err *e) {
     TRY(cu_fill(d->q, d->arrived, 0, ARRIVED * sizeof(int32_t), e));
     TRY(alloc_kv(s, e));
     TRY(alloc_rec(s, e));
-    s->n_bytes += p.weights + p.regs + p.work + p.kv + p.rec;
+    TRY(exec_cuda_stream_open(s, e));
+    s->n_bytes += p.weights + p.stream + p.regs + p.work + p.kv + p.rec;
     void *host = NULL;
     TRY(cu_host_new(&host, d->ctx, (uint64_t)(s->o.n_ubatch + 64) * sizeof(int32_t), "token ids",
                     e));
@@ -410,9 +278,9 @@ static int cuda_open(struct session *s, struct err *e) {
     cu_launch_early(d->q, (d->fuse & CUDA_EARLY) != 0);
     TRY(cu_get_info(d->ctx, &d->info, e));
     d->n_splits = choose_splits(s);
-    find_uses(s);
+    exec_cuda_find_uses(s);
     TRY(alloc_all(s, e));
-    TRY(refresh(s, true, e));
+    TRY(exec_cuda_refresh(s, true, e));
     log_debug("%s: %" PRIu64 " bytes in use", d->info.name, s->n_bytes);
     return cu_sync(d->q, e);
 }
@@ -429,6 +297,7 @@ static void cuda_close(struct session *s) {
     for (int i = 0; i < s->rec.n_slots; i++) cu_buf_free(d->rec[i].buf);
     cu_buf_free(d->reg_buf);
     cu_buf_free(d->work);
+    exec_cuda_stream_close(s);
     cu_buf_free(d->stage);
     cu_host_free(d->ctx, d->host_ids);
     cu_host_free(d->ctx, d->host_logits);
@@ -477,7 +346,7 @@ static int cuda_head(struct session *s, const float *hidden, int64_t n, float *l
                      struct err *e) {
     struct cuda *d = dev(s);
     const struct cu_weight *w = &d->w[s->g->output].w;
-    TRY(refresh(s, false, e));
+    TRY(exec_cuda_refresh(s, false, e));
     if (s->see) s->see(s->see_ud, &s->g->weight[s->g->output], -1, hidden, n, w->k);
     for (int64_t i = 0; i < n; i += HEAD_ROWS) {
         int64_t k = min_i64(HEAD_ROWS, n - i);
@@ -523,7 +392,7 @@ static int cuda_pass(struct session *s, float *hidden, float *logits, struct err
         *e = d->lost;
         return (int)e->code;
     }
-    TRY(refresh(s, false, e));
+    TRY(exec_cuda_refresh(s, false, e));
     d->host_ids[0] = (int32_t)s->pos;
     memcpy(d->host_ids + 64, s->ids, (size_t)s->n_tok * sizeof *s->ids);
     TRY(cu_upload(d->q, d->pos, d->host_ids, (uint64_t)(s->n_tok + 64) * sizeof *s->ids, e));

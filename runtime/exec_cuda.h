@@ -10,7 +10,11 @@
 #include "kernels/cuda/cuda.h"
 #include "runtime/exec.h"
 
-enum { HEAD_ROWS = 64 }; /* rows of the head computed together */
+enum {
+    HEAD_ROWS = 64, /* rows of the head computed together */
+    CUDA_ALIGN = 256,
+    CUDA_STREAM_FROM = 128 /* tokens of a pass that is worth copying experts */
+};
 
 struct cuda_weight {
     struct cu_weight w;       /* matrices */
@@ -35,6 +39,27 @@ struct cuda_rope {
     float *cs;
     struct cu_buf *buf;
 };
+/* Experts in main memory on their way to the device, for passes of many tokens
+ * (exec_cuda_stream.c). */
+struct cuda_lane { /* every second piece: copied to `pinned`, from there to the device, packed */
+    struct cu_stream *q;
+    struct cu_event *copied, *done; /* pinned is free again; all pieces are there */
+    void *pinned, *raw;             /* of struct cuda_arrivals `piece` bytes each */
+};
+struct cuda_slot { /* the gate, up or down matrices that a block computes with */
+    uint8_t *at;
+    uint64_t n_bytes;
+    struct cu_event *read; /* the last product that reads them */
+};
+struct cuda_arrivals {
+    int64_t from;        /* passes of so many tokens; 0: none */
+    uint64_t piece, raw; /* bytes of a lane in main memory and, to be packed, on the device */
+    struct cu_buf *buf;  /* slots and raw pieces */
+    struct cuda_lane lane[2];
+    struct cuda_slot slot[3];
+    unsigned turn;
+};
+
 struct cuda { /* session->dev */
     struct cu_ctx *ctx;
     struct cu_stream *q;
@@ -61,6 +86,7 @@ struct cuda { /* session->dev */
 
     bool *on_host; /* [nodes]: experts that the CPU computes, from main memory */
     int n_on_host; /* such nodes; steps are not captured then */
+    struct cuda_arrivals in;
 
     struct cu_graph *step; /* one token and its logits, captured; NULL: not yet */
     bool warm;             /* a token has run since weights last changed */
@@ -81,6 +107,40 @@ enum cuda_fuse {
     CUDA_EARLY = 128,   /* kernels of a token begin while the one before ends: off without a mask */
     CUDA_DEFAULT = 127,
 };
+
+/* ---- weights (exec_cuda_weights.c) ---- */
+
+struct cuda_forms {
+    uint64_t plain, packed; /* bytes in the file's order, for exact products; in packed order */
+};
+struct cuda_forms exec_cuda_forms(const struct session *s, int w);
+struct cu_weight exec_cuda_shape(const struct weight *w); /* without data */
+/* What each weight is used as. Routers are always exact; a gated unit of two types has no packed
+ * form (cu_glu). */
+void exec_cuda_find_uses(struct session *s);
+/* The experts of the last n blocks that have any stay in main memory, all others do not. */
+void exec_cuda_leave_on_host(struct session *s, int n);
+uint64_t exec_cuda_upload_bytes(const struct session *s, int w);
+uint64_t exec_cuda_stage_bytes(const struct session *s); /* while weights are packed */
+/* Uploads all weights, or those that model_set_weight replaced since the last pass; what was
+ * captured points at the old ones. */
+int exec_cuda_refresh(struct session *s, bool first, struct err *e);
+
+/* ---- experts that stay in main memory (exec_cuda_stream.c) ---- */
+
+/* Bytes on the device, with the experts that are left in main memory; sets sizes in d->in. */
+uint64_t exec_cuda_stream_plan(struct session *s);
+int exec_cuda_stream_open(struct session *s, struct err *e);
+void exec_cuda_stream_close(struct session *s);
+/* This pass copies the experts of node n. */
+bool exec_cuda_streams(const struct session *s, const struct gr_node *n);
+/* Matrix k of node n (1 gate, 2 up, 3 down) is queued to arrive, and the device's work to wait for
+ * it; nothing if it is not in main memory. */
+int exec_cuda_arrive(struct session *s, const struct gr_node *n, int k, struct err *e);
+/* All that reads it is queued. */
+int exec_cuda_leave(struct session *s, const struct gr_node *n, int k, struct err *e);
+
+/* ---- nodes ---- */
 
 /* Few tokens with 8-bit activations and no observers: what the following are for. */
 bool exec_cuda_few(const struct session *s);

@@ -77,13 +77,35 @@ static int moe_on_host(struct session *s, const struct gr_node *n, struct err *e
                      (uint64_t)(s->n_tok * s->g->reg_width[n->dst]) * sizeof(float), e);
 }
 
+/* Gate and up, into d->hidden. */
+static int expand(struct session *s, const struct gr_node *n, struct seen *v, struct err *e) {
+    struct cuda *d = s->dev;
+    const struct cu_weight *gate = &d->w[n->w[1]].w;
+    const struct cu_weight *up = n->w[2] == GR_NONE ? NULL : &d->w[n->w[2]].w;
+    for (int k = 1; k < 3; k++) TRY(exec_cuda_arrive(s, n, k, e));
+    TRY(observe_choice(s, n, v, e));
+    TRY(cu_glu(d->q, gate, up, d->reg[n->src[0]], gate->k, s->n_tok, d->expert, n->n_used, n->gelu,
+               d->hidden, d->exact, e));
+    for (int k = 1; k < 3; k++) TRY(exec_cuda_leave(s, n, k, e));
+    return 0;
+}
+
+static int contract(struct session *s, const struct gr_node *n, const struct seen *v,
+                    struct err *e) {
+    struct cuda *d = s->dev;
+    const struct cu_weight *down = &d->w[n->w[3]].w;
+    TRY(exec_cuda_arrive(s, n, 3, e));
+    if (s->see) TRY(show_pairs(s, v, n->w[3], d->hidden, 1, down->k, e));
+    TRY(cu_moe_down(d->q, down, d->hidden, s->n_tok, d->expert, d->p, n->n_used, d->reg[n->dst],
+                    s->g->reg_width[n->dst], d->exact, e));
+    return exec_cuda_leave(s, n, 3, e);
+}
+
 int exec_cuda_moe(struct session *s, const struct gr_node *n, struct err *e) {
     struct cuda *d = s->dev;
-    if (d->on_host[n - s->g->node]) return moe_on_host(s, n, e);
-    const struct cu_weight *router = &d->w[n->w[0]].w, *gate = &d->w[n->w[1]].w;
-    const struct cu_weight *up = n->w[2] == GR_NONE ? NULL : &d->w[n->w[2]].w;
-    const struct cu_weight *down = &d->w[n->w[3]].w;
-    const float *x = d->reg[n->src[0]], *judged = n->src[1] == GR_NONE ? x : d->reg[n->src[1]];
+    if (d->on_host[n - s->g->node] && !exec_cuda_streams(s, n)) return moe_on_host(s, n, e);
+    const struct cu_weight *router = &d->w[n->w[0]].w;
+    const float *judged = d->reg[n->src[1] == GR_NONE ? n->src[0] : n->src[1]];
     const float *factor = n->w[4] == GR_NONE ? NULL : d->w[n->w[4]].vec;
     struct seen v = {
         .n_pairs = s->n_tok * n->n_used, .n_used = n->n_used, .n_experts = router->rows};
@@ -91,14 +113,8 @@ int exec_cuda_moe(struct session *s, const struct gr_node *n, struct err *e) {
     TRY(cu_matmul(d->q, router, judged, router->k, s->n_tok, d->router, router->rows, true, e));
     const struct cu_choice c = {d->router, factor, router->rows, n->n_used, d->expert, d->p};
     TRY(cu_route(d->q, &c, s->n_tok, e));
-    int rc = observe_choice(s, n, &v, e);
-    if (!rc)
-        rc = cu_glu(d->q, gate, up, x, gate->k, s->n_tok, d->expert, n->n_used, n->gelu, d->hidden,
-                    d->exact, e);
-    if (!rc && s->see) rc = show_pairs(s, &v, n->w[3], d->hidden, 1, down->k, e);
-    if (!rc)
-        rc = cu_moe_down(d->q, down, d->hidden, s->n_tok, d->expert, d->p, n->n_used,
-                         d->reg[n->dst], s->g->reg_width[n->dst], d->exact, e);
+    int rc = expand(s, n, &v, e);
+    if (!rc) rc = contract(s, n, &v, e);
     buf_free(v.expert);
     return rc;
 }

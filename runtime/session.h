@@ -21,6 +21,9 @@ struct device {
     bool masked; /* mask holds: bits of enum cuda_fuse that are on, to measure what each is worth */
     unsigned mask;
     uint64_t max_bytes; /* of device memory; 0: what is free, less CU_KEEP_FREE */
+    /* Passes of so many tokens copy experts that stay in main memory to the device; < 0: none; 0:
+     * 128, unless the room for that would push out many more */
+    int64_t stream_from;
 };
 /* "cpu" (also NULL), "cuda", "cuda:N", "auto" (CUDA when there is a device); "/MASK" behind a CUDA
  * device says which launches are fused (docs/design/cuda.md). ERR_USAGE for another

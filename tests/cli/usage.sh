@@ -18,7 +18,7 @@ for cmd in $(sed -n 's/^COMMAND("\([^"]*\)".*/\1/p' cli/commands.def); do
     [ -e "$man" ] || { say "no man page $man"; continue; }
     # every option of the help is in the page (groff escapes '-' as '\-')
     for o in $(grep -oE -- '--[a-z][a-z0-9-]*' "$t/h" | sort -u); do
-        case $o in --json | --csv | --md | --force | --threads | --device | --isa | --max-memory | --max-vram | --untrusted | --progress | --color | --verbose | --trace | --quiet | --help) continue ;; esac
+        case $o in --json | --csv | --md | --force | --threads | --device | --isa | --max-memory | --max-vram | --stream-from | --untrusted | --progress | --color | --verbose | --trace | --quiet | --help) continue ;; esac
         sed 's/\\-/-/g' "$man" | grep -qF -- "$o" || say "$man does not describe $o"
     done
     syn=$(sed -n '1s/^usage: hone //p' "$t/h")

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_cuda_stream.c - streams and their order. `make test`: the emulated device; `make
- * check-cuda`: the real one. */
-#include "kernels/cuda/cuda.h"
-#include "tests/check.h"
+/* tests/unit/test_cuda_stream.c - order between streams, and experts that passes of many tokens
+ * fetch from main memory: the same bits as if they had been on the device. `make test`: the
+ * emulated device; `make check-cuda`: the real one. */
+#include "core/log.h"
+#include "quantize/synth.h"
+#include "runtime/exec_cuda.h"
 #include "tests/cuda-emu/control.h"
+#include "tests/unit/golden.h"
 
-#include <string.h>
+static void lag(unsigned streams) {
+    if (emu_defer) emu_defer(streams);
+}
 
 /* A copy on one stream of what the other makes, whichever of them lags behind. */
 static void test_events(void) {
@@ -27,7 +32,7 @@ static void test_events(void) {
     CHECK_OK(cu_event_new(&taken, c, &e));
     CHECK_OK(cu_host_new(&pinned, c, N, "bytes", &e));
     for (unsigned lags = 0; lags < (emu_defer ? 4 : 1); lags++) {
-        if (emu_defer) emu_defer(lags);
+        lag(lags);
         for (int turn = 0; turn < 3; turn++) {
             CHECK_OK(cu_event_sync(taken, &e)); /* the first time it is in the past */
             memset(pinned, 10 * turn + 1, N);
@@ -45,7 +50,7 @@ static void test_events(void) {
             CHECK_EQ_I64(got[N - 1], 10 * turn + 1);
         }
     }
-    if (emu_defer) emu_defer(0);
+    lag(0);
     cu_event_free(made);
     cu_event_free(taken);
     cu_event_free(NULL);
@@ -80,9 +85,179 @@ static void test_missing_wait(void) {
     cu_close(c);
 }
 
+/* ---- experts ---- */
+
+/* Emulated, a token of the recorded models takes a tenth of a second, and four under a sanitizer:
+ * those models are for HONE_LONG=1 and devices, `make test` has a smaller one. */
+static bool thorough(void) {
+    return !emu_shuffle || getenv("HONE_LONG");
+}
+
+static int n_moe(const struct model *m) {
+    int n = 0;
+    for (int i = 0; i < m->graph.n_nodes; i++) n += m->graph.node[i].op == OP_MOE;
+    return n;
+}
+static struct session_opts opts(enum act_mode act, int64_t from) {
+    return (struct session_opts){.n_ctx = 32,
+                                 .isa = kern_isa_best(),
+                                 .act = act,
+                                 .device = {.kind = DEVICE_CUDA, .stream_from = from}};
+}
+static uint64_t in_use(const struct session *s) { /* of the device, by this session */
+    const struct cuda *d = s->dev;
+    struct cu_info now = d->info;
+    struct err e = {0};
+    CHECK_OK(cu_get_info(d->ctx, &now, &e));
+    return d->info.mem_free - now.mem_free;
+}
+
+/* Hidden rows of passes of so many tokens, from the start. */
+static float *rows(struct session *s, const int *passes) {
+    struct err e = {0};
+    const int64_t d = s->m->hp.d[HD_EMBD];
+    float *h = xcalloc((size_t)(s->o.n_ctx * d), sizeof *h);
+    session_reset(s);
+    for (int64_t at = 0; *passes; at += *passes++) {
+        int32_t ids[32];
+        for (int i = 0; i < *passes; i++) ids[i] = (int32_t)(((at + i) * 7919 + 13) % 250);
+        CHECK_OK(session_forward(s, ids, *passes, h + at * d, &e));
+    }
+    return h;
+}
+
+/* A session with the experts of n blocks in main memory: the limit is lowered until so many have
+ * left. NULL: no limit makes it n. */
+static struct session *with_host(struct model *m, struct session_opts o, int n, uint64_t *limit) {
+    struct err e = {0};
+    for (bool more = true; more; *limit -= *limit / 50) {
+        struct session *s = NULL;
+        o.device.max_bytes = *limit;
+        if (session_new_packed(&s, m, &o, &e)) return NULL;
+        const struct cuda *d = s->dev;
+        CHECK(in_use(s) <= *limit);
+        if (d->n_on_host == n) return s;
+        more = d->n_on_host < n;
+        session_free(s);
+    }
+    return NULL;
+}
+
+/* Passes that are copied for, and one that is not between two that are: the first rows are the
+ * same, the CPU's differ by rounding. Whichever stream lags behind. */
+static void check_rows(struct session *s, const int *many, const float *want, const int *mixed,
+                       const float *want_mixed, bool lags) {
+    static const unsigned late[] = {0, 1, 6};
+    const struct cuda *d = s->dev;
+    const int64_t n = s->o.n_ctx * s->m->hp.d[HD_EMBD];
+    for (int i = 0; i < (lags && emu_defer ? 3 : 1); i++) {
+        const unsigned before = d->in.turn;
+        lag(late[i]);
+        float *h = rows(s, many);
+        CHECK(d->in.turn > before);
+        if (memcmp(h, want, (size_t)n * sizeof *h) != 0)
+            CHECK_FAIL("%d blocks, streams %#x late: off by %g", d->n_on_host, late[i],
+                       golden_diff(h, want, n));
+        free(h);
+    }
+    lag(0);
+    if (!mixed) return;
+    float *h = rows(s, mixed);
+    CHECK(memcmp(h, want_mixed, (size_t)(mixed[0] * s->m->hp.d[HD_EMBD]) * sizeof *h) == 0);
+    CHECK(s->o.act != ACT_F32 || golden_diff(h, want_mixed, n) <= 5e-4);
+    free(h);
+}
+
+/* Every number of blocks that a limit can make. */
+static void same(struct model *m, enum act_mode act, const char *name) {
+    static const int few[3][4] = {{2, 3, 0}, {2, 1, 2, 0}}, fast[3][4] = {{9, 0}, {9, 1, 0}};
+    const int(*passes)[4] = act == ACT_F32 ? few : fast;
+    struct session_opts o = opts(act, act == ACT_F32 ? 2 : 9);
+    struct err e = {0};
+    struct session *s = NULL;
+    const int *mixed = act == ACT_F32 || thorough() ? passes[1] : NULL;
+    int n_tried = 0;
+    if (!m) return;
+    CHECK_OK(session_new_packed(&s, m, &o, &e));
+    if (!s) return;
+    float *want[2] = {rows(s, passes[0]), mixed ? rows(s, mixed) : NULL};
+    uint64_t limit = in_use(s);
+    session_free(s);
+    for (int n = 2; n <= n_moe(m); n++) {
+        if (!thorough() && n < n_moe(m)) continue;
+        s = with_host(m, o, n, &limit);
+        if (!s) continue;
+        n_tried++;
+        check_rows(s, passes[0], want[0], mixed, want[1], n == n_moe(m));
+        session_free(s);
+        model_unpack(m);
+    }
+    printf("%s, %s: %d numbers of %d blocks\n", name, act ? "q8" : "f32", n_tried, n_moe(m));
+    CHECK(n_tried >= (thorough() ? n_moe(m) - 1 : 1));
+    for (int i = 0; i < 2; i++) free(want[i]);
+}
+
+/* Random weights; with d, f of 256 experts have packed forms. */
+static struct model *synthetic(const char *recipe, int d, int f, int n_layers) {
+    static const char config[] =
+        "{\"architectures\": [\"Qwen3MoeForCausalLM\"], \"model_type\": \"qwen3_moe\","
+        " \"head_dim\": 32, \"hidden_size\": %d, \"intermediate_size\": 256,"
+        " \"max_position_embeddings\": 64, \"moe_intermediate_size\": %d, \"norm_topk_prob\": true,"
+        " \"num_attention_heads\": 1, \"num_key_value_heads\": 1, \"num_experts\": 5,"
+        " \"num_experts_per_tok\": 2, \"num_hidden_layers\": %d, \"rms_norm_eps\": 1e-06,"
+        " \"rope_theta\": 1000000.0, \"vocab_size\": 256, \"tie_word_embeddings\": false}";
+    struct err e = {0};
+    struct synth_report r;
+    struct model *m = NULL;
+    char *text = xasprintf(config, d, f, n_layers);
+    struct synth_opts o = {.recipe = recipe,
+                           .out = tmp_path("s.gguf"),
+                           .shape = tmp_write("config.json", text, strlen(text)),
+                           .seed = 1,
+                           .overwrite = true};
+    CHECK_OK(synth_run(&o, &r, &e));
+    CHECK_OK(model_open(&m, o.out, &e));
+    free(text);
+    return m;
+}
+
+static void test_same(void) {
+    struct model *m = synthetic("Q8_0", 64, 32, 3);
+    same(m, ACT_F32, "Q8_0");
+    model_close(m);
+}
+/* Gate and up are packed, the file's order serves down; then all are, of two types. */
+static void test_packed(void) {
+    struct model *m = synthetic("Q8_0", 256, 32, 2);
+    same(m, ACT_Q8, "Q8_0, 32 values inside");
+    model_close(m);
+    if (!thorough()) return;
+    m = synthetic("Q4_K_M", 256, 256, 5);
+    same(m, ACT_F32, "Q4_K_M");
+    same(m, ACT_Q8, "Q4_K_M");
+    model_close(m);
+}
+static void test_goldens(void) {
+    static const char *const name[] = {"qwen35moe", "gemma4moe"};
+    for (int i = 0; i < 2 && thorough(); i++) {
+        char *folder = xasprintf("tests/golden/models/%s", name[i]);
+        struct model *m = golden_open(folder, tmp_path("m.gguf"));
+        same(m, ACT_F32, name[i]);
+        same(m, ACT_Q8, name[i]);
+        model_close(m);
+        free(folder);
+    }
+}
+
 int main(void) {
     if (!cu_built() || cu_count() == 0) return check_skip("no CUDA device");
+    tmp_make();
+    log_set_level(LOG_ERROR);
     RUN(test_events);
     RUN(test_missing_wait);
+    RUN(test_same);
+    RUN(test_packed);
+    RUN(test_goldens);
+    tmp_remove();
     return check_done();
 }

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: MIT
+/* runtime/exec_cuda_stream.c - experts in main memory copied to the device for passes of many
+ * tokens.
+ *
+ * A slot for each of gate, up and down holds one block's matrices in the orders in which they would
+ * lie on the device for good, so the same kernels read the same bytes. They come from the model's
+ * own data, that is the mapped file, in pieces of a few experts: threads copy a piece to pinned
+ * memory (a file that was cut faults there, in our own code), the device fetches it and packs it.
+ * Pieces go to two lanes in turn, each a stream with its own pinned memory: while one is packed or
+ * filled, the other's is on its way. A lane waits until the block before has used the slot, the
+ * device's main stream until the slot is full; so copies overlap with all that is queued between.
+ *
+ * Main memory: two pieces of at most PIECE bytes (or one expert), pinned. */
+#include <string.h>
+
+#include "core/num.h"
+#include "runtime/exec_cuda.h"
+
+static const uint64_t PIECE = UINT64_C(8) << 20;
+enum { PIECES = 4, COPY_BYTES = 256 << 10 }; /* at least so many of a matrix; of a task */
+
+static struct cuda *dev(const struct session *s) {
+    return s->dev;
+}
+
+/* Experts of a piece. */
+static int64_t per_piece(const struct weight *w) {
+    const uint64_t n = PIECE / (w->mat_bytes ? w->mat_bytes : 1);
+    return max_i64(1, min_i64((int64_t)n, w->ne[2] / PIECES));
+}
+
+static uint64_t more(uint64_t a, uint64_t b) {
+    return a > b ? a : b;
+}
+
+uint64_t exec_cuda_stream_plan(struct session *s) {
+    struct cuda *d = dev(s);
+    struct cuda_arrivals *in = &d->in;
+    uint64_t sum = 0;
+    in->piece = in->raw = 0;
+    for (int k = 0; k < 3; k++) in->slot[k].n_bytes = 0;
+    for (int i = 0; i < s->g->n_nodes && in->from; i++) {
+        const struct gr_node *n = &s->g->node[i];
+        for (int k = 1; k < 4 && d->on_host[i]; k++) {
+            if (n->w[k] == GR_NONE) continue;
+            const struct weight *w = &s->m->weight[n->w[k]];
+            const struct cuda_forms f = exec_cuda_forms(s, n->w[k]);
+            const uint64_t piece = round_up((uint64_t)per_piece(w) * w->mat_bytes, CUDA_ALIGN);
+            in->piece = more(in->piece, piece);
+            if (!f.plain) in->raw = more(in->raw, piece);
+            in->slot[k - 1].n_bytes =
+                more(in->slot[k - 1].n_bytes, round_up(f.plain + f.packed, CUDA_ALIGN));
+        }
+    }
+    for (int k = 0; k < 3; k++) sum += in->slot[k].n_bytes;
+    return sum + 2 * in->raw;
+}
+
+int exec_cuda_stream_open(struct session *s, struct err *e) {
+    struct cuda *d = dev(s);
+    struct cuda_arrivals *in = &d->in;
+    if (!in->from) return 0;
+    TRY(cu_buf_new(&in->buf, d->ctx, exec_cuda_stream_plan(s), "experts on their way", e));
+    uint8_t *at = cu_buf_ptr(in->buf);
+    for (int k = 0; k < 3; k++) {
+        TRY(cu_event_new(&in->slot[k].read, d->ctx, e));
+        in->slot[k].at = at;
+        at += in->slot[k].n_bytes;
+    }
+    for (int i = 0; i < 2; i++) {
+        struct cuda_lane *l = &in->lane[i];
+        TRY(cu_stream_new(&l->q, d->ctx, e));
+        TRY(cu_event_new(&l->copied, d->ctx, e));
+        TRY(cu_event_new(&l->done, d->ctx, e));
+        TRY(cu_host_new(&l->pinned, d->ctx, in->piece, "experts on their way", e));
+        l->raw = at;
+        at += in->raw;
+    }
+    return 0;
+}
+
+void exec_cuda_stream_close(struct session *s) {
+    struct cuda *d = dev(s);
+    for (int i = 0; i < 2; i++) {
+        struct cuda_lane *l = &d->in.lane[i];
+        cu_stream_free(l->q);
+        cu_event_free(l->copied);
+        cu_event_free(l->done);
+        cu_host_free(d->ctx, l->pinned);
+    }
+    for (int k = 0; k < 3; k++) cu_event_free(d->in.slot[k].read);
+    cu_buf_free(d->in.buf);
+}
+
+/* A weight that model_set_weight put there may be larger, or of another type: the CPU takes any. */
+static bool has_room(const struct session *s, const struct gr_node *n, int k) {
+    const struct cuda_arrivals *in = &dev(s)->in;
+    if (n->w[k] == GR_NONE) return true;
+    const struct weight *w = &s->m->weight[n->w[k]];
+    const struct cuda_forms f = exec_cuda_forms(s, n->w[k]);
+    const uint64_t piece = (uint64_t)per_piece(w) * w->mat_bytes;
+    return cu_has_type(w->type) && f.plain + f.packed <= in->slot[k - 1].n_bytes &&
+           piece <= in->piece && (f.plain || piece <= in->raw);
+}
+
+bool exec_cuda_streams(const struct session *s, const struct gr_node *n) {
+    const struct cuda *d = dev(s);
+    if (!d->on_host[n - s->g->node] || !d->in.from || s->n_tok < d->in.from) return false;
+    for (int k = 1; k < 4; k++)
+        if (!has_room(s, n, k)) return false;
+    return true;
+}
+
+struct copy {
+    uint8_t *to;
+    const uint8_t *from;
+    int64_t n;
+};
+static void copy_range(void *ctx, int64_t i0, int64_t i1, int worker) {
+    const struct copy *c = ctx;
+    const int64_t at = i0 * COPY_BYTES;
+    (void)worker;
+    memcpy(c->to + at, c->from + at, (size_t)(min_i64(i1 * COPY_BYTES, c->n) - at));
+}
+
+/* Experts [m, m + n) of a weight, to where w says that they shall lie. */
+static int piece(struct session *s, const struct weight *src, const struct cu_weight *w, int64_t m,
+                 int64_t n, struct err *e) {
+    struct cuda *d = dev(s);
+    struct cuda_lane *l = &d->in.lane[d->in.turn++ & 1];
+    const uint64_t n_bytes = (uint64_t)n * src->mat_bytes, at = (uint64_t)m * src->mat_bytes;
+    struct copy c = {l->pinned, (const uint8_t *)src->data + at, (int64_t)n_bytes};
+    TRY(cu_event_sync(l->copied, e));
+    pool_for(s->o.pool, div_up(c.n, COPY_BYTES), 1, copy_range, &c);
+    uint8_t *to = w->data ? (uint8_t *)(uintptr_t)w->data + at : l->raw;
+    TRY(cu_upload(l->q, to, l->pinned, n_bytes, e));
+    TRY(cu_event_record(l->copied, l->q, e));
+    if (!w->packed) return 0;
+    struct cu_weight part = *w;
+    part.mats = n;
+    part.data = to;
+    part.packed = (uint8_t *)w->packed + cu_packed_bytes(w) / (uint64_t)w->mats * (uint64_t)m;
+    return cu_pack_weight(l->q, &part, e);
+}
+
+int exec_cuda_arrive(struct session *s, const struct gr_node *n, int k, struct err *e) {
+    struct cuda *d = dev(s);
+    struct cuda_arrivals *in = &d->in;
+    if (n->w[k] == GR_NONE || !d->w[n->w[k]].is_host) return 0;
+    const struct cuda_slot *slot = &in->slot[k - 1];
+    const struct weight *src = &s->m->weight[n->w[k]];
+    const struct cuda_forms f = exec_cuda_forms(s, n->w[k]);
+    struct cu_weight *w = &d->w[n->w[k]].w;
+    *w = exec_cuda_shape(src);
+    w->data = f.plain ? slot->at : NULL;
+    w->packed = f.packed ? slot->at + f.plain : NULL;
+    for (int i = 0; i < 2; i++) TRY(cu_event_wait(slot->read, in->lane[i].q, e));
+    const int64_t step = per_piece(src);
+    for (int64_t m = 0; m < w->mats; m += step)
+        TRY(piece(s, src, w, m, min_i64(step, w->mats - m), e));
+    for (int i = 0; i < 2; i++) {
+        TRY(cu_event_record(in->lane[i].done, in->lane[i].q, e));
+        TRY(cu_event_wait(in->lane[i].done, d->q, e));
+    }
+    return 0;
+}
+
+int exec_cuda_leave(struct session *s, const struct gr_node *n, int k, struct err *e) {
+    struct cuda *d = dev(s);
+    if (n->w[k] == GR_NONE || !d->w[n->w[k]].is_host) return 0;
+    return cu_event_record(d->in.slot[k - 1].read, d->q, e);
+}
