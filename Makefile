@@ -81,7 +81,8 @@ UNIT += $(FUZZ:%=$(OBJ)/tests/fuzz/%)
 # programs that run kernels: in `make test` on the CPU emulation of the same .cu sources, in
 # `make check-cuda` on a device
 CUDA_UNIT := $(filter $(OBJ)/tests/kern/cuda_% $(OBJ)/tests/unit/test_cuda_%,$(UNIT))
-EMU_OBJS  := $(CUDA_SRC:%.cu=$(OBJ)/emu/%.o) $(OBJ)/emu/tests/cuda-emu/emu.o $(OBJ)/emu/tests/cuda-emu/runtime.o
+EMU_PLAY  := $(patsubst %,$(OBJ)/emu/tests/cuda-emu/%.o,emu runtime wgmma)
+EMU_OBJS  := $(CUDA_SRC:%.cu=$(OBJ)/emu/%.o) $(EMU_PLAY) $(OBJ)/emu/tests/cuda-emu/probe.o
 HONE_EMU  := $(OBJ)/hone-emu
 # kernels of instruction sets that this machine need not have, from the same sources, emulated with AVX2
 ISA_UNIT := $(filter $(OBJ)/tests/kern/isa_%,$(UNIT))
@@ -144,7 +145,7 @@ $(OBJ)/emu/%.o: %.cu
 	@$(if $(filter 0,$(V)),echo "  emu   $<")
 	$(Q)$(CXX_EMU) $(EMU_FLAGS) -MMD -MP -c $< -o $@
 # what plays the machine is not what is tested, and all time goes through it
-$(OBJ)/emu/tests/cuda-emu/emu.o $(OBJ)/emu/tests/cuda-emu/runtime.o: SANF =
+$(EMU_PLAY): SANF =
 $(OBJ)/emu/%.o: %.cpp
 	@mkdir -p $(@D)
 	@$(if $(filter 0,$(V)),echo "  emu   $<")
@@ -268,7 +269,7 @@ interop: all ## load our files in another engine and compare logits (Python; pip
 	$(Q)HONE=$(BUILD)/hone sh tests/interop.sh
 
 # ---- quality -------------------------------------------------------------------------------------
-CUDA_FILES := $(CUDA_SRC) $(wildcard kernels/cuda/*.cuh tests/cuda-emu/*pp)
+CUDA_FILES := $(CUDA_SRC) $(wildcard kernels/cuda/*.cuh tests/cuda-emu/*pp tests/cuda-emu/*.cu)
 C_FILES := $(wildcard $(addsuffix /*.[ch],$(DIRS) kernels/cuda tests/cuda-emu tests/isa-emu cli tests tests/unit tests/kern tests/fuzz include docs/examples))
 lint: ## layers, MAP.md, man pages, formatting, machine paths
 	$(Q)CC='$(CC)' sh tests/lint.sh $(sort $(C_FILES) $(CUDA_FILES))

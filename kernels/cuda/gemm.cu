@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* kernels/cuda/gemm.cu - many rows of activations with packed weights, on tensor cores (mma.sync
- * m16n8k16 bf16, sm_80 and later), dense or grouped by expert.
+ * m16n8k16 bf16, sm_80 and later), dense or grouped by expert; with the kernel of gemm_sm90.cu in
+ * the place of this one's where the stream says so (cu_use_wgmma).
  *
  * Activations become bf16 once. With experts, one block sorts the input rows by matrix (counting
  * sort) and lists the work: (matrix, 64 of its rows); nothing goes back to the host, the grid has
@@ -15,32 +16,13 @@
  * Rounding: weights (the bits of ref) and activations to bf16, nearest even; sums in f32, in the
  * order of the hardware. Not run on a GPU yet; registers: docs/design/cuda.md. */
 #include "kernels/cuda/fast.cuh"
-#include "kernels/cuda/pack.cuh"
+#include "kernels/cuda/gemm.cuh"
 
 enum {
     TOKENS = 64,                   /* of a block */
     TILE = 64,                     /* columns that are fetched together */
     DEPTH = 4,                     /* token tiles in the ring */
     TILE_BYTES = 2 * TOKENS * TILE /* bf16 */
-};
-
-/* Who computes what: task i is `tokens` rows of `list` from `first`, of matrix `mat`. */
-struct task {
-    int mat, first, tokens;
-};
-struct gemm_job {
-    const uint8_t *w;
-    uint64_t mat_bytes;
-    int k, rows;
-    const uint16_t *x; /* bf16, contiguous rows */
-    unsigned x_div;
-    const struct task *task; /* NULL: one matrix, rows in order */
-    const int *n_tasks, *list;
-    int n_in;
-    const float *mul; /* NULL, or the factor of each output: out = act(out) * mul */
-    bool gelu;
-    float *y;
-    int64_t ldy;
 };
 
 /* grid: rows, a thread per pair of values. */
@@ -50,10 +32,10 @@ CU_KERNEL to_bf16(const float *x, int64_t ldx, int64_t k, uint32_t *dst) {
         dst[row * (k / 2) + i] = cu_pack_bf16(x[row * ldx + 2 * i], x[row * ldx + 2 * i + 1]);
 }
 
-/* One block: list = rows 0..n_in-1 ordered by ids, tasks of at most TOKENS rows of one matrix.
+/* One block: list = rows 0..n_in-1 ordered by ids, tasks of at most `tokens` rows of one matrix.
  * Shared: a counter per matrix. The order within a matrix is not fixed; no result depends on it. */
-CU_KERNEL sort_rows(const int32_t *ids, int n_in, int n_mats, int *list, struct task *task,
-                    int *n_tasks) {
+CU_KERNEL sort_rows(const int32_t *ids, int n_in, int n_mats, int tokens, int *list,
+                    struct cu_task *task, int *n_tasks) {
     CU_DYN_SHARED(int, next);
     for (int m = (int)threadIdx.x; m < n_mats; m += (int)blockDim.x) next[m] = 0;
     __syncthreads();
@@ -63,10 +45,10 @@ CU_KERNEL sort_rows(const int32_t *ids, int n_in, int n_mats, int *list, struct 
         int first = 0, n = 0;
         for (int m = 0; m < n_mats; m++) {
             const int count = next[m];
-            for (int t = 0; t < count; t += TOKENS, n++) {
+            for (int t = 0; t < count; t += tokens, n++) {
                 task[n].mat = m;
                 task[n].first = first + t;
-                task[n].tokens = count - t < TOKENS ? count - t : TOKENS;
+                task[n].tokens = count - t < tokens ? count - t : tokens;
             }
             next[m] = first;
             first += count;
@@ -76,21 +58,6 @@ CU_KERNEL sort_rows(const int32_t *ids, int n_in, int n_mats, int *list, struct 
     __syncthreads();
     for (int i = (int)threadIdx.x; i < n_in; i += (int)blockDim.x)
         list[cu_atomic_add(&next[ids[i]], 1)] = i;
-}
-
-/* The A operand of one patch. */
-template <class B>
-CU_DEV void operand(const struct cu_super<B> &s, int tile, int patch, uint32_t a[4]) {
-    CU_UNROLL
-    for (int b = 0; b < 2; b++) {
-        const uint32_t q = (uint32_t)cu_codes(s, tile, patch, b);
-        float sc, mn, v[4];
-        cu_patch_scale(s, tile, patch, b, &sc, &mn);
-        CU_UNROLL
-        for (int i = 0; i < 4; i++) v[i] = sc * (float)cu_sbyte(q, i) - mn;
-        a[b] = cu_pack_bf16(v[0], v[2]);
-        a[2 + b] = cu_pack_bf16(v[1], v[3]);
-    }
 }
 
 /* Warps of a block: fewer where supers are large, so that two stages fit in 99 KiB. */
@@ -131,18 +98,14 @@ template <class B> CU_DEV void fetch(const struct source &f, int t) {
 
 /* grid: tasks, groups of 16 * WARPS rows. */
 template <class B>
-CU_KERNEL __launch_bounds__(32 * gemm_shape<B>::WARPS) gemm_kernel(struct gemm_job j) {
+CU_KERNEL __launch_bounds__(32 * gemm_shape<B>::WARPS) gemm_kernel(struct cu_gemm_job j) {
     CU_DYN_SHARED(uint8_t, smem);
     typedef cu_pack<B> P;
     constexpr int WARPS = gemm_shape<B>::WARPS, THREADS = 32 * WARPS;
     const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
     const int n_super = j.k / 256, n_groups = (j.rows + 15) / 16;
-    struct task task = {0, (int)blockIdx.x * TOKENS,
-                        (int)cu_min(TOKENS, j.n_in - (int)blockIdx.x * TOKENS)};
-    if (j.task) {
-        if ((int)blockIdx.x >= *j.n_tasks) return;
-        task = j.task[blockIdx.x];
-    }
+    struct cu_task task;
+    if (!cu_task_of(j, TOKENS, &task)) return;
     /* a warp beyond the last row computes the last group and does not store */
     const int group = (int)blockIdx.y * WARPS + warp, real = group < n_groups;
     struct source f;
@@ -156,7 +119,7 @@ CU_KERNEL __launch_bounds__(32 * gemm_shape<B>::WARPS) gemm_kernel(struct gemm_j
         const int n = (int)threadIdx.x / 8 + i * (THREADS / 8);
         f.row[i] = NULL;
         if (n >= task.tokens) continue;
-        const unsigned in = (unsigned)(j.task ? j.list[task.first + n] : task.first + n);
+        const unsigned in = (unsigned)cu_task_row(j, task, n);
         f.row[i] = j.x + (int64_t)(in / j.x_div) * j.k + 8 * (threadIdx.x % 8);
     }
     float acc[TOKENS / 8][4] = {};
@@ -174,7 +137,7 @@ CU_KERNEL __launch_bounds__(32 * gemm_shape<B>::WARPS) gemm_kernel(struct gemm_j
             CU_UNROLL
             for (int patch = 0; patch < 4; patch++) {
                 uint32_t a[4], b[4];
-                operand(s, tile, patch, a);
+                cu_operand(s, tile, patch, a);
                 CU_UNROLL
                 for (int pair = 0; pair < TOKENS / 16; pair++) {
                     if (16 * pair >= task.tokens) continue; /* the same in the whole block */
@@ -193,8 +156,7 @@ CU_KERNEL __launch_bounds__(32 * gemm_shape<B>::WARPS) gemm_kernel(struct gemm_j
         const int n = i / 4 * 8 + 2 * (lane % 4) + i % 2;
         const int r = 16 * group + lane / 4 + i % 4 / 2 * 8;
         if (n >= task.tokens || r >= j.rows) continue;
-        const int64_t out = j.task ? j.list[task.first + n] : task.first + n;
-        const int64_t at = out * j.ldy + r;
+        const int64_t at = cu_task_row(j, task, n) * j.ldy + r;
         const float v = acc[i / 4][i % 4];
         j.y[at] = j.mul ? cu_gate(v, j.gelu) * j.mul[at] : v;
     }
@@ -209,14 +171,9 @@ CU_KERNEL add_parts(const float *part, const float *p, int n, int64_t rows, floa
     y[t * ldy + r] = sum;
 }
 
-typedef void (*gemm_fn)(struct gemm_job);
-static const struct gemm {
-    enum qtype type;
-    int warps, smem;
-    gemm_fn fn;
-} table[] = {
+static const struct cu_gemm_kernel table[] = {
 #define ROW(T)                                                                                     \
-    {QT_##T, gemm_shape<struct blk_##T>::WARPS, gemm_shape<struct blk_##T>::SMEM,                  \
+    {QT_##T, TOKENS, gemm_shape<struct blk_##T>::WARPS, gemm_shape<struct blk_##T>::SMEM,          \
      gemm_kernel<struct blk_##T>},
     CU_PACK_TYPES(ROW)
 #undef ROW
@@ -226,29 +183,29 @@ static const struct gemm {
 struct parts {
     uint64_t part, list, task, n_tasks, end;
 };
-static struct parts parts_of(const struct cu_product *p) {
+static struct parts parts_of(const struct cu_product *p, int tokens) {
     struct parts s;
     s.part = round_up((uint64_t)(p->n_in / p->x_div * p->k) * 2, 256);
     s.list = s.part + (p->n_sum > 1 ? (uint64_t)(p->n_in * p->rows) * 4 : 0);
     s.task = round_up(s.list + (uint64_t)p->n_in * 4, 256);
-    s.n_tasks = s.task + (uint64_t)(p->n_in / TOKENS + p->n_mats + 1) * sizeof(struct task);
+    s.n_tasks = s.task + (uint64_t)(p->n_in / tokens + p->n_mats + 1) * sizeof(struct cu_task);
     s.end = s.n_tasks + 256;
     return s;
 }
 
 int cu_gemm(struct cu_stream *s, const struct cu_product *p, struct err *e) {
-    const struct gemm *k = NULL;
+    const struct cu_gemm_kernel wide = cu_gemm_sm90(p->type, p->k, p->rows), *k = NULL;
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
-        if (table[i].type == p->type) k = &table[i];
+        if (table[i].type == p->type) k = s->wgmma ? &wide : &table[i];
     if (!k || p->n_in > INT32_MAX || p->n_mats > 8192)
         return err_set(e, ERR_USAGE, "CUDA: no GEMM of %s, %lld rows, %lld matrices",
                        qtype_name(p->type), (long long)p->n_in, (long long)p->n_mats);
-    const struct parts at = parts_of(p);
+    const struct parts at = parts_of(p, k->tokens);
     const int64_t n_x = p->n_in / p->x_div;
     void *scratch;
     TRY(cu_scratch(s, at.end, &scratch, e));
     uint8_t *mem = (uint8_t *)scratch;
-    struct gemm_job j = {};
+    struct cu_gemm_job j = {};
     j.w = p->w;
     j.mat_bytes = p->mat_bytes;
     j.k = (int)p->k;
@@ -260,20 +217,20 @@ int cu_gemm(struct cu_stream *s, const struct cu_product *p, struct err *e) {
     j.y = p->n_sum > 1 ? (float *)(mem + at.part) : p->y;
     j.ldy = p->n_sum > 1 ? p->rows : p->ldy;
     CU_LAUNCH(e, to_bf16, (unsigned)n_x, 128, 0, s, p->x, p->ldx, p->k, (uint32_t *)mem);
-    int64_t n_tasks = div_up(p->n_in, TOKENS);
+    int64_t n_tasks = div_up(p->n_in, k->tokens);
     if (p->ids) {
-        struct task *task = (struct task *)(mem + at.task);
+        struct cu_task *task = (struct cu_task *)(mem + at.task);
         int *list = (int *)(mem + at.list), *n = (int *)(mem + at.n_tasks);
         CU_LAUNCH(e, sort_rows, 1, 1024, (size_t)p->n_mats * 4, s, p->ids, j.n_in, (int)p->n_mats,
-                  list, task, n);
+                  k->tokens, list, task, n);
         j.task = task;
         j.n_tasks = n;
         j.list = list;
-        n_tasks = min_i64(p->n_in, p->n_in / TOKENS + p->n_mats);
+        n_tasks = min_i64(p->n_in, p->n_in / k->tokens + p->n_mats);
     }
     const dim3 grid((unsigned)n_tasks, (unsigned)div_up(p->rows, 16 * k->warps));
     CU_SMEM_OPTIN(e, k->fn, k->smem);
-    const gemm_fn fn = k->fn;
+    void (*const fn)(struct cu_gemm_job) = k->fn;
     if (p->w_up) { /* up first; gate then multiplies it */
         j.w = p->w_up;
         j.mat_bytes = p->mat_bytes_up;

@@ -249,7 +249,8 @@ enum { CU_SMEM_PLAIN = 48 << 10 }; /* more needs CU_SMEM_OPTIN */
 
 struct cu_ctx {
     struct cu_info info;
-    struct kern_grid *grid; /* device copy */
+    struct kern_grid *grid;  /* device copy */
+    bool wgmma_asked, wgmma; /* whether wgmma may be used, once known (agree.cu) */
 };
 struct cu_stream {
     struct cu_ctx *c;
@@ -258,6 +259,7 @@ struct cu_stream {
     struct cu_scratch *scratch; /* the newest first */
     int64_t n_launches;
     bool early; /* CU_LAUNCH_EARLY does what it says */
+    bool wgmma; /* products of many tokens by gemm_sm90.cu */
 };
 /* n_bytes of device memory that belong to the stream, 256-byte aligned, at most until the next call
  * of a launcher. Grown by new memory; the old stays, for graphs that were captured with it. */

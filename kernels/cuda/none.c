@@ -47,6 +47,9 @@ void cu_graph_free(struct cu_graph *g) {
 
 void cu_launch_early(struct cu_stream *s, bool yes) {
 }
+bool cu_uses_wgmma(const struct cu_stream *s) {
+    return false;
+}
 int64_t cu_launches(const struct cu_stream *s) {
     return 0;
 }
@@ -73,6 +76,7 @@ NONE(cu_event_sync, struct cu_event *v)
 NONE(cu_graph_begin, struct cu_stream *s)
 NONE(cu_graph_end, struct cu_stream *s, struct cu_graph **out)
 NONE(cu_graph_run, struct cu_stream *s, struct cu_graph *g)
+NONE(cu_use_wgmma, struct cu_stream *s, bool yes)
 NONE(cu_mark, struct cu_stream *s, int which)
 NONE(cu_marked_ms, struct cu_stream *s, double *ms)
 #define CU_OP(name, ...) NONE(name, struct cu_stream *s, __VA_ARGS__)

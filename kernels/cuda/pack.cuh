@@ -68,27 +68,39 @@ CU_DEV void cu_load16(const uint8_t *p, uint32_t *w) {
     w[3] = v.w;
 }
 
-/* From device or shared memory. */
-template <class B> CU_DEV void cu_load_super(const uint8_t *p, int lane, struct cu_super<B> *s) {
-    typedef cu_pack<B> P;
-    CU_UNROLL
-    for (int i = 0; i < P::N_LO / 4; i++) cu_load16(p + 512 * i + 16 * lane, &s->lo[4 * i]);
-    CU_UNROLL
-    for (int i = 0; i < P::N_HI / 4; i++)
-        cu_load16(p + P::AT_HI + 512 * i + 16 * lane, &s->hi[4 * i]);
-    const int row = lane / 4;
-    CU_UNROLL
-    for (int tile = 0; tile < 4; tile++) {
-        if constexpr (P::SCALES == SC_32) {
-            const uint32_t v = *(const uint32_t *)(p + P::AT_SC + 32 * tile + 4 * row);
-            s->sc[tile][0] = v & 0xffffu;
-            s->sc[tile][1] = v >> 16;
-        } else {
-            const uint2 v = *(const uint2 *)(p + P::AT_SC + 64 * tile + 8 * row);
-            s->sc[tile][0] = v.x;
-            s->sc[tile][1] = v.y;
-        }
+/* n words of a lane from word i on, n and i multiples of the same power of two up to 4. */
+template <int N> CU_DEV void cu_load_words(const uint8_t *plane, int lane, int i, uint32_t *w) {
+    const uint8_t *p = plane + 512 * (i / 4) + 16 * lane + 4 * (i % 4);
+    if constexpr (N == 8) {
+        cu_load16(p, w);
+        cu_load16(p + 512, w + 4);
+    } else if constexpr (N == 4) {
+        cu_load16(p, w);
+    } else if constexpr (N == 2) {
+        const uint2 v = *(const uint2 *)p;
+        w[0] = v.x;
+        w[1] = v.y;
+    } else if constexpr (N == 1) {
+        w[0] = *(const uint32_t *)p;
     }
+}
+
+/* Sub-scales of a tile, and d, of row `row` and row + 8. */
+template <class B>
+CU_DEV void cu_load_scales(const uint8_t *p, int row, int tile, struct cu_super<B> *s) {
+    typedef cu_pack<B> P;
+    if constexpr (P::SCALES == SC_32) {
+        const uint32_t v = *(const uint32_t *)(p + P::AT_SC + 32 * tile + 4 * row);
+        s->sc[tile][0] = v & 0xffffu;
+        s->sc[tile][1] = v >> 16;
+    } else {
+        const uint2 v = *(const uint2 *)(p + P::AT_SC + 64 * tile + 8 * row);
+        s->sc[tile][0] = v.x;
+        s->sc[tile][1] = v.y;
+    }
+}
+template <class B> CU_DEV void cu_load_d(const uint8_t *p, int row, struct cu_super<B> *s) {
+    typedef cu_pack<B> P;
     if constexpr (P::SCALES == SC_MIN) {
         const uint2 v = *(const uint2 *)(p + P::AT_D + 8 * row);
         s->d[0] = v.x;
@@ -98,6 +110,27 @@ template <class B> CU_DEV void cu_load_super(const uint8_t *p, int lane, struct 
         s->d[0] = v & 0xffffu;
         s->d[1] = v >> 16;
     }
+}
+
+/* From device or shared memory. */
+template <class B> CU_DEV void cu_load_super(const uint8_t *p, int lane, struct cu_super<B> *s) {
+    typedef cu_pack<B> P;
+    CU_UNROLL
+    for (int i = 0; i < P::N_LO; i += 4) cu_load_words<4>(p, lane, i, &s->lo[i]);
+    CU_UNROLL
+    for (int i = 0; i < P::N_HI; i += 4) cu_load_words<4>(p + P::AT_HI, lane, i, &s->hi[i]);
+    CU_UNROLL
+    for (int tile = 0; tile < 4; tile++) cu_load_scales(p, lane / 4, tile, s);
+    cu_load_d(p, lane / 4, s);
+}
+/* What cu_codes and cu_patch_scale need of one tile: for those who cannot hold a whole super. */
+template <class B>
+CU_DEV void cu_load_tile(const uint8_t *p, int lane, int tile, struct cu_super<B> *s) {
+    typedef cu_pack<B> P;
+    cu_load_words<P::LO>(p, lane, P::LO * tile, &s->lo[P::LO * tile]);
+    cu_load_words<P::HI>(p + P::AT_HI, lane, P::HI * tile, &s->hi[P::HI * tile]);
+    cu_load_scales(p, lane / 4, tile, s);
+    cu_load_d(p, lane / 4, s);
 }
 
 /* The four codes of (tile, patch, b) as signed bytes. Indices are constants after unrolling. */

@@ -1,23 +1,49 @@
 // SPDX-License-Identifier: MIT
-/* tests/cuda-emu/control.h - what a test asks of the emulation beyond cuda.h. The symbols are
- * weak: the same test linked with the real library finds them missing and skips what needs them. */
+/* tests/cuda-emu/control.h - what a test asks of the emulation beyond cuda.h. The symbols are weak:
+ * the same test linked with the real library finds them missing and skips what needs them. */
 #ifndef HONE_TESTS_CUDA_EMU_CONTROL_H
 #define HONE_TESTS_CUDA_EMU_CONTROL_H
 
 #include <stdint.h>
 
+struct cu_stream;
+struct err;
+
+/* What probe.cu does wrong. */
+enum probe_mistake {
+    PROBE_RIGHT,
+    PROBE_CHUNKS,      /* chunks of B not exchanged */
+    PROBE_ALIGN,       /* the tile off 1024 bytes */
+    PROBE_SWIZZLE,     /* the descriptor names another swizzle */
+    PROBE_STRIDE,      /* 8 rows are 512 bytes */
+    PROBE_WARPS,       /* a warp has another descriptor */
+    PROBE_COPY_WAIT,   /* the tile is not waited for */
+    PROBE_FENCE_ASYNC, /* nor handed to the asynchronous proxy */
+    PROBE_ORDER,       /* registers of A exchanged */
+    PROBE_FENCE,       /* no fence before a product */
+    PROBE_LATE,        /* an operand written behind the fence */
+    PROBE_OPERAND,     /* or while its product is under way */
+    PROBE_TILE,        /* the tile overwritten */
+    PROBE_SUMS,        /* the sums */
+    PROBE_WAIT,        /* the last product not waited for */
+    PROBE_N
+};
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 /* The order of threads between barriers, and of blocks: 0 ascending, 1 descending, else a
- * permutation drawn anew at every round from this seed. */
-#ifdef __cplusplus
-extern "C"
-#endif
-    __attribute__((weak)) void
-    emu_shuffle(uint64_t order);
+ * permutation drawn anew at every round from this seed. Asynchronous copies happen at the wait for
+ * them, in 1 at once; products of warpgroups too, in 0 at once. */
+__attribute__((weak)) void emu_shuffle(uint64_t order);
 /* Bit i: the work of the i-th oldest stream runs only when something waits for it. */
+__attribute__((weak)) void emu_defer(unsigned streams);
+/* d[n][128] = (A B)^T for 64 columns: a [128][64], b [2 n][64] of bf16, the columns of B; n 16, 32,
+ * 64, 96 or 128. Device pointers. */
+__attribute__((weak)) int emu_probe(struct cu_stream *s, int n, int mistake, const void *a,
+                                    const void *b, float *d, struct err *e);
 #ifdef __cplusplus
-extern "C"
+}
 #endif
-    __attribute__((weak)) void
-    emu_defer(unsigned streams);
 
 #endif

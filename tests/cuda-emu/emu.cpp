@@ -6,7 +6,7 @@
  * wait for its warp (emu_meet) or its block (emu_barrier); the last to arrive frees the others.
  * Nothing happens in parallel, so a global "current fiber" is enough. Stacks are kept and used
  * again. */
-#include "emu.hpp"
+#include "block.hpp"
 
 #include <stdio.h>
 #include <sys/mman.h>
@@ -40,13 +40,15 @@ static struct {
 } shared[MAX_SHARED];
 static int n_shared;
 static void *dyn_shared;
+static size_t dyn_bytes;
 static uint64_t order;
 
 extern "C" void emu_shuffle(uint64_t o) {
     order = o;
 }
 
-[[noreturn]] static void die(const char *what) {
+#define die emu_die
+void emu_die(const char *what) {
     fprintf(stderr, "cuda-emu: %s, block (%u,%u,%u) thread %u: %s\n", launch ? launch->name : "?",
             emu_block_idx.x, emu_block_idx.y, emu_block_idx.z, cur ? cur->tid.x : 0, what);
     abort();
@@ -158,6 +160,13 @@ int emu_lane(void) {
     return (int)(cur - threads) % 32;
 }
 
+int emu_thread_index(void) {
+    return (int)(cur - threads);
+}
+bool emu_products_at_once(void) {
+    return order == 0;
+}
+
 void emu_barrier(void) {
     cur->st = ST_BLOCK;
     pause_fiber();
@@ -196,11 +205,15 @@ static struct {
 static int n_copies[MAX_THREADS];
 static unsigned n_groups[MAX_THREADS]; /* closed so far */
 
+static void copy_now(void *dst, const void *src, int thread) {
+    memcpy(dst, src, 16);
+    emu_wgmma_wrote(dst, thread);
+}
 void emu_copy(void *dst, const void *src) {
     const int i = (int)(cur - threads);
     if (((uintptr_t)dst | (uintptr_t)src) % 16) die("an asynchronous copy off 16 bytes");
     if (order == 1) {
-        memcpy(dst, src, 16);
+        copy_now(dst, src, i);
         return;
     }
     if (n_copies[i] == MAX_COPIES) die("more copies under way than emu.cpp provides for");
@@ -216,7 +229,7 @@ void emu_copy_wait(unsigned n) {
     int kept = 0;
     for (int k = 0; k < n_copies[i]; k++)
         if (copies[i][k].group + n < n_groups[i])
-            memcpy(copies[i][k].dst, copies[i][k].src, 16);
+            copy_now(copies[i][k].dst, copies[i][k].src, i);
         else
             copies[i][kept++] = copies[i][k];
     n_copies[i] = kept;
@@ -237,6 +250,10 @@ void *emu_shared(const void *key, size_t n_bytes) {
 void *emu_dyn_shared(void) {
     if (!dyn_shared) die("no dynamic shared memory was asked for");
     return dyn_shared;
+}
+unsigned char *emu_dyn_range(size_t *n_bytes) {
+    *n_bytes = dyn_bytes;
+    return (unsigned char *)dyn_shared;
 }
 
 // ---- running ----------------------------------------------------------------------------------
@@ -290,6 +307,7 @@ static void run_block(uint64_t *s) {
         warps[w].n_arrived = 0;
         warps[w].n_lanes = n_threads - 32 * w < 32 ? n_threads - 32 * w : 32;
     }
+    emu_wgmma_begin(n_threads);
     int perm[MAX_THREADS / 32];
     for (;;) {
         draw_order(perm, n_warps, s);
@@ -300,6 +318,7 @@ static void run_block(uint64_t *s) {
         for (int i = 0; i < n_threads; i++)
             if (threads[i].st == ST_BLOCK) threads[i].st = ST_RUN;
     }
+    emu_wgmma_end();
     for (int i = 0; i < n_shared; i++) free(shared[i].p);
     n_shared = 0;
 }
@@ -320,6 +339,7 @@ void emu_run(const emu_launch *l) {
         const uint64_t u = order == 1 ? n_blocks - 1 - b : (b + turn) % n_blocks;
         emu_block_idx = dim3((unsigned)(u % l->grid.x), (unsigned)(u / l->grid.x % l->grid.y),
                              (unsigned)(u / l->grid.x / l->grid.y));
+        dyn_bytes = l->smem;
         if (l->smem) {
             dyn_shared = aligned_alloc(16, (l->smem + 15) / 16 * 16);
             memset(dyn_shared, 0xff, l->smem);

@@ -7,8 +7,9 @@
  * host memory. What real hardware leaves undefined is made visible: device and shared memory start
  * as 0xff (NaN), shared objects are separate allocations of exactly their size (the address
  * sanitizer sees what lies outside), warp operations check that all 32 lanes call the same one,
- * asynchronous copies happen at the wait and no earlier, a barrier that cannot be reached aborts
- * with the place. emu_shuffle() changes the order in which threads run between barriers. */
+ * asynchronous copies and products of warpgroups happen at the wait and no earlier, a barrier that
+ * cannot be reached aborts with the place. emu_shuffle() changes the order in which threads run
+ * between barriers, and lets copies or products happen at once. */
 #ifndef HONE_TESTS_CUDA_EMU_H
 #define HONE_TESTS_CUDA_EMU_H
 
@@ -231,6 +232,35 @@ static inline float cu_f16_to_f32(uint16_t h) {
 }
 static inline uint16_t cu_f32_to_f16(float f) {
     return fp_f32_to_f16(f);
+}
+
+// ---- warpgroups (wgmma.cpp) -------------------------------------------------------------------
+uint32_t emu_shared_address(const void *p);
+void emu_fence_async(void);
+void emu_wgmma(float *d, int n, const uint32_t *a, uint64_t desc);
+void emu_wgmma_fence(const uint32_t *a);
+void emu_wgmma_commit(void);
+void emu_wgmma_wait(int n);
+static inline uint32_t cu_shared_address(const void *shared) {
+    return emu_shared_address(shared);
+}
+static inline void cu_fence_async(void) {
+    emu_fence_async();
+}
+template <int N8> static inline void cu_wgmma_hold(float (&)[N8][4]) {
+}
+static inline void cu_wgmma_fence(uint32_t (&a)[4]) {
+    emu_wgmma_fence(a);
+}
+template <int N>
+static inline void cu_wgmma(float (&d)[N / 8][4], const uint32_t (&a)[4], uint64_t b) {
+    emu_wgmma(d[0], N, a, b);
+}
+static inline void cu_wgmma_commit(void) {
+    emu_wgmma_commit();
+}
+template <int N> static inline void cu_wgmma_wait(void) {
+    emu_wgmma_wait(N);
 }
 
 // ---- the runtime ------------------------------------------------------------------------------

@@ -249,6 +249,11 @@ static void test_gemm(struct dev *d) {
     }
 }
 
+/* One of n experts; of many tokens the first gets none, the second most. */
+static int32_t expert_of(int64_t n_tok, int n) {
+    return (int32_t)(n_tok <= CU_FEW ? rng_u64(&rng) % (unsigned)n : 1 + (rng_u64(&rng) % 8 == 0));
+}
+
 static double gate64(double v, bool gelu) {
     return gelu ? 0.5 * v * (1 + tanh(0.79788456080286536 * (v + 0.044715 * v * v * v)))
                 : v / (1 + exp(-v));
@@ -263,7 +268,7 @@ static void check_glu(struct dev *d, enum qtype t, int64_t k, bool fused, bool g
     static int32_t ids[MAX * USED];
     static float h[MAX * USED * F];
     float *x = normals(tok * k);
-    for (int i = 0; i < tok * n_used; i++) ids[i] = (int32_t)(rng_u64(&rng) % E);
+    for (int i = 0; i < tok * n_used; i++) ids[i] = expert_of(tok, E);
     int32_t *di = n_used > 1 ? dev_put(d, ids, sizeof ids) : NULL;
     float *dx = dev_put(d, x, (size_t)(tok * k) * 4), *dh = dev_new(d, sizeof h);
     struct err e;
@@ -306,7 +311,7 @@ static void check_down(struct dev *d, enum qtype t, int64_t f, int64_t tok, stru
     struct mat m = mat_new(d, t, f, D, E);
     int32_t ids[MAX * USED];
     float *h = normals(tok * USED * f), *p = normals(tok * USED), y[MAX * LDY];
-    for (int i = 0; i < tok * USED; i++) ids[i] = (int32_t)(rng_u64(&rng) % E);
+    for (int i = 0; i < tok * USED; i++) ids[i] = expert_of(tok, E);
     int32_t *di = dev_put(d, ids, sizeof ids);
     float *dh = dev_put(d, h, (size_t)(tok * USED * f) * 4),
           *dp = dev_put(d, p, (size_t)(tok * USED) * 4);
@@ -340,6 +345,31 @@ static void test_down(struct dev *d) {
     for (size_t i = 0; i < COUNT_OF(packed_types); i++)
         check_down(d, packed_types[i], 512, 2, path(BITS8, 512));
     check_down(d, QT_Q5_K, 256, 25, path(BF16, 256));
+}
+
+/* Hopper's products of many tokens, under the same bounds: every width of the product and more than
+ * one task, a part of a warpgroup and several blocks of rows, rows of k that wrap the rings. */
+static void test_wgmma(struct dev *d) {
+    static const int64_t tokens[] = {16, 17, 33, 65, 97, 129, 300};
+    struct err e;
+    CHECK_OK(cu_use_wgmma(d->s, true, &e));
+    CHECK(cu_uses_wgmma(d->s) || !emu_shuffle);
+    if (cu_uses_wgmma(d->s)) {
+        test_gemm(d);
+        for (size_t i = 0; i < COUNT_OF(tokens); i++)
+            check_matmul(d, packed_types[i % COUNT_OF(packed_types)], 256, 7, tokens[i],
+                         path(BF16, 256));
+        check_matmul(d, QT_Q4_K, 1280, 275, 9, path(BF16, 1280));
+        check_matmul(d, QT_Q6_K, 1024, 65, 70, path(BF16, 1024));
+        for (size_t i = 0; i < COUNT_OF(packed_types); i++) {
+            check_glu(d, packed_types[i], 256, i % 2, i % 3 == 0, 2, i ? 24 : 150, path(BF16, 256));
+            check_down(d, packed_types[i], 512, i ? 11 : 50, path(BF16, 512));
+        }
+        check_glu(d, QT_Q6_K, 256, false, true, 1, 9, path(BF16, 256));
+    } else
+        printf("wgmma: not on this device or not in this build\n");
+    CHECK_OK(cu_use_wgmma(d->s, false, &e));
+    CHECK(!cu_uses_wgmma(d->s));
 }
 
 static void same_bits(struct dev *d, const char *what, const void *got, const void *want,
@@ -483,6 +513,7 @@ int main(void) {
         RUN_DEV(test_gemm, &d);
         RUN_DEV(test_glu, &d);
         RUN_DEV(test_down, &d);
+        RUN_DEV(test_wgmma, &d);
         RUN_DEV(test_products, &d);
         RUN_DEV(test_graph, &d);
         RUN_DEV(test_refusals, &d);

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: MIT
+/* kernels/cuda/agree.cu - before wgmma is used: is there code for it, and does this device compute
+ * with it what it should? As kernels/agree.c asks of AMX, and for the same reason: what nobody has
+ * seen run here is not trusted. Rows of each type that fill one warpgroup and a part of a second,
+ * columns that use each slot of the ring twice, tokens for every width of the product, against sums
+ * in double on the host. About 0.7 MiB of device memory during the trial. */
+#include "kernels/cuda/fast.cuh"
+#include "kernels/cuda/gpu_sm90.cuh"
+#include "kernels/cuda/pack.cuh"
+
+extern "C" {
+#include "core/fp.h"
+#include "core/log.h"
+#include "core/mem.h"
+#define restrict __restrict__
+#include "kernels/bench.h"
+#undef restrict
+}
+
+enum { ROWS = 80, K = 512, TOKENS = 128 };
+static const enum qtype types[] = {
+#define TYPE(T) QT_##T,
+    CU_PACK_TYPES(TYPE)
+#undef TYPE
+};
+static const int sizes[] = {13, 32, 57, 96, 128};
+enum { N_TYPES = sizeof types / sizeof types[0], N_SIZES = sizeof sizes / sizeof sizes[0] };
+
+struct trial {
+    struct rng rng;
+    struct cu_weight w;
+    float *d_dec, *d_x, *d_y; /* on the device */
+    float w_host[ROWS][K], x[TOKENS][K],
+        y[TOKENS][ROWS];          /* w_host, x: as the product rounds them */
+    uint8_t blocks[ROWS * 2 * K]; /* no packed type has 2 bytes per weight */
+};
+
+/* The binary may hold other code than this device's, compiled for it by the driver. */
+CU_KERNEL has_wgmma(int32_t *yes) {
+#ifdef CU_HAS_WGMMA
+    *yes = 1;
+#else
+    *yes = 0;
+#endif
+}
+
+static void round16(float *x, int64_t n) {
+    for (int64_t i = 0; i < n; i++) x[i] = fp_bf16_to_f32(fp_f32_to_bf16(x[i]));
+}
+
+/* Weights of type t on the device, packed, and on the host as bf16. */
+static int make_weights(struct cu_stream *s, struct trial *x, enum qtype t, struct err *e) {
+    x->w.type = t;
+    x->w.k = K;
+    x->w.rows = ROWS;
+    x->w.mats = 1;
+    x->w.row_bytes = qtype_row_bytes(t, K);
+    x->w.mat_bytes = x->w.row_bytes * ROWS;
+    kern_random_blocks(t, &x->rng, x->blocks, ROWS * K / qtype_info(t)->block_elems);
+    TRY(cu_upload(s, (void *)(uintptr_t)x->w.data, x->blocks, x->w.mat_bytes, e));
+    TRY(cu_pack_weight(s, &x->w, e));
+    TRY(cu_unpack_weight(s, &x->w, x->d_dec, e));
+    TRY(cu_download(s, x->w_host, x->d_dec, sizeof x->w_host, e));
+    TRY(cu_sync(s, e));
+    round16(x->w_host[0], ROWS * K);
+    return 0;
+}
+
+/* Each product is exact, each addition may cut where others round: two units of 2^-24. */
+static bool right(const struct trial *x, int n) {
+    for (int t = 0; t < n; t++)
+        for (int r = 0; r < ROWS; r++) {
+            double sum = 0, mag = 0;
+            for (int i = 0; i < K; i++) {
+                const double p = (double)x->w_host[r][i] * (double)x->x[t][i];
+                sum += p;
+                mag += fabs(p);
+            }
+            if (!(fabs((double)x->y[t][r] - sum) <= (2 * K + 16) * 0x1p-24 * mag)) return false;
+        }
+    return true;
+}
+
+/* n tokens. */
+static int one(struct cu_stream *s, struct trial *x, int n, bool *ok, struct err *e) {
+    for (int i = 0; i < n * K; i++) x->x[i / K][i % K] = rng_normal(&x->rng);
+    round16(x->x[0], n * K);
+    TRY(cu_upload(s, x->d_x, x->x, sizeof(float) * (size_t)(n * K), e));
+    TRY(cu_fill(s, x->d_y, 0xff, sizeof x->y, e));
+    TRY(cu_matmul(s, &x->w, x->d_x, K, n, x->d_y, ROWS, false, e));
+    TRY(cu_download(s, x->y, x->d_y, sizeof x->y, e));
+    TRY(cu_sync(s, e));
+    *ok = *ok && right(x, n);
+    return 0;
+}
+
+/* Every type with every width; emulated, where time counts more, every type and every width. */
+static int try_all(struct cu_stream *s, struct trial *x, bool *ok, struct err *e) {
+    *ok = true;
+    for (int t = 0; t < N_TYPES; t++) {
+        TRY(make_weights(s, x, types[t], e));
+        for (int i = 0; i < N_SIZES; i++)
+            if (!s->c->info.emulated || i == t % N_SIZES) TRY(one(s, x, sizes[i], ok, e));
+    }
+    return 0;
+}
+
+static int ask(struct cu_stream *s, struct trial *x, struct err *e) {
+    int32_t yes = 0;
+    bool ok;
+    CU_LAUNCH(e, has_wgmma, 1, 1, 0, s, (int32_t *)(void *)x->d_y);
+    TRY(cu_download(s, &yes, x->d_y, sizeof yes, e));
+    TRY(cu_sync(s, e));
+    if (!yes) return 0;
+    s->wgmma = true;
+    TRY(try_all(s, x, &ok, e));
+    s->c->wgmma = ok;
+    if (!ok)
+        log_warn("wgmma computes wrongly on %s: prompts use mma, which is slower there",
+                 s->c->info.name);
+    return 0;
+}
+
+static int ask_with_memory(struct cu_stream *s, struct err *e) {
+    const uint64_t n_w = 2 * ROWS * K, n_dec = 4 * ROWS * K, n_x = 4 * TOKENS * K,
+                   n_y = 4 * TOKENS * ROWS;
+    struct cu_buf *b;
+    TRY(cu_buf_new(&b, s->c, 2 * n_w + n_dec + n_x + n_y, "trial of wgmma", e));
+    struct trial *x = (struct trial *)xcalloc(1, sizeof *x);
+    uint8_t *p = (uint8_t *)cu_buf_ptr(b);
+    rng_seed(&x->rng, 1);
+    x->w.data = p;
+    x->w.packed = p + n_w;
+    x->d_dec = (float *)(void *)(p + 2 * n_w);
+    x->d_x = (float *)(void *)(p + 2 * n_w + n_dec);
+    x->d_y = (float *)(void *)(p + 2 * n_w + n_dec + n_x);
+    struct err why;
+    int rc = ask(s, x, &why);
+    if (rc)
+        rc = err_set(e, ERR_SYS, "trying wgmma: %s; --device cuda/127 does without it", why.msg);
+    free(x);
+    cu_buf_free(b);
+    return rc;
+}
+
+int cu_use_wgmma(struct cu_stream *s, bool yes, struct err *e) {
+    s->wgmma = false;
+    if (!yes || s->c->info.cc != 90) return 0;
+    if (!s->c->wgmma_asked) TRY(ask_with_memory(s, e));
+    s->c->wgmma_asked = true;
+    s->wgmma = s->c->wgmma;
+    return 0;
+}
+
+bool cu_uses_wgmma(const struct cu_stream *s) {
+    return s->wgmma;
+}

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: MIT
+/* kernels/cuda/gemm_sm90.cu - many rows of activations with packed weights, on Hopper's tensor
+ * cores (wgmma, sm_90a): what gemm_kernel of gemm.cu computes, with the same roundings.
+ *
+ * Four warps are a warpgroup and own 64 weight rows: each warp 16, which are its share of the A
+ * operand, in registers, decoded there just as for mma. Tokens are the B operand, read from shared
+ * memory by the tensor cores themselves: up to 128 of a task, as 16, 32, 64, 96 or 128 columns, so
+ * that a weight is decoded once per 128 tokens and few tokens cost little. Rows of x arrive as they
+ * do for mma: 64 columns (128 bytes) at a time, 16-byte chunks exchanged by token % 8, which is the
+ * 128-byte swizzle of the hardware if a tile begins at a multiple of 1024 bytes.
+ *
+ * A product runs while the operand of the next 16 columns is decoded: two operands in turn, one
+ * product under way. Thus when a block meets for tile t, the last product of tile t - 1 may still
+ * read its slot, all of tile t - 2 are done: the slot that is filled again. Columns of B beyond the
+ * task's tokens hold whatever was there; they meet no token's sum and are not stored.
+ *
+ * Not run on a GPU yet; registers and instructions: docs/design/cuda.md. */
+#include "kernels/cuda/gemm.cuh"
+#include "kernels/cuda/gpu_sm90.cuh"
+
+enum {
+    TOKENS = 128,                   /* of a task, at most */
+    TILE = 64,                      /* columns that are fetched together */
+    TILE_BYTES = 2 * TOKENS * TILE, /* a slot of the ring, bf16 */
+    DEPTH = 4,                      /* slots */
+    AHEAD = DEPTH - 2,              /* tiles on their way */
+    ALIGN = 1024,                   /* of the swizzle's pattern */
+    MAX_WARPS = 16
+};
+
+/* What a block fetches its operands with. */
+struct source {
+    const uint8_t *w;  /* this warp's 16 rows */
+    const uint16_t *x; /* chunk threadIdx.x % 8 of row 0 */
+    const int *row;    /* shared: of x, for each token of the task */
+    int tokens, n_tiles;
+    int64_t k;
+    uint8_t *ring, *supers; /* shared */
+};
+
+/* Token tile t, and with every fourth the warp's super after next, as one group. */
+template <class B> CU_DEV void fetch(const struct source &f, int t) {
+    typedef cu_pack<B> P;
+    if (t < f.n_tiles) {
+        const int first = (int)threadIdx.x / 8, chunk = (int)threadIdx.x % 8;
+        uint8_t *dst = f.ring + t % DEPTH * TILE_BYTES + 16 * (chunk ^ first % 8);
+        for (int n = first; n < f.tokens; n += (int)blockDim.x / 8)
+            cu_copy16(dst + 128 * n, f.x + f.row[n] * f.k + TILE * t);
+        if (t % 4 == 0) {
+            uint8_t *slot = f.supers + t / 4 % 2 * P::BYTES;
+            const uint8_t *src = f.w + (int64_t)(t / 4) * P::BYTES;
+            for (int i = 16 * ((int)threadIdx.x % 32); i < P::BYTES; i += 512)
+                cu_copy16(slot + i, src + i);
+        }
+    }
+    cu_copy_commit();
+}
+
+/* Floats from a token to the next where a block of so many threads leaves its sums, 64 rows to a
+ * warpgroup: by 4 more than a multiple of 16, against bank conflicts. */
+static constexpr __host__ __device__ int ld_of(int n_threads) {
+    return n_threads / 2 + 4;
+}
+
+#ifdef CU_HAS_WGMMA
+/* All of K for N >= tokens columns; sums of the block's row `row` and on to f.ring. */
+template <class B, int N> CU_DEV void product(const struct source &f, int row) {
+    typedef cu_pack<B> P;
+    const int lane = (int)threadIdx.x % 32;
+    const uint64_t desc = cu_wgmma_desc(cu_shared_address(f.ring));
+    float acc[N / 8][4] = {};
+    uint32_t a[2][4];
+    cu_wgmma_hold(acc);
+    for (int t = 0; t < AHEAD; t++) fetch<B>(f, t);
+    for (int super = 0; super < f.n_tiles / 4; super++) {
+        struct cu_super<B> s;
+        CU_UNROLL
+        for (int tile = 0; tile < 4; tile++) {
+            const int t = 4 * super + tile;
+            cu_copy_wait<AHEAD - 1>();
+            cu_fence_async();
+            __syncthreads();
+            fetch<B>(f, t + AHEAD);
+            cu_load_tile(f.supers + super % 2 * P::BYTES, lane, tile, &s);
+            const uint64_t b = cu_wgmma_desc_plus(desc, t % DEPTH * TILE_BYTES);
+            CU_UNROLL
+            for (int patch = 0; patch < 4; patch++) {
+                uint32_t(&o)[4] = a[patch % 2];
+                cu_operand(s, tile, patch, o);
+                cu_wgmma_fence(o);
+                cu_wgmma<N>(acc, o, cu_wgmma_desc_plus(b, 32 * patch));
+                cu_wgmma_commit();
+                cu_wgmma_wait<1>();
+            }
+        }
+    }
+    cu_wgmma_wait<0>();
+    cu_wgmma_hold(acc);
+    cu_copy_wait<0>();
+    __syncthreads(); /* nobody reads operands any more: their memory is free */
+    float *out = (float *)(void *)f.ring + row + lane / 4;
+    CU_UNROLL
+    for (int i = 0; i < N / 2; i++) { /* tile of 8 tokens, element */
+        const int n = i / 4 * 8 + 2 * (lane % 4) + i % 2;
+        out[n * ld_of((int)blockDim.x) + i % 4 / 2 * 8] = acc[i / 4][i % 4];
+    }
+}
+#endif
+
+/* grid: tasks, groups of 16 rows per warp. */
+template <class B>
+CU_KERNEL __launch_bounds__(32 * MAX_WARPS, 1) wgmma_kernel(struct cu_gemm_job j) {
+#ifdef CU_HAS_WGMMA
+    CU_DYN_SHARED(uint8_t, smem);
+    CU_SHARED(int, rows, [TOKENS]);
+    typedef cu_pack<B> P;
+    const int warp = (int)threadIdx.x / 32, n_warps = (int)blockDim.x / 32;
+    const int n_super = j.k / 256, n_groups = (j.rows + 15) / 16;
+    struct cu_task task;
+    if (!cu_task_of(j, TOKENS, &task)) return;
+    /* a warp beyond the last row computes the last group and does not store */
+    const int group = (int)blockIdx.y * n_warps + warp, last = n_groups - 1;
+    struct source f;
+    f.w = j.w + (uint64_t)task.mat * j.mat_bytes +
+          (uint64_t)(group < last ? group : last) * (uint64_t)n_super * P::BYTES;
+    f.x = j.x + 8 * (threadIdx.x % 8);
+    f.row = rows;
+    f.tokens = task.tokens;
+    f.n_tiles = 4 * n_super;
+    f.k = j.k;
+    f.ring = smem + (ALIGN - cu_shared_address(smem) % ALIGN) % ALIGN;
+    f.supers = f.ring + DEPTH * TILE_BYTES + warp * 2 * P::BYTES;
+    for (int n = (int)threadIdx.x; n < task.tokens; n += (int)blockDim.x)
+        rows[n] = (int)((unsigned)cu_task_row(j, task, n) / j.x_div);
+    __syncthreads();
+    if (task.tokens <= 16)
+        product<B, 16>(f, 16 * warp);
+    else if (task.tokens <= 32)
+        product<B, 32>(f, 16 * warp);
+    else if (task.tokens <= 64)
+        product<B, 64>(f, 16 * warp);
+    else if (task.tokens <= 96)
+        product<B, 96>(f, 16 * warp);
+    else
+        product<B, 128>(f, 16 * warp);
+    __syncthreads();
+    const float *out = (const float *)(void *)f.ring;
+    const int row = 16 * n_warps * (int)blockIdx.y,
+              n_rows = (int)cu_min(16 * n_warps, j.rows - row);
+    for (int n = warp; n < task.tokens; n += n_warps) {
+        const int64_t at = cu_task_row(j, task, n) * j.ldy + row;
+        for (int r = (int)threadIdx.x % 32; r < n_rows; r += 32) {
+            const float v = out[n * ld_of((int)blockDim.x) + r];
+            j.y[at + r] = j.mul ? cu_gate(v, j.gelu) * j.mul[at + r] : v;
+        }
+    }
+#endif
+}
+
+struct cu_gemm_kernel cu_gemm_sm90(enum qtype t, int64_t k, int64_t rows) {
+    static const struct {
+        enum qtype type;
+        int super_bytes;
+        void (*fn)(struct cu_gemm_job);
+    } table[] = {
+#define ROW(T) {QT_##T, cu_pack<struct blk_##T>::BYTES, wgmma_kernel<struct blk_##T>},
+        CU_PACK_TYPES(ROW)
+#undef ROW
+    };
+    struct cu_gemm_kernel g = {};
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+        if (table[i].type != t) continue;
+        /* short rows end before the next block's first tile is there: two blocks, if they fit */
+        const int64_t most = k < 1024 ? 2 : MAX_WARPS / 4, groups = div_up(rows, 64);
+        g.type = t;
+        g.tokens = TOKENS;
+        g.warps = 4 * (int)min_i64(most, groups);
+        const int operands = DEPTH * TILE_BYTES + 2 * g.warps * table[i].super_bytes;
+        const int sums = TOKENS * ld_of(32 * g.warps) * 4;
+        g.smem = ALIGN + (operands > sums ? operands : sums);
+        g.fn = table[i].fn;
+    }
+    return g;
+}
