@@ -237,6 +237,129 @@ static void test_packed(void) {
     same(m, ACT_Q8, "Q4_K_M");
     model_close(m);
 }
+/* What observers are shown of a pass, in order. */
+struct shown {
+    double sum[64];
+    int64_t rows[64], routes;
+};
+static void see(void *ud, const struct gr_weight *w, int64_t expert, const float *x, int64_t n_rows,
+                int64_t ld) {
+    struct shown *c = ud;
+    const size_t i = (size_t)w->name[4] % 8 * 8 + strlen(w->name) % 8; /* of a few blocks */
+    c->rows[i] += n_rows;
+    for (int64_t k = 0; k < n_rows * ld; k++) c->sum[i] += (double)x[k] * (double)(expert + k % 7);
+}
+static void see_route(void *ud, int block, const int32_t *expert, int64_t n_used, int64_t n_rows,
+                      int64_t pos) {
+    struct shown *c = ud;
+    for (int64_t i = 0; i < n_used * n_rows; i++)
+        c->routes = c->routes * 31 + expert[i] + block + pos;
+}
+static const char up_name[] = "blk.2.ffn_up_exps.weight";
+
+/* The same is seen; weights that were replaced are copied too, and larger ones are the CPU's. */
+static void test_observed_and_replaced(void) {
+    static const int passes[] = {2, 0};
+    struct err e = {0};
+    struct model *m = synthetic("Q8_0", 64, 32, 3);
+    struct session *s[2] = {NULL, NULL};
+    struct session_opts o = opts(ACT_F32, 2);
+    if (!m) return;
+    CHECK_OK(session_new(&s[0], m, &o, &e));
+    uint64_t limit = s[0] ? in_use(s[0]) : 0;
+    s[1] = with_host(m, o, 3, &limit);
+    CHECK(s[1] != NULL);
+    int w[2] = {-1, -1}; /* up of the last block, of the first */
+    for (int i = 0; i < m->graph.n_weights; i++) {
+        const char *name = m->graph.weight[i].name;
+        if (strcmp(name + 5, up_name + 5) == 0 && name[4] != '1') w[name[4] == '0'] = i;
+    }
+    const int64_t n = 5 * 32 * 64;
+    float *large = xcalloc((size_t)n, sizeof *large);
+    for (int64_t i = 0; i < n; i++) large[i] = (float)(i % 17) * 0.01f - 0.08f;
+    const void *data[] = {NULL, m->weight[w[1]].data, large};
+    for (int k = 0; k < 3 && s[1]; k++) {
+        struct shown seen[2] = {0};
+        float *h[2];
+        const struct cuda *d = s[1]->dev;
+        const unsigned before = d->in.turn;
+        CHECK_OK(model_set_weight(m, up_name, data[k], k == 2 ? QT_F32 : QT_Q8_0, &e));
+        for (int i = 0; i < 2; i++) {
+            session_observe(s[i], k ? NULL : see, &seen[i]);
+            session_observe_route(s[i], see_route, &seen[i]);
+            h[i] = rows(s[i], passes);
+        }
+        CHECK(seen[0].routes && memcmp(&seen[0], &seen[1], sizeof seen[0]) == 0);
+        const int64_t all = o.n_ctx * m->hp.d[HD_EMBD];
+        CHECK(golden_diff(h[0], h[1], all) <= (k == 2 ? 5e-4 : 0));
+        CHECK_EQ_I64(d->in.turn - before, k == 2 ? 2 * 15 : 3 * 15);
+        for (int i = 0; i < 2; i++) free(h[i]);
+    }
+    for (int i = 0; i < 2; i++) session_free(s[i]);
+    free(large);
+    model_close(m);
+}
+
+struct chosen {
+    int n_on_host;
+    int64_t from;
+};
+static struct chosen chosen(const struct model *m, uint64_t limit, int64_t from, int64_t n_ubatch) {
+    struct err e = {0};
+    struct session *s = NULL;
+    struct session_opts o = opts(ACT_F32, from);
+    o.n_ctx = o.n_ubatch = n_ubatch;
+    o.device.max_bytes = limit;
+    CHECK_OK(session_new(&s, m, &o, &e));
+    if (!s) return (struct chosen){-1, 0};
+    const struct cuda *d = s->dev;
+    const struct chosen c = {d->n_on_host, d->in.from};
+    CHECK(!limit || in_use(s) <= limit);
+    session_free(s);
+    return c;
+}
+
+/* Room to copy is set aside where it pushes out few more blocks, or was asked for; what a session
+ * takes is never more than the limit. */
+static void test_choice(void) {
+    enum { LAYERS = 8 };
+    struct err e = {0};
+    struct model *m = synthetic("Q8_0", 64, 32, LAYERS);
+    struct session *s = NULL;
+    struct session_opts o = opts(ACT_F32, -1);
+    o.n_ctx = o.n_ubatch = 128;
+    if (!m) return;
+    CHECK_OK(session_new(&s, m, &o, &e));
+    uint64_t limit = s ? in_use(s) : 0, block = 0;
+    session_free(s);
+    for (int i = 0; i < m->graph.n_weights; i++)
+        if (strstr(m->graph.weight[i].name, "blk.0.") && strstr(m->graph.weight[i].name, "_exps"))
+            block += m->weight[i].n_bytes;
+    int n_without = 0, n_with = 0;
+    CHECK_EQ_I64(chosen(m, limit, 5, 128).n_on_host, 0);
+    for (int n = 1; n <= LAYERS; n++) {
+        limit -= block;
+        const struct chosen never = chosen(m, limit, -1, 128), own = chosen(m, limit, 0, 128);
+        CHECK_EQ_I64(never.n_on_host, n);
+        CHECK_EQ_I64(never.from, 0);
+        CHECK_EQ_I64(chosen(m, limit, 0, 127).from, 0); /* no pass is as long */
+        n_with += own.from == 128;
+        n_without += own.from == 0;
+        CHECK(own.from ? own.from == 128 && own.n_on_host <= n + n / 2 : own.n_on_host == n);
+        const struct chosen asked = chosen(m, limit, 5, 128);
+        CHECK(n == LAYERS ? asked.from == 0 && asked.n_on_host == n
+                          : asked.from == 5 && asked.n_on_host > n);
+    }
+    CHECK(n_with > 0 && n_without > 1);
+    CHECK_ERR(
+        session_new(&s, m,
+                    &(struct session_opts){
+                        .n_ctx = 128, .device = {.kind = DEVICE_CUDA, .max_bytes = limit - block}},
+                    &e),
+        ERR_SYS, "without the experts");
+    model_close(m);
+}
+
 static void test_goldens(void) {
     static const char *const name[] = {"qwen35moe", "gemma4moe"};
     for (int i = 0; i < 2 && thorough(); i++) {
@@ -257,6 +380,8 @@ int main(void) {
     RUN(test_missing_wait);
     RUN(test_same);
     RUN(test_packed);
+    RUN(test_observed_and_replaced);
+    RUN(test_choice);
     RUN(test_goldens);
     tmp_remove();
     return check_done();
