@@ -104,7 +104,7 @@ $(OBJ)/text/own.o: $(wildcard text/templates/*)
 $(OBJ)/core/%.o $(OBJ)/text/%.o $(OBJ)/convert/%.o: WARN += -Wsign-conversion
 $(OBJ)/kernels/avx2/%.o: ISA = -mavx2 -mfma -mf16c -ffp-contract=fast
 # no fused operations here: encoders write the same bytes with every instruction set
-$(OBJ)/quantize/enc/avx2/%.o: ISA = -mavx2
+$(OBJ)/quantize/enc/avx2/%.o: ISA = -mavx2 -Wno-psabi
 # vectors of 32 bytes never cross a function that is not inlined
 $(OBJ)/quantize/enc/lanes.o: ISA = -Wno-psabi
 $(OBJ)/kernels/avxvnni/%.o: ISA = -mavxvnni -mavx2 -mfma -mf16c -ffp-contract=fast

@@ -13,6 +13,7 @@
 #define HONE_QUANTIZE_ENC_LANES_AFF_H
 
 #include "quantize/enc/lanes_block.h"
+#include "quantize/enc/pos.h"
 
 struct afit {
     vf d, m, err;
@@ -24,7 +25,7 @@ struct afit {
 struct aff_sums { /* of the run, the same for every trial */
     vf w, wx, wxx;
 };
-static struct aff_sums aff_sums_of(const struct tile *t, int n) {
+LANE_FN struct aff_sums aff_sums_of(const struct tile *t, int n) {
     struct aff_sums s = {splat(0), splat(0), splat(0)};
     for (int i = 0; i < n; i++) {
         vf wx = t->w[i] * t->x[i];
@@ -64,10 +65,11 @@ INLINE struct afit aff_solve(const struct aff_sums *s, vf sl, vf sll, vf sxl, bo
         d = pick(pos, ratio(sxl, sll), d);
         m = pick(pos, zero, m);
     }
-    return (struct afit){d, m, s->wxx - d * sxl - m * s->wx};
+    const struct afit f = {d, m, s->wxx - d * sxl - m * s->wx};
+    return f;
 }
 
-static vf aff_abs_error(const struct tile *t, int n, vf top, vf iscale, vf lo, vf d, vf m) {
+LANE_FN vf aff_abs_error(const struct tile *t, int n, vf top, vf iscale, vf lo, vf d, vf m) {
     vf e = splat(0);
     for (int i = 0; i < n; i++) {
         vf l = rintv(clampv((t->x[i] - lo) * iscale, splat(0), top));
@@ -114,7 +116,7 @@ INLINE void aff_try(const struct tile *t, int n, vf top, const struct aff_sums *
 }
 
 /* Best of all starts; m <= 0 unless free_min. */
-static struct afit aff_fit(const struct tile *t, int n, int qmax, const struct aff_starts *st) {
+LANE_FN struct afit aff_fit(const struct tile *t, int n, int qmax, const struct aff_starts *st) {
     const struct aff_sums s = aff_sums_of(t, n);
     const vf top = splat((float)qmax), tiny = splat(0x1p-40f), zero = splat(0);
     const struct aff_grid *g = &st->grid;
@@ -161,7 +163,7 @@ INLINE vf aff_error(const struct tile *t, int n, vf top, vf d, vf m) {
 struct aff_job { /* one super-block being searched */
     const struct enc_spec *s;
     int tiles, n;
-    float x[QK], w[QK];
+    float *x, *w; /* natural order */
     struct tile t[2];
     vf scale[2], min[2]; /* real-valued fits per sub-block; x ~ scale*q - min */
 };
@@ -176,8 +178,8 @@ struct aff_effort {
     int far, rounds; /* reach after each refit */
     bool mirror;
 };
-static const float aff_factor[5] = {1.0f, 1.06f, 1.15f, 0.97f, 1.2f};
-static void aff_fit_subs(struct aff_job *j, const struct aff_starts *st) {
+LANE_TABLE(float, aff_factor, [5]) = {1.0f, 1.06f, 1.15f, 0.97f, 1.2f};
+LANE_FN void aff_fit_subs(struct aff_job *j, const struct aff_starts *st) {
     for (int k = 0; k < j->tiles; k++) {
         struct afit f = aff_fit(&j->t[k], j->n, j->s->lv.hi, st);
         j->scale[k] = maxv(f.d, splat(0));
@@ -185,19 +187,20 @@ static void aff_fit_subs(struct aff_job *j, const struct aff_starts *st) {
     }
 }
 
-static float lane_max(const vf *v, int n) {
-    float m = 0;
-    for (int k = 0; k < n; k++)
-        for (int i = 0; i < LANES; i++)
-            if (v[k][i] > m) m = v[k][i];
-    return m;
+LANE_FN struct aff_state aff_start(float d, float dmin) {
+    struct aff_state b;
+    b.d = d;
+    b.dmin = dmin;
+    b.err = INFINITY;
+    b.sc[0] = b.sc[1] = b.mn[0] = b.mn[1] = splat(0);
+    return b;
 }
 
 /* For each sub-block the best pair of integers with sc within `reach` of the present one. With
  * codes of mean l, a scale that is larger by one wants a minimum that is larger by d*l/dmin: the
  * two integers around that are tried (for the present scale: the present minimum and its
  * neighbours). */
-static void aff_integers(const struct aff_job *j, struct aff_state *b, int reach) {
+LANE_FN void aff_integers(const struct aff_job *j, struct aff_state *b, int reach) {
     const vf top = splat((float)j->s->lv.hi), zero = splat(0), smax = splat((float)j->s->sc_hi);
     vf err[2];
     for (int k = 0; k < j->tiles; k++) {
@@ -228,7 +231,7 @@ static void aff_integers(const struct aff_job *j, struct aff_state *b, int reach
 }
 
 /* Joint least squares of (d, dmin) for the present codes and integers; false when nothing moves. */
-static bool aff_refit(const struct aff_job *j, struct aff_state *b) {
+LANE_FN bool aff_refit(const struct aff_job *j, struct aff_state *b) {
     double a11 = 0, a12 = 0, a22 = 0, b1 = 0, b2 = 0;
     for (int k = 0; k < j->tiles; k++) {
         const vf sc = b->sc[k], mn = b->mn[k];
@@ -236,15 +239,11 @@ static bool aff_refit(const struct aff_job *j, struct aff_state *b) {
         vf sl, sll, sxl;
         aff_code_sums(&j->t[k], j->n, splat((float)j->s->lv.hi), ratio(splat(1), splat(b->d) * sc),
                       splat(-b->dmin) * mn, &sl, &sll, &sxl);
-        vf p11 = sc * sc * sll, p12 = sc * mn * sl, p22 = mn * mn * s.w, p1 = sc * sxl,
-           p2 = mn * s.wx;
-        for (int i = 0; i < LANES; i++) {
-            a11 += (double)p11[i];
-            a12 -= (double)p12[i];
-            a22 += (double)p22[i];
-            b1 += (double)p1[i];
-            b2 -= (double)p2[i];
-        }
+        a11 = lane_add(a11, sc * sc * sll);
+        a12 = lane_add(a12, -(sc * mn * sl));
+        a22 = lane_add(a22, mn * mn * s.w);
+        b1 = lane_add(b1, sc * sxl);
+        b2 = lane_add(b2, -(mn * s.wx));
     }
     double det = a11 * a22 - a12 * a12, d = (double)b->d, m = (double)b->dmin;
     if (a22 > 0 && a11 > 0 && det > 1e-6 * a11 * a22) {
@@ -255,20 +254,20 @@ static bool aff_refit(const struct aff_job *j, struct aff_state *b) {
     } else if (a22 > 0) {
         m = b2 / a22;
     }
-    float fd = enc_f16((float)d), fm = enc_f16((float)m);
+    float fd = f16_of((float)d), fm = f16_of((float)m);
     if (fd == b->d && fm == b->dmin) return false;
     b->d = fd;
     b->dmin = fm;
     return true;
 }
 
-static void aff_take(const struct aff_state *b, struct aff_state *best) {
+LANE_FN void aff_take(const struct aff_state *b, struct aff_state *best) {
     if (b->err < best->err) *best = *b;
 }
 
 /* Refits, each followed by integers around the present ones. */
-static void aff_rounds(const struct aff_job *j, const struct aff_effort *f, struct aff_state b,
-                       struct aff_state *best) {
+LANE_FN void aff_rounds(const struct aff_job *j, const struct aff_effort *f, struct aff_state b,
+                        struct aff_state *best) {
     aff_take(&b, best);
     for (int r = 0; r < f->rounds; r++) {
         if (!aff_refit(j, &b)) return;
@@ -278,16 +277,21 @@ static void aff_rounds(const struct aff_job *j, const struct aff_effort *f, stru
 }
 
 enum { AFF_KEEP = 3 };
-static void aff_search(struct aff_job *j, const struct aff_effort *f, struct aff_state *best) {
-    struct aff_state top[AFF_KEEP] = {{.err = INFINITY}, {.err = INFINITY}, {.err = INFINITY}};
+LANE_FN void aff_search(struct aff_job *j, const struct aff_effort *f, struct aff_state *best) {
+    struct aff_state top[AFF_KEEP];
     const vf smax = splat((float)j->s->sc_hi);
+    float d0 = 0, m0 = 0;
+    for (int k = 0; k < AFF_KEEP; k++) top[k] = aff_start(0, 0);
     aff_fit_subs(j, &f->starts);
-    float d0 = lane_max(j->scale, j->tiles) / (float)j->s->sc_hi;
-    float m0 = lane_max(j->min, j->tiles) / (float)j->s->sc_hi;
+    for (int k = 0; k < j->tiles; k++) {
+        d0 = lane_max(d0, j->scale[k]);
+        m0 = lane_max(m0, j->min[k]);
+    }
+    d0 /= (float)j->s->sc_hi;
+    m0 /= (float)j->s->sc_hi;
     for (int t = 0; t < f->n_d * (f->n_m ? f->n_m : 1); t++) {
         int td = f->n_m ? t / f->n_m : t, tm = f->n_m ? t % f->n_m : t;
-        struct aff_state b = {.d = enc_f16(d0 * aff_factor[td]),
-                              .dmin = enc_f16(m0 * aff_factor[tm])};
+        struct aff_state b = aff_start(f16_of(d0 * aff_factor[td]), f16_of(m0 * aff_factor[tm]));
         if (f->n_m && m0 <= 0 && tm) continue;
         for (int k = 0; k < j->tiles; k++) {
             b.sc[k] = rintv(clampv(ratio(j->scale[k], splat(b.d)), splat(0), smax));
@@ -304,65 +308,66 @@ static void aff_search(struct aff_job *j, const struct aff_effort *f, struct aff
         if (top[t].err < INFINITY) aff_rounds(j, f, top[t], best);
 }
 
-static void aff_write(const struct aff_job *j, const struct aff_state *b, struct enc_open *o) {
+LANE_FN void aff_write(const struct aff_job *j, const struct aff_state *b, struct enc_open *o) {
     o->d = b->d;
     o->m = b->dmin;
     for (int k = 0; k < j->tiles; k++) {
-        for (int i = 0; i < LANES; i++) {
-            o->sc[LANES * k + i] = (int16_t)b->sc[k][i];
-            o->mn[LANES * k + i] = (int16_t)b->mn[k][i];
-        }
+        store_ints(o->sc + LANES * k, b->sc[k]);
+        store_ints(o->mn + LANES * k, b->mn[k]);
         codes_at(&j->s->lv, &j->t[k], j->n, splat(b->d) * b->sc[k], splat(-b->dmin) * b->mn[k],
-                 o->l + QK / 2 * k);
+                 o->l + QK / 2 * k, j->n, LANES);
     }
 }
 
 /* Quantizes 8 or 16 positive values with weights; least-squares scale returned. */
-static float aff_positive(const struct aff_job *j, const vf *value, vf *out) {
+LANE_FN float aff_positive(const struct aff_job *j, const vf *value, vf *out) {
     float x[ENC_NSUB], w[ENC_NSUB];
     uint8_t l[ENC_NSUB];
     for (int k = 0; k < j->tiles; k++) {
-        storev(x + LANES * k, value[k]);
-        storev(w + LANES * k, aff_sums_of(&j->t[k], j->n).w);
+        const vf sum = aff_sums_of(&j->t[k], j->n).w;
+        for (int i = 0; i < LANES; i++) {
+            x[LANES * k + i] = lane_get(value[k], i);
+            w[LANES * k + i] = lane_get(sum, i);
+        }
     }
-    float d = enc_f16(enc_pos(LANES * j->tiles, j->s->sc_hi, x, w, l));
-    for (int k = 0; k < j->tiles; k++)
-        for (int i = 0; i < LANES; i++) out[k][i] = (float)l[LANES * k + i];
+    float d = f16_of(pos_fit(LANES * j->tiles, j->s->sc_hi, x, w, l));
+    for (int k = 0; k < j->tiles; k++) out[k] = load_codes(l + LANES * k);
     return d;
 }
 
-static void aff_conventional(struct aff_job *j, bool have_imp, struct aff_state *b) {
-    const struct aff_starts st = {.grid = have_imp ? j->s->imp : j->s->plain,
-                                  .n_lo = 1,
-                                  .iters = 1,
-                                  .abs_err = !have_imp && j->s->plain_abs};
+LANE_FN void aff_conventional(struct aff_job *j, bool have_imp, struct aff_state *b) {
+    const struct aff_starts st = {have_imp ? j->s->imp : j->s->plain, 1,    false, 1,
+                                  !have_imp && j->s->plain_abs,       false};
     aff_fit_subs(j, &st);
     b->d = aff_positive(j, j->scale, b->sc);
     b->dmin = aff_positive(j, j->min, b->mn);
 }
 
 /* The block of -x with both factors negated describes x. */
-static void aff_mirror(struct aff_job *j) {
+LANE_FN void aff_mirror(struct aff_job *j) {
     for (int k = 0; k < j->tiles; k++)
         for (int i = 0; i < j->n; i++) j->t[k].x[i] = -j->t[k].x[i];
 }
 
-static void aff_weights(struct aff_job *j, const float *imp, enum search search) {
-    const struct wrule rule = enc_wrule(j->s->type, search);
-    weights(j->w, j->x, imp, QK, &rule, rule.sigma && imp ? enc_mean2(j->x, QK) : 0, j->s->sub);
-    for (int k = 0; k < j->tiles; k++) load_tile(j->t[k].w, j->w + QK / 2 * k, j->n);
+LANE_FN void aff_weights(struct aff_job *j, const float *imp, const struct wrule *rule) {
+    block_weights(j->w, j->x, imp, QK, rule, 0, j->n);
+    for (int k = 0; k < j->tiles; k++) tile_w(&j->t[k], j->w + at(QK / 2 * k, j->n), j->n);
 }
 
-static void aff_block(const struct enc_spec *s, const float *x, const float *imp,
-                      enum search search, struct enc_open *o) {
-    static const struct aff_effort fast = {
-        {{-1.0f, 0.5f, 5}, 2, false, 2, false, false}, 2, 0, 1, 1, 2, 1, false};
-    static const struct aff_effort best = {
-        {{-1.2f, 0.5f, 7}, 4, false, 2, false, false}, 3, 3, 1, 2, 5, 4, true};
-    struct aff_job j; /* filled as needed: zeroing its kilobytes costs as much as trials */
-    j.s = s;
-    j.tiles = QK / s->sub / LANES;
-    j.n = s->sub;
+LANE_TABLE(struct aff_effort, aff_fast, [1]) = {
+    {{{-1.0f, 0.5f, 5}, 2, false, 2, false, false}, 2, 0, 1, 1, 2, 1, false}};
+LANE_TABLE(struct aff_effort, aff_best, [1]) = {
+    {{{-1.2f, 0.5f, 7}, 4, false, 2, false, false}, 3, 3, 1, 2, 5, 4, true}};
+
+/* The block's weights into the job; false: it is zeros, and written. */
+LANE_FN bool aff_begin(struct aff_job *j, const struct enc_how *h, const struct lanes_mem *mem,
+                       const float *x, struct enc_open *o) {
+    const struct enc_spec *s = h->s;
+    j->s = s;
+    j->tiles = QK / s->sub / LANES;
+    j->n = s->sub;
+    j->x = mem->x;
+    j->w = mem->w;
     o->n = QK;
     o->sub = s->sub;
     o->lv = s->lv;
@@ -372,48 +377,52 @@ static void aff_block(const struct enc_spec *s, const float *x, const float *imp
     o->sc_hi = o->mn_hi = s->sc_hi;
     memset(o->sc, 0, sizeof o->sc);
     memset(o->mn, 0, sizeof o->mn);
-    if (!load(j.x, x, QK, 65504.0f * (float)s->sc_hi)) {
+    if (!load(j->x, x, QK, 65504.0f * (float)s->sc_hi, s->sub)) {
         memset(o->l, 0, QK);
-        return;
+        return false;
     }
-    for (int k = 0; k < j.tiles; k++) load_tile(j.t[k].x, j.x + QK / 2 * k, j.n);
-    struct aff_state b = {.err = INFINITY}, conv = {.err = INFINITY};
-    if (search != SEARCH_FAST) {
-        aff_weights(&j, imp, SEARCH_CONVENTIONAL);
+    for (int k = 0; k < j->tiles; k++) tile_x(&j->t[k], j->x + at(QK / 2 * k, j->n), j->n);
+    return true;
+}
+
+/* Both orientations, from the conventional state and from fits. */
+LANE_FN void aff_search_best(struct aff_job *j, struct aff_state *conv, struct aff_state *b) {
+    aff_integers(j, conv, aff_best->near);
+    aff_rounds(j, aff_best, *conv, b);
+    aff_search(j, aff_best, b);
+    if (!aff_best->mirror) return;
+    struct aff_state m = aff_start(0, 0);
+    m.err = b->err;
+    aff_mirror(j);
+    aff_search(j, aff_best, &m);
+    aff_mirror(j);
+    if (!(m.err < b->err)) return;
+    *b = m;
+    b->d = -b->d;
+    b->dmin = -b->dmin;
+}
+
+LANE_FN void aff_block(const struct enc_how *h, const struct lanes_mem *mem, const float *x,
+                       const float *imp, struct enc_open *o) {
+    struct aff_job j; /* filled as needed: zeroing its kilobytes costs as much as trials */
+    struct aff_state b = aff_start(0, 0), conv = aff_start(0, 0);
+    if (!aff_begin(&j, h, mem, x, o)) return;
+    if (h->search != SEARCH_FAST) {
+        aff_weights(&j, imp, &h->conv);
         aff_conventional(&j, imp != NULL, &conv);
         aff_write(&j, &conv, o);
     }
-    if (search == SEARCH_CONVENTIONAL) return;
-    aff_weights(&j, imp, search);
-    if (search == SEARCH_FAST) {
-        aff_search(&j, &fast, &b);
+    if (h->search == SEARCH_CONVENTIONAL) return;
+    aff_weights(&j, imp, &h->rule);
+    if (h->search == SEARCH_FAST) {
+        aff_search(&j, aff_fast, &b);
         aff_write(&j, &b, o);
         return;
     }
-    struct enc_open mine = *o;
-    aff_integers(&j, &conv, best.near);
-    aff_rounds(&j, &best, conv, &b);
-    aff_search(&j, &best, &b);
-    if (best.mirror) {
-        aff_mirror(&j);
-        struct aff_state m = {.err = b.err};
-        aff_search(&j, &best, &m);
-        aff_mirror(&j);
-        if (m.err < b.err) {
-            b = m;
-            b.d = -b.d;
-            b.dmin = -b.dmin;
-        }
-    }
-    aff_write(&j, &b, &mine);
-    if (open_error(&mine, j.x, j.w) < open_error(o, j.x, j.w)) *o = mine;
-}
-
-static void aff_open(const struct enc_spec *s, const float *x, const float *imp, int64_t n_blocks,
-                     enum search search, float row_mean2, struct enc_open *o) {
-    (void)row_mean2;
-    for (int64_t b = 0; b < n_blocks; b++)
-        aff_block(s, x + b * QK, imp ? imp + b * QK : NULL, search, o + b);
+    aff_search_best(&j, &conv, &b);
+    copy_open(mem->mine, o);
+    aff_write(&j, &b, mem->mine);
+    if (open_error(mem->mine, j.x, j.w) < open_error(o, j.x, j.w)) copy_open(o, mem->mine);
 }
 
 #endif

@@ -17,7 +17,7 @@ enum { B32 = 32 };
 
 struct b32_job { /* eight blocks being searched */
     const struct enc_spec *s;
-    float x[LANES * B32], w[LANES * B32];
+    float *x, *w; /* natural order */
     struct tile t;
 };
 struct b32_state {
@@ -25,7 +25,7 @@ struct b32_state {
 };
 
 /* Codes nearest for f16 (d, m) join what is best so far. */
-static void b32_take(const struct b32_job *j, vf d, vf m, struct b32_state *best) {
+LANE_FN void b32_take(const struct b32_job *j, vf d, vf m, struct b32_state *best) {
     vf e;
     d = f16v(d);
     m = f16v(m);
@@ -43,7 +43,7 @@ static void b32_take(const struct b32_job *j, vf d, vf m, struct b32_state *best
 }
 
 /* From the best so far: least squares, f16, codes again. */
-static void b32_polish(const struct b32_job *j, int rounds, struct b32_state *best) {
+LANE_FN void b32_polish(const struct b32_job *j, int rounds, struct b32_state *best) {
     for (int r = 0; r < rounds; r++) {
         vf d = best->d, m = splat(0);
         if (j->s->affine) {
@@ -63,11 +63,11 @@ static void b32_polish(const struct b32_job *j, int rounds, struct b32_state *be
     }
 }
 
-static void b32_conventional(const struct b32_job *j, bool have_imp, struct b32_state *b) {
+LANE_FN void b32_conventional(const struct b32_job *j, bool have_imp, struct b32_state *b) {
     const struct levels *lv = &j->s->lv;
     b->m = splat(0);
     if (j->s->affine && have_imp) {
-        const struct aff_starts st = {.grid = {-0.9f, 0.05f, 36}, .n_lo = 1, .iters = 1};
+        const struct aff_starts st = {{-0.9f, 0.05f, 36}, 1, false, 1, false, false};
         struct afit f = aff_fit(&j->t, B32, lv->hi, &st);
         b->d = f.d;
         b->m = f.m;
@@ -80,9 +80,9 @@ static void b32_conventional(const struct b32_job *j, bool have_imp, struct b32_
         b->d = (hi - lo) / splat((float)lv->hi);
         b->m = lo;
     } else if (j->s->type == QT_Q8_0) {
-        b->d = absv(absmax(j->t.x, B32)) / splat(127);
+        b->d = absv(absmax(&j->t, B32)) / splat(127);
     } else if (!have_imp && !lv->tab) {
-        b->d = absmax(j->t.x, B32) / splat((float)lv->lo);
+        b->d = absmax(&j->t, B32) / splat((float)lv->lo);
     } else {
         b->d = sym_fit_conventional(lv, &j->t, B32);
     }
@@ -98,7 +98,7 @@ struct b32_effort {
     int polish;
 };
 
-static void b32_search(struct b32_job *j, const struct b32_effort *f, struct b32_state *b) {
+LANE_FN void b32_search(struct b32_job *j, const struct b32_effort *f, struct b32_state *b) {
     if (j->s->affine) {
         struct afit a = aff_fit(&j->t, B32, j->s->lv.hi, &f->aff);
         b32_take(j, a.d, a.m, b);
@@ -123,93 +123,91 @@ static void b32_search(struct b32_job *j, const struct b32_effort *f, struct b32
     b32_polish(j, f->polish, b);
 }
 
-static void b32_weights(struct b32_job *j, const float *imp, const struct wrule *rule,
-                        float row_mean2) {
+LANE_FN void b32_weights(struct b32_job *j, const float *imp, int n, const struct wrule *rule,
+                         float row_mean2) {
     for (int k = 0; k < LANES; k++) {
-        float mean2 = 0;
-        if (rule->sigma && imp)
-            mean2 = rule->scope == 0 ? row_mean2 : enc_mean2(j->x + k * B32, B32);
-        weights(j->w + k * B32, j->x + k * B32, imp ? imp + k * B32 : NULL, B32, rule, mean2, B32);
+        const float *of = imp ? imp + (k < n ? k : n - 1) * B32 : NULL;
+        const int run = at(k * B32, B32);
+        block_weights(j->w + run, j->x + run, of, B32, rule, row_mean2, B32);
     }
-    load_tile(j->t.w, j->w, B32);
+    tile_w(&j->t, j->w, B32);
 }
 
-static void b32_write(const struct b32_job *j, const struct b32_state *b, int n,
-                      struct enc_open *o) {
-    int8_t l[LANES * B32];
-    codes_at(&j->s->lv, &j->t, B32, b->d, b->m, l);
+LANE_FN void b32_write(const struct b32_job *j, const struct b32_state *b, int n,
+                       struct enc_open *o) {
+    codes_at(&j->s->lv, &j->t, B32, b->d, b->m, o->l, (int)sizeof *o, n);
     for (int k = 0; k < n; k++) {
         struct enc_open *e = &o[k]; /* field by field: most of it would be zeros */
         e->n = e->sub = B32;
         e->lv = j->s->lv;
-        e->d = b->d[k];
-        e->m = b->m[k];
+        e->d = lane_get(b->d, k);
+        e->m = lane_get(b->m, k);
         e->m_sign = j->s->affine ? 1 : 0;
         e->sc_lo = e->sc_hi = 1;
         e->mn_hi = 0;
         e->sc[0] = e->mn[0] = 1;
-        memcpy(e->l, l + k * B32, B32);
+    }
+}
+
+LANE_TABLE(struct b32_effort, b32_fast, [1]) = {{{0.9f, 1.2f, 8, 1, 2},
+                                                 {0.96f, 1.003f, 4, 1, 0},
+                                                 {{-0.9f, 0.3f, 7}, 2, true, 2, false, true},
+                                                 false,
+                                                 1}};
+LANE_TABLE(struct b32_effort, b32_best, [1]) = {{{0.8f, 1.35f, 16, 3, 4},
+                                                 {0.93f, 1.003f, 32, 1, 0},
+                                                 {{-1.4f, 0.15f, 23}, 4, true, 3, false, true},
+                                                 true,
+                                                 3}};
+
+/* The search beyond the conventional state b; best keeps the conventional blocks in o where they
+ * are better. */
+LANE_FN void b32_improve(struct b32_job *j, const struct enc_how *h, const struct lanes_mem *mem,
+                         const float *imp, int n, struct b32_state *b, struct enc_open *o) {
+    b32_weights(j, imp, n, &h->rule, h->row_mean2);
+    b->err = splat(INFINITY);
+    if (h->search == SEARCH_FAST) {
+        b32_search(j, b32_fast, b);
+        b32_write(j, b, n, o);
+        return;
+    }
+    b32_take(j, b->d, b->m, b);
+    b32_polish(j, b32_best->polish, b);
+    b32_search(j, b32_best, b);
+    b32_write(j, b, n, mem->mine);
+    for (int k = 0; k < n; k++) {
+        const float *x = j->x + at(k * B32, B32), *w = j->w + at(k * B32, B32);
+        if (open_error(&mem->mine[k], x, w) < open_error(&o[k], x, w))
+            copy_open(&o[k], &mem->mine[k]);
     }
 }
 
 /* n <= 8 blocks; the last one fills up. */
-static void b32_tile(const struct enc_spec *s, const float *x, const float *imp, int n,
-                     enum search search, float row_mean2, struct enc_open *o) {
-    static const struct b32_effort fast = {.reach = {0.9f, 1.2f, 8, 1, 2},
-                                           .wide = {0.96f, 1.003f, 4, 1, 0},
-                                           .aff = {{-0.9f, 0.3f, 7}, 2, true, 2, false, true},
-                                           .polish = 1};
-    static const struct b32_effort best = {.reach = {0.8f, 1.35f, 16, 3, 4},
-                                           .wide = {0.93f, 1.003f, 32, 1, 0},
-                                           .aff = {{-1.4f, 0.15f, 23}, 4, true, 3, false, true},
-                                           .mirror = true,
-                                           .polish = 3};
+LANE_FN void b32_tile(const struct enc_how *h, const struct lanes_mem *mem, const float *x,
+                      const float *imp, int n, struct enc_open *o) {
+    const struct enc_spec *s = h->s;
+    const float limit = 65504.0f * (s->affine ? 1.0f : (float)s->lv.hi);
     struct b32_job j; /* filled as needed */
-    j.s = s;
-    float pad[LANES * B32];
     bool some[LANES];
-    for (int k = 0; k < LANES; k++) {
-        int from = k < n ? k : n - 1;
-        some[k] = load(j.x + k * B32, x + from * B32, B32,
-                       65504.0f * (s->affine ? 1.0f : (float)s->lv.hi));
-        if (imp) memcpy(pad + k * B32, imp + from * B32, B32 * sizeof *pad);
-    }
-    load_tile(j.t.x, j.x, B32);
+    j.s = s;
+    j.x = mem->x;
+    j.w = mem->w;
+    for (int k = 0; k < LANES; k++)
+        some[k] = load(j.x + at(k * B32, B32), x + (k < n ? k : n - 1) * B32, B32, limit, B32);
+    tile_x(&j.t, j.x, B32);
     struct b32_state b = {splat(0), splat(0), splat(INFINITY)};
-    if (search != SEARCH_FAST) {
-        const struct wrule rule = enc_wrule(s->type, SEARCH_CONVENTIONAL);
-        b32_weights(&j, imp ? pad : NULL, &rule, row_mean2);
+    if (h->search != SEARCH_FAST) {
+        b32_weights(&j, imp, n, &h->conv, h->row_mean2);
         b32_conventional(&j, imp != NULL, &b);
         b32_write(&j, &b, n, o);
     }
-    if (search != SEARCH_CONVENTIONAL) {
-        const struct wrule rule = enc_wrule(s->type, search);
-        struct enc_open mine[LANES];
-        b32_weights(&j, imp ? pad : NULL, &rule, row_mean2);
-        b.err = splat(INFINITY);
-        if (search == SEARCH_BEST) {
-            b32_take(&j, b.d, b.m, &b);
-            b32_polish(&j, best.polish, &b);
-        }
-        b32_search(&j, search == SEARCH_FAST ? &fast : &best, &b);
-        b32_write(&j, &b, n, search == SEARCH_FAST ? o : mine);
-        for (int k = 0; k < n && search == SEARCH_BEST; k++)
-            if (open_error(&mine[k], j.x + k * B32, j.w + k * B32) <
-                open_error(&o[k], j.x + k * B32, j.w + k * B32))
-                o[k] = mine[k];
-    }
+    if (h->search != SEARCH_CONVENTIONAL) b32_improve(&j, h, mem, imp, n, &b, o);
+    lanes_sync();
     for (int k = 0; k < n; k++) {
         if (some[k]) continue;
         o[k].d = o[k].m = 0;
-        memset(o[k].l, (int)enc_level(&s->lv, 0), B32);
+        memset(o[k].l, code_of_zero(&s->lv), B32);
     }
-}
-
-static void b32_open(const struct enc_spec *s, const float *x, const float *imp, int64_t n_blocks,
-                     enum search search, float row_mean2, struct enc_open *o) {
-    for (int64_t b = 0; b < n_blocks; b += LANES)
-        b32_tile(s, x + b * B32, imp ? imp + b * B32 : NULL,
-                 (int)(n_blocks - b < LANES ? n_blocks - b : LANES), search, row_mean2, o + b);
 }
 
 #endif

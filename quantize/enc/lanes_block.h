@@ -6,48 +6,35 @@
 
 #include "quantize/enc/lanes.h"
 
-/* ---- loading and weighing, in natural order; n a multiple of 8 ----------------------------------
+/* ---- loading and weighing, in natural order; n a multiple of 8, run or sub: see at() ------------
  */
 
-INLINE float largest(vf v) {
-    float m = v[0];
-    for (int k = 1; k < LANES; k++)
-        if (v[k] > m) m = v[k];
-    return m;
-}
-
-/* The sum of all lanes, in every lane. */
-INLINE vf spread_sum(vf v) {
-    v += __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3);
-    v += __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5);
-    return v + __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6);
-}
-
-static bool load(float *dst, const float *x, int n, float limit) {
+/* n weights at x, clamped to +-limit, to dst; false when all are <= 2^-25. */
+LANE_FN bool load(float *dst, const float *x, int n, float limit, int run) {
     const vf hi = splat(limit), lo = splat(-limit);
     vf top = splat(0);
+    lanes_sync();
     for (int i = 0; i < n; i += LANES) {
         vf v = loadv(x + i);
         top = maxv(absv(v), top);
-        storev(dst + i, clampv(v, lo, hi));
+        storev(dst + at(i, run), clampv(v, lo, hi));
     }
-    return largest(top) > 0x1p-25f;
+    lanes_sync();
+    return lane_max(0, top) > 0x1p-25f;
 }
 
-static double mean2(const float *x, int64_t n) {
-    vd s = {0};
-    int64_t i = 0;
-    for (; i + LANES <= n; i += LANES) {
-        vd v = __builtin_convertvector(loadv(x + i), vd);
+/* enc_mean2 */
+LANE_FN float mean2(const float *x, int n, int run) {
+    vd s = to_double(splat(0));
+    for (int i = 0; i < n; i += LANES) {
+        vd v = to_double(loadv(x + at(i, run)));
         s += v * v;
     }
-    double t = ((s[0] + s[4]) + (s[1] + s[5])) + ((s[2] + s[6]) + (s[3] + s[7]));
-    for (; i < n; i++) t += (double)x[i] * (double)x[i];
-    return t / (double)n;
+    return (float)fmin(total(s) / (double)n, 1e30);
 }
 
 /* The power of two that brings x > 0 into [1, 2). */
-static float unit_scale(float x) {
+LANE_FN float unit_scale(float x) {
     int e = (int)(fp_bits(x) >> 23) - 127; /* subnormal: -127 */
     if (e > 126) e = 126;
     if (e < -126) e = -126;
@@ -55,84 +42,96 @@ static float unit_scale(float x) {
 }
 
 /* Up to a power of two. */
-static void plain_weights(float *w, const float *x, int n, enum wplain kind, int sub) {
+LANE_FN void plain_weights(float *w, const float *x, int n, enum wplain kind, int sub) {
     const int run = kind == WP_RMS_ABS ? sub : n;
     vf top = splat(0);
-    for (int i = 0; i < n; i += LANES) top = maxv(absv(loadv(x + i)), top);
-    float m = largest(top);
+    for (int i = 0; i < n; i += LANES) top = maxv(absv(loadv(x + at(i, sub))), top);
+    float m = lane_max(0, top);
     const vf unit = splat(m > 0 ? unit_scale(m) : 1.0f); /* squares stay in range */
     for (int b = 0; b < n; b += run) {
         vf sum = splat(0), add = splat(0);
         for (int i = b; i < b + run && kind == WP_RMS_ABS; i += LANES) {
-            vf a = loadv(x + i) * unit;
+            vf a = loadv(x + at(i, sub)) * unit;
             sum += a * a;
         }
         if (kind == WP_RMS_ABS) add = sqrtv(spread_sum(sum) / splat((float)run));
         for (int i = b; i < b + run; i += LANES) {
-            vf a = absv(loadv(x + i)) * unit;
-            storev(w + i, kind == WP_ONE ? splat(1) : kind == WP_SQ ? a * a : add + a);
+            vf a = absv(loadv(x + at(i, sub))) * unit;
+            storev(w + at(i, sub), kind == WP_ONE ? splat(1) : kind == WP_SQ ? a * a : add + a);
         }
     }
 }
 
-static void importance_weights(float *w, const float *x, const float *imp, int n, int sigma,
-                               float mean2) {
-    const vf zero = splat(0), add = splat((float)sigma * mean2);
+LANE_FN void importance_weights(float *w, const float *x, const float *imp, int n, int sigma,
+                                float mean, int sub) {
+    const vf zero = splat(0), add = splat((float)sigma * mean);
     vf top = zero;
     for (int i = 0; i < n; i += LANES) top = maxv(loadv(imp + i), top);
-    float m = largest(top);
+    float m = lane_max(0, top);
     const vf s = splat(m > 0 ? unit_scale(m) : 1.0f); /* keeps the products in range */
     for (int i = 0; i < n; i += LANES) {
-        vf q = maxv(loadv(imp + i), zero) * s, v = loadv(x + i);
-        storev(w + i, sigma ? q * sqrtv(add + v * v) : q);
+        vf q = maxv(loadv(imp + i), zero) * s, v = loadv(x + at(i, sub));
+        storev(w + at(i, sub), sigma ? q * sqrtv(add + v * v) : q);
     }
 }
 
-static void weights(float *w, const float *x, const float *imp, int n, const struct wrule *r,
-                    float mean2, int sub) {
+/* enc_weights; mean: what the rule's scope asks for. */
+LANE_FN void weights(float *w, const float *x, const float *imp, int n, const struct wrule *r,
+                     float mean, int sub) {
+    lanes_sync();
     if (imp)
-        importance_weights(w, x, imp, n, r->sigma, mean2);
+        importance_weights(w, x, imp, n, r->sigma, mean, sub);
     else
         plain_weights(w, x, n, r->plain, sub);
     vf top = splat(0);
-    for (int i = 0; i < n; i += LANES) top = maxv(loadv(w + i), top);
-    float m = largest(top);
+    for (int i = 0; i < n; i += LANES) top = maxv(loadv(w + at(i, sub)), top);
+    float m = lane_max(0, top);
     const vf s = splat(m > 0 ? unit_scale(m) : 0);
-    for (int i = 0; i < n; i += LANES)
-        storev(w + i, m > 0 ? maxv(loadv(w + i) * s, splat(0x1p-30f)) : splat(1));
+    for (int i = 0; i < n; i += LANES) {
+        float *p = w + at(i, sub);
+        storev(p, m > 0 ? maxv(loadv(p) * s, splat(0x1p-30f)) : splat(1));
+    }
+    lanes_sync();
 }
 
-/* Codes of scale d, minimum m, to q. */
-static void codes_at(const struct levels *lv, const struct tile *t, int n, vf d, vf m, int8_t *q) {
+/* The same with the mean that the rule asks for: of the block, or of its row. */
+LANE_FN void block_weights(float *w, const float *x, const float *imp, int n, const struct wrule *r,
+                           float row_mean2, int sub) {
+    float mean = 0;
+    if (r->sigma && imp) mean = r->scope == 0 ? row_mean2 : mean2(x, n, sub);
+    weights(w, x, imp, n, r, mean, sub);
+}
+
+/* Codes of scale d, minimum m, of the first runs to q: a run's from stride*k on. */
+LANE_FN void codes_at(const struct levels *lv, const struct tile *t, int n, vf d, vf m, int8_t *q,
+                      int stride, int runs) {
     const vf lo = splat((float)lv->lo), hi = splat((float)lv->hi), inv = ratio(splat(1), d);
     for (int i = 0; i < n; i += 4) {
         vf l[4];
-        for (int k = 0; k < 4; k++) l[k] = nearest(lv->tab, (t->x[i + k] - m) * inv, lo, hi);
-        store_codes(q, n, i, l);
+        for (int k = 0; k < 4; k++)
+            l[k] = nearest(lv->tab != NULL, (t->x[i + k] - m) * inv, lo, hi);
+        store_codes(q + i, stride, runs, l);
     }
 }
 
-/* ---- blocks that are open ----------------------------------------------------------------------
+/* ---- blocks that are open -----------------------------------------------------------------------
  */
 
 /* sum w*(x - x^)^2, x^ as it will be decoded. */
-static double open_error(const struct enc_open *o, const float *x, const float *w) {
-    vd e = {0};
+LANE_FN double open_error(const struct enc_open *o, const float *x, const float *w) {
+    vd e = to_double(splat(0));
+    lanes_sync();
     for (int i = 0; i < o->n; i += LANES) {
         const int k = i / o->sub;
         vf y = splat(enc_open_step(o, k)) * from_bytes(o->l + i) + splat(enc_open_base(o, k));
-        vd diff = __builtin_convertvector(y, vd) - __builtin_convertvector(loadv(x + i), vd);
-        e += __builtin_convertvector(loadv(w + i), vd) * diff * diff;
+        vd diff = to_double(y) - to_double(loadv(x + at(i, o->sub)));
+        e += to_double(loadv(w + at(i, o->sub))) * diff * diff;
     }
-    return ((e[0] + e[4]) + (e[1] + e[5])) + ((e[2] + e[6]) + (e[3] + e[7]));
+    return total(e);
 }
 
-INLINE double total(vf v) {
-    return (((double)v[0] + (double)v[4]) + ((double)v[1] + (double)v[5])) +
-           (((double)v[2] + (double)v[6]) + ((double)v[3] + (double)v[7]));
-}
-
-static void balance(const struct enc_open *o, const float *x, const float *imp, double sums[2]) {
+/* sums[0] += sum imp*x*x, sums[1] += sum imp*x*x^ (imp NULL: 1), x in natural order. */
+LANE_FN void balance(const struct enc_open *o, const float *x, const float *imp, double sums[2]) {
     for (int k = 0; k < o->n / o->sub; k++) {
         vf a = splat(0), b = splat(0);
         const vf step = splat(enc_open_step(o, k)), base = splat(enc_open_base(o, k));
@@ -141,8 +140,8 @@ static void balance(const struct enc_open *o, const float *x, const float *imp, 
             a += wv * v;
             b += wv * (step * from_bytes(o->l + i) + base);
         }
-        sums[0] += total(a);
-        sums[1] += total(b);
+        sums[0] += total(to_double(a));
+        sums[1] += total(to_double(b));
     }
 }
 

@@ -38,19 +38,29 @@ void enc_rescale(struct enc_open *o, int64_t n_blocks, double num, double den) {
     }
 }
 
+struct enc_how enc_how_of(const struct enc_spec *s, enum search search) {
+    const struct enc_how h = {s, search, enc_wrule(s->type, SEARCH_CONVENTIONAL),
+                              enc_wrule(s->type, search), 0};
+    return h;
+}
+
+bool enc_needs_row_mean2(const struct enc_how *h) {
+    return (h->rule.scope == 0 && h->rule.sigma) ||
+           (h->search == SEARCH_BEST && h->conv.scope == 0 && h->conv.sigma);
+}
+
 void enc_open_blocks(const struct enc_blocks *eb, const float *x, const float *imp,
                      int64_t n_blocks, enum search search, float row_mean2, struct enc_open *o) {
-    enc_lanes()->open[eb->spec->family](eb->spec, x, imp, n_blocks, search, row_mean2, o);
+    struct enc_how h = enc_how_of(eb->spec, search);
+    h.row_mean2 = row_mean2;
+    enc_lanes()->open[eb->spec->family](&h, x, imp, n_blocks, o);
 }
 
 /* What the rules need whose scope is the row. */
 static float row_mean2(const struct enc_blocks *eb, const float *x, const float *imp, int64_t n,
                        enum search search) {
-    struct wrule r = enc_wrule(eb->spec->type, search);
-    struct wrule conv = enc_wrule(eb->spec->type, SEARCH_CONVENTIONAL);
-    bool needed = imp && ((r.scope == 0 && r.sigma) ||
-                          (search == SEARCH_BEST && conv.scope == 0 && conv.sigma));
-    return needed ? enc_mean2(x, n) : 0;
+    const struct enc_how h = enc_how_of(eb->spec, search);
+    return imp && enc_needs_row_mean2(&h) ? enc_mean2(x, n) : 0;
 }
 
 void enc_row(const struct enc_blocks *eb, const float *x, const float *imp, int64_t n, void *dst,

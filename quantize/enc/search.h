@@ -41,7 +41,7 @@ struct wrule enc_wrule(enum qtype t, enum search search);
  * means "as good as it gets for free"); all ones when every weight is zero. */
 void enc_weights(float *w, const float *x, const float *imp, int n, const struct wrule *r,
                  float mean2, int sub);
-/* Mean of x^2, in double. */
+/* Mean of x^2, in double, at most 1e30; n a multiple of 8. */
 float enc_mean2(const float *x, int64_t n);
 
 /* Copies n weights clamped to +-limit (what the format can hold at d = 65504); false when all are
@@ -65,7 +65,5 @@ int enc_level_index(float level); /* of the IQ4 table */
 
 /* Signed element of largest magnitude (first of equals). */
 float enc_absmax(const float *x, int n);
-/* Quantizes n positive values to 0..lmax with weights: codes to l, least-squares scale returned. */
-float enc_pos(int n, int lmax, const float *x, const float *w, uint8_t *l);
 
 #endif

@@ -30,16 +30,28 @@ struct enc_spec {
     bool plain_abs;
 };
 
+/* How blocks are searched. */
+struct enc_how {
+    const struct enc_spec *s;
+    enum search search;
+    struct wrule conv, rule; /* weights of the conventional search, and of the mode */
+    float row_mean2;         /* mean of x^2 over the row, for rules whose scope it is */
+};
+/* The rules filled in; row_mean2 0. */
+struct enc_how enc_how_of(const struct enc_spec *s, enum search search);
+/* A rule needs the row's mean, with importance. */
+bool enc_needs_row_mean2(const struct enc_how *h);
+
 /* The loops over weights, compiled once per instruction set (lanes.c): the same bits from all. */
 struct enc_lanes {
-    /* n_blocks blocks of x -> o. row_mean2: of the row, for rules whose scope is the row. */
-    void (*open[3])(const struct enc_spec *s, const float *x, const float *imp, int64_t n_blocks,
-                    enum search search, float row_mean2, struct enc_open *o);
+    /* n_blocks blocks of x -> o. */
+    void (*open[3])(const struct enc_how *h, const float *x, const float *imp, int64_t n_blocks,
+                    struct enc_open *o);
     /* enc_load, enc_weights, enc_mean2 */
     bool (*load)(float *dst, const float *x, int n, float limit);
     void (*weights)(float *w, const float *x, const float *imp, int n, const struct wrule *r,
                     float mean2, int sub);
-    double (*mean2)(const float *x, int64_t n);
+    float (*mean2)(const float *x, int64_t n);
     /* sums[0] += sum imp*x*x, sums[1] += sum imp*x*x^ (imp NULL: 1) */
     void (*balance)(const struct enc_open *o, const float *x, const float *imp, double sums[2]);
     void (*round_f16)(float v[8]); /* enc_f16 of each, for tests */

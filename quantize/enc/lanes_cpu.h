@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: MIT
+/* quantize/enc/lanes_cpu.h - eight lanes as one vector of the CPU: what lanes.h builds on, for
+ * quantize/enc/lanes.c, which is compiled once per instruction set. cuda/lanes.cuh has the same
+ * names for eight threads of a device. */
+#ifndef HONE_QUANTIZE_ENC_LANES_CPU_H
+#define HONE_QUANTIZE_ENC_LANES_CPU_H
+
+#include "core/bytes.h"
+#include "core/fp.h"
+
+#ifdef __AVX2__
+#include <immintrin.h>
+#endif
+
+#define LANE_FN static
+#define INLINE static inline __attribute__((always_inline))
+#define LANE_TABLE(T, name, dims) static const T name dims
+
+enum { LANES = 8 };
+typedef float vf __attribute__((vector_size(32)));
+typedef int32_t vi __attribute__((vector_size(32)));
+typedef double vd __attribute__((vector_size(64)));
+
+/* Element i of eight runs; of fewer than ENC_SUB weights: the first elements. */
+struct tile {
+    vf x[ENC_SUB], w[ENC_SUB];
+};
+#define LOCAL_TILE(t) struct tile t
+
+/* Where element i of a block's weights lies in lanes_mem, as runs of n weights. */
+INLINE int at(int i, int n) {
+    (void)n;
+    return i;
+}
+/* What a lane has written there is seen by all. */
+INLINE void lanes_sync(void) {
+}
+
+INLINE vf splat(float a) {
+    vf zero = {0};
+    return zero + a;
+}
+/* Lane k: p[k] */
+INLINE vf loadv(const float *p) {
+    vf v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+INLINE void storev(float *p, vf v) {
+    memcpy(p, &v, sizeof v);
+}
+#ifdef __AVX2__
+INLINE vf pick(vi mask, vf a, vf b) {
+    return (vf)_mm256_blendv_ps((__m256)b, (__m256)a, (__m256)mask);
+}
+INLINE vf maxv(vf v, vf lo) {
+    return (vf)_mm256_max_ps((__m256)v, (__m256)lo);
+}
+INLINE vf minv(vf v, vf hi) {
+    return (vf)_mm256_min_ps((__m256)v, (__m256)hi);
+}
+INLINE vf sqrtv(vf v) {
+    return (vf)_mm256_sqrt_ps((__m256)v);
+}
+INLINE vf lookup(const float *table, vi j) {
+    return (vf)_mm256_i32gather_ps(table, (__m256i)j, 4);
+}
+/* Eight bytes with signs -> f32 */
+INLINE vf from_bytes(const int8_t *p) {
+    return (vf)_mm256_cvtepi32_ps(
+        _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p)));
+}
+#else
+INLINE vf from_bytes(const int8_t *p) {
+    vf v;
+    for (int k = 0; k < LANES; k++) v[k] = p[k];
+    return v;
+}
+/* mask ? a : b */
+INLINE vf pick(vi mask, vf a, vf b) {
+    return (vf)((mask & (vi)a) | (~mask & (vi)b));
+}
+/* The bound where v is a NaN. */
+INLINE vf maxv(vf v, vf lo) {
+    return pick(v > lo, v, lo);
+}
+INLINE vf minv(vf v, vf hi) {
+    return pick(v < hi, v, hi);
+}
+INLINE vf sqrtv(vf v) {
+    for (int k = 0; k < LANES; k++) v[k] = sqrtf(v[k]);
+    return v;
+}
+INLINE vf lookup(const float *table, vi j) {
+    vf v;
+    for (int k = 0; k < LANES; k++) v[k] = table[j[k]];
+    return v;
+}
+#endif
+INLINE vf absv(vf v) {
+    return (vf)((vi)v & 0x7fffffff);
+}
+INLINE vi truncv(vf v) {
+    return __builtin_convertvector(v, vi);
+}
+INLINE vd to_double(vf v) {
+    return __builtin_convertvector(v, vd);
+}
+/* enc_f16 of every lane: to 11 bits, ties to even; below 2^-14 to multiples of 2^-24. */
+INLINE vf f16v(vf x) {
+    x = minv(maxv(x, splat(-65504)), splat(65504));
+    vi u = (vi)x;
+    vf normal = (vf)((u + 0xfff + ((u >> 13) & 1)) & ~0x1fff);
+    return pick((u & 0x7fffffff) < 0x38800000, (x + splat(0.75f)) - splat(0.75f), normal);
+}
+
+INLINE float f16_of(float x) {
+    return enc_f16(x);
+}
+
+/* ---- across lanes: all of them call these together ----------------------------------------------
+ */
+
+INLINE float lane_get(vf v, int k) {
+    return v[k];
+}
+/* The sum of all lanes, in every lane. */
+INLINE vf spread_sum(vf v) {
+    v += __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3);
+    v += __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5);
+    return v + __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6);
+}
+INLINE double total(vd v) {
+    return ((v[0] + v[4]) + (v[1] + v[5])) + ((v[2] + v[6]) + (v[3] + v[7]));
+}
+/* Lane k to and from p[k]. */
+INLINE void store_ints(int16_t *p, vf v) {
+    for (int k = 0; k < LANES; k++) p[k] = (int16_t)v[k];
+}
+INLINE vf load_ints(const int16_t *p) {
+    vf v = splat(0);
+    for (int k = 0; k < LANES; k++) v[k] = p[k];
+    return v;
+}
+INLINE vf load_codes(const uint8_t *p) {
+    vf v = splat(0);
+    for (int k = 0; k < LANES; k++) v[k] = p[k];
+    return v;
+}
+/* The four codes l of lane k < runs to q[stride*k]. */
+INLINE void store_codes(int8_t *q, int stride, int runs, const vf l[4]) {
+    vi c = {0};
+    for (int k = 0; k < 4; k++) c |= (truncv(l[k]) & 255) << (8 * k);
+    for (int k = 0; k < runs; k++) store_u32((uint8_t *)q + stride * k, (uint32_t)c[k]);
+}
+INLINE void copy_open(struct enc_open *to, const struct enc_open *from) {
+    *to = *from;
+}
+
+/* ---- tiles --------------------------------------------------------------------------------------
+ */
+
+INLINE vf shuffle_lo(vf a, vf b) {
+    return __builtin_shufflevector(a, b, 0, 8, 1, 9, 4, 12, 5, 13);
+}
+INLINE vf shuffle_hi(vf a, vf b) {
+    return __builtin_shufflevector(a, b, 2, 10, 3, 11, 6, 14, 7, 15);
+}
+/* Eight rows, `stride` floats apart, of eight -> eight columns. */
+INLINE void transpose(const float *p, int64_t stride, vf *out) {
+    vf a[8], b[8];
+    for (int k = 0; k < 4; k++) {
+        vf r0 = loadv(p + 2 * k * stride), r1 = loadv(p + (2 * k + 1) * stride);
+        a[2 * k] = shuffle_lo(r0, r1);
+        a[2 * k + 1] = shuffle_hi(r0, r1);
+    }
+    for (int k = 0; k < 8; k += 4)
+        for (int h = 0; h < 2; h++) {
+            b[k + 2 * h] =
+                __builtin_shufflevector(a[k + h], a[k + h + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+            b[k + 2 * h + 1] =
+                __builtin_shufflevector(a[k + h], a[k + h + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+        }
+    for (int k = 0; k < 4; k++) {
+        out[k] = __builtin_shufflevector(b[k], b[k + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+        out[k + 4] = __builtin_shufflevector(b[k], b[k + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+    }
+}
+/* The tile's weights are runs 0..7 of n at p, one after the other (at()). */
+INLINE void tile_x(struct tile *t, float *p, int n) {
+    for (int i = 0; i < n; i += 8) transpose(p + i, n, t->x + i);
+}
+INLINE void tile_w(struct tile *t, float *p, int n) {
+    for (int i = 0; i < n; i += 8) transpose(p + i, n, t->w + i);
+}
+
+#endif
