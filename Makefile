@@ -42,8 +42,9 @@ ALL_LDFLAGS = $(SANF) $(LDFLAGS)
 # ---- CUDA: nvcc is looked for once. HAVE_CUDA=0 builds without; kernels/cuda/none.c then answers ----
 NVCC      ?= $(firstword $(shell command -v nvcc 2>/dev/null) $(wildcard /usr/local/cuda/bin/nvcc))
 HAVE_CUDA ?= $(if $(NVCC),1,0)
-CUDA_SRC  := $(wildcard kernels/cuda/*.cu)
-CUDA_HDR  := $(wildcard kernels/cuda/*.cuh kernels/cuda/*.h kernels/cuda/*.def) core/err.h core/num.h core/qtype.h core/qtype.def kernels/grid.h
+CUDA_SRC  := $(wildcard kernels/cuda/*.cu quantize/enc/cuda/*.cu)
+CUDA_HDR  := $(wildcard kernels/cuda/*.cuh kernels/cuda/*.h kernels/cuda/*.def) core/err.h core/num.h core/qtype.h core/qtype.def kernels/grid.h\
+             $(wildcard quantize/enc/*.h quantize/enc/*.def quantize/enc/cuda/*.cuh)
 ifeq ($(HAVE_CUDA),1)
 # CUDA_ARCHS: `all` that the toolkit knows of the list below (for a release: minutes), or compute capabilities
 # ("86 89"); by default the GPUs of this machine, 80 where there is none. PTX of 80 runs on everything newer.
@@ -68,7 +69,7 @@ DIRS := core kernels kernels/ref models text convert calib quantize quantize/enc
 ifeq ($(ARCH),x86_64)
 DIRS += kernels/avx2 kernels/avxvnni kernels/avx512 kernels/amx kernels/rows quantize/enc/avx2
 endif
-SRC  := $(wildcard $(addsuffix /*.c,$(DIRS))) $(if $(CUDA_OBJS),,kernels/cuda/none.c)
+SRC  := $(wildcard $(addsuffix /*.c,$(DIRS))) $(if $(CUDA_OBJS),,kernels/cuda/none.c quantize/enc/cuda/none.c)
 OBJS := $(SRC:%.c=$(OBJ)/%.o)
 CLI  := $(wildcard cli/*.c)
 MAIN := $(OBJ)/cli/main.o
@@ -269,8 +270,8 @@ interop: all ## load our files in another engine and compare logits (Python; pip
 	$(Q)HONE=$(BUILD)/hone sh tests/interop.sh
 
 # ---- quality -------------------------------------------------------------------------------------
-CUDA_FILES := $(CUDA_SRC) $(wildcard kernels/cuda/*.cuh tests/cuda-emu/*pp tests/cuda-emu/*.cu)
-C_FILES := $(wildcard $(addsuffix /*.[ch],$(DIRS) kernels/cuda tests/cuda-emu tests/isa-emu cli tests tests/unit tests/kern tests/fuzz include docs/examples))
+CUDA_FILES := $(CUDA_SRC) $(wildcard kernels/cuda/*.cuh quantize/enc/cuda/*.cuh tests/cuda-emu/*pp tests/cuda-emu/*.cu)
+C_FILES := $(wildcard $(addsuffix /*.[ch],$(DIRS) kernels/cuda quantize/enc/cuda tests/cuda-emu tests/isa-emu cli tests tests/unit tests/kern tests/fuzz include docs/examples))
 lint: ## layers, MAP.md, man pages, formatting, machine paths
 	$(Q)CC='$(CC)' sh tests/lint.sh $(sort $(C_FILES) $(CUDA_FILES))
 format: ## clang-format every C file in place

@@ -11,6 +11,7 @@
 #   fusions   generation with each step of fusion, prompts with and without chunks and tensor cores, on the first file
 #   offload   prompts of the first file in half as many bytes as it has: from which length copying its experts is faster than the CPU
 #   deep      generation and prompts at DEEP, one depth after the other
+#   quantize  searches on the CPU (all threads) and on the device, one full-width layer in BF16: seconds, and whether the bytes are the same
 #
 #   HONE     the binary (build/hone)          DIR      where synthetic files go and stay (a scratch folder)
 #   OUT      folder of results (docs/results) LIMIT    seconds of one measurement (240)
@@ -100,9 +101,23 @@ file_offload() {
     done
 }
 file_deep() { for depth in ${DEEP:-65536 131072 262144}; do speed "$1 q8_0 at $depth" "$2" "$device" --kv-type q8_0 --pp 2048 --tg 64 --depths "$depth"; done; }
+part_quantize() {
+    "$HONE" synth --arch-from Qwen3-30B-A3B --layers 1 --recipe BF16 -o "$t/in.gguf" -q > /dev/null
+    for recipe in Q4_K_M Q3_K_M Q6_K IQ4_XS; do
+        for search in fast best; do
+            for on in cpu "$device"; do
+                timeout "${LIMIT:-240}" "$HONE" quantize "$t/in.gguf" -o "$t/$on.gguf" -f --recipe $recipe --search $search --device "$on" --json -q > "$t/one" ||
+                    printf '{"failed": %d}\n' $? > "$t/one"
+                add "$recipe $search $on" "$t/one"
+            done
+            cmp -s "$t/cpu.gguf" "$t/$device.gguf" && echo true > "$t/one" || echo false > "$t/one"
+            add "$recipe $search same bytes" "$t/one"
+        done
+    done
+}
 part_deep() { each_file file_deep; }
 
-for part in ${*:-check kernels launches files decode prompt fusions offload deep}; do
+for part in ${*:-check kernels launches quantize files decode prompt fusions offload deep}; do
     echo "== $part"
     printf '{"machine": ' > "$t/doc"
     cat "$t/doctor" >> "$t/doc"

@@ -161,6 +161,7 @@ static void emit_result(struct cli *c, const struct args *a, const char *out,
     emit_i64(m, "n_fallbacks", "fallbacks", r->n_fallbacks);
     if (a->imatrix) emit_i64(m, "n_no_imatrix", "without importance", r->n_no_imatrix);
     if (a->gram && !a->dry_run) emit_i64(m, "n_feedback", "with error feedback", r->n_feedback);
+    if (r->n_cuda) emit_i64(m, "n_cuda", "encoded on the device", r->n_cuda);
     if (r->n_resumed) emit_i64(m, "n_resumed", "of an earlier run", r->n_resumed);
     emit_i64(m, "in_bytes", NULL, (int64_t)r->in_bytes);
     emit_i64(m, "tensor_bytes", NULL, (int64_t)r->out_bytes);
@@ -283,6 +284,10 @@ static int run(struct cli *c, const struct args *a, char **recipe, const struct 
     TRY(parse_without(a->without, &one.without, e));
     TRY(cli_pool(c, e));
     one.pool = c->pool;
+    if (c->device.kind != DEVICE_CPU)
+        one.cuda = c->device.kind == DEVICE_AUTO ? QUANTIZE_TRY_CUDA : QUANTIZE_CUDA;
+    one.cuda_index = c->device.index;
+    one.cuda_bytes = c->device.max_bytes;
     if (budget_asked(&a->mix) && ranks_n() > 1)
         return err_set(
             e, ERR_USAGE,

@@ -11,12 +11,10 @@
  */
 #include "quantize/quantize.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#include "core/fp.h"
 #include "core/gguf.h"
 #include "core/imat_file.h"
 #include "core/io.h"
@@ -27,8 +25,8 @@
 #include "core/ranks.h"
 #include "core/writer.h"
 #include "kernels/kern.h"
+#include "quantize/batch.h"
 #include "quantize/enc/gridq.h"
-#include "quantize/enc/open.h"
 #include "quantize/fb_tensor.h"
 #include "quantize/feedback.h"
 #include "quantize/qplan.h"
@@ -50,9 +48,12 @@ struct run {
     struct prog *prog;     /* of all runs over the source */
     int64_t item;          /* batches so far, with error feedback matrices: what ranks share out */
     struct writer *writer; /* of all runs */
+    struct qdev *dev;      /* of all runs; NULL: the CPU alone */
     struct resume *resume; /* NULL: an interrupted output is removed */
     int64_t n_done;        /* tensors that an earlier run left complete */
     struct run *next;      /* of the same source */
+    struct run *lead;      /* the first of them */
+    bool device_off;       /* lead: it was found to compute otherwise */
 };
 
 /* The next of the runs, from `from` on, that takes the bytes of q for a tensor: it wants the same
@@ -64,127 +65,12 @@ static struct run *follower(const struct run *q, struct run *from, int64_t tenso
     return from;
 }
 
-/* ---- one batch of rows --------------------------------------------------------------------------
- */
-
-struct fault { /* first weight of a worker's rows that is not finite */
-    int64_t row, col;
-};
-struct job {
-    const struct gguf_tensor *t;
-    const struct enc *enc; /* NULL: copy */
-    void (*decode)(const void *restrict, float *restrict, int64_t);
-    uint64_t src_row, dst_row; /* bytes */
-    int64_t first, n;          /* rows of the tensor that make the batch */
-    uint8_t *out;
-    const float *imp; /* [n_mat][ne0] or NULL */
-    enum search search;
-    float **scratch;             /* per worker, FEEDBACK_ROWS * ne0 weights */
-    const struct enc_blocks *eb; /* NULL: the plain encoder only */
-    bool balance;                /* of eb */
-    bool raise;                  /* the same for grid types */
-    struct enc_open **open;      /* per worker, the blocks of a row */
-    struct fb_tensor *fb;        /* NULL: no error feedback */
-    struct fault *fault;
-};
-
-/* -1, or the first column that is not finite. */
-static int64_t not_finite(const float *x, int64_t n) {
-    for (int64_t at = 0; at < n; at += 32) {
-        uint32_t top = 0; /* largest exponent of 32 weights at a time */
-        if (at + 32 <= n)
-            for (int i = 0; i < 32; i++) {
-                uint32_t e = fp_bits(x[at + i]) & 0x7f800000u;
-                top = e > top ? e : top;
-            }
-        if (at + 32 <= n && top != 0x7f800000u) continue;
-        for (int64_t i = at; i < min_i64(n, at + 32); i++)
-            if (!isfinite(x[i])) return i;
-    }
-    return -1;
-}
-
-static void do_rows(void *ctx, int64_t begin, int64_t end, int worker) {
-    const struct job *j = ctx;
-    float *x = j->scratch[worker];
-    struct fault *f = &j->fault[worker];
-    int64_t ne0 = j->t->ne[0];
-    for (int64_t i = begin; i < end; i++) {
-        int64_t row = j->first + i;
-        const uint8_t *src = j->t->data + (uint64_t)row * j->src_row;
-        uint8_t *dst = j->out + (uint64_t)i * j->dst_row;
-        int64_t col = -1;
-        if (j->decode) {
-            j->decode(src, x, ne0);
-            col = not_finite(x, ne0);
-        }
-        if (col >= 0 && (f->row < 0 || row < f->row)) *f = (struct fault){row, col};
-        if (col >= 0) continue;
-        if (!j->enc) {
-            memcpy(dst, src, j->src_row);
-            continue;
-        }
-        const float *imp = j->imp ? j->imp + row / j->t->ne[1] * ne0 : NULL;
-        if (j->balance)
-            enc_row_balanced(j->eb, x, imp, ne0, dst, j->search, j->open[worker]);
-        else
-            j->enc->row(x, imp, ne0, dst, j->search);
-        if (j->raise) enc_grid_balance(j->enc->type, x, imp, ne0, dst);
-    }
-}
-
-/* Groups of FEEDBACK_ROWS rows of one matrix. A row that is not finite is reported, and its place
- * encoded as zeros. */
-static void do_groups(void *ctx, int64_t begin, int64_t end, int worker) {
-    const struct job *j = ctx;
-    struct fault *f = &j->fault[worker];
-    int64_t ne0 = j->t->ne[0];
-    for (int64_t g = begin; g < end; g++) {
-        int64_t i = g * FEEDBACK_ROWS, n = min_i64(FEEDBACK_ROWS, j->n - i);
-        for (int64_t k = 0; k < n; k++) {
-            float *x = j->scratch[worker] + k * ne0;
-            int64_t row = j->first + i + k;
-            j->decode(j->t->data + (uint64_t)row * j->src_row, x, ne0);
-            int64_t col = not_finite(x, ne0);
-            if (col < 0) continue;
-            if (f->row < 0 || row < f->row) *f = (struct fault){row, col};
-            memset(x, 0, (size_t)ne0 * sizeof *x);
-        }
-        fb_tensor_rows(j->fb, worker, j->scratch[worker], (int)n, j->out + (uint64_t)i * j->dst_row,
-                       j->dst_row);
-    }
-}
-
-static int check_faults(const struct run *q, const struct job *j, int n_workers, struct err *e) {
-    struct fault f = {-1, -1};
-    for (int k = 0; k < n_workers; k++)
-        if (j->fault[k].row >= 0 && (f.row < 0 || j->fault[k].row < f.row)) f = j->fault[k];
-    if (f.row < 0) return 0;
-    return err_set(e, ERR_DATA,
-                   "%s: tensor %s holds NaN or infinity at row %lld, column %lld; it cannot be "
-                   "quantized, repair "
-                   "or convert the model again",
-                   gguf_path(q->g), j->t->name, (long long)f.row, (long long)f.col);
-}
-
 static int64_t n_rows(const int64_t ne[4]) {
     return ne[1] * ne[2] * ne[3];
 }
 
-/* n rows from `first`, into j->out. */
-static int encode_batch(struct run *q, struct job *j, int64_t first, int64_t n, int n_workers,
-                        struct err *e) {
-    int64_t rows_of_matrix = j->t->ne[1];
-    j->first = first;
-    j->n = n;
-    if (j->fb && first % rows_of_matrix == 0)
-        TRY(fb_tensor_matrix(j->fb, first / rows_of_matrix, e));
-    if (j->fb)
-        pool_for(q->o->pool, div_up(n, FEEDBACK_ROWS), 1, do_groups, j);
-    else
-        pool_for(q->o->pool, n, max_i64(1, 8192 / j->t->ne[0]), do_rows, j);
-    return check_faults(q, j, n_workers, e);
-}
+/* ---- writing ------------------------------------------------------------------------------------
+ */
 
 /* Called by the writer's thread, for rows of a tensor in their order. */
 static int write_rows(void *ctx, int64_t tensor, const uint8_t *p, uint64_t n, struct err *e) {
@@ -197,14 +83,14 @@ static int write_rows(void *ctx, int64_t tensor, const uint8_t *p, uint64_t n, s
 }
 
 /* The pages of n rows from `first` are not needed for now. */
-static void drop_rows(const struct run *q, const struct job *j, int64_t first, int64_t n) {
+static void drop_rows(const struct run *q, const struct batch_job *j, int64_t first, int64_t n) {
     struct gguf_tensor part = *j->t; /* gguf_drop looks at the place and the size only */
     part.off += (uint64_t)first * j->src_row;
     part.n_bytes = (uint64_t)n * j->src_row;
     gguf_drop(q->g, &part);
 }
 
-static int run_batches(struct run *q, struct job *j, int64_t index, int n_workers, struct err *e) {
+static int run_batches(struct run *q, struct batch_job *j, int64_t index, struct err *e) {
     int64_t rows = n_rows(j->t->ne), ne0 = j->t->ne[0];
     int64_t per_batch = max_i64(1, BATCH_BYTES / 4 / ne0);
     for (int64_t at = 0, n; at < rows; at += n) {
@@ -214,7 +100,7 @@ static int run_batches(struct run *q, struct job *j, int64_t index, int n_worker
         if (!j->fb || in_mat == 0) q->item++;
         uint64_t bytes = (uint64_t)n * j->dst_row;
         TRY(writer_buffer(q->writer, bytes, &j->out, e));
-        if (ranks_mine(q->item)) TRY(encode_batch(q, j, at, n, n_workers, e));
+        if (ranks_mine(q->item)) TRY(batch_encode(j, at, n, q->o->pool, gguf_path(q->g), e));
         ranks_pass(q->item, j->out, bytes);
         if (ranks_me() == 0) writer_put(q->writer, bytes, write_rows, q, index);
         drop_rows(q, j, at, n);
@@ -254,13 +140,11 @@ static int importance(struct run *q, const struct gguf_tensor *t, enum role role
 }
 
 static bool load_row(void *ctx, int64_t row, float *x) {
-    const struct job *j = ctx;
-    j->decode(j->t->data + (uint64_t)row * j->src_row, x, j->t->ne[0]);
-    return not_finite(x, j->t->ne[0]) < 0;
+    return batch_load(ctx, row, x);
 }
 
 /* Error feedback for a tensor, when its input is known, its type takes part and it pays. */
-static int feedback(struct run *q, struct job *j, int64_t index, struct err *e) {
+static int feedback(struct run *q, struct batch_job *j, int64_t index, struct err *e) {
     const struct gguf_tensor *t = j->t;
     const struct gram_input *in = q->have_gram ? gram_find(&q->gram, t->name) : NULL;
     if (!in || !j->eb) return 0;
@@ -291,10 +175,31 @@ static int feedback(struct run *q, struct job *j, int64_t index, struct err *e) 
     return 0;
 }
 
+/* The device takes a tensor that it can encode; where the CPU may as well, also for lack of room.
+ */
+static int to_device(struct run *q, struct batch_job *j, enum qtype to, struct err *e) {
+    const struct gguf_tensor *t = j->t;
+    if (!q->dev || q->lead->device_off || !j->enc || j->fb || !qdev_can(t->type, to)) return 0;
+    const struct qdev_tensor d = {.from = t->type,
+                                  .to = to,
+                                  .search = j->search,
+                                  .balance = j->balance,
+                                  .k = t->ne[0],
+                                  .rows = t->ne[1],
+                                  .imp = j->imp,
+                                  .n_mat = t->ne[2] * t->ne[3]};
+    int rc = qdev_tensor(q->dev, &d, e);
+    if (rc == 0) j->dev = q->dev;
+    if (rc == 0 || q->o->cuda == QUANTIZE_CUDA) return rc;
+    log_warn("the CPU goes on alone: %s", e->msg);
+    q->lead->device_off = true;
+    return 0;
+}
+
 static int do_tensor(struct run *q, int64_t index, struct err *e) {
     const struct gguf_tensor *t = gguf_tensor_at(q->g, index);
     const struct recipe_item *it = &q->plan.item[index];
-    struct job j = {.t = t, .search = q->o->search};
+    struct batch_job j = {.t = t, .search = q->o->search};
     int n_workers = pool_size(q->o->pool), rc = 0;
     float *imp = NULL;
     void *p = NULL;
@@ -323,7 +228,11 @@ static int do_tensor(struct run *q, int64_t index, struct err *e) {
     if (j.enc) TRY_GOTO(out, rc, importance(q, t, it->role, &imp, e));
     j.imp = imp;
     TRY_GOTO(out, rc, feedback(q, &j, index, e));
-    rc = run_batches(q, &j, index, n_workers, e);
+    TRY_GOTO(out, rc, to_device(q, &j, it->type, e));
+    const bool sent = j.dev != NULL;
+    TRY_GOTO(out, rc, run_batches(q, &j, index, e));
+    q->lead->device_off |= sent && !j.dev;
+    for (struct run *r = q; r && j.dev; r = follower(q, r->next, index)) r->r->n_cuda++;
 out:
     for (int k = 0; k < n_workers; k++) {
         buf_free(j.scratch[k]);
@@ -520,14 +429,21 @@ static int work(struct run *run, int n, struct err *e) {
         run[k].have_gram = run->have_gram;
         run[k].prog = &prog;
         run[k].next = k + 1 < n ? &run[k + 1] : NULL;
+        run[k].lead = run;
         TRY(prepare(&run[k], e));
         total += run[k].r->in_bytes;
     }
     if (o->dry_run) return 0;
     TRY(writer_new(&run->writer, e));
-    for (int k = 1; k < n; k++) run[k].writer = run->writer;
+    int rc = o->cuda ? qdev_open(&run->dev, o->cuda_index, o->cuda_bytes, o->pool, e) : 0;
+    if (rc && o->cuda == QUANTIZE_CUDA) return rc;
+    if (rc) log_warn("quantizing on the CPU: %s", e->msg);
+    rc = 0;
+    for (int k = 1; k < n; k++) {
+        run[k].writer = run->writer;
+        run[k].dev = run->dev;
+    }
     prog_begin(&prog, n == 1 ? run->plan.name : "quantize", PROG_BYTES, total);
-    int rc = 0;
     for (int k = 0; k < n && rc == 0; k++) rc = begin(&run[k], e);
     if (rc == 0) rc = all_tensors(run, n, e);
     prog_end(&prog);
@@ -554,6 +470,7 @@ int quantize_run_many(const struct quantize_opts *o, int n, struct quantize_repo
     gram_init(&run->gram);
     int rc = work(run, n, e);
     writer_free(run->writer);
+    qdev_close(run->dev);
     for (int k = 0; k < n; k++) {
         resume_end(run[k].resume, rc);
         gguf_w_free(run[k].w);

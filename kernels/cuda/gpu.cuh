@@ -13,7 +13,8 @@
  *   - launches: CU_LAUNCH(e, kernel, grid, block, smem, s, args...) in a launcher that returns int;
  *     kernel names with commas in parentheses. Arguments are copied; pointers are device pointers;
  *   - cu_shfl*, cu_ballot, cu_any, cu_syncwarp, cu_ldmatrix*, cu_mma_*: all 32 lanes of the warp
- *     call them together, block sizes are multiples of 32 where they are used;
+ *     call them together, block sizes are multiples of 32 where they are used; cu_shfl8, cu_sync8:
+ *     eight threads do;
  *   - blocks may run in any order, one after the other: no block waits for another.
  *
  * nvcc runs with -fmad=false: what must be fused says fmaf, and all else rounds as on the CPU. */
@@ -124,6 +125,17 @@ CU_DEV bool cu_any(bool p) {
 }
 CU_DEV void cu_syncwarp(void) {
     __syncwarp();
+}
+/* The same among eight consecutive threads, whatever the rest of the warp does; from lane k of 0..7
+ * of the eight. */
+CU_DEV unsigned cu_mask8(void) {
+    return 0xffu << (threadIdx.x & 24);
+}
+template <class T> CU_DEV T cu_shfl8(T v, int k) {
+    return __shfl_sync(cu_mask8(), v, k, 8);
+}
+CU_DEV void cu_sync8(void) {
+    __syncwarp(cu_mask8());
 }
 /* Orders this thread's writes before its later ones for every block of the device. */
 CU_DEV void cu_fence(void) {

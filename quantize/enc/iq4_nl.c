@@ -1,15 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* quantize/enc/iq4_nl.c - f32 rows to IQ4_NL: blocks of 32, x = d*T[q], T a table of 16 values.
- * The search and what happens to zeros, huge and denormal weights: lanes_b32.h. This file packs. */
+ * The search and what happens to zeros, huge and denormal weights: lanes_b32.h. */
+#include "quantize/enc/close.h"
 #include "quantize/enc/super.h"
 #include "quantize/enc/types.h"
-
-static void pack(const struct enc_open *restrict b, void *restrict blk) {
-    struct blk_IQ4_NL *o = blk;
-    o->d = enc_f16_bits(b->d);
-    for (int i = 0; i < 16; i++)
-        o->qs[i] = (uint8_t)(enc_level_index(b->l[i]) | (enc_level_index(b->l[i + 16])) << 4);
-}
 
 static const struct enc_spec spec = {
     .type = QT_IQ4_NL,
@@ -18,7 +12,7 @@ static const struct enc_spec spec = {
     .lv = {-127, 113, enc_iq4_values},
 };
 
-const struct enc_blocks enc_blocks_iq4_nl = {&spec, pack};
+const struct enc_blocks enc_blocks_iq4_nl = {&spec, enc_close_IQ4_NL};
 
 static void row(const float *restrict x, const float *restrict imp, int64_t n, void *restrict dst,
                 enum search search) {

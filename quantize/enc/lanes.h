@@ -14,11 +14,6 @@
 #define HONE_QUANTIZE_ENC_LANES_H
 
 #ifndef LANE_FN
-#include <math.h>
-#include <string.h>
-
-#include "quantize/enc/super.h"
-
 #include "quantize/enc/lanes_cpu.h"
 #endif
 

@@ -254,7 +254,7 @@ LANE_FN bool aff_refit(const struct aff_job *j, struct aff_state *b) {
     } else if (a22 > 0) {
         m = b2 / a22;
     }
-    float fd = f16_of((float)d), fm = f16_of((float)m);
+    float fd = enc_f16((float)d), fm = enc_f16((float)m);
     if (fd == b->d && fm == b->dmin) return false;
     b->d = fd;
     b->dmin = fm;
@@ -291,7 +291,7 @@ LANE_FN void aff_search(struct aff_job *j, const struct aff_effort *f, struct af
     m0 /= (float)j->s->sc_hi;
     for (int t = 0; t < f->n_d * (f->n_m ? f->n_m : 1); t++) {
         int td = f->n_m ? t / f->n_m : t, tm = f->n_m ? t % f->n_m : t;
-        struct aff_state b = aff_start(f16_of(d0 * aff_factor[td]), f16_of(m0 * aff_factor[tm]));
+        struct aff_state b = aff_start(enc_f16(d0 * aff_factor[td]), enc_f16(m0 * aff_factor[tm]));
         if (f->n_m && m0 <= 0 && tm) continue;
         for (int k = 0; k < j->tiles; k++) {
             b.sc[k] = rintv(clampv(ratio(j->scale[k], splat(b.d)), splat(0), smax));
@@ -330,7 +330,7 @@ LANE_FN float aff_positive(const struct aff_job *j, const vf *value, vf *out) {
             w[LANES * k + i] = lane_get(sum, i);
         }
     }
-    float d = f16_of(pos_fit(LANES * j->tiles, j->s->sc_hi, x, w, l));
+    float d = enc_f16(pos_fit(LANES * j->tiles, j->s->sc_hi, x, w, l));
     for (int k = 0; k < j->tiles; k++) out[k] = load_codes(l + LANES * k);
     return d;
 }
@@ -368,6 +368,7 @@ LANE_FN bool aff_begin(struct aff_job *j, const struct enc_how *h, const struct 
     j->n = s->sub;
     j->x = mem->x;
     j->w = mem->w;
+    j->scale[0] = j->scale[1] = j->min[0] = j->min[1] = splat(0);
     o->n = QK;
     o->sub = s->sub;
     o->lv = s->lv;

@@ -5,8 +5,12 @@
 #ifndef HONE_QUANTIZE_ENC_LANES_CPU_H
 #define HONE_QUANTIZE_ENC_LANES_CPU_H
 
+#include <math.h>
+#include <string.h>
+
 #include "core/bytes.h"
 #include "core/fp.h"
+#include "quantize/enc/super.h"
 
 #ifdef __AVX2__
 #include <immintrin.h>
@@ -112,10 +116,6 @@ INLINE vf f16v(vf x) {
     vi u = (vi)x;
     vf normal = (vf)((u + 0xfff + ((u >> 13) & 1)) & ~0x1fff);
     return pick((u & 0x7fffffff) < 0x38800000, (x + splat(0.75f)) - splat(0.75f), normal);
-}
-
-INLINE float f16_of(float x) {
-    return enc_f16(x);
 }
 
 /* ---- across lanes: all of them call these together ----------------------------------------------

@@ -217,7 +217,7 @@ LANE_FN bool sym_refit(const struct sym_job *j, struct sym_state *b) {
         den = lane_add(den, b->sc[k] * b->sc[k] * sll);
     }
     if (!(den > 0)) return false;
-    float d = f16_of((float)(num / den));
+    float d = enc_f16((float)(num / den));
     if (d == b->d || d == 0) return false;
     b->d = d;
     return true;
@@ -248,7 +248,7 @@ LANE_FN void sym_search(struct sym_job *j, const struct sym_effort *f, struct sy
     for (int e = 0; e < f->ends; e++)
         for (int t = 0; t < f->n_d; t++) {
             float end = (float)(e ? j->s->sc_hi : j->s->sc_lo);
-            struct sym_state b = sym_start(f16_of(top / end * sym_factor[t]));
+            struct sym_state b = sym_start(enc_f16(top / end * sym_factor[t]));
             if (b.d == 0) continue;
             sym_integers(j, &b, true, f->near);
             sym_take(&b, best);
@@ -306,7 +306,7 @@ LANE_FN void sym_conventional(struct sym_job *j, struct sym_state *b) {
         scale[k] = sym_fit_conventional(&j->s->lv, &j->t[k], j->n);
         top = lane_absmax(top, scale[k]);
     }
-    b->d = f16_of(j->s->type == QT_Q3_K ? sym_of_scales(j, scale) : top / (float)j->s->sc_lo);
+    b->d = enc_f16(j->s->type == QT_Q3_K ? sym_of_scales(j, scale) : top / (float)j->s->sc_lo);
     for (int k = 0; k < j->tiles; k++) b->sc[k] = sym_clamp(j->s, ratio(scale[k], splat(b->d)));
 }
 

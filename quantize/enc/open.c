@@ -23,19 +23,8 @@ const struct enc_blocks *enc_blocks_find(enum qtype t) {
     return (unsigned)t < QT_COUNT ? table[t] : NULL;
 }
 
-double enc_gain(double num, double den) {
-    double gain = den > 0 ? num / den : 1;
-    return gain > 1.25 ? 1.25 : gain < 0.8 ? 0.8 : gain;
-}
-
 void enc_rescale(struct enc_open *o, int64_t n_blocks, double num, double den) {
-    double gain = enc_gain(num, den);
-    for (int64_t b = 0; b < n_blocks; b++) {
-        float d = enc_f16((float)((double)o[b].d * gain));
-        if (d == 0) continue;
-        o[b].d = d;
-        o[b].m = enc_f16((float)((double)o[b].m * gain));
-    }
+    for (int64_t b = 0; b < n_blocks; b++) enc_rescale_block(&o[b], enc_gain(num, den));
 }
 
 struct enc_how enc_how_of(const struct enc_spec *s, enum search search) {
@@ -90,12 +79,4 @@ void enc_row_balanced(const struct enc_blocks *eb, const float *x, const float *
     }
     enc_rescale(o, n_blocks, sums[0], sums[1]);
     for (int64_t b = 0; b < n_blocks; b++) eb->close(&o[b], (uint8_t *)dst + b * qi->block_bytes);
-}
-
-void enc_pack_scale_min(uint8_t out[12], const int16_t *sc, const int16_t *mn) {
-    for (int k = 0; k < 4; k++) {
-        out[k] = (uint8_t)(sc[k] | (sc[k + 4] >> 4) << 6);
-        out[k + 4] = (uint8_t)(mn[k] | (mn[k + 4] >> 4) << 6);
-        out[k + 8] = (uint8_t)((sc[k + 4] & 15) | (mn[k + 4] & 15) << 4);
-    }
 }

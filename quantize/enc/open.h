@@ -17,13 +17,13 @@ struct enc_open {
     int16_t sc[ENC_NSUB], mn[ENC_NSUB];
     int8_t l[QK]; /* level values */
 };
-static inline float enc_open_step(const struct enc_open *o, int k) {
+ENC_INLINE float enc_open_step(const struct enc_open *o, int k) {
     return o->d * (float)o->sc[k];
 }
-static inline float enc_open_base(const struct enc_open *o, int k) {
+ENC_INLINE float enc_open_base(const struct enc_open *o, int k) {
     return o->m_sign * (o->m * (float)o->mn[k]);
 }
-static inline float enc_open_value(const struct enc_open *o, int i) {
+ENC_INLINE float enc_open_value(const struct enc_open *o, int i) {
     int k = i / o->sub;
     return enc_open_step(o, k) * (float)o->l[i] + enc_open_base(o, k);
 }
@@ -61,14 +61,25 @@ extern const struct enc_blocks enc_blocks_iq4_xs;
 void enc_row_balanced(const struct enc_blocks *eb, const float *x, const float *imp, int64_t n,
                       void *dst, enum search search, struct enc_open *o);
 /* What scales are multiplied by: num/den within 0.8..1.25; den <= 0: 1. */
-double enc_gain(double num, double den);
-/* Multiplies the scales of blocks by that. */
+ENC_INLINE double enc_gain(double num, double den) {
+    double gain = den > 0 ? num / den : 1;
+    return gain > 1.25 ? 1.25 : gain < 0.8 ? 0.8 : gain;
+}
+ENC_INLINE void enc_rescale_block(struct enc_open *o, double gain) {
+    float d = enc_f16((float)((double)o->d * gain));
+    if (d == 0) return;
+    o->d = d;
+    o->m = enc_f16((float)((double)o->m * gain));
+}
+/* Multiplies the scales of blocks by enc_gain. */
 void enc_rescale(struct enc_open *o, int64_t n_blocks, double num, double den);
 
+#ifndef __CUDACC__
 /* The level nearest to x in sub-block k; the present one when the step is zero. */
 static inline int8_t enc_open_nearest(const struct enc_open *o, int k, int i, float x) {
     float step = enc_open_step(o, k);
     return step != 0 ? (int8_t)enc_level(&o->lv, (x - enc_open_base(o, k)) / step) : o->l[i];
 }
+#endif
 
 #endif

@@ -1,15 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* quantize/enc/q4_1.c - f32 rows to Q4_1: blocks of 32, x = d*q + m, q in 0..15.
- * The search and what happens to zeros, huge and denormal weights: lanes_b32.h. This file packs. */
+ * The search and what happens to zeros, huge and denormal weights: lanes_b32.h. */
+#include "quantize/enc/close.h"
 #include "quantize/enc/super.h"
 #include "quantize/enc/types.h"
-
-static void pack(const struct enc_open *restrict b, void *restrict blk) {
-    struct blk_Q4_1 *o = blk;
-    o->d = enc_f16_bits(b->d);
-    o->m = enc_f16_bits(b->m);
-    for (int i = 0; i < 16; i++) o->qs[i] = (uint8_t)(b->l[i] | (b->l[i + 16]) << 4);
-}
 
 static const struct enc_spec spec = {
     .type = QT_Q4_1,
@@ -19,7 +13,7 @@ static const struct enc_spec spec = {
     .affine = true,
 };
 
-const struct enc_blocks enc_blocks_q4_1 = {&spec, pack};
+const struct enc_blocks enc_blocks_q4_1 = {&spec, enc_close_Q4_1};
 
 static void row(const float *restrict x, const float *restrict imp, int64_t n, void *restrict dst,
                 enum search search) {

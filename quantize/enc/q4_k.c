@@ -1,20 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* quantize/enc/q4_k.c - f32 rows to Q4_K: 8 sub-blocks of 32, 4-bit codes, 6-bit scales and minima.
- * The search and what happens to zeros, huge and denormal weights: lanes_aff.h. This file packs. */
+ * The search and what happens to zeros, huge and denormal weights: lanes_aff.h. */
+#include "quantize/enc/close.h"
 #include "quantize/enc/super.h"
 #include "quantize/enc/types.h"
-
-static void pack(const struct enc_open *restrict b, void *restrict blk) {
-    struct blk_Q4_K *o = blk;
-    o->d = enc_f16_bits(b->d);
-    o->dmin = enc_f16_bits(b->m);
-    enc_pack_scale_min(o->scales, b->sc, b->mn);
-    for (int g = 0; g < 4; g++)
-        for (int i = 0; i < 32; i++) {
-            int lo = b->l[64 * g + i], hi = b->l[64 * g + 32 + i];
-            o->qs[32 * g + i] = (uint8_t)((lo & 15) | (hi & 15) << 4);
-        }
-}
 
 static const struct enc_spec spec = {
     .type = QT_Q4_K,
@@ -26,7 +15,7 @@ static const struct enc_spec spec = {
     .plain = {-1.0f, 0.1f, 20},
 };
 
-const struct enc_blocks enc_blocks_q4_k = {&spec, pack};
+const struct enc_blocks enc_blocks_q4_k = {&spec, enc_close_Q4_K};
 
 static void row(const float *restrict x, const float *restrict imp, int64_t n, void *restrict dst,
                 enum search search) {

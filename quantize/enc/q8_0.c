@@ -1,15 +1,10 @@
 // SPDX-License-Identifier: MIT
 /* quantize/enc/q8_0.c - f32 rows to Q8_0: blocks of 32, x = d*q. -128 is never written: several
  * kernels take the absolute value of q in int8.
- * The search and what happens to zeros, huge and denormal weights: lanes_b32.h. This file packs. */
+ * The search and what happens to zeros, huge and denormal weights: lanes_b32.h. */
+#include "quantize/enc/close.h"
 #include "quantize/enc/super.h"
 #include "quantize/enc/types.h"
-
-static void pack(const struct enc_open *restrict b, void *restrict blk) {
-    struct blk_Q8_0 *o = blk;
-    o->d = enc_f16_bits(b->d);
-    for (int i = 0; i < 32; i++) o->qs[i] = b->l[i];
-}
 
 static const struct enc_spec spec = {
     .type = QT_Q8_0,
@@ -18,7 +13,7 @@ static const struct enc_spec spec = {
     .lv = {-127, 127, NULL},
 };
 
-const struct enc_blocks enc_blocks_q8_0 = {&spec, pack};
+const struct enc_blocks enc_blocks_q8_0 = {&spec, enc_close_Q8_0};
 
 static void row(const float *restrict x, const float *restrict imp, int64_t n, void *restrict dst,
                 enum search search) {

@@ -41,14 +41,6 @@ const float enc_iq4_level[512] = {
 /* ---- scalars ------------------------------------------------------------------------------------
  */
 
-float enc_f16(float x) {
-    return fp_f16_to_f32(enc_f16_bits(x));
-}
-
-uint16_t enc_f16_bits(float x) {
-    return fp_f32_to_f16(enc_clampf(x, -65504.0f, 65504.0f));
-}
-
 float enc_level(const struct levels *lv, float v) {
     v = enc_clampf(v, (float)lv->lo, (float)lv->hi);
     return lv->tab ? enc_iq4_level[(int)(256.0f - 2.0f * v)] : enc_rint(v);

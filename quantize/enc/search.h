@@ -10,8 +10,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/fp.h"
 #include "core/qtype.h"
 #include "quantize/enc/enc.h"
+
+/* Functions that a device computes too: without fused operations, and without libraries. */
+#ifdef __CUDACC__
+#define ENC_INLINE static __device__ inline
+#else
+#define ENC_INLINE static inline
+#endif
 
 enum {
     ENC_SUB = 32,    /* longest run with one scale */
@@ -48,16 +56,20 @@ float enc_mean2(const float *x, int64_t n);
  * so small (<= 2^-25) that zero is their best f16-scaled value: the block is written as zeros. */
 bool enc_load(float *dst, const float *x, int n, float limit);
 
-/* f32 rounded to f16 and back, finite results only (+-65504 at most). */
-float enc_f16(float x);
-uint16_t enc_f16_bits(float x); /* of the same value */
 /* Nearest integer, ties to even; |x| < 2^22. */
-static inline float enc_rint(float x) {
+ENC_INLINE float enc_rint(float x) {
     const float magic = 12582912.0f; /* 1.5 * 2^23 */
     return (x + magic) - magic;
 }
-static inline float enc_clampf(float x, float lo, float hi) {
+ENC_INLINE float enc_clampf(float x, float lo, float hi) {
     return x < lo ? lo : x > hi ? hi : x;
+}
+/* f32 rounded to f16, finite results only (+-65504 at most); and back. */
+ENC_INLINE uint16_t enc_f16_bits(float x) {
+    return fp_f32_to_f16(enc_clampf(x, -65504.0f, 65504.0f));
+}
+ENC_INLINE float enc_f16(float x) {
+    return fp_f16_to_f32(enc_f16_bits(x));
 }
 /* The level nearest to v; index of it for tables is enc_level_index. */
 float enc_level(const struct levels *lv, float v);

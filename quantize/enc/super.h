@@ -60,7 +60,4 @@ extern const struct enc_lanes enc_lanes_base, enc_lanes_avx2;
 const struct enc_lanes *enc_lanes(void); /* in use: enc_use() chooses */
 extern const float enc_iq4_level[512];   /* the level nearest to v, at trunc(256 - 2v) */
 
-/* The 12 bytes of 8 six-bit scales and 8 six-bit minima (Q4_K, Q5_K). */
-void enc_pack_scale_min(uint8_t out[12], const int16_t *sc, const int16_t *mn);
-
 #endif

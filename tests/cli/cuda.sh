@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # --device cuda through the whole program, on the emulated device ($HONE_EMU): perplexity as on the CPU to 4
-# digits, divergence of an f16 cache from the CPU's f32 below 1e-4, the same greedy text; refusals without a device.
+# digits, divergence of an f16 cache from the CPU's f32 below 1e-4, the same greedy text; the same quantized file; refusals without a device.
 set -eu
 [ -x "${HONE_EMU:-}" ] || { echo "SKIP: no emulated device"; exit 77; }
 grep -q __asan_init "$HONE_EMU" && { echo "SKIP: minutes under a sanitizer; the kernel and session tests run there"; exit 77; }
@@ -38,6 +38,13 @@ cmp "$t/cpu" "$t/less"
 "$HONE_EMU" run "$t/m.gguf" -p "The value of" -n 6 --temp 0 --act f32 --kv-type f32 --device cuda --max-vram 40M --stream-from 2 > "$t/less" 2> "$t/log"
 grep -q "passes of 2 tokens or more copy them" "$t/log" || { cat "$t/log"; exit 1; }
 cmp "$t/cpu" "$t/less"
+
+# quantization on a device: the same file
+"$HONE" synth --arch-from $tiny/config.json --layers 1 --recipe BF16 -o "$t/one.gguf" -q > /dev/null
+"$HONE" quantize "$t/one.gguf" -o "$t/cpu.gguf" --recipe Q4_K_M -q > /dev/null
+"$HONE_EMU" quantize "$t/one.gguf" -o "$t/cuda.gguf" --recipe Q4_K_M --device cuda --max-vram 4M --json -q > "$t/log"
+grep -q '"n_cuda": 13' "$t/log" || { cat "$t/log"; exit 1; }
+cmp "$t/cpu.gguf" "$t/cuda.gguf"
 
 refused() { # exit code, text, arguments...
     want=$1 text=$2

@@ -4,6 +4,7 @@
 #ifndef HONE_TESTS_CUDA_EMU_CONTROL_H
 #define HONE_TESTS_CUDA_EMU_CONTROL_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 struct cu_stream;
@@ -42,6 +43,9 @@ __attribute__((weak)) void emu_defer(unsigned streams);
  * 64, 96 or 128. Device pointers. */
 __attribute__((weak)) int emu_probe(struct cu_stream *s, int n, int mistake, const void *a,
                                     const void *b, float *d, struct err *e);
+/* A device that computes wrong: a bit of the first byte of every download of so many bytes or more
+ * is flipped; 0: of none. */
+__attribute__((weak)) void emu_flip(size_t at_least);
 #ifdef __cplusplus
 }
 #endif

@@ -19,12 +19,16 @@ enum state { ST_RUN, ST_WARP, ST_BLOCK, ST_DONE };
 struct emu_thread {
     uint3 tid;
     state st;
-    unsigned n_meets;
+    unsigned n_meets, n_meets8;
+};
+struct meeting { /* of lanes in one operation; the half is that of the next but one */
+    const char *kind;
+    int n_arrived;
+    alignas(64) unsigned char deposit[2][32][64];
 };
 struct warp {
-    const char *kind;
-    int n_arrived, n_lanes;
-    alignas(64) unsigned char deposit[2][32][64];
+    int n_lanes;
+    meeting all, eight[4];
 };
 
 uint3 emu_thread_idx;
@@ -172,26 +176,40 @@ void emu_barrier(void) {
     pause_fiber();
 }
 
-const unsigned char *emu_meet(const char *kind, const void *mine, size_t n) {
+/* Threads first .. first + n_lanes - 1 meet in m. */
+static const unsigned char *meet(meeting *m, unsigned *n_meets, int first, int n_lanes,
+                                 const char *kind, const void *mine, size_t n) {
     const int i = (int)(cur - threads);
-    warp *w = &warps[i / 32];
-    const unsigned half = cur->n_meets++ & 1;
-    if (w->n_lanes != 32) die("a warp operation in a block that is not a multiple of 32");
-    if (w->n_arrived && w->kind != kind && strcmp(w->kind, kind) != 0)
+    const unsigned half = (*n_meets)++ & 1;
+    if (m->n_arrived && m->kind != kind && strcmp(m->kind, kind) != 0)
         die("lanes of a warp in different operations");
-    w->kind = kind;
+    m->kind = kind;
     if (n == 4) /* the usual one; a constant is not a call */
-        memcpy(w->deposit[half][i % 32], mine, 4);
+        memcpy(m->deposit[half][i - first], mine, 4);
     else if (n)
-        memcpy(w->deposit[half][i % 32], mine, n);
-    if (++w->n_arrived < 32) {
+        memcpy(m->deposit[half][i - first], mine, n);
+    if (++m->n_arrived < n_lanes) {
         cur->st = ST_WARP;
         pause_fiber();
     } else {
-        w->n_arrived = 0;
-        for (int l = i / 32 * 32; l < i / 32 * 32 + 32; l++) threads[l].st = ST_RUN;
+        m->n_arrived = 0;
+        for (int l = first; l < first + n_lanes; l++) threads[l].st = ST_RUN;
     }
-    return w->deposit[half][0];
+    return m->deposit[half][0];
+}
+
+const unsigned char *emu_meet(const char *kind, const void *mine, size_t n) {
+    const int i = (int)(cur - threads);
+    warp *w = &warps[i / 32];
+    if (w->n_lanes != 32) die("a warp operation in a block that is not a multiple of 32");
+    return meet(&w->all, &cur->n_meets, i / 32 * 32, 32, kind, mine, n);
+}
+
+const unsigned char *emu_meet8(const char *kind, const void *mine, size_t n) {
+    const int i = (int)(cur - threads);
+    warp *w = &warps[i / 32];
+    if (w->n_lanes % 8) die("an operation of eight in a block that is not a multiple of 8");
+    return meet(&w->eight[i % 32 / 8], &cur->n_meets8, i / 8 * 8, 8, kind, mine, n);
 }
 
 /* Asynchronous copies of a thread: they happen when it waits for them, and not before; in order 1
@@ -299,12 +317,13 @@ static void run_block(uint64_t *s) {
     const int n_warps = (n_threads + 31) / 32;
     for (int i = 0; i < n_threads; i++) {
         const unsigned x = emu_block_dim.x, y = emu_block_dim.y, u = (unsigned)i;
-        threads[i] = {{u % x, u / x % y, u / x / y}, ST_RUN, 0};
+        threads[i] = {{u % x, u / x % y, u / x / y}, ST_RUN, 0, 0};
         n_copies[i] = 0;
         n_groups[i] = 0;
     }
     for (int w = 0; w < n_warps; w++) {
-        warps[w].n_arrived = 0;
+        warps[w].all.n_arrived = 0;
+        for (meeting &m : warps[w].eight) m.n_arrived = 0;
         warps[w].n_lanes = n_threads - 32 * w < 32 ? n_threads - 32 * w : 32;
     }
     emu_wgmma_begin(n_threads);

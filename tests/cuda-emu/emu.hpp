@@ -70,6 +70,8 @@ void emu_barrier(void); /* __syncthreads */
 /* All 32 lanes meet here. Each leaves n bytes (at most 64); the result is the 32 deposits, 64 bytes
  * apart, valid until the lane's next meeting. `kind` must be the same in all lanes. */
 const unsigned char *emu_meet(const char *kind, const void *mine, size_t n);
+/* The same for eight consecutive threads. */
+const unsigned char *emu_meet8(const char *kind, const void *mine, size_t n);
 int emu_lane(void);
 void *emu_shared(const void *key, size_t n_bytes); /* the block's object of this key */
 void *emu_dyn_shared(void);
@@ -110,6 +112,12 @@ static inline bool cu_any(bool p) {
 }
 static inline void cu_syncwarp(void) {
     emu_meet("syncwarp", nullptr, 0);
+}
+template <class T> static inline T cu_shfl8(T v, int k) {
+    return emu_from<T>(emu_meet8("shfl8", &v, sizeof v), k & 7);
+}
+static inline void cu_sync8(void) {
+    emu_meet8("sync8", nullptr, 0);
 }
 static inline void cu_fence(void) {
 }

@@ -247,8 +247,14 @@ cudaError_t cudaMemcpy(void *dst, const void *src, size_t n, cudaMemcpyKind) {
     return cudaSuccess;
 }
 /* Pageable memory may be reused at return; pinned memory is read when the copy runs. */
+static size_t flip_from;
+extern "C" void emu_flip(size_t at_least) {
+    flip_from = at_least;
+}
 cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t n, cudaMemcpyKind kind,
                             cudaStream_t s) {
+    if (flip_from && n >= flip_from && kind == cudaMemcpyDeviceToHost)
+        *(unsigned char *)src ^= 1; /* in device memory, before it is fetched */
     emu_op op = {};
     op.dst = dst;
     op.src = src;

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: MIT
+/* quantize/batch.c - what threads, or a device, do with the rows of a batch. */
+#include "quantize/batch.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/fp.h"
+#include "core/log.h"
+#include "core/mem.h"
+#include "core/num.h"
+#include "quantize/enc/gridq.h"
+#include "quantize/feedback.h"
+
+/* -1, or the first column that is not finite. */
+static int64_t not_finite(const float *x, int64_t n) {
+    for (int64_t at = 0; at < n; at += 32) {
+        uint32_t top = 0; /* largest exponent of 32 weights at a time */
+        if (at + 32 <= n)
+            for (int i = 0; i < 32; i++) {
+                uint32_t e = fp_bits(x[at + i]) & 0x7f800000u;
+                top = e > top ? e : top;
+            }
+        if (at + 32 <= n && top != 0x7f800000u) continue;
+        for (int64_t i = at; i < min_i64(n, at + 32); i++)
+            if (!isfinite(x[i])) return i;
+    }
+    return -1;
+}
+
+static void do_rows(void *ctx, int64_t begin, int64_t end, int worker) {
+    const struct batch_job *j = ctx;
+    float *x = j->scratch[worker];
+    struct batch_fault *f = &j->fault[worker];
+    int64_t ne0 = j->t->ne[0];
+    for (int64_t i = begin; i < end; i++) {
+        int64_t row = j->first + i;
+        const uint8_t *src = j->t->data + (uint64_t)row * j->src_row;
+        uint8_t *dst = j->out + (uint64_t)i * j->dst_row;
+        int64_t col = -1;
+        if (j->decode) {
+            j->decode(src, x, ne0);
+            col = not_finite(x, ne0);
+        }
+        if (col >= 0 && (f->row < 0 || row < f->row)) *f = (struct batch_fault){row, col};
+        if (col >= 0) continue;
+        if (!j->enc) {
+            memcpy(dst, src, j->src_row);
+            continue;
+        }
+        const float *imp = j->imp ? j->imp + row / j->t->ne[1] * ne0 : NULL;
+        if (j->balance)
+            enc_row_balanced(j->eb, x, imp, ne0, dst, j->search, j->open[worker]);
+        else
+            j->enc->row(x, imp, ne0, dst, j->search);
+        if (j->raise) enc_grid_balance(j->enc->type, x, imp, ne0, dst);
+    }
+}
+
+/* Groups of FEEDBACK_ROWS rows of one matrix. A row that is not finite is reported, and its place
+ * encoded as zeros. */
+static void do_groups(void *ctx, int64_t begin, int64_t end, int worker) {
+    const struct batch_job *j = ctx;
+    struct batch_fault *f = &j->fault[worker];
+    int64_t ne0 = j->t->ne[0];
+    for (int64_t g = begin; g < end; g++) {
+        int64_t i = g * FEEDBACK_ROWS, n = min_i64(FEEDBACK_ROWS, j->n - i);
+        for (int64_t k = 0; k < n; k++) {
+            float *x = j->scratch[worker] + k * ne0;
+            int64_t row = j->first + i + k;
+            j->decode(j->t->data + (uint64_t)row * j->src_row, x, ne0);
+            int64_t col = not_finite(x, ne0);
+            if (col < 0) continue;
+            if (f->row < 0 || row < f->row) *f = (struct batch_fault){row, col};
+            memset(x, 0, (size_t)ne0 * sizeof *x);
+        }
+        fb_tensor_rows(j->fb, worker, j->scratch[worker], (int)n, j->out + (uint64_t)i * j->dst_row,
+                       j->dst_row);
+    }
+}
+
+static int check_faults(const struct batch_job *j, int n_workers, const char *path, struct err *e) {
+    struct batch_fault f = {-1, -1};
+    for (int k = 0; k < n_workers; k++)
+        if (j->fault[k].row >= 0 && (f.row < 0 || j->fault[k].row < f.row)) f = j->fault[k];
+    if (f.row < 0) return 0;
+    return err_set(e, ERR_DATA,
+                   "%s: tensor %s holds NaN or infinity at row %lld, column %lld; it cannot be "
+                   "quantized, repair "
+                   "or convert the model again",
+                   path, j->t->name, (long long)f.row, (long long)f.col);
+}
+
+/* The batch by the device. Its first row is encoded here too: a device that computes otherwise is
+ * not used any more. */
+static int by_device(struct batch_job *j, struct err *e) {
+    const uint8_t *src = j->t->data + (uint64_t)j->first * j->src_row;
+    struct batch_job one = *j;
+    void *p;
+    TRY(qdev_rows(j->dev, src, j->first, j->n, j->out, &j->fault[0].row, &j->fault[0].col, e));
+    if (j->fault[0].row >= 0) return 0;
+    TRY(buf_alloc(&p, j->dst_row, "a row of blocks", e));
+    one.out = p;
+    do_rows(&one, 0, 1, 0);
+    if (memcmp(p, j->out, j->dst_row) != 0) {
+        log_warn("tensor %s, row %lld: the device wrote other bytes than the CPU; the CPU goes on "
+                 "alone",
+                 j->t->name, (long long)j->first);
+        j->dev = NULL;
+    }
+    buf_free(p);
+    return 0;
+}
+
+int batch_encode(struct batch_job *j, int64_t first, int64_t n, struct pool *pool, const char *path,
+                 struct err *e) {
+    int64_t rows_of_matrix = j->t->ne[1];
+    j->first = first;
+    j->n = n;
+    if (j->fb && first % rows_of_matrix == 0)
+        TRY(fb_tensor_matrix(j->fb, first / rows_of_matrix, e));
+    if (j->dev) TRY(by_device(j, e));
+    if (j->fb)
+        pool_for(pool, div_up(n, FEEDBACK_ROWS), 1, do_groups, j);
+    else if (!j->dev)
+        pool_for(pool, n, max_i64(1, 8192 / j->t->ne[0]), do_rows, j);
+    return check_faults(j, pool_size(pool), path, e);
+}
+
+bool batch_load(const struct batch_job *j, int64_t row, float *x) {
+    j->decode(j->t->data + (uint64_t)row * j->src_row, x, j->t->ne[0]);
+    return not_finite(x, j->t->ne[0]) < 0;
+}

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: MIT
+/* quantize/enc/cuda/lanes.cuh - eight lanes as eight consecutive threads of a device: the names of
+ * lanes_cpu.h, so that the searches (../lanes_*.h) are the same source, and, nothing being fused
+ * and every operation rounding as IEEE says on both, write the same bytes.
+ *
+ * A group of eight branches together; the four groups of a warp need not. Weights lie in shared
+ * memory, a word apart from run to run, so that eight lanes reading element i of their runs, or
+ * eight elements of one run, are in different banks, and those of the other groups too. */
+#ifndef HONE_QUANTIZE_ENC_CUDA_LANES_CUH
+#define HONE_QUANTIZE_ENC_CUDA_LANES_CUH
+
+#include "kernels/cuda/gpu.cuh"
+
+#define restrict __restrict__
+extern "C" {
+#include "core/bytes.h"
+#include "core/fp.h"
+}
+/* what the shared source calls, as a device has it */
+#define fp_f32_to_f16 cu_f32_to_f16
+#define fp_f16_to_f32 cu_f16_to_f32
+#define fp_bits cu_bits
+#define fp_from_bits cu_from_bits
+#define store_u32 cu_store_u32
+CU_DEV void cu_store_u32(void *p, uint32_t v) {
+    memcpy(p, &v, sizeof v);
+}
+extern "C" {
+#include "quantize/enc/super.h"
+}
+#define enc_iq4_level cu_iq4_level
+static __device__ const float cu_iq4_level[512] = {
+#include "quantize/enc/iq4_level.def"
+};
+CU_TABLE(float, cu_iq4_values, [16]) = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                        1,    13,   25,  38,  53,  69,  89,  113};
+CU_DEV int cu_level_index(float level) {
+    int i = 0;
+    for (int k = 1; k < 16; k++) i += cu_iq4_values[k] <= level;
+    return i;
+}
+#define enc_level_index cu_level_index
+#include "quantize/enc/close.h"
+
+#define LANE_FN static __device__ inline
+#define INLINE CU_DEV
+#define LANE_TABLE(T, name, dims) CU_TABLE(T, name, dims)
+
+enum { LANES = 8 };
+typedef float vf;
+typedef int vi;
+typedef double vd;
+
+/* A lane's run. */
+struct tile {
+    float *x, *w;
+};
+#define LOCAL_TILE(t)                                                                              \
+    float t##_x[ENC_SUB], t##_w[ENC_SUB];                                                          \
+    struct tile t = {t##_x, t##_w}
+
+CU_DEV int lane_of(void) {
+    return (int)threadIdx.x % LANES;
+}
+CU_DEV int at(int i, int n) {
+    return i + i / n;
+}
+/* Floats that a group needs: 256 weights in runs of 16, and what sets four groups apart. */
+enum { LANES_ROOM = QK + QK / 16 + 8 };
+CU_DEV void lanes_sync(void) {
+    cu_sync8();
+}
+
+CU_DEV vf splat(float a) {
+    return a;
+}
+CU_DEV vf loadv(const float *p) {
+    return p[lane_of()];
+}
+CU_DEV void storev(float *p, vf v) {
+    p[lane_of()] = v;
+}
+CU_DEV vf from_bytes(const int8_t *p) {
+    return (float)p[lane_of()];
+}
+CU_DEV vf pick(vi mask, vf a, vf b) {
+    return mask ? a : b;
+}
+CU_DEV vf maxv(vf v, vf lo) {
+    return v > lo ? v : lo;
+}
+CU_DEV vf minv(vf v, vf hi) {
+    return v < hi ? v : hi;
+}
+CU_DEV vf sqrtv(vf v) {
+    return sqrtf(v);
+}
+CU_DEV vf lookup(const float *table, vi j) {
+    return table[j];
+}
+CU_DEV vf absv(vf v) {
+    return fabsf(v);
+}
+CU_DEV vi truncv(vf v) {
+    return (int)v;
+}
+CU_DEV vd to_double(vf v) {
+    return (double)v;
+}
+CU_DEV vf f16v(vf x) {
+    return enc_f16(x);
+}
+
+CU_DEV float lane_get(vf v, int k) {
+    return cu_shfl8(v, k);
+}
+CU_DEV vf spread_sum(vf v) {
+    v += cu_shfl8(v, lane_of() ^ 4);
+    v += cu_shfl8(v, lane_of() ^ 2);
+    return v + cu_shfl8(v, lane_of() ^ 1);
+}
+/* ((0 + 4) + (1 + 5)) + ((2 + 6) + (3 + 7)): an addition has no order of its two. */
+CU_DEV double total(vd v) {
+    v += cu_shfl8(v, lane_of() ^ 4);
+    v += cu_shfl8(v, lane_of() ^ 1);
+    return v + cu_shfl8(v, lane_of() ^ 2);
+}
+CU_DEV void store_ints(int16_t *p, vf v) {
+    p[lane_of()] = (int16_t)v;
+}
+CU_DEV vf load_ints(const int16_t *p) {
+    return (float)p[lane_of()];
+}
+CU_DEV vf load_codes(const uint8_t *p) {
+    return (float)p[lane_of()];
+}
+CU_DEV void store_codes(int8_t *q, int stride, int runs, const vf l[4]) {
+    uint32_t c = 0;
+    for (int k = 0; k < 4; k++) c |= (uint32_t)(truncv(l[k]) & 255) << (8 * k);
+    if (lane_of() < runs) cu_store_u32(q + stride * lane_of(), c);
+}
+CU_DEV void copy_open(struct enc_open *to, const struct enc_open *from) {
+    cu_sync8();
+    for (size_t i = 4 * (size_t)lane_of(); i < sizeof *to; i += 4 * LANES)
+        memcpy((char *)to + i, (const char *)from + i, 4);
+    cu_sync8();
+}
+
+CU_DEV void tile_x(struct tile *t, float *p, int n) {
+    t->x = p + at(lane_of() * n, n);
+}
+CU_DEV void tile_w(struct tile *t, float *p, int n) {
+    t->w = p + at(lane_of() * n, n);
+}
+
+#endif

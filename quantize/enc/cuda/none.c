@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT
+/* quantize/enc/cuda/none.c - rows.h of a hone that was built without CUDA: no stream exists, so
+ * nothing here is reached but the question. */
+#include "quantize/enc/cuda/rows.h"
+
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
+bool enc_cuda_can(enum qtype t) {
+    return false;
+}
+uint64_t enc_cuda_work(const struct enc_spec *s, int64_t n, int64_t k) {
+    return 0;
+}
+int enc_cuda_rows(struct cu_stream *s, const struct enc_cuda_rows *a, struct err *e) {
+    return err_set(e, ERR_SYS, "this hone was built without CUDA");
+}

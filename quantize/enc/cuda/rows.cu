@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: MIT
+/* quantize/enc/cuda/rows.cu - launches of the searches: eight threads take a super-block of 256
+ * weights, or eight blocks of 32, from load to settled codes; then eight threads balance and pack a
+ * row. Not run on a GPU yet.
+ *
+ * A row of work is n_blocks open blocks (368 bytes each) twice, the second for best's comparison,
+ * and a mean of squares per row. */
+#include "quantize/enc/cuda/lanes.cuh"
+
+#include "quantize/enc/lanes_aff.h"
+#include "quantize/enc/lanes_b32.h"
+#include "quantize/enc/lanes_sym.h"
+
+extern "C" {
+#include "quantize/enc/cuda/rows.h"
+}
+
+enum { THREADS = 64, GROUPS = THREADS / LANES };
+
+struct rows_job {
+    struct enc_spec spec;
+    struct enc_how how; /* how.s is set in the kernel */
+    int64_t n, k;
+    int block;       /* weights in a block */
+    int blocks;      /* in a row */
+    int tiles;       /* of eight blocks of 32, or blocks: what a group takes at a time, in a row */
+    int block_bytes; /* packed */
+    const float *x, *imp;
+    int64_t imp_rows, imp_first;
+    float *row_mean2; /* NULL: not needed */
+    struct enc_open *open, *mine;
+    uint8_t *out;
+    int32_t *bad;
+    bool balance;
+};
+
+CU_DEV int64_t group_of(void) {
+    return ((int64_t)blockIdx.x * THREADS + threadIdx.x) / LANES;
+}
+CU_DEV const float *importance_of(const struct rows_job &j, int64_t row) {
+    return j.imp ? j.imp + (j.imp_first + row) / j.imp_rows * j.k : NULL;
+}
+
+/* grid: rows. Finds what is not finite. */
+CU_KERNEL __launch_bounds__(THREADS) check_rows(const float *x, int64_t k, int32_t *bad) {
+    const int64_t row = blockIdx.x;
+    for (int64_t i = threadIdx.x; i < k; i += THREADS)
+        if (!(fabsf(x[row * k + i]) <= FLT_MAX)) {
+            cu_atomic_max(&bad[row], (int)(k - i));
+            return; /* this thread's first */
+        }
+}
+
+/* A group per row. */
+CU_KERNEL __launch_bounds__(THREADS) row_means(CU_PARAM(struct rows_job) j) {
+    const int64_t row = group_of();
+    if (row >= j.n) return;
+    const float m = mean2(j.x + row * j.k, (int)j.k, (int)j.k);
+    if (lane_of() == 0) j.row_mean2[row] = m;
+}
+
+/* What a family does with its share of a row: search(how, mem, x, imp, n blocks, open). */
+struct aff_family {
+    CU_DEV void search(const struct enc_how *h, const struct lanes_mem *m, const float *x,
+                       const float *imp, int, struct enc_open *o) {
+        aff_block(h, m, x, imp, o);
+    }
+};
+struct sym_family {
+    CU_DEV void search(const struct enc_how *h, const struct lanes_mem *m, const float *x,
+                       const float *imp, int, struct enc_open *o) {
+        sym_block(h, m, x, imp, o);
+    }
+};
+struct b32_family {
+    CU_DEV void search(const struct enc_how *h, const struct lanes_mem *m, const float *x,
+                       const float *imp, int n, struct enc_open *o) {
+        b32_tile(h, m, x, imp, n, o);
+    }
+};
+
+template <class F> CU_KERNEL __launch_bounds__(THREADS) open_blocks(CU_PARAM(struct rows_job) j) {
+    CU_SHARED(float, room_x, [GROUPS][LANES_ROOM]);
+    CU_SHARED(float, room_w, [GROUPS][LANES_ROOM]);
+    const int64_t row = group_of() / j.tiles;
+    if (row >= j.n || j.bad[row]) return;
+    const int per = j.block == QK ? 1 : LANES, first = (int)(group_of() % j.tiles) * per;
+    const int64_t block = row * j.blocks + first, col = (int64_t)first * j.block;
+    const float *imp = importance_of(j, row);
+    const int g = (int)threadIdx.x / LANES;
+    const struct lanes_mem mem = {room_x[g], room_w[g], j.mine + block};
+    struct enc_how how = j.how;
+    how.s = &j.spec;
+    how.row_mean2 = j.row_mean2 ? j.row_mean2[row] : 0;
+    F::search(&how, &mem, j.x + row * j.k + col, imp ? imp + col : NULL,
+              (int)cu_min(per, j.blocks - first), j.open + block);
+}
+
+/* A group per row: the row's product with itself is kept (enc_row_balanced), blocks become bytes,
+ * each by one lane. */
+template <class CLOSE>
+CU_KERNEL __launch_bounds__(THREADS) finish_rows(CU_PARAM(struct rows_job) j) {
+    const int64_t row = group_of();
+    if (row >= j.n || j.bad[row]) return;
+    const float *x = j.x + row * j.k, *imp = importance_of(j, row);
+    struct enc_open *o = j.open + row * j.blocks;
+    double sums[2] = {0, 0};
+    for (int b = 0; b < j.blocks && j.balance; b++)
+        balance(&o[b], x + b * j.block, imp ? imp + b * j.block : NULL, sums);
+    for (int b = lane_of(); b < j.blocks; b += LANES) {
+        if (j.balance) enc_rescale_block(&o[b], enc_gain(sums[0], sums[1]));
+        CLOSE::close(&o[b], j.out + (row * j.blocks + b) * j.block_bytes);
+    }
+}
+
+typedef void (*rows_fn)(struct rows_job);
+static const rows_fn families[] = {open_blocks<struct aff_family>, open_blocks<struct sym_family>,
+                                   open_blocks<struct b32_family>}; /* enum enc_family */
+
+#define CLOSER(T)                                                                                  \
+    struct close_##T {                                                                             \
+        CU_DEV void close(const struct enc_open *o, uint8_t *blk) {                                \
+            enc_close_##T(o, blk);                                                                 \
+        }                                                                                          \
+    };
+ENC_OPEN_TYPES(CLOSER)
+#undef CLOSER
+static const struct finish {
+    enum qtype type;
+    rows_fn fn;
+} finishes[] = {
+#define ROW(T) {QT_##T, finish_rows<struct close_##T>},
+    ENC_OPEN_TYPES(ROW)
+#undef ROW
+};
+
+static const struct finish *finish_of(enum qtype t) {
+    for (size_t i = 0; i < sizeof finishes / sizeof finishes[0]; i++)
+        if (finishes[i].type == t) return &finishes[i];
+    return NULL;
+}
+
+bool enc_cuda_can(enum qtype t) {
+    return finish_of(t) != NULL;
+}
+
+/* Open blocks, those of a second opinion, a float per row. */
+uint64_t enc_cuda_work(const struct enc_spec *s, int64_t n, int64_t k) {
+    const uint64_t blocks = (uint64_t)(n * (k / qtype_info(s->type)->block_elems));
+    return round_up(2 * blocks * sizeof(struct enc_open) + (uint64_t)n * sizeof(float), 256);
+}
+
+static struct rows_job job_of(const struct enc_cuda_rows *a) {
+    const struct qtype_info *qi = qtype_info(a->how.s->type);
+    struct rows_job j = {};
+    j.spec = *a->how.s;
+    j.how = a->how;
+    j.n = a->n;
+    j.k = a->k;
+    j.block = qi->block_elems;
+    j.blocks = (int)(a->k / j.block);
+    j.tiles = j.block == QK ? j.blocks : (int)div_up(j.blocks, LANES);
+    j.block_bytes = qi->block_bytes;
+    j.x = a->x;
+    j.imp = a->imp;
+    j.imp_rows = a->imp_rows;
+    j.imp_first = a->imp_first;
+    j.open = (struct enc_open *)a->work;
+    j.mine = j.open + j.n * j.blocks;
+    if (a->imp && enc_needs_row_mean2(&a->how)) j.row_mean2 = (float *)(j.mine + j.n * j.blocks);
+    j.out = a->out;
+    j.bad = a->bad;
+    j.balance = a->balance;
+    return j;
+}
+
+static unsigned blocks_for(int64_t groups) {
+    return (unsigned)div_up(groups, GROUPS);
+}
+
+int enc_cuda_rows(struct cu_stream *s, const struct enc_cuda_rows *a, struct err *e) {
+    const struct finish *finish = finish_of(a->how.s->type);
+    if (!finish || a->k > INT32_MAX || a->n > INT32_MAX / GROUPS)
+        return err_set(e, ERR_USAGE, "CUDA: no search for %lld rows of %lld weights in %s",
+                       (long long)a->n, (long long)a->k, qtype_name(a->how.s->type));
+    const struct rows_job j = job_of(a);
+    const rows_fn open = families[j.spec.family], close = finish->fn;
+    TRY(cu_fill(s, j.bad, 0, (uint64_t)j.n * sizeof *j.bad, e));
+    CU_LAUNCH(e, check_rows, (unsigned)j.n, THREADS, 0, s, j.x, j.k, j.bad);
+    if (j.row_mean2) CU_LAUNCH(e, row_means, blocks_for(j.n), THREADS, 0, s, j);
+    CU_LAUNCH(e, open, blocks_for(j.n * j.tiles), THREADS, 0, s, j);
+    CU_LAUNCH(e, close, blocks_for(j.n), THREADS, 0, s, j);
+    return 0;
+}

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: MIT
+/* quantize/qdev.c - buffers, copies and order of the searches on a device. */
+#include "quantize/qdev.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "core/num.h"
+#include "quantize/enc/cuda/rows.h"
+
+enum { CHUNK = 2 << 20, N_SLOTS = 2, COPY = 1 << 20 };
+
+struct room { /* grows */
+    void *p;
+    struct cu_buf *buf;
+    uint64_t n;
+};
+struct slot { /* a chunk under way */
+    struct cu_stream *s;
+    struct room raw, x, work, out, bad;       /* on the device */
+    struct room host_raw, host_out, host_bad; /* pinned */
+    int64_t first, n;                         /* rows; n 0: idle */
+    uint8_t *dst;
+};
+struct qdev {
+    struct cu_ctx *c;
+    struct pool *pool;
+    uint64_t max_bytes;
+    struct slot slot[N_SLOTS];
+    struct room imp;
+    struct qdev_tensor t;
+    const struct enc_blocks *eb;
+    uint64_t src_row, dst_row;
+    int64_t per_chunk; /* rows */
+};
+
+static void room_free(struct qdev *d, struct room *r) {
+    if (r->buf)
+        cu_buf_free(r->buf);
+    else if (r->p)
+        cu_host_free(d->c, r->p);
+    memset(r, 0, sizeof *r);
+}
+
+static int room_for(struct qdev *d, struct room *r, uint64_t n, bool host, struct err *e) {
+    if (r->n >= n && r->p) return 0;
+    room_free(d, r);
+    if (host) {
+        TRY(cu_host_new(&r->p, d->c, n, "rows between host and device", e));
+    } else {
+        TRY(cu_buf_new(&r->buf, d->c, n, "quantizing on the device", e));
+        r->p = cu_buf_ptr(r->buf);
+    }
+    r->n = n;
+    return 0;
+}
+
+int qdev_open(struct qdev **out, int device, uint64_t max_bytes, struct pool *pool, struct err *e) {
+    struct qdev *d = xcalloc(1, sizeof *d);
+    int rc = 0;
+    d->pool = pool;
+    d->max_bytes = max_bytes;
+    TRY_GOTO(fail, rc, cu_open(&d->c, device, e));
+    for (int i = 0; i < N_SLOTS; i++) TRY_GOTO(fail, rc, cu_stream_new(&d->slot[i].s, d->c, e));
+    *out = d;
+    return 0;
+fail:
+    qdev_close(d);
+    return rc;
+}
+
+static void rooms_free(struct qdev *d) {
+    for (int i = 0; i < N_SLOTS; i++) {
+        struct slot *s = &d->slot[i];
+        struct room *all[] = {&s->raw, &s->x,        &s->work,     &s->out,
+                              &s->bad, &s->host_raw, &s->host_out, &s->host_bad};
+        for (size_t k = 0; k < sizeof all / sizeof all[0]; k++) room_free(d, all[k]);
+    }
+    room_free(d, &d->imp);
+}
+
+void qdev_close(struct qdev *d) {
+    if (!d) return;
+    rooms_free(d);
+    for (int i = 0; i < N_SLOTS; i++) cu_stream_free(d->slot[i].s);
+    cu_close(d->c);
+    free(d);
+}
+
+bool qdev_can(enum qtype from, enum qtype to) {
+    return cu_has_type(from) && enc_cuda_can(to);
+}
+
+/* Device bytes of a chunk of n rows. */
+static uint64_t chunk_bytes(const struct qdev *d, int64_t n) {
+    const uint64_t rows = (uint64_t)n;
+    return rows * (d->src_row + d->dst_row + (uint64_t)d->t.k * sizeof(float) + sizeof(int32_t)) +
+           enc_cuda_work(d->eb->spec, n, d->t.k);
+}
+
+static int rooms(struct qdev *d, struct err *e) {
+    const uint64_t n = (uint64_t)d->per_chunk;
+    for (int i = 0; i < N_SLOTS; i++) {
+        struct slot *s = &d->slot[i];
+        TRY(room_for(d, &s->raw, n * d->src_row, false, e));
+        TRY(room_for(d, &s->x, n * (uint64_t)d->t.k * sizeof(float), false, e));
+        TRY(room_for(d, &s->out, n * d->dst_row, false, e));
+        TRY(room_for(d, &s->bad, n * sizeof(int32_t), false, e));
+        TRY(room_for(d, &s->work, enc_cuda_work(d->eb->spec, d->per_chunk, d->t.k), false, e));
+        TRY(room_for(d, &s->host_raw, n * d->src_row, true, e));
+        TRY(room_for(d, &s->host_out, n * d->dst_row, true, e));
+        TRY(room_for(d, &s->host_bad, n * sizeof(int32_t), true, e));
+    }
+    return 0;
+}
+
+int qdev_tensor(struct qdev *d, const struct qdev_tensor *t, struct err *e) {
+    const uint64_t imp_bytes = t->imp ? (uint64_t)(t->n_mat * t->k) * sizeof(float) : 0;
+    d->t = *t;
+    d->t.imp = NULL;
+    d->eb = enc_blocks_find(t->to);
+    d->src_row = qtype_row_bytes(t->from, t->k);
+    d->dst_row = qtype_row_bytes(t->to, t->k);
+    d->per_chunk = min_i64(max_i64(1, CHUNK / t->k), t->rows * t->n_mat);
+    while (d->max_bytes && d->per_chunk > 1 &&
+           imp_bytes + N_SLOTS * chunk_bytes(d, d->per_chunk) > d->max_bytes)
+        d->per_chunk /= 2;
+    if (d->max_bytes && imp_bytes + N_SLOTS * chunk_bytes(d, d->per_chunk) > d->max_bytes)
+        return err_set(e, ERR_SYS,
+                       "two rows of %lld weights and their importance need %llu bytes of device "
+                       "memory, more than --max-vram allows",
+                       (long long)t->k,
+                       (unsigned long long)(imp_bytes + N_SLOTS * chunk_bytes(d, 1)));
+    if (d->max_bytes) rooms_free(d); /* what an earlier tensor needed more of counts too */
+    TRY(rooms(d, e));
+    if (!imp_bytes) return 0;
+    TRY(room_for(d, &d->imp, imp_bytes, false, e));
+    TRY(cu_upload(d->slot[0].s, d->imp.p, t->imp, imp_bytes, e));
+    d->t.imp = d->imp.p;
+    return cu_sync(d->slot[0].s, e);
+}
+
+struct copy {
+    uint8_t *dst;
+    const uint8_t *src;
+    uint64_t n;
+};
+static void copy_parts(void *ctx, int64_t begin, int64_t end, int worker) {
+    const struct copy *c = ctx;
+    (void)worker;
+    for (int64_t i = begin; i < end; i++) {
+        const uint64_t at = (uint64_t)i * COPY, n = c->n - at < COPY ? c->n - at : COPY;
+        memcpy(c->dst + at, c->src + at, n);
+    }
+}
+
+/* Queues a chunk of n rows. */
+static int send(struct qdev *d, struct slot *s, const uint8_t *src, int64_t first, int64_t n,
+                uint8_t *dst, struct err *e) {
+    const uint64_t n_raw = (uint64_t)n * d->src_row;
+    struct copy c = {s->host_raw.p, src, n_raw};
+    pool_for(d->pool, div_up((int64_t)n_raw, COPY), 1, copy_parts, &c);
+    const struct enc_cuda_rows a = {.how = enc_how_of(d->eb->spec, d->t.search),
+                                    .n = n,
+                                    .k = d->t.k,
+                                    .x = s->x.p,
+                                    .imp = d->t.imp,
+                                    .imp_rows = d->t.rows,
+                                    .imp_first = first,
+                                    .balance = d->t.balance,
+                                    .out = s->out.p,
+                                    .bad = s->bad.p,
+                                    .work = s->work.p};
+    s->first = first;
+    s->n = n;
+    s->dst = dst;
+    TRY(cu_upload(s->s, s->raw.p, s->host_raw.p, n_raw, e));
+    TRY(cu_decode_rows(s->s, d->t.from, s->raw.p, d->t.k, NULL, n, 1, s->x.p, d->t.k, e));
+    TRY(enc_cuda_rows(s->s, &a, e));
+    TRY(cu_download(s->s, s->host_out.p, s->out.p, (uint64_t)n * d->dst_row, e));
+    return cu_download(s->s, s->host_bad.p, s->bad.p, (uint64_t)n * sizeof(int32_t), e);
+}
+
+/* Waits for the slot's chunk; its bytes go where they belong. Chunks come in order. */
+static int receive(struct qdev *d, struct slot *s, int64_t *row, int64_t *col, struct err *e) {
+    const int32_t *bad = s->host_bad.p;
+    const int64_t n = s->n;
+    if (!n) return 0;
+    s->n = 0;
+    TRY(cu_sync(s->s, e));
+    struct copy c = {s->dst, s->host_out.p, (uint64_t)n * d->dst_row};
+    pool_for(d->pool, div_up((int64_t)c.n, COPY), 1, copy_parts, &c);
+    for (int64_t i = 0; i < n && *row < 0; i++) {
+        if (!bad[i]) continue;
+        *row = s->first + i;
+        *col = d->t.k - bad[i];
+    }
+    return 0;
+}
+
+int qdev_rows(struct qdev *d, const uint8_t *src, int64_t first, int64_t n, uint8_t *dst,
+              int64_t *row, int64_t *col, struct err *e) {
+    int rc = 0, turn = 0;
+    *row = *col = -1;
+    for (int64_t at = 0, m; at < n && rc == 0; at += m, turn++) {
+        struct slot *s = &d->slot[turn % N_SLOTS];
+        m = min_i64(d->per_chunk, n - at);
+        rc = receive(d, s, row, col, e);
+        if (rc == 0)
+            rc = send(d, s, src + (uint64_t)at * d->src_row, first + at, m,
+                      dst + (uint64_t)at * d->dst_row, e);
+    }
+    for (int i = 0; i < N_SLOTS && rc == 0; i++, turn++)
+        rc = receive(d, &d->slot[turn % N_SLOTS], row, col, e);
+    struct err late;
+    for (int i = 0; i < N_SLOTS; i++) { /* after an error: nothing may still use the buffers */
+        if (d->slot[i].n) cu_sync(d->slot[i].s, &late);
+        d->slot[i].n = 0;
+    }
+    return rc;
+}
