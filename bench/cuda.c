@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* bench/cuda.c - single CUDA kernels on weights, as one JSON document: time, bytes of weights per
  * second beside the copy bandwidth of the same run, products per second, and what a launch of a
- * captured graph costs when the kernel does nothing. `make bench-cuda` on a machine with a GPU.
+ * captured graph costs when the kernel does nothing; many tokens by mma and, where the device has
+ * it, by wgmma. `make bench-cuda` on a machine with a GPU.
  *
  * Shapes are those of Qwen3.5-35B-A3B. A figure is the median of REPS replays of a graph of CALLS
  * calls, each on another copy of the weights, so that no cache holds them. Without a device: exit
@@ -155,12 +156,27 @@ static void call_down(const void *arg, int i) {
 
 /* One line: bytes are those of the weights that a call must read, products its multiply-adds. */
 static void line(const char *what, const struct job *j, double us, double bytes, double products) {
-    printf("%s\n  {\"kernel\": \"%s\", \"type\": \"%s\", \"k\": %" PRId64 ", \"rows\": %" PRId64
-           ", \"tokens\": %" PRId64
+    const char *by = j->n_tok <= CU_FEW ? "dp4a" : cu_uses_wgmma(st) ? "wgmma" : "mma";
+    printf("%s\n  {\"kernel\": \"%s\", \"by\": \"%s\", \"type\": \"%s\", \"k\": %" PRId64
+           ", \"rows\": %" PRId64 ", \"tokens\": %" PRId64
            ", \"us\": %.3f, \"weight_gb_per_s\": %.1f, \"tflop_per_s\": %.2f}",
-           comma, what, qtype_name(j->w.type), j->w.k, j->w.rows, j->n_tok, us, bytes / us * 1e-3,
-           2 * products / us * 1e-6);
+           comma, what, by, qtype_name(j->w.type), j->w.k, j->w.rows, j->n_tok, us,
+           bytes / us * 1e-3, 2 * products / us * 1e-6);
     comma = ",";
+}
+
+/* The three products, with as many tokens as their jobs say. */
+static void bench_products(const struct job *dense, const struct job *glu, const struct job *down) {
+    const int64_t n = dense->n_tok, f = down->w.k, d = dense->w.k;
+    const int64_t used = n * USED < n_experts ? n * USED : n_experts; /* matrices read, at most */
+    const struct cu_weight one = copy_of(&dense->w, 0);
+    const double expert = (double)cu_packed_bytes(&glu->w) / n_experts;
+    line("dense", dense, time_us(call_dense, dense, CALLS), (double)cu_packed_bytes(&one),
+         (double)(n * d * dense->w.rows));
+    line("experts gate, up", glu, time_us(call_glu, glu, CALLS), 2 * expert * (double)used,
+         2 * (double)(n * USED * d * f));
+    line("experts down", down, time_us(call_down, down, CALLS), expert * (double)used,
+         (double)(n * USED * d * f));
 }
 
 static void bench_type(enum qtype t) {
@@ -176,17 +192,11 @@ static void bench_type(enum qtype t) {
     glu.y = device((uint64_t)(most * USED * f) * 4);
     down.y = device((uint64_t)(most * d) * 4);
     for (size_t i = 0; i < sizeof tokens / sizeof tokens[0]; i++) {
-        const int64_t n = dense.n_tok = glu.n_tok = down.n_tok = tokens[i];
-        const int64_t used =
-            n * USED < n_experts ? n * USED : n_experts; /* matrices read, at most */
-        const struct cu_weight one = copy_of(&dense.w, 0);
-        const double expert = (double)cu_packed_bytes(&glu.w) / n_experts;
-        line("dense", &dense, time_us(call_dense, &dense, CALLS), (double)cu_packed_bytes(&one),
-             (double)(n * d * rows));
-        line("experts gate, up", &glu, time_us(call_glu, &glu, CALLS), 2 * expert * (double)used,
-             2 * (double)(n * USED * d * f));
-        line("experts down", &down, time_us(call_down, &down, CALLS), expert * (double)used,
-             (double)(n * USED * d * f));
+        dense.n_tok = glu.n_tok = down.n_tok = tokens[i];
+        must(cu_use_wgmma(st, false, &e));
+        bench_products(&dense, &glu, &down);
+        if (tokens[i] > CU_FEW) must(cu_use_wgmma(st, true, &e)); /* the same once more */
+        if (cu_uses_wgmma(st)) bench_products(&dense, &glu, &down);
     }
 }
 

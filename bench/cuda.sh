@@ -8,7 +8,7 @@
 #             costs time; with each step of fusion switched off (--device cuda/MASK, docs/design/cuda.md)
 #   files     writes the synthetic files of the parts below (tens of GB)
 #   decode    generation at DEPTHS and cache types      prompt  prompts of 512 and 2048 tokens
-#   fusions   generation with each step of fusion, prompts with and without chunks and tensor cores, on the first file
+#   fusions   generation with each step of fusion, prompts with and without chunks, tensor cores and wgmma, on the first file
 #   offload   prompts of the first file in half as many bytes as it has: from which length copying its experts is faster than the CPU
 #   deep      generation and prompts at DEEP, one depth after the other
 #   quantize  searches on the CPU (all threads) and on the device, one full-width layer in BF16: seconds, and whether the bytes are the same
@@ -85,7 +85,7 @@ file_fusions() {
     for mask in $masks; do
         speed "$1, fused $mask" "$2" "$device/$mask" --kv-type q8_0 --pp 0 --tg "$tg"
     done
-    for mask in 31 63 127; do
+    for mask in 31 63 127 383; do
         speed "$1, pp2048 by $mask" "$2" "$device/$mask" --kv-type q8_0 --pp 2048 --tg 0
     done
 }

@@ -276,6 +276,7 @@ static int cuda_open(struct session *s, struct err *e) {
     TRY(cu_open(&d->ctx, s->o.device.index, e));
     TRY(cu_stream_new(&d->q, d->ctx, e));
     cu_launch_early(d->q, (d->fuse & CUDA_EARLY) != 0);
+    TRY(cu_use_wgmma(d->q, (d->fuse & CUDA_WGMMA) != 0 && !d->exact, e));
     TRY(cu_get_info(d->ctx, &d->info, e));
     d->n_splits = choose_splits(s);
     exec_cuda_find_uses(s);

@@ -105,7 +105,8 @@ enum cuda_fuse {
     CUDA_CHUNKS = 32,   /* the delta rule 64 tokens at a time */
     CUDA_MMA_ATTN = 64, /* attention on tensor cores */
     CUDA_EARLY = 128,   /* kernels of a token begin while the one before ends: off without a mask */
-    CUDA_DEFAULT = 127,
+    CUDA_WGMMA = 256,   /* as 32 and 64: products of many tokens by Hopper's instructions */
+    CUDA_DEFAULT = 127 + 256,
 };
 
 /* ---- weights (exec_cuda_weights.c) ---- */

@@ -4,6 +4,8 @@
  * seen run here is not trusted. Rows of each type that fill one warpgroup and a part of a second,
  * columns that use each slot of the ring twice, tokens for every width of the product, against sums
  * in double on the host. About 0.7 MiB of device memory during the trial. */
+#include <pthread.h>
+
 #include "kernels/cuda/fast.cuh"
 #include "kernels/cuda/gpu_sm90.cuh"
 #include "kernels/cuda/pack.cuh"
@@ -105,23 +107,22 @@ static int try_all(struct cu_stream *s, struct trial *x, bool *ok, struct err *e
     return 0;
 }
 
-static int ask(struct cu_stream *s, struct trial *x, struct err *e) {
+static int ask(struct cu_stream *s, struct trial *x, bool *ok, struct err *e) {
     int32_t yes = 0;
-    bool ok;
+    *ok = false;
     CU_LAUNCH(e, has_wgmma, 1, 1, 0, s, (int32_t *)(void *)x->d_y);
     TRY(cu_download(s, &yes, x->d_y, sizeof yes, e));
     TRY(cu_sync(s, e));
     if (!yes) return 0;
     s->wgmma = true;
-    TRY(try_all(s, x, &ok, e));
-    s->c->wgmma = ok;
-    if (!ok)
+    TRY(try_all(s, x, ok, e));
+    if (!*ok)
         log_warn("wgmma computes wrongly on %s: prompts use mma, which is slower there",
                  s->c->info.name);
     return 0;
 }
 
-static int ask_with_memory(struct cu_stream *s, struct err *e) {
+static int ask_with_memory(struct cu_stream *s, bool *ok, struct err *e) {
     const uint64_t n_w = 2 * ROWS * K, n_dec = 4 * ROWS * K, n_x = 4 * TOKENS * K,
                    n_y = 4 * TOKENS * ROWS;
     struct cu_buf *b;
@@ -135,7 +136,7 @@ static int ask_with_memory(struct cu_stream *s, struct err *e) {
     x->d_x = (float *)(void *)(p + 2 * n_w + n_dec);
     x->d_y = (float *)(void *)(p + 2 * n_w + n_dec + n_x);
     struct err why;
-    int rc = ask(s, x, &why);
+    int rc = ask(s, x, ok, &why);
     if (rc)
         rc = err_set(e, ERR_SYS, "trying wgmma: %s; --device cuda/127 does without it", why.msg);
     free(x);
@@ -144,12 +145,18 @@ static int ask_with_memory(struct cu_stream *s, struct err *e) {
 }
 
 int cu_use_wgmma(struct cu_stream *s, bool yes, struct err *e) {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static struct { bool asked, ok; } known[256]; /* by device */
     s->wgmma = false;
-    if (!yes || s->c->info.cc != 90) return 0;
-    if (!s->c->wgmma_asked) TRY(ask_with_memory(s, e));
-    s->c->wgmma_asked = true;
-    s->wgmma = s->c->wgmma;
-    return 0;
+    const int i = s->c->info.index;
+    if (!yes || s->c->info.cc != 90 || i >= (int)(sizeof known / sizeof known[0])) return 0;
+    int rc = 0;
+    pthread_mutex_lock(&lock);
+    if (!known[i].asked) rc = ask_with_memory(s, &known[i].ok, e);
+    known[i].asked = rc == 0;
+    s->wgmma = known[i].asked && known[i].ok;
+    pthread_mutex_unlock(&lock);
+    return rc;
 }
 
 bool cu_uses_wgmma(const struct cu_stream *s) {

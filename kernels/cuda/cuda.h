@@ -84,9 +84,9 @@ void cu_graph_free(struct cu_graph *g);
 /* Kernels of single tokens may begin while the one before ends (compute capability 9.0; off). */
 void cu_launch_early(struct cu_stream *s, bool yes);
 /* Products of many tokens by Hopper's wgmma (compute capability 9.0; off), which sums in an order
- * of its own. Stays off where the device or this build has none, or where it computes wrongly (the
- * first call of a context tries small products; then a warning). ERR_SYS: the trial itself failed,
- * and the context with it. */
+ * of its own. Stays off where the device or this build has none, or where it computes wrongly: the
+ * first call for a device tries small products, and warns. ERR_SYS: the trial itself failed, and
+ * the context with it. */
 int cu_use_wgmma(struct cu_stream *s, bool yes, struct err *e);
 bool cu_uses_wgmma(const struct cu_stream *s);
 /* Kernels launched or recorded on the stream so far. */

@@ -261,8 +261,7 @@ enum { CU_SMEM_PLAIN = 48 << 10 }; /* more needs CU_SMEM_OPTIN */
 
 struct cu_ctx {
     struct cu_info info;
-    struct kern_grid *grid;  /* device copy */
-    bool wgmma_asked, wgmma; /* whether wgmma may be used, once known (agree.cu) */
+    struct kern_grid *grid; /* device copy */
 };
 struct cu_stream {
     struct cu_ctx *c;
