@@ -4,7 +4,7 @@
 #ifndef HONE_TESTS_CUDA_EMU_BLOCK_H
 #define HONE_TESTS_CUDA_EMU_BLOCK_H
 
-#include "emu.hpp"
+#include "tests/cuda-emu/emu.hpp"
 
 /* The block's dynamic shared memory begins at this shared address: a multiple of 16, as promised,
  * and of nothing more. */

@@ -39,6 +39,8 @@ extern "C" {
 __attribute__((weak)) void emu_shuffle(uint64_t order);
 /* Bit i: the work of the i-th oldest stream runs only when something waits for it. */
 __attribute__((weak)) void emu_defer(unsigned streams);
+/* Tensor cores that take the second and third register of A for each other, as long as `yes`. */
+__attribute__((weak)) void emu_wgmma_wrong(int yes);
 /* d[n][128] = (A B)^T for 64 columns: a [128][64], b [2 n][64] of bf16, the columns of B; n 16, 32,
  * 64, 96 or 128. Device pointers. */
 __attribute__((weak)) int emu_probe(struct cu_stream *s, int n, int mistake, const void *a,

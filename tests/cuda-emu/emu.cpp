@@ -6,7 +6,7 @@
  * wait for its warp (emu_meet) or its block (emu_barrier); the last to arrive frees the others.
  * Nothing happens in parallel, so a global "current fiber" is enough. Stacks are kept and used
  * again. */
-#include "block.hpp"
+#include "tests/cuda-emu/block.hpp"
 
 #include <stdio.h>
 #include <sys/mman.h>

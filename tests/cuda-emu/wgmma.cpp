@@ -9,7 +9,8 @@
  * other, but must have called the same operations with the same descriptors. Reading 16 bytes that
  * an asynchronous copy wrote and whose thread has not called cu_fence_async since aborts; ordinary
  * stores are not seen. */
-#include "block.hpp"
+#include "tests/cuda-emu/block.hpp"
+#include "tests/cuda-emu/control.h"
 
 enum { MAX_WARPS = 32, MAX_OPS = 8, MAX_N = 256, MAX_EVENTS = 1 << 16, SHARED_BYTES = 1 << 18 };
 static const uint32_t POISON = 0x7fc0dea1;
@@ -136,6 +137,11 @@ static double bf16(const void *p) {
     return (double)cu_from_bits((uint32_t)h << 16);
 }
 
+static bool wrong;
+void emu_wgmma_wrong(int yes) {
+    wrong = yes != 0;
+}
+
 /* The warp's 16 rows. Register i of the lane of row r and column pair c holds A[r + 8 (i % 2)][2c +
  * 8 (i / 2)] and the column after it; sum i of tile j D[r + 8 (i / 2)][8j + 2c + i % 2]. */
 static void compute(const product *p) {
@@ -143,7 +149,7 @@ static void compute(const product *p) {
     for (int lane = 0; lane < 32; lane++)
         for (int i = 0; i < 8; i++)
             a[lane / 4 + 8 * (i / 2 % 2)][2 * (lane % 4) + 8 * (i / 4) + i % 2] =
-                bf16((const char *)&p->a[lane][i / 2] + 2 * (i % 2));
+                bf16((const char *)&p->a[lane][wrong ? "\0\2\1\3"[i / 2] : i / 2] + 2 * (i % 2));
     for (int n = 0; n < p->to->n; n++)
         for (int c = 0; c < 2; c++) {
             const unsigned char *from = element(p->desc, n, c);

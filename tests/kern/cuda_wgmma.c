@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
 /* tests/kern/cuda_wgmma.c - the emulation of Hopper's warpgroup products against sums in double,
  * and that it notices each mistake of tests/cuda-emu/probe.cu: by ending the program or by a wrong
- * result. Nothing of it is for a device: there, cuda_weights compares whole products. */
+ * result, and that products which come out wrong are not used. Nothing of it is for a device:
+ * there, cuda_weights compares whole products. */
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "core/fp.h"
+#include "core/log.h"
 #include "core/rng.h"
 #include "tests/kern/cuda_dev.h"
 
@@ -78,11 +80,32 @@ static void test_mistakes(struct dev *d) {
     }
 }
 
+static char warned[256];
+static void take_warning(void *ctx, enum log_level level, const char *text) {
+    (void)ctx;
+    if (level == LOG_WARN) snprintf(warned, sizeof warned, "%s", text);
+}
+
+/* Tensor cores that compute something else are not used, and it is said. The answer is kept. */
+static void test_trial(struct dev *d) {
+    struct err e;
+    log_set_sink(take_warning, NULL);
+    emu_wgmma_wrong(1);
+    CHECK_OK(cu_use_wgmma(d->s, true, &e));
+    log_set_sink(NULL, NULL);
+    emu_wgmma_wrong(0);
+    CHECK(!cu_uses_wgmma(d->s));
+    CHECK(strstr(warned, "wgmma computes wrongly") != NULL);
+    CHECK_OK(cu_use_wgmma(d->s, true, &e));
+    CHECK(!cu_uses_wgmma(d->s));
+}
+
 int main(void) {
     struct dev d;
     if (!emu_probe || !dev_open(&d)) return check_skip("not the emulation");
     EACH_ORDER(o) RUN_DEV(test_right, &d);
     RUN_DEV(test_mistakes, &d);
+    RUN_DEV(test_trial, &d);
     dev_close(&d);
     return check_done();
 }
