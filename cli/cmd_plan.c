@@ -291,6 +291,8 @@ static void emit_commands(struct emit *m, const struct plan *p) {
         buf_str(&b, "hone run ");
         shell_word(&b, p->path);
         buf_fmt(&b, " --ctx %lld --kv-type %s", (long long)ctx, kv);
+        if (p->have_fit && (way == FIT_ALL || way == FIT_EXPERTS)) /* all else hone has there */
+            buf_str(&b, " --device auto");
         command(m, "cmd_hone", "hone", &b);
     }
     buf_str(&b, "llama-server -m ");

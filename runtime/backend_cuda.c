@@ -2,10 +2,11 @@
 /* runtime/backend_cuda.c - a session on a GPU: what lies in its memory, passes, head, snapshots.
  *
  * Device bytes: the model's tensors, as the file has them or (8-bit activations) packed, vectors as
- * f32, registers n_ubatch * (sum of widths) * 4, cache, states, HEAD_ROWS rows of logits. All of it
- * is summed up and compared with what is free before anything is allocated: never more than the
- * device has less CU_KEEP_FREE. What does not fit: experts of the last blocks stay in main memory
- * and are computed by the CPU's operators, or for many tokens copied (exec_cuda_stream.c).
+ * f32, registers n_ubatch * (sum of widths) * 4, cache, states, HEAD_ROWS rows of logits, scratch
+ * of products. All of it is summed up and compared with what is free before anything is allocated:
+ * never more than the device has less CU_KEEP_FREE. What does not fit: experts of the last blocks
+ * stay in main memory and are computed by the CPU's operators, or for many tokens copied
+ * (exec_cuda_stream.c).
  *
  * A single token without observers is captured once, together with its head, and replayed: position
  * and token id are read from device memory. Everything else queues its launches anew. */
@@ -28,7 +29,7 @@ static struct cuda *dev(const struct session *s) {
 /* ---- memory ---- */
 
 struct plan { /* bytes */
-    uint64_t weights, regs, kv, rec, work, stage, stream;
+    uint64_t weights, regs, kv, rec, work, stage, stream, scratch;
 };
 
 /* One buffer cut into pieces: with p NULL only counts. */
@@ -92,6 +93,27 @@ static int64_t ring_floats(const struct session *s, int slot, int64_t *n_delta) 
     return n;
 }
 
+/* What products of many tokens take for themselves, at most. */
+static uint64_t scratch_of(const struct session *s, gr_w w, int64_t n_in, int64_t x_div,
+                           int64_t n_sum) {
+    if (w == GR_NONE || dev(s)->exact) return 0;
+    const struct cu_weight shape = exec_cuda_shape(&s->m->weight[w]);
+    return cu_scratch_bytes(&shape, n_in, x_div, n_sum);
+}
+static uint64_t scratch_bytes(const struct session *s) {
+    const int64_t n = s->o.n_ubatch;
+    uint64_t most = scratch_of(s, s->g->output, HEAD_ROWS, 1, 1);
+    for (int i = 0; i < s->g->n_nodes; i++) {
+        const struct gr_node *x = &s->g->node[i];
+        const int64_t used = x->n_used;
+        if (x->op == OP_MATMUL) most = max_u64(most, scratch_of(s, x->w[0], n, 1, 1));
+        if (x->op != OP_MOE) continue;
+        for (int k = 1; k < 3; k++) most = max_u64(most, scratch_of(s, x->w[k], n * used, used, 1));
+        most = max_u64(most, scratch_of(s, x->w[3], n * used, 1, used));
+    }
+    return most;
+}
+
 static void plan(struct session *s, struct plan *p) {
     struct cuda *d = dev(s);
     struct cut regs = {0}, work = {0};
@@ -99,6 +121,7 @@ static void plan(struct session *s, struct plan *p) {
     for (int i = 0; i < s->g->n_weights; i++) p->weights += exec_cuda_upload_bytes(s, i);
     p->stage = exec_cuda_stage_bytes(s);
     p->stream = exec_cuda_stream_plan(s);
+    p->scratch = scratch_bytes(s);
     cut_regs(s, &regs);
     cut_work(s, &work);
     p->regs = regs.at;
@@ -111,7 +134,7 @@ static void plan(struct session *s, struct plan *p) {
 }
 
 static uint64_t needed(const struct plan *p) {
-    return p->weights + p->stage + p->stream + p->regs + p->kv + p->rec + p->work;
+    return p->weights + p->stage + p->stream + p->regs + p->kv + p->rec + p->work + p->scratch;
 }
 
 static int too_large(const struct session *s, const struct plan *p, uint64_t have, struct err *e) {
@@ -124,7 +147,7 @@ static int too_large(const struct session *s, const struct plan *p, uint64_t hav
         "--ctx or cache type, or --device cpu",
         d->info.name, (double)d->info.mem_free / mib, (double)have / mib, (double)needed(p) / mib,
         d->n_on_host ? " without the experts" : "", (double)(p->weights + p->stage) / mib,
-        (double)p->kv / mib, (double)p->rec / mib, (double)(p->regs + p->work) / mib);
+        (double)p->kv / mib, (double)p->rec / mib, (double)(p->regs + p->work + p->scratch) / mib);
 }
 
 /* With the experts of the last n blocks in main memory, and room to copy them for passes of `from`
@@ -242,7 +265,8 @@ static int alloc_all(struct session *s, struct err *e) {
     TRY(alloc_kv(s, e));
     TRY(alloc_rec(s, e));
     TRY(exec_cuda_stream_open(s, e));
-    s->n_bytes += p.weights + p.stream + p.regs + p.work + p.kv + p.rec;
+    TRY(cu_reserve(d->q, p.scratch, e));
+    s->n_bytes += needed(&p) - p.stage;
     void *host = NULL;
     TRY(cu_host_new(&host, d->ctx, (uint64_t)(s->o.n_ubatch + 64) * sizeof(int32_t), "token ids",
                     e));

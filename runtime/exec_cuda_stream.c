@@ -29,10 +29,6 @@ static int64_t per_piece(const struct weight *w) {
     return max_i64(1, min_i64((int64_t)n, w->ne[2] / PIECES));
 }
 
-static uint64_t more(uint64_t a, uint64_t b) {
-    return a > b ? a : b;
-}
-
 uint64_t exec_cuda_stream_plan(struct session *s) {
     struct cuda *d = dev(s);
     struct cuda_arrivals *in = &d->in;
@@ -46,10 +42,10 @@ uint64_t exec_cuda_stream_plan(struct session *s) {
             const struct weight *w = &s->m->weight[n->w[k]];
             const struct cuda_forms f = exec_cuda_forms(s, n->w[k]);
             const uint64_t piece = round_up((uint64_t)per_piece(w) * w->mat_bytes, CUDA_ALIGN);
-            in->piece = more(in->piece, piece);
-            if (!f.plain) in->raw = more(in->raw, piece);
+            in->piece = max_u64(in->piece, piece);
+            if (!f.plain) in->raw = max_u64(in->raw, piece);
             in->slot[k - 1].n_bytes =
-                more(in->slot[k - 1].n_bytes, round_up(f.plain + f.packed, CUDA_ALIGN));
+                max_u64(in->slot[k - 1].n_bytes, round_up(f.plain + f.packed, CUDA_ALIGN));
         }
     }
     for (int k = 0; k < 3; k++) sum += in->slot[k].n_bytes;

@@ -90,8 +90,7 @@ uint64_t exec_cuda_stage_bytes(const struct session *s) {
     uint64_t n = 0;
     for (int i = 0; i < s->g->n_weights; i++) {
         const struct cuda_forms f = exec_cuda_forms(s, i);
-        if (f.packed && !f.plain && !dev(s)->w[i].is_host && s->m->weight[i].n_bytes > n)
-            n = s->m->weight[i].n_bytes;
+        if (f.packed && !f.plain && !dev(s)->w[i].is_host) n = max_u64(n, s->m->weight[i].n_bytes);
     }
     return n;
 }

@@ -200,6 +200,11 @@ int cu_scratch(struct cu_stream *s, uint64_t n_bytes, void **p, struct err *e) {
     return 0;
 }
 
+int cu_reserve(struct cu_stream *s, uint64_t n_bytes, struct err *e) {
+    void *p;
+    return n_bytes ? cu_scratch(s, n_bytes, &p, e) : 0;
+}
+
 int cu_sync(struct cu_stream *s, struct err *e) {
     CU_TRY(e, cudaStreamSynchronize(s->q));
     return 0;

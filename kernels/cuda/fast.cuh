@@ -31,5 +31,6 @@ void cu_fast_of(struct cu_product *p, const struct cu_weight *w, const struct cu
 int cu_gemv(struct cu_stream *s, const struct cu_product *p, struct err *e);
 /* gemm.cu: bf16 on tensor cores; for many rows. With n_sum > 1, p must be there. */
 int cu_gemm(struct cu_stream *s, const struct cu_product *p, struct err *e);
+uint64_t cu_gemm_scratch(const struct cu_product *p); /* at most */
 
 #endif

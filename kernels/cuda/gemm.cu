@@ -192,6 +192,9 @@ static struct parts parts_of(const struct cu_product *p, int tokens) {
     s.end = s.n_tasks + 256;
     return s;
 }
+uint64_t cu_gemm_scratch(const struct cu_product *p) {
+    return parts_of(p, TOKENS).end;
+}
 
 int cu_gemm(struct cu_stream *s, const struct cu_product *p, struct err *e) {
     const struct cu_gemm_kernel wide = cu_gemm_sm90(p->type, p->k, p->rows), *k = NULL;

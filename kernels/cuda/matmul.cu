@@ -230,3 +230,13 @@ int cu_moe_down(struct cu_stream *s, const struct cu_weight *down, const float *
     }
     return launch(s, down->type, &j, e);
 }
+
+uint64_t cu_scratch_bytes(const struct cu_weight *w, int64_t n_in, int64_t x_div, int64_t n_sum) {
+    if (!cu_packed_bytes(w)) return 0;
+    struct product j = product_of(w, NULL, 0, n_in, NULL, 0);
+    j.x_div = x_div;
+    j.n_sum = n_sum;
+    const struct cu_product p = fast_of(w, NULL, false, &j);
+    const uint64_t few = (uint64_t)(CU_ACT_BYTES(p.k) * (n_in / x_div)), many = cu_gemm_scratch(&p);
+    return max_u64(few, many);
+}

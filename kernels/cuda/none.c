@@ -26,6 +26,9 @@ bool cu_part_can(const struct cu_weight *w, bool exact) {
 uint64_t cu_packed_bytes(const struct cu_weight *w) {
     return 0;
 }
+uint64_t cu_scratch_bytes(const struct cu_weight *w, int64_t n_in, int64_t x_div, int64_t n_sum) {
+    return 0;
+}
 void cu_close(struct cu_ctx *c) {
 }
 void cu_buf_free(struct cu_buf *b) {
@@ -64,6 +67,7 @@ NONE(cu_get_info, struct cu_ctx *c, struct cu_info *out)
 NONE(cu_buf_new, struct cu_buf **out, struct cu_ctx *c, uint64_t n_bytes, const char *what)
 NONE(cu_host_new, void **out, struct cu_ctx *c, uint64_t n_bytes, const char *what)
 NONE(cu_stream_new, struct cu_stream **out, struct cu_ctx *c)
+NONE(cu_reserve, struct cu_stream *s, uint64_t n_bytes)
 NONE(cu_sync, struct cu_stream *s)
 NONE(cu_upload, struct cu_stream *s, void *dst, const void *host, uint64_t n_bytes)
 NONE(cu_download, struct cu_stream *s, void *host, const void *src, uint64_t n_bytes)

@@ -153,8 +153,10 @@ static void check_rows(struct session *s, const int *many, const float *want, co
     for (int i = 0; i < (lags && emu_defer ? 3 : 1); i++) {
         const unsigned before = d->in.turn;
         lag(late[i]);
+        const uint64_t taken = in_use(s);
         float *h = rows(s, many);
         CHECK(d->in.turn > before);
+        CHECK(in_use(s) == taken); /* nothing that was not planned */
         if (memcmp(h, want, (size_t)n * sizeof *h) != 0)
             CHECK_FAIL("%d blocks, streams %#x late: off by %g", d->n_on_host, late[i],
                        golden_diff(h, want, n));
