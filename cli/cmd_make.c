@@ -238,8 +238,7 @@ int cmd_make(struct cli *c, int argc, char **argv, struct err *e) {
     cli_split(c, recipes, &mk.recipes);
     int rc;
     TRY_GOTO(out, rc, check_request(&mk, e));
-    if (c->device.kind == DEVICE_CUDA)
-        log_warn("hone make computes on the CPU; --device is ignored");
+    if (c->device.kind == DEVICE_CUDA) c->device.kind = DEVICE_AUTO; /* a step may be too large */
     TRY_GOTO(out, rc, cli_pool(c, e));
     TRY_GOTO(out, rc, job_open(&mk.job, out, e));
     if (mk.redo) TRY_GOTO(out, rc, remove_parts(&mk, e));

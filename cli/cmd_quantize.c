@@ -6,6 +6,7 @@
 #include <strings.h>
 
 #include "cli/cmd.h"
+#include "cli/device.h"
 #include "cli/quantize_budget.h"
 #include "core/buf.h"
 #include "core/io.h"
@@ -284,10 +285,7 @@ static int run(struct cli *c, const struct args *a, char **recipe, const struct 
     TRY(parse_without(a->without, &one.without, e));
     TRY(cli_pool(c, e));
     one.pool = c->pool;
-    if (c->device.kind != DEVICE_CPU)
-        one.cuda = c->device.kind == DEVICE_AUTO ? QUANTIZE_TRY_CUDA : QUANTIZE_CUDA;
-    one.cuda_index = c->device.index;
-    one.cuda_bytes = c->device.max_bytes;
+    cli_device_quantize(c, &one);
     if (budget_asked(&a->mix) && ranks_n() > 1)
         return err_set(
             e, ERR_USAGE,

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "cli/cmd.h"
+#include "cli/device.h"
 #include "core/buf.h"
 #include "core/gguf.h"
 #include "core/io.h"
@@ -179,6 +180,7 @@ static int make_again(struct replay *r, struct err *e) {
                               .pool = r->c->pool};
     char *plan = NULL;
     int rc;
+    cli_device_quantize(r->c, &o);
     if (!o.recipe) {
         plan = xasprintf("%s.plan.tsv", r->copy);
         o.recipe = plan;

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "calib/imatrix.h"
+#include "cli/device.h"
 #include "cli/make.h"
 #include "core/log.h"
 #include "core/mem.h"
@@ -55,6 +56,7 @@ static int make_missing(struct gate *g, struct err *e) {
                                   .overwrite = true,
                                   .search = g->search,
                                   .pool = g->c->pool};
+        cli_device_quantize(g->c, &o);
         log_info("quantizing %s, to compare the mix with", p->name);
         TRY(quantize_run(&o, &r, e));
     }
@@ -97,7 +99,8 @@ static int compare(struct gate *g, const char *mix, struct err *e) {
                              .isa = g->c->isa,
                              .act = ACT_F32,
                              .pool = g->c->pool};
-    for (int i = 0; i < n && !rc; i++) {
+    for (int i = n - 1; i >= 0 && !rc; i--) { /* the base, which is the largest, last */
+        o.device = cli_device_share(g->c, i + 1);
         rc = model_open(&m[i], path[i], e);
         if (!rc) rc = session_new(&s[i], m[i], &o, e);
     }

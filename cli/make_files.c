@@ -9,6 +9,7 @@
 #include "calib/defaults.h"
 #include "calib/gram.h"
 #include "calib/imatrix.h"
+#include "cli/device.h"
 #include "cli/make.h"
 #include "convert/convert.h"
 #include "core/gguf.h"
@@ -203,6 +204,7 @@ static int collect(struct make *mk, const char *path, const char *gram, struct e
                              .parse_special = true,
                              .isa = mk->c->isa,
                              .pool = mk->c->pool,
+                             .device = mk->c->device,
                              .gram = col};
     TRY_GOTO(out, rc, imatrix_collect(model, &o, &m, e));
     TRY_GOTO(out, rc, imat_write(&m, path, IMAT_GGUF, true, e));
@@ -314,6 +316,7 @@ static int quantize_one(struct make *mk, const char *recipe, struct err *e) {
         const char *files[] = {file};
         char *gram = make_gram(mk);
         o.gram = gram;
+        cli_device_quantize(mk->c, &o);
         log_info("quantizing %s", file);
         rc = quantize_run(&o, &r, e);
         free(gram);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "calib/imatrix.h"
+#include "cli/device.h"
 #include "cli/eval.h"
 #include "cli/make.h"
 #include "core/io.h"
@@ -99,7 +100,8 @@ static int bench_open(struct make *mk, struct bench *b, struct made *const *f, i
                              .isa = mk->c->isa,
                              .act = ACT_F32,
                              .pool = mk->c->pool};
-    for (int i = 0; i < n; i++) {
+    for (int i = n - 1; i >= 0; i--) { /* the base, which is the largest, last */
+        o.device = cli_device_share(mk->c, i + 1);
         TRY(model_open(&b->model[i], f[i]->path, e));
         TRY(session_new(&b->session[i], b->model[i], &o, e));
     }
@@ -239,7 +241,8 @@ static int time_file(struct make *mk, const struct made *f, struct buf *json, st
                              .isa = mk->c->isa,
                              .act = ACT_Q8,
                              .kv_type = QT_F16,
-                             .pool = mk->c->pool};
+                             .pool = mk->c->pool,
+                             .device = cli_device_share(mk->c, 1)};
     TRY_GOTO(out, rc, model_open(&m, f->path, e));
     TRY_GOTO(out, rc, session_new_packed(&s, m, &o, e));
     TRY_GOTO(out, rc,
@@ -263,7 +266,7 @@ out:
 }
 
 static int speed_one(struct make *mk, struct made *f, struct err *e) {
-    char *name = xasprintf("speed-%s", f->is_base ? "base" : f->recipe);
+    char *name = xasprintf("speed-%s", f->is_base ? "base" : f->recipe), device[256];
     struct step s;
     struct json *root = NULL;
     const struct json *result = NULL;
@@ -275,6 +278,8 @@ static int speed_one(struct make *mk, struct made *f, struct err *e) {
     step_key(&s, "test", "pp%" PRId64 " tg%" PRId64 " reps%" PRId64, mk->pp, mk->tg, mk->reps);
     if (strcmp(mk->depths, "0") != 0) step_key(&s, "depths", "%s", mk->depths);
     step_key(&s, "machine", "%s %d", kern_isa_name(mk->c->isa), pool_size(mk->c->pool));
+    cli_device_name(mk->c, device);
+    if (device[0]) step_key(&s, "device", "%s", device);
     if (!make_reuse(mk, &s, &root, &result)) {
         rc = time_file(mk, f, &json, e);
         if (rc == 0) rc = step_save(&s, NULL, 0, json.data, e);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "cli/device.h"
 #include "cli/make.h"
 #include "cli/publish.h"
 #include "core/gguf.h"
@@ -15,8 +16,8 @@
 #include "models/arch.h"
 #include "report/result.h"
 
-/* "AMD EPYC, 2 threads, avx512" */
-static void machine(const struct make *mk, char *out, size_t n) {
+/* "AMD EPYC, 2 threads, avx512, NVIDIA H200" */
+static void machine(const struct make *mk, char out[512]) {
     char *text = NULL, cpu[128] = "this machine";
     size_t len = 0;
     struct err ignored;
@@ -26,7 +27,10 @@ static void machine(const struct make *mk, char *out, size_t n) {
         if (p) snprintf(cpu, sizeof cpu, "%.*s", (int)strcspn(p + 2, "\n"), p + 2);
         free(text);
     }
-    snprintf(out, n, "%s, %d threads, %s", cpu, pool_size(mk->c->pool), kern_isa_name(mk->c->isa));
+    char device[256];
+    cli_device_name(mk->c, device);
+    snprintf(out, 512, "%s, %d threads, %s%s%s", cpu, pool_size(mk->c->pool),
+             kern_isa_name(mk->c->isa), device[0] ? ", " : "", device);
 }
 
 /* SHA-256 of an output, remembered by its content hash. */
@@ -137,11 +141,11 @@ static void finish_eval(struct make *mk) {
 static int write_results(struct make *mk, struct err *e) {
     struct buf out = {0};
     struct jw w;
-    char text[256];
+    char text[512];
     jw_init(&w, &out, true);
     jw_obj(&w, NULL);
     jw_str(&w, "hone_version", HONE_VERSION);
-    machine(mk, text, sizeof text);
+    machine(mk, text);
     jw_str(&w, "machine", text);
     finish_eval(mk);
     jw_raw(&w, "model", mk->model_json.data);

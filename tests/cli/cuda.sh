@@ -39,11 +39,25 @@ cmp "$t/cpu" "$t/less"
 grep -q "passes of 2 tokens or more copy them" "$t/log" || { cat "$t/log"; exit 1; }
 cmp "$t/cpu" "$t/less"
 
-# quantization on a device: the same file
-"$HONE" synth --arch-from $tiny/config.json --layers 1 --recipe BF16 -o "$t/one.gguf" -q > /dev/null
-"$HONE" quantize "$t/one.gguf" -o "$t/cpu.gguf" --recipe Q4_K_M -q > /dev/null
-"$HONE_EMU" quantize "$t/one.gguf" -o "$t/cuda.gguf" --recipe Q4_K_M --device cuda --max-vram 4M --json -q > "$t/log"
-grep -q '"n_cuda": 13' "$t/log" || { cat "$t/log"; exit 1; }
+# the whole job on a device, as on the CPU but for roundings; its matrix and quantization again on both: the same file
+job() { # program, folder, arguments...
+    hone=$1 out=$2
+    shift 2
+    "$hone" make tests/golden/models/qwen3moe -o "$t/$out" --recipes Q4_0 --calib "$t/calib" --eval "$t/text" --chunks 1 --calib-chunks 1 --ctx 16 \
+        --calib-ctx 16 --pp 2 --tg 1 --reps 1 --tools none -q "$@" > /dev/null
+}
+head -c 300 $tiny/self_calib.txt > "$t/calib"
+job "$HONE" on-cpu
+job "$HONE_EMU" on-cuda --device cuda 2> "$t/log"
+[ ! -s "$t/log" ] || { cat "$t/log"; exit 1; }
+grep -q '"machine": .*CPU emulation' "$t/on-cuda/results.json"
+for d in on-cpu on-cuda; do sed -n 's/.*"mean_kld": *\([-0-9.e]*\).*/\1/p' "$t/$d/results.json" | head -1; done | tr '\n' ' ' > "$t/kld"
+echo "divergence of Q4_0 on both: $(cat "$t/kld")"
+awk '{ r = $1 / $2; exit !($1 > 0 && r > .98 && r < 1.02) }' "$t/kld"
+for d in cpu cuda; do
+    "$HONE_EMU" quantize "$t/on-cpu/qwen3moe-BF16.gguf" -o "$t/$d.gguf" --recipe Q4_0 --imatrix "$t/on-cpu/imatrix.gguf" --device $d --max-vram 1M --json -q > "$t/log"
+done
+grep -q '"n_cuda": [1-9]' "$t/log" || { cat "$t/log"; exit 1; }
 cmp "$t/cpu.gguf" "$t/cuda.gguf"
 
 refused() { # exit code, text, arguments...

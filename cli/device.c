@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+/* cli/device.c - see device.h. */
+#include "cli/device.h"
+
+#include <string.h>
+
+#include "kernels/cuda/cuda.h"
+#include "quantize/quantize.h"
+
+/* False: the CPU, or a device that does not answer. */
+static bool ask(const struct cli *c, struct cu_info *i) {
+    struct cu_ctx *ctx = NULL;
+    struct err ignored;
+    if (c->device.kind == DEVICE_CPU) return false;
+    bool ok = cu_open(&ctx, c->device.index, &ignored) == 0 && cu_get_info(ctx, i, &ignored) == 0;
+    cu_close(ctx);
+    return ok;
+}
+
+void cli_device_name(const struct cli *c, char out[256]) {
+    struct cu_info i;
+    out[0] = 0;
+    if (ask(c, &i)) memcpy(out, i.name, sizeof i.name);
+}
+
+struct device cli_device_share(const struct cli *c, int n_left) {
+    struct device d = c->device;
+    struct cu_info i;
+    if (!ask(c, &i)) return d;
+    uint64_t all = i.mem_free > CU_KEEP_FREE ? i.mem_free - CU_KEEP_FREE : 0;
+    if (d.max_bytes && d.max_bytes < all) all = d.max_bytes;
+    d.kind = DEVICE_AUTO;
+    d.max_bytes = all / (uint64_t)n_left + 1; /* 0 would mean all of it */
+    return d;
+}
+
+void cli_device_quantize(const struct cli *c, struct quantize_opts *o) {
+    if (c->device.kind == DEVICE_CPU) return;
+    o->cuda = c->device.kind == DEVICE_AUTO ? QUANTIZE_TRY_CUDA : QUANTIZE_CUDA;
+    o->cuda_index = c->device.index;
+    o->cuda_bytes = c->device.max_bytes;
+}
