@@ -143,6 +143,12 @@ static void emit_speed(struct cli *c, const struct eval_args *a, const struct ev
     emit_str(m, "size", "size", size);
     emit_str(m, "kv_type", "kv type", a->kv_type);
     emit_str(m, "act", "activations", a->act);
+    const struct session_offload off = session_offload(l->s);
+    emit_str(m, "device", "device", session_device(l->s));
+    emit_i64(m, "offload_blocks", off.n_blocks ? "blocks with experts in main memory" : NULL,
+             off.n_blocks);
+    emit_i64(m, "offload_bytes", NULL, off.n_bytes);
+    emit_i64(m, "stream_from", off.from ? "tokens of a pass that copies them" : NULL, off.from);
     emit_str(m, "isa", "instruction set", kern_isa_name(c->isa));
     emit_i64(m, "n_threads", "threads", pool_size(c->pool));
     bool settled;

@@ -190,6 +190,9 @@ static int settle(struct session *s, struct plan *p, struct err *e) {
     if (most && most < have) have = most;
     TRY(choose(s, p, have, e));
     if (!d->n_on_host) return 0;
+    s->offload = (struct session_offload){.n_blocks = d->n_on_host, .from = d->in.from};
+    for (int i = 0; i < s->g->n_weights; i++)
+        if (d->w[i].is_host) s->offload.n_bytes += (int64_t)s->m->weight[i].n_bytes;
     if (d->in.from)
         snprintf(copies, sizeof copies,
                  "; passes of %" PRId64 " tokens or more copy them to the device, through %" PRIu64

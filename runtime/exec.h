@@ -106,6 +106,7 @@ struct session {
     float **scratch;         /* [n_workers] */
     int64_t scratch_floats;
     uint64_t n_bytes;
+    struct session_offload offload;
 
     session_see_fn see;
     void *see_ud;

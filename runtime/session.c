@@ -53,6 +53,7 @@ static int find_ropes(struct session *s, struct err *e) {
 static int open_on(struct session *s, const struct backend *be, struct err *e) {
     s->be = be;
     s->n_bytes = 0;
+    s->offload = (struct session_offload){0};
     return be->open(s, e);
 }
 
@@ -186,6 +187,9 @@ void session_observe_route(struct session *s, session_route_fn fn, void *ud) {
 }
 const char *session_device(const struct session *s) {
     return s->be->name;
+}
+struct session_offload session_offload(const struct session *s) {
+    return s->offload;
 }
 const struct model *session_model(const struct session *s) {
     return s->m;

@@ -97,7 +97,14 @@ typedef void (*session_route_fn)(void *ud, int block, const int32_t *expert, int
                                  int64_t n_rows, int64_t pos);
 void session_observe_route(struct session *s, session_route_fn fn, void *ud);
 
-const char *session_device(const struct session *s);        /* where it computes: "cpu" or "cuda" */
+const char *session_device(const struct session *s); /* where it computes: "cpu" or "cuda" */
+/* What of a model has no room on its device; zeros where all has. */
+struct session_offload {
+    int n_blocks;    /* whose experts stay in main memory */
+    int64_t n_bytes; /* of these */
+    int64_t from;    /* passes of so many tokens copy them to the device; 0: the CPU does all */
+};
+struct session_offload session_offload(const struct session *s);
 const struct model *session_model(const struct session *s); /* borrowed */
 const struct session_opts *
 session_get_opts(const struct session *s); /* zeros replaced by defaults */

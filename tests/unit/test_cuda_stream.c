@@ -316,7 +316,10 @@ static struct chosen chosen(const struct model *m, uint64_t limit, int64_t from,
     if (!s) return (struct chosen){-1, 0};
     const struct cuda *d = s->dev;
     const struct chosen c = {d->n_on_host, d->in.from};
-    CHECK(!limit || in_use(s) <= limit);
+    CHECK(in_use(s) <= limit);
+    CHECK_EQ_I64(session_offload(s).n_blocks, c.n_on_host);
+    CHECK_EQ_I64(session_offload(s).from, c.from);
+    CHECK((session_offload(s).n_bytes > 0) == (c.n_on_host > 0));
     session_free(s);
     return c;
 }
