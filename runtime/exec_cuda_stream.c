@@ -4,29 +4,39 @@
  *
  * A slot for each of gate, up and down holds one block's matrices in the orders in which they would
  * lie on the device for good, so the same kernels read the same bytes. They come from the model's
- * own data, that is the mapped file, in pieces of a few experts: threads copy a piece to pinned
+ * own data, that is the mapped file, in pieces of some rows: threads copy a piece to pinned
  * memory (a file that was cut faults there, in our own code), the device fetches it and packs it.
  * Pieces go to two lanes in turn, each a stream with its own pinned memory: while one is packed or
  * filled, the other's is on its way. A lane waits until the block before has used the slot, the
  * device's main stream until the slot is full; so copies overlap with all that is queued between.
  *
- * Main memory: two pieces of at most PIECE bytes (or one expert), pinned. */
+ * Main memory: two pieces of at most PIECE bytes, pinned. */
 #include <string.h>
 
 #include "core/num.h"
 #include "runtime/exec_cuda.h"
 
 static const uint64_t PIECE = UINT64_C(8) << 20;
-enum { PIECES = 4, COPY_BYTES = 256 << 10 }; /* at least so many of a matrix; of a task */
+enum { PIECES = 4, COPY_BYTES = 256 << 10 }; /* at least so many of a weight; of a task */
 
 static struct cuda *dev(const struct session *s) {
     return s->dev;
 }
 
-/* Experts of a piece. */
+/* Rows that stay together: packing goes by 16, and not over the end of a matrix. */
+static int64_t unit(const struct weight *w) {
+    return w->ne[1] % 16 == 0 ? 16 : w->ne[1];
+}
+static int64_t n_rows(const struct weight *w) {
+    return w->ne[1] * w->ne[2];
+}
+/* Rows of a piece. */
 static int64_t per_piece(const struct weight *w) {
-    const uint64_t n = PIECE / (w->mat_bytes ? w->mat_bytes : 1);
-    return max_i64(1, min_i64((int64_t)n, w->ne[2] / PIECES));
+    const int64_t u = unit(w), fit = (int64_t)(PIECE / w->row_bytes);
+    return max_i64(1, min_i64(fit, n_rows(w) / PIECES) / u) * u;
+}
+static uint64_t piece_bytes(const struct weight *w) {
+    return round_up((uint64_t)per_piece(w) * w->row_bytes, CUDA_ALIGN);
 }
 
 uint64_t exec_cuda_stream_plan(struct session *s) {
@@ -41,9 +51,8 @@ uint64_t exec_cuda_stream_plan(struct session *s) {
             if (n->w[k] == GR_NONE) continue;
             const struct weight *w = &s->m->weight[n->w[k]];
             const struct cuda_forms f = exec_cuda_forms(s, n->w[k]);
-            const uint64_t piece = round_up((uint64_t)per_piece(w) * w->mat_bytes, CUDA_ALIGN);
-            in->piece = max_u64(in->piece, piece);
-            if (!f.plain) in->raw = max_u64(in->raw, piece);
+            in->piece = max_u64(in->piece, piece_bytes(w));
+            if (!f.plain) in->raw = max_u64(in->raw, piece_bytes(w));
             in->slot[k - 1].n_bytes =
                 max_u64(in->slot[k - 1].n_bytes, round_up(f.plain + f.packed, CUDA_ALIGN));
         }
@@ -94,9 +103,8 @@ static bool has_room(const struct session *s, const struct gr_node *n, int k) {
     if (n->w[k] == GR_NONE) return true;
     const struct weight *w = &s->m->weight[n->w[k]];
     const struct cuda_forms f = exec_cuda_forms(s, n->w[k]);
-    const uint64_t piece = (uint64_t)per_piece(w) * w->mat_bytes;
     return cu_has_type(w->type) && f.plain + f.packed <= in->slot[k - 1].n_bytes &&
-           piece <= in->piece && (f.plain || piece <= in->raw);
+           piece_bytes(w) <= in->piece && (f.plain || piece_bytes(w) <= in->raw);
 }
 
 bool exec_cuda_streams(const struct session *s, const struct gr_node *n) {
@@ -119,12 +127,12 @@ static void copy_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     memcpy(c->to + at, c->from + at, (size_t)(min_i64(i1 * COPY_BYTES, c->n) - at));
 }
 
-/* Experts [m, m + n) of a weight, to where w says that they shall lie. */
-static int piece(struct session *s, const struct weight *src, const struct cu_weight *w, int64_t m,
+/* Rows [r, r + n) of all matrices of a weight, to where w says that they shall lie. */
+static int piece(struct session *s, const struct weight *src, const struct cu_weight *w, int64_t r,
                  int64_t n, struct err *e) {
     struct cuda *d = dev(s);
     struct cuda_lane *l = &d->in.lane[d->in.turn++ & 1];
-    const uint64_t n_bytes = (uint64_t)n * src->mat_bytes, at = (uint64_t)m * src->mat_bytes;
+    const uint64_t n_bytes = (uint64_t)n * src->row_bytes, at = (uint64_t)r * src->row_bytes;
     struct copy c = {l->pinned, (const uint8_t *)src->data + at, (int64_t)n_bytes};
     TRY(cu_event_sync(l->copied, e));
     pool_for(s->o.pool, div_up(c.n, COPY_BYTES), 1, copy_range, &c);
@@ -132,10 +140,13 @@ static int piece(struct session *s, const struct weight *src, const struct cu_we
     TRY(cu_upload(l->q, to, l->pinned, n_bytes, e));
     TRY(cu_event_record(l->copied, l->q, e));
     if (!w->packed) return 0;
+    const bool whole = w->rows % 16 != 0; /* matrices, else groups of rows */
     struct cu_weight part = *w;
-    part.mats = n;
+    part.mats = whole ? n / w->rows : 1;
+    part.rows = whole ? w->rows : n;
     part.data = to;
-    part.packed = (uint8_t *)w->packed + cu_packed_bytes(w) / (uint64_t)w->mats * (uint64_t)m;
+    const uint64_t per_unit = cu_packed_bytes(w) / (uint64_t)(n_rows(src) / unit(src));
+    part.packed = (uint8_t *)w->packed + per_unit * (uint64_t)(r / unit(src));
     return cu_pack_weight(l->q, &part, e);
 }
 
@@ -151,9 +162,8 @@ int exec_cuda_arrive(struct session *s, const struct gr_node *n, int k, struct e
     w->data = f.plain ? slot->at : NULL;
     w->packed = f.packed ? slot->at + f.plain : NULL;
     for (int i = 0; i < 2; i++) TRY(cu_event_wait(slot->read, in->lane[i].q, e));
-    const int64_t step = per_piece(src);
-    for (int64_t m = 0; m < w->mats; m += step)
-        TRY(piece(s, src, w, m, min_i64(step, w->mats - m), e));
+    const int64_t step = per_piece(src), all = n_rows(src);
+    for (int64_t r = 0; r < all; r += step) TRY(piece(s, src, w, r, min_i64(step, all - r), e));
     for (int i = 0; i < 2; i++) {
         TRY(cu_event_record(in->lane[i].done, in->lane[i].q, e));
         TRY(cu_event_wait(in->lane[i].done, d->q, e));
