@@ -2,8 +2,8 @@
 /* kernels/cuda/agree.cu - before wgmma is used: is there code for it, and does this device compute
  * with it what it should? As kernels/agree.c asks of AMX, and for the same reason: what nobody has
  * seen run here is not trusted. Rows of each type that fill one warpgroup and a part of a second,
- * columns that use each slot of the ring twice, tokens for every width of the product, against sums
- * in double on the host. About 0.7 MiB of device memory during the trial. */
+ * columns that use each slot of the ring twice, tokens for every width of the product, blocks of
+ * every size, against sums in double on the host. 0.6 MiB of device memory during the trial. */
 #include <pthread.h>
 
 #include "kernels/cuda/fast.cuh"
@@ -25,15 +25,16 @@ static const enum qtype types[] = {
     CU_PACK_TYPES(TYPE)
 #undef TYPE
 };
-static const int sizes[] = {13, 32, 57, 96, 128};
-enum { N_TYPES = sizeof types / sizeof types[0], N_SIZES = sizeof sizes / sizeof sizes[0] };
+static const int tokens[] = {13, 32, 57, 96, 128}, warpgroups[] = {1, 2, 4};
+enum { N_TYPES = sizeof types / sizeof types[0], N_SIZES = sizeof tokens / sizeof tokens[0] };
 
 struct trial {
     struct rng rng;
     struct cu_weight w;
-    float *d_dec, *d_x, *d_y; /* on the device */
-    float w_host[ROWS][K], x[TOKENS][K],
-        y[TOKENS][ROWS];          /* w_host, x: as the product rounds them */
+    float *d_dec, *d_x, *d_y;            /* on the device */
+    float w_host[ROWS][K], x[TOKENS][K]; /* as the product rounds them */
+    float y[TOKENS][ROWS];
+    double want[TOKENS][ROWS], tol[TOKENS][ROWS];
     uint8_t blocks[ROWS * 2 * K]; /* no packed type has 2 bytes per weight */
 };
 
@@ -68,8 +69,9 @@ static int make_weights(struct cu_stream *s, struct trial *x, enum qtype t, stru
     return 0;
 }
 
-/* Each product is exact, each addition may cut where others round: two units of 2^-24. */
-static bool right(const struct trial *x, int n) {
+/* What n tokens should give. Each product is exact, each addition may cut where others round: two
+ * units of 2^-24. */
+static void expect(struct trial *x, int n) {
     for (int t = 0; t < n; t++)
         for (int r = 0; r < ROWS; r++) {
             double sum = 0, mag = 0;
@@ -78,31 +80,37 @@ static bool right(const struct trial *x, int n) {
                 sum += p;
                 mag += fabs(p);
             }
-            if (!(fabs((double)x->y[t][r] - sum) <= (2 * K + 16) * 0x1p-24 * mag)) return false;
+            x->want[t][r] = sum;
+            x->tol[t][r] = (2 * K + 16) * 0x1p-24 * mag;
         }
-    return true;
 }
 
-/* n tokens. */
-static int one(struct cu_stream *s, struct trial *x, int n, bool *ok, struct err *e) {
-    for (int i = 0; i < n * K; i++) x->x[i / K][i % K] = rng_normal(&x->rng);
-    round16(x->x[0], n * K);
-    TRY(cu_upload(s, x->d_x, x->x, sizeof(float) * (size_t)(n * K), e));
+/* n tokens, so many warpgroups to a block. */
+static int one(struct cu_stream *s, struct trial *x, int n, int groups, bool *ok, struct err *e) {
+    s->warpgroups = groups;
     TRY(cu_fill(s, x->d_y, 0xff, sizeof x->y, e));
     TRY(cu_matmul(s, &x->w, x->d_x, K, n, x->d_y, ROWS, false, e));
     TRY(cu_download(s, x->y, x->d_y, sizeof x->y, e));
     TRY(cu_sync(s, e));
-    *ok = *ok && right(x, n);
+    for (int t = 0; t < n; t++)
+        for (int r = 0; r < ROWS; r++)
+            *ok = *ok && fabs((double)x->y[t][r] - x->want[t][r]) <= x->tol[t][r];
     return 0;
 }
 
-/* Every type with every width; emulated, where time counts more, every type and every width. */
+/* Every type with every width and size of a block; emulated, where time counts more, each once. */
 static int try_all(struct cu_stream *s, struct trial *x, bool *ok, struct err *e) {
+    const bool all = !s->c->info.emulated;
+    for (int i = 0; i < TOKENS * K; i++) x->x[i / K][i % K] = rng_normal(&x->rng);
+    round16(x->x[0], TOKENS * K);
+    TRY(cu_upload(s, x->d_x, x->x, sizeof x->x, e));
     *ok = true;
     for (int t = 0; t < N_TYPES; t++) {
         TRY(make_weights(s, x, types[t], e));
-        for (int i = 0; i < N_SIZES; i++)
-            if (!s->c->info.emulated || i == t % N_SIZES) TRY(one(s, x, sizes[i], ok, e));
+        expect(x, all ? TOKENS : tokens[t % N_SIZES]);
+        for (int i = 0; i < 3 * N_SIZES; i++)
+            if (all || i == t % N_SIZES + t % 3 * N_SIZES)
+                TRY(one(s, x, tokens[i % N_SIZES], warpgroups[i / N_SIZES], ok, e));
     }
     return 0;
 }
@@ -115,7 +123,9 @@ static int ask(struct cu_stream *s, struct trial *x, bool *ok, struct err *e) {
     TRY(cu_sync(s, e));
     if (!yes) return 0;
     s->wgmma = true;
-    TRY(try_all(s, x, ok, e));
+    const int rc = try_all(s, x, ok, e);
+    s->warpgroups = 0;
+    TRY(rc);
     if (!*ok)
         log_warn("wgmma computes wrongly on %s: prompts use mma, which is slower there",
                  s->c->info.name);

@@ -15,7 +15,6 @@
  *
  * Rounding: weights (the bits of ref) and activations to bf16, nearest even; sums in f32, in the
  * order of the hardware. Not run on a GPU yet; registers: docs/design/cuda.md. */
-#include "kernels/cuda/fast.cuh"
 #include "kernels/cuda/gemm.cuh"
 
 enum {
@@ -197,7 +196,7 @@ uint64_t cu_gemm_scratch(const struct cu_product *p) {
 }
 
 int cu_gemm(struct cu_stream *s, const struct cu_product *p, struct err *e) {
-    const struct cu_gemm_kernel wide = cu_gemm_sm90(p->type, p->k, p->rows), *k = NULL;
+    const struct cu_gemm_kernel wide = cu_gemm_sm90(s, p), *k = NULL;
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
         if (table[i].type == p->type) k = s->wgmma ? &wide : &table[i];
     if (!k || p->n_in > INT32_MAX || p->n_mats > 8192)
@@ -220,7 +219,6 @@ int cu_gemm(struct cu_stream *s, const struct cu_product *p, struct err *e) {
     j.y = p->n_sum > 1 ? (float *)(mem + at.part) : p->y;
     j.ldy = p->n_sum > 1 ? p->rows : p->ldy;
     CU_LAUNCH(e, to_bf16, (unsigned)n_x, 128, 0, s, p->x, p->ldx, p->k, (uint32_t *)mem);
-    int64_t n_tasks = div_up(p->n_in, k->tokens);
     if (p->ids) {
         struct cu_task *task = (struct cu_task *)(mem + at.task);
         int *list = (int *)(mem + at.list), *n = (int *)(mem + at.n_tasks);
@@ -229,9 +227,9 @@ int cu_gemm(struct cu_stream *s, const struct cu_product *p, struct err *e) {
         j.task = task;
         j.n_tasks = n;
         j.list = list;
-        n_tasks = min_i64(p->n_in, p->n_in / k->tokens + p->n_mats);
     }
-    const dim3 grid((unsigned)n_tasks, (unsigned)div_up(p->rows, 16 * k->warps));
+    const dim3 grid((unsigned)cu_gemm_tasks(p, k->tokens),
+                    (unsigned)div_up(p->rows, 16 * k->warps));
     CU_SMEM_OPTIN(e, k->fn, k->smem);
     void (*const fn)(struct cu_gemm_job) = k->fn;
     if (p->w_up) { /* up first; gate then multiplies it */

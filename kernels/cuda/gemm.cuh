@@ -4,6 +4,7 @@
 #ifndef HONE_KERNELS_CUDA_GEMM_CUH
 #define HONE_KERNELS_CUDA_GEMM_CUH
 
+#include "kernels/cuda/fast.cuh"
 #include "kernels/cuda/pack.cuh"
 
 /* Who computes what: a task is `tokens` rows of the list from `first`, of matrix `mat`. */
@@ -47,22 +48,64 @@ CU_DEV int cu_task_row(const struct cu_gemm_job &j, const struct cu_task &t, int
     return j.task ? j.list[t.first + n] : t.first + n;
 }
 
-/* The A operand of one patch. */
+/* Integers to floats without the slow conversion: bytes as the last of 2^23, and this much less. */
+#define CU_FLOAT_BYTE 8388608.0f
+template <class B> struct cu_bias {
+    typedef cu_pack<B> P;
+    static constexpr bool SIGNED = P::TABLE != 0 || P::LO == 8; /* such bytes are stored + 128 */
+    static constexpr float VALUE = CU_FLOAT_BYTE + (float)(SIGNED ? 128 : P::OFF);
+};
+CU_DEV float cu_float_byte(uint32_t bytes, int i) {
+    return cu_from_bits(cu_perm(bytes, 0x4b000000u, 0x7440u | (uint32_t)i));
+}
+/* q[b][i]: code i of row b of a patch, more by cu_bias. */
+template <class B>
+CU_DEV void cu_float_codes(const struct cu_super<B> &s, int tile, int patch, float q[2][4]) {
+    if constexpr (cu_pack<B>::TABLE != 0) {
+        const uint32_t w = s.lo[4 * tile + patch], levels[4] = CU_IQ4_LEVELS;
+        uint32_t t[4];
+        CU_UNROLL
+        for (int i = 0; i < 4; i++) t[i] = levels[i] ^ 0x80808080u;
+        const uint32_t a = cu_look_up4(w, t), b = cu_look_up4(w >> 16, t);
+        CU_UNROLL
+        for (int i = 0; i < 8; i++) q[i % 2][i / 2] = cu_float_byte(i < 4 ? a : b, i % 4);
+    } else {
+        CU_UNROLL
+        for (int b = 0; b < 2; b++) {
+            uint32_t v = cu_raw_codes(s, tile, patch, b);
+            if (cu_bias<B>::SIGNED) v ^= 0x80808080u;
+            CU_UNROLL
+            for (int i = 0; i < 4; i++) q[b][i] = cu_float_byte(v, i);
+        }
+    }
+}
+
+/* The A operand of one patch: the bits of cu_weight, rounded. With a minimum there is no bias but
+ * 2^23, and one fused operation takes it away and multiplies, with the rounding of the product. */
 template <class B>
 CU_DEV void cu_operand(const struct cu_super<B> &s, int tile, int patch, uint32_t (&a)[4]) {
+    typedef cu_pack<B> P;
+    float q[2][4];
+    cu_float_codes(s, tile, patch, q);
     CU_UNROLL
     for (int b = 0; b < 2; b++) {
-        const uint32_t q = (uint32_t)cu_codes(s, tile, patch, b);
         float sc, mn, v[4];
         cu_patch_scale(s, tile, patch, b, &sc, &mn);
+        const float less = -CU_FLOAT_BYTE * sc; /* exact */
         CU_UNROLL
-        for (int i = 0; i < 4; i++) v[i] = sc * (float)cu_sbyte(q, i) - mn;
+        for (int i = 0; i < 4; i++)
+            v[i] = P::SCALES == SC_MIN ? fmaf(q[b][i], sc, less) - mn
+                                       : sc * (q[b][i] - cu_bias<B>::VALUE);
         a[b] = cu_pack_bf16(v[0], v[2]);
         a[2 + b] = cu_pack_bf16(v[1], v[3]);
     }
 }
 
-/* gemm_sm90.cu: the kernel for such matrices, on devices where cu_use_wgmma said yes. */
-struct cu_gemm_kernel cu_gemm_sm90(enum qtype t, int64_t k, int64_t rows);
+/* Most tasks of at most `tokens` rows that a product can have. */
+static inline int64_t cu_gemm_tasks(const struct cu_product *p, int tokens) {
+    return p->ids ? min_i64(p->n_in, p->n_in / tokens + p->n_mats) : div_up(p->n_in, tokens);
+}
+/* gemm_sm90.cu: the kernel for this product, on streams where cu_use_wgmma said yes. */
+struct cu_gemm_kernel cu_gemm_sm90(const struct cu_stream *s, const struct cu_product *p);
 
 #endif

@@ -33,8 +33,7 @@ struct source {
     const uint8_t *w;  /* this warp's 16 rows */
     const uint16_t *x; /* chunk threadIdx.x % 8 of row 0 */
     const int *row;    /* shared: of x, for each token of the task */
-    int tokens, n_tiles;
-    int64_t k;
+    int tokens, n_tiles, k;
     uint8_t *ring, *supers; /* shared */
 };
 
@@ -44,11 +43,13 @@ template <class B> CU_DEV void fetch(const struct source &f, int t) {
     if (t < f.n_tiles) {
         const int first = (int)threadIdx.x / 8, chunk = (int)threadIdx.x % 8;
         uint8_t *dst = f.ring + t % DEPTH * TILE_BYTES + 16 * (chunk ^ first % 8);
+#pragma unroll 1
         for (int n = first; n < f.tokens; n += (int)blockDim.x / 8)
-            cu_copy16(dst + 128 * n, f.x + f.row[n] * f.k + TILE * t);
+            cu_copy16(dst + 128 * n, f.x + (int64_t)f.row[n] * f.k + TILE * t);
         if (t % 4 == 0) {
             uint8_t *slot = f.supers + t / 4 % 2 * P::BYTES;
             const uint8_t *src = f.w + (int64_t)(t / 4) * P::BYTES;
+#pragma unroll 1
             for (int i = 16 * ((int)threadIdx.x % 32); i < P::BYTES; i += 512)
                 cu_copy16(slot + i, src + i);
         }
@@ -157,7 +158,16 @@ CU_KERNEL __launch_bounds__(32 * MAX_WARPS, 1) wgmma_kernel(struct cu_gemm_job j
 #endif
 }
 
-struct cu_gemm_kernel cu_gemm_sm90(enum qtype t, int64_t k, int64_t rows) {
+/* Warpgroups of a block: as many as share the block's tokens well. Short rows end before the next
+ * block's first tile is there, so two blocks should fit; and no multiprocessor should idle. */
+static int warpgroups(const struct cu_product *p, int n_sm) {
+    const int64_t rows = div_up(p->rows, 64), n_tasks = cu_gemm_tasks(p, TOKENS);
+    int n = p->k < 1024 ? 2 : MAX_WARPS / 4;
+    while (n > 1 && (n / 2 >= rows || n_tasks * div_up(rows, n) < n_sm)) n /= 2;
+    return n;
+}
+
+struct cu_gemm_kernel cu_gemm_sm90(const struct cu_stream *s, const struct cu_product *p) {
     static const struct {
         enum qtype type;
         int super_bytes;
@@ -169,12 +179,10 @@ struct cu_gemm_kernel cu_gemm_sm90(enum qtype t, int64_t k, int64_t rows) {
     };
     struct cu_gemm_kernel g = {};
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
-        if (table[i].type != t) continue;
-        /* short rows end before the next block's first tile is there: two blocks, if they fit */
-        const int64_t most = k < 1024 ? 2 : MAX_WARPS / 4, groups = div_up(rows, 64);
-        g.type = t;
+        if (table[i].type != p->type) continue;
+        g.type = p->type;
         g.tokens = TOKENS;
-        g.warps = 4 * (int)min_i64(most, groups);
+        g.warps = 4 * (s->warpgroups ? s->warpgroups : warpgroups(p, s->c->info.n_sm));
         const int operands = DEPTH * TILE_BYTES + 2 * g.warps * table[i].super_bytes;
         const int sums = TOKENS * ld_of(32 * g.warps) * 4;
         g.smem = ALIGN + (operands > sums ? operands : sums);

@@ -269,8 +269,9 @@ struct cu_stream {
     cudaEvent_t mark[2];
     struct cu_scratch *scratch; /* the newest first */
     int64_t n_launches;
-    bool early; /* CU_LAUNCH_EARLY does what it says */
-    bool wgmma; /* products of many tokens by gemm_sm90.cu */
+    bool early;     /* CU_LAUNCH_EARLY does what it says */
+    bool wgmma;     /* products of many tokens by gemm_sm90.cu */
+    int warpgroups; /* of its blocks; 0: its choice */
 };
 /* n_bytes of device memory that belong to the stream, 256-byte aligned, at most until the next call
  * of a launcher. Grown by new memory; the old stays, for graphs that were captured with it. */

@@ -133,11 +133,13 @@ CU_DEV void cu_load_tile(const uint8_t *p, int lane, int tile, struct cu_super<B
     cu_load_d(p, lane / 4, s);
 }
 
-/* The four codes of (tile, patch, b) as signed bytes. Indices are constants after unrolling. */
-template <class B> CU_DEV int cu_codes(const struct cu_super<B> &s, int tile, int patch, int b) {
+/* The four codes of (tile, patch, b) as unsigned bytes; not of types with a level table. Indices
+ * are constants after unrolling. */
+template <class B>
+CU_DEV uint32_t cu_raw_codes(const struct cu_super<B> &s, int tile, int patch, int b) {
     typedef cu_pack<B> P;
     if constexpr (P::LO == 8) {
-        return (int)s.lo[8 * tile + 2 * patch + b];
+        return s.lo[8 * tile + 2 * patch + b];
     } else {
         const int f = 2 * (patch % 2) + b;
         uint32_t v;
@@ -145,14 +147,23 @@ template <class B> CU_DEV int cu_codes(const struct cu_super<B> &s, int tile, in
             v = s.lo[4 * tile + patch] >> (4 * b) & 0x0f0f0f0fu;
         else
             v = s.lo[2 * tile + patch / 2] >> (2 * f) & 0x03030303u;
-        if constexpr (P::TABLE != 0) {
-            const uint32_t t[4] = CU_IQ4_LEVELS; /* the nibbles of four bytes side by side first */
-            const uint32_t n = (v | v >> 4) & 0x00ff00ffu;
-            return (int)cu_look_up4((n | n >> 8) & 0xffffu, t);
-        }
         if constexpr (P::HI == 1) v |= (s.hi[tile] >> (2 * patch + b) & 0x01010101u) << P::LO;
         if constexpr (P::HI == 2)
             v |= (s.hi[2 * tile + patch / 2] >> (2 * f) & 0x03030303u) << P::LO;
+        return v;
+    }
+}
+
+/* The four codes of (tile, patch, b) as signed bytes. */
+template <class B> CU_DEV int cu_codes(const struct cu_super<B> &s, int tile, int patch, int b) {
+    typedef cu_pack<B> P;
+    if constexpr (P::TABLE != 0) {
+        const uint32_t t[4] = CU_IQ4_LEVELS; /* the nibbles of four bytes side by side first */
+        const uint32_t v = s.lo[4 * tile + patch] >> (4 * b) & 0x0f0f0f0fu;
+        const uint32_t n = (v | v >> 4) & 0x00ff00ffu;
+        return (int)cu_look_up4((n | n >> 8) & 0xffffu, t);
+    } else {
+        const uint32_t v = cu_raw_codes(s, tile, patch, b);
         return P::OFF != 0 ? cu_less(v, P::OFF) : (int)v;
     }
 }

@@ -242,7 +242,29 @@ static void test_gemv(struct dev *d) {
     }
 }
 
+/* Each token has a single 1: products are the weights themselves, which must be ref's, rounded to
+ * bf16, to the bit (but for the sign of 0). */
+static void check_operand(struct dev *d, enum qtype t) {
+    enum { K = 256, ROWS = 18 };
+    struct mat m = mat_new(d, t, K, ROWS, 1);
+    float *x = calloc(K * K, sizeof *x), *y = malloc(K * ROWS * sizeof *y);
+    for (int i = 0; i < K; i++) x[i * K + i] = 1;
+    float *dx = dev_put(d, x, K * K * 4), *dy = dev_new(d, K * ROWS * 4);
+    struct err e;
+    mat_for(d, path(BF16, K), &m);
+    CHECK_OK(cu_matmul(d->s, &m.w, dx, K, K, dy, ROWS, false, &e));
+    dev_get(d, y, dy, K * ROWS * 4);
+    for (int i = 0; i < K * ROWS; i++)
+        near_("operand", t, i, (double)y[i], (double)m.dec[i % ROWS * K + i / ROWS], 0);
+    free(x);
+    free(y);
+    mat_free(&m);
+}
+
 static void test_gemm(struct dev *d) {
+    if (cu_uses_wgmma(d->s) ||
+        !emu_shuffle) /* mma's operand is the same code, its emulation slow */
+        for (size_t i = 0; i < COUNT_OF(packed_types); i++) check_operand(d, packed_types[i]);
     for (size_t i = 0; i < COUNT_OF(packed_types); i++) {
         check_matmul(d, packed_types[i], 256, 16, 9, path(BF16, 256));
         check_matmul(d, packed_types[i], 512, i ? 21 : 131, i ? 11 : 67, path(BF16, 512));
@@ -359,8 +381,8 @@ static void test_wgmma(struct dev *d) {
         for (size_t i = 0; i < COUNT_OF(tokens); i++)
             check_matmul(d, packed_types[i % COUNT_OF(packed_types)], 256, 7, tokens[i],
                          path(BF16, 256));
-        check_matmul(d, QT_Q4_K, 1280, 275, 9, path(BF16, 1280));
-        check_matmul(d, QT_Q6_K, 1024, 65, 70, path(BF16, 1024));
+        check_matmul(d, QT_Q6_K, 1280, 769, 9, path(BF16, 1280)); /* 4 warpgroups */
+        check_matmul(d, QT_Q8_0, 256, 100, 260, path(BF16, 256)); /* 2 */
         for (size_t i = 0; i < COUNT_OF(packed_types); i++) {
             check_glu(d, packed_types[i], 256, i % 2, i % 3 == 0, 2, i ? 24 : 150, path(BF16, 256));
             check_down(d, packed_types[i], 512, i ? 11 : 50, path(BF16, 512));
