@@ -201,14 +201,7 @@ static int settle(struct session *s, struct plan *p, struct err *e) {
     log_info("the experts of %d blocks do not fit into the %" PRIu64
              " MiB of %s that may be used: the CPU computes them%s",
              d->n_on_host, have >> 20, d->info.name, copies);
-    if (s->may_pack) {
-        bool *here = xcalloc((size_t)s->g->n_weights, sizeof *here);
-        for (int i = 0; i < s->g->n_weights; i++) here[i] = d->w[i].is_host;
-        int rc = model_pack(s->may_pack, here, s->o.isa, s->o.pool, e);
-        free(here);
-        if (rc) return rc;
-    }
-    return exec_alloc(s, e);
+    return d->in.from ? 0 : exec_cuda_open_host(s, e);
 }
 
 static bool has_kv_type(const struct kv_type *t) {

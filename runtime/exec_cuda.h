@@ -84,8 +84,9 @@ struct cuda { /* session->dev */
     int32_t *host_ids;  /* pinned: position, then ids of the pass */
     float *host_logits; /* pinned: of one token */
 
-    bool *on_host; /* [nodes]: experts that the CPU computes, from main memory */
-    int n_on_host; /* such nodes; steps are not captured then */
+    bool *on_host;  /* [nodes]: experts that the CPU computes, from main memory */
+    int n_on_host;  /* such nodes; steps are not captured then */
+    bool host_open; /* the CPU's packed rows and buffers are there */
     struct cuda_arrivals in;
 
     struct cu_graph *step; /* one token and its logits, captured; NULL: not yet */
@@ -172,6 +173,8 @@ int exec_cuda_nodes(struct session *s, struct err *e);
 /* A gated unit with these weights has a packed form (up GR_NONE: in one tensor with the gate). */
 bool exec_cuda_glu_packs(const struct session *s, gr_w gate, gr_w up);
 int exec_cuda_moe(struct session *s, const struct gr_node *n, struct err *e);
+/* What the CPU needs to compute experts; passes that need it do this themselves. */
+int exec_cuda_open_host(struct session *s, struct err *e);
 /* n floats of device memory for an observer; free(). */
 int exec_cuda_fetch(struct session *s, const float *src, int64_t n, float **out, struct err *e);
 /* Shows the rows of a register to session->see, if there is one. */

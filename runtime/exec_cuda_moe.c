@@ -60,10 +60,28 @@ bool exec_cuda_glu_packs(const struct session *s, gr_w gate, gr_w up) {
     return up == GR_NONE ? w[gate].ne[1] / 2 % 16 == 0 : w[gate].type == w[up].type;
 }
 
+/* Packed rows are as large as the experts: a session whose passes all copy them does without. */
+int exec_cuda_open_host(struct session *s, struct err *e) {
+    struct cuda *d = s->dev;
+    if (d->host_open) return 0;
+    int rc = 0;
+    if (s->may_pack) {
+        bool *here = xcalloc((size_t)s->g->n_weights, sizeof *here);
+        for (int i = 0; i < s->g->n_weights; i++) here[i] = d->w[i].is_host;
+        rc = model_pack(s->may_pack, here, s->o.isa, s->o.pool, e);
+        free(here);
+    }
+    if (!rc) rc = exec_alloc(s, e);
+    if (rc) exec_free(s); /* the next pass tries again */
+    d->host_open = !rc;
+    return rc;
+}
+
 /* Router, choice and experts on the CPU: rows come down, their sums go up. Observers are served
  * there. */
 static int moe_on_host(struct session *s, const struct gr_node *n, struct err *e) {
     struct cuda *d = s->dev;
+    TRY(exec_cuda_open_host(s, e));
     for (int k = 0; k < 2; k++) {
         const gr_reg r = n->src[k];
         if (r == GR_NONE || (k && r == n->src[0])) continue;

@@ -47,8 +47,8 @@ struct session;
 int session_new(struct session **out, const struct model *m, const struct session_opts *o,
                 struct err *e);
 /* The same, and with ACT_Q8 the weights of products that the CPU makes become packed rows
- * (model_pack): all, or on a device the experts that it has no room for. No session of this model
- * may be running. */
+ * (model_pack): all, or on a device the experts that it has no room for, these no later than with
+ * the first pass that needs them. No other session of this model may be running then. */
 int session_new_packed(struct session **out, struct model *m, const struct session_opts *o,
                        struct err *e);
 void session_free(struct session *s);
