@@ -5,11 +5,13 @@
 #ifndef HONE_RUNTIME_BACKEND_H
 #define HONE_RUNTIME_BACKEND_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/err.h"
 
 struct session;
+struct session_score;
 struct backend {
     const char *name;
     /* All memory of the session, counted in s->n_bytes; options and the shapes of cache and state
@@ -21,6 +23,11 @@ struct backend {
      * enter the head; logits: NULL or those of the last row. */
     int (*pass)(struct session *s, float *hidden, float *logits, struct err *e);
     int (*head)(struct session *s, const float *hidden, int64_t n, float *logits, struct err *e);
+    /* session_score; NULL: logits are looked at by the caller. `base` was scored for the same rows
+     * just before and is of the same backend. shares: their logits can be compared there. */
+    int (*score)(struct session *s, struct session *base, const float *hidden, int64_t n,
+                 const int32_t *target, struct session_score *out, struct err *e);
+    bool (*shares)(const struct session *s, const struct session *base);
     /* The recurrent states and the first n_kv tokens of the cache, in a form of the backend's own.
      * restore reports a failure at the next pass. */
     uint64_t (*state_bytes)(const struct session *s, int64_t n_kv);

@@ -76,6 +76,8 @@ static void cut_work(struct session *s, struct cut *c) {
     d->part = piece(c, part, sizeof(float));
     d->head_x = piece(c, HEAD_ROWS * s->m->hp.d[HD_EMBD], sizeof(float));
     d->logits = piece(c, HEAD_ROWS * s->g->weight[s->g->output].ne[1], sizeof(float));
+    d->target = piece(c, HEAD_ROWS, sizeof *d->target);
+    d->score = piece(c, HEAD_ROWS, sizeof *d->score);
     for (int i = 0; i < s->n_ropes; i++) {
         d->rope[i].freq = piece(c, s->rope[i].n_rot / 2, sizeof(double));
         d->rope[i].cs = piece(c, n * s->rope[i].n_rot, sizeof(float));
@@ -363,17 +365,22 @@ static int head_rows(struct session *s, const float *x, int64_t n, struct err *e
     return cap(s, n, e);
 }
 
-static int cuda_head(struct session *s, const float *hidden, int64_t n, float *logits,
-                     struct err *e) {
+int exec_cuda_head(struct session *s, const float *hidden, int64_t n, struct err *e) {
     struct cuda *d = dev(s);
     const struct cu_weight *w = &d->w[s->g->output].w;
     TRY(exec_cuda_refresh(s, false, e));
     if (s->see) s->see(s->see_ud, &s->g->weight[s->g->output], -1, hidden, n, w->k);
+    TRY(cu_upload(d->q, d->head_x, hidden, (uint64_t)(n * w->k) * sizeof *hidden, e));
+    return head_rows(s, d->head_x, n, e);
+}
+
+static int cuda_head(struct session *s, const float *hidden, int64_t n, float *logits,
+                     struct err *e) {
+    struct cuda *d = dev(s);
+    const struct cu_weight *w = &d->w[s->g->output].w;
     for (int64_t i = 0; i < n; i += HEAD_ROWS) {
         int64_t k = min_i64(HEAD_ROWS, n - i);
-        TRY(cu_upload(d->q, d->head_x, hidden + i * w->k, (uint64_t)(k * w->k) * sizeof *hidden,
-                      e));
-        TRY(head_rows(s, d->head_x, k, e));
+        TRY(exec_cuda_head(s, hidden + i * w->k, k, e));
         TRY(cu_download(d->q, logits + i * w->rows, d->logits,
                         (uint64_t)(k * w->rows) * sizeof *logits, e));
     }
@@ -501,6 +508,8 @@ const struct backend backend_cuda = {
     .reset = cuda_reset,
     .pass = cuda_pass,
     .head = cuda_head,
+    .score = exec_cuda_score,
+    .shares = exec_cuda_shares,
     .state_bytes = cuda_state_bytes,
     .save = cuda_save,
     .restore = cuda_restore,

@@ -16,7 +16,7 @@
 struct scorer {
     struct session *s;
     int64_t d, n_vocab, block;
-    float *hidden, *logits;
+    float *hidden, *logits; /* logits NULL: they stay on the device */
 };
 
 static int scorer_init(struct scorer *p, struct session *s, struct err *e) {
@@ -27,6 +27,10 @@ static int scorer_init(struct scorer *p, struct session *s, struct err *e) {
     p->block = eval_head_rows(p->n_vocab);
     TRY(buf_alloc(&h, (uint64_t)(EVAL_PIECE * p->d) * sizeof(float), "hidden rows", e));
     p->hidden = h;
+    if (session_can_score(s, NULL)) {
+        p->block = SESSION_SCORES;
+        return 0;
+    }
     TRY(buf_alloc(&l, (uint64_t)(p->block * p->n_vocab) * sizeof(float), "logits", e));
     p->logits = l;
     return 0;
@@ -35,14 +39,19 @@ static int scorer_init(struct scorer *p, struct session *s, struct err *e) {
 /* Adds log p of the tokens after rows [r0, r1); hidden begins with row r0. */
 static int score_rows(struct scorer *p, const int32_t *seq, const float *hidden, int64_t r0,
                       int64_t r1, double *sum, bool *greedy, struct err *e) {
+    struct session_score row[SESSION_SCORES];
     for (int64_t r = r0; r < r1; r += p->block) {
-        int64_t n = min_i64(p->block, r1 - r);
-        TRY(session_head(p->s, hidden + (r - r0) * p->d, n, p->logits, e));
+        const int64_t n = min_i64(p->block, r1 - r);
+        const float *h = hidden + (r - r0) * p->d;
+        if (p->logits)
+            TRY(session_head(p->s, h, n, p->logits, e));
+        else
+            TRY(session_score(p->s, NULL, h, n, seq + r + 1, row, e));
         for (int64_t i = 0; i < n; i++) {
-            const float *x = p->logits + i * p->n_vocab;
+            const float *x = p->logits ? p->logits + i * p->n_vocab : NULL;
             int32_t t = seq[r + i + 1];
-            *sum += (double)x[t] - eval_lse(x, p->n_vocab);
-            *greedy = *greedy && eval_argmax(x, p->n_vocab) == t;
+            *sum += x ? (double)x[t] - eval_lse(x, p->n_vocab) : -row[i].nll_q;
+            *greedy = *greedy && (x ? eval_argmax(x, p->n_vocab) : row[i].top_q) == t;
         }
     }
     return 0;

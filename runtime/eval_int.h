@@ -38,6 +38,8 @@ void kld_pos_release(struct kld_pos *p);
 /* One position into slot i: base log-probabilities, candidate logits, the true token. */
 void kld_pos_row(struct kld_pos *p, int64_t i, const float *logp, const float *logits_q,
                  int64_t n_vocab, int32_t target);
+/* One position as a device found it. */
+void kld_pos_set(struct kld_pos *p, int64_t i, const struct session_score *row);
 /* The same from a row of a compact base file: exact over the kept tokens, an unbiased estimate over
  * the rest (docs/formats/kld.md). logits_q is changed meanwhile. */
 void kld_pos_top(struct kld_pos *p, int64_t i, const struct kld_top_row *row, int64_t n_top,

@@ -33,7 +33,9 @@ struct work {
     float **hidden;      /* [n_cand + 1][EVAL_PIECE][n_embd]: base last */
     float **below;       /* [n_cand] what enters its first block of its own; NULL: computes all */
     struct tap *tap;     /* [n_cand + 1] what is shown of whom */
-    float *logp, *logit; /* [block][n_vocab] */
+    float *logp, *logit; /* [block][n_vocab]; NULL: no candidate needs them */
+    bool *there;         /* [n_cand] compared on the device that base and candidate are on */
+    bool any_there;
     struct route_log route;
     /* of the block under way */
     const int32_t *target;
@@ -91,6 +93,19 @@ static int below_init(struct work *w, struct err *e) {
     return 0;
 }
 
+/* Which candidates are compared where their logits and the base's lie; true: all. */
+static bool find_there(struct work *w) {
+    const struct eval_kld_job *job = w->job;
+    bool all = true;
+    w->there = xcalloc((size_t)job->n_cand + 1, sizeof *w->there);
+    for (int i = 0; i < job->n_cand; i++) {
+        w->there[i] = job->base && session_can_score(job->cand[i], job->base);
+        w->any_there |= w->there[i];
+        all &= w->there[i];
+    }
+    return all;
+}
+
 static int work_init(struct work *w, struct err *e) {
     const struct eval_kld_job *job = w->job;
     struct eval_kld_run *o = w->out;
@@ -109,8 +124,12 @@ static int work_init(struct work *w, struct err *e) {
                          "hidden rows", e));
         if (i < job->n_cand) kld_pos_init(&o->pos[i], o->n_chunks * o->per_chunk);
     }
-    TRY(alloc_floats(&w->logp, w->block * w->n_vocab, "logits", e));
-    TRY(alloc_floats(&w->logit, w->block * w->n_vocab, "logits", e));
+    bool all_there = find_there(w);
+    if (w->any_there) w->block = min_i64(w->block, SESSION_SCORES);
+    if (!all_there) {
+        TRY(alloc_floats(&w->logp, w->block * w->n_vocab, "logits", e));
+        TRY(alloc_floats(&w->logit, w->block * w->n_vocab, "logits", e));
+    }
     TRY(below_init(w, e));
     if (!job->routing || !job->base) return 0;
     TRY(route_init(&w->route, job->base, e));
@@ -135,6 +154,7 @@ static void work_release(struct work *w) {
     for (int i = 0; i < w->job->n_cand && w->below; i++) buf_free(w->below[i]);
     free(w->below);
     free(w->tap);
+    free(w->there);
     route_release(&w->route);
     free(w->hidden);
     buf_free(w->logp);
@@ -172,11 +192,6 @@ static void top_range(void *ctx, int64_t r0, int64_t r1, int worker) {
                         w->n_vocab, w->target[i]);
 }
 
-static int head(struct session *s, const float *hidden, int64_t row, int64_t n, float *out,
-                struct err *e) {
-    return session_head(s, hidden + row * session_model(s)->hp.d[HD_EMBD], n, out, e);
-}
-
 /* Base's log-probabilities of rows [row, row + n) of a window into w->logp; the piece began at
  * `at`. */
 static int base_rows(struct work *w, int64_t i_chunk, int64_t at, int64_t row, int64_t n,
@@ -196,7 +211,9 @@ static int base_rows(struct work *w, int64_t i_chunk, int64_t at, int64_t row, i
         }
         return 0;
     }
-    TRY(head(job->base, w->hidden[job->n_cand], row - at, n, w->logp, e));
+    const float *x = w->hidden[job->n_cand] + (row - at) * session_model(job->base)->hp.d[HD_EMBD];
+    if (!w->logp) return session_score(job->base, NULL, x, n, NULL, NULL, e);
+    TRY(session_head(job->base, x, n, w->logp, e));
     pool_for(session_get_opts(job->base)->pool, n, 1, logp_range, w);
     return 0;
 }
@@ -204,12 +221,20 @@ static int base_rows(struct work *w, int64_t i_chunk, int64_t at, int64_t row, i
 static int compare_rows(struct work *w, const int32_t *chunk, int64_t at, int64_t row, int64_t n,
                         struct err *e) {
     for (int i = 0; i < w->job->n_cand; i++) {
-        TRY(head(w->job->cand[i], w->hidden[i], row - at, n, w->logit, e));
+        struct session *s = w->job->cand[i];
+        const float *x = w->hidden[i] + (row - at) * session_model(s)->hp.d[HD_EMBD];
         w->to = &w->out->pos[i];
         w->at = w->to->n;
         w->target = chunk + row + 1;
-        pool_for(session_get_opts(w->job->cand[i])->pool, n, 1, w->top ? top_range : pos_range, w);
         w->to->n += n;
+        if (w->there[i]) {
+            struct session_score found[SESSION_SCORES];
+            TRY(session_score(s, w->job->base, x, n, w->target, found, e));
+            for (int64_t k = 0; k < n; k++) kld_pos_set(w->to, w->at + k, &found[k]);
+        } else {
+            TRY(session_head(s, x, n, w->logit, e));
+            pool_for(session_get_opts(s)->pool, n, 1, w->top ? top_range : pos_range, w);
+        }
     }
     return 0;
 }

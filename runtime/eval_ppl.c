@@ -99,9 +99,9 @@ int eval_plan(const struct session *s, int64_t n_ids, int64_t ctx, int64_t max_c
 struct ppl_run {
     struct session *s;
     int64_t d, n_vocab, block;
-    float *hidden, *logits;
-    const int32_t *target; /* of the block's rows */
-    double *nll;           /* of the block's rows, then all */
+    float *hidden, *logits; /* logits NULL: they stay on the device */
+    const int32_t *target;  /* of the block's rows */
+    double *nll;            /* of the block's rows, then all */
     int64_t n_done;
 };
 
@@ -117,11 +117,18 @@ static void nll_range(void *ctx, int64_t r0, int64_t r1, int worker) {
 /* Scores rows [first, last) of the chunk: the token after each. hidden starts at row `at`. */
 static int score(struct ppl_run *p, const int32_t *chunk, int64_t at, int64_t first, int64_t last,
                  struct err *e) {
+    struct session_score row[SESSION_SCORES];
     for (int64_t r = first; r < last; r += p->block) {
         int64_t n = min_i64(p->block, last - r);
-        TRY(session_head(p->s, p->hidden + (r - at) * p->d, n, p->logits, e));
+        const float *x = p->hidden + (r - at) * p->d;
         p->target = chunk + r + 1;
-        pool_for(session_get_opts(p->s)->pool, n, 1, nll_range, p);
+        if (p->logits) {
+            TRY(session_head(p->s, x, n, p->logits, e));
+            pool_for(session_get_opts(p->s)->pool, n, 1, nll_range, p);
+        } else {
+            TRY(session_score(p->s, NULL, x, n, p->target, row, e));
+            for (int64_t i = 0; i < n; i++) p->nll[p->n_done + i] = row[i].nll_q;
+        }
         p->n_done += n;
     }
     return 0;
@@ -136,6 +143,10 @@ static int ppl_alloc(struct ppl_run *p, int64_t window, int64_t n_scores, struct
     TRY(buf_alloc(&h, (uint64_t)(min_i64(window, EVAL_PIECE) * p->d) * sizeof(float), "hidden rows",
                   e));
     p->hidden = h;
+    if (session_can_score(p->s, NULL)) {
+        p->block = SESSION_SCORES;
+        return 0;
+    }
     TRY(buf_alloc(&l, (uint64_t)(p->block * p->n_vocab) * sizeof(float), "logits", e));
     p->logits = l;
     return 0;

@@ -60,6 +60,18 @@ void kld_pos_row(struct kld_pos *p, int64_t i, const float *logp, const float *l
     p->prob_q[i] = expf(logits_q[top_q] - shift);
 }
 
+void kld_pos_set(struct kld_pos *p, int64_t i, const struct session_score *row) {
+    p->nll_p[i] = row->nll_p;
+    p->nll_q[i] = row->nll_q;
+    p->kld[i] = row->kld;
+    p->dp[i] = exp(-row->nll_q) - exp(-row->nll_p);
+    p->same[i] = row->top_p == row->top_q;
+    p->top_p[i] = row->top_p;
+    p->top_q[i] = row->top_q;
+    p->prob_p[i] = row->prob_p;
+    p->prob_q[i] = row->prob_q;
+}
+
 /* KL over the rest by its sample: mass P, candidate's mass Q of the same tokens, ratios
  * r = (q/Q) / (p/P): P log(P/Q) + P mean(r - 1 - log r). The sample is drawn from p/P and r has
  * mean 1 there, so the second term is unbiased; it is never negative and small where the shapes

@@ -80,6 +80,8 @@ struct cuda { /* session->dev */
     float *router, *p, *hidden; /* [n_ubatch][experts], [n_ubatch][used]; [pairs][expert width] */
     float *part;                /* partial sums of attention */
     float *head_x, *logits;     /* [HEAD_ROWS][n_embd], [HEAD_ROWS][n_vocab] */
+    int32_t *target;            /* [HEAD_ROWS] */
+    struct cu_score_row *score; /* [HEAD_ROWS] */
     int64_t n_splits;
     int32_t *host_ids;  /* pinned: position, then ids of the pass */
     float *host_logits; /* pinned: of one token */
@@ -167,6 +169,13 @@ int exec_cuda_fuse_moe(struct session *s, const struct gr_node *n, const struct 
                        struct err *e);
 /* Logits of row x, if it is register r of a single token. */
 int exec_cuda_fast_head(struct session *s, gr_reg r, const float *x, bool *done, struct err *e);
+
+/* Logits of n <= HEAD_ROWS rows of host memory into d->logits, queued. */
+int exec_cuda_head(struct session *s, const float *hidden, int64_t n, struct err *e);
+/* What those are worth (exec_cuda_score.c): struct backend. */
+int exec_cuda_score(struct session *s, struct session *base, const float *hidden, int64_t n,
+                    const int32_t *target, struct session_score *out, struct err *e);
+bool exec_cuda_shares(const struct session *s, const struct session *base);
 
 /* One pass: every node of the graph, queued. */
 int exec_cuda_nodes(struct session *s, struct err *e);

@@ -286,6 +286,15 @@ int session_head(struct session *s, const float *hidden, int64_t n, float *logit
     return s->be->head(s, hidden, n, logits, e);
 }
 
+bool session_can_score(const struct session *s, const struct session *base) {
+    return s->be->score && (!base || (base->be == s->be && s->be->shares(s, base)));
+}
+
+int session_score(struct session *s, struct session *base, const float *hidden, int64_t n,
+                  const int32_t *target, struct session_score *out, struct err *e) {
+    return s->be->score(s, base, hidden, n, target, out, e);
+}
+
 int session_step(struct session *s, const int32_t *ids, int64_t n, float *logits, struct err *e) {
     if (n < 1) return err_set(e, ERR_USAGE, "no tokens were given");
     return session_forward_hidden(s, ids, NULL, n, NULL, logits, e);

@@ -76,6 +76,24 @@ int session_forward_hidden(struct session *s, const int32_t *ids, const float *h
                            float *hidden, float *logits, struct err *e);
 /* Head: logits[n][n_vocab] for n hidden rows. The caller keeps n small (memory n * vocab). */
 int session_head(struct session *s, const float *hidden, int64_t n, float *logits, struct err *e);
+
+/* What an evaluation wants to know of a row of logits, found where the logits are. */
+struct session_score {
+    double nll_q;         /* -log q(target), q: this session's distribution */
+    double nll_p, kld;    /* with a base, p: its distribution: -log p(target); sum p log(p/q) over
+                             p > exp(-16) */
+    int32_t top_p, top_q; /* the first of the largest, and their probabilities */
+    float prob_p, prob_q;
+};
+enum { SESSION_SCORES = 64 }; /* rows at a time */
+/* True when session_score works: sessions of a device; with a base (NULL: none) of the same
+ * vocabulary on the same device. */
+bool session_can_score(const struct session *s, const struct session *base);
+/* n hidden rows, at most SESSION_SCORES, against the tokens that follow. base: NULL, or a session
+ * whose last call was session_score or session_head, of n rows of the same positions. out NULL: for
+ * what is compared with this session. */
+int session_score(struct session *s, struct session *base, const float *hidden, int64_t n,
+                  const int32_t *target, struct session_score *out, struct err *e);
 /* Forward, then logits of the last token only. */
 int session_step(struct session *s, const int32_t *ids, int64_t n, float *logits, struct err *e);
 

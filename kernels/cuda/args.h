@@ -86,6 +86,20 @@ struct cu_choice {
 };
 #define CU_CHOICE_EXPERTS 256 /* most that cu_products chooses from */
 
+/* Rows of logits against the tokens that follow, and against those of another model. */
+struct cu_score_row {     /* p: the other model, q: this one */
+    double nll_q;         /* -log q(target) */
+    double nll_p, kld;    /* -log p(target); sum p log(p/q) over p > exp(-16) */
+    int32_t top_p, top_q; /* the first of the largest */
+    float prob_p, prob_q; /* their probabilities */
+};
+struct cu_score {
+    const float *q, *p;    /* [n][n_vocab] logits; p NULL: what is said of p is 0 */
+    const int32_t *target; /* [n] */
+    int64_t n, n_vocab;
+    struct cu_score_row *row; /* [n] */
+};
+
 /* Bytes of a row of k activations in 8 bits, for cu_products; k a multiple of 64. */
 #define CU_ACT_BYTES(k) ((int64_t)(k) + (int64_t)(k) / 4)
 #define CU_FEW 8 /* tokens; more go through tensor cores */

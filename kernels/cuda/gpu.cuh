@@ -104,6 +104,9 @@ CU_DEV uint32_t cu_shfl(uint32_t v, int lane) {
 CU_DEV float cu_shfl_xor(float v, int mask) {
     return __shfl_xor_sync(0xffffffffu, v, mask);
 }
+CU_DEV double cu_shfl_xor(double v, int mask) {
+    return __shfl_xor_sync(0xffffffffu, v, mask);
+}
 CU_DEV int cu_shfl_xor(int v, int mask) {
     return __shfl_xor_sync(0xffffffffu, v, mask);
 }

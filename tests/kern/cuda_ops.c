@@ -699,6 +699,63 @@ static void test_argmax(struct dev *d) {
         }
 }
 
+/* Rows against the definitions in double. Terms are f32: an exponent of up to 16 is off by 2^-20 in
+ * the end, a difference of logits of up to 40 by 2^-18; sums are f64. */
+static void test_score(struct dev *d) {
+    static const int64_t sizes[] = {1, 31, 513, 3000};
+    enum { ROWS = 3 };
+    struct err e;
+    for (size_t i = 0; i < COUNT_OF(sizes); i++) {
+        const int64_t n = sizes[i];
+        float *q = randoms(ROWS * n, 4), *p = randoms(ROWS * n, 4);
+        int32_t target[ROWS];
+        struct cu_score_row got[ROWS];
+        for (int64_t k = 0; k < ROWS * n; k++) p[k] = q[k] + 0.5f * p[k];
+        for (int64_t k = 0; k < n; k++) {
+            p[n + k] = rintf(p[n + k]);         /* ties */
+            if (k % 3 == 1) q[2 * n + k] = -30; /* below what counts */
+            if (k % 3 == 1) p[2 * n + k] = -INFINITY;
+        }
+        for (int r = 0; r < ROWS; r++) target[r] = (int32_t)(n * (r + 1) / (ROWS + 1));
+        struct cu_score a = {.q = put(d, q, ROWS * n),
+                             .p = put(d, p, ROWS * n),
+                             .target = dev_put(d, target, sizeof target),
+                             .n = ROWS,
+                             .n_vocab = n,
+                             .row = dev_new(d, sizeof got)};
+        CHECK_OK(cu_score_rows(d->s, &a, &e));
+        dev_get(d, got, a.row, sizeof got);
+        for (int r = 0; r < ROWS; r++) {
+            const float *x = q + r * n, *y = p + r * n;
+            double sq = 0, sp = 0, kld = 0;
+            int64_t tq = 0, tp = 0;
+            for (int64_t k = 0; k < n; k++) {
+                sq += exp((double)x[k]);
+                sp += exp((double)y[k]);
+                if (x[k] > x[tq]) tq = k;
+                if (y[k] > y[tp]) tp = k;
+            }
+            for (int64_t k = 0; k < n; k++) {
+                const double lp = (double)y[k] - log(sp), lq = (double)x[k] - log(sq);
+                if (lp > -16) kld += exp(lp) * (lp - lq);
+            }
+            CHECK_CLOSE(got[r].nll_q, log(sq) - (double)x[target[r]], 0x1p-18);
+            CHECK_CLOSE(got[r].nll_p, log(sp) - (double)y[target[r]], 0x1p-18);
+            CHECK_CLOSE(got[r].kld, kld, 0x1p-18 + 0x1p-19 * kld);
+            CHECK_EQ_I64(got[r].top_q, tq);
+            CHECK_EQ_I64(got[r].top_p, tp);
+            CHECK_CLOSE((double)got[r].prob_q, exp((double)x[tq]) / sq, 0x1p-20);
+            CHECK_CLOSE((double)got[r].prob_p, exp((double)y[tp]) / sp, 0x1p-20);
+        }
+        a.p = NULL;
+        CHECK_OK(cu_score_rows(d->s, &a, &e));
+        dev_get(d, got, a.row, sizeof got);
+        CHECK(got[0].kld == 0 && got[0].top_p == 0 && got[0].nll_q > -1);
+        free(q);
+        free(p);
+    }
+}
+
 int main(void) {
     struct dev d;
     if (!dev_open(&d)) return check_skip("no CUDA device");
@@ -717,6 +774,7 @@ int main(void) {
         RUN_DEV(test_chunks, &d);
         RUN_DEV(test_route, &d);
         RUN_DEV(test_argmax, &d);
+        RUN_DEV(test_score, &d);
         if (sums[o] != sums[0]) {
             fprintf(stderr, "order %u of threads gives other bits\n", o);
             check_n_failed++;
