@@ -172,7 +172,11 @@ CU_KERNEL add_parts(const float *part, const float *p, int n, int64_t rows, floa
 
 static const struct cu_gemm_kernel table[] = {
 #define ROW(T)                                                                                     \
-    {QT_##T, TOKENS, gemm_shape<struct blk_##T>::WARPS, gemm_shape<struct blk_##T>::SMEM,          \
+    {QT_##T,                                                                                       \
+     TOKENS,                                                                                       \
+     16 * gemm_shape<struct blk_##T>::WARPS,                                                       \
+     gemm_shape<struct blk_##T>::WARPS,                                                            \
+     gemm_shape<struct blk_##T>::SMEM,                                                             \
      gemm_kernel<struct blk_##T>},
     CU_PACK_TYPES(ROW)
 #undef ROW
@@ -228,11 +232,13 @@ int cu_gemm(struct cu_stream *s, const struct cu_product *p, struct err *e) {
         j.n_tasks = n;
         j.list = list;
     }
-    const dim3 grid((unsigned)cu_gemm_tasks(p, k->tokens),
-                    (unsigned)div_up(p->rows, 16 * k->warps));
+    const dim3 grid((unsigned)cu_gemm_tasks(p, k->tokens), (unsigned)div_up(p->rows, k->rows));
     CU_SMEM_OPTIN(e, k->fn, k->smem);
     void (*const fn)(struct cu_gemm_job) = k->fn;
-    if (p->w_up) { /* up first; gate then multiplies it */
+    if (s->wgmma) {
+        j.w_up = p->w_up;
+        j.mat_bytes_up = p->mat_bytes_up;
+    } else if (p->w_up) { /* up first; gate then multiplies it */
         j.w = p->w_up;
         j.mat_bytes = p->mat_bytes_up;
         CU_LAUNCH(e, fn, grid, 32 * (unsigned)k->warps, (size_t)k->smem, s, j);

@@ -20,15 +20,19 @@ struct cu_gemm_job {
     const struct cu_task *task; /* NULL: one matrix, rows in order */
     const int *n_tasks, *list;
     int n_in;
-    const float *mul; /* NULL, or the factor of each output: out = act(out) * mul */
+    /* a gated unit, out = act(w . x) * out of up: gemm.cu in two passes, the second of which has
+     * the first's outputs in mul; gemm_sm90.cu in one, with w_up */
+    const float *mul;
+    const uint8_t *w_up;
+    uint64_t mat_bytes_up;
     bool gelu;
     float *y;
     int64_t ldy;
 };
-/* A kernel over grid (tasks, groups of 16 * warps rows). */
+/* A kernel over grid (tasks, groups of `rows` rows). */
 struct cu_gemm_kernel {
     enum qtype type;
-    int tokens, warps, smem; /* most tokens of a task; warps of a block and its bytes */
+    int tokens, rows, warps, smem; /* most tokens of a task; rows, warps and bytes of a block */
     void (*fn)(struct cu_gemm_job);
 };
 

@@ -108,7 +108,8 @@ template <class B, int N> CU_DEV void product(const struct source &f, int row) {
 }
 #endif
 
-/* grid: tasks, groups of 16 rows per warp. */
+/* grid: tasks, 16 rows per warp; of a gated unit gate rows by the first half of the warps, the same
+ * up rows by the second. */
 template <class B>
 CU_KERNEL __launch_bounds__(32 * MAX_WARPS, 1) wgmma_kernel(struct cu_gemm_job j) {
 #ifdef CU_HAS_WGMMA
@@ -116,13 +117,15 @@ CU_KERNEL __launch_bounds__(32 * MAX_WARPS, 1) wgmma_kernel(struct cu_gemm_job j
     CU_SHARED(int, rows, [TOKENS]);
     typedef cu_pack<B> P;
     const int warp = (int)threadIdx.x / 32, n_warps = (int)blockDim.x / 32;
-    const int n_super = j.k / 256, n_groups = (j.rows + 15) / 16;
+    const int n_super = j.k / 256, last = (j.rows + 15) / 16 - 1;
+    const int n_own = j.w_up ? n_warps / 2 : n_warps; /* with rows of their own */
+    const bool up = warp >= n_own;
     struct cu_task task;
     if (!cu_task_of(j, TOKENS, &task)) return;
     /* a warp beyond the last row computes the last group and does not store */
-    const int group = (int)blockIdx.y * n_warps + warp, last = n_groups - 1;
+    const int group = (int)blockIdx.y * n_own + warp % n_own;
     struct source f;
-    f.w = j.w + (uint64_t)task.mat * j.mat_bytes +
+    f.w = (up ? j.w_up : j.w) + (uint64_t)task.mat * (up ? j.mat_bytes_up : j.mat_bytes) +
           (uint64_t)(group < last ? group : last) * (uint64_t)n_super * P::BYTES;
     f.x = j.x + 8 * (threadIdx.x % 8);
     f.row = rows;
@@ -145,25 +148,24 @@ CU_KERNEL __launch_bounds__(32 * MAX_WARPS, 1) wgmma_kernel(struct cu_gemm_job j
     else
         product<B, 128>(f, 16 * warp);
     __syncthreads();
-    const float *out = (const float *)(void *)f.ring;
-    const int row = 16 * n_warps * (int)blockIdx.y,
-              n_rows = (int)cu_min(16 * n_warps, j.rows - row);
+    const int row = 16 * n_own * (int)blockIdx.y, n_rows = (int)cu_min(16 * n_own, j.rows - row);
     for (int n = warp; n < task.tokens; n += n_warps) {
-        const int64_t at = cu_task_row(j, task, n) * j.ldy + row;
-        for (int r = (int)threadIdx.x % 32; r < n_rows; r += 32) {
-            const float v = out[n * ld_of((int)blockDim.x) + r];
-            j.y[at + r] = j.mul ? cu_gate(v, j.gelu) * j.mul[at + r] : v;
-        }
+        const float *out = (const float *)(void *)f.ring + n * ld_of((int)blockDim.x);
+        float *y = j.y + cu_task_row(j, task, n) * j.ldy + row;
+        for (int r = (int)threadIdx.x % 32; r < n_rows; r += 32)
+            y[r] = j.w_up ? cu_gate(out[r], j.gelu) * out[16 * n_own + r] : out[r];
     }
 #endif
 }
 
 /* Warpgroups of a block: as many as share the block's tokens well. Short rows end before the next
- * block's first tile is there, so two blocks should fit; and no multiprocessor should idle. */
+ * block's first tile is there, so two blocks should fit; and no multiprocessor should idle. A gated
+ * unit has 64 rows to a pair of them. */
 static int warpgroups(const struct cu_product *p, int n_sm) {
-    const int64_t rows = div_up(p->rows, 64), n_tasks = cu_gemm_tasks(p, TOKENS);
+    const int least = p->w_up ? 2 : 1;
+    const int64_t rows = div_up(p->rows, 64) * least, n_tasks = cu_gemm_tasks(p, TOKENS);
     int n = p->k < 1024 ? 2 : MAX_WARPS / 4;
-    while (n > 1 && (n / 2 >= rows || n_tasks * div_up(rows, n) < n_sm)) n /= 2;
+    while (n > least && (n / 2 >= rows || n_tasks * div_up(rows, n) < n_sm)) n /= 2;
     return n;
 }
 
@@ -183,6 +185,7 @@ struct cu_gemm_kernel cu_gemm_sm90(const struct cu_stream *s, const struct cu_pr
         g.type = p->type;
         g.tokens = TOKENS;
         g.warps = 4 * (s->warpgroups ? s->warpgroups : warpgroups(p, s->c->info.n_sm));
+        g.rows = 16 * g.warps / (p->w_up ? 2 : 1);
         const int operands = DEPTH * TILE_BYTES + 2 * g.warps * table[i].super_bytes;
         const int sums = TOKENS * ld_of(32 * g.warps) * 4;
         g.smem = ALIGN + (operands > sums ? operands : sums);
