@@ -106,7 +106,7 @@ __attribute__((weak)) void __sanitizer_start_switch_fiber(void **save, const voi
 __attribute__((weak)) void __sanitizer_finish_switch_fiber(void *fake, const void **bottom,
                                                            size_t *size);
 }
-static bool tell;
+static bool tell, from_main;
 static const void *main_bottom;
 static size_t main_size;
 static void *main_fake, *fakes[MAX_THREADS];
@@ -114,7 +114,11 @@ static void before_fiber(int i) {
     if (tell) __sanitizer_start_switch_fiber(&main_fake, stacks[i], STACK);
 }
 static void in_fiber(void *fake) {
-    if (tell) __sanitizer_finish_switch_fiber(fake, &main_bottom, &main_size);
+    if (!tell) return;
+    if (from_main)
+        __sanitizer_finish_switch_fiber(fake, &main_bottom, &main_size);
+    else
+        __sanitizer_finish_switch_fiber(fake, nullptr, nullptr);
 }
 static void before_main(int i) {
     if (tell) __sanitizer_start_switch_fiber(&fakes[i], main_bottom, main_size);
@@ -123,11 +127,28 @@ static void in_main(void) {
     if (tell) __sanitizer_finish_switch_fiber(main_fake, nullptr, nullptr);
 }
 
-/* The running fiber stops here until it is resumed. */
+static void new_stack(int i);
+static int next_lane(void);
+
+static void make_current(int i) {
+    cur = &threads[i];
+    emu_thread_idx = cur->tid;
+    if (!stacks[i]) new_stack(i);
+}
+
+/* The running fiber stops here until it is resumed: the next lane of its warp that can go on does,
+ * or the scheduler. */
 static void pause_fiber(void) {
-    const int i = (int)(cur - threads);
-    before_main(i);
-    switch_to(&contexts[i], &main_context);
+    const int i = (int)(cur - threads), next = next_lane();
+    if (next < 0) {
+        before_main(i);
+        switch_to(&contexts[i], &main_context);
+    } else {
+        make_current(next);
+        from_main = false;
+        if (tell) __sanitizer_start_switch_fiber(&fakes[i], stacks[next], STACK);
+        switch_to(&contexts[i], &contexts[next]);
+    }
     in_fiber(fakes[i]);
 }
 
@@ -150,9 +171,8 @@ static void new_stack(int i) {
 }
 
 static void resume(int i) {
-    cur = &threads[i];
-    emu_thread_idx = cur->tid;
-    if (!stacks[i]) new_stack(i);
+    make_current(i);
+    from_main = true;
     before_fiber(i);
     switch_to(&main_context, &contexts[i]);
     in_main();
@@ -293,18 +313,32 @@ static void draw_order(int *perm, int n, uint64_t *s) {
         }
 }
 
+static struct { /* the warp whose lanes run */
+    int warp, at, lane[32];
+    uint64_t *s;
+} turn;
+
+/* One that can go on, in the order of this round, then of the next; -1: none. */
+static int next_lane(void) {
+    const int n = warps[turn.warp].n_lanes;
+    for (int round = 0; round < 2; round++) {
+        while (turn.at < n) {
+            const int i = 32 * turn.warp + turn.lane[turn.at++];
+            if (threads[i].st == ST_RUN) return i;
+        }
+        if (order > 1) draw_order(turn.lane, n, turn.s);
+        turn.at = 0;
+    }
+    return -1;
+}
+
 /* Lanes of warp w until none can go on. */
 static void run_warp(int w, uint64_t *s) {
-    int lane[32];
-    for (bool ran = true; ran;) {
-        ran = false;
-        draw_order(lane, warps[w].n_lanes, s);
-        for (int l = 0; l < warps[w].n_lanes; l++)
-            if (threads[32 * w + lane[l]].st == ST_RUN) {
-                resume(32 * w + lane[l]);
-                ran = true;
-            }
-    }
+    turn.warp = w;
+    turn.at = 0;
+    turn.s = s;
+    draw_order(turn.lane, warps[w].n_lanes, s);
+    for (int i; (i = next_lane()) >= 0;) resume(i);
 }
 
 static int count(state st) {
