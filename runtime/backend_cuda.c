@@ -9,7 +9,8 @@
  * (exec_cuda_stream.c).
  *
  * A single token without observers is captured once, together with its head, and replayed: position
- * and token id are read from device memory. Everything else queues its launches anew. */
+ * and token id are read from device memory; the CPU's experts run between pieces of it. Everything
+ * else queues its launches anew. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -161,9 +162,10 @@ static bool fits(struct session *s, int n, int64_t from, uint64_t have, struct p
     return needed(p) <= have;
 }
 
-/* Few tokens with 8-bit activations have kernels of their own, which are for experts at hand. */
+/* A single token is captured, and few with 8-bit activations have kernels of their own: these are
+ * for experts that lie on the device. */
 static int64_t least(const struct session *s) {
-    return s->o.act == ACT_F32 ? 1 : CU_FEW + 1;
+    return s->o.act == ACT_F32 ? 2 : CU_FEW + 1;
 }
 
 /* Experts leave the device, the last block's first, until the rest fits. Room to copy them takes
@@ -294,6 +296,7 @@ static int cuda_open(struct session *s, struct err *e) {
     d->q8 = xcalloc((size_t)s->g->n_regs + 1, sizeof *d->q8);
     d->q8_at = xcalloc((size_t)s->g->n_regs + 1, sizeof *d->q8_at);
     d->on_host = xcalloc((size_t)s->g->n_nodes + 1, sizeof *d->on_host);
+    d->step = xcalloc((size_t)s->g->n_nodes + 1, sizeof *d->step);
     d->fuse = s->o.device.masked ? s->o.device.mask : CUDA_DEFAULT;
     TRY(cu_open(&d->ctx, s->o.device.index, e));
     TRY(cu_stream_new(&d->q, d->ctx, e));
@@ -311,7 +314,7 @@ static int cuda_open(struct session *s, struct err *e) {
 static void cuda_close(struct session *s) {
     struct cuda *d = dev(s);
     if (!d) return;
-    cu_graph_free(d->step);
+    exec_cuda_drop_step(d);
     for (int i = 0; i < s->g->n_weights; i++) cu_buf_free(d->w[i].buf);
     for (int i = 0; i < s->kv.n_slots; i++) {
         cu_buf_free(d->kv[i].kb);
@@ -333,6 +336,7 @@ static void cuda_close(struct session *s) {
     free(d->q8);
     free(d->q8_at);
     free(d->on_host);
+    free(d->step);
     exec_free(s);
     free(d);
     s->dev = NULL;
@@ -396,21 +400,52 @@ static int last_row(struct session *s, struct err *e) {
     return done ? cap(s, 1, e) : head_rows(s, x, 1, e);
 }
 
-/* One token and its logits. The first runs as it is: launchers may size their scratch; the second
- * is captured. */
+void exec_cuda_drop_step(struct cuda *d) {
+    for (int i = 0; i < d->n_steps; i++) cu_graph_free(d->step[i]);
+    d->n_steps = 0;
+    d->warm = false;
+}
+
+static int record(struct session *s, struct err *e) {
+    struct cuda *d = dev(s);
+    TRY(cu_graph_begin(d->q, e));
+    TRY(exec_cuda_nodes(s, e));
+    TRY(last_row(s, e));
+    TRY(cu_graph_end(d->q, &d->step[d->n_steps], e));
+    return cu_graph_run(d->q, d->step[d->n_steps++], e);
+}
+
+static int replay(struct session *s, struct err *e) {
+    struct cuda *d = dev(s);
+    struct cu_graph **piece = d->step;
+    TRY(cu_graph_run(d->q, *piece++, e));
+    for (int i = 0; i < s->g->n_nodes; i++) {
+        if (!d->on_host[i]) continue;
+        TRY(exec_cuda_moe_on_host(s, &s->g->node[i], e));
+        TRY(cu_graph_run(d->q, *piece++, e));
+    }
+    return 0;
+}
+
+/* One token and its logits. The first runs as it is, the second is captured as it runs. */
 static int step(struct session *s, struct err *e) {
     struct cuda *d = dev(s);
-    if (d->step) return cu_graph_run(d->q, d->step, e);
-    bool capture = d->warm;
-    if (capture) TRY(cu_graph_begin(d->q, e));
-    int rc = exec_cuda_nodes(s, e);
-    if (!rc) rc = last_row(s, e);
-    d->warm = true;
-    if (!capture) return rc;
-    struct err ignored;
-    int rc2 = cu_graph_end(d->q, &d->step, rc ? &ignored : e); /* also ends a failed capture */
-    if (rc || rc2) return rc ? rc : rc2;
-    return cu_graph_run(d->q, d->step, e);
+    if (d->n_steps == d->n_on_host + 1) return replay(s, e);
+    if (!d->warm) {
+        TRY(exec_cuda_nodes(s, e));
+        d->warm = true;
+        return last_row(s, e);
+    }
+    d->recording = true;
+    const int rc = record(s, e);
+    d->recording = false;
+    if (rc) {
+        struct cu_graph *rest = NULL;
+        struct err ignored;
+        if (!cu_graph_end(d->q, &rest, &ignored)) cu_graph_free(rest); /* if it still captures */
+        exec_cuda_drop_step(d);
+    }
+    return rc;
 }
 
 static int cuda_pass(struct session *s, float *hidden, float *logits, struct err *e) {
@@ -425,7 +460,7 @@ static int cuda_pass(struct session *s, float *hidden, float *logits, struct err
     memcpy(d->host_ids + 64, s->ids, (size_t)s->n_tok * sizeof *s->ids);
     TRY(cu_upload(d->q, d->pos, d->host_ids, (uint64_t)(s->n_tok + 64) * sizeof *s->ids, e));
     if (s->n_tok == 1 && logits && !s->first_block && !s->hidden_in && !s->see && !s->see_hidden &&
-        !s->see_route && !d->n_on_host)
+        !s->see_route)
         TRY(step(s, e));
     else {
         TRY(exec_cuda_nodes(s, e));

@@ -135,6 +135,17 @@ static int op_concat(struct session *s, const struct gr_node *n, struct err *e) 
         }
     return 0;
 }
+/* What is captured ends before experts that the CPU computes, and goes on behind them. */
+static int op_moe(struct session *s, const struct gr_node *n, struct err *e) {
+    struct cuda *d = dev(s);
+    const bool cut = d->recording && d->on_host[n - s->g->node];
+    if (cut) {
+        TRY(cu_graph_end(d->q, &d->step[d->n_steps], e));
+        TRY(cu_graph_run(d->q, d->step[d->n_steps++], e));
+    }
+    TRY(exec_cuda_moe(s, n, e));
+    return cut ? cu_graph_begin(d->q, e) : 0;
+}
 static int op_gate_add(struct session *s, const struct gr_node *n, struct err *e) {
     float **r = dev(s)->reg;
     int64_t d = width(s, n->src[1]);
@@ -235,7 +246,7 @@ static const cuda_fn table[OP_COUNT] = {
     [OP_DELTA] = op_delta,
     [OP_GATED_RMS] = op_gated_rms,
     [OP_SWIGLU] = op_swiglu,
-    [OP_MOE] = exec_cuda_moe,
+    [OP_MOE] = op_moe,
     [OP_GATE_ADD] = op_gate_add,
     [OP_GEGLU] = op_geglu,
     [OP_SCALE] = op_scale,

@@ -87,14 +87,17 @@ struct cuda { /* session->dev */
     float *host_logits; /* pinned: of one token */
 
     bool *on_host;  /* [nodes]: experts that the CPU computes, from main memory */
-    int n_on_host;  /* such nodes; steps are not captured then */
+    int n_on_host;  /* such nodes */
     bool host_open; /* the CPU's packed rows and buffers are there */
     struct cuda_arrivals in;
 
-    struct cu_graph *step; /* one token and its logits, captured; NULL: not yet */
-    bool warm;             /* a token has run since weights last changed */
-    bool exact;            /* f32 activations */
-    struct err lost;       /* of a call that could not report: the next pass does */
+    /* One token and its logits, captured: a piece up to each node of on_host, one to the end */
+    struct cu_graph **step; /* [n_on_host + 1] */
+    int n_steps;            /* so many are there */
+    bool recording;
+    bool warm;       /* a token has run since weights last changed */
+    bool exact;      /* f32 activations */
+    struct err lost; /* of a call that could not report: the next pass does */
 };
 
 /* What may be one launch, --device cuda/MASK (docs/design/cuda.md); all of it without a mask. */
@@ -182,6 +185,10 @@ int exec_cuda_nodes(struct session *s, struct err *e);
 /* A gated unit with these weights has a packed form (up GR_NONE: in one tensor with the gate). */
 bool exec_cuda_glu_packs(const struct session *s, gr_w gate, gr_w up);
 int exec_cuda_moe(struct session *s, const struct gr_node *n, struct err *e);
+/* The same by the CPU, with the device's rows. */
+int exec_cuda_moe_on_host(struct session *s, const struct gr_node *n, struct err *e);
+/* What was captured points at weights that are no longer there. */
+void exec_cuda_drop_step(struct cuda *d);
 /* What the CPU needs to compute experts; passes that need it do this themselves. */
 int exec_cuda_open_host(struct session *s, struct err *e);
 /* n floats of device memory for an observer; free(). */

@@ -79,7 +79,7 @@ int exec_cuda_open_host(struct session *s, struct err *e) {
 
 /* Router, choice and experts on the CPU: rows come down, their sums go up. Observers are served
  * there. */
-static int moe_on_host(struct session *s, const struct gr_node *n, struct err *e) {
+int exec_cuda_moe_on_host(struct session *s, const struct gr_node *n, struct err *e) {
     struct cuda *d = s->dev;
     TRY(exec_cuda_open_host(s, e));
     for (int k = 0; k < 2; k++) {
@@ -121,7 +121,8 @@ static int contract(struct session *s, const struct gr_node *n, const struct see
 
 int exec_cuda_moe(struct session *s, const struct gr_node *n, struct err *e) {
     struct cuda *d = s->dev;
-    if (d->on_host[n - s->g->node] && !exec_cuda_streams(s, n)) return moe_on_host(s, n, e);
+    if (d->on_host[n - s->g->node] && !exec_cuda_streams(s, n))
+        return exec_cuda_moe_on_host(s, n, e);
     const struct cu_weight *router = &d->w[n->w[0]].w;
     const float *judged = d->reg[n->src[1] == GR_NONE ? n->src[0] : n->src[1]];
     const float *factor = n->w[4] == GR_NONE ? NULL : d->w[n->w[4]].vec;

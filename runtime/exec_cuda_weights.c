@@ -174,8 +174,6 @@ int exec_cuda_refresh(struct session *s, bool first, struct err *e) {
     }
     cu_buf_free(d->stage);
     d->stage = NULL;
-    cu_graph_free(d->step);
-    d->step = NULL;
-    d->warm = false;
+    exec_cuda_drop_step(d);
     return upload_ropes(s, e);
 }

@@ -272,6 +272,7 @@ int cu_graph_end(struct cu_stream *s, struct cu_graph **out, struct err *e) {
     cudaError_t rc = cudaStreamEndCapture(s->q, &g->graph);
     if (rc == cudaSuccess) rc = cudaGraphInstantiate(&g->exec, g->graph, 0);
     if (rc != cudaSuccess) {
+        cudaGetLastError(); /* not for the next launch to find */
         cu_graph_free(g);
         return cu_fail(e, rc, "capturing a graph");
     }
