@@ -121,7 +121,10 @@ static int ask(struct cu_stream *s, struct trial *x, bool *ok, struct err *e) {
     CU_LAUNCH(e, has_wgmma, 1, 1, 0, s, (int32_t *)(void *)x->d_y);
     TRY(cu_download(s, &yes, x->d_y, sizeof yes, e));
     TRY(cu_sync(s, e));
-    if (!yes) return 0;
+    if (!yes) {
+        log_debug("wgmma: this build has no code for compute capability 9.0");
+        return 0;
+    }
     s->wgmma = true;
     const int rc = try_all(s, x, ok, e);
     s->warpgroups = 0;

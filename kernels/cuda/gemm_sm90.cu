@@ -82,6 +82,7 @@ template <class B, int N> CU_DEV void product(const struct source &f, int row) {
             cu_fence_async();
             __syncthreads();
             fetch<B>(f, t + AHEAD);
+            cu_syncwarp(); /* lanes copy more or less; products want them together */
             cu_load_tile(f.supers + super % 2 * P::BYTES, lane, tile, &s);
             const uint64_t b = cu_wgmma_desc_plus(desc, t % DEPTH * TILE_BYTES);
             CU_UNROLL

@@ -262,7 +262,25 @@ static void check_operand(struct dev *d, enum qtype t) {
     mat_free(&m);
 }
 
+/* A token's result does not depend on how many others there are. */
+static void check_alone(struct dev *d, enum qtype t) {
+    enum { K = 256, ROWS = 16, FEW = 9, MANY = 70 };
+    struct mat m = mat_new(d, t, K, ROWS, 1);
+    float *x = normals(MANY * K), *dx = dev_put(d, x, MANY * K * 4), y[2][FEW * ROWS];
+    float *few = dev_new(d, FEW * ROWS * 4), *many = dev_new(d, MANY * ROWS * 4);
+    struct err e;
+    mat_for(d, path(BF16, K), &m);
+    CHECK_OK(cu_matmul(d->s, &m.w, dx, K, FEW, few, ROWS, false, &e));
+    CHECK_OK(cu_matmul(d->s, &m.w, dx, K, MANY, many, ROWS, false, &e));
+    dev_get(d, y[0], few, sizeof y[0]);
+    dev_get(d, y[1], many, sizeof y[1]);
+    CHECK(memcmp(y[0], y[1], sizeof y[0]) == 0);
+    free(x);
+    mat_free(&m);
+}
+
 static void test_gemm(struct dev *d) {
+    check_alone(d, QT_Q5_K);
     /* once: mma's operand is the same code, its emulation slow, and no order matters to it */
     if (!emu_shuffle || (cu_uses_wgmma(d->s) && order == 0))
         for (size_t i = 0; i < COUNT_OF(packed_types); i++) check_operand(d, packed_types[i]);
