@@ -404,14 +404,14 @@ static void test_wgmma(struct dev *d) {
         for (size_t i = 0; i < COUNT_OF(tokens); i++)
             check_matmul(d, packed_types[i % COUNT_OF(packed_types)], 256, 7, tokens[i],
                          path(BF16, 256));
-        check_matmul(d, QT_Q8_0, 256, 100, 260, path(BF16, 256)); /* 2 */
+        check_matmul(d, QT_Q8_0, 256, 100, 260, path(BF16, 256)); /* 2 warpgroups */
         for (size_t i = 0; i < COUNT_OF(packed_types); i++) {
             check_glu(d, packed_types[i], 256, i % 2, i % 3 == 0, 2, i ? 24 : 150, path(BF16, 256));
             check_down(d, packed_types[i], 512, i ? 11 : 50, path(BF16, 512));
         }
         check_glu_rows(d, QT_Q6_K, 256, 80, false, true, 1, 9, path(BF16, 256));
-        if (order == 1 ||
-            !emu_shuffle) { /* 4 warpgroups, where products are late and copies are not */
+        /* 4 warpgroups, where products are late and copies are not */
+        if (order == 1 || !emu_shuffle) {
             check_matmul(d, QT_Q6_K, 1280, 769, 9, path(BF16, 1280));
             check_glu_rows(d, QT_Q3_K, 1024, 80, true, false, 4, 33, path(BF16, 1024));
         }
