@@ -40,6 +40,8 @@ struct run {
     struct session *s;
     struct draft *draft; /* --draft, or NULL */
     struct sampler *sampler;
+    struct session_best best; /* in place of logits: have_best */
+    bool have_best;
     struct sample_opts so;
     uint64_t seed;
     struct ids fed;  /* tokens the session has seen */
@@ -94,7 +96,15 @@ static int session_start(struct run *r, int64_t n_ctx, struct err *e) {
     return 0;
 }
 
+/* A device finds the best logits itself, where those decide. */
+static bool use_best(const struct run *r) {
+    const int64_t needs = sampler_needs(r->sampler, r->fed.n + 1);
+    return !r->draft && needs > 0 && needs <= SESSION_BEST && session_can_best(r->s);
+}
+
 static int step(struct run *r, const int32_t *ids, int64_t n, struct err *e) {
+    r->have_best = n == 1 && use_best(r);
+    if (r->have_best) return session_step_best(r->s, ids[0], &r->best, e);
     return r->draft ? draft_feed(r->draft, ids, n, r->logits, e)
                     : session_step(r->s, ids, n, r->logits, e);
 }
@@ -136,7 +146,10 @@ static int generate(struct run *r, const struct ids *prompt, struct err *e) {
     r->stop = "length";
     buf_reset(&r->text);
     for (int64_t i = 0; i < r->a->n && !rc; i++) {
-        int32_t id = sampler_pick(r->sampler, r->logits, r->fed.v, r->fed.n);
+        const struct session_best *b = &r->best;
+        int32_t id = r->have_best
+                         ? sampler_pick_best(r->sampler, b->id, b->logit, b->n, r->fed.v, r->fed.n)
+                         : sampler_pick(r->sampler, r->logits, r->fed.v, r->fed.n);
         r->n_generated++;
         if (tok_is_eog(r->m->tok, id)) {
             r->stop = "end";

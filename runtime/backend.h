@@ -23,6 +23,7 @@ struct backend {
      * enter the head; logits: NULL or those of the last row. */
     int (*pass)(struct session *s, float *hidden, float *logits, struct err *e);
     int (*head)(struct session *s, const float *hidden, int64_t n, float *logits, struct err *e);
+    bool finds_best; /* pass: with s->best, in place of logits */
     /* session_score; NULL: logits are looked at by the caller. `base` was scored for the same rows
      * just before and is of the same backend. shares: their logits can be compared there. */
     int (*score)(struct session *s, struct session *base, const float *hidden, int64_t n,

@@ -79,6 +79,8 @@ static void cut_work(struct session *s, struct cut *c) {
     d->logits = piece(c, HEAD_ROWS * s->g->weight[s->g->output].ne[1], sizeof(float));
     d->target = piece(c, HEAD_ROWS, sizeof *d->target);
     d->score = piece(c, HEAD_ROWS, sizeof *d->score);
+    d->best = piece(c, 1, sizeof *d->best);
+    d->best_work = piece(c, CU_BEST_WORK, 1);
     for (int i = 0; i < s->n_ropes; i++) {
         d->rope[i].freq = piece(c, s->rope[i].n_rot / 2, sizeof(double));
         d->rope[i].cs = piece(c, n * s->rope[i].n_rot, sizeof(float));
@@ -274,7 +276,9 @@ static int alloc_all(struct session *s, struct err *e) {
     TRY(cu_host_new(&host, d->ctx, (uint64_t)s->g->weight[s->g->output].ne[1] * sizeof(float),
                     "logits", e));
     d->host_logits = host;
-    return 0;
+    TRY(cu_host_new(&host, d->ctx, sizeof *d->host_best, "best logits", e));
+    d->host_best = host;
+    return cu_fill(d->q, d->best_work, 0, CU_BEST_WORK, e);
 }
 
 static int64_t choose_splits(const struct session *s) {
@@ -327,6 +331,7 @@ static void cuda_close(struct session *s) {
     cu_buf_free(d->stage);
     cu_host_free(d->ctx, d->host_ids);
     cu_host_free(d->ctx, d->host_logits);
+    cu_host_free(d->ctx, d->host_best);
     cu_stream_free(d->q);
     cu_close(d->ctx);
     free(d->w);
@@ -459,21 +464,23 @@ static int cuda_pass(struct session *s, float *hidden, float *logits, struct err
     d->host_ids[0] = (int32_t)s->pos;
     memcpy(d->host_ids + 64, s->ids, (size_t)s->n_tok * sizeof *s->ids);
     TRY(cu_upload(d->q, d->pos, d->host_ids, (uint64_t)(s->n_tok + 64) * sizeof *s->ids, e));
-    if (s->n_tok == 1 && logits && !s->first_block && !s->hidden_in && !s->see && !s->see_hidden &&
+    const bool head = logits || s->best;
+    if (s->n_tok == 1 && head && !s->first_block && !s->hidden_in && !s->see && !s->see_hidden &&
         !s->see_route)
         TRY(step(s, e));
     else {
         TRY(exec_cuda_nodes(s, e));
-        if (logits) TRY(last_row(s, e));
+        if (head) TRY(last_row(s, e));
     }
     if (hidden)
         TRY(cu_download(d->q, hidden, d->reg[s->g->hidden_out],
                         (uint64_t)(s->n_tok * w) * sizeof *hidden, e));
     uint64_t n_logits = (uint64_t)s->g->weight[s->g->output].ne[1] * sizeof *logits;
     if (logits) TRY(cu_download(d->q, d->host_logits, d->logits, n_logits, e));
+    if (s->best) TRY(exec_cuda_find_best(s, e));
     TRY(cu_sync(d->q, e)); /* host_ids are free again */
     if (logits) memcpy(logits, d->host_logits, n_logits);
-    return 0;
+    return s->best ? exec_cuda_take_best(s, e) : 0;
 }
 
 /* ---- snapshots ---- */
@@ -543,6 +550,7 @@ const struct backend backend_cuda = {
     .reset = cuda_reset,
     .pass = cuda_pass,
     .head = cuda_head,
+    .finds_best = true,
     .score = exec_cuda_score,
     .shares = exec_cuda_shares,
     .state_bytes = cuda_state_bytes,

@@ -80,10 +80,11 @@ struct session {
     /* the pass under way */
     const int32_t *ids;
     int64_t n_tok;
-    int first_block;          /* 0: from the embeddings */
-    const float *residual_in; /* what enters first_block, of the pass */
-    const float *hidden_in;   /* of a draft: [n_tok][n_embd] */
-    uint8_t *mark;            /* states at mark_pos (session_mark), or NULL */
+    int first_block;           /* 0: from the embeddings */
+    struct session_best *best; /* NULL, or what the pass's token is asked for */
+    const float *residual_in;  /* what enters first_block, of the pass */
+    const float *hidden_in;    /* of a draft: [n_tok][n_embd] */
+    uint8_t *mark;             /* states at mark_pos (session_mark), or NULL */
     int64_t mark_pos;
     /* shapes always, memory on the CPU only */
     struct kv kv;

@@ -82,9 +82,12 @@ struct cuda { /* session->dev */
     float *head_x, *logits;     /* [HEAD_ROWS][n_embd], [HEAD_ROWS][n_vocab] */
     int32_t *target;            /* [HEAD_ROWS] */
     struct cu_score_row *score; /* [HEAD_ROWS] */
+    struct cu_best *best;       /* of one token */
+    void *best_work;
     int64_t n_splits;
     int32_t *host_ids;  /* pinned: position, then ids of the pass */
     float *host_logits; /* pinned: of one token */
+    struct cu_best *host_best;
 
     bool *on_host;  /* [nodes]: experts that the CPU computes, from main memory */
     int n_on_host;  /* such nodes */
@@ -179,6 +182,9 @@ int exec_cuda_head(struct session *s, const float *hidden, int64_t n, struct err
 int exec_cuda_score(struct session *s, struct session *base, const float *hidden, int64_t n,
                     const int32_t *target, struct session_score *out, struct err *e);
 bool exec_cuda_shares(const struct session *s, const struct session *base);
+/* The best of the pass's token, for s->best: queued; and, after a sync, taken. */
+int exec_cuda_find_best(struct session *s, struct err *e);
+int exec_cuda_take_best(struct session *s, struct err *e);
 
 /* One pass: every node of the graph, queued. */
 int exec_cuda_nodes(struct session *s, struct err *e);

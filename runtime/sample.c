@@ -117,14 +117,10 @@ static void softmax(struct cand *c, int64_t n, double temp) {
     for (int64_t i = 0; i < n; i++) c[i].p /= sum;
 }
 
-int32_t sampler_pick(struct sampler *s, const float *logits, const int32_t *last, int64_t n_last) {
-    memcpy(s->logits, logits, (size_t)s->n_vocab * sizeof *logits);
-    penalize(s, last, n_last);
-    bool greedy = !(s->o.temp > 0);
-    int64_t k = s->o.top_k > 0 && s->o.top_k < s->n_vocab ? s->o.top_k : s->n_vocab;
-    int64_t n = best(s, greedy ? 1 : k);
+/* One of the n candidates, best first. */
+static int32_t draw(struct sampler *s, int64_t n) {
     if (n < 1) return 0;
-    if (greedy || n == 1) return s->cand[0].id;
+    if (!(s->o.temp > 0) || n == 1) return s->cand[0].id;
     softmax(s->cand, n, (double)s->o.temp);
     if (s->o.top_p < 1.0f) {
         double mass = 0;
@@ -141,4 +137,34 @@ int32_t sampler_pick(struct sampler *s, const float *logits, const int32_t *last
         if (u < 0) return s->cand[i].id;
     }
     return s->cand[n - 1].id;
+}
+
+static int64_t kept(const struct sampler *s) {
+    if (!(s->o.temp > 0)) return 1;
+    return s->o.top_k > 0 && s->o.top_k < s->n_vocab ? s->o.top_k : s->n_vocab;
+}
+
+int32_t sampler_pick(struct sampler *s, const float *logits, const int32_t *last, int64_t n_last) {
+    memcpy(s->logits, logits, (size_t)s->n_vocab * sizeof *logits);
+    penalize(s, last, n_last);
+    return draw(s, best(s, kept(s)));
+}
+
+/* A penalty of 1 or more only lowers, so the best of before hold the best of after and as many more
+ * as tokens it is laid on. */
+int64_t sampler_needs(const struct sampler *s, int64_t n_last) {
+    const int64_t k = kept(s), n = s->o.repeat_last_n < n_last ? s->o.repeat_last_n : n_last;
+    const bool off = !(s->o.repeat_penalty > 0) || !(fabsf(s->o.repeat_penalty - 1.0f) > 0);
+    if (off || n <= 0) return k < s->n_vocab ? k : -1;
+    return s->o.repeat_penalty > 1 && k + n < s->n_vocab ? k + n : -1;
+}
+
+int32_t sampler_pick_best(struct sampler *s, const int32_t *id, const float *logit, int64_t n,
+                          const int32_t *last, int64_t n_last) {
+    for (int64_t i = 0; i < n; i++) s->logits[id[i]] = logit[i];
+    penalize(s, last, n_last);
+    for (int64_t i = 0; i < n; i++) s->cand[i] = (struct cand){s->logits[id[i]], id[i], 0};
+    qsort(s->cand, (size_t)n, sizeof *s->cand, cmp_cand);
+    const int64_t k = kept(s);
+    return draw(s, n < k ? n : k);
 }

@@ -22,5 +22,11 @@ struct sampler;
 struct sampler *sampler_new(const struct sample_opts *o, int64_t n_vocab, uint64_t seed);
 void sampler_free(struct sampler *s);
 int32_t sampler_pick(struct sampler *s, const float *logits, const int32_t *last, int64_t n_last);
+/* How many of the largest logits decide, with n_last tokens before; -1: all. */
+int64_t sampler_needs(const struct sampler *s, int64_t n_last);
+/* The same choice from the n largest finite logits, largest first, ties to the lower id: at least
+ * sampler_needs(), or all there are. */
+int32_t sampler_pick_best(struct sampler *s, const int32_t *id, const float *logit, int64_t n,
+                          const int32_t *last, int64_t n_last);
 
 #endif

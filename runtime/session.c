@@ -286,6 +286,17 @@ int session_head(struct session *s, const float *hidden, int64_t n, float *logit
     return s->be->head(s, hidden, n, logits, e);
 }
 
+bool session_can_best(const struct session *s) {
+    return s->be->finds_best;
+}
+
+int session_step_best(struct session *s, int32_t id, struct session_best *out, struct err *e) {
+    s->best = out;
+    int rc = session_step(s, &id, 1, NULL, e);
+    s->best = NULL;
+    return rc;
+}
+
 bool session_can_score(const struct session *s, const struct session *base) {
     return s->be->score && (!base || (base->be == s->be && s->be->shares(s, base)));
 }

@@ -77,6 +77,19 @@ int session_forward_hidden(struct session *s, const int32_t *ids, const float *h
 /* Head: logits[n][n_vocab] for n hidden rows. The caller keeps n small (memory n * vocab). */
 int session_head(struct session *s, const float *hidden, int64_t n, float *logits, struct err *e);
 
+/* The largest finite logits of a token, largest first, ties to the lower id: what sampling needs of
+ * a vocabulary. */
+enum { SESSION_BEST = 128 };
+struct session_best {
+    int32_t n;
+    int32_t id[SESSION_BEST];
+    float logit[SESSION_BEST];
+};
+/* True where finding them costs less than fetching all logits: on a device. */
+bool session_can_best(const struct session *s);
+/* session_step of one token, for those. */
+int session_step_best(struct session *s, int32_t id, struct session_best *out, struct err *e);
+
 /* What an evaluation wants to know of a row of logits, found where the logits are. */
 struct session_score {
     double nll_q;         /* -log q(target), q: this session's distribution */

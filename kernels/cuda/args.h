@@ -86,6 +86,16 @@ struct cu_choice {
 };
 #define CU_CHOICE_EXPERTS 256 /* most that cu_products chooses from */
 
+/* The largest finite logits, largest first, ties to the lower id. n < 0: too many are about as
+ * large (ties) to be sorted here. */
+enum { CU_BEST = 128 };
+struct cu_best {
+    int32_t n;
+    int32_t id[CU_BEST];
+    float logit[CU_BEST];
+};
+#define CU_BEST_WORK (16 << 10)
+
 /* Rows of logits against the tokens that follow, and against those of another model. */
 struct cu_score_row {     /* p: the other model, q: this one */
     double nll_q;         /* -log q(target) */

@@ -679,22 +679,45 @@ static void test_route(struct dev *d) {
     route_case(d, 2, 1000, 40, true);
 }
 
-static void test_argmax(struct dev *d) {
-    static const int64_t sizes[] = {1, 31, 300, 5000};
+static int by_logit(const void *a, const void *b) {
+    const float *x = *(const float *const *)a, *y = *(const float *const *)b;
+    if (*x > *y) return -1;
+    if (*x < *y) return 1;
+    return (x > y) - (x < y); /* the lower id */
+}
+/* Against a sort of all: plain, ties, infinities and NaN, few that are finite, too many ties. */
+static void test_best(struct dev *d) {
+    static const int64_t sizes[] = {1, 100, 513, 4000};
     struct err e;
-    int32_t *arrived = dev_new(d, 4), *id = dev_new(d, 4), *which = dev_new(d, 256), got;
-    float *best = dev_new(d, 256);
-    CHECK_OK(cu_fill(d->s, arrived, 0, 4, &e));
+    void *work = dev_new(d, CU_BEST_WORK);
+    struct cu_best *out = dev_new(d, sizeof *out), got;
+    CHECK_OK(cu_fill(d->s, work, 0, CU_BEST_WORK, &e));
     for (size_t i = 0; i < COUNT_OF(sizes); i++)
-        for (int inf = 0; inf < 2; inf++) {
-            int64_t n = sizes[i], want = 0;
-            float *x = randoms(n, 2);
-            for (int64_t k = 0; k < n; k++) x[k] = inf ? -INFINITY : rintf(x[k]); /* ties */
-            for (int64_t k = 1; k < n; k++)
-                if (x[k] > x[want]) want = k;
-            CHECK_OK(cu_argmax(d->s, put(d, x, n), n, best, which, arrived, id, &e));
-            dev_get(d, &got, id, 4);
-            CHECK_EQ_I64(got, want);
+        for (int kind = 0; kind < 4; kind++) {
+            const int64_t n = sizes[i];
+            float *x = randoms(n, 6);
+            const float **at = xcalloc((size_t)n, sizeof *at);
+            int64_t finite = 0;
+            for (int64_t k = 0; k < n; k++) {
+                if (kind == 1) x[k] = rintf(x[k]);
+                if (kind == 2 && k % 50) x[k] = k % 3 ? -INFINITY : k % 2 ? INFINITY : NAN;
+                if (kind == 3) x[k] = 1;
+                if (isfinite(x[k])) at[finite++] = x + k;
+            }
+            qsort(at, (size_t)finite, sizeof *at, by_logit);
+            CHECK_OK(cu_best_logits(d->s, put(d, x, n), n, work, out, &e));
+            dev_get(d, &got, out, sizeof got);
+            const int64_t want = finite < CU_BEST ? finite : CU_BEST;
+            if (got.n < 0)
+                CHECK(n == 4000 && (kind == 1 || kind == 3));
+            else
+                CHECK_EQ_I64(got.n, want);
+            for (int32_t k = 0; k < got.n; k++)
+                if (got.id[k] != at[k] - x || got.logit[k] != *at[k]) {
+                    CHECK_FAIL("%d logits, kind %d: place %d is %d", (int)n, kind, k, got.id[k]);
+                    break;
+                }
+            free(at);
             free(x);
         }
 }
@@ -773,7 +796,7 @@ int main(void) {
         RUN_DEV(test_delta, &d);
         RUN_DEV(test_chunks, &d);
         RUN_DEV(test_route, &d);
-        RUN_DEV(test_argmax, &d);
+        RUN_DEV(test_best, &d);
         RUN_DEV(test_score, &d);
         if (sums[o] != sums[0]) {
             fprintf(stderr, "order %u of threads gives other bits\n", o);

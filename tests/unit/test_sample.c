@@ -3,6 +3,10 @@
  * distribution they should (chi-square with a fixed seed). */
 #include "runtime/sample.h"
 
+#include <math.h>
+#include <stdbool.h>
+
+#include "core/rng.h"
 #include "tests/check.h"
 
 static const struct sample_opts neutral = {1.0f, 0, 1.0f, 0.0f, 1.0f, 0};
@@ -122,11 +126,57 @@ static void test_seed(void) {
     sampler_free(c);
 }
 
+/* The same draws from the best alone, for every step and their mixes; logits with ties. */
+static void test_best(void) {
+    enum { N = 300, TOKENS = 60 };
+    static const struct sample_opts how[] = {
+        {0, 0, 1, 0, 1, 0},      {0, 0, 1, 0, 1.3f, 40},         {0.7f, 20, 0.8f, 0, 1, 0},
+        {1, 40, 1, 0.05f, 1, 0}, {1.5f, 20, 0.95f, 0, 1.2f, 64}, {1, 5, 1, 0, 3.0f, 8}};
+    struct rng r;
+    rng_seed(&r, 4);
+    for (size_t h = 0; h < sizeof how / sizeof how[0]; h++) {
+        struct sampler *a = sampler_new(&how[h], N, 7), *b = sampler_new(&how[h], N, 7);
+        int32_t last[TOKENS];
+        for (int t = 0; t < TOKENS; t++) {
+            float l[N], best[N];
+            int32_t id[N];
+            int64_t need = sampler_needs(b, t), n = 0;
+            for (int i = 0; i < N; i++) l[i] = rintf(4 * rng_normal(&r)) / 4;
+            for (int i = 0; i < 20; i++) l[i] = i % 2 ? NAN : -INFINITY;
+            CHECK(need > 0 && need < N);
+            for (; n < need; n++) { /* selection */
+                int at = -1;
+                for (int i = 20; i < N; i++) {
+                    bool taken = false;
+                    for (int64_t k = 0; k < n; k++) taken |= id[k] == i;
+                    if (!taken && (at < 0 || l[i] > l[at])) at = i;
+                }
+                id[n] = at;
+                best[n] = l[at];
+            }
+            last[t] = sampler_pick(a, l, last, t);
+            CHECK_EQ_I64(sampler_pick_best(b, id, best, n, last, t), last[t]);
+        }
+        sampler_free(a);
+        sampler_free(b);
+    }
+    struct sample_opts all = neutral;
+    struct sampler *s = sampler_new(&all, N, 1);
+    CHECK_EQ_I64(sampler_needs(s, 10), -1); /* every token may be drawn */
+    sampler_free(s);
+    all = (struct sample_opts){0, 0, 1, 0, 0.8f, 64};
+    s = sampler_new(&all, N, 1);
+    CHECK_EQ_I64(sampler_needs(s, 10), -1); /* raised: any token may become the best */
+    CHECK_EQ_I64(sampler_needs(s, 0), 1);
+    sampler_free(s);
+}
+
 int main(void) {
     RUN(test_greedy);
     RUN(test_impossible);
     RUN(test_distribution);
     RUN(test_penalty);
     RUN(test_seed);
+    RUN(test_best);
     return check_done();
 }
