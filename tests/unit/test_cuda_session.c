@@ -466,6 +466,27 @@ static void check_fusions(const struct model *m, const int32_t *ids, const float
     }
 }
 
+/* Prompts by wgmma, where the device has it, without a mask and with bit 256 of one. */
+static void check_wgmma(const struct model *m) {
+    static const struct {
+        bool masked;
+        unsigned mask;
+        bool on;
+    } c[] = {{false, 0, true}, {true, 127, false}, {true, 383, true}, {true, 256, true}};
+    for (size_t i = 0; i < COUNT_OF(c); i++) {
+        struct session_opts o = {.n_ctx = 4, .act = ACT_Q8, .device = cuda};
+        struct session *s = NULL;
+        struct err e = {0};
+        o.device.masked = c[i].masked;
+        o.device.mask = c[i].mask;
+        CHECK_OK(session_new(&s, m, &o, &e));
+        if (!s) continue;
+        const struct cuda *d = s->dev;
+        if (d->info.emulated || !c[i].on) CHECK(cu_uses_wgmma(d->q) == c[i].on);
+        session_free(s);
+    }
+}
+
 static int cmp_double(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
@@ -561,6 +582,7 @@ static void test_fast(void) {
     CHECK(err[1] > 0 && err[1] <= 1.5 * err[0]);
     CHECK(err[2] > 0 && err[2] <= 1.5 * err[0]);
     check_fusions(m, ids, l[2]);
+    check_wgmma(m);
     packed_offload(m, ids, l[0], N / 2, err[0]);
     for (int i = 0; i < 4; i++) free(l[i]);
     model_close(m);
