@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/cuda/gpu.cuh - the one header behind which every intrinsic and CUDA construct stays.
+/* kernels/cuda/gpu.cuh - the one header behind which every intrinsic and CUDA construct stays (what
+ * only Hopper has is in gpu_sm90.cuh).
  *
  * A .cu file is C in style (templates over a block type or a width are fine; no STL, no classes).
  * nvcc compiles it for the GPU; a host compiler compiles the very same file for the CPU with
