@@ -29,6 +29,8 @@ struct collector {
     struct session *trunk, *draft; /* draft: of an MTP block, or NULL */
     struct model *draft_model;
     float *hidden; /* [ctx][n_embd], for the block */
+    struct imat *out;
+    bool there; /* the trunk's sums are made on its device */
 };
 
 static void see_moments(struct imat_entry *en, int64_t mat, const float *row) {
@@ -60,6 +62,26 @@ static void see(void *ud, const struct gr_weight *w, int64_t expert, const float
         if (en->sum1) see_moments(en, mat, row);
     }
     en->count[mat] += (double)n_rows;
+}
+
+/* Sums that a device made; NULL: only that the entry will come. */
+static void take_sums(void *ud, const struct gr_weight *w, int64_t n_mat, const double *sum2,
+                      const double *count) {
+    struct collector *c = ud;
+    if (strncmp(w->name, "blk.", 4) != 0) return;
+    struct imat_entry *en = imat_add(c->out, w->name, w->ne[0], n_mat);
+    if (!en) c->n_bad++;
+    if (!en || !sum2) return;
+    for (int64_t i = 0; i < n_mat * en->ne0; i++) en->sum2[i] += sum2[i];
+    for (int64_t k = 0; k < n_mat; k++) en->count[k] += count[k];
+}
+
+/* Where a device has all of the trunk, it sums itself. */
+static void sum_there(struct collector *c) {
+    struct err why;
+    if (c->gram || c->m.moments || ranks_n() > 1 || !session_can_sum(c->trunk)) return;
+    c->there = session_sum_begin(c->trunk, take_sums, c, &why) == 0;
+    if (!c->there) log_info("importance is summed by the CPU: %s", why.msg);
 }
 
 /* Every sum finite, every tensor seen at all; says how many experts never were. */
@@ -140,7 +162,7 @@ static void release(struct collector *c) {
 int imatrix_collect(const struct model *m, const struct imatrix_opts *o, struct imat *out,
                     struct err *e) {
     struct ids ids = {0};
-    struct collector c = {.gram = o->gram};
+    struct collector c = {.gram = o->gram, .out = out};
     int64_t ctx = o->ctx ? o->ctx : 512;
     int rc = 0;
     imat_init(&c.m);
@@ -171,6 +193,7 @@ int imatrix_collect(const struct model *m, const struct imatrix_opts *o, struct 
         c.survey = false;
         TRY_GOTO(out, rc, gram_col_settle(c.gram, so.n_ubatch, e));
     }
+    sum_there(&c);
     out->chunk_size = (uint32_t)ctx;
     struct prog p;
     prog_begin(&p, "imatrix", PROG_TOKENS, (uint64_t)(n_chunks * ctx));
@@ -184,11 +207,13 @@ int imatrix_collect(const struct model *m, const struct imatrix_opts *o, struct 
         int32_t *first = ids.v + i * ctx;
         if (bos) first[0] = (int32_t)tok_special(m->tok, TS_BOS);
         if (ranks_mine(i)) rc = chunk(&c, first, ctx, e);
+        if (rc == 0 && c.there) rc = session_sum_chunk(c.trunk, e);
         if (rc == 0) rc = add_chunk(&c, i, out, e);
         out->n_chunks++;
         prog_update(&p, (uint64_t)((i + 1) * ctx));
     }
     prog_end(&p);
+    if (rc == 0 && c.there) rc = session_sum_end(c.trunk, take_sums, &c, e);
     if (rc == 0 && c.n_bad) rc = err_set(e, ERR_DATA, "tensor sizes changed during calibration");
     if (rc == 0) rc = check(out, e);
 out:

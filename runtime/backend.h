@@ -8,10 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/err.h"
+#include "runtime/session.h"
 
-struct session;
-struct session_score;
 struct backend {
     const char *name;
     /* All memory of the session, counted in s->n_bytes; options and the shapes of cache and state
@@ -29,6 +27,12 @@ struct backend {
     int (*score)(struct session *s, struct session *base, const float *hidden, int64_t n,
                  const int32_t *target, struct session_score *out, struct err *e);
     bool (*shares)(const struct session *s, const struct session *base);
+    /* session_sum_...; sum_begin NULL: never */
+    bool (*can_sum)(const struct session *s);
+    int (*sum_begin)(struct session *s, struct err *e);
+    void (*sum_names)(const struct session *s, session_sum_fn fn, void *ud);
+    int (*sum_chunk)(struct session *s, struct err *e);
+    int (*sum_end)(struct session *s, session_sum_fn fn, void *ud, struct err *e);
     /* The recurrent states and the first n_kv tokens of the cache, in a form of the backend's own.
      * restore reports a failure at the next pass. */
     uint64_t (*state_bytes)(const struct session *s, int64_t n_kv);

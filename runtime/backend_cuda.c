@@ -332,6 +332,7 @@ static void cuda_close(struct session *s) {
     cu_host_free(d->ctx, d->host_ids);
     cu_host_free(d->ctx, d->host_logits);
     cu_host_free(d->ctx, d->host_best);
+    exec_cuda_sum_free(s);
     cu_stream_free(d->q);
     cu_close(d->ctx);
     free(d->w);
@@ -553,6 +554,11 @@ const struct backend backend_cuda = {
     .finds_best = true,
     .score = exec_cuda_score,
     .shares = exec_cuda_shares,
+    .can_sum = exec_cuda_can_sum,
+    .sum_begin = exec_cuda_sum_begin,
+    .sum_names = exec_cuda_sum_names,
+    .sum_chunk = exec_cuda_sum_chunk,
+    .sum_end = exec_cuda_sum_end,
     .state_bytes = cuda_state_bytes,
     .save = cuda_save,
     .restore = cuda_restore,

@@ -98,9 +98,10 @@ struct cuda { /* session->dev */
     struct cu_graph **step; /* [n_on_host + 1] */
     int n_steps;            /* so many are there */
     bool recording;
-    bool warm;       /* a token has run since weights last changed */
-    bool exact;      /* f32 activations */
-    struct err lost; /* of a call that could not report: the next pass does */
+    struct cuda_sums *sums; /* NULL, or what passes add to (exec_cuda_sums.c) */
+    bool warm;              /* a token has run since weights last changed */
+    bool exact;             /* f32 activations */
+    struct err lost;        /* of a call that could not report: the next pass does */
 };
 
 /* What may be one launch, --device cuda/MASK (docs/design/cuda.md); all of it without a mask. */
@@ -185,6 +186,22 @@ bool exec_cuda_shares(const struct session *s, const struct session *base);
 /* The best of the pass's token, for s->best: queued; and, after a sync, taken. */
 int exec_cuda_find_best(struct session *s, struct err *e);
 int exec_cuda_take_best(struct session *s, struct err *e);
+
+/* ---- sums for calibration (exec_cuda_sums.c): struct backend ---- */
+
+bool exec_cuda_can_sum(const struct session *s);
+int exec_cuda_sum_begin(struct session *s, struct err *e);
+void exec_cuda_sum_names(const struct session *s, session_sum_fn fn, void *ud);
+int exec_cuda_sum_chunk(struct session *s, struct err *e);
+int exec_cuda_sum_end(struct session *s, session_sum_fn fn, void *ud, struct err *e);
+void exec_cuda_sum_free(struct session *s); /* also of none */
+/* Rows of device memory that enter w are added to its sums. */
+int exec_cuda_sum(struct session *s, gr_w w, const float *x, int64_t n_rows, int64_t ld,
+                  struct err *e);
+/* The same by expert, row of pair i: i / per_row; d->expert was sorted before. */
+int exec_cuda_sum_sort(struct session *s, int64_t n_pairs, int64_t n_experts, struct err *e);
+int exec_cuda_sum_pairs(struct session *s, gr_w w, const float *x, int64_t per_row, int64_t ld,
+                        struct err *e);
 
 /* One pass: every node of the graph, queued. */
 int exec_cuda_nodes(struct session *s, struct err *e);

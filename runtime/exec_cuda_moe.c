@@ -27,6 +27,8 @@ static int show_pairs(struct session *s, const struct seen *v, gr_w w, const flo
                       int64_t per_row, int64_t ld, struct err *e) {
     float *x = NULL;
     void *sorted = NULL;
+    const struct cuda *d = s->dev;
+    if (d->sums) return exec_cuda_sum_pairs(s, w, src, per_row, ld, e);
     TRY(exec_cuda_fetch(s, src, v->n_pairs / per_row * ld, &x, e));
     int rc = buf_alloc(&sorted, (uint64_t)(v->n_pairs * ld) * sizeof(float), "expert rows", e);
     for (int64_t k = 0; k < v->n_experts && !rc; k++) {
@@ -46,13 +48,15 @@ static int observe_choice(struct session *s, const struct gr_node *n, struct see
                           struct err *e) {
     const struct cuda *d = s->dev;
     if (!s->see && !s->see_route) return 0;
-    TRY(fetch_experts(s, v, e));
+    if (d->sums) TRY(exec_cuda_sum_sort(s, v->n_pairs, v->n_experts, e));
+    if (!d->sums || s->see_route) TRY(fetch_experts(s, v, e));
     if (s->see_route)
         s->see_route(s->see_route_ud, n->layer, v->expert, n->n_used, s->n_tok, s->pos);
     if (!s->see) return 0;
     int64_t ld = s->g->reg_width[n->src[0]];
     TRY(show_pairs(s, v, n->w[1], d->reg[n->src[0]], n->n_used, ld, e));
-    return n->w[2] == GR_NONE ? 0 : show_pairs(s, v, n->w[2], d->reg[n->src[0]], n->n_used, ld, e);
+    if (n->w[2] == GR_NONE || d->sums) return 0; /* sums of the gate are those of up */
+    return show_pairs(s, v, n->w[2], d->reg[n->src[0]], n->n_used, ld, e);
 }
 
 bool exec_cuda_glu_packs(const struct session *s, gr_w gate, gr_w up) {

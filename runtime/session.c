@@ -286,6 +286,32 @@ int session_head(struct session *s, const float *hidden, int64_t n, float *logit
     return s->be->head(s, hidden, n, logits, e);
 }
 
+/* Rows are not wanted, but nothing may be fused past them. */
+static void see_nothing(void *ud, const struct gr_weight *w, int64_t expert, const float *x,
+                        int64_t n_rows, int64_t ld) {
+    (void)ud, (void)w, (void)expert, (void)x, (void)n_rows, (void)ld;
+}
+
+bool session_can_sum(const struct session *s) {
+    return s->be->sum_begin && s->be->can_sum(s);
+}
+
+int session_sum_begin(struct session *s, session_sum_fn fn, void *ud, struct err *e) {
+    TRY(s->be->sum_begin(s, e));
+    session_observe(s, see_nothing, NULL);
+    s->be->sum_names(s, fn, ud);
+    return 0;
+}
+
+int session_sum_chunk(struct session *s, struct err *e) {
+    return s->be->sum_chunk(s, e);
+}
+
+int session_sum_end(struct session *s, session_sum_fn fn, void *ud, struct err *e) {
+    session_observe(s, NULL, NULL);
+    return s->be->sum_end(s, fn, ud, e);
+}
+
 bool session_can_best(const struct session *s) {
     return s->be->finds_best;
 }

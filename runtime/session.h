@@ -117,6 +117,20 @@ typedef void (*session_see_fn)(void *ud, const struct gr_weight *w, int64_t expe
                                int64_t n_rows, int64_t ld);
 void session_observe(struct session *s, session_see_fn fn, void *ud);
 
+/* Sums of squares per column of what would be shown to session_observe, made on the device that has
+ * the rows: sum2 [n_mat][ne[0]] and numbers of rows count [n_mat], matrices of experts in their
+ * order. Rows add up in order over a chunk, chunks in order: the bits of a loop over those rows. */
+typedef void (*session_sum_fn)(void *ud, const struct gr_weight *w, int64_t n_mat,
+                               const double *sum2, const double *count);
+/* False: only session_observe shows it all. */
+bool session_can_sum(const struct session *s);
+/* From here on passes are summed, without an observer. fn is called for every product, in the order
+ * of a pass, with sum2 and count NULL. ERR_SYS: no room on the device, nothing has changed. */
+int session_sum_begin(struct session *s, session_sum_fn fn, void *ud, struct err *e);
+int session_sum_chunk(struct session *s, struct err *e); /* a chunk is complete */
+/* Calls fn for every product, and ends. */
+int session_sum_end(struct session *s, session_sum_fn fn, void *ud, struct err *e);
+
 /* Called when the residual of block `block` is complete (-1: the embeddings), for every internal
  * pass: x [n_rows][n_embd], the first row at position pos. Probes and tests. */
 typedef void (*session_hidden_fn)(void *ud, int block, const float *x, int64_t n_rows, int64_t pos);

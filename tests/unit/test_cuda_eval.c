@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_cuda_eval.c - perplexity and divergence found on a device, where logits
- * stay, against the CPU's, which test_eval holds against numpy. `make test`: the emulated device;
- * `make check-cuda`: the real one. */
+/* tests/unit/test_cuda_eval.c - perplexity and divergence found on a device, where logits stay,
+ * against the CPU's, which test_eval holds against numpy; sums for calibration against the rows
+ * that an observer is shown. `make test`: the emulated device; `make check-cuda`: the real one. */
 #include "kernels/cuda/cuda.h"
 #include "quantize/quantize.h"
 #include "runtime/eval.h"
@@ -64,6 +64,93 @@ static void test_kld(void) {
         }
 }
 
+/* ---- sums for calibration -----------------------------------------------------------------------
+ */
+
+enum { MOST = 200 };
+struct sums { /* of every product: columns and rows, experts one after the other */
+    const char *name[MOST];
+    double *sum[MOST], *count[MOST];
+    int64_t n_mat[MOST];
+    int n;
+};
+static int place_of(struct sums *t, const struct gr_weight *w, int64_t n_mat) {
+    int i = 0;
+    while (i < t->n && strcmp(t->name[i], w->name) != 0) i++;
+    if (i < t->n) return i;
+    t->name[t->n] = w->name;
+    t->n_mat[t->n] = n_mat;
+    t->sum[t->n] = xcalloc((size_t)(n_mat * w->ne[0]), sizeof(double));
+    t->count[t->n] = xcalloc((size_t)n_mat, sizeof(double));
+    return t->n++;
+}
+/* The definition: rows in their order. */
+static void see(void *ud, const struct gr_weight *w, int64_t expert, const float *x, int64_t n_rows,
+                int64_t ld) {
+    struct sums *t = ud;
+    const int64_t mat = expert < 0 ? 0 : expert, k = w->ne[0];
+    const int i = place_of(t, w, expert < 0 ? 1 : w->ne[2]);
+    for (int64_t r = 0; r < n_rows; r++)
+        for (int64_t c = 0; c < k; c++)
+            t->sum[i][mat * k + c] += (double)x[r * ld + c] * (double)x[r * ld + c];
+    t->count[i][mat] += (double)n_rows;
+}
+static void take(void *ud, const struct gr_weight *w, int64_t n_mat, const double *sum2,
+                 const double *count) {
+    struct sums *t = ud;
+    const int i = place_of(t, w, n_mat);
+    CHECK_EQ_I64(t->n_mat[i], n_mat);
+    if (!sum2) return;
+    memcpy(t->sum[i], sum2, (size_t)(n_mat * w->ne[0]) * sizeof *sum2);
+    memcpy(t->count[i], count, (size_t)n_mat * sizeof *count);
+}
+
+/* What the device sums is, to the bit, the sum of what it shows to an observer. */
+static void test_sums(void) {
+    static const int64_t pass[3] = {6, 3, 5}; /* the last two are one chunk */
+    struct err e;
+    static struct sums seen, part, made;
+    struct model *m = golden_open("tests/golden/models/qwen35moe", tmp_path("s.gguf"));
+    struct session *a = open_on(m, DEVICE_CUDA), *b = open_on(m, DEVICE_CUDA);
+    CHECK(session_can_sum(b));
+    CHECK_OK(session_sum_begin(b, take, &made, &e));
+    for (int i = 0, at = 0; i < 3; at += (int)pass[i++]) {
+        session_observe(a, see, i < 1 ? &seen : &part);
+        CHECK_OK(session_forward(a, golden.ids + at, pass[i], NULL, &e));
+        CHECK_OK(session_forward(b, golden.ids + at, pass[i], NULL, &e));
+        if (i != 1) CHECK_OK(session_sum_chunk(b, &e));
+    }
+    CHECK_OK(session_sum_end(b, take, &made, &e));
+    CHECK(seen.n == made.n && seen.n > 20);
+    for (int i = 0; i < made.n; i++) {
+        const struct gr_weight *w = NULL;
+        for (int k = 0; k < m->graph.n_weights; k++)
+            if (strcmp(m->graph.weight[k].name, made.name[i]) == 0) w = &m->graph.weight[k];
+        const int64_t n = made.n_mat[i] * w->ne[0];
+        const int at = place_of(&seen, w, made.n_mat[i]), p = place_of(&part, w, made.n_mat[i]);
+        CHECK_EQ_I64(at, i); /* the order of a pass */
+        bool same = true;
+        for (int64_t k = 0; k < n; k++)
+            same = same && seen.sum[at][k] + part.sum[p][k] == made.sum[i][k];
+        for (int64_t k = 0; k < made.n_mat[i]; k++)
+            same = same && seen.count[at][k] + part.count[p][k] == made.count[i][k];
+        if (!same) CHECK_FAIL("%s: other sums", made.name[i]);
+    }
+    CHECK_OK(session_forward(b, golden.ids, 2, NULL, &e)); /* and it goes on without */
+    struct sums *all[] = {&seen, &part, &made};
+    for (int t = 0; t < 3; t++)
+        for (int i = 0; i < all[t]->n; i++) {
+            free(all[t]->sum[i]);
+            free(all[t]->count[i]);
+        }
+    session_free(a);
+    session_free(b);
+    a = open_on(m, DEVICE_CPU);
+    CHECK(!session_can_sum(a));
+    session_free(a);
+    model_close(m);
+}
+
 int main(void) {
     struct err e;
     if (!cu_built() || cu_count() == 0) return check_skip("no CUDA device");
@@ -77,6 +164,7 @@ int main(void) {
     CHECK_OK(model_open(&other, tmp_path("q.gguf"), &e));
     RUN(test_ppl);
     RUN(test_kld);
+    RUN(test_sums);
     model_close(base);
     model_close(other);
     golden_release(&golden);

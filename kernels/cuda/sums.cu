@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT
+/* kernels/cuda/sums.cu - sums of squares per column of what enters a product, in double: a thread
+ * adds a column's rows in their order, so the sums are the bits of a loop on the CPU. Behind the
+ * columns of each matrix lie the numbers of rows, one per matrix. */
+#include "kernels/cuda/gpu.cuh"
+
+enum { THREADS = 256 };
+
+/* grid: columns. */
+CU_KERNEL __launch_bounds__(THREADS)
+    column_sums(const float *x, int64_t n_rows, int64_t ld, int64_t k, double *sum) {
+    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+    if (i == 0) sum[k] += (double)n_rows;
+    if (i >= k) return;
+    double s = sum[i];
+    for (int64_t r = 0; r < n_rows; r++) {
+        const double v = (double)x[r * ld + i];
+        s += v * v;
+    }
+    sum[i] = s;
+}
+
+/* grid: columns, experts. Row of pair p: p / per_row. */
+CU_KERNEL __launch_bounds__(THREADS)
+    expert_sums(const float *x, int64_t per_row, int64_t ld, int64_t k, const int32_t *first,
+                const int32_t *order, double *sum) {
+    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x, e = blockIdx.y;
+    const int32_t from = first[e], to = first[e + 1];
+    if (i == 0) sum[gridDim.y * k + e] += (double)(to - from);
+    if (i >= k) return;
+    double s = sum[e * k + i];
+    for (int32_t p = from; p < to; p++) {
+        const double v = (double)x[order[p] / per_row * ld + i];
+        s += v * v;
+    }
+    sum[e * k + i] = s;
+}
+
+/* all += part, part = 0 */
+CU_KERNEL __launch_bounds__(THREADS) move_sums(double *part, double *all, int64_t n) {
+    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+    if (i >= n) return;
+    all[i] += part[i];
+    part[i] = 0;
+}
+
+static unsigned blocks(int64_t n) {
+    return (unsigned)div_up(n, THREADS);
+}
+
+int cu_column_sums(struct cu_stream *s, const float *x, int64_t n_rows, int64_t ld, int64_t k,
+                   double *sum, struct err *e) {
+    CU_LAUNCH(e, column_sums, blocks(k), THREADS, 0, s, x, n_rows, ld, k, sum);
+    return 0;
+}
+
+int cu_expert_sums(struct cu_stream *s, const float *x, int64_t per_row, int64_t ld, int64_t k,
+                   const int32_t *first, const int32_t *order, int64_t n_experts, double *sum,
+                   struct err *e) {
+    CU_LAUNCH(e, expert_sums, dim3(blocks(k), (unsigned)n_experts), THREADS, 0, s, x, per_row, ld,
+              k, first, order, sum);
+    return 0;
+}
+
+int cu_move_sums(struct cu_stream *s, double *part, double *all, int64_t n, struct err *e) {
+    CU_LAUNCH(e, move_sums, blocks(n), THREADS, 0, s, part, all, n);
+    return 0;
+}

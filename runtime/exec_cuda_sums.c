@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT
+/* runtime/exec_cuda_sums.c - calibration on the device: sums of squares of what enters each product
+ * stay there. Rows for an observer would be gigabytes per chunk, sorted by expert and summed by one
+ * thread. Device memory: 16 bytes per column of each product and expert (gate and up of experts
+ * share theirs), sums of the chunk and of all. */
+#include <stdlib.h>
+
+#include "core/mem.h"
+#include "core/num.h"
+#include "runtime/exec_cuda.h"
+
+struct sum {
+    gr_w w;
+    int64_t n_mat, k;
+    int64_t at; /* doubles: n_mat * k sums, n_mat numbers of rows */
+};
+struct cuda_sums {
+    struct sum *of; /* in the order in which a pass shows them */
+    int n;
+    int64_t n_doubles, n_pairs, n_experts;
+    struct cu_buf *buf;
+    double *part, *all;
+    int32_t *count, *first, *place, *order; /* cu_sort_pairs */
+};
+
+static struct cuda *dev(const struct session *s) {
+    return s->dev;
+}
+
+static void add(struct session *s, gr_w w, int64_t n_mat, gr_w like) {
+    struct cuda_sums *m = dev(s)->sums;
+    if (w == GR_NONE) return;
+    struct sum new = {w, n_mat, s->g->weight[w].ne[0], m->n_doubles};
+    for (int i = 0; i < m->n; i++) {
+        if (m->of[i].w == w) return;
+        if (m->of[i].w == like) new.at = m->of[i].at;
+    }
+    m->of[m->n++] = new;
+    if (new.at == m->n_doubles) m->n_doubles += n_mat * (new.k + 1);
+}
+
+static void find_products(struct session *s) {
+    struct cuda_sums *m = dev(s)->sums;
+    for (int i = 0; i < s->g->n_nodes; i++) {
+        const struct gr_node *n = &s->g->node[i];
+        if (n->op == OP_MATMUL || n->op == OP_GATE_ADD || n->op == OP_MOE)
+            add(s, n->w[0], 1, GR_NONE);
+        if (n->op != OP_MOE) continue;
+        const int64_t experts = s->g->weight[n->w[0]].ne[1];
+        add(s, n->w[1], experts, GR_NONE);
+        add(s, n->w[2], experts, n->w[1]);
+        add(s, n->w[3], experts, GR_NONE);
+        m->n_pairs = max_i64(m->n_pairs, s->o.n_ubatch * n->n_used);
+        m->n_experts = max_i64(m->n_experts, experts);
+    }
+}
+
+bool exec_cuda_can_sum(const struct session *s) {
+    return dev(s)->n_on_host == 0; /* the CPU would see those */
+}
+
+int exec_cuda_sum_begin(struct session *s, struct err *e) {
+    struct cuda *d = dev(s);
+    struct cuda_sums *m = d->sums = xcalloc(1, sizeof *m);
+    m->of = xcalloc((size_t)s->g->n_weights + 1, sizeof *m->of);
+    find_products(s);
+    const int64_t ints = 2 * (m->n_experts + 1) + 2 * m->n_pairs;
+    const uint64_t bytes = 2 * (uint64_t)m->n_doubles * sizeof(double);
+    int rc = cu_buf_new(&m->buf, d->ctx, bytes + (uint64_t)ints * sizeof(int32_t),
+                        "sums of importance", e);
+    if (!rc) rc = cu_fill(d->q, cu_buf_ptr(m->buf), 0, bytes, e);
+    if (rc) {
+        exec_cuda_sum_free(s);
+        return rc;
+    }
+    m->part = cu_buf_ptr(m->buf);
+    m->all = m->part + m->n_doubles;
+    m->count = (int32_t *)(void *)(m->all + m->n_doubles);
+    m->first = m->count + m->n_experts + 1;
+    m->place = m->first + m->n_experts + 1;
+    m->order = m->place + m->n_pairs;
+    return 0;
+}
+
+void exec_cuda_sum_free(struct session *s) {
+    struct cuda_sums *m = dev(s)->sums;
+    if (!m) return;
+    cu_buf_free(m->buf);
+    free(m->of);
+    free(m);
+    dev(s)->sums = NULL;
+}
+
+static const struct sum *sum_of(const struct session *s, gr_w w) {
+    const struct cuda_sums *m = dev(s)->sums;
+    int i = 0;
+    while (m->of[i].w != w) i++;
+    return &m->of[i];
+}
+
+int exec_cuda_sum(struct session *s, gr_w w, const float *x, int64_t n_rows, int64_t ld,
+                  struct err *e) {
+    const struct sum *of = sum_of(s, w);
+    return cu_column_sums(dev(s)->q, x, n_rows, ld, of->k, dev(s)->sums->part + of->at, e);
+}
+
+int exec_cuda_sum_sort(struct session *s, int64_t n_pairs, int64_t n_experts, struct err *e) {
+    const struct cuda_sums *m = dev(s)->sums;
+    return cu_sort_pairs(dev(s)->q, dev(s)->expert, n_pairs, n_experts, m->count, m->first,
+                         m->place, m->order, e);
+}
+
+int exec_cuda_sum_pairs(struct session *s, gr_w w, const float *x, int64_t per_row, int64_t ld,
+                        struct err *e) {
+    const struct cuda_sums *m = dev(s)->sums;
+    const struct sum *of = sum_of(s, w);
+    return cu_expert_sums(dev(s)->q, x, per_row, ld, of->k, m->first, m->order, of->n_mat,
+                          m->part + of->at, e);
+}
+
+int exec_cuda_sum_chunk(struct session *s, struct err *e) {
+    const struct cuda_sums *m = dev(s)->sums;
+    return cu_move_sums(dev(s)->q, m->part, m->all, m->n_doubles, e);
+}
+
+int exec_cuda_sum_end(struct session *s, session_sum_fn fn, void *ud, struct err *e) {
+    const struct cuda_sums *m = dev(s)->sums;
+    int rc = 0;
+    for (int i = 0; i < m->n && !rc; i++) {
+        const struct sum *of = &m->of[i];
+        const uint64_t n = (uint64_t)(of->n_mat * (of->k + 1));
+        void *p = NULL;
+        rc = buf_alloc(&p, n * sizeof(double), "sums of importance", e);
+        if (!rc) rc = cu_download(dev(s)->q, p, m->all + of->at, n * sizeof(double), e);
+        if (!rc) rc = cu_sync(dev(s)->q, e);
+        const double *sum = p;
+        if (!rc) fn(ud, &s->g->weight[of->w], of->n_mat, sum, sum + of->n_mat * of->k);
+        buf_free(p);
+    }
+    exec_cuda_sum_free(s);
+    return rc;
+}
+
+void exec_cuda_sum_names(const struct session *s, session_sum_fn fn, void *ud) {
+    const struct cuda_sums *m = dev(s)->sums;
+    for (int i = 0; i < m->n; i++) fn(ud, &s->g->weight[m->of[i].w], m->of[i].n_mat, NULL, NULL);
+}
