@@ -114,6 +114,12 @@ $(OBJ)/kernels/amx/%.o: AMX = -mamx-tile -mamx-int8
 # the address sanitizer looks at the operands of a matrix product once (kernels/ops.h), not at each of its loads: those
 # were two thirds of the time of every test with a model. tests/kern/check puts pages that fault around them
 $(OBJ)/kernels/avx2/gemm.o $(OBJ)/kernels/avx512/gemm.o: SANF := $(if $(findstring address,$(SAN)),-DKERN_CHECK_ROWS,$(SANF))
+# nor is it told of kernels that this machine cannot run: they take minutes to compile with it
+CPU_FLAGS := $(if $(SAN),$(shell sed -n 's/^flags[^:]*://p' /proc/cpuinfo 2>/dev/null | head -1))
+ifneq ($(CPU_FLAGS),)
+$(if $(filter avx512f,$(CPU_FLAGS)),,$(eval $(OBJ)/kernels/avx512/%.o $(OBJ)/kernels/amx/%.o: SANF =))
+$(if $(filter avx_vnni,$(CPU_FLAGS)),,$(eval $(OBJ)/kernels/avxvnni/%.o: SANF =))
+endif
 $(OBJ)/%.o: %.c
 	@mkdir -p $(@D)
 	@$(if $(filter 0,$(V)),echo "  cc    $<")
