@@ -148,6 +148,17 @@ static void test_sums(void) {
     a = open_on(m, DEVICE_CPU);
     CHECK(!session_can_sum(a));
     session_free(a);
+    /* room for the session, none for sums: the session goes on without */
+    a = open_on(m, DEVICE_CUDA);
+    const uint64_t most = session_bytes(a) + (32 << 10);
+    session_free(a);
+    const struct session_opts o = {
+        .n_ctx = 32, .n_ubatch = 16, .device = {.kind = DEVICE_CUDA, .max_bytes = most}};
+    CHECK_OK(session_new(&a, m, &o, &e));
+    CHECK(session_can_sum(a));
+    CHECK_ERR(session_sum_begin(a, take, &part, &e), ERR_SYS, "--max-vram");
+    CHECK_OK(session_forward(a, golden.ids, 2, NULL, &e));
+    session_free(a);
     model_close(m);
 }
 
