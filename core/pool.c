@@ -271,3 +271,21 @@ void pool_for(struct pool *p, int64_t n_items, int64_t chunk, pool_fn fn, void *
         first = end;
     }
 }
+
+enum { COPY_BYTES = 512 << 10 }; /* of a task */
+struct copy {
+    uint8_t *dst;
+    const uint8_t *src;
+    uint64_t n;
+};
+static void copy_parts(void *ctx, int64_t begin, int64_t end, int worker) {
+    const struct copy *c = ctx;
+    const uint64_t from = (uint64_t)begin * COPY_BYTES, to = (uint64_t)end * COPY_BYTES;
+    (void)worker;
+    memcpy(c->dst + from, c->src + from, (size_t)((to < c->n ? to : c->n) - from));
+}
+
+void pool_copy(struct pool *p, void *dst, const void *src, uint64_t n) {
+    struct copy c = {dst, src, n};
+    pool_for(p, (int64_t)((n + COPY_BYTES - 1) / COPY_BYTES), 1, copy_parts, &c);
+}

@@ -27,5 +27,7 @@ typedef void (*pool_fn)(void *ctx, int64_t begin, int64_t end, int worker);
 /* Runs fn over [0, n_items) in chunks of `chunk` items (>= 1), handed out dynamically; returns when
  * all are done. Not reentrant. A NULL pool runs in the caller. */
 void pool_for(struct pool *p, int64_t n_items, int64_t chunk, pool_fn fn, void *ctx);
+/* memcpy of n bytes, by all threads. */
+void pool_copy(struct pool *p, void *dst, const void *src, uint64_t n);
 
 #endif

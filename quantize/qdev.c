@@ -9,7 +9,7 @@
 #include "core/num.h"
 #include "quantize/enc/cuda/rows.h"
 
-enum { CHUNK = 2 << 20, N_SLOTS = 2, COPY = 1 << 20 };
+enum { CHUNK = 2 << 20, N_SLOTS = 2 };
 
 struct room { /* grows */
     void *p;
@@ -141,26 +141,11 @@ int qdev_tensor(struct qdev *d, const struct qdev_tensor *t, struct err *e) {
     return cu_sync(d->slot[0].s, e);
 }
 
-struct copy {
-    uint8_t *dst;
-    const uint8_t *src;
-    uint64_t n;
-};
-static void copy_parts(void *ctx, int64_t begin, int64_t end, int worker) {
-    const struct copy *c = ctx;
-    (void)worker;
-    for (int64_t i = begin; i < end; i++) {
-        const uint64_t at = (uint64_t)i * COPY, n = c->n - at < COPY ? c->n - at : COPY;
-        memcpy(c->dst + at, c->src + at, n);
-    }
-}
-
 /* Queues a chunk of n rows. */
 static int send(struct qdev *d, struct slot *s, const uint8_t *src, int64_t first, int64_t n,
                 uint8_t *dst, struct err *e) {
     const uint64_t n_raw = (uint64_t)n * d->src_row;
-    struct copy c = {s->host_raw.p, src, n_raw};
-    pool_for(d->pool, div_up((int64_t)n_raw, COPY), 1, copy_parts, &c);
+    pool_copy(d->pool, s->host_raw.p, src, n_raw);
     const struct enc_cuda_rows a = {.how = enc_how_of(d->eb->spec, d->t.search),
                                     .n = n,
                                     .k = d->t.k,
@@ -189,8 +174,7 @@ static int receive(struct qdev *d, struct slot *s, int64_t *row, int64_t *col, s
     if (!n) return 0;
     s->n = 0;
     TRY(cu_sync(s->s, e));
-    struct copy c = {s->dst, s->host_out.p, (uint64_t)n * d->dst_row};
-    pool_for(d->pool, div_up((int64_t)c.n, COPY), 1, copy_parts, &c);
+    pool_copy(d->pool, s->dst, s->host_out.p, (uint64_t)n * d->dst_row);
     for (int64_t i = 0; i < n && *row < 0; i++) {
         if (!bad[i]) continue;
         *row = s->first + i;

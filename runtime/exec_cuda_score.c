@@ -2,14 +2,14 @@
 /* runtime/exec_cuda_score.c - what rows of logits are worth, found on the device: a few numbers per
  * row come down in place of a vocabulary, and of a token the best alone. Logits stay where they are
  * until the session's next head, so the sessions of one device read each other's. */
-#include <float.h>
-#include <math.h>
 #include <string.h>
 
 #include "runtime/exec_cuda.h"
+#include "runtime/sample.h"
 
 _Static_assert((int)SESSION_SCORES == (int)HEAD_ROWS, "a call is one head");
 _Static_assert((int)SESSION_BEST == (int)CU_BEST, "as many as a device finds");
+_Static_assert((int)SESSION_BEST <= (int)SAMPLE_BEST, "as many as are found here");
 
 static struct cuda *dev(const struct session *s) {
     return s->dev;
@@ -47,23 +47,6 @@ int exec_cuda_score(struct session *s, struct session *base, const float *hidden
 /* ---- the best logits of a token -----------------------------------------------------------------
  */
 
-/* Insertion, for the rare token of too many ties. */
-static void best_of(const float *x, int64_t n, struct session_best *out) {
-    out->n = 0;
-    for (int64_t i = 0; i < n; i++) {
-        int32_t at = out->n;
-        while (at > 0 && x[i] > out->logit[at - 1]) at--;
-        if (!(fabsf(x[i]) <= FLT_MAX) || at == SESSION_BEST) continue;
-        if (out->n < SESSION_BEST) out->n++;
-        for (int32_t k = out->n - 1; k > at; k--) {
-            out->id[k] = out->id[k - 1];
-            out->logit[k] = out->logit[k - 1];
-        }
-        out->id[at] = (int32_t)i;
-        out->logit[at] = x[i];
-    }
-}
-
 int exec_cuda_find_best(struct session *s, struct err *e) {
     struct cuda *d = dev(s);
     TRY(cu_best_logits(d->q, d->logits, n_vocab(s), d->best_work, d->best, e));
@@ -77,7 +60,7 @@ int exec_cuda_take_best(struct session *s, struct err *e) {
         const int64_t n = n_vocab(s);
         TRY(cu_download(d->q, d->host_logits, d->logits, (uint64_t)n * sizeof(float), e));
         TRY(cu_sync(d->q, e));
-        best_of(d->host_logits, n, s->best);
+        s->best->n = sample_best(d->host_logits, n, SESSION_BEST, s->best->id, s->best->logit);
         return 0;
     }
     s->best->n = b->n;

@@ -17,7 +17,7 @@
 #include "runtime/exec_cuda.h"
 
 static const uint64_t PIECE = UINT64_C(8) << 20;
-enum { PIECES = 4, COPY_BYTES = 256 << 10 }; /* at least so many of a weight; of a task */
+enum { PIECES = 4 }; /* at least so many of a weight */
 
 static struct cuda *dev(const struct session *s) {
     return s->dev;
@@ -115,27 +115,14 @@ bool exec_cuda_streams(const struct session *s, const struct gr_node *n) {
     return true;
 }
 
-struct copy {
-    uint8_t *to;
-    const uint8_t *from;
-    int64_t n;
-};
-static void copy_range(void *ctx, int64_t i0, int64_t i1, int worker) {
-    const struct copy *c = ctx;
-    const int64_t at = i0 * COPY_BYTES;
-    (void)worker;
-    memcpy(c->to + at, c->from + at, (size_t)(min_i64(i1 * COPY_BYTES, c->n) - at));
-}
-
 /* Rows [r, r + n) of all matrices of a weight, to where w says that they shall lie. */
 static int piece(struct session *s, const struct weight *src, const struct cu_weight *w, int64_t r,
                  int64_t n, struct err *e) {
     struct cuda *d = dev(s);
     struct cuda_lane *l = &d->in.lane[d->in.turn++ & 1];
     const uint64_t n_bytes = (uint64_t)n * src->row_bytes, at = (uint64_t)r * src->row_bytes;
-    struct copy c = {l->pinned, (const uint8_t *)src->data + at, (int64_t)n_bytes};
     TRY(cu_event_sync(l->copied, e));
-    pool_for(s->o.pool, div_up(c.n, COPY_BYTES), 1, copy_range, &c);
+    pool_copy(s->o.pool, l->pinned, (const uint8_t *)src->data + at, n_bytes);
     uint8_t *to = w->data ? (uint8_t *)(uintptr_t)w->data + at : l->raw;
     TRY(cu_upload(l->q, to, l->pinned, n_bytes, e));
     TRY(cu_event_record(l->copied, l->q, e));

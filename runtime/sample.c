@@ -88,12 +88,11 @@ static void sift(struct cand *h, int64_t n, int64_t i) {
     }
 }
 
-/* The k best finite logits, best first, in s->cand; returns how many. */
-static int64_t best(struct sampler *s, int64_t k) {
-    struct cand *h = s->cand;
+/* The k best finite logits, best first, in h; returns how many. */
+static int64_t best(const float *logits, int64_t n_vocab, struct cand *h, int64_t k) {
     int64_t n = 0;
-    for (int64_t i = 0; i < s->n_vocab; i++) {
-        struct cand c = {s->logits[i], (int32_t)i, 0};
+    for (int64_t i = 0; i < n_vocab; i++) {
+        struct cand c = {logits[i], (int32_t)i, 0};
         if (!isfinite(c.logit)) continue;
         if (n < k) {
             h[n++] = c;
@@ -106,6 +105,16 @@ static int64_t best(struct sampler *s, int64_t k) {
     }
     qsort(h, (size_t)n, sizeof *h, cmp_cand);
     return n;
+}
+
+int32_t sample_best(const float *logits, int64_t n, int32_t k, int32_t *id, float *logit) {
+    struct cand h[SAMPLE_BEST];
+    const int32_t found = (int32_t)best(logits, n, h, k);
+    for (int32_t i = 0; i < found; i++) {
+        id[i] = h[i].id;
+        logit[i] = h[i].logit;
+    }
+    return found;
 }
 
 static void softmax(struct cand *c, int64_t n, double temp) {
@@ -147,7 +156,7 @@ static int64_t kept(const struct sampler *s) {
 int32_t sampler_pick(struct sampler *s, const float *logits, const int32_t *last, int64_t n_last) {
     memcpy(s->logits, logits, (size_t)s->n_vocab * sizeof *logits);
     penalize(s, last, n_last);
-    return draw(s, best(s, kept(s)));
+    return draw(s, best(s->logits, s->n_vocab, s->cand, kept(s)));
 }
 
 /* A penalty of 1 or more only lowers, so the best of before hold the best of after and as many more

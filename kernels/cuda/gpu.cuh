@@ -324,13 +324,17 @@ CU_DEV int cu_warp_sum(int v) {
     for (int m = 16; m > 0; m >>= 1) v += cu_shfl_xor(v, m);
     return v;
 }
+CU_DEV double cu_warp_sum(double v) {
+    for (int m = 16; m > 0; m >>= 1) v += cu_shfl_xor(v, m);
+    return v;
+}
 CU_DEV float cu_warp_max(float v) {
     for (int m = 16; m > 0; m >>= 1) v = fmaxf(v, cu_shfl_xor(v, m));
     return v;
 }
 /* Over a block of up to 1024 threads (a multiple of 32), the same in every thread; `red` is shared
- * memory for 32 floats, free again at return. */
-CU_DEV float cu_block_sum(float v, float *red) {
+ * memory for 32 values, free again at return. */
+template <class T> CU_DEV T cu_block_sum(T v, T *red) {
     v = cu_warp_sum(v);
     const int n_warps = (int)blockDim.x / 32;
     if (threadIdx.x % 32 == 0) red[threadIdx.x / 32] = v;

@@ -17,20 +17,6 @@ CU_DEV void take(struct best *b, float v, int i) {
         b->i = i;
     }
 }
-CU_DEV double warp_sum(double v) {
-    for (int m = 16; m > 0; m >>= 1) v += cu_shfl_xor(v, m);
-    return v;
-}
-/* Over the block, the same in every thread; `red` is free again at return. */
-CU_DEV double block_sum(double v, double *red) {
-    v = warp_sum(v);
-    if (threadIdx.x % 32 == 0) red[threadIdx.x / 32] = v;
-    __syncthreads();
-    v = 0;
-    for (int w = 0; w < WARPS; w++) v += red[w];
-    __syncthreads();
-    return v;
-}
 CU_DEV struct best block_best(struct best b, struct best *red) {
     for (int m = 16; m > 0; m >>= 1) take(&b, cu_shfl_xor(b.v, m), cu_shfl_xor(b.i, m));
     if (threadIdx.x % 32 == 0) red[threadIdx.x / 32] = b;
@@ -53,7 +39,7 @@ CU_DEV struct dist dist_of(const float *x, int n, struct best *red, double *sums
     d.top = block_best(d.top, red);
     double sum = 0;
     for (int i = (int)threadIdx.x; i < n; i += THREADS) sum += (double)expf(x[i] - d.top.v);
-    d.lse = (double)d.top.v + log(block_sum(sum, sums));
+    d.lse = (double)d.top.v + log(cu_block_sum(sum, sums));
     if (d.top.i >= n) d.top.i = 0; /* nothing but NaN */
     return d;
 }
@@ -76,7 +62,7 @@ CU_KERNEL __launch_bounds__(THREADS) score_rows(CU_PARAM(struct cu_score) a) {
             const float logp = p[i] - lse;
             if (logp > -16.0f) kld += (double)(expf(logp) * (logp - (q[i] - shift)));
         }
-        r.kld = block_sum(kld, sums);
+        r.kld = cu_block_sum(kld, sums);
         r.nll_p = -(double)(p[target] - lse);
         r.top_p = dp.top.i;
         r.prob_p = expf(p[dp.top.i] - lse);

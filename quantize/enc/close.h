@@ -36,29 +36,28 @@ ENC_INLINE void enc_close_Q4_1(const struct enc_open *b, void *blk) {
     for (int i = 0; i < 16; i++) o->qs[i] = (uint8_t)(b->l[i] | (b->l[i + 16]) << 4);
 }
 
+/* The codes l plus `add` in five bits: low four, two to a byte, then the highest of all. */
+ENC_INLINE void enc_pack_five(uint8_t qs[16], uint8_t qh[4], const int8_t *l, int add) {
+    uint32_t high = 0;
+    for (int i = 0; i < 16; i++) {
+        int lo = l[i] + add, hi = l[i + 16] + add;
+        qs[i] = (uint8_t)((lo & 15) | (hi & 15) << 4);
+        high |= (uint32_t)(lo >> 4) << i | (uint32_t)(hi >> 4) << (i + 16);
+    }
+    store_u32(qh, high);
+}
+
 ENC_INLINE void enc_close_Q5_0(const struct enc_open *b, void *blk) {
     struct blk_Q5_0 *o = (struct blk_Q5_0 *)blk;
     o->d = enc_f16_bits(b->d);
-    uint32_t high = 0;
-    for (int i = 0; i < 16; i++) {
-        int lo = b->l[i] + 16, hi = b->l[i + 16] + 16;
-        o->qs[i] = (uint8_t)((lo & 15) | (hi & 15) << 4);
-        high |= (uint32_t)(lo >> 4) << i | (uint32_t)(hi >> 4) << (i + 16);
-    }
-    store_u32(o->qh, high);
+    enc_pack_five(o->qs, o->qh, b->l, 16);
 }
 
 ENC_INLINE void enc_close_Q5_1(const struct enc_open *b, void *blk) {
     struct blk_Q5_1 *o = (struct blk_Q5_1 *)blk;
     o->d = enc_f16_bits(b->d);
     o->m = enc_f16_bits(b->m);
-    uint32_t high = 0;
-    for (int i = 0; i < 16; i++) {
-        int lo = b->l[i], hi = b->l[i + 16];
-        o->qs[i] = (uint8_t)((lo & 15) | (hi & 15) << 4);
-        high |= (uint32_t)(lo >> 4) << i | (uint32_t)(hi >> 4) << (i + 16);
-    }
-    store_u32(o->qh, high);
+    enc_pack_five(o->qs, o->qh, b->l, 0);
 }
 
 ENC_INLINE void enc_close_Q8_0(const struct enc_open *b, void *blk) {

@@ -369,15 +369,9 @@ LANE_FN bool aff_begin(struct aff_job *j, const struct enc_how *h, const struct 
     j->x = mem->x;
     j->w = mem->w;
     j->scale[0] = j->scale[1] = j->min[0] = j->min[1] = splat(0);
-    o->n = QK;
-    o->sub = s->sub;
-    o->lv = s->lv;
-    o->d = o->m = 0;
+    open_zero(s, o);
     o->m_sign = -1;
-    o->sc_lo = 0;
-    o->sc_hi = o->mn_hi = s->sc_hi;
-    memset(o->sc, 0, sizeof o->sc);
-    memset(o->mn, 0, sizeof o->mn);
+    o->mn_hi = s->sc_hi;
     if (!load(j->x, x, QK, 65504.0f * (float)s->sc_hi, s->sub)) {
         memset(o->l, 0, QK);
         return false;

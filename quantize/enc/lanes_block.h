@@ -117,6 +117,20 @@ LANE_FN void codes_at(const struct levels *lv, const struct tile *t, int n, vf d
 /* ---- blocks that are open -----------------------------------------------------------------------
  */
 
+/* A super-block of zeros without minima, codes apart; field by field: codes would be zeroed twice.
+ */
+LANE_FN void open_zero(const struct enc_spec *s, struct enc_open *o) {
+    o->n = QK;
+    o->sub = s->sub;
+    o->lv = s->lv;
+    o->d = o->m = o->m_sign = 0;
+    o->sc_lo = s->sc_lo;
+    o->sc_hi = s->sc_hi;
+    o->mn_hi = 0;
+    memset(o->sc, 0, sizeof o->sc);
+    memset(o->mn, 0, sizeof o->mn);
+}
+
 /* sum w*(x - x^)^2, x^ as it will be decoded. */
 LANE_FN double open_error(const struct enc_open *o, const float *x, const float *w) {
     vd e = to_double(splat(0));

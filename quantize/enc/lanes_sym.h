@@ -325,15 +325,7 @@ LANE_FN bool sym_begin(struct sym_job *j, const struct enc_how *h, const struct 
     j->n = s->sub;
     j->x = mem->x;
     j->w = mem->w;
-    o->n = QK; /* field by field: most of it would be zeros */
-    o->sub = s->sub;
-    o->lv = s->lv;
-    o->d = o->m = o->m_sign = 0;
-    o->sc_lo = s->sc_lo;
-    o->sc_hi = s->sc_hi;
-    o->mn_hi = 0;
-    memset(o->sc, 0, sizeof o->sc);
-    memset(o->mn, 0, sizeof o->mn);
+    open_zero(s, o);
     if (!load(j->x, x, QK, 65504.0f * (float)s->sc_hi * (float)s->lv.hi, s->sub)) {
         memset(o->l, code_of_zero(&s->lv), QK);
         return false;

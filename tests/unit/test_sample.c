@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <stdbool.h>
+#include <string.h>
 
 #include "core/rng.h"
 #include "tests/check.h"
@@ -154,6 +155,11 @@ static void test_best(void) {
                 id[n] = at;
                 best[n] = l[at];
             }
+            float again[SAMPLE_BEST];
+            int32_t same[SAMPLE_BEST];
+            CHECK_EQ_I64(sample_best(l, N, (int32_t)need, same, again), need);
+            CHECK(memcmp(same, id, (size_t)need * sizeof *id) == 0);
+            CHECK(memcmp(again, best, (size_t)need * sizeof *best) == 0);
             last[t] = sampler_pick(a, l, last, t);
             CHECK_EQ_I64(sampler_pick_best(b, id, best, n, last, t), last[t]);
         }
