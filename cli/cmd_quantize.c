@@ -285,7 +285,7 @@ static int run(struct cli *c, const struct args *a, char **recipe, const struct 
     TRY(parse_without(a->without, &one.without, e));
     TRY(cli_pool(c, e));
     one.pool = c->pool;
-    cli_device_quantize(c, &one);
+    one.device = cli_device_quantize(c);
     if (budget_asked(&a->mix) && ranks_n() > 1)
         return err_set(
             e, ERR_USAGE,

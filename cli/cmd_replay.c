@@ -180,7 +180,7 @@ static int make_again(struct replay *r, struct err *e) {
                               .pool = r->c->pool};
     char *plan = NULL;
     int rc;
-    cli_device_quantize(r->c, &o);
+    o.device = cli_device_quantize(r->c);
     if (!o.recipe) {
         plan = xasprintf("%s.plan.tsv", r->copy);
         o.recipe = plan;

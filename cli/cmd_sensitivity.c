@@ -11,6 +11,7 @@
 
 #include "cli/cmd.h"
 #include "cli/mix.h"
+#include "cli/device.h"
 #include "cli/probe.h"
 #include "core/io.h"
 #include "core/log.h"
@@ -270,11 +271,11 @@ static void warn_same_text(const struct mix_probe_opts *o, const struct imat *im
                          o->texts.v[k]);
 }
 
-static int run(struct work *w, const struct imat *imat, const char *hash, struct err *e) {
+static int run(struct work *w, const struct sens_source *from, const char *hash, struct err *e) {
     const struct mix_probe_opts *o = w->o;
     struct sens *s = w->s;
-    warn_same_text(o, imat);
-    if (o->texts.n) TRY(probe_open(&w->p, o->c, o->model, &o->texts, imat, o->ctx, o->n_chunks, e));
+    warn_same_text(o, from->imat);
+    if (o->texts.n) TRY(probe_open(&w->p, o->c, o->model, &o->texts, from, o->ctx, o->n_chunks, e));
     s->search = o->search;
     if (ranks_me() == 0) TRY(resume(w, hash, e));
     ranks_tell(&w->r->resumed, sizeof w->r->resumed);
@@ -282,7 +283,7 @@ static int run(struct work *w, const struct imat *imat, const char *hash, struct
     memcpy(s->imatrix_hash, hash, sizeof s->imatrix_hash);
     s->search = o->search;
     for (int k = 0; k < o->n_budgets; k++) sens_set_low(s, o->budget[k]);
-    if (!w->r->resumed) TRY(sens_errors(s, w->g, imat, o->c->pool, e));
+    if (!w->r->resumed) TRY(sens_errors(s, from, e));
     if (o->texts.n) {
         memcpy(s->probe_hash, w->p.hash, sizeof s->probe_hash);
         s->ctx = w->p.ctx;
@@ -311,8 +312,12 @@ int mix_measure(const struct mix_probe_opts *o, struct sens *s, struct mix_probe
     if (!rc && o->imatrix) rc = imat_read(&imat, o->imatrix, e);
     if (!rc && o->imatrix) rc = record_file_hash(o->imatrix, hash, e);
     if (!rc) rc = sens_init(s, w.g, e);
-    if (!rc) rc = run(&w, o->imatrix ? &imat : NULL, hash, e);
+    struct sens_source from = {w.g, o->imatrix ? &imat : NULL, o->c->pool, NULL};
+    const struct qdev_want want = cli_device_quantize(o->c);
+    if (!rc) rc = qdev_open(&from.dev, &want, from.pool, e);
+    if (!rc) rc = run(&w, &from, hash, e);
     if (w.p.c) probe_close(&w.p);
+    qdev_close(from.dev);
     gguf_close(w.g);
     imat_release(&imat);
     free(w.want);

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "kernels/cuda/cuda.h"
-#include "quantize/quantize.h"
 
 /* False: the CPU, or a device that does not answer. */
 static bool ask(const struct cli *c, struct cu_info *i) {
@@ -34,9 +33,8 @@ struct device cli_device_share(const struct cli *c, int n_left) {
     return d;
 }
 
-void cli_device_quantize(const struct cli *c, struct quantize_opts *o) {
-    if (c->device.kind == DEVICE_CPU) return;
-    o->cuda = c->device.kind == DEVICE_AUTO ? QUANTIZE_TRY_CUDA : QUANTIZE_CUDA;
-    o->cuda_index = c->device.index;
-    o->cuda_bytes = c->device.max_bytes;
+struct qdev_want cli_device_quantize(const struct cli *c) {
+    static const enum qdev_use use[] = {
+        [DEVICE_CPU] = QDEV_NONE, [DEVICE_CUDA] = QDEV_MUST, [DEVICE_AUTO] = QDEV_TRY};
+    return (struct qdev_want){use[c->device.kind], c->device.index, c->device.max_bytes};
 }

@@ -4,8 +4,7 @@
 #define HONE_CLI_DEVICE_H
 
 #include "cli/opt.h"
-
-struct quantize_opts;
+#include "quantize/qdev.h"
 
 /* "NVIDIA H100 80GB HBM3", or "" when --device is the CPU. */
 void cli_device_name(const struct cli *c, char out[256]);
@@ -14,6 +13,6 @@ void cli_device_name(const struct cli *c, char out[256]);
  * fit is computed by the CPU, with a warning. */
 struct device cli_device_share(const struct cli *c, int n_left);
 /* The device for quantization. */
-void cli_device_quantize(const struct cli *c, struct quantize_opts *o);
+struct qdev_want cli_device_quantize(const struct cli *c);
 
 #endif

@@ -56,7 +56,7 @@ static int make_missing(struct gate *g, struct err *e) {
                                   .overwrite = true,
                                   .search = g->search,
                                   .pool = g->c->pool};
-        cli_device_quantize(g->c, &o);
+        o.device = cli_device_quantize(g->c);
         log_info("quantizing %s, to compare the mix with", p->name);
         TRY(quantize_run(&o, &r, e));
     }

@@ -316,7 +316,7 @@ static int quantize_one(struct make *mk, const char *recipe, struct err *e) {
         const char *files[] = {file};
         char *gram = make_gram(mk);
         o.gram = gram;
-        cli_device_quantize(mk->c, &o);
+        o.device = cli_device_quantize(mk->c);
         log_info("quantizing %s", file);
         rc = quantize_run(&o, &r, e);
         free(gram);

@@ -73,7 +73,7 @@ static int try_mix(struct candidate *k, uint64_t budget, const char *sens, struc
                               .search = g->search,
                               .resume = make_resume(mk),
                               .pool = mk->c->pool};
-    cli_device_quantize(mk->c, &o);
+    o.device = cli_device_quantize(mk->c);
     log_info("the best mix of %" PRIu64 " bytes", budget);
     int rc = mixer_open(&x, mk->c, &o, sens, budget, e);
     if (!rc) rc = mix_solve_job(&x, &o, &ask, job, e);

@@ -49,12 +49,15 @@ static int load(struct mixer *x, const struct quantize_opts *q, const char *sens
         return 0;
     }
     struct imat imat;
+    struct sens_source from = {x->g, q->imatrix ? &imat : NULL, x->c->pool, NULL};
     imat_init(&imat);
     int rc = q->imatrix ? imat_read(&imat, q->imatrix, e) : 0;
     memcpy(s->imatrix_hash, hash, sizeof hash);
     s->search = q->search;
     sens_set_low(s, least);
-    if (!rc) rc = sens_errors(s, x->g, q->imatrix ? &imat : NULL, x->c->pool, e);
+    if (!rc) rc = qdev_open(&from.dev, &q->device, from.pool, e);
+    if (!rc) rc = sens_errors(s, &from, e);
+    qdev_close(from.dev);
     imat_release(&imat);
     return rc;
 }

@@ -35,10 +35,10 @@ static int thin_windows(struct probe *p, int64_t ctx, int64_t n, struct err *e) 
 }
 
 int probe_open(struct probe *p, struct cli *c, const char *model, const struct str_list *texts,
-               const struct imat *imat, int64_t ctx, int64_t n_chunks, struct err *e) {
+               const struct sens_source *from, int64_t ctx, int64_t n_chunks, struct err *e) {
     memset(p, 0, sizeof *p);
     p->c = c;
-    p->imat = imat;
+    p->from = from;
     struct session_opts o = {.n_ctx = ctx,
                              .n_ubatch = min_i64(ctx, 2048),
                              .isa = c->isa,
@@ -104,7 +104,7 @@ static int encoded(struct probe *p, const struct sens *s, int64_t item, enum qty
             p->data[i].keep |= keep;
             return 0;
         }
-    TRY(sens_encode(p->model[0]->gguf, item, p->imat, type, s->search, p->c->pool, out, e));
+    TRY(sens_encode(p->from, item, type, s->search, out, e));
     p->data = xreallocarray(p->data, (size_t)p->n_data + 1, sizeof *p->data);
     p->data[p->n_data++] = (struct probe_data){item, type, *out, keep};
     return 0;

@@ -17,7 +17,7 @@ struct probe_data { /* one encoded tensor */
 };
 struct probe {
     struct cli *c;
-    const struct imat *imat;              /* NULL: none */
+    const struct sens_source *from;
     struct model *model[PROBE_SLOTS + 1]; /* [PROBE_SLOTS]: the base */
     struct session *session[PROBE_SLOTS + 1];
     struct ids ids;
@@ -26,9 +26,10 @@ struct probe {
     struct probe_data *data;
     int n_data;
 };
-/* Windows of ctx tokens evenly over the texts, at most n_chunks. */
+/* Windows of ctx tokens evenly over the texts, at most n_chunks. from: of the same file, borrowed.
+ */
 int probe_open(struct probe *p, struct cli *c, const char *model, const struct str_list *texts,
-               const struct imat *imat, int64_t ctx, int64_t n_chunks, struct err *e);
+               const struct sens_source *from, int64_t ctx, int64_t n_chunks, struct err *e);
 void probe_close(struct probe *p);
 /* False when the forward pass does not use the group (layers of an MTP block). */
 bool probe_uses(const struct probe *p, const struct sens *s, int group);

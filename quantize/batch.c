@@ -3,6 +3,7 @@
 #include "quantize/batch.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/fp.h"
@@ -106,14 +107,70 @@ static int by_device(struct batch_job *j, struct err *e) {
         log_warn("tensor %s, row %lld: the device wrote other bytes than the CPU; the CPU goes on "
                  "alone",
                  j->t->name, (long long)j->first);
+        qdev_give_up(j->dev);
         j->dev = NULL;
     }
     buf_free(p);
     return 0;
 }
 
-int batch_encode(struct batch_job *j, int64_t first, int64_t n, struct pool *pool, const char *path,
-                 struct err *e) {
+int batch_open(struct batch_job *j, const struct kern *ref, struct err *e) {
+    const struct gguf_tensor *t = j->t;
+    const int n_workers = pool_size(j->pool);
+    void *p;
+    j->enc = j->to != t->type ? enc_find(j->to) : NULL;
+    j->decode = ref->op[t->type].decode;
+    j->src_row = qtype_row_bytes(t->type, t->ne[0]);
+    j->dst_row = qtype_row_bytes(j->to, t->ne[0]);
+    if (j->enc && j->search != SEARCH_CONVENTIONAL) {
+        j->eb = enc_blocks_find(j->to);
+        j->balance = j->eb && j->keep;
+        j->raise = grid_spec_of(j->to) && j->keep;
+    }
+    j->open = xcalloc((size_t)n_workers, sizeof *j->open);
+    j->scratch = xcalloc((size_t)n_workers, sizeof *j->scratch);
+    j->fault = xcalloc((size_t)n_workers, sizeof *j->fault);
+    for (int k = 0; k < n_workers; k++) {
+        j->fault[k].row = -1;
+        TRY(buf_alloc(&p, FEEDBACK_ROWS * (uint64_t)t->ne[0] * sizeof(float), "rows of weights",
+                      e));
+        j->scratch[k] = p;
+        if (!j->eb) continue;
+        uint64_t blocks = (uint64_t)t->ne[0] / (uint64_t)qtype_info(j->to)->block_elems;
+        TRY(buf_alloc(&p, blocks * sizeof **j->open, "blocks of a row", e));
+        j->open[k] = p;
+    }
+    return 0;
+}
+
+void batch_close(struct batch_job *j) {
+    for (int k = 0; j->scratch && k < pool_size(j->pool); k++) {
+        buf_free(j->scratch[k]);
+        buf_free(j->open[k]);
+    }
+    free(j->open);
+    free(j->scratch);
+    free(j->fault);
+    fb_tensor_free(j->fb);
+}
+
+int batch_device(struct batch_job *j, struct qdev *d, struct err *e) {
+    const struct gguf_tensor *t = j->t;
+    const struct qdev_tensor q = {.from = t->type,
+                                  .to = j->to,
+                                  .search = j->search,
+                                  .balance = j->balance,
+                                  .k = t->ne[0],
+                                  .rows = t->ne[1],
+                                  .imp = j->imp,
+                                  .n_mat = t->ne[2] * t->ne[3]};
+    bool takes = false;
+    if (j->enc && !j->fb) TRY(qdev_tensor(d, &q, &takes, e));
+    j->dev = takes ? d : NULL;
+    return 0;
+}
+
+int batch_encode(struct batch_job *j, int64_t first, int64_t n, const char *path, struct err *e) {
     int64_t rows_of_matrix = j->t->ne[1];
     j->first = first;
     j->n = n;
@@ -121,10 +178,10 @@ int batch_encode(struct batch_job *j, int64_t first, int64_t n, struct pool *poo
         TRY(fb_tensor_matrix(j->fb, first / rows_of_matrix, e));
     if (j->dev) TRY(by_device(j, e));
     if (j->fb)
-        pool_for(pool, div_up(n, FEEDBACK_ROWS), 1, do_groups, j);
+        pool_for(j->pool, div_up(n, FEEDBACK_ROWS), 1, do_groups, j);
     else if (!j->dev)
-        pool_for(pool, n, max_i64(1, 8192 / j->t->ne[0]), do_rows, j);
-    return check_faults(j, pool_size(pool), path, e);
+        pool_for(j->pool, n, max_i64(1, 8192 / j->t->ne[0]), do_rows, j);
+    return check_faults(j, pool_size(j->pool), path, e);
 }
 
 bool batch_load(const struct batch_job *j, int64_t row, float *x) {

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/log.h"
 #include "core/mem.h"
 #include "core/num.h"
 #include "quantize/enc/cuda/rows.h"
@@ -27,6 +28,7 @@ struct qdev {
     struct cu_ctx *c;
     struct pool *pool;
     uint64_t max_bytes;
+    bool must, off;
     struct slot slot[N_SLOTS];
     struct room imp;
     struct qdev_tensor t;
@@ -56,18 +58,27 @@ static int room_for(struct qdev *d, struct room *r, uint64_t n, bool host, struc
     return 0;
 }
 
-int qdev_open(struct qdev **out, int device, uint64_t max_bytes, struct pool *pool, struct err *e) {
+int qdev_open(struct qdev **out, const struct qdev_want *w, struct pool *pool, struct err *e) {
+    *out = NULL;
+    if (w->use == QDEV_NONE) return 0;
     struct qdev *d = xcalloc(1, sizeof *d);
     int rc = 0;
     d->pool = pool;
-    d->max_bytes = max_bytes;
-    TRY_GOTO(fail, rc, cu_open(&d->c, device, e));
+    d->max_bytes = w->max_bytes;
+    d->must = w->use == QDEV_MUST;
+    TRY_GOTO(fail, rc, cu_open(&d->c, w->index, e));
     for (int i = 0; i < N_SLOTS; i++) TRY_GOTO(fail, rc, cu_stream_new(&d->slot[i].s, d->c, e));
     *out = d;
     return 0;
 fail:
     qdev_close(d);
-    return rc;
+    if (w->use == QDEV_MUST) return rc;
+    log_warn("quantizing on the CPU: %s", e->msg);
+    return 0;
+}
+
+void qdev_give_up(struct qdev *d) {
+    if (d) d->off = true;
 }
 
 static void rooms_free(struct qdev *d) {
@@ -86,10 +97,6 @@ void qdev_close(struct qdev *d) {
     for (int i = 0; i < N_SLOTS; i++) cu_stream_free(d->slot[i].s);
     cu_close(d->c);
     free(d);
-}
-
-bool qdev_can(enum qtype from, enum qtype to) {
-    return cu_has_type(from) && enc_cuda_can(to);
 }
 
 /* Device bytes of a chunk of n rows. */
@@ -115,7 +122,7 @@ static int rooms(struct qdev *d, struct err *e) {
     return 0;
 }
 
-int qdev_tensor(struct qdev *d, const struct qdev_tensor *t, struct err *e) {
+static int tensor(struct qdev *d, const struct qdev_tensor *t, struct err *e) {
     const uint64_t imp_bytes = t->imp ? (uint64_t)(t->n_mat * t->k) * sizeof(float) : 0;
     d->t = *t;
     d->t.imp = NULL;
@@ -139,6 +146,17 @@ int qdev_tensor(struct qdev *d, const struct qdev_tensor *t, struct err *e) {
     TRY(cu_upload(d->slot[0].s, d->imp.p, t->imp, imp_bytes, e));
     d->t.imp = d->imp.p;
     return cu_sync(d->slot[0].s, e);
+}
+
+int qdev_tensor(struct qdev *d, const struct qdev_tensor *t, bool *takes, struct err *e) {
+    *takes = false;
+    if (!d || d->off || !cu_has_type(t->from) || !enc_cuda_can(t->to)) return 0;
+    const int rc = tensor(d, t, e);
+    *takes = rc == 0;
+    if (rc == 0 || d->must) return rc;
+    log_warn("the CPU goes on alone: %s", e->msg);
+    qdev_give_up(d);
+    return 0;
 }
 
 /* Queues a chunk of n rows. */

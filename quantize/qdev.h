@@ -13,11 +13,19 @@
 #include "core/pool.h"
 #include "quantize/enc/enc.h"
 
+enum qdev_use { QDEV_NONE, QDEV_MUST, QDEV_TRY /* what it cannot take, the CPU does */ };
+struct qdev_want {
+    enum qdev_use use;
+    int index;
+    uint64_t max_bytes; /* of the device's memory; 0: what is free, less CU_KEEP_FREE */
+};
 struct qdev;
-/* max_bytes: most of the device's memory that is taken; 0: what is free, less CU_KEEP_FREE. pool:
- * borrowed, copies into pinned memory. */
-int qdev_open(struct qdev **out, int device, uint64_t max_bytes, struct pool *pool, struct err *e);
-void qdev_close(struct qdev *d); /* NULL is fine */
+/* *out NULL: QDEV_NONE, or QDEV_TRY and, after a warning, no device. pool: borrowed, copies into
+ * pinned memory. */
+int qdev_open(struct qdev **out, const struct qdev_want *w, struct pool *pool, struct err *e);
+void qdev_close(struct qdev *d); /* NULL is fine, here and below */
+/* The CPU goes on alone: tensors are not taken any more. */
+void qdev_give_up(struct qdev *d);
 
 struct qdev_tensor {
     enum qtype from, to;
@@ -26,9 +34,9 @@ struct qdev_tensor {
     int64_t k, rows, n_mat; /* weights in a row, rows in a matrix, matrices */
     const float *imp;       /* NULL, or [n_mat][k] */
 };
-bool qdev_can(enum qtype from, enum qtype to);
-/* What qdev_rows works on from here on; t->imp is read during the call. */
-int qdev_tensor(struct qdev *d, const struct qdev_tensor *t, struct err *e);
+/* What qdev_rows works on from here on; t->imp is read during the call. *takes false: the CPU
+ * encodes it; for lack of room, with QDEV_TRY, all that follow too, after a warning. */
+int qdev_tensor(struct qdev *d, const struct qdev_tensor *t, bool *takes, struct err *e);
 /* Rows first .. first + n - 1 of the tensor, from src on, to dst. *row, *col: the first weight that
  * is NaN or infinite (dst then means nothing), row -1: none. */
 int qdev_rows(struct qdev *d, const uint8_t *src, int64_t first, int64_t n, uint8_t *dst,

@@ -52,8 +52,6 @@ struct run {
     struct resume *resume; /* NULL: an interrupted output is removed */
     int64_t n_done;        /* tensors that an earlier run left complete */
     struct run *next;      /* of the same source */
-    struct run *lead;      /* the first of them */
-    bool device_off;       /* lead: it was found to compute otherwise */
 };
 
 /* The next of the runs, from `from` on, that takes the bytes of q for a tensor: it wants the same
@@ -100,7 +98,7 @@ static int run_batches(struct run *q, struct batch_job *j, int64_t index, struct
         if (!j->fb || in_mat == 0) q->item++;
         uint64_t bytes = (uint64_t)n * j->dst_row;
         TRY(writer_buffer(q->writer, bytes, &j->out, e));
-        if (ranks_mine(q->item)) TRY(batch_encode(j, at, n, q->o->pool, gguf_path(q->g), e));
+        if (ranks_mine(q->item)) TRY(batch_encode(j, at, n, gguf_path(q->g), e));
         ranks_pass(q->item, j->out, bytes);
         if (ranks_me() == 0) writer_put(q->writer, bytes, write_rows, q, index);
         drop_rows(q, j, at, n);
@@ -175,73 +173,25 @@ static int feedback(struct run *q, struct batch_job *j, int64_t index, struct er
     return 0;
 }
 
-/* The device takes a tensor that it can encode; where the CPU may as well, also for lack of room.
- */
-static int to_device(struct run *q, struct batch_job *j, enum qtype to, struct err *e) {
-    const struct gguf_tensor *t = j->t;
-    if (!q->dev || q->lead->device_off || !j->enc || j->fb || !qdev_can(t->type, to)) return 0;
-    const struct qdev_tensor d = {.from = t->type,
-                                  .to = to,
-                                  .search = j->search,
-                                  .balance = j->balance,
-                                  .k = t->ne[0],
-                                  .rows = t->ne[1],
-                                  .imp = j->imp,
-                                  .n_mat = t->ne[2] * t->ne[3]};
-    int rc = qdev_tensor(q->dev, &d, e);
-    if (rc == 0) j->dev = q->dev;
-    if (rc == 0 || q->o->cuda == QUANTIZE_CUDA) return rc;
-    log_warn("the CPU goes on alone: %s", e->msg);
-    q->lead->device_off = true;
-    return 0;
-}
-
 static int do_tensor(struct run *q, int64_t index, struct err *e) {
     const struct gguf_tensor *t = gguf_tensor_at(q->g, index);
     const struct recipe_item *it = &q->plan.item[index];
-    struct batch_job j = {.t = t, .search = q->o->search};
-    int n_workers = pool_size(q->o->pool), rc = 0;
+    struct batch_job j = {.t = t,
+                          .to = it->type,
+                          .search = q->o->search,
+                          .keep = !(q->o->without & FEEDBACK_BALANCE),
+                          .pool = q->o->pool};
     float *imp = NULL;
-    void *p = NULL;
-    j.enc = it->type != t->type ? enc_find(it->type) : NULL;
-    j.decode = q->ref.op[t->type].decode;
-    j.src_row = qtype_row_bytes(t->type, t->ne[0]);
-    j.dst_row = qtype_row_bytes(it->type, t->ne[0]);
-    if (j.enc && j.search != SEARCH_CONVENTIONAL) j.eb = enc_blocks_find(it->type);
-    const bool kept = !(q->o->without & FEEDBACK_BALANCE);
-    j.balance = j.eb && kept;
-    j.raise = j.enc && j.search != SEARCH_CONVENTIONAL && grid_spec_of(it->type) && kept;
-    j.open = xcalloc((size_t)n_workers, sizeof *j.open);
-    j.scratch = xcalloc((size_t)n_workers, sizeof *j.scratch);
-    j.fault = xcalloc((size_t)n_workers, sizeof *j.fault);
-    for (int k = 0; k < n_workers; k++) {
-        j.fault[k].row = -1;
-        TRY_GOTO(out, rc,
-                 buf_alloc(&p, FEEDBACK_ROWS * (uint64_t)t->ne[0] * sizeof(float),
-                           "rows of weights", e));
-        j.scratch[k] = p;
-        if (!j.eb) continue;
-        uint64_t blocks = (uint64_t)t->ne[0] / (uint64_t)qtype_info(it->type)->block_elems;
-        TRY_GOTO(out, rc, buf_alloc(&p, blocks * sizeof **j.open, "blocks of a row", e));
-        j.open[k] = p;
-    }
-    if (j.enc) TRY_GOTO(out, rc, importance(q, t, it->role, &imp, e));
+    int rc = 0;
+    if (it->type != t->type) TRY(importance(q, t, it->role, &imp, e));
     j.imp = imp;
+    TRY_GOTO(out, rc, batch_open(&j, &q->ref, e));
     TRY_GOTO(out, rc, feedback(q, &j, index, e));
-    TRY_GOTO(out, rc, to_device(q, &j, it->type, e));
-    const bool sent = j.dev != NULL;
+    TRY_GOTO(out, rc, batch_device(&j, q->dev, e));
     TRY_GOTO(out, rc, run_batches(q, &j, index, e));
-    q->lead->device_off |= sent && !j.dev;
     for (struct run *r = q; r && j.dev; r = follower(q, r->next, index)) r->r->n_cuda++;
 out:
-    for (int k = 0; k < n_workers; k++) {
-        buf_free(j.scratch[k]);
-        buf_free(j.open[k]);
-    }
-    free(j.open);
-    free(j.scratch);
-    free(j.fault);
-    fb_tensor_free(j.fb);
+    batch_close(&j);
     buf_free(imp);
     return rc;
 }
@@ -429,16 +379,13 @@ static int work(struct run *run, int n, struct err *e) {
         run[k].have_gram = run->have_gram;
         run[k].prog = &prog;
         run[k].next = k + 1 < n ? &run[k + 1] : NULL;
-        run[k].lead = run;
         TRY(prepare(&run[k], e));
         total += run[k].r->in_bytes;
     }
     if (o->dry_run) return 0;
     TRY(writer_new(&run->writer, e));
-    int rc = o->cuda ? qdev_open(&run->dev, o->cuda_index, o->cuda_bytes, o->pool, e) : 0;
-    if (rc && o->cuda == QUANTIZE_CUDA) return rc;
-    if (rc) log_warn("quantizing on the CPU: %s", e->msg);
-    rc = 0;
+    TRY(qdev_open(&run->dev, &o->device, o->pool, e));
+    int rc = 0;
     for (int k = 1; k < n; k++) {
         run[k].writer = run->writer;
         run[k].dev = run->dev;

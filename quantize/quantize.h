@@ -10,6 +10,7 @@
 #include "core/pool.h"
 #include "core/qtype.h"
 #include "quantize/enc/enc.h"
+#include "quantize/qdev.h"
 
 struct quant_override { /* --tensor REGEX=TYPE, first match wins, case-insensitive */
     const char *regex;
@@ -22,7 +23,6 @@ struct quant_note { /* a text key for the output's metadata */
  * when the output is large, QUANTIZE_RESUME_BYTES. */
 enum quantize_resume { RESUME_NEVER, RESUME_AUTO, RESUME_ALWAYS };
 #define QUANTIZE_RESUME_BYTES (UINT64_C(256) << 20)
-enum quantize_cuda { QUANTIZE_CPU, QUANTIZE_CUDA, QUANTIZE_TRY_CUDA /* else the CPU */ };
 struct quantize_opts {
     const char *in, *out;
     const char *recipe;  /* "Q4_K_M", a single type's name, or the path of a plan.tsv */
@@ -41,9 +41,7 @@ struct quantize_opts {
     const struct quant_note *note; /* why these types: written as they are */
     int n_notes;
     struct pool *pool;
-    enum quantize_cuda cuda; /* searches run on a device where it can (qdev.h): the same bytes */
-    int cuda_index;
-    uint64_t cuda_bytes; /* most of its memory; 0: what is free, less CU_KEEP_FREE */
+    struct qdev_want device; /* searches run there where it can: the same bytes */
 };
 struct quantize_row { /* one tensor of the plan */
     char name[64];
@@ -66,7 +64,7 @@ struct quantize_report {
 };
 int quantize_run(const struct quantize_opts *o, struct quantize_report *r, struct err *e);
 /* Several outputs from one reading of o[0].in (also: o[0]'s imatrix, search, pool, overwrite,
- * dry_run, cuda); each tensor is encoded once per type. All outputs appear, or, if anything fails
+ * dry_run, device); each tensor is encoded once per type. All outputs appear, or, if anything fails
  * before the last is complete, none. */
 int quantize_run_many(const struct quantize_opts *o, int n, struct quantize_report *r,
                       struct err *e);

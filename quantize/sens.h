@@ -15,6 +15,7 @@
 #include "core/pool.h"
 #include "quantize/enc/enc.h"
 #include "quantize/mix.h"
+#include "quantize/qdev.h"
 #include "quantize/recipe.h"
 
 enum { SENS_MAX_ITEMS = 8, SENS_MAX_PROBES = 16, SENS_MAX_STEPS = 64 };
@@ -69,11 +70,16 @@ void sens_release(struct sens *s);
 void sens_set_low(struct sens *s, uint64_t budget);
 const char *search_name(enum search s);
 
+struct sens_source { /* whose weights are encoded, and by what */
+    const struct gguf *g;
+    const struct imat *imat; /* NULL: none */
+    struct pool *pool;
+    struct qdev *dev; /* NULL: the CPU alone; the numbers are the same */
+};
 /* Fills group.err of every candidate type: rows sampled evenly, every expert, importance as the
  * quantizer has it, experts weighted by their tokens. imat NULL: columns count the same. Types
  * that quantization refuses without importance are taken from groups that have none. */
-int sens_errors(struct sens *s, const struct gguf *g, const struct imat *imat, struct pool *pool,
-                struct err *e);
+int sens_errors(struct sens *s, const struct sens_source *from, struct err *e);
 /* Of several ranks (core/ranks.h), which share out the groups there: what rank 0 knows of the
  * groups goes to all others. */
 void sens_tell(struct sens *s);
@@ -91,8 +97,8 @@ int sens_gains(struct sens *s, const struct gguf *g, const struct sens_feedback 
 int sens_importance(const struct imat *imat, const struct gguf_tensor *t, float **out,
                     struct err *e);
 /* A whole tensor in a type; *out by buf_free. */
-int sens_encode(const struct gguf *g, int64_t index, const struct imat *imat, enum qtype type,
-                enum search search, struct pool *pool, void **out, struct err *e);
+int sens_encode(const struct sens_source *from, int64_t index, enum qtype type, enum search search,
+                void **out, struct err *e);
 
 /* Predicted divergence of the group in a type: measured / interpolated / by role, without steps. */
 double sens_loss(const struct sens *s, int group, enum qtype type);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* quantize/sens_err.c - stage 0: the error of the real encoders on sampled rows, and whole tensors
- * encoded in memory for probes. Every row is one work item with its own slot of the result, added
- * in row order: the numbers do not depend on the number of threads. */
+ * encoded in memory for probes. Every row has its own slot of the result, added in row order: the
+ * numbers depend neither on the number of threads nor on who encodes. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -11,47 +11,52 @@
 #include "core/num.h"
 #include "core/prog.h"
 #include "core/ranks.h"
-#include "kernels/kern.h"
+#include "quantize/batch.h"
 #include "quantize/sens.h"
 
 enum { MIN_ROWS = 64, MIN_ROWS_MAT = 8, PERCENT = 2, TAU = 256 };
+static const int64_t BATCH = 4 << 20; /* weights encoded at a time */
 
 struct sampler {
-    const struct gguf_tensor *t;
+    struct batch_job b; /* of the sampled rows, side by side as a tensor of their own */
     const struct kern *ref;
-    const struct sens_group *g;
-    enum search search;
-    const float *imp;      /* [n_mat][ne0] or NULL */
-    int64_t per_mat, step; /* sampled rows of each matrix */
-    double *sum;           /* [rows][QT_COUNT + 1]: errors, and last the signal; < 0: not finite */
-    struct scratch {
-        float *x, *y;
-        uint8_t *blk;
-    } * scratch;
+    double *sum; /* [rows] of b.t, < 0: not finite */
 };
 
-static void sample_rows(void *ctx, int64_t begin, int64_t end, int worker) {
-    const struct sampler *j = ctx;
-    struct scratch *w = &j->scratch[worker];
-    int64_t ne0 = j->t->ne[0];
-    uint64_t src_row = qtype_row_bytes(j->t->type, ne0);
+static const float *imp_of(const struct batch_job *b, int64_t row) {
+    return b->imp ? b->imp + row / b->t->ne[1] * b->t->ne[0] : NULL;
+}
+
+static void signals(void *ctx, int64_t begin, int64_t end, int worker) {
+    const struct sampler *s = ctx;
+    float *x = s->b.scratch[worker];
     for (int64_t i = begin; i < end; i++) {
-        int64_t mat = i / j->per_mat, row = mat * j->t->ne[1] + (i % j->per_mat) * j->step;
-        const float *imp = j->imp ? j->imp + mat * ne0 : NULL;
-        double *sum = j->sum + i * (QT_COUNT + 1), signal = 0;
-        j->ref->op[j->t->type].decode(j->t->data + (uint64_t)row * src_row, w->x, ne0);
-        for (int64_t c = 0; c < ne0; c++)
-            signal += (imp ? (double)imp[c] : 1) * (double)w->x[c] * (double)w->x[c];
-        sum[QT_COUNT] = isfinite(signal) ? signal : -1;
-        for (int t = 0; t < QT_COUNT && isfinite(signal); t++) {
-            if (!j->g->can[t]) continue;
-            enc_find((enum qtype)t)->row(w->x, imp, ne0, w->blk, j->search);
-            j->ref->op[t].decode(w->blk, w->y, ne0);
-            for (int64_t c = 0; c < ne0; c++) {
-                double d = (double)w->x[c] - (double)w->y[c];
-                sum[t] += (imp ? (double)imp[c] : 1) * d * d;
-            }
+        const float *imp = imp_of(&s->b, i);
+        double sum = 0;
+        if (batch_load(&s->b, i, x))
+            for (int64_t c = 0; c < s->b.t->ne[0]; c++)
+                sum += (imp ? (double)imp[c] : 1) * (double)x[c] * (double)x[c];
+        else
+            sum = -1;
+        s->sum[i] = sum;
+    }
+}
+
+/* Of the rows that b.out holds. */
+static void errors(void *ctx, int64_t begin, int64_t end, int worker) {
+    const struct sampler *s = ctx;
+    const int64_t ne0 = s->b.t->ne[0];
+    float *x = s->b.scratch[worker], *y = x + ne0;
+    for (int64_t i = begin; i < end; i++) {
+        const float *imp = imp_of(&s->b, s->b.first + i);
+        double sum = 0;
+        batch_load(&s->b, s->b.first + i, x);
+        s->ref->op[s->b.to].decode(s->b.out + (uint64_t)i * s->b.dst_row, y, ne0);
+        for (int64_t c = 0; c < ne0; c++) {
+            double d = (double)x[c] - (double)y[c];
+            sum += (imp ? (double)imp[c] : 1) * d * d;
         }
+        s->sum[s->b.first + i] = sum;
     }
 }
 
@@ -77,67 +82,111 @@ int sens_importance(const struct imat *imat, const struct gguf_tensor *t, float 
     return importance(imat, t, out, &en, e);
 }
 
-/* Adds the tensor's relative errors, divided by the number of tensors of its group. */
-static int tensor_errors(const struct gguf *gf, struct sens_group *g, int64_t index,
-                         const struct imat *imat, const struct kern *ref, enum search search,
-                         struct pool *pool, struct err *e) {
-    const struct gguf_tensor *t = gguf_tensor_at(gf, index);
-    int64_t n_mat = t->ne[2] * t->ne[3], ne0 = t->ne[0];
-    if (!ref->op[t->type].decode)
-        return err_set(e, ERR_DATA, "%s: tensor %s has type %s, which cannot be decoded",
-                       gguf_path(gf), t->name, qtype_name(t->type));
-    struct sampler j = {.t = t, .ref = ref, .g = g, .search = search};
-    struct imat_entry *en;
-    float *imp;
-    TRY(importance(imat, t, &imp, &en, e));
-    j.imp = imp;
-    j.per_mat = max_i64(t->ne[1] * PERCENT / 100, max_i64(MIN_ROWS_MAT, div_up(MIN_ROWS, n_mat)));
-    j.per_mat = min_i64(j.per_mat, t->ne[1]);
-    j.step = t->ne[1] / j.per_mat;
-    int64_t rows = j.per_mat * n_mat;
-    int n_workers = pool_size(pool);
-    j.sum = xcalloc((size_t)rows * (QT_COUNT + 1), sizeof *j.sum);
-    j.scratch = xcalloc((size_t)n_workers, sizeof *j.scratch);
-    for (int k = 0; k < n_workers; k++) {
-        j.scratch[k].x = xreallocarray(NULL, (size_t)ne0, sizeof(float));
-        j.scratch[k].y = xreallocarray(NULL, (size_t)ne0, sizeof(float));
-        j.scratch[k].blk = xreallocarray(NULL, (size_t)ne0, sizeof(float));
-    }
-    pool_for(pool, rows, 1, sample_rows, &j);
-    double total[QT_COUNT + 1] = {0};
-    bool bad = false;
-    for (int64_t i = 0; i < rows; i++) {
-        /* the mean of squares is per expert; its part of the output is per token */
-        double tokens = en && n_mat > 1 ? en->count[i / j.per_mat] + 1 : 1;
-        const double *sum = j.sum + i * (QT_COUNT + 1);
-        bad |= sum[QT_COUNT] < 0;
-        for (int k = 0; k <= QT_COUNT; k++) total[k] += tokens * sum[k];
-    }
-    for (int k = 0; k < QT_COUNT; k++) {
-        const struct recipe_item it = {.name = t->name, .role = g->role, .type = (enum qtype)k};
-        if (!en) g->can[k] = g->can[k] && !recipe_needs_imatrix(NULL, &it);
-        if (!g->can[k]) continue;
-        double rel = total[QT_COUNT] > 0 ? total[k] / total[QT_COUNT] : 0;
-        g->err[k] = fmax(g->err[k], 0) + rel / g->n_items;
-    }
-    for (int k = 0; k < n_workers; k++) {
-        free(j.scratch[k].x);
-        free(j.scratch[k].y);
-        free(j.scratch[k].blk);
-    }
-    free(j.scratch);
-    free(j.sum);
-    buf_free(imp);
-    if (bad)
-        return err_set(e, ERR_DATA,
-                       "%s: tensor %s holds NaN or infinity; it cannot be quantized, repair or "
-                       "convert the model again",
-                       gguf_path(gf), t->name);
+/* The sampled rows of a tensor as a tensor of their own; t->data by buf_free if it is *copy. */
+static int sample(const struct gguf_tensor *t, struct gguf_tensor *out, void **copy,
+                  struct err *e) {
+    const int64_t n_mat = t->ne[2] * t->ne[3];
+    const uint64_t row = qtype_row_bytes(t->type, t->ne[0]);
+    int64_t per_mat =
+        max_i64(t->ne[1] * PERCENT / 100, max_i64(MIN_ROWS_MAT, div_up(MIN_ROWS, n_mat)));
+    per_mat = min_i64(per_mat, t->ne[1]);
+    const int64_t step = t->ne[1] / per_mat;
+    *out = *t;
+    *copy = NULL;
+    if (per_mat == t->ne[1]) return 0;
+    out->ne[1] = per_mat;
+    TRY(buf_alloc(copy, (uint64_t)(per_mat * n_mat) * row, "sampled rows", e));
+    uint8_t *to = *copy;
+    for (int64_t m = 0; m < n_mat; m++)
+        for (int64_t i = 0; i < per_mat; i++, to += row)
+            memcpy(to, t->data + (uint64_t)(m * t->ne[1] + i * step) * row, row);
+    out->data = *copy;
     return 0;
 }
 
-int sens_errors(struct sens *s, const struct gguf *g, const struct imat *imat, struct pool *pool,
-                struct err *e) {
+/* The mean of squares is per expert; its part of the output is per token. */
+static double total(const struct sampler *s, const struct imat_entry *en) {
+    const int64_t n_mat = s->b.t->ne[2] * s->b.t->ne[3], rows = s->b.t->ne[1] * n_mat;
+    double sum = 0;
+    for (int64_t i = 0; i < rows; i++)
+        sum += (en && n_mat > 1 ? en->count[i / s->b.t->ne[1]] + 1 : 1) * s->sum[i];
+    return sum;
+}
+
+/* The rows in a type, and their errors to s->sum. */
+static int errors_in(struct sampler *s, enum qtype to, const struct sens_source *from,
+                     struct err *e) {
+    struct batch_job *b = &s->b;
+    const int64_t rows = b->t->ne[1] * b->t->ne[2] * b->t->ne[3];
+    const int64_t per = min_i64(rows, max_i64(1, BATCH / b->t->ne[0]));
+    void *out = NULL;
+    int rc = 0;
+    b->to = to;
+    TRY_GOTO(out, rc, batch_open(b, s->ref, e));
+    TRY_GOTO(out, rc, batch_device(b, from->dev, e));
+    TRY_GOTO(out, rc, buf_alloc(&out, (uint64_t)per * b->dst_row, "sampled rows", e));
+    for (int64_t at = 0; at < rows; at += b->n) {
+        b->out = out;
+        TRY_GOTO(out, rc, batch_encode(b, at, min_i64(per, rows - at), gguf_path(from->g), e));
+        pool_for(b->pool, b->n, 1, errors, s);
+    }
+out:
+    batch_close(b);
+    buf_free(out);
+    return rc;
+}
+
+static int is_finite(struct sampler *s, double *signal, const struct imat_entry *en,
+                     const char *name, const char *path, struct err *e) {
+    const int64_t rows = s->b.t->ne[1] * s->b.t->ne[2] * s->b.t->ne[3];
+    s->b.to = s->b.t->type;
+    int rc = batch_open(&s->b, s->ref, e);
+    if (!rc) pool_for(s->b.pool, rows, 1, signals, s);
+    batch_close(&s->b);
+    for (int64_t i = 0; i < rows && !rc; i++)
+        if (s->sum[i] < 0)
+            rc = err_set(e, ERR_DATA,
+                         "%s: tensor %s holds NaN or infinity; it cannot be quantized, repair or "
+                         "convert the model again",
+                         path, name);
+    *signal = rc ? 0 : total(s, en);
+    return rc;
+}
+
+/* Adds the tensor's relative errors, divided by the number of tensors of its group. */
+static int tensor_errors(const struct sens_source *from, const struct kern *ref, enum search search,
+                         struct sens_group *g, int64_t index, struct err *e) {
+    const struct gguf_tensor *t = gguf_tensor_at(from->g, index);
+    const char *path = gguf_path(from->g);
+    if (!ref->op[t->type].decode)
+        return err_set(e, ERR_DATA, "%s: tensor %s has type %s, which cannot be decoded", path,
+                       t->name, qtype_name(t->type));
+    struct gguf_tensor rows;
+    struct sampler s = {.b = {.t = &rows, .search = search, .pool = from->pool}, .ref = ref};
+    struct imat_entry *en;
+    float *imp;
+    void *copy = NULL;
+    double signal;
+    TRY(importance(from->imat, t, &imp, &en, e));
+    s.b.imp = imp;
+    int rc = sample(t, &rows, &copy, e);
+    if (!rc) s.sum = xcalloc((size_t)(rows.ne[1] * rows.ne[2] * rows.ne[3]), sizeof *s.sum);
+    if (!rc) rc = is_finite(&s, &signal, en, t->name, path, e);
+    for (int k = 0; k < QT_COUNT && !rc; k++) {
+        const struct recipe_item it = {.name = t->name, .role = g->role, .type = (enum qtype)k};
+        if (!en) g->can[k] = g->can[k] && !recipe_needs_imatrix(NULL, &it);
+        if (!g->can[k]) continue;
+        rc = errors_in(&s, it.type, from, e);
+        const double rel = signal > 0 ? total(&s, en) / signal : 0;
+        g->err[k] = fmax(g->err[k], 0) + rel / g->n_items;
+    }
+    free(s.sum);
+    buf_free(copy);
+    buf_free(imp);
+    return rc;
+}
+
+int sens_errors(struct sens *s, const struct sens_source *from, struct err *e) {
     struct kern *ref = xcalloc(1, sizeof *ref);
     struct prog prog = {0};
     int rc = 0;
@@ -148,7 +197,7 @@ int sens_errors(struct sens *s, const struct gguf *g, const struct imat *imat, s
         for (int t = 0; t < QT_COUNT; t++) gr->err[t] = -1;
         if (!s->low) gr->can[QT_IQ1_S] = gr->can[QT_IQ1_M] = false;
         for (int k = 0; k < gr->n_items && !rc && ranks_mine(i); k++) {
-            rc = tensor_errors(g, gr, gr->item[k], imat, ref, s->search, pool, e);
+            rc = tensor_errors(from, ref, s->search, gr, gr->item[k], e);
             if (!rc && prog_interrupted()) rc = err_set(e, ERR_INTR, "interrupted");
         }
         if (!rc) {
@@ -170,51 +219,31 @@ void sens_tell(struct sens *s) {
 /* ---- whole tensors ------------------------------------------------------------------------------
  */
 
-struct whole {
-    const struct gguf_tensor *t;
-    const struct kern *ref;
-    const struct enc *enc;
-    const float *imp;
-    uint8_t *out;
-    enum search search;
-    float **row;
-};
-
-static void encode_rows(void *ctx, int64_t begin, int64_t end, int worker) {
-    const struct whole *j = ctx;
-    int64_t ne0 = j->t->ne[0];
-    uint64_t src = qtype_row_bytes(j->t->type, ne0), dst = qtype_row_bytes(j->enc->type, ne0);
-    for (int64_t i = begin; i < end; i++) {
-        j->ref->op[j->t->type].decode(j->t->data + (uint64_t)i * src, j->row[worker], ne0);
-        const float *imp = j->imp ? j->imp + i / j->t->ne[1] * ne0 : NULL;
-        j->enc->row(j->row[worker], imp, ne0, j->out + (uint64_t)i * dst, j->search);
-    }
-}
-
-int sens_encode(const struct gguf *g, int64_t index, const struct imat *imat, enum qtype type,
-                enum search search, struct pool *pool, void **out, struct err *e) {
-    const struct gguf_tensor *t = gguf_tensor_at(g, index);
-    int64_t rows = t->ne[1] * t->ne[2] * t->ne[3];
-    int n_workers = pool_size(pool);
-    struct imat_entry *en;
-    float *imp;
+int sens_encode(const struct sens_source *from, int64_t index, enum qtype type, enum search search,
+                void **out, struct err *e) {
+    const struct gguf_tensor *t = gguf_tensor_at(from->g, index);
+    const int64_t rows = t->ne[1] * t->ne[2] * t->ne[3], per = max_i64(1, BATCH / t->ne[0]);
+    struct batch_job b = {.t = t, .to = type, .search = search, .pool = from->pool};
+    struct kern *ref = xcalloc(1, sizeof *ref);
+    float *imp = NULL;
     void *p = NULL;
-    TRY(importance(imat, t, &imp, &en, e));
-    int rc =
-        buf_alloc(&p, qtype_row_bytes(type, t->ne[0]) * (uint64_t)rows, "a tensor to probe", e);
-    if (!rc) {
-        struct kern *ref = xcalloc(1, sizeof *ref);
-        struct whole j = {t, ref, enc_find(type), imp, p, search, NULL};
-        kern_init(ref, KERN_REF);
-        j.row = xcalloc((size_t)n_workers, sizeof *j.row);
-        for (int k = 0; k < n_workers; k++)
-            j.row[k] = xreallocarray(NULL, (size_t)t->ne[0], sizeof **j.row);
-        pool_for(pool, rows, max_i64(1, 4096 / t->ne[0]), encode_rows, &j);
-        for (int k = 0; k < n_workers; k++) free(j.row[k]);
-        free(j.row);
-        free(ref);
-        *out = p;
+    int rc = 0;
+    kern_init(ref, KERN_REF);
+    TRY_GOTO(out, rc, sens_importance(from->imat, t, &imp, e));
+    b.imp = imp;
+    TRY_GOTO(out, rc, batch_open(&b, ref, e));
+    TRY_GOTO(out, rc, batch_device(&b, from->dev, e));
+    TRY_GOTO(out, rc, buf_alloc(&p, b.dst_row * (uint64_t)rows, "a tensor to probe", e));
+    for (int64_t at = 0; at < rows; at += b.n) {
+        b.out = (uint8_t *)p + (uint64_t)at * b.dst_row;
+        TRY_GOTO(out, rc, batch_encode(&b, at, min_i64(per, rows - at), gguf_path(from->g), e));
     }
+    *out = p;
+    p = NULL;
+out:
+    batch_close(&b);
+    buf_free(p);
     buf_free(imp);
+    free(ref);
     return rc;
 }

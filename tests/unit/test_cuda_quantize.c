@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* tests/unit/test_cuda_quantize.c - quantize with a device writes the file that the CPU writes: the
- * whole driver, several recipes at once, little device memory, a device that computes wrong, what
- * it must refuse. `make test`: the emulated device; `make check-cuda`: the real one. */
+ * whole driver, several recipes at once, errors for mixes, little device memory, a device that
+ * computes wrong, what it must refuse. `make test`: the emulated device; `make check-cuda`: the
+ * real one. */
 #include "tests/check.h"
 
 #include <math.h>
@@ -11,9 +12,11 @@
 #include "core/gguf.h"
 #include "core/imat_file.h"
 #include "core/io.h"
+#include "core/mem.h"
 #include "core/rng.h"
 #include "kernels/cuda/cuda.h"
 #include "quantize/quantize.h"
+#include "quantize/sens.h"
 #include "tests/cuda-emu/control.h"
 
 static char dir[64];
@@ -85,14 +88,14 @@ static void write_imatrix(const char *file) {
 }
 
 static struct quantize_opts opts(const char *recipe, const char *out, enum search search,
-                                 enum quantize_cuda cuda) {
+                                 enum qdev_use use) {
     return (struct quantize_opts){.in = path("in.gguf"),
                                   .out = out,
                                   .recipe = recipe,
                                   .imatrix = path("imat.gguf"),
                                   .search = search,
                                   .overwrite = true,
-                                  .cuda = cuda};
+                                  .device = {.use = use}};
 }
 
 static void same_files(const char *a, const char *b) {
@@ -110,11 +113,11 @@ static void same_files(const char *a, const char *b) {
 static int64_t both_ways(const char *recipe, enum search search, uint64_t max_bytes) {
     struct err e;
     struct quantize_report r = {0};
-    struct quantize_opts o = opts(recipe, path("cpu.gguf"), search, QUANTIZE_CPU);
+    struct quantize_opts o = opts(recipe, path("cpu.gguf"), search, QDEV_NONE);
     CHECK_OK(quantize_run(&o, &r, &e));
     CHECK(r.n_cuda == 0);
-    o = opts(recipe, path("cuda.gguf"), search, QUANTIZE_CUDA);
-    o.cuda_bytes = max_bytes;
+    o = opts(recipe, path("cuda.gguf"), search, QDEV_MUST);
+    o.device.max_bytes = max_bytes;
     CHECK_OK(quantize_run(&o, &r, &e));
     same_files(path("cpu.gguf"), path("cuda.gguf"));
     return r.n_cuda;
@@ -139,12 +142,12 @@ static void test_small_chunks(void) {
 static void test_several(void) {
     struct err e;
     struct quantize_report r[2];
-    struct quantize_opts o[2] = {opts("Q4_K_M", path("a.gguf"), SEARCH_FAST, QUANTIZE_CUDA),
-                                 opts("Q4_K_S", path("b.gguf"), SEARCH_FAST, QUANTIZE_CUDA)};
+    struct quantize_opts o[2] = {opts("Q4_K_M", path("a.gguf"), SEARCH_FAST, QDEV_MUST),
+                                 opts("Q4_K_S", path("b.gguf"), SEARCH_FAST, QDEV_MUST)};
     CHECK_OK(quantize_run_many(o, 2, r, &e));
     CHECK(r[0].n_cuda == 6 && r[1].n_cuda == 6);
     for (int k = 0; k < 2; k++) {
-        struct quantize_opts one = opts(o[k].recipe, path("one.gguf"), SEARCH_FAST, QUANTIZE_CPU);
+        struct quantize_opts one = opts(o[k].recipe, path("one.gguf"), SEARCH_FAST, QDEV_NONE);
         CHECK_OK(quantize_run(&one, r, &e));
         same_files(path("one.gguf"), o[k].out);
     }
@@ -157,27 +160,72 @@ static void test_wrong_device(void) {
     emu_flip(0);
 }
 
+/* Errors of all types on sampled rows, and a whole tensor, as a mix is chosen from them. */
+static void errors_both_ways(unsigned flip) {
+    struct err e;
+    struct gguf *g = NULL;
+    struct imat imat;
+    struct sens s[2];
+    void *data[2] = {NULL};
+    int64_t experts = -1;
+    imat_init(&imat);
+    CHECK_OK(gguf_open(&g, path("in.gguf"), 0, &e));
+    CHECK_OK(imat_read(&imat, path("imat.gguf"), &e));
+    for (int64_t i = 0; i < gguf_n_tensors(g); i++)
+        if (strcmp(gguf_tensor_at(g, i)->name, tensors[3].name) == 0) experts = i;
+    for (int k = 0; k < 2; k++) {
+        const struct qdev_want want = {.use = k ? QDEV_MUST : QDEV_NONE};
+        struct sens_source from = {g, &imat, NULL, NULL};
+        CHECK_OK(qdev_open(&from.dev, &want, NULL, &e));
+        CHECK_OK(sens_init(&s[k], g, &e));
+        if (flip && k) emu_flip(flip);
+        CHECK_OK(sens_errors(&s[k], &from, &e));
+        CHECK_OK(sens_encode(&from, experts, QT_Q4_K, SEARCH_FAST, &data[k], &e));
+        if (flip) emu_flip(0);
+        bool takes; /* not any more once it was seen to compute otherwise, so it was asked */
+        const struct qdev_tensor small = {
+            .from = QT_F32, .to = QT_Q4_0, .k = 32, .rows = 1, .n_mat = 1};
+        CHECK_OK(qdev_tensor(from.dev, &small, &takes, &e));
+        CHECK(takes == (k && !flip));
+        qdev_close(from.dev);
+    }
+    CHECK(s[0].n_groups > 3);
+    for (int i = 0; i < s[0].n_groups; i++)
+        CHECK(memcmp(s[0].group[i].err, s[1].group[i].err, sizeof s[0].group[i].err) == 0);
+    CHECK(memcmp(data[0], data[1], (size_t)(qtype_row_bytes(QT_Q4_K, 512) * 5 * 3)) == 0);
+    for (int k = 0; k < 2; k++) {
+        buf_free(data[k]);
+        sens_release(&s[k]);
+    }
+    imat_release(&imat);
+    gguf_close(g);
+}
+static void test_errors(void) {
+    errors_both_ways(0);
+    if (emu_flip) errors_both_ways(600);
+}
+
 static void test_refused(void) {
     struct err e;
     char want[sizeof e.msg];
     struct quantize_report r;
-    struct quantize_opts o = opts("Q4_K_M", path("x.gguf"), SEARCH_FAST, QUANTIZE_CUDA);
-    o.cuda_bytes = 1000;
+    struct quantize_opts o = opts("Q4_K_M", path("x.gguf"), SEARCH_FAST, QDEV_MUST);
+    o.device.max_bytes = 1000;
     CHECK_ERR(quantize_run(&o, &r, &e), ERR_SYS, "--max-vram");
-    o.cuda = QUANTIZE_TRY_CUDA;
+    o.device.use = QDEV_TRY;
     CHECK_OK(quantize_run(&o, &r, &e));
     CHECK_EQ_I64(r.n_cuda, 0);
-    o.cuda = QUANTIZE_CUDA;
-    o.cuda_index = 99;
+    o.device.use = QDEV_MUST;
+    o.device.index = 99;
     CHECK_ERR(quantize_run(&o, &r, &e), ERR_SYS, "no CUDA device 99");
-    o.cuda = QUANTIZE_TRY_CUDA;
+    o.device.use = QDEV_TRY;
     CHECK_OK(quantize_run(&o, &r, &e));
 
     write_model(path("in.gguf"), 512 * 7 + 33);
-    o = opts("Q4_K_M", path("y.gguf"), SEARCH_FAST, QUANTIZE_CPU);
+    o = opts("Q4_K_M", path("y.gguf"), SEARCH_FAST, QDEV_NONE);
     CHECK_ERR(quantize_run(&o, &r, &e), ERR_DATA, "row 7, column 33");
     memcpy(want, e.msg, sizeof want);
-    o.cuda = QUANTIZE_CUDA;
+    o.device.use = QDEV_MUST;
     CHECK_ERR(quantize_run(&o, &r, &e), ERR_DATA, want);
     CHECK(access(path("y.gguf"), F_OK) != 0);
 }
@@ -192,6 +240,7 @@ int main(void) {
     RUN(test_small_chunks);
     RUN(test_several);
     RUN(test_wrong_device);
+    RUN(test_errors);
     RUN(test_refused);
     static const char *const made[] = {"in.gguf", "imat.gguf", "cpu.gguf", "cuda.gguf",
                                        "a.gguf",  "b.gguf",    "one.gguf", "x.gguf"};

@@ -91,7 +91,7 @@ static void test_errors(void) {
     struct sens s, t;
     CHECK_OK(gguf_open(&g, model, 0, &e));
     CHECK_OK(sens_init(&s, g, &e));
-    CHECK_OK(sens_errors(&s, g, NULL, NULL, &e));
+    CHECK_OK(sens_errors(&s, &(struct sens_source){.g = g, .pool = NULL}, &e));
     const struct sens_group *q = &s.group[find(&s, "blk.0.attn_q.weight")];
     /* squares of published relative errors of normal weights; these tails are a little lighter */
     CHECK(q->err[QT_Q2_K] > .03 && q->err[QT_Q2_K] < .07);
@@ -104,13 +104,14 @@ static void test_errors(void) {
     CHECK(s.group[find(&s, "output.weight")].can[QT_IQ2_XXS]);
     /* one row of a tensor encoded whole: its error is in the same range */
     void *data = NULL;
-    CHECK_OK(sens_encode(g, q->item[0], NULL, QT_Q8_0, SEARCH_FAST, NULL, &data, &e));
+    CHECK_OK(
+        sens_encode(&(struct sens_source){.g = g}, q->item[0], QT_Q8_0, SEARCH_FAST, &data, &e));
     buf_free(data);
 
     CHECK_OK(sens_init(&t, g, &e));
     struct pool *pool;
     CHECK_OK(pool_new(&pool, 3, &e));
-    CHECK_OK(sens_errors(&t, g, NULL, pool, &e));
+    CHECK_OK(sens_errors(&t, &(struct sens_source){.g = g, .pool = pool}, &e));
     for (int i = 0; i < s.n_groups; i++)
         CHECK(memcmp(s.group[i].err, t.group[i].err, sizeof s.group[i].err) == 0);
     /* below 2.6 bits IQ1 is offered too, and nothing else changes */
@@ -123,7 +124,7 @@ static void test_errors(void) {
     CHECK(!t.low);
     sens_set_low(&t, (uint64_t)(2.59 * (double)t.n_weights / 8));
     CHECK(t.low);
-    CHECK_OK(sens_errors(&t, g, NULL, pool, &e));
+    CHECK_OK(sens_errors(&t, &(struct sens_source){.g = g, .pool = pool}, &e));
     CHECK(t.group[out].can[QT_IQ1_S] && !t.group[find(&t, "blk.0.attn_q.weight")].can[QT_IQ1_S]);
     /* of normal weights: at least 4^-bits per weight (rate-distortion bound), less than the best
      * two levels leave (1 - 2/pi), in the order of their sizes */
@@ -152,7 +153,7 @@ static void test_solve(void) {
     struct sens_mix a, b;
     CHECK_OK(gguf_open(&g, model, 0, &e));
     CHECK_OK(sens_init(&s, g, &e));
-    CHECK_OK(sens_errors(&s, g, NULL, NULL, &e));
+    CHECK_OK(sens_errors(&s, &(struct sens_source){.g = g, .pool = NULL}, &e));
     int q0 = find(&s, "blk.0.attn_q.weight"), q1 = find(&s, "blk.1.attn_q.weight");
     uint64_t budget = (uint64_t)(s.n_weights * 5 / 8) + s.kept_bytes;
     CHECK_OK(solve(&s, budget, budget, true, &a, &e));
@@ -191,7 +192,7 @@ static void test_solve_against_all(void) {
     struct sens s;
     CHECK_OK(gguf_open(&g, model, 0, &e));
     CHECK_OK(sens_init(&s, g, &e));
-    CHECK_OK(sens_errors(&s, g, NULL, NULL, &e));
+    CHECK_OK(sens_errors(&s, &(struct sens_source){.g = g, .pool = NULL}, &e));
     int n_opts[16], pick[16], embd = find(&s, "token_embd.weight");
     enum qtype opt[16][QT_COUNT];
     CHECK(s.group[embd].host && !s.group[0 + (embd == 0)].host);
@@ -265,7 +266,7 @@ static void test_accuracy(void) {
     struct sens_accuracy a;
     CHECK_OK(gguf_open(&g, model, 0, &e));
     CHECK_OK(sens_init(&s, g, &e));
-    CHECK_OK(sens_errors(&s, g, NULL, NULL, &e));
+    CHECK_OK(sens_errors(&s, &(struct sens_source){.g = g, .pool = NULL}, &e));
     sens_accuracy(&s, &a);
     CHECK(a.n_probed == 0 && a.between >= 1 && a.mix > 0);
     int q[2] = {find(&s, "blk.0.attn_q.weight"), find(&s, "blk.1.attn_q.weight")};
@@ -304,7 +305,7 @@ static void test_file(void) {
     CHECK_OK(gguf_open(&g, model, 0, &e));
     CHECK_OK(sens_init(&s, g, &e));
     CHECK_OK(sens_init(&t, g, &e));
-    CHECK_OK(sens_errors(&s, g, NULL, NULL, &e));
+    CHECK_OK(sens_errors(&s, &(struct sens_source){.g = g, .pool = NULL}, &e));
     s.group[2].probe[s.group[2].n_probes++] = (struct sens_probe){QT_Q8_0, .25, .125};
     s.group[2].step[s.group[2].n_steps++] = (struct sens_step){1000, QT_Q8_0, QT_Q8_0, -.5, .0625};
     CHECK_OK(sens_write(&s, g, file, true, &e));
