@@ -16,16 +16,16 @@
 #include "core/mem.h"
 #include "core/num.h"
 
-/* Keeps n windows of ctx tokens, evenly spaced. */
+/* Keeps n windows of ctx tokens, evenly spaced; two at least, for a standard error. */
 static int thin_windows(struct probe *p, int64_t ctx, int64_t n, struct err *e) {
     int64_t have = p->ids.n / ctx;
-    if (have < 1)
+    if (have < 2)
         return err_set(e, ERR_DATA,
-                       "the probe texts have %" PRId64 " tokens, fewer than one window of %" PRId64
+                       "the probe texts have %" PRId64 " tokens, fewer than two windows of %" PRId64
                        "; give more text or a smaller --ctx",
                        p->ids.n, ctx);
     p->ctx = ctx;
-    p->n_chunks = n > 0 ? min_i64(n, have) : have;
+    p->n_chunks = n > 0 ? min_i64(max_i64(n, 2), have) : have;
     for (int64_t i = 0; i < p->n_chunks; i++)
         memmove(p->ids.v + i * ctx, p->ids.v + (i * have / p->n_chunks) * ctx,
                 (size_t)ctx * sizeof *p->ids.v);
@@ -46,9 +46,14 @@ int probe_open(struct probe *p, struct cli *c, const char *model, const struct s
                              .pool = c->pool,
                              .device = c->device};
     int rc = 0;
-    for (int i = PROBE_SLOTS; i >= 0 && !rc; i--) {
-        rc = model_open(&p->model[i], model, e);
-        if (!rc) rc = session_new(&p->session[i], p->model[i], &o, e);
+    rc = model_open(&p->model[PROBE_SLOTS], model, e);
+    for (int i = 0; i < PROBE_SLOTS && !rc; i++)
+        rc = model_open_again(&p->model[i], p->model[PROBE_SLOTS], e);
+    o.n_sharing = PROBE_SLOTS;
+    for (int i = PROBE_SLOTS; i >= 0 && !rc; i--) { /* the base lends its weights to the others */
+        rc = session_new(&p->session[i], p->model[i], &o, e);
+        o.share = p->session[PROBE_SLOTS];
+        o.n_sharing = 0;
     }
     for (int i = 0; i < texts->n && !rc; i++)
         rc = corpus_load(p->model[0], texts->v[i], true, &p->ids, e);
@@ -73,10 +78,8 @@ void probe_forget(struct probe *p) {
 }
 
 void probe_close(struct probe *p) {
-    for (int i = 0; i <= PROBE_SLOTS; i++) {
-        session_free(p->session[i]);
-        model_close(p->model[i]);
-    }
+    for (int i = 0; i <= PROBE_SLOTS; i++) session_free(p->session[i]);
+    for (int i = 0; i <= PROBE_SLOTS; i++) model_close(p->model[i]);
     drop(p, true);
     free(p->data);
     ids_release(&p->ids);

@@ -31,6 +31,7 @@ static struct cuda *dev(const struct session *s) {
 
 struct plan { /* bytes */
     uint64_t weights, regs, kv, rec, work, stage, stream, scratch;
+    uint64_t others; /* of sessions that will share the weights */
 };
 
 /* One buffer cut into pieces: with p NULL only counts. */
@@ -136,23 +137,31 @@ static void plan(struct session *s, struct plan *p) {
         d->rec[i].n_ring = ring_floats(s, i, &d->rec[i].n_delta);
         p->rec += (uint64_t)(d->rec[i].n_ring + d->rec[i].n_delta) * sizeof(float);
     }
+    p->others = (uint64_t)s->o.n_sharing * (p->regs + p->work + p->kv + p->rec + p->stage +
+                                            p->scratch + exec_cuda_replaced_bytes(s));
 }
 
 static uint64_t needed(const struct plan *p) {
-    return p->weights + p->stage + p->stream + p->regs + p->kv + p->rec + p->work + p->scratch;
+    return p->weights + p->stage + p->stream + p->regs + p->kv + p->rec + p->work + p->scratch +
+           p->others;
 }
 
 static int too_large(const struct session *s, const struct plan *p, uint64_t have, struct err *e) {
     const struct cuda *d = dev(s);
     const double mib = 1024.0 * 1024.0;
+    char others[80] = "";
+    if (p->others)
+        snprintf(others, sizeof others, ", of %d more that share the weights %.0f", s->o.n_sharing,
+                 (double)p->others / mib);
     return err_set(
         e, ERR_SYS,
         "%s has %.0f MiB free, of which %.0f may be used, and %.0f MiB are needed%s: weights "
-        "%.0f, cache %.0f, states %.0f, activations %.0f. Use a smaller quantization, "
+        "%.0f, cache %.0f, states %.0f, activations %.0f%s. Use a smaller quantization, "
         "--ctx or cache type, or --device cpu",
         d->info.name, (double)d->info.mem_free / mib, (double)have / mib, (double)needed(p) / mib,
         d->n_on_host ? " without the experts" : "", (double)(p->weights + p->stage) / mib,
-        (double)p->kv / mib, (double)p->rec / mib, (double)(p->regs + p->work + p->scratch) / mib);
+        (double)p->kv / mib, (double)p->rec / mib, (double)(p->regs + p->work + p->scratch) / mib,
+        others);
 }
 
 /* With the experts of the last n blocks in main memory, and room to copy them for passes of `from`
@@ -268,7 +277,7 @@ static int alloc_all(struct session *s, struct err *e) {
     TRY(alloc_rec(s, e));
     TRY(exec_cuda_stream_open(s, e));
     TRY(cu_reserve(d->q, p.scratch, e));
-    s->n_bytes += needed(&p) - p.stage;
+    s->n_bytes += needed(&p) - p.stage - p.others;
     void *host = NULL;
     TRY(cu_host_new(&host, d->ctx, (uint64_t)(s->o.n_ubatch + 64) * sizeof(int32_t), "token ids",
                     e));
@@ -308,6 +317,7 @@ static int cuda_open(struct session *s, struct err *e) {
     TRY(cu_use_wgmma(d->q, (d->fuse & CUDA_WGMMA) != 0 && !d->exact, e));
     TRY(cu_get_info(d->ctx, &d->info, e));
     d->n_splits = choose_splits(s);
+    exec_cuda_join(s);
     exec_cuda_find_uses(s);
     TRY(alloc_all(s, e));
     TRY(exec_cuda_refresh(s, true, e));
@@ -318,6 +328,7 @@ static int cuda_open(struct session *s, struct err *e) {
 static void cuda_close(struct session *s) {
     struct cuda *d = dev(s);
     if (!d) return;
+    exec_cuda_part(s);
     exec_cuda_drop_step(d);
     for (int i = 0; i < s->g->n_weights; i++) cu_buf_free(d->w[i].buf);
     for (int i = 0; i < s->kv.n_slots; i++) {

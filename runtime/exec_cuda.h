@@ -18,7 +18,7 @@ enum {
 
 struct cuda_weight {
     struct cu_weight w;       /* matrices */
-    struct cu_buf *buf;       /* owned; NULL: another weight's (tied), or not used */
+    struct cu_buf *buf;       /* NULL: another weight's (tied), or not used */
     const float *vec;         /* vectors: f32 */
     uint64_t version;         /* of struct weight, as uploaded */
     bool is_matrix, is_vec;   /* used as */
@@ -60,7 +60,8 @@ struct cuda_arrivals {
     unsigned turn;
 };
 
-struct cuda { /* session->dev */
+struct cuda {             /* session->dev */
+    struct session *next; /* in the ring of those that share weights; itself: none do */
     struct cu_ctx *ctx;
     struct cu_stream *q;
     struct cu_info info;
@@ -136,6 +137,15 @@ uint64_t exec_cuda_stage_bytes(const struct session *s); /* while weights are pa
 /* Uploads all weights, or those that model_set_weight replaced since the last pass; what was
  * captured points at the old ones. */
 int exec_cuda_refresh(struct session *s, bool first, struct err *e);
+
+/* ---- weights of several sessions (exec_cuda_share.c) ---- */
+
+void exec_cuda_join(struct session *s); /* those of s->o.share, if it is on the same device */
+void exec_cuda_part(struct session *s);
+/* Another session's copy of weight w that s may use; NULL: none. */
+const struct cuda_weight *exec_cuda_lender(const struct session *s, int w);
+/* Of a gated unit's two matrices, or another weight, replaced by data of up to 8.5 bits. */
+uint64_t exec_cuda_replaced_bytes(const struct session *s);
 
 /* ---- experts that stay in main memory (exec_cuda_stream.c) ---- */
 

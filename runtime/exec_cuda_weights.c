@@ -81,7 +81,7 @@ uint64_t exec_cuda_upload_bytes(const struct session *s, int i) {
     const struct cuda_weight *c = &dev(s)->w[i];
     const struct cuda_forms f = exec_cuda_forms(s, i);
     uint64_t n = f.plain + f.packed;
-    if (c->is_host) return 0;
+    if (c->is_host || exec_cuda_lender(s, i)) return 0;
     if (c->is_vec) n += round_up((uint64_t)n_values(&s->m->weight[i]) * sizeof(float), CUDA_ALIGN);
     return n;
 }
@@ -111,6 +111,17 @@ static int upload(struct session *s, int i, struct err *e) {
     uint64_t n = exec_cuda_upload_bytes(s, i);
     c->version = w->version;
     if (c->is_host) return 0;
+    const struct cuda_weight *lent = exec_cuda_lender(s, i);
+    if (lent || (c->buf && cu_buf_refs(c->buf) > 1)) {
+        cu_buf_free(c->buf);
+        c->buf = NULL;
+    }
+    if (lent) {
+        c->buf = cu_buf_keep(lent->buf);
+        c->w = lent->w;
+        c->vec = lent->vec;
+        return 0;
+    }
     if (c->is_matrix && !cu_has_type(w->type))
         return err_set(e, ERR_USAGE, "tensor %s has type %s, which CUDA does not compute with",
                        name, qtype_name(w->type));
@@ -175,5 +186,6 @@ int exec_cuda_refresh(struct session *s, bool first, struct err *e) {
     cu_buf_free(d->stage);
     d->stage = NULL;
     exec_cuda_drop_step(d);
-    return upload_ropes(s, e);
+    TRY(upload_ropes(s, e));
+    return d->next == s ? 0 : cu_sync(d->q, e); /* other streams may read them next */
 }

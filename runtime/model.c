@@ -181,7 +181,13 @@ static int draft_graph(struct model *m, struct err *e) {
     return bind_graph(m, e);
 }
 
-int model_open_draft(struct model **out, const struct model *of, struct err *e) {
+static int same_graph(struct model *m, struct err *e) {
+    TRY(m->arch->build(&m->hp, &m->graph, e));
+    return bind_graph(m, e);
+}
+
+static int borrow(struct model **out, const struct model *of,
+                  int (*make)(struct model *m, struct err *e), struct err *e) {
     struct model *m = xcalloc(1, sizeof *m);
     m->of = of;
     m->gguf = of->gguf;
@@ -189,7 +195,7 @@ int model_open_draft(struct model **out, const struct model *of, struct err *e) 
     m->hp = of->hp;
     m->tok = of->tok;
     graph_init(&m->graph);
-    int rc = draft_graph(m, e);
+    int rc = make(m, e);
     if (rc) {
         err_wrap(e, "%s", gguf_path(of->gguf));
         model_close(m);
@@ -197,6 +203,14 @@ int model_open_draft(struct model **out, const struct model *of, struct err *e) 
     }
     *out = m;
     return 0;
+}
+
+int model_open_draft(struct model **out, const struct model *of, struct err *e) {
+    return borrow(out, of, draft_graph, e);
+}
+
+int model_open_again(struct model **out, const struct model *of, struct err *e) {
+    return borrow(out, of, same_graph, e);
 }
 
 void model_close(struct model *m) {

@@ -37,6 +37,9 @@ struct model {              /* read-only after open; shared by sessions */
 };
 int model_open(struct model **out, const char *path, struct err *e);
 void model_close(struct model *m);
+/* The same file once more, as in its first binding, with weights that can be replaced on their own.
+ * Borrows the file and the tokenizer of `of`, which must stay open. */
+int model_open_again(struct model **out, const struct model *of, struct err *e);
 /* The MTP block of an open model as a model of its own: its graph drafts one token further
  * (models/part_mtp.c). Borrows from `of`, which must stay open, and whose weights must not be
  * replaced meanwhile. ERR_DATA when there is no such block. */

@@ -29,6 +29,7 @@ struct device {
  * device says which launches are fused (docs/design/cuda.md). ERR_USAGE for another
  * name, ERR_SYS when the device is not there or this build has no CUDA. */
 int device_parse(const char *name, struct device *d, struct err *e);
+struct session;
 struct session_opts {
     int64_t n_ctx;      /* KV slots; 0: the model's context length capped at 4096 */
     int64_t n_ubatch;   /* tokens per internal pass; 0: 512 */
@@ -42,8 +43,13 @@ struct session_opts {
     enum act_mode act;
     struct pool *pool; /* borrowed; NULL: the caller's thread only */
     struct device device;
+    /* Of a model and its other bindings (model_open_again) on one device: a weight that is the same
+     * lies there once. share: NULL, or such a session; they may end in any order, only one runs at
+     * a time. n_sharing: so many are to follow that share with this one; room is kept for them and
+     * for a weight or two that each replaces. */
+    struct session *share;
+    int n_sharing;
 };
-struct session;
 int session_new(struct session **out, const struct model *m, const struct session_opts *o,
                 struct err *e);
 /* The same, and with ACT_Q8 the weights of products that the CPU makes become packed rows
