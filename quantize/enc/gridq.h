@@ -10,7 +10,6 @@
 
 enum { GRID_MAX = 4096 /* entries */, GRID_SUBS = 16, GRID_ENTRIES = 64 };
 
-struct grid_block;
 enum grid_shift {
     SHIFT_NONE,
     SHIFT_SUB,  /* all entries of a sub-block are shifted the same way */
@@ -27,8 +26,6 @@ struct grid_spec {
     int sc_max;      /* largest integer scale */
     float unit, top; /* top: largest level */
     /* conventional search: trials -t..t of `step`, neighbours within `shells` distances, d*fudge */
-    void (*conventional)(const struct grid_spec *s, const float *x, const float *w,
-                         struct grid_block *b);
     int t, shells;
     float step, fudge;
 };
@@ -38,8 +35,41 @@ struct grid_block {
     uint16_t index[GRID_ENTRIES]; /* of every `per` weights */
     uint8_t sign[32];             /* of every 8 weights; bit set: negative */
 };
+ENC_INLINE int grid_n(const struct grid_spec *s) { /* entries, shifted ones too */
+    return s->shift == SHIFT_NONE ? s->n : 2 * s->n;
+}
+/* Ways to do a sub-block: a choice of entries each, s->n apart. */
+ENC_INLINE int grid_ways(const struct grid_spec *s) {
+    return s->shift == SHIFT_SUB ? 2 : 1;
+}
+ENC_INLINE bool odd_bits(unsigned v) { /* of 8 */
+    v ^= v >> 4;
+    v ^= v >> 2;
+    return (v ^ v >> 1) & 1;
+}
+
+/* How blocks are searched. */
+struct near_table;
+struct grid_how {
+    const struct grid_spec *s;
+    enum search search;
+    struct wrule conv, rule;       /* weights of the conventional search, and of the mode */
+    const float *lev;              /* levels, [element][GRID_MAX] */
+    int low;                       /* entry of least magnitudes */
+    const struct near_table *near; /* NULL where the mode has no conventional search */
+};
+/* A super-block in natural order. */
+struct grid_data {
+    float x[QK], w[QK];   /* weights and search weights */
+    float wa[QK];         /* w * what levels are fitted to: |x|, or x where levels have signs */
+    float top[GRID_SUBS]; /* largest magnitude of each sub-block */
+    uint8_t sign[QK / 8]; /* of every 8 weights, as they are */
+};
+
 /* The table of specs; index is private to the search. */
 const struct grid_spec *grid_spec_of(enum qtype t);
+/* All filled in; lev and near are the host's, made at first use and never freed. */
+struct grid_how grid_how_of(enum qtype t, enum search search);
 void enc_grid_row(enum qtype t, const float *x, const float *imp, int64_t n, void *dst,
                   enum search search, void (*pack)(void *blk, const struct grid_block *b));
 /* Multiplies the d of a row's blocks, as encoded from x, so that the importance-weighted product of
@@ -47,22 +77,18 @@ void enc_grid_row(enum qtype t, const float *x, const float *imp, int64_t n, voi
 void enc_grid_balance(enum qtype t, const float *x, const float *imp, int64_t n, void *blocks);
 /* Levels of entry g. */
 const int8_t *grid_levels(const struct grid_spec *s, int g);
-/* The field's usual search, one block. x, w: 256. */
-void enc_grid_conventional(const struct grid_spec *s, const float *x, const float *w,
-                           struct grid_block *b);
-void enc_iq1_conventional(const struct grid_spec *s, const float *x, const float *w,
-                          struct grid_block *b);
 
 /* For the conventional searches: entries near vectors of level numbers that are none. */
 struct near_table {
-    const struct grid_spec *s;
-    int32_t *start;            /* per code: >= 0 grid entry, else -1 - offset into list */
-    uint16_t *list;            /* count, entries */
-    uint8_t code[GRID_MAX][8]; /* level numbers of each entry */
+    const int32_t *start; /* per code: >= 0 grid entry, else -1 - offset into list */
+    const uint16_t *list; /* count, entries */
+    uint8_t (*code)[8];   /* level numbers of each entry */
+    int32_t n_start, n_list, n_code;
 };
-/* Made at first use; never freed. A code has 2 (three levels) or 3 bits per weight. */
+ENC_INLINE int grid_bits(const struct grid_spec *s) {
+    return s->n_level == 3 ? 2 : 3;
+}
+/* Made at first use; never freed. A code has grid_bits bits per weight. */
 const struct near_table *enc_grid_near(enum qtype t);
-/* Tests only: keeps to the code every machine runs (the result must not change). */
-void enc_grid_plain(bool plain);
 
 #endif

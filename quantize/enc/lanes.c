@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT
 /* quantize/enc/lanes.c - the searches over blocks, for one instruction set: this file, compiled as
  * it is, for what every processor has; avx2/lanes.c includes it again. */
+#include "quantize/enc/grid_block.h"
+#include "quantize/enc/grid_conv.h"
+#include "quantize/enc/grid_scale.h"
+#include "quantize/enc/iq1_conv.h"
 #include "quantize/enc/lanes_aff.h"
 #include "quantize/enc/lanes_b32.h"
 #include "quantize/enc/lanes_sym.h"
@@ -37,6 +41,39 @@ static void b32_open(const struct enc_how *h, const float *x, const float *imp, 
                  (int)(n_blocks - b < LANES ? n_blocks - b : LANES), o + b);
 }
 
+static void grid_conventional(const struct grid_how *h, const struct grid_data *d,
+                              struct grid_block *b) {
+    const bool signs = h->s->shift == SHIFT_NONE;
+    float scale[GRID_SUBS];
+    for (int k = 0; k < QK / h->s->sub; k++)
+        scale[k] = (signs ? grid_conv_sub : iq1_conv_sub)(h, d, k, b);
+    if (signs)
+        grid_conv_close(h, scale, b);
+    else
+        iq1_conv_close(h, d, scale, b);
+}
+
+static void grid_super(const struct grid_how *h, const float *x, const float *imp,
+                       struct grid_block *b) {
+    const struct grid_spec *s = h->s;
+    struct grid_data d;
+    struct grid_room room;
+    struct pair_room pair;
+    struct grid_job j;
+    const struct lanes_mem mem = {d.x, d.w, NULL};
+    memset(b, 0, sizeof *b);
+    if (h->search != SEARCH_FAST) {
+        if (!grid_load(h, &h->conv, &mem, x, imp, &d)) return;
+        grid_conventional(h, &d, b);
+    }
+    if (h->search == SEARCH_CONVENTIONAL) return;
+    if (!grid_load(h, &h->rule, &mem, x, imp, &d)) return;
+    for (int o = 0; o < QK / 8; o++)
+        for (int way = 0; way < grid_ways(s); way++)
+            octet_chains(h, &d, &room, &pair, o, way, &j.chain[grid_chain_at(s, o, way)]);
+    grid_search(h, &d, &j, b);
+}
+
 static bool load_row(float *dst, const float *x, int n, float limit) {
     return load(dst, x, n, limit, n);
 }
@@ -50,4 +87,4 @@ static void round_f16(float v[8]) {
 }
 
 const struct enc_lanes LANES_TABLE = {
-    {aff_open, sym_open, b32_open}, load_row, weights, mean2_row, balance, round_f16};
+    {aff_open, sym_open, b32_open}, grid_super, load_row, weights, mean2_row, balance, round_f16};

@@ -19,6 +19,8 @@
 #define LANE_FN static
 #define INLINE static inline __attribute__((always_inline))
 #define LANE_TABLE(T, name, dims) static const T name dims
+#define LANE_PRAGMA(x) _Pragma(#x)
+#define LANE_UNROLL(n) LANE_PRAGMA(GCC unroll n)
 
 enum { LANES = 8 };
 typedef float vf __attribute__((vector_size(32)));
@@ -155,6 +157,84 @@ INLINE void store_codes(int8_t *q, int stride, int runs, const vf l[4]) {
 }
 INLINE void copy_open(struct enc_open *to, const struct enc_open *from) {
     *to = *from;
+}
+
+/* ---- grids: lanes take entries side by side -----------------------------------------------------
+ */
+
+/* The points of all entries are kept; how many of those that matter. */
+enum { GRID_KEEPS = 1, GRID_LIST = GRID_MAX };
+
+INLINE vi numbers(void) {
+    const vi v = {0, 1, 2, 3, 4, 5, 6, 7};
+    return v;
+}
+#ifdef __AVX2__
+INLINE vi pick_int(vi mask, vi a, vi b) {
+    return (vi)_mm256_blendv_epi8((__m256i)b, (__m256i)a, (__m256i)mask);
+}
+INLINE unsigned bits(vi mask) {
+    return (unsigned)_mm256_movemask_ps((__m256)mask);
+}
+INLINE bool any(vi mask) {
+    return bits(mask) != 0;
+}
+#else
+INLINE vi pick_int(vi mask, vi a, vi b) {
+    return (mask & a) | (~mask & b);
+}
+INLINE unsigned bits(vi mask) {
+    unsigned m = 0;
+    for (int k = 0; k < LANES; k++) m |= (unsigned)(mask[k] & 1) << k;
+    return m;
+}
+INLINE bool any(vi mask) {
+    uint64_t m[4];
+    memcpy(m, &mask, sizeof m);
+    return (m[0] | m[1] | m[2] | m[3]) != 0;
+}
+#endif
+/* The largest value, and the least number `at` of those that have it. */
+struct most {
+    float v;
+    int at;
+};
+INLINE struct most most(vf v, vi at) {
+    struct most m = {v[0], INT32_MAX};
+    for (int k = 1; k < LANES; k++) m.v = v[k] > m.v ? v[k] : m.v;
+    for (int k = 0; k < LANES; k++) {
+        const int32_t i = v[k] == m.v ? at[k] : INT32_MAX;
+        m.at = i < m.at ? i : m.at;
+    }
+    return m;
+}
+/* first + k of the lanes k in mask, from list[n] on (up to 8 are written); returns how many there
+ * are now. */
+INLINE int append_numbers(uint16_t *list, int n, vi mask, int first) {
+    for (int k = 0; k < LANES; k++) {
+        list[n] = (uint16_t)(first + k);
+        n += mask[k] & 1;
+    }
+    return n;
+}
+/* Their values. */
+INLINE void append_values(float *a, float *b, int n, vi mask, vf x, vf y) {
+    for (int k = 0; k < LANES; k++) {
+        a[n] = x[k];
+        b[n] = y[k];
+        n += mask[k] & 1;
+    }
+}
+/* One lane does what is done once. */
+INLINE bool lane_one(void) {
+    return true;
+}
+/* The same for a team, which shares loops. */
+#define TEAM_EACH(i, n) for (int i = 0; i < (n); i++)
+INLINE bool team_one(void) {
+    return true;
+}
+INLINE void team_sync(void) {
 }
 
 /* ---- tiles --------------------------------------------------------------------------------------

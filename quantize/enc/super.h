@@ -4,6 +4,7 @@
 #ifndef HONE_QUANTIZE_ENC_SUPER_H
 #define HONE_QUANTIZE_ENC_SUPER_H
 
+#include "quantize/enc/gridq.h"
 #include "quantize/enc/open.h"
 #include "quantize/enc/search.h"
 
@@ -47,6 +48,8 @@ struct enc_lanes {
     /* n_blocks blocks of x -> o. */
     void (*open[3])(const struct enc_how *h, const float *x, const float *imp, int64_t n_blocks,
                     struct enc_open *o);
+    /* A super-block of a grid type. */
+    void (*grid)(const struct grid_how *h, const float *x, const float *imp, struct grid_block *b);
     /* enc_load, enc_weights, enc_mean2 */
     bool (*load)(float *dst, const float *x, int n, float limit);
     void (*weights)(float *w, const float *x, const float *imp, int n, const struct wrule *r,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/iq1_conv.c - the field's usual search for IQ1_S and IQ1_M, written from its
+/* quantize/enc/iq1_conv.h - the field's usual search for IQ1_S and IQ1_M, written from its
  * description (docs/design/quantize.md): baseline of the tests and a start of the best search.
  *
  * Per sub-block: weights in ascending order are cut in three (-1, 0, 1), every pair of cuts with
@@ -7,14 +7,14 @@
  * scale below zero mirrors everything. Vectors of 8 that are no entries of the grid go to the best
  * of the nearest ones at that scale, then the scale is fitted once more. Sub-scales are quantized
  * by themselves; IQ1_M fits d to the result. Both multiply d by a constant. */
-#include <math.h>
-#include <string.h>
+#ifndef HONE_QUANTIZE_ENC_IQ1_CONV_H
+#define HONE_QUANTIZE_ENC_IQ1_CONV_H
 
-#include "quantize/enc/gridq.h"
+#include "quantize/enc/lanes.h"
 
-static const float levels[2][3] = {{-0.875f, 0.125f, 1.125f}, {-1.125f, -0.125f, 0.875f}};
+LANE_TABLE(float, iq1_levels, [2][3]) = {{-0.875f, 0.125f, 1.125f}, {-1.125f, -0.125f, 0.875f}};
 
-struct sub {
+struct iq1_sub {
     const struct near_table *near;
     const float *x, *w;
     int n;             /* weights */
@@ -25,7 +25,7 @@ struct sub {
     float scale;
 };
 
-static void sort(struct sub *u) {
+INLINE void iq1_sort(struct iq1_sub *u) {
     for (int i = 0; i < u->n; i++) {
         int j = i;
         for (; j > 0 && u->x[u->order[j - 1]] > u->x[i]; j--) u->order[j] = u->order[j - 1];
@@ -34,11 +34,11 @@ static void sort(struct sub *u) {
 }
 
 /* Sums over the first i weights of the order that belong to run r. */
-struct prefix {
+struct iq1_prefix {
     float wx[2][33], w[2][33];
 };
 
-static void prefixes(const struct sub *u, struct prefix *p) {
+INLINE void iq1_prefixes(const struct iq1_sub *u, struct iq1_prefix *p) {
     for (int r = 0; r < u->n / u->run; r++) {
         p->wx[r][0] = p->w[r][0] = 0;
         for (int i = 0; i < u->n; i++) {
@@ -51,19 +51,19 @@ static void prefixes(const struct sub *u, struct prefix *p) {
 }
 
 /* Best cuts and shifts; false: nothing has a merit. */
-static bool cut(struct sub *u) {
+LANE_FN bool iq1_cut(struct iq1_sub *u) {
     const int runs = u->n / u->run;
-    struct prefix p;
+    struct iq1_prefix p;
     float merit = 0;
     int best[2] = {0, 0};
-    prefixes(u, &p);
+    iq1_prefixes(u, &p);
     u->scale = 0;
     for (int a = 0; a <= u->n; a++)
         for (int b = a; b <= u->n; b++)
             for (unsigned shifts = 0; shifts < 1u << runs; shifts++) {
                 float sxq = 0, sqq = 0;
                 for (int r = 0; r < runs; r++) {
-                    const float *l = levels[shifts >> r & 1], *x = p.wx[r], *w = p.w[r];
+                    const float *l = iq1_levels[shifts >> r & 1], *x = p.wx[r], *w = p.w[r];
                     sxq += x[a] * l[0] + (x[b] - x[a]) * l[1] + (x[u->n] - x[b]) * l[2];
                     sqq += w[a] * l[0] * l[0] + (w[b] - w[a]) * l[1] * l[1] +
                            (w[u->n] - w[b]) * l[2] * l[2];
@@ -85,14 +85,14 @@ static bool cut(struct sub *u) {
     return merit > 0;
 }
 
-static const float *levels_of(const struct sub *u, int i) {
-    return levels[u->shifts >> (i / u->run) & 1];
+INLINE const float *iq1_levels_of(const struct iq1_sub *u, int i) {
+    return iq1_levels[u->shifts >> (i / u->run) & 1];
 }
 
 /* Grid entry of group h, whose codes become those of the entry. */
-static int to_grid(struct sub *u, int h, bool *moved) {
+LANE_FN int iq1_to_grid(struct iq1_sub *u, int h, bool *moved) {
     const struct near_table *t = u->near;
-    const float *x = u->x + 8 * h, *w = u->w + 8 * h, *l = levels_of(u, 8 * h);
+    const float *x = u->x + 8 * h, *w = u->w + 8 * h, *l = iq1_levels_of(u, 8 * h);
     uint8_t *code = u->code + 8 * h;
     int number = 0, best = 0;
     for (int e = 0; e < 8; e++) number |= code[e] << (2 * e);
@@ -115,56 +115,64 @@ static int to_grid(struct sub *u, int h, bool *moved) {
     return best;
 }
 
-static void add_sums(const struct sub *u, float mul, double *sxq, double *sqq) {
-    for (int i = 0; i < u->n; i++) {
-        float q = mul * levels_of(u, i)[u->code[i]];
-        *sxq += (double)(u->w[i] * u->x[i] * q);
-        *sqq += (double)(u->w[i] * q * q);
+/* A sub-block's share of the two sums for d: levels q, mul times. */
+LANE_FN void iq1_add_sums(const struct grid_how *h, const struct grid_data *d, int k, float mul,
+                          const struct grid_block *b, double *sxq, double *sqq) {
+    for (int i = k * h->s->sub; i < (k + 1) * h->s->sub; i++) {
+        const float q = mul * (h->s->unit * h->lev[i % 8 * GRID_MAX + b->index[i / 8]]);
+        *sxq += (double)(d->w[i] * d->x[i] * q);
+        *sqq += (double)(d->w[i] * q * q);
     }
 }
 
-static void sub_search(struct sub *u, uint16_t *index, int down) {
+/* Entries of sub-block k; returns its scale. */
+LANE_FN float iq1_conv_sub(const struct grid_how *h, const struct grid_data *d, int k,
+                           struct grid_block *b) {
+    const struct grid_spec *s = h->s;
+    uint16_t *index = b->index + k * s->sub / 8;
+    struct iq1_sub sub, *u = &sub;
     bool moved = false;
-    float top = fabsf(enc_absmax(u->x, u->n));
+    float top = 0;
+    u->near = h->near;
+    u->x = d->x + k * s->sub;
+    u->w = d->w + k * s->sub;
+    u->n = s->sub;
+    u->run = s->shift == SHIFT_SUB ? s->sub : 8;
     u->scale = 0;
     u->shifts = 0;
     memset(u->code, 1, sizeof u->code);
+    for (int i = 0; i < u->n; i++)
+        if (fabsf(u->x[i]) > top) top = fabsf(u->x[i]);
     if (top >= 0x1p-40f) {
-        sort(u);
-        if (!cut(u)) u->scale = 0;
+        iq1_sort(u);
+        if (!iq1_cut(u)) u->scale = 0;
     }
-    for (int h = 0; h < u->n / 8; h++)
-        index[h] =
-            (uint16_t)(to_grid(u, h, &moved) + (levels_of(u, 8 * h) == levels[1] ? down : 0));
-    if (!moved || !(u->scale > 0)) return;
+    for (int e = 0; e < u->n / 8; e++) {
+        const int down = iq1_levels_of(u, 8 * e) == iq1_levels[1] ? s->n : 0;
+        index[e] = (uint16_t)(iq1_to_grid(u, e, &moved) + down);
+    }
+    if (!moved || !(u->scale > 0)) return u->scale;
     double sxq = 0, sqq = 0;
-    add_sums(u, 1, &sxq, &sqq);
-    if (sxq > 0 && sqq > 0) u->scale = (float)(sxq / sqq);
+    iq1_add_sums(h, d, k, 1, b, &sxq, &sqq);
+    return sxq > 0 && sqq > 0 ? (float)(sxq / sqq) : u->scale;
 }
 
-void enc_iq1_conventional(const struct grid_spec *s, const float *x, const float *w,
-                          struct grid_block *b) {
-    struct sub sub[GRID_SUBS];
-    const int n_sub = QK / s->sub;
+/* The block of these sub-blocks. */
+LANE_FN void iq1_conv_close(const struct grid_how *h, const struct grid_data *data,
+                            const float *scale, struct grid_block *b) {
+    const struct grid_spec *s = h->s;
     double sxq = 0, sqq = 0;
     float top = 0;
-    memset(b, 0, sizeof *b);
-    for (int k = 0; k < n_sub; k++) {
-        sub[k] = (struct sub){.near = enc_grid_near(QT_IQ1_S),
-                              .x = x + k * s->sub,
-                              .w = w + k * s->sub,
-                              .n = s->sub,
-                              .run = s->shift == SHIFT_SUB ? s->sub : 8};
-        sub_search(&sub[k], b->index + k * s->sub / 8, s->n);
-        if (sub[k].scale > top) top = sub[k].scale;
-    }
+    for (int k = 0; k < QK / s->sub; k++)
+        if (scale[k] > top) top = scale[k];
     float d = top / (float)(2 * s->sc_max + 1);
-    for (int k = 0; d > 0 && k < n_sub; k++) {
-        b->sc[k] =
-            (uint8_t)enc_rint(enc_clampf(0.5f * (sub[k].scale / d - 1.0f), 0, (float)s->sc_max));
-        add_sums(&sub[k], (float)(2 * b->sc[k] + 1), &sxq, &sqq);
+    for (int k = 0; d > 0 && k < QK / s->sub; k++) {
+        b->sc[k] = (uint8_t)enc_rint(enc_clampf(0.5f * (scale[k] / d - 1.0f), 0, (float)s->sc_max));
+        iq1_add_sums(h, data, k, (float)(2 * b->sc[k] + 1), b, &sxq, &sqq);
     }
     if (s->shift == SHIFT_ENTRY && sqq > 0) d = (float)(sxq / sqq);
     b->d = enc_f16(d * s->fudge);
     if (!(d > 0) || b->d == 0) memset(b, 0, sizeof *b);
 }
+
+#endif
