@@ -181,7 +181,7 @@ static int64_t least(const struct session *s) {
 
 /* Experts leave the device, the last block's first, until the rest fits. Room to copy them takes
  * that of another block or two: where nobody asked for it, at most half as many more. */
-static int choose(struct session *s, struct plan *p, uint64_t have, struct err *e) {
+static int place(struct session *s, struct plan *p, uint64_t have, struct err *e) {
     const int64_t asked = s->o.device.stream_from;
     const int64_t from = asked < 0 ? -1 : max_i64(asked ? asked : CUDA_STREAM_FROM, least(s));
     int n_moe = 0, n = 0;
@@ -195,6 +195,24 @@ static int choose(struct session *s, struct plan *p, uint64_t have, struct err *
     if (asked) log_info("there is no room on %s to copy experts to", dev(s)->info.name);
     (void)fits(s, n, 0, have, p);
     return 0;
+}
+
+/* Longer passes read weights less often: where nobody asked for their length, the longest one whose
+ * room pushes no experts out. */
+static int choose(struct session *s, struct plan *p, uint64_t have, struct err *e) {
+    static const int64_t longer[] = {2048, 1024};
+    const struct cuda *d = dev(s);
+    const int64_t usual = s->o.n_ubatch;
+    TRY(place(s, p, have, e));
+    const int n = d->n_on_host;
+    const int64_t from = d->in.from;
+    for (size_t i = 0; i < COUNT_OF(longer) && s->any_ubatch; i++) {
+        struct err ignored;
+        s->o.n_ubatch = min_i64(longer[i], s->o.n_ctx);
+        if (!place(s, p, have, &ignored) && d->n_on_host == n && d->in.from == from) return 0;
+    }
+    s->o.n_ubatch = usual;
+    return s->any_ubatch ? place(s, p, have, e) : 0;
 }
 
 static int settle(struct session *s, struct plan *p, struct err *e) {

@@ -73,6 +73,7 @@ struct session {
     struct model *may_pack; /* m, when its weights may become packed rows; else NULL */
     const struct graph *g;
     struct session_opts o;
+    bool any_ubatch; /* nobody asked for o.n_ubatch: a backend may choose another */
     struct kern kern;
     int n_workers;
     struct tune tune; /* of n_workers, for few tokens */

@@ -24,6 +24,7 @@ static int defaults(struct session *s, const struct session_opts *o, struct err 
     if (s->o.n_ctx < 0 || s->o.n_ubatch < 0 || s->o.n_ctx > INT32_MAX)
         return err_set(e, ERR_USAGE, "a context of %" PRId64 " tokens makes no sense", o->n_ctx);
     if (!s->o.n_ctx) s->o.n_ctx = trained > 0 ? min_i64(trained, DEFAULT_CTX) : DEFAULT_CTX;
+    s->any_ubatch = !s->o.n_ubatch;
     if (!s->o.n_ubatch) s->o.n_ubatch = DEFAULT_UBATCH;
     s->o.n_ubatch = min_i64(s->o.n_ubatch, s->o.n_ctx);
     return 0;

@@ -32,7 +32,7 @@ int device_parse(const char *name, struct device *d, struct err *e);
 struct session;
 struct session_opts {
     int64_t n_ctx;      /* KV slots; 0: the model's context length capped at 4096 */
-    int64_t n_ubatch;   /* tokens per internal pass; 0: 512 */
+    int64_t n_ubatch;   /* tokens per internal pass; 0: 512, on a device up to 2048 */
     enum qtype kv_type; /* cache of keys and values when kv_k, kv_v are NULL: QT_F32 (default 0),
                            QT_F16, QT_BF16, QT_Q8_0, QT_Q5_1, QT_Q4_0 */
     const struct kv_type *kv_k, *kv_v; /* runtime/kv_type.h */

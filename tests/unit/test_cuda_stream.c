@@ -339,6 +339,36 @@ static void test_choice(void) {
     model_close(m);
 }
 
+/* Passes are as long as they can be without pushing experts out. */
+static void test_length(void) {
+    struct err e = {0};
+    struct model *m = synthetic("Q8_0", 64, 32, 3);
+    struct session *s = NULL;
+    struct session_opts o = opts(ACT_F32, -1);
+    uint64_t limit = 0;
+    static const int64_t want[] = {2048, 1024, 512, 512};
+    o.n_ctx = 3000;
+    for (int i = 0; m && i < 4; i++) {
+        o.device.max_bytes = limit;
+        CHECK_OK(session_new(&s, m, &o, &e));
+        const struct cuda *d = s->dev;
+        CHECK_EQ_I64(session_get_opts(s)->n_ubatch, want[i]);
+        CHECK((d->n_on_host > 0) == (i == 3));
+        limit = in_use(s) - 1;
+        session_free(s);
+    }
+    o.device.max_bytes = 0;
+    o.n_ctx = 700;
+    CHECK_OK(session_new(&s, m, &o, &e));
+    CHECK_EQ_I64(session_get_opts(s)->n_ubatch, 700);
+    session_free(s);
+    o.n_ubatch = 512;
+    CHECK_OK(session_new(&s, m, &o, &e));
+    CHECK_EQ_I64(session_get_opts(s)->n_ubatch, 512);
+    session_free(s);
+    model_close(m);
+}
+
 /* Logits of single tokens: as they are, recorded, replayed; with an observer nothing is. */
 static float *stepped(struct session *s, bool observed, int n) {
     static struct shown ignored;
@@ -444,6 +474,7 @@ int main(void) {
     RUN(test_packed);
     RUN(test_observed_and_replaced);
     RUN(test_choice);
+    RUN(test_length);
     RUN(test_pieces);
     RUN(test_cut);
     RUN(test_goldens);
