@@ -118,8 +118,8 @@ bool cu_part_can(const struct cu_weight *w, bool exact);
 /* Launchers that need scratch take it from the stream, which grows it outside of captures: reserve
  * the most before, or run a pass once before it is captured, with the largest n_tok first. */
 int cu_reserve(struct cu_stream *s, uint64_t n_bytes, struct err *e);
-/* At most what a product of n_in rows with a packed weight takes, of which x_div in turn are the
- * same input, and n_sum add up; 0: it has no packed form. */
+/* At most what a fast product of n_in rows takes, of which x_div in turn are the same input, and
+ * n_sum add up. */
 uint64_t cu_scratch_bytes(const struct cu_weight *w, int64_t n_in, int64_t x_div, int64_t n_sum);
 
 #define CU_OP(name, ...) int name(struct cu_stream *s, __VA_ARGS__, struct err *e);

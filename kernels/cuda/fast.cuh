@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: MIT
-/* kernels/cuda/fast.cuh - the product that matmul.cu hands to the fast kernels, all of whose
- * matrices are packed (pack.cuh). */
+/* kernels/cuda/fast.cuh - the product that matmul.cu hands to the fast kernels. */
 #ifndef HONE_KERNELS_CUDA_FAST_CUH
 #define HONE_KERNELS_CUDA_FAST_CUH
 
 #include "kernels/cuda/gpu.cuh"
 
-struct cu_product {
+/* Rows of a stack of matrices: as pack.cuh has them, or in the file's order. */
+struct cu_rows {
     enum qtype type;
-    const uint8_t *w, *w_up; /* w_up: a gated unit, out = act(w . x) * (w_up . x); or NULL */
-    uint64_t mat_bytes;      /* packed; of w and of w_up */
-    uint64_t mat_bytes_up;
+    bool packed;
+    const uint8_t *w; /* NULL: there are none */
+    uint64_t mat_bytes, row_bytes;
+};
+struct cu_product {
+    struct cu_rows w, up; /* up: of a gated unit, out = act(w . x) * (up . x) */
     int64_t k, rows;
     const int32_t *ids; /* matrix of each input row; NULL: matrix 0 */
     int64_t n_mats;
@@ -23,13 +26,14 @@ struct cu_product {
     int64_t ldy;
 };
 
-/* matmul.cu: the weights of a product; up: of a gated unit, NULL with `gated`: the second half of
- * w's rows. */
+/* matmul.cu: the weights of a product, packed where they are; up: of a gated unit, NULL with
+ * `gated`: the second half of w's rows. */
 void cu_fast_of(struct cu_product *p, const struct cu_weight *w, const struct cu_weight *up,
                 bool gated);
 /* gemv.cu: activations rounded to 8 bits per 32; for few rows. */
 int cu_gemv(struct cu_stream *s, const struct cu_product *p, struct err *e);
-/* gemm.cu: bf16 on tensor cores; for many rows. With n_sum > 1, p must be there. */
+/* gemm.cu: bf16 on tensor cores; for many rows, of a multiple of 32 columns. With n_sum > 1, p must
+ * be there. */
 int cu_gemm(struct cu_stream *s, const struct cu_product *p, struct err *e);
 uint64_t cu_gemm_scratch(const struct cu_product *p); /* at most */
 

@@ -24,11 +24,12 @@ enum {
     TILE_BYTES = 2 * TOKENS * TILE /* bf16 */
 };
 
-/* grid: rows, a thread per pair of values. */
-CU_KERNEL to_bf16(const float *x, int64_t ldx, int64_t k, uint32_t *dst) {
+/* grid: rows, a thread per pair of values; n pairs to a row of dst, zeros behind k / 2. */
+CU_KERNEL to_bf16(const float *x, int64_t ldx, int64_t k, uint32_t *dst, int64_t n) {
     const int64_t row = blockIdx.x;
-    for (int64_t i = threadIdx.x; i < k / 2; i += blockDim.x)
-        dst[row * (k / 2) + i] = cu_pack_bf16(x[row * ldx + 2 * i], x[row * ldx + 2 * i + 1]);
+    for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
+        dst[row * n + i] =
+            2 * i < k ? cu_pack_bf16(x[row * ldx + 2 * i], x[row * ldx + 2 * i + 1]) : 0;
 }
 
 /* One block: list = rows 0..n_in-1 ordered by ids, tasks of at most `tokens` rows of one matrix.
@@ -104,7 +105,7 @@ CU_KERNEL __launch_bounds__(32 * gemm_shape<B>::WARPS) gemm_kernel(struct cu_gem
     const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
     const int n_super = j.k / 256, n_groups = (j.rows + 15) / 16;
     struct cu_task task;
-    if (!cu_task_of(j, TOKENS, &task)) return;
+    if (!cu_task_of(j, &task)) return;
     /* a warp beyond the last row computes the last group and does not store */
     const int group = (int)blockIdx.y * WARPS + warp, real = group < n_groups;
     struct source f;
@@ -186,9 +187,12 @@ static const struct cu_gemm_kernel table[] = {
 struct parts {
     uint64_t part, list, task, n_tasks, end;
 };
+static int64_t x_ld(const struct cu_product *p) {
+    return (int64_t)round_up((uint64_t)p->k, TILE);
+}
 static struct parts parts_of(const struct cu_product *p, int tokens) {
     struct parts s;
-    s.part = round_up((uint64_t)(p->n_in / p->x_div * p->k) * 2, 256);
+    s.part = round_up((uint64_t)(p->n_in / p->x_div * x_ld(p)) * 2, 256);
     s.list = s.part + (p->n_sum > 1 ? (uint64_t)(p->n_in * p->rows) * 4 : 0);
     s.task = round_up(s.list + (uint64_t)p->n_in * 4, 256);
     s.n_tasks = s.task + (uint64_t)(p->n_in / tokens + p->n_mats + 1) * sizeof(struct cu_task);
@@ -199,54 +203,73 @@ uint64_t cu_gemm_scratch(const struct cu_product *p) {
     return parts_of(p, TOKENS).end;
 }
 
+/* A unit whose matrices are packed and of one type is one pass of wgmma. */
+static bool is_wide(const struct cu_stream *s, const struct cu_product *p) {
+    return s->wgmma && p->w.packed && (!p->up.w || (p->up.packed && p->up.type == p->w.type));
+}
+static int find(const struct cu_stream *s, const struct cu_product *p, const struct cu_rows *w,
+                struct cu_gemm_kernel *k, struct err *e) {
+    *k = is_wide(s, p) ? cu_gemm_sm90(s, p) : cu_gemm_any(s, p, w->type);
+    for (size_t i = 0; i < sizeof table / sizeof table[0] && w->packed && !is_wide(s, p); i++)
+        if (table[i].type == w->type) *k = table[i];
+    if (k->fn && p->n_in <= INT32_MAX && p->n_mats <= 8192) return 0;
+    return err_set(e, ERR_USAGE, "CUDA: no GEMM of %s, %lld rows, %lld matrices",
+                   qtype_name(w->type), (long long)p->n_in, (long long)p->n_mats);
+}
+
+static int launch(struct cu_stream *s, const struct cu_product *p, const struct cu_rows *w,
+                  const struct cu_gemm_kernel *k, struct cu_gemm_job *j, struct err *e) {
+    const dim3 grid((unsigned)cu_gemm_tasks(p, j->tokens), (unsigned)div_up(p->rows, k->rows));
+    void (*const fn)(struct cu_gemm_job) = k->fn;
+    j->w = w->w;
+    j->mat_bytes = w->mat_bytes;
+    j->row_bytes = w->row_bytes;
+    CU_SMEM_OPTIN(e, fn, k->smem);
+    CU_LAUNCH(e, fn, grid, 32 * (unsigned)k->warps, (size_t)k->smem, s, *j);
+    return 0;
+}
+
 int cu_gemm(struct cu_stream *s, const struct cu_product *p, struct err *e) {
-    const struct cu_gemm_kernel wide = cu_gemm_sm90(s, p), *k = NULL;
-    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
-        if (table[i].type == p->type) k = s->wgmma ? &wide : &table[i];
-    if (!k || p->n_in > INT32_MAX || p->n_mats > 8192)
-        return err_set(e, ERR_USAGE, "CUDA: no GEMM of %s, %lld rows, %lld matrices",
-                       qtype_name(p->type), (long long)p->n_in, (long long)p->n_mats);
-    const struct parts at = parts_of(p, k->tokens);
+    struct cu_gemm_kernel k, up = {};
+    TRY(find(s, p, &p->w, &k, e));
+    if (p->up.w) TRY(find(s, p, &p->up, &up, e));
+    const int tokens = up.fn && up.tokens < k.tokens ? up.tokens : k.tokens;
+    const struct parts at = parts_of(p, tokens);
     const int64_t n_x = p->n_in / p->x_div;
     void *scratch;
     TRY(cu_scratch(s, at.end, &scratch, e));
     uint8_t *mem = (uint8_t *)scratch;
     struct cu_gemm_job j = {};
-    j.w = p->w;
-    j.mat_bytes = p->mat_bytes;
     j.k = (int)p->k;
     j.rows = (int)p->rows;
+    j.tokens = tokens;
+    j.grid = s->c->grid;
     j.x = (const uint16_t *)mem;
+    j.x_ld = (int)x_ld(p);
     j.x_div = (unsigned)p->x_div;
     j.n_in = (int)p->n_in;
     j.gelu = p->gelu;
     j.y = p->n_sum > 1 ? (float *)(mem + at.part) : p->y;
     j.ldy = p->n_sum > 1 ? p->rows : p->ldy;
-    CU_LAUNCH(e, to_bf16, (unsigned)n_x, 128, 0, s, p->x, p->ldx, p->k, (uint32_t *)mem);
+    CU_LAUNCH(e, to_bf16, (unsigned)n_x, 128, 0, s, p->x, p->ldx, p->k, (uint32_t *)mem,
+              x_ld(p) / 2);
     if (p->ids) {
         struct cu_task *task = (struct cu_task *)(mem + at.task);
         int *list = (int *)(mem + at.list), *n = (int *)(mem + at.n_tasks);
         CU_LAUNCH(e, sort_rows, 1, 1024, (size_t)p->n_mats * 4, s, p->ids, j.n_in, (int)p->n_mats,
-                  k->tokens, list, task, n);
+                  tokens, list, task, n);
         j.task = task;
         j.n_tasks = n;
         j.list = list;
     }
-    const dim3 grid((unsigned)cu_gemm_tasks(p, k->tokens), (unsigned)div_up(p->rows, k->rows));
-    CU_SMEM_OPTIN(e, k->fn, k->smem);
-    void (*const fn)(struct cu_gemm_job) = k->fn;
-    if (s->wgmma) {
-        j.w_up = p->w_up;
-        j.mat_bytes_up = p->mat_bytes_up;
-    } else if (p->w_up) { /* up first; gate then multiplies it */
-        j.w = p->w_up;
-        j.mat_bytes = p->mat_bytes_up;
-        CU_LAUNCH(e, fn, grid, 32 * (unsigned)k->warps, (size_t)k->smem, s, j);
-        j.w = p->w;
-        j.mat_bytes = p->mat_bytes;
+    if (is_wide(s, p)) {
+        j.w_up = p->up.w;
+        j.mat_bytes_up = p->up.mat_bytes;
+    } else if (p->up.w) { /* up first; gate then multiplies it */
+        TRY(launch(s, p, &p->up, &up, &j, e));
         j.mul = p->y;
     }
-    CU_LAUNCH(e, fn, grid, 32 * (unsigned)k->warps, (size_t)k->smem, s, j);
+    TRY(launch(s, p, &p->w, &k, &j, e));
     if (p->n_sum > 1)
         CU_LAUNCH(e, add_parts,
                   dim3((unsigned)div_up(p->rows, 256), (unsigned)(p->n_in / p->n_sum)), 256, 0, s,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/cuda/gemm.cuh - what the two products of many tokens share: gemm.cu (mma, and all that
- * is around a product) and gemm_sm90.cu (wgmma). */
+/* kernels/cuda/gemm.cuh - what the products of many tokens share: gemm.cu (mma, and all that is
+ * around a product), gemm_sm90.cu (wgmma) and gemm_any.cu (weights that are not packed). */
 #ifndef HONE_KERNELS_CUDA_GEMM_CUH
 #define HONE_KERNELS_CUDA_GEMM_CUH
 
@@ -13,15 +13,17 @@ struct cu_task {
 };
 struct cu_gemm_job {
     const uint8_t *w;
-    uint64_t mat_bytes;
-    int k, rows;
-    const uint16_t *x; /* bf16, contiguous rows */
+    uint64_t mat_bytes, row_bytes;
+    int k, rows, tokens;          /* tokens: most of a task */
+    const struct kern_grid *grid; /* as row_bytes, of weights in the file's order */
+    const uint16_t *x;            /* bf16, rows of x_ld: k and zeros */
+    int x_ld;
     unsigned x_div;
     const struct cu_task *task; /* NULL: one matrix, rows in order */
     const int *n_tasks, *list;
     int n_in;
-    /* a gated unit, out = act(w . x) * out of up: gemm.cu in two passes, the second of which has
-     * the first's outputs in mul; gemm_sm90.cu in one, with w_up */
+    /* a gated unit, out = act(w . x) * out of up: in two passes, the second of which has the
+     * first's outputs in mul; gemm_sm90.cu in one, with w_up */
     const float *mul;
     const uint8_t *w_up;
     uint64_t mat_bytes_up;
@@ -36,9 +38,9 @@ struct cu_gemm_kernel {
     void (*fn)(struct cu_gemm_job);
 };
 
-/* The task of this block, of at most n tokens; false: there is none. */
-CU_DEV bool cu_task_of(const struct cu_gemm_job &j, int n, struct cu_task *t) {
-    const int i = (int)blockIdx.x;
+/* The task of this block; false: there is none. */
+CU_DEV bool cu_task_of(const struct cu_gemm_job &j, struct cu_task *t) {
+    const int i = (int)blockIdx.x, n = j.tokens;
     if (!j.task) {
         *t = {0, i * n, (int)cu_min(n, j.n_in - i * n)};
         return true;
@@ -111,5 +113,8 @@ static inline int64_t cu_gemm_tasks(const struct cu_product *p, int tokens) {
 }
 /* gemm_sm90.cu: the kernel for this product, on streams where cu_use_wgmma said yes. */
 struct cu_gemm_kernel cu_gemm_sm90(const struct cu_stream *s, const struct cu_product *p);
+/* gemm_any.cu: the kernel for weights of this type in the file's order; without fn: none. */
+struct cu_gemm_kernel cu_gemm_any(const struct cu_stream *s, const struct cu_product *p,
+                                  enum qtype type);
 
 #endif

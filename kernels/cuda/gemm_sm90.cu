@@ -122,7 +122,7 @@ CU_KERNEL __launch_bounds__(32 * MAX_WARPS, 1) wgmma_kernel(struct cu_gemm_job j
     const int n_own = j.w_up ? n_warps / 2 : n_warps; /* with rows of their own */
     const bool up = warp >= n_own;
     struct cu_task task;
-    if (!cu_task_of(j, TOKENS, &task)) return;
+    if (!cu_task_of(j, &task)) return;
     /* a warp beyond the last row computes the last group and does not store */
     const int group = (int)blockIdx.y * n_own + warp % n_own;
     struct source f;
@@ -163,7 +163,7 @@ CU_KERNEL __launch_bounds__(32 * MAX_WARPS, 1) wgmma_kernel(struct cu_gemm_job j
  * block's first tile is there, so two blocks should fit; and no multiprocessor should idle. A gated
  * unit has 64 rows to a pair of them. */
 static int warpgroups(const struct cu_product *p, int n_sm) {
-    const int least = p->w_up ? 2 : 1;
+    const int least = p->up.w ? 2 : 1;
     const int64_t rows = div_up(p->rows, 64) * least, n_tasks = cu_gemm_tasks(p, TOKENS);
     int n = p->k < 1024 ? 2 : MAX_WARPS / 4;
     while (n > least && (n / 2 >= rows || n_tasks * div_up(rows, n) < n_sm)) n /= 2;
@@ -182,11 +182,11 @@ struct cu_gemm_kernel cu_gemm_sm90(const struct cu_stream *s, const struct cu_pr
     };
     struct cu_gemm_kernel g = {};
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
-        if (table[i].type != p->type) continue;
-        g.type = p->type;
+        if (table[i].type != p->w.type) continue;
+        g.type = p->w.type;
         g.tokens = TOKENS;
         g.warps = 4 * (s->warpgroups ? s->warpgroups : warpgroups(p, s->c->info.n_sm));
-        g.rows = 16 * g.warps / (p->w_up ? 2 : 1);
+        g.rows = 16 * g.warps / (p->up.w ? 2 : 1);
         const int operands = DEPTH * TILE_BYTES + 2 * g.warps * table[i].super_bytes;
         const int sums = TOKENS * ld_of(32 * g.warps) * 4;
         g.smem = ALIGN + (operands > sums ? operands : sums);

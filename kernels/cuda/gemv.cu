@@ -309,10 +309,10 @@ static int launch(struct cu_stream *s, struct job *j, const unsigned *n_out, str
 
 static struct part part_of(const struct cu_product *p) {
     struct part o = {};
-    o.w = p->w;
-    o.w_up = p->w_up;
-    o.mat_bytes = p->mat_bytes;
-    o.mat_bytes_up = p->mat_bytes_up;
+    o.w = p->w.w;
+    o.w_up = p->up.w;
+    o.mat_bytes = p->w.mat_bytes;
+    o.mat_bytes_up = p->up.mat_bytes;
     o.rows = (int)p->rows;
     o.ids = p->ids;
     o.k = (int)p->k;
@@ -320,8 +320,8 @@ static struct part part_of(const struct cu_product *p) {
     o.x_div = (unsigned)p->x_div;
     o.n_sum = (unsigned)p->n_sum;
     o.p = p->p;
-    o.type = p->type;
-    o.gated = p->w_up != NULL;
+    o.type = p->w.type;
+    o.gated = p->up.w != NULL;
     o.gelu = p->gelu;
     o.y = p->y;
     o.ldy = p->ldy;

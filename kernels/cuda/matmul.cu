@@ -4,9 +4,9 @@
  * products, gated units and the weighted sum over experts; expert ids are read on the device.
  *
  * A warp owns a row of one matrix; its lanes take groups of 32 weights (single weights of float
- * types) in turn. Dense products do 4 tokens per pass over the row. This is the path for
- * evaluation and for types without a faster one; the launchers hand packed weights to gemv.cu
- * and gemm.cu. */
+ * types) in turn. Dense products do 4 tokens per pass over the row. This is the path for exact
+ * evaluation and for few tokens with weights that are not packed; the launchers hand the rest to
+ * gemv.cu and gemm.cu. */
 #include "kernels/cuda/fast.cuh"
 #include "kernels/cuda/group.cuh"
 
@@ -145,19 +145,27 @@ static uint64_t packed_mat_bytes(const struct cu_weight *w) {
     return w->mats ? cu_packed_bytes(w) / (uint64_t)w->mats : 0;
 }
 
+/* From row `first` on; packed rows go by 16. */
+static struct cu_rows rows_of(const struct cu_weight *w, int64_t first) {
+    struct cu_rows o = {w->type, w->packed && first % 16 == 0, NULL, w->mat_bytes, w->row_bytes};
+    uint64_t at = (uint64_t)first * w->row_bytes;
+    if (o.packed) {
+        o.mat_bytes = packed_mat_bytes(w);
+        at = first ? o.mat_bytes / (uint64_t)div_up(w->rows, 16) * (uint64_t)(first / 16) : 0;
+    }
+    const void *p = o.packed ? w->packed : w->data;
+    if (p) o.w = (const uint8_t *)p + at;
+    return o;
+}
+
 void cu_fast_of(struct cu_product *p, const struct cu_weight *w, const struct cu_weight *up,
                 bool gated) {
     memset(p, 0, sizeof *p);
-    p->type = w->type;
-    p->w = (const uint8_t *)w->packed;
-    p->mat_bytes = packed_mat_bytes(w);
     p->k = w->k;
     p->rows = gated && !up ? w->rows / 2 : w->rows;
     p->n_mats = w->mats;
-    if (!gated) return;
-    p->w_up = up ? (const uint8_t *)up->packed /* else: behind the gate rows of a matrix */
-                 : p->w + p->mat_bytes / (uint64_t)(w->rows / 16) * (uint64_t)(p->rows / 16);
-    p->mat_bytes_up = up ? packed_mat_bytes(up) : p->mat_bytes;
+    p->w = rows_of(w, 0);
+    if (gated) p->up = up ? rows_of(up, 0) : rows_of(w, p->rows);
 }
 
 /* The same product for the fast kernels; up: weights of the gated unit's second half, or NULL. */
@@ -178,6 +186,15 @@ static struct cu_product fast_of(const struct cu_weight *w, const struct cu_weig
     return p;
 }
 
+/* The fast kernels take p for so many tokens. */
+static bool is_fast(const struct cu_product *p, int64_t n_tok) {
+    const struct cu_rows *const r[2] = {&p->w, &p->up};
+    if (n_tok <= CU_FEW)
+        return p->w.packed && (!p->up.w || (p->up.packed && p->up.type == p->w.type));
+    for (int i = 0; i < 2; i++)
+        if (r[i]->w && !r[i]->packed && (p->k % 32 || !cu_has_type(r[i]->type))) return false;
+    return p->w.w != NULL;
+}
 static int fast(struct cu_stream *s, const struct cu_product *p, int64_t n_tok, struct err *e) {
     if (p->n_in == 0 || p->rows == 0) return 0;
     return n_tok <= CU_FEW ? cu_gemv(s, p, e) : cu_gemm(s, p, e);
@@ -186,10 +203,8 @@ static int fast(struct cu_stream *s, const struct cu_product *p, int64_t n_tok, 
 int cu_matmul(struct cu_stream *s, const struct cu_weight *w, const float *x, int64_t ldx,
               int64_t n_tok, float *y, int64_t ldy, bool exact, struct err *e) {
     struct product j = product_of(w, x, ldx, n_tok, y, ldy);
-    if (!exact && w->packed) {
-        const struct cu_product p = fast_of(w, NULL, false, &j);
-        return fast(s, &p, n_tok, e);
-    }
+    const struct cu_product p = fast_of(w, NULL, false, &j);
+    if (!exact && is_fast(&p, n_tok)) return fast(s, &p, n_tok, e);
     return launch(s, w->type, &j, e);
 }
 
@@ -202,12 +217,8 @@ int cu_glu(struct cu_stream *s, const struct cu_weight *gate, const struct cu_we
     j.ids = ids;
     j.x_div = n_used;
     j.gelu = gelu;
-    const bool packed =
-        up ? gate->packed && up->packed && up->type == gate->type : gate->packed && f % 16 == 0;
-    if (!exact && packed) {
-        const struct cu_product p = fast_of(gate, up, true, &j);
-        return fast(s, &p, n_tok, e);
-    }
+    const struct cu_product p = fast_of(gate, up, true, &j);
+    if (!exact && p.up.w && is_fast(&p, n_tok)) return fast(s, &p, n_tok, e);
     if (!up) j.w += (uint64_t)f * gate->row_bytes;
     TRY(launch(s, up ? up->type : gate->type, &j, e));
     j.w = (const uint8_t *)gate->data;
@@ -224,16 +235,14 @@ int cu_moe_down(struct cu_stream *s, const struct cu_weight *down, const float *
     j.ids = ids;
     j.p = p;
     j.n_sum = n_used;
-    if (!exact && down->packed) {
-        const struct cu_product q = fast_of(down, NULL, false, &j);
-        return fast(s, &q, n_tok, e);
-    }
+    const struct cu_product q = fast_of(down, NULL, false, &j);
+    if (!exact && is_fast(&q, n_tok)) return fast(s, &q, n_tok, e);
     return launch(s, down->type, &j, e);
 }
 
 uint64_t cu_scratch_bytes(const struct cu_weight *w, int64_t n_in, int64_t x_div, int64_t n_sum) {
-    if (!cu_packed_bytes(w)) return 0;
     struct product j = product_of(w, NULL, 0, n_in, NULL, 0);
+    if (w->k % 32) return 0;
     j.x_div = x_div;
     j.n_sum = n_sum;
     const struct cu_product p = fast_of(w, NULL, false, &j);

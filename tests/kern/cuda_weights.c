@@ -76,17 +76,26 @@ static void mat_pack(struct dev *d, struct mat *m) {
  *   8 bits: activations; integers are exact within 32 weights, so one per 32, and 32 for scales,
  *     lanes, warps and ref's own; codes and minima are summed apart, so their magnitudes count
  * apart (dot64). bf16: weights and activations; products are exact; tensor cores may cut a sum
- * where others round: two per weight. */
+ * where others round: two per weight, and per part of a weight that is several bf16 values. */
 enum mode { EXACT, BITS8, BF16 };
 struct path {
     enum mode mode;
     double eps;
+    bool plain; /* weights in the file's order */
 };
 static struct path path(enum mode mode, int64_t k) {
     const double n = mode == EXACT   ? (double)k + 8
                      : mode == BITS8 ? (double)k / 32 + 32
                                      : 2.0 * (double)k + 16;
-    return (struct path){mode, n * 0x1p-24};
+    return (struct path){mode, n * 0x1p-24, false};
+}
+static bool is_float(enum qtype t) {
+    return (qtype_info(t)->flags & QF_FLOAT) != 0;
+}
+static struct path path_plain(enum mode mode, enum qtype t, int64_t k) {
+    struct path p = path(mode, t == QT_F32 ? 3 * k : t == QT_F16 ? 2 * k : k);
+    p.plain = true;
+    return p;
 }
 static void round16(float *x, int64_t n) {
     for (int64_t i = 0; i < n; i++) x[i] = fp_bf16_to_f32(fp_f32_to_bf16(x[i]));
@@ -95,12 +104,14 @@ static void round_act(struct path p, float *x, int64_t n) {
     if (p.mode == BITS8) round8(x, n);
     if (p.mode == BF16) round16(x, n);
 }
-/* Packs (and leaves only the packed copy) where the path needs it. */
+/* Packs (and leaves only the packed copy) where the path wants it and the type can. */
 static void mat_for(struct dev *d, struct path p, struct mat *m) {
     if (p.mode == EXACT) return;
-    mat_pack(d, m);
-    m->w.data = NULL;
-    if (p.mode == BF16) round16(m->dec, m->w.k * m->w.rows * m->w.mats);
+    if (!p.plain && cu_packed_bytes(&m->w)) {
+        mat_pack(d, m);
+        m->w.data = NULL;
+    }
+    if (p.mode == BF16 && !is_float(m->w.type)) round16(m->dec, m->w.k * m->w.rows * m->w.mats);
 }
 static double dot64(const struct mat *m, int64_t row, const float *x, double *mag) {
     const float *w = m->dec + row * m->w.k, *base = m->base + row * m->w.k;
@@ -124,6 +135,11 @@ static int64_t short_row(enum qtype t) { /* a few blocks; a multiple of 32 */
 #define EACH_TYPE(t)                                                                               \
     for (int t##_ = 0; t##_ < QT_COUNT; t##_++)                                                    \
         for (enum qtype t = (enum qtype)t##_; t != QT_COUNT && kern_has(&ref, t); t = QT_COUNT)
+
+/* A third of the types in each order of threads; all of them on a device. */
+#define EACH_TURN(t)                                                                               \
+    EACH_TYPE(t)                                                                                   \
+    if (!emu_shuffle || (unsigned)t % 3 == order)
 
 static void test_types_are_refs(struct dev *d) {
     (void)d;
@@ -245,18 +261,18 @@ static void test_gemv(struct dev *d) {
 
 /* Each token has a single 1: products are the weights themselves, which must be ref's, rounded to
  * bf16, to the bit (but for the sign of 0). */
-static void check_operand(struct dev *d, enum qtype t) {
-    enum { K = 256, ROWS = 18 };
-    struct mat m = mat_new(d, t, K, ROWS, 1);
-    float *x = calloc(K * K, sizeof *x), *y = malloc(K * ROWS * sizeof *y);
-    for (int i = 0; i < K; i++) x[i * K + i] = 1;
-    float *dx = dev_put(d, x, K * K * 4), *dy = dev_new(d, K * ROWS * 4);
+static void check_operand(struct dev *d, enum qtype t, int k, struct path p_) {
+    enum { MAX = 256, ROWS = 18 };
+    struct mat m = mat_new(d, t, k, ROWS, 1);
+    float *x = calloc(MAX * MAX, sizeof *x), *y = malloc(MAX * ROWS * sizeof *y);
+    for (int i = 0; i < k; i++) x[i * k + i] = 1;
+    float *dx = dev_put(d, x, (size_t)(k * k) * 4), *dy = dev_new(d, (size_t)(k * ROWS) * 4);
     struct err e;
-    mat_for(d, path(BF16, K), &m);
-    CHECK_OK(cu_matmul(d->s, &m.w, dx, K, K, dy, ROWS, false, &e));
-    dev_get(d, y, dy, K * ROWS * 4);
-    for (int i = 0; i < K * ROWS; i++)
-        near_("operand", t, i, (double)y[i], (double)m.dec[i % ROWS * K + i / ROWS], 0);
+    mat_for(d, p_, &m);
+    CHECK_OK(cu_matmul(d->s, &m.w, dx, k, k, dy, ROWS, false, &e));
+    dev_get(d, y, dy, (size_t)(k * ROWS) * 4);
+    for (int i = 0; i < k * ROWS; i++)
+        near_("operand", t, i, (double)y[i], (double)m.dec[i % ROWS * k + i / ROWS], 0);
     free(x);
     free(y);
     mat_free(&m);
@@ -283,11 +299,27 @@ static void test_gemm(struct dev *d) {
     check_alone(d, QT_Q5_K);
     /* once: mma's operand is the same code, its emulation slow, and no order matters to it */
     if (!emu_shuffle || (cu_uses_wgmma(d->s) && order == 0))
-        for (size_t i = 0; i < COUNT_OF(packed_types); i++) check_operand(d, packed_types[i]);
+        for (size_t i = 0; i < COUNT_OF(packed_types); i++)
+            check_operand(d, packed_types[i], 256, path(BF16, 256));
     for (size_t i = 0; i < COUNT_OF(packed_types); i++) {
         check_matmul(d, packed_types[i], 256, 16, 9, path(BF16, 256));
         check_matmul(d, packed_types[i], 512, i ? 21 : 131, i ? 11 : 67, path(BF16, 512));
     }
+}
+
+/* A multiple of 32 that is none of 64, where blocks allow it. */
+static int64_t odd_row(enum qtype t) {
+    return qtype_info(t)->block_elems <= 32 ? 96 : short_row(t);
+}
+static void test_gemm_any(struct dev *d) {
+    EACH_TURN(t) {
+        const int64_t k = odd_row(t);
+        const int block = qtype_info(t)->block_elems;
+        check_operand(d, t, block > 64 ? block : 64, path_plain(BF16, t, k));
+        check_matmul(d, t, k, 21, 11, path_plain(BF16, t, k));
+    }
+    check_matmul(d, QT_IQ2_XXS, 768, 141, 27, path_plain(BF16, QT_IQ2_XXS, 768));
+    check_matmul(d, QT_BF16, 352, 16, 131, path_plain(BF16, QT_BF16, 352)); /* two tasks */
 }
 
 /* One of n experts; of many tokens the first gets none, the second most. */
@@ -302,10 +334,10 @@ static double gate64(double v, bool gelu) {
 
 /* act(g) * u with |act'| <= 1.13: errors of g and u carried over, plus the function's own (expf,
  * tanhf: 2 ulp; cancellation in 1 + tanh is absolute) counted as 16 roundings of |act| + 1. */
-static void check_glu_rows(struct dev *d, enum qtype t, int64_t k, int64_t f, bool fused, bool gelu,
-                           int64_t n_used, int64_t tok, struct path p_) {
+static void check_glu_rows(struct dev *d, enum qtype t, enum qtype tu, int64_t k, int64_t f,
+                           bool fused, bool gelu, int64_t n_used, int64_t tok, struct path p_) {
     enum { E = 3, MAX = 150, USED = 4, MAX_F = 80 };
-    struct mat gate = mat_new(d, t, k, fused ? 2 * f : f, E), up = mat_new(d, t, k, f, E);
+    struct mat gate = mat_new(d, t, k, fused ? 2 * f : f, E), up = mat_new(d, tu, k, f, E);
     static int32_t ids[MAX * USED];
     static float h[MAX * USED * MAX_F];
     float *x = normals(tok * k);
@@ -337,7 +369,7 @@ static void check_glu_rows(struct dev *d, enum qtype t, int64_t k, int64_t f, bo
 }
 static void check_glu(struct dev *d, enum qtype t, int64_t k, bool fused, bool gelu, int64_t n_used,
                       int64_t tok, struct path p_) {
-    check_glu_rows(d, t, k, 32, fused, gelu, n_used, tok, p_);
+    check_glu_rows(d, t, t, k, 32, fused, gelu, n_used, tok, p_);
 }
 
 static void test_glu(struct dev *d) {
@@ -349,6 +381,13 @@ static void test_glu(struct dev *d) {
         check_glu(d, packed_types[i], 512, i % 2, i % 3 == 0, i == 5 ? 1 : 4, 2, path(BITS8, 512));
     check_glu(d, QT_Q4_K, 256, true, false, 2, 68, path(BF16, 256));
     check_glu(d, QT_Q6_K, 256, false, true, 1, 9, path(BF16, 256));
+    EACH_TURN(t)
+    check_glu(d, t, odd_row(t), t % 2, t % 3 == 0, 2, 9, path_plain(BF16, t, odd_row(t)));
+    /* of two types, packed and not; fused, of rows that do not go by 16 */
+    check_glu_rows(d, QT_Q4_K, QT_IQ3_S, 256, 32, false, false, 2, 24, path(BF16, 256));
+    check_glu_rows(d, QT_BF16, QT_Q8_0, 256, 32, false, false, 1, 70, path(BF16, 256));
+    check_glu_rows(d, QT_Q2_K, QT_Q2_K, 256, 21, true, false, 2, 24,
+                   path_plain(BF16, QT_Q2_K, 256));
 }
 
 static void check_down(struct dev *d, enum qtype t, int64_t f, int64_t tok, struct path p_) {
@@ -390,6 +429,7 @@ static void test_down(struct dev *d) {
     for (size_t i = 0; i < COUNT_OF(packed_types); i++)
         check_down(d, packed_types[i], 512, 2, path(BITS8, 512));
     check_down(d, QT_Q5_K, 256, 25, path(BF16, 256));
+    EACH_TURN(t) check_down(d, t, odd_row(t), 11, path_plain(BF16, t, odd_row(t)));
 }
 
 /* Hopper's products of many tokens, under the same bounds: every width of the product and more than
@@ -409,11 +449,11 @@ static void test_wgmma(struct dev *d) {
             check_glu(d, packed_types[i], 256, i % 2, i % 3 == 0, 2, i ? 24 : 150, path(BF16, 256));
             check_down(d, packed_types[i], 512, i ? 11 : 50, path(BF16, 512));
         }
-        check_glu_rows(d, QT_Q6_K, 256, 80, false, true, 1, 9, path(BF16, 256));
+        check_glu_rows(d, QT_Q6_K, QT_Q6_K, 256, 80, false, true, 1, 9, path(BF16, 256));
         /* 4 warpgroups, where products are late and copies are not */
         if (order == 1 || !emu_shuffle) {
             check_matmul(d, QT_Q6_K, 1280, 769, 9, path(BF16, 1280));
-            check_glu_rows(d, QT_Q3_K, 1024, 80, true, false, 4, 33, path(BF16, 1024));
+            check_glu_rows(d, QT_Q3_K, QT_Q3_K, 1024, 80, true, false, 4, 33, path(BF16, 1024));
         }
     } else
         printf("wgmma: not on this device, or not in this build\n");
@@ -561,6 +601,7 @@ int main(void) {
         RUN_DEV(test_matmul, &d);
         RUN_DEV(test_gemv, &d);
         RUN_DEV(test_gemm, &d);
+        RUN_DEV(test_gemm_any, &d);
         RUN_DEV(test_glu, &d);
         RUN_DEV(test_down, &d);
         RUN_DEV(test_wgmma, &d);
