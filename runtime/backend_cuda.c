@@ -55,10 +55,12 @@ static void cut_regs(struct session *s, struct cut *c) {
 
 static void cut_work(struct session *s, struct cut *c) {
     struct cuda *d = dev(s);
+    const int64_t few = d->exact || !(d->fuse & CUDA_MMA_FEW) ? 1 : min_i64(CU_FEW, s->o.n_ubatch);
     int64_t n = s->o.n_ubatch, experts = 0, pairs = 0, hidden = 0, part = 0, hidden_q = 0;
     for (int i = 0; i < s->g->n_nodes; i++) {
         const struct gr_node *x = &s->g->node[i];
-        if (x->op == OP_ATTN) part = max_i64(part, x->n_heads * d->n_splits * (x->head_dim + 2));
+        if (x->op == OP_ATTN)
+            part = max_i64(part, few * x->n_heads * d->n_splits * (x->head_dim + 2));
         if (x->op != OP_MOE) continue;
         experts = max_i64(experts, s->g->weight[x->w[0]].ne[1]);
         pairs = max_i64(pairs, n * x->n_used);

@@ -175,11 +175,12 @@ static struct cu_attn attn_args(struct session *s, const struct gr_node *n) {
                         .pos = d->pos,
                         .n_tok = s->n_tok,
                         .fast = !d->exact && (d->fuse & CUDA_MMA_ATTN) != 0,
+                        .fast_few = !d->exact && (d->fuse & CUDA_MMA_FEW) != 0,
                         .q = d->reg[n->src[0]],
                         .out = d->reg[n->dst],
                         .n_splits = d->n_splits,
                         .part = d->part};
-    if (s->n_tok == 1 && n->head_dim % 32 == 0) a.out_q = exec_cuda_copy_of(s, n->dst);
+    if (cu_attn_is_few(&a) && n->head_dim % 32 == 0) a.out_q = exec_cuda_copy_of(s, n->dst);
     if (n->src[1] != GR_NONE) {
         a.new_k = d->reg[n->src[1]];
         a.new_v = d->reg[n->src[2]];
@@ -187,7 +188,7 @@ static struct cu_attn attn_args(struct session *s, const struct gr_node *n) {
     return a;
 }
 static int attend(struct session *s, const struct cu_attn *a, struct err *e) {
-    return s->n_tok == 1 ? cu_attn_one(dev(s)->q, a, e) : cu_attn_many(dev(s)->q, a, e);
+    return cu_attn_is_few(a) ? cu_attn_few(dev(s)->q, a, e) : cu_attn_many(dev(s)->q, a, e);
 }
 static int op_attn(struct session *s, const struct gr_node *n, struct err *e) {
     struct cu_attn a = attn_args(s, n);

@@ -117,7 +117,8 @@ enum cuda_fuse {
     CUDA_MMA_ATTN = 64, /* attention on tensor cores */
     CUDA_EARLY = 128,   /* kernels of a token begin while the one before ends: off without a mask */
     CUDA_WGMMA = 256,   /* as 32 and 64: products of many tokens by Hopper's instructions */
-    CUDA_DEFAULT = 127 + 256,
+    CUDA_MMA_FEW = 512, /* attention of few tokens on tensor cores; rounds otherwise, too */
+    CUDA_DEFAULT = 127 + 256 + 512,
 };
 
 /* ---- weights (exec_cuda_weights.c) ---- */

@@ -24,15 +24,17 @@ struct cu_attn {
     float scale;        /* of scores */
     const int32_t *pos; /* {tokens in the cache before this pass} */
     int64_t n_tok;
-    bool fast;                  /* cu_attn_many: operands may be f16, on tensor cores */
-    const float *q;             /* [n_tok][n_heads][head_dim] */
+    bool fast, fast_few; /* cu_attn_many, cu_attn_few: operands may be f16, on tensor cores */
+    const float *q;      /* [n_tok][n_heads][head_dim] */
     const float *new_k, *new_v; /* cu_kv_append: [n_tok][n_kv_heads][head_dim] */
     float *out;                 /* [n_tok][n_heads][head_dim] */
     const float *gate;          /* NULL, or of head h at gate + h * gate_ld: out *= sigmoid(gate) */
     int64_t gate_ld;            /* 0: head_dim */
-    void *out_q;      /* cu_attn_one: NULL, or a quantized copy of out; head_dim % 32 == 0 */
-    int64_t n_splits; /* cu_attn_one: most parts of the keys */
-    float *part;      /* cu_attn_one: n_heads * n_splits * (head_dim + 2) floats */
+    /* cu_attn_few: NULL, or a quantized copy of out, head_dim % 32 == 0; most parts of the keys;
+     * n_tok * n_heads * n_splits * (head_dim + 2) floats */
+    void *out_q;
+    int64_t n_splits;
+    float *part;
     /* cu_qkv: queries before norm and rope, head h of all tokens at raw_q + h * raw_q_ld; norms
      * (normed; weights NULL: 1); table, width and kind of the rope; where the queries go */
     const float *raw_q, *q_norm, *k_norm, *cs;

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
 /* kernels/cuda/attn.cu - causal attention over the cache (kv.cu fills it).
  *
- * cu_attn_one: one token. A block takes a part of the keys of one kv head for up to GC of its query
- * heads, so that keys and values are read once for all of them: a sub-warp per key and 8 values a
- * lane for the scores, softmax of the part, then a sub-warp per value row. The number of parts in
- * use and their length follow from the position in device memory, so that one captured launch
- * serves every depth; surplus blocks leave. merge_parts adds the parts in order and gates.
+ * cu_attn_few: few tokens, keys in parts (split.cuh), on tensor cores (few.cuh) or here, one token
+ * and f32: a block takes a part of the keys of one kv head for up to GC of its query heads, so that
+ * keys and values are read once for all of them: a sub-warp per key and 8 values a lane for the
+ * scores, softmax of the part, then a sub-warp per value row.
  * Bytes: each key and value once, and head_dim + 2 floats per part and head.
  *
  * cu_attn_many: several tokens. A block takes ROWS (token, head) rows of one kv head and walks the
@@ -13,40 +12,14 @@
  * the same on tensor cores.
  *
  * Not run on a GPU yet. */
-#include "kernels/cuda/act.cuh"
+#include "kernels/cuda/few.cuh"
 #include "kernels/cuda/flash.cuh"
 
 enum { BLOCK = 256, WARPS = BLOCK / 32 };
 
 /* ---- one token ---- */
 
-struct one_job {
-    struct kv_plane k, v;
-    const float *q, *gate;
-    uint8_t *out_q;
-    float *part, *out; /* part: [n_heads][n_splits][dim] sums, then as many (maximum, sum) */
-    const int32_t *pos;
-    int64_t n_ctx, window, gate_ld;
-    float scale;
-    int n_heads, group, n_splits;
-};
-
-/* Which keys this token sees, and how they are cut: both kernels compute the same. */
-struct cut {
-    int64_t k0, n_keys, step; /* first key, keys, keys of a part */
-    int n;
-};
-enum { MIN_PART = 64, KEY_CHUNK = 128 };
-CU_DEV struct cut cut_keys(const struct one_job &j) {
-    struct cut c;
-    const int64_t seen = (int64_t)*j.pos + 1;
-    c.k0 = j.window > 0 && seen > j.window ? seen - j.window : 0;
-    c.n_keys = seen - c.k0;
-    c.step = (c.n_keys + j.n_splits - 1) / j.n_splits;
-    c.step = (c.step + MIN_PART - 1) / MIN_PART * MIN_PART;
-    c.n = (int)((c.n_keys + c.step - 1) / c.step);
-    return c;
-}
+enum { KEY_CHUNK = 128 };
 
 /* Sums r[0..GC) over sub-warps of LANES lanes (a power of two, at least 8): afterwards lane l of a
  * sub-warp holds the sum of value head_of<GC>(l). Each step halves what a lane carries. */
@@ -75,7 +48,7 @@ template <int GC> CU_DEV int head_of(int lane) {
 /* NU: units of 8 values per lane; GC: query heads of a block. Block (part, kv head, chunk of
  * heads). Keys go through in chunks of KEY_CHUNK with a running maximum. */
 template <int FORM, int NU, int GC>
-CU_KERNEL __launch_bounds__(BLOCK) attend_part(struct one_job j) {
+CU_KERNEL __launch_bounds__(BLOCK) attend_part(struct part_job j) {
     CU_SHARED(float, sc, [KEY_CHUNK * GC]); /* [key][head] */
     CU_SHARED(float, top, [GC]);
     CU_SHARED(float, sum, [GC]);
@@ -185,41 +158,19 @@ CU_KERNEL __launch_bounds__(BLOCK) attend_part(struct one_job j) {
                 }
         __syncthreads();
     }
-    float *stat = j.part + (int64_t)j.n_heads * j.n_splits * dim;
     for (int i = (int)threadIdx.x; i < n_g * dim; i += BLOCK) {
         const int h = head * j.group + g0 + i / dim;
         j.part[((int64_t)h * j.n_splits + part) * dim + i % dim] = acc_all[i];
     }
     if ((int)threadIdx.x < n_g) {
-        const int64_t h = head * j.group + g0 + (int)threadIdx.x;
-        stat[2 * (h * j.n_splits + part)] = top[threadIdx.x];
-        stat[2 * (h * j.n_splits + part) + 1] = sum[threadIdx.x];
-    }
-}
-
-/* out = sum over parts, in order; a block per head. */
-CU_KERNEL __launch_bounds__(BLOCK) merge_parts(struct one_job j) {
-    cu_wait_before();
-    const struct cut c = cut_keys(j);
-    const int64_t h = blockIdx.x, base = h * j.n_splits;
-    const int dim = j.k.dim;
-    const float *stat = j.part + (int64_t)j.n_heads * j.n_splits * dim + 2 * base;
-    float m = -INFINITY, s = 0.0f;
-    for (int p = 0; p < c.n; p++) m = fmaxf(m, stat[2 * p]);
-    for (int p = 0; p < c.n; p++) s += expf(stat[2 * p] - m) * stat[2 * p + 1];
-    for (int i = (int)threadIdx.x; i < dim; i += BLOCK) {
-        float v = 0.0f;
-        for (int p = 0; p < c.n; p++)
-            v = fmaf(expf(stat[2 * p] - m), j.part[(base + p) * dim + i], v);
-        v /= s;
-        if (j.gate) v *= 1.0f / (1.0f + expf(-j.gate[h * j.gate_ld + i]));
-        j.out[h * dim + i] = v;
-        if (j.out_q) cu_act_store(j.out_q, (int64_t)j.n_heads * dim, (h * dim + i) / 32, v);
+        float *stat = part_stat(j, head * j.group + g0 + (int)threadIdx.x, part);
+        stat[0] = top[threadIdx.x];
+        stat[1] = sum[threadIdx.x];
     }
 }
 
 template <int FORM>
-static int launch_one(struct cu_stream *s, const struct one_job *j, int n_kv, struct err *e) {
+static int launch_one(struct cu_stream *s, const struct part_job *j, int n_kv, struct err *e) {
     const bool wide = j->k.dim > 256;
     const int gc = wide ? 4 : 8;
     const dim3 grid((unsigned)j->n_splits, (unsigned)n_kv, (unsigned)div_up(j->group, gc));
@@ -228,12 +179,61 @@ static int launch_one(struct cu_stream *s, const struct one_job *j, int n_kv, st
         CU_LAUNCH_EARLY(e, (attend_part<FORM, 2, 4>), grid, BLOCK, smem, s, *j);
     else
         CU_LAUNCH_EARLY(e, (attend_part<FORM, 1, 8>), grid, BLOCK, smem, s, *j);
-    CU_LAUNCH_EARLY(e, merge_parts, (unsigned)j->n_heads, BLOCK, 0, s, *j);
     return 0;
 }
 
-int cu_attn_one(struct cu_stream *s, const struct cu_attn *a, struct err *e) {
-    struct one_job j;
+/* Heads of a size that few.cuh has. */
+template <int KF, int VF>
+static int launch_few_of(struct cu_stream *s, const struct part_job *j, int n_kv, struct err *e) {
+    switch (j->k.dim) {
+    case 64:
+        return launch_few<KF, VF, 64>(s, j, n_kv, e);
+    case 128:
+        return launch_few<KF, VF, 128>(s, j, n_kv, e);
+    case 256:
+        return launch_few<KF, VF, 256>(s, j, n_kv, e);
+    default:
+        return launch_few<KF, VF, 512>(s, j, n_kv, e);
+    }
+}
+static const struct few_form {
+    enum qtype k, v;
+    int (*launch)(struct cu_stream *s, const struct part_job *j, int n_kv, struct err *e);
+} few_form[] = {{QT_F16, QT_F16, launch_few_of<KV_F16, KV_F16>},
+                {QT_Q8_0, QT_Q8_0, launch_few_of<KV_Q8, KV_Q8>},
+                {QT_Q4_0, QT_Q4_0, launch_few_of<KV_Q4, KV_Q4>},
+                {QT_Q8_0, QT_Q4_0, launch_few_of<KV_Q8, KV_Q4>}};
+static const struct few_form *few_form_of(const struct cu_attn *a) {
+    if (!a->fast_few || a->n_tok > CU_FEW) return NULL;
+    if (a->head_dim != 64 && a->head_dim != 128 && a->head_dim != 256 && a->head_dim != 512)
+        return NULL;
+    for (size_t i = 0; i < sizeof few_form / sizeof *few_form; i++)
+        if (few_form[i].k == a->k.type && few_form[i].v == a->v.type) return &few_form[i];
+    return NULL;
+}
+bool cu_attn_is_few(const struct cu_attn *a) {
+    return a->n_tok == 1 || few_form_of(a) != NULL;
+}
+
+static int launch_cores(struct cu_stream *s, const struct part_job *j, int n_kv, struct err *e) {
+    if (j->k.form != j->v.form) return launch_one<KV_ANY>(s, j, n_kv, e);
+    switch (j->k.form) {
+    case KV_F32:
+        return launch_one<KV_F32>(s, j, n_kv, e);
+    case KV_F16:
+        return launch_one<KV_F16>(s, j, n_kv, e);
+    case KV_Q8:
+        return launch_one<KV_Q8>(s, j, n_kv, e);
+    default:
+        return launch_one<KV_Q4>(s, j, n_kv, e);
+    }
+}
+
+int cu_attn_few(struct cu_stream *s, const struct cu_attn *a, struct err *e) {
+    struct part_job j;
+    if (!cu_attn_is_few(a))
+        return err_set(e, ERR_USAGE, "CUDA: attention of %lld tokens in parts",
+                       (long long)a->n_tok);
     TRY(kv_open(&j.k, &a->k, a, e));
     TRY(kv_open(&j.v, &a->v, a, e));
     j.q = a->q;
@@ -246,21 +246,17 @@ int cu_attn_one(struct cu_stream *s, const struct cu_attn *a, struct err *e) {
     j.n_ctx = a->n_ctx;
     j.window = a->window;
     j.scale = a->scale;
+    j.n_tok = (int)a->n_tok;
     j.n_heads = (int)a->n_heads;
     j.group = (int)(a->n_heads / a->n_kv_heads);
     j.n_splits = (int)a->n_splits;
     const int n_kv = (int)a->n_kv_heads;
-    if (j.k.form != j.v.form) return launch_one<KV_ANY>(s, &j, n_kv, e);
-    switch (j.k.form) {
-    case KV_F32:
-        return launch_one<KV_F32>(s, &j, n_kv, e);
-    case KV_F16:
-        return launch_one<KV_F16>(s, &j, n_kv, e);
-    case KV_Q8:
-        return launch_one<KV_Q8>(s, &j, n_kv, e);
-    default:
-        return launch_one<KV_Q4>(s, &j, n_kv, e);
-    }
+    const struct few_form *few = few_form_of(a);
+    TRY(few ? few->launch(s, &j, n_kv, e) : launch_cores(s, &j, n_kv, e));
+    const dim3 grid((unsigned)div_up(a->head_dim, 32), (unsigned)(a->n_tok * a->n_heads));
+    const size_t smem = (size_t)a->n_splits * sizeof(float);
+    CU_LAUNCH_EARLY(e, merge_parts, grid, MERGE_BLOCK, smem, s, j);
+    return 0;
 }
 
 /* ---- several tokens ---- */

@@ -10,12 +10,13 @@
  *     blockIdx blockDim gridDim, dim3, float2/4 int4 uint2/4, __syncthreads(), and the functions of
  *     <math.h> in float (expf sqrtf fmaf rintf ...); everything else has a name below;
  *   - CU_UNROLL before a loop is #pragma unroll, and nothing on the CPU, where it costs minutes;
+ *     CU_ROLLED keeps a loop one;
  *   - shared memory: CU_SHARED(float, tile, [16][33]); CU_DYN_SHARED(float, buf);
  *   - launches: CU_LAUNCH(e, kernel, grid, block, smem, s, args...) in a launcher that returns int;
  *     kernel names with commas in parentheses. Arguments are copied; pointers are device pointers;
- *   - cu_shfl*, cu_ballot, cu_any, cu_syncwarp, cu_ldmatrix*, cu_mma_*: all 32 lanes of the warp
- *     call them together, block sizes are multiples of 32 where they are used; cu_shfl8, cu_sync8:
- *     eight threads do;
+ *   - cu_shfl*, cu_ballot, cu_any, cu_syncwarp, cu_ldmatrix*, cu_transpose8, cu_mma_*: all 32 lanes
+ * of the warp call them together, block sizes are multiples of 32 where they are used; cu_shfl8,
+ * cu_sync8: eight threads do;
  *   - blocks may run in any order, one after the other: no block waits for another.
  *
  * nvcc runs with -fmad=false: what must be fused says fmaf, and all else rounds as on the CPU. */
@@ -45,6 +46,7 @@ extern "C" {
 #include <cuda_runtime.h>
 
 #define CU_UNROLL _Pragma("unroll")
+#define CU_ROLLED _Pragma("unroll 1")
 /* A constant table in device code: CU_TABLE(int8_t, name, [16]) = {...}; */
 #define CU_TABLE(T, name, dims) static __device__ __constant__ const T name dims
 #define CU_SHARED(T, name, dims) __shared__ T name dims
@@ -194,6 +196,16 @@ CU_DEV void cu_copy16(void *shared, const void *global) {
                  "l"(global)
                  : "memory");
 }
+/* The same of N bytes, 4, 8 or 16, at multiples of N. */
+template <int N> CU_DEV void cu_copy(void *shared, const void *global) {
+    const uint32_t to = (uint32_t)__cvta_generic_to_shared(shared);
+    if (N == 16)
+        cu_copy16(shared, global);
+    else
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to), "l"(global),
+                     "n"(N == 16 ? 8 : N)
+                     : "memory");
+}
 CU_DEV void cu_copy_commit(void) {
     asm volatile("cp.async.commit_group;" ::: "memory");
 }
@@ -214,6 +226,12 @@ CU_DEV void cu_ldmatrix4_t(const void *row, uint32_t r[4]) {
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                  : "r"((uint32_t)__cvta_generic_to_shared(row))
                  : "memory");
+}
+/* One such matrix that lies in registers, 2 * (i % 4), + 1 of row i / 4 in lane i, transposed. */
+CU_DEV uint32_t cu_transpose8(uint32_t v) {
+    uint32_t t;
+    asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(t) : "r"(v));
+    return t;
 }
 /* d += A B, bf16 operands, f32 sums. With r = lane / 4, c = lane % 4:
  *   A 16x16: a[0] row r, columns 2c, 2c+1; a[1] row r+8; a[2], a[3] the same, columns + 8
@@ -236,6 +254,22 @@ CU_DEV void cu_mma_f16(float d[4], const uint32_t a[4], uint32_t b0, uint32_t b1
 CU_DEV uint32_t cu_pack_f16(float x, float y) {
     uint32_t v;
     asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(v) : "f"(y), "f"(x));
+    return v;
+}
+/* Pairs of f16, rounded once: a + b, a * b, a * b + c. */
+CU_DEV uint32_t cu_add_f16x2(uint32_t a, uint32_t b) {
+    uint32_t v;
+    asm("add.rn.f16x2 %0, %1, %2;" : "=r"(v) : "r"(a), "r"(b));
+    return v;
+}
+CU_DEV uint32_t cu_mul_f16x2(uint32_t a, uint32_t b) {
+    uint32_t v;
+    asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(v) : "r"(a), "r"(b));
+    return v;
+}
+CU_DEV uint32_t cu_fma_f16x2(uint32_t a, uint32_t b, uint32_t c) {
+    uint32_t v;
+    asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(v) : "r"(a), "r"(b), "r"(c));
     return v;
 }
 /* Two floats as bf16, to nearest even; x in the low half. */

@@ -23,6 +23,9 @@ bool cu_has_type(enum qtype t) {
 bool cu_part_can(const struct cu_weight *w, bool exact) {
     return false;
 }
+bool cu_attn_is_few(const struct cu_attn *a) {
+    return false;
+}
 uint64_t cu_packed_bytes(const struct cu_weight *w) {
     return 0;
 }

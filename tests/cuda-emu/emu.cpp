@@ -238,25 +238,27 @@ enum { MAX_COPIES = 512 };
 static struct {
     void *dst;
     const void *src;
-    unsigned group;
+    unsigned n, group;
 } copies[MAX_THREADS][MAX_COPIES];
 static int n_copies[MAX_THREADS];
 static unsigned n_groups[MAX_THREADS]; /* closed so far */
 
-static void copy_now(void *dst, const void *src, int thread) {
-    memcpy(dst, src, 16);
+static void copy_now(void *dst, const void *src, unsigned n, int thread) {
+    memcpy(dst, src, n);
     emu_wgmma_wrote(dst, thread);
 }
-void emu_copy(void *dst, const void *src) {
+void emu_copy(void *dst, const void *src, unsigned n) {
     const int i = (int)(cur - threads);
-    if (((uintptr_t)dst | (uintptr_t)src) % 16) die("an asynchronous copy off 16 bytes");
+    if (((uintptr_t)dst | (uintptr_t)src) % n)
+        die("an asynchronous copy off a multiple of its size");
     if (order == 1) {
-        copy_now(dst, src, i);
+        copy_now(dst, src, n, i);
         return;
     }
     if (n_copies[i] == MAX_COPIES) die("more copies under way than emu.cpp provides for");
     copies[i][n_copies[i]].dst = dst;
     copies[i][n_copies[i]].src = src;
+    copies[i][n_copies[i]].n = n;
     copies[i][n_copies[i]++].group = n_groups[i];
 }
 void emu_copy_commit(void) {
@@ -267,7 +269,7 @@ void emu_copy_wait(unsigned n) {
     int kept = 0;
     for (int k = 0; k < n_copies[i]; k++)
         if (copies[i][k].group + n < n_groups[i])
-            copy_now(copies[i][k].dst, copies[i][k].src, i);
+            copy_now(copies[i][k].dst, copies[i][k].src, copies[i][k].n, i);
         else
             copies[i][kept++] = copies[i][k];
     n_copies[i] = kept;

@@ -21,6 +21,7 @@
 
 #define CU_EMU 1
 #define CU_UNROLL
+#define CU_ROLLED
 
 // ---- words ------------------------------------------------------------------------------------
 #define __global__
@@ -168,11 +169,15 @@ static inline float cu_ldcg(const float *p) {
 extern "C" {
 #include "core/fp.h"
 }
-void emu_copy(void *dst, const void *src);
+void emu_copy(void *dst, const void *src, unsigned n);
 void emu_copy_commit(void);
 void emu_copy_wait(unsigned n);
 static inline void cu_copy16(void *shared, const void *global) {
-    emu_copy(shared, global);
+    emu_copy(shared, global, 16);
+}
+template <int N> static inline void cu_copy(void *shared, const void *global) {
+    static_assert(N == 4 || N == 8 || N == 16, "no such copy");
+    emu_copy(shared, global, N);
 }
 static inline void cu_copy_commit(void) {
     emu_copy_commit();
@@ -201,6 +206,16 @@ static inline void cu_ldmatrix4_t(const void *row, uint32_t r[4]) {
             r[m] |= (uint32_t)v << (16 * i);
         }
     }
+}
+static inline uint32_t cu_transpose8(uint32_t v) {
+    const int lane = emu_lane();
+    const unsigned char *all = emu_meet("transpose", &v, sizeof v);
+    uint32_t t = 0;
+    for (int i = 0; i < 2; i++) { /* row 2 * (lane % 4) + i, value lane / 4 */
+        const int row = 2 * (lane % 4) + i, k = lane / 4;
+        t |= (emu_from<uint32_t>(all, 4 * row + k / 2) >> (k % 2 * 16) & 0xffff) << (16 * i);
+    }
+    return t;
 }
 static inline float emu_f16(uint32_t pair, int i) {
     return fp_f16_to_f32((uint16_t)(pair >> (16 * i)));
@@ -231,6 +246,18 @@ static inline void cu_mma_f16(float d[4], const uint32_t a[4], uint32_t b0, uint
 }
 static inline uint32_t cu_pack_f16(float x, float y) {
     return fp_f32_to_f16(x) | (uint32_t)fp_f32_to_f16(y) << 16;
+}
+/* f32 has 2 * 11 + 2 bits: what is rounded to it first is rounded to f16 as if directly, for sums
+ * and products; a * b + c is so where it fits f32, and our operands do. */
+static inline uint32_t cu_add_f16x2(uint32_t a, uint32_t b) {
+    return cu_pack_f16(emu_f16(a, 0) + emu_f16(b, 0), emu_f16(a, 1) + emu_f16(b, 1));
+}
+static inline uint32_t cu_mul_f16x2(uint32_t a, uint32_t b) {
+    return cu_pack_f16(emu_f16(a, 0) * emu_f16(b, 0), emu_f16(a, 1) * emu_f16(b, 1));
+}
+static inline uint32_t cu_fma_f16x2(uint32_t a, uint32_t b, uint32_t c) {
+    return cu_pack_f16(fmaf(emu_f16(a, 0), emu_f16(b, 0), emu_f16(c, 0)),
+                       fmaf(emu_f16(a, 1), emu_f16(b, 1), emu_f16(c, 1)));
 }
 static inline uint32_t cu_pack_bf16(float x, float y) {
     return fp_f32_to_bf16(x) | (uint32_t)fp_f32_to_bf16(y) << 16;

@@ -224,7 +224,7 @@ static void test_rope(struct dev *d) {
 struct attn_case {
     enum qtype k, v;
     int64_t heads, kv_heads, dim, window, pos, n_tok, n_splits;
-    bool gated;
+    bool gated, sink;
 };
 
 /* Positions [0, pos + n_tok) go through the cache's own rounding (runtime/kv_type.c), then plain
@@ -276,14 +276,30 @@ static float *attend(const struct attn_case *c, const float *k, const float *v, 
     return out;
 }
 
-static void attn_case(struct dev *d, const struct attn_case *c) {
+/* A cache with pos + n_tok tokens, filled in two pieces, and queries for the last n_tok. */
+struct attn_data {
+    float *k, *v, *q, *gate;
+    struct cu_attn a;
+    char what[112];
+};
+static void attn_begin(struct dev *d, const struct attn_case *c, struct attn_data *x) {
     struct err e;
     int64_t total = c->pos + c->n_tok, n_ctx = total + 3, hd = c->dim;
     int64_t nkv = total * c->kv_heads * hd, nq = c->n_tok * c->heads * hd;
-    float *k = randoms(nkv, 1), *v = randoms(nkv, 1), *q = randoms(nq, 2);
-    float *gate = c->gated ? randoms(nq, 1) : NULL;
     const int32_t zero = 0, pos = (int32_t)c->pos;
-    char what[96];
+    x->k = randoms(nkv, 1);
+    x->v = randoms(nkv, 1);
+    x->q = randoms(nq, 2);
+    x->gate = c->gated ? randoms(nq, 1) : NULL;
+    if (c->sink) { /* all heads see little but the first key, which has no value */
+        double square = 0;
+        for (int64_t i = nq - hd; i < nq; i++) square += (double)x->q[i] * (double)x->q[i];
+        for (int64_t i = 0; i < nq - hd; i++) x->q[i] = x->q[nq - hd + i % hd];
+        for (int64_t i = 0; i < c->kv_heads * hd; i++) {
+            x->k[i] = x->q[i % hd] * (float)(14 * sqrt((double)hd) / square);
+            x->v[i] = 0;
+        }
+    }
     struct cu_attn a = {.k.type = c->k,
                         .v.type = c->v,
                         .n_ctx = n_ctx,
@@ -298,55 +314,139 @@ static void attn_case(struct dev *d, const struct attn_case *c) {
     const uint64_t rows = (uint64_t)(c->kv_heads * n_ctx);
     a.k.data = dev_new(d, rows * qtype_row_bytes(c->k, hd));
     a.v.data = dev_new(d, rows * qtype_row_bytes(c->v, hd));
-    float *dk = put(d, k, nkv), *dv = put(d, v, nkv);
+    float *dk = put(d, x->k, nkv), *dv = put(d, x->v, nkv);
     a.new_k = dk;
     a.new_v = dv;
-    CHECK_OK(cu_kv_append(d->s, &a, &e)); /* in two pieces */
+    CHECK_OK(cu_kv_append(d->s, &a, &e));
     a.pos = dev_put(d, &pos, sizeof pos);
     a.n_tok = c->n_tok;
     a.new_k = dk + c->pos * c->kv_heads * hd;
     a.new_v = dv + c->pos * c->kv_heads * hd;
     CHECK_OK(cu_kv_append(d->s, &a, &e));
-    a.q = put(d, q, nq);
-    a.out = space(d, nq);
-    if (gate) a.gate = put(d, gate, nq);
-    snprintf(what, sizeof what, "attention %s/%s, %lld/%lld heads of %lld, %lld + %lld tokens",
+    a.q = put(d, x->q, nq);
+    if (x->gate) a.gate = put(d, x->gate, nq);
+    a.part = space(d, c->n_tok * c->heads * c->n_splits * (hd + 2));
+    x->a = a;
+    snprintf(x->what, sizeof x->what,
+             "attention %s/%s, %lld/%lld heads of %lld, %lld + %lld tokens, %lld parts",
              qtype_name(c->k), qtype_name(c->v), (long long)c->heads, (long long)c->kv_heads,
-             (long long)hd, (long long)c->pos, (long long)c->n_tok);
-    CHECK_OK(cu_attn_many(d->s, &a, &e));
-    compare(d, what, a.out, attend(c, k, v, q, gate, a.scale), nq, F32_TOL);
-    a.fast = c->n_tok > 1; /* queries, keys, values, probabilities in f16: 2^-11 each */
-    a.out = space(d, nq);
-    CHECK_OK(cu_attn_many(d->s, &a, &e));
-    compare(d, what, a.out, attend(c, k, v, q, gate, a.scale), nq, 4 * 0x1p-11);
+             (long long)hd, (long long)c->pos, (long long)c->n_tok, (long long)c->n_splits);
+}
+static void attn_check(struct dev *d, const struct attn_case *c, struct attn_data *x, double tol) {
+    const int64_t nq = c->n_tok * c->heads * c->dim;
+    compare(d, x->what, x->a.out, attend(c, x->k, x->v, x->q, x->gate, x->a.scale), nq, tol);
+}
+static void attn_end(struct attn_data *x) {
+    float *own[] = {x->k, x->v, x->q, x->gate};
+    for (size_t i = 0; i < COUNT_OF(own); i++) free(own[i]);
+}
+
+static void attn_case(struct dev *d, const struct attn_case *c) {
+    struct err e;
+    struct attn_data x;
+    attn_begin(d, c, &x);
+    x.a.out = space(d, c->n_tok * c->heads * c->dim);
+    CHECK_OK(cu_attn_many(d->s, &x.a, &e));
+    attn_check(d, c, &x, F32_TOL);
+    x.a.fast = c->n_tok > 1; /* queries, keys, values, probabilities in f16: 2^-11 each */
+    x.a.out = space(d, c->n_tok * c->heads * c->dim);
+    CHECK_OK(cu_attn_many(d->s, &x.a, &e));
+    attn_check(d, c, &x, 4 * 0x1p-11);
+    CHECK(cu_attn_is_few(&x.a) == (c->n_tok == 1));
     if (c->n_tok == 1) {
-        a.out = space(d, nq);
-        a.part = space(d, c->heads * c->n_splits * (hd + 2));
-        CHECK_OK(cu_attn_one(d->s, &a, &e));
-        compare(d, what, a.out, attend(c, k, v, q, gate, a.scale), nq, F32_TOL);
+        x.a.out = space(d, c->heads * c->dim);
+        CHECK_OK(cu_attn_few(d->s, &x.a, &e));
+        attn_check(d, c, &x, F32_TOL);
     }
-    free(k);
-    free(v);
-    free(q);
-    free(gate);
+    attn_end(&x);
 }
 
 static void test_attention(struct dev *d) {
     static const struct attn_case c[] = {
-        {QT_F32, QT_F32, 1, 1, 8, 0, 0, 1, 1, false},
-        {QT_F32, QT_F32, 16, 2, 32, 0, 70, 1, 3, true},
-        {QT_F16, QT_F16, 6, 2, 24, 0, 0, 37, 1, true},
-        {QT_F16, QT_F16, 18, 2, 64, 0, 199, 1, 2, false},
-        {QT_Q8_0, QT_Q8_0, 8, 1, 256, 0, 300, 1, 4, true},
-        {QT_Q8_0, QT_Q8_0, 4, 2, 64, 0, 5, 40, 1, false},
-        {QT_Q4_0, QT_Q4_0, 4, 2, 32, 0, 130, 1, 8, false},
-        {QT_Q8_0, QT_Q4_0, 4, 1, 96, 20, 30, 9, 1, false},
-        {QT_F32, QT_Q4_0, 5, 1, 32, 0, 64, 1, 2, false},
-        {QT_F16, QT_F16, 8, 2, 512, 0, 20, 3, 1, false},
-        {QT_F16, QT_F16, 8, 2, 512, 33, 70, 1, 2, false},
-        {QT_F32, QT_F32, 2, 2, 128, 16, 40, 25, 1, false},
+        {QT_F32, QT_F32, 1, 1, 8, 0, 0, 1, 1, false, false},
+        {QT_F32, QT_F32, 16, 2, 32, 0, 70, 1, 3, true, false},
+        {QT_F16, QT_F16, 6, 2, 24, 0, 0, 37, 1, true, false},
+        {QT_F16, QT_F16, 18, 2, 64, 0, 199, 1, 2, false, false},
+        {QT_Q8_0, QT_Q8_0, 8, 1, 256, 0, 300, 1, 4, true, false},
+        {QT_Q8_0, QT_Q8_0, 4, 2, 64, 0, 5, 40, 1, false, false},
+        {QT_Q4_0, QT_Q4_0, 4, 2, 32, 0, 130, 1, 8, false, false},
+        {QT_Q8_0, QT_Q4_0, 4, 1, 96, 20, 30, 9, 1, false, false},
+        {QT_F32, QT_Q4_0, 5, 1, 32, 0, 64, 1, 2, false, false},
+        {QT_F16, QT_F16, 8, 2, 512, 0, 20, 3, 1, false, false},
+        {QT_F16, QT_F16, 8, 2, 512, 33, 70, 1, 2, false, false},
+        {QT_F32, QT_F32, 2, 2, 128, 16, 40, 25, 1, false, false},
     };
     for (size_t i = 0; i < COUNT_OF(c); i++) attn_case(d, &c[i]);
+}
+
+/* Few tokens on tensor cores: queries, values and probabilities are rounded to f16, at most 2^-11
+ * each, 2^-11 / sqrt(3) in the mean square; all three make 2^-11 where scores are of the order
+ * of 1. An error of 2^-11 in a query is more where it is multiplied to 14. */
+static void few_case(struct dev *d, const struct attn_case *c) {
+    struct err e;
+    struct attn_data x;
+    const int64_t k = c->heads * c->dim;
+    attn_begin(d, c, &x);
+    x.a.fast_few = true;
+    x.a.out = space(d, c->n_tok * k);
+    uint8_t *made = dev_new(d, (size_t)(c->n_tok * CU_ACT_BYTES(k)));
+    uint8_t *want = dev_new(d, (size_t)(c->n_tok * CU_ACT_BYTES(k)));
+    x.a.out_q = made;
+    CHECK(cu_attn_is_few(&x.a));
+    CHECK_OK(cu_attn_few(d->s, &x.a, &e));
+    attn_check(d, c, &x, c->sink ? 3 * 0x1p-11 : 0x1p-11);
+    CHECK_OK(cu_quantize(d->s, x.a.out, k, k, c->n_tok, want, &e));
+    const size_t n = (size_t)(c->n_tok * CU_ACT_BYTES(k));
+    uint8_t *host[2] = {xcalloc(n, 1), xcalloc(n, 1)};
+    dev_get(d, host[0], made, n);
+    dev_get(d, host[1], want, n);
+    if (memcmp(host[0], host[1], n) != 0) CHECK_FAIL("%s: another quantized copy", x.what);
+    for (int i = 0; i < 2; i++) free(host[i]);
+    attn_end(&x);
+}
+static void test_few(struct dev *d) {
+    static const struct attn_case c[] = {
+        /* one tile and a bit; whole tiles; a group of six, of one, of nine */
+        {QT_Q8_0, QT_Q8_0, 8, 1, 256, 0, 16, 1, 4, true, false},
+        {QT_Q4_0, QT_Q4_0, 6, 1, 256, 0, 63, 1, 3, false, false},
+        {QT_F16, QT_F16, 6, 1, 256, 0, 129, 1, 2, true, false},
+        {QT_Q8_0, QT_Q4_0, 2, 2, 256, 0, 37, 1, 1, false, false},
+        {QT_F16, QT_F16, 9, 1, 64, 0, 14, 1, 1, false, false},
+        {QT_Q8_0, QT_Q8_0, 1, 1, 128, 0, 0, 1, 1, false, false},
+        /* windows that begin in a tile, and a cache that is shorter than one */
+        {QT_Q8_0, QT_Q8_0, 5, 1, 64, 33, 100, 1, 3, false, false},
+        {QT_Q4_0, QT_Q4_0, 4, 2, 128, 100, 60, 1, 2, false, false},
+        /* several tokens: causal within the pass, across parts, in windows */
+        {QT_Q8_0, QT_Q8_0, 4, 1, 128, 0, 90, 5, 2, true, false},
+        {QT_F16, QT_F16, 5, 1, 128, 0, 0, 8, 1, false, false},
+        {QT_Q4_0, QT_Q4_0, 6, 2, 64, 20, 60, 3, 3, false, false},
+        {QT_Q8_0, QT_Q4_0, 4, 2, 64, 0, 62, 4, 2, false, false},
+        {QT_F16, QT_F16, 2, 1, 64, 16, 75, 8, 2, true, false},
+        /* wide heads, fewer warps */
+        {QT_F16, QT_F16, 4, 1, 512, 33, 70, 1, 1, false, false},
+        {QT_Q8_0, QT_Q8_0, 8, 1, 512, 0, 40, 1, 1, true, false},
+        {QT_Q4_0, QT_Q4_0, 4, 1, 512, 0, 20, 2, 1, false, false},
+        {QT_Q8_0, QT_Q4_0, 3, 1, 512, 0, 18, 1, 1, false, false},
+        {QT_Q8_0, QT_Q4_0, 3, 1, 128, 0, 18, 1, 1, false, false},
+        /* several tiles a warp; more parts than the merge has warps */
+        {QT_Q8_0, QT_Q8_0, 3, 1, 64, 0, 420, 1, 1, false, false},
+        {QT_F16, QT_F16, 1, 1, 64, 0, 640, 1, 10, false, false},
+        /* probabilities far below f16's least */
+        {QT_F16, QT_F16, 2, 1, 64, 0, 60, 1, 1, false, true},
+    };
+    for (size_t i = 0; i < COUNT_OF(c); i++) few_case(d, &c[i]);
+    struct cu_attn a = {.k.type = QT_F16, .v.type = QT_F16, .head_dim = 128, .n_tok = CU_FEW};
+    CHECK(!cu_attn_is_few(&a));
+    a.fast_few = true;
+    CHECK(cu_attn_is_few(&a));
+    a.n_tok++;
+    CHECK(!cu_attn_is_few(&a));
+    a.n_tok = 2;
+    a.head_dim = 96;
+    CHECK(!cu_attn_is_few(&a));
+    a.head_dim = 64;
+    a.k.type = a.v.type = QT_F32;
+    CHECK(!cu_attn_is_few(&a));
 }
 
 /* Norm and rope of n rows of heads at positions of their own, in double. */
@@ -435,9 +535,9 @@ static void qkv_case(struct dev *d, const struct qkv_case *q) {
 }
 static void test_prepare(struct dev *d) { /* f32 caches: a code of others may fall on either side */
     static const struct qkv_case c[] = {
-        {{QT_F32, QT_F32, 4, 2, 64, 0, 0, 1, 1, true}, 16, true, false},
-        {{QT_F32, QT_F32, 3, 1, 40, 0, 6, 5, 1, false}, 40, false, true},
-        {{QT_F32, QT_F32, 2, 2, 512, 0, 3, 2, 1, true}, 128, true, false},
+        {{QT_F32, QT_F32, 4, 2, 64, 0, 0, 1, 1, true, false}, 16, true, false},
+        {{QT_F32, QT_F32, 3, 1, 40, 0, 6, 5, 1, false, false}, 40, false, true},
+        {{QT_F32, QT_F32, 2, 2, 512, 0, 3, 2, 1, true, false}, 128, true, false},
     };
     for (size_t i = 0; i < COUNT_OF(c); i++) qkv_case(d, &c[i]);
 }
@@ -454,7 +554,7 @@ static void test_attention_refuses(struct dev *d) {
     CHECK_ERR(cu_kv_append(d->s, &a, &e), ERR_USAGE, "Q5_1");
     a.k.type = a.v.type = QT_F16;
     a.head_dim = 20;
-    CHECK_ERR(cu_attn_one(d->s, &a, &e), ERR_USAGE, "multiple of 8");
+    CHECK_ERR(cu_attn_few(d->s, &a, &e), ERR_USAGE, "multiple of 8");
     a.head_dim = 1024;
     CHECK_ERR(cu_attn_many(d->s, &a, &e), ERR_USAGE, "at most 512");
 }
@@ -792,6 +892,7 @@ int main(void) {
         RUN_DEV(test_gate_add, &d);
         RUN_DEV(test_rope, &d);
         RUN_DEV(test_attention, &d);
+        RUN_DEV(test_few, &d);
         RUN_DEV(test_attention_refuses, &d);
         RUN_DEV(test_prepare, &d);
         RUN_DEV(test_delta, &d);

@@ -1,0 +1,444 @@
+// SPDX-License-Identifier: MIT
+/* kernels/cuda/few.cuh - attention of up to CU_FEW tokens on tensor cores: heads of 64, 128, 256 or
+ * 512 values, caches of f16, q8_0 or q4_0.
+ *
+ * A block takes a part of the keys of one kv head for 8 columns, (token, query head) pairs, and
+ * reads keys and values once for all of them. A warp walks tiles of 16 keys of its own: no barrier
+ * before its part is done, and the next tile is on its way (cp.async) while one is computed.
+ *
+ *   scores [16 keys][8 columns] = keys (A operand) x queries (B operand)
+ *   sums [dim][8 columns] += values transposed (A) x probabilities (B)
+ *
+ * Codes become f16 exactly: a byte or nibble behind the exponent of 1024 (byte permutation, or a
+ * mask), less the bias. A block of 32 keys' codes is multiplied exactly and its f32 sum scaled, so
+ * that of the scores only queries are rounded to f16; values are rounded once, as code * scale.
+ * Probabilities are f16 too, with the largest so far at 2^15: those that f16 would lose are below
+ * 2^-39 of it. Sums, softmax and outputs are f32.
+ *
+ * Which of 16 values is which column of A is free as long as B agrees, and so is which output value
+ * is which row: few_dim and few_out say it. They are chosen so that a lane's codes arrive as whole
+ * words and leave ldmatrix as they lie in the cache.
+ *
+ * Shared: queries [dim / 32][lane] 16 bytes; for each warp two slots for a tile of keys and of
+ * values, codes [16][bytes of a row] with chunks of 16 bytes exchanged (few_at), then scales
+ * [16][dim / 32]. At the end a warp's slots hold its sums.
+ *
+ * Not run on a GPU yet. */
+#ifndef HONE_KERNELS_CUDA_FEW_CUH
+#define HONE_KERNELS_CUDA_FEW_CUH
+
+#include "kernels/cuda/split.cuh"
+
+enum { FEW_KEYS = 16, FEW_COLS = 8, FEW_WARPS = 8 };
+
+/* Bytes of a row and of a tile. */
+template <int FORM, int DIM> struct few_rows {
+    enum {
+        CODES = FORM == KV_F16  ? 2 * DIM
+                : FORM == KV_Q8 ? DIM
+                                : DIM / 2,
+        SCALES = FORM == KV_F16 ? 0 : DIM / 32 * 2,
+        TILE = FEW_KEYS * (CODES + SCALES)
+    };
+};
+
+/* Where byte `at` of a key's codes lies in a tile: 8 keys' chunks of the same number, and the
+ * chunks that 8 lanes read of two or four keys' values, are in different banks. */
+template <int CODES> CU_DEV int few_at(int key, int at) {
+    enum { PER = CODES >= 128 ? 1 : 128 / CODES, MASK = CODES >= 128 ? 7 : CODES / 16 - 1 };
+    return key * CODES + (at ^ (key / PER & MASK) * 16);
+}
+
+/* Where byte 32 n + at of a key's codes lies: from[n % 4] + n / 4 * 128. (Said so, the compiler
+ * keeps four addresses; otherwise one for each n.) */
+template <int CODES>
+CU_DEV void few_loads(const uint8_t *tile, int key, int at, const uint8_t *from[4]) {
+    CU_UNROLL
+    for (int n = 0; n < 4 && 32 * n < CODES; n++) from[n] = tile + few_at<CODES>(key, 32 * n + at);
+}
+
+/* Starts the copy of a tile whose first row is `row`. Of n_keys < 16 the last one's end stands for
+ * those that are missing, so that all bytes are finite numbers. */
+template <int FORM, int DIM>
+CU_DEV void few_fetch(const struct kv_plane &p, int64_t row, int n_keys, uint8_t *tile) {
+    typedef struct few_rows<FORM, DIM> R;
+    enum { PIECE = R::SCALES < 16 ? R::SCALES : 16 };
+    enum { N = FEW_KEYS * R::CODES / 512, STEP = N < 8 ? N : 8 }; /* copies of a lane */
+    const int lane = (int)threadIdx.x % 32;
+    const uint8_t *codes = p.codes + row * R::CODES;
+    const int end = n_keys * R::CODES - 16;
+    CU_ROLLED /* or the compiler keeps as many addresses as there are copies */
+        for (int i = 0; i < N; i += STEP) CU_UNROLL for (int k = 0; k < STEP; k++) {
+        const int at = 16 * (lane + 32 * (i + k));
+        cu_copy16(tile + few_at<R::CODES>(at / R::CODES, at % R::CODES),
+                  codes + (at < end ? at : end));
+    }
+    if constexpr (R::SCALES != 0) {
+        const uint8_t *scales = (const uint8_t *)p.scales + row * R::SCALES;
+        const int last = n_keys * R::SCALES - PIECE;
+        for (int at = PIECE * lane; at < FEW_KEYS * R::SCALES; at += 32 * PIECE)
+            cu_copy<PIECE>(tile + FEW_KEYS * R::CODES + at, scales + (at < last ? at : last));
+    }
+}
+
+/* N words of shared memory, a multiple of 4 or 1 or 2. */
+template <int N> CU_DEV void few_words(const void *p, uint32_t w[N]) {
+    CU_UNROLL
+    for (int i = 0; i < N; i += 4)
+        if constexpr (N >= 4) {
+            const uint4 x = ((const uint4 *)p)[i / 4];
+            w[i] = x.x, w[i + 1] = x.y, w[i + 2] = x.z, w[i + 3] = x.w;
+        } else if constexpr (N == 2) {
+            const uint2 x = *(const uint2 *)p;
+            w[0] = x.x, w[1] = x.y;
+        } else
+            w[0] = *(const uint32_t *)p;
+}
+
+/* ---- codes as pairs of f16 ---- */
+
+enum { F16_1024 = 0x64006400 };
+/* Signed bytes 2i, 2i + 1 of a word in which they were made unsigned (^ 0x80808080). */
+CU_DEV uint32_t few_pair8(uint32_t w, int i) {
+    return cu_add_f16x2(cu_perm(w, F16_1024 >> 8, i ? 0x4342 : 0x4140), 0xe480e480u /* -1152 */);
+}
+/* Nibbles i and i + 4, less 8. */
+CU_DEV uint32_t few_pair4(uint32_t w, int i) {
+    const uint32_t v = i / 2 ? w >> 8 : w;
+    if (i % 2) /* 1024 + 16 n: / 16 - 72 */
+        return cu_fma_f16x2((v & 0x00f000f0u) | F16_1024, 0x2c002c00u, 0xd480d480u);
+    return cu_add_f16x2((v & 0x000f000fu) | F16_1024, 0xe408e408u /* -1032 */);
+}
+
+/* ---- scores ---- */
+
+/* Which of a block of 32 values is value i of lane c: i < 4 in the first step of 16, b0 then b1. */
+template <int FORM> CU_DEV int few_dim(int c, int i) {
+    if (FORM == KV_F16) return 16 * (i / 4) + 2 * c + i % 4 / 2 * 8 + i % 2;
+    if (FORM == KV_Q8) return 16 * (i / 4) + 4 * c + i % 4;
+    return 8 * c + i / 2 + i % 2 * 4;
+}
+
+/* A block's sums of codes, times the scales of keys r and r + 8. */
+CU_DEV void few_scaled(const float t[4], float d0, float d1, float s[4]) {
+    s[0] = fmaf(d0, t[0], s[0]);
+    s[1] = fmaf(d0, t[1], s[1]);
+    s[2] = fmaf(d1, t[2], s[2]);
+    s[3] = fmaf(d1, t[3], s[3]);
+}
+
+/* s: mma's d, keys r and r + 8, columns 2c, 2c + 1. */
+template <int FORM, int DIM> CU_DEV void few_scores(const uint8_t *k, const uint4 *q, float s[4]) {
+    typedef struct few_rows<FORM, DIM> R;
+    enum { NB = DIM / 32, ND = NB < 8 ? NB / 2 : 4 }; /* blocks; words of scales at a time */
+    const int lane = (int)threadIdx.x % 32, r = lane / 4;
+    CU_UNROLL
+    for (int i = 0; i < 4; i++) s[i] = 0.0f;
+    uint32_t w[4], d[2][ND];
+    const uint8_t *from[4];
+    few_loads<R::CODES>(k, lane % 16, lane / 16 * 16, from);
+    CU_UNROLL
+    for (int b = 0; b < NB; b++) {
+        if constexpr (FORM != KV_F16) CU_UNROLL
+        for (int i = 0; i < 2 && b % (2 * ND) == 0; i++)
+            few_words<ND>(k + FEW_KEYS * R::CODES + (r + 8 * i) * R::SCALES + 2 * b, d[i]);
+        const uint4 x = q[32 * b + lane];
+        float t[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+        CU_UNROLL
+        for (int step = 0; step < 2; step++) {
+            uint32_t a[4];
+            /* a load of two chunks is a step of f16, a block of q8_0, two blocks of q4_0 */
+            const int load = FORM == KV_F16 ? 2 * b + step : FORM == KV_Q8 ? b : b / 2;
+            if (FORM == KV_F16 || (step == 0 && (FORM == KV_Q8 || b % 2 == 0))) {
+                cu_ldmatrix4(from[load % 4] + load / 4 * 128, w);
+                CU_UNROLL
+                for (int i = 0; FORM == KV_Q8 && i < 4; i++) w[i] ^= 0x80808080u;
+            }
+            CU_UNROLL
+            for (int i = 0; i < 4; i++) /* keys r, r + 8; the second half of the step */
+                a[i] = FORM == KV_F16  ? w[i]
+                       : FORM == KV_Q8 ? few_pair8(w[2 * step + i % 2], i / 2)
+                                       : few_pair4(w[b % 2 * 2 + i % 2], 2 * step + i / 2);
+            cu_mma_f16(FORM == KV_F16 ? s : t, a, step ? x.z : x.x, step ? x.w : x.y);
+        }
+        if constexpr (FORM != KV_F16)
+            few_scaled(t, cu_f16_to_f32((uint16_t)(d[0][b / 2 % ND] >> b % 2 * 16)),
+                       cu_f16_to_f32((uint16_t)(d[1][b / 2 % ND] >> b % 2 * 16)), s);
+    }
+}
+
+/* ---- sums ---- */
+
+/* Codes of a key are read by a lane in units of at most 16 bytes: unit u of lane r begins at byte
+ * SIZE * r + 8 * SIZE * u and has DIMS values. */
+template <int FORM, int DIM> struct few_unit {
+    enum {
+        ROW = few_rows<FORM, DIM>::CODES,
+        SIZE = ROW / 8 < 16 ? ROW / 8 : 16,
+        N = ROW / 8 / SIZE,
+        DIMS = FORM == KV_Q4 ? 2 * SIZE : SIZE
+    };
+};
+/* The value that row r (second 0) or r + 8 (1) of tile t of 16 holds. */
+template <int FORM, int DIM> CU_DEV int few_out(int t, int r, int second) {
+    enum { D = FORM == KV_F16 ? 16 : few_unit<FORM, DIM>::DIMS };
+    if (FORM == KV_F16) return 16 * t + r + 8 * second;
+    return 2 * t / D * (8 * D) + D * r + 2 * t % D + second;
+}
+
+/* The A operand of two values (rows r and r + 8), from pairs of codes of keys 2c, 2c + 1 (lo) and
+ * + 8 (hi). */
+template <int FORM>
+CU_DEV void few_operand(uint32_t lo, uint32_t hi, int i, uint32_t d_lo, uint32_t d_hi,
+                        uint32_t a[4]) {
+    CU_UNROLL
+    for (int k = 0; k < 2; k++) {
+        a[k] = FORM == KV_Q8 ? few_pair8(lo, k) : few_pair4(lo, i + k);
+        a[k] = cu_mul_f16x2(a[k], d_lo);
+        a[2 + k] = FORM == KV_Q8 ? few_pair8(hi, k) : few_pair4(hi, i + k);
+        a[2 + k] = cu_mul_f16x2(a[2 + k], d_hi);
+    }
+}
+
+/* acc[tile]: mma's d, values r and r + 8 of the tile, columns 2c, 2c + 1; p: probabilities of the
+ * tile's keys as the B operand. */
+template <int FORM, int DIM>
+CU_DEV void few_values(const uint8_t *v, const uint32_t p[2], float acc[DIM / 16][4]) {
+    typedef struct few_rows<FORM, DIM> R;
+    const int lane = (int)threadIdx.x % 32, r = lane / 4, c = lane % 4;
+    uint32_t a[4];
+    if constexpr (FORM == KV_F16) {
+        const uint8_t *from[4];
+        few_loads<R::CODES>(v, lane / 16 * 8 + lane % 8, lane / 8 % 2 * 16, from);
+        CU_UNROLL
+        for (int t = 0; t < DIM / 16; t++) {
+            cu_ldmatrix4_t(from[t % 4] + t / 4 * 128, a);
+            cu_mma_f16(acc[t], a, p[0], p[1]);
+        }
+    } else {
+        typedef struct few_unit<FORM, DIM> U;
+        enum { W = U::SIZE / 4, PER = FORM == KV_Q8 ? 2 : 4 }; /* words; tiles of a word */
+        CU_UNROLL
+        for (int u = 0; u < U::N; u++) {
+            const int block = U::DIMS * (r + 8 * u) / 32;
+            uint32_t x[4][W], d[4];
+            CU_UNROLL
+            for (int i = 0; i < 4; i++) {
+                const int key = 2 * c + i % 2 + i / 2 * 8;
+                few_words<W>(v + few_at<R::CODES>(key, U::SIZE * r) + 8 * U::SIZE * u, x[i]);
+                d[i] =
+                    ((const uint16_t *)(const void *)(v + FEW_KEYS *
+                                                              R::CODES))[key * (DIM / 32) + block];
+                CU_UNROLL
+                for (int w = 0; FORM == KV_Q8 && w < W; w++) x[i][w] ^= 0x80808080u;
+            }
+            const uint32_t d_lo = d[0] | d[1] << 16, d_hi = d[2] | d[3] << 16;
+            CU_UNROLL
+            for (int w = 0; w < W; w++) CU_UNROLL
+            for (int h = 0; h < 2; h++) { /* halves of the word, key beside key */
+                const uint32_t sel = FORM == KV_Q8 ? (h ? 0x7362 : 0x5140) : (h ? 0x7632 : 0x5410);
+                const uint32_t lo = cu_perm(x[0][w], x[1][w], sel);
+                const uint32_t hi = cu_perm(x[2][w], x[3][w], sel);
+                CU_UNROLL
+                for (int i = 0; i < PER / 2; i++) {
+                    few_operand<FORM>(lo, hi, 2 * i, d_lo, d_hi, a);
+                    cu_mma_f16(acc[PER * (W * u + w) + PER / 2 * h + i], a, p[0], p[1]);
+                }
+            }
+        }
+    }
+}
+
+/* ---- softmax ---- */
+
+struct few_state { /* of the lane's columns 2c, 2c + 1; the sums are those of its keys only */
+    float top[2], sum[2];
+};
+
+/* Scores to probabilities, times 2^15; what was summed before shrinks where the maximum rises. */
+template <int TILES>
+CU_DEV void few_softmax(float s[4], struct few_state *st, float acc[TILES][4]) {
+    const float lift = 10.39720771f; /* log 2^15 */
+    float m[2];
+    CU_UNROLL
+    for (int i = 0; i < 2; i++) m[i] = fmaxf(s[i], s[2 + i]);
+    if (cu_any(m[0] > st->top[0] || m[1] > st->top[1])) {
+        float fix[2];
+        CU_UNROLL
+        for (int i = 0; i < 2; i++) {
+            m[i] = fmaxf(m[i], cu_shfl_xor(m[i], 4));
+            m[i] = fmaxf(m[i], cu_shfl_xor(m[i], 8));
+            m[i] = fmaxf(fmaxf(m[i], cu_shfl_xor(m[i], 16)), st->top[i]);
+            fix[i] = m[i] == -INFINITY ? 1.0f : expf(st->top[i] - m[i]);
+            st->top[i] = m[i];
+            st->sum[i] *= fix[i];
+        }
+        CU_UNROLL
+        for (int t = 0; t < TILES; t++) CU_UNROLL
+        for (int i = 0; i < 4; i++) acc[t][i] *= fix[i % 2];
+    }
+    CU_UNROLL
+    for (int i = 0; i < 4; i++) {
+        const float top = st->top[i % 2];
+        s[i] = expf(s[i] - (top == -INFINITY ? 0.0f : top - lift));
+        st->sum[i % 2] += s[i];
+    }
+}
+
+/* ---- the kernel ---- */
+
+/* Query heads of the block's columns, as B operands. */
+template <int FORM, int DIM>
+CU_DEV void few_queries(const struct part_job &j, int head, int col0, int n_cols, uint4 *q) {
+    for (int i = (int)threadIdx.x; i < DIM; i += (int)blockDim.x) {
+        const int col = col0 + i % 32 / 4, b = i / 32;
+        const int64_t row = (int64_t)(col / j.group) * j.n_heads + head * j.group + col % j.group;
+        float x[8];
+        CU_UNROLL
+        for (int k = 0; k < 8; k++)
+            x[k] = col - col0 < n_cols ? j.scale * j.q[row * DIM + 32 * b + few_dim<FORM>(i % 4, k)]
+                                       : 0.0f;
+        q[i].x = cu_pack_f16(x[0], x[1]);
+        q[i].y = cu_pack_f16(x[2], x[3]);
+        q[i].z = cu_pack_f16(x[4], x[5]);
+        q[i].w = cu_pack_f16(x[6], x[7]);
+    }
+}
+
+/* Block (part, kv head, columns). */
+template <int KF, int VF, int DIM>
+CU_KERNEL __launch_bounds__(32 * FEW_WARPS) attend_few(struct part_job j) {
+    enum { K_TILE = few_rows<KF, DIM>::TILE, SLOT = K_TILE + few_rows<VF, DIM>::TILE };
+    enum { TILES = DIM / 16 };
+    CU_SHARED(float, top_of, [FEW_WARPS][FEW_COLS]);
+    CU_SHARED(float, sum_of, [FEW_WARPS][FEW_COLS]);
+    CU_DYN_SHARED(uint8_t, mem);
+    cu_wait_before();
+    const struct cut c = cut_keys(j);
+    const int part = (int)blockIdx.x, head = (int)blockIdx.y, col0 = (int)blockIdx.z * FEW_COLS;
+    if (part >= c.n) return;
+    const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
+    const int warps = (int)blockDim.x / 32, rest = j.n_tok * j.group - col0;
+    const int n_cols = rest < FEW_COLS ? rest : FEW_COLS;
+    uint4 *q = (uint4 *)(void *)mem;
+    uint8_t *slots = mem + 16 * DIM + warp * (2 * SLOT);
+    const int64_t first = c.k0 + part * c.step;
+    const int n_keys = (int)cu_min(c.step, c.k0 + c.n_keys - first);
+    const int n_tiles = (n_keys + FEW_KEYS - 1) / FEW_KEYS;
+    const int64_t row = (int64_t)head * j.n_ctx + first;
+    /* keys that the lane's columns see, counted from the part's first: [from, to) */
+    int from[2], to[2];
+    const int seen = (int)(*j.pos + 1 - first); /* by the first token */
+    const int window = j.window > 0 ? (int)cu_min(j.window, INT32_MAX - 64) : INT32_MAX - 64;
+    CU_UNROLL
+    for (int i = 0; i < 2; i++) {
+        to[i] = seen + (col0 + 2 * (lane % 4) + i) / j.group;
+        from[i] = to[i] - window;
+        to[i] = to[i] < n_keys ? to[i] : n_keys;
+    }
+    const int all_to = seen + col0 / j.group < n_keys ? seen + col0 / j.group : n_keys;
+    const int all_from = seen + (col0 + n_cols - 1) / j.group - window;
+
+    struct few_state st = {{-INFINITY, -INFINITY}, {0.0f, 0.0f}};
+    float acc[TILES][4];
+    CU_UNROLL
+    for (int t = 0; t < TILES; t++) CU_UNROLL
+    for (int i = 0; i < 4; i++) acc[t][i] = 0.0f;
+    for (int t = warp - warps, turn = 1; t < n_tiles; t += warps, turn ^= 1) {
+        const int next = t + warps, key0 = t * FEW_KEYS;
+        if (next < n_tiles) {
+            const int at = next * FEW_KEYS, n = n_keys - at;
+            uint8_t *slot = slots + (turn ^ 1) * SLOT;
+            few_fetch<KF, DIM>(j.k, row + at, n < FEW_KEYS ? n : FEW_KEYS, slot);
+            few_fetch<VF, DIM>(j.v, row + at, n < FEW_KEYS ? n : FEW_KEYS, slot + K_TILE);
+        }
+        cu_copy_commit();
+        if (t < 0) { /* while the first tile is on its way */
+            few_queries<KF, DIM>(j, head, col0, n_cols, q);
+            __syncthreads();
+            continue;
+        }
+        cu_copy_wait<1>();
+        cu_syncwarp();
+        const uint8_t *slot = slots + turn * SLOT;
+        float s[4];
+        few_scores<KF, DIM>(slot, q, s);
+        if (key0 < all_from || key0 + FEW_KEYS > all_to) CU_UNROLL
+        for (int i = 0; i < 4; i++) {
+            const int key = key0 + lane / 4 + i / 2 * 8;
+            if (key < from[i % 2] || key >= to[i % 2]) s[i] = -INFINITY;
+        }
+        few_softmax<TILES>(s, &st, acc);
+        const uint32_t p[2] = {cu_transpose8(cu_pack_f16(s[0], s[1])),
+                               cu_transpose8(cu_pack_f16(s[2], s[3]))};
+        few_values<VF, DIM>(slot + K_TILE, p, acc);
+        cu_syncwarp(); /* the slot is filled again */
+    }
+    /* warps in order, those that had keys */
+    const int n_warps = n_tiles < warps ? n_tiles : warps;
+    CU_UNROLL
+    for (int i = 0; i < 2; i++) {
+        st.sum[i] += cu_shfl_xor(st.sum[i], 4);
+        st.sum[i] += cu_shfl_xor(st.sum[i], 8);
+        st.sum[i] += cu_shfl_xor(st.sum[i], 16);
+        if (lane < 4) {
+            top_of[warp][2 * lane + i] = st.top[i];
+            sum_of[warp][2 * lane + i] = st.sum[i];
+        }
+    }
+    __syncthreads();
+    float fix[2];
+    CU_UNROLL
+    for (int i = 0; i < 2; i++) {
+        float m = -INFINITY;
+        for (int w = 0; w < n_warps; w++) m = fmaxf(m, top_of[w][2 * (lane % 4) + i]);
+        fix[i] = m == -INFINITY ? 0.0f : expf(st.top[i] - m);
+    }
+    float4 *mine = (float4 *)(void *)slots;
+    CU_UNROLL
+    for (int t = 0; t < TILES; t++)
+        mine[32 * t + lane] = make_float4(fix[0] * acc[t][0], fix[1] * acc[t][1],
+                                          fix[0] * acc[t][2], fix[1] * acc[t][3]);
+    __syncthreads();
+    for (int i = (int)threadIdx.x; i < 32 * TILES; i += (int)blockDim.x) {
+        float v[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+        for (int w = 0; w < n_warps; w++) {
+            const float4 x = ((const float4 *)(const void *)(mem + 16 * DIM + w * (2 * SLOT)))[i];
+            v[0] += x.x, v[1] += x.y, v[2] += x.z, v[3] += x.w;
+        }
+        CU_UNROLL
+        for (int k = 0; k < 4; k++) {
+            const int col = 2 * (i % 4) + k % 2, g = col0 + col;
+            const int64_t of = (int64_t)(g / j.group) * j.n_heads + head * j.group + g % j.group;
+            if (col < n_cols)
+                j.part[(of * j.n_splits + part) * DIM +
+                       few_out<VF, DIM>(i / 32, i % 32 / 4, k / 2)] = v[k];
+        }
+    }
+    if ((int)threadIdx.x < n_cols) {
+        const int col = (int)threadIdx.x, g = col0 + col;
+        const int64_t of = (int64_t)(g / j.group) * j.n_heads + head * j.group + g % j.group;
+        float m = -INFINITY, s = 0.0f;
+        for (int w = 0; w < n_warps; w++) m = fmaxf(m, top_of[w][col]);
+        for (int w = 0; w < n_warps; w++)
+            s += m == -INFINITY ? 0.0f : expf(top_of[w][col] - m) * sum_of[w][col];
+        float *stat = part_stat(j, of, part);
+        stat[0] = m;
+        stat[1] = s;
+    }
+}
+
+template <int KF, int VF, int DIM>
+static int launch_few(struct cu_stream *s, const struct part_job *j, int n_kv, struct err *e) {
+    const int slots = 2 * (few_rows<KF, DIM>::TILE + few_rows<VF, DIM>::TILE);
+    const int room = (int)cu_min((int64_t)s->c->info.smem_bytes, 1 << 20) - 1024 - 16 * DIM;
+    const int warps = (int)cu_min(room / slots, FEW_WARPS);
+    const dim3 grid((unsigned)j->n_splits, (unsigned)n_kv,
+                    (unsigned)div_up((int64_t)j->n_tok * j->group, FEW_COLS));
+    const size_t smem = (size_t)(16 * DIM + warps * slots);
+    CU_SMEM_OPTIN(e, (attend_few<KF, VF, DIM>), smem);
+    CU_LAUNCH_EARLY(e, (attend_few<KF, VF, DIM>), grid, (unsigned)(32 * warps), smem, s, *j);
+    return 0;
+}
+
+#endif

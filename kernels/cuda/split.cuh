@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT
+/* kernels/cuda/split.cuh - attention of few tokens, the keys in parts: what the kernels that make
+ * parts (attn.cu on CUDA cores, few.cuh on tensor cores) have in common, and the one that adds them
+ * up.
+ *
+ * How the keys are cut follows from the position in device memory, in every kernel alike, so that
+ * one captured launch serves every depth; surplus blocks leave.
+ *
+ * Not run on a GPU yet. */
+#ifndef HONE_KERNELS_CUDA_SPLIT_CUH
+#define HONE_KERNELS_CUDA_SPLIT_CUH
+
+#include "kernels/cuda/act.cuh"
+#include "kernels/cuda/kv.cuh"
+
+struct part_job {
+    struct kv_plane k, v;
+    const float *q, *gate; /* rows (token, head): row t * n_heads + h */
+    uint8_t *out_q;
+    float *part, *out; /* part: [rows][n_splits][dim] sums, then as many (maximum, sum) */
+    const int32_t *pos;
+    int64_t n_ctx, window, gate_ld;
+    float scale;
+    int n_tok, n_heads, group, n_splits;
+};
+
+/* The keys that any of the tokens sees, and how they are cut. */
+struct cut {
+    int64_t k0, n_keys, step; /* first key, keys, keys of a part */
+    int n;
+};
+enum { MIN_PART = 64, PART_UNIT = 16 };
+CU_DEV struct cut cut_keys(const struct part_job &j) {
+    struct cut c;
+    const int64_t seen = (int64_t)*j.pos + 1; /* by the first token */
+    c.k0 = j.window > 0 && seen > j.window ? seen - j.window : 0;
+    c.n_keys = seen - c.k0 + j.n_tok - 1;
+    c.step = (c.n_keys + j.n_splits - 1) / j.n_splits;
+    c.step = (c.step + PART_UNIT - 1) / PART_UNIT * PART_UNIT;
+    if (c.step < MIN_PART) c.step = MIN_PART;
+    c.n = (int)((c.n_keys + c.step - 1) / c.step);
+    return c;
+}
+/* Where the maximum and the sum of a part begin. */
+CU_DEV float *part_stat(const struct part_job &j, int64_t row, int part) {
+    const int64_t rows = (int64_t)j.n_tok * j.n_heads;
+    return j.part + rows * j.n_splits * j.k.dim + 2 * (row * j.n_splits + part);
+}
+
+/* out = sum over parts, gated: block (32 values of a head, row). A warp adds every eighth part in
+ * order, so that their loads overlap; then the warps are added in order. Shared: a weight a part.
+ */
+enum { MERGE_WARPS = 8, MERGE_BLOCK = 32 * MERGE_WARPS };
+CU_KERNEL __launch_bounds__(MERGE_BLOCK) merge_parts(struct part_job j) {
+    CU_SHARED(float, red, [32]);
+    CU_SHARED(float, of_warp, [MERGE_WARPS][32]);
+    CU_DYN_SHARED(float, weight);
+    cu_wait_before();
+    const struct cut c = cut_keys(j);
+    const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32, dim = j.k.dim;
+    const int i = 32 * (int)blockIdx.x + lane;
+    const int64_t row = blockIdx.y;
+    const float *stat = part_stat(j, row, 0), *part = j.part + row * j.n_splits * dim + i;
+    float m = -INFINITY, s = 0.0f, v = 0.0f;
+    for (int p = (int)threadIdx.x; p < c.n; p += MERGE_BLOCK) m = fmaxf(m, stat[2 * p]);
+    m = cu_block_max(m, red);
+    for (int p = (int)threadIdx.x; p < c.n; p += MERGE_BLOCK) {
+        weight[p] = expf(stat[2 * p] - m);
+        s += weight[p] * stat[2 * p + 1];
+    }
+    s = cu_block_sum(s, red); /* weights are there, too */
+    for (int p = warp; i < dim && p < c.n; p += MERGE_WARPS)
+        v = fmaf(weight[p], part[(int64_t)p * dim], v);
+    of_warp[warp][lane] = v;
+    __syncthreads();
+    if (warp) return;
+    for (int w = 1; w < MERGE_WARPS; w++) v += of_warp[w][lane];
+    v /= s;
+    if (i < dim) {
+        if (j.gate) v *= 1.0f / (1.0f + expf(-j.gate[row * j.gate_ld + i]));
+        j.out[row * dim + i] = v;
+    }
+    if (!j.out_q) return; /* the same for all lanes; then dim is a multiple of 32 */
+    const int64_t k = (int64_t)j.n_heads * dim, at = row % j.n_heads * dim + i;
+    cu_act_store(j.out_q + row / j.n_heads * CU_ACT_BYTES(k), k, at / 32, v);
+}
+
+#endif
