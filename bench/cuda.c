@@ -2,7 +2,8 @@
 /* bench/cuda.c - single CUDA kernels on weights, as one JSON document: time, bytes of weights per
  * second beside the copy bandwidth of the same run, products per second, and what a launch of a
  * captured graph costs when the kernel does nothing; many tokens by mma and, where the device has
- * it, by wgmma. `make bench-cuda` on a machine with a GPU.
+ * it, by wgmma; attention of few tokens at depth, on tensor cores and otherwise. `make bench-cuda`
+ * on a machine with a GPU.
  *
  * Shapes are those of Qwen3.5-35B-A3B. A figure is the median of REPS replays of a graph of CALLS
  * calls, each on another copy of the weights, so that no cache holds them. Without a device: exit
@@ -200,6 +201,63 @@ static void bench_type(enum qtype t) {
     }
 }
 
+/* ---- attention of few tokens ---- */
+
+struct attn_job {
+    struct cu_attn a;
+    uint64_t n_bytes; /* of keys, and of values, of a layer */
+};
+static void call_attn(const void *arg, int i) {
+    const struct attn_job *j = arg;
+    struct cu_attn a = j->a;
+    a.k.data = (uint8_t *)a.k.data + (uint64_t)(i % CALLS) * 2 * j->n_bytes;
+    a.v.data = (uint8_t *)a.k.data + j->n_bytes;
+    must((cu_attn_is_few(&a) ? cu_attn_few : cu_attn_many)(st, &a, &e));
+}
+/* Eight layers' caches, and as many parts as a session takes. */
+static void bench_attn(int n_sm) {
+    const int64_t deep[] = {4096, 32768, 131072, 262144}, heads = 16, kv_heads = 2, dim = 256;
+    static const enum qtype types[] = {QT_F16, QT_Q8_0, QT_Q4_0};
+    const int64_t most = small ? 40 : deep[3], parts = n_sm / kv_heads;
+    const uint64_t n_bytes = (uint64_t)(CALLS * 2 * kv_heads * most) * qtype_row_bytes(QT_F16, dim);
+    uint8_t *cache = device(n_bytes);
+    int32_t *pos = device(sizeof *pos);
+    struct attn_job j = {.a = {.n_heads = heads,
+                               .n_kv_heads = kv_heads,
+                               .head_dim = dim,
+                               .scale = 0.0625f,
+                               .pos = pos,
+                               .fast = true,
+                               .q = floats(CU_FEW * heads * dim),
+                               .out = device((uint64_t)(CU_FEW * heads * dim) * 4),
+                               .n_splits = parts}};
+    j.a.part = device((uint64_t)(CU_FEW * heads * parts * (dim + 2)) * 4);
+    must(cu_fill(st, cache, 0x31, n_bytes, &e)); /* ordinary codes and scales */
+    for (size_t t = 0; t < sizeof types / sizeof types[0]; t++)
+        for (size_t i = 0; i < (small ? 1 : sizeof deep / sizeof deep[0]); i++)
+            for (int64_t n_tok = 1; n_tok <= 4; n_tok += 3)
+                for (int few = 0; few < 2; few++) {
+                    const int64_t n = small ? most : deep[i];
+                    const int32_t last = (int32_t)(n - n_tok);
+                    must(cu_upload(st, pos, &last, sizeof last, &e));
+                    j.a.k.type = j.a.v.type = types[t];
+                    j.a.k.data = cache;
+                    j.a.n_ctx = n;
+                    j.a.n_tok = n_tok;
+                    j.a.fast_few = few;
+                    j.n_bytes = (uint64_t)(kv_heads * n) * qtype_row_bytes(types[t], dim);
+                    const double us = time_us(call_attn, &j, CALLS);
+                    printf("%s\n  {\"kernel\": \"attention\", \"by\": \"%s\", \"type\": \"%s\", "
+                           "\"keys\": %" PRId64 ", \"tokens\": %" PRId64
+                           ", \"us\": %.3f, \"cache_gb_per_s\": %.1f}",
+                           comma,
+                           few          ? "tensor cores in parts"
+                           : n_tok == 1 ? "CUDA cores in parts"
+                                        : "tensor cores, 64 rows",
+                           qtype_name(types[t]), n, n_tok, us, 2 * (double)j.n_bytes / us * 1e-3);
+                }
+}
+
 int main(int argc, char **argv) {
     small = argc > 1 && strcmp(argv[1], "small") == 0;
     if (small) n_experts = 8;
@@ -223,6 +281,7 @@ int main(int argc, char **argv) {
            time_us(call_nothing, &j, 243));
     static const enum qtype types[] = {QT_Q4_K, QT_Q5_K, QT_Q6_K, QT_Q3_K, QT_IQ4_XS, QT_Q8_0};
     for (size_t t = 0; t < (small ? 1 : sizeof types / sizeof types[0]); t++) bench_type(types[t]);
+    bench_attn(i.n_sm);
     printf("]}\n");
     cu_stream_free(st);
     return 0;

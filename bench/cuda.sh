@@ -10,17 +10,18 @@
 #   decode    generation at DEPTHS and cache types      prompt  prompts of 512 and 2048 tokens
 #   fusions   generation with each step of fusion, prompts with and without chunks, tensor cores and wgmma, on the first file
 #   offload   prompts of the first file in half as many bytes as it has: from which length copying its experts is faster than the CPU
-#   deep      generation and prompts at DEEP, one depth after the other
+#   deep      generation and prompts at DEEP, one depth after the other; generation once more with attention on CUDA cores (DEEP_MASKS)
 #   quantize  searches on the CPU (all threads) and on the device, one full-width layer in BF16: seconds, and whether the bytes are the same
 #
 #   HONE     the binary (build/hone)          DIR      where synthetic files go and stay (a scratch folder)
 #   OUT      folder of results (docs/results) LIMIT    seconds of one measurement (240)
 #   SHAPES   "Qwen3.5-35B-A3B Qwen3.5-27B"    RECIPES  "Q4_K_M"     DEPTHS  0,4096,32768    DEEP  "65536 131072 262144"
-#   REPS     repetitions (5)   TG  tokens generated (128)   KV  "f16 q8_0"   DEVICE  cuda   MASKS  "0 1 3 7 15 31 255"
+#   REPS     repetitions (5)   TG  tokens generated (128)   KV  "f16 q8_0"   DEVICE  cuda   MASKS  "0 1 3 7 15 31 543 671"
+#   DEEP_MASKS  "895 383"
 # The same files beside another engine: bench/peers.sh. Numbers of different machines are never compared.
 set -eu
 HONE=${HONE:-build/hone}
-device=${DEVICE:-cuda} reps=${REPS:-5} tg=${TG:-128} masks=${MASKS:-0 1 3 7 15 31 255}
+device=${DEVICE:-cuda} reps=${REPS:-5} tg=${TG:-128} masks=${MASKS:-0 1 3 7 15 31 543 671}
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT
 dir=${DIR:-$t} results=${OUT:-docs/results}
@@ -85,7 +86,7 @@ file_fusions() {
     for mask in $masks; do
         speed "$1, fused $mask" "$2" "$device/$mask" --kv-type q8_0 --pp 0 --tg "$tg"
     done
-    for mask in 31 63 127 383; do
+    for mask in 31 63 127 895; do
         speed "$1, pp2048 by $mask" "$2" "$device/$mask" --kv-type q8_0 --pp 2048 --tg 0
     done
 }
@@ -100,7 +101,15 @@ file_offload() {
         done
     done
 }
-file_deep() { for depth in ${DEEP:-65536 131072 262144}; do speed "$1 q8_0 at $depth" "$2" "$device" --kv-type q8_0 --pp 2048 --tg 64 --depths "$depth"; done; }
+file_deep() {
+    for depth in ${DEEP:-65536 131072 262144}; do
+        pp=2048
+        for mask in ${DEEP_MASKS:-895 383}; do
+            speed "$1 q8_0 at $depth by $mask" "$2" "$device/$mask" --kv-type q8_0 --pp $pp --tg 64 --depths "$depth"
+            pp=0
+        done
+    done
+}
 part_quantize() {
     "$HONE" synth --arch-from Qwen3-30B-A3B --layers 1 --recipe BF16 -o "$t/in.gguf" -q > /dev/null
     for recipe in Q4_K_M Q3_K_M Q6_K IQ4_XS; do

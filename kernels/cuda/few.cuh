@@ -63,20 +63,29 @@ template <int FORM, int DIM>
 CU_DEV void few_fetch(const struct kv_plane &p, int64_t row, int n_keys, uint8_t *tile) {
     typedef struct few_rows<FORM, DIM> R;
     enum { PIECE = R::SCALES < 16 ? R::SCALES : 16 };
-    enum { N = FEW_KEYS * R::CODES / 512, STEP = N < 8 ? N : 8 }; /* copies of a lane */
+    enum { N = FEW_KEYS * R::CODES / 512, STEP = DIM > 256 ? 8 : N }; /* copies of a lane */
     const int lane = (int)threadIdx.x % 32;
     const uint8_t *codes = p.codes + row * R::CODES;
-    const int end = n_keys * R::CODES - 16;
-    CU_ROLLED /* or the compiler keeps as many addresses as there are copies */
-        for (int i = 0; i < N; i += STEP) CU_UNROLL for (int k = 0; k < STEP; k++) {
-        const int at = 16 * (lane + 32 * (i + k));
-        cu_copy16(tile + few_at<R::CODES>(at / R::CODES, at % R::CODES),
-                  codes + (at < end ? at : end));
+    if (n_keys == FEW_KEYS) {
+        CU_ROLLED /* where registers are scarce; otherwise it goes round once */
+            for (int i = 0; i < N; i += STEP) {
+            CU_UNROLL
+            for (int k = 0; k < STEP; k++) {
+                const int at = 16 * lane + 512 * (i + k);
+                cu_copy16(tile + few_at<R::CODES>(at / R::CODES, at % R::CODES), codes + at);
+            }
+        }
+    } else {
+        const int end = n_keys * R::CODES - 16;
+        CU_ROLLED
+        for (int at = 16 * lane; at < FEW_KEYS * R::CODES; at += 512)
+            cu_copy16(tile + few_at<R::CODES>(at / R::CODES, at % R::CODES),
+                      codes + (at < end ? at : end));
     }
     if constexpr (R::SCALES != 0) {
         const uint8_t *scales = (const uint8_t *)p.scales + row * R::SCALES;
-        const int last = n_keys * R::SCALES - PIECE;
-        for (int at = PIECE * lane; at < FEW_KEYS * R::SCALES; at += 32 * PIECE)
+        const int at = PIECE * lane, last = n_keys * R::SCALES - PIECE;
+        if (at < FEW_KEYS * R::SCALES) /* half a warp, or all of it */
             cu_copy<PIECE>(tile + FEW_KEYS * R::CODES + at, scales + (at < last ? at : last));
     }
 }
@@ -97,17 +106,24 @@ template <int N> CU_DEV void few_words(const void *p, uint32_t w[N]) {
 
 /* ---- codes as pairs of f16 ---- */
 
-enum { F16_1024 = 0x64006400 };
-/* Signed bytes 2i, 2i + 1 of a word in which they were made unsigned (^ 0x80808080). */
-CU_DEV uint32_t few_pair8(uint32_t w, int i) {
-    return cu_add_f16x2(cu_perm(w, F16_1024 >> 8, i ? 0x4342 : 0x4140), 0xe480e480u /* -1152 */);
+/* The exponent of 1024, and of bytes the change from signed to unsigned. By a shuffle, because
+ * otherwise the compiler makes the constant anew for each use, half again as many instructions. */
+template <int FORM> CU_DEV uint32_t few_magic(void) {
+    return cu_shfl(FORM == KV_Q8 ? 0x64806480u : 0x64006400u, 0);
+}
+/* Signed bytes i and i + 2. */
+CU_DEV uint32_t few_pair8(uint32_t w, int i, uint32_t magic) {
+    return cu_add_f16x2(cu_and_xor(i ? w >> 8 : w, 0x00ff00ffu, magic), 0xe480e480u /* -1152 */);
 }
 /* Nibbles i and i + 4, less 8. */
-CU_DEV uint32_t few_pair4(uint32_t w, int i) {
+CU_DEV uint32_t few_pair4(uint32_t w, int i, uint32_t magic) {
     const uint32_t v = i / 2 ? w >> 8 : w;
     if (i % 2) /* 1024 + 16 n: / 16 - 72 */
-        return cu_fma_f16x2((v & 0x00f000f0u) | F16_1024, 0x2c002c00u, 0xd480d480u);
-    return cu_add_f16x2((v & 0x000f000fu) | F16_1024, 0xe408e408u /* -1032 */);
+        return cu_fma_f16x2(cu_and_xor(v, 0x00f000f0u, magic), 0x2c002c00u, 0xd480d480u);
+    return cu_add_f16x2(cu_and_xor(v, 0x000f000fu, magic), 0xe408e408u /* -1032 */);
+}
+template <int FORM> CU_DEV uint32_t few_pair(uint32_t w, int i, uint32_t magic) {
+    return FORM == KV_Q8 ? few_pair8(w, i, magic) : few_pair4(w, i, magic);
 }
 
 /* ---- scores ---- */
@@ -115,7 +131,7 @@ CU_DEV uint32_t few_pair4(uint32_t w, int i) {
 /* Which of a block of 32 values is value i of lane c: i < 4 in the first step of 16, b0 then b1. */
 template <int FORM> CU_DEV int few_dim(int c, int i) {
     if (FORM == KV_F16) return 16 * (i / 4) + 2 * c + i % 4 / 2 * 8 + i % 2;
-    if (FORM == KV_Q8) return 16 * (i / 4) + 4 * c + i % 4;
+    if (FORM == KV_Q8) return 16 * (i / 4) + 4 * c + i % 4 / 2 + i % 2 * 2;
     return 8 * c + i / 2 + i % 2 * 4;
 }
 
@@ -128,7 +144,8 @@ CU_DEV void few_scaled(const float t[4], float d0, float d1, float s[4]) {
 }
 
 /* s: mma's d, keys r and r + 8, columns 2c, 2c + 1. */
-template <int FORM, int DIM> CU_DEV void few_scores(const uint8_t *k, const uint4 *q, float s[4]) {
+template <int FORM, int DIM>
+CU_DEV void few_scores(const uint8_t *k, const uint4 *q, uint32_t magic, float s[4]) {
     typedef struct few_rows<FORM, DIM> R;
     enum { NB = DIM / 32, ND = NB < 8 ? NB / 2 : 4 }; /* blocks; words of scales at a time */
     const int lane = (int)threadIdx.x % 32, r = lane / 4;
@@ -151,14 +168,13 @@ template <int FORM, int DIM> CU_DEV void few_scores(const uint8_t *k, const uint
             const int load = FORM == KV_F16 ? 2 * b + step : FORM == KV_Q8 ? b : b / 2;
             if (FORM == KV_F16 || (step == 0 && (FORM == KV_Q8 || b % 2 == 0))) {
                 cu_ldmatrix4(from[load % 4] + load / 4 * 128, w);
-                CU_UNROLL
-                for (int i = 0; FORM == KV_Q8 && i < 4; i++) w[i] ^= 0x80808080u;
             }
             CU_UNROLL
             for (int i = 0; i < 4; i++) /* keys r, r + 8; the second half of the step */
-                a[i] = FORM == KV_F16  ? w[i]
-                       : FORM == KV_Q8 ? few_pair8(w[2 * step + i % 2], i / 2)
-                                       : few_pair4(w[b % 2 * 2 + i % 2], 2 * step + i / 2);
+                a[i] = FORM == KV_F16 ? w[i]
+                       : FORM == KV_Q8
+                           ? few_pair<FORM>(w[2 * step + i % 2], i / 2, magic)
+                           : few_pair<FORM>(w[b % 2 * 2 + i % 2], 2 * step + i / 2, magic);
             cu_mma_f16(FORM == KV_F16 ? s : t, a, step ? x.z : x.x, step ? x.w : x.y);
         }
         if constexpr (FORM != KV_F16)
@@ -186,24 +202,11 @@ template <int FORM, int DIM> CU_DEV int few_out(int t, int r, int second) {
     return 2 * t / D * (8 * D) + D * r + 2 * t % D + second;
 }
 
-/* The A operand of two values (rows r and r + 8), from pairs of codes of keys 2c, 2c + 1 (lo) and
- * + 8 (hi). */
-template <int FORM>
-CU_DEV void few_operand(uint32_t lo, uint32_t hi, int i, uint32_t d_lo, uint32_t d_hi,
-                        uint32_t a[4]) {
-    CU_UNROLL
-    for (int k = 0; k < 2; k++) {
-        a[k] = FORM == KV_Q8 ? few_pair8(lo, k) : few_pair4(lo, i + k);
-        a[k] = cu_mul_f16x2(a[k], d_lo);
-        a[2 + k] = FORM == KV_Q8 ? few_pair8(hi, k) : few_pair4(hi, i + k);
-        a[2 + k] = cu_mul_f16x2(a[2 + k], d_hi);
-    }
-}
-
 /* acc[tile]: mma's d, values r and r + 8 of the tile, columns 2c, 2c + 1; p: probabilities of the
  * tile's keys as the B operand. */
 template <int FORM, int DIM>
-CU_DEV void few_values(const uint8_t *v, const uint32_t p[2], float acc[DIM / 16][4]) {
+CU_DEV void few_values(const uint8_t *v, const uint32_t p[2], uint32_t magic,
+                       float acc[DIM / 16][4]) {
     typedef struct few_rows<FORM, DIM> R;
     const int lane = (int)threadIdx.x % 32, r = lane / 4, c = lane % 4;
     uint32_t a[4];
@@ -229,19 +232,20 @@ CU_DEV void few_values(const uint8_t *v, const uint32_t p[2], float acc[DIM / 16
                 d[i] =
                     ((const uint16_t *)(const void *)(v + FEW_KEYS *
                                                               R::CODES))[key * (DIM / 32) + block];
-                CU_UNROLL
-                for (int w = 0; FORM == KV_Q8 && w < W; w++) x[i][w] ^= 0x80808080u;
             }
             const uint32_t d_lo = d[0] | d[1] << 16, d_hi = d[2] | d[3] << 16;
             CU_UNROLL
             for (int w = 0; w < W; w++) CU_UNROLL
             for (int h = 0; h < 2; h++) { /* halves of the word, key beside key */
-                const uint32_t sel = FORM == KV_Q8 ? (h ? 0x7362 : 0x5140) : (h ? 0x7632 : 0x5410);
+                const uint32_t sel = h ? 0x7632 : 0x5410;
                 const uint32_t lo = cu_perm(x[0][w], x[1][w], sel);
                 const uint32_t hi = cu_perm(x[2][w], x[3][w], sel);
                 CU_UNROLL
                 for (int i = 0; i < PER / 2; i++) {
-                    few_operand<FORM>(lo, hi, 2 * i, d_lo, d_hi, a);
+                    CU_UNROLL
+                    for (int k = 0; k < 4; k++) /* values r, r + 8; the second half of the keys */
+                        a[k] = cu_mul_f16x2(few_pair<FORM>(k / 2 ? hi : lo, 2 * i + k % 2, magic),
+                                            k / 2 ? d_hi : d_lo);
                     cu_mma_f16(acc[PER * (W * u + w) + PER / 2 * h + i], a, p[0], p[1]);
                 }
             }
@@ -307,11 +311,12 @@ CU_DEV void few_queries(const struct part_job &j, int head, int col0, int n_cols
 
 /* Block (part, kv head, columns). */
 template <int KF, int VF, int DIM>
-CU_KERNEL __launch_bounds__(32 * FEW_WARPS) attend_few(struct part_job j) {
+CU_KERNEL __launch_bounds__(32 * FEW_WARPS, 1) attend_few(struct part_job j) {
     enum { K_TILE = few_rows<KF, DIM>::TILE, SLOT = K_TILE + few_rows<VF, DIM>::TILE };
     enum { TILES = DIM / 16 };
     CU_SHARED(float, top_of, [FEW_WARPS][FEW_COLS]);
     CU_SHARED(float, sum_of, [FEW_WARPS][FEW_COLS]);
+    CU_SHARED(int, sees, [2][FEW_COLS]);
     CU_DYN_SHARED(uint8_t, mem);
     cu_wait_before();
     const struct cut c = cut_keys(j);
@@ -326,19 +331,17 @@ CU_KERNEL __launch_bounds__(32 * FEW_WARPS) attend_few(struct part_job j) {
     const int n_keys = (int)cu_min(c.step, c.k0 + c.n_keys - first);
     const int n_tiles = (n_keys + FEW_KEYS - 1) / FEW_KEYS;
     const int64_t row = (int64_t)head * j.n_ctx + first;
-    /* keys that the lane's columns see, counted from the part's first: [from, to) */
-    int from[2], to[2];
-    const int seen = (int)(*j.pos + 1 - first); /* by the first token */
-    const int window = j.window > 0 ? (int)cu_min(j.window, INT32_MAX - 64) : INT32_MAX - 64;
-    CU_UNROLL
-    for (int i = 0; i < 2; i++) {
-        to[i] = seen + (col0 + 2 * (lane % 4) + i) / j.group;
-        from[i] = to[i] - window;
-        to[i] = to[i] < n_keys ? to[i] : n_keys;
+    /* what the columns see, counted from the part's first key: [from, to); what all of them see */
+    const int64_t seen = (int64_t)*j.pos + 1 - first; /* by the first token */
+    const int64_t window = j.window > 0 ? j.window : INT32_MAX;
+    if (threadIdx.x < FEW_COLS) {
+        const int64_t to = seen + (col0 + (int)threadIdx.x) / j.group;
+        sees[0][threadIdx.x] = (int)cu_max(to - window, 0);
+        sees[1][threadIdx.x] = (int)cu_min(to, n_keys);
     }
-    const int all_to = seen + col0 / j.group < n_keys ? seen + col0 / j.group : n_keys;
-    const int all_from = seen + (col0 + n_cols - 1) / j.group - window;
-
+    const int all_from = (int)cu_max(seen + (col0 + n_cols - 1) / j.group - window, 0);
+    const int all_to = (int)cu_min(seen + col0 / j.group, n_keys);
+    const uint32_t k_magic = few_magic<KF>(), v_magic = VF == KF ? k_magic : few_magic<VF>();
     struct few_state st = {{-INFINITY, -INFINITY}, {0.0f, 0.0f}};
     float acc[TILES][4];
     CU_UNROLL
@@ -362,16 +365,16 @@ CU_KERNEL __launch_bounds__(32 * FEW_WARPS) attend_few(struct part_job j) {
         cu_syncwarp();
         const uint8_t *slot = slots + turn * SLOT;
         float s[4];
-        few_scores<KF, DIM>(slot, q, s);
+        few_scores<KF, DIM>(slot, q, k_magic, s);
         if (key0 < all_from || key0 + FEW_KEYS > all_to) CU_UNROLL
         for (int i = 0; i < 4; i++) {
-            const int key = key0 + lane / 4 + i / 2 * 8;
-            if (key < from[i % 2] || key >= to[i % 2]) s[i] = -INFINITY;
+            const int key = key0 + lane / 4 + i / 2 * 8, col = 2 * (lane % 4) + i % 2;
+            if (key < sees[0][col] || key >= sees[1][col]) s[i] = -INFINITY;
         }
         few_softmax<TILES>(s, &st, acc);
         const uint32_t p[2] = {cu_transpose8(cu_pack_f16(s[0], s[1])),
                                cu_transpose8(cu_pack_f16(s[2], s[3]))};
-        few_values<VF, DIM>(slot + K_TILE, p, acc);
+        few_values<VF, DIM>(slot + K_TILE, p, v_magic, acc);
         cu_syncwarp(); /* the slot is filled again */
     }
     /* warps in order, those that had keys */

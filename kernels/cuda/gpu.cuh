@@ -177,6 +177,12 @@ CU_DEV int cu_dp4a(int a, int b, int c) {
 CU_DEV uint32_t cu_perm(uint32_t x, uint32_t y, uint32_t sel) {
     return __byte_perm(x, y, sel);
 }
+/* (v & mask) ^ x as one instruction. */
+CU_DEV uint32_t cu_and_xor(uint32_t v, uint32_t mask, uint32_t x) {
+    uint32_t r;
+    asm("lop3.b32 %0, %1, %2, %3, 0x6a;" : "=r"(r) : "r"(v), "r"(mask), "r"(x));
+    return r;
+}
 CU_DEV float cu_f16_to_f32(uint16_t h) {
     float f;
     asm("{ cvt.f32.f16 %0, %1; }" : "=f"(f) : "h"(h));
@@ -341,6 +347,9 @@ CU_DEV const uint32_t *cu_tile_b(const uint32_t *m, int ld, int n, int k) {
 
 CU_DEV int64_t cu_min(int64_t a, int64_t b) {
     return a < b ? a : b;
+}
+CU_DEV int64_t cu_max(int64_t a, int64_t b) {
+    return a > b ? a : b;
 }
 
 /* SiLU, or GELU in its tanh form (OP_GEGLU of models/graph.h). */

@@ -160,6 +160,9 @@ static inline uint32_t cu_perm(uint32_t x, uint32_t y, uint32_t sel) {
         r |= (uint32_t)(uint8_t)(all >> (8 * ((sel >> (4 * i)) & 7))) << (8 * i);
     return r;
 }
+static inline uint32_t cu_and_xor(uint32_t v, uint32_t mask, uint32_t x) {
+    return (v & mask) ^ x;
+}
 template <class T> static inline T cu_ldg(const T *p) {
     return *p;
 }

@@ -409,25 +409,23 @@ static void test_few(struct dev *d) {
         /* one tile and a bit; whole tiles; a group of six, of one, of nine */
         {QT_Q8_0, QT_Q8_0, 8, 1, 256, 0, 16, 1, 4, true, false},
         {QT_Q4_0, QT_Q4_0, 6, 1, 256, 0, 63, 1, 3, false, false},
-        {QT_F16, QT_F16, 6, 1, 256, 0, 129, 1, 2, true, false},
-        {QT_Q8_0, QT_Q4_0, 2, 2, 256, 0, 37, 1, 1, false, false},
+        {QT_F16, QT_F16, 6, 1, 256, 0, 80, 1, 2, true, false},
+        {QT_Q8_0, QT_Q4_0, 2, 1, 256, 0, 20, 1, 1, false, false},
         {QT_F16, QT_F16, 9, 1, 64, 0, 14, 1, 1, false, false},
         {QT_Q8_0, QT_Q8_0, 1, 1, 128, 0, 0, 1, 1, false, false},
         /* windows that begin in a tile, and a cache that is shorter than one */
         {QT_Q8_0, QT_Q8_0, 5, 1, 64, 33, 100, 1, 3, false, false},
-        {QT_Q4_0, QT_Q4_0, 4, 2, 128, 100, 60, 1, 2, false, false},
+        {QT_Q4_0, QT_Q4_0, 4, 1, 128, 100, 60, 1, 2, false, false},
         /* several tokens: causal within the pass, across parts, in windows */
-        {QT_Q8_0, QT_Q8_0, 4, 1, 128, 0, 90, 5, 2, true, false},
-        {QT_F16, QT_F16, 5, 1, 128, 0, 0, 8, 1, false, false},
+        {QT_Q8_0, QT_Q8_0, 3, 1, 128, 0, 90, 5, 2, true, false},
+        {QT_F16, QT_F16, 3, 1, 128, 0, 0, 8, 1, false, false},
         {QT_Q4_0, QT_Q4_0, 6, 2, 64, 20, 60, 3, 3, false, false},
-        {QT_Q8_0, QT_Q4_0, 4, 2, 64, 0, 62, 4, 2, false, false},
+        {QT_Q8_0, QT_Q4_0, 4, 2, 64, 0, 62, 3, 2, false, false},
         {QT_F16, QT_F16, 2, 1, 64, 16, 75, 8, 2, true, false},
         /* wide heads, fewer warps */
         {QT_F16, QT_F16, 4, 1, 512, 33, 70, 1, 1, false, false},
-        {QT_Q8_0, QT_Q8_0, 8, 1, 512, 0, 40, 1, 1, true, false},
-        {QT_Q4_0, QT_Q4_0, 4, 1, 512, 0, 20, 2, 1, false, false},
-        {QT_Q8_0, QT_Q4_0, 3, 1, 512, 0, 18, 1, 1, false, false},
-        {QT_Q8_0, QT_Q4_0, 3, 1, 128, 0, 18, 1, 1, false, false},
+        {QT_Q8_0, QT_Q8_0, 8, 1, 512, 0, 17, 1, 1, true, false},
+        {QT_Q4_0, QT_Q4_0, 4, 1, 512, 0, 2, 2, 1, false, false},
         /* several tiles a warp; more parts than the merge has warps */
         {QT_Q8_0, QT_Q8_0, 3, 1, 64, 0, 420, 1, 1, false, false},
         {QT_F16, QT_F16, 1, 1, 64, 0, 640, 1, 10, false, false},

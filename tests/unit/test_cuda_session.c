@@ -472,7 +472,7 @@ static void check_wgmma(const struct model *m) {
         bool masked;
         unsigned mask;
         bool on;
-    } c[] = {{false, 0, true}, {true, 127, false}, {true, 383, true}, {true, 256, true}};
+    } c[] = {{false, 0, true}, {true, 639, false}, {true, 895, true}, {true, 256, true}};
     for (size_t i = 0; i < COUNT_OF(c); i++) {
         struct session_opts o = {.n_ctx = 4, .act = ACT_Q8, .device = cuda};
         struct session *s = NULL;
@@ -542,6 +542,36 @@ static void packed_offload(struct model *m, const int32_t *ids, const float *exa
     free(l);
 }
 
+/* Attention of few tokens on tensor cores, one by one and several in a pass: as far from f32
+ * activations as on CUDA cores, in as many launches. */
+static void check_few(const struct model *m, const int32_t *ids) {
+    enum { N = 5 - SLOWER };
+    static const enum qtype kv[] = {QT_Q8_0, QT_F16, QT_Q4_0};
+    static const int pieces[] = {1, 3, 0};
+    const int64_t v = m->hp.d[HD_VOCAB];
+    for (size_t t = 0; t < (thorough() ? COUNT_OF(kv) : 1); t++) {
+        struct session_opts o = {.n_ctx = N, .kv_type = kv[t]};
+        float *exact = golden_run(m, &o, ids, N, golden_all, NULL, NULL, NULL), *l[3];
+        double at[3][N];
+        o.act = ACT_Q8;
+        o.device = cuda;
+        for (int i = 0; i < 3; i++) { /* CUDA cores, tensor cores, several tokens on those */
+            o.device.masked = i == 0;
+            o.device.mask = CUDA_DEFAULT - CUDA_MMA_FEW;
+            l[i] = i < 2 ? counted(m, &o, ids, N, all_fused)
+                         : golden_run(m, &o, ids, N, pieces, NULL, NULL, NULL);
+            errors(l[i], exact, N, v, at[i]);
+            if (i) CHECK(at[i][N / 2] > 0 && at[i][N / 2] <= 1.5 * at[0][N / 2]);
+        }
+        printf(
+            "cache %s, attention on CUDA cores %.3g, on tensor cores %.3g, several tokens %.3g\n",
+            qtype_name(kv[t]), at[0][N / 2], at[1][N / 2], at[2][N / 2]);
+        CHECK(memcmp(l[0], l[1], (size_t)(N * v) * sizeof **l) != 0);
+        for (int i = 0; i < 3; i++) free(l[i]);
+        free(exact);
+    }
+}
+
 /* 8-bit activations on packed weights: as far from exact logits as the CPU's 8-bit path is, give or
  * take half, at most positions; a router's near tie that falls the other way costs one position
  * more. */
@@ -583,6 +613,7 @@ static void test_fast(void) {
     CHECK(err[2] > 0 && err[2] <= 1.5 * err[0]);
     check_fusions(m, ids, l[2]);
     check_wgmma(m);
+    check_few(m, ids);
     packed_offload(m, ids, l[0], N / 2, err[0]);
     for (int i = 0; i < 4; i++) free(l[i]);
     model_close(m);
