@@ -309,7 +309,7 @@ CU_DEV void few_queries(const struct part_job &j, int head, int col0, int n_cols
     }
 }
 
-/* Block (part, kv head, columns). */
+/* Block (columns, part, kv head): those that read the same keys run side by side. */
 template <int KF, int VF, int DIM>
 CU_KERNEL __launch_bounds__(32 * FEW_WARPS, 1) attend_few(struct part_job j) {
     enum { K_TILE = few_rows<KF, DIM>::TILE, SLOT = K_TILE + few_rows<VF, DIM>::TILE };
@@ -320,7 +320,7 @@ CU_KERNEL __launch_bounds__(32 * FEW_WARPS, 1) attend_few(struct part_job j) {
     CU_DYN_SHARED(uint8_t, mem);
     cu_wait_before();
     const struct cut c = cut_keys(j);
-    const int part = (int)blockIdx.x, head = (int)blockIdx.y, col0 = (int)blockIdx.z * FEW_COLS;
+    const int col0 = (int)blockIdx.x * FEW_COLS, part = (int)blockIdx.y, head = (int)blockIdx.z;
     if (part >= c.n) return;
     const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
     const int warps = (int)blockDim.x / 32, rest = j.n_tok * j.group - col0;
@@ -436,8 +436,8 @@ static int launch_few(struct cu_stream *s, const struct part_job *j, int n_kv, s
     const int slots = 2 * (few_rows<KF, DIM>::TILE + few_rows<VF, DIM>::TILE);
     const int room = (int)cu_min((int64_t)s->c->info.smem_bytes, 1 << 20) - 1024 - 16 * DIM;
     const int warps = (int)cu_min(room / slots, FEW_WARPS);
-    const dim3 grid((unsigned)j->n_splits, (unsigned)n_kv,
-                    (unsigned)div_up((int64_t)j->n_tok * j->group, FEW_COLS));
+    const dim3 grid((unsigned)div_up((int64_t)j->n_tok * j->group, FEW_COLS), (unsigned)j->n_splits,
+                    (unsigned)n_kv);
     const size_t smem = (size_t)(16 * DIM + warps * slots);
     CU_SMEM_OPTIN(e, (attend_few<KF, VF, DIM>), smem);
     CU_LAUNCH_EARLY(e, (attend_few<KF, VF, DIM>), grid, (unsigned)(32 * warps), smem, s, *j);
