@@ -279,7 +279,8 @@ int main(int argc, char **argv) {
            i.name, i.cc, i.n_sm, i.emulated ? "true" : "false",
            2e-3 * (double)j.n_bytes / time_us(call_copy, &j, CALLS),
            time_us(call_nothing, &j, 243));
-    static const enum qtype types[] = {QT_Q4_K, QT_Q5_K, QT_Q6_K, QT_Q3_K, QT_IQ4_XS, QT_Q8_0};
+    static const enum qtype types[] = {QT_Q4_K, QT_Q5_K,   QT_Q6_K, QT_Q3_K,
+                                       QT_Q2_K, QT_IQ4_XS, QT_Q8_0};
     for (size_t t = 0; t < (small ? 1 : sizeof types / sizeof types[0]); t++) bench_type(types[t]);
     bench_attn(i.n_sm);
     printf("]}\n");

@@ -48,8 +48,8 @@ static void *piece(struct cut *c, int64_t n, uint64_t size) {
 static void cut_regs(struct session *s, struct cut *c) {
     for (int i = 0; i < s->g->n_regs; i++)
         dev(s)->reg[i] = piece(c, s->g->reg_width[i] * s->o.n_ubatch, sizeof(float));
-    for (int i = 0; i < s->g->n_regs && !dev(s)->exact; i++) /* as rows of packed weights */
-        if (s->g->reg_width[i] % 256 == 0)
+    for (int i = 0; i < s->g->n_regs && !dev(s)->exact; i++) /* for products of few tokens */
+        if (s->g->reg_width[i] % 64 == 0)
             dev(s)->q8[i] = piece(c, CU_FEW * CU_ACT_BYTES(s->g->reg_width[i]), 1);
 }
 
@@ -66,7 +66,7 @@ static void cut_work(struct session *s, struct cut *c) {
         pairs = max_i64(pairs, n * x->n_used);
         int64_t f = s->g->weight[x->w[3]].ne[0];
         hidden = max_i64(hidden, n * x->n_used * f);
-        if (f % 256 == 0 && !d->exact)
+        if (f % 64 == 0 && !d->exact)
             hidden_q = max_i64(hidden_q, CU_FEW * x->n_used * CU_ACT_BYTES(f));
     }
     d->pos = piece(c, n + 64, sizeof(int32_t)); /* one upload: position, then ids */

@@ -92,7 +92,7 @@ static int op_gated_rms(struct session *s, const struct gr_node *n, struct err *
 static int op_matmul(struct session *s, const struct gr_node *n, struct err *e) {
     struct cuda *d = dev(s);
     int64_t ld = width(s, n->src[0]);
-    if (exec_cuda_is_fast(s, n) && d->w[n->w[0]].w.packed)
+    if (exec_cuda_is_fast(s, n) && cu_part_can(&d->w[n->w[0]].w, false))
         return exec_cuda_fast_products(s, &n, 1, e);
     TRY(exec_cuda_show(s, n->w[0], d->reg[n->src[0]], s->n_tok, ld, e));
     return cu_matmul(d->q, &d->w[n->w[0]].w, d->reg[n->src[0]], ld, s->n_tok, d->reg[n->dst],

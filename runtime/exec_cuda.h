@@ -216,7 +216,9 @@ int exec_cuda_sum_pairs(struct session *s, gr_w w, const float *x, int64_t per_r
 
 /* One pass: every node of the graph, queued. */
 int exec_cuda_nodes(struct session *s, struct err *e);
-/* A gated unit with these weights has a packed form (up GR_NONE: in one tensor with the gate). */
+/* A gated unit with these weights is one part of a launch (up GR_NONE: in one tensor with the
+ * gate).
+ */
 bool exec_cuda_glu_packs(const struct session *s, gr_w gate, gr_w up);
 int exec_cuda_moe(struct session *s, const struct gr_node *n, struct err *e);
 /* The same by the CPU, with the device's rows. */

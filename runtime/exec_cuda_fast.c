@@ -51,8 +51,18 @@ void exec_cuda_written(struct session *s, const struct gr_node *n) {
 
 /* ---- products ---- */
 
-static bool packed(const struct session *s, gr_w w) {
+/* By 8-bit activations; else exactly, if at all. */
+static bool fast(const struct session *s, gr_w w) {
     return cu_part_can(mat(s, w), false);
+}
+static bool can(const struct session *s, gr_w w) {
+    return fast(s, w) || cu_part_can(mat(s, w), true);
+}
+/* What enters a part: register r as it is, or its quantized copy. */
+static int input(struct session *s, struct cu_part *p, gr_reg r, struct err *e) {
+    p->exact = !cu_part_can(p->w, false);
+    p->x = dev(s)->reg[r];
+    return p->exact ? 0 : exec_cuda_quantized(s, r, &p->x, e);
 }
 
 /* One matrix, one input row a token. */
@@ -65,9 +75,7 @@ static int plain_part(struct session *s, const struct gr_node *n, struct cu_part
                           .n_sum = 1,
                           .y = d->reg[n->dst],
                           .ldy = s->g->reg_width[n->dst]};
-    p->exact = !packed(s, n->w[0]);
-    p->x = d->reg[n->src[0]];
-    return p->exact ? 0 : exec_cuda_quantized(s, n->src[0], &p->x, e);
+    return input(s, p, n->src[0], e);
 }
 
 /* gate, up, SwiGLU or GEGLU */
@@ -82,7 +90,7 @@ static int glu_part(struct session *s, const struct gr_node *n, struct cu_part *
                           .n_sum = 1,
                           .y = d->reg[n[2].dst],
                           .ldy = s->g->reg_width[n[2].dst]};
-    TRY(exec_cuda_quantized(s, n[0].src[0], &p->x, e));
+    TRY(input(s, p, n[0].src[0], e));
     p->yq = exec_cuda_copy_of(s, n[2].dst);
     return 0;
 }
@@ -94,14 +102,13 @@ bool exec_cuda_glu_is(const struct session *s, const struct gr_node *n, const st
         return false;
     return s->g->reg_width[n[2].dst] == s->g->reg_width[n[2].src[1]];
 }
-static bool glu_is_packed(const struct session *s, const struct gr_node *n) {
-    return packed(s, n[0].w[0]) && packed(s, n[1].w[0]) &&
-           exec_cuda_glu_packs(s, n[0].w[0], n[1].w[0]);
+static bool can_glu(const struct session *s, const struct gr_node *n) {
+    return can(s, n[0].w[0]) && can(s, n[1].w[0]) && exec_cuda_glu_packs(s, n[0].w[0], n[1].w[0]);
 }
 
 int exec_cuda_fast_glu(struct session *s, const struct gr_node *n, struct err *e) {
     struct cu_products p = {.n = 1};
-    if (!exec_cuda_few(s) || !glu_is_packed(s, n)) return 0;
+    if (!exec_cuda_few(s) || !can_glu(s, n)) return 0;
     if (glu_part(s, n, &p.part[0], e) || cu_products(dev(s)->q, &p, e)) return -1;
     return 3;
 }
@@ -148,20 +155,19 @@ int exec_cuda_fast_products(struct session *s, const struct gr_node *const *n, i
 }
 
 bool exec_cuda_is_fast(const struct session *s, const struct gr_node *n) {
-    return n->op == OP_MATMUL && exec_cuda_few(s) &&
-           (packed(s, n->w[0]) || cu_part_can(mat(s, n->w[0]), true)) && n->dst != n->src[0];
+    return n->op == OP_MATMUL && exec_cuda_few(s) && can(s, n->w[0]) && n->dst != n->src[0];
 }
 
 int exec_cuda_fuse_products(struct session *s, const struct gr_node *n, const struct gr_node *end,
                             struct err *e) {
     struct cu_norm norm;
     struct cu_products p = {.arrived = dev(s)->arrived};
-    bool any = false;
+    bool any = s->n_tok == 1; /* several rows of floats are read together by their own kernel */
     int k = 0;
     for (; k < CU_MAX_PARTS && n + k < end && exec_cuda_is_fast(s, n + k); k++) {
         if (k && (n[k].src[0] != n[0].src[0] || !exec_cuda_fuses(s, CUDA_FUSE_MANY))) break;
         if (k && exec_cuda_glu_is(s, n + k, end)) break; /* a launch of its own */
-        any |= packed(s, n[k].w[0]);
+        any |= fast(s, n[k].w[0]);
         for (int i = 0; i < k; i++)
             if (n[i].dst == n[k].dst) return 0;
         if (k && n[k].dst == n[0].src[0]) break;
@@ -179,9 +185,9 @@ int exec_cuda_fuse_products(struct session *s, const struct gr_node *n, const st
 /* The shared expert behind n: gate, up, SwiGLU, down; and where its output is added. */
 static bool has_shared(const struct session *s, const struct gr_node *n,
                        const struct gr_node *end) {
-    return end - n >= 6 && exec_cuda_glu_is(s, n + 1, end) && glu_is_packed(s, n + 1) &&
+    return end - n >= 6 && exec_cuda_glu_is(s, n + 1, end) && can_glu(s, n + 1) &&
            n[1].src[0] == n->src[0] && n[4].op == OP_MATMUL && n[4].src[0] == n[3].dst &&
-           packed(s, n[4].w[0]) && n[5].op == OP_GATE_ADD && n[5].dst == n->dst &&
+           can(s, n[4].w[0]) && n[5].op == OP_GATE_ADD && n[5].dst == n->dst &&
            n[5].src[0] == n[4].dst && n[3].dst != n->src[0] && n[4].dst != n->dst;
 }
 
@@ -191,7 +197,6 @@ struct experts {
     const struct gr_node *shared; /* its first node, or NULL */
     const float *judged;
     struct cu_choice choice;
-    const void *x;
     int64_t pairs, n_used;
 };
 
@@ -215,18 +220,18 @@ static int route(struct session *s, const struct experts *m, struct err *e) {
     return chooses ? 0 : cu_route(d->q, &m->choice, s->n_tok, e);
 }
 
-/* gate and up of the chosen experts, quantized for their down projections */
+/* gate and up of the chosen experts, quantized for their down projections if those want it */
 static int expand(struct session *s, const struct gr_node *n, const struct experts *m,
                   struct err *e) {
     struct cuda *d = dev(s);
     const int64_t f = m->down->k;
-    const bool q = exec_cuda_fuses(s, CUDA_FUSE_QUANT);
+    const bool wants = cu_part_can(m->down, false),
+               q = wants && exec_cuda_fuses(s, CUDA_FUSE_QUANT);
     struct cu_products p = {.n = 1};
     p.part[0] = (struct cu_part){.w = m->gate,
                                  .up = m->up,
                                  .gated = true,
                                  .gelu = n->gelu,
-                                 .x = m->x,
                                  .ids = d->expert,
                                  .n_in = m->pairs,
                                  .x_div = m->n_used,
@@ -234,14 +239,15 @@ static int expand(struct session *s, const struct gr_node *n, const struct exper
                                  .y = q ? NULL : d->hidden,
                                  .ldy = f,
                                  .yq = q ? d->hidden_q : NULL};
+    TRY(input(s, &p.part[0], n->src[0], e));
     TRY(cu_products(d->q, &p, e));
-    return q ? 0 : cu_quantize(d->q, d->hidden, f, f, m->pairs, d->hidden_q, e);
+    return q || !wants ? 0 : cu_quantize(d->q, d->hidden, f, f, m->pairs, d->hidden_q, e);
 }
 
 int exec_cuda_fuse_moe(struct session *s, const struct gr_node *n, const struct gr_node *end,
                        struct err *e) {
     struct cuda *d = dev(s);
-    if (n->op != OP_MOE || !exec_cuda_few(s) || s->see_route || !d->hidden_q) return 0;
+    if (n->op != OP_MOE || !exec_cuda_few(s) || s->see_route) return 0;
     if (d->on_host[n - s->g->node]) return 0;
     struct experts m = {.router = mat(s, n->w[0]),
                         .gate = mat(s, n->w[1]),
@@ -249,9 +255,9 @@ int exec_cuda_fuse_moe(struct session *s, const struct gr_node *n, const struct 
                         .down = mat(s, n->w[3]),
                         .n_used = n->n_used,
                         .pairs = s->n_tok * n->n_used};
+    const bool exact = !fast(s, n->w[3]);
     if (!cu_part_can(m.router, true) || !exec_cuda_glu_packs(s, n->w[1], n->w[2]) ||
-        !cu_part_can(m.gate, false) || !cu_part_can(m.down, false) ||
-        (m.up && !cu_part_can(m.up, false)) || n->dst == n->src[0])
+        !can(s, n->w[1]) || !can(s, n->w[3]) || (m.up && !can(s, n->w[2])) || n->dst == n->src[0])
         return 0;
     m.judged = d->reg[n->src[1] == GR_NONE ? n->src[0] : n->src[1]];
     m.shared = has_shared(s, n, end) && exec_cuda_fuses(s, CUDA_FUSE_MANY) ? n + 1 : NULL;
@@ -261,13 +267,13 @@ int exec_cuda_fuse_moe(struct session *s, const struct gr_node *n, const struct 
                                   .n_used = n->n_used,
                                   .expert = d->expert,
                                   .weight = d->p};
-    if (exec_cuda_quantized(s, n->src[0], &m.x, e)) return -1;
     if (route(s, &m, e) || expand(s, n, &m, e)) return -1;
 
     struct cu_norm norm;
     struct cu_products p = {.n = 1, .arrived = d->arrived};
     p.part[0] = (struct cu_part){.w = m.down,
-                                 .x = d->hidden_q,
+                                 .exact = exact,
+                                 .x = exact ? (const void *)d->hidden : d->hidden_q,
                                  .ids = d->expert,
                                  .p = d->p,
                                  .n_in = m.pairs,
@@ -287,7 +293,7 @@ int exec_cuda_fast_head(struct session *s, gr_reg r, const float *x, bool *done,
     struct cuda *d = dev(s);
     struct cu_products p = {.n = 1};
     *done =
-        s->n_tok == 1 && exec_cuda_few(s) && packed(s, s->g->output) && d->q8[r] && x == d->reg[r];
+        s->n_tok == 1 && exec_cuda_few(s) && fast(s, s->g->output) && d->q8[r] && x == d->reg[r];
     if (!*done) return 0;
     const struct cu_weight *w = mat(s, s->g->output);
     p.part[0] =

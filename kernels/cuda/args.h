@@ -120,7 +120,7 @@ struct cu_score {
  * consecutive ones, times p[i], add up to an output row. */
 struct cu_weight;
 struct cu_part {
-    const struct cu_weight *w;  /* packed; or, of type f32, f16 or bf16, exact */
+    const struct cu_weight *w;  /* as cu_part_can wants it */
     const struct cu_weight *up; /* of a gated unit: out = act(w . x) * (up . x) */
     bool gated, gelu, exact;    /* gated with up NULL: the second half of w's rows */
     const void *x;              /* quantized rows; exact: f32 rows */

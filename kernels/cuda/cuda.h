@@ -100,7 +100,8 @@ int cu_mark(struct cu_stream *s, int which, struct err *e);
 int cu_marked_ms(struct cu_stream *s, double *ms, struct err *e);
 
 /* A matrix, or a stack of them (experts), on the device: GGUF blocks, row r of matrix m at data +
- * m * mat_bytes + r * row_bytes. Filled by the caller; data at a multiple of 256 bytes. */
+ * m * mat_bytes + r * row_bytes. Filled by the caller; data at a multiple of 256 bytes, and memory
+ * up to one. */
 struct cu_weight {
     enum qtype type;
     int64_t k, rows, mats; /* ne[0], ne[1], ne[2] */
@@ -113,7 +114,8 @@ bool cu_has_type(enum qtype t);
 /* Bytes of the packed layout, at a multiple of 256 bytes; 0: the type or the row length has none.
  */
 uint64_t cu_packed_bytes(const struct cu_weight *w);
-/* A part of cu_products can have this weight. */
+/* A part of cu_products can have this weight: packed, or with rows of a multiple of 64 of a type
+ * that is not always packed; exact: of type f32, f16 or bf16. */
 bool cu_part_can(const struct cu_weight *w, bool exact);
 /* cu_attn_few can do it: one token, or with fast_few up to CU_FEW with heads of 64, 128, 256 or 512
  * values and a cache of f16, q8_0, q4_0, or q8_0 keys and q4_0 values. */

@@ -26,6 +26,10 @@ struct cu_product {
     int64_t ldy;
 };
 
+/* A gated unit of two matrices of one kind. */
+static inline bool cu_same_rows(const struct cu_product *p) {
+    return p->up.w && p->up.type == p->w.type && p->up.packed == p->w.packed;
+}
 /* matmul.cu: the weights of a product, packed where they are; up: of a gated unit, NULL with
  * `gated`: the second half of w's rows. */
 void cu_fast_of(struct cu_product *p, const struct cu_weight *w, const struct cu_weight *up,

@@ -205,7 +205,7 @@ uint64_t cu_gemm_scratch(const struct cu_product *p) {
 
 /* A unit whose matrices are packed and of one type is one pass of wgmma. */
 static bool is_wide(const struct cu_stream *s, const struct cu_product *p) {
-    return s->wgmma && p->w.packed && (!p->up.w || (p->up.packed && p->up.type == p->w.type));
+    return s->wgmma && p->w.packed && (!p->up.w || cu_same_rows(p));
 }
 static int find(const struct cu_stream *s, const struct cu_product *p, const struct cu_rows *w,
                 struct cu_gemm_kernel *k, struct err *e) {

@@ -100,8 +100,7 @@ CU_DEV void cu_operand(const struct cu_super<B> &s, int tile, int patch, uint32_
         const float less = -CU_FLOAT_BYTE * sc; /* exact */
         CU_UNROLL
         for (int i = 0; i < 4; i++)
-            v[i] = P::SCALES == SC_MIN ? fmaf(q[b][i], sc, less) - mn
-                                       : sc * (q[b][i] - cu_bias<B>::VALUE);
+            v[i] = P::MIN ? fmaf(q[b][i], sc, less) - mn : sc * (q[b][i] - cu_bias<B>::VALUE);
         a[b] = cu_pack_bf16(v[0], v[2]);
         a[2 + b] = cu_pack_bf16(v[1], v[3]);
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* kernels/cuda/gemm_any.cu - many rows of activations with weights in the file's order, of any type
- * that group.cuh knows, on tensor cores (mma.sync m16n8k16 bf16): what gemm_kernel of gemm.cu does
- * for packed weights, with the same tasks, tails and roundings.
+/* kernels/cuda/gemm_any.cu - many rows of activations with weights in the file's order, of the
+ * types that are not always packed, on tensor cores (mma.sync m16n8k16 bf16): what gemm_kernel of
+ * gemm.cu does for packed weights, with the same tasks, tails and roundings.
  *
  * A block owns 128 weight rows, 16 per warp, and up to 128 tokens over the whole K, 64 columns at a
  * time. A thread decodes 32 of a row's columns to bf16 in shared memory while the warps multiply
@@ -198,7 +198,7 @@ static const struct any {
     void (*fn)(struct cu_gemm_job);
 } table[] = {
 #define ROW(T) {QT_##T, any_kernel<struct blk_##T>},
-    CU_GROUP_TYPES(ROW) CU_FLOAT_TYPES(ROW)
+    CU_PLAIN_TYPES(ROW) CU_FLOAT_TYPES(ROW)
 #undef ROW
 };
 

@@ -16,6 +16,7 @@
 #include "kernels/cuda/fast.cuh"
 #include "kernels/cuda/last.cuh"
 #include "kernels/cuda/pack.cuh"
+#include "kernels/cuda/plain.cuh"
 
 enum { WARPS = 8, BLOCK = 32 * WARPS, STAGES = 2 };
 
@@ -34,26 +35,10 @@ int cu_quantize(struct cu_stream *s, const float *x, int64_t ldx, int64_t k, int
     return 0;
 }
 
-/* What one matrix adds to a launch. Its blocks are numbered from `first`, `per_out` of them for
- * each output row. */
-struct part {
-    const uint8_t *w, *w_up;
-    uint64_t mat_bytes, mat_bytes_up;
-    const int32_t *ids;
-    const uint8_t *x; /* quantized, or f32 */
-    const float *p;
-    float *y;
-    uint8_t *yq;
-    int64_t ldy, row_bytes; /* row_bytes: of exact weights */
-    int rows, k, x_row;     /* x_row: bytes */
-    unsigned first, per_out, x_div, n_sum;
-    enum qtype type;
-    int team; /* warps that share the columns of 16 rows */
-    bool exact, gated, gelu;
-};
 struct job {
     struct part part[CU_MAX_PARTS];
-    int n, slot_bytes; /* slot_bytes: of the ring, for a super of any of the types */
+    int n, ring_bytes; /* of a warp, for any of the types */
+    const struct kern_grid *grid;
     bool norms, chooses;
     struct cu_norm norm;
     struct cu_choice choice;
@@ -75,6 +60,11 @@ CU_DEV void dot_super(const struct cu_super<B> &s, const uint8_t *xq, const floa
         int q[4][2];
         CU_UNROLL
         for (int patch = 0; patch < 4; patch++) cu_codes2(s, tile, patch, q[patch]);
+        int xs[4]; /* sums of the lane's codes of each patch */
+        if constexpr (P::SCALES == SC_NIBS) {
+            CU_UNROLL
+            for (int patch = 0; patch < 4; patch++) xs[patch] = cu_dp4a(xw[patch], 0x01010101, 0);
+        }
         CU_UNROLL
         for (int b = 0; b < 2; b++) {
             const uint32_t sc = s.sc[tile][b];
@@ -82,9 +72,10 @@ CU_DEV void dot_super(const struct cu_super<B> &s, const uint8_t *xq, const floa
             for (int g = 0; g < 2; g++) {
                 const float xd = g ? m.z : m.x;
                 int dot = cu_dp4a(q[2 * g][b], xw[2 * g], 0);
-                if constexpr (P::SCALES == SC_16) {
+                if constexpr (P::SCALES == SC_16 || P::SCALES == SC_NIBS) {
                     const int other = cu_dp4a(q[2 * g + 1][b], xw[2 * g + 1], 0);
-                    dot = cu_sbyte(sc, 2 * g) * dot + cu_sbyte(sc, 2 * g + 1) * other;
+                    const uint32_t f = P::SCALES == SC_16 ? sc : sc & 0x0f0f0f0fu;
+                    dot = cu_sbyte(f, 2 * g) * dot + cu_sbyte(f, 2 * g + 1) * other;
                 } else {
                     dot = cu_dp4a(q[2 * g + 1][b], xw[2 * g + 1], dot);
                 }
@@ -95,6 +86,15 @@ CU_DEV void dot_super(const struct cu_super<B> &s, const uint8_t *xq, const floa
                 else
                     sum[b] = fmaf(xd, (float)dot, sum[b]);
             }
+            if constexpr (P::SCALES == SC_NIBS) {
+                const uint32_t f = sc >> 4 & 0x0f0f0f0fu;
+                CU_UNROLL
+                for (int g = 0; g < 2; g++) {
+                    const int one = cu_byte(f, 2 * g) * xs[2 * g];
+                    const int both = one + cu_byte(f, 2 * g + 1) * xs[2 * g + 1];
+                    low[b] = fmaf(g ? m.z : m.x, (float)both, low[b]);
+                }
+            }
             if constexpr (P::SCALES == SC_MIN) /* the minima of a tile belong to one lane of 4 */
                 if (tile == c)
                     low[b] = fmaf((float)cu_byte(sc, 3), m.w, (float)cu_byte(sc, 2) * m.y);
@@ -102,7 +102,7 @@ CU_DEV void dot_super(const struct cu_super<B> &s, const uint8_t *xq, const floa
     }
     CU_UNROLL
     for (int b = 0; b < 2; b++) {
-        if constexpr (P::SCALES == SC_MIN)
+        if constexpr (P::MIN)
             sum[b] = cu_half(s.d[b], 0) * sum[b] - cu_half(s.d[b], 1) * low[b];
         else if constexpr (P::SCALES != SC_HALF)
             sum[b] *= cu_half(s.d[b], 0);
@@ -166,6 +166,8 @@ CU_DEV void team_sums(const struct part &p, const struct task &t, uint8_t *slots
 
 /* A kernel for each type, and one for launches of several. */
 struct any_type {};
+template <class S> struct is_any { static constexpr bool YES = false; };
+template <> struct is_any<any_type> { static constexpr bool YES = true; };
 template <class S> struct sums {
     CU_DEV void run(const struct part &p, const struct task &t, uint8_t *slots, float acc[2]) {
         team_sums<S>(p, t, slots, acc);
@@ -174,28 +176,36 @@ template <class S> struct sums {
 template <> struct sums<any_type> {
     CU_DEV void run(const struct part &p, const struct task &t, uint8_t *slots, float acc[2]) {
 #define ONE(T)                                                                                     \
-    if (p.type == QT_##T) team_sums<struct blk_##T>(p, t, slots, acc);
+    if (p.w.type == QT_##T) team_sums<struct blk_##T>(p, t, slots, acc);
         CU_PACK_TYPES(ONE)
 #undef ONE
     }
 };
 
+/* Output r, of a gated unit from its gate v and u. */
+CU_DEV void store(const struct part &p, unsigned out, int r, float v, float u) {
+    if (p.gated) v = cu_gate(v, p.gelu) * u;
+    if (p.y && r < p.rows) p.y[(int64_t)out * p.ldy + r] = v;
+    if (p.yq) /* gated only: 32 outputs a block, a warp, and rows are a multiple of 32 */
+        cu_act_store(p.yq + (int64_t)out * CU_ACT_BYTES(p.rows), p.rows, r / 32, v);
+}
+
 /* Of a gated unit, half of the teams have gate rows, the others the up rows of the same outputs. */
 template <class S>
-CU_DEV void packed_rows(const struct part &p, unsigned out, unsigned block, uint8_t *ring,
-                        int slot_bytes, float (*red)[16]) {
+CU_DEV void packed_rows(const struct part &p, unsigned out, unsigned block, uint8_t *slots,
+                        float (*red)[16]) {
     const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
     const int width = WARPS / p.team / (p.gated ? 2 : 1); /* groups of the block */
     const int team = warp / p.team;
     struct task t;
-    t.w = team < width ? p.w : p.w_up;
-    t.mat_bytes = team < width ? p.mat_bytes : p.mat_bytes_up;
+    t.w = team < width ? p.w.w : p.up.w;
+    t.mat_bytes = team < width ? p.w.mat_bytes : p.up.mat_bytes;
     t.group = block * (unsigned)width + (unsigned)(team % width);
     t.out = out;
     t.item = (unsigned)(warp % p.team);
     t.n_items = 16 * (int)t.group < p.rows ? p.n_sum * ((unsigned)p.k / 256) : 0;
     float acc[2] = {0, 0};
-    sums<S>::run(p, t, ring + warp * (STAGES * slot_bytes), acc);
+    sums<S>::run(p, t, slots, acc);
     CU_UNROLL
     for (int b = 0; b < 2; b++) {
         float v = acc[b];
@@ -208,35 +218,43 @@ CU_DEV void packed_rows(const struct part &p, unsigned out, unsigned block, uint
     if (o >= 16 * width) return;
     float v = 0, u = 0;
     for (int i = 0; i < p.team; i++) v += red[first + i][o % 16];
-    if (p.gated) {
-        for (int i = 0; i < p.team; i++) u += red[width * p.team + first + i][o % 16];
-        v = cu_gate(v, p.gelu) * u;
+    for (int i = 0; i < p.team && p.gated; i++) u += red[width * p.team + first + i][o % 16];
+    store(p, out, 16 * width * (int)block + o, v, u);
+}
+
+/* Rows in the file's order: of a warp, p.team of them. */
+template <class S>
+CU_DEV void plain_rows(const struct part &p, const struct job &j, unsigned out, unsigned block,
+                       uint8_t *slots, float (*red)[16]) {
+    const int warp = (int)threadIdx.x / 32, first = (int)block * WARPS * p.team;
+    float *const all = red[0], *const up = red[WARPS / 2];
+    float *const sums[2] = {all + warp * p.team, up + warp * p.team};
+    struct plain_task t;
+    t.row = first + warp * p.team;
+    t.n = p.rows - t.row < p.team ? p.rows - t.row : p.team;
+    t.in = out * p.n_sum;
+    t.grid = j.grid;
+    if (p.exact) cu_wait_before();
+#define ONE(T)                                                                                     \
+    if (p.w.type == QT_##T) plain_floats<struct blk_##T>(p, t, sums);
+    if (p.exact) {
+        CU_FLOAT_TYPES(ONE)
     }
-    const int r = 16 * width * (int)block + o;
-    if (p.y && r < p.rows) p.y[(int64_t)out * p.ldy + r] = v;
-    if (p.yq) /* gated only: 32 outputs a block, a warp, and rows are a multiple of 32 */
-        cu_act_store(p.yq + (int64_t)out * CU_ACT_BYTES(p.rows), p.rows, r / 32, v);
+#undef ONE
+    if constexpr (is_any<S>::YES) {
+#define ONE(T)                                                                                     \
+    if (p.w.type == QT_##T) plain_sums<struct blk_##T>(p, t, slots, sums);
+        if (!p.exact) {
+            CU_PLAIN_TYPES(ONE)
+        }
+#undef ONE
+    }
+    __syncthreads();
+    const int o = (int)threadIdx.x;
+    if (o < WARPS * p.team) store(p, out, first + o, all[o], up[o]);
 }
 
-/* A warp per row. */
-CU_DEV void exact_rows(const struct part &p, unsigned out, unsigned block) {
-    const int r = (int)(block * WARPS + threadIdx.x / 32);
-    cu_wait_before();
-    if (r >= p.rows) return;
-    const uint8_t *row = p.w + r * p.row_bytes;
-    const float *x = (const float *)(const void *)(p.x + (int64_t)(out / p.x_div) * p.x_row);
-    float v;
-    if (p.type == QT_F32)
-        v = cu_dot_float<struct blk_F32>(row, x, p.k);
-    else if (p.type == QT_F16)
-        v = cu_dot_float<struct blk_F16>(row, x, p.k);
-    else
-        v = cu_dot_float<struct blk_BF16>(row, x, p.k);
-    v = cu_warp_sum(v);
-    if (threadIdx.x % 32 == 0) p.y[(int64_t)out * p.ldy + r] = v;
-}
-
-/* grid: the blocks of all parts. Shared: per warp STAGES slots of one super. */
+/* grid: the blocks of all parts. Shared: a ring per warp. */
 template <class S> CU_KERNEL __launch_bounds__(BLOCK, 3) gemv_kernel(CU_PARAM(struct job) j) {
     CU_SHARED(float, red, [WARPS][16]);
     CU_SHARED(int, is_last, [1]);
@@ -246,10 +264,11 @@ template <class S> CU_KERNEL __launch_bounds__(BLOCK, 3) gemv_kernel(CU_PARAM(st
     const struct part &p = j.part[i];
     const unsigned out = (blockIdx.x - p.first) / p.per_out;
     const unsigned block = (blockIdx.x - p.first) % p.per_out;
-    if (p.exact)
-        exact_rows(p, out, block);
+    uint8_t *slots = ring + (int)threadIdx.x / 32 * j.ring_bytes;
+    if (p.w.packed)
+        packed_rows<S>(p, out, block, slots, red);
     else
-        packed_rows<S>(p, out, block, ring, j.slot_bytes, red);
+        plain_rows<S>(p, j, out, block, slots, red);
     if (!j.arrived || !cu_is_last(j.arrived, (int)gridDim.x, is_last)) return;
     if (j.chooses && threadIdx.x < 32) cu_choose<CU_CHOICE_EXPERTS / 32>(j.choice, 0);
     if (j.norms) cu_norm_row(j.norm, 0, red[0]);
@@ -258,49 +277,63 @@ template <class S> CU_KERNEL __launch_bounds__(BLOCK, 3) gemv_kernel(CU_PARAM(st
 typedef void (*gemv_fn)(const struct job);
 static const struct gemv {
     enum qtype type;
-    int super_bytes;
+    bool packed;
+    int ring_bytes;
     gemv_fn fn;
 } table[] = {
-#define ROW(T) {QT_##T, cu_pack<struct blk_##T>::BYTES, gemv_kernel<struct blk_##T>},
+#define ROW(T) {QT_##T, true, STAGES * cu_pack<struct blk_##T>::BYTES, gemv_kernel<struct blk_##T>},
     CU_PACK_TYPES(ROW)
 #undef ROW
+#define ROW(T)                                                                                     \
+    {QT_##T, false, PLAIN_DEPTH * plain_shape<struct blk_##T>::SLOT, gemv_kernel<any_type>},
+        CU_PLAIN_TYPES(ROW)
+#undef ROW
 };
+static const struct gemv *find(enum qtype t, bool packed) {
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
+        if (table[i].type == t && table[i].packed == packed) return &table[i];
+    return NULL;
+}
+
+/* Rows of a warp: as many as it takes at once, 4 where an output's units of 32 stay in a block or
+ * there are enough of them to keep the device busy. */
+static int plain_team(const struct part *p, unsigned n_out) {
+    if (p->gated || (int64_t)p->rows * n_out >= 16384) return 4;
+    return p->exact || p->k > 512 ? 1 : p->k > 256 ? 2 : 4;
+}
 
 /* How warps share a part, and what that makes of the grid. */
-static int divide(struct part *p, unsigned n_out, unsigned *n_blocks, int *slot_bytes,
-                  struct err *e) {
+static void divide(struct part *p, unsigned n_out, unsigned *n_blocks) {
     const int64_t items = (int64_t)p->n_sum * (p->k / 256);
-    const struct gemv *k = NULL;
-    p->per_out = (unsigned)div_up(p->rows, WARPS);
-    if (!p->exact) {
-        for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
-            if (table[i].type == p->type) k = &table[i];
-        if (!k) return err_set(e, ERR_USAGE, "CUDA: no GEMV of %s", qtype_name(p->type));
+    int64_t rows; /* of a block */
+    if (p->w.packed) {
         p->team = p->gated ? 2 : items > 4 ? 8 : items > 2 ? 4 : (int)items;
-        p->per_out = (unsigned)div_up(p->rows, 16 * (WARPS / p->team) / (p->gated ? 2 : 1));
-        if (k->super_bytes > *slot_bytes) *slot_bytes = k->super_bytes;
+        rows = 16 * (WARPS / p->team) / (p->gated ? 2 : 1);
+    } else {
+        p->team = plain_team(p, n_out);
+        rows = WARPS * p->team;
     }
+    p->per_out = (unsigned)div_up(p->rows, rows);
     p->first = *n_blocks;
     *n_blocks += p->per_out * n_out;
-    return 0;
 }
 
 static int launch(struct cu_stream *s, struct job *j, const unsigned *n_out, struct err *e) {
     unsigned n_blocks = 0;
-    j->slot_bytes = 2; /* 32 bytes a block: none is none at all */
     gemv_fn fn = NULL;
-    enum qtype type = QT_F32;
+    j->ring_bytes = 4; /* a block has some dynamic memory: none is none at all */
+    j->grid = s->c->grid;
     for (int i = 0; i < j->n; i++) {
         struct part *p = &j->part[i];
-        TRY(divide(p, n_out[i], &n_blocks, &j->slot_bytes, e));
+        divide(p, n_out[i], &n_blocks);
         if (p->exact) continue;
-        if (fn && p->type != type) fn = gemv_kernel<any_type>;
-        for (size_t t = 0; !fn && t < sizeof table / sizeof table[0]; t++)
-            if (table[t].type == p->type) fn = table[t].fn;
-        type = p->type;
+        const struct gemv *k = find(p->w.type, p->w.packed);
+        if (!k) return err_set(e, ERR_USAGE, "CUDA: no GEMV of %s", qtype_name(p->w.type));
+        if (k->ring_bytes > j->ring_bytes) j->ring_bytes = k->ring_bytes;
+        fn = fn && fn != k->fn ? gemv_kernel<any_type> : k->fn;
     }
     if (!fn) fn = table[0].fn; /* exact rows are in every kernel */
-    const size_t smem = (size_t)(WARPS * STAGES * j->slot_bytes);
+    const size_t smem = (size_t)(WARPS * j->ring_bytes);
     if (n_blocks == 0) return 0;
     if (smem > CU_SMEM_PLAIN) CU_SMEM_OPTIN(e, fn, smem);
     CU_LAUNCH_EARLY(e, fn, n_blocks, BLOCK, smem, s, *j);
@@ -309,10 +342,8 @@ static int launch(struct cu_stream *s, struct job *j, const unsigned *n_out, str
 
 static struct part part_of(const struct cu_product *p) {
     struct part o = {};
-    o.w = p->w.w;
-    o.w_up = p->up.w;
-    o.mat_bytes = p->w.mat_bytes;
-    o.mat_bytes_up = p->up.mat_bytes;
+    o.w = p->w;
+    o.up = p->up;
     o.rows = (int)p->rows;
     o.ids = p->ids;
     o.k = (int)p->k;
@@ -320,7 +351,6 @@ static struct part part_of(const struct cu_product *p) {
     o.x_div = (unsigned)p->x_div;
     o.n_sum = (unsigned)p->n_sum;
     o.p = p->p;
-    o.type = p->w.type;
     o.gated = p->up.w != NULL;
     o.gelu = p->gelu;
     o.y = p->y;
@@ -342,17 +372,17 @@ int cu_gemv(struct cu_stream *s, const struct cu_product *p, struct err *e) {
 }
 
 bool cu_part_can(const struct cu_weight *w, bool exact) {
-    if (!exact) return w->packed != NULL;
-    return w->data && w->mats == 1 &&
-           (w->type == QT_F32 || w->type == QT_F16 || w->type == QT_BF16);
+    const bool is_float = w->type == QT_F32 || w->type == QT_F16 || w->type == QT_BF16;
+    if (exact) return w->data && is_float;
+    return w->packed || (w->data && cu_plain_can(w->type, w->k, true));
 }
 
 static int take_part(struct part *o, const struct cu_part *a, struct err *e) {
     struct cu_product p;
-    if (!cu_part_can(a->w, a->exact) || (a->up && a->up->type != a->w->type))
-        return err_set(e, ERR_USAGE, "CUDA: weights of type %s are not packed",
-                       qtype_name(a->w->type));
     cu_fast_of(&p, a->w, a->up, a->gated);
+    if (!cu_part_can(a->w, a->exact) || (a->gated && !cu_same_rows(&p)))
+        return err_set(e, ERR_USAGE, "CUDA: no part with weights of type %s",
+                       qtype_name(a->w->type));
     p.ids = a->ids;
     p.x_div = a->x_div;
     p.n_in = a->n_in;
@@ -365,11 +395,7 @@ static int take_part(struct part *o, const struct cu_part *a, struct err *e) {
     o->x = (const uint8_t *)a->x;
     o->yq = (uint8_t *)a->yq;
     o->exact = a->exact;
-    if (a->exact) {
-        o->w = (const uint8_t *)a->w->data;
-        o->row_bytes = (int64_t)a->w->row_bytes;
-        o->x_row = (int)(a->w->k * 4);
-    }
+    if (a->exact) o->x_row = (int)(a->w->k * 4);
     return 0;
 }
 

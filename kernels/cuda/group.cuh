@@ -26,6 +26,28 @@ struct cu_group {
     X(IQ3_XXS) X(IQ3_S) X(IQ1_S) X(IQ1_M)
 // clang-format on
 #define CU_FLOAT_TYPES(X) X(F32) X(F16) X(BF16)
+/* Of these, the ones that may be wanted in the file's order by fast products: no packed form, or
+ * not for all rows (pack.cuh). */
+// clang-format off
+#define CU_PLAIN_TYPES(X)                                                                          \
+    X(Q4_0) X(Q4_1) X(Q5_0) X(Q5_1) X(Q8_0) X(IQ4_NL) X(MXFP4) X(NVFP4) X(Q1_0) X(Q2_0) X(TQ1_0)   \
+    X(TQ2_0) X(IQ2_XXS) X(IQ2_XS) X(IQ2_S) X(IQ3_XXS) X(IQ3_S) X(IQ1_S) X(IQ1_M)
+// clang-format on
+/* Fast products of rows of k in the file's order: of few tokens (gemv.cu), or many (gemm_any.cu).
+ */
+static inline bool cu_plain_can(enum qtype t, int64_t k, bool few) {
+#define IS(T) t == QT_##T ||
+    const bool blocks = CU_PLAIN_TYPES(IS) false, floats = CU_FLOAT_TYPES(IS) false;
+#undef IS
+    return few ? blocks && k % 64 == 0 : (blocks || floats) && k % 32 == 0;
+}
+/* Types with minima. */
+#define CU_MIN_TYPES(X) X(Q4_1) X(Q5_1) X(Q2_K) X(Q4_K) X(Q5_K)
+template <class B> struct cu_has_min { static constexpr bool YES = false; };
+#define HAS(T)                                                                                     \
+    template <> struct cu_has_min<struct blk_##T> { static constexpr bool YES = true; };
+CU_MIN_TYPES(HAS)
+#undef HAS
 
 /* Little-endian words at addresses that are multiples of 4, 2, 1. */
 CU_DEV uint32_t cu_word4(const void *p) {

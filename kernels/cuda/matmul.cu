@@ -189,11 +189,10 @@ static struct cu_product fast_of(const struct cu_weight *w, const struct cu_weig
 /* The fast kernels take p for so many tokens. */
 static bool is_fast(const struct cu_product *p, int64_t n_tok) {
     const struct cu_rows *const r[2] = {&p->w, &p->up};
-    if (n_tok <= CU_FEW)
-        return p->w.packed && (!p->up.w || (p->up.packed && p->up.type == p->w.type));
+    const bool few = n_tok <= CU_FEW;
     for (int i = 0; i < 2; i++)
-        if (r[i]->w && !r[i]->packed && (p->k % 32 || !cu_has_type(r[i]->type))) return false;
-    return p->w.w != NULL;
+        if (r[i]->w && !r[i]->packed && !cu_plain_can(r[i]->type, p->k, few)) return false;
+    return p->w.w != NULL && (!few || !p->up.w || cu_same_rows(p));
 }
 static int fast(struct cu_stream *s, const struct cu_product *p, int64_t n_tok, struct err *e) {
     if (p->n_in == 0 || p->rows == 0) return 0;

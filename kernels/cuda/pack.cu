@@ -34,6 +34,9 @@ CU_DEV uint32_t scale_word(const struct blk_Q3_K *b, int tile) {
     }
     return w;
 }
+CU_DEV uint32_t scale_word(const struct blk_Q2_K *b, int tile) {
+    return cu_word4(b->scales + 4 * tile);
+}
 CU_DEV uint32_t scale_word(const struct blk_IQ4_XS *b, int tile) {
     return (uint32_t)(uint8_t)cu_scale_iq4(b, 2 * tile) |
            (uint32_t)(uint8_t)cu_scale_iq4(b, 2 * tile + 1) << 8;
@@ -48,6 +51,9 @@ CU_DEV uint32_t d_word(const struct blk_Q4_K *b) {
     return b->d | (uint32_t)b->dmin << 16;
 }
 CU_DEV uint32_t d_word(const struct blk_Q5_K *b) {
+    return b->d | (uint32_t)b->dmin << 16;
+}
+CU_DEV uint32_t d_word(const struct blk_Q2_K *b) {
     return b->d | (uint32_t)b->dmin << 16;
 }
 
@@ -109,7 +115,7 @@ template <class B> CU_KERNEL pack_kernel(struct pack_job j) {
         if (c == 0 && tile == 0) {
             const uint32_t d = real ? d_word(blk) : 0;
             uint8_t *at = dst + P::AT_D;
-            if (P::SCALES == SC_MIN)
+            if (P::MIN)
                 ((uint32_t *)at)[2 * (lane / 4) + b] = d;
             else if (P::SCALES != SC_HALF)
                 ((uint16_t *)at)[2 * (lane / 4) + b] = (uint16_t)d;

@@ -31,24 +31,27 @@ enum {
     SC_16,   /* d per 256; a row's word: 4 signed scales of 16 columns */
     SC_32,   /* d per 256; a row's half word: 2 signed scales of 32 columns */
     SC_HALF, /* a row's word: 2 halves, the scales themselves; no d */
+    SC_NIBS, /* d, dmin per 256; a row's word: of 16 columns a byte, scale low and minimum high */
 };
 
-#define CU_PACK_TYPES(X) X(Q4_K) X(Q5_K) X(Q6_K) X(Q3_K) X(IQ4_XS) X(Q8_0)
+#define CU_PACK_TYPES(X) X(Q4_K) X(Q5_K) X(Q6_K) X(Q3_K) X(Q2_K) X(IQ4_XS) X(Q8_0)
 
 template <class B> struct cu_pack;
 #define CU_PACK(T, lo, hi, off, kind, table)                                                       \
     template <> struct cu_pack<struct blk_##T> {                                                   \
         static constexpr int LO = (lo), HI = (hi), OFF = (off), SCALES = (kind), TABLE = (table);  \
+        static constexpr bool MIN = SCALES == SC_MIN || SCALES == SC_NIBS; /* there are minima */  \
         static constexpr int N_LO = 4 * LO, N_HI = 4 * HI; /* words of a lane in a super */        \
         static constexpr int AT_HI = 512 * LO, AT_SC = AT_HI + 512 * HI;                           \
         static constexpr int AT_D = AT_SC + (SCALES == SC_32 ? 128 : 256);                         \
-        static constexpr int BYTES = AT_D + (SCALES == SC_MIN ? 64 : SCALES == SC_HALF ? 0 : 32);  \
+        static constexpr int BYTES = AT_D + (MIN ? 64 : SCALES == SC_HALF ? 0 : 32);               \
     };
 /*      type   low high off scales   level table */
 CU_PACK(Q4_K, 4, 0, 0, SC_MIN, 0)
 CU_PACK(Q5_K, 4, 1, 0, SC_MIN, 0)
 CU_PACK(Q6_K, 4, 2, 32, SC_16, 0)
 CU_PACK(Q3_K, 2, 1, 4, SC_16, 0)
+CU_PACK(Q2_K, 2, 0, 0, SC_NIBS, 0)
 CU_PACK(IQ4_XS, 4, 0, 0, SC_32, 1)
 CU_PACK(Q8_0, 8, 0, 0, SC_HALF, 0)
 #undef CU_PACK
@@ -101,7 +104,7 @@ CU_DEV void cu_load_scales(const uint8_t *p, int row, int tile, struct cu_super<
 }
 template <class B> CU_DEV void cu_load_d(const uint8_t *p, int row, struct cu_super<B> *s) {
     typedef cu_pack<B> P;
-    if constexpr (P::SCALES == SC_MIN) {
+    if constexpr (P::MIN) {
         const uint2 v = *(const uint2 *)(p + P::AT_D + 8 * row);
         s->d[0] = v.x;
         s->d[1] = v.y;
@@ -203,6 +206,9 @@ CU_DEV void cu_patch_scale(const struct cu_super<B> &s, int tile, int patch, int
     } else if constexpr (P::SCALES == SC_MIN) {
         *sc = cu_half(s.d[b], 0) * (float)cu_byte(w, patch / 2);
         *mn = cu_half(s.d[b], 1) * (float)cu_byte(w, 2 + patch / 2);
+    } else if constexpr (P::SCALES == SC_NIBS) {
+        *sc = cu_half(s.d[b], 0) * (float)(w >> (8 * patch) & 15u);
+        *mn = cu_half(s.d[b], 1) * (float)(w >> (8 * patch + 4) & 15u);
     } else {
         *sc = cu_half(s.d[b], 0) * (float)cu_sbyte(w, P::SCALES == SC_16 ? patch : patch / 2);
     }

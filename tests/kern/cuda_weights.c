@@ -35,11 +35,17 @@ static struct mat mat_new(struct dev *d, enum qtype t, int64_t k, int64_t rows, 
     kern_random_blocks(t, &rng, m.host, n_blocks);
     ref.op[t].decode(m.host, m.dec, k * rows * mats);
     m.base = calloc((size_t)(k * rows * mats), sizeof *m.base);
-    if (t == QT_Q4_K || t == QT_Q5_K) {
+    const size_t codes = t == QT_Q4_1   ? offsetof(struct blk_Q4_1, qs)
+                         : t == QT_Q5_1 ? offsetof(struct blk_Q5_1, qh)
+                         : t == QT_Q2_K || t == QT_Q4_K || t == QT_Q5_K ? 16
+                                                                        : 0;
+    if (codes) { /* lie from there on */
         uint8_t *z = malloc(n);
         memcpy(z, m.host, n);
         const size_t size = (size_t)qtype_info(t)->block_bytes;
-        for (size_t b = 0; b < n; b += size) memset(z + b + 16, 0, size - 16);
+        for (size_t b = 0; b < n; b += size)
+            memset(z + b + codes, 0,
+                   t == QT_Q2_K ? sizeof(((struct blk_Q2_K *)0)->qs) : size - codes);
         ref.op[t].decode(z, m.base, k * rows * mats);
         free(z);
     }
@@ -136,10 +142,15 @@ static int64_t short_row(enum qtype t) { /* a few blocks; a multiple of 32 */
     for (int t##_ = 0; t##_ < QT_COUNT; t##_++)                                                    \
         for (enum qtype t = (enum qtype)t##_; t != QT_COUNT && kern_has(&ref, t); t = QT_COUNT)
 
-/* A third of the types in each order of threads; all of them on a device. */
+/* Types that fast products take in the file's order, a third of them in each order of threads; all
+ * on a device. The others are packed whatever the length of their rows. */
+static bool is_plain(enum qtype t) {
+    return t != QT_Q2_K && t != QT_Q3_K && t != QT_Q4_K && t != QT_Q5_K && t != QT_Q6_K &&
+           t != QT_IQ4_XS;
+}
 #define EACH_TURN(t)                                                                               \
     EACH_TYPE(t)                                                                                   \
-    if (!emu_shuffle || (unsigned)t % 3 == order)
+    if (is_plain(t) && (!emu_shuffle || (unsigned)t % 3 == order))
 
 static void test_types_are_refs(struct dev *d) {
     (void)d;
@@ -206,7 +217,8 @@ static void check_pack(struct dev *d, enum qtype t, int64_t k, int64_t rows, int
     free(got);
     mat_free(&m);
 }
-static const enum qtype packed_types[] = {QT_Q4_K, QT_Q5_K, QT_Q6_K, QT_Q3_K, QT_IQ4_XS, QT_Q8_0};
+static const enum qtype packed_types[] = {QT_Q4_K, QT_Q5_K,   QT_Q6_K, QT_Q3_K,
+                                          QT_Q2_K, QT_IQ4_XS, QT_Q8_0};
 static void test_pack(struct dev *d) {
     for (size_t i = 0; i < COUNT_OF(packed_types); i++) {
         check_pack(d, packed_types[i], 256, 16, 1);
@@ -257,6 +269,19 @@ static void test_gemv(struct dev *d) {
         check_matmul(d, packed_types[i], 1280, 35, 3, path(BITS8, 1280));
         check_matmul(d, packed_types[i], 2560, 17, 1, path(BITS8, 2560));
     }
+}
+
+/* In the file's order: four, two rows of a warp's step and one, short steps at the ends of rows. */
+static void test_gemv_plain(struct dev *d) {
+    EACH_TURN(t) {
+        const bool super = qtype_info(t)->block_elems == 256;
+        const int64_t k[] = {super ? 256 : 128, super ? 512 : 384, super ? 1280 : 1152};
+        if (is_float(t)) continue; /* are exact */
+        check_matmul(d, t, k[0], 6, 1, path_plain(BITS8, t, k[0]));
+        check_matmul(d, t, k[1], 35, 2, path_plain(BITS8, t, k[1]));
+        check_matmul(d, t, k[2], 9, 3, path_plain(BITS8, t, k[2]));
+    }
+    check_matmul(d, QT_IQ3_S, 8448, 3, 1, path_plain(BITS8, QT_IQ3_S, 8448)); /* around the ring */
 }
 
 /* Each token has a single 1: products are the weights themselves, which must be ref's, rounded to
@@ -381,13 +406,17 @@ static void test_glu(struct dev *d) {
         check_glu(d, packed_types[i], 512, i % 2, i % 3 == 0, i == 5 ? 1 : 4, 2, path(BITS8, 512));
     check_glu(d, QT_Q4_K, 256, true, false, 2, 68, path(BF16, 256));
     check_glu(d, QT_Q6_K, 256, false, true, 1, 9, path(BF16, 256));
-    EACH_TURN(t)
-    check_glu(d, t, odd_row(t), t % 2, t % 3 == 0, 2, 9, path_plain(BF16, t, odd_row(t)));
+    EACH_TURN(t) {
+        const int64_t k = 4 * (qtype_info(t)->block_elems < 32 ? 32 : qtype_info(t)->block_elems);
+        check_glu(d, t, odd_row(t), t % 2, t % 3 == 0, 2, 9, path_plain(BF16, t, odd_row(t)));
+        if (!is_float(t))
+            check_glu(d, t, k, t % 2, t % 3 == 0, t % 5 ? 3 : 1, 2, path_plain(BITS8, t, k));
+    }
     /* of two types, packed and not; fused, of rows that do not go by 16 */
     check_glu_rows(d, QT_Q4_K, QT_IQ3_S, 256, 32, false, false, 2, 24, path(BF16, 256));
     check_glu_rows(d, QT_BF16, QT_Q8_0, 256, 32, false, false, 1, 70, path(BF16, 256));
-    check_glu_rows(d, QT_Q2_K, QT_Q2_K, 256, 21, true, false, 2, 24,
-                   path_plain(BF16, QT_Q2_K, 256));
+    check_glu_rows(d, QT_IQ2_S, QT_IQ2_S, 256, 21, true, false, 2, 24,
+                   path_plain(BF16, QT_IQ2_S, 256));
 }
 
 static void check_down(struct dev *d, enum qtype t, int64_t f, int64_t tok, struct path p_) {
@@ -429,7 +458,11 @@ static void test_down(struct dev *d) {
     for (size_t i = 0; i < COUNT_OF(packed_types); i++)
         check_down(d, packed_types[i], 512, 2, path(BITS8, 512));
     check_down(d, QT_Q5_K, 256, 25, path(BF16, 256));
-    EACH_TURN(t) check_down(d, t, odd_row(t), 11, path_plain(BF16, t, odd_row(t)));
+    EACH_TURN(t) {
+        const int64_t k = 2 * (qtype_info(t)->block_elems < 32 ? 32 : qtype_info(t)->block_elems);
+        check_down(d, t, odd_row(t), 11, path_plain(BF16, t, odd_row(t)));
+        if (!is_float(t)) check_down(d, t, k, 2, path_plain(BITS8, t, k));
+    }
 }
 
 /* Hopper's products of many tokens, under the same bounds: every width of the product and more than
@@ -600,6 +633,7 @@ int main(void) {
         RUN_DEV(test_pack, &d);
         RUN_DEV(test_matmul, &d);
         RUN_DEV(test_gemv, &d);
+        RUN_DEV(test_gemv_plain, &d);
         RUN_DEV(test_gemm, &d);
         RUN_DEV(test_gemm_any, &d);
         RUN_DEV(test_glu, &d);

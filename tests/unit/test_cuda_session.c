@@ -7,6 +7,7 @@
 #include "runtime/exec_cuda.h"
 #include "core/log.h"
 #include "runtime/kv_type.h"
+#include "quantize/synth.h"
 #include "tests/cuda-emu/control.h"
 #include "tests/unit/golden.h"
 
@@ -619,6 +620,64 @@ static void test_fast(void) {
     model_close(m);
 }
 
+/* As few launches whatever the type: files of mixed types without a packed form, and of bf16; the
+ * same bits in many launches; as near to f32 activations as the CPU's path, and prompts too. */
+static void any_type(const char *recipe, struct launches none, double *err8) {
+    static const int prompt[] = {9, 0};
+    struct err e = {0};
+    struct synth_report r;
+    struct synth_opts so = {.recipe = recipe,
+                            .out = tmp_path("any.gguf"),
+                            .shape = "tests/golden/tiny-qwen35moe/config.json",
+                            .layers = 2,
+                            .seed = 3,
+                            .overwrite = true};
+    struct model *m = NULL;
+    enum { N = 9 };
+    const int64_t n = thorough() ? N : 2;
+    int32_t ids[N];
+    double at[3][N];
+    some_ids(ids, N);
+    CHECK_OK(synth_run(&so, &r, &e));
+    CHECK_OK(model_open(&m, so.out, &e));
+    if (!m) return;
+    const int64_t v = m->hp.d[HD_VOCAB];
+    struct session_opts o = {.n_ctx = N};
+    float *exact = golden_run(m, &o, ids, N, prompt, NULL, NULL, NULL);
+    o.act = ACT_Q8;
+    float *cpu = golden_run(m, &o, ids, N, golden_one, NULL, NULL, NULL);
+    o.device = cuda;
+    float *l = counted(m, &o, ids, n, all_fused);
+    float *many = golden_run(m, &o, ids, N, prompt, NULL, NULL, NULL);
+    errors(cpu, exact, N, v, at[0]);
+    errors(l, exact, (int)n, v, at[1]);
+    errors(many, exact, N, v, at[2]);
+    printf("%s, relative error of logits: CPU median %.3g, device %.3g, its prompts %.3g\n", recipe,
+           at[0][N / 2], at[1][n / 2], at[2][N / 2]);
+    if (at[0][N / 2] > 0) *err8 = at[0][N / 2];
+    CHECK(at[1][n / 2] <= 1.5 * at[0][N / 2] + 1e-5);
+    CHECK(at[2][N / 2] > 0 && at[2][N / 2] <= 1.5 * *err8); /* bf16 is finer */
+    o.device.masked = true;
+    o.device.mask = 0;
+    float *apart = counted(m, &o, ids, n, none);
+    CHECK(memcmp(l, apart, (size_t)(n * v) * sizeof *l) == 0);
+    free(exact);
+    free(cpu);
+    free(l);
+    free(many);
+    free(apart);
+    model_close(m);
+}
+static void test_any_type(void) {
+    double err8 = 0; /* of the CPU's 8-bit activations, where the type has them */
+    any_type("IQ2_XXS", (struct launches){23, 23, 5}, &err8);
+    if (SLOWER > 1) return;
+    any_type("BF16", (struct launches){14, 15, 4}, &err8); /* nothing is quantized */
+    if (!thorough()) return;
+    any_type("Q2_K", (struct launches){23, 23, 5}, &err8);
+    any_type("MXFP4_MOE", (struct launches){23, 23, 5}, &err8);
+}
+
 static void test_refuses(void) {
     struct err e = {0};
     struct device d;
@@ -666,6 +725,7 @@ int main(void) {
     RUN(test_state);
     RUN(test_launches);
     RUN(test_fast);
+    RUN(test_any_type);
     RUN(test_refuses);
     tmp_remove();
     return check_done();
