@@ -37,6 +37,9 @@ extern "C" {
  * permutation drawn anew at every round from this seed. Asynchronous copies happen at the wait for
  * them, in 1 at once; products of warpgroups too, in 0 at once. */
 __attribute__((weak)) void emu_shuffle(uint64_t order);
+/* Contexts opened from here on are of this compute capability: 90 (at first), or another, whose
+ * blocks have less shared memory: 163 KiB (80) or 99 KiB. */
+__attribute__((weak)) void emu_card(int capability);
 /* Bit i: the work of the i-th oldest stream runs only when something waits for it. */
 __attribute__((weak)) void emu_defer(unsigned streams);
 /* Tensor cores that take the second and third register of A for each other, as long as `yes`. */

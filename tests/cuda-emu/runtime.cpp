@@ -11,7 +11,7 @@
 #include "emu.hpp"
 #include "tests/cuda-emu/control.h"
 
-enum { MAX_THREADS = 1024, SMEM_DEFAULT = 48 << 10, SMEM_MAX = 227 << 10 };
+enum { MAX_THREADS = 1024, SMEM_DEFAULT = 48 << 10 };
 
 struct emu_op { /* a launch; a copy (src) or fill of n bytes; waiting for n operations of a stream
                  */
@@ -118,8 +118,18 @@ static cudaError_t submit(const emu_op &op, cudaStream_t s) {
     return cudaSuccess;
 }
 
+static int cc = 90;
+/* Most shared memory of a block, by compute capability. */
+static size_t smem_max() {
+    return (size_t)(cc == 90 ? 227 : cc == 80 ? 163 : 99) << 10;
+}
+extern "C" void emu_card(int capability) {
+    cc = capability;
+    n_optin = 0;
+}
+
 cudaError_t emu_smem_optin(const void *kernel, size_t n_bytes) {
-    if (n_bytes > SMEM_MAX) return cudaErrorInvalidValue;
+    if (n_bytes > smem_max()) return cudaErrorInvalidValue;
     for (int i = 0; i < n_optin; i++)
         if (optin[i].kernel == kernel) {
             optin[i].n_bytes = n_bytes;
@@ -183,10 +193,11 @@ cudaError_t cudaSetDevice(int device) {
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int) {
     memset(p, 0, sizeof *p);
     snprintf(p->name, sizeof p->name, "CPU emulation");
-    p->major = 9;
+    p->major = cc / 10;
+    p->minor = cc % 10;
     p->multiProcessorCount = 4; /* few: grids that loop over the device do loop */
     p->l2CacheSize = 1 << 20;
-    p->sharedMemPerBlockOptin = SMEM_MAX;
+    p->sharedMemPerBlockOptin = smem_max();
     return cudaSuccess;
 }
 

@@ -72,6 +72,14 @@ static inline void dev_close(struct dev *d) {
     cu_close(d->c);
 }
 
+/* What runs on all cards must do with the shared memory of small ones. Devices stay as they are. */
+static inline void dev_small(struct dev *d, bool yes) {
+    if (!emu_card) return;
+    dev_close(d);
+    emu_card(yes ? 86 : 90);
+    dev_open(d);
+}
+
 #define EACH_ORDER(o)                                                                              \
     for (unsigned o = 0;                                                                           \
          o < (emu_shuffle ? 3u : 1u) && (emu_shuffle ? emu_shuffle(o) : (void)0, 1); o++)

@@ -153,6 +153,7 @@ int main(void) {
     struct dev d;
     if (!dev_open(&d)) return check_skip("no CUDA device");
     EACH_ORDER(order) {
+        dev_small(&d, order == 1);
         rng_seed(&rng, 11);
         if (order != 1) RUN_DEV(test_weights, &d);
         if (order == 1) RUN_DEV(test_types, &d);

@@ -903,6 +903,13 @@ int main(void) {
             check_n_failed++;
         }
     }
+    if (emu_card) { /* fewer warps, so sums of their own */
+        dev_small(&d, true);
+        order_now = COUNT_OF(sums) - 1;
+        RUN_DEV(test_attention, &d);
+        RUN_DEV(test_few, &d);
+        RUN_DEV(test_chunks, &d);
+    }
     dev_close(&d);
     return check_done();
 }

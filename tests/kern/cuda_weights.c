@@ -470,6 +470,7 @@ static void test_down(struct dev *d) {
 static void test_wgmma(struct dev *d) {
     static const int64_t tokens[] = {16, 17, 33, 65, 97, 129, 300};
     struct err e;
+    dev_small(d, false);
     CHECK_OK(cu_use_wgmma(d->s, true, &e));
     CHECK(cu_uses_wgmma(d->s) || !emu_shuffle);
     if (cu_uses_wgmma(d->s)) {
@@ -626,6 +627,7 @@ int main(void) {
     kern_init(&ref, KERN_REF);
     if (!dev_open(&d)) return check_skip("no CUDA device");
     EACH_ORDER(o) {
+        dev_small(&d, o == 1);
         rng_seed(&rng, 5);
         order = o;
         RUN_DEV(test_types_are_refs, &d);
