@@ -13,6 +13,7 @@
 enum {
     HEAD_ROWS = 64, /* rows of the head computed together */
     CUDA_ALIGN = 256,
+    CUDA_ARRIVED = 1024,   /* counters of blocks that are done */
     CUDA_STREAM_FROM = 128 /* tokens of a pass that is worth copying experts */
 };
 
@@ -120,6 +121,19 @@ enum cuda_fuse {
     CUDA_MMA_FEW = 512, /* attention of few tokens on tensor cores; rounds otherwise, too */
     CUDA_DEFAULT = 127 + 256 + 512,
 };
+
+/* ---- memory (exec_cuda_plan.c) ---- */
+
+struct cuda_plan { /* bytes */
+    uint64_t weights, regs, kv, rec, work, stage, stream, scratch;
+    uint64_t others; /* of sessions that will share the weights */
+    uint64_t needed; /* all of these */
+};
+/* Decides which experts stay in main memory and how long passes are; ERR_SYS, with the numbers,
+ * when the rest does not fit either. */
+int exec_cuda_settle(struct session *s, struct cuda_plan *p, struct err *e);
+/* Pointers into two buffers of p->regs and p->work bytes. */
+void exec_cuda_lay_out(struct session *s, void *regs, void *work);
 
 /* ---- weights (exec_cuda_weights.c) ---- */
 
