@@ -113,16 +113,24 @@ file_deep() {
 part_quantize() {
     "$HONE" synth --arch-from Qwen3-30B-A3B --layers 1 --recipe BF16 -o "$t/in.gguf" -q > /dev/null
     for recipe in Q4_K_M Q3_K_M Q6_K IQ4_XS; do
-        for search in fast best; do
-            for on in cpu "$device"; do
-                timeout "${LIMIT:-240}" "$HONE" quantize "$t/in.gguf" -o "$t/$on.gguf" -f --recipe $recipe --search $search --device "$on" --json -q > "$t/one" ||
-                    printf '{"failed": %d}\n' $? > "$t/one"
-                add "$recipe $search $on" "$t/one"
-            done
-            cmp -s "$t/cpu.gguf" "$t/$device.gguf" && echo true > "$t/one" || echo false > "$t/one"
-            add "$recipe $search same bytes" "$t/one"
-        done
+        quantize_both_ways $recipe fast --recipe $recipe
+        quantize_both_ways $recipe best --recipe $recipe
     done
+    for type in IQ3_S IQ2_XXS IQ2_XS IQ2_S IQ3_XXS IQ1_S IQ1_M; do # all but IQ3_S are refused without importance, save in these two
+        quantize_both_ways $type fast --type Q8_0 --tensor '^(token_embd|output)[.]weight$='$type
+    done
+    quantize_both_ways IQ3_S best --type Q8_0 --tensor '^(token_embd|output)[.]weight$=IQ3_S'
+}
+quantize_both_ways() { # name, search, options
+    name=$1 search=$2
+    shift 2
+    for on in cpu "$device"; do
+        timeout "${LIMIT:-240}" "$HONE" quantize "$t/in.gguf" -o "$t/$on.gguf" -f --search "$search" --device "$on" --json -q "$@" > "$t/one" ||
+            printf '{"failed": %d}\n' $? > "$t/one"
+        add "$name $search $on" "$t/one"
+    done
+    cmp -s "$t/cpu.gguf" "$t/$device.gguf" && echo true > "$t/one" || echo false > "$t/one"
+    add "$name $search same bytes" "$t/one"
 }
 part_deep() { each_file file_deep; }
 

@@ -159,7 +159,7 @@ int batch_device(struct batch_job *j, struct qdev *d, struct err *e) {
     const struct qdev_tensor q = {.from = t->type,
                                   .to = j->to,
                                   .search = j->search,
-                                  .balance = j->balance,
+                                  .balance = j->balance || j->raise,
                                   .k = t->ne[0],
                                   .rows = t->ne[1],
                                   .imp = j->imp,

@@ -30,9 +30,8 @@ struct qdev {
     uint64_t max_bytes;
     bool must, off;
     struct slot slot[N_SLOTS];
-    struct room imp;
+    struct room imp, tables;
     struct qdev_tensor t;
-    const struct enc_blocks *eb;
     uint64_t src_row, dst_row;
     int64_t per_chunk; /* rows */
 };
@@ -89,6 +88,7 @@ static void rooms_free(struct qdev *d) {
         for (size_t k = 0; k < sizeof all / sizeof all[0]; k++) room_free(d, all[k]);
     }
     room_free(d, &d->imp);
+    room_free(d, &d->tables);
 }
 
 void qdev_close(struct qdev *d) {
@@ -103,7 +103,7 @@ void qdev_close(struct qdev *d) {
 static uint64_t chunk_bytes(const struct qdev *d, int64_t n) {
     const uint64_t rows = (uint64_t)n;
     return rows * (d->src_row + d->dst_row + (uint64_t)d->t.k * sizeof(float) + sizeof(int32_t)) +
-           enc_cuda_work(d->eb->spec, n, d->t.k);
+           enc_cuda_work(d->t.to, d->t.search, n, d->t.k);
 }
 
 static int rooms(struct qdev *d, struct err *e) {
@@ -114,7 +114,8 @@ static int rooms(struct qdev *d, struct err *e) {
         TRY(room_for(d, &s->x, n * (uint64_t)d->t.k * sizeof(float), false, e));
         TRY(room_for(d, &s->out, n * d->dst_row, false, e));
         TRY(room_for(d, &s->bad, n * sizeof(int32_t), false, e));
-        TRY(room_for(d, &s->work, enc_cuda_work(d->eb->spec, d->per_chunk, d->t.k), false, e));
+        TRY(room_for(d, &s->work, enc_cuda_work(d->t.to, d->t.search, d->per_chunk, d->t.k), false,
+                     e));
         TRY(room_for(d, &s->host_raw, n * d->src_row, true, e));
         TRY(room_for(d, &s->host_out, n * d->dst_row, true, e));
         TRY(room_for(d, &s->host_bad, n * sizeof(int32_t), true, e));
@@ -122,30 +123,52 @@ static int rooms(struct qdev *d, struct err *e) {
     return 0;
 }
 
+/* Importance of the tensor and tables of its type, to the device. */
+static int constants(struct qdev *d, const float *imp, uint64_t imp_bytes, uint64_t table_bytes,
+                     struct err *e) {
+    void *p;
+    if (imp_bytes) {
+        TRY(room_for(d, &d->imp, imp_bytes, false, e));
+        TRY(cu_upload(d->slot[0].s, d->imp.p, imp, imp_bytes, e));
+        d->t.imp = d->imp.p;
+    }
+    if (table_bytes) {
+        const struct grid_how how = grid_how_of(d->t.to, d->t.search);
+        TRY(room_for(d, &d->tables, table_bytes, false, e));
+        TRY(buf_alloc(&p, table_bytes, "levels of a grid", e));
+        enc_grid_tables(&how, p);
+        const int rc = cu_upload(d->slot[0].s, d->tables.p, p, table_bytes, e);
+        buf_free(p);
+        TRY(rc);
+    }
+    return cu_sync(d->slot[0].s, e);
+}
+
+static uint64_t table_bytes_of(const struct qdev_tensor *t) {
+    if (!grid_spec_of(t->to)) return 0;
+    const struct grid_how how = grid_how_of(t->to, t->search);
+    return enc_grid_tables(&how, NULL);
+}
+
 static int tensor(struct qdev *d, const struct qdev_tensor *t, struct err *e) {
     const uint64_t imp_bytes = t->imp ? (uint64_t)(t->n_mat * t->k) * sizeof(float) : 0;
+    const uint64_t table_bytes = table_bytes_of(t), fixed = imp_bytes + table_bytes;
     d->t = *t;
     d->t.imp = NULL;
-    d->eb = enc_blocks_find(t->to);
     d->src_row = qtype_row_bytes(t->from, t->k);
     d->dst_row = qtype_row_bytes(t->to, t->k);
     d->per_chunk = min_i64(max_i64(1, CHUNK / t->k), t->rows * t->n_mat);
     while (d->max_bytes && d->per_chunk > 1 &&
-           imp_bytes + N_SLOTS * chunk_bytes(d, d->per_chunk) > d->max_bytes)
+           fixed + N_SLOTS * chunk_bytes(d, d->per_chunk) > d->max_bytes)
         d->per_chunk /= 2;
-    if (d->max_bytes && imp_bytes + N_SLOTS * chunk_bytes(d, d->per_chunk) > d->max_bytes)
+    if (d->max_bytes && fixed + N_SLOTS * chunk_bytes(d, d->per_chunk) > d->max_bytes)
         return err_set(e, ERR_SYS,
                        "two rows of %lld weights and their importance need %llu bytes of device "
                        "memory, more than --max-vram allows",
-                       (long long)t->k,
-                       (unsigned long long)(imp_bytes + N_SLOTS * chunk_bytes(d, 1)));
+                       (long long)t->k, (unsigned long long)(fixed + N_SLOTS * chunk_bytes(d, 1)));
     if (d->max_bytes) rooms_free(d); /* what an earlier tensor needed more of counts too */
     TRY(rooms(d, e));
-    if (!imp_bytes) return 0;
-    TRY(room_for(d, &d->imp, imp_bytes, false, e));
-    TRY(cu_upload(d->slot[0].s, d->imp.p, t->imp, imp_bytes, e));
-    d->t.imp = d->imp.p;
-    return cu_sync(d->slot[0].s, e);
+    return constants(d, t->imp, imp_bytes, table_bytes, e);
 }
 
 int qdev_tensor(struct qdev *d, const struct qdev_tensor *t, bool *takes, struct err *e) {
@@ -164,7 +187,8 @@ static int send(struct qdev *d, struct slot *s, const uint8_t *src, int64_t firs
                 uint8_t *dst, struct err *e) {
     const uint64_t n_raw = (uint64_t)n * d->src_row;
     pool_copy(d->pool, s->host_raw.p, src, n_raw);
-    const struct enc_cuda_rows a = {.how = enc_how_of(d->eb->spec, d->t.search),
+    const struct enc_cuda_rows a = {.type = d->t.to,
+                                    .search = d->t.search,
                                     .n = n,
                                     .k = d->t.k,
                                     .x = s->x.p,
@@ -172,6 +196,7 @@ static int send(struct qdev *d, struct slot *s, const uint8_t *src, int64_t firs
                                     .imp_rows = d->t.rows,
                                     .imp_first = first,
                                     .balance = d->t.balance,
+                                    .tables = d->tables.p,
                                     .out = s->out.p,
                                     .bad = s->bad.p,
                                     .work = s->work.p};

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 /* quantize/qdev.h - rows of a tensor searched and packed on a CUDA device: the bytes of the CPU's
  * encoders. Sources of any type that the device decodes; targets of blocks that are opened
- * (enc/open.h), in all searches. One thread at a time.
+ * (enc/open.h) or of a grid (enc/gridq.h), in all searches. One thread at a time.
  *
  * Two chunks of about 2 million weights are under way: while one is computed, the other is copied.
  * Device memory: for each chunk its source, f32, blocks, open blocks (23 bytes per weight of types
- * with blocks of 32, 3 of others) and bytes; pinned host memory: source and bytes. */
+ * with blocks of 32, 3 of others; grids: 4, and at most 160 MB of chains) and bytes; tables of a
+ * grid once, 1.1 MB at most; pinned host memory: source and bytes. */
 #ifndef HONE_QUANTIZE_QDEV_H
 #define HONE_QUANTIZE_QDEV_H
 

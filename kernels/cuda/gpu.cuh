@@ -15,8 +15,8 @@
  *   - launches: CU_LAUNCH(e, kernel, grid, block, smem, s, args...) in a launcher that returns int;
  *     kernel names with commas in parentheses. Arguments are copied; pointers are device pointers;
  *   - cu_shfl*, cu_ballot, cu_any, cu_syncwarp, cu_ldmatrix*, cu_transpose8, cu_mma_*: all 32 lanes
- * of the warp call them together, block sizes are multiples of 32 where they are used; cu_shfl8,
- * cu_sync8: eight threads do;
+ *     of the warp call them together, block sizes are multiples of 32 where they are used;
+ *     cu_shfl8, cu_sync8, cu_ballot8: eight threads do;
  *   - blocks may run in any order, one after the other: no block waits for another.
  *
  * nvcc runs with -fmad=false: what must be fused says fmaf, and all else rounds as on the CPU. */
@@ -142,6 +142,10 @@ template <class T> CU_DEV T cu_shfl8(T v, int k) {
 }
 CU_DEV void cu_sync8(void) {
     __syncwarp(cu_mask8());
+}
+/* Bit k: p of lane k of the eight. */
+CU_DEV unsigned cu_ballot8(bool p) {
+    return __ballot_sync(cu_mask8(), p) >> (threadIdx.x & 24) & 0xffu;
 }
 /* Orders this thread's writes before its later ones for every block of the device. */
 CU_DEV void cu_fence(void) {

@@ -31,10 +31,16 @@ struct chain { /* from large scales (least Q) to small ones */
     int n;              /* 0: the chain before it decides its entry too */
     int first, entries; /* entries of the block it decides: 1 or 2 */
 };
+struct grid_list { /* entries and their points */
+    float q[GRID_REST_AT], p[GRID_REST_AT];
+    uint16_t g[GRID_REST_AT];
+};
 struct grid_room { /* for one chain at a time */
     float q[GRID_KEEPS ? GRID_MAX : 1], p[GRID_KEEPS ? GRID_MAX : 1];
-    float lq[GRID_REST_AT], lp[GRID_REST_AT];
-    uint16_t list[GRID_REST_AT];
+    union {
+        struct grid_list list;
+        struct vertex h[4 * CHAIN_MAX]; /* once chains are made: of two (grid_merge.h) */
+    } u;
 };
 
 struct cloud {
@@ -90,9 +96,9 @@ INLINE struct point point_of(const struct cloud *c, int per, bool flip, int g) {
 }
 /* The one at a place of the list. */
 INLINE struct point point_at(const struct cloud *c, int per, bool flip, int at) {
-    const struct grid_room *r = c->room;
+    const struct grid_list *l = &c->room->u.list;
     if (!GRID_KEEPS && at >= GRID_REST_AT) return point_of(c, per, flip, at - GRID_REST_AT);
-    const struct point o = {r->lq[at], r->lp[at], r->list[at]};
+    const struct point o = {l->q[at], l->p[at], l->g[at]};
     return o;
 }
 
@@ -130,25 +136,23 @@ INLINE vi above(const struct sides *l, struct points t) {
 }
 
 /* Lists the entries above the polyline, padded to whole vectors. */
-INLINE void list_above(struct cloud *c, int per, bool flip, const struct sides *l) {
-    struct grid_room *r = c->room;
+INLINE void list_above(struct cloud *c, int per, bool flip, const struct sides *line) {
+    const struct grid_room *r = c->room;
+    struct grid_list *l = &c->room->u.list;
     int k = 0, i = 0;
     for (; i < c->n && (GRID_KEEPS || k <= GRID_LIST - LANES); i += LANES) {
         const struct points t = points_again(c, per, flip, i);
-        const vi over = above(l, t);
-        if (!any(over)) continue;
-        if (!GRID_KEEPS) append_values(r->lq, r->lp, k, over, t.q, t.p);
-        k = append_numbers(r->list, k, over, i);
+        k = append(l->g, l->q, l->p, k, above(line, t), i, t.q, t.p);
     }
     c->rest = i;
     for (int j = 0; GRID_KEEPS && j < k; j++) {
-        r->lq[j] = r->q[r->list[j]];
-        r->lp[j] = r->p[r->list[j]];
+        l->q[j] = r->q[l->g[j]];
+        l->p[j] = r->p[l->g[j]];
     }
     for (; k % LANES; k++)
         if (lane_one()) {
-            r->lq[k] = 0;
-            r->lp[k] = -INFINITY;
+            l->q[k] = 0;
+            l->p[k] = -INFINITY;
         }
     c->n_list = k;
     lanes_sync();
@@ -164,17 +168,18 @@ INLINE void higher(struct points t, vi now, struct point a, struct point b, vf *
     *at = pick_int(m, now, *at);
 }
 
-INLINE struct most farthest(const struct cloud *c, int per, bool flip, const struct sides *l,
+INLINE struct most farthest(const struct cloud *c, int per, bool flip, const struct sides *line,
                             struct point a, struct point b) {
+    const struct grid_list *l = &c->room->u.list;
     vf best = splat(0);
     vi at = numbers(), now = numbers();
     for (int i = 0; i < c->n_list; i += LANES, now += LANES) {
-        const struct points t = {loadv(c->room->lq + i), loadv(c->room->lp + i)};
+        const struct points t = {loadv(l->q + i), loadv(l->p + i)};
         higher(t, now, a, b, &best, &at);
     }
     for (int i = c->rest; !GRID_KEEPS && i < c->n; i += LANES) {
         struct points t = points_of(c, per, flip, i, false);
-        t.p = pick(above(l, t), t.p, splat(-INFINITY));
+        t.p = pick(above(line, t), t.p, splat(-INFINITY));
         higher(t, numbers() + (GRID_REST_AT + i), a, b, &best, &at);
     }
     return most(best, at);
@@ -210,10 +215,11 @@ INLINE void refine(const struct cloud *c, int per, bool flip, const struct sides
 
 /* Remembers a start. */
 INLINE void keep_start(const struct cloud *c, int s, struct point t) {
+    struct grid_list *l = &c->room->u.list;
     if (!lane_one()) return;
-    c->room->lq[GRID_START_AT + s] = t.q;
-    c->room->lp[GRID_START_AT + s] = t.p;
-    c->room->list[GRID_START_AT + s] = (uint16_t)t.g;
+    l->q[GRID_START_AT + s] = t.q;
+    l->p[GRID_START_AT + s] = t.p;
+    l->g[GRID_START_AT + s] = (uint16_t)t.g;
 }
 
 /* The polyline through the starts, and what lies above it. low: entry of least Q; mark is added to

@@ -9,11 +9,6 @@
 /* ---- two entries that share a sign group --------------------------------------------------------
  */
 
-struct pair_room {
-    struct chain even[2], odd[2]; /* of the two entries, with a sign flipped: odd */
-    struct vertex h[4 * CHAIN_MAX];
-};
-
 /* All vertices of the sum of two chains, in order. */
 struct walk {
     const struct chain *a, *b;
@@ -38,11 +33,11 @@ INLINE void walk_on(struct walk *w) {
     walk_look(w);
 }
 
-/* One of the two halves takes the flip, whichever is cheaper at each scale: upper hull of both. */
-LANE_FN void chain_either(struct pair_room *r, struct chain *c) {
-    struct walk x = {&r->even[0], &r->odd[1], 0, 0, false, {0, 0, 0, {0, 0}}};
-    struct walk y = {&r->odd[0], &r->even[1], 0, 0, false, {0, 0, 0, {0, 0}}};
-    struct vertex *h = r->h;
+/* One of the two halves takes the flip, whichever is cheaper at each scale: upper hull of both. c:
+ * the two as they are, then c[0] is the result; flipped: with a sign flipped; h: room. */
+LANE_FN void chain_either(struct chain *c, const struct chain *flipped, struct vertex *h) {
+    struct walk x = {&c[0], &flipped[1], 0, 0, false, {0, 0, 0, {0, 0}}};
+    struct walk y = {&flipped[0], &c[1], 0, 0, false, {0, 0, 0, {0, 0}}};
     int n = 0;
     walk_look(&x);
     walk_look(&y);
@@ -66,21 +61,19 @@ LANE_FN void chain_either(struct pair_room *r, struct chain *c) {
 }
 
 /* The chains of the weights of octet o in way `way`: one, or of types with entries of 4 weights two
- * (the second empty where a flip ties the entries together). pair: for those with parity, else
- * NULL. */
+ * (the second empty where a flip ties the entries together). flipped: room for two chains of types
+ * that have parity too, else NULL. */
 LANE_FN void octet_chains(const struct grid_how *h, const struct grid_data *d, struct grid_room *r,
-                          struct pair_room *pair, int o, int way, struct chain *c) {
+                          struct chain *flipped, int o, int way, struct chain *c) {
     const bool odd = h->s->parity && odd_bits(d->sign[o]);
     if (h->s->per == 8) {
         entry_chain(h, d, r, o, odd, way, c);
         return;
     }
-    for (int e = 0; e < (odd ? 4 : 2); e++) {
-        struct chain *to = !odd ? &c[e] : e < 2 ? &pair->even[e] : &pair->odd[e - 2];
-        entry_chain(h, d, r, 2 * o + e % 2, e >= 2, way, to);
-    }
+    for (int e = 0; e < (odd ? 4 : 2); e++)
+        entry_chain(h, d, r, 2 * o + e % 2, e >= 2, way, e < 2 ? &c[e] : &flipped[e - 2]);
     if (odd && lane_one()) {
-        chain_either(pair, c);
+        chain_either(c, flipped, r->u.h);
         c->first = 2 * o;
         c->entries = 2;
         c[1].n = 0;

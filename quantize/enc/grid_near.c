@@ -16,29 +16,39 @@ static struct room {
     const struct grid_spec *s;
     int32_t *start;
     uint16_t *list;
-    uint8_t code[KERN_IQ1][8];
+    uint8_t code[KERN_IQ1][8], half[KERN_IQ1][2];
     struct near_table t;
 } tables[N_TYPES];
 static pthread_once_t once[N_TYPES] = {PTHREAD_ONCE_INIT, PTHREAD_ONCE_INIT, PTHREAD_ONCE_INIT,
                                        PTHREAD_ONCE_INIT, PTHREAD_ONCE_INIT, PTHREAD_ONCE_INIT};
 
-static int distance(const uint8_t *a, const uint8_t *b, int n) {
-    int d = 0;
-    for (int i = 0; i < n; i++) d += (a[i] - b[i]) * (a[i] - b[i]);
-    return d;
+/* Squared distances between all halves of codes, `n` level numbers of `bits` bits each. */
+static void fill_halves(uint8_t (*d)[256], int bits, int n) {
+    const int values = 1 << (bits * n), mask = (1 << bits) - 1;
+    for (int a = 0; a < values; a++)
+        for (int b = 0; b < values; b++) {
+            int sum = 0;
+            for (int e = 0; e < n; e++) {
+                const int diff = (a >> (bits * e) & mask) - (b >> (bits * e) & mask);
+                sum += diff * diff;
+            }
+            d[a][b] = (uint8_t)sum;
+        }
 }
 
-/* Entries within the nearest `shells` distances of v; returns their number. */
-static int neighbours(const struct room *t, const uint8_t *v, uint16_t *out) {
-    uint16_t d[KERN_IQ1];
+/* Entries within the nearest `shells` distances of the halves low and high of a code, given as
+ * distances from them; returns their number. */
+static int neighbours(const struct room *t, const uint8_t *low, const uint8_t *high,
+                      uint16_t *out) {
+    uint8_t d[KERN_IQ1]; /* at most 4 * 7^2 */
+    bool seen[256] = {false};
     int limit = -1, n = 0;
-    for (int g = 0; g < t->s->n; g++) d[g] = (uint16_t)distance(v, t->code[g], t->s->per);
-    for (int k = 0; k < t->s->shells; k++) {
-        int next = 1 << 15;
-        for (int g = 0; g < t->s->n; g++)
-            if (d[g] > limit && d[g] < next) next = d[g];
-        limit = next;
+    for (int g = 0; g < t->s->n; g++) {
+        d[g] = (uint8_t)(low[t->half[g][0]] + high[t->half[g][1]]);
+        seen[d[g]] = true;
     }
+    for (int shell = 0; shell < t->s->shells && limit < 255;)
+        if (seen[++limit]) shell++;
     for (int g = 0; g < t->s->n; g++)
         if (d[g] <= limit) out[n++] = (uint16_t)g;
     return n;
@@ -49,8 +59,10 @@ static void fill(enum qtype type, int slot) {
     const struct grid_spec *s = t->s = grid_spec_of(type);
     const int bits = grid_bits(s), n_codes = 1 << (bits * s->per);
     const int8_t *lowest = grid_levels(s, 0);
-    const int top = (int)s->top, first = lowest[0];
+    const int top = (int)s->top, first = lowest[0], half_bits = bits * s->per / 2;
+    uint8_t(*d)[256] = xreallocarray(NULL, 256, sizeof *d);
     size_t cap = 1 << 20, n = 0;
+    fill_halves(d, bits, s->per / 2);
     t->start = xcalloc((size_t)n_codes, sizeof *t->start);
     t->list = xreallocarray(NULL, cap, sizeof *t->list);
     for (int i = 0; i < n_codes; i++) t->start[i] = INT32_MIN;
@@ -63,21 +75,22 @@ static void fill(enum qtype type, int slot) {
             code |= at << (bits * e);
         }
         t->start[code] = g;
+        t->half[g][0] = (uint8_t)(code & ((1 << half_bits) - 1));
+        t->half[g][1] = (uint8_t)(code >> half_bits);
     }
     for (int i = 0; i < n_codes; i++) {
-        uint8_t v[8] = {0};
         bool valid = t->start[i] == INT32_MIN;
-        for (int e = 0; e < s->per; e++) {
-            v[e] = (uint8_t)(i >> (bits * e) & ((1 << bits) - 1));
-            valid &= v[e] < s->n_level;
-        }
+        for (int e = 0; e < s->per; e++)
+            valid &= (i >> (bits * e) & ((1 << bits) - 1)) < s->n_level;
         if (!valid) continue;
         if (n + GRID_MAX + 1 > cap) t->list = xreallocarray(t->list, cap *= 2, sizeof *t->list);
-        int k = neighbours(t, v, t->list + n + 1);
+        const int k =
+            neighbours(t, d[i & ((1 << half_bits) - 1)], d[i >> half_bits], t->list + n + 1);
         t->list[n] = (uint16_t)k;
         t->start[i] = -1 - (int32_t)n;
         n += (size_t)k + 1;
     }
+    free(d);
     t->t = (struct near_table){t->start, t->list, t->code, n_codes, (int32_t)n, s->n};
 }
 static void fill0(void) {

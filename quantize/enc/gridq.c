@@ -81,6 +81,23 @@ struct grid_how grid_how_of(enum qtype t, enum search search) {
                              .near = search == SEARCH_FAST ? NULL : enc_grid_near(t)};
 }
 
+uint64_t enc_grid_tables(const struct grid_how *how, void *to) {
+    const struct near_table *t = how->near;
+    const struct {
+        const void *p;
+        size_t n;
+    } part[] = {
+        {how->lev, 8 * GRID_MAX * sizeof(float)},
+        {t ? t->start : NULL, t ? (size_t)t->n_start * sizeof *t->start : 0},
+        {t ? t->list : NULL, t ? (size_t)t->n_list * sizeof *t->list : 0},
+        {t ? t->code : NULL, t ? (size_t)t->n_code * sizeof *t->code : 0},
+    };
+    size_t at = 0;
+    for (size_t i = 0; i < COUNT_OF(part); at += part[i++].n)
+        if (to && part[i].n) memcpy((char *)to + at, part[i].p, part[i].n);
+    return at;
+}
+
 void enc_grid_row(enum qtype t, const float *x, const float *imp, int64_t n, void *dst,
                   enum search search, void (*pack)(void *blk, const struct grid_block *b)) {
     const struct grid_how how = grid_how_of(t, search);

@@ -70,6 +70,9 @@ struct grid_data {
 const struct grid_spec *grid_spec_of(enum qtype t);
 /* All filled in; lev and near are the host's, made at first use and never freed. */
 struct grid_how grid_how_of(enum qtype t, enum search search);
+/* What a device needs of them as one piece: levels, then, where how->near is not NULL, start, list
+ * and code. Returns its bytes; to: NULL, or where they go. */
+uint64_t enc_grid_tables(const struct grid_how *how, void *to);
 void enc_grid_row(enum qtype t, const float *x, const float *imp, int64_t n, void *dst,
                   enum search search, void (*pack)(void *blk, const struct grid_block *b));
 /* Multiplies the d of a row's blocks, as encoded from x, so that the importance-weighted product of

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* quantize/enc/iq1_s.c - f32 rows to IQ1_S: 8 sub-blocks of 32, 2048 vectors of 8 from -1, 0, 1,
  * shifted alike in a sub-block. The search and what happens to zeros, huge and denormal weights:
- * gridq.c. This file packs. */
+ * gridq.c. */
 #include "quantize/enc/grid_pack.h"
 #include "quantize/enc/types.h"
 

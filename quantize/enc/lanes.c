@@ -58,7 +58,7 @@ static void grid_super(const struct grid_how *h, const float *x, const float *im
     const struct grid_spec *s = h->s;
     struct grid_data d;
     struct grid_room room;
-    struct pair_room pair;
+    struct chain flipped[2];
     struct grid_job j;
     const struct lanes_mem mem = {d.x, d.w, NULL};
     memset(b, 0, sizeof *b);
@@ -70,7 +70,7 @@ static void grid_super(const struct grid_how *h, const float *x, const float *im
     if (!grid_load(h, &h->rule, &mem, x, imp, &d)) return;
     for (int o = 0; o < QK / 8; o++)
         for (int way = 0; way < grid_ways(s); way++)
-            octet_chains(h, &d, &room, &pair, o, way, &j.chain[grid_chain_at(s, o, way)]);
+            octet_chains(h, &d, &room, flipped, o, way, &j.chain[grid_chain_at(s, o, way)]);
     grid_search(h, &d, &j, b);
 }
 

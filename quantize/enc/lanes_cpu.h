@@ -208,22 +208,16 @@ INLINE struct most most(vf v, vi at) {
     }
     return m;
 }
-/* first + k of the lanes k in mask, from list[n] on (up to 8 are written); returns how many there
- * are now. */
-INLINE int append_numbers(uint16_t *list, int n, vi mask, int first) {
+/* Appends first + k of the lanes k in mask to list[n] (up to 8 are written), and, where points are
+ * not kept, their values x and y; returns how many there are now. */
+INLINE int append(uint16_t *list, float *lx, float *ly, int n, vi mask, int first, vf x, vf y) {
+    (void)lx, (void)ly, (void)x, (void)y;
+    if (!any(mask)) return n;
     for (int k = 0; k < LANES; k++) {
         list[n] = (uint16_t)(first + k);
         n += mask[k] & 1;
     }
     return n;
-}
-/* Their values. */
-INLINE void append_values(float *a, float *b, int n, vi mask, vf x, vf y) {
-    for (int k = 0; k < LANES; k++) {
-        a[n] = x[k];
-        b[n] = y[k];
-        n += mask[k] & 1;
-    }
 }
 /* One lane does what is done once. */
 INLINE bool lane_one(void) {

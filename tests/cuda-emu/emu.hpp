@@ -120,6 +120,12 @@ template <class T> static inline T cu_shfl8(T v, int k) {
 static inline void cu_sync8(void) {
     emu_meet8("sync8", nullptr, 0);
 }
+static inline unsigned cu_ballot8(bool p) {
+    const unsigned char *all = emu_meet8("ballot8", &p, sizeof p);
+    unsigned m = 0;
+    for (int i = 0; i < 8; i++) m |= (unsigned)emu_from<bool>(all, i) << i;
+    return m;
+}
 static inline void cu_fence(void) {
 }
 template <class T> static inline T cu_atomic_add(T *p, T v) {

@@ -6,6 +6,7 @@
 #include "core/rng.h"
 #include "quantize/enc/close.h"
 #include "quantize/enc/cuda/rows.h"
+#include "quantize/enc/grid_pack.h"
 #include "tests/check.h"
 #include "tests/kern/cuda_dev.h"
 
@@ -15,7 +16,17 @@ static const enum qtype types[] = {
     ENC_OPEN_TYPES(ROW)
 #undef ROW
 };
-enum { N_TYPES = sizeof types / sizeof types[0], ROWS = 3, MOST = 768 };
+static const enum qtype grids[] = {
+#define ROW(T) QT_##T,
+    ENC_GRID_TYPES(ROW)
+#undef ROW
+};
+enum {
+    N_TYPES = sizeof types / sizeof types[0],
+    N_GRIDS = sizeof grids / sizeof grids[0],
+    ROWS = 3,
+    MOST = 768
+};
 
 /* Rows of k weights in which every kind of block occurs: plain, zeros, tiny, past f16, one sign,
  * constant, a single weight. */
@@ -40,6 +51,7 @@ struct trial {
     enum search search;
     bool imp, balance;
     int64_t k;
+    int wave;
 };
 
 static void cpu_rows(const struct trial *t, const float *x, const float *imp, uint8_t *out) {
@@ -49,19 +61,32 @@ static void cpu_rows(const struct trial *t, const float *x, const float *imp, ui
         uint8_t *dst = out + (uint64_t)r * qtype_row_bytes(t->type, t->k);
         /* two rows share their importance, as those of a matrix do */
         const float *w = t->imp ? imp + (r + 1) / 2 * t->k : NULL;
-        if (t->balance)
+        if (!eb) {
+            enc_find(t->type)->row(x + r * t->k, w, t->k, dst, t->search);
+            if (t->balance) enc_grid_balance(t->type, x + r * t->k, w, t->k, dst);
+        } else if (t->balance)
             enc_row_balanced(eb, x + r * t->k, w, t->k, dst, t->search, o);
         else
             enc_row(eb, x + r * t->k, w, t->k, dst, t->search);
     }
 }
 
+static void *tables_of(struct dev *d, const struct trial *t) {
+    static char host[8 << 20];
+    if (!grid_spec_of(t->type)) return NULL;
+    const struct grid_how how = grid_how_of(t->type, t->search);
+    const uint64_t n = enc_grid_tables(&how, NULL);
+    if (n > sizeof host) CHECK_FAIL("tables of %d bytes", (int)n);
+    enc_grid_tables(&how, host);
+    return dev_put(d, host, (size_t)n);
+}
+
 static struct enc_cuda_rows on_device(struct dev *d, const struct trial *t, const float *x,
                                       const float *imp) {
-    const struct enc_spec *spec = enc_blocks_find(t->type)->spec;
     const size_t n = (size_t)(ROWS * t->k) * sizeof(float);
     return (struct enc_cuda_rows){
-        .how = enc_how_of(spec, t->search),
+        .type = t->type,
+        .search = t->search,
         .n = ROWS,
         .k = t->k,
         .x = dev_put(d, x, n),
@@ -69,18 +94,19 @@ static struct enc_cuda_rows on_device(struct dev *d, const struct trial *t, cons
         .imp_rows = 2,
         .imp_first = 1,
         .balance = t->balance,
+        .tables = tables_of(d, t),
+        .wave = t->wave,
         .out = dev_new(d, (size_t)qtype_row_bytes(t->type, t->k) * ROWS),
         .bad = dev_new(d, ROWS * sizeof(int32_t)),
-        .work = dev_new(d, (size_t)enc_cuda_work(spec, ROWS, t->k)),
+        .work = dev_new(d, (size_t)enc_cuda_work(t->type, t->search, ROWS, t->k)),
     };
 }
 
-static void same_bytes(struct dev *d, const struct trial *t) {
-    static float x[ROWS * MOST], imp[ROWS * MOST];
+/* x, imp: as fill() makes them. */
+static void same_rows(struct dev *d, const struct trial *t, const float *x, const float *imp) {
     static uint8_t want[ROWS * MOST * 2], got[ROWS * MOST * 2];
     const uint64_t row = qtype_row_bytes(t->type, t->k);
     struct err e;
-    fill(x, imp, t->k);
     cpu_rows(t, x, imp, want);
     const struct enc_cuda_rows a = on_device(d, t, x, imp);
     int32_t bad[ROWS];
@@ -98,6 +124,12 @@ static void same_bytes(struct dev *d, const struct trial *t) {
     dev_end(d);
 }
 
+static void same_bytes(struct dev *d, const struct trial *t) {
+    static float x[ROWS * MOST], imp[ROWS * MOST];
+    fill(x, imp, t->k);
+    same_rows(d, t, x, imp);
+}
+
 /* Every type in every search; importance and balance in turn. Blocks of 32: a tile that is not
  * full. */
 static void test_types(struct dev *d) {
@@ -106,7 +138,7 @@ static void test_types(struct dev *d) {
             const enum search search =
                 (enum search[]){SEARCH_FAST, SEARCH_BEST, SEARCH_CONVENTIONAL}[s];
             const bool super = qtype_info(types[t])->block_elems == QK;
-            struct trial a = {types[t], search, (t + s) % 2 == 0, s != 2, super ? 512 : 352};
+            struct trial a = {types[t], search, (t + s) % 2 == 0, s != 2, super ? 512 : 352, 0};
             CHECK(enc_cuda_can(types[t]));
             same_bytes(d, &a);
         }
@@ -115,15 +147,61 @@ static void test_types(struct dev *d) {
 /* Importance the other way round, and one order of threads. */
 static void test_weights(struct dev *d) {
     for (int t = 0; t < N_TYPES; t++) {
-        const struct trial a = {types[t], t % 2 ? SEARCH_FAST : SEARCH_CONVENTIONAL, t % 2 != 0,
-                                true, 768};
+        const struct trial a = {
+            types[t], t % 2 ? SEARCH_FAST : SEARCH_CONVENTIONAL, t % 2 != 0, true, 768, 0};
         same_bytes(d, &a);
     }
 }
 
-static void test_not_finite(struct dev *d) {
+/* Grid types; some with few super-blocks at a time. The conventional search is part of best; the
+ * largest grids take their turn with fast in grid_weights. */
+static void test_grids(struct dev *d) {
+    for (int t = 0; t < N_GRIDS; t++) {
+        const bool large = grid_spec_of(grids[t])->n > 1024;
+        const int64_t k = large ? 256 : 512;
+        const struct trial best = {grids[t], SEARCH_BEST, t % 2 != 0, true, k, t % 3 == 0 ? 2 : 0},
+                           fast = {grids[t], SEARCH_FAST, t % 2 == 0, false, k, 0},
+                           plain = {grids[t], SEARCH_CONVENTIONAL, t % 2 == 0, false, k, 0};
+        CHECK(enc_cuda_can(grids[t]));
+        same_bytes(d, &best);
+        same_bytes(d, &plain);
+        if (!large) same_bytes(d, &fast);
+    }
+}
+
+/* Columns without importance: hundreds of entries lie above the polyline, more than a device lists.
+ * And a row that is as good as zeros, where the one before it left its chains. */
+static void test_long_lists(struct dev *d) {
+    static const enum qtype some[] = {QT_IQ3_S, QT_IQ2_S, QT_IQ1_M};
     static float x[ROWS * 256], imp[ROWS * 256];
-    const struct trial t = {QT_Q4_K, SEARCH_FAST, false, true, 256};
+    for (int t = 0; t < 3; t++) {
+        const struct trial a = {some[t], t == 1 ? SEARCH_BEST : SEARCH_FAST, true, false, 256, 1};
+        fill(x, imp, 256);
+        for (int i = 0; i < ROWS * 256; i++) {
+            x[i] = i < 512 ? 0.02f * rng_normal(&rng) : i % 2 ? 1e-9f : 0;
+            if (i % 3) imp[i] = 0;
+        }
+        same_rows(d, &a, x, imp);
+    }
+}
+
+/* Every other type in other orders of threads, importance the other way round. */
+static void grid_weights(struct dev *d, int first) {
+    for (int t = first; t < N_GRIDS; t += 2) {
+        const struct trial a = {grids[t], SEARCH_FAST, t % 2 != 0, true, 256, 0};
+        same_bytes(d, &a);
+    }
+}
+static void test_grid_weights_even(struct dev *d) {
+    grid_weights(d, 0);
+}
+static void test_grid_weights_odd(struct dev *d) {
+    grid_weights(d, 1);
+}
+
+static void not_finite(struct dev *d, enum qtype type) {
+    static float x[ROWS * 256], imp[ROWS * 256];
+    const struct trial t = {type, SEARCH_FAST, false, true, 256, 0};
     struct err e;
     int32_t bad[ROWS];
     fill(x, imp, 256);
@@ -139,14 +217,17 @@ static void test_not_finite(struct dev *d) {
     dev_end(d);
 }
 
+static void test_not_finite(struct dev *d) {
+    not_finite(d, QT_Q4_K);
+    not_finite(d, QT_IQ3_XXS);
+}
+
 static void test_refused(struct dev *d) {
     struct err e;
-    struct enc_spec spec = *enc_blocks_find(QT_Q4_K)->spec;
-    spec.type = QT_IQ2_S;
-    const struct enc_cuda_rows a = {.how = {.s = &spec}, .n = 1, .k = 256};
-    CHECK(!enc_cuda_can(QT_IQ2_S));
+    const struct enc_cuda_rows a = {.type = QT_MXFP4, .n = 1, .k = 256};
+    CHECK(!enc_cuda_can(QT_MXFP4));
     CHECK(!enc_cuda_can(QT_F32));
-    CHECK_ERR(enc_cuda_rows(d->s, &a, &e), ERR_USAGE, "IQ2_S");
+    CHECK_ERR(enc_cuda_rows(d->s, &a, &e), ERR_USAGE, "MXFP4");
 }
 
 int main(void) {
@@ -157,6 +238,10 @@ int main(void) {
         rng_seed(&rng, 11);
         if (order != 1) RUN_DEV(test_weights, &d);
         if (order == 1) RUN_DEV(test_types, &d);
+        if (order == 1) RUN_DEV(test_grids, &d);
+        if (order == 1) RUN_DEV(test_long_lists, &d);
+        if (order == 0) RUN_DEV(test_grid_weights_even, &d);
+        if (order == 2) RUN_DEV(test_grid_weights_odd, &d);
         RUN_DEV(test_not_finite, &d);
         RUN_DEV(test_refused, &d);
     }

@@ -45,6 +45,7 @@ CU_DEV int cu_level_index(float level) {
 #define LANE_FN static __device__ inline
 #define INLINE CU_DEV
 #define LANE_TABLE(T, name, dims) CU_TABLE(T, name, dims)
+#define LANE_UNROLL(n) CU_UNROLL
 
 enum { LANES = 8 };
 typedef float vf;
@@ -144,6 +145,54 @@ CU_DEV void copy_open(struct enc_open *to, const struct enc_open *from) {
     for (size_t i = 4 * (size_t)lane_of(); i < sizeof *to; i += 4 * LANES)
         memcpy((char *)to + i, (const char *)from + i, 4);
     cu_sync8();
+}
+
+/* Entries of grids: 256 in the list, so that four groups have room in 10 KiB. */
+enum { GRID_KEEPS = 0, GRID_LIST = 256 };
+CU_DEV vi numbers(void) {
+    return lane_of();
+}
+CU_DEV vi pick_int(vi mask, vi a, vi b) {
+    return mask ? a : b;
+}
+CU_DEV unsigned bits(vi mask) {
+    return cu_ballot8(mask != 0);
+}
+struct most {
+    float v;
+    int at;
+};
+CU_DEV struct most most(vf v, vi at) {
+    struct most m = {v, at};
+    for (int k = 4; k > 0; k >>= 1) {
+        const float other = cu_shfl8(m.v, lane_of() ^ k);
+        const int its = cu_shfl8(m.at, lane_of() ^ k);
+        if (!(other > m.v || (other == m.v && its < m.at))) continue;
+        m.v = other;
+        m.at = its;
+    }
+    return m;
+}
+CU_DEV int append(uint16_t *list, float *lx, float *ly, int n, vi mask, int first, vf x, vf y) {
+    const unsigned lanes = bits(mask);
+    const int to = n + cu_popc(lanes & ((1u << lane_of()) - 1));
+    if (mask) {
+        list[to] = (uint16_t)(first + lane_of());
+        lx[to] = x;
+        ly[to] = y;
+    }
+    return n + cu_popc(lanes);
+}
+CU_DEV bool lane_one(void) {
+    return lane_of() == 0;
+}
+/* A team is a warp. */
+#define TEAM_EACH(i, n) for (int i = (int)threadIdx.x % 32; i < (n); i += 32)
+CU_DEV bool team_one(void) {
+    return threadIdx.x % 32 == 0;
+}
+CU_DEV void team_sync(void) {
+    cu_syncwarp();
 }
 
 CU_DEV void tile_x(struct tile *t, float *p, int n) {

@@ -8,7 +8,7 @@
 bool enc_cuda_can(enum qtype t) {
     return false;
 }
-uint64_t enc_cuda_work(const struct enc_spec *s, int64_t n, int64_t k) {
+uint64_t enc_cuda_work(enum qtype t, enum search search, int64_t n, int64_t k) {
     return 0;
 }
 int enc_cuda_rows(struct cu_stream *s, const struct enc_cuda_rows *a, struct err *e) {

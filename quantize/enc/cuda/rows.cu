@@ -141,20 +141,21 @@ static const struct finish *finish_of(enum qtype t) {
 }
 
 bool enc_cuda_can(enum qtype t) {
-    return finish_of(t) != NULL;
+    return finish_of(t) || enc_cuda_grid_can(t);
 }
 
 /* Open blocks, those of a second opinion, a float per row. */
-uint64_t enc_cuda_work(const struct enc_spec *s, int64_t n, int64_t k) {
-    const uint64_t blocks = (uint64_t)(n * (k / qtype_info(s->type)->block_elems));
+uint64_t enc_cuda_work(enum qtype t, enum search search, int64_t n, int64_t k) {
+    const uint64_t blocks = (uint64_t)(n * (k / qtype_info(t)->block_elems));
+    if (enc_cuda_grid_can(t)) return enc_cuda_grid_work(search, n, k);
     return round_up(2 * blocks * sizeof(struct enc_open) + (uint64_t)n * sizeof(float), 256);
 }
 
 static struct rows_job job_of(const struct enc_cuda_rows *a) {
-    const struct qtype_info *qi = qtype_info(a->how.s->type);
+    const struct qtype_info *qi = qtype_info(a->type);
     struct rows_job j = {};
-    j.spec = *a->how.s;
-    j.how = a->how;
+    j.spec = *enc_blocks_find(a->type)->spec;
+    j.how = enc_how_of(&j.spec, a->search);
     j.n = a->n;
     j.k = a->k;
     j.block = qi->block_elems;
@@ -167,7 +168,7 @@ static struct rows_job job_of(const struct enc_cuda_rows *a) {
     j.imp_first = a->imp_first;
     j.open = (struct enc_open *)a->work;
     j.mine = j.open + j.n * j.blocks;
-    if (a->imp && enc_needs_row_mean2(&a->how)) j.row_mean2 = (float *)(j.mine + j.n * j.blocks);
+    if (a->imp && enc_needs_row_mean2(&j.how)) j.row_mean2 = (float *)(j.mine + j.n * j.blocks);
     j.out = a->out;
     j.bad = a->bad;
     j.balance = a->balance;
@@ -178,17 +179,21 @@ static unsigned blocks_for(int64_t groups) {
     return (unsigned)div_up(groups, GROUPS);
 }
 
-int enc_cuda_rows(struct cu_stream *s, const struct enc_cuda_rows *a, struct err *e) {
-    const struct finish *finish = finish_of(a->how.s->type);
-    if (!finish || a->k > INT32_MAX || a->n > INT32_MAX / GROUPS)
-        return err_set(e, ERR_USAGE, "CUDA: no search for %lld rows of %lld weights in %s",
-                       (long long)a->n, (long long)a->k, qtype_name(a->how.s->type));
+/* Blocks that are opened, once rows that are not finite are known. */
+static int open_rows(struct cu_stream *s, const struct enc_cuda_rows *a, struct err *e) {
     const struct rows_job j = job_of(a);
-    const rows_fn open = families[j.spec.family], close = finish->fn;
-    TRY(cu_fill(s, j.bad, 0, (uint64_t)j.n * sizeof *j.bad, e));
-    CU_LAUNCH(e, check_rows, (unsigned)j.n, THREADS, 0, s, j.x, j.k, j.bad);
+    const rows_fn open = families[j.spec.family], close = finish_of(a->type)->fn;
     if (j.row_mean2) CU_LAUNCH(e, row_means, blocks_for(j.n), THREADS, 0, s, j);
     CU_LAUNCH(e, open, blocks_for(j.n * j.tiles), THREADS, 0, s, j);
     CU_LAUNCH(e, close, blocks_for(j.n), THREADS, 0, s, j);
     return 0;
+}
+
+int enc_cuda_rows(struct cu_stream *s, const struct enc_cuda_rows *a, struct err *e) {
+    if (!enc_cuda_can(a->type) || a->k > INT32_MAX || a->n > INT32_MAX / GROUPS)
+        return err_set(e, ERR_USAGE, "CUDA: no search for %lld rows of %lld weights in %s",
+                       (long long)a->n, (long long)a->k, qtype_name(a->type));
+    TRY(cu_fill(s, a->bad, 0, (uint64_t)a->n * sizeof *a->bad, e));
+    CU_LAUNCH(e, check_rows, (unsigned)a->n, THREADS, 0, s, a->x, a->k, a->bad);
+    return finish_of(a->type) ? open_rows(s, a, e) : enc_cuda_grid_rows(s, a, e);
 }
