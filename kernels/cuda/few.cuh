@@ -166,9 +166,8 @@ CU_DEV void few_scores(const uint8_t *k, const uint4 *q, uint32_t magic, float s
             uint32_t a[4];
             /* a load of two chunks is a step of f16, a block of q8_0, two blocks of q4_0 */
             const int load = FORM == KV_F16 ? 2 * b + step : FORM == KV_Q8 ? b : b / 2;
-            if (FORM == KV_F16 || (step == 0 && (FORM == KV_Q8 || b % 2 == 0))) {
+            if (FORM == KV_F16 || (step == 0 && (FORM == KV_Q8 || b % 2 == 0)))
                 cu_ldmatrix4(from[load % 4] + load / 4 * 128, w);
-            }
             CU_UNROLL
             for (int i = 0; i < 4; i++) /* keys r, r + 8; the second half of the step */
                 a[i] = FORM == KV_F16 ? w[i]
@@ -224,14 +223,13 @@ CU_DEV void few_values(const uint8_t *v, const uint32_t p[2], uint32_t magic,
         CU_UNROLL
         for (int u = 0; u < U::N; u++) {
             const int block = U::DIMS * (r + 8 * u) / 32;
+            const uint16_t *scales = (const uint16_t *)(const void *)(v + FEW_KEYS * R::CODES);
             uint32_t x[4][W], d[4];
             CU_UNROLL
             for (int i = 0; i < 4; i++) {
                 const int key = 2 * c + i % 2 + i / 2 * 8;
                 few_words<W>(v + few_at<R::CODES>(key, U::SIZE * r) + 8 * U::SIZE * u, x[i]);
-                d[i] =
-                    ((const uint16_t *)(const void *)(v + FEW_KEYS *
-                                                              R::CODES))[key * (DIM / 32) + block];
+                d[i] = scales[key * (DIM / 32) + block];
             }
             const uint32_t d_lo = d[0] | d[1] << 16, d_hi = d[2] | d[3] << 16;
             CU_UNROLL
@@ -317,6 +315,7 @@ CU_KERNEL __launch_bounds__(32 * FEW_WARPS, 1) attend_few(struct part_job j) {
     CU_SHARED(float, top_of, [FEW_WARPS][FEW_COLS]);
     CU_SHARED(float, sum_of, [FEW_WARPS][FEW_COLS]);
     CU_SHARED(int, sees, [2][FEW_COLS]);
+    CU_SHARED(int64_t, row_of, [FEW_COLS]);
     CU_DYN_SHARED(uint8_t, mem);
     cu_wait_before();
     const struct cut c = cut_keys(j);
@@ -335,7 +334,9 @@ CU_KERNEL __launch_bounds__(32 * FEW_WARPS, 1) attend_few(struct part_job j) {
     const int64_t seen = (int64_t)*j.pos + 1 - first; /* by the first token */
     const int64_t window = j.window > 0 ? j.window : INT32_MAX;
     if (threadIdx.x < FEW_COLS) {
-        const int64_t to = seen + (col0 + (int)threadIdx.x) / j.group;
+        const int g = col0 + (int)threadIdx.x, tok = g / j.group;
+        const int64_t to = seen + tok;
+        row_of[threadIdx.x] = (int64_t)tok * j.n_heads + head * j.group + g % j.group;
         sees[0][threadIdx.x] = (int)cu_max(to - window, 0);
         sees[1][threadIdx.x] = (int)cu_min(to, n_keys);
     }
@@ -411,21 +412,19 @@ CU_KERNEL __launch_bounds__(32 * FEW_WARPS, 1) attend_few(struct part_job j) {
         }
         CU_UNROLL
         for (int k = 0; k < 4; k++) {
-            const int col = 2 * (i % 4) + k % 2, g = col0 + col;
-            const int64_t of = (int64_t)(g / j.group) * j.n_heads + head * j.group + g % j.group;
+            const int col = 2 * (i % 4) + k % 2;
             if (col < n_cols)
-                j.part[(of * j.n_splits + part) * DIM +
+                j.part[(row_of[col] * j.n_splits + part) * DIM +
                        few_out<VF, DIM>(i / 32, i % 32 / 4, k / 2)] = v[k];
         }
     }
     if ((int)threadIdx.x < n_cols) {
-        const int col = (int)threadIdx.x, g = col0 + col;
-        const int64_t of = (int64_t)(g / j.group) * j.n_heads + head * j.group + g % j.group;
+        const int col = (int)threadIdx.x;
         float m = -INFINITY, s = 0.0f;
         for (int w = 0; w < n_warps; w++) m = fmaxf(m, top_of[w][col]);
         for (int w = 0; w < n_warps; w++)
             s += m == -INFINITY ? 0.0f : expf(top_of[w][col] - m) * sum_of[w][col];
-        float *stat = part_stat(j, of, part);
+        float *stat = part_stat(j, row_of[col], part);
         stat[0] = m;
         stat[1] = s;
     }

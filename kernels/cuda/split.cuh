@@ -35,10 +35,12 @@ CU_DEV struct cut cut_keys(const struct part_job &j) {
     const int64_t seen = (int64_t)*j.pos + 1; /* by the first token */
     c.k0 = j.window > 0 && seen > j.window ? seen - j.window : 0;
     c.n_keys = seen - c.k0 + j.n_tok - 1;
-    c.step = (c.n_keys + j.n_splits - 1) / j.n_splits;
-    c.step = (c.step + PART_UNIT - 1) / PART_UNIT * PART_UNIT;
-    if (c.step < MIN_PART) c.step = MIN_PART;
-    c.n = (int)((c.n_keys + c.step - 1) / c.step);
+    /* positions are below 2^31: divisions of 32 bits, every thread waits for them */
+    const uint32_t n = (uint32_t)c.n_keys, parts = (uint32_t)j.n_splits;
+    uint32_t step = ((n + parts - 1) / parts + PART_UNIT - 1) / PART_UNIT * PART_UNIT;
+    if (step < MIN_PART) step = MIN_PART;
+    c.step = step;
+    c.n = (int)((n + step - 1) / step);
     return c;
 }
 /* Where the maximum and the sum of a part begin. */
