@@ -330,7 +330,7 @@ CU_KERNEL __launch_bounds__(32 * FEW_WARPS, 1) attend_few(struct part_job j) {
     const int n_keys = (int)cu_min(c.step, c.k0 + c.n_keys - first);
     const int n_tiles = (n_keys + FEW_KEYS - 1) / FEW_KEYS;
     const int64_t row = (int64_t)head * j.n_ctx + first;
-    /* what the columns see, counted from the part's first key: [from, to); what all of them see */
+    /* what the columns see, counted from the part's first key: [from, to) */
     const int64_t seen = (int64_t)*j.pos + 1 - first; /* by the first token */
     const int64_t window = j.window > 0 ? j.window : INT32_MAX;
     if (threadIdx.x < FEW_COLS) {
@@ -340,8 +340,6 @@ CU_KERNEL __launch_bounds__(32 * FEW_WARPS, 1) attend_few(struct part_job j) {
         sees[0][threadIdx.x] = (int)cu_max(to - window, 0);
         sees[1][threadIdx.x] = (int)cu_min(to, n_keys);
     }
-    const int all_from = (int)cu_max(seen + (col0 + n_cols - 1) / j.group - window, 0);
-    const int all_to = (int)cu_min(seen + col0 / j.group, n_keys);
     const uint32_t k_magic = few_magic<KF>(), v_magic = VF == KF ? k_magic : few_magic<VF>();
     struct few_state st = {{-INFINITY, -INFINITY}, {0.0f, 0.0f}};
     float acc[TILES][4];
@@ -367,7 +365,8 @@ CU_KERNEL __launch_bounds__(32 * FEW_WARPS, 1) attend_few(struct part_job j) {
         const uint8_t *slot = slots + turn * SLOT;
         float s[4];
         few_scores<KF, DIM>(slot, q, k_magic, s);
-        if (key0 < all_from || key0 + FEW_KEYS > all_to) CU_UNROLL
+        /* the last column's first key, the first's last: all between are seen by all */
+        if (key0 < sees[0][n_cols - 1] || key0 + FEW_KEYS > sees[1][0]) CU_UNROLL
         for (int i = 0; i < 4; i++) {
             const int key = key0 + lane / 4 + i / 2 * 8, col = 2 * (lane % 4) + i % 2;
             if (key < sees[0][col] || key >= sees[1][col]) s[i] = -INFINITY;
