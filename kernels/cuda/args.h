@@ -117,7 +117,7 @@ struct cu_score {
 #define CU_FEW 8 /* tokens; more go through tensor cores */
 
 /* Products of few tokens in one launch. Input row i of a part is row i / x_div of x; n_sum
- * consecutive ones, times p[i], add up to an output row. */
+ * consecutive ones, times p[i], add up to an output row; one of x_div and n_sum is 1. */
 struct cu_weight;
 struct cu_part {
     const struct cu_weight *w;  /* as cu_part_can wants it */

@@ -177,6 +177,12 @@ CU_DEV float cu_from_bits(uint32_t u) {
 CU_DEV int cu_dp4a(int a, int b, int c) {
     return __dp4a(a, b, c);
 }
+/* Each byte 0xff where its highest bit is set, else 0. */
+CU_DEV uint32_t cu_byte_signs(uint32_t v) {
+    uint32_t r;
+    asm("prmt.b32 %0, %1, 0, 0xba98;" : "=r"(r) : "r"(v));
+    return r;
+}
 /* Byte i of the result is byte (sel >> 4i) & 7 of the eight bytes y:x. */
 CU_DEV uint32_t cu_perm(uint32_t x, uint32_t y, uint32_t sel) {
     return __byte_perm(x, y, sel);

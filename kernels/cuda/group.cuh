@@ -74,9 +74,12 @@ CU_DEV uint32_t cu_spread2(uint32_t x) {
 CU_DEV int cu_less(uint32_t bytes, uint32_t k) {
     return (int)(((bytes | 0x80808080u) - k * 0x01010101u) ^ 0x80808080u);
 }
-/* Bytes (1..127) negated where the mask byte is 0xff. */
-CU_DEV int cu_negate(uint32_t bytes, uint32_t mask) {
-    return (int)((bytes ^ mask) + (mask & 0x01010101u));
+/* Four bytes (1..127) negated where bits of the nibble `at` of `signs` are set. The products put
+ * bit i of the nibble highest into byte i. */
+CU_DEV int cu_negate(uint32_t bytes, uint32_t signs, int at) {
+    const uint32_t m = at ? cu_byte_signs((signs & 0xf0u) * 0x01020408u)
+                          : cu_byte_signs((signs & 0x0fu) * 0x10204080u);
+    return (int)((bytes ^ m) + (m & 0x01010101u));
 }
 /* The 8 nibbles of a word through a table of 16 bytes (four words): low nibbles of bytes 0..3, then
  * the high ones. Four nibbles select from each half of the table, a fourth selection by bit 3. */
@@ -309,8 +312,8 @@ CU_DEV void cu_group(const struct blk_TQ2_0 *b, int j, const struct kern_grid *,
 
 /* Eight levels of a grid, negated where bit i of `signs` is set. */
 CU_DEV void cu_levels8(const uint8_t *level, uint32_t signs, int *q) {
-    q[0] = cu_negate(cu_word4(level), cu_spread1(signs) * 255u);
-    q[1] = cu_negate(cu_word4(level + 4), cu_spread1(signs >> 4) * 255u);
+    q[0] = cu_negate(cu_word4(level), signs, 0);
+    q[1] = cu_negate(cu_word4(level + 4), signs, 1);
 }
 CU_DEV void cu_group(const struct blk_IQ2_XXS *b, int j, const struct kern_grid *g,
                      struct cu_group *o) {
@@ -351,8 +354,8 @@ CU_DEV void cu_group(const struct blk_IQ3_XXS *b, int j, const struct kern_grid 
     const uint32_t rest = cu_word2(b->qs + 64 + 4 * j);
     CU_UNROLL
     for (int i = 0; i < 8; i++) {
-        const uint32_t signs = (uint32_t)g->sign[rest >> (7 * (i / 2)) & 127] >> (4 * (i & 1));
-        o->q[i] = cu_negate(cu_word4(g->iq3_xxs[b->qs[8 * j + i]]), cu_spread1(signs) * 255u);
+        const uint32_t signs = g->sign[rest >> (7 * (i / 2)) & 127];
+        o->q[i] = cu_negate(cu_word4(g->iq3_xxs[b->qs[8 * j + i]]), signs, i & 1);
     }
     cu_one_scale(o, cu_f16_to_f32(b->d) * 0.25f * (float)(2 * (rest >> 28) + 1), 0);
 }
@@ -361,8 +364,7 @@ CU_DEV void cu_group(const struct blk_IQ3_S *b, int j, const struct kern_grid *g
     CU_UNROLL
     for (int i = 0; i < 8; i++) {
         const int index = b->qs[8 * j + i] | ((b->qh[j] >> i) & 1) << 8;
-        const uint32_t signs = (uint32_t)b->signs[4 * j + i / 2] >> (4 * (i & 1));
-        o->q[i] = cu_negate(cu_word4(g->iq3_s[index]), cu_spread1(signs) * 255u);
+        o->q[i] = cu_negate(cu_word4(g->iq3_s[index]), b->signs[4 * j + i / 2], i & 1);
     }
     const int sc = (b->scales[j / 2] >> (4 * (j & 1))) & 15;
     cu_one_scale(o, cu_f16_to_f32(b->d) * (float)(2 * sc + 1), 0);

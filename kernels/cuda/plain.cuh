@@ -107,11 +107,13 @@ CU_DEV void plain_sums(const struct part &p, const struct plain_task &t, uint8_t
     const int rows = p.k > 512 ? 1 : p.k > 256 ? 2 : 4, per_row = 32 / rows; /* lanes */
     const int n_seg = (p.k + PLAIN_STEP - 1) / PLAIN_STEP;
     const int sub = lane / per_row;
+    const uint8_t *x = p.x + (int64_t)(t.in / p.x_div) * p.x_row; /* x_div is 1 with sums */
     struct plain_at f = {}, c = {};
     float acc = 0;
     int done = 0, asked = 0;
     if (p.ids) cu_wait_before(); /* else weights come while the launch before ends */
     for (;;) {
+#pragma unroll 1
         while (asked < done + PLAIN_DEPTH) {
             if (f.row < t.n) {
                 const uint8_t *src = plain_row(p, t, f.mat, f.u, f.row) + f.seg * P::STEP;
@@ -120,7 +122,10 @@ CU_DEV void plain_sums(const struct part &p, const struct plain_task &t, uint8_t
                 const int n = rows == 1 ? (of_row < P::STEP ? of_row : P::STEP)
                                         : (int)cu_min(rows, t.n - f.row) * of_row;
                 uint8_t *slot = slots + asked % PLAIN_DEPTH * P::SLOT;
-                for (int i = 16 * lane; i < at + n; i += 512) cu_copy16(slot + i, src - at + i);
+                CU_UNROLL
+                for (int i = 0; i < P::SLOT; i += 512)
+                    if (i + 16 * lane < at + n)
+                        cu_copy16(slot + i + 16 * lane, src - at + i + 16 * lane);
                 plain_next(&f, p, rows, n_seg);
             }
             cu_copy_commit();
@@ -130,15 +135,14 @@ CU_DEV void plain_sums(const struct part &p, const struct plain_task &t, uint8_t
         if (c.row >= t.n) return;
         cu_copy_wait<PLAIN_DEPTH - 1>();
         cu_syncwarp();
-        const unsigned in = t.in + c.u;
         const int g = lane % per_row, of_k = 32 * c.seg + g; /* group of the step, of the row */
         if (of_k < p.k / 32 && c.row + sub < t.n) {
             const uint8_t *first = plain_row(p, t, c.mat, c.u, c.row) + c.seg * P::STEP;
             const uint8_t *b = slots + done % PLAIN_DEPTH * P::SLOT + ((uintptr_t)first & 15) +
                                sub * (int)p.w.row_bytes + g / P::PER * (int)sizeof(B);
             const float v = plain_dot((const B *)(const void *)b, g % P::PER,
-                                      p.x + (int64_t)(in / p.x_div) * p.x_row, p.k, of_k, t.grid);
-            acc = fmaf(p.p ? p.p[in] : 1.0f, v, acc);
+                                      x + (int64_t)c.u * p.x_row, p.k, of_k, t.grid);
+            acc = fmaf(p.p ? p.p[t.in + c.u] : 1.0f, v, acc);
         }
         const struct plain_at was = c;
         plain_next(&c, p, rows, n_seg);

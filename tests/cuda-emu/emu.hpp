@@ -159,6 +159,9 @@ static inline int cu_dp4a(int a, int b, int c) {
         c += (int8_t)((uint32_t)a >> (8 * i)) * (int8_t)((uint32_t)b >> (8 * i));
     return c;
 }
+static inline uint32_t cu_byte_signs(uint32_t v) {
+    return (v >> 7 & 0x01010101u) * 255u;
+}
 static inline uint32_t cu_perm(uint32_t x, uint32_t y, uint32_t sel) {
     const uint64_t all = (uint64_t)y << 32 | x;
     uint32_t r = 0;

@@ -334,7 +334,7 @@ static void test_gemm(struct dev *d) {
 
 /* A multiple of 32 that is none of 64, where blocks allow it. */
 static int64_t odd_row(enum qtype t) {
-    return qtype_info(t)->block_elems <= 32 ? 96 : short_row(t);
+    return qtype_info(t)->block_elems <= 32 ? 96 : qtype_info(t)->block_elems;
 }
 static void test_gemm_any(struct dev *d) {
     EACH_TURN(t) {
@@ -407,7 +407,7 @@ static void test_glu(struct dev *d) {
     check_glu(d, QT_Q4_K, 256, true, false, 2, 68, path(BF16, 256));
     check_glu(d, QT_Q6_K, 256, false, true, 1, 9, path(BF16, 256));
     EACH_TURN(t) {
-        const int64_t k = 4 * (qtype_info(t)->block_elems < 32 ? 32 : qtype_info(t)->block_elems);
+        const int64_t k = qtype_info(t)->block_elems < 256 ? 128 : 256;
         check_glu(d, t, odd_row(t), t % 2, t % 3 == 0, 2, 9, path_plain(BF16, t, odd_row(t)));
         if (!is_float(t))
             check_glu(d, t, k, t % 2, t % 3 == 0, t % 5 ? 3 : 1, 2, path_plain(BITS8, t, k));
@@ -459,7 +459,7 @@ static void test_down(struct dev *d) {
         check_down(d, packed_types[i], 512, 2, path(BITS8, 512));
     check_down(d, QT_Q5_K, 256, 25, path(BF16, 256));
     EACH_TURN(t) {
-        const int64_t k = 2 * (qtype_info(t)->block_elems < 32 ? 32 : qtype_info(t)->block_elems);
+        const int64_t k = qtype_info(t)->block_elems < 256 ? 384 : 768;
         check_down(d, t, odd_row(t), 11, path_plain(BF16, t, odd_row(t)));
         if (!is_float(t)) check_down(d, t, k, 2, path_plain(BITS8, t, k));
     }
