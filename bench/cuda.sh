@@ -15,7 +15,7 @@
 #
 #   HONE     the binary (build/hone)          DIR      where synthetic files go and stay (a scratch folder)
 #   OUT      folder of results (docs/results) LIMIT    seconds of one measurement (240)
-#   SHAPES   "Qwen3.5-35B-A3B Qwen3.5-27B"    RECIPES  "Q4_K_M"     DEPTHS  0,4096,32768    DEEP  "65536 131072 262144"
+#   SHAPES   "Qwen3.5-35B-A3B Qwen3.5-27B"    RECIPES  "Q4_K_M" (IQ2_XXS, Q2_K and BF16 take other kernels)     DEPTHS  0,4096,32768    DEEP  "65536 131072 262144"
 #   REPS     repetitions (5)   TG  tokens generated (128)   KV  "f16 q8_0"   DEVICE  cuda   MASKS  "0 1 3 7 15 31 543 671"
 #   DEEP_MASKS  "895 383"
 # The same files beside another engine: bench/peers.sh. Numbers of different machines are never compared.
