@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* kernels/cuda/gemv.cu - few rows of activations with packed weights, by dp4a; several products in
- * one launch, and what the last block of it does for all (last.cuh).
+ * one launch, with weights in the file's order beside them (plain.cuh), and what the last block of
+ * it does for all (last.cuh).
  *
  * Activations are 8 bits per 32 (act.cuh). A team of 1 to 8 warps owns 16 rows; its warps share the
  * pieces of 16 rows x 256 columns (supers) of all matrices that add up to the output: the columns
@@ -10,8 +11,7 @@
  * tried first and were moved down to their uses, one in flight at a time. A lane keeps sums of 2
  * rows and 4 lanes add up at the end; warps are added in order through shared memory, so results do
  * not depend on timing. A gated unit has both its matrices in the same block, 32 outputs of it, and
- * can quantize them for the next product. Small float matrices (routers) are computed exactly
- * beside the others, a warp per row. Bytes moved: each weight once. Not run on a GPU yet; registers
+ * can quantize them for the next product. Bytes moved: each weight once. Not run on a GPU yet; registers
  * and instruction counts: docs/design/cuda.md. */
 #include "kernels/cuda/fast.cuh"
 #include "kernels/cuda/last.cuh"

@@ -207,6 +207,9 @@ static void test_packed(void) {
     m = synthetic("Q8_0", 256, 24, 2); /* groups of 16 rows end within a matrix */
     same(m, ACT_Q8, "Q8_0, 24 values inside");
     model_close(m);
+    m = synthetic("IQ2_XXS", 256, 256, 3); /* nothing of experts is packed */
+    same(m, ACT_Q8, "IQ2_XXS");
+    model_close(m);
     m = synthetic("Q4_K_M", 256, 256, 5);
     same(m, ACT_F32, "Q4_K_M");
     same(m, ACT_Q8, "Q4_K_M");
