@@ -47,6 +47,7 @@ struct cloud {
     const float *lev; /* [element][GRID_MAX] */
     int n;            /* entries */
     float w[8], wa[8];
+    bool flip; /* `flip` below is so where it may be */
     struct grid_room *room;
     int n_list; /* in whole vectors */
     int rest;   /* first entry that was not looked at when the list was full */
@@ -73,7 +74,7 @@ INLINE struct points points_of(const struct cloud *c, int per, bool flip, int fi
         p += x;
         if (flip) least = minv(x, least);
     }
-    if (flip) p -= 2.0f * least;
+    if (flip && (GRID_KEEPS || c->flip)) p -= 2.0f * least;
     const struct points o = {q, p};
     return o;
 }
@@ -293,6 +294,7 @@ LANE_FN void entry_chain(const struct grid_how *h, const struct grid_data *d, st
     float sum = 0;
     c.lev = h->lev + from;
     c.n = grid_n(s) / grid_ways(s);
+    c.flip = flip;
     c.room = r;
     c.n_list = c.rest = 0;
     LANE_UNROLL(8)
@@ -303,13 +305,14 @@ LANE_FN void entry_chain(const struct grid_how *h, const struct grid_data *d, st
     }
     if (s->shift == SHIFT_ENTRY && sum < 0) low += s->n; /* zeros, shifted towards the weights */
     lanes_sync();
-    /* a copy of the loops for every length of entry: unrolled IQ1 to IQ3 encode 1.2 times as fast
-     */
-    if (s->per == 8 && flip)
+    /* A copy of the loops for every length of entry: unrolled IQ1 to IQ3 encode 1.2 times as fast.
+     * On a device octets with and without a flip are side by side: the same copy. */
+    const bool may = GRID_KEEPS ? flip : s->parity;
+    if (s->per == 8 && may)
         cloud_hull(&c, 8, true, low, half, mark, o);
     else if (s->per == 8)
         cloud_hull(&c, 8, false, low, half, mark, o);
-    else if (flip)
+    else if (may)
         cloud_hull(&c, 4, true, low, half, mark, o);
     else
         cloud_hull(&c, 4, false, low, half, mark, o);
