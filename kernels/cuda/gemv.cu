@@ -11,8 +11,8 @@
  * tried first and were moved down to their uses, one in flight at a time. A lane keeps sums of 2
  * rows and 4 lanes add up at the end; warps are added in order through shared memory, so results do
  * not depend on timing. A gated unit has both its matrices in the same block, 32 outputs of it, and
- * can quantize them for the next product. Bytes moved: each weight once. Not run on a GPU yet; registers
- * and instruction counts: docs/design/cuda.md. */
+ * can quantize them for the next product. Bytes moved: each weight once. Not run on a GPU yet;
+ * registers and instruction counts: docs/design/cuda.md. */
 #include "kernels/cuda/fast.cuh"
 #include "kernels/cuda/last.cuh"
 #include "kernels/cuda/pack.cuh"
