@@ -432,8 +432,8 @@ CU_KERNEL __launch_bounds__(32 * FEW_WARPS, 1) attend_few(struct part_job j) {
 template <int KF, int VF, int DIM>
 static int launch_few(struct cu_stream *s, const struct part_job *j, int n_kv, struct err *e) {
     const int slots = 2 * (few_rows<KF, DIM>::TILE + few_rows<VF, DIM>::TILE);
-    const int room = (int)cu_min((int64_t)s->c->info.smem_bytes, 1 << 20) - 1024 - 16 * DIM;
-    const int warps = (int)cu_min(room / slots, FEW_WARPS);
+    const int room = (int)min_i64((int64_t)s->c->info.smem_bytes, 1 << 20) - 1024 - 16 * DIM;
+    const int warps = (int)min_i64(room / slots, FEW_WARPS);
     const dim3 grid((unsigned)div_up((int64_t)j->n_tok * j->group, FEW_COLS), (unsigned)j->n_splits,
                     (unsigned)n_kv);
     const size_t smem = (size_t)(16 * DIM + warps * slots);
