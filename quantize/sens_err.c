@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* quantize/sens_err.c - stage 0: the error of the real encoders on sampled rows, and whole tensors
  * encoded in memory for probes. Every row has its own slot of the result, added in row order: the
- * numbers depend neither on the number of threads nor on who encodes. */
+ * numbers depend neither on the number of threads nor on who encodes. Memory: the rows of a sample
+ * (2 % of a tensor) as in the file, and 4 million of its weights encoded. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -136,8 +137,9 @@ out:
     return rc;
 }
 
-static int is_finite(struct sampler *s, double *signal, const struct imat_entry *en,
-                     const char *name, const char *path, struct err *e) {
+/* ERR_DATA: a weight is not finite. */
+static int total_signal(struct sampler *s, double *signal, const struct imat_entry *en,
+                        const char *name, const char *path, struct err *e) {
     const int64_t rows = s->b.t->ne[1] * s->b.t->ne[2] * s->b.t->ne[3];
     s->b.to = s->b.t->type;
     int rc = batch_open(&s->b, s->ref, e);
@@ -171,7 +173,7 @@ static int tensor_errors(const struct sens_source *from, const struct kern *ref,
     s.b.imp = imp;
     int rc = sample(t, &rows, &copy, e);
     if (!rc) s.sum = xcalloc((size_t)(rows.ne[1] * rows.ne[2] * rows.ne[3]), sizeof *s.sum);
-    if (!rc) rc = is_finite(&s, &signal, en, t->name, path, e);
+    if (!rc) rc = total_signal(&s, &signal, en, t->name, path, e);
     for (int k = 0; k < QT_COUNT && !rc; k++) {
         const struct recipe_item it = {.name = t->name, .role = g->role, .type = (enum qtype)k};
         if (!en) g->can[k] = g->can[k] && !recipe_needs_imatrix(NULL, &it);
