@@ -37,10 +37,9 @@ const struct cuda_weight *exec_cuda_lender(const struct session *s, int i) {
     for (const struct session *o = dev(s)->next; o != s; o = dev(o)->next) {
         const struct weight *v = &o->m->weight[i];
         const struct cuda_weight *c = &dev(o)->w[i];
-        const struct cuda_forms have = exec_cuda_forms(o, i);
         if (c->buf && c->version == v->version && v->data == w->data && v->type == w->type &&
-            have.plain == want.plain && have.packed == want.packed && !want.plain == !c->w.data &&
-            !want.packed == !c->w.packed && c->is_vec == dev(s)->w[i].is_vec)
+            !c->w.data == !want.plain && !c->w.packed == !want.packed &&
+            c->is_vec == dev(s)->w[i].is_vec)
             return c;
     }
     return NULL;
