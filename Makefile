@@ -39,9 +39,12 @@ ALL_CFLAGS = -std=c11 -D_GNU_SOURCE -DHONE_VERSION='"$(VERSION)"' -I. $(LIB_CFLA
              -ffp-contract=off -fPIC -fvisibility=hidden $(if $(NATIVE),-march=native) $(CFLAGS)
 ALL_LDFLAGS = $(SANF) $(LDFLAGS)
 
-# ---- CUDA: nvcc is looked for once. HAVE_CUDA=0 builds without; kernels/cuda/none.c then answers ----
+# ---- CUDA: compiled where there is a GPU and nvcc, or where it is asked for: `make HAVE_CUDA=1`, or CUDA_ARCHS=...;
+# kernels/cuda/none.c answers where it was not ----
 NVCC      ?= $(firstword $(shell command -v nvcc 2>/dev/null) $(wildcard /usr/local/cuda/bin/nvcc))
-HAVE_CUDA ?= $(if $(NVCC),1,0)
+GPU_HERE  := $(wildcard /dev/nvidia0 /dev/nvidiactl /proc/driver/nvidia/version /dev/dxg)# dxg: Windows' Linux
+CUDA_ASKED := $(filter-out undefined,$(firstword $(origin CUDA_ARCHS)))
+HAVE_CUDA ?= $(if $(and $(NVCC),$(GPU_HERE)$(CUDA_ASKED)),1,0)
 CUDA_SRC  := $(wildcard kernels/cuda/*.cu quantize/enc/cuda/*.cu)
 CUDA_HDR  := $(wildcard kernels/cuda/*.cuh kernels/cuda/*.h kernels/cuda/*.def) core/err.h core/num.h core/qtype.h core/qtype.def kernels/grid.h\
              $(wildcard quantize/enc/*.h quantize/enc/*.def quantize/enc/cuda/*.cuh)

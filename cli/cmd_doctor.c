@@ -152,7 +152,7 @@ static int run(struct cli *c, struct err *e) {
     emit_i64(m, "memory_available_bytes", NULL, (int64_t)mem_available());
     emit_str(m, "memory_available", "memory available", memory);
     emit_num(m, "bandwidth_gb_per_s", "memory read GB/s", eval_bandwidth(c->pool), 1);
-    emit_str(m, "cuda", "CUDA", cu_built() ? cu_built() : "not built");
+    emit_str(m, "cuda", "CUDA", cu_built() ? cu_built() : "not built (make HAVE_CUDA=1)");
     emit_isas(m, c);
     emit_devices(m);
     emit_products(m, c);

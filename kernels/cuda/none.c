@@ -7,8 +7,8 @@
 
 static int none(struct err *e) {
     return err_set(e, ERR_SYS,
-                   "this hone was built without CUDA: install the CUDA toolkit and build again, or "
-                   "use --device cpu");
+                   "this hone was built without CUDA: build it again with 'make HAVE_CUDA=1' (needs "
+                   "nvcc of the CUDA toolkit), or use --device cpu");
 }
 
 const char *cu_built(void) {
