@@ -3,6 +3,7 @@
 #include "report/report_text.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -73,4 +74,38 @@ void text_params(char out[24], int64_t n) {
         snprintf(out, 24, "%.2f B", v / 1e9);
     else
         snprintf(out, 24, "%.1f M", v / 1e6);
+}
+
+void text_size(char out[32], int64_t n_bytes) {
+    static const char *const unit[] = {"B", "kB", "MB", "GB", "TB", "PB", "EB"};
+    double v = (double)n_bytes;
+    size_t i = 0;
+    for (; v >= 999.5 && i + 1 < sizeof unit / sizeof *unit; i++) v /= 1000;
+    snprintf(out, 32, "%.*f %s", i == 0 || v >= 99.95 ? 0 : v >= 9.995 ? 1 : 2, v, unit[i]);
+}
+
+void text_thousands(char out[32], int64_t n) {
+    char digits[24];
+    int len = snprintf(digits, sizeof digits, "%lld", (long long)n), k = 0;
+    for (int i = 0; i < len; i++) {
+        if (i && digits[i - 1] != '-' && (len - i) % 3 == 0) out[k++] = ',';
+        out[k++] = digits[i];
+    }
+    out[k] = 0;
+}
+
+void text_kld(struct buf *out, double kld, double err) {
+    if (!isfinite(kld)) {
+        buf_str(out, "-");
+        return;
+    }
+    if (kld < 0) kld = 0;
+    bool known = isfinite(err) && err >= 5e-7;
+    int prec = kld >= 1 ? 3 : kld >= 0.001 ? 4 : kld >= 0.0001 ? 5 : 6;
+    if (known) { /* one digit of the error */
+        prec = (int)ceil(-log10(err) - 1e-9);
+        prec = prec < 2 ? 2 : prec > 6 ? 6 : prec;
+    }
+    buf_fmt(out, "%.*f", prec, kld);
+    if (known) buf_fmt(out, " \302\261 %.*f", prec, err);
 }

@@ -17,6 +17,13 @@ void md_list(struct buf *out, const struct json *names);
 void yaml_field(struct buf *out, const char *key, const char *value);
 /* 34660000000 -> "34.66 B", 17596944 -> "17.6 M" */
 void text_params(char out[24], int64_t n);
+/* "11.1 MB", "19.8 GB": powers of ten, three digits. */
+void text_size(char out[32], int64_t n_bytes);
+/* 11063840 -> "11,063,840" */
+void text_thousands(char out[32], int64_t n);
+/* "0.0103 ± 0.0004": a divergence in nats for people. What rounding made negative is shown as 0; an
+ * error that is not known is left out. */
+void text_kld(struct buf *out, double kld, double err);
 void html_text(struct buf *out, const char *s);
 void html_num(struct buf *out, double v, int prec); /* <td class=n>..</td> */
 

@@ -28,6 +28,10 @@ static void read_file_row(struct result_file *f, const struct json *o) {
     f->file = text(o, "file");
     f->recipe = text(o, "recipe");
     f->sha256 = text(o, "sha256");
+    f->size_class = text(o, "size_class");
+    f->made = text(o, "made");
+    f->why = text(o, "why");
+    f->feedback = json_bool(json_get(o, "feedback"), false);
     f->size_bytes = integer(o, "size_bytes");
     f->is_base = json_bool(json_get(o, "is_base"), false);
     f->bpw = number(o, "bpw");
@@ -61,6 +65,10 @@ int result_open(struct result *r, const char *path, struct err *e) {
     r->version = text(r->root, "hone_version");
     r->machine = text(r->root, "machine");
     r->notes = json_get(r->root, "notes");
+    r->left_out = json_get(r->root, "left_out");
+    r->facts = json_get(r->root, "facts");
+    r->base_type = text(r->root, "base_type");
+    r->base_is_quantized = json_bool(json_get(r->root, "base_is_quantized"), false);
     r->name = text(model, "name");
     r->arch = text(model, "arch");
     r->arch_note = text(model, "arch_note");

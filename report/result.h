@@ -14,6 +14,8 @@
 
 struct result_file { /* one output GGUF */
     const char *file, *recipe, *sha256;
+    const char *size_class, *made, *why; /* "Q4_K_M"; "preset", "mix"; a sentence. "": not said */
+    bool feedback;                       /* made with error feedback */
     int64_t size_bytes;
     double bpw, ppl, ppl_stderr, mean_kld, mean_kld_stderr, kld_p999, max_kld, same_top1, rms_dp;
     double pp_tok_per_s, tg_tok_per_s;
@@ -26,7 +28,10 @@ struct result {
     const char *name, *arch, *arch_note, *version, *machine, *license, *base_name, *tools_suite;
     int64_t n_params, ctx, eval_ctx, eval_tokens, eval_chunks, imatrix_chunks, imatrix_chunk_size;
     int64_t pp, tg;
-    const struct json *eval_texts, *calib_texts, *notes; /* arrays */
+    const struct json *eval_texts, *calib_texts, *notes, *left_out; /* arrays */
+    const struct json *facts; /* of publishing: repo, license, base_model, ...; NULL: none */
+    const char *base_type;    /* "BF16", "Q4_K_M"; "": not said */
+    bool base_is_quantized;   /* what everything is compared with lost something itself */
     struct result_file *file;
     int n_files;
 };
