@@ -30,14 +30,13 @@ struct router {
 int candidates_init(struct candidates *c, const struct model *m, struct err *e) {
     const struct graph *g = &m->graph;
     memset(c, 0, sizeof *c);
-    c->block = xcalloc((size_t)g->n_nodes + 1, sizeof *c->block);
-    c->first = xcalloc((size_t)g->n_nodes + 2, sizeof *c->first);
-    for (int i = 0; i < g->n_nodes; i++) {
-        if (g->node[i].op != OP_MOE) continue;
-        c->block[c->n_layers] = g->node[i].layer;
-        c->first[c->n_layers + 1] =
-            c->first[c->n_layers] + m->weight[g->node[i].w[0]].ne[1]; /* rows of the router */
-        c->n_layers++;
+    c->n_layers = graph_count(g, OP_MOE);
+    c->block = xcalloc((size_t)c->n_layers + 1, sizeof *c->block);
+    c->first = xcalloc((size_t)c->n_layers + 2, sizeof *c->first);
+    for (int i = 0; i < c->n_layers; i++) {
+        const struct gr_node *n = graph_nth(g, OP_MOE, i);
+        c->block[i] = n->layer;
+        c->first[i + 1] = c->first[i] + m->weight[n->w[0]].ne[1]; /* rows of the router */
     }
     if (!c->n_layers)
         return err_set(e, ERR_DATA, "%s has no experts: there is nothing to select texts by",

@@ -225,6 +225,11 @@ const struct arch *arch_find_hf(const char *hf_class); /* NULL: unknown */
 const struct arch *arch_at(int i);                     /* NULL past the end */
 /* "qwen35, qwen35moe" for messages; static storage. */
 const char *arch_list(void);
+/* Builds the forward graph of a model, or of its MTP block, with all its facts. The graph must have
+ * been initialised; it is released by the caller, also after an error. arch_build_draft needs an
+ * architecture that has build_draft. */
+int arch_build(const struct arch *a, const struct hparams *h, struct graph *g, struct err *e);
+int arch_build_draft(const struct arch *a, const struct hparams *h, struct graph *g, struct err *e);
 
 /* Reads all hp rows of an architecture from GGUF keys and derives the rest; checks ranges (>0
  * unless HPF_ZERO_OK, <= 2^31, layers <= HP_MAX_LAYERS). */

@@ -16,10 +16,19 @@ void graph_init(struct graph *g) {
         g->hidden_nodes[i] = GR_NONE;
 }
 
+static void facts_release(struct graph_facts *f) {
+    free(f->use);
+    free(f->kv);
+    free(f->rec);
+    for (int op = 0; op < OP_COUNT; op++) free(f->of_op[op]);
+    memset(f, 0, sizeof *f);
+}
+
 void graph_release(struct graph *g) {
     free(g->node);
     free(g->weight);
     free(g->reg_width);
+    facts_release(&g->facts);
     graph_init(g);
 }
 
@@ -59,14 +68,86 @@ struct gr_node *graph_node(struct graph *g, enum gr_op op, int layer) {
     return n;
 }
 
+const struct gr_op_info gr_ops[OP_COUNT] = {
+#define W(...)                                                                                     \
+    { __VA_ARGS__ }
+#define OP(id, name, flags, state, weights) [OP_##id] = {#name, flags, STATE_##state, weights},
+#include "models/ops.def"
+#undef OP
+#undef W
+};
+
+// clang-format off
+const struct gr_role_info gr_roles[USE_COUNT] = {
+    /*               matrix product observed expert */
+    [USE_ROWS]     = {true,  false, false, false},
+    [USE_MATRIX]   = {true,  true,  true,  false},
+    [USE_DOT]      = {false, false, true,  false},
+    [USE_ROUTER]   = {true,  false, true,  false},
+    [USE_EXP_GATE] = {true,  true,  true,  true},
+    [USE_EXP_UP]   = {true,  true,  true,  true},
+    [USE_EXP_DOWN] = {true,  true,  true,  true},
+};
+// clang-format on
+
 const char *gr_op_name(enum gr_op op) {
-    static const char *const name[OP_COUNT] = {
-        [OP_EMBED] = "embed",         [OP_RMS] = "rms",     [OP_RMS_HEADS] = "rms_heads",
-        [OP_MATMUL] = "matmul",       [OP_ADD] = "add",     [OP_SPLIT_GATE] = "split_gate",
-        [OP_ROPE] = "rope",           [OP_ATTN] = "attn",   [OP_SIGMOID_MUL] = "sigmoid_mul",
-        [OP_CONV_SILU] = "conv_silu", [OP_DELTA] = "delta", [OP_GATED_RMS] = "gated_rms",
-        [OP_SWIGLU] = "swiglu",       [OP_MOE] = "moe",     [OP_GATE_ADD] = "gate_add",
-        [OP_GEGLU] = "geglu",         [OP_SCALE] = "scale", [OP_CONCAT] = "concat",
-    };
-    return (unsigned)op < OP_COUNT ? name[op] : "?";
+    return (unsigned)op < OP_COUNT ? gr_ops[op].name : "?";
+}
+
+/* What the node keeps, under its slot. */
+static void note_state(struct graph *g, const struct gr_node *n, int i) {
+    struct graph_facts *f = &g->facts;
+    switch (gr_ops[n->op].state) {
+    case STATE_NONE:
+        return;
+    case STATE_KV: /* a layer that only reads a slot has no keys of its own */
+        if (n->src[1] != GR_NONE)
+            f->kv[n->slot] = (struct gr_kv){.node = i,
+                                            .layer = n->layer,
+                                            .n_heads = n->n_kv_heads,
+                                            .k_dim = n->head_dim,
+                                            .v_dim = n->head_dim,
+                                            .window = n->window};
+        return;
+    case STATE_CONV: {
+        struct gr_rec *r = &f->rec[n->slot];
+        const int64_t *ne = g->weight[n->w[0]].ne;
+        r->layer = n->layer;
+        r->conv_width = ne[0];
+        r->n_channels = ne[1];
+        r->n_conv = (ne[0] - 1) * ne[1];
+        return;
+    }
+    case STATE_SCAN:
+        f->rec[n->slot].layer = n->layer;
+        f->rec[n->slot].n_scan = n->n_heads * n->v_dim * n->head_dim;
+        return;
+    }
+}
+
+void graph_finish(struct graph *g) {
+    struct graph_facts *f = &g->facts;
+    facts_release(f);
+    f->use = xcalloc((size_t)g->n_nodes * GR_WEIGHTS + 1, sizeof *f->use);
+    f->kv = xcalloc((size_t)g->n_attn_slots + 1, sizeof *f->kv);
+    f->rec = xcalloc((size_t)g->n_rec_slots + 1, sizeof *f->rec);
+    for (int i = 0; i < g->n_nodes; i++) {
+        const struct gr_node *n = &g->node[i];
+        int **list = &f->of_op[n->op], *count = &f->n_of_op[n->op];
+        if ((*count & (*count - 1)) == 0) /* full at every power of two */
+            *list = xreallocarray(*list, *count ? 2 * (size_t)*count : 1, sizeof **list);
+        (*list)[(*count)++] = i;
+        for (int k = 0; k < GR_WEIGHTS; k++)
+            if (n->w[k] != GR_NONE)
+                f->use[f->n_uses++] = (struct gr_use){i, n->w[k], gr_ops[n->op].w[k]};
+        note_state(g, n, i);
+    }
+}
+
+int graph_count(const struct graph *g, enum gr_op op) {
+    return g->facts.n_of_op[op];
+}
+
+const struct gr_node *graph_nth(const struct graph *g, enum gr_op op, int i) {
+    return &g->node[g->facts.of_op[op][i]];
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* models/graph.h - a forward pass as a list of operations on named activation registers. Building
  * only; runtime/exec_*.c executes. A register holds [n_tok][width] f32. Operations are coarse (a
- * whole attention, a whole MoE) so that executors can fuse; every operation's formula is given
- * here. */
+ * whole attention, a whole MoE) so that executors can fuse; models/ops.def has a row for each, with
+ * its formula. */
 #ifndef HONE_MODELS_GRAPH_H
 #define HONE_MODELS_GRAPH_H
 
@@ -15,49 +15,54 @@ typedef int gr_reg; /* register index; GR_NONE when absent */
 typedef int gr_w;   /* weight index into graph.weight[] */
 enum { GR_NONE = -1 };
 
+/* Operations, as models/ops.def lists them: OP_EMBED, OP_RMS, ... */
 enum gr_op {
-    OP_EMBED,      /* dst = scale * row(w0, token id); scale 0: 1 */
-    OP_RMS,        /* dst = rms(src0; w0, eps) over the register's width; w0 absent: weights 1 */
-    OP_RMS_HEADS,  /* dst = per head of `head_dim`: rms(src0; w0, eps); in place allowed; w0 absent:
-                      1 */
-    OP_MATMUL,     /* dst[t] = w0 . src0[t] */
-    OP_ADD,        /* dst = src0 + src1; in place allowed */
-    OP_SPLIT_GATE, /* src0 per head: 2*head_dim values, query then gate -> dst queries, dst2 gates
-                    */
-                   /* In-place operations have src[0] == dst. */
-    OP_ROPE, /* dst(in place) first n_rot dims of each head, by token position: pair j of n_rot/2
-                turns by pos * base^(-2j/n_rot) / w0[j] (w0 absent: 1); base: rope_base, 0: the
-                graph's. Pairs are (j, j + n_rot/2), or (2j, 2j + 1) with `adjacent` */
-    OP_ATTN, /* dst = causal attention(q = src0, k = src1, v = src2), appends to KV slot `slot`;
-                scale; window > 0: query position p sees keys > p - window; src1 absent: nothing is
-                appended, the slot's keys and values of an earlier layer are read */
-    OP_SIGMOID_MUL, /* dst *= sigmoid(src0) elementwise */
-    OP_CONV_SILU,   /* dst(in place) = silu(causal depthwise conv, weight w0), conv state `slot` */
-    OP_DELTA, /* gated delta net: src0 = conv output (q | k | v), src1 = beta logits, src2 = alpha;
-                 w0 = ssm_a, w1 = dt bias; dst = o [n_v_heads * v_dim]; state `slot`;
-                 q,k l2-normalised per head (eps), q * 1/sqrt(k_dim), v head n uses k head n mod
-                 n_k_heads */
-    OP_GATED_RMS, /* dst = per head of head_dim: rms(src0; w0, eps) * silu(src1) */
-    OP_SWIGLU,    /* dst = silu(src0) * src1 */
-    OP_MOE, /* routed experts: src0 = h; w0 router [E][d], w1 gate, w2 up, w3 down (expert tensors);
-               top n_used of softmax(router . h), ties to the lower index, weights renormalised;
-               dst = sum_e p_e * down_e(silu(gate_e h) * up_e h);
-               src1: what the router reads instead of h; w2 absent: w1 holds gate rows, then as many
-               up rows; w4 [E]: factors of p_e after renormalising; `gelu`: as OP_GEGLU, not silu */
-    OP_GATE_ADD, /* dst += src0 * sigmoid(w0 . src1)   (shared expert's gate; one scalar per token)
-                  */
-    OP_GEGLU,    /* dst = gelu(src0) * src1, columns of src1 from `offset`; in place allowed;
-                    gelu(x) = x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3))) */
-    OP_SCALE,    /* dst(in place) *= scale (0: 1) * w0 ({1}; absent: 1) */
-    OP_CONCAT,   /* dst = src0 | src1, row by row; not in place */
+#define OP(id, name, flags, state, weights) OP_##id,
+#include "models/ops.def"
+#undef OP
     OP_COUNT
 };
+enum { GR_WEIGHTS = 5, GR_SOURCES = 3 }; /* most weights and sources of an operation */
+
+/* What a weight is to the operation that takes it. */
+enum gr_role {
+    USE_NONE,
+    USE_VEC,      /* values that are used one by one, as f32 */
+    USE_DIVISORS, /* of rotary angles; they enter a table before the pass */
+    USE_ROWS,     /* a matrix of which rows are looked up */
+    USE_MATRIX,   /* a matrix product */
+    USE_DOT,      /* one row that is multiplied with each token's, giving one number */
+    USE_ROUTER,   /* a matrix product that chooses experts */
+    USE_EXP_GATE, /* matrices of the routed experts */
+    USE_EXP_UP,
+    USE_EXP_DOWN,
+    USE_COUNT
+};
+/* What an operation keeps from one token to the next. */
+enum gr_state { STATE_NONE, STATE_KV, STATE_CONV, STATE_SCAN };
+enum gr_flag { OP_READS_DST = 1 }; /* dst is read too, although it is no source */
+
+struct gr_op_info {
+    const char *name;
+    unsigned flags;
+    enum gr_state state;
+    enum gr_role w[GR_WEIGHTS];
+};
+extern const struct gr_op_info gr_ops[OP_COUNT];
+
+struct gr_role_info {
+    bool matrix;   /* rows of a matrix, of any tensor type; otherwise values that are read as f32 */
+    bool product;  /* enters the fast matrix products, so it may be packed */
+    bool observed; /* its inputs make up the importance matrix */
+    bool expert;   /* one matrix per routed expert */
+};
+extern const struct gr_role_info gr_roles[USE_COUNT];
 
 struct gr_node {
     enum gr_op op;
     int layer; /* block index, -1 global: for messages, imatrix, probes */
-    gr_reg dst, dst2, src[3];
-    gr_w w[5];
+    gr_reg dst, dst2, src[GR_SOURCES];
+    gr_w w[GR_WEIGHTS];
     int slot; /* OP_ATTN: index among attention layers; OP_CONV/DELTA: among recurrent layers */
     int64_t n_heads, n_kv_heads, head_dim, n_rot, n_used, v_dim;
     float eps, scale;
@@ -77,6 +82,30 @@ struct gr_weight {
 struct gr_yarn {
     double factor, attn, fast, slow, ctx;
 };
+/* Facts that follow from the nodes, so that nobody walks over them to find out again. graph_finish
+ * computes them; pointers are owned by the graph. */
+struct gr_use { /* one weight of one node */
+    int node;
+    gr_w w;
+    enum gr_role role;
+};
+struct gr_kv { /* keys and values of one attention slot, as the layer that appends to it has them */
+    int node, layer;
+    int64_t n_heads, k_dim, v_dim, window;
+};
+struct gr_rec { /* state of one recurrent layer */
+    int layer;
+    int64_t conv_width, n_channels; /* of the convolution; its tail is (width - 1) * channels */
+    int64_t n_conv, n_scan;         /* floats of the tail, floats of the scan's matrices */
+};
+struct graph_facts {
+    struct gr_use *use; /* in order of nodes, and of w[] within one; absent weights left out */
+    int n_uses;
+    struct gr_kv *kv;                        /* [n_attn_slots] */
+    struct gr_rec *rec;                      /* [n_rec_slots] */
+    int *of_op[OP_COUNT], n_of_op[OP_COUNT]; /* nodes of each operation, in order */
+};
+
 struct graph {
     struct gr_node *node;
     int n_nodes, cap_nodes;
@@ -95,6 +124,7 @@ struct graph {
      * norm. */
     int hidden_nodes[512 + 1];
     gr_reg residual;
+    struct graph_facts facts;
 };
 
 void graph_init(struct graph *g);
@@ -105,6 +135,11 @@ gr_w graph_weight(struct graph *g, const char *fmt, int layer, int64_t ne0, int6
                   int64_t ne2);
 struct gr_node *graph_node(struct graph *g, enum gr_op op,
                            int layer); /* all registers GR_NONE; borrowed until the next node */
+/* Computes g->facts. The graph must be complete; arch_build and arch_build_draft call it. */
+void graph_finish(struct graph *g);
+/* Number of nodes of an operation, and the i-th of them. */
+int graph_count(const struct graph *g, enum gr_op op);
+const struct gr_node *graph_nth(const struct graph *g, enum gr_op op, int i);
 const char *gr_op_name(enum gr_op op);
 
 #endif

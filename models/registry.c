@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/attr.h"
+#include "models/graph.h"
 
 extern const struct arch arch_qwen3, arch_qwen3moe, arch_qwen35, arch_qwen35moe;
 extern const struct arch arch_llama, arch_mistral3, arch_gemma4;
@@ -37,6 +38,19 @@ const struct arch *arch_find_hf(const char *hf_class) {
         for (const char *const *c = all[i]->hf_classes; *c; c++)
             if (strcmp(*c, hf_class) == 0) return all[i];
     return NULL;
+}
+
+int arch_build(const struct arch *a, const struct hparams *h, struct graph *g, struct err *e) {
+    TRY(a->build(h, g, e));
+    graph_finish(g);
+    return 0;
+}
+
+int arch_build_draft(const struct arch *a, const struct hparams *h, struct graph *g,
+                     struct err *e) {
+    TRY(a->build_draft(h, g, e));
+    graph_finish(g);
+    return 0;
 }
 
 const char *arch_list(void) {

@@ -14,18 +14,19 @@ static struct block_size *block_at(struct sizes *z, int layer) {
     return layer >= 0 && layer < z->n_blocks ? &z->block[layer] : NULL;
 }
 
-static void take_node(struct sizes *z, const struct graph *g, const struct gr_node *n) {
-    struct block_size *b = block_at(z, n->layer);
-    if (!b) return;
-    if (n->op == OP_ATTN && n->src[1] != GR_NONE) {
-        b->kv_heads = n->n_kv_heads;
-        b->k_dim = n->head_dim;
-        b->window = n->window;
-    } else if (n->op == OP_CONV_SILU) {
-        const int64_t *ne = g->weight[n->w[0]].ne; /* {width, channels} */
-        b->state += (ne[0] - 1) * ne[1];
-    } else if (n->op == OP_DELTA) {
-        b->state += n->n_heads * n->v_dim * n->head_dim;
+static void take_slots(struct sizes *z, const struct graph *g) {
+    for (int i = 0; i < g->n_attn_slots; i++) {
+        const struct gr_kv *kv = &g->facts.kv[i];
+        struct block_size *b = block_at(z, kv->layer);
+        if (!b) continue;
+        b->kv_heads = kv->n_heads;
+        b->k_dim = kv->k_dim;
+        b->window = kv->window;
+    }
+    for (int i = 0; i < g->n_rec_slots; i++) {
+        const struct gr_rec *r = &g->facts.rec[i];
+        struct block_size *b = block_at(z, r->layer);
+        if (b) b->state += r->n_conv + r->n_scan;
     }
 }
 
@@ -33,14 +34,14 @@ int sizes_init(struct sizes *z, const struct arch *a, const struct hparams *h, s
     struct graph g;
     memset(z, 0, sizeof *z);
     graph_init(&g);
-    int rc = a->build(h, &g, e);
+    int rc = arch_build(a, h, &g, e);
     if (rc == 0) {
         z->n_blocks = (int)h->d[HD_LAYERS];
         z->n_vocab = h->d[HD_VOCAB];
         z->n_embd = h->d[HD_EMBD];
         z->n_ctx_train = h->d[HD_CTX];
         z->tied = h->tied;
-        for (int i = 0; i < g.n_nodes; i++) take_node(z, &g, &g.node[i]);
+        take_slots(z, &g);
         for (int i = 0; i < g.n_regs; i++) z->reg_floats += (g.reg_width[i] + 15) / 16 * 16;
     }
     graph_release(&g);

@@ -45,7 +45,6 @@ struct sizes { /* maxima over the nodes of the graph */
 };
 
 static void size_weight(const struct session *s, struct sizes *z, gr_w w) {
-    if (w == GR_NONE) return;
     int64_t k = s->g->weight[w].ne[0];
     z->panel = max_i64(z->panel, exec_panel_rows(k) * k);
     if (exec_is_packed(s, &s->m->weight[w]))
@@ -58,20 +57,26 @@ static void size_weight(const struct session *s, struct sizes *z, gr_w w) {
     }
 }
 
-static void size_node(const struct session *s, struct sizes *z, const struct gr_node *n) {
-    if (n->op == OP_MATMUL || n->op == OP_MOE)
-        for (int i = 0; i < 4; i++) size_weight(s, z, n->w[i]); /* w4 is a vector */
-    if (n->op == OP_ATTN) {
+static void size_nodes(const struct session *s, struct sizes *z) {
+    const struct graph *g = s->g;
+    for (int i = 0; i < g->facts.n_uses; i++) {
+        const struct gr_role_info *r = &gr_roles[g->facts.use[i].role];
+        if (r->matrix && r->observed) size_weight(s, z, g->facts.use[i].w);
+    }
+    for (int i = 0; i < graph_count(g, OP_ATTN); i++) {
+        const struct gr_node *n = graph_nth(g, OP_ATTN, i);
         z->attn = max_i64(z->attn, exec_attn_scratch(n));
         z->att_rows = max_i64(z->att_rows, exec_attn_rows(n));
         z->head_dim = max_i64(z->head_dim, n->head_dim);
     }
-    if (n->op == OP_DELTA) z->v_heads = max_i64(z->v_heads, n->n_heads);
-    if (n->op == OP_MOE) {
-        z->experts = max_i64(z->experts, s->g->weight[n->w[0]].ne[1]);
+    for (int i = 0; i < graph_count(g, OP_DELTA); i++)
+        z->v_heads = max_i64(z->v_heads, graph_nth(g, OP_DELTA, i)->n_heads);
+    for (int i = 0; i < graph_count(g, OP_MOE); i++) {
+        const struct gr_node *n = graph_nth(g, OP_MOE, i);
+        z->experts = max_i64(z->experts, g->weight[n->w[0]].ne[1]);
         z->used = max_i64(z->used, n->n_used);
-        z->moe_d = max_i64(z->moe_d, s->g->weight[n->w[0]].ne[0]);
-        z->moe_f = max_i64(z->moe_f, s->g->weight[n->w[1]].ne[1]);
+        z->moe_d = max_i64(z->moe_d, g->weight[n->w[0]].ne[0]);
+        z->moe_f = max_i64(z->moe_f, g->weight[n->w[1]].ne[1]);
     }
 }
 
@@ -101,7 +106,7 @@ static int alloc_ropes(struct session *s, struct err *e) {
 
 static int alloc_work(struct session *s, struct err *e) {
     struct sizes z = {0};
-    for (int i = 0; i < s->g->n_nodes; i++) size_node(s, &z, &s->g->node[i]);
+    size_nodes(s, &z);
     size_weight(s, &z, s->g->output);
     int64_t n = s->o.n_ubatch, parts = max_i64(ATTN_TASKS, s->n_workers) * z.att_rows;
     TRY(alloc_ropes(s, e));

@@ -94,9 +94,8 @@ static int alloc_all(struct session *s, struct err *e) {
 
 static int64_t choose_splits(const struct session *s) {
     int64_t most = 1;
-    for (int i = 0; i < s->g->n_nodes; i++)
-        if (s->g->node[i].op == OP_ATTN)
-            most = max_i64(most, dev(s)->info.n_sm / s->g->node[i].n_kv_heads);
+    for (int i = 0; i < s->g->n_attn_slots; i++)
+        most = max_i64(most, dev(s)->info.n_sm / s->g->facts.kv[i].n_heads);
     return min_i64(most, div_up(s->o.n_ctx, MIN_KEYS_PER_PART));
 }
 
@@ -238,9 +237,10 @@ static int replay(struct session *s, struct err *e) {
     struct cuda *d = dev(s);
     struct cu_graph **piece = d->step;
     TRY(cu_graph_run(d->q, *piece++, e));
-    for (int i = 0; i < s->g->n_nodes; i++) {
-        if (!d->on_host[i]) continue;
-        TRY(exec_cuda_moe_on_host(s, &s->g->node[i], e));
+    for (int i = 0; i < graph_count(s->g, OP_MOE); i++) {
+        const struct gr_node *n = graph_nth(s->g, OP_MOE, i);
+        if (!d->on_host[n - s->g->node]) continue;
+        TRY(exec_cuda_moe_on_host(s, n, e));
         TRY(cu_graph_run(d->q, *piece++, e));
     }
     return 0;

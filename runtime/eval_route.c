@@ -56,12 +56,12 @@ static void see(void *ud, int block, const int32_t *expert, int64_t n_used, int6
 int route_init(struct route_log *l, const struct session *base, struct err *e) {
     const struct graph *g = &session_model(base)->graph;
     memset(l, 0, sizeof *l);
-    l->layer = xcalloc((size_t)g->n_nodes + 1, sizeof *l->layer);
-    l->n_used = xcalloc((size_t)g->n_nodes + 1, sizeof *l->n_used);
-    l->base = xcalloc((size_t)g->n_nodes + 1, sizeof *l->base);
-    for (int i = 0; i < g->n_nodes; i++) {
-        const struct gr_node *n = &g->node[i];
-        if (n->op != OP_MOE) continue;
+    const size_t n_moe = (size_t)graph_count(g, OP_MOE);
+    l->layer = xcalloc(n_moe + 1, sizeof *l->layer);
+    l->n_used = xcalloc(n_moe + 1, sizeof *l->n_used);
+    l->base = xcalloc(n_moe + 1, sizeof *l->base);
+    for (size_t i = 0; i < n_moe; i++) {
+        const struct gr_node *n = graph_nth(g, OP_MOE, (int)i);
         void *p = NULL;
         TRY(buf_alloc(&p, (uint64_t)(EVAL_PIECE * n->n_used) * sizeof(int32_t), "expert choices",
                       e));
@@ -82,12 +82,10 @@ void route_release(struct route_log *l) {
 
 int route_check(const struct route_log *l, const struct session *s, struct err *e) {
     const struct graph *g = &session_model(s)->graph;
-    int n = 0;
-    for (int i = 0; i < g->n_nodes; i++) {
-        const struct gr_node *x = &g->node[i];
-        if (x->op != OP_MOE) continue;
+    const int n = graph_count(g, OP_MOE);
+    for (int i = 0; i < n; i++) {
+        const struct gr_node *x = graph_nth(g, OP_MOE, i);
         int k = layer_at(l, x->layer);
-        n++;
         if (k < 0 || l->n_used[k] != x->n_used)
             return err_set(e, ERR_DATA,
                            "%s: block %d chooses %" PRId64

@@ -68,22 +68,17 @@ double eval_bandwidth(struct pool *p) {
     return best;
 }
 
-static double weight_bytes(const struct session *s, const struct gr_node *n) {
-    double sum = 0;
-    for (int i = 0; i < 4; i++) {
-        if (n->w[i] == GR_NONE) continue;
-        const struct weight *w = &s->m->weight[n->w[i]];
-        double b = (double)w->n_bytes;
-        if (n->op == OP_EMBED) b = (double)w->row_bytes;
-        if (n->op == OP_MOE && i > 0) b *= (double)n->n_used / (double)w->ne[2];
-        sum += b;
-    }
-    return sum;
+/* Bytes that one token reads of a weight. */
+static double weight_bytes(const struct session *s, const struct gr_use *u) {
+    const struct weight *w = &s->m->weight[u->w];
+    if (u->role == USE_ROWS) return (double)w->row_bytes;
+    if (!gr_roles[u->role].expert) return (double)w->n_bytes;
+    return (double)w->n_bytes * (double)s->g->node[u->node].n_used / (double)w->ne[2];
 }
 
 static double token_bytes(const struct session *s, double depth) {
     double sum = (double)s->m->weight[s->g->output].n_bytes + 2.0 * (double)s->rec.n_bytes;
-    for (int i = 0; i < s->g->n_nodes; i++) sum += weight_bytes(s, &s->g->node[i]);
+    for (int i = 0; i < s->g->facts.n_uses; i++) sum += weight_bytes(s, &s->g->facts.use[i]);
     for (int i = 0; i < s->kv.n_slots; i++)
         sum += depth * (double)s->kv.slot[i].n_heads *
                (double)(s->kv.slot[i].k_row + s->kv.slot[i].v_row);

@@ -7,28 +7,11 @@
 #include "core/mem.h"
 #include "runtime/exec.h"
 
-// clang-format off
 const exec_fn exec_table[OP_COUNT] = {
-    [OP_EMBED] = exec_embed,
-    [OP_RMS] = exec_rms,
-    [OP_RMS_HEADS] = exec_rms_heads,
-    [OP_MATMUL] = exec_matmul,
-    [OP_ADD] = exec_add,
-    [OP_SPLIT_GATE] = exec_split_gate,
-    [OP_ROPE] = exec_rope,
-    [OP_ATTN] = exec_attn,
-    [OP_SIGMOID_MUL] = exec_sigmoid_mul,
-    [OP_CONV_SILU] = exec_conv_silu,
-    [OP_DELTA] = exec_delta,
-    [OP_GATED_RMS] = exec_gated_rms,
-    [OP_SWIGLU] = exec_swiglu,
-    [OP_MOE] = exec_moe,
-    [OP_GATE_ADD] = exec_gate_add,
-    [OP_GEGLU] = exec_geglu,
-    [OP_SCALE] = exec_scale,
-    [OP_CONCAT] = exec_concat,
+#define OP(id, name, flags, state, weights) [OP_##id] = exec_##name,
+#include "models/ops.def"
+#undef OP
 };
-// clang-format on
 
 void exec_par(struct session *s, int64_t n_items, int64_t chunk, double work, pool_fn fn,
               void *ctx) {

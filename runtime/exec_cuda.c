@@ -233,28 +233,11 @@ static int op_delta(struct session *s, const struct gr_node *n, struct err *e) {
     return cu_delta_rows(dev(s)->q, &a, e);
 }
 
-// clang-format off
 static const cuda_fn table[OP_COUNT] = {
-    [OP_EMBED] = op_embed,
-    [OP_RMS] = op_rms,
-    [OP_RMS_HEADS] = op_rms_heads,
-    [OP_MATMUL] = op_matmul,
-    [OP_ADD] = op_add,
-    [OP_SPLIT_GATE] = op_split_gate,
-    [OP_ROPE] = op_rope,
-    [OP_ATTN] = op_attn,
-    [OP_SIGMOID_MUL] = op_sigmoid_mul,
-    [OP_CONV_SILU] = op_conv_silu,
-    [OP_DELTA] = op_delta,
-    [OP_GATED_RMS] = op_gated_rms,
-    [OP_SWIGLU] = op_swiglu,
-    [OP_MOE] = op_moe,
-    [OP_GATE_ADD] = op_gate_add,
-    [OP_GEGLU] = op_geglu,
-    [OP_SCALE] = op_scale,
-    [OP_CONCAT] = op_concat,
+#define OP(id, name, flags, state, weights) [OP_##id] = op_##name,
+#include "models/ops.def"
+#undef OP
 };
-// clang-format on
 
 /* ---- several nodes, one launch; each looks at nodes [n, end)
  * and returns how many it did, 0: none, < 0: an error ---- */

@@ -42,11 +42,12 @@ static void cut_work(struct session *s, struct cut *c) {
     struct cuda *d = dev(s);
     const int64_t few = d->exact || !(d->fuse & CUDA_MMA_FEW) ? 1 : min_i64(CU_FEW, s->o.n_ubatch);
     int64_t n = s->o.n_ubatch, experts = 0, pairs = 0, hidden = 0, part = 0, hidden_q = 0;
-    for (int i = 0; i < s->g->n_nodes; i++) {
-        const struct gr_node *x = &s->g->node[i];
-        if (x->op == OP_ATTN)
-            part = max_i64(part, few * x->n_heads * d->n_splits * (x->head_dim + 2));
-        if (x->op != OP_MOE) continue;
+    for (int i = 0; i < graph_count(s->g, OP_ATTN); i++) {
+        const struct gr_node *x = graph_nth(s->g, OP_ATTN, i);
+        part = max_i64(part, few * x->n_heads * d->n_splits * (x->head_dim + 2));
+    }
+    for (int i = 0; i < graph_count(s->g, OP_MOE); i++) {
+        const struct gr_node *x = graph_nth(s->g, OP_MOE, i);
         experts = max_i64(experts, s->g->weight[x->w[0]].ne[1]);
         pairs = max_i64(pairs, n * x->n_used);
         int64_t f = s->g->weight[x->w[3]].ne[0];
@@ -80,15 +81,11 @@ void exec_cuda_lay_out(struct session *s, void *regs, void *work) {
     cut_work(s, &(struct cut){work, 0});
 }
 
+/* The device keeps a ring of all inputs of the convolution; *n_delta: floats of the matrices. */
 static int64_t ring_floats(const struct session *s, int slot, int64_t *n_delta) {
-    int64_t n = 0;
-    for (int i = 0; i < s->g->n_nodes; i++) {
-        const struct gr_node *x = &s->g->node[i];
-        if (x->slot != slot) continue;
-        if (x->op == OP_CONV_SILU) n = s->g->weight[x->w[0]].ne[0] * s->g->weight[x->w[0]].ne[1];
-        if (x->op == OP_DELTA) *n_delta = x->n_heads * x->v_dim * x->head_dim;
-    }
-    return n;
+    const struct gr_rec *r = &s->g->facts.rec[slot];
+    *n_delta = r->n_scan;
+    return r->conv_width * r->n_channels;
 }
 
 /* What products of many tokens take for themselves, at most. */
@@ -101,13 +98,13 @@ static uint64_t scratch_of(const struct session *s, gr_w w, int64_t n_in, int64_
 static uint64_t scratch_bytes(const struct session *s) {
     const int64_t n = s->o.n_ubatch;
     uint64_t most = scratch_of(s, s->g->output, HEAD_ROWS, 1, 1);
-    for (int i = 0; i < s->g->n_nodes; i++) {
-        const struct gr_node *x = &s->g->node[i];
-        const int64_t used = x->n_used;
-        if (x->op == OP_MATMUL) most = max_u64(most, scratch_of(s, x->w[0], n, 1, 1));
-        if (x->op != OP_MOE) continue;
-        for (int k = 1; k < 3; k++) most = max_u64(most, scratch_of(s, x->w[k], n * used, used, 1));
-        most = max_u64(most, scratch_of(s, x->w[3], n * used, 1, used));
+    for (int i = 0; i < s->g->facts.n_uses; i++) {
+        const struct gr_use *u = &s->g->facts.use[i];
+        const int64_t used = s->g->node[u->node].n_used;
+        if (!gr_roles[u->role].product) continue;
+        most = max_u64(most, !gr_roles[u->role].expert ? scratch_of(s, u->w, n, 1, 1)
+                             : u->role == USE_EXP_DOWN ? scratch_of(s, u->w, n * used, 1, used)
+                                                       : scratch_of(s, u->w, n * used, used, 1));
     }
     return most;
 }
@@ -174,8 +171,8 @@ static int64_t least(const struct session *s) {
 static int place(struct session *s, struct cuda_plan *p, uint64_t have, struct err *e) {
     const int64_t asked = s->o.device.stream_from;
     const int64_t from = asked < 0 ? -1 : max_i64(asked ? asked : CUDA_STREAM_FROM, least(s));
-    int n_moe = 0, n = 0;
-    for (int i = 0; i < s->g->n_nodes; i++) n_moe += s->g->node[i].op == OP_MOE;
+    const int n_moe = graph_count(s->g, OP_MOE);
+    int n = 0;
     while (n <= n_moe && !fits(s, n, 0, have, p)) n++;
     if (n > n_moe) return too_large(s, p, have, e);
     if (n == 0 || from < 0 || from > s->o.n_ubatch) return 0;

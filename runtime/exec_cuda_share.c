@@ -54,10 +54,12 @@ static uint64_t encoded(const struct session *s, gr_w w) {
 
 uint64_t exec_cuda_replaced_bytes(const struct session *s) {
     uint64_t most = encoded(s, s->g->output);
-    for (int i = 0; i < s->g->n_nodes; i++) {
-        const struct gr_node *n = &s->g->node[i];
-        if (n->op == OP_MOE) most = max_u64(most, encoded(s, n->w[1]) + encoded(s, n->w[2]));
-        if (n->op == OP_MATMUL) most = max_u64(most, encoded(s, n->w[0]));
+    for (int i = 0; i < s->g->facts.n_uses; i++)
+        if (s->g->facts.use[i].role == USE_MATRIX)
+            most = max_u64(most, encoded(s, s->g->facts.use[i].w));
+    for (int i = 0; i < graph_count(s->g, OP_MOE); i++) { /* gate and up are replaced together */
+        const struct gr_node *n = graph_nth(s->g, OP_MOE, i);
+        most = max_u64(most, encoded(s, n->w[1]) + encoded(s, n->w[2]));
     }
     return most;
 }

@@ -45,17 +45,15 @@ uint64_t exec_cuda_stream_plan(struct session *s) {
     uint64_t sum = 0;
     in->piece = in->raw = 0;
     for (int k = 0; k < 3; k++) in->slot[k].n_bytes = 0;
-    for (int i = 0; i < s->g->n_nodes && in->from; i++) {
-        const struct gr_node *n = &s->g->node[i];
-        for (int k = 1; k < 4 && d->on_host[i]; k++) {
-            if (n->w[k] == GR_NONE) continue;
-            const struct weight *w = &s->m->weight[n->w[k]];
-            const struct cuda_forms f = exec_cuda_forms(s, n->w[k]);
-            in->piece = max_u64(in->piece, piece_bytes(w));
-            if (!f.plain) in->raw = max_u64(in->raw, piece_bytes(w));
-            in->slot[k - 1].n_bytes =
-                max_u64(in->slot[k - 1].n_bytes, round_up(f.plain + f.packed, CUDA_ALIGN));
-        }
+    for (int i = 0; i < s->g->facts.n_uses && in->from; i++) {
+        const struct gr_use *u = &s->g->facts.use[i];
+        if (!d->on_host[u->node] || !gr_roles[u->role].expert) continue;
+        const struct weight *w = &s->m->weight[u->w];
+        const struct cuda_forms f = exec_cuda_forms(s, u->w);
+        uint64_t *room = &in->slot[u->role - USE_EXP_GATE].n_bytes;
+        in->piece = max_u64(in->piece, piece_bytes(w));
+        if (!f.plain) in->raw = max_u64(in->raw, piece_bytes(w));
+        *room = max_u64(*room, round_up(f.plain + f.packed, CUDA_ALIGN));
     }
     for (int k = 0; k < 3; k++) sum += in->slot[k].n_bytes;
     return sum + 2 * in->raw;

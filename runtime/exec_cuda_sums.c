@@ -41,17 +41,15 @@ static void add(struct session *s, gr_w w, int64_t n_mat, gr_w like) {
 
 static void find_products(struct session *s) {
     struct cuda_sums *m = dev(s)->sums;
-    for (int i = 0; i < s->g->n_nodes; i++) {
-        const struct gr_node *n = &s->g->node[i];
-        if (n->op == OP_MATMUL || n->op == OP_GATE_ADD || n->op == OP_MOE)
-            add(s, n->w[0], 1, GR_NONE);
-        if (n->op != OP_MOE) continue;
-        const int64_t experts = s->g->weight[n->w[0]].ne[1];
-        add(s, n->w[1], experts, GR_NONE);
-        add(s, n->w[2], experts, n->w[1]);
-        add(s, n->w[3], experts, GR_NONE);
+    for (int i = 0; i < s->g->facts.n_uses; i++) {
+        const struct gr_use *u = &s->g->facts.use[i];
+        const struct gr_node *n = &s->g->node[u->node];
+        if (!gr_roles[u->role].observed) continue;
+        const int64_t n_mat = gr_roles[u->role].expert ? s->g->weight[n->w[0]].ne[1] : 1;
+        add(s, u->w, n_mat, u->role == USE_EXP_UP ? n->w[1] : GR_NONE);
+        if (u->role != USE_ROUTER) continue;
         m->n_pairs = max_i64(m->n_pairs, s->o.n_ubatch * n->n_used);
-        m->n_experts = max_i64(m->n_experts, experts);
+        m->n_experts = max_i64(m->n_experts, s->g->weight[u->w].ne[1]);
     }
 }
 

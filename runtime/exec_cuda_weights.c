@@ -33,16 +33,14 @@ struct cu_weight exec_cuda_shape(const struct weight *w) {
 
 void exec_cuda_find_uses(struct session *s) {
     bool exact = dev(s)->exact;
-    for (int i = 0; i < s->g->n_nodes; i++) {
-        const struct gr_node *n = &s->g->node[i];
-        if (n->op == OP_ROPE) continue; /* divisors enter the table on the CPU */
-        bool moe = n->op == OP_MOE, embed = n->op == OP_EMBED, mat = n->op == OP_MATMUL;
-        bool mixed = moe && !exec_cuda_glu_packs(s, n->w[1], n->w[2]);
-        for (int k = 0; k < 5; k++) {
-            bool router = moe && k == 0, product = mat || (moe && k > 0 && k < 4);
-            use(s, n->w[k], product || router || embed, product,
-                exact || router || embed || (mixed && (k == 1 || k == 2)));
-        }
+    for (int i = 0; i < s->g->facts.n_uses; i++) {
+        const struct gr_use *u = &s->g->facts.use[i];
+        const struct gr_node *n = &s->g->node[u->node];
+        const struct gr_role_info *r = &gr_roles[u->role];
+        if (u->role == USE_DIVISORS) continue; /* they enter the table on the CPU */
+        bool glu = u->role == USE_EXP_GATE || u->role == USE_EXP_UP;
+        bool mixed = glu && !exec_cuda_glu_packs(s, n->w[1], n->w[2]);
+        use(s, u->w, r->matrix, r->product, exact || (r->matrix && !r->product) || mixed);
     }
     use(s, s->g->output, true, true, exact);
 }
@@ -50,13 +48,14 @@ void exec_cuda_find_uses(struct session *s) {
 void exec_cuda_leave_on_host(struct session *s, int n) {
     struct cuda *d = dev(s);
     d->n_on_host = 0;
-    for (int i = s->g->n_nodes - 1; i >= 0; i--) {
-        const struct gr_node *x = &s->g->node[i];
-        if (x->op != OP_MOE) continue;
-        d->on_host[i] = d->n_on_host < n;
-        d->n_on_host += d->on_host[i];
-        for (int k = 1; k < 4; k++)
-            if (x->w[k] != GR_NONE) d->w[x->w[k]].is_host = d->on_host[i];
+    for (int i = graph_count(s->g, OP_MOE) - 1; i >= 0; i--) {
+        const struct gr_node *x = graph_nth(s->g, OP_MOE, i);
+        d->on_host[x - s->g->node] = d->n_on_host < n;
+        d->n_on_host += d->n_on_host < n;
+    }
+    for (int i = 0; i < s->g->facts.n_uses; i++) {
+        const struct gr_use *u = &s->g->facts.use[i];
+        if (gr_roles[u->role].expert) d->w[u->w].is_host = d->on_host[u->node];
     }
 }
 

@@ -19,9 +19,10 @@ static int row_bytes(const struct kv_type *t, int64_t n, uint64_t *out, struct e
                    t->name, t->block, n);
 }
 
-static int slot_shape(struct kv *c, struct kv_slot *s, const struct gr_node *n, struct err *e) {
-    s->n_heads = n->n_kv_heads;
-    s->k_dim = s->v_dim = n->head_dim;
+static int slot_shape(struct kv *c, struct kv_slot *s, const struct gr_kv *shape, struct err *e) {
+    s->n_heads = shape->n_heads;
+    s->k_dim = shape->k_dim;
+    s->v_dim = shape->v_dim;
     TRY(row_bytes(s->kt, s->k_dim, &s->k_row, e));
     TRY(row_bytes(s->vt, s->v_dim, &s->v_row, e));
     uint64_t rows, kb, vb;
@@ -42,10 +43,8 @@ int kv_init(struct kv *c, const struct graph *g, int64_t n_ctx, const struct kv_
         bool edge = i < plan->n_edge || i >= c->n_slots - plan->n_edge;
         c->slot[i].kt = edge ? plan->edge_k : plan->k;
         c->slot[i].vt = edge ? plan->edge_v : plan->v;
+        TRY(slot_shape(c, &c->slot[i], &g->facts.kv[i], e));
     }
-    for (int i = 0; i < g->n_nodes; i++)
-        if (g->node[i].op == OP_ATTN && g->node[i].src[1] != GR_NONE)
-            TRY(slot_shape(c, &c->slot[g->node[i].slot], &g->node[i], e));
     return 0;
 }
 

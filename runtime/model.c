@@ -145,7 +145,7 @@ static int bind(struct model *m, struct err *e) {
                        arch_list());
     TRY(hparams_from_gguf(&m->hp, m->arch, m->gguf, e));
     m->hp.tied = !gguf_find_tensor(m->gguf, "output.weight");
-    TRY(m->arch->build(&m->hp, &m->graph, e));
+    TRY(arch_build(m->arch, &m->hp, &m->graph, e));
     TRY(bind_graph(m, e));
     TRY(check_extra(m, e));
     return load_tok(m, e);
@@ -177,12 +177,12 @@ static int draft_graph(struct model *m, struct err *e) {
             e, ERR_DATA,
             "the file has no MTP block to draft with: convert a checkpoint that has one, "
             "without --no-mtp");
-    TRY(m->arch->build_draft(&m->hp, &m->graph, e));
+    TRY(arch_build_draft(m->arch, &m->hp, &m->graph, e));
     return bind_graph(m, e);
 }
 
 static int same_graph(struct model *m, struct err *e) {
-    TRY(m->arch->build(&m->hp, &m->graph, e));
+    TRY(arch_build(m->arch, &m->hp, &m->graph, e));
     return bind_graph(m, e);
 }
 

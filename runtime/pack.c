@@ -27,12 +27,8 @@ static bool can_pack(const struct kern *k, const struct weight *w) {
 /* wanted[w]: weight w enters matrix products. */
 static bool *in_products(const struct graph *g) {
     bool *wanted = xcalloc((size_t)g->n_weights, sizeof *wanted);
-    for (int i = 0; i < g->n_nodes; i++) {
-        const struct gr_node *n = &g->node[i];
-        if (n->op == OP_MATMUL) wanted[n->w[0]] = true;
-        for (int j = 1; n->op == OP_MOE && j < 4; j++) /* the router stays exact */
-            if (n->w[j] != GR_NONE) wanted[n->w[j]] = true;
-    }
+    for (int i = 0; i < g->facts.n_uses; i++) /* a router stays exact */
+        wanted[g->facts.use[i].w] |= gr_roles[g->facts.use[i].role].product;
     wanted[g->output] = true;
     return wanted;
 }

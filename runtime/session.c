@@ -45,8 +45,8 @@ static int kv_choose(const struct session_opts *o, struct kv_plan *p, struct err
 }
 
 static int find_ropes(struct session *s, struct err *e) {
-    for (int i = 0; i < s->g->n_nodes; i++)
-        if (s->g->node[i].op == OP_ROPE && !exec_rope_tab(s, &s->g->node[i], true))
+    for (int i = 0; i < graph_count(s->g, OP_ROPE); i++)
+        if (!exec_rope_tab(s, graph_nth(s->g, OP_ROPE, i), true))
             return err_set(e, ERR_DATA, "the model has more than %d kinds of rope", ROPE_TABS);
     return 0;
 }
@@ -256,10 +256,10 @@ bool session_can_begin(const struct session *s, int block) {
     for (int i = g->hidden_nodes[block - 1] + 1; i < g->n_nodes && ok; i++) {
         const struct gr_node *n = &g->node[i];
         for (int k = 0; k < 3; k++) ok = ok && (n->src[k] == GR_NONE || made[n->src[k]]);
-        if (n->op == OP_GATE_ADD || n->op == OP_SIGMOID_MUL) ok = ok && made[n->dst];
+        if (gr_ops[n->op].flags & OP_READS_DST) ok = ok && made[n->dst];
         if (n->op == OP_EMBED) ok = false;
-        if (n->op == OP_ATTN && n->src[1] == GR_NONE) ok = ok && slot[n->slot];
-        if (n->op == OP_ATTN) slot[n->slot] = true;
+        if (gr_ops[n->op].state == STATE_KV && n->src[1] == GR_NONE) ok = ok && slot[n->slot];
+        if (gr_ops[n->op].state == STATE_KV) slot[n->slot] = true;
         if (n->dst != GR_NONE) made[n->dst] = true;
         if (n->dst2 != GR_NONE) made[n->dst2] = true;
     }

@@ -11,16 +11,11 @@ void rec_init(struct rec *r, const struct graph *g) {
     memset(r, 0, sizeof *r);
     r->n_slots = g->n_rec_slots;
     r->slot = xcalloc((size_t)r->n_slots + 1, sizeof *r->slot);
-    for (int i = 0; i < g->n_nodes; i++) {
-        const struct gr_node *n = &g->node[i];
-        if (n->op == OP_CONV_SILU) {
-            const int64_t *ne = g->weight[n->w[0]].ne; /* {k, channels} */
-            r->slot[n->slot].n_conv = (ne[0] - 1) * ne[1];
-        } else if (n->op == OP_DELTA)
-            r->slot[n->slot].n_delta = n->n_heads * n->v_dim * n->head_dim;
-    }
-    for (int i = 0; i < r->n_slots; i++)
+    for (int i = 0; i < r->n_slots; i++) {
+        r->slot[i].n_conv = g->facts.rec[i].n_conv;
+        r->slot[i].n_delta = g->facts.rec[i].n_scan;
         r->n_bytes += (uint64_t)(r->slot[i].n_conv + r->slot[i].n_delta) * sizeof(float);
+    }
 }
 
 static int floats(float **out, int64_t n, struct err *e) {

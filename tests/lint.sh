@@ -45,6 +45,10 @@ for pair in 'cjson/cJSON.h:^core/json\.c$|^cli/cmd_doctor\.c$' 'zlib.h:^core/|^c
     [ -z "$bad" ] || say "$h included outside its place:" $bad
 done
 
+# ---- who walks over the nodes of a graph: those that build and execute it; others ask struct graph_facts ----
+bad=$(grep -lE 'for \(.*n_nodes' "$@" | grep -vE '^(models/graph\.c|models/part.*\.c|runtime/(exec|backend)_.*|runtime/session\.c|tests/.*)$')
+[ -z "$bad" ] || say "walks over the nodes of a graph (models/graph.h has facts about them):" $bad
+
 # ---- MAP.md names every file of ours ----
 for f in $(git ls-files 'core/*' 'kernels/*' 'models/*' 'text/*' 'convert/*' 'calib/*' 'quantize/*' 'runtime/*' 'report/*' 'cli/*' 'include/*' 'bench/*' 2>/dev/null); do
     case $f in kernels/*/*) base=${f%/*}/ ;; quantize/enc/*) base=quantize/enc/ ;; text/templates/*) base=text/templates/ ;; calib/text/*) base=calib/text/ ;; *) base=${f##*/}; base=${base%.[ch]} ;; esac

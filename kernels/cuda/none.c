@@ -6,9 +6,10 @@
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
 static int none(struct err *e) {
-    return err_set(e, ERR_SYS,
-                   "this hone was built without CUDA: build it again with 'make HAVE_CUDA=1' (needs "
-                   "nvcc of the CUDA toolkit), or use --device cpu");
+    return err_set(
+        e, ERR_SYS,
+        "this hone was built without CUDA: build it again with 'make HAVE_CUDA=1' (needs "
+        "nvcc of the CUDA toolkit), or use --device cpu");
 }
 
 const char *cu_built(void) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Forward graphs: every weight of the table used once with its shape (MTP blocks not), every
- * register read after it was written by the operation that the formulas of graph.h ask for,
+ * register read after it was written by the operation that the formulas of ops.def ask for,
  * registers of one block reused by all, probes at block ends. */
 #include "core/mem.h"
 #include "models/arch.h"
@@ -32,7 +32,7 @@ static void make(const char *name, struct hparams *h, struct graph *g) {
     struct err e;
     graph_init(g);
     CHECK_OK(arch_find(name)->derive(h, &e));
-    CHECK_OK(arch_find(name)->build(h, g, &e));
+    CHECK_OK(arch_build(arch_find(name), h, g, &e));
 }
 
 static int count_op(const struct graph *g, enum gr_op op) {
@@ -183,7 +183,7 @@ static void check_draft(const char *name, bool moe) {
     int64_t n = 0;
     graph_init(&g);
     CHECK_OK(arch_find(name)->derive(&h, &e));
-    CHECK_OK(arch_find(name)->build_draft(&h, &g, &e));
+    CHECK_OK(arch_build_draft(arch_find(name), &h, &g, &e));
     CHECK_OK(arch_tensors(arch_find(name), &h, &t, &n, &e));
     for (int64_t i = 0; i < n; i++) {
         int uses = 0, lent = 0;
@@ -224,6 +224,68 @@ static void test_draft(void) {
     CHECK(!arch_find("qwen3")->build_draft);
 }
 
+/* What a weight's name says about its role, against models/ops.def. */
+static enum gr_role role_by_name(const char *name) {
+    static const struct {
+        const char *part;
+        enum gr_role role;
+    } by[] = {{"token_embd", USE_ROWS},
+              {"_norm", USE_VEC},
+              {"ffn_gate_inp_shexp", USE_DOT},
+              {"ffn_gate_inp", USE_ROUTER},
+              {"ffn_gate_exps", USE_EXP_GATE},
+              {"ffn_up_exps", USE_EXP_UP},
+              {"ffn_down_exps", USE_EXP_DOWN},
+              {"ssm_a", USE_VEC},
+              {"ssm_dt", USE_VEC},
+              {"ssm_conv1d", USE_VEC}};
+    if (strstr(name, "ssm_alpha")) return USE_MATRIX;
+    for (size_t i = 0; i < COUNT_OF(by); i++)
+        if (strstr(name, by[i].part)) return by[i].role;
+    return USE_MATRIX;
+}
+
+static void check_facts(const char *name, bool moe) {
+    struct hparams h = tiny(moe, 8); /* blocks 3 and 7 have attention, six have a delta net */
+    struct graph g;
+    make(name, &h, &g);
+    const struct graph_facts *f = &g.facts;
+    int of_ops = 0, last = -1;
+    for (int op = 0; op < OP_COUNT; op++) {
+        CHECK_EQ_I64(graph_count(&g, (enum gr_op)op), count_op(&g, (enum gr_op)op));
+        for (int i = 0; i < graph_count(&g, (enum gr_op)op); i++)
+            CHECK(graph_nth(&g, (enum gr_op)op, i)->op == (enum gr_op)op);
+        of_ops += graph_count(&g, (enum gr_op)op);
+    }
+    CHECK_EQ_I64(of_ops, g.n_nodes);
+    CHECK_EQ_I64(f->n_uses, g.n_weights - 1); /* every weight once; the head is no node */
+    for (int i = 0; i < f->n_uses; i++) {
+        const struct gr_use *u = &f->use[i];
+        CHECK(u->node >= last);
+        last = u->node;
+        if (u->role != role_by_name(g.weight[u->w].name))
+            CHECK_FAIL("%s has role %d", g.weight[u->w].name, u->role);
+    }
+    CHECK_EQ_I64(g.n_attn_slots, 2);
+    CHECK_EQ_I64(g.n_rec_slots, 6);
+    for (int i = 0; i < 2; i++) {
+        CHECK_EQ_I64(f->kv[i].layer, 4 * i + 3);
+        CHECK_EQ_I64(f->kv[i].n_heads, 2);
+        CHECK_EQ_I64(f->kv[i].k_dim, 32);
+    }
+    for (int i = 0; i < 6; i++) { /* 2 x 2 key heads of 16 and 6 value heads of 16: 160 channels */
+        CHECK_EQ_I64(f->rec[i].layer, i + i / 3);
+        CHECK_EQ_I64(f->rec[i].n_conv, 3 * 160);
+        CHECK_EQ_I64(f->rec[i].n_scan, 6 * 16 * 16);
+    }
+    graph_release(&g);
+}
+
+static void test_facts(void) {
+    check_facts("qwen35", false);
+    check_facts("qwen35moe", true);
+}
+
 static void test_names(void) {
     for (int i = 0; i < OP_COUNT; i++) CHECK(gr_op_name((enum gr_op)i)[0] != '?');
 }
@@ -234,6 +296,7 @@ int main(void) {
     RUN(test_qwen3);
     RUN(test_qwen3moe);
     RUN(test_draft);
+    RUN(test_facts);
     RUN(test_names);
     return check_done();
 }
