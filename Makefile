@@ -8,7 +8,7 @@ Q       := $(if $(filter 1,$(V)),,@)
 VERSION := $(shell cat VERSION 2>/dev/null || echo 0.0.0)
 
 # ---- libraries ------------------------------------------------------------------------------
-REQUIRED := libcjson zlib libxxhash openblas libpcre2-8 libutf8proc
+REQUIRED := libcjson zlib libxxhash openblas libpcre2-8 libutf8proc libedit
 MISSING  := $(strip $(foreach p,$(REQUIRED),$(if $(shell pkg-config --exists $(p) 2>/dev/null && echo y),,$(p))))
 NEEDS_NO_LIBS := help clean deps demo format dist uninstall
 ifneq ($(MISSING),)
@@ -257,9 +257,9 @@ $(BUILD)/fuzz_%: $(OBJ)/tests/fuzz/fuzz_%.o $(LIB)
 	$(Q)$(CC) $(ALL_CFLAGS) -fsanitize=fuzzer,address,undefined -o $@ $< $(LIB) $(LIBS)
 
 # ---- demo, dependencies ------------------------------------------------------------------------
-APT_PKGS := build-essential pkg-config libcjson-dev zlib1g-dev libxxhash-dev libopenblas-dev libpcre2-dev libutf8proc-dev
-DNF_PKGS := gcc make pkgconf cjson-devel zlib-devel xxhash-devel openblas-devel pcre2-devel utf8proc-devel
-BREW_PKGS := pkg-config cjson zlib xxhash openblas pcre2 utf8proc
+APT_PKGS := build-essential pkg-config libcjson-dev zlib1g-dev libxxhash-dev libopenblas-dev libpcre2-dev libutf8proc-dev libedit-dev
+DNF_PKGS := gcc make pkgconf cjson-devel zlib-devel xxhash-devel openblas-devel pcre2-devel utf8proc-devel libedit-devel
+BREW_PKGS := pkg-config cjson zlib xxhash openblas pcre2 utf8proc libedit
 DEMO ?= $(BUILD)/demo
 TINY := tests/golden/tiny-qwen35moe
 deps: ## install the libraries (apt, as root or by sudo), or say how

@@ -16,6 +16,7 @@
 #include <sys/utsname.h>
 
 #include "cli/cmd.h"
+#include "cli/line.h"
 #include "core/limits.h"
 #include "core/log.h"
 #include "core/machine.h"
@@ -56,7 +57,8 @@ static void emit_libs(struct emit *m) {
         const char *name, *version;
     } lib[] = {
         {"cJSON", cJSON_Version()}, {"zlib", zlibVersion()}, {"xxHash", xxh},
-        {"OpenBLAS", blas},         {"PCRE2", pcre_short},   {"utf8proc", utf8proc_version()}};
+        {"OpenBLAS", blas},         {"PCRE2", pcre_short},   {"utf8proc", utf8proc_version()},
+        {"libedit", line_library()}};
     emit_table(m, "libraries", "libraries");
     emit_col(m, "library", "library");
     emit_col(m, "version", "version");

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+/* cli/line.h - a line from a person at a terminal: editing and history (libedit, which only line.c
+ * includes), several lines in one by paste or Alt-Enter. On a terminal that cannot move its cursor
+ * lines are read as they are. Text is UTF-8 whatever the locale is. */
+#ifndef HONE_CLI_LINE_H
+#define HONE_CLI_LINE_H
+
+#include <stddef.h>
+#include <stdio.h>
+
+#include "core/buf.h"
+
+struct line;
+enum line_end {
+    LINE_TEXT, /* a line, without its end; what was pasted may hold newlines */
+    LINE_INTR, /* interrupted: prog_interrupted() is true */
+    LINE_EOF   /* the end of the input, or Ctrl-D in an empty line */
+};
+/* Words that Tab completes at the start of a line; NULL-terminated, borrowed. */
+struct line *line_new(const char *history, const char *const *words);
+void line_free(struct line *l); /* NULL is fine */
+enum line_end line_read(struct line *l, const char *prompt, struct buf *out);
+/* Adds a text to the history, of this run and of later ones: a file of mode 0600 with a JSON string
+ * per line, at most LINE_HISTORY of the newest. What cannot be stored is not: no error. */
+enum { LINE_HISTORY = 1000 };
+void line_remember(struct line *l, const char *text);
+/* For signal handlers: makes a line_read() that waits look at prog_interrupted(). */
+void line_wake(void);
+/* Where the history lies: $XDG_STATE_HOME/hone/history or ~/.local/state/hone/history; NULL when
+ * neither is known. free(). */
+char *line_history_path(void);
+const char *line_library(void); /* version of the library, for hone doctor */
+
+#endif
