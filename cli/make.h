@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* cli/make.h - what the steps of `hone make` share. Each step is in one of make_*.c; cmd_make.c
- * orders them. Files are named relative to the job's folder. */
+ * orders them. Files are named within the job (job_path). */
 #ifndef HONE_CLI_MAKE_H
 #define HONE_CLI_MAKE_H
 
@@ -11,7 +11,7 @@
 struct made { /* one GGUF of the folder */
     char recipe[64];
     char *file;    /* name in the folder */
-    char *path;    /* where it is (the base may lie outside) */
+    char *path;    /* where it is (the base lies outside) */
     char hash[33]; /* content */
     bool is_base, outside;
     struct buf eval, speed, tools; /* members of a JSON object: the step's results */

@@ -100,16 +100,16 @@ static int convert_folder(struct make *mk, struct err *e) {
     int rc = convert_run(&o, &r, e);
     log_set_level(level);
     if (rc) return rc;
-    char *type = upper(r.type), *file = xasprintf("%s-%s.gguf", mk->name, type);
+    char *type = upper(r.type), *file = xasprintf(JOB_WORK "%s-%s.gguf", mk->name, type);
     char *path = job_path(&mk->job, file);
     step_init(&s, &mk->job, "convert");
     step_key(&s, "source", "%s", mk->src_hash);
     step_key(&s, "type", "%s", r.type);
-    step_key(&s, "file", "%s", file);
+    step_key(&s, "file", "%s", job_name(file));
     if (make_reuse(mk, &s, &root, &result)) {
         json_free(root);
     } else {
-        log_info("converting to %s (%.2f GiB)", file, (double)r.size_bytes / 0x1p30);
+        log_info("converting to %s (%.2f GiB)", path, (double)r.size_bytes / 0x1p30);
         o.dry_run = false;
         o.out = path;
         o.overwrite = true; /* a file of an older source, or one whose record was lost */
@@ -122,7 +122,7 @@ static int convert_folder(struct make *mk, struct err *e) {
     }
     step_release(&s);
     if (rc == 0)
-        make_add_file(mk, type, path, false)->is_base = true;
+        make_add_file(mk, type, path, true)->is_base = true;
     else
         free(path);
     free(file);
@@ -172,9 +172,8 @@ static void texts_json(struct make *mk, struct jw *w, const struct str_list *tex
     jw_end(w);
 }
 
-/* Second moments, for error feedback: only --search best pays for them. They stay with the records
- * of the job, out of what is published. */
-static const char gram_file[] = ".hone/gram.gguf";
+/* Second moments, for error feedback: only --search best pays for them. */
+static const char gram_file[] = JOB_WORK "gram.gguf";
 static bool wants_gram(const struct make *mk) {
     return strcmp(mk->search, "best") == 0;
 }

@@ -211,7 +211,7 @@ static int measure(struct make *mk, const struct mix_probe_opts *o, struct err *
     } else if (rc == 0) {
         struct sens sens;
         struct mix_probe_report r;
-        const char *files[] = {"sensitivity.json"};
+        const char *files[] = {JOB_WORK "sens.json"};
         char json[96];
         log_info("measuring what each type costs each part of the model");
         rc = mix_measure(o, &sens, &r, e);
@@ -264,7 +264,7 @@ int make_mix(struct make *mk, struct err *e) {
     for (int i = 0; i < mk->budget.n; i++)
         TRY(cli_size(mk->budget.v[i], "--budget", &o.budget[i], e));
     o.n_budgets = mk->budget.n;
-    char *path = job_path(&mk->job, "sensitivity.json");
+    char *path = job_path(&mk->job, JOB_WORK "sens.json");
     o.out = path;
     int rc = measure(mk, &o, e);
     if (rc == 0) rc = job_file_hash(&mk->job, path, hash, e);

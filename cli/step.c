@@ -21,21 +21,31 @@
 
 enum { MAX_RECORD = 64 << 20 };
 
-/* Temporaries are named TARGET.tmp-PID-N (core/io.h), parts of interrupted models TARGET.part. We
- * hold the lock, so whoever made them is gone. */
-static bool is_temporary(const char *name) {
-    return strstr(name, ".tmp-") != NULL;
+/* Temporaries are named TARGET.tmp-PID-N (core/out.c). We hold the lock, so whoever made them is
+ * gone. Other names with ".tmp-" are a person's. */
+static bool is_temporary(const struct io_names *all, int i) {
+    const char *p = strstr(all->v[i], ".tmp-"), *digits = "0123456789";
+    if (!p) return false;
+    size_t pid = strspn(p += 5, digits), n = pid && p[pid] == '-' ? strspn(p + pid + 1, digits) : 0;
+    return n && !p[pid + 1 + n];
 }
 
-static bool is_part(const char *name) {
-    return str_ends(name, ".gguf.part") || str_ends(name, ".gguf.part.log");
+/* Interrupted models are TARGET.part with a TARGET.part.log; a part without a log may be somebody's
+ * download. */
+static bool is_part(const struct io_names *all, int i) {
+    const char *s = all->v[i];
+    if (str_ends(s, ".gguf.part.log")) return true;
+    size_t n = strlen(s);
+    return str_ends(s, ".gguf.part") && i + 1 < all->n && strncmp(all->v[i + 1], s, n) == 0 &&
+           strcmp(all->v[i + 1] + n, ".log") == 0;
 }
 
-static int remove_leftovers(const char *dir, bool (*which)(const char *name), struct err *e) {
+static int remove_leftovers(const char *dir, bool (*which)(const struct io_names *all, int i),
+                            struct err *e) {
     struct io_names all;
     int rc = io_list(&all, dir, e);
     for (int i = 0; i < all.n && rc == 0; i++) {
-        if (!which(all.v[i])) continue;
+        if (!which(&all, i)) continue;
         char *path = io_join(dir, all.v[i]);
         if (unlink(path) == 0) log_debug("removed leftover %s", path);
         free(path);
@@ -44,21 +54,75 @@ static int remove_leftovers(const char *dir, bool (*which)(const char *name), st
     return rc;
 }
 
+/* DIR.work: DIR without slashes at its end, as its user wrote it; what "." or a link stands for. */
+static char *work_folder(const char *dir) {
+    size_t n = strlen(dir);
+    while (n > 1 && dir[n - 1] == '/') n--;
+    char *plain = xstrndup(dir, n), *real = NULL;
+    const char *last = io_base(plain);
+    struct stat st;
+    if (!*last || strcmp(last, ".") == 0 || strcmp(last, "..") == 0 ||
+        (lstat(plain, &st) == 0 && S_ISLNK(st.st_mode)))
+        real = realpath(plain, NULL);
+    char *work =
+        strcmp(real ? real : plain, "/") == 0 ? NULL : xasprintf("%s.work", real ? real : plain);
+    free(plain);
+    free(real);
+    return work;
+}
+
+/* Somebody's folder that happens to have the name is not written to. */
+static int check_work(const struct job *j, struct err *e) {
+    struct io_names all;
+    char *lock = io_join(j->state, "lock");
+    bool ours = io_exists(lock);
+    free(lock);
+    if (ours || !io_is_dir(j->state)) return 0;
+    int rc = io_list(&all, j->state, e);
+    if (rc == 0 && all.n)
+        rc = err_set(e, ERR_USAGE,
+                     "%s is needed for the state of the job and holds other files: move it, or "
+                     "choose another folder with -o",
+                     j->state);
+    io_names_release(&all);
+    return rc;
+}
+
+/* Files are made in DIR.work and then get their names in DIR, so both are on one file system. */
+static int make_folders(struct job *j, struct err *e) {
+    struct stat a, b;
+    bool was = io_is_dir(j->state);
+    TRY(io_make_dir(j->state, e));
+    int rc = io_make_dir(j->dir, e);
+    if (rc == 0 && (stat(j->dir, &a) != 0 || stat(j->state, &b) != 0))
+        rc = err_sys(e, "%s: cannot examine", j->dir);
+    if (rc == 0 && a.st_dev != b.st_dev)
+        rc = err_set(e, ERR_USAGE,
+                     "%s is a file system of its own, with no room beside it for the state of the "
+                     "job: name a folder in it with -o",
+                     j->dir);
+    if (rc && !was) rmdir(j->state);
+    return rc;
+}
+
 int job_open(struct job *j, const char *dir, struct err *e) {
     memset(j, 0, sizeof *j);
     j->lock_fd = -1;
     j->dir = xstrdup(dir);
-    j->state = io_join(dir, ".hone");
-    TRY(io_make_dir(j->state, e));
+    j->state = work_folder(dir);
+    if (!j->state) return err_set(e, ERR_USAGE, "%s: name a folder with -o", dir);
+    TRY(check_work(j, e));
+    TRY(make_folders(j, e));
     char *lock = io_join(j->state, "lock");
     j->lock_fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     free(lock);
-    if (j->lock_fd < 0) return err_sys(e, "%s: cannot write into this folder", dir);
+    if (j->lock_fd < 0) return err_sys(e, "%s: cannot write into this folder", j->state);
     if (flock(j->lock_fd, LOCK_EX | LOCK_NB) != 0)
         return err_set(e, ERR_SYS,
                        "%s: another hone job is writing here; wait for it, or choose "
                        "another folder with -o",
                        dir);
+    TRY(job_take_old(j, e));
     TRY(remove_leftovers(dir, is_temporary, e));
     return remove_leftovers(j->state, is_temporary, e);
 }
@@ -76,8 +140,13 @@ void job_close(struct job *j) {
     j->lock_fd = -1;
 }
 
+const char *job_name(const char *name) {
+    return strncmp(name, JOB_WORK, sizeof JOB_WORK - 1) == 0 ? name + sizeof JOB_WORK - 1 : name;
+}
+
 char *job_path(const struct job *j, const char *name) {
-    return io_join(j->dir, name);
+    const char *s = job_name(name);
+    return io_join(s == name ? j->dir : j->state, s);
 }
 
 void step_init(struct step *s, const struct job *j, const char *name) {
@@ -167,17 +236,22 @@ int job_file_hash(const struct job *j, const char *path, char hex[33], struct er
 
 /* An output is intact when its size and time stamp are as recorded, or its content hashes the same.
  */
-static bool intact(const struct job *j, const struct json *f) {
-    const char *name = json_str(json_get(f, "file")), *stamp = json_str(json_get(f, "mtime")),
-               *hash = json_str(json_get(f, "xxh128"));
+bool step_intact(const char *path, const struct json *file) {
+    const char *stamp = json_str(json_get(file, "mtime")),
+               *hash = json_str(json_get(file, "xxh128"));
     int64_t want, size;
     char now[40], hex[33];
     struct err ignored;
-    if (!name || !stamp || !hash || !json_i64(json_get(f, "size_bytes"), &want)) return false;
-    char *path = job_path(j, name);
-    bool ok = file_stamp(path, &size, now) && size == want &&
-              (strcmp(now, stamp) == 0 ||
-               (hash_content(path, hex, &ignored) == 0 && strcmp(hex, hash) == 0));
+    if (!stamp || !hash || !json_i64(json_get(file, "size_bytes"), &want)) return false;
+    return file_stamp(path, &size, now) && size == want &&
+           (strcmp(now, stamp) == 0 ||
+            (hash_content(path, hex, &ignored) == 0 && strcmp(hex, hash) == 0));
+}
+
+static bool intact(const struct job *j, const struct json *f) {
+    const char *name = json_str(json_get(f, "file"));
+    char *path = name ? job_path(j, name) : NULL;
+    bool ok = path && step_intact(path, f);
     free(path);
     return ok;
 }

@@ -123,6 +123,11 @@ struct seen { /* over the models of the folder */
     char *template, *arch;
     int n;
     bool q4km, quantized;
+    struct { /* models in which nothing is quantized */
+        char *file;
+        uint64_t n_bytes;
+    } * plain;
+    int n_plain;
 };
 
 static void check_encoding(struct lint *l, const struct gguf *g, const char *file, struct seen *s) {
@@ -139,13 +144,36 @@ static void check_encoding(struct lint *l, const struct gguf *g, const char *fil
     s->encoding = xreallocarray(s->encoding, (size_t)s->n + 1, sizeof *s->encoding);
     memcpy(s->encoding[s->n++], enc, sizeof enc);
     s->q4km |= strcmp(enc, "Q4_K_M") == 0;
-    s->quantized |= enc[0] == 'Q' || enc[0] == 'I';
     uint64_t type = gguf_u64_or(g, "general.file_type", UINT64_MAX);
     int named = qtype_ftype_id(enc);
     const char *is = type < INT32_MAX ? qtype_ftype_name((int64_t)type) : NULL;
     if (named >= 0 && is && strcasecmp(is, enc) != 0)
         lint_add(l, true, "name-file-type", file, "the name says %s, key general.file_type says %s",
                  enc, is);
+}
+
+static void note_plain(const struct gguf *g, const char *file, struct seen *s) {
+    for (int64_t i = 0; i < gguf_n_tensors(g); i++)
+        if (qtype_info((int64_t)gguf_tensor_at(g, i)->type)->flags & QF_QUANT) {
+            s->quantized = true;
+            return;
+        }
+    s->plain = xreallocarray(s->plain, (size_t)s->n_plain + 1, sizeof *s->plain);
+    s->plain[s->n_plain].file = xstrdup(file);
+    s->plain[s->n_plain++].n_bytes = gguf_file_bytes(g);
+}
+
+/* Beside quants it is most often there by mistake: whoever pulls the repository pulls it. */
+static void check_plain(struct lint *l, struct seen *s) {
+    for (int i = 0; i < s->n_plain; i++) {
+        if (s->quantized)
+            lint_add(l, false, "private-base", s->plain[i].file,
+                     "what the quants were made from (%.2f GiB) lies beside them: move it away "
+                     "unless it is to be published",
+                     (double)s->plain[i].n_bytes / 0x1p30);
+        free(s->plain[i].file);
+    }
+    free(s->plain);
 }
 
 static void check_name(struct lint *l, const char *file) {
@@ -171,6 +199,7 @@ static void check_model(struct lint *l, const char *file, struct seen *s) {
     const char *type = gguf_str_or(g, "general.type", "model");
     if (strcmp(type, "model") == 0) {
         check_encoding(l, g, file, s);
+        note_plain(g, file, s);
         lint_gguf(l, g);
         if (!s->arch) {
             s->arch = xstrdup(gguf_str_or(g, "general.architecture", ""));
@@ -187,7 +216,11 @@ static void check_model(struct lint *l, const char *file, struct seen *s) {
             if (gguf_shard_bytes(g, i) > hub_limit)
                 lint_add(l, false, "file-large", io_base(gguf_shard_path(g, i)),
                          "larger than 50 GB: hone split makes shards");
-    } else if (strcmp(type, "imatrix") == 0) {
+    } else {
+        if (strcmp(type, "gram") == 0)
+            lint_add(l, false, "private-moments", file,
+                     "second moments (%.2f GiB), which only making files needs: move it away",
+                     (double)gguf_file_bytes(g) / 0x1p30);
         check_paths(l, g, file);
     }
     gguf_close(g);
@@ -235,14 +268,17 @@ int lint_folder(struct lint *l, struct err *e) {
     struct io_names all;
     int n_gguf = 0, rc = io_list(&all, l->dir, e);
     struct seen s = {0};
-    for (int i = 0; i < all.n && rc == 0; i++)
+    for (int i = 0; i < all.n && rc == 0; i++) {
+        lint_private(l, all.v[i]);
         if (all.v[i][0] != '.') check_file(l, all.v[i], &s, &n_gguf);
+    }
     io_names_release(&all);
     TRY(rc);
     if (!n_gguf) lint_add(l, true, "no-model", NULL, "there is no GGUF file in the folder");
     if (s.quantized && !s.q4km)
         lint_add(l, false, "no-q4-k-m", NULL,
                  "no Q4_K_M among the files: it is what programs take when none is named");
+    check_plain(l, &s);
     free(s.encoding);
     free(s.template);
     free(s.arch);

@@ -34,6 +34,8 @@ char *lint_text(struct lint *l, const char *name, size_t *len);
 /* The first absolute path of some machine in a text ("/home/x", "C:\\Users"), or NULL. */
 const char *lint_local_path(const char *s, size_t len);
 
+/* What is of the job that made the files, not for others, by its name: lint_private.c. */
+void lint_private(struct lint *l, const char *name);
 void lint_card(struct lint *l);               /* README.md: lint_card.c */
 void lint_ollama(struct lint *l);             /* Modelfile, params, model.yaml: lint_apps.c */
 int lint_sums(struct lint *l, struct err *e); /* SHA256SUMS, manifest.json: lint_sums.c */

@@ -76,7 +76,7 @@ same() { # folder: every model and matrix there is has the bytes of the undistur
         [ -e "$f" ] || continue
         cmp -s "$f" "$t/ref/${f##*/}" || { why="${f##*/} is partial or different"; return 1; }
     done
-    for f in "$1"/*.json "$1"/.hone/*.json; do
+    for f in "$1"/*.json "$1".work/*.json; do
         [ -e "$f" ] || continue
         [ "$(tail -c 3 "$f" | tr -d ' \n' | tail -c 1)" = "}" ] || { why="${f##*/} is cut"; return 1; }
     done
@@ -103,7 +103,7 @@ judge() { # fault, exit status
     set -- $1 $2
     if grep -qE 'Sanitizer|runtime error' "$t/err"; then why="a sanitizer speaks"; return 1; fi
     n_err=$(grep -c '^hone: error: ' "$t/err")
-    if [ "$3" != kill ] && find "$t/dir" -name '*.tmp-*' 2>/dev/null | grep -q .; then
+    if [ "$3" != kill ] && find "$t/dir" "$t/dir.work" -name '*.tmp-*' 2>/dev/null | grep -q .; then
         # a failing unlink cannot be helped; the next run removes what it left
         [ "$1" = rename ] || { why="a temporary is left"; return 1; }
     fi
@@ -122,7 +122,7 @@ judge() { # fault, exit status
 n=0 bad=0 ok=0 errors=0 cut=0
 while read -r fault; do
     n=$((n + 1))
-    rm -rf "$t/dir"
+    rm -rf "$t/dir" "$t/dir.work"
     rc=0
     HONE_FAULT="$fault" job "$HONE_FAULTY" "$t/dir" || rc=$?
     why=
@@ -131,7 +131,7 @@ while read -r fault; do
         if [ $rc != 0 ]; then
             job "$HONE" "$t/dir" || why="the resumed run failed"
             [ -n "$why" ] || complete "$t/dir" || why="after the resumed run: $why"
-            find "$t/dir" -name '*.tmp-*' -o -name '*.part*' | grep -q . && why="a temporary is left after the resumed run"
+            find "$t/dir" "$t/dir.work" -name '*.tmp-*' -o -name '*.part*' | grep -q . && why="a temporary is left after the resumed run"
         fi
     fi
     [ -n "$why" ] || continue

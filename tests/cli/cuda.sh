@@ -55,7 +55,7 @@ for d in on-cpu on-cuda; do sed -n 's/.*"mean_kld": *\([-0-9.e]*\).*/\1/p' "$t/$
 echo "divergence of Q4_0 on both: $(cat "$t/kld")"
 awk '{ r = $1 / $2; exit !($1 > 0 && r > .98 && r < 1.02) }' "$t/kld"
 for d in cpu cuda; do
-    "$HONE_EMU" quantize "$t/on-cpu/qwen3moe-BF16.gguf" -o "$t/$d.gguf" --recipe Q4_0 --imatrix "$t/on-cpu/imatrix.gguf" --device $d --max-vram 1M --json -q > "$t/log"
+    "$HONE_EMU" quantize "$t/on-cpu.work/qwen3moe-BF16.gguf" -o "$t/$d.gguf" --recipe Q4_0 --imatrix "$t/on-cpu/imatrix.gguf" --device $d --max-vram 1M --json -q > "$t/log"
 done
 grep -q '"n_cuda": [1-9]' "$t/log" || { cat "$t/log"; exit 1; }
 cmp "$t/cpu.gguf" "$t/cuda.gguf"

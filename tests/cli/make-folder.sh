@@ -13,7 +13,7 @@ head -c $n $tiny/self_calib.txt > "$t/calib.txt"
 head -c 12000 $tiny/self_eval.txt > "$t/eval.txt"
 job() { "$HONE" make $tiny -o "$t/out" -q --recipes Q4_K_M,Q2_K --calib "$t/calib.txt" --eval "$t/eval.txt" --chunks $chunks --pp 32 --tg 8 --reps 1 --tools-cases 2 --by-depth --depths 0,16 "$@"; }
 job --json > "$t/first.json"
-for f in README.md report.html results.json SHA256SUMS manifest.json Modelfile params model.yaml config.json imatrix.gguf tiny-qwen35moe-BF16.gguf tiny-qwen35moe-Q4_K_M.gguf tiny-qwen35moe-Q2_K.gguf; do
+for f in README.md report.html results.json SHA256SUMS manifest.json Modelfile params model.yaml config.json imatrix.gguf tiny-qwen35moe-Q4_K_M.gguf tiny-qwen35moe-Q2_K.gguf; do
     [ -s "$t/out/$f" ] || { echo "missing $f"; exit 1; }
 done
 (cd "$t/out" && sha256sum -c SHA256SUMS >/dev/null)

@@ -29,7 +29,7 @@ while [ $i -lt ${CUTS:-9} ]; do
     i=$((i + 1))
     seed=$(((seed * 1103515245 + 12345) % 2147483648))
     # a fresh start every fifth time, so that all steps are hit
-    [ $((i % 5)) = 1 ] && rm -rf "$t/cut"
+    [ $((i % 5)) = 1 ] && rm -rf "$t/cut" "$t/cut.work"
     delay=$(awk "BEGIN{printf \"%.3f\", ($seed % 1000) / 1000 * $ms / 1000 * 0.9}")
     job "$t/cut" > "$t/cut.out" 2>"$t/cut.err" &
     pid=$!
@@ -45,7 +45,7 @@ while [ $i -lt ${CUTS:-9} ]; do
 done
 job "$t/cut" > "$t/cut.out"
 for f in "$t/whole"/*.gguf; do cmp "$f" "$t/cut/${f##*/}"; done
-left=$(find "$t/cut" -name '*.tmp-*' | wc -l)
+left=$(find "$t/cut" "$t/cut.work" -name '*.tmp-*' | wc -l)
 [ "$left" = 0 ] || { echo "$left temporaries left behind"; exit 1; }
 (cd "$t/cut" && sha256sum -c SHA256SUMS >/dev/null)
 echo "$cut of $i runs were cut; all files equal"

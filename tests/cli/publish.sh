@@ -19,7 +19,7 @@ done
 [ "$(wc -l < "$d/SHA256SUMS")" = $(($(ls "$d" | wc -l) - 1)) ] || say "SHA256SUMS does not list every other file"
 run 0 verify --deep "$d"
 run 0 publish --check "$d" --json
-grep -q '"rule"' "$t/o" && say "findings in our own folder: $(cat "$t/o")"
+[ "$(grep -c '"rule"' "$t/o")" = 1 ] && grep -q '"rule": "private-base"' "$t/o" || say "findings in our own folder: $(cat "$t/o")"
 grep -q '^base_model: "me/Tiny"' "$d/README.md" || say "no base_model"
 grep -q '^FROM ./Tiny-Q4_K_M.gguf' "$d/Modelfile" || say "Modelfile: $(cat "$d/Modelfile")"
 grep -q '^RENDERER qwen3.5' "$d/Modelfile" || say "Modelfile: $(cat "$d/Modelfile")"
@@ -91,6 +91,8 @@ done
 run 3 publish "$t/r2" -f --license mit --supersedes "$d/config.json"
 rm -r "$t/r2"
 
+run 0 imatrix "$t/base.gguf" README.md -o "$t/i.gguf" --gram "$t/gram.gguf" --ctx 16 --chunks 2
+
 # ---- seeded faults: name of the rule, then commands run in a copy of the folder ----
 n_faults=0
 seed() {
@@ -129,6 +131,12 @@ seed gguf-orphan 'rm Tiny-BF16-00001-of-*'
 seed file-empty ': > Tiny-Q8_0.gguf'
 seed file-leftover 'cp params params.tmp-17-0'
 seed file-unreadable 'rm params; ln -s nowhere params'
+seed private-state 'mkdir .hone; echo x > .hone/convert.json'
+seed private-state 'mkdir in.work; : > in.work/lock'
+seed private-text 'echo text > Calib-chats.jsonl'
+seed private-log 'echo x > make.log'
+seed private-secret 'echo TOKEN=x > .env'
+seed private-moments 'cp ../gram.gguf .'
 seed name-encoding 'mv Tiny-Q8_0.gguf Tiny-best.gguf'
 seed name-file-type 'mv Tiny-Q8_0.gguf Tiny-Q6_K.gguf'
 seed name-twice 'cp Tiny-Q8_0.gguf Other-Q8_0.gguf'
