@@ -7,6 +7,7 @@
 
 #include "cli/cmd.h"
 #include "cli/publish.h"
+#include "core/buf.h"
 #include "core/io.h"
 #include "core/log.h"
 #include "report/lint.h"
@@ -27,11 +28,34 @@ static void emit_findings(struct emit *m, const struct lint *l) {
     }
 }
 
+/* Can it be published, and if not, why: the first error, in full. */
+static void emit_verdict(struct emit *m, const struct lint *l) {
+    struct buf b = {0};
+    int n_warnings = l->n - l->n_errors, first = 0;
+    while (first < l->n && l->n_errors && !l->finding[first].error) first++;
+    if (l->n_errors)
+        buf_fmt(&b, "Not publishable: %d error%s", l->n_errors, l->n_errors == 1 ? "" : "s");
+    else
+        buf_fmt(&b, "Publishable: no error in %lld files", (long long)l->n_files);
+    if (n_warnings)
+        buf_fmt(&b, "%s %d warning%s", l->n_errors ? " and" : ",", n_warnings,
+                n_warnings == 1 ? "" : "s");
+    if (l->n) {
+        const struct lint_finding *f = &l->finding[first];
+        buf_fmt(&b, "; first %s: %s%s%s", l->n_errors ? "to repair" : "of them",
+                f->file ? f->file : "", f->file && *f->file ? ": " : "", f->text);
+    }
+    if (b.data[b.len - 1] != '.') buf_chr(&b, '.');
+    emit_answer(m, b.data);
+    buf_release(&b);
+}
+
 static int check(struct cli *c, const char *dir, bool quick, struct err *e) {
     struct lint l = {.dir = dir, .quick = quick};
     int rc = lint_folder(&l, e);
     if (rc == 0) {
         struct emit *m = emit_new();
+        emit_verdict(m, &l);
         emit_bool(m, "ok", "publishable", l.n_errors == 0);
         emit_i64(m, "n_files", "files", l.n_files);
         emit_i64(m, "n_errors", "errors", l.n_errors);

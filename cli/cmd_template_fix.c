@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "cli/cmd.h"
 #include "cli/cmd_template.h"
@@ -14,6 +15,7 @@
 #include "text/fix.h"
 #include "text/fix_diff.h"
 #include "text/lint.h"
+#include "text/lint_rules.h"
 #include "text/own.h"
 #include "text/toolfmt.h"
 
@@ -30,9 +32,9 @@ static void emit_findings(struct emit *m, const struct lint_report *r) {
     emit_table(m, "findings", "findings");
     emit_col(m, "severity", "severity");
     emit_col(m, "rule", "rule");
-    emit_col(m, "outcome", "outcome");
     emit_col(m, "line", "line");
     emit_col(m, "col", NULL);
+    emit_col(m, "outcome", "outcome");
     emit_col(m, "probe", NULL);
     emit_col(m, "diverges_at", NULL);
     emit_col(m, "bytes_lost", NULL);
@@ -46,7 +48,6 @@ static void emit_findings(struct emit *m, const struct lint_report *r) {
             emit_row(m);
             emit_cell_str(m, lint_severity_name(f->severity));
             emit_cell_str(m, f->rule);
-            emit_cell_str(m, f->outcome);
             if (f->line) {
                 emit_cell_i64(m, f->line);
                 emit_cell_i64(m, f->col);
@@ -54,6 +55,7 @@ static void emit_findings(struct emit *m, const struct lint_report *r) {
                 emit_cell_none(m);
                 emit_cell_none(m);
             }
+            emit_cell_str(m, f->outcome);
             if (f->probe)
                 emit_cell_str(m, f->probe);
             else
@@ -72,46 +74,139 @@ static void emit_findings(struct emit *m, const struct lint_report *r) {
         }
 }
 
+/* Each rule that was found, in words. */
+static void emit_meanings(struct emit *m, const struct lint_report *r) {
+    if (!r->n) return;
+    emit_table(m, "rules", "what they mean");
+    emit_col(m, "rule", "rule");
+    emit_col(m, "meaning", "meaning");
+    emit_col(m, "remedy", NULL);
+    for (int i = 0; i < lint_rule_count(); i++) {
+        const struct lint_rule *rule = lint_rule_at(i);
+        bool here = false;
+        for (int k = 0; k < r->n; k++) here |= strcmp(r->v[k].rule, rule->name) == 0;
+        if (!here) continue;
+        emit_row(m);
+        emit_cell_str(m, rule->name);
+        emit_cell_str(m, rule->meaning);
+        emit_cell_str(m, rule->remedy);
+    }
+}
+
+/* What repairs it: edits, our own template, or nothing of ours. */
+static void what_to_do(struct buf *out, const struct chat_src *s, const char *arg) {
+    struct fix_edit edits[FIX_MAX_EDITS];
+    const struct own_template *own = own_for(s->text, s->len);
+    int n = fix_list(edits, s->text, s->len), n_apply = 0;
+    for (int i = 0; i < n; i++) n_apply += edits[i].applies;
+    if (n_apply)
+        buf_fmt(out, " Repair: hone template fix %s (%d edit%s known).", arg, n_apply,
+                n_apply == 1 ? " is" : "s are");
+    else if (own && (own->len != s->len || memcmp(own->text, s->text, s->len) != 0))
+        buf_fmt(out,
+                " Repair: hone template fix %s --replace %s puts hone's own template in its "
+                "place.",
+                arg, own->name);
+    else
+        buf_str(out, " No repair is known here: take the newest template of the original model, or "
+                     "follow the advice of --explain RULE.");
+}
+
+static int explain(struct cli *c, const char *name, struct err *e) {
+    bool all = strcasecmp(name, "all") == 0;
+    if (!all && !lint_rule_find(name))
+        return err_set(e, ERR_USAGE, "--explain: there is no rule '%s'; --explain all lists them",
+                       name);
+    struct emit *m = emit_new();
+    struct buf text = {0};
+    if (all) {
+        emit_table(m, "rules", "");
+        emit_col(m, "rule", "rule");
+        emit_col(m, "meaning", "meaning");
+        emit_col(m, "remedy", NULL);
+    }
+    for (int i = 0; i < lint_rule_count(); i++) {
+        const struct lint_rule *r = lint_rule_at(i);
+        if (all) {
+            emit_row(m);
+            emit_cell_str(m, r->name);
+            emit_cell_str(m, r->meaning);
+            emit_cell_str(m, r->remedy);
+        } else if (r == lint_rule_find(name)) {
+            buf_fmt(&text, "%s: ", r->name);
+            lint_sentence(&text, r->meaning);
+            buf_str(&text, " What to do: ");
+            buf_fmt(&text, "%s.", r->remedy);
+            emit_answer(m, text.data);
+            emit_str(m, "rule", NULL, r->name);
+            emit_str(m, "meaning", NULL, r->meaning);
+            emit_str(m, "remedy", NULL, r->remedy);
+        }
+    }
+    cli_emit(c, m);
+    emit_free(m);
+    buf_release(&text);
+    return 0;
+}
+
+static void emit_lint(struct cli *c, const struct chat_src *s, const struct lint_report *r) {
+    struct emit *m = emit_new();
+    struct buf answer = {0};
+    char hex[65];
+    const struct toolfmt *f = toolfmt_detect(s->text, s->len);
+    sha_of(s->text, s->len, hex);
+    lint_verdict(r, f ? toolfmt_name(f) : NULL, &answer);
+    if (r->n_by[LINT_ERROR]) what_to_do(&answer, s, c->arg[0]);
+    emit_answer(m, answer.data);
+    buf_release(&answer);
+    emit_str(m, "source", "source", s->label);
+    emit_str(m, "sha256", "sha256", hex);
+    emit_str(m, "tool_format", "tool calls", f ? toolfmt_name(f) : "none known");
+    emit_str(m, "mode", "needs mode", lint_mode_name(r));
+    emit_i64(m, "n_probes", "probes", r->n_probes);
+    emit_i64(m, "n_passed", "passed", r->n_passed);
+    emit_i64(m, "n_errors", "errors", r->n_by[LINT_ERROR]);
+    emit_i64(m, "n_warnings", "warnings", r->n_by[LINT_WARN]);
+    emit_findings(m, r);
+    emit_meanings(m, r);
+    cli_emit(c, m);
+    emit_free(m);
+}
+
 int cmd_template_lint(struct cli *c, int argc, char **argv, struct err *e) {
     bool strict = false;
-    const char *name = NULL;
+    const char *name = NULL, *rule = NULL;
     const struct opt opts[] = {
         {"strict", 0, OPT_FLAG, &strict, NULL, "warnings, too, give exit status 1"},
+        {"explain", 0, OPT_STR, &rule, "RULE", "say what a rule means, or all of them; no SRC"},
         {"name", 0, OPT_STR, &name, "NAME", "which template, when there are several"},
     };
     const struct cmd_spec spec = {
         .name = "template lint",
-        .synopsis = "SRC [--strict]",
+        .synopsis = "SRC [--strict] | --explain RULE",
         .about =
-            "Renders small conversations with the template and reports what is lost, crashes, or\n"
-            "breaks the prompt prefix. Exit status 1 when there is an error.",
+            "Renders small conversations with the template and says whether tool calls work with "
+            "it,\n"
+            "and what is lost, crashes, or breaks the prompt prefix. Exit status 1 when there is "
+            "an error.",
         .opts = opts,
         .n_opts = (int)COUNT_OF(opts),
-        .min_args = 1,
+        .min_args = 0,
         .max_args = 1,
     };
     TRY(cli_parse(c, &spec, argc, argv, e));
     if (c->done) return 0;
+    if (rule) return explain(c, rule, e);
+    if (!c->n_args)
+        return err_set(e, ERR_USAGE,
+                       "template lint: say which template: a GGUF file, a folder or "
+                       "a .jinja file");
     struct chat_src s;
     struct lint_report r;
     TRY(chat_src_open(&s, c->arg[0], name, e));
     int rc = lint_run(&r, s.text, s.len, s.label, JINJA_HF, e);
     if (!rc) {
-        struct emit *m = emit_new();
-        char hex[65];
-        const struct toolfmt *f = toolfmt_detect(s.text, s.len);
-        sha_of(s.text, s.len, hex);
-        emit_str(m, "source", "source", s.label);
-        emit_str(m, "sha256", "sha256", hex);
-        emit_str(m, "tool_format", "tool calls", f ? toolfmt_name(f) : "none known");
-        emit_str(m, "mode", "needs mode", lint_mode_name(&r));
-        emit_i64(m, "n_probes", "probes", r.n_probes);
-        emit_i64(m, "n_passed", "passed", r.n_passed);
-        emit_i64(m, "n_errors", "errors", r.n_by[LINT_ERROR]);
-        emit_i64(m, "n_warnings", "warnings", r.n_by[LINT_WARN]);
-        emit_findings(m, &r);
-        cli_emit(c, m);
-        emit_free(m);
+        emit_lint(c, &s, &r);
         int n = r.n_by[LINT_ERROR] + (strict ? r.n_by[LINT_WARN] : 0);
         if (n)
             rc = err_set(e, ERR_VERDICT, "%s: the chat template has %d defect%s", s.label, n,
@@ -190,15 +285,27 @@ static int replace(const struct chat_src *s, const char *name, struct buf *fixed
     return 0;
 }
 
-/* What to try where edits leave errors. */
+/* The rules that are left, each once: "PREFIX, THINK-EMPTY". */
+static void left_over(const struct lint_report *r, enum lint_severity from, struct buf *out) {
+    for (int i = 0; i < r->n; i++) {
+        bool seen = r->v[i].severity < from;
+        for (int k = 0; k < i && !seen; k++)
+            seen = r->v[k].severity >= from && strcmp(r->v[k].rule, r->v[i].rule) == 0;
+        if (!seen) buf_fmt(out, "%s%s", out->len ? ", " : "", r->v[i].rule);
+    }
+}
+
+/* What to try where edits leave errors, and which findings no edit is for. */
 static void hint(const struct chat_src *s, const char *text, size_t len, bool done) {
     struct lint_report r;
     struct err ignored;
+    struct buf rest = {0};
     const struct own_template *own = own_for(s->text, s->len);
     int n_errors = 0;
     if (lint_run(&r, text, len, s->label, JINJA_HF, &ignored) == 0) {
         if (done) log_info("the repaired template passes %d of %d probes", r.n_passed, r.n_probes);
         n_errors = r.n_by[LINT_ERROR];
+        left_over(&r, n_errors ? LINT_ERROR : LINT_WARN, &rest);
         lint_report_free(&r);
     }
     if (n_errors && own && (own->len != len || memcmp(own->text, text, len) != 0))
@@ -206,10 +313,15 @@ static void hint(const struct chat_src *s, const char *text, size_t len, bool do
                  "place",
                  n_errors, s->label, own->name);
     else if (n_errors && !done)
-        log_info("no edit is known for what template lint finds in %s (%d errors)", s->label,
-                 n_errors);
+        log_info("nothing repaired: no edit is known for the %d error%s that template lint finds "
+                 "in %s",
+                 n_errors, n_errors == 1 ? "" : "s", s->label);
     else if (!done)
-        log_info("nothing to repair: no known defect in the template of %s", s->label);
+        log_info("nothing to repair: template lint finds no error in %s", s->label);
+    if (rest.len)
+        log_info("what is left: %s (hone template lint --explain RULE says what each means)",
+                 rest.data);
+    buf_release(&rest);
 }
 
 int cmd_template_fix(struct cli *c, int argc, char **argv, struct err *e) {

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cli/eval.h"
+#include "cli/eval_answer.h"
 #include "cli/plot.h"
 #include "core/io.h"
 #include "core/json.h"
@@ -49,7 +50,7 @@ struct run {
 struct kld_key {
     const char *key;
     const char *title; /* of a table's column; NULL: only in JSON and CSV */
-    const char *label; /* when there is one model; NULL: the title */
+    const char *label; /* when there is one model; NULL: the title, if any */
     size_t off;
     int prec;
 };
@@ -71,10 +72,10 @@ static const struct kld_key kld_keys[] = {
     K(kld_p99, "99 %", "99 % KLD", 5),
     K(kld_p999, "99.9 %", "99.9 % KLD", 5),
     K(max_kld, "max", "max KLD", 4),
-    K(min_kld, NULL, "min KLD", 6),
-    K(kld_p10, NULL, "10 % KLD", 6),
-    K(kld_p05, NULL, "5 % KLD", 6),
-    K(kld_p01, NULL, "1 % KLD", 6),
+    K(min_kld, NULL, NULL, 6),
+    K(kld_p10, NULL, NULL, 6),
+    K(kld_p05, NULL, NULL, 6),
+    K(kld_p01, NULL, NULL, 6),
     K(rms_dp, "RMS dp", NULL, 5),
     K(rms_dp_stderr, NULL, "RMS dp +-", 6),
     K(mean_dp, NULL, "mean dp", 6),
@@ -86,10 +87,20 @@ static const struct kld_key kld_keys[] = {
 };
 #undef K
 
-static double kld_value(const struct eval_kld *k, size_t i) {
+static bool for_people(const struct run *x) {
+    return x->c->form == EMIT_TABLE || x->c->form == EMIT_MD;
+}
+
+/* A divergence cannot be negative, but rounding makes some a little less than 0: people see 0, JSON
+ * and CSV have what was computed. */
+static double shown(const struct run *x, const char *key, double v) {
+    return v < 0 && for_people(x) && strstr(key, "kld") ? 0 : v;
+}
+
+static double kld_value(const struct run *x, int j, size_t i) {
     double v;
-    memcpy(&v, (const char *)k + kld_keys[i].off, sizeof v);
-    return v;
+    memcpy(&v, (const char *)&x->k[j] + kld_keys[i].off, sizeof v);
+    return shown(x, kld_keys[i].key, v);
 }
 
 static struct eval_group whole(const struct run *x, int i) {
@@ -105,9 +116,9 @@ static void emit_one(struct emit *m, const struct run *x) {
     struct eval_group g = whole(x, 0);
     for (size_t i = 0; i < COUNT_OF(kld_keys); i++)
         emit_num(m, kld_keys[i].key, kld_keys[i].label ? kld_keys[i].label : kld_keys[i].title,
-                 kld_value(x->k, i), kld_keys[i].prec);
+                 kld_value(x, 0, i), kld_keys[i].prec);
     emit_num(m, "mean_kld_stderr_windows", "mean KLD +- by windows", g.mean_kld_stderr, 6);
-    emit_num(m, "mean_kld_ci95_low", "mean KLD 95 % from", g.mean_kld_lo, 6);
+    emit_num(m, "mean_kld_ci95_low", "mean KLD 95 % from", shown(x, "kld", g.mean_kld_lo), 6);
     emit_num(m, "mean_kld_ci95_high", "mean KLD 95 % to", g.mean_kld_hi, 6);
     if (sampled(x))
         emit_num(m, "mean_kld_sampling_stderr", "mean KLD +- by sampling", eval_kld_noise(&x->r, 0),
@@ -130,7 +141,7 @@ static void emit_many(struct emit *m, const struct run *x) {
         emit_cell_str(m, io_base(x->path[j]));
         emit_cell_str(m, x->kv[j]);
         for (size_t i = 0; i < COUNT_OF(kld_keys); i++)
-            emit_cell_num(m, kld_value(&x->k[j], i), kld_keys[i].prec);
+            emit_cell_num(m, kld_value(x, j, i), kld_keys[i].prec);
         emit_cell_num(m, g.mean_kld_stderr, 6);
         emit_cell_num(m, g.mean_kld_lo, 6);
         emit_cell_num(m, g.mean_kld_hi, 6);
@@ -156,15 +167,15 @@ static void group_columns(struct emit *m) {
     emit_col(m, "ppl", "ppl");
     emit_col(m, "ppl_base", "ppl base");
 }
-static void group_cells(struct emit *m, const struct eval_group *g) {
+static void group_cells(struct emit *m, const struct run *x, const struct eval_group *g) {
     emit_cell_i64(m, g->n_tokens);
     emit_cell_i64(m, g->n_chunks);
-    emit_cell_num(m, g->mean_kld, 6);
+    emit_cell_num(m, shown(x, "mean_kld", g->mean_kld), 6);
     emit_cell_num(m, g->mean_kld_stderr, 6);
     emit_cell_num(m, g->mean_kld_lo, 6);
     emit_cell_num(m, g->mean_kld_hi, 6);
-    emit_cell_num(m, g->median_kld, 6);
-    emit_cell_num(m, g->kld_p99, 5);
+    emit_cell_num(m, shown(x, "kld", g->median_kld), 6);
+    emit_cell_num(m, shown(x, "kld", g->kld_p99), 5);
     emit_cell_num(m, g->same_top1, 4);
     emit_cell_num(m, g->ppl, 3);
     emit_cell_num(m, g->ppl_base, 3);
@@ -189,7 +200,7 @@ static int emit_by_depth(struct emit *m, const struct run *x, struct plot_point 
             emit_cell_str(m, x->label[j]);
             emit_cell_i64(m, max_i64(lo, x->r.from + 1));
             emit_cell_i64(m, to);
-            group_cells(m, &g);
+            group_cells(m, x, &g);
             p[n++] = (struct plot_point){(double)to, g.mean_kld, j, x->label[j]};
         }
     return n;
@@ -221,7 +232,7 @@ static void emit_by_domain(struct emit *m, const struct run *x) {
             emit_row(m);
             emit_cell_str(m, x->label[j]);
             emit_cell_str(m, x->texts.domain[d].name);
-            if (g.n_tokens) group_cells(m, &g); /* else a row left short: nulls */
+            if (g.n_tokens) group_cells(m, x, &g); /* else a row left short: nulls */
         }
 }
 
@@ -269,9 +280,6 @@ static void emit_routing(struct emit *m, const struct run *x) {
         }
 }
 
-static bool for_people(const struct run *x) {
-    return x->c->form == EMIT_TABLE || x->c->form == EMIT_MD;
-}
 /* People get line ends spelled out; JSON has its own escapes. */
 static void text_cell(struct emit *m, const struct run *x, const int32_t *id, int64_t n) {
     struct buf raw = {0}, shown = {0};
@@ -333,6 +341,10 @@ static int emit_result(struct run *x, struct err *e) {
     struct emit *m = emit_new();
     const struct eval_args *a = x->a;
     for (int i = 0; i < x->n; i++) eval_kld_total(&x->r, i, &x->k[i]);
+    struct buf answer = {0};
+    eval_answer(x->k, x->label, x->n, io_base(a->base ? a->base : a->base_file), &answer);
+    emit_answer(m, answer.data);
+    buf_release(&answer);
     emit_str(m, "base", "base", a->base ? a->base : a->base_file);
     if (x->n == 1) emit_str(m, "model", "model", x->path[0]);
     emit_i64(m, "n_tokens", "scored tokens", x->k->n_tokens);

@@ -254,7 +254,7 @@ int cli_parse(struct cli *c, const struct cmd_spec *spec, int argc, char **argv,
         {"color", 0, OPT_STR, &k.color, "WHEN", "auto, always, never"},
         {"verbose", 'v', OPT_FLAG, &k.verbose, NULL, "more messages"},
         {"trace", 0, OPT_FLAG, &k.trace, NULL, "all messages"},
-        {"quiet", 'q', OPT_FLAG, &k.quiet, NULL, "errors only"},
+        {"quiet", 'q', OPT_FLAG, &k.quiet, NULL, "no messages but errors; the result is printed"},
         {"help", 'h', OPT_FLAG, &k.help, NULL, "this text"},
     };
     struct tables ts = {{spec->opts, common}, {spec->n_opts, (int)COUNT_OF(common)}};

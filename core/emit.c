@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 /* core/emit.c - a result as table, JSON, CSV or Markdown.
  *
- * Cells are kept with their type; only rendering turns them into text. The table form right-aligns
- * numbers and, when a table is wider than 100 columns, shortens its widest string column with
- * "...". Width counts code points, not bytes. CSV: fields as one "key,value" part, then each table
- * with a header line, parts separated by an empty line. */
+ * Cells are kept with their type; only rendering turns them into text, and no form ever cuts one:
+ * names and findings are what a reader came for. The table form right-aligns numbers. A table wider
+ * than 100 columns has two lines a row, its texts above its numbers, when that makes it narrower;
+ * a text in the last column just runs on. Width counts code points, not bytes. CSV is one table, so
+ * that any reader takes it: the first one, or "key,value" of the fields where there is none. */
 #include "core/emit.h"
 
 #include <math.h>
@@ -14,7 +15,7 @@
 #include "core/json.h"
 #include "core/mem.h"
 
-enum { WIDTH_MAX = 100, CELL_MIN = 8, GAP = 2 };
+enum { WIDTH_MAX = 100, GAP = 2, INDENT = 2 };
 enum cell_kind { CELL_NONE, CELL_STR, CELL_I64, CELL_NUM, CELL_BOOL };
 
 struct cell {
@@ -88,6 +89,10 @@ static void add_field(struct emit *m, const char *key, const char *title, struct
 static struct cell str_cell(const char *s) {
     struct cell c = {.kind = s ? CELL_STR : CELL_NONE, .str = s ? xstrdup(s) : NULL};
     return c;
+}
+
+void emit_answer(struct emit *m, const char *sentence) {
+    add_field(m, "answer", "", str_cell(sentence));
 }
 
 void emit_str(struct emit *m, const char *key, const char *title, const char *value) {
@@ -170,16 +175,34 @@ static size_t n_rows(const struct table *t) {
     return n ? (t->n_cells + n - 1) / n : 0;
 }
 
+/* Sizes and counts get thousands separators; ids, seeds and positions do not. */
+static bool is_amount(const char *key) {
+    size_t n = strlen(key);
+    return strncmp(key, "n_", 2) == 0 || (n >= 5 && strcmp(key + n - 5, "bytes") == 0);
+}
+
+static void grouped(struct buf *b, int64_t v) {
+    char digits[24];
+    int n = snprintf(digits, sizeof digits, "%lld", (long long)v);
+    for (int i = 0; i < n; i++) {
+        if (i && digits[i - 1] != '-' && (n - i) % 3 == 0) buf_chr(b, ',');
+        buf_chr(b, digits[i]);
+    }
+}
+
 /* For people; control characters become blanks so that a hostile name cannot draw on the terminal.
  */
-static void cell_text(struct buf *b, const struct cell *c) {
+static void cell_text(struct buf *b, const struct cell *c, const char *key) {
     buf_reset(b);
     switch (c->kind) {
     case CELL_NONE:
         buf_chr(b, '-');
         break;
     case CELL_I64:
-        buf_fmt(b, "%lld", (long long)c->i);
+        if (is_amount(key))
+            grouped(b, c->i);
+        else
+            buf_fmt(b, "%lld", (long long)c->i);
         break;
     case CELL_BOOL:
         buf_str(b, c->i ? "yes" : "no");
@@ -207,14 +230,6 @@ static int width(const char *s) {
     return n;
 }
 
-/* Bytes of the first n code points. */
-static size_t prefix(const char *s, int n) {
-    size_t i = 0;
-    for (; s[i]; i++)
-        if (((unsigned char)s[i] & 0xc0) != 0x80 && n-- == 0) break;
-    return i;
-}
-
 static void blanks(struct buf *b, int n) {
     for (; n > 0; n--) buf_chr(b, ' ');
 }
@@ -222,11 +237,7 @@ static void blanks(struct buf *b, int n) {
 static void put_aligned(struct buf *out, const char *s, int w, bool right) {
     int have = width(s);
     if (right) blanks(out, w - have);
-    if (have > w) {
-        buf_add(out, s, prefix(s, w - 3));
-        buf_str(out, "...");
-    } else
-        buf_str(out, s);
+    buf_str(out, s);
     if (!right) blanks(out, w - have);
 }
 
@@ -235,44 +246,42 @@ static void put_aligned(struct buf *out, const char *s, int w, bool right) {
 struct layout {
     int *width; /* per column; 0: hidden */
     bool *right;
+    bool stacked; /* texts on one line, numbers on the next */
 };
 
-/* Takes from the widest string column, again and again, until the table fits or none can give. */
-static void shrink(struct layout *l, int n_cols, int total) {
-    while (total > WIDTH_MAX) {
-        int widest = -1;
-        for (int i = 0; i < n_cols; i++)
-            if (!l->right[i] && l->width[i] > CELL_MIN &&
-                (widest < 0 || l->width[i] > l->width[widest]))
-                widest = i;
-        if (widest < 0) return;
-        l->width[widest]--;
-        total--;
+/* Width of the columns of one line; the last column's own text does not count when it is one. */
+static int line_width(const struct layout *l, int n_cols, bool texts, bool numbers) {
+    int total = -GAP, last = -1;
+    for (int i = 0; i < n_cols; i++) {
+        if (!l->width[i] || !(l->right[i] ? numbers : texts)) continue;
+        total += l->width[i] + GAP;
+        last = i;
     }
+    return last >= 0 && !l->right[last] ? total - l->width[last] : total;
 }
 
 static struct layout lay_out(const struct table *t) {
     struct layout l = {xcalloc((size_t)t->n_cols, sizeof *l.width),
-                       xcalloc((size_t)t->n_cols, sizeof *l.right)};
+                       xcalloc((size_t)t->n_cols, sizeof *l.right), false};
     struct buf b = {0};
-    int total = -GAP;
     for (int i = 0; i < t->n_cols; i++) {
         if (!t->col[i].title) continue;
         bool any_num = false, any_str = false;
         int w = width(t->col[i].title);
         for (size_t r = 0; r < n_rows(t); r++) {
             const struct cell *c = cell_at(t, r, i);
-            cell_text(&b, c);
+            cell_text(&b, c, t->col[i].key);
             any_num |= c->kind == CELL_NUM || c->kind == CELL_I64;
             any_str |= c->kind == CELL_STR;
             if (width(b.data) > w) w = width(b.data);
         }
         l.width[i] = w > 0 ? w : 1;
         l.right[i] = any_num && !any_str;
-        total += l.width[i] + GAP;
     }
     buf_release(&b);
-    shrink(&l, t->n_cols, total);
+    l.stacked = line_width(&l, t->n_cols, true, true) > WIDTH_MAX &&
+                line_width(&l, t->n_cols, false, true) > 0 &&
+                line_width(&l, t->n_cols, true, false) >= 0;
     return l;
 }
 
@@ -280,39 +289,63 @@ static void trim_right(struct buf *b) {
     while (b->len && b->data[b->len - 1] == ' ') b->data[--b->len] = 0;
 }
 
+/* One line of row r (0: the titles): the texts, the numbers or both. */
+static void put_line(const struct table *t, const struct layout *l, size_t r, bool texts,
+                     bool numbers, struct buf *out) {
+    struct buf b = {0};
+    bool first = true;
+    if (!texts) blanks(out, INDENT);
+    for (int i = 0; i < t->n_cols; i++) {
+        if (!l->width[i] || !(l->right[i] ? numbers : texts)) continue;
+        if (!first) blanks(out, GAP);
+        first = false;
+        if (r > 0) cell_text(&b, cell_at(t, r - 1, i), t->col[i].key);
+        put_aligned(out, r ? b.data : t->col[i].title, l->width[i], l->right[i]);
+    }
+    trim_right(out);
+    buf_chr(out, '\n');
+    buf_release(&b);
+}
+
 static void render_table(const struct table *t, struct buf *out) {
     struct layout l = lay_out(t);
-    struct buf b = {0};
     if (out->len) buf_chr(out, '\n');
     if (t->title[0]) buf_fmt(out, "%s\n", t->title);
     for (size_t r = 0; r <= n_rows(t); r++) { /* line 0: titles */
-        bool first = true;
-        for (int i = 0; i < t->n_cols; i++) {
-            if (!l.width[i]) continue;
-            if (!first) blanks(out, GAP);
-            first = false;
-            if (r > 0) cell_text(&b, cell_at(t, r - 1, i));
-            put_aligned(out, r ? b.data : t->col[i].title, l.width[i], l.right[i]);
-        }
-        trim_right(out);
-        buf_chr(out, '\n');
+        put_line(t, &l, r, true, !l.stacked, out);
+        if (l.stacked) put_line(t, &l, r, false, true, out);
     }
     free(l.width);
     free(l.right);
+}
+
+/* The answer comes first wherever it was added. */
+static void put_answer(const struct emit *m, struct buf *out) {
+    struct buf b = {0};
+    for (int i = 0; i < m->n_fields; i++) {
+        const struct field *f = &m->field[i];
+        if (!f->name.title || f->name.title[0]) continue;
+        cell_text(&b, &f->value, f->name.key);
+        buf_fmt(out, "%s\n", b.data);
+    }
     buf_release(&b);
 }
 
 static void render_table_form(const struct emit *m, struct buf *out) {
     struct buf b = {0};
     int w = 0;
+    bool fields = false;
+    put_answer(m, out);
     for (int i = 0; i < m->n_fields; i++) {
         const char *title = m->field[i].name.title;
         if (title && width(title) > w) w = width(title);
     }
     for (int i = 0; i < m->n_fields; i++) {
         const struct field *f = &m->field[i];
-        if (!f->name.title) continue;
-        cell_text(&b, &f->value);
+        if (!f->name.title || !f->name.title[0]) continue;
+        if (!fields && out->len) buf_chr(out, '\n');
+        fields = true;
+        cell_text(&b, &f->value, f->name.key);
         put_aligned(out, f->name.title, w, false);
         buf_fmt(out, "  %s\n", b.data);
     }
@@ -354,7 +387,7 @@ static void md_table(const struct table *t, struct buf *out) {
         buf_chr(out, '|');
         for (int i = 0; i < t->n_cols; i++) {
             if (!l.width[i]) continue;
-            cell_text(&b, cell_at(t, r, i));
+            cell_text(&b, cell_at(t, r, i), t->col[i].key);
             buf_chr(out, ' ');
             md_text(out, b.data);
             buf_str(out, " |");
@@ -371,7 +404,12 @@ static void render_md(const struct emit *m, struct buf *out) {
     for (int i = 0; i < m->n_fields; i++) {
         const struct field *f = &m->field[i];
         if (!f->name.title) continue;
-        cell_text(&b, &f->value);
+        cell_text(&b, &f->value, f->name.key);
+        if (!f->name.title[0]) {
+            md_text(out, b.data);
+            buf_str(out, "\n\n");
+            continue;
+        }
         buf_str(out, "- **");
         md_text(out, f->name.title);
         buf_str(out, ":** ");
@@ -456,29 +494,32 @@ static void csv_cell(struct buf *out, const struct cell *c) {
     }
 }
 
+static void csv_table(const struct table *t, struct buf *out) {
+    for (int k = 0; k < t->n_cols; k++) {
+        if (k) buf_chr(out, ',');
+        csv_text(out, t->col[k].key);
+    }
+    buf_chr(out, '\n');
+    for (size_t r = 0; r < n_rows(t); r++) {
+        for (int k = 0; k < t->n_cols; k++) {
+            if (k) buf_chr(out, ',');
+            csv_cell(out, cell_at(t, r, k));
+        }
+        buf_chr(out, '\n');
+    }
+}
+
 static void render_csv(const struct emit *m, struct buf *out) {
+    if (m->n_tables) {
+        csv_table(&m->table[0], out);
+        return;
+    }
     if (m->n_fields) buf_str(out, "key,value\n");
     for (int i = 0; i < m->n_fields; i++) {
         csv_text(out, m->field[i].name.key);
         buf_chr(out, ',');
         csv_cell(out, &m->field[i].value);
         buf_chr(out, '\n');
-    }
-    for (int i = 0; i < m->n_tables; i++) {
-        const struct table *t = &m->table[i];
-        if (out->len) buf_chr(out, '\n');
-        for (int k = 0; k < t->n_cols; k++) {
-            if (k) buf_chr(out, ',');
-            csv_text(out, t->col[k].key);
-        }
-        buf_chr(out, '\n');
-        for (size_t r = 0; r < n_rows(t); r++) {
-            for (int k = 0; k < t->n_cols; k++) {
-                if (k) buf_chr(out, ',');
-                csv_cell(out, cell_at(t, r, k));
-            }
-            buf_chr(out, '\n');
-        }
     }
 }
 

@@ -3,7 +3,10 @@
  *
  * A result is a list of scalar fields followed by any number of tables. Values are added in order;
  * emit_print writes the whole document. JSON is one object: fields, then "name": [ {row}, ... ] per
- * table, keys as given. A table for people uses the titles and formats values; it fits 100 columns.
+ * table, keys as given. CSV is the first table, or the fields as key,value where there is none. A
+ * table for people uses the titles and formats values: amounts (keys that begin with n_ or end in
+ * bytes) have thousands separators, nothing is ever cut, and rows wider than 100 columns take two
+ * lines, texts above numbers.
  */
 #ifndef HONE_CORE_EMIT_H
 #define HONE_CORE_EMIT_H
@@ -18,6 +21,9 @@ enum emit_form { EMIT_TABLE, EMIT_JSON, EMIT_CSV, EMIT_MD };
 struct emit;
 struct emit *emit_new(void);
 void emit_free(struct emit *m);
+
+/* The sentence that answers what was asked: the first line for people, "answer" in JSON. */
+void emit_answer(struct emit *m, const char *sentence);
 
 /* Scalars of the document. `title` is for people; NULL hides the field from the table forms. */
 void emit_str(struct emit *m, const char *key, const char *title, const char *value);

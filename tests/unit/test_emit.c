@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_emit.c - the four forms of one result; hostile names; the 100-column limit. */
+/* tests/unit/test_emit.c - the four forms of one result; hostile names; nothing is cut. */
 #include "core/emit.h"
 #include "core/json.h"
 #include "tests/check.h"
@@ -61,8 +61,17 @@ static void test_json(void) {
 }
 
 static void test_csv(void) {
-    check_form(EMIT_CSV, "key,value\nmodel,\"a,\"\"b\"\"|c\"\nn_tokens,512\nppl,29.1415927\n"
-                         "ok,true\nhidden,3\n\ntype,n,bpw,raw\nQ4_K,120,4.5,1\nF32,7,,2\n");
+    check_form(EMIT_CSV, "type,n,bpw,raw\nQ4_K,120,4.5,1\nF32,7,,2\n"); /* one table */
+    struct emit *m = emit_new();
+    struct buf b = {0};
+    emit_answer(m, "It fits, \"all\" of it.");
+    emit_str(m, "model", "model", "a,\"b\"|c");
+    emit_i64(m, "n_tokens", "tokens", 51200);
+    emit_render(m, EMIT_CSV, &b);
+    CHECK_EQ_STR(b.data, "key,value\nanswer,\"It fits, \"\"all\"\" of it.\"\n"
+                         "model,\"a,\"\"b\"\"|c\"\nn_tokens,51200\n");
+    buf_release(&b);
+    emit_free(m);
 }
 
 static void test_markdown(void) {
@@ -71,39 +80,88 @@ static void test_markdown(void) {
                         "| Q4_K | 120 | 4.50 |\n| F32 | 7 | - |\n");
 }
 
-static void test_wide_table_fits(void) {
+static void test_answer(void) {
     struct emit *m = emit_new();
-    char name[200];
-    memset(name, 'n', sizeof name - 1);
-    name[199] = 0;
-    memcpy(name, "\xc3\xa9\xc3\xa9", 4); /* two columns wide, four bytes */
-    emit_table(m, "t", "");
-    emit_col(m, "name", "name");
-    emit_col(m, "other", "other");
-    emit_col(m, "v", "value");
-    for (int i = 0; i < 3; i++) {
-        emit_row(m);
-        emit_cell_str(m, i == 1 ? "short" : name);
-        emit_cell_str(m, "abcdefghijklmnopqrstuvwxyz");
-        emit_cell_num(m, 123456.75, 1);
-    }
     struct buf b = {0};
+    emit_i64(m, "size_bytes", "size", 1234567);
+    emit_i64(m, "n_tokens", "tokens", -1000);
+    emit_i64(m, "seed", "seed", 1234567);
+    emit_answer(m, "Take it | leave it.");
     emit_render(m, EMIT_TABLE, &b);
-    int col = 0, lines = 0, longest = 0;
-    for (size_t i = 0; i < b.len; i++) {
-        if (b.data[i] == '\n')
-            col = 0, lines++;
-        else if (((unsigned char)b.data[i] & 0xc0) != 0x80 && ++col > longest)
-            longest = col;
-    }
-    CHECK_EQ_I64(longest, 100);
-    CHECK_EQ_I64(lines, 4);
-    CHECK(strstr(b.data, "...") && strstr(b.data, "123456.8\n") &&
-          strstr(b.data, "abcdefghijklmnopqrstuvwxyz"));
-    CHECK(strncmp(b.data, "name", 4) == 0); /* no headline, no empty first line */
+    CHECK_EQ_STR(b.data, "Take it | leave it.\n\nsize    1,234,567\ntokens  -1,000\n"
+                         "seed    1234567\n");
     buf_reset(&b);
     emit_render(m, EMIT_JSON, &b);
-    CHECK(strstr(b.data, name) != NULL); /* whole in the other forms */
+    CHECK(strstr(b.data, "\"size_bytes\": 1234567") && strstr(b.data, "\"answer\": \"Take it"));
+    buf_reset(&b);
+    emit_render(m, EMIT_MD, &b);
+    CHECK(strstr(b.data, "Take it \\| leave it.\n\n") != NULL);
+    buf_release(&b);
+    emit_free(m);
+}
+
+static int longest_line(const struct buf *b, int *lines) {
+    int col = 0, longest = 0;
+    *lines = 0;
+    for (size_t i = 0; i < b->len; i++) {
+        if (b->data[i] == '\n')
+            col = 0, ++*lines;
+        else if (((unsigned char)b->data[i] & 0xc0) != 0x80 && ++col > longest)
+            longest = col;
+    }
+    return longest;
+}
+
+/* Names are whole: numbers go below them when both do not fit in a line. */
+static void test_wide_table(void) {
+    struct emit *m = emit_new();
+    char name[91];
+    int lines;
+    memset(name, 'n', sizeof name - 1);
+    name[90] = 0;
+    memcpy(name, "\xc3\xa9\xc3\xa9", 4); /* two columns wide, four bytes: 88 columns */
+    emit_table(m, "t", "");
+    emit_col(m, "v", "value");
+    emit_col(m, "name", "name");
+    emit_col(m, "n_x", "count");
+    for (int i = 0; i < 2; i++) {
+        emit_row(m);
+        emit_cell_num(m, 123456.75, 1);
+        emit_cell_str(m, i ? "short" : name);
+        emit_cell_i64(m, i ? 7 : 12345);
+    }
+    struct buf b = {0}, want = {0};
+    emit_render(m, EMIT_TABLE, &b);
+    buf_fmt(&want, "name\n     value   count\n%s\n  123456.8  12,345\nshort\n  123456.8       7\n",
+            name);
+    CHECK_EQ_STR(b.data, want.data);
+    CHECK_EQ_I64(longest_line(&b, &lines), 88);
+    CHECK_EQ_I64(lines, 6);
+    buf_release(&want);
+    buf_release(&b);
+    emit_free(m);
+}
+
+/* A long text at the end stays in its row; so does a table that has texts only. */
+static void test_long_text_runs_on(void) {
+    struct emit *m = emit_new();
+    char text[301];
+    int lines;
+    memset(text, 'x', 300);
+    text[300] = 0;
+    emit_table(m, "findings", "");
+    emit_col(m, "n", "count");
+    emit_col(m, "rule", "rule");
+    emit_col(m, "finding", "finding");
+    emit_row(m);
+    emit_cell_i64(m, 3);
+    emit_cell_str(m, "card-license");
+    emit_cell_str(m, text);
+    struct buf b = {0};
+    emit_render(m, EMIT_TABLE, &b);
+    CHECK(strstr(b.data, text) != NULL && strstr(b.data, "    3  card-license  xxx") != NULL);
+    longest_line(&b, &lines);
+    CHECK_EQ_I64(lines, 2);
     buf_release(&b);
     emit_free(m);
 }
@@ -144,7 +202,9 @@ int main(void) {
     RUN(test_json);
     RUN(test_csv);
     RUN(test_markdown);
-    RUN(test_wide_table_fits);
+    RUN(test_answer);
+    RUN(test_wide_table);
+    RUN(test_long_text_runs_on);
     RUN(test_hostile_text);
     RUN(test_bytes);
     return check_done();
