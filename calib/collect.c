@@ -8,12 +8,19 @@
  * mod n, and rank 0 adds it (core/ranks.h). An MTP block runs behind the trunk: it reads the
  * trunk's hidden rows and the token after each, so it sees one row less per chunk. Memory: one
  * session (two), 16 bytes per weight column and expert (sums of the chunk and of all; 48 with
- * moments), 4 bytes per token, hidden rows of a chunk for an MTP block. */
+ * moments), 4 bytes per token, hidden rows of a chunk for an MTP block.
+ *
+ * Snapshots hold the sums of complete chunks. Second moments are added to as rows come, so a chunk
+ * that has begun is finished before an interruption is obeyed. */
+#include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "calib/gram.h"
 #include "calib/imatrix.h"
+#include "calib/resume.h"
+#include "core/hash.h"
 #include "core/io.h"
 #include "core/log.h"
 #include "core/mem.h"
@@ -30,7 +37,10 @@ struct collector {
     struct model *draft_model;
     float *hidden; /* [ctx][n_embd], for the block */
     struct imat *out;
-    bool there; /* the trunk's sums are made on its device */
+    bool there;                /* the trunk's sums are made on its device */
+    struct imatrix_keep *keep; /* NULL: no snapshots, or no more of them */
+    char *what;                /* all that they depend on */
+    struct snap_clock clock;
 };
 
 static void see_moments(struct imat_entry *en, int64_t mat, const float *row) {
@@ -151,7 +161,147 @@ static int add_chunk(struct collector *c, int64_t i, struct imat *out, struct er
     return rc;
 }
 
+/* ---- snapshots ---------------------------------------------------------------------------------
+ */
+
+/* Everything the sums depend on. Not the number of chunks: a snapshot serves a longer run too. */
+static char *identity(const struct collector *c, const struct model *m,
+                      const struct imatrix_opts *o, const struct ids *ids, int64_t ctx) {
+    struct buf b = {0};
+    char hex[33];
+    hash_xxh128_hex(hex, ids->v, (size_t)ids->n * sizeof *ids->v);
+    buf_fmt(&b, "imatrix 1;isa %s;device %s;ctx %" PRId64 ";tokens %s;moments %d;",
+            kern_isa_name(o->isa), c->there ? session_device(c->trunk) : "", ctx, hex, o->moments);
+    buf_fmt(&b, "gram %" PRId64 ";model ", c->gram ? gram_col_block(c->gram) : -1);
+    if (o->keep->model)
+        buf_str(&b, o->keep->model);
+    else
+        gguf_stamp(m->gguf, &b);
+    return buf_take(&b);
+}
+
+/* Sums of a device, to and from an imat. */
+static void copy_sums(void *ud, const struct gr_weight *w, int64_t n_mat, const double *sum2,
+                      const double *count) {
+    struct imat_entry *en = imat_add(ud, w->name, w->ne[0], n_mat);
+    if (!en) return;
+    memcpy(en->sum2, sum2, (size_t)(n_mat * en->ne0) * sizeof *sum2);
+    memcpy(en->count, count, (size_t)n_mat * sizeof *count);
+}
+static bool find_sums(void *ud, const struct gr_weight *w, int64_t n_mat, double *sum2,
+                      double *count) {
+    const struct imat_entry *en = imat_find(ud, w->name);
+    if (!en || en->ne0 != w->ne[0] || en->n_mat != n_mat) return false;
+    memcpy(sum2, en->sum2, (size_t)(n_mat * en->ne0) * sizeof *sum2);
+    memcpy(count, en->count, (size_t)n_mat * sizeof *count);
+    return true;
+}
+
+static void add_entry(struct imat *m, const struct imat_entry *from) {
+    struct imat_entry *to = imat_add(m, from->name, from->ne0, from->n_mat);
+    memcpy(to->sum2, from->sum2, (size_t)(to->n_mat * to->ne0) * sizeof *to->sum2);
+    memcpy(to->count, from->count, (size_t)to->n_mat * sizeof *to->count);
+}
+
+/* Of the trunk's sums on the device and the block's here one snapshot is made. */
+static int save_there(struct collector *c, struct err *e) {
+    struct imat all;
+    imat_init(&all);
+    all.n_chunks = c->out->n_chunks;
+    int rc = session_sum_save(c->trunk, copy_sums, &all, e);
+    for (int64_t i = 0; i < c->out->n_entries && !rc; i++) {
+        const struct imat_entry *from = &c->out->entry[i];
+        if (!imat_find(&all, from->name)) add_entry(&all, from);
+    }
+    if (!rc) rc = calib_save(c->keep->path, c->what, &all, NULL, e);
+    imat_release(&all);
+    return rc;
+}
+
+/* Only of complete chunks. A snapshot that cannot be written ends them, not the collection. */
+static void save(struct collector *c) {
+    struct err e;
+    if (ranks_me() != 0) return;
+    const double t0 = prog_now_s();
+    const int rc =
+        c->there ? save_there(c, &e) : calib_save(c->keep->path, c->what, c->out, c->gram, &e);
+    snap_wrote(&c->clock, t0);
+    if (!rc) return;
+    log_warn("%s; an interruption will cost all that is done", e.msg);
+    c->keep = NULL;
+}
+
+/* Is what the device sums in the snapshot, in the same sizes? out has just those entries. */
+static bool fits_there(const struct imat *out, const struct imat *found) {
+    for (int64_t i = 0; i < out->n_entries; i++) {
+        const struct imat_entry *want = &out->entry[i], *en = imat_find(found, want->name);
+        if (!en || en->ne0 != want->ne0 || en->n_mat != want->n_mat) return false;
+    }
+    return true;
+}
+
+/* The device takes its sums over, out those of the block. */
+static int load_there(struct collector *c, struct imat *found, struct err *e) {
+    TRY(session_sum_load(c->trunk, find_sums, found, e));
+    for (int64_t i = 0; i < found->n_entries; i++) {
+        const struct imat_entry *from = &found->entry[i];
+        if (imat_find(c->out, from->name)) continue;
+        add_entry(c->out, from);
+    }
+    return 0;
+}
+
+static void take_over(struct imat *to, struct imat *from) {
+    to->entry = from->entry;
+    to->n_entries = from->n_entries;
+    to->cap = from->cap;
+    from->entry = NULL;
+    from->n_entries = from->cap = 0;
+}
+
+/* What an earlier run did, on rank 0: c->keep->n_found chunks. */
+static int load(struct collector *c, int64_t n_chunks, struct err *e) {
+    struct imat found;
+    int rc = 0;
+    imat_init(&found);
+    found.moments = c->m.moments;
+    const enum snap_found is = calib_load(c->keep->path, c->what, &found, c->gram, n_chunks);
+    if (is == SNAP_SAME && c->there && !fits_there(c->out, &found)) {
+        log_warn("%s does not fit this device: starting afresh", c->keep->path);
+    } else if (is == SNAP_SAME) {
+        c->keep->n_found = c->out->n_chunks = found.n_chunks;
+        log_info("%s: going on after %" PRIu32 " of %" PRId64 " chunks", c->keep->path,
+                 found.n_chunks, n_chunks);
+        if (c->there)
+            rc = load_there(c, &found, e);
+        else
+            take_over(c->out, &found);
+    }
+    if (is == SNAP_FOREIGN) c->keep = NULL;
+    imat_release(&found);
+    return rc;
+}
+
+/* *first: the chunk to begin with, on every rank. */
+static int go_on(struct collector *c, const struct model *m, const struct imatrix_opts *o,
+                 const struct ids *ids, int64_t n_chunks, int64_t *first, struct err *e) {
+    *first = 0;
+    if (!c->keep) return 0;
+    c->keep->n_found = 0;
+    c->what = identity(c, m, o, ids, c->out->chunk_size);
+    int rc = ranks_me() == 0 ? load(c, n_chunks, e) : 0;
+    if (c->keep) *first = c->keep->n_found;
+    ranks_tell(first, sizeof *first);
+    /* the sums of another rank's chunk come to entries that are there */
+    for (int64_t i = 0; i < c->out->n_entries && *first && !c->there && !rc; i++) {
+        const struct imat_entry *en = &c->out->entry[i];
+        if (!imat_add(&c->m, en->name, en->ne0, en->n_mat)) c->n_bad++;
+    }
+    return rc;
+}
+
 static void release(struct collector *c) {
+    free(c->what);
     imat_release(&c->m);
     session_free(c->draft);
     model_close(c->draft_model);
@@ -162,7 +312,8 @@ static void release(struct collector *c) {
 int imatrix_collect(const struct model *m, const struct imatrix_opts *o, struct imat *out,
                     struct err *e) {
     struct ids ids = {0};
-    struct collector c = {.gram = o->gram, .out = out};
+    struct collector c = {.gram = o->gram, .out = out, .keep = o->keep};
+    if (o->keep) c.clock.every = o->keep->every;
     int64_t ctx = o->ctx ? o->ctx : 512;
     int rc = 0;
     imat_init(&c.m);
@@ -185,7 +336,8 @@ int imatrix_collect(const struct model *m, const struct imatrix_opts *o, struct 
                               .isa = o->isa,
                               .act = ACT_F32,
                               .pool = o->pool,
-                              .device = o->device};
+                              .device = o->device,
+                              .whole = o->gram && o->keep};
     TRY_GOTO(out, rc, sessions(&c, m, &so, e));
     if (c.gram) {
         c.survey = true;
@@ -195,9 +347,12 @@ int imatrix_collect(const struct model *m, const struct imatrix_opts *o, struct 
     }
     sum_there(&c);
     out->chunk_size = (uint32_t)ctx;
+    int64_t from;
+    TRY_GOTO(out, rc, go_on(&c, m, o, &ids, n_chunks, &from, e));
     struct prog p;
     prog_begin(&p, "imatrix", PROG_TOKENS, (uint64_t)(n_chunks * ctx));
-    for (int64_t i = 0; i < n_chunks && rc == 0; i++) {
+    prog_from(&p, (uint64_t)(from * ctx));
+    for (int64_t i = from; i < n_chunks && rc == 0; i++) {
         if (prog_interrupted()) {
             rc = err_set(e, ERR_INTR, "interrupted");
             break;
@@ -209,10 +364,17 @@ int imatrix_collect(const struct model *m, const struct imatrix_opts *o, struct 
         if (ranks_mine(i)) rc = chunk(&c, first, ctx, e);
         if (rc == 0 && c.there) rc = session_sum_chunk(c.trunk, e);
         if (rc == 0) rc = add_chunk(&c, i, out, e);
-        out->n_chunks++;
+        if (rc == 0) out->n_chunks++;
         prog_update(&p, (uint64_t)((i + 1) * ctx));
+        if (rc == 0 && i + 1 < n_chunks && c.keep && snap_due(&c.clock)) save(&c);
     }
     prog_end(&p);
+    if (rc == ERR_INTR && c.keep && out->n_chunks > from) {
+        save(&c);
+        if (c.keep && ranks_me() == 0)
+            log_info("%" PRIu32 " of %" PRId64 " chunks are kept in %s: the same command goes on",
+                     out->n_chunks, n_chunks, c.keep->path);
+    }
     if (rc == 0 && c.there) rc = session_sum_end(c.trunk, take_sums, &c, e);
     if (rc == 0 && c.n_bad) rc = err_set(e, ERR_DATA, "tensor sizes changed during calibration");
     if (rc == 0) rc = check(out, e);

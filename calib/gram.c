@@ -10,10 +10,12 @@
  * Memory: 8 bytes * n * block * matrices per input, checked before the first chunk. */
 #include "calib/gram.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/buf.h"
 #include "core/hash.h"
 #include "core/mem.h"
 #include "core/num.h"
@@ -77,6 +79,10 @@ void gram_col_free(struct gram_col *c) {
     free(c->w);
     free(c->in);
     free(c);
+}
+
+int64_t gram_col_block(const struct gram_col *c) {
+    return c->block;
 }
 
 /* ---- which weights share an input --------------------------------------------------------------
@@ -254,6 +260,60 @@ void gram_col_see(struct gram_col *c, const struct gr_weight *w, int64_t expert,
         pool_for(c->pool, div_up(m->n, STRIP), 1, add_strips, &j);
     }
     m->count[c->half][mat] += (float)n_rows;
+}
+
+/* ---- snapshots ----------------------------------------------------------------------------------
+ */
+
+/* Of all that says which sums there are. */
+static uint64_t structure(const struct gram_col *c) {
+    struct buf b = {0};
+    for (int64_t i = 0; i < c->n_w; i++)
+        buf_fmt(&b, "%s %" PRId64 " %" PRId64 " %" PRIu64 " %" PRId64 ";", c->w[i].name, c->w[i].n,
+                c->w[i].n_experts, c->w[i].survey_hash, c->w[i].input);
+    for (int64_t i = 0; i < c->n_in; i++)
+        buf_fmt(&b, "%" PRId64 " %" PRId64 " %" PRId64 ";", c->in[i].n, c->in[i].block,
+                c->in[i].n_mat);
+    const uint64_t h = hash_u64(b.data, b.len);
+    buf_release(&b);
+    return h;
+}
+
+int gram_col_save(const struct gram_col *c, struct snap_w *w, struct err *e) {
+    const uint64_t is = structure(c);
+    TRY(snap_put(w, &is, sizeof is, e));
+    TRY(snap_put(w, &c->n_missed, sizeof c->n_missed, e));
+    for (int64_t i = 0; i < c->n_w; i++) TRY(snap_put(w, &c->w[i].hash, sizeof c->w[i].hash, e));
+    for (int64_t i = 0; i < c->n_in; i++)
+        for (int h = 0; h < GRAM_HALVES; h++) {
+            const struct moment *m = &c->in[i];
+            uint64_t b = 0;
+            gram_input_bytes(m->n, m->block, m->n_mat, &b);
+            TRY(snap_put(w, m->sum[h], b, e));
+            TRY(snap_put(w, m->count[h], (uint64_t)m->n_mat * sizeof(float), e));
+        }
+    return 0;
+}
+
+bool gram_col_load(struct gram_col *c, struct snap_r *r) {
+    uint64_t is, need = sizeof c->n_missed + (uint64_t)c->n_w * sizeof c->w->hash;
+    for (int64_t i = 0; i < c->n_in; i++) { /* allocate has checked that these fit */
+        uint64_t b = 0;
+        gram_input_bytes(c->in[i].n, c->in[i].block, c->in[i].n_mat, &b);
+        need += GRAM_HALVES * (b + (uint64_t)c->in[i].n_mat * sizeof(float));
+    }
+    if (!snap_get(r, &is, sizeof is) || is != structure(c) || snap_left(r) != need) return false;
+    bool ok = snap_get(r, &c->n_missed, sizeof c->n_missed);
+    for (int64_t i = 0; i < c->n_w; i++) ok = ok && snap_get(r, &c->w[i].hash, sizeof c->w[i].hash);
+    for (int64_t i = 0; i < c->n_in; i++)
+        for (int h = 0; h < GRAM_HALVES; h++) {
+            const struct moment *m = &c->in[i];
+            uint64_t b = 0;
+            gram_input_bytes(m->n, m->block, m->n_mat, &b);
+            ok = ok && snap_get(r, m->sum[h], b) &&
+                 snap_get(r, m->count[h], (uint64_t)m->n_mat * sizeof(float));
+        }
+    return ok;
 }
 
 /* Lower halves to upper ones; false when a value is not finite. */

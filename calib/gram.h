@@ -8,6 +8,7 @@
 
 #include "core/gram_file.h"
 #include "core/pool.h"
+#include "core/snap.h"
 #include "runtime/session.h"
 
 struct gram_col;
@@ -15,12 +16,18 @@ struct gram_col;
 int gram_col_new(struct gram_col **out, int64_t block, enum kern_isa isa, struct pool *pool,
                  struct err *e);
 void gram_col_free(struct gram_col *c);
+int64_t gram_col_block(const struct gram_col *c); /* as given */
 /* From the session's observer. */
 void gram_col_see(struct gram_col *c, const struct gr_weight *w, int64_t expert, const float *x,
                   int64_t n_rows, int64_t ld);
 /* Ends the survey: decides the inputs and allocates their sums (ERR_SYS when memory is short). */
 int gram_col_settle(struct gram_col *c, int64_t max_rows, struct err *e);
 void gram_col_chunk(struct gram_col *c, int64_t i_chunk);
+/* The sums so far, between chunks of a settled collector, to and from a snapshot. load: false, and
+ * nothing changed, when it is of other inputs or sizes; it must be the last thing in the snapshot.
+ */
+int gram_col_save(const struct gram_col *c, struct snap_w *w, struct err *e);
+bool gram_col_load(struct gram_col *c, struct snap_r *r);
 /* Everything finite, sharing still true: fills out (names copied, sums borrowed from c). */
 int gram_col_finish(struct gram_col *c, struct gram *out, struct err *e);
 

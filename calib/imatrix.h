@@ -31,6 +31,13 @@ int corpus_each(const struct model *m, const char *path, bool parse_special, cor
                 struct err *e);
 
 struct gram_col;
+struct imatrix_keep {  /* snapshots, so that an interrupted collection goes on (core/snap.h) */
+    const char *path;  /* of the snapshot */
+    const char *model; /* hash of the model's content; NULL: names, sizes and time stamps of its
+                          files stand for it */
+    double every;      /* seconds; 0: as core/snap.h says */
+    int64_t n_found;   /* out: chunks that were done before */
+};
 struct imatrix_opts {
     const char *const *texts;
     int n_texts;
@@ -40,10 +47,14 @@ struct imatrix_opts {
     enum kern_isa isa;
     struct pool *pool;
     struct device device;
-    struct gram_col *gram; /* collects second moments too; NULL: none */
-    bool moments;          /* sum1 and sum4 of the entries too: 32 bytes more per column */
+    struct gram_col *gram;     /* collects second moments too; NULL: none */
+    bool moments;              /* sum1 and sum4 of the entries too: 32 bytes more per column */
+    struct imatrix_keep *keep; /* NULL: none */
 };
-/* Chunks of ctx tokens over the concatenated texts; state reset per chunk; sums in double. */
+/* Chunks of ctx tokens over the concatenated texts; state reset per chunk; sums in double. With
+ * snapshots the result has the bits of an undisturbed run; the caller removes the snapshot
+ * (snap_remove) once the outputs are written. Of several ranks rank 0 has it, any number goes on.
+ */
 int imatrix_collect(const struct model *m, const struct imatrix_opts *o, struct imat *out,
                     struct err *e);
 

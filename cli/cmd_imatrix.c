@@ -16,6 +16,7 @@
 #include "core/mem.h"
 #include "core/prog.h"
 #include "core/ranks.h"
+#include "core/snap.h"
 
 struct imatrix_args {
     const char *out, *format, *gram, *moments;
@@ -88,7 +89,9 @@ static void emit_coverage(struct emit *r, const struct imat *m) {
     coverage_release(&cov);
 }
 
-static void report(struct cli *c, const struct imat *m, const char *path, double seconds) {
+/* seconds: 0: nothing was collected; n_before: chunks that an earlier run did. */
+static void report(struct cli *c, const struct imat *m, const char *path, double seconds,
+                   int64_t n_before) {
     struct emit *r = emit_new();
     uint64_t size = 0;
     struct err ignored;
@@ -110,7 +113,9 @@ static void report(struct cli *c, const struct imat *m, const char *path, double
     emit_i64(r, "size_bytes", "bytes", (int64_t)size);
     if (seconds > 0) {
         emit_num(r, "seconds", "seconds", seconds, 1);
-        emit_num(r, "tok_per_s", "tokens/s", m->n_chunks * (double)m->chunk_size / seconds, 0);
+        if (n_before) emit_i64(r, "n_chunks_before", "of them before an interruption", n_before);
+        emit_num(r, "tok_per_s", "tokens/s",
+                 (double)(m->n_chunks - n_before) * (double)m->chunk_size / seconds, 0);
     }
     emit_coverage(r, m);
     cli_emit(c, r);
@@ -182,7 +187,7 @@ static int merge(struct cli *c, const struct imatrix_args *a, struct err *e) {
         if (rc) goto out;
     }
     TRY_GOTO(out, rc, imat_write(&sum, a->out, form, c->overwrite, e));
-    report(c, &sum, a->out, 0);
+    report(c, &sum, a->out, 0, 0);
 out:
     imat_release(&sum);
     return rc;
@@ -211,6 +216,8 @@ static int collect(struct cli *c, const struct imatrix_args *a, struct err *e) {
     enum imat_form form;
     int rc;
     double t0 = prog_now_s();
+    char *part = xasprintf("%s.part", a->out);
+    struct imatrix_keep keep = {.path = part};
     imat_init(&m);
     TRY_GOTO(out, rc, pick_form(a, &form, e));
     const char *outs[] = {a->out, a->gram, a->moments};
@@ -231,13 +238,16 @@ static int collect(struct cli *c, const struct imatrix_args *a, struct err *e) {
                              .pool = c->pool,
                              .gram = gram,
                              .moments = a->moments != NULL,
-                             .device = c->device};
+                             .device = c->device,
+                             .keep = &keep};
     TRY_GOTO(out, rc, imatrix_collect(model, &o, &m, e));
     if (gram) TRY_GOTO(out, rc, write_gram(gram, &m, a, c->overwrite, e));
     if (a->moments) TRY_GOTO(out, rc, imat_write_moments(&m, a->moments, c->overwrite, e));
     if (ranks_me() == 0) TRY_GOTO(out, rc, imat_write(&m, a->out, form, c->overwrite, e));
-    report(c, &m, a->out, prog_now_s() - t0);
+    if (ranks_me() == 0) snap_remove(part);
+    report(c, &m, a->out, prog_now_s() - t0, keep.n_found);
 out:
+    free(part);
     gram_col_free(gram);
     model_close(model);
     imat_release(&m);

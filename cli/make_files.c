@@ -17,6 +17,7 @@
 #include "core/io.h"
 #include "core/log.h"
 #include "core/mem.h"
+#include "core/snap.h"
 #include "quantize/quantize.h"
 
 /* Names and contents of every plain file of the folder, in name order. */
@@ -192,9 +193,12 @@ static int collect(struct make *mk, const char *path, const char *gram, struct e
     struct gram_col *col = NULL;
     struct model *model = NULL;
     int rc;
+    if (gram) TRY(gram_col_new(&col, 0, mk->c->isa, mk->c->pool, e));
+    char *part = io_join(mk->job.state, "imatrix.part");
+    struct imatrix_keep keep = {.path = part, .model = mk->file[0].hash};
+    if (mk->redo) snap_remove(part);
     imat_init(&m);
     gram_init(&g);
-    if (gram) TRY(gram_col_new(&col, 0, mk->c->isa, mk->c->pool, e));
     TRY_GOTO(out, rc, model_open(&model, mk->file[0].path, e));
     struct imatrix_opts o = {.texts = mk->calib.v,
                              .n_texts = mk->calib.n,
@@ -204,15 +208,19 @@ static int collect(struct make *mk, const char *path, const char *gram, struct e
                              .isa = mk->c->isa,
                              .pool = mk->c->pool,
                              .device = mk->c->device,
-                             .gram = col};
+                             .gram = col,
+                             .keep = &keep};
     TRY_GOTO(out, rc, imatrix_collect(model, &o, &m, e));
     TRY_GOTO(out, rc, imat_write(&m, path, IMAT_GGUF, true, e));
-    if (!gram) goto out;
-    g.n_chunks = m.n_chunks;
-    g.chunk_size = m.chunk_size;
-    TRY_GOTO(out, rc, gram_col_finish(col, &g, e));
-    rc = gram_write(&g, gram, true, e);
+    if (gram) {
+        g.n_chunks = m.n_chunks;
+        g.chunk_size = m.chunk_size;
+        TRY_GOTO(out, rc, gram_col_finish(col, &g, e));
+        TRY_GOTO(out, rc, gram_write(&g, gram, true, e));
+    }
+    snap_remove(part);
 out:
+    free(part);
     gram_release(&g);
     gram_col_free(col);
     model_close(model);

@@ -72,6 +72,10 @@ int gguf_n_shards(const struct gguf *g);
 const char *gguf_shard_path(const struct gguf *g, int shard);
 const uint8_t *gguf_shard_header(const struct gguf *g, int shard, uint64_t *n_bytes);
 uint64_t gguf_shard_bytes(const struct gguf *g, int shard);
+/* Appends name, size, time stamp and hash of the header of every file: what stands for the content
+ * where hashing all of it takes too long. */
+struct buf;
+void gguf_stamp(const struct gguf *g, struct buf *out);
 int64_t gguf_n_kv(const struct gguf *g);
 int64_t gguf_n_tensors(const struct gguf *g);
 const struct gguf_kv *gguf_kv_at(const struct gguf *g, int64_t i);

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: MIT
 /* core/gguf_split.c - names of the files of a split set: PREFIX-00001-of-00003.gguf, counted
- * from 1. */
+ * from 1; and what tells one set from another without reading all of it. */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
+#include "core/buf.h"
 #include "core/gguf.h"
+#include "core/hash.h"
+#include "core/io.h"
 #include "core/mem.h"
 
 enum { TAIL = 20 }; /* strlen("-00001-of-00003.gguf") */
@@ -39,4 +44,18 @@ char *gguf_split_name(const char *path, int i, int n) {
         strcmp(path + len - 5, ".gguf") == 0)
         len -= 5;
     return xasprintf("%.*s-%05d-of-%05d.gguf", (int)len, path, i + 1, n);
+}
+
+void gguf_stamp(const struct gguf *g, struct buf *out) {
+    for (int i = 0; i < gguf_n_shards(g); i++) {
+        struct stat st = {0};
+        char hex[33];
+        uint64_t n = 0;
+        const char *path = gguf_shard_path(g, i);
+        const uint8_t *head = gguf_shard_header(g, i, &n);
+        hash_xxh128_hex(hex, head, (size_t)n);
+        (void)stat(path, &st); /* zeros: it is mapped, so it was there */
+        buf_fmt(out, "%s;%" PRIu64 ";%lld.%09ld;%s;", io_base(path), gguf_shard_bytes(g, i),
+                (long long)st.st_mtim.tv_sec, (long)st.st_mtim.tv_nsec, hex);
+    }
 }

@@ -77,7 +77,7 @@ static void fmt_rate(char out[40], enum prog_unit unit, double per_s) {
 }
 
 static void fmt_line(char *line, const struct prog *p, double now) {
-    double spent = now - p->t_start_s, per_s = spent > 0 ? (double)p->done / spent : 0;
+    double spent = now - p->t_start_s, per_s = spent > 0 ? (double)(p->done - p->from) / spent : 0;
     char done[32], total[32] = "", share[16] = "", rate[40], left[24] = "";
     fmt_amount(done, p->unit, (double)p->done);
     fmt_rate(rate, p->unit, per_s);
@@ -113,8 +113,12 @@ void prog_begin(struct prog *p, const char *stage, enum prog_unit unit, uint64_t
         .stage = stage, .unit = unit, .total = total, .t_start_s = now, .t_last_s = now};
 }
 
+void prog_from(struct prog *p, uint64_t done) {
+    p->from = p->done = done;
+}
+
 void prog_update(struct prog *p, uint64_t done) {
-    p->done = done;
+    p->done = done < p->from ? p->from : done;
     if (cur_sink) {
         if (cur_sink(sink_ctx, p->stage, done, p->total)) prog_interrupt();
         return;

@@ -19,11 +19,13 @@ struct prog {
     enum prog_unit unit;
     uint64_t total; /* 0: unknown */
     uint64_t done;
+    uint64_t from; /* was done before this run: rates do not count it */
     double t_start_s, t_last_s;
     bool drawn;
     char note[64]; /* shown behind the numbers: "ppl 29.14" */
 };
 void prog_begin(struct prog *p, const char *stage, enum prog_unit unit, uint64_t total);
+void prog_from(struct prog *p, uint64_t done); /* so much is there already */
 void prog_update(struct prog *p, uint64_t done);
 void prog_end(struct prog *p); /* clears the line; at level debug leaves a summary */
 

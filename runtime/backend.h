@@ -32,6 +32,8 @@ struct backend {
     int (*sum_begin)(struct session *s, struct err *e);
     void (*sum_names)(const struct session *s, session_sum_fn fn, void *ud);
     int (*sum_chunk)(struct session *s, struct err *e);
+    int (*sum_save)(struct session *s, session_sum_fn fn, void *ud, struct err *e);
+    int (*sum_load)(struct session *s, session_sum_give fn, void *ud, struct err *e);
     int (*sum_end)(struct session *s, session_sum_fn fn, void *ud, struct err *e);
     /* The recurrent states and the first n_kv tokens of the cache, in a form of the backend's own.
      * restore reports a failure at the next pass. */

@@ -218,6 +218,8 @@ bool exec_cuda_can_sum(const struct session *s);
 int exec_cuda_sum_begin(struct session *s, struct err *e);
 void exec_cuda_sum_names(const struct session *s, session_sum_fn fn, void *ud);
 int exec_cuda_sum_chunk(struct session *s, struct err *e);
+int exec_cuda_sum_save(struct session *s, session_sum_fn fn, void *ud, struct err *e);
+int exec_cuda_sum_load(struct session *s, session_sum_give fn, void *ud, struct err *e);
 int exec_cuda_sum_end(struct session *s, session_sum_fn fn, void *ud, struct err *e);
 void exec_cuda_sum_free(struct session *s); /* also of none */
 /* Rows of device memory that enter w are added to its sums. */

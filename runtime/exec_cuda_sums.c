@@ -125,7 +125,7 @@ int exec_cuda_sum_chunk(struct session *s, struct err *e) {
     return cu_move_sums(dev(s)->q, m->part, m->all, m->n_doubles, e);
 }
 
-int exec_cuda_sum_end(struct session *s, session_sum_fn fn, void *ud, struct err *e) {
+int exec_cuda_sum_save(struct session *s, session_sum_fn fn, void *ud, struct err *e) {
     const struct cuda_sums *m = dev(s)->sums;
     int rc = 0;
     for (int i = 0; i < m->n && !rc; i++) {
@@ -139,6 +139,28 @@ int exec_cuda_sum_end(struct session *s, session_sum_fn fn, void *ud, struct err
         if (!rc) fn(ud, &s->g->weight[of->w], of->n_mat, sum, sum + of->n_mat * of->k);
         buf_free(p);
     }
+    return rc;
+}
+
+int exec_cuda_sum_load(struct session *s, session_sum_give fn, void *ud, struct err *e) {
+    const struct cuda_sums *m = dev(s)->sums;
+    int rc = 0;
+    for (int i = 0; i < m->n && !rc; i++) {
+        const struct sum *of = &m->of[i];
+        const uint64_t n = (uint64_t)(of->n_mat * (of->k + 1));
+        void *p = NULL;
+        rc = buf_alloc(&p, n * sizeof(double), "sums of importance", e);
+        double *sum = p;
+        if (!rc && !fn(ud, &s->g->weight[of->w], of->n_mat, sum, sum + of->n_mat * of->k))
+            rc = err_set(e, ERR_DATA, "%s: no sums to begin with", s->g->weight[of->w].name);
+        if (!rc) rc = cu_upload(dev(s)->q, m->all + of->at, p, n * sizeof(double), e);
+        buf_free(p);
+    }
+    return rc ? rc : cu_sync(dev(s)->q, e);
+}
+
+int exec_cuda_sum_end(struct session *s, session_sum_fn fn, void *ud, struct err *e) {
+    const int rc = exec_cuda_sum_save(s, fn, ud, e);
     exec_cuda_sum_free(s);
     return rc;
 }

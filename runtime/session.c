@@ -221,7 +221,7 @@ static int forward(struct session *s, const int32_t *ids, int64_t n, float *hidd
     TRY(check_ids(s, ids, n, e));
     int64_t d = s->g->reg_width[s->g->hidden_out];
     for (int64_t i = 0; i < n; i += s->n_tok) {
-        if (prog_interrupted()) return err_set(e, ERR_INTR, "interrupted");
+        if (!s->o.whole && prog_interrupted()) return err_set(e, ERR_INTR, "interrupted");
         s->ids = ids + i;
         s->n_tok = min_i64(s->o.n_ubatch, n - i);
         TRY(s->be->pass(s, hidden ? hidden + i * d : NULL, i + s->n_tok == n ? logits : NULL, e));
@@ -306,6 +306,14 @@ int session_sum_begin(struct session *s, session_sum_fn fn, void *ud, struct err
 
 int session_sum_chunk(struct session *s, struct err *e) {
     return s->be->sum_chunk(s, e);
+}
+
+int session_sum_save(struct session *s, session_sum_fn fn, void *ud, struct err *e) {
+    return s->be->sum_save(s, fn, ud, e);
+}
+
+int session_sum_load(struct session *s, session_sum_give fn, void *ud, struct err *e) {
+    return s->be->sum_load(s, fn, ud, e);
 }
 
 int session_sum_end(struct session *s, session_sum_fn fn, void *ud, struct err *e) {

@@ -49,6 +49,7 @@ struct session_opts {
      * for a weight or two that each replaces. */
     struct session *share;
     int n_sharing;
+    bool whole; /* a call that feeds tokens is not ended by an interruption */
 };
 int session_new(struct session **out, const struct model *m, const struct session_opts *o,
                 struct err *e);
@@ -134,6 +135,12 @@ bool session_can_sum(const struct session *s);
  * of a pass, with sum2 and count NULL. ERR_SYS: no room on the device, nothing has changed. */
 int session_sum_begin(struct session *s, session_sum_fn fn, void *ud, struct err *e);
 int session_sum_chunk(struct session *s, struct err *e); /* a chunk is complete */
+/* Calls fn for every product with the sums of all chunks so far, between chunks. */
+int session_sum_save(struct session *s, session_sum_fn fn, void *ud, struct err *e);
+/* Before the first chunk: fn gives the sums to begin with; ERR_DATA where it has none. */
+typedef bool (*session_sum_give)(void *ud, const struct gr_weight *w, int64_t n_mat, double *sum2,
+                                 double *count);
+int session_sum_load(struct session *s, session_sum_give fn, void *ud, struct err *e);
 /* Calls fn for every product, and ends. */
 int session_sum_end(struct session *s, session_sum_fn fn, void *ud, struct err *e);
 

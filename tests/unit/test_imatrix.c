@@ -9,6 +9,7 @@
 #include "calib/candidates.h"
 #include "calib/coverage.h"
 #include "calib/defaults.h"
+#include "calib/gram.h"
 #include "calib/stats.h"
 #include "convert/convert.h"
 #include "core/bytes.h"
@@ -16,6 +17,7 @@
 #include "core/io.h"
 #include "core/json.h"
 #include "core/log.h"
+#include "core/prog.h"
 #include "tests/check.h"
 #include "tests/unit/tmpdir.h"
 
@@ -171,6 +173,140 @@ static void test_threads_do_not_matter(void) {
                      (size_t)(a.entry[i].ne0 * a.entry[i].n_mat) * sizeof(double)) == 0);
     imat_release(&a);
     imat_release(&b);
+}
+
+/* Interrupted when so many tokens are done; at the chunk's end, or inside it. */
+static int stop_at(void *ud, const char *stage, uint64_t done, uint64_t total) {
+    (void)stage, (void)total;
+    return done >= *(const uint64_t *)ud;
+}
+
+/* One run: with second moments and snapshots; stop: tokens after which it is interrupted, 0 never.
+ */
+static int stored(const char *part, uint64_t stop, int n_threads, int64_t n_chunks, double every,
+                  struct imat *m, int64_t *n_found, struct err *e) {
+    struct pool *pool = NULL;
+    struct gram_col *col = NULL;
+    const char *texts[] = {text};
+    struct gram g;
+    char path[300];
+    struct imatrix_keep keep = {.path = part, .every = every};
+    imat_init(m);
+    gram_init(&g);
+    CHECK(pool_new(&pool, n_threads, e) == 0);
+    CHECK(gram_col_new(&col, 0, kern_isa_best(), pool, e) == 0);
+    struct imatrix_opts o = {.texts = texts,
+                             .n_texts = 1,
+                             .ctx = CTX,
+                             .max_chunks = n_chunks,
+                             .isa = kern_isa_best(),
+                             .pool = pool,
+                             .moments = true,
+                             .gram = col,
+                             .keep = part ? &keep : NULL};
+    if (stop) prog_set_sink(stop_at, &stop);
+    int rc = imatrix_collect(model, &o, m, e);
+    prog_set_sink(NULL, NULL);
+    prog_resume();
+    *n_found = keep.n_found;
+    snprintf(path, sizeof path, "%s/gram-%s", tmp_dir, part ? "again" : "whole");
+    if (!rc) rc = gram_col_finish(col, &g, e);
+    if (!rc) rc = gram_write(&g, path, true, e);
+    gram_release(&g);
+    gram_col_free(col);
+    pool_free(pool);
+    return rc;
+}
+
+static void same_sums(const struct imat *a, const struct imat *b) {
+    CHECK_EQ_I64(a->n_entries, b->n_entries);
+    CHECK_EQ_I64(a->n_chunks, b->n_chunks);
+    for (int64_t i = 0; i < a->n_entries && i < b->n_entries; i++) {
+        const struct imat_entry *x = &a->entry[i], *y = &b->entry[i];
+        const size_t n = (size_t)(x->ne0 * x->n_mat) * sizeof(double);
+        CHECK(strcmp(x->name, y->name) == 0 && memcmp(x->sum2, y->sum2, n) == 0);
+        CHECK(memcmp(x->sum1, y->sum1, n) == 0 && memcmp(x->sum4, y->sum4, n) == 0);
+        CHECK(memcmp(x->count, y->count, (size_t)x->n_mat * sizeof(double)) == 0);
+    }
+}
+
+static void same_grams(void) {
+    struct err e;
+    char a[300], b[300], *da = NULL, *db = NULL;
+    size_t na = 0, nb = 0;
+    snprintf(a, sizeof a, "%s/gram-whole", tmp_dir);
+    snprintf(b, sizeof b, "%s/gram-again", tmp_dir);
+    CHECK_OK(io_read_file(&da, &na, a, 1 << 28, &e));
+    CHECK_OK(io_read_file(&db, &nb, b, 1 << 28, &e));
+    CHECK(na == nb && na > 1000 && memcmp(da, db, na) == 0);
+    free(da);
+    free(db);
+}
+
+/* However it is interrupted, and with whatever threads it goes on: the bits of an undisturbed run.
+ */
+static void test_goes_on(void) {
+    struct err e;
+    struct imat whole, m;
+    int64_t found = 0, n_runs = 0;
+    enum { MANY = 7 };
+    char part[300], *data = NULL;
+    size_t len = 0;
+    snprintf(part, sizeof part, "%s/im.part", tmp_dir);
+    CHECK_OK(stored(NULL, 0, 2, MANY, 0, &whole, &found, &e));
+    for (int64_t at = 1;; at += 2) { /* two chunks a run */
+        const int rc =
+            stored(part, (uint64_t)(at * CTX), 1 + (int)(n_runs % 3), MANY, 0, &m, &found, &e);
+        CHECK_EQ_I64(found, n_runs ? at - 2 : 0);
+        if (!rc) break;
+        CHECK_EQ_I64(rc, ERR_INTR);
+        CHECK(io_exists(part));
+        imat_release(&m);
+        n_runs++;
+        if (n_runs == 2) CHECK_OK(io_read_file(&data, &len, part, 1 << 28, &e));
+    }
+    CHECK_EQ_I64(n_runs, 3); /* the fourth is stopped when all is done */
+    same_sums(&whole, &m);
+    same_grams();
+    imat_release(&m);
+    /* killed: what the last snapshot of a chunk's end says */
+    remove(part);
+    CHECK_EQ_I64(stored(part, 3 * CTX, 2, MANY, 1e-9, &m, &found, &e), ERR_INTR);
+    imat_release(&m);
+    CHECK_OK(stored(part, 0, 2, MANY, 1e-9, &m, &found, &e));
+    CHECK_EQ_I64(found, 3);
+    same_sums(&whole, &m);
+    same_grams();
+    imat_release(&m);
+    /* a shorter run cannot use it, a damaged one and one of another text are not used */
+    CHECK_OK(out_write_file(part, data, len, true, &e));
+    CHECK_OK(stored(part, 0, 2, 2, 0, &m, &found, &e));
+    CHECK_EQ_I64(found, 0);
+    imat_release(&m);
+    for (size_t at = 0; at < len; at += len / 11 + 1) {
+        data[at + 16 < len ? at + 16 : at] ^= 4;
+        CHECK_OK(out_write_file(part, data, len, true, &e));
+        CHECK_OK(stored(part, 0, 2, MANY, 0, &m, &found, &e));
+        CHECK_EQ_I64(found, 0);
+        same_sums(&whole, &m);
+        imat_release(&m);
+        data[at + 16 < len ? at + 16 : at] ^= 4;
+    }
+    CHECK_OK(out_write_file(part, data, len, true, &e));
+    CHECK_OK(stored(part, 0, 2, MANY, 0, &m, &found, &e));
+    CHECK_EQ_I64(found, 3);
+    same_sums(&whole, &m);
+    same_grams();
+    imat_release(&m);
+    CHECK_OK(out_write_file(text, "other", 5, true, &e)); /* text of another run, then the first */
+    CHECK_OK(out_write_file(text, default_text_at(0)->data, 3999, true, &e));
+    CHECK_OK(out_write_file(part, data, len, true, &e));
+    CHECK_OK(stored(part, 0, 2, MANY, 0, &m, &found, &e));
+    CHECK_EQ_I64(found, 0);
+    imat_release(&m);
+    CHECK_OK(out_write_file(text, default_text_at(0)->data, 4000, true, &e));
+    free(data);
+    imat_release(&whole);
 }
 
 /* mean, entropy, share of a hand-made entry: v = 1, 1, 1, 5 */
@@ -395,6 +531,7 @@ int main(void) {
     RUN(test_file_of_moments);
     RUN(test_counts_are_tokens);
     RUN(test_threads_do_not_matter);
+    RUN(test_goes_on);
     RUN(test_statistics_by_hand);
     RUN(test_coverage_by_hand);
     RUN(test_coverage_of_a_model);

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT
+/* core/keep.h - what was measured, kept as it comes, so that it is not measured again after an
+ * interruption.
+ *
+ * A file of records that only grows. A record has the hash of a text that says everything its value
+ * depends on (model, options, instruction set, and which window or case it is), so one file serves
+ * several measurements, in any order; the program's version is always part of it. Every record has
+ * a check: reading stops at the first bad one and the file is cut there, so a torn end costs the
+ * last record only. Keeping is a service: when a record cannot be written, that is said once and
+ * the measurement goes on. Memory: 60 bytes per record. */
+#ifndef HONE_CORE_KEEP_H
+#define HONE_CORE_KEEP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "core/buf.h"
+#include "core/err.h"
+
+struct keep;
+/* Opens or makes the file, and locks it: ERR_SYS when another process has it. ERR_USAGE when it
+ * holds something else: a file of others is never changed. */
+int keep_open(struct keep **out, const char *path, struct err *e);
+/* remove: nothing of it is needed any more. NULL is fine. */
+void keep_close(struct keep *k, bool remove);
+
+/* Where values of one kind are kept. k NULL: nothing is kept and nothing is known. */
+struct keep_of {
+    struct keep *k;
+    const char *what; /* all that the values depend on but for `which` below; borrowed */
+};
+/* w may be NULL. True: p has the n bytes that were kept; a record of another length is none. */
+bool keep_get(const struct keep_of *w, const char *which, void *p, size_t n);
+/* The same of any length, appended. */
+bool keep_get_buf(const struct keep_of *w, const char *which, struct buf *out);
+void keep_put(const struct keep_of *w, const char *which, const void *p, size_t n);
+
+#endif
