@@ -11,6 +11,7 @@
 #include "core/buf.h"
 #include "core/io.h"
 #include "core/log.h"
+#include "core/str.h"
 #include "core/mem.h"
 #include "core/ranks.h"
 #include "quantize/feedback.h"
@@ -82,6 +83,22 @@ static void free_overrides(struct quant_override *ov, int n) {
         free(s);
     }
     free(ov);
+}
+
+/* `in out TYPE`, as llama.cpp has it, is answered with our order. */
+static int check_order(const struct cli *c, const struct args *a, struct err *e) {
+    const char *in = c->arg[0], *out = a->out ? a->out : "OUT.gguf", *recipe = a->recipe;
+    if (c->n_args < 2) return 0;
+    for (int i = 1; i < c->n_args; i++) {
+        if (!recipe && (recipe_find(c->arg[i]) || i == 2))
+            recipe = c->arg[i];
+        else if (!a->out && i == 1)
+            out = c->arg[i];
+    }
+    return err_set(e, ERR_USAGE,
+                   "quantize: one argument, the input, and options for the rest: hone quantize %s "
+                   "-o %s --recipe %s",
+                   in, out, recipe ? recipe : "Q4_K_M");
 }
 
 static int check(const struct args *a, struct err *e) {
@@ -200,13 +217,22 @@ static void emit_many(struct cli *c, const struct quantize_opts *o, const struct
     emit_free(m);
 }
 
+/* Matrices seldom have the output, whose recipe types do without, so that alone is no news. */
 static void warn(const struct args *a, const struct quantize_report *r) {
+    const char *first = NULL;
+    int64_t n = 0;
     if (r->n_fallbacks)
-        log_warn("%lld tensors have rows that do not fit the wanted type and take a larger one",
-                 (long long)r->n_fallbacks);
-    if (r->n_no_imatrix)
-        log_warn("%lld tensors have no entry in %s and are quantized without importance",
-                 (long long)r->n_no_imatrix, a->imatrix);
+        log_warn("%lld tensor%s with rows that do not fit the wanted type: a larger one is taken",
+                 (long long)r->n_fallbacks, str_s(r->n_fallbacks));
+    for (int64_t i = 0; r->rows && i < r->n_tensors; i++)
+        if (r->rows[i].no_imatrix && strcmp(r->rows[i].role, role_name(ROLE_OUTPUT)) != 0) {
+            if (!first) first = r->rows[i].name;
+            n++;
+        }
+    if (n)
+        log_warn("%s has no entry for %lld tensor%s (%s%s), quantized without importance: is it "
+                 "of this model, and was its text long enough?",
+                 a->imatrix, (long long)n, str_s(n), first, n > 1 ? ", ..." : "");
 }
 
 /* ---- several recipes ----------------------------------------------------------------------------
@@ -320,42 +346,42 @@ int cmd_quantize(struct cli *c, int argc, char **argv, struct err *e) {
          "presets (Q4_K_M ...) or plan files; several share one reading of the model"},
         {"type", 0, OPT_STR, &a.type, "TYPE", "one type for everything that can be quantized"},
         {"imatrix", 0, OPT_STR, &a.imatrix, "FILE", "importance matrix, GGUF or .dat"},
-        {"gram", 0, OPT_STR, &a.gram, "FILE",
-         "second moments of hone imatrix --gram: error feedback where it pays"},
-        {"tensor", 0, OPT_LIST, &a.tensor, "REGEX=TYPE",
-         "type of the tensors that match; may be repeated"},
-        {"pure", 0, OPT_FLAG, &a.pure, NULL, "the recipe's default type everywhere, no rules"},
-        {"search", 0, OPT_STR, &a.search, "MODE", "fast (default), best or conventional"},
-        {"without", 0, OPT_STR, &a.without, "STEPS",
-         "leave out balance, codes, scales, ints (comma-separated), for comparisons"},
-        {"plan-out", 0, OPT_STR, &a.plan_out, "FILE",
-         "write the plan used; edit it and pass it as --recipe"},
         {"budget", 0, OPT_LIST, &a.mix.budget, "SIZE",
          "the best mix of types of at most this size; may be repeated"},
-        {"bpw", 0, OPT_NUM, &a.mix.bpw, "X", "a budget as bits per weight, all bytes of the file"},
-        {"sensitivity", 0, OPT_STR, &a.mix.sensitivity, "FILE",
-         "what hone sensitivity measured; else errors by role"},
         {"vram", 0, OPT_SIZE, &a.mix.vram, "SIZE",
          "the best mix that a card of this size holds; with --budget both limits hold"},
+        {"gram", 0, OPT_STR, &a.gram, "FILE",
+         "second moments of hone imatrix --gram: error feedback where it pays"},
+        {"sensitivity", 0, OPT_STR, &a.mix.sensitivity, "FILE",
+         "what hone sensitivity measured; else errors by role"},
+        {"search", 0, OPT_STR, &a.search, "MODE", "fast (default), best or conventional"},
+        {"tensor", 0, OPT_LIST, &a.tensor, "REGEX=TYPE",
+         "type of the tensors that match; may be repeated"},
+        {"split-max", 0, OPT_SIZE, &a.split_max, "SIZE",
+         "split the output into files of at most SIZE"},
+        {"dry-run", 0, OPT_FLAG, &a.dry_run, NULL, "print the plan and the sizes, write no model"},
+        {"plan-out", 0, OPT_STR, &a.plan_out, "FILE",
+         "write the plan used; edit it and pass it as --recipe"},
+        {"gate", 0, OPT_LIST, &a.mix.gate, "TEXT",
+         "ship a mix only if it beats the plain recipes that fit on this text; repeatable"},
+        {"bpw", 0, OPT_NUM, &a.mix.bpw, "X", "a budget as bits per weight, all bytes of the file"},
+        {"prefer", 0, OPT_STR, &a.mix.prefer, "WHAT",
+         "quality (default), speed, or a weight: 1 is speed"},
         {"ctx", 0, OPT_I64, &a.mix.ctx, "N", "with --vram: tokens per slot (default: as trained)"},
         {"slots", 0, OPT_I64, &a.mix.slots, "N", "with --vram: conversations at a time (1)"},
         {"kv-type", 0, OPT_STR, &a.mix.kv_type, "T", "with --vram: of keys and values (f16)"},
         {"reserve", 0, OPT_SIZE, &a.mix.reserve, "SIZE", "with --vram: to keep free (1/32 of it)"},
-        {"prefer", 0, OPT_STR, &a.mix.prefer, "WHAT",
-         "quality (default), speed, or a weight: 1 is speed"},
         {"front", 0, OPT_STR, &a.mix.front, "FILE.svg",
          "also plot and list the best mixes from quality to speed"},
-        {"bandwidth", 0, OPT_SIZE, &a.mix.bandwidth, "SIZE",
-         "bytes a second, for predicted times (1000G)"},
-        {"gate", 0, OPT_LIST, &a.mix.gate, "TEXT",
-         "ship a mix only if it beats the plain recipes that fit on this text; repeatable"},
         {"avoid", 0, OPT_STR, &a.mix.avoid, "TYPES", "types a mix must not use, comma-separated"},
         {"no-floors", 0, OPT_FLAG, &a.mix.no_floors, NULL, "no lower limits by role in a mix"},
-        {"split-max", 0, OPT_SIZE, &a.split_max, "SIZE",
-         "split the output into files of at most SIZE"},
+        {"bandwidth", 0, OPT_SIZE, &a.mix.bandwidth, "SIZE",
+         "bytes a second, for predicted times (1000G)"},
+        {"pure", 0, OPT_FLAG, &a.pure, NULL, "the recipe's default type everywhere, no rules"},
+        {"without", 0, OPT_STR, &a.without, "STEPS",
+         "leave out balance, codes, scales, ints (comma-separated), for comparisons"},
         {"resume", 0, OPT_FLAG, &a.resume, NULL,
          "keep what is done of an interrupted output even if it is small, and go on with it"},
-        {"dry-run", 0, OPT_FLAG, &a.dry_run, NULL, "print the plan and the sizes, write no model"},
     };
     const struct cmd_spec spec = {
         .name = "quantize",
@@ -367,10 +393,11 @@ int cmd_quantize(struct cli *c, int argc, char **argv, struct err *e) {
         .opts = opts,
         .n_opts = (int)COUNT_OF(opts),
         .min_args = 1,
-        .max_args = 1,
+        .max_args = -1,
     };
     TRY(cli_parse(c, &spec, argc, argv, e));
     if (c->done) return 0;
+    TRY(check_order(c, &a, e));
     TRY(check(&a, e));
     struct quant_override *ov = xcalloc((size_t)a.tensor.n + 1, sizeof *ov);
     int rc = 0;

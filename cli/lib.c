@@ -12,10 +12,13 @@
 #include <string.h>
 
 #include "cli/cmd.h"
+#include "cli/guess.h"
+#include "cli/help.h"
 #include "cli/lib.h"
 #include "core/log.h"
 #include "core/mem.h"
 #include "core/prog.h"
+#include "core/str.h"
 
 #define COMMAND(name, id, summary) {name, cmd_##id, summary},
 static const struct subcommand commands[] = {
@@ -28,24 +31,113 @@ const struct subcommand *command_table(int *n) {
     return commands;
 }
 
-/* A signal that a handler took is no error: what is not written yet stays in the stream. */
+/* A signal that a handler took is no error: what is not written yet stays in the stream. A write
+ * that failed earlier has left its mark on the stream and nothing else. */
 static int flush_result(FILE *f, struct err *e) {
     while (fflush(f) != 0) {
-        if (errno != EINTR) return err_sys(e, "cannot write the result");
+        if (errno != EINTR) return err_sys(e, "cannot write the result to standard output");
         clearerr(f);
     }
+    if (ferror(f))
+        return err_set(e, ERR_SYS,
+                       "cannot write the result to standard output: it is full or closed");
     return 0;
 }
 
+static const struct subcommand *find_command(const char *name) {
+    for (size_t i = 0; i < COUNT_OF(commands); i++)
+        if (strcmp(commands[i].name, name) == 0) return &commands[i];
+    return NULL;
+}
+static bool is_command(void *ctx, const char *word) {
+    (void)ctx;
+    return find_command(word) != NULL;
+}
+static const char *next_command(void *ctx, int i) {
+    (void)ctx;
+    return i < (int)COUNT_OF(commands) ? commands[i].name : NULL;
+}
+
+void command_to_front(int argc, char **argv) {
+    cli_to_front(argc, argv, is_command, NULL);
+}
+
+static int unknown_command(const char *name, struct err *e) {
+    const char *say = peer_command(name), *best = guess_name(name, next_command, NULL);
+    if (say) return err_set(e, ERR_USAGE, "no command '%.80s': %s", name, say);
+    if (best)
+        return err_set(e, ERR_USAGE, "no command '%.80s'; did you mean 'hone %s'?", name, best);
+    if (name[0] == '-')
+        return err_set(e, ERR_USAGE,
+                       "'%.80s' stands in the place of a command: hone COMMAND [options], such as "
+                       "'hone run MODEL.gguf'; 'hone --help' lists the commands",
+                       name);
+    if (str_ends(name, ".gguf"))
+        return err_set(e, ERR_USAGE,
+                       "no command '%.80s'; 'hone run FILE' runs a model, 'hone inspect FILE' "
+                       "describes it, 'hone --help' lists the commands",
+                       name);
+    return err_set(e, ERR_USAGE, "no command '%.80s'; 'hone --help' lists them", name);
+}
+
+static void overview(struct cli *c) {
+    struct buf b = {0};
+    help_overview(&b, commands, COUNT_OF(commands), help_width(c->out == stdout ? stdout : NULL));
+    fwrite(b.data, 1, b.len, c->out);
+    buf_release(&b);
+}
+
+static int run_words(struct cli *c, int argc, char **argv, struct err *e) {
+    const struct subcommand *s = find_command(argv[1]);
+    if (!s) return unknown_command(argv[1], e);
+    return s->run(c, argc - 1, argv + 1, e);
+}
+
+/* help [COMMAND [SUBCOMMAND]] [-v] is COMMAND [SUBCOMMAND] --help */
+static int help(struct cli *c, int argc, char **argv, struct err *e) {
+    if (argc < 3) {
+        overview(c);
+        return 0;
+    }
+    char **words = arena_array(&c->mem, (size_t)argc + 1, sizeof *words);
+    static char option[] = "--help";
+    words[0] = argv[0];
+    for (int i = 2; i < argc; i++) words[i - 1] = argv[i];
+    words[argc - 1] = option;
+    if (strcmp(words[1], "help") == 0) {
+        overview(c);
+        return 0;
+    }
+    return run_words(c, argc, words, e);
+}
+
+/* What stands where a command is expected. */
+static int run_first(struct cli *c, int argc, char **argv, struct err *e) {
+    static const char *const helps[] = {"help", "--help", "-h", "-?"};
+    static const char *const versions[] = {"version", "--version", "-V"};
+    for (size_t i = 0; i < COUNT_OF(helps); i++)
+        if (strcmp(argv[1], helps[i]) == 0) return help(c, argc, argv, e);
+    for (size_t i = 0; i < COUNT_OF(versions); i++)
+        if (strcmp(argv[1], versions[i]) == 0) {
+            fprintf(c->out, "hone %s\n", HONE_VERSION);
+            return 0;
+        }
+    return run_words(c, argc, argv, e);
+}
+
 int command_run(struct cli *c, int argc, char **argv, struct err *e) {
-    const struct subcommand *s = commands, *end = commands + COUNT_OF(commands);
-    while (s < end && strcmp(s->name, argv[1]) != 0) s++;
-    if (s == end)
-        return err_set(e, ERR_USAGE, "no command '%s'; 'hone --help' lists them", argv[1]);
     c->full_argc = argc;
     c->full_argv = argv;
     arena_init(&c->mem);
-    int rc = s->run(c, argc - 1, argv + 1, e);
+    int rc = 0;
+    if (argc < 2) {
+        FILE *out = c->out;
+        c->out = stderr;
+        overview(c);
+        c->out = out;
+        rc = ERR_USAGE;
+    } else
+        rc = run_first(c, argc, argv, e);
     if (rc != 0)
         (void)fflush(c->out); /* the first error counts */
     else

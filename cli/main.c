@@ -2,7 +2,10 @@
 /* cli/main.c - runs the command, prints its error, and turns it into the exit status. The only file
  * that installs signal handlers: the first SIGINT or SIGTERM asks the running step to
  * stop, a second one removes temporary outputs and leaves at once. */
+#include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -15,16 +18,6 @@
 #include "core/log.h"
 #include "core/prog.h"
 #include "core/ranks.h"
-
-static void usage(FILE *f) {
-    fprintf(f,
-            "usage: hone COMMAND [options]\n\n"
-            "Turns language-model checkpoints into quantized GGUF files that can be trusted.\n\n");
-    int n;
-    const struct subcommand *s = command_table(&n);
-    for (int i = 0; i < n; i++) fprintf(f, "  %-14s %s\n", s[i].name, s[i].summary);
-    fprintf(f, "\n'hone COMMAND --help' describes one command; 'man hone' everything.\n");
-}
 
 static void on_signal(int sig) {
     /* of several ranks each may be waiting for one that is gone */
@@ -65,29 +58,39 @@ static bool shared_out(int argc, char **argv) {
                                           {"sensitivity", NULL},
                                           {"eval", "ppl"},
                                           {"eval", "kld"}};
-    for (size_t i = 0; i < COUNT_OF(list); i++)
+    for (size_t i = 0; argc > 1 && i < COUNT_OF(list); i++)
         if (strcmp(argv[1], list[i][0]) == 0 &&
             (!list[i][1] || (argc > 2 && strcmp(argv[2], list[i][1]) == 0)))
             return true;
     return false;
 }
 
+/* A standard stream that was closed would be the number of the next file opened, and the result
+ * would go into a model. Opened the wrong way round, /dev/null refuses. */
+static void need_streams(void) {
+    for (int fd = 0; fd <= 2; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
+            (void)!open("/dev/null", fd == STDOUT_FILENO ? O_RDONLY : O_WRONLY);
+}
+
+/* Has the reader of our standard output gone, as in `hone recipes | head -1`? */
+static bool reader_gone(void) {
+    struct pollfd p = {.fd = STDOUT_FILENO, .events = POLLOUT};
+    return ferror(stdout) && poll(&p, 1, 0) == 1 && (p.revents & POLLERR);
+}
+
+/* Ends as programs do that do not look after SIGPIPE. Outputs have their names or are removed by
+ * now. */
+static void end_by_sigpipe(void) {
+    signal(SIGPIPE, SIG_DFL);
+    raise(SIGPIPE);
+}
+
 int main(int argc, char **argv) {
     struct err e = {0};
     struct cli c = {.out = stdout};
-    if (argc < 2) {
-        usage(stderr);
-        return ERR_USAGE;
-    }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
-        strcmp(argv[1], "help") == 0) {
-        usage(stdout);
-        return 0;
-    }
-    if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
-        printf("hone %s\n", HONE_VERSION);
-        return 0;
-    }
+    need_streams();
+    command_to_front(argc, argv);
     struct sigaction sa = {0};
     sa.sa_handler = on_signal;
     sigemptyset(&sa.sa_mask);
@@ -107,12 +110,13 @@ int main(int argc, char **argv) {
             &e, ERR_USAGE,
             "%s: several ranks share out quantize, imatrix, sensitivity, eval ppl and eval kld "
             "only; start this without mpirun",
-            argv[1]);
+            argc > 1 ? argv[1] : "no command");
     FILE *speak = ranks_me() == 0 ? NULL : fdopen(dup(STDERR_FILENO), "w");
     if (ranks_me() != 0 &&
         !(speak && freopen("/dev/null", "w", stdout) && freopen("/dev/null", "w", stderr)))
         rc = err_sys(&e, "/dev/null");
     if (rc == 0) rc = command_run(&c, argc, argv, &e);
+    if (rc != 0 && ranks_n() == 1 && reader_gone()) end_by_sigpipe();
     if (rc != 0 && e.msg[0] && !speak) log_error("%s", e.msg);
     /* what every rank finds wrong, rank 0 says; its own share is known to the rank alone */
     if (rc == ERR_DATA && speak) fprintf(speak, "hone: error: rank %d: %s\n", ranks_me(), e.msg);

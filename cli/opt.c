@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: MIT
-/* cli/opt.c - option parsing from tables, --help, and printing of results.
+/* cli/opt.c - option parsing from tables, and printing of results. --help is help.c's, guesses and
+ * the names that other programs have are guess.c's.
  *
  * Every command gets the common options (--json, --threads, -f ...) beside its own table. Values
  * are borrowed from argv, so nothing here is freed before the process ends. */
 #include "cli/opt.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/guess.h"
+#include "cli/help.h"
 #include "core/buf.h"
 #include "core/limits.h"
 #include "core/log.h"
@@ -20,53 +22,41 @@
 #include "quantize/enc/enc.h"
 
 struct common {
-    bool json, csv, md, help, quiet, verbose, trace, untrusted;
+    bool json, csv, md, help, version, quiet, verbose, trace, untrusted;
     const char *isa, *device, *progress, *color, *max_memory, *max_vram;
     int64_t threads, stream_from;
 };
 
-static void print_option(FILE *f, const struct opt *o) {
-    char left[64], letter[8] = "    ";
-    if (o->letter) snprintf(letter, sizeof letter, "-%c, ", o->letter);
-    snprintf(left, sizeof left, "%s--%s%s%s", letter, o->name, o->arg ? " " : "",
-             o->arg ? o->arg : "");
-    fprintf(f, "  %-32s %s\n", left, o->help);
+enum { N_COMMON = 18 };
+
+static void common_options(struct common *k, struct cli *c, struct opt out[N_COMMON]) {
+    const struct opt rows[N_COMMON] = {
+        {"json", 0, OPT_FLAG, &k->json, NULL, "print one JSON document"},
+        {"csv", 0, OPT_FLAG, &k->csv, NULL, "print comma-separated values"},
+        {"md", 0, OPT_FLAG, &k->md, NULL, "print Markdown"},
+        {"force", 'f', OPT_FLAG, &c->overwrite, NULL, "overwrite existing outputs"},
+        {"threads", 'j', OPT_I64, &k->threads, "N", "threads; 0: all processors (default)"},
+        {"device", 0, OPT_STR, &k->device, "NAME", "cpu (default), cuda, cuda:N or auto"},
+        {"isa", 0, OPT_STR, &k->isa, "NAME", KERN_ISA_NAMES},
+        {"max-memory", 0, OPT_STR, &k->max_memory, "SIZE",
+         "most its large buffers may take together"},
+        {"max-vram", 0, OPT_STR, &k->max_vram, "SIZE",
+         "most of the device's; experts beyond it run on the CPU"},
+        {"stream-from", 0, OPT_I64, &k->stream_from, "N",
+         "passes of N tokens or more copy these experts there; 0: none"},
+        {"untrusted", 0, OPT_FLAG, &k->untrusted, NULL, "lower limits on what inputs may claim"},
+        {"progress", 0, OPT_STR, &k->progress, "WHEN", "auto, always, never"},
+        {"color", 0, OPT_STR, &k->color, "WHEN", "auto, always, never"},
+        {"verbose", 'v', OPT_FLAG, &k->verbose, NULL, "more messages"},
+        {"trace", 0, OPT_FLAG, &k->trace, NULL, "all messages"},
+        {"quiet", 'q', OPT_FLAG, &k->quiet, NULL, "no messages but errors; the result is printed"},
+        {"help", 'h', OPT_FLAG, &k->help, NULL, "one screen about the command; with -v all of it"},
+        {"version", 'V', OPT_FLAG, &k->version, NULL, "the version"},
+    };
+    memcpy(out, rows, sizeof rows);
 }
 
-static void print_help(FILE *f, const struct cmd_spec *spec, const struct opt *common,
-                       int n_common) {
-    fprintf(f, "usage: hone %s %s\n\n%s\n", spec->name, spec->synopsis, spec->about);
-    if (spec->n_opts) {
-        fprintf(f, "\noptions:\n");
-        for (int i = 0; i < spec->n_opts; i++) print_option(f, &spec->opts[i]);
-    }
-    fprintf(f, "\ncommon options:\n");
-    for (int i = 0; i < n_common; i++) print_option(f, &common[i]);
-    fprintf(
-        f,
-        "\nexit status: 0 done, 1 the answer is no, 2 usage, 3 bad input, 4 the machine said no,\n"
-        "130 interrupted\n");
-}
-
-/* Edit distance, for "did you mean"; strings longer than 31 bytes are not compared. */
-static int distance(const char *a, const char *b) {
-    size_t la = strlen(a), lb = strlen(b);
-    int row[33];
-    if (la > 31 || lb > 31) return 99;
-    for (size_t j = 0; j <= lb; j++) row[j] = (int)j;
-    for (size_t i = 1; i <= la; i++) {
-        int diag = row[0];
-        row[0] = (int)i;
-        for (size_t j = 1; j <= lb; j++) {
-            int up = row[j], best = diag + (a[i - 1] != b[j - 1]);
-            if (up + 1 < best) best = up + 1;
-            if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
-            diag = up;
-            row[j] = best;
-        }
-    }
-    return row[lb];
-}
+/* ---- finding an option ----------------------------------------------------------------------- */
 
 struct tables {
     const struct opt *t[2];
@@ -85,43 +75,75 @@ static const struct opt *find_option(const struct tables *ts, const char *name, 
     return NULL;
 }
 
-static int unknown_option(const struct tables *ts, const struct cmd_spec *spec, const char *arg,
-                          struct err *e) {
-    const char *best = NULL;
-    int best_d = 4;
-    const char *name = arg + strspn(arg, "-");
-    for (int k = 0; k < 2; k++)
-        for (int i = 0; i < ts->n[k]; i++) {
-            int d = distance(name, ts->t[k][i].name);
-            if (d < best_d) best_d = d, best = ts->t[k][i].name;
-        }
-    if (best)
-        return err_set(e, ERR_USAGE, "%s: unknown option '%s'; did you mean --%s?", spec->name, arg,
-                       best);
-    return err_set(e, ERR_USAGE, "%s: unknown option '%s'; see 'hone %s --help'", spec->name, arg,
-                   spec->name);
+struct parse { /* one command line */
+    struct cli *c;
+    const struct cmd_spec *spec;
+    struct tables ts;
+    int argc, i; /* of argv, and the argument at hand */
+    char **argv;
+};
+
+static const char *next_name(void *ctx, int i) {
+    const struct tables *ts = ctx;
+    if (i < ts->n[0]) return ts->t[0][i].name;
+    return i - ts->n[0] < ts->n[1] ? ts->t[1][i - ts->n[0]].name : NULL;
 }
 
-int cli_size(const char *text, const char *what, uint64_t *out, struct err *e) {
-    static const struct {
-        const char *suffix;
-        double factor;
-    } unit[] = {{"", 1},         {"B", 1},        {"K", 1e3},     {"M", 1e6},  {"G", 1e9},
-                {"T", 1e12},     {"KB", 1e3},     {"MB", 1e6},    {"GB", 1e9}, {"KiB", 0x1p10},
-                {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}};
-    char *end = NULL;
-    errno = 0;
-    double v = strtod(text, &end);
-    if (end != text && errno == 0 && v >= 0)
-        for (size_t i = 0; i < COUNT_OF(unit); i++)
-            if (strcmp(end, unit[i].suffix) == 0 && v * unit[i].factor < 0x1p62) {
-                *out = (uint64_t)(v * unit[i].factor);
-                return 0;
-            }
-    return err_set(e, ERR_USAGE,
-                   "%s: '%s' is not a size; write a number with K, M, G, KiB, MiB or GiB", what,
-                   text);
+static int unknown_option(struct parse *p, const char *arg, struct err *e) {
+    char name[64];
+    snprintf(name, sizeof name, "%s", arg + strspn(arg, "-"));
+    name[strcspn(name, "=")] = 0;
+    const char *best = guess_name(name, next_name, &p->ts);
+    if (best)
+        return err_set(e, ERR_USAGE, "%s: unknown option '%.80s'; did you mean --%s?",
+                       p->spec->name, arg, best);
+    return err_set(e, ERR_USAGE, "%s: unknown option '%.80s'; see 'hone %s --help'", p->spec->name,
+                   arg, p->spec->name);
 }
+
+static bool takes_model_first(const struct parse *p) {
+    return strncmp(p->spec->synopsis, "MODEL", 5) == 0;
+}
+
+/* Can this row be used here? One that only has an answer always can. */
+static bool row_fits(void *ctx, const struct peer_option *row) {
+    const struct parse *p = ctx;
+    if (!row->ours || !row->ours[0]) return true;
+    return find_option(&p->ts, row->ours, strlen(row->ours), 0) != NULL;
+}
+
+/* An option of ours by n characters of its name, in which '_' is as good as '-'. */
+static const struct opt *find_long(const struct tables *ts, const char *name, size_t n) {
+    char plain[48];
+    if (n >= sizeof plain) return NULL;
+    for (size_t i = 0; i < n; i++) plain[i] = (char)(name[i] == '_' ? '-' : name[i]);
+    return find_option(ts, plain, n, 0);
+}
+
+struct found {
+    const struct opt *o;            /* ours, or NULL */
+    const struct peer_option *peer; /* else a row of another program's names, or NULL */
+    const char *value;              /* written in the same word, or NULL */
+};
+
+static void find(struct parse *p, const char *arg, struct found *f) {
+    const char *name = arg + strspn(arg, "-"), *eq = strchr(name, '=');
+    size_t n = eq ? (size_t)(eq - name) : strlen(name);
+    *f = (struct found){.value = eq ? eq + 1 : NULL};
+    if (arg[1] == '-')
+        f->o = find_long(&p->ts, name, n);
+    else if (n > 1) /* "-ngl" is a name of llama.cpp's, "-n5" is -n */
+        f->peer = peer_option(name, n, p->spec->name, row_fits, p);
+    if (f->o || f->peer) return;
+    if (arg[1] != '-') { /* a letter, perhaps with its value behind it */
+        f->o = find_option(&p->ts, NULL, 0, arg[1]);
+        if (arg[2]) f->value = arg + 2;
+        n = 1;
+    }
+    if (!f->o) f->peer = peer_option(name, n, p->spec->name, row_fits, p);
+}
+
+/* ---- values ---------------------------------------------------------------------------------- */
 
 void cli_list_add(struct cli *c, struct str_list *l, const char *value) {
     /* full at every power of two: the old array stays in the arena, twice the size in all */
@@ -133,9 +155,24 @@ void cli_list_add(struct cli *c, struct str_list *l, const char *value) {
     l->v[l->n++] = value;
 }
 
+/* An output appears whole or not at all under its name, so none can be a stream. */
+static int no_stream(const struct opt *o, struct err *e) {
+    static const char *const outputs[] = {"output",  "plan-out", "save-base", "mmproj",
+                                          "moments", "plot",     "front",     "gram"};
+    bool is_output = false;
+    for (size_t i = 0; i < COUNT_OF(outputs); i++)
+        is_output = is_output || strcmp(o->name, outputs[i]) == 0;
+    if (!is_output) return 0;
+    return err_set(e, ERR_USAGE,
+                   "--%s -: hone writes this to a file, whole or not at all, and not to standard "
+                   "output; give it a name (./- for a file called '-')",
+                   o->name);
+}
+
 static int store_value(struct cli *c, const struct opt *o, const char *v, struct err *e) {
     char what[64], *end = NULL;
     snprintf(what, sizeof what, "--%s", o->name);
+    if (strcmp(v ? v : "", "-") == 0) TRY(no_stream(o, e));
     errno = 0;
     switch (o->kind) {
     case OPT_FLAG:
@@ -148,6 +185,9 @@ static int store_value(struct cli *c, const struct opt *o, const char *v, struct
         return cli_size(v, what, o->dst, e);
     case OPT_I64: {
         long long x = strtoll(v, &end, 10);
+        if (end != v && !errno && x > 0 && x < 1 << 20 && (*end == 'k' || *end == 'K') && !end[1])
+            return err_set(e, ERR_USAGE, "%s: '%s' is not a whole number; write %lld or %lld", what,
+                           v, x * 1024, x * 1000);
         if (end == v || *end || errno || x < 0)
             return err_set(e, ERR_USAGE, "%s: '%s' is not a whole number", what, v);
         *(int64_t *)o->dst = x;
@@ -167,32 +207,49 @@ static int store_value(struct cli *c, const struct opt *o, const char *v, struct
     return 0;
 }
 
-/* One argument that begins with '-': sets its option, consuming argv[*i + 1] when it takes a value.
- */
-static int take_option(struct cli *c, const struct tables *ts, const struct cmd_spec *spec,
-                       int argc, char **argv, int *i, struct err *e) {
-    const char *arg = argv[*i], *value = NULL;
-    const struct opt *o;
-    if (arg[1] == '-') {
-        const char *eq = strchr(arg, '=');
-        o = find_option(ts, arg + 2, eq ? (size_t)(eq - arg - 2) : strlen(arg + 2), 0);
-        if (eq) value = eq + 1;
-    } else {
-        o = find_option(ts, NULL, 0, arg[1]);
-        if (arg[2]) value = arg + 2;
-    }
-    if (!o) return unknown_option(ts, spec, arg, e);
-    if (o->kind == OPT_FLAG) {
-        if (value) return err_set(e, ERR_USAGE, "--%s takes no value", o->name);
-    } else if (!value) {
-        if (*i + 1 >= argc) return err_set(e, ERR_USAGE, "--%s needs %s", o->name, o->arg);
-        value = argv[++*i];
-    }
-    return store_value(c, o, value, e);
+/* Puts a value of another program's -m in front of the positional arguments. */
+static void put_first(struct cli *c, const char *value) {
+    memmove(c->arg + 1, c->arg, (size_t)c->n_args * sizeof *c->arg);
+    c->arg[0] = value;
+    c->n_args++;
 }
+
+/* The argument at hand begins with '-': sets its option, taking the next argument too when the
+ * option has a value. */
+static int take_option(struct parse *p, struct err *e) {
+    const char *arg = p->argv[p->i];
+    struct found f;
+    find(p, arg, &f);
+    bool first = f.peer && f.peer->ours && !f.peer->ours[0] && takes_model_first(p);
+    if (f.peer && f.peer->ours && f.peer->ours[0])
+        f.o = find_option(&p->ts, f.peer->ours, strlen(f.peer->ours), 0);
+    if (!f.o && !first)
+        return f.peer ? err_set(e, ERR_USAGE, "%s: no option '%.80s': %s", p->spec->name, arg,
+                                f.peer->say)
+                      : unknown_option(p, arg, e);
+    bool flag = f.o && f.o->kind == OPT_FLAG;
+    if (flag && f.value)
+        return err_set(e, ERR_USAGE, "%s: '%.80s': --%s takes no value", p->spec->name, arg,
+                       f.o->name);
+    if (!flag && !f.value) {
+        if (p->i + 1 >= p->argc)
+            return err_set(e, ERR_USAGE, "%s: %.80s needs %s", p->spec->name, arg,
+                           first ? "a file" : f.o->arg);
+        f.value = p->argv[++p->i];
+    }
+    if (first) {
+        put_first(p->c, f.value);
+        return 0;
+    }
+    return store_value(p->c, f.o, f.value, e);
+}
+
+/* ---- the common options ---------------------------------------------------------------------- */
 
 static int choice(const char *text, const char *what, const char *const *names, int n, int *out,
                   struct err *e) {
+    if (strcmp(text, "on") == 0) text = "always";
+    if (strcmp(text, "off") == 0) text = "never";
     for (int i = 0; i < n; i++)
         if (strcmp(text, names[i]) == 0) {
             *out = i;
@@ -233,80 +290,157 @@ static int apply_common(struct cli *c, const struct common *k, struct err *e) {
     return k->max_vram ? cli_size(k->max_vram, "--max-vram", &c->device.max_bytes, e) : 0;
 }
 
+/* ---- a command line -------------------------------------------------------------------------- */
+
+/* --help or --version: printed, nothing else is done. */
+static void describe(struct parse *p, const struct opt *common, const struct common *k) {
+    struct cli *c = p->c;
+    struct buf b = {0};
+    c->done = true;
+    if (k->help)
+        help_command(&b, p->spec, common, N_COMMON, k->verbose,
+                     help_width(c->out == stdout ? stdout : NULL));
+    else
+        buf_str(&b, "hone " HONE_VERSION "\n");
+    fwrite(b.data, 1, b.len, c->out);
+    buf_release(&b);
+}
+
+/* Which argument is missing, or one too many. */
+static int count_args(const struct parse *p, struct err *e) {
+    const struct cmd_spec *s = p->spec;
+    int n = 0;
+    if (p->c->n_args < s->min_args) {
+        const char *name = help_operand(s->synopsis, p->c->n_args, &n);
+        if (name && n > 3 && memcmp(name + n - 3, "...", 3) == 0) n -= 3;
+        return err_set(e, ERR_USAGE, "%s: %.*s is missing; usage: hone %s %s", s->name,
+                       name ? n : 11, name ? name : "an argument", s->name, s->synopsis);
+    }
+    if (s->max_args >= 0 && p->c->n_args > s->max_args)
+        return err_set(e, ERR_USAGE, "%s: '%.80s' is one argument too many; usage: hone %s %s",
+                       s->name, p->c->arg[s->max_args], s->name, s->synopsis);
+    return 0;
+}
+
 int cli_parse(struct cli *c, const struct cmd_spec *spec, int argc, char **argv, struct err *e) {
     struct common k = {.stream_from = -1};
-    const struct opt common[] = {
-        {"json", 0, OPT_FLAG, &k.json, NULL, "print one JSON document"},
-        {"csv", 0, OPT_FLAG, &k.csv, NULL, "print comma-separated values"},
-        {"md", 0, OPT_FLAG, &k.md, NULL, "print Markdown"},
-        {"force", 'f', OPT_FLAG, &c->overwrite, NULL, "overwrite existing outputs"},
-        {"threads", 'j', OPT_I64, &k.threads, "N", "threads; 0: all processors (default)"},
-        {"device", 0, OPT_STR, &k.device, "NAME", "cpu (default), cuda, cuda:N or auto"},
-        {"isa", 0, OPT_STR, &k.isa, "NAME", KERN_ISA_NAMES},
-        {"max-memory", 0, OPT_STR, &k.max_memory, "SIZE",
-         "most its large buffers may take together"},
-        {"max-vram", 0, OPT_STR, &k.max_vram, "SIZE",
-         "most of the device's; experts beyond it run on the CPU"},
-        {"stream-from", 0, OPT_I64, &k.stream_from, "N",
-         "passes of N tokens or more copy these experts there; 0: none"},
-        {"untrusted", 0, OPT_FLAG, &k.untrusted, NULL, "lower limits on what inputs may claim"},
-        {"progress", 0, OPT_STR, &k.progress, "WHEN", "auto, always, never"},
-        {"color", 0, OPT_STR, &k.color, "WHEN", "auto, always, never"},
-        {"verbose", 'v', OPT_FLAG, &k.verbose, NULL, "more messages"},
-        {"trace", 0, OPT_FLAG, &k.trace, NULL, "all messages"},
-        {"quiet", 'q', OPT_FLAG, &k.quiet, NULL, "no messages but errors; the result is printed"},
-        {"help", 'h', OPT_FLAG, &k.help, NULL, "this text"},
-    };
-    struct tables ts = {{spec->opts, common}, {spec->n_opts, (int)COUNT_OF(common)}};
+    struct opt common[N_COMMON];
+    common_options(&k, c, common);
+    struct parse p = {.c = c, .spec = spec, .argc = argc, .argv = argv};
+    p.ts = (struct tables){{spec->opts, common}, {spec->n_opts, N_COMMON}};
     bool only_args = false;
     if (c->visit) {
-        c->visit(c->visit_ctx, spec, common, (int)COUNT_OF(common));
+        c->visit(c->visit_ctx, spec, common, N_COMMON);
         c->done = true;
         return 0;
     }
     c->arg = arena_array(&c->mem, (size_t)argc + 1, sizeof *c->arg);
     c->n_args = 0;
-    for (int i = 1; i < argc; i++) {
-        if (!only_args && strcmp(argv[i], "--") == 0)
+    for (p.i = 1; p.i < argc; p.i++) {
+        char *word = argv[p.i];
+        if (!only_args && strcmp(word, "--") == 0)
             only_args = true;
-        else if (!only_args && argv[i][0] == '-' && argv[i][1])
-            TRY(take_option(c, &ts, spec, argc, argv, &i, e));
+        else if (!only_args && word[0] == '-' && word[1])
+            TRY(take_option(&p, e));
         else
-            c->arg[c->n_args++] = argv[i];
+            c->arg[c->n_args++] = word;
     }
-    if (k.help) {
-        print_help(c->out, spec, common, (int)COUNT_OF(common));
-        c->done = true;
+    if (k.help || k.version) {
+        describe(&p, common, &k);
         return 0;
     }
     TRY(apply_common(c, &k, e));
-    if (c->n_args < spec->min_args || (spec->max_args >= 0 && c->n_args > spec->max_args))
-        return err_set(e, ERR_USAGE, "usage: hone %s %s", spec->name, spec->synopsis);
+    return count_args(&p, e);
+}
+
+void cli_to_front(int argc, char **argv, bool (*is_name)(void *ctx, const char *word), void *ctx) {
+    if (argc < 2 || argv[1][0] != '-') return;
+    for (int k = 2; k < argc && strcmp(argv[k - 1], "--") != 0; k++) {
+        char *word = argv[k];
+        if (!is_name(ctx, word)) continue;
+        memmove(argv + 2, argv + 1, (size_t)(k - 1) * sizeof *argv);
+        argv[1] = word;
+        return;
+    }
+}
+
+/* ---- commands of a command ------------------------------------------------------------------- */
+
+struct subs {
+    const struct subcommand *v;
+    int n;
+};
+static bool is_sub(void *ctx, const char *word) {
+    const struct subs *s = ctx;
+    for (int i = 0; i < s->n; i++)
+        if (strcmp(s->v[i].name, word) == 0) return true;
+    return false;
+}
+static const char *next_sub(void *ctx, int i) {
+    const struct subs *s = ctx;
+    return i < s->n ? s->v[i].name : NULL;
+}
+
+struct capture { /* what a subcommand needs, copied from its synopsis */
+    char text[160];
+};
+static void capture_needs(void *ctx, const struct cmd_spec *spec, const struct opt *common,
+                          int n_common) {
+    struct capture *x = ctx;
+    const char *end = strstr(spec->synopsis, " [");
+    (void)common;
+    (void)n_common;
+    size_t n = spec->synopsis[0] == '[' ? 0
+               : end                    ? (size_t)(end - spec->synopsis)
+                                        : strlen(spec->synopsis);
+    snprintf(x->text, sizeof x->text, "%.*s", (int)n, spec->synopsis);
+}
+
+static int print_subs(struct cli *c, const struct subs *s, const char *command,
+                      const char *operands, struct err *e) {
+    enum { MOST = 32 };
+    static struct capture needs[MOST];
+    const char *synopsis[MOST] = {NULL};
+    char *argv[] = {NULL};
+    struct buf b = {0};
+    for (int i = 0; i < s->n && i < MOST; i++) {
+        struct cli probe = {.out = c->out, .visit = capture_needs, .visit_ctx = &needs[i]};
+        TRY(s->v[i].run(&probe, 0, argv, e));
+        if (needs[i].text[0]) synopsis[i] = needs[i].text;
+    }
+    help_subcommands(&b, command, s->v, synopsis, s->n, operands,
+                     help_width(c->out == stdout ? stdout : NULL));
+    fwrite(b.data, 1, b.len, c->out);
+    buf_release(&b);
     return 0;
 }
 
 int cli_sub(struct cli *c, const struct subcommand *sub, int n, const char *operands, int argc,
             char **argv, struct err *e) {
-    struct buf names = {0};
+    struct subs s = {sub, n};
     int rc = 0;
     if (c->visit) {
         for (int i = 0; i < n && !rc; i++) /* a second name of the one before is not visited */
             if (i == 0 || sub[i].run != sub[i - 1].run) rc = sub[i].run(c, argc, argv, e);
         return rc;
     }
+    cli_to_front(argc, argv, is_sub, &s);
     for (int i = 0; i < n && argc > 1; i++)
         if (strcmp(argv[1], sub[i].name) == 0) return sub[i].run(c, argc - 1, argv + 1, e);
+    if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
+                     strcmp(argv[1], "-?") == 0 || strcmp(argv[1], "help") == 0))
+        return print_subs(c, &s, argv[0], operands, e);
+    struct buf names = {0};
     for (int i = 0; i < n; i++) buf_fmt(&names, "%s%s", i ? "|" : "", sub[i].name);
+    const char *best = argc > 1 ? guess_name(argv[1], next_sub, &s) : NULL;
     if (argc < 2)
         rc = err_set(e, ERR_USAGE, "%s: say what: %s", argv[0], names.data);
-    else if (strcmp(argv[1], "--help") != 0 && strcmp(argv[1], "-h") != 0)
-        rc = err_set(e, ERR_USAGE, "%s: unknown subcommand '%s'; known are %s", argv[0], argv[1],
+    else if (best)
+        rc = err_set(e, ERR_USAGE, "%s: unknown subcommand '%.80s'; did you mean 'hone %s %s'?",
+                     argv[0], argv[1], argv[0], best);
+    else
+        rc = err_set(e, ERR_USAGE, "%s: unknown subcommand '%.80s'; known are %s", argv[0], argv[1],
                      names.data);
-    else {
-        fprintf(c->out, "usage: hone %s %s %s\n\n", argv[0], names.data, operands);
-        for (int i = 0; i < n; i++) fprintf(c->out, "  %-8s %s\n", sub[i].name, sub[i].summary);
-        fprintf(c->out, "\n'hone %s %s --help' describes one of them\n", argv[0], sub[0].name);
-    }
     buf_release(&names);
     return rc;
 }

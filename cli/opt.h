@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* cli/opt.h - option tables. Each command owns one; the options every command has are added by the
- * parser. Long options only, except -h -V -v -q -o -f -j. "--opt=X" and "--opt X"; "--" ends
- * options. */
+/* cli/opt.h - option tables. Each command owns one, the important rows first, since --help shows as
+ * many as a screen has lines for; the options every command has are added by the parser. Long
+ * options only, except -h -V -v -q -o -f -j. "--opt=X" and "--opt X"; "--" ends options. What other
+ * programs call an option is taken or answered by cli/peers.def. */
 #ifndef HONE_CLI_OPT_H
 #define HONE_CLI_OPT_H
 
@@ -25,7 +26,7 @@ enum opt_kind {
     OPT_STR,  /* const char * */
     OPT_I64,  /* int64_t, >= 0 */
     OPT_NUM,  /* double */
-    OPT_SIZE, /* uint64_t: "16GiB", "700M" (K M G: 10^3n; KiB MiB GiB: 2^10n) */
+    OPT_SIZE, /* uint64_t: "16GiB", "700M", "24 gb": size.c */
     OPT_LIST  /* struct str_list, may be given several times */
 };
 struct opt {
@@ -39,7 +40,7 @@ struct opt {
 struct cmd_spec {
     const char *name;     /* "quantize", "eval ppl" */
     const char *synopsis; /* "IN.gguf -o OUT.gguf --recipe NAME": equals the man page's SYNOPSIS */
-    const char *about;    /* a few lines for --help */
+    const char *about;    /* a few sentences for --help, which wraps them */
     const struct opt *opts;
     int n_opts;
     int min_args, max_args; /* positional; max -1: any */
@@ -77,10 +78,12 @@ int cli_sub(struct cli *c, const struct subcommand *sub, int n, const char *oper
             char **argv, struct err *e);
 /* Parses argv[1..] by spec plus the common options. Values are borrowed from argv. */
 int cli_parse(struct cli *c, const struct cmd_spec *spec, int argc, char **argv, struct err *e);
+/* Options that stand before the name of a command (`hone -q recipes`) go behind it. */
+void cli_to_front(int argc, char **argv, bool (*is_name)(void *ctx, const char *word), void *ctx);
 int cli_pool(struct cli *c, struct err *e);
 /* Adds tool version, command line and machine to a result, then prints it in the chosen form. */
 void cli_emit(struct cli *c, struct emit *m);
-/* "16GiB" -> bytes. ERR_USAGE naming `what`. */
+/* "16GiB" -> bytes. ERR_USAGE naming `what`; a number without a unit below 1 MiB too. */
 int cli_size(const char *text, const char *what, uint64_t *out, struct err *e);
 /* Appends a borrowed string; the array lives in c->mem. */
 void cli_list_add(struct cli *c, struct str_list *l, const char *value);

@@ -4,11 +4,17 @@
 #define HONE_CORE_STR_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <string.h>
 
 static inline bool str_ends(const char *s, const char *tail) {
     size_t n = strlen(s), k = strlen(tail);
     return n >= k && memcmp(s + n - k, tail, k) == 0;
+}
+
+/* The ending of a word that is counted: "1 file", "2 files". */
+static inline const char *str_s(int64_t n) {
+    return n == 1 ? "" : "s";
 }
 
 #endif

@@ -75,6 +75,13 @@ else
     echo "lint: no clang-format here, formatting not checked"
 fi
 
+# ---- hone(1) lists every command, in its text and in SEE ALSO ----
+for c in $(sed -n 's/^COMMAND("\([^"]*\)".*/\1/p' cli/commands.def); do
+    n=$(sed 's/\\-/-/g' docs/man/hone.1 | grep -c "^\.BR hone-$c (1)")
+    [ "$n" -ge 2 ] || say "docs/man/hone.1 names hone-$c $n times; it belongs into the list and into SEE ALSO"
+    grep -q '^\.SH EXAMPLES' "docs/man/hone-$c.1" || say "docs/man/hone-$c.1 has no EXAMPLES"
+done
+
 # ---- man pages ----
 for m in docs/man/*.1; do
     [ -e "$m" ] || continue

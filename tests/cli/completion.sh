@@ -9,7 +9,7 @@ same() { cmp -s "$t/want" "$t/got" || say "$1: $(diff "$t/want" "$t/got")"; }
 n_options=0
 options() { # command line whose options are compared with its help
     # left column of the help: "  -o, --output FILE   text"
-    "$HONE" "$@" --help | sed -n 's/^  \(-., \|    \)\(--[a-z0-9-]*\).*/\2/p' | sort > "$t/want"
+    "$HONE" "$@" --help --verbose | sed -n 's/^  \(-., \|    \)\(--[a-z0-9-]*\).*/\2/p' | sort > "$t/want"
     words "$@" -- > "$t/got"
     same "options of $*"
     n_options=$((n_options + $(wc -l < "$t/want")))
@@ -20,7 +20,7 @@ same commands
 for cmd in $(sed -n 's/^COMMAND("\([^"]*\)".*/\1/p' cli/commands.def); do
     case $cmd in
     eval | template)
-        "$HONE" "$cmd" --help | sed -n 's/^  \([a-z]*\)  .*/\1/p' | sort -u > "$t/subs"
+        "$HONE" "$cmd" --help | sed -n 's/^  \([a-z][a-z]*\)  .*/\1/p' | sort -u > "$t/subs"
         [ "$(wc -l < "$t/subs")" -ge 5 ] || say "$cmd: $(cat "$t/subs")"
         grep -vx check "$t/subs" > "$t/want" # another name of lint
         words "$cmd" '' | sort -u > "$t/got"

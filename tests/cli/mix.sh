@@ -33,7 +33,7 @@ done
 cmp "$t/c.gguf" "$t/m-1200K.gguf" || fail "another number of threads, another file"
 
 # a card: what is chosen fits it by the planner's count, and a little more would not
-card="--vram 4500000 --reserve 100000 --ctx 512 --kv-type q8_0"
+card="--vram 4500000 --reserve 100000B --ctx 512 --kv-type q8_0"
 "$HONE" quantize "$t/base.gguf" -o "$t/v.gguf" $card --imatrix "$t/im.gguf" -q --json > "$t/v.json"
 "$HONE" plan "$t/v.gguf" $card --json > "$t/plan.json"
 grep -q '"fit": "all"' "$t/plan.json" || fail "the mix for a card does not fit it: $(grep fits "$t/plan.json")"
@@ -91,7 +91,7 @@ grep -q '"shipped": "Q[68]_' "$t/g.json" && ! grep -q hone.mix.budget_bytes "$t/
 
 # refusals
 refuse() { want=$1; shift; rc=0; "$@" > /dev/null 2> "$t/err" || rc=$?; [ $rc = "$want" ] || fail "status $rc, expected $want: $*: $(cat "$t/err")"; }
-refuse 2 "$HONE" quantize "$t/base.gguf" -o "$t/x.gguf" --budget 1000 --imatrix "$t/im.gguf"
+refuse 2 "$HONE" quantize "$t/base.gguf" -o "$t/x.gguf" --budget 1000B --imatrix "$t/im.gguf"
 refuse 2 "$HONE" quantize "$t/base.gguf" -o "$t/x.gguf" --budget 1M --recipe Q4_K_M
 refuse 2 "$HONE" quantize "$t/base.gguf" -o "$t/x.gguf" --budget 1M --budget 2M
 refuse 2 "$HONE" quantize "$t/base.gguf" -o "$t/x.gguf" --vram 3M --ctx 4096 --imatrix "$t/im.gguf"

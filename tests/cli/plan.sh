@@ -30,14 +30,14 @@ done
 run 0 plan "$t/m.gguf" --ctx 1000 --kv-type q8_0 --json
 is kv_bytes $((272 * 1000)) # 34 B per 32 values
 total=$(num total_bytes)
-run 0 plan "$t/m.gguf" --ctx 1000 --kv-type q8_0 --vram $((total + 1000)) --reserve 1000 --json
+run 0 plan "$t/m.gguf" --ctx 1000 --kv-type q8_0 --vram $((total + 1000)) --reserve 1000B --json
 is fit all
-run 0 plan "$t/m.gguf" --ctx 1000 --kv-type q8_0 --vram $((total + 999)) --reserve 1000 --json
+run 0 plan "$t/m.gguf" --ctx 1000 --kv-type q8_0 --vram $((total + 999)) --reserve 1000B --json
 is fit experts
 is fit_n 1
 num cmd_llama_server | grep -q -- '-c 1000 -np 1 -fa on -ngl 5 --n-cpu-moe 1 -ctk q8_0 -ctv q8_0' || say "$(num cmd_llama_server)"
 num cmd_hone | grep -q -- '--kv-type q8_0 --device auto$' || say "$(num cmd_hone)"
-run 0 plan "$t/m.gguf" --vram 1000 --reserve 0 --json
+run 0 plan "$t/m.gguf" --vram 1000B --reserve 0 --json
 is fit none
 num cmd_hone | grep -q -- --device && say "hone has no room for parts of a model: $(num cmd_hone)"
 is max_ctx 0

@@ -17,11 +17,12 @@ for cmd in $(sed -n 's/^COMMAND("\([^"]*\)".*/\1/p' cli/commands.def); do
     man=docs/man/hone-$cmd.1
     [ -e "$man" ] || { say "no man page $man"; continue; }
     # every option of the help is in the page (groff escapes '-' as '\-')
-    for o in $(grep -oE -- '--[a-z][a-z0-9-]*' "$t/h" | sort -u); do
-        case $o in --json | --csv | --md | --force | --threads | --device | --isa | --max-memory | --max-vram | --stream-from | --untrusted | --progress | --color | --verbose | --trace | --quiet | --help) continue ;; esac
+    "$HONE" "$cmd" --help --verbose > "$t/full" || say "hone $cmd --help --verbose failed"
+    for o in $(grep -oE -- '--[a-z][a-z0-9-]*' "$t/full" | sort -u); do
+        case $o in --json | --csv | --md | --force | --threads | --device | --isa | --max-memory | --max-vram | --stream-from | --untrusted | --progress | --color | --verbose | --trace | --quiet | --help | --version) continue ;; esac
         sed 's/\\-/-/g' "$man" | grep -qF -- "$o" || say "$man does not describe $o"
     done
-    syn=$(sed -n '1s/^usage: hone //p' "$t/h")
+    syn=$(sed '/^$/q' "$t/h" | tr -s ' \n' ' ' | sed 's/^usage: hone //; s/ $//')
     sed 's/\\-/-/g; s/\\f[BIRP]//g' "$man" | tr '\n' ' ' | tr -s ' ' | grep -qF -- "$syn" || say "$man: SYNOPSIS is not \"hone $syn\""
     rc=0; "$HONE" "$cmd" --jsno > "$t/o" 2> "$t/e" || rc=$?
     [ $rc = 2 ] && [ ! -s "$t/o" ] || say "hone $cmd --jsno: exit $rc, expected 2 and nothing on stdout"

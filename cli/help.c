@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: MIT
+/* cli/help.c - --help: wrapped to the terminal's width, and never more than a screen. */
+#include "cli/help.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "core/attr.h"
+
+#define EXAMPLE(command, line) {command, line},
+static const struct {
+    const char *command, *line;
+} examples[] = {
+#include "cli/examples.def"
+};
+#undef EXAMPLE
+
+const char *help_example(const char *command, int k) {
+    for (size_t i = 0; i < COUNT_OF(examples); i++)
+        if (strcmp(examples[i].command, command) == 0 && k-- == 0) return examples[i].line;
+    return NULL;
+}
+
+int help_width(FILE *f) {
+    struct winsize ws = {0};
+    int w = 0, fd = f ? fileno(f) : -1;
+    const char *columns = getenv("COLUMNS");
+    if (fd >= 0 && isatty(fd) && ioctl(fd, TIOCGWINSZ, &ws) == 0) w = ws.ws_col;
+    if (!w && columns) w = (int)strtol(columns, NULL, 10);
+    return w <= 0 ? 80 : w < 40 ? 40 : w > 100 ? 100 : w;
+}
+
+/* ---- wrapping -------------------------------------------------------------------------------- */
+
+static void spaces(struct buf *b, int n) {
+    while (n-- > 0) buf_chr(b, ' ');
+}
+
+/* Characters of the next word; "[-n N]" is one, when it is short. */
+static size_t word_length(const char *p) {
+    size_t n = strcspn(p, " \n");
+    const char *end = p[0] == '[' ? strchr(p, ']') : NULL;
+    if (end && end - p < 32) n = (size_t)(end - p) + strcspn(end, " \n");
+    return n;
+}
+
+void help_wrap(struct buf *b, const char *text, int at, int indent, int width) {
+    bool first = true; /* of its line */
+    for (const char *p = text; *(p += strspn(p, " \n"));) {
+        size_t n = word_length(p);
+        if (!first && at + 1 + (int)n > width) {
+            buf_chr(b, '\n');
+            spaces(b, indent);
+            at = indent;
+            first = true;
+        }
+        if (!first) buf_chr(b, ' '), at++;
+        buf_add(b, p, n);
+        at += (int)n;
+        first = false;
+        p += n;
+    }
+}
+
+/* "head text", the following lines of text under its first word. */
+static void paragraph(struct buf *b, const char *head, const char *text, int width) {
+    int at = (int)strlen(head);
+    buf_str(b, head);
+    help_wrap(b, text, at, at, width);
+    buf_chr(b, '\n');
+}
+
+static int count_lines(const struct buf *b) {
+    int n = 0;
+    for (size_t i = 0; i < b->len; i++) n += b->data[i] == '\n';
+    return n;
+}
+
+/* ---- options --------------------------------------------------------------------------------- */
+
+enum { LEFT_MOST = 26 }; /* the column of texts; a longer name has its text on the next line */
+
+static int left_text(char out[96], const struct opt *o) {
+    char letter[8] = "    ";
+    if (o->letter) snprintf(letter, sizeof letter, "-%c, ", o->letter);
+    return snprintf(out, 96, "  %s--%s%s%s", letter, o->name, o->arg ? " " : "",
+                    o->arg ? o->arg : "");
+}
+
+/* Where the texts of these options begin. */
+static int text_column(const struct opt *o, int n, int width) {
+    int most = 0, cap = width / 3 < LEFT_MOST ? width / 3 : LEFT_MOST;
+    char left[96];
+    for (int i = 0; i < n; i++) {
+        int len = left_text(left, &o[i]);
+        if (len > most && len <= cap) most = len;
+    }
+    return (most ? most : cap) + 2;
+}
+
+static void one_option(struct buf *b, const struct opt *o, int column, int width) {
+    char left[96];
+    int len = left_text(left, o);
+    buf_str(b, left);
+    if (len + 2 > column) {
+        buf_chr(b, '\n');
+        len = 0;
+    }
+    spaces(b, column - len);
+    help_wrap(b, o->help, column, column, width);
+    buf_chr(b, '\n');
+}
+
+/* The first `shown` of n options with their texts, the others by name. */
+static void options_text(struct buf *b, const struct cmd_spec *spec, int shown, int width) {
+    int column = text_column(spec->opts, spec->n_opts, width);
+    struct buf names = {0};
+    buf_str(b, "\noptions:\n");
+    for (int i = 0; i < shown; i++) one_option(b, &spec->opts[i], column, width);
+    for (int i = shown; i < spec->n_opts; i++) buf_fmt(&names, "--%s ", spec->opts[i].name);
+    if (names.len) paragraph(b, "  and ", names.data, width);
+    buf_release(&names);
+}
+
+static void common_text(struct buf *b, const struct cmd_spec *spec, const struct opt *common, int n,
+                        bool all, int width) {
+    struct buf names = {0};
+    if (all) {
+        buf_str(b, "\ncommon options:\n");
+        int column = text_column(common, n, width);
+        for (int i = 0; i < n; i++) one_option(b, &common[i], column, width);
+        return;
+    }
+    for (int i = 0; i < n; i++) {
+        if (common[i].letter) buf_fmt(&names, "-%c/", common[i].letter);
+        buf_fmt(&names, "--%s ", common[i].name);
+    }
+    buf_fmt(&names, " (all of them in words: hone %s --help -v, or man hone)", spec->name);
+    buf_chr(b, '\n');
+    paragraph(b, "common: ", names.data, width);
+    buf_release(&names);
+}
+
+static void tail_text(struct buf *b, const struct cmd_spec *spec) {
+    const char *line = help_example(spec->name, 0);
+    if (line) buf_str(b, "\nexamples:\n");
+    for (int k = 0; (line = help_example(spec->name, k)) != NULL; k++) buf_fmt(b, "  %s\n", line);
+}
+
+void help_command(struct buf *b, const struct cmd_spec *spec, const struct opt *common,
+                  int n_common, bool all, int width) {
+    struct buf head = {0}, tail = {0};
+    char usage[80];
+    snprintf(usage, sizeof usage, "usage: hone %s ", spec->name);
+    buf_str(&head, usage);
+    help_wrap(&head, spec->synopsis, (int)strlen(usage), 12, width);
+    buf_str(&head, "\n\n");
+    help_wrap(&head, spec->about, 0, 0, width);
+    buf_chr(&head, '\n');
+    tail_text(&tail, spec);
+    common_text(&tail, spec, common, n_common, all, width);
+    if (all)
+        buf_str(&tail, "\nexit status: 0 done, 1 the answer is no, 2 usage, 3 bad input,\n"
+                       "4 the machine said no, 130 interrupted\n");
+    int room = HELP_LINES - count_lines(&head) - count_lines(&tail), shown = spec->n_opts;
+    struct buf opts = {0};
+    for (; spec->n_opts; shown--) { /* as many as the screen has lines for */
+        buf_reset(&opts);
+        options_text(&opts, spec, shown, width);
+        if (all || shown == 0 || count_lines(&opts) <= room) break;
+    }
+    buf_add(b, head.data, head.len);
+    if (opts.len) buf_add(b, opts.data, opts.len);
+    buf_add(b, tail.data, tail.len);
+    buf_release(&head);
+    buf_release(&tail);
+    buf_release(&opts);
+}
+
+/* ---- lists of commands ----------------------------------------------------------------------- */
+
+void help_subcommands(struct buf *b, const char *command, const struct subcommand *sub,
+                      const char *const *synopsis, int n, const char *operands, int width) {
+    char head[32];
+    buf_fmt(b, "usage: hone %s COMMAND %s\n\n", command, operands);
+    for (int i = 0; i < n; i++) {
+        snprintf(head, sizeof head, "  %-8s  ", sub[i].name);
+        paragraph(b, head, sub[i].summary, width);
+        if (!synopsis[i]) continue;
+        spaces(b, 12);
+        help_wrap(b, synopsis[i], 12, 14, width);
+        buf_chr(b, '\n');
+    }
+    buf_fmt(b, "\n'hone help %s %s' describes one of them\n", command, sub[0].name);
+}
+
+void help_overview(struct buf *b, const struct subcommand *s, int n, int width) {
+    char head[32];
+    buf_str(b, "usage: hone COMMAND [options]\n\n");
+    help_wrap(b,
+              "Turns language-model checkpoints into quantized GGUF files that can be trusted. "
+              "It reads and writes files only: nothing is downloaded, nothing is served.",
+              0, 0, width);
+    buf_str(b, "\n\n");
+    for (int i = 0; i < n; i++) {
+        snprintf(head, sizeof head, "  %-14s", s[i].name);
+        paragraph(b, head, s[i].summary, width);
+    }
+    buf_str(b, "\nMost people need one:  hone make MODEL_FOLDER -o RESULT_FOLDER\n"
+               "'hone help COMMAND' describes one command, 'man hone' everything.\n");
+}
+
+/* ---- operands -------------------------------------------------------------------------------- */
+
+const char *help_operand(const char *synopsis, int k, int *n) {
+    for (const char *p = synopsis; *p && !strchr("-[(|", *p); k--) {
+        *n = (int)strcspn(p, " ");
+        if (k == 0) return p;
+        p += *n;
+        p += strspn(p, " ");
+    }
+    return NULL;
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+/* cli/size.c - sizes as people write them: 16GiB, 24gb, 1.5 g, 700M. Letters may be small or large
+ * and a space may stand before the unit. A number alone counts bytes, and is believed from 1 MiB
+ * on: nobody has a card of 24 bytes, so "24" asks back. */
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "cli/opt.h"
+
+static const struct {
+    const char *suffix;
+    double factor;
+} units[] = {{"B", 1},        {"bytes", 1},    {"K", 1e3},      {"M", 1e6},     {"G", 1e9},
+             {"T", 1e12},     {"KB", 1e3},     {"MB", 1e6},     {"GB", 1e9},    {"TB", 1e12},
+             {"Ki", 0x1p10},  {"Mi", 0x1p20},  {"Gi", 0x1p30},  {"Ti", 0x1p40}, {"KiB", 0x1p10},
+             {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}, {NULL, 0}};
+
+enum { LEAST_BARE = 1 << 20 }; /* a number without a unit below this is a slip */
+
+/* 0: no such unit. */
+static double unit_factor(const char *s) {
+    for (int i = 0; units[i].suffix; i++)
+        if (strcasecmp(units[i].suffix, s) == 0) return units[i].factor;
+    return 0;
+}
+
+int cli_size(const char *text, const char *what, uint64_t *out, struct err *e) {
+    char *end = NULL;
+    errno = 0;
+    double v = strtod(text, &end);
+    bool ok = end != text && errno == 0 && v >= 0, bare = ok && !*end;
+    while (ok && isspace((unsigned char)*end)) end++;
+    double factor = !ok ? 0 : bare ? 1 : unit_factor(end);
+    if (factor <= 0 || v * factor >= 0x1p62)
+        return err_set(e, ERR_USAGE,
+                       "%s: '%s' is not a size; write a number and a unit: K M G T (or KB ...), "
+                       "powers of 1000, or KiB MiB GiB TiB, powers of 1024, such as 24GiB",
+                       what, text);
+    if (bare && v > 0 && v < LEAST_BARE)
+        return err_set(e, ERR_USAGE, "%s: %s bytes? write %sGiB, or %sB if bytes are meant", what,
+                       text, text, text);
+    *out = (uint64_t)(v * factor);
+    return 0;
+}

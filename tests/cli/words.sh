@@ -1,0 +1,145 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Words that people type: names of options and commands that other programs have, misspelt ones, sizes, help in its forms;
+# and a standard output that is full, closed or no longer read.
+set -eu
+t=$(mktemp -d)
+trap 'rm -rf "$t"' EXIT
+. tests/expect.sh
+says() { # expected exit, text on stderr, arguments; unlike refused(), the script goes on
+    want=$1 text=$2
+    shift 2
+    rc=0
+    "$HONE" "$@" < /dev/null > "$t/o" 2> "$t/e" || rc=$?
+    [ $rc = "$want" ] && grep -qF -- "$text" "$t/e" && [ "$(wc -l < "$t/e")" = 1 ] || say "hone $*: exit $rc, expected $want and \"$text\": $(cat "$t/e")"
+}
+out() { # text on stdout, arguments; exit 0, nothing on stderr
+    text=$1
+    shift
+    rc=0
+    "$HONE" "$@" < /dev/null > "$t/o" 2> "$t/e" || rc=$?
+    [ $rc = 0 ] && grep -qF -- "$text" "$t/o" && [ ! -s "$t/e" ] || say "hone $*: exit $rc, expected \"$text\": $(cat "$t/o" "$t/e" | head -3)"
+}
+"$HONE" convert tests/golden/models/qwen3 -o "$t/m.gguf" -q > /dev/null
+
+# ---- help in every form that people try ----
+out "hone make MODEL_FOLDER" help
+for c in quantize run 'eval kld' 'template lint'; do
+    # shellcheck disable=SC2086
+    out "usage: hone $c " help $c
+    # shellcheck disable=SC2086
+    out "usage: hone $c " $c '-?'
+    # shellcheck disable=SC2086
+    out "usage: hone $c " --help $c
+    # shellcheck disable=SC2086
+    out "hone 0" $c --version
+    # shellcheck disable=SC2086
+    out "stream-from N" help $c -v
+done
+out "usage: hone eval COMMAND" help eval
+out "TEXT... --base BASE.gguf" eval --help # what each of them needs
+out "hone 0" version
+says 2 "did you mean 'hone quantize'" help qauntize
+for cmd in $(sed -n 's/^COMMAND("\([^"]*\)".*/\1/p' cli/commands.def); do
+    subs=
+    case $cmd in eval | template) subs=$("$HONE" $cmd --help | sed -n 's/^  \([a-z][a-z]*\)  .*/\1/p') ;; esac
+    for sub in $subs ''; do
+        # a screen of 40 lines and 80 columns, with two examples that are commands of ours
+        # shellcheck disable=SC2086
+        "$HONE" $cmd $sub --help > "$t/h"
+        [ "$(wc -l < "$t/h")" -le 40 ] || say "$cmd $sub --help: $(wc -l < "$t/h") lines"
+        [ "$(wc -L < "$t/h")" -le 80 ] || say "$cmd $sub --help: $(wc -L < "$t/h") columns"
+        case $cmd$sub in eval | template | evalcheck | templatecheck) continue ;; esac
+        [ "$(sed -n '/^examples:/,/^$/p' "$t/h" | grep -c "hone $cmd")" -ge 2 ] || say "$cmd $sub --help has no two examples"
+        sed -n '/^examples:/,/^$/s/^ .*hone \(.*\)/\1/p' "$t/h" | grep -oE -- ' --[a-z-]+' | sort -u > "$t/used"
+        # shellcheck disable=SC2086
+        "$HONE" $cmd $sub --help -v > "$t/full"
+        while read -r o; do grep -qE -- "(^|[ ,])$o( |\$)" "$t/full" || say "$cmd $sub --help: the example's $o does not exist"; done < "$t/used"
+    done
+done
+COLUMNS=60 "$HONE" quantize --help | sed '/^examples:/,/^$/d' > "$t/h"
+[ "$(wc -L < "$t/h")" -le 60 ] || say "quantize --help at 60 columns: $(wc -L < "$t/h")"
+
+# ---- commands: misspelt, of other programs, options in front ----
+says 2 "did you mean 'hone quantize'" qauntize
+says 2 "did you mean 'hone inspect'" inpsect x
+says 2 "did you mean 'hone eval kld'" eval kdl
+for c in serve chat pull list ls bench perplexity show push create llama-quantize convert_hf_to_gguf.py; do says 2 "no command '$c': " $c; done
+says 2 "llama-server" serve
+says 2 "hf download" pull Qwen/Qwen3-0.6B
+says 2 "hone eval ppl" perplexity -m x -f y
+says 2 "hone run FILE" "$t/m.gguf"
+says 2 "no command 'frobnicate'; 'hone --help' lists them" frobnicate
+out Q4_K_M -q recipes
+out '"format": "GGUF"' --json inspect "$t/m.gguf"
+out '"arch"' --threads 1 --json plan "$t/m.gguf"
+out '"kv_type"' --json eval kv --head-dims 32 --depths 16 --kv-type f16
+says 2 "stands in the place of a command" -m "$t/m.gguf"
+
+# ---- options of other programs: taken where they mean the same, else answered ----
+run 0 plan -m "$t/m.gguf" -c 777 --json
+grep -q '"ctx": 777' "$t/o" || say "-c is not the context"
+run 0 plan "$t/m.gguf" --num_ctx=333 -np 2 -t 1 --json
+grep -q '"ctx": 333' "$t/o" && grep -q '"slots": 2' "$t/o" || say "--num_ctx, -np"
+run 0 eval speed -m "$t/m.gguf" -p 8 -n 2 -r 1 -t 1 --json
+grep -q pp8 "$t/o" && grep -q tg2 "$t/o" || say "-p and -n of eval speed: $(cat "$t/o")"
+run 0 quantize "$t/m.gguf" -o "$t/q.gguf" --recipes Q8_0 --tensor-type ffn_up=F16 --dry-run --json
+grep -q '"to": "F16"' "$t/o" || say "--tensor-type"
+run 0 convert tests/golden/models/qwen3 --outfile "$t/f.gguf" --outtype f32 -q
+says 2 "--device cuda" run "$t/m.gguf" -ngl 99
+says 2 "--device cuda" run "$t/m.gguf" --n-gpu-layers 99
+says 2 "leave it out" run "$t/m.gguf" -fa -p x
+says 2 "leave it out" eval speed "$t/m.gguf" -b 512
+says 2 "--kv-type" run "$t/m.gguf" -ctk q8_0
+says 2 "the first argument" quantize -m "$t/m.gguf"
+says 2 "hf download" run -hf me/repo
+says 2 "hone eval kld" eval ppl "$t/m.gguf" x --kl-divergence
+says 2 "unknown option '-z'; see 'hone run --help'" run "$t/m.gguf" -z 1
+says 2 "did you mean --recipe?" quantize "$t/m.gguf" --recipie Q8_0
+says 2 "write 32768 or 32000" plan "$t/m.gguf" -c 32k
+says 2 "hone quantize a.gguf -o b.gguf --recipe Q4_K_M" quantize a.gguf b.gguf Q4_K_M
+says 2 "IN.gguf is missing; usage: hone quantize IN.gguf" quantize -o "$t/x.gguf"
+says 2 "TEXT is missing; usage: hone eval ppl" eval ppl "$t/m.gguf"
+says 2 "is one argument too many" inspect a b
+
+# ---- sizes ----
+says 2 "24 bytes? write 24GiB" plan "$t/m.gguf" --vram 24
+says 2 "10 bytes? write 10GiB" quantize "$t/m.gguf" -o "$t/x.gguf" --budget 10
+says 2 "8 bytes? write 8GiB" inspect "$t/m.gguf" --max-memory 8
+says 2 "KiB MiB GiB" plan "$t/m.gguf" --vram 24X
+for s in 24GiB 24gib '24 GiB' 24gb 24g 24G 25769803776; do run 0 plan "$t/m.gguf" --vram "$s" --json; done
+run 0 quantize "$t/m.gguf" -o "$t/x.gguf" --budget 10m --dry-run
+
+# ---- outputs: '-' is no file; a full or closed standard output is an error; a reader that went away is none ----
+root=$PWD
+cd "$t"
+for c in "quantize m.gguf --recipe Q8_0" "convert $root/tests/golden/models/qwen3" "merge m.gguf" "imatrix m.gguf x" "make $root/tests/golden/models/qwen3"; do
+    # shellcheck disable=SC2086
+    says 2 "--output -" $c -o -
+done
+[ ! -e ./- ] || say "a file named -"
+cd "$root"
+if [ -w /dev/full ]; then
+    for c in --help --version help recipes "recipes --json" doctor "inspect $t/m.gguf" "inspect $t/m.gguf --json" "completion bash" "run --help" "eval --help" "help run" "plan $t/m.gguf --csv" \
+        "tokenize $t/m.gguf" "template show tests/golden/tiny-qwen35moe"; do
+        rc=0
+        # shellcheck disable=SC2086
+        echo x | "$HONE" $c > /dev/full 2> "$t/e" || rc=$?
+        [ $rc = 4 ] && grep -q "standard output" "$t/e" || say "hone $c > /dev/full: exit $rc: $(cat "$t/e")"
+    done
+fi
+rc=0
+"$HONE" recipes >&- 2> "$t/e" || rc=$?
+[ $rc = 4 ] || say "closed standard output: exit $rc"
+"$HONE" quantize "$t/m.gguf" -o "$t/c.gguf" --recipe Q8_0 -q >&- 2> "$t/e" || true
+run 0 quantize "$t/m.gguf" -o "$t/d.gguf" --recipe Q8_0 -q
+cmp "$t/c.gguf" "$t/d.gguf" || say "with standard output closed the file is another"
+mkfifo "$t/pipe"
+for c in recipes "inspect $t/m.gguf" "run --help" --help; do
+    : < "$t/pipe" & # a reader that opens and goes
+    # shellcheck disable=SC2086
+    (exec > "$t/pipe"; wait; sleep 0.05; rc=0; "$HONE" $c 2> "$t/e" || rc=$?; echo $rc > "$t/rc")
+    wait
+    [ "$(cat "$t/rc")" = 141 ] && [ ! -s "$t/e" ] || say "hone $c, reader gone: exit $(cat "$t/rc"): $(cat "$t/e")"
+done
+exit $fail

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: MIT
+/* tests/unit/test_words.c - what people type: sizes, misspelt names, names of other programs; and
+ * how help is laid out. Expected values are written by hand. */
+#include "cli/guess.h"
+#include "cli/help.h"
+#include "cli/opt.h"
+#include "tests/check.h"
+
+static struct err e;
+
+static void test_sizes(void) {
+    static const struct {
+        const char *text;
+        uint64_t want;
+    } good[] = {
+        {"16GiB", UINT64_C(17179869184)},
+        {"24gb", UINT64_C(24000000000)},
+        {"24 GiB", UINT64_C(25769803776)},
+        {"24  gib", UINT64_C(25769803776)},
+        {"10m", 10000000},
+        {"10MB", 10000000},
+        {"10mib", 10485760},
+        {"1.5k", 1500},
+        {"1.5Ki", 1536},
+        {"2T", UINT64_C(2000000000000)},
+        {"2TB", UINT64_C(2000000000000)},
+        {"1TiB", UINT64_C(1099511627776)},
+        {"100B", 100},
+        {"100 bytes", 100},
+        {"0", 0},
+        {"1048576", 1048576},
+        {"11063840", 11063840},
+        {"1e9", 1000000000},
+    };
+    static const char *const bad[] = {"",    "GiB",  "-1G",   "5X",   "5 GiB x", "nan",
+                                      "inf", "1e99", "5GGiB", "24,5", "five"};
+    uint64_t n;
+    for (size_t i = 0; i < COUNT_OF(good); i++) {
+        n = 1;
+        CHECK_OK(cli_size(good[i].text, "--x", &n, &e));
+        if (n != good[i].want) CHECK_FAIL("%s is %llu", good[i].text, (unsigned long long)n);
+    }
+    for (size_t i = 0; i < COUNT_OF(bad); i++)
+        CHECK_ERR(cli_size(bad[i], "--x", &n, &e), ERR_USAGE, "is not a size");
+    CHECK_ERR(cli_size("24", "--vram", &n, &e), ERR_USAGE, "--vram: 24 bytes? write 24GiB");
+    CHECK_ERR(cli_size("1048575", "--vram", &n, &e), ERR_USAGE, "1048575GiB");
+    CHECK_ERR(cli_size("0.5", "--vram", &n, &e), ERR_USAGE, "write 0.5GiB");
+}
+
+static const char *next(void *ctx, int i) {
+    static const char *const names[] = {"quantize", "inspect", "imatrix", "recipes", "run",
+                                        "replay",   "ctx",     "temp",    "top-k",   NULL};
+    (void)ctx;
+    return names[i];
+}
+
+static void test_guesses(void) {
+    static const char *const want[][2] = {
+        {"qauntize", "quantize"},
+        {"quantise", "quantize"},
+        {"inspct", "inspect"},
+        {"imat", "imatrix"},
+        {"recipe", "recipes"},
+        {"rnu", "run"},
+        {"ctxx", "ctx"},
+        {"top_k", "top-k"},
+        {"temperatur", NULL},
+        {"frobnicate", NULL},
+        {"c", NULL},
+        {"t", NULL},
+        {"ru", NULL},
+        {"re", NULL},
+        {"", NULL},
+        {"a-name-of-more-than-thirty-one-characters", NULL},
+    };
+    for (size_t i = 0; i < COUNT_OF(want); i++) {
+        const char *got = guess_name(want[i][0], next, NULL);
+        if (!got != !want[i][1] || (got && strcmp(got, want[i][1]) != 0))
+            CHECK_FAIL("'%s' is taken for '%s'", want[i][0], got ? got : "(none)");
+    }
+}
+
+static bool any(void *ctx, const struct peer_option *p) {
+    (void)ctx;
+    (void)p;
+    return true;
+}
+static const struct peer_option *peer(const char *name, const char *command) {
+    return peer_option(name, strlen(name), command, any, NULL);
+}
+
+static void test_peers(void) {
+    CHECK_EQ_STR(peer("t", "run")->ours, "threads");
+    CHECK_EQ_STR(peer("ctx-size", "run")->ours, "ctx");
+    CHECK_EQ_STR(peer("num_ctx", "plan")->ours, "ctx");
+    CHECK_EQ_STR(peer("Max_Tokens", "run")->ours, "n-predict");
+    CHECK_EQ_STR(peer("tensor-type", "quantize")->ours, "tensor");
+    CHECK(strstr(peer("ngl", "run")->say, "--device cuda") != NULL);
+    CHECK(!peer("C", "run")); /* letters are not folded */
+    CHECK(!peer("tensor-type", "run"));
+    CHECK(!peer("", "run") && !peer("no-such-thing", "run"));
+    CHECK(strstr(peer_command("perplexity"), "hone eval ppl") != NULL);
+    CHECK(strstr(peer_command("convert_hf_to_gguf.py"), "hone convert") != NULL);
+    CHECK(!peer_command("quantize") && !peer_command(""));
+}
+
+static void test_wrap(void) {
+    struct buf b = {0};
+    help_wrap(&b, "one two three\nfour", 0, 2, 9);
+    CHECK_EQ_STR(b.data, "one two\n  three\n  four");
+    buf_reset(&b);
+    help_wrap(&b, "a-word-that-is-too-long b", 4, 4, 10); /* is not cut */
+    CHECK_EQ_STR(b.data, "a-word-that-is-too-long\n    b");
+    buf_reset(&b);
+    help_wrap(&b, "  x  ", 0, 0, 10);
+    CHECK_EQ_STR(b.data, "x");
+    buf_release(&b);
+}
+
+static void test_screen(void) {
+    struct opt many[60];
+    for (int i = 0; i < 60; i++)
+        many[i] = (struct opt){"an-option", 0, OPT_I64, NULL, "N", "what it does, in some words"};
+    struct cmd_spec s = {.name = "eval ppl",
+                         .synopsis = "MODEL.gguf TEXT [--ctx N]",
+                         .about = "About.",
+                         .opts = many};
+    for (s.n_opts = 0; s.n_opts <= 60; s.n_opts += 5)
+        for (int width = 80; width <= 100; width += 10) {
+            struct buf b = {0};
+            int lines = 0, col = 0, widest = 0;
+            help_command(&b, &s, many, 10, false, width);
+            for (size_t i = 0; i < b.len; i++) {
+                col = b.data[i] == '\n' ? 0 : col + 1;
+                if (col > widest) widest = col;
+                lines += b.data[i] == '\n';
+            }
+            if (lines > HELP_LINES || widest > width)
+                CHECK_FAIL("%d options, width %d: %d lines of up to %d", s.n_opts, width, lines,
+                           widest);
+            buf_release(&b);
+        }
+}
+
+static void test_operands(void) {
+    int n = 0;
+    const char *s = "IN.gguf -o OUT.gguf (--recipe NAME)", *m = "MODEL.gguf... TEXT... --base F";
+    CHECK(help_operand(s, 0, &n) == s && n == 7);
+    CHECK(!help_operand(s, 1, &n));
+    CHECK(help_operand(m, 1, &n) == m + 14 && n == 7);
+    CHECK(!help_operand("[MODEL.gguf]", 0, &n) && !help_operand("", 0, &n));
+}
+
+static void test_examples(void) { /* on a line of 80 columns, two spaces in front */
+    static const char *const commands[] = {
+#define COMMAND(name, id, summary) name,
+#include "cli/commands.def"
+#undef COMMAND
+    };
+    for (size_t i = 0; i < COUNT_OF(commands); i++) {
+        const char *c = commands[i], *line;
+        if (strcmp(c, "eval") == 0 || strcmp(c, "template") == 0) continue;
+        if (!help_example(c, 0) || !help_example(c, 1)) CHECK_FAIL("%s: no two examples", c);
+        for (int k = 0; (line = help_example(c, k)) != NULL; k++)
+            if (strlen(line) > 78) CHECK_FAIL("too long: %s", line);
+    }
+}
+
+int main(void) {
+    RUN(test_sizes);
+    RUN(test_guesses);
+    RUN(test_peers);
+    RUN(test_wrap);
+    RUN(test_screen);
+    RUN(test_operands);
+    RUN(test_examples);
+    return check_done();
+}
