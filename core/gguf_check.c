@@ -134,10 +134,8 @@ static bool bad_bf16(const uint8_t *p) {
 static bool bad_e8m0(const uint8_t *p) {
     return *p == 255;
 }
-static bool bad_e4m3x4(const uint8_t *p) { /* four unsigned e4m3 scales */
-    for (int i = 0; i < 4; i++)
-        if ((p[i] & 0x7fu) == 0x7fu) return true;
-    return false;
+static bool bad_e4m3(const uint8_t *p) {
+    return (*p & 0x7fu) == 0x7fu;
 }
 /* The super scale of IQ1_M lies in the top nibbles of four 16-bit scale words. */
 static bool bad_iq1m(const uint8_t *p) {
@@ -146,46 +144,37 @@ static bool bad_iq1m(const uint8_t *p) {
     return f16_bad((uint16_t)h);
 }
 
-#define AT(T, field) offsetof(struct blk_##T, field)
-/* clang-format off */
+/* By kind of scale: is the one at p invalid? Its bytes, for several in a row; 0: they lie at off[].
+ */
 static const struct {
-    enum qtype type;
     bool (*bad)(const uint8_t *p);
-    size_t at; /* byte of the block */
-} fields[] = {
-    {QT_F32, bad_f32, 0},               {QT_F16, bad_f16, 0},
-    {QT_BF16, bad_bf16, 0},             {QT_F64, bad_f64, 0},
-    {QT_Q4_0, bad_f16, AT(Q4_0, d)},    {QT_Q4_1, bad_f16, AT(Q4_1, d)},
-    {QT_Q4_1, bad_f16, AT(Q4_1, m)},    {QT_Q5_0, bad_f16, AT(Q5_0, d)},
-    {QT_Q5_1, bad_f16, AT(Q5_1, d)},    {QT_Q5_1, bad_f16, AT(Q5_1, m)},
-    {QT_Q8_0, bad_f16, AT(Q8_0, d)},    {QT_Q2_K, bad_f16, AT(Q2_K, d)},
-    {QT_Q2_K, bad_f16, AT(Q2_K, dmin)}, {QT_Q3_K, bad_f16, AT(Q3_K, d)},
-    {QT_Q4_K, bad_f16, AT(Q4_K, d)},    {QT_Q4_K, bad_f16, AT(Q4_K, dmin)},
-    {QT_Q5_K, bad_f16, AT(Q5_K, d)},    {QT_Q5_K, bad_f16, AT(Q5_K, dmin)},
-    {QT_Q6_K, bad_f16, AT(Q6_K, d)},    {QT_IQ2_XXS, bad_f16, AT(IQ2_XXS, d)},
-    {QT_IQ2_XS, bad_f16, AT(IQ2_XS, d)},{QT_IQ2_S, bad_f16, AT(IQ2_S, d)},
-    {QT_IQ3_XXS, bad_f16, AT(IQ3_XXS, d)}, {QT_IQ3_S, bad_f16, AT(IQ3_S, d)},
-    {QT_IQ1_S, bad_f16, AT(IQ1_S, d)},  {QT_IQ1_M, bad_iq1m, AT(IQ1_M, scales)},
-    {QT_IQ4_NL, bad_f16, AT(IQ4_NL, d)},{QT_IQ4_XS, bad_f16, AT(IQ4_XS, d)},
-    {QT_TQ1_0, bad_f16, AT(TQ1_0, d)},  {QT_TQ2_0, bad_f16, AT(TQ2_0, d)},
-    {QT_MXFP4, bad_e8m0, AT(MXFP4, e)}, {QT_NVFP4, bad_e4m3x4, AT(NVFP4, d)},
-    {QT_Q1_0, bad_f16, AT(Q1_0, d)},    {QT_Q2_0, bad_f16, AT(Q2_0, d)},
+    int n_bytes;
+} checks[] = {
+    [QS_F32] = {bad_f32, 0},   [QS_F64] = {bad_f64, 0},   [QS_F16] = {bad_f16, 0},
+    [QS_BF16] = {bad_bf16, 0}, [QS_HALF] = {bad_f16, 0},  [QS_NIBBLES] = {bad_iq1m, 0},
+    [QS_E8M0] = {bad_e8m0, 1}, [QS_E4M3] = {bad_e4m3, 1},
 };
-/* clang-format on */
-#undef AT
+
+/* True when one of the block's scales is NaN or infinite. */
+static bool bad_block(const struct qtype_scale *s, const uint8_t *p) {
+    const int n = s->n ? s->n : 1;
+    for (int i = 0; i < n; i++) {
+        const int step = checks[s->kind].n_bytes;
+        if (checks[s->kind].bad(p + (step ? s->off[0] + i * step : s->off[i]))) return true;
+    }
+    return false;
+}
 
 int gguf_check_data(const struct gguf *g, const struct gguf_tensor *t, struct err *e) {
     const struct qtype_info *qi = qtype_info(t->type);
     int64_t n = (int64_t)(t->n_bytes / (uint64_t)qi->block_bytes);
-    for (size_t f = 0; f < COUNT_OF(fields); f++) {
-        if (fields[f].type != t->type) continue;
-        const uint8_t *p = t->data + fields[f].at;
-        for (int64_t i = 0; i < n; i++, p += qi->block_bytes)
-            if (fields[f].bad(p))
-                return err_set(e, ERR_DATA, "%s: tensor \"%s\": %s NaN or infinity at element %lld",
-                               gguf_path(g), t->name,
-                               qi->flags & QF_QUANT ? "a block scale is" : "the value is",
-                               (long long)(i * qi->block_elems));
-    }
+    const uint8_t *p = t->data;
+    if (qi->scale.kind == QS_NONE) return 0;
+    for (int64_t i = 0; i < n; i++, p += qi->block_bytes)
+        if (bad_block(&qi->scale, p))
+            return err_set(e, ERR_DATA, "%s: tensor \"%s\": %s NaN or infinity at element %lld",
+                           gguf_path(g), t->name,
+                           qi->flags & QF_QUANT ? "a block scale is" : "the value is",
+                           (long long)(i * qi->block_elems));
     return 0;
 }

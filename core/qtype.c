@@ -9,11 +9,13 @@
 #include "core/attr.h"
 #include "core/num.h"
 
-#define QTYPE(ID, id, name, elems, nbytes, flags) [id] = {name, elems, nbytes, flags},
+#define AT(ID, field) offsetof(struct blk_##ID, field)
+#define QTYPE(ID, id, name, elems, nbytes, ...) [id] = {name, elems, nbytes, __VA_ARGS__},
 static const struct qtype_info types[QT_COUNT] = {
 #include "core/qtype.def"
 };
 #undef QTYPE
+#undef AT
 
 struct id_name {
     int id;

@@ -7,9 +7,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { QF_FLOAT = 1, QF_QUANT = 2, QF_ACT = 4 /* activation format, never in files */, QF_INT = 8 };
+enum qtype_flag {
+    QF_FLOAT = 1,
+    QF_QUANT = 2,
+    QF_ACT = 4, /* a format of activations, never in files */
+    QF_INT = 8,
+    QF_NEEDS_IMPORTANCE = 16 /* worthless without an importance matrix */
+};
 
-#define QTYPE(ID, id, name, elems, nbytes, flags) QT_##ID = (id),
+#define QTYPE(ID, id, name, elems, nbytes, ...) QT_##ID = (id),
 enum qtype {
 #include "core/qtype.def"
     QT_COUNT = 43
@@ -18,10 +24,38 @@ enum qtype {
 
 enum { QK = 256 }; /* weights in a super-block */
 
+/* How a block stores its scale, which decides the size of its weights, and what makes it invalid.
+ */
+enum qtype_scale_kind {
+    QS_NONE, /* any bytes are valid */
+    QS_F32,  /* the value itself, which must be finite; so the next three */
+    QS_F64,
+    QS_F16,
+    QS_BF16,
+    QS_HALF,    /* f16 fields at off[] */
+    QS_NIBBLES, /* an f16 in the top nibbles of four 16-bit words from off[0] on */
+    QS_E8M0,    /* n exponents from off[0] on */
+    QS_E4M3     /* n unsigned 8-bit floats from off[0] on */
+};
+struct qtype_scale {
+    enum qtype_scale_kind kind;
+    int n;      /* fields, or values */
+    int off[2]; /* bytes from the block's begin */
+};
 struct qtype_info {
-    const char *name; /* NULL: no such type (retired or unused id) */
+    const char *name; /* NULL when there is no such type (a retired or unused id) */
     int32_t block_elems, block_bytes;
-    unsigned flags;
+    unsigned flags; /* of enum qtype_flag */
+    enum qtype dot; /* the activations that a product with it takes; F32 where none are named */
+    enum qtype fallback;   /* for rows whose length is no multiple of the block; F32 means F16 */
+    const char *file_type; /* general.file_type of a file of this type; NULL means `name` */
+    struct qtype_scale scale;
+    /* Scale that gives random codes weights of root mean square 0.02, and the second field in units
+     * of it that centres them: 0.02 / R, where R is a sum over the code book or, for the K types,
+     * made of E[s^2]E[q^2]. */
+    struct {
+        float scale, offset;
+    } typical;
 };
 /* NULL for ids that are unknown or retired. */
 const struct qtype_info *qtype_info(int64_t id);
@@ -81,7 +115,7 @@ struct blk_Q1_0 { uint16_t d; uint8_t qs[16]; };
 struct blk_Q2_0 { uint16_t d; uint8_t qs[16]; };
 // clang-format on
 
-#define QTYPE(ID, id, name, elems, nbytes, flags)                                                  \
+#define QTYPE(ID, id, name, elems, nbytes, ...)                                                    \
     _Static_assert(sizeof(struct blk_##ID) == (nbytes), "block size of " name);
 #include "core/qtype.def"
 #undef QTYPE

@@ -12,33 +12,20 @@
 #include "kernels/codebook.h"
 #include "kernels/pack.h"
 
-static const struct {
-    uint8_t n, off[2];
-    float d; /* typical scale */
-} half_field[QT_COUNT] = {
-    [QT_Q4_0] = {1, {0, 0}, 4e-3f},    [QT_Q4_1] = {2, {0, 2}, 4e-3f},
-    [QT_Q5_0] = {1, {0, 0}, 2e-3f},    [QT_Q5_1] = {2, {0, 2}, 2e-3f},
-    [QT_Q8_0] = {1, {0, 0}, 3e-4f},    [QT_IQ4_NL] = {1, {0, 0}, 3e-4f},
-    [QT_Q2_K] = {2, {80, 82}, 2e-3f},  [QT_Q3_K] = {1, {108, 0}, 5e-4f},
-    [QT_Q4_K] = {2, {0, 2}, 1e-4f},    [QT_Q5_K] = {2, {0, 2}, 5e-5f},
-    [QT_Q6_K] = {1, {208, 0}, 1e-5f},  [QT_IQ4_XS] = {1, {0, 0}, 2e-5f},
-    [QT_IQ2_XXS] = {1, {0, 0}, 5e-4f}, [QT_IQ2_XS] = {1, {0, 0}, 5e-4f},
-    [QT_IQ2_S] = {1, {0, 0}, 5e-4f},   [QT_IQ3_XXS] = {1, {0, 0}, 2e-4f},
-    [QT_IQ3_S] = {1, {0, 0}, 2e-4f},   [QT_Q1_0] = {1, {0, 0}, 2e-2f},
-    [QT_Q2_0] = {1, {0, 0}, 2e-2f},    [QT_TQ1_0] = {1, {52, 0}, 2e-2f},
-    [QT_TQ2_0] = {1, {64, 0}, 2e-2f},  [QT_IQ1_S] = {1, {0, 0}, 3e-3f},
-    [QT_IQ1_M] = {1, {0, 0}, 3e-3f}, /* in nibbles */
-};
+static const struct qtype_scale *scale_of(enum qtype t) {
+    return &qtype_info(t)->scale;
+}
 
 int kern_n_halves(enum qtype t) {
-    return half_field[t].n;
+    const enum qtype_scale_kind kind = scale_of(t)->kind;
+    return kind == QS_HALF || kind == QS_NIBBLES ? scale_of(t)->n : 0;
 }
 
 void kern_set_half(enum qtype t, void *blk, int field, uint16_t bits) {
-    if (t == QT_IQ1_M)
+    if (scale_of(t)->kind == QS_NIBBLES)
         kern_iq1_m_set_d(blk, bits);
     else
-        store_u16((uint8_t *)blk + half_field[t].off[field], bits);
+        store_u16((uint8_t *)blk + scale_of(t)->off[field], bits);
 }
 
 static void random_floats(enum qtype t, struct rng *r, uint8_t *p, int64_t n) {
@@ -52,19 +39,24 @@ static void random_floats(enum qtype t, struct rng *r, uint8_t *p, int64_t n) {
 }
 
 void kern_random_blocks(enum qtype t, struct rng *r, void *dst, int64_t n_blocks) {
-    const int64_t size = qtype_info(t)->block_bytes;
+    const struct qtype_info *q = qtype_info(t);
+    const int64_t size = q->block_bytes;
     uint8_t *p = dst;
-    if (t == QT_F32 || t == QT_F16 || t == QT_BF16) {
+    const struct qtype_scale *s = &q->scale;
+    if (q->flags & QF_FLOAT) {
         random_floats(t, r, p, n_blocks);
         return;
     }
     for (int64_t b = 0; b < n_blocks; b++, p += size) {
         for (int64_t i = 0; i < size; i++) p[i] = (uint8_t)(rng_u64(r) >> 56);
-        for (int f = 0; f < half_field[t].n; f++)
-            kern_set_half(t, p, f, fp_f32_to_f16(half_field[t].d * rng_f32(r, 0.5f, 2)));
-        if (t == QT_MXFP4) p[0] = (uint8_t)(118 + (rng_u64(r) >> 62));
-        if (t == QT_NVFP4)
-            for (int i = 0; i < 4; i++) p[i] = (uint8_t)(rng_u64(r) >> 60);
+        for (int f = 0; f < kern_n_halves(t); f++)
+            kern_set_half(t, p, f,
+                          fp_f32_to_f16(q->typical.scale * (f ? q->typical.offset : 1) *
+                                        rng_f32(r, 0.5f, 2)));
+        for (int i = 0; i < s->n && s->kind == QS_E8M0; i++)
+            p[s->off[0] + i] = (uint8_t)(118 + (rng_u64(r) >> 62));
+        for (int i = 0; i < s->n && s->kind == QS_E4M3; i++)
+            p[s->off[0] + i] = (uint8_t)(rng_u64(r) >> 60);
     }
 }
 

@@ -126,16 +126,8 @@ static void fill(struct kern *k, enum kern_isa isa) {
 }
 
 enum qtype kern_dot_partner(enum qtype weight) {
-    static const uint8_t partner[QT_COUNT] = {
-        [QT_Q4_0] = QT_Q8_0,    [QT_Q5_0] = QT_Q8_0,   [QT_Q8_0] = QT_Q8_0,  [QT_IQ4_NL] = QT_Q8_0,
-        [QT_MXFP4] = QT_Q8_0,   [QT_NVFP4] = QT_Q8_0,  [QT_Q1_0] = QT_Q8_0,  [QT_Q2_0] = QT_Q8_0,
-        [QT_Q4_1] = QT_Q8_1,    [QT_Q5_1] = QT_Q8_1,   [QT_Q2_K] = QT_Q8_K,  [QT_Q3_K] = QT_Q8_K,
-        [QT_Q4_K] = QT_Q8_K,    [QT_Q5_K] = QT_Q8_K,   [QT_Q6_K] = QT_Q8_K,  [QT_IQ4_XS] = QT_Q8_K,
-        [QT_IQ2_XXS] = QT_Q8_K, [QT_IQ2_XS] = QT_Q8_K, [QT_IQ2_S] = QT_Q8_K, [QT_IQ3_XXS] = QT_Q8_K,
-        [QT_IQ3_S] = QT_Q8_K,   [QT_IQ1_S] = QT_Q8_K,  [QT_IQ1_M] = QT_Q8_K, [QT_TQ1_0] = QT_Q8_K,
-        [QT_TQ2_0] = QT_Q8_K,
-    };
-    return (unsigned)weight < QT_COUNT ? (enum qtype)partner[weight] : QT_F32; /* F32 is 0 */
+    const struct qtype_info *q = qtype_info((int64_t)weight);
+    return q ? q->dot : QT_F32;
 }
 
 bool kern_has(const struct kern *k, enum qtype t) {

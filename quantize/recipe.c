@@ -122,14 +122,8 @@ enum qtype recipe_default(const char *recipe) {
 }
 
 int recipe_ftype_of_type(enum qtype t) {
-    static const struct {
-        enum qtype type;
-        const char *ftype;
-    } named[] = {
-        {QT_Q3_K, "Q3_K_M"}, {QT_Q4_K, "Q4_K_M"}, {QT_Q5_K, "Q5_K_M"}, {QT_MXFP4, "MXFP4_MOE"}};
-    for (size_t i = 0; i < COUNT_OF(named); i++)
-        if (named[i].type == t) return qtype_ftype_id(named[i].ftype);
-    return qtype_ftype_id(qtype_name(t));
+    const struct qtype_info *q = qtype_info((int64_t)t);
+    return q ? qtype_ftype_id(q->file_type ? q->file_type : q->name) : -1;
 }
 
 /* ---- roles --------------------------------------------------------------------------------------
@@ -298,32 +292,15 @@ bool recipe_needs_imatrix(const char *recipe, const struct recipe_item *it) {
     if (it->role == ROLE_TOKEN_EMBD || it->role == ROLE_OUTPUT) return false;
     if (strstr(it->name, "per_layer_token_embd")) return false;
     if (it->type == QT_Q2_K) return recipe && strcmp(recipe, "Q2_K_S") == 0;
-    static const enum qtype needy[] = {QT_IQ1_S,  QT_IQ1_M, QT_IQ2_XXS,
-                                       QT_IQ2_XS, QT_IQ2_S, QT_IQ3_XXS};
-    for (size_t k = 0; k < COUNT_OF(needy); k++)
-        if (it->type == needy[k]) return true;
-    return false;
+    return (qtype_info((int64_t)it->type)->flags & QF_NEEDS_IMPORTANCE) != 0;
 }
 
 enum qtype recipe_fit(enum qtype t, int64_t ne0) {
     const struct qtype_info *qi = qtype_info(t);
     if (!qi || ne0 % qi->block_elems == 0) return t;
     if (ne0 % 32 != 0) return QT_F16;
-    static const struct {
-        enum qtype wanted, used;
-    } map[] = {
-        /* as the field's tool, except that Q2_K and Q3_K become IQ4_NL: the size of Q4_0, less
-           error */
-        {QT_Q2_K, QT_IQ4_NL},    {QT_Q3_K, QT_IQ4_NL},   {QT_IQ4_XS, QT_IQ4_NL},
-        {QT_Q4_K, QT_Q5_0},      {QT_Q5_K, QT_Q5_1},     {QT_Q6_K, QT_Q8_0},
-        {QT_IQ2_XXS, QT_IQ4_NL}, {QT_IQ2_XS, QT_IQ4_NL}, {QT_IQ2_S, QT_IQ4_NL},
-        {QT_IQ3_XXS, QT_IQ4_NL}, {QT_IQ3_S, QT_IQ4_NL},  {QT_TQ1_0, QT_IQ4_NL},
-        {QT_TQ2_0, QT_IQ4_NL},   {QT_Q1_0, QT_IQ4_NL},   {QT_Q2_0, QT_IQ4_NL},
-        {QT_NVFP4, QT_IQ4_NL},   {QT_IQ1_S, QT_IQ4_NL},  {QT_IQ1_M, QT_IQ4_NL},
-    };
-    for (size_t i = 0; i < COUNT_OF(map); i++)
-        if (map[i].wanted == t) return map[i].used;
-    return QT_F16;
+    /* as the field's tool, except that Q2_K and Q3_K become IQ4_NL: the size of Q4_0, less error */
+    return qi->fallback != QT_F32 ? qi->fallback : QT_F16;
 }
 
 static void set_type(struct recipe_item *it, enum qtype t) {

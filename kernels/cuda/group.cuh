@@ -403,7 +403,7 @@ template <class B> struct cu_block;
     template <> struct cu_block<struct blk_##T> {                                                  \
         enum { elems = CU_ELEMS_##T, type = QT_##T };                                              \
     };
-#define QTYPE(ID, id, name, n, nbytes, flags) enum { CU_ELEMS_##ID = (n) };
+#define QTYPE(ID, id, name, n, nbytes, ...) enum { CU_ELEMS_##ID = (n) };
 #include "core/qtype.def"
 #undef QTYPE
 // clang-format off

@@ -21,4 +21,5 @@ static void row(const float *restrict x, const float *restrict imp, int64_t n, v
     }
 }
 
-const struct enc enc_type_bf16 = {QT_BF16, row};
+const struct enc enc_type_BF16 = {
+    .type = QT_BF16, .row = row, .conventional = {0, 256, WP_ONE}, .chosen = {0, 256, WP_ONE}};

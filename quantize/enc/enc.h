@@ -12,12 +12,23 @@
 #include "kernels/kern.h"
 
 enum search { SEARCH_FAST, SEARCH_BEST, SEARCH_CONVENTIONAL };
+/* How column importance becomes search weights. */
+enum wplain { WP_ONE, WP_ABS /* |x| */, WP_RMS_ABS /* rms(sub-block) + |x| */, WP_SQ /* x^2 */ };
+struct wrule {
+    int sigma;         /* importance * sqrt(sigma * mean(x^2) + x^2); 0: importance alone */
+    int scope;         /* weights the mean runs over: 32, 256, or 0 for the row */
+    enum wplain plain; /* without importance */
+};
+
 struct enc {
     enum qtype type;
     /* One row of n weights (multiple of the block) -> dst. imp[n]: importance of each column (mean
      * squared input), NULL: none. */
     void (*row)(const float *restrict x, const float *restrict imp, int64_t n, void *restrict dst,
                 enum search search);
+    /* Weights of the search: the field's formula, and what was measured to give the lower
+     * divergence (docs/design/quantize.md). */
+    struct wrule conventional, chosen;
 };
 const struct enc *enc_find(enum qtype t); /* NULL: cannot be written */
 /* Searches with at most this instruction set (the default: the best of this machine). The bytes are

@@ -13,4 +13,5 @@ static void row(const float *restrict x, const float *restrict imp, int64_t n, v
     memcpy(dst, x, (size_t)n * sizeof *x);
 }
 
-const struct enc enc_type_f32 = {QT_F32, row};
+const struct enc enc_type_F32 = {
+    .type = QT_F32, .row = row, .conventional = {0, 256, WP_ONE}, .chosen = {0, 256, WP_ONE}};

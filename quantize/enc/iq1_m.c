@@ -9,4 +9,9 @@ static void row(const float *restrict x, const float *restrict imp, int64_t n, v
     enc_grid_row(QT_IQ1_M, x, imp, n, dst, search, enc_pack_IQ1_M);
 }
 
-const struct enc enc_type_iq1_m = {QT_IQ1_M, row};
+const struct enc enc_type_IQ1_M = {
+    .type = QT_IQ1_M,
+    .row = row,
+    .conventional = {2, 256, WP_SQ},
+    .chosen = {0, 256, WP_RMS_ABS},
+};

@@ -9,4 +9,9 @@ static void row(const float *restrict x, const float *restrict imp, int64_t n, v
     enc_grid_row(QT_IQ2_S, x, imp, n, dst, search, enc_pack_IQ2_S);
 }
 
-const struct enc enc_type_iq2_s = {QT_IQ2_S, row};
+const struct enc enc_type_IQ2_S = {
+    .type = QT_IQ2_S,
+    .row = row,
+    .conventional = {2, 256, WP_SQ},
+    .chosen = {0, 256, WP_RMS_ABS},
+};

@@ -9,4 +9,9 @@ static void row(const float *restrict x, const float *restrict imp, int64_t n, v
     enc_grid_row(QT_IQ2_XS, x, imp, n, dst, search, enc_pack_IQ2_XS);
 }
 
-const struct enc enc_type_iq2_xs = {QT_IQ2_XS, row};
+const struct enc enc_type_IQ2_XS = {
+    .type = QT_IQ2_XS,
+    .row = row,
+    .conventional = {1, 256, WP_SQ},
+    .chosen = {0, 256, WP_RMS_ABS},
+};

@@ -9,4 +9,9 @@ static void row(const float *restrict x, const float *restrict imp, int64_t n, v
     enc_grid_row(QT_IQ2_XXS, x, imp, n, dst, search, enc_pack_IQ2_XXS);
 }
 
-const struct enc enc_type_iq2_xxs = {QT_IQ2_XXS, row};
+const struct enc enc_type_IQ2_XXS = {
+    .type = QT_IQ2_XXS,
+    .row = row,
+    .conventional = {1, 256, WP_SQ},
+    .chosen = {0, 256, WP_RMS_ABS},
+};

@@ -19,4 +19,9 @@ static void row(const float *restrict x, const float *restrict imp, int64_t n, v
     enc_row(&enc_blocks_iq4_nl, x, imp, n, dst, search);
 }
 
-const struct enc enc_type_iq4_nl = {QT_IQ4_NL, row};
+const struct enc enc_type_IQ4_NL = {
+    .type = QT_IQ4_NL,
+    .row = row,
+    .conventional = {2, 32, WP_SQ},
+    .chosen = {0, 32, WP_RMS_ABS},
+};

@@ -22,4 +22,9 @@ static void row(const float *restrict x, const float *restrict imp, int64_t n, v
     enc_row(&enc_blocks_iq4_xs, x, imp, n, dst, search);
 }
 
-const struct enc enc_type_iq4_xs = {QT_IQ4_XS, row};
+const struct enc enc_type_IQ4_XS = {
+    .type = QT_IQ4_XS,
+    .row = row,
+    .conventional = {2, 256, WP_SQ},
+    .chosen = {0, 256, WP_RMS_ABS},
+};

@@ -51,4 +51,9 @@ static void row(const float *restrict x, const float *restrict imp, int64_t n, v
     }
 }
 
-const struct enc enc_type_mxfp4 = {QT_MXFP4, row};
+const struct enc enc_type_MXFP4 = {
+    .type = QT_MXFP4,
+    .row = row,
+    .conventional = {0, 32, WP_ONE},
+    .chosen = {0, 32, WP_RMS_ABS},
+};

@@ -56,4 +56,9 @@ static void row(const float *restrict x, const float *restrict imp, int64_t n, v
     }
 }
 
-const struct enc enc_type_nvfp4 = {QT_NVFP4, row};
+const struct enc enc_type_NVFP4 = {
+    .type = QT_NVFP4,
+    .row = row,
+    .conventional = {0, 64, WP_ONE},
+    .chosen = {0, 64, WP_RMS_ABS},
+};

@@ -19,4 +19,9 @@ static void row(const float *restrict x, const float *restrict imp, int64_t n, v
     enc_low_row(&spec, x, imp, n, dst, search, pack);
 }
 
-const struct enc enc_type_q2_0 = {QT_Q2_0, row};
+const struct enc enc_type_Q2_0 = {
+    .type = QT_Q2_0,
+    .row = row,
+    .conventional = {0, 64, WP_ONE},
+    .chosen = {0, 64, WP_RMS_ABS},
+};

@@ -24,4 +24,9 @@ static void row(const float *restrict x, const float *restrict imp, int64_t n, v
     enc_row(&enc_blocks_q2_k, x, imp, n, dst, search);
 }
 
-const struct enc enc_type_q2_k = {QT_Q2_K, row};
+const struct enc enc_type_Q2_K = {
+    .type = QT_Q2_K,
+    .row = row,
+    .conventional = {1, 256, WP_ABS},
+    .chosen = {1, 256, WP_RMS_ABS},
+};

@@ -21,4 +21,9 @@ static void row(const float *restrict x, const float *restrict imp, int64_t n, v
     enc_row(&enc_blocks_q3_k, x, imp, n, dst, search);
 }
 
-const struct enc enc_type_q3_k = {QT_Q3_K, row};
+const struct enc enc_type_Q3_K = {
+    .type = QT_Q3_K,
+    .row = row,
+    .conventional = {2, 256, WP_SQ},
+    .chosen = {0, 256, WP_RMS_ABS},
+};

@@ -22,4 +22,9 @@ static void row(const float *restrict x, const float *restrict imp, int64_t n, v
     enc_row(&enc_blocks_q4_k, x, imp, n, dst, search);
 }
 
-const struct enc enc_type_q4_k = {QT_Q4_K, row};
+const struct enc enc_type_Q4_K = {
+    .type = QT_Q4_K,
+    .row = row,
+    .conventional = {2, 256, WP_RMS_ABS},
+    .chosen = {0, 256, WP_RMS_ABS},
+};

@@ -19,4 +19,9 @@ static void row(const float *restrict x, const float *restrict imp, int64_t n, v
     enc_row(&enc_blocks_q5_0, x, imp, n, dst, search);
 }
 
-const struct enc enc_type_q5_0 = {QT_Q5_0, row};
+const struct enc enc_type_Q5_0 = {
+    .type = QT_Q5_0,
+    .row = row,
+    .conventional = {1, 0, WP_ONE},
+    .chosen = {0, 0, WP_RMS_ABS},
+};

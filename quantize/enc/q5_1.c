@@ -20,4 +20,9 @@ static void row(const float *restrict x, const float *restrict imp, int64_t n, v
     enc_row(&enc_blocks_q5_1, x, imp, n, dst, search);
 }
 
-const struct enc enc_type_q5_1 = {QT_Q5_1, row};
+const struct enc enc_type_Q5_1 = {
+    .type = QT_Q5_1,
+    .row = row,
+    .conventional = {1, 0, WP_ONE},
+    .chosen = {0, 0, WP_RMS_ABS},
+};

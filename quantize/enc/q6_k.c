@@ -21,4 +21,9 @@ static void row(const float *restrict x, const float *restrict imp, int64_t n, v
     enc_row(&enc_blocks_q6_k, x, imp, n, dst, search);
 }
 
-const struct enc enc_type_q6_k = {QT_Q6_K, row};
+const struct enc enc_type_Q6_K = {
+    .type = QT_Q6_K,
+    .row = row,
+    .conventional = {0, 256, WP_SQ},
+    .chosen = {0, 256, WP_RMS_ABS},
+};

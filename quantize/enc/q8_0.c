@@ -20,4 +20,9 @@ static void row(const float *restrict x, const float *restrict imp, int64_t n, v
     enc_row(&enc_blocks_q8_0, x, imp, n, dst, search);
 }
 
-const struct enc enc_type_q8_0 = {QT_Q8_0, row};
+const struct enc enc_type_Q8_0 = {
+    .type = QT_Q8_0,
+    .row = row,
+    .conventional = {0, 0, WP_ONE},
+    .chosen = {0, 0, WP_ONE},
+};

@@ -34,15 +34,8 @@ struct levels {
 };
 extern const int8_t enc_iq4_values[16];
 
-/* How column importance becomes search weights. */
-enum wplain { WP_ONE, WP_ABS /* |x| */, WP_RMS_ABS /* rms(sub-block) + |x| */, WP_SQ /* x^2 */ };
-struct wrule {
-    int sigma;         /* importance * sqrt(sigma * mean(x^2) + x^2); 0: importance alone */
-    int scope;         /* weights the mean runs over: 32, 256, or 0 for the row */
-    enum wplain plain; /* without importance */
-};
 /* The rule of a type for a search mode (conventional: the field's formulas; else what was measured
- * to be better, see weights.c). */
+ * to be better). */
 struct wrule enc_wrule(enum qtype t, enum search search);
 /* w[n] of one block; mean2: mean of x^2 over the rule's scope; sub: sub-block of WP_RMS_ABS. Scaled
  * by a power of two so that the largest is in [1, 2), and no less than 2^-30 (zero importance still

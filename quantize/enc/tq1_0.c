@@ -34,4 +34,9 @@ static void row(const float *restrict x, const float *restrict imp, int64_t n, v
     enc_low_row(&spec, x, imp, n, dst, search, pack);
 }
 
-const struct enc enc_type_tq1_0 = {QT_TQ1_0, row};
+const struct enc enc_type_TQ1_0 = {
+    .type = QT_TQ1_0,
+    .row = row,
+    .conventional = {0, 256, WP_ONE},
+    .chosen = {0, 256, WP_RMS_ABS},
+};
