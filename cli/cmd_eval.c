@@ -8,6 +8,7 @@
 #include "calib/imatrix.h"
 #include "cli/cmd.h"
 #include "cli/eval.h"
+#include "cli/kept.h"
 #include "runtime/kv_type.h"
 #include "core/bytes.h"
 #include "core/io.h"
@@ -68,9 +69,15 @@ static int run_ppl(struct cli *c, const struct eval_args *a, struct err *e) {
     struct eval_loaded l;
     struct ids ids = {0};
     struct eval_ppl r = {0};
+    struct kept_of kept = {0};
+    struct keep *k = NULL;
     TRY(eval_open_one(c, a, c->arg[0], a->ctx + a->stride / 2, &l, e));
     int rc = eval_load_text(l.m, c->arg[1], &ids, e);
-    if (!rc) rc = eval_ppl(l.s, &ids, a->ctx, a->stride, a->chunks, &r, e);
+    if (!rc) rc = kept_open(&k, a->keep, e);
+    kept_model(&kept, k, l.s, NULL);
+    if (!rc) rc = eval_ppl(l.s, &ids, a->ctx, a->stride, a->chunks, kept.of, &r, e);
+    kept_release(&kept);
+    keep_close(k, false);
     if (!rc) {
         struct emit *m = emit_new();
         emit_str(m, "model", "model", c->arg[0]);
@@ -100,6 +107,7 @@ static int cmd_ppl(struct cli *c, int argc, char **argv, struct err *e) {
          "overlapping windows advanced by N, last N tokens scored"},
         EVAL_OPT_KV(a),
         EVAL_OPT_ACT(a),
+        EVAL_OPT_KEEP(a),
     };
     const struct cmd_spec spec = {
         .name = "eval ppl",
@@ -194,7 +202,7 @@ static int run_speed(struct cli *c, const struct eval_args *a, struct err *e) {
         return err_set(e, ERR_USAGE, "eval speed: the numbers are too large");
     TRY(eval_open_one(c, a, c->arg[0], deepest + max_i64(max_i64(a->pp, a->tg), 1), &l, e));
     int rc = eval_speed(l.s, a->pp, a->tg, depth, n_depths, (int)a->reps, eval_bandwidth(c->pool),
-                        r, &n, e);
+                        NULL, r, &n, e);
     if (!rc) emit_speed(c, a, &l, r, n);
     eval_close_one(&l);
     return rc;

@@ -6,9 +6,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/cmd.h"
 #include "cli/eval.h"
+#include "cli/kept.h"
 #include "cli/make.h"
 #include "cli/mix.h"
 #include "core/io.h"
@@ -63,6 +65,7 @@ static void release(struct make *mk) {
     free(mk->file);
     free(mk->name);
     free(mk->imatrix);
+    keep_close(mk->keep, false);
     buf_release(&mk->model_json);
     buf_release(&mk->imatrix_json);
     buf_release(&mk->eval_json);
@@ -113,6 +116,14 @@ static int check_request(struct make *mk, struct err *e) {
 
 static int remove_parts(struct make *mk, struct err *e) {
     return job_remove_parts(&mk->job, e);
+}
+
+/* What the steps measure, window by window, until they have records of their own. */
+static void open_kept(struct make *mk) {
+    char *path = io_join(mk->job.state, "measured");
+    if (mk->redo) (void)unlink(path);
+    mk->keep = kept_open_own(path);
+    free(path);
 }
 
 static int all_steps(struct make *mk, struct err *e) {
@@ -242,7 +253,10 @@ int cmd_make(struct cli *c, int argc, char **argv, struct err *e) {
     TRY_GOTO(out, rc, cli_pool(c, e));
     TRY_GOTO(out, rc, job_open(&mk.job, out, e));
     if (mk.redo) TRY_GOTO(out, rc, remove_parts(&mk, e));
+    open_kept(&mk);
     TRY_GOTO(out, rc, all_steps(&mk, e));
+    keep_close(mk.keep, true); /* every number has its record */
+    mk.keep = NULL;
     rc = show(&mk, prog_now_s() - t0, e);
 out:
     release(&mk);

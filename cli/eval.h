@@ -10,6 +10,9 @@ struct eval_args {
     int64_t ctx, chunks, stride, pp, tg, reps, worst, kv_skip, top, tail;
     const char *kv_type, *kv_skip_type, *base_kv, *act, *base, *base_file, *save_base, *depths;
     const char *ids, *out, *plot;
+    const char *keep;  /* --keep: path */
+    struct keep *kept; /* it, open; or another file of the command's; NULL: nothing is kept */
+    const char *hash;  /* of the model's content, for it; NULL: not known */
     bool by_depth, routing, compact;
 };
 /* Rows of an option table, of a struct eval_args: what a measurement of quality computes in. */
@@ -20,6 +23,8 @@ struct eval_args {
 #define EVAL_HELP_ACT "activations: f32 (default) or q8"
 #define EVAL_OPT_ACT(a)                                                                            \
     { "act", 0, OPT_STR, &(a).act, "MODE", EVAL_HELP_ACT }
+#define EVAL_OPT_KEEP(a)                                                                           \
+    { "keep", 0, OPT_STR, &(a).keep, "FILE", "keep numbers in FILE as they come; go on from it" }
 
 struct eval_loaded {
     struct model *m;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cli/eval.h"
+#include "cli/kept.h"
 #include "core/gz.h"
 #include "core/io.h"
 #include "core/limits.h"
@@ -31,6 +32,7 @@ int eval_choice_of(struct cli *c, const struct eval_args *a, const char *model,
                    const struct choice_job *j, struct choice_tasks *tasks,
                    struct choice_answers *out, struct err *e) {
     struct eval_loaded l = {0};
+    struct kept_of kept = {0};
     int rc;
     memset(tasks, 0, sizeof *tasks);
     TRY(model_open(&l.m, model, e));
@@ -40,7 +42,9 @@ int eval_choice_of(struct cli *c, const struct eval_args *a, const char *model,
     }
     TRY_GOTO(out, rc, make_tasks(j, l.m->tok, tasks, e));
     TRY_GOTO(out, rc, eval_session(c, a, l.m, a->kv_type, tasks->longest, &l.s, e));
-    rc = eval_choices(l.s, tasks, out, e);
+    kept_model(&kept, a->kept, l.s, a->hash);
+    rc = eval_choices(l.s, tasks, kept.of, out, e);
+    kept_release(&kept);
 out:
     eval_close_one(&l);
     if (rc) choices_close(tasks);

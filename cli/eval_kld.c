@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cli/eval.h"
+#include "cli/kept.h"
 #include "cli/eval_answer.h"
 #include "cli/plot.h"
 #include "core/io.h"
@@ -41,6 +42,8 @@ struct run {
     int n_models, n;
     const struct model *tok_of; /* any model */
     struct eval_texts texts;
+    struct keep *keep;
+    struct kept_of kept; /* [n] */
     struct eval_kld_run r;
     struct eval_kld k[MAX_CAND];
 };
@@ -404,6 +407,8 @@ static void run_release(struct run *x) {
     }
     for (int i = 0; i < x->n_models; i++) model_close(x->model[i]);
     eval_kld_close(&x->r);
+    kept_release(&x->kept);
+    keep_close(x->keep, false);
     eval_texts_release(&x->texts);
     eval_close_one(&x->base);
 }
@@ -415,6 +420,8 @@ static int with_base(struct run *x, int n_models, struct err *e) {
     TRY(eval_open_one(x->c, &base_args, x->a->base, x->a->ctx, &x->base, e));
     TRY(eval_texts_load(x->base.m, x->c->arg + n_models, x->c->n_args - n_models, &x->texts, e));
     TRY(open_candidates(x, n_models, x->a->ctx, e));
+    for (int i = 0; i < x->n; i++)
+        kept_pair(&x->kept, x->keep, x->base.s, NULL, NULL, x->s[i], NULL);
     const struct eval_kld_job job = {.base = x->base.s,
                                      .cand = x->s,
                                      .n_cand = x->n,
@@ -423,6 +430,7 @@ static int with_base(struct run *x, int n_models, struct err *e) {
                                      .ctx = x->a->ctx,
                                      .max_chunks = x->a->chunks,
                                      .from = x->a->by_depth ? 0 : -1,
+                                     .keep = x->kept.of,
                                      .routing = x->a->routing};
     return eval_kld_open(&job, &x->r, e);
 }
@@ -452,11 +460,14 @@ static int with_file(struct run *x, int n_models, struct err *e) {
     int64_t ctx;
     TRY(file_ctx(x->a->base_file, &ctx, e));
     TRY(open_candidates(x, n_models, ctx, e));
+    for (int i = 0; i < x->n; i++)
+        kept_pair(&x->kept, x->keep, NULL, NULL, x->a->base_file, x->s[i], NULL);
     const struct eval_kld_job job = {.base_file = x->a->base_file,
                                      .cand = x->s,
                                      .n_cand = x->n,
                                      .max_chunks = x->a->chunks,
-                                     .from = -1};
+                                     .from = -1,
+                                     .keep = x->kept.of};
     return eval_kld_open(&job, &x->r, e);
 }
 
@@ -511,6 +522,8 @@ static int run_kld(struct cli *c, const struct eval_args *a, struct err *e) {
         return err_set(e, ERR_USAGE,
                        "eval kld: --save-base and --routing are done by one process: start without "
                        "mpirun");
+    if (a->keep && (a->save_base || a->routing))
+        return err_set(e, ERR_USAGE, "eval kld: --keep does not go with --save-base and --routing");
     if (a->worst > MAX_WORST)
         return err_set(e, ERR_USAGE, "--worst: at most %d tokens are listed", MAX_WORST);
     if (!a->base_file && n == c->n_args)
@@ -525,7 +538,8 @@ static int run_kld(struct cli *c, const struct eval_args *a, struct err *e) {
     struct run *x = xcalloc(1, sizeof *x);
     x->c = c;
     x->a = a;
-    int rc = a->base ? with_base(x, n, e) : with_file(x, n, e);
+    int rc = kept_open(&x->keep, a->keep, e);
+    if (!rc) rc = a->base ? with_base(x, n, e) : with_file(x, n, e);
     if (!rc) rc = emit_result(x, e);
     run_release(x);
     free(x);
@@ -559,6 +573,7 @@ int eval_cmd_kld(struct cli *c, int argc, char **argv, struct err *e) {
          "first and last N attention layers keep --kv-skip-type"},
         {"kv-skip-type", 0, OPT_STR, &a.kv_skip_type, "T", "their cache type (q8_0)"},
         EVAL_OPT_ACT(a),
+        EVAL_OPT_KEEP(a),
     };
     const struct cmd_spec spec = {
         .name = "eval kld",

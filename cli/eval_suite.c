@@ -11,6 +11,7 @@
 #include "calib/defaults.h"
 #include "calib/imatrix.h"
 #include "cli/eval.h"
+#include "cli/kept.h"
 #include "cli/measures.h"
 #include "core/gz.h"
 #include "core/hash.h"
@@ -65,7 +66,11 @@ static int ppl_only(struct suite_job *j, struct session *s, const struct ids *id
                     const char *group, const char *key, struct err *e) {
     struct eval_ppl r;
     double *window = NULL;
-    TRY(eval_ppl_windows(s, ids, j->a->eval.ctx, j->a->eval.chunks, &r, &window, e));
+    struct kept_of kept = {0};
+    kept_model(&kept, j->a->eval.kept, s, NULL);
+    int rc = eval_ppl_windows(s, ids, j->a->eval.ctx, j->a->eval.chunks, kept.of, &r, &window, e);
+    kept_release(&kept);
+    if (rc) return rc;
     struct measure *m = measures_add(&j->ms, "ln_ppl", group, key, true, r.n_chunks);
     memcpy(m->sample, window, (size_t)r.n_chunks * sizeof *window);
     free(window);
@@ -84,6 +89,8 @@ static void window_means(struct suite_job *j, const struct eval_kld_run *r, cons
 static int with_base(struct suite_job *j, struct session *s, struct session *base,
                      const struct ids *ids, const char *group, const char *key, struct err *e) {
     const struct eval_domain d = {.name = group, .ids = ids->v, .n_ids = ids->n};
+    struct kept_of kept = {0};
+    kept_pair(&kept, j->a->eval.kept, base, NULL, NULL, s, NULL);
     const struct eval_kld_job job = {.base = base,
                                      .cand = &s,
                                      .n_cand = 1,
@@ -91,9 +98,12 @@ static int with_base(struct suite_job *j, struct session *s, struct session *bas
                                      .n_domains = 1,
                                      .ctx = j->a->eval.ctx,
                                      .max_chunks = j->a->eval.chunks,
-                                     .from = -1};
+                                     .from = -1,
+                                     .keep = kept.of};
     struct eval_kld_run r;
-    TRY(eval_kld_open(&job, &r, e));
+    int rc = eval_kld_open(&job, &r, e);
+    kept_release(&kept);
+    if (rc) return rc;
     window_means(j, &r, "ln_ppl", r.pos[0].nll_q, group, key);
     window_means(j, &r, "kld", r.pos[0].kld, group, key);
     eval_kld_close(&r);
@@ -270,11 +280,15 @@ int eval_cmd_suite(struct cli *c, int argc, char **argv, struct err *e) {
     struct suite_job j = {.c = c, .a = &a};
     struct buf text = {0};
     j.ms.model = xstrdup(io_base(c->arg[0]));
-    int rc = run_all(&j, e);
+    char *part = xasprintf("%s.part", a.eval.out);
+    int rc = kept_open(&a.eval.kept, part, e);
+    free(part);
+    if (!rc) rc = run_all(&j, e);
     if (!rc) {
         measures_json(&j.ms, &text);
         rc = out_write_file(a.eval.out, text.data, text.len, c->overwrite, e);
     }
+    keep_close(a.eval.kept, !rc);
     if (!rc) show(&j);
     buf_release(&text);
     measures_release(&j.ms);

@@ -9,6 +9,7 @@
 
 #include "calib/defaults.h"
 #include "cli/eval.h"
+#include "cli/kept.h"
 #include "core/hash.h"
 #include "core/io.h"
 #include "core/mem.h"
@@ -31,6 +32,7 @@ int eval_suite_of(struct cli *c, const struct eval_args *a, const char *model,
                   const char *format, struct suite_answers *out, struct err *e) {
     struct eval_loaded l = {0};
     struct suite_plan p = {0};
+    struct kept_of kept = {0};
     int rc;
     TRY(model_open(&l.m, model, e));
     TRY_GOTO(out, rc, suite_plan_open(&p, suite, l.m, n_cases, format, e));
@@ -38,8 +40,10 @@ int eval_suite_of(struct cli *c, const struct eval_args *a, const char *model,
     for (int i = 0; i < p.n; i++) most = max_i64(most, suite->c[p.index[i]].max_tokens);
     TRY_GOTO(out, rc,
              eval_session(c, a, l.m, a->kv_type, a->ctx ? a->ctx : p.longest + most, &l.s, e));
-    rc = eval_suite(l.s, &p, max_tokens, out, e);
+    kept_model(&kept, a->kept, l.s, a->hash);
+    rc = eval_suite(l.s, &p, max_tokens, kept.of, out, e);
 out:
+    kept_release(&kept);
     if (rc && rc != ERR_INTR) err_wrap(e, "%s", model);
     suite_plan_close(&p);
     eval_close_one(&l);
@@ -236,7 +240,7 @@ static int judge(const struct tools_run *r, const struct flips *f, struct err *e
     return 0;
 }
 
-static int run_tools(struct cli *c, const struct tools_args *a, struct err *e) {
+static int run_tools(struct cli *c, struct tools_args *a, struct err *e) {
     const char *path = c->n_args > 1 ? c->arg[1] : "builtin";
     struct suite suite;
     struct tools_run r = {.a = a, .suite = &suite, .has_base = a->eval.base != NULL};
@@ -245,6 +249,7 @@ static int run_tools(struct cli *c, const struct tools_args *a, struct err *e) {
         return err_set(e, ERR_USAGE, "--no-loss needs a --base to compare with");
     if (a->max_tokens < 1) return err_set(e, ERR_USAGE, "--max-tokens: 1 or more");
     TRY(eval_suite_read(&suite, path, e));
+    TRY_GOTO(out, rc, kept_open(&a->eval.kept, a->eval.keep, e));
     TRY_GOTO(out, rc,
              eval_suite_of(c, &a->eval, c->arg[0], &suite, a->n_cases, a->max_tokens, a->format,
                            &r.cand, e));
@@ -259,6 +264,7 @@ static int run_tools(struct cli *c, const struct tools_args *a, struct err *e) {
     emit_run(c, &r, io_base(path), &f);
     rc = judge(&r, &f, e);
 out:
+    keep_close(a->eval.kept, false);
     free(r.index);
     suite_answers_release(&r.cand);
     suite_answers_release(&r.base);
@@ -282,6 +288,7 @@ static int cmd_suite(struct cli *c, int argc, char **argv, const char *name, con
         {"ctx", 0, OPT_I64, &a.eval.ctx, "N", "context (default: the longest prompt and answer)"},
         EVAL_OPT_KV(a.eval),
         EVAL_OPT_ACT(a.eval),
+        EVAL_OPT_KEEP(a.eval),
     };
     const struct cmd_spec spec = {.name = name,
                                   .synopsis = synopsis,

@@ -10,6 +10,7 @@
 #include "calib/imatrix.h"
 #include "cli/device.h"
 #include "cli/eval.h"
+#include "cli/kept.h"
 #include "cli/make.h"
 #include "core/io.h"
 #include "core/log.h"
@@ -149,11 +150,14 @@ static int measure(struct make *mk, struct made *const *f, int n, struct err *e)
     struct bench b = {0};
     struct ids ids = {0};
     struct eval_kld_run r = {0};
+    struct kept_of kept = {0};
     int rc = bench_open(mk, &b, f, n, e);
     for (int i = 0; i < mk->eval.n && rc == 0; i++)
         rc = corpus_load(b.model[0], mk->eval.v[i], true, &ids, e);
     make_spread_chunks(&ids, mk->eval_ctx, mk->eval_chunks);
     const struct eval_domain all = {.name = "", .ids = ids.v, .n_ids = ids.n};
+    for (int i = 1; i < n && rc == 0; i++)
+        kept_pair(&kept, mk->keep, b.session[0], f[0]->hash, NULL, b.session[i], f[i]->hash);
     const struct eval_kld_job job = {.base = b.session[0],
                                      .cand = b.session + 1,
                                      .n_cand = n - 1,
@@ -161,13 +165,15 @@ static int measure(struct make *mk, struct made *const *f, int n, struct err *e)
                                      .n_domains = 1,
                                      .ctx = mk->eval_ctx,
                                      .max_chunks = mk->eval_chunks,
-                                     .from = mk->by_depth ? 0 : -1};
+                                     .from = mk->by_depth ? 0 : -1,
+                                     .keep = kept.of};
     if (rc == 0) rc = eval_kld_open(&job, &r, e);
     if (rc == 0) {
         if (!f[0]->eval.len) rc = record(mk, f[0], &r, 0, e);
         for (int i = 1; i < n && rc == 0; i++) rc = record(mk, f[i], &r, i - 1, e);
         eval_kld_close(&r);
     }
+    kept_release(&kept);
     ids_release(&ids);
     bench_close(&b);
     return rc;
@@ -229,7 +235,10 @@ static void speed_rows(struct jw *w, const struct eval_speed *row, int n) {
     jw_end(w);
 }
 
-static int time_file(struct make *mk, const struct made *f, struct buf *json, struct err *e) {
+/* what: all that the numbers depend on. */
+static int time_file(struct make *mk, const struct made *f, const char *what, struct buf *json,
+                     struct err *e) {
+    const struct keep_of keep = {mk->keep, what};
     struct model *m = NULL;
     struct session *s = NULL;
     struct eval_speed row[2 * EVAL_MAX_LIST];
@@ -247,7 +256,7 @@ static int time_file(struct make *mk, const struct made *f, struct buf *json, st
     TRY_GOTO(out, rc, session_new_packed(&s, m, &o, e));
     TRY_GOTO(out, rc,
              eval_speed(s, mk->pp, mk->tg, depth, n_depths, (int)mk->reps,
-                        eval_bandwidth(mk->c->pool), row, &n, e));
+                        eval_bandwidth(mk->c->pool), &keep, row, &n, e));
     struct jw w;
     jw_init(&w, json, false);
     jw_obj(&w, NULL);
@@ -281,7 +290,7 @@ static int speed_one(struct make *mk, struct made *f, struct err *e) {
     cli_device_name(mk->c, device);
     if (device[0]) step_key(&s, "device", "%s", device);
     if (!make_reuse(mk, &s, &root, &result)) {
-        rc = time_file(mk, f, &json, e);
+        rc = time_file(mk, f, s.key.data, &json, e);
         if (rc == 0) rc = step_save(&s, NULL, 0, json.data, e);
         if (rc == 0) rc = json_parse(&root, json.data, json.len, "result", e);
         result = root;

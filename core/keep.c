@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core/bytes.h"
@@ -26,7 +27,7 @@
 #include "core/mem.h"
 #include "core/prog.h"
 
-enum { MAGIC_BYTES = 16, HEAD = 32, ID = 16, MAX_VALUE = 1 << 30 };
+enum { MAGIC_BYTES = 16, HEAD = 32, ID = 16, MAX_VALUE = 1 << 30, LOCK_TRIES = 50 };
 static const char magic[MAGIC_BYTES + 1] = "hone-kept-v1\r\n\x1a\n";
 static const double SYNC_S = 10;
 
@@ -140,6 +141,17 @@ static void load(struct keep *k, uint64_t size) {
     buf_release(&value);
 }
 
+/* A process that was killed just now may still be ending. File systems without locks: go on. */
+static bool take_lock(int fd) {
+    const struct timespec pause = {.tv_nsec = 20 * 1000 * 1000};
+    for (int i = 0; flock(fd, LOCK_EX | LOCK_NB) != 0; i++) {
+        if (errno != EWOULDBLOCK) return true;
+        if (i == LOCK_TRIES) return false;
+        nanosleep(&pause, NULL);
+    }
+    return true;
+}
+
 /* What is there: nothing (a new file), ours, or somebody else's. */
 static int look(struct keep *k, struct err *e) {
     struct stat st;
@@ -147,7 +159,7 @@ static int look(struct keep *k, struct err *e) {
     if (fstat(k->fd, &st) != 0) return err_sys(e, "cannot examine %s", k->path);
     if (!S_ISREG(st.st_mode))
         return err_set(e, ERR_USAGE, "%s is not a regular file; name another", k->path);
-    if (flock(k->fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+    if (!take_lock(k->fd))
         return err_set(e, ERR_SYS, "another hone is using %s; wait for it, or name another file",
                        k->path);
     const uint64_t size = (uint64_t)st.st_size;

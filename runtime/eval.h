@@ -3,7 +3,16 @@
 #ifndef HONE_RUNTIME_EVAL_H
 #define HONE_RUNTIME_EVAL_H
 
+#include "core/keep.h"
 #include "runtime/session.h"
+
+/* Measurements keep what they have found as they go (core/keep.h), window by window and case by
+ * case, and take over what is there: the result has the same bits, but for speeds. `keep->what`
+ * says all that the numbers depend on besides the tokens and what is named here: the models and how
+ * their sessions compute. NULL: nothing is kept. */
+/* A model and how its session computes, for such a text; hash: of its content; NULL: names, sizes
+ * and time stamps of its files stand for it. free(). */
+char *eval_keep_model(const struct session *s, const char *hash);
 
 struct eval_ppl {
     double ppl, ppl_stderr, mean_nll;
@@ -13,11 +22,12 @@ struct eval_ppl {
 /* ids: whole text; window procedure of the field: chunks of ctx, second half scored, state reset
  * per chunk. stride 0: as published; else the strided variant. max_chunks 0: all. */
 int eval_ppl(struct session *s, const struct ids *ids, int64_t ctx, int64_t stride,
-             int64_t max_chunks, struct eval_ppl *out, struct err *e);
+             int64_t max_chunks, const struct keep_of *keep, struct eval_ppl *out, struct err *e);
 /* The same, published windows: also the mean negative log-likelihood of each, window[n_chunks]
  * (free()). */
 int eval_ppl_windows(struct session *s, const struct ids *ids, int64_t ctx, int64_t max_chunks,
-                     struct eval_ppl *out, double **window, struct err *e);
+                     const struct keep_of *keep, struct eval_ppl *out, double **window,
+                     struct err *e);
 
 struct eval_kld {
     double ppl, ppl_base, ppl_stderr, ppl_base_stderr, ppl_ratio, ppl_ratio_stderr, ln_ppl_ratio;
@@ -66,6 +76,8 @@ struct eval_kld_job {
      * of the base (-1), whose hidden states are used there. Where that cannot be, all is computed.
      */
     const int *begin, *like;
+    const struct keep_of *keep; /* [n_cand], each about its candidate and the base; NULL: none, also
+                                   with begin or routing */
     bool unshared; /* this rank takes every window: the caller shares out whole jobs (core/ranks.h)
                     */
 };
@@ -81,7 +93,7 @@ struct eval_kld_run {
     int32_t *chunk_domain;                  /* [n_chunks] */
     struct kld_pos *pos;      /* [n_cand], of n_chunks * per_chunk positions (eval_int.h) */
     struct eval_route *route; /* [n_cand][n_routes] */
-    double tok_per_s;
+    double tok_per_s;         /* of the windows that were run now; 0: none was */
 };
 int eval_kld_open(const struct eval_kld_job *job, struct eval_kld_run *out, struct err *e);
 void eval_kld_close(struct eval_kld_run *r);
@@ -177,7 +189,7 @@ struct suite_answers { /* what a model made of them */
 };
 /* Greedy answers of at most max_tokens tokens (a case may say otherwise), judged. */
 int eval_suite(struct session *s, const struct suite_plan *p, int64_t max_tokens,
-               struct suite_answers *out, struct err *e);
+               const struct keep_of *keep, struct suite_answers *out, struct err *e);
 void suite_answers_release(struct suite_answers *a);
 
 /* ---- multiple choice: text/choices.h says what a task is ---- */
@@ -190,8 +202,8 @@ struct choice_answers {
     double **score; /* [n] mean log p of the scored tokens of each choice */
     double seconds;
 };
-int eval_choices(struct session *s, const struct choice_tasks *c, struct choice_answers *out,
-                 struct err *e);
+int eval_choices(struct session *s, const struct choice_tasks *c, const struct keep_of *keep,
+                 struct choice_answers *out, struct err *e);
 void choice_answers_release(struct choice_answers *a);
 
 struct eval_speed {
@@ -201,7 +213,8 @@ struct eval_speed {
 };
 /* out[] has room for 2 * n_depths rows; *n_out set. pp or tg 0: left out. */
 int eval_speed(struct session *s, int64_t pp, int64_t tg, const int64_t *depths, int n_depths,
-               int reps, double bandwidth_gb_s, struct eval_speed *out, int *n_out, struct err *e);
+               int reps, double bandwidth_gb_s, const struct keep_of *keep, struct eval_speed *out,
+               int *n_out, struct err *e);
 /* Measured read bandwidth of this machine with this pool, GB/s: the best of reading one, two and
  * four streams per thread (cached per process). */
 double eval_bandwidth(struct pool *p);

@@ -2,11 +2,14 @@
 /* runtime/eval_choice.c - scores of multiple-choice tasks. What the choices of a task share is run
  * once; KV cache and recurrent states are copied at the branch and put back for each choice.
  * Memory: that copy, hidden rows of one piece, a block of logits. */
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/buf.h"
+#include "core/hash.h"
 #include "core/mem.h"
 #include "core/num.h"
 #include "core/prog.h"
@@ -95,8 +98,44 @@ static int score_task(struct scorer *p, const struct choice_task *t, double *sco
     return rc;
 }
 
-int eval_choices(struct session *s, const struct choice_tasks *c, struct choice_answers *out,
-                 struct err *e) {
+/* A record's name: all sequences, and where their scored tokens are. */
+static char *which_task(const struct choice_task *t) {
+    struct buf b = {0};
+    char hex[33];
+    for (int i = 0; i < t->n; i++) {
+        buf_add(&b, t->seq[i].v, (size_t)t->seq[i].n * sizeof *t->seq[i].v);
+        buf_fmt(&b, ";%" PRId64 " %" PRId64 ";", (int64_t)t->first[i], (int64_t)t->end[i]);
+    }
+    hash_xxh128_hex(hex, b.data, b.len);
+    buf_release(&b);
+    return xasprintf("choice %s %d %" PRId64, hex, t->right, (int64_t)t->common);
+}
+
+/* A record holds the scores, then the pick and whether the right choice is the greedy one. */
+static int task_or_kept(struct scorer *p, const struct choice_task *t, const struct keep_of *keep,
+                        double *score, int *pick, bool *greedy, struct err *e) {
+    const size_t n = (size_t)t->n;
+    double *all = xcalloc(n + 2, sizeof *all);
+    char *which = which_task(t);
+    int rc = 0;
+    if (keep_get(keep, which, all, (n + 2) * sizeof *all) && all[n] >= 0 && all[n] < t->n) {
+        memcpy(score, all, n * sizeof *all);
+        *pick = (int)all[n];
+        *greedy = all[n + 1] > 0;
+    } else {
+        rc = score_task(p, t, score, pick, greedy, e);
+        memcpy(all, score, n * sizeof *all);
+        all[n] = *pick;
+        all[n + 1] = *greedy;
+        if (!rc) keep_put(keep, which, all, (n + 2) * sizeof *all);
+    }
+    free(which);
+    free(all);
+    return rc;
+}
+
+int eval_choices(struct session *s, const struct choice_tasks *c, const struct keep_of *keep,
+                 struct choice_answers *out, struct err *e) {
     struct scorer p = {0};
     struct prog prog = {0};
     int n_right = 0;
@@ -110,7 +149,7 @@ int eval_choices(struct session *s, const struct choice_tasks *c, struct choice_
     for (int i = 0; i < c->n && !rc; i++) {
         const struct choice_task *t = &c->t[i];
         out->score[i] = xcalloc((size_t)t->n, sizeof *out->score[i]);
-        rc = score_task(&p, t, out->score[i], &out->pick[i], &out->greedy[i], e);
+        rc = task_or_kept(&p, t, keep, out->score[i], &out->pick[i], &out->greedy[i], e);
         n_right += out->pick[i] == t->right;
         snprintf(prog.note, sizeof prog.note, "%d of %d right", n_right, i + 1);
         prog_update(&prog, (uint64_t)(i + 1));

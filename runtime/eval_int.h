@@ -16,6 +16,9 @@ int64_t eval_argmax(const float *x, int64_t n); /* first maximum */
 enum { EVAL_PIECE = 2048 };
 int eval_feed(struct session *s, const int32_t *chunk, int64_t at, int64_t n, float *hidden,
               struct err *e);
+/* Name of a record: n tokens of which the positions [first, last) are scored. free(). */
+char *eval_keep_window(const char *kind, const int32_t *ids, int64_t n, int64_t first,
+                       int64_t last);
 /* Checks ctx against the session and the text against ctx; *n_chunks = chunks to run. */
 int eval_plan(const struct session *s, int64_t n_ids, int64_t ctx, int64_t max_chunks,
               int64_t *n_chunks, struct err *e);

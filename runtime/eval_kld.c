@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/buf.h"
 #include "core/kld_file.h"
 #include "core/log.h"
 #include "core/mem.h"
@@ -37,6 +38,7 @@ struct work {
     bool *there;         /* [n_cand] compared on the device that base and candidate are on */
     bool any_there;
     struct route_log route;
+    bool *kept; /* [n_cand] the window under way is known of an earlier run */
     /* of the block under way */
     const int32_t *target;
     struct kld_pos *to;
@@ -155,6 +157,7 @@ static void work_release(struct work *w) {
     free(w->below);
     free(w->tap);
     free(w->there);
+    free(w->kept);
     route_release(&w->route);
     free(w->hidden);
     buf_free(w->logp);
@@ -221,6 +224,7 @@ static int base_rows(struct work *w, int64_t i_chunk, int64_t at, int64_t row, i
 static int compare_rows(struct work *w, const int32_t *chunk, int64_t at, int64_t row, int64_t n,
                         struct err *e) {
     for (int i = 0; i < w->job->n_cand; i++) {
+        if (w->kept[i]) continue;
         struct session *s = w->job->cand[i];
         const float *x = w->hidden[i] + (row - at) * session_model(s)->hp.d[HD_EMBD];
         w->to = &w->out->pos[i];
@@ -242,7 +246,7 @@ static int compare_rows(struct work *w, const int32_t *chunk, int64_t at, int64_
 static int feed(struct work *w, int i, const int32_t *chunk, int64_t at, int64_t n, struct err *e) {
     bool is_base = i == w->job->n_cand;
     struct session *s = is_base ? w->job->base : w->job->cand[i];
-    if (!s) return 0;
+    if (!s || (!is_base && w->kept[i])) return 0;
     if (w->out->n_routes)
         route_watch(&w->route, s, at, is_base ? NULL : w->out->route + i * w->out->n_routes);
     w->tap[i].at = at;
@@ -265,40 +269,133 @@ static int run_piece(struct work *w, int64_t c, int64_t at, int64_t n, struct er
     return 0;
 }
 
+/* ---- windows of an earlier run ------------------------------------------------------------------
+ */
+
+/* Every array of positions, with what one of them takes. */
+#define EACH_ARRAY(DO, p)                                                                          \
+    DO(p, nll_q)                                                                                   \
+    DO(p, nll_p)                                                                                   \
+    DO(p, kld)                                                                                     \
+    DO(p, dp) DO(p, same) DO(p, top_p) DO(p, top_q) DO(p, prob_p) DO(p, prob_q) DO(p, noise)
+
+/* Of a base file also the window's number: samples are of a row, not of its tokens. */
+static char *which_window(const struct work *w, int64_t c) {
+    const struct eval_kld_run *o = w->out;
+    char *tokens =
+        eval_keep_window("kld", o->tokens + c * o->ctx, o->ctx, o->from, o->from + o->per_chunk);
+    if (w->job->base) return tokens;
+    char *which = xasprintf("%s of a file %" PRId64, tokens, c);
+    free(tokens);
+    return which;
+}
+
+/* The positions of window c of a candidate, as bytes. */
+static void window_bytes(const struct kld_pos *p, int64_t c, int64_t n, struct buf *out) {
+#define PUT(q, field) buf_add(out, (q)->field + c * n, (size_t)n * sizeof *(q)->field);
+    EACH_ARRAY(PUT, p)
+#undef PUT
+}
+static void window_take(struct kld_pos *p, int64_t c, int64_t n, const char *from) {
+#define TAKE(q, field)                                                                             \
+    memcpy((q)->field + c * n, from, (size_t)n * sizeof *(q)->field);                              \
+    from += (size_t)n * sizeof *(q)->field;
+    EACH_ARRAY(TAKE, p)
+#undef TAKE
+}
+
+static bool keeps(const struct work *w) {
+    return w->job->keep && !w->job->begin && !w->out->n_routes && ranks_n() == 1;
+}
+
+/* Sets kept[]; true when nothing of window c is to be run. */
+static bool find_kept(struct work *w, int64_t c) {
+    const struct eval_kld_run *o = w->out;
+    bool all = keeps(w);
+    char *which = all ? which_window(w, c) : NULL;
+    struct buf want = {0}, got = {0};
+    memset(w->kept, 0, (size_t)o->n_cand * sizeof *w->kept);
+    for (int i = 0; i < o->n_cand && which; i++) {
+        buf_reset(&want);
+        buf_reset(&got);
+        window_bytes(&o->pos[i], c, o->per_chunk, &want); /* for its length */
+        w->kept[i] = keep_get_buf(&w->job->keep[i], which, &got) && got.len == want.len;
+        if (w->kept[i]) window_take(&o->pos[i], c, o->per_chunk, got.data);
+        all = all && w->kept[i];
+    }
+    buf_release(&want);
+    buf_release(&got);
+    free(which);
+    return all;
+}
+
+static void keep_window(struct work *w, int64_t c) {
+    struct eval_kld_run *o = w->out;
+    char *which = keeps(w) ? which_window(w, c) : NULL;
+    struct buf b = {0};
+    for (int i = 0; i < o->n_cand; i++) {
+        o->pos[i].n = (c + 1) * o->per_chunk;
+        if (!which || w->kept[i]) continue;
+        buf_reset(&b);
+        window_bytes(&o->pos[i], c, o->per_chunk, &b);
+        keep_put(&w->job->keep[i], which, b.data, b.len);
+    }
+    buf_release(&b);
+    free(which);
+}
+
 /* What was found in window c goes to rank 0. */
 static void pass_window(struct work *w, int64_t c) {
     int64_t n = w->out->per_chunk, at = c * n;
     for (int i = 0; i < w->job->n_cand; i++) {
         struct kld_pos *p = &w->out->pos[i];
-#define PASS(field) ranks_pass(c, p->field + at, (uint64_t)n * sizeof *p->field)
-        PASS(nll_q), PASS(nll_p), PASS(kld), PASS(dp), PASS(same), PASS(top_p), PASS(top_q);
-        PASS(prob_p), PASS(prob_q), PASS(noise);
+#define PASS(q, field) ranks_pass(c, (q)->field + at, (uint64_t)n * sizeof *(q)->field);
+        EACH_ARRAY(PASS, p)
 #undef PASS
         p->n = at + n;
     }
+}
+
+/* Window c, of the candidates that are not known. */
+static int run_window(struct work *w, int64_t c, struct prog *prog, struct err *e) {
+    struct eval_kld_run *o = w->out;
+    int rc = 0;
+    if (!w->job->unshared && !ranks_mine(c)) return 0;
+    for (int64_t at = 0; at < o->ctx && !rc; at += EVAL_PIECE) {
+        int64_t n = min_i64(EVAL_PIECE, o->ctx - at);
+        rc = run_piece(w, c, at, n, e);
+        double mean, u;
+        eval_mean(o->pos[0].kld, o->pos[0].n, &mean, &u);
+        snprintf(prog->note, sizeof prog->note, "kld %.5f", mean);
+        prog_update(prog, (uint64_t)(c * o->ctx + at + n));
+    }
+    if (!rc) keep_window(w, c);
+    return rc;
 }
 
 static int run_all(struct work *w, struct err *e) {
     struct eval_kld_run *o = w->out;
     struct prog prog = {0};
     int rc = 0;
+    int64_t n_run = 0;
     double t0 = prog_now_s();
+    w->kept = xcalloc((size_t)o->n_cand + 1, sizeof *w->kept);
     prog_begin(&prog, "KL divergence", PROG_TOKENS, (uint64_t)(o->n_chunks * o->ctx));
     for (int64_t c = 0; c < o->n_chunks && !rc; c++) {
         for (int i = 0; i < o->n_cand; i++) o->pos[i].n = c * o->per_chunk;
-        for (int64_t at = 0; at < o->ctx && !rc && (w->job->unshared || ranks_mine(c));
-             at += EVAL_PIECE) {
-            int64_t n = min_i64(EVAL_PIECE, o->ctx - at);
-            rc = run_piece(w, c, at, n, e);
-            double mean, u;
-            eval_mean(o->pos[0].kld, o->pos[0].n, &mean, &u);
-            snprintf(prog.note, sizeof prog.note, "kld %.5f", mean);
-            prog_update(&prog, (uint64_t)(c * o->ctx + at + n));
+        if (find_kept(w, c)) {
+            for (int i = 0; i < o->n_cand; i++) o->pos[i].n = (c + 1) * o->per_chunk;
+            if (!n_run) prog_from(&prog, (uint64_t)((c + 1) * o->ctx));
+            continue;
         }
+        if (!n_run && c)
+            log_info("%" PRId64 " of %" PRId64 " windows were measured before", c, o->n_chunks);
+        n_run++;
+        rc = run_window(w, c, &prog, e);
         if (!rc && !w->job->unshared) pass_window(w, c);
     }
     prog_end(&prog);
-    o->tok_per_s = (double)(o->n_chunks * o->ctx) / (prog_now_s() - t0);
+    o->tok_per_s = (double)(n_run * o->ctx) / (prog_now_s() - t0);
     return rc;
 }
 

@@ -213,9 +213,29 @@ static double *window_means(const struct ppl_run *p, int64_t n_chunks) {
     return mean;
 }
 
+/* Window c of an earlier run, or run now (*n_run counts). */
+static int window_or_kept(struct ppl_run *p, const struct ppl_plan *w, int64_t c,
+                          const int32_t *chunk, const struct keep_of *keep, struct prog *prog,
+                          int64_t *n_run, struct err *e) {
+    const int64_t n = w->last - w->first;
+    const size_t bytes = (size_t)n * sizeof *p->nll;
+    char *which = eval_keep_window("nll", chunk, w->window, w->first, w->last);
+    int rc = 0;
+    if (keep_get(keep, which, p->nll + c * n, bytes)) {
+        prog_from(prog, (uint64_t)((c + 1) * w->window));
+    } else {
+        rc = window(p, w, c, chunk, prog, e);
+        ++*n_run;
+        if (!rc) keep_put(keep, which, p->nll + c * n, bytes);
+    }
+    free(which);
+    return rc;
+}
+
 /* means: NULL, or the windows' own */
 static int ppl_run(struct session *s, const struct ids *ids, int64_t ctx, int64_t stride,
-                   int64_t max_chunks, struct eval_ppl *out, double **means, struct err *e) {
+                   int64_t max_chunks, const struct keep_of *keep, struct eval_ppl *out,
+                   double **means, struct err *e) {
     struct ppl_plan w = {0};
     struct ppl_run p = {.s = s};
     struct prog prog = {0};
@@ -224,9 +244,11 @@ static int ppl_run(struct session *s, const struct ids *ids, int64_t ctx, int64_
     double t0 = prog_now_s();
     prog_begin(&prog, "perplexity", PROG_TOKENS, (uint64_t)(w.n_chunks * w.window));
     int rc = ppl_alloc(&p, w.window, w.n_chunks * (w.last - w.first), e);
+    int64_t n_run = 0;
     for (int64_t c = 0, n = w.last - w.first; c < w.n_chunks && !rc; c++) {
         p.n_done = c * n;
-        if (ranks_mine(c)) rc = window(&p, &w, c, ids->v + c * w.step, &prog, e);
+        if (ranks_mine(c))
+            rc = window_or_kept(&p, &w, c, ids->v + c * w.step, keep, &prog, &n_run, e);
         if (rc) break;
         ranks_pass(c, p.nll + c * n, (uint64_t)n * sizeof *p.nll);
         p.n_done = (c + 1) * n;
@@ -237,7 +259,8 @@ static int ppl_run(struct session *s, const struct ids *ids, int64_t ctx, int64_
         if (means) *means = window_means(&p, w.n_chunks);
         out->ctx = ctx;
         out->n_chunks = w.n_chunks;
-        out->tok_per_s = (double)(w.n_chunks * w.window) / (prog_now_s() - t0);
+        if (ranks_n() > 1) n_run = w.n_chunks;
+        out->tok_per_s = (double)(n_run * w.window) / (prog_now_s() - t0);
     }
     free(p.nll);
     buf_free(p.hidden);
@@ -246,11 +269,12 @@ static int ppl_run(struct session *s, const struct ids *ids, int64_t ctx, int64_
 }
 
 int eval_ppl(struct session *s, const struct ids *ids, int64_t ctx, int64_t stride,
-             int64_t max_chunks, struct eval_ppl *out, struct err *e) {
-    return ppl_run(s, ids, ctx, stride, max_chunks, out, NULL, e);
+             int64_t max_chunks, const struct keep_of *keep, struct eval_ppl *out, struct err *e) {
+    return ppl_run(s, ids, ctx, stride, max_chunks, keep, out, NULL, e);
 }
 
 int eval_ppl_windows(struct session *s, const struct ids *ids, int64_t ctx, int64_t max_chunks,
-                     struct eval_ppl *out, double **window, struct err *e) {
-    return ppl_run(s, ids, ctx, 0, max_chunks, out, window, e);
+                     const struct keep_of *keep, struct eval_ppl *out, double **window,
+                     struct err *e) {
+    return ppl_run(s, ids, ctx, 0, max_chunks, keep, out, window, e);
 }

@@ -90,6 +90,7 @@ struct speed_run {
     int32_t *ids;
     float *logits;
     int64_t pp, tg;
+    const struct keep_of *keep; /* repetitions of an earlier run count */
 };
 
 /* Seconds of one repetition. */
@@ -112,16 +113,28 @@ static int rep_tg(const struct speed_run *r, double *sec, struct err *e) {
 }
 
 typedef int (*rep_fn)(const struct speed_run *r, double *sec, struct err *e);
+/* A record's name: repetition i of a test. */
+static char *which_rep(const char *test, int64_t depth, int i) {
+    return xasprintf("seconds %s %" PRId64 " %d", test, depth, i);
+}
+
 /* reps repetitions, each from the same snapshot; mean and sample deviation of tokens per second. */
 static int measure(const struct speed_run *r, rep_fn fn, int64_t n, int reps,
                    const struct session_snapshot *snap, struct eval_speed *o, struct err *e) {
     double sum = 0, sum2 = 0, sec = 0;
     for (int i = 0; i < reps; i++) {
-        if (snap)
-            session_restore(r->s, snap);
-        else
-            session_reset(r->s);
-        TRY(fn(r, &sec, e));
+        char *which = which_rep(o->test, o->depth, i);
+        int rc = 0;
+        if (!keep_get(r->keep, which, &sec, sizeof sec)) {
+            if (snap)
+                session_restore(r->s, snap);
+            else
+                session_reset(r->s);
+            rc = fn(r, &sec, e);
+            if (!rc) keep_put(r->keep, which, &sec, sizeof sec);
+        }
+        free(which);
+        if (rc) return rc;
         double v = sec > 0 ? (double)n / sec : 0;
         sum += v;
         sum2 += v * v;
@@ -178,9 +191,10 @@ static int check(const struct session *s, int64_t pp, int64_t tg, const int64_t 
 }
 
 int eval_speed(struct session *s, int64_t pp, int64_t tg, const int64_t *depths, int n_depths,
-               int reps, double bandwidth_gb_s, struct eval_speed *out, int *n_out, struct err *e) {
+               int reps, double bandwidth_gb_s, const struct keep_of *keep, struct eval_speed *out,
+               int *n_out, struct err *e) {
     TRY(check(s, pp, tg, depths, n_depths, reps, e));
-    struct speed_run r = {.s = s, .pp = pp, .tg = tg};
+    struct speed_run r = {.s = s, .pp = pp, .tg = tg, .keep = keep};
     int64_t n_vocab = s->m->hp.d[HD_VOCAB], n_ids = max_i64(max_i64(pp, tg), 1);
     r.ids = xcalloc((size_t)n_ids, sizeof *r.ids);
     r.logits = xcalloc((size_t)n_vocab, sizeof *r.logits);

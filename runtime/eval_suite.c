@@ -9,7 +9,7 @@
 #include "core/mem.h"
 #include "core/num.h"
 #include "core/prog.h"
-#include "runtime/eval.h"
+#include "runtime/eval_int.h"
 #include "text/chat.h"
 #include "text/suite.h"
 
@@ -80,11 +80,55 @@ void suite_plan_close(struct suite_plan *p) {
     memset(p, 0, sizeof *p);
 }
 
+/* What a record holds: three numbers, then the text. */
+static bool kept_gen(const struct keep_of *keep, const char *which, struct eval_gen *g) {
+    int64_t head[3];
+    struct buf b = {0};
+    bool ok = keep_get_buf(keep, which, &b) && b.len >= sizeof head;
+    if (ok) {
+        memcpy(head, b.data, sizeof head);
+        *g = (struct eval_gen){.n_prompt = head[0], .n_new = head[1], .ended = head[2] != 0};
+        buf_add(&g->text, b.data + sizeof head, b.len - sizeof head);
+        buf_str(&g->text, "");
+    }
+    buf_release(&b);
+    return ok;
+}
+static void keep_gen(const struct keep_of *keep, const char *which, const struct eval_gen *g) {
+    const int64_t head[3] = {g->n_prompt, g->n_new, g->ended};
+    struct buf b = {0};
+    buf_add(&b, head, sizeof head);
+    buf_add(&b, g->text.data, g->text.len);
+    keep_put(keep, which, b.data, b.len);
+    buf_release(&b);
+}
+
+/* *seconds: that it took now; 0 for an answer of an earlier run. */
+static int generate(struct session *s, const struct ids *prompt, int64_t max_tokens,
+                    const struct keep_of *keep, struct eval_gen *g, double *seconds,
+                    struct err *e) {
+    const int64_t room = session_get_opts(s)->n_ctx - prompt->n;
+    char *which = eval_keep_window("greedy", prompt->v, prompt->n, 0, min_i64(max_tokens, room));
+    int rc = 0;
+    *seconds = 0;
+    if (!kept_gen(keep, which, g)) {
+        const double t0 = prog_now_s();
+        rc = eval_generate(s, prompt, max_tokens, g, e);
+        *seconds = prog_now_s() - t0;
+        if (!rc) keep_gen(keep, which, g);
+    }
+    free(which);
+    return rc;
+}
+
 static int answer_case(struct session *s, const struct suite_plan *p, int i, int64_t max_tokens,
-                       struct suite_answers *out, struct err *e) {
+                       const struct keep_of *keep, struct suite_answers *out, struct err *e) {
     const struct suite_case *c = &p->suite->c[p->index[i]];
     struct eval_gen g = {0};
-    int rc = eval_generate(s, &p->prompt[i], c->max_tokens ? c->max_tokens : max_tokens, &g, e);
+    double seconds;
+    int rc = generate(s, &p->prompt[i], c->max_tokens ? c->max_tokens : max_tokens, keep, &g,
+                      &seconds, e);
+    out->seconds += seconds;
     if (rc) err_wrap(e, "case %s", c->id);
     out->ended[i] = g.ended;
     out->n_prompt += g.n_prompt;
@@ -97,7 +141,7 @@ static int answer_case(struct session *s, const struct suite_plan *p, int i, int
 }
 
 int eval_suite(struct session *s, const struct suite_plan *p, int64_t max_tokens,
-               struct suite_answers *out, struct err *e) {
+               const struct keep_of *keep, struct suite_answers *out, struct err *e) {
     struct prog prog = {0};
     int64_t n_passed = 0;
     int rc = 0;
@@ -105,17 +149,15 @@ int eval_suite(struct session *s, const struct suite_plan *p, int64_t max_tokens
     out->answer = xcalloc((size_t)p->n, sizeof *out->answer);
     out->verdict = xcalloc((size_t)p->n, sizeof *out->verdict);
     out->ended = xcalloc((size_t)p->n, sizeof *out->ended);
-    double t0 = prog_now_s();
     prog_begin(&prog, "suite", PROG_ITEMS, (uint64_t)p->n);
     for (int i = 0; i < p->n && !rc; i++) {
-        rc = answer_case(s, p, i, max_tokens, out, e);
+        rc = answer_case(s, p, i, max_tokens, keep, out, e);
         n_passed += out->verdict[i].pass;
         snprintf(prog.note, sizeof prog.note, "%" PRId64 " of %d passed", n_passed, i + 1);
         prog_update(&prog, (uint64_t)(i + 1));
         if (!rc && prog_interrupted()) rc = err_set(e, ERR_INTR, "interrupted");
     }
     prog_end(&prog);
-    out->seconds = prog_now_s() - t0;
     if (rc) suite_answers_release(out);
     return rc;
 }

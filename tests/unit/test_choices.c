@@ -41,7 +41,7 @@ static void check_format(const char *format, const char *file) {
     struct choice_answers a;
     CHECK_OK(choices_open(&c, format, file, model->tok, 0, &e));
     struct session *s = open_session(c.longest);
-    CHECK_OK(eval_choices(s, &c, &a, &e));
+    CHECK_OK(eval_choices(s, &c, NULL, &a, &e));
     const struct json *want = json_first(json_get(golden, format));
     for (int i = 0; i < a.n; i++) {
         CHECK(want != NULL);

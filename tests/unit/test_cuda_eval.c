@@ -26,7 +26,7 @@ static void test_ppl(void) {
     for (int i = 0; i < 2; i++) {
         struct session *s = open_on(other, i ? DEVICE_CUDA : DEVICE_CPU);
         CHECK(session_can_score(s, NULL) == (i == 1));
-        CHECK_OK(eval_ppl(s, &ids, CTX, 0, 1, &r[i], &e));
+        CHECK_OK(eval_ppl(s, &ids, CTX, 0, 1, NULL, &r[i], &e));
         session_free(s);
     }
     CHECK_EQ_I64(r[0].n_tokens, r[1].n_tokens);

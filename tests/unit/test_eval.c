@@ -157,7 +157,7 @@ static void test_perplexity_windows(void) {
     struct eval_ppl r;
     struct session *s = open_session(60, NULL);
     double nll[N_IDS], want = 0;
-    CHECK_OK(eval_ppl(s, &ids, 40, 0, 0, &r, &e));
+    CHECK_OK(eval_ppl(s, &ids, 40, 0, 0, NULL, &r, &e));
     for (int c = 0; c < 2; c++) { /* rows 20..38 score tokens 21..39: 19 per window */
         plain_nll(c * 40, 40, nll);
         for (int i = 20; i < 39; i++) want += nll[i] / 38;
@@ -167,12 +167,12 @@ static void test_perplexity_windows(void) {
     CHECK_CLOSE(r.mean_nll, want, 1e-5);
     CHECK_CLOSE(r.ppl, exp(want), 1e-5 * exp(want));
     CHECK(r.ppl_stderr > 0 && r.tok_per_s > 0);
-    CHECK_OK(eval_ppl(s, &ids, 40, 0, 1, &r, &e));
+    CHECK_OK(eval_ppl(s, &ids, 40, 0, 1, NULL, &r, &e));
     CHECK_EQ_I64(r.n_tokens, 19);
-    CHECK_OK(eval_ppl(s, &ids, 39, 0, 0, &r, &e)); /* the tail of 2 is dropped */
+    CHECK_OK(eval_ppl(s, &ids, 39, 0, 0, NULL, &r, &e)); /* the tail of 2 is dropped */
     CHECK_EQ_I64(r.n_tokens, 2 * 19);
     /* windows of 40 + 10/2 = 45 every 10 tokens, the last 10 scored */
-    CHECK_OK(eval_ppl(s, &ids, 40, 10, 0, &r, &e));
+    CHECK_OK(eval_ppl(s, &ids, 40, 10, 0, NULL, &r, &e));
     CHECK_EQ_I64(r.n_chunks, 4);
     CHECK_EQ_I64(r.n_tokens, 40);
     want = 0;
@@ -188,15 +188,15 @@ static void test_refusals(void) {
     struct err e = {0};
     struct eval_ppl r;
     struct session *s = open_session(60, NULL);
-    CHECK_ERR(eval_ppl(s, &ids, 41, 0, 0, &r, &e), ERR_DATA,
+    CHECK_ERR(eval_ppl(s, &ids, 41, 0, 0, NULL, &r, &e), ERR_DATA,
               "has 80 tokens, a window of 41 needs at least 82");
-    CHECK_ERR(eval_ppl(s, &ids, 61, 0, 0, &r, &e), ERR_USAGE, "does not fit");
-    CHECK_ERR(eval_ppl(s, &ids, 3, 0, 0, &r, &e), ERR_USAGE, "too short");
-    CHECK_ERR(eval_ppl(s, &ids, 20, 100, 0, &r, &e), ERR_USAGE, "does not fit");
+    CHECK_ERR(eval_ppl(s, &ids, 61, 0, 0, NULL, &r, &e), ERR_USAGE, "does not fit");
+    CHECK_ERR(eval_ppl(s, &ids, 3, 0, 0, NULL, &r, &e), ERR_USAGE, "too short");
+    CHECK_ERR(eval_ppl(s, &ids, 20, 100, 0, NULL, &r, &e), ERR_USAGE, "does not fit");
     struct ids none = {0}, bad = {0};
-    CHECK_ERR(eval_ppl(s, &none, 40, 0, 0, &r, &e), ERR_DATA, "has 0 tokens");
+    CHECK_ERR(eval_ppl(s, &none, 40, 0, 0, NULL, &r, &e), ERR_DATA, "has 0 tokens");
     for (int i = 0; i < 80; i++) ids_add(&bad, i == 70 ? N_VOCAB : i);
-    CHECK_ERR(eval_ppl(s, &bad, 40, 0, 0, &r, &e), ERR_USAGE, "outside the vocabulary");
+    CHECK_ERR(eval_ppl(s, &bad, 40, 0, 0, NULL, &r, &e), ERR_USAGE, "outside the vocabulary");
     ids_release(&bad);
     session_free(s);
 }
@@ -222,7 +222,7 @@ static void test_kld(void) {
     for (int i = 0; i < 38; i++) mean += (double)pos[1][i] / 38;
     CHECK_CLOSE(mean, k[1].mean_kld, 1e-7);
     struct eval_ppl ppl; /* the same windows */
-    CHECK_OK(eval_ppl(base, &ids, 40, 0, 0, &ppl, &e));
+    CHECK_OK(eval_ppl(base, &ids, 40, 0, 0, NULL, &ppl, &e));
     CHECK_CLOSE(ppl.ppl, k[0].ppl_base, 1e-3);
     /* alone, and with another number of threads: the same bits */
     struct session *const alone[1] = {rough};
@@ -429,7 +429,7 @@ static void test_long_window(void) {
     eval_kld_close(&r);
     struct eval_ppl ppl;
     double want = 0;
-    CHECK_OK(eval_ppl(base, &many, CTX, 0, 1, &ppl, &e));
+    CHECK_OK(eval_ppl(base, &many, CTX, 0, 1, NULL, &ppl, &e));
     for (int i = CTX / 2; i + 1 < CTX; i++) want += nll[i] / (CTX - 1 - CTX / 2);
     CHECK_CLOSE(ppl.mean_nll, want, 1e-5);
     ids_release(&many);
@@ -446,7 +446,7 @@ static void test_speed(void) {
     struct eval_speed r[4];
     int n = 0;
     const int64_t depths[2] = {0, 40};
-    CHECK_OK(eval_speed(s, 16, 4, depths, 2, 2, 10.0, r, &n, &e));
+    CHECK_OK(eval_speed(s, 16, 4, depths, 2, 2, 10.0, NULL, r, &n, &e));
     CHECK_EQ_I64(n, 4);
     CHECK_EQ_STR(r[0].test, "pp16");
     CHECK_EQ_STR(r[3].test, "tg4");
@@ -457,8 +457,8 @@ static void test_speed(void) {
     /* one attention layer: 2 heads of 64, keys and values, 4 bytes: 40 tokens deeper */
     CHECK_CLOSE(r[3].bytes_per_token - r[1].bytes_per_token, 40 * 2 * 2 * 64 * 4.0, 1);
     CHECK(eval_bandwidth(p) > 0.1);
-    CHECK_ERR(eval_speed(s, 16, 4, depths, 2, 0, 10.0, r, &n, &e), ERR_USAGE, "--reps");
-    CHECK_ERR(eval_speed(s, 30, 4, depths, 2, 1, 10.0, r, &n, &e), ERR_USAGE, "do not fit");
+    CHECK_ERR(eval_speed(s, 16, 4, depths, 2, 0, 10.0, NULL, r, &n, &e), ERR_USAGE, "--reps");
+    CHECK_ERR(eval_speed(s, 30, 4, depths, 2, 1, 10.0, NULL, r, &n, &e), ERR_USAGE, "do not fit");
     session_free(s);
     pool_free(p);
 }

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT
+/* cli/kept.h - files of kept measurements (core/keep.h) of a command, and of a job. */
+#ifndef HONE_CLI_KEPT_H
+#define HONE_CLI_KEPT_H
+
+#include "core/keep.h"
+#include "runtime/eval.h"
+
+/* --keep FILE: path NULL: *out is NULL. Of several ranks none can keep: ERR_USAGE. */
+int kept_open(struct keep **out, const char *path, struct err *e);
+/* A file of ours: one that cannot be used is said and made anew; NULL when that fails too. */
+struct keep *kept_open_own(const char *path);
+
+/* What numbers of one model, or of candidates compared with a base, depend on. hash: of contents;
+ * NULL: names, sizes and time stamps. Works with k NULL. */
+struct kept_of {
+    struct keep_of *of; /* [n] */
+    int n;
+};
+void kept_model(struct kept_of *x, struct keep *k, const struct session *s, const char *hash);
+/* base NULL: a file of logits, by its name, size and time stamp. */
+void kept_pair(struct kept_of *x, struct keep *k, const struct session *base, const char *base_hash,
+               const char *base_file, const struct session *s, const char *hash);
+void kept_release(struct kept_of *x);
+
+#endif
