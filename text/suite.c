@@ -7,14 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/gz.h"
-#include "core/limits.h"
 #include "core/mem.h"
 #include "core/show.h"
 #include "text/chat.h"
 #include "text/suite_int.h"
 #include "text/tool_int.h"
 #include "text/utf8.h"
+#include "text/textfile.h"
 
 enum { MAX_CASES = 100000, MAX_TOKENS = 1 << 20 };
 
@@ -144,7 +143,7 @@ int suite_open(struct suite *s, const char *path, struct err *e) {
     char *data = NULL;
     size_t len = 0;
     memset(s, 0, sizeof *s);
-    TRY(gz_read_file(&data, &len, path, limit_of(LIM_TEXT), e));
+    TRY(text_read_file(&data, &len, path, e));
     int rc = suite_parse(s, data, len, path, e);
     free(data);
     return rc;
