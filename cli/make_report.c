@@ -186,7 +186,7 @@ static int write_reports(struct make *mk, struct err *e) {
     int rc = result_open(&r, path, e);
     free(path);
     if (rc) return rc;
-    report_html(&r, &text);
+    report_html(&r, NULL, &text);
     rc = write_text(mk, "report.html", &text, e);
     if (rc == 0) {
         buf_reset(&text);

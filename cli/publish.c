@@ -11,13 +11,13 @@
 #include <string.h>
 
 #include "cli/publish.h"
+#include "cli/publish_fit.h"
 #include "core/buf.h"
 #include "core/hash.h"
 #include "core/io.h"
 #include "core/log.h"
 #include "core/mem.h"
 #include "core/prog.h"
-#include "models/fit.h"
 #include "report/manifest.h"
 #include "report/release.h"
 #include "report/result.h"
@@ -42,66 +42,6 @@ struct publish {
 };
 
 /* ---- what the model's numbers say ------------------------------------------------------------ */
-
-static bool file_sizes(struct sizes *z, const char *path, struct err *e) {
-    struct gguf *g;
-    struct hparams *h = xcalloc(1, sizeof *h);
-    bool open = gguf_open(&g, path, GGUF_TOLERANT, e) == 0, ok;
-    const struct arch *a = open ? arch_find(gguf_str_or(g, "general.architecture", "")) : NULL;
-    ok = a && hparams_from_gguf(h, a, g, e) == 0 && sizes_init(z, a, h, e) == 0;
-    for (int64_t i = 0; ok && i < gguf_n_tensors(g); i++)
-        sizes_add(z, a, gguf_tensor_at(g, i)->name, gguf_tensor_at(g, i)->n_bytes);
-    if (open) gguf_close(g);
-    free(h);
-    return ok;
-}
-
-/* Lower is better: measured divergence where there is one, else size. */
-static double badness(const struct publish *p, int i) {
-    const struct release_file *f = &p->rel.file[i];
-    if (f->is_float) return -1;
-    for (int k = 0; p->have_result && k < p->res.n_files; k++)
-        if (strcmp(p->res.file[k].file, f->file) == 0 && p->res.file[k].mean_kld >= 0)
-            return p->res.file[k].mean_kld;
-    return 1e6 - f->bpw;
-}
-
-static void advise(struct publish *p) {
-    static const int gib[] = {8, 12, 16, 24, 32, 48, 80};
-    struct release *r = &p->rel;
-    struct sizes *z = xcalloc((size_t)r->n_files, sizeof *z);
-    bool *ok = xcalloc((size_t)r->n_files, sizeof *ok);
-    struct err e;
-    for (int i = 0; i < r->n_files; i++) {
-        char *path = io_join(r->dir, r->file[i].file);
-        ok[i] = file_sizes(&z[i], path, &e);
-        if (!ok[i]) log_debug("%s: no memory figures: %s", path, e.msg);
-        free(path);
-    }
-    for (size_t k = 0; k < COUNT_OF(gib); k++) {
-        struct release_card c = {.gib = gib[k], .file = -1};
-        double best = 0;
-        for (int i = 0; i < r->n_files; i++) {
-            struct fit f;
-            if (!ok[i]) continue;
-            int64_t ctx = z[i].n_ctx_train > 0 && z[i].n_ctx_train < 8192 ? z[i].n_ctx_train : 8192;
-            struct fit_ask ask = {.memory = (uint64_t)gib[k] << 30,
-                                  .reserve = UINT64_C(1) << 30,
-                                  .n_ctx = ctx,
-                                  .n_slots = 1,
-                                  .kv_type = QT_F16};
-            if (!fit_find(&z[i], &ask, &f) || f.way != FIT_ALL) continue;
-            if (c.file >= 0 && badness(p, i) >= best) continue;
-            c.file = i;
-            c.max_ctx = f.max_ctx;
-            best = badness(p, i);
-        }
-        r->card[r->n_cards++] = c;
-        if (c.file >= 0 && r->file[c.file].is_float) break; /* more memory changes nothing */
-    }
-    free(ok);
-    free(z);
-}
 
 /* A conversation of one turn as the model sees it. */
 static void render_prompt(struct publish *p) {
@@ -173,16 +113,16 @@ static int make_texts(struct publish *p, struct err *e) {
     }
     free(path);
     if (rc) return rc;
-    advise(p);
+    publish_fit(&p->rel, p->have_result ? &p->res : NULL);
     render_prompt(p);
     TRY(copy_source(p, e));
     report_readme(p->have_result ? &p->res : NULL, &p->rel, add_text(p, "README.md"));
     if (p->have_result) {
         struct buf depth = {0}, speed = {0};
-        report_html(&p->res, add_text(p, "report.html"));
-        report_svg_kld(&p->res, add_text(p, "kld.svg"));
-        if (report_svg_kld_depth(&p->res, &depth)) *add_text(p, "kld-depth.svg") = depth;
-        if (report_svg_speed_depth(&p->res, &speed)) *add_text(p, "speed-depth.svg") = speed;
+        report_html(&p->res, &p->rel, add_text(p, "report.html"));
+        report_svg_kld(&p->res, false, add_text(p, "kld.svg"));
+        if (report_svg_kld_depth(&p->res, false, &depth)) *add_text(p, "kld-depth.svg") = depth;
+        if (report_svg_speed_depth(&p->res, false, &speed)) *add_text(p, "speed-depth.svg") = speed;
     }
     release_modelfile(&p->rel, add_text(p, "Modelfile"));
     release_params(&p->rel, add_text(p, "params"));

@@ -99,3 +99,17 @@ void result_close(struct result *r) {
     free(r->file);
     memset(r, 0, sizeof *r);
 }
+
+double result_budget(const struct result_file *f) {
+    static const struct {
+        const char *name;
+        double bytes;
+    } unit[] = {{"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30},
+                {"K", 1e3},      {"M", 1e6},      {"G", 1e9}};
+    char *end;
+    if (strncmp(f->recipe, "mix-", 4) != 0) return 0;
+    double v = strtod(f->recipe + 4, &end);
+    for (size_t i = 0; i < sizeof unit / sizeof *unit; i++)
+        if (strcmp(end, unit[i].name) == 0) return v * unit[i].bytes;
+    return *end ? 0 : v;
+}
