@@ -65,7 +65,8 @@ static void release(struct make *mk) {
     free(mk->file);
     free(mk->name);
     free(mk->imatrix);
-    keep_close(mk->keep, false);
+    keep_close(mk->c->kept, false);
+    mk->c->kept = NULL;
     buf_release(&mk->model_json);
     buf_release(&mk->imatrix_json);
     buf_release(&mk->eval_json);
@@ -122,7 +123,7 @@ static int remove_parts(struct make *mk, struct err *e) {
 static void open_kept(struct make *mk) {
     char *path = io_join(mk->job.state, "measured");
     if (mk->redo) (void)unlink(path);
-    mk->keep = kept_open_own(path);
+    mk->c->kept = kept_open_own(path);
     free(path);
 }
 
@@ -255,8 +256,8 @@ int cmd_make(struct cli *c, int argc, char **argv, struct err *e) {
     if (mk.redo) TRY_GOTO(out, rc, remove_parts(&mk, e));
     open_kept(&mk);
     TRY_GOTO(out, rc, all_steps(&mk, e));
-    keep_close(mk.keep, true); /* every number has its record */
-    mk.keep = NULL;
+    keep_close(c->kept, true); /* every number has its record */
+    c->kept = NULL;
     rc = show(&mk, prog_now_s() - t0, e);
 out:
     release(&mk);

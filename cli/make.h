@@ -30,9 +30,8 @@ struct make {
     bool by_depth;
     const char *tools; /* suite: path, "builtin", "none"; NULL: the source folder's, if any */
     int64_t tools_cases;
-    struct keep *keep; /* what was measured, while its steps are not done; NULL: cannot be kept */
-    bool redo;         /* -f: no record is believed */
-    bool resume;       /* what is done of a quant is kept even if it is small */
+    bool redo;   /* -f: no record is believed */
+    bool resume; /* what is done of a quant is kept even if it is small */
     char *name;
     char src_hash[33];
     struct made *file; /* [0] is the base */
