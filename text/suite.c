@@ -7,13 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/gz.h"
+#include "core/limits.h"
 #include "core/mem.h"
 #include "core/show.h"
 #include "text/chat.h"
 #include "text/suite_int.h"
 #include "text/tool_int.h"
 #include "text/utf8.h"
-#include "text/textfile.h"
 
 enum { MAX_CASES = 100000, MAX_TOKENS = 1 << 20 };
 
@@ -143,7 +144,7 @@ int suite_open(struct suite *s, const char *path, struct err *e) {
     char *data = NULL;
     size_t len = 0;
     memset(s, 0, sizeof *s);
-    TRY(text_read_file(&data, &len, path, e));
+    TRY(gz_read_file(&data, &len, path, limit_of(LIM_TEXT), e));
     int rc = suite_parse(s, data, len, path, e);
     free(data);
     return rc;

@@ -30,7 +30,7 @@ refused 2 "give -p TEXT" run "$t/m.gguf"
 refused 2 "the prompt is empty" run "$t/m.gguf" -p ""
 refused 2 "exclude" run "$t/m.gguf" -p x --chat "$t/case.json"
 refused 3 "broken.json" run "$t/m.gguf" --chat "$t/broken.json"
-refused 2 "none.json" run "$t/m.gguf" --chat "$t/none.json"
+refused 4 "none.json" run "$t/m.gguf" --chat "$t/none.json"
 refused 2 "--kwargs" run "$t/m.gguf" --chat "$t/case.json" --kwargs '[1]'
 refused 2 "context of 3 tokens is full" run "$t/m.gguf" -p "one two three four five six seven" --ctx 3
 refused 2 "--kv-type" run "$t/m.gguf" -p x --kv-type q5_k
