@@ -10,13 +10,12 @@
 #include <string.h>
 
 #include "calib/imatrix.h"
-#include "core/gz.h"
 #include "core/io.h"
 #include "core/json.h"
-#include "core/limits.h"
 #include "core/log.h"
 #include "core/str.h"
 #include "text/chat.h"
+#include "text/textfile.h"
 
 /* A document of a plain text ends at the first blank line from DOC_BYTES on (about 512 tokens of
  * English), at the first newline from 4 times that on, and in any case at 16 times that. */
@@ -110,28 +109,19 @@ static size_t doc_len(const char *p, size_t len) {
     return n;
 }
 
-/* As a line {"text": ...}: what is no UTF-8, and NUL, which JSON cannot carry, becomes U+FFFD, in
- * the line and in what is tokenized. */
+/* As a line {"text": ...}: what is no UTF-8 becomes U+FFFD, in the line and in what is tokenized.
+ */
 static int each_piece(struct reader *r, const char *data, size_t len, struct err *e) {
-    struct buf clean = {0};
     int rc = 0;
     for (size_t at = 0, n; at < len && rc == 0; at += n) {
         n = doc_len(data + at, len - at);
-        buf_reset(&clean);
-        for (size_t i = 0; i < n; i++) {
-            if (data[at + i])
-                buf_chr(&clean, data[at + i]);
-            else
-                buf_str(&clean, "\xef\xbf\xbd");
-        }
         buf_reset(&r->text);
         buf_str(&r->text, "{\"text\": ");
-        json_quote(&r->text, clean.data, clean.len);
+        json_quote(&r->text, data + at, n);
         buf_chr(&r->text, '}');
         r->number++;
         rc = add_line(r, r->text.data, r->text.len, e);
     }
-    buf_release(&clean);
     return rc;
 }
 
@@ -140,7 +130,7 @@ static int read_text(const struct model *m, const char *path, char **data, size_
     if (!m->tok)
         return err_set(e, ERR_DATA, "%s: has no tokenizer, so text cannot be read for it",
                        gguf_path(m->gguf));
-    return gz_read_file(data, len, path, limit_of(LIM_TEXT), e);
+    return text_read_file(data, len, path, e);
 }
 
 static int run_reader(struct reader *r, const char *data, size_t len, struct err *e) {

@@ -15,6 +15,7 @@
 #include "core/io.h"
 #include "core/kld_file.h"
 #include "core/safetensors.h"
+#include "core/str.h"
 
 enum keys { KEYS_SHORT, KEYS_ALL, KEYS_NONE };
 struct inspect_args {
@@ -192,6 +193,68 @@ static int inspect_dir(struct emit *m, const char *path, const struct inspect_ar
     return 0;
 }
 
+/* "x-00002-of-00003.gguf": the first of the set speaks for it. */
+static bool is_later_shard(const char *name) {
+    int i, n;
+    size_t len;
+    return gguf_split_parse(name, &i, &n, &len) && i != 0;
+}
+
+static int emit_gguf_row(struct emit *m, const char *dir, const char *name, struct err *e) {
+    struct gguf *g;
+    char *path = io_join(dir, name);
+    int rc = gguf_open(&g, path, GGUF_TOLERANT, e);
+    free(path);
+    TRY(rc);
+    uint64_t ftype = gguf_u64_or(g, "general.file_type", UINT64_MAX), n_bytes = gguf_file_bytes(g);
+    const char *ftype_name = ftype < INT64_MAX ? qtype_ftype_name((int64_t)ftype) : NULL;
+    int64_t n_elems = 0;
+    for (int64_t i = 0; i < gguf_n_tensors(g); i++) {
+        const struct gguf_tensor *x = gguf_tensor_at(g, i);
+        n_elems += x->ne[0] * x->ne[1] * x->ne[2] * x->ne[3];
+    }
+    emit_row(m);
+    emit_cell_str(m, name);
+    emit_cell_str(m, gguf_str_or(g, "general.type", "model"));
+    emit_cell_str(m, ftype_name ? ftype_name : "-");
+    emit_cell_i64(m, (int64_t)n_bytes);
+    emit_cell_num(m, (double)n_bytes / 0x1p30, 4);
+    emit_cell_num(m, bits(n_bytes, n_elems), 2);
+    emit_cell_i64(m, n_elems);
+    gguf_close(g);
+    return 0;
+}
+
+/* A folder of GGUF files: each in a row. *found: there are some, and no safetensors. */
+static int inspect_ggufs(struct emit *m, const char *path, bool *found, struct err *e) {
+    struct io_names all;
+    int rc = io_list(&all, path, e), n = 0;
+    bool weights = false;
+    for (int i = 0; i < all.n; i++) {
+        n += str_ends(all.v[i], ".gguf");
+        weights = weights || str_ends(all.v[i], ".safetensors");
+    }
+    *found = n > 0 && !weights;
+    if (!rc && *found) {
+        emit_str(m, "kind", "kind", "folder");
+        emit_str(m, "format", "format", "GGUF files");
+        emit_i64(m, "n_files", "files", n);
+        emit_table(m, "files", "files");
+        emit_col(m, "file", "file");
+        emit_col(m, "kind", "kind");
+        emit_col(m, "file_type", "file type");
+        emit_col(m, "size_bytes", "bytes");
+        emit_col(m, "size_gib", "GiB");
+        emit_col(m, "bpw", "bits");
+        emit_col(m, "n_params", "parameters");
+    }
+    for (int i = 0; i < all.n && !rc && *found; i++)
+        if (str_ends(all.v[i], ".gguf") && !is_later_shard(all.v[i]))
+            rc = emit_gguf_row(m, path, all.v[i], e);
+    io_names_release(&all);
+    return rc;
+}
+
 static int inspect_safetensors(struct emit *m, const char *path, const struct inspect_args *a,
                                struct err *e) {
     struct st *s;
@@ -290,7 +353,11 @@ static int inspect_gguf_file(struct emit *m, const char *path, const struct insp
 static int inspect(struct emit *m, const char *path, const struct inspect_args *a, struct err *e) {
     struct map f;
     char head[9] = {0};
-    if (io_is_dir(path)) return inspect_dir(m, path, a, e);
+    if (io_is_dir(path)) {
+        bool ggufs = false;
+        TRY(inspect_ggufs(m, path, &ggufs, e));
+        return ggufs ? 0 : inspect_dir(m, path, a, e);
+    }
     TRY(map_open(&f, path, e));
     if (f.size >= 9) memcpy(head, f.data, 9);
     map_close(&f);
@@ -319,8 +386,8 @@ int cmd_inspect(struct cli *c, int argc, char **argv, struct err *e) {
         .synopsis = "FILE [--keys WHICH] [--tensors]",
         .about =
             "Says what a file is, from its headers: a GGUF file or the first file of a split set, "
-            "a\n"
-            "Hugging Face folder, a safetensors file, an importance matrix, a base-logits file.",
+            "a folder of GGUF files, a Hugging Face folder, a safetensors file, an importance "
+            "matrix, a base-logits file.",
         .opts = opts,
         .n_opts = (int)COUNT_OF(opts),
         .min_args = 1,

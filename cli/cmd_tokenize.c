@@ -103,17 +103,29 @@ static int decode(const struct job *o, const struct json *list, struct buf *out,
     return 0;
 }
 
-static int run_one(const struct job *o, struct buf *out, struct err *e) {
+/* The arguments behind the model with a space between two, as a shell's echo has them; none, or
+ * "-": standard input. */
+static int read_text(const struct cli *c, char **text, size_t *len, struct err *e) {
+    struct buf b = {0};
+    if (c->n_args < 2 || (c->n_args == 2 && strcmp(c->arg[1], "-") == 0))
+        return io_read_file(text, len, "-", MAX_INPUT, e);
+    for (int i = 1; i < c->n_args; i++) buf_fmt(&b, "%s%s", i > 1 ? " " : "", c->arg[i]);
+    *len = b.len;
+    *text = buf_take(&b);
+    return 0;
+}
+
+static int run_one(const struct cli *c, const struct job *o, struct buf *out, struct err *e) {
     char *text = NULL;
     size_t len;
     struct json *list = NULL;
-    TRY(io_read_file(&text, &len, "-", MAX_INPUT, e));
+    TRY(read_text(c, &text, &len, e));
     int rc = 0;
     if (!o->decode) {
         rc = encode(o, text, len, out, e);
         buf_chr(out, '\n');
     } else {
-        rc = json_parse(&list, text, len, "standard input", e);
+        rc = json_parse(&list, text, len, c->n_args > 1 ? "the list of ids" : "standard input", e);
         if (rc == 0) rc = decode(o, list, out, e);
     }
     json_free(list);
@@ -186,14 +198,15 @@ int cmd_tokenize(struct cli *c, int argc, char **argv, struct err *e) {
     };
     const struct cmd_spec spec = {
         .name = "tokenize",
-        .synopsis = "MODEL [--no-special] [--bos] [--decode] [--batch FILE.json] "
+        .synopsis = "MODEL [TEXT] [--no-special] [--bos] [--decode] [--batch FILE.json] "
                     "[--pre NAME]",
-        .about = "Prints the token ids of the text on standard input as a JSON list, with the\n"
-                 "tokenizer of MODEL: a GGUF file, or a Hugging Face folder with tokenizer.json.",
+        .about = "Prints the token ids of TEXT, or of the text on standard input, as a JSON list, "
+                 "with the tokenizer of MODEL: a GGUF file, or a Hugging Face folder with "
+                 "tokenizer.json.",
         .opts = opts,
         .n_opts = (int)COUNT_OF(opts),
         .min_args = 1,
-        .max_args = 1,
+        .max_args = -1,
     };
     TRY(cli_parse(c, &spec, argc, argv, e));
     if (c->done) return 0;
@@ -202,7 +215,7 @@ int cmd_tokenize(struct cli *c, int argc, char **argv, struct err *e) {
     struct buf out = {0};
     o.t = t;
     o.special = !no_special;
-    int rc = batch ? run_batch(&o, batch, &out, e) : run_one(&o, &out, e);
+    int rc = batch ? run_batch(&o, batch, &out, e) : run_one(c, &o, &out, e);
     if (rc == 0 && out.len && fwrite(out.data, 1, out.len, c->out) != out.len)
         rc = err_sys(e, "cannot write the result to standard output");
     buf_release(&out);

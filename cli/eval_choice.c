@@ -9,19 +9,18 @@
 
 #include "cli/eval.h"
 #include "cli/kept.h"
-#include "core/gz.h"
 #include "core/io.h"
-#include "core/limits.h"
 #include "core/mem.h"
 #include "core/num.h"
 #include "text/choices.h"
+#include "text/textfile.h"
 
 static int make_tasks(const struct choice_job *j, const struct tok *tok, struct choice_tasks *out,
                       struct err *e) {
     char *text = NULL;
     size_t len = 0;
     if (j->format) return choices_open(out, j->format, j->path, tok, j->n_cases, e);
-    TRY(gz_read_file(&text, &len, j->path, limit_of(LIM_TEXT), e));
+    TRY(text_read_file(&text, &len, j->path, e));
     int rc = choices_needle(out, text, len, j->path, tok, j->ctx, (int)j->n_depths,
                             (int)j->per_depth, e);
     free(text);

@@ -9,13 +9,12 @@
 
 #include "calib/imatrix.h"
 #include "cli/eval.h"
-#include "core/gz.h"
 #include "core/io.h"
 #include "core/json.h"
-#include "core/limits.h"
 #include "core/mem.h"
 #include "core/str.h"
 #include "text/chat.h"
+#include "text/textfile.h"
 
 enum { MAX_DOMAINS = 256 };
 
@@ -67,7 +66,7 @@ static int add_line(struct lines *l, const char *line, size_t len, const char *w
 static int load_lines(struct lines *l, struct err *e) {
     char *data = NULL;
     size_t len = 0;
-    TRY(gz_read_file(&data, &len, l->path, limit_of(LIM_TEXT), e));
+    TRY(text_read_file(&data, &len, l->path, e));
     int rc = 0;
     int64_t line_no = 0;
     for (const char *p = data, *end = data + len; p < end && !rc;) {

@@ -14,6 +14,7 @@
 #include "cli/cmd.h"
 #include "cli/guess.h"
 #include "cli/help.h"
+#include "cli/hub.h"
 #include "cli/lib.h"
 #include "core/log.h"
 #include "core/mem.h"
@@ -87,10 +88,23 @@ static void overview(struct cli *c) {
     buf_release(&b);
 }
 
+/* Is the i-th argument a file? That of `completion` is not, nor a text to tokenize or a prompt. */
+static bool takes_path(const struct subcommand *s, int i) {
+    bool words = strcmp(s->name, "tokenize") == 0 || strcmp(s->name, "run") == 0;
+    return strcmp(s->name, "completion") != 0 && (i == 0 || !words);
+}
+
 static int run_words(struct cli *c, int argc, char **argv, struct err *e) {
     const struct subcommand *s = find_command(argv[1]);
+    char say[600];
     if (!s) return unknown_command(argv[1], e);
-    return s->run(c, argc - 1, argv + 1, e);
+    int rc = s->run(c, argc - 1, argv + 1, e);
+    /* the first name that is none of a file is what is wrong, whatever was found first */
+    for (int i = 0; (rc == ERR_USAGE || rc == ERR_DATA) && i < c->n_args; i++)
+        if (takes_path(s, i) && hub_name(c->arg[i], s->name, say, sizeof say))
+            return err_set(e, ERR_USAGE, "there is no file or folder '%.200s', and %s", c->arg[i],
+                           say);
+    return rc;
 }
 
 /* help [COMMAND [SUBCOMMAND]] [-v] is COMMAND [SUBCOMMAND] --help */

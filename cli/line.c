@@ -43,6 +43,7 @@ struct line {
     unsigned char in[4096]; /* bytes read ahead */
     size_t at, n;
     enum line_end why; /* when reading a character failed */
+    bool waiting;      /* the terminal was told to mark pastes, which it does once it is raw */
 };
 
 static int wake_fd[2] = {-1, -1};
@@ -139,6 +140,8 @@ static struct line *line_of(EditLine *el) {
 
 static int get_char(EditLine *el, wchar_t *out) {
     struct line *l = line_of(el);
+    if (!l->waiting) fputs("\033[?2004h", l->screen);
+    l->waiting = fflush(l->screen) == 0;
     int c = next_char(l);
     *out = c < 0 ? L'\0' : (wchar_t)c;
     if (c >= 0) return 1;
@@ -403,9 +406,8 @@ enum line_end line_read(struct line *l, const char *prompt, struct buf *out) {
     buf_str(out, "");
     l->prompt = prompt;
     if (!l->el) return read_plain(l, out);
-    fputs("\033[?2004h", l->screen); /* pastes are marked */
-    fflush(l->screen);
     l->why = LINE_EOF;
+    l->waiting = false;
     const char *s = el_gets(l->el, &n);
     fputs("\033[?2004l", l->screen);
     if (s && n > 0) {

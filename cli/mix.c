@@ -11,7 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/kept.h"
 #include "core/buf.h"
 #include "core/io.h"
 #include "core/log.h"
@@ -50,9 +49,7 @@ static int load(struct mixer *x, const struct quantize_opts *q, const char *sens
         return 0;
     }
     struct imat imat;
-    struct kept_of kept = {0};
-    kept_weights(&kept, x->c->kept, x->g, hash, NULL);
-    struct sens_source from = {x->g, q->imatrix ? &imat : NULL, x->c->pool, NULL, kept.of};
+    struct sens_source from = {x->g, q->imatrix ? &imat : NULL, x->c->pool, NULL};
     imat_init(&imat);
     int rc = q->imatrix ? imat_read(&imat, q->imatrix, e) : 0;
     memcpy(s->imatrix_hash, hash, sizeof hash);
@@ -62,7 +59,6 @@ static int load(struct mixer *x, const struct quantize_opts *q, const char *sens
     if (!rc) rc = sens_errors(s, &from, e);
     qdev_close(from.dev);
     imat_release(&imat);
-    kept_release(&kept);
     return rc;
 }
 
@@ -73,20 +69,14 @@ static int load_gains(struct mixer *x, const struct quantize_opts *q, struct err
     gram_init(&gram);
     imat_init(&imat);
     int rc = gram_read(&gram, q->gram, e);
-    struct kept_of kept = {0};
-    char hash[33] = "";
     if (!rc && q->imatrix) rc = imat_read(&imat, q->imatrix, e);
-    if (!rc && q->imatrix) rc = record_file_hash(q->imatrix, hash, e);
-    kept_weights(&kept, x->c->kept, x->g, hash, gram.file);
     const struct sens_feedback f = {.gram = &gram,
                                     .imat = q->imatrix ? &imat : NULL,
                                     .search = q->search,
                                     .without = q->without,
-                                    .pool = x->c->pool,
-                                    .keep = kept.of};
+                                    .pool = x->c->pool};
     if (!rc) rc = sens_gains(&x->s, x->g, &f, e);
-    if (rc && rc != ERR_INTR) err_wrap(e, "%s", q->gram);
-    kept_release(&kept);
+    if (rc) err_wrap(e, "%s", q->gram);
     imat_release(&imat);
     gram_release(&gram);
     return rc;

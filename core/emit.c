@@ -99,6 +99,12 @@ void emit_str(struct emit *m, const char *key, const char *title, const char *va
     add_field(m, key, title, str_cell(value));
 }
 
+void emit_json(struct emit *m, const char *key, const char *title, const char *json_text) {
+    struct cell c = str_cell(json_text);
+    c.prec = 1;
+    add_field(m, key, title, c);
+}
+
 void emit_i64(struct emit *m, const char *key, const char *title, int64_t value) {
     add_field(m, key, title, (struct cell){.kind = CELL_I64, .i = value});
 }
@@ -429,7 +435,10 @@ static void json_cell(struct jw *w, const char *key, const struct cell *c) {
         jw_null(w, key);
         break;
     case CELL_STR:
-        jw_str(w, key, c->str);
+        if (c->prec) /* emit_json */
+            jw_raw(w, key, c->str);
+        else
+            jw_str(w, key, c->str);
         break;
     case CELL_I64:
         jw_i64(w, key, c->i);

@@ -27,6 +27,8 @@ void emit_answer(struct emit *m, const char *sentence);
 
 /* Scalars of the document. `title` is for people; NULL hides the field from the table forms. */
 void emit_str(struct emit *m, const char *key, const char *title, const char *value);
+/* A value that is JSON text already, in JSON as it is. */
+void emit_json(struct emit *m, const char *key, const char *title, const char *json_text);
 void emit_i64(struct emit *m, const char *key, const char *title, int64_t value);
 /* prec: decimals shown to people; JSON always gets %.9g. */
 void emit_num(struct emit *m, const char *key, const char *title, double value, int prec);

@@ -21,17 +21,31 @@ int(err_set)(struct err *e, enum err_code code, const char *fmt, ...) {
     return (int)code;
 }
 
+static void add_errno(struct err *e, int saved, const char *fmt, va_list ap) {
+    int n = vsnprintf(e->msg, sizeof e->msg, fmt, ap);
+    size_t used = n < 0 ? 0 : (size_t)n;
+    if (used < sizeof e->msg)
+        snprintf(e->msg + used, sizeof e->msg - used, ": %s", strerror(saved));
+}
+
 int(err_sys)(struct err *e, const char *fmt, ...) {
     int saved = errno;
     va_list ap;
     va_start(ap, fmt);
-    int n = vsnprintf(e->msg, sizeof e->msg, fmt, ap);
+    add_errno(e, saved, fmt, ap);
     va_end(ap);
-    size_t used = n < 0 ? 0 : (size_t)n;
-    if (used < sizeof e->msg)
-        snprintf(e->msg + used, sizeof e->msg - used, ": %s", strerror(saved));
     e->code = ERR_SYS;
     return ERR_SYS;
+}
+
+int(err_path)(struct err *e, const char *fmt, ...) {
+    int saved = errno;
+    va_list ap;
+    va_start(ap, fmt);
+    add_errno(e, saved, fmt, ap);
+    va_end(ap);
+    e->code = saved == ENOENT || saved == ENOTDIR ? ERR_USAGE : ERR_SYS;
+    return (int)e->code;
 }
 
 int(err_wrap)(struct err *e, const char *fmt, ...) {

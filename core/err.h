@@ -28,6 +28,9 @@ struct err {
 int err_set(struct err *e, enum err_code code, const char *fmt, ...) PRINTF_LIKE(3, 4);
 /* As err_set with ": " and the text of errno (read at entry) appended; ERR_SYS. */
 int err_sys(struct err *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
+/* The same about a path that somebody named: ERR_USAGE when nothing is there (ENOENT, ENOTDIR),
+ * since the machine did nothing wrong. */
+int err_path(struct err *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* Puts "prefix: " in front of the message ("model.gguf: tensor 7: old message"); returns e->code.
  */
 int err_wrap(struct err *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
@@ -35,6 +38,7 @@ int err_wrap(struct err *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
 #ifdef HONE_ANALYZE
 #define err_set(e, code, ...) (err_set(e, code, __VA_ARGS__), (int)(code))
 #define err_sys(...) (err_sys(__VA_ARGS__), (int)ERR_SYS)
+#define err_path(...) (err_path(__VA_ARGS__), (int)ERR_SYS)
 #define err_wrap(...) (err_wrap(__VA_ARGS__), (int)ERR_DATA)
 #endif
 

@@ -2,17 +2,27 @@
 /* core/gz.c - reading text through zlib's transparent reader. */
 #include "core/gz.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include "core/buf.h"
 #include "core/io.h"
 
 int gz_read_file(char **out, size_t *len, const char *path, uint64_t max_bytes, struct err *e) {
+    bool from_stdin = strcmp(path, "-") == 0;
     uint64_t size;
-    TRY(io_file_size(path, &size, e));
-    gzFile f = gzopen(path, "rb");
-    if (!f) return err_sys(e, "%s: cannot open", path);
+    if (!from_stdin) TRY(io_file_size(path, &size, e));
+    int fd = from_stdin ? dup(STDIN_FILENO) : -1;
+    gzFile f = !from_stdin ? gzopen(path, "rb") : fd >= 0 ? gzdopen(fd, "rb") : NULL;
+    if (from_stdin) path = "standard input";
+    if (!f) {
+        int rc = err_sys(e, "%s: cannot open", path);
+        if (fd >= 0) close(fd);
+        return rc;
+    }
     struct buf b = {0};
     char piece[65536];
     int n, rc = 0;

@@ -8,8 +8,9 @@
 
 #include "core/err.h"
 
-/* Reads a plain or .gz file (told by content), at most max_bytes after decompression;
- * NUL-terminated; free(*out). ERR_DATA on a damaged archive or one that unpacks to more. */
+/* Reads a plain or .gz file (told by content), "-" standard input, at most max_bytes after
+ * decompression; NUL-terminated; free(*out). ERR_DATA on a damaged archive or one that unpacks to
+ * more. */
 int gz_read_file(char **out, size_t *len, const char *path, uint64_t max_bytes, struct err *e);
 
 #endif

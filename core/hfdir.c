@@ -101,6 +101,20 @@ static int names_from_index(struct hfdir *h, struct io_names *l, struct err *e) 
     return 0;
 }
 
+/* The first GGUF of a folder, in names; NULL: none. */
+static const char *first_gguf(const struct io_names *all) {
+    for (int i = 0; i < all->n; i++)
+        if (str_ends(all->v[i], ".gguf")) return all->v[i];
+    return NULL;
+}
+
+/* A folder of finished files, hone's own output for one. */
+static int only_ggufs(const char *dir, const char *name, struct err *e) {
+    return err_set(e, ERR_DATA,
+                   "%s holds GGUF files and no safetensors: name one of them, such as %s/%s", dir,
+                   dir, name);
+}
+
 static int no_weights(const struct hfdir *h, bool pickles, bool consolidated, struct err *e) {
     if (pickles)
         return err_set(
@@ -142,6 +156,8 @@ static int names_from_folder(struct hfdir *h, struct io_names *l, struct err *e)
         if (begins(s, "consolidated") && str_ends(s, ".safetensors")) consolidated = true;
         if (str_ends(s, ".bin") || str_ends(s, ".pt") || str_ends(s, ".pth")) pickles = true;
     }
+    const char *gguf = first_gguf(&all);
+    if (!rc && !l->n && gguf && !pickles && !consolidated) rc = only_ggufs(h->path, gguf, e);
     io_names_release(&all);
     TRY(rc);
     if (!l->n) return no_weights(h, pickles, consolidated, e);
@@ -258,12 +274,22 @@ static int check_config(struct hfdir *h, const char *what, struct err *e) {
     return 0;
 }
 
+static int no_config(const struct hfdir *h, struct err *e) {
+    struct io_names all;
+    int rc = io_list(&all, h->path, e);
+    const char *gguf = first_gguf(&all);
+    if (!rc)
+        rc = gguf ? only_ggufs(h->path, gguf, e)
+                  : err_set(e, ERR_DATA, "%s: there is no config.json; this is not a model folder",
+                            h->path);
+    io_names_release(&all);
+    return rc;
+}
+
 static int read_config(struct hfdir *h, struct err *e) {
     char *p = io_join(h->path, "config.json");
     int rc = 0;
-    if (!io_exists(p))
-        rc = err_set(e, ERR_DATA, "%s: there is no config.json; this is not a model folder",
-                     h->path);
+    if (!io_exists(p)) rc = no_config(h, e);
     if (!rc) rc = json_read(&h->config, p, limit_of(LIM_HF_JSON), e);
     if (!rc) rc = check_config(h, p, e);
     free(p);
@@ -272,7 +298,7 @@ static int read_config(struct hfdir *h, struct err *e) {
 
 int hfdir_open(struct hfdir **out, const char *dir, struct err *e) {
     *out = NULL;
-    if (!io_exists(dir)) return err_set(e, ERR_SYS, "%s: no such folder", dir);
+    if (!io_exists(dir)) return err_set(e, ERR_USAGE, "%s: no such folder", dir);
     if (!io_is_dir(dir)) return err_set(e, ERR_USAGE, "%s: not a folder", dir);
     char *real = realpath(dir, NULL);
     if (!real) return err_sys(e, "%s", dir);

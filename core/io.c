@@ -21,7 +21,7 @@
 
 int io_open_input(int *fd, struct stat *st, const char *path, struct err *e) {
     *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (*fd < 0) return err_sys(e, "cannot open %s", path);
+    if (*fd < 0) return err_path(e, "cannot open %s", path);
     int rc = 0;
     if (fstat(*fd, st) != 0)
         rc = err_sys(e, "cannot examine %s", path);
@@ -120,7 +120,7 @@ int io_is_file(bool *yes, const char *path, struct err *e) {
 
 int io_file_size(const char *path, uint64_t *size, struct err *e) {
     struct stat st;
-    if (stat(path, &st) != 0) return err_sys(e, "cannot examine %s", path);
+    if (stat(path, &st) != 0) return err_path(e, "cannot open %s", path);
     if (!S_ISREG(st.st_mode)) return err_set(e, ERR_USAGE, "%s is not a regular file", path);
     *size = (uint64_t)st.st_size;
     return 0;
@@ -151,7 +151,7 @@ int io_list(struct io_names *l, const char *dir, struct err *e) {
     int rc = 0;
     *l = (struct io_names){0};
     DIR *d = opendir(dir);
-    if (!d) return err_sys(e, "cannot open %s", dir);
+    if (!d) return err_path(e, "cannot open %s", dir);
     while (rc == 0) {
         errno = 0; /* the end of the folder and an error both return NULL */
         struct dirent *de = readdir(d);

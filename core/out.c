@@ -116,6 +116,19 @@ static int check_target(char **final, mode_t *mode, const char *path, bool overw
     return 0;
 }
 
+static int cannot_create(const char *path, struct err *e) {
+    const int why = errno;
+    const char *slash = strrchr(path, '/');
+    char *dir = slash ? xstrndup(path, (size_t)(slash - path)) : xstrdup(".");
+    const bool lacks_dir = dir[0] && !io_is_dir(dir);
+    free(dir);
+    errno = why;
+    if (lacks_dir)
+        return err_path(e, "cannot create %s; make its folder first, or choose another with -o",
+                        path);
+    return err_sys(e, "cannot create %s; choose a folder you may write to with -o", path);
+}
+
 /* Takes `final` over. */
 static struct out *new_out(char *final, int fd, mode_t mode, bool overwrite) {
     struct out *o = xcalloc(1, sizeof *o);
@@ -145,7 +158,7 @@ int out_open(struct out **out, const char *path, bool overwrite, struct err *e) 
         atomic_store(&temps[slot].state, fd >= 0 ? TEMP_LIVE : TEMP_FREE);
     } while (fd < 0 && errno == EEXIST);
     if (fd < 0) {
-        int rc = err_sys(e, "cannot create %s; choose a folder you may write to with -o", path);
+        int rc = cannot_create(path, e);
         free(final);
         return rc;
     }
@@ -165,7 +178,7 @@ int out_open_part(struct out **out, const char *path, bool overwrite, bool fresh
     int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | (fresh ? O_TRUNC : 0);
     int fd = open(part, flags, 0666), rc = 0;
     if (fd < 0)
-        rc = err_sys(e, "cannot create %s; choose a folder you may write to with -o", part);
+        rc = cannot_create(part, e);
     else if (fstat(fd, &st) != 0)
         rc = err_sys(e, "cannot examine %s", part);
     else if (!S_ISREG(st.st_mode))

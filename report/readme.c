@@ -89,16 +89,10 @@ static void files(const struct result *r, const struct release *rel, struct buf 
             "| pp%lld t/s | tg%lld t/s |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n",
             (long long)r->pp, (long long)r->tg);
     for (int i = 0; i < r->n_files; i++) file_row(&r->file[i], rel, out);
-    if (r->base_is_quantized)
-        buf_fmt(out,
-                "\nThe base was quantized already (%s): its errors are in every file, and the "
-                "divergence below is from it, not from the original.\n",
-                r->base_type);
-    buf_fmt(out,
+    buf_str(out,
             "\nKLD is the Kullback-Leibler divergence of each file's next-token distribution from "
-            "%s, in nats: 0 would be identical. PPL compares files of this table only; KLD and "
-            "same top-1 say more about a quant than PPL does.\n",
-            r->base_is_quantized ? "the base's" : "the unquantized conversion's");
+            "the unquantized conversion's, in nats: 0 would be identical. PPL compares files of "
+            "this table only; KLD and same top-1 say more about a quant than PPL does.\n");
 }
 
 /* The plots that publishing writes beside the card. */

@@ -33,7 +33,7 @@ struct release_card { /* advice for a memory size */
     int file; /* index; -1: none fits */
     int64_t max_ctx;
 };
-enum { RELEASE_MAX_STOPS = 16, RELEASE_MAX_CARDS = 8, RELEASE_MAX_LIST = 256 };
+enum { RELEASE_MAX_STOPS = 16, RELEASE_MAX_CARDS = 8, RELEASE_MAX_LIST = 32 };
 struct release {
     const char *dir;
     struct release_file *file;

@@ -54,15 +54,8 @@ static void read_file_row(struct result_file *f, const struct json *o) {
 }
 
 int result_open(struct result *r, const char *path, struct err *e) {
-    struct json *root;
     memset(r, 0, sizeof *r);
-    TRY(json_read(&root, path, MAX_RESULTS, e));
-    return result_take(r, root, path, e);
-}
-
-int result_take(struct result *r, struct json *root, const char *path, struct err *e) {
-    memset(r, 0, sizeof *r);
-    r->root = root;
+    TRY(json_read(&r->root, path, MAX_RESULTS, e));
     const struct json *model = json_get(r->root, "model"), *ev = json_get(r->root, "eval"),
                       *im = json_get(r->root, "imatrix"), *files = json_get(r->root, "files");
     if (json_type(files) != JSON_ARR || json_type(model) != JSON_OBJ) {

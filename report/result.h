@@ -36,20 +36,13 @@ struct result {
     int n_files;
 };
 int result_open(struct result *r, const char *path, struct err *e);
-/* The same from JSON that is read already; takes it over, also when it fails. */
-int result_take(struct result *r, struct json *root, const char *path, struct err *e);
 void result_close(struct result *r);
 
 /* Reports: text of a whole file into `out`. */
 struct release; /* report/release.h */
 /* One of both may be NULL: nothing measured, or nothing known of the folder. */
 void report_readme(const struct result *r, const struct release *rel, struct buf *out);
-/* In each card; it names the marks between which the publisher's own words are kept (cli/guard.h).
- * The second is what earlier versions wrote. */
-#define README_MARK                                                                                \
-    "<!-- Written by hone; hone publish writes it anew, but for what stands between the notes "    \
-    "marks. -->"
-#define README_MARK_OLD "<!-- Written by hone; hone publish writes it anew. -->"
+#define README_MARK "<!-- Written by hone; hone publish writes it anew. -->"
 void report_html(const struct result *r, struct buf *out);
 /* Their sections on tool calls. */
 void report_tools_md(const struct result *r, struct buf *out);

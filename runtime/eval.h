@@ -77,7 +77,7 @@ struct eval_kld_job {
      */
     const int *begin, *like;
     const struct keep_of *keep; /* [n_cand], each about its candidate and the base; NULL: none, also
-                                   with routing. With begin: windows that took long */
+                                   with begin or routing */
     bool unshared; /* this rank takes every window: the caller shares out whole jobs (core/ranks.h)
                     */
 };

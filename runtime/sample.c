@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 /* runtime/sample.c - the next token from logits.
  *
- * Steps, in this order: repetition penalty on a copy of the logits; the top_k largest are kept,
- * sorted; temperature; softmax; top_p keeps the shortest prefix with that mass; min_p drops what is
- * below that share of the largest; one draw. Ties go to the lower id, so a seed gives the same text
- * everywhere the logits are the same. Non-finite logits count as impossible; when none is possible,
- * id 0. */
+ * Steps, in this order: penalties for what was said before, on a copy of the logits; the top_k
+ * largest are kept, sorted; temperature; softmax; top_p keeps the shortest prefix with that mass;
+ * min_p drops what is below that share of the largest; one draw. Ties go to the lower id, so a seed
+ * gives the same text everywhere the logits are the same. Non-finite logits count as impossible;
+ * when none is possible, id 0. */
 #include "runtime/sample.h"
 
 #include <math.h>
@@ -26,7 +26,7 @@ struct sampler {
     struct rng rng;
     float *logits;
     struct cand *cand;
-    uint8_t *seen;
+    int32_t *seen; /* how often among the last tokens */
 };
 
 struct sampler *sampler_new(const struct sample_opts *o, int64_t n_vocab, uint64_t seed) {
@@ -36,7 +36,7 @@ struct sampler *sampler_new(const struct sample_opts *o, int64_t n_vocab, uint64
     rng_seed(&s->rng, seed);
     s->logits = xcalloc((size_t)n_vocab, sizeof *s->logits);
     s->cand = xcalloc((size_t)n_vocab, sizeof *s->cand);
-    s->seen = xcalloc((size_t)n_vocab, 1);
+    s->seen = xcalloc((size_t)n_vocab, sizeof *s->seen);
     return s;
 }
 
@@ -48,19 +48,29 @@ void sampler_free(struct sampler *s) {
     free(s);
 }
 
-/* Each repeated token once: positive logits divided, negative ones multiplied. */
+static bool repeats_count(const struct sample_opts *o) {
+    return o->repeat_penalty > 0 && fabsf(o->repeat_penalty - 1.0f) > 0;
+}
+static bool penalizes(const struct sample_opts *o) {
+    return repeats_count(o) || fabsf(o->presence_penalty) > 0 || fabsf(o->frequency_penalty) > 0;
+}
+
+/* Each repeated token once: positive logits divided, negative ones multiplied; then less the
+ * presence penalty, and the frequency penalty times its number. */
 static void penalize(struct sampler *s, const int32_t *last, int64_t n_last) {
-    float f = s->o.repeat_penalty;
-    int64_t n = s->o.repeat_last_n < n_last ? s->o.repeat_last_n : n_last;
-    if (!(f > 0) || !(fabsf(f - 1.0f) > 0) || n <= 0) return;
+    const struct sample_opts *o = &s->o;
+    int64_t n = o->repeat_last_n < n_last ? o->repeat_last_n : n_last;
+    if (!penalizes(o) || n <= 0) return;
+    for (int64_t i = n_last - n; i < n_last; i++)
+        if (last[i] >= 0 && last[i] < s->n_vocab) s->seen[last[i]]++;
     for (int64_t i = n_last - n; i < n_last; i++) {
         int32_t id = last[i];
-        if (id < 0 || id >= s->n_vocab || s->seen[id]) continue;
-        s->seen[id] = 1;
-        s->logits[id] = s->logits[id] > 0 ? s->logits[id] / f : s->logits[id] * f;
+        if (id < 0 || id >= s->n_vocab || !s->seen[id]) continue;
+        float x = s->logits[id];
+        if (repeats_count(o)) x = x > 0 ? x / o->repeat_penalty : x * o->repeat_penalty;
+        s->logits[id] = x - o->presence_penalty - o->frequency_penalty * (float)s->seen[id];
+        s->seen[id] = 0;
     }
-    for (int64_t i = n_last - n; i < n_last; i++)
-        if (last[i] >= 0 && last[i] < s->n_vocab) s->seen[last[i]] = 0;
 }
 
 static int cmp_cand(const void *a, const void *b) {
@@ -159,13 +169,15 @@ int32_t sampler_pick(struct sampler *s, const float *logits, const int32_t *last
     return draw(s, best(s->logits, s->n_vocab, s->cand, kept(s)));
 }
 
-/* A penalty of 1 or more only lowers, so the best of before hold the best of after and as many more
- * as tokens it is laid on. */
+/* Penalties of 1, or 0, and more only lower, so the best of before hold the best of after and as
+ * many more as tokens it is laid on. */
 int64_t sampler_needs(const struct sampler *s, int64_t n_last) {
     const int64_t k = kept(s), n = s->o.repeat_last_n < n_last ? s->o.repeat_last_n : n_last;
-    const bool off = !(s->o.repeat_penalty > 0) || !(fabsf(s->o.repeat_penalty - 1.0f) > 0);
-    if (off || n <= 0) return k < s->n_vocab ? k : -1;
-    return s->o.repeat_penalty > 1 && k + n < s->n_vocab ? k + n : -1;
+    const struct sample_opts *o = &s->o;
+    if (!penalizes(o) || n <= 0) return k < s->n_vocab ? k : -1;
+    const bool lower = (!repeats_count(o) || o->repeat_penalty > 1) && !(o->presence_penalty < 0) &&
+                       !(o->frequency_penalty < 0);
+    return lower && k + n < s->n_vocab ? k + n : -1;
 }
 
 int32_t sampler_pick_best(struct sampler *s, const int32_t *id, const float *logit, int64_t n,

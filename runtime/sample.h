@@ -14,6 +14,7 @@ struct sample_opts {      /* neutral values switch a step off */
     float min_p;          /* <= 0: off */
     float repeat_penalty; /* 1: off; over the last repeat_last_n tokens */
     int32_t repeat_last_n;
+    float presence_penalty, frequency_penalty; /* 0: off; over the same tokens */
 };
 /* Order: penalty, top_k, temp applied last to the survivors of top_p and min_p computed on the
  * tempered distribution as the field does. `last`: previous tokens, newest last. scratch-free API:

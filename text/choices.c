@@ -10,11 +10,12 @@
 
 #include "core/buf.h"
 #include "core/bytes.h"
-#include "core/gz.h"
-#include "core/limits.h"
 #include "core/mem.h"
 #include "core/num.h"
 #include "text/choices_int.h"
+#include "text/textfile.h"
+#include "core/gz.h"
+#include "core/limits.h"
 
 enum { MAX_TASKS = 1000000, SKIP_CHOICE = 3 };
 
@@ -285,7 +286,8 @@ int choices_open(struct choice_tasks *out, const char *format, const char *path,
     if (k == COUNT_OF(formats))
         return err_set(e, ERR_USAGE, "the format '%s' is not one of %s", format, choices_formats());
     TRY(gz_read_file(&in.text, &in.len, path, limit_of(LIM_TEXT), e));
-    int rc = formats[k].read(&in, out, e);
+    int rc = formats[k].read == read_binary ? 0 : text_check(in.text, in.len, path, e);
+    if (!rc) rc = formats[k].read(&in, out, e);
     if (!rc && !out->n) rc = err_set(e, ERR_DATA, "%s: holds no task", path);
     free(in.text);
     if (rc) choices_close(out);

@@ -7,14 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/gz.h"
-#include "core/limits.h"
 #include "core/mem.h"
 #include "core/show.h"
 #include "text/chat.h"
 #include "text/suite_int.h"
 #include "text/tool_int.h"
 #include "text/utf8.h"
+#include "text/textfile.h"
 
 enum { MAX_CASES = 100000, MAX_TOKENS = 1 << 20 };
 
@@ -144,7 +143,7 @@ int suite_open(struct suite *s, const char *path, struct err *e) {
     char *data = NULL;
     size_t len = 0;
     memset(s, 0, sizeof *s);
-    TRY(gz_read_file(&data, &len, path, limit_of(LIM_TEXT), e));
+    TRY(text_read_file(&data, &len, path, e));
     int rc = suite_parse(s, data, len, path, e);
     free(data);
     return rc;
@@ -209,20 +208,6 @@ static void clean(struct buf *out, const char *s, size_t n) {
     }
 }
 
-static bool ends_with(const char *s, const char *tail) {
-    size_t n = strlen(s), m = strlen(tail);
-    while (n && strchr(" \t\r\n", s[n - 1])) n--;
-    return n >= m && memcmp(s + n - m, tail, m) == 0;
-}
-
-static enum tool_think think_of(const struct toolfmt *f, const char *prompt) {
-    const char *open = f->think[0] ? f->think[0] : "<think>",
-               *close = f->think[1] ? f->think[1] : "</think>";
-    return ends_with(prompt, open)    ? TOOL_THINK_OPEN
-           : ends_with(prompt, close) ? TOOL_THINK_NONE
-                                      : TOOL_THINK_UNKNOWN;
-}
-
 int answer_read(struct answer *a, const struct toolfmt *f, const struct suite_case *c,
                 const char *prompt, const char *text, size_t len, struct err *e) {
     struct toolparse *p = NULL;
@@ -232,7 +217,7 @@ int answer_read(struct answer *a, const struct toolfmt *f, const struct suite_ca
     if (!f) f = toolfmt_find("hermes-json"); /* for its reasoning; no calls are expected */
     if (t) json_write(&tools, t);
     clean(&in, text, len);
-    int rc = toolparse_new(&p, f, tools.data, tools.len, think_of(f, prompt), e);
+    int rc = toolparse_new(&p, f, tools.data, tools.len, toolfmt_think_of(f, prompt), e);
     if (!rc) {
         toolparse_feed(p, in.data, in.len);
         rc = toolparse_finish(p, &out, e);

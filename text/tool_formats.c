@@ -88,6 +88,12 @@ static const struct toolfmt formats[] = {
 };
 // clang-format on
 
+/* Nothing begins a call; only reasoning is told from content. */
+static const struct toolfmt plain = {.name = "none"};
+
+const struct toolfmt *toolfmt_plain(void) {
+    return &plain;
+}
 int toolfmt_count(void) {
     return (int)COUNT_OF(formats);
 }

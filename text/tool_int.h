@@ -45,7 +45,8 @@ struct toolparse {
     size_t close_from;           /* streaming: no closing tag of reasoning before it */
     size_t scanned, n_content;   /* streaming: how far content is certain */
     bool closed;                 /* streaming: content ended for good, or what comes is unclear */
-    size_t content_from;
+    size_t content_from, content_at; /* content_at: the same, known at the end */
+    size_t n_reasoning;              /* streaming: bytes of reasoning that are certain */
     bool started;
 };
 

@@ -354,6 +354,7 @@ static void join(struct toolparse *p, struct buf *b, size_t from, size_t to) {
 static struct jval parse_all(struct toolparse *p, struct buf *content) {
     struct parts r = split_reasoning(p);
     size_t from = r.content, i = r.content;
+    p->content_at = r.content;
     for (int n_bad = 0;;) {
         size_t at = next_marker(p, i);
         if (at == SIZE_MAX) break;
@@ -387,6 +388,20 @@ static struct jval parse_all(struct toolparse *p, struct buf *content) {
                      "closing tags behind the last call: a value may have held the text of a tag");
     join(p, content, from, p->in.len);
     return ju_strip(tool_text(p, r.think_from, r.think_to), jv_missing(), 3);
+}
+
+static bool ends_with(const char *s, const char *tail) {
+    size_t n = strlen(s), m = strlen(tail);
+    while (n && is_ws(s[n - 1])) n--;
+    return n >= m && memcmp(s + n - m, tail, m) == 0;
+}
+
+enum tool_think toolfmt_think_of(const struct toolfmt *f, const char *prompt) {
+    const char *open = f->think[0] ? f->think[0] : "<think>",
+               *close = f->think[1] ? f->think[1] : "</think>";
+    return ends_with(prompt, open)    ? TOOL_THINK_OPEN
+           : ends_with(prompt, close) ? TOOL_THINK_NONE
+                                      : TOOL_THINK_UNKNOWN;
 }
 
 /* ---- the public side
@@ -493,6 +508,33 @@ const char *toolparse_content(struct toolparse *p, size_t *len) {
     }
     *len = p->n_content;
     return p->in.data + p->content_from;
+}
+
+const char *toolparse_reasoning(struct toolparse *p, size_t *len) {
+    const bool open = p->think == TOOL_THINK_OPEN && !p->f->think_tagged;
+    size_t from = skip_frames(p, 0);
+    const bool tagged = tool_at(p, from, think_open(p));
+    *len = 0;
+    if (tagged) from += strlen(think_open(p));
+    if ((!tagged && !open) || (!tagged && from + held(p, from, think_open(p)) >= p->in.len))
+        return "";
+    from = tool_ws(p, from);
+    const size_t shown = from + p->n_reasoning; /* holds no tag, and no piece of one */
+    size_t end = p->in.len - held(p, shown, think_close(p));
+    const size_t close = tool_find(p, shown, think_close(p)), call = next_marker(p, shown);
+    if (close < end) end = close;
+    if (call < end) end = call;
+    while (end > shown && is_ws(p->in.data[end - 1])) end--;
+    if (end > shown) p->n_reasoning = end - from;
+    *len = p->n_reasoning;
+    return p->in.data + from;
+}
+
+const char *toolparse_rest(const struct toolparse *p, size_t *len) {
+    size_t at = p->started ? p->content_from + p->n_content : p->content_at;
+    if (at > p->in.len) at = p->in.len;
+    *len = p->in.len - at;
+    return p->in.data + at;
 }
 
 static int finish_guarded(struct toolparse *p, struct buf *content) {

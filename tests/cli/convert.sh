@@ -46,7 +46,7 @@ refuse 2 'exclude each other' $m/qwen3 -o "$t/x.gguf" --keep-mxfp4 --pad
 refuse 2 'same file' $m/qwen35 -o "$t/x.gguf" --mmproj "$t/x.gguf"
 refuse 2 'q4_k' $m/qwen3 -o "$t/x.gguf" --type q4_k
 refuse 3 'config.json' tests/golden -o "$t/x.gguf"
-refuse 4 'nowhere' $m/qwen3 -o "$t/nowhere/x.gguf"
+refuse 2 'nowhere' $m/qwen3 -o "$t/nowhere/x.gguf"
 mkdir "$t/hf"
 cp $m/qwen3/config.json $m/qwen3/tokenizer.json "$t/hf"
 refuse 3 'safetensors' "$t/hf" -o "$t/x.gguf"

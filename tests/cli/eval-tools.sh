@@ -45,7 +45,7 @@ grep -q '"depth": "depth 100 %"' "$t/needle"
 
 echo '{"prompt": "x"}' > "$t/bad.jsonl"
 refused 3 'neither "checks" nor "expect"' eval checks "$t/m.gguf" "$t/bad.jsonl"
-refused 4 "none.jsonl" eval tools "$t/m.gguf" "$t/none.jsonl"
+refused 2 "none.jsonl" eval tools "$t/m.gguf" "$t/none.jsonl"
 refused 2 "--no-loss needs a --base" eval checks "$t/m.gguf" "$t/mine.jsonl" --no-loss
 refused 2 "--max-tokens" eval tools "$t/m.gguf" "$t/one.jsonl" --max-tokens 0
 refused 2 "not a known syntax" eval tools "$t/m.gguf" "$t/one.jsonl" --format xml

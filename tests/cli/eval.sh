@@ -94,7 +94,7 @@ refused 2 "say what" eval
 refused 2 "--by-depth" eval kld "$t/q4.gguf" "$t/text" --base "$t/f32.gguf" --plot "$t/x"
 refused 3 "holds no text" eval ppl "$t/f32.gguf" "$t/empty"
 refused 3 "needs at least 1024" eval ppl "$t/f32.gguf" "$t/short"
-refused 4 "$t/none" eval ppl "$t/f32.gguf" "$t/none"
+refused 2 "$t/none" eval ppl "$t/f32.gguf" "$t/none"
 refused 3 "cut.gguf" eval ppl "$t/cut.gguf" "$t/text"
 refused 3 "text" eval ppl "$t/text" "$t/text"
 refused 2 "too short" eval ppl "$t/f32.gguf" "$t/text" --ctx 2

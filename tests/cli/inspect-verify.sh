@@ -36,7 +36,7 @@ rc=0; "$HONE" inspect $g/kld-logits.bin > "$t/o" 2> "$t/e" || rc=$?
 rc=0; "$HONE" inspect $g/py.gguf --keys some 2> "$t/e" || rc=$?
 [ $rc = 2 ] || say "--keys some: exit $rc"
 rc=0; "$HONE" inspect "$t/absent" 2> "$t/e" || rc=$?
-[ $rc = 4 ] || say "absent file: exit $rc"
+[ $rc = 2 ] || say "absent file: exit $rc"
 
 for f in py.gguf py-imatrix.gguf py.dat py.kld py.safetensors; do
     "$HONE" verify --deep $g/$f --json > "$t/o" 2> "$t/e" || say "verify $f: $(cat "$t/e")"

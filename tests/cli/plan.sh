@@ -64,7 +64,7 @@ for l in "KV f16" "KV q8_0" "KV q4_0" "card: 15 GiB"; do
 done
 run 2 plan "$t/d.gguf" --plot "$t/fit.svg"
 run 0 plan "$t/d.gguf" --plot "$t/fit.svg" -f
-run 4 plan "$t/d.gguf" --plot "$t/no/fit.svg"
+run 2 plan "$t/d.gguf" --plot "$t/no/fit.svg"
 
 run 2 plan "$t/m.gguf" --kv-type q6_K
 run 2 plan "$t/m.gguf" --slots 0
@@ -72,5 +72,5 @@ run 2 plan "$t/m.gguf" --ctx 99999999999
 run 2 plan "$t/m.gguf" --vram much
 run 3 plan tests/golden/containers/py.gguf
 run 3 plan tests/golden/containers/py-imatrix.gguf
-run 4 plan "$t/absent.gguf"
+run 2 plan "$t/absent.gguf"
 exit $fail

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# hone run: a tool call from a conversation, the same text for a seed and any thread count, and refusals.
+# hone run without a terminal: answers, seeds, where prompts come from, what is reasoning and what is a call, Ctrl-C,
+# and refusals. With a terminal: run-chat.sh.
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT
@@ -25,12 +26,108 @@ grep -q '"generated_tokens": 7' "$t/json" && grep -q '"stop": "length"' "$t/json
 "$HONE" run "$t/m.gguf" -p "The value of" -n 50 --ctx 12 --seed 1 --json > "$t/json"
 grep -q '"stop": "context"' "$t/json"
 
+# ---- every run draws its own seed and says it: another text each time, the same again with it ----
+for i in 1 2 3; do "$HONE" run "$t/m.gguf" -p Once -n 12 --temp 3 > "$t/s$i" 2> "$t/s$i.err"; done
+if cmp -s "$t/s1" "$t/s2" && cmp -s "$t/s2" "$t/s3"; then echo "three runs, one text"; exit 1; fi
+seed=$(sed -n 's/.*; seed \([0-9]*\)$/\1/p' "$t/s1.err")
+grep -q '^[0-9]* tokens, [0-9.]*/s; prompt [0-9]* tokens, [0-9.]*/s; seed [0-9]*$' "$t/s1.err" || { cat "$t/s1.err"; exit 1; }
+"$HONE" run "$t/m.gguf" -p 'The value of' -n 12 --temp 0 2>&1 > "$t/o" | grep -q 'cut at 12 tokens: -n 48 lets it go on'
+"$HONE" run "$t/m.gguf" -p Once -n 12 --temp 3 --seed "$seed" > "$t/s4" 2> /dev/null
+cmp "$t/s1" "$t/s4"
+"$HONE" run "$t/m.gguf" -p Once -n 12 -q > "$t/o" 2> "$t/e"
+[ ! -s "$t/e" ] || { echo "-q: $(cat "$t/e")"; exit 1; }
+
+# ---- a prompt as an argument, on standard input, in files: a turn with the template; -p continues a text ----
+ask='Find 12 pages on the valve manual.'
+echo "[{\"role\": \"user\", \"content\": \"$ask\"}]" > "$t/one.json"
+"$HONE" run "$t/m.gguf" --chat "$t/one.json" --temp 0 -q > "$t/want"
+"$HONE" run "$t/m.gguf" "$ask" --temp 0 -q > "$t/got" && cmp "$t/want" "$t/got"
+# shellcheck disable=SC2086
+"$HONE" run "$t/m.gguf" $ask --temp 0 -q > "$t/got" && cmp "$t/want" "$t/got"
+echo "$ask" | "$HONE" run "$t/m.gguf" --temp 0 -q > "$t/got" && cmp "$t/want" "$t/got"
+echo "$ask" | "$HONE" run "$t/m.gguf" - --temp 0 -q > "$t/got" && cmp "$t/want" "$t/got"
+echo "$ask" > "$t/ask.txt"
+"$HONE" run "$t/m.gguf" --file "$t/ask.txt" --temp 0 -q > "$t/got" && cmp "$t/want" "$t/got"
+"$HONE" run "$t/m.gguf" -p "The value of" --temp 0 -n 8 -q > "$t/want"
+printf 'The value of' | "$HONE" run "$t/m.gguf" -p - --temp 0 -n 8 -q > "$t/got" && cmp "$t/want" "$t/got"
+printf 'The value' > "$t/head.txt"
+"$HONE" run "$t/m.gguf" --file "$t/head.txt" -p ' of' --temp 0 -n 8 -q > "$t/got" && cmp "$t/want" "$t/got"
+# files in front of the prompt, in order, an empty line between; the system text first: as if written by hand
+printf '%s' '[{"role": "system", "content": "Be brief."}, {"role": "user", "content": "The value\n\nfirst\n\nWhy?"}]' > "$t/hand.json"
+printf 'first\n\n' > "$t/b.txt"
+"$HONE" run "$t/m.gguf" --chat "$t/hand.json" --temp 0 -n 5 --json > "$t/want"
+"$HONE" run "$t/m.gguf" --system 'Be brief.' --file "$t/head.txt" --file "$t/b.txt" 'Why?' --temp 0 -n 5 --json > "$t/got"
+for key in prompt_tokens text; do [ "$(grep "\"$key\"" "$t/want")" = "$(grep "\"$key\"" "$t/got")" ]; done
+# a loop of a shell keeps its input
+printf 'one\ntwo\n' | while read -r x; do "$HONE" run "$t/m.gguf" "$x" -n 1 -q; echo "$x"; done > "$t/o"
+grep -q '^two$' "$t/o"
+
+# ---- reasoning, content and calls apart; numbers of calls stay what they are; --raw; --stop; thinking ----
+"$HONE" run "$t/m.gguf" --chat "$t/case.json" --temp 0 --json > "$t/json"
+tr -d ' \n' < "$t/json" | grep -q '"tool_calls":\[{"name":"search_docs","arguments":{"query":"valvemanual","limit":12}}\]' || { cat "$t/json"; exit 1; }
+grep -q '"reasoning": "I should call search_docs."' "$t/json" && grep -q '"content": ""' "$t/json"
+if grep -q 'I should' "$t/call"; then echo "reasoning on stdout"; exit 1; fi
+"$HONE" run "$t/m.gguf" --chat "$t/case.json" --temp 0 --raw -q > "$t/o"
+grep -q 'I should call' "$t/o" && grep -q '</think>' "$t/o"
+"$HONE" run "$t/m.gguf" --chat "$t/case.json" --temp 0 --raw -q --stop nothing --stop 'search_' > "$t/o"
+[ "$(cat "$t/o")" = "I should call " ] || { cat "$t/o"; exit 1; }
+"$HONE" run "$t/m.gguf" --chat "$t/case.json" --temp 0 --json --stop 'search_' | grep -q '"stop": "stop"'
+"$HONE" run "$t/m.gguf" "$ask" --no-think --temp 0 --json > "$t/json"
+grep -q '"reasoning": ""' "$t/json"
+"$HONE" run "$t/m.gguf" "$ask" --kwargs '{"enable_thinking": false}' --temp 0 --json > "$t/json2"
+for key in prompt_tokens text; do [ "$(grep "\"$key\"" "$t/json")" = "$(grep "\"$key\"" "$t/json2")" ]; done
+"$HONE" run "$t/m.gguf" -p "The value of" -n 30 --temp 0 --frequency-penalty 2 --presence-penalty 1.5 -q > "$t/o"
+"$HONE" run "$t/m.gguf" -p "The value of" -n 30 --temp 0 -q > "$t/o2"
+if cmp -s "$t/o" "$t/o2"; then echo "penalties change nothing"; exit 1; fi
+
+# ---- Ctrl-C: what was written so far, exit 130 ----
+"$HONE" run "$t/m.gguf" -p x -n -1 --ctx 1000000 --temp 60 --top-k 0 --top-p 1 --act f32 > "$t/long" 2> "$t/long.err" &
+pid=$!
+i=0
+while [ ! -s "$t/long" ] && [ $i -lt 300 ]; do sleep 0.1; i=$((i + 1)); done
+kill -INT $pid
+rc=0
+wait $pid || rc=$?
+[ $rc = 130 ] && [ -s "$t/long" ] && grep -q '; seed ' "$t/long.err" || { echo "interrupted: exit $rc"; cat "$t/long.err"; exit 1; }
+
 echo '{"messages": [' > "$t/broken.json"
 refused 2 "give -p TEXT" run "$t/m.gguf"
 refused 2 "the prompt is empty" run "$t/m.gguf" -p ""
 refused 2 "exclude" run "$t/m.gguf" -p x --chat "$t/case.json"
 refused 3 "broken.json" run "$t/m.gguf" --chat "$t/broken.json"
-refused 4 "none.json" run "$t/m.gguf" --chat "$t/none.json"
+refused 2 "none.json" run "$t/m.gguf" --chat "$t/none.json"
 refused 2 "--kwargs" run "$t/m.gguf" --chat "$t/case.json" --kwargs '[1]'
+refused 2 "--kwargs" run "$t/m.gguf" --chat "$t/case.json" --kwargs '{bad'
+if grep -q case.json "$t/e"; then echo "the conversation is blamed for --kwargs"; exit 1; fi
+refused 2 "no-such" run "$t/no-such.gguf"
+refused 2 "no-such" run "$t/no-such.gguf" -p x --temp -1 # the file first
+while read -r option value range; do
+    refused 2 "$option: '$value' is not a $range" run "$t/m.gguf" -p x "$option" "$value"
+done << 'X'
+--temp -1 number from 0 to 100
+--temp nan number from 0 to 100
+--temp inf number from 0 to 100
+--temp 1e400 number from 0 to 100
+--temp warm number from 0 to 100
+--top-p 2 number from 0 to 1
+--top-p -0.1 number from 0 to 1
+--min-p -1 number from 0 to 1
+--min-p 1.01 number from 0 to 1
+--top-k -3 whole number from 0 to 2147483647
+--top-k 1.5 whole number from 0 to 2147483647
+--repeat-penalty 0 number from 0.01 to 100
+--presence-penalty 2.5 number from -2 to 2
+--frequency-penalty -3 number from -2 to 2
+--seed -2 whole number from 0 to 9007199254740992, or -1
+--n-predict 0 whole number from 1 to 2147483647, or -1
+X
+refused 2 "--n-predict: '0' is not" run "$t/m.gguf" -p x -n 0
+refused 2 "the prompt is empty" run "$t/m.gguf" ""
+refused 2 "--stop: the text is empty" run "$t/m.gguf" x --stop ""
+refused 2 "exclude" run "$t/m.gguf" x --think --no-think
+refused 2 "give one of them" run "$t/m.gguf" x -p y
+refused 2 "--system" run "$t/m.gguf" -p y --system z
+printf 'a\000b' > "$t/bin"
+refused 3 "bin" run "$t/m.gguf" --file "$t/bin"
 refused 2 "context of 3 tokens is full" run "$t/m.gguf" -p "one two three four five six seven" --ctx 3
 refused 2 "--kv-type" run "$t/m.gguf" -p x --kv-type q5_k

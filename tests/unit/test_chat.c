@@ -102,7 +102,7 @@ static void test_failures(void) {
     chat_free(c);
     chat_free(NULL);
     struct chat_src s;
-    CHECK_ERR(chat_src_open(&s, "tests/golden/tiny-qwen35moe/no-such", NULL, &e), ERR_SYS,
+    CHECK_ERR(chat_src_open(&s, "tests/golden/tiny-qwen35moe/no-such", NULL, &e), ERR_USAGE,
               "no-such");
     CHECK_ERR(chat_src_open(&s, folder, "rag", &e), ERR_DATA, "'rag'");
     buf_release(&out);

@@ -469,7 +469,7 @@ static void test_refuses_bad_requests(void) {
     CHECK_ERR(convert("tests/golden/models/qwen35", in_scratch("x.gguf"), "q4_0", &r, &e),
               ERR_USAGE, "--type q4_0");
     CHECK_ERR(convert("tests/golden/models/qwen35", in_scratch("no/such/x.gguf"), NULL, &r, &e),
-              ERR_SYS, "no/such");
+              ERR_USAGE, "no/such");
     CHECK_EQ_I64(count_entries(scratch), 0);
 }
 

@@ -240,7 +240,7 @@ static void test_kld(void) {
     CHECK(k1.n_tokens == 38 && fabs(k1.mean_kld) < 1.3e-4 && k1.max_kld < 1.3e-4);
     CHECK_OK(eval_kld_file(rough, path, 1, &k1, &e));
     CHECK_EQ_I64(k1.n_tokens, 19);
-    CHECK_ERR(eval_kld_file(same, "/nonexistent.kld", 0, &k1, &e), ERR_SYS, "/nonexistent.kld");
+    CHECK_ERR(eval_kld_file(same, "/nonexistent.kld", 0, &k1, &e), ERR_USAGE, "/nonexistent.kld");
     struct session *small = open_session(20, NULL);
     CHECK_ERR(eval_kld_file(small, path, 0, &k1, &e), ERR_USAGE, "does not fit");
     session_free(small);

@@ -137,7 +137,7 @@ static void test_no_folder(void) {
     strcat(dir, "/config.json");
     CHECK_ERR(try_open(), ERR_USAGE, "not a folder");
     strcat(dir, "x");
-    CHECK_ERR(try_open(), ERR_SYS, "no such folder");
+    CHECK_ERR(try_open(), ERR_USAGE, "no such folder");
 }
 
 static void test_no_weights(void) {

@@ -481,13 +481,14 @@ static void test_plain_text_is_cut(void) {
     /* bytes that are no text */
     struct pieces q = {0};
     CHECK_OK(out_write_file(path,
-                            "a\0b\xff"
-                            "c",
-                            5, true, &e));
+                            "some words\xff"
+                            "and more",
+                            19, true, &e));
     CHECK_OK(corpus_each(model, path, true, see_piece, &q, &e));
-    CHECK_EQ_STR(q.text.data, "a\xef\xbf\xbd"
-                              "b\xef\xbf\xbd"
-                              "c");
+    CHECK_EQ_STR(q.text.data, "some words\xef\xbf\xbd"
+                              "and more");
+    CHECK_OK(out_write_file(path, "some words\0and more", 19, true, &e));
+    CHECK_ERR(corpus_each(model, path, true, see_piece, &q, &e), ERR_DATA, "byte 10 is NUL");
     buf_release(&p.text);
     buf_release(&q.text);
     buf_release(&b);
@@ -509,7 +510,7 @@ static void test_bad_texts(void) {
     CHECK_OK(out_write_file(path, "\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03\x4b", 11, true, &e));
     CHECK_ERR(corpus_load(model, path, true, &ids, &e), ERR_DATA, "gzip");
     snprintf(path, sizeof path, "%s/absent.txt", tmp_dir);
-    CHECK_ERR(corpus_load(model, path, true, &ids, &e), ERR_SYS, "absent.txt");
+    CHECK_ERR(corpus_load(model, path, true, &ids, &e), ERR_USAGE, "absent.txt");
     CHECK_EQ_I64(ids.n, 0);
     const char *texts[] = {text};
     struct imat m;

@@ -142,7 +142,7 @@ static void test_refused_targets(void) {
     CHECK_ERR(out_open(&o, "", true, &e), ERR_USAGE, "names no file");
     CHECK_ERR(out_open(&o, "/tmp/x/", true, &e), ERR_USAGE, "names no file");
     CHECK_ERR(out_open(&o, "/dev/null", true, &e), ERR_USAGE, "not a regular file");
-    CHECK_ERR(out_open(&o, in_dir("none/x"), true, &e), ERR_SYS, "No such file");
+    CHECK_ERR(out_open(&o, in_dir("none/x"), true, &e), ERR_USAGE, "No such file");
     char *deep = xcalloc(6000, 1);
     memset(deep, 'd', 5999);
     CHECK_ERR(out_open(&o, deep, true, &e), ERR_USAGE, "too long");
@@ -263,7 +263,7 @@ static void test_inputs(void) {
     char *s;
     size_t len;
     uint64_t size = 0;
-    CHECK_ERR(map_open(&m, in_dir("none"), &e), ERR_SYS, "No such file");
+    CHECK_ERR(map_open(&m, in_dir("none"), &e), ERR_USAGE, "No such file");
     CHECK_ERR(map_open(&m, dir, &e), ERR_USAGE, "is a folder");
     CHECK_ERR(map_open(&m, "/dev/null", &e), ERR_USAGE, "not a regular file");
     CHECK_ERR(io_read_file(&s, &len, dir, 10, &e), ERR_USAGE, "is a folder");
@@ -357,7 +357,7 @@ static void test_list(void) {
     CHECK_ERR(io_is_file(&yes, in_dir("loop"), &e), ERR_SYS, "cannot examine");
     CHECK(unlink(in_dir("loop")) == 0);
     for (size_t i = 0; i < COUNT_OF(names); i++) CHECK(unlink(in_dir(names[i])) == 0);
-    CHECK_ERR(io_list(&all, in_dir("none"), &e), ERR_SYS, "cannot open");
+    CHECK_ERR(io_list(&all, in_dir("none"), &e), ERR_USAGE, "cannot open");
 }
 
 int main(void) {

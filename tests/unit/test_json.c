@@ -121,7 +121,7 @@ static void test_refuses(void) {
     json_free(j);
     CHECK_OK(json_parse(&j, "[1]]]", 3, "a.json", &e)); /* only len bytes are read */
     json_free(j);
-    CHECK_ERR(json_read(&j, "no/such.json", 100, &e), ERR_SYS, "no/such.json");
+    CHECK_ERR(json_read(&j, "no/such.json", 100, &e), ERR_USAGE, "no/such.json");
 }
 
 static void test_depth(void) {

@@ -38,7 +38,7 @@ static void test_results(void) {
     CHECK_EQ_I64(CALL("convert", NULL, &r, model, "--outptu", base), HONE_USAGE);
     CHECK(strstr(r.message, "--output") != NULL);
     CHECK_EQ_I64(CALL("inspect", NULL, &r, "VERSION"), HONE_DATA);
-    CHECK_EQ_I64(CALL("inspect", NULL, &r, tmp_path("absent")), HONE_SYS);
+    CHECK_EQ_I64(CALL("inspect", NULL, &r, tmp_path("absent")), HONE_USAGE);
     CHECK_EQ_I64(CALL("frobnicate", NULL, &r, "x"), HONE_USAGE);
     hone_result_free(&r);
     CHECK_EQ_I64(hone_call("doctor", NULL, NULL, &r), HONE_OK); /* no arguments at all */

@@ -236,7 +236,7 @@ static void test_refuses(void) {
     o.imatrix = path("wrong.gguf");
     CHECK_ERR(quantize_run(&o, &r, &e), ERR_DATA, "belongs to another model");
     o.imatrix = path("absent.gguf");
-    CHECK_ERR(quantize_run(&o, &r, &e), ERR_SYS, "absent.gguf");
+    CHECK_ERR(quantize_run(&o, &r, &e), ERR_USAGE, "absent.gguf");
     o = base_opts("Q4_K_M", path("x.gguf"));
     struct quant_override ov = {"attn_(", QT_Q8_0};
     o.over = &ov;

@@ -10,7 +10,7 @@
 #include "core/rng.h"
 #include "tests/check.h"
 
-static const struct sample_opts neutral = {1.0f, 0, 1.0f, 0.0f, 1.0f, 0};
+static const struct sample_opts neutral = {1.0f, 0, 1.0f, 0.0f, 1.0f, 0, 0.0f, 0.0f};
 
 static int32_t pick(const struct sample_opts *o, const float *l, int n, uint64_t seed) {
     struct sampler *s = sampler_new(o, n, seed);
@@ -108,6 +108,19 @@ static void test_penalty(void) {
     s = sampler_new(&o, 2, 1);
     CHECK_EQ_I64(sampler_pick(s, neg, zero, 1), 1);
     sampler_free(s);
+    /* presence once, frequency for each time */
+    const float f[3] = {5.0f, 4.9f, 3.5f};
+    const int32_t said[3] = {1, 0, 1};
+    o = (struct sample_opts){0, 0, 1, 0, 1, 3, 1.0f, 0.5f};
+    s = sampler_new(&o, 3, 1);
+    CHECK_EQ_I64(sampler_pick(s, f, said, 0), 0);
+    CHECK_EQ_I64(sampler_pick(s, f, said, 1), 0); /* 5 against 4.9 - 1.5 */
+    CHECK_EQ_I64(sampler_pick(s, f, said, 3), 0); /* 3.5 against 2.9 and 3.5: the lower id */
+    o.presence_penalty = 1.5f;
+    sampler_free(s);
+    s = sampler_new(&o, 3, 1);
+    CHECK_EQ_I64(sampler_pick(s, f, said, 3), 2); /* 3.0, 2.4, 3.5 */
+    sampler_free(s);
 }
 
 static void test_seed(void) {
@@ -130,9 +143,13 @@ static void test_seed(void) {
 /* The same draws from the best alone, for every step and their mixes; logits with ties. */
 static void test_best(void) {
     enum { N = 300, TOKENS = 60 };
-    static const struct sample_opts how[] = {
-        {0, 0, 1, 0, 1, 0},      {0, 0, 1, 0, 1.3f, 40},         {0.7f, 20, 0.8f, 0, 1, 0},
-        {1, 40, 1, 0.05f, 1, 0}, {1.5f, 20, 0.95f, 0, 1.2f, 64}, {1, 5, 1, 0, 3.0f, 8}};
+    static const struct sample_opts how[] = {{0, 0, 1, 0, 1, 0, 0, 0},
+                                             {0, 0, 1, 0, 1.3f, 40, 0, 0},
+                                             {0.7f, 20, 0.8f, 0, 1, 0, 0, 0},
+                                             {1, 40, 1, 0.05f, 1, 0, 0, 0},
+                                             {1.5f, 20, 0.95f, 0, 1.2f, 64, 0, 0},
+                                             {1, 5, 1, 0, 3.0f, 8, 0, 0},
+                                             {1, 9, 1, 0, 1, 30, 0.5f, 1.5f}};
     struct rng r;
     rng_seed(&r, 4);
     for (size_t h = 0; h < sizeof how / sizeof how[0]; h++) {
@@ -170,7 +187,7 @@ static void test_best(void) {
     struct sampler *s = sampler_new(&all, N, 1);
     CHECK_EQ_I64(sampler_needs(s, 10), -1); /* every token may be drawn */
     sampler_free(s);
-    all = (struct sample_opts){0, 0, 1, 0, 0.8f, 64};
+    all = (struct sample_opts){0, 0, 1, 0, 0.8f, 64, 0, 0};
     s = sampler_new(&all, N, 1);
     CHECK_EQ_I64(sampler_needs(s, 10), -1); /* raised: any token may become the best */
     CHECK_EQ_I64(sampler_needs(s, 0), 1);

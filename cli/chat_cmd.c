@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: MIT
+/* cli/chat_cmd.c - the commands of a conversation: a row per name (chat.h). */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/chat.h"
+#include "core/io.h"
+#include "core/log.h"
+#include "core/mem.h"
+#include "text/visible.h"
+
+enum { MAX_FILE = 64 << 20 };
+
+static void note_err(struct chatting *u, const struct err *e) {
+    struct buf b = {0};
+    text_visible(&b, e->msg, strlen(e->msg));
+    screen_note(&u->r->screen, "%s", b.data ? b.data : "");
+    buf_release(&b);
+}
+
+static void do_help(struct chatting *u, const char *rest);
+
+static void do_bye(struct chatting *u, const char *rest) {
+    (void)rest;
+    u->done = true;
+}
+
+static void do_system(struct chatting *u, const char *rest) {
+    if (*rest) {
+        talk_set_system(&u->r->talk, strcmp(rest, "\"\"") == 0 ? NULL : rest);
+        u->has_answer = false;
+        return;
+    }
+    char *text = talk_system(&u->r->talk);
+    struct buf b = {0};
+    if (text) text_visible(&b, text, strlen(text));
+    screen_note(&u->r->screen, "%s",
+                text
+                    ? b.data ? b.data : ""
+                    : "there is no system message: /system TEXT sets one, /system \"\" removes it");
+    buf_release(&b);
+    free(text);
+}
+
+static void do_reset(struct chatting *u, const char *rest) {
+    (void)rest;
+    talk_clear(&u->r->talk);
+    u->r->skip = 0;
+    u->has_answer = u->warned = false;
+    screen_note(&u->r->screen, "a new conversation begins%s",
+                u->r->talk.n ? "; the system message stays" : "");
+}
+
+/* "~/x" as a shell would read it; free(). */
+static char *path_of(const char *text) {
+    const char *home = getenv("HOME");
+    return home && strncmp(text, "~/", 2) == 0 ? io_join(home, text + 2) : xstrdup(text);
+}
+
+static void do_save(struct chatting *u, const char *rest) {
+    struct buf b = {0};
+    struct err e = {0};
+    bool force = u->r->c->overwrite;
+    if (strncmp(rest, "-f ", 3) == 0) {
+        force = true;
+        rest += 3 + strspn(rest + 3, " ");
+    }
+    if (!*rest) {
+        screen_note(
+            &u->r->screen,
+            "/save FILE writes the conversation, /save -f FILE also over a file that is there");
+        return;
+    }
+    char *path = path_of(rest);
+    if (!force && io_exists(path)) {
+        screen_note(&u->r->screen, "%s exists: /save -f %s replaces it", path, path);
+    } else {
+        talk_write(&u->r->talk, 0, &b);
+        if (out_write_file(path, b.data, b.len, force, &e))
+            note_err(u, &e);
+        else
+            screen_note(&u->r->screen, "%d messages in %s: /load or --chat goes on with them",
+                        u->r->talk.n, path);
+    }
+    buf_release(&b);
+    free(path);
+}
+
+static void do_load(struct chatting *u, const char *rest) {
+    struct err e = {0};
+    char *text = NULL;
+    size_t len = 0;
+    if (!*rest) {
+        screen_note(&u->r->screen, "/load FILE goes on with a conversation that /save wrote");
+        return;
+    }
+    char *path = path_of(rest);
+    if (io_read_file(&text, &len, path, MAX_FILE, &e) ||
+        talk_parse(&u->r->talk, text, len, path, &e)) {
+        note_err(u, &e);
+    } else {
+        u->r->skip = 0;
+        u->has_answer = u->warned = false;
+        screen_note(&u->r->screen, "%d messages were read", u->r->talk.n);
+    }
+    free(text);
+    free(path);
+}
+
+static void do_set(struct chatting *u, const char *rest) {
+    struct run *r = u->r;
+    struct buf b = {0};
+    struct err e = {0};
+    char name[32];
+    const size_t n = strcspn(rest, " \t");
+    const char *value = rest + n + strspn(rest + n, " \t");
+    snprintf(name, sizeof name, "%.*s", (int)(n < 31 ? n : 31), rest);
+    if (strcmp(name, "stop") == 0 && *value) {
+        cli_list_add(r->c, &r->a.stop, arena_strndup(&r->c->mem, value, strlen(value)));
+    } else if (strcmp(name, "stop") == 0) {
+        r->a.stop.n = 0;
+        screen_note(&r->screen, "no text stops an answer");
+    } else if (strcmp(name, "ctx") == 0) {
+        screen_note(&r->screen, "the context is %lld tokens; it is chosen at the start: --ctx N",
+                    (long long)gen_n_ctx(r->gen));
+    } else if (*value && run_set(&r->set, "/set ", name, value, &e)) {
+        note_err(u, &e);
+    } else if (!*value && !run_set_show(&r->set, name, &b)) {
+        run_set(&r->set, "/set ", name, "", &e);
+        note_err(u, &e);
+    }
+    if (b.len) screen_note(&r->screen, "%.*s", (int)b.len - 1, b.data);
+    r->screen.thinking = r->set.thinking;
+    char *kwargs = NULL;
+    bool none = false;
+    if (strcmp(name, "think") == 0 && *value && !run_kwargs(r, &kwargs, &none, &e) && none)
+        screen_note(&r->screen, "this model's template has no switch for thinking");
+    free(kwargs);
+    buf_release(&b);
+}
+
+static void do_tool(struct chatting *u, const char *rest) {
+    if (!talk_open_calls(&u->r->talk)) {
+        screen_note(&u->r->screen, "no call waits for a result");
+        return;
+    }
+    talk_add_result(&u->r->talk, rest, strlen(rest));
+    const int n = talk_open_calls(&u->r->talk);
+    if (n)
+        screen_note(&u->r->screen, "%d more call%s a result", n,
+                    n > 1 ? "s wait for" : " waits for");
+    else
+        chat_answer(u, true);
+}
+
+static void do_continue(struct chatting *u, const char *rest) {
+    (void)rest;
+    chat_more(u);
+}
+
+static void do_retry(struct chatting *u, const char *rest) {
+    struct talk *t = &u->r->talk;
+    (void)rest;
+    if (strcmp(talk_last_role(t), "assistant") == 0) talk_drop_last(t);
+    if (strcmp(talk_last_role(t), "user") == 0 || strcmp(talk_last_role(t), "tool") == 0)
+        chat_answer(u, false);
+    else
+        screen_note(&u->r->screen, "there is nothing to answer");
+}
+
+static const struct {
+    const char *name, *args, *about;
+    void (*run)(struct chatting *u, const char *rest);
+} commands[] = {
+    {"help", "", "this list", do_help},
+    {"system", "TEXT", "what the model is told first; \"\" removes it", do_system},
+    {"reset", "", "a new conversation, with the same system message", do_reset},
+    {"save", "[-f] FILE", "writes the conversation as JSON", do_save},
+    {"load", "FILE", "goes on with such a file", do_load},
+    {"set", "[NAME [VALUE]]", "shows or changes settings: temp, top-k, seed, n, think, stop, ...",
+     do_set},
+    {"tool", "RESULT", "the result of a call that the model made", do_tool},
+    {"continue", "", "goes on with an answer that was cut or stopped", do_continue},
+    {"retry", "", "another answer in place of the last", do_retry},
+    {"bye", "", "leaves, as Ctrl-D does", do_bye},
+    {"exit", "", NULL, do_bye},
+    {"quit", "", NULL, do_bye},
+    {"?", "", NULL, do_help},
+};
+const char *const chat_words[] = {"/help", "/system",   "/reset", "/save", "/load", "/set",
+                                  "/tool", "/continue", "/retry", "/bye",  NULL};
+
+static void do_help(struct chatting *u, const char *rest) {
+    struct buf b = {0};
+    (void)rest;
+    for (size_t i = 0; i < COUNT_OF(commands); i++)
+        if (commands[i].about) {
+            char left[40];
+            snprintf(left, sizeof left, "/%s %s", commands[i].name, commands[i].args);
+            buf_fmt(&b, "  %-22s %s\n", left, commands[i].about);
+        }
+    buf_str(
+        &b,
+        "Several lines: paste them, end a line with \\, type Alt-Enter, or \"\"\" before and "
+        "after.\n"
+        "A line that begins with // is sent with one /. Up and down bring back what was typed.");
+    screen_note(&u->r->screen, "%s", b.data);
+    buf_release(&b);
+}
+
+enum chat_kind chat_parse(const char *text, int *command, const char **rest) {
+    *rest = text;
+    if (text[0] != '/') return CHAT_TEXT;
+    if (text[1] == '/') {
+        *rest = text + 1;
+        return CHAT_TEXT;
+    }
+    const size_t n = strcspn(text + 1, " \t\n");
+    for (size_t i = 0; i < COUNT_OF(commands); i++)
+        if (strlen(commands[i].name) == n && memcmp(commands[i].name, text + 1, n) == 0) {
+            *command = (int)i;
+            *rest = text + 1 + n + strspn(text + 1 + n, " \t\n");
+            return CHAT_COMMAND;
+        }
+    return CHAT_UNKNOWN;
+}
+
+void chat_do(struct chatting *u, int command, const char *rest) {
+    commands[command].run(u, rest);
+}

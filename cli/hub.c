@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT
+/* cli/hub.c - see hub.h. Only looks at the name and whether such a file exists. */
+#include "cli/hub.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/attr.h"
+#include "core/io.h"
+#include "core/str.h"
+
+/* Endings of files: "data/wiki.txt" is a path that is not there, "Qwen/Qwen3-0.6B" a name. */
+static bool is_file_name(const char *s) {
+    static const char *const ends[] = {
+        ".gguf", ".txt", ".json",        ".jsonl",   ".gz",    ".raw", ".csv", ".tsv", ".md",
+        ".dat",  ".def", ".safetensors", ".imatrix", ".jinja", ".bin", ".pt",  ".kld", ".svg"};
+    for (size_t i = 0; i < COUNT_OF(ends); i++)
+        if (str_ends(s, ends[i])) return true;
+    return false;
+}
+
+/* Length of a word of letters, digits, '.', '_' and '-' at s. */
+static size_t word(const char *s) {
+    return strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-");
+}
+
+/* What follows the host of an address of the hub, else s itself. */
+static const char *behind_host(const char *s, bool *hub) {
+    static const char *const hosts[] = {"https://huggingface.co/",
+                                        "http://huggingface.co/",
+                                        "https://hf.co/",
+                                        "hf://models/",
+                                        "hf://",
+                                        "huggingface.co/",
+                                        "hf.co/"};
+    for (size_t i = 0; i < COUNT_OF(hosts); i++)
+        if (strncmp(s, hosts[i], strlen(hosts[i])) == 0) {
+            *hub = true;
+            return s + strlen(hosts[i]);
+        }
+    return s;
+}
+
+static bool wants_folder(const char *command) {
+    return strcmp(command, "make") == 0 || strcmp(command, "convert") == 0;
+}
+
+static void say_download(const char *repo, int n_org, int n, const char *tag, const char *command,
+                         char *say, size_t cap) {
+    const char *name = repo + n_org + 1;
+    int n_name = n - n_org - 1;
+    if (wants_folder(command))
+        snprintf(say, cap,
+                 "hone does not download: 'hf download %.*s --local-dir %.*s' does, then 'hone %s "
+                 "%.*s -o %s'",
+                 n, repo, n_name, name, command, n_name, name,
+                 strcmp(command, "make") == 0 ? "OUT" : "OUT.gguf");
+    else
+        snprintf(say, cap,
+                 "hone does not download: 'hf download %.*s --include \"*%.40s*\" --local-dir "
+                 "%.*s' does, then give it the file",
+                 n, repo, tag && *tag ? tag : ".gguf", n_name, name);
+}
+
+bool hub_name(const char *arg, const char *command, char *say, size_t cap) {
+    bool hub = false;
+    const char *repo = behind_host(arg, &hub);
+    if (!*arg || io_exists(arg)) return false;
+    if (!hub && strstr(arg, "://")) {
+        snprintf(say, cap, "hone does not download: 'curl -LO %.300s' does, then give it the file",
+                 arg);
+        return true;
+    }
+    size_t n_org = word(repo), n_name = repo[n_org] == '/' ? word(repo + n_org + 1) : 0;
+    const char *end = repo + n_org + (n_name ? 1 + n_name : 0);
+    const char *tag = *end == ':' ? end + 1 : NULL;
+    if (!hub && (arg[0] == '.' || arg[0] == '-' || is_file_name(arg))) return false;
+    if (n_org && n_name && n_org < 97 && n_name < 97 && (hub || !*end || tag)) {
+        say_download(repo, (int)n_org, (int)(n_org + 1 + n_name), tag, command, say, cap);
+        return true;
+    }
+    if (!hub && n_org && tag && *tag && word(tag) == strlen(tag)) { /* qwen3:4b */
+        snprintf(say, cap,
+                 "hone reads files and folders, not the store of another program; 'hf download "
+                 "ORG/NAME --local-dir NAME' gets a model");
+        return true;
+    }
+    return false;
+}

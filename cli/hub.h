@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: MIT
+/* cli/hub.h - an argument that is the name of a model on a hub, or an address: hone reads files
+ * only, and says how to get them. */
+#ifndef HONE_CLI_HUB_H
+#define HONE_CLI_HUB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "core/err.h"
+
+/* Is `arg` no path that exists, and written like ORG/NAME, ORG/NAME:QUANT, NAME:TAG, or an address
+ * with "://" or of a hub? Then `say` is a sentence with what to do; `command` is the word behind
+ * hone, which decides between a whole folder and GGUF files. */
+bool hub_name(const char *arg, const char *command, char *say, size_t cap);
+
+#endif

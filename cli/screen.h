@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT
+/* cli/screen.h - an answer as a person sees it while it is written: reasoning dimmed, folded or
+ * hidden, tool calls readable, what could command the terminal made visible. Where stdout is no
+ * terminal it gets the answer without reasoning, bytes as they are, calls as they were written. */
+#ifndef HONE_CLI_SCREEN_H
+#define HONE_CLI_SCREEN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "cli/run_set.h"
+#include "core/attr.h"
+#include "core/json.h"
+#include "text/toolfmt.h"
+
+struct screen {
+    FILE *out;     /* NULL: nothing is shown */
+    bool tty;      /* a terminal: controls are made visible */
+    bool color;    /* it may be told colours */
+    bool note_tty; /* stderr is a terminal that may be told colours */
+    enum run_thinking thinking;
+    /* of the answer under way */
+    size_t n_reasoning, n_content; /* bytes shown */
+    int64_t n_thought;             /* tokens so far that are reasoning */
+    bool open;                     /* reasoning is on the screen, its end not yet */
+    bool at_start;                 /* nothing is in this line */
+    double t_drawn;
+};
+void screen_init(struct screen *s, FILE *out, bool color);
+void screen_begin(struct screen *s); /* of an answer; not of one that goes on */
+/* What has become certain. n_drawn: tokens of the answer so far. */
+void screen_update(struct screen *s, struct toolparse *p, int64_t n_drawn);
+/* The whole answer, read: what was not shown yet. */
+void screen_end(struct screen *s, const char *reasoning, const char *content,
+                const struct json *calls, struct toolparse *p);
+/* Text as it is: raw output, continuations. */
+void screen_text(struct screen *s, const char *text, size_t n);
+void screen_newline(struct screen *s); /* unless the line is empty */
+/* A sentence beside the answer, on stderr, dimmed; nothing with -q. */
+void screen_note(const struct screen *s, const char *fmt, ...) PRINTF_LIKE(2, 3);
+
+#endif

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: MIT
+/* runtime/generate/gen.c - prompt tokens to text (gen.h).
+ *
+ * The token drawn last has not gone through the session yet: its logits are needed only when the
+ * answer goes on. So gen_prompt with all tokens of an answer computes just that one. */
+#include "runtime/generate/gen.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "core/num.h"
+#include "core/prog.h"
+
+enum { SHOW_FROM = 1024 }; /* a prompt of so many tokens shows its progress */
+
+struct gen {
+    struct session *s;
+    struct draft *d;
+    struct ids fed;
+    int64_t mark; /* tokens at the session's mark; -1: none */
+    float *logits;
+    struct session_best best; /* in place of logits: have_best */
+    bool have_best, ready;    /* ready: one of them belongs to the last of fed */
+};
+
+int gen_new(struct gen **out, struct session *s, struct draft *d, struct err *e) {
+    void *mem = NULL;
+    int64_t n_vocab = session_model(s)->hp.d[HD_VOCAB];
+    TRY(buf_alloc(&mem, (uint64_t)n_vocab * sizeof(float), "logits", e));
+    struct gen *g = xcalloc(1, sizeof *g);
+    g->s = s;
+    g->d = d;
+    g->logits = mem;
+    g->mark = -1;
+    *out = g;
+    return 0;
+}
+
+void gen_free(struct gen *g) {
+    if (!g) return;
+    ids_release(&g->fed);
+    buf_free(g->logits);
+    free(g);
+}
+
+int64_t gen_n_ctx(const struct gen *g) {
+    return session_get_opts(g->s)->n_ctx;
+}
+int64_t gen_n_fed(const struct gen *g) {
+    return g->fed.n;
+}
+
+static void forget(struct gen *g) {
+    if (g->d)
+        draft_reset(g->d);
+    else
+        session_reset(g->s);
+    g->fed.n = 0;
+    g->mark = -1;
+    g->ready = false;
+}
+
+/* Back to where the first `same` tokens, or fewer, have been seen and nothing else. */
+static void go_back(struct gen *g, int64_t same) {
+    if (g->mark < 0 || g->mark > same) {
+        forget(g);
+        return;
+    }
+    session_rewind(g->s);
+    g->fed.n = g->mark;
+    g->ready = false;
+}
+
+/* Tokens [fed.n, to), without logits but for the last one when they are wanted. */
+static int feed(struct gen *g, const int32_t *v, int64_t to, bool logits, struct prog *p,
+                struct err *e) {
+    const int64_t piece = g->d ? INT64_MAX : session_get_opts(g->s)->n_ubatch;
+    int rc = 0;
+    g->ready = g->have_best = false;
+    while (!rc && g->fed.n < to) {
+        const int64_t from = g->fed.n, n = min_i64(piece, to - from);
+        const bool last = logits && from + n == to;
+        rc = g->d   ? draft_feed(g->d, v + from, n, g->logits, e)
+             : last ? session_step(g->s, v + from, n, g->logits, e)
+                    : session_forward(g->s, v + from, n, NULL, e);
+        if (rc) break;
+        for (int64_t i = 0; i < n; i++) ids_add(&g->fed, v[from + i]);
+        g->ready = last || g->d;
+        if (p) prog_update(p, (uint64_t)g->fed.n);
+    }
+    /* what a pass that failed has left behind is not known */
+    if (rc && (g->d || session_pos(g->s) != g->fed.n)) forget(g);
+    return rc;
+}
+
+int gen_prompt(struct gen *g, const struct ids *ids, int64_t mark, int64_t *n_new, struct err *e) {
+    int64_t same = 0;
+    struct prog p = {0};
+    *n_new = 0;
+    if (ids->n < 1) return err_set(e, ERR_USAGE, "the prompt is empty");
+    if (ids->n > gen_n_ctx(g))
+        return err_set(e, ERR_USAGE,
+                       "the context of %" PRId64 " tokens is full: the prompt has %" PRId64
+                       "; use a larger --ctx, or a shorter prompt",
+                       gen_n_ctx(g), ids->n);
+    while (same < g->fed.n && same < ids->n && g->fed.v[same] == ids->v[same]) same++;
+    if (same < g->fed.n) go_back(g, same);
+    if (g->fed.n == ids->n && !g->ready) forget(g);
+    const int64_t from = g->fed.n;
+    const bool shown = ids->n - from >= SHOW_FROM;
+    if (shown) prog_begin(&p, "prompt", PROG_TOKENS, (uint64_t)ids->n);
+    int rc = 0;
+    if (!g->d && mark > from && mark < ids->n) {
+        rc = feed(g, ids->v, mark, false, shown ? &p : NULL, e);
+        if (!rc) rc = session_mark(g->s, e);
+        g->mark = rc ? -1 : mark;
+    }
+    if (!rc && g->fed.n < ids->n) rc = feed(g, ids->v, ids->n, true, shown ? &p : NULL, e);
+    if (shown) prog_end(&p);
+    *n_new = max_i64(g->fed.n - from, 0);
+    return rc;
+}
+
+/* ---- drawing ---- */
+
+const char *gen_stop_name(enum gen_stop s) {
+    static const char *const name[] = {"end", "length", "context", "stop", "interrupted"};
+    return name[s];
+}
+
+/* A device finds the best logits itself, where those decide. */
+static int step(struct gen *g, const struct sampler *sampler, int32_t id, struct err *e) {
+    const int64_t needs = sampler_needs(sampler, g->fed.n + 1);
+    int rc;
+    g->have_best = !g->d && needs > 0 && needs <= SESSION_BEST && session_can_best(g->s);
+    g->ready = false;
+    if (g->have_best)
+        rc = session_step_best(g->s, id, &g->best, e);
+    else
+        rc = g->d ? draft_feed(g->d, &id, 1, g->logits, e)
+                  : session_step(g->s, &id, 1, g->logits, e);
+    if (rc) {
+        if (g->d || session_pos(g->s) != g->fed.n) forget(g);
+        return rc;
+    }
+    g->ready = true;
+    ids_add(&g->fed, id);
+    return 0;
+}
+
+static int32_t draw(const struct gen *g, struct sampler *s) {
+    const struct session_best *b = &g->best;
+    return g->have_best ? sampler_pick_best(s, b->id, b->logit, b->n, g->fed.v, g->fed.n)
+                        : sampler_pick(s, g->logits, g->fed.v, g->fed.n);
+}
+
+static void show(const struct gen_opts *o, struct gen_answer *a, size_t to) {
+    if (to <= a->n_shown) return;
+    if (o->sink) o->sink(o->ud, a->text.data + a->n_shown, to - a->n_shown);
+    a->n_shown = to;
+}
+
+/* Shows what is certain. True: a stop text is there, and is cut off. */
+static bool stopped(const struct gen_opts *o, struct gen_answer *a, size_t before) {
+    size_t first = a->text.len, hold = 0;
+    for (int i = 0; i < o->n_stop; i++) {
+        const size_t n = strlen(o->stop[i]);
+        const size_t from = before > n ? before - n : 0; /* older bytes were looked at */
+        const char *hit = n && a->text.len >= from + n
+                              ? memmem(a->text.data + from, a->text.len - from, o->stop[i], n)
+                              : NULL;
+        if (hit && (size_t)(hit - a->text.data) < first) first = (size_t)(hit - a->text.data);
+        for (size_t k = n ? n - 1 : 0; k > hold; k--) /* may become one */
+            if (k <= a->text.len && memcmp(a->text.data + a->text.len - k, o->stop[i], k) == 0)
+                hold = k;
+    }
+    if (first == a->text.len) {
+        show(o, a, a->text.len - hold);
+        return false;
+    }
+    a->text.len = first;
+    a->text.data[first] = 0;
+    return true;
+}
+
+static int run(struct gen *g, const struct gen_opts *o, struct gen_answer *a, struct err *e) {
+    const struct model *m = session_model(g->s);
+    const int64_t n_ctx = gen_n_ctx(g), n_before = a->n_drawn;
+    while (o->n_max < 0 || a->n_drawn - n_before < o->n_max) {
+        if (prog_interrupted()) return err_set(e, ERR_INTR, "interrupted");
+        const int32_t id = draw(g, a->sampler);
+        a->n_drawn++;
+        if (tok_is_eog(m->tok, id)) {
+            a->stop = GEN_END;
+            return 0;
+        }
+        const size_t before = a->text.len;
+        ids_add(&a->ids, id);
+        tok_decode(m->tok, id, o->special, &a->text);
+        if (a->text.len > before && stopped(o, a, before)) {
+            a->stop = GEN_TEXT;
+            return 0;
+        }
+        if (a->n_drawn - n_before == o->n_max) break;
+        if (g->fed.n >= n_ctx) {
+            a->stop = GEN_CONTEXT;
+            return 0;
+        }
+        TRY(step(g, a->sampler, id, e));
+    }
+    a->stop = GEN_LENGTH;
+    return 0;
+}
+
+int gen_run(struct gen *g, const struct gen_opts *o, struct gen_answer *a, struct err *e) {
+    if (!g->ready) return err_set(e, ERR_USAGE, "gen_run without gen_prompt");
+    if (!a->sampler)
+        a->sampler = sampler_new(&o->sample, session_model(g->s)->hp.d[HD_VOCAB], a->seed);
+    const double t = prog_now_s();
+    buf_str(&a->text, "");
+    int rc = run(g, o, a, e);
+    if (rc) a->stop = GEN_INTERRUPTED;
+    show(o, a, a->text.len);
+    a->seconds += prog_now_s() - t;
+    return rc;
+}
+
+void gen_answer_release(struct gen_answer *a) {
+    ids_release(&a->ids);
+    buf_release(&a->text);
+    sampler_free(a->sampler);
+    memset(a, 0, sizeof *a);
+}

@@ -1,0 +1,79 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Nothing false: what is no text is refused wherever a text is read, a text may come from standard input, what is not there
+# is exit 2 in every command, and a remedy names what helps.
+set -eu
+t=$(mktemp -d)
+trap 'rm -rf "$t"' EXIT
+. tests/expect.sh
+m=tests/golden/models
+says() { # expected exit, text on stderr, arguments
+    want=$1 text=$2
+    shift 2
+    rc=0
+    "$HONE" "$@" < /dev/null > "$t/o" 2> "$t/e" || rc=$?
+    [ $rc = "$want" ] && grep -qF -- "$text" "$t/e" || say "hone $*: exit $rc, expected $want and \"$text\": $(cat "$t/e")"
+}
+b=$t/b.gguf
+"$HONE" convert $m/qwen3 -o "$b" --type f32 -q > /dev/null
+for i in 1 2 3 4 5 6 7 8 9; do echo "line $i of a text that a small model can be measured with, word by word"; done > "$t/text"
+"$HONE" imatrix "$b" "$t/text" -o "$t/im.gguf" --ctx 16 -q > /dev/null
+
+# ---- binary is no text ----
+printf 'PK\003\004\000\000' > "$t/x.zip"
+printf '%%PDF-1.4\n%%\342\343\317\323\n' > "$t/x.pdf"
+printf 'T\000e\000x\000t\000' > "$t/x.utf16"
+head -c 3000 "$b" | tr -d '\000' | tr '\001-\176' '\201-\376' > "$t/x.random"
+gzip -c "$b" > "$t/x.gz"
+for bad in "$b" "$t/im.gguf" "$t/x.zip" "$t/x.pdf" "$t/x.utf16" "$t/x.random" "$t/x.gz"; do
+    says 3 "${bad##*/}" imatrix "$b" "$bad" -o "$t/z.gguf"
+    says 3 "${bad##*/}" eval ppl "$b" "$bad" --chunks 1
+    says 3 "${bad##*/}" eval needle "$b" "$bad"
+    says 3 "${bad##*/}" eval tools "$b" "$bad"
+    says 3 "${bad##*/}" eval choice "$b" "$bad" --format hellaswag
+    case $bad in *.gguf) ;; *) says 3 "${bad##*/}" eval kld "$b" "$bad" --base "$b" ;; esac
+done
+[ ! -e "$t/z.gguf" ] || say "a matrix was written"
+says 3 "models come first" imatrix "$b" "$b" -o "$t/z.gguf"
+
+# ---- a text on standard input, or as an argument ----
+"$HONE" eval ppl "$b" "$t/text" --ctx 16 --json | grep '"ppl"' > "$t/want"
+"$HONE" eval ppl "$b" - --ctx 16 --json < "$t/text" | grep '"ppl"' | cmp - "$t/want" || say "eval ppl from standard input"
+gzip -c "$t/text" | "$HONE" eval ppl "$b" - --ctx 16 --json | grep '"ppl"' | cmp - "$t/want" || say "gzip on standard input"
+"$HONE" imatrix "$b" - -o "$t/im2.gguf" --ctx 16 -q < "$t/text" > /dev/null || say "imatrix from standard input"
+echo | "$HONE" eval ppl "$b" "$b" > /dev/null 2>&1 && say "a model is a text"
+[ "$("$HONE" tokenize "$b" 'two words')" = "$(printf 'two words' | "$HONE" tokenize "$b")" ] || say "tokenize TEXT"
+[ "$("$HONE" tokenize "$b" two words)" = "$(printf 'two words' | "$HONE" tokenize "$b")" ] || say "tokenize TEXT TEXT"
+[ "$(printf 'two words' | "$HONE" tokenize "$b" -)" = "$(printf 'two words' | "$HONE" tokenize "$b")" ] || say "tokenize -"
+
+# ---- what is not there: exit 2, whoever looks ----
+none=$t/none
+for c in "quantize $none -o $t/q --recipe Q8_0" "quantize $b -o $t/q --recipe Q4_K_M --imatrix $none" "convert $none -o $t/q" "imatrix $none $t/text -o $t/q" "imatrix $b $none -o $t/q" \
+    "imatrix --stats $none" "imatrix --merge $none $none -o $t/q" "eval ppl $none $t/text" "eval ppl $b $none" "eval kld $b $none --base $b" "eval kld $b $t/text --base $none" \
+    "eval kld $b --base-file $none" "eval speed $none" "eval compare $none $none" "eval logits $b --ids $none -o $t/q" "tokenize $none x" "run $none -p x" "inspect $none" "verify $none" \
+    "diff $b $none" "plan $none" "recipes $none" "replay $none" "split $none" "template show $none" "template lint $none" "publish $none" "make $none -o $t/d" \
+    "sensitivity $none --probe $t/text -o $t/s.json" "quantize $b -o $none/q.gguf --recipe Q8_0" "convert $m/qwen3 -o $none/q.gguf" "tokenize $b --batch $none" "verify $b --manifest $none"; do
+    # shellcheck disable=SC2086
+    says 2 none $c
+done
+
+# ---- names of models elsewhere ----
+for c in "make Qwen/Qwen3-0.6B -o $t/d" "convert Qwen/Qwen3-0.6B -o $t/q" "convert https://huggingface.co/Qwen/Qwen3-0.6B -o $t/q" "inspect hf.co/Qwen/Qwen3-0.6B:Q4_K_M" \
+    "run Qwen/Qwen3-0.6B" "run Qwen/Qwen3-0.6B -p x" "eval ppl Qwen/Qwen3-0.6B $t/text" "plan https://huggingface.co/Qwen/Qwen3-0.6B/resolve/main/x.gguf"; do
+    # shellcheck disable=SC2086
+    says 2 "hf download Qwen/Qwen3-0.6B" $c
+done
+says 2 "hone does not download" inspect https://example.com/x.gguf
+says 2 "the store of another program" run llama3.2:3b -p x
+says 2 "cannot open data/wiki.txt" eval ppl "$b" data/wiki.txt
+
+# ---- folders of files that are finished ----
+mkdir "$t/out"
+cp "$b" "$t/out/tiny-F32.gguf"
+run 0 inspect "$t/out"
+grep -q '^tiny-F32.gguf ' "$t/o" || say "inspect of a folder: $(cat "$t/o")"
+says 3 "name one of them, such as $t/out/tiny-F32.gguf" convert "$t/out" -o "$t/q"
+cp $m/qwen3/config.json "$t/out/"
+run 0 inspect "$t/out"
+says 3 "name one of them" convert "$t/out" -o "$t/q"
+exit $fail

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: MIT
+/* tests/unit/test_run.c - what `hone run` is made of: settings and their ranges, commands of a
+ * conversation, and the loop that makes text (runtime/generate/gen.h): an answer in pieces is the
+ * answer in one, with or without going back to a mark. */
+#include "cli/chat.h"
+#include "cli/run_set.h"
+#include "convert/convert.h"
+#include "core/prog.h"
+#include "runtime/generate/gen.h"
+#include "tests/check.h"
+#include "tests/unit/tmpdir.h"
+
+static struct err e;
+static struct model *model;
+
+static void test_settings(void) {
+    struct run_set s;
+    struct buf b = {0};
+    CHECK_OK(run_set_init(&s, NULL, &e));
+    CHECK_CLOSE(s.sample.temp, 0.8, 1e-6);
+    CHECK_OK(run_set(&s, "--", "temp", "1.5", &e));
+    CHECK_OK(run_set(&s, "/set ", "top_k", "7", &e));
+    CHECK_OK(run_set(&s, "--", "n-predict", "-1", &e));
+    CHECK_OK(run_set(&s, "/set ", "think", "off", &e));
+    CHECK_OK(run_set(&s, "/set ", "think", "fold", &e));
+    CHECK(s.sample.top_k == 7 && s.n == -1 && s.n_given && s.think == THINK_OFF &&
+          s.thinking == THINKING_FOLD);
+    static const char *const bad[][3] = {{"temp", "-1", "0 to 100"},
+                                         {"temp", "nan", "0 to 100"},
+                                         {"temp", "0x1p3", "0 to 100"},
+                                         {"top-p", "1.0001", "0 to 1"},
+                                         {"min-p", "inf", "0 to 1"},
+                                         {"top-k", "1.5", "whole"},
+                                         {"repeat-penalty", "0", "0.01"},
+                                         {"n", "0", "or -1"},
+                                         {"n", "-2", "or -1"},
+                                         {"seed", "-3", "or -1"},
+                                         {"think", "maybe", "one of on"},
+                                         {"temp", "", "0 to 100"},
+                                         {"temp", " 1", "0 to 100"},
+                                         {"nothing", "1", "there are temp, top-k"}};
+    for (size_t i = 0; i < COUNT_OF(bad); i++)
+        CHECK_ERR(run_set(&s, "--", bad[i][0], bad[i][1], &e), ERR_USAGE, bad[i][2]);
+    CHECK_CLOSE(s.sample.temp, 1.5, 1e-6); /* what is refused changes nothing */
+    CHECK(run_set_show(&s, "top-k", &b) && strstr(b.data, "7") && !run_set_show(&s, "x", &b));
+    buf_release(&b);
+    struct run_set other;
+    int64_t seed = s.seed;
+    CHECK_OK(run_set_init(&other, NULL, &e));
+    CHECK(other.seed != seed && seed >= 0 && seed < (int64_t)1 << 53);
+    CHECK_OK(run_set(&s, "--", "seed", "-1", &e));
+    CHECK(s.seed != seed && !s.seed_given);
+    CHECK_OK(run_set(&s, "--", "seed", "9007199254740992", &e));
+    CHECK_EQ_I64(s.seed, (int64_t)1 << 53);
+}
+
+static void test_commands(void) {
+    static const struct {
+        const char *line;
+        enum chat_kind kind;
+        const char *rest;
+    } row[] = {
+        {"hello", CHAT_TEXT, "hello"},
+        {" /help", CHAT_TEXT, " /help"},
+        {"//help", CHAT_TEXT, "/help"},
+        {"/help", CHAT_COMMAND, ""},
+        {"/system  a b\nc", CHAT_COMMAND, "a b\nc"},
+        {"/exit ", CHAT_COMMAND, ""},
+        {"/hel", CHAT_UNKNOWN, NULL},
+        {"/helper", CHAT_UNKNOWN, NULL},
+        {"/usr/bin/env?", CHAT_UNKNOWN, NULL},
+        {"/", CHAT_UNKNOWN, NULL},
+    };
+    for (size_t i = 0; i < COUNT_OF(row); i++) {
+        int command;
+        const char *rest;
+        CHECK_EQ_I64(chat_parse(row[i].line, &command, &rest), row[i].kind);
+        if (row[i].rest) CHECK_EQ_STR(rest, row[i].rest);
+    }
+    for (const char *const *w = chat_words; *w; w++) { /* every word that Tab completes exists */
+        int command;
+        const char *rest;
+        CHECK_EQ_I64(chat_parse(*w, &command, &rest), CHAT_COMMAND);
+    }
+}
+
+/* ---- the loop ---- */
+
+static struct session *session(int64_t n_ctx) {
+    struct session *s = NULL;
+    struct session_opts o = {.n_ctx = n_ctx, .isa = kern_isa_best()};
+    CHECK_OK(session_new(&s, model, &o, &e));
+    return s;
+}
+
+static void encode(const char *text, struct ids *out) {
+    CHECK_OK(tok_encode(model->tok, text, strlen(text), true, false, out, &e));
+}
+
+static void add_text(void *ud, const char *s, size_t n) {
+    buf_add(ud, s, n);
+}
+
+static const struct gen_opts greedy = {.sample = {.temp = 0, .top_p = 1, .repeat_penalty = 1},
+                                       .n_max = 40};
+
+static void answer(struct gen *g, const struct gen_opts *o, const struct ids *prompt, int64_t mark,
+                   struct gen_answer *a, int64_t *n_new) {
+    struct ids all = {0};
+    for (int64_t i = 0; i < prompt->n; i++) ids_add(&all, prompt->v[i]);
+    for (int64_t i = 0; i < a->ids.n; i++) ids_add(&all, a->ids.v[i]);
+    CHECK_OK(gen_prompt(g, &all, mark, n_new, &e));
+    CHECK_OK(gen_run(g, o, a, &e));
+    ids_release(&all);
+}
+
+static void test_pieces(void) {
+    struct session *s = session(200);
+    struct gen *g = NULL;
+    struct gen_answer whole = {0}, parts = {0};
+    struct gen_opts o = greedy;
+    struct buf shown = {0};
+    struct ids prompt = {0};
+    int64_t n_new;
+    encode("The value of the", &prompt);
+    CHECK_OK(gen_new(&g, s, NULL, &e));
+    answer(g, &greedy, &prompt, -1, &whole, &n_new);
+    CHECK(whole.stop == GEN_LENGTH && whole.n_drawn == 40 && n_new == prompt.n);
+    o.sink = add_text;
+    o.ud = &shown;
+    o.n_max = 13;
+    answer(g, &o, &prompt, -1, &parts, &n_new);
+    CHECK_EQ_I64(n_new, prompt.n); /* nothing to go back to */
+    answer(g, &o, &prompt, -1, &parts, &n_new);
+    CHECK_EQ_I64(n_new, 1); /* the token drawn last */
+    o.n_max = 14;
+    answer(g, &o, &prompt, -1, &parts, &n_new);
+    CHECK_EQ_STR(parts.text.data, whole.text.data);
+    CHECK_EQ_STR(shown.data, whole.text.data);
+    gen_answer_release(&whole);
+    gen_answer_release(&parts);
+    buf_release(&shown);
+    ids_release(&prompt);
+    gen_free(g);
+    session_free(s);
+}
+
+/* Another end of the prompt costs what is behind the mark, and gives what a fresh start gives. */
+static void test_mark(void) {
+    struct session *s = session(200);
+    struct gen *g = NULL;
+    struct gen_answer a = {0}, b = {0}, fresh = {0};
+    struct ids one = {0}, two = {0};
+    int64_t n_new;
+    encode("Some words that stay as they are. First end", &one);
+    encode("Some words that stay as they are. Second one", &two);
+    CHECK_OK(gen_new(&g, s, NULL, &e));
+    answer(g, &greedy, &one, 5, &a, &n_new);
+    CHECK_EQ_I64(n_new, one.n);
+    answer(g, &greedy, &two, 5, &b, &n_new);
+    CHECK_EQ_I64(n_new, two.n - 5);
+    gen_free(g);
+    session_reset(s);
+    CHECK_OK(gen_new(&g, s, NULL, &e));
+    answer(g, &greedy, &two, -1, &fresh, &n_new);
+    CHECK_EQ_STR(b.text.data, fresh.text.data);
+    gen_answer_release(&a);
+    gen_answer_release(&b);
+    gen_answer_release(&fresh);
+    ids_release(&one);
+    ids_release(&two);
+    gen_free(g);
+    session_free(s);
+}
+
+/* A stop text is cut off wherever it comes, also across tokens, and no piece of it is shown. */
+static void test_stop(void) {
+    struct session *s = session(100);
+    struct gen *g = NULL;
+    struct gen_answer whole = {0};
+    struct ids prompt = {0};
+    int64_t n_new;
+    encode("The value of the", &prompt);
+    CHECK_OK(gen_new(&g, s, NULL, &e));
+    answer(g, &greedy, &prompt, -1, &whole, &n_new);
+    const size_t n = whole.text.len;
+    for (size_t at = 3; at + 9 < n; at += 11) {
+        char text[10];
+        struct gen_answer a = {0};
+        struct buf shown = {0};
+        snprintf(text, sizeof text, "%.9s", whole.text.data + at);
+        const char *const stop[] = {"never said by anybody", text};
+        struct gen_opts o = greedy;
+        o.stop = stop;
+        o.n_stop = 2;
+        o.sink = add_text;
+        o.ud = &shown;
+        buf_str(&shown, "");
+        answer(g, &o, &prompt, -1, &a, &n_new);
+        const char *first = strstr(whole.text.data, text);
+        CHECK_EQ_I64(a.stop, GEN_TEXT);
+        CHECK_EQ_I64(a.text.len, first - whole.text.data);
+        CHECK_EQ_STR(shown.data, a.text.data);
+        gen_answer_release(&a);
+        buf_release(&shown);
+    }
+    CHECK(n > 30);
+    gen_answer_release(&whole);
+    ids_release(&prompt);
+    gen_free(g);
+    session_free(s);
+}
+
+static void test_limits(void) {
+    struct session *s = session(8);
+    struct gen *g = NULL;
+    struct gen_answer a = {0};
+    struct ids prompt = {0};
+    int64_t n_new;
+    CHECK_OK(gen_new(&g, s, NULL, &e));
+    CHECK_ERR(gen_prompt(g, &prompt, -1, &n_new, &e), ERR_USAGE, "empty");
+    encode("The value of the", &prompt);
+    answer(g, &greedy, &prompt, -1, &a, &n_new);
+    CHECK_EQ_I64(a.stop, GEN_CONTEXT);
+    CHECK_EQ_I64(a.ids.n, 8 - prompt.n + 1);
+    gen_answer_release(&a);
+    encode(" and a good many words more than it can hold", &prompt);
+    CHECK_ERR(gen_prompt(g, &prompt, -1, &n_new, &e), ERR_USAGE, "--ctx");
+    prompt.n = 3;
+    prog_interrupt(); /* and it can be used after an interruption */
+    CHECK_ERR(gen_prompt(g, &prompt, -1, &n_new, &e), ERR_INTR, "");
+    prog_resume();
+    CHECK_OK(gen_prompt(g, &prompt, -1, &n_new, &e));
+    prog_interrupt();
+    CHECK_ERR(gen_run(g, &greedy, &a, &e), ERR_INTR, "");
+    CHECK_EQ_I64(a.stop, GEN_INTERRUPTED);
+    prog_resume();
+    CHECK_OK(gen_run(g, &greedy, &a, &e));
+    gen_answer_release(&a);
+    ids_release(&prompt);
+    gen_free(g);
+    session_free(s);
+}
+
+int main(void) {
+    struct convert_opts o = {
+        .src = "tests/golden/tiny-qwen35moe", .out = tmp_path("m.gguf"), .type = "f32"};
+    struct convert_report r;
+    RUN(test_settings);
+    RUN(test_commands);
+    if (convert_run(&o, &r, &e) || model_open(&model, o.out, &e)) {
+        fprintf(stderr, "%s\n", e.msg);
+        return 1;
+    }
+    RUN(test_pieces);
+    RUN(test_mark);
+    RUN(test_stop);
+    RUN(test_limits);
+    model_close(model);
+    return check_done();
+}

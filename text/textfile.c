@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: MIT
+/* text/textfile.c - is this a text? Formats are known by their first bytes; what is left is told by
+ * NUL bytes, which no text has, and by the share of bytes that are not UTF-8: random bytes have
+ * most, a text in an 8-bit encoding of Cyrillic or of a CJK language too, one in Latin-1 few. */
+#include "text/textfile.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/attr.h"
+#include "core/gz.h"
+#include "core/limits.h"
+#include "core/log.h"
+#include "text/utf8.h"
+
+#define UNPACK "unpack it first"
+#define EXTRACT "take the text out of it first"
+#define ENCODING "convert it with: iconv -f UTF-16 -t UTF-8"
+
+// clang-format off
+static const struct {
+    const char *bytes;
+    size_t at, n;
+    const char *what, *remedy;
+} formats[] = {
+    {"GGUF", 0, 4, "a GGUF file", "models come first among the arguments, texts after them"},
+    {"_logits_", 0, 8, "a file of base logits", "hone eval kld takes it as --base-file"},
+    {"PK\3\4", 0, 4, "a ZIP archive (or a document in one, or PyTorch's weights)", UNPACK},
+    {"\x1f\x8b", 0, 2, "compressed with gzip twice", UNPACK},
+    {"\x28\xb5\x2f\xfd", 0, 4, "compressed with zstd", UNPACK},
+    {"\xfd" "7zXZ", 0, 5, "compressed with xz", UNPACK},
+    {"1AY&SY", 4, 6, "compressed with bzip2", UNPACK},
+    {"7z\xbc\xaf", 0, 4, "a 7-Zip archive", UNPACK},
+    {"Rar!", 0, 4, "a RAR archive", UNPACK},
+    {"ustar", 257, 5, "a tar archive", UNPACK},
+    {"%PDF-", 0, 5, "a PDF document", EXTRACT},
+    {"{\\rtf", 0, 5, "an RTF document", EXTRACT},
+    {"\xd0\xcf\x11\xe0", 0, 4, "an Office document", EXTRACT},
+    {"PAR1", 0, 4, "a Parquet file", "write its text column to a .jsonl of {\"text\": ...} first"},
+    {"ARROW1", 0, 6, "an Arrow file", "write its text column to a .jsonl of {\"text\": ...} first"},
+    {"SQLite format 3", 0, 15, "a database", EXTRACT},
+    {"\x89PNG", 0, 4, "a picture", "name a text"},
+    {"\xff\xd8\xff", 0, 3, "a picture", "name a text"},
+    {"GIF8", 0, 4, "a picture", "name a text"},
+    {"\x7f" "ELF", 0, 4, "a program", "name a text"},
+    {"\xff\xfe", 0, 2, "text in UTF-16", ENCODING},
+    {"\xfe\xff", 0, 2, "text in UTF-16", ENCODING},
+};
+// clang-format on
+
+static int refuse(const char *path, const char *what, const char *remedy, struct err *e) {
+    return err_set(e, ERR_DATA, "%s is %s and no text that can be read here: %s", path, what,
+                   remedy);
+}
+
+/* A text may well begin with "GGUF": letters alone convince only where there are NUL bytes too, but
+ * for the two formats that can be without. */
+static bool is_format(size_t i, const char *s, size_t len, bool has_nul) {
+    const char *m = formats[i].bytes;
+    if (len < formats[i].at + formats[i].n || memcmp(s + formats[i].at, m, formats[i].n) != 0)
+        return false;
+    for (size_t k = 0; k < formats[i].n; k++)
+        if ((unsigned char)m[k] < 0x20 || (unsigned char)m[k] > 0x7e) return true;
+    return has_nul || m[0] == '%' || m[0] == '{';
+}
+
+/* Bytes that belong to no UTF-8 character. */
+static size_t count_bad(const char *s, size_t n) {
+    size_t bad = 0;
+    for (size_t i = 0; i < n; i++) {
+        i += utf8_valid_prefix(s + i, n - i);
+        if (i < n) bad++;
+    }
+    return bad;
+}
+
+/* 8 bytes of header length, then the header, which is JSON. */
+static bool is_safetensors(const char *s, size_t n) {
+    return n > 9 && s[8] == '{' && memcmp(s + 4, "\0\0\0\0", 4) == 0;
+}
+
+int text_check(const char *data, size_t len, const char *path, struct err *e) {
+    enum { LOOK = 4 << 20, REFUSE = 8, WARN = 1000 }; /* LOOK: bytes checked as UTF-8 */
+    if (strcmp(path, "-") == 0) path = "standard input";
+    const char *nul = len ? memchr(data, 0, len) : NULL;
+    for (size_t i = 0; i < COUNT_OF(formats); i++)
+        if (is_format(i, data, len, nul != NULL))
+            return refuse(path, formats[i].what, formats[i].remedy, e);
+    if (is_safetensors(data, len)) return refuse(path, "a safetensors file", "name a text", e);
+    if (nul)
+        return err_set(e, ERR_DATA,
+                       "%s is binary and no text: byte %zu is NUL; name a text in UTF-8 (or "
+                       "convert UTF-16 with iconv -f UTF-16 -t UTF-8)",
+                       path, (size_t)(nul - data));
+    size_t n = len < LOOK ? len : LOOK;
+    size_t bad = count_bad(data, n);
+    if (bad > n / REFUSE)
+        return err_set(e, ERR_DATA,
+                       "%s is no text in UTF-8: %zu of its first %zu bytes are none; another "
+                       "encoding is converted with: iconv -f NAME -t UTF-8",
+                       path, bad, n);
+    if (bad > n / WARN)
+        log_warn("%s: %zu of its first %zu bytes are not UTF-8; another encoding is converted "
+                 "with: iconv -f NAME -t UTF-8",
+                 path, bad, n);
+    return 0;
+}
+
+int text_read_file(char **out, size_t *len, const char *path, struct err *e) {
+    TRY(gz_read_file(out, len, path, limit_of(LIM_TEXT), e));
+    int rc = text_check(*out, *len, path, e);
+    if (rc) {
+        free(*out);
+        *out = NULL;
+    }
+    return rc;
+}
+
+int text_check_file(const char *path, struct err *e) {
+    char *data = NULL;
+    size_t len = 0;
+    if (strcmp(path, "-") == 0) return 0;
+    TRY(text_read_file(&data, &len, path, e));
+    free(data);
+    return 0;
+}
