@@ -124,6 +124,7 @@ talk hand "$t/m.gguf" --chat "$t/hand.json" --no-history -n 1 << X
 < 2004h
 > /save $t/hand2.json\n
 < 5 messages
+< 2004h
 > \x04
 \$ 0
 X
@@ -207,6 +208,7 @@ talk full "$t/m.gguf" --ctx 160 --temp 0 -n 20 --system 'Be brief.' --no-history
 < 2004h
 > /save $t/full.json\n
 < messages
+< 2004h
 > \x04
 \$ 0
 X
@@ -239,6 +241,7 @@ talk dumb "$t/m.gguf" --temp 0 --no-history --chat "$t/case.json" << 'X'
 < >
 > again, a line\n
 < ; seed
+< >
 > \x04
 $ 0
 X
