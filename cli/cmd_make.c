@@ -65,7 +65,8 @@ static void release(struct make *mk) {
     free(mk->file);
     free(mk->name);
     free(mk->imatrix);
-    keep_close(mk->keep, false);
+    keep_close(mk->c->kept, false);
+    mk->c->kept = NULL;
     buf_release(&mk->model_json);
     buf_release(&mk->imatrix_json);
     buf_release(&mk->eval_json);
@@ -122,7 +123,7 @@ static int remove_parts(struct make *mk, struct err *e) {
 static void open_kept(struct make *mk) {
     char *path = io_join(mk->job.state, "measured");
     if (mk->redo) (void)unlink(path);
-    mk->keep = kept_open_own(path);
+    mk->c->kept = kept_open_own(path);
     free(path);
 }
 
@@ -222,6 +223,7 @@ int cmd_make(struct cli *c, int argc, char **argv, struct err *e) {
         {"reps", 0, OPT_I64, &mk.reps, "N", "repetitions of the speed test (3)"},
         {"by-depth", 0, OPT_FLAG, &mk.by_depth, NULL, "divergence also by tokens of context"},
         {"depths", 0, OPT_STR, &mk.depths, "LIST", "speed with context already filled: 0,4096 (0)"},
+        MAKE_FACT_OPTIONS(mk),
         {"resume", 0, OPT_FLAG, &mk.resume, NULL,
          "go on with a folder's job (always done anyway), also inside small files"},
     };
@@ -251,12 +253,14 @@ int cmd_make(struct cli *c, int argc, char **argv, struct err *e) {
     TRY_GOTO(out, rc, check_request(&mk, e));
     if (c->device.kind == DEVICE_CUDA) c->device.kind = DEVICE_AUTO; /* a step may be too large */
     TRY_GOTO(out, rc, cli_pool(c, e));
+    TRY_GOTO(out, rc, make_check_base(&mk, e));
     TRY_GOTO(out, rc, job_open(&mk.job, out, e));
+    TRY_GOTO(out, rc, make_name(&mk, e));
     if (mk.redo) TRY_GOTO(out, rc, remove_parts(&mk, e));
     open_kept(&mk);
     TRY_GOTO(out, rc, all_steps(&mk, e));
-    keep_close(mk.keep, true); /* every number has its record */
-    mk.keep = NULL;
+    keep_close(c->kept, true); /* every number has its record */
+    c->kept = NULL;
     rc = show(&mk, prog_now_s() - t0, e);
 out:
     release(&mk);

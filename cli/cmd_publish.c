@@ -75,15 +75,6 @@ static int check(struct cli *c, const char *dir, bool quick, struct err *e) {
     return rc;
 }
 
-/* "user/name" with the Hub's characters. */
-static int check_id(const char *what, const char *s, struct err *e) {
-    static const char ok[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
-    if (!s) return 0;
-    size_t a = strspn(s, ok), b = s[a] == '/' ? strspn(s + a + 1, ok) : 0;
-    if (a && b && !s[a + 1 + b]) return 0;
-    return err_set(e, ERR_USAGE, "%s: '%s' is not of the form NAME/NAME", what, s);
-}
-
 static int publish(struct cli *c, const struct publish_opts *o, struct err *e) {
     struct publish_report r;
     char size[48];
@@ -103,14 +94,14 @@ static int publish(struct cli *c, const struct publish_opts *o, struct err *e) {
 
 int cmd_publish(struct cli *c, int argc, char **argv, struct err *e) {
     struct publish_opts o = {0};
+    struct publish_facts given = {0};
+    struct facts facts;
     bool only_check = false, quick = false;
     const struct opt opts[] = {
         {"check", 0, OPT_FLAG, &only_check, NULL, "only look for faults; exit 1 when there are"},
         {"quick", 0, OPT_FLAG, &quick, NULL, "with --check: do not read tensor data"},
-        {"repo", 0, OPT_STR, &o.repo, "USER/NAME", "the Hub repository it will be"},
-        {"base-model", 0, OPT_STR, &o.base_model, "ORG/NAME", "the original on the Hub"},
-        {"license", 0, OPT_STR, &o.license, "ID", "the Hub's identifier, such as apache-2.0"},
-        {"quantized-by", 0, OPT_STR, &o.quantized_by, "NAME", "who made the files"},
+        PUBLISH_FACT_OPTIONS(given),
+        {"notes", 0, OPT_STR, &o.notes, "FILE", "your own words for README.md, kept from then on"},
         {"source", 0, OPT_STR, &o.source, "HF_DIR", "copy license and config from this folder"},
         {"supersedes", 0, OPT_STR, &o.supersedes, "MANIFEST",
          "manifest.json of the release that this one replaces"},
@@ -131,10 +122,13 @@ int cmd_publish(struct cli *c, int argc, char **argv, struct err *e) {
     TRY(cli_parse(c, &spec, argc, argv, e));
     if (c->done) return 0;
     o.dir = c->arg[0];
-    o.overwrite = c->overwrite;
+    o.way = c->overwrite ? GUARD_KEEP : GUARD_REFUSE;
     if (!io_is_dir(o.dir)) return err_set(e, ERR_USAGE, "%s is not a folder", o.dir);
     if (only_check) return check(c, o.dir, quick, e);
-    TRY(check_id("--repo", o.repo, e));
-    TRY(check_id("--base-model", o.base_model, e));
-    return publish(c, &o, e);
+    facts_init(&facts);
+    o.facts = &facts;
+    int rc = publish_facts_parse(&given, &facts, e);
+    if (rc == 0) rc = publish(c, &o, e);
+    facts_release(&facts);
+    return rc;
 }

@@ -16,6 +16,7 @@
 #include "core/ranks.h"
 #include "quantize/feedback.h"
 #include "quantize/quantize.h"
+#include "quantize/requant.h"
 
 enum { MAX_RECIPES = 32 };
 struct args {
@@ -23,7 +24,7 @@ struct args {
     struct str_list tensor;
     uint64_t split_max;
     struct budget_args mix;
-    bool pure, dry_run, resume;
+    bool pure, dry_run, resume, requantize;
 };
 
 static int parse_search(const char *name, enum search *out, struct err *e) {
@@ -287,6 +288,34 @@ static char *output_path(const char *out, const char *in, const char *recipe) {
     return path;
 }
 
+/* Refuses an input that was quantized before, and outputs that would be copies of it. */
+static int check_input(const struct args *a, const struct quantize_opts *o, char **recipe,
+                       struct err *e) {
+    struct requant base = {0};
+    int rc = requant_check(o->in, &base, e);
+    bool named = recipe[0] && !recipe[1] && strcasecmp(recipe[0], base.type) == 0;
+    if (rc && !base.quantized) return rc;
+    if (rc && !a->requantize && !(named && !o->n_over)) return rc;
+    if (base.quantized && a->requantize)
+        log_warn("%s is %s: the result has its errors too", o->in, base.type);
+    if (!recipe[0] || recipe[1] || (!named && !base.quantized)) {
+        if (base.q8)
+            log_info("%s is Q8_0: its small errors (about 0.1 %% of a weight) go into the result",
+                     o->in);
+        return 0;
+    }
+    struct quantize_opts dry = *o;
+    struct quantize_report r;
+    dry.recipe = recipe[0];
+    dry.dry_run = true;
+    dry.want_rows = false;
+    dry.imatrix = dry.gram = dry.plan_out = NULL;
+    TRY(quantize_run(&dry, &r, e));
+    if (r.n_quantized == 0)
+        return err_set(e, ERR_USAGE, "%s is %s already: there is nothing to do", o->in, base.type);
+    return base.quantized && !a->requantize ? requant_check(o->in, &base, e) : 0;
+}
+
 static int run(struct cli *c, const struct args *a, char **recipe, const struct quant_override *ov,
                struct err *e) {
     struct quantize_opts o[MAX_RECIPES];
@@ -312,6 +341,7 @@ static int run(struct cli *c, const struct args *a, char **recipe, const struct 
     TRY(cli_pool(c, e));
     one.pool = c->pool;
     one.device = cli_device_quantize(c);
+    TRY(check_input(a, &one, recipe, e));
     if (budget_asked(&a->mix) && ranks_n() > 1)
         return err_set(
             e, ERR_USAGE,
@@ -380,6 +410,8 @@ int cmd_quantize(struct cli *c, int argc, char **argv, struct err *e) {
         {"pure", 0, OPT_FLAG, &a.pure, NULL, "the recipe's default type everywhere, no rules"},
         {"without", 0, OPT_STR, &a.without, "STEPS",
          "leave out balance, codes, scales, ints (comma-separated), for comparisons"},
+        {"allow-requantize", 0, OPT_FLAG, &a.requantize, NULL,
+         "take an input that is quantized already; its errors add to the new ones"},
         {"resume", 0, OPT_FLAG, &a.resume, NULL,
          "keep what is done of an interrupted output even if it is small, and go on with it"},
     };

@@ -12,6 +12,7 @@
 #include "cli/cmd.h"
 #include "cli/mix.h"
 #include "cli/device.h"
+#include "cli/kept.h"
 #include "cli/probe.h"
 #include "core/io.h"
 #include "core/log.h"
@@ -297,6 +298,18 @@ static int run(struct work *w, const struct sens_source *from, const char *hash,
     return 0;
 }
 
+/* Beside the result, what is measured meanwhile. */
+static struct keep *open_own(const struct mix_probe_opts *o) {
+    char *path = xasprintf("%s.part", o->out);
+    struct keep *k = NULL;
+    struct err e;
+    if (o->overwrite && keep_open(&k, path, &e) == 0) keep_close(k, true); /* measured again */
+    if (keep_open(&k, path, &e) != 0)
+        log_warn("%s; an interruption will cost what is being measured", e.msg);
+    free(path);
+    return k;
+}
+
 int mix_measure(const struct mix_probe_opts *o, struct sens *s, struct mix_probe_report *r,
                 struct err *e) {
     struct work w = {.o = o, .s = s, .r = r, .t0 = prog_now_s()};
@@ -312,11 +325,18 @@ int mix_measure(const struct mix_probe_opts *o, struct sens *s, struct mix_probe
     if (!rc && o->imatrix) rc = imat_read(&imat, o->imatrix, e);
     if (!rc && o->imatrix) rc = record_file_hash(o->imatrix, hash, e);
     if (!rc) rc = sens_init(s, w.g, e);
-    struct sens_source from = {w.g, o->imatrix ? &imat : NULL, o->c->pool, NULL};
+    struct kept_of kept = {0};
+    struct keep *own = rc || o->c->kept || ranks_n() > 1 ? NULL : open_own(o);
+    if (own) o->c->kept = own;
+    if (!rc) kept_weights(&kept, o->c->kept, w.g, hash, NULL);
+    struct sens_source from = {w.g, o->imatrix ? &imat : NULL, o->c->pool, NULL, kept.of};
     const struct qdev_want want = cli_device_quantize(o->c);
     if (!rc) rc = qdev_open(&from.dev, &want, from.pool, e);
     if (!rc) rc = run(&w, &from, hash, e);
     if (w.p.c) probe_close(&w.p);
+    kept_release(&kept);
+    if (own) o->c->kept = NULL;
+    keep_close(own, !rc);
     qdev_close(from.dev);
     gguf_close(w.g);
     imat_release(&imat);

@@ -204,7 +204,8 @@ static int emit_by_depth(struct emit *m, const struct run *x, struct plot_point 
             emit_cell_i64(m, max_i64(lo, x->r.from + 1));
             emit_cell_i64(m, to);
             group_cells(m, x, &g);
-            p[n++] = (struct plot_point){(double)to, g.mean_kld, j, x->label[j]};
+            p[n++] = (struct plot_point){
+                .x = (double)to, .y = g.mean_kld, .series = j, .label = x->label[j]};
         }
     return n;
 }

@@ -108,8 +108,10 @@ int eval_cmd_kv(struct cli *c, int argc, char **argv, struct err *e) {
             emit_types(m, &t, r, dim[i], depth[k]);
             for (int j = i * t.n; j < (i + 1) * t.n; j++) {
                 snprintf(label[j], sizeof label[j], "%s, %d", t.name[j % t.n], (int)dim[i]);
-                p[j * n_depths + k] =
-                    (struct plot_point){(double)depth[k], r[j % t.n].output_error, j, label[j]};
+                p[j * n_depths + k] = (struct plot_point){.x = (double)depth[k],
+                                                          .y = r[j % t.n].output_error,
+                                                          .series = j,
+                                                          .label = label[j]};
             }
         }
     if (!rc && plot) rc = plot_types(c, p, n_dims * t.n * n_depths, plot, e);

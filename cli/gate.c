@@ -11,6 +11,7 @@
 
 #include "calib/imatrix.h"
 #include "cli/device.h"
+#include "cli/kept.h"
 #include "cli/make.h"
 #include "core/log.h"
 #include "core/mem.h"
@@ -90,6 +91,7 @@ static int compare(struct gate *g, const char *mix, struct err *e) {
     struct model *m[GATE_PLAIN + 2] = {0};
     struct session *s[GATE_PLAIN + 2] = {0};
     struct ids ids = {0};
+    struct kept_of kept = {0};
     struct eval_kld_run r;
     int rc = 0, n = g->n + 2;
     const char *path[GATE_PLAIN + 2] = {g->base, mix};
@@ -108,6 +110,7 @@ static int compare(struct gate *g, const char *mix, struct err *e) {
         rc = corpus_load(m[0], g->texts.v[i], true, &ids, e);
     if (!rc) make_spread_chunks(&ids, g->ctx, g->chunks);
     const struct eval_domain all = {.name = "", .ids = ids.v, .n_ids = ids.n};
+    for (int i = 1; i < n && !rc; i++) kept_pair(&kept, g->c->kept, s[0], NULL, NULL, s[i], NULL);
     const struct eval_kld_job job = {.base = s[0],
                                      .cand = s + 1,
                                      .n_cand = n - 1,
@@ -115,12 +118,14 @@ static int compare(struct gate *g, const char *mix, struct err *e) {
                                      .n_domains = 1,
                                      .ctx = g->ctx,
                                      .max_chunks = g->chunks,
-                                     .from = -1};
+                                     .from = -1,
+                                     .keep = kept.of};
     if (!rc) rc = eval_kld_open(&job, &r, e);
     if (!rc) {
         judge(g, &r);
         eval_kld_close(&r);
     }
+    kept_release(&kept);
     ids_release(&ids);
     for (int i = 0; i < n; i++) {
         session_free(s[i]);

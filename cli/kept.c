@@ -31,19 +31,19 @@ struct keep *kept_open_own(const char *path) {
     return NULL;
 }
 
-static void add(struct kept_of *x, struct keep *k, char *what) {
+void kept_text(struct kept_of *x, struct keep *k, char *what) {
     x->of = xreallocarray(x->of, (size_t)x->n + 1, sizeof *x->of);
     x->of[x->n++] = (struct keep_of){k, what};
 }
 
 void kept_model(struct kept_of *x, struct keep *k, const struct session *s, const char *hash) {
-    add(x, k, k ? eval_keep_model(s, hash) : xstrdup(""));
+    kept_text(x, k, k ? eval_keep_model(s, hash) : xstrdup(""));
 }
 
 void kept_pair(struct kept_of *x, struct keep *k, const struct session *base, const char *base_hash,
                const char *base_file, const struct session *s, const char *hash) {
     if (!k) {
-        add(x, k, xstrdup(""));
+        kept_text(x, k, xstrdup(""));
         return;
     }
     struct stat st = {0};
@@ -55,9 +55,19 @@ void kept_pair(struct kept_of *x, struct keep *k, const struct session *base, co
         from = xasprintf("%s;%lld;%lld.%09ld;", io_base(base_file), (long long)st.st_size,
                          (long long)st.st_mtim.tv_sec, (long)st.st_mtim.tv_nsec);
     }
-    add(x, k, xasprintf("base %s%s", from, model));
+    kept_text(x, k, xasprintf("base %s%s", from, model));
     free(from);
     free(model);
+}
+
+void kept_weights(struct kept_of *x, struct keep *k, const struct gguf *g, const char *imatrix_hash,
+                  const struct gguf *moments) {
+    struct buf b = {0};
+    buf_fmt(&b, "importance %s;weights ", imatrix_hash);
+    if (k) gguf_stamp(g, &b);
+    if (k && moments) buf_str(&b, "moments ");
+    if (k && moments) gguf_stamp(moments, &b);
+    kept_text(x, k, buf_take(&b));
 }
 
 void kept_release(struct kept_of *x) {

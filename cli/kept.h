@@ -21,6 +21,12 @@ void kept_model(struct kept_of *x, struct keep *k, const struct session *s, cons
 /* base NULL: a file of logits, by its name, size and time stamp. */
 void kept_pair(struct kept_of *x, struct keep *k, const struct session *base, const char *base_hash,
                const char *base_file, const struct session *s, const char *hash);
+/* A model's weights with an importance matrix (hash of its file, "" none), and second moments (NULL
+ * none): what encoders' errors depend on. */
+void kept_weights(struct kept_of *x, struct keep *k, const struct gguf *g, const char *imatrix_hash,
+                  const struct gguf *moments);
+/* Any other text; taken over. */
+void kept_text(struct kept_of *x, struct keep *k, char *what);
 void kept_release(struct kept_of *x);
 
 #endif

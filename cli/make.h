@@ -5,8 +5,10 @@
 #define HONE_CLI_MAKE_H
 
 #include "cli/opt.h"
+#include "cli/publish.h"
 #include "cli/step.h"
 #include "quantize/quantize.h"
+#include "quantize/requant.h"
 
 struct made { /* one GGUF of the folder */
     char recipe[64];
@@ -30,9 +32,8 @@ struct make {
     bool by_depth;
     const char *tools; /* suite: path, "builtin", "none"; NULL: the source folder's, if any */
     int64_t tools_cases;
-    struct keep *keep; /* what was measured, while its steps are not done; NULL: cannot be kept */
-    bool redo;         /* -f: no record is believed */
-    bool resume;       /* what is done of a quant is kept even if it is small */
+    bool redo;   /* -f: no record is believed */
+    bool resume; /* what is done of a quant is kept even if it is small */
     char *name;
     char src_hash[33];
     struct made *file; /* [0] is the base */
@@ -41,6 +42,10 @@ struct make {
     char imatrix_hash[33];
     struct buf model_json, imatrix_json, eval_json; /* objects of results.json */
     struct str_list notes;
+    struct publish_facts given; /* options: what the card is to say */
+    const char *words;          /* --notes: file */
+    bool requantize;            /* --allow-requantize */
+    struct requant base;        /* was the base quantized already? */
 };
 
 enum quantize_resume make_resume(const struct make *mk);
@@ -56,7 +61,21 @@ struct ids;
 /* A limit takes chunks evenly spread over all texts, so that every text has its share. */
 void make_spread_chunks(struct ids *ids, int64_t ctx, int64_t max_chunks);
 
-int make_source(struct make *mk, struct err *e);  /* hash, name */
+/* Options of make_facts.c, for the table of hone make. */
+#define MAKE_FACT_OPTIONS(mk)                                                                      \
+    PUBLISH_FACT_OPTIONS((mk).given),                                                              \
+        {"notes", 0, OPT_STR, &(mk).words, "FILE", "your own words for README.md"}, {              \
+        "allow-requantize", 0, OPT_FLAG, &(mk).requantize, NULL, "take a SRC that is quantized"    \
+    }
+/* What can be refused before any work: wrong facts, a SRC that is a quant; then, with the folder
+ * open, files of others in the way. */
+int make_check_base(struct make *mk, struct err *e);
+int make_check_folder(struct make *mk, struct err *e);
+/* Writes all that is for readers, with the text of results.json. */
+int make_publish(struct make *mk, const char *results, struct err *e);
+
+int make_name(struct make *mk, struct err *e);    /* and make_check_folder */
+int make_source(struct make *mk, struct err *e);  /* hash */
 int make_convert(struct make *mk, struct err *e); /* file[0] */
 int make_texts(struct make *mk, struct err *e);   /* the built-in texts where none were named */
 int make_imatrix(struct make *mk, struct err *e);

@@ -9,6 +9,7 @@
 #include "calib/defaults.h"
 #include "calib/gram.h"
 #include "calib/imatrix.h"
+#include "cli/claim.h"
 #include "cli/device.h"
 #include "cli/make.h"
 #include "convert/convert.h"
@@ -36,9 +37,9 @@ static int hash_folder(struct make *mk, struct buf *key, struct err *e) {
     return rc;
 }
 
-/* File-name-safe last component, without ".gguf" and its type. */
-static char *model_name(const char *src, struct err *e) {
-    char *real = realpath(src, NULL);
+/* File-name-safe last component, without ".gguf" and its type; or the name that was given. */
+static char *model_name(const char *src, const char *given, struct err *e) {
+    char *real = given ? xasprintf("/%s", given) : realpath(src, NULL);
     if (!real) {
         err_sys(e, "%s: cannot open", src);
         return NULL;
@@ -59,10 +60,14 @@ static char *model_name(const char *src, struct err *e) {
     return name;
 }
 
+int make_name(struct make *mk, struct err *e) {
+    const char *name = mk->given.text[FACT_NAME];
+    mk->name = model_name(mk->src, name && *name ? name : NULL, e);
+    return mk->name ? make_check_folder(mk, e) : (int)e->code;
+}
+
 int make_source(struct make *mk, struct err *e) {
     struct buf key = {0};
-    mk->name = model_name(mk->src, e);
-    if (!mk->name) return (int)e->code;
     log_info("reading %s", mk->src);
     int rc = io_is_dir(mk->src) ? hash_folder(mk, &key, e)
                                 : job_file_hash(&mk->job, mk->src, mk->src_hash, e);
@@ -251,7 +256,8 @@ int make_imatrix(struct make *mk, struct err *e) {
         const char *files[] = {file, gram_file};
         char *gram = wants_gram(mk) ? job_path(&mk->job, gram_file) : NULL;
         log_info("collecting the importance matrix");
-        rc = collect(mk, mk->imatrix, gram, e);
+        rc = claim_take(&mk->job, file, e);
+        if (rc == 0) rc = collect(mk, mk->imatrix, gram, e);
         if (rc == ERR_SYS && gram) { /* memory: the matrix alone needs little */
             log_warn("%s; going on without error feedback", e->msg);
             remove(gram);
@@ -325,7 +331,8 @@ static int quantize_one(struct make *mk, const char *recipe, struct err *e) {
         o.gram = gram;
         o.device = cli_device_quantize(mk->c);
         log_info("quantizing %s", file);
-        rc = quantize_run(&o, &r, e);
+        rc = claim_take(&mk->job, file, e);
+        if (rc == 0) rc = quantize_run(&o, &r, e);
         free(gram);
         char json[128];
         snprintf(json, sizeof json, "{\"seconds\": %.3f, \"bpw\": %.6f}", r.seconds, r.bpw);

@@ -157,7 +157,7 @@ static int measure(struct make *mk, struct made *const *f, int n, struct err *e)
     make_spread_chunks(&ids, mk->eval_ctx, mk->eval_chunks);
     const struct eval_domain all = {.name = "", .ids = ids.v, .n_ids = ids.n};
     for (int i = 1; i < n && rc == 0; i++)
-        kept_pair(&kept, mk->keep, b.session[0], f[0]->hash, NULL, b.session[i], f[i]->hash);
+        kept_pair(&kept, mk->c->kept, b.session[0], f[0]->hash, NULL, b.session[i], f[i]->hash);
     const struct eval_kld_job job = {.base = b.session[0],
                                      .cand = b.session + 1,
                                      .n_cand = n - 1,
@@ -238,7 +238,7 @@ static void speed_rows(struct jw *w, const struct eval_speed *row, int n) {
 /* what: all that the numbers depend on. */
 static int time_file(struct make *mk, const struct made *f, const char *what, struct buf *json,
                      struct err *e) {
-    const struct keep_of keep = {mk->keep, what};
+    const struct keep_of keep = {mk->c->kept, what};
     struct model *m = NULL;
     struct session *s = NULL;
     struct eval_speed row[2 * EVAL_MAX_LIST];

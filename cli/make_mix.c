@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/claim.h"
 #include "cli/device.h"
 #include "cli/gate.h"
 #include "cli/make.h"
@@ -40,7 +41,9 @@ static int settle(const struct candidate *k, const char *label, char **file, cha
         *file = xasprintf("%s-%s.gguf", mk->name, label);
         *plan = xasprintf("%s.plan.tsv", *file);
         char *a = job_path(&mk->job, *file), *b = job_path(&mk->job, *plan);
-        rc = move(from, b, e);
+        rc = claim_take(&mk->job, *file, e);
+        if (!rc) rc = claim_take(&mk->job, *plan, e);
+        if (!rc) rc = move(from, b, e);
         if (!rc) rc = move(k->mix, a, e);
         free(a);
         free(b);
@@ -48,7 +51,8 @@ static int settle(const struct candidate *k, const char *label, char **file, cha
         const struct gate_plain *p = &g->plain[g->best];
         *file = xasprintf("%s-%s.gguf", mk->name, p->name);
         char *to = job_path(&mk->job, *file);
-        if (p->ours) rc = move(p->path, to, e);
+        if (p->ours) rc = claim_take(&mk->job, *file, e);
+        if (p->ours && !rc) rc = move(p->path, to, e);
         free(to);
         remove(k->mix);
         remove(from);

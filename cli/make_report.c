@@ -8,7 +8,6 @@
 
 #include "cli/device.h"
 #include "cli/make.h"
-#include "cli/publish.h"
 #include "core/gguf.h"
 #include "core/hash.h"
 #include "core/io.h"
@@ -58,9 +57,10 @@ static int checksum(struct make *mk, const char *path, const char *hash, char he
 }
 
 /* Opens a finished file as a reader would; size and bits per weight from what is really there. */
-static int describe_file(struct made *f, int64_t *n_params, struct err *e) {
+static int describe_file(struct made *f, int64_t *n_params, struct requant *base, struct err *e) {
     struct gguf *g = NULL;
     TRY(gguf_open(&g, f->path, 0, e));
+    if (f->is_base) requant_look(g, base);
     *n_params = 0;
     uint64_t bytes = 0;
     for (int64_t i = 0; i < gguf_n_tensors(g); i++) {
@@ -138,15 +138,16 @@ static void finish_eval(struct make *mk) {
             (long long)n_chunks);
 }
 
-static int write_results(struct make *mk, struct err *e) {
-    struct buf out = {0};
+static void results_text(struct make *mk, struct buf *out) {
     struct jw w;
     char text[512];
-    jw_init(&w, &out, true);
+    jw_init(&w, out, true);
     jw_obj(&w, NULL);
     jw_str(&w, "hone_version", HONE_VERSION);
     machine(mk, text);
     jw_str(&w, "machine", text);
+    jw_str(&w, "base_type", mk->base.type);
+    jw_bool(&w, "base_is_quantized", mk->base.quantized);
     finish_eval(mk);
     jw_raw(&w, "model", mk->model_json.data);
     jw_raw(&w, "imatrix", mk->imatrix_json.len ? mk->imatrix_json.data : "{}");
@@ -158,12 +159,7 @@ static int write_results(struct make *mk, struct err *e) {
     for (int i = 0; i < mk->n_files; i++) file_json(&w, &mk->file[i]);
     jw_end(&w);
     jw_end(&w);
-    buf_chr(&out, '\n');
-    char *path = job_path(&mk->job, "results.json");
-    int rc = out_write_file(path, out.data, out.len, true, e);
-    free(path);
-    buf_release(&out);
-    return rc;
+    buf_chr(out, '\n');
 }
 
 static int write_text(struct make *mk, const char *name, const struct buf *text, struct err *e) {
@@ -186,7 +182,7 @@ static int write_reports(struct make *mk, struct err *e) {
     int rc = result_open(&r, path, e);
     free(path);
     if (rc) return rc;
-    report_html(&r, &text);
+    report_html(&r, NULL, &text);
     rc = write_text(mk, "report.html", &text, e);
     if (rc == 0) {
         buf_reset(&text);
@@ -224,19 +220,21 @@ int make_report(struct make *mk, struct err *e) {
     int64_t n_params = 0, base_params = 0;
     log_info("writing the report");
     for (int i = 0; i < mk->n_files; i++) {
-        TRY(describe_file(&mk->file[i], &n_params, e));
+        TRY(describe_file(&mk->file[i], &n_params, &mk->base, e));
         if (i == 0) base_params = n_params;
         TRY(checksum(mk, mk->file[i].path, mk->file[i].hash, mk->file[i].sha256, e));
     }
     TRY(model_json(mk, base_params, e));
-    TRY(write_results(mk, e));
-    if (!holds_model(mk)) { /* nothing to publish */
-        TRY(write_reports(mk, e));
-        return write_sums(mk, e);
+    struct buf results = {0};
+    results_text(mk, &results);
+    int rc;
+    if (holds_model(mk)) {
+        rc = make_publish(mk, results.data, e);
+    } else { /* nothing to publish */
+        rc = write_text(mk, "results.json", &results, e);
+        if (rc == 0) rc = write_reports(mk, e);
+        if (rc == 0) rc = write_sums(mk, e);
     }
-    struct publish_opts o = {.dir = mk->job.dir,
-                             .source = io_is_dir(mk->src) ? mk->src : NULL,
-                             .overwrite = true}; /* this folder is the job's */
-    struct publish_report r;
-    return publish_folder(&o, &r, e);
+    buf_release(&results);
+    return rc;
 }

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/kept.h"
 #include "core/buf.h"
 #include "core/io.h"
 #include "core/log.h"
@@ -49,7 +50,9 @@ static int load(struct mixer *x, const struct quantize_opts *q, const char *sens
         return 0;
     }
     struct imat imat;
-    struct sens_source from = {x->g, q->imatrix ? &imat : NULL, x->c->pool, NULL};
+    struct kept_of kept = {0};
+    kept_weights(&kept, x->c->kept, x->g, hash, NULL);
+    struct sens_source from = {x->g, q->imatrix ? &imat : NULL, x->c->pool, NULL, kept.of};
     imat_init(&imat);
     int rc = q->imatrix ? imat_read(&imat, q->imatrix, e) : 0;
     memcpy(s->imatrix_hash, hash, sizeof hash);
@@ -59,6 +62,7 @@ static int load(struct mixer *x, const struct quantize_opts *q, const char *sens
     if (!rc) rc = sens_errors(s, &from, e);
     qdev_close(from.dev);
     imat_release(&imat);
+    kept_release(&kept);
     return rc;
 }
 
@@ -69,14 +73,20 @@ static int load_gains(struct mixer *x, const struct quantize_opts *q, struct err
     gram_init(&gram);
     imat_init(&imat);
     int rc = gram_read(&gram, q->gram, e);
+    struct kept_of kept = {0};
+    char hash[33] = "";
     if (!rc && q->imatrix) rc = imat_read(&imat, q->imatrix, e);
+    if (!rc && q->imatrix) rc = record_file_hash(q->imatrix, hash, e);
+    kept_weights(&kept, x->c->kept, x->g, hash, gram.file);
     const struct sens_feedback f = {.gram = &gram,
                                     .imat = q->imatrix ? &imat : NULL,
                                     .search = q->search,
                                     .without = q->without,
-                                    .pool = x->c->pool};
+                                    .pool = x->c->pool,
+                                    .keep = kept.of};
     if (!rc) rc = sens_gains(&x->s, x->g, &f, e);
-    if (rc) err_wrap(e, "%s", q->gram);
+    if (rc && rc != ERR_INTR) err_wrap(e, "%s", q->gram);
+    kept_release(&kept);
     imat_release(&imat);
     gram_release(&gram);
     return rc;

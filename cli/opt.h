@@ -61,6 +61,7 @@ struct cli {          /* what every command gets */
     struct device device; /* --device, default the CPU */
     enum kern_isa isa;    /* --isa, default best */
     struct pool *pool;    /* made by cli_pool() on first use */
+    struct keep *kept;    /* what long steps measure, core/keep.h; NULL: nothing is kept */
     struct arena mem;     /* lists and strings of this command */
     int full_argc;
     char **full_argv;

@@ -26,7 +26,8 @@ int plan_plot(const struct cli *c, const struct sizes *z, const struct fit_ask *
     static const struct plot_axes axes = {.title = "memory on the device by context",
                                           .x = "tokens of context per slot",
                                           .y = "GiB",
-                                          .log_x = true};
+                                          .log_x = true,
+                                          .log_y = true};
     struct plot_point p[(COUNT_OF(line) + 1) * CONTEXTS_MAX];
     char card[64];
     int n = 0;
@@ -36,12 +37,15 @@ int plan_plot(const struct cli *c, const struct sizes *z, const struct fit_ask *
             struct fit_use u;
             a.kv_type = line[k].type, a.n_ctx = ctx;
             if (!fit_use(z, &a, 0, 0, &u)) continue;
-            p[n++] =
-                (struct plot_point){(double)ctx, (double)u.total / 0x1p30, (int)k, line[k].label};
+            p[n++] = (struct plot_point){.x = (double)ctx,
+                                         .y = (double)u.total / 0x1p30,
+                                         .series = (int)k,
+                                         .label = line[k].label};
         }
     double room = ask->memory > ask->reserve ? (double)(ask->memory - ask->reserve) / 0x1p30 : 0;
     snprintf(card, sizeof card, "card: %.3g GiB", room);
     for (int64_t ctx = 0; ask->memory && (ctx = plan_next_ctx(z, ctx)) != 0;)
-        p[n++] = (struct plot_point){(double)ctx, room, (int)COUNT_OF(line), card};
+        p[n++] = (struct plot_point){
+            .x = (double)ctx, .y = room, .series = (int)COUNT_OF(line), .label = card};
     return cli_plot(c, &axes, p, n, path, e);
 }

@@ -4,7 +4,7 @@
 #define HONE_CLI_PLOT_H
 
 #include "cli/opt.h"
-#include "report/result.h"
+#include "report/svg.h"
 
 /* Row of an option table: where the plot goes, a const char *. */
 #define OPT_PLOT(file, help)                                                                       \

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "calib/imatrix.h"
+#include "cli/kept.h"
 #include "core/hash.h"
 #include "core/mem.h"
 #include "core/num.h"
@@ -144,9 +145,23 @@ static int first_block(const struct probe *p, const struct sens_group *g) {
     return g->block < 0 ? 0 : g->block;
 }
 
+/* Everything that decides the weights of a candidate: a group's type alone, or within a mix. */
+static void add_kept(struct kept_of *x, const struct probe *p, const struct sens *s,
+                     const struct sens_mix *mix, const struct probe_want *w) {
+    struct kept_of base = {0};
+    struct buf b = {0};
+    kept_model(&base, p->c->kept, p->session[PROBE_SLOTS], NULL);
+    buf_fmt(&b, "probe;%simportance %s;search %d;", base.of[0].what, s->imatrix_hash,
+            (int)s->search);
+    for (int i = 0; mix && i < s->n_groups; i++) buf_fmt(&b, "%d ", (int)mix->type[i]);
+    if (w) buf_fmt(&b, ";%s %d", s->group[w->group].name, (int)w->type);
+    kept_text(x, p->c->kept, buf_take(&b));
+    kept_release(&base);
+}
+
 /* begin, like: eval.h; of candidates whose weights below a block are those of another. */
 static int measure(struct probe *p, int n, const int *begin, const int *like,
-                   struct eval_kld_run *r, struct err *e) {
+                   const struct kept_of *kept, struct eval_kld_run *r, struct err *e) {
     const struct eval_domain all = {.name = "", .ids = p->ids.v, .n_ids = p->ids.n};
     const struct eval_kld_job job = {.base = p->session[PROBE_SLOTS],
                                      .cand = p->session,
@@ -157,6 +172,7 @@ static int measure(struct probe *p, int n, const int *begin, const int *like,
                                      .from = p->ctx / 8,
                                      .begin = begin,
                                      .like = like,
+                                     .keep = p->c->kept ? kept->of : NULL,
                                      .unshared = true};
     return eval_kld_open(&job, r, e);
 }
@@ -164,14 +180,17 @@ static int measure(struct probe *p, int n, const int *begin, const int *like,
 int probe_alone(struct probe *p, const struct sens *s, const struct probe_want *w, int n,
                 struct probe_got *got, struct err *e) {
     struct eval_kld_run r;
+    struct kept_of kept = {0};
     int rc = 0, begin[PROBE_SLOTS] = {0}, like[PROBE_SLOTS] = {0};
     for (int i = 0; i < n && !rc; i++) {
         begin[i] = first_block(p, &s->group[w[i].group]);
         like[i] = -1;
+        add_kept(&kept, p, s, NULL, &w[i]);
         rc = restore(p, s, i, e);
         if (!rc) rc = put(p, s, i, w[i].group, w[i].type, false, e);
     }
-    if (!rc) rc = measure(p, n, begin, like, &r, e);
+    if (!rc) rc = measure(p, n, begin, like, &kept, &r, e);
+    kept_release(&kept);
     for (int i = 0; i < n && !rc; i++) {
         struct eval_group k;
         eval_kld_group(&r, i, -1, r.from, r.ctx, &k);
@@ -185,14 +204,17 @@ int probe_alone(struct probe *p, const struct sens *s, const struct probe_want *
 int probe_steps(struct probe *p, const struct sens *s, const struct sens_mix *mix,
                 const struct probe_want *w, int n, struct probe_got *got, struct err *e) {
     struct eval_kld_run r = {0};
+    struct kept_of kept = {0};
     int rc = 0, begin[PROBE_SLOTS] = {0}, like[PROBE_SLOTS] = {-1};
+    for (int i = 0; i <= n; i++) add_kept(&kept, p, s, mix, i ? &w[i - 1] : NULL);
     for (int i = 1; i <= n; i++) begin[i] = first_block(p, &s->group[w[i - 1].group]);
     for (int i = 0; i <= n && !rc; i++)
         for (int g = 0; g < s->n_groups && !rc; g++) {
             bool step = i > 0 && w[i - 1].group == g;
             rc = put(p, s, i, g, step ? w[i - 1].type : mix->type[g], !step, e);
         }
-    if (!rc) rc = measure(p, n + 1, begin, like, &r, e);
+    if (!rc) rc = measure(p, n + 1, begin, like, &kept, &r, e);
+    kept_release(&kept);
     for (int i = 0; i < n && !rc; i++) {
         struct eval_pair d;
         eval_kld_pair(&r, i + 1, 0, &d);

@@ -16,7 +16,7 @@ struct probe_data { /* one encoded tensor */
     bool keep; /* of the mix: stays over batches */
 };
 struct probe {
-    struct cli *c;
+    struct cli *c; /* its `kept`: windows that took long are kept there */
     const struct sens_source *from;
     struct model *model[PROBE_SLOTS + 1]; /* [PROBE_SLOTS]: the base */
     struct session *session[PROBE_SLOTS + 1];

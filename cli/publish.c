@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: MIT
 /* cli/publish.c - see publish.h.
  *
- * All texts are made first, then every conflict is looked for, then files are written, each whole
- * or not at all; manifest.json and SHA256SUMS come last. A file that is there is replaced when it
- * is as SHA256SUMS lists it or carries our mark (nobody edited it), or with overwrite. Tensor data
- * are read once. Nothing is deleted. */
+ * All texts are made first, then every conflict is looked for (cli/guard.h), then files are
+ * written, each whole or not at all; manifest.json and SHA256SUMS come last. Tensor data are read
+ * once. Nothing is deleted. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/publish.h"
+#include "cli/publish_fit.h"
 #include "core/buf.h"
 #include "core/hash.h"
 #include "core/io.h"
 #include "core/log.h"
 #include "core/mem.h"
 #include "core/prog.h"
-#include "models/fit.h"
 #include "report/manifest.h"
 #include "report/release.h"
 #include "report/result.h"
@@ -28,6 +27,7 @@ enum { MAX_TEXT = 64 << 20, MAX_TEXTS = 24 };
 struct text_file {
     const char *name;
     struct buf text;
+    bool aside; /* the name is somebody's own file */
 };
 struct publish {
     const struct publish_opts *o;
@@ -37,71 +37,14 @@ struct publish {
     bool have_result;
     struct text_file file[MAX_TEXTS];
     int n_files;
-    char *prompt, *old_sums;
+    struct buf results; /* as it is to be */
+    char *prompt, *notes;
+    struct guard *guard;
+    struct facts facts;
     struct json *old_supersedes; /* NULL: none */
 };
 
 /* ---- what the model's numbers say ------------------------------------------------------------ */
-
-static bool file_sizes(struct sizes *z, const char *path, struct err *e) {
-    struct gguf *g;
-    struct hparams *h = xcalloc(1, sizeof *h);
-    bool open = gguf_open(&g, path, GGUF_TOLERANT, e) == 0, ok;
-    const struct arch *a = open ? arch_find(gguf_str_or(g, "general.architecture", "")) : NULL;
-    ok = a && hparams_from_gguf(h, a, g, e) == 0 && sizes_init(z, a, h, e) == 0;
-    for (int64_t i = 0; ok && i < gguf_n_tensors(g); i++)
-        sizes_add(z, a, gguf_tensor_at(g, i)->name, gguf_tensor_at(g, i)->n_bytes);
-    if (open) gguf_close(g);
-    free(h);
-    return ok;
-}
-
-/* Lower is better: measured divergence where there is one, else size. */
-static double badness(const struct publish *p, int i) {
-    const struct release_file *f = &p->rel.file[i];
-    if (f->is_float) return -1;
-    for (int k = 0; p->have_result && k < p->res.n_files; k++)
-        if (strcmp(p->res.file[k].file, f->file) == 0 && p->res.file[k].mean_kld >= 0)
-            return p->res.file[k].mean_kld;
-    return 1e6 - f->bpw;
-}
-
-static void advise(struct publish *p) {
-    static const int gib[] = {8, 12, 16, 24, 32, 48, 80};
-    struct release *r = &p->rel;
-    struct sizes *z = xcalloc((size_t)r->n_files, sizeof *z);
-    bool *ok = xcalloc((size_t)r->n_files, sizeof *ok);
-    struct err e;
-    for (int i = 0; i < r->n_files; i++) {
-        char *path = io_join(r->dir, r->file[i].file);
-        ok[i] = file_sizes(&z[i], path, &e);
-        if (!ok[i]) log_debug("%s: no memory figures: %s", path, e.msg);
-        free(path);
-    }
-    for (size_t k = 0; k < COUNT_OF(gib); k++) {
-        struct release_card c = {.gib = gib[k], .file = -1};
-        double best = 0;
-        for (int i = 0; i < r->n_files; i++) {
-            struct fit f;
-            if (!ok[i]) continue;
-            int64_t ctx = z[i].n_ctx_train > 0 && z[i].n_ctx_train < 8192 ? z[i].n_ctx_train : 8192;
-            struct fit_ask ask = {.memory = (uint64_t)gib[k] << 30,
-                                  .reserve = UINT64_C(1) << 30,
-                                  .n_ctx = ctx,
-                                  .n_slots = 1,
-                                  .kv_type = QT_F16};
-            if (!fit_find(&z[i], &ask, &f) || f.way != FIT_ALL) continue;
-            if (c.file >= 0 && badness(p, i) >= best) continue;
-            c.file = i;
-            c.max_ctx = f.max_ctx;
-            best = badness(p, i);
-        }
-        r->card[r->n_cards++] = c;
-        if (c.file >= 0 && r->file[c.file].is_float) break; /* more memory changes nothing */
-    }
-    free(ok);
-    free(z);
-}
 
 /* A conversation of one turn as the model sees it. */
 static void render_prompt(struct publish *p) {
@@ -130,17 +73,18 @@ static struct buf *add_text(struct publish *p, const char *name) {
     return &p->file[p->n_files++].text;
 }
 
+/* SYSTEM_PROMPT.txt: pulls from the Hub take a file named system. */
+static const char *const copied[][2] = {{"LICENSE", NULL},
+                                        {"LICENSE.txt", NULL},
+                                        {"LICENSE.md", NULL},
+                                        {"NOTICE", NULL},
+                                        {"USE_POLICY.md", NULL},
+                                        {"config.json", NULL},
+                                        {"generation_config.json", NULL},
+                                        {"chat_template.jinja", NULL},
+                                        {"SYSTEM_PROMPT.txt", "system"}};
+
 static int copy_source(struct publish *p, struct err *e) {
-    /* SYSTEM_PROMPT.txt: pulls from the Hub take a file named system */
-    static const char *const copied[][2] = {{"LICENSE", NULL},
-                                            {"LICENSE.txt", NULL},
-                                            {"LICENSE.md", NULL},
-                                            {"NOTICE", NULL},
-                                            {"USE_POLICY.md", NULL},
-                                            {"config.json", NULL},
-                                            {"generation_config.json", NULL},
-                                            {"chat_template.jinja", NULL},
-                                            {"SYSTEM_PROMPT.txt", "system"}};
     if (!p->o->source) return 0;
     if (!io_is_dir(p->o->source))
         return err_set(e, ERR_USAGE, "--source: %s is not a folder", p->o->source);
@@ -164,25 +108,111 @@ static int copy_source(struct publish *p, struct err *e) {
     return 0;
 }
 
-static int make_texts(struct publish *p, struct err *e) {
+/* results.json with the facts as they are now. */
+static void with_facts(const struct publish *p, const struct json *root, struct buf *out) {
+    struct jw w;
+    bool done = false;
+    jw_init(&w, out, true);
+    jw_obj(&w, NULL);
+    for (const struct json *m = json_first(root); m || !done; m = m ? json_next(m) : NULL) {
+        if (m && strcmp(json_name(m), "facts") != 0) {
+            jw_copy(&w, json_name(m), m);
+        } else if (!done) {
+            jw_obj(&w, "facts");
+            facts_json(&p->facts, &w);
+            jw_end(&w);
+            done = true;
+        }
+    }
+    jw_end(&w);
+    buf_chr(out, '\n');
+}
+
+/* The measurements, when there are any; and the facts, which may stand there. */
+static int open_results(struct publish *p, struct err *e) {
     char *path = io_join(p->o->dir, "results.json");
+    const char *given = p->o->results;
+    struct json *root = NULL, *now = NULL;
     int rc = 0;
-    if (io_exists(path)) {
-        rc = result_open(&p->res, path, e);
+    if (given)
+        rc = json_parse(&root, given, strlen(given), "results.json", e);
+    else if (io_exists(path))
+        rc = json_read(&root, path, MAX_TEXT, e);
+    if (rc == 0) rc = publish_facts_find(&p->facts, p->o, root, e);
+    if (rc == 0 && root) {
+        with_facts(p, root, &p->results);
+        rc = json_parse(&now, p->results.data, p->results.len, path, e);
+        if (rc == 0) rc = result_take(&p->res, now, path, e);
         p->have_result = rc == 0;
     }
+    json_free(root);
     free(path);
-    if (rc) return rc;
-    advise(p);
+    return rc;
+}
+
+/* One that somebody else made or edited is read, but left as it is: the facts are in the manifest
+ * too. */
+static int add_results(struct publish *p, struct err *e) {
+    enum guard_state state = GUARD_FREE;
+    if (!p->o->results)
+        TRY(guard_ask(p->guard, "results.json", p->results.data, p->results.len, &state, e));
+    if (state == GUARD_FREE) buf_add(add_text(p, "results.json"), p->results.data, p->results.len);
+    return 0;
+}
+
+/* The publisher's words: of --notes, else of the card that is there. */
+static int read_notes(struct publish *p, struct err *e) {
+    char *path = io_join(p->o->dir, "README.md"), *text = NULL;
+    const char *notes;
+    size_t len, n;
+    int rc = 0;
+    if (p->o->notes) {
+        rc = io_read_file(&text, &len, p->o->notes, MAX_TEXT, e);
+        if (rc == 0 &&
+            (strlen(text) != len || strstr(text, NOTES_BEGIN) || strstr(text, NOTES_END)))
+            rc = err_set(e, ERR_DATA, "--notes %s: not a text, or with the marks of notes in it",
+                         p->o->notes);
+        if (rc == 0) p->notes = xasprintf("\n%s%s", text, len && text[len - 1] == '\n' ? "" : "\n");
+    } else if (io_exists(path)) {
+        rc = io_read_file(&text, &len, path, MAX_TEXT, e);
+        if (rc == 0 && guard_notes(text, len, &notes, &n)) p->notes = xstrndup(notes, n);
+    }
+    free(text);
+    free(path);
+    return rc;
+}
+
+/* In front of the first section. */
+static void add_notes(const struct publish *p, struct buf *card) {
+    const char *at = card->len ? strstr(card->data, "\n## ") : NULL;
+    size_t n = at ? (size_t)(at + 1 - card->data) : card->len;
+    struct buf out = {0};
+    buf_add(&out, card->data ? card->data : "", n);
+    buf_fmt(&out, NOTES_BEGIN "%s" NOTES_END "\n\n", p->notes ? p->notes : "\n");
+    buf_add(&out, card->data ? card->data + n : "", card->len - n);
+    buf_release(card);
+    *card = out;
+}
+
+static int make_texts(struct publish *p, struct err *e) {
+    if (p->have_result) {
+        const char *name = p->facts.text[FACT_NAME];
+        if (name && *name) p->res.name = name;
+        TRY(add_results(p, e));
+    }
+    publish_fit(&p->rel, p->have_result ? &p->res : NULL);
     render_prompt(p);
     TRY(copy_source(p, e));
-    report_readme(p->have_result ? &p->res : NULL, &p->rel, add_text(p, "README.md"));
+    TRY(read_notes(p, e));
+    struct buf *card = add_text(p, "README.md");
+    report_readme(p->have_result ? &p->res : NULL, &p->rel, card);
+    add_notes(p, card);
     if (p->have_result) {
         struct buf depth = {0}, speed = {0};
-        report_html(&p->res, add_text(p, "report.html"));
-        report_svg_kld(&p->res, add_text(p, "kld.svg"));
-        if (report_svg_kld_depth(&p->res, &depth)) *add_text(p, "kld-depth.svg") = depth;
-        if (report_svg_speed_depth(&p->res, &speed)) *add_text(p, "speed-depth.svg") = speed;
+        report_html(&p->res, &p->rel, add_text(p, "report.html"));
+        report_svg_kld(&p->res, false, add_text(p, "kld.svg"));
+        if (report_svg_kld_depth(&p->res, false, &depth)) *add_text(p, "kld-depth.svg") = depth;
+        if (report_svg_speed_depth(&p->res, false, &speed)) *add_text(p, "speed-depth.svg") = speed;
     }
     release_modelfile(&p->rel, add_text(p, "Modelfile"));
     release_params(&p->rel, add_text(p, "params"));
@@ -192,50 +222,33 @@ static int make_texts(struct publish *p, struct err *e) {
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* SHA256SUMS has this hash for the name. */
-static bool listed(const struct publish *p, const char *name, const char *hex) {
-    char *line = xasprintf("%s  %s\n", hex, name);
-    bool found = p->old_sums && strstr(p->old_sums, line) != NULL;
-    free(line);
-    return found;
-}
-
-/* *same: nothing to write. ERR_USAGE when somebody edited the file. */
-static int may_replace(const struct publish *p, const char *path, const struct text_file *f,
-                       bool *same, struct err *e) {
-    char *old, hex[65];
-    size_t len;
-    struct sha256 s;
-    *same = false;
-    if (!io_exists(path)) return 0;
-    TRY(io_read_file(&old, &len, path, MAX_TEXT, e));
-    *same = len == f->text.len && memcmp(old, f->text.data ? f->text.data : "", len) == 0;
-    sha256_init(&s);
-    sha256_add(&s, old, len);
-    sha256_hex(&s, hex);
-    bool ours = *same || p->o->overwrite || strstr(old, README_MARK) || listed(p, f->name, hex);
-    free(old);
-    if (ours) return 0;
-    return err_set(e, ERR_USAGE,
-                   "%s was not written by hone, or was edited since; use -f to replace it", path);
+/* Nothing is written before all of it may be. */
+static int may_write(struct publish *p, struct err *e) {
+    static const char *const lists[] = {MANIFEST_NAME, "SHA256SUMS"};
+    for (int i = 0; i < p->n_files; i++) {
+        struct text_file *f = &p->file[i];
+        const char *text = f->text.data ? f->text.data : "";
+        enum guard_state state;
+        TRY(guard_ask(p->guard, f->name, text, f->text.len, &state, e));
+        if (state != GUARD_FREE && p->o->way == GUARD_REFUSE)
+            return guard_check(p->guard, f->name, text, f->text.len, e);
+        f->aside = state != GUARD_FREE && p->o->way == GUARD_ASIDE;
+        if (!f->aside) guard_announce(p->guard, f->name, text, f->text.len);
+    }
+    for (size_t i = 0; i < COUNT_OF(lists) && p->o->way == GUARD_REFUSE; i++)
+        TRY(guard_check(p->guard, lists[i], NULL, 0, e));
+    return 0;
 }
 
 static int write_texts(struct publish *p, struct err *e) {
-    bool same[MAX_TEXTS];
+    TRY(may_write(p, e));
+    TRY(guard_begin(p->guard, e));
     for (int i = 0; i < p->n_files; i++) {
-        char *path = io_join(p->o->dir, p->file[i].name);
-        int rc = may_replace(p, path, &p->file[i], &same[i], e);
-        free(path);
-        if (rc) return rc;
-    }
-    for (int i = 0; i < p->n_files; i++) {
-        if (same[i]) continue;
-        char *path = io_join(p->o->dir, p->file[i].name);
         const struct buf *b = &p->file[i].text;
-        int rc = out_write_file(path, b->data ? b->data : "", b->len, true, e);
-        free(path);
-        if (rc) return rc;
-        p->r->n_written++;
+        bool written;
+        TRY(guard_write(p->guard, p->file[i].name, b->data ? b->data : "", b->len, p->o->way,
+                        &written, e));
+        p->r->n_written += written;
     }
     return 0;
 }
@@ -246,7 +259,9 @@ static int list_file(struct publish *p, struct jw *w, struct buf *sums, const ch
     size_t n = strlen(name);
     uint64_t size = 0;
     bool gguf = n > 5 && strcmp(name + n - 5, ".gguf") == 0;
-    int rc = gguf ? manifest_add_gguf(w, path, hex, prog, e) : manifest_add_file(w, path, hex, e);
+    const char *written = guard_hash_of(p->guard, name);
+    int rc = gguf ? manifest_add_gguf(w, path, hex, prog, e)
+                  : manifest_add_file(w, path, written, hex, e);
     if (rc == 0) rc = io_file_size(path, &size, e);
     if (rc == 0) buf_fmt(sums, "%s  %s\n", hex, name);
     p->r->n_bytes += size;
@@ -277,6 +292,13 @@ static struct json *read_superseded(const char *dir) {
     return root;
 }
 
+static int write_list(struct publish *p, const char *name, const struct buf *text, struct err *e) {
+    bool written;
+    TRY(guard_write(p->guard, name, text->data, text->len, p->o->way, &written, e));
+    p->r->n_written++;
+    return 0;
+}
+
 static int write_lists(struct publish *p, struct err *e) {
     struct release now; /* with the files just written */
     struct buf json = {0}, sums = {0};
@@ -290,12 +312,18 @@ static int write_lists(struct publish *p, struct err *e) {
     jw_str(&w, "format", "hone-manifest");
     jw_i64(&w, "version", 1);
     jw_str(&w, "hone_version", HONE_VERSION);
+    if (facts_any(&p->facts)) {
+        jw_obj(&w, "facts");
+        facts_json(&p->facts, &w);
+        jw_end(&w);
+    }
     jw_arr(&w, "files");
     prog_begin(&prog, "hashing", PROG_BYTES, total);
     int rc = 0;
     for (int i = 0; i < now.n_names && rc == 0; i++) {
         const char *s = now.name[i];
-        if (strcmp(s, "SHA256SUMS") == 0 || strcmp(s, MANIFEST_NAME) == 0 || strstr(s, ".tmp-"))
+        if (strcmp(s, "SHA256SUMS") == 0 || strcmp(s, MANIFEST_NAME) == 0 || strstr(s, ".tmp-") ||
+            guard_is_aside(s))
             continue;
         rc = list_file(p, &w, &sums, s, &prog, e);
     }
@@ -304,46 +332,45 @@ static int write_lists(struct publish *p, struct err *e) {
     if (rc == 0) rc = add_superseded(p, &w, sums.data ? sums.data : "", e);
     jw_end(&w);
     buf_chr(&json, '\n');
-    char hex[65], *path = io_join(p->o->dir, MANIFEST_NAME);
-    struct sha256 s;
-    sha256_init(&s);
-    sha256_add(&s, json.data, json.len);
-    sha256_hex(&s, hex);
+    char hex[65];
+    struct sha256 h;
+    sha256_init(&h);
+    sha256_add(&h, json.data, json.len);
+    sha256_hex(&h, hex);
     buf_fmt(&sums, "%s  " MANIFEST_NAME "\n", hex);
-    if (rc == 0) rc = out_write_file(path, json.data, json.len, true, e);
-    free(path);
-    path = io_join(p->o->dir, "SHA256SUMS");
-    if (rc == 0) rc = out_write_file(path, sums.data, sums.len, true, e);
-    if (rc == 0) p->r->n_written += 2;
-    free(path);
+    if (rc == 0) rc = write_list(p, MANIFEST_NAME, &json, e);
+    if (rc == 0) rc = write_list(p, "SHA256SUMS", &sums, e);
+    if (rc == 0) rc = guard_end(p->guard, e);
     buf_release(&json);
     buf_release(&sums);
     release_close(&now);
     return rc;
 }
 
-static void override(struct publish *p) {
-    const struct publish_opts *o = p->o;
-    p->rel.repo = o->repo;
-    p->rel.quantized_by = o->quantized_by;
-    if (o->base_model) p->rel.base_model = o->base_model;
-    if (o->license) p->rel.license = o->license;
+static int publish_open(struct publish *p, struct err *e) {
+    struct json *none = NULL;
+    TRY(guard_open(&p->guard, p->o->dir, e));
+    p->old_supersedes = read_superseded(p->o->dir);
+    p->r->n_models = p->rel.n_files;
+    if (p->o->manifest_only)
+        TRY(publish_facts_find(&p->facts, p->o, none, e));
+    else
+        TRY(open_results(p, e));
+    publish_facts_apply(&p->facts, &p->rel);
+    p->r->has_license = *p->rel.license != 0;
+    p->r->has_base = *p->rel.base_model != 0;
+    return 0;
 }
 
 int publish_folder(const struct publish_opts *o, struct publish_report *r, struct err *e) {
     struct publish *p = xcalloc(1, sizeof *p);
-    size_t len;
     memset(r, 0, sizeof *r);
     p->o = o;
     p->r = r;
+    facts_init(&p->facts);
     int rc = release_open(&p->rel, o->dir, e);
     if (rc == 0) {
-        char *path = io_join(o->dir, "SHA256SUMS");
-        if (io_exists(path)) rc = io_read_file(&p->old_sums, &len, path, MAX_TEXT, e);
-        free(path);
-        p->old_supersedes = read_superseded(o->dir);
-        r->n_models = p->rel.n_files;
-        override(p);
+        rc = publish_open(p, e);
         if (rc == 0 && !o->manifest_only) rc = make_texts(p, e);
         if (rc == 0) rc = write_texts(p, e);
         if (rc == 0) rc = write_lists(p, e);
@@ -352,8 +379,33 @@ int publish_folder(const struct publish_opts *o, struct publish_report *r, struc
     if (p->have_result) result_close(&p->res);
     for (int i = 0; i < p->n_files; i++) buf_release(&p->file[i].text);
     json_free(p->old_supersedes);
-    free(p->old_sums);
+    guard_free(p->guard);
+    facts_release(&p->facts);
+    buf_release(&p->results);
+    free(p->notes);
     free(p->prompt);
     free(p);
+    return rc;
+}
+
+int publish_check_folder(const char *dir, const char *source, struct err *e) {
+    static const char *const texts[] = {
+        "README.md", "report.html", "results.json", "kld.svg", "kld-depth.svg", "speed-depth.svg",
+        "Modelfile", "params",      "model.yaml",   "system",  MANIFEST_NAME,   "SHA256SUMS"};
+    struct guard *g;
+    TRY(guard_open(&g, dir, e));
+    int rc = 0;
+    for (size_t i = 0; i < COUNT_OF(texts) && rc == 0; i++)
+        rc = guard_check(g, texts[i], NULL, 0, e);
+    for (size_t i = 0; i < COUNT_OF(copied) && rc == 0 && source; i++) {
+        char *path = io_join(source, copied[i][0]), *text = NULL;
+        size_t len = 0;
+        const char *name = copied[i][1] ? copied[i][1] : copied[i][0];
+        if (io_exists(path) && !io_is_dir(path)) rc = io_read_file(&text, &len, path, MAX_TEXT, e);
+        if (rc == 0 && text) rc = guard_check(g, name, text, len, e);
+        free(text);
+        free(path);
+    }
+    guard_free(g);
     return rc;
 }

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cli/claim.h"
 #include "core/hash.h"
 #include "core/io.h"
 #include "core/log.h"
@@ -117,11 +118,14 @@ int job_open(struct job *j, const char *dir, struct err *e) {
     j->lock_fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     free(lock);
     if (j->lock_fd < 0) return err_sys(e, "%s: cannot write into this folder", j->state);
-    if (flock(j->lock_fd, LOCK_EX | LOCK_NB) != 0)
+    if (flock(j->lock_fd, LOCK_EX | LOCK_NB) != 0) {
+        close(j->lock_fd);
+        j->lock_fd = -1; /* nothing here is ours */
         return err_set(e, ERR_SYS,
                        "%s: another hone job is writing here; wait for it, or choose "
                        "another folder with -o",
                        dir);
+    }
     TRY(job_take_old(j, e));
     TRY(remove_leftovers(dir, is_temporary, e));
     return remove_leftovers(j->state, is_temporary, e);
@@ -132,8 +136,27 @@ int job_remove_parts(const struct job *j, struct err *e) {
     return remove_leftovers(j->state, is_part, e);
 }
 
+/* A job that was refused leaves no state: nothing but the lock and empty folders. */
+static void remove_empty(const struct job *j) {
+    struct io_names all;
+    struct err ignored;
+    bool only = io_list(&all, j->state, &ignored) == 0;
+    for (int i = 0; i < all.n && only; i++) {
+        char *path = io_join(j->state, all.v[i]);
+        only = strcmp(all.v[i], "lock") == 0 || (io_is_dir(path) && rmdir(path) == 0);
+        free(path);
+    }
+    io_names_release(&all);
+    char *lock = io_join(j->state, "lock");
+    if (only && unlink(lock) == 0) rmdir(j->state);
+    free(lock);
+}
+
 void job_close(struct job *j) {
-    if (j->dir && j->lock_fd >= 0) close(j->lock_fd);
+    if (j->dir && j->lock_fd >= 0) {
+        remove_empty(j);
+        close(j->lock_fd);
+    }
     free(j->dir);
     free(j->state);
     memset(j, 0, sizeof *j);
@@ -294,12 +317,18 @@ int step_save(struct step *s, const char *const *files, int n_files, const char 
         if (rc == 0 && !file_stamp(path, &size, stamp)) rc = err_sys(e, "%s: vanished", path);
         free(path);
         if (rc) break;
-        jw_obj(&w, NULL);
-        jw_str(&w, "file", files[i]);
-        jw_i64(&w, "size_bytes", size);
-        jw_str(&w, "mtime", stamp);
-        jw_str(&w, "xxh128", hex);
-        jw_end(&w);
+        struct buf entry = {0};
+        struct jw one;
+        jw_init(&one, &entry, false);
+        jw_obj(&one, NULL);
+        jw_str(&one, "file", files[i]);
+        jw_i64(&one, "size_bytes", size);
+        jw_str(&one, "mtime", stamp);
+        jw_str(&one, "xxh128", hex);
+        jw_end(&one);
+        jw_raw(&w, NULL, entry.data);
+        if (job_name(files[i]) == files[i]) rc = claim_done(s->job, files[i], entry.data, e);
+        buf_release(&entry);
     }
     jw_end(&w);
     jw_raw(&w, "result", result_json);

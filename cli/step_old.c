@@ -10,10 +10,12 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include "cli/claim.h"
 #include "cli/step.h"
 #include "core/io.h"
 #include "core/log.h"
 #include "core/mem.h"
+#include "core/str.h"
 
 enum { MAX_RECORD = 64 << 20 };
 
@@ -40,6 +42,33 @@ static int move_entries(const struct job *j, const char *old, struct err *e) {
     return rc;
 }
 
+/* Earlier versions did not say what they made but in the records of steps. */
+static int claim_outputs(const struct job *j, struct err *e) {
+    struct io_names all;
+    struct err ignored;
+    int rc = io_list(&all, j->state, e);
+    for (int i = 0; i < all.n && rc == 0; i++) {
+        struct json *root = NULL;
+        char *path = io_join(j->state, all.v[i]);
+        if (str_ends(all.v[i], ".json")) (void)json_read(&root, path, MAX_RECORD, &ignored);
+        const struct json *files = json_get(root, "files");
+        for (const struct json *f = json_first(files); f && rc == 0; f = json_next(f)) {
+            const char *name = json_str(json_get(f, "file"));
+            if (!name || strchr(name, '/') || job_name(name) != name) continue;
+            struct buf entry = {0};
+            struct jw w;
+            jw_init(&w, &entry, false);
+            jw_copy(&w, NULL, f);
+            rc = claim_done(j, name, entry.data, e);
+            buf_release(&entry);
+        }
+        json_free(root);
+        free(path);
+    }
+    io_names_release(&all);
+    return rc;
+}
+
 static int move_folder(const struct job *j, const char *old, struct err *e) {
     char *lock = io_join(old, "lock");
     int fd = open(lock, O_RDWR | O_CLOEXEC), rc = 0;
@@ -47,6 +76,7 @@ static int move_folder(const struct job *j, const char *old, struct err *e) {
     if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0)
         rc = err_set(e, ERR_SYS, "%s: another hone job is writing here; wait for it", j->dir);
     if (rc == 0) rc = move_entries(j, old, e);
+    if (rc == 0) rc = claim_outputs(j, e);
     if (fd >= 0) close(fd);
     return rc;
 }

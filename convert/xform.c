@@ -89,10 +89,14 @@ static void load_row(const struct job *j, const struct place *at, float *dst, fl
 }
 
 bool xform_makes(enum xform xf) {
-    return xf == XF_ROPE_FREQS;
+    return xf == XF_ROPE_FREQS || xf == XF_ROPE_LLAMA3;
 }
 static void make_row(const struct job *j, float *dst) {
-    for (int64_t i = 0; i < j->cols; i++) dst[i] = i < j->p->hp.d[HD_ROT] / 2 ? 1.0f : 1e30f;
+    const struct hparams *h = &j->p->hp;
+    for (int64_t i = 0; i < j->cols; i++)
+        dst[i] = j->it->xf == XF_ROPE_LLAMA3 ? (float)llama3_divisor(h, i)
+                 : i < h->d[HD_ROT] / 2      ? 1.0f
+                                             : 1e30f;
 }
 
 /* Column groups into GGUF order; `size` bytes per element. */

@@ -63,11 +63,11 @@ enum hp_dim {
     HD_FULL_V /* full layers have a value projection (else values are the raw keys) */,
     HD_KV_SHARED /* last layers that read another layer's keys and values */,
     HD_FF_SHARED /* their width */,
-    HD_FREQS /* rope divisors of full layers: head_dim / 2 */,
+    HD_FREQS /* divisors of rotary angles (rope_freqs.weight) of full layers: head_dim / 2 */,
     HD_PLE /* per-layer embedding width */,
     HD_PLE_ALL /* of all layers */,
     HD_PLE_VOCAB,
-    HD_YARN_CTX /* context before the extension */,
+    HD_YARN_CTX /* context before the extension, YaRN or Llama 3 */,
     HD_COUNT
 };
 enum hp_real {
@@ -80,6 +80,10 @@ enum hp_real {
     HF_YARN_ATTN,
     HF_YARN_FAST,
     HF_YARN_SLOW,
+    /* Llama 3's divisors of rotary angles (models/llama3.c); known while converting only */
+    HF_LLAMA3_FACTOR,
+    HF_LLAMA3_LOW,
+    HF_LLAMA3_HIGH,
     HF_COUNT
 };
 enum { HP_MAX_LAYERS = 512 };
@@ -124,6 +128,7 @@ enum xform {
     XF_SPLIT_SECOND, /* second half (up) */
     XF_ROPE_PAIRS,   /* rows of each head of `group`: new[2i + b] = old[i + b * group/2] */
     XF_ROPE_FREQS, /* made, not read: 1 for the first HD_ROT/2 entries, 1e30 (no rotation) behind */
+    XF_ROPE_LLAMA3, /* made, not read: llama3_divisor of each pair */
     XF_COUNT
 };
 /* What a tensor is, for recipes, floors and reports. */
@@ -245,6 +250,11 @@ int hparams_mul(struct hparams *h, int slot, int64_t a, int64_t b, struct err *e
 
 /* yarn.c: the context extension of any architecture, read and written by the functions above. */
 int yarn_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e);
+/* Reads rope_type "llama3" of config.json, if that is what it asks for: fills HF_LLAMA3_*, and sets
+ * HD_FREQS to 1 so that derive() knows of the tensor. ERR_DATA when its numbers make no sense. */
+int llama3_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e);
+/* Returns the divisor of the angle of pair i of head_dim/2 in a model whose config asks for it. */
+double llama3_divisor(const struct hparams *h, int64_t i);
 int yarn_from_gguf(struct hparams *h, const char *arch, const struct gguf *g, struct err *e);
 void yarn_write(const struct hparams *h, const char *arch, struct gguf_w *w);
 

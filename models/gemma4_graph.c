@@ -14,7 +14,6 @@
 
 struct gemma {
     struct build b;
-    gr_w freqs;
     gr_reg ple;     /* [layers * width], GR_NONE without per-layer embeddings */
     int kv_slot[2]; /* of the last layer with own keys: full, window */
 };
@@ -57,7 +56,7 @@ static void rope(struct gemma *m, gr_reg r, int64_t head_dim, bool window) {
     n->head_dim = n->n_rot = head_dim;
     n->n_heads = m->b.g->reg_width[r] / head_dim;
     n->rope_base = m->b.h->f[window ? HF_ROPE_BASE_W : HF_ROPE_BASE];
-    if (!window) n->w[0] = m->freqs;
+    if (!window) n->w[0] = m->b.freqs;
 }
 
 /* Normed and rotated keys and normed values of this layer. */
@@ -209,7 +208,7 @@ int gemma4_build(const struct arch *a, const struct hparams *h, struct graph *g,
     g->softcap = h->f[HF_SOFTCAP];
     g->residual = graph_reg(g, h->d[HD_EMBD]);
     gr_w embd = embed(b, "token_embd.weight", g->residual, h->d[HD_EMBD]);
-    m.freqs = part_weight(b, "rope_freqs.weight");
+    b->freqs = part_weight(b, "rope_freqs.weight");
     if (h->d[HD_PLE]) per_layer_embeddings(&m);
     for (b->layer = 0; b->layer < h->d[HD_LAYERS]; b->layer++) block(&m);
     b->layer = -1;

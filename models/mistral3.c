@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* models/mistral3.c - Mistral Small 3.x, a plain dense decoder, under the two names the format has
- * for it: `llama` (text-only class, all older files) and `mistral3` (multimodal class). Both graphs
- * are the same.
+/* models/mistral3.c - plain dense decoders: Llama 3, SmolLM, Mistral Small 3.x and what shares
+ * their class, under the two names the format has for them: `llama` (text-only classes, all older
+ * files) and `mistral3` (Mistral's multimodal class). Both graphs are the same.
  *
  * GGUF stores query and key rows so that rope turns neighbours (2j, 2j + 1); Hugging Face stores
  * the halves of each head apart: conversion regroups rows (XF_ROPE_PAIRS). Other models that share
- * a name (Llama 3 with rope divisors, Ministral 3 with yarn, Mistral 4) are refused, not guessed.
+ * a name (Ministral 3 with yarn, Mistral 4, Mixtral) are refused, not guessed.
  */
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 #include "core/json.h"
 #include "models/part.h"
 
-static const char *const llama_classes[] = {"MistralForCausalLM", NULL};
+static const char *const llama_classes[] = {"LlamaForCausalLM", "MistralForCausalLM", NULL};
 static const char *const mistral3_classes[] = {"Mistral3ForConditionalGeneration", NULL};
 static const char *const skip[] = {"vision_tower.", "multi_modal_projector.", NULL};
 
@@ -29,6 +29,7 @@ static const struct hp_row hp[] = {
 #define LAYER(x) "model.layers.%d." x
 static const struct tensor_row tensors[] = {
     ROW_TOKEN_EMBD,
+    {"rope_freqs.weight", NULL, {HD_FREQS}, XF_ROPE_LLAMA3, 0, ROLE_OTHER, W_GLOBAL, TR_F32 | TR_IF(HD_FREQS)},
     {"blk.%d.attn_norm.weight", LAYER("input_layernorm.weight"), {HD_EMBD}, XF_COPY, 0, ROLE_OTHER, W_ALL, TR_F32},
     {"blk.%d.attn_q.weight", LAYER("self_attn.q_proj.weight"), {HD_Q_OUT, HD_EMBD}, XF_ROPE_PAIRS, HD_HEAD_DIM, ROLE_ATTN_Q, W_ALL, 0},
     {"blk.%d.attn_k.weight", LAYER("self_attn.k_proj.weight"), {HD_KV_OUT, HD_EMBD}, XF_ROPE_PAIRS, HD_HEAD_DIM, ROLE_ATTN_K, W_ALL, 0},
@@ -47,11 +48,11 @@ static int derive(struct hparams *h, struct err *e) {
     if (h->d[HD_HEAD_DIM] % 2 || h->d[HD_ROT] != h->d[HD_HEAD_DIM])
         return err_set(e, ERR_DATA, "%lld rotated dimensions of heads of %lld: all must be",
                        (long long)h->d[HD_ROT], (long long)h->d[HD_HEAD_DIM]);
+    if (h->d[HD_FREQS]) h->d[HD_FREQS] = h->d[HD_HEAD_DIM] / 2;
     return 0;
 }
 
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
-    UNUSED(h);
     const struct json *text = json_get(hfdir_config(dir), "text_config");
     const char *type = json_str(json_get(text, "model_type"));
     if (type && strcmp(type, "mistral") != 0)
@@ -68,13 +69,14 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     const char *act = json_str(hfdir_hparam(dir, "hidden_act"));
     if (act && strcmp(act, "silu") != 0)
         return err_set(e, ERR_DATA, "hidden_act is \"%.40s\", not silu", act);
-    return hf_check_rope(dir, e);
+    TRY(llama3_from_hf(h, dir, e));
+    return h->d[HD_FREQS] ? 0 : hf_check_rope(dir, e);
 }
 
 /* `llama` is the name of many models: what changes the computation and is not here is refused.
- * Tensors that are not here (experts, rope divisors, biases) are refused when weights are bound. */
+ * Tensors that are not here (experts, biases) are refused when weights are bound. */
 static int read_keys(struct hparams *h, const struct gguf *g, struct err *e) {
-    UNUSED(h);
+    h->d[HD_FREQS] = gguf_find_tensor(g, "rope_freqs.weight") != NULL;
     const char *name = gguf_str_or(g, "general.architecture", "");
     static const char *const no[] = {"expert_count", "attention.sliding_window",
                                      "attention.temperature_scale"};

@@ -94,10 +94,11 @@ void part_rope_base(const struct hparams *h, struct graph *g) {
 
 int part_decoder(const struct arch *a, const struct hparams *h, struct graph *g,
                  const struct part_blocks *p, struct err *e) {
-    struct build b = {.arch = a, .h = h, .g = g, .layer = -1};
+    struct build b = {.arch = a, .h = h, .g = g, .layer = -1, .freqs = GR_NONE};
     part_rope_base(h, g);
     g->residual = graph_reg(g, h->d[HD_EMBD]);
     gr_w embd = part_weight(&b, "token_embd.weight");
+    if (h->d[HD_FREQS]) b.freqs = part_weight(&b, "rope_freqs.weight");
     struct gr_node *n = graph_node(g, OP_EMBED, -1);
     n->dst = g->residual;
     n->w[0] = embd;

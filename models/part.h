@@ -17,7 +17,8 @@ struct build {
     const struct arch *arch;
     const struct hparams *h;
     struct graph *g;
-    int layer; /* current block, -1 outside */
+    int layer;  /* current block, -1 outside */
+    gr_w freqs; /* divisors of rotary angles (rope_freqs.weight), GR_NONE without */
     gr_reg free[PART_MAX_FREE];
     int n_free;
     const char *missing; /* a weight name the table lacks: our bug, reported by part_decoder */

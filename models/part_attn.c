@@ -25,6 +25,7 @@ static void norm_rope(struct build *b, gr_reg r, const char *norm, int64_t n_hea
     n->n_heads = n_heads;
     n->head_dim = d[HD_HEAD_DIM];
     n->n_rot = d[HD_ROT];
+    n->w[0] = b->freqs;
 }
 
 /* The query register; *gate: what multiplies the output, or GR_NONE. */

@@ -46,7 +46,7 @@ static gr_reg joined(struct build *b, gr_w embd) {
 
 int part_draft(const struct arch *a, const struct hparams *h, struct graph *g,
                const struct part_blocks *p, struct err *e) {
-    struct build b = {.arch = a, .h = h, .g = g, .layer = (int)h->d[HD_LAYERS]};
+    struct build b = {.arch = a, .h = h, .g = g, .layer = (int)h->d[HD_LAYERS], .freqs = GR_NONE};
     if (h->d[HD_MTP] < 1) return err_set(e, ERR_DATA, "the model has no MTP block");
     part_rope_base(h, g);
     gr_w embd = own_or(&b, "nextn.embed_tokens.weight", "token_embd.weight");

@@ -31,6 +31,7 @@
 #include "quantize/feedback.h"
 #include "quantize/qplan.h"
 #include "quantize/record.h"
+#include "quantize/requant.h"
 #include "quantize/resume.h"
 
 enum { BATCH_BYTES = 32 << 20, TAU_DEFAULT = 256 };
@@ -206,10 +207,12 @@ static bool starts_with(const char *s, const char *head) {
 static int write_keys(struct run *q, struct err *e) {
     bool any = false;
     struct buf record = {0};
+    struct requant base;
     for (int64_t i = 0; i < gguf_n_kv(q->g); i++) {
         const struct gguf_kv *kv = gguf_kv_at(q->g, i);
         if (!starts_with(kv->key, "split.") && !starts_with(kv->key, "quantize.imatrix.") &&
-            !starts_with(kv->key, "hone.mix.") && strcmp(kv->key, RECORD_KEY) != 0)
+            !starts_with(kv->key, "hone.mix.") && strcmp(kv->key, RECORD_KEY) != 0 &&
+            strcmp(kv->key, REQUANT_KEY) != 0)
             gguf_w_copy_kv(q->w, kv);
     }
     for (int64_t i = 0; i < q->plan.n; i++)
@@ -218,6 +221,8 @@ static int write_keys(struct run *q, struct err *e) {
     if (q->plan.ftype >= 0) gguf_w_u32(q->w, "general.file_type", (uint32_t)q->plan.ftype);
     for (int i = 0; i < q->o->n_notes; i++)
         gguf_w_str(q->w, q->o->note[i].key, q->o->note[i].value);
+    requant_look(q->g, &base);
+    if (base.quantized) gguf_w_str(q->w, REQUANT_KEY, base.type);
     int rc = record_text(&record, q->o, q->g, e);
     if (rc == 0) gguf_w_str(q->w, RECORD_KEY, record.data);
     buf_release(&record);

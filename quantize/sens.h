@@ -12,6 +12,7 @@
 #include "core/gguf.h"
 #include "core/gram_file.h"
 #include "core/imat_file.h"
+#include "core/keep.h"
 #include "core/pool.h"
 #include "quantize/enc/enc.h"
 #include "quantize/mix.h"
@@ -74,7 +75,8 @@ struct sens_source { /* whose weights are encoded, and by what */
     const struct gguf *g;
     const struct imat *imat; /* NULL: none */
     struct pool *pool;
-    struct qdev *dev; /* NULL: the CPU alone; the numbers are the same */
+    struct qdev *dev;           /* NULL: the CPU alone; the numbers are the same */
+    const struct keep_of *keep; /* errors as they come; says model and importance. NULL: none */
 };
 /* Fills group.err of every candidate type: rows sampled evenly, every expert, importance as the
  * quantizer has it, experts weighted by their tokens. imat NULL: columns count the same. Types
@@ -91,6 +93,7 @@ struct sens_feedback {
     enum search search;
     unsigned without; /* FEEDBACK_... */
     struct pool *pool;
+    const struct keep_of *keep; /* as in sens_source, and the moments */
 };
 int sens_gains(struct sens *s, const struct gguf *g, const struct sens_feedback *f, struct err *e);
 /* The importance of a tensor as quantization has it, by buf_free; NULL when it has none. */

@@ -188,6 +188,32 @@ static int tensor_errors(const struct sens_source *from, const struct kern *ref,
     return rc;
 }
 
+/* Of one group, taken over from an earlier run or measured. */
+static int group_errors(const struct sens *s, const struct sens_source *from,
+                        const struct kern *ref, struct sens_group *gr, struct err *e) {
+    struct {
+        double err[QT_COUNT];
+        bool can[QT_COUNT];
+    } kept;
+    char *which = xasprintf("errors %s %d %d", gr->name, (int)s->search, s->low);
+    int rc = 0;
+    memset(&kept, 0, sizeof kept);
+    if (keep_get(from->keep, which, &kept, sizeof kept)) {
+        memcpy(gr->err, kept.err, sizeof gr->err);
+        memcpy(gr->can, kept.can, sizeof gr->can);
+    } else {
+        for (int k = 0; k < gr->n_items && !rc; k++) {
+            rc = tensor_errors(from, ref, s->search, gr, gr->item[k], e);
+            if (!rc && prog_interrupted()) rc = err_set(e, ERR_INTR, "interrupted");
+        }
+        memcpy(kept.err, gr->err, sizeof gr->err);
+        memcpy(kept.can, gr->can, sizeof gr->can);
+        if (!rc) keep_put(from->keep, which, &kept, sizeof kept);
+    }
+    free(which);
+    return rc;
+}
+
 int sens_errors(struct sens *s, const struct sens_source *from, struct err *e) {
     struct kern *ref = xcalloc(1, sizeof *ref);
     struct prog prog = {0};
@@ -198,10 +224,7 @@ int sens_errors(struct sens *s, const struct sens_source *from, struct err *e) {
         struct sens_group *gr = &s->group[i];
         for (int t = 0; t < QT_COUNT; t++) gr->err[t] = -1;
         if (!s->low) gr->can[QT_IQ1_S] = gr->can[QT_IQ1_M] = false;
-        for (int k = 0; k < gr->n_items && !rc && ranks_mine(i); k++) {
-            rc = tensor_errors(from, ref, s->search, gr, gr->item[k], e);
-            if (!rc && prog_interrupted()) rc = err_set(e, ERR_INTR, "interrupted");
-        }
+        if (ranks_mine(i)) rc = group_errors(s, from, ref, gr, e);
         if (!rc) {
             ranks_pass(i, gr->err, sizeof gr->err);
             ranks_pass(i, gr->can, sizeof gr->can);

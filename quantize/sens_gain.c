@@ -4,6 +4,7 @@
  * shrinkage (fb_tensor.c). Types without feedback keep 1, so a mix is chosen knowing which types
  * profit. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/mem.h"
@@ -58,6 +59,22 @@ static int tensor_gain(const struct rows *r, const struct gram_input *in, const 
     return 0;
 }
 
+/* The same, taken over from an earlier run where it is known. */
+static int gain_or_kept(const struct rows *r, const struct gram_input *in, const float *imp,
+                        enum qtype type, const struct sens_feedback *f, double *gain,
+                        struct err *e) {
+    char *which =
+        xasprintf("gain %s %s %d %u", r->t->name, qtype_name(type), (int)f->search, f->without);
+    int rc = 0;
+    if (!keep_get(f->keep, which, gain, sizeof *gain)) {
+        rc = tensor_gain(r, in, imp, type, f, gain, e);
+        if (!rc && prog_interrupted()) rc = err_set(e, ERR_INTR, "interrupted");
+        if (!rc) keep_put(f->keep, which, gain, sizeof *gain);
+    }
+    free(which);
+    return rc;
+}
+
 static int group_gains(struct sens_group *g, const struct gguf *gf, const struct kern *ref,
                        const struct sens_feedback *f, struct err *e) {
     double sum[QT_COUNT] = {0};
@@ -69,7 +86,7 @@ static int group_gains(struct sens_group *g, const struct gguf *gf, const struct
         for (int t = 0; t < QT_COUNT && !rc; t++) {
             double gain = 1;
             if (!g->can[t] || g->err[t] < 0) continue;
-            rc = tensor_gain(&r, in, imp, (enum qtype)t, f, &gain, e);
+            rc = gain_or_kept(&r, in, imp, (enum qtype)t, f, &gain, e);
             sum[t] += gain / g->n_items;
         }
         buf_free(imp);
@@ -88,7 +105,6 @@ int sens_gains(struct sens *s, const struct gguf *g, const struct sens_feedback 
     prog_begin(&prog, "gain of error feedback", PROG_ITEMS, (uint64_t)s->n_groups);
     for (int i = 0; i < s->n_groups && !rc; i++) {
         rc = group_gains(&s->group[i], g, &ref, f, e);
-        if (!rc && prog_interrupted()) rc = err_set(e, ERR_INTR, "interrupted");
         prog_update(&prog, (uint64_t)i + 1);
     }
     prog_end(&prog);

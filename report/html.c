@@ -1,64 +1,152 @@
 // SPDX-License-Identifier: MIT
 /* report/html.c - results.json -> report.html: one self-contained page, no scripts, no references.
- */
+ * It begins with what to take and why. Strangers' texts are escaped wherever they are printed. */
+#include "report/html.h"
+
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "report/pick.h"
 #include "report/report_text.h"
-#include "report/result.h"
 
-static const char style[] =
-    "body{font:15px/1.5 system-ui,sans-serif;max-width:1000px;margin:2rem auto;padding:0 1rem;"
-    "color:#222;background:#fff}table{border-collapse:collapse;width:100%;font-size:13px}"
-    "th,td{padding:.35rem .5rem;border-bottom:1px solid #ddd;text-align:left}"
-    ".n,th.n{text-align:right;font-variant-numeric:tabular-nums}code{font-size:12px}"
-    "tr.base "
-    "td{color:#777}h1,p{overflow-wrap:anywhere}.wrap{overflow-x:auto}svg{width:100%;min-width:"
-    "560px;height:auto}"
-    "@media "
-    "print{body{max-width:none;margin:0}.wrap{overflow:visible}svg{min-width:0}table{font-size:9px}"
-    "h2{break-after:avoid}tr,svg{break-inside:avoid}}"
-    "@media(prefers-color-scheme:dark){body{color:#ddd;background:#181818}th,td{border-color:#444}"
-    "}";
-
-static void table(const struct result *r, struct buf *out) {
-    buf_fmt(out,
-            "<div class=wrap><table><tr><th>file<th class=n>bytes<th class=n>GiB<th class=n>bpw"
-            "<th class=n>PPL<th class=n>&plusmn;<th class=n>mean KLD<th class=n>&plusmn;"
-            "<th class=n>99.9 %% KLD<th class=n>max KLD<th class=n>RMS &Delta;p %%<th class=n>same "
-            "top-1 %%"
-            "<th class=n>pp%lld t/s<th class=n>tg%lld t/s</tr>\n",
-            (long long)r->pp, (long long)r->tg);
-    for (int i = 0; i < r->n_files; i++) {
-        const struct result_file *f = &r->file[i];
-        buf_fmt(out, "<tr%s><td><code>", f->is_base ? " class=base" : "");
-        html_text(out, f->file);
-        buf_fmt(out, "</code></td><td class=n>%lld</td>", (long long)f->size_bytes);
-        html_num(out, (double)f->size_bytes / 0x1p30, 4);
-        html_num(out, f->bpw, 2);
-        html_num(out, f->ppl, 4);
-        html_num(out, f->ppl_stderr, 4);
-        html_num(out, f->mean_kld, 6);
-        html_num(out, f->mean_kld_stderr, 6);
-        html_num(out, f->kld_p999, 4);
-        html_num(out, f->max_kld, 3);
-        html_num(out, f->rms_dp * 100, 3);
-        html_num(out, f->same_top1 * 100, 2);
-        html_num(out, f->pp_tok_per_s, 0);
-        html_num(out, f->tg_tok_per_s, 1);
-        buf_str(out, "</tr>\n");
-    }
-    buf_str(out, "</table></div>\n");
+static void plain(struct buf *out, struct buf *text) {
+    html_text(out, text->data ? text->data : "");
+    buf_reset(text);
 }
 
-static void sums(const struct result *r, struct buf *out) {
-    buf_str(out, "<h2>Checksums</h2><div class=wrap><table><tr><th>SHA-256<th>file</tr>\n");
-    for (int i = 0; i < r->n_files; i++) {
-        buf_fmt(out, "<tr><td><code>%s</code><td><code>", r->file[i].sha256);
-        html_text(out, r->file[i].file);
-        buf_str(out, "</code></tr>\n");
+static void head(const struct result *r, struct buf *out) {
+    char params[24], ctx[32];
+    text_params(params, r->n_params);
+    text_thousands(ctx, r->ctx);
+    buf_str(out, "<!doctype html><html lang=en><head><meta charset=utf-8><meta name=viewport "
+                 "content='width=device-width,initial-scale=1'><meta name=color-scheme "
+                 "content='light dark'><title>");
+    html_text(out, r->name);
+    buf_fmt(out, " GGUF report</title><style>%s</style></head>\n<body><main><h1>", html_style);
+    html_text(out, r->name);
+    buf_str(out, "</h1>\n<p class=m>");
+    html_text(out, r->arch);
+    if (*r->arch_note) {
+        buf_str(out, ", ");
+        html_text(out, r->arch_note);
     }
-    buf_str(out, "</table></div>\n");
+    buf_fmt(out, ", %s parameters", params);
+    if (r->ctx) buf_fmt(out, ", context %s tokens", ctx);
+    buf_str(out, ". GGUF files made and measured by hone ");
+    html_text(out, r->version);
+    buf_str(out, ".</p>\n");
+}
+
+/* What to take, first of all. */
+static void answer(const struct result *r, const struct release *rel, struct buf *out) {
+    struct buf text = {0};
+    int i = pick_file(r);
+    buf_str(out, "<section class=answer><h2>Which file</h2><p>");
+    if (i < 0) {
+        buf_str(out, "No file was compared with the original, so none is recommended.</p>");
+    } else {
+        pick_sentence(r, &text);
+        plain(out, &text);
+        buf_str(out, "</p><p>");
+        pick_others(r, &text);
+        plain(out, &text);
+        buf_str(out, "</p><p><code>");
+        html_link(rel, r->file[i].file, r->file[i].file, out);
+        buf_str(out, "</code></p>");
+    }
+    if (r->base_is_quantized) {
+        buf_str(out, "<p>What these files were made from was quantized already");
+        if (*r->base_type) {
+            buf_str(out, " (");
+            html_text(out, r->base_type);
+            buf_chr(out, ')');
+        }
+        buf_str(out, ": their loss is counted from that file and comes on top of what it had lost."
+                     "</p>");
+    }
+    buf_str(out, "</section>\n");
+    buf_release(&text);
+}
+
+/* A plot in both widths; the style sheet shows the one that is legible. */
+static void plot(const struct buf *wide, const struct buf *narrow, struct buf *out) {
+    buf_fmt(out, "<div class=wide>%s</div><div class=narrow>%s</div>\n", wide->data, narrow->data);
+}
+
+static void size_plot(const struct result *r, struct buf *out) {
+    struct buf wide = {0}, narrow = {0};
+    bool bars = false, front = false, sizes = false;
+    for (int i = 0, n = 0; i < r->n_files; i++) {
+        bars |= r->file[i].mean_kld_stderr > 0;
+        sizes |= result_budget(&r->file[i]) > 0;
+        n += pick_on_front(r, i);
+        front |= n > 1;
+    }
+    report_svg_kld(r, false, &wide);
+    report_svg_kld(r, true, &narrow);
+    buf_str(out, "<section><h2>Size against loss</h2>\n");
+    plot(&wide, &narrow, out);
+    buf_str(out, "<p class=m>");
+    if (front)
+        buf_str(out, "The dashed line joins the files that no other file beats in both size and "
+                     "divergence. ");
+    if (bars) buf_str(out, "Bars are 95 % intervals. ");
+    if (sizes) buf_str(out, "Dotted lines: sizes that were asked for. ");
+    buf_str(out, "Bands are by divergence alone; the "
+                 "words in the table also look at the most likely token.</p></section>\n");
+    buf_release(&wide);
+    buf_release(&narrow);
+}
+
+/* Sections whose plot is there only when it was measured. */
+static void more_plots(const struct result *r, struct buf *out) {
+    static const struct {
+        bool (*draw)(const struct result *r, bool narrow, struct buf *out);
+        const char *title, *about;
+    } plots[] = {
+        {report_svg_speed, "Speed",
+         "Generated tokens per second with an empty context, on the machine named below."},
+        {report_svg_kld_depth, "Loss by length of context",
+         "Mean divergence of predictions made from so many tokens of context; a line per file."},
+        {report_svg_speed_depth, "Speed by length of context",
+         "Generated tokens per second behind so many tokens of context; a line per file."}};
+    for (size_t i = 0; i < sizeof plots / sizeof *plots; i++) {
+        struct buf wide = {0}, narrow = {0};
+        if (plots[i].draw(r, false, &wide) && plots[i].draw(r, true, &narrow)) {
+            buf_fmt(out, "<section><h2>%s</h2>\n", plots[i].title);
+            plot(&wide, &narrow, out);
+            buf_fmt(out, "<p class=m>%s</p></section>\n", plots[i].about);
+        }
+        buf_release(&wide);
+        buf_release(&narrow);
+    }
+}
+
+static void words(const struct result *r, struct buf *out) {
+    buf_fmt(out,
+            "<section><h2>What the words mean</h2><p>The mean divergence says how far a file's "
+            "probabilities of the next token are from those of %s (Kullback-Leibler, in nats; 0 is "
+            "the same). &plusmn; is one standard error. A file has the word of the first line that "
+            "both its numbers keep:</p><dl>",
+            pick_base_word(r));
+    for (int i = 0; i < PICK_BANDS; i++) {
+        const struct pick_row *b = &pick_bands[i];
+        buf_fmt(out, "<dt><span class='q q%d'>%s</span> ", i + 1, b->name);
+        if (isfinite(b->max_kld))
+            buf_fmt(
+                out,
+                "divergence at most %g, the same most likely token at least %.0f %% of the time",
+                b->max_kld, b->min_top1 * 100);
+        buf_fmt(out, "</dt><dd class=m>%s.</dd>", b->reason);
+    }
+    buf_fmt(out,
+            "</dl><p class=m>Recommended is %s (divergence at most %g, the same token %.0f %% of "
+            "the time, errors included).</p>",
+            pick_take.reason, pick_take.max_kld, pick_take.min_top1 * 100);
+    buf_str(out, "<p class=m>Telling two models apart with odds of 20 to 1 takes 3 nats, that "
+                 "is 3 / divergence tokens. &quot;perhaps&quot;: the 95 % interval of a number "
+                 "crosses a line.</p></section>\n");
 }
 
 static void names(const struct json *list, struct buf *out) {
@@ -71,50 +159,66 @@ static void names(const struct json *list, struct buf *out) {
         buf_str(out, "</code>");
         sep = ", ";
     }
+    if (!*sep) buf_str(out, "no text");
 }
 
-void report_html(const struct result *r, struct buf *out) {
-    char params[24];
-    text_params(params, r->n_params);
-    buf_str(out, "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport "
-                 "content='width=device-width'><title>");
-    html_text(out, r->name);
-    buf_fmt(out, " GGUF report</title><style>%s</style>\n<h1>", style);
-    html_text(out, r->name);
-    buf_str(out, "</h1>\n<p>");
-    html_text(out, r->arch);
-    buf_fmt(out, ", %s parameters, context %lld. Made by hone ", params, (long long)r->ctx);
-    html_text(out, r->version);
-    buf_str(out, ".</p>\n<h2>Size against divergence</h2>\n");
-    buf_str(out, "<div class=wrap>");
-    report_svg_kld(r, out);
-    buf_str(out, "</div>\n");
-    struct buf plot = {0};
-    if (report_svg_kld_depth(r, &plot))
-        buf_fmt(out, "<h2>Divergence by depth</h2>\n<div class=wrap>%s</div>\n", plot.data);
-    buf_reset(&plot);
-    if (report_svg_speed_depth(r, &plot))
-        buf_fmt(out, "<h2>Speed by depth</h2>\n<div class=wrap>%s</div>\n", plot.data);
-    buf_release(&plot);
-    buf_str(out, "<h2>Files</h2>\n");
-    table(r, out);
-    report_tools_html(r, out);
-    buf_fmt(out, "<h2>Method</h2><p>%lld tokens scored in %lld chunks of %lld from ",
-            (long long)r->eval_tokens, (long long)r->eval_chunks, (long long)r->eval_ctx);
+static void sentences(const struct json *list, const char *title, struct buf *out) {
+    if (!json_first(list)) return;
+    buf_fmt(out, "<h3>%s</h3><ul>", title);
+    for (const struct json *n = json_first(list); n; n = json_next(n)) {
+        if (!json_str(n)) continue;
+        buf_str(out, "<li>");
+        html_text(out, json_str(n));
+        buf_str(out, "</li>\n");
+    }
+    buf_str(out, "</ul>");
+}
+
+static void method(const struct result *r, struct buf *out) {
+    char n[3][32];
+    text_thousands(n[0], r->eval_tokens);
+    text_thousands(n[1], r->eval_chunks);
+    text_thousands(n[2], r->imatrix_chunks);
+    buf_fmt(out,
+            "<section><h2>How it was measured</h2><p>%s tokens scored in %s chunks of %lld from ",
+            n[0], n[1], (long long)r->eval_ctx);
     names(r->eval_texts, out);
-    buf_fmt(out, "; importance matrix from %lld chunks of %lld tokens of ",
-            (long long)r->imatrix_chunks, (long long)r->imatrix_chunk_size);
+    buf_fmt(out, "; importance matrix from %s chunks of %lld tokens of ", n[2],
+            (long long)r->imatrix_chunk_size);
     names(r->calib_texts, out);
-    buf_str(out, ". Base and quants run together on the same tokens; weights are dequantized and "
+    buf_str(out, ". Base and files run together on the same tokens; weights are dequantized and "
                  "activations are 32-bit floats. Speed on ");
     html_text(out, r->machine);
     buf_str(out, ".</p>\n");
-    for (const struct json *n = json_first(r->notes); n; n = json_next(n)) {
-        if (!json_str(n)) continue;
-        buf_str(out, "<p>");
-        html_text(out, json_str(n));
-        buf_str(out, "</p>\n");
+    sentences(r->left_out, "Left out for lack of time", out);
+    sentences(r->notes, "Notes", out);
+    buf_str(out, "</section>\n");
+}
+
+static void sums(const struct result *r, struct buf *out) {
+    buf_str(out, "<section><h2>Checksums</h2><p class=m>SHA-256; <code>sha256sum -c "
+                 "SHA256SUMS</code> compares them all.</p>\n");
+    for (int i = 0; i < r->n_files; i++) {
+        buf_str(out, "<p class=sum><code>");
+        html_text(out, r->file[i].file);
+        buf_str(out, "</code><br><code class=m>");
+        html_text(out, r->file[i].sha256);
+        buf_str(out, "</code></p>\n");
     }
+    buf_str(out, "</section>\n");
+}
+
+void report_html(const struct result *r, const struct release *rel, struct buf *out) {
+    head(r, out);
+    answer(r, rel, out);
+    size_plot(r, out);
+    html_files(r, rel, out);
+    html_fit(r, rel, out);
+    words(r, out);
+    more_plots(r, out);
+    report_tools_html(r, out);
+    html_numbers(r, out);
+    method(r, out);
     sums(r, out);
-    buf_str(out, "</html>\n");
+    buf_str(out, "</main></body></html>\n");
 }

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 
 #include "core/io.h"
-#include "report/front.h"
+#include "core/front.h"
 #include "report/lint.h"
 
 #define CARD "README.md"
@@ -29,7 +29,9 @@ static bool is_repo_id(const char *s) {
 static void check_license(struct lint *l, const struct front *f) {
     const char *s = front_value(f, "license");
     if (!*s) {
-        lint_add(l, true, "card-license", CARD, "no license in the front matter");
+        lint_add(l, true, "card-license", CARD,
+                 "no license in the front matter: hone publish DIR --license ID writes it, with an "
+                 "identifier of the Hub such as apache-2.0");
         return;
     }
     if (s[strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789.-")])

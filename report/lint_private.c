@@ -28,6 +28,8 @@ static const struct pattern patterns[] = {
      false},
     {"*.log", "private-log", "a log: move it away", false},
     {"nohup.out", "private-log", "a log: move it away", false},
+    {".hone-writing", "file-leftover", "left over from an interrupted job", true},
+    {"*.orig", "private-orig", "a file that hone made way for: move it away", false},
     {".env*", "private-secret", "a file that usually holds passwords or tokens: move it away",
      true},
 };

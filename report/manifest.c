@@ -130,7 +130,8 @@ int manifest_add_gguf(struct jw *w, const char *path, char sha256[65], struct pr
     return rc;
 }
 
-int manifest_add_file(struct jw *w, const char *path, char sha256[65], struct err *e) {
+int manifest_add_file(struct jw *w, const char *path, const char *written, char sha256[65],
+                      struct err *e) {
     uint64_t n;
     TRY(sha256_file(path, sha256, e));
     TRY(io_file_size(path, &n, e));
@@ -138,6 +139,7 @@ int manifest_add_file(struct jw *w, const char *path, char sha256[65], struct er
     jw_str(w, "file", io_base(path));
     jw_u64(w, "size_bytes", n);
     jw_str(w, "sha256", sha256);
+    if (written) jw_str(w, "written_sha256", written);
     jw_end(w);
     return 0;
 }

@@ -33,19 +33,33 @@ const struct pick_row pick_bands[PICK_BANDS] = {
     {"heavy loss", "more than that: a sentence tells it from the original", (double)INFINITY, 0},
 };
 
+/* What is recommended keeps a distance from noticeable loss: other texts than the measured ones may
+ * lose more. */
+const struct pick_row pick_take = {
+    "recommended",
+    "the smallest file of which 150 tokens are not enough to tell it from the original, and that "
+    "differs in at most one likeliest token in 14",
+    0.02, 0.93};
+
 static enum pick_band band_of(double kld, double top1) {
     int i = 0;
     while (i < PICK_HEAVY && !(kld <= pick_bands[i].max_kld && top1 >= pick_bands[i].min_top1)) i++;
     return (enum pick_band)i;
 }
 
+/* Half the 95 % intervals. */
+static void errors(double kld_stderr, double top1, int64_t n, double *dk, double *dt) {
+    double var = n > 0 ? top1 * (1 - top1) / (double)n : 0;
+    *dk = kld_stderr > 0 && isfinite(kld_stderr) ? Z95 * kld_stderr : 0;
+    *dt = var > 0 ? Z95 * sqrt(var) : 0;
+}
+
 struct pick_grade pick_judge(double kld, double kld_stderr, double top1, int64_t n) {
     struct pick_grade g = {PICK_UNKNOWN, PICK_UNKNOWN, PICK_UNKNOWN};
     if (!isfinite(kld)) return g;
     if (!isfinite(top1)) top1 = 1;
-    double dk = kld_stderr > 0 && isfinite(kld_stderr) ? Z95 * kld_stderr : 0;
-    double var = n > 0 ? top1 * (1 - top1) / (double)n : 0;
-    double dt = var > 0 ? Z95 * sqrt(var) : 0;
+    double dk, dt;
+    errors(kld_stderr, top1, n, &dk, &dt);
     g.band = band_of(kld, top1);
     g.best = band_of(kld - dk, top1 + dt);
     g.worst = band_of(kld + dk, top1 - dt);
@@ -58,14 +72,13 @@ struct pick_grade pick_grade(const struct result *r, int i) {
     return pick_judge(kld, f->mean_kld_stderr, f->same_top1, r->eval_tokens);
 }
 
-/* "slight" of "slight loss". */
-static void short_name(enum pick_band band, struct buf *out) {
-    const char *name = pick_bands[band].name;
-    size_t n = strlen(name) - strlen(" loss");
-    if (band == PICK_NONE)
-        buf_str(out, "none that is noticed");
-    else
-        buf_add(out, name, n);
+const char *pick_word(enum pick_band band) {
+    static const char *const word[] = {[PICK_NONE] = "not noticeable",
+                                       [PICK_SLIGHT] = "slight",
+                                       [PICK_NOTICEABLE] = "noticeable",
+                                       [PICK_HEAVY] = "heavy",
+                                       [PICK_UNKNOWN] = "not measured"};
+    return word[band];
 }
 
 void pick_grade_text(const struct pick_grade *g, struct buf *out) {
@@ -76,7 +89,7 @@ void pick_grade_text(const struct pick_grade *g, struct buf *out) {
     buf_str(out, pick_bands[g->band].name);
     if (g->worst == g->best) return;
     buf_str(out, ", perhaps ");
-    short_name(g->worst != g->band ? g->worst : g->best, out);
+    buf_str(out, pick_word(g->worst != g->band ? g->worst : g->best));
 }
 
 /* ---- choosing -------------------------------------------------------------------------------- */
@@ -96,6 +109,20 @@ static int smallest(const struct result *r, enum pick_band limit, bool sure) {
     return best;
 }
 
+static int smallest_to_take(const struct result *r) {
+    int best = -1;
+    for (int i = 0; i < r->n_files; i++) {
+        const struct result_file *f = &r->file[i];
+        double top1 = isfinite(f->same_top1) ? f->same_top1 : 1, dk = 0, dt = 0;
+        errors(f->mean_kld_stderr, top1, r->eval_tokens, &dk, &dt);
+        if (!counts(f) || !(f->mean_kld + dk <= pick_take.max_kld) ||
+            !(top1 - dt >= pick_take.min_top1))
+            continue;
+        if (best < 0 || f->size_bytes < r->file[best].size_bytes) best = i;
+    }
+    return best;
+}
+
 static int closest(const struct result *r) {
     int best = -1;
     for (int i = 0; i < r->n_files; i++)
@@ -105,7 +132,8 @@ static int closest(const struct result *r) {
 }
 
 int pick_file(const struct result *r) {
-    int i = smallest(r, PICK_SLIGHT, true);
+    int i = smallest_to_take(r);
+    if (i < 0) i = smallest(r, PICK_SLIGHT, true);
     if (i < 0) i = smallest(r, PICK_SLIGHT, false);
     return i >= 0 ? i : closest(r);
 }
@@ -145,32 +173,34 @@ const char *pick_label(const struct result *r, int i) {
     return s;
 }
 
-void pick_phrase(const struct result *r, int i, struct buf *out) {
+void pick_role(const struct result *r, int i, struct buf *out) {
     const struct result_file *f = &r->file[i];
-    int pick = pick_file(r);
-    struct pick_grade g = pick_grade(r, i);
+    int pick = pick_file(r), beaten = better(r, i);
     if (f->is_base) {
         buf_str(out, r->base_is_quantized ? "what the others were made from, quantized itself"
                                           : "the unquantized conversion, for making other files");
     } else if (!counts(f)) {
         buf_str(out, "not measured");
     } else if (i == pick) {
-        buf_str(out, "recommended: ");
-        pick_grade_text(&g, out);
-    } else if (better(r, i) >= 0) {
-        pick_grade_text(&g, out);
-        buf_fmt(out, "; %s is smaller and closer", pick_label(r, better(r, i)));
+        buf_str(out, "recommended");
+    } else if (beaten >= 0) {
+        buf_fmt(out, "%s is smaller and closer", pick_label(r, beaten));
     } else if (i == closest(r)) {
-        buf_str(out, "closest to ");
-        buf_fmt(out, "%s: ", pick_base_word(r));
-        pick_grade_text(&g, out);
+        buf_fmt(out, "closest to %s", pick_base_word(r));
     } else if (pick >= 0 && f->size_bytes < r->file[pick].size_bytes) {
-        buf_str(out, g.band == PICK_HEAVY ? "last resort: " : "when memory is short: ");
-        pick_grade_text(&g, out);
+        bool heavy = pick_grade(r, i).band == PICK_HEAVY;
+        buf_str(out, heavy ? "last resort" : "when memory is short");
     } else {
-        buf_str(out, "with memory to spare: ");
-        pick_grade_text(&g, out);
+        buf_str(out, "with memory to spare");
     }
+}
+
+void pick_phrase(const struct result *r, int i, struct buf *out) {
+    struct pick_grade g = pick_grade(r, i);
+    pick_role(r, i, out);
+    if (g.band == PICK_UNKNOWN) return;
+    buf_str(out, ": ");
+    pick_grade_text(&g, out);
 }
 
 static void name_and_size(const struct result *r, int i, struct buf *out) {

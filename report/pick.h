@@ -26,12 +26,16 @@ struct pick_grade {
  * kld the grade is PICK_UNKNOWN. */
 struct pick_grade pick_judge(double kld, double kld_stderr, double top1, int64_t n);
 struct pick_grade pick_grade(const struct result *r,
-                             int i); /* of a file; its own base: PICK_UNKNOWN */
+                             int i);        /* of a file; its own base: PICK_UNKNOWN */
+const char *pick_word(enum pick_band band); /* "slight": of a loss */
 /* "slight loss", "slight loss, perhaps noticeable": says so where an error crosses a threshold. */
 void pick_grade_text(const struct pick_grade *g, struct buf *out);
 
-/* The smallest file whose loss is slight at most, surely where there is one; when all lose more,
- * the closest to the base. -1: nothing was measured. */
+/* What a recommended file keeps at least. */
+extern const struct pick_row pick_take;
+/* The smallest file that surely keeps pick_take; else the smallest whose loss is slight at most,
+ * surely where there is one; when all lose more, the closest to the base. -1: nothing was measured.
+ */
 int pick_file(const struct result *r);
 /* No other quantized file is as small and as close. False when it was not measured. */
 bool pick_on_front(const struct result *r, int i);
@@ -39,7 +43,8 @@ bool pick_on_front(const struct result *r, int i);
 /* What people call the file: its size class, its recipe, or its name where these are not its own.
  */
 const char *pick_label(const struct result *r, int i);
-/* One phrase for a file: what it is good for. */
+/* What a file is good for, in a few words, without and with its grade. */
+void pick_role(const struct result *r, int i, struct buf *out);
 void pick_phrase(const struct result *r, int i, struct buf *out);
 /* "Take Q4_K_M, 19.8 GB: the same most likely token as the original 97.9 % of the time, mean
  * divergence 0.0103 ± 0.0004 (slight loss)." Without measured files: nothing. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "report/release.h"
+#include "report/pick.h"
 #include "report/report_text.h"
 #include "report/result.h"
 
@@ -89,18 +90,26 @@ static void files(const struct result *r, const struct release *rel, struct buf 
             "| pp%lld t/s | tg%lld t/s |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n",
             (long long)r->pp, (long long)r->tg);
     for (int i = 0; i < r->n_files; i++) file_row(&r->file[i], rel, out);
-    buf_str(out,
+    if (r->base_is_quantized)
+        buf_fmt(out,
+                "\nThe base was quantized already (%s): its errors are in every file, and the "
+                "divergence below is from it, not from the original.\n",
+                r->base_type);
+    buf_fmt(out,
             "\nKLD is the Kullback-Leibler divergence of each file's next-token distribution from "
-            "the unquantized conversion's, in nats: 0 would be identical. PPL compares files of "
-            "this table only; KLD and same top-1 say more about a quant than PPL does.\n");
+            "%s, in nats: 0 would be identical. PPL compares files of this table only; KLD and "
+            "same top-1 say more about a quant than PPL does.\n",
+            r->base_is_quantized ? "the base's" : "the unquantized conversion's");
 }
 
 /* The plots that publishing writes beside the card. */
 static void plots(const struct result *r, struct buf *out) {
     struct buf ignored = {0};
     buf_str(out, "\n![size against mean KLD](kld.svg)\n");
-    if (report_svg_kld_depth(r, &ignored)) buf_str(out, "\n![KLD by depth](kld-depth.svg)\n");
-    if (report_svg_speed_depth(r, &ignored)) buf_str(out, "\n![speed by depth](speed-depth.svg)\n");
+    if (report_svg_kld_depth(r, false, &ignored))
+        buf_str(out, "\n![KLD by depth](kld-depth.svg)\n");
+    if (report_svg_speed_depth(r, false, &ignored))
+        buf_str(out, "\n![speed by depth](speed-depth.svg)\n");
     buf_release(&ignored);
 }
 
@@ -146,24 +155,93 @@ static void plain_files(const struct release *rel, struct buf *out) {
     }
 }
 
-static void advice(const struct release *rel, struct buf *out) {
-    bool any = false;
-    for (int i = 0; i < rel->n_cards; i++) any |= rel->card[i].file >= 0;
-    if (!any) return;
-    buf_str(out, "\n## Which file\n\n| GPU memory | file | tokens that fit with it |\n"
-                 "|---:|---|---:|\n");
-    for (int i = 0; i < rel->n_cards; i++) {
-        const struct release_card *c = &rel->card[i];
-        if (c->file >= 0)
-            buf_fmt(out, "| %d GiB | %s | %lld |\n", c->gib, rel->file[c->file].file,
-                    (long long)c->max_ctx);
+static const char *label_of(const struct result *r, const struct release *rel, int file) {
+    for (int k = 0; r && k < r->n_files; k++)
+        if (strcmp(r->file[k].file, rel->file[file].file) == 0) return pick_label(r, k);
+    return *rel->file[file].encoding ? rel->file[file].encoding : rel->file[file].file;
+}
+
+/* One row: what fits this memory with each context. */
+static void fit_row(const struct result *r, const struct release *rel, const struct release_fit *f,
+                    struct buf *out) {
+    buf_fmt(out, "| %d GiB%s |", f->gib, rel->enough_gib[f->kind] == f->gib ? " and more" : "");
+    for (int k = 0; k < RELEASE_CONTEXTS && rel->fit_ctx[k]; k++) {
+        buf_chr(out, ' ');
+        if (f->file[k] < 0)
+            buf_str(out, "none");
         else
-            buf_fmt(out, "| %d GiB | none fits as a whole | - |\n", c->gib);
+            md_text(out, label_of(r, rel, f->file[k]));
+        if (f->file[k] >= 0 && f->cpu_moe[k]) buf_fmt(out, " `--n-cpu-moe %d`", f->cpu_moe[k]);
+        buf_str(out, " |");
     }
-    buf_str(out,
-            "\nThe closest file to the original that fits with at least 8192 tokens (or all it "
-            "was trained for), keys and values in f16, 1 GiB kept free. `hone plan FILE --vram "
-            "SIZE` computes other cases, also with experts in main memory.\n");
+    buf_chr(out, '\n');
+}
+
+static void fit_table(const struct result *r, const struct release *rel, int kind,
+                      struct buf *out) {
+    static const char *const title[RELEASE_MEMORIES] = {
+        [RELEASE_GPU] = "GPU", [RELEASE_UNIFIED] = "Unified memory", [RELEASE_RAM] = "Main memory"};
+    bool begun = false;
+    for (int i = 0; i < rel->n_fits; i++) {
+        if ((int)rel->fit[i].kind != kind) continue;
+        if (!begun) {
+            int n = 0;
+            buf_fmt(out, "\n| %s |", title[kind]);
+            for (; n < RELEASE_CONTEXTS && rel->fit_ctx[n]; n++) {
+                char ctx[32];
+                text_thousands(ctx, rel->fit_ctx[n]);
+                buf_fmt(out, " %s tokens |", ctx);
+            }
+            buf_str(out, "\n|---:|");
+            while (n--) buf_str(out, "---|");
+            buf_chr(out, '\n');
+        }
+        begun = true;
+        fit_row(r, rel, &rel->fit[i], out);
+    }
+}
+
+/* Memory that is enough for the best file, of kinds without a table. */
+static bool enough(const struct result *r, const struct release *rel, struct buf *out) {
+    static const char *const name[RELEASE_MEMORIES] = {[RELEASE_GPU] = "on a GPU",
+                                                       [RELEASE_UNIFIED] = "of unified memory",
+                                                       [RELEASE_RAM] = "of main memory"};
+    bool any = false;
+    for (int kind = 0; kind < RELEASE_MEMORIES; kind++) {
+        bool rows = false;
+        for (int i = 0; i < rel->n_fits; i++) rows |= (int)rel->fit[i].kind == kind;
+        if (rows || !rel->enough_gib[kind]) continue;
+        if (!any) {
+            md_text(out, label_of(r, rel, rel->fit_best));
+            buf_str(out, " fits with its whole context in");
+        }
+        buf_fmt(out, "%s %d GiB %s", any ? "," : "", rel->enough_gib[kind], name[kind]);
+        any = true;
+    }
+    if (any) buf_str(out, ".\n");
+    return any;
+}
+
+static void advice(const struct result *r, const struct release *rel, struct buf *out) {
+    bool moe = false;
+    if (!rel->fit_ctx[0] || rel->fit_best < 0) return;
+    buf_str(out, "\n## What fits your memory\n\n");
+    enough(r, rel, out);
+    for (int kind = 0; kind < RELEASE_MEMORIES; kind++) fit_table(r, rel, kind, out);
+    for (int i = 0; i < rel->n_fits; i++)
+        for (int k = 0; k < RELEASE_CONTEXTS; k++) moe |= rel->fit[i].cpu_moe[k] > 0;
+    if (rel->n_fits)
+        buf_str(out,
+                "\nNamed is the smallest file without noticeable loss that fits, else the "
+                "closest to the original that does, for one conversation with keys and values "
+                "in f16. A GPU keeps 1 GiB free; of unified memory macOS lets the GPU have two "
+                "thirds (from 48 GiB three quarters); main memory leaves 3 GiB to the system.");
+    if (moe)
+        buf_str(out, " `--n-cpu-moe N` leaves the experts of the first N blocks in main memory: "
+                     "slower, but it runs.");
+    if (rel->n_fits) buf_chr(out, '\n');
+    buf_str(out, "\nUse `-ngl 99` to put all layers on the GPU, fewer when it says that memory is "
+                 "full; `hone plan FILE --vram SIZE` computes both numbers for your card.\n");
 }
 
 static void prompt(const struct release *rel, struct buf *out) {
@@ -238,7 +316,7 @@ void report_readme(const struct result *r, const struct release *rel, struct buf
         plain_files(rel, out);
     if (r) report_tools_md(r, out);
     if (r && rel) plots(r, out);
-    if (rel) advice(rel, out);
+    if (rel) advice(r, rel, out);
     if (rel) prompt(rel, out);
     if (rel)
         commands(rel, out);

@@ -102,10 +102,12 @@ static int read_list(struct release *r, const struct gguf *g, const char *key, c
     return n;
 }
 
-/* "org/name" from the keys of the base model. */
+/* "org/name" from the keys of the source, else from those of what the source was made from. */
 static const char *base_of(struct release *r, const struct gguf *g) {
     static const char hub[] = "https://huggingface.co/";
-    const char *url = gguf_str_or(g, "general.base_model.0.repo_url", "");
+    const char *url = gguf_str_or(g, "general.source.repo_url", "");
+    if (strncmp(url, hub, sizeof hub - 1) == 0) return keep(r, url + sizeof hub - 1);
+    url = gguf_str_or(g, "general.base_model.0.repo_url", "");
     if (strncmp(url, hub, sizeof hub - 1) == 0) return keep(r, url + sizeof hub - 1);
     const char *name = gguf_str_or(g, "general.base_model.0.name", ""),
                *org = gguf_str_or(g, "general.base_model.0.organization", "");

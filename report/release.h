@@ -28,12 +28,16 @@ struct release_file { /* one model: a file or a split set */
     bool is_float;    /* nothing quantized: what the others were made from */
     uint64_t need[2]; /* bytes on a GPU with 8192 and 32768 tokens; 0: not known */
 };
-struct release_card { /* advice for a memory size */
+/* Advice for a size of memory, for each context of struct release. */
+enum release_memory { RELEASE_GPU, RELEASE_UNIFIED, RELEASE_RAM, RELEASE_MEMORIES };
+enum { RELEASE_CONTEXTS = 3 };
+struct release_fit {
+    enum release_memory kind;
     int gib;
-    int file; /* index; -1: none fits */
-    int64_t max_ctx;
+    int file[RELEASE_CONTEXTS];    /* index; -1: none fits */
+    int cpu_moe[RELEASE_CONTEXTS]; /* blocks whose experts stay in main memory (--n-cpu-moe); 0 */
 };
-enum { RELEASE_MAX_STOPS = 16, RELEASE_MAX_CARDS = 8, RELEASE_MAX_LIST = 32 };
+enum { RELEASE_MAX_STOPS = 16, RELEASE_MAX_FITS = 40, RELEASE_MAX_LIST = 256 };
 struct release {
     const char *dir;
     struct release_file *file;
@@ -51,9 +55,12 @@ struct release {
     int64_t top_k;                     /* -1: not said */
     /* put in by the caller; NULL or 0 otherwise */
     const char *quantized_by, *repo;
-    const char *prompt; /* a short conversation as the model sees it */
-    struct release_card card[RELEASE_MAX_CARDS];
-    int n_cards;
+    const char *prompt;                       /* a short conversation as the model sees it */
+    int64_t fit_ctx[RELEASE_CONTEXTS];        /* tokens; 0: no more contexts */
+    struct release_fit fit[RELEASE_MAX_FITS]; /* by kind and size; only rows that say something */
+    int n_fits, fit_best; /* fit_best: the file to take when memory does not count; -1: none */
+    int enough_gib[RELEASE_MEMORIES]; /* memory from which the best file fits with every context; 0:
+                                         more than we look at, or not known */
     struct arena arena;
 };
 /* A folder without any GGUF model is ERR_USAGE; a damaged file is ERR_DATA. */

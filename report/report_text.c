@@ -84,6 +84,11 @@ void text_size(char out[32], int64_t n_bytes) {
     snprintf(out, 32, "%.*f %s", i == 0 || v >= 99.95 ? 0 : v >= 9.995 ? 1 : 2, v, unit[i]);
 }
 
+void text_gib(char out[32], int64_t n_bytes) {
+    double v = (double)n_bytes / 0x1p30;
+    snprintf(out, 32, "%.*f GiB", v >= 9.995 ? 1 : v >= 0.995 ? 2 : v >= 0.0995 ? 3 : 4, v);
+}
+
 void text_thousands(char out[32], int64_t n) {
     char digits[24];
     int len = snprintf(digits, sizeof digits, "%lld", (long long)n), k = 0;

@@ -19,6 +19,7 @@ void yaml_field(struct buf *out, const char *key, const char *value);
 void text_params(char out[24], int64_t n);
 /* "11.1 MB", "19.8 GB": powers of ten, three digits. */
 void text_size(char out[32], int64_t n_bytes);
+void text_gib(char out[32], int64_t n_bytes); /* "18.4 GiB", "0.0103 GiB" */
 /* 11063840 -> "11,063,840" */
 void text_thousands(char out[32], int64_t n);
 /* "0.0103 ± 0.0004": a divergence in nats for people. What rounding made negative is shown as 0; an

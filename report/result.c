@@ -54,8 +54,15 @@ static void read_file_row(struct result_file *f, const struct json *o) {
 }
 
 int result_open(struct result *r, const char *path, struct err *e) {
+    struct json *root;
     memset(r, 0, sizeof *r);
-    TRY(json_read(&r->root, path, MAX_RESULTS, e));
+    TRY(json_read(&root, path, MAX_RESULTS, e));
+    return result_take(r, root, path, e);
+}
+
+int result_take(struct result *r, struct json *root, const char *path, struct err *e) {
+    memset(r, 0, sizeof *r);
+    r->root = root;
     const struct json *model = json_get(r->root, "model"), *ev = json_get(r->root, "eval"),
                       *im = json_get(r->root, "imatrix"), *files = json_get(r->root, "files");
     if (json_type(files) != JSON_ARR || json_type(model) != JSON_OBJ) {
@@ -98,4 +105,18 @@ void result_close(struct result *r) {
     json_free(r->root);
     free(r->file);
     memset(r, 0, sizeof *r);
+}
+
+double result_budget(const struct result_file *f) {
+    static const struct {
+        const char *name;
+        double bytes;
+    } unit[] = {{"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30},
+                {"K", 1e3},      {"M", 1e6},      {"G", 1e9}};
+    char *end;
+    if (strncmp(f->recipe, "mix-", 4) != 0) return 0;
+    double v = strtod(f->recipe + 4, &end);
+    for (size_t i = 0; i < sizeof unit / sizeof *unit; i++)
+        if (strcmp(end, unit[i].name) == 0) return v * unit[i].bytes;
+    return *end ? 0 : v;
 }

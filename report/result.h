@@ -36,32 +36,33 @@ struct result {
     int n_files;
 };
 int result_open(struct result *r, const char *path, struct err *e);
+/* The same from JSON that is read already; takes it over, also when it fails. */
+int result_take(struct result *r, struct json *root, const char *path, struct err *e);
 void result_close(struct result *r);
+/* The size that a mix was made for, of a recipe "mix-9MiB"; 0: another recipe. */
+double result_budget(const struct result_file *f);
 
 /* Reports: text of a whole file into `out`. */
 struct release; /* report/release.h */
 /* One of both may be NULL: nothing measured, or nothing known of the folder. */
 void report_readme(const struct result *r, const struct release *rel, struct buf *out);
-#define README_MARK "<!-- Written by hone; hone publish writes it anew. -->"
-void report_html(const struct result *r, struct buf *out);
+/* In each card; it names the marks between which the publisher's own words are kept (cli/guard.h).
+ * The second is what earlier versions wrote. */
+#define README_MARK                                                                                \
+    "<!-- Written by hone; hone publish writes it anew, but for what stands between the notes "    \
+    "marks. -->"
+#define README_MARK_OLD "<!-- Written by hone; hone publish writes it anew. -->"
+void report_html(const struct result *r, const struct release *rel, struct buf *out);
 /* Their sections on tool calls. */
 void report_tools_md(const struct result *r, struct buf *out);
 void report_tools_html(const struct result *r, struct buf *out);
 
-/* Plots, each a self-contained <svg>. Neighbours of one series are joined; the last is labelled. */
-struct plot_point {
-    double x, y; /* NaN, and what a logarithm cannot show: left out */
-    int series;
-    const char *label; /* borrowed; NULL: none */
-};
-struct plot_axes {
-    const char *title, *x, *y; /* our own words: not escaped */
-    bool log_x, log_y;
-};
-void report_svg(const struct plot_axes *ax, const struct plot_point *p, int n, struct buf *out);
-void report_svg_kld(const struct result *r, struct buf *out); /* size against mean KLD */
+/* Plots (report/svg.h), each a self-contained <svg>; narrow: for the width of a phone. */
+void report_svg_kld(const struct result *r, bool narrow, struct buf *out); /* size, mean KLD */
 /* A line per file over the tokens of context; false, nothing written: not measured. */
-bool report_svg_kld_depth(const struct result *r, struct buf *out);
-bool report_svg_speed_depth(const struct result *r, struct buf *out);
+bool report_svg_kld_depth(const struct result *r, bool narrow, struct buf *out);
+bool report_svg_speed_depth(const struct result *r, bool narrow, struct buf *out);
+/* Size against generated tokens per second; false when fewer than two files were measured. */
+bool report_svg_speed(const struct result *r, bool narrow, struct buf *out);
 
 #endif

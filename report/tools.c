@@ -3,6 +3,7 @@
  * measured. */
 #include <math.h>
 
+#include "report/pick.h"
 #include "report/report_text.h"
 #include "report/result.h"
 
@@ -39,21 +40,34 @@ void report_tools_md(const struct result *r, struct buf *out) {
 
 void report_tools_html(const struct result *r, struct buf *out) {
     if (!any(r)) return;
-    buf_str(out, "<h2>Tool calls</h2><div class=wrap><table><tr><th>file<th class=n>cases"
-                 "<th class=n>valid<th class=n>as expected<th class=n>same as the base's</tr>\n");
+    buf_str(out,
+            "<section><h2>Tool calls</h2><table class=files><thead><tr><th>file<th class=n>cases"
+            "<th class=n>valid<th class=n>as expected<th class=n>same as the base's</tr></thead>"
+            "<tbody>\n");
     for (int i = 0; i < r->n_files; i++) {
         const struct result_file *f = &r->file[i];
+        const struct {
+            const char *name;
+            double v;
+        } cell[] = {{"cases", f->tools_n},
+                    {"valid", f->tools_valid},
+                    {"as expected", f->tools_passed},
+                    {"same as the base", f->tools_same}};
         if (!(f->tools_n > 0)) continue;
-        buf_fmt(out, "<tr%s><td><code>", f->is_base ? " class=base" : "");
-        html_text(out, f->file);
+        buf_str(out, "<tr><td><code class='name long'>");
+        html_text(out, pick_label(r, i));
         buf_str(out, "</code></td>");
-        html_num(out, f->tools_n, 0);
-        html_num(out, f->tools_valid, 0);
-        html_num(out, f->tools_passed, 0);
-        html_num(out, f->tools_same, 0);
+        for (size_t k = 0; k < sizeof cell / sizeof *cell; k++) {
+            buf_fmt(out, "<td class=n data-l='%s'><span class=v>", cell[k].name);
+            if (isfinite(cell[k].v))
+                buf_fmt(out, "%.0f", cell[k].v);
+            else
+                buf_chr(out, '-');
+            buf_str(out, "</span></td>");
+        }
         buf_str(out, "</tr>\n");
     }
-    buf_str(out, "</table></div><p>Suite: ");
+    buf_str(out, "</tbody></table><p class=m>Suite: ");
     html_text(out, r->tools_suite);
-    buf_fmt(out, ". %s</p>\n", about);
+    buf_fmt(out, ". %s</p></section>\n", about);
 }

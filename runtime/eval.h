@@ -77,7 +77,7 @@ struct eval_kld_job {
      */
     const int *begin, *like;
     const struct keep_of *keep; /* [n_cand], each about its candidate and the base; NULL: none, also
-                                   with begin or routing */
+                                   with routing. With begin: windows that took long */
     bool unshared; /* this rank takes every window: the caller shares out whole jobs (core/ranks.h)
                     */
 };

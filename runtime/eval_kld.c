@@ -19,6 +19,8 @@
 #include "core/ranks.h"
 #include "runtime/eval_int.h"
 
+static const double PROBE_S = .2;
+
 struct work;
 struct tap { /* one session's residuals, for the candidates that begin with them */
     struct work *w;
@@ -305,7 +307,7 @@ static void window_take(struct kld_pos *p, int64_t c, int64_t n, const char *fro
 }
 
 static bool keeps(const struct work *w) {
-    return w->job->keep && !w->job->begin && !w->out->n_routes && ranks_n() == 1;
+    return w->job->keep && !w->out->n_routes && ranks_n() == 1;
 }
 
 /* Sets kept[]; true when nothing of window c is to be run. */
@@ -323,15 +325,21 @@ static bool find_kept(struct work *w, int64_t c) {
         if (w->kept[i]) window_take(&o->pos[i], c, o->per_chunk, got.data);
         all = all && w->kept[i];
     }
+    for (int i = o->n_cand; i-- > 0;) { /* whose hidden states another needs is run with it */
+        const int like = w->job->begin ? w->job->like[i] : -1;
+        if (!w->kept[i] && like >= 0) w->kept[like] = false;
+    }
     buf_release(&want);
     buf_release(&got);
     free(which);
     return all;
 }
 
-static void keep_window(struct work *w, int64_t c) {
+/* seconds: that the window took. Probes are many: theirs are kept where they matter. */
+static void keep_window(struct work *w, int64_t c, double seconds) {
     struct eval_kld_run *o = w->out;
-    char *which = keeps(w) ? which_window(w, c) : NULL;
+    const bool worth = keeps(w) && (!w->job->begin || seconds > PROBE_S);
+    char *which = worth ? which_window(w, c) : NULL;
     struct buf b = {0};
     for (int i = 0; i < o->n_cand; i++) {
         o->pos[i].n = (c + 1) * o->per_chunk;
@@ -359,6 +367,7 @@ static void pass_window(struct work *w, int64_t c) {
 /* Window c, of the candidates that are not known. */
 static int run_window(struct work *w, int64_t c, struct prog *prog, struct err *e) {
     struct eval_kld_run *o = w->out;
+    const double t0 = prog_now_s();
     int rc = 0;
     if (!w->job->unshared && !ranks_mine(c)) return 0;
     for (int64_t at = 0; at < o->ctx && !rc; at += EVAL_PIECE) {
@@ -369,7 +378,7 @@ static int run_window(struct work *w, int64_t c, struct prog *prog, struct err *
         snprintf(prog->note, sizeof prog->note, "kld %.5f", mean);
         prog_update(prog, (uint64_t)(c * o->ctx + at + n));
     }
-    if (!rc) keep_window(w, c);
+    if (!rc) keep_window(w, c, prog_now_s() - t0);
     return rc;
 }
 

@@ -4,6 +4,7 @@
  * Only regexes of pretok.def are ever compiled, so a stranger's file cannot bring a pattern that
  * explodes: each row spends time linear in what it consumes. Compiled once with UTF|UCP and JIT
  * when there is one; match data belong to the caller, so the compiled form is shared by threads.
+ * Several regexes of a row are levels: each cuts the pieces of the one before.
  * \s is spelled out before compiling: with UCP, PCRE2 counts U+180E as a space, while the engines
  * the vocabularies were trained with follow White_Space. */
 #include "text/pretok.h"
@@ -20,44 +21,66 @@
 #define WHITE "\\t-\\r\\x{85}\\p{Z}" /* White_Space as members of a class */
 
 static const struct pretok_row rows[] = {
-#define PRETOK(name, aliases, nfc, whole, regex) {name, aliases, nfc, whole, regex},
+#define PRETOK(name, aliases, nfc, whole, ...) {name, aliases, nfc, whole, {__VA_ARGS__}},
 #include "text/pretok.def"
 #undef PRETOK
 };
 
 struct pretok {
-    pcre2_code *code;
+    pcre2_code *code[PRETOK_LEVELS];
+    int n_levels;
+};
+struct level {             /* of regexes: pieces of the last one are cut by the next */
+    size_t end;            /* of the piece in hand */
+    size_t m_start, m_end; /* a match found ahead, behind the gap that is the piece; else empty */
 };
 struct pretok_run {
     const struct pretok *p;
     pcre2_match_data *md;
     pcre2_match_context *mc;
     pcre2_jit_stack *stack;
-    const char *text;      /* of the match in hand */
-    size_t m_start, m_end; /* found ahead: a gap is returned before it */
+    const char *text; /* what the levels speak of */
+    struct level level[PRETOK_LEVELS];
 };
 
 const struct pretok_row *pretok_by_name(const char *name) {
     size_t n = strlen(name);
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         if (strcmp(rows[i].name, name) == 0) return &rows[i];
-        const char *a = n ? strstr(rows[i].aliases, name) : NULL;
-        if (a && a > rows[i].aliases && a[-1] == ' ' && a[n] == ' ') return &rows[i];
+        for (const char *a = rows[i].aliases; n && (a = strstr(a, name)); a++)
+            if (a > rows[i].aliases && a[-1] == ' ' && a[n] == ' ') return &rows[i];
     }
     return NULL;
 }
 
-const struct pretok_row *pretok_by_regex(const char *regex) {
+/* Equal but for white space around b? */
+static bool same_regex(const char *a, const char *b) {
     static const char blank[] = " \t\r\n";
-    size_t lead = strspn(regex, blank);
-    size_t n = strlen(regex);
-    while (n > lead && strchr(blank, regex[n - 1])) n--;
-    for (size_t i = 0; i < COUNT_OF(rows); i++)
-        if (strcmp(rows[i].regex, regex) == 0 ||
-            (strlen(rows[i].regex) == n - lead &&
-             memcmp(rows[i].regex, regex + lead, n - lead) == 0))
-            return &rows[i];
-    return NULL;
+    if (strcmp(a, b) == 0) return true;
+    const size_t lead = strspn(b, blank);
+    size_t n = strlen(b);
+    while (n > lead && strchr(blank, b[n - 1])) n--;
+    return strlen(a) == n - lead && memcmp(a, b + lead, n - lead) == 0;
+}
+
+static bool has_regexes(const struct pretok_row *row, const char *const *regex, int n) {
+    for (int i = 0; i < PRETOK_LEVELS; i++) {
+        if (!row->regex[i] || i >= n) return !row->regex[i] && i >= n;
+        if (!same_regex(row->regex[i], regex[i])) return false;
+    }
+    return n == PRETOK_LEVELS;
+}
+
+const struct pretok_row *pretok_by_regexes(const char *const *regex, int n, bool nfc,
+                                           bool ignore_merges) {
+    const struct pretok_row *best = NULL;
+    int best_agrees = -1;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        if (!has_regexes(&rows[i], regex, n)) continue;
+        const int agrees = 2 * (rows[i].nfc == nfc) + (rows[i].ignore_merges == ignore_merges);
+        if (agrees > best_agrees) best_agrees = agrees, best = &rows[i];
+    }
+    return best;
 }
 
 void pretok_names(struct buf *out) {
@@ -84,9 +107,9 @@ static void spell_white(struct buf *out, const char *re) {
     }
 }
 
-int pretok_new(struct pretok **out, const struct pretok_row *row, struct err *e) {
+static int compile(pcre2_code **out, const char *regex, const char *name, struct err *e) {
     struct buf re = {0};
-    spell_white(&re, row->regex);
+    spell_white(&re, regex);
     int code;
     PCRE2_SIZE off;
     pcre2_code *c =
@@ -100,18 +123,28 @@ int pretok_new(struct pretok **out, const struct pretok_row *row, struct err *e)
             e, ERR_SYS,
             "PCRE2 cannot compile the \"%s\" pre-tokenizer (%s at offset %zu): install a "
             "PCRE2 with Unicode support",
-            row->name, (const char *)why, (size_t)off);
+            name, (const char *)why, (size_t)off);
     }
     (void)pcre2_jit_compile(c, PCRE2_JIT_COMPLETE); /* without JIT the interpreter runs */
-    struct pretok *p = xcalloc(1, sizeof *p);
-    p->code = c;
-    *out = p;
+    *out = c;
     return 0;
+}
+
+int pretok_new(struct pretok **out, const struct pretok_row *row, struct err *e) {
+    struct pretok *p = xcalloc(1, sizeof *p);
+    int rc = 0;
+    for (; !rc && p->n_levels < PRETOK_LEVELS && row->regex[p->n_levels]; p->n_levels += !rc)
+        rc = compile(&p->code[p->n_levels], row->regex[p->n_levels], row->name, e);
+    if (rc)
+        pretok_free(p);
+    else
+        *out = p;
+    return rc;
 }
 
 void pretok_free(struct pretok *p) {
     if (!p) return;
-    pcre2_code_free(p->code);
+    for (int i = 0; i < p->n_levels; i++) pcre2_code_free(p->code[i]);
     free(p);
 }
 
@@ -137,35 +170,47 @@ void pretok_run_free(struct pretok_run *r) {
     free(r);
 }
 
-static int match(struct pretok_run *r, const char *s, size_t n, size_t at) {
+static int match(struct pretok_run *r, const pcre2_code *code, const char *s, size_t n, size_t at) {
     PCRE2_SPTR u = (PCRE2_SPTR)s;
-    int rc = pcre2_match(r->p->code, u, n, at, PCRE2_NO_UTF_CHECK, r->md, r->mc);
+    int rc = pcre2_match(code, u, n, at, PCRE2_NO_UTF_CHECK, r->md, r->mc);
     if (rc == PCRE2_ERROR_JIT_STACKLIMIT && !r->stack) {
         r->stack = pcre2_jit_stack_create(1u << 16, 1u << 26, NULL);
         if (r->stack) {
             pcre2_jit_stack_assign(r->mc, NULL, r->stack);
-            rc = pcre2_match(r->p->code, u, n, at, PCRE2_NO_UTF_CHECK, r->md, r->mc);
+            rc = pcre2_match(code, u, n, at, PCRE2_NO_UTF_CHECK, r->md, r->mc);
         }
     }
     if (rc < 0 && rc != PCRE2_ERROR_NOMATCH)
-        rc = pcre2_match(r->p->code, u, n, at, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, r->md, r->mc);
+        rc = pcre2_match(code, u, n, at, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, r->md, r->mc);
     return rc;
 }
 
-size_t pretok_next(struct pretok_run *r, const char *s, size_t n, size_t at) {
-    if (r->text == s && at == r->m_start && r->m_end > at) { /* behind a gap */
-        r->text = NULL;
-        return r->m_end;
+/* Returns the end of the piece that begins at `at` of s[n], as level i cuts it. */
+static size_t piece(struct pretok_run *r, int i, const char *s, size_t n, size_t at) {
+    struct level *l = &r->level[i];
+    if (at == l->m_start && l->m_end > at) { /* the match behind a gap */
+        const size_t end = l->m_end;
+        l->m_start = l->m_end = 0;
+        return end;
     }
-    r->text = NULL;
-    if (match(r, s, n, at) < 0) return n; /* nothing more matches: the rest is one piece */
+    l->m_start = l->m_end = 0;
+    if (match(r, r->p->code[i], s, n, at) < 0) return n; /* nothing more: the rest is one piece */
     const PCRE2_SIZE *ov = pcre2_get_ovector_pointer(r->md);
     if (ov[1] <= ov[0]) return n;
-    if (ov[0] > at) {
+    if (ov[0] == at) return ov[1];
+    l->m_start = ov[0];
+    l->m_end = ov[1];
+    return ov[0];
+}
+
+size_t pretok_next(struct pretok_run *r, const char *s, size_t n, size_t at) {
+    if (r->text != s || at == 0) {
+        memset(r->level, 0, sizeof r->level);
         r->text = s;
-        r->m_start = ov[0];
-        r->m_end = ov[1];
-        return ov[0];
     }
-    return ov[1];
+    for (int i = 0; i < r->p->n_levels; i++) { /* a match sees nothing behind its piece's end */
+        if (r->level[i].end <= at) r->level[i].end = piece(r, i, s, n, at);
+        n = r->level[i].end;
+    }
+    return n;
 }

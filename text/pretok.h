@@ -10,15 +10,18 @@
 #include "core/buf.h"
 #include "core/err.h"
 
+enum { PRETOK_LEVELS = 5 };
 struct pretok_row { /* one row of pretok.def */
     const char *name, *aliases;
     bool nfc, ignore_merges;
-    const char *regex;
+    const char *regex[PRETOK_LEVELS]; /* applied in turn; NULL behind the last */
 };
 /* NULL when no row has this name (or alias). */
 const struct pretok_row *pretok_by_name(const char *name);
-/* NULL when no row has this split regex; white space around it does not matter. */
-const struct pretok_row *pretok_by_regex(const char *regex);
+/* Returns a row with these split regexes, if possible one that agrees about NFC and ignore_merges,
+ * or NULL when there is none. White space around a regex does not matter. */
+const struct pretok_row *pretok_by_regexes(const char *const *regex, int n, bool nfc,
+                                           bool ignore_merges);
 /* "qwen2, qwen35, ..." */
 void pretok_names(struct buf *out);
 

@@ -54,10 +54,19 @@ static int read_normalizer(const struct json *j, enum norm *out, struct err *e) 
 }
 
 struct found { /* in the pre_tokenizer tree */
-    const struct json *split, *byte_level;
-    int n_splits, n_others;
+    const struct json *byte_level;
+    const char *regex[PRETOK_LEVELS]; /* in order of use */
+    int n_regexes, n_others;
     struct buf regexes; /* for messages */
 };
+
+static void add_regex(struct found *f, const char *re) {
+    if (re) buf_fmt(&f->regexes, "%s%.300s", f->n_regexes ? "  and  " : "", re);
+    if (re && f->n_regexes < PRETOK_LEVELS)
+        f->regex[f->n_regexes++] = re;
+    else
+        f->n_others++;
+}
 
 static void look_at_pre(const struct json *j, int depth, struct found *f) {
     const struct json *type = json_get(j, "type");
@@ -67,13 +76,16 @@ static void look_at_pre(const struct json *j, int depth, struct found *f) {
         for (; c; c = json_next(c)) look_at_pre(c, depth + 1, f);
     } else if (is(type, "ByteLevel")) {
         f->byte_level = j;
-    } else if (is(type, "Split")) {
-        const char *re = json_str(json_get(json_get(j, "pattern"), "Regex"));
-        f->split = j;
-        f->n_splits++;
-        buf_fmt(&f->regexes, "%s%.300s", f->n_splits > 1 ? "  and  " : "", re ? re : "(a string)");
-    } else
+        if (json_bool(json_get(j, "use_regex"), true))
+            add_regex(f, pretok_by_name("gpt-2")->regex[0]);
+    } else if (is(type, "Digits") && json_bool(json_get(j, "individual_digits"), false)) {
+        add_regex(f, "\\p{N}");
+    } else if (is(type, "Split") && is(json_get(j, "behavior"), "Isolated") &&
+               !json_bool(json_get(j, "invert"), false)) {
+        add_regex(f, json_str(json_get(json_get(j, "pattern"), "Regex")));
+    } else {
         f->n_others++;
+    }
 }
 
 static int unknown_pre(const struct found *f, struct err *e) {
@@ -88,21 +100,13 @@ static int unknown_pre(const struct found *f, struct err *e) {
     return ERR_DATA;
 }
 
-static int recognise_bytes(struct tok *t, const struct found *f, struct err *e) {
+static int recognise_bytes(struct tok *t, const struct found *f, bool ignore_merges,
+                           struct err *e) {
     const struct json *b = f->byte_level;
     if (json_bool(json_get(b, "add_prefix_space"), false))
         return bad(e, "a ByteLevel pre-tokenizer that adds a space in front is not supported");
-    if (f->n_others || f->n_splits > 1) return unknown_pre(f, e);
-    bool own_regex = json_bool(json_get(b, "use_regex"), true);
-    if (f->n_splits == 0 && own_regex) {
-        t->row = pretok_by_name("gpt-2");
-        return 0;
-    }
-    const char *re = json_str(json_get(json_get(f->split, "pattern"), "Regex"));
-    if (own_regex || !re || !is(json_get(f->split, "behavior"), "Isolated") ||
-        json_bool(json_get(f->split, "invert"), false))
-        return unknown_pre(f, e);
-    t->row = pretok_by_regex(re);
+    if (!f->n_others && f->n_regexes)
+        t->row = pretok_by_regexes(f->regex, f->n_regexes, t->nfc, ignore_merges);
     return t->row ? 0 : unknown_pre(f, e);
 }
 
@@ -127,17 +131,18 @@ static int recognise(struct tok *t, const struct json *j, const char *pre, struc
     struct found f = {0};
     int rc = 0;
     look_at_pre(json_get(j, "pre_tokenizer"), 0, &f);
+    t->nfc = norm == NORM_NFC;
     if (pre)
         rc = named_pre(t, pre, e);
     else if (f.byte_level && norm != NORM_META)
-        rc = recognise_bytes(t, &f, e);
+        rc = recognise_bytes(t, &f,
+                             json_bool(json_get(json_get(j, "model"), "ignore_merges"), false), e);
     else if (norm == NORM_META && !f.byte_level)
         t->kind = TOK_META;
     else
         rc = unknown_pre(&f, e);
     buf_release(&f.regexes);
     if (rc) return rc;
-    t->nfc = norm == NORM_NFC;
     if (t->kind == TOK_META) return 0;
     t->pre = t->row->name;
     if (t->nfc != t->row->nfc)

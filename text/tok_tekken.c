@@ -188,7 +188,7 @@ static int read_all(struct tekken *k, const struct json *j, int64_t n_vocab, str
                        "tekken.json has %lld tokens, but the model only %lld rows: the tokenizer "
                        "belongs to another model",
                        (long long)total, (long long)n_vocab);
-    k->t->row = pattern ? pretok_by_regex(pattern) : NULL;
+    k->t->row = pattern ? pretok_by_regexes(&pattern, 1, false, true) : NULL;
     if (!k->t->row)
         return err_set(e, ERR_DATA, "tekken.json: pattern %.300s is not known",
                        pattern ? pattern : "(none)");

@@ -98,7 +98,7 @@ refuse 2 "$HONE" quantize "$t/base.gguf" -o "$t/x.gguf" --vram 3M --ctx 4096 --i
 refuse 2 "$HONE" quantize "$t/base.gguf" -o "$t/x.gguf" --budget 1M --ctx 4096
 refuse 2 "$HONE" quantize "$t/base.gguf" -o "$t/x.gguf" --recipe Q4_K_M --prefer speed
 refuse 2 "$HONE" quantize "$t/base.gguf" -o "$t/x.gguf" --budget 1M --prefer slow
-refuse 3 "$HONE" quantize "$t/a.gguf" -o "$t/x.gguf" --budget 1M --sensitivity "$t/whole.json"
+refuse 3 "$HONE" quantize "$t/a.gguf" --allow-requantize -o "$t/x.gguf" --budget 1M --sensitivity "$t/whole.json"
 refuse 2 "$HONE" sensitivity "$t/base.gguf" --probe "$t/probe.txt" --ctx 64 --chunks 4 -o "$t/whole.json"
 [ ! -e "$t/x.gguf" ] || fail "a refused run left a file"
 

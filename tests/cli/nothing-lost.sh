@@ -49,4 +49,115 @@ private "$t/here/x"
 make 2 "$t/foreign"
 grep -q "foreign.work" "$t/e" || say "foreign.work: $(cat "$t/e")"
 [ ! -e "$t/foreign" ] || say "a refused job left a folder"
+
+# ---- files of others, and edited ones ----
+for f in README.md report.html results.json Modelfile model.yaml params SHA256SUMS manifest.json config.json imatrix.gguf Tiny-Q8_0.gguf; do
+    rm -rf "$t/f" && mkdir "$t/f" && echo "my file" > "$t/f/$f"
+    make 2 "$t/f"
+    [ "$(cat "$t/f/$f")" = "my file" ] && [ "$(ls -A "$t/f")" = "$f" ] || say "$f was replaced: $(ls -A "$t/f")"
+    grep -q "$f" "$t/e" && grep -q -- "-f" "$t/e" && [ "$(wc -l < "$t/e")" = 1 ] || say "$f: $(cat "$t/e")"
+    [ ! -e "$t/f.work" ] || say "a refused job left its state"
+done
+make 0 "$t/f" -f
+[ "$(cat "$t/f/Tiny-Q8_0.gguf.orig")" = "my file" ] || say "-f lost a file"
+grep -q orig "$t/f/SHA256SUMS" "$t/f/manifest.json" && say "a file that is not ours is published"
+make 0 "$t/f"
+rm -rf "$t/f" "$t/f.work"
+d=$t/here/x
+for f in README.md report.html Modelfile model.yaml SHA256SUMS config.json; do
+    cp "$d/$f" "$t/was"
+    case $f in *.json) sed -i '1s/{/{ /' "$d/$f" ;; *) echo "# mine" >> "$d/$f" ;; esac
+    cp "$d/$f" "$t/edited"
+    make 2 "$d"
+    run 2 publish "$d" --repo me/other --license mit --source "$t/Tiny"
+    cmp -s "$d/$f" "$t/edited" || say "an edited $f was replaced"
+    cp "$t/was" "$d/$f"
+done
+make 0 "$d" # nothing is edited any more
+cp "$d/results.json" "$t/was"
+sed -i '1s/{/{ /' "$d/results.json"
+make 2 "$d"
+run 0 publish "$d" --repo me/other # what it must know is in the manifest too
+[ "$(head -c 2 "$d/results.json")" = "{ " ] || say "edited results.json was replaced"
+cp "$t/was" "$d/results.json"
+run 0 publish "$d" --repo ''
+# edited, and the checksums made anew: still not ours
+echo "my words" >> "$d/README.md"
+run 0 publish "$d" --manifest-only
+run 2 publish "$d"
+grep -q "my words" "$d/README.md" || say "an edited card was lost by way of --manifest-only"
+run 0 publish "$d" -f
+grep -q "my words" "$d/README.md.orig" || say "-f lost an edited card"
+# an edited model is not made again over the edit; damaged data are
+cp "$d/Tiny-Q8_0.gguf" "$t/good"
+at=$(grep -abo "for m in messages\|general.type" "$d/Tiny-Q8_0.gguf" | head -1 | cut -d: -f1)
+printf 'G' | dd of="$d/Tiny-Q8_0.gguf" bs=1 seek="$at" conv=notrunc 2> "$t/e"
+make 2 "$d"
+printf 'X' | dd if="$t/good" of="$d/Tiny-Q8_0.gguf" bs=1 skip="$at" seek="$at" count=1 conv=notrunc 2> "$t/e"
+printf 'XYZ' | dd of="$d/Tiny-Q8_0.gguf" bs=1 seek=500000 conv=notrunc 2> "$t/e"
+make 0 "$d"
+cmp -s "$d/Tiny-Q8_0.gguf" "$t/good" || say "a damaged model was not made again"
+# without its state the folder is still known to be of hone
+rm -r "$d.work"
+make 0 "$d"
+# an edit while a job runs: the card stays, the new one lies beside it
+echo "in the night" >> "$d/README.md"
+cp "$d/README.md" "$t/edited"
+(make 0 "$d" -f --recipes Q8_0; exit $fail) || fail=1
+grep -q "in the night" "$d"/README.md* || say "an edit was lost"
+
+# ---- the publisher's words ----
+printf 'Made with care.\n' > "$t/words"
+rm -f "$d"/*.orig*
+run 0 publish "$d" --notes "$t/words"
+grep -q "Made with care" "$d/README.md" || say "no notes"
+sed -i 's/with care/by hand/' "$d/README.md"
+run 0 publish "$d" --repo me/Tiny-GGUF --license mit --base-model you/Tiny --quantized-by me --language en,fr --tags tiny --name "Tiny One"
+grep -q "Made by hand" "$d/README.md" || say "notes were not kept"
+make 0 "$d"
+grep -q "Made by hand" "$d/README.md" || say "notes were not kept by make"
+
+# ---- facts are given once ----
+facts() { # folder
+    for l in '^license: "\{0,1\}mit' '^base_model: "you/Tiny"' '^quantized_by: "me"' '^- "en"' '^- "fr"' '^- "tiny"' '^# Tiny One' 'me/Tiny-GGUF'; do
+        grep -q "$l" "$1/README.md" || say "$2: no $l in $(head -30 "$1/README.md")"
+    done
+}
+facts "$d" "after make"
+run 0 publish "$d" --license mit
+facts "$d" "after publish"
+# on another machine, and in a folder without measurements
+mkdir "$t/copy" && cp "$d/Tiny-Q8_0.gguf" "$d/README.md" "$d/manifest.json" "$d/SHA256SUMS" "$t/copy/"
+run 0 publish "$t/copy"
+facts "$t/copy" "in a copy"
+run 0 publish "$d" --license apache-2.0
+grep -q '^license: "\{0,1\}apache-2.0' "$d/README.md" && grep -q '"license": "apache-2.0"' "$d/results.json" || say "a fact given anew was not taken"
+
+# ---- facts of the source's card ----
+cat > "$t/Tiny/README.md" <<'END'
+---
+license: other # see below
+license_name: tiny-license
+license_link: "https://huggingface.co/acme/Tiny/blob/main/LICENSE"
+language: [en,
+  de]
+base_model:
+- acme/Tiny-Base
+tags: ["chat", 'safetensors']
+pipeline_tag: text-generation
+library_name: transformers
+---
+# Tiny
+    AutoModel.from_pretrained("acme/Tiny")
+END
+make 0 "$t/src" --repo me/Tiny-GGUF --quantized-by me
+for l in '^license: "\{0,1\}other' '^license_name: "\{0,1\}tiny-license' '^license_link: "https' '^base_model: "acme/Tiny"' '^- "en"' '^- "de"' '^- "chat"' 'me/Tiny-GGUF'; do
+    grep -q "$l" "$t/src/README.md" || say "from the source: no $l in $(head -30 "$t/src/README.md")"
+done
+grep -q safetensors "$t/src/README.md" && say "the source's format is a tag"
+run 0 publish --check "$t/src"
+sed -i 1d "$t/Tiny/README.md"
+make 0 "$t/none"
+run 1 publish --check "$t/none"
+grep -q -- "--license" "$t/e" || say "no remedy: $(cat "$t/e")"
 exit $fail

@@ -1,5 +1,6 @@
 #!/bin/sh
-# report.html in a real browser at 390 and 1280 pixels: no error, nothing wider than the page, all text of strangers as text.
+# report.html in a real browser at 390, 768 and 1280 pixels, light and dark: what to take comes first, nothing is off the page, no text is
+# smaller than 12 px or has less than 4.5 of contrast, every file of the folder is linked, all text of strangers is text.
 set -eu
 browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome || true)
 t=$(mktemp -d)
@@ -13,17 +14,24 @@ run quantize "$t/b.gguf" -o "$t/d/Tiny-Q4_K_M.gguf" --recipe Q4_K_M
 cat > "$t/d/results.json" <<'X'
 {"hone_version": "0", "machine": "<script>alert(1)</script>", "model": {"name": "T<b onclick='x'>&amp;ny</b>", "arch": "qwen3", "n_params": 1,
  "ctx": 4096}, "imatrix": {"n_chunks": 1, "chunk_size": 512, "texts": [{"name": "a</code><i>.txt"}]},
- "eval": {"ctx": 512, "n_tokens": 9, "n_chunks": 1, "texts": ["e.txt"], "pp": 512, "tg": 64}, "notes": ["<img src=x onerror=alert(2)>"],
+ "eval": {"ctx": 512, "n_tokens": 90000, "n_chunks": 1, "texts": ["e.txt"], "pp": 512, "tg": 64}, "notes": ["<img src=x onerror=alert(2)>"],
  "files": [
  {"file": "Tiny-BF16.gguf", "recipe": "BF16", "is_base": true, "size_bytes": 20000000000, "bpw": 16, "ppl": 9.1, "ppl_stderr": 0.1, "sha256": "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"},
  {"file": "a-very-long-name-of-a-model-that-somebody-really-published-with-everything-in-it-Q8_0.gguf", "recipe": "Q8_0'/><b>", "size_bytes": 10000000000, "bpw": 8.5,
   "ppl": 9.11, "mean_kld": 1e-05, "sha256": "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
   "by_depth": [{"from": 1, "to": 63, "mean_kld": 2e-05}, {"from": 64, "to": 127, "mean_kld": 1e-05}, {"from": 128, "to": 255, "mean_kld": 0}],
   "speed": [{"test": "pp512", "depth": 0, "tok_per_s": 900}, {"test": "tg64", "depth": 0, "tok_per_s": 40}, {"test": "tg64", "depth": 4096, "tok_per_s": 30}]},
- {"file": "Tiny-Q4_K_M.gguf", "recipe": "Q4_K_M", "size_bytes": 5000000000, "bpw": 4.9, "ppl": 9.3, "mean_kld": 0.01,
+ {"file": "Tiny-Q4_K_M.gguf", "recipe": "Q4_K_M", "size_bytes": 5000000000, "bpw": 4.9, "ppl": 9.3, "mean_kld": 0.01, "mean_kld_stderr": 0.0004, "same_top1": 0.979, "tg_tok_per_s": 1234.5,
   "by_depth": "none", "speed": [{"test": 3}, 7, null]}]}
 X
 run publish "$t/d" --repo me/T-GGUF --license mit
+grep -q 'Take Q4_K_M, 5.00 GB: the same most likely token as the original 97.9 % of the time, mean divergence 0.0100 ± 0.0004 (slight loss)\.' "$t/d/report.html" ||
+    say "report.html does not say what to take"
+grep -q "href='./Tiny-Q4_K_M.gguf'" "$t/d/report.html" || say "no link to the file"
+grep -q "href='./a-very" "$t/d/report.html" && say "a link to a file that is not there"
+grep -q 'divergence at most 0.005, the same most likely token at least 96 %' "$t/d/report.html" || say "the bands are not defined"
+grep -qE '5,000,000,000' "$t/d/report.html" || say "bytes without separators"
+grep -qE "(src|href)='?(https?:|//)" "$t/d/report.html" && say "report.html refers to other places"
 for f in report.html kld.svg kld-depth.svg speed-depth.svg; do
     [ -s "$t/d/$f" ] || say "no $f"
     grep -qE '<script|<img|<b>|<b |<i>' "$t/d/$f" && say "$f: text became markup"
@@ -38,18 +46,39 @@ grep -o "<circle" "$t/d/speed-depth.svg" | grep -c . | grep -qx 2 || say "speed-
 [ -n "$browser" ] || { echo "SKIP: no chromium; the texts are right"; exit 77; }
 # a page that loads the report in a frame of each width and writes what it finds
 cat > "$t/d/frame.html" <<'X'
-<!doctype html><meta charset=utf-8><iframe id=a width=390 height=800 src=report.html></iframe><iframe id=b width=1280 height=800 src=report.html></iframe>
-<pre id=out></pre><script>
-addEventListener('load', () => { for (const id of ['a', 'b']) {
-  const f = document.getElementById(id), d = f.contentDocument, e = d.documentElement;
-  document.getElementById('out').textContent += `width ${f.clientWidth} content ${e.scrollWidth} svg ${d.querySelectorAll('svg').length} ` +
-    `rows ${d.querySelectorAll('tr').length} strange ${d.querySelectorAll('script,img,b,i').length} title ${d.title}\n`; } });
+<!doctype html><meta charset=utf-8><iframe width=390 height=800 src=report.html></iframe><iframe width=768 height=800 src=report.html></iframe>
+<iframe width=1280 height=800 src=report.html></iframe><pre id=out></pre><script>
+const rgb = s => s.match(/[\d.]+/g).map(Number);
+const lum = c => { const [r, g, b] = c.map(v => (v /= 255) <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+const ratio = (a, b) => { const [x, y] = [lum(a), lum(b)].sort((p, q) => q - p); return (x + 0.05) / (y + 0.05); };
+addEventListener('load', () => { for (const f of document.querySelectorAll('iframe')) {
+  const w = f.contentWindow, d = f.contentDocument, e = d.documentElement;
+  let off = 0, font = 99, contrast = 99, where = '';
+  const all = d.createTreeWalker(d.body, NodeFilter.SHOW_TEXT);
+  while (all.nextNode()) {
+    const p = all.currentNode.parentElement, s = w.getComputedStyle(p);
+    if (!all.currentNode.data.trim() || ['style', 'title'].includes(p.tagName.toLowerCase()) || !p.getClientRects().length) continue;
+    const box = p.getBoundingClientRect(), svg = p.ownerSVGElement;
+    if (box.right > e.clientWidth + 0.5 || box.left < -0.5) { off++; where = all.currentNode.data; }
+    font = Math.min(font, parseFloat(s.fontSize) * (svg ? svg.getScreenCTM().a : 1));
+    let back = svg ? w.getComputedStyle(svg.querySelector('rect.p')).fill : 'rgba(0, 0, 0, 0)';
+    for (let g = p; g && rgb(back)[3] === 0; g = g.parentElement) back = w.getComputedStyle(g).backgroundColor;
+    const c = ratio(rgb(svg ? s.fill : s.color).slice(0, 3), rgb(back).slice(0, 3));
+    if (c < 4.5) where = all.currentNode.data;
+    contrast = Math.min(contrast, c);
+  }
+  document.getElementById('out').textContent += `width ${e.clientWidth} content ${e.scrollWidth} off ${off} font ${font >= 11.99} contrast ${contrast >= 4.5} ` +
+    `strange ${d.querySelectorAll('script,img,b,i').length} title ${d.title}\n(${font.toFixed(2)} px, ${contrast.toFixed(2)}, ${where})\n`; } });
 </script>
 X
-timeout 60 "$browser" --headless=new --no-sandbox --disable-gpu --hide-scrollbars --user-data-dir="$t/profile" --allow-file-access-from-files --enable-logging=stderr \
-    --virtual-time-budget=3000 --dump-dom "file://$t/d/frame.html" > "$t/dom" 2> "$t/e" || say "chromium: $(tail -3 "$t/e")"
-grep -q 'CONSOLE' "$t/e" && say "console: $(grep CONSOLE "$t/e")"
-for w in 390 1280; do
-    grep -q "width $w content $w svg 3 rows 8 strange 0 title T&lt;b onclick='x'&gt;&amp;amp;ny&lt;/b&gt; GGUF report" "$t/dom" || say "at $w: $(grep '^<pre\|^width' "$t/dom")"
+for dark in 1 0; do
+    timeout 60 "$browser" --headless=new --no-sandbox --disable-gpu --hide-scrollbars --user-data-dir="$t/profile" --allow-file-access-from-files \
+        --enable-logging=stderr --blink-settings=preferredColorScheme=$dark --virtual-time-budget=3000 --dump-dom "file://$t/d/frame.html" \
+        > "$t/dom" 2> "$t/e" || say "chromium: $(tail -3 "$t/e")"
+    grep -q 'CONSOLE' "$t/e" && say "console: $(grep CONSOLE "$t/e")"
+    for w in 390 768 1280; do
+        grep -q "width $w content $w off 0 font true contrast true strange 0 title T&lt;b onclick='x'&gt;&amp;amp;ny&lt;/b&gt; GGUF report" "$t/dom" ||
+            say "at $w, dark $((1 - dark)): $(grep -A1 "width $w" "$t/dom" || tail -5 "$t/dom")"
+    done
 done
 exit $fail

@@ -3,8 +3,8 @@
 """What a YAML parser says of front matters: python3 tests/oracle/front.py > tests/golden/front/cases.json
 
 PyYAML 6.0.3. Scalars are kept as text (BaseLoader); duplicate keys are refused, as the Hub's parser refuses them and PyYAML
-does not. `read` is null where a value is a block of text, or neither a scalar nor a list of scalars: report/front.c keeps those unread. STRICT cases
-are YAML that report/front.c refuses on purpose (its header says why).
+does not. `read` is null where a value is a block of text, or neither a scalar nor a list of scalars: core/front.c keeps those unread. STRICT cases
+are YAML that core/front.c refuses on purpose (its header says why).
 """
 import json
 import yaml
@@ -171,6 +171,63 @@ a: {b: c
 'c': d
 ===
 "a: b
+===
+language: [
+  en, fr,
+  "de"
+]
+license: mit
+===
+a: [x,
+  'y', z] # one
+b: c
+===
+a: "one
+  two"
+b: c
+===
+a: 'one
+
+  two'
+===
+a: {b: c,
+  d: e}
+f: g
+===
+extra_gated_prompt: |
+  - an item that is none
+  "a quote" in a text: with colon
+    deeper
+b: c
+===
+a: >2-
+  text
+b: c
+===
+license: other
+license_name: tongyi-qianwen
+license_link: https://huggingface.co/Qwen/Qwen3-0.6B/blob/main/LICENSE
+base_model:
+- Qwen/Qwen3-0.6B-Base
+language: [en, zh]
+tags: ["chat", conversational]
+pipeline_tag: text-generation
+library_name: transformers
+model-index:
+- name: x
+  results:
+  - task:
+      type: text-generation
+    metrics:
+    - value: 1.5
+widget:
+- text: "a: b"
+===
+a: [x
+b: c
+===
+a: {x
+b: [c]
 '''
 STRICT = r'''
 a: &x b

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Makes tests/golden/models/mistral/yarn.safetensors: logits of the folder's weights when its config
-asks for YaRN (factor 4, original context 4096; then with attention_factor 1.5 and other betas).
+asks for YaRN (factor 4, original context 4096; then with attention_factor 1.5 and other betas), and "l" for
+rope_type "llama3" (factor 8, low 1, high 4, original context 512: kept, interpolated and divided pairs).
 
-A plain decoder in NumPy, float64, from the description of the architecture and of YaRN; half-split
+A plain decoder in NumPy, float64, from the description of the architecture, of YaRN and of Llama 3's scaling; half-split
 rope on the Hugging Face weights, so the regrouping of rows is checked too.
 
 Usage: python3 tests/oracle/mistral_yarn.py   (from the repository root; needs numpy)
@@ -59,6 +60,16 @@ def angles(factor, orig, fast, slow):
     return out
 
 
+def llama3(factor, low, high, orig):
+    out = []
+    for j in range(HD // 2):
+        f = THETA ** (-2 * j / HD)
+        turns = orig * f / (2 * math.pi)  # of the pair within the original context
+        smooth = min(1, max(0, (turns - low) / (high - low)))
+        out.append(f * ((1 - smooth) / factor + smooth))
+    return out
+
+
 def rms(x, w):
     return x / np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + 1e-5) * w
 
@@ -99,6 +110,7 @@ plain = run(w, ids, [THETA ** (-2 * j / HD) for j in range(HD // 2)], 1)[1::2]
 print("without yarn, against transformers:", np.abs(plain - golden["logits"]).max())
 a = run(w, ids, angles(4, 4096, 32, 1), 0.1 * math.log(4) + 1)[1::2]
 b = run(w, ids, angles(8, 1024, 16, 2), 1.5)[1::2]
-print("with it:", np.abs(a - plain).max(), np.abs(b - plain).max())
+l = run(w, ids, llama3(8, 1, 4, 512), 1)[1::2]
+print("with it:", np.abs(a - plain).max(), np.abs(b - plain).max(), np.abs(l - plain).max())
 keep = slice(24, None, 4)  # positions 49, 57, 65, 73
-write_st(DIR + "/yarn.safetensors", {"a": ("F32", a[keep].astype(np.float32)), "b": ("F32", b[keep].astype(np.float32))})
+write_st(DIR + "/yarn.safetensors", {"a": ("F32", a[keep].astype(np.float32)), "b": ("F32", b[keep].astype(np.float32)), "l": ("F32", l[keep].astype(np.float32))})

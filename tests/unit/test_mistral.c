@@ -67,7 +67,8 @@ static void test_multimodal_class(void) {
     model_close(m);
 }
 
-/* YaRN from config.json through the file's keys to logits, against an implementation in NumPy. */
+/* YaRN and Llama 3's scaling from config.json through the file to logits, against an implementation
+ * in NumPy. */
 static void yarn(const char *rope, const char *which) {
     const char *edit[] = {"\"rope_type\": \"default\"", rope, NULL};
     struct err e = {0};
@@ -110,6 +111,32 @@ static void test_yarn(void) {
          "b");
 }
 
+/* Llama 3.x: the other class, rope divisors as a tensor. */
+static void test_llama3(void) {
+    static const char scaling[] =
+        "\"rope_type\": \"llama3\", \"factor\": 8.0, \"low_freq_factor\": 1.0, "
+        "\"high_freq_factor\": 4.0, \"original_max_position_embeddings\": 512";
+    const char *edit[] = {"\"MistralForCausalLM\"", "\"LlamaForCausalLM\"",
+                          "\"rope_type\": \"default\"", scaling, NULL};
+    struct err e;
+    struct gguf *g = NULL;
+    yarn(scaling, "l");
+    struct model *m = golden_open(golden_edited(folder, folder, edit), tmp_path("l3.gguf"));
+    CHECK(m && strcmp(m->arch->name, "llama") == 0);
+    model_close(m);
+    CHECK_OK(gguf_open(&g, tmp_path("l3.gguf"), 0, &e));
+    const struct gguf_tensor *t = g ? gguf_find_tensor(g, "rope_freqs.weight") : NULL;
+    CHECK(t && t->type == QT_F32 && t->ne[0] == 16 && t->n_dims == 1);
+    if (t) { /* 512 tokens hold 81, 22.3, 6.1 turns of pairs 0 to 2, 1.67 of pair 3, .46 of pair 4
+              */
+        const float *f = (const float *)(const void *)t->data;
+        for (int i = 0; i < 3; i++) CHECK(f[i] == 1.0f);
+        CHECK(f[3] > 1 && f[3] < 8);
+        for (int i = 4; i < 16; i++) CHECK(f[i] == 8.0f);
+    }
+    gguf_close(g);
+}
+
 static void test_counts_of_24b(void) {
     struct err e;
     struct tensor_inst *t = NULL;
@@ -145,7 +172,9 @@ static void test_refuses_other_models(void) {
     refused("\"rope_type\": \"default\"", "\"rope_type\": \"yarn\", \"factor\": 0.5", "factor");
     refused("\"rope_type\": \"default\"", "\"rope_type\": \"yarn\", \"factor\": 4, \"mscale\": 1",
             "mscale");
-    refused("\"rope_type\": \"default\"", "\"rope_type\": \"llama3\", \"factor\": 8", "llama3");
+    refused("\"rope_type\": \"default\"", "\"rope_type\": \"llama3\", \"factor\": 8",
+            "low_freq_factor");
+    refused("\"rope_type\": \"default\"", "\"rope_type\": \"longrope\"", "longrope");
     refused("\"use_cache\": true", "\"attention_bias\": true", "attention_bias");
     refused("\"use_cache\": true", "\"text_config\": {\"model_type\": \"mistral4\"}", "mistral4");
     refused("\"head_dim\": 32", "\"head_dim\": 31", "rotated");
@@ -186,6 +215,7 @@ int main(void) {
     RUN(test_logits);
     RUN(test_multimodal_class);
     RUN(test_yarn);
+    RUN(test_llama3);
     RUN(test_counts_of_24b);
     RUN(test_refuses_other_models);
     RUN(test_refuses_other_files);

@@ -112,14 +112,18 @@ static void test_sure_and_labels(void) {
     ladder[4].mean_kld_stderr = 0.001;
     CHECK_EQ_I64(pick_file(&r), 3);
     ladder[4].mean_kld_stderr = 0.0001;
+    CHECK_EQ_I64(pick_file(&r), 3); /* surely slight, but not far enough from noticeable */
+    ladder[4].mean_kld = 0.0195;
     CHECK_EQ_I64(pick_file(&r), 4);
+    ladder[4].same_top1 = 0.932; /* 0.932 - 1.96 * sqrt(0.932 * 0.068 / 15300) < 0.93 */
+    CHECK_EQ_I64(pick_file(&r), 3);
     ladder[5] = a_file("m-Q4_K_M-plain.gguf", "Q4_K_M", 20000000000, 0.02, 0.95);
     CHECK_EQ_STR(pick_label(&r, 3), "m-Q4_K_M.gguf");
     ladder[3].size_class = "Q4_K_L";
     CHECK_EQ_STR(pick_label(&r, 3), "Q4_K_L");
     CHECK(!pick_on_front(&r, 5) && pick_on_front(&r, 3) && !pick_on_front(&r, 0));
     pick_phrase(&r, 5, &b);
-    CHECK_EQ_STR(b.data, "slight loss; Q4_K_L is smaller and closer");
+    CHECK_EQ_STR(b.data, "Q4_K_L is smaller and closer: slight loss");
     buf_release(&b);
 }
 

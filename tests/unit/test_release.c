@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* tests/unit/test_release.c - names, front matter and local paths of published folders: by hand. */
-#include "report/front.h"
+#include "core/front.h"
 #include "report/lint.h"
 #include "report/release.h"
 

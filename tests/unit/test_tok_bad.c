@@ -58,7 +58,7 @@ static void test_bad_json(void) {
          "\"use_regex\":false}]},\"model\":{" ABC ",\"merges\":[]}}",
          "split regex my own is not known", 0},
         {"{\"pre_tokenizer\":{\"type\":\"Whitespace\"},\"model\":{" ABC ",\"merges\":[]}}",
-         "qwen2, qwen35, tekken", 0},
+         "qwen35, tekken, gpt-2", 0},
     };
     for (size_t i = 0; i < COUNT_OF(bad); i++) {
         struct err e = {0};

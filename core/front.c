@@ -1,23 +1,29 @@
 // SPDX-License-Identifier: MIT
-/* report/front.c - see front.h. Stricter than YAML where strangers' readers differ: tabs never
+/* core/front.c - see front.h. Stricter than YAML where strangers' readers differ: tabs never
  * indent, and a plain value holds no ": " and starts with no indicator. */
-#include "report/front.h"
+#include "core/front.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/buf.h"
 #include "core/json.h"
 #include "core/mem.h"
+
+enum { MAX_VALUE = 1 << 16 }; /* bytes over which a value is looked for */
 
 static int bad(struct err *e, int line, const char *what) {
     return err_set(e, ERR_DATA, "front matter, line %d: %s", line, what);
 }
 
+static bool blank(char c) {
+    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
 static void trim(const char **s, size_t *n) {
-    while (*n && (**s == ' ' || **s == '\t')) (*s)++, (*n)--;
-    while (*n && ((*s)[*n - 1] == ' ' || (*s)[*n - 1] == '\t' || (*s)[*n - 1] == '\r')) (*n)--;
+    while (*n && blank(**s)) (*s)++, (*n)--;
+    while (*n && blank((*s)[*n - 1])) (*n)--;
 }
 
 /* Bytes of a quoted text from its first quote to its last; 0: not closed. */
@@ -33,9 +39,29 @@ static size_t quoted(const char *s, size_t n) {
     return 0;
 }
 
+/* A line break with the blanks around it is one blank; with empty lines behind, their breaks. */
+static size_t fold(char *s, size_t n) {
+    size_t k = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (s[i] != '\n') {
+            s[k++] = s[i];
+            continue;
+        }
+        size_t breaks = 0;
+        while (k && blank(s[k - 1])) k--;
+        for (; i + 1 < n && blank(s[i + 1]); i++) breaks += s[i + 1] == '\n';
+        if (!breaks) s[k++] = ' ';
+        for (; breaks; breaks--) s[k++] = '\n';
+    }
+    return k;
+}
+
 /* Single quotes know only '' inside, double quotes what JSON strings know. */
 static int unquote(struct front *f, const char *s, size_t n, int line, const char **out,
                    struct err *e) {
+    char *copy = arena_strndup(&f->arena, s, n);
+    s = copy;
+    n = fold(copy, n);
     if (*s == '"') {
         struct json *j;
         struct err ignored;
@@ -60,9 +86,9 @@ static int scalar(struct front *f, const char *s, size_t n, int line, const char
     if (n && (*s == '"' || *s == '\'')) {
         size_t len = quoted(s, n);
         if (!len) return bad(e, line, "a quote is not closed");
-        if (len < n && s[len] != ' ') return bad(e, line, "text behind a closing quote");
+        if (len < n && !blank(s[len])) return bad(e, line, "text behind a closing quote");
         for (size_t i = len; i < n && s[i] != '#'; i++)
-            if (s[i] != ' ') return bad(e, line, "text behind a closing quote");
+            if (!blank(s[i])) return bad(e, line, "text behind a closing quote");
         return unquote(f, s, len, line, out, e);
     }
     for (size_t i = 0; i + 1 < n; i++) {
@@ -89,11 +115,12 @@ static int add_value(struct front *f, const char *s, size_t n, int line, struct 
     return 0;
 }
 
-/* [a, "b, c"] on one line, perhaps with a comment behind. */
+/* [a, "b, c"], perhaps with a comment behind. */
 static int flow_list(struct front *f, const char *s, size_t n, int line, struct err *e) {
     size_t from = 1, i = 1;
     while (i < n && s[i] != ']') {
-        bool first = i == from || s[i - 1] == ' ' || s[i - 1] == ',';
+        bool first = i == from || blank(s[i - 1]) || s[i - 1] == ',';
+        if (first && s[i] == '#') return bad(e, line, "a comment inside a list");
         if (first && (s[i] == '"' || s[i] == '\'')) {
             size_t len = quoted(s + i, n - i);
             if (!len) return bad(e, line, "a quote is not closed");
@@ -147,41 +174,96 @@ static int indented(struct front *f, const char *s, size_t n, int line, bool in_
     return key && f->key[f->n - 1].n && !in_list ? bad(e, line, "a key below a value") : 0;
 }
 
-static int one_line(struct front *f, const char *s, size_t n, int line, bool *in_list,
+/* Does the line open a block of text, whose lines are indented? */
+static bool opens_block(const char *s, size_t n) {
+    trim(&s, &n);
+    if (n && s[n - 1] >= '1' && s[n - 1] <= '9') n--;
+    if (n && (s[n - 1] == '-' || s[n - 1] == '+')) n--;
+    return n > 1 && (s[n - 1] == '|' || s[n - 1] == '>') && blank(s[n - 2]);
+}
+
+struct place { /* within the front matter */
+    bool in_list, in_block;
+};
+
+static int one_line(struct front *f, const char *s, size_t n, int line, struct place *p,
                     struct err *e) {
     size_t indent = 0;
     while (indent < n && s[indent] == ' ') indent++;
-    if (indent == n || s[indent] == '#' || s[indent] == '\r') return 0;
+    if (indent == n || s[indent] == '\r') return 0;
+    if (p->in_block && indent) return 0;
+    p->in_block = false;
+    if (s[indent] == '#') return 0;
     if (s[indent] == '\t') return bad(e, line, "a tab indents; use blanks");
+    p->in_block = opens_block(s, n);
     if (s[indent] == '-' && (indent + 1 == n || s[indent + 1] == ' ')) {
         if (!f->n) return bad(e, line, "a list without a key");
-        if (f->key[f->n - 1].n && !*in_list)
+        if (f->key[f->n - 1].n && !p->in_list)
             return bad(e, line, "a list behind a key that has a value");
-        *in_list = true;
-        /* "- name: x" starts a nested map: not read */
+        p->in_list = true;
+        /* "- name: x" starts a nested map: not read, nor a block of text */
         size_t item = indent + 1;
         while (item < n && s[item] == ' ') item++;
         const char *colon = item < n ? memchr(s + item, ':', n - item) : NULL;
         bool quoted = item < n && (s[item] == '"' || s[item] == '\'');
-        if (colon && !quoted && (colon + 1 == s + n || colon[1] == ' ')) return 0;
+        if (colon && !quoted && (colon + 1 == s + n || blank(colon[1]))) return 0;
+        if (p->in_block) return 0;
         return add_value(f, s + indent + 1, n - indent - 1, line, e);
     }
-    if (indent) return indented(f, s + indent, n - indent, line, *in_list, e);
-    *in_list = false;
+    if (indent) return indented(f, s + indent, n - indent, line, p->in_list, e);
+    p->in_list = false;
     return key_line(f, s, n, line, e);
 }
 
-int front_parse(struct front *f, const char *text, size_t len, struct err *e) {
+/* Bytes of a bracketed value from its '[' or '{' to the closing one; 0: not closed. */
+static size_t bracketed(const char *s, size_t n) {
+    int depth = 0;
+    for (size_t i = 0; i < n; i++) {
+        bool first = i && (blank(s[i - 1]) || strchr("[{,:", s[i - 1]));
+        if (first && (s[i] == '"' || s[i] == '\'')) {
+            size_t len = quoted(s + i, n - i);
+            if (!len) return 0;
+            i += len - 1;
+        } else if (s[i] == '[' || s[i] == '{') {
+            depth++;
+        } else if ((s[i] == ']' || s[i] == '}') && --depth == 0) {
+            return i + 1;
+        }
+    }
+    return 0;
+}
+
+/* A value in brackets or quotes may go on over several lines. n: bytes of the first one; max: up to
+ * the end of the text. Bytes of all its lines. */
+static size_t whole_value(const char *s, size_t n, size_t max) {
     size_t at = 0;
-    bool in_list = false;
+    if (max > MAX_VALUE) max = n > MAX_VALUE ? n : MAX_VALUE;
+    while (at < n && s[at] != ':') at++;
+    if (at + 1 >= n || *s == ' ' || *s == '#' || *s == '-') return n;
+    for (at++; at < n && blank(s[at]);) at++;
+    if (at == n) return n;
+    size_t len = s[at] == '[' || s[at] == '{'    ? bracketed(s + at, max - at)
+                 : s[at] == '"' || s[at] == '\'' ? quoted(s + at, max - at)
+                                                 : 0;
+    const char *mark = len ? memmem(s + at, len, "\n---", 4) : NULL;
+    if (!len || mark || at + len <= n) return n;
+    const char *nl = memchr(s + at + len, '\n', max - at - len);
+    return nl ? (size_t)(nl - s) : max;
+}
+
+/* lenient: a key with a fault is left out. */
+static int parse(struct front *f, const char *text, size_t len, bool lenient, struct err *e) {
+    struct place place = {false, false};
+    size_t at = 0;
     memset(f, 0, sizeof *f);
     arena_init(&f->arena);
     f->key = xcalloc(FRONT_MAX_KEYS, sizeof *f->key);
     for (int line = 1; at < len; line++) {
         const char *s = text + at, *nl = memchr(s, '\n', len - at);
         size_t n = nl ? (size_t)(nl - s) : len - at;
-        at += n + (nl != NULL);
         bool mark = n >= 3 && memcmp(s, "---", 3) == 0 && (n == 3 || (n == 4 && s[3] == '\r'));
+        if (line > 1 && !mark) n = whole_value(s, n, len - at);
+        at += n + (at + n < len);
         if (line == 1) {
             if (mark) continue;
             break;
@@ -190,14 +272,33 @@ int front_parse(struct front *f, const char *text, size_t len, struct err *e) {
             f->end = at;
             return 0;
         }
-        int rc = one_line(f, s, n, line, &in_list, e);
-        if (rc) {
+        int n_keys = f->n, rc = one_line(f, s, n, line, &place, e);
+        if (rc && lenient) {
+            if (!f->bad_line) f->bad_line = line;
+            if (f->n > n_keys) f->key[f->n - 1].n = 0;
+        } else if (rc) {
             front_release(f);
             return rc;
         }
+        for (const char *c = s; c < s + n; c++) line += *c == '\n';
     }
     front_release(f);
     return err_set(e, ERR_DATA, "no front matter: the first line must be ---, and another end it");
+}
+
+int front_parse(struct front *f, const char *text, size_t len, struct err *e) {
+    return parse(f, text, len, false, e);
+}
+
+bool front_read(struct front *f, const char *text, size_t len) {
+    struct err ignored;
+    struct buf plain = {0};
+    size_t from = len >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+    for (size_t i = from; i < len; i++)
+        buf_add(&plain, text[i] == '\t' ? "  " : text + i, text[i] == '\t' ? 2 : 1);
+    bool ok = parse(f, plain.data ? plain.data : "", plain.len, true, &ignored) == 0;
+    buf_release(&plain);
+    return ok;
 }
 
 void front_release(struct front *f) {

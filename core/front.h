@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: MIT
-/* report/front.h - the YAML front matter of a model card: the flat subset that cards use. Keys at
+/* core/front.h - the YAML front matter of a model card: the flat subset that cards use. Keys at
  * column 0 with a scalar, a flow list [a, b], or "- item" lines; nested blocks are kept unread. */
 #ifndef HONE_REPORT_FRONT_H
 #define HONE_REPORT_FRONT_H
 
+#include <stdbool.h>
+#include <stddef.h>
+
 #include "core/arena.h"
 #include "core/err.h"
 
-enum { FRONT_MAX_KEYS = 64, FRONT_MAX_VALUES = 128 };
+enum { FRONT_MAX_KEYS = 64, FRONT_MAX_VALUES = 512 };
 struct front_key {
     const char *key;
     const char *value[FRONT_MAX_VALUES]; /* unquoted */
@@ -16,11 +19,15 @@ struct front_key {
 struct front {
     struct front_key *key;
     int n;
-    size_t end; /* offset behind the closing line */
+    size_t end;   /* offset behind the closing line */
+    int bad_line; /* front_read: the first line that was not understood; 0: none */
     struct arena arena;
 };
 /* ERR_DATA with a line number: no front matter, or what a YAML parser would refuse. */
 int front_parse(struct front *f, const char *text, size_t len, struct err *e);
+/* The same for a stranger's card from which facts are taken: a key that is not understood is left
+ * out, tabs are blanks, a byte order mark is skipped. False: no front matter. */
+bool front_read(struct front *f, const char *text, size_t len);
 void front_release(struct front *f);
 const struct front_key *front_find(const struct front *f, const char *key); /* NULL: absent */
 const char *front_value(const struct front *f, const char *key); /* first value; "": none */

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT
+/* models/llama3.c - Llama 3.1's extension of the context. Rotary angles of pairs that turn slowly
+ * are divided by a factor, those of quick ones are kept, and those between are interpolated. A GGUF
+ * holds the divisors as the tensor rope_freqs.weight, so only conversion needs the formula:
+ *
+ *     wl = 2 pi base^(2i / head_dim), c = the context the model was first trained with
+ *     wl < c / high: 1;   wl > c / low: factor;   else 1 / ((1 - s) / factor + s), s = (c / wl -
+ * low) / (high - low)
+ *
+ * Source: the "llama3" entry of transformers' rope utilities. */
+#include <math.h>
+#include <string.h>
+
+#include "core/hfdir.h"
+#include "core/json.h"
+#include "models/arch.h"
+
+static const double two_pi = 6.283185307179586476925286766559;
+
+int llama3_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
+    static const char *const where[] = {"rope_parameters", "rope_scaling"};
+    for (int i = 0; i < 2; i++) {
+        const struct json *r = hfdir_hparam(dir, where[i]);
+        const char *type = json_str(json_get(r, "rope_type"));
+        if (!type) type = json_str(json_get(r, "type"));
+        if (!type || strcmp(type, "llama3") != 0) continue;
+        double *f = h->f;
+        int64_t ctx = 0;
+        f[HF_LLAMA3_FACTOR] = json_num(json_get(r, "factor"), 0);
+        f[HF_LLAMA3_LOW] = json_num(json_get(r, "low_freq_factor"), 0);
+        f[HF_LLAMA3_HIGH] = json_num(json_get(r, "high_freq_factor"), 0);
+        if (!json_i64(json_get(r, "original_max_position_embeddings"), &ctx)) ctx = 0;
+        if (!(f[HF_LLAMA3_FACTOR] >= 1 && f[HF_LLAMA3_FACTOR] <= 1e6) || !(f[HF_LLAMA3_LOW] > 0) ||
+            !(f[HF_LLAMA3_HIGH] > f[HF_LLAMA3_LOW] && f[HF_LLAMA3_HIGH] <= 1e6) || ctx < 1 ||
+            ctx > INT32_MAX)
+            return err_set(e, ERR_DATA,
+                           "%s asks for rope_type \"llama3\" without a sensible factor, "
+                           "low_freq_factor, high_freq_factor and "
+                           "original_max_position_embeddings: take config.json from the model's "
+                           "publisher again",
+                           where[i]);
+        h->d[HD_YARN_CTX] = ctx;
+        h->d[HD_FREQS] = 1;
+        return 0;
+    }
+    return 0;
+}
+
+double llama3_divisor(const struct hparams *h, int64_t i) {
+    const double *f = h->f, c = (double)h->d[HD_YARN_CTX];
+    const double wl = two_pi * pow(f[HF_ROPE_BASE], 2.0 * (double)i / (double)h->d[HD_HEAD_DIM]);
+    if (wl < c / f[HF_LLAMA3_HIGH]) return 1;
+    if (wl > c / f[HF_LLAMA3_LOW]) return f[HF_LLAMA3_FACTOR];
+    const double s = (c / wl - f[HF_LLAMA3_LOW]) / (f[HF_LLAMA3_HIGH] - f[HF_LLAMA3_LOW]);
+    return 1 / ((1 - s) / f[HF_LLAMA3_FACTOR] + s);
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+/* quantize/requant.c - see requant.h. */
+#include "quantize/requant.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/qtype.h"
+
+static bool made_by_quantizer(const struct gguf *g) {
+    return gguf_find(g, "hone.replay") || gguf_find(g, "quantize.imatrix.file");
+}
+
+void requant_look(const struct gguf *g, struct requant *r) {
+    uint64_t bytes[QT_COUNT] = {0}, most = 0;
+    uint64_t file_type = gguf_u64_or(g, "general.file_type", UINT64_MAX);
+    const char *name = file_type < INT32_MAX ? qtype_ftype_name((int64_t)file_type) : NULL;
+    bool released = !made_by_quantizer(g);
+    memset(r, 0, sizeof *r);
+    for (int64_t i = 0; i < gguf_n_tensors(g); i++) {
+        const struct gguf_tensor *t = gguf_tensor_at(g, i);
+        if (t->n_dims > 1) bytes[t->type] += t->n_bytes;
+    }
+    for (int t = 0; t < QT_COUNT; t++) {
+        if (bytes[t] > most && !name) snprintf(r->type, sizeof r->type, "%s", qtype_name(t));
+        if (bytes[t] > most) most = bytes[t];
+        if (!bytes[t] || !(qtype_info(t)->flags & QF_QUANT)) continue;
+        bool original = released && (t == QT_MXFP4 || t == QT_NVFP4);
+        if (t == QT_Q8_0)
+            r->q8 = true;
+        else if (!original)
+            r->quantized = true;
+    }
+    if (name) snprintf(r->type, sizeof r->type, "%s", name);
+    if (r->quantized) r->q8 = false;
+}
+
+int requant_check(const char *path, struct requant *r, struct err *e) {
+    struct gguf *g;
+    TRY(gguf_open(&g, path, 0, e));
+    requant_look(g, r);
+    gguf_close(g);
+    if (!r->quantized) return 0;
+    return err_set(e, ERR_USAGE,
+                   "%s is %s, quantized already, and its errors would add to the new ones: take "
+                   "the unquantized model (hone convert makes it), or --allow-requantize",
+                   path, r->type);
+}

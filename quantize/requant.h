@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT
+/* quantize/requant.h - was a model quantized already? What a quantizer takes from a quant is its
+ * error too: the divergence of the result from its input then says nothing about the original. */
+#ifndef HONE_QUANTIZE_REQUANT_H
+#define HONE_QUANTIZE_REQUANT_H
+
+#include <stdbool.h>
+
+#include "core/gguf.h"
+
+/* The key by which an output names the type of an input that was quantized. */
+#define REQUANT_KEY "hone.base_type"
+
+struct requant {
+    /* Something is in fewer than 8 bits. Not so the blocks that a checkpoint was released in, as
+     * `hone convert --keep-mxfp4` keeps them, nor Q8_0, in which conversions are stored. */
+    bool quantized;
+    bool q8;       /* the coarsest type is Q8_0 */
+    char type[32]; /* "Q4_K_M": general.file_type, else the type of most bytes */
+};
+void requant_look(const struct gguf *g, struct requant *r);
+/* ERR_USAGE naming --allow-requantize when the file was quantized. The file is opened for it. */
+int requant_check(const char *path, struct requant *r, struct err *e);
+
+#endif

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: MIT
+/* report/facts.c - see facts.h. All sources are strangers': lengths and counts are bounded. */
+#include "report/facts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/front.h"
+#include "core/io.h"
+#include "core/mem.h"
+
+enum { MAX_FACT = 400 };
+static const char id_chars[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+
+/* JSON keys; in the front matter of a card, the keys it may have there. */
+static const struct {
+    const char *json, *card[2];
+} keys[FACT_COUNT] = {
+    [FACT_NAME] = {"name", {"name", "model_name"}},
+    [FACT_REPO] = {"repo", {NULL, NULL}},
+    [FACT_LICENSE] = {"license", {"license", NULL}},
+    [FACT_LICENSE_NAME] = {"license_name", {"license_name", NULL}},
+    [FACT_LICENSE_LINK] = {"license_link", {"license_link", NULL}},
+    [FACT_BASE_MODEL] = {"base_model", {"base_model", "base_models"}},
+    [FACT_QUANTIZED_BY] = {"quantized_by", {"quantized_by", NULL}},
+    [FACT_PIPELINE_TAG] = {"pipeline_tag", {"pipeline_tag", NULL}},
+};
+
+void facts_init(struct facts *f) {
+    memset(f, 0, sizeof *f);
+    arena_init(&f->mem);
+}
+
+void facts_release(struct facts *f) {
+    arena_release(&f->mem);
+    memset(f, 0, sizeof *f);
+}
+
+static const char *keep(struct facts *f, const char *s, size_t n) {
+    if (n > MAX_FACT) n = MAX_FACT;
+    char *copy = arena_strndup(&f->mem, s, n);
+    for (char *c = copy; *c; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f) *c = ' ';
+    return copy;
+}
+
+void facts_set(struct facts *f, enum fact k, const char *value) {
+    if (value) f->text[k] = keep(f, value, strlen(value));
+}
+
+void facts_list_add(struct facts *f, struct fact_list *l, const char *value, size_t n) {
+    while (n && value[n - 1] == ' ') n--;
+    while (n && *value == ' ') value++, n--;
+    if (!n || l->n == FACTS_MAX_LIST) return;
+    for (int i = 0; i < l->n; i++)
+        if (strlen(l->v[i]) == n && memcmp(l->v[i], value, n) == 0) return;
+    l->v[l->n++] = keep(f, value, n);
+}
+
+void facts_split(struct facts *f, struct fact_list *l, const char *value) {
+    while (value && *value) {
+        size_t n = strcspn(value, ",");
+        facts_list_add(f, l, value, n);
+        value += n + (value[n] == ',');
+    }
+}
+
+static void fill_list(struct facts *to, struct fact_list *l, const struct fact_list *from) {
+    if (l->n) return;
+    for (int i = 0; i < from->n; i++) facts_list_add(to, l, from->v[i], strlen(from->v[i]));
+}
+
+void facts_fill(struct facts *to, const struct facts *from) {
+    /* name and link belong to the license they came with */
+    bool same =
+        !to->text[FACT_LICENSE] ||
+        (from->text[FACT_LICENSE] && strcmp(to->text[FACT_LICENSE], from->text[FACT_LICENSE]) == 0);
+    for (int k = 0; k < FACT_COUNT; k++)
+        if (!to->text[k] && (same || (k != FACT_LICENSE_NAME && k != FACT_LICENSE_LINK)))
+            facts_set(to, (enum fact)k, from->text[k]);
+    fill_list(to, &to->language, &from->language);
+    fill_list(to, &to->tags, &from->tags);
+}
+
+static void list_from_json(struct facts *f, struct fact_list *l, const struct json *j) {
+    for (const struct json *i = json_first(j); i && json_type(j) == JSON_ARR; i = json_next(i))
+        if (json_str(i)) facts_list_add(f, l, json_str(i), strlen(json_str(i)));
+}
+
+void facts_from_json(struct facts *f, const struct json *j) {
+    for (int k = 0; k < FACT_COUNT; k++)
+        facts_set(f, (enum fact)k, json_str(json_get(j, keys[k].json)));
+    list_from_json(f, &f->language, json_get(j, "language"));
+    list_from_json(f, &f->tags, json_get(j, "tags"));
+}
+
+void facts_json(const struct facts *f, struct jw *w) {
+    const struct fact_list *list[] = {&f->language, &f->tags};
+    static const char *const name[] = {"language", "tags"};
+    for (int k = 0; k < FACT_COUNT; k++)
+        if (f->text[k]) jw_str(w, keys[k].json, f->text[k]);
+    for (int i = 0; i < 2; i++) {
+        if (!list[i]->n) continue;
+        jw_arr(w, name[i]);
+        for (int k = 0; k < list[i]->n; k++) jw_str(w, NULL, list[i]->v[k]);
+        jw_end(w);
+    }
+}
+
+bool facts_any(const struct facts *f) {
+    bool any = f->language.n || f->tags.n;
+    for (int k = 0; k < FACT_COUNT; k++) any |= f->text[k] != NULL;
+    return any;
+}
+
+/* ---- the card of a source -------------------------------------------------------------------- */
+
+static bool none(const char *s) {
+    return !*s || strcmp(s, "null") == 0 || strcmp(s, "~") == 0;
+}
+
+static void list_from_card(struct facts *f, struct fact_list *l, const struct front *c,
+                           const char *key) {
+    const struct front_key *k = front_find(c, key);
+    for (int i = 0; k && i < k->n; i++)
+        if (!none(k->value[i])) facts_list_add(f, l, k->value[i], strlen(k->value[i]));
+}
+
+/* "https://huggingface.co/ORG/NAME" is written for ORG/NAME too. */
+static const char *without_host(const char *s) {
+    static const char host[] = "https://huggingface.co/";
+    return strncmp(s, host, sizeof host - 1) == 0 ? s + sizeof host - 1 : s;
+}
+
+void facts_from_card(struct facts *f, const char *text, size_t len, int *bad_line) {
+    struct front c;
+    *bad_line = 0;
+    if (!front_read(&c, text, len)) return;
+    *bad_line = c.bad_line;
+    for (int k = 0; k < FACT_COUNT; k++)
+        for (int i = 0; i < 2 && keys[k].card[i]; i++) {
+            const char *v = front_value(&c, keys[k].card[i]);
+            if (!f->text[k] && !none(v))
+                facts_set(f, (enum fact)k, k == FACT_BASE_MODEL ? without_host(v) : v);
+        }
+    list_from_card(f, &f->language, &c, "language");
+    list_from_card(f, &f->language, &c, "languages");
+    list_from_card(f, &f->tags, &c, "tags");
+    front_release(&c);
+}
+
+/* "models--ORG--NAME" of the Hub's cache, anywhere in a path. */
+static const char *repo_of_cache(struct facts *f, const char *path) {
+    static const char mark[] = "models--";
+    for (const char *p = strstr(path, mark); p; p = strstr(p + 1, mark)) {
+        const char *org = p + sizeof mark - 1, *mid = strstr(org, "--");
+        if (p > path && p[-1] != '/') continue;
+        size_t n = mid ? strspn(mid + 2, id_chars) : 0;
+        if (!n || mid == org || strspn(org, id_chars) < (size_t)(mid - org)) continue;
+        char *s = arena_alloc(&f->mem, (size_t)(mid - org) + n + 2);
+        memcpy(s, org, (size_t)(mid - org));
+        s[mid - org] = '/';
+        memcpy(s + (mid - org) + 1, mid + 2, n);
+        s[(size_t)(mid - org) + 1 + n] = 0;
+        return s;
+    }
+    return NULL;
+}
+
+/* ORG of "ORG/NAME" that ends at p (where '/' is), as a text names a repository of the Hub. */
+static size_t org_before(const char *text, const char *p) {
+    static const char host[] = "huggingface.co/";
+    const size_t n_host = sizeof host - 1;
+    size_t n = 0;
+    while (p - n > text && strchr(id_chars, p[-(ptrdiff_t)n - 1]) && p[-(ptrdiff_t)n - 1]) n++;
+    const char *org = p - n;
+    if (!n) return 0;
+    if (org == text || strchr(" \n\t\"'`(<[:=", org[-1])) return n;
+    bool hub = (size_t)(org - text) >= n_host && memcmp(org - n_host, host, n_host) == 0;
+    return hub ? n : 0;
+}
+
+/* The repository that a card names and that has the folder's name, when it is the only one. */
+static const char *repo_of_card(struct facts *f, const char *name, const char *card, size_t len) {
+    size_t n = strlen(name), n_org = 0;
+    const char *org = NULL, *end = card + len;
+    if (!n || strspn(name, id_chars) < n) return NULL;
+    for (const char *p = memchr(card, '/', len); p; p = memchr(p + 1, '/', (size_t)(end - p - 1))) {
+        if ((size_t)(end - p) <= n || memcmp(p + 1, name, n) != 0) continue;
+        const char *behind = p + 1 + n;
+        if (behind < end && *behind && strchr(id_chars, *behind) && *behind != '.') continue;
+        size_t k = org_before(card, p);
+        if (!k) continue;
+        if (org && (k != n_org || memcmp(org, p - k, k) != 0)) return NULL;
+        org = p - k, n_org = k;
+    }
+    if (!org) return NULL;
+    char *s = arena_alloc(&f->mem, n_org + n + 2);
+    memcpy(s, org, n_org);
+    s[n_org] = '/';
+    memcpy(s + n_org + 1, name, n + 1);
+    return s;
+}
+
+const char *facts_source_repo(struct facts *f, const char *dir, const char *card, size_t len) {
+    char *real = realpath(dir, NULL);
+    const char *repo = real ? repo_of_cache(f, real) : NULL;
+    if (!repo && real && card) repo = repo_of_card(f, io_base(real), card, len);
+    free(real);
+    return repo;
+}

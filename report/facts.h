@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT
+/* report/facts.h - what a card says of a release that no measurement tells: repository, license,
+ * original, who made it, languages, tags. Given once, by options or by the card of the source, they
+ * are kept as the object "facts" of manifest.json and results.json and read back from there. */
+#ifndef HONE_REPORT_FACTS_H
+#define HONE_REPORT_FACTS_H
+
+#include "core/arena.h"
+#include "core/json.h"
+
+enum fact {
+    FACT_NAME,
+    FACT_REPO,
+    FACT_LICENSE,
+    FACT_LICENSE_NAME,
+    FACT_LICENSE_LINK,
+    FACT_BASE_MODEL,
+    FACT_QUANTIZED_BY,
+    FACT_PIPELINE_TAG,
+    FACT_COUNT
+};
+enum { FACTS_MAX_LIST = 256 };
+struct fact_list {
+    const char *v[FACTS_MAX_LIST];
+    int n;
+};
+struct facts {
+    const char *text[FACT_COUNT]; /* NULL: not known; "": said to be none */
+    struct fact_list language, tags;
+    struct arena mem; /* holds the strings */
+};
+void facts_init(struct facts *f);
+void facts_release(struct facts *f);
+/* Copies a text, cut at a sane length and without control characters. */
+void facts_set(struct facts *f, enum fact k, const char *value);
+void facts_list_add(struct facts *f, struct fact_list *l, const char *value, size_t n);
+/* "en, fr" as a list; "": none. */
+void facts_split(struct facts *f, struct fact_list *l, const char *value);
+/* What `to` does not know yet, from `from`. */
+void facts_fill(struct facts *to, const struct facts *from);
+/* From an object "facts"; anything else is passed over. */
+void facts_from_json(struct facts *f, const struct json *j);
+/* From the front matter of a card; *bad_line is 0 or a line that was not understood. */
+void facts_from_card(struct facts *f, const char *text, size_t len, int *bad_line);
+/* The repository a folder was downloaded from, as ORG/NAME, where its path (the Hub's cache) or its
+ * card says so; NULL: not known. */
+const char *facts_source_repo(struct facts *f, const char *dir, const char *card, size_t len);
+/* Adds the members of "facts" to an object of w that is open. */
+void facts_json(const struct facts *f, struct jw *w);
+bool facts_any(const struct facts *f);
+
+#endif
