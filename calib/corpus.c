@@ -127,9 +127,7 @@ static int each_piece(struct reader *r, const char *data, size_t len, struct err
 
 static int read_text(const struct model *m, const char *path, char **data, size_t *len,
                      struct err *e) {
-    if (!m->tok)
-        return err_set(e, ERR_DATA, "%s: has no tokenizer, so text cannot be read for it",
-                       gguf_path(m->gguf));
+    TRY(model_need_tok(m, e));
     return text_read_file(data, len, path, e);
 }
 

@@ -57,9 +57,7 @@ int eval_open_one(struct cli *c, const struct eval_args *a, const char *path, in
 }
 
 int eval_load_text(const struct model *m, const char *path, struct ids *ids, struct err *e) {
-    if (!m->tok)
-        return err_set(e, ERR_DATA, "%s has no tokenizer, so the text cannot be read",
-                       gguf_path(m->gguf));
+    TRY(model_need_tok(m, e));
     return corpus_load(m, path, false, ids, e);
 }
 

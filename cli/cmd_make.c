@@ -75,12 +75,11 @@ static void release(struct make *mk) {
 
 /* Everything that can be known to be wrong before hours of work. */
 static int check_request(struct make *mk, struct err *e) {
-    if (!io_exists(mk->src)) return err_set(e, ERR_USAGE, "%s: no such folder or file", mk->src);
+    TRY(make_check_source(mk->src, e));
     for (int i = 0; i < mk->recipes.n; i++) {
         const char *name = recipe_find(mk->recipes.v[i]);
         if (!name)
-            return err_set(e, ERR_USAGE,
-                           "--recipes: no recipe '%s'; 'hone quantize --help' lists them",
+            return err_set(e, ERR_USAGE, "--recipes: no recipe '%s'; 'hone recipes' lists them",
                            mk->recipes.v[i]);
         mk->recipes.v[i] = name;
     }
@@ -102,10 +101,7 @@ static int check_request(struct make *mk, struct err *e) {
         suite_close(&suite);
     }
     const struct str_list *texts[] = {&mk->calib, &mk->eval, &mk->probe};
-    for (size_t k = 0; k < COUNT_OF(texts); k++)
-        for (int i = 0; i < texts[k]->n; i++)
-            if (!io_exists(texts[k]->v[i]))
-                return err_set(e, ERR_USAGE, "%s: no such text file", texts[k]->v[i]);
+    for (size_t k = 0; k < COUNT_OF(texts); k++) TRY(make_check_texts(texts[k], e));
     for (int i = 0; i < mk->calib.n; i++)
         for (int k = 0; k < mk->eval.n; k++)
             if (strcmp(mk->calib.v[i], mk->eval.v[k]) == 0)

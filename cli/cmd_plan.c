@@ -61,9 +61,7 @@ static int read_model(struct plan *p, struct err *e) {
     const char *name = gguf_str_or(g, "general.architecture", "");
     int rc = 0;
     p->arch = arch_find(name);
-    if (!p->arch)
-        rc = err_set(e, ERR_DATA, "%s: architecture \"%.60s\" is not known; these are: %s", p->path,
-                     name, arch_list());
+    if (!p->arch) rc = arch_refuse(p->path, "architecture", name, e);
     h = calloc(1, sizeof *h);
     if (rc == 0 && !h) rc = err_set(e, ERR_SYS, "out of memory");
     if (rc == 0) rc = hparams_from_gguf(h, p->arch, g, e);

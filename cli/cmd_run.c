@@ -178,8 +178,8 @@ static int go(struct run *r, struct err *e) {
 static int run_model(struct run *r, const struct given *g, size_t n, struct err *e) {
     /* the file first: other complaints mean nothing about one that is not there */
     TRY(model_open(&r->m, r->c->arg[0], e));
-    int rc = r->m->tok ? run_set_init(&r->set, r->m->gguf, e)
-                       : err_set(e, ERR_DATA, "%s has no tokenizer", r->c->arg[0]);
+    int rc = model_need_tok(r->m, e);
+    if (!rc) rc = run_set_init(&r->set, r->m->gguf, e);
     if (!rc) rc = check_args(r, g, n, e);
     if (!rc) rc = go(r, e);
     gen_free(r->gen);

@@ -35,10 +35,7 @@ int eval_choice_of(struct cli *c, const struct eval_args *a, const char *model,
     int rc;
     memset(tasks, 0, sizeof *tasks);
     TRY(model_open(&l.m, model, e));
-    if (!l.m->tok) {
-        rc = err_set(e, ERR_DATA, "%s has no tokenizer", model);
-        goto out;
-    }
+    TRY_GOTO(out, rc, model_need_tok(l.m, e));
     TRY_GOTO(out, rc, make_tasks(j, l.m->tok, tasks, e));
     TRY_GOTO(out, rc, eval_session(c, a, l.m, a->kv_type, tasks->longest, &l.s, e));
     kept_model(&kept, a->kept, l.s, a->hash);

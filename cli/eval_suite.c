@@ -45,7 +45,7 @@ static char *input_key(const struct suite_job *j, const char *data, size_t len, 
 /* ---- texts ---- */
 
 static int load_text(const struct model *m, const char *path, struct ids *ids, struct err *e) {
-    if (!m->tok) return err_set(e, ERR_DATA, "%s has no tokenizer", gguf_path(m->gguf));
+    TRY(model_need_tok(m, e));
     if (strcmp(path, "builtin") != 0) return corpus_load(m, path, false, ids, e);
     for (int i = 0; default_text_at(i); i++) {
         const struct default_text *t = default_text_at(i);

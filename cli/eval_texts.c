@@ -85,9 +85,7 @@ int eval_texts_load(const struct model *m, const char *const *path, int n_paths,
                     struct eval_texts *out, struct err *e) {
     int rc = 0;
     memset(out, 0, sizeof *out);
-    if (!m->tok)
-        return err_set(e, ERR_DATA, "%s has no tokenizer, so the text cannot be read",
-                       gguf_path(m->gguf));
+    TRY(model_need_tok(m, e));
     for (int i = 0; i < n_paths && !rc; i++) {
         struct lines l = {.m = m, .path = path[i], .to = out};
         if (corpus_is_lines(path[i])) {

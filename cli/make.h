@@ -87,4 +87,9 @@ int make_speed(struct make *mk, struct err *e);
 int make_tools(struct make *mk, struct err *e);
 int make_report(struct make *mk, struct err *e);
 
+/* make_check.c: faults of the inputs that show before any work. A GGUF must be of a known
+ * architecture and tokenizer, a text a text. */
+int make_check_source(const char *src, struct err *e);
+int make_check_texts(const struct str_list *l, struct err *e);
+
 #endif

@@ -22,10 +22,7 @@ static int find_arch(struct plan *p, struct err *e) {
                        hfdir_path(p->dir));
     p->arch = arch_find_hf(cls);
     if (p->arch) return 0;
-    return err_set(e, ERR_DATA,
-                   "%s/config.json: model class %.80s is not supported; known "
-                   "architectures: %s",
-                   hfdir_path(p->dir), cls, arch_list());
+    return arch_refuse(hfdir_path(p->dir), "model class", cls, e);
 }
 
 static int check_mlx(const struct plan *p, struct err *e) {

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -57,6 +58,11 @@ int(err_wrap)(struct err *e, const char *fmt, ...) {
     int n = vsnprintf(e->msg, sizeof e->msg, fmt, ap);
     va_end(ap);
     size_t used = n < 0 ? 0 : (size_t)n;
-    if (used < sizeof e->msg) snprintf(e->msg + used, sizeof e->msg - used, ": %s", old);
+    bool said = used < sizeof old && strncmp(old, e->msg, used) == 0 &&
+                (old[used] == ':' || old[used] == ' '); /* a file is named once */
+    if (said)
+        memcpy(e->msg, old, sizeof old);
+    else if (used < sizeof e->msg)
+        snprintf(e->msg + used, sizeof e->msg - used, ": %s", old);
     return (int)e->code;
 }

@@ -31,8 +31,8 @@ int err_sys(struct err *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* The same about a path that somebody named: ERR_USAGE when nothing is there (ENOENT, ENOTDIR),
  * since the machine did nothing wrong. */
 int err_path(struct err *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
-/* Puts "prefix: " in front of the message ("model.gguf: tensor 7: old message"); returns e->code.
- */
+/* Puts "prefix: " in front of the message ("model.gguf: tensor 7: old message"), unless it begins
+ * with the prefix already; returns e->code. */
 int err_wrap(struct err *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* make analyze, make tidy: they see one file at a time, and no error is 0 */
 #ifdef HONE_ANALYZE

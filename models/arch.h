@@ -203,6 +203,7 @@ struct tensor_row {
 struct arch {
     const char *name;                 /* general.architecture: "qwen35moe" */
     const char *const *hf_classes;    /* NULL-terminated */
+    const char *family;               /* as people say it: "Qwen 3.5" */
     const char *size_note;            /* for inspect: "hybrid gated-delta-net MoE" */
     const struct hp_row *hp;          /* ends with slot -1 */
     const struct tensor_row *tensors; /* ends with gguf NULL */
@@ -228,6 +229,9 @@ struct arch {
 const struct arch *arch_find(const char *gguf_name);   /* NULL: unknown */
 const struct arch *arch_find_hf(const char *hf_class); /* NULL: unknown */
 const struct arch *arch_at(int i);                     /* NULL past the end */
+/* ERR_DATA: `name`, a model class or an architecture as `kind` says, is none of these, and which
+ * families are. */
+int arch_refuse(const char *path, const char *kind, const char *name, struct err *e);
 /* "qwen35, qwen35moe" for messages; static storage. */
 const char *arch_list(void);
 /* Builds the forward graph of a model, or of its MTP block, with all its facts. The graph must have

@@ -339,6 +339,7 @@ static int build(const struct hparams *h, struct graph *g, struct err *e) {
 const struct arch arch_gemma4 = {
     .name = "gemma4",
     .hf_classes = hf_classes,
+    .family = "Gemma 4",
     .size_note = "sliding-window and full attention, dense or mixture of experts",
     .hp = hp,
     .tensors = tensors,

@@ -103,6 +103,7 @@ extern const struct arch arch_llama, arch_mistral3;
 const struct arch arch_llama = {
     .name = "llama",
     .hf_classes = llama_classes,
+    .family = "Llama 3, SmolLM, Mistral without sliding window",
     .size_note = "dense transformer",
     .hp = hp,
     .tensors = tensors,
@@ -115,6 +116,7 @@ const struct arch arch_llama = {
 const struct arch arch_mistral3 = {
     .name = "mistral3",
     .hf_classes = mistral3_classes,
+    .family = "Mistral Small 3",
     .size_note = "dense transformer",
     .hp = hp,
     .tensors = tensors,

@@ -138,6 +138,14 @@ int derive_experts(struct hparams *h, struct err *e) {
     return hparams_mul(h, HD_FF_EXP2, 2, h->d[HD_FF_EXP], e);
 }
 
+/* What a config.json without it would mean. */
+static const char *without_rope(const char *type) {
+    return strcmp(type, "dynamic") == 0
+               ? ": it changes positions beyond the original context length only, so without it "
+                 "the model is right up to there"
+               : "; leaving it out of config.json would give wrong positions, and no error";
+}
+
 int hf_check_rope(const struct hfdir *dir, struct err *e) {
     static const char *const where[] = {"rope_parameters", "rope_scaling"};
     for (int i = 0; i < 2; i++) {
@@ -147,9 +155,9 @@ int hf_check_rope(const struct hfdir *dir, struct err *e) {
         if (type && strcmp(type, "default") != 0 && strcmp(type, "mrope") != 0 &&
             strcmp(type, "yarn") != 0)
             return err_set(e, ERR_DATA,
-                           "%s asks for rope_type \"%s\", which is not supported: remove it to use "
-                           "the model at its original context length",
-                           where[i], type);
+                           "%s asks for rope_type \"%.40s\", which is not computed yet, so this "
+                           "model cannot be converted%s",
+                           where[i], type, without_rope(type));
     }
     return 0;
 }

@@ -40,6 +40,7 @@ extern const struct arch arch_qwen3;
 const struct arch arch_qwen3 = {
     .name = "qwen3",
     .hf_classes = hf_classes,
+    .family = "Qwen 3",
     .size_note = "dense transformer",
     .hp = hp,
     .tensors = tensors,

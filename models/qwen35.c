@@ -154,6 +154,7 @@ extern const struct arch arch_qwen35;
 const struct arch arch_qwen35 = {
     .name = "qwen35",
     .hf_classes = hf_classes,
+    .family = "Qwen 3.5",
     .size_note = "hybrid gated delta net, dense",
     .hp = hp,
     .tensors = tensors,

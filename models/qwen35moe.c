@@ -39,6 +39,7 @@ extern const struct arch arch_qwen35moe;
 const struct arch arch_qwen35moe = {
     .name = "qwen35moe",
     .hf_classes = hf_classes,
+    .family = "Qwen 3.5 MoE",
     .size_note = "hybrid gated delta net, mixture of experts",
     .hp = hp,
     .tensors = tensors,

@@ -40,6 +40,7 @@ extern const struct arch arch_qwen3moe;
 const struct arch arch_qwen3moe = {
     .name = "qwen3moe",
     .hf_classes = hf_classes,
+    .family = "Qwen 3 MoE",
     .size_note = "mixture-of-experts transformer",
     .hp = hp,
     .tensors = tensors,

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/attr.h"
+#include "core/buf.h"
 #include "models/graph.h"
 
 extern const struct arch arch_qwen3, arch_qwen3moe, arch_qwen35, arch_qwen35moe;
@@ -68,6 +69,21 @@ const char *arch_list(void) {
         n += len;
     }
     return text;
+}
+
+int arch_refuse(const char *path, const char *kind, const char *name, struct err *e) {
+    struct buf families = {0};
+    for (size_t i = 0; i < COUNT_OF(all); i++)
+        buf_fmt(&families, "%s%s",
+                i == 0                  ? ""
+                : i + 1 < COUNT_OF(all) ? ", "
+                                        : " and ",
+                all[i]->family);
+    int rc = err_set(e, ERR_DATA,
+                     "%s: %s %.80s is not supported; what can be converted and run today is %s",
+                     path, kind, name, families.data);
+    buf_release(&families);
+    return rc;
 }
 
 const char *role_name(enum role r) {

@@ -48,9 +48,7 @@ int suite_plan_open(struct suite_plan *p, const struct suite *suite, const struc
                     int64_t n_cases, const char *format, struct err *e) {
     struct chat *chat = NULL;
     memset(p, 0, sizeof *p);
-    if (!m->tok)
-        return err_set(e, ERR_DATA, "%s has no tokenizer, so the suite cannot be read",
-                       gguf_path(m->gguf));
+    TRY(model_need_tok(m, e));
     TRY(find_format(suite, m, format, &p->format, e));
     p->suite = suite;
     p->n = n_cases > 0 && n_cases < suite->n ? (int)n_cases : suite->n;

@@ -119,6 +119,7 @@ static int check_extra(const struct model *m, struct err *e) {
 static int load_tok(struct model *m, struct err *e) {
     const char *kind = gguf_str_or(m->gguf, "tokenizer.ggml.model", "none");
     if (strcmp(kind, "none") == 0 || strcmp(kind, "no_vocab") == 0) return 0;
+    if (tok_gguf_known(m->gguf, &m->no_tok)) return 0; /* work without text is still possible */
     TRY(tok_from_gguf(&m->tok, m->gguf, e));
     if (tok_n_vocab(m->tok) > m->hp.d[HD_VOCAB])
         return err_set(e, ERR_DATA,
@@ -126,6 +127,17 @@ static int load_tok(struct model *m, struct err *e) {
                        " rows",
                        tok_n_vocab(m->tok), m->hp.d[HD_VOCAB]);
     return 0;
+}
+
+int model_need_tok(const struct model *m, struct err *e) {
+    const struct err *why = m->of ? &m->of->no_tok : &m->no_tok;
+    if (m->tok) return 0;
+    if (why->code) {
+        *e = *why;
+        return (int)e->code;
+    }
+    return err_set(e, ERR_DATA, "%s has no tokenizer, so no text can be read for it",
+                   gguf_path(m->gguf));
 }
 
 static int bind_graph(struct model *m, struct err *e) {
@@ -140,9 +152,7 @@ static int bind(struct model *m, struct err *e) {
     const char *name = NULL;
     TRY(gguf_get_str(m->gguf, "general.architecture", &name, e));
     m->arch = arch_find(name);
-    if (!m->arch)
-        return err_set(e, ERR_DATA, "architecture \"%s\" is not supported (known: %s)", name,
-                       arch_list());
+    if (!m->arch) return arch_refuse(gguf_path(m->gguf), "architecture", name, e);
     TRY(hparams_from_gguf(&m->hp, m->arch, m->gguf, e));
     m->hp.tied = !gguf_find_tensor(m->gguf, "output.weight");
     TRY(arch_build(m->arch, &m->hp, &m->graph, e));

@@ -33,10 +33,13 @@ struct model {              /* read-only after open; shared by sessions */
     struct weight *weight;      /* [graph.n_weights] */
     struct weight *file_weight; /* as the file has them, for model_set_weight */
     int *source; /* [graph.n_weights] the weight whose tensor is used (tied output: token_embd) */
-    struct tok *tok; /* NULL when the file has no tokenizer */
+    struct tok *tok;   /* NULL when the file has no tokenizer, or one we do not know */
+    struct err no_tok; /* why; code 0: it has none */
 };
 int model_open(struct model **out, const char *path, struct err *e);
 void model_close(struct model *m);
+/* ERR_DATA with the reason when m->tok is NULL: for whoever reads or writes text. */
+int model_need_tok(const struct model *m, struct err *e);
 /* The same file once more, as in its first binding, with weights that can be replaced on their own.
  * Borrows the file and the tokenizer of `of`, which must stay open. */
 int model_open_again(struct model **out, const struct model *of, struct err *e);

@@ -21,6 +21,8 @@ struct tok;
 
 enum tok_type { TT_NORMAL = 1, TT_UNKNOWN, TT_CONTROL, TT_USER, TT_UNUSED, TT_BYTE };
 
+/* ERR_DATA when the file has a kind of tokenizer, or a pre-tokenizer, that is not known here. */
+int tok_gguf_known(const struct gguf *g, struct err *e);
 int tok_from_gguf(struct tok **out, const struct gguf *g, struct err *e);
 /* tokenizer_json: parsed tokenizer.json; config: tokenizer_config.json or NULL; n_vocab: rows of
  * the embedding (ids without text become "[PAD<id>]", unused). model_config: config.json (special

@@ -38,6 +38,33 @@ static int string_list(const struct gguf *g, const char *key, const struct gguf_
     return 0;
 }
 
+#define STILL "; eval speed, plan, quantize and inspect need none"
+
+static int known(const struct gguf *g, const char *model, const char *pre, struct err *e) {
+    if (strcmp(model, "gemma4") == 0) return 0;
+    if (strcmp(model, "gpt2") != 0)
+        return err_set(e, ERR_DATA,
+                       "%s: hone reads no text for this model yet: of tokenizers it knows \"gpt2\" "
+                       "(byte-level BPE) and \"gemma4\", not \"%.64s\"%s" STILL,
+                       gguf_path(g), model, strcmp(model, "llama") == 0 ? " (SentencePiece)" : "");
+    if (pretok_by_name(pre ? pre : "gpt-2")) return 0;
+    struct buf names = {0};
+    pretok_names(&names);
+    err_set(e, ERR_DATA,
+            "%s: hone reads no text for this model yet: of pre-tokenizers it knows %s, not "
+            "\"%.64s\"" STILL,
+            gguf_path(g), names.data, pre);
+    buf_release(&names);
+    return ERR_DATA;
+}
+
+int tok_gguf_known(const struct gguf *g, struct err *e) {
+    const char *model, *pre = NULL;
+    TRY(gguf_get_str(g, KEY("model"), &model, e));
+    if (gguf_find(g, KEY("pre"))) TRY(gguf_get_str(g, KEY("pre"), &pre, e));
+    return known(g, model, pre, e);
+}
+
 static int read_kind(struct tok *t, const struct gguf *g, struct err *e) {
     const char *model, *pre = NULL;
     TRY(gguf_get_str(g, KEY("model"), &model, e));
@@ -50,24 +77,8 @@ static int read_kind(struct tok *t, const struct gguf *g, struct err *e) {
         t->fuse_unk = true;
         return 0;
     }
-    if (strcmp(model, "gpt2") != 0)
-        return err_set(
-            e, ERR_DATA,
-            "%s: tokenizer model \"%.64s\" is not supported: only \"gpt2\" and \"gemma4\" "
-            "are",
-            gguf_path(g), model);
+    TRY(known(g, model, pre, e));
     t->row = pretok_by_name(pre ? pre : "gpt-2");
-    if (!t->row) {
-        struct buf names = {0};
-        pretok_names(&names);
-        err_set(
-            e, ERR_DATA,
-            "%s: pre-tokenizer \"%.64s\" is not known: convert the model again with --pre NAME, "
-            "where NAME is one of %s",
-            gguf_path(g), pre, names.data);
-        buf_release(&names);
-        return ERR_DATA;
-    }
     if (!pre)
         log_warn("%s has no tokenizer.ggml.pre: text is split as by gpt-2, so token ids may differ "
                  "from what the model was trained on",

@@ -47,7 +47,7 @@ cmp "$t/good" "$t/out/tiny-qwen35moe-Q2_K.gguf"
 refused 2 "no recipe 'Q9_X'" make $tiny -o "$t/x" --recipes Q9_X
 refused 2 "no such" make "$t/nothing" -o "$t/x"
 refused 2 "-o DIR" make $tiny
-refused 2 "no such text" make $tiny -o "$t/x" --calib "$t/none.txt"
+refused 2 "none.txt: No such file" make $tiny -o "$t/x" --calib "$t/none.txt"
 refused 2 "/dev/null" make $tiny -o /dev/null/x
 [ ! -e "$t/x" ] || { echo "a refused request left $t/x"; exit 1; }
 

@@ -67,6 +67,43 @@ says 2 "hone does not download" inspect https://example.com/x.gguf
 says 2 "the store of another program" run llama3.2:3b -p x
 says 2 "cannot open data/wiki.txt" eval ppl "$b" data/wiki.txt
 
+# ---- models that are not known: which are, and what works without a tokenizer ----
+LC_ALL=C sed 's/tokenizer\.ggml\.pre\(........\)\(....\)qwen2/tokenizer.ggml.pre\1\2smoll/' "$b" > "$t/pre.gguf"
+cmp -s "$b" "$t/pre.gguf" && grep -c smoll "$t/pre.gguf" > /dev/null && say "no pre-tokenizer was replaced"
+LC_ALL=C sed 's/gpt2/spmx/' "$b" > "$t/spm.gguf"
+for f in pre spm; do
+    for c in "run $t/$f.gguf -p Hi" "eval ppl $t/$f.gguf $t/text" "eval tools $t/$f.gguf" "imatrix $t/$f.gguf $t/text -o $t/z.gguf" "tokenize $t/$f.gguf x" "make $t/$f.gguf -o $t/d --recipes Q8_0"; do
+        # shellcheck disable=SC2086
+        says 3 "hone reads no text for this model yet" $c
+        [ "$(grep -o "$f.gguf" "$t/e" | wc -l)" = 1 ] || say "the path stands there twice: $(cat "$t/e")"
+        grep -q -- --pre "$t/e" && say "a remedy that cannot be followed: $(cat "$t/e")"
+    done
+    run 0 eval speed "$t/$f.gguf" --pp 8 --tg 2 --reps 1
+    run 0 quantize "$t/$f.gguf" -o "$t/q-$f.gguf" --recipe Q8_0 -q
+    run 0 plan "$t/$f.gguf"
+done
+[ ! -e "$t/d" ] || say "make began with a model it cannot read"
+LC_ALL=C sed 's/general.architecture\(............\)qwen3/general.architecture\1phi33/' "$b" > "$t/arch.gguf"
+for c in "run $t/arch.gguf -p x" "plan $t/arch.gguf" "eval speed $t/arch.gguf" "make $t/arch.gguf -o $t/d --recipes Q8_0"; do
+    # shellcheck disable=SC2086
+    says 3 'architecture phi33 is not supported; what can be converted and run today is Qwen 3, ' $c
+done
+for cls in Phi3ForCausalLM Qwen2ForCausalLM GptOssForCausalLM; do
+    rm -rf "$t/src"
+    cp -r $m/qwen3 "$t/src"
+    sed "s/Qwen3ForCausalLM/$cls/" $m/qwen3/config.json > "$t/src/config.json"
+    says 3 "model class $cls is not supported" convert "$t/src" -o "$t/q"
+    grep -q ' llama' "$t/e" && say "an architecture is offered that has this name only: $(cat "$t/e")"
+    says 3 "model class $cls is not supported" make "$t/src" -o "$t/d2" --recipes Q8_0
+done
+rm -rf "$t/src"
+cp -r $m/mistral "$t/src"
+sed 's/"rope_type": "default"/"rope_type": "longrope", "factor": 8.0/' $m/mistral/config.json > "$t/src/config.json"
+says 3 "would give wrong positions" convert "$t/src" -o "$t/q"
+says 2 "'hone recipes' lists them" make $m/qwen3 -o "$t/d3" --recipes Q4_K_M,NOPE
+for bad in "$t/x.zip" "$b" "$none"; do says "$([ "$bad" = "$none" ] && echo 2 || echo 3)" "${bad##*/}" make $m/qwen3 -o "$t/d3" --recipes Q8_0 --calib "$bad"; done
+[ ! -e "$t/d3" ] || say "make began with a text that is none"
+
 # ---- folders of files that are finished ----
 mkdir "$t/out"
 cp "$b" "$t/out/tiny-F32.gguf"

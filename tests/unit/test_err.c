@@ -14,6 +14,10 @@ static void test_set_and_wrap(void) {
     CHECK_EQ_I64(err_wrap(&e, "%s", "a.gguf"), ERR_DATA);
     CHECK_EQ_STR(e.msg, "a.gguf: tensor 7: bad");
     CHECK_EQ_I64(e.code, ERR_DATA);
+    err_wrap(&e, "%s", "a.gguf"); /* a file is named once */
+    CHECK_EQ_STR(e.msg, "a.gguf: tensor 7: bad");
+    err_wrap(&e, "%s", "a.gg"); /* another one */
+    CHECK_EQ_STR(e.msg, "a.gg: a.gguf: tensor 7: bad");
 }
 
 static void test_sys_takes_errno_at_entry(void) {
@@ -21,6 +25,11 @@ static void test_sys_takes_errno_at_entry(void) {
     errno = ENOENT;
     CHECK_EQ_I64(err_sys(&e, "cannot open %s", "x"), ERR_SYS);
     CHECK_EQ_STR(e.msg, "cannot open x: No such file or directory");
+    errno = ENOENT;
+    CHECK_EQ_I64(err_path(&e, "cannot open %s", "x"), ERR_USAGE);
+    CHECK_EQ_STR(e.msg, "cannot open x: No such file or directory");
+    errno = EACCES;
+    CHECK_EQ_I64(err_path(&e, "cannot open %s", "x"), ERR_SYS);
 }
 
 static void test_long_messages_are_cut(void) {

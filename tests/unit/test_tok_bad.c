@@ -221,8 +221,8 @@ static void test_bad_keys(void) {
     bad_key("token 2 has type 77", odd_type);
     bad_key("tokens 0 and 3 have the same text", twice);
     bad_key("0 tokens makes no sense", empty);
-    bad_key("\"llama\" is not supported", other_model);
-    bad_key("\"unheard-of\" is not known", other_pre);
+    bad_key("not \"llama\" (SentencePiece)", other_model);
+    bad_key("not \"unheard-of\"", other_pre);
     bad_key("has a right part that is no token", bad_merge_key);
     bad_key("there are only 4 tokens", bos_too_large);
     struct err e = {0};
