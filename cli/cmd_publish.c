@@ -79,6 +79,9 @@ static int publish(struct cli *c, const struct publish_opts *o, struct err *e) {
     struct publish_report r;
     char size[48];
     TRY(publish_folder(o, &r, e));
+    if (!r.has_license && !o->manifest_only)
+        log_info("the card names no license: hone publish %s --license ID%s adds it", o->dir,
+                 r.has_base ? "" : " --base-model ORG/NAME");
     struct emit *m = emit_new();
     emit_fmt_bytes(size, r.n_bytes);
     emit_str(m, "folder", "folder", o->dir);

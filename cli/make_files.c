@@ -96,8 +96,11 @@ static char *upper(const char *s) {
 
 static int convert_folder(struct make *mk, struct err *e) {
     struct convert_report r;
-    struct convert_opts o = {
-        .src = mk->src, .type = mk->type, .name = mk->name, .dry_run = true, .pool = mk->c->pool};
+    struct convert_opts o = {.src = mk->src,
+                             .type = mk->type,
+                             .name = mk->given.text[FACT_NAME],
+                             .dry_run = true,
+                             .pool = mk->c->pool};
     struct json *root = NULL;
     const struct json *result;
     struct step s;
@@ -111,6 +114,7 @@ static int convert_folder(struct make *mk, struct err *e) {
     step_init(&s, &mk->job, "convert");
     step_key(&s, "source", "%s", mk->src_hash);
     step_key(&s, "type", "%s", r.type);
+    step_key(&s, "keys", "%s", o.name ? o.name : "card"); /* where general.name comes from */
     step_key(&s, "file", "%s", job_name(file));
     if (make_reuse(mk, &s, &root, &result)) {
         json_free(root);

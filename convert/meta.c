@@ -102,7 +102,7 @@ int meta_write(struct plan *p, const struct convert_opts *o, struct gguf_w *w, s
     gguf_w_str(w, "general.architecture", p->arch->name);
     gguf_w_str(w, "general.type", "model");
     TRY(sampling(p, w, e));
-    if (o->name) gguf_w_str(w, "general.name", o->name);
+    TRY(card_write(p, o, w, e));
     hparams_write(&p->hp, p->arch, w);
     gguf_w_u32(w, "general.file_type", p->n_kept ? 38 : (uint32_t)meta_file_type(p->type));
     gguf_w_u32(w, "general.quantization_version", 2);

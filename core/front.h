@@ -31,5 +31,8 @@ bool front_read(struct front *f, const char *text, size_t len);
 void front_release(struct front *f);
 const struct front_key *front_find(const struct front *f, const char *key); /* NULL: absent */
 const char *front_value(const struct front *f, const char *key); /* first value; "": none */
+/* The repository a folder was downloaded from, as ORG/NAME, where its path (the Hub's cache) or its
+ * card says so; NULL: not known. card may be NULL. free() */
+char *front_repo(const char *dir, const char *card, size_t len);
 
 #endif

@@ -6,11 +6,9 @@
 #include <string.h>
 
 #include "core/front.h"
-#include "core/io.h"
 #include "core/mem.h"
 
 enum { MAX_FACT = 400 };
-static const char id_chars[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
 
 /* JSON keys; in the front matter of a card, the keys it may have there. */
 static const struct {
@@ -149,63 +147,9 @@ void facts_from_card(struct facts *f, const char *text, size_t len, int *bad_lin
     front_release(&c);
 }
 
-/* "models--ORG--NAME" of the Hub's cache, anywhere in a path. */
-static const char *repo_of_cache(struct facts *f, const char *path) {
-    static const char mark[] = "models--";
-    for (const char *p = strstr(path, mark); p; p = strstr(p + 1, mark)) {
-        const char *org = p + sizeof mark - 1, *mid = strstr(org, "--");
-        if (p > path && p[-1] != '/') continue;
-        size_t n = mid ? strspn(mid + 2, id_chars) : 0;
-        if (!n || mid == org || strspn(org, id_chars) < (size_t)(mid - org)) continue;
-        char *s = arena_alloc(&f->mem, (size_t)(mid - org) + n + 2);
-        memcpy(s, org, (size_t)(mid - org));
-        s[mid - org] = '/';
-        memcpy(s + (mid - org) + 1, mid + 2, n);
-        s[(size_t)(mid - org) + 1 + n] = 0;
-        return s;
-    }
-    return NULL;
-}
-
-/* ORG of "ORG/NAME" that ends at p (where '/' is), as a text names a repository of the Hub. */
-static size_t org_before(const char *text, const char *p) {
-    static const char host[] = "huggingface.co/";
-    const size_t n_host = sizeof host - 1;
-    size_t n = 0;
-    while (p - n > text && strchr(id_chars, p[-(ptrdiff_t)n - 1]) && p[-(ptrdiff_t)n - 1]) n++;
-    const char *org = p - n;
-    if (!n) return 0;
-    if (org == text || strchr(" \n\t\"'`(<[:=", org[-1])) return n;
-    bool hub = (size_t)(org - text) >= n_host && memcmp(org - n_host, host, n_host) == 0;
-    return hub ? n : 0;
-}
-
-/* The repository that a card names and that has the folder's name, when it is the only one. */
-static const char *repo_of_card(struct facts *f, const char *name, const char *card, size_t len) {
-    size_t n = strlen(name), n_org = 0;
-    const char *org = NULL, *end = card + len;
-    if (!n || strspn(name, id_chars) < n) return NULL;
-    for (const char *p = memchr(card, '/', len); p; p = memchr(p + 1, '/', (size_t)(end - p - 1))) {
-        if ((size_t)(end - p) <= n || memcmp(p + 1, name, n) != 0) continue;
-        const char *behind = p + 1 + n;
-        if (behind < end && *behind && strchr(id_chars, *behind) && *behind != '.') continue;
-        size_t k = org_before(card, p);
-        if (!k) continue;
-        if (org && (k != n_org || memcmp(org, p - k, k) != 0)) return NULL;
-        org = p - k, n_org = k;
-    }
-    if (!org) return NULL;
-    char *s = arena_alloc(&f->mem, n_org + n + 2);
-    memcpy(s, org, n_org);
-    s[n_org] = '/';
-    memcpy(s + n_org + 1, name, n + 1);
-    return s;
-}
-
 const char *facts_source_repo(struct facts *f, const char *dir, const char *card, size_t len) {
-    char *real = realpath(dir, NULL);
-    const char *repo = real ? repo_of_cache(f, real) : NULL;
-    if (!repo && real && card) repo = repo_of_card(f, io_base(real), card, len);
-    free(real);
-    return repo;
+    char *repo = front_repo(dir, card, len);
+    const char *kept = repo ? keep(f, repo, strlen(repo)) : NULL;
+    free(repo);
+    return kept;
 }

@@ -132,21 +132,33 @@ struct seen { /* over the models of the folder */
 
 static void check_encoding(struct lint *l, const struct gguf *g, const char *file, struct seen *s) {
     char enc[32];
+    uint64_t type = gguf_u64_or(g, "general.file_type", UINT64_MAX);
+    const char *is = type < INT32_MAX ? qtype_ftype_name((int64_t)type) : NULL;
     if (!release_encoding(file, enc)) {
-        lint_add(l, true, "name-encoding", file,
-                 "the name does not end in an encoding such as -Q4_K_M, so that the Hub shows none "
-                 "and -hf REPO:TAG finds none");
+        lint_add(
+            l, false, "name-encoding", file,
+            "the name does not end in an encoding, so that the Hub shows none and -hf REPO:TAG "
+            "finds none: rename it to MODEL-%s.gguf",
+            is ? is : "Q4_K_M");
         return;
     }
+    char *stem = release_stem(file);
+    if (strlen(stem) == strlen(enc))
+        lint_add(l, false, "name-model", file,
+                 "the name is only an encoding, which says nothing among other downloads: rename "
+                 "it to MODEL-%s.gguf",
+                 enc);
+    free(stem);
     for (int i = 0; i < s->n; i++)
         if (strcmp(s->encoding[i], enc) == 0)
-            lint_add(l, true, "name-twice", file, "a second file with the encoding %s", enc);
+            lint_add(l, false, "name-twice", file,
+                     "a second file with the encoding %s: programs that are told only that take "
+                     "either one",
+                     enc);
     s->encoding = xreallocarray(s->encoding, (size_t)s->n + 1, sizeof *s->encoding);
     memcpy(s->encoding[s->n++], enc, sizeof enc);
     s->q4km |= strcmp(enc, "Q4_K_M") == 0;
-    uint64_t type = gguf_u64_or(g, "general.file_type", UINT64_MAX);
     int named = qtype_ftype_id(enc);
-    const char *is = type < INT32_MAX ? qtype_ftype_name((int64_t)type) : NULL;
     if (named >= 0 && is && strcasecmp(is, enc) != 0)
         lint_add(l, true, "name-file-type", file, "the name says %s, key general.file_type says %s",
                  enc, is);

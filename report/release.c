@@ -46,7 +46,7 @@ bool release_encoding(const char *file, char out[32]) {
     out[0] = 0;
     while (n > 0 && stem[n - 1] != '-' && stem[n - 1] != '.') n--;
     const char *part = stem + n;
-    bool ok = n > 0 && strlen(part) < 31 && known_encoding(part);
+    bool ok = strlen(part) < 31 && known_encoding(part);
     if (ok)
         for (size_t i = 0; i <= strlen(part); i++)
             out[i] = (char)(part[i] >= 'a' && part[i] <= 'z' ? part[i] - 32 : part[i]);
@@ -205,12 +205,18 @@ static int read_model(struct release *r, const char *name, struct err *e) {
     return 0;
 }
 
-/* The first file's name without its encoding. */
+/* The first file's name without its encoding; the folder's, when a file is called "Q4_K_M.gguf". */
 static void name_by_file(struct release *r) {
     const struct release_file *f = &r->file[0];
     size_t n = strlen(f->stem), m = strlen(f->encoding);
+    bool bare = false;
+    for (int i = 0; i < r->n_files; i++)
+        bare |= strlen(r->file[i].stem) == strlen(r->file[i].encoding);
     if (m && n > m + 1) n -= m + 1;
     r->title = arena_strndup(&r->arena, f->stem, n);
+    char *real = bare ? realpath(r->dir, NULL) : NULL;
+    if (real && *io_base(real)) r->title = arena_strdup(&r->arena, io_base(real));
+    free(real);
 }
 
 int release_open(struct release *r, const char *dir, struct err *e) {

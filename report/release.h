@@ -11,7 +11,8 @@
 #include "core/gguf.h"
 
 /* The encoding in a file's name by the field's convention, the part behind the last '-' or '.'
- * before the shard number: "Q4_K_M", "Q4_K_XL", "BF16". False when the Hub would not recognise one.
+ * before the shard number, or all of the name: "Q4_K_M", "Q4_K_XL", "BF16". False when the Hub
+ * would not recognise one.
  */
 bool release_encoding(const char *file, char out[32]);
 /* "M-Q4_K_M.gguf" and "M-Q4_K_M-00001-of-00003.gguf" -> "M-Q4_K_M". free() */

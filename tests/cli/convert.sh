@@ -69,4 +69,48 @@ left=$(find "$t" -mindepth 1 -name '*tmp*' | wc -l)
 # shards
 "$HONE" convert $m/qwen3 -o "$t/s.gguf" --type f32 --split-max 1M > /dev/null 2>&1 || say "split failed"
 [ -e "$t"/s-00001-of-0000?.gguf ] || say "no first shard"
+
+# general.*: from the card, from where the folder was downloaded, from its name; the values are those that the field's converter writes
+mkdir "$t/Meta-Qwen-3-8B-Instruct-v0.2"
+src=$t/Meta-Qwen-3-8B-Instruct-v0.2
+cp $m/qwen3/*.json $m/qwen3/model.safetensors "$src"
+cat > "$src/README.md" <<'END'
+---
+license: other
+license_name: qwen-research
+license_link: https://example.org/LICENSE
+language:
+- en
+- zh # both
+base_model: [acme-labs/Qwen-3-8B]
+datasets: teknium/OpenHermes-2.5
+tags: ["chat"]
+pipeline_tag: text-generation
+---
+Use `acme/Meta-Qwen-3-8B-Instruct-v0.2`.
+END
+"$HONE" convert "$src" -o "$t/k.gguf" > /dev/null 2>&1 || say "with a card: failed"
+"$HONE" inspect "$t/k.gguf" --keys all --json > "$t/o"
+key() { # key, value
+    grep -A2 "\"key\": \"$1\"" "$t/o" | tr -d '"\\' | grep -qE "value: \[?$2" || say "key $1 is not $2: $(grep -A2 "\"$1\"" "$t/o")"
+}
+key general.name 'Meta Qwen 3 8B Instruct v0.2'
+key general.organization Acme
+key general.finetune '8b-Instruct'
+key general.version v0.2
+key general.license other
+key general.license.name qwen-research
+key general.license.link https://example.org/LICENSE
+key general.source.repo_url https://huggingface.co/acme/Meta-Qwen-3-8B-Instruct-v0.2
+key general.base_model.count 1
+key general.base_model.0.name 'Qwen 3 8B'
+key general.base_model.0.organization 'Acme Labs'
+key general.base_model.0.repo_url https://huggingface.co/acme-labs/Qwen-3-8B
+key general.dataset.0.name 'OpenHermes 2.5'
+"$HONE" convert "$src" -o "$t/k.gguf" -f --name "Mine" > /dev/null 2>&1 || say "--name: failed"
+"$HONE" inspect "$t/k.gguf" --keys all --json > "$t/o"
+key general.name Mine
+# a card that nobody can read costs its facts, not the conversion
+{ echo ---; head -c 4000 /dev/urandom; printf '\n---\n'; } > "$src/README.md"
+"$HONE" convert "$src" -o "$t/k.gguf" -f > /dev/null 2>&1 || say "a broken card: failed"
 exit $fail

@@ -1,11 +1,36 @@
 // SPDX-License-Identifier: MIT
 /* tests/fuzz/fuzz_published.c - the text files of a published folder, as publish --check reads
- * them: Modelfile, params, model.yaml, README.md, SHA256SUMS, manifest.json. */
+ * them: Modelfile, params, model.yaml, README.md, SHA256SUMS, manifest.json; and facts as they are
+ * read from a card and a manifest. */
+#include "core/front.h"
+#include "core/io.h"
+#include "report/facts.h"
 #include "report/lint.h"
 #include "tests/fuzz/folder.h"
 
 static const char *const names[] = {"Modelfile",  "params",        "model.yaml", "README.md",
                                     "SHA256SUMS", "manifest.json", NULL};
+
+static void read_facts(void) {
+    char path[600], *text = NULL;
+    size_t len = 0;
+    int bad;
+    struct err e;
+    struct facts f;
+    struct json *root = NULL;
+    facts_init(&f);
+    snprintf(path, sizeof path, "%s/README.md", fuzz_dir);
+    if (io_read_file(&text, &len, path, 1 << 20, &e) == 0) {
+        facts_from_card(&f, text, len, &bad);
+        free(front_repo("/x/models--a--b/snapshots/c", text, len));
+        (void)facts_source_repo(&f, fuzz_dir, text, len);
+        free(text);
+    }
+    snprintf(path, sizeof path, "%s/manifest.json", fuzz_dir);
+    if (json_read(&root, path, 1 << 20, &e) == 0) facts_from_json(&f, json_get(root, "facts"));
+    json_free(root);
+    facts_release(&f);
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct lint l = {0};
@@ -16,6 +41,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     lint_card(&l);
     lint_ollama(&l);
     (void)lint_sums(&l, &e);
+    read_facts();
     lint_release(&l);
     return 0;
 }

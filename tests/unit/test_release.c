@@ -22,7 +22,7 @@ static void test_encodings(void) {
              {"M-IQ4.gguf", NULL},
              {"M-Q4_K_HUGE.gguf", NULL},
              {"M-Q4_K_M-final.gguf", NULL},
-             {"Q4_K_M.gguf", NULL},
+             {"Q4_K_M.gguf", "Q4_K_M"},
              {"M.gguf", NULL},
              {"", NULL},
              {".gguf", NULL},

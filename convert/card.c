@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: MIT
+/* convert/card.c - general.* keys that come from no configuration: of the front matter of the
+ * folder's README.md, of the repository it was downloaded from, of its name. The order of belief:
+ * --name, the card, the name (docs/interop.md says where the field's converter differs). */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "convert/names.h"
+#include "convert/plan.h"
+#include "core/front.h"
+#include "core/io.h"
+#include "core/json.h"
+#include "core/log.h"
+#include "core/mem.h"
+
+enum { MAX_CARD = 16 << 20, MAX_LIST = 256, MAX_VALUE = 1000 };
+static const char hub[] = "https://huggingface.co/";
+
+struct card {
+    struct front front;
+    bool have;
+    char *repo, *text; /* repo: NULL when it is not known */
+    struct names names;
+};
+
+static bool none(const char *s) {
+    return !*s || strcmp(s, "null") == 0 || strcmp(s, "~") == 0 || strlen(s) > MAX_VALUE;
+}
+
+/* The first of these keys that the card has a value for; "": none. keys: separated by '|'. */
+static const char *value(const struct card *c, const char *keys) {
+    char key[64];
+    for (const char *s = keys; c->have && *s;) {
+        size_t n = strcspn(s, "|");
+        snprintf(key, sizeof key, "%.*s", (int)n, s);
+        const char *v = front_value(&c->front, key);
+        if (!none(v)) return v;
+        s += n + (s[n] == '|');
+    }
+    return "";
+}
+
+/* A commit of the Hub's cache, or such: nobody's name for a model. */
+static bool is_hash(const char *s) {
+    size_t n = strlen(s);
+    return n >= 20 && strspn(s, "0123456789abcdefABCDEF") == n;
+}
+
+static int card_open(struct card *c, const struct plan *p, struct err *e) {
+    const char *dir = hfdir_path(p->dir);
+    char *path = io_join(dir, "README.md"), *real = realpath(dir, NULL);
+    size_t len = 0;
+    memset(c, 0, sizeof *c);
+    int rc =
+        io_exists(path) && !io_is_dir(path) ? io_read_file(&c->text, &len, path, MAX_CARD, e) : 0;
+    if (rc == 0 && c->text) c->have = front_read(&c->front, c->text, len);
+    if (c->have && c->front.bad_line)
+        log_warn("%s: line %d of the front matter is not understood and left out", path,
+                 c->front.bad_line);
+    c->repo = front_repo(dir, c->text, len);
+    const char *known = json_str(json_get(hfdir_config(p->dir), "_name_or_path"));
+    const char *id = c->repo ? c->repo : real ? io_base(real) : "";
+    if (!c->repo && is_hash(id)) {
+        const char *slash = known ? strchr(known, '/') : NULL;
+        id = known && !(slash && strchr(slash + 1, '/')) ? known : "";
+    }
+    names_parse(&c->names, id, p->n_params);
+    free(real);
+    free(path);
+    return rc;
+}
+
+static void card_close(struct card *c) {
+    if (c->have) front_release(&c->front);
+    free(c->repo);
+    free(c->text);
+}
+
+static void put(struct gguf_w *w, const char *key, const char *given, const char *else_) {
+    const char *v = *given ? given : else_;
+    if (*v) gguf_w_str(w, key, v);
+}
+
+static void size_label(const struct plan *p, char out[32]) {
+    int64_t experts = 0;
+    for (int64_t i = 0; i < p->n_items; i++) {
+        const int64_t *ne = p->item[i].inst.ne;
+        if (strstr(p->item[i].inst.name, "_exps.")) experts += ne[0] * ne[1] * ne[2] * ne[3];
+    }
+    names_size_label(p->n_params, experts, experts ? p->hp.d[HD_EXPERTS] : 0, out);
+}
+
+/* Values of several keys of the card as one list. */
+static int list(const struct card *c, const char *const *keys, const char **out) {
+    int n = 0;
+    for (; c->have && *keys; keys++) {
+        const struct front_key *k = front_find(&c->front, *keys);
+        for (int i = 0; k && i < k->n && n < MAX_LIST; i++)
+            if (!none(k->value[i])) out[n++] = k->value[i];
+    }
+    return n;
+}
+
+static void put_list(struct gguf_w *w, const char *key, const struct card *c,
+                     const char *const *keys) {
+    const char *v[MAX_LIST];
+    int n = list(c, keys, v);
+    if (n) gguf_w_arr_str(w, key, v, (uint64_t)n);
+}
+
+/* general.base_model.*, general.dataset.*: repositories as name, organization, version, address. */
+static void put_repos(struct gguf_w *w, const char *what, const struct card *c,
+                      const char *const *keys, int64_t n_params) {
+    const char *v[MAX_LIST];
+    char key[96], title[NAMES_MAX];
+    int n = list(c, keys, v);
+    if (!n) return;
+    snprintf(key, sizeof key, "general.%s.count", what);
+    gguf_w_u32(w, key, (uint32_t)n);
+    for (int i = 0; i < n; i++) {
+        struct names names = {.full = ""};
+        bool url = strstr(v[i], "://") != NULL, at_hub = strncmp(v[i], hub, sizeof hub - 1) == 0;
+        if (!url || at_hub) names_parse(&names, at_hub ? v[i] + sizeof hub - 1 : v[i], n_params);
+        if (*names.full) {
+            snprintf(key, sizeof key, "general.%s.%d.name", what, i);
+            names_title(names.full, title);
+            put(w, key, title, "");
+        }
+        snprintf(key, sizeof key, "general.%s.%d.version", what, i);
+        put(w, key, names.version, "");
+        if (*names.org) {
+            snprintf(key, sizeof key, "general.%s.%d.organization", what, i);
+            names_title(names.org, title);
+            put(w, key, title, "");
+        }
+        snprintf(key, sizeof key, "general.%s.%d.repo_url", what, i);
+        char *address = url ? xstrdup(v[i]) : xasprintf("%s%s/%s", hub, names.org, names.full);
+        if (url || *names.org) gguf_w_str(w, key, address);
+        free(address);
+    }
+}
+
+static void put_license(struct gguf_w *w, const struct card *c) {
+    const char *const keys[] = {"license", NULL}, *v[MAX_LIST];
+    struct buf all = {0};
+    int n = list(c, keys, v);
+    for (int i = 0; i < n; i++) buf_fmt(&all, "%s%s", i ? "," : "", v[i]);
+    if (n) gguf_w_str(w, "general.license", all.data);
+    buf_release(&all);
+    put(w, "general.license.name", value(c, "license_name"), "");
+    put(w, "general.license.link", value(c, "license_link"), "");
+}
+
+int card_write(struct plan *p, const struct convert_opts *o, struct gguf_w *w, struct err *e) {
+    static const char *const bases[] = {"base_model", "base_models", "base_model_sources", NULL},
+                             *const data[] = {"datasets", "dataset", "dataset_sources", NULL},
+                             *const tags[] = {"tags", "pipeline_tag", NULL},
+                             *const languages[] = {"languages", "language", NULL};
+    struct card c;
+    char title[NAMES_MAX], org[NAMES_MAX], size[32];
+    int rc = card_open(&c, p, e);
+    if (rc == 0) {
+        names_title(c.names.full, title);
+        names_title(c.names.org, org);
+        size_label(p, size);
+        if (o->name && *o->name)
+            gguf_w_str(w, "general.name", o->name);
+        else
+            put(w, "general.name", value(&c, "name|model_name"), title);
+        put(w, "general.author", value(&c, "author|model_author|model_creator"), "");
+        put(w, "general.version", value(&c, "version|model_version"), c.names.version);
+        put(w, "general.organization", value(&c, "organization|model_organization"), org);
+        put(w, "general.finetune", value(&c, "finetune|model_finetune"), c.names.finetune);
+        put(w, "general.basename", value(&c, "basename|model_basename"), c.names.basename);
+        put(w, "general.description", value(&c, "description|model_description"), "");
+        put(w, "general.size_label", value(&c, "size_label|model_size_label"),
+            *c.names.size_label ? c.names.size_label : size);
+        put_license(w, &c);
+        char *url = c.repo ? xasprintf("%s%s", hub, c.repo) : xstrdup("");
+        put(w, "general.source.repo_url", value(&c, "repo_url|model_repo_url"), url);
+        free(url);
+        put_repos(w, "base_model", &c, bases, p->n_params);
+        put_repos(w, "dataset", &c, data, p->n_params);
+        put_list(w, "general.tags", &c, tags);
+        put_list(w, "general.languages", &c, languages);
+    }
+    card_close(&c);
+    return rc;
+}
