@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* cli/cmd_quantize.c - hone quantize: options in, one quantized GGUF and a summary (or, with
  * --dry-run, the plan) out. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -268,7 +269,12 @@ static int split_recipes(char **part, const char *text, struct err *e) {
  * the input's name, less its type, is put before it. */
 static char *output_path(const char *out, const char *in, const char *recipe) {
     static const char *const types[] = {"-F32", "-F16", "-BF16"};
-    const char *known = recipe_find(recipe), *name = known ? known : io_base(recipe);
+    char name[RECIPE_FILE];
+    const char *known = recipe_find(recipe);
+    if (known)
+        recipe_file(known, name);
+    else
+        snprintf(name, sizeof name, "%s", io_base(recipe));
     const char *hole = strstr(out, "{}");
     struct buf b = {0};
     if (hole) {

@@ -19,6 +19,7 @@ static int row(struct emit *m, const char *name, const char *model, const char *
         emit_cell_i64(m, r.n_fallbacks);
         quantize_report_release(&r);
     }
+    emit_cell_str(m, recipe_use(name));
     emit_cell_str(m, about ? about : "preset of the field");
     return 0;
 }
@@ -33,7 +34,8 @@ static int list(struct cli *c, const char *model, const char *imatrix, struct er
         emit_col(m, "bpw", "bits per weight");
         emit_col(m, "n_fallbacks", "fallbacks");
     }
-    emit_col(m, "about", "about");
+    emit_col(m, "use", "for");
+    emit_col(m, "about", "types");
     for (int i = 0; recipe_name(i) && !rc; i++) rc = row(m, recipe_name(i), model, imatrix, e);
     for (int i = 0; recipe_named(i) && !rc; i++) rc = row(m, recipe_named(i), model, imatrix, e);
     if (!rc) cli_emit(c, m);

@@ -11,7 +11,9 @@
 #include "core/mem.h"
 
 static int check_output(struct make *mk, const char *what, struct err *e) {
-    char *file = xasprintf("%s-%s.gguf", mk->name, what);
+    char name[RECIPE_FILE];
+    recipe_file(what, name);
+    char *file = xasprintf("%s-%s.gguf", mk->name, name);
     int rc = claim_check(&mk->job, file, e);
     free(file);
     return rc;

@@ -305,7 +305,9 @@ enum quantize_resume make_resume(const struct make *mk) {
 }
 
 static int quantize_one(struct make *mk, const char *recipe, struct err *e) {
-    char *file = xasprintf("%s-%s.gguf", mk->name, recipe), *path = job_path(&mk->job, file);
+    char called[RECIPE_FILE];
+    recipe_file(recipe, called);
+    char *file = xasprintf("%s-%s.gguf", mk->name, called), *path = job_path(&mk->job, file);
     char *step_name = xasprintf("quantize-%s", recipe);
     struct step s;
     struct json *root = NULL;

@@ -77,6 +77,12 @@ const char *recipe_name(int i);
 const char *recipe_named(int i);
 /* One line about a named recipe; NULL for a preset. */
 const char *recipe_about(const char *name);
+/* What a recipe is for, in a phrase; NULL: no such recipe. */
+const char *recipe_use(const char *name);
+/* The part of a file's name that says the recipe: its name, but "like-UD-Q4_K_XL" for the shape of
+ * another publisher's files, whose makers did not make ours. */
+enum { RECIPE_FILE = 96 };
+void recipe_file(const char *name, char out[RECIPE_FILE]);
 /* Exact-case canonical name of a preset or named recipe given in any case; NULL: no such recipe. */
 const char *recipe_find(const char *name);
 

@@ -341,6 +341,16 @@ static void test_names(void) {
     CHECK_EQ_STR(recipe_find("q4_k_m"), "Q4_K_M");
     CHECK(recipe_find("Q4_K") == NULL);
     CHECK_EQ_STR(recipe_find("hone-q3_k_xl"), "hone-Q3_K_XL");
+    char file[RECIPE_FILE];
+    for (int k = 0; recipe_name(k); k++) CHECK(recipe_use(recipe_name(k)));
+    for (int k = 0; recipe_named(k); k++) CHECK(recipe_use(recipe_named(k)));
+    CHECK(!recipe_use("Q9_X"));
+    recipe_file("Q4_K_M", file);
+    CHECK_EQ_STR(file, "Q4_K_M");
+    recipe_file("hone-Q3_K_XL", file);
+    CHECK_EQ_STR(file, "hone-Q3_K_XL");
+    recipe_file("UD-Q4_K_XL", file);
+    CHECK_EQ_STR(file, "like-UD-Q4_K_XL");
     CHECK(recipe_about("hone-Q3_K_XL") && !recipe_about("Q4_K_M"));
     for (int i = 0; recipe_named(i); i++)
         for (int k = 0; recipe_name(k); k++) CHECK(strcmp(recipe_named(i), recipe_name(k)) != 0);
