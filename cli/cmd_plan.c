@@ -16,6 +16,7 @@
 #include "core/num.h"
 #include "models/fit.h"
 #include "quantize/quantize.h"
+#include "runtime/kv_type.h"
 
 struct plan_args {
     const char *kv_name, *plot;
@@ -29,27 +30,27 @@ struct plan {
     struct sizes z;
     uint64_t file_bytes;
     struct fit_ask ask;
+    const struct kv_type *k, *v; /* of the cache */
     struct fit fit;
     bool have_fit;
 };
 
-static const enum qtype kv_types[] = {QT_F16,  QT_F32,  QT_BF16, QT_Q8_0,  QT_Q5_1,
-                                      QT_Q5_0, QT_Q4_1, QT_Q4_0, QT_IQ4_NL};
+static const uint64_t NO_RESERVE = UINT64_MAX; /* the usual one */
 
-static int parse_kv(const char *name, enum qtype *out, struct err *e) {
-    if (qtype_parse(name, out))
-        for (size_t i = 0; i < COUNT_OF(kv_types); i++)
-            if (kv_types[i] == *out) return 0;
-    return err_set(e, ERR_USAGE,
-                   "--kv-type: '%s' is not one of f16, f32, bf16, q8_0, q5_1, q5_0, q4_1, q4_0, "
-                   "iq4_nl",
-                   name);
+/* "q8_0", or "q8_0/q4_0" for keys and values. */
+static void kv_text(char out[40], const struct plan *p) {
+    snprintf(out, 40, "%s%s%s", p->k->name, p->k == p->v ? "" : "/",
+             p->k == p->v ? "" : p->v->name);
 }
 
-static void lower(char out[16], const char *s) {
-    size_t i = 0;
-    for (; i < 15 && s[i]; i++) out[i] = (char)(s[i] >= 'A' && s[i] <= 'Z' ? s[i] + 32 : s[i]);
-    out[i] = 0;
+/* Have other engines such a cache? Their tensor types are ours; no other rotates rows. */
+static bool is_common(const struct kv_type *t) {
+    return t->type != QT_COUNT && !t->rotated;
+}
+static bool is_of(const struct kv_type *t, const enum qtype *list, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (is_common(t) && t->type == list[i]) return true;
+    return false;
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -78,11 +79,13 @@ static int read_model(struct plan *p, struct err *e) {
 
 static int settle(struct plan *p, const struct plan_args *a, struct err *e) {
     struct fit_use u;
-    p->ask = (struct fit_ask){.memory = a->vram,
-                              .reserve = a->reserve,
-                              .n_ctx = a->ctx ? a->ctx : p->z.n_ctx_train,
-                              .n_slots = a->slots};
-    TRY(parse_kv(a->kv_name, &p->ask.kv_type, e));
+    TRY(kv_type_parse(a->kv_name, "--kv-type", &p->k, &p->v, e));
+    p->ask =
+        (struct fit_ask){.memory = a->vram,
+                         .reserve = a->reserve == NO_RESERVE ? fit_reserve(a->vram) : a->reserve,
+                         .n_ctx = a->ctx ? a->ctx : p->z.n_ctx_train,
+                         .n_slots = a->slots,
+                         .rows = kv_type_rows(p->k, p->v)};
     if (!p->ask.n_ctx) p->ask.n_ctx = 4096;
     if (a->slots < 1 || a->slots > 65536)
         return err_set(e, ERR_USAGE, "--slots: %lld is not from 1 to 65536", (long long)a->slots);
@@ -116,10 +119,10 @@ static void emit_sizes(struct emit *m, const struct plan *p) {
     struct fit_use u;
     uint64_t experts = 0, kv;
     int64_t ctx = p->ask.n_ctx * p->ask.n_slots;
-    char kv_name[16];
+    char kv_name[40];
     (void)fit_use(z, &p->ask, 0, 0, &u); /* settle() tried it */
     for (int i = 0; i < z->n_blocks; i++) experts += z->block[i].experts;
-    lower(kv_name, qtype_name(p->ask.kv_type));
+    kv_text(kv_name, p);
     emit_str(m, "file", "file", io_base(p->path));
     emit_str(m, "arch", "architecture", p->arch->name);
     emit_i64(m, "n_blocks", "blocks, the head not counted", z->n_blocks);
@@ -136,7 +139,7 @@ static void emit_sizes(struct emit *m, const struct plan *p) {
     size_field(m, "experts", experts ? "  of that routed experts" : NULL, experts);
     size_field(m, "mtp", z->mtp ? "  of that draft blocks" : NULL, z->mtp);
     size_field(m, "kv", "keys and values", u.kv);
-    if (sizes_has_windows(z) && sizes_kv(z, 0, ctx, p->ask.kv_type, false, &kv))
+    if (sizes_has_windows(z) && sizes_kv_rows(z, 0, ctx, &p->ask.rows, false, &kv))
         size_field(m, "kv_full", "  without cut windows (hone)", kv);
     size_field(m, "state", sizes_n_state(z) ? "recurrent state" : NULL, u.state);
     size_field(m, "compute", "working memory, estimate", u.compute);
@@ -239,7 +242,7 @@ static void emit_fit(struct emit *m, const struct plan *p, uint64_t vram) {
                  (long long)ctx);
         break;
     case FIT_NONE:
-        snprintf(text, sizeof text, "nothing");
+        snprintf(text, sizeof text, "nothing of it, with %lld tokens", (long long)ctx);
         break;
     }
     size_field(m, "vram", "memory of the card", vram);
@@ -277,54 +280,85 @@ static void command(struct emit *m, const char *key, const char *title, struct b
     buf_reset(b);
 }
 
+static void hone_command(struct emit *m, const struct plan *p, const char *kv, struct buf *b) {
+    static const enum qtype on_device[] = {QT_F16, QT_F32, QT_Q8_0, QT_Q4_0};
+    const size_t n = COUNT_OF(on_device);
+    bool fits = p->have_fit && (p->fit.way == FIT_ALL || p->fit.way == FIT_EXPERTS);
+    buf_str(b, "hone run ");
+    shell_word(b, p->path);
+    buf_fmt(b, " --ctx %lld --kv-type %s", (long long)p->ask.n_ctx, kv);
+    if (fits && is_of(p->k, on_device, n) && is_of(p->v, on_device, n))
+        buf_str(b, " --device auto"); /* all else hone has there */
+    command(m, "cmd_hone", "hone", b);
+}
+
+static void llama_command(struct emit *m, const struct plan *p, struct buf *b) {
+    int64_t ctx = p->ask.n_ctx;
+    enum fit_way way = p->have_fit ? p->fit.way : FIT_ALL;
+    int ngl = way == FIT_BLOCKS ? p->fit.n : p->z.n_blocks + 1;
+    if (!is_common(p->k) || !is_common(p->v)) return;
+    buf_str(b, "llama-server -m ");
+    shell_word(b, p->path);
+    buf_fmt(b, " -c %lld -np %lld -fa on -ngl %d", (long long)(ctx * p->ask.n_slots),
+            (long long)p->ask.n_slots, ngl);
+    if (way == FIT_EXPERTS) buf_fmt(b, " --n-cpu-moe %d", p->fit.n);
+    if (way == FIT_BLOCKS && sizes_has_experts(&p->z)) buf_str(b, " --cpu-moe");
+    if (p->k->type != QT_F16 || p->v->type != QT_F16)
+        buf_fmt(b, " -ctk %s -ctv %s", p->k->name, p->v->name);
+    buf_str(b, " --jinja");
+    command(m, "cmd_llama_server", "llama-server", b);
+}
+
+/* Ollama knows three cache types, and places blocks by itself. */
+static void ollama_commands(struct emit *m, const struct plan *p, struct buf *b) {
+    static const enum qtype known[] = {QT_F16, QT_Q8_0, QT_Q4_0};
+    if (p->k != p->v || !is_of(p->k, known, COUNT_OF(known))) return;
+    buf_fmt(b,
+            "OLLAMA_FLASH_ATTENTION=1 OLLAMA_KV_CACHE_TYPE=%s OLLAMA_NUM_PARALLEL=%lld "
+            "OLLAMA_CONTEXT_LENGTH=%lld ollama serve",
+            p->k->name, (long long)p->ask.n_slots, (long long)p->ask.n_ctx);
+    command(m, "cmd_ollama_serve", "Ollama, server", b);
+    buf_str(b, "echo FROM ");
+    shell_word(b, p->path);
+    buf_str(b, " > Modelfile; ollama create my-model -f Modelfile; ollama run my-model");
+    command(m, "cmd_ollama_create", "Ollama, model", b);
+}
+
+/* None for what does not fit. */
 static void emit_commands(struct emit *m, const struct plan *p) {
     struct buf b = {0};
-    char kv[16];
-    int64_t ctx = p->ask.n_ctx;
-    enum qtype t = p->ask.kv_type;
-    enum fit_way way = p->have_fit ? p->fit.way : FIT_ALL;
-    int ngl = way == FIT_BLOCKS ? p->fit.n : way == FIT_NONE ? 0 : p->z.n_blocks + 1;
-    lower(kv, qtype_name(t));
-    if (t == QT_F16 || t == QT_F32 || t == QT_Q8_0) {
-        buf_str(&b, "hone run ");
-        shell_word(&b, p->path);
-        buf_fmt(&b, " --ctx %lld --kv-type %s", (long long)ctx, kv);
-        if (p->have_fit && (way == FIT_ALL || way == FIT_EXPERTS)) /* all else hone has there */
-            buf_str(&b, " --device auto");
-        command(m, "cmd_hone", "hone", &b);
-    }
-    buf_str(&b, "llama-server -m ");
-    shell_word(&b, p->path);
-    buf_fmt(&b, " -c %lld -np %lld -fa on -ngl %d", (long long)(ctx * p->ask.n_slots),
-            (long long)p->ask.n_slots, ngl);
-    if (way == FIT_EXPERTS) buf_fmt(&b, " --n-cpu-moe %d", p->fit.n);
-    if (way == FIT_BLOCKS && sizes_has_experts(&p->z)) buf_str(&b, " --cpu-moe");
-    if (t != QT_F16) buf_fmt(&b, " -ctk %s -ctv %s", kv, kv);
-    buf_str(&b, " --jinja");
-    command(m, "cmd_llama_server", "llama-server", &b);
-    /* Ollama knows three cache types, and places blocks by itself */
-    if (t == QT_F16 || t == QT_Q8_0 || t == QT_Q4_0) {
-        buf_fmt(&b,
-                "OLLAMA_FLASH_ATTENTION=1 OLLAMA_KV_CACHE_TYPE=%s OLLAMA_NUM_PARALLEL=%lld "
-                "OLLAMA_CONTEXT_LENGTH=%lld ollama serve",
-                kv, (long long)p->ask.n_slots, (long long)ctx);
-        command(m, "cmd_ollama_serve", "Ollama, server", &b);
-        buf_str(&b, "echo FROM ");
-        shell_word(&b, p->path);
-        buf_str(&b, " > Modelfile; ollama create my-model -f Modelfile; ollama run my-model");
-        command(m, "cmd_ollama_create", "Ollama, model", &b);
-    }
+    char kv[40];
+    if (p->have_fit && p->fit.way == FIT_NONE) return;
+    kv_text(kv, p);
+    hone_command(m, p, kv, &b);
+    llama_command(m, p, &b);
+    ollama_commands(m, p, &b);
+    if (!is_common(p->k) || !is_common(p->v))
+        emit_str(m, "cmd_note", "note", "other engines have no such cache, so they have no line");
     buf_release(&b);
 }
 
+/* Exit status 1, with what would help. */
+static int verdict(const struct plan *p, struct err *e) {
+    if (!p->have_fit || p->fit.way != FIT_NONE) return 0;
+    return err_set(e, ERR_VERDICT,
+                   "%s: nothing of it fits %llu bytes, of which %llu stay free: use a smaller "
+                   "file%s%s; on the CPU it needs no card",
+                   p->path, (unsigned long long)p->ask.memory, (unsigned long long)p->ask.reserve,
+                   p->ask.n_ctx > 4096 ? ", a shorter --ctx" : "",
+                   p->ask.reserve ? ", or a smaller --reserve" : "");
+}
+
 int cmd_plan(struct cli *c, int argc, char **argv, struct err *e) {
-    struct plan_args a = {.kv_name = "f16", .slots = 1, .reserve = UINT64_C(1) << 30};
+    struct plan_args a = {.kv_name = "f16", .slots = 1, .reserve = NO_RESERVE};
     const struct opt opts[] = {
         {"vram", 0, OPT_SIZE, &a.vram, "SIZE", "memory of the card: what fits into it"},
-        {"reserve", 0, OPT_SIZE, &a.reserve, "SIZE", "of that to keep free (1GiB)"},
+        {"reserve", 0, OPT_SIZE, &a.reserve, "SIZE",
+         "of that to keep free (1GiB, of small cards 1/8)"},
         {"ctx", 0, OPT_I64, &a.ctx, "N", "tokens per slot (default: as trained)"},
         {"slots", 0, OPT_I64, &a.slots, "N", "conversations at the same time (1)"},
-        {"kv-type", 0, OPT_STR, &a.kv_name, "T", "keys and values: f16 (default), q8_0, q4_0, ..."},
+        {"kv-type", 0, OPT_STR, &a.kv_name, "T",
+         "keys and values: f16 (default), q8_0, tq4, ... or K/V"},
         {"recipes", 0, OPT_FLAG, &a.recipes, NULL,
          "also exact sizes of this model by every recipe"},
         OPT_PLOT(a.plot, "memory by context and cache type"),
@@ -358,5 +392,5 @@ int cmd_plan(struct cli *c, int argc, char **argv, struct err *e) {
     if (rc == 0 && a.plot) rc = plan_plot(c, &p.z, &p.ask, a.plot, e);
     if (rc == 0) cli_emit(c, m);
     emit_free(m);
-    return rc;
+    return rc ? rc : verdict(&p, e);
 }

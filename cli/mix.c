@@ -128,7 +128,7 @@ static int beside_weights(const struct mixer *x, const struct mix_ask *ask, uint
                         .reserve = ask->reserve,
                         .n_ctx = ask->ctx,
                         .n_slots = ask->slots,
-                        .kv_type = ask->kv_type};
+                        .rows = ask->kv};
     struct fit_use u;
     int rc = hparams_from_gguf(h, a, x->g, e);
     if (!rc) rc = sizes_init(z, a, h, e);
@@ -137,7 +137,7 @@ static int beside_weights(const struct mixer *x, const struct mix_ask *ask, uint
         rc = err_set(e, ERR_USAGE,
                      "--kv-type %s does not fit heads of this model, or --ctx times --slots is too "
                      "large",
-                     qtype_name(ask->kv_type));
+                     ask->kv_type);
     if (!rc) *out = u.total;
     free(h);
     free(z);

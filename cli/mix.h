@@ -5,6 +5,7 @@
 
 #include "cli/opt.h"
 #include "core/gguf.h"
+#include "models/sizes.h"
 #include "quantize/quantize.h"
 #include "quantize/sens.h"
 
@@ -37,8 +38,9 @@ struct mix_ask {
     uint64_t budget;        /* bytes of the file; 0: none */
     uint64_t vram, reserve; /* bytes of a card, and of them to keep free; vram 0: none */
     int64_t ctx, slots;     /* what the card must hold beside the weights */
-    enum qtype kv_type;
-    double speed; /* weight of decode time: quantize/sens.h */
+    struct kv_rows kv;      /* rows of keys and values */
+    const char *kv_type;    /* as it was asked for */
+    double speed;           /* weight of decode time: quantize/sens.h */
     bool floors;
     bool avoid[QT_COUNT];
 };

@@ -35,6 +35,7 @@ int plan_plot(const struct cli *c, const struct sizes *z, const struct fit_ask *
         for (int64_t ctx = 0; (ctx = plan_next_ctx(z, ctx)) != 0;) {
             struct fit_ask a = *ask;
             struct fit_use u;
+            a.rows = (struct kv_rows){0};
             a.kv_type = line[k].type, a.n_ctx = ctx;
             if (!fit_use(z, &a, 0, 0, &u)) continue;
             p[n++] = (struct plot_point){.x = (double)ctx,

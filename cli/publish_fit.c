@@ -65,7 +65,7 @@ static int best_file(const struct judge *j) {
 /* Of a memory, for what fit.h counts: on a card, embeddings stay outside; elsewhere they do not. */
 static uint64_t usable(enum release_memory kind, int gib, const struct sizes *z) {
     uint64_t all = (uint64_t)gib << 30, on = sizes_device(z), whole = sizes_weights(z);
-    if (kind == RELEASE_GPU) return all - (UINT64_C(1) << 30);
+    if (kind == RELEASE_GPU) return all - fit_reserve(all);
     if (kind == RELEASE_RAM) all -= UINT64_C(3) << 30;
     if (kind == RELEASE_UNIFIED) all = gib <= 36 ? all / 3 * 2 : all / 4 * 3;
     uint64_t beside = whole > on ? whole - on : 0;

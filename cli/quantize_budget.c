@@ -14,6 +14,8 @@
 #include "core/log.h"
 #include "core/mem.h"
 #include "core/num.h"
+#include "models/fit.h"
+#include "runtime/kv_type.h"
 
 /* Weights of all tensors, for bits per weight. */
 static int count_weights(const char *path, double *n, struct err *e) {
@@ -66,14 +68,15 @@ static int parse_ask(struct cli *c, const struct budget_args *b, struct mix_ask 
                           .reserve = b->reserve,
                           .ctx = b->ctx,
                           .slots = b->slots ? b->slots : 1,
-                          .kv_type = QT_F16,
+                          .kv_type = b->kv_type ? b->kv_type : "f16",
                           .floors = !b->no_floors};
     TRY(parse_speed(b->prefer, &a->speed, e));
     if (!b->vram && (b->ctx || b->slots || b->kv_type || b->reserve))
         return err_set(e, ERR_USAGE, "--ctx, --slots, --kv-type and --reserve go with --vram");
-    if (b->kv_type && !qtype_parse(b->kv_type, &a->kv_type))
-        return err_set(e, ERR_USAGE, "--kv-type: '%s' is not a tensor type", b->kv_type);
-    if (b->vram && !b->reserve) a->reserve = b->vram / 32;
+    const struct kv_type *keys, *values;
+    TRY(kv_type_parse(a->kv_type, "--kv-type", &keys, &values, e));
+    a->kv = kv_type_rows(keys, values);
+    if (b->vram && !b->reserve) a->reserve = fit_reserve(b->vram);
     if (b->avoid) cli_split(c, b->avoid, &avoid);
     for (int i = 0; i < avoid.n; i++) {
         enum qtype t;

@@ -12,12 +12,19 @@ uint64_t fit_compute(const struct sizes *z) {
     return (uint64_t)PASS_TOKENS * sizeof(float) * (uint64_t)(z->n_vocab + 4 * z->n_embd);
 }
 
+uint64_t fit_reserve(uint64_t memory) {
+    const uint64_t most = UINT64_C(1) << 30;
+    return memory / 8 < most ? memory / 8 : most;
+}
+
 bool fit_use(const struct sizes *z, const struct fit_ask *a, int first, int n_cpu_experts,
              struct fit_use *u) {
     int64_t ctx;
     memset(u, 0, sizeof *u);
     if (!mul_ok_i64(a->n_ctx, a->n_slots, &ctx)) return false;
-    if (!sizes_kv(z, first, ctx, a->kv_type, true, &u->kv)) return false;
+    if (!(a->rows.bytes ? sizes_kv_rows(z, first, ctx, &a->rows, true, &u->kv)
+                        : sizes_kv(z, first, ctx, a->kv_type, true, &u->kv)))
+        return false;
     if (!mul_ok(sizes_state(z, first), (uint64_t)a->n_slots, &u->state)) return false;
     for (int i = first; i < z->n_blocks; i++)
         u->weights += z->block[i].dense + (i < n_cpu_experts ? 0 : z->block[i].experts);
@@ -34,17 +41,17 @@ static bool fits(const struct fit_ask *a, const struct fit_use *u) {
 static int64_t max_ctx(const struct sizes *z, const struct fit_ask *a) {
     struct fit_ask t = *a;
     struct fit_use u;
-    int64_t lo = 0,
-            hi = div_up(z->n_ctx_train, CTX_STEP); /* in steps: lo fits, above hi is unasked */
+    const int64_t most = max_i64(z->n_ctx_train, a->n_ctx); /* what is asked for may be longer */
+    int64_t lo = 0, hi = div_up(most, CTX_STEP); /* in steps: lo fits, above hi is unasked */
     while (lo < hi) {
         int64_t mid = lo + (hi - lo + 1) / 2;
-        t.n_ctx = min_i64(mid * CTX_STEP, z->n_ctx_train);
+        t.n_ctx = min_i64(mid * CTX_STEP, most);
         if (fit_use(z, &t, 0, 0, &u) && fits(a, &u))
             lo = mid;
         else
             hi = mid - 1;
     }
-    return min_i64(lo * CTX_STEP, z->n_ctx_train);
+    return min_i64(lo * CTX_STEP, most);
 }
 
 bool fit_find(const struct sizes *z, const struct fit_ask *a, struct fit *f) {

@@ -12,7 +12,10 @@ struct fit_ask {
     int64_t n_ctx;    /* tokens per slot */
     int64_t n_slots;
     enum qtype kv_type;
+    struct kv_rows rows; /* instead of kv_type, unless its function is NULL */
 };
+/* What is kept free of a device unless somebody says: 1 GiB, of small ones an eighth. */
+uint64_t fit_reserve(uint64_t memory);
 struct fit_use { /* bytes on the device */
     uint64_t weights, kv, state, compute, total;
 };
@@ -31,8 +34,8 @@ struct fit {
     enum fit_way way;
     int n;
     struct fit_use use;
-    int64_t
-        max_ctx; /* tokens per slot with everything on the device, at most as trained; 0: none */
+    int64_t max_ctx; /* tokens per slot with everything on the device, at most as trained or as
+                        asked for; 0: none */
 };
 bool fit_find(const struct sizes *z, const struct fit_ask *a, struct fit *f);
 /* The working memory of other engines' GPU backends for a pass of 512 tokens: logits and a few

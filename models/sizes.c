@@ -76,20 +76,32 @@ uint64_t sizes_device(const struct sizes *z) {
     return blocks(z) + z->output + z->tied_head + z->mtp;
 }
 
+static uint64_t block_rows(const void *type, int64_t n) {
+    const enum qtype *t = type;
+    return qtype_row_bytes(*t, n);
+}
+
 bool sizes_kv(const struct sizes *z, int first, int64_t n_ctx, enum qtype type, bool short_windows,
               uint64_t *n_bytes) {
+    return sizes_kv_rows(z, first, n_ctx, &(struct kv_rows){block_rows, &type, &type},
+                         short_windows, n_bytes);
+}
+
+bool sizes_kv_rows(const struct sizes *z, int first, int64_t n_ctx, const struct kv_rows *type,
+                   bool short_windows, uint64_t *n_bytes) {
     uint64_t sum = 0;
     for (int i = first; i < z->n_blocks; i++) {
         const struct block_size *b = &z->block[i];
         int64_t cells = n_ctx;
-        uint64_t row, rows, bytes;
+        uint64_t k, v, rows, bytes;
         if (!b->kv_heads) continue;
         if (short_windows && b->window > 0)
             cells = min_i64(n_ctx, div_up(b->window + PASS_TOKENS, CELL_STEP) * CELL_STEP);
-        row = qtype_row_bytes(type, b->k_dim);
-        if (!row || cells < 0) return false;
+        k = type->bytes(type->k, b->k_dim);
+        v = type->bytes(type->v, b->k_dim);
+        if (!k || !v || cells < 0) return false;
         if (!mul_ok((uint64_t)b->kv_heads, (uint64_t)cells, &rows) ||
-            !mul_ok(rows, 2 * row, &bytes) || !add_ok(sum, bytes, &sum) || sum > INT64_MAX)
+            !mul_ok(rows, k + v, &bytes) || !add_ok(sum, bytes, &sum) || sum > INT64_MAX)
             return false;
     }
     *n_bytes = sum;

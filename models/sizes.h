@@ -34,11 +34,17 @@ void sizes_add(struct sizes *z, const struct arch *a, const char *name, uint64_t
 uint64_t sizes_weights(const struct sizes *z); /* all that was added */
 /* Weights on a GPU that has every block: embeddings stay outside. */
 uint64_t sizes_device(const struct sizes *z);
+struct kv_rows { /* how a row of keys, and one of values, is stored */
+    uint64_t (*bytes)(const void *type, int64_t n); /* of n values; 0: no such row */
+    const void *k, *v;
+};
 /* Bytes of keys and values of blocks [first, n_blocks) for n_ctx tokens. short_windows: blocks with
  * a window keep it and one pass of 512, as llama.cpp does, else all keep n_ctx. False when a head's
  * values are not whole blocks of the type, or the sum overflows. */
 bool sizes_kv(const struct sizes *z, int first, int64_t n_ctx, enum qtype type, bool short_windows,
               uint64_t *n_bytes);
+bool sizes_kv_rows(const struct sizes *z, int first, int64_t n_ctx, const struct kv_rows *rows,
+                   bool short_windows, uint64_t *n_bytes);
 /* Recurrent state of one sequence, blocks [first, n_blocks). */
 uint64_t sizes_state(const struct sizes *z, int first);
 int sizes_n_kv(const struct sizes *z);    /* blocks with keys and values of their own */

@@ -6,11 +6,13 @@
 
 #include <math.h>
 #include <string.h>
+#include <strings.h>
 
 #include "core/bytes.h"
 #include "core/buf.h"
 #include "core/fp.h"
 #include "core/num.h"
+#include "models/sizes.h"
 
 static uint64_t block_bytes(const struct kv_type *t, int64_t n) {
     return t->rotated && n > KV_MAX_DIM ? 0 : qtype_row_bytes(t->type, n);
@@ -52,6 +54,51 @@ static unsigned level(float v, int top) { /* NaN: 0 */
     return v > 0 ? (unsigned)(v < (float)top ? v + 0.5f : (float)top) : 0;
 }
 
+/* Minimum and range of the 32, in 15 steps. */
+static void put_q4_1(const struct kv_type *t, const struct kern *k, const float *x, uint8_t *row,
+                     int64_t n, bool is_value) {
+    (void)t;
+    (void)k;
+    (void)is_value;
+    for (int64_t b = 0; b < n; b += 32, x += 32) {
+        struct blk_Q4_1 q;
+        float lo = x[0], hi = x[0];
+        for (int i = 1; i < 32; i++) {
+            if (x[i] < lo) lo = x[i];
+            if (x[i] > hi) hi = x[i];
+        }
+        q.d = fp_f32_to_f16((hi - lo) / 15);
+        q.m = fp_f32_to_f16(lo);
+        float d = fp_f16_to_f32(q.d), m = fp_f16_to_f32(q.m), inv = d > 0 ? 1 / d : 0;
+        for (int i = 0; i < 16; i++)
+            q.qs[i] =
+                (uint8_t)(level((x[i] - m) * inv, 15) | level((x[i + 16] - m) * inv, 15) << 4);
+        memcpy(row + b / 32 * (int64_t)sizeof q, &q, sizeof q);
+    }
+}
+/* d from the value of largest magnitude, which becomes exactly -16. */
+static void put_q5_0(const struct kv_type *t, const struct kern *k, const float *x, uint8_t *row,
+                     int64_t n, bool is_value) {
+    (void)t;
+    (void)k;
+    (void)is_value;
+    for (int64_t b = 0; b < n; b += 32, x += 32) {
+        struct blk_Q5_0 q;
+        float far = 0;
+        uint32_t high = 0;
+        for (int i = 0; i < 32; i++)
+            if (fabsf(x[i]) > fabsf(far)) far = x[i];
+        q.d = fp_f32_to_f16(far / -16);
+        float d = fp_f16_to_f32(q.d), inv = d == 0 ? 0 : 1 / d;
+        for (int i = 0; i < 16; i++) {
+            unsigned a = level(x[i] * inv + 16, 31), c = level(x[i + 16] * inv + 16, 31);
+            q.qs[i] = (uint8_t)((a & 15) | (c & 15) << 4);
+            high |= (a >> 4) << i | (c >> 4) << (i + 16);
+        }
+        store_u32(q.qh, high);
+        memcpy(row + b / 32 * (int64_t)sizeof q, &q, sizeof q);
+    }
+}
 /* d from the value of largest magnitude, which becomes exactly -8. */
 static void put_q4_0(const struct kv_type *t, const struct kern *k, const float *x, uint8_t *row,
                      int64_t n, bool is_value) {
@@ -108,6 +155,8 @@ static const struct kv_type types[] = {
     BLOCK("bf16", QT_BF16, false, 1, put_bf16),
     BLOCK("q8_0", QT_Q8_0, false, 32, put_q8_0),
     BLOCK("q5_1", QT_Q5_1, false, 32, put_q5_1),
+    BLOCK("q5_0", QT_Q5_0, false, 32, put_q5_0),
+    BLOCK("q4_1", QT_Q4_1, false, 32, put_q4_1),
     BLOCK("q4_0", QT_Q4_0, false, 32, put_q4_0),
     BLOCK("q8_0-rot", QT_Q8_0, true, 32, put_q8_0),
     BLOCK("q5_1-rot", QT_Q5_1, true, 32, put_q5_1),
@@ -136,7 +185,7 @@ const struct kv_type *kv_type_at(int i) {
 
 static const struct kv_type *find(const char *name, size_t len) {
     for (size_t i = 0; i < COUNT_OF(types); i++)
-        if (strlen(types[i].name) == len && strncmp(types[i].name, name, len) == 0)
+        if (strlen(types[i].name) == len && strncasecmp(types[i].name, name, len) == 0)
             return &types[i];
     return NULL;
 }
@@ -162,6 +211,14 @@ int kv_type_parse(const char *text, const char *what, const struct kv_type **k,
             known.data);
     buf_release(&known);
     return ERR_USAGE;
+}
+
+static uint64_t row_of(const void *type, int64_t n) {
+    const struct kv_type *t = type;
+    return n % t->block ? 0 : t->row_bytes(t, n);
+}
+struct kv_rows kv_type_rows(const struct kv_type *k, const struct kv_type *v) {
+    return (struct kv_rows){row_of, k, v};
 }
 
 double kv_type_bits(const struct kv_type *t, int64_t n) {

@@ -38,6 +38,9 @@ const struct kv_type *kv_type_of(enum qtype t);       /* the plain row of a tens
 /* "T" or "K/V": types of keys and values. ERR_USAGE naming `what` and the types there are. */
 int kv_type_parse(const char *text, const char *what, const struct kv_type **k,
                   const struct kv_type **v, struct err *e);
+/* For models/sizes.h, which callers include. */
+struct kv_rows;
+struct kv_rows kv_type_rows(const struct kv_type *k, const struct kv_type *v);
 double kv_type_bits(const struct kv_type *t, int64_t n); /* per value of rows of n */
 
 /* x = H diag(s) x / sqrt(d) for every slice of d values, d the largest power of two that divides n;

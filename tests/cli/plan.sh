@@ -37,10 +37,35 @@ is fit experts
 is fit_n 1
 num cmd_llama_server | grep -q -- '-c 1000 -np 1 -fa on -ngl 5 --n-cpu-moe 1 -ctk q8_0 -ctv q8_0' || say "$(num cmd_llama_server)"
 num cmd_hone | grep -q -- '--kv-type q8_0 --device auto$' || say "$(num cmd_hone)"
-run 0 plan "$t/m.gguf" --vram 1000B --reserve 0 --json
+run 1 plan "$t/m.gguf" --vram 1000B --reserve 0 --json
+grep -q 'nothing of it fits' "$t/e" || say "nothing fits: $(cat "$t/e")"
 is fit none
-num cmd_hone | grep -q -- --device && say "hone has no room for parts of a model: $(num cmd_hone)"
+grep -q '"cmd_' "$t/o" && say "command lines for what does not fit: $(grep '"cmd_' "$t/o")"
 is max_ctx 0
+# beyond the context of training: said in one way everywhere
+run 0 plan "$t/m.gguf" --vram 16GiB --ctx 1000000 --json
+is fit all
+[ "$(num max_ctx)" = 1000000 ] || say "fits with 1000000 tokens, but the longest context is $(num max_ctx)"
+# every cache that hone runs with is planned, and the other way round: one table
+"$HONE" eval kv --head-dims 32 --depths 16 --kv-type nope 2> "$t/e" && say "a cache type nope"
+for kv in $(sed 's/.*is not one of \(.*\), nor.*/\1/; s/,//g' "$t/e") q8_0/q4_0 Q5_0; do
+    run 0 plan "$t/m.gguf" --kv-type "$kv" --json
+    num cmd_hone | grep -qi -- "--kv-type $kv" || say "--kv-type $kv: $(num cmd_hone)"
+    run 0 eval kv --head-dims 32 --depths 16 --kv-type "$kv" --json
+done
+run 2 plan "$t/m.gguf" --kv-type iq4_nl
+# bytes of a cache by hand: 2 heads of 64, keys and values; a block of 32 takes 22 B (q5_0), 34 B (q8_0), 18 B (q4_0)
+run 0 plan "$t/m.gguf" --ctx 1000 --kv-type q5_0 --json
+is kv_bytes $((22 * 2 * 2 * 2 * 1000))
+run 0 plan "$t/m.gguf" --ctx 1000 --kv-type q8_0/q4_0 --json
+is kv_bytes $(((34 + 18) * 2 * 2 * 1000))
+run 0 plan "$t/m.gguf" --ctx 1000 --kv-type tq4 --json
+grep -q '"cmd_llama_server"' "$t/o" && say "llama-server has no tq4"
+# the reserve of plan and of quantize --vram is the same: of 24 GiB one, of 8 MiB an eighth
+run 0 plan "$t/m.gguf" --vram 24GiB --json
+is reserve_bytes 1073741824
+run 1 plan "$t/m.gguf" --vram 8KiB --json
+is reserve_bytes 1024
 
 # windows: keys and values of two kinds of layers
 run 0 convert tests/golden/models/gemma4moe -o "$t/g.gguf"
