@@ -4,6 +4,7 @@
 #ifndef HONE_CLI_MAKE_H
 #define HONE_CLI_MAKE_H
 
+#include "cli/make_plan.h"
 #include "cli/opt.h"
 #include "cli/publish.h"
 #include "cli/step.h"
@@ -20,15 +21,29 @@ struct made { /* one GGUF of the folder */
     char sha256[65];
     double bpw;
     int64_t size_bytes;
+    /* of a file of the ladder: */
+    char size_class[32]; /* "Q4_K_M"; "": none */
+    bool is_mix;         /* else the preset that its name says */
+    bool feedback;       /* encoded with error feedback */
+    char *why;           /* owned; NULL: nothing was compared */
 };
 struct make {
     struct cli *c;
     struct job job;
     const char *src;
-    struct str_list recipes, calib, eval, budget, probe;
+    struct str_list recipes; /* made as they are: presets, named recipes */
+    struct str_list classes; /* sizes to make the best file of; none with --plain */
+    struct str_list calib, eval, budget, probe;
     double probe_minutes; /* 0: no limit */
-    int64_t calib_ctx, calib_chunks, eval_ctx, eval_chunks, pp, tg, reps;
-    const char *type, *search, *depths;
+    double hours;         /* --time */
+    double t0;            /* when the job began */
+    bool plain, dry_run;
+    struct plan_in in;     /* what the forecast says */
+    struct make_plan plan; /* what the time allows */
+    int64_t calib_ctx, calib_chunks, eval_ctx, pp, tg, reps;
+    int64_t eval_chunks, asked_chunks; /* as the plan has it, and --chunks */
+    const char *type, *depths;
+    const char *search; /* NULL: fast for presets, best for files of the ladder */
     bool by_depth;
     const char *tools; /* suite: path, "builtin", "none"; NULL: the source folder's, if any */
     int64_t tools_cases;
@@ -46,7 +61,9 @@ struct make {
     const char *words;          /* --notes: file */
     bool requantize;            /* --allow-requantize */
     struct requant base;        /* was the base quantized already? */
+    struct str_list left_out;   /* what --time left out */
 };
+#define MAKE_SENSITIVITY JOB_WORK "sens.json"
 
 enum quantize_resume make_resume(const struct make *mk);
 /* True when a step's record can be used (and says so). */
@@ -54,8 +71,20 @@ bool make_reuse(const struct make *mk, struct step *s, struct json **root,
                 const struct json **result);
 /* JSON text of a parsed value of a record: numbers and arrays of one object, as members. */
 void make_members(const struct json *obj, struct buf *out);
+void make_left_out(struct make *mk, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void make_note(struct make *mk, const char *fmt, ...) PRINTF_LIKE(2, 3);
 struct made *make_add_file(struct make *mk, const char *recipe, char *path, bool outside);
+
+struct eval_kld_run;
+/* Measures f[1..n) against f[0], the base, in one pass, and records every file's numbers; see may
+ * look at the run (NULL: nothing more is needed). */
+typedef void (*make_see)(void *ctx, const struct eval_kld_run *r);
+int make_measure(struct make *mk, struct made *const *f, int n, make_see see, void *ctx,
+                 struct err *e);
+/* The record of f's numbers is written again under its present name. */
+int make_keep_eval(struct make *mk, const struct made *f, struct err *e);
+void made_release(struct made *f);
+void made_drop(struct make *mk); /* the last file added */
 
 struct ids;
 /* A limit takes chunks evenly spread over all texts, so that every text has its share. */
@@ -74,18 +103,44 @@ int make_check_folder(struct make *mk, struct err *e);
 /* Writes all that is for readers, with the text of results.json. */
 int make_publish(struct make *mk, const char *results, struct err *e);
 
-int make_name(struct make *mk, struct err *e);    /* and make_check_folder */
-int make_source(struct make *mk, struct err *e);  /* hash */
-int make_convert(struct make *mk, struct err *e); /* file[0] */
-int make_texts(struct make *mk, struct err *e);   /* the built-in texts where none were named */
+/* recipes: --recipes, or NULL. Fills recipes and classes. */
+int make_ask(struct make *mk, const char *recipes, struct err *e);
+int make_name_only(struct make *mk, struct err *e);
+int make_name(struct make *mk, struct err *e);                 /* and make_check_folder */
+char *make_base_file(const struct make *mk, const char *type); /* "NAME-BF16.gguf"; free() */
+int make_source(struct make *mk, struct err *e);               /* hash */
+int make_convert(struct make *mk, struct err *e);              /* file[0] */
+int make_texts(struct make *mk, struct err *e); /* the built-in texts where none were named */
+/* What the job will take, and the plan that keeps to --time. */
+int make_forecast(struct make *mk, struct err *e);
+int make_dry_run(struct make *mk, const char *out, struct err *e);
+/* A part is done: what is left is forecast again, and the plan shrinks where it no longer fits. */
+int make_replan(struct make *mk, enum plan_part done, struct err *e);
+/* Numbers of the plan: base NULL where there is no converted model yet. */
+struct shapes;
+int make_measure_plan(struct make *mk, const struct shapes *s, const char *base, struct err *e);
+/* Before work: is this more than the time, the plan as sentences. */
+void make_say_plan(struct make *mk);
 int make_imatrix(struct make *mk, struct err *e);
 char *make_gram(const struct make *mk); /* second moments, owned; NULL: none were collected */
-int make_quantize(struct make *mk, struct err *e); /* file[1..] */
-int make_mix(struct make *mk, struct err *e);      /* a file per --budget */
+int make_quantize(struct make *mk, struct err *e); /* the presets: file[1..] */
+/* What each type costs each part of the model, once for all sizes: MAKE_SENSITIVITY. */
+int make_sensitivity(struct make *mk, struct err *e);
+int make_ladder(struct make *mk, struct err *e); /* a file per size class */
+int make_mix(struct make *mk, struct err *e);    /* a file per --budget */
+/* One preset, with the job's importance matrix; recorded. */
+int make_preset(struct make *mk, const char *recipe, struct err *e);
+/* Exact bytes of a preset's file, before anything is encoded. */
+int make_class_bytes(const struct make *mk, const char *name, uint64_t *out, struct err *e);
+const char *make_mix_search(const struct make *mk); /* of mixes */
+double make_time_for_probes(const struct make *mk); /* seconds; 0: no limit */
+/* *same: an evaluation text that took part in importance or probes; NULL: none did. */
+int make_texts_apart(struct make *mk, const char **same, struct err *e);
 int make_eval(struct make *mk, struct err *e);
 int make_speed(struct make *mk, struct err *e);
 int make_tools(struct make *mk, struct err *e);
 int make_report(struct make *mk, struct err *e);
+int make_show(struct make *mk, double seconds, struct err *e);
 
 /* make_check.c: faults of the inputs that show before any work. A GGUF must be of a known
  * architecture and tokenizer, a text a text. */

@@ -6,14 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "calib/defaults.h"
 #include "calib/gram.h"
 #include "calib/imatrix.h"
 #include "cli/claim.h"
 #include "cli/device.h"
+#include "cli/ladder.h"
 #include "cli/make.h"
+#include "cli/mix.h"
 #include "convert/convert.h"
-#include "core/gguf.h"
 #include "core/hash.h"
 #include "core/io.h"
 #include "core/log.h"
@@ -60,10 +60,15 @@ static char *model_name(const char *src, const char *given, struct err *e) {
     return name;
 }
 
-int make_name(struct make *mk, struct err *e) {
+int make_name_only(struct make *mk, struct err *e) {
     const char *name = mk->given.text[FACT_NAME];
     mk->name = model_name(mk->src, name && *name ? name : NULL, e);
-    return mk->name ? make_check_folder(mk, e) : (int)e->code;
+    return mk->name ? 0 : (int)e->code;
+}
+
+int make_name(struct make *mk, struct err *e) {
+    TRY(make_name_only(mk, e));
+    return make_check_folder(mk, e);
 }
 
 int make_source(struct make *mk, struct err *e) {
@@ -92,6 +97,12 @@ static char *upper(const char *s) {
     for (char *p = u; *p; p++)
         if (*p >= 'a' && *p <= 'z') *p = (char)(*p - 'a' + 'A');
     return u;
+}
+
+char *make_base_file(const struct make *mk, const char *type) {
+    char *up = upper(type), *file = xasprintf("%s-%s.gguf", mk->name, up);
+    free(up);
+    return file;
 }
 
 static int convert_folder(struct make *mk, struct err *e) {
@@ -148,25 +159,6 @@ int make_convert(struct make *mk, struct err *e) {
     return job_file_hash(&mk->job, mk->file[0].path, mk->file[0].hash, e);
 }
 
-/* Writes the built-in texts beside the step records, so that they are files like any other. */
-int make_texts(struct make *mk, struct err *e) {
-    struct gguf *g = NULL;
-    TRY(gguf_open(&g, mk->file[0].path, GGUF_ONE_FILE, e));
-    bool has_template = gguf_find(g, "tokenizer.chat_template") != NULL;
-    gguf_close(g);
-    bool want[2] = {mk->calib.n == 0, mk->eval.n == 0};
-    for (int i = 0; default_text_at(i); i++) {
-        const struct default_text *t = default_text_at(i);
-        if (!want[t->is_eval] || (t->is_chat && !has_template)) continue;
-        char *path = io_join(mk->job.state, t->name);
-        int rc = out_write_file(path, t->data, t->len, true, e);
-        cli_list_add(mk->c, t->is_eval ? &mk->eval : &mk->calib, arena_strdup(&mk->c->mem, path));
-        free(path);
-        if (rc) return rc;
-    }
-    return 0;
-}
-
 static void texts_json(struct make *mk, struct jw *w, const struct str_list *texts) {
     jw_arr(w, "texts");
     for (int i = 0; i < texts->n; i++) {
@@ -182,10 +174,15 @@ static void texts_json(struct make *mk, struct jw *w, const struct str_list *tex
     jw_end(w);
 }
 
-/* Second moments, for error feedback: only --search best pays for them. */
+/* Second moments, for error feedback: of the files of the ladder, and of all with --search best. */
 static const char gram_file[] = JOB_WORK "gram.gguf";
 static bool wants_gram(const struct make *mk) {
-    return strcmp(mk->search, "best") == 0;
+    if (mk->plan.mixes) return mk->plan.feedback;
+    return mk->search && strcmp(mk->search, "best") == 0;
+}
+
+const char *make_mix_search(const struct make *mk) {
+    return mk->search ? mk->search : "best";
 }
 
 char *make_gram(const struct make *mk) {
@@ -264,6 +261,7 @@ int make_imatrix(struct make *mk, struct err *e) {
         if (rc == 0) rc = collect(mk, mk->imatrix, gram, e);
         if (rc == ERR_SYS && gram) { /* memory: the matrix alone needs little */
             log_warn("%s; going on without error feedback", e->msg);
+            make_left_out(mk, "error feedback: %s", e->msg);
             remove(gram);
             rc = collect(mk, mk->imatrix, NULL, e);
         }
@@ -289,22 +287,23 @@ int make_imatrix(struct make *mk, struct err *e) {
     return rc;
 }
 
-static int search_mode(const char *name, enum search *out, struct err *e) {
-    static const char *const names[] = {"fast", "best", "conventional"};
-    static const enum search modes[] = {SEARCH_FAST, SEARCH_BEST, SEARCH_CONVENTIONAL};
-    for (size_t i = 0; i < COUNT_OF(names); i++)
-        if (strcmp(name, names[i]) == 0) {
-            *out = modes[i];
-            return 0;
-        }
-    return err_set(e, ERR_USAGE, "--search: '%s' is not fast, best or conventional", name);
-}
-
 enum quantize_resume make_resume(const struct make *mk) {
     return mk->resume ? RESUME_ALWAYS : RESUME_AUTO;
 }
 
-static int quantize_one(struct make *mk, const char *recipe, struct err *e) {
+int make_class_bytes(const struct make *mk, const char *name, uint64_t *out, struct err *e) {
+    struct quantize_report r;
+    struct quantize_opts o = {.in = mk->file[0].path,
+                              .recipe = name,
+                              .imatrix = mk->imatrix,
+                              .dry_run = true,
+                              .pool = mk->c->pool};
+    TRY(quantize_run(&o, &r, e));
+    *out = r.file_bytes;
+    return 0;
+}
+
+int make_preset(struct make *mk, const char *recipe, struct err *e) {
     char called[RECIPE_FILE];
     recipe_file(recipe, called);
     char *file = xasprintf("%s-%s.gguf", mk->name, called), *path = job_path(&mk->job, file);
@@ -313,11 +312,11 @@ static int quantize_one(struct make *mk, const char *recipe, struct err *e) {
     struct json *root = NULL;
     const struct json *result;
     enum search search = SEARCH_FAST;
-    int rc = search_mode(mk->search, &search, e);
+    int rc = mix_search(mk->search, &search, e);
     step_init(&s, &mk->job, step_name);
     step_key(&s, "base", "%s", mk->file[0].hash);
     step_key(&s, "imatrix", "%s", mk->imatrix_hash);
-    step_key(&s, "search", "%s", mk->search);
+    step_key(&s, "search", "%s", search_name(search));
     step_key(&s, "encoder", "3"); /* rows balanced, of grids too; best: error feedback */
     step_key(&s, "file", "%s", file);
     if (rc == 0 && make_reuse(mk, &s, &root, &result)) {
@@ -333,7 +332,7 @@ static int quantize_one(struct make *mk, const char *recipe, struct err *e) {
                                   .resume = make_resume(mk),
                                   .pool = mk->c->pool};
         const char *files[] = {file};
-        char *gram = make_gram(mk);
+        char *gram = search == SEARCH_BEST ? make_gram(mk) : NULL;
         o.gram = gram;
         o.device = cli_device_quantize(mk->c);
         log_info("quantizing %s", file);
@@ -347,6 +346,9 @@ static int quantize_one(struct make *mk, const char *recipe, struct err *e) {
     step_release(&s);
     if (rc == 0) {
         struct made *f = make_add_file(mk, recipe, path, false);
+        const char *class = ladder_find(recipe);
+        snprintf(f->size_class, sizeof f->size_class, "%s", class ? class : "");
+        f->feedback = search == SEARCH_BEST && wants_gram(mk);
         rc = job_file_hash(&mk->job, path, f->hash, e);
     } else {
         free(path);
@@ -357,6 +359,6 @@ static int quantize_one(struct make *mk, const char *recipe, struct err *e) {
 }
 
 int make_quantize(struct make *mk, struct err *e) {
-    for (int i = 0; i < mk->recipes.n; i++) TRY(quantize_one(mk, mk->recipes.v[i], e));
+    for (int i = 0; i < mk->recipes.n; i++) TRY(make_preset(mk, mk->recipes.v[i], e));
     return 0;
 }

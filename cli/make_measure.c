@@ -128,11 +128,22 @@ static int record(struct make *mk, struct made *f, const struct eval_kld_run *r,
     if (rc == 0) {
         struct json *root = NULL;
         rc = json_parse(&root, json.data, json.len, "result", e);
+        buf_reset(&f->eval);
         if (rc == 0) make_members(root, &f->eval);
         json_free(root);
     }
     step_release(&s);
     buf_release(&json);
+    return rc;
+}
+
+int make_keep_eval(struct make *mk, const struct made *f, struct err *e) {
+    struct step s;
+    char *json = xasprintf("{%s}", f->eval.len ? f->eval.data : "");
+    int rc = eval_step(mk, f, &s, e);
+    if (rc == 0) rc = step_save(&s, NULL, 0, json, e);
+    step_release(&s);
+    free(json);
     return rc;
 }
 
@@ -145,8 +156,8 @@ void make_spread_chunks(struct ids *ids, int64_t ctx, int64_t max_chunks) {
     ids->n = max_chunks * ctx;
 }
 
-/* f[0] is the base. */
-static int measure(struct make *mk, struct made *const *f, int n, struct err *e) {
+int make_measure(struct make *mk, struct made *const *f, int n, make_see see, void *ctx,
+                 struct err *e) {
     struct bench b = {0};
     struct ids ids = {0};
     struct eval_kld_run r = {0};
@@ -169,6 +180,7 @@ static int measure(struct make *mk, struct made *const *f, int n, struct err *e)
                                      .keep = kept.of};
     if (rc == 0) rc = eval_kld_open(&job, &r, e);
     if (rc == 0) {
+        if (see) see(ctx, &r);
         if (!f[0]->eval.len) rc = record(mk, f[0], &r, 0, e);
         for (int i = 1; i < n && rc == 0; i++) rc = record(mk, f[i], &r, i - 1, e);
         eval_kld_close(&r);
@@ -190,6 +202,7 @@ int make_eval(struct make *mk, struct err *e) {
         const struct json *result;
         rc = eval_step(mk, &mk->file[i], &s, e);
         if (rc == 0 && make_reuse(mk, &s, &root, &result)) {
+            buf_reset(&mk->file[i].eval);
             make_members(result, &mk->file[i].eval);
             json_free(root);
         } else if (i == 0) {
@@ -202,7 +215,7 @@ int make_eval(struct make *mk, struct err *e) {
     if (need_base && n == 1 && mk->n_files > 1) todo[n++] = &mk->file[1];
     if (rc == 0 && n > 1) {
         log_info("measuring %d files against %s", n - 1, mk->file[0].file);
-        rc = measure(mk, todo, n, e);
+        rc = make_measure(mk, todo, n, NULL, NULL, e);
     }
     free(todo);
     if (rc) return rc;

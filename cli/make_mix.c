@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* cli/make_mix.c - the --budget step of `hone make`: sensitivities, the best mix of each size, and
- * the gate (cli/gate.h). A mix becomes a file of the folder only when it passes; otherwise the best
- * plain recipe that fits is there instead, and a note of the report says why. */
+/* cli/make_mix.c - the --budget step of `hone make`: the best mix of each size, and the gate
+ * (cli/gate.h). A mix becomes a file of the folder only when it passes; otherwise the best plain
+ * recipe that fits is there instead, and a note of the report says why. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -30,15 +30,28 @@ static int move(const char *from, const char *to, struct err *e) {
     return rename(from, to) == 0 ? 0 : err_sys(e, "%s: cannot rename to %s", from, to);
 }
 
+/* The name of general.file_type: programs that load by name look for it at the end. */
+static int encoding_of(const char *path, char out[32], struct err *e) {
+    struct gguf *g;
+    TRY(gguf_open(&g, path, 0, e));
+    const char *name =
+        qtype_ftype_name((int64_t)gguf_u64_or(g, "general.file_type", 0) & 0x7fffffff);
+    snprintf(out, 32, "%s", name ? name : "F16");
+    gguf_close(g);
+    return 0;
+}
+
 /* Files of the step, by the verdict: the mix and its plan, or the plain recipe. */
 static int settle(const struct candidate *k, const char *label, char **file, char **plan,
                   struct err *e) {
+    char type[32];
     struct make *mk = k->mk;
     const struct gate *g = &k->gate;
+    if (g->passed) TRY(encoding_of(k->mix, type, e));
     char *from = xasprintf("%s.plan.tsv", k->mix);
     int rc = 0;
     if (g->passed) {
-        *file = xasprintf("%s-%s.gguf", mk->name, label);
+        *file = xasprintf("%s-%s-%s.gguf", mk->name, label, type);
         *plan = xasprintf("%s.plan.tsv", *file);
         char *a = job_path(&mk->job, *file), *b = job_path(&mk->job, *plan);
         rc = claim_take(&mk->job, *file, e);
@@ -98,7 +111,7 @@ static int new_mix(struct candidate *k, const char *label, uint64_t budget, cons
     struct mix_job job = {0};
     char *file = NULL, *plan = NULL;
     k->mix = xasprintf("%s/%s.gguf", mk->job.state, label);
-    k->gram = make_gram(mk);
+    k->gram = mk->plan.feedback ? make_gram(mk) : NULL;
     k->prefix = xasprintf("%s/", mk->job.state);
     *g = (struct gate){.c = mk->c,
                        .base = mk->file[0].path,
@@ -108,7 +121,7 @@ static int new_mix(struct candidate *k, const char *label, uint64_t budget, cons
                        .texts = mk->eval,
                        .ctx = mk->eval_ctx,
                        .chunks = mk->eval_chunks};
-    TRY(mix_search(mk->search, &g->search, e));
+    TRY(mix_search(make_mix_search(mk), &g->search, e));
     int rc = try_mix(k, budget, sens, &job, e);
     if (!rc) rc = settle(k, label, &file, &plan, e);
     if (!rc) {
@@ -164,14 +177,14 @@ static int one_budget(struct make *mk, const char *text, uint64_t budget, const 
     struct candidate k = {.mk = mk};
     struct json *root = NULL;
     const struct json *result;
-    char *label = xasprintf("mix-%s", text), *name = xasprintf("quantize-%s", label);
+    char *label = xasprintf("%s-mix", text), *name = xasprintf("quantize-%s", label);
     int rc = 0;
     step_init(&s, &mk->job, name);
     step_key(&s, "base", "%s", mk->file[0].hash);
     step_key(&s, "imatrix", "%s", mk->imatrix_hash);
     step_key(&s, "sensitivity", "%s", sens_hash);
-    step_key(&s, "search", "%s", mk->search);
-    step_key(&s, "encoder", "2"); /* best: error feedback */
+    step_key(&s, "search", "%s%s", make_mix_search(mk), mk->plan.feedback ? " feedback" : "");
+    step_key(&s, "encoder", "3"); /* as in make_files.c */
     step_key(&s, "budget", "%" PRIu64, budget);
     step_key(&s, "ctx", "%" PRId64 " %" PRId64, mk->eval_ctx, mk->eval_chunks);
     for (int i = 0; i < mk->eval.n && rc == 0; i++) {
@@ -194,86 +207,20 @@ static int one_budget(struct make *mk, const char *text, uint64_t budget, const 
     return rc;
 }
 
-static int measure(struct make *mk, const struct mix_probe_opts *o, struct err *e) {
-    struct step s;
-    struct json *root = NULL;
-    const struct json *result;
-    int rc = 0;
-    step_init(&s, &mk->job, "sensitivity");
-    step_key(&s, "base", "%s", mk->file[0].hash);
-    step_key(&s, "imatrix", "%s", mk->imatrix_hash);
-    step_key(&s, "search", "%s", mk->search);
-    step_key(&s, "ctx", "%" PRId64, o->ctx);
-    for (int i = 0; i < o->n_budgets; i++) step_key(&s, "budget", "%" PRIu64, o->budget[i]);
-    for (int i = 0; i < o->texts.n && rc == 0; i++) {
-        char hex[33];
-        rc = job_file_hash(&mk->job, o->texts.v[i], hex, e);
-        step_key(&s, "text", "%s", hex);
-    }
-    if (rc == 0 && make_reuse(mk, &s, &root, &result)) {
-        json_free(root);
-    } else if (rc == 0) {
-        struct sens sens;
-        struct mix_probe_report r;
-        const char *files[] = {JOB_WORK "sens.json"};
-        char json[96];
-        log_info("measuring what each type costs each part of the model");
-        rc = mix_measure(o, &sens, &r, e);
-        sens_release(&sens);
-        snprintf(json, sizeof json, "{\"seconds\": %.3f, \"n_probes\": %" PRId64 "}", r.seconds,
-                 r.n_probes + r.n_steps);
-        if (rc == 0) rc = step_save(&s, files, 1, json, e);
-    }
-    step_release(&s);
-    return rc;
-}
-
-/* The gate judges on text that nothing was chosen on. */
-static int check_texts(struct make *mk, struct err *e) {
-    const struct str_list *used[] = {&mk->calib, &mk->probe};
-    for (int i = 0; i < mk->eval.n; i++) {
-        char hex[33], other[33];
-        TRY(job_file_hash(&mk->job, mk->eval.v[i], hex, e));
-        for (size_t u = 0; u < COUNT_OF(used); u++)
-            for (int k = 0; k < used[u]->n; k++) {
-                TRY(job_file_hash(&mk->job, used[u]->v[k], other, e));
-                if (strcmp(hex, other) == 0)
-                    return err_set(e, ERR_USAGE,
-                                   "--eval %s was used for %s too: a mix must be judged on text "
-                                   "that took part in neither importance nor probes",
-                                   mk->eval.v[i], u ? "probes" : "importance");
-            }
-    }
-    return 0;
-}
-
 int make_mix(struct make *mk, struct err *e) {
-    if (!mk->budget.n) return 0;
-    TRY(check_texts(mk, e));
-    struct mix_probe_opts o = {.c = mk->c,
-                               .model = mk->file[0].path,
-                               .imatrix = mk->imatrix,
-                               .ctx = mk->calib_ctx,
-                               .n_chunks = 16,
-                               .n_types = 3,
-                               .rounds = 0, /* no measurable gain: docs/design/mix.md */
-                               .seconds = mk->probe_minutes * 60,
-                               .overwrite = mk->redo,
-                               .replace = true};
     char hash[33];
-    TRY(mix_search(mk->search, &o.search, e));
-    o.texts = mk->probe.n ? mk->probe : mk->calib;
-    if (!mk->probe.n)
-        make_note(mk, "the probes of the mixes used the calibration texts: --probe names others");
-    for (int i = 0; i < mk->budget.n; i++)
-        TRY(cli_size(mk->budget.v[i], "--budget", &o.budget[i], e));
-    o.n_budgets = mk->budget.n;
-    char *path = job_path(&mk->job, JOB_WORK "sens.json");
-    o.out = path;
-    int rc = measure(mk, &o, e);
-    if (rc == 0) rc = job_file_hash(&mk->job, path, hash, e);
-    for (int i = 0; i < mk->budget.n && rc == 0; i++)
-        rc = one_budget(mk, mk->budget.v[i], o.budget[i], path, hash, e);
+    if (!mk->budget.n) return 0;
+    if (!mk->plan.mixes) {
+        log_warn("no mixes of --budget sizes are made: --time is too short");
+        return 0;
+    }
+    char *path = job_path(&mk->job, MAKE_SENSITIVITY);
+    int rc = job_file_hash(&mk->job, path, hash, e);
+    for (int i = 0; i < mk->budget.n && rc == 0; i++) {
+        uint64_t budget;
+        rc = cli_size(mk->budget.v[i], "--budget", &budget, e);
+        if (rc == 0) rc = one_budget(mk, mk->budget.v[i], budget, path, hash, e);
+    }
     free(path);
     return rc;
 }

@@ -106,6 +106,12 @@ static void file_json(struct jw *w, const struct made *f) {
     jw_num(w, "size_gib", (double)f->size_bytes / 0x1p30);
     jw_num(w, "bpw", f->bpw);
     jw_str(w, "sha256", f->sha256);
+    if (f->size_class[0]) jw_str(w, "size_class", f->size_class);
+    if (!f->is_base) {
+        jw_str(w, "made", f->is_mix ? "mix" : "preset");
+        jw_bool(w, "feedback", f->feedback);
+    }
+    if (f->why && f->why[0]) jw_str(w, "why", f->why);
     const struct buf *part[] = {&f->eval, &f->speed, &f->tools};
     for (size_t i = 0; i < COUNT_OF(part); i++) {
         struct json *o = NULL;
@@ -154,6 +160,9 @@ static void results_text(struct make *mk, struct buf *out) {
     jw_raw(&w, "eval", mk->eval_json.data);
     jw_arr(&w, "notes");
     for (int i = 0; i < mk->notes.n; i++) jw_str(&w, NULL, mk->notes.v[i]);
+    jw_end(&w);
+    jw_arr(&w, "left_out");
+    for (int i = 0; i < mk->left_out.n; i++) jw_str(&w, NULL, mk->left_out.v[i]);
     jw_end(&w);
     jw_arr(&w, "files");
     for (int i = 0; i < mk->n_files; i++) file_json(&w, &mk->file[i]);

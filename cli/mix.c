@@ -103,6 +103,33 @@ int mixer_open(struct mixer *x, struct cli *c, const struct quantize_opts *q,
     return 0;
 }
 
+int mixer_write_gains(const struct mixer *x, const char *path, struct err *e) {
+    struct buf b = {0};
+    for (int i = 0; i < x->s.n_groups; i++)
+        for (int t = 0; t < QT_COUNT; t++)
+            if (x->s.group[i].can[t]) buf_fmt(&b, "%d %d %.17g\n", i, t, x->s.group[i].gain[t]);
+    int rc = out_write_file(path, b.data ? b.data : "", b.len, true, e);
+    buf_release(&b);
+    return rc;
+}
+
+int mixer_read_gains(struct mixer *x, const char *path, struct err *e) {
+    char *text = NULL;
+    size_t len = 0;
+    int rc = io_read_file(&text, &len, path, 64 << 20, e);
+    for (char *s = text, *end; !rc && s && *s; s = end + (*end == '\n')) {
+        long i = strtol(s, &end, 10), t = strtol(end, &end, 10);
+        double gain = strtod(end, &end);
+        if (i < 0 || i >= x->s.n_groups || t < 0 || t >= QT_COUNT || !(gain > 0) || gain > 1 ||
+            (*end && *end != '\n'))
+            rc = err_set(e, ERR_DATA, "%s: damaged; remove it", path);
+        else
+            x->s.group[i].gain[t] = gain;
+    }
+    free(text);
+    return rc;
+}
+
 void mixer_close(struct mixer *x) {
     gguf_close(x->g);
     sens_release(&x->s);

@@ -9,7 +9,7 @@
 #include "quantize/quantize.h"
 #include "quantize/sens.h"
 
-enum { MIX_MAX_BUDGETS = 8 };
+enum { MIX_MAX_BUDGETS = 16 };
 struct mix_probe_opts {
     struct cli *c;
     const char *model, *imatrix, *out;
@@ -70,6 +70,11 @@ struct mixer { /* a model, and what its types cost */
 int mixer_open(struct mixer *x, struct cli *c, const struct quantize_opts *q,
                const char *sensitivity, uint64_t least, struct err *e);
 void mixer_close(struct mixer *x);
+
+/* What load_gains found, kept and taken again: a line per group and type. The file belongs to the
+ * same sensitivities, importance, moments and search; who keeps it knows. */
+int mixer_write_gains(const struct mixer *x, const char *path, struct err *e);
+int mixer_read_gains(struct mixer *x, const char *path, struct err *e);
 
 struct mix_job { /* a mix that can be quantized: o is ready */
     struct quantize_opts o;

@@ -17,6 +17,7 @@ static atomic_int cur_mode = PROG_AUTO;
 static atomic_bool interrupted;
 static prog_sink cur_sink;
 static void *sink_ctx;
+static int step_at, step_of; /* of a job of several steps; 0: none */
 
 void prog_set_mode(enum prog_mode mode) {
     atomic_store(&cur_mode, (int)mode);
@@ -33,6 +34,11 @@ void prog_resume(void) {
 void prog_set_sink(prog_sink sink, void *ctx) {
     cur_sink = sink;
     sink_ctx = ctx;
+}
+
+void prog_set_step(int at, int of) {
+    step_at = at;
+    step_of = of;
 }
 
 bool prog_interrupted(void) {
@@ -78,7 +84,7 @@ static void fmt_rate(char out[40], enum prog_unit unit, double per_s) {
 
 static void fmt_line(char *line, const struct prog *p, double now) {
     double spent = now - p->t_start_s, per_s = spent > 0 ? (double)(p->done - p->from) / spent : 0;
-    char done[32], total[32] = "", share[16] = "", rate[40], left[24] = "";
+    char step[40] = "", done[32], total[32] = "", share[16] = "", rate[40], left[24] = "";
     fmt_amount(done, p->unit, (double)p->done);
     fmt_rate(rate, p->unit, per_s);
     if (p->total) {
@@ -88,8 +94,9 @@ static void fmt_line(char *line, const struct prog *p, double now) {
         fmt_duration(left, per_s > 0 ? (double)(p->total - capped) / per_s : -1);
     } else
         fmt_duration(left, spent);
-    snprintf(line, LINE_MAX_BYTES, "%.40s%s  %s%s%s  %s  %s %s%s%.60s", p->stage, share, done,
-             p->total ? " of " : "", total, rate, left, p->total ? "left" : "so far",
+    if (step_of) snprintf(step, sizeof step, "step %d of %d: ", step_at, step_of);
+    snprintf(line, LINE_MAX_BYTES, "%s%.40s%s  %s%s%s  %s  %s %s%s%.60s", step, p->stage, share,
+             done, p->total ? " of " : "", total, rate, left, p->total ? "left" : "so far",
              p->note[0] ? "  " : "", p->note);
 }
 

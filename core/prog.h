@@ -29,6 +29,9 @@ void prog_from(struct prog *p, uint64_t done); /* so much is there already */
 void prog_update(struct prog *p, uint64_t done);
 void prog_end(struct prog *p); /* clears the line; at level debug leaves a summary */
 
+/* Lines say "step 4 of 9: " before the stage. 0, 0: no longer. */
+void prog_set_step(int at, int of);
+
 /* Every update goes to `sink` instead of a line; non-zero from it interrupts. NULL: none. */
 typedef int (*prog_sink)(void *ctx, const char *stage, uint64_t done, uint64_t total);
 void prog_set_sink(prog_sink sink, void *ctx);

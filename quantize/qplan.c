@@ -234,6 +234,7 @@ int qplan_make(struct qplan *p, const struct gguf *g, const struct quantize_opts
     int rc = qplan_choose(p, &m, o, e);
     for (int i = 0; i < o->n_over && rc == 0; i++) rc = apply_override(p, &o->over[i], done, e);
     free(done);
+    if (rc == 0 && o->file_type) p->ftype = qtype_ftype_id(o->file_type);
     if (rc == 0 && p->ftype < 0) p->ftype = recipe_ftype_of_type(dominant(p));
     if (rc) qplan_release(p);
     return rc;

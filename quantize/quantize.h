@@ -33,8 +33,9 @@ struct quantize_opts {
     bool pure, overwrite, dry_run;
     bool want_rows; /* keep the plan in the report */
     enum search search;
-    unsigned without;     /* FEEDBACK_... steps left out (feedback.h); 0: none */
-    const char *plan_out; /* write the plan used, or NULL */
+    unsigned without;      /* FEEDBACK_... steps left out (feedback.h); 0: none */
+    const char *file_type; /* name for general.file_type; NULL: from the recipe or the types */
+    const char *plan_out;  /* write the plan used, or NULL */
     double tau; /* tokens of prior for rarely used experts; 0: the default, 256; < 0: none */
     uint64_t split_max;
     enum quantize_resume resume;

@@ -19,7 +19,7 @@ src=tests/golden/models/qwen35moe
 head -c 3000 tests/golden/tiny-qwen35moe/self_calib.txt >"$t/calib.txt"
 head -c 2500 tests/golden/tiny-qwen35moe/self_eval.txt >"$t/eval.txt"
 job() { # program, folder
-    "$1" make $src -o "$2" -q --resume --threads 2 --recipes Q4_K_M,Q2_K --calib "$t/calib.txt" --eval "$t/eval.txt" --ctx 64 \
+    "$1" make $src -o "$2" -q --resume --threads 2 --plain --recipes Q4_K_M,Q2_K --calib "$t/calib.txt" --eval "$t/eval.txt" --ctx 64 \
         --chunks 2 --calib-ctx 64 --pp 4 --tg 2 --reps 1 >"$t/out" 2>"$t/err"
 }
 seed=${SEED:-$$}

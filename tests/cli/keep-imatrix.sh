@@ -63,7 +63,7 @@ odd 'touch -d 2001-01-01 "$t/in.gguf"; rm "$t"/cut.g?*f "$t"/cut.gram "$t"/cut.m
 same "another model"
 
 # inside make: what was collected is not collected again
-mk="--recipes Q8_0 --calib $t/text --calib-ctx 64 --ctx 64 --chunks 2 --pp 4 --tg 2 --reps 1 --tools none --eval tests/golden/tiny-qwen35moe/self_eval.txt"
+mk="--plain --recipes Q8_0 --calib $t/text --calib-ctx 64 --ctx 64 --chunks 2 --pp 4 --tg 2 --reps 1 --tools none --eval tests/golden/tiny-qwen35moe/self_eval.txt"
 "$HONE" make $src -o "$t/one" $mk > "$t/o" 2> "$t/e" || { cat "$t/e"; exit 1; }
 : > "$t/e"
 "$HONE" make $src -o "$t/two" $mk > "$t/o" 2> "$t/e" &

@@ -11,7 +11,7 @@ n=20000 chunks=4
 if grep -q __asan_init "$HONE"; then n=12500 chunks=1; fi
 head -c $n $tiny/self_calib.txt > "$t/calib.txt"
 head -c 12000 $tiny/self_eval.txt > "$t/eval.txt"
-job() { "$HONE" make $tiny -o "$t/out" -q --recipes Q4_K_M,Q2_K --calib "$t/calib.txt" --eval "$t/eval.txt" --chunks $chunks --pp 32 --tg 8 --reps 1 --tools-cases 2 --by-depth --depths 0,16 "$@"; }
+job() { "$HONE" make $tiny -o "$t/out" -q --plain --recipes Q4_K_M,Q2_K --calib "$t/calib.txt" --eval "$t/eval.txt" --chunks $chunks --pp 32 --tg 8 --reps 1 --tools-cases 2 --by-depth --depths 0,16 "$@"; }
 job --json > "$t/first.json"
 for f in README.md report.html results.json SHA256SUMS manifest.json Modelfile params model.yaml config.json imatrix.gguf tiny-qwen35moe-Q4_K_M.gguf tiny-qwen35moe-Q2_K.gguf; do
     [ -s "$t/out/$f" ] || { echo "missing $f"; exit 1; }
@@ -56,7 +56,7 @@ mkdir "$t/small"
 if unshare -m sh -c "mount -t tmpfs -o size=50m none '$t/small'" 2>/dev/null; then
     HONE=$HONE T=$t TINY=$tiny unshare -m sh -c 'mount -t tmpfs -o size=50m none "$T/small"
         rc=0
-        "$HONE" make "$TINY" -o "$T/small/o" -q --recipes Q2_K,Q8_0 --calib "$T/calib.txt" --eval "$T/eval.txt" > "$T/o" 2> "$T/e" || rc=$?
+        "$HONE" make "$TINY" -o "$T/small/o" -q --plain --recipes Q2_K,Q8_0 --calib "$T/calib.txt" --eval "$T/eval.txt" > "$T/o" 2> "$T/e" || rc=$?
         ls "$T/small/o" > "$T/ls"
         [ $rc = 4 ] || { echo "full disk: exit $rc, expected 4"; exit 1; }
         ls -A "$T/small/o" | grep -q "tmp-" && { echo "full disk: a temporary was left behind"; exit 1; }

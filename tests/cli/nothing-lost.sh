@@ -11,7 +11,7 @@ head -c 2500 tests/golden/tiny-qwen35moe/self_eval.txt > "$t/eval.txt"
 make() { # expected exit, folder, more
     want=$1 folder=$2
     shift 2
-    run "$want" make "$t/Tiny" -o "$folder" --calib "$t/calib.txt" --eval "$t/eval.txt" --recipes Q8_0 --ctx 64 --chunks 2 \
+    run "$want" make "$t/Tiny" -o "$folder" --calib "$t/calib.txt" --eval "$t/eval.txt" --plain --recipes Q8_0 --ctx 64 --chunks 2 \
         --calib-ctx 64 --pp 4 --tg 2 --reps 1 --tools none "$@"
 }
 private() { # folder: nothing of the job is in it, and all of it beside it

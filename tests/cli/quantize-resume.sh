@@ -130,7 +130,7 @@ HONE_FAULT="any 2000 int" "$HONE_FAULTY" quantize "$t/in.gguf" -o "$t/x.gguf" --
 
 # hone make goes on inside the file that was being written
 make() { # program, recipes
-    "$1" make tests/golden/models/qwen35moe -o "$t/made" --resume --threads 2 --recipes "$2" --ctx 64 --chunks 1 --calib-ctx 64 \
+    "$1" make tests/golden/models/qwen35moe -o "$t/made" --resume --threads 2 --plain --recipes "$2" --ctx 64 --chunks 1 --calib-ctx 64 \
         --calib-chunks 1 --pp 4 --tg 2 --reps 1 --tools none --calib "$t/text" --eval "$t/text" >"$t/out" 2>"$t/err"
 }
 head -c 3000 tests/golden/tiny-qwen35moe/self_calib.txt >"$t/text"

@@ -1,0 +1,32 @@
+#!/bin/sh
+# Plain `hone make` on the trained tiny model: bench/ladder.sh [OUT.json]. Per size class: bytes, mean KLD, the independent engine's file of that
+# name (peer-baseline.json) and the ratio; time, processor time and forecast. Twice: with the model's texts, all windows of eval.txt, and with nothing
+# but the folder. HAND=hone-binary also makes the mixes by hand with that program (imatrix --gram, sensitivity --probe, quantize --budget --gram
+# --search best) at the presets' sizes. Needs ../shared/models/tiny-qwen35moe. Writes docs/results/ladder.json. Some fifteen minutes on 2 cores.
+set -eu
+HONE=${HONE:-build/hone}
+src=${SRC:-../shared/models/tiny-qwen35moe}
+out=${1:-docs/results/ladder.json}
+[ -e "$src/eval.txt" ] || { echo "SKIP: $src is not here"; exit 77; }
+t=${KEEP:-$(mktemp -d)}
+[ -n "${KEEP:-}" ] || trap 'rm -rf "$t"' EXIT
+texts="--calib $src/calib.txt --calib $src/calib_chat.txt --probe $src/probe.txt --eval $src/eval.txt --chunks 0"
+# shellcheck disable=SC2086
+"$HONE" make "$src" -o "$t/texts" $texts --dry-run --json > "$t/texts.dry"
+# shellcheck disable=SC2086
+{ time -p "$HONE" make "$src" -o "$t/texts" $texts > "$t/texts.out" 2> "$t/texts.err"; } 2> "$t/texts.time"
+"$HONE" make "$src" -o "$t/alone" --dry-run --json > "$t/alone.dry"
+{ time -p "$HONE" make "$src" -o "$t/alone" > "$t/alone.out" 2> "$t/alone.err"; } 2> "$t/alone.time"
+"$HONE" make "$src" -o "$t/alone.plain" --plain > "$t/plain.out" 2> "$t/plain.err"
+if [ -n "${HAND:-}" ]; then
+    mkdir -p "$t/hand"
+    "$HAND" convert "$src" -o "$t/hand/base.gguf" -q > /dev/null
+    "$HAND" imatrix "$t/hand/base.gguf" "$src/calib.txt" "$src/calib_chat.txt" -o "$t/hand/im.gguf" --gram "$t/hand/gram.gguf" -q > /dev/null
+    "$HAND" quantize "$t/hand/base.gguf" --imatrix "$t/hand/im.gguf" -o "$t/hand/{}.gguf" --recipe Q8_0,Q6_K,Q5_K_M,Q4_K_M,IQ4_XS,Q3_K_M,IQ3_S,Q2_K -q > /dev/null
+    "$HAND" sensitivity "$t/hand/base.gguf" --imatrix "$t/hand/im.gguf" --probe "$src/probe.txt" -o "$t/hand/s.json" -q > /dev/null
+    set --
+    for n in Q8_0 Q6_K Q5_K_M Q4_K_M IQ4_XS Q3_K_M IQ3_S Q2_K; do set -- "$@" --budget "$(wc -c < "$t/hand/$n.gguf")"; done
+    "$HAND" quantize "$t/hand/base.gguf" --imatrix "$t/hand/im.gguf" -o "$t/hand/{}.mix.gguf" --sensitivity "$t/hand/s.json" "$@" --gram "$t/hand/gram.gguf" --search best -q --json > "$t/hand.mixes"
+    "$HAND" eval kld "$t/hand"/*.mix.gguf "$src/eval.txt" --base "$t/hand/base.gguf" -q --json > "$t/hand.kld"
+fi
+python3 bench/ladder.py "$t" "$src/peer-baseline.json" "$out"

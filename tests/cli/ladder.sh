@@ -1,0 +1,89 @@
+#!/bin/sh
+# hone make by itself: a file of at most the preset's bytes per size class, judged; --plain, --time and --dry-run; interrupted it goes on to
+# the same bytes; what was chosen stands in the file, so that it can be replayed.
+set -eu
+t=$(mktemp -d)
+trap 'rm -rf "$t"' EXIT
+. tests/expect.sh
+fail() { echo "$*"; exit 1; }
+src=tests/golden/models/qwen3moe
+texts=tests/golden/tiny-qwen35moe
+head -c 6000 $texts/self_calib.txt > "$t/calib.txt"
+tail -c 1200 $texts/self_calib.txt > "$t/probe.txt"
+head -c 8000 $texts/self_eval.txt > "$t/eval.txt"
+how="--calib $t/calib.txt --probe $t/probe.txt --eval $t/eval.txt --chunks 4 --ctx 128 --calib-ctx 64 --pp 8 --tg 2 --reps 1 --tools none --search fast"
+job() { out=$1; shift; "$HONE" make $src -o "$t/$out" $how "$@" > "$t/$out.out" 2> "$t/$out.err" || { rc=$?; cat "$t/$out.err"; fail "make $out: exit $rc"; }; }
+size() { wc -c < "$1"; }
+field() { grep -o "\"$1\": [0-9.e+-]*" "$2" | head -1 | cut -d' ' -f2; }
+
+# nothing but the source and a folder is needed; what it takes is said, and nothing is written
+mkdir "$t/tmp"
+TMPDIR=$t/tmp "$HONE" make $src -o "$t/dry" --dry-run --json > "$t/dry.json" 2> "$t/dry.err"
+[ ! -e "$t/dry" ] && [ ! -e "$t/dry.work" ] && [ -z "$(ls "$t/tmp")" ] || fail "--dry-run wrote something"
+for k in seconds file_bytes work_bytes memory_bytes; do
+    awk -v v="$(field $k "$t/dry.json")" 'BEGIN {exit !(v > 0)}' || fail "--dry-run: no $k"
+done
+[ "$(grep -c '"file": "qwen3moe-' "$t/dry.json")" = 8 ] || fail "--dry-run does not name the eight classes"
+grep -q '"file": "qwen3moe-IQ3_S.gguf"' "$t/dry.json" && grep -q '"step": "sensitivity probes"' "$t/dry.json" || fail "--dry-run: steps or files are missing"
+
+# presets: the sizes that the classes must keep to
+job plain --plain --recipes Q5_K_M,Q2_K
+! grep -q hone.mix "$t/plain/qwen3moe-Q5_K_M.gguf" || fail "--plain made a mix"
+[ "$(grep -c '"made": "preset"' "$t/plain/results.json")" = 2 ] || fail "--plain: results.json says otherwise"
+[ ! -e "$t/plain.work/gram.gguf" ] || fail "--plain collected second moments"
+for c in Q5_K_M Q2_K; do # the forecast's sizes are those
+    grep -A1 "qwen3moe-$c.gguf" "$t/dry.json" | grep -qE "\"size_bytes\": $(size "$t/plain/qwen3moe-$c.gguf")\\b" || fail "--dry-run: another size for $c: $(grep -A1 "qwen3moe-$c.gguf" "$t/dry.json")"
+done
+if grep -q __asan_init "$HONE"; then
+    echo "ladder: forecast and presets (no mixes under a sanitizer)"
+    exit 0
+fi
+
+# the ladder: a mix wins where the preset is far from the base; the preset of another name is made as it is
+job whole --recipes q5_k_m,Q4_0
+for c in Q5_K_M; do
+    f=$t/whole/qwen3moe-$c.gguf
+    [ "$(size "$f")" -le "$(size "$t/plain/qwen3moe-$c.gguf")" ] || fail "$c is larger than the preset"
+    grep -q hone.mix.budget_bytes "$f" || fail "$c is no mix"
+    "$HONE" inspect "$f" | grep -qE "file type +$c" || fail "$c: another file type"
+done
+! grep -q hone.mix "$t/whole/qwen3moe-Q4_0.gguf" || fail "Q4_0 is not a size class"
+[ "$(grep -c '"size_class": "Q5_K_M"' "$t/whole/results.json")" = 1 ] || fail "results.json: size classes"
+[ "$(grep -c '"made": "mix"' "$t/whole/results.json")" = 1 ] && [ "$(grep -c '"feedback": true' "$t/whole/results.json")" = 1 ] || fail "results.json: how they were made"
+[ "$(grep -c '"why": "the mix has mean KLD' "$t/whole/results.json")" = 1 ] && grep -q '"left_out": \[\]' "$t/whole/results.json" || fail "results.json: why"
+kld() { sed -n "/\"file\": \"qwen3moe-$2.gguf\"/,/\"file\": \"q/p" "$t/$1/results.json" | grep -o '"mean_kld": [0-9.e-]*' | head -1 | cut -d' ' -f2; }
+for c in Q5_K_M; do
+    awk -v a="$(kld whole $c)" -v b="$(kld plain $c)" 'BEGIN {exit !(a > 0 && a < b)}' || fail "$c: KLD $(kld whole $c), the preset's $(kld plain $c)"
+done
+grep -q "step 1 of 9: " "$t/whole.err" && grep -q "about .* in all: " "$t/whole.err" || fail "no steps or forecast in the log"
+tail -3 "$t/whole.out" | grep -q "^Take " || fail "the answer is missing: $(tail -3 "$t/whole.out")"
+[ -z "$(ls "$t/whole.work" | grep -E '^(mix|plain|feedback)-.*gguf$')" ] || fail "candidates are left: $(ls "$t/whole.work")"
+"$HONE" replay "$t/whole/qwen3moe-Q5_K_M.gguf" --source "$t/whole.work/qwen3moe-BF16.gguf" --imatrix "$t/whole/imatrix.gguf" --gram "$t/whole.work/gram.gguf" -q > /dev/null || fail "the mix cannot be replayed"
+
+# again: nothing is made, the plan is the recorded one; a class more takes the sensitivities that are there
+before=$(stat -c '%n %Y %i' "$t/whole"/*.gguf)
+job whole --recipes q5_k_m,Q4_0
+[ "$before" = "$(stat -c '%n %Y %i' "$t/whole"/*.gguf)" ] || fail "a second run made files again"
+! grep -qE "encoding|comparing|about .* in all" "$t/whole.err" || fail "a second run worked: $(cat "$t/whole.err")"
+
+# interrupted while it chooses, encodes or compares: the same files in the end
+for word in "encoding .* mixes" "comparing"; do
+    : > "$t/cut.err"
+    "$HONE" make $src -o "$t/cut" $how --recipes q5_k_m,Q4_0 > "$t/cut.out" 2> "$t/cut.err" &
+    pid=$!
+    i=0
+    until grep -qE "$word" "$t/cut.err" || [ $i = 1500 ]; do sleep 0.02; i=$((i + 1)); done
+    kill -KILL $pid 2> /dev/null || true
+    wait $pid 2> /dev/null || true
+done
+job cut --recipes q5_k_m,Q4_0
+for f in "$t/whole"/*.gguf; do cmp "$f" "$t/cut/${f##*/}"; done
+
+# a time that is too short: presets, and it is said; recorded, so that it stays so
+job short --recipes Q2_K --time 0.00001
+! grep -q hone.mix "$t/short/qwen3moe-Q2_K.gguf" || fail "--time 0.00001 made a mix"
+grep -q '"mixes of types chosen by probes' "$t/short/results.json" && grep -q 'left out to keep to --time' "$t/short.err" || fail "--time: what was left out is not said"
+cmp "$t/short/qwen3moe-Q2_K.gguf" "$t/plain/qwen3moe-Q2_K.gguf" || fail "--time: not the preset"
+refused 2 "presets only" make $src -o "$t/x" --plain --budget 1M
+refused 2 "hours" make $src -o "$t/x" --time -1
+echo "ladder: classes, presets, forecast, interruption, time"
