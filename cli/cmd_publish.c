@@ -10,6 +10,7 @@
 #include "core/buf.h"
 #include "core/io.h"
 #include "core/log.h"
+#include "core/str.h"
 #include "report/lint.h"
 
 static void emit_findings(struct emit *m, const struct lint *l) {
@@ -36,7 +37,8 @@ static void emit_verdict(struct emit *m, const struct lint *l) {
     if (l->n_errors)
         buf_fmt(&b, "Not publishable: %d error%s", l->n_errors, l->n_errors == 1 ? "" : "s");
     else
-        buf_fmt(&b, "Publishable: no error in %lld files", (long long)l->n_files);
+        buf_fmt(&b, "Publishable: no error in %lld file%s", (long long)l->n_files,
+                str_s(l->n_files));
     if (n_warnings)
         buf_fmt(&b, "%s %d warning%s", l->n_errors ? " and" : ",", n_warnings,
                 n_warnings == 1 ? "" : "s");

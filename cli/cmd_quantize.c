@@ -357,6 +357,11 @@ static int run(struct cli *c, const struct args *a, char **recipe, const struct 
         o[n] = one;
         o[n].recipe = recipe[n];
     }
+    if (n > 1 && a->out && !strstr(a->out, "{}") && !io_is_dir(a->out) &&
+        (io_exists(a->out) || str_ends(a->out, ".gguf")))
+        return err_set(e, ERR_USAGE,
+                       "several recipes make several files: -o names a folder, or a file with {} "
+                       "for the recipe, such as -o 'x-{}.gguf'");
     if (n > 1 && a->plan_out)
         return err_set(e, ERR_USAGE, "--plan-out goes with one recipe, not with %d", n);
     char *path[MAX_RECIPES] = {0};

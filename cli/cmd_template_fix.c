@@ -11,6 +11,7 @@
 #include "core/hash.h"
 #include "core/io.h"
 #include "core/log.h"
+#include "core/str.h"
 #include "text/chat_src.h"
 #include "text/fix.h"
 #include "text/fix_diff.h"
@@ -309,9 +310,10 @@ static void hint(const struct chat_src *s, const char *text, size_t len, bool do
         lint_report_free(&r);
     }
     if (n_errors && own && (own->len != len || memcmp(own->text, text, len) != 0))
-        log_info("no edit is known for %d defects of %s; --replace %s puts our own template in its "
-                 "place",
-                 n_errors, s->label, own->name);
+        log_info(
+            "no edit is known for %d defect%s of %s; --replace %s puts our own template in its "
+            "place",
+            n_errors, str_s(n_errors), s->label, own->name);
     else if (n_errors && !done)
         log_info("nothing repaired: no edit is known for the %d error%s that template lint finds "
                  "in %s",

@@ -16,6 +16,7 @@
 #include "core/log.h"
 #include "core/mem.h"
 #include "core/num.h"
+#include "core/str.h"
 #include "runtime/eval.h"
 
 /* ---- perplexity and divergence ------------------------------------------------------------------
@@ -214,7 +215,7 @@ int make_eval(struct make *mk, struct err *e) {
     }
     if (need_base && n == 1 && mk->n_files > 1) todo[n++] = &mk->file[1];
     if (rc == 0 && n > 1) {
-        log_info("measuring %d files against %s", n - 1, mk->file[0].file);
+        log_info("measuring %d file%s against %s", n - 1, str_s(n - 1), mk->file[0].file);
         rc = make_measure(mk, todo, n, NULL, NULL, e);
     }
     free(todo);

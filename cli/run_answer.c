@@ -9,6 +9,7 @@
 #include "core/mem.h"
 #include "core/num.h"
 #include "core/prog.h"
+#include "core/str.h"
 #include "runtime/kv_type.h"
 #include "text/think.h"
 #include "text/visible.h"
@@ -230,8 +231,9 @@ static double per_second(int64_t n, double s) {
 
 void run_speed(const struct run_answer *a, struct buf *out) {
     const double p = per_second(a->n_prompt, a->prompt_s);
-    buf_fmt(out, "%" PRId64 " tokens, %.1f/s; prompt %" PRId64 " tokens", a->gen.n_drawn,
-            per_second(a->gen.n_drawn, a->gen.seconds), a->prompt.n);
+    buf_fmt(out, "%" PRId64 " token%s, %.1f/s; prompt %" PRId64 " token%s", a->gen.n_drawn,
+            str_s(a->gen.n_drawn), per_second(a->gen.n_drawn, a->gen.seconds), a->prompt.n,
+            str_s(a->prompt.n));
     if (a->n_prompt < a->prompt.n) buf_fmt(out, " (%" PRId64 " new)", a->n_prompt);
     buf_fmt(out, ", %.*f/s; seed %" PRIu64, p < 100, p, a->gen.seed);
 }
@@ -247,9 +249,9 @@ void run_cut(const struct run *r, const struct run_answer *a, bool in_chat, stru
                 what, n);
     else if (a->gen.stop == GEN_LENGTH)
         buf_fmt(out,
-                "%s at %" PRId64 " tokens: -n %" PRId64
+                "%s at %" PRId64 " token%s: -n %" PRId64
                 " lets it go on, -n -1 until the context is full",
-                what, n, 4 * max_i64(n, 1));
+                what, n, str_s(n), 4 * max_i64(n, 1));
     else if (a->gen.stop == GEN_CONTEXT)
         buf_fmt(out, "%s: the context of %" PRId64 " tokens is full; --ctx %" PRId64 " holds more",
                 what, n_ctx, 2 * n_ctx);

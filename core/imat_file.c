@@ -22,6 +22,7 @@
 #include "core/mem.h"
 #include "core/num.h"
 #include "core/show.h"
+#include "core/str.h"
 
 enum { DEFAULT_CHUNK = 512, MAX_NAME = 1024 };
 static const int64_t max_values = (int64_t)1 << 34; /* of one entry */
@@ -336,13 +337,13 @@ static int64_t count_used(const struct imat *m) {
         blind += zero;
     }
     if (unused)
-        log_warn("%lld weights saw no token and are left out of the importance matrix",
-                 (long long)unused);
+        log_warn("%lld weight%s saw no token: left out of the importance matrix", (long long)unused,
+                 str_s(unused));
     if (partly)
-        log_warn(
-            "%lld experts in %lld weights (%s ...) saw no token: they will be quantized without "
-            "importance; calibrate with more text",
-            (long long)blind, (long long)partly, first);
+        log_warn("%lld expert%s in %lld weight%s (%s%s) saw no token: to be quantized without "
+                 "importance; calibrate with more text",
+                 (long long)blind, str_s(blind), (long long)partly, str_s(partly), first,
+                 partly > 1 ? " ..." : "");
     return n;
 }
 

@@ -13,6 +13,7 @@
 
 #include "core/log.h"
 #include "core/num.h"
+#include "core/str.h"
 #include "runtime/exec_cuda.h"
 
 static struct cuda *dev(const struct session *s) {
@@ -218,8 +219,8 @@ int exec_cuda_settle(struct session *s, struct cuda_plan *p, struct err *e) {
                  "; passes of %" PRId64 " tokens or more copy them to the device, through %" PRIu64
                  " MiB there",
                  d->in.from, p->stream >> 20);
-    log_info("the experts of %d blocks do not fit into the %" PRIu64
+    log_info("the experts of %d block%s do not fit into the %" PRIu64
              " MiB of %s that may be used: the CPU computes them%s",
-             d->n_on_host, have >> 20, d->info.name, copies);
+             d->n_on_host, str_s(d->n_on_host), have >> 20, d->info.name, copies);
     return d->in.from ? 0 : exec_cuda_open_host(s, e);
 }

@@ -27,6 +27,12 @@ for cmd in $(sed -n 's/^COMMAND("\([^"]*\)".*/\1/p' cli/commands.def); do
     rc=0; "$HONE" "$cmd" --jsno > "$t/o" 2> "$t/e" || rc=$?
     [ $rc = 2 ] && [ ! -s "$t/o" ] || say "hone $cmd --jsno: exit $rc, expected 2 and nothing on stdout"
 done
+# ---- pages of commands of a command ----
+"$HONE" eval kld --help --verbose > "$t/full"
+sed -n '/^options:/,/^$/p' "$t/full" | grep -oE -- '--[a-z][a-z0-9-]*' | sort -u > "$t/opts"
+while read -r o; do
+    sed 's/\\-/-/g' docs/man/hone-eval-kld.1 | grep -qF -- "$o" || say "docs/man/hone-eval-kld.1 does not describe $o"
+done < "$t/opts"
 # ---- commands in README.md: known, with known options ----
 n=0
 grep -oE '^(build/)?hone [a-z-]+( [^#|&]*)?' README.md | sed 's/^build\///' > "$t/lines"
