@@ -270,10 +270,9 @@ deps: ## install the libraries (apt, as root or by sudo), or say how
 	'  apt-get install $(APT_PKGS)' '  dnf install $(DNF_PKGS)' '  brew install $(BREW_PKGS)'; exit 1; fi
 demo: deps ## install what is missing, build, run the main job on the bundled model
 	+@$(MAKE) --no-print-directory all
-	$(BUILD)/hone make $(TINY) -o $(DEMO) --recipes Q8_0,Q6_K,Q5_K_M,Q4_K_M,IQ4_XS,Q3_K_M,Q2_K \
-	  --calib $(TINY)/calib.jsonl --calib $(TINY)/self_calib.txt \
-	  --eval $(TINY)/eval.jsonl --eval $(TINY)/self_eval.txt --chunks 60
-	@echo "The report is $(DEMO)/report.html; the folder to publish is $(DEMO)."
+	$(BUILD)/hone make $(TINY) -o $(DEMO) --recipes Q6_K,Q4_K_M,IQ4_XS,Q3_K_M,Q2_K --time 0.04 \
+	  --calib $(TINY)/calib.jsonl --calib-chunks 200 --probe $(TINY)/self_calib.txt \
+	  --eval $(TINY)/eval.jsonl --eval $(TINY)/self_eval.txt --chunks 32 --tools-cases 4
 
 interop: all ## load our files in another engine and compare logits (Python; pip builds it into build/peer the first time)
 	$(Q)HONE=$(BUILD)/hone sh tests/interop.sh

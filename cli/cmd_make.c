@@ -55,9 +55,9 @@ void make_left_out(struct make *mk, const char *fmt, ...) {
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    for (int i = 0; i < mk->left_out.n; i++)
-        if (strcmp(mk->left_out.v[i], text) == 0) return;
-    cli_list_add(mk->c, &mk->left_out, arena_strdup(&mk->c->mem, text));
+    for (int i = 0; i < mk->cut_short.n; i++)
+        if (strcmp(mk->cut_short.v[i], text) == 0) return;
+    cli_list_add(mk->c, &mk->cut_short, arena_strdup(&mk->c->mem, text));
 }
 
 void made_release(struct made *f) {

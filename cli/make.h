@@ -61,7 +61,8 @@ struct make {
     const char *words;          /* --notes: file */
     bool requantize;            /* --allow-requantize */
     struct requant base;        /* was the base quantized already? */
-    struct str_list left_out;   /* what --time left out */
+    struct str_list left_out;   /* what --time left out: by the plan as it is now, */
+    struct str_list cut_short;  /* and what else could not be done */
 };
 #define MAKE_SENSITIVITY JOB_WORK "sens.json"
 
@@ -71,6 +72,7 @@ bool make_reuse(const struct make *mk, struct step *s, struct json **root,
                 const struct json **result);
 /* JSON text of a parsed value of a record: numbers and arrays of one object, as members. */
 void make_members(const struct json *obj, struct buf *out);
+/* A sentence for left_out that no plan takes back. */
 void make_left_out(struct make *mk, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void make_note(struct make *mk, const char *fmt, ...) PRINTF_LIKE(2, 3);
 struct made *make_add_file(struct make *mk, const char *recipe, char *path, bool outside);

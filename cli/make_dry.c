@@ -132,6 +132,7 @@ static void emit_steps(const struct dry *d, struct emit *m) {
 
 static void emit_left_out(const struct dry *d, struct emit *m) {
     char text[512];
+    if (!plan_left_out(&d->mk->in, &d->mk->plan, 0, text, sizeof text)) return;
     emit_table(m, "left_out", "left out to keep to --time");
     emit_col(m, "what", "what");
     for (int i = 0; plan_left_out(&d->mk->in, &d->mk->plan, i, text, sizeof text); i++) {
@@ -167,14 +168,13 @@ static void show(struct dry *d) {
     emit_bool(m, "measured", "passes of the model itself were timed", mk->n_files > 0);
     emit_steps(d, m);
     emit_files(d, m);
-    if (mk->left_out.n) emit_left_out(d, m);
+    emit_left_out(d, m);
     cli_emit(mk->c, m);
     emit_free(m);
 }
 
 static int run(struct dry *d, struct err *e) {
     struct make *mk = d->mk;
-    char text[512];
     TRY(make_name_only(mk, e));
     TRY(shapes_open(&d->s, mk->src, mk->type, e));
     TRY(provide_base(d, e));
@@ -182,8 +182,6 @@ static int run(struct dry *d, struct err *e) {
     TRY(make_measure_plan(mk, &d->s, mk->n_files ? mk->file[0].path : NULL, e));
     mk->in.spent = 0;
     plan_fit(&mk->in, &mk->plan);
-    for (int i = 0; plan_left_out(&mk->in, &mk->plan, i, text, sizeof text); i++)
-        make_left_out(mk, "%s", text);
     show(d);
     return 0;
 }

@@ -196,6 +196,9 @@ static int save_plan(struct make *mk, struct err *e) {
     jw_arr(&w, "left_out");
     for (int i = 0; i < mk->left_out.n; i++) jw_str(&w, NULL, mk->left_out.v[i]);
     jw_end(&w);
+    jw_arr(&w, "cut_short");
+    for (int i = 0; i < mk->cut_short.n; i++) jw_str(&w, NULL, mk->cut_short.v[i]);
+    jw_end(&w);
     jw_end(&w);
     if (!rc) rc = step_save(&s, NULL, 0, b.data, e);
     step_release(&s);
@@ -216,6 +219,8 @@ static bool read_plan(struct make *mk, const struct json *o) {
         !whole(o, "eval_windows", &p.eval_windows) || !whole(o, "chunks", &mk->eval_chunks))
         return false;
     for (const struct json *m = json_first(json_get(o, "left_out")); m; m = json_next(m))
+        if (json_str(m)) cli_list_add(mk->c, &mk->left_out, arena_strdup(&mk->c->mem, json_str(m)));
+    for (const struct json *m = json_first(json_get(o, "cut_short")); m; m = json_next(m))
         if (json_str(m)) make_left_out(mk, "%s", json_str(m));
     mk->plan = p;
     return true;
@@ -226,9 +231,19 @@ static bool read_plan(struct make *mk, const struct json *o) {
 
 static void note_left_out(struct make *mk) {
     char text[512];
-    if (mk->plan.eval_windows < mk->in.eval_windows) mk->eval_chunks = mk->plan.eval_windows;
+    mk->left_out.n = 0;
     for (int i = 0; plan_left_out(&mk->in, &mk->plan, i, text, sizeof text); i++)
-        make_left_out(mk, "%s", text);
+        cli_list_add(mk->c, &mk->left_out, arena_strdup(&mk->c->mem, text));
+}
+
+/* The plan takes effect. */
+static int follow(struct make *mk, struct err *e) {
+    const bool fewer = mk->plan.eval_windows < mk->in.eval_windows;
+    mk->eval_chunks = fewer ? mk->plan.eval_windows : mk->asked_chunks;
+    note_left_out(mk);
+    for (int i = 0; i < mk->left_out.n; i++)
+        log_info("left out to keep to --time %g: %s", mk->hours, mk->left_out.v[i]);
+    return save_plan(mk, e);
 }
 
 void make_say_plan(struct make *mk) {
@@ -242,8 +257,6 @@ void make_say_plan(struct make *mk) {
     }
     plan_time_text(plan_total(&mk->in, &mk->plan), text);
     log_info("about %s in all%s%s", text, b.len ? ": " : "", b.len ? b.data : "");
-    for (int i = 0; i < mk->left_out.n; i++)
-        log_info("left out to keep to --time %g: %s", mk->hours, mk->left_out.v[i]);
     buf_release(&b);
 }
 
@@ -285,9 +298,8 @@ int make_forecast(struct make *mk, struct err *e) {
     shapes_close(&sh);
     if (rc) return rc;
     plan_fit(&mk->in, &mk->plan);
-    note_left_out(mk);
     make_say_plan(mk);
-    return save_plan(mk, e);
+    return follow(mk, e);
 }
 
 /* Times of the forecast, scaled. */
@@ -302,7 +314,7 @@ static void scale(struct plan_in *in, double f) {
 int make_replan(struct make *mk, enum plan_part done, struct err *e) {
     struct plan_in in;
     struct make_plan p;
-    if (!mk->in.eval_window || mk->in.limit <= 0) return 0; /* a plan of an earlier run */
+    if (!mk->in.eval_window) return mk->cut_short.n ? save_plan(mk, e) : 0; /* an earlier run's */
     const double spent = prog_now_s() - mk->t0;
     double said = 0;
     for (int i = 0; i <= (int)done; i++) {
@@ -312,21 +324,18 @@ int make_replan(struct make *mk, enum plan_part done, struct err *e) {
     if (said > 5) scale(&mk->in, fmin(4, fmax(.5, (spent - mk->in.spent) / said)));
     mk->in.spent = spent;
     in = mk->in;
-    in.mixes = mk->plan.mixes; /* what is not made yet cannot come back */
-    in.feedback = mk->plan.feedback;
+    if (done >= PART_IMATRIX) in.feedback = mk->plan.feedback; /* moments are there, or not */
+    if (done >= PART_PROBES) in.mixes = mk->plan.mixes;
     plan_fit(&in, &p);
     if (done >= PART_PROBES) { /* as they were made */
         p.types = mk->plan.types;
         p.bands = mk->plan.bands;
         p.probe_windows = mk->plan.probe_windows;
     }
-    if (memcmp(&p, &mk->plan, sizeof p) == 0) return 0;
+    if (done >= PART_JUDGE) p = mk->plan;
+    if (memcmp(&p, &mk->plan, sizeof p) == 0) return mk->cut_short.n ? save_plan(mk, e) : 0;
     mk->plan = p;
-    in = mk->in;
-    note_left_out(mk);
-    for (int i = 0; i < mk->left_out.n; i++)
-        log_info("left out to keep to --time %g: %s", mk->hours, mk->left_out.v[i]);
-    return save_plan(mk, e);
+    return follow(mk, e);
 }
 
 double make_time_for_probes(const struct make *mk) {

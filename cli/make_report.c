@@ -163,6 +163,7 @@ static void results_text(struct make *mk, struct buf *out) {
     jw_end(&w);
     jw_arr(&w, "left_out");
     for (int i = 0; i < mk->left_out.n; i++) jw_str(&w, NULL, mk->left_out.v[i]);
+    for (int i = 0; i < mk->cut_short.n; i++) jw_str(&w, NULL, mk->cut_short.v[i]);
     jw_end(&w);
     jw_arr(&w, "files");
     for (int i = 0; i < mk->n_files; i++) file_json(&w, &mk->file[i]);

@@ -55,6 +55,7 @@ int make_show(struct make *mk, double seconds, struct err *e) {
     emit_free(m);
     result_close(&r);
     for (int i = 0; i < mk->left_out.n; i++) log_info("left out: %s", mk->left_out.v[i]);
+    for (int i = 0; i < mk->cut_short.n; i++) log_info("left out: %s", mk->cut_short.v[i]);
     if (mk->c->form == EMIT_TABLE && answer.len) fprintf(mk->c->out, "\n%s\n", answer.data);
     if (mk->c->form == EMIT_TABLE)
         fprintf(mk->c->out, "The report is %s/report.html, the folder to publish %s.\n",

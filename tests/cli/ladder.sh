@@ -18,7 +18,7 @@ field() { grep -o "\"$1\": [0-9.e+-]*" "$2" | head -1 | cut -d' ' -f2; }
 
 # nothing but the source and a folder is needed; what it takes is said, and nothing is written
 mkdir "$t/tmp"
-TMPDIR=$t/tmp "$HONE" make $src -o "$t/dry" --dry-run --json > "$t/dry.json" 2> "$t/dry.err"
+TMPDIR=$t/tmp "$HONE" make $src -o "$t/dry" --dry-run --json > "$t/dry.json" 2> "$t/dry.err" || fail "$(cat "$t/dry.err")"
 [ ! -e "$t/dry" ] && [ ! -e "$t/dry.work" ] && [ -z "$(ls "$t/tmp")" ] || fail "--dry-run wrote something"
 for k in seconds file_bytes work_bytes memory_bytes; do
     awk -v v="$(field $k "$t/dry.json")" 'BEGIN {exit !(v > 0)}' || fail "--dry-run: no $k"
@@ -31,7 +31,8 @@ job plain --plain --recipes Q5_K_M,Q2_K
 ! grep -q hone.mix "$t/plain/qwen3moe-Q5_K_M.gguf" || fail "--plain made a mix"
 [ "$(grep -c '"made": "preset"' "$t/plain/results.json")" = 2 ] || fail "--plain: results.json says otherwise"
 [ ! -e "$t/plain.work/gram.gguf" ] || fail "--plain collected second moments"
-for c in Q5_K_M Q2_K; do # the forecast's sizes are those
+"$HONE" make $src -o "$t/dry" $how --dry-run --json > "$t/dry.json" 2> "$t/dry.err" || fail "$(cat "$t/dry.err")"
+for c in Q5_K_M Q2_K; do # the forecast's sizes are those, with the same texts
     grep -A1 "qwen3moe-$c.gguf" "$t/dry.json" | grep -qE "\"size_bytes\": $(size "$t/plain/qwen3moe-$c.gguf")\\b" || fail "--dry-run: another size for $c: $(grep -A1 "qwen3moe-$c.gguf" "$t/dry.json")"
 done
 if grep -q __asan_init "$HONE"; then
