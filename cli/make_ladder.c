@@ -433,15 +433,17 @@ static int settle(const struct ladder *l, struct rung *r, struct err *e) {
     return rc;
 }
 
-/* Adds the file that a class's record names; false in *known: there is no such record. */
-static int take(const struct ladder *l, const struct rung *r, bool *known, struct err *e) {
+/* Adds the file that a class's record names; false in *known: there is no such record. made: by
+ * this run, whatever -f says. */
+static int take(const struct ladder *l, const struct rung *r, bool made_now, bool *known,
+                struct err *e) {
     struct make *mk = l->mk;
     struct step s;
     struct json *root = NULL;
     const struct json *result;
     step_of(l, "class", r, &s);
     int rc = key_rung(l, r, &s, e);
-    *known = !rc && make_reuse(mk, &s, &root, &result);
+    *known = !rc && (made_now ? step_done(&s, &root, &result) : make_reuse(mk, &s, &root, &result));
     if (*known) {
         char *file = xasprintf("%s-%s.gguf", mk->name, r->name), *path = job_path(&mk->job, file);
         struct made *f = make_add_file(mk, r->name, path, false);
@@ -520,7 +522,7 @@ static int find_rungs(struct ladder *l, struct rung *all, int *n_all, struct err
     for (int i = 0; i < *n_all; i++) {
         bool known;
         int before = mk->n_files;
-        TRY(take(l, &all[i], &known, e));
+        TRY(take(l, &all[i], false, &known, e));
         if (!known) l->rung[l->n++] = all[i];
         while (mk->n_files > before) made_drop(mk); /* added in order at the end */
     }
@@ -541,7 +543,7 @@ static int run(struct ladder *l, struct rung *all, struct err *e) {
         TRY(one_group(l, i, end, e));
     }
     for (int i = 0; i < n_all; i++) {
-        TRY(take(l, &all[i], &known, e));
+        TRY(take(l, &all[i], true, &known, e));
         if (!known)
             return err_set(e, ERR_SYS, "%s: the record of %s cannot be read", mk->job.state,
                            all[i].name);

@@ -68,7 +68,7 @@ job whole --recipes q5_k_m,Q4_0
 ! grep -qE "encoding|comparing|about .* in all" "$t/whole.err" || fail "a second run worked: $(cat "$t/whole.err")"
 
 # interrupted while it chooses, encodes or compares: the same files in the end
-for word in "encoding .* mixes" "comparing"; do
+for word in "choosing" "encoding .* mixes" "comparing"; do
     : > "$t/cut.err"
     "$HONE" make $src -o "$t/cut" $how --recipes q5_k_m,Q4_0 > "$t/cut.out" 2> "$t/cut.err" &
     pid=$!
@@ -79,6 +79,10 @@ for word in "encoding .* mixes" "comparing"; do
 done
 job cut --recipes q5_k_m,Q4_0
 for f in "$t/whole"/*.gguf; do cmp "$f" "$t/cut/${f##*/}"; done
+
+# -f believes no record, and makes the same
+job cut --recipes q5_k_m -f
+cmp "$t/whole/qwen3moe-Q5_K_M.gguf" "$t/cut/qwen3moe-Q5_K_M.gguf"
 
 # a time that is too short: presets, and it is said; recorded, so that it stays so
 job short --recipes Q2_K --time 0.00001
