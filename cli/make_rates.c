@@ -280,6 +280,8 @@ static int text_tokens(const struct str_list *texts, int64_t *n, struct err *e) 
     return 0;
 }
 
+static const double disk_rate = 1e9; /* bytes per second, of a good disk */
+
 /* A product of the size that passes consist of, on every thread at once. */
 struct gemm {
     struct kern k;
@@ -303,15 +305,28 @@ static int guess_model(struct rates *r, struct make *mk, const struct shapes *s,
     r->calib_token = 1.3 * 2 * s->active / rate; /* beside products: attention, norms, decoding */
     r->gram_token = 1.3 * flops / rate;
     r->window = r->calib_token * (double)mk->eval_ctx;
+    const double have = (double)mem_available(), all = (double)s->base_bytes;
+    if (have > 0 && all > have) { /* what does not fit is read again at every window */
+        r->window += (all - have) / disk_rate;
+        r->calib_token += (all - have) / disk_rate / (double)mk->calib_ctx;
+    }
     TRY(text_tokens(&mk->calib, &r->calib_tokens, e));
     TRY(text_tokens(&mk->probe, &r->probe_tokens, e));
     return text_tokens(&mk->eval, &r->eval_tokens, e);
+}
+
+/* A few windows of a model that is in memory take seconds; one that is not would be read whole for
+ * each. A forecast alone should not read much either. */
+static bool worth_running(const struct make *mk, const struct shapes *s) {
+    const uint64_t most = mk->dry_run ? (uint64_t)8 << 30 : UINT64_MAX, have = mem_available();
+    return s->base_bytes <= most && (!have || s->base_bytes <= have / 5 * 4);
 }
 
 int rates_measure(struct rates *r, struct make *mk, const struct shapes *s, const char *base,
                   struct err *e) {
     *r = (struct rates){.bandwidth = eval_bandwidth(mk->c->pool) * 1e9};
     TRY(time_rows(r, mk, s, e));
+    if (!worth_running(mk, s)) base = NULL;
     TRY(base ? time_model(r, mk, base, e) : guess_model(r, mk, s, e));
     log_debug("a window %.4f s; a token of calibration %.2e s, with moments %.2e s more; a weight "
               "in Q4_K %.2e s, in IQ3_S %.2e s, best %.2e s and %.2e s, with feedback %.2e s; a "
