@@ -333,7 +333,7 @@ int make_replan(struct make *mk, enum plan_part done, struct err *e) {
         p.probe_windows = mk->plan.probe_windows;
     }
     if (done >= PART_JUDGE) p = mk->plan;
-    if (memcmp(&p, &mk->plan, sizeof p) == 0) return mk->cut_short.n ? save_plan(mk, e) : 0;
+    if (plan_same(&p, &mk->plan)) return mk->cut_short.n ? save_plan(mk, e) : 0;
     mk->plan = p;
     return follow(mk, e);
 }

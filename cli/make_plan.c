@@ -92,6 +92,12 @@ void plan_full(const struct plan_in *in, struct make_plan *p) {
     set_level(in, &levels[0], p);
 }
 
+bool plan_same(const struct make_plan *a, const struct make_plan *b) {
+    return a->mixes == b->mixes && a->feedback == b->feedback && a->types == b->types &&
+           a->bands == b->bands && a->probe_windows == b->probe_windows &&
+           a->eval_windows == b->eval_windows;
+}
+
 static bool fits(const struct plan_in *in, const struct make_plan *p) {
     return in->limit <= 0 || plan_total(in, p) <= in->limit;
 }

@@ -57,6 +57,7 @@ void plan_full(const struct plan_in *in, struct make_plan *p);
 /* The best plan within the limit: probes shrink first, then feedback goes, then presets are made
  * instead of mixes, then fewer windows are evaluated. */
 void plan_fit(const struct plan_in *in, struct make_plan *p);
+bool plan_same(const struct make_plan *a, const struct make_plan *b);
 double plan_seconds(const struct plan_in *in, const struct make_plan *p, enum plan_part part);
 double plan_total(const struct plan_in *in, const struct make_plan *p);
 int64_t plan_probes(const struct plan_in *in, const struct make_plan *p);

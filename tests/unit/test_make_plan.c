@@ -64,7 +64,7 @@ static struct make_plan at(double limit, bool held) {
 static void test_order(void) {
     struct make_plan p = at(0, false), before = at(4000, true);
     CHECK(p.mixes && p.feedback && p.types == 3 && !p.bands && p.probe_windows == 16);
-    CHECK(memcmp(&p, &before, sizeof p) == 0);
+    CHECK(plan_same(&p, &before));
     /* probes shrink first */
     p = at(3700, true);
     CHECK(p.mixes && p.feedback && p.eval_windows == 100);
