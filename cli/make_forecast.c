@@ -25,9 +25,11 @@ static const enum qtype preset[] = {QT_Q8_0,   QT_Q6_K, QT_Q5_K,  QT_Q4_K,
                                     QT_IQ4_XS, QT_Q3_K, QT_IQ3_S, QT_Q2_K};
 enum { FED_TYPES = 7 }; /* candidates with error feedback */
 /* Of the tensors of several mixes so many share a type with another, and are encoded once. */
-static const double share = .65;
+static const double share = .45;
 /* A probe begins at its group's block and shares the base's pass with others. */
 static const double probe_pass = .85;
+/* Of a pass of two files a file takes more time than in a pass of many. */
+static const double many_files = .8;
 
 static double mean_rate(const double rate[QT_COUNT], const enum qtype *t, size_t n) {
     double sum = 0;
@@ -146,7 +148,7 @@ int make_measure_plan(struct make *mk, const struct shapes *s, const char *base,
     const double chunks = (double)windows(r.calib_tokens, mk->calib_ctx, mk->calib_chunks);
     in->imatrix = (chunks + 1) * (double)mk->calib_ctx * r.calib_token;
     in->gram = (chunks + 1) * (double)mk->calib_ctx * r.gram_token;
-    in->eval_window = r.window;
+    in->eval_window = r.window * (in->n_classes + in->n_presets > 3 ? many_files : 1);
     in->probe_window = r.window * probe_pass * (double)mk->calib_ctx / (double)mk->eval_ctx;
     count_groups(s, in);
     encoding(in, s, &r, in->n_classes);

@@ -126,7 +126,7 @@ void shapes_close(struct shapes *s) {
 }
 
 uint64_t shapes_preset(const struct shapes *s, const char *recipe) {
-    uint64_t sum = s->head_bytes;
+    uint64_t sum = s->head_bytes + 512; /* and the keys that quantization adds */
     struct recipe_item *it = xcalloc((size_t)s->n + 1, sizeof *it);
     memcpy(it, s->item, (size_t)s->n * sizeof *it);
     for (int64_t i = 0; i < s->n; i++) it[i].type = it[i].from;
