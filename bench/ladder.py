@@ -13,9 +13,9 @@ def load(name):
 
 
 def seconds(name):
-    """'real 12.3' lines of time -p."""
+    """'real 12.3' lines of time -p, behind the program's own."""
     with open(os.path.join(folder, name)) as f:
-        t = dict(line.split() for line in f if len(line.split()) == 2)
+        t = dict(line.split() for line in f if line.startswith(("real ", "user ", "sys ")))
     return float(t["real"]), float(t["user"]) + float(t["sys"])
 
 
@@ -52,7 +52,7 @@ def classes(result, with_peer):
 
 def job(name, command, with_peer):
     result, dry = load(f"{name}/results.json"), load(f"{name}.dry")
-    real, cpu = seconds(f"{name}.time")
+    real, cpu = seconds(f"{name}.err")
     return {"command": command, "seconds": real, "processor_seconds": cpu, "forecast_seconds": dry["seconds"],
             "forecast_steps": {s["step"]: s["seconds"] for s in dry["steps"]}, "windows": result["eval"]["n_chunks"],
             "left_out": result["left_out"], "classes": classes(result, with_peer)}

@@ -10,13 +10,15 @@ out=${1:-docs/results/ladder.json}
 [ -e "$src/eval.txt" ] || { echo "SKIP: $src is not here"; exit 77; }
 t=${KEEP:-$(mktemp -d)}
 [ -n "${KEEP:-}" ] || trap 'rm -rf "$t"' EXIT
+# NAME COMMAND...: the program's and the times' lines go to NAME.err
+timed() { n=$1; shift; (time -p "$@") > "$t/$n.out" 2> "$t/$n.err"; }
 texts="--calib $src/calib.txt --calib $src/calib_chat.txt --probe $src/probe.txt --eval $src/eval.txt --chunks 0"
 # shellcheck disable=SC2086
 "$HONE" make "$src" -o "$t/texts" $texts --dry-run --json > "$t/texts.dry"
 # shellcheck disable=SC2086
-{ time -p "$HONE" make "$src" -o "$t/texts" $texts > "$t/texts.out" 2> "$t/texts.err"; } 2> "$t/texts.time"
+timed texts "$HONE" make "$src" -o "$t/texts" $texts
 "$HONE" make "$src" -o "$t/alone" --dry-run --json > "$t/alone.dry"
-{ time -p "$HONE" make "$src" -o "$t/alone" > "$t/alone.out" 2> "$t/alone.err"; } 2> "$t/alone.time"
+timed alone "$HONE" make "$src" -o "$t/alone"
 "$HONE" make "$src" -o "$t/alone.plain" --plain > "$t/plain.out" 2> "$t/plain.err"
 if [ -n "${HAND:-}" ]; then
     mkdir -p "$t/hand"

@@ -182,7 +182,7 @@ static bool wants_gram(const struct make *mk) {
 }
 
 const char *make_mix_search(const struct make *mk) {
-    return mk->search ? mk->search : "best";
+    return mk->search ? mk->search : mk->plan.feedback ? "best" : "fast";
 }
 
 char *make_gram(const struct make *mk) {

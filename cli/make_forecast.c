@@ -85,11 +85,10 @@ static double shrinkages(const struct shapes *s, const struct rates *r) {
 static void encoding(struct plan_in *in, const struct shapes *s, const struct rates *r,
                      int n_files) {
     const double w = s->weights, alone = n_files > 2 ? share : 1;
-    const double best = mean_rate(r->encode_best, preset, COUNT_OF(preset));
     double n_groups = 0;
     for (int i = 0; i < in->n_roles; i++) n_groups += (double)in->layers[i];
     in->preset = w * mean_rate(r->encode, preset, COUNT_OF(preset)) * (n_files > 2 ? .8 : 1);
-    in->encode = w * best * alone;
+    in->encode = in->preset; /* without feedback the search is fast too */
     in->encode_feedback = (w * r->feedback_weight + shrinkages(s, r)) * alone;
     in->gains = FED_TYPES * shrinkages(s, r);
     in->errors = sampled(s) * sum_rate(r->encode) * 1.3; /* decoding and comparing too */
@@ -323,7 +322,9 @@ int make_replan(struct make *mk, enum plan_part done, struct err *e) {
         if (i > PART_CONVERT) said += plan_seconds(&mk->in, &mk->plan, (enum plan_part)i);
         mk->in.done[i] = true;
     }
-    if (said > 5) scale(&mk->in, fmin(4, fmax(.5, (spent - mk->in.spent) / said)));
+    /* probes may use all the time that is left to them: that says nothing of the rest */
+    if (said > 5 && done != PART_PROBES)
+        scale(&mk->in, fmin(4, fmax(.5, (spent - mk->in.spent) / said)));
     mk->in.spent = spent;
     in = mk->in;
     if (done >= PART_IMATRIX) in.feedback = mk->plan.feedback; /* moments are there, or not */
@@ -345,5 +346,5 @@ double make_time_for_probes(const struct make *mk) {
     if (!mk->in.eval_window || mk->in.limit <= 0) return 0;
     for (int i = PART_PROBES + 1; i < PART_COUNT; i++)
         rest += plan_seconds(&mk->in, &mk->plan, (enum plan_part)i);
-    return fmax(1, mk->in.limit - (prog_now_s() - mk->t0) - rest);
+    return fmax(1, mk->in.limit - (prog_now_s() - mk->t0) - 1.2 * rest);
 }

@@ -166,11 +166,16 @@ static void say_probes(const struct plan_in *in, const struct make_plan *p,
     with.bands = full->bands;
     with.probe_windows = full->probe_windows;
     cost(in, p, &with, more);
-    snprintf(out, cap,
-             "%" PRId64 " of %" PRId64 " sensitivity probes, of %" PRId64 " windows instead of "
-             "%" PRId64 ": all of them would take %s more",
-             plan_probes(in, &with) - plan_probes(in, p), plan_probes(in, &with), p->probe_windows,
-             full->probe_windows, more);
+    const int n = snprintf(out, cap, "%" PRId64 " of %" PRId64 " sensitivity probes",
+                           plan_probes(in, &with) - plan_probes(in, p), plan_probes(in, &with));
+    char *end = out + n;
+    cap -= (size_t)n;
+    if (p->probe_windows < full->probe_windows)
+        snprintf(end, cap,
+                 ", of %" PRId64 " windows instead of %" PRId64 ": all of them would take %s more",
+                 p->probe_windows, full->probe_windows, more);
+    else
+        snprintf(end, cap, ": all of them would take %s more", more);
 }
 
 bool plan_left_out(const struct plan_in *in, const struct make_plan *p, int i, char *out,
