@@ -60,46 +60,115 @@ static void front_matter(const struct result *r, const struct release *rel, stru
     buf_str(out, "---\n\n" README_MARK "\n\n");
 }
 
-static void file_row(const struct result_file *f, const struct release *rel, struct buf *out) {
-    if (!rel || release_has(rel, f->file))
-        buf_fmt(out, "| [%s](%s) |", f->file, f->file);
+/* A name as it is where Markdown does nothing with it. */
+static void name_text(struct buf *out, const char *s) {
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+    if (s[strspn(s, plain)])
+        md_text(out, s);
     else
-        buf_fmt(out, "| %s (not here) |", f->file);
-    buf_fmt(out, " %lld | %.4f |", (long long)f->size_bytes, (double)f->size_bytes / 0x1p30);
-    md_num(out, f->bpw, 2);
-    buf_str(out, " ");
-    if (isfinite(f->ppl))
-        buf_fmt(out, "%.4f ± %.4f |", f->ppl, f->ppl_stderr);
-    else
-        buf_str(out, "- |");
-    if (f->is_base) {
-        buf_str(out, " (base) | | |");
+        buf_str(out, s);
+}
+
+static void text_cell(struct buf *out, struct buf *text) {
+    buf_chr(out, ' ');
+    md_text(out, text->data ? text->data : "");
+    buf_str(out, " |");
+    buf_reset(text);
+}
+
+static void file_row(const struct result *r, int i, const struct release *rel, struct buf *out) {
+    const struct result_file *f = &r->file[i];
+    struct buf text = {0};
+    char size[32], gib[32];
+    text_size(size, f->size_bytes);
+    text_gib(gib, f->size_bytes);
+    if (!rel || release_has(rel, f->file)) {
+        buf_str(out, "| [");
+        name_text(out, f->file);
+        buf_fmt(out, "](%s) |", f->file);
     } else {
-        md_num(out, f->mean_kld, 6);
-        md_num(out, f->kld_p999, 4);
-        md_num(out, f->same_top1 * 100, 2);
+        buf_str(out, "| ");
+        md_text(out, f->file);
+        buf_str(out, " (not here) |");
     }
+    buf_fmt(out, " %s (%s) |", size, gib);
+    md_num(out, f->bpw, 2);
+    if (i == pick_file(r)) buf_str(out, " **recommended**:");
+    struct pick_grade g = pick_grade(r, i);
+    if (i == pick_file(r))
+        pick_grade_text(&g, &text);
+    else
+        pick_phrase(r, i, &text);
+    text_cell(out, &text);
+    if (f->is_base) {
+        buf_str(out, " - | - |");
+    } else {
+        text_kld(&text, f->mean_kld, f->mean_kld_stderr);
+        text_cell(out, &text);
+        md_num(out, f->same_top1 * 100, 1);
+    }
+    md_num(out, f->kld_p999, 4);
+    if (isfinite(f->ppl))
+        buf_fmt(out, " %.4f ± %.4f |", f->ppl, f->ppl_stderr);
+    else
+        buf_str(out, " - |");
     md_num(out, f->pp_tok_per_s, 0);
     md_num(out, f->tg_tok_per_s, 1);
     buf_chr(out, '\n');
+    buf_release(&text);
+}
+
+/* The words of the table, and what the numbers are. */
+static void legend(const struct result *r, struct buf *out) {
+    buf_fmt(out,
+            "\nKLD is the mean Kullback-Leibler divergence of each file's next-token distribution "
+            "from that of %s, in nats, ± its standard error: 0 would be identical. The words:",
+            pick_base_word(r));
+    for (int i = 0; i + 1 < PICK_BANDS; i++)
+        buf_fmt(out, "%s %s up to %g with the same most likely token at least %.0f %% of the time",
+                i ? ";" : "", pick_bands[i].name, pick_bands[i].max_kld,
+                pick_bands[i].min_top1 * 100);
+    buf_str(out,
+            "; beyond, heavy loss. Telling two models apart with odds of 20 to 1 takes 3 nats: at "
+            "0.005 about 600 tokens of text. PPL compares files of this table only; KLD and the "
+            "same token say more about a quant than PPL does.\n");
 }
 
 static void files(const struct result *r, const struct release *rel, struct buf *out) {
     buf_fmt(out,
-            "## Files\n\n| file | bytes | GiB | bpw | PPL | mean KLD | 99.9 %% KLD | same top-1 %% "
-            "| pp%lld t/s | tg%lld t/s |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n",
+            "## Files\n\n| file | size | bits per weight | what for | mean KLD | same token, %% | "
+            "99.9 %% KLD | PPL | pp%lld t/s | tg%lld t/s |\n"
+            "|---|---:|---:|---|---:|---:|---:|---:|---:|---:|\n",
             (long long)r->pp, (long long)r->tg);
-    for (int i = 0; i < r->n_files; i++) file_row(&r->file[i], rel, out);
-    if (r->base_is_quantized)
-        buf_fmt(out,
-                "\nThe base was quantized already (%s): its errors are in every file, and the "
-                "divergence below is from it, not from the original.\n",
-                r->base_type);
-    buf_fmt(out,
-            "\nKLD is the Kullback-Leibler divergence of each file's next-token distribution from "
-            "%s, in nats: 0 would be identical. PPL compares files of this table only; KLD and "
-            "same top-1 say more about a quant than PPL does.\n",
-            r->base_is_quantized ? "the base's" : "the unquantized conversion's");
+    for (int i = 0; i < r->n_files; i++) file_row(r, i, rel, out);
+    legend(r, out);
+}
+
+/* What to take, before everything else. */
+static void answer(const struct result *r, struct buf *out) {
+    struct buf text = {0};
+    pick_sentence(r, &text);
+    if (text.len) {
+        buf_str(out, "**");
+        md_text(out, text.data);
+        buf_str(out, "**");
+        buf_reset(&text);
+        pick_others(r, &text);
+        if (text.len) buf_chr(out, ' ');
+        md_text(out, text.data ? text.data : "");
+        buf_str(out, "\n\n");
+    }
+    if (r->base_is_quantized) {
+        buf_str(out, "What these files were made from was quantized already");
+        if (*r->base_type) {
+            buf_str(out, " (");
+            md_text(out, r->base_type);
+            buf_chr(out, ')');
+        }
+        buf_str(out, ": the losses below are counted from that file and come on top of what it had "
+                     "lost.\n\n");
+    }
+    buf_release(&text);
 }
 
 /* The plots that publishing writes beside the card. */
@@ -130,17 +199,12 @@ static void how(const struct result *r, struct buf *out) {
             r->machine);
     for (const struct json *n = json_first(r->notes); n; n = json_next(n))
         if (json_str(n)) buf_fmt(out, "- %s\n", json_str(n));
-}
-
-/* The smallest file whose divergence is of no practical consequence, by the measured numbers. */
-static const struct result_file *pick(const struct result *r, double limit) {
-    const struct result_file *best = NULL;
-    for (int i = 0; i < r->n_files; i++) {
-        const struct result_file *f = &r->file[i];
-        if (f->is_base || !(f->mean_kld <= limit)) continue;
-        if (!best || f->size_bytes < best->size_bytes) best = f;
+    for (const struct json *n = json_first(r->left_out); n; n = json_next(n)) {
+        if (!json_str(n)) continue;
+        buf_str(out, "- Left out: ");
+        md_text(out, json_str(n));
+        buf_chr(out, '\n');
     }
-    return best;
 }
 
 /* Sizes alone, where nothing was measured. */
@@ -252,33 +316,74 @@ static void prompt(const struct release *rel, struct buf *out) {
             rel->prompt);
 }
 
-static void commands(const struct release *rel, struct buf *out) {
-    int i = release_pick(rel);
-    const struct release_file *f = &rel->file[i];
+/* The file that the commands name: the recommended one, when it is here. */
+static int named(const struct result *r, const struct release *rel) {
+    int k = r ? pick_file(r) : -1;
+    for (int i = 0; k >= 0 && i < rel->n_files; i++)
+        if (strcmp(rel->file[i].file, r->file[k].file) == 0) return i;
+    return release_pick(rel);
+}
+
+/* Lines that work as they are, once the folder is on the Hub as rel->repo. */
+static void from_the_hub(const struct release *rel, const struct release_file *f, struct buf *out) {
+    const char *tag = *f->encoding ? f->encoding : "latest";
+    buf_fmt(out, "# llama.cpp: chat, or a server\nllama-cli -hf %s:%s --jinja\n", rel->repo, tag);
+    buf_fmt(out, "llama-server -hf %s:%s --jinja -fa on\n", rel->repo, tag);
+    buf_fmt(out, "# Ollama\nollama run hf.co/%s:%s\n", rel->repo, tag);
+    buf_fmt(out, "# LM Studio\nlms get %s\n", rel->repo);
+    buf_fmt(out, "# download one file\nhf download %s --include \"*%s*\" --local-dir .\n",
+            rel->repo, *f->encoding ? f->encoding : f->stem);
+}
+
+static void commands(const struct result *r, const struct release *rel, struct buf *out) {
+    const struct release_file *f = &rel->file[named(r, rel)];
     buf_str(out, "\n## Use\n\n```sh\n");
-    if (rel->repo)
-        buf_fmt(out, "llama-server -hf %s:%s --jinja -fa on\n", rel->repo,
-                *f->encoding ? f->encoding : "latest");
-    else
-        buf_fmt(out, "llama-server -m %s --jinja -fa on\n", f->file);
+    if (rel->repo) from_the_hub(rel, f, out);
+    buf_fmt(out, "# with the files here\nllama-server -m %s --jinja -fa on\n", f->file);
     buf_str(out, "ollama create my-model -f Modelfile && ollama run my-model\n");
-    if (rel->repo) buf_fmt(out, "lms get %s\n", rel->repo);
     buf_fmt(out, "hone run %s -p \"Hello\"\n```\n\n", f->file);
-    buf_str(out, "LM Studio reads `model.yaml`. Check a download with `sha256sum -c SHA256SUMS`");
-    buf_str(out, "; `manifest.json` has a hash per tensor, for `hone diff` and `hone merge`.\n");
+    buf_str(out,
+            "Any other file of the table works the same way. `model.yaml` is for `lms push` only "
+            "(LM Studio does not read it from the Hub). Check a download with `sha256sum -c "
+            "SHA256SUMS`; `manifest.json` has a hash per tensor, for `hone diff` and `hone "
+            "merge`.\n");
 }
 
 static void use(const struct result *r, struct buf *out) {
-    const struct result_file *f = pick(r, 0.01);
-    if (!f) f = pick(r, 1e9);
-    if (!f) return;
-    buf_fmt(out, "\n## Use\n\n`%s` is the smallest file here with a mean KLD of %.4f.\n\n```sh\n",
-            f->file, f->mean_kld);
-    buf_fmt(out, "hone run %s -p \"Hello\"\n", f->file);
-    buf_fmt(out, "llama-server -m %s --jinja -fa on\n```\n\n", f->file);
+    int i = pick_file(r);
+    if (i < 0) return;
+    buf_fmt(out, "\n## Use\n\n```sh\nhone run %s -p \"Hello\"\n", r->file[i].file);
+    buf_fmt(out, "llama-server -m %s --jinja -fa on\n```\n\n", r->file[i].file);
     buf_str(out,
             "Check a download with `sha256sum -c SHA256SUMS`. Details and the plot: `report.html`; "
             "every number: `results.json`.\n");
+}
+
+/* Who did what, and under which terms. */
+static void credits(const struct result *r, const struct release *rel, struct buf *out) {
+    const char *base = *rel->base_model ? rel->base_model : r ? r->base_name : "";
+    buf_str(out, "\n## Credits\n\n- The model: ");
+    if (is_repo_id(base))
+        buf_fmt(out, "[%s](https://huggingface.co/%s)", base, base);
+    else
+        md_text(out, *base ? base : rel->title);
+    buf_str(out, "; how it was trained, what it is for and its limits stand there.\n");
+    if (*rel->license) {
+        buf_str(out, "- License, as of the original: ");
+        md_text(out, *rel->license_name ? rel->license_name : rel->license);
+        buf_str(out, ".\n");
+    }
+    buf_str(out, "- Files");
+    if (rel->quantized_by && *rel->quantized_by) {
+        buf_str(out, " by ");
+        md_text(out, rel->quantized_by);
+    }
+    buf_str(out, ", made and measured with hone.\n");
+    if (r && json_first(r->calib_texts)) {
+        buf_str(out, "- Calibration data: ");
+        md_list(out, r->calib_texts);
+        buf_str(out, ".\n");
+    }
 }
 
 static void numbers_of(const struct release *rel, struct buf *out) {
@@ -310,6 +415,7 @@ void report_readme(const struct result *r, const struct release *rel, struct buf
         numbers_of(rel, out);
     }
     buf_str(out, ".\n\n");
+    if (r) answer(r, out);
     if (r)
         files(r, rel, out);
     else
@@ -319,10 +425,11 @@ void report_readme(const struct result *r, const struct release *rel, struct buf
     if (rel) advice(r, rel, out);
     if (rel) prompt(rel, out);
     if (rel)
-        commands(rel, out);
+        commands(r, rel, out);
     else
         use(r, out);
     if (r) how(r, out);
+    if (rel) credits(r, rel, out);
     if (r && rel)
         buf_str(out, "\nDetails and the plot: `report.html`; every number: `results.json`.\n");
 }
