@@ -29,6 +29,7 @@ static void on_signal(int sig) {
     if (sig != SIGINT) ended = 1;
     if (++asked > GIVE_UP) { /* nobody looks */
         out_abort_all();
+        line_restore();
         _exit(ERR_INTR);
     }
     prog_interrupt();

@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include "core/io.h"
@@ -47,6 +48,8 @@ struct line {
 };
 
 static int wake_fd[2] = {-1, -1};
+static struct termios tty; /* as we found it */
+static volatile sig_atomic_t have_tty;
 static volatile sig_atomic_t resized, continued;
 
 void line_wake(void) {
@@ -65,6 +68,18 @@ static void on_window(int sig) {
 static bool open_pipe(void) {
     if (wake_fd[0] >= 0) return true;
     return pipe2(wake_fd, O_CLOEXEC | O_NONBLOCK) == 0;
+}
+
+/* Between lines keys are not echoed into what the program writes; they come with the next line. */
+static void echo(bool on) {
+    struct termios t;
+    if (!have_tty || tcgetattr(STDIN_FILENO, &t) != 0) return;
+    t.c_lflag = on ? t.c_lflag | (tty.c_lflag & ECHO) : t.c_lflag & ~(tcflag_t)ECHO;
+    tcsetattr(STDIN_FILENO, TCSANOW, &t);
+}
+
+void line_restore(void) {
+    if (have_tty) tcsetattr(STDIN_FILENO, TCSANOW, &tty);
 }
 
 /* ---- characters ---- */
@@ -335,6 +350,7 @@ static void use_utf8(void) {
 static void start_editing(struct line *l) {
     HistEvent ev;
     use_utf8();
+    have_tty = tcgetattr(STDIN_FILENO, &tty) == 0;
     l->el = el_init("hone", stdin, l->screen, l->screen);
     if (!l->el) return;
     l->hist = history_init();
@@ -381,6 +397,8 @@ void line_free(struct line *l) {
         signal(SIGWINCH, SIG_DFL);
         signal(SIGCONT, SIG_DFL);
         el_end(l->el);
+        line_restore();
+        have_tty = 0;
     }
     if (l->hist) history_end(l->hist);
     free(l->path);
@@ -408,7 +426,9 @@ enum line_end line_read(struct line *l, const char *prompt, struct buf *out) {
     if (!l->el) return read_plain(l, out);
     l->why = LINE_EOF;
     l->waiting = false;
+    echo(true);
     const char *s = el_gets(l->el, &n);
+    echo(false);
     fputs("\033[?2004l", l->screen);
     if (s && n > 0) {
         buf_add(out, s, (size_t)n);

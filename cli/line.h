@@ -26,6 +26,8 @@ enum { LINE_HISTORY = 1000 };
 void line_remember(struct line *l, const char *text);
 /* For signal handlers: makes a line_read() that waits look at prog_interrupted(). */
 void line_wake(void);
+/* For signal handlers that end the program: the terminal as it was found. */
+void line_restore(void);
 /* Where the history lies: $XDG_STATE_HOME/hone/history or ~/.local/state/hone/history; NULL when
  * neither is known. free(). */
 char *line_history_path(void);
