@@ -174,6 +174,22 @@ static void sentences(const struct json *list, const char *title, struct buf *ou
     buf_str(out, "</ul>");
 }
 
+/* Why each file holds what it holds. */
+static void whys(const struct result *r, struct buf *out) {
+    bool any = false;
+    for (int i = 0; i < r->n_files; i++) {
+        if (!*r->file[i].why) continue;
+        if (!any) buf_str(out, "<h3>Why each file is what it is</h3><ul>");
+        any = true;
+        buf_str(out, "<li>");
+        html_text(out, pick_label(r, i));
+        buf_str(out, ": ");
+        html_text(out, r->file[i].why);
+        buf_str(out, ".</li>\n");
+    }
+    if (any) buf_str(out, "</ul>");
+}
+
 static void method(const struct result *r, struct buf *out) {
     char n[3][32];
     text_thousands(n[0], r->eval_tokens);
@@ -190,6 +206,7 @@ static void method(const struct result *r, struct buf *out) {
                  "activations are 32-bit floats. Speed on ");
     html_text(out, r->machine);
     buf_str(out, ".</p>\n");
+    whys(r, out);
     sentences(r->left_out, "Left out for lack of time", out);
     sentences(r->notes, "Notes", out);
     buf_str(out, "</section>\n");

@@ -157,10 +157,6 @@ static void file_row(const struct result *r, int i, const struct release *rel, b
         pick_role(r, i, &text);
     buf_str(out, "<span class=s>");
     plain(out, &text);
-    if (*f->why) {
-        buf_str(out, ". ");
-        html_text(out, f->why);
-    }
     buf_str(out, "</span></td>");
     cell("size", out);
     text_size(size, f->size_bytes);

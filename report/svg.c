@@ -175,6 +175,7 @@ static void svg_open(const struct frame *fr, struct buf *out) {
             "--c1:#ff9b5c;--c2:#56cc8d;--c3:#cf97f5;--c4:#dcbc4a;--c5:#ff86b9;--c6:#4cc9d3;"
             "--c7:#a9b1bb}}"
             "text{font:12px system-ui,sans-serif;fill:var(--m)}.p{fill:var(--p)}"
+            ".h{paint-order:stroke;stroke:var(--p);stroke-width:4px;stroke-opacity:.8}"
             ".g{stroke:var(--g)}.l{font-weight:600;fill:var(--t)}.f{fill:none;stroke-width:1.75}"
             ".r{stroke:var(--m);stroke-dasharray:2 4}.d{stroke:var(--m);stroke-width:.75}"
             ".j{fill:none;stroke:var(--m);stroke-width:1.25;stroke-dasharray:5 4}");
@@ -186,8 +187,9 @@ static void svg_open(const struct frame *fr, struct buf *out) {
     buf_fmt(out, ".l{stroke:none}</style><rect class='p' width='%d' height='%d'/>", fr->w, fr->h);
 }
 
-/* Bands of quality with their names at the right edge; the names' places are taken. */
-static void bands(struct frame *fr, struct buf *out) {
+/* Bands of quality, behind the grid; or their names at the right edge, before it, whose places are
+ * taken. */
+static void bands(struct frame *fr, bool names, struct buf *out) {
     const struct plot_axes *ax = fr->ax;
     double from = -(double)INFINITY;
     for (int i = 0; i < ax->n_bands; i++) {
@@ -195,13 +197,14 @@ static void bands(struct frame *fr, struct buf *out) {
         if (to > fr->y0 && from < fr->y1) {
             double y1 = to > fr->y1 ? TOP : py(fr, to),
                    y0 = from < fr->y0 ? fr->h - BOTTOM : py(fr, from);
-            buf_fmt(out, "<rect class='b%d' x='%d' y='%.1f' width='%d' height='%.1f'/>", i + 1,
-                    fr->left, y1, fr->w - fr->left - fr->right, y0 - y1);
-            if (y0 - y1 > 18) {
+            if (!names)
+                buf_fmt(out, "<rect class='b%d' x='%d' y='%.1f' width='%d' height='%.1f'/>", i + 1,
+                        fr->left, y1, fr->w - fr->left - fr->right, y0 - y1);
+            if (names && y0 - y1 > 18) {
                 double w = svg_text_width(ax->band[i].name);
                 int x = fr->w - fr->right - 6;
-                buf_fmt(out, "<text x='%d' y='%.1f' text-anchor='end'>%s</text>", x, y1 + 14,
-                        ax->band[i].name);
+                buf_fmt(out, "<text class='h' x='%d' y='%.1f' text-anchor='end'>%s</text>", x,
+                        y1 + 14, ax->band[i].name);
                 svg_take(&fr->place, (struct svg_box){x - w, y1, x, y1 + 18});
             }
         }
@@ -406,9 +409,10 @@ void report_svg(const struct plot_axes *ax, const struct plot_point *p, int n, s
     if (fr->any) {
         frame_pad(fr);
         fr->place.area = (struct svg_box){fr->left + 2, TOP, fr->w - fr->right, fr->h - BOTTOM - 2};
-        bands(fr, out);
+        bands(fr, false, out);
         axis_y(fr, out);
         axis_x(fr, out);
+        bands(fr, true, out);
         rules(fr, out);
         note(fr, out);
         series(fr, p, n, out);
