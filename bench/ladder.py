@@ -60,8 +60,9 @@ def job(name, command, with_peer):
 
 doc = {
     "command": "bench/ladder.sh",
-    "note": "seconds are of a machine of two processors that did other work too; peer: an independent engine's presets, with "
-            "about 2e-4 of 8-bit activation noise in its numbers",
+    "note": "two processors, shared with a changing number of other jobs: seconds and forecasts are of that, and differ by it "
+            "(a forecast is what --dry-run printed before the run began); processor_seconds do too where the jobs share a core. "
+            "peer: an independent engine's presets, with about 2e-4 of 8-bit activation noise in its numbers",
     "texts": job("texts", "hone make SRC -o DIR --calib calib.txt --calib calib_chat.txt --probe probe.txt --eval eval.txt "
                           "--chunks 0", True),
     "alone": job("alone", "hone make SRC -o DIR (built-in texts)", False),
