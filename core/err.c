@@ -22,7 +22,8 @@ int(err_set)(struct err *e, enum err_code code, const char *fmt, ...) {
     return (int)code;
 }
 
-static void add_errno(struct err *e, int saved, const char *fmt, va_list ap) {
+__attribute__((format(printf, 3, 0))) static void add_errno(struct err *e, int saved,
+                                                            const char *fmt, va_list ap) {
     int n = vsnprintf(e->msg, sizeof e->msg, fmt, ap);
     size_t used = n < 0 ? 0 : (size_t)n;
     if (used < sizeof e->msg)

@@ -11,9 +11,13 @@
 
 #define AT(ID, field) offsetof(struct blk_##ID, field)
 #define QTYPE(ID, id, name, elems, nbytes, ...) [id] = {name, elems, nbytes, __VA_ARGS__},
+/* clang warns of fields that a row leaves zero inside its braces, gcc does not */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 static const struct qtype_info types[QT_COUNT] = {
 #include "core/qtype.def"
 };
+#pragma GCC diagnostic pop
 #undef QTYPE
 #undef AT
 

@@ -22,9 +22,10 @@ void requant_look(const struct gguf *g, struct requant *r) {
         if (t->n_dims > 1) bytes[t->type] += t->n_bytes;
     }
     for (int t = 0; t < QT_COUNT; t++) {
-        if (bytes[t] > most && !name) snprintf(r->type, sizeof r->type, "%s", qtype_name(t));
+        if (bytes[t] > most && !name)
+            snprintf(r->type, sizeof r->type, "%s", qtype_name((enum qtype)t));
         if (bytes[t] > most) most = bytes[t];
-        if (!bytes[t] || !(qtype_info(t)->flags & QF_QUANT)) continue;
+        if (!bytes[t] || !(qtype_info((enum qtype)t)->flags & QF_QUANT)) continue;
         bool original = released && (t == QT_MXFP4 || t == QT_NVFP4);
         if (t == QT_Q8_0)
             r->q8 = true;
