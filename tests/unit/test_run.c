@@ -243,6 +243,7 @@ static void test_limits(void) {
 }
 
 int main(void) {
+    tmp_make();
     struct convert_opts o = {
         .src = "tests/golden/tiny-qwen35moe", .out = tmp_path("m.gguf"), .type = "f32"};
     struct convert_report r;
@@ -250,6 +251,7 @@ int main(void) {
     RUN(test_commands);
     if (convert_run(&o, &r, &e) || model_open(&model, o.out, &e)) {
         fprintf(stderr, "%s\n", e.msg);
+        tmp_remove();
         return 1;
     }
     RUN(test_pieces);
@@ -257,5 +259,6 @@ int main(void) {
     RUN(test_stop);
     RUN(test_limits);
     model_close(model);
+    tmp_remove();
     return check_done();
 }
