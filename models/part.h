@@ -36,9 +36,10 @@ gr_reg part_rms(struct build *b, const char *weight, gr_reg in);
 gr_reg part_rms_by(struct build *b, gr_w w, gr_reg in);
 
 enum {
-    PART_Q_GATED = 1, /* attn_q holds query and gate per head */
-    PART_NO_NORM = 2, /* no per-head norms */
-    PART_ADJACENT = 4 /* rope turns pairs (2j, 2j + 1) */
+    PART_Q_GATED = 1,  /* attn_q holds query and gate per head */
+    PART_NO_NORM = 2,  /* no per-head norms */
+    PART_ADJACENT = 4, /* rope turns pairs (2j, 2j + 1) */
+    PART_BIAS = 8      /* attn_q, attn_k and attn_v have biases */
 };
 gr_reg part_attn(struct build *b, gr_reg in, unsigned flags);
 gr_reg part_delta(struct build *b, gr_reg in);

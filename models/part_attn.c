@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* models/part_attn.c - full attention: q, k, v; per-head norms; rope; causal attention with grouped
- * key/value heads; optionally an output gate that attn_q carries beside each head's query. */
+/* models/part_attn.c - full attention: q, k, v, with or without biases; per-head norms; rope;
+ * causal attention with grouped key/value heads; optionally an output gate that attn_q carries
+ * beside each head's query. */
 #include <math.h>
 
 #include "models/part.h"
@@ -28,10 +29,22 @@ static void norm_rope(struct build *b, gr_reg r, const char *norm, int64_t n_hea
     n->w[0] = b->freqs;
 }
 
+/* weight . in, and its bias where there is one */
+static gr_reg project(struct build *b, gr_reg in, const char *weight, const char *bias,
+                      unsigned flags) {
+    gr_reg out = part_matmul(b, weight, in);
+    if (!(flags & PART_BIAS)) return out;
+    gr_w w = part_weight(b, bias);
+    struct gr_node *n = graph_node(b->g, OP_BIAS, b->layer);
+    n->dst = n->src[0] = out;
+    n->w[0] = w;
+    return out;
+}
+
 /* The query register; *gate: what multiplies the output, or GR_NONE. */
 static gr_reg query(struct build *b, gr_reg in, unsigned flags, gr_reg *gate) {
     const int64_t *d = b->h->d;
-    gr_reg qg = part_matmul(b, "attn_q.weight", in);
+    gr_reg qg = project(b, in, "attn_q.weight", "attn_q.bias", flags);
     *gate = GR_NONE;
     if (!(flags & PART_Q_GATED)) return qg;
     gr_reg q = part_take(b, d[HD_ATTN_OUT]);
@@ -50,8 +63,8 @@ gr_reg part_attn(struct build *b, gr_reg in, unsigned flags) {
     const int64_t *d = b->h->d;
     gr_reg gate;
     gr_reg q = query(b, in, flags, &gate);
-    gr_reg k = part_matmul(b, "attn_k.weight", in);
-    gr_reg v = part_matmul(b, "attn_v.weight", in);
+    gr_reg k = project(b, in, "attn_k.weight", "attn_k.bias", flags);
+    gr_reg v = project(b, in, "attn_v.weight", "attn_v.bias", flags);
     norm_rope(b, q, "attn_q_norm.weight", d[HD_HEADS], flags);
     norm_rope(b, k, "attn_k_norm.weight", d[HD_KV_HEADS], flags);
     gr_reg o = part_take(b, d[HD_ATTN_OUT]);

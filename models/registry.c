@@ -9,11 +9,12 @@
 #include "core/buf.h"
 #include "models/graph.h"
 
-extern const struct arch arch_qwen3, arch_qwen3moe, arch_qwen35, arch_qwen35moe;
+extern const struct arch arch_qwen2, arch_qwen3, arch_qwen3moe, arch_qwen35, arch_qwen35moe;
 extern const struct arch arch_llama, arch_mistral3, arch_gemma4;
 
 // clang-format off
 static const struct arch *const all[] = {
+    &arch_qwen2,
     &arch_qwen3,
     &arch_qwen3moe,
     &arch_qwen35,

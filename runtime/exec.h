@@ -172,24 +172,11 @@ int64_t exec_task_rows(const struct session *s, const struct weight *w, uint64_t
 void exec_rows_packed(const struct session *s, const struct weight *w, uint64_t mat_off, int64_t r0,
                       int64_t r1, const struct acts *a, float *out, int64_t ldo, float *scratch);
 
-void exec_embed(struct session *s, const struct gr_node *n);
-void exec_rms(struct session *s, const struct gr_node *n);
-void exec_rms_heads(struct session *s, const struct gr_node *n);
-void exec_matmul(struct session *s, const struct gr_node *n);
-void exec_add(struct session *s, const struct gr_node *n);
-void exec_split_gate(struct session *s, const struct gr_node *n);
-void exec_rope(struct session *s, const struct gr_node *n);
-void exec_attn(struct session *s, const struct gr_node *n);
-void exec_sigmoid_mul(struct session *s, const struct gr_node *n);
-void exec_conv_silu(struct session *s, const struct gr_node *n);
-void exec_delta(struct session *s, const struct gr_node *n);
-void exec_gated_rms(struct session *s, const struct gr_node *n);
-void exec_swiglu(struct session *s, const struct gr_node *n);
-void exec_moe(struct session *s, const struct gr_node *n);
-void exec_gate_add(struct session *s, const struct gr_node *n);
-void exec_geglu(struct session *s, const struct gr_node *n);
-void exec_scale(struct session *s, const struct gr_node *n);
-void exec_concat(struct session *s, const struct gr_node *n);
+/* exec_<name> of every operation, as models/ops.def describes it. */
+#define OP(id, name, flags, state, weights)                                                        \
+    void exec_##name(struct session *s, const struct gr_node *n);
+#include "models/ops.def"
+#undef OP
 
 /* The table an OP_ROPE node uses, or a new entry when `add`; NULL: none (left). */
 struct rope_tab *exec_rope_tab(struct session *s, const struct gr_node *n, bool add);

@@ -103,6 +103,10 @@ static int op_add(struct session *s, const struct gr_node *n, struct err *e) {
     float **r = dev(s)->reg;
     return cu_add(dev(s)->q, r[n->src[0]], r[n->src[1]], r[n->dst], total(s, n->dst), e);
 }
+static int op_bias(struct session *s, const struct gr_node *n, struct err *e) {
+    return cu_add_bias(dev(s)->q, dev(s)->reg[n->dst], vec(s, n->w[0]), total(s, n->dst),
+                       width(s, n->dst), e);
+}
 static int op_split_gate(struct session *s, const struct gr_node *n, struct err *e) {
     float **r = dev(s)->reg;
     return cu_split_gate(dev(s)->q, r[n->src[0]], r[n->dst], r[n->dst2],

@@ -89,6 +89,18 @@ void exec_add(struct session *s, const struct gr_node *n) {
     each_token(s, n, NULL, s->g->reg_width[n->dst], add_range);
 }
 
+static void bias_range(void *ctx, int64_t t0, int64_t t1, int worker) {
+    const struct job *j = ctx;
+    (void)worker;
+    for (int64_t t = t0; t < t1; t++) {
+        float *d = row(j->s, j->n->dst, t);
+        for (int64_t i = 0; i < j->width; i++) d[i] += j->w[i];
+    }
+}
+void exec_bias(struct session *s, const struct gr_node *n) {
+    each_token(s, n, exec_vec(s, n->w[0]), s->g->reg_width[n->dst], bias_range);
+}
+
 static void split_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     (void)worker;

@@ -85,6 +85,16 @@ int cu_add(struct cu_stream *s, const float *a, const float *b, float *dst, int6
     return 0;
 }
 
+CU_KERNEL bias_values(float *x, const float *by, int64_t total, int64_t n) {
+    const int64_t i = my_value();
+    if (i < total) x[i] += by[i % n];
+}
+int cu_add_bias(struct cu_stream *s, float *x, const float *by, int64_t total, int64_t n,
+                struct err *e) {
+    if (total > 0) CU_LAUNCH(e, bias_values, blocks_of(total), BLOCK, 0, s, x, by, total, n);
+    return 0;
+}
+
 CU_KERNEL sigmoid_values(float *x, const float *g, int64_t n) {
     const int64_t i = my_value();
     if (i < n) x[i] *= cu_sigmoid(g[i]);

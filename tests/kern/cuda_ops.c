@@ -115,7 +115,7 @@ static void test_values(struct dev *d) {
         float *pair = randoms(2 * all, 1);
         float *add = copy_of(x, all), *sig = copy_of(x, all), *swi = copy_of(x, all);
         float *gel = copy_of(x, all), *q = copy_of(x, all), *g = copy_of(x, all);
-        float *sc = copy_of(x, all), *cap = copy_of(x, all);
+        float *sc = copy_of(x, all), *cap = copy_of(x, all), *bias = copy_of(x, all);
         ref.sigmoid_mul(sig, y, all);
         ref.swiglu(x, y, swi, all);
         for (int64_t k = 0; k < all; k++) {
@@ -127,12 +127,13 @@ static void test_values(struct dev *d) {
                         r);
             sc[k] = x[k] * (0.3f * y[0]);
             cap[k] = (float)(5 * tanh(v / 5));
+            bias[k] = x[k] + y[k % n];
             q[k] = pair[k / n * 2 * n + k % n];
             g[k] = pair[(k / n * 2 + 1) * n + k % n];
         }
         void *dx = put(d, x, all), *dy = put(d, y, all), *dw = put(d, wide, rows * ld);
-        void *dp = put(d, pair, 2 * all), *o[8];
-        for (int k = 0; k < 8; k++) o[k] = put(d, x, all);
+        void *dp = put(d, pair, 2 * all), *o[9];
+        for (int k = 0; k < 9; k++) o[k] = put(d, x, all);
         CHECK_OK(cu_add(d->s, dx, dy, o[0], all, &e));
         CHECK_OK(cu_sigmoid_mul(d->s, o[1], dy, all, &e));
         CHECK_OK(cu_swiglu(d->s, o[2], dy, o[2], all, &e));
@@ -140,7 +141,9 @@ static void test_values(struct dev *d) {
         CHECK_OK(cu_split_gate(d->s, dp, o[4], o[5], rows, n, &e));
         CHECK_OK(cu_scale(d->s, o[6], all, 0.3f, dy, &e));
         CHECK_OK(cu_softcap(d->s, o[7], all, 5, &e));
+        CHECK_OK(cu_add_bias(d->s, o[8], dy, all, n, &e));
         compare(d, "add", o[0], add, all, 0);
+        compare(d, "bias", o[8], bias, all, 0);
         compare(d, "sigmoid_mul", o[1], sig, all, F32_TOL);
         compare(d, "swiglu", o[2], swi, all, F32_TOL);
         compare(d, "geglu", o[3], gel, all, F32_TOL);

@@ -94,6 +94,9 @@ static void test_qwen3moe(void) {
 static void test_qwen3(void) {
     logits(MODELS "qwen3", MODELS "qwen3", "qwen3");
 }
+static void test_qwen2(void) {
+    logits(MODELS "qwen2", MODELS "qwen2", "qwen2");
+}
 static void test_mistral(void) {
     logits(MODELS "mistral", MODELS "mistral", "mistral");
 }
@@ -719,6 +722,7 @@ int main(void) {
     RUN(test_qwen35);
     RUN(test_qwen3moe);
     RUN(test_qwen3);
+    RUN(test_qwen2);
     RUN(test_mistral);
     RUN(test_gemma4);
     RUN(test_offload);
