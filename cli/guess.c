@@ -34,7 +34,7 @@ static int distance(const char *a, const char *b) {
 const char *guess_name(const char *typed, const char *(*next)(void *ctx, int i), void *ctx) {
     const char *best = NULL, *begun = NULL;
     size_t len = strlen(typed);
-    int n_begun = 0, least = len <= 3 ? 2 : len <= 5 ? 3 : 4; /* edits it must have less than */
+    int n_begun = 0, least = len <= 4 ? 2 : len <= 7 ? 3 : 4; /* edits it must have less than */
     if (len <= 2) return NULL;
     for (int i = 0; next(ctx, i); i++) {
         const char *name = next(ctx, i);

@@ -132,8 +132,10 @@ static void find(struct parse *p, const char *arg, struct found *f) {
     *f = (struct found){.value = eq ? eq + 1 : NULL};
     if (arg[1] == '-')
         f->o = find_long(&p->ts, name, n);
-    else if (n > 1) /* "-ngl" is a name of llama.cpp's, "-n5" is -n */
-        f->peer = peer_option(name, n, p->spec->name, row_fits, p);
+    else if (n > 1) { /* "-temp" is --temp, "-ngl" a name of llama.cpp's, "-n5" is -n */
+        f->o = find_long(&p->ts, name, n);
+        if (!f->o) f->peer = peer_option(name, n, p->spec->name, row_fits, p);
+    }
     if (f->o || f->peer) return;
     if (arg[1] != '-') { /* a letter, perhaps with its value behind it */
         f->o = find_option(&p->ts, NULL, 0, arg[1]);

@@ -16,6 +16,7 @@
 #include "core/num.h"
 #include "models/fit.h"
 #include "runtime/kv_type.h"
+#include "text/textfile.h"
 
 /* Weights of all tensors, for bits per weight. */
 static int count_weights(const char *path, double *n, struct err *e) {
@@ -303,6 +304,7 @@ static uint64_t least_ask(const struct set *s) {
 static int run(struct set *s, struct emit *m, struct err *e) {
     if (s->b->gate.n && (s->q->dry_run || s->q->split_max))
         return err_set(e, ERR_USAGE, "--gate goes without --dry-run and --split-max");
+    for (int i = 0; i < s->b->gate.n; i++) TRY(text_check_file(s->b->gate.v[i], e));
     TRY(set_asks(s, e));
     TRY(mixer_open(&s->x, s->c, s->q, s->b->sensitivity, least_ask(s), e));
     for (int i = 0; i < s->n; i++) {

@@ -299,6 +299,10 @@ static int read_config(struct hfdir *h, struct err *e) {
 int hfdir_open(struct hfdir **out, const char *dir, struct err *e) {
     *out = NULL;
     if (!io_exists(dir)) return err_set(e, ERR_USAGE, "%s: no such folder", dir);
+    if (!io_is_dir(dir) && str_ends(dir, ".gguf"))
+        return err_set(e, ERR_USAGE,
+                       "%s: not a folder but a GGUF file already; hone quantize makes smaller ones",
+                       dir);
     if (!io_is_dir(dir)) return err_set(e, ERR_USAGE, "%s: not a folder", dir);
     char *real = realpath(dir, NULL);
     if (!real) return err_sys(e, "%s", dir);

@@ -101,14 +101,14 @@ static int check_target(char **final, mode_t *mode, const char *path, bool overw
     if (lstat(path, &st) == 0) {
         if (S_ISDIR(st.st_mode) || io_is_dir(path))
             return err_set(e, ERR_USAGE, "the output %s is a folder; name a file in it", path);
-        if (!overwrite)
-            return err_set(e, ERR_USAGE, "%s exists already; use -f to replace it", path);
         const bool is_found = stat(path, &st) == 0; /* not so: a link to nowhere */
         if (!is_found && errno != ENOENT && errno != ELOOP)
             return err_sys(e, "cannot examine %s", path);
         if (!is_found || !S_ISREG(st.st_mode))
             return err_set(e, ERR_USAGE,
                            "the output %s exists and is not a regular file; name another", path);
+        if (!overwrite)
+            return err_set(e, ERR_USAGE, "%s exists already; use -f to replace it", path);
         *mode = st.st_mode & 0777;
         *final = realpath(path, NULL);
     }

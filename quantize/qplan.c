@@ -212,6 +212,10 @@ int qplan_choose(struct qplan *p, const struct recipe_model *m, const struct qua
         return 0;
     }
     if (!io_exists(o->recipe)) {
+        const char *like = recipe_like(o->recipe);
+        if (like)
+            return err_set(e, ERR_USAGE, "%s is neither a recipe nor a plan file; did you mean %s?",
+                           o->recipe, like);
         return err_set(e, ERR_USAGE,
                        "%s is neither a recipe nor a plan file; `hone recipes` lists the recipes",
                        o->recipe);

@@ -86,5 +86,7 @@ enum { RECIPE_FILE = 96 };
 void recipe_file(const char *name, char out[RECIPE_FILE]);
 /* Exact-case canonical name of a preset or named recipe given in any case; NULL: no such recipe. */
 const char *recipe_find(const char *name);
+/* The recipe meant by "q4km" or "Q4-K-M": letters and digits alone count; NULL: none. */
+const char *recipe_like(const char *name);
 
 #endif

@@ -7,6 +7,8 @@
  */
 #include "quantize/recipe.h"
 
+#include <ctype.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -109,6 +111,24 @@ static const struct recipe *lookup(const char *name) {
 const char *recipe_find(const char *name) {
     const struct recipe *r = lookup(name);
     return r ? r->name : NULL;
+}
+
+/* Letters and digits alone count. */
+static bool alike(const char *a, const char *b) {
+    for (;; a++, b++) {
+        while (*a && !isalnum((unsigned char)*a)) a++;
+        while (*b && !isalnum((unsigned char)*b)) b++;
+        if (!*a || !*b) return !*a && !*b;
+        if (tolower((unsigned char)*a) != tolower((unsigned char)*b)) return false;
+    }
+}
+
+const char *recipe_like(const char *name) {
+    for (int i = 0; recipe_name(i); i++)
+        if (alike(recipe_name(i), name)) return recipe_name(i);
+    for (int i = 0; recipe_named(i); i++)
+        if (alike(recipe_named(i), name)) return recipe_named(i);
+    return NULL;
 }
 
 const char *recipe_about(const char *name) {

@@ -98,6 +98,10 @@ says 2 "unknown option '-z'; see 'hone run --help'" run "$t/m.gguf" -z 1
 says 2 "did you mean --recipe?" quantize "$t/m.gguf" --recipie Q8_0
 says 2 "write 32768 or 32000" plan "$t/m.gguf" -c 32k
 says 2 "hone quantize a.gguf -o b.gguf --recipe Q4_K_M" quantize a.gguf b.gguf Q4_K_M
+says 2 "did you mean Q4_K_M?" quantize "$t/m.gguf" -o "$t/x.gguf" --recipe q4km
+says 2 "the penalties; leave it out" run "$t/m.gguf" --mirostat 2
+says 2 "see 'hone eval ppl --help'" eval ppl "$t/m.gguf" x --kepp-on 5
+run 0 plan "$t/m.gguf" -ctx 99 --json
 says 2 "a file with {}" quantize "$t/m.gguf" -o "$t/x.gguf" --recipe Q8_0,Q4_0
 says 2 "IN.gguf is missing; usage: hone quantize IN.gguf" quantize -o "$t/x.gguf"
 says 2 "TEXT is missing; usage: hone eval ppl" eval ppl "$t/m.gguf"
