@@ -8,7 +8,7 @@
 # program and looking at its files is part of it. Processor time, so that it can be measured on a machine that does other work too. It may
 # be at most MAX seconds (60). HONE is the binary, SEED the seed, RESULT a JSON file that is written, WORK a folder that is kept (default: a
 # temporary one). Without SRC a model of random weights and small texts: every kind of step, or with
-# N up to 5 (make test) the cheap ones.
+# N up to 5 (make test) the cheap ones; KINDS names others.
 set -eu
 n=${1:-3}
 src=${2:-tests/golden/models/qwen35moe}
@@ -21,7 +21,7 @@ if [ $# -le 2 ]; then
     head -c 9000 tests/golden/tiny-qwen35moe/self_calib.txt > "$t/calib.txt"
     head -c 6000 tests/golden/tiny-qwen35moe/self_eval.txt > "$t/eval.txt"
     tail -c 6000 tests/golden/tiny-qwen35moe/self_eval.txt > "$t/probe.txt"
-    kinds="--recipes Q4_K_M,Q3_K_M --search best --budget 1200K" # second moments, probes and a gate too: 15 processor seconds a job
+    kinds=${KINDS:-"--recipes Q4_K_M --search fast --budget 1200K"} # probes and a gate too
     [ "$n" -gt 5 ] || kinds="--recipes Q4_K_M --search fast"
     set -- $kinds --calib "$t/calib.txt" --eval "$t/eval.txt" --probe "$t/probe.txt" \
         --calib-ctx 64 --ctx 64 --chunks 20 --pp 16 --tg 4 --reps 2 --tools none
