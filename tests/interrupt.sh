@@ -22,7 +22,7 @@ if [ $# -le 2 ]; then
     head -c 6000 tests/golden/tiny-qwen35moe/self_eval.txt > "$t/eval.txt"
     tail -c 6000 tests/golden/tiny-qwen35moe/self_eval.txt > "$t/probe.txt"
     kinds=${KINDS:-"--recipes Q4_K_M --search fast --budget 1200K"} # probes and a gate too
-    [ "$n" -gt 5 ] || kinds="--recipes Q4_K_M --search fast"
+    [ "$n" -gt 5 ] || kinds="--plain --recipes Q4_K_M --search fast"
     set -- $kinds --calib "$t/calib.txt" --eval "$t/eval.txt" --probe "$t/probe.txt" \
         --calib-ctx 64 --ctx 64 --chunks 20 --pp 16 --tg 4 --reps 2 --tools none
 fi
