@@ -176,7 +176,7 @@ static void errors_both_ways(unsigned flip) {
         if (strcmp(gguf_tensor_at(g, i)->name, tensors[3].name) == 0) experts = i;
     for (int k = 0; k < 2; k++) {
         const struct qdev_want want = {.use = k ? QDEV_MUST : QDEV_NONE};
-        struct sens_source from = {g, &imat, NULL, NULL};
+        struct sens_source from = {.g = g, .imat = &imat};
         CHECK_OK(qdev_open(&from.dev, &want, NULL, &e));
         CHECK_OK(sens_init(&s[k], g, &e));
         if (flip && k) emu_flip(flip);
