@@ -52,6 +52,7 @@ static int build(const struct hparams *h, struct graph *g, struct err *e);
 extern const struct arch arch_qwen2;
 const struct arch arch_qwen2 = {
     .name = "qwen2",
+    .family = "Qwen 1.5 to 2.5",
     .hf_classes = hf_classes,
     .size_note = "dense transformer",
     .hp = hp,

@@ -287,6 +287,7 @@ static void test_facts(void) {
 }
 
 static void test_names(void) {
+    for (int i = 0; arch_at(i); i++) CHECK(arch_at(i)->family && arch_at(i)->size_note);
     for (int i = 0; i < OP_COUNT; i++) CHECK(gr_op_name((enum gr_op)i)[0] != '?');
 }
 
