@@ -14,11 +14,11 @@ extern const struct arch arch_llama, arch_mistral3, arch_gemma4;
 
 // clang-format off
 static const struct arch *const all[] = {
-    &arch_qwen2,
     &arch_qwen3,
     &arch_qwen3moe,
     &arch_qwen35,
     &arch_qwen35moe,
+    &arch_qwen2,
     &arch_llama,
     &arch_mistral3,
     &arch_gemma4,

@@ -18,12 +18,12 @@ for r in Q4_K_M Q3_K_M; do # bench/tiny.sh: all of them
     "$HONE" quantize "$t/base.gguf" -o "$t/$r.gguf" --recipe $r --imatrix "$t/imatrix.gguf" -q > /dev/null
     set -- "$@" "$t/$r.gguf"
 done
-"$HONE" eval kld "$@" $src/eval.txt --base "$t/base.gguf" -q --csv > "$t/kld.csv"
-field() { # column $1 of the candidates' table
-    awk -F, -v want="$1" '$1=="model" && NF>5 {for (i = 1; i <= NF; i++) if ($i == want) c = i; next} NF == 0 || $1 == "a" {c = 0} c && NF > 5 {print $1, $c}' "$t/kld.csv"
+"$HONE" eval kld "$@" $src/eval.txt --base "$t/base.gguf" -q --json > "$t/kld.json"
+field() { # of each candidate: its file and number $1
+    awk -v want="\"$1\":" '$1 == "\"model\":" {m = $2} $1 == want && n < 2 {print m, $2; n++}' "$t/kld.json" | tr -d '",'
 }
 fail=0
-grep -q "^n_chunks,163$" "$t/kld.csv" && grep -q "^n_tokens,41565$" "$t/kld.csv" || { echo "other windows than the engine had"; fail=1; }
+grep -q '"n_chunks": 163,' "$t/kld.json" && grep -q '"n_tokens": 41565,' "$t/kld.json" || { echo "other windows than the engine had"; fail=1; }
 ppl() { sed -n "s/^ *\"$1\": \([0-9.]*\),*$/\1/p" "$2" | head -1; }
 "$HONE" eval ppl "$t/base.gguf" $src/eval.txt --chunks 8 --json -q > "$t/ppl"
 "$HONE" eval kld "$t/Q4_K_M.gguf" $src/eval.txt --base "$t/base.gguf" --chunks 8 --json -q > "$t/part"

@@ -170,7 +170,7 @@ static void test_other_files(void) {
     CHECK_ERR(st_open(&s, tmp_write("a", "\xff\xff\xff\xff\xff\xff\xff\xff{}", 10), &e), ERR_DATA,
               "header of 18446744073709551615 bytes");
     CHECK_ERR(st_open(&s, tmp_write("a", "", 0), &e), ERR_DATA, "truncated");
-    CHECK_ERR(st_open(&s, tmp_path("nowhere"), &e), ERR_SYS, "nowhere");
+    CHECK_ERR(st_open(&s, tmp_path("nowhere"), &e), ERR_USAGE, "nowhere");
     CHECK(s == NULL);
 }
 

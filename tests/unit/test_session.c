@@ -577,7 +577,7 @@ static void test_wrong_files(void) {
     CHECK_ERR(model_open(&m, bad, &e), ERR_DATA, "output_norm.weight is 129");
     copy_model(good, bad, "output_norm.weight", "output_norm.weight", QT_I32, d);
     CHECK_ERR(model_open(&m, bad, &e), ERR_DATA, "type I32");
-    CHECK_ERR(model_open(&m, "/nonexistent.gguf", &e), ERR_SYS, "/nonexistent.gguf");
+    CHECK_ERR(model_open(&m, "/nonexistent.gguf", &e), ERR_USAGE, "/nonexistent.gguf");
     CHECK(m == NULL);
     free(good);
     free(bad);
