@@ -315,7 +315,7 @@ static void scale(struct plan_in *in, double f) {
 int make_replan(struct make *mk, enum plan_part done, struct err *e) {
     struct plan_in in;
     struct make_plan p;
-    if (!mk->in.eval_window) return mk->cut_short.n ? save_plan(mk, e) : 0; /* an earlier run's */
+    if (mk->in.eval_window <= 0) return mk->cut_short.n ? save_plan(mk, e) : 0; /* an earlier run's */
     const double spent = prog_now_s() - mk->t0;
     double said = 0;
     for (int i = 0; i <= (int)done; i++) {
@@ -343,7 +343,7 @@ int make_replan(struct make *mk, enum plan_part done, struct err *e) {
 
 double make_time_for_probes(const struct make *mk) {
     double rest = 0;
-    if (!mk->in.eval_window || mk->in.limit <= 0) return 0;
+    if (mk->in.eval_window <= 0 || mk->in.limit <= 0) return 0;
     for (int i = PART_PROBES + 1; i < PART_COUNT; i++)
         rest += plan_seconds(&mk->in, &mk->plan, (enum plan_part)i);
     return fmax(1, mk->in.limit - (prog_now_s() - mk->t0) - 1.2 * rest);

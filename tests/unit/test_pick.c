@@ -142,7 +142,7 @@ static void test_bad_ladders(void) {
     CHECK_EQ_STR(text(&b, pick_sentence, &r), "");
     r.n_files = 0;
     CHECK_EQ_I64(pick_file(&r), -1);
-    ladder[0] = a_file("", "", 0, INFINITY, NO);
+    ladder[0] = a_file("", "", 0, (double)INFINITY, NO);
     r.n_files = 1;
     CHECK_EQ_I64(pick_file(&r), -1);
     buf_release(&b);
