@@ -28,8 +28,12 @@ cut() { # signal, share of the run's time in percent, options...
     case $rc in 0 | 124 | 137) ;; *) say "SIG$s: exit $rc: $(cat "$t/e")" ;; esac
     [ $rc = 0 ] || [ ! -e "$t/cut.gguf" ] || say "SIG$s: something stands under the final name"
     ! grep -q 'going on after' "$t/e" || went_on=$((went_on + 1))
+    [ $rc != 0 ] || rm -f "$t/cut.gguf" "$t/cut.gram" "$t/cut.mom" # the machine was faster than before: it ended
 }
-cut INT 40 --threads 1
+for share in 40 20 10 5; do
+    cut INT $share --threads 1
+    [ ! -e "$t/cut.gguf.part" ] || break
+done
 [ -e "$t/cut.gguf.part" ] || say "nothing is kept after INT: $(cat "$t/e")"
 cp "$t/cut.gguf.part" "$t/snapshot"
 cut TERM 30 --threads 2

@@ -56,7 +56,7 @@ for x in ask ask-static; do
     grep -q '"generated_tokens": 8' "$t/o" || say "$x: $(cat "$t/o" "$t/e")"
 done
 rc=0; "$t/ask" "$t/absent.gguf" x > "$t/o" 2> "$t/e" || rc=$?
-[ $rc = 4 ] && [ ! -s "$t/o" ] || say "absent file: exit $rc: $(cat "$t/o" "$t/e")"
+[ $rc = 2 ] && [ ! -s "$t/o" ] || say "absent file: exit $rc: $(cat "$t/o" "$t/e")"
 
 # ---- uninstall takes away what install put there ----
 n=$(find "$p" -type f | wc -l)
