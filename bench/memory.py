@@ -197,4 +197,5 @@ def main():
     sys.exit(bad > 0 and a.check)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -97,8 +97,8 @@ static int fit(struct chatting *u, struct err *e) {
     return 0;
 }
 
-/* The context is full in the middle of an answer: the answer stays, older turns go. False: nothing
- * is left to leave out. */
+/* Makes room when the context fills up in the middle of an answer: leaves out the oldest turns and
+ * keeps what was answered so far. Returns false when there is no turn left to leave out. */
 static bool shift(struct chatting *u, struct ids *prompt) {
     struct run *r = u->r;
     struct err ignored;

@@ -43,7 +43,8 @@ static void kv_text(char out[40], const struct plan *p) {
              p->k == p->v ? "" : p->v->name);
 }
 
-/* Have other engines such a cache? Their tensor types are ours; no other rotates rows. */
+/* Returns true when other engines have this cache type too: one that stores rows of a tensor type
+ * as they are. Rotated rows are hone's own. */
 static bool is_common(const struct kv_type *t) {
     return t->type != QT_COUNT && !t->rotated;
 }

@@ -38,7 +38,8 @@ static void spaces(struct buf *b, int n) {
     while (n-- > 0) buf_chr(b, ' ');
 }
 
-/* Characters of the next word; "[-n N]" is one, when it is short. */
+/* Returns the length of the word at p. A short option in brackets such as "[-n N]" counts as one
+ * word, so that no line breaks inside it. */
 static size_t word_length(const char *p) {
     size_t n = strcspn(p, " \n");
     const char *end = p[0] == '[' ? strchr(p, ']') : NULL;

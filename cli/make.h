@@ -121,8 +121,6 @@ int make_replan(struct make *mk, enum plan_part done, struct err *e);
 /* Numbers of the plan: base NULL where there is no converted model yet. */
 struct shapes;
 int make_measure_plan(struct make *mk, const struct shapes *s, const char *base, struct err *e);
-/* Before work: is this more than the time, the plan as sentences. */
-void make_say_plan(struct make *mk);
 int make_imatrix(struct make *mk, struct err *e);
 char *make_gram(const struct make *mk); /* second moments, owned; NULL: none were collected */
 int make_quantize(struct make *mk, struct err *e); /* the presets: file[1..] */

@@ -247,7 +247,8 @@ static int follow(struct make *mk, struct err *e) {
     return save_plan(mk, e);
 }
 
-void make_say_plan(struct make *mk) {
+/* Logs the plan as sentences before work begins: how long it takes, and what --time leaves out. */
+static void make_say_plan(struct make *mk) {
     struct buf b = {0};
     char text[32];
     for (int i = 0; i < PART_COUNT; i++) {
@@ -315,7 +316,8 @@ static void scale(struct plan_in *in, double f) {
 int make_replan(struct make *mk, enum plan_part done, struct err *e) {
     struct plan_in in;
     struct make_plan p;
-    if (mk->in.eval_window <= 0) return mk->cut_short.n ? save_plan(mk, e) : 0; /* an earlier run's */
+    if (mk->in.eval_window <= 0)
+        return mk->cut_short.n ? save_plan(mk, e) : 0; /* an earlier run's */
     const double spent = prog_now_s() - mk->t0;
     double said = 0;
     for (int i = 0; i <= (int)done; i++) {

@@ -63,8 +63,6 @@ struct json;
  * source. */
 int publish_facts_find(struct facts *f, const struct publish_opts *o, const struct json *results,
                        struct err *e);
-/* Of a Hugging Face folder: its card, and which repository it is. */
-int publish_facts_source(struct facts *f, const char *source, struct err *e);
 struct release;
 void publish_facts_apply(const struct facts *f, struct release *r);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* cli/publish_facts.c - where the facts of a card come from (publish.h, report/facts.h). The order:
- * given now, kept in manifest.json, in results.json, in the card that an earlier version wrote, of
- * the source folder; what then is not known is taken from the files' own keys. */
+ * options of this call; manifest.json; results.json; the card that an earlier version wrote; the
+ * source folder. Facts that none of them has are read from the keys of the GGUF files. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,7 +42,8 @@ static int read_card(const char *dir, char **text, size_t *len, struct err *e) {
     return rc;
 }
 
-int publish_facts_source(struct facts *f, const char *source, struct err *e) {
+/* Of a Hugging Face folder: its card, and which repository it is. */
+static int publish_facts_source(struct facts *f, const char *source, struct err *e) {
     char *text;
     size_t len;
     int bad = 0;

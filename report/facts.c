@@ -46,7 +46,7 @@ void facts_set(struct facts *f, enum fact k, const char *value) {
     if (value) f->text[k] = keep(f, value, strlen(value));
 }
 
-void facts_list_add(struct facts *f, struct fact_list *l, const char *value, size_t n) {
+static void facts_list_add(struct facts *f, struct fact_list *l, const char *value, size_t n) {
     while (n && value[n - 1] == ' ') n--;
     while (n && *value == ' ') value++, n--;
     if (!n || l->n == FACTS_MAX_LIST) return;

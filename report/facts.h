@@ -33,7 +33,6 @@ void facts_init(struct facts *f);
 void facts_release(struct facts *f);
 /* Copies a text, cut at a sane length and without control characters. */
 void facts_set(struct facts *f, enum fact k, const char *value);
-void facts_list_add(struct facts *f, struct fact_list *l, const char *value, size_t n);
 /* "en, fr" as a list; "": none. */
 void facts_split(struct facts *f, struct fact_list *l, const char *value);
 /* What `to` does not know yet, from `from`. */

@@ -15,9 +15,5 @@ void html_numbers(const struct result *r, struct buf *out); /* what the table of
 void html_fit(const struct result *r, const struct release *rel, struct buf *out);
 /* <a href>, when the folder holds the file (or nothing is known of the folder), around its name. */
 void html_link(const struct release *rel, const char *file, const char *text, struct buf *out);
-/* <span class='q q2'>slight loss</span> */
-void html_grade(const struct result *r, int i, struct buf *out);
-/* Indices of files from the largest to the smallest; free(). */
-int *html_order(const struct result *r);
 
 #endif

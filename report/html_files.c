@@ -38,7 +38,8 @@ void html_link(const struct release *rel, const char *file, const char *text, st
     if (here) buf_str(out, "</a>");
 }
 
-void html_grade(const struct result *r, int i, struct buf *out) {
+/* <span class='q q2'>slight loss</span> */
+static void html_grade(const struct result *r, int i, struct buf *out) {
     struct pick_grade g = pick_grade(r, i);
     if (r->file[i].is_base) {
         buf_str(out, "<span class=q>base</span>");
@@ -61,7 +62,8 @@ static int larger_first(const void *a, const void *b) {
     return x->size != y->size ? (x->size > y->size ? -1 : 1) : x->i - y->i;
 }
 
-int *html_order(const struct result *r) {
+/* Indices of files from the largest to the smallest; free(). */
+static int *html_order(const struct result *r) {
     struct sized *v = xcalloc((size_t)r->n_files + 1, sizeof *v);
     int *order = xcalloc((size_t)r->n_files + 1, sizeof *order);
     for (int i = 0; i < r->n_files; i++) v[i] = (struct sized){r->file[i].size_bytes, i};

@@ -58,6 +58,5 @@ void svg_take_line(struct svg_place *p, double x0, double y0, double x1, double 
 /* Where the text of a point stands: its left end on the base line; it is taken then. True: so far
  * off that a line should lead there. */
 bool svg_place(struct svg_place *p, double x, double y, double width, double *tx, double *ty);
-bool svg_overlap(const struct svg_box *a, const struct svg_box *b);
 
 #endif

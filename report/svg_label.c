@@ -46,7 +46,7 @@ void svg_shorten(char out[80], const char *s, double width) {
     snprintf(out, 80, "%.*s\xe2\x80\xa6%s", (int)head, s, s + tail);
 }
 
-bool svg_overlap(const struct svg_box *a, const struct svg_box *b) {
+static bool svg_overlap(const struct svg_box *a, const struct svg_box *b) {
     return a->x0 < b->x1 && b->x0 < a->x1 && a->y0 < b->y1 && b->y0 < a->y1;
 }
 

@@ -154,9 +154,10 @@ int exec_cuda_sum_load(struct session *s, session_sum_give fn, void *ud, struct 
         if (!rc && !fn(ud, &s->g->weight[of->w], of->n_mat, sum, sum + of->n_mat * of->k))
             rc = err_set(e, ERR_DATA, "%s: no sums to begin with", s->g->weight[of->w].name);
         if (!rc) rc = cu_upload(dev(s)->q, m->all + of->at, p, n * sizeof(double), e);
+        if (!rc) rc = cu_sync(dev(s)->q, e); /* the copy is done before its source is freed */
         buf_free(p);
     }
-    return rc ? rc : cu_sync(dev(s)->q, e);
+    return rc;
 }
 
 int exec_cuda_sum_end(struct session *s, session_sum_fn fn, void *ud, struct err *e) {

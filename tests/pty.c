@@ -6,7 +6,8 @@
  * PROGRAM runs on a new terminal of 24 x 80 with TERM as the caller has it. Lines of SCRIPT:
  *
  *     > TEXT    types TEXT: \n enter, \e escape, \t, \\, \xHH a byte
- *     < TEXT    waits until TEXT has come behind what the last such line found; else exit 1
+ *     < TEXT    waits until the program has written TEXT, after the text that the last such line
+ *               found; exits with 1 when it does not come
  *     . MS      waits so many milliseconds
  *     $ N       the program must end by itself with exit status N
  *

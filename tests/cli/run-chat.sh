@@ -4,7 +4,7 @@
 # full, and output that would like to command the terminal.
 set -eu
 t=$(mktemp -d)
-trap 'rm -rf "$t"' EXIT
+trap 'rm -rf "$t" OUT1' EXIT # /save writes where hone runs
 . tests/expect.sh
 # shellcheck disable=SC2086
 ${CC:-cc} -std=c11 -D_GNU_SOURCE -O1 tests/pty.c -o "$t/pty"
