@@ -240,8 +240,8 @@ static bool fits_there(const struct imat *out, const struct imat *found) {
     return true;
 }
 
-/* Gives the snapshot's sums of the model to the device, which goes on adding to them; sums of the MTP
- * block, which are made here, go to c->out. */
+/* Gives the snapshot's sums of the model to the device, which goes on adding to them; sums of the
+ * MTP block, which are made here, go to c->out. */
 static int load_there(struct collector *c, struct imat *found, struct err *e) {
     TRY(session_sum_load(c->trunk, find_sums, found, e));
     for (int64_t i = 0; i < found->n_entries; i++) {
