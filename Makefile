@@ -268,8 +268,8 @@ deps: ## install the libraries (apt, as root or by sudo), or say how
 	elif command -v apt-get >/dev/null && command -v sudo >/dev/null; then sudo apt-get update -qq && sudo apt-get install -y -qq $(APT_PKGS); \
 	else printf '%s\n' 'Libraries are missing. Install them with one of:' \
 	'  apt-get install $(APT_PKGS)' '  dnf install $(DNF_PKGS)' '  brew install $(BREW_PKGS)'; exit 1; fi
-demo: deps ## install what is missing, build, run the main job on the bundled model
-	+@$(MAKE) --no-print-directory all
+demo: deps ## install what is missing, build on all cores, run the main job on the bundled model
+	+@$(MAKE) --no-print-directory $(if $(findstring j,$(filter -%,$(MAKEFLAGS))),,-j$$(nproc)) all
 	$(BUILD)/hone make $(TINY) -o $(DEMO) --recipes Q6_K,Q4_K_M,IQ4_XS,Q3_K_M,Q2_K --time 0.04 \
 	  --calib $(TINY)/calib.jsonl --calib-chunks 200 --probe $(TINY)/self_calib.txt \
 	  --eval $(TINY)/eval.jsonl --eval $(TINY)/self_eval.txt --chunks 32 --tools-cases 4
