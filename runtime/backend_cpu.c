@@ -47,7 +47,7 @@ struct sizes { /* maxima over the nodes of the graph */
 static void size_weight(const struct session *s, struct sizes *z, gr_w w) {
     int64_t k = s->g->weight[w].ne[0];
     z->panel = max_i64(z->panel, exec_panel_rows(k) * k);
-    if (exec_is_packed(s, &s->m->weight[w]))
+    if (exec_is_packed(s, model_weight(s->m, w)))
         z->act_blocks = max_i64(z->act_blocks, kern_act_blocks(k));
     /* any type: model_set_weight may change it */
     for (int t = 0; t < QT_COUNT; t++) {
@@ -173,7 +173,7 @@ static void cpu_reset(struct session *s) {
 static int cpu_head(struct session *s, const float *hidden, int64_t n, float *logits,
                     struct err *e) {
     (void)e;
-    const struct weight *w = &s->m->weight[s->g->output];
+    const struct weight *w = model_weight(s->m, s->g->output);
     if (s->see) s->see(s->see_ud, &s->g->weight[s->g->output], -1, hidden, n, w->ne[0]);
     exec_acts_stale(s, hidden);
     if (n > 0) exec_product(s, w, hidden, w->ne[0], n, logits, w->ne[1], false);

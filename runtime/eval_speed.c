@@ -70,14 +70,14 @@ double eval_bandwidth(struct pool *p) {
 
 /* Bytes that one token reads of a weight. */
 static double weight_bytes(const struct session *s, const struct gr_use *u) {
-    const struct weight *w = &s->m->weight[u->w];
+    const struct weight *w = model_weight(s->m, u->w);
     if (u->role == USE_ROWS) return (double)w->row_bytes;
     if (!gr_roles[u->role].expert) return (double)w->n_bytes;
     return (double)w->n_bytes * (double)s->g->node[u->node].n_used / (double)w->ne[2];
 }
 
 static double token_bytes(const struct session *s, double depth) {
-    double sum = (double)s->m->weight[s->g->output].n_bytes + 2.0 * (double)s->rec.n_bytes;
+    double sum = (double)model_weight(s->m, s->g->output)->n_bytes + 2.0 * (double)s->rec.n_bytes;
     for (int i = 0; i < s->g->facts.n_uses; i++) sum += weight_bytes(s, &s->g->facts.use[i]);
     for (int i = 0; i < s->kv.n_slots; i++)
         sum += depth * (double)s->kv.slot[i].n_heads *

@@ -25,7 +25,7 @@ void exec_par(struct session *s, int64_t n_items, int64_t chunk, double work, po
 
 /* Decoded again when the weight was replaced (model_set_weight). */
 const float *exec_vec(struct session *s, gr_w w) {
-    const struct weight *g = &s->m->weight[w];
+    const struct weight *g = model_weight(s->m, w);
     struct vec_cache *c = &s->vec[w];
     if (c->v && c->data == g->data && c->type == g->type) return c->v;
     c->data = g->data;

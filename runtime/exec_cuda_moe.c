@@ -60,10 +60,10 @@ static int observe_choice(struct session *s, const struct gr_node *n, struct see
 }
 
 bool exec_cuda_glu_packs(const struct session *s, gr_w gate, gr_w up) {
-    const struct weight *w = s->m->weight;
-    const struct cu_weight shape = exec_cuda_shape(&w[gate]);
-    if (up != GR_NONE) return w[gate].type == w[up].type;
-    return w[gate].ne[1] / 2 % 16 == 0 || !cu_packed_bytes(&shape);
+    const struct weight *w = model_weight(s->m, gate);
+    const struct cu_weight shape = exec_cuda_shape(w);
+    if (up != GR_NONE) return w->type == model_weight(s->m, up)->type;
+    return w->ne[1] / 2 % 16 == 0 || !cu_packed_bytes(&shape);
 }
 
 /* Packed rows are as large as the experts: a session whose passes all copy them does without. */

@@ -93,7 +93,7 @@ static int64_t ring_floats(const struct session *s, int slot, int64_t *n_delta) 
 static uint64_t scratch_of(const struct session *s, gr_w w, int64_t n_in, int64_t x_div,
                            int64_t n_sum) {
     if (w == GR_NONE || dev(s)->exact) return 0;
-    const struct cu_weight shape = exec_cuda_shape(&s->m->weight[w]);
+    const struct cu_weight shape = exec_cuda_shape(model_weight(s->m, w));
     return cu_scratch_bytes(&shape, n_in, x_div, n_sum);
 }
 static uint64_t scratch_bytes(const struct session *s) {
@@ -213,7 +213,7 @@ int exec_cuda_settle(struct session *s, struct cuda_plan *p, struct err *e) {
     if (!d->n_on_host) return 0;
     s->offload = (struct session_offload){.n_blocks = d->n_on_host, .from = d->in.from};
     for (int i = 0; i < s->g->n_weights; i++)
-        if (d->w[i].is_host) s->offload.n_bytes += (int64_t)s->m->weight[i].n_bytes;
+        if (d->w[i].is_host) s->offload.n_bytes += (int64_t)model_weight(s->m, i)->n_bytes;
     if (d->in.from)
         snprintf(copies, sizeof copies,
                  "; passes of %" PRId64 " tokens or more copy them to the device, through %" PRIu64

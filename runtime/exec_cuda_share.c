@@ -32,10 +32,10 @@ void exec_cuda_part(struct session *s) {
 
 const struct cuda_weight *exec_cuda_lender(const struct session *s, int i) {
     const struct cuda_forms want = exec_cuda_forms(s, i);
-    const struct weight *w = &s->m->weight[i];
+    const struct weight *w = model_weight(s->m, i);
     if (!dev(s)->next) return NULL;
     for (const struct session *o = dev(s)->next; o != s; o = dev(o)->next) {
-        const struct weight *v = &o->m->weight[i];
+        const struct weight *v = model_weight(o->m, i);
         const struct cuda_weight *c = &dev(o)->w[i];
         if (c->buf && c->version == v->version && v->data == w->data && v->type == w->type &&
             !c->w.data == !want.plain && !c->w.packed == !want.packed &&
@@ -47,7 +47,7 @@ const struct cuda_weight *exec_cuda_lender(const struct session *s, int i) {
 
 static uint64_t encoded(const struct session *s, gr_w w) {
     if (w == GR_NONE) return 0;
-    const struct weight *x = &s->m->weight[w];
+    const struct weight *x = model_weight(s->m, w);
     const uint64_t n = (uint64_t)(x->ne[0] * x->ne[1] * x->ne[2] * x->ne[3]);
     return n + n / 16 + 2 * (uint64_t)CUDA_ALIGN; /* 8.5 bits each, as Q8_0 */
 }

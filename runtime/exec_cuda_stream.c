@@ -48,7 +48,7 @@ uint64_t exec_cuda_stream_plan(struct session *s) {
     for (int i = 0; i < s->g->facts.n_uses && in->from; i++) {
         const struct gr_use *u = &s->g->facts.use[i];
         if (!d->on_host[u->node] || !gr_roles[u->role].expert) continue;
-        const struct weight *w = &s->m->weight[u->w];
+        const struct weight *w = model_weight(s->m, u->w);
         const struct cuda_forms f = exec_cuda_forms(s, u->w);
         uint64_t *room = &in->slot[u->role - USE_EXP_GATE].n_bytes;
         in->piece = max_u64(in->piece, piece_bytes(w));
@@ -99,7 +99,7 @@ void exec_cuda_stream_close(struct session *s) {
 static bool has_room(const struct session *s, const struct gr_node *n, int k) {
     const struct cuda_arrivals *in = &dev(s)->in;
     if (n->w[k] == GR_NONE) return true;
-    const struct weight *w = &s->m->weight[n->w[k]];
+    const struct weight *w = model_weight(s->m, n->w[k]);
     const struct cuda_forms f = exec_cuda_forms(s, n->w[k]);
     return cu_has_type(w->type) && f.plain + f.packed <= in->slot[k - 1].n_bytes &&
            piece_bytes(w) <= in->piece && (f.plain || piece_bytes(w) <= in->raw);
@@ -140,7 +140,7 @@ int exec_cuda_arrive(struct session *s, const struct gr_node *n, int k, struct e
     struct cuda_arrivals *in = &d->in;
     if (n->w[k] == GR_NONE || !d->w[n->w[k]].is_host) return 0;
     const struct cuda_slot *slot = &in->slot[k - 1];
-    const struct weight *src = &s->m->weight[n->w[k]];
+    const struct weight *src = model_weight(s->m, n->w[k]);
     const struct cuda_forms f = exec_cuda_forms(s, n->w[k]);
     struct cu_weight *w = &d->w[n->w[k]].w;
     *w = exec_cuda_shape(src);

@@ -68,11 +68,11 @@ static bool owns(const struct session *s, int w) { /* a tied weight is uploaded 
 
 struct cuda_forms exec_cuda_forms(const struct session *s, int i) {
     const struct cuda_weight *c = &dev(s)->w[i];
-    const struct cu_weight w = exec_cuda_shape(&s->m->weight[i]);
+    const struct cu_weight w = exec_cuda_shape(model_weight(s->m, i));
     struct cuda_forms f = {0};
     if (!c->is_matrix || !owns(s, i)) return f;
     f.packed = dev(s)->exact || !c->is_product ? 0 : cu_packed_bytes(&w);
-    if (c->is_read || !f.packed) f.plain = round_up(s->m->weight[i].n_bytes, CUDA_ALIGN);
+    if (c->is_read || !f.packed) f.plain = round_up(model_weight(s->m, i)->n_bytes, CUDA_ALIGN);
     return f;
 }
 
@@ -81,7 +81,8 @@ uint64_t exec_cuda_upload_bytes(const struct session *s, int i) {
     const struct cuda_forms f = exec_cuda_forms(s, i);
     uint64_t n = f.plain + f.packed;
     if (c->is_host || exec_cuda_lender(s, i)) return 0;
-    if (c->is_vec) n += round_up((uint64_t)n_values(&s->m->weight[i]) * sizeof(float), CUDA_ALIGN);
+    if (c->is_vec)
+        n += round_up((uint64_t)n_values(model_weight(s->m, i)) * sizeof(float), CUDA_ALIGN);
     return n;
 }
 
@@ -89,7 +90,8 @@ uint64_t exec_cuda_stage_bytes(const struct session *s) {
     uint64_t n = 0;
     for (int i = 0; i < s->g->n_weights; i++) {
         const struct cuda_forms f = exec_cuda_forms(s, i);
-        if (f.packed && !f.plain && !dev(s)->w[i].is_host) n = max_u64(n, s->m->weight[i].n_bytes);
+        if (f.packed && !f.plain && !dev(s)->w[i].is_host)
+            n = max_u64(n, model_weight(s->m, i)->n_bytes);
     }
     return n;
 }
@@ -105,7 +107,7 @@ static int stage(struct cuda *d, uint64_t n, struct err *e) {
 static int upload(struct session *s, int i, struct err *e) {
     struct cuda *d = dev(s);
     struct cuda_weight *c = &d->w[i];
-    const struct weight *w = &s->m->weight[i];
+    const struct weight *w = model_weight(s->m, i);
     const char *name = s->g->weight[i].name;
     uint64_t n = exec_cuda_upload_bytes(s, i);
     c->version = w->version;
@@ -174,13 +176,13 @@ int exec_cuda_refresh(struct session *s, bool first, struct err *e) {
     struct cuda *d = dev(s);
     bool any = first;
     for (int i = 0; i < s->g->n_weights && !any; i++)
-        any = d->w[i].version != s->m->weight[i].version;
+        any = d->w[i].version != model_weight(s->m, i)->version;
     if (!any) return 0;
     exec_cuda_find_uses(s); /* other types may need the other order */
     for (int i = 0; i < s->g->n_weights; i++) {
         const struct cuda_weight *c = &d->w[i];
         bool lacks = !c->is_host && exec_cuda_forms(s, i).plain && !c->w.data;
-        if (first || lacks || c->version != s->m->weight[i].version) TRY(upload(s, i, e));
+        if (first || lacks || c->version != model_weight(s->m, i)->version) TRY(upload(s, i, e));
     }
     cu_buf_free(d->stage);
     d->stage = NULL;

@@ -26,7 +26,7 @@ static void conv_range(void *ctx, int64_t i0, int64_t i1, int worker) {
 }
 void exec_conv_silu(struct session *s, const struct gr_node *n) {
     struct conv_job j = {s, n, exec_vec(s, n->w[0]), s->g->reg_width[n->dst],
-                         s->m->weight[n->w[0]].ne[0]};
+                         model_weight(s->m, n->w[0])->ne[0]};
     exec_par(s, div_up(j.n_ch, CONV_CHANNELS), 1, 8.0 * (double)s->n_tok * (double)j.n_ch,
              conv_range, &j);
 }

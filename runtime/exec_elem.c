@@ -28,7 +28,7 @@ static float *row(const struct session *s, gr_reg r, int64_t t) {
 static void embed_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     (void)worker;
-    const struct weight *w = &j->s->m->weight[j->n->w[0]];
+    const struct weight *w = model_weight(j->s->m, j->n->w[0]);
     for (int64_t t = t0; t < t1; t++) {
         float *d = row(j->s, j->n->dst, t), f = j->n->scale;
         j->s->kern.op[w->type].decode(

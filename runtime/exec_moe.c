@@ -190,14 +190,14 @@ static void show_rows(const struct job *j, gr_w w, const float *x, int64_t ld) {
 }
 
 void exec_moe(struct session *s, const struct gr_node *n) {
-    const struct weight *router = &s->m->weight[n->w[0]];
+    const struct weight *router = model_weight(s->m, n->w[0]);
     bool fused = n->w[2] == GR_NONE;
     struct job j = {.s = s,
                     .n = n,
                     .b = &s->moe,
-                    .gate = &s->m->weight[n->w[1]],
-                    .up = &s->m->weight[n->w[fused ? 1 : 2]],
-                    .down = &s->m->weight[n->w[3]],
+                    .gate = model_weight(s->m, n->w[1]),
+                    .up = model_weight(s->m, n->w[fused ? 1 : 2]),
+                    .down = model_weight(s->m, n->w[3]),
                     .x = s->reg[n->src[0]],
                     .n_experts = router->ne[1],
                     .d = router->ne[0],

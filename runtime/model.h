@@ -36,6 +36,11 @@ struct model {              /* read-only after open; shared by sessions */
     struct tok *tok;   /* NULL when the file has no tokenizer, or one we do not know */
     struct err no_tok; /* why; code 0: it has none */
 };
+/* The data of weight w of the graph. Everything outside model.c and pack.c reads weights by this.
+ */
+static inline const struct weight *model_weight(const struct model *m, gr_w w) {
+    return &m->weight[w];
+}
 int model_open(struct model **out, const char *path, struct err *e);
 void model_close(struct model *m);
 /* ERR_DATA with the reason when m->tok is NULL: for whoever reads or writes text. */

@@ -395,9 +395,9 @@ static void test_state(void) {
     static const char name[] = "blk.1.ffn_down_exps.weight";
     int w = 0;
     while (strcmp(m->graph.weight[w].name, name) != 0) w++;
-    int64_t n = (int64_t)(m->weight[w].n_bytes / sizeof(float));
+    int64_t n = (int64_t)(model_weight(m, w)->n_bytes / sizeof(float));
     float *other = xcalloc((size_t)n, sizeof *other);
-    for (int64_t i = 0; i < n; i++) other[i] = 0.5f * ((const float *)m->weight[w].data)[i];
+    for (int64_t i = 0; i < n; i++) other[i] = 0.5f * ((const float *)model_weight(m, w)->data)[i];
     for (int k = 3; k < 5; k++) {
         CHECK_OK(model_set_weight(m, name, k == 3 ? other : NULL, QT_F32, &e));
         session_restore(s, snap);
@@ -532,8 +532,8 @@ static void packed_offload(struct model *m, const int32_t *ids, const float *exa
     for (int w = 0; w < m->graph.n_weights; w++) {
         const bool is_expert = strstr(m->graph.weight[w].name, "_exps") != NULL;
         n_experts += is_expert;
-        n_packed += m->weight[w].packed != NULL;
-        CHECK(is_expert || !m->weight[w].packed);
+        n_packed += model_weight(m, w)->packed != NULL;
+        CHECK(is_expert || !model_weight(m, w)->packed);
     }
     CHECK((n_packed > 0 || kern_isa_best() == KERN_REF) && n_packed < n_experts);
     float *l = xcalloc((size_t)(n * v), sizeof *l);

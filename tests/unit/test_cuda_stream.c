@@ -256,7 +256,7 @@ static void test_observed_and_replaced(void) {
     const int64_t n = 5 * 32 * 64;
     float *large = xcalloc((size_t)n, sizeof *large);
     for (int64_t i = 0; i < n; i++) large[i] = (float)(i % 17) * 0.01f - 0.08f;
-    const void *data[] = {NULL, m->weight[w[1]].data, large};
+    const void *data[] = {NULL, model_weight(m, w[1])->data, large};
     for (int k = 0; k < 3 && s[1]; k++) {
         struct shown seen[2] = {0};
         float *h[2];
@@ -316,7 +316,7 @@ static void test_choice(void) {
     session_free(s);
     for (int i = 0; i < m->graph.n_weights; i++)
         if (strstr(m->graph.weight[i].name, "blk.0.") && strstr(m->graph.weight[i].name, "_exps"))
-            block += m->weight[i].n_bytes;
+            block += model_weight(m, i)->n_bytes;
     int n_without = 0, n_with = 0;
     CHECK_EQ_I64(chosen(m, limit, 5, 128).n_on_host, 0);
     for (int n = 1; n <= LAYERS; n++) {

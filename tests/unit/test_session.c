@@ -285,12 +285,12 @@ static void test_threads_do_not_change_bits(void) {
         for (int i = 0; i < 4; i++)
             for (int w = 0; w < m->graph.n_weights; w++)
                 if (strcmp(m->graph.weight[w].name, wname[i]) == 0) {
-                    q[i] = as_q8_0(&m->weight[w]);
+                    q[i] = as_q8_0(model_weight(m, w));
                     CHECK_OK(model_set_weight(m, wname[i], q[i], QT_Q8_0, &e));
                 }
         CHECK_OK(model_pack(m, NULL, kern_isa_best(), NULL, &e));
         int n_packed = 0;
-        for (int w = 0; w < m->graph.n_weights; w++) n_packed += m->weight[w].packed != NULL;
+        for (int w = 0; w < m->graph.n_weights; w++) n_packed += model_weight(m, w)->packed != NULL;
         CHECK(n_packed > 0 || kern_isa_best() == KERN_REF);
         for (int b = 0; b < 3; b++)
             for (int act = ACT_F32; act <= ACT_Q8; act++) {
@@ -333,8 +333,8 @@ static void set_weight(const char *model, const char *name) {
     int w = 0;
     while (w < m->graph.n_weights && strcmp(m->graph.weight[w].name, name) != 0) w++;
     CHECK(w < m->graph.n_weights);
-    uint8_t *q = as_q8_0(&m->weight[w]);
-    int64_t n = m->weight[w].ne[0] * m->weight[w].ne[1] * m->weight[w].ne[2];
+    uint8_t *q = as_q8_0(model_weight(m, w));
+    int64_t n = model_weight(m, w)->ne[0] * model_weight(m, w)->ne[1] * model_weight(m, w)->ne[2];
     struct kern *k = xcalloc(1, sizeof *k);
     kern_init(k, KERN_REF);
     float *dec = xcalloc((size_t)n, sizeof *dec);
