@@ -216,7 +216,7 @@ check-mpi: ## two and three ranks write the bytes of one process (needs Open MPI
 
 # ---- other sanitizers ------------------------------------------------------------------------------------------
 CLANG ?= clang
-THREADED := test_pool test_session test_imatrix test_quantize test_eval test_feedback test_kv test_sens test_mtp
+THREADED := test_pool test_ctx test_lib test_writer test_session test_imatrix test_quantize test_eval test_feedback test_kv test_sens test_mtp
 PARSERS  := test_gguf test_gguf_edit test_safetensors test_hfdir test_json test_imat_file test_kld_file test_kld_file_top \
             test_tok_bad test_tok_tekken test_jinja test_toolfmt test_schema
 # all that they run was compiled here: no cJSON, zlib, PCRE2, utf8proc, OpenBLAS
@@ -281,7 +281,7 @@ interop: all ## load our files in another engine and compare logits (Python; pip
 CUDA_FILES := $(CUDA_SRC) $(wildcard kernels/cuda/*.cuh quantize/enc/cuda/*.cuh tests/cuda-emu/*pp tests/cuda-emu/*.cu)
 C_FILES := $(wildcard $(addsuffix /*.[ch],$(DIRS) kernels/cuda quantize/enc/cuda tests/cuda-emu tests/isa-emu cli tests tests/unit tests/kern tests/fuzz include docs/examples))
 lint: ## layers, MAP.md, man pages, formatting, machine paths
-	$(Q)CC='$(CC)' sh tests/lint.sh $(sort $(C_FILES) $(CUDA_FILES))
+	$(Q)CC='$(CC)' HONE='$(abspath $(BIN))' SANF='$(SANF)' sh tests/lint.sh $(sort $(C_FILES) $(CUDA_FILES))
 format: ## clang-format every C file in place
 	clang-format -i $(sort $(C_FILES) $(CUDA_FILES))
 # what these three say, and what of it is turned off and why: docs/sanitizers.md

@@ -20,26 +20,23 @@ INCBIN(hone_eval_txt, "calib/text/eval.txt")
 INCBIN(hone_eval_chat, "calib/text/eval.jsonl")
 INCBIN(hone_suite, "calib/text/tools.jsonl")
 
+static const struct default_text texts[] = {
+    {"default-calib.txt", hone_calib_txt, hone_calib_txt_end, false, false},
+    {"default-calib.jsonl", hone_calib_chat, hone_calib_chat_end, false, true},
+    {"default-eval.txt", hone_eval_txt, hone_eval_txt_end, true, false},
+    {"default-eval.jsonl", hone_eval_chat, hone_eval_chat_end, true, true},
+};
+static const struct default_text suite = {"default-tools.jsonl", hone_suite, hone_suite_end, true,
+                                          true};
+
 const struct default_text *default_text_at(int i) {
-    static struct default_text t[4];
-    static const struct {
-        const char *name, *begin, *end;
-        bool is_eval, is_chat;
-    } src[] = {
-        {"default-calib.txt", hone_calib_txt, hone_calib_txt_end, false, false},
-        {"default-calib.jsonl", hone_calib_chat, hone_calib_chat_end, false, true},
-        {"default-eval.txt", hone_eval_txt, hone_eval_txt_end, true, false},
-        {"default-eval.jsonl", hone_eval_chat, hone_eval_chat_end, true, true},
-    };
-    if (i < 0 || (size_t)i >= COUNT_OF(src)) return NULL;
-    t[i] = (struct default_text){src[i].name, src[i].begin, (size_t)(src[i].end - src[i].begin),
-                                 src[i].is_eval, src[i].is_chat};
-    return &t[i];
+    return i >= 0 && (size_t)i < COUNT_OF(texts) ? &texts[i] : NULL;
 }
 
 const struct default_text *default_suite(void) {
-    static struct default_text t;
-    t = (struct default_text){"default-tools.jsonl", hone_suite,
-                              (size_t)(hone_suite_end - hone_suite), true, true};
-    return &t;
+    return &suite;
+}
+
+size_t default_text_len(const struct default_text *t) {
+    return (size_t)(t->end - t->data);
 }

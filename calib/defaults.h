@@ -8,14 +8,14 @@
 #include <stddef.h>
 
 struct default_text {
-    const char *name; /* "default-calib.txt": also its file name when written out */
-    const char *data;
-    size_t len;
+    const char *name;       /* "default-calib.txt": also its file name when written out */
+    const char *data, *end; /* *end is 0 */
     bool is_eval;
     bool is_chat; /* .jsonl of conversations: needs a chat template */
 };
 /* NULL past the end. */
 const struct default_text *default_text_at(int i);
+size_t default_text_len(const struct default_text *t);
 /* 60 tool calls for any model (text/suite.h); made by tests/oracle/tool_suite.py. */
 const struct default_text *default_suite(void);
 

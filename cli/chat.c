@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/ctx.h"
 #include "core/io.h"
 #include "core/log.h"
 #include "core/mem.h"
@@ -23,7 +24,9 @@ enum { DEFAULT_CTX = 8192, WARN_PERCENT = 80, GIVE_UP = 3 };
 
 /* ---- signals ---- */
 
-static volatile sig_atomic_t asked, ended; /* Ctrl-C since somebody looked; a signal to end */
+/* Ctrl-C since somebody looked; a signal to end. A terminal has one conversation, that of the
+ * program, so its signals belong to the context of the process. */
+static volatile sig_atomic_t asked, ended;
 
 static void on_signal(int sig) {
     if (sig != SIGINT) ended = 1;
@@ -32,7 +35,7 @@ static void on_signal(int sig) {
         line_restore();
         _exit(ERR_INTR);
     }
-    prog_interrupt();
+    ctx_interrupt(ctx_process());
     line_wake();
 }
 

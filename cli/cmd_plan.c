@@ -376,22 +376,22 @@ int cmd_plan(struct cli *c, int argc, char **argv, struct err *e) {
         .min_args = 1,
         .max_args = 1,
     };
-    static struct plan p; /* 30 KB */
     TRY(cli_parse(c, &spec, argc, argv, e));
     if (c->done) return 0;
-    p.path = c->arg[0];
-    TRY(read_model(&p, e));
-    TRY(settle(&p, &a, e));
+    struct plan *p = arena_array(&c->mem, 1, sizeof *p); /* 24 KB */
+    *p = (struct plan){.path = c->arg[0]};
+    TRY(read_model(p, e));
+    TRY(settle(p, &a, e));
     struct emit *m = emit_new();
     int rc = 0;
-    emit_sizes(m, &p);
-    emit_fit(m, &p, a.vram);
-    emit_commands(m, &p);
+    emit_sizes(m, p);
+    emit_fit(m, p, a.vram);
+    emit_commands(m, p);
     if (a.plot) emit_str(m, "plot", "plot", a.plot);
-    emit_contexts(m, &p);
-    if (a.recipes) rc = emit_recipes(m, &p, e);
-    if (rc == 0 && a.plot) rc = plan_plot(c, &p.z, &p.ask, a.plot, e);
+    emit_contexts(m, p);
+    if (a.recipes) rc = emit_recipes(m, p, e);
+    if (rc == 0 && a.plot) rc = plan_plot(c, &p->z, &p->ask, a.plot, e);
     if (rc == 0) cli_emit(c, m);
     emit_free(m);
-    return rc ? rc : verdict(&p, e);
+    return rc ? rc : verdict(p, e);
 }

@@ -103,7 +103,7 @@ static void what_to_do(struct buf *out, const struct chat_src *s, const char *ar
     if (n_apply)
         buf_fmt(out, " Repair: hone template fix %s (%d edit%s known).", arg, n_apply,
                 n_apply == 1 ? " is" : "s are");
-    else if (own && (own->len != s->len || memcmp(own->text, s->text, s->len) != 0))
+    else if (own && (own_len(own) != s->len || memcmp(own->text, s->text, s->len) != 0))
         buf_fmt(out,
                 " Repair: hone template fix %s --replace %s puts hone's own template in its "
                 "place.",
@@ -281,8 +281,8 @@ static int replace(const struct chat_src *s, const char *name, struct buf *fixed
                        "of %s if you know better",
                        s->label, known);
     }
-    buf_add(fixed, own->text, own->len);
-    *done = own->len != s->len || memcmp(own->text, s->text, s->len) != 0;
+    buf_add(fixed, own->text, own_len(own));
+    *done = own_len(own) != s->len || memcmp(own->text, s->text, s->len) != 0;
     return 0;
 }
 
@@ -309,7 +309,7 @@ static void hint(const struct chat_src *s, const char *text, size_t len, bool do
         left_over(&r, n_errors ? LINT_ERROR : LINT_WARN, &rest);
         lint_report_free(&r);
     }
-    if (n_errors && own && (own->len != len || memcmp(own->text, text, len) != 0))
+    if (n_errors && own && (own_len(own) != len || memcmp(own->text, text, len) != 0))
         log_info(
             "no edit is known for %d defect%s of %s; --replace %s puts our own template in its "
             "place",

@@ -50,7 +50,7 @@ static int load_text(const struct model *m, const char *path, struct ids *ids, s
     for (int i = 0; default_text_at(i); i++) {
         const struct default_text *t = default_text_at(i);
         if (t->is_eval && !t->is_chat)
-            return tok_encode(m->tok, t->data, t->len, false, true, ids, e);
+            return tok_encode(m->tok, t->data, default_text_len(t), false, true, ids, e);
     }
     return err_set(e, ERR_DATA, "no built-in text");
 }

@@ -53,7 +53,7 @@ out:
 int eval_suite_read(struct suite *s, const char *path, struct err *e) {
     if (strcmp(path, "builtin") != 0) return suite_open(s, path, e);
     const struct default_text *t = default_suite();
-    return suite_parse(s, t->data, t->len, t->name, e);
+    return suite_parse(s, t->data, default_text_len(t), t->name, e);
 }
 
 /* ---- counts ---- */

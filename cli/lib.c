@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: MIT
 /* cli/lib.c - include/hone.h: each call runs a command of commands.def with its result going to
- * memory. Levels, limits and the interruption flag belong to the process, so calls run one at a
- * time and each begins by setting them. */
+ * memory, in a context of its own (core/ctx.h), so that calls from several threads do not meet. */
 #include "include/hone.h"
 
 #include <errno.h>
 #include <locale.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +14,7 @@
 #include "cli/help.h"
 #include "cli/hub.h"
 #include "cli/lib.h"
+#include "core/ctx.h"
 #include "core/log.h"
 #include "core/mem.h"
 #include "core/prog.h"
@@ -114,7 +113,7 @@ static int help(struct cli *c, int argc, char **argv, struct err *e) {
         return 0;
     }
     char **words = arena_array(&c->mem, (size_t)argc + 1, sizeof *words);
-    static char option[] = "--help";
+    char option[] = "--help"; /* read by run_words below, and by nothing after it */
     words[0] = argv[0];
     for (int i = 2; i < argc; i++) words[i - 1] = argv[i];
     words[argc - 1] = option;
@@ -156,35 +155,22 @@ int command_run(struct cli *c, int argc, char **argv, struct err *e) {
         (void)fflush(c->out); /* the first error counts */
     else
         rc = flush_result(c->out, e);
-    pool_free(c->pool);
     arena_release(&c->mem);
     return rc;
 }
 
-static pthread_mutex_t one_call = PTHREAD_MUTEX_INITIALIZER;
-static _Thread_local bool in_call;
-static struct hone_opts cur; /* of the call that holds the lock */
-
-static void on_log(void *ctx, enum log_level level, const char *text) {
-    (void)ctx;
-    cur.log(cur.user, (enum hone_level)level, text);
+static void on_log(void *ud, enum log_level level, const char *text) {
+    const struct hone_opts *o = ud;
+    o->log(o->user, (enum hone_level)level, text);
 }
 
-static int on_progress(void *ctx, const char *stage, uint64_t done, uint64_t total) {
-    (void)ctx;
-    return cur.progress ? cur.progress(cur.user, stage, done, total) : 0;
-}
-
-static void set_opts(const struct hone_opts *o) {
-    memset(&cur, 0, sizeof cur);
-    if (o) memcpy(&cur, o, o->size < sizeof cur ? o->size : sizeof cur);
-    log_set_sink(cur.log ? on_log : NULL, NULL);
-    prog_set_sink(on_progress, NULL);
-    prog_resume();
+static int on_progress(void *ud, const char *stage, uint64_t done, uint64_t total) {
+    const struct hone_opts *o = ud;
+    return o->progress ? o->progress(o->user, stage, done, total) : 0;
 }
 
 static int run(const char *command, const char *const *args, FILE *out, struct err *e) {
-    struct cli c = {.out = out, .form = EMIT_JSON};
+    struct cli c = {.ctx = ctx_current(), .out = out, .form = EMIT_JSON};
     int n = 0;
     while (args && args[n]) n++;
     char **argv = xcalloc((size_t)n + 3, sizeof *argv);
@@ -208,28 +194,34 @@ static int run_in_c_locale(const char *command, const char *const *args, FILE *o
     return rc;
 }
 
+/* One call in a context of its own, with the caller's functions as its sinks. */
+static int run_in_context(const char *command, const char *const *args,
+                          const struct hone_opts *opts, FILE *out, struct err *e) {
+    struct hone_opts o = {0};
+    struct ctx ctx;
+    if (opts) memcpy(&o, opts, opts->size < sizeof o ? opts->size : sizeof o);
+    ctx_init(&ctx);
+    struct ctx *callers = ctx_enter(&ctx);
+    log_set_sink(o.log ? on_log : NULL, &o);
+    prog_set_sink(on_progress, &o);
+    int rc = run_in_c_locale(command, args, out, e);
+    ctx_release(&ctx);
+    ctx_enter(callers);
+    return rc;
+}
+
 int hone_call(const char *command, const char *const *args, const struct hone_opts *opts,
               struct hone_result *r) {
     struct err e = {0};
     FILE *out = NULL;
     int rc;
     memset(r, 0, sizeof *r);
-    if (in_call)
-        rc = err_set(&e, ERR_USAGE, "%s: called from a callback of another call", command);
-    else if (opts && opts->size == 0)
+    if (opts && opts->size == 0)
         rc = err_set(&e, ERR_USAGE, "%s: hone_opts.size is not set", command);
     else if (!(out = open_memstream(&r->text, &r->len)))
         rc = err_sys(&e, "%s: no memory for the result", command);
-    else {
-        pthread_mutex_lock(&one_call);
-        in_call = true;
-        set_opts(opts);
-        rc = run_in_c_locale(command, args, out, &e);
-        log_set_sink(NULL, NULL);
-        prog_set_sink(NULL, NULL);
-        in_call = false;
-        pthread_mutex_unlock(&one_call);
-    }
+    else
+        rc = run_in_context(command, args, opts, out, &e);
     if (out && fclose(out) != 0 && !rc) rc = err_sys(&e, "%s: no memory for the result", command);
     if (!r->text) r->text = xcalloc(1, 1);
     snprintf(r->message, sizeof r->message, "%s", rc ? e.msg : "");

@@ -10,7 +10,8 @@ const struct subcommand *command_table(int *n);
 void command_to_front(int argc, char **argv);
 /* Runs the command that argv[1] names (also help and --version; none at all prints the overview to
  * stderr, ERR_USAGE without a message), then flushes c->out: a result that could not be written is
- * ERR_SYS. The caller set c->out and c->form; what the command made in c is released. */
+ * ERR_SYS. The caller set c->ctx, which it also releases, c->out and c->form; what the command made
+ * in c->mem is released. */
 int command_run(struct cli *c, int argc, char **argv, struct err *e);
 
 #endif

@@ -442,8 +442,9 @@ enum line_end line_read(struct line *l, const char *prompt, struct buf *out) {
     return l->why;
 }
 
+#define VERSION_WORD(number) #number
+#define VERSION_TEXT(number) VERSION_WORD(number)
+
 const char *line_library(void) {
-    static char text[32];
-    snprintf(text, sizeof text, "%d.%d", LIBEDIT_MAJOR, LIBEDIT_MINOR);
-    return text;
+    return VERSION_TEXT(LIBEDIT_MAJOR) "." VERSION_TEXT(LIBEDIT_MINOR);
 }

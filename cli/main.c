@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* cli/main.c - runs the command, prints its error, and turns it into the exit status. The only file
- * that installs signal handlers: the first SIGINT or SIGTERM asks the running step to
- * stop, a second one removes temporary outputs and leaves at once. */
+ * that installs signal handlers: the first SIGINT or SIGTERM tells the context of the process
+ * (core/ctx.h) to stop, a second one removes temporary outputs and leaves at once. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -14,19 +14,20 @@
 
 #include "cli/lib.h"
 #include "core/attr.h"
+#include "core/ctx.h"
 #include "core/io.h"
 #include "core/log.h"
-#include "core/prog.h"
 #include "core/ranks.h"
 
 static void on_signal(int sig) {
+    struct ctx *program = ctx_process();
     /* of several ranks each may be waiting for one that is gone */
-    if (prog_interrupted() || ranks_n() > 1) {
+    if (atomic_load(&program->interrupted) || program->ranks.n > 1) {
         out_abort_all();
         _exit(ERR_INTR);
     }
     (void)sig;
-    prog_interrupt();
+    ctx_interrupt(program);
 }
 
 /* An input was cut, or its disk failed, under a map. The thread cannot go on; the first to come
@@ -88,7 +89,7 @@ static void end_by_sigpipe(void) {
 
 int main(int argc, char **argv) {
     struct err e = {0};
-    struct cli c = {.out = stdout};
+    struct cli c = {.ctx = ctx_process(), .out = stdout};
     need_streams();
     command_to_front(argc, argv);
     struct sigaction sa = {0};
@@ -116,6 +117,7 @@ int main(int argc, char **argv) {
         !(speak && freopen("/dev/null", "w", stdout) && freopen("/dev/null", "w", stderr)))
         rc = err_sys(&e, "/dev/null");
     if (rc == 0) rc = command_run(&c, argc, argv, &e);
+    ctx_release(c.ctx);
     if (rc != 0 && ranks_n() == 1 && reader_gone()) end_by_sigpipe();
     if (rc != 0 && e.msg[0] && !speak) log_error("%s", e.msg);
     /* what every rank finds wrong, rank 0 says; its own share is known to the rank alone */

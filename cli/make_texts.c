@@ -15,18 +15,20 @@ enum { HELD_OUT = 5 }; /* every fifth document is for the probes */
 
 /* The end of a document: a line of a .jsonl; in prose a blank line after 1 KiB at least. */
 static size_t document(const struct default_text *t, size_t at) {
+    const size_t len = default_text_len(t);
     if (t->is_chat) {
-        const char *nl = memchr(t->data + at, '\n', t->len - at);
-        return nl ? (size_t)(nl - t->data) + 1 : t->len;
+        const char *nl = memchr(t->data + at, '\n', len - at);
+        return nl ? (size_t)(nl - t->data) + 1 : len;
     }
-    for (size_t i = at + 1024; i + 1 < t->len; i++)
+    for (size_t i = at + 1024; i + 1 < len; i++)
         if (t->data[i] == '\n' && t->data[i + 1] == '\n') return i + 2;
-    return t->len;
+    return len;
 }
 
 static void divide(const struct default_text *t, struct buf *calib, struct buf *probe) {
+    const size_t len = default_text_len(t);
     size_t n = 0;
-    for (size_t at = 0, end; at < t->len; at = end) {
+    for (size_t at = 0, end; at < len; at = end) {
         end = document(t, at);
         buf_add(++n % HELD_OUT ? calib : probe, t->data + at, end - at);
     }
@@ -72,7 +74,8 @@ int make_texts(struct make *mk, struct err *e) {
         if (!t->is_eval && hold_out)
             TRY(write_divided(mk, t, e));
         else
-            TRY(write_text(mk, t->name, t->data, t->len, t->is_eval ? &mk->eval : &mk->calib, e));
+            TRY(write_text(mk, t->name, t->data, default_text_len(t),
+                           t->is_eval ? &mk->eval : &mk->calib, e));
     }
     return 0;
 }

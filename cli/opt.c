@@ -401,7 +401,7 @@ static void capture_needs(void *ctx, const struct cmd_spec *spec, const struct o
 static int print_subs(struct cli *c, const struct subs *s, const char *command,
                       const char *operands, struct err *e) {
     enum { MOST = 32 };
-    static struct capture needs[MOST];
+    struct capture needs[MOST] = {0};
     const char *synopsis[MOST] = {NULL};
     char *argv[] = {NULL};
     struct buf b = {0};
@@ -448,7 +448,9 @@ int cli_sub(struct cli *c, const struct subcommand *sub, int n, const char *oper
 }
 
 int cli_pool(struct cli *c, struct err *e) {
-    return c->pool ? 0 : pool_new(&c->pool, c->threads, e);
+    TRY(ctx_team(c->ctx, c->threads, e));
+    c->pool = c->ctx->pool;
+    return 0;
 }
 
 void cli_emit(struct cli *c, struct emit *m) {

@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 #include "core/arena.h"
+#include "core/ctx.h"
 #include "core/emit.h"
 #include "core/err.h"
 #include "core/pool.h"
@@ -50,6 +51,7 @@ struct cmd_spec {
 typedef void (*opt_visitor)(void *ctx, const struct cmd_spec *spec, const struct opt *common,
                             int n_common);
 struct cli {          /* what every command gets */
+    struct ctx *ctx;  /* the one that the calling thread works for; it owns the pool */
     const char **arg; /* positional arguments */
     int n_args;
     bool done; /* --help was printed: return 0 at once */
@@ -60,7 +62,7 @@ struct cli {          /* what every command gets */
     int threads;          /* --threads, 0: all */
     struct device device; /* --device, default the CPU */
     enum kern_isa isa;    /* --isa, default best */
-    struct pool *pool;    /* made by cli_pool() on first use */
+    struct pool *pool;    /* ctx's, made by cli_pool() on first use */
     struct keep *kept;    /* what long steps measure, core/keep.h; NULL: nothing is kept */
     struct arena mem;     /* lists and strings of this command */
     int full_argc;

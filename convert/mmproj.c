@@ -163,11 +163,15 @@ static void settle_types(struct run *r, const char *asked) {
 static int make_plan(struct run *r, const struct convert_opts *o, struct err *e) {
     TRY(plan_open(&r->plan, o, e));
     const struct vision_kind *k = vision_find(r->plan.arch->name);
-    if (!k)
-        return err_set(
-            e, ERR_DATA,
-            "%s: the vision towers of %s models are not supported; known are those of %s",
-            hfdir_path(r->plan.dir), r->plan.arch->name, vision_list());
+    if (!k) {
+        struct buf known = {0};
+        vision_list(&known);
+        err_set(e, ERR_DATA,
+                "%s: the vision towers of %s models are not supported; known are those of %s",
+                hfdir_path(r->plan.dir), r->plan.arch->name, known.data);
+        buf_release(&known);
+        return ERR_DATA;
+    }
     TRY(vision_read(&r->v, k, r->plan.dir, e));
     r->claimed = xcalloc((size_t)hfdir_n_tensors(r->plan.dir) + 1, 1);
     for (const struct vision_row *row = k->rows; row->hf; row++) TRY(add_row(r, row, e));

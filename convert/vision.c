@@ -171,15 +171,13 @@ const struct vision_kind *vision_find(const char *arch) {
     return NULL;
 }
 
-const char *vision_list(void) {
-    static char text[128];
-    size_t at = 0;
+void vision_list(struct buf *out) {
+    const char *between = "";
     for (size_t i = 0; i < COUNT_OF(kinds); i++)
-        for (const char *const *a = kinds[i].archs; *a && at < sizeof text; a++) {
-            int n = snprintf(text + at, sizeof text - at, "%s%s", at ? ", " : "", *a);
-            at += n > 0 ? (size_t)n : 0;
+        for (const char *const *a = kinds[i].archs; *a; a++) {
+            buf_fmt(out, "%s%s", between, *a);
+            between = ", ";
         }
-    return text;
 }
 
 static bool three(const struct json *list, float out[3]) {

@@ -5,6 +5,7 @@
 #ifndef HONE_CONVERT_VISION_H
 #define HONE_CONVERT_VISION_H
 
+#include "core/buf.h"
 #include "core/gguf.h"
 #include "core/hfdir.h"
 
@@ -66,8 +67,8 @@ struct vision_kind {
 };
 /* NULL: no vision tower of this architecture is known. */
 const struct vision_kind *vision_find(const char *arch);
-/* "qwen35, ..." for messages; static storage. */
-const char *vision_list(void);
+/* Appends the architectures whose towers are known: "qwen35, ...", for messages. */
+void vision_list(struct buf *out);
 /* Numbers from config.json and the preprocessor's file. ERR_DATA without a vision_config. */
 int vision_read(struct vision *v, const struct vision_kind *k, struct hfdir *dir, struct err *e);
 /* clip.* keys. */

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* core/limits.c - see limits.h. The memory limit is the kernel's (RLIMIT_DATA): it counts every
- * private writable page that was asked for, touched or not, so it errs on the side of too little.
- */
+/* core/limits.c - see limits.h. */
 #include "core/limits.h"
 
-#include <stdatomic.h>
+#include "core/ctx.h"
 
 #define LIMIT(ID, key, most, untrusted, unit, what) {key, unit, what, most, untrusted},
 static const struct limit_row rows[LIM_COUNT] = {
@@ -12,14 +10,13 @@ static const struct limit_row rows[LIM_COUNT] = {
 };
 #undef LIMIT
 
-static atomic_bool lower;
-
 uint64_t limit_of(enum limit id) {
-    return atomic_load_explicit(&lower, memory_order_relaxed) ? rows[id].untrusted : rows[id].most;
+    const bool lower = atomic_load_explicit(&ctx_current()->untrusted, memory_order_relaxed);
+    return lower ? rows[id].untrusted : rows[id].most;
 }
 
 void limits_untrusted(bool on) {
-    atomic_store(&lower, on);
+    atomic_store(&ctx_current()->untrusted, on);
 }
 
 const struct limit_row *limit_row(enum limit id) {

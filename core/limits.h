@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* core/limits.h - how much a stranger's file may claim (core/limits.def), and how much memory of
- * its own the process may take. Process-wide, set once by cli/ before any file is opened. */
+ * its own a job may take. Both belong to the context that the calling thread works for
+ * (core/ctx.h); cli/ sets them before any file is opened. */
 #ifndef HONE_CORE_LIMITS_H
 #define HONE_CORE_LIMITS_H
 
@@ -24,8 +25,11 @@ struct limit_row {
 };
 const struct limit_row *limit_row(enum limit id);
 
-/* --max-memory: from now on the buffers of buf_alloc (core/mem.h) together take at most n_bytes; 0:
- * no limit. Defined in mem.c. */
+/* Defined in mem.c. --max-memory: lets the buffers that this context gets from buf_alloc
+ * (core/mem.h) from now on take at most n_bytes together; 0: no limit. */
 void buf_limit(uint64_t n_bytes);
+/* Gives a context's limit back (core/ctx.c only); NULL is fine. */
+struct buf_budget;
+void buf_budget_drop(struct buf_budget *b);
 
 #endif

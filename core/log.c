@@ -7,32 +7,28 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
-static atomic_int cur_level = LOG_INFO;
-static atomic_int use_color;
-static atomic_int line_open;
+#include "core/ctx.h"
 
 void log_set_level(enum log_level level) {
-    atomic_store(&cur_level, (int)level);
+    atomic_store(&ctx_current()->log.level, (int)level);
 }
 
 enum log_level log_get_level(void) {
-    return (enum log_level)atomic_load(&cur_level);
+    return (enum log_level)atomic_load(&ctx_current()->log.level);
 }
 
 void log_set_color(int color) {
-    atomic_store(&use_color, color);
+    atomic_store(&ctx_current()->log.color, color);
 }
 
-static log_sink cur_sink;
-static void *sink_ctx;
-
-void log_set_sink(log_sink sink, void *ctx) {
-    cur_sink = sink;
-    sink_ctx = ctx;
+void log_set_sink(log_sink sink, void *ud) {
+    struct ctx *c = ctx_current();
+    c->log.sink = sink;
+    c->log.sink_ud = ud;
 }
 
 void log_set_line(int open) {
-    atomic_store(&line_open, open);
+    atomic_store(&ctx_current()->log.line_open, open);
 }
 
 __attribute__((format(printf, 2, 0))) static void write_line(enum log_level level, const char *fmt,
@@ -46,15 +42,16 @@ __attribute__((format(printf, 2, 0))) static void write_line(enum log_level leve
         [LOG_DEBUG] = {"debug: ", "\033[2mdebug:\033[0m "},
         [LOG_TRACE] = {"trace: ", "\033[2mtrace:\033[0m "},
     };
-    if ((int)level > atomic_load(&cur_level)) return;
+    struct ctx *c = ctx_current();
+    if ((int)level > atomic_load(&c->log.level)) return;
     char msg[4096];
     vsnprintf(msg, sizeof msg, fmt, ap);
-    if (cur_sink) {
-        cur_sink(sink_ctx, level, msg);
+    if (c->log.sink) {
+        c->log.sink(c->log.sink_ud, level, msg);
         return;
     }
-    const char *clear = atomic_exchange(&line_open, 0) ? "\r\033[K" : "";
-    const char *head = atomic_load(&use_color) ? prefix[level].color : prefix[level].plain;
+    const char *clear = atomic_exchange(&c->log.line_open, 0) ? "\r\033[K" : "";
+    const char *head = atomic_load(&c->log.color) ? prefix[level].color : prefix[level].plain;
     fprintf(stderr, "%shone: %s%s\n", clear, head, msg);
 }
 

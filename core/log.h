@@ -8,7 +8,8 @@
 
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG, LOG_TRACE };
 
-/* Process-wide; set once by cli/ before threads start. Default LOG_INFO. */
+/* All of this acts on the context that the calling thread works for (core/ctx.h). Levels are set by
+ * cli/ before threads start; the default is LOG_INFO. */
 void log_set_level(enum log_level level);
 enum log_level log_get_level(void);
 /* colour: 1 when stderr may carry ANSI colours (decided by cli/). */
@@ -16,10 +17,10 @@ void log_set_color(int color);
 /* open: stderr holds an unfinished progress line; the next message clears it (core/prog.c only). */
 void log_set_line(int open);
 
-/* Messages go to `sink` instead of stderr; NULL: to stderr again. It may be called by any thread.
- */
-typedef void (*log_sink)(void *ctx, enum log_level level, const char *text);
-void log_set_sink(log_sink sink, void *ctx);
+/* Sends messages to `sink` instead of stderr; any thread of the job may call it. NULL: to stderr
+ * again. */
+typedef void (*log_sink)(void *ud, enum log_level level, const char *text);
+void log_set_sink(log_sink sink, void *ud);
 
 void log_error(const char *fmt, ...) PRINTF_LIKE(1, 2);
 void log_warn(const char *fmt, ...) PRINTF_LIKE(1, 2);

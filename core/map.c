@@ -6,7 +6,10 @@
  * the file's state at opening: map_fault finds the file of a faulting address (async-signal-safe,
  * for the handler in cli/main.c), map_unchanged compares all states with what the file system says
  * now, and out_commit asks it before an output gets its name. The lock guards the table; the
- * handler does not take it, since the map it looks for is in use and therefore not being closed. */
+ * handler does not take it, since the map it looks for is in use and therefore not being closed.
+ *
+ * The table is the process's, because a signal knows no context (core/ctx.h); a job looks only at
+ * the changes of maps of its own and of the process. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -16,6 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/ctx.h"
 #include "core/io.h"
 #include "core/mem.h"
 #include "core/num.h"
@@ -29,6 +33,7 @@ static struct live {
     uint64_t size;
     char *path; /* the map's */
     struct stat st;
+    const struct ctx *owner; /* the job that opened it */
 } live[LIVE_MAX];
 static int n_live; /* entries used so far */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -38,7 +43,8 @@ static void watch(const struct map *m, const struct stat *st) {
     pthread_mutex_lock(&lock);
     while (i < n_live && live[i].begin) i++;
     if (i < LIVE_MAX) {
-        live[i] = (struct live){.begin = m->data, .size = m->size, .path = m->path, .st = *st};
+        live[i] = (struct live){
+            .begin = m->data, .size = m->size, .path = m->path, .st = *st, .owner = ctx_current()};
         if (i == n_live) n_live++;
     }
     pthread_mutex_unlock(&lock);
@@ -109,6 +115,7 @@ int map_unchanged(struct err *e) {
     for (int i = 0; i < n_live && !rc; i++) {
         const struct stat *was = &live[i].st;
         struct stat now;
+        if (live[i].owner != ctx_current() && live[i].owner != ctx_process()) continue;
         /* gone or replaced by another file: the one we mapped is as it was */
         if (!live[i].begin || stat(live[i].path, &now) != 0) continue;
         if (now.st_dev != was->st_dev || now.st_ino != was->st_ino) continue;

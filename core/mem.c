@@ -19,6 +19,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "core/ctx.h"
 #include "core/io.h"
 #include "core/limits.h"
 #include "core/log.h"
@@ -43,8 +44,9 @@ static const uint64_t check_from_bytes = UINT64_C(16) << 20;
 
 struct buf_head {
     void *base;
-    uint64_t map_bytes; /* 0: from malloc */
-    uint64_t n_bytes;   /* what was asked for */
+    uint64_t map_bytes;        /* 0: from malloc */
+    uint64_t n_bytes;          /* what was asked for */
+    struct buf_budget *budget; /* counts it; NULL: nothing does */
 };
 _Static_assert(sizeof(struct buf_head) <= HEAD_BYTES, "header fits in front of a buffer");
 
@@ -108,20 +110,43 @@ char *xasprintf(const char *fmt, ...) {
 /* ---- big buffers ------------------------------------------------------------------------------
  */
 
-static _Atomic uint64_t buf_most, buf_live; /* 0: no limit; bytes of all buffers there are */
+/* The limit of a context and what of it is in use. The context and every buffer that is counted
+ * here hold a reference, since a buffer may be freed after the job that it was made for. */
+struct buf_budget {
+    _Atomic uint64_t most, live; /* bytes; most 0: no limit */
+    atomic_int n_refs;
+};
 
 void buf_limit(uint64_t n_bytes) {
-    atomic_store(&buf_most, n_bytes);
+    struct ctx *c = ctx_current();
+    if (!c->budget && !n_bytes) return;
+    if (!c->budget) {
+        c->budget = xcalloc(1, sizeof *c->budget);
+        atomic_store(&c->budget->n_refs, 1);
+    }
+    atomic_store(&c->budget->most, n_bytes);
 }
 
-/* Counts them, unless that passes the limit; what is left of it. */
-static bool take(uint64_t n_bytes, uint64_t *left) {
-    uint64_t most = atomic_load(&buf_most), live = atomic_load(&buf_live);
+void buf_budget_drop(struct buf_budget *b) {
+    if (b && atomic_fetch_sub(&b->n_refs, 1) == 1) free(b);
+}
+
+/* Counts n_bytes unless that passes the limit; *left is what the limit leaves. */
+static bool take(struct buf_budget *b, uint64_t n_bytes, uint64_t *left) {
+    *left = 0;
+    if (!b) return true;
+    uint64_t most = atomic_load(&b->most), live = atomic_load(&b->live);
     do {
         *left = live < most ? most - live : 0;
         if (most && n_bytes > *left) return false;
-    } while (!atomic_compare_exchange_weak(&buf_live, &live, live + n_bytes));
+    } while (!atomic_compare_exchange_weak(&b->live, &live, live + n_bytes));
+    atomic_fetch_add(&b->n_refs, 1);
     return true;
+}
+
+static void put_back(struct buf_budget *b, uint64_t n_bytes) {
+    if (b) atomic_fetch_sub(&b->live, n_bytes);
+    buf_budget_drop(b);
 }
 
 static void *place_head(uint8_t *data, void *base, uint64_t map_bytes) {
@@ -151,8 +176,9 @@ static void *alloc_mapped(uint64_t n_bytes) {
 
 int buf_alloc(void **out, uint64_t n_bytes, const char *what, struct err *e) {
     uint64_t left;
+    struct buf_budget *budget = ctx_current()->budget;
     *out = NULL;
-    if (!take(n_bytes, &left))
+    if (!take(budget, n_bytes, &left))
         return err_set(
             e, ERR_SYS,
             "not enough memory for %s: %llu bytes needed, --max-memory leaves %llu; raise it or "
@@ -163,11 +189,14 @@ int buf_alloc(void **out, uint64_t n_bytes, const char *what, struct err *e) {
     if (fits)
         *out = n_bytes < huge_bytes || USE_MALLOC ? alloc_small(n_bytes) : alloc_mapped(n_bytes);
     if (*out) {
-        memcpy((uint8_t *)*out - HEAD_BYTES + offsetof(struct buf_head, n_bytes), &n_bytes,
-               sizeof n_bytes);
+        struct buf_head h;
+        memcpy(&h, (uint8_t *)*out - HEAD_BYTES, sizeof h);
+        h.n_bytes = n_bytes;
+        h.budget = budget;
+        memcpy((uint8_t *)*out - HEAD_BYTES, &h, sizeof h);
         return 0;
     }
-    atomic_fetch_sub(&buf_live, n_bytes);
+    put_back(budget, n_bytes);
     if (!have) have = mem_available();
     return err_set(e, ERR_SYS,
                    "not enough memory for %s: %llu bytes needed, %llu available; close other "
@@ -179,7 +208,7 @@ void buf_free(void *p) {
     if (!p) return;
     struct buf_head h;
     memcpy(&h, (uint8_t *)p - HEAD_BYTES, sizeof h);
-    atomic_fetch_sub(&buf_live, h.n_bytes);
+    put_back(h.budget, h.n_bytes);
     if (h.map_bytes)
         munmap(h.base, (size_t)h.map_bytes);
     else

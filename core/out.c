@@ -4,8 +4,9 @@
  * Bytes go to PATH.tmp-<pid>-<n> beside the target, or to PATH.part when a later run may go on with
  * them; commit syncs the file, renames it and syncs the folder. The names of open temporaries stand
  * in a fixed table that out_abort_all walks from a signal handler: a slot is filled before its
- * state says LIVE and never freed memory. Sequential writes are gathered to 1 MiB; out_pwrite goes
- * straight to the file and may come from several threads. */
+ * state says LIVE and never freed memory. The table is the process's: a signal knows no context.
+ * Sequential writes are gathered to 1 MiB; out_pwrite goes straight to the file and may come from
+ * several threads. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>

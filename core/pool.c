@@ -13,6 +13,10 @@
  * The same holds for `caller_asleep` and `left`. Workers that pool_use leaves out wait elsewhere,
  * so that they are not woken for every job.
  *
+ * Jobs of several callers take turns by the lock `turn`, which is free but for them. Each thread
+ * knows whose chunk it is in (`inside`), so a job within a job of the same team is recognised: it
+ * would wait for itself for ever, and runs in its worker instead.
+ *
  * With several memory nodes (core/numa.h) every worker stays on its node; worker 0, the caller's
  * thread, is not ours to move. */
 #include "core/pool.h"
@@ -24,6 +28,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/ctx.h"
 #include "core/machine.h"
 #include "core/mem.h"
 #include "core/num.h"
@@ -45,6 +50,7 @@ struct pool {
     int n_started;
     pthread_mutex_t lock;
     pthread_cond_t wake, done, parked;
+    pthread_mutex_t turn; /* held by the caller whose job it is */
     bool is_free;
 
     _Alignas(LINE) _Atomic uint64_t ticket;
@@ -56,8 +62,15 @@ struct pool {
      * compare-and-swap then fails and what it read is not used) */
     _Atomic pool_fn fn;
     _Atomic(void *) ctx;
+    _Atomic(struct ctx *) job_of; /* whom the workers work for meanwhile */
     _Atomic int64_t n_items, chunk, n_chunks, first;
 };
+
+/* The team whose chunk this thread is in, and its number there; NULL: none. */
+static _Thread_local struct inside {
+    const struct pool *pool;
+    int worker;
+} inside;
 
 static inline void relax(void) {
 #if defined(__x86_64__) || defined(__i386__)
@@ -80,6 +93,8 @@ static uint32_t to_hand_out(uint64_t ticket) {
 /* Takes and runs chunks until none is left to hand out. */
 static void work(struct pool *p, int worker) {
     int64_t n_done = 0;
+    const struct inside outer = inside;
+    struct ctx *mine = NULL; /* what was entered before the first chunk */
     for (uint64_t t = atomic_load(&p->ticket);
          to_hand_out(t) && worker < atomic_load(&p->n_used);) {
         pool_fn fn = atomic_load_explicit(&p->fn, memory_order_relaxed);
@@ -88,13 +103,20 @@ static void work(struct pool *p, int worker) {
         int64_t chunk = atomic_load_explicit(&p->chunk, memory_order_relaxed);
         int64_t n_chunks = atomic_load_explicit(&p->n_chunks, memory_order_relaxed);
         int64_t first = atomic_load_explicit(&p->first, memory_order_relaxed);
+        struct ctx *job_of = atomic_load_explicit(&p->job_of, memory_order_relaxed);
         if (!atomic_compare_exchange_weak(&p->ticket, &t, t - 1)) continue;
         int64_t begin = first + (n_chunks - (int64_t)to_hand_out(t)) * chunk;
+        struct ctx *was = ctx_enter(job_of);
+        if (!n_done) mine = was;
+        inside = (struct inside){p, worker};
         fn(ctx, begin, n_items - begin < chunk ? n_items : begin + chunk, worker);
         n_done++;
         t = atomic_load(&p->ticket);
     }
-    if (!n_done || atomic_fetch_sub(&p->left, n_done) != n_done) return;
+    if (!n_done) return;
+    inside = outer;
+    ctx_enter(mine);
+    if (atomic_fetch_sub(&p->left, n_done) != n_done) return;
     if (atomic_load(&p->caller_asleep)) {
         pthread_mutex_lock(&p->lock);
         pthread_cond_signal(&p->done);
@@ -169,6 +191,7 @@ int pool_new(struct pool **out, int n_threads, struct err *e) {
     p->worker = xcalloc((size_t)n_threads, sizeof *p->worker);
     numa_read("", &numa);
     pthread_mutex_init(&p->lock, NULL);
+    pthread_mutex_init(&p->turn, NULL);
     pthread_cond_init(&p->wake, NULL);
     pthread_cond_init(&p->done, NULL);
     pthread_cond_init(&p->parked, NULL);
@@ -200,6 +223,7 @@ void pool_free(struct pool *p) {
     pthread_cond_destroy(&p->parked);
     pthread_cond_destroy(&p->done);
     pthread_cond_destroy(&p->wake);
+    pthread_mutex_destroy(&p->turn);
     pthread_mutex_destroy(&p->lock);
     free(p->worker);
     buf_free(p);
@@ -214,16 +238,18 @@ bool pool_is_free(const struct pool *p) {
 }
 void pool_use(struct pool *p, int n) {
     if (!p || n == atomic_load(&p->n_used)) return;
+    pthread_mutex_lock(&p->turn);
     pthread_mutex_lock(&p->lock);
     atomic_store(&p->n_used, n < 1 ? 1 : n > p->n_threads ? p->n_threads : n);
     pthread_cond_broadcast(&p->parked);
     pthread_mutex_unlock(&p->lock);
+    pthread_mutex_unlock(&p->turn);
 }
 
-static void run_alone(int64_t n_items, int64_t chunk, pool_fn fn, void *ctx) {
+static void run_alone(int64_t n_items, int64_t chunk, pool_fn fn, void *ctx, int worker) {
     for (int64_t i = 0; i < n_items;) { /* the same chunks: callers may reduce by chunk */
         int64_t end = n_items - i < chunk ? n_items : i + chunk;
-        fn(ctx, i, end, 0);
+        fn(ctx, i, end, worker);
         i = end;
     }
 }
@@ -233,6 +259,7 @@ static void run_job(struct pool *p, int64_t first, int64_t n_items, int64_t chun
     int64_t n_chunks = (n_items - first - 1) / chunk + 1;
     atomic_store_explicit(&p->fn, fn, memory_order_relaxed);
     atomic_store_explicit(&p->ctx, ctx, memory_order_relaxed);
+    atomic_store_explicit(&p->job_of, ctx_current(), memory_order_relaxed);
     atomic_store_explicit(&p->first, first, memory_order_relaxed);
     atomic_store_explicit(&p->n_items, n_items, memory_order_relaxed);
     atomic_store_explicit(&p->chunk, chunk, memory_order_relaxed);
@@ -258,18 +285,21 @@ static void run_job(struct pool *p, int64_t first, int64_t n_items, int64_t chun
 void pool_for(struct pool *p, int64_t n_items, int64_t chunk, pool_fn fn, void *ctx) {
     if (n_items <= 0) return;
     if (chunk < 1) chunk = 1;
-    if (pool_size(p) == 1 || n_items <= chunk) {
-        run_alone(n_items, chunk, fn, ctx);
+    const bool nested = p && inside.pool == p;
+    if (pool_size(p) == 1 || n_items <= chunk || nested) {
+        run_alone(n_items, chunk, fn, ctx, nested ? inside.worker : 0);
         return;
     }
     const int64_t chunks_max = INT64_C(1) << 31; /* must fit the ticket's lower half */
     int64_t step;
     if (!mul_ok_i64(chunk, chunks_max, &step)) step = n_items;
+    pthread_mutex_lock(&p->turn);
     for (int64_t first = 0; first < n_items;) {
         int64_t end = n_items - first < step ? n_items : first + step;
         run_job(p, first, end, chunk, fn, ctx);
         first = end;
     }
+    pthread_mutex_unlock(&p->turn);
 }
 
 enum { COPY_BYTES = 512 << 10 }; /* of a task */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* core/prog.c - the progress line on stderr, and the flag that SIGINT and SIGTERM set. Time left is
+/* core/prog.c - the progress line on stderr, and whether the job was told to stop. Time left is
  * estimated from the mean rate since the stage began. Never writes to stdout. */
 #include "core/prog.h"
 
@@ -8,41 +8,38 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/ctx.h"
 #include "core/log.h"
 
 enum { LINE_MAX_BYTES = 200 };
 static const double redraw_s = 0.2, plain_s = 30.0;
 
-static atomic_int cur_mode = PROG_AUTO;
-static atomic_bool interrupted;
-static prog_sink cur_sink;
-static void *sink_ctx;
-static int step_at, step_of; /* of a job of several steps; 0: none */
-
 void prog_set_mode(enum prog_mode mode) {
-    atomic_store(&cur_mode, (int)mode);
+    atomic_store(&ctx_current()->prog.mode, (int)mode);
 }
 
 void prog_interrupt(void) {
-    atomic_store(&interrupted, true);
+    ctx_interrupt(ctx_current());
 }
 
 void prog_resume(void) {
-    atomic_store(&interrupted, false);
-}
-
-void prog_set_sink(prog_sink sink, void *ctx) {
-    cur_sink = sink;
-    sink_ctx = ctx;
-}
-
-void prog_set_step(int at, int of) {
-    step_at = at;
-    step_of = of;
+    atomic_store(&ctx_current()->interrupted, false);
 }
 
 bool prog_interrupted(void) {
-    return atomic_load_explicit(&interrupted, memory_order_relaxed);
+    return atomic_load_explicit(&ctx_current()->interrupted, memory_order_relaxed);
+}
+
+void prog_set_sink(prog_sink sink, void *ud) {
+    struct ctx *c = ctx_current();
+    c->prog.sink = sink;
+    c->prog.sink_ud = ud;
+}
+
+void prog_set_step(int at, int of) {
+    struct ctx *c = ctx_current();
+    c->prog.step_at = at;
+    c->prog.step_of = of;
 }
 
 double prog_now_s(void) {
@@ -51,8 +48,8 @@ double prog_now_s(void) {
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-static bool on_terminal(void) {
-    int mode = atomic_load(&cur_mode);
+static bool on_terminal(struct ctx *c) {
+    int mode = atomic_load(&c->prog.mode);
     return mode == PROG_ALWAYS || (mode == PROG_AUTO && isatty(STDERR_FILENO));
 }
 
@@ -82,7 +79,7 @@ static void fmt_rate(char out[40], enum prog_unit unit, double per_s) {
                  unit == PROG_TOKENS ? " tok" : "");
 }
 
-static void fmt_line(char *line, const struct prog *p, double now) {
+static void fmt_line(char *line, const struct ctx *c, const struct prog *p, double now) {
     double spent = now - p->t_start_s, per_s = spent > 0 ? (double)(p->done - p->from) / spent : 0;
     char step[40] = "", done[32], total[32] = "", share[16] = "", rate[40], left[24] = "";
     fmt_amount(done, p->unit, (double)p->done);
@@ -94,18 +91,19 @@ static void fmt_line(char *line, const struct prog *p, double now) {
         fmt_duration(left, per_s > 0 ? (double)(p->total - capped) / per_s : -1);
     } else
         fmt_duration(left, spent);
-    if (step_of) snprintf(step, sizeof step, "step %d of %d: ", step_at, step_of);
+    if (c->prog.step_of)
+        snprintf(step, sizeof step, "step %d of %d: ", c->prog.step_at, c->prog.step_of);
     snprintf(line, LINE_MAX_BYTES, "%s%.40s%s  %s%s%s  %s  %s %s%s%.60s", step, p->stage, share,
              done, p->total ? " of " : "", total, rate, left, p->total ? "left" : "so far",
              p->note[0] ? "  " : "", p->note);
 }
 
-static void draw(struct prog *p, double now) {
+static void draw(struct ctx *c, struct prog *p, double now) {
     char line[LINE_MAX_BYTES];
     p->t_last_s = now;
     if (log_get_level() < LOG_INFO) return; /* -q */
-    fmt_line(line, p, now);
-    if (on_terminal()) {
+    fmt_line(line, c, p, now);
+    if (on_terminal(c)) {
         fprintf(stderr, "\r\033[K%.*s", 99, line);
         fflush(stderr);
         log_set_line(1);
@@ -126,13 +124,14 @@ void prog_from(struct prog *p, uint64_t done) {
 
 void prog_update(struct prog *p, uint64_t done) {
     p->done = done < p->from ? p->from : done;
-    if (cur_sink) {
-        if (cur_sink(sink_ctx, p->stage, done, p->total)) prog_interrupt();
+    struct ctx *c = ctx_current();
+    if (c->prog.sink) {
+        if (c->prog.sink(c->prog.sink_ud, p->stage, done, p->total)) ctx_interrupt(c);
         return;
     }
-    if (atomic_load(&cur_mode) == PROG_NEVER) return;
+    if (atomic_load(&c->prog.mode) == PROG_NEVER) return;
     double now = prog_now_s();
-    if (now - p->t_last_s >= (on_terminal() ? redraw_s : plain_s)) draw(p, now);
+    if (now - p->t_last_s >= (on_terminal(c) ? redraw_s : plain_s)) draw(c, p, now);
 }
 
 void prog_end(struct prog *p) {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* core/prog.h - progress on stderr, and interruption.
+/* core/prog.h - progress on stderr, and interruption, of the context that the calling thread works
+ * for (core/ctx.h).
  *
  * On a terminal one line is rewritten at most 5 times a second; otherwise a plain line every 30 s.
- * It shows stage, share, rate and time left. One stage at a time; calls come from one thread. */
+ * It shows stage, share, rate and time left. A job has one stage at a time, and one thread that
+ * tells of it. */
 #ifndef HONE_CORE_PROG_H
 #define HONE_CORE_PROG_H
 
@@ -10,7 +12,7 @@
 #include <stdint.h>
 
 enum prog_mode { PROG_AUTO, PROG_ALWAYS, PROG_NEVER };
-/* Process-wide; set once by cli/. */
+/* Set by cli/ before threads start. */
 void prog_set_mode(enum prog_mode mode);
 
 enum prog_unit { PROG_ITEMS, PROG_BYTES, PROG_TOKENS };
@@ -33,14 +35,15 @@ void prog_end(struct prog *p); /* clears the line; at level debug leaves a summa
 void prog_set_step(int at, int of);
 
 /* Every update goes to `sink` instead of a line; non-zero from it interrupts. NULL: none. */
-typedef int (*prog_sink)(void *ctx, const char *stage, uint64_t done, uint64_t total);
-void prog_set_sink(prog_sink sink, void *ctx);
+typedef int (*prog_sink)(void *ud, const char *stage, uint64_t done, uint64_t total);
+void prog_set_sink(prog_sink sink, void *ud);
 
 /* Seconds of a monotonic clock. */
 double prog_now_s(void);
 
-/* True after SIGINT/SIGTERM. Long loops test it and return err_set(e, ERR_INTR, "interrupted"),
- * leaving nothing partial behind. prog_interrupt() is async-signal-safe. */
+/* Returns true when the job was told to stop: in the program by SIGINT or SIGTERM, in the library
+ * by the caller's progress function. Long loops test it and return err_set(e, ERR_INTR,
+ * "interrupted"), leaving nothing partial behind. A signal handler calls ctx_interrupt. */
 bool prog_interrupted(void);
 void prog_interrupt(void);
 void prog_resume(void); /* forgets an interruption */

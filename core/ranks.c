@@ -3,28 +3,29 @@
  * the job, which is what a lost rank should do. */
 #include "core/ranks.h"
 
+#include "core/ctx.h"
+
 #ifdef HONE_MPI
 #include <mpi.h>
 
 #include "core/num.h"
 
 enum { PIECE = 1 << 30 }; /* counts are int */
-static int n_ranks = 1, my_rank;
 
 void ranks_begin(int *argc, char ***argv) {
     int level;
     MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &level);
-    MPI_Comm_size(MPI_COMM_WORLD, &n_ranks);
-    MPI_Comm_rank(MPI_COMM_WORLD, &my_rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ctx_process()->ranks.n);
+    MPI_Comm_rank(MPI_COMM_WORLD, &ctx_process()->ranks.me);
 }
 
 void ranks_end(int rc) {
-    if (rc && n_ranks > 1) MPI_Abort(MPI_COMM_WORLD, rc);
+    if (rc && ctx_process()->ranks.n > 1) MPI_Abort(MPI_COMM_WORLD, rc);
     MPI_Finalize();
 }
 
 void ranks_pass(int64_t item, void *p, uint64_t n) {
-    int owner = (int)(item % n_ranks);
+    const int my_rank = ranks_me(), owner = (int)(item % ranks_n());
     uint8_t *at = p;
     if (owner == 0 || (my_rank != 0 && my_rank != owner)) return;
     for (uint64_t left = n; left;) {
@@ -39,12 +40,10 @@ void ranks_pass(int64_t item, void *p, uint64_t n) {
 }
 
 void ranks_tell(void *p, int n) {
-    MPI_Bcast(p, n, MPI_BYTE, 0, MPI_COMM_WORLD);
+    if (ranks_n() > 1) MPI_Bcast(p, n, MPI_BYTE, 0, MPI_COMM_WORLD);
 }
 
 #else
-enum { n_ranks = 1, my_rank = 0 };
-
 void ranks_begin(int *argc, char ***argv) {
     (void)argc;
     (void)argv;
@@ -67,13 +66,13 @@ void ranks_tell(void *p, int n) {
 #endif
 
 int ranks_n(void) {
-    return n_ranks;
+    return ctx_current()->ranks.n;
 }
 
 int ranks_me(void) {
-    return my_rank;
+    return ctx_current()->ranks.me;
 }
 
 bool ranks_mine(int64_t item) {
-    return item % n_ranks == my_rank;
+    return item % ranks_n() == ranks_me();
 }

@@ -4,8 +4,8 @@
  *
  * Every rank walks through the same items in the same order; item i is computed by rank i mod n,
  * and its bytes go to rank 0, the only one that writes. So outputs are those of one process, and
- * what a rank holds does not grow with n. Without MPI there is one rank and every call is a
- * constant. */
+ * what a rank holds does not grow with n. Only the context of the process (core/ctx.h) has several
+ * ranks; without MPI, and for every other context, there is one. */
 #ifndef HONE_CORE_RANKS_H
 #define HONE_CORE_RANKS_H
 
@@ -17,7 +17,7 @@
 void ranks_begin(int *argc, char ***argv);
 void ranks_end(int rc);
 
-int ranks_n(void); /* async-signal-safe, as ranks_me */
+int ranks_n(void);
 int ranks_me(void);
 bool ranks_mine(int64_t item);
 /* Called by every rank for every item, in order: n bytes at p go from the item's rank to rank 0,

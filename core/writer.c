@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/ctx.h"
 #include "core/mem.h"
 
 struct slot {
@@ -20,6 +21,7 @@ struct slot {
 struct writer {
     struct slot slot[WRITER_BUFFERS];
     pthread_t thread;
+    struct ctx *ctx; /* of the caller; the thread works for it */
     bool started;
     pthread_mutex_t lock; /* of all below */
     pthread_cond_t changed;
@@ -30,6 +32,7 @@ struct writer {
 
 static void *run(void *arg) {
     struct writer *w = arg;
+    ctx_enter(w->ctx);
     pthread_mutex_lock(&w->lock);
     for (;;) {
         while (w->n_done == w->n_put && !w->stop) pthread_cond_wait(&w->changed, &w->lock);
@@ -50,6 +53,7 @@ static void *run(void *arg) {
 
 int writer_new(struct writer **out, struct err *e) {
     struct writer *w = xcalloc(1, sizeof *w);
+    w->ctx = ctx_current();
     pthread_mutex_init(&w->lock, NULL);
     pthread_cond_init(&w->changed, NULL);
     int rc = pthread_create(&w->thread, NULL, run, w);

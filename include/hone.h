@@ -10,11 +10,16 @@
  *     else puts(r.text);
  *     hone_result_free(&r);
  *
- * One call runs at a time; a second thread waits for the first. The library installs no signal
- * handlers, prints nothing on standard output, and writes messages to standard error unless `log`
- * takes them. Outputs appear whole or not at all, also when a call fails or is cancelled. The
- * process ends (exit 4) only when an allocation of a few bytes fails. An input file that another
- * program cuts while it is read raises SIGBUS. Link with `pkg-config --libs hone`. */
+ * Calls may run at the same time, from several threads or from a callback of another call. Each has
+ * a context of its own: its level of messages and where they go, its progress and whether it was
+ * cancelled, its limits (--untrusted, --max-memory), its team of threads (--threads). None changes
+ * what another returns or writes; they share the machine, so give each some of the threads. Two
+ * calls that write the same file race for its name like two programs: without -f the second to
+ * finish fails. The library installs no signal handlers, prints nothing on standard output, and
+ * writes messages to standard error unless `log` takes them. Outputs appear whole or not at all,
+ * also when a call fails or is cancelled. The process ends (exit 4) only when an allocation of a
+ * few bytes fails. An input file that another program cuts while it is read raises SIGBUS. Link
+ * with `pkg-config --libs hone`. */
 #ifndef HONE_H
 #define HONE_H
 

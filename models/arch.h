@@ -232,8 +232,6 @@ const struct arch *arch_at(int i);                     /* NULL past the end */
 /* ERR_DATA: `name`, a model class or an architecture as `kind` says, is none of these, and which
  * families are. */
 int arch_refuse(const char *path, const char *kind, const char *name, struct err *e);
-/* "qwen35, qwen35moe" for messages; static storage. */
-const char *arch_list(void);
 /* Builds the forward graph of a model, or of its MTP block, with all its facts. The graph must have
  * been initialised; it is released by the caller, also after an error. arch_build_draft needs an
  * architecture that has build_draft. */

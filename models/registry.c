@@ -55,23 +55,6 @@ int arch_build_draft(const struct arch *a, const struct hparams *h, struct graph
     return 0;
 }
 
-const char *arch_list(void) {
-    /* Rewritten with the same bytes each time, so that concurrent callers see the same text. */
-    static char text[256];
-    size_t n = 0;
-    for (size_t i = 0; i < COUNT_OF(all); i++) {
-        size_t len = strlen(all[i]->name);
-        if (n + len + 3 > sizeof text) break;
-        if (i) {
-            text[n++] = ',';
-            text[n++] = ' ';
-        }
-        memcpy(text + n, all[i]->name, len);
-        n += len;
-    }
-    return text;
-}
-
 int arch_refuse(const char *path, const char *kind, const char *name, struct err *e) {
     struct buf families = {0};
     for (size_t i = 0; i < COUNT_OF(all); i++)

@@ -7,6 +7,7 @@
  * embedding, the cached keys and values, recurrent states read and written. */
 #include <inttypes.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,9 +42,7 @@ static void bw_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     }
 }
 
-double eval_bandwidth(struct pool *p) {
-    static double cached;
-    if (cached > 0) return cached;
+static double measure_bandwidth(struct pool *p) {
     uint64_t avail = mem_available();
     int64_t n_chunks = BW_BYTES / BW_CHUNK;
     if (avail && avail / 4 < (uint64_t)BW_BYTES)
@@ -64,8 +63,18 @@ double eval_bandwidth(struct pool *p) {
     }
     free(j.sum);
     buf_free(data);
-    cached = best;
     return best;
+}
+
+/* It is the machine's, so all jobs of the process use what the first of them measured. */
+double eval_bandwidth(struct pool *p) {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static double known; /* GB/s; 0: not measured yet, or that failed */
+    pthread_mutex_lock(&lock);
+    if (!(known > 0)) known = measure_bandwidth(p);
+    const double gb = known;
+    pthread_mutex_unlock(&lock);
+    return gb;
 }
 
 /* Bytes that one token reads of a weight. */

@@ -114,8 +114,14 @@ static void tune_for(struct session *s) {
     tune_init(&s->tune, s->n_workers, (int)min_i64(hw.n_cores, s->n_workers));
 }
 
+/* Lets the thread work for the session's context; returns what it worked for. */
+static struct ctx *enter(const struct session *s) {
+    return ctx_enter(s->o.ctx ? s->o.ctx : ctx_current());
+}
+
 static int start(struct session **out, const struct model *m, struct model *may_pack,
                  const struct session_opts *o, struct err *e) {
+    struct ctx *callers = ctx_enter(o->ctx ? o->ctx : ctx_current());
     struct session *s = xcalloc(1, sizeof *s);
     s->m = m;
     s->may_pack = o->act == ACT_Q8 ? may_pack : NULL;
@@ -135,8 +141,10 @@ static int start(struct session **out, const struct model *m, struct model *may_
     rec_init(&s->rec, s->g);
     TRY_GOTO(fail, rc, open_device(s, e));
     *out = s;
+    ctx_enter(callers);
     return 0;
 fail:
+    ctx_enter(callers);
     session_free(s);
     return rc;
 }
@@ -216,8 +224,8 @@ static int check_ids(const struct session *s, const int32_t *ids, int64_t n, str
 }
 
 /* hidden: all rows, or NULL; logits: of the last row, or NULL. */
-static int forward(struct session *s, const int32_t *ids, int64_t n, float *hidden, float *logits,
-                   struct err *e) {
+static int feed(struct session *s, const int32_t *ids, int64_t n, float *hidden, float *logits,
+                struct err *e) {
     TRY(check_ids(s, ids, n, e));
     int64_t d = s->g->reg_width[s->g->hidden_out];
     for (int64_t i = 0; i < n; i += s->n_tok) {
@@ -229,6 +237,14 @@ static int forward(struct session *s, const int32_t *ids, int64_t n, float *hidd
         if (s->hidden_in) s->hidden_in += s->n_tok * d;
     }
     return 0;
+}
+
+static int forward(struct session *s, const int32_t *ids, int64_t n, float *hidden, float *logits,
+                   struct err *e) {
+    struct ctx *callers = enter(s);
+    int rc = feed(s, ids, n, hidden, logits, e);
+    ctx_enter(callers);
+    return rc;
 }
 
 int session_forward(struct session *s, const int32_t *ids, int64_t n, float *hidden,
@@ -284,7 +300,10 @@ int session_forward_from(struct session *s, int block, const float *residual, co
 }
 
 int session_head(struct session *s, const float *hidden, int64_t n, float *logits, struct err *e) {
-    return s->be->head(s, hidden, n, logits, e);
+    struct ctx *callers = enter(s);
+    int rc = s->be->head(s, hidden, n, logits, e);
+    ctx_enter(callers);
+    return rc;
 }
 
 /* Rows are not wanted, but nothing may be fused past them. */
@@ -338,7 +357,10 @@ bool session_can_score(const struct session *s, const struct session *base) {
 
 int session_score(struct session *s, struct session *base, const float *hidden, int64_t n,
                   const int32_t *target, struct session_score *out, struct err *e) {
-    return s->be->score(s, base, hidden, n, target, out, e);
+    struct ctx *callers = enter(s);
+    int rc = s->be->score(s, base, hidden, n, target, out, e);
+    ctx_enter(callers);
+    return rc;
 }
 
 int session_step(struct session *s, const int32_t *ids, int64_t n, float *logits, struct err *e) {

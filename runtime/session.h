@@ -4,6 +4,7 @@
 #ifndef HONE_RUNTIME_SESSION_H
 #define HONE_RUNTIME_SESSION_H
 
+#include "core/ctx.h"
 #include "core/pool.h"
 #include "kernels/kern.h"
 #include "runtime/model.h"
@@ -42,6 +43,9 @@ struct session_opts {
     enum kern_isa isa; /* KERN_REF: scalar reference everywhere */
     enum act_mode act;
     struct pool *pool; /* borrowed; NULL: the caller's thread only */
+    /* Whom the session works for (core/ctx.h): who is told of its messages and may interrupt it.
+     * Borrowed for the session's life. NULL: in every call the context of the calling thread. */
+    struct ctx *ctx;
     struct device device;
     /* Of a model and its other bindings (model_open_again) on one device: a weight that is the same
      * lies there once. share: NULL, or such a session; they may end in any order, only one runs at

@@ -55,6 +55,14 @@ for f in $(git ls-files 'core/*' 'kernels/*' 'models/*' 'text/*' 'convert/*' 'ca
     grep -qF "$base" MAP.md || say "MAP.md does not mention $f"
 done
 
+# ---- variables of the process, where the program has been built ----
+if [ -e "${HONE:-}" ] && [ -z "${SANF:-}" ]; then
+    sh tests/cli/globals.sh > /tmp/hone-lint.$$ 2>&1 || say "$(cat /tmp/hone-lint.$$)"
+    rm -f /tmp/hone-lint.$$
+else
+    echo "lint: not built here, variables of the process not checked"
+fi
+
 # ---- a merge left half done ----
 git grep -nIE '^(<<<<<<<|>>>>>>>)( |$)' -- . 2>/dev/null && say "conflict markers (above)"
 

@@ -29,60 +29,44 @@ INCBIN(hone_tmpl_mistral, "mistral-small.jinja")
 
 enum { MAX_MARKS = 4 };
 static const struct row {
-    const char *name, *about, *begin, *end;
+    struct own_template t;
     const char *has[MAX_MARKS], *lacks[MAX_MARKS];
 } rows[] = {
-    {"qwen3.5",
-     "Qwen3.5, 4B and larger: thinks unless told not to",
-     hone_tmpl_qwen35,
-     hone_tmpl_qwen35_end,
+    {{"qwen3.5", "Qwen3.5, 4B and larger: thinks unless told not to", hone_tmpl_qwen35,
+      hone_tmpl_qwen35_end},
      {"<|im_start|>", "<function=example_function_name>", "add_vision_id",
       "enable_thinking is false"},
      {"preserve_thinking is undefined"}},
-    {"qwen3.5-small",
-     "Qwen3.5, 0.8B and 2B: thinks only when told to",
-     hone_tmpl_qwen35_small,
-     hone_tmpl_qwen35_small_end,
+    {{"qwen3.5-small", "Qwen3.5, 0.8B and 2B: thinks only when told to", hone_tmpl_qwen35_small,
+      hone_tmpl_qwen35_small_end},
      {"<|im_start|>", "<function=example_function_name>", "add_vision_id",
       "enable_thinking is true"},
      {"preserve_thinking is undefined"}},
-    {"qwen3",
-     "Qwen3, thinking and not",
-     hone_tmpl_qwen3,
-     hone_tmpl_qwen3_end,
+    {{"qwen3", "Qwen3, thinking and not", hone_tmpl_qwen3, hone_tmpl_qwen3_end},
      {"<|im_start|>", "<function-name>", "<tool_response>", "enable_thinking is false"},
      {"vision_start", "generation %}"}},
-    {"gemma4",
-     "Gemma 4, 12B and larger",
-     hone_tmpl_gemma4,
-     hone_tmpl_gemma4_end,
+    {{"gemma4", "Gemma 4, 12B and larger", hone_tmpl_gemma4, hone_tmpl_gemma4_end},
      {"<|turn>", "<|tool_call>call:", "thought\\n<channel|>'"},
      {NULL}},
-    {"gemma4-small",
-     "Gemma 4 E2B and E4B",
-     hone_tmpl_gemma4_small,
-     hone_tmpl_gemma4_small_end,
+    {{"gemma4-small", "Gemma 4 E2B and E4B", hone_tmpl_gemma4_small, hone_tmpl_gemma4_small_end},
      {"<|turn>", "<|tool_call>call:"},
      {"thought\\n<channel|>'"}},
-    {"mistral-small",
-     "Mistral Small 3.2",
-     hone_tmpl_mistral,
-     hone_tmpl_mistral_end,
+    {{"mistral-small", "Mistral Small 3.2", hone_tmpl_mistral, hone_tmpl_mistral_end},
      {"[SYSTEM_PROMPT]", "[CALL_ID]", "[TOOL_CONTENT]", "Mistral Small 3"},
      {NULL}},
 };
 
 const struct own_template *own_at(int i) {
-    static struct own_template t[COUNT_OF(rows)];
-    if (i < 0 || (size_t)i >= COUNT_OF(rows)) return NULL;
-    t[i] = (struct own_template){rows[i].name, rows[i].about, rows[i].begin,
-                                 (size_t)(rows[i].end - rows[i].begin)};
-    return &t[i];
+    return i >= 0 && (size_t)i < COUNT_OF(rows) ? &rows[i].t : NULL;
+}
+
+size_t own_len(const struct own_template *t) {
+    return (size_t)(t->end - t->text);
 }
 
 const struct own_template *own_find(const char *name) {
     for (size_t i = 0; i < COUNT_OF(rows); i++)
-        if (strcmp(rows[i].name, name) == 0) return own_at((int)i);
+        if (strcmp(rows[i].t.name, name) == 0) return &rows[i].t;
     return NULL;
 }
 

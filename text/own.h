@@ -5,10 +5,10 @@
 
 #include <stddef.h>
 
-struct own_template { /* borrowed, forever */
-    const char *name, *about, *text;
-    size_t len;
+struct own_template {                      /* borrowed, forever */
+    const char *name, *about, *text, *end; /* *end is 0 */
 };
+size_t own_len(const struct own_template *t);
 const struct own_template *own_at(int i);              /* NULL: no more */
 const struct own_template *own_find(const char *name); /* NULL: no such template */
 /* The one that renders what this template is meant to render; NULL when none is. */

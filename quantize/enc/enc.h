@@ -31,8 +31,9 @@ struct enc {
     struct wrule conventional, chosen;
 };
 const struct enc *enc_find(enum qtype t); /* NULL: cannot be written */
-/* Searches with at most this instruction set (the default: the best of this machine). The bytes are
- * the same with all; for tests and measurements, not while rows are being encoded. */
+/* Lets the calling thread's context (core/ctx.h) search with at most this instruction set; the
+ * default is the best of this machine. The bytes are the same with all; for tests and measurements,
+ * not while rows are being encoded. */
 void enc_use(enum kern_isa upto);
 
 #endif

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdatomic.h>
 
+#include "core/ctx.h"
 #include "core/fp.h"
 #include "quantize/enc/super.h"
 
@@ -60,9 +61,6 @@ float enc_absmax(const float *x, int n) {
 /* ---- instruction sets ---------------------------------------------------------------------------
  */
 
-/* The table in use; NULL until the first use or enc_use. */
-static _Atomic(const struct enc_lanes *) in_use;
-
 void enc_use(enum kern_isa upto) {
     const struct enc_lanes *t = &enc_lanes_base;
 #ifdef __x86_64__
@@ -71,14 +69,15 @@ void enc_use(enum kern_isa upto) {
 #else
     (void)upto;
 #endif
-    atomic_store_explicit(&in_use, t, memory_order_relaxed);
+    atomic_store_explicit(&ctx_current()->enc, t, memory_order_relaxed);
 }
 
 const struct enc_lanes *enc_lanes(void) {
-    const struct enc_lanes *t = atomic_load_explicit(&in_use, memory_order_relaxed);
+    _Atomic(const struct enc_lanes *) *in_use = &ctx_current()->enc;
+    const struct enc_lanes *t = atomic_load_explicit(in_use, memory_order_relaxed);
     if (t) return t;
     enc_use(kern_isa_best());
-    return atomic_load_explicit(&in_use, memory_order_relaxed);
+    return atomic_load_explicit(in_use, memory_order_relaxed);
 }
 
 bool enc_load(float *dst, const float *x, int n, float limit) {

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_lib.c - include/hone.h: results and errors, messages, cancelling, and that a call
- * leaves nothing of its options behind for the next. */
+/* tests/unit/test_lib.c - include/hone.h: results and errors, messages, cancelling, that a call
+ * leaves nothing of its options behind for the next, and that calls at the same time do not meet.
+ */
 #include <locale.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "include/hone.h"
@@ -72,7 +74,7 @@ static int on_progress(void *user, const char *stage, uint64_t done, uint64_t to
     struct seen *s = user;
     struct hone_result r;
     CHECK(stage && stage[0] && (total == 0 || done <= total));
-    s->inner = hone_call("doctor", NULL, NULL, &r); /* refused: it would wait for itself */
+    s->inner = hone_call("recipes", NULL, NULL, &r); /* a call within a call is one of its own */
     hone_result_free(&r);
     return ++s->n_progress == s->cancel_at;
 }
@@ -84,7 +86,7 @@ static void test_callbacks(void) {
     const char *base = tmp_path("base.gguf"), *out = tmp_path("cancelled.gguf");
     CHECK_EQ_I64(CALL("quantize", &o, &r, base, "-o", out, "--type", "Q4_K"), HONE_CANCELLED);
     CHECK_EQ_I64(s.n_progress, 2);
-    CHECK_EQ_I64(s.inner, HONE_USAGE);
+    CHECK_EQ_I64(s.inner, HONE_OK);
     CHECK(!exists(out));
     CHECK(r.message[0]);
     /* the cancellation is over with the call; messages are ours at the level that was asked for */
@@ -128,23 +130,126 @@ static void test_locale(void) {
     hone_result_free(&r);
 }
 
+/* ---- calls at the same time ---- */
+
+enum { N_CALLS = 4, N_ARGS = 16 };
+struct one_call {
+    const char *command, *args[N_ARGS];
+    int cancel_at;
+    int rc;
+    struct seen seen;
+    struct hone_result r;
+};
+
+static void count_log(void *user, enum hone_level level, const char *text) {
+    struct seen *s = user;
+    (void)level, (void)text;
+    s->n_log++;
+}
+static int count_progress(void *user, const char *stage, uint64_t done, uint64_t total) {
+    struct seen *s = user;
+    (void)stage, (void)done, (void)total;
+    return ++s->n_progress == s->cancel_at;
+}
 static void *in_thread(void *arg) {
-    struct hone_result r = {0};
-    int *rc = arg;
-    *rc = CALL("inspect", NULL, &r, tmp_path("base.gguf"));
-    hone_result_free(&r);
+    struct one_call *c = arg;
+    struct hone_opts o = {
+        .size = sizeof o, .log = count_log, .progress = count_progress, .user = &c->seen};
+    c->seen.cancel_at = c->cancel_at;
+    c->rc = hone_call(c->command, c->args, &o, &c->r);
     return NULL;
 }
 
-static void test_threads(void) {
-    enum { N = 4 };
-    pthread_t t[N];
-    int rc[N];
-    for (int i = 0; i < N; i++) CHECK(pthread_create(&t[i], NULL, in_thread, &rc[i]) == 0);
-    for (int i = 0; i < N; i++) {
-        pthread_join(t[i], NULL);
-        CHECK_EQ_I64(rc[i], HONE_OK);
+/* A copy of the result without what differs from run to run: lines of time, speed and memory. */
+static char *without_times(const char *text) {
+    static const char *const keys[] = {"seconds", "tok_per_s", "peak", "command_line", "output"};
+    char *copy = calloc(strlen(text) + 1, 1), *at = copy;
+    for (const char *line = text, *end; *line; line = end) {
+        end = strchr(line, '\n') ? strchr(line, '\n') + 1 : line + strlen(line);
+        bool drop = false;
+        for (size_t i = 0; i < COUNT_OF(keys); i++) {
+            const char *hit = strstr(line, keys[i]);
+            drop = drop || (hit && hit < end);
+        }
+        if (drop) continue;
+        memcpy(at, line, (size_t)(end - line));
+        at += end - line;
     }
+    return copy;
+}
+
+/* The calls of a round, which write files of their own. round: "alone", "both" or "cancel". */
+static void fill_calls(struct one_call c[N_CALLS], const char *round) {
+    static char path[3][2][256], base[256], q[256];
+    const int k = round[0] - 'a';
+    const char *text = "tests/golden/tiny-qwen35moe/self_eval.txt";
+    snprintf(base, sizeof base, "%s", tmp_path("base.gguf"));
+    snprintf(q, sizeof q, "%s", tmp_path("q.gguf"));
+    for (int i = 0; i < 2; i++)
+        snprintf(path[k][i], sizeof path[k][i], "%s-%d.gguf", tmp_path(round), i);
+    const struct one_call calls[N_CALLS] = {
+        {.command = "eval",
+         .args = {"kld", q, text, "--base", base, "--ctx", "64", "--chunks", "3", "-j", "2"}},
+        {.command = "eval",
+         .args = {"ppl", base, text, "--ctx", "32", "--chunks", "4", "-j", "3", "--untrusted"}},
+        {.command = "quantize",
+         .args = {base, "-o", path[k][0], "--type", "Q5_K", "-j", "2", "--trace"}},
+        {.command = "quantize",
+         .args = {base, "-o", path[k][1], "--recipe", "IQ4_XS", "-q", "--isa", "ref"}},
+    };
+    memcpy(c, calls, sizeof calls);
+}
+
+static long same_files(const char *a, const char *b) {
+    FILE *f = fopen(a, "rb"), *g = fopen(b, "rb");
+    long n = 0;
+    int x = 0, y = 0;
+    while (f && g && x == y && x != EOF) {
+        x = getc(f);
+        y = getc(g);
+        n++;
+    }
+    if (f) fclose(f);
+    if (g) fclose(g);
+    return x == EOF && y == EOF ? n : 0;
+}
+
+static void test_threads(void) {
+    static struct one_call alone[N_CALLS], both[N_CALLS];
+    pthread_t t[N_CALLS];
+    fill_calls(alone, "alone");
+    fill_calls(both, "both");
+    for (int i = 0; i < N_CALLS; i++) in_thread(&alone[i]);
+    for (int i = 0; i < N_CALLS; i++) CHECK(pthread_create(&t[i], NULL, in_thread, &both[i]) == 0);
+    for (int i = 0; i < N_CALLS; i++) pthread_join(t[i], NULL);
+    for (int i = 0; i < N_CALLS; i++) {
+        char *a = without_times(alone[i].r.text), *b = without_times(both[i].r.text);
+        if (alone[i].rc || both[i].rc)
+            CHECK_FAIL("call %d: %s / %s", i, alone[i].r.message, both[i].r.message);
+        CHECK(strlen(a) > 100);
+        CHECK_EQ_STR(b, a);
+        CHECK_EQ_I64(both[i].seen.n_log, alone[i].seen.n_log);
+        CHECK_EQ_I64(both[i].seen.n_progress, alone[i].seen.n_progress);
+        if (i >= 2) CHECK(same_files(alone[i].args[2], both[i].args[2]) > 10000);
+        free(a);
+        free(b);
+        hone_result_free(&alone[i].r);
+        hone_result_free(&both[i].r);
+    }
+    CHECK(alone[2].seen.n_log > 0 && alone[3].seen.n_log == 0); /* --trace and -q */
+}
+
+/* One of two calls is cancelled; the other neither notices nor is kept waiting. */
+static void test_cancel_one(void) {
+    static struct one_call c[N_CALLS];
+    pthread_t t[2];
+    fill_calls(c, "cancel");
+    c[0].cancel_at = 2;
+    for (int i = 0; i < 2; i++) CHECK(pthread_create(&t[i], NULL, in_thread, &c[i]) == 0);
+    for (int i = 0; i < 2; i++) pthread_join(t[i], NULL);
+    CHECK_EQ_I64(c[0].rc, HONE_CANCELLED);
+    CHECK_EQ_I64(c[1].rc, HONE_OK);
+    for (int i = 0; i < 2; i++) hone_result_free(&c[i].r);
 }
 
 int main(void) {
@@ -154,6 +259,7 @@ int main(void) {
     RUN(test_limits);
     RUN(test_locale);
     RUN(test_threads);
+    RUN(test_cancel_one);
     tmp_remove();
     return check_done();
 }

@@ -123,7 +123,8 @@ static void other(const char *name, const char *like, int n_pass, int n_errors,
     struct lint_report r;
     CHECK(t && strcmp(t->name, name) == 0);
     t = own_find(name);
-    CHECK_OK(chat_batch_render(t->text, t->len, name, JINJA_HF, sc, n_sc, "scenarios", &out, &e));
+    CHECK_OK(
+        chat_batch_render(t->text, own_len(t), name, JINJA_HF, sc, n_sc, "scenarios", &out, &e));
     CHECK_OK(jdoc_parse(&want, want_text, n_want, name, &e));
     CHECK_OK(jdoc_parse(&got, out.data, out.len, name, &e));
     for (uint32_t i = 0; i < want.root.u.dict->n; i++) {
@@ -135,7 +136,7 @@ static void other(const char *name, const char *like, int n_pass, int n_errors,
         bool equal = g && g->tag == JT_STR && jv_eqs(w->v, *g), may = strstr(differs, id) != NULL;
         if (!g || g->tag != JT_STR || equal == may) CHECK_FAIL("%s: scenario%s", name, id);
     }
-    CHECK_OK(lint_run(&r, t->text, t->len, name, JINJA_HF, &e));
+    CHECK_OK(lint_run(&r, t->text, own_len(t), name, JINJA_HF, &e));
     CHECK_EQ_I64(r.n_passed, n_pass);
     CHECK_EQ_I64(r.n_by[LINT_ERROR], n_errors);
     lint_report_free(&r);

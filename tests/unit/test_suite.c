@@ -163,7 +163,7 @@ static void test_bad_suites(void) {
 static void test_suites_of_ours(void) {
     const struct default_text *t = default_suite();
     struct suite s;
-    CHECK_OK(suite_parse(&s, t->data, t->len, t->name, &e));
+    CHECK_OK(suite_parse(&s, t->data, default_text_len(t), t->name, &e));
     CHECK_EQ_I64(s.n, 60);
     CHECK(suite_calls(&s));
     suite_close(&s);

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT
+/* core/ctx.h - what belongs to one job and not to the process: where its messages and its progress
+ * go, whether it was told to stop, what strangers' files may claim, its memory limit, its team of
+ * threads and its rank among several processes.
+ *
+ * Two jobs of one process that have a context each share nothing that either of them changes. A
+ * context reaches the code below in two ways. What computes is given it: struct cli has it, and
+ * struct session_opts, whose sessions keep it. Everything else (a message from deep inside a
+ * parser, the question whether to stop) asks for the context of the thread that runs it, which
+ * ctx_enter sets where a thread's work begins. The pool hands the caller's context on to its
+ * workers with every job, core/writer.h to its thread. docs/design/context.md says why.
+ *
+ * A thread that entered none has the context of the process, ctx_process(), which is the one of the
+ * program `hone`. */
+#ifndef HONE_CORE_CTX_H
+#define HONE_CORE_CTX_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "core/err.h"
+#include "core/log.h"
+#include "core/prog.h"
+
+struct buf_budget;
+struct enc_lanes;
+struct pool;
+
+/* The job sets what is not atomic before it starts threads, and may not change it while they run.
+ */
+struct ctx {
+    struct { /* core/log.h */
+        atomic_int level, color, line_open;
+        log_sink sink; /* NULL: stderr */
+        void *sink_ud;
+    } log;
+    struct { /* core/prog.h */
+        atomic_int mode;
+        prog_sink sink; /* NULL: a line on stderr */
+        void *sink_ud;
+        int step_at, step_of; /* of a job of several steps; 0: none */
+    } prog;
+    atomic_bool interrupted;
+    atomic_bool untrusted;            /* core/limits.h: the lower limits are in force */
+    struct buf_budget *budget;        /* core/mem.c: what --max-memory leaves; NULL: no limit */
+    _Atomic(const struct enc_lanes *) /* quantize/enc/search.c: the vectors that encoders use; */
+        enc;                          /* NULL: the best of this machine */
+    struct {                          /* core/ranks.h: this process is number `me` of `n` */
+        int n, me;
+    } ranks;
+    struct pool *pool; /* the team, made by ctx_team; NULL: there is none yet */
+};
+
+/* Makes the context of a new job: default levels, messages to stderr, no limit, one rank, no team.
+ */
+void ctx_init(struct ctx *c);
+/* Ends the team and gives back what the context owns; afterwards it is as after ctx_init, but that
+ * sinks and levels stay. No thread may work for it any more. Buffers that were allocated under its
+ * memory limit may outlive it. */
+void ctx_release(struct ctx *c);
+
+/* Returns the context that the calling thread works for; never NULL. */
+struct ctx *ctx_current(void);
+/* Lets the calling thread work for c from now on. Returns what to enter again when that work is
+ * done; NULL means the context of the process. */
+struct ctx *ctx_enter(struct ctx *c);
+/* Returns the context of the process. It needs no ctx_init. */
+struct ctx *ctx_process(void);
+
+/* Tells the job to stop: prog_interrupted() is true for it from now on. Async-signal-safe. */
+void ctx_interrupt(struct ctx *c);
+
+/* Makes the team on the first call; n_threads as in pool_new. */
+int ctx_team(struct ctx *c, int n_threads, struct err *e);
+
+#endif

@@ -1,0 +1,50 @@
+#!/bin/sh
+# Nothing that changes belongs to the process: every variable of the program that can be written and is not a thread's own
+# is in the list below, with the reason. Found in the symbols of the objects (sections .data, .bss, .tdata, .tbss, COMMON),
+# so no way of writing a declaration hides one. Two jobs in two contexts (core/ctx.h) may not meet in anything else.
+set -eu
+all=$(dirname "$HONE")/all.a
+command -v objdump > /dev/null && [ -e "$all" ] || { echo "SKIP: no objdump, or no $all"; exit 77; }
+[ -z "${SANF:-}" ] || { echo "SKIP: a sanitizer adds variables of its own"; exit 77; }
+t=$(mktemp -d)
+trap 'rm -rf "$t"' EXIT
+. tests/expect.sh
+
+# object:variable, patterns of the shell: compilers put a number, or the function, to the name of a static variable in it
+allowed() {
+    case $1 in
+    # the context of the process, of threads that entered none; a thread's pointer to its own, and the chunk it is in
+    ctx.o:process | ctx.o:current | pool.o:inside) ;;
+    # filled once, by pthread_once, and only read afterwards
+    grid.o:grid | grid.o:grid_once | grid_near.o:tables | grid_near.o:once | gridq.o:levels | gridq.o:lowest) ;;
+    gridq.o:levels_once | kern.o:amx_once | kern.o:amx_agrees | json.o:*once*) ;;
+    # what the machine can do, measured once, under a lock
+    eval_speed.o:*known* | eval_speed.o:*lock* | agree.o:*known* | agree.o:*lock*) ;;
+    # what a signal handler must find, which knows no context: temporaries to remove, maps that may be cut (under a lock)
+    out.o:temps | out.o:temp_count | map.o:live | map.o:n_live | map.o:lock | main.o:*busy*) ;;
+    # the terminal, of which a process has one
+    chat.o:asked | chat.o:ended | line.o:tty | line.o:have_tty | line.o:resized | line.o:continued | line.o:wake_fd) ;;
+    # set by tests of interruption alone
+    gguf_edit.o:gguf_edit_hook) ;;
+    # what nvcc adds to register its kernels
+    *:*__nv_* | *:*__fat* | *:*__cuda* | *:*__device_stub*) ;;
+    *) return 1 ;;
+    esac
+}
+objdump -t "$all" "$(dirname "$all")/cli/main.o" | awk '
+    /file format/ { object = $1; sub(/:$/, "", object); sub(/.*\//, "", object) }
+    / (\.t?data|\.t?bss|\*COM\*|\.data\.[^r][^ ]*|\.data\.rel|\.data\.rel\.local|\.bss\.[^ ]*)\t/ {
+        if ($NF !~ /^\.(t?data|t?bss)/) print object ":" $NF }' | sort -u > "$t/all"
+[ "$(wc -l < "$t/all")" -ge 10 ] || say "only these were found, so the search is wrong: $(cat "$t/all")"
+while read -r v; do
+    allowed "$v" || say "${v%%:*} has a variable '${v#*:}' that belongs to the process; put it into struct ctx (core/ctx.h) or into what its caller holds"
+done < "$t/all"
+
+# the search finds what it is for, however it is written
+printf '%s\n' 'static int plain;' 'int shared = 1; static char *name = "x";' '_Thread_local int mine;' \
+    'int *f(void) { static int inner; plain++; name++; return &inner + shared + plain + mine; }' \
+    'static const int fixed = 3; const int *g(void) { return &fixed; } extern char **n; char **n = &name;' > "$t/x.c"
+${CC:-cc} -fPIC -c "$t/x.c" -o "$t/x.o"
+n=$(objdump -t "$t/x.o" | grep -cE ' (\.t?data|\.t?bss|\*COM\*|\.data\.rel(\.local)?)	[0-9a-f]+ +(\.hidden )?(plain|shared|name|mine|inner\.[0-9]+|n)$') || true
+[ "$n" = 6 ] || say "six variables of a test file, $n found"
+exit $fail
