@@ -29,8 +29,11 @@ static int parse_act(const char *name, enum act_mode *out, struct err *e) {
 
 int eval_session(struct cli *c, const struct eval_args *a, struct model *m, const char *kv,
                  int64_t n_ctx, struct session **out, struct err *e) {
-    struct session_opts o = {
-        .n_ctx = n_ctx, .n_ubatch = min_i64(n_ctx, MAX_UBATCH), .isa = c->isa, .device = c->device};
+    struct session_opts o = {.n_ctx = n_ctx,
+                             .n_ubatch = min_i64(n_ctx, MAX_UBATCH),
+                             .isa = c->isa,
+                             .device = c->device,
+                             .pack = true};
     TRY(kv_type_parse(kv, "--kv-type", &o.kv_k, &o.kv_v, e));
     if (a->kv_skip_type)
         TRY(kv_type_parse(a->kv_skip_type, "--kv-skip-type", &o.kv_edge_k, &o.kv_edge_v, e));
@@ -38,7 +41,7 @@ int eval_session(struct cli *c, const struct eval_args *a, struct model *m, cons
     TRY(parse_act(a->act, &o.act, e));
     TRY(cli_pool(c, e));
     o.pool = c->pool;
-    return session_new_packed(out, m, &o, e);
+    return session_new(out, m, &o, e);
 }
 
 void eval_close_one(struct eval_loaded *l) {

@@ -264,10 +264,11 @@ static int time_file(struct make *mk, const struct made *f, const char *what, st
                              .isa = mk->c->isa,
                              .act = ACT_Q8,
                              .kv_type = QT_F16,
+                             .pack = true,
                              .pool = mk->c->pool,
                              .device = cli_device_share(mk->c, 1)};
     TRY_GOTO(out, rc, model_open(&m, f->path, e));
-    TRY_GOTO(out, rc, session_new_packed(&s, m, &o, e));
+    TRY_GOTO(out, rc, session_new(&s, m, &o, e));
     TRY_GOTO(out, rc,
              eval_speed(s, mk->pp, mk->tg, depth, n_depths, (int)mk->reps,
                         eval_bandwidth(mk->c->pool), &keep, row, &n, e));

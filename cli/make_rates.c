@@ -167,7 +167,6 @@ static int time_rows(struct rates *r, struct make *mk, const struct shapes *s, s
 
 static int time_windows(struct rates *r, struct make *mk, struct model *m, const struct ids *ids,
                         struct err *e) {
-    struct model *twice = NULL;
     struct session *a = NULL, *b = NULL;
     struct eval_kld_run run;
     int rc;
@@ -177,9 +176,8 @@ static int time_windows(struct rates *r, struct make *mk, struct model *m, const
                              .act = ACT_F32,
                              .pool = mk->c->pool,
                              .device = mk->c->device};
-    TRY_GOTO(out, rc, model_open_again(&twice, m, e));
     TRY_GOTO(out, rc, session_new(&a, m, &o, e));
-    TRY_GOTO(out, rc, session_new(&b, twice, &o, e));
+    TRY_GOTO(out, rc, session_new(&b, m, &o, e));
     const struct eval_domain all = {.name = "", .ids = ids->v, .n_ids = ids->n};
     struct eval_kld_job job = {.base = a,
                                .cand = &b,
@@ -200,7 +198,6 @@ static int time_windows(struct rates *r, struct make *mk, struct model *m, const
 out:
     session_free(a);
     session_free(b);
-    model_close(twice);
     return rc;
 }
 

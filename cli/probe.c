@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 /* cli/probe.c - stages 2 and 3: what a change of one group does to the output.
  *
- * The model is opened several times (the same pages of one map); one binding stays as it is, each
- * of the others gets one group's encoded tensors. All run over the same windows, so the base's pass
- * is shared and differences are paired. A pass begins at the block of the changed group, with the
- * hidden states of the base (of the mix, for steps around one). */
+ * A candidate is the base with some groups' tensors replaced by encoded ones; all other weights are
+ * the base's own. A session for each slot stays over all batches and is given one candidate after
+ * the other. All run over the same windows, so the base's pass is shared and differences are
+ * paired. A pass begins at the block of the changed group, with the hidden states of the base (of
+ * the mix, for steps around one). */
 #include "cli/probe.h"
 
 #include <inttypes.h>
@@ -47,29 +48,42 @@ int probe_open(struct probe *p, struct cli *c, const char *model, const struct s
                              .pool = c->pool,
                              .device = c->device};
     int rc = 0;
-    rc = model_open(&p->model[PROBE_SLOTS], model, e);
-    for (int i = 0; i < PROBE_SLOTS && !rc; i++)
-        rc = model_open_again(&p->model[i], p->model[PROBE_SLOTS], e);
-    o.n_sharing = PROBE_SLOTS;
-    for (int i = PROBE_SLOTS; i >= 0 && !rc; i--) { /* the base lends its weights to the others */
-        rc = session_new(&p->session[i], p->model[i], &o, e);
-        o.share = p->session[PROBE_SLOTS];
-        o.n_sharing = 0;
+    rc = model_open(&p->base, model, e);
+    o.n_followers = PROBE_SLOTS;
+    for (int i = PROBE_SLOTS; i >= 0 && !rc; i--) { /* the first one brings the weights */
+        rc = session_new(&p->session[i], p->base, &o, e);
+        o.n_followers = 0;
     }
     for (int i = 0; i < texts->n && !rc; i++)
-        rc = corpus_load(p->model[0], texts->v[i], true, &p->ids, e);
+        rc = corpus_load(p->base, texts->v[i], true, &p->ids, e);
     if (!rc) rc = thin_windows(p, ctx, n_chunks, e);
     if (rc) probe_close(p);
     return rc;
 }
 
+/* Slot i computes with a candidate, which is taken; NULL: with the base. */
+static int use(struct probe *p, int i, struct model *cand, struct err *e) {
+    int rc = session_use(p->session[i], cand ? cand : p->base, e);
+    if (rc) {
+        model_close(cand);
+        return rc;
+    }
+    model_close(p->cand[i]);
+    p->cand[i] = cand;
+    return 0;
+}
+
+/* Candidates go, and the encoded tensors that nobody else needs. */
 static void drop(struct probe *p, bool all) {
+    struct err unused;
     int n = 0;
+    for (int i = 0; i < PROBE_SLOTS; i++)
+        if (p->cand[i]) (void)use(p, i, NULL, &unused); /* the base has the same graph */
     for (int i = 0; i < p->n_data; i++) {
         if (p->data[i].keep && !all)
             p->data[n++] = p->data[i];
         else
-            buf_free(p->data[i].data);
+            weight_drop(&p->data[i].w);
     }
     p->n_data = n;
 }
@@ -79,70 +93,64 @@ void probe_forget(struct probe *p) {
 }
 
 void probe_close(struct probe *p) {
-    for (int i = 0; i <= PROBE_SLOTS; i++) session_free(p->session[i]);
-    for (int i = 0; i <= PROBE_SLOTS; i++) model_close(p->model[i]);
     drop(p, true);
+    for (int i = 0; i <= PROBE_SLOTS; i++) session_free(p->session[i]);
+    model_close(p->base);
     free(p->data);
     ids_release(&p->ids);
     memset(p, 0, sizeof *p);
 }
 
-static bool uses(const struct model *m, const char *name) {
-    for (int i = 0; i < m->graph.n_weights; i++)
-        if (strcmp(m->graph.weight[m->source[i]].name, name) == 0) return true;
-    return false;
+static const struct gguf_tensor *item(const struct probe *p, const struct sens_group *g, int i) {
+    return gguf_tensor_at(p->base->gguf, g->item[i]);
 }
 
 bool probe_uses(const struct probe *p, const struct sens *s, int group) {
     const struct sens_group *g = &s->group[group];
     for (int i = 0; i < g->n_items; i++)
-        if (!uses(p->model[0], gguf_tensor_at(p->model[0]->gguf, g->item[i])->name)) return false;
+        if (!model_find_weight(p->base, item(p, g, i)->name)) return false;
     return true;
 }
 
-static int encoded(struct probe *p, const struct sens *s, int64_t item, enum qtype type, bool keep,
-                   void **out, struct err *e) {
+/* The tensor in a type; it stays where it is until the next call. */
+static int encoded(struct probe *p, const struct sens *s, int64_t index, enum qtype type, bool keep,
+                   const struct weight **out, struct err *e) {
+    const char *name = gguf_tensor_at(p->base->gguf, index)->name;
+    struct weight w;
+    void *data = NULL;
     for (int i = 0; i < p->n_data; i++)
-        if (p->data[i].item == item && p->data[i].type == type) {
-            *out = p->data[i].data;
+        if (p->data[i].item == index && p->data[i].type == type) {
+            *out = &p->data[i].w;
             p->data[i].keep |= keep;
             return 0;
         }
-    TRY(sens_encode(p->from, item, type, s->search, out, e));
+    TRY(sens_encode(p->from, index, type, s->search, &data, e));
+    int rc = weight_given(&w, model_find_weight(p->base, name), name, data, type, buf_free, e);
+    if (rc) {
+        buf_free(data);
+        return rc;
+    }
     p->data = xreallocarray(p->data, (size_t)p->n_data + 1, sizeof *p->data);
-    p->data[p->n_data++] = (struct probe_data){item, type, *out, keep};
+    p->data[p->n_data++] = (struct probe_data){index, type, w, keep};
+    *out = &p->data[p->n_data - 1].w;
     return 0;
 }
 
-/* The group's tensors of one slot in a type. */
-static int put(struct probe *p, const struct sens *s, int slot, int group, enum qtype type,
-               bool keep, struct err *e) {
+/* The group's tensors of a candidate in a type; of: the candidate so far, taken. */
+static int change(struct probe *p, const struct sens *s, struct model **cand, int group,
+                  enum qtype type, bool keep, struct err *e) {
     const struct sens_group *g = &s->group[group];
     for (int i = 0; i < g->n_items; i++) {
-        const struct gguf_tensor *t = gguf_tensor_at(p->model[slot]->gguf, g->item[i]);
-        void *data = NULL;
-        if (!uses(p->model[slot], t->name)) continue;
-        if (type != t->type) TRY(encoded(p, s, g->item[i], type, keep, &data, e));
-        TRY(model_set_weight(p->model[slot], t->name, data, type, e));
+        const struct gguf_tensor *t = item(p, g, i);
+        struct model *next = NULL;
+        struct model_change c = {.name = t->name};
+        if (type == t->type || !model_find_weight(p->base, t->name)) continue;
+        TRY(encoded(p, s, g->item[i], type, keep, &c.to, e));
+        TRY(model_with(&next, *cand ? *cand : p->base, &c, 1, e));
+        model_close(*cand);
+        *cand = next;
     }
     return 0;
-}
-
-static int restore(struct probe *p, const struct sens *s, int slot, struct err *e) {
-    const struct gguf *g = p->model[slot]->gguf;
-    for (int i = 0; i < s->n_groups; i++)
-        for (int k = 0; k < s->group[i].n_items; k++) {
-            const struct gguf_tensor *t = gguf_tensor_at(g, s->group[i].item[k]);
-            if (uses(p->model[slot], t->name))
-                TRY(model_set_weight(p->model[slot], t->name, NULL, t->type, e));
-        }
-    return 0;
-}
-
-/* The first block that a change of the group is in. */
-static int first_block(const struct probe *p, const struct sens_group *g) {
-    if (g->role == ROLE_OUTPUT) return (int)p->model[0]->hp.d[HD_LAYERS];
-    return g->block < 0 ? 0 : g->block;
 }
 
 /* Everything that decides the weights of a candidate: a group's type alone, or within a mix. */
@@ -159,9 +167,8 @@ static void add_kept(struct kept_of *x, const struct probe *p, const struct sens
     kept_release(&base);
 }
 
-/* begin, like: eval.h; of candidates whose weights below a block are those of another. */
-static int measure(struct probe *p, int n, const int *begin, const int *like,
-                   const struct kept_of *kept, struct eval_kld_run *r, struct err *e) {
+static int measure(struct probe *p, int n, const struct kept_of *kept, struct eval_kld_run *r,
+                   struct err *e) {
     const struct eval_domain all = {.name = "", .ids = p->ids.v, .n_ids = p->ids.n};
     const struct eval_kld_job job = {.base = p->session[PROBE_SLOTS],
                                      .cand = p->session,
@@ -170,8 +177,7 @@ static int measure(struct probe *p, int n, const int *begin, const int *like,
                                      .n_domains = 1,
                                      .ctx = p->ctx,
                                      .from = p->ctx / 8,
-                                     .begin = begin,
-                                     .like = like,
+                                     .same_graph = true,
                                      .keep = p->c->kept ? kept->of : NULL,
                                      .unshared = true};
     return eval_kld_open(&job, r, e);
@@ -181,15 +187,17 @@ int probe_alone(struct probe *p, const struct sens *s, const struct probe_want *
                 struct probe_got *got, struct err *e) {
     struct eval_kld_run r;
     struct kept_of kept = {0};
-    int rc = 0, begin[PROBE_SLOTS] = {0}, like[PROBE_SLOTS] = {0};
+    int rc = 0;
     for (int i = 0; i < n && !rc; i++) {
-        begin[i] = first_block(p, &s->group[w[i].group]);
-        like[i] = -1;
+        struct model *cand = NULL;
         add_kept(&kept, p, s, NULL, &w[i]);
-        rc = restore(p, s, i, e);
-        if (!rc) rc = put(p, s, i, w[i].group, w[i].type, false, e);
+        rc = change(p, s, &cand, w[i].group, w[i].type, false, e);
+        if (rc)
+            model_close(cand);
+        else
+            rc = use(p, i, cand, e);
     }
-    if (!rc) rc = measure(p, n, begin, like, &kept, &r, e);
+    if (!rc) rc = measure(p, n, &kept, &r, e);
     kept_release(&kept);
     for (int i = 0; i < n && !rc; i++) {
         struct eval_group k;
@@ -201,19 +209,32 @@ int probe_alone(struct probe *p, const struct sens *s, const struct probe_want *
     return rc;
 }
 
+/* The mix with one group in another type; w NULL: the mix. */
+static int mixed(struct probe *p, const struct sens *s, const struct sens_mix *mix,
+                 const struct probe_want *w, struct model **cand, struct err *e) {
+    for (int g = 0; g < s->n_groups; g++) {
+        bool step = w && w->group == g;
+        TRY(change(p, s, cand, g, step ? w->type : mix->type[g], !step, e));
+    }
+    return 0;
+}
+
 int probe_steps(struct probe *p, const struct sens *s, const struct sens_mix *mix,
                 const struct probe_want *w, int n, struct probe_got *got, struct err *e) {
     struct eval_kld_run r = {0};
     struct kept_of kept = {0};
-    int rc = 0, begin[PROBE_SLOTS] = {0}, like[PROBE_SLOTS] = {-1};
-    for (int i = 0; i <= n; i++) add_kept(&kept, p, s, mix, i ? &w[i - 1] : NULL);
-    for (int i = 1; i <= n; i++) begin[i] = first_block(p, &s->group[w[i - 1].group]);
-    for (int i = 0; i <= n && !rc; i++)
-        for (int g = 0; g < s->n_groups && !rc; g++) {
-            bool step = i > 0 && w[i - 1].group == g;
-            rc = put(p, s, i, g, step ? w[i - 1].type : mix->type[g], !step, e);
-        }
-    if (!rc) rc = measure(p, n + 1, begin, like, &kept, &r, e);
+    int rc = 0;
+    for (int i = 0; i <= n && !rc; i++) {
+        const struct probe_want *step = i ? &w[i - 1] : NULL;
+        struct model *cand = NULL;
+        add_kept(&kept, p, s, mix, step);
+        rc = mixed(p, s, mix, step, &cand, e);
+        if (rc)
+            model_close(cand);
+        else
+            rc = use(p, i, cand, e);
+    }
+    if (!rc) rc = measure(p, n + 1, &kept, &r, e);
     kept_release(&kept);
     for (int i = 0; i < n && !rc; i++) {
         struct eval_pair d;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* cli/probe.h - end-to-end probes: several bindings of one mapped model, each with some groups of
- * tensors replaced by their encoded form, compared with the untouched one on common tokens. */
+/* cli/probe.h - end-to-end probes: candidates that differ from a model in the tensors of some
+ * groups, which are encoded, compared with it on common tokens. */
 #ifndef HONE_CLI_PROBE_H
 #define HONE_CLI_PROBE_H
 
@@ -12,14 +12,15 @@ enum { PROBE_SLOTS = 6 };
 struct probe_data { /* one encoded tensor */
     int64_t item;
     enum qtype type;
-    void *data;
-    bool keep; /* of the mix: stays over batches */
+    struct weight w; /* held */
+    bool keep;       /* of the mix: stays over batches */
 };
 struct probe {
     struct cli *c; /* its `kept`: windows that took long are kept there */
     const struct sens_source *from;
-    struct model *model[PROBE_SLOTS + 1]; /* [PROBE_SLOTS]: the base */
-    struct session *session[PROBE_SLOTS + 1];
+    struct model *base;
+    struct model *cand[PROBE_SLOTS];          /* what the sessions compute with; NULL: the base */
+    struct session *session[PROBE_SLOTS + 1]; /* [PROBE_SLOTS]: the base's */
     struct ids ids;
     int64_t ctx, n_chunks;
     char hash[33]; /* of the tokens */

@@ -28,14 +28,15 @@ void run_answer_release(struct run_answer *a) {
 }
 
 int run_start(struct run *r, int64_t n_ctx, struct err *e) {
-    struct session_opts o = {.n_ctx = n_ctx, .isa = r->c->isa, .device = r->c->device};
+    struct session_opts o = {
+        .n_ctx = n_ctx, .isa = r->c->isa, .device = r->c->device, .pack = true};
     TRY(kv_type_parse(r->a.kv_type, "--kv-type", &o.kv_k, &o.kv_v, e));
     if (strcmp(r->a.act, "q8") != 0 && strcmp(r->a.act, "f32") != 0)
         return err_set(e, ERR_USAGE, "--act: '%s' is not f32 or q8", r->a.act);
     o.act = strcmp(r->a.act, "q8") == 0 ? ACT_Q8 : ACT_F32;
     TRY(cli_pool(r->c, e));
     o.pool = r->c->pool;
-    TRY(session_new_packed(&r->s, r->m, &o, e));
+    TRY(session_new(&r->s, r->m, &o, e));
     if (r->a.draft) TRY(draft_new(&r->draft, r->s, e));
     return gen_new(&r->gen, r->s, r->draft, e);
 }

@@ -229,6 +229,13 @@ uint64_t mem_available(void) {
     return machine.mem_left ? machine.mem_left : 1; /* 0 would be "unknown" */
 }
 
+uint64_t buf_available(void) {
+    struct buf_budget *b = ctx_current()->budget;
+    const uint64_t most = b ? atomic_load(&b->most) : 0, live = b ? atomic_load(&b->live) : 0;
+    const uint64_t have = mem_available(), left = live < most ? most - live : 1;
+    return most && (!have || left < have) ? left : have;
+}
+
 uint64_t mem_peak_rss(void) {
     struct rusage u;
     if (getrusage(RUSAGE_SELF, &u) != 0 || u.ru_maxrss < 0) return 0;

@@ -27,6 +27,8 @@ void buf_free(void *p);
 /* Bytes of memory the machine reports as available now, or what control groups leave of them; 0 if
  * unknown. */
 uint64_t mem_available(void);
+/* The same, and not more than --max-memory leaves for buf_alloc; 0 if unknown and not limited. */
+uint64_t buf_available(void);
 /* Peak resident set of this process in bytes; 0 if unknown. */
 uint64_t mem_peak_rss(void);
 

@@ -17,6 +17,7 @@ struct backend {
     int (*open)(struct session *s, struct err *e);
     void (*close)(struct session *s); /* also of a session whose open failed */
     void (*reset)(struct session *s); /* states zero */
+    void (*use)(struct session *s);   /* other weights in s->m (session_use); NULL: nothing to do */
     /* Tokens s->ids [s->n_tok], at most n_ubatch, at position s->pos. hidden: NULL or all rows that
      * enter the head; logits: NULL or those of the last row. */
     int (*pass)(struct session *s, float *hidden, float *logits, struct err *e);

@@ -49,7 +49,7 @@ static void size_weight(const struct session *s, struct sizes *z, gr_w w) {
     z->panel = max_i64(z->panel, exec_panel_rows(k) * k);
     if (exec_is_packed(s, model_weight(s->m, w)))
         z->act_blocks = max_i64(z->act_blocks, kern_act_blocks(k));
-    /* any type: model_set_weight may change it */
+    /* any type: session_use may change it */
     for (int t = 0; t < QT_COUNT; t++) {
         if (!qtype_info(t)) continue;
         uint64_t b = qtype_row_bytes(kern_dot_partner((enum qtype)t), k);

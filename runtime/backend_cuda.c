@@ -118,7 +118,6 @@ static int cuda_open(struct session *s, struct err *e) {
     TRY(cu_use_wgmma(d->q, (d->fuse & CUDA_WGMMA) != 0 && !d->exact, e));
     TRY(cu_get_info(d->ctx, &d->info, e));
     d->n_splits = choose_splits(s);
-    exec_cuda_join(s);
     exec_cuda_find_uses(s);
     TRY(alloc_all(s, e));
     TRY(exec_cuda_refresh(s, true, e));
@@ -129,9 +128,8 @@ static int cuda_open(struct session *s, struct err *e) {
 static void cuda_close(struct session *s) {
     struct cuda *d = dev(s);
     if (!d) return;
-    exec_cuda_part(s);
     exec_cuda_drop_step(d);
-    for (int i = 0; i < s->g->n_weights; i++) cu_buf_free(d->w[i].buf);
+    exec_cuda_forget_all(s);
     for (int i = 0; i < s->kv.n_slots; i++) {
         cu_buf_free(d->kv[i].kb);
         cu_buf_free(d->kv[i].vb);
@@ -362,6 +360,7 @@ const struct backend backend_cuda = {
     .open = cuda_open,
     .close = cuda_close,
     .reset = cuda_reset,
+    .use = exec_cuda_forget,
     .pass = cuda_pass,
     .head = cuda_head,
     .finds_best = true,

@@ -39,7 +39,7 @@ int draft_session(struct session *trunk, struct model **m, struct session **s, s
     *m = NULL;
     *s = NULL;
     TRY(model_open_draft(m, session_model(trunk), e));
-    int rc = session_new_packed(s, *m, &o, e);
+    int rc = session_new(s, *m, &o, e);
     if (rc) {
         model_close(*m);
         *m = NULL;

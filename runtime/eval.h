@@ -72,12 +72,11 @@ struct eval_kld_job {
     int64_t max_chunks; /* windows in all, taken from the domains in turn; 0: all */
     int64_t from;       /* first scored row of a window; -1: ctx / 2. Row r predicts token r + 1 */
     bool routing;       /* also compare expert choices, of all tokens of the windows */
-    /* NULL, or per candidate: weights below block begin[i] equal those of candidate like[i] < i, or
-     * of the base (-1), whose hidden states are used there. Where that cannot be, all is computed.
-     */
-    const int *begin, *like;
+    /* All models are of one graph (model_with): blocks whose weights a candidate shares with the
+     * base, or with a candidate before it, are computed once. Where that cannot be, all is. */
+    bool same_graph;
     const struct keep_of *keep; /* [n_cand], each about its candidate and the base; NULL: none, also
-                                   with routing. With begin: windows that took long */
+                                   with routing. With same_graph: windows that took long */
     bool unshared; /* this rank takes every window: the caller shares out whole jobs (core/ranks.h)
                     */
 };

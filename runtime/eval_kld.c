@@ -34,6 +34,8 @@ struct work {
     struct kld_top_r *top;
     int64_t n_vocab, block;
     float **hidden;      /* [n_cand + 1][EVAL_PIECE][n_embd]: base last */
+    int *begin, *like;   /* [n_cand] same_graph: its first block that candidate like[i] < i, or the
+                            base (-1), has not; else begin 0 */
     float **below;       /* [n_cand] what enters its first block of its own; NULL: computes all */
     struct tap *tap;     /* [n_cand + 1] what is shown of whom */
     float *logp, *logit; /* [block][n_vocab]; NULL: no candidate needs them */
@@ -73,23 +75,41 @@ static void keep_below(void *ud, int block, const float *x, int64_t n_rows, int6
     const struct tap *t = ud;
     const struct eval_kld_job *job = t->w->job;
     for (int i = 0; i < job->n_cand; i++) {
-        if (!t->w->below[i] || job->like[i] != t->who || job->begin[i] - 1 != block) continue;
+        if (!t->w->below[i] || t->w->like[i] != t->who || t->w->begin[i] - 1 != block) continue;
         int64_t d = session_model(job->cand[i])->hp.d[HD_EMBD];
         memcpy(t->w->below[i] + (pos - t->at) * d, x, (size_t)(n_rows * d) * sizeof *x);
     }
 }
 
+/* Whose hidden states a candidate can begin with: those that need the fewest blocks more. */
+static void find_like(struct work *w) {
+    const struct eval_kld_job *job = w->job;
+    w->begin = xcalloc((size_t)job->n_cand + 1, sizeof *w->begin);
+    w->like = xcalloc((size_t)job->n_cand + 1, sizeof *w->like);
+    for (int i = 0; i < job->n_cand; i++) {
+        w->like[i] = -1;
+        for (int k = -1; k < i && job->same_graph && job->base; k++) {
+            const struct session *of = k < 0 ? job->base : job->cand[k];
+            const int b = model_first_change(session_model(of), session_model(job->cand[i]));
+            if (b <= w->begin[i]) continue;
+            w->begin[i] = b;
+            w->like[i] = k;
+        }
+    }
+}
+
 static int below_init(struct work *w, struct err *e) {
     const struct eval_kld_job *job = w->job;
+    find_like(w);
     w->below = xcalloc((size_t)job->n_cand + 1, sizeof *w->below);
     w->tap = xcalloc((size_t)job->n_cand + 1, sizeof *w->tap);
-    for (int i = 0; i < job->n_cand && job->begin && job->base && !job->routing; i++) {
-        if (!session_can_begin(job->cand[i], job->begin[i])) continue;
+    for (int i = 0; i < job->n_cand && !job->routing; i++) {
+        if (!session_can_begin(job->cand[i], w->begin[i])) continue;
         TRY(alloc_floats(&w->below[i],
                          min_i64(EVAL_PIECE, w->out->ctx) *
                              session_model(job->cand[i])->hp.d[HD_EMBD],
                          "hidden rows", e));
-        int who = job->like[i];
+        int who = w->like[i];
         struct tap *t = &w->tap[who < 0 ? job->n_cand : who];
         *t = (struct tap){.w = w, .who = who};
         session_observe_hidden(who < 0 ? job->base : job->cand[who], keep_below, t);
@@ -157,6 +177,8 @@ static void work_release(struct work *w) {
     }
     for (int i = 0; i < w->job->n_cand && w->below; i++) buf_free(w->below[i]);
     free(w->below);
+    free(w->begin);
+    free(w->like);
     free(w->tap);
     free(w->there);
     free(w->kept);
@@ -254,7 +276,7 @@ static int feed(struct work *w, int i, const int32_t *chunk, int64_t at, int64_t
     w->tap[i].at = at;
     if (is_base || !w->below[i]) return eval_feed(s, chunk, at, n, w->hidden[i], e);
     if (!at) session_reset(s);
-    return session_forward_from(s, w->job->begin[i], w->below[i], chunk + at, n, w->hidden[i], e);
+    return session_forward_from(s, w->begin[i], w->below[i], chunk + at, n, w->hidden[i], e);
 }
 
 static int run_piece(struct work *w, int64_t c, int64_t at, int64_t n, struct err *e) {
@@ -326,7 +348,7 @@ static bool find_kept(struct work *w, int64_t c) {
         all = all && w->kept[i];
     }
     for (int i = o->n_cand; i-- > 0;) { /* whose hidden states another needs is run with it */
-        const int like = w->job->begin ? w->job->like[i] : -1;
+        const int like = w->below[i] ? w->like[i] : -1;
         if (!w->kept[i] && like >= 0) w->kept[like] = false;
     }
     buf_release(&want);
@@ -338,7 +360,7 @@ static bool find_kept(struct work *w, int64_t c) {
 /* seconds: that the window took. Probes are many: theirs are kept where they matter. */
 static void keep_window(struct work *w, int64_t c, double seconds) {
     struct eval_kld_run *o = w->out;
-    const bool worth = keeps(w) && (!w->job->begin || seconds > PROBE_S);
+    const bool worth = keeps(w) && (!w->job->same_graph || seconds > PROBE_S);
     char *which = worth ? which_window(w, c) : NULL;
     struct buf b = {0};
     for (int i = 0; i < o->n_cand; i++) {

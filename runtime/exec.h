@@ -68,9 +68,10 @@ struct act_buf { /* activations of packed products, and what they were made of *
 enum { ACT_DENSE, ACT_DENSE2, ACT_EXPERT, ACT_EXPERT2, ACT_BUFS }; /* two of rows, two of pairs */
 struct session {
     const struct backend *be;
-    void *dev; /* the backend's own, when it is not the CPU */
-    const struct model *m;
-    struct model *may_pack; /* m, when its weights may become packed rows; else NULL */
+    void *dev;                 /* the backend's own, when it is not the CPU */
+    const struct model *m;     /* whose weights are computed with: `given`, or `packed` */
+    const struct model *given; /* by the caller */
+    struct model *packed;      /* the same with packed rows, owned; NULL: none are used */
     const struct graph *g;
     struct session_opts o;
     bool any_ubatch; /* nobody asked for o.n_ubatch: a backend may choose another */
@@ -137,6 +138,10 @@ int exec_alloc(struct session *s, struct err *e);
 void exec_free(struct session *s);
 void exec_pass(struct session *s);
 const float *exec_vec(struct session *s, gr_w w);
+/* Weights become packed rows where the session's options want it (o.pack), all or those of `only`;
+ * session_new calls it before memory is planned. exec_unpack ends that. */
+int exec_pack(struct session *s, const bool *only, struct err *e);
+void exec_unpack(struct session *s);
 
 /* pool_for, but in the caller when the whole work is tiny (`work`: multiply-adds, roughly). */
 void exec_par(struct session *s, int64_t n_items, int64_t chunk, double work, pool_fn fn,

@@ -23,7 +23,7 @@ void exec_par(struct session *s, int64_t n_items, int64_t chunk, double work, po
     pool_for(s->o.pool, n_items, chunk, fn, ctx);
 }
 
-/* Decoded again when the weight was replaced (model_set_weight). */
+/* Decoded once; session_use forgets what it was. */
 const float *exec_vec(struct session *s, gr_w w) {
     const struct weight *g = model_weight(s->m, w);
     struct vec_cache *c = &s->vec[w];

@@ -17,11 +17,21 @@ enum {
     CUDA_STREAM_FROM = 128 /* tokens of a pass that is worth copying experts */
 };
 
+/* A weight on a device, in the orders in which sessions want it (exec_cuda_copy.c). Constant while
+ * it is listed, but for the count and the list, which the weight's lock guards. */
+struct weight_copy {
+    struct weight_copy *next;
+    int device, n_users;
+    bool listed; /* others may find it */
+    struct cu_buf *buf;
+    struct cu_weight w; /* as a matrix; data, packed NULL: not in that order */
+    const float *vec;   /* as f32 values, or NULL */
+};
 struct cuda_weight {
     struct cu_weight w;       /* matrices */
-    struct cu_buf *buf;       /* NULL: another weight's (tied), or not used */
     const float *vec;         /* vectors: f32 */
-    uint64_t version;         /* of struct weight, as uploaded */
+    struct weight_mem *mem;   /* held: what w and vec were made of; NULL: nothing was made yet */
+    struct weight_copy *copy; /* held: where they lie; NULL: another weight's (tied), or not used */
     bool is_matrix, is_vec;   /* used as */
     bool is_product, is_read; /* a matrix: by products that may be fast; in the file's order */
     bool is_host;             /* experts that the CPU computes: not on the device */
@@ -61,8 +71,7 @@ struct cuda_arrivals {
     unsigned turn;
 };
 
-struct cuda {             /* session->dev */
-    struct session *next; /* in the ring of those that share weights; itself: none do */
+struct cuda { /* session->dev */
     struct cu_ctx *ctx;
     struct cu_stream *q;
     struct cu_info info;
@@ -149,16 +158,27 @@ void exec_cuda_find_uses(struct session *s);
 void exec_cuda_leave_on_host(struct session *s, int n);
 uint64_t exec_cuda_upload_bytes(const struct session *s, int w);
 uint64_t exec_cuda_stage_bytes(const struct session *s); /* while weights are packed */
-/* Uploads all weights, or those that model_set_weight replaced since the last pass; what was
- * captured points at the old ones. */
+/* Uploads all weights, or those that session_use replaced since the last pass; what was captured
+ * points at the old ones. */
 int exec_cuda_refresh(struct session *s, bool first, struct err *e);
 
-/* ---- weights of several sessions (exec_cuda_share.c) ---- */
+/* Gives back what was made of weights that s->m no longer has; exec_cuda_forget_all: of all. */
+void exec_cuda_forget(struct session *s);
+void exec_cuda_forget_all(struct session *s);
 
-void exec_cuda_join(struct session *s); /* those of s->o.share, if it is on the same device */
-void exec_cuda_part(struct session *s);
-/* Another session's copy of weight w that s may use; NULL: none. */
-const struct cuda_weight *exec_cuda_lender(const struct session *s, int w);
+/* ---- copies of weights (exec_cuda_copy.c) ---- */
+
+/* Is there a copy of weight w that s can use? The same, as one user of it more: NULL, there is
+ * none.
+ */
+bool exec_cuda_copy_there(const struct session *s, int w);
+struct weight_copy *exec_cuda_copy_take(const struct session *s, int w);
+/* Room for a new one, which is not listed yet. */
+int exec_cuda_copy_new(struct weight_copy **out, const struct session *s, int w, uint64_t n_bytes,
+                       struct err *e);
+/* From here on others find it; at once when they do already. c NULL: nothing is done. */
+void exec_cuda_copy_list(struct weight_mem *mem, struct weight_copy *c);
+void exec_cuda_copy_drop(struct weight_mem *mem, struct weight_copy *c); /* NULL is fine */
 /* Of a gated unit's two matrices, or another weight, replaced by data of up to 8.5 bits. */
 uint64_t exec_cuda_replaced_bytes(const struct session *s);
 

@@ -70,13 +70,10 @@ bool exec_cuda_glu_packs(const struct session *s, gr_w gate, gr_w up) {
 int exec_cuda_open_host(struct session *s, struct err *e) {
     struct cuda *d = s->dev;
     if (d->host_open) return 0;
-    int rc = 0;
-    if (s->may_pack) {
-        bool *here = xcalloc((size_t)s->g->n_weights, sizeof *here);
-        for (int i = 0; i < s->g->n_weights; i++) here[i] = d->w[i].is_host;
-        rc = model_pack(s->may_pack, here, s->o.isa, s->o.pool, e);
-        free(here);
-    }
+    bool *here = xcalloc((size_t)s->g->n_weights, sizeof *here);
+    for (int i = 0; i < s->g->n_weights; i++) here[i] = d->w[i].is_host;
+    int rc = exec_pack(s, here, e);
+    free(here);
     if (!rc) rc = exec_alloc(s, e);
     if (rc) exec_free(s); /* the next pass tries again */
     d->host_open = !rc;

@@ -127,8 +127,8 @@ static void plan(struct session *s, struct cuda_plan *p) {
         d->rec[i].n_ring = ring_floats(s, i, &d->rec[i].n_delta);
         p->rec += (uint64_t)(d->rec[i].n_ring + d->rec[i].n_delta) * sizeof(float);
     }
-    p->others = (uint64_t)s->o.n_sharing * (p->regs + p->work + p->kv + p->rec + p->stage +
-                                            p->scratch + exec_cuda_replaced_bytes(s));
+    p->others = (uint64_t)s->o.n_followers * (p->regs + p->work + p->kv + p->rec + p->stage +
+                                              p->scratch + exec_cuda_replaced_bytes(s));
     p->needed = p->weights + p->stage + p->stream + p->regs + p->kv + p->rec + p->work +
                 p->scratch + p->others;
 }
@@ -139,8 +139,8 @@ static int too_large(const struct session *s, const struct cuda_plan *p, uint64_
     const double mib = 1024.0 * 1024.0;
     char others[80] = "";
     if (p->others)
-        snprintf(others, sizeof others, ", of %d more that share the weights %.0f", s->o.n_sharing,
-                 (double)p->others / mib);
+        snprintf(others, sizeof others, ", of %d more that share the weights %.0f",
+                 s->o.n_followers, (double)p->others / mib);
     return err_set(
         e, ERR_SYS,
         "%s has %.0f MiB free, of which %.0f may be used, and %.0f MiB are needed%s: weights "

@@ -95,7 +95,7 @@ void exec_cuda_stream_close(struct session *s) {
     cu_buf_free(d->in.buf);
 }
 
-/* A weight that model_set_weight put there may be larger, or of another type: the CPU takes any. */
+/* A weight that session_use put there may be larger, or of another type: the CPU takes any. */
 static bool has_room(const struct session *s, const struct gr_node *n, int k) {
     const struct cuda_arrivals *in = &dev(s)->in;
     if (n->w[k] == GR_NONE) return true;

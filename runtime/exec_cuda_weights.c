@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* runtime/exec_cuda_weights.c - weights on a device: in which orders each is needed there, uploads,
- * packing, and what model_set_weight replaced. */
+ * packing, and what session_use replaced. */
 #include <stdlib.h>
 
 #include "core/mem.h"
@@ -76,14 +76,18 @@ struct cuda_forms exec_cuda_forms(const struct session *s, int i) {
     return f;
 }
 
-uint64_t exec_cuda_upload_bytes(const struct session *s, int i) {
+/* Of a copy of its own. */
+static uint64_t own_bytes(const struct session *s, int i) {
     const struct cuda_weight *c = &dev(s)->w[i];
     const struct cuda_forms f = exec_cuda_forms(s, i);
-    uint64_t n = f.plain + f.packed;
-    if (c->is_host || exec_cuda_lender(s, i)) return 0;
-    if (c->is_vec)
-        n += round_up((uint64_t)n_values(model_weight(s->m, i)) * sizeof(float), CUDA_ALIGN);
-    return n;
+    const uint64_t n_vec = (uint64_t)n_values(model_weight(s->m, i)) * sizeof(float);
+    if (c->is_host) return 0;
+    return f.plain + f.packed + (c->is_vec ? round_up(n_vec, CUDA_ALIGN) : 0);
+}
+
+uint64_t exec_cuda_upload_bytes(const struct session *s, int i) {
+    const uint64_t n = own_bytes(s, i);
+    return n && exec_cuda_copy_there(s, i) ? 0 : n;
 }
 
 uint64_t exec_cuda_stage_bytes(const struct session *s) {
@@ -104,58 +108,68 @@ static int stage(struct cuda *d, uint64_t n, struct err *e) {
     return cu_buf_new(&d->stage, d->ctx, n, "a weight while it is packed", e);
 }
 
+static void forget(struct session *s, int i) {
+    struct cuda_weight *c = &dev(s)->w[i];
+    exec_cuda_copy_drop(c->mem, c->copy);
+    weight_mem_drop(c->mem);
+    c->copy = NULL;
+    c->mem = NULL;
+}
+
+/* Fills a new copy: [in the file's order][packed][as f32 values]. */
+static int fill(struct session *s, int i, struct weight_copy *copy, struct err *e) {
+    struct cuda *d = dev(s);
+    const struct cuda_weight *c = &d->w[i];
+    const struct weight *w = model_weight(s->m, i);
+    const struct cuda_forms f = exec_cuda_forms(s, i);
+    uint8_t *at = cu_buf_ptr(copy->buf);
+    if (f.plain || f.packed) {
+        copy->w = exec_cuda_shape(w);
+        if (!f.plain) TRY(stage(d, w->n_bytes, e));
+        uint8_t *file = f.plain ? at : cu_buf_ptr(d->stage);
+        copy->w.data = file;
+        TRY(cu_upload(d->q, file, w->data, w->n_bytes, e));
+        at += f.plain;
+        if (f.packed) {
+            copy->w.packed = at;
+            TRY(cu_pack_weight(d->q, &copy->w, e));
+        }
+        if (!f.plain) copy->w.data = NULL;
+        at += f.packed;
+    }
+    if (!c->is_vec) return 0;
+    copy->vec = (const float *)(void *)at;
+    return cu_upload(d->q, at, exec_vec(s, i), (uint64_t)n_values(w) * sizeof(float), e);
+}
+
+/* A copy that is there, or a new one. */
 static int upload(struct session *s, int i, struct err *e) {
     struct cuda *d = dev(s);
     struct cuda_weight *c = &d->w[i];
     const struct weight *w = model_weight(s->m, i);
-    const char *name = s->g->weight[i].name;
-    uint64_t n = exec_cuda_upload_bytes(s, i);
-    c->version = w->version;
+    const uint64_t n = own_bytes(s, i);
+    forget(s, i);
+    c->mem = w->mem;
+    weight_mem_keep(c->mem);
     if (c->is_host) return 0;
-    const struct cuda_weight *lent = exec_cuda_lender(s, i);
-    if (lent || (c->buf && cu_buf_refs(c->buf) > 1)) {
-        cu_buf_free(c->buf);
-        c->buf = NULL;
-    }
-    if (lent) {
-        c->buf = cu_buf_keep(lent->buf);
-        c->w = lent->w;
-        c->vec = lent->vec;
-        return 0;
-    }
     if (c->is_matrix && !cu_has_type(w->type))
         return err_set(e, ERR_USAGE, "tensor %s has type %s, which CUDA does not compute with",
-                       name, qtype_name(w->type));
-    if (n && (!c->buf || cu_buf_bytes(c->buf) < n)) {
-        cu_buf_free(c->buf);
-        c->buf = NULL;
-        TRY(cu_buf_new(&c->buf, d->ctx, n, name, e));
+                       s->g->weight[i].name, qtype_name(w->type));
+    if (n) c->copy = exec_cuda_copy_take(s, i);
+    if (n && !c->copy) {
+        TRY(exec_cuda_copy_new(&c->copy, s, i, n, e));
+        TRY(fill(s, i, c->copy, e));
     }
-    uint8_t *at = n ? cu_buf_ptr(c->buf) : NULL;
-    if (c->is_matrix) {
-        const struct cu_weight *tied = &d->w[s->m->source[i]].w;
-        c->w = exec_cuda_shape(w);
-        c->w.data = owns(s, i) ? at : tied->data;
-        c->w.packed = owns(s, i) ? NULL : tied->packed;
+    c->vec = n ? c->copy->vec : NULL;
+    if (!c->is_matrix) return 0;
+    if (owns(s, i)) {
+        c->w = c->copy->w;
+        return 0;
     }
-    if (c->is_matrix && owns(s, i)) {
-        const struct cuda_forms f = exec_cuda_forms(s, i);
-        if (!f.plain) TRY(stage(d, w->n_bytes, e));
-        uint8_t *file = f.plain ? at : cu_buf_ptr(d->stage);
-        c->w.data = file;
-        TRY(cu_upload(d->q, file, w->data, w->n_bytes, e));
-        at += f.plain;
-        if (f.packed) {
-            c->w.packed = at;
-            TRY(cu_pack_weight(d->q, &c->w, e));
-        }
-        if (!f.plain) c->w.data = NULL;
-        at += f.packed;
-    }
-    if (c->is_vec) {
-        c->vec = (const float *)(void *)at;
-        TRY(cu_upload(d->q, at, exec_vec(s, i), (uint64_t)n_values(w) * sizeof(float), e));
-    }
+    const struct cu_weight *tied = &d->w[s->m->source[i]].w;
+    c->w = exec_cuda_shape(w);
+    c->w.data = tied->data;
+    c->w.packed = tied->packed;
     return 0;
 }
 
@@ -172,21 +186,48 @@ static int upload_ropes(struct session *s, struct err *e) {
     return 0;
 }
 
+static bool is_stale(const struct session *s, int i) {
+    return dev(s)->w[i].mem != model_weight(s->m, i)->mem;
+}
+/* It is wanted in another order than before, or was tied to a copy that has moved. */
+static bool is_elsewhere(const struct session *s, int i) {
+    const struct cuda_weight *c = &dev(s)->w[i], *tied = &dev(s)->w[s->m->source[i]];
+    if (c->is_host || !c->is_matrix) return false;
+    if (owns(s, i)) return exec_cuda_forms(s, i).plain && !c->w.data;
+    return c->w.data != tied->w.data || c->w.packed != tied->w.packed;
+}
+
 int exec_cuda_refresh(struct session *s, bool first, struct err *e) {
     struct cuda *d = dev(s);
     bool any = first;
-    for (int i = 0; i < s->g->n_weights && !any; i++)
-        any = d->w[i].version != model_weight(s->m, i)->version;
+    for (int i = 0; i < s->g->n_weights && !any; i++) any = is_stale(s, i);
     if (!any) return 0;
     exec_cuda_find_uses(s); /* other types may need the other order */
+    exec_cuda_drop_step(d);
     for (int i = 0; i < s->g->n_weights; i++) {
-        const struct cuda_weight *c = &d->w[i];
-        bool lacks = !c->is_host && exec_cuda_forms(s, i).plain && !c->w.data;
-        if (first || lacks || c->version != model_weight(s->m, i)->version) TRY(upload(s, i, e));
+        if (!first && !is_stale(s, i) && !is_elsewhere(s, i)) continue;
+        const int rc = upload(s, i, e);
+        if (rc) forget(s, i); /* the next pass tries again */
+        if (rc) return rc;
     }
+    TRY(upload_ropes(s, e));
+    TRY(cu_sync(d->q, e)); /* other streams may read them next */
     cu_buf_free(d->stage);
     d->stage = NULL;
-    exec_cuda_drop_step(d);
-    TRY(upload_ropes(s, e));
-    return d->next == s ? 0 : cu_sync(d->q, e); /* other streams may read them next */
+    for (int i = 0; i < s->g->n_weights; i++) exec_cuda_copy_list(d->w[i].mem, d->w[i].copy);
+    return 0;
+}
+
+void exec_cuda_forget(struct session *s) {
+    bool any = false;
+    for (int i = 0; i < s->g->n_weights; i++) {
+        if (!dev(s)->w[i].mem || !is_stale(s, i)) continue;
+        forget(s, i);
+        any = true;
+    }
+    if (any) exec_cuda_drop_step(dev(s));
+}
+
+void exec_cuda_forget_all(struct session *s) {
+    for (int i = 0; i < s->g->n_weights; i++) forget(s, i);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* runtime/exec_packed.c - products of packed weights (runtime/pack.c) with 8-bit activations.
+/* runtime/exec_packed.c - products of packed weights (model_pack) with 8-bit activations.
  *
  * Activations are rounded once for all products that read the same register: the executor tells
  * when a register was written (exec_acts_stale). */

@@ -47,40 +47,44 @@ static int check_shape(const struct gguf_tensor *t, const int64_t want[4], struc
         t->name, have_text, want_text);
 }
 
-static void weight_fill(struct weight *w, const void *data, enum qtype type, const int64_t ne[4]) {
-    w->packed = NULL;
-    w->data = data;
-    w->type = type;
-    for (int i = 0; i < 4; i++) w->ne[i] = ne[i] ? ne[i] : 1;
-    w->row_bytes = qtype_row_bytes(type, w->ne[0]);
-    w->mat_bytes = w->row_bytes * (uint64_t)w->ne[1];
-    w->n_bytes = w->mat_bytes * (uint64_t)w->ne[2] * (uint64_t)w->ne[3];
+/* The weight that a name stands for: that of the model this one is made of, which may have been
+ * replaced there, else the file's. *t: its tensor, for messages and shapes; NULL: there is none. */
+static const struct weight *find(const struct model *m, const struct model *trunk, const char *name,
+                                 const struct gguf_tensor **t) {
+    const struct model *root = m->of ? m->of : m;
+    const struct weight *w = trunk ? model_find_weight(trunk, name) : NULL;
+    *t = gguf_find_tensor(m->gguf, name);
+    if (w || !*t) return w;
+    return &root->tensor[*t - gguf_tensor_at(m->gguf, 0)];
 }
 
-static int bind_weights(struct model *m, const struct kern *k, struct err *e) {
+/* trunk: the model whose weights are shared; NULL: the file's are taken. */
+static int bind_weights(struct model *m, const struct model *trunk, const struct kern *k,
+                        struct err *e) {
     const struct graph *g = &m->graph;
     size_t n = (size_t)g->n_weights;
     m->weight = xcalloc(n, sizeof *m->weight);
-    m->file_weight = xcalloc(n, sizeof *m->file_weight);
     m->source = xcalloc(n, sizeof *m->source);
     for (int i = 0; i < g->n_weights; i++) {
         const struct gr_weight *gw = &g->weight[i];
-        const struct gguf_tensor *t = gguf_find_tensor(m->gguf, gw->name);
+        const struct gguf_tensor *t;
+        const struct weight *w = find(m, trunk, gw->name, &t);
         m->source[i] = i;
         while (!t && g->weight[m->source[i]].optional_of >= 0) {
             m->source[i] = g->weight[m->source[i]].optional_of;
-            t = gguf_find_tensor(m->gguf, g->weight[m->source[i]].name);
+            w = find(m, trunk, g->weight[m->source[i]].name, &t);
         }
         if (!t)
             return err_set(e, ERR_DATA,
                            "tensor %s is missing: the file is incomplete, convert the model again",
                            gw->name);
         TRY(check_shape(t, gw->ne, e));
-        if (!kern_has(k, t->type))
+        if (!kern_has(k, w->type))
             return err_set(e, ERR_DATA, "tensor %s has type %s, which cannot be computed with",
-                           t->name, qtype_name(t->type));
-        weight_fill(&m->weight[i], t->data, t->type, t->ne);
-        m->file_weight[i] = m->weight[i];
+                           t->name, qtype_name(w->type));
+        m->weight[i] = *w;
+        m->weight[i].packed = NULL;
+        weight_keep(w);
     }
     return 0;
 }
@@ -130,22 +134,28 @@ static int load_tok(struct model *m, struct err *e) {
 }
 
 int model_need_tok(const struct model *m, struct err *e) {
-    const struct err *why = m->of ? &m->of->no_tok : &m->no_tok;
     if (m->tok) return 0;
-    if (why->code) {
-        *e = *why;
+    if (m->no_tok.code) {
+        *e = m->no_tok;
         return (int)e->code;
     }
     return err_set(e, ERR_DATA, "%s has no tokenizer, so no text can be read for it",
                    gguf_path(m->gguf));
 }
 
-static int bind_graph(struct model *m, struct err *e) {
+static int bind_graph(struct model *m, const struct model *trunk, struct err *e) {
     struct kern *k = xcalloc(1, sizeof *k);
     kern_init(k, KERN_REF);
-    int rc = bind_weights(m, k, e);
+    int rc = bind_weights(m, trunk, k, e);
     free(k);
     return rc;
+}
+
+static void take_tensors(struct model *m) {
+    const int64_t n = gguf_n_tensors(m->gguf);
+    m->tensor = xcalloc((size_t)n + 1, sizeof *m->tensor);
+    for (int64_t i = 0; i < n; i++)
+        weight_of_file(&m->tensor[i], m->gguf, gguf_tensor_at(m->gguf, i));
 }
 
 static int bind(struct model *m, struct err *e) {
@@ -156,7 +166,8 @@ static int bind(struct model *m, struct err *e) {
     TRY(hparams_from_gguf(&m->hp, m->arch, m->gguf, e));
     m->hp.tied = !gguf_find_tensor(m->gguf, "output.weight");
     TRY(arch_build(m->arch, &m->hp, &m->graph, e));
-    TRY(bind_graph(m, e));
+    take_tensors(m);
+    TRY(bind_graph(m, NULL, e));
     TRY(check_extra(m, e));
     return load_tok(m, e);
 }
@@ -164,6 +175,7 @@ static int bind(struct model *m, struct err *e) {
 int model_open(struct model **out, const char *path, struct err *e) {
     struct model *m = xcalloc(1, sizeof *m);
     graph_init(&m->graph);
+    m->has_graph = true;
     int rc = gguf_open(&m->gguf, path, 0, e);
     if (rc) { /* gguf_open names the file itself */
         model_close(m);
@@ -181,31 +193,36 @@ int model_open(struct model **out, const char *path, struct err *e) {
     return 0;
 }
 
-static int draft_graph(struct model *m, struct err *e) {
+/* ---- models made of a model --------------------------------------------------------------------
+ */
+
+/* Everything but graph and weights. */
+static struct model *borrow(const struct model *of) {
+    struct model *m = xcalloc(1, sizeof *m);
+    m->of = of->of ? of->of : of;
+    m->gguf = of->gguf;
+    m->arch = of->arch;
+    m->hp = of->hp;
+    m->tok = of->tok;
+    m->no_tok = of->no_tok;
+    return m;
+}
+
+static int draft_graph(struct model *m, const struct model *trunk, struct err *e) {
     if (!m->arch->build_draft || m->hp.d[HD_MTP] < 1)
         return err_set(
             e, ERR_DATA,
             "the file has no MTP block to draft with: convert a checkpoint that has one, "
             "without --no-mtp");
     TRY(arch_build_draft(m->arch, &m->hp, &m->graph, e));
-    return bind_graph(m, e);
+    return bind_graph(m, trunk, e);
 }
 
-static int same_graph(struct model *m, struct err *e) {
-    TRY(arch_build(m->arch, &m->hp, &m->graph, e));
-    return bind_graph(m, e);
-}
-
-static int borrow(struct model **out, const struct model *of,
-                  int (*make)(struct model *m, struct err *e), struct err *e) {
-    struct model *m = xcalloc(1, sizeof *m);
-    m->of = of;
-    m->gguf = of->gguf;
-    m->arch = of->arch;
-    m->hp = of->hp;
-    m->tok = of->tok;
+int model_open_draft(struct model **out, const struct model *of, struct err *e) {
+    struct model *m = borrow(of);
     graph_init(&m->graph);
-    int rc = make(m, e);
+    m->has_graph = true;
+    int rc = draft_graph(m, of, e);
     if (rc) {
         err_wrap(e, "%s", gguf_path(of->gguf));
         model_close(m);
@@ -215,50 +232,90 @@ static int borrow(struct model **out, const struct model *of,
     return 0;
 }
 
-int model_open_draft(struct model **out, const struct model *of, struct err *e) {
-    return borrow(out, of, draft_graph, e);
+struct model *model_copy(const struct model *of) {
+    struct model *m = borrow(of);
+    m->graph = of->graph;
+    m->source = of->source;
+    m->weight = xcalloc((size_t)of->graph.n_weights, sizeof *m->weight);
+    for (int i = 0; i < of->graph.n_weights; i++) {
+        m->weight[i] = of->weight[i];
+        weight_keep(&m->weight[i]);
+    }
+    return m;
 }
 
-int model_open_again(struct model **out, const struct model *of, struct err *e) {
-    return borrow(out, of, same_graph, e);
+static int change_weight(struct model *m, const struct model_change *c, struct err *e) {
+    const struct graph *g = &m->graph;
+    bool found = false;
+    for (int i = 0; i < g->n_weights; i++) {
+        if (strcmp(g->weight[m->source[i]].name, c->name) != 0) continue;
+        found = true;
+        if (!shape_equal(m->weight[i].ne, c->to->ne))
+            return err_set(e, ERR_DATA, "tensor %s: its replacement has another shape", c->name);
+        weight_keep(c->to);
+        weight_drop(&m->weight[i]);
+        m->weight[i] = *c->to;
+        m->weight[i].packed = NULL;
+    }
+    return found ? 0
+                 : err_set(e, ERR_DATA, "%s: no weight named %s is used by the model",
+                           gguf_path(m->gguf), c->name);
+}
+
+int model_with(struct model **out, const struct model *of, const struct model_change *change, int n,
+               struct err *e) {
+    struct model *m = model_copy(of);
+    int rc = 0;
+    for (int i = 0; i < n && !rc; i++) rc = change_weight(m, &change[i], e);
+    if (rc) {
+        model_close(m);
+        return rc;
+    }
+    *out = m;
+    return 0;
 }
 
 void model_close(struct model *m) {
     if (!m) return;
-    if (!m->of) tok_free(m->tok);
-    model_unpack(m);
-    graph_release(&m->graph);
+    for (int i = 0; i < m->graph.n_weights && m->weight; i++)
+        if (m->weight[i].mem) weight_drop(&m->weight[i]);
     free(m->weight);
-    free(m->file_weight);
-    free(m->source);
+    if (m->has_graph) {
+        graph_release(&m->graph);
+        free(m->source);
+    }
+    for (int64_t i = 0; m->tensor && i < gguf_n_tensors(m->gguf); i++) weight_drop(&m->tensor[i]);
+    free(m->tensor);
+    if (!m->of) tok_free(m->tok);
     if (!m->of) gguf_close(m->gguf);
     free(m);
 }
 
-int model_set_weight(struct model *m, const char *name, const void *data, enum qtype type,
-                     struct err *e) {
+/* ---- questions ----------------------------------------------------------------------------------
+ */
+
+const struct weight *model_find_weight(const struct model *m, const char *name) {
     const struct graph *g = &m->graph;
-    bool found = false;
-    if (data && qtype_info(type) == NULL)
-        return err_set(e, ERR_USAGE, "tensor %s: unknown type %d", name, (int)type);
-    for (int i = 0; i < g->n_weights; i++) {
-        if (strcmp(g->weight[m->source[i]].name, name) != 0) continue;
-        found = true;
-        if (!m->weight[i].lent) buf_free(m->weight[i].packed);
-        uint64_t version = m->weight[i].version + 1;
-        m->weight[i] = m->file_weight[i];
-        m->weight[i].version = version;
-        if (!data) continue;
-        if (!qtype_row_bytes(type, m->weight[i].ne[0]))
-            return err_set(e, ERR_DATA,
-                           "tensor %s: rows of %" PRId64 " weights cannot be stored as %s", name,
-                           m->weight[i].ne[0], qtype_name(type));
-        int64_t ne[4];
-        memcpy(ne, m->file_weight[i].ne, sizeof ne);
-        weight_fill(&m->weight[i], data, type, ne);
+    for (int i = 0; i < g->n_weights; i++)
+        if (strcmp(g->weight[m->source[i]].name, name) == 0) return &m->weight[i];
+    return NULL;
+}
+
+/* The block that a node belongs to; the number of layers behind the last one. */
+static int block_of(const struct model *m, int node) {
+    const int n_layers = (int)m->hp.d[HD_LAYERS];
+    int b = 0;
+    while (b < n_layers && m->graph.hidden_nodes[b] < node) b++;
+    return b;
+}
+
+int model_first_change(const struct model *a, const struct model *b) {
+    int first = (int)a->hp.d[HD_LAYERS];
+    for (int i = 0; i < a->graph.facts.n_uses; i++) {
+        const struct gr_use *u = &a->graph.facts.use[i];
+        if (weight_same(&a->weight[u->w], &b->weight[u->w])) continue;
+        const int block = block_of(a, u->node);
+        if (block < first) first = block;
     }
-    if (!found)
-        return err_set(e, ERR_DATA, "%s: no weight named %s is used by the model",
-                       gguf_path(m->gguf), name);
-    return 0;
+    return first;
 }

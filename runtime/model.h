@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT
 /* runtime/model.h - a GGUF bound to its architecture's graph: every weight found, shapes checked,
- * unexpected tensors named. Weights stay in the mapped file. */
+ * unexpected tensors named. Weights stay in the mapped file.
+ *
+ * A model never changes after it was made, so any number of sessions may use it at the same time,
+ * from any threads. What differs in a few weights is another model (model_with), which shares all
+ * other weights with the first one. */
 #ifndef HONE_RUNTIME_MODEL_H
 #define HONE_RUNTIME_MODEL_H
 
@@ -10,61 +14,63 @@
 #include "kernels/kern.h"
 #include "models/arch.h"
 #include "models/graph.h"
+#include "runtime/weight.h"
 #include "text/tok.h"
 
-struct weight {       /* index: gr_w */
-    const void *data; /* GGUF blocks, borrowed from the map or from model_set_weight */
-    enum qtype type;
-    int64_t ne[4];
-    uint64_t row_bytes;
-    uint64_t mat_bytes; /* from one matrix (expert) to the next: ne[1] rows */
-    uint64_t n_bytes;
-    uint8_t *packed; /* the same as packed rows (model_pack), or NULL; owned unless lent */
-    int pack_rows;
-    bool lent;        /* packed is another model's */
-    uint64_t version; /* changes when model_set_weight replaces it: devices keep copies */
-};
-struct model {              /* read-only after open; shared by sessions */
-    const struct model *of; /* NULL, or whose file, tokenizer and packed rows this one borrows */
+struct model {
+    const struct model *of; /* the model that opened the file; NULL: this one did */
     struct gguf *gguf;
     const struct arch *arch;
     struct hparams hp;
     struct graph graph;
-    struct weight *weight;      /* [graph.n_weights] */
-    struct weight *file_weight; /* as the file has them, for model_set_weight */
+    bool has_graph;        /* graph and source are its own, not those of the model it was made of */
+    struct weight *weight; /* [graph.n_weights] */
+    struct weight *tensor; /* [tensors of the file], of the model that opened it; NULL in others */
     int *source; /* [graph.n_weights] the weight whose tensor is used (tied output: token_embd) */
     struct tok *tok;   /* NULL when the file has no tokenizer, or one we do not know */
     struct err no_tok; /* why; code 0: it has none */
 };
+int model_open(struct model **out, const char *path, struct err *e);
+/* Models that were made of this one, and their sessions, must be closed before it. */
+void model_close(struct model *m);
+/* ERR_DATA with the reason when m->tok is NULL: for whoever reads or writes text. */
+int model_need_tok(const struct model *m, struct err *e);
 /* The data of weight w of the graph. Everything outside model.c and pack.c reads weights by this.
  */
 static inline const struct weight *model_weight(const struct model *m, gr_w w) {
     return &m->weight[w];
 }
-int model_open(struct model **out, const char *path, struct err *e);
-void model_close(struct model *m);
-/* ERR_DATA with the reason when m->tok is NULL: for whoever reads or writes text. */
-int model_need_tok(const struct model *m, struct err *e);
-/* The same file once more, as in its first binding, with weights that can be replaced on their own.
- * Borrows the file and the tokenizer of `of`, which must stay open. */
-int model_open_again(struct model **out, const struct model *of, struct err *e);
-/* The MTP block of an open model as a model of its own: its graph drafts one token further
- * (models/part_mtp.c). Borrows from `of`, which must stay open, and whose weights must not be
- * replaced meanwhile. ERR_DATA when there is no such block. */
-int model_open_draft(struct model **out, const struct model *of, struct err *e);
-/* Replaces a weight's data in this process (probes): same shape, any type; packed rows are freed.
- * data is borrowed until the next call; NULL restores the file's. ERR_DATA when the name is
- * unknown. No session may be running. */
-int model_set_weight(struct model *m, const char *name, const void *data, enum qtype type,
-                     struct err *e);
+/* The weight that a tensor of this name is; NULL: the graph uses none. Borrowed until close. */
+const struct weight *model_find_weight(const struct model *m, const char *name);
 
-/* Moves the weights of matrix products into the packed rows that `isa` computes with
- * (kernels/pack.h) and gives the file's pages back: memory stays as large as the weights. For
- * sessions with ACT_Q8; others read the file as before. only: NULL, or one flag per weight of the
- * graph. Nothing happens, and a line is logged, when memory is short. No session may be running. */
-int model_pack(struct model *m, const bool *only, enum kern_isa isa, struct pool *pool,
+/* The MTP block of an open model as a model of its own: its graph drafts one token further
+ * (models/part_mtp.c). It shares the weights that both have. ERR_DATA when there is no such block.
+ */
+int model_open_draft(struct model **out, const struct model *of, struct err *e);
+
+/* The same model with other weights in a few places: same graph, same tokenizer. */
+struct model_change {
+    const char *name;        /* of the tensor that is replaced */
+    const struct weight *to; /* of the same shape; the new model holds it too */
+};
+/* ERR_DATA when a name is unknown or a shape is another. */
+int model_with(struct model **out, const struct model *of, const struct model_change *change, int n,
                struct err *e);
+/* Two models of one graph: the first block in which they differ; the number of layers when only
+ * what follows the last block may differ. */
+int model_first_change(const struct model *a, const struct model *b);
+
+/* The same model with the weights of matrix products as the packed rows that `isa` computes with
+ * (kernels/pack.h): for sessions with ACT_Q8. Rows are made once, belong to the weight, and serve
+ * every later model that has it; the file's pages are given back, so memory stays as large as the
+ * weights. only: NULL, or one flag per weight of the graph. When memory is short, a line is logged
+ * and the rest of the weights stay as they lie in the file, paged by the system. */
+int model_pack(struct model **out, const struct model *of, const bool *only, enum kern_isa isa,
+               struct pool *pool, struct err *e);
+/* Bytes of memory that packed rows of its weights take. */
 uint64_t model_packed_bytes(const struct model *m);
-void model_unpack(struct model *m); /* frees the packed rows; model_close does it too */
+
+/* The same graph with copies of all weights, for functions that then change some; internal. */
+struct model *model_copy(const struct model *of);
 
 #endif

@@ -4,7 +4,8 @@
  * Each tensor is copied to memory of its own (huge pages, from all memory nodes), rearranged, and
  * the file's pages are given back: resident memory stays what it was, one tensor more at a time.
  * The file's blocks remain reachable through the map, so f32 sessions, probes and embeddings read
- * them as before. */
+ * them as before. The rows belong to the weight (weight.h): they are made once, under its lock, and
+ * every session that packs has them in a model of its own, which nobody changes. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,8 +21,7 @@
 enum { ROW_MULTIPLE = 32, GROUPS_PER_TASK = 16 };
 
 static bool can_pack(const struct kern *k, const struct weight *w) {
-    return k->op[w->type].gemm && kern_packs(w->type) && w->ne[1] % ROW_MULTIPLE == 0 && w->data &&
-           !w->packed;
+    return k->op[w->type].gemm && kern_packs(w->type) && w->ne[1] % ROW_MULTIPLE == 0 && w->data;
 }
 
 /* wanted[w]: weight w enters matrix products. */
@@ -48,72 +48,84 @@ static void pack_range(void *ctx, int64_t g0, int64_t g1, int worker) {
                   j->w->row_bytes, n_blocks, j->dst + (uint64_t)g * group);
 }
 
-static int pack_one(struct model *m, int i, const struct kern *k, const struct numa *numa,
-                    struct pool *pool, struct err *e) {
-    struct weight *w = &m->weight[i];
-    struct job j = {.w = w, .rows = k->op[w->type].rows};
-    void *mem = NULL;
-    TRY(buf_alloc(&mem, w->n_bytes, m->graph.weight[i].name, e));
-    j.dst = mem;
-    if (numa->n > 1) (void)numa_spread(numa, mem, w->n_bytes);
-    pool_for(pool, w->ne[1] * w->ne[2] * w->ne[3] / j.rows, GROUPS_PER_TASK, pack_range, &j);
-    w->packed = mem;
-    w->pack_rows = j.rows;
-    const struct gguf_tensor *t = gguf_find_tensor(m->gguf, m->graph.weight[m->source[i]].name);
-    if (t && t->data == w->data) gguf_drop(m->gguf, t);
-    return 0;
-}
-
-/* Packed rows of the model that a draft belongs to. */
-static void borrow(struct model *m) {
-    for (int i = 0; m->of && i < m->graph.n_weights; i++)
-        for (int k = 0; k < m->of->graph.n_weights && !m->weight[i].packed; k++) {
-            const struct weight *w = &m->of->weight[k];
-            if (!w->packed || w->data != m->weight[i].data) continue;
-            m->weight[i].packed = w->packed;
-            m->weight[i].pack_rows = w->pack_rows;
-            m->weight[i].lent = true;
-        }
-}
-
-int model_pack(struct model *m, const bool *only, enum kern_isa isa, struct pool *pool,
-               struct err *e) {
-    struct kern *k = xcalloc(1, sizeof *k);
+struct packer {
+    struct kern k;
     struct numa numa;
-    kern_init(k, isa);
-    numa_read("", &numa);
-    bool *wanted = in_products(&m->graph);
-    uint64_t n_bytes = 0, avail = mem_available();
-    int rc = 0;
-    borrow(m);
+    struct pool *pool;
+};
+
+/* Packed rows of w, as they are or made now; *out is NULL when there is no memory for them. Whoever
+ * comes second waits for the first. */
+static void pack_one(struct packer *p, const struct weight *w, const uint8_t **out) {
+    struct weight_mem *mem = w->mem;
+    struct job j = {.w = w, .rows = p->k.op[w->type].rows};
+    struct err e;
+    void *to = NULL;
+    *out = NULL;
+    pthread_mutex_lock(&mem->lock);
+    for (int i = 0; i < mem->n_packed; i++)
+        if (mem->packed[i].rows == j.rows) *out = mem->packed[i].data;
+    if (!*out && mem->n_packed < WEIGHT_FORMS && !buf_alloc(&to, w->n_bytes, "packed rows", &e)) {
+        j.dst = to;
+        if (p->numa.n > 1) (void)numa_spread(&p->numa, to, w->n_bytes);
+        pool_for(p->pool, w->ne[1] * w->ne[2] * w->ne[3] / j.rows, GROUPS_PER_TASK, pack_range, &j);
+        mem->packed[mem->n_packed++] = (struct weight_rows){j.rows, to, to};
+        *out = to;
+        if (mem->tensor) gguf_drop(mem->file, mem->tensor);
+    }
+    pthread_mutex_unlock(&mem->lock);
+}
+
+/* Bytes of memory that packing takes: of what is not packed yet. */
+static uint64_t missing_bytes(const struct packer *p, const struct model *m, const bool *wanted) {
+    uint64_t n = 0;
     for (int i = 0; i < m->graph.n_weights; i++) {
-        wanted[i] = wanted[i] && (!only || only[i]) && can_pack(k, &m->weight[i]);
-        if (wanted[i]) n_bytes += m->weight[i].n_bytes;
+        const struct weight *w = &m->weight[i];
+        if (wanted[i] && !weight_rows(w, p->k.op[w->type].rows)) n += w->n_bytes;
     }
-    if (avail && n_bytes > avail / 16 * 15) {
-        log_info("packing the weights needs %" PRIu64 " bytes of memory and %" PRIu64
-                 " are available: they are used as they lie in the file, which is slower",
-                 n_bytes, avail);
-        n_bytes = 0;
+    return n;
+}
+
+/* There is room for all of it, or as much as there is room for stays packed from before. */
+static bool has_room(uint64_t n_bytes) {
+    const uint64_t avail = n_bytes ? buf_available() : 0;
+    if (!avail || n_bytes <= avail / 16 * 15) return true;
+    log_info("packing the weights needs %" PRIu64 " bytes of memory and %" PRIu64
+             " are available: they are used as they lie in the file, which is slower",
+             n_bytes, avail);
+    return false;
+}
+
+int model_pack(struct model **out, const struct model *of, const bool *only, enum kern_isa isa,
+               struct pool *pool, struct err *e) {
+    struct model *m = model_copy(of);
+    struct packer *p = xcalloc(1, sizeof *p);
+    bool *wanted = in_products(&m->graph);
+    (void)e;
+    p->pool = pool;
+    kern_init(&p->k, isa);
+    numa_read("", &p->numa);
+    for (int i = 0; i < m->graph.n_weights; i++)
+        wanted[i] = wanted[i] && (!only || only[i]) && can_pack(&p->k, &m->weight[i]);
+    bool room = has_room(missing_bytes(p, m, wanted));
+    for (int i = 0; i < m->graph.n_weights; i++) {
+        struct weight *w = &m->weight[i];
+        if (!wanted[i]) continue;
+        w->pack_rows = p->k.op[w->type].rows;
+        if (room)
+            pack_one(p, w, &w->packed);
+        else
+            w->packed = weight_rows(w, w->pack_rows);
     }
-    for (int i = 0; i < m->graph.n_weights && n_bytes && !rc; i++)
-        if (wanted[i]) rc = pack_one(m, i, k, &numa, pool, e);
     free(wanted);
-    free(k);
-    return rc;
+    free(p);
+    *out = m;
+    return 0;
 }
 
 uint64_t model_packed_bytes(const struct model *m) {
     uint64_t sum = 0;
     for (int i = 0; i < m->graph.n_weights; i++)
-        if (m->weight[i].packed && !m->weight[i].lent) sum += m->weight[i].n_bytes;
+        if (m->source[i] == i) sum += weight_packed_bytes(&m->weight[i]);
     return sum;
-}
-
-void model_unpack(struct model *m) {
-    for (int i = 0; i < m->graph.n_weights && m->weight; i++) {
-        if (!m->weight[i].lent) buf_free(m->weight[i].packed);
-        m->weight[i].packed = NULL;
-        m->weight[i].lent = false;
-    }
 }

@@ -119,12 +119,11 @@ static struct ctx *enter(const struct session *s) {
     return ctx_enter(s->o.ctx ? s->o.ctx : ctx_current());
 }
 
-static int start(struct session **out, const struct model *m, struct model *may_pack,
-                 const struct session_opts *o, struct err *e) {
+int session_new(struct session **out, const struct model *m, const struct session_opts *o,
+                struct err *e) {
     struct ctx *callers = ctx_enter(o->ctx ? o->ctx : ctx_current());
     struct session *s = xcalloc(1, sizeof *s);
-    s->m = m;
-    s->may_pack = o->act == ACT_Q8 ? may_pack : NULL;
+    s->m = s->given = m;
     s->g = &m->graph;
     s->be = &backend_cpu;
     struct kv_plan plan;
@@ -134,8 +133,7 @@ static int start(struct session **out, const struct model *m, struct model *may_
     TRY_GOTO(fail, rc, kv_choose(&s->o, &plan, e));
     kern_init(&s->kern, s->o.isa);
     s->vec = xcalloc((size_t)s->g->n_weights + 1, sizeof *s->vec);
-    if (s->may_pack && s->o.device.kind == DEVICE_CPU)
-        TRY_GOTO(fail, rc, model_pack(s->may_pack, NULL, s->o.isa, s->o.pool, e));
+    if (s->o.device.kind == DEVICE_CPU) TRY_GOTO(fail, rc, exec_pack(s, NULL, e));
     TRY_GOTO(fail, rc, find_ropes(s, e));
     TRY_GOTO(fail, rc, kv_init(&s->kv, s->g, s->o.n_ctx, &plan, e));
     rec_init(&s->rec, s->g);
@@ -148,14 +146,6 @@ fail:
     session_free(s);
     return rc;
 }
-int session_new(struct session **out, const struct model *m, const struct session_opts *o,
-                struct err *e) {
-    return start(out, m, NULL, o, e);
-}
-int session_new_packed(struct session **out, struct model *m, const struct session_opts *o,
-                       struct err *e) {
-    return start(out, m, m, o, e);
-}
 
 void session_free(struct session *s) {
     if (!s) return;
@@ -164,6 +154,7 @@ void session_free(struct session *s) {
     kv_release(&s->kv);
     rec_release(&s->rec);
     free(s->vec);
+    exec_unpack(s);
     buf_free(s->mark);
     free(s);
 }
@@ -201,7 +192,7 @@ struct session_offload session_offload(const struct session *s) {
     return s->offload;
 }
 const struct model *session_model(const struct session *s) {
-    return s->m;
+    return s->given;
 }
 const struct session_opts *session_get_opts(const struct session *s) {
     return &s->o;

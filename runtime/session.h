@@ -47,21 +47,23 @@ struct session_opts {
      * Borrowed for the session's life. NULL: in every call the context of the calling thread. */
     struct ctx *ctx;
     struct device device;
-    /* Of a model and its other bindings (model_open_again) on one device: a weight that is the same
-     * lies there once. share: NULL, or such a session; they may end in any order, only one runs at
-     * a time. n_sharing: so many are to follow that share with this one; room is kept for them and
-     * for a weight or two that each replaces. */
-    struct session *share;
-    int n_sharing;
+    /* With ACT_Q8: the weights of products that the CPU makes become packed rows (model_pack): all,
+     * or on a device the experts that it has no room for, these no later than with the first pass
+     * that needs them. */
+    bool pack;
+    /* A weight that several sessions of one device have in common lies there once. So many sessions
+     * like this one are to follow whose models share weights with it: room is kept on the device
+     * for them, and for a weight or two that each replaces. */
+    int n_followers;
     bool whole; /* a call that feeds tokens is not ended by an interruption */
 };
+/* The model must stay open as long as the session; others may use it at the same time. */
 int session_new(struct session **out, const struct model *m, const struct session_opts *o,
                 struct err *e);
-/* The same, and with ACT_Q8 the weights of products that the CPU makes become packed rows
- * (model_pack): all, or on a device the experts that it has no room for, these no later than with
- * the first pass that needs them. No other session of this model may be running then. */
-int session_new_packed(struct session **out, struct model *m, const struct session_opts *o,
-                       struct err *e);
+/* From the next pass on the session computes with a model that has the same graph (model_with):
+ * memory, cache and position stay. What it made of the old model's weights is given back. ERR_USAGE
+ * for another graph, and for sessions with packed rows. */
+int session_use(struct session *s, const struct model *m, struct err *e);
 void session_free(struct session *s);
 void session_reset(struct session *s); /* position 0, states zero */
 /* Threads that make a token (runtime/tune.h); *settled: the number will not change any more. */

@@ -10,7 +10,6 @@ extern "C" {
 struct cu_buf {
     void *p;
     uint64_t n_bytes;
-    int refs;
 };
 struct cu_graph {
     cudaGraph_t graph;
@@ -131,22 +130,12 @@ int cu_buf_new(struct cu_buf **out, struct cu_ctx *c, uint64_t n_bytes, const ch
     struct cu_buf *b = (struct cu_buf *)xcalloc(1, sizeof *b);
     b->p = p;
     b->n_bytes = n_bytes;
-    b->refs = 1;
     *out = b;
     return 0;
 }
 
-struct cu_buf *cu_buf_keep(struct cu_buf *b) {
-    b->refs++;
-    return b;
-}
-
-int cu_buf_refs(const struct cu_buf *b) {
-    return b->refs;
-}
-
 void cu_buf_free(struct cu_buf *b) {
-    if (!b || --b->refs) return;
+    if (!b) return;
     cudaFree(b->p);
     free(b);
 }

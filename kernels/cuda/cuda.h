@@ -47,10 +47,7 @@ int cu_get_info(struct cu_ctx *c, struct cu_info *out, struct err *e);
 #define CU_KEEP_FREE (UINT64_C(768) << 20)
 int cu_buf_new(struct cu_buf **out, struct cu_ctx *c, uint64_t n_bytes, const char *what,
                struct err *e);
-void cu_buf_free(struct cu_buf *b); /* when nobody else keeps it */
-struct cu_buf *
-cu_buf_keep(struct cu_buf *b); /* b, to be freed once more; by one thread at a time */
-int cu_buf_refs(const struct cu_buf *b);
+void cu_buf_free(struct cu_buf *b);       /* NULL is fine */
 void *cu_buf_ptr(const struct cu_buf *b); /* device pointer */
 uint64_t cu_buf_bytes(const struct cu_buf *b);
 /* Host memory that copies run at full speed from and to. */

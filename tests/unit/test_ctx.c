@@ -269,9 +269,10 @@ static int evaluate_in(struct measured *m, struct ctx *c) {
                              .isa = kern_isa_best(),
                              .act = m->q8 ? ACT_Q8 : ACT_F32,
                              .pool = c->pool,
+                             .pack = true,
                              .ctx = c};
-    TRY_GOTO(out, rc, session_new_packed(&s[0], base, &o, &m->e));
-    TRY_GOTO(out, rc, session_new_packed(&s[1], cand, &o, &m->e));
+    TRY_GOTO(out, rc, session_new(&s[0], base, &o, &m->e));
+    TRY_GOTO(out, rc, session_new(&s[1], cand, &o, &m->e));
     TRY_GOTO(out, rc, eval_ppl_windows(s[1], &m->ids, CTX, 0, NULL, &m->ppl, &m->window, &m->e));
     TRY_GOTO(out, rc, eval_kld(s[0], &s[1], 1, &m->ids, CTX, 0, &m->kld, &m->per_token, &m->e));
 out:

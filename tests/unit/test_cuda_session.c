@@ -10,6 +10,7 @@
 #include "quantize/synth.h"
 #include "tests/cuda-emu/control.h"
 #include "tests/unit/golden.h"
+#include "tests/unit/with.h"
 
 /* As on the CPU: sums in another order; logits reach 20. */
 static const double tol = 5e-4;
@@ -398,17 +399,18 @@ static void test_state(void) {
     int64_t n = (int64_t)(model_weight(m, w)->n_bytes / sizeof(float));
     float *other = xcalloc((size_t)n, sizeof *other);
     for (int64_t i = 0; i < n; i++) other[i] = 0.5f * ((const float *)model_weight(m, w)->data)[i];
+    struct model *changed = with_weight(m, name, other, QT_F32, free);
     for (int k = 3; k < 5; k++) {
-        CHECK_OK(model_set_weight(m, name, k == 3 ? other : NULL, QT_F32, &e));
+        CHECK_OK(session_use(s, k == 3 ? changed : m, &e));
         session_restore(s, snap);
         for (int i = 6; i < 10; i++) CHECK_OK(session_step(s, ids + i, 1, l[k], &e));
     }
     CHECK(memcmp(l[0], l[3], v * sizeof **l) != 0);
     CHECK(memcmp(l[0], l[4], v * sizeof **l) == 0);
     for (int i = 0; i < 5; i++) free(l[i]);
-    free(other);
     session_snapshot_free(snap);
     session_free(s);
+    model_close(changed);
     model_close(m);
 }
 
@@ -512,7 +514,8 @@ static void errors(const float *l, const float *exact, int n, int64_t v, double 
 static void packed_offload(struct model *m, const int32_t *ids, const float *exact, int n,
                            double cpu_error) {
     struct err e = {0};
-    struct session_opts o = {.n_ctx = n, .isa = kern_isa_best(), .act = ACT_Q8, .device = cuda};
+    struct session_opts o = {
+        .n_ctx = n, .isa = kern_isa_best(), .act = ACT_Q8, .pack = true, .device = cuda};
     struct session *s = NULL;
     const int64_t v = m->hp.d[HD_VOCAB];
     int n_packed = 0, n_experts = 0;
@@ -523,7 +526,7 @@ static void packed_offload(struct model *m, const int32_t *ids, const float *exa
     session_free(s);
     for (;;) { /* until experts have to leave */
         o.device.max_bytes = most -= most / 8;
-        CHECK_OK(session_new_packed(&s, m, &o, &e));
+        CHECK_OK(session_new(&s, m, &o, &e));
         if (!s) return;
         const struct cuda *d = s->dev;
         if (d->n_on_host) break;
@@ -532,8 +535,8 @@ static void packed_offload(struct model *m, const int32_t *ids, const float *exa
     for (int w = 0; w < m->graph.n_weights; w++) {
         const bool is_expert = strstr(m->graph.weight[w].name, "_exps") != NULL;
         n_experts += is_expert;
-        n_packed += model_weight(m, w)->packed != NULL;
-        CHECK(is_expert || !model_weight(m, w)->packed);
+        n_packed += model_weight(s->m, w)->packed != NULL;
+        CHECK(is_expert || !model_weight(s->m, w)->packed);
     }
     CHECK((n_packed > 0 || kern_isa_best() == KERN_REF) && n_packed < n_experts);
     float *l = xcalloc((size_t)(n * v), sizeof *l);

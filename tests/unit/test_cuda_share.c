@@ -4,6 +4,7 @@
  * with nobody does. `make test`: the emulated device; `make check-cuda`: the real one. */
 #include "tests/cuda-emu/control.h"
 #include "tests/unit/synthetic.h"
+#include "tests/unit/with.h"
 
 enum { D = 64, F = 32, EXPERTS = 5, N_IDS = 3, LAYERS = 2 };
 static const char up_name[] = "blk.1.ffn_up_exps.weight";
@@ -13,7 +14,7 @@ static void lag(unsigned streams) {
     if (emu_defer) emu_defer(streams);
 }
 
-static struct session *open_on(struct model *m, enum act_mode act, struct session *share, int n,
+static struct session *open_on(const struct model *m, enum act_mode act, int n_followers,
                                uint64_t max_bytes) {
     struct err e = {0};
     struct session *s = NULL;
@@ -21,8 +22,7 @@ static struct session *open_on(struct model *m, enum act_mode act, struct sessio
                                    .isa = kern_isa_best(),
                                    .act = act,
                                    .device = {.kind = DEVICE_CUDA, .max_bytes = max_bytes},
-                                   .share = share,
-                                   .n_sharing = n};
+                                   .n_followers = n_followers};
     CHECK_OK(session_new(&s, m, &o, &e));
     return s;
 }
@@ -49,41 +49,42 @@ static float *other_up(int turn) {
     for (int i = 0; i < UP_BYTES / 4; i++) x[i] = (float)((i * 7 + turn) % 23) * 0.02f - 0.2f;
     return x;
 }
-/* What a session alone computes with them; NULL: with those of the file. */
-static struct rows alone(const struct model *of, enum act_mode act, const float *up) {
+static struct model *with_up(const struct model *m, float *x) {
+    return with_weight(m, up_name, x, QT_F32, NULL);
+}
+/* What a session computes that shares with nobody: its model is opened anew. up: NULL, or what is
+ * replaced. */
+static struct rows alone(const struct model *of, enum act_mode act, float *up) {
     struct err e = {0};
-    struct model *m = NULL;
-    CHECK_OK(model_open_again(&m, of, &e));
-    CHECK_OK(model_set_weight(m, up_name, up, up ? QT_F32 : QT_Q8_0, &e));
-    struct session *s = open_on(m, act, NULL, 0, 0);
+    struct model *m = NULL, *cand = NULL;
+    CHECK_OK(model_open(&m, gguf_path(of->gguf), &e));
+    if (up) cand = with_up(m, up);
+    struct session *s = open_on(cand ? cand : m, act, 0, 0);
     const struct rows r = rows_of(s);
     session_free(s);
+    model_close(cand);
     model_close(m);
     return r;
 }
 
-static void set_up(struct model *m, const float *x) {
-    struct err e = {0};
-    CHECK_OK(model_set_weight(m, up_name, x, x ? QT_F32 : QT_Q8_0, &e));
-}
-
-struct trio { /* the base and two that share with it */
-    struct model *m[3];
+struct trio { /* three sessions of a model */
+    struct model *m;
     struct session *s[3];
 };
 static struct trio open_trio(const char *recipe, int d, enum act_mode act, uint64_t max_bytes) {
-    struct err e = {0};
-    struct trio t = {{NULL}, {NULL}};
-    t.m[0] = synthetic(recipe, d, F, LAYERS);
-    for (int i = 0; i < 3; i++) {
-        if (i) CHECK_OK(model_open_again(&t.m[i], t.m[0], &e));
-        t.s[i] = open_on(t.m[i], act, t.s[0], i ? 0 : 2, max_bytes);
-    }
+    struct trio t = {NULL, {NULL}};
+    t.m = synthetic(recipe, d, F, LAYERS);
+    for (int i = 0; i < 3; i++) t.s[i] = open_on(t.m, act, i ? 0 : 2, max_bytes);
     return t;
 }
 static void close_trio(struct trio *t) {
     for (int i = 0; i < 3; i++) session_free(t->s[i]);
-    for (int i = 2; i >= 0; i--) model_close(t->m[i]);
+    model_close(t->m);
+}
+static struct rows rows_with(struct session *s, const struct model *m) {
+    struct err e = {0};
+    CHECK_OK(session_use(s, m, &e));
+    return rows_of(s);
 }
 
 static uint64_t tensor_bytes(const struct model *m) {
@@ -111,72 +112,68 @@ static void test_shared(void) {
         const uint64_t before = n_free();
         struct trio t = open_trio("Q8_0", as[k].d, as[k].act, 0);
         const uint64_t with_all = n_free();
-        const struct rows want = alone(t.m[0], as[k].act, NULL);
+        const struct rows want = alone(t.m, as[k].act, NULL);
         for (int i = 2; i >= 0; i--) {
             const struct rows r = rows_of(t.s[i]);
             CHECK(same(&r, &want));
         }
         CHECK(n_free() == with_all); /* passes take nothing */
         const uint64_t sharer = in_use(t.s[2]), base = in_use(t.s[0]) - 2 * sharer;
-        CHECK(base >= sharer + tensor_bytes(t.m[0]));
-        CHECK(base <= sharer + tensor_bytes(t.m[0]) * 3 / 2 + 65536);
+        CHECK(base >= sharer + tensor_bytes(t.m));
+        CHECK(base <= sharer + tensor_bytes(t.m) * 3 / 2 + 65536);
         close_trio(&t);
         CHECK(n_free() == before);
     }
 }
 
-/* Replaced in one, in two by the same data, restored in one, by new data at the same place. */
+/* Replaced in one, in two by the same object, restored in one, by other data. */
 static void test_replaced(void) {
     static const unsigned late[] = {0, 1, 6}; /* whichever stream lags behind */
     for (int k = 0; k < (emu_defer ? 3 : 1); k++) {
         lag(late[k]);
         struct trio t = open_trio("Q8_0", D, ACT_F32, 0);
         float *up = other_up(0), *newer = other_up(5);
-        const struct rows file = alone(t.m[0], ACT_F32, NULL), first = alone(t.m[0], ACT_F32, up),
-                          second = alone(t.m[0], ACT_F32, newer);
+        const struct rows file = alone(t.m, ACT_F32, NULL), first = alone(t.m, ACT_F32, up),
+                          second = alone(t.m, ACT_F32, newer);
+        struct model *a = with_up(t.m, up), *b = with_up(t.m, newer);
         CHECK(!same(&file, &first) && !same(&first, &second));
         const uint64_t n0 = n_free();
-        set_up(t.m[1], up);
-        struct rows r = rows_of(t.s[1]);
+        struct rows r = rows_with(t.s[1], a);
         CHECK(same(&r, &first));
         CHECK(n0 - n_free() >= UP_BYTES && n0 - n_free() < UP_BYTES + 4096);
         r = rows_of(t.s[0]);
         CHECK(same(&r, &file));
-        set_up(t.m[2], up); /* is there already */
-        r = rows_of(t.s[2]);
+        r = rows_with(t.s[2], a); /* is there already */
         CHECK(same(&r, &first));
         CHECK(n0 - n_free() < UP_BYTES + 4096);
-        set_up(t.m[1], newer); /* of the same size: the other's copy stays */
-        r = rows_of(t.s[1]);
+        r = rows_with(t.s[1], b); /* of the same size: the other's copy stays */
         CHECK(same(&r, &second));
         r = rows_of(t.s[2]);
         CHECK(same(&r, &first));
-        set_up(t.m[1], NULL);
-        r = rows_of(t.s[1]);
+        r = rows_with(t.s[1], t.m);
         CHECK(same(&r, &file));
-        /* new data at the same place: a copy of the old, which no pass has dropped yet, is not lent
-         */
-        memcpy(up, newer, UP_BYTES);
-        set_up(t.m[2], up);
-        set_up(t.m[1], up);
-        r = rows_of(t.s[1]);
+        CHECK(n0 - n_free() < UP_BYTES + 4096);
+        r = rows_with(t.s[2], b); /* the first candidate is used by nobody now */
         CHECK(same(&r, &second));
-        r = rows_of(t.s[2]);
-        CHECK(same(&r, &second));
-        set_up(t.m[2], NULL);
+        CHECK(n0 - n_free() < UP_BYTES + 4096);
+        model_close(a);
+        struct err e = {0};
+        CHECK_OK(session_use(t.s[2], t.m, &e)); /* given back at once, not with the next pass */
+        CHECK_EQ_I64(n_free(), n0);
         r = rows_of(t.s[2]);
         CHECK(same(&r, &file));
-        /* a lender's own copy is replaced, then it ends: others go on with theirs */
-        set_up(t.m[0], newer);
-        r = rows_of(t.s[0]);
+        /* who brought the weights has others now, then it ends: the rest go on */
+        r = rows_with(t.s[0], b);
         CHECK(same(&r, &second));
         session_free(t.s[0]);
         t.s[0] = NULL;
         r = rows_of(t.s[2]);
         CHECK(same(&r, &file));
-        r = rows_of(t.s[1]);
+        r = rows_with(t.s[1], b);
         CHECK(same(&r, &second));
-        close_trio(&t);
+        for (int i = 0; i < 3; i++) session_free(t.s[i]);
+        model_close(b);
+        model_close(t.m);
         free(up);
         free(newer);
     }
@@ -187,7 +184,7 @@ static void test_replaced(void) {
 static void test_little_memory(void) {
     struct err e = {0};
     struct model *m = synthetic("Q8_0", D, F, LAYERS);
-    struct session *s = open_on(m, ACT_F32, NULL, 0, 0);
+    struct session *s = open_on(m, ACT_F32, 0, 0);
     const struct rows want = rows_of(s);
     const uint64_t own = in_use(s) - tensor_bytes(m); /* about: what a sharer takes */
     const uint64_t all = in_use(s) + 2 * own;
@@ -197,7 +194,7 @@ static void test_little_memory(void) {
         const struct session_opts o = {.n_ctx = 16,
                                        .isa = kern_isa_best(),
                                        .device = {.kind = DEVICE_CUDA, .max_bytes = most},
-                                       .n_sharing = 2};
+                                       .n_followers = 2};
         if (session_new(&s, m, &o, &e)) {
             CHECK(e.code == ERR_SYS && strstr(e.msg, "of 2 more that share the weights"));
             n_refused++;

@@ -9,6 +9,7 @@
 #include "runtime/exec_cuda.h"
 #include "tests/cuda-emu/control.h"
 #include "tests/unit/synthetic.h"
+#include "tests/unit/with.h"
 
 static void lag(unsigned streams) {
     if (emu_defer) emu_defer(streams);
@@ -104,6 +105,7 @@ static struct session_opts opts(enum act_mode act, int64_t from) {
     return (struct session_opts){.n_ctx = 32,
                                  .isa = kern_isa_best(),
                                  .act = act,
+                                 .pack = true,
                                  .device = {.kind = DEVICE_CUDA, .stream_from = from}};
 }
 /* Hidden rows of passes of so many tokens, from the start. */
@@ -127,7 +129,7 @@ static struct session *with_host(struct model *m, struct session_opts o, int n, 
     for (bool more = true; more; *limit -= *limit / 50) {
         struct session *s = NULL;
         o.device.max_bytes = *limit;
-        if (session_new_packed(&s, m, &o, &e)) return NULL;
+        if (session_new(&s, m, &o, &e)) return NULL;
         const struct cuda *d = s->dev;
         CHECK(in_use(s) <= *limit);
         if (d->n_on_host == n) return s;
@@ -157,7 +159,7 @@ static void check_rows(struct session *s, const int *many, const float *want, co
         free(h);
     }
     lag(0);
-    CHECK(!d->host_open && !model_packed_bytes(s->m)); /* no pass has needed it */
+    CHECK(!d->host_open && !s->packed); /* no pass has needed it */
     float *h = rows(s, mixed);
     CHECK(d->host_open);
     CHECK(memcmp(h, want, (size_t)(mixed[0] * s->m->hp.d[HD_EMBD]) * sizeof *h) == 0);
@@ -174,7 +176,7 @@ static void same(struct model *m, enum act_mode act, const char *name) {
     struct session *s = NULL;
     int n_tried = 0;
     if (!m) return;
-    CHECK_OK(session_new_packed(&s, m, &o, &e));
+    CHECK_OK(session_new(&s, m, &o, &e));
     if (!s) return;
     float *want[2] = {rows(s, passes[0]), act == ACT_F32 ? rows(s, passes[1]) : NULL};
     uint64_t limit = session_bytes(s); /* scratch may lie where the trial of wgmma had its own */
@@ -186,7 +188,6 @@ static void same(struct model *m, enum act_mode act, const char *name) {
         n_tried++;
         check_rows(s, passes[0], want[0], passes[1], want[1], n == n_moe(m));
         session_free(s);
-        model_unpack(m);
     }
     printf("%s, %s: %d numbers of %d blocks\n", name, act ? "q8" : "f32", n_tried, n_moe(m));
     CHECK(n_tried >= (thorough() ? n_moe(m) - 1 : 1));
@@ -240,13 +241,16 @@ static const char up_name[] = "blk.2.ffn_up_exps.weight";
 static void test_observed_and_replaced(void) {
     static const int passes[] = {2, 0};
     struct err e = {0};
-    struct model *m = synthetic("Q8_0", 64, 32, 3);
+    struct model *m = synthetic("Q8_0", 64, 32, 3), *other[2][3] = {{NULL}};
     struct session *s[2] = {NULL, NULL};
     struct session_opts o = opts(ACT_F32, 2);
     if (!m) return;
+    o.pack = false;
+    other[0][0] = m;
+    CHECK_OK(model_open(&other[1][0], gguf_path(m->gguf), &e)); /* shares nothing with the first */
     CHECK_OK(session_new(&s[0], m, &o, &e));
     uint64_t limit = s[0] ? in_use(s[0]) : 0;
-    s[1] = with_host(m, o, 3, &limit);
+    s[1] = with_host(other[1][0], o, 3, &limit);
     CHECK(s[1] != NULL);
     int w[2] = {-1, -1}; /* up of the last block, of the first */
     for (int i = 0; i < m->graph.n_weights; i++) {
@@ -256,14 +260,18 @@ static void test_observed_and_replaced(void) {
     const int64_t n = 5 * 32 * 64;
     float *large = xcalloc((size_t)n, sizeof *large);
     for (int64_t i = 0; i < n; i++) large[i] = (float)(i % 17) * 0.01f - 0.08f;
-    const void *data[] = {NULL, model_weight(m, w[1])->data, large};
+    for (int i = 0; i < 2; i++) {
+        void *first = (void *)(uintptr_t)model_weight(other[i][0], w[1])->data;
+        other[i][1] = with_weight(other[i][0], up_name, first, QT_Q8_0, NULL);
+        other[i][2] = with_weight(other[i][0], up_name, large, QT_F32, NULL);
+    }
     for (int k = 0; k < 3 && s[1]; k++) {
         struct shown seen[2] = {0};
         float *h[2];
         const struct cuda *d = s[1]->dev;
         const unsigned before = d->in.turn;
-        CHECK_OK(model_set_weight(m, up_name, data[k], k == 2 ? QT_F32 : QT_Q8_0, &e));
         for (int i = 0; i < 2; i++) {
+            CHECK_OK(session_use(s[i], other[i][k], &e));
             session_observe(s[i], k ? NULL : see, &seen[i]);
             session_observe_route(s[i], see_route, &seen[i]);
             h[i] = rows(s[i], passes);
@@ -275,8 +283,9 @@ static void test_observed_and_replaced(void) {
         for (int i = 0; i < 2; i++) free(h[i]);
     }
     for (int i = 0; i < 2; i++) session_free(s[i]);
+    for (int i = 0; i < 2; i++)
+        for (int k = 2; k >= 0; k--) model_close(other[i][k]);
     free(large);
-    model_close(m);
 }
 
 struct chosen {

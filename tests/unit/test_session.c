@@ -11,6 +11,7 @@
 #include "core/safetensors.h"
 #include "runtime/session.h"
 #include "tests/check.h"
+#include "tests/unit/with.h"
 
 enum { N_IDS = 80, N_POS = 40, N_VOCAB = 1024, N_HID = 10 };
 
@@ -278,28 +279,24 @@ static void test_threads_do_not_change_bits(void) {
     for (int k = 0; k < 2; k++) {
         struct model *m = open_golden(name[k]);
         if (!m) return;
-        void *q[4] = {0};
+        struct model *of[5] = {m};
         const char *wname[4] = {"blk.0.attn_qkv.weight", k ? "token_embd.weight" : "output.weight",
                                 k ? "blk.1.ffn_up.weight" : "blk.1.ffn_up_exps.weight",
                                 k ? "blk.2.ffn_down.weight" : "blk.2.ffn_down_exps.weight"};
-        for (int i = 0; i < 4; i++)
-            for (int w = 0; w < m->graph.n_weights; w++)
-                if (strcmp(m->graph.weight[w].name, wname[i]) == 0) {
-                    q[i] = as_q8_0(model_weight(m, w));
-                    CHECK_OK(model_set_weight(m, wname[i], q[i], QT_Q8_0, &e));
-                }
-        CHECK_OK(model_pack(m, NULL, kern_isa_best(), NULL, &e));
-        int n_packed = 0;
-        for (int w = 0; w < m->graph.n_weights; w++) n_packed += model_weight(m, w)->packed != NULL;
-        CHECK(n_packed > 0 || kern_isa_best() == KERN_REF);
+        for (int i = 0; i < 4; i++, m = of[i])
+            of[i + 1] =
+                with_weight(m, wname[i], as_q8_0(model_find_weight(m, wname[i])), QT_Q8_0, free);
         for (int b = 0; b < 3; b++)
             for (int act = ACT_F32; act <= ACT_Q8; act++) {
                 float *first = NULL;
                 for (int threads = 1; threads <= 3; threads++) {
                     struct pool *p = NULL;
                     CHECK_OK(pool_new(&p, threads, &e));
-                    struct session_opts o = {
-                        .n_ctx = 70, .isa = kern_isa_best(), .act = (enum act_mode)act, .pool = p};
+                    struct session_opts o = {.n_ctx = 70,
+                                             .isa = kern_isa_best(),
+                                             .act = (enum act_mode)act,
+                                             .pack = true,
+                                             .pool = p};
                     float *l = run(m, &o, ids, 70, batching[b].pieces, NULL);
                     if (first) CHECK(memcmp(first, l, 70 * N_VOCAB * sizeof *l) == 0);
                     if (first)
@@ -310,8 +307,8 @@ static void test_threads_do_not_change_bits(void) {
                 }
                 free(first);
             }
-        for (int i = 0; i < 4; i++) free(q[i]);
-        model_close(m);
+        CHECK(model_packed_bytes(m) > 0 || kern_isa_best() == KERN_REF);
+        for (int i = 4; i >= 0; i--) model_close(of[i]);
     }
 }
 
@@ -319,7 +316,8 @@ static int cmp_double(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
-static void set_weight(const char *model, const char *name) {
+/* The same weights as 8-bit blocks, as what these decode to, and as they were. */
+static void replaced(const char *model, const char *name) {
     struct err e = {0};
     int32_t ids[40];
     some_ids(ids, 40, N_VOCAB);
@@ -327,27 +325,33 @@ static void set_weight(const char *model, const char *name) {
     if (!m) return;
     struct session_opts o = {.n_ctx = 40, .isa = kern_isa_best()};
     float *plain = run(m, &o, ids, 40, ALL, NULL);
-    CHECK_ERR(model_set_weight(m, "blk.77.nothing", ids, QT_F32, &e), ERR_DATA, "blk.77.nothing");
-    CHECK_ERR(model_set_weight(m, "blk.0.ssm_conv1d.weight", ids, QT_Q4_K, &e), ERR_DATA,
+    const struct weight *w = model_find_weight(m, name);
+    CHECK(w != NULL && !model_find_weight(m, "blk.77.nothing"));
+    struct weight given = {0};
+    const struct weight *conv = model_find_weight(m, "blk.0.ssm_conv1d.weight");
+    CHECK_ERR(weight_given(&given, conv, "conv", ids, QT_Q4_K, NULL, &e), ERR_DATA,
               "cannot be stored as Q4_K");
-    int w = 0;
-    while (w < m->graph.n_weights && strcmp(m->graph.weight[w].name, name) != 0) w++;
-    CHECK(w < m->graph.n_weights);
-    uint8_t *q = as_q8_0(model_weight(m, w));
-    int64_t n = model_weight(m, w)->ne[0] * model_weight(m, w)->ne[1] * model_weight(m, w)->ne[2];
+    struct model *none = NULL;
+    struct model_change wrong = {"blk.77.nothing", w};
+    CHECK_ERR(model_with(&none, m, &wrong, 1, &e), ERR_DATA, "blk.77.nothing");
+    wrong.name = "blk.0.ssm_conv1d.weight";
+    CHECK_ERR(model_with(&none, m, &wrong, 1, &e), ERR_DATA, "another shape");
+    uint8_t *q = as_q8_0(w);
+    int64_t n = w->ne[0] * w->ne[1] * w->ne[2];
     struct kern *k = xcalloc(1, sizeof *k);
     kern_init(k, KERN_REF);
     float *dec = xcalloc((size_t)n, sizeof *dec);
     k->op[QT_Q8_0].decode(q, dec, n);
-    CHECK_OK(model_set_weight(m, name, q, QT_Q8_0, &e));
-    float *a = run(m, &o, ids, 40, ALL, NULL);
+    struct model *as8 = with_weight(m, name, q, QT_Q8_0, free),
+                 *as32 = with_weight(as8, name, dec, QT_F32, free);
+    float *a = run(as8, &o, ids, 40, ALL, NULL);
     o.act = ACT_Q8;
-    float *a8 = run(m, &o, ids, 40, ONE, NULL);
+    float *a8 = run(as8, &o, ids, 40, ONE, NULL);
     o.act = ACT_F32;
-    CHECK_OK(model_set_weight(m, name, dec, QT_F32, &e));
-    float *b = run(m, &o, ids, 40, ALL, NULL);
-    CHECK_OK(model_set_weight(m, name, NULL, QT_F32, &e));
+    float *b = run(as32, &o, ids, 40, ALL, NULL);
     float *c = run(m, &o, ids, 40, ALL, NULL);
+    model_close(as32);
+    model_close(as8);
     CHECK(memcmp(a, b, 40 * N_VOCAB * sizeof *a) == 0); /* decoding is exact, so is the rest */
     CHECK(memcmp(plain, c, 40 * N_VOCAB * sizeof *a) == 0);
     CHECK(memcmp(plain, a, 40 * N_VOCAB * sizeof *a) != 0);
@@ -359,10 +363,9 @@ static void set_weight(const char *model, const char *name) {
            "%.3g\n",
            model, name, d8[20], d8[39], top);
     CHECK(d8[0] > 0 && d8[20] < 0.01 * top);
-    float *all[] = {plain, a, a8, b, c, dec};
+    float *all[] = {plain, a, a8, b, c};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
     free(k);
-    free(q);
     model_close(m);
 }
 
@@ -370,9 +373,9 @@ static void set_weight(const char *model, const char *name) {
  * length; one such product moves logits by less than 1 % of their range. The bound holds for most
  * positions: in a model with random routers a rounding error makes some token choose another
  * expert, which changes its logits by order 1. */
-static void test_set_weight(void) {
-    set_weight("qwen35moe", "blk.1.ffn_down_exps.weight");
-    set_weight("qwen35", "blk.1.ffn_down.weight");
+static void test_replaced(void) {
+    replaced("qwen35moe", "blk.1.ffn_down_exps.weight");
+    replaced("qwen35", "blk.1.ffn_down.weight");
 }
 
 /* Rounding of cached values: f16 2^-11 relative, q8_0 1/254 of the largest of 32. Logits are of
@@ -590,7 +593,7 @@ int main(void) {
     RUN(test_hidden_states);
     RUN(test_begin_at_a_block);
     RUN(test_threads_do_not_change_bits);
-    RUN(test_set_weight);
+    RUN(test_replaced);
     RUN(test_kv_types);
     RUN(test_snapshot_reset_and_limits);
     RUN(test_observe);
