@@ -124,7 +124,7 @@ static int sessions(struct collector *c, const struct model *m, const struct ses
                     struct err *e) {
     TRY(session_new(&c->trunk, m, so, e));
     session_observe(c->trunk, see, c);
-    if (!m->hp.d[HD_MTP] || !m->arch->build_draft) return 0;
+    if (!m->hp.d[HD_MTP] || !m->arch->drafts) return 0;
     void *p = NULL;
     TRY(buf_alloc(&p, (uint64_t)(so->n_ctx * m->hp.d[HD_EMBD]) * sizeof(float), "hidden rows", e));
     c->hidden = p;

@@ -134,7 +134,7 @@ static int bind_spelling(struct map *m, struct item *it, const char *pat, size_t
     int64_t layer = max_i64(0, it->inst.block - (mtp_block ? h->d[HD_LAYERS] : 0)), want[4] = {0};
     int n = it->inst.n_dims;
     int64_t ne[4];
-    arch_shape(it->inst.row, &m->p->hp_src, ne);
+    arch_shape(it->inst.row, &m->p->hp_src, it->inst.block, ne);
     for (int d = 0; d < n; d++) want[d] = ne[n - 1 - d];
     const char *stack = strstr(pat, "%e");
     if (stack && stack < pat + len) return bind_stacked(m, it, pat, len, layer, want, found, e);
@@ -253,9 +253,11 @@ static int count_mtp(struct map *m, bool no_mtp, struct err *e) {
 /* Feed-forward widths to multiples of 256: rows and columns of zeros change nothing, since
  * activation(0) * 0 = 0 meets a zero column. */
 static int pad_widths(struct plan *p, struct err *e) {
-    static const int slot[] = {HD_FF, HD_FF_EXP, HD_FF_SHEXP, HD_FF_SHARED};
+    static const int slot[] = {HD_FF, HD_FF_EXP, HD_FF_SHEXP};
     for (size_t i = 0; i < COUNT_OF(slot); i++)
         p->hp.d[slot[i]] = (p->hp.d[slot[i]] + 255) / 256 * 256;
+    for (int64_t i = 0; i < p->hp.d[HD_LAYERS]; i++) /* those that differ between layers */
+        p->hp.layer[i].ff = (p->hp.layer[i].ff + 255) / 256 * 256;
     return p->arch->derive(&p->hp, e);
 }
 

@@ -94,9 +94,9 @@ bool xform_makes(enum xform xf) {
 static void make_row(const struct job *j, float *dst) {
     const struct hparams *h = &j->p->hp;
     for (int64_t i = 0; i < j->cols; i++)
-        dst[i] = j->it->xf == XF_ROPE_LLAMA3 ? (float)llama3_divisor(h, i)
-                 : i < h->d[HD_ROT] / 2      ? 1.0f
-                                             : 1e30f;
+        dst[i] = j->it->xf == XF_ROPE_LLAMA3  ? (float)llama3_divisor(h, i)
+                 : i < h->d[HD_FREQS_ROT] / 2 ? 1.0f
+                                              : 1e30f;
 }
 
 /* Column groups into GGUF order; `size` bytes per element. */
@@ -269,7 +269,7 @@ static void setup(struct job *j) {
     j->cols = vector ? 1 : ne[0];
     j->rows = vector ? ne[0] : ne[1];
     int64_t from[4]; /* as ne, in the folder */
-    arch_shape(it->inst.row, &j->p->hp_src, from);
+    arch_shape(it->inst.row, &j->p->hp_src, it->inst.block, from);
     j->src_cols = vector ? 1 : from[0];
     j->src_rows = vector ? from[0] : from[1];
     int n_parts =
@@ -279,7 +279,7 @@ static void setup(struct job *j) {
     if (xf == XF_SPLIT_FIRST || xf == XF_SPLIT_SECOND) j->src_rows *= 2;
     if (xf == XF_SPLIT_SECOND) j->row_step = j->src_part;
     if (xf == XF_V_ROWS_TAIL) j->fixed = 2 * h->d[HD_LIN_K_HEADS] * h->d[HD_LIN_K_DIM];
-    if (xf == XF_ROPE_PAIRS) j->head = h->d[it->inst.row->group];
+    if (xf == XF_ROPE_PAIRS) j->head = hp_dim(h, it->inst.block, it->inst.row->group);
     j->row_bytes = qtype_row_bytes(it->type, j->cols);
     if (xform_makes(xf)) return;
     const struct dq *src = &j->p->src[it->src];

@@ -15,87 +15,101 @@
 #include "core/err.h"
 #include "core/gguf.h"
 
-struct graph; /* models/graph.h */
-struct hfdir; /* core/hfdir.h */
+struct decoder_spec; /* models/spec.h */
+struct graph;        /* models/graph.h */
+struct hfdir;        /* core/hfdir.h */
+struct json;         /* core/json.h */
 
 /* Numbers of a model. Integers live in h->d[], reals in h->f[]. Slots an architecture lacks are 0.
- */
+ * Those marked "layer" may differ between layers: h->d[] then has what most readers want, the
+ * number of ordinary layers, and h->layer[i] that of layer i (hp_dim). */
+// clang-format off
 enum hp_dim {
     HD_NONE,
     HD_ONE,
     HD_VOCAB,
-    HD_LAYERS /* trunk layers */,
-    HD_MTP /* MTP layers in the file */,
+    HD_LAYERS,         /* trunk layers */
+    HD_MTP,            /* MTP layers in the file */
     HD_CTX,
     HD_EMBD,
-    HD_EMBD2 /* 2 * embd */,
-    HD_HEADS,
-    HD_KV_HEADS,
-    HD_HEAD_DIM,
-    HD_ROT /* rotated dims */,
-    HD_FF,
+    HD_EMBD2,          /* 2 * embd */
+    HD_HEADS,          /* layer */
+    HD_KV_HEADS,       /* layer */
+    HD_HEAD_DIM,       /* layer */
+    HD_ROT,            /* layer; rotated dims */
+    HD_WINDOW,         /* layer; attention over so many last tokens, 0: over all */
+    HD_FF,             /* layer; width of the dense feed-forward */
+    HD_ATTN_OUT,       /* layer; heads * head_dim: rows of attn_q, columns of attn_output */
+    HD_QG_OUT,         /* layer; 2 * attn_out: rows of an attn_q that holds gates too */
+    HD_KV_OUT,         /* layer; kv_heads * head_dim: rows of attn_k and of attn_v */
+    HD_QKV_OUT,        /* layer; rows of attn_q, attn_k and attn_v in one matrix */
+    HD_FF2,            /* layer; rows of gate and up in one matrix */
     HD_EXPERTS,
     HD_EXPERTS_USED,
     HD_FF_EXP,
-    HD_FF_EXP2 /* fused gate+up rows */,
+    HD_FF_EXP2,        /* fused gate+up rows */
     HD_FF_SHEXP,
-    HD_Q_OUT /* rows of attn_q */,
-    HD_KV_OUT /* rows of attn_k, attn_v */,
-    HD_ATTN_OUT /* heads * head_dim */,
-    HD_FULL_INTERVAL,
     HD_LIN_K_HEADS,
     HD_LIN_V_HEADS,
     HD_LIN_K_DIM,
     HD_LIN_V_DIM,
     HD_CONV_K,
-    HD_LIN_INNER /* v heads * v dim */,
-    HD_CONV_CH /* conv channels */,
+    HD_LIN_INNER,      /* v heads * v dim */
+    HD_CONV_CH,        /* conv channels */
+    HD_FULL_INTERVAL,  /* every so many layers one has full attention */
+    HD_KV_SHARED,      /* last layers that read another layer's keys and values */
+    HD_KEYS_VALUES,    /* full layers have no projection of values: they are the raw keys */
     HD_ROPE_SEC0,
     HD_ROPE_SEC1,
     HD_ROPE_SEC2,
     HD_ROPE_SEC3,
-    /* Of sliding-window layers where they differ from full ones. */
-    HD_WINDOW,
-    HD_HEAD_DIM_W,
-    HD_KV_HEADS_W,
-    HD_Q_OUT_W,
-    HD_KV_OUT_W,
-    HD_FULL_V /* full layers have a value projection (else values are the raw keys) */,
-    HD_KV_SHARED /* last layers that read another layer's keys and values */,
-    HD_FF_SHARED /* their width */,
-    HD_FREQS /* divisors of rotary angles (rope_freqs.weight) of full layers: head_dim / 2 */,
-    HD_PLE /* per-layer embedding width */,
-    HD_PLE_ALL /* of all layers */,
+    HD_FREQS,          /* divisors of rotary angles (rope_freqs.weight) of full layers: head_dim / 2 */
+    HD_FREQS_ROT,      /* dimensions that those divisors leave turning; known while converting only */
+    HD_YARN_CTX,       /* context before the extension, YaRN or Llama 3 */
+    HD_PLE,            /* per-layer embedding width */
+    HD_PLE_ALL,        /* of all layers */
     HD_PLE_VOCAB,
-    HD_YARN_CTX /* context before the extension, YaRN or Llama 3 */,
     HD_COUNT
 };
 enum hp_real {
     HF_RMS_EPS,
-    HF_ROPE_BASE,
-    HF_ROPE_BASE_W,
-    HF_SOFTCAP,
-    /* YaRN context extension; factor 0: none (models/yarn.c) */
-    HF_YARN_FACTOR,
+    HF_ROPE_BASE,      /* layer */
+    HF_SOFTCAP,        /* of the head's logits */
+    HF_YARN_FACTOR,    /* YaRN context extension; factor 0: none (models/yarn.c) */
     HF_YARN_ATTN,
     HF_YARN_FAST,
     HF_YARN_SLOW,
-    /* Llama 3's divisors of rotary angles (models/llama3.c); known while converting only */
-    HF_LLAMA3_FACTOR,
+    HF_LLAMA3_FACTOR,  /* Llama 3's divisors of rotary angles (models/llama3.c); known while converting only */
     HF_LLAMA3_LOW,
     HF_LLAMA3_HIGH,
     HF_COUNT
 };
+// clang-format on
 enum { HP_MAX_LAYERS = 512 };
+enum mix_kind { MIX_ATTN, MIX_DELTA, MIX_MAMBA2, MIX_CONV, MIX_KDA, MIX_COUNT };
+enum ffn_kind { FFN_DENSE, FFN_MOE, FFN_NONE };
+/* What may differ between layers. layers.c fills it; whoever knows better changes it before
+ * (layers_own) or after. */
+struct layer_hp {
+    enum mix_kind mixer;
+    enum ffn_kind ffn;
+    int64_t heads, kv_heads, head_dim, n_rot, window, ff;
+    double rope_base;
+    bool no_rope;
+    bool keys_are_values; /* no projection of values: they are the keys before norm and rope */
+    int kv_of;            /* the layer whose keys and values are read: this one, or one before it */
+};
 struct hparams {
     int64_t d[HD_COUNT];
     double f[HF_COUNT];
     bool tied; /* no output.weight: token_embd is used */
-    uint8_t
-        recurrent[HP_MAX_LAYERS];  /* 1: linear-attention layer (trunk and MTP, by block index) */
-    uint8_t window[HP_MAX_LAYERS]; /* 1: attention over the last HD_WINDOW tokens only */
-    uint8_t shared_kv[HP_MAX_LAYERS]; /* 1: reads the keys and values of an earlier layer */
+    /* The same of layers with a window, where rows with HPF_WINDOWED gave them; 0: as d[], f[]. */
+    int64_t d_windowed[HD_COUNT];
+    double f_windowed[HF_COUNT];
+    uint64_t own; /* bit 1 << slot: layer[] got the numbers of this slot one by one */
+    struct layer_hp layer[HP_MAX_LAYERS]; /* trunk, then MTP blocks */
 };
+_Static_assert(HD_COUNT <= 64, "struct hparams has a bit for every slot");
 
 /* Where an hparam comes from, in both worlds. */
 enum hp_flag {
@@ -103,7 +117,9 @@ enum hp_flag {
     HPF_REAL = 2,
     HPF_NO_KEY = 4 /* config only, no GGUF key */,
     HPF_ZERO_OK = 8,
-    HPF_KEEP_ZERO = 16 /* the key is written even when 0 */
+    HPF_KEEP_ZERO = 16 /* the key is written even when 0 */,
+    HPF_WINDOWED = 32 /* of the layers with a window */,
+    HPF_LAYERS = 64 /* one number, or one for each trunk layer, in both worlds */
 };
 struct hp_row {
     const char *key; /* GGUF key behind "<arch>.": "block_count"; NULL with HPF_NO_KEY */
@@ -167,13 +183,12 @@ const char *role_name(enum role r); /* "ffn_down_exps" */
 enum where {
     W_GLOBAL,
     W_ALL /* trunk and MTP blocks */,
-    W_TRUNK,
-    W_FULL /* full attention, MTP included */,
-    W_LINEAR,
-    W_MTP,
-    W_WINDOW /* sliding-window attention */,
-    W_OWN_KV,
-    W_SHARED_KV
+    W_ATTN /* attention is the mixer, as in every MTP block */,
+    W_VALUES /* attention with a projection of values */,
+    W_DELTA /* a gated delta net is the mixer */,
+    W_DENSE /* the feed-forward is dense */,
+    W_MOE /* ... has routed experts */,
+    W_MTP
 };
 enum {
     TR_OPTIONAL = 1,
@@ -209,7 +224,7 @@ struct arch {
     const struct tensor_row *tensors; /* ends with gguf NULL */
     const char *const
         *skip; /* HF name parts left out of a text conversion ("visual."), NULL-terminated */
-    /* Fills derived dims, recurrent[] and tied from the primary ones; checks consistency. */
+    /* Fills derived dims and layer[] from the primary ones, however often; checks consistency. */
     int (*derive)(struct hparams *h, struct err *e);
     /* Reads what rows cannot say from config.json (layer_types, ...); may be NULL. */
     int (*from_hf)(struct hparams *h, const struct hfdir *dir, struct err *e);
@@ -217,12 +232,9 @@ struct arch {
      * complete. */
     void (*write_keys)(const struct hparams *h, struct gguf_w *w);
     int (*read_keys)(struct hparams *h, const struct gguf *g,
-                     struct err *e); /* before derive; may be NULL */
-    /* Builds the forward graph (no execution). */
-    int (*build)(const struct hparams *h, struct graph *g, struct err *e);
-    /* The graph of the MTP block, which drafts the token after next (models/part_mtp.c); NULL: the
-     * architecture has none. */
-    int (*build_draft)(const struct hparams *h, struct graph *g, struct err *e);
+                     struct err *e);    /* before derive; may be NULL */
+    const struct decoder_spec *decoder; /* what the forward graph computes (models/spec.h) */
+    bool drafts; /* may have an MTP block, which drafts the token after next (block_mtp.c) */
 };
 
 /* registry.c */
@@ -233,8 +245,8 @@ const struct arch *arch_at(int i);                     /* NULL past the end */
  * families are. */
 int arch_refuse(const char *path, const char *kind, const char *name, struct err *e);
 /* Builds the forward graph of a model, or of its MTP block, with all its facts. The graph must have
- * been initialised; it is released by the caller, also after an error. arch_build_draft needs an
- * architecture that has build_draft. */
+ * been initialised; it is released by the caller, also after an error. ERR_DATA when the model
+ * asks for what is not computed yet, or has no MTP block. */
 int arch_build(const struct arch *a, const struct hparams *h, struct graph *g, struct err *e);
 int arch_build_draft(const struct arch *a, const struct hparams *h, struct graph *g, struct err *e);
 
@@ -249,6 +261,28 @@ int hparams_from_hf(struct hparams *h, const struct arch *a, const struct hfdir 
 void hparams_write(const struct hparams *h, const struct arch *a, struct gguf_w *w);
 /* d[slot] = a * b with the overflow check of sizes that come from files. */
 int hparams_mul(struct hparams *h, int slot, int64_t a, int64_t b, struct err *e);
+/* Returns the number of a block (-1: of none in particular), or of the model where all have one. */
+int64_t hp_dim(const struct hparams *h, int block, int slot);
+
+/* layers.c: what differs between layers. derive() of an architecture calls layers_fill once all
+ * numbers of d[] and f[] are known; then it may change layer[] further.
+ *
+ * layers_own returns the number of layer i, of a slot marked "layer", to be set by the caller for
+ * every trunk layer: layers_fill leaves it alone then. */
+int64_t *layers_own(struct hparams *h, int slot, int64_t i);
+int layers_fill(struct hparams *h, struct err *e);
+/* Whether any two trunk layers differ in a slot. */
+bool layers_differ(const struct hparams *h, int slot);
+/* Windows by layer: those of `types`, the layer_types of config.json, which must be
+ * sliding_attention or full_attention; or, where there are none, all but every period-th layer
+ * (0: no layer). */
+int layers_windows_hf(struct hparams *h, const struct json *types, int64_t period, struct err *e);
+/* The same from "<arch>.attention.sliding_window_pattern": an array, or a period; `period` is that
+ * of files without the key, < 0: they are refused. */
+int layers_windows_gguf(struct hparams *h, const char *arch, const struct gguf *g, int64_t period,
+                        struct err *e);
+/* Writes that array. */
+void layers_windows_write(const struct hparams *h, const char *arch, struct gguf_w *w);
 
 /* yarn.c: the context extension of any architecture, read and written by the functions above. */
 int yarn_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e);
@@ -273,8 +307,9 @@ struct tensor_inst {
  * output. *out is free()d by the caller. Optional rows are included (flag tells). */
 int arch_tensors(const struct arch *a, const struct hparams *h, struct tensor_inst **out,
                  int64_t *n, struct err *e);
-/* Shape of a row in GGUF order; returns the number of dimensions. Missing ones are 1. */
-int arch_shape(const struct tensor_row *row, const struct hparams *h, int64_t ne[4]);
+/* Shape of a row in a block (-1: global) in GGUF order; returns the number of dimensions. Missing
+ * ones are 1. */
+int arch_shape(const struct tensor_row *row, const struct hparams *h, int block, int64_t ne[4]);
 /* Writes `pat` (len bytes) with %d and %e replaced; false when it does not fit. */
 bool arch_name(char *out, size_t cap, const char *pat, size_t len, int64_t d, int64_t e);
 /* The row a GGUF tensor name is an instance of, and its block (-1: global); NULL: no row. */

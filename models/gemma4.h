@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT
-/* models/gemma4.h - Gemma 4's table (gemma4.c) and its graph (gemma4_graph.c). */
+/* models/gemma4.h - what the graph of Gemma 4 has of its own (gemma4_graph.c), for its spec in
+ * gemma4.c. */
 #ifndef HONE_MODELS_GEMMA4_H
 #define HONE_MODELS_GEMMA4_H
 
-#include "models/part.h"
+#include "models/rows.h"
 
-int gemma4_build(const struct arch *a, const struct hparams *h, struct graph *g, struct err *e);
+gr_reg gemma4_ffn(struct build *b, const struct block_spec *s);
+void gemma4_more(struct build *b);
+void gemma4_start(struct build *b);
 
 #endif

@@ -26,32 +26,74 @@ int hparams_mul(struct hparams *h, int slot, int64_t a, int64_t b, struct err *e
     return 0;
 }
 
-/* Stores a value that was present under `name`. */
-static int store_int(struct hparams *h, const struct hp_row *r, const char *name, int64_t v,
-                     bool *seen, struct err *e) {
+/* Which slots were filled by a row that was present. */
+struct seen {
+    bool plain[HD_COUNT], windowed[HD_COUNT];
+};
+
+static int check_int(const struct hp_row *r, const char *name, int64_t v, struct err *e) {
     if (v < (r->flags & HPF_ZERO_OK ? 0 : 1) || v > max_int)
         return err_set(e, ERR_DATA, "%s is %lld, which is out of range", name, (long long)v);
-    if (seen[r->slot] && h->d[r->slot] != v)
-        return err_set(e, ERR_DATA, "%s is %lld, but %lld was expected from another entry", name,
-                       (long long)v, (long long)h->d[r->slot]);
-    seen[r->slot] = true;
-    h->d[r->slot] = v;
     return 0;
 }
 
+/* Stores a value that was present under `name`. */
+static int store_int(struct hparams *h, const struct hp_row *r, const char *name, int64_t v,
+                     struct seen *seen, struct err *e) {
+    const bool w = (r->flags & HPF_WINDOWED) != 0;
+    bool *was = w ? &seen->windowed[r->slot] : &seen->plain[r->slot];
+    int64_t *to = w ? &h->d_windowed[r->slot] : &h->d[r->slot];
+    TRY(check_int(r, name, v, e));
+    if (*was && *to != v)
+        return err_set(e, ERR_DATA, "%s is %lld, but %lld was expected from another entry", name,
+                       (long long)v, (long long)*to);
+    *was = true;
+    *to = v;
+    return 0;
+}
+
+/* One number for each of n layers; the model's is the largest. */
+struct list {
+    int64_t n;
+    int64_t (*at)(const void *of, int64_t i); /* INT64_MIN: no integer */
+    const void *of;
+};
+static int store_list(struct hparams *h, const struct hp_row *r, const char *name,
+                      const struct list *l, struct seen *seen, struct err *e) {
+    int64_t most = 0;
+    bool differ = false;
+    if (!(r->flags & HPF_LAYERS) || l->n < h->d[HD_LAYERS] || l->n > HP_MAX_LAYERS)
+        return err_set(e, ERR_DATA, "%s is neither an integer nor one for each of %lld layers",
+                       name, (long long)h->d[HD_LAYERS]);
+    for (int64_t i = 0; i < l->n; i++) {
+        const int64_t v = l->at(l->of, i);
+        TRY(check_int(r, name, v, e));
+        differ = differ || v != l->at(l->of, 0);
+        if (v > most) most = v;
+    }
+    for (int64_t i = 0; differ && i < h->d[HD_LAYERS]; i++)
+        *layers_own(h, r->slot, i) = l->at(l->of, i);
+    return store_int(h, r, name, most, seen, e);
+}
+
+static double *real(struct hparams *h, const struct hp_row *r) {
+    return r->flags & HPF_WINDOWED ? &h->f_windowed[r->slot] : &h->f[r->slot];
+}
 static int store_real(struct hparams *h, const struct hp_row *r, const char *name, double v,
                       struct err *e) {
     if (!isfinite(v) || !(r->flags & HPF_ZERO_OK ? v >= 0 : v > 0))
         return err_set(e, ERR_DATA, "%s is %g, which is out of range", name, v);
-    h->f[r->slot] = v;
+    *real(h, r) = v;
     return 0;
 }
 
-static void store_default(struct hparams *h, const struct hp_row *r, const bool *seen) {
+static void store_default(struct hparams *h, const struct hp_row *r, const struct seen *seen) {
+    const bool w = (r->flags & HPF_WINDOWED) != 0;
+    int64_t *to = w ? &h->d_windowed[r->slot] : &h->d[r->slot];
     if (r->flags & HPF_REAL) {
-        if (h->f[r->slot] == 0) h->f[r->slot] = r->otherwise;
-    } else if (!seen[r->slot] && h->d[r->slot] == 0)
-        h->d[r->slot] = (int64_t)r->otherwise;
+        if (*real(h, r) == 0) *real(h, r) = r->otherwise;
+    } else if (!(w ? seen->windowed : seen->plain)[r->slot] && *to == 0)
+        *to = (int64_t)r->otherwise;
 }
 
 static int check_layers(const struct hparams *h, struct err *e) {
@@ -73,9 +115,13 @@ static bool key_name(char out[128], const struct arch *a, const char *key) {
     return true;
 }
 
-/* One row. A per-layer array is accepted when all its entries are equal. */
+static int64_t gguf_entry(const void *of, int64_t i) {
+    return gguf_kv_i64(of, (uint64_t)i);
+}
+
+/* One row. Another row's array of equal numbers is one number too. */
 static int row_from_gguf(struct hparams *h, const struct arch *a, const struct hp_row *r,
-                         const struct gguf *g, bool *seen, struct err *e) {
+                         const struct gguf *g, struct seen *seen, struct err *e) {
     char key[128];
     if ((r->flags & HPF_NO_KEY) || !r->key || !key_name(key, a, r->key)) {
         store_default(h, r, seen);
@@ -92,10 +138,14 @@ static int row_from_gguf(struct hparams *h, const struct arch *a, const struct h
         TRY(gguf_get_f64(g, key, &v, e));
         return store_real(h, r, key, v, e);
     }
-    if (kv->type == GV_ARR && (kv->elem == GV_U32 || kv->elem == GV_I32) && kv->count > 0) {
+    if (kv->type == GV_ARR && (kv->elem == GV_U32 || kv->elem == GV_I32) && kv->count > 0 &&
+        kv->count <= HP_MAX_LAYERS) {
+        const int64_t n = (int64_t)kv->count;
+        if (r->flags & HPF_LAYERS)
+            return store_list(h, r, key, &(struct list){n, gguf_entry, kv}, seen, e);
         int64_t v = gguf_kv_i64(kv, 0);
-        for (uint64_t i = 1; i < kv->count; i++)
-            if (gguf_kv_i64(kv, i) != v)
+        for (int64_t i = 1; i < n; i++)
+            if (gguf_entry(kv, i) != v)
                 return err_set(e, ERR_DATA, "%s differs between layers, which %s does not support",
                                key, a->name);
         return store_int(h, r, key, v, seen, e);
@@ -107,8 +157,9 @@ static int row_from_gguf(struct hparams *h, const struct arch *a, const struct h
 }
 
 static int from_gguf(struct hparams *h, const struct arch *a, const struct gguf *g, struct err *e) {
-    bool seen[HD_COUNT] = {false};
-    for (const struct hp_row *r = a->hp; r->slot >= 0; r++) TRY(row_from_gguf(h, a, r, g, seen, e));
+    struct seen seen = {0};
+    for (const struct hp_row *r = a->hp; r->slot >= 0; r++)
+        TRY(row_from_gguf(h, a, r, g, &seen, e));
     h->d[HD_LAYERS] -= h->d[HD_MTP];
     TRY(check_layers(h, e));
     h->tied = gguf_find_tensor(g, "output.weight") == NULL;
@@ -128,15 +179,27 @@ int hparams_from_gguf(struct hparams *h, const struct arch *a, const struct gguf
     return from_gguf(h, a, g, e) ? err_wrap(e, "%s", gguf_path(g)) : 0;
 }
 
+static void write_list(const struct hparams *h, int slot, const char *key, struct gguf_w *w) {
+    int32_t v[HP_MAX_LAYERS];
+    for (int i = 0; i < (int)h->d[HD_LAYERS]; i++) v[i] = (int32_t)hp_dim(h, i, slot);
+    gguf_w_arr(w, key, GV_I32, v, (uint64_t)h->d[HD_LAYERS]);
+}
+
 void hparams_write(const struct hparams *h, const struct arch *a, struct gguf_w *w) {
     for (const struct hp_row *r = a->hp; r->slot >= 0; r++) {
         char key[128];
         if ((r->flags & HPF_NO_KEY) || !r->key || !key_name(key, a, r->key)) continue;
+        const bool windowed = (r->flags & HPF_WINDOWED) != 0;
         if (r->flags & HPF_REAL) {
-            gguf_w_f32(w, key, (float)h->f[r->slot]);
+            gguf_w_f32(w, key, (float)(windowed ? h->f_windowed : h->f)[r->slot]);
             continue;
         }
-        int64_t v = h->d[r->slot];
+        if ((r->flags & HPF_LAYERS) && layers_differ(h, r->slot)) {
+            write_list(h, r->slot, key, w);
+            continue;
+        }
+        int64_t v = r->flags & HPF_LAYERS ? hp_dim(h, 0, r->slot)
+                                          : (windowed ? h->d_windowed : h->d)[r->slot];
         if (r->slot == HD_LAYERS) v += h->d[HD_MTP];
         if (v > 0 || (r->flags & HPF_KEEP_ZERO))
             gguf_w_u32(w, key, (uint32_t)v); /* 0: the model has no such thing */
@@ -175,8 +238,15 @@ static const struct json *find_hf(const struct hfdir *dir, const char *spellings
     return NULL;
 }
 
+static int64_t json_entry(const void *of, int64_t i) {
+    const struct json *j = json_first(of);
+    int64_t v;
+    while (j && i-- > 0) j = json_next(j);
+    return json_i64(j, &v) ? v : INT64_MIN;
+}
+
 static int row_from_hf(struct hparams *h, const struct hp_row *r, const struct hfdir *dir,
-                       bool *seen, struct err *e) {
+                       struct seen *seen, struct err *e) {
     char name[128];
     const struct json *j = r->hf ? find_hf(dir, r->hf, name) : NULL;
     if (!j) {
@@ -185,6 +255,8 @@ static int row_from_hf(struct hparams *h, const struct hp_row *r, const struct h
         store_default(h, r, seen);
         return 0;
     }
+    if (json_type(j) == JSON_ARR && (r->flags & HPF_LAYERS))
+        return store_list(h, r, name, &(struct list){json_len(j), json_entry, j}, seen, e);
     if (json_type(j) != JSON_NUM) return err_set(e, ERR_DATA, "%s is not a number", name);
     if (r->flags & HPF_REAL) return store_real(h, r, name, json_num(j, 0), e);
     int64_t v;
@@ -194,8 +266,8 @@ static int row_from_hf(struct hparams *h, const struct hp_row *r, const struct h
 
 static int from_hf(struct hparams *h, const struct arch *a, const struct hfdir *dir,
                    struct err *e) {
-    bool seen[HD_COUNT] = {false};
-    for (const struct hp_row *r = a->hp; r->slot >= 0; r++) TRY(row_from_hf(h, r, dir, seen, e));
+    struct seen seen = {0};
+    for (const struct hp_row *r = a->hp; r->slot >= 0; r++) TRY(row_from_hf(h, r, dir, &seen, e));
     TRY(check_layers(h, e));
     h->tied = json_bool(hfdir_hparam(dir, "tie_word_embeddings"), false);
     TRY(yarn_from_hf(h, dir, e));

@@ -12,7 +12,7 @@
 
 #include "core/hfdir.h"
 #include "core/json.h"
-#include "models/part.h"
+#include "models/rows.h"
 
 static const char *const llama_classes[] = {"LlamaForCausalLM", "MistralForCausalLM", NULL};
 static const char *const mistral3_classes[] = {"Mistral3ForConditionalGeneration", NULL};
@@ -26,16 +26,12 @@ static const struct hp_row hp[] = {
     {"vocab_size", NULL, HD_VOCAB, 0, 0},
     {.slot = -1},
 };
-#define LAYER(x) "model.layers.%d." x
 static const struct tensor_row tensors[] = {
     ROW_TOKEN_EMBD,
     {"rope_freqs.weight", NULL, {HD_FREQS}, XF_ROPE_LLAMA3, 0, ROLE_OTHER, W_GLOBAL, TR_F32 | TR_IF(HD_FREQS)},
-    {"blk.%d.attn_norm.weight", LAYER("input_layernorm.weight"), {HD_EMBD}, XF_COPY, 0, ROLE_OTHER, W_ALL, TR_F32},
-    {"blk.%d.attn_q.weight", LAYER("self_attn.q_proj.weight"), {HD_Q_OUT, HD_EMBD}, XF_ROPE_PAIRS, HD_HEAD_DIM, ROLE_ATTN_Q, W_ALL, 0},
-    {"blk.%d.attn_k.weight", LAYER("self_attn.k_proj.weight"), {HD_KV_OUT, HD_EMBD}, XF_ROPE_PAIRS, HD_HEAD_DIM, ROLE_ATTN_K, W_ALL, 0},
-    {"blk.%d.attn_v.weight", LAYER("self_attn.v_proj.weight"), {HD_KV_OUT, HD_EMBD}, XF_COPY, 0, ROLE_ATTN_V, W_ALL, 0},
-    {"blk.%d.attn_output.weight", LAYER("self_attn.o_proj.weight"), {HD_EMBD, HD_ATTN_OUT}, XF_COPY, 0, ROLE_ATTN_OUTPUT, W_ALL, 0},
-    {"blk.%d.ffn_norm.weight", LAYER("post_attention_layernorm.weight"), {HD_EMBD}, XF_COPY, 0, ROLE_OTHER, W_ALL, TR_F32},
+    ROW_NORM("attn_norm", "input_layernorm", XF_COPY),
+    ROWS_QKVO(HD_ATTN_OUT, XF_ROPE_PAIRS),
+    ROW_NORM("ffn_norm", "post_attention_layernorm", XF_COPY),
     ROWS_FFN,
     ROW_OUTPUT_NORM(XF_COPY),
     ROW_OUTPUT,
@@ -44,7 +40,7 @@ static const struct tensor_row tensors[] = {
 // clang-format on
 
 static int derive(struct hparams *h, struct err *e) {
-    TRY(derive_attn(h, 1, e));
+    TRY(layers_fill(h, e));
     if (h->d[HD_HEAD_DIM] % 2 || h->d[HD_ROT] != h->d[HD_HEAD_DIM])
         return err_set(e, ERR_DATA, "%lld rotated dimensions of heads of %lld: all must be",
                        (long long)h->d[HD_ROT], (long long)h->d[HD_HEAD_DIM]);
@@ -62,10 +58,8 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
                        type);
     if (json_type(hfdir_hparam(dir, "sliding_window")) == JSON_NUM)
         return err_set(e, ERR_DATA, "sliding_window is set, which the format cannot hold here");
-    static const char *const no[] = {"attention_bias", "mlp_bias"};
-    for (size_t i = 0; i < COUNT_OF(no); i++)
-        if (json_bool(hfdir_hparam(dir, no[i]), false))
-            return err_set(e, ERR_DATA, "%s is true, which this architecture cannot hold", no[i]);
+    static const char *const no[] = {"attention_bias", "mlp_bias", NULL};
+    TRY(hf_check_off(dir, no, e));
     const char *act = json_str(hfdir_hparam(dir, "hidden_act"));
     if (act && strcmp(act, "silu") != 0)
         return err_set(e, ERR_DATA, "hidden_act is \"%.40s\", not silu", act);
@@ -89,16 +83,10 @@ static int read_keys(struct hparams *h, const struct gguf *g, struct err *e) {
     return 0;
 }
 
-static gr_reg attn(struct build *b, gr_reg in) {
-    return part_attn(b, in, PART_NO_NORM | PART_ADJACENT);
-}
-static int decoder(const struct arch *a, const struct hparams *h, struct graph *g, struct err *e) {
-    const struct part_blocks p = {.full = attn, .ffn = part_ffn, .ffn_norm = "ffn_norm.weight"};
-    return part_decoder(a, h, g, &p, e);
-}
+static const struct decoder_spec decoder = {
+    .block = {PRE_NORMS, .attn = {.rope = {.kind = ROPE_PAIRS}}},
+};
 
-static int build_llama(const struct hparams *h, struct graph *g, struct err *e);
-static int build_mistral3(const struct hparams *h, struct graph *g, struct err *e);
 extern const struct arch arch_llama, arch_mistral3;
 const struct arch arch_llama = {
     .name = "llama",
@@ -111,7 +99,7 @@ const struct arch arch_llama = {
     .derive = derive,
     .from_hf = from_hf,
     .read_keys = read_keys,
-    .build = build_llama,
+    .decoder = &decoder,
 };
 const struct arch arch_mistral3 = {
     .name = "mistral3",
@@ -124,12 +112,5 @@ const struct arch arch_mistral3 = {
     .derive = derive,
     .from_hf = from_hf,
     .read_keys = read_keys,
-    .build = build_mistral3,
+    .decoder = &decoder,
 };
-
-static int build_llama(const struct hparams *h, struct graph *g, struct err *e) {
-    return decoder(&arch_llama, h, g, e);
-}
-static int build_mistral3(const struct hparams *h, struct graph *g, struct err *e) {
-    return decoder(&arch_mistral3, h, g, e);
-}

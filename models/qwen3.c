@@ -1,54 +1,82 @@
 // SPDX-License-Identifier: MIT
-/* models/qwen3.c - Qwen3 dense, and the parts the MoE form shares (qwen3.h). */
-#include "models/qwen3.h"
+/* models/qwen3.c - Qwen3, dense and mixture of experts: full attention everywhere with norms of
+ * each head's query and key and rope over the whole head; no weight is transformed. The weights of
+ * the chosen experts are always renormalised: files cannot say otherwise. */
+#include "models/rows.h"
 
+#include "core/attr.h"
 #include "core/hfdir.h"
 #include "core/json.h"
 
-int qwen3_derive(struct hparams *h, struct err *e) {
-    return derive_attn(h, 1, e);
+static const char *const dense_classes[] = {"Qwen3ForCausalLM", NULL};
+static const char *const moe_classes[] = {"Qwen3MoeForCausalLM", NULL};
+// clang-format off
+static const struct hp_row dense_hp[] = {HP_ROWS_DECODER, HP_ROW_FF, {.slot = -1}};
+static const struct hp_row moe_hp[] = {
+    HP_ROWS_DECODER,
+    HP_ROWS_EXPERTS,
+    /* Of the dense layers that no published model has; written as the field does. */
+    {"feed_forward_length", "intermediate_size|hidden_dim", HD_FF, 0, 0},
+    {.slot = -1},
+};
+#define ROWS_MIX ROWS_PRE_NORMS(XF_COPY), ROWS_QKVO(HD_ATTN_OUT, XF_COPY), ROWS_QK_NORM(XF_COPY)
+static const struct tensor_row dense_tensors[] = {
+    ROW_TOKEN_EMBD, ROWS_MIX, ROWS_FFN, ROW_OUTPUT_NORM(XF_COPY), ROW_OUTPUT, {.gguf = NULL},
+};
+static const struct tensor_row moe_tensors[] = {
+    ROW_TOKEN_EMBD, ROWS_MIX, ROWS_EXPERTS, ROW_OUTPUT_NORM(XF_COPY), ROW_OUTPUT, {.gguf = NULL},
+};
+// clang-format on
+
+static int derive_moe(struct hparams *h, struct err *e) {
+    TRY(derive_experts(h, e));
+    return layers_fill(h, e);
 }
 
-int qwen3_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
+static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     UNUSED(h);
-    static const char *const no[] = {"attention_bias", "use_sliding_window"};
-    for (size_t i = 0; i < COUNT_OF(no); i++)
-        if (json_bool(hfdir_hparam(dir, no[i]), false))
-            return err_set(e, ERR_DATA, "%s is true, which this architecture cannot hold", no[i]);
+    static const char *const no[] = {"attention_bias", "use_sliding_window", NULL};
+    TRY(hf_check_off(dir, no, e));
     return hf_check_rope(dir, e);
 }
 
-static gr_reg attn(struct build *b, gr_reg in) {
-    return part_attn(b, in, 0);
+static int moe_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
+    if (!json_bool(hfdir_hparam(dir, "norm_topk_prob"), false))
+        return err_set(e, ERR_DATA, "norm_topk_prob is not true, which the format cannot hold");
+    if (json_num(hfdir_hparam(dir, "decoder_sparse_step"), 1) != 1 ||
+        json_len(hfdir_hparam(dir, "mlp_only_layers")) > 0)
+        return err_set(e, ERR_DATA,
+                       "decoder_sparse_step or mlp_only_layers asks for dense layers "
+                       "among the sparse ones, which the format cannot hold");
+    return from_hf(h, dir, e);
 }
 
-int qwen3_decoder(const struct arch *a, const struct hparams *h, struct graph *g, part_fn ffn,
-                  struct err *e) {
-    const struct part_blocks p = {.full = attn, .ffn = ffn, .ffn_norm = "ffn_norm.weight"};
-    return part_decoder(a, h, g, &p, e);
-}
-
-static const char *const hf_classes[] = {"Qwen3ForCausalLM", NULL};
-static const struct hp_row hp[] = {HP_ROWS_DECODER, HP_ROW_FF, {.slot = -1}};
-static const struct tensor_row tensors[] = {
-    ROW_TOKEN_EMBD,           QWEN3_NORM_ROWS, ROWS_ATTN(XF_COPY), ROWS_FFN,
-    ROW_OUTPUT_NORM(XF_COPY), ROW_OUTPUT,      {.gguf = NULL},
+static const struct decoder_spec decoder = {
+    .block = {PRE_NORMS, .attn = {.rope = {.kind = ROPE_HALVES},
+                                  .q_norm = {NORM_RMS, "attn_q_norm"},
+                                  .k_norm = {NORM_RMS, "attn_k_norm"}}},
 };
 
-static int build(const struct hparams *h, struct graph *g, struct err *e);
-extern const struct arch arch_qwen3;
+extern const struct arch arch_qwen3, arch_qwen3moe;
 const struct arch arch_qwen3 = {
     .name = "qwen3",
-    .hf_classes = hf_classes,
+    .hf_classes = dense_classes,
     .family = "Qwen 3",
     .size_note = "dense transformer",
-    .hp = hp,
-    .tensors = tensors,
-    .derive = qwen3_derive,
-    .from_hf = qwen3_from_hf,
-    .build = build,
+    .hp = dense_hp,
+    .tensors = dense_tensors,
+    .derive = layers_fill,
+    .from_hf = from_hf,
+    .decoder = &decoder,
 };
-
-static int build(const struct hparams *h, struct graph *g, struct err *e) {
-    return qwen3_decoder(&arch_qwen3, h, g, part_ffn, e);
-}
+const struct arch arch_qwen3moe = {
+    .name = "qwen3moe",
+    .hf_classes = moe_classes,
+    .family = "Qwen 3 MoE",
+    .size_note = "mixture-of-experts transformer",
+    .hp = moe_hp,
+    .tensors = moe_tensors,
+    .derive = derive_moe,
+    .from_hf = moe_from_hf,
+    .decoder = &decoder,
+};

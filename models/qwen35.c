@@ -1,13 +1,73 @@
 // SPDX-License-Identifier: MIT
-/* models/qwen35.c - Qwen3.5, 3.6, 3.8 dense, and the parts the MoE form shares (qwen35.h). */
-#include "models/qwen35.h"
+/* models/qwen35.c - Qwen3.5, 3.6, 3.8, dense and mixture of experts with one gated shared expert.
+ * Layers are gated delta nets except every full_attention_interval-th; norms are stored around 0
+ * and written + 1; value heads are regrouped (docs/formats/convert.md); one optional MTP block. */
+#include "models/rows.h"
 
 #include <string.h>
 
 #include "core/hfdir.h"
 #include "core/json.h"
 
-const char *const qwen35_skip[] = {"visual.", "vision_tower.", NULL};
+static const char *const skip[] = {"visual.", "vision_tower.",
+                                   NULL}; /* of multimodal checkpoints */
+static const char *const dense_classes[] = {"Qwen3_5ForConditionalGeneration", "Qwen3_5ForCausalLM",
+                                            NULL};
+static const char *const moe_classes[] = {"Qwen3_5MoeForConditionalGeneration",
+                                          "Qwen3_5MoeForCausalLM", NULL};
+
+// clang-format off
+#define HP_ROWS                                                                               \
+    HP_ROWS_DECODER,                                                                                 \
+    {"nextn_predict_layers", "mtp_num_hidden_layers|num_nextn_predict_layers", HD_MTP, HPF_ZERO_OK, 0}, \
+    {"ssm.conv_kernel", "linear_conv_kernel_dim", HD_CONV_K, HPF_REQUIRED, 0},                       \
+    {"ssm.state_size", "linear_key_head_dim", HD_LIN_K_DIM, HPF_REQUIRED, 0},                        \
+    {"ssm.group_count", "linear_num_key_heads", HD_LIN_K_HEADS, HPF_REQUIRED, 0},                    \
+    {"ssm.time_step_rank", "linear_num_value_heads", HD_LIN_V_HEADS, HPF_REQUIRED, 0},               \
+    {"ssm.inner_size", NULL, HD_LIN_INNER, HPF_REQUIRED, 0},                                         \
+    {NULL, "linear_value_head_dim", HD_LIN_V_DIM, HPF_NO_KEY, 0},                                    \
+    {"full_attention_interval", "full_attention_interval", HD_FULL_INTERVAL, 0, 4},                  \
+    {"rope.dimension_count", NULL, HD_ROT, 0, 0}
+
+#define LINEAR(x) "model.layers.%d.linear_attn." x
+#define ROWS_MIX                                                                              \
+    ROW_NORM("attn_norm", "input_layernorm", XF_ADD1),                                               \
+    ROW_NORM("post_attention_norm", "post_attention_layernorm", XF_ADD1),                            \
+    ROWS_QKVO(HD_QG_OUT, XF_COPY),                                                                   \
+    ROWS_QK_NORM(XF_ADD1),                                                                           \
+    {"blk.%d.attn_qkv.weight", LINEAR("in_proj_qkv.weight"), {HD_CONV_CH, HD_EMBD}, XF_V_ROWS_TAIL, HD_LIN_V_DIM, ROLE_ATTN_QKV, W_DELTA, 0}, \
+    {"blk.%d.attn_gate.weight", LINEAR("in_proj_z.weight"), {HD_LIN_INNER, HD_EMBD}, XF_V_ROWS, HD_LIN_V_DIM, ROLE_ATTN_GATE, W_DELTA, 0},    \
+    {"blk.%d.ssm_alpha.weight", LINEAR("in_proj_a.weight"), {HD_LIN_V_HEADS, HD_EMBD}, XF_V_ROWS, HD_ONE, ROLE_SSM_ALPHA, W_DELTA, 0},        \
+    {"blk.%d.ssm_beta.weight", LINEAR("in_proj_b.weight"), {HD_LIN_V_HEADS, HD_EMBD}, XF_V_ROWS, HD_ONE, ROLE_SSM_BETA, W_DELTA, 0},          \
+    {"blk.%d.ssm_conv1d.weight", LINEAR("conv1d.weight"), {HD_CONV_CH, HD_CONV_K}, XF_V_ROWS_TAIL, HD_LIN_V_DIM, ROLE_OTHER, W_DELTA, TR_F32}, \
+    {"blk.%d.ssm_a", LINEAR("A_log"), {HD_LIN_V_HEADS}, XF_NEG_EXP_V, HD_ONE, ROLE_OTHER, W_DELTA, TR_F32},                                  \
+    {"blk.%d.ssm_dt.bias", LINEAR("dt_bias"), {HD_LIN_V_HEADS}, XF_V_ROWS, HD_ONE, ROLE_OTHER, W_DELTA, TR_F32},                             \
+    {"blk.%d.ssm_norm.weight", LINEAR("norm.weight"), {HD_LIN_V_DIM}, XF_COPY, 0, ROLE_OTHER, W_DELTA, TR_F32},                              \
+    {"blk.%d.ssm_out.weight", LINEAR("out_proj.weight"), {HD_EMBD, HD_LIN_INNER}, XF_V_COLS, HD_LIN_V_DIM, ROLE_SSM_OUT, W_DELTA, 0}
+
+#define ROWS_MTP                                                                              \
+    {"blk.%d.nextn.eh_proj.weight", "mtp.fc.weight", {HD_EMBD, HD_EMBD2}, XF_COPY, 0, ROLE_MTP_PROJ, W_MTP, 0},                  \
+    {"blk.%d.nextn.enorm.weight", "mtp.pre_fc_norm_embedding.weight", {HD_EMBD}, XF_ADD1, 0, ROLE_OTHER, W_MTP, TR_F32},         \
+    {"blk.%d.nextn.hnorm.weight", "mtp.pre_fc_norm_hidden.weight", {HD_EMBD}, XF_ADD1, 0, ROLE_OTHER, W_MTP, TR_F32},            \
+    {"blk.%d.nextn.shared_head_norm.weight", "mtp.norm.weight", {HD_EMBD}, XF_ADD1, 0, ROLE_OTHER, W_MTP, TR_F32},               \
+    /* Dedicated MTP embeddings: legal in GGUF, in no published checkpoint, not made by conversion. */                           \
+    {"blk.%d.nextn.embed_tokens.weight", NULL, {HD_VOCAB, HD_EMBD}, XF_COPY, 0, ROLE_TOKEN_EMBD, W_MTP, TR_OPTIONAL},            \
+    {"blk.%d.nextn.shared_head_head.weight", NULL, {HD_VOCAB, HD_EMBD}, XF_COPY, 0, ROLE_OUTPUT, W_MTP, TR_OPTIONAL}
+
+static const struct hp_row dense_hp[] = {HP_ROWS, HP_ROW_FF, {.slot = -1}};
+static const struct hp_row moe_hp[] = {
+    HP_ROWS,
+    HP_ROWS_EXPERTS,
+    {"expert_shared_feed_forward_length", "shared_expert_intermediate_size", HD_FF_SHEXP, HPF_REQUIRED, 0},
+    {.slot = -1},
+};
+static const struct tensor_row dense_tensors[] = {
+    ROW_TOKEN_EMBD, ROWS_MIX, ROWS_FFN, ROWS_MTP, ROW_OUTPUT_NORM(XF_ADD1), ROW_OUTPUT, {.gguf = NULL},
+};
+static const struct tensor_row moe_tensors[] = {
+    ROW_TOKEN_EMBD, ROWS_MIX, ROWS_EXPERTS, ROWS_SHARED_EXPERT, ROWS_MTP, ROW_OUTPUT_NORM(XF_ADD1), ROW_OUTPUT, {.gguf = NULL},
+};
+// clang-format on
 
 /* GGUF gives the inner size, config.json the value head width: each from the other. */
 static int derive_linear(struct hparams *h, struct err *e) {
@@ -27,13 +87,15 @@ static int derive_linear(struct hparams *h, struct err *e) {
     return 0;
 }
 
-int qwen35_derive(struct hparams *h, struct err *e) {
-    TRY(derive_attn(h, 2, e));
-    TRY(derive_linear(h, e));
-    memset(h->recurrent, 0, sizeof h->recurrent); /* MTP blocks are full attention */
-    for (int64_t i = 0; i < h->d[HD_LAYERS]; i++)
-        h->recurrent[i] = (i + 1) % h->d[HD_FULL_INTERVAL] != 0;
-    return 0;
+static int derive(struct hparams *h, struct err *e) {
+    TRY(layers_fill(h, e));
+    for (int64_t i = 0; i < h->d[HD_LAYERS]; i++) /* MTP blocks are full attention */
+        if ((i + 1) % h->d[HD_FULL_INTERVAL] != 0) h->layer[i].mixer = MIX_DELTA;
+    return derive_linear(h, e);
+}
+static int derive_moe(struct hparams *h, struct err *e) {
+    TRY(derive_experts(h, e));
+    return derive(h, e);
 }
 
 /* The interval that layer_types follows; other sequences cannot be said in GGUF. */
@@ -94,11 +156,11 @@ static int rope_from_hf(struct hparams *h, const struct hfdir *dir, struct err *
     return 0;
 }
 
-int qwen35_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
+static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     TRY(hf_check_rope(dir, e));
     TRY(rope_from_hf(h, dir, e));
-    if (json_bool(hfdir_hparam(dir, "attention_bias"), false))
-        return err_set(e, ERR_DATA, "attention_bias is true, which this architecture cannot hold");
+    static const char *const no[] = {"attention_bias", NULL};
+    TRY(hf_check_off(dir, no, e));
     if (!json_bool(hfdir_hparam(dir, "attn_output_gate"), true))
         return err_set(e, ERR_DATA,
                        "attn_output_gate is false, which this architecture cannot hold");
@@ -111,13 +173,13 @@ static const char *sections_key(const struct hparams *h) {
                                 : "qwen35.rope.dimension_sections";
 }
 
-void qwen35_write_keys(const struct hparams *h, struct gguf_w *w) {
+static void write_keys(const struct hparams *h, struct gguf_w *w) {
     int32_t sec[4];
     for (int i = 0; i < 4; i++) sec[i] = (int32_t)h->d[HD_ROPE_SEC0 + i];
     gguf_w_arr(w, sections_key(h), GV_I32, sec, 4);
 }
 
-int qwen35_read_keys(struct hparams *h, const struct gguf *g, struct err *e) {
+static int read_keys(struct hparams *h, const struct gguf *g, struct err *e) {
     const char *key = sections_key(h);
     const struct gguf_kv *kv = gguf_find(g, key);
     if (!kv) return err_set(e, ERR_DATA, "the key %s is missing", key);
@@ -127,49 +189,43 @@ int qwen35_read_keys(struct hparams *h, const struct gguf *g, struct err *e) {
     return 0;
 }
 
-static gr_reg gated_attn(struct build *b, gr_reg in) {
-    return part_attn(b, in, PART_Q_GATED);
-}
-
-int qwen35_graph(const struct arch *a, const struct hparams *h, struct graph *g, part_fn ffn,
-                 bool draft, struct err *e) {
-    const struct part_blocks p = {.full = gated_attn,
-                                  .linear = part_delta,
-                                  .ffn = ffn,
-                                  .ffn_norm = "post_attention_norm.weight"};
-    return draft ? part_draft(a, h, g, &p, e) : part_decoder(a, h, g, &p, e);
-}
-
-static const char *const hf_classes[] = {"Qwen3_5ForConditionalGeneration", "Qwen3_5ForCausalLM",
-                                         NULL};
-static const struct hp_row hp[] = {QWEN35_HP_ROWS, HP_ROW_FF, {.slot = -1}};
-static const struct tensor_row tensors[] = {
-    ROW_TOKEN_EMBD,           QWEN35_MIX_ROWS, ROWS_FFN,       QWEN35_MTP_ROWS,
-    ROW_OUTPUT_NORM(XF_ADD1), ROW_OUTPUT,      {.gguf = NULL},
+static const struct decoder_spec decoder = {
+    .block = {.before_mix = {NORM_RMS, "attn_norm"},
+              .before_ffn = {NORM_RMS, "post_attention_norm"},
+              .attn = {.rope = {.kind = ROPE_HALVES},
+                       .gate = GATE_IN_Q,
+                       .q_norm = {NORM_RMS, "attn_q_norm"},
+                       .k_norm = {NORM_RMS, "attn_k_norm"}}},
 };
 
-static int build(const struct hparams *h, struct graph *g, struct err *e);
-static int build_draft(const struct hparams *h, struct graph *g, struct err *e);
-extern const struct arch arch_qwen35;
+extern const struct arch arch_qwen35, arch_qwen35moe;
 const struct arch arch_qwen35 = {
     .name = "qwen35",
-    .hf_classes = hf_classes,
+    .hf_classes = dense_classes,
     .family = "Qwen 3.5",
     .size_note = "hybrid gated delta net, dense",
-    .hp = hp,
-    .tensors = tensors,
-    .skip = qwen35_skip,
-    .derive = qwen35_derive,
-    .from_hf = qwen35_from_hf,
-    .write_keys = qwen35_write_keys,
-    .read_keys = qwen35_read_keys,
-    .build = build,
-    .build_draft = build_draft,
+    .hp = dense_hp,
+    .tensors = dense_tensors,
+    .skip = skip,
+    .derive = derive,
+    .from_hf = from_hf,
+    .write_keys = write_keys,
+    .read_keys = read_keys,
+    .decoder = &decoder,
+    .drafts = true,
 };
-
-static int build(const struct hparams *h, struct graph *g, struct err *e) {
-    return qwen35_graph(&arch_qwen35, h, g, part_ffn, false, e);
-}
-static int build_draft(const struct hparams *h, struct graph *g, struct err *e) {
-    return qwen35_graph(&arch_qwen35, h, g, part_ffn, true, e);
-}
+const struct arch arch_qwen35moe = {
+    .name = "qwen35moe",
+    .hf_classes = moe_classes,
+    .family = "Qwen 3.5 MoE",
+    .size_note = "hybrid gated delta net, mixture of experts",
+    .hp = moe_hp,
+    .tensors = moe_tensors,
+    .skip = skip,
+    .derive = derive_moe,
+    .from_hf = from_hf,
+    .write_keys = write_keys,
+    .read_keys = read_keys,
+    .decoder = &decoder,
+    .drafts = true,
+};

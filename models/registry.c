@@ -7,7 +7,7 @@
 
 #include "core/attr.h"
 #include "core/buf.h"
-#include "models/graph.h"
+#include "models/block.h"
 
 extern const struct arch arch_qwen2, arch_qwen3, arch_qwen3moe, arch_qwen35, arch_qwen35moe;
 extern const struct arch arch_llama, arch_mistral3, arch_gemma4;
@@ -43,14 +43,14 @@ const struct arch *arch_find_hf(const char *hf_class) {
 }
 
 int arch_build(const struct arch *a, const struct hparams *h, struct graph *g, struct err *e) {
-    TRY(a->build(h, g, e));
+    TRY(block_decoder(a, h, g, e));
     graph_finish(g);
     return 0;
 }
 
 int arch_build_draft(const struct arch *a, const struct hparams *h, struct graph *g,
                      struct err *e) {
-    TRY(a->build_draft(h, g, e));
+    TRY(block_draft(a, h, g, e));
     graph_finish(g);
     return 0;
 }

@@ -26,34 +26,32 @@ bool arch_name(char *out, size_t cap, const char *pat, size_t len, int64_t d, in
     return true;
 }
 
-int arch_shape(const struct tensor_row *row, const struct hparams *h, int64_t ne[4]) {
+int arch_shape(const struct tensor_row *row, const struct hparams *h, int block, int64_t ne[4]) {
     int n = 0;
     while (n < 4 && row->dim[n] != HD_NONE) n++;
-    for (int i = 0; i < 4; i++) ne[i] = i < n ? h->d[row->dim[n - 1 - i]] : 1;
+    for (int i = 0; i < 4; i++) ne[i] = i < n ? hp_dim(h, block, row->dim[n - 1 - i]) : 1;
     return n;
 }
 
 static bool in_block(const struct tensor_row *row, const struct hparams *h, int block) {
-    bool mtp = block >= h->d[HD_LAYERS];
+    const struct layer_hp *l = &h->layer[block];
     switch (row->where) {
     case W_GLOBAL:
         return false;
     case W_ALL:
         return true;
-    case W_TRUNK:
-        return !mtp;
-    case W_FULL:
-        return mtp || !(h->recurrent[block] || h->window[block]);
-    case W_LINEAR:
-        return !mtp && h->recurrent[block];
+    case W_ATTN:
+        return l->mixer == MIX_ATTN;
+    case W_VALUES:
+        return l->mixer == MIX_ATTN && !l->keys_are_values;
+    case W_DELTA:
+        return l->mixer == MIX_DELTA;
+    case W_DENSE:
+        return l->ffn == FFN_DENSE;
+    case W_MOE:
+        return l->ffn == FFN_MOE;
     case W_MTP:
-        return mtp;
-    case W_WINDOW:
-        return !mtp && h->window[block];
-    case W_OWN_KV:
-        return mtp || !h->shared_kv[block];
-    case W_SHARED_KV:
-        return !mtp && h->shared_kv[block];
+        return block >= h->d[HD_LAYERS];
     }
     return false;
 }
@@ -79,9 +77,9 @@ static int add(struct list *l, const struct tensor_row *row, const struct hparam
     }
     struct tensor_inst *t = &l->v[l->n++];
     *t = (struct tensor_inst){.row = row, .block = block};
-    t->optional =
-        (row->flags & TR_OPTIONAL) || ((row->flags & TR_KV) && block >= 0 && h->shared_kv[block]);
-    t->n_dims = arch_shape(row, h, t->ne);
+    t->optional = (row->flags & TR_OPTIONAL) ||
+                  ((row->flags & TR_KV) && block >= 0 && h->layer[block].kv_of != block);
+    t->n_dims = arch_shape(row, h, block, t->ne);
     for (int i = 0; i < 4; i++)
         if (t->ne[i] <= 0)
             return err_set(e, ERR_DATA, "%s needs a hyperparameter that the model does not give",

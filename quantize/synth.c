@@ -107,8 +107,8 @@ static int choose_types(struct synth *s, struct err *e) {
     p->n = kept;
     const struct recipe_model m = {.arch = s->arch,
                                    .n_blocks = s->hp.d[HD_LAYERS],
-                                   .heads = s->hp.d[HD_HEADS],
-                                   .kv_heads = s->hp.d[HD_KV_HEADS],
+                                   .heads = hp_dim(&s->hp, 0, HD_HEADS),
+                                   .kv_heads = hp_dim(&s->hp, 0, HD_KV_HEADS),
                                    .experts = s->hp.d[HD_EXPERTS],
                                    .tied = s->hp.tied,
                                    .imatrix = true};

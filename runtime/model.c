@@ -209,7 +209,7 @@ static struct model *borrow(const struct model *of) {
 }
 
 static int draft_graph(struct model *m, const struct model *trunk, struct err *e) {
-    if (!m->arch->build_draft || m->hp.d[HD_MTP] < 1)
+    if (!m->arch->drafts || m->hp.d[HD_MTP] < 1)
         return err_set(
             e, ERR_DATA,
             "the file has no MTP block to draft with: convert a checkpoint that has one, "

@@ -44,7 +44,7 @@ static inline const struct weight *model_weight(const struct model *m, gr_w w) {
 const struct weight *model_find_weight(const struct model *m, const char *name);
 
 /* The MTP block of an open model as a model of its own: its graph drafts one token further
- * (models/part_mtp.c). It shares the weights that both have. ERR_DATA when there is no such block.
+ * (models/block_mtp.c). It shares the weights that both have. ERR_DATA when there is no such block.
  */
 int model_open_draft(struct model **out, const struct model *of, struct err *e);
 

@@ -46,7 +46,7 @@ for pair in 'cjson/cJSON.h:^core/json\.c$|^cli/cmd_doctor\.c$' 'zlib.h:^core/|^c
 done
 
 # ---- who walks over the nodes of a graph: those that build and execute it; others ask struct graph_facts ----
-bad=$(grep -lE 'for \(.*n_nodes' "$@" | grep -vE '^(models/graph\.c|models/part.*\.c|runtime/(exec|backend)_.*|runtime/session\.c|tests/.*)$')
+bad=$(grep -lE 'for \(.*n_nodes' "$@" | grep -vE '^(models/graph\.c|models/block.*\.c|runtime/(exec|backend)_.*|runtime/session\.c|tests/.*)$')
 [ -z "$bad" ] || say "walks over the nodes of a graph (models/graph.h has facts about them):" $bad
 
 # ---- MAP.md names every file of ours ----

@@ -62,7 +62,7 @@ static void test_counts_of_35b_a3b(void) {
         if (!mtp) CHECK((double)params > 34.0e9 && (double)params < 35.5e9);
         /* 8192 conv channels: state size in the document */
         CHECK_EQ_I64(h.d[HD_CONV_CH], 8192);
-        CHECK_EQ_I64(h.d[HD_Q_OUT], 16 * 512);
+        CHECK_EQ_I64(h.d[HD_QG_OUT], 16 * 512);
     }
 }
 
@@ -189,7 +189,8 @@ static void test_hparams_from_gguf(void) {
     CHECK_EQ_I64(h.d[HD_ROPE_SEC0], 2);
     CHECK(h.tied);
     CHECK_CLOSE(h.f[HF_ROPE_BASE], 1e7, 0);
-    CHECK(h.recurrent[0] && h.recurrent[2] && !h.recurrent[3] && !h.recurrent[4]);
+    for (int i = 0; i < 5; i++) /* every fourth has full attention, and the MTP block */
+        CHECK(h.layer[i].mixer == (i < 3 ? MIX_DELTA : MIX_ATTN));
     CHECK_OK(with_key("attention.head_count_kv", UINT32_MAX, &h, &e));
     CHECK_EQ_I64(h.d[HD_KV_HEADS], 4);
 }

@@ -426,7 +426,7 @@ static float *counted(const struct model *m, const struct session_opts *o, const
     int64_t v = m->hp.d[HD_VOCAB], want = c.rest;
     float *l = xcalloc((size_t)(n * v), sizeof *l);
     for (int i = 0; i < m->hp.d[HD_LAYERS]; i++)
-        want += m->hp.recurrent[i] ? c.per_delta : c.per_attn;
+        want += m->hp.layer[i].mixer == MIX_DELTA ? c.per_delta : c.per_attn;
     CHECK_OK(session_new(&s, m, o, &e));
     const struct cuda *d = s->dev;
     for (int64_t i = 0; s && i < n; i++) {

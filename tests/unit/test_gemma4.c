@@ -177,17 +177,19 @@ static struct hparams base(int64_t layers, int64_t embd, int64_t heads, int64_t 
     static const int64_t v[][2] = {{HD_ONE, 1},
                                    {HD_VOCAB, 262144},
                                    {HD_HEAD_DIM, 512},
-                                   {HD_HEAD_DIM_W, 256},
-                                   {HD_WINDOW, 1024}};
+                                   {HD_WINDOW, 1024},
+                                   {HD_KEYS_VALUES, 1}};
     for (size_t i = 0; i < COUNT_OF(v); i++) h.d[v[i][0]] = v[i][1];
     h.d[HD_LAYERS] = layers;
     h.d[HD_EMBD] = embd;
     h.d[HD_HEADS] = heads;
-    h.d[HD_KV_HEADS_W] = kv_w;
+    h.d_windowed[HD_HEAD_DIM] = 256;
+    h.d_windowed[HD_KV_HEADS] = kv_w;
     h.d[HD_KV_HEADS] = kv;
     h.d[HD_FF] = ff;
     h.tied = true;
-    for (int64_t i = 0; i < layers; i++) h.window[i] = (i + 1) % interval != 0;
+    for (int64_t i = 0; i < layers; i++)
+        *layers_own(&h, HD_WINDOW, i) = (i + 1) % interval != 0 ? 1024 : 0;
     return h;
 }
 
@@ -203,10 +205,10 @@ static void test_counts_of_published_models(void) {
     CHECK_EQ_I64(count(&h, &params), 50 * 14 + 10 * 13 + 3);
     CHECK(params > 30e9 && params < 31.5e9);
     h = base(35, 1536, 8, 1, 1, 6144, 5); /* E2B */
-    h.d[HD_FULL_V] = 1;
+    h.d[HD_KEYS_VALUES] = 0;
     h.d[HD_KV_SHARED] = 20;
     h.d[HD_PLE] = 256;
-    h.d[HD_FF_SHARED] = 2 * 6144;
+    for (int64_t i = 0; i < 35; i++) *layers_own(&h, HD_FF, i) = (i < 15 ? 1 : 2) * 6144;
     CHECK_EQ_I64(count(&h, &params), 35 * 14 + 15 * 3 + 6);
     CHECK(params > 4.4e9 && params < 5.4e9); /* 2.3 G of them per-layer embeddings */
 }
@@ -330,14 +332,13 @@ static void file_refused(const char *key, const void *v, uint64_t n, const char 
 }
 static void test_refuses_bad_files(void) {
     static const int32_t six[6] = {2, 2, 1, 2, 1, 1}, neg[6] = {2, 2, -1, 2, 2, 1},
-                         ff[6] = {128, 128, 128, 128, 128, 256}, huge[6] = {3, 3, 3, 3, 3, 3};
+                         huge[6] = {3, 3, 3, 3, 3, 3};
     model_close(golden_open(folder, tmp_path("m.gguf")));
     file_refused("gemma4.attention.head_count_kv", NULL, 0, "head_count_kv is missing");
-    file_refused("gemma4.attention.head_count_kv", six, 6, "in layer 4");
     file_refused("gemma4.attention.head_count_kv", neg, 6, "out of range");
     file_refused("gemma4.attention.head_count_kv", six, 5, "each of 6 layers");
     file_refused("gemma4.attention.head_count_kv", huge, 6, "cannot share");
-    file_refused("gemma4.feed_forward_length", ff, 6, "in layer 5");
+    file_refused("gemma4.feed_forward_length", six, 5, "each of 6 layers");
     file_refused("gemma4.attention.sliding_window_pattern", NULL, 0, "sliding_window_pattern");
     file_refused("gemma4.attention.sliding_window_pattern", six, 3, "each of 6 layers");
     file_refused("gemma4.attention.sliding_window", NULL, 0, "sliding_window is missing");

@@ -152,7 +152,7 @@ static void test_counts_of_24b(void) {
     CHECK_EQ_I64(n, 363); /* 40 * 9 + 3 */
     for (int64_t i = 0; i < n; i++) params += t[i].ne[0] * t[i].ne[1] * t[i].ne[2];
     CHECK((double)params > 23.0e9 && (double)params < 24.5e9);
-    CHECK_EQ_I64(h.d[HD_Q_OUT], 4096); /* not the embedding's 5120 */
+    CHECK_EQ_I64(h.d[HD_ATTN_OUT], 4096); /* not the embedding's 5120 */
     free(t);
 }
 

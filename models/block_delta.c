@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* models/part_delta.c - gated delta net (linear attention): projections, causal depthwise
+/* models/block_delta.c - gated delta net (linear attention): projections, causal depthwise
  * convolution with SiLU, the delta rule over a per-head state, gated norm, output projection. GGUF
  * stores value heads so that v head n uses k head n mod n_k_heads. */
 #include <math.h>
 
-#include "models/part.h"
+#include "models/block.h"
 
 /* Not the model's rms eps: the l2 normalisation of q and k has its own constant. */
 static const float l2_eps = 1e-6f;
@@ -12,8 +12,8 @@ static const float l2_eps = 1e-6f;
 /* The delta rule itself: u = conv output, beta logits, alpha -> [v heads * v dim]. */
 static gr_reg delta_rule(struct build *b, gr_reg u, gr_reg beta, gr_reg alpha, int slot) {
     const int64_t *d = b->h->d;
-    gr_w a = part_weight(b, "ssm_a"), dt = part_weight(b, "ssm_dt.bias");
-    gr_reg o = part_take(b, d[HD_LIN_INNER]);
+    gr_w a = block_weight(b, "ssm_a"), dt = block_weight(b, "ssm_dt.bias");
+    gr_reg o = block_take(b, d[HD_LIN_INNER]);
     struct gr_node *n = graph_node(b->g, OP_DELTA, b->layer);
     n->dst = o;
     n->src[0] = u;
@@ -31,23 +31,23 @@ static gr_reg delta_rule(struct build *b, gr_reg u, gr_reg beta, gr_reg alpha, i
     return o;
 }
 
-gr_reg part_delta(struct build *b, gr_reg in) {
+gr_reg block_delta(struct build *b, gr_reg in) {
     const int64_t *d = b->h->d;
     int slot = b->g->n_rec_slots++;
-    gr_reg u = part_matmul(b, "attn_qkv.weight", in);
-    gr_reg z = part_matmul(b, "attn_gate.weight", in);
-    gr_reg beta = part_matmul(b, "ssm_beta.weight", in);
-    gr_reg alpha = part_matmul(b, "ssm_alpha.weight", in);
-    gr_w conv = part_weight(b, "ssm_conv1d.weight");
+    gr_reg u = block_matmul(b, "attn_qkv", in);
+    gr_reg z = block_matmul(b, "attn_gate", in);
+    gr_reg beta = block_matmul(b, "ssm_beta", in);
+    gr_reg alpha = block_matmul(b, "ssm_alpha", in);
+    gr_w conv = block_weight(b, "ssm_conv1d.weight");
     struct gr_node *n = graph_node(b->g, OP_CONV_SILU, b->layer);
     n->dst = n->src[0] = u;
     n->w[0] = conv;
     n->slot = slot;
     gr_reg o = delta_rule(b, u, beta, alpha, slot);
-    part_give(b, u);
-    part_give(b, beta);
-    part_give(b, alpha);
-    gr_w norm = part_weight(b, "ssm_norm.weight");
+    block_give(b, u);
+    block_give(b, beta);
+    block_give(b, alpha);
+    gr_w norm = block_weight(b, "ssm_norm.weight");
     n = graph_node(b->g, OP_GATED_RMS, b->layer);
     n->dst = n->src[0] = o;
     n->src[1] = z;
@@ -55,8 +55,8 @@ gr_reg part_delta(struct build *b, gr_reg in) {
     n->n_heads = d[HD_LIN_V_HEADS];
     n->head_dim = d[HD_LIN_V_DIM];
     n->eps = (float)b->h->f[HF_RMS_EPS];
-    part_give(b, z);
-    gr_reg out = part_matmul(b, "ssm_out.weight", o);
-    part_give(b, o);
+    block_give(b, z);
+    gr_reg out = block_matmul(b, "ssm_out", o);
+    block_give(b, o);
     return out;
 }

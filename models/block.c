@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: MIT
+/* models/block.c - what fragments of graphs share: registers reused by width, weights looked up in
+ * the tensor rows, products, norms and sums; and the block and decoder made of them. */
+#include "models/block.h"
+
+#include <math.h>
+#include <stdio.h>
+
+/* ---- registers and weights ---- */
+
+gr_reg block_take(struct build *b, int64_t width) {
+    for (int i = 0; i < b->n_free; i++)
+        if (b->g->reg_width[b->free[i]] == width) {
+            gr_reg r = b->free[i];
+            b->free[i] = b->free[--b->n_free];
+            return r;
+        }
+    return graph_reg(b->g, width);
+}
+
+void block_give(struct build *b, gr_reg r) {
+    if (r != GR_NONE && b->n_free < BUILD_MAX_FREE) b->free[b->n_free++] = r;
+}
+
+/* The row of a weight, by its full name. */
+static const struct tensor_row *row_of(const struct build *b, const char *name, char full[64],
+                                       int *block) {
+    if (b->layer < 0)
+        snprintf(full, 64, "%s", name);
+    else
+        snprintf(full, 64, "blk.%d.%s", b->layer, name);
+    return arch_row_of(b->arch, b->h, full, block);
+}
+
+bool block_has(const struct build *b, const char *name) {
+    char full[64];
+    int block;
+    return row_of(b, name, full, &block) != NULL;
+}
+
+gr_w block_weight_if(struct build *b, const char *name) {
+    char full[64];
+    int block;
+    const struct tensor_row *row = row_of(b, name, full, &block);
+    if (!row) return GR_NONE;
+    int64_t ne[4];
+    arch_shape(row, b->h, block, ne);
+    return graph_weight(b->g, full, 0, ne[0], ne[1], ne[2]);
+}
+
+gr_w block_weight(struct build *b, const char *name) {
+    gr_w w = block_weight_if(b, name);
+    if (w == GR_NONE) b->missing = name;
+    return w;
+}
+
+/* Weight <name><tail>. */
+static gr_w weight_of(struct build *b, const char *name, const char *tail, bool needed) {
+    char full[64];
+    snprintf(full, sizeof full, "%s%s", name, tail);
+    gr_w w = block_weight_if(b, full);
+    if (w == GR_NONE && needed) b->missing = name;
+    return w;
+}
+
+/* ---- products, norms, sums ---- */
+
+gr_reg block_matmul(struct build *b, const char *name, gr_reg in) {
+    gr_w w = weight_of(b, name, ".weight", true);
+    if (w == GR_NONE) return in;
+    gr_reg out = block_take(b, b->g->weight[w].ne[1]);
+    struct gr_node *n = graph_node(b->g, OP_MATMUL, b->layer);
+    n->dst = out;
+    n->src[0] = in;
+    n->w[0] = w;
+    w = weight_of(b, name, ".bias", false);
+    if (w == GR_NONE) return out;
+    n = graph_node(b->g, OP_BIAS, b->layer);
+    n->dst = n->src[0] = out;
+    n->w[0] = w;
+    return out;
+}
+
+gr_reg block_rms_by(struct build *b, gr_w w, gr_reg in) {
+    gr_reg out = block_take(b, b->g->reg_width[in]);
+    struct gr_node *n = graph_node(b->g, OP_RMS, b->layer);
+    n->dst = out;
+    n->src[0] = in;
+    n->w[0] = w;
+    n->eps = (float)b->h->f[HF_RMS_EPS];
+    return out;
+}
+
+gr_reg block_norm(struct build *b, const struct norm_spec *s, gr_reg in) {
+    return block_rms_by(b, s->name ? weight_of(b, s->name, ".weight", true) : GR_NONE, in);
+}
+
+gr_reg block_norm_after(struct build *b, const struct norm_spec *s, gr_reg in) {
+    if (s->kind == NORM_NONE) return in;
+    gr_reg out = block_norm(b, s, in);
+    block_give(b, in);
+    return out;
+}
+
+void block_norm_heads(struct build *b, const struct norm_spec *s, gr_reg dst, gr_reg src,
+                      int64_t head_dim) {
+    gr_w w = s->name ? weight_of(b, s->name, ".weight", true) : GR_NONE;
+    struct gr_node *n = graph_node(b->g, OP_RMS_HEADS, b->layer);
+    n->dst = dst;
+    n->src[0] = src;
+    n->w[0] = w;
+    n->head_dim = head_dim;
+    n->n_heads = b->g->reg_width[dst] / head_dim;
+    n->eps = (float)b->h->f[HF_RMS_EPS];
+}
+
+void block_scale(struct build *b, gr_reg r, double by) {
+    struct gr_node *n = graph_node(b->g, OP_SCALE, b->layer);
+    n->dst = n->src[0] = r;
+    n->scale = (float)by;
+}
+
+void block_add(struct build *b, gr_reg r, gr_reg by) {
+    struct gr_node *n = graph_node(b->g, OP_ADD, b->layer);
+    n->dst = n->src[0] = r;
+    n->src[1] = by;
+    block_give(b, by);
+}
+
+gr_w block_embed(struct build *b, gr_w w, gr_reg dst, double by) {
+    struct gr_node *n = graph_node(b->g, OP_EMBED, b->layer);
+    n->dst = dst;
+    n->w[0] = w;
+    if (by < 1 || by > 1) n->scale = (float)by;
+    return w;
+}
+
+/* ---- a block ---- */
+
+static gr_reg mixer(struct build *b, const struct block_spec *s, gr_reg in) {
+    return b->h->layer[b->layer].mixer == MIX_DELTA ? block_delta(b, in)
+                                                    : block_attn(b, &s->attn, in);
+}
+
+static gr_reg feed_forward(struct build *b, const struct block_spec *s, gr_reg in) {
+    return b->h->layer[b->layer].ffn == FFN_MOE ? block_moe(b, &s->ffn, in)
+                                                : block_ffn(b, &s->ffn, in);
+}
+
+/* The norm before a half; without one it reads the residual itself. */
+static gr_reg before(struct build *b, const struct norm_spec *s) {
+    return s->kind == NORM_NONE ? b->g->residual : block_norm(b, s, b->g->residual);
+}
+static void done(struct build *b, gr_reg r) {
+    if (r != b->g->residual) block_give(b, r);
+}
+
+int block_layer(struct build *b, struct err *e) {
+    const struct decoder_spec *dec = b->arch->decoder;
+    struct graph *g = b->g;
+    struct block_spec s = dec->block;
+    if (dec->layer) dec->layer(b->h, b->layer, &s);
+    TRY(spec_check(b->arch, b->h, b->layer, &s, e));
+    gr_reg h = before(b, &s.before_mix);
+    gr_reg mixed = mixer(b, &s, h);
+    done(b, h);
+    block_add(b, g->residual, block_norm_after(b, &s.after_mix, mixed));
+    gr_reg f;
+    if (s.own_ffn) {
+        f = s.own_ffn(b, &s);
+    } else {
+        h = before(b, &s.before_ffn);
+        f = feed_forward(b, &s, h);
+        done(b, h);
+    }
+    block_add(b, g->residual, block_norm_after(b, &s.after_ffn, f));
+    if (s.more) s.more(b);
+    g->hidden_nodes[b->layer] = g->n_nodes - 1;
+    return 0;
+}
+
+/* ---- a decoder ---- */
+
+void block_rope_base(const struct hparams *h, struct graph *g) {
+    g->rope_base = h->f[HF_ROPE_BASE];
+    g->yarn = (struct gr_yarn){h->f[HF_YARN_FACTOR], h->f[HF_YARN_ATTN], h->f[HF_YARN_FAST],
+                               h->f[HF_YARN_SLOW], (double)h->d[HD_YARN_CTX]};
+}
+
+int block_decoder(const struct arch *a, const struct hparams *h, struct graph *g, struct err *e) {
+    static const struct norm_spec usual = {NORM_RMS, "output_norm"};
+    const struct decoder_spec *dec = a->decoder;
+    struct build b = {.arch = a, .h = h, .g = g, .layer = -1, .freqs = GR_NONE, .extra = GR_NONE};
+    block_rope_base(h, g);
+    g->softcap = h->f[HF_SOFTCAP];
+    g->residual = graph_reg(g, h->d[HD_EMBD]);
+    const gr_w embd = block_weight(&b, "token_embd.weight");
+    block_embed(&b, embd, g->residual, dec->embd_sqrt ? sqrt((double)h->d[HD_EMBD]) : 1);
+    if (h->d[HD_FREQS]) b.freqs = block_weight(&b, "rope_freqs.weight");
+    if (dec->start) dec->start(&b);
+    for (b.layer = 0; b.layer < h->d[HD_LAYERS]; b.layer++) TRY(block_layer(&b, e));
+    b.layer = -1;
+    g->hidden_out = block_norm(&b, dec->norm.kind == NORM_NONE ? &usual : &dec->norm, g->residual);
+    g->hidden_nodes[h->d[HD_LAYERS]] = g->n_nodes - 1;
+    g->output = block_weight(&b, "output.weight");
+    if (b.missing)
+        return err_set(e, ERR_DATA, "%s: the graph uses %s, which its table lacks", a->name,
+                       b.missing);
+    g->weight[g->output].optional_of = embd;
+    return 0;
+}

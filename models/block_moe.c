@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT
+/* models/block_moe.c - mixture of experts: top-k routed experts, and, where the table has one, a
+ * shared expert whose output is scaled by a sigmoid gate per token or just added. Without
+ * ffn_gate_exps the experts' gate and up are one tensor. */
+#include "models/block.h"
+
+gr_reg block_experts(struct build *b, const struct ffn_spec *s, gr_reg in, gr_reg router_in) {
+    gr_w w[5] = {block_weight(b, "ffn_gate_inp.weight"), block_weight_if(b, "ffn_gate_exps.weight"),
+                 block_weight_if(b, "ffn_up_exps.weight"), GR_NONE, GR_NONE};
+    if (w[1] == GR_NONE) w[1] = block_weight(b, "ffn_gate_up_exps.weight");
+    w[3] = block_weight(b, "ffn_down_exps.weight");
+    w[4] = block_weight_if(b, "ffn_down_exps.scale");
+    gr_reg out = block_take(b, b->h->d[HD_EMBD]);
+    struct gr_node *n = graph_node(b->g, OP_MOE, b->layer);
+    n->dst = out;
+    n->src[0] = in;
+    if (router_in != in) n->src[1] = router_in;
+    for (int i = 0; i < 5; i++) n->w[i] = w[i];
+    n->n_used = b->h->d[HD_EXPERTS_USED];
+    n->gelu = s->act == ACT_GEGLU;
+    return out;
+}
+
+/* out += shared expert */
+static void shared(struct build *b, const struct ffn_spec *s, gr_reg in, gr_reg out) {
+    gr_reg gate = block_matmul(b, "ffn_gate_shexp", in);
+    gr_reg up = block_matmul(b, "ffn_up_shexp", in);
+    block_gate(b, s->act, gate, up, 0);
+    block_give(b, up);
+    gr_reg add = block_matmul(b, "ffn_down_shexp", gate);
+    block_give(b, gate);
+    gr_w w = block_weight_if(b, "ffn_gate_inp_shexp.weight");
+    if (w == GR_NONE) {
+        block_add(b, out, add);
+        return;
+    }
+    struct gr_node *n = graph_node(b->g, OP_GATE_ADD, b->layer);
+    n->dst = out;
+    n->src[0] = add;
+    n->src[1] = in;
+    n->w[0] = w;
+    block_give(b, add);
+}
+
+gr_reg block_moe(struct build *b, const struct ffn_spec *s, gr_reg in) {
+    gr_reg out = block_experts(b, s, in, in);
+    if (block_has(b, "ffn_up_shexp.weight")) shared(b, s, in, out);
+    return out;
+}

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: MIT
+/* models/layers.c - what differs between layers: head counts and sizes, windows, rope, the width
+ * and kind of the feed-forward. Layers get the numbers of the model, or those of windowed layers,
+ * except where a file gave each its own. */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/attr.h"
+#include "core/gguf.h"
+#include "core/json.h"
+#include "models/arch.h"
+
+static const int64_t max_rows = INT64_C(1) << 40; /* of one matrix, as in hparams.c */
+
+/* The number of a layer that a slot names; NULL: the slot is the model's. */
+static int64_t *field(struct layer_hp *l, int slot) {
+    switch (slot) {
+    case HD_HEADS:
+        return &l->heads;
+    case HD_KV_HEADS:
+        return &l->kv_heads;
+    case HD_HEAD_DIM:
+        return &l->head_dim;
+    case HD_ROT:
+        return &l->n_rot;
+    case HD_WINDOW:
+        return &l->window;
+    case HD_FF:
+        return &l->ff;
+    default:
+        return NULL;
+    }
+}
+static const int fields[] = {HD_WINDOW, HD_HEADS, HD_KV_HEADS, HD_HEAD_DIM, HD_ROT, HD_FF};
+
+int64_t hp_dim(const struct hparams *h, int block, int slot) {
+    if (block < 0) return h->d[slot];
+    const struct layer_hp *l = &h->layer[block];
+    switch (slot) {
+    case HD_HEADS:
+        return l->heads;
+    case HD_KV_HEADS:
+        return l->kv_heads;
+    case HD_HEAD_DIM:
+        return l->head_dim;
+    case HD_ROT:
+        return l->n_rot;
+    case HD_WINDOW:
+        return l->window;
+    case HD_ATTN_OUT:
+        return l->heads * l->head_dim;
+    case HD_QG_OUT:
+        return 2 * l->heads * l->head_dim;
+    case HD_KV_OUT:
+        return l->kv_heads * l->head_dim;
+    case HD_QKV_OUT:
+        return (l->heads + 2 * l->kv_heads) * l->head_dim;
+    case HD_FF:
+        return l->ff;
+    case HD_FF2:
+        return 2 * l->ff;
+    default:
+        return h->d[slot];
+    }
+}
+
+int64_t *layers_own(struct hparams *h, int slot, int64_t i) {
+    h->own |= UINT64_C(1) << slot;
+    return field(&h->layer[i], slot);
+}
+
+bool layers_differ(const struct hparams *h, int slot) {
+    for (int i = 1; i < (int)h->d[HD_LAYERS]; i++)
+        if (hp_dim(h, i, slot) != hp_dim(h, 0, slot)) return true;
+    return false;
+}
+
+static void fill_one(struct hparams *h, int64_t i) {
+    const bool mtp = i >= h->d[HD_LAYERS];
+    struct layer_hp *l = &h->layer[i];
+    for (size_t k = 0; k < COUNT_OF(fields); k++) { /* the window comes first */
+        const int slot = fields[k];
+        if (!mtp && (h->own & UINT64_C(1) << slot)) continue;
+        int64_t v = h->d[slot];
+        if (l->window && h->d_windowed[slot]) v = h->d_windowed[slot];
+        if (slot == HD_WINDOW && mtp) v = 0;
+        *field(l, slot) = v;
+    }
+    l->rope_base = h->f[HF_ROPE_BASE];
+    if (l->window && h->f_windowed[HF_ROPE_BASE] > 0) l->rope_base = h->f_windowed[HF_ROPE_BASE];
+    l->mixer = MIX_ATTN;
+    l->ffn = h->d[HD_EXPERTS] ? FFN_MOE : FFN_DENSE;
+    l->no_rope = l->keys_are_values = false;
+    l->kv_of = (int)i;
+}
+
+static int check_one(const struct layer_hp *l, struct err *e) {
+    if (l->kv_heads < 1 || l->heads % l->kv_heads)
+        return err_set(e, ERR_DATA, "%lld attention heads cannot share %lld key/value heads",
+                       (long long)l->heads, (long long)l->kv_heads);
+    if (l->n_rot > l->head_dim || l->n_rot % 2)
+        return err_set(e, ERR_DATA,
+                       "%lld of the %lld dimensions of each head cannot be rotated in pairs",
+                       (long long)l->n_rot, (long long)l->head_dim);
+    if (l->head_dim < 1 || 2 * l->heads > max_rows / l->head_dim)
+        return err_set(e, ERR_DATA, "model dimensions %lld x %lld are too large",
+                       (long long)l->heads, (long long)l->head_dim);
+    return 0;
+}
+
+int layers_fill(struct hparams *h, struct err *e) {
+    int64_t *d = h->d, *w = h->d_windowed;
+    if (!d[HD_KV_HEADS]) d[HD_KV_HEADS] = w[HD_KV_HEADS] ? w[HD_KV_HEADS] : d[HD_HEADS];
+    if (!d[HD_HEAD_DIM])
+        d[HD_HEAD_DIM] = w[HD_HEAD_DIM] ? w[HD_HEAD_DIM] : d[HD_EMBD] / d[HD_HEADS];
+    if (!d[HD_ROT]) d[HD_ROT] = d[HD_HEAD_DIM];
+    if (!w[HD_ROT]) w[HD_ROT] = w[HD_HEAD_DIM];
+    TRY(hparams_mul(h, HD_ATTN_OUT, d[HD_HEADS], d[HD_HEAD_DIM], e));
+    TRY(hparams_mul(h, HD_QG_OUT, d[HD_ATTN_OUT], 2, e));
+    TRY(hparams_mul(h, HD_KV_OUT, d[HD_KV_HEADS], d[HD_HEAD_DIM], e));
+    TRY(hparams_mul(h, HD_EMBD2, 2, d[HD_EMBD], e));
+    for (int64_t i = 0; i < d[HD_LAYERS] + d[HD_MTP]; i++) {
+        fill_one(h, i);
+        TRY(check_one(&h->layer[i], e));
+    }
+    return 0;
+}
+
+/* ---- windows ---- */
+
+static void by_period(struct hparams *h, int64_t period) {
+    for (int64_t i = 0; i < h->d[HD_LAYERS]; i++)
+        *layers_own(h, HD_WINDOW, i) = period > 0 && i % period < period - 1 ? h->d[HD_WINDOW] : 0;
+}
+
+int layers_windows_hf(struct hparams *h, const struct json *types, int64_t period, struct err *e) {
+    const int64_t n = h->d[HD_LAYERS];
+    int64_t i = 0;
+    by_period(h, period);
+    if (json_type(types) != JSON_ARR) return 0;
+    for (const struct json *t = json_first(types); t && i < n; t = json_next(t), i++) {
+        const char *s = json_str(t);
+        const bool windowed = s && strcmp(s, "sliding_attention") == 0;
+        if (!s || (!windowed && strcmp(s, "full_attention") != 0))
+            return err_set(e, ERR_DATA,
+                           "layer_types[%lld] is neither sliding_attention nor full_attention",
+                           (long long)i);
+        *layers_own(h, HD_WINDOW, i) = windowed ? h->d[HD_WINDOW] : 0;
+    }
+    if (json_len(types) != n)
+        return err_set(e, ERR_DATA, "layer_types has %lld entries for %lld layers",
+                       (long long)json_len(types), (long long)n);
+    return 0;
+}
+
+static void pattern_key(char out[128], const char *arch) {
+    snprintf(out, 128, "%s.attention.sliding_window_pattern", arch);
+}
+
+int layers_windows_gguf(struct hparams *h, const char *arch, const struct gguf *g, int64_t period,
+                        struct err *e) {
+    char key[128];
+    pattern_key(key, arch);
+    const int64_t n = h->d[HD_LAYERS];
+    const struct gguf_kv *kv = gguf_find(g, key);
+    if (!kv && period < 0) return err_set(e, ERR_DATA, "the key %s is missing", key);
+    if (kv && kv->type != GV_ARR) {
+        uint64_t v;
+        TRY(gguf_get_u64(g, key, &v, e));
+        if (v > HP_MAX_LAYERS) return err_set(e, ERR_DATA, "%s is too large", key);
+        period = (int64_t)v;
+    }
+    by_period(h, period);
+    if (!kv || kv->type != GV_ARR) return 0;
+    if ((kv->elem != GV_BOOL && kv->elem != GV_I32 && kv->elem != GV_U32) ||
+        kv->count != (uint64_t)n)
+        return err_set(e, ERR_DATA, "%s is no array with an entry for each of %lld layers", key,
+                       (long long)n);
+    for (int64_t i = 0; i < n; i++)
+        *layers_own(h, HD_WINDOW, i) = gguf_kv_i64(kv, (uint64_t)i) ? h->d[HD_WINDOW] : 0;
+    return 0;
+}
+
+void layers_windows_write(const struct hparams *h, const char *arch, struct gguf_w *w) {
+    uint8_t v[HP_MAX_LAYERS];
+    char key[128];
+    pattern_key(key, arch);
+    for (int64_t i = 0; i < h->d[HD_LAYERS]; i++) v[i] = h->layer[i].window > 0;
+    gguf_w_arr(w, key, GV_BOOL, v, (uint64_t)h->d[HD_LAYERS]);
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT
+/* models/rows.h - rows that tables of architectures share, and what their derive() and from_hf()
+ * share. */
+#ifndef HONE_MODELS_ROWS_H
+#define HONE_MODELS_ROWS_H
+
+#include "models/spec.h"
+
+// clang-format off
+/* "%d" spellings of a layer's tensor in the trunk and in the MTP block. */
+#define HF_LAYER(x) "model.layers.%d." x "|mtp.layers.%d." x
+
+/* ---- hyperparameters ---- */
+
+#define HP_ROWS_SIZES                                                                                          \
+    {"block_count", "num_hidden_layers|n_layers|n_layer|num_layers", HD_LAYERS, HPF_REQUIRED, 0},              \
+    {"context_length", "max_position_embeddings|n_ctx", HD_CTX, HPF_REQUIRED, 0},                              \
+    {"embedding_length", "hidden_size|dim", HD_EMBD, HPF_REQUIRED, 0},                                         \
+    {"attention.head_count", "num_attention_heads|n_heads", HD_HEADS, HPF_REQUIRED | HPF_LAYERS, 0},           \
+    {"attention.head_count_kv", "num_key_value_heads|n_kv_heads", HD_KV_HEADS, HPF_LAYERS, 0},                 \
+    {"attention.key_length", "head_dim", HD_HEAD_DIM, 0, 0},                                                   \
+    {"attention.value_length", NULL, HD_HEAD_DIM, 0, 0}
+#define HP_ROW_RMS_EPS {"attention.layer_norm_rms_epsilon", "rms_norm_eps|norm_eps", HF_RMS_EPS, HPF_REAL | HPF_REQUIRED, 0}
+#define HP_ROW_ROPE_BASE \
+    {"rope.freq_base", "rope_parameters.rope_theta|rope_theta|rope_scaling.rope_theta", HF_ROPE_BASE, HPF_REAL, 10000}
+/* The vocabulary is the number of rows of the embeddings in a GGUF file. */
+#define HP_ROW_VOCAB {NULL, "vocab_size", HD_VOCAB, HPF_NO_KEY | HPF_REQUIRED, 0}
+#define HP_ROWS_DECODER HP_ROWS_SIZES, HP_ROW_RMS_EPS, HP_ROW_ROPE_BASE, HP_ROW_VOCAB
+#define HP_ROW_FF {"feed_forward_length", "intermediate_size|hidden_dim", HD_FF, HPF_REQUIRED | HPF_LAYERS, 0}
+#define HP_ROWS_EXPERTS                                                                                        \
+    {"expert_count", "num_experts|num_local_experts|n_routed_experts", HD_EXPERTS, HPF_REQUIRED, 0},           \
+    {"expert_used_count", "num_experts_per_tok|top_k_experts", HD_EXPERTS_USED, HPF_REQUIRED, 0},              \
+    {"expert_feed_forward_length", "moe_intermediate_size", HD_FF_EXP, HPF_REQUIRED, 0}
+
+/* ---- tensors ---- */
+
+#define ROW_TOKEN_EMBD {"token_embd.weight", "model.embed_tokens.weight", {HD_VOCAB, HD_EMBD}, XF_COPY, 0, ROLE_TOKEN_EMBD, W_GLOBAL, 0}
+#define ROW_OUTPUT_NORM(xf) {"output_norm.weight", "model.norm.weight", {HD_EMBD}, xf, 0, ROLE_OTHER, W_GLOBAL, TR_F32}
+#define ROW_OUTPUT {"output.weight", "lm_head.weight", {HD_VOCAB, HD_EMBD}, XF_COPY, 0, ROLE_OUTPUT, W_GLOBAL, TR_TIED}
+
+/* Values that are used one by one, and a matrix, of a block. */
+#define ROW_VEC(gguf, hf, width, xf, where, flags) \
+    {"blk.%d." gguf, HF_LAYER(hf), {width}, xf, 0, ROLE_OTHER, where, TR_F32 | (flags)}
+#define ROW_MAT(gguf, hf, rows, cols, role, where, flags) \
+    {"blk.%d." gguf ".weight", HF_LAYER(hf ".weight"), {rows, cols}, XF_COPY, 0, role, where, flags}
+#define ROW_NORM(gguf, hf, xf) ROW_VEC(gguf ".weight", hf ".weight", HD_EMBD, xf, W_ALL, 0)
+#define ROWS_PRE_NORMS(xf) ROW_NORM("attn_norm", "input_layernorm", xf), ROW_NORM("ffn_norm", "post_attention_layernorm", xf)
+
+/* Products of attention. q_out: rows of attn_q; pairs: XF_ROPE_PAIRS where rope turns neighbours that the checkpoint stores apart. */
+#define ROWS_QKVO(q_out, pairs)                                                                                                                \
+    {"blk.%d.attn_q.weight", HF_LAYER("self_attn.q_proj.weight"), {q_out, HD_EMBD}, pairs, HD_HEAD_DIM, ROLE_ATTN_Q, W_ATTN, 0},               \
+    {"blk.%d.attn_k.weight", HF_LAYER("self_attn.k_proj.weight"), {HD_KV_OUT, HD_EMBD}, pairs, HD_HEAD_DIM, ROLE_ATTN_K, W_ATTN, TR_KV},       \
+    ROW_MAT("attn_v", "self_attn.v_proj", HD_KV_OUT, HD_EMBD, ROLE_ATTN_V, W_VALUES, TR_KV),                                                   \
+    ROW_MAT("attn_output", "self_attn.o_proj", HD_EMBD, HD_ATTN_OUT, ROLE_ATTN_OUTPUT, W_ATTN, 0)
+#define ROWS_QKV_BIAS                                                                              \
+    ROW_VEC("attn_q.bias", "self_attn.q_proj.bias", HD_ATTN_OUT, XF_COPY, W_ATTN, 0),              \
+    ROW_VEC("attn_k.bias", "self_attn.k_proj.bias", HD_KV_OUT, XF_COPY, W_ATTN, 0),                \
+    ROW_VEC("attn_v.bias", "self_attn.v_proj.bias", HD_KV_OUT, XF_COPY, W_ATTN, 0)
+/* Norms of queries and keys per head; xf: how norms are stored. */
+#define ROWS_QK_NORM(xf)                                                                           \
+    ROW_VEC("attn_q_norm.weight", "self_attn.q_norm.weight", HD_HEAD_DIM, xf, W_ATTN, 0),          \
+    ROW_VEC("attn_k_norm.weight", "self_attn.k_norm.weight", HD_HEAD_DIM, xf, W_ATTN, TR_KV)
+#define ROWS_FFN                                                                                   \
+    ROW_MAT("ffn_gate", "mlp.gate_proj", HD_FF, HD_EMBD, ROLE_FFN_GATE, W_DENSE, 0),               \
+    ROW_MAT("ffn_up", "mlp.up_proj", HD_FF, HD_EMBD, ROLE_FFN_UP, W_DENSE, 0),                     \
+    ROW_MAT("ffn_down", "mlp.down_proj", HD_EMBD, HD_FF, ROLE_FFN_DOWN, W_DENSE, 0)
+/* Routed experts, stored fused or one by one. */
+#define ROWS_EXPERTS                                                                                                                                    \
+    ROW_MAT("ffn_gate_inp", "mlp.gate", HD_EXPERTS, HD_EMBD, ROLE_OTHER, W_MOE, TR_F32),                                                                \
+    {"blk.%d.ffn_gate_exps.weight", HF_LAYER("mlp.experts.gate_up_proj") "|" HF_LAYER("mlp.experts.%e.gate_proj.weight"),                               \
+     {HD_EXPERTS, HD_FF_EXP, HD_EMBD}, XF_SPLIT_FIRST, 0, ROLE_EXP_GATE, W_MOE, 0},                                                                     \
+    {"blk.%d.ffn_up_exps.weight", HF_LAYER("mlp.experts.gate_up_proj") "|" HF_LAYER("mlp.experts.%e.up_proj.weight"),                                   \
+     {HD_EXPERTS, HD_FF_EXP, HD_EMBD}, XF_SPLIT_SECOND, 0, ROLE_EXP_UP, W_MOE, 0},                                                                      \
+    {"blk.%d.ffn_down_exps.weight", HF_LAYER("mlp.experts.down_proj") "|" HF_LAYER("mlp.experts.%e.down_proj.weight"),                                  \
+     {HD_EXPERTS, HD_EMBD, HD_FF_EXP}, XF_COPY, 0, ROLE_EXP_DOWN, W_MOE, 0}
+/* A shared expert with a gate of one number per token. */
+#define ROWS_SHARED_EXPERT                                                                                       \
+    ROW_MAT("ffn_gate_shexp", "mlp.shared_expert.gate_proj", HD_FF_SHEXP, HD_EMBD, ROLE_SHEXP_GATE, W_MOE, 0),   \
+    ROW_MAT("ffn_up_shexp", "mlp.shared_expert.up_proj", HD_FF_SHEXP, HD_EMBD, ROLE_SHEXP_UP, W_MOE, 0),         \
+    ROW_MAT("ffn_down_shexp", "mlp.shared_expert.down_proj", HD_EMBD, HD_FF_SHEXP, ROLE_SHEXP_DOWN, W_MOE, 0),   \
+    ROW_MAT("ffn_gate_inp_shexp", "mlp.shared_expert_gate", HD_ONE, HD_EMBD, ROLE_OTHER, W_MOE, TR_F32)
+// clang-format on
+
+/* The number of experts used against that of all; rows of fused experts. */
+int derive_experts(struct hparams *h, struct err *e);
+/* Refuses rope scalings that the graph does not compute. */
+int hf_check_rope(const struct hfdir *dir, struct err *e);
+/* Refuses a config in which any of these switches is true; NULL ends the list. */
+int hf_check_off(const struct hfdir *dir, const char *const *names, struct err *e);
+
+#endif

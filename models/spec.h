@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: MIT
+/* models/spec.h - what an architecture computes, as data: norms, attention, router, feed-forward,
+ * and how they make a block and a decoder. models/block*.c turn a spec into nodes of a graph.
+ *
+ * Three things are not said here, because they are said elsewhere:
+ * - numbers of a layer (heads, window, base of rope, kind of mixer and feed-forward) are those of
+ *   struct layer_hp;
+ * - whether a weight exists is what the architecture's tensor rows say. A product has a bias where
+ *   there is a row for it; q, k and v come from one product where there is a row of attn_qkv; a
+ *   feed-forward is gated by the first half of ffn_up where there is no ffn_gate; a norm of q and k
+ *   spans the head, or all heads, as its row is wide;
+ * - norms that checkpoints store as w and use as 1 + w are written as 1 + w by conversion.
+ *
+ * A spec may ask for what no graph computes yet. It is refused then, by name (spec_check). */
+#ifndef HONE_MODELS_SPEC_H
+#define HONE_MODELS_SPEC_H
+
+#include "models/arch.h"
+#include "models/graph.h"
+
+struct build; /* models/block.h */
+
+/* ---- norms ---- */
+
+enum norm_kind {
+    NORM_NONE,
+    NORM_RMS,  /* x / sqrt(mean(x^2) + eps) * w */
+    NORM_LAYER /* (x - mean) / sqrt(variance + eps) * w + b; b where the table has it */
+};
+struct norm_spec {
+    enum norm_kind kind;
+    const char *name; /* of its weight without ".weight"; NULL: weights of 1 */
+};
+
+/* ---- attention ---- */
+
+enum rope_kind {
+    ROPE_NONE,
+    ROPE_HALVES, /* pair j is (j, j + n_rot/2) */
+    ROPE_PAIRS   /* pair j is (2j, 2j + 1) */
+};
+enum rope_scaling {
+    SCALING_MODEL, /* as the model's keys and its rope_freqs.weight say */
+    SCALING_FULL,  /* ... in layers without a window; plain rope in the others */
+    SCALING_LONG   /* divisors chosen by the length of the context (longrope) */
+};
+struct rope_spec {
+    enum rope_kind kind;
+    enum rope_scaling scaling;
+};
+
+enum attn_gate {
+    GATE_NONE,
+    GATE_IN_Q,    /* attn_q holds a query and a gate for each head; output times sigmoid(gate) */
+    GATE_ELEMENT, /* output times sigmoid(attn_gate x), value by value */
+    GATE_HEAD,    /* ... one number for each head */
+    GATE_SOFTPLUS /* softplus in place of sigmoid */
+};
+struct latent_spec { /* keys and values from one low-rank row per token (MLA); kv_rank 0: none */
+    int64_t q_rank, kv_rank, rope_dims;
+};
+struct attn_spec {
+    struct norm_spec q_norm, k_norm; /* NORM_NONE: no norm of queries and keys */
+    bool norm_after_rope;
+    bool value_norm; /* RMS norm of values, per head, weights of 1 */
+    struct rope_spec rope;
+    enum attn_gate gate;
+    double scale;   /* of scores; 0: 1 / sqrt(head_dim) */
+    double softcap; /* scores become softcap * tanh(scores / softcap); 0: they stay */
+    bool sinks;     /* attn_sinks.weight: a score per head that adds to the softmax's sum only */
+    bool chunked;   /* the window is the block of `window` positions that the query is in */
+    bool tempered;  /* queries grow with the logarithm of their position */
+    struct latent_spec latent;
+};
+
+/* ---- feed-forward ---- */
+
+enum act {
+    ACT_SWIGLU,     /* silu(gate) * up */
+    ACT_GEGLU,      /* gelu(gate) * up, gelu by its tanh form */
+    ACT_GEGLU_ERF,  /* ... gelu exact */
+    ACT_SWIGLU_OAI, /* clamped: g = min(gate, limit); g * sigmoid(alpha g) * (clamp(up) + 1) */
+    ACT_GELU,       /* without a gate from here on: gelu(up), tanh form */
+    ACT_GELU_ERF,
+    ACT_RELU2, /* max(0, up)^2 */
+    ACT_COUNT
+};
+enum router_score {
+    SCORE_SOFTMAX,        /* probabilities: softmax of the router's products */
+    SCORE_SIGMOID,        /* their sigmoids */
+    SCORE_SOFTMAX_CHOSEN, /* the products choose; softmax over those of the chosen */
+    SCORE_SQRT_SOFTPLUS
+};
+struct router_spec {
+    enum router_score score;
+    bool keep;           /* weights stay as they are; otherwise they are divided by their sum */
+    bool choice_bias;    /* exp_probs_b.bias is added for the choice */
+    int64_t groups, top; /* experts lie in groups, of which the `top` best are kept; 0: none */
+    double scale;        /* of the weights; 0: 1 */
+    bool input_scaled;   /* the weight multiplies the experts' input, not their output */
+};
+struct ffn_spec {
+    enum act act;
+    struct router_spec router; /* of layers with experts */
+};
+
+/* ---- blocks and decoders ---- */
+
+/* x += s * after_mix(mixer(before_mix(x))), x += s * after_ffn(ffn(before_ffn(x))), where s is the
+ * model's residual_scale. */
+struct block_spec {
+    struct norm_spec before_mix, after_mix, before_ffn, after_ffn;
+    struct attn_spec attn; /* of layers whose mixer is attention */
+    struct ffn_spec ffn;
+    bool parallel; /* both halves read before_mix(x) */
+    /* In place of the feed-forward with its norms: reads the residual, returns what is added. */
+    gr_reg (*own_ffn)(struct build *b, const struct block_spec *s);
+    /* What follows in the block, or NULL. */
+    void (*more)(struct build *b);
+};
+/* The usual norms: an RMS norm before each half. */
+#define PRE_NORMS .before_mix = {NORM_RMS, "attn_norm"}, .before_ffn = {NORM_RMS, "ffn_norm"}
+
+struct decoder_spec {
+    struct block_spec block;
+    /* Changes it for one layer; may be NULL. */
+    void (*layer)(const struct hparams *h, int layer, struct block_spec *s);
+    struct norm_spec norm; /* the final one; NORM_NONE stands for {NORM_RMS, "output_norm"} */
+    bool embd_sqrt;        /* embeddings are multiplied by sqrt(embd) */
+    /* What precedes the blocks behind the embeddings, or NULL. */
+    void (*start)(struct build *b);
+};
+
+/* ERR_DATA when something that a layer asks for is not computed yet: which. */
+int spec_check(const struct arch *a, const struct hparams *h, int layer, const struct block_spec *s,
+               struct err *e);
+
+#endif

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: MIT
+/* Specs: what no graph computes yet is refused by name, and layers have numbers of their own, from
+ * a file's arrays to the shapes of their weights. */
+#include <unistd.h>
+
+#include "core/gguf.h"
+#include "core/mem.h"
+#include "models/rows.h"
+#include "tests/check.h"
+#include "tests/unit/tmpdir.h"
+
+static struct hparams micro(void) {
+    struct hparams h = {0};
+    static const int64_t v[][2] = {{HD_ONE, 1},      {HD_VOCAB, 97}, {HD_LAYERS, 3},
+                                   {HD_CTX, 512},    {HD_EMBD, 64},  {HD_HEADS, 4},
+                                   {HD_KV_HEADS, 2}, {HD_FF, 96},    {HD_WINDOW, 8}};
+    for (size_t i = 0; i < COUNT_OF(v); i++) h.d[v[i][0]] = v[i][1];
+    h.f[HF_RMS_EPS] = 1e-6;
+    h.f[HF_ROPE_BASE] = 1e4;
+    return h;
+}
+
+/* The answer to a decoder like Qwen3's with this spec, NULL: it is built. */
+static void refused(const struct decoder_spec *dec, const struct hparams *h, const char *what) {
+    struct arch a = *arch_find("qwen3");
+    struct graph g;
+    struct err e = {0};
+    a.decoder = dec;
+    graph_init(&g);
+    if (what) {
+        CHECK_ERR(arch_build(&a, h, &g, &e), ERR_DATA, what);
+        CHECK(strstr(e.msg, "not computed yet") != NULL);
+    } else
+        CHECK_OK(arch_build(&a, h, &g, &e));
+    graph_release(&g);
+}
+
+static void test_refused_by_name(void) {
+    struct hparams h = micro();
+    struct err e;
+    CHECK_OK(layers_fill(&h, &e));
+    const struct decoder_spec base = *arch_find("qwen3")->decoder;
+    refused(&base, &h, NULL);
+#define REFUSED(field, value, what)                                                                \
+    do {                                                                                           \
+        struct decoder_spec d = base;                                                              \
+        d.field = (value);                                                                         \
+        refused(&d, &h, what);                                                                     \
+    } while (0)
+    REFUSED(block.parallel, true, "side by side");
+    REFUSED(block.before_mix.kind, NORM_LAYER, "LayerNorm");
+    REFUSED(block.attn.norm_after_rope, true, "after rope");
+    REFUSED(block.attn.rope.scaling, SCALING_LONG, "longrope");
+    REFUSED(block.attn.gate, GATE_ELEMENT, "attention gate");
+    REFUSED(block.attn.gate, GATE_SOFTPLUS, "attention gate");
+    REFUSED(block.attn.softcap, 50, "soft cap");
+    REFUSED(block.attn.sinks, true, "attention sinks");
+    REFUSED(block.attn.tempered, true, "grow with their position");
+    REFUSED(block.attn.latent.kv_rank, 8, "latent attention");
+    REFUSED(block.ffn.act, ACT_SWIGLU_OAI, "activation");
+    REFUSED(block.ffn.router.score, SCORE_SIGMOID, "softmax");
+    REFUSED(block.ffn.router.score, SCORE_SOFTMAX_CHOSEN, "softmax");
+    REFUSED(block.ffn.router.keep, true, "renormalised");
+    REFUSED(block.ffn.router.choice_bias, true, "bias for the choice");
+    REFUSED(block.ffn.router.groups, 4, "grouped experts");
+    REFUSED(block.ffn.router.scale, 2.5, "scales its weights");
+    REFUSED(block.ffn.router.input_scaled, true, "scales the experts' input");
+    h.layer[1].window = 8;
+    REFUSED(block.attn.chunked, true, "chunks");
+    h.layer[1].mixer = MIX_MAMBA2;
+    refused(&base, &h, "layer 1 has a Mamba 2 layer");
+    h.layer[1].mixer = MIX_CONV;
+    refused(&base, &h, "short convolution");
+    h.layer[1].mixer = MIX_KDA;
+    refused(&base, &h, "Kimi");
+    h.layer[1].mixer = MIX_ATTN;
+    h.layer[2].ffn = FFN_NONE;
+    refused(&base, &h, "layer 2 has a block without feed-forward");
+    h.layer[2].ffn = FFN_DENSE;
+    h.f[HF_YARN_FACTOR] = 4;
+    REFUSED(block.attn.rope.scaling, SCALING_FULL, "YaRN in some layers");
+}
+
+/* ---- numbers by layer ---- */
+
+static const int32_t heads[3] = {4, 8, 4}, kv[3] = {2, 4, 1}, ff[3] = {96, 32, 64};
+
+static void write_file(const int32_t *heads3, uint64_t n) {
+    static const float data[64 * 9];
+    static const int64_t ne[2] = {64, 9};
+    struct err e;
+    struct gguf_w *w = gguf_w_new();
+    gguf_w_str(w, "general.architecture", "qwen3");
+    gguf_w_u32(w, "qwen3.block_count", 3);
+    gguf_w_u32(w, "qwen3.context_length", 512);
+    gguf_w_u32(w, "qwen3.embedding_length", 64);
+    gguf_w_u32(w, "qwen3.attention.key_length", 16);
+    gguf_w_f32(w, "qwen3.attention.layer_norm_rms_epsilon", 1e-6f);
+    gguf_w_arr(w, "qwen3.attention.head_count", GV_I32, heads3, n);
+    gguf_w_arr(w, "qwen3.attention.head_count_kv", GV_I32, kv, 3);
+    gguf_w_arr(w, "qwen3.feed_forward_length", GV_I32, ff, 3);
+    CHECK_OK(gguf_w_tensor(w, "token_embd.weight", QT_F32, 2, ne, &e));
+    CHECK_OK(gguf_w_begin(w, tmp_path("layers.gguf"), true, &e));
+    CHECK_OK(gguf_w_data(w, data, sizeof data, &e));
+    CHECK_OK(gguf_w_commit(w, &e));
+    gguf_w_free(w);
+}
+static int read_file(struct hparams *h, struct err *e) {
+    struct gguf *g = NULL;
+    TRY(gguf_open(&g, tmp_path("layers.gguf"), 0, e));
+    int rc = hparams_from_gguf(h, arch_find("qwen3"), g, e);
+    gguf_close(g);
+    return rc;
+}
+
+/* Rows and columns of a weight of a layer in the graph. */
+static void check_shape(const struct graph *g, const char *name, int layer, int64_t ne0,
+                        int64_t ne1) {
+    char full[64];
+    snprintf(full, sizeof full, "blk.%d.%s", layer, name);
+    for (int i = 0; i < g->n_weights; i++)
+        if (strcmp(g->weight[i].name, full) == 0) {
+            CHECK_EQ_I64(g->weight[i].ne[0], ne0);
+            CHECK_EQ_I64(g->weight[i].ne[1], ne1);
+            return;
+        }
+    CHECK_FAIL("no weight %s", full);
+}
+
+static void test_numbers_by_layer(void) {
+    struct hparams h;
+    struct graph g;
+    struct err e = {0};
+    write_file(heads, 3);
+    CHECK_OK(read_file(&h, &e));
+    graph_init(&g);
+    CHECK_OK(arch_build(arch_find("qwen3"), &h, &g, &e));
+    CHECK_EQ_I64(g.n_attn_slots, 3);
+    for (int i = 0; i < 3; i++) {
+        check_shape(&g, "attn_q.weight", i, 64, 16 * heads[i]);
+        check_shape(&g, "attn_k.weight", i, 64, 16 * kv[i]);
+        check_shape(&g, "attn_v.weight", i, 64, 16 * kv[i]);
+        check_shape(&g, "attn_output.weight", i, 16 * heads[i], 64);
+        check_shape(&g, "ffn_up.weight", i, 64, ff[i]);
+        check_shape(&g, "ffn_down.weight", i, ff[i], 64);
+        const struct gr_node *n = graph_nth(&g, OP_ATTN, i);
+        CHECK_EQ_I64(n->n_heads, heads[i]);
+        CHECK_EQ_I64(n->n_kv_heads, kv[i]);
+        CHECK_EQ_I64(g.facts.kv[n->slot].n_heads, kv[i]);
+    }
+    graph_release(&g);
+
+    struct gguf_w *w = gguf_w_new(); /* and as arrays back into a file */
+    static const float data[64];
+    static const int64_t ne[2] = {64, 1};
+    struct gguf *f = NULL;
+    hparams_write(&h, arch_find("qwen3"), w);
+    CHECK_OK(gguf_w_tensor(w, "token_embd.weight", QT_F32, 2, ne, &e));
+    CHECK_OK(gguf_w_begin(w, tmp_path("back.gguf"), true, &e));
+    CHECK_OK(gguf_w_data(w, data, sizeof data, &e));
+    CHECK_OK(gguf_w_commit(w, &e));
+    gguf_w_free(w);
+    CHECK_OK(gguf_open(&f, tmp_path("back.gguf"), 0, &e));
+    const struct gguf_kv *k = f ? gguf_find(f, "qwen3.attention.head_count_kv") : NULL;
+    CHECK(k && k->type == GV_ARR && k->count == 3);
+    for (int i = 0; i < 3 && k; i++) CHECK_EQ_I64(gguf_kv_i64(k, (uint64_t)i), kv[i]);
+    gguf_close(f);
+}
+
+static void test_bad_numbers_by_layer(void) {
+    static const int32_t odd[3] = {4, 6, 4}, none[3] = {4, 0, 4}, less[2] = {4, 8};
+    struct hparams h;
+    struct err e = {0};
+    write_file(odd, 3);
+    CHECK_ERR(read_file(&h, &e), ERR_DATA, "6 attention heads cannot share 4");
+    write_file(none, 3);
+    CHECK_ERR(read_file(&h, &e), ERR_DATA, "out of range");
+    write_file(less, 2);
+    CHECK_ERR(read_file(&h, &e), ERR_DATA, "each of 3 layers");
+}
+
+static void test_windows(void) {
+    struct hparams h = micro();
+    struct err e = {0};
+    h.d[HD_LAYERS] = 7;
+    h.d[HD_HEAD_DIM] = 16;
+    h.d_windowed[HD_HEAD_DIM] = 8;
+    h.f_windowed[HF_ROPE_BASE] = 500;
+    CHECK_OK(layers_windows_hf(&h, NULL, 3, &e));
+    CHECK_OK(layers_fill(&h, &e));
+    for (int i = 0; i < 7; i++) { /* every third is full */
+        const bool full = i % 3 == 2;
+        CHECK_EQ_I64(h.layer[i].window, full ? 0 : 8);
+        CHECK_EQ_I64(h.layer[i].head_dim, full ? 16 : 8);
+        CHECK_CLOSE(h.layer[i].rope_base, full ? 1e4 : 500, 0);
+    }
+}
+
+int main(void) {
+    tmp_make();
+    RUN(test_refused_by_name);
+    RUN(test_numbers_by_layer);
+    RUN(test_bad_numbers_by_layer);
+    RUN(test_windows);
+    tmp_remove();
+    return check_done();
+}
