@@ -103,7 +103,10 @@ static void fill(struct kern *k, enum kern_isa isa) {
         if (!contains(isa, table[i].isa)) continue;
         struct kern_ops *op = &k->op[table[i].type];
         if (table[i].ops->decode) op->decode = table[i].ops->decode;
-        if (table[i].ops->dot) op->dot = table[i].ops->dot;
+        if (table[i].ops->dot) {
+            op->dot = table[i].ops->dot;
+            op->dots = table[i].ops->dots;
+        }
         if (table[i].ops->gemm) {
             op->gemm = table[i].ops->gemm;
             op->rows = table[i].ops->rows;

@@ -30,6 +30,10 @@ struct kern_ops { /* of one weight type; NULL: that of an ISA contained in this 
     void (*decode)(const void *restrict blk, float *restrict dst, int64_t n);
     /* sum of w[i]*a[i] over n; `a` is a row in the type's dot partner format (below) */
     float (*dot)(const void *restrict w, const void *restrict a, int64_t n);
+    /* The same with n_tok activation rows that lie `stride` bytes apart: out[t*ldo] gets the bits
+     * that dot gives for row t. Of an ISA that has a dot; NULL: dot is all there is. */
+    void (*dots)(const void *restrict w, const void *restrict a, uint64_t stride, int64_t n_tok,
+                 float *restrict out, int64_t ldo, int64_t n);
     /* n_groups packed groups (kernels/pack.h) of `rows` rows, one after the other, with n_tok
      * tokens: out[t*ldo + row] = w . a[t]. a: kern_act blocks, token t at a + t*lda; scratch:
      * kern_gemm_scratch(rows, k) bytes, 64-byte aligned. A result does not depend on the other

@@ -18,9 +18,13 @@ struct backend {
     void (*close)(struct session *s); /* also of a session whose open failed */
     void (*reset)(struct session *s); /* states zero */
     void (*use)(struct session *s);   /* other weights in s->m (session_use); NULL: nothing to do */
-    /* Tokens s->ids [s->n_tok], at most n_ubatch, at position s->pos. hidden: NULL or all rows that
-     * enter the head; logits: NULL or those of the last row. */
+    bool paged;                       /* sequences keep their memory in pages of s->cache */
+    /* Tokens s->ids [s->n_tok], at most n_ubatch, of the segments s->seg; one segment where
+     * sequences are not paged. hidden: NULL or all rows that enter the head; logits: NULL or those
+     * of the last row. */
     int (*pass)(struct session *s, float *hidden, float *logits, struct err *e);
+    /* Copies rows [first, first + n) of the last pass that enter the head. */
+    int (*rows)(struct session *s, int64_t first, int64_t n, float *hidden, struct err *e);
     int (*head)(struct session *s, const float *hidden, int64_t n, float *logits, struct err *e);
     bool finds_best; /* pass: with s->best, in place of logits */
     /* session_score; NULL: logits are looked at by the caller. `base` was scored for the same rows
@@ -36,8 +40,8 @@ struct backend {
     int (*sum_save)(struct session *s, session_sum_fn fn, void *ud, struct err *e);
     int (*sum_load)(struct session *s, session_sum_give fn, void *ud, struct err *e);
     int (*sum_end)(struct session *s, session_sum_fn fn, void *ud, struct err *e);
-    /* The recurrent states and the first n_kv tokens of the cache, in a form of the backend's own.
-     * restore reports a failure at the next pass. */
+    /* Where sequences are not paged: the recurrent states and the first n_kv tokens of the cache,
+     * in a form of the backend's own. restore reports a failure at the next pass. */
     uint64_t (*state_bytes)(const struct session *s, int64_t n_kv);
     int (*save)(const struct session *s, int64_t n_kv, uint8_t *to, struct err *e);
     void (*restore)(struct session *s, int64_t n_kv, const uint8_t *from);

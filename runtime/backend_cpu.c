@@ -2,8 +2,8 @@
 /* runtime/backend_cpu.c - the CPU's side of a session: its memory, passes, head, snapshots. All
  * memory is allocated when the session is made; a pass allocates nothing.
  *
- * Bytes: registers n_ubatch * (sum of widths) * 4, KV n_ctx * row bytes * layers, recurrent states,
- * and per thread one decoded weight panel or one attention tile. */
+ * Bytes: registers n_ubatch * (sum of widths) * 4, per thread one decoded weight panel or one
+ * attention tile, and what sequences keep (runtime/engine/cache.h). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -108,16 +108,19 @@ static int alloc_work(struct session *s, struct err *e) {
     struct sizes z = {0};
     size_nodes(s, &z);
     size_weight(s, &z, s->g->output);
-    int64_t n = s->o.n_ubatch, parts = max_i64(ATTN_TASKS, s->n_workers) * z.att_rows;
+    const int64_t n = s->o.n_ubatch, workers = s->n_workers;
+    const bool dots = s->o.act == ACT_Q8;
     TRY(alloc_ropes(s, e));
     TRY(take(s, &s->decay, n * z.v_heads, sizeof(float), "decay", e));
     TRY(take(s, &s->beta, n * z.v_heads, sizeof(float), "beta", e));
-    TRY(take(s, &s->att_part, parts * z.head_dim, sizeof(float), "attention sums", e));
-    TRY(take(s, &s->att_row, parts, sizeof *s->att_row, "attention sums", e));
+    TRY(take(s, &s->att_tile, n, sizeof *s->att_tile, "attention", e));
+    TRY(take(s, &s->att_part, (ATTN_PARTS + workers * z.att_rows) * z.head_dim, sizeof(float),
+             "attention sums", e));
+    TRY(take(s, &s->att_row, ATTN_PARTS + 2 * workers * z.att_rows, sizeof *s->att_row,
+             "attention sums", e));
     s->qbuf_row = z.q_row;
-    for (int i = 0; i < 2; i++)
-        TRY(take(s, &s->qbuf[i], FEW_TOKENS * max_i64(1, z.used), (size_t)z.q_row,
-                 "8-bit activations", e));
+    for (int i = 0; i < 2 && dots; i++)
+        TRY(take(s, &s->qbuf[i], n * max_i64(1, z.used), (size_t)z.q_row, "8-bit activations", e));
     TRY(alloc_moe(s, &z, e));
     for (int i = 0; i < ACT_BUFS && z.act_blocks; i++)
         TRY(take(s, &s->act_buf[i].act, n * z.act_blocks * (i < ACT_EXPERT ? 1 : z.used),
@@ -136,9 +139,6 @@ int exec_alloc(struct session *s, struct err *e) {
 }
 
 static int cpu_open(struct session *s, struct err *e) {
-    TRY(kv_alloc(&s->kv, e));
-    TRY(rec_alloc(&s->rec, e));
-    s->n_bytes += s->kv.n_bytes + s->rec.n_bytes;
     return exec_alloc(s, e);
 }
 
@@ -150,9 +150,9 @@ void exec_free(struct session *s) {
         s->rope[i].freq = NULL;
     }
     struct moe_bufs *m = &s->moe;
-    void *bufs[] = {s->reg_mem, s->decay,  s->beta,   s->att_part, s->att_row, s->qbuf[0],
-                    s->qbuf[1], m->logits, m->weight, m->expert,   m->place,   m->first,
-                    m->active,  m->x,      m->h,      m->y};
+    void *bufs[] = {s->reg_mem, s->decay,   s->beta,   s->att_tile, s->att_part, s->att_row,
+                    s->qbuf[0], s->qbuf[1], m->logits, m->weight,   m->expert,   m->place,
+                    m->first,   m->active,  m->x,      m->h,        m->y};
     for (size_t i = 0; i < sizeof bufs / sizeof *bufs; i++) buf_free(bufs[i]);
     for (int i = 0; i < ACT_BUFS; i++) buf_free(s->act_buf[i].act);
     for (int i = 0; i < s->n_workers && s->scratch; i++) buf_free(s->scratch[i]);
@@ -160,14 +160,16 @@ void exec_free(struct session *s) {
     free(s->reg);
     s->reg_mem = s->decay = s->beta = s->att_part = NULL;
     s->att_row = NULL;
+    s->att_tile = NULL;
     s->scratch = s->reg = NULL;
     memset(s->qbuf, 0, sizeof s->qbuf);
     memset(m, 0, sizeof *m);
     memset(s->act_buf, 0, sizeof s->act_buf);
 }
 
+/* The sequences are all that is kept. */
 static void cpu_reset(struct session *s) {
-    rec_zero(&s->rec);
+    (void)s;
 }
 
 static int cpu_head(struct session *s, const float *hidden, int64_t n, float *logits,
@@ -185,6 +187,7 @@ static int cpu_pass(struct session *s, float *hidden, float *logits, struct err 
     int64_t d = s->g->reg_width[s->g->hidden_out];
     const float *out = s->reg[s->g->hidden_out];
     const double start = prog_now_s();
+    for (int i = 0; i < s->n_segs; i++) TRY(seq_grow(s->seg[i].seq, s->seg[i].n, e));
     if (s->n_tok <= FEW_TOKENS) pool_use(s->o.pool, tune_threads(&s->tune));
     exec_pass(s);
     if (hidden) memcpy(hidden, out, (size_t)(s->n_tok * d) * sizeof *out);
@@ -194,47 +197,11 @@ static int cpu_pass(struct session *s, float *hidden, float *logits, struct err 
     return rc;
 }
 
-/* Calls fn for every range of memory that belongs to the sequence, in a fixed order. */
-typedef void (*range_fn)(uint8_t **at, uint8_t *p, uint64_t n);
-static void walk_state(const struct session *s, int64_t n_kv, uint8_t **at, range_fn fn) {
-    for (int i = 0; i < s->kv.n_slots; i++) {
-        struct kv_slot *c = &s->kv.slot[i];
-        for (int64_t h = 0; h < c->n_heads; h++) {
-            uint64_t row = (uint64_t)(h * s->kv.n_ctx);
-            fn(at, c->k + row * c->k_row, (uint64_t)n_kv * c->k_row);
-            fn(at, c->v + row * c->v_row, (uint64_t)n_kv * c->v_row);
-        }
-    }
-    for (int i = 0; i < s->rec.n_slots; i++) {
-        struct rec_slot *r = &s->rec.slot[i];
-        fn(at, (uint8_t *)(void *)r->conv, (uint64_t)r->n_conv * sizeof(float));
-        fn(at, (uint8_t *)(void *)r->delta, (uint64_t)r->n_delta * sizeof(float));
-    }
-}
-static void range_save(uint8_t **at, uint8_t *p, uint64_t n) {
-    if (n) memcpy(*at, p, n);
-    *at += n;
-}
-static void range_load(uint8_t **at, uint8_t *p, uint64_t n) {
-    if (n) memcpy(p, *at, n);
-    *at += n;
-}
-
-static uint64_t cpu_state_bytes(const struct session *s, int64_t n_kv) {
-    uint64_t n = s->rec.n_bytes;
-    for (int i = 0; i < s->kv.n_slots; i++)
-        n += (uint64_t)(s->kv.slot[i].n_heads * n_kv) * (s->kv.slot[i].k_row + s->kv.slot[i].v_row);
-    return n;
-}
-
-static int cpu_save(const struct session *s, int64_t n_kv, uint8_t *to, struct err *e) {
+static int cpu_rows(struct session *s, int64_t first, int64_t n, float *hidden, struct err *e) {
+    const int64_t d = s->g->reg_width[s->g->hidden_out];
     (void)e;
-    walk_state(s, n_kv, &to, range_save);
+    memcpy(hidden, s->reg[s->g->hidden_out] + first * d, (size_t)(n * d) * sizeof *hidden);
     return 0;
-}
-static void cpu_restore(struct session *s, int64_t n_kv, const uint8_t *from) {
-    uint8_t *at = (uint8_t *)(uintptr_t)from; /* range_load reads it only */
-    walk_state(s, n_kv, &at, range_load);
 }
 
 const struct backend backend_cpu = {
@@ -243,8 +210,7 @@ const struct backend backend_cpu = {
     .close = exec_free,
     .reset = cpu_reset,
     .pass = cpu_pass,
+    .rows = cpu_rows,
     .head = cpu_head,
-    .state_bytes = cpu_state_bytes,
-    .save = cpu_save,
-    .restore = cpu_restore,
+    .paged = true,
 };

@@ -31,9 +31,9 @@ static bool has_kv_type(const struct kv_type *t) {
 
 static int alloc_kv(struct session *s, struct err *e) {
     struct cuda *d = dev(s);
-    for (int i = 0; i < s->kv.n_slots; i++) {
-        const struct kv_slot *c = &s->kv.slot[i];
-        uint64_t rows = (uint64_t)(c->n_heads * s->kv.n_ctx);
+    for (int i = 0; i < s->cache.kv.n_slots; i++) {
+        const struct kv_slot *c = &s->cache.kv.slot[i];
+        uint64_t rows = (uint64_t)(c->n_heads * s->cache.kv.n_ctx);
         if (!rows) continue;
         if (!has_kv_type(c->kt) || !has_kv_type(c->vt))
             return err_set(e, ERR_USAGE,
@@ -50,14 +50,14 @@ static int alloc_kv(struct session *s, struct err *e) {
 
 static int zero_states(struct session *s, struct err *e) {
     struct cuda *d = dev(s);
-    for (int i = 0; i < s->rec.n_slots; i++)
+    for (int i = 0; i < s->cache.rec.n_slots; i++)
         TRY(cu_fill(d->q, cu_buf_ptr(d->rec[i].buf), 0, cu_buf_bytes(d->rec[i].buf), e));
     return 0;
 }
 
 static int alloc_rec(struct session *s, struct err *e) {
     struct cuda *d = dev(s);
-    for (int i = 0; i < s->rec.n_slots; i++) {
+    for (int i = 0; i < s->cache.rec.n_slots; i++) {
         struct cuda_rec *r = &d->rec[i];
         TRY(cu_buf_new(&r->buf, d->ctx, (uint64_t)(r->n_ring + r->n_delta) * sizeof(float),
                        "recurrent state", e));
@@ -104,8 +104,8 @@ static int cuda_open(struct session *s, struct err *e) {
     s->dev = d;
     d->exact = s->o.act == ACT_F32;
     d->w = xcalloc((size_t)s->g->n_weights + 1, sizeof *d->w);
-    d->kv = xcalloc((size_t)s->kv.n_slots + 1, sizeof *d->kv);
-    d->rec = xcalloc((size_t)s->rec.n_slots + 1, sizeof *d->rec);
+    d->kv = xcalloc((size_t)s->cache.kv.n_slots + 1, sizeof *d->kv);
+    d->rec = xcalloc((size_t)s->cache.rec.n_slots + 1, sizeof *d->rec);
     d->reg = xcalloc((size_t)s->g->n_regs + 1, sizeof *d->reg);
     d->q8 = xcalloc((size_t)s->g->n_regs + 1, sizeof *d->q8);
     d->q8_at = xcalloc((size_t)s->g->n_regs + 1, sizeof *d->q8_at);
@@ -130,11 +130,11 @@ static void cuda_close(struct session *s) {
     if (!d) return;
     exec_cuda_drop_step(d);
     exec_cuda_forget_all(s);
-    for (int i = 0; i < s->kv.n_slots; i++) {
+    for (int i = 0; i < s->cache.kv.n_slots; i++) {
         cu_buf_free(d->kv[i].kb);
         cu_buf_free(d->kv[i].vb);
     }
-    for (int i = 0; i < s->rec.n_slots; i++) cu_buf_free(d->rec[i].buf);
+    for (int i = 0; i < s->cache.rec.n_slots; i++) cu_buf_free(d->rec[i].buf);
     cu_buf_free(d->reg_buf);
     cu_buf_free(d->work);
     exec_cuda_stream_close(s);
@@ -273,7 +273,7 @@ static int cuda_pass(struct session *s, float *hidden, float *logits, struct err
         return (int)e->code;
     }
     TRY(exec_cuda_refresh(s, false, e));
-    d->host_ids[0] = (int32_t)s->pos;
+    d->host_ids[0] = (int32_t)s->own->pos;
     memcpy(d->host_ids + 64, s->ids, (size_t)s->n_tok * sizeof *s->ids);
     TRY(cu_upload(d->q, d->pos, d->host_ids, (uint64_t)(s->n_tok + 64) * sizeof *s->ids, e));
     const bool head = logits || s->best;
@@ -293,6 +293,13 @@ static int cuda_pass(struct session *s, float *hidden, float *logits, struct err
     TRY(cu_sync(d->q, e)); /* host_ids are free again */
     if (logits) memcpy(logits, d->host_logits, n_logits);
     return s->best ? exec_cuda_take_best(s, e) : 0;
+}
+
+static int cuda_rows(struct session *s, int64_t first, int64_t n, float *hidden, struct err *e) {
+    const int64_t w = s->g->reg_width[s->g->hidden_out];
+    TRY(cu_download(dev(s)->q, hidden, dev(s)->reg[s->g->hidden_out] + first * w,
+                    (uint64_t)(n * w) * sizeof *hidden, e));
+    return cu_sync(dev(s)->q, e);
 }
 
 /* ---- snapshots ---- */
@@ -317,13 +324,13 @@ static int walk_plane(struct cuda *d, const struct kv_slot *c, int64_t n_ctx, in
 static int walk_state(const struct session *s, int64_t n_kv, uint8_t *at, range_fn fn,
                       struct err *e) {
     struct cuda *d = dev(s);
-    for (int i = 0; i < s->kv.n_slots; i++) {
-        const struct kv_slot *c = &s->kv.slot[i];
+    for (int i = 0; i < s->cache.kv.n_slots; i++) {
+        const struct kv_slot *c = &s->cache.kv.slot[i];
         if (!c->n_heads) continue;
-        TRY(walk_plane(d, c, s->kv.n_ctx, n_kv, &d->kv[i].k, c->k_row, &at, fn, e));
-        TRY(walk_plane(d, c, s->kv.n_ctx, n_kv, &d->kv[i].v, c->v_row, &at, fn, e));
+        TRY(walk_plane(d, c, s->cache.kv.n_ctx, n_kv, &d->kv[i].k, c->k_row, &at, fn, e));
+        TRY(walk_plane(d, c, s->cache.kv.n_ctx, n_kv, &d->kv[i].v, c->v_row, &at, fn, e));
     }
-    for (int i = 0; i < s->rec.n_slots; i++) {
+    for (int i = 0; i < s->cache.rec.n_slots; i++) {
         uint64_t n = (uint64_t)(d->rec[i].n_ring + d->rec[i].n_delta) * sizeof(float);
         TRY(fn(d, at, d->rec[i].delta, n, e));
         at += n;
@@ -340,10 +347,11 @@ static int range_load(struct cuda *d, void *host, void *p, uint64_t n, struct er
 static uint64_t cuda_state_bytes(const struct session *s, int64_t n_kv) {
     const struct cuda *d = dev(s);
     uint64_t n = 0;
-    for (int i = 0; i < s->rec.n_slots; i++)
+    for (int i = 0; i < s->cache.rec.n_slots; i++)
         n += (uint64_t)(d->rec[i].n_ring + d->rec[i].n_delta) * sizeof(float);
-    for (int i = 0; i < s->kv.n_slots; i++)
-        n += (uint64_t)(s->kv.slot[i].n_heads * n_kv) * (s->kv.slot[i].k_row + s->kv.slot[i].v_row);
+    for (int i = 0; i < s->cache.kv.n_slots; i++)
+        n += (uint64_t)(s->cache.kv.slot[i].n_heads * n_kv) *
+             (s->cache.kv.slot[i].k_row + s->cache.kv.slot[i].v_row);
     return n;
 }
 static int cuda_save(const struct session *s, int64_t n_kv, uint8_t *to, struct err *e) {
@@ -362,6 +370,7 @@ const struct backend backend_cuda = {
     .reset = cuda_reset,
     .use = exec_cuda_forget,
     .pass = cuda_pass,
+    .rows = cuda_rows,
     .head = cuda_head,
     .finds_best = true,
     .score = exec_cuda_score,

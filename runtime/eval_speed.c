@@ -86,11 +86,12 @@ static double weight_bytes(const struct session *s, const struct gr_use *u) {
 }
 
 static double token_bytes(const struct session *s, double depth) {
-    double sum = (double)model_weight(s->m, s->g->output)->n_bytes + 2.0 * (double)s->rec.n_bytes;
+    double sum =
+        (double)model_weight(s->m, s->g->output)->n_bytes + 2.0 * (double)s->cache.rec.n_bytes;
     for (int i = 0; i < s->g->facts.n_uses; i++) sum += weight_bytes(s, &s->g->facts.use[i]);
-    for (int i = 0; i < s->kv.n_slots; i++)
-        sum += depth * (double)s->kv.slot[i].n_heads *
-               (double)(s->kv.slot[i].k_row + s->kv.slot[i].v_row);
+    for (int i = 0; i < s->cache.kv.n_slots; i++)
+        sum += depth * (double)s->cache.kv.slot[i].n_heads *
+               (double)(s->cache.kv.slot[i].k_row + s->cache.kv.slot[i].v_row);
     return sum;
 }
 

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: MIT
 /* runtime/exec.h - what the executor's files share. Internal to runtime/.
  *
- * A pass runs the nodes of the graph one after the other over n_tok tokens (at most n_ubatch);
- * inside a node work is split over the pool. Splits depend on shapes and on n_tok only, never on
- * the number of threads, and no two tasks add to the same number: results are the same bits for any
- * pool. */
+ * A pass runs the nodes of the graph one after the other over n_tok rows (at most n_ubatch). A row
+ * is one token of one sequence; rows of a sequence lie together in order, as a segment. Inside a
+ * node work is split over the pool, and no two tasks add to the same number.
+ *
+ * A row's result depends on its own sequence only: not on the rows beside it, not on how its
+ * sequence was cut into passes, not on the number of threads. Products are computed by functions
+ * whose result for a row does not depend on the other rows; attention orders its sums by the row's
+ * position. */
 #ifndef HONE_RUNTIME_EXEC_H
 #define HONE_RUNTIME_EXEC_H
 
@@ -13,27 +17,40 @@
 
 #include "kernels/pack.h"
 #include "runtime/backend.h"
-#include "runtime/kv.h"
+#include "runtime/engine/cache.h"
 #include "runtime/session.h"
-#include "runtime/state.h"
 #include "runtime/tune.h"
 
 enum {
-    FEW_TOKENS = 16,       /* up to this many rows are multiplied by dot products, more by gemm */
+    FEW_TOKENS = 16,       /* up to so many rows, reading the weights is what takes time */
     PANEL_FLOATS = 131072, /* decoded weight panel of a task: 512 KiB */
     PANEL_MAX_ROWS = 64,
     RUN_BYTES = 256 << 10, /* packed weights that a task with few tokens reads */
     RUN_MAX_ROWS = 1024,
     RUNS_PER_WORKER = 4,
-    KEY_BLOCK = 256, /* keys decoded at a time */
-    ATTN_ROWS = 128, /* query rows of an attention task, or one token's heads */
-    ATTN_TASKS = 64, /* keys are split until there are so many tasks, and no further */
+    KEY_BLOCK = 256,   /* keys decoded at a time; a page of the cache holds a multiple of it */
+    ATTN_ROWS = 128,   /* query rows of an attention task, or one token's heads */
+    ATTN_TASKS = 64,   /* with fewer tiles the spans of a tile are tasks of their own ... */
+    ATTN_PARTS = 8192, /* ... when their sums take no more rows than this */
+    SPANS = 32,        /* spans of a row's keys at most */
     ROPE_TABS = 4
 };
 
 struct att_row { /* of a running softmax */
     double sum;
     float max;
+};
+
+struct att_tile { /* consecutive rows of one sequence whose keys are cut into the same spans */
+    const struct seq *seq;
+    int64_t r0, n, pos; /* first row of the pass, number of rows, position of the first */
+    int64_t span;       /* keys of a span, a multiple of KEY_BLOCK */
+    int64_t span0, n_spans;
+    int64_t task0, part0; /* first task; first row of partial sums */
+};
+struct seg { /* the rows of one sequence in a pass */
+    struct seq *seq;
+    int64_t r0, n; /* rows [r0, r0 + n), the first at position seq->pos */
 };
 
 struct vec_cache { /* small weights (norms, conv, biases) as f32 */
@@ -78,19 +95,21 @@ struct session {
     struct kern kern;
     int n_workers;
     struct tune tune; /* of n_workers, for few tokens */
-    int64_t pos;      /* tokens in the cache */
+    struct cache cache;
+    struct seq *own; /* the sequence of calls that name none */
     /* the pass under way */
     const int32_t *ids;
     int64_t n_tok;
-    int first_block;           /* 0: from the embeddings */
-    struct session_best *best; /* NULL, or what the pass's token is asked for */
-    const float *residual_in;  /* what enters first_block, of the pass */
-    const float *hidden_in;    /* of a draft: [n_tok][n_embd] */
-    uint8_t *mark;             /* states at mark_pos (session_mark), or NULL */
-    int64_t mark_pos;
-    /* shapes always, memory on the CPU only */
-    struct kv kv;
-    struct rec rec;
+    struct seg *seg; /* [n_ubatch] */
+    int n_segs;
+    int64_t *row_pos; /* [n_ubatch] */
+    struct seq **row_seq;
+    int32_t *row_id, *row_from;    /* of session_run: ids in order; the row of each one given */
+    int first_block;               /* 0: from the embeddings */
+    struct session_best *best;     /* NULL, or what the pass's token is asked for */
+    const float *residual_in;      /* what enters first_block, of the pass */
+    const float *hidden_in;        /* of a draft: [n_tok][n_embd] */
+    struct session_snapshot *mark; /* what session_rewind goes back to, or NULL */
     /* small weights and kinds of rope, for every backend */
     struct vec_cache *vec; /* [n_weights] */
     struct rope_tab rope[ROPE_TABS];
@@ -103,10 +122,11 @@ struct session {
     uint8_t *qbuf[2]; /* activation rows in a dot partner format */
     uint64_t qbuf_row;
     struct act_buf act_buf[ACT_BUFS];
-    float *decay, *beta;     /* [n_ubatch][v heads] */
-    float *att_part;         /* sums of attention tasks: [tasks or workers][rows][head_dim] */
-    struct att_row *att_row; /* [tasks or workers][rows] */
-    float **scratch;         /* [n_workers] */
+    float *decay, *beta;       /* [n_ubatch][v heads] */
+    struct att_tile *att_tile; /* [n_ubatch] */
+    float *att_part;           /* sums of attention tasks, then of workers: rows of head_dim */
+    struct att_row *att_row;
+    float **scratch; /* [n_workers] */
     int64_t scratch_floats;
     uint64_t n_bytes;
     struct session_offload offload;
@@ -117,6 +137,7 @@ struct session {
     void *see_hidden_ud;
     session_route_fn see_route;
     void *see_route_ud;
+    const struct seq *shown; /* whose rows an observer is being shown */
 };
 
 /* Rows that enter a product: f32; when `q` is set also in the weight's dot partner format; when `p`
@@ -126,7 +147,6 @@ struct acts {
     int64_t ld, n_rows;
     const uint8_t *q;
     uint64_t q_row;
-    bool few;
     const struct kern_act *p;
     int64_t p_ld;
 };
@@ -149,10 +169,11 @@ void exec_par(struct session *s, int64_t n_items, int64_t chunk, double work, po
 
 /* Largest number of weight rows of length k that a task decodes. */
 int64_t exec_panel_rows(int64_t k);
-/* Chooses how rows x [m][ld] meet w; few: by dot products; buf 0 or 1: which quantized copy is
- * used. exact: f32 activations whatever the mode. */
+/* Chooses how rows x [m][ld] meet w. What is chosen depends on the weight and the mode, not on m:
+ * packed rows, 8-bit dot products, or f32. buf 0 or 1: which quantized copy is used. exact: f32
+ * activations whatever the mode. */
 void exec_acts(struct session *s, struct acts *a, const struct weight *w, const float *x,
-               int64_t ld, int64_t m, bool few, int buf, bool exact);
+               int64_t ld, int64_t m, int buf, bool exact);
 /* out[t*ldo + r - r0] for rows [r0, r1) of one matrix at `mat`. r1 - r0 <= exec_task_rows.
  * scratch: a panel. */
 void exec_rows(const struct session *s, const struct weight *w, const uint8_t *mat, int64_t r0,
@@ -176,6 +197,11 @@ int64_t exec_task_rows(const struct session *s, const struct weight *w, uint64_t
 /* exec_rows for packed weights; mat_off: bytes from the first matrix. */
 void exec_rows_packed(const struct session *s, const struct weight *w, uint64_t mat_off, int64_t r0,
                       int64_t r1, const struct acts *a, float *out, int64_t ldo, float *scratch);
+
+/* Show the residual x [n_tok][width], or the experts [n_tok][n_used] of a node, to whoever observes
+ * them: a call for every sequence of the pass. */
+void exec_show_hidden(struct session *s, int block, const float *x);
+void exec_show_route(struct session *s, const struct gr_node *n, const int32_t *expert);
 
 /* exec_<name> of every operation, as models/ops.def describes it. */
 #define OP(id, name, flags, state, weights)                                                        \

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: MIT
-/* runtime/exec_attn.c - causal attention over the cache, grouped query heads together.
+/* runtime/exec_attn.c - causal attention over the pages of the cache, grouped query heads together.
  *
- * A task is (kv head, a few tokens, a span of keys): the query rows of its heads form one matrix,
- * and keys are gone through in blocks of KEY_BLOCK with a running softmax (Milakov and Gimelshein
- * 2018; Dao et al. 2022), so scratch does not grow with the context. Where heads and tokens make
- * too few tasks for many threads, spans split the keys and their sums are merged in key order. The
- * split depends on the shape of the work alone, never on the number of threads.
+ * A tile is a few consecutive tokens of one sequence. The query rows of a tile that belong to one
+ * kv head form a matrix, which meets keys in blocks of KEY_BLOCK positions with a running softmax
+ * (Milakov and Gimelshein 2018; Dao et al. 2022), so scratch does not grow with the context.
+ *
+ * A row's result must not depend on the rows beside it, nor on how a prompt was cut into passes. So
+ * everything that orders a row's sums follows from the row's own position: blocks and spans begin
+ * at multiples of their length, counted from the start of the sequence; the softmax runs over the
+ * blocks of one span, and the sums of spans are merged in order. The length of a span grows with
+ * the position, so that no row has more than SPANS of them. Whether the spans of a tile are made by
+ * one task or by several changes nothing in the bits.
  *
  * Keys and values of a rotated cache type (kv_type.h) stay rotated here: queries are rotated to
  * meet the keys, and sums of values are rotated back once per head and query. */
@@ -20,9 +25,10 @@ struct job {
     struct session *s;
     const struct gr_node *n;
     const struct kv_slot *kv;
-    int64_t group;           /* query heads per kv head */
-    int64_t t_step, n_steps; /* tokens of a task */
-    int64_t span, n_spans;   /* keys of a task */
+    int64_t group; /* query heads per kv head */
+    int n_tiles;
+    bool split; /* a task is one span of a tile, else all spans of it */
+    int64_t n_tasks;
 };
 
 int64_t exec_attn_rows(const struct gr_node *n) {
@@ -30,12 +36,233 @@ int64_t exec_attn_rows(const struct gr_node *n) {
     return max_i64(ATTN_ROWS / group, 1) * group;
 }
 int64_t exec_attn_scratch(const struct gr_node *n) {
-    return exec_attn_rows(n) * (n->head_dim + KEY_BLOCK) + KEY_BLOCK * n->head_dim;
+    const int64_t rows = exec_attn_rows(n);
+    return rows * (2 * n->head_dim + KEY_BLOCK) + KEY_BLOCK * n->head_dim;
 }
 
-/* First key that a query with `seen` keys before and at its position sees. */
-static int64_t first_key(const struct gr_node *n, int64_t seen) {
-    return n->window > 0 && seen > n->window ? seen - n->window : 0;
+/* First key that a query at `pos` sees. */
+static int64_t first_key(const struct gr_node *n, int64_t pos) {
+    return n->window > 0 && pos >= n->window ? pos - n->window + 1 : 0;
+}
+
+/* ---- cutting the work ---- */
+
+/* Keys of a span for a query at `pos`. *until: positions from here on may have longer spans. */
+static int64_t span_keys(const struct gr_node *n, int64_t pos, int64_t *until) {
+    int64_t blocks = pos / KEY_BLOCK + 1, per_span = 1;
+    const int64_t most = n->window > 0 ? n->window / KEY_BLOCK + 2 : INT64_MAX;
+    blocks = min_i64(blocks, most);
+    while (blocks > SPANS * per_span) per_span *= 2;
+    *until = most <= SPANS * per_span ? INT64_MAX : SPANS * per_span * KEY_BLOCK;
+    return per_span * KEY_BLOCK;
+}
+
+static void add_tiles(struct job *j, const struct seg *g) {
+    struct session *s = j->s;
+    const int64_t step = max_i64(1, ATTN_ROWS / j->group);
+    for (int64_t t = 0; t < g->n;) {
+        const int64_t pos = g->seq->pos + t;
+        int64_t until;
+        struct att_tile *x = &s->att_tile[j->n_tiles++];
+        *x = (struct att_tile){.seq = g->seq, .r0 = g->r0 + t, .pos = pos};
+        x->span = span_keys(j->n, pos, &until);
+        x->n = min_i64(min_i64(step, g->n - t), until - pos);
+        x->span0 = first_key(j->n, pos) / x->span;
+        x->n_spans = (pos + x->n - 1) / x->span + 1 - x->span0;
+        t += x->n;
+    }
+}
+
+/* Tasks, and rows of partial sums where spans are tasks of their own. */
+static void number_tasks(struct job *j, bool split) {
+    int64_t task = 0, row = 0;
+    for (int i = 0; i < j->n_tiles; i++) {
+        struct att_tile *x = &j->s->att_tile[i];
+        const int64_t n = j->kv->n_heads * (split ? x->n_spans : 1);
+        x->task0 = task;
+        x->part0 = row;
+        task += n;
+        row += n * x->n * j->group;
+    }
+    j->n_tasks = task;
+    j->split = split && row <= ATTN_PARTS;
+    if (split && !j->split) number_tasks(j, false);
+}
+
+static void cut(struct job *j) {
+    const struct session *s = j->s;
+    for (int i = 0; i < s->n_segs; i++) add_tiles(j, &s->seg[i]);
+    number_tasks(j, j->n_tiles * j->kv->n_heads < ATTN_TASKS);
+}
+
+/* The tile of a task: the last one that does not begin behind it. */
+static const struct att_tile *tile_of(const struct job *j, int64_t task) {
+    int lo = 0, hi = j->n_tiles;
+    while (hi - lo > 1) {
+        const int mid = (lo + hi) / 2;
+        if (j->s->att_tile[mid].task0 <= task)
+            lo = mid;
+        else
+            hi = mid;
+    }
+    return &j->s->att_tile[lo];
+}
+
+/* ---- one tile and one kv head ---- */
+
+struct work {
+    const struct att_tile *x;
+    int64_t head, rows, hd;
+    float *q, *score, *block; /* [rows][hd], [rows][KEY_BLOCK], [KEY_BLOCK][hd] */
+};
+struct sums {            /* over exponentials, of some keys */
+    float *out;          /* [rows][hd] */
+    struct att_row *row; /* [rows] */
+};
+
+/* Row r is head r % group of token r / group of the tile. */
+static float *row_of(const struct job *j, const struct work *w, gr_reg reg, int64_t r) {
+    const struct session *s = j->s;
+    return s->reg[reg] + (w->x->r0 + r / j->group) * s->g->reg_width[reg] +
+           (w->head * j->group + r % j->group) * w->hd;
+}
+
+static struct work work_of(const struct job *j, const struct att_tile *x, int64_t head,
+                           int worker) {
+    struct work w = {.x = x, .head = head, .rows = x->n * j->group, .hd = j->kv->k_dim};
+    const int64_t rows = exec_attn_rows(j->n);
+    w.q = j->s->scratch[worker];
+    w.score = w.q + rows * w.hd;
+    w.block = w.score + rows * KEY_BLOCK;
+    return w;
+}
+/* Sums that a worker has for itself; `which` 0 or 1. */
+static struct sums own_sums(const struct job *j, const struct work *w, int worker, int which) {
+    struct session *s = j->s;
+    const int64_t rows = exec_attn_rows(j->n), at = ATTN_PARTS + (2 * worker + which) * rows;
+    return which
+               ? (struct sums){w->block + KEY_BLOCK * w->hd, s->att_row + at}
+               : (struct sums){s->att_part + (ATTN_PARTS + worker * rows) * w->hd, s->att_row + at};
+}
+/* Sums of span i of a tile, which several tasks read. */
+static struct sums span_sums(const struct job *j, const struct work *w, int64_t i) {
+    const int64_t row = w->x->part0 + (w->head * w->x->n_spans + i) * w->rows;
+    return (struct sums){j->s->att_part + row * w->hd, j->s->att_row + row};
+}
+
+static void load_queries(const struct job *j, const struct work *w) {
+    for (int64_t r = 0; r < w->rows; r++) {
+        const float *q = row_of(j, w, j->n->src[0], r);
+        for (int64_t i = 0; i < w->hd; i++) w->q[r * w->hd + i] = q[i] * j->n->scale;
+        if (j->kv->kt->rotated) kv_rotate(w->q + r * w->hd, w->hd);
+    }
+}
+
+/* Scores of keys [k0, k0 + nk) become exponentials, 0 where a row does not see the key; what was
+ * summed before shrinks to the new maximum. */
+static void soften(const struct job *j, const struct work *w, const struct sums *to, int64_t k0,
+                   int64_t nk) {
+    const struct session *s = j->s;
+    for (int64_t r = 0; r < w->rows; r++) {
+        const int64_t pos = w->x->pos + r / j->group;
+        const int64_t lo = min_i64(max_i64(first_key(j->n, pos) - k0, 0), nk);
+        const int64_t hi = max_i64(min_i64(pos + 1 - k0, nk), lo);
+        float *p = w->score + r * KEY_BLOCK, *out = to->out + r * w->hd;
+        const float less = s->kern.softmax_more(p + lo, hi - lo, &to->row[r].max, &to->row[r].sum);
+        memset(p, 0, (size_t)lo * sizeof *p);
+        memset(p + hi, 0, (size_t)(nk - hi) * sizeof *p);
+        for (int64_t i = 0; less < 1 && i < w->hd; i++) out[i] *= less;
+    }
+}
+
+/* Sums over the keys of span i that the tile's rows see. */
+static void run_span(const struct job *j, const struct work *w, int64_t i, const struct sums *to) {
+    const struct session *s = j->s;
+    const struct kv_slot *kv = j->kv;
+    const struct att_tile *x = w->x;
+    const int64_t last = x->pos + x->n, begin = (x->span0 + i) * x->span;
+    const int64_t first = max_i64(begin, first_key(j->n, x->pos) / KEY_BLOCK * KEY_BLOCK);
+    memset(to->out, 0, (size_t)(w->rows * w->hd) * sizeof *to->out);
+    for (int64_t r = 0; r < w->rows; r++) to->row[r] = (struct att_row){.max = -INFINITY};
+    for (int64_t k0 = first; k0 < min_i64(begin + x->span, last); k0 += KEY_BLOCK) {
+        const int64_t nk = min_i64(KEY_BLOCK, last - k0);
+        const float *k = kv_rows(&s->kern, kv->kt, seq_key(x->seq, j->n->slot, w->head, k0),
+                                 kv->k_row, nk, kv->k_dim, false, w->block);
+        s->kern.gemm_f32(w->q, w->hd, k, w->hd, w->score, KEY_BLOCK, w->rows, nk, w->hd);
+        soften(j, w, to, k0, nk);
+        const float *v = kv_rows(&s->kern, kv->vt, seq_value(x->seq, j->n->slot, w->head, k0),
+                                 kv->v_row, nk, kv->v_dim, true, w->block);
+        s->kern.gemm_nn(w->score, KEY_BLOCK, v, w->hd, to->out, w->hd, w->rows, w->hd, nk);
+    }
+}
+
+/* Adds the sums of a later span. A span of which a row sees nothing changes nothing of the row. */
+static void merge(const struct work *w, const struct sums *to, const struct sums *more) {
+    for (int64_t r = 0; r < w->rows; r++) {
+        struct att_row *a = &to->row[r];
+        const struct att_row *b = &more->row[r];
+        float *out = to->out + r * w->hd;
+        const float *add = more->out + r * w->hd;
+        if (b->max == -INFINITY) continue;
+        if (a->max == -INFINITY) {
+            memcpy(out, add, (size_t)w->hd * sizeof *out);
+            *a = *b;
+            continue;
+        }
+        const float max = fmaxf(a->max, b->max);
+        const double fa = fp_exp((double)(a->max - max)), fb = fp_exp((double)(b->max - max));
+        for (int64_t i = 0; i < w->hd; i++) out[i] = out[i] * (float)fa + add[i] * (float)fb;
+        *a = (struct att_row){a->sum * fa + b->sum * fb, max};
+    }
+}
+
+static void write_rows(const struct job *j, const struct work *w, const struct sums *from) {
+    for (int64_t r = 0; r < w->rows; r++) {
+        const float inv = (float)(1 / from->row[r].sum);
+        float *dst = row_of(j, w, j->n->dst, r);
+        for (int64_t i = 0; i < w->hd; i++) dst[i] = from->out[r * w->hd + i] * inv;
+        if (j->kv->vt->rotated) kv_rotate_back(dst, w->hd);
+    }
+}
+
+/* ---- tasks ---- */
+
+static void tile_range(void *ctx, int64_t i0, int64_t i1, int worker) {
+    const struct job *j = ctx;
+    for (int64_t i = i0; i < i1; i++) {
+        const int64_t task = j->n_tasks - 1 - i; /* later tokens see more keys: they go first */
+        const struct att_tile *x = tile_of(j, task);
+        const int64_t k = task - x->task0;
+        const struct work w = work_of(j, x, j->split ? k / x->n_spans : k, worker);
+        load_queries(j, &w);
+        if (j->split) {
+            const struct sums to = span_sums(j, &w, k % x->n_spans);
+            run_span(j, &w, k % x->n_spans, &to);
+            continue;
+        }
+        const struct sums all = own_sums(j, &w, worker, 0), one = own_sums(j, &w, worker, 1);
+        run_span(j, &w, 0, &all);
+        for (int64_t span = 1; span < x->n_spans; span++) {
+            run_span(j, &w, span, &one);
+            merge(&w, &all, &one);
+        }
+        write_rows(j, &w, &all);
+    }
+}
+
+/* Item = (tile, kv head): merges what tasks made of its spans. */
+static void merge_range(void *ctx, int64_t i0, int64_t i1, int worker) {
+    const struct job *j = ctx;
+    for (int64_t i = i0; i < i1; i++) {
+        const struct work w =
+            work_of(j, &j->s->att_tile[i / j->kv->n_heads], i % j->kv->n_heads, worker);
+        const struct sums all = span_sums(j, &w, 0);
+        for (int64_t span = 1; span < w.x->n_spans; span++) {
+            const struct sums one = span_sums(j, &w, span);
+            merge(&w, &all, &one);
+        }
+        write_rows(j, &w, &all);
+    }
 }
 
 static void append_range(void *ctx, int64_t t0, int64_t t1, int worker) {
@@ -43,174 +270,31 @@ static void append_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     (void)worker;
     const struct session *s = j->s;
     const struct kv_slot *c = j->kv;
+    const int slot = j->n->slot;
     for (int64_t t = t0; t < t1; t++) {
         const float *k = s->reg[j->n->src[1]] + t * s->g->reg_width[j->n->src[1]];
         const float *v = s->reg[j->n->src[2]] + t * s->g->reg_width[j->n->src[2]];
         for (int64_t h = 0; h < c->n_heads; h++) {
-            uint64_t at = (uint64_t)(h * s->kv.n_ctx + s->pos + t);
-            kv_put(&s->kern, c->kt, k + h * c->k_dim, c->k + at * c->k_row, c->k_dim, false);
-            kv_put(&s->kern, c->vt, v + h * c->v_dim, c->v + at * c->v_row, c->v_dim, true);
+            kv_put(&s->kern, c->kt, k + h * c->k_dim,
+                   seq_key(s->row_seq[t], slot, h, s->row_pos[t]), c->k_dim, false);
+            kv_put(&s->kern, c->vt, v + h * c->v_dim,
+                   seq_value(s->row_seq[t], slot, h, s->row_pos[t]), c->v_dim, true);
         }
     }
-}
-
-/* Rows [pos, pos + n) of a head as f32. */
-static const float *keys(const struct job *j, int64_t head, int64_t pos, int64_t n,
-                         float *scratch) {
-    const struct kv_slot *c = j->kv;
-    return kv_rows(&j->s->kern, c->kt, c->k + (uint64_t)(head * j->s->kv.n_ctx + pos) * c->k_row,
-                   c->k_row, n, c->k_dim, false, scratch);
-}
-static const float *values(const struct job *j, int64_t head, int64_t pos, int64_t n,
-                           float *scratch) {
-    const struct kv_slot *c = j->kv;
-    return kv_rows(&j->s->kern, c->vt, c->v + (uint64_t)(head * j->s->kv.n_ctx + pos) * c->v_row,
-                   c->v_row, n, c->v_dim, true, scratch);
-}
-
-struct tile {                 /* of one task */
-    int64_t head, t0;         /* kv head, first token */
-    int64_t rows, hd, k0, k1; /* keys [k0, k1) are visible to some of the rows */
-    float *q, *score, *block; /* [rows][hd], [rows][KEY_BLOCK], [KEY_BLOCK][hd]: worker's scratch */
-    float *out;               /* [rows][hd] */
-    struct att_row *row;      /* [rows] */
-};
-
-/* Task i of (step of tokens, kv head, span of keys): later tokens, which see more keys, first. Its
- * sums stay in place i where they are merged with others, else they are the worker's. */
-static struct tile tile_of(const struct job *j, int64_t i, int worker) {
-    const struct session *s = j->s;
-    const int64_t head = i / j->n_spans, n_rows = j->t_step * j->group;
-    struct tile x = {.head = head % j->kv->n_heads, .hd = j->kv->k_dim, .q = s->scratch[worker]};
-    x.t0 = (j->n_steps - 1 - head / j->kv->n_heads) * j->t_step;
-    const int64_t t1 = min_i64(x.t0 + j->t_step, s->n_tok);
-    x.rows = (t1 - x.t0) * j->group;
-    x.k0 = first_key(j->n, s->pos + x.t0 + 1) + i % j->n_spans * j->span;
-    x.k1 = min_i64(x.k0 + j->span, s->pos + t1);
-    x.score = x.q + n_rows * x.hd;
-    x.block = x.score + n_rows * KEY_BLOCK;
-    const int64_t place = j->n_spans > 1 ? i : worker;
-    x.out = s->att_part + place * n_rows * x.hd;
-    x.row = s->att_row + place * n_rows;
-    return x;
-}
-
-/* Row r is head r % group of token t0 + r / group. */
-static float *row_of(const struct job *j, const struct tile *x, gr_reg reg, int64_t r) {
-    const struct session *s = j->s;
-    return s->reg[reg] + (x->t0 + r / j->group) * s->g->reg_width[reg] +
-           (x->head * j->group + r % j->group) * x->hd;
-}
-
-static void load_queries(const struct job *j, const struct tile *x) {
-    for (int64_t r = 0; r < x->rows; r++) {
-        const float *q = row_of(j, x, j->n->src[0], r);
-        for (int64_t i = 0; i < x->hd; i++) x->q[r * x->hd + i] = q[i] * j->n->scale;
-        if (j->kv->kt->rotated) kv_rotate(x->q + r * x->hd, x->hd);
-    }
-}
-
-/* Scores of keys [k0, k0 + nk) become exponentials, 0 where a row does not see the key; what was
- * summed before shrinks to the new maximum. */
-static void soften(const struct job *j, const struct tile *x, int64_t k0, int64_t nk) {
-    const struct session *s = j->s;
-    for (int64_t r = 0; r < x->rows; r++) {
-        const int64_t seen = s->pos + x->t0 + r / j->group + 1;
-        const int64_t lo = min_i64(max_i64(first_key(j->n, seen) - k0, 0), nk);
-        const int64_t hi = max_i64(min_i64(seen - k0, nk), lo);
-        float *p = x->score + r * KEY_BLOCK, *out = x->out + r * x->hd;
-        const float less = s->kern.softmax_more(p + lo, hi - lo, &x->row[r].max, &x->row[r].sum);
-        memset(p, 0, (size_t)lo * sizeof *p);
-        memset(p + hi, 0, (size_t)(nk - hi) * sizeof *p);
-        for (int64_t i = 0; less < 1 && i < x->hd; i++) out[i] *= less;
-    }
-}
-
-static void run_tile(const struct job *j, const struct tile *x) {
-    const struct kern *kern = &j->s->kern;
-    memset(x->out, 0, (size_t)(x->rows * x->hd) * sizeof *x->out);
-    for (int64_t r = 0; r < x->rows; r++) x->row[r] = (struct att_row){.max = -INFINITY};
-    load_queries(j, x);
-    for (int64_t k0 = x->k0; k0 < x->k1; k0 += KEY_BLOCK) {
-        const int64_t nk = min_i64(KEY_BLOCK, x->k1 - k0);
-        const float *k = keys(j, x->head, k0, nk, x->block);
-        kern->gemm_f32(x->q, x->hd, k, x->hd, x->score, KEY_BLOCK, x->rows, nk, x->hd);
-        soften(j, x, k0, nk);
-        const float *v = values(j, x->head, k0, nk, x->block);
-        kern->gemm_nn(x->score, KEY_BLOCK, v, x->hd, x->out, x->hd, x->rows, x->hd, nk);
-    }
-}
-
-/* Sums over exponentials -> the node's result. */
-static void write_rows(const struct job *j, const struct tile *x) {
-    for (int64_t r = 0; r < x->rows; r++) {
-        const float inv = (float)(1 / x->row[r].sum);
-        float *dst = row_of(j, x, j->n->dst, r);
-        for (int64_t i = 0; i < x->hd; i++) dst[i] = x->out[r * x->hd + i] * inv;
-        if (j->kv->vt->rotated) kv_rotate_back(dst, x->hd);
-    }
-}
-
-/* Adds the sums of y, which are of other keys, to those of x. */
-static void merge(const struct tile *x, const struct tile *y) {
-    for (int64_t r = 0; r < x->rows; r++) {
-        struct att_row *a = &x->row[r];
-        const struct att_row *b = &y->row[r];
-        const float max = fmaxf(a->max, b->max);
-        if (max == -INFINITY) continue;
-        const double fa = fp_exp((double)(a->max - max)), fb = fp_exp((double)(b->max - max));
-        float *out = x->out + r * x->hd;
-        const float *more = y->out + r * x->hd;
-        for (int64_t i = 0; i < x->hd; i++) out[i] = out[i] * (float)fa + more[i] * (float)fb;
-        *a = (struct att_row){a->sum * fa + b->sum * fb, max};
-    }
-}
-
-static void tile_range(void *ctx, int64_t i0, int64_t i1, int worker) {
-    const struct job *j = ctx;
-    for (int64_t i = i0; i < i1; i++) {
-        const struct tile x = tile_of(j, i, worker);
-        run_tile(j, &x);
-        if (j->n_spans == 1) write_rows(j, &x);
-    }
-}
-
-static void merge_range(void *ctx, int64_t h0, int64_t h1, int worker) {
-    const struct job *j = ctx;
-    for (int64_t h = h0; h < h1; h++) {
-        const struct tile x = tile_of(j, h * j->n_spans, worker);
-        for (int64_t i = 1; i < j->n_spans; i++) {
-            const struct tile y = tile_of(j, h * j->n_spans + i, worker);
-            merge(&x, &y);
-        }
-        write_rows(j, &x);
-    }
-}
-
-/* How keys are split: nothing here may depend on the number of threads. */
-static void split(struct job *j) {
-    const struct session *s = j->s;
-    j->t_step = max_i64(1, ATTN_ROWS / j->group);
-    j->n_steps = div_up(s->n_tok, j->t_step);
-    int64_t n_keys = s->pos + s->n_tok;
-    if (j->n->window > 0) n_keys = min_i64(n_keys, j->n->window + j->t_step);
-    const int64_t blocks = div_up(n_keys, KEY_BLOCK);
-    const int64_t wanted = max_i64(1, ATTN_TASKS / (j->n_steps * j->kv->n_heads));
-    j->span = div_up(blocks, wanted) * KEY_BLOCK;
-    j->n_spans = div_up(n_keys, j->span);
 }
 
 void exec_attn(struct session *s, const struct gr_node *n) {
     struct job j = {
-        .s = s, .n = n, .kv = &s->kv.slot[n->slot], .group = n->n_heads / n->n_kv_heads};
-    split(&j);
+        .s = s, .n = n, .kv = &s->cache.kv.slot[n->slot], .group = n->n_heads / n->n_kv_heads};
+    double keys = 0;
+    cut(&j);
+    for (int i = 0; i < s->n_segs; i++)
+        keys += (double)s->seg[i].n * (double)(s->seg[i].seq->pos + s->seg[i].n);
     if (n->src[1] != GR_NONE)
         exec_par(s, s->n_tok, 16, 8.0 * (double)(s->n_tok * n->n_kv_heads * n->head_dim),
                  append_range, &j);
-    const int64_t n_heads = j.n_steps * j.kv->n_heads;
-    const double work = (double)(s->n_tok * n->n_heads * n->head_dim) * (double)(s->pos + s->n_tok);
-    exec_par(s, n_heads * j.n_spans, 1, work, tile_range, &j);
-    if (j.n_spans > 1)
-        exec_par(s, n_heads, 1, (double)(s->n_tok * n->n_heads * n->head_dim * j.n_spans),
+    exec_par(s, j.n_tasks, 1, keys * (double)(n->n_heads * n->head_dim), tile_range, &j);
+    if (j.split)
+        exec_par(s, j.n_tiles * j.kv->n_heads, 1, (double)(j.n_tasks * n->n_heads * n->head_dim),
                  merge_range, &j);
 }

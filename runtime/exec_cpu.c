@@ -41,9 +41,22 @@ const float *exec_vec(struct session *s, gr_w w) {
     return c->v;
 }
 
-static void show_hidden(struct session *s, int block) {
-    if (s->see_hidden)
-        s->see_hidden(s->see_hidden_ud, block, s->reg[s->g->residual], s->n_tok, s->pos);
+void exec_show_hidden(struct session *s, int block, const float *x) {
+    const int64_t width = s->g->reg_width[s->g->residual];
+    for (int i = 0; i < s->n_segs && s->see_hidden; i++) {
+        const struct seg *g = &s->seg[i];
+        s->shown = g->seq;
+        s->see_hidden(s->see_hidden_ud, block, x + g->r0 * width, g->n, g->seq->pos);
+    }
+}
+
+void exec_show_route(struct session *s, const struct gr_node *n, const int32_t *expert) {
+    for (int i = 0; i < s->n_segs && s->see_route; i++) {
+        const struct seg *g = &s->seg[i];
+        s->shown = g->seq;
+        s->see_route(s->see_route_ud, n->layer, expert + g->r0 * n->n_used, n->n_used, g->n,
+                     g->seq->pos);
+    }
 }
 
 /* Nodes are in order, and a block's residual is complete after hidden_nodes[block]. */
@@ -63,8 +76,9 @@ void exec_pass(struct session *s) {
         if (n->dst != GR_NONE) exec_acts_stale(s, s->reg[n->dst]);
         if (n->dst2 != GR_NONE) exec_acts_stale(s, s->reg[n->dst2]);
         if (!s->see_hidden) continue;
-        if (n->op == OP_EMBED && n->dst == s->g->residual) show_hidden(s, -1);
+        if (n->op == OP_EMBED && n->dst == s->g->residual)
+            exec_show_hidden(s, -1, s->reg[s->g->residual]);
         if (block < s->m->hp.d[HD_LAYERS] && s->g->hidden_nodes[block] == i)
-            show_hidden(s, block++);
+            exec_show_hidden(s, block++, s->reg[s->g->residual]);
     }
 }

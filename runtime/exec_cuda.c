@@ -53,7 +53,7 @@ int exec_cuda_show(struct session *s, gr_w w, const float *src, int64_t n_rows, 
 static int show_hidden(struct session *s, int block, struct err *e) {
     float *x = NULL;
     TRY(exec_cuda_fetch(s, dev(s)->reg[s->g->residual], total(s, s->g->residual), &x, e));
-    s->see_hidden(s->see_hidden_ud, block, x, s->n_tok, s->pos);
+    exec_show_hidden(s, block, x);
     buf_free(x);
     return 0;
 }
@@ -170,7 +170,7 @@ static struct cu_attn attn_args(struct session *s, const struct gr_node *n) {
     struct cuda *d = dev(s);
     struct cu_attn a = {.k = d->kv[n->slot].k,
                         .v = d->kv[n->slot].v,
-                        .n_ctx = s->kv.n_ctx,
+                        .n_ctx = s->cache.kv.n_ctx,
                         .n_heads = n->n_heads,
                         .n_kv_heads = n->n_kv_heads,
                         .head_dim = n->head_dim,

@@ -50,8 +50,7 @@ static int observe_choice(struct session *s, const struct gr_node *n, struct see
     if (!s->see && !s->see_route) return 0;
     if (d->sums) TRY(exec_cuda_sum_sort(s, v->n_pairs, v->n_experts, e));
     if (!d->sums || s->see_route) TRY(fetch_experts(s, v, e));
-    if (s->see_route)
-        s->see_route(s->see_route_ud, n->layer, v->expert, n->n_used, s->n_tok, s->pos);
+    exec_show_route(s, n, v->expert);
     if (!s->see) return 0;
     int64_t ld = s->g->reg_width[n->src[0]];
     TRY(show_pairs(s, v, n->w[1], d->reg[n->src[0]], n->n_used, ld, e));

@@ -122,8 +122,8 @@ static void plan(struct session *s, struct cuda_plan *p) {
     cut_work(s, &work);
     p->regs = regs.at;
     p->work = work.at;
-    p->kv = s->kv.n_bytes;
-    for (int i = 0; i < s->rec.n_slots; i++) {
+    p->kv = s->cache.kv.n_bytes;
+    for (int i = 0; i < s->cache.rec.n_slots; i++) {
         d->rec[i].n_ring = ring_floats(s, i, &d->rec[i].n_delta);
         p->rec += (uint64_t)(d->rec[i].n_ring + d->rec[i].n_delta) * sizeof(float);
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* runtime/exec_delta.c - the recurrent layer: short convolution and gated delta rule.
  *
- * Rows of a head's state are independent given k, q, beta and decay, so a task owns a few rows and
- * walks all tokens of the pass with them: the state is read and written once per pass, not per
- * token. */
+ * Rows of a head's state are independent given k, q, beta and decay, so a task owns a few rows of
+ * one sequence's state and walks all its tokens of the pass with them: the state is read and
+ * written once per pass, not per token. */
 #include <math.h>
 
 #include "core/num.h"
@@ -17,18 +17,23 @@ struct conv_job {
     const float *w;
     int64_t n_ch, k;
 };
+/* Item = (sequence, some channels). */
 static void conv_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     const struct conv_job *j = ctx;
     (void)worker;
-    int64_t c0 = i0 * CONV_CHANNELS, c1 = min_i64(i1 * CONV_CHANNELS, j->n_ch);
-    j->s->kern.conv_silu(j->s->reg[j->n->dst], j->n_ch, j->w, j->s->rec.slot[j->n->slot].conv,
-                         j->s->n_tok, c0, c1, j->n_ch, j->k);
+    const int64_t n_parts = div_up(j->n_ch, CONV_CHANNELS);
+    for (int64_t i = i0; i < i1; i++) {
+        const struct seg *g = &j->s->seg[i / n_parts];
+        const int64_t c0 = i % n_parts * CONV_CHANNELS, c1 = min_i64(c0 + CONV_CHANNELS, j->n_ch);
+        j->s->kern.conv_silu(j->s->reg[j->n->dst] + g->r0 * j->n_ch, j->n_ch, j->w,
+                             seq_conv(g->seq, j->n->slot), g->n, c0, c1, j->n_ch, j->k);
+    }
 }
 void exec_conv_silu(struct session *s, const struct gr_node *n) {
     struct conv_job j = {s, n, exec_vec(s, n->w[0]), s->g->reg_width[n->dst],
                          model_weight(s->m, n->w[0])->ne[0]};
-    exec_par(s, div_up(j.n_ch, CONV_CHANNELS), 1, 8.0 * (double)s->n_tok * (double)j.n_ch,
-             conv_range, &j);
+    exec_par(s, s->n_segs * div_up(j.n_ch, CONV_CHANNELS), 1,
+             8.0 * (double)s->n_tok * (double)j.n_ch, conv_range, &j);
 }
 
 struct delta_job {
@@ -62,19 +67,23 @@ static void prepare_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     }
 }
 
-/* Item = (v head, group of rows of its state). */
+/* Item = (sequence, v head, group of rows of its state). */
 static void delta_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     const struct delta_job *j = ctx;
     (void)worker;
     const struct session *s = j->s;
     const struct gr_node *n = j->n;
-    int64_t hv = n->n_heads, hk = n->n_kv_heads, dk = n->head_dim, dv = n->v_dim;
+    const int64_t hv = n->n_heads, hk = n->n_kv_heads, dk = n->head_dim, dv = n->v_dim;
+    const int64_t ldo = s->g->reg_width[n->dst];
     for (int64_t i = i0; i < i1; i++) {
-        int64_t h = i / j->row_groups, r0 = i % j->row_groups * DELTA_ROWS;
-        s->kern.delta_rows(s->rec.slot[n->slot].delta + h * dv * dk, j->qkv + (h % hk) * dk,
-                           j->qkv + (hk + h % hk) * dk, j->ld, j->qkv + 2 * hk * dk + h * dv, j->ld,
-                           s->reg[n->dst] + h * dv, s->g->reg_width[n->dst], s->decay + h,
-                           s->beta + h, hv, s->n_tok, dk, r0, min_i64(r0 + DELTA_ROWS, dv));
+        const struct seg *g = &s->seg[i / (hv * j->row_groups)];
+        const int64_t h = i / j->row_groups % hv, r0 = i % j->row_groups * DELTA_ROWS;
+        const float *qkv = j->qkv + g->r0 * j->ld;
+        s->kern.delta_rows(seq_scan(g->seq, n->slot) + h * dv * dk, qkv + (h % hk) * dk,
+                           qkv + (hk + h % hk) * dk, j->ld, qkv + 2 * hk * dk + h * dv, j->ld,
+                           s->reg[n->dst] + g->r0 * ldo + h * dv, ldo, s->decay + g->r0 * hv + h,
+                           s->beta + g->r0 * hv + h, hv, g->n, dk, r0,
+                           min_i64(r0 + DELTA_ROWS, dv));
     }
 }
 
@@ -89,5 +98,5 @@ void exec_delta(struct session *s, const struct gr_node *n) {
     exec_par(s, s->n_tok, 8, 8.0 * (double)s->n_tok * (double)j.ld, prepare_range, &j);
     exec_acts_stale(s, j.qkv);
     double work = 4.0 * (double)s->n_tok * (double)(n->n_heads * n->v_dim * n->head_dim);
-    exec_par(s, n->n_heads * j.row_groups, 1, work, delta_range, &j);
+    exec_par(s, s->n_segs * n->n_heads * j.row_groups, 1, work, delta_range, &j);
 }

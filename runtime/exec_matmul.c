@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /* runtime/exec_matmul.c - dense products: rows of activations with a weight of any type.
  *
- * Many tokens: a task decodes a panel of weight rows to f32 and multiplies it with all tokens (f32
- * weights are used where they lie). Few tokens: one dot product per weight row, on 8-bit
- * activations where the mode and the type allow it, so that weights are read once and nothing is
- * written. */
+ * How a weight meets its rows is decided by its type and the mode alone, so that a row's result is
+ * the same in any company. With 8-bit activations it is by packed rows (exec_packed.c), or by dot
+ * products where a type has no packed form; otherwise a task decodes a panel of weight rows to f32
+ * (f32 weights are used where they lie) and multiplies it with all rows. */
 #include <string.h>
 
 #include "core/num.h"
@@ -31,8 +31,8 @@ static void quant_range(void *ctx, int64_t t0, int64_t t1, int worker) {
 }
 
 void exec_acts(struct session *s, struct acts *a, const struct weight *w, const float *x,
-               int64_t ld, int64_t m, bool few, int buf, bool exact) {
-    *a = (struct acts){.x = x, .ld = ld, .n_rows = m, .few = few};
+               int64_t ld, int64_t m, int buf, bool exact) {
+    *a = (struct acts){.x = x, .ld = ld, .n_rows = m};
     if (!exact && exec_is_packed(s, w)) {
         const int dense = kern_dot_partner(w->type) == QT_Q8_K ? ACT_DENSE : ACT_DENSE2;
         a->p = exec_round(s, &s->act_buf[dense], w, x, ld, m);
@@ -40,8 +40,7 @@ void exec_acts(struct session *s, struct acts *a, const struct weight *w, const 
         return;
     }
     enum qtype partner = kern_dot_partner(w->type);
-    if (!few || exact || s->o.act != ACT_Q8 || partner == QT_F32 || !s->kern.op[w->type].dot)
-        return;
+    if (exact || s->o.act != ACT_Q8 || partner == QT_F32 || !s->kern.op[w->type].dot) return;
     a->q_row = qtype_row_bytes(partner, w->ne[0]);
     if (!a->q_row || a->q_row > s->qbuf_row) { /* no such row: exact is always right */
         a->q_row = 0;
@@ -53,24 +52,16 @@ void exec_acts(struct session *s, struct acts *a, const struct weight *w, const 
 }
 
 static void rows_dot(const struct session *s, const struct weight *w, const uint8_t *mat,
-                     int64_t r0, int64_t r1, const struct acts *a, float *out, int64_t ldo,
-                     float *scratch) {
+                     int64_t r0, int64_t r1, const struct acts *a, float *out, int64_t ldo) {
     const struct kern_ops *op = &s->kern.op[w->type];
-    bool direct = op->dot && kern_dot_partner(w->type) == QT_F32;
-    int64_t k = w->ne[0];
     for (int64_t r = r0; r < r1; r++) {
         const uint8_t *wr = mat + (uint64_t)r * w->row_bytes;
         float *o = out + (r - r0);
-        if (a->q && op->dot) {
+        if (op->dots)
+            op->dots(wr, a->q, a->q_row, a->n_rows, o, ldo, w->ne[0]);
+        else
             for (int64_t t = 0; t < a->n_rows; t++)
-                o[t * ldo] = op->dot(wr, a->q + (uint64_t)t * a->q_row, k);
-        } else if (direct) {
-            for (int64_t t = 0; t < a->n_rows; t++) o[t * ldo] = op->dot(wr, a->x + t * a->ld, k);
-        } else {
-            op->decode(wr, scratch, k);
-            for (int64_t t = 0; t < a->n_rows; t++)
-                o[t * ldo] = s->kern.dot_f32(scratch, a->x + t * a->ld, k);
-        }
+                o[t * ldo] = op->dot(wr, a->q + (uint64_t)t * a->q_row, w->ne[0]);
     }
 }
 
@@ -81,8 +72,8 @@ void exec_rows(const struct session *s, const struct weight *w, const uint8_t *m
                          scratch);
         return;
     }
-    if (a->few) {
-        rows_dot(s, w, mat, r0, r1, a, out, ldo, scratch);
+    if (a->q) {
+        rows_dot(s, w, mat, r0, r1, a, out, ldo);
         return;
     }
     int64_t k = w->ne[0];
@@ -111,6 +102,7 @@ static void product_range(void *ctx, int64_t i0, int64_t i1, int worker) {
         struct acts a = j->a;
         a.x += t0 * a.ld;
         if (a.p) a.p += t0 * a.p_ld;
+        if (a.q) a.q += (uint64_t)t0 * a.q_row;
         a.n_rows = min_i64(j->t_block, j->a.n_rows - t0);
         exec_rows(j->s, j->w, j->w->data, r0, r1, &a, j->out + t0 * j->ldo + r0, j->ldo,
                   j->s->scratch[worker]);
@@ -119,17 +111,16 @@ static void product_range(void *ctx, int64_t i0, int64_t i1, int worker) {
 
 void exec_product(struct session *s, const struct weight *w, const float *x, int64_t ld, int64_t m,
                   float *out, int64_t ldo, bool exact) {
-    for (; m > s->o.n_ubatch && !exact && exec_is_packed(s, w); m -= s->o.n_ubatch) {
+    for (; m > s->o.n_ubatch && !exact && s->o.act == ACT_Q8; m -= s->o.n_ubatch) {
         exec_product(s, w, x, ld, s->o.n_ubatch, out, ldo, exact);
         x += s->o.n_ubatch * ld;
         out += s->o.n_ubatch * ldo;
     }
     struct product_job j = {.s = s, .w = w, .out = out, .ldo = ldo, .t_block = m};
-    exec_acts(s, &j.a, w, x, ld, m, m <= FEW_TOKENS, 0, exact);
+    exec_acts(s, &j.a, w, x, ld, m, 0, exact);
     j.panel = exec_task_rows(s, w, w->row_bytes, w->ne[1], 1, m);
     j.n_panels = div_up(w->ne[1], j.panel);
-    if (j.a.p || (!j.a.few && j.n_panels < 8))
-        j.t_block = 128; /* few rows: split the tokens instead */
+    if (j.a.p || j.a.q || j.n_panels < 8) j.t_block = 128; /* few panels: split the tokens */
     int64_t n_items = j.n_panels * div_up(m, j.t_block);
     exec_par(s, n_items, 1, (double)m * (double)w->ne[0] * (double)w->ne[1], product_range, &j);
 }

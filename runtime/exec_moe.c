@@ -5,7 +5,7 @@
  * pairs are sorted by expert with a counting sort, so each expert's rows are one matrix. Phase 1, a
  * task per (expert, panel of rows): gate and up, then SwiGLU. Phase 2, a task per (expert, panel):
  * down. At the end each token adds its slots in slot order: the same bits for any number of
- * threads. With few tokens the same phases run with dot products instead of decoded panels. */
+ * threads. */
 #include <string.h>
 
 #include "core/num.h"
@@ -91,15 +91,15 @@ static void gather_rounded(void *ctx, int64_t t0, int64_t t1, int worker) {
 
 /* How sorted rows meet gate or up (`which` 0, 1): for packed weights a token is rounded once, then
  * its copies are sorted. */
-static void inputs(struct job *j, const struct weight *w, struct acts *a, int64_t pairs, bool few,
+static void inputs(struct job *j, const struct weight *w, struct acts *a, int64_t pairs,
                    int which) {
     struct session *s = j->s;
     if (!exec_is_packed(s, w)) {
-        exec_acts(s, a, w, j->b->x, j->d, pairs, few, which, false);
+        exec_acts(s, a, w, j->b->x, j->d, pairs, which, false);
         return;
     }
     struct acts once;
-    exec_acts(s, &once, w, j->x, j->d, s->n_tok, few, which, false);
+    exec_acts(s, &once, w, j->x, j->d, s->n_tok, which, false);
     j->rounded = once.p;
     j->sorted = s->act_buf[ACT_EXPERT + which].act;
     j->row_blocks = once.p_ld;
@@ -108,10 +108,10 @@ static void inputs(struct job *j, const struct weight *w, struct acts *a, int64_
         (struct acts){.x = j->b->x, .ld = j->d, .n_rows = pairs, .p = j->sorted, .p_ld = once.p_ld};
 }
 /* How the sorted rows h meet down. */
-static void middle(struct job *j, int64_t pairs, bool few) {
+static void middle(struct job *j, int64_t pairs) {
     struct session *s = j->s;
     if (!exec_is_packed(s, j->down)) {
-        exec_acts(s, &j->a, j->down, j->b->h, j->f, pairs, few, 0, false);
+        exec_acts(s, &j->a, j->down, j->b->h, j->f, pairs, 0, false);
         return;
     }
     struct act_buf *b = &s->act_buf[ACT_EXPERT];
@@ -207,13 +207,11 @@ void exec_moe(struct session *s, const struct gr_node *n) {
     j.up_row = fused ? j.f : 0;
     if (n->w[4] != GR_NONE) j.factor = exec_vec(s, n->w[4]);
     int64_t pairs = s->n_tok * j.n_used;
-    bool few = s->n_tok <= FEW_TOKENS;
     double work = (double)(pairs * j.d) * (double)j.f;
     if (s->see) s->see(s->see_ud, &s->g->weight[n->w[0]], -1, judged, s->n_tok, j.d);
     exec_product(s, router, judged, j.d, s->n_tok, j.b->logits, j.n_experts, true);
     exec_par(s, s->n_tok, 16, (double)(s->n_tok * j.n_experts * (8 + j.n_used)), choose_range, &j);
-    if (s->see_route)
-        s->see_route(s->see_route_ud, n->layer, j.b->expert, j.n_used, s->n_tok, s->pos);
+    exec_show_route(s, n, j.b->expert);
     sort_pairs(&j);
     if (s->see || !exec_is_packed(s, j.gate) || !exec_is_packed(s, j.up))
         exec_par(s, s->n_tok, 16, (double)(pairs * j.d), gather_range, &j);
@@ -221,17 +219,17 @@ void exec_moe(struct session *s, const struct gr_node *n) {
         show_rows(&j, n->w[1], j.b->x, j.d);
         if (!fused) show_rows(&j, n->w[2], j.b->x, j.d);
     }
-    inputs(&j, j.gate, &j.a, pairs, few, 0);
+    inputs(&j, j.gate, &j.a, pairs, 0);
     j.a_up = j.a;
     if (kern_dot_partner(j.up->type) != kern_dot_partner(j.gate->type) ||
         exec_is_packed(s, j.up) != exec_is_packed(s, j.gate))
-        inputs(&j, j.up, &j.a_up, pairs, few, 1);
+        inputs(&j, j.up, &j.a_up, pairs, 1);
     j.panel =
         exec_task_rows(s, j.gate, j.gate->row_bytes + j.up->row_bytes, j.f, j.n_active, s->n_tok);
     j.n_panels = div_up(j.f, j.panel);
     exec_par(s, j.n_active * j.n_panels, 1, 2 * work, gate_up_range, &j);
     if (s->see) show_rows(&j, n->w[3], j.b->h, j.f);
-    middle(&j, pairs, few);
+    middle(&j, pairs);
     j.panel = exec_task_rows(s, j.down, j.down->row_bytes, j.d, j.n_active, s->n_tok);
     j.n_panels = div_up(j.d, j.panel);
     exec_par(s, j.n_active * j.n_panels, 1, work, down_range, &j);

@@ -54,7 +54,7 @@ static void fill(struct session *s, struct rope_tab *tab) {
     double m = exec_rope_freqs(s, tab, tab->freq);
     for (int64_t i = 0; i < half; i++)
         for (int64_t t = 0; t < s->n_tok; t++) {
-            double a = (double)(s->pos + t) * tab->freq[i];
+            double a = (double)s->row_pos[t] * tab->freq[i];
             tab->cs[(t * half + i) * 2] = (float)(m * cos(a));
             tab->cs[(t * half + i) * 2 + 1] = (float)(m * sin(a));
         }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* runtime/kv.c - allocation and row access of the KV cache (kv.h). Memory is n_ctx * n_heads *
- * (k_row + v_row) bytes per attention layer, allocated once. */
+/* runtime/kv.c - shapes of the key and value slots, and access to their rows (kv.h). */
 #include "runtime/kv.h"
 
 #include <inttypes.h>
@@ -23,6 +22,7 @@ static int slot_shape(struct kv *c, struct kv_slot *s, const struct gr_kv *shape
     s->n_heads = shape->n_heads;
     s->k_dim = shape->k_dim;
     s->v_dim = shape->v_dim;
+    s->window = shape->window;
     TRY(row_bytes(s->kt, s->k_dim, &s->k_row, e));
     TRY(row_bytes(s->vt, s->v_dim, &s->v_row, e));
     uint64_t rows, kb, vb;
@@ -48,26 +48,7 @@ int kv_init(struct kv *c, const struct graph *g, int64_t n_ctx, const struct kv_
     return 0;
 }
 
-int kv_alloc(struct kv *c, struct err *e) {
-    for (int i = 0; i < c->n_slots; i++) {
-        struct kv_slot *s = &c->slot[i];
-        uint64_t rows = (uint64_t)(s->n_heads * c->n_ctx);
-        void *p = NULL;
-        if (!rows) continue;
-        TRY(buf_alloc(&p, rows * s->k_row, "KV cache", e));
-        s->k = p;
-        p = NULL;
-        TRY(buf_alloc(&p, rows * s->v_row, "KV cache", e));
-        s->v = p;
-    }
-    return 0;
-}
-
 void kv_release(struct kv *c) {
-    for (int i = 0; i < c->n_slots && c->slot; i++) {
-        buf_free(c->slot[i].k);
-        buf_free(c->slot[i].v);
-    }
     free(c->slot);
     memset(c, 0, sizeof *c);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* runtime/session.c - one sequence through a model: forward in passes of at most n_ubatch tokens,
- * head, snapshots. What a device does is behind struct backend; here are the arguments and the
- * position. */
+/* runtime/session.c - sequences through a model: rows gathered into passes of at most n_ubatch,
+ * head, snapshots. What a device does is behind struct backend; here are the arguments, and the
+ * order of rows: those of one sequence lie together in a pass, as a segment. */
 #include "runtime/session.h"
 
 #include <inttypes.h>
@@ -16,7 +16,7 @@
 #include "kernels/cuda/cuda.h"
 #include "runtime/exec.h"
 
-enum { DEFAULT_CTX = 4096, DEFAULT_UBATCH = 512 };
+enum { DEFAULT_CTX = 4096, DEFAULT_UBATCH = 512, PAGE_TOKENS = KEY_BLOCK };
 
 static int defaults(struct session *s, const struct session_opts *o, struct err *e) {
     s->o = *o;
@@ -114,6 +114,25 @@ static void tune_for(struct session *s) {
     tune_init(&s->tune, s->n_workers, (int)min_i64(hw.n_cores, s->n_workers));
 }
 
+static int open_cache(struct session *s, const struct kv_plan *plan, struct err *e) {
+    struct kv kv;
+    struct rec rec;
+    const int rc = kv_init(&kv, s->g, s->o.n_ctx, plan, e);
+    rec_init(&rec, s->g);
+    cache_init(&s->cache, &kv, &rec, PAGE_TOKENS, s->o.n_ubatch, false);
+    return rc;
+}
+
+/* What describes the rows of a pass. */
+static void alloc_rows(struct session *s) {
+    const size_t n = (size_t)s->o.n_ubatch;
+    s->seg = xcalloc(n, sizeof *s->seg);
+    s->row_pos = xcalloc(n, sizeof *s->row_pos);
+    s->row_seq = xcalloc(n, sizeof *s->row_seq);
+    s->row_id = xcalloc(n, sizeof *s->row_id);
+    s->row_from = xcalloc(n, sizeof *s->row_from);
+}
+
 /* Lets the thread work for the session's context; returns what it worked for. */
 static struct ctx *enter(const struct session *s) {
     return ctx_enter(s->o.ctx ? s->o.ctx : ctx_current());
@@ -135,9 +154,12 @@ int session_new(struct session **out, const struct model *m, const struct sessio
     s->vec = xcalloc((size_t)s->g->n_weights + 1, sizeof *s->vec);
     if (s->o.device.kind == DEVICE_CPU) TRY_GOTO(fail, rc, exec_pack(s, NULL, e));
     TRY_GOTO(fail, rc, find_ropes(s, e));
-    TRY_GOTO(fail, rc, kv_init(&s->kv, s->g, s->o.n_ctx, &plan, e));
-    rec_init(&s->rec, s->g);
+    TRY_GOTO(fail, rc, open_cache(s, &plan, e));
     TRY_GOTO(fail, rc, open_device(s, e));
+    s->cache.pass_tok = s->o.n_ubatch; /* a device may have chosen another */
+    s->cache.paged = s->be->paged;
+    alloc_rows(s);
+    TRY_GOTO(fail, rc, seq_new(&s->own, &s->cache, s->o.n_ctx, e));
     *out = s;
     ctx_enter(callers);
     return 0;
@@ -151,16 +173,21 @@ void session_free(struct session *s) {
     if (!s) return;
     s->be->close(s);
     for (int i = 0; i < s->g->n_weights && s->vec; i++) free(s->vec[i].own);
-    kv_release(&s->kv);
-    rec_release(&s->rec);
+    session_snapshot_free(s->mark);
+    seq_free(s->own);
+    cache_release(&s->cache);
+    free(s->seg);
+    free(s->row_pos);
+    free(s->row_seq);
+    free(s->row_id);
+    free(s->row_from);
     free(s->vec);
     exec_unpack(s);
-    buf_free(s->mark);
     free(s);
 }
 
 void session_reset(struct session *s) {
-    s->pos = 0;
+    seq_reset(s->own);
     s->be->reset(s);
 }
 int session_threads(const struct session *s, bool *settled) {
@@ -168,10 +195,13 @@ int session_threads(const struct session *s, bool *settled) {
     return tune_threads(&s->tune);
 }
 int64_t session_pos(const struct session *s) {
-    return s->pos;
+    return s->own->pos;
 }
 uint64_t session_bytes(const struct session *s) {
-    return s->n_bytes;
+    return s->n_bytes + s->cache.n_bytes;
+}
+const struct seq *session_shown(const struct session *s) {
+    return s->shown;
 }
 void session_observe(struct session *s, session_see_fn fn, void *ud) {
     s->see = fn;
@@ -198,33 +228,54 @@ const struct session_opts *session_get_opts(const struct session *s) {
     return &s->o;
 }
 
-static int check_ids(const struct session *s, const int32_t *ids, int64_t n, struct err *e) {
-    int64_t n_vocab = s->m->hp.d[HD_VOCAB];
-    if (n < 0 || n > s->o.n_ctx - s->pos)
-        return err_set(e, ERR_USAGE,
-                       "the context of %" PRId64 " tokens is full: %" PRId64
-                       " are used and %" PRId64 " more were given; use a larger --ctx",
-                       s->o.n_ctx, s->pos, n);
-    for (int64_t i = 0; i < n; i++)
-        if (ids[i] < 0 || ids[i] >= n_vocab)
-            return err_set(e, ERR_USAGE,
-                           "token id %" PRId32 " at position %" PRId64
-                           " is outside the vocabulary of %" PRId64 " entries",
-                           ids[i], i, n_vocab);
+static int check_id(const struct session *s, int32_t id, int64_t i, struct err *e) {
+    const int64_t n_vocab = s->m->hp.d[HD_VOCAB];
+    if (id >= 0 && id < n_vocab) return 0;
+    return err_set(e, ERR_USAGE,
+                   "token id %" PRId32 " at position %" PRId64
+                   " is outside the vocabulary of %" PRId64 " entries",
+                   id, i, n_vocab);
+}
+
+static int check_room(const struct session *s, const struct seq *q, int64_t n, struct err *e) {
+    if (n >= 0 && n <= s->o.n_ctx - q->pos) return 0;
+    return err_set(e, ERR_USAGE,
+                   "the context of %" PRId64 " tokens is full: %" PRId64 " are used and %" PRId64
+                   " more were given; use a larger --ctx",
+                   s->o.n_ctx, q->pos, n);
+}
+
+/* ---- passes ---- */
+
+/* Makes a pass of the next n rows of the session's own sequence. */
+static void gather_own(struct session *s, const int32_t *ids, int64_t n) {
+    s->ids = ids;
+    s->n_tok = n;
+    s->n_segs = 1;
+    s->seg[0] = (struct seg){s->own, 0, n};
+    for (int64_t i = 0; i < n; i++) {
+        s->row_pos[i] = s->own->pos + i;
+        s->row_seq[i] = s->own;
+    }
+}
+
+/* Runs the pass that was put together. */
+static int pass(struct session *s, float *hidden, float *logits, struct err *e) {
+    if (!s->o.whole && prog_interrupted()) return err_set(e, ERR_INTR, "interrupted");
+    TRY(s->be->pass(s, hidden, logits, e));
+    for (int i = 0; i < s->n_segs; i++) seq_advance(s->seg[i].seq, s->seg[i].n);
     return 0;
 }
 
 /* hidden: all rows, or NULL; logits: of the last row, or NULL. */
 static int feed(struct session *s, const int32_t *ids, int64_t n, float *hidden, float *logits,
                 struct err *e) {
-    TRY(check_ids(s, ids, n, e));
+    TRY(check_room(s, s->own, n, e));
+    for (int64_t i = 0; i < n; i++) TRY(check_id(s, ids[i], i, e));
     int64_t d = s->g->reg_width[s->g->hidden_out];
     for (int64_t i = 0; i < n; i += s->n_tok) {
-        if (!s->o.whole && prog_interrupted()) return err_set(e, ERR_INTR, "interrupted");
-        s->ids = ids + i;
-        s->n_tok = min_i64(s->o.n_ubatch, n - i);
-        TRY(s->be->pass(s, hidden ? hidden + i * d : NULL, i + s->n_tok == n ? logits : NULL, e));
-        s->pos += s->n_tok;
+        gather_own(s, ids + i, min_i64(s->o.n_ubatch, n - i));
+        TRY(pass(s, hidden ? hidden + i * d : NULL, i + s->n_tok == n ? logits : NULL, e));
         if (s->hidden_in) s->hidden_in += s->n_tok * d;
     }
     return 0;
@@ -234,6 +285,120 @@ static int forward(struct session *s, const int32_t *ids, int64_t n, float *hidd
                    struct err *e) {
     struct ctx *callers = enter(s);
     int rc = feed(s, ids, n, hidden, logits, e);
+    ctx_enter(callers);
+    return rc;
+}
+
+bool session_can_batch(const struct session *s) {
+    return s->be->paged;
+}
+
+int session_new_seq(struct session *s, int64_t n_reserve, struct seq **out, struct err *e) {
+    if (!s->be->paged)
+        return err_set(e, ERR_USAGE, "several sequences at a time are not computed on %s yet",
+                       s->be->name);
+    if (n_reserve < 0 || n_reserve > s->o.n_ctx)
+        return err_set(e, ERR_USAGE,
+                       "a sequence of %" PRId64 " tokens does not fit a context of %" PRId64,
+                       n_reserve, s->o.n_ctx);
+    return seq_new(out, &s->cache, n_reserve, e);
+}
+
+struct seq *session_own_seq(const struct session *s) {
+    return s->own;
+}
+
+static struct seq *seq_of(const struct session *s, const struct session_row *row) {
+    return row->seq ? row->seq : s->own;
+}
+
+/* Counts rows per sequence in seq.mark, which is 0 again afterwards. */
+static int check_rows(struct session *s, const struct session_row *row, int64_t n, struct err *e) {
+    int rc = s->g->hidden_in == GR_NONE
+                 ? 0
+                 : err_set(e, ERR_USAGE, "a draft model's rows come with hidden rows");
+    for (int64_t i = 0; i < n && !rc; i++) {
+        struct seq *q = seq_of(s, &row[i]);
+        rc = check_id(s, row[i].id, i, e);
+        if (rc) break;
+        if (q->cache != &s->cache || (!s->be->paged && q != s->own))
+            rc = err_set(e, ERR_USAGE, "row %" PRId64 ": the sequence is not of this session", i);
+        else
+            rc = check_room(s, q, ++q->mark, e);
+    }
+    for (int64_t i = 0; i < n; i++) {
+        struct seq *q = seq_of(s, &row[i]);
+        if (q->cache == &s->cache) q->mark = 0;
+    }
+    return rc;
+}
+
+/* Puts together a pass of n rows, sequences in the order of their first ones. row_from[i] is the
+ * row of the pass that row[i] becomes. */
+static void gather(struct session *s, const struct session_row *row, int64_t n) {
+    s->n_segs = 0;
+    for (int64_t i = 0; i < n; i++) {
+        struct seq *q = seq_of(s, &row[i]);
+        if (!q->mark) {
+            q->mark = ++s->n_segs;
+            s->seg[q->mark - 1] = (struct seg){.seq = q};
+        }
+        s->seg[q->mark - 1].n++;
+    }
+    int64_t r0 = 0;
+    for (int k = 0; k < s->n_segs; k++) {
+        s->seg[k].r0 = r0;
+        r0 += s->seg[k].n;
+        s->seg[k].n = 0; /* counts again below */
+    }
+    for (int64_t i = 0; i < n; i++) {
+        struct seq *q = seq_of(s, &row[i]);
+        struct seg *g = &s->seg[q->mark - 1];
+        const int64_t r = g->r0 + g->n;
+        s->row_id[r] = row[i].id;
+        s->row_pos[r] = q->pos + g->n++;
+        s->row_seq[r] = q;
+        s->row_from[i] = (int32_t)r;
+    }
+    for (int k = 0; k < s->n_segs; k++) s->seg[k].seq->mark = 0;
+    s->ids = s->row_id;
+    s->n_tok = n;
+}
+
+/* Copies what the rows want, in their order, behind *hidden and *logits. */
+static int hand_out(struct session *s, const struct session_row *row, int64_t n, float **hidden,
+                    float **logits, struct err *e) {
+    const int64_t d = s->g->reg_width[s->g->hidden_out], v = s->m->hp.d[HD_VOCAB];
+    float *x = NULL;
+    int64_t n_logits = 0;
+    int rc = 0;
+    for (int64_t i = 0; i < n; i++) {
+        if (*hidden && (row[i].want & WANT_HIDDEN)) {
+            TRY(s->be->rows(s, s->row_from[i], 1, *hidden, e));
+            *hidden += d;
+        }
+        n_logits += *logits && (row[i].want & WANT_LOGITS);
+    }
+    if (!n_logits) return 0;
+    x = xmalloc((size_t)(n_logits * d) * sizeof *x);
+    for (int64_t i = 0, k = 0; i < n && !rc; i++)
+        if (row[i].want & WANT_LOGITS) rc = s->be->rows(s, s->row_from[i], 1, x + k++ * d, e);
+    if (!rc) rc = s->be->head(s, x, n_logits, *logits, e);
+    *logits += n_logits * v;
+    free(x);
+    return rc;
+}
+
+int session_run(struct session *s, const struct session_row *row, int64_t n, float *hidden,
+                float *logits, struct err *e) {
+    struct ctx *callers = enter(s);
+    int rc = check_rows(s, row, n, e);
+    for (int64_t i = 0, k; i < n && !rc; i += k) {
+        k = min_i64(s->o.n_ubatch, n - i);
+        gather(s, row + i, k);
+        rc = pass(s, NULL, NULL, e);
+        if (!rc) rc = hand_out(s, row + i, k, &hidden, &logits, e);
+    }
     ctx_enter(callers);
     return rc;
 }
@@ -359,43 +524,62 @@ int session_step(struct session *s, const int32_t *ids, int64_t n, float *logits
     return session_forward_hidden(s, ids, NULL, n, NULL, logits, e);
 }
 
+/* ---- going back ---- */
+
 struct session_snapshot {
-    int64_t pos;
+    struct seq *seq; /* where sequences are paged, else */
+    int64_t pos, n_kv;
     uint8_t *data;
 };
 
+/* n_kv: tokens of the cache that a device copies; pages are shared. */
+static int save(const struct session *s, int64_t n_kv, struct session_snapshot **at,
+                struct err *e) {
+    struct session_snapshot *snap = *at;
+    if (!snap) {
+        snap = *at = xcalloc(1, sizeof *snap);
+        if (!s->be->paged) {
+            void *p = NULL;
+            TRY(buf_alloc(&p, s->be->state_bytes(s, n_kv) + 1, "snapshot of a session", e));
+            snap->data = p;
+        }
+    }
+    snap->pos = s->own->pos;
+    snap->n_kv = n_kv;
+    if (!s->be->paged) return s->be->save(s, n_kv, snap->data, e);
+    if (!snap->seq) return seq_fork(&snap->seq, s->own, e);
+    seq_restore(snap->seq, s->own);
+    return 0;
+}
+
 int session_save(const struct session *s, struct session_snapshot **out, struct err *e) {
-    void *p = NULL;
-    TRY(buf_alloc(&p, s->be->state_bytes(s, s->pos) + 1, "snapshot of a session", e));
-    int rc = s->be->save(s, s->pos, p, e);
+    struct session_snapshot *snap = NULL;
+    const int rc = save(s, s->own->pos, &snap, e);
     if (rc) {
-        buf_free(p);
+        session_snapshot_free(snap);
         return rc;
     }
-    struct session_snapshot *snap = xcalloc(1, sizeof *snap);
-    snap->pos = s->pos;
-    snap->data = p;
     *out = snap;
     return 0;
 }
 void session_restore(struct session *s, const struct session_snapshot *snap) {
-    s->pos = snap->pos;
-    s->be->restore(s, snap->pos, snap->data);
+    if (snap->seq) {
+        seq_restore(s->own, snap->seq);
+        return;
+    }
+    s->own->pos = snap->pos;
+    s->be->restore(s, snap->n_kv, snap->data);
 }
 void session_snapshot_free(struct session_snapshot *snap) {
     if (!snap) return;
+    seq_free(snap->seq);
     buf_free(snap->data);
     free(snap);
 }
 
 int session_mark(struct session *s, struct err *e) {
-    void *p = s->mark;
-    if (!p) TRY(buf_alloc(&p, s->be->state_bytes(s, 0) + 1, "states to go back to", e));
-    s->mark = p;
-    s->mark_pos = s->pos;
-    return s->be->save(s, 0, s->mark, e);
+    return save(s, 0, &s->mark, e);
 }
 void session_rewind(struct session *s) {
-    s->pos = s->mark_pos;
-    s->be->restore(s, 0, s->mark);
+    session_restore(s, s->mark);
 }

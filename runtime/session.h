@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: MIT
-/* runtime/session.h - one sequence through a model: KV cache, recurrent state, and forward passes
- * in any batching (all at once, uneven pieces, token by token: same logits up to rounding). */
+/* runtime/session.h - sequences through a model: forward passes in any batching. On the CPU a
+ * token's logits have the same bits whether its sequence is fed all at once, in uneven pieces or
+ * token by token, and whatever other sequences are fed beside it; on a device they are the same up
+ * to rounding.
+ *
+ * A session has a sequence of its own, which the calls that name none feed; session_run feeds any
+ * number of them together. */
 #ifndef HONE_RUNTIME_SESSION_H
 #define HONE_RUNTIME_SESSION_H
 
 #include "core/ctx.h"
 #include "core/pool.h"
 #include "kernels/kern.h"
+#include "runtime/engine/seq.h"
 #include "runtime/model.h"
 
 enum act_mode {
@@ -69,7 +75,7 @@ void session_reset(struct session *s); /* position 0, states zero */
 /* Threads that make a token (runtime/tune.h); *settled: the number will not change any more. */
 int session_threads(const struct session *s, bool *settled);
 int64_t session_pos(const struct session *s);
-uint64_t session_bytes(const struct session *s); /* KV + state + scratch */
+uint64_t session_bytes(const struct session *s); /* KV + state of all sequences + scratch */
 
 /* Feeds n tokens at the current position. hidden: NULL or [n][n_embd], the input of the head for
  * every token. ERR_USAGE when the context is full or an id is out of range. */
@@ -89,6 +95,30 @@ int session_forward_hidden(struct session *s, const int32_t *ids, const float *h
                            float *hidden, float *logits, struct err *e);
 /* Head: logits[n][n_vocab] for n hidden rows. The caller keeps n small (memory n * vocab). */
 int session_head(struct session *s, const float *hidden, int64_t n, float *logits, struct err *e);
+
+/* ---- several sequences ---- */
+
+/* One token of one sequence. */
+struct session_row {
+    int32_t id;
+    struct seq *seq; /* NULL: the session's own */
+    unsigned want;   /* bits of enum session_want */
+};
+enum session_want { WANT_HIDDEN = 1 /* the input of the head */, WANT_LOGITS = 2 };
+/* False: only the session's own sequence can be fed. */
+bool session_can_batch(const struct session *s);
+/* Makes an empty sequence of at most n_ctx tokens, for which memory is set aside up to n_reserve
+ * tokens; it takes more as it grows. ERR_SYS: there is not so much memory, and nothing has changed.
+ * ERR_USAGE where only one sequence can be. */
+int session_new_seq(struct session *s, int64_t n_reserve, struct seq **out, struct err *e);
+/* Returns the session's own sequence, borrowed. */
+struct seq *session_own_seq(const struct session *s);
+/* Feeds n rows; those of one sequence in their order, each at the position behind the one before.
+ * hidden: NULL or [number of rows that want it][n_embd]; logits: NULL or [number of rows that want
+ * them][n_vocab]; both in the order of the rows. An error of the arguments changes nothing; after
+ * any other error seq_pos tells how much of a sequence was fed. */
+int session_run(struct session *s, const struct session_row *row, int64_t n, float *hidden,
+                float *logits, struct err *e);
 
 /* The largest finite logits of a token, largest first, ties to the lower id: what sampling needs of
  * a vocabulary. */
@@ -160,6 +190,8 @@ void session_observe_hidden(struct session *s, session_hidden_fn fn, void *ud);
 typedef void (*session_route_fn)(void *ud, int block, const int32_t *expert, int64_t n_used,
                                  int64_t n_rows, int64_t pos);
 void session_observe_route(struct session *s, session_route_fn fn, void *ud);
+/* During a call of the last two: the sequence whose rows are shown, borrowed. */
+const struct seq *session_shown(const struct session *s);
 
 const char *session_device(const struct session *s); /* where it computes: "cpu" or "cuda" */
 /* What of a model has no room on its device; zeros where all has. */
@@ -179,7 +211,8 @@ int session_save(const struct session *s, struct session_snapshot **out, struct 
 void session_restore(struct session *s, const struct session_snapshot *snap);
 void session_snapshot_free(struct session_snapshot *snap);
 /* To go back a few tokens: marks this position (recurrent states are copied, the cache stays where
- * it is), returns to it. A mark holds until the next one or a reset; memory: the states once. */
+ * it is), returns to it. A mark holds until the next one or a reset; memory: the states once, and
+ * of layers with a window what it has left since. */
 int session_mark(struct session *s, struct err *e);
 void session_rewind(struct session *s);
 

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: MIT
-/* runtime/state.h - what recurrent (delta-net) layers remember: the last k-1 raw inputs of the
- * convolution and one matrix per value head. Size does not depend on the context. Internal. */
+/* runtime/state.h - what recurrent layers remember of a sequence: the last width - 1 inputs of the
+ * convolution and one matrix per value head. Its size does not depend on the number of tokens.
+ * Only shapes are here; the memory is a sequence's (runtime/engine/cache.h), or a device's.
+ * Internal to runtime/. */
 #ifndef HONE_RUNTIME_STATE_H
 #define HONE_RUNTIME_STATE_H
 
-#include "core/err.h"
 #include "models/graph.h"
 
 struct rec_slot {
-    int64_t n_conv, n_delta; /* floats */
-    float *conv;             /* [k-1][channels], oldest first */
-    float *delta;            /* [v heads][v_dim][k_dim] */
+    int64_t n_conv;  /* floats of the convolution's tail: [width - 1][channels], oldest first */
+    int64_t n_delta; /* floats of the scan's matrices: [value heads][v_dim][k_dim] */
+    int64_t at;      /* first float of the slot in a sequence's state */
 };
 struct rec {
     int n_slots;
     struct rec_slot *slot;
-    uint64_t n_bytes;
+    uint64_t n_bytes; /* of one sequence's state */
 };
-void rec_init(struct rec *r, const struct graph *g); /* sizes */
-int rec_alloc(struct rec *r, struct err *e);         /* memory, zero */
+/* Reads the shapes off the graph. */
+void rec_init(struct rec *r, const struct graph *g);
 void rec_release(struct rec *r);
-void rec_zero(struct rec *r); /* what was allocated */
 
 #endif

@@ -128,6 +128,89 @@ INLINE float iq_dot(struct iq_type t, const uint8_t *grid, const uint8_t *w,
     return hsum(acc);
 }
 
+/* ---- many activation rows with one row of weights ----
+ * Some blocks are taken apart once, into bytes that need no lookups; then every activation row
+ * meets them. Sums are made as by iq_dot, so the results have its bits. */
+enum { IQ_BLOCKS = 8, IQ_TOKENS = 32, IQ_ABREAST = 4 };
+
+struct iq_apart {              /* one block */
+    __m256i level[8], sign[8]; /* of a chunk: sizes, and bytes whose signs are the weights' */
+    __m256i scale[8];          /* of a chunk's products, in both halves */
+    float d;
+};
+
+INLINE void iq_take_apart(struct iq_type t, const uint8_t *grid, const uint8_t *w,
+                          struct iq_apart *x) {
+    struct iq_head h[1];
+    t.head(w, h);
+    IN_MEMORY(h);
+    x->d = h->d * t.unit;
+    UNROLL for (int c = 0; c < 8; c++) {
+        const __m256i pick = _mm256_set1_epi16((short)((2 * c + 1) << 8 | 2 * c));
+        const __m256i v = iq_level(t.per, h, grid, c);
+        x->scale[c] = _mm256_shuffle_epi8(h->scale, pick);
+        x->level[c] = _mm256_abs_epi8(v);
+        x->sign[c] = t.per < 0 ? v : _mm256_or_si256(bit_mask(h->sign[c]), _mm256_set1_epi8(1));
+    }
+}
+
+/* n_blocks blocks with `abreast` rows that lie `stride` bytes apart; adds to acc. */
+INLINE void iq_meet(int abreast, const struct iq_apart *x, int64_t n_blocks,
+                    const struct blk_Q8_K *a, uint64_t stride, __m256 *acc) {
+    __m256 sum[IQ_ABREAST];
+    UNROLL for (int i = 0; i < abreast; i++) sum[i] = acc[i];
+    for (int64_t b = 0; b < n_blocks; b++, x++) {
+        const struct blk_Q8_K *y[IQ_ABREAST];
+        __m256i s[IQ_ABREAST];
+        UNROLL for (int i = 0; i < abreast; i++) {
+            y[i] = (const void *)((const uint8_t *)(a + b) + (uint64_t)i * stride);
+            s[i] = _mm256_setzero_si256();
+        }
+        UNROLL for (int c = 0; c < 8; c++) UNROLL for (int i = 0; i < abreast; i++) {
+            const __m256i v = _mm256_sign_epi8(load32(y[i]->qs + 32 * c), x->sign[c]);
+            s[i] = _mm256_add_epi32(
+                s[i], _mm256_madd_epi16(_mm256_maddubs_epi16(x->level[c], v), x->scale[c]));
+        }
+        UNROLL for (int i = 0; i < abreast; i++) sum[i] =
+            _mm256_fmadd_ps(_mm256_set1_ps(x->d * y[i]->d), _mm256_cvtepi32_ps(s[i]), sum[i]);
+    }
+    UNROLL for (int i = 0; i < abreast; i++) acc[i] = sum[i];
+}
+
+/* At most IQ_TOKENS rows. */
+INLINE void iq_some(struct iq_type t, const uint8_t *grid, const uint8_t *w, const uint8_t *a,
+                    uint64_t stride, int64_t n_tok, float *out, int64_t ldo, int64_t n) {
+    struct iq_apart x[IQ_BLOCKS];
+    __m256 acc[IQ_TOKENS];
+    for (int64_t i = 0; i < n_tok; i++) acc[i] = _mm256_setzero_ps();
+    for (int64_t b = 0; b < n / QK; b += IQ_BLOCKS) {
+        const int64_t nb = n / QK - b < IQ_BLOCKS ? n / QK - b : IQ_BLOCKS;
+        const struct blk_Q8_K *y = (const void *)a;
+        int64_t i = 0;
+        for (int64_t k = 0; k < nb; k++) iq_take_apart(t, grid, w + (b + k) * t.size, &x[k]);
+        for (; i + IQ_ABREAST <= n_tok; i += IQ_ABREAST)
+            iq_meet(IQ_ABREAST, x, nb,
+                    (const void *)(a + (uint64_t)i * stride + (uint64_t)b * sizeof *y), stride,
+                    acc + i);
+        for (; i < n_tok; i++)
+            iq_meet(1, x, nb, (const void *)(a + (uint64_t)i * stride + (uint64_t)b * sizeof *y),
+                    stride, acc + i);
+    }
+    for (int64_t i = 0; i < n_tok; i++) out[i * ldo] = hsum(acc[i]);
+}
+
+INLINE void iq_dots(struct iq_type t, const uint8_t *grid, const uint8_t *w, const uint8_t *a,
+                    uint64_t stride, int64_t n_tok, float *out, int64_t ldo, int64_t n) {
+    if (n_tok < IQ_ABREAST) {
+        for (int64_t i = 0; i < n_tok; i++)
+            out[i * ldo] = iq_dot(t, grid, w, (const void *)(a + (uint64_t)i * stride), n);
+        return;
+    }
+    for (int64_t i = 0; i < n_tok; i += IQ_TOKENS)
+        iq_some(t, grid, w, a + (uint64_t)i * stride, stride,
+                n_tok - i < IQ_TOKENS ? n_tok - i : IQ_TOKENS, out + i * ldo, ldo, n);
+}
+
 #define IQ_OPS(TYPE, UNIT, PER, GRID)                                                              \
     static const struct iq_type iq_type = {sizeof(struct blk_##TYPE), UNIT, PER, head};            \
     static void decode(const void *restrict w, float *restrict dst, int64_t n) {                   \
@@ -136,6 +219,10 @@ INLINE float iq_dot(struct iq_type t, const uint8_t *grid, const uint8_t *w,
     static float dot(const void *restrict w, const void *restrict y, int64_t n) {                  \
         return iq_dot(iq_type, (const void *)kern_grid_get()->GRID, w, y, n);                      \
     }                                                                                              \
-    const struct kern_ops kern_avx2_##TYPE = {.decode = decode, .dot = dot}
+    static void dots(const void *restrict w, const void *restrict a, uint64_t stride,              \
+                     int64_t n_tok, float *restrict out, int64_t ldo, int64_t n) {                 \
+        iq_dots(iq_type, (const void *)kern_grid_get()->GRID, w, a, stride, n_tok, out, ldo, n);   \
+    }                                                                                              \
+    const struct kern_ops kern_avx2_##TYPE = {.decode = decode, .dot = dot, .dots = dots}
 
 #endif

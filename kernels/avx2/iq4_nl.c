@@ -26,4 +26,5 @@ static float dot(const void *restrict w, const void *restrict a, int64_t n) {
     return block32_dot(w, sizeof(struct blk_IQ4_NL), a, n, codes, scale);
 }
 
-const struct kern_ops kern_avx2_IQ4_NL = {decode, dot, gemm, LANES};
+const struct kern_ops kern_avx2_IQ4_NL = {
+    .decode = decode, .dot = dot, .gemm = gemm, .rows = LANES};

@@ -53,4 +53,5 @@ static float dot(const void *restrict w, const void *restrict a, int64_t n) {
     return hsum(acc);
 }
 
-const struct kern_ops kern_avx2_IQ4_XS = {decode, dot, gemm, LANES};
+const struct kern_ops kern_avx2_IQ4_XS = {
+    .decode = decode, .dot = dot, .gemm = gemm, .rows = LANES};

@@ -66,4 +66,4 @@ static float dot(const void *restrict w, const void *restrict a, int64_t n) {
     return hsum(acc);
 }
 
-const struct kern_ops kern_avx2_Q3_K = {decode, dot, gemm, LANES};
+const struct kern_ops kern_avx2_Q3_K = {.decode = decode, .dot = dot, .gemm = gemm, .rows = LANES};

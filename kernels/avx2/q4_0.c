@@ -24,4 +24,4 @@ static float dot(const void *restrict w, const void *restrict a, int64_t n) {
     return block32_dot(w, sizeof(struct blk_Q4_0), a, n, codes, scale);
 }
 
-const struct kern_ops kern_avx2_Q4_0 = {decode, dot, gemm, LANES};
+const struct kern_ops kern_avx2_Q4_0 = {.decode = decode, .dot = dot, .gemm = gemm, .rows = LANES};

@@ -19,4 +19,4 @@ static float dot(const void *restrict w, const void *restrict a, int64_t n) {
     return block32_dot_min(w, sizeof(struct blk_Q4_1), a, n, codes);
 }
 
-const struct kern_ops kern_avx2_Q4_1 = {decode, dot, gemm, LANES};
+const struct kern_ops kern_avx2_Q4_1 = {.decode = decode, .dot = dot, .gemm = gemm, .rows = LANES};

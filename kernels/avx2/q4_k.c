@@ -49,4 +49,4 @@ static float dot(const void *restrict w, const void *restrict a, int64_t n) {
     return hsum(acc) - hsum4(acc_min);
 }
 
-const struct kern_ops kern_avx2_Q4_K = {decode, dot, gemm, LANES};
+const struct kern_ops kern_avx2_Q4_K = {.decode = decode, .dot = dot, .gemm = gemm, .rows = LANES};

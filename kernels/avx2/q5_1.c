@@ -21,4 +21,4 @@ static float dot(const void *restrict w, const void *restrict a, int64_t n) {
     return block32_dot_min(w, sizeof(struct blk_Q5_1), a, n, codes);
 }
 
-const struct kern_ops kern_avx2_Q5_1 = {decode, dot, gemm, LANES};
+const struct kern_ops kern_avx2_Q5_1 = {.decode = decode, .dot = dot, .gemm = gemm, .rows = LANES};

@@ -62,4 +62,4 @@ static float dot(const void *restrict w, const void *restrict a, int64_t n) {
     return hsum(acc);
 }
 
-const struct kern_ops kern_avx2_Q6_K = {decode, dot, gemm, LANES};
+const struct kern_ops kern_avx2_Q6_K = {.decode = decode, .dot = dot, .gemm = gemm, .rows = LANES};

@@ -136,6 +136,32 @@ static void check_decode(const struct kern *k, enum qtype t, const uint8_t *w, c
     free(out);
 }
 
+/* Many activation rows at once have the bits of one at a time, whatever their number, and nothing
+ * is written between the results. */
+static void check_dots(const struct kern *ref, const struct kern *k, enum qtype t, const uint8_t *w,
+                       int64_t n, struct rng *r) {
+    enum { MOST = 37, LDO = 3 };
+    const uint64_t row = qtype_row_bytes(kern_dot_partner(t), n), stride = row + 12;
+    if (!k->op[t].dots) return;
+    uint8_t *a = calloc(MOST, (size_t)stride);
+    for (int i = 0; i < MOST; i++)
+        fill_act(ref, kern_dot_partner(t), r, a + (uint64_t)i * stride, n, i % 3);
+    for (int m = 1; m <= MOST; m += m < 9 ? 1 : 14) {
+        float out[MOST * LDO];
+        for (int i = 0; i < MOST * LDO; i++) out[i] = 1234.5f;
+        k->op[t].dots(w, a, stride, m, out, LDO, n);
+        for (int i = 0; i < MOST * LDO; i++) {
+            const bool result = i % LDO == 0 && i / LDO < m;
+            const float want =
+                result ? k->op[t].dot(w, a + (uint64_t)(i / LDO) * stride, n) : 1234.5f;
+            if (memcmp(&out[i], &want, sizeof want) != 0)
+                CHECK_FAIL("%s %s: %d rows of %" PRId64 " are not as one", qtype_name(t),
+                           kern_isa_name(k->isa), m, n);
+        }
+    }
+    free(a);
+}
+
 static void check_case(const struct kern *ref, enum qtype t, int64_t nb, enum fill how,
                        struct rng *r) {
     const struct qtype_info *q = qtype_info(t);
@@ -155,6 +181,7 @@ static void check_case(const struct kern *ref, enum qtype t, int64_t nb, enum fi
             check_dot(ref, &k, t, w, dec, nb, a);
             free(a);
         }
+        check_dots(ref, &k, t, w, n, r);
     }
     free(w);
     free(dec);

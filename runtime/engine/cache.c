@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: MIT
+/* runtime/engine/cache.c - pages, and the sequences that hold them (cache.h).
+ *
+ * Memory comes in extents of several pages, so that what one sequence reads lies together. An
+ * extent goes back to the system when none of its pages is held and no reservation counts on it. */
+#include "runtime/engine/cache.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "core/num.h"
+
+struct extent {
+    struct extent *next;
+    void *mem;
+    struct page *page;
+    int64_t n_pages, n_held;
+    bool reserved; /* made for a reservation; else for a sequence that grew without one */
+};
+
+void cache_init(struct cache *c, const struct kv *kv, const struct rec *rec, int64_t page_tok,
+                int64_t pass_tok, bool paged) {
+    memset(c, 0, sizeof *c);
+    c->kv = *kv;
+    c->rec = *rec;
+    c->page_tok = page_tok;
+    c->pass_tok = pass_tok;
+    c->paged = paged;
+    c->next_id = 1;
+    c->pool = xcalloc((size_t)kv->n_slots + 1, sizeof *c->pool);
+    for (int i = 0; i < kv->n_slots; i++) {
+        const struct kv_slot *s = &kv->slot[i];
+        c->pool[i].page_bytes = (uint64_t)(s->n_heads * page_tok) * (s->k_row + s->v_row);
+    }
+}
+
+void cache_release(struct cache *c) {
+    for (int i = 0; i < c->kv.n_slots && c->pool; i++)
+        for (struct extent *x = c->pool[i].extent, *next; x; x = next) {
+            next = x->next;
+            buf_free(x->mem);
+            free(x->page);
+            free(x);
+        }
+    free(c->pool);
+    kv_release(&c->kv);
+    rec_release(&c->rec);
+    memset(c, 0, sizeof *c);
+}
+
+/* ---- pools ---- */
+
+int64_t cache_slot_pages(const struct cache *c, int slot, int64_t n_tok) {
+    const struct kv_slot *s = &c->kv.slot[slot];
+    const int64_t all = div_up(n_tok, c->page_tok);
+    if (!s->n_heads) return 0;
+    return s->window > 0 ? min_i64(all, div_up(s->window, c->page_tok) + 1) : all;
+}
+
+/* Pages that the rows of a pass need on top, before the window drops what they leave behind. */
+static int64_t pass_pages(const struct cache *c, int slot) {
+    const int64_t all = div_up(c->kv.n_ctx, c->page_tok);
+    return min_i64(div_up(c->pass_tok - 1, c->page_tok),
+                   all - cache_slot_pages(c, slot, c->kv.n_ctx));
+}
+
+/* Pages that reservations want a pool to have. */
+static int64_t pages_wanted(const struct cache *c, int slot, int64_t n_reserved) {
+    const struct kv_slot *s = &c->kv.slot[slot];
+    return n_reserved + (n_reserved && s->window > 0 ? pass_pages(c, slot) : 0);
+}
+
+static int pool_extend(struct cache *c, struct pool *p, int64_t n, bool reserved, struct err *e) {
+    uint64_t bytes;
+    void *mem = NULL;
+    if (!mul_ok((uint64_t)n, p->page_bytes, &bytes))
+        return err_set(e, ERR_USAGE, "a cache of %" PRId64 " pages is too large", n);
+    TRY(buf_alloc(&mem, bytes, "keys and values", e));
+    struct extent *x = xcalloc(1, sizeof *x);
+    *x = (struct extent){p->extent, mem, xcalloc((size_t)n, sizeof *x->page), n, 0, reserved};
+    p->extent = x;
+    for (int64_t i = n; i-- > 0;) {
+        struct page *page = &x->page[i];
+        page->extent = x;
+        page->data = (uint8_t *)mem + (uint64_t)i * p->page_bytes;
+        page->next = p->free;
+        p->free = page;
+    }
+    p->n_base += reserved ? n : 0;
+    p->n_free += n;
+    c->n_bytes += bytes;
+    return 0;
+}
+
+/* Gives back extents that nobody holds a page of, but what reservations count on. The first extent
+ * stays: it is that of the session's own sequence. */
+static void pool_shrink(struct cache *c, int slot) {
+    struct pool *p = &c->pool[slot];
+    const int64_t keep = pages_wanted(c, slot, p->n_reserved);
+    for (struct extent **at = &p->extent; *at;) {
+        struct extent *x = *at;
+        if (x->n_held || !x->next || (x->reserved && p->n_base - x->n_pages < keep)) {
+            at = &x->next;
+            continue;
+        }
+        for (struct page **f = &p->free; *f;)
+            if ((*f)->extent == x)
+                *f = (*f)->next;
+            else
+                f = &(*f)->next;
+        *at = x->next;
+        p->n_base -= x->reserved ? x->n_pages : 0;
+        p->n_free -= x->n_pages;
+        c->n_bytes -= (uint64_t)x->n_pages * p->page_bytes;
+        buf_free(x->mem);
+        free(x->page);
+        free(x);
+    }
+}
+
+static struct page *page_take(struct pool *p, uint64_t writer) {
+    struct page *page = p->free;
+    p->free = page->next;
+    p->n_free--;
+    page->extent->n_held++;
+    page->next = NULL;
+    page->refs = 1;
+    page->writer = writer;
+    page->sealed = 0;
+    return page;
+}
+
+static void page_drop(struct pool *p, struct page *page) {
+    if (--page->refs) return;
+    page->extent->n_held--;
+    page->next = p->free;
+    p->free = page;
+    p->n_free++;
+}
+
+/* ---- sequences ---- */
+
+static int reserve(struct cache *c, int64_t n_tok, struct err *e) {
+    for (int i = 0; i < c->kv.n_slots; i++) {
+        struct pool *p = &c->pool[i];
+        const int64_t n = cache_slot_pages(c, i, n_tok),
+                      want = pages_wanted(c, i, p->n_reserved + n);
+        if (want > p->n_base) {
+            const int rc = pool_extend(c, p, want - p->n_base, true, e);
+            if (rc) {
+                while (i-- > 0) {
+                    c->pool[i].n_reserved -= cache_slot_pages(c, i, n_tok);
+                    pool_shrink(c, i);
+                }
+                return rc;
+            }
+        }
+        p->n_reserved += n;
+    }
+    return 0;
+}
+
+static void unreserve(struct cache *c, int64_t n_tok) {
+    for (int i = 0; i < c->kv.n_slots; i++) {
+        c->pool[i].n_reserved -= cache_slot_pages(c, i, n_tok);
+        pool_shrink(c, i);
+    }
+}
+
+static int seq_alloc(struct seq **out, struct cache *c, struct err *e) {
+    void *state = NULL;
+    if (c->paged && c->rec.n_bytes) TRY(buf_alloc(&state, c->rec.n_bytes, "recurrent state", e));
+    struct seq *q = xcalloc(1, sizeof *q);
+    q->cache = c;
+    q->id = c->next_id++;
+    q->state = state;
+    q->slot = xcalloc((size_t)c->kv.n_slots + 1, sizeof *q->slot);
+    if (state) c->n_bytes += c->rec.n_bytes;
+    *out = q;
+    return 0;
+}
+
+int seq_new(struct seq **out, struct cache *c, int64_t n_reserve, struct err *e) {
+    struct seq *q = NULL;
+    TRY(seq_alloc(&q, c, e));
+    const int rc = c->paged ? reserve(c, n_reserve, e) : 0;
+    if (rc) {
+        seq_free(q);
+        return rc;
+    }
+    q->n_reserved = n_reserve;
+    *out = q;
+    return 0;
+}
+
+static void drop_pages(struct seq *q, int slot, int from, int to) {
+    struct seq_pages *p = &q->slot[slot];
+    for (int i = from; i < to; i++) page_drop(&q->cache->pool[slot], p->v[i]);
+}
+
+static void drop_all(struct seq *q) {
+    for (int i = 0; i < q->cache->kv.n_slots; i++) {
+        drop_pages(q, i, 0, q->slot[i].n);
+        q->slot[i].first = q->slot[i].n = 0;
+    }
+}
+
+void seq_free(struct seq *q) {
+    if (!q) return;
+    struct cache *c = q->cache;
+    drop_all(q);
+    if (c->paged) unreserve(c, q->n_reserved);
+    if (q->state) c->n_bytes -= c->rec.n_bytes;
+    for (int i = 0; i < c->kv.n_slots; i++) free(q->slot[i].v);
+    free(q->slot);
+    buf_free(q->state);
+    free(q);
+}
+
+int64_t seq_pos(const struct seq *q) {
+    return q->pos;
+}
+
+void seq_reset(struct seq *q) {
+    drop_all(q);
+    q->pos = 0;
+    if (q->state) memset(q->state, 0, (size_t)q->cache->rec.n_bytes);
+}
+
+static void push(struct seq_pages *p, struct page *page) {
+    if (p->n == p->cap) {
+        p->cap = p->cap ? 2 * p->cap : 8;
+        p->v = xreallocarray(p->v, (size_t)p->cap, sizeof *p->v);
+    }
+    p->v[p->n++] = page;
+}
+
+void seq_restore(struct seq *q, const struct seq *from) {
+    for (int i = 0; i < q->cache->kv.n_slots; i++) {
+        const struct seq_pages *have = &from->slot[i];
+        const int64_t n = div_up(from->pos, q->cache->page_tok) - have->first;
+        struct seq_pages old = q->slot[i];
+        q->slot[i] = (struct seq_pages){.first = have->first};
+        for (int k = 0; k < have->n && k < n; k++) {
+            struct page *page = have->v[k];
+            page->refs++;
+            page->sealed = max_i64(page->sealed, from->pos);
+            push(&q->slot[i], page);
+        }
+        for (int k = 0; k < old.n; k++) page_drop(&q->cache->pool[i], old.v[k]);
+        free(old.v);
+    }
+    if (q->state) memcpy(q->state, from->state, (size_t)q->cache->rec.n_bytes);
+    q->pos = from->pos;
+}
+
+int seq_fork(struct seq **out, const struct seq *from, struct err *e) {
+    TRY(seq_alloc(out, from->cache, e));
+    seq_restore(*out, from);
+    return 0;
+}
+
+/* First position whose key and value a query at `pos` sees. */
+static int64_t first_seen(const struct kv_slot *s, int64_t pos) {
+    return s->window > 0 && pos >= s->window ? pos - s->window + 1 : 0;
+}
+
+int seq_trim(struct seq *q, int64_t pos, struct err *e) {
+    struct cache *c = q->cache;
+    if (pos < 0 || pos > q->pos)
+        return err_set(e, ERR_USAGE, "a sequence of %" PRId64 " tokens cannot go back to %" PRId64,
+                       q->pos, pos);
+    if (pos == q->pos) return 0;
+    if (pos == 0) {
+        seq_reset(q);
+        return 0;
+    }
+    if (c->rec.n_bytes)
+        return err_set(
+            e, ERR_USAGE,
+            "recurrent layers cannot go back to position %" PRId64 ": begin from a snapshot", pos);
+    for (int i = 0; i < c->kv.n_slots; i++)
+        if (q->slot[i].n && first_seen(&c->kv.slot[i], pos) < q->slot[i].first * c->page_tok)
+            return err_set(e, ERR_USAGE,
+                           "the window has left position %" PRId64 " behind: begin from a snapshot",
+                           pos);
+    for (int i = 0; i < c->kv.n_slots; i++) {
+        struct seq_pages *p = &q->slot[i];
+        const int keep = p->n ? (int)(div_up(pos, c->page_tok) - p->first) : 0;
+        drop_pages(q, i, keep, p->n);
+        p->n = keep;
+    }
+    q->pos = pos;
+    return 0;
+}
+
+/* May q write rows from its position on into a page where it lies? */
+static bool writable(const struct seq *q, const struct page *page) {
+    return page->refs == 1 || (page->writer == q->id && q->pos >= page->sealed);
+}
+
+/* The page that q's next row falls into, when rows are in it already; NULL: it begins a new one. */
+static struct page **partial(const struct seq *q, int slot) {
+    const struct seq_pages *p = &q->slot[slot];
+    return q->pos % q->cache->page_tok && p->n ? &p->v[q->pos / q->cache->page_tok - p->first]
+                                               : NULL;
+}
+
+/* Pages that seq_grow takes for a slot. */
+static int64_t pages_needed(const struct seq *q, int slot, int64_t n) {
+    const struct cache *c = q->cache;
+    const struct seq_pages *p = &q->slot[slot];
+    if (!c->kv.slot[slot].n_heads || n <= 0) return 0;
+    struct page **last = partial(q, slot);
+    const int64_t end = p->n ? p->first + p->n : q->pos / c->page_tok;
+    return max_i64(div_up(q->pos + n, c->page_tok) - end, 0) + (last && !writable(q, *last));
+}
+
+int seq_grow(struct seq *q, int64_t n, struct err *e) {
+    struct cache *c = q->cache;
+    for (int i = 0; i < c->kv.n_slots && c->paged; i++) {
+        const int64_t need = pages_needed(q, i, n);
+        if (need > c->pool[i].n_free)
+            TRY(pool_extend(c, &c->pool[i], need - c->pool[i].n_free, false, e));
+    }
+    for (int i = 0; i < c->kv.n_slots && c->paged && n > 0; i++) {
+        struct seq_pages *p = &q->slot[i];
+        struct page **last = partial(q, i);
+        int64_t new = pages_needed(q, i, n);
+        if (last && writable(q, *last)) {
+            if ((*last)->refs == 1) (*last)->sealed = 0;
+            (*last)->writer = q->id;
+        } else if (last) {
+            struct page *copy = page_take(&c->pool[i], q->id);
+            memcpy(copy->data, (*last)->data, (size_t)c->pool[i].page_bytes);
+            page_drop(&c->pool[i], *last);
+            *last = copy;
+            new --;
+        }
+        if (!p->n && new) p->first = q->pos / c->page_tok;
+        while (new -- > 0) push(p, page_take(&c->pool[i], q->id));
+    }
+    return 0;
+}
+
+void seq_advance(struct seq *q, int64_t n) {
+    const struct cache *c = q->cache;
+    q->pos += n;
+    for (int i = 0; i < c->kv.n_slots; i++) {
+        struct seq_pages *p = &q->slot[i];
+        const int64_t first = first_seen(&c->kv.slot[i], q->pos) / c->page_tok;
+        const int drop = (int)min_i64(max_i64(first - p->first, 0), p->n);
+        if (!drop) continue;
+        drop_pages(q, i, 0, drop);
+        memmove(p->v, p->v + drop, (size_t)(p->n - drop) * sizeof *p->v);
+        p->n -= drop;
+        p->first += drop;
+    }
+}

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: MIT
+/* runtime/engine/cache.h - what sequences keep from one pass to the next: keys and values in pages,
+ * and the states of recurrent layers.
+ *
+ * A page holds the keys and values of one attention slot for a fixed number of consecutive
+ * positions. Pages are counted: a fork shares all pages of its parent, and a page that two
+ * sequences hold is copied when one of them would write over what the other reads. A slot with a
+ * window gives back the pages that no later query can see. States of recurrent layers have a fixed
+ * size per sequence and are copied by a fork.
+ *
+ * A cache belongs to one engine and is used by one thread at a time. Internal to runtime/. */
+#ifndef HONE_RUNTIME_ENGINE_CACHE_H
+#define HONE_RUNTIME_ENGINE_CACHE_H
+
+#include "runtime/engine/seq.h"
+#include "runtime/kv.h"
+#include "runtime/state.h"
+
+struct page {
+    struct page *next;     /* of a list of free pages */
+    struct extent *extent; /* whose memory it is */
+    uint8_t *data;         /* keys [n_heads][n_tok] rows, then values [n_heads][n_tok] rows */
+    int refs;              /* sequences that hold it */
+    uint64_t writer;       /* the sequence that may append in place: seq.id */
+    int64_t sealed;        /* positions before this one are read by other holders than the writer */
+};
+struct pool { /* the pages of one slot */
+    struct extent *extent;
+    struct page *free;
+    int64_t n_free;
+    int64_t n_base;     /* pages that were made for reservations */
+    int64_t n_reserved; /* pages promised to sequences */
+    uint64_t page_bytes;
+};
+struct cache {
+    struct kv kv;      /* shapes of the attention slots */
+    struct rec rec;    /* shapes of the recurrent states */
+    struct pool *pool; /* [kv.n_slots] */
+    int64_t page_tok;  /* positions of a page */
+    int64_t pass_tok;  /* rows of a pass at most: slots with windows keep room for them */
+    bool paged;        /* false: a device keeps all memory, sequences are positions only */
+    uint64_t next_id;  /* of the next sequence */
+    uint64_t n_bytes;  /* allocated: pages and states */
+};
+struct seq_pages { /* of one slot: pages [first, first + n), page i holds positions from */
+    int64_t first; /* i * page_tok on */
+    int n, cap;
+    struct page **v;
+};
+struct seq {
+    struct cache *cache;
+    uint64_t id;
+    int64_t pos;            /* tokens so far */
+    int64_t n_reserved;     /* tokens that pages are promised for */
+    struct seq_pages *slot; /* [cache->kv.n_slots] */
+    float *state;           /* [cache->rec.n_floats] */
+    int mark;               /* scratch of whoever groups rows by sequence */
+};
+
+/* Fills in the shapes. page_tok: a multiple of KEY_BLOCK. Takes over kv and rec, which are released
+ * by cache_release. */
+void cache_init(struct cache *c, const struct kv *kv, const struct rec *rec, int64_t page_tok,
+                int64_t pass_tok, bool paged);
+/* All sequences must have been freed. */
+void cache_release(struct cache *c);
+
+/* Pages of a slot that n_tok tokens of one sequence need between passes. */
+int64_t cache_slot_pages(const struct cache *c, int slot, int64_t n_tok);
+/* Makes an empty sequence, and sets memory aside so that it can grow to n_reserve tokens. ERR_SYS
+ * when there is not so much; nothing has changed then. Longer sequences allocate as they grow. */
+int seq_new(struct seq **out, struct cache *c, int64_t n_reserve, struct err *e);
+/* Makes the pages of positions [pos, pos + n) writable. ERR_SYS: no memory; what q holds stays. */
+int seq_grow(struct seq *q, int64_t n, struct err *e);
+/* Counts n tokens as kept, and drops pages that no later query of a window sees. */
+void seq_advance(struct seq *q, int64_t n);
+
+/* Row of a key or a value; the rows of the following positions of its page lie behind it. */
+static inline uint8_t *seq_key(const struct seq *q, int slot, int64_t head, int64_t pos) {
+    const struct kv_slot *s = &q->cache->kv.slot[slot];
+    const int64_t n = q->cache->page_tok;
+    const struct seq_pages *p = &q->slot[slot];
+    return p->v[pos / n - p->first]->data + (uint64_t)(head * n + pos % n) * s->k_row;
+}
+static inline uint8_t *seq_value(const struct seq *q, int slot, int64_t head, int64_t pos) {
+    const struct kv_slot *s = &q->cache->kv.slot[slot];
+    const int64_t n = q->cache->page_tok;
+    const struct seq_pages *p = &q->slot[slot];
+    return p->v[pos / n - p->first]->data + (uint64_t)(s->n_heads * n) * s->k_row +
+           (uint64_t)(head * n + pos % n) * s->v_row;
+}
+/* The tail of a convolution, [width - 1][channels], oldest first; the matrices of a scan. */
+static inline float *seq_conv(const struct seq *q, int slot) {
+    return q->state + q->cache->rec.slot[slot].at;
+}
+static inline float *seq_scan(const struct seq *q, int slot) {
+    return seq_conv(q, slot) + q->cache->rec.slot[slot].n_conv;
+}
+
+#endif

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: MIT
+/* tests/unit/test_rows.c - several sequences through one session: random schedules of mixed
+ * batches, forks, trims, snapshots and files over eight sequences. Every row that was ever fed must
+ * have, bit for bit, the hidden state that the tokens of its sequence give when they are fed alone
+ * in one go. An argument multiplies the number of schedules. Random weights do: what is compared is
+ * this program with itself in other company; that one sequence alone is right, test_session shows
+ * by independent numbers. */
+#include "convert/convert.h"
+#include "core/mem.h"
+#include "core/num.h"
+#include "core/rng.h"
+#include "runtime/kv_type.h"
+#include "runtime/session.h"
+#include "tests/check.h"
+#include "tests/unit/golden.h"
+
+enum { N_SEQS = 8, CTX = 600, MOST_ROWS = 48, N_STEPS = 24 };
+
+/* tok: NULL, or the model whose tokenizer it takes. */
+static struct model *open_model(const char *name, const char *tok, const char *type) {
+    struct err e = {0};
+    struct model *m = NULL;
+    char *src = xasprintf("tests/golden/models/%s", name);
+    char *from = tok ? xasprintf("tests/golden/models/%s", tok) : NULL;
+    struct convert_opts o = {.src = tok ? golden_edited(src, from, NULL) : src,
+                             .out = tmp_path("m.gguf"),
+                             .type = type,
+                             .overwrite = true};
+    struct convert_report r;
+    CHECK_OK(convert_run(&o, &r, &e));
+    CHECK_OK(model_open(&m, tmp_path("m.gguf"), &e));
+    free(from);
+    free(src);
+    return m;
+}
+
+struct sim { /* a sequence, and what is to be true of it */
+    struct seq *q;
+    int64_t n;
+    int32_t id[CTX];
+    float *hidden; /* [CTX][d] as rows came out */
+};
+struct world {
+    const struct model *m;
+    struct session *s, *alone;
+    int64_t d, n_vocab;
+    struct rng rng;
+    struct sim sim[N_SEQS], snap;
+    int64_t n_rows, n_trims, n_forks;
+};
+
+static int64_t below(struct world *w, int64_t n) {
+    return (int64_t)(rng_u64(&w->rng) % (uint64_t)n);
+}
+
+static void copy_sim(struct world *w, struct sim *to, const struct sim *from) {
+    to->n = from->n;
+    memcpy(to->id, from->id, sizeof to->id);
+    memcpy(to->hidden, from->hidden, (size_t)(CTX * w->d) * sizeof *to->hidden);
+}
+
+/* Rows of some sequences, in any order between them, now and then a long piece. */
+static void step_batch(struct world *w) {
+    struct session_row row[CTX];
+    float *at[CTX];
+    int64_t n = 0, want = below(w, 12) ? 1 + below(w, MOST_ROWS) : 300, which = below(w, N_SEQS);
+    const bool one = want > MOST_ROWS;
+    float *hidden = xcalloc((size_t)(CTX * w->d), sizeof *hidden);
+    for (int64_t i = 0; i < want; i++) {
+        struct sim *x = &w->sim[one ? which : below(w, N_SEQS)];
+        if (x->n == CTX) continue;
+        const int32_t id = (int32_t)below(w, w->n_vocab);
+        row[n] = (struct session_row){id, x->q, WANT_HIDDEN};
+        at[n++] = x->hidden + x->n * w->d;
+        x->id[x->n++] = id;
+    }
+    struct err e = {0};
+    CHECK_OK(session_run(w->s, row, n, hidden, NULL, &e));
+    for (int64_t i = 0; i < n; i++) memcpy(at[i], hidden + i * w->d, (size_t)w->d * sizeof *hidden);
+    for (int i = 0; i < N_SEQS; i++) CHECK_EQ_I64(seq_pos(w->sim[i].q), w->sim[i].n);
+    w->n_rows += n;
+    free(hidden);
+}
+
+static void step_fork(struct world *w) {
+    struct sim *to = &w->sim[below(w, N_SEQS)], *from = &w->sim[below(w, N_SEQS)];
+    struct seq *q = NULL;
+    struct err e = {0};
+    if (to == from) return;
+    CHECK_OK(seq_fork(&q, from->q, &e));
+    seq_free(to->q);
+    to->q = q;
+    copy_sim(w, to, from);
+    w->n_forks++;
+}
+
+static void step_trim(struct world *w) {
+    struct sim *x = &w->sim[below(w, N_SEQS)];
+    struct err e = {0};
+    const int64_t to = below(w, 2) ? below(w, x->n + 1) : max_i64(x->n - below(w, 20), 0);
+    if (seq_trim(x->q, to, &e)) {
+        CHECK_EQ_I64(e.code, ERR_USAGE);
+        CHECK_EQ_I64(seq_pos(x->q), x->n); /* nothing has changed */
+        return;
+    }
+    w->n_trims += to < x->n;
+    x->n = to;
+}
+
+static void step_snapshot(struct world *w) {
+    struct sim *x = &w->sim[below(w, N_SEQS)];
+    struct err e = {0};
+    if (w->snap.q && below(w, 3)) {
+        seq_restore(x->q, w->snap.q);
+        copy_sim(w, x, &w->snap);
+        return;
+    }
+    seq_free(w->snap.q);
+    w->snap.q = NULL;
+    CHECK_OK(seq_fork(&w->snap.q, x->q, &e));
+    copy_sim(w, &w->snap, x);
+}
+
+static void step_new(struct world *w) {
+    struct sim *x = &w->sim[below(w, N_SEQS)];
+    struct err e = {0};
+    seq_free(x->q);
+    x->q = NULL;
+    CHECK_OK(session_new_seq(w->s, below(w, 2) ? CTX : 0, &x->q, &e));
+    x->n = 0;
+}
+
+static void step(struct world *w) {
+    const int64_t what = below(w, 16);
+    if (what < 10)
+        step_batch(w);
+    else if (what < 12)
+        step_fork(w);
+    else if (what < 14)
+        step_trim(w);
+    else if (what < 15)
+        step_snapshot(w);
+    else if (!below(w, 3))
+        step_new(w);
+}
+
+static bool same_alone(struct world *w, const struct sim *x) {
+    struct err e = {0};
+    float *hidden = xcalloc((size_t)(CTX * w->d), sizeof *hidden);
+    session_reset(w->alone);
+    CHECK_OK(session_forward(w->alone, x->id, x->n, hidden, &e));
+    const bool same = memcmp(hidden, x->hidden, (size_t)(x->n * w->d) * sizeof *hidden) == 0;
+    for (int64_t i = 0; i < x->n && !same; i++)
+        if (memcmp(hidden + i * w->d, x->hidden + i * w->d, (size_t)w->d * sizeof *hidden) != 0) {
+            fprintf(stderr, "row %lld of %lld differs\n", (long long)i, (long long)x->n);
+            break;
+        }
+    free(hidden);
+    return same;
+}
+
+static int n_schedules;
+
+/* A cache type that needs wider heads than the model's is left out. */
+static void schedule(const struct model *m, const struct session_opts *o, uint64_t seed,
+                     int n_steps, const char *name) {
+    struct world w = {.m = m, .d = m->hp.d[HD_EMBD], .n_vocab = m->hp.d[HD_VOCAB]};
+    struct session_opts with = *o;
+    struct err e = {0};
+    rng_seed(&w.rng, seed);
+    with.n_ctx = CTX;
+    if (session_new(&w.alone, m, &with, &e)) {
+        CHECK_EQ_I64(e.code, ERR_USAGE);
+        return;
+    }
+    n_schedules++;
+    with.n_ubatch = 1 + below(&w, 64);
+    CHECK_OK(session_new(&w.s, m, &with, &e));
+    const uint64_t empty = session_bytes(w.s);
+    for (int i = 0; i < N_SEQS; i++) {
+        w.sim[i].hidden = xcalloc((size_t)(CTX * w.d), sizeof(float));
+        CHECK_OK(session_new_seq(w.s, i % 2 ? CTX : 0, &w.sim[i].q, &e));
+    }
+    w.snap.hidden = xcalloc((size_t)(CTX * w.d), sizeof(float));
+    for (int i = 0; i < n_steps; i++) step(&w);
+    for (int i = 0; i < N_SEQS; i++)
+        if (!same_alone(&w, &w.sim[i])) CHECK_FAIL("%s, seed %d", name, (int)seed);
+    for (int i = 0; i < N_SEQS; i++) {
+        seq_free(w.sim[i].q);
+        free(w.sim[i].hidden);
+    }
+    seq_free(w.snap.q);
+    free(w.snap.hidden);
+    CHECK_EQ_I64(session_bytes(w.s), empty); /* all that the sequences took is given back */
+    session_free(w.s);
+    session_free(w.alone);
+}
+
+static const struct {
+    const char *name, *tok;
+} models[] = {{"qwen2", NULL},     {"qwen3", NULL},          {"qwen3moe", NULL},
+              {"qwen35", NULL},    {"qwen35moe", NULL},      {"mistral", NULL},
+              {"gemma4moe", NULL}, {"gemma4e", "gemma4moe"}, {"gemma4dense", "gemma4moe"}};
+
+static int times = 1; /* schedules of each kind; the first argument */
+
+/* Weights and activations in f32: every cache type with the two models that have most kinds of
+ * layers, two of them with the others. */
+static void test_f32(void) {
+    for (size_t i = 0; i < COUNT_OF(models); i++) {
+        struct model *m = open_model(models[i].name, models[i].tok, "f32");
+        const bool all = i == 4 || i == 6;
+        const struct kv_type *t;
+        for (int k = 0; m && (t = kv_type_at(k)); k++) {
+            if (!all && times == 1 && t->type != QT_F16 && t->type != QT_Q8_0) continue;
+            struct session_opts o = {.isa = kern_isa_best(), .kv_k = t, .kv_v = t};
+            for (int n = 0; n < times; n++)
+                schedule(m, &o, 1000 * i + 64 * (uint64_t)n + (uint64_t)k, N_STEPS, models[i].name);
+        }
+        model_close(m);
+    }
+    CHECK(n_schedules >= 30);
+}
+
+/* Weights of 8 bits and rounded activations: as the file has them with every instruction set, and
+ * packed. */
+static void test_q8(void) {
+    for (size_t i = 0; i < COUNT_OF(models); i++) {
+        struct model *m = open_model(models[i].name, models[i].tok, "q8_0");
+        for (int isa = KERN_REF; m && isa <= (int)kern_isa_best(); isa++) {
+            struct session_opts o = {.isa = (enum kern_isa)isa, .act = ACT_Q8, .kv_type = QT_F16};
+            const int n_steps = isa == KERN_REF ? N_STEPS / 4 : N_STEPS / 2;
+            if (isa == KERN_REF && i % 4 && times == 1) continue; /* slow */
+            for (int n = 0; n < times; n++)
+                schedule(m, &o, 1000 * i + 64 * (uint64_t)n + (uint64_t)isa, n_steps,
+                         models[i].name);
+        }
+        struct session_opts o = {.isa = kern_isa_best(), .act = ACT_Q8, .pack = true};
+        for (int n = 0; n < times && m; n++)
+            schedule(m, &o, 31 * i + (uint64_t)n, N_STEPS, models[i].name);
+        model_close(m);
+    }
+}
+
+static void test_arguments(void) {
+    struct model *m = open_model("qwen3", NULL, "f32");
+    struct session *s = NULL, *other = NULL;
+    struct seq *q = NULL, *foreign = NULL;
+    struct err e = {0};
+    struct session_opts o = {.n_ctx = 32};
+    if (!m) return;
+    CHECK_OK(session_new(&s, m, &o, &e));
+    CHECK_OK(session_new(&other, m, &o, &e));
+    CHECK_OK(session_new_seq(s, 0, &q, &e));
+    CHECK_OK(session_new_seq(other, 0, &foreign, &e));
+    struct session_row row[33];
+    for (int i = 0; i < 33; i++) row[i] = (struct session_row){1, q, 0};
+    CHECK_ERR(session_run(s, row, 33, NULL, NULL, &e), ERR_USAGE, "context of 32");
+    row[2].seq = foreign;
+    CHECK_ERR(session_run(s, row, 3, NULL, NULL, &e), ERR_USAGE, "not of this session");
+    row[2].seq = q;
+    row[2].id = (int32_t)m->hp.d[HD_VOCAB];
+    CHECK_ERR(session_run(s, row, 3, NULL, NULL, &e), ERR_USAGE, "vocabulary");
+    CHECK_EQ_I64(seq_pos(q), 0);
+    struct seq *none = NULL;
+    CHECK_ERR(session_new_seq(s, 33, &none, &e), ERR_USAGE, "does not fit");
+    CHECK_ERR(seq_trim(q, 1, &e), ERR_USAGE, "cannot go back");
+    row[2].id = 1;
+    CHECK_OK(session_run(s, row, 32, NULL, NULL, &e));
+    CHECK_EQ_I64(seq_pos(q), 32);
+    CHECK_EQ_I64(session_pos(s), 0); /* the session's own was not fed */
+    seq_free(q);
+    seq_free(foreign);
+    session_free(s);
+    session_free(other);
+    model_close(m);
+}
+
+int main(int argc, char **argv) {
+    if (argc > 1) times = atoi(argv[1]);
+    tmp_make();
+    RUN(test_f32);
+    RUN(test_q8);
+    RUN(test_arguments);
+    tmp_remove();
+    return check_done();
+}
