@@ -33,7 +33,8 @@ int eval_session(struct cli *c, const struct eval_args *a, struct model *m, cons
                              .n_ubatch = min_i64(n_ctx, MAX_UBATCH),
                              .isa = c->isa,
                              .device = c->device,
-                             .pack = true};
+                             .pack = true,
+                             .pack_cache = c->pack_cache};
     TRY(kv_type_parse(kv, "--kv-type", &o.kv_k, &o.kv_v, e));
     if (a->kv_skip_type)
         TRY(kv_type_parse(a->kv_skip_type, "--kv-skip-type", &o.kv_edge_k, &o.kv_edge_v, e));
@@ -162,8 +163,11 @@ static void emit_speed(struct cli *c, const struct eval_args *a, const struct ev
     emit_i64(m, "n_threads", "threads", pool_size(c->pool));
     bool settled;
     emit_i64(m, "n_threads_tg", "threads of a token", session_threads(l->s, &settled));
-    emit_fmt_bytes(size, model_packed_bytes(l->m));
-    emit_i64(m, "packed_bytes", NULL, (int64_t)model_packed_bytes(l->m));
+    const uint64_t packed = model_packed_bytes(l->m, false),
+                   mapped = model_packed_bytes(l->m, true);
+    emit_fmt_bytes(size, packed + mapped);
+    emit_i64(m, "packed_bytes", NULL, (int64_t)(packed + mapped));
+    emit_i64(m, "packed_mapped_bytes", NULL, (int64_t)mapped); /* of a --pack-cache */
     emit_str(m, "packed", "weights in packed rows", size);
     emit_num(m, "bandwidth_gb_per_s", "memory read GB/s", eval_bandwidth(c->pool), 1);
     emit_table(m, "tests", "tests");

@@ -265,6 +265,7 @@ static int time_file(struct make *mk, const struct made *f, const char *what, st
                              .act = ACT_Q8,
                              .kv_type = QT_F16,
                              .pack = true,
+                             .pack_cache = mk->c->pack_cache,
                              .pool = mk->c->pool,
                              .device = cli_device_share(mk->c, 1)};
     TRY_GOTO(out, rc, model_open(&m, f->path, e));

@@ -27,7 +27,7 @@ struct common {
     int64_t threads, stream_from;
 };
 
-enum { N_COMMON = 18 };
+enum { N_COMMON = 19 };
 
 static void common_options(struct common *k, struct cli *c, struct opt out[N_COMMON]) {
     const struct opt rows[N_COMMON] = {
@@ -44,6 +44,8 @@ static void common_options(struct common *k, struct cli *c, struct opt out[N_COM
          "most of the device's; experts beyond it run on the CPU"},
         {"stream-from", 0, OPT_I64, &k->stream_from, "N",
          "passes of N tokens or more copy these experts there; 0: none"},
+        {"pack-cache", 0, OPT_STR, &c->pack_cache, "DIR",
+         "folder where packed weights are kept, for quick starts"},
         {"untrusted", 0, OPT_FLAG, &k->untrusted, NULL, "lower limits on what inputs may claim"},
         {"progress", 0, OPT_STR, &k->progress, "WHEN", "auto, always, never"},
         {"color", 0, OPT_STR, &k->color, "WHEN", "auto, always, never"},

@@ -56,15 +56,16 @@ struct cli {          /* what every command gets */
     int n_args;
     bool done; /* --help was printed: return 0 at once */
     FILE *out; /* the result goes here: stdout, or the text a call of the library returns */
-    enum emit_form form;  /* as set by the caller, unless an option says otherwise */
-    bool overwrite;       /* -f */
-    bool color;           /* stdout may carry ANSI colours */
-    int threads;          /* --threads, 0: all */
-    struct device device; /* --device, default the CPU */
-    enum kern_isa isa;    /* --isa, default best */
-    struct pool *pool;    /* ctx's, made by cli_pool() on first use */
-    struct keep *kept;    /* what long steps measure, core/keep.h; NULL: nothing is kept */
-    struct arena mem;     /* lists and strings of this command */
+    enum emit_form form;    /* as set by the caller, unless an option says otherwise */
+    bool overwrite;         /* -f */
+    bool color;             /* stdout may carry ANSI colours */
+    int threads;            /* --threads, 0: all */
+    struct device device;   /* --device, default the CPU */
+    enum kern_isa isa;      /* --isa, default best */
+    const char *pack_cache; /* --pack-cache, or NULL */
+    struct pool *pool;      /* ctx's, made by cli_pool() on first use */
+    struct keep *kept;      /* what long steps measure, core/keep.h; NULL: nothing is kept */
+    struct arena mem;       /* lists and strings of this command */
     int full_argc;
     char **full_argv;
     opt_visitor visit; /* NULL: run */

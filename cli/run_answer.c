@@ -28,8 +28,11 @@ void run_answer_release(struct run_answer *a) {
 }
 
 int run_start(struct run *r, int64_t n_ctx, struct err *e) {
-    struct session_opts o = {
-        .n_ctx = n_ctx, .isa = r->c->isa, .device = r->c->device, .pack = true};
+    struct session_opts o = {.n_ctx = n_ctx,
+                             .isa = r->c->isa,
+                             .device = r->c->device,
+                             .pack = true,
+                             .pack_cache = r->c->pack_cache};
     TRY(kv_type_parse(r->a.kv_type, "--kv-type", &o.kv_k, &o.kv_v, e));
     if (strcmp(r->a.act, "q8") != 0 && strcmp(r->a.act, "f32") != 0)
         return err_set(e, ERR_USAGE, "--act: '%s' is not f32 or q8", r->a.act);

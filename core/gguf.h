@@ -72,6 +72,8 @@ int gguf_n_shards(const struct gguf *g);
 const char *gguf_shard_path(const struct gguf *g, int shard);
 const uint8_t *gguf_shard_header(const struct gguf *g, int shard, uint64_t *n_bytes);
 uint64_t gguf_shard_bytes(const struct gguf *g, int shard);
+struct file_id;
+const struct file_id *gguf_shard_id(const struct gguf *g, int shard);
 /* Appends name, size, time stamp and hash of the header of every file: what stands for the content
  * where hashing all of it takes too long. */
 struct buf;

@@ -561,6 +561,9 @@ const uint8_t *gguf_shard_header(const struct gguf *g, int shard, uint64_t *n_by
     *n_bytes = s->data_off < s->map.size ? s->data_off : s->map.size;
     return s->map.data;
 }
+const struct file_id *gguf_shard_id(const struct gguf *g, int shard) {
+    return &g->shard[shard].map.id;
+}
 uint64_t gguf_shard_bytes(const struct gguf *g, int shard) {
     return g->shard[shard].map.size;
 }

@@ -10,11 +10,19 @@
 
 #include "core/err.h"
 
+/* What a file system says of a file: whoever writes to it, replaces it or changes whose it is
+ * changes this too. Times in nanoseconds. */
+struct file_id {
+    uint64_t size, inode;
+    int64_t modified, changed; /* its content; also its owner, name, mode */
+    unsigned owner, mode;      /* as stat() has them */
+};
 /* A file mapped read-only. Regular files only; an empty file has data NULL and size 0. */
 struct map {
     const uint8_t *data;
     uint64_t size;
-    char *path; /* owned */
+    char *path;        /* owned */
+    struct file_id id; /* of the file that was mapped, whatever has its name now */
 };
 int map_open(struct map *m, const char *path, struct err *e);
 void map_close(struct map *m); /* works on a zeroed struct */

@@ -78,6 +78,14 @@ int map_open(struct map *m, const char *path, struct err *e) {
     close(fd);
     if (rc) return rc;
     m->path = xstrdup(path);
+    m->id = (struct file_id){
+        .size = (uint64_t)st.st_size,
+        .inode = (uint64_t)st.st_ino,
+        .modified = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec,
+        .changed = (int64_t)st.st_ctim.tv_sec * 1000000000 + st.st_ctim.tv_nsec,
+        .owner = (unsigned)st.st_uid,
+        .mode = (unsigned)st.st_mode,
+    };
     if (m->data) watch(m, &st);
     return 0;
 }

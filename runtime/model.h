@@ -63,12 +63,20 @@ int model_first_change(const struct model *a, const struct model *b);
 /* The same model with the weights of matrix products as the packed rows that `isa` computes with
  * (kernels/pack.h): for sessions with ACT_Q8. Rows are made once, belong to the weight, and serve
  * every later model that has it; the file's pages are given back, so memory stays as large as the
- * weights. only: NULL, or one flag per weight of the graph. When memory is short, a line is logged
- * and the rest of the weights stay as they lie in the file, paged by the system. */
-int model_pack(struct model **out, const struct model *of, const bool *only, enum kern_isa isa,
-               struct pool *pool, struct err *e);
-/* Bytes of memory that packed rows of its weights take. */
-uint64_t model_packed_bytes(const struct model *m);
+ * weights. When memory is short, a line is logged and the weights that have no rows yet stay as
+ * they lie in the file, paged by the system. */
+struct pack_opts {
+    const bool *only; /* NULL, or one flag per weight of the graph */
+    enum kern_isa isa;
+    struct pool *pool;
+    uint64_t keep_free; /* bytes of memory that are wanted for other things */
+    const char *cache;  /* NULL, or the folder where packed rows are kept (pack_cache.h): all are
+                           put there, or with `only` those that are there are used */
+};
+int model_pack(struct model **out, const struct model *of, const struct pack_opts *o,
+               struct err *e);
+/* Bytes that packed rows of its weights take: in memory, or in mapped files. */
+uint64_t model_packed_bytes(const struct model *m, bool mapped);
 
 /* The same graph with copies of all weights, for functions that then change some; internal. */
 struct model *model_copy(const struct model *of);

@@ -152,9 +152,9 @@ int session_new(struct session **out, const struct model *m, const struct sessio
     TRY_GOTO(fail, rc, kv_choose(&s->o, &plan, e));
     kern_init(&s->kern, s->o.isa);
     s->vec = xcalloc((size_t)s->g->n_weights + 1, sizeof *s->vec);
-    if (s->o.device.kind == DEVICE_CPU) TRY_GOTO(fail, rc, exec_pack(s, NULL, e));
     TRY_GOTO(fail, rc, find_ropes(s, e));
     TRY_GOTO(fail, rc, open_cache(s, &plan, e));
+    if (s->o.device.kind == DEVICE_CPU) TRY_GOTO(fail, rc, exec_pack(s, NULL, e));
     TRY_GOTO(fail, rc, open_device(s, e));
     s->cache.pass_tok = s->o.n_ubatch; /* a device may have chosen another */
     s->cache.paged = s->be->paged;

@@ -57,6 +57,7 @@ struct session_opts {
      * or on a device the experts that it has no room for, these no later than with the first pass
      * that needs them. */
     bool pack;
+    const char *pack_cache; /* with pack: NULL, or a folder where they are kept (pack_cache.h) */
     /* A weight that several sessions of one device have in common lies there once. So many sessions
      * like this one are to follow whose models share weights with it: room is kept on the device
      * for them, and for a weight or two that each replaces. */

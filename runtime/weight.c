@@ -20,7 +20,7 @@ void weight_mem_keep(struct weight_mem *m) {
 
 void weight_mem_drop(struct weight_mem *m) {
     if (!m || atomic_fetch_sub_explicit(&m->n_refs, 1, memory_order_acq_rel) != 1) return;
-    for (int i = 0; i < m->n_packed; i++) buf_free(m->packed[i].own);
+    for (int i = 0; i < m->n_packed; i++) m->packed[i].release(m->packed[i].own);
     if (m->release) m->release(m->given);
     pthread_mutex_destroy(&m->lock);
     free(m);
@@ -73,11 +73,21 @@ const uint8_t *weight_rows(const struct weight *w, int rows) {
     return found;
 }
 
-uint64_t weight_packed_bytes(const struct weight *w) {
+void weight_add_rows(const struct weight *w, const struct weight_rows *r) {
+    struct weight_mem *m = w->mem;
+    pthread_mutex_lock(&m->lock);
+    bool fits = m->n_packed < WEIGHT_FORMS;
+    for (int i = 0; i < m->n_packed; i++) fits = fits && m->packed[i].rows != r->rows;
+    if (fits) m->packed[m->n_packed++] = *r;
+    pthread_mutex_unlock(&m->lock);
+    if (!fits) r->release(r->own);
+}
+
+uint64_t weight_packed_bytes(const struct weight *w, bool mapped) {
     uint64_t n = 0;
     pthread_mutex_lock(&w->mem->lock);
     for (int i = 0; i < w->mem->n_packed; i++)
-        if (w->mem->packed[i].own) n += w->n_bytes;
+        if (w->mem->packed[i].mapped == mapped) n += w->n_bytes;
     pthread_mutex_unlock(&w->mem->lock);
     return n;
 }

@@ -22,7 +22,9 @@ struct weight_copy;  /* on a device: runtime/exec_cuda_copy.c */
 struct weight_rows { /* packed rows, as many to a group as an instruction set computes with */
     int rows;
     const uint8_t *data;
-    void *own; /* buf_free() at the end; NULL: the data belong to somebody else */
+    bool mapped; /* from a file (pack_cache.h), else in memory of their own */
+    void *own;   /* what keeps the data there; release(own) at the end */
+    void (*release)(void *own);
 };
 enum { WEIGHT_FORMS = 4 }; /* sizes of groups that are kept at a time; kernels have 8 and 16 */
 
@@ -69,7 +71,9 @@ static inline bool weight_same(const struct weight *a, const struct weight *b) {
 
 /* Packed rows in groups of `rows`, or NULL. */
 const uint8_t *weight_rows(const struct weight *w, int rows);
-/* Bytes of memory of its own that packed rows take, of all forms. */
-uint64_t weight_packed_bytes(const struct weight *w);
+/* Adds rows of w, when there are none of this form yet; else r is released. */
+void weight_add_rows(const struct weight *w, const struct weight_rows *r);
+/* Bytes that packed rows take, of all forms: in memory, or in mapped files. */
+uint64_t weight_packed_bytes(const struct weight *w, bool mapped);
 
 #endif

@@ -307,7 +307,7 @@ static void test_threads_do_not_change_bits(void) {
                 }
                 free(first);
             }
-        CHECK(model_packed_bytes(m) > 0 || kern_isa_best() == KERN_REF);
+        CHECK(model_packed_bytes(m, false) > 0 || kern_isa_best() == KERN_REF);
         for (int i = 4; i >= 0; i--) model_close(of[i]);
     }
 }
