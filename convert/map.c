@@ -261,11 +261,23 @@ static int pad_widths(struct plan *p, struct err *e) {
     return p->arch->derive(&p->hp, e);
 }
 
+/* Whether a source of the row is there in a layer: any spelling, and the first of stacked ones. */
+static bool source_has(const void *ud, const struct tensor_row *row, int64_t layer) {
+    for (const char *s = row->hf; s;) {
+        const size_t len = strcspn(s, "|");
+        char name[NAME_MAX_LEN];
+        if (arch_name(name, sizeof name, s, len, layer, 0) && lookup(ud, name) >= 0) return true;
+        s = s[len] ? s + len + 1 : NULL;
+    }
+    return false;
+}
+
 static int bind_all(struct map *m, const struct convert_opts *o, struct err *e) {
     struct plan *p = m->p;
     bool no_mtp = o->no_mtp;
     TRY(map_init(m, e));
     if (p->arch->hp) TRY(count_mtp(m, no_mtp, e));
+    hparams_found(&p->hp, p->arch, source_has, m);
     if (!hfdir_hparam(p->dir, "tie_word_embeddings")) p->hp.tied = lookup(m, "lm_head.weight") < 0;
     TRY(p->arch->derive(&p->hp, e));
     p->hp_src = p->hp;

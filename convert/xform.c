@@ -37,6 +37,7 @@ struct job {
     const struct item *it;
     struct xform_buf *b;
     int64_t cols, rows;         /* of one output matrix */
+    int64_t total;              /* rows of all */
     int64_t src_cols;           /* fewer with padding */
     int64_t part, src_part;     /* rows that are padded together: a matrix, or half a fused one */
     int64_t src_rows, row_step; /* rows per source matrix; first source row of the piece taken */
@@ -272,8 +273,10 @@ static void setup(struct job *j) {
     arch_shape(it->inst.row, &j->p->hp_src, it->inst.block, from);
     j->src_cols = vector ? 1 : from[0];
     j->src_rows = vector ? from[0] : from[1];
-    int n_parts =
-        it->inst.row->dim[it->inst.n_dims - 2 < 0 ? 0 : it->inst.n_dims - 2] == HD_FF_EXP2;
+    const int rows_of = it->inst.row->dim[it->inst.n_dims - 2 < 0 ? 0 : it->inst.n_dims - 2];
+    const int n_parts = rows_of == HD_FF_EXP2 || rows_of == HD_FF2;
+    j->total = j->rows * ne[2] * ne[3];
+    if (it->n_src > 1 && it->inst.n_dims == 2) j->rows = j->src_rows = 1; /* vectors stacked */
     j->part = j->rows / (n_parts + 1);
     j->src_part = j->src_rows / (n_parts + 1);
     if (xf == XF_SPLIT_FIRST || xf == XF_SPLIT_SECOND) j->src_rows *= 2;
@@ -311,7 +314,7 @@ static int check_bad(const struct job *j, struct err *e) {
 
 static int run_slabs(struct job *j, struct pool *pool, struct gguf_w *w, xform_step step, void *ud,
                      struct err *e) {
-    int64_t total = j->rows * j->it->inst.ne[2] * j->it->inst.ne[3];
+    const int64_t total = j->total;
     int64_t per_slab = max_i64(1, (int64_t)(SLAB_BYTES / j->row_bytes));
     int64_t chunk = max_i64(1, (int64_t)(CHUNK_BYTES / j->row_bytes));
     uint64_t since_drop = 0;

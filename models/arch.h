@@ -66,6 +66,10 @@ enum hp_dim {
     HD_FREQS,          /* divisors of rotary angles (rope_freqs.weight) of full layers: head_dim / 2 */
     HD_FREQS_ROT,      /* dimensions that those divisors leave turning; known while converting only */
     HD_YARN_CTX,       /* context before the extension, YaRN or Llama 3 */
+    HD_PERIOD,         /* windows: every so many layers one sees all */
+    HD_BIAS_QKV,       /* 1: there are biases (TR_FOUND) */
+    HD_QK_NORM,        /* 1: there are norms of queries and keys */
+    HD_SERIAL,         /* 1: the feed-forward has a norm of its own */
     HD_PLE,            /* per-layer embedding width */
     HD_PLE_ALL,        /* of all layers */
     HD_PLE_VOCAB,
@@ -75,6 +79,11 @@ enum hp_real {
     HF_RMS_EPS,
     HF_ROPE_BASE,      /* layer */
     HF_SOFTCAP,        /* of the head's logits */
+    HF_ATTN_SOFTCAP,   /* of attention scores; 0: none */
+    HF_ATTN_SCALE,     /* of attention scores; 0: 1 / sqrt(head_dim) */
+    HF_EMBD_SCALE,     /* of embeddings, of what a block adds, of logits; 0: 1 */
+    HF_RESIDUAL_SCALE,
+    HF_LOGIT_SCALE,
     HF_YARN_FACTOR,    /* YaRN context extension; factor 0: none (models/yarn.c) */
     HF_YARN_ATTN,
     HF_YARN_FAST,
@@ -195,6 +204,7 @@ enum {
     TR_F32 = 2 /* stored as F32 whatever the output type */,
     TR_TIED = 4 /* absent when tied */,
     TR_KV = 8 /* optional in layers that share another's keys and values */,
+    TR_FOUND = 16 /* the slot of TR_IF is set where the file or folder has such a tensor */,
     TR_IF_SHIFT = 8
 };
 /* The row exists only in models whose slot is not 0. Several rows may have one name: at most one of
@@ -232,7 +242,11 @@ struct arch {
      * complete. */
     void (*write_keys)(const struct hparams *h, struct gguf_w *w);
     int (*read_keys)(struct hparams *h, const struct gguf *g,
-                     struct err *e);    /* before derive; may be NULL */
+                     struct err *e); /* before derive; may be NULL */
+    /* Where the model has a window: all layers but every so many-th have it, unless layer_types or
+     * a pattern key says otherwise. 0: windows are the architecture's own business. */
+    int window_period;
+    bool window_keys; /* the pattern is written as a key; otherwise only that period can be held */
     const struct decoder_spec *decoder; /* what the forward graph computes (models/spec.h) */
     bool drafts; /* may have an MTP block, which drafts the token after next (block_mtp.c) */
 };
@@ -257,6 +271,10 @@ int hparams_from_gguf(struct hparams *h, const struct arch *a, const struct gguf
  * the tensors that are there, and then calls a->derive again. */
 int hparams_from_hf(struct hparams *h, const struct arch *a, const struct hfdir *dir,
                     struct err *e);
+/* Sets the slots of rows with TR_FOUND: 1 where `has` knows the row in some block, else 0. */
+void hparams_found(struct hparams *h, const struct arch *a,
+                   bool (*has)(const void *ud, const struct tensor_row *row, int64_t layer),
+                   const void *ud);
 /* Every GGUF key of the rows (and a->write_keys), behind "<arch>.". */
 void hparams_write(const struct hparams *h, const struct arch *a, struct gguf_w *w);
 /* d[slot] = a * b with the overflow check of sizes that come from files. */
@@ -273,10 +291,13 @@ int64_t *layers_own(struct hparams *h, int slot, int64_t i);
 int layers_fill(struct hparams *h, struct err *e);
 /* Whether any two trunk layers differ in a slot. */
 bool layers_differ(const struct hparams *h, int slot);
+enum { WINDOW_EVERYWHERE = 1 << 30 }; /* as struct arch.window_period */
 /* Windows by layer: those of `types`, the layer_types of config.json, which must be
  * sliding_attention or full_attention; or, where there are none, all but every period-th layer
  * (0: no layer). */
 int layers_windows_hf(struct hparams *h, const struct json *types, int64_t period, struct err *e);
+/* Refuses windows that do not follow the period. */
+int layers_windows_check(const struct hparams *h, int64_t period, struct err *e);
 /* The same from "<arch>.attention.sliding_window_pattern": an array, or a period; `period` is that
  * of files without the key, < 0: they are refused. */
 int layers_windows_gguf(struct hparams *h, const char *arch, const struct gguf *g, int64_t period,

@@ -91,8 +91,30 @@ gr_reg block_rms_by(struct build *b, gr_w w, gr_reg in) {
     return out;
 }
 
+/* dst = norm of groups of head_dim values of src, 0: of all. A weight that is wider than a head
+ * spans them all: an RMS norm then is of all heads together, a LayerNorm of each by its own part.
+ */
+static void norm(struct build *b, const struct norm_spec *s, gr_reg dst, gr_reg src,
+                 int64_t head_dim) {
+    const gr_w w = s->name ? weight_of(b, s->name, ".weight", true) : GR_NONE;
+    const gr_w bias = s->name ? weight_of(b, s->name, ".bias", false) : GR_NONE;
+    const int64_t width = b->g->reg_width[dst];
+    if (s->kind == NORM_RMS && w != GR_NONE && b->g->weight[w].ne[0] != head_dim) head_dim = 0;
+    const enum gr_op op = s->kind == NORM_LAYER ? OP_LAYER_NORM : head_dim ? OP_RMS_HEADS : OP_RMS;
+    struct gr_node *n = graph_node(b->g, op, b->layer);
+    n->dst = dst;
+    n->src[0] = src;
+    n->w[0] = w;
+    n->w[1] = bias;
+    n->head_dim = head_dim;
+    if (head_dim) n->n_heads = width / head_dim;
+    n->eps = (float)b->h->f[HF_RMS_EPS];
+}
+
 gr_reg block_norm(struct build *b, const struct norm_spec *s, gr_reg in) {
-    return block_rms_by(b, s->name ? weight_of(b, s->name, ".weight", true) : GR_NONE, in);
+    gr_reg out = block_take(b, b->g->reg_width[in]);
+    norm(b, s, out, in, 0);
+    return out;
 }
 
 gr_reg block_norm_after(struct build *b, const struct norm_spec *s, gr_reg in) {
@@ -104,14 +126,7 @@ gr_reg block_norm_after(struct build *b, const struct norm_spec *s, gr_reg in) {
 
 void block_norm_heads(struct build *b, const struct norm_spec *s, gr_reg dst, gr_reg src,
                       int64_t head_dim) {
-    gr_w w = s->name ? weight_of(b, s->name, ".weight", true) : GR_NONE;
-    struct gr_node *n = graph_node(b->g, OP_RMS_HEADS, b->layer);
-    n->dst = dst;
-    n->src[0] = src;
-    n->w[0] = w;
-    n->head_dim = head_dim;
-    n->n_heads = b->g->reg_width[dst] / head_dim;
-    n->eps = (float)b->h->f[HF_RMS_EPS];
+    norm(b, s, dst, src, head_dim);
 }
 
 void block_scale(struct build *b, gr_reg r, double by) {
@@ -155,27 +170,51 @@ static void done(struct build *b, gr_reg r) {
     if (r != b->g->residual) block_give(b, r);
 }
 
+/* What one half adds, behind its norm, scaled; `in` is given back. */
+static gr_reg half(struct build *b, const struct block_spec *s, gr_reg in, bool mix) {
+    gr_reg out = mix ? mixer(b, s, in) : feed_forward(b, s, in);
+    done(b, in);
+    return out;
+}
+static void add(struct build *b, const struct norm_spec *after, gr_reg r) {
+    const double by = b->h->f[HF_RESIDUAL_SCALE];
+    r = block_norm_after(b, after, r);
+    if (by > 0) block_scale(b, r, by);
+    block_add(b, b->g->residual, r);
+}
+
+/* Mixer, then feed-forward. */
+static void in_turn(struct build *b, const struct block_spec *s) {
+    add(b, &s->after_mix, half(b, s, before(b, &s->before_mix), true));
+    add(b, &s->after_ffn,
+        s->own_ffn ? s->own_ffn(b, s) : half(b, s, before(b, &s->before_ffn), false));
+}
+
+/* Both of what entered the block. */
+static void side_by_side(struct build *b, const struct block_spec *s) {
+    gr_reg h = before(b, &s->before_mix), mixed = mixer(b, s, h), f;
+    if (s->before_ffn.kind)
+        f = half(b, s, before(b, &s->before_ffn), false);
+    else
+        f = feed_forward(b, s, h);
+    done(b, h);
+    add(b, &s->after_mix, mixed);
+    add(b, &s->after_ffn, f);
+}
+
 int block_layer(struct build *b, struct err *e) {
     const struct decoder_spec *dec = b->arch->decoder;
-    struct graph *g = b->g;
     struct block_spec s = dec->block;
+    if (!(s.attn.softcap > 0)) s.attn.softcap = b->h->f[HF_ATTN_SOFTCAP];
+    if (!(s.attn.scale > 0)) s.attn.scale = b->h->f[HF_ATTN_SCALE];
     if (dec->layer) dec->layer(b->h, b->layer, &s);
     TRY(spec_check(b->arch, b->h, b->layer, &s, e));
-    gr_reg h = before(b, &s.before_mix);
-    gr_reg mixed = mixer(b, &s, h);
-    done(b, h);
-    block_add(b, g->residual, block_norm_after(b, &s.after_mix, mixed));
-    gr_reg f;
-    if (s.own_ffn) {
-        f = s.own_ffn(b, &s);
-    } else {
-        h = before(b, &s.before_ffn);
-        f = feed_forward(b, &s, h);
-        done(b, h);
-    }
-    block_add(b, g->residual, block_norm_after(b, &s.after_ffn, f));
+    if (s.parallel)
+        side_by_side(b, &s);
+    else
+        in_turn(b, &s);
     if (s.more) s.more(b);
-    g->hidden_nodes[b->layer] = g->n_nodes - 1;
+    b->g->hidden_nodes[b->layer] = b->g->n_nodes - 1;
     return 0;
 }
 
@@ -187,6 +226,12 @@ void block_rope_base(const struct hparams *h, struct graph *g) {
                                h->f[HF_YARN_SLOW], (double)h->d[HD_YARN_CTX]};
 }
 
+static double embd_scale(const struct decoder_spec *dec, const struct hparams *h) {
+    if (dec->embd_sqrt) return sqrt((double)h->d[HD_EMBD]);
+    return h->f[HF_EMBD_SCALE] > 0 ? h->f[HF_EMBD_SCALE] : 1;
+}
+
+/* Logits are linear in what the head reads, so their factor goes there. */
 int block_decoder(const struct arch *a, const struct hparams *h, struct graph *g, struct err *e) {
     static const struct norm_spec usual = {NORM_RMS, "output_norm"};
     const struct decoder_spec *dec = a->decoder;
@@ -195,12 +240,14 @@ int block_decoder(const struct arch *a, const struct hparams *h, struct graph *g
     g->softcap = h->f[HF_SOFTCAP];
     g->residual = graph_reg(g, h->d[HD_EMBD]);
     const gr_w embd = block_weight(&b, "token_embd.weight");
-    block_embed(&b, embd, g->residual, dec->embd_sqrt ? sqrt((double)h->d[HD_EMBD]) : 1);
+    const double logits = h->f[HF_LOGIT_SCALE];
+    block_embed(&b, embd, g->residual, embd_scale(dec, h));
     if (h->d[HD_FREQS]) b.freqs = block_weight(&b, "rope_freqs.weight");
     if (dec->start) dec->start(&b);
     for (b.layer = 0; b.layer < h->d[HD_LAYERS]; b.layer++) TRY(block_layer(&b, e));
     b.layer = -1;
     g->hidden_out = block_norm(&b, dec->norm.kind == NORM_NONE ? &usual : &dec->norm, g->residual);
+    if (logits > 0) block_scale(&b, g->hidden_out, dec->logits_divided ? 1 / logits : logits);
     g->hidden_nodes[h->d[HD_LAYERS]] = g->n_nodes - 1;
     g->output = block_weight(&b, "output.weight");
     if (b.missing)

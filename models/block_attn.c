@@ -24,25 +24,49 @@ static void split_gate(struct build *b, const struct layer_hp *l, struct heads *
     block_give(b, qg);
 }
 
+/* The next `width` columns of a register. */
+static gr_reg columns(struct build *b, gr_reg of, int64_t *at, int64_t width) {
+    const gr_reg out = block_take(b, width);
+    struct gr_node *n = graph_node(b->g, OP_COLUMNS, b->layer);
+    n->dst = out;
+    n->src[0] = of;
+    n->offset = *at;
+    *at += width;
+    return out;
+}
+
+/* Queries, keys and values of one product. */
+static struct heads project_fused(struct build *b, const struct layer_hp *l, gr_reg in) {
+    const gr_reg all = block_matmul(b, "attn_qkv", in);
+    struct heads r = {.gate = GR_NONE};
+    int64_t at = 0;
+    r.q = columns(b, all, &at, l->heads * l->head_dim);
+    r.k = columns(b, all, &at, l->kv_heads * l->head_dim);
+    r.v = columns(b, all, &at, l->kv_heads * l->head_dim);
+    block_give(b, all);
+    return r;
+}
+
 static struct heads project(struct build *b, const struct attn_spec *s, const struct layer_hp *l,
                             gr_reg in) {
+    if (block_has(b, "attn_qkv.weight")) return project_fused(b, l, in);
     struct heads r = {block_matmul(b, "attn_q", in), GR_NONE, GR_NONE, GR_NONE};
     if (s->gate == GATE_IN_Q) split_gate(b, l, &r);
     if (l->kv_of != b->layer) return r;
     r.k = block_matmul(b, "attn_k", in);
     const struct norm_spec plain = {.kind = NORM_RMS};
-    if (!l->keys_are_values) r.v = block_matmul(b, "attn_v", in);
-    const gr_reg raw = l->keys_are_values ? r.k : r.v;
-    if (l->keys_are_values) r.v = block_take(b, b->g->reg_width[r.k]);
-    if (s->value_norm) block_norm_heads(b, &plain, r.v, raw, l->head_dim);
+    int64_t at = 0;
+    if (!l->keys_are_values)
+        r.v = block_matmul(b, "attn_v", in);
+    else /* before the norm of keys */
+        r.v = s->value_norm ? block_take(b, b->g->reg_width[r.k])
+                            : columns(b, r.k, &at, b->g->reg_width[r.k]);
+    if (s->value_norm)
+        block_norm_heads(b, &plain, r.v, l->keys_are_values ? r.k : r.v, l->head_dim);
     return r;
 }
 
-/* Norm, if any, and rope, if any, of queries or keys. */
-static void norm_rope(struct build *b, const struct attn_spec *s, const struct norm_spec *norm,
-                      const struct layer_hp *l, gr_reg r) {
-    if (norm->kind) block_norm_heads(b, norm, r, r, l->head_dim);
-    if (s->rope.kind == ROPE_NONE || l->no_rope) return;
+static void rope(struct build *b, const struct attn_spec *s, const struct layer_hp *l, gr_reg r) {
     struct gr_node *n = graph_node(b->g, OP_ROPE, b->layer);
     n->adjacent = s->rope.kind == ROPE_PAIRS;
     n->dst = n->src[0] = r;
@@ -51,6 +75,14 @@ static void norm_rope(struct build *b, const struct attn_spec *s, const struct n
     n->n_rot = l->n_rot;
     n->rope_base = l->rope_base;
     if (s->rope.scaling == SCALING_MODEL || !l->window) n->w[0] = b->freqs;
+}
+
+/* Norm, if the table has it, and rope, if any, of queries or keys. */
+static void norm_rope(struct build *b, const struct attn_spec *s, const struct norm_spec *norm,
+                      const struct layer_hp *l, gr_reg r) {
+    if (norm->kind && !s->norm_after_rope) block_norm_heads(b, norm, r, r, l->head_dim);
+    if (s->rope.kind != ROPE_NONE && !l->no_rope) rope(b, s, l, r);
+    if (norm->kind && s->norm_after_rope) block_norm_heads(b, norm, r, r, l->head_dim);
 }
 
 gr_reg block_attn(struct build *b, const struct attn_spec *s, gr_reg in) {

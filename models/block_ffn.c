@@ -1,20 +1,63 @@
 // SPDX-License-Identifier: MIT
-/* models/block_ffn.c - dense feed-forward: down(act(gate x, up x)). */
+/* models/block_ffn.c - dense feed-forward: down(act(gate x, up x)), or down(act(up x)). Without
+ * ffn_gate the first half of ffn_up is the gate. */
 #include "models/block.h"
 
+static const struct {
+    bool gated;
+    enum gr_act f;
+} acts[ACT_COUNT] = {
+    [ACT_SWIGLU] = {true, GR_SILU},        [ACT_GEGLU] = {true, GR_GELU},
+    [ACT_GEGLU_ERF] = {true, GR_GELU_ERF}, [ACT_GELU] = {false, GR_GELU},
+    [ACT_GELU_ERF] = {false, GR_GELU_ERF}, [ACT_RELU2] = {false, GR_RELU2},
+};
+
+/* dst = f(src) [* up, from `offset` on] */
+static void activate(struct build *b, enum act act, gr_reg dst, gr_reg src, gr_reg up,
+                     int64_t offset) {
+    struct gr_node *n = graph_node(b->g, OP_ACT, b->layer);
+    n->dst = dst;
+    n->src[0] = src;
+    n->src[1] = up;
+    n->offset = offset;
+    n->act = acts[act].f;
+}
+
 void block_gate(struct build *b, enum act act, gr_reg gate, gr_reg up, int64_t offset) {
+    if (act != ACT_GEGLU && (act != ACT_SWIGLU || offset)) {
+        activate(b, act, gate, gate, up, offset);
+        return;
+    }
     struct gr_node *n = graph_node(b->g, act == ACT_GEGLU ? OP_GEGLU : OP_SWIGLU, b->layer);
     n->dst = n->src[0] = gate;
     n->src[1] = up;
     n->offset = offset;
 }
 
-gr_reg block_ffn(struct build *b, const struct ffn_spec *s, gr_reg in) {
-    gr_reg gate = block_matmul(b, "ffn_gate", in);
+/* The activated register; `in` times one matrix or two. */
+static gr_reg activated(struct build *b, enum act act, gr_reg in) {
+    if (acts[act].gated && block_has(b, "ffn_gate.weight")) {
+        gr_reg gate = block_matmul(b, "ffn_gate", in);
+        gr_reg up = block_matmul(b, "ffn_up", in);
+        block_gate(b, act, gate, up, 0);
+        block_give(b, up);
+        return gate;
+    }
     gr_reg up = block_matmul(b, "ffn_up", in);
-    block_gate(b, s->act, gate, up, 0);
+    if (!acts[act].gated) {
+        activate(b, act, up, up, GR_NONE, 0);
+        return up;
+    }
+    const int64_t ff = b->g->reg_width[up] / 2;
+    gr_reg out = block_take(b, ff);
+    activate(b, act, out, up, up, ff);
     block_give(b, up);
-    gr_reg out = block_matmul(b, "ffn_down", gate);
-    block_give(b, gate);
+    return out;
+}
+
+gr_reg block_ffn(struct build *b, const struct ffn_spec *s, gr_reg in) {
+    gr_reg h = activated(b, s->act, in);
+    gr_reg out = block_matmul(b, "ffn_down", h);
+    block_give(b, h);
     return out;
 }

@@ -222,13 +222,11 @@ static int read_keys(struct hparams *h, const struct gguf *g, struct err *e) {
 
 extern const struct arch arch_gemma4;
 static const struct decoder_spec decoder = {
-    .block = {PRE_NORMS, .after_mix = {NORM_RMS, "post_attention_norm"},
-              .after_ffn = {NORM_RMS, "post_ffw_norm"},
+    .block = {PRE_NORMS, POST_NORMS,
               .attn = {.rope = {.kind = ROPE_HALVES, .scaling = SCALING_FULL},
                        .scale = 1,
                        .value_norm = true,
-                       .q_norm = {NORM_RMS, "attn_q_norm"},
-                       .k_norm = {NORM_RMS, "attn_k_norm"}},
+                       QK_NORMS},
               .ffn = {.act = ACT_GEGLU}, .own_ffn = gemma4_ffn, .more = gemma4_more},
     .embd_sqrt = true,
     .start = gemma4_start,

@@ -22,6 +22,7 @@ enum gr_op {
 #undef OP
     OP_COUNT
 };
+enum gr_act { GR_SILU, GR_GELU, GR_GELU_ERF, GR_RELU2 }; /* f of OP_ACT */
 enum { GR_WEIGHTS = 5, GR_SOURCES = 3 }; /* most weights and sources of an operation */
 
 /* What a weight is to the operation that takes it. */
@@ -67,8 +68,9 @@ struct gr_node {
     int64_t n_heads, n_kv_heads, head_dim, n_rot, n_used, v_dim;
     float eps, scale;
     double rope_base;       /* OP_ROPE */
-    int64_t window, offset; /* OP_ATTN; OP_GEGLU */
+    int64_t window, offset; /* OP_ATTN; OP_GEGLU, OP_ACT, OP_COLUMNS */
     bool adjacent, gelu;    /* OP_ROPE; OP_MOE */
+    enum gr_act act;
 };
 struct gr_weight {
     char name[64];

@@ -156,6 +156,23 @@ static int row_from_gguf(struct hparams *h, const struct arch *a, const struct h
     return store_int(h, r, key, (int64_t)v, seen, e);
 }
 
+void hparams_found(struct hparams *h, const struct arch *a,
+                   bool (*has)(const void *ud, const struct tensor_row *row, int64_t layer),
+                   const void *ud) {
+    for (const struct tensor_row *r = a->tensors; r->gguf; r++) {
+        bool there = false;
+        if (!(r->flags & TR_FOUND)) continue;
+        for (int64_t i = 0; i < h->d[HD_LAYERS] && !there; i++) there = has(ud, r, i);
+        if (!there && !r->hf) continue; /* conversion makes it, or not */
+        h->d[r->flags >> TR_IF_SHIFT] = there;
+    }
+}
+static bool gguf_has(const void *ud, const struct tensor_row *row, int64_t layer) {
+    char name[64];
+    return arch_name(name, sizeof name, row->gguf, strlen(row->gguf), layer, 0) &&
+           gguf_find_tensor(ud, name);
+}
+
 static int from_gguf(struct hparams *h, const struct arch *a, const struct gguf *g, struct err *e) {
     struct seen seen = {0};
     for (const struct hp_row *r = a->hp; r->slot >= 0; r++)
@@ -167,6 +184,9 @@ static int from_gguf(struct hparams *h, const struct arch *a, const struct gguf 
     if (!embd) return err_set(e, ERR_DATA, "the tensor token_embd.weight is missing");
     if (embd->ne[1] > max_int) return err_set(e, ERR_DATA, "token_embd.weight has too many rows");
     h->d[HD_VOCAB] = embd->ne[1];
+    hparams_found(h, a, gguf_has, g);
+    if (a->window_period && h->d[HD_WINDOW])
+        TRY(layers_windows_gguf(h, a->name, g, a->window_period, e));
     TRY(yarn_from_gguf(h, a->name, g, e));
     if (a->read_keys) TRY(a->read_keys(h, g, e));
     return a->derive(h, e);
@@ -204,6 +224,7 @@ void hparams_write(const struct hparams *h, const struct arch *a, struct gguf_w 
         if (v > 0 || (r->flags & HPF_KEEP_ZERO))
             gguf_w_u32(w, key, (uint32_t)v); /* 0: the model has no such thing */
     }
+    if (a->window_keys && h->d[HD_WINDOW]) layers_windows_write(h, a->name, w);
     yarn_write(h, a->name, w);
     if (a->write_keys) a->write_keys(h, w);
 }
@@ -264,6 +285,15 @@ static int row_from_hf(struct hparams *h, const struct hp_row *r, const struct h
     return store_int(h, r, name, v, seen, e);
 }
 
+static int windows_from_hf(struct hparams *h, const struct arch *a, const struct hfdir *dir,
+                           struct err *e) {
+    const struct json *j = hfdir_hparam(dir, "sliding_window_pattern");
+    int64_t period;
+    if (!json_i64(j, &period) || period < 1) period = a->window_period;
+    TRY(layers_windows_hf(h, hfdir_hparam(dir, "layer_types"), period, e));
+    return a->window_keys ? 0 : layers_windows_check(h, a->window_period, e);
+}
+
 static int from_hf(struct hparams *h, const struct arch *a, const struct hfdir *dir,
                    struct err *e) {
     struct seen seen = {0};
@@ -271,6 +301,7 @@ static int from_hf(struct hparams *h, const struct arch *a, const struct hfdir *
     TRY(check_layers(h, e));
     h->tied = json_bool(hfdir_hparam(dir, "tie_word_embeddings"), false);
     TRY(yarn_from_hf(h, dir, e));
+    if (a->window_period && h->d[HD_WINDOW]) TRY(windows_from_hf(h, a, dir, e));
     if (a->from_hf) TRY(a->from_hf(h, dir, e));
     return a->derive(h, e);
 }

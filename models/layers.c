@@ -119,6 +119,7 @@ int layers_fill(struct hparams *h, struct err *e) {
     TRY(hparams_mul(h, HD_QG_OUT, d[HD_ATTN_OUT], 2, e));
     TRY(hparams_mul(h, HD_KV_OUT, d[HD_KV_HEADS], d[HD_HEAD_DIM], e));
     TRY(hparams_mul(h, HD_EMBD2, 2, d[HD_EMBD], e));
+    if (d[HD_FREQS]) d[HD_FREQS] = d[HD_HEAD_DIM] / 2;
     for (int64_t i = 0; i < d[HD_LAYERS] + d[HD_MTP]; i++) {
         fill_one(h, i);
         TRY(check_one(&h->layer[i], e));
@@ -150,6 +151,16 @@ int layers_windows_hf(struct hparams *h, const struct json *types, int64_t perio
     if (json_len(types) != n)
         return err_set(e, ERR_DATA, "layer_types has %lld entries for %lld layers",
                        (long long)json_len(types), (long long)n);
+    return 0;
+}
+
+int layers_windows_check(const struct hparams *h, int64_t period, struct err *e) {
+    for (int64_t i = 0; i < h->d[HD_LAYERS]; i++)
+        if ((h->layer[i].window > 0) != (i % period < period - 1))
+            return err_set(e, ERR_DATA,
+                           "layer_types: layer %lld is not of the kind that the format takes it "
+                           "for (every %lldth sees all)",
+                           (long long)i, (long long)period);
     return 0;
 }
 

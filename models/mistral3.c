@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/attr.h"
 #include "core/hfdir.h"
 #include "core/json.h"
 #include "models/rows.h"
@@ -28,7 +29,7 @@ static const struct hp_row hp[] = {
 };
 static const struct tensor_row tensors[] = {
     ROW_TOKEN_EMBD,
-    {"rope_freqs.weight", NULL, {HD_FREQS}, XF_ROPE_LLAMA3, 0, ROLE_OTHER, W_GLOBAL, TR_F32 | TR_IF(HD_FREQS)},
+    {"rope_freqs.weight", NULL, {HD_FREQS}, XF_ROPE_LLAMA3, 0, ROLE_OTHER, W_GLOBAL, TR_F32 | TR_FOUND | TR_IF(HD_FREQS)},
     ROW_NORM("attn_norm", "input_layernorm", XF_COPY),
     ROWS_QKVO(HD_ATTN_OUT, XF_ROPE_PAIRS),
     ROW_NORM("ffn_norm", "post_attention_layernorm", XF_COPY),
@@ -44,7 +45,6 @@ static int derive(struct hparams *h, struct err *e) {
     if (h->d[HD_HEAD_DIM] % 2 || h->d[HD_ROT] != h->d[HD_HEAD_DIM])
         return err_set(e, ERR_DATA, "%lld rotated dimensions of heads of %lld: all must be",
                        (long long)h->d[HD_ROT], (long long)h->d[HD_HEAD_DIM]);
-    if (h->d[HD_FREQS]) h->d[HD_FREQS] = h->d[HD_HEAD_DIM] / 2;
     return 0;
 }
 
@@ -70,7 +70,7 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
 /* `llama` is the name of many models: what changes the computation and is not here is refused.
  * Tensors that are not here (experts, biases) are refused when weights are bound. */
 static int read_keys(struct hparams *h, const struct gguf *g, struct err *e) {
-    h->d[HD_FREQS] = gguf_find_tensor(g, "rope_freqs.weight") != NULL;
+    UNUSED(h);
     const char *name = gguf_str_or(g, "general.architecture", "");
     static const char *const no[] = {"expert_count", "attention.sliding_window",
                                      "attention.temperature_scale"};

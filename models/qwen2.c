@@ -13,7 +13,7 @@ static const struct tensor_row tensors[] = {
     ROW_TOKEN_EMBD,
     ROW_NORM("attn_norm", "input_layernorm", XF_COPY),
     ROWS_QKVO(HD_ATTN_OUT, XF_COPY),
-    ROWS_QKV_BIAS,
+    ROWS_QKV_BIAS(0),
     ROW_NORM("ffn_norm", "post_attention_layernorm", XF_COPY),
     ROWS_FFN,
     ROW_OUTPUT_NORM(XF_COPY),

@@ -52,9 +52,7 @@ static int moe_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e
 }
 
 static const struct decoder_spec decoder = {
-    .block = {PRE_NORMS, .attn = {.rope = {.kind = ROPE_HALVES},
-                                  .q_norm = {NORM_RMS, "attn_q_norm"},
-                                  .k_norm = {NORM_RMS, "attn_k_norm"}}},
+    .block = {PRE_NORMS, .attn = {.rope = {.kind = ROPE_HALVES}, QK_NORMS}},
 };
 
 extern const struct arch arch_qwen3, arch_qwen3moe;

@@ -192,10 +192,7 @@ static int read_keys(struct hparams *h, const struct gguf *g, struct err *e) {
 static const struct decoder_spec decoder = {
     .block = {.before_mix = {NORM_RMS, "attn_norm"},
               .before_ffn = {NORM_RMS, "post_attention_norm"},
-              .attn = {.rope = {.kind = ROPE_HALVES},
-                       .gate = GATE_IN_Q,
-                       .q_norm = {NORM_RMS, "attn_q_norm"},
-                       .k_norm = {NORM_RMS, "attn_k_norm"}}},
+              .attn = {.rope = {.kind = ROPE_HALVES}, .gate = GATE_IN_Q, QK_NORMS}},
 };
 
 extern const struct arch arch_qwen35, arch_qwen35moe;

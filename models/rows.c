@@ -44,3 +44,28 @@ int hf_check_off(const struct hfdir *dir, const char *const *names, struct err *
             return err_set(e, ERR_DATA, "%s is true, which this architecture cannot hold", *names);
     return 0;
 }
+
+int hf_rope_llama3(struct hparams *h, const struct hfdir *dir, struct err *e) {
+    TRY(llama3_from_hf(h, dir, e));
+    return h->d[HD_FREQS] ? 0 : hf_check_rope(dir, e);
+}
+
+int hf_partial_rope(struct hparams *h, const struct hfdir *dir, double usual, struct err *e) {
+    const struct json *j = json_get(hfdir_hparam(dir, "rope_parameters"), "partial_rotary_factor");
+    if (!j) j = hfdir_hparam(dir, "partial_rotary_factor");
+    const double part = json_num(j, usual);
+    const int64_t hd = h->d[HD_HEAD_DIM] ? h->d[HD_HEAD_DIM] : h->d[HD_EMBD] / h->d[HD_HEADS];
+    if (!(part > 0 && part <= 1))
+        return err_set(e, ERR_DATA, "partial_rotary_factor %g is not in (0, 1]", part);
+    h->d[HD_ROT] = (int64_t)((double)hd * part);
+    if (h->d[HD_ROT] < 2)
+        return err_set(e, ERR_DATA, "partial_rotary_factor %g leaves nothing to rotate", part);
+    return 0;
+}
+
+int hf_check_is(const struct hfdir *dir, const char *key, const char *want, struct err *e) {
+    const char *is = json_str(hfdir_hparam(dir, key));
+    return is && strcmp(is, want) != 0
+               ? err_set(e, ERR_DATA, "%s is \"%.40s\", not %s", key, is, want)
+               : 0;
+}

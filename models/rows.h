@@ -12,15 +12,18 @@
 
 /* ---- hyperparameters ---- */
 
-#define HP_ROWS_SIZES                                                                                          \
+#define HP_ROWS_SIZES_NO_HEAD_DIM                                                                              \
     {"block_count", "num_hidden_layers|n_layers|n_layer|num_layers", HD_LAYERS, HPF_REQUIRED, 0},              \
     {"context_length", "max_position_embeddings|n_ctx", HD_CTX, HPF_REQUIRED, 0},                              \
     {"embedding_length", "hidden_size|dim", HD_EMBD, HPF_REQUIRED, 0},                                         \
     {"attention.head_count", "num_attention_heads|n_heads", HD_HEADS, HPF_REQUIRED | HPF_LAYERS, 0},           \
-    {"attention.head_count_kv", "num_key_value_heads|n_kv_heads", HD_KV_HEADS, HPF_LAYERS, 0},                 \
+    {"attention.head_count_kv", "num_key_value_heads|n_kv_heads", HD_KV_HEADS, HPF_LAYERS, 0}
+#define HP_ROWS_SIZES                                                                                          \
+    HP_ROWS_SIZES_NO_HEAD_DIM,                                                                                 \
     {"attention.key_length", "head_dim", HD_HEAD_DIM, 0, 0},                                                   \
     {"attention.value_length", NULL, HD_HEAD_DIM, 0, 0}
 #define HP_ROW_RMS_EPS {"attention.layer_norm_rms_epsilon", "rms_norm_eps|norm_eps", HF_RMS_EPS, HPF_REAL | HPF_REQUIRED, 0}
+#define HP_ROW_LAYER_EPS {"attention.layer_norm_epsilon", "layer_norm_eps|layer_norm_epsilon|norm_epsilon|norm_eps", HF_RMS_EPS, HPF_REAL | HPF_REQUIRED, 0}
 #define HP_ROW_ROPE_BASE \
     {"rope.freq_base", "rope_parameters.rope_theta|rope_theta|rope_scaling.rope_theta", HF_ROPE_BASE, HPF_REAL, 10000}
 /* The vocabulary is the number of rows of the embeddings in a GGUF file. */
@@ -31,6 +34,10 @@
     {"expert_count", "num_experts|num_local_experts|n_routed_experts", HD_EXPERTS, HPF_REQUIRED, 0},           \
     {"expert_used_count", "num_experts_per_tok|top_k_experts", HD_EXPERTS_USED, HPF_REQUIRED, 0},              \
     {"expert_feed_forward_length", "moe_intermediate_size", HD_FF_EXP, HPF_REQUIRED, 0}
+
+/* Dimensions that rope turns, where that is written. */
+#define HP_ROW_ROT {"rope.dimension_count", NULL, HD_ROT, 0, 0}
+#define HP_ROW_WINDOW(flags) {"attention.sliding_window", "sliding_window", HD_WINDOW, flags, 0}
 
 /* ---- tensors ---- */
 
@@ -44,6 +51,11 @@
 #define ROW_MAT(gguf, hf, rows, cols, role, where, flags) \
     {"blk.%d." gguf ".weight", HF_LAYER(hf ".weight"), {rows, cols}, XF_COPY, 0, role, where, flags}
 #define ROW_NORM(gguf, hf, xf) ROW_VEC(gguf ".weight", hf ".weight", HD_EMBD, xf, W_ALL, 0)
+/* A LayerNorm has biases too. */
+#define ROWS_LAYER_NORM(gguf, hf) \
+    ROW_NORM(gguf, hf, XF_COPY), ROW_VEC(gguf ".bias", hf ".bias", HD_EMBD, XF_COPY, W_ALL, 0)
+#define ROWS_OUTPUT_LAYER_NORM \
+    ROW_OUTPUT_NORM(XF_COPY), {"output_norm.bias", "model.norm.bias", {HD_EMBD}, XF_COPY, 0, ROLE_OTHER, W_GLOBAL, TR_F32}
 #define ROWS_PRE_NORMS(xf) ROW_NORM("attn_norm", "input_layernorm", xf), ROW_NORM("ffn_norm", "post_attention_layernorm", xf)
 
 /* Products of attention. q_out: rows of attn_q; pairs: XF_ROPE_PAIRS where rope turns neighbours that the checkpoint stores apart. */
@@ -52,18 +64,30 @@
     {"blk.%d.attn_k.weight", HF_LAYER("self_attn.k_proj.weight"), {HD_KV_OUT, HD_EMBD}, pairs, HD_HEAD_DIM, ROLE_ATTN_K, W_ATTN, TR_KV},       \
     ROW_MAT("attn_v", "self_attn.v_proj", HD_KV_OUT, HD_EMBD, ROLE_ATTN_V, W_VALUES, TR_KV),                                                   \
     ROW_MAT("attn_output", "self_attn.o_proj", HD_EMBD, HD_ATTN_OUT, ROLE_ATTN_OUTPUT, W_ATTN, 0)
-#define ROWS_QKV_BIAS                                                                              \
-    ROW_VEC("attn_q.bias", "self_attn.q_proj.bias", HD_ATTN_OUT, XF_COPY, W_ATTN, 0),              \
-    ROW_VEC("attn_k.bias", "self_attn.k_proj.bias", HD_KV_OUT, XF_COPY, W_ATTN, 0),                \
-    ROW_VEC("attn_v.bias", "self_attn.v_proj.bias", HD_KV_OUT, XF_COPY, W_ATTN, 0)
+#define ROWS_QKV_BIAS(flags)                                                                       \
+    ROW_VEC("attn_q.bias", "self_attn.q_proj.bias", HD_ATTN_OUT, XF_COPY, W_ATTN, flags),              \
+    ROW_VEC("attn_k.bias", "self_attn.k_proj.bias", HD_KV_OUT, XF_COPY, W_ATTN, flags),                \
+    ROW_VEC("attn_v.bias", "self_attn.v_proj.bias", HD_KV_OUT, XF_COPY, W_ATTN, flags)
+/* ... where the checkpoint or file has them */
+#define ROWS_QKV_BIAS_IF ROWS_QKV_BIAS(TR_FOUND | TR_IF(HD_BIAS_QKV))
 /* Norms of queries and keys per head; xf: how norms are stored. */
 #define ROWS_QK_NORM(xf)                                                                           \
     ROW_VEC("attn_q_norm.weight", "self_attn.q_norm.weight", HD_HEAD_DIM, xf, W_ATTN, 0),          \
     ROW_VEC("attn_k_norm.weight", "self_attn.k_norm.weight", HD_HEAD_DIM, xf, W_ATTN, TR_KV)
+#define ROWS_QK_NORM_WIDE                                                                          \
+    ROW_VEC("attn_q_norm.weight", "self_attn.q_norm.weight", HD_ATTN_OUT, XF_COPY, W_ATTN, 0),     \
+    ROW_VEC("attn_k_norm.weight", "self_attn.k_norm.weight", HD_KV_OUT, XF_COPY, W_ATTN, 0)
 #define ROWS_FFN                                                                                   \
     ROW_MAT("ffn_gate", "mlp.gate_proj", HD_FF, HD_EMBD, ROLE_FFN_GATE, W_DENSE, 0),               \
     ROW_MAT("ffn_up", "mlp.up_proj", HD_FF, HD_EMBD, ROLE_FFN_UP, W_DENSE, 0),                     \
     ROW_MAT("ffn_down", "mlp.down_proj", HD_EMBD, HD_FF, ROLE_FFN_DOWN, W_DENSE, 0)
+/* Gate and up in one matrix, gate first. */
+#define ROWS_FFN_FUSED                                                                             \
+    ROW_MAT("ffn_up", "mlp.gate_up_proj", HD_FF2, HD_EMBD, ROLE_FFN_UP, W_DENSE, 0),               \
+    ROW_MAT("ffn_down", "mlp.down_proj", HD_EMBD, HD_FF, ROLE_FFN_DOWN, W_DENSE, 0)
+/* Divisors of rotary angles, made where config.json asks for Llama 3's (llama3.c). */
+#define ROW_LLAMA3_FREQS \
+    {"rope_freqs.weight", NULL, {HD_FREQS}, XF_ROPE_LLAMA3, 0, ROLE_OTHER, W_GLOBAL, TR_F32 | TR_FOUND | TR_IF(HD_FREQS)}
 /* Routed experts, stored fused or one by one. */
 #define ROWS_EXPERTS                                                                                                                                    \
     ROW_MAT("ffn_gate_inp", "mlp.gate", HD_EXPERTS, HD_EMBD, ROLE_OTHER, W_MOE, TR_F32),                                                                \
@@ -85,6 +109,12 @@
 int derive_experts(struct hparams *h, struct err *e);
 /* Refuses rope scalings that the graph does not compute. */
 int hf_check_rope(const struct hfdir *dir, struct err *e);
+/* The same, and "llama3" is read (HD_FREQS). */
+int hf_rope_llama3(struct hparams *h, const struct hfdir *dir, struct err *e);
+/* Sets HD_ROT from partial_rotary_factor; `usual` where the config has none. */
+int hf_partial_rope(struct hparams *h, const struct hfdir *dir, double usual, struct err *e);
+/* Refuses a config whose `key` is another string than `want`; absent is fine. */
+int hf_check_is(const struct hfdir *dir, const char *key, const char *want, struct err *e);
 /* Refuses a config in which any of these switches is true; NULL ends the list. */
 int hf_check_off(const struct hfdir *dir, const char *const *names, struct err *e);
 

@@ -5,10 +5,6 @@
 
 #include "core/attr.h"
 
-static bool other_than_rms(const struct norm_spec *n) {
-    return n->kind == NORM_LAYER;
-}
-
 int spec_check(const struct arch *a, const struct hparams *h, int layer, const struct block_spec *s,
                struct err *e) {
     const struct attn_spec *at = &s->attn;
@@ -23,12 +19,7 @@ int spec_check(const struct arch *a, const struct hparams *h, int layer, const s
         {l->mixer == MIX_CONV, "a short convolution as mixer"},
         {l->mixer == MIX_KDA, "Kimi delta attention"},
         {l->ffn == FFN_NONE, "a block without feed-forward"},
-        {s->parallel, "attention and feed-forward side by side"},
-        {other_than_rms(&s->before_mix) || other_than_rms(&s->after_mix) ||
-             other_than_rms(&s->before_ffn) || other_than_rms(&s->after_ffn) ||
-             other_than_rms(&at->q_norm) || other_than_rms(&at->k_norm),
-         "a LayerNorm"},
-        {at->norm_after_rope, "a norm of queries and keys after rope"},
+        {s->parallel && s->own_ffn, "a feed-forward of its own side by side with attention"},
         {at->rope.scaling == SCALING_FULL && h->f[HF_YARN_FACTOR] > 0, "YaRN in some layers only"},
         {at->rope.scaling == SCALING_LONG, "longrope"},
         {at->gate > GATE_IN_Q, "an attention gate with a weight of its own"},
@@ -37,7 +28,8 @@ int spec_check(const struct arch *a, const struct hparams *h, int layer, const s
         {at->chunked && l->window, "attention in chunks"},
         {at->tempered, "queries that grow with their position"},
         {at->latent.kv_rank > 0, "latent attention (MLA)"},
-        {act != ACT_SWIGLU && act != ACT_GEGLU, "this activation of the feed-forward"},
+        {act == ACT_SWIGLU_OAI, "a clamped SwiGLU"},
+        {l->ffn == FFN_MOE && act != ACT_SWIGLU && act != ACT_GEGLU, "this activation of experts"},
         {r->score != SCORE_SOFTMAX, "a router that does not choose by softmax"},
         {r->keep, "a router whose weights are not renormalised"},
         {r->choice_bias, "a router with a bias for the choice"},

@@ -65,11 +65,12 @@ struct attn_spec {
     bool value_norm; /* RMS norm of values, per head, weights of 1 */
     struct rope_spec rope;
     enum attn_gate gate;
-    double scale;   /* of scores; 0: 1 / sqrt(head_dim) */
-    double softcap; /* scores become softcap * tanh(scores / softcap); 0: they stay */
-    bool sinks;     /* attn_sinks.weight: a score per head that adds to the softmax's sum only */
-    bool chunked;   /* the window is the block of `window` positions that the query is in */
-    bool tempered;  /* queries grow with the logarithm of their position */
+    double scale; /* of scores; 0: the model's HF_ATTN_SCALE, or 1 / sqrt(head_dim) */
+    double
+        softcap;   /* scores become softcap * tanh(scores / softcap); 0: HF_ATTN_SOFTCAP, or none */
+    bool sinks;    /* attn_sinks.weight: a score per head that adds to the softmax's sum only */
+    bool chunked;  /* the window is the block of `window` positions that the query is in */
+    bool tempered; /* queries grow with the logarithm of their position */
     struct latent_spec latent;
 };
 
@@ -106,27 +107,33 @@ struct ffn_spec {
 
 /* ---- blocks and decoders ---- */
 
-/* x += s * after_mix(mixer(before_mix(x))), x += s * after_ffn(ffn(before_ffn(x))), where s is the
- * model's residual_scale. */
+/* x += s * after_mix(mixer(before_mix(x))), x += s * after_ffn(ffn(before_ffn(x))), where s is
+ * HF_RESIDUAL_SCALE. A half without a norm before it reads x itself. */
 struct block_spec {
     struct norm_spec before_mix, after_mix, before_ffn, after_ffn;
     struct attn_spec attn; /* of layers whose mixer is attention */
     struct ffn_spec ffn;
-    bool parallel; /* both halves read before_mix(x) */
+    /* Both halves read x as it enters the block; without before_ffn the feed-forward reads what the
+     * mixer reads. */
+    bool parallel;
     /* In place of the feed-forward with its norms: reads the residual, returns what is added. */
     gr_reg (*own_ffn)(struct build *b, const struct block_spec *s);
     /* What follows in the block, or NULL. */
     void (*more)(struct build *b);
 };
-/* The usual norms: an RMS norm before each half. */
+/* The usual norms: an RMS norm before each half, after each half, of queries and keys. */
 #define PRE_NORMS .before_mix = {NORM_RMS, "attn_norm"}, .before_ffn = {NORM_RMS, "ffn_norm"}
+#define POST_NORMS                                                                                 \
+    .after_mix = {NORM_RMS, "post_attention_norm"}, .after_ffn = {NORM_RMS, "post_ffw_norm"}
+#define QK_NORMS .q_norm = {NORM_RMS, "attn_q_norm"}, .k_norm = {NORM_RMS, "attn_k_norm"}
 
 struct decoder_spec {
     struct block_spec block;
     /* Changes it for one layer; may be NULL. */
     void (*layer)(const struct hparams *h, int layer, struct block_spec *s);
     struct norm_spec norm; /* the final one; NORM_NONE stands for {NORM_RMS, "output_norm"} */
-    bool embd_sqrt;        /* embeddings are multiplied by sqrt(embd) */
+    bool embd_sqrt;        /* embeddings are multiplied by sqrt(embd), otherwise by HF_EMBD_SCALE */
+    bool logits_divided;   /* logits are divided by HF_LOGIT_SCALE, otherwise multiplied */
     /* What precedes the blocks behind the embeddings, or NULL. */
     void (*start)(struct build *b);
 };

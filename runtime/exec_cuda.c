@@ -125,6 +125,29 @@ static int op_geglu(struct session *s, const struct gr_node *n, struct err *e) {
     return cu_geglu(dev(s)->q, r[n->src[0]], r[n->src[1]] + n->offset, r[n->dst], s->n_tok,
                     width(s, n->dst), width(s, n->src[1]), e);
 }
+static int op_layer_norm(struct session *s, const struct gr_node *n, struct err *e) {
+    const int64_t group = n->head_dim ? n->head_dim : width(s, n->dst);
+    const int64_t *ne = n->w[0] == GR_NONE ? NULL : s->g->weight[n->w[0]].ne;
+    return cu_layer_norm(dev(s)->q, dev(s)->reg[n->src[0]], vec(s, n->w[0]), vec(s, n->w[1]),
+                         dev(s)->reg[n->dst], total(s, n->dst) / group, group,
+                         ne ? ne[0] * ne[1] : group, n->eps, e);
+}
+static int op_act(struct session *s, const struct gr_node *n, struct err *e) {
+    static const int of[] = {[GR_SILU] = CU_ACT_SILU,
+                             [GR_GELU] = CU_ACT_GELU,
+                             [GR_GELU_ERF] = CU_ACT_GELU_ERF,
+                             [GR_RELU2] = CU_ACT_RELU2};
+    float **r = dev(s)->reg;
+    const bool two = n->src[1] != GR_NONE;
+    return cu_act_rows(dev(s)->q, r[n->src[0]], width(s, n->src[0]),
+                       two ? r[n->src[1]] + n->offset : NULL, two ? width(s, n->src[1]) : 0,
+                       r[n->dst], s->n_tok, width(s, n->dst), of[n->act], e);
+}
+static int op_columns(struct session *s, const struct gr_node *n, struct err *e) {
+    float **r = dev(s)->reg;
+    return cu_copy_rows(dev(s)->q, r[n->src[0]] + n->offset, width(s, n->src[0]), r[n->dst],
+                        s->n_tok, width(s, n->dst), e);
+}
 static int op_scale(struct session *s, const struct gr_node *n, struct err *e) {
     return cu_scale(dev(s)->q, dev(s)->reg[n->dst], total(s, n->dst), n->scale != 0 ? n->scale : 1,
                     vec(s, n->w[0]), e);

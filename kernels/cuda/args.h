@@ -9,6 +9,9 @@
 
 #include "core/qtype.h"
 
+/* f of cu_act_rows */
+enum cu_act { CU_ACT_SILU, CU_ACT_GELU, CU_ACT_GELU_ERF, CU_ACT_RELU2, CU_ACT_COUNT };
+
 /* Keys or values of one layer, planar: codes [n_kv_heads][n_ctx][head_dim] (f32, f16, int8, or two
  * 4-bit codes a byte, the lower index in the low half), then for q8_0 and q4_0 the f16 scales
  * [n_kv_heads][n_ctx][head_dim / 32] in the same buffer. The same values as the CPU's blocks, and

@@ -66,6 +66,32 @@ int cu_gated_rms(struct cu_stream *s, const float *x, const float *w, const floa
     return 0;
 }
 
+/* A block per group; two sums, as the mean may be far from the values' spread. A thread reads its
+ * values before it writes them, so x == y is fine. */
+CU_KERNEL __launch_bounds__(BLOCK) layer_norm_rows(const float *x, const float *w, const float *b,
+                                                   float *y, int64_t n, int64_t wn, float eps) {
+    CU_SHARED(float, red, [32]);
+    const int64_t row = blockIdx.x, at = row * n, w_at = at % wn;
+    float s = 0, v = 0;
+    for (int64_t i = threadIdx.x; i < n; i += BLOCK) s += x[at + i];
+    const float mean = cu_block_sum(s, red) / (float)n;
+    for (int64_t i = threadIdx.x; i < n; i += BLOCK)
+        v = fmaf(x[at + i] - mean, x[at + i] - mean, v);
+    const float r = 1.0f / sqrtf(cu_block_sum(v, red) / (float)n + eps);
+    for (int64_t i = threadIdx.x; i < n; i += BLOCK) {
+        float o = (x[at + i] - mean) * r;
+        if (w) o *= w[w_at + i];
+        if (b) o += b[w_at + i];
+        y[at + i] = o;
+    }
+}
+int cu_layer_norm(struct cu_stream *s, const float *x, const float *w, const float *b, float *y,
+                  int64_t n_groups, int64_t n, int64_t wn, float eps, struct err *e) {
+    if (n_groups > 0)
+        CU_LAUNCH(e, layer_norm_rows, (unsigned)n_groups, BLOCK, 0, s, x, w, b, y, n, wn, eps);
+    return 0;
+}
+
 /* ---- value by value ---- */
 
 CU_DEV int64_t my_value(void) {
@@ -128,6 +154,38 @@ int cu_geglu(struct cu_stream *s, const float *gate, const float *up, float *dst
     const int64_t total = n_rows * n;
     if (total > 0)
         CU_LAUNCH(e, geglu_values, blocks_of(total), BLOCK, 0, s, gate, up, dst, total, n, up_ld);
+    return 0;
+}
+
+CU_KERNEL act_values(const float *x, int64_t x_ld, const float *up, int64_t up_ld, float *dst,
+                     int64_t total, int64_t n, int act) {
+    const int64_t i = my_value(), row = i / n, c = i % n;
+    if (i >= total) return;
+    const float v = x[row * x_ld + c];
+    float f = 0;
+    if (act == CU_ACT_SILU) f = v * cu_sigmoid(v);
+    if (act == CU_ACT_GELU) f = gelu(v);
+    if (act == CU_ACT_GELU_ERF) f = 0.5f * v * (1.0f + erff(0.70710678118655f * v));
+    if (act == CU_ACT_RELU2) f = v > 0 ? v * v : 0.0f;
+    dst[i] = up ? f * up[row * up_ld + c] : f;
+}
+int cu_act_rows(struct cu_stream *s, const float *x, int64_t x_ld, const float *up, int64_t up_ld,
+                float *dst, int64_t n_rows, int64_t n, int act, struct err *e) {
+    const int64_t total = n_rows * n;
+    if (total > 0)
+        CU_LAUNCH(e, act_values, blocks_of(total), BLOCK, 0, s, x, x_ld, up, up_ld, dst, total, n,
+                  act);
+    return 0;
+}
+
+CU_KERNEL copy_values(const float *x, int64_t x_ld, float *dst, int64_t total, int64_t n) {
+    const int64_t i = my_value();
+    if (i < total) dst[i] = x[i / n * x_ld + i % n];
+}
+int cu_copy_rows(struct cu_stream *s, const float *x, int64_t x_ld, float *dst, int64_t n_rows,
+                 int64_t n, struct err *e) {
+    const int64_t total = n_rows * n;
+    if (total > 0) CU_LAUNCH(e, copy_values, blocks_of(total), BLOCK, 0, s, x, x_ld, dst, total, n);
     return 0;
 }
 

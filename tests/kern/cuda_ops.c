@@ -102,8 +102,79 @@ static void test_norms(struct dev *d) {
     }
 }
 
+/* Groups far from 0, whose mean is much larger than their spread; weights that span one group or
+ * several. */
+static void test_layer_norms(struct dev *d) {
+    static const struct {
+        int64_t rows, n, per; /* groups of n, `per` of them to a row of weights */
+    } c[] = {{1, 2, 1}, {3, 7, 1}, {6, 64, 2}, {12, 16, 4}, {2, 513, 1}, {1, 5001, 1}};
+    struct err e;
+    for (size_t i = 0; i < COUNT_OF(c); i++) {
+        const int64_t n = c[i].n, all = c[i].rows * n, wn = n * c[i].per;
+        float *x = randoms(all, 3), *w = randoms(wn, 1), *b = randoms(wn, 1);
+        float *want = copy_of(x, all), *bare = copy_of(x, all);
+        for (int64_t k = 0; k < all; k++) x[k] += 10;
+        for (int64_t r = 0; r < all; r += n) {
+            double mean = 0, var = 0;
+            for (int64_t k = 0; k < n; k++) mean += (double)x[r + k] / (double)n;
+            for (int64_t k = 0; k < n; k++)
+                var += ((double)x[r + k] - mean) * ((double)x[r + k] - mean) / (double)n;
+            for (int64_t k = 0; k < n; k++) {
+                const double v = ((double)x[r + k] - mean) / sqrt(var + 1e-5);
+                want[r + k] = (float)(v * (double)w[(r + k) % wn] + (double)b[(r + k) % wn]);
+                bare[r + k] = (float)v;
+            }
+        }
+        void *dx = put(d, x, all), *dw = put(d, w, wn), *db = put(d, b, wn), *dy = space(d, all);
+        CHECK_OK(cu_layer_norm(d->s, dx, NULL, NULL, dy, c[i].rows, n, n, 1e-5f, &e));
+        CHECK_OK(cu_layer_norm(d->s, dx, dw, db, dx, c[i].rows, n, wn, 1e-5f, &e));
+        /* x has an error of half a unit of 10 in its last place, 4.8e-7, and is spread over 1.7 */
+        compare(d, "layer norm without weights", dy, bare, all, 2 * F32_TOL);
+        compare(d, "layer norm in place", dx, want, all, 2 * F32_TOL);
+        float *own[] = {x, w, b};
+        for (int k = 0; k < 3; k++) free(own[k]);
+    }
+}
+
 static double sigmoid(double x) {
     return 1 / (1 + exp(-x));
+}
+
+static double act_of(int act, double x) {
+    if (act == CU_ACT_SILU) return x * sigmoid(x);
+    if (act == CU_ACT_GELU)
+        return x / 2 * (1 + tanh(sqrt(2 / 3.14159265358979323846) * (x + 0.044715 * x * x * x)));
+    if (act == CU_ACT_GELU_ERF) return x / 2 * (1 + erf(x / sqrt(2)));
+    return x > 0 ? x * x : 0;
+}
+
+/* Activations of a row's first half times its second, or alone; columns of rows. */
+static void test_activations(struct dev *d) {
+    static const int64_t sizes[] = {1, 100, 257};
+    struct err e;
+    for (size_t i = 0; i < COUNT_OF(sizes); i++) {
+        const int64_t n = sizes[i], rows = 3, all = rows * n, ld = 2 * n + 3;
+        float *x = randoms(rows * ld, 4);
+        for (int act = 0; act < CU_ACT_COUNT; act++) {
+            float *gated = randoms(all, 1), *alone = randoms(all, 1), *part = randoms(all, 1);
+            for (int64_t k = 0; k < all; k++) {
+                const float *row = x + k / n * ld;
+                const double f = act_of(act, (double)row[k % n]);
+                gated[k] = (float)(f * (double)row[n + 3 + k % n]);
+                alone[k] = (float)f;
+                part[k] = row[3 + k % n];
+            }
+            float *dx = put(d, x, rows * ld);
+            void *o[3] = {space(d, all), space(d, all), space(d, all)};
+            CHECK_OK(cu_act_rows(d->s, dx, ld, dx + n + 3, ld, o[0], rows, n, act, &e));
+            CHECK_OK(cu_act_rows(d->s, dx, ld, NULL, 0, o[1], rows, n, act, &e));
+            CHECK_OK(cu_copy_rows(d->s, dx + 3, ld, o[2], rows, n, &e));
+            compare(d, "gated activation", o[0], gated, all, F32_TOL);
+            compare(d, "activation", o[1], alone, all, F32_TOL);
+            compare(d, "columns", o[2], part, all, 0);
+        }
+        free(x);
+    }
 }
 
 static void test_values(struct dev *d) {
@@ -889,7 +960,9 @@ int main(void) {
         order_now = o;
         rng_seed(&rng, 7);
         RUN_DEV(test_norms, &d);
+        RUN_DEV(test_layer_norms, &d);
         RUN_DEV(test_values, &d);
+        RUN_DEV(test_activations, &d);
         RUN_DEV(test_gate_add, &d);
         RUN_DEV(test_rope, &d);
         RUN_DEV(test_attention, &d);

@@ -9,7 +9,7 @@
 #include "runtime/kv_type.h"
 #include "quantize/synth.h"
 #include "tests/cuda-emu/control.h"
-#include "tests/unit/golden.h"
+#include "tests/unit/micro.h"
 #include "tests/unit/with.h"
 
 /* As on the CPU: sums in another order; logits reach 20. */
@@ -107,6 +107,32 @@ static void test_gemma4(void) {
     logits(moe, moe, "gemma4moe");
     logits(golden_edited(e, moe, NULL), e, "gemma4e");
     logits(golden_edited(d, moe, NULL), d, "gemma4dense");
+}
+
+/* Operations of architectures beside those: LayerNorms, also of each head; activations without a
+ * gate and of one fused matrix; columns; rope of parts; both halves of a block side by side. */
+static void micro(const char *name) {
+    static const int pieces[] = {5, 1, 6, 0};
+    char *dir = xasprintf("tests/golden/archs/%s", name);
+    struct golden g;
+    struct model *m = golden_open(micro_folder(dir, NULL), tmp_path("m.gguf"));
+    if (golden_load(&g, dir) && m) {
+        const int64_t v = m->hp.d[HD_VOCAB], n = thorough() ? g.n_ids : 12;
+        const struct session_opts o = {.n_ctx = n, .device = cuda};
+        float *l = golden_run(m, &o, g.ids, n, pieces, NULL, NULL, NULL);
+        const double diff = micro_diff(&g, l, n, v);
+        printf("%s: max |logit difference| %.3g\n", name, diff);
+        if (!(diff <= tol)) CHECK_FAIL("%s: %g is more than %g", name, diff, tol);
+        free(l);
+    }
+    golden_release(&g);
+    model_close(m);
+    free(dir);
+}
+static void test_micro(void) {
+    micro("starcoder2");
+    micro("stablelm12b");
+    micro("phi3");
 }
 
 /* Experts that do not fit stay with the CPU: the same logits, whatever the limit, down to where
@@ -728,6 +754,7 @@ int main(void) {
     RUN(test_qwen2);
     RUN(test_mistral);
     RUN(test_gemma4);
+    RUN(test_micro);
     RUN(test_offload);
     RUN(test_orders);
     RUN(test_kv_types);

@@ -47,9 +47,6 @@ static void test_refused_by_name(void) {
         d.field = (value);                                                                         \
         refused(&d, &h, what);                                                                     \
     } while (0)
-    REFUSED(block.parallel, true, "side by side");
-    REFUSED(block.before_mix.kind, NORM_LAYER, "LayerNorm");
-    REFUSED(block.attn.norm_after_rope, true, "after rope");
     REFUSED(block.attn.rope.scaling, SCALING_LONG, "longrope");
     REFUSED(block.attn.gate, GATE_ELEMENT, "attention gate");
     REFUSED(block.attn.gate, GATE_SOFTPLUS, "attention gate");
@@ -57,7 +54,7 @@ static void test_refused_by_name(void) {
     REFUSED(block.attn.sinks, true, "attention sinks");
     REFUSED(block.attn.tempered, true, "grow with their position");
     REFUSED(block.attn.latent.kv_rank, 8, "latent attention");
-    REFUSED(block.ffn.act, ACT_SWIGLU_OAI, "activation");
+    REFUSED(block.ffn.act, ACT_SWIGLU_OAI, "clamped SwiGLU");
     REFUSED(block.ffn.router.score, SCORE_SIGMOID, "softmax");
     REFUSED(block.ffn.router.score, SCORE_SOFTMAX_CHOSEN, "softmax");
     REFUSED(block.ffn.router.keep, true, "renormalised");

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: MIT
+/* models/gemma.c - Gemma 1, 2 and 3 (text). Norms are stored around 0 and written + 1, embeddings
+ * are tied and multiplied by sqrt(width), feed-forwards are gated by GELU. Gemma 2 has norms on
+ * both sides of each half, soft caps of scores and of logits, and a window in every other layer;
+ * Gemma 3 norms of queries and keys in place of the cap of scores, a window in five layers of six,
+ * and another base of rope there.
+ *
+ * Files do not say the scale of scores: it is 1 / sqrt(head_dim), but in the 27B models
+ * 1 / sqrt(width / heads), told by their number of layers. A config that asks for another is
+ * refused. */
+#include <math.h>
+
+#include "core/hfdir.h"
+#include "core/json.h"
+#include "models/rows.h"
+
+static const char *const classes1[] = {"GemmaForCausalLM", NULL};
+static const char *const classes2[] = {"Gemma2ForCausalLM", NULL};
+static const char *const classes3[] = {"Gemma3ForCausalLM", "Gemma3ForConditionalGeneration", NULL};
+static const char *const skip[] = {"vision_tower.", "multi_modal_projector.", "lm_head.", NULL};
+
+// clang-format off
+#define HP_ROWS HP_ROWS_SIZES, HP_ROW_FF, HP_ROW_RMS_EPS, HP_ROW_VOCAB
+#define HP_ROW_BASE_10000 {NULL, "rope_parameters.rope_theta|rope_theta", HF_ROPE_BASE, HPF_REAL | HPF_NO_KEY, 10000}
+#define HP_ROW_SOFTCAP {"final_logit_softcapping", "final_logit_softcapping", HF_SOFTCAP, HPF_REAL | HPF_ZERO_OK, 0}
+static const struct hp_row hp1[] = {HP_ROWS, HP_ROW_BASE_10000, {.slot = -1}};
+static const struct hp_row hp2[] = {
+    HP_ROWS, HP_ROW_BASE_10000, HP_ROW_SOFTCAP, HP_ROW_WINDOW(HPF_REQUIRED),
+    {"attn_logit_softcapping", "attn_logit_softcapping", HF_ATTN_SOFTCAP, HPF_REAL | HPF_ZERO_OK, 0},
+    {.slot = -1},
+};
+static const struct hp_row hp3[] = {
+    HP_ROWS, HP_ROW_SOFTCAP, HP_ROW_WINDOW(HPF_REQUIRED),
+    {"rope.freq_base", "rope_parameters.full_attention.rope_theta|rope_theta", HF_ROPE_BASE, HPF_REAL, 1000000},
+    {"rope.freq_base_swa", "rope_parameters.sliding_attention.rope_theta|rope_local_base_freq", HF_ROPE_BASE, HPF_REAL | HPF_WINDOWED, 10000},
+    {.slot = -1},
+};
+static const struct tensor_row tensors1[] = {
+    ROW_TOKEN_EMBD, ROWS_PRE_NORMS(XF_ADD1), ROWS_QKVO(HD_ATTN_OUT, XF_COPY), ROWS_FFN, ROW_OUTPUT_NORM(XF_ADD1), ROW_OUTPUT, {.gguf = NULL},
+};
+#define ROWS_NORMS                                                          \
+    ROW_NORM("attn_norm", "input_layernorm", XF_ADD1),                      \
+    ROW_NORM("post_attention_norm", "post_attention_layernorm", XF_ADD1),   \
+    ROW_NORM("ffn_norm", "pre_feedforward_layernorm", XF_ADD1),             \
+    ROW_NORM("post_ffw_norm", "post_feedforward_layernorm", XF_ADD1)
+static const struct tensor_row tensors2[] = {
+    ROW_TOKEN_EMBD, ROWS_NORMS, ROWS_QKVO(HD_ATTN_OUT, XF_COPY), ROWS_FFN, ROW_OUTPUT_NORM(XF_ADD1), ROW_OUTPUT, {.gguf = NULL},
+};
+static const struct tensor_row tensors3[] = {
+    ROW_TOKEN_EMBD, ROWS_NORMS, ROWS_QKVO(HD_ATTN_OUT, XF_COPY), ROWS_QK_NORM(XF_ADD1), ROWS_FFN, ROW_OUTPUT_NORM(XF_ADD1), ROW_OUTPUT,
+    {.gguf = NULL},
+};
+// clang-format on
+
+/* What scores are divided by the root of: a model of `large` layers is the 27B one. */
+static double divisor(const struct hparams *h, int64_t large) {
+    return h->d[HD_LAYERS] == large ? (double)h->d[HD_EMBD] / (double)h->d[HD_HEADS]
+                                    : (double)h->d[HD_HEAD_DIM];
+}
+
+static int check(struct hparams *h, const struct hfdir *dir, int64_t large, struct err *e) {
+    static const char *const no[] = {"attention_bias", NULL};
+    h->tied = true;
+    TRY(hf_check_off(dir, no, e));
+    TRY(hf_check_is(dir, "hidden_activation", "gelu_pytorch_tanh", e));
+    const double want = h->d[HD_HEAD_DIM] ? divisor(h, large) : 0;
+    const double is = json_num(hfdir_hparam(dir, "query_pre_attn_scalar"), want);
+    if (large && want > 0 && fabs(is - want) > 1e-6)
+        return err_set(e, ERR_DATA, "query_pre_attn_scalar is %g, but the format implies %g", is,
+                       want);
+    return 0;
+}
+static int check_base(struct hparams *h, const struct hfdir *dir, int64_t large, struct err *e) {
+    if (fabs(h->f[HF_ROPE_BASE] - 10000) > 0)
+        return err_set(e, ERR_DATA, "rope_theta is %g, which the format cannot hold: it is 10000",
+                       h->f[HF_ROPE_BASE]);
+    TRY(hf_check_rope(dir, e));
+    return check(h, dir, large, e);
+}
+static int from_hf1(struct hparams *h, const struct hfdir *dir, struct err *e) {
+    return check_base(h, dir, 0, e);
+}
+static int from_hf2(struct hparams *h, const struct hfdir *dir, struct err *e) {
+    return check_base(h, dir, 46, e);
+}
+static int from_hf3(struct hparams *h, const struct hfdir *dir, struct err *e) {
+    TRY(hf_check_rope(dir, e));
+    return check(h, dir, 62, e);
+}
+
+static void layer2(const struct hparams *h, int layer, struct block_spec *s) {
+    (void)layer;
+    s->attn.scale = 1 / sqrt(divisor(h, 46));
+}
+static void layer3(const struct hparams *h, int layer, struct block_spec *s) {
+    (void)layer;
+    s->attn.scale = 1 / sqrt(divisor(h, 62));
+}
+
+static const struct decoder_spec decoder1 = {
+    .block = {PRE_NORMS, .attn = {.rope = {.kind = ROPE_HALVES}}, .ffn = {.act = ACT_GEGLU}},
+    .embd_sqrt = true,
+};
+static const struct decoder_spec decoder2 = {
+    .block = {PRE_NORMS, POST_NORMS, .attn = {.rope = {.kind = ROPE_HALVES}},
+              .ffn = {.act = ACT_GEGLU}},
+    .layer = layer2,
+    .embd_sqrt = true,
+};
+static const struct decoder_spec decoder3 = {
+    .block = {PRE_NORMS, POST_NORMS,
+              .attn = {.rope = {.kind = ROPE_HALVES, .scaling = SCALING_FULL}, QK_NORMS},
+              .ffn = {.act = ACT_GEGLU}},
+    .layer = layer3,
+    .embd_sqrt = true,
+};
+
+extern const struct arch arch_gemma, arch_gemma2, arch_gemma3;
+const struct arch arch_gemma = {
+    .name = "gemma",
+    .hf_classes = classes1,
+    .family = "Gemma",
+    .size_note = "dense transformer",
+    .hp = hp1,
+    .tensors = tensors1,
+    .skip = skip,
+    .derive = layers_fill,
+    .from_hf = from_hf1,
+    .decoder = &decoder1,
+};
+const struct arch arch_gemma2 = {
+    .name = "gemma2",
+    .hf_classes = classes2,
+    .family = "Gemma 2",
+    .size_note = "sliding-window and full attention, dense",
+    .hp = hp2,
+    .tensors = tensors2,
+    .skip = skip,
+    .derive = layers_fill,
+    .from_hf = from_hf2,
+    .window_period = 2,
+    .decoder = &decoder2,
+};
+const struct arch arch_gemma3 = {
+    .name = "gemma3",
+    .hf_classes = classes3,
+    .family = "Gemma 3",
+    .size_note = "sliding-window and full attention, dense",
+    .hp = hp3,
+    .tensors = tensors3,
+    .skip = skip,
+    .derive = layers_fill,
+    .from_hf = from_hf3,
+    .window_period = 6,
+    .decoder = &decoder3,
+};

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT
+/* models/olmo.c - OLMo 2 and 3: no norms before the halves of a block but after them, and norms of
+ * queries and keys over all heads at once. OLMo 3 has a window in three layers of four, and a
+ * context extension in full layers only. */
+#include "core/attr.h"
+#include "models/rows.h"
+
+static const char *const hf_classes[] = {"Olmo2ForCausalLM", "Olmo3ForCausalLM", NULL};
+// clang-format off
+static const struct hp_row hp[] = {HP_ROWS_DECODER, HP_ROW_FF, HP_ROW_WINDOW(0), {.slot = -1}};
+static const struct tensor_row tensors[] = {
+    ROW_TOKEN_EMBD,
+    ROWS_QKVO(HD_ATTN_OUT, XF_COPY),
+    ROWS_QK_NORM_WIDE,
+    ROW_NORM("post_attention_norm", "post_attention_layernorm", XF_COPY),
+    ROWS_FFN,
+    ROW_NORM("post_ffw_norm", "post_feedforward_layernorm", XF_COPY),
+    ROW_OUTPUT_NORM(XF_COPY),
+    ROW_OUTPUT,
+    {.gguf = NULL},
+};
+// clang-format on
+
+static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
+    static const char *const no[] = {"attention_bias", NULL};
+    UNUSED(h);
+    TRY(hf_check_off(dir, no, e));
+    return hf_check_rope(dir, e);
+}
+
+static const struct decoder_spec decoder = {
+    .block = {POST_NORMS,
+              .attn = {.rope = {.kind = ROPE_HALVES, .scaling = SCALING_FULL}, QK_NORMS}},
+};
+
+extern const struct arch arch_olmo2;
+const struct arch arch_olmo2 = {
+    .name = "olmo2",
+    .hf_classes = hf_classes,
+    .family = "OLMo 2 and 3",
+    .size_note = "dense transformer",
+    .hp = hp,
+    .tensors = tensors,
+    .derive = layers_fill,
+    .from_hf = from_hf,
+    .window_period = 4,
+    .window_keys = true,
+    .decoder = &decoder,
+};

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT
+/* tests/unit/micro.h - the micro checkpoints of tests/golden/archs (tests/oracle/archs.py), whose
+ * weights are made, not stored, and their recorded logits. */
+#ifndef HONE_TESTS_MICRO_H
+#define HONE_TESTS_MICRO_H
+
+#include "core/fp.h"
+#include "core/rng.h"
+#include "tests/unit/golden.h"
+#include "tests/unit/st_build.h"
+
+/* The weights of tensors.txt as archs.py makes them. */
+static inline void micro_weights(const char *dir, const char *path) {
+    char *file = xasprintf("%s/tensors.txt", dir), *text = NULL, *line, *next;
+    size_t n = 0;
+    struct err e = {0};
+    struct st_build b = {0};
+    CHECK_OK(io_read_file(&text, &n, file, 1 << 20, &e));
+    for (line = text; line && *line; line = next) {
+        char name[128], dims[64];
+        double mean, spread;
+        next = strchr(line, '\n');
+        next = next ? next + 1 : line + strlen(line);
+        if (sscanf(line, "%127s BF16 %63s %lf %lf", name, dims, &mean, &spread) != 4) {
+            CHECK_FAIL("%s: a line that is none", file);
+            break;
+        }
+        int64_t shape[4], total = 1;
+        int n_dims = 0;
+        for (char *p = dims; n_dims < 4 && *p; p += *p == 'x') {
+            shape[n_dims] = strtoll(p, &p, 10);
+            total *= shape[n_dims++];
+        }
+        struct rng rng = {0xcbf29ce484222325u};
+        for (const char *c = name; *c; c++) rng.s = (rng.s ^ (uint8_t)*c) * 0x100000001b3u;
+        uint16_t *v = xcalloc((size_t)total, sizeof *v);
+        for (int64_t i = 0; i < total; i++) {
+            const double u = (double)(rng_u64(&rng) >> 40) * 0x1p-23 - 1;
+            v[i] = fp_f32_to_bf16((float)(mean + spread * u));
+        }
+        st_add(&b, name, "BF16", n_dims, shape, v, (size_t)total * sizeof *v);
+        free(v);
+    }
+    st_finish(&b, path);
+    free(text);
+    free(file);
+}
+
+/* The folder of a micro checkpoint, its config.json edited. */
+static inline const char *micro_folder(const char *dir, const char *const *edit) {
+    const char *folder = golden_edited(dir, "tests/golden/models/qwen3", edit);
+    char *path = xasprintf("%s/model.safetensors", folder);
+    unlink(path);
+    micro_weights(dir, path);
+    free(path);
+    return folder;
+}
+
+/* Largest distance of the recorded logits of the first n positions: of 3, 7, ..., entries 0, 4, ...
+ */
+static inline double micro_diff(const struct golden *g, const float *l, int64_t n, int64_t v) {
+    double diff = 0;
+    for (int64_t p = 0; 4 * p + 3 < n; p++)
+        for (int64_t i = 0; i < v / 4; i++) {
+            const double d =
+                fabs((double)l[(4 * p + 3) * v + 4 * i] - (double)g->logits[p * (v / 4) + i]);
+            if (!(d <= diff)) diff = d;
+        }
+    return diff;
+}
+
+#endif

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT
+/* Architectures against transformers (tests/oracle/archs.py): micro checkpoints converted and run
+ * on every kernel set, in one batch, in pieces and token by token, past their windows; keys of the
+ * file; and that each number of the config has an effect. */
+#include "core/log.h"
+#include "models/arch.h"
+#include "tests/unit/micro.h"
+
+/* Both sides compute in f32 from the same weights: sums in another order, logits up to 30. */
+static const double tol = 5e-4;
+
+struct edit {
+    const char *from, *to;
+};
+struct arch_case {
+    const char *name, *arch;
+    const char *keys;     /* behind "<arch>.", separated by blanks: beside those of every decoder */
+    struct edit edit[10]; /* changes of config.json that must change logits */
+};
+
+static void check_keys(const struct arch_case *c, const char *path) {
+    static const char every[] = "block_count context_length embedding_length feed_forward_length "
+                                "attention.head_count attention.head_count_kv";
+    struct err e = {0};
+    struct gguf *g = NULL;
+    CHECK_OK(gguf_open(&g, path, 0, &e));
+    if (!g) return;
+    CHECK_EQ_STR(gguf_str_or(g, "general.architecture", ""), c->arch);
+    char *list = xasprintf("%s %s", every, c->keys);
+    for (char *save = NULL, *k = strtok_r(list, " ", &save); k; k = strtok_r(NULL, " ", &save)) {
+        char *key = xasprintf("%s.%s", c->arch, k);
+        if (!gguf_find(g, key)) CHECK_FAIL("%s: no key %s", c->name, key);
+        free(key);
+    }
+    free(list);
+    gguf_close(g);
+}
+
+static void check_logits(const struct arch_case *c, const struct model *m, const struct golden *g) {
+    const int64_t v = m->hp.d[HD_VOCAB];
+    double worst = 0;
+    CHECK_EQ_I64(g->n_logits, g->n_ids / 4 * (v / 4));
+    for (int isa = KERN_REF; isa <= (int)kern_isa_best(); isa++)
+        for (size_t b = 0; b < COUNT_OF(golden_batching); b++) {
+            const struct session_opts o = {.n_ctx = g->n_ids,
+                                           .n_ubatch = golden_batching[b].n_ubatch,
+                                           .isa = (enum kern_isa)isa};
+            float *l =
+                golden_run(m, &o, g->ids, g->n_ids, golden_batching[b].pieces, NULL, NULL, NULL);
+            const double d = micro_diff(g, l, g->n_ids, v);
+            if (!(d <= worst)) worst = d;
+            free(l);
+        }
+    printf("%s: max |logit difference| %.3g\n", c->name, worst);
+    if (!(worst <= tol)) CHECK_FAIL("%s: %g is more than %g", c->name, worst, tol);
+}
+
+static void check_edits(const struct arch_case *c, const char *dir, const struct golden *g) {
+    for (const struct edit *x = c->edit; x->from; x++) {
+        const char *const edit[] = {x->from, x->to, NULL};
+        struct model *m = golden_open(micro_folder(dir, edit), tmp_path("edited.gguf"));
+        if (!m) continue;
+        const struct session_opts o = {.n_ctx = g->n_ids, .isa = kern_isa_best()};
+        float *l = golden_run(m, &o, g->ids, g->n_ids, golden_all, NULL, NULL, NULL);
+        if (!(micro_diff(g, l, g->n_ids, m->hp.d[HD_VOCAB]) > 20 * tol))
+            CHECK_FAIL("%s: %s changes nothing", c->name, x->to);
+        free(l);
+        model_close(m);
+    }
+}
+
+static void check_case(const struct arch_case *c) {
+    char *dir = xasprintf("tests/golden/archs/%s", c->name);
+    struct golden g;
+    struct model *m = golden_open(micro_folder(dir, NULL), tmp_path("m.gguf"));
+    check_keys(c, tmp_path("m.gguf"));
+    if (golden_load(&g, dir) && m) {
+        check_logits(c, m, &g);
+        check_edits(c, dir, &g);
+    }
+    golden_release(&g);
+    model_close(m);
+    free(dir);
+}
+
+// clang-format off
+#define RMS "attention.layer_norm_rms_epsilon "
+#define LN "attention.layer_norm_epsilon "
+#define HEAD "attention.key_length attention.value_length "
+#define WINDOW {"\"sliding_window\": 16", "\"sliding_window\": 48"}
+static const struct arch_case cases[] = {
+    {"gemma", "gemma", RMS HEAD, {{NULL, NULL}}},
+    {"granite", "granite",
+     RMS "rope.freq_base rope.dimension_count vocab_size attention.scale embedding_scale residual_scale logit_scale",
+     {{"\"attention_multiplier\": 0.3", "\"attention_multiplier\": 0.2"}, {"\"embedding_multiplier\": 3.0", "\"embedding_multiplier\": 2.0"},
+      {"\"residual_multiplier\": 0.4", "\"residual_multiplier\": 0.5"}, {"\"logits_scaling\": 4.0", "\"logits_scaling\": 3.0"}}},
+    {"olmo2", "olmo2", RMS "rope.freq_base", {{"500000.0", "1000.0"}}},
+    {"smollm3", "smollm3", RMS "rope.freq_base rope.dimension_count vocab_size", {{"100000.0", "1000.0"}}},
+    {"starcoder2", "starcoder2", LN "rope.freq_base", {{"\"norm_epsilon\": 1e-05", "\"norm_epsilon\": 0.1"}}},
+    {"stablelm", "stablelm", LN "rope.dimension_count use_parallel_residual",
+     {{"\"partial_rotary_factor\": 0.25", "\"partial_rotary_factor\": 0.5"}}},
+    {"stablelm12b", "stablelm", LN "rope.dimension_count use_parallel_residual", {{NULL, NULL}}},
+    {"phi3", "phi3", RMS "rope.freq_base rope.dimension_count rope.scaling.original_context_length attention.sliding_window",
+     {{"\"partial_rotary_factor\": 0.75", "\"partial_rotary_factor\": 1"}, {"\"sliding_window\": null", "\"sliding_window\": 20"}}},
+    {"glm4", "glm4", RMS HEAD "rope.freq_base rope.dimension_count", {{"\"partial_rotary_factor\": 0.5", "\"partial_rotary_factor\": 1"}}},
+    {"exaone4", "exaone4", RMS HEAD "rope.freq_base attention.sliding_window attention.sliding_window_pattern", {WINDOW}},
+    {"seed_oss", "seed_oss", RMS HEAD "rope.freq_base", {{"10000000.0", "1000.0"}}},
+    {"cohere2", "cohere2", LN HEAD "rope.freq_base rope.dimension_count rope.scaling.type logit_scale vocab_size attention.sliding_window",
+     {WINDOW, {"\"logit_scale\": 0.25", "\"logit_scale\": 0.3"}}},
+};
+// clang-format on
+
+static void test_dense(void) {
+    for (size_t i = 0; i < COUNT_OF(cases); i++) check_case(&cases[i]);
+}
+
+int main(void) {
+    tmp_make();
+    log_set_level(LOG_WARN);
+    RUN(test_dense);
+    tmp_remove();
+    return check_done();
+}
