@@ -10,7 +10,8 @@
  * session (two), 16 bytes per weight column and expert (sums of the chunk and of all; 48 with
  * moments), 4 bytes per token, hidden rows of a chunk for an MTP block.
  *
- * Snapshots hold the sums of complete chunks. Second moments are added to as rows come, so a chunk
+ * Chunks go through the model several at a time, each with sums of its own. Snapshots hold the sums
+ * of complete chunks. Second moments are added to as rows come, so a chunk
  * that has begun is finished before an interruption is obeyed. */
 #include <inttypes.h>
 #include <math.h>
@@ -24,18 +25,24 @@
 #include "core/io.h"
 #include "core/log.h"
 #include "core/mem.h"
+#include "core/num.h"
 #include "core/prog.h"
 #include "core/ranks.h"
 #include "runtime/draft.h"
+#include "runtime/eval.h"
+#include "runtime/eval_windows.h"
 
 struct collector {
-    struct imat m;         /* of the chunk under way */
+    struct eval_windows windows; /* chunks are windows, several to a pass */
+    struct imat *m;              /* [windows.most] of the chunks under way */
+    int at;                      /* the chunk that the MTP block is fed */
+    struct pool *pool;
     struct gram_col *gram; /* or NULL */
     bool survey;           /* only for gram: nothing is summed */
     int64_t n_bad;         /* entries whose size changed between calls: a bug of ours, reported */
     struct session *trunk, *draft; /* draft: of an MTP block, or NULL */
     struct model *draft_model;
-    float *hidden; /* [ctx][n_embd], for the block */
+    float *hidden; /* [windows.most][ctx][n_embd], for the block */
     struct imat *out;
     bool there;                /* the trunk's sums are made on its device */
     struct imatrix_keep *keep; /* NULL: no snapshots, or no more of them */
@@ -43,35 +50,61 @@ struct collector {
     struct snap_clock clock;
 };
 
-static void see_moments(struct imat_entry *en, int64_t mat, const float *row) {
-    double *sum1 = en->sum1 + mat * en->ne0, *sum4 = en->sum4 + mat * en->ne0;
-    for (int64_t i = 0; i < en->ne0; i++) {
-        const double v = (double)row[i], v2 = v * v;
-        sum1[i] += v;
-        sum4[i] += v2 * v2;
+/* Rows of one matrix, added to its sums. */
+struct adding {
+    double *sum2, *sum1, *sum4; /* sum1, sum4 NULL: only squares are summed */
+    const float *x;
+    int64_t n_rows, ld, n;
+};
+enum { COLUMNS = 256 };
+static void add_columns(void *ctx, int64_t c0, int64_t c1, int worker) {
+    const struct adding *a = ctx;
+    (void)worker;
+    const int64_t i0 = c0 * COLUMNS, i1 = min_i64(c1 * COLUMNS, a->n);
+    for (int64_t r = 0; r < a->n_rows; r++) {
+        const float *row = a->x + r * a->ld;
+        for (int64_t i = i0; i < i1; i++) a->sum2[i] += (double)row[i] * (double)row[i];
+        for (int64_t i = i0; i < i1 && a->sum1; i++) {
+            const double v = (double)row[i], v2 = v * v;
+            a->sum1[i] += v;
+            a->sum4[i] += v2 * v2;
+        }
     }
 }
 
-static void see(void *ud, const struct gr_weight *w, int64_t expert, const float *x, int64_t n_rows,
-                int64_t ld) {
-    struct collector *c = ud;
+static void see(struct collector *c, struct imat *m, const struct gr_weight *w, int64_t expert,
+                const float *x, int64_t n_rows, int64_t ld) {
     if (strncmp(w->name, "blk.", 4) != 0) return; /* the head is quantized without weights */
     if (c->gram) gram_col_see(c->gram, w, expert, x, n_rows, ld);
     if (c->survey) return;
     int64_t n_mat = expert < 0 ? 1 : w->ne[2];
-    struct imat_entry *en = imat_add(&c->m, w->name, w->ne[0], n_mat);
+    struct imat_entry *en = imat_add(m, w->name, w->ne[0], n_mat);
     if (!en) {
         c->n_bad++;
         return;
     }
-    int64_t mat = expert < 0 ? 0 : expert;
-    double *sum = en->sum2 + mat * en->ne0;
-    for (int64_t r = 0; r < n_rows; r++) {
-        const float *row = x + r * ld;
-        for (int64_t i = 0; i < en->ne0; i++) sum[i] += (double)row[i] * (double)row[i];
-        if (en->sum1) see_moments(en, mat, row);
+    const int64_t mat = expert < 0 ? 0 : expert, at = mat * en->ne0;
+    struct adding a = {.sum2 = en->sum2 + at, .x = x, .n_rows = n_rows, .ld = ld, .n = en->ne0};
+    if (en->sum1) {
+        a.sum1 = en->sum1 + at;
+        a.sum4 = en->sum4 + at;
     }
+    const int64_t n_parts = div_up(en->ne0, COLUMNS);
+    if (n_rows * en->ne0 < 1 << 16)
+        add_columns(&a, 0, n_parts, 0);
+    else
+        pool_for(c->pool, n_parts, 1, add_columns, &a);
     en->count[mat] += (double)n_rows;
+}
+static void see_trunk(void *ud, const struct gr_weight *w, int64_t expert, const float *x,
+                      int64_t n_rows, int64_t ld) {
+    struct collector *c = ud;
+    see(c, &c->m[eval_windows_shown(&c->windows)], w, expert, x, n_rows, ld);
+}
+static void see_draft(void *ud, const struct gr_weight *w, int64_t expert, const float *x,
+                      int64_t n_rows, int64_t ld) {
+    struct collector *c = ud;
+    see(c, &c->m[c->at], w, expert, x, n_rows, ld);
 }
 
 /* Sums that a device made; NULL: only that the entry will come. */
@@ -89,7 +122,7 @@ static void take_sums(void *ud, const struct gr_weight *w, int64_t n_mat, const 
 /* Where a device has all of the trunk, it sums itself. */
 static void sum_there(struct collector *c) {
     struct err why;
-    if (c->gram || c->m.moments || ranks_n() > 1 || !session_can_sum(c->trunk)) return;
+    if (c->gram || c->m->moments || ranks_n() > 1 || !session_can_sum(c->trunk)) return;
     c->there = session_sum_begin(c->trunk, take_sums, c, &why) == 0;
     if (!c->there) log_info("importance is summed by the CPU: %s", why.msg);
 }
@@ -121,37 +154,53 @@ static int check(const struct imat *m, struct err *e) {
 }
 
 static int sessions(struct collector *c, const struct model *m, const struct session_opts *so,
-                    struct err *e) {
+                    bool moments, struct err *e) {
     TRY(session_new(&c->trunk, m, so, e));
-    session_observe(c->trunk, see, c);
+    TRY(eval_windows_open(&c->windows, c->trunk, so->n_ctx, false, e));
+    c->m = xcalloc((size_t)c->windows.most, sizeof *c->m);
+    for (int i = 0; i < c->windows.most; i++) {
+        imat_init(&c->m[i]);
+        c->m[i].moments = moments;
+    }
+    session_observe(c->trunk, see_trunk, c);
     if (!m->hp.d[HD_MTP] || !m->arch->drafts) return 0;
     void *p = NULL;
-    TRY(buf_alloc(&p, (uint64_t)(so->n_ctx * m->hp.d[HD_EMBD]) * sizeof(float), "hidden rows", e));
+    TRY(buf_alloc(&p, (uint64_t)(c->windows.most * so->n_ctx * m->hp.d[HD_EMBD]) * sizeof(float),
+                  "hidden rows", e));
     c->hidden = p;
     TRY(draft_session(c->trunk, &c->draft_model, &c->draft, e));
-    session_observe(c->draft, see, c);
+    session_observe(c->draft, see_draft, c);
     return 0;
 }
 
-static int chunk(struct collector *c, const int32_t *ids, int64_t n, struct err *e) {
-    session_reset(c->trunk);
-    TRY(session_forward(c->trunk, ids, n, c->hidden, e));
-    if (!c->draft) return 0;
-    session_reset(c->draft);
-    return session_forward_hidden(c->draft, ids + 1, c->hidden, n - 1, NULL, NULL, e);
+/* Runs n chunks. */
+static int chunks(struct collector *c, const int32_t *const *ids, int n, struct err *e) {
+    const int64_t n_tok = c->windows.n_tok, d = session_model(c->trunk)->hp.d[HD_EMBD];
+    if (c->windows.most > 1) {
+        TRY(eval_windows_feed(&c->windows, ids, n, 0, NULL, c->hidden, e));
+    } else {
+        session_reset(c->trunk);
+        TRY(session_forward(c->trunk, ids[0], n_tok, c->hidden, e));
+    }
+    for (c->at = 0; c->at < n && c->draft; c->at++) {
+        session_reset(c->draft);
+        TRY(session_forward_hidden(c->draft, ids[c->at] + 1, c->hidden + c->at * n_tok * d,
+                                   n_tok - 1, NULL, NULL, e));
+    }
+    return 0;
 }
 
 /* The chunk's sums go to rank 0, are added there, and start again. */
-static int add_chunk(struct collector *c, int64_t i, struct imat *out, struct err *e) {
+static int add_chunk(struct collector *c, struct imat *m, int64_t i, struct err *e) {
     int rc = 0;
-    for (int64_t k = 0; k < c->m.n_entries; k++) {
-        struct imat_entry *en = &c->m.entry[k];
+    for (int64_t k = 0; k < m->n_entries; k++) {
+        struct imat_entry *en = &m->entry[k];
         ranks_pass(i, en->sum2, (uint64_t)(en->n_mat * en->ne0) * sizeof *en->sum2);
         ranks_pass(i, en->count, (uint64_t)en->n_mat * sizeof *en->count);
     }
-    if (ranks_me() == 0) rc = imat_merge(out, &c->m, e);
-    for (int64_t k = 0; k < c->m.n_entries; k++) {
-        struct imat_entry *en = &c->m.entry[k];
+    if (ranks_me() == 0) rc = imat_merge(c->out, m, e);
+    for (int64_t k = 0; k < m->n_entries; k++) {
+        struct imat_entry *en = &m->entry[k];
         memset(en->sum2, 0, (size_t)(en->n_mat * en->ne0) * sizeof *en->sum2);
         memset(en->count, 0, (size_t)en->n_mat * sizeof *en->count);
         if (!en->sum1) continue; /* moments: one process only */
@@ -265,7 +314,7 @@ static int load(struct collector *c, int64_t n_chunks, struct err *e) {
     struct imat found;
     int rc = 0;
     imat_init(&found);
-    found.moments = c->m.moments;
+    found.moments = c->m->moments;
     const enum snap_found is = calib_load(c->keep->path, c->what, &found, c->gram, n_chunks);
     if (is == SNAP_SAME && c->there && !fits_there(c->out, &found)) {
         log_warn("%s does not fit this device: starting afresh", c->keep->path);
@@ -296,14 +345,16 @@ static int go_on(struct collector *c, const struct model *m, const struct imatri
     /* the sums of another rank's chunk come to entries that are there */
     for (int64_t i = 0; i < c->out->n_entries && *first && !c->there && !rc; i++) {
         const struct imat_entry *en = &c->out->entry[i];
-        if (!imat_add(&c->m, en->name, en->ne0, en->n_mat)) c->n_bad++;
+        if (!imat_add(c->m, en->name, en->ne0, en->n_mat)) c->n_bad++;
     }
     return rc;
 }
 
 static void release(struct collector *c) {
     free(c->what);
-    imat_release(&c->m);
+    for (int i = 0; i < c->windows.most && c->m; i++) imat_release(&c->m[i]);
+    free(c->m);
+    eval_windows_close(&c->windows);
     session_free(c->draft);
     model_close(c->draft_model);
     session_free(c->trunk);
@@ -313,12 +364,11 @@ static void release(struct collector *c) {
 int imatrix_collect(const struct model *m, const struct imatrix_opts *o, struct imat *out,
                     struct err *e) {
     struct ids ids = {0};
-    struct collector c = {.gram = o->gram, .out = out, .keep = o->keep};
+    struct collector c = {.gram = o->gram, .out = out, .keep = o->keep, .pool = o->pool};
     if (o->keep) c.clock.every = o->keep->every;
     int64_t ctx = o->ctx ? o->ctx : 512;
     int rc = 0;
-    imat_init(&c.m);
-    out->moments = c.m.moments = o->moments;
+    out->moments = o->moments;
     for (int i = 0; i < o->n_texts; i++) {
         TRY_GOTO(out, rc, corpus_load(m, o->texts[i], o->parse_special, &ids, e));
         imat_add_dataset(out, io_base(o->texts[i]));
@@ -333,16 +383,17 @@ int imatrix_collect(const struct model *m, const struct imatrix_opts *o, struct 
     }
     if (o->max_chunks && o->max_chunks < n_chunks) n_chunks = o->max_chunks;
     struct session_opts so = {.n_ctx = ctx,
-                              .n_ubatch = ctx < 2048 ? ctx : 2048,
+                              .n_ubatch = o->gram ? min_i64(ctx, 2048) : eval_rows(ctx),
                               .isa = o->isa,
                               .act = ACT_F32,
                               .pool = o->pool,
                               .device = o->device,
                               .whole = o->gram && o->keep};
-    TRY_GOTO(out, rc, sessions(&c, m, &so, e));
+    TRY_GOTO(out, rc, sessions(&c, m, &so, o->moments, e));
     if (c.gram) {
         c.survey = true;
-        TRY_GOTO(out, rc, chunk(&c, ids.v, ctx, e));
+        const int32_t *first = ids.v;
+        TRY_GOTO(out, rc, chunks(&c, &first, 1, e));
         c.survey = false;
         TRY_GOTO(out, rc, gram_col_settle(c.gram, so.n_ubatch, e));
     }
@@ -353,22 +404,30 @@ int imatrix_collect(const struct model *m, const struct imatrix_opts *o, struct 
     struct prog p;
     prog_begin(&p, "imatrix", PROG_TOKENS, (uint64_t)(n_chunks * ctx));
     prog_from(&p, (uint64_t)(from * ctx));
-    for (int64_t i = from; i < n_chunks && rc == 0; i++) {
+    const bool bos = tok_add_bos(m->tok) && tok_special(m->tok, TS_BOS) >= 0;
+    const int32_t **first = xcalloc((size_t)c.windows.most, sizeof *first);
+    for (int64_t i = from; i < n_chunks && rc == 0;) {
         if (prog_interrupted()) {
             rc = err_set(e, ERR_INTR, "interrupted");
             break;
         }
         if (c.gram) gram_col_chunk(c.gram, i);
-        bool bos = tok_add_bos(m->tok) && tok_special(m->tok, TS_BOS) >= 0;
-        int32_t *first = ids.v + i * ctx;
-        if (bos) first[0] = (int32_t)tok_special(m->tok, TS_BOS);
-        if (ranks_mine(i)) rc = chunk(&c, first, ctx, e);
+        const int n = (int)min_i64(c.windows.now, n_chunks - i);
+        for (int k = 0; k < n; k++) {
+            int32_t *chunk = ids.v + (i + k) * ctx;
+            if (bos) chunk[0] = (int32_t)tok_special(m->tok, TS_BOS);
+            first[k] = chunk;
+        }
+        if (ranks_mine(i)) rc = chunks(&c, first, n, e);
         if (rc == 0 && c.there) rc = session_sum_chunk(c.trunk, e);
-        if (rc == 0) rc = add_chunk(&c, i, out, e);
-        if (rc == 0) out->n_chunks++;
-        prog_update(&p, (uint64_t)((i + 1) * ctx));
-        if (rc == 0 && i + 1 < n_chunks && c.keep && snap_due(&c.clock)) save(&c);
+        for (int k = 0; k < n && rc == 0; k++, i++) {
+            rc = add_chunk(&c, &c.m[k], i, e);
+            if (rc == 0) out->n_chunks++;
+        }
+        prog_update(&p, (uint64_t)(i * ctx));
+        if (rc == 0 && i < n_chunks && c.keep && snap_due(&c.clock)) save(&c);
     }
+    free(first);
     prog_end(&p);
     if (rc == ERR_INTR && c.keep && out->n_chunks > from) {
         save(&c);

@@ -30,7 +30,7 @@ static int parse_act(const char *name, enum act_mode *out, struct err *e) {
 int eval_session(struct cli *c, const struct eval_args *a, struct model *m, const char *kv,
                  int64_t n_ctx, struct session **out, struct err *e) {
     struct session_opts o = {.n_ctx = n_ctx,
-                             .n_ubatch = min_i64(n_ctx, MAX_UBATCH),
+                             .n_ubatch = eval_rows(n_ctx),
                              .isa = c->isa,
                              .device = c->device,
                              .pack = true,

@@ -97,7 +97,7 @@ static int compare(struct gate *g, const char *mix, struct err *e) {
     const char *path[GATE_PLAIN + 2] = {g->base, mix};
     for (int i = 0; i < g->n; i++) path[i + 2] = g->plain[i].path;
     struct session_opts o = {.n_ctx = g->ctx,
-                             .n_ubatch = min_i64(g->ctx, 2048),
+                             .n_ubatch = eval_rows(g->ctx),
                              .isa = g->c->isa,
                              .act = ACT_F32,
                              .pool = g->c->pool};

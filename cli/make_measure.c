@@ -98,7 +98,7 @@ static int bench_open(struct make *mk, struct bench *b, struct made *const *f, i
     b->session = xcalloc((size_t)n, sizeof *b->session);
     b->n = n;
     struct session_opts o = {.n_ctx = mk->eval_ctx,
-                             .n_ubatch = mk->eval_ctx < 2048 ? mk->eval_ctx : 2048,
+                             .n_ubatch = eval_rows(mk->eval_ctx),
                              .isa = mk->c->isa,
                              .act = ACT_F32,
                              .pool = mk->c->pool};

@@ -171,7 +171,7 @@ static int time_windows(struct rates *r, struct make *mk, struct model *m, const
     struct eval_kld_run run;
     int rc;
     struct session_opts o = {.n_ctx = mk->eval_ctx,
-                             .n_ubatch = min_i64(mk->eval_ctx, 2048),
+                             .n_ubatch = eval_rows(mk->eval_ctx),
                              .isa = mk->c->isa,
                              .act = ACT_F32,
                              .pool = mk->c->pool,

@@ -42,7 +42,7 @@ int probe_open(struct probe *p, struct cli *c, const char *model, const struct s
     p->c = c;
     p->from = from;
     struct session_opts o = {.n_ctx = ctx,
-                             .n_ubatch = min_i64(ctx, 2048),
+                             .n_ubatch = eval_rows(ctx),
                              .isa = c->isa,
                              .act = ACT_F32,
                              .pool = c->pool,

@@ -88,6 +88,7 @@ static int alloc_moe(struct session *s, const struct sizes *z, struct err *e) {
     TRY(take(s, &b->weight, pairs, sizeof(float), "router", e));
     TRY(take(s, &b->expert, pairs, sizeof(int32_t), "router", e));
     TRY(take(s, &b->place, pairs, sizeof(int32_t), "router", e));
+    TRY(take(s, &b->token, pairs, sizeof(int32_t), "router", e));
     TRY(take(s, &b->first, z->experts + 1, sizeof(int32_t), "router", e));
     TRY(take(s, &b->active, z->experts, sizeof(int32_t), "router", e));
     TRY(take(s, &b->x, pairs * z->moe_d, sizeof(float), "expert rows", e));
@@ -152,7 +153,7 @@ void exec_free(struct session *s) {
     struct moe_bufs *m = &s->moe;
     void *bufs[] = {s->reg_mem, s->decay,   s->beta,   s->att_tile, s->att_part, s->att_row,
                     s->qbuf[0], s->qbuf[1], m->logits, m->weight,   m->expert,   m->place,
-                    m->first,   m->active,  m->x,      m->h,        m->y};
+                    m->token,   m->first,   m->active, m->x,        m->h,        m->y};
     for (size_t i = 0; i < sizeof bufs / sizeof *bufs; i++) buf_free(bufs[i]);
     for (int i = 0; i < ACT_BUFS; i++) buf_free(s->act_buf[i].act);
     for (int i = 0; i < s->n_workers && s->scratch; i++) buf_free(s->scratch[i]);

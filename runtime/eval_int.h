@@ -5,6 +5,7 @@
 
 #include "core/kld_file_top.h"
 #include "runtime/eval.h"
+#include "runtime/eval_windows.h"
 
 /* log(sum exp(x)); terms in f32, sum in f64, the largest taken out. */
 double eval_lse(const float *x, int64_t n);

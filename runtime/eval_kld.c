@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* runtime/eval_kld.c - base and candidates over the same windows; per position the divergence of
- * the next-token distributions. Nothing of size tokens x vocabulary is kept: a window goes through
- * in pieces of EVAL_PIECE tokens, of each piece the hidden rows of every model, and one block of
+ * the next-token distributions. Nothing of size tokens x vocabulary is kept: of at most EVAL_PIECE
+ * tokens at a time there are the hidden rows of every model (eval_kld_feed.c), and one block of
  * logits of the base and of one candidate. Base and candidates run with the same kernels and
  * batching. */
 #include <inttypes.h>
@@ -17,32 +17,23 @@
 #include "core/num.h"
 #include "core/prog.h"
 #include "core/ranks.h"
-#include "runtime/eval_int.h"
+#include "runtime/eval_kld_int.h"
 
 static const double PROBE_S = .2;
 
-struct work;
-struct tap { /* one session's residuals, for the candidates that begin with them */
-    struct work *w;
-    int who; /* candidate, or -1: the base */
-    int64_t at;
-};
 struct work {
     const struct eval_kld_job *job;
     struct eval_kld_run *out;
     struct kld_r *file; /* instead of a base session: one of these */
     struct kld_top_r *top;
     int64_t n_vocab, block;
-    float **hidden;      /* [n_cand + 1][EVAL_PIECE][n_embd]: base last */
-    int *begin, *like;   /* [n_cand] same_graph: its first block that candidate like[i] < i, or the
-                            base (-1), has not; else begin 0 */
-    float **below;       /* [n_cand] what enters its first block of its own; NULL: computes all */
-    struct tap *tap;     /* [n_cand + 1] what is shown of whom */
+    struct kld_feed feed;
     float *logp, *logit; /* [block][n_vocab]; NULL: no candidate needs them */
     bool *there;         /* [n_cand] compared on the device that base and candidate are on */
     bool any_there;
     struct route_log route;
-    bool *kept; /* [n_cand] the window under way is known of an earlier run */
+    bool *kept; /* [feed.most][n_cand] the window is known of an earlier run */
+    int slot;   /* of the window under way among those that were fed together */
     /* of the block under way */
     const int32_t *target;
     struct kld_pos *to;
@@ -70,53 +61,6 @@ static int check_session(const struct session *s, int64_t n_vocab, int64_t ctx, 
     return 0;
 }
 
-/* The residual after a block goes to the candidates whose own blocks begin behind it. */
-static void keep_below(void *ud, int block, const float *x, int64_t n_rows, int64_t pos) {
-    const struct tap *t = ud;
-    const struct eval_kld_job *job = t->w->job;
-    for (int i = 0; i < job->n_cand; i++) {
-        if (!t->w->below[i] || t->w->like[i] != t->who || t->w->begin[i] - 1 != block) continue;
-        int64_t d = session_model(job->cand[i])->hp.d[HD_EMBD];
-        memcpy(t->w->below[i] + (pos - t->at) * d, x, (size_t)(n_rows * d) * sizeof *x);
-    }
-}
-
-/* Whose hidden states a candidate can begin with: those that need the fewest blocks more. */
-static void find_like(struct work *w) {
-    const struct eval_kld_job *job = w->job;
-    w->begin = xcalloc((size_t)job->n_cand + 1, sizeof *w->begin);
-    w->like = xcalloc((size_t)job->n_cand + 1, sizeof *w->like);
-    for (int i = 0; i < job->n_cand; i++) {
-        w->like[i] = -1;
-        for (int k = -1; k < i && job->same_graph && job->base; k++) {
-            const struct session *of = k < 0 ? job->base : job->cand[k];
-            const int b = model_first_change(session_model(of), session_model(job->cand[i]));
-            if (b <= w->begin[i]) continue;
-            w->begin[i] = b;
-            w->like[i] = k;
-        }
-    }
-}
-
-static int below_init(struct work *w, struct err *e) {
-    const struct eval_kld_job *job = w->job;
-    find_like(w);
-    w->below = xcalloc((size_t)job->n_cand + 1, sizeof *w->below);
-    w->tap = xcalloc((size_t)job->n_cand + 1, sizeof *w->tap);
-    for (int i = 0; i < job->n_cand && !job->routing; i++) {
-        if (!session_can_begin(job->cand[i], w->begin[i])) continue;
-        TRY(alloc_floats(&w->below[i],
-                         min_i64(EVAL_PIECE, w->out->ctx) *
-                             session_model(job->cand[i])->hp.d[HD_EMBD],
-                         "hidden rows", e));
-        int who = w->like[i];
-        struct tap *t = &w->tap[who < 0 ? job->n_cand : who];
-        *t = (struct tap){.w = w, .who = who};
-        session_observe_hidden(who < 0 ? job->base : job->cand[who], keep_below, t);
-    }
-    return 0;
-}
-
 /* Which candidates are compared where their logits and the base's lie; true: all. */
 static bool find_there(struct work *w) {
     const struct eval_kld_job *job = w->job;
@@ -136,16 +80,12 @@ static int work_init(struct work *w, struct err *e) {
     const struct session *any = job->base ? job->base : job->cand[0];
     w->n_vocab = session_model(any)->hp.d[HD_VOCAB]; /* open_file compares the file's */
     w->block = eval_head_rows(w->n_vocab);
-    w->hidden = xcalloc((size_t)job->n_cand + 1, sizeof *w->hidden);
     o->n_cand = job->n_cand;
     o->pos = xcalloc((size_t)job->n_cand + 1, sizeof *o->pos);
     for (int i = 0; i <= job->n_cand; i++) {
         const struct session *s = i < job->n_cand ? job->cand[i] : job->base;
         if (!s) continue;
         TRY(check_session(s, w->n_vocab, o->ctx, e));
-        TRY(alloc_floats(&w->hidden[i],
-                         min_i64(EVAL_PIECE, o->ctx) * session_model(s)->hp.d[HD_EMBD],
-                         "hidden rows", e));
         if (i < job->n_cand) kld_pos_init(&o->pos[i], o->n_chunks * o->per_chunk);
     }
     bool all_there = find_there(w);
@@ -154,7 +94,7 @@ static int work_init(struct work *w, struct err *e) {
         TRY(alloc_floats(&w->logp, w->block * w->n_vocab, "logits", e));
         TRY(alloc_floats(&w->logit, w->block * w->n_vocab, "logits", e));
     }
-    TRY(below_init(w, e));
+    TRY(kld_feed_open(&w->feed, job, o->ctx, e));
     if (!job->routing || !job->base) return 0;
     TRY(route_init(&w->route, job->base, e));
     o->n_routes = w->route.n_layers;
@@ -168,26 +108,27 @@ static int work_init(struct work *w, struct err *e) {
 }
 
 static void work_release(struct work *w) {
-    for (int i = 0; i <= w->job->n_cand && w->hidden; i++) buf_free(w->hidden[i]);
     for (int i = 0; i < w->job->n_cand; i++) session_observe_route(w->job->cand[i], NULL, NULL);
     if (w->job->base) session_observe_route(w->job->base, NULL, NULL);
-    for (int i = 0; i <= w->job->n_cand && w->tap; i++) {
-        struct session *s = i < w->job->n_cand ? w->job->cand[i] : w->job->base;
-        if (w->tap[i].w) session_observe_hidden(s, NULL, NULL);
-    }
-    for (int i = 0; i < w->job->n_cand && w->below; i++) buf_free(w->below[i]);
-    free(w->below);
-    free(w->begin);
-    free(w->like);
-    free(w->tap);
+    kld_feed_close(&w->feed);
     free(w->there);
     free(w->kept);
     route_release(&w->route);
-    free(w->hidden);
     buf_free(w->logp);
     buf_free(w->logit);
     kld_r_close(w->file);
     kld_top_r_close(w->top);
+}
+
+/* Hidden row `row` of the window under way, of candidate i or the base. */
+static const float *hidden_row(const struct work *w, int i, int64_t row) {
+    const struct session *s = i < w->job->n_cand ? w->job->cand[i] : w->job->base;
+    const struct kld_feed *f = &w->feed;
+    return f->hidden[i] + (f->first[i * f->most + w->slot] + row) * session_model(s)->hp.d[HD_EMBD];
+}
+
+static bool is_kept(const struct work *w, int slot, int i) {
+    return w->kept[slot * w->job->n_cand + i];
 }
 
 static void logp_range(void *ctx, int64_t r0, int64_t r1, int worker) {
@@ -219,10 +160,8 @@ static void top_range(void *ctx, int64_t r0, int64_t r1, int worker) {
                         w->n_vocab, w->target[i]);
 }
 
-/* Base's log-probabilities of rows [row, row + n) of a window into w->logp; the piece began at
- * `at`. */
-static int base_rows(struct work *w, int64_t i_chunk, int64_t at, int64_t row, int64_t n,
-                     struct err *e) {
+/* Base's log-probabilities of rows [row, row + n) of a window into w->logp. */
+static int base_rows(struct work *w, int64_t i_chunk, int64_t row, int64_t n, struct err *e) {
     const struct eval_kld_job *job = w->job;
     int64_t first = i_chunk * w->out->per_chunk + row - w->out->from;
     struct kld_top_row unused;
@@ -238,19 +177,19 @@ static int base_rows(struct work *w, int64_t i_chunk, int64_t at, int64_t row, i
         }
         return 0;
     }
-    const float *x = w->hidden[job->n_cand] + (row - at) * session_model(job->base)->hp.d[HD_EMBD];
+    const float *x = hidden_row(w, job->n_cand, row);
     if (!w->logp) return session_score(job->base, NULL, x, n, NULL, NULL, e);
     TRY(session_head(job->base, x, n, w->logp, e));
     pool_for(session_get_opts(job->base)->pool, n, 1, logp_range, w);
     return 0;
 }
 
-static int compare_rows(struct work *w, const int32_t *chunk, int64_t at, int64_t row, int64_t n,
+static int compare_rows(struct work *w, const int32_t *chunk, int64_t row, int64_t n,
                         struct err *e) {
     for (int i = 0; i < w->job->n_cand; i++) {
-        if (w->kept[i]) continue;
+        if (is_kept(w, w->slot, i)) continue;
         struct session *s = w->job->cand[i];
-        const float *x = w->hidden[i] + (row - at) * session_model(s)->hp.d[HD_EMBD];
+        const float *x = hidden_row(w, i, row);
         w->to = &w->out->pos[i];
         w->at = w->to->n;
         w->target = chunk + row + 1;
@@ -267,30 +206,24 @@ static int compare_rows(struct work *w, const int32_t *chunk, int64_t at, int64_
     return 0;
 }
 
-static int feed(struct work *w, int i, const int32_t *chunk, int64_t at, int64_t n, struct err *e) {
-    bool is_base = i == w->job->n_cand;
-    struct session *s = is_base ? w->job->base : w->job->cand[i];
-    if (!s || (!is_base && w->kept[i])) return 0;
-    if (w->out->n_routes)
-        route_watch(&w->route, s, at, is_base ? NULL : w->out->route + i * w->out->n_routes);
-    w->tap[i].at = at;
-    if (is_base || !w->below[i]) return eval_feed(s, chunk, at, n, w->hidden[i], e);
-    if (!at) session_reset(s);
-    return session_forward_from(s, w->begin[i], w->below[i], chunk + at, n, w->hidden[i], e);
-}
-
-static int run_piece(struct work *w, int64_t c, int64_t at, int64_t n, struct err *e) {
+/* Scored rows of a window among its rows [at, at + n). */
+static int score_rows(struct work *w, int64_t c, int64_t at, int64_t n, struct err *e) {
     const struct eval_kld_run *o = w->out;
     const int32_t *chunk = o->tokens + c * o->ctx;
-    int64_t first = max_i64(at, o->from), last = min_i64(at + n, o->from + o->per_chunk);
-    TRY(feed(w, w->job->n_cand, chunk, at, n, e));
-    for (int i = 0; i < w->job->n_cand; i++) TRY(feed(w, i, chunk, at, n, e));
-    for (int64_t row = first; row < last; row += w->block) {
+    const int64_t last = min_i64(at + n, o->from + o->per_chunk);
+    for (int64_t row = max_i64(at, o->from); row < last; row += w->block) {
         int64_t k = min_i64(w->block, last - row);
-        TRY(base_rows(w, c, at, row, k, e));
-        TRY(compare_rows(w, chunk, at, row, k, e));
+        TRY(base_rows(w, c, row, k, e));
+        TRY(compare_rows(w, chunk, row, k, e));
     }
     return 0;
+}
+
+static void watch_route(void *ud, int i, int64_t at) {
+    struct work *w = ud;
+    const bool is_base = i == w->job->n_cand;
+    route_watch(&w->route, is_base ? w->job->base : w->job->cand[i], at,
+                is_base ? NULL : w->out->route + i * w->out->n_routes);
 }
 
 /* ---- windows of an earlier run ------------------------------------------------------------------
@@ -332,24 +265,24 @@ static bool keeps(const struct work *w) {
     return w->job->keep && !w->out->n_routes && ranks_n() == 1;
 }
 
-/* Sets kept[]; true when nothing of window c is to be run. */
-static bool find_kept(struct work *w, int64_t c) {
+/* Sets the slot of kept[] that window c will have; true when nothing of it is to be run. */
+static bool find_kept(struct work *w, int64_t c, int slot) {
     const struct eval_kld_run *o = w->out;
-    bool all = keeps(w);
+    bool all = keeps(w), *kept = w->kept + slot * o->n_cand;
     char *which = all ? which_window(w, c) : NULL;
     struct buf want = {0}, got = {0};
-    memset(w->kept, 0, (size_t)o->n_cand * sizeof *w->kept);
+    memset(kept, 0, (size_t)o->n_cand * sizeof *kept);
     for (int i = 0; i < o->n_cand && which; i++) {
         buf_reset(&want);
         buf_reset(&got);
         window_bytes(&o->pos[i], c, o->per_chunk, &want); /* for its length */
-        w->kept[i] = keep_get_buf(&w->job->keep[i], which, &got) && got.len == want.len;
-        if (w->kept[i]) window_take(&o->pos[i], c, o->per_chunk, got.data);
-        all = all && w->kept[i];
+        kept[i] = keep_get_buf(&w->job->keep[i], which, &got) && got.len == want.len;
+        if (kept[i]) window_take(&o->pos[i], c, o->per_chunk, got.data);
+        all = all && kept[i];
     }
     for (int i = o->n_cand; i-- > 0;) { /* whose hidden states another needs is run with it */
-        const int like = w->below[i] ? w->like[i] : -1;
-        if (!w->kept[i] && like >= 0) w->kept[like] = false;
+        const int like = w->feed.below[i] ? w->feed.like[i] : -1;
+        if (!kept[i] && like >= 0) kept[like] = false;
     }
     buf_release(&want);
     buf_release(&got);
@@ -365,7 +298,7 @@ static void keep_window(struct work *w, int64_t c, double seconds) {
     struct buf b = {0};
     for (int i = 0; i < o->n_cand; i++) {
         o->pos[i].n = (c + 1) * o->per_chunk;
-        if (!which || w->kept[i]) continue;
+        if (!which || is_kept(w, w->slot, i)) continue;
         buf_reset(&b);
         window_bytes(&o->pos[i], c, o->per_chunk, &b);
         keep_put(&w->job->keep[i], which, b.data, b.len);
@@ -386,22 +319,53 @@ static void pass_window(struct work *w, int64_t c) {
     }
 }
 
-/* Window c, of the candidates that are not known. */
+static void show_progress(const struct work *w, struct prog *prog, uint64_t n_tokens) {
+    const struct kld_pos *p = &w->out->pos[0];
+    double mean, u;
+    eval_mean(p->kld, p->n, &mean, &u);
+    snprintf(prog->note, sizeof prog->note, "kld %.5f", mean);
+    prog_update(prog, n_tokens);
+}
+
+/* Window c in pieces, of the candidates that are not known. */
 static int run_window(struct work *w, int64_t c, struct prog *prog, struct err *e) {
-    struct eval_kld_run *o = w->out;
-    const double t0 = prog_now_s();
-    int rc = 0;
-    if (!w->job->unshared && !ranks_mine(c)) return 0;
-    for (int64_t at = 0; at < o->ctx && !rc; at += EVAL_PIECE) {
-        int64_t n = min_i64(EVAL_PIECE, o->ctx - at);
-        rc = run_piece(w, c, at, n, e);
-        double mean, u;
-        eval_mean(o->pos[0].kld, o->pos[0].n, &mean, &u);
-        snprintf(prog->note, sizeof prog->note, "kld %.5f", mean);
-        prog_update(prog, (uint64_t)(c * o->ctx + at + n));
+    const struct eval_kld_run *o = w->out;
+    for (int64_t at = 0; at < o->ctx; at += EVAL_PIECE) {
+        const int64_t n = min_i64(EVAL_PIECE, o->ctx - at);
+        TRY(kld_feed_piece(&w->feed, o->tokens + c * o->ctx, at, n, w->kept,
+                           o->n_routes ? watch_route : NULL, w, e));
+        TRY(score_rows(w, c, at, n, e));
+        show_progress(w, prog, (uint64_t)(c * o->ctx + at + n));
     }
-    if (!rc) keep_window(w, c, prog_now_s() - t0);
+    return 0;
+}
+
+/* n windows from c on, fed together. */
+static int run_windows(struct work *w, int64_t c, int n, struct prog *prog, struct err *e) {
+    const struct eval_kld_run *o = w->out;
+    const int32_t **window = xcalloc((size_t)n, sizeof *window);
+    const double t0 = prog_now_s();
+    for (int i = 0; i < n; i++) window[i] = o->tokens + (c + i) * o->ctx;
+    int rc = w->feed.most > 1 ? kld_feed_windows(&w->feed, window, n, w->kept, e) : 0;
+    free(window);
+    for (w->slot = 0; w->slot < n && !rc; w->slot++, c++) {
+        for (int i = 0; i < o->n_cand; i++) o->pos[i].n = c * o->per_chunk;
+        rc = w->feed.most > 1 ? score_rows(w, c, 0, o->ctx, e) : run_window(w, c, prog, e);
+        if (rc) break;
+        keep_window(w, c, (prog_now_s() - t0) / n);
+        show_progress(w, prog, (uint64_t)((c + 1) * o->ctx));
+    }
+    w->slot = 0;
     return rc;
+}
+
+/* Windows from c on that can go together; 0: nothing of window c is to be run. */
+static int find_windows(struct work *w, int64_t c) {
+    const struct eval_kld_run *o = w->out;
+    const int now = kld_feed_now(&w->feed);
+    int n = 0;
+    while (n < now && c + n < o->n_chunks && !find_kept(w, c + n, n)) n++;
+    return n;
 }
 
 static int run_all(struct work *w, struct err *e) {
@@ -410,20 +374,22 @@ static int run_all(struct work *w, struct err *e) {
     int rc = 0;
     int64_t n_run = 0;
     double t0 = prog_now_s();
-    w->kept = xcalloc((size_t)o->n_cand + 1, sizeof *w->kept);
+    w->kept = xcalloc((size_t)(o->n_cand * w->feed.most) + 1, sizeof *w->kept);
     prog_begin(&prog, "KL divergence", PROG_TOKENS, (uint64_t)(o->n_chunks * o->ctx));
-    for (int64_t c = 0; c < o->n_chunks && !rc; c++) {
-        for (int i = 0; i < o->n_cand; i++) o->pos[i].n = c * o->per_chunk;
-        if (find_kept(w, c)) {
-            for (int i = 0; i < o->n_cand; i++) o->pos[i].n = (c + 1) * o->per_chunk;
-            if (!n_run) prog_from(&prog, (uint64_t)((c + 1) * o->ctx));
+    for (int64_t c = 0; c < o->n_chunks && !rc;) {
+        const int n = find_windows(w, c);
+        if (!n) {
+            c++;
+            for (int i = 0; i < o->n_cand; i++) o->pos[i].n = c * o->per_chunk;
+            if (!n_run) prog_from(&prog, (uint64_t)(c * o->ctx));
             continue;
         }
         if (!n_run && c)
             log_info("%" PRId64 " of %" PRId64 " windows were measured before", c, o->n_chunks);
-        n_run++;
-        rc = run_window(w, c, &prog, e);
-        if (!rc && !w->job->unshared) pass_window(w, c);
+        n_run += n;
+        if (w->job->unshared || ranks_mine(c)) rc = run_windows(w, c, n, &prog, e);
+        for (int i = 0; i < n && !rc && !w->job->unshared; i++) pass_window(w, c + i);
+        c += n;
     }
     prog_end(&prog);
     o->tok_per_s = (double)(n_run * o->ctx) / (prog_now_s() - t0);

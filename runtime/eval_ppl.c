@@ -103,6 +103,7 @@ struct ppl_run {
     const int32_t *target;  /* of the block's rows */
     double *nll;            /* of the block's rows, then all */
     int64_t n_done;
+    struct eval_windows windows;
 };
 
 static void nll_range(void *ctx, int64_t r0, int64_t r1, int worker) {
@@ -115,12 +116,12 @@ static void nll_range(void *ctx, int64_t r0, int64_t r1, int worker) {
 }
 
 /* Scores rows [first, last) of the chunk: the token after each. hidden starts at row `at`. */
-static int score(struct ppl_run *p, const int32_t *chunk, int64_t at, int64_t first, int64_t last,
-                 struct err *e) {
+static int score(struct ppl_run *p, const float *hidden, const int32_t *chunk, int64_t at,
+                 int64_t first, int64_t last, struct err *e) {
     struct session_score row[SESSION_SCORES];
     for (int64_t r = first; r < last; r += p->block) {
         int64_t n = min_i64(p->block, last - r);
-        const float *x = p->hidden + (r - at) * p->d;
+        const float *x = hidden + (r - at) * p->d;
         p->target = chunk + r + 1;
         if (p->logits) {
             TRY(session_head(p->s, x, n, p->logits, e));
@@ -140,8 +141,10 @@ static int ppl_alloc(struct ppl_run *p, int64_t window, int64_t n_scores, struct
     p->n_vocab = session_model(p->s)->hp.d[HD_VOCAB];
     p->block = eval_head_rows(p->n_vocab);
     p->nll = xcalloc((size_t)n_scores + 1, sizeof *p->nll);
-    TRY(buf_alloc(&h, (uint64_t)(min_i64(window, EVAL_PIECE) * p->d) * sizeof(float), "hidden rows",
-                  e));
+    TRY(eval_windows_open(&p->windows, p->s, window, true, e));
+    const int64_t rows =
+        p->windows.most > 1 ? p->windows.most * window : min_i64(window, EVAL_PIECE);
+    TRY(buf_alloc(&h, (uint64_t)(rows * p->d) * sizeof(float), "hidden rows", e));
     p->hidden = h;
     if (session_can_score(p->s, NULL)) {
         p->block = SESSION_SCORES;
@@ -181,19 +184,23 @@ static int plan_windows(const struct session *s, int64_t n_ids, int64_t ctx, int
     return 0;
 }
 
+static void show_progress(const struct ppl_run *p, struct prog *prog, uint64_t n_tokens) {
+    double mean = 0, u;
+    if (p->n_done) {
+        eval_mean(p->nll, p->n_done, &mean, &u);
+        snprintf(prog->note, sizeof prog->note, "ppl %.4f", exp(mean));
+    }
+    prog_update(prog, n_tokens);
+}
+
 /* Window c. Progress after each piece: a long window takes minutes. */
 static int window(struct ppl_run *p, const struct ppl_plan *w, int64_t c, const int32_t *chunk,
                   struct prog *prog, struct err *e) {
     for (int64_t at = 0; at < w->window; at += EVAL_PIECE) {
         int64_t n = min_i64(EVAL_PIECE, w->window - at);
         TRY(eval_feed(p->s, chunk, at, n, p->hidden, e));
-        TRY(score(p, chunk, at, max_i64(at, w->first), min_i64(at + n, w->last), e));
-        double mean = 0, u;
-        if (p->n_done) {
-            eval_mean(p->nll, p->n_done, &mean, &u);
-            snprintf(prog->note, sizeof prog->note, "ppl %.4f", exp(mean));
-        }
-        prog_update(prog, (uint64_t)(c * w->window + at + n));
+        TRY(score(p, p->hidden, chunk, at, max_i64(at, w->first), min_i64(at + n, w->last), e));
+        show_progress(p, prog, (uint64_t)(c * w->window + at + n));
     }
     return 0;
 }
@@ -213,23 +220,43 @@ static double *window_means(const struct ppl_run *p, int64_t n_chunks) {
     return mean;
 }
 
-/* Window c of an earlier run, or run now (*n_run counts). */
-static int window_or_kept(struct ppl_run *p, const struct ppl_plan *w, int64_t c,
-                          const int32_t *chunk, const struct keep_of *keep, struct prog *prog,
-                          int64_t *n_run, struct err *e) {
+/* Windows from c on that go together, none of them known of an earlier run; 0: c is known, and its
+ * numbers are there now. chunk[i] is where window c + i begins. */
+static int find_windows(struct ppl_run *p, const struct ppl_plan *w, const struct ids *ids,
+                        const struct keep_of *keep, int64_t c, const int32_t **chunk) {
     const int64_t n = w->last - w->first;
-    const size_t bytes = (size_t)n * sizeof *p->nll;
-    char *which = eval_keep_window("nll", chunk, w->window, w->first, w->last);
-    int rc = 0;
-    if (keep_get(keep, which, p->nll + c * n, bytes)) {
-        prog_from(prog, (uint64_t)((c + 1) * w->window));
-    } else {
-        rc = window(p, w, c, chunk, prog, e);
-        ++*n_run;
-        if (!rc) keep_put(keep, which, p->nll + c * n, bytes);
+    int count = 0;
+    while (count < p->windows.now && c + count < w->n_chunks) {
+        chunk[count] = ids->v + (c + count) * w->step;
+        char *which = eval_keep_window("nll", chunk[count], w->window, w->first, w->last);
+        const bool known =
+            keep_get(keep, which, p->nll + (c + count) * n, (size_t)n * sizeof *p->nll);
+        free(which);
+        if (known) break;
+        count++;
     }
-    free(which);
-    return rc;
+    return count;
+}
+
+/* Runs `count` windows from c on, and keeps their numbers. */
+static int run_windows(struct ppl_run *p, const struct ppl_plan *w, int64_t c, int count,
+                       const int32_t **chunk, const struct keep_of *keep, struct prog *prog,
+                       struct err *e) {
+    const int64_t n = w->last - w->first;
+    if (p->windows.most > 1)
+        TRY(eval_windows_feed(&p->windows, chunk, count, 0, NULL, p->hidden, e));
+    for (int i = 0; i < count; i++) {
+        p->n_done = (c + i) * n;
+        if (p->windows.most == 1)
+            TRY(window(p, w, c, chunk[0], prog, e));
+        else
+            TRY(score(p, p->hidden + i * w->window * p->d, chunk[i], 0, w->first, w->last, e));
+        char *which = eval_keep_window("nll", chunk[i], w->window, w->first, w->last);
+        keep_put(keep, which, p->nll + (c + i) * n, (size_t)n * sizeof *p->nll);
+        free(which);
+        show_progress(p, prog, (uint64_t)((c + i + 1) * w->window));
+    }
+    return 0;
 }
 
 /* means: NULL, or the windows' own */
@@ -245,14 +272,24 @@ static int ppl_run(struct session *s, const struct ids *ids, int64_t ctx, int64_
     prog_begin(&prog, "perplexity", PROG_TOKENS, (uint64_t)(w.n_chunks * w.window));
     int rc = ppl_alloc(&p, w.window, w.n_chunks * (w.last - w.first), e);
     int64_t n_run = 0;
-    for (int64_t c = 0, n = w.last - w.first; c < w.n_chunks && !rc; c++) {
+    const int64_t n = w.last - w.first;
+    const int32_t **chunk = xcalloc((size_t)p.windows.most + 1, sizeof *chunk);
+    for (int64_t c = 0; c < w.n_chunks && !rc;) {
         p.n_done = c * n;
-        if (ranks_mine(c))
-            rc = window_or_kept(&p, &w, c, ids->v + c * w.step, keep, &prog, &n_run, e);
+        int count = ranks_mine(c) ? find_windows(&p, &w, ids, keep, c, chunk) : 0;
+        if (count)
+            rc = run_windows(&p, &w, c, count, chunk, keep, &prog, e);
+        else if (ranks_mine(c))
+            prog_from(&prog, (uint64_t)((c + 1) * w.window));
         if (rc) break;
+        n_run += count;
+        if (!count) count = 1;
         ranks_pass(c, p.nll + c * n, (uint64_t)n * sizeof *p.nll);
-        p.n_done = (c + 1) * n;
+        c += count;
+        p.n_done = c * n;
     }
+    free(chunk);
+    eval_windows_close(&p.windows);
     prog_end(&prog);
     if (!rc) {
         ppl_result(&p, out);

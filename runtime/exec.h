@@ -66,6 +66,7 @@ struct moe_bufs {     /* pairs = n_ubatch * n_used */
     int32_t *place;   /* [pairs] row of the pair in the sorted order */
     int32_t *first;   /* [n_experts + 1] first sorted row of an expert */
     int32_t *active;  /* experts with rows */
+    int32_t *token;   /* [pairs] whose row each sorted one is; made for observers */
     float *x, *h, *y; /* sorted rows: [pairs][d], [pairs][F], [pairs][d] */
 };
 struct rope_tab { /* cos, sin of one kind of OP_ROPE node for the tokens of a pass */
@@ -198,6 +199,8 @@ int64_t exec_task_rows(const struct session *s, const struct weight *w, uint64_t
 void exec_rows_packed(const struct session *s, const struct weight *w, uint64_t mat_off, int64_t r0,
                       int64_t r1, const struct acts *a, float *out, int64_t ldo, float *scratch);
 
+/* Shows the rows x [n_tok][ld] that enter a dense product to whoever observes them. */
+void exec_show(struct session *s, gr_w w, const float *x, int64_t ld);
 /* Show the residual x [n_tok][width], or the experts [n_tok][n_used] of a node, to whoever observes
  * them: a call for every sequence of the pass. */
 void exec_show_hidden(struct session *s, int block, const float *x);

@@ -41,6 +41,14 @@ const float *exec_vec(struct session *s, gr_w w) {
     return c->v;
 }
 
+void exec_show(struct session *s, gr_w w, const float *x, int64_t ld) {
+    for (int i = 0; i < s->n_segs && s->see; i++) {
+        const struct seg *g = &s->seg[i];
+        s->shown = g->seq;
+        s->see(s->see_ud, &s->g->weight[w], -1, x + g->r0 * ld, g->n, ld);
+    }
+}
+
 void exec_show_hidden(struct session *s, int block, const float *x) {
     const int64_t width = s->g->reg_width[s->g->residual];
     for (int i = 0; i < s->n_segs && s->see_hidden; i++) {

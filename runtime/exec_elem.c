@@ -150,9 +150,7 @@ static void gate_add_range(void *ctx, int64_t t0, int64_t t1, int worker) {
 }
 void exec_gate_add(struct session *s, const struct gr_node *n) {
     const float *w = exec_vec(s, n->w[0]);
-    if (s->see)
-        s->see(s->see_ud, &s->g->weight[n->w[0]], -1, s->reg[n->src[1]], s->n_tok,
-               s->g->reg_width[n->src[1]]);
+    exec_show(s, n->w[0], s->reg[n->src[1]], s->g->reg_width[n->src[1]]);
     each_token(s, n, w, s->g->reg_width[n->dst], gate_add_range);
 }
 

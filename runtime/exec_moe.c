@@ -181,12 +181,25 @@ static void combine_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     }
 }
 
-static void show_rows(const struct job *j, gr_w w, const float *x, int64_t ld) {
-    const struct session *s = j->s;
-    for (int64_t i = 0; i < j->n_active; i++) {
-        int64_t e = j->b->active[i], first = j->b->first[e];
-        s->see(s->see_ud, &s->g->weight[w], e, x + first * ld, j->b->first[e + 1] - first, ld);
+/* Which token each sorted row is of. */
+static void name_rows(const struct job *j) {
+    for (int64_t i = 0; i < j->s->n_tok * j->n_used; i++)
+        j->b->token[j->b->place[i]] = (int32_t)(i / j->n_used);
+}
+
+/* The rows of an expert, those of each sequence in a call. */
+static void show_expert(const struct job *j, gr_w w, int64_t e, const float *x, int64_t ld) {
+    struct session *s = j->s;
+    const struct moe_bufs *b = j->b;
+    for (int64_t r = b->first[e], end; r < b->first[e + 1]; r = end) {
+        struct seq *q = s->row_seq[b->token[r]];
+        for (end = r + 1; end < b->first[e + 1] && s->row_seq[b->token[end]] == q;) end++;
+        s->shown = q;
+        s->see(s->see_ud, &s->g->weight[w], e, x + r * ld, end - r, ld);
     }
+}
+static void show_rows(const struct job *j, gr_w w, const float *x, int64_t ld) {
+    for (int64_t i = 0; i < j->n_active; i++) show_expert(j, w, j->b->active[i], x, ld);
 }
 
 void exec_moe(struct session *s, const struct gr_node *n) {
@@ -208,7 +221,7 @@ void exec_moe(struct session *s, const struct gr_node *n) {
     if (n->w[4] != GR_NONE) j.factor = exec_vec(s, n->w[4]);
     int64_t pairs = s->n_tok * j.n_used;
     double work = (double)(pairs * j.d) * (double)j.f;
-    if (s->see) s->see(s->see_ud, &s->g->weight[n->w[0]], -1, judged, s->n_tok, j.d);
+    exec_show(s, n->w[0], judged, j.d);
     exec_product(s, router, judged, j.d, s->n_tok, j.b->logits, j.n_experts, true);
     exec_par(s, s->n_tok, 16, (double)(s->n_tok * j.n_experts * (8 + j.n_used)), choose_range, &j);
     exec_show_route(s, n, j.b->expert);
@@ -216,6 +229,7 @@ void exec_moe(struct session *s, const struct gr_node *n) {
     if (s->see || !exec_is_packed(s, j.gate) || !exec_is_packed(s, j.up))
         exec_par(s, s->n_tok, 16, (double)(pairs * j.d), gather_range, &j);
     if (s->see) {
+        name_rows(&j);
         show_rows(&j, n->w[1], j.b->x, j.d);
         if (!fused) show_rows(&j, n->w[2], j.b->x, j.d);
     }

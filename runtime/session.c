@@ -25,8 +25,7 @@ static int defaults(struct session *s, const struct session_opts *o, struct err 
         return err_set(e, ERR_USAGE, "a context of %" PRId64 " tokens makes no sense", o->n_ctx);
     if (!s->o.n_ctx) s->o.n_ctx = trained > 0 ? min_i64(trained, DEFAULT_CTX) : DEFAULT_CTX;
     s->any_ubatch = !s->o.n_ubatch;
-    if (!s->o.n_ubatch) s->o.n_ubatch = DEFAULT_UBATCH;
-    s->o.n_ubatch = min_i64(s->o.n_ubatch, s->o.n_ctx);
+    if (!s->o.n_ubatch) s->o.n_ubatch = min_i64(DEFAULT_UBATCH, s->o.n_ctx);
     return 0;
 }
 
@@ -153,6 +152,7 @@ int session_new(struct session **out, const struct model *m, const struct sessio
     kern_init(&s->kern, s->o.isa);
     s->vec = xcalloc((size_t)s->g->n_weights + 1, sizeof *s->vec);
     TRY_GOTO(fail, rc, find_ropes(s, e));
+    if (s->o.device.kind != DEVICE_CPU) s->o.n_ubatch = min_i64(s->o.n_ubatch, s->o.n_ctx);
     TRY_GOTO(fail, rc, open_cache(s, &plan, e));
     if (s->o.device.kind == DEVICE_CPU) TRY_GOTO(fail, rc, exec_pack(s, NULL, e));
     TRY_GOTO(fail, rc, open_device(s, e));
@@ -389,16 +389,39 @@ static int hand_out(struct session *s, const struct session_row *row, int64_t n,
     return rc;
 }
 
+/* residual: NULL, or what enters s->first_block, in the order of the rows. */
+static int run(struct session *s, const struct session_row *row, int64_t n, const float *residual,
+               float *hidden, float *logits, struct err *e) {
+    const int64_t d = s->g->reg_width[s->g->residual];
+    TRY(check_rows(s, row, n, e));
+    for (int64_t i = 0, k; i < n; i += k) {
+        k = min_i64(s->o.n_ubatch, n - i);
+        gather(s, row + i, k);
+        for (int64_t r = 0; r < k && residual; r++)
+            if (s->row_from[r] != r)
+                return err_set(e, ERR_USAGE, "rows of one sequence must follow one another here");
+        s->residual_in = residual ? residual + i * d : NULL;
+        TRY(pass(s, NULL, NULL, e));
+        TRY(hand_out(s, row + i, k, &hidden, &logits, e));
+    }
+    return 0;
+}
+
 int session_run(struct session *s, const struct session_row *row, int64_t n, float *hidden,
                 float *logits, struct err *e) {
     struct ctx *callers = enter(s);
-    int rc = check_rows(s, row, n, e);
-    for (int64_t i = 0, k; i < n && !rc; i += k) {
-        k = min_i64(s->o.n_ubatch, n - i);
-        gather(s, row + i, k);
-        rc = pass(s, NULL, NULL, e);
-        if (!rc) rc = hand_out(s, row + i, k, &hidden, &logits, e);
-    }
+    const int rc = run(s, row, n, NULL, hidden, logits, e);
+    ctx_enter(callers);
+    return rc;
+}
+
+int session_run_from(struct session *s, int block, const float *residual,
+                     const struct session_row *row, int64_t n, float *hidden, struct err *e) {
+    struct ctx *callers = enter(s);
+    s->first_block = block;
+    const int rc = run(s, row, n, residual, hidden, NULL, e);
+    s->first_block = 0;
+    s->residual_in = NULL;
     ctx_enter(callers);
     return rc;
 }

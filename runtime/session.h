@@ -39,7 +39,7 @@ int device_parse(const char *name, struct device *d, struct err *e);
 struct session;
 struct session_opts {
     int64_t n_ctx;      /* KV slots; 0: the model's context length capped at 4096 */
-    int64_t n_ubatch;   /* tokens per internal pass; 0: 512, on a device up to 2048 */
+    int64_t n_ubatch;   /* rows of a pass at most; 0: 512 or n_ctx, on a device up to 2048 */
     enum qtype kv_type; /* cache of keys and values when kv_k, kv_v are NULL: QT_F32 (default 0),
                            QT_F16, QT_BF16, QT_Q8_0, QT_Q5_1, QT_Q4_0 */
     const struct kv_type *kv_k, *kv_v; /* runtime/kv_type.h */
@@ -120,6 +120,10 @@ struct seq *session_own_seq(const struct session *s);
  * any other error seq_pos tells how much of a sequence was fed. */
 int session_run(struct session *s, const struct session_row *row, int64_t n, float *hidden,
                 float *logits, struct err *e);
+/* The same from a block on, as session_forward_from: residual [n][n_embd] in the order of the rows.
+ * Those of one sequence must follow one another. */
+int session_run_from(struct session *s, int block, const float *residual,
+                     const struct session_row *row, int64_t n, float *hidden, struct err *e);
 
 /* The largest finite logits of a token, largest first, ties to the lower id: what sampling needs of
  * a vocabulary. */
@@ -154,9 +158,9 @@ int session_score(struct session *s, struct session *base, const float *hidden, 
 /* Forward, then logits of the last token only. */
 int session_step(struct session *s, const int32_t *ids, int64_t n, float *logits, struct err *e);
 
-/* Called for every matrix product with the rows that enter it: calibration. expert -1: dense. Rows
- * are given once per product (gate and up of a MoE share one call each). From the caller's thread.
- */
+/* Called for every matrix product with the rows that enter it, for each sequence of the pass
+ * (session_shown): calibration. expert -1: dense. Rows are in the order of the sequence, and given
+ * once per product (gate and up of a MoE share one call each). From the caller's thread. */
 typedef void (*session_see_fn)(void *ud, const struct gr_weight *w, int64_t expert, const float *x,
                                int64_t n_rows, int64_t ld);
 void session_observe(struct session *s, session_see_fn fn, void *ud);
@@ -191,7 +195,7 @@ void session_observe_hidden(struct session *s, session_hidden_fn fn, void *ud);
 typedef void (*session_route_fn)(void *ud, int block, const int32_t *expert, int64_t n_used,
                                  int64_t n_rows, int64_t pos);
 void session_observe_route(struct session *s, session_route_fn fn, void *ud);
-/* During a call of the last two: the sequence whose rows are shown, borrowed. */
+/* During a call of an observer: the sequence whose rows are shown, borrowed. */
 const struct seq *session_shown(const struct session *s);
 
 const char *session_device(const struct session *s); /* where it computes: "cpu" or "cuda" */

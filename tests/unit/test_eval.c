@@ -255,6 +255,47 @@ static void test_kld(void) {
     pool_free(p);
 }
 
+static struct session *open_for_rows(int64_t n_rows, enum qtype kv) {
+    struct err e = {0};
+    struct session *s = NULL;
+    struct session_opts o = {.n_ctx = 8, .n_ubatch = n_rows, .isa = kern_isa_best(), .kv_type = kv};
+    CHECK_OK(session_new(&s, model, &o, &e));
+    return s;
+}
+
+/* Windows that share passes have the numbers that each has alone, of perplexity and divergence, and
+ * where one candidate can do with fewer windows to a pass than another. */
+static void test_windows_together(void) {
+    struct err e = {0};
+    struct session *alone[2], *many[2];
+    for (int i = 0; i < 2; i++) {
+        alone[i] = open_for_rows(8, i ? QT_Q8_0 : QT_F32);
+        many[i] = open_for_rows(i ? 24 : 40, i ? QT_Q8_0 : QT_F32); /* of the base: five */
+    }
+    CHECK(session_get_opts(many[0])->n_ubatch == 40);
+    struct eval_ppl a, b;
+    double *wa = NULL, *wb = NULL;
+    CHECK_OK(eval_ppl_windows(alone[0], &ids, 8, 0, NULL, &a, &wa, &e));
+    CHECK_OK(eval_ppl_windows(many[0], &ids, 8, 0, NULL, &b, &wb, &e));
+    CHECK_EQ_I64(a.n_chunks, 10);
+    CHECK(memcmp(wa, wb, 10 * sizeof *wa) == 0 && memcmp(&a.ppl, &b.ppl, sizeof a.ppl) == 0);
+    struct eval_kld ka, kb;
+    float *pa[1] = {0}, *pb[1] = {0};
+    CHECK_OK(eval_kld(alone[0], &alone[1], 1, &ids, 8, 0, &ka, pa, &e));
+    CHECK_OK(eval_kld(many[0], &many[1], 1, &ids, 8, 0, &kb, pb, &e));
+    CHECK_EQ_I64(ka.n_tokens, kb.n_tokens);
+    CHECK(memcmp(pa[0], pb[0], (size_t)ka.n_tokens * sizeof(float)) == 0);
+    CHECK(memcmp(&ka.ppl, &kb.ppl, sizeof ka.ppl) == 0);
+    free(pa[0]);
+    free(pb[0]);
+    free(wa);
+    free(wb);
+    for (int i = 0; i < 2; i++) {
+        session_free(alone[i]);
+        session_free(many[i]);
+    }
+}
+
 /* numpy and integer arithmetic in Python: clustered error, and the same splitmix64 resamples of
  * whole windows. */
 static void test_windows_as_clusters(void) {
@@ -473,6 +514,7 @@ int main(void) {
     RUN(test_perplexity_windows);
     RUN(test_refusals);
     RUN(test_kld);
+    RUN(test_windows_together);
     RUN(test_windows_as_clusters);
     RUN(test_breakdowns);
     RUN(test_domains_and_routing);
