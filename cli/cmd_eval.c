@@ -55,7 +55,8 @@ int eval_open_one(struct cli *c, const struct eval_args *a, const char *path, in
                   struct eval_loaded *l, struct err *e) {
     memset(l, 0, sizeof *l);
     TRY(model_open(&l->m, path, e));
-    int rc = eval_session(c, a, l->m, a->kv_type, n_ctx, &l->s, e);
+    int rc = model_use_pre(l->m, a->pre, e);
+    if (!rc) rc = eval_session(c, a, l->m, a->kv_type, n_ctx, &l->s, e);
     if (rc) eval_close_one(l);
     return rc;
 }
@@ -109,6 +110,7 @@ static int cmd_ppl(struct cli *c, int argc, char **argv, struct err *e) {
          "overlapping windows advanced by N, last N tokens scored"},
         EVAL_OPT_KV(a),
         EVAL_OPT_ACT(a),
+        EVAL_OPT_PRE(a),
         EVAL_OPT_KEEP(a),
     };
     const struct cmd_spec spec = {
@@ -309,6 +311,7 @@ static int cmd_logits(struct cli *c, int argc, char **argv, struct err *e) {
         {"output", 'o', OPT_STR, &a.out, "FILE", "float32 [n][n_vocab], little-endian"},
         EVAL_OPT_KV(a),
         EVAL_OPT_ACT(a),
+        EVAL_OPT_PRE(a),
     };
     const struct cmd_spec spec = {
         .name = "eval logits",

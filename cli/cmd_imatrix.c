@@ -19,7 +19,7 @@
 #include "core/snap.h"
 
 struct imatrix_args {
-    const char *out, *format, *gram, *moments;
+    const char *out, *format, *gram, *moments, *pre;
     struct select_args select;
     int64_t ctx, chunks, gram_block;
     bool merge, stats, no_special;
@@ -229,6 +229,7 @@ static int collect(struct cli *c, const struct imatrix_args *a, struct err *e) {
     TRY_GOTO(out, rc, cli_pool(c, e));
     if (a->gram) TRY_GOTO(out, rc, gram_col_new(&gram, a->gram_block, c->isa, c->pool, e));
     TRY_GOTO(out, rc, model_open(&model, c->arg[0], e));
+    TRY_GOTO(out, rc, model_use_pre(model, a->pre, e));
     struct imatrix_opts o = {.texts = c->arg + 1,
                              .n_texts = c->n_args - 1,
                              .ctx = a->ctx,
@@ -262,6 +263,7 @@ int cmd_imatrix(struct cli *c, int argc, char **argv, struct err *e) {
         {"chunks", 0, OPT_I64, &a.chunks, "N", "stop after N chunks; 0: all (default)"},
         {"format", 0, OPT_STR, &a.format, "NAME", "gguf or dat; default by the name of FILE"},
         {"no-special", 0, OPT_FLAG, &a.no_special, NULL, "special-token texts are plain text"},
+        {"pre", 0, OPT_STR, &a.pre, "NAME", CLI_HELP_PRE},
         {"gram", 0, OPT_STR, &a.gram, "FILE", "also write second moments, for quantize --gram"},
         {"gram-block", 0, OPT_I64, &a.gram_block, "N",
          "columns of a block of second moments, a multiple of 256; 0: all up to 4096, else 2048"},

@@ -178,7 +178,8 @@ static int go(struct run *r, struct err *e) {
 static int run_model(struct run *r, const struct given *g, size_t n, struct err *e) {
     /* the file first: other complaints mean nothing about one that is not there */
     TRY(model_open(&r->m, r->c->arg[0], e));
-    int rc = model_need_tok(r->m, e);
+    int rc = model_use_pre(r->m, r->a.pre, e);
+    if (!rc) rc = model_need_tok(r->m, e);
     if (!rc) rc = run_set_init(&r->set, r->m->gguf, e);
     if (!rc) rc = check_args(r, g, n, e);
     if (!rc) rc = go(r, e);
@@ -232,6 +233,7 @@ int cmd_run(struct cli *c, int argc, char **argv, struct err *e) {
         {"repeat-last-n", 0, OPT_STR, &g[5].text, "N", "how far back the penalties look (64)"},
         {"seed", 0, OPT_STR, &g[8].text, "N", "same seed, same text (default: another each time)"},
         {"no-history", 0, OPT_FLAG, &a->no_history, NULL, "do not read or keep what was typed"},
+        {"pre", 0, OPT_STR, &a->pre, "NAME", CLI_HELP_PRE},
         {"kv-type", 0, OPT_STR, &a->kv_type, "T",
          "cache of keys and values: f16 (default), q8_0, tq4, ... or K/V"},
         {"act", 0, OPT_STR, &a->act, "MODE", "activations: f32 or q8 (default)"},

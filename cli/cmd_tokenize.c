@@ -15,56 +15,11 @@
 
 #define MAX_INPUT ((uint64_t)1 << 31)
 
-/* One JSON file of a folder; *out stays NULL when it is not there. */
-static int read_optional(struct json **out, const char *dir, const char *name, struct err *e) {
-    char *path = io_join(dir, name);
-    int rc = io_exists(path) ? json_read(out, path, MAX_INPUT, e) : 0;
-    free(path);
-    return rc;
-}
-
-static int64_t config_rows(const struct json *config) {
-    int64_t n = 0;
-    if (!json_i64(json_get(json_get(config, "text_config"), "vocab_size"), &n))
-        json_i64(json_get(config, "vocab_size"), &n);
-    return n;
-}
-
-/* Reads the tokenizer's files only: a folder without weights will do. */
-static int load_folder(struct tok **t, const char *dir, const char *pre, struct err *e) {
-    static const char *const names[] = {"tokenizer.json", "tokenizer_config.json", "config.json",
-                                        "generation_config.json"};
-    struct json *j[COUNT_OF(names)] = {NULL};
-    char *tekken = NULL;
-    size_t len = 0;
-    int rc = 0;
-    for (size_t i = 0; i < COUNT_OF(names) && rc == 0; i++)
-        rc = read_optional(&j[i], dir, names[i], e);
-    char *path = io_join(dir, "tekken.json");
-    if (rc == 0 && !j[0] && io_exists(path)) rc = io_read_file(&tekken, &len, path, 1 << 28, e);
-    free(path);
-    if (rc == 0 && !j[0] && !tekken)
-        rc = err_set(e, ERR_DATA, "%s: the folder has no tokenizer.json and no tekken.json", dir);
-    if (rc == 0) {
-        rc = j[0] ? tok_from_hf(t, j[0], j[1], j[2], j[3], config_rows(j[2]), pre, e)
-                  : tok_from_tekken(t, tekken, len, config_rows(j[2]), e);
-        if (rc) err_wrap(e, "%s", dir);
-    }
-    for (size_t i = 0; i < COUNT_OF(names); i++) json_free(j[i]);
-    free(tekken);
-    return rc;
-}
-
 static int load(struct tok **t, const char *model, const char *pre, struct err *e) {
-    if (io_is_dir(model)) return load_folder(t, model, pre, e);
-    if (pre)
-        return err_set(e, ERR_USAGE,
-                       "--pre is for Hugging Face folders: %s is a file that names "
-                       "its pre-tokenizer itself",
-                       model);
+    if (io_is_dir(model)) return tok_from_dir(t, model, 0, pre, e);
     struct gguf *g = NULL;
     TRY(gguf_open(&g, model, GGUF_TOLERANT | GGUF_ONE_FILE, e));
-    int rc = tok_from_gguf(t, g, e);
+    int rc = tok_from_gguf_as(t, g, pre, e);
     gguf_close(g);
     return rc;
 }
@@ -91,16 +46,20 @@ static int encode(const struct job *o, const char *s, size_t len, struct buf *ou
 static int decode(const struct job *o, const struct json *list, struct buf *out, struct err *e) {
     if (json_type(list) != JSON_ARR)
         return err_set(e, ERR_DATA, "input to decode is not a JSON list of ids");
+    struct ids ids = {0};
     int64_t i = 0;
-    for (const struct json *c = json_first(list); c; c = json_next(c), i++) {
+    int rc = 0;
+    for (const struct json *c = json_first(list); c && !rc; c = json_next(c), i++) {
         int64_t id;
         if (!json_i64(c, &id) || id < 0 || id >= tok_n_vocab(o->t))
-            return err_set(e, ERR_DATA,
-                           "entry %lld of the list is no token id: ids go from 0 to %lld",
-                           (long long)i, (long long)tok_n_vocab(o->t) - 1);
-        tok_decode(o->t, (int32_t)id, o->special, out);
+            rc =
+                err_set(e, ERR_DATA, "entry %lld of the list is no token id: ids go from 0 to %lld",
+                        (long long)i, (long long)tok_n_vocab(o->t) - 1);
+        ids_add(&ids, (int32_t)id);
     }
-    return 0;
+    if (!rc) tok_decode_text(o->t, ids.v, ids.n, o->special, out);
+    ids_release(&ids);
+    return rc;
 }
 
 /* The arguments behind the model with a space between two, as a shell's echo has them; none, or
@@ -194,7 +153,7 @@ int cmd_tokenize(struct cli *c, int argc, char **argv, struct err *e) {
          "control tokens in the text are plain text; with --decode they are left out"},
         {"batch", 0, OPT_STR, &batch, "FILE.json",
          "a list of texts (or of lists of ids), all at once"},
-        {"pre", 0, OPT_STR, &pre, "NAME", "pre-tokenizer of a folder, when it is not recognised"},
+        {"pre", 0, OPT_STR, &pre, "NAME", CLI_HELP_PRE},
     };
     const struct cmd_spec spec = {
         .name = "tokenize",
@@ -202,7 +161,7 @@ int cmd_tokenize(struct cli *c, int argc, char **argv, struct err *e) {
                     "[--pre NAME]",
         .about = "Prints the token ids of TEXT, or of the text on standard input, as a JSON list, "
                  "with the tokenizer of MODEL: a GGUF file, or a Hugging Face folder with "
-                 "tokenizer.json.",
+                 "tokenizer.json, tokenizer.model or tekken.json.",
         .opts = opts,
         .n_opts = (int)COUNT_OF(opts),
         .min_args = 1,

@@ -10,6 +10,7 @@ struct eval_args {
     int64_t ctx, chunks, stride, pp, tg, reps, worst, kv_skip, top, tail;
     const char *kv_type, *kv_skip_type, *base_kv, *act, *base, *base_file, *save_base, *depths;
     const char *ids, *out, *plot;
+    const char *pre;   /* --pre: pre-tokenizer; NULL: the file's */
     const char *keep;  /* --keep: path */
     struct keep *kept; /* it, open; or another file of the command's; NULL: nothing is kept */
     const char *hash;  /* of the model's content, for it; NULL: not known */
@@ -23,6 +24,8 @@ struct eval_args {
 #define EVAL_HELP_ACT "activations: f32 (default) or q8"
 #define EVAL_OPT_ACT(a)                                                                            \
     { "act", 0, OPT_STR, &(a).act, "MODE", EVAL_HELP_ACT }
+#define EVAL_OPT_PRE(a)                                                                            \
+    { "pre", 0, OPT_STR, &(a).pre, "NAME", CLI_HELP_PRE }
 #define EVAL_OPT_KEEP(a)                                                                           \
     { "keep", 0, OPT_STR, &(a).keep, "FILE", "keep numbers in FILE as they come; go on from it" }
 

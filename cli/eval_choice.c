@@ -35,6 +35,7 @@ int eval_choice_of(struct cli *c, const struct eval_args *a, const char *model,
     int rc;
     memset(tasks, 0, sizeof *tasks);
     TRY(model_open(&l.m, model, e));
+    TRY_GOTO(out, rc, model_use_pre(l.m, a->pre, e));
     TRY_GOTO(out, rc, model_need_tok(l.m, e));
     TRY_GOTO(out, rc, make_tasks(j, l.m->tok, tasks, e));
     TRY_GOTO(out, rc, eval_session(c, a, l.m, a->kv_type, tasks->longest, &l.s, e));
@@ -182,6 +183,7 @@ int eval_cmd_choice(struct cli *c, int argc, char **argv, struct err *e) {
         {"cases", 0, OPT_I64, &j.n_cases, "N", "at most N tasks, evenly spread; 0: all (default)"},
         EVAL_OPT_KV(a),
         EVAL_OPT_ACT(a),
+        EVAL_OPT_PRE(a),
     };
     const struct cmd_spec spec = {
         .name = "eval choice",
@@ -214,6 +216,7 @@ int eval_cmd_needle(struct cli *c, int argc, char **argv, struct err *e) {
         {"base", 0, OPT_STR, &a.base, "FILE", "also ask this model"},
         EVAL_OPT_KV(a),
         EVAL_OPT_ACT(a),
+        EVAL_OPT_PRE(a),
     };
     const struct cmd_spec spec = {
         .name = "eval needle",

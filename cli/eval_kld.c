@@ -386,6 +386,7 @@ static int open_candidates(struct run *x, int n_models, int64_t ctx, struct err 
     for (int i = 0; i < n_models; i++) {
         TRY(model_open(&x->model[i], x->c->arg[i], e));
         x->n_models++;
+        TRY(model_use_pre(x->model[i], x->a->pre, e));
         for (int k = 0; k < kv.n; k++) {
             const char *base = io_base(x->c->arg[i]);
             x->path[x->n] = x->c->arg[i];
@@ -574,6 +575,7 @@ int eval_cmd_kld(struct cli *c, int argc, char **argv, struct err *e) {
          "first and last N attention layers keep --kv-skip-type"},
         {"kv-skip-type", 0, OPT_STR, &a.kv_skip_type, "T", "their cache type (q8_0)"},
         EVAL_OPT_ACT(a),
+        EVAL_OPT_PRE(a),
         EVAL_OPT_KEEP(a),
     };
     const struct cmd_spec spec = {

@@ -50,6 +50,7 @@ int eval_cmd_mtp(struct cli *c, int argc, char **argv, struct err *e) {
         {"chunks", 0, OPT_I64, &a.chunks, "N", "windows to run; 0: all (default)"},
         EVAL_OPT_KV(a),
         EVAL_OPT_ACT(a),
+        EVAL_OPT_PRE(a),
     };
     const struct cmd_spec spec = {
         .name = "eval mtp",

@@ -254,6 +254,7 @@ int eval_cmd_suite(struct cli *c, int argc, char **argv, struct err *e) {
         {"max-tokens", 0, OPT_I64, &a.max_tokens, "N", "tokens of an answer at most (256)"},
         EVAL_OPT_KV(a.eval),
         EVAL_OPT_ACT(a.eval),
+        EVAL_OPT_PRE(a.eval),
     };
     const struct cmd_spec spec = {
         .name = "eval suite",

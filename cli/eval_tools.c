@@ -35,6 +35,7 @@ int eval_suite_of(struct cli *c, const struct eval_args *a, const char *model,
     struct kept_of kept = {0};
     int rc;
     TRY(model_open(&l.m, model, e));
+    TRY_GOTO(out, rc, model_use_pre(l.m, a->pre, e));
     TRY_GOTO(out, rc, suite_plan_open(&p, suite, l.m, n_cases, format, e));
     int64_t most = max_tokens;
     for (int i = 0; i < p.n; i++) most = max_i64(most, suite->c[p.index[i]].max_tokens);
@@ -288,6 +289,7 @@ static int cmd_suite(struct cli *c, int argc, char **argv, const char *name, con
         {"ctx", 0, OPT_I64, &a.eval.ctx, "N", "context (default: the longest prompt and answer)"},
         EVAL_OPT_KV(a.eval),
         EVAL_OPT_ACT(a.eval),
+        EVAL_OPT_PRE(a.eval),
         EVAL_OPT_KEEP(a.eval),
     };
     const struct cmd_spec spec = {.name = name,

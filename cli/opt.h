@@ -94,4 +94,7 @@ void cli_list_add(struct cli *c, struct str_list *l, const char *value);
 /* Splits "a,b,c" into a list; everything lives in c->mem. */
 void cli_split(struct cli *c, const char *text, struct str_list *out);
 
+/* --pre NAME of the commands that read text. */
+#define CLI_HELP_PRE "split text by the rules of this pre-tokenizer, whatever the model names"
+
 #endif

@@ -13,7 +13,7 @@
 #include "text/toolfmt.h"
 
 struct run_args { /* as given */
-    const char *prompt, *chat, *kwargs, *kv_type, *act, *draft, *system, *thinking;
+    const char *prompt, *chat, *kwargs, *kv_type, *act, *draft, *system, *thinking, *pre;
     struct str_list file, stop;
     int64_t ctx;
     bool raw, no_history, think, no_think;

@@ -43,22 +43,8 @@ static int sampling(struct plan *p, struct gguf_w *w, struct err *e) {
 }
 
 static int tokenizer(struct plan *p, const char *pre, struct gguf_w *w, struct err *e) {
-    const struct json *tj, *cfg, *gen;
-    const char *tekken = NULL;
-    TRY(hfdir_json(p->dir, "tokenizer.json", &tj, e));
-    TRY(hfdir_json(p->dir, "tokenizer_config.json", &cfg, e));
-    TRY(hfdir_json(p->dir, "generation_config.json", &gen, e));
-    if (!tj) TRY(hfdir_text(p->dir, "tekken.json", &tekken, e));
-    if (!tj && !tekken)
-        return err_set(e, ERR_DATA,
-                       "%s has no tokenizer.json and no tekken.json: download it from the original "
-                       "release",
-                       hfdir_path(p->dir));
     struct tok *t;
-    int64_t rows = p->hp.d[HD_VOCAB];
-    if (tj ? tok_from_hf(&t, tj, cfg, hfdir_config(p->dir), gen, rows, pre, e)
-           : tok_from_tekken(&t, tekken, strlen(tekken), rows, e))
-        return err_wrap(e, "%s", hfdir_path(p->dir));
+    TRY(tok_from_dir(&t, hfdir_path(p->dir), p->hp.d[HD_VOCAB], pre, e));
     tok_to_gguf(t, w);
     /* readers' defaults differ when the source does not say */
     if (!tok_has_add_bos(t)) gguf_w_bool(w, "tokenizer.ggml.add_bos_token", tok_add_bos(t));

@@ -120,17 +120,28 @@ static int check_extra(const struct model *m, struct err *e) {
     return rc;
 }
 
-static int load_tok(struct model *m, struct err *e) {
-    const char *kind = gguf_str_or(m->gguf, "tokenizer.ggml.model", "none");
-    if (strcmp(kind, "none") == 0 || strcmp(kind, "no_vocab") == 0) return 0;
-    if (tok_gguf_known(m->gguf, &m->no_tok)) return 0; /* work without text is still possible */
-    TRY(tok_from_gguf(&m->tok, m->gguf, e));
+static int make_tok(struct model *m, const char *pre, struct err *e) {
+    TRY(tok_from_gguf_as(&m->tok, m->gguf, pre, e));
     if (tok_n_vocab(m->tok) > m->hp.d[HD_VOCAB])
         return err_set(e, ERR_DATA,
                        "the tokenizer has %" PRId64 " entries but the embedding only %" PRId64
                        " rows",
                        tok_n_vocab(m->tok), m->hp.d[HD_VOCAB]);
     return 0;
+}
+
+static int load_tok(struct model *m, struct err *e) {
+    const char *kind = gguf_str_or(m->gguf, "tokenizer.ggml.model", "none");
+    if (strcmp(kind, "none") == 0 || strcmp(kind, "no_vocab") == 0) return 0;
+    if (tok_gguf_known(m->gguf, &m->no_tok)) return 0; /* work without text is still possible */
+    return make_tok(m, NULL, e);
+}
+
+int model_use_pre(struct model *m, const char *pre, struct err *e) {
+    if (!pre) return 0;
+    tok_free(m->tok);
+    m->tok = NULL;
+    return make_tok(m, pre, e);
 }
 
 int model_need_tok(const struct model *m, struct err *e) {

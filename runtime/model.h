@@ -33,6 +33,9 @@ struct model {
 int model_open(struct model **out, const char *path, struct err *e);
 /* Models that were made of this one, and their sessions, must be closed before it. */
 void model_close(struct model *m);
+/* Reads the tokenizer again with the pre-tokenizer of this name, whatever the file names; NULL:
+ * nothing happens. Before anything uses m->tok. */
+int model_use_pre(struct model *m, const char *pre, struct err *e);
 /* ERR_DATA with the reason when m->tok is NULL: for whoever reads or writes text. */
 int model_need_tok(const struct model *m, struct err *e);
 /* The data of weight w of the graph. Everything outside model.c and pack.c reads weights by this.

@@ -10,12 +10,20 @@
 #include "core/buf.h"
 #include "core/err.h"
 
-enum { PRETOK_LEVELS = 5 };
+enum { PRETOK_LEVELS = 6 };
 struct pretok_row { /* one row of pretok.def */
     const char *name, *aliases;
-    bool nfc, ignore_merges;
+    bool nfc, ignore_merges, add_bos;
+    bool chars, words;                /* no byte alphabet; and no spaces either */
     const char *regex[PRETOK_LEVELS]; /* applied in turn; NULL behind the last */
 };
+/* What the library's other pre-tokenizers come to. */
+#define PRETOK_PUNCTUATION "[\\p{P}\\$\\+<=>\\^~\\|`]+"
+/* Digits in threes from the right. No regex engine does that in linear time: pretok.c counts. */
+#define PRETOK_DIGITS_WORD "\\d{1,3}(?=(?:\\d{3})*\\b)"
+#define PRETOK_DIGITS "(?=(\\d{3})+(?!\\d))"
+#define PRETOK_NUMBERS "\\p{N}{1,3}(?=(?:\\p{N}{3})*(?!\\p{N}))"
+
 /* NULL when no row has this name (or alias). */
 const struct pretok_row *pretok_by_name(const char *name);
 /* Returns a row with these split regexes, if possible one that agrees about NFC and ignore_merges,
@@ -24,6 +32,10 @@ const struct pretok_row *pretok_by_regexes(const char *const *regex, int n, bool
                                            bool ignore_merges);
 /* "qwen2, qwen35, ..." */
 void pretok_names(struct buf *out);
+/* The three rows whose regexes are most like these: "a, b, c". */
+void pretok_nearest(const char *const *regex, int n, struct buf *out);
+/* ERR_USAGE: says which names are like this one, and the way to choose. */
+int pretok_unknown(const char *name, struct err *e);
 
 struct pretok; /* compiled; immutable */
 int pretok_new(struct pretok **out, const struct pretok_row *row, struct err *e);

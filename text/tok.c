@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* text/tok.c - tokenizers: what both builders share, accessors, decoding. Encoding: tok_encode.c.
+/* text/tok.c - tokenizers: what the builders share, accessors, decoding. Encoding: tok_encode.c.
  *
  * Types and roles. `type` is what a file stores. `role` is how a token is treated: CONTROL (found
  * in text only when asked for, not shown), USER_DEFINED (always found, shown) or NORMAL (only BPE
@@ -29,6 +29,10 @@ void tok_free(struct tok *t) {
     bpe_release(&t->bpe);
     spots_release(&t->raw);
     spots_release(&t->normalized);
+    spots_release(&t->user);
+    charsmap_free(t->prep.map);
+    trie_release(&t->trie);
+    free(t->score);
     free(t->may_join.v);
     free(t->merge);
     free(t->merge_len);
@@ -150,8 +154,8 @@ static void find_bytes(struct tok *t) {
     int n_missing = 0;
     for (int b = 0; b < 256; b++) {
         char s[8];
-        size_t n = t->kind == TOK_META ? (size_t)snprintf(s, sizeof s, "<0x%02X>", (unsigned)b)
-                                       : utf8_encode(vocab_byte_char((uint8_t)b), s);
+        size_t n = tok_has_meta(t) ? (size_t)snprintf(s, sizeof s, "<0x%02X>", (unsigned)b)
+                                   : utf8_encode(vocab_byte_char((uint8_t)b), s);
         t->byte_id[b] = (int32_t)vocab_find(&t->v, s, n);
         n_missing += t->byte_id[b] < 0;
     }
@@ -159,38 +163,78 @@ static void find_bytes(struct tok *t) {
         char s = (char)c;
         t->ascii_id[c] = (int32_t)vocab_find(&t->v, &s, 1);
     }
+    t->all_bytes = t->byte_fallback && !n_missing;
     if (n_missing && t->kind == TOK_BYTES && t->special[TS_UNK] < 0)
         log_warn("the vocabulary has no token for %d of the 256 bytes: text that holds them loses "
                  "them",
                  n_missing);
 }
 
+struct spot *tok_want(struct tok *t, int64_t id, const char *text, size_t len, bool normalized,
+                      bool control) {
+    struct buf b = {0};
+    if (normalized && t->prep.nfc)
+        utf8_nfc(&b, text, len);
+    else
+        for (size_t i = 0; i < len; i++) {
+            if (normalized && tok_has_meta(t) && text[i] == ' ')
+                buf_str(&b, "\xe2\x96\x81");
+            else
+                buf_chr(&b, text[i]);
+        }
+    const char *copy = arena_strndup(&t->v.arena, b.data ? b.data : "", b.len);
+    struct spot *s = spots_add(normalized ? &t->normalized : &t->raw, copy, b.len, id, control);
+    buf_release(&b);
+    return s;
+}
+
+/* A user-defined piece of SentencePiece: normalization leaves it alone; BPE does not cut it, so it
+ * is found beforehand, while the unigram model weighs it like others. Tokens that were added later
+ * are known by their score and found beforehand in both. */
+static void want_user_piece(struct tok *t, int64_t id) {
+    const bool later = t->score[id] <= ADDED_SCORE;
+    if (t->kind == TOK_SPM || later)
+        (void)tok_want(t, id, t->v.text[id], t->v.len[id], true, false);
+    if (!later) (void)spots_add(&t->user, t->v.text[id], t->v.len[id], id, false);
+}
+
 /* Roles and search texts when only types are known. */
 static void find_added(struct tok *t, const bool *made) {
+    const bool gemma4 = t->kind == TOK_META && strcmp(tok_model(t), "llama") != 0;
     for (int64_t i = 0; i < t->v.n; i++) {
         const char *s = t->v.text[i];
         size_t len = t->v.len[i];
-        if (t->kind == TOK_META && t->v.type[i] == TT_NORMAL && !made[i] && len > 4 &&
-            s[0] == '<' && s[len - 1] == '>' && tok_byte_text(s, len) < 0) {
+        if (gemma4 && t->v.type[i] == TT_NORMAL && !made[i] && len > 4 && s[0] == '<' &&
+            s[len - 1] == '>' && tok_byte_text(s, len) < 0) {
             bool control = s[1] == '|' || s[len - 2] == '|' || tok_looks_control(s, len) ||
                            strcmp(s, "<eos>") == 0 || strcmp(s, "<bos>") == 0;
             t->v.role[i] = control ? TT_CONTROL : TT_USER;
         }
-        if (t->v.role[i] == TT_CONTROL || t->v.role[i] == TT_USER || t->v.role[i] == TT_UNKNOWN)
-            spots_add(&t->raw, s, len, i, t->v.role[i] != TT_USER);
+        int role = t->v.role[i];
+        if (role == TT_USER && (t->kind == TOK_SPM || t->kind == TOK_UNIGRAM))
+            want_user_piece(t, i);
+        else if (role == TT_CONTROL || role == TT_USER || role == TT_UNKNOWN)
+            spots_add(&t->raw, s, len, i, role != TT_USER);
     }
+}
+
+static int build_tables(struct tok *t, struct err *e) {
+    if (t->kind == TOK_SPM) return spm_build(t, e);
+    if (t->kind == TOK_UNIGRAM) return unigram_build(t, e);
+    return t->kind == TOK_BYTES || t->prep.as_is ? pretok_new(&t->split, t->row, e) : 0;
 }
 
 int tok_finish(struct tok *t, bool from_file, struct err *e) {
     TRY(vocab_index(&t->v, e));
     bool *made = xcalloc((size_t)t->v.n, sizeof *made);
-    int rc = add_merges(t, made, e);
+    int rc = t->kind == TOK_BYTES || t->kind == TOK_META ? add_merges(t, made, e) : 0;
     if (rc == 0) {
         find_bytes(t);
         if (from_file) find_added(t, made);
         spots_sort(&t->raw);
         spots_sort(&t->normalized);
-        if (t->kind == TOK_BYTES) rc = pretok_new(&t->split, t->row, e);
+        spots_sort(&t->user);
+        rc = build_tables(t, e);
     }
     free(made);
     return rc;
@@ -216,7 +260,8 @@ const char *tok_merge(const struct tok *t, int64_t i) {
     return i >= 0 && i < t->n_merges ? t->merge[i] : "";
 }
 const char *tok_model(const struct tok *t) {
-    return t->kind == TOK_META ? "gemma4" : "gpt2";
+    static const char *const by_kind[] = {"gpt2", "gemma4", "llama", "t5"};
+    return t->model ? t->model : by_kind[t->kind];
 }
 const char *tok_pre(const struct tok *t) {
     return t->pre;
@@ -307,7 +352,7 @@ void tok_decode(const struct tok *t, int32_t id, bool special, struct buf *out) 
     case TT_UNUSED:
         break;
     case TT_USER:
-        if (t->kind == TOK_META)
+        if (tok_has_meta(t))
             decode_meta(s, len, out);
         else
             buf_add(out, s, len);
@@ -317,10 +362,25 @@ void tok_decode(const struct tok *t, int32_t id, bool special, struct buf *out) 
         if (byte >= 0) buf_chr(out, (char)(unsigned char)byte);
         break;
     case TT_NORMAL:
-        if (t->kind == TOK_META)
+        if (tok_has_meta(t))
             decode_meta(s, len, out);
         else
             decode_alphabet(s, len, out);
         break;
+    }
+}
+
+void tok_decode_text(const struct tok *t, const int32_t *id, int64_t n, bool special,
+                     struct buf *out) {
+    const struct prep *p = &t->prep;
+    bool strip = tok_has_meta(t) && ((p->prefix != PREFIX_NONE && !p->behind) || p->squeeze);
+    size_t start = out->len;
+    for (int64_t i = 0; i < n; i++) {
+        size_t before = out->len;
+        tok_decode(t, id[i], special, out);
+        if (!strip || before != start || out->len == start) continue;
+        if (t->v.role[id[i]] == TT_NORMAL && out->data[start] == ' ')
+            memmove(out->data + start, out->data + start + 1, out->len-- - start);
+        strip = p->squeeze && !p->runs_only && out->len == start; /* all spaces in front go */
     }
 }

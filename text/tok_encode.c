@@ -1,46 +1,30 @@
 // SPDX-License-Identifier: MIT
-/* text/tok_encode.c - text to ids.
+/* text/tok_encode.c - text to ids: token texts, what lies between them, and the two kinds of BPE
+ * that know their merges (SentencePiece's: tok_spm.c, tok_unigram.c).
  *
  * Order of work, as the Hugging Face library has it: token texts that are matched on raw text, then
- * normalization of what lies between (NFC, or spaces to U+2581), then token texts matched on
+ * normalization of what lies between (tok_prep.c), then token texts matched on
  * normalized text, then pre-tokens, then BPE. Bytes that are not UTF-8 cut the text and go through
- * their byte tokens.
+ * their byte tokens (for SentencePiece's algorithms, as there: they become U+FFFD).
  *
- * Metaspace vocabularies have no pre-tokens, BPE runs over the whole text. We cut it nevertheless
- * wherever two neighbouring characters are never the inner ends of a merge: no merge can cross such
- * a place, so the result is the same and the pieces are short (words, in practice).
+ * Vocabularies with U+2581 for spaces have no pre-tokens, BPE runs over the whole text. We cut it
+ * nevertheless wherever two neighbouring characters are never the inner ends of a merge: no merge
+ * can cross such a place, so the result is the same and the pieces are short (words, in practice).
  *
- * A per-call table remembers the ids of short pieces. Nothing in struct tok is written. */
-#include "text/tok_int.h"
+ * A table of each call remembers the ids of short pieces. Nothing in struct tok is written. */
+#include "text/tok_enc.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/hash.h"
 #include "core/mem.h"
 #include "text/utf8.h"
 
-enum { KEPT_BYTES = 24, KEPT_IDS = 6, MIN_KEPT = 64, MAX_KEPT = 16384 };
+enum { MIN_KEPT = 64, MAX_KEPT = 16384 };
 
-struct kept { /* a piece and its ids */
-    uint8_t len, n;
-    char key[KEPT_BYTES];
-    int32_t ids[KEPT_IDS];
-};
-struct enc {
-    const struct tok *t;
-    bool parse_special;
-    struct ids *out;
-    struct kept *kept; /* direct mapped; len 0: free */
-    size_t kept_mask;
-    struct pretok_run *run;
-    struct bpe_work work;
-    int32_t *sym;
-    size_t cap_sym;
-    struct buf norm, spell;
-    int64_t last_unk; /* out->n after an <unk> that the next one joins; -1: none */
-};
-
-static void add_all(struct ids *a, const int32_t *v, size_t n) {
+void enc_ids(struct enc *c, const int32_t *v, size_t n) {
+    struct ids *a = c->out;
     if ((int64_t)n > a->cap - a->n) {
         int64_t cap = a->cap ? a->cap : 64;
         while (cap - a->n < (int64_t)n) cap *= 2;
@@ -51,7 +35,7 @@ static void add_all(struct ids *a, const int32_t *v, size_t n) {
     a->n += (int64_t)n;
 }
 
-static void add_unk(struct enc *c) {
+void enc_unk(struct enc *c) {
     int64_t unk = c->t->special[TS_UNK];
     if (unk < 0) return; /* nothing can stand for it: dropped, and its neighbours meet */
     if (c->t->fuse_unk && c->last_unk == c->out->n) return;
@@ -64,7 +48,15 @@ static void add_byte(struct enc *c, unsigned char byte) {
     if (id >= 0)
         ids_add(c->out, id);
     else
-        add_unk(c);
+        enc_unk(c);
+}
+
+void enc_unknown_char(struct enc *c, const char *s, size_t n) {
+    if (!c->t->all_bytes) {
+        enc_unk(c);
+        return;
+    }
+    for (size_t i = 0; i < n; i++) add_byte(c, (unsigned char)s[i]);
 }
 
 static void sym_reserve(struct enc *c, size_t n) {
@@ -76,7 +68,7 @@ static void sym_reserve(struct enc *c, size_t n) {
 
 static void merge_out(struct enc *c, size_t n) {
     n = bpe_merge(&c->t->bpe, &c->work, c->sym, n);
-    add_all(c->out, c->sym, n);
+    enc_ids(c, c->sym, n);
 }
 
 /* ---- one piece ------------------------------------------------------------------------------- */
@@ -100,7 +92,7 @@ static void piece_bytes(struct enc *c, const char *s, size_t n) {
             c->sym[k++] = id;
         } else if (t->special[TS_UNK] >= 0) { /* nothing merges across <unk> */
             merge_out(c, k);
-            add_unk(c);
+            enc_unk(c);
             k = 0;
         }
     }
@@ -123,7 +115,7 @@ static void piece_meta(struct enc *c, const char *s, size_t n) {
             for (size_t j = 0; j < len; j++) c->sym[k++] = t->byte_id[(unsigned char)s[i + j]];
         } else if (t->special[TS_UNK] >= 0) {
             merge_out(c, k);
-            add_unk(c);
+            enc_unk(c);
             k = 0;
         }
         i += len;
@@ -131,20 +123,18 @@ static void piece_meta(struct enc *c, const char *s, size_t n) {
     merge_out(c, k);
 }
 
-static void piece(struct enc *c, const char *s, size_t n) {
-    void (*encode)(struct enc *, const char *, size_t) =
-        c->t->kind == TOK_META ? piece_meta : piece_bytes;
+void enc_piece(struct enc *c, const char *s, size_t n) {
     if (n > KEPT_BYTES) {
-        encode(c, s, n);
+        c->algo->piece(c, s, n);
         return;
     }
     struct kept *k = &c->kept[(size_t)hash_u64(s, n) & c->kept_mask];
     if (k->len == n && memcmp(k->key, s, n) == 0) {
-        add_all(c->out, k->ids, k->n);
+        enc_ids(c, k->ids, k->n);
         return;
     }
     int64_t before = c->out->n, unk = c->last_unk;
-    encode(c, s, n);
+    c->algo->piece(c, s, n);
     int64_t n_ids = c->out->n - before;
     if (n_ids < 1 || n_ids > KEPT_IDS || c->last_unk != unk) return; /* <unk> depends on the past */
     k->len = (uint8_t)n;
@@ -155,26 +145,45 @@ static void piece(struct enc *c, const char *s, size_t n) {
 
 /* ---- a run of valid, normalized text --------------------------------------------------------- */
 
-static void pieces_meta(struct enc *c, const char *s, size_t n) {
+void enc_cut_text(struct enc *c, const char *s, size_t n) {
     size_t start = 0, i = 0;
     uint32_t last = 0;
     c->last_unk = -1;
-    int64_t whole = c->t->ignore_merges ? vocab_find(&c->t->v, s, n) : -1;
-    if (whole >= 0) {
-        ids_add(c->out, (int32_t)whole);
-        return;
-    }
     while (i < n) {
         uint32_t cp;
         size_t len = utf8_decode(s + i, n - i, &cp);
-        if (i > start && c->t->cuts && !pair_set_has(&c->t->may_join, last, cp)) {
-            piece(c, s + start, i - start);
+        bool cut = (c->t->cuts && !pair_set_has(&c->t->may_join, last, cp)) ||
+                   (c->t->split_words && cp == 0x2581);
+        if (i > start && cut) {
+            enc_piece(c, s + start, i - start);
             start = i;
         }
         last = cp;
         i += len;
     }
-    if (n > start) piece(c, s + start, n - start);
+    if (n > start) enc_piece(c, s + start, n - start);
+}
+
+/* Pre-tokens that are words; what is between them is dropped. */
+static void pieces_words(struct enc *c, const char *s, size_t n) {
+    uint32_t cp;
+    if (!c->run) c->run = pretok_run_new(c->t->split);
+    for (size_t at = 0; at < n;) {
+        size_t end = pretok_next(c->run, s, n, at);
+        if (utf8_decode(s + at, n - at, &cp) && !utf8_is_white(cp))
+            enc_cut_text(c, s + at, end - at);
+        at = end;
+    }
+}
+
+static void pieces_meta(struct enc *c, const char *s, size_t n) {
+    int64_t whole = c->t->ignore_merges ? vocab_find(&c->t->v, s, n) : -1;
+    if (c->t->prep.as_is)
+        pieces_words(c, s, n);
+    else if (whole >= 0)
+        ids_add(c->out, (int32_t)whole);
+    else
+        enc_cut_text(c, s, n);
 }
 
 static void pieces_bytes(struct enc *c, const char *s, size_t n) {
@@ -182,71 +191,56 @@ static void pieces_bytes(struct enc *c, const char *s, size_t n) {
     for (size_t at = 0; at < n;) {
         size_t end = pretok_next(c->run, s, n, at);
         c->last_unk = -1;
-        piece(c, s + at, end - at);
+        enc_piece(c, s + at, end - at);
         at = end;
     }
 }
 
-static void pieces(struct enc *c, const char *s, size_t n) {
-    if (c->t->kind == TOK_META)
-        pieces_meta(c, s, n);
-    else
-        pieces_bytes(c, s, n);
-}
+static const struct tok_algo algos[] = {
+    [TOK_BYTES] = {pieces_bytes, piece_bytes},
+    [TOK_META] = {pieces_meta, piece_meta},
+    [TOK_SPM] = {enc_cut_text, spm_piece},
+    [TOK_UNIGRAM] = {unigram_text, NULL},
+};
 
-/* ---- normalization --------------------------------------------------------------------------- */
+/* ---- between token texts --------------------------------------------------------------------- */
 
-static void spaces_to_meta(struct buf *out, const char *s, size_t n) {
-    while (n > 0) {
-        const char *sp = memchr(s, ' ', n);
-        size_t k = sp ? (size_t)(sp - s) : n;
-        buf_add(out, s, k);
-        if (sp) buf_add(out, "\xe2\x96\x81", 3);
-        k += sp != NULL;
-        s += k;
-        n -= k;
-    }
-}
-
-static void normalize(struct enc *c, const char **s, size_t *n) {
-    const struct tok *t = c->t;
-    if (t->kind != TOK_META && !t->nfc) return;
-    buf_reset(&c->norm);
-    if (t->kind == TOK_META)
-        spaces_to_meta(&c->norm, *s, *n);
-    else
-        utf8_nfc(&c->norm, *s, *n);
-    *s = c->norm.data;
-    *n = c->norm.len;
-}
-
-static void valid_text(struct enc *c, const char *s, size_t n) {
+static void valid_text(struct enc *c, const char *s, size_t n, bool first) {
     if (n == 0) return;
-    normalize(c, &s, &n);
+    buf_reset(&c->norm);
+    tok_prepare(c->t, s, n, first, &c->norm);
+    s = c->norm.data;
+    n = c->norm.len;
     for (size_t at = 0; at < n;) {
         size_t where;
         const struct spot *hit = spots_find(&c->t->normalized, s, n, at, c->parse_special, &where);
-        if (where > at) pieces(c, s + at, where - at);
+        if (where > at) c->algo->text(c, s + at, where - at);
         if (hit) ids_add(c->out, hit->id);
         at = where + (hit ? hit->len : 0);
     }
 }
 
-/* Between token texts: valid stretches, and bytes that belong to no character. */
-static void any_text(struct enc *c, const char *s, size_t n) {
+/* Valid stretches, and bytes that belong to no character. */
+static void any_text(struct enc *c, const char *s, size_t n, bool first) {
+    if (c->t->kind == TOK_SPM || c->t->kind == TOK_UNIGRAM) {
+        valid_text(c, s, n, first);
+        return;
+    }
     while (n > 0) {
         size_t good = utf8_valid_prefix(s, n);
-        valid_text(c, s, good);
+        valid_text(c, s, good, first);
         if (good < n) add_byte(c, (unsigned char)s[good]);
         size_t used = good < n ? good + 1 : good;
         s += used;
         n -= used;
+        first = false;
     }
 }
 
 static void enc_init(struct enc *c, const struct tok *t, size_t len) {
     memset(c, 0, sizeof *c);
     c->t = t;
+    c->algo = &algos[t->kind];
     c->last_unk = -1;
     size_t n = MIN_KEPT;
     while (n < MAX_KEPT && n < len / 8) n *= 2;
@@ -259,6 +253,8 @@ static void enc_release(struct enc *c) {
     free(c->sym);
     pretok_run_free(c->run);
     bpe_work_release(&c->work);
+    spm_work_release(&c->spm);
+    unigram_work_release(&c->unigram);
     buf_release(&c->norm);
     buf_release(&c->spell);
 }
@@ -280,9 +276,12 @@ int tok_encode(const struct tok *t, const char *text, size_t len, bool parse_spe
     for (size_t at = 0; at < len;) {
         size_t where;
         const struct spot *hit = spots_find(&t->raw, text, len, at, parse_special, &where);
-        any_text(&c, text + at, where - at);
+        size_t end = where + (hit ? hit->len : 0);
+        if (hit && hit->eats_left) where -= utf8_white_before(text + at, where - at);
+        if (hit && hit->eats_right) end += utf8_white_span(text + end, len - end);
+        any_text(&c, text + at, where - at, at == 0);
         if (hit) ids_add(out, hit->id);
-        at = where + (hit ? hit->len : 0);
+        at = end;
     }
     enc_release(&c);
     return 0;

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "core/mem.h"
+#include "text/base64.h"
 #include "text/tok_int.h"
 
 enum { MAX_TOKEN = 1024, MAX_VOCAB = 1 << 22 };
@@ -26,25 +27,6 @@ static int bad(struct err *e, const char *what, int64_t i) {
     return err_set(e, ERR_DATA, "tekken.json: %s (entry %lld)", what, (long long)i);
 }
 
-/* Decodes base64 with padding; -1: not base64, or longer than cap. */
-static int64_t base64(const char *s, char *out, size_t cap) {
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    size_t n = strlen(s), k = 0;
-    uint32_t v = 0;
-    if (n % 4) return -1;
-    for (size_t i = 0; i < n; i++) {
-        const char *d = s[i] == '=' && i + 2 >= n ? digits : strchr(digits, s[i]);
-        if (!d) return -1;
-        v = v << 6 | (uint32_t)(d - digits);
-        if (i % 4 != 3) continue;
-        if (k + 3 > cap) return -1;
-        for (int b = 16; b >= 0; b -= 8) out[k++] = (char)(v >> b & 255);
-        v = 0;
-    }
-    for (size_t i = n; i && s[i - 1] == '=' && k; i--) k--;
-    return (int64_t)k;
-}
-
 static int read_ranks(struct tekken *k, const struct json *vocab, struct err *e) {
     struct vocab *v = &k->t->v;
     struct buf spelled = {0};
@@ -54,7 +36,7 @@ static int read_ranks(struct tekken *k, const struct json *vocab, struct err *e)
          c = json_next(c), i++) {
         const char *b64 = json_str(json_get(c, "token_bytes"));
         char raw[MAX_TOKEN];
-        int64_t n = b64 ? base64(b64, raw, sizeof raw) : -1;
+        int64_t n = b64 ? base64_decode(b64, raw, sizeof raw) : -1;
         if (!json_i64(json_get(c, "rank"), &rank) || rank != i)
             rc = bad(e, "tokens are not in the order of their ranks", i);
         else if (n < 1 || (i < 256 && (n != 1 || (uint8_t)raw[0] != i)))

@@ -62,6 +62,49 @@ size_t utf8_valid_prefix(const char *s, size_t n) {
     return i;
 }
 
+static utf8proc_category_t category(uint32_t cp) {
+    return utf8proc_category((utf8proc_int32_t)cp);
+}
+
+bool utf8_is_digit(uint32_t cp) {
+    return cp < 0x80 ? cp >= '0' && cp <= '9' : category(cp) == UTF8PROC_CATEGORY_ND;
+}
+
+bool utf8_is_number(uint32_t cp) {
+    utf8proc_category_t c = category(cp);
+    return c == UTF8PROC_CATEGORY_ND || c == UTF8PROC_CATEGORY_NL || c == UTF8PROC_CATEGORY_NO;
+}
+
+bool utf8_is_word(uint32_t cp) {
+    utf8proc_category_t c = category(cp);
+    return (c >= UTF8PROC_CATEGORY_LU && c <= UTF8PROC_CATEGORY_NL) || c == UTF8PROC_CATEGORY_PC;
+}
+
+bool utf8_is_white(uint32_t cp) {
+    return (cp >= 9 && cp <= 13) || cp == ' ' || cp == 0x85 || cp == 0xa0 || cp == 0x1680 ||
+           (cp >= 0x2000 && cp <= 0x200a) || cp == 0x2028 || cp == 0x2029 || cp == 0x202f ||
+           cp == 0x205f || cp == 0x3000;
+}
+
+size_t utf8_white_span(const char *s, size_t n) {
+    size_t i = 0, len;
+    uint32_t cp;
+    while ((len = utf8_decode(s + i, n - i, &cp)) && utf8_is_white(cp)) i += len;
+    return i;
+}
+
+size_t utf8_white_before(const char *s, size_t n) {
+    size_t i = n;
+    uint32_t cp;
+    while (i > 0) {
+        size_t at = i - 1;
+        while (at > 0 && ((unsigned char)s[at] & 0xc0) == 0x80) at--;
+        if (utf8_decode(s + at, i - at, &cp) != i - at || !utf8_is_white(cp)) break;
+        i = at;
+    }
+    return n - i;
+}
+
 static void nfc_run(struct buf *out, const char *s, size_t n) {
     utf8proc_uint8_t *r = NULL;
     utf8proc_ssize_t len = utf8proc_map((const utf8proc_uint8_t *)s, (utf8proc_ssize_t)n, &r,

@@ -3,6 +3,7 @@
 #ifndef HONE_TEXT_UTF8_H
 #define HONE_TEXT_UTF8_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -15,6 +16,14 @@ size_t utf8_decode(const char *s, size_t n, uint32_t *cp);
 size_t utf8_encode(uint32_t cp, char out[4]);
 /* Length of the longest prefix that is valid. */
 size_t utf8_valid_prefix(const char *s, size_t n);
+/* Decimal digits; all kinds of numbers; what words are made of. */
+bool utf8_is_digit(uint32_t cp);
+bool utf8_is_number(uint32_t cp);
+bool utf8_is_word(uint32_t cp);
+bool utf8_is_white(uint32_t cp); /* White_Space */
+/* Bytes of white space at the start, and at the end, of s. */
+size_t utf8_white_span(const char *s, size_t n);
+size_t utf8_white_before(const char *s, size_t n);
 /* Appends the NFC form of valid UTF-8. */
 void utf8_nfc(struct buf *out, const char *s, size_t n);
 

@@ -91,11 +91,13 @@ void vocab_spell(struct buf *out, const char *s, size_t n) {
 
 /* ---- texts to look for ----------------------------------------------------------------------- */
 
-void spots_add(struct spots *a, const char *text, size_t len, int64_t id, bool control) {
-    if (len == 0) return; /* would be found everywhere */
+struct spot *spots_add(struct spots *a, const char *text, size_t len, int64_t id, bool control) {
+    if (len == 0) return NULL; /* would be found everywhere */
     if ((a->n & (a->n - 1)) == 0) a->v = xreallocarray(a->v, a->n ? a->n * 2 : 1, sizeof *a->v);
-    a->v[a->n++] = (struct spot){text, (uint32_t)len, (int32_t)id, control};
+    a->v[a->n] = (struct spot){.text = text, .len = (uint32_t)len, .id = (int32_t)id};
+    a->v[a->n].control = control;
     a->first[(unsigned char)text[0]] = true;
+    return &a->v[a->n++];
 }
 
 static int by_text(const void *x, const void *y) {
@@ -138,6 +140,10 @@ static const struct spot *longest_at(const struct spots *a, const char *s, size_
         if (lo >= hi) break;
     }
     return best;
+}
+
+const struct spot *spots_at(const struct spots *a, const char *s, size_t n, bool control) {
+    return a->n && n && a->first[(unsigned char)s[0]] ? longest_at(a, s, n, control) : NULL;
 }
 
 const struct spot *spots_find(const struct spots *a, const char *s, size_t n, size_t at,

@@ -42,15 +42,19 @@ struct spot {
     uint32_t len;
     int32_t id;
     bool control;
+    bool eats_left, eats_right; /* white space next to it belongs to it */
 };
 struct spots {
     struct spot *v; /* sorted by text after spots_sort() */
     size_t n;
     bool first[256];
 };
-void spots_add(struct spots *a, const char *text, size_t len, int64_t id, bool control);
+/* Returns the entry, valid until the next one is added; NULL for an empty text. */
+struct spot *spots_add(struct spots *a, const char *text, size_t len, int64_t id, bool control);
 void spots_sort(struct spots *a);
 void spots_release(struct spots *a);
+/* The longest entry that s[0..n) begins with, or NULL. */
+const struct spot *spots_at(const struct spots *a, const char *s, size_t n, bool control);
 /* First occurrence in s[at..n): its place and the entry, or NULL with *where = n. */
 const struct spot *spots_find(const struct spots *a, const char *s, size_t n, size_t at,
                               bool control, size_t *where);

@@ -76,13 +76,26 @@ for f in pre spm; do
         # shellcheck disable=SC2086
         says 3 "hone reads no text for this model yet" $c
         [ "$(grep -o "$f.gguf" "$t/e" | wc -l)" = 1 ] || say "the path stands there twice: $(cat "$t/e")"
-        grep -q -- --pre "$t/e" && say "a remedy that cannot be followed: $(cat "$t/e")"
+        case $f in
+        pre) grep -q 'nearest: smollm; .*--pre NAME' "$t/e" || say "no nearest rules, no option: $(cat "$t/e")" ;;
+        *) grep -q -- --pre "$t/e" && say "a remedy that cannot be followed: $(cat "$t/e")" ;;
+        esac
     done
     run 0 eval speed "$t/$f.gguf" --pp 8 --tg 2 --reps 1
     run 0 quantize "$t/$f.gguf" -o "$t/q-$f.gguf" --recipe Q8_0 -q
     run 0 plan "$t/$f.gguf"
 done
 [ ! -e "$t/d" ] || say "make began with a model it cannot read"
+for c in "run $t/pre.gguf -p Hi -n 1" "eval ppl $t/pre.gguf $t/text --ctx 16" "imatrix $t/pre.gguf $t/text -o $t/z.gguf --ctx 16" "tokenize $t/pre.gguf don't"; do
+    # shellcheck disable=SC2086
+    run 0 $c --pre qwen2
+done
+[ "$("$HONE" tokenize "$t/pre.gguf" "don't 1234" --pre qwen2)" = "$("$HONE" tokenize "$b" "don't 1234")" ] || say "--pre is not obeyed"
+says 2 '"qwen" is not known; nearest: qwen2' tokenize "$b" x --pre qwen
+for c in "inspect $t/pre.gguf" "verify $t/pre.gguf" "template lint $t/pre.gguf"; do
+    # shellcheck disable=SC2086
+    "$HONE" $c > "$t/o" 2> "$t/e" || [ $? = 1 ] || say "$c: $(cat "$t/e")"
+done
 LC_ALL=C sed 's/general.architecture\(............\)qwen3/general.architecture\1phi33/' "$b" > "$t/arch.gguf"
 for c in "run $t/arch.gguf -p x" "plan $t/arch.gguf" "eval speed $t/arch.gguf" "make $t/arch.gguf -o $t/d --recipes Q8_0"; do
     # shellcheck disable=SC2086

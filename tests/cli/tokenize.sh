@@ -51,7 +51,7 @@ refused "no list" 3 "not a JSON list" "$HONE" tokenize $m/qwen3 --decode
 refused "no list of texts" 3 "not a JSON list of strings" "$HONE" tokenize $m/qwen3 --batch "$t/in"
 mkdir "$t/empty"
 refused "no tokenizer" 3 "no tokenizer.json" "$HONE" tokenize "$t/empty"
-refused "unknown pre" 2 "name one of qwen2" "$HONE" tokenize $m/qwen3 --pre nonsense
+refused "unknown pre" 2 "forces the rules of one of qwen2" "$HONE" tokenize $m/qwen3 --pre nonsense
 sed 's/"type": *"BPE"/"type": "WordPiece"/' $m/qwen3/tokenizer.json > "$t/empty/tokenizer.json"
 refused "WordPiece" 3 "WordPiece" "$HONE" tokenize "$t/empty"
 exit $fail

@@ -3,6 +3,8 @@
  * small hand-made vocabularies whose ids can be worked out on paper. */
 #include "tests/unit/test_tok_common.h"
 
+#include <math.h>
+
 #include "core/attr.h"
 #include "core/log.h"
 
@@ -27,7 +29,7 @@ static void test_bad_json(void) {
         {"{}", "no \"model\"", 0},
         {"[]", "no \"model\"", 0},
         {"{\"model\":{\"type\":\"WordPiece\",\"vocab\":{}}}", "\"WordPiece\" is not supported", 0},
-        {"{\"model\":{\"type\":\"Unigram\",\"vocab\":[]}}", "\"Unigram\" is not supported", 0},
+        {"{\"model\":{\"type\":\"Unigram\",\"vocab\":[]}}", "split regex (none) is not known", 0},
         {TOY("\"type\":\"BPE\",\"vocab\":[],\"merges\":[]", ""), "model.vocab", 0},
         {TOY(ABC, ""), "model.merges", 0},
         {TOY(ABC ",\"merges\":[\"a b\",\"q b\"]", ""), "merge 1 \"q b\" has a left part", 0},
@@ -69,7 +71,7 @@ static void test_bad_json(void) {
     struct err e = {0};
     struct tok *t = NULL;
     CHECK_ERR(from_text(&t, TOY(ABC ",\"merges\":[]", ""), 0, "nonsense", &e), ERR_USAGE,
-              "name one of qwen2");
+              "--pre NAME, which forces the rules of one of qwen2");
 }
 
 static void check_ids(const struct tok *t, const char *text, const char *want) {
@@ -199,7 +201,25 @@ static void empty(struct gguf_w *w) {
     gguf_w_remove(w, "tokenizer.ggml.token_type");
 }
 static void other_model(struct gguf_w *w) {
+    gguf_w_str(w, "tokenizer.ggml.model", "rwkv");
+}
+static void no_scores(struct gguf_w *w) {
     gguf_w_str(w, "tokenizer.ggml.model", "llama");
+}
+static void bad_score(struct gguf_w *w) {
+    const float v[] = {1, 2, NAN, 4};
+    gguf_w_str(w, "tokenizer.ggml.model", "t5");
+    gguf_w_arr(w, "tokenizer.ggml.scores", GV_F32, v, 4);
+}
+static void bad_charsmap(struct gguf_w *w) {
+    const float v[] = {1, 2, 3, 4};
+    const uint8_t map[] = {8, 0, 0, 0, 1, 2, 3, 4, 5};
+    gguf_w_str(w, "tokenizer.ggml.model", "t5");
+    gguf_w_arr(w, "tokenizer.ggml.scores", GV_F32, v, 4);
+    gguf_w_arr(w, "tokenizer.ggml.precompiled_charsmap", GV_U8, map, sizeof map);
+}
+static void like_qwen(struct gguf_w *w) {
+    gguf_w_str(w, "tokenizer.ggml.pre", "qwen-2");
 }
 static void other_pre(struct gguf_w *w) {
     gguf_w_str(w, "tokenizer.ggml.pre", "unheard-of");
@@ -221,8 +241,13 @@ static void test_bad_keys(void) {
     bad_key("token 2 has type 77", odd_type);
     bad_key("tokens 0 and 3 have the same text", twice);
     bad_key("0 tokens makes no sense", empty);
-    bad_key("not \"llama\" (SentencePiece)", other_model);
-    bad_key("not \"unheard-of\"", other_pre);
+    bad_key("not \"rwkv\"", other_model);
+    bad_key("scores must be a list of 4 f32", no_scores);
+    bad_key("the score of token 2", bad_score);
+    bad_key("precompiled_charsmap, 9 bytes) is damaged", bad_charsmap);
+    bad_key("\"unheard-of\" is not known; tokenize, run, eval and imatrix take --pre NAME",
+            other_pre);
+    bad_key("\"qwen-2\" is not known; nearest: qwen2, ", like_qwen);
     bad_key("has a right part that is no token", bad_merge_key);
     bad_key("there are only 4 tokens", bos_too_large);
     struct err e = {0};

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: MIT
+/* tests/unit/test_tok_families.c - tokenizers in the shape of published families against what
+ * `sentencepiece` and `tokenizers` make of hostile strings (tests/golden/tok_families, see how.md):
+ * from the folder's files and from the GGUF keys written of them. */
+#include "tests/unit/test_tok_common.h"
+
+#include <dirent.h>
+
+#include "core/gz.h"
+#include "core/log.h"
+#include "text/base64.h"
+
+#define DIR_NAME "tests/golden/tok_families"
+enum { MAX_BYTES = 1 << 26, MIN_FAMILIES = 40, MIN_STRINGS = 300 };
+
+static struct strs strings;
+
+struct family {
+    struct json *root;
+    struct tok_files files;
+    char *sp;
+};
+
+static void family_open(struct family *f, const char *file) {
+    struct err e = {0};
+    char path[512], *text = NULL;
+    size_t len;
+    memset(f, 0, sizeof *f);
+    snprintf(path, sizeof path, DIR_NAME "/%s", file);
+    CHECK_OK(gz_read_file(&text, &len, path, MAX_BYTES, &e));
+    CHECK_OK(json_parse(&f->root, text, len, path, &e));
+    free(text);
+    const struct json *files = json_get(f->root, "files");
+    f->files.tokenizer = json_get(files, "tokenizer.json");
+    f->files.config = json_get(files, "tokenizer_config.json");
+    f->files.model = json_get(files, "config.json");
+    const char *sp = json_str(json_get(files, "tokenizer.model"));
+    if (!sp) return;
+    f->sp = xmalloc(strlen(sp) + 4);
+    int64_t n = base64_decode(sp, f->sp, strlen(sp));
+    CHECK(n > 0);
+    f->files.sp = f->sp;
+    f->files.sp_len = (size_t)n;
+}
+
+static void family_close(struct family *f) {
+    json_free(f->root);
+    free(f->sp);
+}
+
+static bool same_ids(const struct ids *got, const struct json *want) {
+    int64_t i = 0, id;
+    for (const struct json *w = json_first(want); w; w = json_next(w), i++)
+        if (i >= got->n || !json_i64(w, &id) || got->v[i] != id) return false;
+    return i == got->n;
+}
+
+static void show(const char *name, const char *from, size_t i, const struct ids *got,
+                 const struct json *want) {
+    struct buf b = {0}, q = {0};
+    json_write(&b, want);
+    json_quote(&q, strings.v[i], strings.len[i]);
+    fprintf(stderr, "%s from %s, string %zu %s: expected %s, got [", name, from, i, q.data, b.data);
+    for (int64_t k = 0; k < got->n; k++) fprintf(stderr, "%s%d", k ? "," : "", got->v[k]);
+    fprintf(stderr, "]\n");
+    buf_release(&b);
+    buf_release(&q);
+}
+
+static void show_text(const char *name, const char *from, size_t i, const struct tok *t,
+                      const struct ids *ids, const struct json *want) {
+    struct buf whole = {0}, b = {0};
+    tok_decode_text(t, ids->v, ids->n, true, &whole);
+    json_quote(&b, whole.data ? whole.data : "", whole.len);
+    fprintf(stderr, "%s from %s, string %zu: other text %s, not %s\n", name, from, i, b.data,
+            json_str(want) ? json_str(want) : "the string");
+    buf_release(&whole);
+    buf_release(&b);
+}
+
+static bool has_unknown(const struct tok *t, const struct ids *ids) {
+    for (int64_t i = 0; i < ids->n; i++)
+        if (tok_type(t, ids->v[i]) == TT_UNKNOWN) return true;
+    return false;
+}
+
+/* The text of all ids, and that of one after the other, which may begin with more spaces. */
+static bool decodes(const struct tok *t, const struct ids *ids, const char *want, size_t n) {
+    struct buf whole = {0}, stream = {0};
+    tok_decode_text(t, ids->v, ids->n, true, &whole);
+    for (int64_t i = 0; i < ids->n; i++) tok_decode(t, ids->v[i], true, &stream);
+    for (size_t i = 0; i < whole.len; i++) /* the recorded texts cannot hold U+0000 */
+        if (!whole.data[i]) whole.data[i] = stream.data[stream.len - whole.len + i] = '?';
+    bool same = whole.len == n && (n == 0 || memcmp(whole.data, want, n) == 0);
+    size_t more = stream.len - whole.len;
+    same = same && stream.len >= whole.len &&
+           (whole.len == 0 || memcmp(stream.data + more, whole.data, whole.len) == 0);
+    for (size_t i = 0; same && i < more; i++) same = stream.data[i] == ' ';
+    buf_release(&whole);
+    buf_release(&stream);
+    return same;
+}
+
+/* The string itself where no other text is recorded, U+0000 as "?". */
+static bool decodes_to_recorded(const struct tok *t, const struct ids *ids, size_t i,
+                                const struct json *recorded) {
+    const char *text = json_str(recorded);
+    struct buf want = {0};
+    for (const char *s = text; s && *s; s++) {
+        bool nul = strncmp(s, "\xef\xbf\xbd", 3) == 0 && memchr(strings.v[i], 0, strings.len[i]);
+        buf_chr(&want, nul ? '?' : *s);
+        s += nul ? 2 : 0;
+    }
+    for (size_t k = 0; !text && k < strings.len[i]; k++)
+        buf_chr(&want, strings.v[i][k] ? strings.v[i][k] : '?');
+    bool same = decodes(t, ids, want.data ? want.data : "", want.len);
+    buf_release(&want);
+    return same;
+}
+
+static void compare(const struct family *f, const struct tok *t, const char *from) {
+    struct err e = {0};
+    const char *name = json_str(json_get(f->root, "name"));
+    const bool special = json_bool(json_get(f->root, "special"), true);
+    const struct json *ids = json_first(json_get(f->root, "ids"));
+    const struct json *text = json_first(json_get(f->root, "text"));
+    int n_bad = 0, n = 0, n_texts = 0;
+    for (size_t i = 0; i < strings.n; i++, ids = json_next(ids), text = json_next(text)) {
+        if (json_type(ids) != JSON_ARR) continue;
+        struct ids got = {0};
+        n++;
+        CHECK_OK(tok_encode(t, strings.v[i], strings.len[i], special, false, &got, &e));
+        bool same = same_ids(&got, ids);
+        if (!same && n_bad++ < 3) show(name, from, i, &got, ids);
+        if (same && !has_unknown(t, &got)) {
+            n_texts++;
+            if (!decodes_to_recorded(t, &got, i, text) && n_bad++ < 3)
+                show_text(name, from, i, t, &got, text);
+        }
+        ids_release(&got);
+    }
+    if (n_bad) CHECK_FAIL("%s from %s: %d of %d strings differ", name, from, n_bad, n);
+    CHECK(n >= MIN_STRINGS);
+    CHECK(n_texts >= 50); /* others hold characters that have no token */
+}
+
+static void check_family(const char *file) {
+    struct err e = {0};
+    struct family f;
+    struct tok *t = NULL;
+    family_open(&f, file);
+    CHECK_OK(tok_from_files(&t, &f.files, 0, NULL, &e));
+    if (t) {
+        const char *pre = json_str(json_get(f.root, "pre"));
+        if (pre) CHECK_EQ_STR(tok_pre(t), pre);
+        compare(&f, t, "folder");
+        struct tok *g = tok_through_gguf(t);
+        if (g) compare(&f, g, "GGUF");
+        tok_free(g);
+    }
+    tok_free(t);
+    family_close(&f);
+}
+
+static void test_families(void) {
+    struct err e = {0};
+    char *text = NULL;
+    size_t len, used;
+    int n = 0;
+    CHECK_OK(gz_read_file(&text, &len, DIR_NAME "/strings.json.gz", MAX_BYTES, &e));
+    CHECK_OK(strs_parse(&strings, text, len, &used, "strings", &e));
+    free(text);
+    DIR *d = opendir(DIR_NAME);
+    CHECK(d != NULL);
+    for (struct dirent *x = d ? readdir(d) : NULL; x; x = readdir(d)) {
+        if (!strstr(x->d_name, ".json.gz") || strcmp(x->d_name, "strings.json.gz") == 0) continue;
+        check_family(x->d_name);
+        n++;
+    }
+    if (d) closedir(d);
+    CHECK(n >= MIN_FAMILIES);
+    strs_release(&strings);
+}
+
+int main(void) {
+    log_set_level(LOG_ERROR);
+    RUN(test_families);
+    return check_done();
+}
