@@ -43,7 +43,7 @@ static const struct {
     {"--color", {"auto", "always", "never"}},
     {"--device", {"cpu", "cuda", "auto"}},
     {"--isa", {"auto", "ref", "avx2", "avxvnni", "avx512", "amx"}},
-    {"--act", {"f32", "q8"}},
+    {"--act", {ACT_EXACT, ACT_FAST}},
 };
 
 struct asked {

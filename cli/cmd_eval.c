@@ -17,16 +17,6 @@
 
 enum { MAX_UBATCH = 2048 };
 
-static int parse_act(const char *name, enum act_mode *out, struct err *e) {
-    if (strcmp(name, "f32") == 0)
-        *out = ACT_F32;
-    else if (strcmp(name, "q8") == 0)
-        *out = ACT_Q8;
-    else
-        return err_set(e, ERR_USAGE, "--act: '%s' is not f32 or q8", name);
-    return 0;
-}
-
 int eval_session(struct cli *c, const struct eval_args *a, struct model *m, const char *kv,
                  int64_t n_ctx, struct session **out, struct err *e) {
     struct session_opts o = {.n_ctx = n_ctx,
@@ -39,7 +29,7 @@ int eval_session(struct cli *c, const struct eval_args *a, struct model *m, cons
     if (a->kv_skip_type)
         TRY(kv_type_parse(a->kv_skip_type, "--kv-skip-type", &o.kv_edge_k, &o.kv_edge_v, e));
     o.kv_n_edge = a->kv_skip;
-    TRY(parse_act(a->act, &o.act, e));
+    TRY(cli_act(a->act, &o.act, e));
     TRY(cli_pool(c, e));
     o.pool = c->pool;
     return session_new(out, m, &o, e);
@@ -102,7 +92,7 @@ static int run_ppl(struct cli *c, const struct eval_args *a, struct err *e) {
 }
 
 static int cmd_ppl(struct cli *c, int argc, char **argv, struct err *e) {
-    struct eval_args a = {.ctx = 512, .kv_type = "f32", .act = "f32"};
+    struct eval_args a = {.ctx = 512, .kv_type = KV_EXACT, .act = ACT_EXACT};
     const struct opt opts[] = {
         {"ctx", 0, OPT_I64, &a.ctx, "N", "tokens of a window (512)"},
         {"chunks", 0, OPT_I64, &a.chunks, "N", "windows to run; 0: all (default)"},
@@ -217,7 +207,7 @@ static int run_speed(struct cli *c, const struct eval_args *a, struct err *e) {
 
 static int cmd_speed(struct cli *c, int argc, char **argv, struct err *e) {
     struct eval_args a = {
-        .pp = 512, .tg = 128, .reps = 5, .depths = "0", .kv_type = "f16", .act = "q8"};
+        .pp = 512, .tg = 128, .reps = 5, .depths = "0", .kv_type = KV_USUAL, .act = ACT_FAST};
     const struct opt opts[] = {
         {"pp", 0, OPT_I64, &a.pp, "N", "tokens of the prompt test (512); 0: none"},
         {"tg", 0, OPT_I64, &a.tg, "N", "tokens of the generation test (128); 0: none"},
@@ -305,7 +295,7 @@ static int run_logits(struct cli *c, const struct eval_args *a, struct err *e) {
 }
 
 static int cmd_logits(struct cli *c, int argc, char **argv, struct err *e) {
-    struct eval_args a = {.kv_type = "f32", .act = "f32"};
+    struct eval_args a = {.kv_type = KV_EXACT, .act = ACT_EXACT};
     const struct opt opts[] = {
         {"ids", 0, OPT_STR, &a.ids, "FILE", "little-endian int32 token ids"},
         {"output", 'o', OPT_STR, &a.out, "FILE", "float32 [n][n_vocab], little-endian"},

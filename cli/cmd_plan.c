@@ -48,10 +48,8 @@ static void kv_text(char out[40], const struct plan *p) {
 static bool is_common(const struct kv_type *t) {
     return t->type != QT_COUNT && !t->rotated;
 }
-static bool is_of(const struct kv_type *t, const enum qtype *list, size_t n) {
-    for (size_t i = 0; i < n; i++)
-        if (is_common(t) && t->type == list[i]) return true;
-    return false;
+static bool is(const struct kv_type *t, enum kv_flag flag) {
+    return (t->flags & flag) != 0;
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -150,12 +148,15 @@ static void emit_sizes(struct emit *m, const struct plan *p) {
 }
 
 static void emit_contexts(struct emit *m, const struct plan *p) {
-    static const enum qtype shown[] = {QT_F16, QT_Q8_0, QT_Q4_0};
     emit_table(m, "contexts", "memory by context, MiB");
     emit_col(m, "ctx", "context");
-    emit_col(m, "kv_f16_mib", "KV f16");
-    emit_col(m, "kv_q8_0_mib", "KV q8_0");
-    emit_col(m, "kv_q4_0_mib", "KV q4_0");
+    for (int i = 0; kv_type_at(i); i++) {
+        char key[40], title[40];
+        if (!is(kv_type_at(i), KV_SHOWN)) continue;
+        snprintf(key, sizeof key, "kv_%s_mib", kv_type_at(i)->name);
+        snprintf(title, sizeof title, "KV %s", kv_type_at(i)->name);
+        emit_col(m, key, title);
+    }
     emit_col(m, "total_mib", "in all");
     emit_col(m, "fits", p->have_fit ? "fits" : NULL);
     for (int64_t ctx = 0; (ctx = plan_next_ctx(&p->z, ctx)) != 0;) {
@@ -165,11 +166,13 @@ static void emit_contexts(struct emit *m, const struct plan *p) {
         a.n_ctx = ctx;
         emit_row(m);
         emit_cell_i64(m, ctx);
-        for (size_t i = 0; i < COUNT_OF(shown); i++)
-            if (sizes_kv(&p->z, 0, ctx * a.n_slots, shown[i], true, &n))
+        for (int i = 0; kv_type_at(i); i++) {
+            if (!is(kv_type_at(i), KV_SHOWN)) continue;
+            if (sizes_kv(&p->z, 0, ctx * a.n_slots, kv_type_at(i)->type, true, &n))
                 emit_cell_num(m, (double)n / 0x1p20, 1);
             else
                 emit_cell_none(m);
+        }
         if (fit_use(&p->z, &a, 0, 0, &u)) {
             emit_cell_num(m, (double)u.total / 0x1p20, 0);
             emit_cell_str(m, u.total + a.reserve <= a.memory ? "yes" : "no");
@@ -282,13 +285,11 @@ static void command(struct emit *m, const char *key, const char *title, struct b
 }
 
 static void hone_command(struct emit *m, const struct plan *p, const char *kv, struct buf *b) {
-    static const enum qtype on_device[] = {QT_F16, QT_F32, QT_Q8_0, QT_Q4_0};
-    const size_t n = COUNT_OF(on_device);
     bool fits = p->have_fit && (p->fit.way == FIT_ALL || p->fit.way == FIT_EXPERTS);
     buf_str(b, "hone run ");
     shell_word(b, p->path);
     buf_fmt(b, " --ctx %lld --kv-type %s", (long long)p->ask.n_ctx, kv);
-    if (fits && is_of(p->k, on_device, n) && is_of(p->v, on_device, n))
+    if (fits && is(p->k, KV_ON_CUDA) && is(p->v, KV_ON_CUDA))
         buf_str(b, " --device auto"); /* all else hone has there */
     command(m, "cmd_hone", "hone", b);
 }
@@ -304,16 +305,15 @@ static void llama_command(struct emit *m, const struct plan *p, struct buf *b) {
             (long long)p->ask.n_slots, ngl);
     if (way == FIT_EXPERTS) buf_fmt(b, " --n-cpu-moe %d", p->fit.n);
     if (way == FIT_BLOCKS && sizes_has_experts(&p->z)) buf_str(b, " --cpu-moe");
-    if (p->k->type != QT_F16 || p->v->type != QT_F16)
-        buf_fmt(b, " -ctk %s -ctv %s", p->k->name, p->v->name);
+    const struct kv_type *usual = kv_type_find(KV_USUAL);
+    if (p->k != usual || p->v != usual) buf_fmt(b, " -ctk %s -ctv %s", p->k->name, p->v->name);
     buf_str(b, " --jinja");
     command(m, "cmd_llama_server", "llama-server", b);
 }
 
 /* Ollama knows three cache types, and places blocks by itself. */
 static void ollama_commands(struct emit *m, const struct plan *p, struct buf *b) {
-    static const enum qtype known[] = {QT_F16, QT_Q8_0, QT_Q4_0};
-    if (p->k != p->v || !is_of(p->k, known, COUNT_OF(known))) return;
+    if (p->k != p->v || !is(p->k, KV_SHOWN)) return;
     buf_fmt(b,
             "OLLAMA_FLASH_ATTENTION=1 OLLAMA_KV_CACHE_TYPE=%s OLLAMA_NUM_PARALLEL=%lld "
             "OLLAMA_CONTEXT_LENGTH=%lld ollama serve",
@@ -351,7 +351,7 @@ static int verdict(const struct plan *p, struct err *e) {
 }
 
 int cmd_plan(struct cli *c, int argc, char **argv, struct err *e) {
-    struct plan_args a = {.kv_name = "f16", .slots = 1, .reserve = NO_RESERVE};
+    struct plan_args a = {.kv_name = KV_USUAL, .slots = 1, .reserve = NO_RESERVE};
     const struct opt opts[] = {
         {"vram", 0, OPT_SIZE, &a.vram, "SIZE", "memory of the card: what fits into it"},
         {"reserve", 0, OPT_SIZE, &a.reserve, "SIZE",

@@ -193,7 +193,7 @@ static int run_model(struct run *r, const struct given *g, size_t n, struct err 
 }
 
 int cmd_run(struct cli *c, int argc, char **argv, struct err *e) {
-    struct run r = {.c = c, .a = {.kv_type = "f16", .act = "q8"}};
+    struct run r = {.c = c, .a = {.kv_type = KV_USUAL, .act = ACT_FAST}};
     struct run_args *a = &r.a;
     struct given g[] = {{"temp", NULL},
                         {"top-k", NULL},

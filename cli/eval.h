@@ -5,6 +5,7 @@
 
 #include "cli/opt.h"
 #include "runtime/eval.h"
+#include "runtime/kv_type.h"
 
 struct eval_args {
     int64_t ctx, chunks, stride, pp, tg, reps, worst, kv_skip, top, tail;

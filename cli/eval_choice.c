@@ -174,7 +174,7 @@ static int run_choice(struct cli *c, const struct eval_args *a, const struct cho
 }
 
 int eval_cmd_choice(struct cli *c, int argc, char **argv, struct err *e) {
-    struct eval_args a = {.kv_type = "f32", .act = "f32"};
+    struct eval_args a = {.kv_type = KV_EXACT, .act = ACT_EXACT};
     struct choice_job j = {0};
     const struct opt opts[] = {
         {"format", 0, OPT_STR, &j.format, "NAME",
@@ -207,7 +207,7 @@ int eval_cmd_choice(struct cli *c, int argc, char **argv, struct err *e) {
 }
 
 int eval_cmd_needle(struct cli *c, int argc, char **argv, struct err *e) {
-    struct eval_args a = {.kv_type = "f32", .act = "f32"};
+    struct eval_args a = {.kv_type = KV_EXACT, .act = ACT_EXACT};
     struct choice_job j = {.ctx = 4096, .n_depths = 5, .per_depth = 4};
     const struct opt opts[] = {
         {"ctx", 0, OPT_I64, &j.ctx, "N", "tokens of a window (4096)"},

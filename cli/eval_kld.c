@@ -358,7 +358,7 @@ static int emit_result(struct run *x, struct err *e) {
     if (a->base) emit_str(m, "base_kv_type", NULL, a->base_kv);
     if (a->kv_skip) emit_i64(m, "kv_skip_layers", "kv layers skipped", a->kv_skip);
     if (a->kv_skip)
-        emit_str(m, "kv_skip_type", "their type", a->kv_skip_type ? a->kv_skip_type : "q8_0");
+        emit_str(m, "kv_skip_type", "their type", a->kv_skip_type ? a->kv_skip_type : KV_EDGE);
     emit_str(m, "act", "activations", a->act);
     if (x->n == 1)
         emit_one(m, x);
@@ -549,8 +549,12 @@ static int run_kld(struct cli *c, const struct eval_args *a, struct err *e) {
 }
 
 int eval_cmd_kld(struct cli *c, int argc, char **argv, struct err *e) {
-    struct eval_args a = {
-        .ctx = 512, .kv_type = "f32", .base_kv = "f32", .act = "f32", .top = 256, .tail = 64};
+    struct eval_args a = {.ctx = 512,
+                          .kv_type = KV_EXACT,
+                          .base_kv = KV_EXACT,
+                          .act = ACT_EXACT,
+                          .top = 256,
+                          .tail = 64};
     const struct opt opts[] = {
         {"base", 0, OPT_STR, &a.base, "FILE", "the model to compare with, run at the same time"},
         {"base-file", 0, OPT_STR, &a.base_file, "FILE",

@@ -44,7 +44,7 @@ static int run(struct cli *c, const struct eval_args *a, struct err *e) {
 }
 
 int eval_cmd_mtp(struct cli *c, int argc, char **argv, struct err *e) {
-    struct eval_args a = {.ctx = 512, .kv_type = "f32", .act = "f32"};
+    struct eval_args a = {.ctx = 512, .kv_type = KV_EXACT, .act = ACT_EXACT};
     const struct opt opts[] = {
         {"ctx", 0, OPT_I64, &a.ctx, "N", "tokens of a window (512)"},
         {"chunks", 0, OPT_I64, &a.chunks, "N", "windows to run; 0: all (default)"},

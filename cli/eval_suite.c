@@ -236,9 +236,10 @@ static void show(struct suite_job *j) {
 }
 
 int eval_cmd_suite(struct cli *c, int argc, char **argv, struct err *e) {
-    struct suite_args a = {.eval = {.ctx = 512, .chunks = 40, .kv_type = "f32", .act = "f32"},
-                           .max_tokens = 256,
-                           .needle_ctx = 4096};
+    struct suite_args a = {
+        .eval = {.ctx = 512, .chunks = 40, .kv_type = KV_EXACT, .act = ACT_EXACT},
+        .max_tokens = 256,
+        .needle_ctx = 4096};
     const struct opt opts[] = {
         {"output", 'o', OPT_STR, &a.eval.out, "FILE", "the result, for hone eval compare"},
         {"base", 0, OPT_STR, &a.eval.base, "FILE", "also divergence from this model"},

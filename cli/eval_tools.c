@@ -276,7 +276,7 @@ out:
 static int cmd_suite(struct cli *c, int argc, char **argv, const char *name, const char *synopsis,
                      const char *about, int min_args, struct err *e) {
     struct tools_args a = {
-        .eval = {.kv_type = "f32", .act = "f32"}, .max_tokens = 256, .require = (double)NAN};
+        .eval = {.kv_type = KV_EXACT, .act = ACT_EXACT}, .max_tokens = 256, .require = (double)NAN};
     const struct opt opts[] = {
         {"base", 0, OPT_STR, &a.eval.base, "FILE", "also ask this model and compare the answers"},
         {"cases", 0, OPT_I64, &a.n_cases, "N", "at most N cases, evenly spread; 0: all (default)"},

@@ -6,18 +6,11 @@
 #include <stdio.h>
 #include <strings.h>
 
-#include "core/attr.h"
-
-static const char *const classes[] = {"Q8_0",   "Q6_K",   "Q5_K_M", "Q4_K_M",
-                                      "IQ4_XS", "Q3_K_M", "IQ3_S",  "Q2_K"};
-
-const char *ladder_class(int i) {
-    return i >= 0 && (size_t)i < COUNT_OF(classes) ? classes[i] : NULL;
-}
+#include "quantize/quantize.h"
 
 const char *ladder_find(const char *name) {
-    for (size_t i = 0; i < COUNT_OF(classes); i++)
-        if (strcasecmp(classes[i], name) == 0) return classes[i];
+    for (int i = 0; recipe_ladder(i); i++)
+        if (strcasecmp(recipe_ladder(i), name) == 0) return recipe_ladder(i);
     return NULL;
 }
 

@@ -8,8 +8,6 @@
 #include "cli/make.h"
 
 enum { LADDER_CANDS = 2 };
-/* Names of the classes from the largest, NULL past the end. */
-const char *ladder_class(int i);
 /* The canonical name of a class given in any case; NULL: no class of the ladder. */
 const char *ladder_find(const char *name);
 

@@ -16,7 +16,7 @@ static int check_recipes(struct make *mk, const char *names, struct err *e) {
     if (names)
         cli_split(mk->c, names, &all);
     else
-        for (int i = 0; ladder_class(i); i++) cli_list_add(mk->c, &all, ladder_class(i));
+        for (int i = 0; recipe_ladder(i); i++) cli_list_add(mk->c, &all, recipe_ladder(i));
     for (int i = 0; i < all.n; i++) {
         const char *name = recipe_find(all.v[i]), *class = ladder_find(all.v[i]);
         if (!name)

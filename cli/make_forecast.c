@@ -21,8 +21,6 @@
  */
 
 static const enum qtype probed[] = {QT_Q3_K, QT_Q5_K, QT_IQ4_XS};
-static const enum qtype preset[] = {QT_Q8_0,   QT_Q6_K, QT_Q5_K,  QT_Q4_K,
-                                    QT_IQ4_XS, QT_Q3_K, QT_IQ3_S, QT_Q2_K};
 enum { FED_TYPES = 7 }; /* candidates with error feedback */
 /* Of the tensors of several mixes so many share a type with another, and are encoded once. */
 static const double share = .45;
@@ -37,11 +35,20 @@ static double mean_rate(const double rate[QT_COUNT], const enum qtype *t, size_t
     return sum;
 }
 
+/* The mean over the types that the presets of the size classes are mostly made of. */
+static double preset_rate(const double rate[QT_COUNT]) {
+    double sum = 0;
+    int n = 0;
+    while (recipe_ladder(n)) n++;
+    for (int i = 0; i < n; i++) sum += rate[recipe_default(recipe_ladder(i))] / (double)n;
+    return sum;
+}
+
 static double sum_rate(const double rate[QT_COUNT]) {
     double sum = 0;
     for (int t = 0; t < QT_COUNT; t++)
-        if (qtype_info(t) && qtype_info(t)->block_elems == QK) sum += rate[t];
-    return sum + rate[QT_Q8_0];
+        if (qtype_info(t) && (qtype_info(t)->flags & QF_MIX)) sum += rate[t];
+    return sum;
 }
 
 /* Groups of types that are chosen together (quantize/sens.c): these follow another. */
@@ -87,7 +94,7 @@ static void encoding(struct plan_in *in, const struct shapes *s, const struct ra
     const double w = s->weights, alone = n_files > 2 ? share : 1;
     double n_groups = 0;
     for (int i = 0; i < in->n_roles; i++) n_groups += (double)in->layers[i];
-    in->preset = w * mean_rate(r->encode, preset, COUNT_OF(preset)) * (n_files > 2 ? .8 : 1);
+    in->preset = w * preset_rate(r->encode) * (n_files > 2 ? .8 : 1);
     in->encode = in->preset; /* without feedback the search is fast too */
     in->encode_feedback = (w * r->feedback_weight + shrinkages(s, r)) * alone;
     in->gains = FED_TYPES * shrinkages(s, r);

@@ -263,7 +263,7 @@ static int time_file(struct make *mk, const struct made *f, const char *what, st
     struct session_opts o = {.n_ctx = deepest + mk->pp + mk->tg + 8,
                              .isa = mk->c->isa,
                              .act = ACT_Q8,
-                             .kv_type = QT_F16,
+                             .kv_type = kv_type_find(KV_USUAL)->type,
                              .pack = true,
                              .pack_cache = mk->c->pack_cache,
                              .pool = mk->c->pool,

@@ -52,19 +52,21 @@ static double time_type(struct rows *r, enum qtype t, int64_t n_rows, struct poo
     return best / (double)(n_rows * r->n);
 }
 
-static const enum qtype timed[] = {QT_IQ2_XXS, QT_IQ2_XS, QT_IQ2_S,  QT_Q2_K, QT_IQ3_XXS,
-                                   QT_Q3_K,    QT_IQ3_S,  QT_IQ4_XS, QT_Q4_K, QT_Q5_K,
-                                   QT_Q6_K,    QT_Q8_0,   QT_IQ4_NL, QT_Q5_0, QT_Q5_1};
+/* Candidates of mixes, but for those that only low budgets look at. */
+static bool is_timed(const struct qtype_info *q) {
+    return q && (q->flags & (QF_MIX | QF_MIX_NARROW)) && !(q->flags & QF_LAST_RESORT);
+}
 
 static void time_encoders(struct rates *r, const float *x, const float *imp, int64_t n,
                           int64_t n_rows, struct pool *pool) {
     struct rows rows = {.x = x, .imp = imp, .n = n};
     rows.out = xmalloc((size_t)(n_rows * n) * 2);
-    for (size_t i = 0; i < COUNT_OF(timed); i++) {
+    for (int t = 0; t < QT_COUNT; t++) {
+        if (!is_timed(qtype_info(t))) continue;
         rows.search = SEARCH_FAST;
-        r->encode[timed[i]] = time_type(&rows, timed[i], n_rows, pool);
+        r->encode[t] = time_type(&rows, (enum qtype)t, n_rows, pool);
         rows.search = SEARCH_BEST;
-        r->encode_best[timed[i]] = time_type(&rows, timed[i], n_rows, pool);
+        r->encode_best[t] = time_type(&rows, (enum qtype)t, n_rows, pool);
     }
     free(rows.out);
 }

@@ -78,7 +78,7 @@ static int one_file(struct make *mk, struct made *f, const struct suite *suite,
                     const struct json *base, struct json **root, const struct json **result,
                     struct err *e) {
     const struct eval_args how = {
-        .kv_type = "f16", .act = "q8", .kept = mk->c->kept, .hash = f->hash};
+        .kv_type = KV_USUAL, .act = ACT_FAST, .kept = mk->c->kept, .hash = f->hash};
     struct suite_answers a = {0};
     struct buf json = {0};
     struct step s;

@@ -449,6 +449,14 @@ int cli_sub(struct cli *c, const struct subcommand *sub, int n, const char *oper
     return rc;
 }
 
+int cli_act(const char *text, enum act_mode *out, struct err *e) {
+    const bool exact = strcmp(text, ACT_EXACT) == 0;
+    if (!exact && strcmp(text, ACT_FAST) != 0)
+        return err_set(e, ERR_USAGE, "--act: '%s' is not " ACT_EXACT " or " ACT_FAST, text);
+    *out = exact ? ACT_F32 : ACT_Q8;
+    return 0;
+}
+
 int cli_pool(struct cli *c, struct err *e) {
     TRY(ctx_team(c->ctx, c->threads, e));
     c->pool = c->ctx->pool;

@@ -84,6 +84,10 @@ int cli_sub(struct cli *c, const struct subcommand *sub, int n, const char *oper
 int cli_parse(struct cli *c, const struct cmd_spec *spec, int argc, char **argv, struct err *e);
 /* Options that stand before the name of a command (`hone -q recipes`) go behind it. */
 void cli_to_front(int argc, char **argv, bool (*is_name)(void *ctx, const char *word), void *ctx);
+/* Values of --act: activations as they are, or rounded to 8 bits. */
+#define ACT_EXACT "f32"
+#define ACT_FAST "q8"
+int cli_act(const char *text, enum act_mode *out, struct err *e);
 int cli_pool(struct cli *c, struct err *e);
 /* Adds tool version, command line and machine to a result, then prints it in the chosen form. */
 void cli_emit(struct cli *c, struct emit *m);

@@ -7,8 +7,9 @@
 
 #include "cli/plot.h"
 #include "core/num.h"
+#include "runtime/kv_type.h"
 
-enum { CONTEXTS_MAX = 48 }; /* doublings of int64_t */
+enum { CONTEXTS_MAX = 48 /* doublings of int64_t */, LINES_MAX = 8 /* cache types shown */ };
 
 int64_t plan_next_ctx(const struct sizes *z, int64_t ctx) {
     int64_t next = ctx ? ctx * 2 : 4096, trained = z->n_ctx_train;
@@ -19,34 +20,34 @@ int64_t plan_next_ctx(const struct sizes *z, int64_t ctx) {
 
 int plan_plot(const struct cli *c, const struct sizes *z, const struct fit_ask *ask,
               const char *path, struct err *e) {
-    static const struct {
-        enum qtype type;
-        const char *label;
-    } line[] = {{QT_F16, "KV f16"}, {QT_Q8_0, "KV q8_0"}, {QT_Q4_0, "KV q4_0"}};
     static const struct plot_axes axes = {.title = "memory on the device by context",
                                           .x = "tokens of context per slot",
                                           .y = "GiB",
                                           .log_x = true,
                                           .log_y = true};
-    struct plot_point p[(COUNT_OF(line) + 1) * CONTEXTS_MAX];
-    char card[64];
-    int n = 0;
-    for (size_t k = 0; k < COUNT_OF(line); k++)
+    struct plot_point p[(LINES_MAX + 1) * CONTEXTS_MAX];
+    char card[64], label[LINES_MAX][40];
+    int n = 0, n_lines = 0;
+    for (int i = 0; kv_type_at(i) && n_lines < LINES_MAX; i++) {
+        const struct kv_type *t = kv_type_at(i);
+        if (!(t->flags & KV_SHOWN)) continue;
+        snprintf(label[n_lines], sizeof *label, "KV %s", t->name);
         for (int64_t ctx = 0; (ctx = plan_next_ctx(z, ctx)) != 0;) {
             struct fit_ask a = *ask;
             struct fit_use u;
             a.rows = (struct kv_rows){0};
-            a.kv_type = line[k].type, a.n_ctx = ctx;
+            a.kv_type = t->type, a.n_ctx = ctx;
             if (!fit_use(z, &a, 0, 0, &u)) continue;
             p[n++] = (struct plot_point){.x = (double)ctx,
                                          .y = (double)u.total / 0x1p30,
-                                         .series = (int)k,
-                                         .label = line[k].label};
+                                         .series = n_lines,
+                                         .label = label[n_lines]};
         }
+        n_lines++;
+    }
     double room = ask->memory > ask->reserve ? (double)(ask->memory - ask->reserve) / 0x1p30 : 0;
     snprintf(card, sizeof card, "card: %.3g GiB", room);
     for (int64_t ctx = 0; ask->memory && (ctx = plan_next_ctx(z, ctx)) != 0;)
-        p[n++] = (struct plot_point){
-            .x = (double)ctx, .y = room, .series = (int)COUNT_OF(line), .label = card};
+        p[n++] = (struct plot_point){.x = (double)ctx, .y = room, .series = n_lines, .label = card};
     return cli_plot(c, &axes, p, n, path, e);
 }

@@ -16,6 +16,7 @@
 #include "core/num.h"
 #include "models/fit.h"
 #include "report/pick.h"
+#include "runtime/kv_type.h"
 
 struct judge {
     struct release *r;
@@ -84,7 +85,7 @@ static void cell(const struct judge *j, struct release_fit *row, int k) {
             struct fit_ask ask = {.memory = usable(row->kind, row->gib, &j->z[i]),
                                   .n_ctx = j->r->fit_ctx[k],
                                   .n_slots = 1,
-                                  .kv_type = QT_F16};
+                                  .kv_type = kv_type_find(KV_USUAL)->type};
             if (!fit_find(&j->z[i], &ask, &f)) continue;
             if (f.way != (experts ? FIT_EXPERTS : FIT_ALL)) continue;
             if (row->file[k] >= 0 && badness(j, i) >= best) continue;

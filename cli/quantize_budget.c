@@ -69,7 +69,7 @@ static int parse_ask(struct cli *c, const struct budget_args *b, struct mix_ask 
                           .reserve = b->reserve,
                           .ctx = b->ctx,
                           .slots = b->slots ? b->slots : 1,
-                          .kv_type = b->kv_type ? b->kv_type : "f16",
+                          .kv_type = b->kv_type ? b->kv_type : KV_USUAL,
                           .floors = !b->no_floors};
     TRY(parse_speed(b->prefer, &a->speed, e));
     if (!b->vram && (b->ctx || b->slots || b->kv_type || b->reserve))

@@ -8,6 +8,7 @@
 #include "cli/run_set.h"
 #include "cli/screen.h"
 #include "runtime/generate/gen.h"
+#include "runtime/kv_type.h"
 #include "text/chat.h"
 #include "text/talk.h"
 #include "text/toolfmt.h"

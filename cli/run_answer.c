@@ -34,9 +34,7 @@ int run_start(struct run *r, int64_t n_ctx, struct err *e) {
                              .pack = true,
                              .pack_cache = r->c->pack_cache};
     TRY(kv_type_parse(r->a.kv_type, "--kv-type", &o.kv_k, &o.kv_v, e));
-    if (strcmp(r->a.act, "q8") != 0 && strcmp(r->a.act, "f32") != 0)
-        return err_set(e, ERR_USAGE, "--act: '%s' is not f32 or q8", r->a.act);
-    o.act = strcmp(r->a.act, "q8") == 0 ? ACT_Q8 : ACT_F32;
+    TRY(cli_act(r->a.act, &o.act, e));
     TRY(cli_pool(r->c, e));
     o.pool = r->c->pool;
     TRY(session_new(&r->s, r->m, &o, e));

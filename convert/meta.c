@@ -11,10 +11,6 @@
 #include "text/chat_src.h"
 #include "text/tok.h"
 
-int64_t meta_file_type(enum qtype t) {
-    return t == QT_F16 ? 1 : t == QT_BF16 ? 32 : t == QT_Q8_0 ? 7 : 0;
-}
-
 /* generation_config.json: what the publisher recommends, unless sampling is off. */
 static int sampling(struct plan *p, struct gguf_w *w, struct err *e) {
     static const struct {
@@ -90,7 +86,8 @@ int meta_write(struct plan *p, const struct convert_opts *o, struct gguf_w *w, s
     TRY(sampling(p, w, e));
     TRY(card_write(p, o, w, e));
     hparams_write(&p->hp, p->arch, w);
-    gguf_w_u32(w, "general.file_type", p->n_kept ? 38 : (uint32_t)meta_file_type(p->type));
+    gguf_w_u32(w, "general.file_type",
+               p->n_kept ? 38 : (uint32_t)qtype_ftype_id(qtype_name(p->type)));
     gguf_w_u32(w, "general.quantization_version", 2);
     TRY(tokenizer(p, o->pre, w, e));
     const char *tmpl;

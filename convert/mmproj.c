@@ -147,16 +147,17 @@ static enum qtype type_of(const struct run *r, const struct part *p) {
     enum qtype t = r->plan.type;
     if (p->row->flags & VR_F32) return QT_F32;
     if (p->row->flags & VR_CONV) return t == QT_F16 ? QT_F16 : QT_F32;
-    return qtype_row_bytes(t, p->ne[0]) ? t : QT_F16; /* rows that blocks do not divide */
+    return qtype_fit(t, p->ne[0]);
 }
 
 /* auto: the dtype of the largest tensor. */
 static void settle_types(struct run *r, const char *asked) {
     const struct st_tensor *big = r->part[0].src;
+    enum qtype t;
     for (int64_t i = 0; i < r->n_parts; i++)
         if (r->part[i].src->n_elems > big->n_elems) big = r->part[i].src;
     if (!asked || strcmp(asked, "auto") == 0)
-        r->plan.type = big->dtype == ST_F16 ? QT_F16 : big->dtype == ST_F32 ? QT_F32 : QT_BF16;
+        r->plan.type = st_dtype_qtype(big->dtype, &t) ? t : QT_BF16;
     for (int64_t i = 0; i < r->n_parts; i++) r->part[i].type = type_of(r, &r->part[i]);
 }
 
@@ -224,7 +225,7 @@ static int declare(struct run *r, const struct convert_opts *o, struct err *e) {
     gguf_w_str(w, "general.architecture", "clip");
     gguf_w_str(w, "general.type", "mmproj");
     if (o->name) gguf_w_str(w, "general.name", o->name);
-    gguf_w_u32(w, "general.file_type", (uint32_t)meta_file_type(r->plan.type));
+    gguf_w_u32(w, "general.file_type", (uint32_t)qtype_ftype_id(qtype_name(r->plan.type)));
     gguf_w_u32(w, "general.quantization_version", 2);
     vision_keys(&r->v, w);
     for (int64_t i = 0; i < r->n_parts; i++) {

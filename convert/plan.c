@@ -71,23 +71,16 @@ static enum qtype auto_type(const struct plan *p) {
     enum st_dtype best = ST_BF16;
     for (int t = 0; t < ST_COUNT; t++)
         if (bytes[t] > bytes[best]) best = (enum st_dtype)t;
-    return best == ST_F16 ? QT_F16 : best == ST_F32 ? QT_F32 : QT_BF16;
+    enum qtype t;
+    return st_dtype_qtype(best, &t) ? t : QT_BF16;
 }
 
 static int pick_type(struct plan *p, const char *name, struct err *e) {
-    static const struct {
-        const char *name;
-        enum qtype type;
-    } known[] = {{"f32", QT_F32}, {"f16", QT_F16}, {"bf16", QT_BF16}, {"q8_0", QT_Q8_0}};
     if (!name || strcmp(name, "auto") == 0) {
         p->type = auto_type(p);
         return 0;
     }
-    for (size_t i = 0; i < COUNT_OF(known); i++)
-        if (strcmp(known[i].name, name) == 0) {
-            p->type = known[i].type;
-            return 0;
-        }
+    if (qtype_parse(name, &p->type) && (qtype_info(p->type)->flags & QF_CONVERT)) return 0;
     return err_set(e, ERR_USAGE, "--type %s is not one of auto, f32, f16, bf16, q8_0", name);
 }
 
@@ -107,9 +100,7 @@ static int size_items(struct plan *p, bool keep, struct err *e) {
         struct item *it = &p->item[i];
         const int64_t *ne = it->inst.ne;
         bool f32 = (it->inst.row->flags & TR_F32) || it->inst.n_dims < 2;
-        it->type = f32 ? QT_F32 : p->type;
-        if (!qtype_row_bytes(it->type, ne[0]))
-            it->type = QT_F16; /* rows that blocks do not divide */
+        it->type = f32 ? QT_F32 : qtype_fit(p->type, ne[0]);
         if (keep && !f32 && keeps(p, it)) {
             it->type = QT_MXFP4;
             p->n_kept++;

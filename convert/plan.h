@@ -64,7 +64,6 @@ int xform_mean(const struct st_tensor *t, double *mean, struct err *e);
 
 /* meta.c: general.*, architecture and tokenizer keys. */
 int meta_write(struct plan *p, const struct convert_opts *o, struct gguf_w *w, struct err *e);
-int64_t meta_file_type(enum qtype t);
 /* card.c: name, license, base models, tags and so on. */
 int card_write(struct plan *p, const struct convert_opts *o, struct gguf_w *w, struct err *e);
 

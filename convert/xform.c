@@ -149,14 +149,15 @@ static void encode_q8_0(const float *x, uint8_t *dst, int64_t n, struct tally *t
 
 void xform_encode(enum qtype type, const float *x, uint8_t *dst, int64_t n, struct tally *t) {
     t->n_nan += count_nan(x, n);
-    if (type == QT_F16)
+    const enum qtype_scale_kind kind = qtype_info(type)->scale.kind;
+    if (kind == QS_F16)
         encode_f16(x, dst, n, t);
-    else if (type == QT_BF16)
+    else if (kind == QS_BF16)
         encode_bf16(x, dst, n, t);
-    else if (type == QT_Q8_0)
-        encode_q8_0(x, dst, n, t);
-    else
+    else if (kind == QS_F32)
         memcpy(dst, x, (size_t)n * sizeof *x);
+    else /* the one quantized type of QF_CONVERT */
+        encode_q8_0(x, dst, n, t);
 }
 
 static void copy_row(const struct job *j, const struct place *at, uint8_t *dst, struct tally *t) {
@@ -291,9 +292,9 @@ static void setup(struct job *j) {
     for (int64_t i = 0; i < it->n_src; i++)
         same = same && dq_is_plain(&src[i]) && !src[i].delta && src[i].part[0]->dtype == d;
     bool math = xf == XF_ADD1 || xf == XF_NEG_EXP || xf == XF_NEG_EXP_V;
-    j->copy = same && !math && j->src_cols == j->cols &&
-              ((d == ST_F32 && it->type == QT_F32) || (d == ST_F16 && it->type == QT_F16) ||
-               (d == ST_BF16 && it->type == QT_BF16));
+    enum qtype as_is;
+    j->copy =
+        same && !math && j->src_cols == j->cols && st_dtype_qtype(d, &as_is) && as_is == it->type;
 }
 
 static void drop_sources(const struct job *j) {

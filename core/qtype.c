@@ -40,13 +40,10 @@ static const struct id_name foreign[] = {
     {155, "ik_llama.cpp IQ4_KT"}, {156, "ik_llama.cpp IQ3_KS"}, {157, "ik_llama.cpp IQ2_KL"},
     {158, "ik_llama.cpp IQ1_KT"},
 };
-static const struct id_name ftypes[] = {
-    {0, "F32"}, {1, "F16"}, {2, "Q4_0"}, {3, "Q4_1"}, {7, "Q8_0"}, {8, "Q5_0"}, {9, "Q5_1"},
-    {10, "Q2_K"}, {11, "Q3_K_S"}, {12, "Q3_K_M"}, {13, "Q3_K_L"}, {14, "Q4_K_S"}, {15, "Q4_K_M"},
-    {16, "Q5_K_S"}, {17, "Q5_K_M"}, {18, "Q6_K"}, {19, "IQ2_XXS"}, {20, "IQ2_XS"}, {21, "Q2_K_S"},
-    {22, "IQ3_XS"}, {23, "IQ3_XXS"}, {24, "IQ1_S"}, {25, "IQ4_NL"}, {26, "IQ3_S"}, {27, "IQ3_M"},
-    {28, "IQ2_S"}, {29, "IQ2_M"}, {30, "IQ4_XS"}, {31, "IQ1_M"}, {32, "BF16"}, {36, "TQ1_0"},
-    {37, "TQ2_0"}, {38, "MXFP4_MOE"}, {39, "NVFP4"}, {40, "Q1_0"}, {41, "Q2_0"},
+/* file types that are mixtures; those of one type are in qtype.def */
+static const struct id_name mixtures[] = {
+    {11, "Q3_K_S"}, {12, "Q3_K_M"}, {13, "Q3_K_L"}, {14, "Q4_K_S"}, {15, "Q4_K_M"}, {16, "Q5_K_S"}, {17, "Q5_K_M"},
+    {21, "Q2_K_S"}, {22, "IQ3_XS"}, {27, "IQ3_M"}, {29, "IQ2_M"}, {38, "MXFP4_MOE"},
 };
 // clang-format on
 enum { FTYPE_GUESSED = 1024 };
@@ -91,14 +88,33 @@ double qtype_bpw(enum qtype t) {
     return q ? 8.0 * q->block_bytes / q->block_elems : 0.0;
 }
 
+enum qtype qtype_fit(enum qtype t, int64_t ne0) {
+    const struct qtype_info *q = qtype_info((int64_t)t);
+    while (q && ne0 % q->block_elems != 0) q = qtype_info((int64_t)(t = q->fallback));
+    return t;
+}
+
+/* Does a file of this type have a number that is called as the type? That of plain f32 is 0. */
+static bool has_ftype(const struct qtype_info *q) {
+    return q->name && (q->ftype || q->scale.kind == QS_F32);
+}
+
 int qtype_ftype_id(const char *name) {
-    for (size_t i = 0; i < COUNT_OF(ftypes); i++)
-        if (strcasecmp(ftypes[i].name, name) == 0) return ftypes[i].id;
+    for (int i = 0; i < QT_COUNT; i++)
+        if (has_ftype(&types[i]) && strcasecmp(types[i].name, name) == 0) return types[i].ftype;
+    for (size_t i = 0; i < COUNT_OF(mixtures); i++)
+        if (strcasecmp(mixtures[i].name, name) == 0) return mixtures[i].id;
     return -1;
 }
 
+static bool is_ftype(int ftype, int64_t id) {
+    return ftype == id || (ftype | FTYPE_GUESSED) == id;
+}
+
 const char *qtype_ftype_name(int64_t id) {
-    for (size_t i = 0; i < COUNT_OF(ftypes); i++)
-        if (ftypes[i].id == id || (ftypes[i].id | FTYPE_GUESSED) == id) return ftypes[i].name;
+    for (int i = 0; i < QT_COUNT; i++)
+        if (has_ftype(&types[i]) && is_ftype(types[i].ftype, id)) return types[i].name;
+    for (size_t i = 0; i < COUNT_OF(mixtures); i++)
+        if (is_ftype(mixtures[i].id, id)) return mixtures[i].name;
     return NULL;
 }

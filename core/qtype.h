@@ -12,7 +12,12 @@ enum qtype_flag {
     QF_QUANT = 2,
     QF_ACT = 4, /* a format of activations, never in files */
     QF_INT = 8,
-    QF_NEEDS_IMPORTANCE = 16 /* worthless without an importance matrix */
+    QF_NEEDS_IMPORTANCE = 16, /* worthless without an importance matrix */
+    QF_CONVERT = 32,          /* conversion writes it */
+    QF_RELEASED = 64,         /* publishers release models in it: such a file is an original */
+    QF_MIX = 128,             /* candidate in mixes, for rows of a multiple of 256 */
+    QF_MIX_NARROW = 256,      /* candidate for rows of another multiple of 32 */
+    QF_LAST_RESORT = 512      /* candidate only where budgets are low: slow to encode */
 };
 
 #define QTYPE(ID, id, name, elems, nbytes, ...) QT_##ID = (id),
@@ -47,8 +52,9 @@ struct qtype_info {
     int32_t block_elems, block_bytes;
     unsigned flags; /* of enum qtype_flag */
     enum qtype dot; /* the activations that a product with it takes; F32 where none are named */
-    enum qtype fallback;   /* for rows whose length is no multiple of the block; F32 means F16 */
+    enum qtype fallback;   /* for rows whose length is no multiple of the block */
     const char *file_type; /* general.file_type of a file of this type; NULL means `name` */
+    int32_t ftype; /* its number, where it is called as the type; 0 means none but for f32 */
     struct qtype_scale scale;
     /* Scale that gives random codes weights of root mean square 0.02, and the second field in units
      * of it that centres them: 0.02 / R, where R is a sum over the code book or, for the K types,
@@ -68,6 +74,8 @@ const char *qtype_foreign(int64_t id);
 /* Bytes of a row of ne0 weights; 0 when ne0 is not a multiple of the block or too large. */
 uint64_t qtype_row_bytes(enum qtype t, int64_t ne0);
 double qtype_bpw(enum qtype t);
+/* The type for rows of ne0 weights: t, or the first of its fallbacks whose blocks divide them. */
+enum qtype qtype_fit(enum qtype t, int64_t ne0);
 
 /* general.file_type: id and name ("Q4_K_M") both ways; -1 / NULL when unknown. */
 int qtype_ftype_id(const char *name);

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "core/err.h"
+#include "core/qtype.h"
 
 enum st_dtype {
     ST_BOOL,
@@ -29,6 +30,8 @@ enum st_dtype {
 };
 const char *st_dtype_name(enum st_dtype t); /* "BF16" */
 int st_dtype_bytes(enum st_dtype t);
+/* The tensor type of GGUF that has the same bytes: F32, F16, BF16. False for all others. */
+bool st_dtype_qtype(enum st_dtype t, enum qtype *out);
 
 struct st_tensor { /* borrowed until close */
     const char *name;

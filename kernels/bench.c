@@ -28,13 +28,15 @@ void kern_set_half(enum qtype t, void *blk, int field, uint16_t bits) {
         store_u16((uint8_t *)blk + scale_of(t)->off[field], bits);
 }
 
-static void random_floats(enum qtype t, struct rng *r, uint8_t *p, int64_t n) {
+void kern_random_floats(enum qtype t, struct rng *r, void *dst, int64_t n) {
+    const enum qtype_scale_kind kind = scale_of(t)->kind;
+    uint8_t *p = dst;
     for (int64_t i = 0; i < n; i++) {
         const float v = 0.02f * rng_normal(r);
-        if (t == QT_F32)
+        if (kind == QS_F32)
             store_f32(p + 4 * i, v);
         else
-            store_u16(p + 2 * i, t == QT_F16 ? fp_f32_to_f16(v) : fp_f32_to_bf16(v));
+            store_u16(p + 2 * i, kind == QS_F16 ? fp_f32_to_f16(v) : fp_f32_to_bf16(v));
     }
 }
 
@@ -44,7 +46,7 @@ void kern_random_blocks(enum qtype t, struct rng *r, void *dst, int64_t n_blocks
     uint8_t *p = dst;
     const struct qtype_scale *s = &q->scale;
     if (q->flags & QF_FLOAT) {
-        random_floats(t, r, p, n_blocks);
+        kern_random_floats(t, r, p, n_blocks);
         return;
     }
     for (int64_t b = 0; b < n_blocks; b++, p += size) {

@@ -13,6 +13,8 @@ void kern_set_half(enum qtype t, void *blk, int field, uint16_t bits);
 /* Fills n_blocks valid blocks: codes and small scales uniform, halves such that weights are about
  * 0.02. */
 void kern_random_blocks(enum qtype t, struct rng *r, void *dst, int64_t n_blocks);
+/* The same for a type of floats: n normal values of deviation 0.02. */
+void kern_random_floats(enum qtype t, struct rng *r, void *dst, int64_t n);
 
 struct kern_rate {
     double decode_gbs;   /* 10^9 block bytes per second */

@@ -78,7 +78,7 @@ static int plan_entry(struct parser *ps, const char *name, const char *type, str
         return err_set(e, ERR_DATA,
                        "%s:%lld: rows of %lld weights of tensor %s do not fit blocks of %s; try %s",
                        path, line, (long long)it->ne[0], name, qtype_name(t),
-                       qtype_name(recipe_fit(t, it->ne[0])));
+                       qtype_name(qtype_fit(t, it->ne[0])));
     ps->seen[i] = true;
     it->type = t;
     return 0;
@@ -170,7 +170,7 @@ static int apply_override(struct qplan *p, const struct quant_override *ov, bool
         hits++;
         if (done[i]) continue; /* an earlier pattern matched */
         done[i] = true;
-        it->type = recipe_fit(ov->type, it->ne[0]);
+        it->type = qtype_fit(ov->type, it->ne[0]);
         it->fallback = it->type != ov->type;
     }
     regfree(&re);

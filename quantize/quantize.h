@@ -75,6 +75,8 @@ void quantize_report_release(struct quantize_report *r);
 /* The names of the field's presets, in order of size, and of the named recipes (ours, and the
  * published shapes of others'); NULL past the end. */
 const char *recipe_name(int i);
+/* The size classes that `hone make` fills, the largest first; NULL past the end. */
+const char *recipe_ladder(int i);
 const char *recipe_named(int i);
 /* One line about a named recipe; NULL for a preset. */
 const char *recipe_about(const char *name);

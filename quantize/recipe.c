@@ -315,16 +315,8 @@ bool recipe_needs_imatrix(const char *recipe, const struct recipe_item *it) {
     return (qtype_info((int64_t)it->type)->flags & QF_NEEDS_IMPORTANCE) != 0;
 }
 
-enum qtype recipe_fit(enum qtype t, int64_t ne0) {
-    const struct qtype_info *qi = qtype_info(t);
-    if (!qi || ne0 % qi->block_elems == 0) return t;
-    if (ne0 % 32 != 0) return QT_F16;
-    /* as the field's tool, except that Q2_K and Q3_K become IQ4_NL: the size of Q4_0, less error */
-    return qi->fallback != QT_F32 ? qi->fallback : QT_F16;
-}
-
 static void set_type(struct recipe_item *it, enum qtype t) {
-    it->type = recipe_fit(t, it->ne[0]);
+    it->type = qtype_fit(t, it->ne[0]);
     it->fallback = it->type != t;
 }
 

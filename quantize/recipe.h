@@ -37,8 +37,6 @@ void recipe_roles(const struct recipe_model *m, struct recipe_item *it, int64_t 
  * with a `uniform` type for every item (also --pure: uniform = the recipe's default). */
 void recipe_apply(const char *recipe, enum qtype uniform, const struct recipe_model *m,
                   struct recipe_item *it, int64_t n);
-/* The type that rows of ne0 weights get when t is wanted. */
-enum qtype recipe_fit(enum qtype t, int64_t ne0);
 /* Default type of a recipe (canonical name). */
 enum qtype recipe_default(const char *recipe);
 /* An item (with its type) that must not be quantized without importance in this recipe (NULL:

@@ -25,9 +25,10 @@ void requant_look(const struct gguf *g, struct requant *r) {
         if (bytes[t] > most && !name)
             snprintf(r->type, sizeof r->type, "%s", qtype_name((enum qtype)t));
         if (bytes[t] > most) most = bytes[t];
-        if (!bytes[t] || !(qtype_info((enum qtype)t)->flags & QF_QUANT)) continue;
-        bool original = released && (t == QT_MXFP4 || t == QT_NVFP4);
-        if (t == QT_Q8_0)
+        const unsigned flags = qtype_info((enum qtype)t)->flags;
+        if (!bytes[t] || !(flags & QF_QUANT)) continue;
+        bool original = released && (flags & QF_RELEASED);
+        if (flags & QF_CONVERT)
             r->q8 = true;
         else if (!original)
             r->quantized = true;

@@ -18,13 +18,6 @@
 enum { PAD = 32 };
 static const double LOW_BITS = 2.6; /* per weight; docs/design/mix.md "Groups" */
 
-/* Candidate types, for rows of any multiple of 256, and for others of 32. The first two only where
- * budgets are low (sens_set_low): their encoders take as long as all others together. */
-static const enum qtype wide[] = {QT_IQ1_S, QT_IQ1_M,   QT_IQ2_XXS, QT_IQ2_XS, QT_IQ2_S,
-                                  QT_Q2_K,  QT_IQ3_XXS, QT_Q3_K,    QT_IQ3_S,  QT_IQ4_XS,
-                                  QT_Q4_K,  QT_Q5_K,    QT_Q6_K,    QT_Q8_0};
-static const enum qtype narrow[] = {QT_IQ4_NL, QT_Q5_0, QT_Q5_1, QT_Q8_0};
-
 /* How much a role of one layer matters when its error is large: published one-tensor divergences of
  * a 40-layer hybrid mixture at about 1.75 bits (relative squared error near 0.16). */
 struct prior {
@@ -105,11 +98,12 @@ static struct sens_group *group_for(struct sens *s, const struct recipe_item *it
 
 static void add_item(struct sens_group *g, const struct recipe_item *it, int64_t index) {
     int64_t rows = it->ne[1] * it->ne[2] * it->ne[3], ne0 = it->ne[0];
-    bool is_wide = ne0 % QK == 0, first = g->n_items == 0;
+    const bool first = g->n_items == 0;
+    const unsigned candidates = ne0 % QK == 0 ? QF_MIX : QF_MIX_NARROW;
     bool fits[QT_COUNT] = {false};
-    for (size_t i = 0; is_wide && i < COUNT_OF(wide); i++) fits[wide[i]] = true;
-    for (size_t i = 0; !is_wide && i < COUNT_OF(narrow); i++) fits[narrow[i]] = ne0 % 32 == 0;
-    if (!is_wide && ne0 % 32 != 0) fits[QT_F16] = true;
+    for (int t = 0; t < QT_COUNT; t++) /* rows of no multiple of 32 fall back to one type */
+        if (qtype_info(t) && (qtype_info(t)->flags & candidates))
+            fits[qtype_fit((enum qtype)t, ne0)] = true;
     for (int t = 0; t < QT_COUNT; t++) {
         bool ok = fits[t] && enc_find((enum qtype)t);
         g->can[t] = ok && (first || g->can[t]);

@@ -223,7 +223,8 @@ int sens_errors(struct sens *s, const struct sens_source *from, struct err *e) {
     for (int i = 0; i < s->n_groups && !rc; i++) {
         struct sens_group *gr = &s->group[i];
         for (int t = 0; t < QT_COUNT; t++) gr->err[t] = -1;
-        if (!s->low) gr->can[QT_IQ1_S] = gr->can[QT_IQ1_M] = false;
+        for (int t = 0; t < QT_COUNT && !s->low; t++)
+            if (qtype_info(t) && (qtype_info(t)->flags & QF_LAST_RESORT)) gr->can[t] = false;
         if (ranks_mine(i)) rc = group_errors(s, from, ref, gr, e);
         if (!rc) {
             ranks_pass(i, gr->err, sizeof gr->err);

@@ -14,16 +14,6 @@ static void random_bytes(struct rng *r, uint8_t *p, int64_t n) {
     for (uint64_t v = rng_u64(r); i < n; i++, v >>= 8) p[i] = (uint8_t)v;
 }
 
-static void floats(enum qtype t, struct rng *r, uint8_t *p, int64_t n) {
-    for (int64_t i = 0; i < n; i++) {
-        float v = 0.02f * rng_normal(r);
-        if (t == QT_F32)
-            store_f32(p + 4 * i, v);
-        else
-            store_u16(p + 2 * i, t == QT_F16 ? fp_f32_to_f16(v) : fp_f32_to_bf16(v));
-    }
-}
-
 /* What random bytes do not give: exponents near 2^-7, and only the three codes that TQ2_0 knows. */
 static void tame(enum qtype t, uint8_t *p) {
     const struct qtype_scale *s = &qtype_info(t)->scale;
@@ -39,7 +29,7 @@ bool synth_blocks(enum qtype t, struct rng *r, void *dst, int64_t n_blocks) {
     const int n_half = kern_n_halves(t);
     uint8_t *p = dst;
     if (info->flags & QF_FLOAT) {
-        floats(t, r, p, n_blocks);
+        kern_random_floats(t, r, p, n_blocks);
         return true;
     }
     if (!info->scale.n) return false;

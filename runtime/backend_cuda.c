@@ -23,10 +23,7 @@ static struct cuda *dev(const struct session *s) {
 /* ---- memory ---- */
 
 static bool has_kv_type(const struct kv_type *t) {
-    static const enum qtype has[] = {QT_F32, QT_F16, QT_Q8_0, QT_Q4_0};
-    for (size_t i = 0; i < COUNT_OF(has); i++)
-        if (t->type == has[i]) return !t->rotated;
-    return false;
+    return (t->flags & KV_ON_CUDA) != 0;
 }
 
 static int alloc_kv(struct session *s, struct err *e) {
@@ -309,7 +306,7 @@ typedef int (*range_fn)(struct cuda *d, void *host, void *p, uint64_t n, struct 
 static int walk_plane(struct cuda *d, const struct kv_slot *c, int64_t n_ctx, int64_t pos,
                       const struct cu_kv *kv, uint64_t row, uint8_t **at, range_fn fn,
                       struct err *e) {
-    bool blocks = kv->type == QT_Q8_0 || kv->type == QT_Q4_0;
+    bool blocks = qtype_info(kv->type)->block_elems > 1;
     uint64_t scales = blocks ? (uint64_t)(c->k_dim / 32) * sizeof(uint16_t) : 0,
              codes = row - scales;
     uint8_t *p = kv->data, *q = p + codes * (uint64_t)(c->n_heads * n_ctx);

@@ -145,22 +145,22 @@ static void put_q5_1(const struct kv_type *t, const struct kern *k, const float 
 }
 
 // clang-format off
-#define BLOCK(name, type, rot, n, put) {name, type, rot, n, block_bytes, put, block_get, NULL, NULL}
-#define TURBO(name, key, value) {name, QT_COUNT, true, 32, kv_turbo_bytes, kv_turbo_put, kv_turbo_get, key, value}
+#define BLOCK(name, type, rot, n, flags, put) {name, type, rot, n, flags, block_bytes, put, block_get, NULL, NULL}
+#define TURBO(name, key, value) {name, QT_COUNT, true, 32, 0, kv_turbo_bytes, kv_turbo_put, kv_turbo_get, key, value}
 /* tqN: the unbiased factor. The rest is there to be measured against; qjl: keys with the residual's signs,
  * values raw, as published. */
 static const struct kv_type types[] = {
-    BLOCK("f32", QT_F32, false, 1, put_f32),
-    BLOCK("f16", QT_F16, false, 1, put_f16),
-    BLOCK("bf16", QT_BF16, false, 1, put_bf16),
-    BLOCK("q8_0", QT_Q8_0, false, 32, put_q8_0),
-    BLOCK("q5_1", QT_Q5_1, false, 32, put_q5_1),
-    BLOCK("q5_0", QT_Q5_0, false, 32, put_q5_0),
-    BLOCK("q4_1", QT_Q4_1, false, 32, put_q4_1),
-    BLOCK("q4_0", QT_Q4_0, false, 32, put_q4_0),
-    BLOCK("q8_0-rot", QT_Q8_0, true, 32, put_q8_0),
-    BLOCK("q5_1-rot", QT_Q5_1, true, 32, put_q5_1),
-    BLOCK("q4_0-rot", QT_Q4_0, true, 32, put_q4_0),
+    BLOCK("f32", QT_F32, false, 1, KV_ON_CUDA, put_f32),
+    BLOCK("f16", QT_F16, false, 1, KV_ON_CUDA | KV_SHOWN, put_f16),
+    BLOCK("bf16", QT_BF16, false, 1, 0, put_bf16),
+    BLOCK("q8_0", QT_Q8_0, false, 32, KV_ON_CUDA | KV_SHOWN, put_q8_0),
+    BLOCK("q5_1", QT_Q5_1, false, 32, 0, put_q5_1),
+    BLOCK("q5_0", QT_Q5_0, false, 32, 0, put_q5_0),
+    BLOCK("q4_1", QT_Q4_1, false, 32, 0, put_q4_1),
+    BLOCK("q4_0", QT_Q4_0, false, 32, KV_ON_CUDA | KV_SHOWN, put_q4_0),
+    BLOCK("q8_0-rot", QT_Q8_0, true, 32, 0, put_q8_0),
+    BLOCK("q5_1-rot", QT_Q5_1, true, 32, 0, put_q5_1),
+    BLOCK("q4_0-rot", QT_Q4_0, true, 32, 0, put_q4_0),
     TURBO("tq4", &tq_unbiased[4], &tq_unbiased[4]),
     TURBO("tq3", &tq_unbiased[3], &tq_unbiased[3]),
     TURBO("tq2", &tq_unbiased[2], &tq_unbiased[2]),

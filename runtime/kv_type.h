@@ -18,11 +18,21 @@ struct tq_code {                                                /* a rotated cod
     float (*scale)(double yy, double yc, double cc, int64_t d); /* from y.y, y.c, c.c of d values */
     bool qjl;                                                   /* a sign more per value */
 };
+/* Defaults: the type that most programs use, the one without an error of its own, and the one of
+ * layers that are spared. */
+#define KV_USUAL "f16"
+#define KV_EXACT "f32"
+#define KV_EDGE "q8_0"
+enum kv_flag {
+    KV_ON_CUDA = 1, /* the CUDA kernels have it */
+    KV_SHOWN = 2    /* in tables of memory; the types that other programs have, Ollama no others */
+};
 struct kv_type {
     const char *name;
     enum qtype type; /* of its blocks; QT_COUNT: a layout of the cache only */
     bool rotated;    /* stored as kv_rotate(row): queries are rotated too, outputs rotated back */
     int32_t block;   /* a row is a multiple of so many values */
+    unsigned flags;  /* of enum kv_flag */
     uint64_t (*row_bytes)(const struct kv_type *t, int64_t n);
     /* x [n] (already rotated if the type is) -> row, and back */
     void (*put)(const struct kv_type *t, const struct kern *k, const float *x, uint8_t *row,

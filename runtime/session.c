@@ -31,7 +31,7 @@ static int defaults(struct session *s, const struct session_opts *o, struct err 
 
 /* Types of the cache: named ones, or the plain row of kv_type; q8_0 at the edges. */
 static int kv_choose(const struct session_opts *o, struct kv_plan *p, struct err *e) {
-    const struct kv_type *plain = kv_type_of(o->kv_type), *q8 = kv_type_of(QT_Q8_0);
+    const struct kv_type *plain = kv_type_of(o->kv_type), *q8 = kv_type_find(KV_EDGE);
     if (!plain)
         return err_set(e, ERR_USAGE, "a KV cache of type %s is not supported: use f16 or q8_0",
                        qtype_name(o->kv_type));

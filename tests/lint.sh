@@ -49,6 +49,39 @@ done
 bad=$(grep -lE 'for \(.*n_nodes' "$@" | grep -vE '^(models/graph\.c|models/block.*\.c|runtime/(exec|backend)_.*|runtime/session\.c|tests/.*)$')
 [ -z "$bad" ] || say "walks over the nodes of a graph (models/graph.h has facts about them):" $bad
 
+# ---- files that name a tensor type (QT_X, "X" or "x" in code) besides its row, its kernels, its encoder and the recipes: six at
+# most for each, so that adding one stays a row and two files. Plain f32, in which everything is computed, may be in more ----
+TYPE_FILES=6 F32_FILES=19
+awk -v most=$TYPE_FILES -v f32=$F32_FILES '
+    FILENAME == "core/qtype.def" {
+        if (match($0, /^QTYPE\([A-Z0-9_]+/)) { id[++n] = substr($0, 7, RLENGTH - 6); is[id[n]] = 1 }
+        next
+    }
+    FNR == 1 { inside = 0 }
+    {
+        line = $0; code = ""
+        while (line != "") { # without comments
+            if (inside) { e = index(line, "*/"); if (!e) break; line = substr(line, e + 2); inside = 0; continue }
+            b = index(line, "/*"); c = index(line, "//")
+            if (c && (!b || c < b)) { code = code substr(line, 1, c - 1); break }
+            if (!b) { code = code line; break }
+            code = code substr(line, 1, b - 1) " "; line = substr(line, b + 2); inside = 1
+        }
+        while (match(code, /QT_[A-Z0-9_]+|"[A-Za-z0-9_]+"/)) {
+            w = substr(code, RSTART, RLENGTH); code = substr(code, RSTART + RLENGTH)
+            t = w ~ /^Q/ ? substr(w, 4) : toupper(substr(w, 2, length(w) - 2))
+            if (!is[t] || FILENAME == "quantize/enc/" tolower(t) ".c" || seen[t, FILENAME]++) continue
+            files[t] = files[t] " " FILENAME; count[t]++
+        }
+    }
+    END {
+        if (n < 20) print "core/qtype.def has " n + 0 " rows of QTYPE: the rule on types does not see them"
+        for (i = 1; i <= n; i++) if (count[id[i]] > (id[i] == "F32" ? f32 : most))
+            print count[id[i]] " files name " id[i] "; make what they know of it a column of core/qtype.def:" files[id[i]]
+    }' core/qtype.def $(printf '%s\n' "$@" $(git ls-files '*.def') | grep -vE '^(tests|docs|bench)/|^kernels/[a-z0-9]+/|^core/qtype\.def$|^quantize/recipes\.def$|^kernels/ops\.def$') > "${TMPDIR:-/tmp}/hone-lint.$$"
+[ -s "${TMPDIR:-/tmp}/hone-lint.$$" ] && say "$(cat "${TMPDIR:-/tmp}/hone-lint.$$")"
+rm -f "${TMPDIR:-/tmp}/hone-lint.$$"
+
 # ---- MAP.md names every file of ours ----
 for f in $(git ls-files 'core/*' 'kernels/*' 'models/*' 'text/*' 'convert/*' 'calib/*' 'quantize/*' 'runtime/*' 'report/*' 'cli/*' 'include/*' 'bench/*' 2>/dev/null); do
     case $f in kernels/*/*) base=${f%/*}/ ;; quantize/enc/*) base=quantize/enc/ ;; text/templates/*) base=text/templates/ ;; calib/text/*) base=calib/text/ ;; *) base=${f##*/}; base=${base%.[ch]} ;; esac
@@ -57,8 +90,8 @@ done
 
 # ---- variables of the process, where the program has been built ----
 if [ -e "${HONE:-}" ] && [ -z "${SANF:-}" ]; then
-    sh tests/cli/globals.sh > /tmp/hone-lint.$$ 2>&1 || say "$(cat /tmp/hone-lint.$$)"
-    rm -f /tmp/hone-lint.$$
+    sh tests/cli/globals.sh > "${TMPDIR:-/tmp}/hone-lint.$$" 2>&1 || say "$(cat "${TMPDIR:-/tmp}/hone-lint.$$")"
+    rm -f "${TMPDIR:-/tmp}/hone-lint.$$"
 else
     echo "lint: not built here, variables of the process not checked"
 fi

@@ -20,12 +20,14 @@ struct wrule {
     enum wplain plain; /* without importance */
 };
 
+struct enc_blocks;
 struct enc {
     enum qtype type;
     /* One row of n weights (multiple of the block) -> dst. imp[n]: importance of each column (mean
      * squared input), NULL: none. */
     void (*row)(const float *restrict x, const float *restrict imp, int64_t n, void *restrict dst,
                 enum search search);
+    const struct enc_blocks *blocks; /* its way to opened blocks (open.h); NULL: it does without */
     /* Weights of the search: the field's formula, and what was measured to give the lower
      * divergence (docs/design/quantize.md). */
     struct wrule conventional, chosen;

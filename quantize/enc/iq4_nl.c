@@ -12,16 +12,17 @@ static const struct enc_spec spec = {
     .lv = {-127, 113, enc_iq4_values},
 };
 
-const struct enc_blocks enc_blocks_iq4_nl = {&spec, enc_close_IQ4_NL};
+static const struct enc_blocks blocks = {&spec, enc_close_IQ4_NL};
 
 static void row(const float *restrict x, const float *restrict imp, int64_t n, void *restrict dst,
                 enum search search) {
-    enc_row(&enc_blocks_iq4_nl, x, imp, n, dst, search);
+    enc_row(&blocks, x, imp, n, dst, search);
 }
 
 const struct enc enc_type_IQ4_NL = {
     .type = QT_IQ4_NL,
     .row = row,
+    .blocks = &blocks,
     .conventional = {2, 32, WP_SQ},
     .chosen = {0, 32, WP_RMS_ABS},
 };

@@ -15,16 +15,17 @@ static const struct enc_spec spec = {
     .sc_hi = 31,
 };
 
-const struct enc_blocks enc_blocks_iq4_xs = {&spec, enc_close_IQ4_XS};
+static const struct enc_blocks blocks = {&spec, enc_close_IQ4_XS};
 
 static void row(const float *restrict x, const float *restrict imp, int64_t n, void *restrict dst,
                 enum search search) {
-    enc_row(&enc_blocks_iq4_xs, x, imp, n, dst, search);
+    enc_row(&blocks, x, imp, n, dst, search);
 }
 
 const struct enc enc_type_IQ4_XS = {
     .type = QT_IQ4_XS,
     .row = row,
+    .blocks = &blocks,
     .conventional = {2, 256, WP_SQ},
     .chosen = {0, 256, WP_RMS_ABS},
 };

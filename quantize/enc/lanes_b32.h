@@ -79,7 +79,7 @@ LANE_FN void b32_conventional(const struct b32_job *j, bool have_imp, struct b32
         }
         b->d = (hi - lo) / splat((float)lv->hi);
         b->m = lo;
-    } else if (j->s->type == QT_Q8_0) {
+    } else if (j->s->by_largest) {
         b->d = absv(absmax(&j->t, B32)) / splat(127);
     } else if (!have_imp && !lv->tab) {
         b->d = absmax(&j->t, B32) / splat((float)lv->lo);
@@ -92,7 +92,7 @@ LANE_FN void b32_conventional(const struct b32_job *j, bool have_imp, struct b32
 
 struct b32_effort {
     struct sym_reach reach;
-    struct sym_reach wide; /* Q8_0: one orientation, where the largest weight goes */
+    struct sym_reach wide; /* by_largest: one orientation, where the largest weight goes */
     struct aff_starts aff;
     bool mirror;
     int polish;
@@ -108,7 +108,7 @@ LANE_FN void b32_search(struct b32_job *j, const struct b32_effort *f, struct b3
             for (int i = 0; i < B32; i++) j->t.x[i] = -j->t.x[i];
             b32_take(j, -a.d, -a.m, b);
         }
-    } else if (j->s->type == QT_Q8_0) {
+    } else if (j->s->by_largest) {
         b32_take(j, sym_fit_reach(&j->s->lv, &j->t, B32, &f->wide, false).d, splat(0), b);
     } else {
         struct vfit p = sym_fit_reach(&j->s->lv, &j->t, B32, &f->reach, true);

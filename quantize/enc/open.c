@@ -1,26 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/open.c - which types can be opened, and rows whose scales are balanced. */
+/* quantize/enc/open.c - rows by way of opened blocks, and rows whose scales are balanced. */
 #include "quantize/enc/super.h"
 
-static const struct enc_blocks *const table[QT_COUNT] = {
-    // clang-format off
-    [QT_Q4_0] = &enc_blocks_q4_0,
-    [QT_Q4_1] = &enc_blocks_q4_1,
-    [QT_Q5_0] = &enc_blocks_q5_0,
-    [QT_Q5_1] = &enc_blocks_q5_1,
-    [QT_Q8_0] = &enc_blocks_q8_0,
-    [QT_Q2_K] = &enc_blocks_q2_k,
-    [QT_Q3_K] = &enc_blocks_q3_k,
-    [QT_Q4_K] = &enc_blocks_q4_k,
-    [QT_Q5_K] = &enc_blocks_q5_k,
-    [QT_Q6_K] = &enc_blocks_q6_k,
-    [QT_IQ4_NL] = &enc_blocks_iq4_nl,
-    [QT_IQ4_XS] = &enc_blocks_iq4_xs,
-    // clang-format on
-};
-
 const struct enc_blocks *enc_blocks_find(enum qtype t) {
-    return (unsigned)t < QT_COUNT ? table[t] : NULL;
+    const struct enc *enc = enc_find(t);
+    return enc ? enc->blocks : NULL;
 }
 
 void enc_rescale(struct enc_open *o, int64_t n_blocks, double num, double den) {

@@ -42,18 +42,6 @@ void enc_open_blocks(const struct enc_blocks *eb, const float *x, const float *i
 void enc_row(const struct enc_blocks *eb, const float *x, const float *imp, int64_t n, void *dst,
              enum search search);
 const struct enc_blocks *enc_blocks_find(enum qtype t); /* NULL: the type does without */
-extern const struct enc_blocks enc_blocks_q4_0;
-extern const struct enc_blocks enc_blocks_q4_1;
-extern const struct enc_blocks enc_blocks_q5_0;
-extern const struct enc_blocks enc_blocks_q5_1;
-extern const struct enc_blocks enc_blocks_q8_0;
-extern const struct enc_blocks enc_blocks_q2_k;
-extern const struct enc_blocks enc_blocks_q3_k;
-extern const struct enc_blocks enc_blocks_q4_k;
-extern const struct enc_blocks enc_blocks_q5_k;
-extern const struct enc_blocks enc_blocks_q6_k;
-extern const struct enc_blocks enc_blocks_iq4_nl;
-extern const struct enc_blocks enc_blocks_iq4_xs;
 
 /* Encodes a row as enc->row does, then multiplies d and m of all its blocks so that the importance-
  * weighted product of the row with itself is kept: least squares alone shrinks every row by its

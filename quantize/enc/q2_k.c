@@ -17,16 +17,17 @@ static const struct enc_spec spec = {
     .plain_abs = true,
 };
 
-const struct enc_blocks enc_blocks_q2_k = {&spec, enc_close_Q2_K};
+static const struct enc_blocks blocks = {&spec, enc_close_Q2_K};
 
 static void row(const float *restrict x, const float *restrict imp, int64_t n, void *restrict dst,
                 enum search search) {
-    enc_row(&enc_blocks_q2_k, x, imp, n, dst, search);
+    enc_row(&blocks, x, imp, n, dst, search);
 }
 
 const struct enc enc_type_Q2_K = {
     .type = QT_Q2_K,
     .row = row,
+    .blocks = &blocks,
     .conventional = {1, 256, WP_ABS},
     .chosen = {1, 256, WP_RMS_ABS},
 };

@@ -14,16 +14,17 @@ static const struct enc_spec spec = {
     .sc_hi = 31,
 };
 
-const struct enc_blocks enc_blocks_q3_k = {&spec, enc_close_Q3_K};
+static const struct enc_blocks blocks = {&spec, enc_close_Q3_K};
 
 static void row(const float *restrict x, const float *restrict imp, int64_t n, void *restrict dst,
                 enum search search) {
-    enc_row(&enc_blocks_q3_k, x, imp, n, dst, search);
+    enc_row(&blocks, x, imp, n, dst, search);
 }
 
 const struct enc enc_type_Q3_K = {
     .type = QT_Q3_K,
     .row = row,
+    .blocks = &blocks,
     .conventional = {2, 256, WP_SQ},
     .chosen = {0, 256, WP_RMS_ABS},
 };

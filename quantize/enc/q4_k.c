@@ -15,16 +15,17 @@ static const struct enc_spec spec = {
     .plain = {-1.0f, 0.1f, 20},
 };
 
-const struct enc_blocks enc_blocks_q4_k = {&spec, enc_close_Q4_K};
+static const struct enc_blocks blocks = {&spec, enc_close_Q4_K};
 
 static void row(const float *restrict x, const float *restrict imp, int64_t n, void *restrict dst,
                 enum search search) {
-    enc_row(&enc_blocks_q4_k, x, imp, n, dst, search);
+    enc_row(&blocks, x, imp, n, dst, search);
 }
 
 const struct enc enc_type_Q4_K = {
     .type = QT_Q4_K,
     .row = row,
+    .blocks = &blocks,
     .conventional = {2, 256, WP_RMS_ABS},
     .chosen = {0, 256, WP_RMS_ABS},
 };

@@ -12,16 +12,17 @@ static const struct enc_spec spec = {
     .lv = {-16, 15, NULL},
 };
 
-const struct enc_blocks enc_blocks_q5_0 = {&spec, enc_close_Q5_0};
+static const struct enc_blocks blocks = {&spec, enc_close_Q5_0};
 
 static void row(const float *restrict x, const float *restrict imp, int64_t n, void *restrict dst,
                 enum search search) {
-    enc_row(&enc_blocks_q5_0, x, imp, n, dst, search);
+    enc_row(&blocks, x, imp, n, dst, search);
 }
 
 const struct enc enc_type_Q5_0 = {
     .type = QT_Q5_0,
     .row = row,
+    .blocks = &blocks,
     .conventional = {1, 0, WP_ONE},
     .chosen = {0, 0, WP_RMS_ABS},
 };

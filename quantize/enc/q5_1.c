@@ -13,16 +13,17 @@ static const struct enc_spec spec = {
     .affine = true,
 };
 
-const struct enc_blocks enc_blocks_q5_1 = {&spec, enc_close_Q5_1};
+static const struct enc_blocks blocks = {&spec, enc_close_Q5_1};
 
 static void row(const float *restrict x, const float *restrict imp, int64_t n, void *restrict dst,
                 enum search search) {
-    enc_row(&enc_blocks_q5_1, x, imp, n, dst, search);
+    enc_row(&blocks, x, imp, n, dst, search);
 }
 
 const struct enc enc_type_Q5_1 = {
     .type = QT_Q5_1,
     .row = row,
+    .blocks = &blocks,
     .conventional = {1, 0, WP_ONE},
     .chosen = {0, 0, WP_RMS_ABS},
 };

@@ -15,16 +15,17 @@ static const struct enc_spec spec = {
     .plain = {-0.5f, 0.1f, 15},
 };
 
-const struct enc_blocks enc_blocks_q5_k = {&spec, enc_close_Q5_K};
+static const struct enc_blocks blocks = {&spec, enc_close_Q5_K};
 
 static void row(const float *restrict x, const float *restrict imp, int64_t n, void *restrict dst,
                 enum search search) {
-    enc_row(&enc_blocks_q5_k, x, imp, n, dst, search);
+    enc_row(&blocks, x, imp, n, dst, search);
 }
 
 const struct enc enc_type_Q5_K = {
     .type = QT_Q5_K,
     .row = row,
+    .blocks = &blocks,
     .conventional = {2, 256, WP_RMS_ABS},
     .chosen = {0, 256, WP_RMS_ABS},
 };

@@ -11,18 +11,20 @@ static const struct enc_spec spec = {
     .family = ENC_B32,
     .sub = 32,
     .lv = {-127, 127, NULL},
+    .by_largest = true,
 };
 
-const struct enc_blocks enc_blocks_q8_0 = {&spec, enc_close_Q8_0};
+static const struct enc_blocks blocks = {&spec, enc_close_Q8_0};
 
 static void row(const float *restrict x, const float *restrict imp, int64_t n, void *restrict dst,
                 enum search search) {
-    enc_row(&enc_blocks_q8_0, x, imp, n, dst, search);
+    enc_row(&blocks, x, imp, n, dst, search);
 }
 
 const struct enc enc_type_Q8_0 = {
     .type = QT_Q8_0,
     .row = row,
+    .blocks = &blocks,
     .conventional = {0, 0, WP_ONE},
     .chosen = {0, 0, WP_ONE},
 };

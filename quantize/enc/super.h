@@ -25,6 +25,7 @@ struct enc_spec {
     struct levels lv; /* of codes; ENC_AFF: 0..largest */
     int sc_lo, sc_hi; /* of sub-scales, and of sub-minima */
     bool affine;      /* ENC_B32: with a minimum */
+    bool by_largest;  /* ENC_B32: the usual scale gives the largest weight the last level */
     /* ENC_AFF: the conventional grids with and without importance, and whether the latter minimises
      * the absolute error */
     struct aff_grid imp, plain;

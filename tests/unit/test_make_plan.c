@@ -3,6 +3,7 @@
  * the verdict on a candidate of a size class. */
 #include "cli/ladder.h"
 #include "cli/make_plan.h"
+#include "quantize/quantize.h"
 #include "tests/check.h"
 
 /* Two roles of 40 layers and one global group; round numbers, so that sums can be made by hand:
@@ -148,8 +149,8 @@ static void test_verdict(void) {
     CHECK(!ladder_verdict(&v, why, sizeof why) && strstr(why, "not lower"));
     CHECK_EQ_STR(ladder_find("q4_k_m"), "Q4_K_M");
     CHECK(!ladder_find("Q4_0"));
-    CHECK_EQ_STR(ladder_class(0), "Q8_0");
-    CHECK(!ladder_class(8));
+    CHECK_EQ_STR(recipe_ladder(0), "Q8_0");
+    CHECK(!recipe_ladder(8));
 }
 
 int main(void) {

@@ -322,19 +322,19 @@ static void test_unknown_architecture_by_names(void) {
 }
 
 static void test_fallbacks(void) {
-    CHECK_EQ_I64(recipe_fit(QT_Q2_K, 96), QT_IQ4_NL);
-    CHECK_EQ_I64(recipe_fit(QT_Q3_K, 96), QT_IQ4_NL);
-    CHECK_EQ_I64(recipe_fit(QT_IQ4_XS, 96), QT_IQ4_NL);
-    CHECK_EQ_I64(recipe_fit(QT_IQ3_S, 96), QT_IQ4_NL);
-    CHECK_EQ_I64(recipe_fit(QT_IQ2_XXS, 32), QT_IQ4_NL);
-    CHECK_EQ_I64(recipe_fit(QT_IQ1_S, 96), QT_IQ4_NL);
-    CHECK_EQ_I64(recipe_fit(QT_IQ1_M, 32), QT_IQ4_NL);
-    CHECK_EQ_I64(recipe_fit(QT_MXFP4, 96), QT_MXFP4);
-    CHECK_EQ_I64(recipe_fit(QT_Q4_K, 96), QT_Q5_0);
-    CHECK_EQ_I64(recipe_fit(QT_Q5_K, 96), QT_Q5_1);
-    CHECK_EQ_I64(recipe_fit(QT_Q6_K, 96), QT_Q8_0);
-    CHECK_EQ_I64(recipe_fit(QT_Q8_0, 20), QT_F16);
-    CHECK_EQ_I64(recipe_fit(QT_Q4_K, 512), QT_Q4_K);
+    CHECK_EQ_I64(qtype_fit(QT_Q2_K, 96), QT_IQ4_NL);
+    CHECK_EQ_I64(qtype_fit(QT_Q3_K, 96), QT_IQ4_NL);
+    CHECK_EQ_I64(qtype_fit(QT_IQ4_XS, 96), QT_IQ4_NL);
+    CHECK_EQ_I64(qtype_fit(QT_IQ3_S, 96), QT_IQ4_NL);
+    CHECK_EQ_I64(qtype_fit(QT_IQ2_XXS, 32), QT_IQ4_NL);
+    CHECK_EQ_I64(qtype_fit(QT_IQ1_S, 96), QT_IQ4_NL);
+    CHECK_EQ_I64(qtype_fit(QT_IQ1_M, 32), QT_IQ4_NL);
+    CHECK_EQ_I64(qtype_fit(QT_MXFP4, 96), QT_MXFP4);
+    CHECK_EQ_I64(qtype_fit(QT_Q4_K, 96), QT_Q5_0);
+    CHECK_EQ_I64(qtype_fit(QT_Q5_K, 96), QT_Q5_1);
+    CHECK_EQ_I64(qtype_fit(QT_Q6_K, 96), QT_Q8_0);
+    CHECK_EQ_I64(qtype_fit(QT_Q8_0, 20), QT_F16);
+    CHECK_EQ_I64(qtype_fit(QT_Q4_K, 512), QT_Q4_K);
 }
 
 static void test_names(void) {
