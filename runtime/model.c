@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/buf.h"
 #include "core/hash.h"
 #include "core/log.h"
 #include "core/mem.h"
@@ -142,6 +143,21 @@ int model_use_pre(struct model *m, const char *pre, struct err *e) {
     tok_free(m->tok);
     m->tok = NULL;
     return make_tok(m, pre, e);
+}
+
+void model_id(const struct model *m, char out[33]) {
+    enum { SAMPLE = 4096 };
+    struct buf b = {0};
+    for (int i = 0; i < m->graph.n_weights; i++) {
+        const struct weight *w = model_weight(m, i);
+        const uint64_t n = w->n_bytes < SAMPLE ? w->n_bytes : SAMPLE;
+        buf_fmt(&b, "%s %s", m->graph.weight[i].name, qtype_name(w->type));
+        for (int k = 0; k < 4; k++) buf_fmt(&b, " %" PRId64, w->ne[k]);
+        buf_fmt(&b, " %016" PRIx64 ";",
+                hash_u64((const uint8_t *)w->data + (w->n_bytes - n) / 2, (size_t)n));
+    }
+    hash_xxh128_hex(out, b.data, b.len);
+    buf_release(&b);
 }
 
 int model_need_tok(const struct model *m, struct err *e) {

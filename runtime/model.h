@@ -36,6 +36,9 @@ void model_close(struct model *m);
 /* Reads the tokenizer again with the pre-tokenizer of this name, whatever the file names; NULL:
  * nothing happens. Before anything uses m->tok. */
 int model_use_pre(struct model *m, const char *pre, struct err *e);
+/* Writes 32 hex digits that stand for the model's numbers and weights: of names, shapes and types
+ * of all weights, and of a sample of each one's data. */
+void model_id(const struct model *m, char out[33]);
 /* ERR_DATA with the reason when m->tok is NULL: for whoever reads or writes text. */
 int model_need_tok(const struct model *m, struct err *e);
 /* The data of weight w of the graph. Everything outside model.c and pack.c reads weights by this.

@@ -114,6 +114,14 @@ bool session_can_batch(const struct session *s);
 int session_new_seq(struct session *s, int64_t n_reserve, struct seq **out, struct err *e);
 /* Returns the session's own sequence, borrowed. */
 struct seq *session_own_seq(const struct session *s);
+/* Writes a sequence (NULL: the session's own) to a file that appears whole or not at all, or gives
+ * q (NULL: the own one) the past of such a file. The file belongs to the model and the types of its
+ * cache: ERR_DATA with another one, for a damaged file, and for what is none; q is as before then.
+ * ERR_USAGE when the file exists and overwrite is false, when it holds more tokens than the
+ * context, and where sequences have no pages. */
+int session_save_seq(const struct session *s, const struct seq *q, const char *path, bool overwrite,
+                     struct err *e);
+int session_load_seq(struct session *s, struct seq *q, const char *path, struct err *e);
 /* Feeds n rows; those of one sequence in their order, each at the position behind the one before.
  * hidden: NULL or [number of rows that want it][n_embd]; logits: NULL or [number of rows that want
  * them][n_vocab]; both in the order of the rows. An error of the arguments changes nothing; after

@@ -345,6 +345,21 @@ int seq_grow(struct seq *q, int64_t n, struct err *e) {
     return 0;
 }
 
+int seq_make_room(struct seq *q, int64_t n_tok, const int64_t *first, struct err *e) {
+    struct cache *c = q->cache;
+    for (int i = 0; i < c->kv.n_slots; i++) {
+        if (!c->kv.slot[i].n_heads || !n_tok) continue;
+        struct pool *p = &c->pool[i];
+        struct seq_pages *s = &q->slot[i];
+        s->first = first[i] / c->page_tok;
+        const int64_t need = div_up(n_tok, c->page_tok) - s->first;
+        if (need > p->n_free) TRY(pool_extend(c, p, need - p->n_free, false, e));
+        while (s->n < need) push(s, page_take(p, q->id));
+    }
+    q->pos = n_tok;
+    return 0;
+}
+
 void seq_advance(struct seq *q, int64_t n) {
     const struct cache *c = q->cache;
     q->pos += n;

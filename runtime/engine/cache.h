@@ -71,6 +71,9 @@ int64_t cache_slot_pages(const struct cache *c, int slot, int64_t n_tok);
 int seq_new(struct seq **out, struct cache *c, int64_t n_reserve, struct err *e);
 /* Makes the pages of positions [pos, pos + n) writable. ERR_SYS: no memory; what q holds stays. */
 int seq_grow(struct seq *q, int64_t n, struct err *e);
+/* Makes an empty sequence one of n_tok tokens whose rows are to be filled in: slot i from the page
+ * of position first[i] on. ERR_SYS: no memory. */
+int seq_make_room(struct seq *q, int64_t n_tok, const int64_t *first, struct err *e);
 /* Counts n tokens as kept, and drops pages that no later query of a window sees. */
 void seq_advance(struct seq *q, int64_t n);
 

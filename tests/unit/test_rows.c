@@ -121,6 +121,16 @@ static void step_snapshot(struct world *w) {
     copy_sim(w, &w->snap, x);
 }
 
+/* To a file and back, into the same sequence or another. */
+static void step_file(struct world *w) {
+    struct sim *from = &w->sim[below(w, N_SEQS)], *to = &w->sim[below(w, N_SEQS)];
+    const char *path = tmp_path("seq");
+    struct err e = {0};
+    CHECK_OK(session_save_seq(w->s, from->q, path, true, &e));
+    CHECK_OK(session_load_seq(w->s, to->q, path, &e));
+    if (to != from) copy_sim(w, to, from);
+}
+
 static void step_new(struct world *w) {
     struct sim *x = &w->sim[below(w, N_SEQS)];
     struct err e = {0};
@@ -140,7 +150,9 @@ static void step(struct world *w) {
         step_trim(w);
     else if (what < 15)
         step_snapshot(w);
-    else if (!below(w, 3))
+    else if (below(w, 3))
+        step_file(w);
+    else
         step_new(w);
 }
 
@@ -276,12 +288,61 @@ static void test_arguments(void) {
     model_close(m);
 }
 
+/* Changed bytes, cut files, other models and cache types are refused, and q stays as it is. */
+static void test_bad_files(void) {
+    struct model *m = open_model("qwen35moe", NULL, "f32"),
+                 *other = open_model("qwen3", NULL, "f32");
+    struct session *s[3] = {0};
+    struct session_opts o = {.n_ctx = 64}, q8 = {.n_ctx = 64, .kv_type = QT_F16},
+                        small = {.n_ctx = 8};
+    char *path = xstrdup(tmp_path("own")), *bad = xstrdup(tmp_path("bad"));
+    const int32_t ids[10] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
+    struct err e = {0};
+    char *data = NULL;
+    size_t n = 0;
+    if (!m || !other) return;
+    CHECK_OK(session_new(&s[0], m, &o, &e));
+    CHECK_OK(session_forward(s[0], ids, 10, NULL, &e));
+    CHECK_OK(session_save_seq(s[0], NULL, path, false, &e));
+    CHECK_ERR(session_save_seq(s[0], NULL, path, false, &e), ERR_USAGE, "-f");
+    CHECK_OK(io_read_file(&data, &n, path, 1 << 24, &e));
+    struct rng r;
+    rng_seed(&r, 3);
+    session_reset(s[0]);
+    for (int i = 0; i < 60; i++) {
+        const size_t at = (size_t)(rng_u64(&r) % n);
+        char *copy = xmalloc(n + 1);
+        memcpy(copy, data, n);
+        copy[at] = (char)(copy[at] ^ (1 << (i % 8)));
+        tmp_write("bad", copy, i % 2 ? n : at);
+        CHECK(session_load_seq(s[0], NULL, bad, &e) != 0);
+        CHECK_EQ_I64(session_pos(s[0]), 0);
+        free(copy);
+    }
+    CHECK_OK(session_load_seq(s[0], NULL, path, &e));
+    CHECK_EQ_I64(session_pos(s[0]), 10);
+    session_free(s[0]);
+    CHECK_OK(session_new(&s[0], other, &o, &e));
+    CHECK_OK(session_new(&s[1], m, &q8, &e));
+    CHECK_OK(session_new(&s[2], m, &small, &e));
+    CHECK_ERR(session_load_seq(s[0], NULL, path, &e), ERR_DATA, "another model");
+    CHECK_ERR(session_load_seq(s[1], NULL, path, &e), ERR_DATA, "another type");
+    CHECK_ERR(session_load_seq(s[2], NULL, path, &e), ERR_USAGE, "larger --ctx");
+    for (int i = 0; i < 3; i++) session_free(s[i]);
+    free(data);
+    free(path);
+    free(bad);
+    model_close(m);
+    model_close(other);
+}
+
 int main(int argc, char **argv) {
     if (argc > 1) times = atoi(argv[1]);
     tmp_make();
     RUN(test_f32);
     RUN(test_q8);
     RUN(test_arguments);
+    RUN(test_bad_files);
     tmp_remove();
     return check_done();
 }

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: MIT
+/* bench/rows.c - what rows of several sequences in one pass are worth on the CPU.
+ *
+ * rows MODEL.gguf THREADS [REPS]: prints JSON. Tokens per second of 1, 4 and 16 sequences that are
+ * decoded together (8-bit activations), all N of them counted; and of perplexity and divergence at
+ * ctx 512 with windows one by one in passes of 512 rows, as before, and together (f32 activations).
+ * What is compared takes turns; the figures are the medians over REPS rounds. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/attr.h"
+#include "core/mem.h"
+#include "core/num.h"
+#include "core/prog.h"
+#include "core/rng.h"
+#include "runtime/eval.h"
+
+enum { CTX = 512, N_TOKENS = 24, N_WINDOWS = 4, MOST_REPS = 32 };
+static const int counts[] = {1, 4, 16};
+
+struct figure {
+    double rate[MOST_REPS];
+    int n;
+};
+
+static int by_size(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+static double median(struct figure *f) {
+    qsort(f->rate, (size_t)f->n, sizeof *f->rate, by_size);
+    return f->n % 2 ? f->rate[f->n / 2] : (f->rate[f->n / 2 - 1] + f->rate[f->n / 2]) / 2;
+}
+
+static void stop(const struct err *e) {
+    fprintf(stderr, "rows: %s\n", e->msg);
+    exit(1);
+}
+
+static int32_t draw(struct rng *r, const struct model *m) {
+    return (int32_t)(rng_u64(r) % (uint64_t)m->hp.d[HD_VOCAB]);
+}
+
+/* Tokens per second of all n sequences. */
+static double decode(struct session *s, int n, struct rng *r, float *logits) {
+    const struct model *m = session_model(s);
+    struct seq *q[16];
+    struct session_row row[16];
+    struct err e;
+    for (int i = 0; i < n; i++)
+        if (session_new_seq(s, 64, &q[i], &e)) stop(&e);
+    double t0 = 0;
+    for (int t = -2; t < N_TOKENS; t++) {
+        if (t == 0) t0 = prog_now_s();
+        for (int i = 0; i < n; i++) row[i] = (struct session_row){draw(r, m), q[i], WANT_LOGITS};
+        if (session_run(s, row, n, NULL, logits, &e)) stop(&e);
+    }
+    const double rate = n * N_TOKENS / (prog_now_s() - t0);
+    for (int i = 0; i < n; i++) seq_free(q[i]);
+    return rate;
+}
+
+static struct session *open_session(const struct model *m, struct pool *p, enum act_mode act,
+                                    int64_t n_ubatch) {
+    struct session *s = NULL;
+    struct err e;
+    const struct session_opts o = {.n_ctx = CTX,
+                                   .n_ubatch = n_ubatch,
+                                   .isa = kern_isa_best(),
+                                   .act = act,
+                                   .pack = true,
+                                   .kv_type = QT_F16,
+                                   .pool = p};
+    if (session_new(&s, m, &o, &e)) stop(&e);
+    return s;
+}
+
+int main(int argc, char **argv) {
+    struct model *m = NULL;
+    struct pool *p = NULL;
+    struct err e;
+    struct rng r;
+    if (argc < 3) return 2;
+    const int reps = argc > 3 ? (int)min_i64(atoi(argv[3]), MOST_REPS) : 3;
+    rng_seed(&r, 1);
+    if (model_open(&m, argv[1], &e) || pool_new(&p, atoi(argv[2]), &e)) stop(&e);
+    struct figure together[COUNT_OF(counts)] = {0}, ppl[2] = {0}, kld[2] = {0};
+    float *logits = xcalloc((size_t)(16 * m->hp.d[HD_VOCAB]), sizeof *logits);
+    struct session *s = open_session(m, p, ACT_Q8, 64);
+    for (int k = 0; k < reps; k++)
+        for (size_t i = 0; i < COUNT_OF(counts); i++)
+            together[i].rate[together[i].n++] = decode(s, counts[i], &r, logits);
+    session_free(s);
+    free(logits);
+    struct ids ids = {0};
+    for (int64_t i = 0; i < N_WINDOWS * CTX; i++) ids_add(&ids, draw(&r, m));
+    struct session *base[2], *cand[2];
+    for (int i = 0; i < 2; i++) {
+        base[i] = open_session(m, p, ACT_F32, i ? eval_rows(CTX) : CTX);
+        cand[i] = open_session(m, p, ACT_F32, i ? eval_rows(CTX) : CTX);
+    }
+    for (int k = 0; k < reps; k++)
+        for (int i = 0; i < 2; i++) {
+            struct eval_ppl a;
+            struct eval_kld b;
+            if (eval_ppl(base[i], &ids, CTX, 0, 0, NULL, &a, &e)) stop(&e);
+            if (eval_kld(base[i], &cand[i], 1, &ids, CTX, 0, &b, NULL, &e)) stop(&e);
+            ppl[i].rate[ppl[i].n++] = a.tok_per_s;
+            kld[i].rate[kld[i].n++] = b.tok_per_s;
+        }
+    printf("{\n \"threads\": %s, \"isa\": \"%s\", \"reps\": %d,\n \"decode_tok_per_s\": {", argv[2],
+           kern_isa_name(kern_isa_best()), reps);
+    for (size_t i = 0; i < COUNT_OF(counts); i++)
+        printf("%s\"%d\": %.2f", i ? ", " : "", counts[i], median(&together[i]));
+    printf("},\n \"decode_over_one\": {\"4\": %.2f, \"16\": %.2f},\n",
+           median(&together[1]) / median(&together[0]), median(&together[2]) / median(&together[0]));
+    printf(" \"ppl_tok_per_s\": {\"one_by_one\": %.1f, \"together\": %.1f, \"ratio\": %.2f},\n",
+           median(&ppl[0]), median(&ppl[1]), median(&ppl[1]) / median(&ppl[0]));
+    printf(" \"kld_tok_per_s\": {\"one_by_one\": %.1f, \"together\": %.1f, \"ratio\": %.2f}\n}\n",
+           median(&kld[0]), median(&kld[1]), median(&kld[1]) / median(&kld[0]));
+    for (int i = 0; i < 2; i++) {
+        session_free(cand[i]);
+        session_free(base[i]);
+    }
+    ids_release(&ids);
+    model_close(m);
+    pool_free(p);
+    return 0;
+}

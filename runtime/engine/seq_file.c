@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: MIT
+/* runtime/engine/seq_file.c - a sequence in a file.
+ *
+ *     char magic[8] "honeseq\n", u32 version 1, u32 slots, i64 tokens, u64 floats of states
+ *     char model[32]: model_id of the model it belongs to
+ *     per slot: char key type[16], value type[16], i64 heads, key width, value width, first
+ * position per slot and head: rows of keys, then of values, of the positions [first, tokens) the
+ * states of recurrent layers u64 checksum: of all parts in order
+ *
+ * Numbers are little-endian. A slot with a window has the positions that its next query may see and
+ * those that share a page with them. How sequences are cut into pages is nowhere in the file. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/bytes.h"
+#include "core/hash.h"
+#include "core/io.h"
+#include "core/num.h"
+#include "runtime/exec.h"
+
+enum { VERSION = 1, HEAD_BYTES = 64, SLOT_BYTES = 64, NAME_BYTES = 16 };
+static const char magic[8] = {'h', 'o', 'n', 'e', 's', 'e', 'q', '\n'};
+
+/* ---- one part after the other, to a file or from a map ---- */
+
+struct stream {
+    struct out *out;       /* writing: the file */
+    const struct map *map; /* reading: the file ... */
+    uint64_t at;           /* ... and how far it was read */
+    uint64_t sum;
+};
+
+/* The checksum after one part more. */
+static uint64_t add_sum(uint64_t sum, const void *p, uint64_t n) {
+    const uint64_t two[2] = {sum, hash_u64(p, (size_t)n)};
+    return hash_u64(two, sizeof two);
+}
+
+static int part(struct stream *f, void *p, uint64_t n, struct err *e) {
+    if (f->out) {
+        TRY(out_write(f->out, p, n, e));
+    } else {
+        if (n > f->map->size - f->at)
+            return err_set(e, ERR_DATA, "%s ends too early: it was cut", f->map->path);
+        memcpy(p, f->map->data + f->at, (size_t)n);
+        f->at += n;
+    }
+    f->sum = add_sum(f->sum, p, n);
+    return 0;
+}
+
+/* ---- header ---- */
+
+static void put_name(uint8_t *to, const char *name) {
+    size_t n = strlen(name);
+    memcpy(to, name, n < NAME_BYTES ? n : NAME_BYTES);
+}
+
+static void describe(const struct session *s, const struct seq *q, uint8_t head[HEAD_BYTES]) {
+    char id[33];
+    memset(head, 0, HEAD_BYTES);
+    memcpy(head, magic, sizeof magic);
+    store_u32(head + 8, VERSION);
+    store_u32(head + 12, (uint32_t)q->cache->kv.n_slots);
+    store_u64(head + 16, (uint64_t)q->pos);
+    store_u64(head + 24, q->cache->rec.n_bytes / sizeof(float));
+    model_id(s->m, id);
+    memcpy(head + 32, id, 32);
+}
+
+static void describe_slot(const struct seq *q, int i, uint8_t d[SLOT_BYTES]) {
+    const struct kv_slot *s = &q->cache->kv.slot[i];
+    memset(d, 0, SLOT_BYTES);
+    if (!s->n_heads) return;
+    put_name(d, s->kt->name);
+    put_name(d + 16, s->vt->name);
+    store_u64(d + 32, (uint64_t)s->n_heads);
+    store_u64(d + 40, (uint64_t)s->k_dim);
+    store_u64(d + 48, (uint64_t)s->v_dim);
+    store_u64(d + 56, (uint64_t)(q->slot[i].first * q->cache->page_tok));
+}
+
+/* Rows of every slot in order of head and page, then the states. */
+static int contents(struct stream *f, struct seq *q, const int64_t *first, struct err *e) {
+    const struct cache *c = q->cache;
+    for (int i = 0; i < c->kv.n_slots; i++) {
+        const struct kv_slot *s = &c->kv.slot[i];
+        for (int64_t h = 0; h < s->n_heads; h++)
+            for (int64_t p = first[i], end; p < q->pos; p = end) {
+                end = min_i64((p / c->page_tok + 1) * c->page_tok, q->pos);
+                const uint64_t n = (uint64_t)(end - p);
+                TRY(part(f, seq_key(q, i, h, p), n * s->k_row, e));
+                TRY(part(f, seq_value(q, i, h, p), n * s->v_row, e));
+            }
+    }
+    return c->rec.n_bytes ? part(f, q->state, c->rec.n_bytes, e) : 0;
+}
+
+int session_save_seq(const struct session *s, const struct seq *q, const char *path, bool overwrite,
+                     struct err *e) {
+    struct seq *from = q ? (struct seq *)(uintptr_t)q : s->own; /* contents only reads it */
+    struct stream f = {0};
+    uint8_t head[HEAD_BYTES], d[SLOT_BYTES];
+    if (!s->be->paged)
+        return err_set(e, ERR_USAGE, "sequences on %s cannot be kept in a file yet", s->be->name);
+    TRY(out_open(&f.out, path, overwrite, e));
+    int64_t *first = calloc((size_t)s->cache.kv.n_slots + 1, sizeof *first);
+    describe(s, from, head);
+    int rc = first ? part(&f, head, sizeof head, e) : err_set(e, ERR_SYS, "out of memory");
+    for (int i = 0; i < s->cache.kv.n_slots && !rc; i++) {
+        describe_slot(from, i, d);
+        first[i] = from->slot[i].first * s->cache.page_tok;
+        rc = part(&f, d, sizeof d, e);
+    }
+    if (!rc) rc = contents(&f, from, first, e);
+    store_u64(d, f.sum);
+    if (!rc) rc = out_write(f.out, d, 8, e);
+    if (!rc) rc = out_commit(f.out, e);
+    out_close(f.out);
+    free(first);
+    return rc;
+}
+
+/* ---- reading ---- */
+
+/* The header must be what this session would write for as many tokens. */
+static int check_head(const struct session *s, const uint8_t *have, int64_t *n_tok,
+                      const char *path, struct err *e) {
+    uint8_t want[HEAD_BYTES];
+    struct seq like = *s->own;
+    if (memcmp(have, magic, sizeof magic) != 0)
+        return err_set(e, ERR_DATA, "%s is not a saved sequence", path);
+    if (load_u32(have + 8) != VERSION)
+        return err_set(e, ERR_DATA,
+                       "%s has version %" PRIu32 ", this program reads %d: save it again", path,
+                       load_u32(have + 8), VERSION);
+    const uint64_t n = load_u64(have + 16);
+    if (n > (uint64_t)s->o.n_ctx)
+        return err_set(e, ERR_USAGE,
+                       "%s holds %" PRIu64 " tokens, the context only %" PRId64
+                       ": use a larger --ctx",
+                       path, n, s->o.n_ctx);
+    *n_tok = like.pos = (int64_t)n;
+    describe(s, &like, want);
+    if (memcmp(have, want, HEAD_BYTES) == 0) return 0;
+    return err_set(e, ERR_DATA, "%s was saved with another model than %s: save it again", path,
+                   gguf_path(s->m->gguf));
+}
+
+static int check_slot(const struct seq *q, int i, const uint8_t *have, int64_t n_tok,
+                      int64_t *first, const char *path, struct err *e) {
+    const struct kv_slot *s = &q->cache->kv.slot[i];
+    uint8_t want[SLOT_BYTES];
+    describe_slot(q, i, want);
+    const uint64_t from = load_u64(have + 56);
+    if (memcmp(have, want, 56) != 0)
+        return err_set(e, ERR_DATA, "%s was saved with a cache of another type: use its --kv-type",
+                       path);
+    const int64_t needed = s->window > 0 ? max_i64(n_tok - s->window + 1, 0) : 0;
+    if (from > (uint64_t)needed)
+        return err_set(e, ERR_DATA, "%s: slot %d begins at %" PRIu64 ": the file is damaged", path,
+                       i, from);
+    *first = (int64_t)from;
+    return 0;
+}
+
+/* The file's last eight bytes against the sum of what came before. */
+static int check_sum(const struct stream *f, struct err *e) {
+    if (f->map->size - f->at == 8 && load_u64(f->map->data + f->at) == f->sum) return 0;
+    return err_set(e, ERR_DATA, "%s: the checksum does not fit: the file is damaged", f->map->path);
+}
+
+static int load(const struct session *s, struct seq *q, struct stream *f, int64_t *first,
+                struct err *e) {
+    uint8_t head[HEAD_BYTES], d[SLOT_BYTES];
+    int64_t n_tok = 0;
+    TRY(part(f, head, sizeof head, e));
+    TRY(check_head(s, head, &n_tok, f->map->path, e));
+    for (int i = 0; i < s->cache.kv.n_slots; i++) {
+        TRY(part(f, d, sizeof d, e));
+        TRY(check_slot(q, i, d, n_tok, &first[i], f->map->path, e));
+    }
+    TRY(seq_make_room(q, n_tok, first, e));
+    TRY(contents(f, q, first, e));
+    return check_sum(f, e);
+}
+
+int session_load_seq(struct session *s, struct seq *q, const char *path, struct err *e) {
+    struct map map = {0};
+    struct stream f = {.map = &map};
+    struct seq *fresh = NULL;
+    if (!s->be->paged)
+        return err_set(e, ERR_USAGE, "sequences on %s cannot be read from a file yet", s->be->name);
+    TRY(map_open(&map, path, e));
+    int64_t *first = calloc((size_t)s->cache.kv.n_slots + 1, sizeof *first);
+    int rc = first ? seq_new(&fresh, &s->cache, 0, e) : err_set(e, ERR_SYS, "out of memory");
+    if (!rc) rc = load(s, fresh, &f, first, e);
+    if (!rc) seq_restore(q ? q : s->own, fresh);
+    seq_free(fresh);
+    free(first);
+    map_close(&map);
+    return rc;
+}
