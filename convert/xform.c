@@ -90,14 +90,18 @@ static void load_row(const struct job *j, const struct place *at, float *dst, fl
 }
 
 bool xform_makes(enum xform xf) {
-    return xf == XF_ROPE_FREQS || xf == XF_ROPE_LLAMA3;
+    return xf == XF_ROPE_FREQS || xf == XF_ROPE_LLAMA3 || xf == XF_ROPE_FAR || xf == XF_ROPE_NEAR;
 }
 static void make_row(const struct job *j, float *dst) {
     const struct hparams *h = &j->p->hp;
+    const enum xform xf = j->it->xf;
     for (int64_t i = 0; i < j->cols; i++)
-        dst[i] = j->it->xf == XF_ROPE_LLAMA3  ? (float)llama3_divisor(h, i)
-                 : i < h->d[HD_FREQS_ROT] / 2 ? 1.0f
-                                              : 1e30f;
+        if (xf == XF_ROPE_LLAMA3)
+            dst[i] = (float)llama3_divisor(h, i);
+        else if (xf == XF_ROPE_FREQS)
+            dst[i] = i < h->d[HD_FREQS_ROT] / 2 ? 1.0f : 1e30f;
+        else
+            dst[i] = (xf == XF_ROPE_FAR ? h->far : h->near)[i];
 }
 
 /* Column groups into GGUF order; `size` bytes per element. */

@@ -49,6 +49,12 @@ enum hp_dim {
     HD_FF_EXP,
     HD_FF_EXP2,        /* fused gate+up rows */
     HD_FF_SHEXP,
+    HD_SHEXPS,         /* shared experts; their widths add up to FF_SHEXP */
+    HD_LEAD_DENSE,     /* first layers without experts */
+    HD_SCORE,          /* of the router, as expert_gating_func: 1 softmax, 2 sigmoid; 0: the usual */
+    HD_NORM_TOPK,      /* 1: weights of chosen experts are divided by their sum */
+    HD_GROUPS,
+    HD_GROUPS_USED,
     HD_LIN_K_HEADS,
     HD_LIN_V_HEADS,
     HD_LIN_K_DIM,
@@ -64,6 +70,8 @@ enum hp_dim {
     HD_ROPE_SEC2,
     HD_ROPE_SEC3,
     HD_FREQS,          /* divisors of rotary angles (rope_freqs.weight) of full layers: head_dim / 2 */
+    HD_LONG,           /* 1: there are divisors for long contexts and for short ones (TR_FOUND) */
+    HD_HALF_ROT,       /* layer; pairs that rope turns */
     HD_FREQS_ROT,      /* dimensions that those divisors leave turning; known while converting only */
     HD_YARN_CTX,       /* context before the extension, YaRN or Llama 3 */
     HD_PERIOD,         /* windows: every so many layers one sees all */
@@ -84,6 +92,9 @@ enum hp_real {
     HF_EMBD_SCALE,     /* of embeddings, of what a block adds, of logits; 0: 1 */
     HF_RESIDUAL_SCALE,
     HF_LOGIT_SCALE,
+    HF_ROPE_FACTOR,    /* positions are divided by it; 0: 1 */
+    HF_ROPE_M,         /* factor of cos and sin; 0: 1 */
+    HF_EXPERT_SCALE,   /* of the weights of chosen experts; 0: 1 */
     HF_YARN_FACTOR,    /* YaRN context extension; factor 0: none (models/yarn.c) */
     HF_YARN_ATTN,
     HF_YARN_FAST,
@@ -94,7 +105,7 @@ enum hp_real {
     HF_COUNT
 };
 // clang-format on
-enum { HP_MAX_LAYERS = 512 };
+enum { HP_MAX_LAYERS = 512, HP_MAX_PAIRS = 256 };
 enum mix_kind { MIX_ATTN, MIX_DELTA, MIX_MAMBA2, MIX_CONV, MIX_KDA, MIX_COUNT };
 enum ffn_kind { FFN_DENSE, FFN_MOE, FFN_NONE };
 /* What may differ between layers. layers.c fills it; whoever knows better changes it before
@@ -117,6 +128,8 @@ struct hparams {
     double f_windowed[HF_COUNT];
     uint64_t own; /* bit 1 << slot: layer[] got the numbers of this slot one by one */
     struct layer_hp layer[HP_MAX_LAYERS]; /* trunk, then MTP blocks */
+    float far[HP_MAX_PAIRS],
+        near[HP_MAX_PAIRS]; /* HD_LONG's divisors; known while converting only */
 };
 _Static_assert(HD_COUNT <= 64, "struct hparams has a bit for every slot");
 
@@ -128,6 +141,7 @@ enum hp_flag {
     HPF_ZERO_OK = 8,
     HPF_KEEP_ZERO = 16 /* the key is written even when 0 */,
     HPF_WINDOWED = 32 /* of the layers with a window */,
+    HPF_BOOL = 128 /* true or false in both worlds */,
     HPF_LAYERS = 64 /* one number, or one for each trunk layer, in both worlds */
 };
 struct hp_row {
@@ -154,6 +168,8 @@ enum xform {
     XF_ROPE_PAIRS,   /* rows of each head of `group`: new[2i + b] = old[i + b * group/2] */
     XF_ROPE_FREQS, /* made, not read: 1 for the first HD_ROT/2 entries, 1e30 (no rotation) behind */
     XF_ROPE_LLAMA3, /* made, not read: llama3_divisor of each pair */
+    XF_ROPE_FAR,    /* made, not read: struct hparams.far */
+    XF_ROPE_NEAR,   /* ... .near */
     XF_COUNT
 };
 /* What a tensor is, for recipes, floors and reports. */

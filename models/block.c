@@ -202,11 +202,22 @@ static void side_by_side(struct build *b, const struct block_spec *s) {
     add(b, &s->after_ffn, f);
 }
 
+/* What the model's keys say of its router. */
+static void router_of(const struct hparams *h, struct router_spec *r) {
+    if (h->d[HD_SCORE] == 2) r->score = SCORE_SIGMOID;
+    if (h->d[HD_GROUPS] > 1) {
+        r->groups = h->d[HD_GROUPS];
+        r->top = h->d[HD_GROUPS_USED];
+    }
+    r->scale = h->f[HF_EXPERT_SCALE];
+}
+
 int block_layer(struct build *b, struct err *e) {
     const struct decoder_spec *dec = b->arch->decoder;
     struct block_spec s = dec->block;
     if (!(s.attn.softcap > 0)) s.attn.softcap = b->h->f[HF_ATTN_SOFTCAP];
     if (!(s.attn.scale > 0)) s.attn.scale = b->h->f[HF_ATTN_SCALE];
+    router_of(b->h, &s.ffn.router);
     if (dec->layer) dec->layer(b->h, b->layer, &s);
     TRY(spec_check(b->arch, b->h, b->layer, &s, e));
     if (s.parallel)
@@ -222,6 +233,7 @@ int block_layer(struct build *b, struct err *e) {
 
 void block_rope_base(const struct hparams *h, struct graph *g) {
     g->rope_base = h->f[HF_ROPE_BASE];
+    g->rope_m = h->f[HF_ROPE_M];
     g->yarn = (struct gr_yarn){h->f[HF_YARN_FACTOR], h->f[HF_YARN_ATTN], h->f[HF_YARN_FAST],
                                h->f[HF_YARN_SLOW], (double)h->d[HD_YARN_CTX]};
 }
@@ -235,7 +247,8 @@ static double embd_scale(const struct decoder_spec *dec, const struct hparams *h
 int block_decoder(const struct arch *a, const struct hparams *h, struct graph *g, struct err *e) {
     static const struct norm_spec usual = {NORM_RMS, "output_norm"};
     const struct decoder_spec *dec = a->decoder;
-    struct build b = {.arch = a, .h = h, .g = g, .layer = -1, .freqs = GR_NONE, .extra = GR_NONE};
+    struct build b = {
+        .arch = a, .h = h, .g = g, .layer = -1, .freqs = GR_NONE, .far = GR_NONE, .extra = GR_NONE};
     block_rope_base(h, g);
     g->softcap = h->f[HF_SOFTCAP];
     g->residual = graph_reg(g, h->d[HD_EMBD]);
@@ -243,6 +256,10 @@ int block_decoder(const struct arch *a, const struct hparams *h, struct graph *g
     const double logits = h->f[HF_LOGIT_SCALE];
     block_embed(&b, embd, g->residual, embd_scale(dec, h));
     if (h->d[HD_FREQS]) b.freqs = block_weight(&b, "rope_freqs.weight");
+    if (h->d[HD_LONG]) {
+        b.freqs = block_weight(&b, "rope_factors_short.weight");
+        b.far = block_weight(&b, "rope_factors_long.weight");
+    }
     if (dec->start) dec->start(&b);
     for (b.layer = 0; b.layer < h->d[HD_LAYERS]; b.layer++) TRY(block_layer(&b, e));
     b.layer = -1;

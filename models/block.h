@@ -16,7 +16,8 @@ struct build {
     const struct hparams *h;
     struct graph *g;
     int layer;  /* current block, -1 outside */
-    gr_w freqs; /* divisors of rotary angles (rope_freqs.weight), GR_NONE without */
+    gr_w freqs; /* divisors of rotary angles, GR_NONE without */
+    gr_w far;   /* those of long contexts, where they differ */
     gr_reg free[BUILD_MAX_FREE];
     int n_free;
     int slot[HP_MAX_LAYERS]; /* cache slot of a layer that has keys of its own */

@@ -74,7 +74,13 @@ static void rope(struct build *b, const struct attn_spec *s, const struct layer_
     n->head_dim = l->head_dim;
     n->n_rot = l->n_rot;
     n->rope_base = l->rope_base;
-    if (s->rope.scaling == SCALING_MODEL || !l->window) n->w[0] = b->freqs;
+    if (s->rope.scaling == SCALING_FULL && l->window) {
+        n->no_yarn = true;
+        return;
+    }
+    n->rope_factor = b->h->f[HF_ROPE_FACTOR];
+    n->w[0] = b->freqs;
+    n->w[1] = b->far;
 }
 
 /* Norm, if the table has it, and rope, if any, of queries or keys. */
@@ -94,6 +100,7 @@ gr_reg block_attn(struct build *b, const struct attn_spec *s, gr_reg in) {
         norm_rope(b, s, &s->k_norm, l, r.k);
         b->slot[b->layer] = b->g->n_attn_slots++;
     }
+    const gr_w sinks = block_weight_if(b, "attn_sinks.weight");
     gr_reg o = block_take(b, l->heads * l->head_dim);
     struct gr_node *n = graph_node(b->g, OP_ATTN, b->layer);
     n->dst = o;
@@ -105,6 +112,8 @@ gr_reg block_attn(struct build *b, const struct attn_spec *s, gr_reg in) {
     n->n_kv_heads = l->kv_heads;
     n->head_dim = n->v_dim = l->head_dim;
     n->window = l->window;
+    n->softcap = (float)s->softcap;
+    n->w[0] = sinks;
     n->scale = (float)(s->scale > 0 ? s->scale : 1.0 / sqrt((double)l->head_dim));
     block_give(b, r.q);
     block_give(b, r.k);

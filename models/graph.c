@@ -63,8 +63,8 @@ struct gr_node *graph_node(struct graph *g, enum gr_op op, int layer) {
                           .dst = GR_NONE,
                           .dst2 = GR_NONE,
                           .src = {GR_NONE, GR_NONE, GR_NONE},
-                          .w = {GR_NONE, GR_NONE, GR_NONE, GR_NONE, GR_NONE},
                           .slot = GR_NONE};
+    for (int i = 0; i < GR_WEIGHTS; i++) n->w[i] = GR_NONE;
     return n;
 }
 

@@ -23,7 +23,8 @@ enum gr_op {
     OP_COUNT
 };
 enum gr_act { GR_SILU, GR_GELU, GR_GELU_ERF, GR_RELU2 }; /* f of OP_ACT */
-enum { GR_WEIGHTS = 5, GR_SOURCES = 3 }; /* most weights and sources of an operation */
+enum gr_score { GR_SOFTMAX, GR_SIGMOID, GR_LOGIT };      /* p of OP_MOE */
+enum { GR_WEIGHTS = 10, GR_SOURCES = 3 }; /* most weights and sources of an operation */
 
 /* What a weight is to the operation that takes it. */
 enum gr_role {
@@ -59,6 +60,14 @@ struct gr_role_info {
 };
 extern const struct gr_role_info gr_roles[USE_COUNT];
 
+/* How OP_MOE chooses and weighs experts; all 0: as softmax routers do. */
+struct gr_router {
+    enum gr_score score;
+    bool keep;           /* weights are not divided by their sum */
+    int64_t groups, top; /* 0: none */
+    float scale;         /* 0: 1 */
+};
+
 struct gr_node {
     enum gr_op op;
     int layer; /* block index, -1 global: for messages, imatrix, probes */
@@ -71,7 +80,20 @@ struct gr_node {
     int64_t window, offset; /* OP_ATTN; OP_GEGLU, OP_ACT, OP_COLUMNS */
     bool adjacent, gelu;    /* OP_ROPE; OP_MOE */
     enum gr_act act;
+    double rope_factor; /* OP_ROPE: angles are divided by it; 0: 1 */
+    bool no_yarn;       /* OP_ROPE: the graph's context extension is not for this layer */
+    float softcap;      /* OP_ATTN; 0: none */
+    struct gr_router router;
+    float alpha, limit; /* OP_MOE: of the clamped activation; limit 0: another one */
 };
+/* Whether an OP_MOE chooses as softmax routers do, with experts of the usual form. */
+static inline bool gr_router_is_plain(const struct gr_node *n) {
+    const struct gr_router *r = &n->router;
+    bool plain =
+        r->score == GR_SOFTMAX && !r->keep && !r->groups && !(r->scale > 0) && !(n->limit > 0);
+    for (int k = 5; k < GR_WEIGHTS; k++) plain = plain && n->w[k] == GR_NONE;
+    return plain;
+}
 struct gr_weight {
     char name[64];
     int64_t ne[4];
@@ -117,6 +139,7 @@ struct graph {
     int n_regs, cap_regs;
     int n_attn_slots, n_rec_slots;
     double rope_base;
+    double rope_m; /* factor of cos and sin of every OP_ROPE; 0: 1 */
     struct gr_yarn yarn;
     double softcap;    /* of the head: logits = softcap * tanh(logits / softcap); 0: none */
     gr_reg hidden_in;  /* draft graphs: rows given with the tokens (session_forward_hidden) */

@@ -150,6 +150,7 @@ static int row_from_gguf(struct hparams *h, const struct arch *a, const struct h
                                key, a->name);
         return store_int(h, r, key, v, seen, e);
     }
+    if (r->flags & HPF_BOOL) return store_int(h, r, key, gguf_bool_or(g, key, false), seen, e);
     uint64_t v;
     TRY(gguf_get_u64(g, key, &v, e));
     if (v > (uint64_t)max_int) return err_set(e, ERR_DATA, "%s is too large", key);
@@ -218,6 +219,10 @@ void hparams_write(const struct hparams *h, const struct arch *a, struct gguf_w 
             write_list(h, r->slot, key, w);
             continue;
         }
+        if (r->flags & HPF_BOOL) {
+            gguf_w_bool(w, key, h->d[r->slot] != 0);
+            continue;
+        }
         int64_t v = r->flags & HPF_LAYERS ? hp_dim(h, 0, r->slot)
                                           : (windowed ? h->d_windowed : h->d)[r->slot];
         if (r->slot == HD_LAYERS) v += h->d[HD_MTP];
@@ -276,6 +281,7 @@ static int row_from_hf(struct hparams *h, const struct hp_row *r, const struct h
         store_default(h, r, seen);
         return 0;
     }
+    if (r->flags & HPF_BOOL) return store_int(h, r, name, json_bool(j, false), seen, e);
     if (json_type(j) == JSON_ARR && (r->flags & HPF_LAYERS))
         return store_list(h, r, name, &(struct list){json_len(j), json_entry, j}, seen, e);
     if (json_type(j) != JSON_NUM) return err_set(e, ERR_DATA, "%s is not a number", name);

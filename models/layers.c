@@ -55,6 +55,8 @@ int64_t hp_dim(const struct hparams *h, int block, int slot) {
         return l->kv_heads * l->head_dim;
     case HD_QKV_OUT:
         return (l->heads + 2 * l->kv_heads) * l->head_dim;
+    case HD_HALF_ROT:
+        return l->n_rot / 2;
     case HD_FF:
         return l->ff;
     case HD_FF2:
@@ -89,7 +91,7 @@ static void fill_one(struct hparams *h, int64_t i) {
     l->rope_base = h->f[HF_ROPE_BASE];
     if (l->window && h->f_windowed[HF_ROPE_BASE] > 0) l->rope_base = h->f_windowed[HF_ROPE_BASE];
     l->mixer = MIX_ATTN;
-    l->ffn = h->d[HD_EXPERTS] ? FFN_MOE : FFN_DENSE;
+    l->ffn = h->d[HD_EXPERTS] && i >= h->d[HD_LEAD_DENSE] ? FFN_MOE : FFN_DENSE;
     l->no_rope = l->keys_are_values = false;
     l->kv_of = (int)i;
 }
@@ -120,6 +122,7 @@ int layers_fill(struct hparams *h, struct err *e) {
     TRY(hparams_mul(h, HD_KV_OUT, d[HD_KV_HEADS], d[HD_HEAD_DIM], e));
     TRY(hparams_mul(h, HD_EMBD2, 2, d[HD_EMBD], e));
     if (d[HD_FREQS]) d[HD_FREQS] = d[HD_HEAD_DIM] / 2;
+    d[HD_HALF_ROT] = d[HD_ROT] / 2;
     for (int64_t i = 0; i < d[HD_LAYERS] + d[HD_MTP]; i++) {
         fill_one(h, i);
         TRY(check_one(&h->layer[i], e));

@@ -1,13 +1,24 @@
 // SPDX-License-Identifier: MIT
 /* models/olmo.c - OLMo 2 and 3: no norms before the halves of a block but after them, and norms of
  * queries and keys over all heads at once. OLMo 3 has a window in three layers of four, and a
- * context extension in full layers only. */
+ * context extension in full layers only. OLMoE: norms before, experts whose weights are not divided
+ * by their sum. */
 #include "core/attr.h"
+#include "core/hfdir.h"
+#include "core/json.h"
 #include "models/rows.h"
 
 static const char *const hf_classes[] = {"Olmo2ForCausalLM", "Olmo3ForCausalLM", NULL};
+static const char *const moe_classes[] = {"OlmoeForCausalLM", NULL};
 // clang-format off
 static const struct hp_row hp[] = {HP_ROWS_DECODER, HP_ROW_FF, HP_ROW_WINDOW(0), {.slot = -1}};
+static const struct hp_row moe_hp[] = {
+    HP_ROWS_DECODER, HP_ROW_FF, HP_ROW_EXPERT_COUNTS, {NULL, "intermediate_size", HD_FF_EXP, HPF_NO_KEY, 0}, {.slot = -1},
+};
+static const struct tensor_row moe_tensors[] = {
+    ROW_TOKEN_EMBD, ROWS_PRE_NORMS(XF_COPY), ROWS_QKVO(HD_ATTN_OUT, XF_COPY), ROWS_QK_NORM_WIDE, ROWS_EXPERTS, ROW_OUTPUT_NORM(XF_COPY),
+    ROW_OUTPUT, {.gguf = NULL},
+};
 static const struct tensor_row tensors[] = {
     ROW_TOKEN_EMBD,
     ROWS_QKVO(HD_ATTN_OUT, XF_COPY),
@@ -21,10 +32,18 @@ static const struct tensor_row tensors[] = {
 };
 // clang-format on
 
+/* The width of an expert is that of the feed-forward. */
+static int derive_moe(struct hparams *h, struct err *e) {
+    if (!h->d[HD_FF_EXP]) h->d[HD_FF_EXP] = h->d[HD_FF];
+    TRY(derive_experts(h, e));
+    return layers_fill(h, e);
+}
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
-    static const char *const no[] = {"attention_bias", NULL};
+    static const char *const no[] = {"attention_bias", "norm_topk_prob", NULL};
     UNUSED(h);
     TRY(hf_check_off(dir, no, e));
+    if (json_type(hfdir_hparam(dir, "clip_qkv")) == JSON_NUM)
+        return err_set(e, ERR_DATA, "clip_qkv is set, which is not supported");
     return hf_check_rope(dir, e);
 }
 
@@ -33,7 +52,12 @@ static const struct decoder_spec decoder = {
               .attn = {.rope = {.kind = ROPE_HALVES, .scaling = SCALING_FULL}, QK_NORMS}},
 };
 
-extern const struct arch arch_olmo2;
+static const struct decoder_spec moe_decoder = {
+    .block = {PRE_NORMS, .attn = {.rope = {.kind = ROPE_HALVES}, QK_NORMS},
+              .ffn = {.router = {.keep = true}}},
+};
+
+extern const struct arch arch_olmo2, arch_olmoe;
 const struct arch arch_olmo2 = {
     .name = "olmo2",
     .hf_classes = hf_classes,
@@ -46,4 +70,15 @@ const struct arch arch_olmo2 = {
     .window_period = 4,
     .window_keys = true,
     .decoder = &decoder,
+};
+const struct arch arch_olmoe = {
+    .name = "olmoe",
+    .hf_classes = moe_classes,
+    .family = "OLMoE",
+    .size_note = "mixture-of-experts transformer",
+    .hp = moe_hp,
+    .tensors = moe_tensors,
+    .derive = derive_moe,
+    .from_hf = from_hf,
+    .decoder = &moe_decoder,
 };

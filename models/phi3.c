@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: MIT
 /* models/phi3.c - Phi-3, Phi-3.5, Phi-4 and their minis: q, k and v in one matrix, gate and up in
- * another, rope of a part of each head in some, a window in all layers or none. */
+ * another, rope of a part of each head in some, a window in all layers or none. Models for long
+ * contexts have two lists of divisors of angles (longrope): one for sessions up to the original
+ * context, one for longer ones. */
+#include <math.h>
+#include <string.h>
+
 #include "core/hfdir.h"
 #include "core/json.h"
 #include "models/rows.h"
@@ -13,8 +18,12 @@ static const struct hp_row hp[] = {
     HP_ROW_WINDOW(HPF_ZERO_OK | HPF_KEEP_ZERO),
     {.slot = -1},
 };
+#define FACTORS(name, xf) \
+    {"rope_factors_" name ".weight", NULL, {HD_HALF_ROT}, xf, 0, ROLE_OTHER, W_GLOBAL, TR_F32 | TR_FOUND | TR_IF(HD_LONG)}
 static const struct tensor_row tensors[] = {
     ROW_TOKEN_EMBD,
+    FACTORS("long", XF_ROPE_FAR),
+    FACTORS("short", XF_ROPE_NEAR),
     ROWS_PRE_NORMS(XF_COPY),
     ROW_MAT("attn_qkv", "self_attn.qkv_proj", HD_QKV_OUT, HD_EMBD, ROLE_ATTN_QKV, W_ATTN, 0),
     ROW_MAT("attn_output", "self_attn.o_proj", HD_EMBD, HD_ATTN_OUT, ROLE_ATTN_OUTPUT, W_ATTN, 0),
@@ -25,22 +34,54 @@ static const struct tensor_row tensors[] = {
 };
 // clang-format on
 
+/* The divisors of one list of config.json. */
+static int read_list(const struct hparams *h, const struct json *j, float *to, const char *name,
+                     struct err *e) {
+    int64_t i = 0;
+    if (json_type(j) != JSON_ARR || json_len(j) != h->d[HD_ROT] / 2 || json_len(j) > HP_MAX_PAIRS)
+        return err_set(e, ERR_DATA, "longrope without %s of %lld numbers", name,
+                       (long long)h->d[HD_ROT] / 2);
+    for (j = json_first(j); j; j = json_next(j), i++) {
+        to[i] = (float)json_num(j, 0);
+        if (!(to[i] > 0 && isfinite(to[i])))
+            return err_set(e, ERR_DATA, "%s[%lld] is no positive number", name, (long long)i);
+    }
+    return 0;
+}
+
+/* longrope, called su once: *is tells. */
+static int longrope(struct hparams *h, const struct hfdir *dir, bool *is, struct err *e) {
+    const struct json *r = hfdir_hparam(dir, "rope_scaling");
+    if (json_type(r) != JSON_OBJ) r = hfdir_hparam(dir, "rope_parameters");
+    const char *type = json_str(json_get(r, "rope_type"));
+    if (!type) type = json_str(json_get(r, "type"));
+    *is = type && (strcmp(type, "longrope") == 0 || strcmp(type, "su") == 0);
+    if (!*is) return 0;
+    TRY(read_list(h, json_get(r, "long_factor"), h->far, "long_factor", e));
+    TRY(read_list(h, json_get(r, "short_factor"), h->near, "short_factor", e));
+    const double by = (double)h->d[HD_CTX] / (double)h->d[HD_YARN_CTX];
+    h->f[HF_ROPE_M] = by > 1 ? sqrt(1 + log(by) / log((double)h->d[HD_YARN_CTX])) : 1;
+    h->d[HD_LONG] = 1;
+    return 0;
+}
+
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const char *const no[] = {"attention_bias", NULL};
+    bool is;
     if (!h->d[HD_YARN_CTX]) h->d[HD_YARN_CTX] = h->d[HD_CTX];
     TRY(hf_check_off(dir, no, e));
     TRY(hf_check_is(dir, "hidden_act", "silu", e));
     TRY(hf_partial_rope(h, dir, 1, e));
-    return hf_check_rope(dir, e);
+    TRY(longrope(h, dir, &is, e));
+    return is ? 0 : hf_check_rope(dir, e);
 }
 
+#define ATTN_FACTOR "phi3.rope.scaling.attn_factor"
 static int read_keys(struct hparams *h, const struct gguf *g, struct err *e) {
-    (void)h;
-    return gguf_find_tensor(g, "rope_factors_long.weight")
-               ? err_set(e, ERR_DATA,
-                         "it has longrope (rope_factors_long.weight), which is not "
-                         "computed yet")
-               : 0;
+    return gguf_find(g, ATTN_FACTOR) ? gguf_get_f64(g, ATTN_FACTOR, &h->f[HF_ROPE_M], e) : 0;
+}
+static void write_keys(const struct hparams *h, struct gguf_w *w) {
+    if (h->f[HF_ROPE_M] > 0) gguf_w_f32(w, ATTN_FACTOR, (float)h->f[HF_ROPE_M]);
 }
 
 static const struct decoder_spec decoder = {
@@ -51,13 +92,14 @@ extern const struct arch arch_phi3;
 const struct arch arch_phi3 = {
     .name = "phi3",
     .hf_classes = hf_classes,
-    .family = "Phi-3 and Phi-4 without longrope",
+    .family = "Phi-3 and Phi-4",
     .size_note = "dense transformer",
     .hp = hp,
     .tensors = tensors,
     .derive = layers_fill,
     .from_hf = from_hf,
     .read_keys = read_keys,
+    .write_keys = write_keys,
     .window_period = WINDOW_EVERYWHERE,
     .decoder = &decoder,
 };

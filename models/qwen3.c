@@ -43,11 +43,7 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
 static int moe_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     if (!json_bool(hfdir_hparam(dir, "norm_topk_prob"), false))
         return err_set(e, ERR_DATA, "norm_topk_prob is not true, which the format cannot hold");
-    if (json_num(hfdir_hparam(dir, "decoder_sparse_step"), 1) != 1 ||
-        json_len(hfdir_hparam(dir, "mlp_only_layers")) > 0)
-        return err_set(e, ERR_DATA,
-                       "decoder_sparse_step or mlp_only_layers asks for dense layers "
-                       "among the sparse ones, which the format cannot hold");
+    TRY(hf_all_sparse(dir, e));
     return from_hf(h, dir, e);
 }
 

@@ -13,7 +13,7 @@ extern const struct arch arch_qwen2, arch_qwen3, arch_qwen3moe, arch_qwen35, arc
 extern const struct arch arch_llama, arch_mistral3, arch_gemma4;
 extern const struct arch arch_gemma, arch_gemma2, arch_gemma3, arch_granite, arch_olmo2,
     arch_smollm3, arch_starcoder2, arch_stablelm, arch_phi3, arch_glm4, arch_exaone4, arch_seed_oss,
-    arch_cohere2;
+    arch_cohere2, arch_qwen2moe, arch_olmoe;
 
 // clang-format off
 static const struct arch *const all[] = {
@@ -38,6 +38,8 @@ static const struct arch *const all[] = {
     &arch_exaone4,
     &arch_seed_oss,
     &arch_cohere2,
+    &arch_qwen2moe,
+    &arch_olmoe,
 };
 // clang-format on
 

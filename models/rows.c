@@ -28,8 +28,10 @@ int hf_check_rope(const struct hfdir *dir, struct err *e) {
         const struct json *rope = hfdir_hparam(dir, where[i]);
         const char *type = json_str(json_get(rope, "rope_type"));
         if (!type) type = json_str(json_get(rope, "type"));
+        if (json_get(rope, "full_attention"))
+            type = json_str(json_get(json_get(rope, "full_attention"), "rope_type"));
         if (type && strcmp(type, "default") != 0 && strcmp(type, "mrope") != 0 &&
-            strcmp(type, "yarn") != 0)
+            strcmp(type, "yarn") != 0 && strcmp(type, "linear") != 0)
             return err_set(e, ERR_DATA,
                            "%s asks for rope_type \"%.40s\", which is not computed yet, so this "
                            "model cannot be converted%s",
@@ -68,4 +70,14 @@ int hf_check_is(const struct hfdir *dir, const char *key, const char *want, stru
     return is && strcmp(is, want) != 0
                ? err_set(e, ERR_DATA, "%s is \"%.40s\", not %s", key, is, want)
                : 0;
+}
+
+int hf_all_sparse(const struct hfdir *dir, struct err *e) {
+    const struct json *step = hfdir_hparam(dir, "decoder_sparse_step");
+    if (json_num(step, 1) < 1 || json_num(step, 1) > 1 ||
+        json_len(hfdir_hparam(dir, "mlp_only_layers")) > 0)
+        return err_set(e, ERR_DATA,
+                       "decoder_sparse_step or mlp_only_layers asks for dense layers "
+                       "among the sparse ones, which the format cannot hold");
+    return 0;
 }

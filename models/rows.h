@@ -30,11 +30,12 @@
 #define HP_ROW_VOCAB {NULL, "vocab_size", HD_VOCAB, HPF_NO_KEY | HPF_REQUIRED, 0}
 #define HP_ROWS_DECODER HP_ROWS_SIZES, HP_ROW_RMS_EPS, HP_ROW_ROPE_BASE, HP_ROW_VOCAB
 #define HP_ROW_FF {"feed_forward_length", "intermediate_size|hidden_dim", HD_FF, HPF_REQUIRED | HPF_LAYERS, 0}
-#define HP_ROWS_EXPERTS                                                                                        \
+#define HP_ROW_EXPERT_COUNTS                                                                                   \
     {"expert_count", "num_experts|num_local_experts|n_routed_experts", HD_EXPERTS, HPF_REQUIRED, 0},           \
-    {"expert_used_count", "num_experts_per_tok|top_k_experts", HD_EXPERTS_USED, HPF_REQUIRED, 0},              \
+    {"expert_used_count", "num_experts_per_tok|top_k_experts", HD_EXPERTS_USED, HPF_REQUIRED, 0}
+#define HP_ROWS_EXPERTS                                                                                        \
+    HP_ROW_EXPERT_COUNTS,                                                                                      \
     {"expert_feed_forward_length", "moe_intermediate_size", HD_FF_EXP, HPF_REQUIRED, 0}
-
 /* Dimensions that rope turns, where that is written. */
 #define HP_ROW_ROT {"rope.dimension_count", NULL, HD_ROT, 0, 0}
 #define HP_ROW_WINDOW(flags) {"attention.sliding_window", "sliding_window", HD_WINDOW, flags, 0}
@@ -113,6 +114,8 @@ int hf_check_rope(const struct hfdir *dir, struct err *e);
 int hf_rope_llama3(struct hparams *h, const struct hfdir *dir, struct err *e);
 /* Sets HD_ROT from partial_rotary_factor; `usual` where the config has none. */
 int hf_partial_rope(struct hparams *h, const struct hfdir *dir, double usual, struct err *e);
+/* Refuses dense layers among those with experts. */
+int hf_all_sparse(const struct hfdir *dir, struct err *e);
 /* Refuses a config whose `key` is another string than `want`; absent is fine. */
 int hf_check_is(const struct hfdir *dir, const char *key, const char *want, struct err *e);
 /* Refuses a config in which any of these switches is true; NULL ends the list. */

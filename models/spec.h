@@ -8,7 +8,8 @@
  * - whether a weight exists is what the architecture's tensor rows say. A product has a bias where
  *   there is a row for it; q, k and v come from one product where there is a row of attn_qkv; a
  *   feed-forward is gated by the first half of ffn_up where there is no ffn_gate; a norm of q and k
- *   spans the head, or all heads, as its row is wide;
+ *   spans the head, or all heads, as its row is wide; attention has sinks, a router a bias for the
+ *   choice, experts biases, where there are rows of them;
  * - norms that checkpoints store as w and use as 1 + w are written as 1 + w by conversion.
  *
  * A spec may ask for what no graph computes yet. It is refused then, by name (spec_check). */
@@ -41,8 +42,7 @@ enum rope_kind {
 };
 enum rope_scaling {
     SCALING_MODEL, /* as the model's keys and its rope_freqs.weight say */
-    SCALING_FULL,  /* ... in layers without a window; plain rope in the others */
-    SCALING_LONG   /* divisors chosen by the length of the context (longrope) */
+    SCALING_FULL   /* ... in layers without a window; plain rope in the others */
 };
 struct rope_spec {
     enum rope_kind kind;
@@ -68,7 +68,6 @@ struct attn_spec {
     double scale; /* of scores; 0: the model's HF_ATTN_SCALE, or 1 / sqrt(head_dim) */
     double
         softcap;   /* scores become softcap * tanh(scores / softcap); 0: HF_ATTN_SOFTCAP, or none */
-    bool sinks;    /* attn_sinks.weight: a score per head that adds to the softmax's sum only */
     bool chunked;  /* the window is the block of `window` positions that the query is in */
     bool tempered; /* queries grow with the logarithm of their position */
     struct latent_spec latent;
@@ -95,7 +94,6 @@ enum router_score {
 struct router_spec {
     enum router_score score;
     bool keep;           /* weights stay as they are; otherwise they are divided by their sum */
-    bool choice_bias;    /* exp_probs_b.bias is added for the choice */
     int64_t groups, top; /* experts lie in groups, of which the `top` best are kept; 0: none */
     double scale;        /* of the weights; 0: 1 */
     bool input_scaled;   /* the weight multiplies the experts' input, not their output */

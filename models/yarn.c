@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* models/yarn.c - YaRN context extension, the same for every architecture with one rope: from
- * config.json, from and to GGUF keys. The computation is stated in graph.h (struct gr_yarn). Other
- * scalings are refused: ignoring one gives a model that talks nonsense at length. */
+/* models/yarn.c - context extension by YaRN, or by dividing positions ("linear"), the same for
+ * every architecture: from config.json, from and to GGUF keys. The computation is stated in graph.h
+ * (struct gr_yarn) and ops.def (rope). Other scalings are refused: ignoring one gives a model that
+ * talks nonsense at length. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -32,14 +33,26 @@ static int check(struct hparams *h, const char *where, struct err *e) {
     return 0;
 }
 
+static int check_linear(const struct hparams *h, const char *where, struct err *e) {
+    const double f = h->f[HF_ROPE_FACTOR];
+    return f > 0 && f <= 1e6
+               ? 0
+               : err_set(e, ERR_DATA, "%s asks for rope_type \"linear\" with factor %g", where, f);
+}
+
 int yarn_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const char *const where[] = {"rope_parameters", "rope_scaling"};
     for (int i = 0; i < 2; i++) {
-        const struct json *r = hfdir_hparam(dir, where[i]);
+        const struct json *r = hfdir_hparam(dir, where[i]), *full = json_get(r, "full_attention");
+        if (full) r = full; /* by kind of layer */
         const char *type = json_str(json_get(r, "rope_type"));
         if (!type) type = json_str(json_get(r, "type"));
+        const double f = json_num(json_get(r, "factor"), 0);
+        if (type && strcmp(type, "linear") == 0) {
+            h->f[HF_ROPE_FACTOR] = f;
+            return check_linear(h, where[i], e);
+        }
         if (!type || strcmp(type, "yarn") != 0) continue;
-        double f = json_num(json_get(r, "factor"), 0);
         if (json_num(json_get(r, "mscale"), 0) != 0 ||
             json_num(json_get(r, "mscale_all_dim"), 0) != 0 ||
             !json_bool(json_get(r, "truncate"), true))
@@ -80,6 +93,12 @@ int yarn_from_gguf(struct hparams *h, const char *arch, const struct gguf *g, st
     char key[KEY_CAP];
     const char *type = gguf_str_or(g, key_of(key, arch, "type"), "none");
     if (strcmp(type, "none") == 0) return 0;
+    if (strcmp(type, "linear") == 0) {
+        h->f[HF_ROPE_FACTOR] = 1;
+        if (gguf_find(g, key_of(key, arch, "factor")))
+            TRY(gguf_get_f64(g, key, &h->f[HF_ROPE_FACTOR], e));
+        return check_linear(h, key, e);
+    }
     if (strcmp(type, "yarn") != 0)
         return err_set(e, ERR_DATA, "%s is \"%.40s\", which is not computed", key, type);
     for (size_t i = 0; i < COUNT_OF(reals); i++) {
@@ -98,6 +117,10 @@ int yarn_from_gguf(struct hparams *h, const char *arch, const struct gguf *g, st
 
 void yarn_write(const struct hparams *h, const char *arch, struct gguf_w *w) {
     char key[KEY_CAP];
+    if (h->f[HF_ROPE_FACTOR] > 0) {
+        gguf_w_str(w, key_of(key, arch, "type"), "linear");
+        gguf_w_f32(w, key_of(key, arch, "factor"), (float)h->f[HF_ROPE_FACTOR]);
+    }
     if (!(h->f[HF_YARN_FACTOR] > 0)) return;
     gguf_w_str(w, key_of(key, arch, "type"), "yarn");
     gguf_w_u32(w, key_of(key, arch, "original_context_length"), (uint32_t)h->d[HD_YARN_CTX]);

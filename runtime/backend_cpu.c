@@ -84,7 +84,7 @@ static int alloc_moe(struct session *s, const struct sizes *z, struct err *e) {
     struct moe_bufs *b = &s->moe;
     int64_t n = s->o.n_ubatch, pairs = n * z->used;
     if (!z->experts) return 0;
-    TRY(take(s, &b->logits, n * z->experts, sizeof(float), "router", e));
+    TRY(take(s, &b->logits, n * 2 * z->experts, sizeof(float), "router", e));
     TRY(take(s, &b->weight, pairs, sizeof(float), "router", e));
     TRY(take(s, &b->expert, pairs, sizeof(int32_t), "router", e));
     TRY(take(s, &b->place, pairs, sizeof(int32_t), "router", e));

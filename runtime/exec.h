@@ -60,7 +60,7 @@ struct vec_cache { /* small weights (norms, conv, biases) as f32 */
     float *own; /* when the file's type is not F32 */
 };
 struct moe_bufs {     /* pairs = n_ubatch * n_used */
-    float *logits;    /* [n_ubatch][n_experts] */
+    float *logits;    /* [n_ubatch][2][n_experts] values, and what experts are chosen by */
     float *weight;    /* [pairs] in token, slot order */
     int32_t *expert;  /* [pairs] */
     int32_t *place;   /* [pairs] row of the pair in the sorted order */
@@ -73,8 +73,11 @@ struct rope_tab { /* cos, sin of one kind of OP_ROPE node for the tokens of a pa
     double base;
     int64_t n_rot;
     gr_w divisors; /* GR_NONE: 1 */
-    double *freq;  /* [n_rot / 2] */
-    float *cs;     /* [n_ubatch][n_rot / 2][cos, sin] */
+    gr_w far;      /* divisors of sessions with a long context; GR_NONE: the same */
+    double factor; /* angles are divided by it */
+    bool yarn;
+    double *freq; /* [n_rot / 2] */
+    float *cs;    /* [n_ubatch][n_rot / 2][cos, sin] */
     bool ready;
 };
 struct act_buf { /* activations of packed products, and what they were made of */

@@ -25,7 +25,8 @@ struct job {
     struct session *s;
     const struct gr_node *n;
     const struct kv_slot *kv;
-    int64_t group; /* query heads per kv head */
+    const float *sink; /* of each query head, or NULL */
+    int64_t group;     /* query heads per kv head */
     int n_tiles;
     bool split; /* a task is one span of a tile, else all spans of it */
     int64_t n_tasks;
@@ -158,6 +159,21 @@ static void load_queries(const struct job *j, const struct work *w) {
     }
 }
 
+/* Scores become cap * tanh(scores / cap): tanh(x) is 2 sigmoid(2x) - 1. */
+static void cap_scores(const struct job *j, const struct work *w, int64_t nk) {
+    const float cap = j->n->softcap;
+    float twice[KEY_BLOCK];
+    for (int64_t r = 0; r < w->rows; r++) {
+        float *p = w->score + r * KEY_BLOCK;
+        for (int64_t i = 0; i < nk; i++) {
+            twice[i] = p[i] * (2 / cap);
+            p[i] = 2;
+        }
+        j->s->kern.sigmoid_mul(p, twice, nk);
+        for (int64_t i = 0; i < nk; i++) p[i] = cap * (p[i] - 1);
+    }
+}
+
 /* Scores of keys [k0, k0 + nk) become exponentials, 0 where a row does not see the key; what was
  * summed before shrinks to the new maximum. */
 static void soften(const struct job *j, const struct work *w, const struct sums *to, int64_t k0,
@@ -189,6 +205,7 @@ static void run_span(const struct job *j, const struct work *w, int64_t i, const
         const float *k = kv_rows(&s->kern, kv->kt, seq_key(x->seq, j->n->slot, w->head, k0),
                                  kv->k_row, nk, kv->k_dim, false, w->block);
         s->kern.gemm_f32(w->q, w->hd, k, w->hd, w->score, KEY_BLOCK, w->rows, nk, w->hd);
+        if (j->n->softcap > 0) cap_scores(j, w, nk);
         soften(j, w, to, k0, nk);
         const float *v = kv_rows(&s->kern, kv->vt, seq_value(x->seq, j->n->slot, w->head, k0),
                                  kv->v_row, nk, kv->v_dim, true, w->block);
@@ -218,7 +235,12 @@ static void merge(const struct work *w, const struct sums *to, const struct sums
 
 static void write_rows(const struct job *j, const struct work *w, const struct sums *from) {
     for (int64_t r = 0; r < w->rows; r++) {
-        const float inv = (float)(1 / from->row[r].sum);
+        double sum = from->row[r].sum;
+        if (j->sink) {
+            const float sink = j->sink[w->head * j->group + r % j->group];
+            sum += fp_exp((double)(sink - from->row[r].max));
+        }
+        const float inv = (float)(1 / sum);
         float *dst = row_of(j, w, j->n->dst, r);
         for (int64_t i = 0; i < w->hd; i++) dst[i] = from->out[r * w->hd + i] * inv;
         if (j->kv->vt->rotated) kv_rotate_back(dst, w->hd);
@@ -287,6 +309,7 @@ void exec_attn(struct session *s, const struct gr_node *n) {
     struct job j = {
         .s = s, .n = n, .kv = &s->cache.kv.slot[n->slot], .group = n->n_heads / n->n_kv_heads};
     double keys = 0;
+    if (n->w[0] != GR_NONE) j.sink = exec_vec(s, n->w[0]);
     cut(&j);
     for (int i = 0; i < s->n_segs; i++)
         keys += (double)s->seg[i].n * (double)(s->seg[i].seq->pos + s->seg[i].n);

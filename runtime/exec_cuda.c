@@ -189,6 +189,9 @@ static int op_rope(struct session *s, const struct gr_node *n, struct err *e) {
                    n->head_dim, n->n_rot, n->adjacent, e);
 }
 
+static bool is_unusual(const struct cu_attn *a) {
+    return a->softcap > 0 || a->sink;
+}
 static struct cu_attn attn_args(struct session *s, const struct gr_node *n) {
     struct cuda *d = dev(s);
     struct cu_attn a = {.k = d->kv[n->slot].k,
@@ -199,6 +202,8 @@ static struct cu_attn attn_args(struct session *s, const struct gr_node *n) {
                         .head_dim = n->head_dim,
                         .window = n->window,
                         .scale = n->scale,
+                        .softcap = n->softcap,
+                        .sink = vec(s, n->w[0]),
                         .pos = d->pos,
                         .n_tok = s->n_tok,
                         .fast = !d->exact && (d->fuse & CUDA_MMA_ATTN) != 0,
@@ -207,7 +212,8 @@ static struct cu_attn attn_args(struct session *s, const struct gr_node *n) {
                         .out = d->reg[n->dst],
                         .n_splits = d->n_splits,
                         .part = d->part};
-    if (cu_attn_is_few(&a) && n->head_dim % 32 == 0) a.out_q = exec_cuda_copy_of(s, n->dst);
+    if (!is_unusual(&a) && cu_attn_is_few(&a) && n->head_dim % 32 == 0)
+        a.out_q = exec_cuda_copy_of(s, n->dst);
     if (n->src[1] != GR_NONE) {
         a.new_k = d->reg[n->src[1]];
         a.new_v = d->reg[n->src[2]];
@@ -215,6 +221,7 @@ static struct cu_attn attn_args(struct session *s, const struct gr_node *n) {
     return a;
 }
 static int attend(struct session *s, const struct cu_attn *a, struct err *e) {
+    if (is_unusual(a)) return cu_attn_any(dev(s)->q, a, e);
     return cu_attn_is_few(a) ? cu_attn_few(dev(s)->q, a, e) : cu_attn_many(dev(s)->q, a, e);
 }
 static int op_attn(struct session *s, const struct gr_node *n, struct err *e) {

@@ -247,7 +247,7 @@ static int expand(struct session *s, const struct gr_node *n, const struct exper
 int exec_cuda_fuse_moe(struct session *s, const struct gr_node *n, const struct gr_node *end,
                        struct err *e) {
     struct cuda *d = dev(s);
-    if (n->op != OP_MOE || !exec_cuda_few(s) || s->see_route) return 0;
+    if (n->op != OP_MOE || !exec_cuda_few(s) || s->see_route || !gr_router_is_plain(n)) return 0;
     if (d->on_host[n - s->g->node]) return 0;
     struct experts m = {.router = mat(s, n->w[0]),
                         .gate = mat(s, n->w[1]),

@@ -132,7 +132,27 @@ int exec_cuda_moe(struct session *s, const struct gr_node *n, struct err *e) {
         .n_pairs = s->n_tok * n->n_used, .n_used = n->n_used, .n_experts = router->rows};
     TRY(exec_cuda_show(s, n->w[0], judged, s->n_tok, router->k, e));
     TRY(cu_matmul(d->q, router, judged, router->k, s->n_tok, d->router, router->rows, true, e));
-    const struct cu_choice c = {d->router, factor, router->rows, n->n_used, d->expert, d->p};
+    static const int score[] = {[GR_SOFTMAX] = CU_SCORE_SOFTMAX,
+                                [GR_SIGMOID] = CU_SCORE_SIGMOID,
+                                [GR_LOGIT] = CU_SCORE_LOGIT};
+    const struct gr_router *r = &n->router;
+    const struct cu_choice c = {.logits = d->router,
+                                .factor = factor,
+                                .n_experts = router->rows,
+                                .n_used = n->n_used,
+                                .expert = d->expert,
+                                .weight = d->p,
+                                .score = score[r->score],
+                                .keep = r->keep,
+                                .scale = r->scale,
+                                .prefer = n->w[5] == GR_NONE ? NULL : d->w[n->w[5]].vec,
+                                .bias = n->w[6] == GR_NONE ? NULL : d->w[n->w[6]].vec,
+                                .groups = r->groups,
+                                .top = r->top};
+    if (n->limit > 0 || n->w[7] != GR_NONE || n->w[8] != GR_NONE || n->w[9] != GR_NONE)
+        return err_set(e, ERR_USAGE,
+                       "CUDA: experts with biases or a clamped activation are not computed on a "
+                       "device yet: use --device cpu");
     TRY(cu_route(d->q, &c, s->n_tok, e));
     int rc = expand(s, n, &v, e);
     if (!rc) rc = contract(s, n, &v, e);

@@ -6,6 +6,7 @@
  * task per (expert, panel of rows): gate and up, then SwiGLU. Phase 2, a task per (expert, panel):
  * down. At the end each token adds its slots in slot order: the same bits for any number of
  * threads. */
+#include <math.h>
 #include <string.h>
 
 #include "core/num.h"
@@ -13,14 +14,15 @@
 
 /* llama.cpp's floor under the sum of the selected probabilities: smallest normal f16. */
 static const float MIN_SUM = 6.1035e-5f;
+enum { ROUTER_MAX_GROUPS = 256 };
 
 struct job {
     struct session *s;
     const struct gr_node *n;
     struct moe_bufs *b;
     const struct weight *gate, *up, *down;
-    const float *x;      /* [n_tok][d] */
-    const float *factor; /* [n_experts] or NULL */
+    const float *x;               /* [n_tok][d] */
+    const float *vec[GR_WEIGHTS]; /* of weights that are used value by value, or NULL */
     int64_t n_experts, d, f, n_used, n_active;
     int64_t up_row; /* first row of `up` in its matrix: f when gate and up are one tensor */
     int64_t panel, n_panels;        /* of the phase */
@@ -30,25 +32,65 @@ struct job {
     int64_t row_blocks;
 };
 
+/* p of every expert (OP_MOE), and what they are chosen by. */
+static void judge(const struct job *j, float *p, float *by) {
+    const struct gr_node *n = j->n;
+    const float *prefer = j->vec[5], *bias = j->vec[6];
+    for (int64_t e = 0; bias && e < j->n_experts; e++) p[e] += bias[e];
+    if (n->router.score == GR_SOFTMAX) j->s->kern.softmax(p, j->n_experts);
+    for (int64_t e = 0; n->router.score == GR_SIGMOID && e < j->n_experts; e++)
+        p[e] = (float)(1 / (1 + exp(-(double)p[e])));
+    for (int64_t e = 0; e < j->n_experts; e++) by[e] = prefer ? p[e] + prefer[e] : p[e];
+}
+
+/* Leaves experts of the best groups; a group is as good as its two best experts together. */
+static void keep_groups(const struct job *j, float *by) {
+    const int64_t n = j->n->router.groups, size = j->n_experts / n;
+    bool kept[ROUTER_MAX_GROUPS] = {false};
+    for (int64_t k = 0; k < j->n->router.top; k++) {
+        int64_t best = -1;
+        double most = 0;
+        for (int64_t g = 0; g < n; g++) {
+            float a = -INFINITY, b = -INFINITY; /* the two largest */
+            for (int64_t e = g * size; e < (g + 1) * size; e++) {
+                b = fmaxf(b, fminf(a, by[e]));
+                a = fmaxf(a, by[e]);
+            }
+            const double sum = (double)a + (size > 1 ? (double)b : 0);
+            if (!kept[g] && (best < 0 || sum > most)) {
+                best = g;
+                most = sum;
+            }
+        }
+        kept[best] = true;
+    }
+    for (int64_t e = 0; e < n * size; e++)
+        if (!kept[e / size]) by[e] = -INFINITY;
+}
+
 static void choose(const struct job *j, int64_t t) {
-    float *p = j->b->logits + t * j->n_experts;
-    j->s->kern.softmax(p, j->n_experts);
-    float sum = 0;
+    const struct gr_router *r = &j->n->router;
+    float *p = j->b->logits + t * 2 * j->n_experts, *by = p + j->n_experts;
+    float *weight = j->b->weight + t * j->n_used, sum = 0;
+    int32_t *expert = j->b->expert + t * j->n_used;
+    judge(j, p, by);
+    if (r->groups > 0) keep_groups(j, by);
     for (int64_t u = 0; u < j->n_used; u++) {
         int64_t best = -1;
         for (int64_t e = 0; e < j->n_experts; e++)
-            if (!(p[e] < 0) && (best < 0 || p[e] > p[best])) best = e;
+            if (by[e] != -INFINITY && (best < 0 || by[e] > by[best])) best = e;
         if (best < 0) best = u;
-        j->b->expert[t * j->n_used + u] = (int32_t)best;
-        j->b->weight[t * j->n_used + u] = p[best];
-        sum += p[best];
-        p[best] = -1; /* taken: probabilities are never negative */
+        expert[u] = (int32_t)best;
+        weight[u] = p[best];
+        by[best] = -INFINITY; /* taken */
     }
+    if (r->score == GR_LOGIT) j->s->kern.softmax(weight, j->n_used);
+    for (int64_t u = 0; u < j->n_used; u++) sum += weight[u];
     if (!(sum > MIN_SUM)) sum = MIN_SUM;
     for (int64_t u = 0; u < j->n_used; u++) {
-        int64_t i = t * j->n_used + u;
-        j->b->weight[i] /= sum;
-        if (j->factor) j->b->weight[i] *= j->factor[j->b->expert[i]];
+        if (!r->keep) weight[u] /= sum;
+        if (r->scale > 0) weight[u] *= r->scale;
+        if (j->vec[4]) weight[u] *= j->vec[4][expert[u]];
     }
 }
 static void choose_range(void *ctx, int64_t t0, int64_t t1, int worker) {
@@ -137,11 +179,31 @@ static const uint8_t *expert_data(const struct weight *w, int64_t e) {
     return (const uint8_t *)w->data + (uint64_t)e * w->mat_bytes;
 }
 
-static void activate(const struct job *j, float *gate, const float *up, int64_t n) {
-    if (j->n->gelu)
+/* gate = g * sigmoid(alpha g) * (u + 1), both clamped */
+static void clamped(const struct job *j, float *gate, float *up, int64_t n) {
+    const float limit = j->n->limit, alpha = j->n->alpha;
+    for (int64_t i = 0; i < n; i++) {
+        const float g = fminf(gate[i], limit), u = fmaxf(-limit, fminf(up[i], limit));
+        gate[i] = g * (u + 1);
+        up[i] = alpha * g;
+    }
+    j->s->kern.sigmoid_mul(gate, up, n);
+}
+
+static void activate(const struct job *j, float *gate, float *up, int64_t n) {
+    if (j->n->limit > 0)
+        clamped(j, gate, up, n);
+    else if (j->n->gelu)
         exec_gelu_mul(j->s, gate, up, gate, n);
     else
         j->s->kern.swiglu(gate, up, gate, n);
+}
+
+/* x += rows [r0, r0 + n) of the bias w[k] of expert e, where there is one; f: of one expert */
+static void add_bias(const struct job *j, int k, int64_t e, int64_t f, int64_t r0, float *x,
+                     int64_t n) {
+    const float *b = j->vec[k];
+    for (int64_t i = 0; b && i < n; i++) x[i] += b[e * f + r0 + i];
 }
 
 static void gate_up_range(void *ctx, int64_t i0, int64_t i1, int worker) {
@@ -156,7 +218,11 @@ static void gate_up_range(void *ctx, int64_t i0, int64_t i1, int worker) {
         exec_rows(j->s, j->gate, expert_data(j->gate, e), r0, r0 + nr, &a, h, j->f, scratch);
         exec_rows(j->s, j->up, expert_data(j->up, e), j->up_row + r0, j->up_row + r0 + nr, &a_up,
                   up, nr, scratch);
-        for (int64_t t = 0; t < a.n_rows; t++) activate(j, h + t * j->f, up + t * nr, nr);
+        for (int64_t t = 0; t < a.n_rows; t++) {
+            add_bias(j, 7, e, j->f, r0, h + t * j->f, nr);
+            add_bias(j, 8, e, j->f, r0, up + t * nr, nr);
+            activate(j, h + t * j->f, up + t * nr, nr);
+        }
     }
 }
 static void down_range(void *ctx, int64_t i0, int64_t i1, int worker) {
@@ -164,8 +230,11 @@ static void down_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     for (int64_t i = i0; i < i1; i++) {
         int64_t e = j->b->active[i / j->n_panels], r0 = i % j->n_panels * j->panel;
         struct acts a = expert_acts(j, &j->a, e);
-        exec_rows(j->s, j->down, expert_data(j->down, e), r0, min_i64(r0 + j->panel, j->d), &a,
-                  j->b->y + j->b->first[e] * j->d + r0, j->d, j->s->scratch[worker]);
+        float *y = j->b->y + j->b->first[e] * j->d + r0;
+        const int64_t r1 = min_i64(r0 + j->panel, j->d);
+        exec_rows(j->s, j->down, expert_data(j->down, e), r0, r1, &a, y, j->d,
+                  j->s->scratch[worker]);
+        for (int64_t t = 0; t < a.n_rows; t++) add_bias(j, 9, e, j->d, r0, y + t * j->d, r1 - r0);
     }
 }
 static void combine_range(void *ctx, int64_t t0, int64_t t1, int worker) {
@@ -218,11 +287,12 @@ void exec_moe(struct session *s, const struct gr_node *n) {
     const float *judged = n->src[1] == GR_NONE ? j.x : s->reg[n->src[1]];
     j.f = fused ? j.gate->ne[1] / 2 : j.gate->ne[1];
     j.up_row = fused ? j.f : 0;
-    if (n->w[4] != GR_NONE) j.factor = exec_vec(s, n->w[4]);
+    for (int k = 4; k < GR_WEIGHTS; k++)
+        if (n->w[k] != GR_NONE) j.vec[k] = exec_vec(s, n->w[k]);
     int64_t pairs = s->n_tok * j.n_used;
     double work = (double)(pairs * j.d) * (double)j.f;
     exec_show(s, n->w[0], judged, j.d);
-    exec_product(s, router, judged, j.d, s->n_tok, j.b->logits, j.n_experts, true);
+    exec_product(s, router, judged, j.d, s->n_tok, j.b->logits, 2 * j.n_experts, true);
     exec_par(s, s->n_tok, 16, (double)(s->n_tok * j.n_experts * (8 + j.n_used)), choose_range, &j);
     exec_show_route(s, n, j.b->expert);
     sort_pairs(&j);

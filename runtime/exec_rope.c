@@ -14,23 +14,34 @@ struct job {
     int64_t width;
 };
 
+static bool same(double a, double b) {
+    return !(a < b) && !(a > b);
+}
+
 struct rope_tab *exec_rope_tab(struct session *s, const struct gr_node *n, bool add) {
-    double base = n->rope_base > 0 ? n->rope_base : s->g->rope_base;
+    const double base = n->rope_base > 0 ? n->rope_base : s->g->rope_base;
+    const double factor = n->rope_factor > 0 ? n->rope_factor : 1;
+    const bool yarn = s->g->yarn.factor > 0 && !n->no_yarn;
     for (int i = 0; i < s->n_ropes; i++) {
         struct rope_tab *t = &s->rope[i];
-        if (!(t->base < base) && !(t->base > base) && t->n_rot == n->n_rot &&
-            t->divisors == n->w[0])
+        if (same(t->base, base) && same(t->factor, factor) && t->n_rot == n->n_rot &&
+            t->divisors == n->w[0] && t->far == n->w[1] && t->yarn == yarn)
             return t;
     }
     if (!add || s->n_ropes == ROPE_TABS) return NULL;
     struct rope_tab *t = &s->rope[s->n_ropes++];
-    *t = (struct rope_tab){.base = base, .n_rot = n->n_rot, .divisors = n->w[0]};
+    *t = (struct rope_tab){.base = base,
+                           .n_rot = n->n_rot,
+                           .divisors = n->w[0],
+                           .far = n->w[1],
+                           .factor = factor,
+                           .yarn = yarn};
     return t;
 }
 
 /* Factor of the angle of pair j (struct gr_yarn). */
 static double stretch(const struct gr_yarn *y, const struct rope_tab *tab, int64_t j) {
-    if (!(y->factor > 0)) return 1;
+    if (!tab->yarn) return 1;
     double n = (double)tab->n_rot, per = 2 * log(tab->base), turn = 2 * 3.14159265358979323846;
     double low = fmax(0, floor(n * log(y->ctx / (turn * y->fast)) / per));
     double high = fmin(n - 1, ceil(n * log(y->ctx / (turn * y->slow)) / per));
@@ -39,14 +50,17 @@ static double stretch(const struct gr_yarn *y, const struct rope_tab *tab, int64
 }
 
 double exec_rope_freqs(struct session *s, const struct rope_tab *tab, double *freq) {
-    const float *div = tab->divisors == GR_NONE ? NULL : exec_vec(s, tab->divisors);
     const struct gr_yarn *y = &s->g->yarn;
+    const bool far = tab->far != GR_NONE && (double)s->o.n_ctx > y->ctx;
+    const gr_w w = far ? tab->far : tab->divisors;
+    const float *div = w == GR_NONE ? NULL : exec_vec(s, w);
+    const double m = s->g->rope_m > 0 ? s->g->rope_m : 1;
     for (int64_t i = 0; i < tab->n_rot / 2; i++) {
         freq[i] = pow(tab->base, -2.0 * (double)i / (double)tab->n_rot);
         if (div) freq[i] /= (double)div[i];
-        freq[i] *= stretch(y, tab, i);
+        freq[i] *= stretch(y, tab, i) / tab->factor;
     }
-    return y->factor > 0 ? y->attn * (0.1 * log(y->factor) + 1) : 1;
+    return tab->yarn ? m * y->attn * (0.1 * log(y->factor) + 1) : m;
 }
 
 static void fill(struct session *s, struct rope_tab *tab) {

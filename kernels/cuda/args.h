@@ -25,6 +25,8 @@ struct cu_attn {
     int64_t n_ctx, n_heads, n_kv_heads, head_dim;
     int64_t window;     /* > 0: a query at p sees keys > p - window */
     float scale;        /* of scores */
+    float softcap;      /* scores become softcap * tanh(scores / softcap); 0: they stay */
+    const float *sink;  /* NULL, or [n_heads]: exponentials that are added to the sums */
     const int32_t *pos; /* {tokens in the cache before this pass} */
     int64_t n_tok;
     bool fast, fast_few; /* cu_attn_many, cu_attn_few: operands may be f16, on tensor cores */
@@ -83,11 +85,20 @@ struct cu_norm {
 
 /* expert, weight [n_tok][n_used]: the best of softmax(logits[n_tok][n_experts]), weights
  * renormalised, times factor[expert] (NULL: 1). */
-struct cu_choice {
+enum cu_router_score { CU_SCORE_SOFTMAX, CU_SCORE_SIGMOID, CU_SCORE_LOGIT };
+struct cu_choice { /* as OP_MOE of models/ops.def */
     const float *logits, *factor;
     int64_t n_experts, n_used;
     int32_t *expert;
     float *weight;
+    /* the rest is 0 for plain routers: p by softmax, weights divided by their sum. Pointers:
+     * [n_experts] or NULL */
+    int score;           /* enum cu_router_score */
+    bool keep;           /* weights are not divided by their sum */
+    float scale;         /* of weights; 0: 1 */
+    const float *prefer; /* added to p for the choice */
+    const float *bias;   /* added to logits */
+    int64_t groups, top; /* of neighbours, the `top` best of which are chosen from; 0: none */
 };
 #define CU_CHOICE_EXPERTS 256 /* most that cu_products chooses from */
 

@@ -8,59 +8,9 @@
 #include "core/rng.h"
 #include "kernels/kern.h"
 #include "runtime/kv_type.h"
-#include "tests/kern/cuda_dev.h"
+#include "tests/kern/cuda_vec.h"
 
-/* f32 sums in another order, of at most a few thousand terms: the project's bound for f32 paths. */
-static const double F32_TOL = 1e-6;
-
-static struct rng rng;
 static struct kern ref;
-static uint64_t sums[64]; /* of all outputs, per order of threads */
-static unsigned order_now;
-
-static float *randoms(int64_t n, float scale) {
-    float *x = xcalloc((size_t)n + 1, sizeof *x);
-    for (int64_t i = 0; i < n; i++) {
-        double u = 0;
-        for (int k = 0; k < 4; k++) u += (double)(rng_u64(&rng) >> 11) * 0x1p-53 - 0.5;
-        x[i] = scale * (float)u;
-    }
-    return x;
-}
-static float *copy_of(const float *x, int64_t n) {
-    float *y = xcalloc((size_t)n + 1, sizeof *y);
-    memcpy(y, x, (size_t)n * sizeof *x);
-    return y;
-}
-static void *put(struct dev *d, const float *x, int64_t n) {
-    return dev_put(d, x, (size_t)n * sizeof *x);
-}
-static void *space(struct dev *d, int64_t n) {
-    return dev_new(d, (size_t)n * sizeof(float));
-}
-static void note(const void *p, size_t n) {
-    const uint8_t *b = p;
-    uint64_t h = sums[order_now];
-    for (size_t i = 0; i < n; i++) h = (h ^ b[i]) * 0x100000001b3u;
-    sums[order_now] = h;
-}
-/* |out - want| <= tol |want|, as vectors; frees want. */
-static void compare(struct dev *d, const char *what, const void *out, float *want, int64_t n,
-                    double tol) {
-    float *got = xcalloc((size_t)n + 1, sizeof *got);
-    dev_get(d, got, out, (size_t)n * sizeof *got);
-    note(got, (size_t)n * sizeof *got);
-    double diff = 0, norm = 0;
-    for (int64_t i = 0; i < n; i++) {
-        double x = (double)got[i] - (double)want[i];
-        diff += x * x;
-        norm += (double)want[i] * (double)want[i];
-    }
-    if (!(sqrt(diff) <= tol * sqrt(norm)))
-        CHECK_FAIL("%s: relative error %.3g is more than %.3g", what, sqrt(diff / norm), tol);
-    free(got);
-    free(want);
-}
 
 /* ---- rows and values ---- */
 
@@ -99,81 +49,6 @@ static void test_norms(struct dev *d) {
         compare(d, "rms of a sum", dn, normed, all, F32_TOL);
         float *all4[] = {x, w, z, b};
         for (int k = 0; k < 4; k++) free(all4[k]);
-    }
-}
-
-/* Groups far from 0, whose mean is much larger than their spread; weights that span one group or
- * several. */
-static void test_layer_norms(struct dev *d) {
-    static const struct {
-        int64_t rows, n, per; /* groups of n, `per` of them to a row of weights */
-    } c[] = {{1, 2, 1}, {3, 7, 1}, {6, 64, 2}, {12, 16, 4}, {2, 513, 1}, {1, 5001, 1}};
-    struct err e;
-    for (size_t i = 0; i < COUNT_OF(c); i++) {
-        const int64_t n = c[i].n, all = c[i].rows * n, wn = n * c[i].per;
-        float *x = randoms(all, 3), *w = randoms(wn, 1), *b = randoms(wn, 1);
-        float *want = copy_of(x, all), *bare = copy_of(x, all);
-        for (int64_t k = 0; k < all; k++) x[k] += 10;
-        for (int64_t r = 0; r < all; r += n) {
-            double mean = 0, var = 0;
-            for (int64_t k = 0; k < n; k++) mean += (double)x[r + k] / (double)n;
-            for (int64_t k = 0; k < n; k++)
-                var += ((double)x[r + k] - mean) * ((double)x[r + k] - mean) / (double)n;
-            for (int64_t k = 0; k < n; k++) {
-                const double v = ((double)x[r + k] - mean) / sqrt(var + 1e-5);
-                want[r + k] = (float)(v * (double)w[(r + k) % wn] + (double)b[(r + k) % wn]);
-                bare[r + k] = (float)v;
-            }
-        }
-        void *dx = put(d, x, all), *dw = put(d, w, wn), *db = put(d, b, wn), *dy = space(d, all);
-        CHECK_OK(cu_layer_norm(d->s, dx, NULL, NULL, dy, c[i].rows, n, n, 1e-5f, &e));
-        CHECK_OK(cu_layer_norm(d->s, dx, dw, db, dx, c[i].rows, n, wn, 1e-5f, &e));
-        /* x has an error of half a unit of 10 in its last place, 4.8e-7, and is spread over 1.7 */
-        compare(d, "layer norm without weights", dy, bare, all, 2 * F32_TOL);
-        compare(d, "layer norm in place", dx, want, all, 2 * F32_TOL);
-        float *own[] = {x, w, b};
-        for (int k = 0; k < 3; k++) free(own[k]);
-    }
-}
-
-static double sigmoid(double x) {
-    return 1 / (1 + exp(-x));
-}
-
-static double act_of(int act, double x) {
-    if (act == CU_ACT_SILU) return x * sigmoid(x);
-    if (act == CU_ACT_GELU)
-        return x / 2 * (1 + tanh(sqrt(2 / 3.14159265358979323846) * (x + 0.044715 * x * x * x)));
-    if (act == CU_ACT_GELU_ERF) return x / 2 * (1 + erf(x / sqrt(2)));
-    return x > 0 ? x * x : 0;
-}
-
-/* Activations of a row's first half times its second, or alone; columns of rows. */
-static void test_activations(struct dev *d) {
-    static const int64_t sizes[] = {1, 100, 257};
-    struct err e;
-    for (size_t i = 0; i < COUNT_OF(sizes); i++) {
-        const int64_t n = sizes[i], rows = 3, all = rows * n, ld = 2 * n + 3;
-        float *x = randoms(rows * ld, 4);
-        for (int act = 0; act < CU_ACT_COUNT; act++) {
-            float *gated = randoms(all, 1), *alone = randoms(all, 1), *part = randoms(all, 1);
-            for (int64_t k = 0; k < all; k++) {
-                const float *row = x + k / n * ld;
-                const double f = act_of(act, (double)row[k % n]);
-                gated[k] = (float)(f * (double)row[n + 3 + k % n]);
-                alone[k] = (float)f;
-                part[k] = row[3 + k % n];
-            }
-            float *dx = put(d, x, rows * ld);
-            void *o[3] = {space(d, all), space(d, all), space(d, all)};
-            CHECK_OK(cu_act_rows(d->s, dx, ld, dx + n + 3, ld, o[0], rows, n, act, &e));
-            CHECK_OK(cu_act_rows(d->s, dx, ld, NULL, 0, o[1], rows, n, act, &e));
-            CHECK_OK(cu_copy_rows(d->s, dx + 3, ld, o[2], rows, n, &e));
-            compare(d, "gated activation", o[0], gated, all, F32_TOL);
-            compare(d, "activation", o[1], alone, all, F32_TOL);
-            compare(d, "columns", o[2], part, all, 0);
-        }
-        free(x);
     }
 }
 
@@ -302,9 +177,9 @@ struct attn_case {
 };
 
 /* Positions [0, pos + n_tok) go through the cache's own rounding (runtime/kv_type.c), then plain
- * attention in double. */
-static float *attend(const struct attn_case *c, const float *k, const float *v, const float *q,
-                     const float *gate, float scale) {
+ * attention in double, with a soft cap (0: none) and sinks (or NULL). */
+static float *attend_of(const struct attn_case *c, const float *k, const float *v, const float *q,
+                        const float *gate, float scale, double cap, const float *sinks) {
     int64_t total = c->pos + c->n_tok, hd = c->dim, group = c->heads / c->kv_heads;
     float *out = xcalloc((size_t)(c->n_tok * c->heads * hd), sizeof *out);
     float *ck = xcalloc((size_t)(total * c->kv_heads * hd), sizeof *ck);
@@ -329,6 +204,7 @@ static float *attend(const struct attn_case *c, const float *k, const float *v, 
                     p[s] += (double)q[(t * c->heads + h) * hd + i] *
                             (double)ck[(s * c->kv_heads + h / group) * hd + i];
                 p[s] *= (double)scale;
+                if (cap > 0) p[s] = cap * tanh(p[s] / cap);
                 top = fmax(top, p[s]);
             }
             memset(o, 0, (size_t)hd * sizeof *o);
@@ -338,6 +214,7 @@ static float *attend(const struct attn_case *c, const float *k, const float *v, 
                 for (int64_t i = 0; i < hd; i++)
                     o[i] += w * (double)cv[(s * c->kv_heads + h / group) * hd + i];
             }
+            if (sinks) sum += exp((double)sinks[h] - top);
             for (int64_t i = 0; i < hd; i++) {
                 int64_t at = (t * c->heads + h) * hd + i;
                 out[at] = (float)(o[i] / sum * (gate ? sigmoid((double)gate[at]) : 1));
@@ -348,6 +225,11 @@ static float *attend(const struct attn_case *c, const float *k, const float *v, 
     free(p);
     free(o);
     return out;
+}
+
+static float *attend(const struct attn_case *c, const float *k, const float *v, const float *q,
+                     const float *gate, float scale) {
+    return attend_of(c, k, v, q, gate, scale, 0, NULL);
 }
 
 /* A cache with pos + n_tok tokens, filled in two pieces, and queries for the last n_tok. */
@@ -432,6 +314,21 @@ static void attn_case(struct dev *d, const struct attn_case *c) {
         CHECK_OK(cu_attn_few(d->s, &x.a, &e));
         attn_check(d, c, &x, F32_TOL);
     }
+    /* scores are about 1: the cap bends them, sinks weigh as much as a few keys, one as much as all
+     */
+    const int64_t n = c->n_tok * c->heads * c->dim;
+    float *sinks = randoms(c->heads, 3);
+    sinks[0] = 12;
+    x.a.sink = put(d, sinks, c->heads);
+    for (int capped = 0; capped < 2; capped++) {
+        x.a.softcap = capped ? 1.5f : 0;
+        x.a.out = space(d, n);
+        CHECK_OK(cu_attn_any(d->s, &x.a, &e));
+        compare(d, x.what, x.a.out,
+                attend_of(c, x.k, x.v, x.q, x.gate, x.a.scale, (double)x.a.softcap, sinks), n,
+                2 * F32_TOL);
+    }
+    free(sinks);
     attn_end(&x);
 }
 
@@ -820,8 +717,12 @@ static void route_case(struct dev *d, int64_t n_tok, int n_experts, int n_used, 
     int32_t *df = dev_new(d, (size_t)(n_experts + 1) * 4), *dp = dev_new(d, (size_t)pairs * 4);
     int32_t *dord = dev_new(d, (size_t)pairs * 4);
     float *dw = space(d, pairs);
-    const struct cu_choice choice = {
-        put(d, x, n_tok * n_experts), put(d, factor, n_experts), n_experts, n_used, de, dw};
+    const struct cu_choice choice = {.logits = put(d, x, n_tok * n_experts),
+                                     .factor = put(d, factor, n_experts),
+                                     .n_experts = n_experts,
+                                     .n_used = n_used,
+                                     .expert = de,
+                                     .weight = dw};
     CHECK_OK(cu_route(d->s, &choice, n_tok, &e));
     dev_get(d, got, de, (size_t)pairs * 4);
     CHECK(memcmp(got, expert, (size_t)pairs * 4) == 0);
@@ -960,9 +861,7 @@ int main(void) {
         order_now = o;
         rng_seed(&rng, 7);
         RUN_DEV(test_norms, &d);
-        RUN_DEV(test_layer_norms, &d);
         RUN_DEV(test_values, &d);
-        RUN_DEV(test_activations, &d);
         RUN_DEV(test_gate_add, &d);
         RUN_DEV(test_rope, &d);
         RUN_DEV(test_attention, &d);

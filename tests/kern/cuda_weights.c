@@ -524,7 +524,8 @@ static void test_products(struct dev *d) {
     }
     CHECK_OK(cu_fill(d->s, arrived, 0, 4, &e));
     CHECK_OK(cu_quantize(d->s, dx, K, K, 1, xq, &e));
-    struct cu_choice c = {y[4], NULL, EXPERTS, USED, id, w};
+    struct cu_choice c = {
+        .logits = y[4], .n_experts = EXPERTS, .n_used = USED, .expert = id, .weight = w};
     struct cu_products p = {.n = 5, .choice = &c, .arrived = arrived};
     for (int i = 0, at = 0; i < 6; i++) {
         if (i == 3) continue; /* the second half of a gated unit */
@@ -551,7 +552,9 @@ static void test_products(struct dev *d) {
     }
     CHECK_OK(cu_quantize(d->s, want[2], F, F, 1, want_q, &e));
     same_bits(d, "quantized output", hq, want_q, CU_ACT_BYTES(F));
-    c = (struct cu_choice){want[4], NULL, EXPERTS, USED, want_id, want_w};
+    c.logits = want[4];
+    c.expert = want_id;
+    c.weight = want_w;
     CHECK_OK(cu_route(d->s, &c, 1, &e));
     same_bits(d, "experts", id, want_id, USED * 4);
     same_bits(d, "weights of experts", w, want_w, USED * 4);

@@ -107,6 +107,18 @@ static const struct arch_case cases[] = {
     {"seed_oss", "seed_oss", RMS HEAD "rope.freq_base", {{"10000000.0", "1000.0"}}},
     {"cohere2", "cohere2", LN HEAD "rope.freq_base rope.dimension_count rope.scaling.type logit_scale vocab_size attention.sliding_window",
      {WINDOW, {"\"logit_scale\": 0.25", "\"logit_scale\": 0.3"}}},
+    {"gemma2", "gemma2", RMS HEAD "attn_logit_softcapping final_logit_softcapping attention.sliding_window",
+     {WINDOW, {"\"attn_logit_softcapping\": 5.0", "\"attn_logit_softcapping\": 50.0"},
+      {"\"final_logit_softcapping\": 8.0", "\"final_logit_softcapping\": 30.0"}}},
+    {"gemma3", "gemma3", RMS HEAD "rope.freq_base rope.freq_base_swa rope.scaling.type rope.scaling.factor attention.sliding_window",
+     {WINDOW, {"\"factor\": 8.0", "\"factor\": 2.0"}, {"\"rope_local_base_freq\": 10000.0", "\"rope_local_base_freq\": 100.0"}}},
+    {"olmo3", "olmo2", RMS "rope.freq_base attention.sliding_window attention.sliding_window_pattern rope.scaling.type",
+     {WINDOW, {"\"attention_factor\": 1.2", "\"attention_factor\": 2.0"}}},
+    {"phi3long", "phi3", RMS "rope.scaling.attn_factor rope.scaling.original_context_length",
+     {{"6.0,", "2.0,"}, {"\"original_max_position_embeddings\": 32", "\"original_max_position_embeddings\": 256"}}},
+    {"qwen2moe", "qwen2moe", RMS "expert_count expert_used_count expert_feed_forward_length expert_shared_feed_forward_length",
+     {{"\"num_experts_per_tok\": 2", "\"num_experts_per_tok\": 3"}}},
+    {"olmoe", "olmoe", RMS "expert_count expert_used_count", {{"\"num_experts_per_tok\": 2", "\"num_experts_per_tok\": 3"}}},
 };
 // clang-format on
 

@@ -133,6 +133,8 @@ static void test_micro(void) {
     micro("starcoder2");
     micro("stablelm12b");
     micro("phi3");
+    micro("gemma2"); /* a soft cap of scores */
+    micro("olmoe");  /* weights that are not divided by their sum */
 }
 
 /* Experts that do not fit stay with the CPU: the same logits, whatever the limit, down to where

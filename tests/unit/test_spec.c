@@ -47,20 +47,13 @@ static void test_refused_by_name(void) {
         d.field = (value);                                                                         \
         refused(&d, &h, what);                                                                     \
     } while (0)
-    REFUSED(block.attn.rope.scaling, SCALING_LONG, "longrope");
     REFUSED(block.attn.gate, GATE_ELEMENT, "attention gate");
     REFUSED(block.attn.gate, GATE_SOFTPLUS, "attention gate");
-    REFUSED(block.attn.softcap, 50, "soft cap");
-    REFUSED(block.attn.sinks, true, "attention sinks");
     REFUSED(block.attn.tempered, true, "grow with their position");
     REFUSED(block.attn.latent.kv_rank, 8, "latent attention");
     REFUSED(block.ffn.act, ACT_SWIGLU_OAI, "clamped SwiGLU");
-    REFUSED(block.ffn.router.score, SCORE_SIGMOID, "softmax");
-    REFUSED(block.ffn.router.score, SCORE_SOFTMAX_CHOSEN, "softmax");
-    REFUSED(block.ffn.router.keep, true, "renormalised");
-    REFUSED(block.ffn.router.choice_bias, true, "bias for the choice");
-    REFUSED(block.ffn.router.groups, 4, "grouped experts");
-    REFUSED(block.ffn.router.scale, 2.5, "scales its weights");
+    REFUSED(block.ffn.router.score, SCORE_SQRT_SOFTPLUS, "root of softplus");
+    REFUSED(block.ffn.router.groups, 4, "unequal size");
     REFUSED(block.ffn.router.input_scaled, true, "scales the experts' input");
     h.layer[1].window = 8;
     REFUSED(block.attn.chunked, true, "chunks");
@@ -74,8 +67,6 @@ static void test_refused_by_name(void) {
     h.layer[2].ffn = FFN_NONE;
     refused(&base, &h, "layer 2 has a block without feed-forward");
     h.layer[2].ffn = FFN_DENSE;
-    h.f[HF_YARN_FACTOR] = 4;
-    REFUSED(block.attn.rope.scaling, SCALING_FULL, "YaRN in some layers");
 }
 
 /* ---- numbers by layer ---- */

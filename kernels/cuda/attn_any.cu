@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT
+/* kernels/cuda/attn_any.cu - causal attention with what the fast kernels (attn.cu) lack: a soft cap
+ * of scores, and sinks. For a few models; plain and without tensor cores.
+ *
+ * A block takes one query head of one token and walks the keys in chunks of BLOCK with a running
+ * maximum and sum: a thread per key for scores, then a thread for 8 values of a slice of the keys,
+ * and slices are added in order. Bytes: every key and value once for each query head. */
+#include "kernels/cuda/kv.cuh"
+#include "kernels/cuda/last.cuh"
+
+enum { BLOCK = 256 };
+
+struct any_job {
+    struct kv_plane k, v;
+    const float *q, *sink, *gate;
+    float *out;
+    const int32_t *pos;
+    int64_t n_ctx, window, gate_ld;
+    int n_heads, group;
+    float scale, softcap;
+};
+
+CU_KERNEL __launch_bounds__(BLOCK) attend_any(struct any_job j) {
+    CU_SHARED(float, red, [32]);
+    CU_SHARED(float, p, [BLOCK]);
+    CU_DYN_SHARED(float, mem); /* queries [dim], then sums of slices [slices][dim] */
+    const int dim = j.k.dim, units = dim / 8, tid = (int)threadIdx.x;
+    const int slices = BLOCK / units, unit = tid % units, slice = tid / units;
+    const int64_t row = blockIdx.x, token = row / j.n_heads;
+    const int head = (int)(row % j.n_heads);
+    const int64_t kv0 = (int64_t)(head / j.group) * j.n_ctx, last = *j.pos + token + 1;
+    const int64_t first = j.window > 0 && last > j.window ? last - j.window : 0;
+    float *sums = mem + dim, acc[8], top = -INFINITY, sum = 0;
+    for (int i = tid; i < dim; i += BLOCK) mem[i] = j.scale * j.q[row * dim + i];
+    for (int i = 0; i < 8; i++) acc[i] = 0;
+    __syncthreads();
+    for (int64_t k0 = first; k0 < last; k0 += BLOCK) {
+        const int n = last - k0 < BLOCK ? (int)(last - k0) : BLOCK;
+        float x = -INFINITY;
+        if (tid < n) {
+            x = 0;
+            for (int u = 0; u < units; u++) {
+                float v[8];
+                kv_load8<KV_ANY>(j.k, kv0 + k0 + tid, u, v);
+                for (int i = 0; i < 8; i++) x = fmaf(mem[8 * u + i], v[i], x);
+            }
+            if (j.softcap > 0) x = j.softcap * tanhf(x / j.softcap);
+        }
+        const float most = fmaxf(top, cu_block_max(x, red)), less = expf(top - most);
+        p[tid] = tid < n ? expf(x - most) : 0.0f;
+        sum = sum * less + cu_block_sum(p[tid], red); /* a barrier: p is there for all */
+        top = most;
+        for (int i = 0; i < 8; i++) acc[i] *= less;
+        for (int k = slice; slice < slices && k < n; k += slices) {
+            float v[8];
+            kv_load8<KV_ANY>(j.v, kv0 + k0 + k, unit, v);
+            for (int i = 0; i < 8; i++) acc[i] = fmaf(p[k], v[i], acc[i]);
+        }
+        __syncthreads();
+    }
+    if (slice < slices)
+        for (int i = 0; i < 8; i++) sums[slice * dim + 8 * unit + i] = acc[i];
+    __syncthreads();
+    if (j.sink) sum += expf(j.sink[head] - top);
+    for (int i = tid; i < dim; i += BLOCK) {
+        float o = 0;
+        for (int k = 0; k < slices; k++) o += sums[k * dim + i];
+        o /= sum;
+        if (j.gate) o *= cu_sigmoid(j.gate[row * j.gate_ld + i]);
+        j.out[row * dim + i] = o;
+    }
+}
+
+int cu_attn_any(struct cu_stream *s, const struct cu_attn *a, struct err *e) {
+    struct any_job j = {};
+    TRY(kv_open(&j.k, &a->k, a, e));
+    TRY(kv_open(&j.v, &a->v, a, e));
+    j.q = a->q;
+    j.sink = a->sink;
+    j.gate = a->gate;
+    j.gate_ld = a->gate_ld ? a->gate_ld : a->head_dim;
+    j.out = a->out;
+    j.pos = a->pos;
+    j.n_ctx = a->n_ctx;
+    j.window = a->window;
+    j.n_heads = (int)a->n_heads;
+    j.group = (int)(a->n_heads / a->n_kv_heads);
+    j.scale = a->scale;
+    j.softcap = a->softcap;
+    const int64_t units = a->head_dim / 8, slices = BLOCK / units;
+    const size_t smem = (size_t)(a->head_dim * (1 + slices)) * sizeof(float);
+    if (a->n_tok > 0)
+        CU_LAUNCH(e, attend_any, (unsigned)(a->n_tok * a->n_heads), BLOCK, smem, s, j);
+    return 0;
+}
