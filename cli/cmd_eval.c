@@ -14,6 +14,7 @@
 #include "core/io.h"
 #include "core/mem.h"
 #include "core/num.h"
+#include "core/prog.h"
 
 enum { MAX_UBATCH = 2048 };
 
@@ -43,10 +44,12 @@ void eval_close_one(struct eval_loaded *l) {
 }
 int eval_open_one(struct cli *c, const struct eval_args *a, const char *path, int64_t n_ctx,
                   struct eval_loaded *l, struct err *e) {
+    const double t0 = prog_now_s();
     memset(l, 0, sizeof *l);
     TRY(model_open(&l->m, path, e));
     int rc = model_use_pre(l->m, a->pre, e);
     if (!rc) rc = eval_session(c, a, l->m, a->kv_type, n_ctx, &l->s, e);
+    l->seconds = prog_now_s() - t0;
     if (rc) eval_close_one(l);
     return rc;
 }
@@ -161,6 +164,7 @@ static void emit_speed(struct cli *c, const struct eval_args *a, const struct ev
     emit_i64(m, "packed_bytes", NULL, (int64_t)(packed + mapped));
     emit_i64(m, "packed_mapped_bytes", NULL, (int64_t)mapped); /* of a --pack-cache */
     emit_str(m, "packed", "weights in packed rows", size);
+    emit_num(m, "open_seconds", "seconds to open", l->seconds, 3);
     emit_num(m, "bandwidth_gb_per_s", "memory read GB/s", eval_bandwidth(c->pool), 1);
     emit_table(m, "tests", "tests");
     emit_col(m, "test", "test");

@@ -33,6 +33,7 @@ struct eval_args {
 struct eval_loaded {
     struct model *m;
     struct session *s;
+    double seconds; /* that opening both took */
 };
 /* kv: name of a cache type. */
 int eval_session(struct cli *c, const struct eval_args *a, struct model *m, const char *kv,

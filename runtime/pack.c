@@ -136,6 +136,7 @@ int model_pack(struct model **out, const struct model *of, const struct pack_opt
     }
     struct model *m = model_copy(of);
     bool *wanted = choose(m, p, o->only);
+    int n_without = 0;
     const bool room = has_room(missing_bytes(p, m, wanted), o->keep_free);
     for (int i = 0; i < m->graph.n_weights; i++) {
         struct weight *w = &m->weight[i];
@@ -145,7 +146,11 @@ int model_pack(struct model **out, const struct model *of, const struct pack_opt
             pack_one(p, w, &w->packed);
         else
             w->packed = weight_rows(w, w->pack_rows);
+        n_without += !w->packed;
     }
+    if (room && n_without)
+        log_info("%d weights are used as they lie in the file, which is slower: memory is short",
+                 n_without);
     free(wanted);
     free(p);
     *out = m;

@@ -208,18 +208,36 @@ static void remove_rests(const struct cache *c) {
     free(prefix);
 }
 
-static int make_file(const struct cache *c, struct pack_file **f, struct err *e) {
+/* Some file systems say of every file that all may write to it: a file made there would be refused
+ * by the next start, and made again. fd: the lock. */
+static bool protects(int fd) {
+    struct stat st;
+    if (fd < 0 || fstat(fd, &st) != 0) return true;
+    (void)fchmod(fd, st.st_mode & 0755);
+    return fstat(fd, &st) == 0 &&
+           is_ours(&(struct file_id){.owner = (unsigned)st.st_uid, .mode = (unsigned)st.st_mode});
+}
+
+/* An eighth of its size stays free on the disk. */
+static int make_file(const struct cache *c, int fd, struct pack_file **f, struct err *e) {
+    const uint64_t n = pack_file_bytes(&c->list);
+    struct stat st;
     remove_rests(c);
     if (is_link(c->rows)) return err_set(e, ERR_USAGE, "%s is a link; remove it", c->rows);
+    if (!protects(fd))
+        return err_set(e, ERR_USAGE, "%s: files cannot be protected from other users there",
+                       c->dir);
+    TRY(io_need_space(c->rows, n + n / 8, e));
     log_info("packing the weights into %s, once", c->rows);
     TRY(pack_file_write(c->rows, &c->list, c->pool, e));
+    if (stat(c->rows, &st) == 0) (void)chmod(c->rows, st.st_mode & 0755);
     TRY(pack_file_open(f, c->rows, &c->list, e));
     put_seal(c, *f);
     return 0;
 }
 
 /* With the lock held: the file as it is now, compared, or made. *f NULL: there is none. */
-static int settle(const struct cache *c, bool make, struct pack_file **f, struct err *e) {
+static int settle(const struct cache *c, bool make, int fd, struct pack_file **f, struct err *e) {
     bool sealed;
     look(c, f, &sealed, e);
     if (*f && !sealed) {
@@ -235,7 +253,7 @@ static int settle(const struct cache *c, bool make, struct pack_file **f, struct
     }
     if (*f) return 0;
     if (e->code) log_warn("%s: %s", e->msg, make ? "it is made again" : "it is not used");
-    return make ? make_file(c, f, e) : 0;
+    return make ? make_file(c, fd, f, e) : 0;
 }
 
 static int get(const struct cache *c, bool make, struct pack_file **f, struct err *e) {
@@ -247,7 +265,7 @@ static int get(const struct cache *c, bool make, struct pack_file **f, struct er
     *f = NULL;
     if (!make && !e->code && !io_exists(c->rows)) return 0;
     TRY(take_lock(c, &fd, e));
-    const int rc = settle(c, make, f, e);
+    const int rc = settle(c, make, fd, f, e);
     if (fd >= 0) close(fd);
     return rc;
 }

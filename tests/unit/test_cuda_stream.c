@@ -216,6 +216,42 @@ static void test_packed(void) {
     same(m, ACT_Q8, "Q4_K_M");
     model_close(m);
 }
+/* Rows of experts that the CPU computes come from a cache that is there, with the same numbers; a
+ * device makes none. */
+static void test_cache(void) {
+    static const int passes[] = {1, 1, 0};
+    struct err e = {0};
+    struct model *m = synthetic("Q8_0", 256, 32, 2), *again[2] = {NULL, NULL};
+    struct session *s = NULL;
+    struct session_opts o = opts(ACT_Q8, -1);
+    float *h[2] = {NULL, NULL};
+    o.n_ctx = 2;
+    o.pack_cache = tmp_path("cache");
+    if (!m || kern_isa_best() == KERN_REF) return;
+    for (int k = 0; k < 2; k++) { /* without, with */
+        CHECK_OK(model_open(&again[k], gguf_path(m->gguf), &e));
+        CHECK_OK(session_new(&s, again[k], &o, &e));
+        uint64_t limit = session_bytes(s);
+        session_free(s);
+        s = with_host(again[k], o, 2, &limit);
+        CHECK(s != NULL);
+        if (!s) return;
+        h[k] = rows(s, passes);
+        CHECK((model_packed_bytes(again[k], true) > 0) == (k == 1));
+        CHECK((model_packed_bytes(again[k], false) > 0) == (k == 0));
+        session_free(s);
+        model_close(again[k]);
+        if (k) continue;
+        o.device = (struct device){.kind = DEVICE_CPU}; /* the CPU makes it */
+        CHECK_OK(session_new(&s, m, &o, &e));
+        session_free(s);
+        o.device = opts(ACT_Q8, -1).device;
+    }
+    CHECK(memcmp(h[0], h[1], 2 * 256 * sizeof(float)) == 0);
+    for (int k = 0; k < 2; k++) free(h[k]);
+    model_close(m);
+}
+
 /* What observers are shown of a pass, in order. */
 struct shown {
     double sum[64];
@@ -484,6 +520,7 @@ int main(void) {
     RUN(test_missing_wait);
     RUN(test_same);
     RUN(test_packed);
+    RUN(test_cache);
     RUN(test_observed_and_replaced);
     RUN(test_choice);
     RUN(test_length);
