@@ -33,6 +33,7 @@ void tok_free(struct tok *t) {
     charsmap_free(t->prep.map);
     trie_release(&t->trie);
     free(t->score);
+    free(t->found);
     free(t->may_join.v);
     free(t->merge);
     free(t->merge_len);
@@ -170,9 +171,16 @@ static void find_bytes(struct tok *t) {
                  n_missing);
 }
 
+void tok_found(struct tok *t, int64_t id, uint8_t flag) {
+    if (!t->found) t->found = xcalloc((size_t)t->v.n, sizeof *t->found);
+    t->found[id] |= flag;
+}
+
 struct spot *tok_want(struct tok *t, int64_t id, const char *text, size_t len, bool normalized,
                       bool control) {
     struct buf b = {0};
+    if (utf8_valid_prefix(text, len) != len) normalized = false; /* would cut characters */
+    if (normalized && t->found && t->found[id] & FOUND_SPACED) buf_str(&b, "\xe2\x96\x81");
     if (normalized && t->prep.nfc)
         utf8_nfc(&b, text, len);
     else
@@ -188,14 +196,21 @@ struct spot *tok_want(struct tok *t, int64_t id, const char *text, size_t len, b
     return s;
 }
 
+void tok_leave_alone(struct tok *t, int64_t id) {
+    const char *s = t->v.text[id];
+    size_t n = t->v.len[id];
+    if (utf8_valid_prefix(s, n) == n) (void)spots_add(&t->user, s, n, id, false);
+}
+
 /* A user-defined piece of SentencePiece: normalization leaves it alone; BPE does not cut it, so it
  * is found beforehand, while the unigram model weighs it like others. Tokens that were added later
  * are known by their score and found beforehand in both. */
 static void want_user_piece(struct tok *t, int64_t id) {
-    const bool later = t->score[id] <= ADDED_SCORE;
-    if (t->kind == TOK_SPM || later)
-        (void)tok_want(t, id, t->v.text[id], t->v.len[id], true, false);
-    if (!later) (void)spots_add(&t->user, t->v.text[id], t->v.len[id], id, false);
+    const bool raw = t->found && t->found[id] & FOUND_RAW;
+    const bool later = raw || !t->score || t->score[id] <= ADDED_SCORE;
+    if (t->kind != TOK_UNIGRAM || later)
+        (void)tok_want(t, id, t->v.text[id], t->v.len[id], !raw, false);
+    if (!later) tok_leave_alone(t, id);
 }
 
 /* Roles and search texts when only types are known. */
@@ -211,7 +226,7 @@ static void find_added(struct tok *t, const bool *made) {
             t->v.role[i] = control ? TT_CONTROL : TT_USER;
         }
         int role = t->v.role[i];
-        if (role == TT_USER && (t->kind == TOK_SPM || t->kind == TOK_UNIGRAM))
+        if (role == TT_USER && tok_has_meta(t) && !gemma4)
             want_user_piece(t, i);
         else if (role == TT_CONTROL || role == TT_USER || role == TT_UNKNOWN)
             spots_add(&t->raw, s, len, i, role != TT_USER);

@@ -220,10 +220,7 @@ static int read_charsmap(struct tok *t, const struct gguf *g, struct err *e) {
 }
 
 static int read_rules(struct tok *t, const struct gguf *g, struct err *e) {
-    if (t->kind == TOK_SPM && gguf_bool_or(g, OWN("by_merges"), false)) {
-        t->kind = TOK_META;
-        t->by_merges = true;
-    }
+    if (t->kind == TOK_SPM && gguf_bool_or(g, OWN("by_merges"), false)) t->kind = TOK_META;
     read_spaces(t, g);
     if (t->kind == TOK_BYTES || t->kind == TOK_META) return read_merges(t, g, e);
     t->float_sums = gguf_bool_or(g, OWN("float_sums"), false);
@@ -276,6 +273,20 @@ static int read_eaters(struct tok *t, const struct gguf *g, const char *key, boo
     return 0;
 }
 
+/* Ids of user-defined tokens that are not found as others are. */
+static int read_found(struct tok *t, const struct gguf *g, const char *key, uint8_t flag,
+                      struct err *e) {
+    const struct gguf_kv *kv = gguf_find(g, key);
+    if (!kv) return 0;
+    if (kv->type != GV_ARR || kv->elem != GV_I32)
+        return err_set(e, ERR_DATA, "%s: key %s is not a list of i32 values", gguf_path(g), key);
+    for (uint64_t i = 0; i < kv->count; i++) {
+        int64_t id = gguf_kv_i64(kv, i);
+        if (id >= 0 && id < t->v.n) tok_found(t, id, flag);
+    }
+    return 0;
+}
+
 static int build(struct tok *t, const struct gguf *g, const char *pre, struct err *e) {
     const struct gguf_kv *list;
     TRY(string_list(g, KEY("tokens"), &list, e));
@@ -287,6 +298,8 @@ static int build(struct tok *t, const struct gguf *g, const char *pre, struct er
     TRY(read_tokens(t, g, list, e));
     TRY(read_rules(t, g, e));
     TRY(read_specials(t, g, e));
+    TRY(read_found(t, g, OWN("found_raw"), FOUND_RAW, e));
+    TRY(read_found(t, g, OWN("found_spaced"), FOUND_SPACED, e));
     if (tok_finish(t, true, e)) return err_wrap(e, "%s", gguf_path(g));
     TRY(read_eaters(t, g, OWN("lstrip"), true, e));
     return read_eaters(t, g, OWN("rstrip"), false, e);
@@ -326,6 +339,15 @@ static void write_scores(const struct tok *t, struct gguf_w *w) {
     free(score);
 }
 
+static void write_found(const struct tok *t, struct gguf_w *w, const char *key, uint8_t flag) {
+    int32_t *id = xcalloc((size_t)t->v.n, sizeof *id);
+    size_t n = 0;
+    for (int64_t i = 0; t->found && i < t->v.n; i++)
+        if (t->found[i] & flag) id[n++] = (int32_t)i;
+    if (n) gguf_w_arr(w, key, GV_I32, id, n);
+    free(id);
+}
+
 static void write_eaters(const struct tok *t, struct gguf_w *w, const char *key, bool left) {
     int32_t *id = xcalloc(t->raw.n + 1, sizeof *id);
     size_t n = 0;
@@ -345,13 +367,17 @@ static void write_own(const struct tok *t, struct gguf_w *w) {
                  p->prefix_unless ? "-unless-space" : "");
         gguf_w_str(w, OWN("space_prefix"), how);
     }
-    if (meta && t->by_merges) gguf_w_bool(w, OWN("by_merges"), true);
+    if (meta) gguf_w_bool(w, OWN("by_merges"), true);
     if (p->runs_only) gguf_w_bool(w, OWN("runs_only"), true);
     if (t->split_words) gguf_w_bool(w, OWN("split_words"), true);
     if (t->kind == TOK_UNIGRAM && t->float_sums) gguf_w_bool(w, OWN("float_sums"), true);
     if (t->row && p->nfc != t->row->nfc) gguf_w_bool(w, OWN("nfc"), p->nfc);
     if (t->row && t->ignore_merges != t->row->ignore_merges)
         gguf_w_bool(w, OWN("ignore_merges"), t->ignore_merges);
+    if (strcmp(tok_model(t), "gemma4") != 0) { /* where all are found in the text as given */
+        write_found(t, w, OWN("found_raw"), FOUND_RAW);
+        write_found(t, w, OWN("found_spaced"), FOUND_SPACED);
+    }
     write_eaters(t, w, OWN("lstrip"), true);
     write_eaters(t, w, OWN("rstrip"), false);
 }
@@ -370,7 +396,6 @@ static void write_normalizer(const struct tok *t, struct gguf_w *w) {
 void tok_to_gguf(const struct tok *t, struct gguf_w *w) {
     size_t n = (size_t)t->v.n;
     const char *pre = t->pre ? t->pre : strcmp(tok_model(t), "gemma4") == 0 ? NULL : "default";
-    bool merges = t->kind == TOK_BYTES || (t->kind == TOK_META && (t->by_merges || !t->score));
     gguf_w_str(w, KEY("model"), tok_model(t));
     if (pre) gguf_w_str(w, KEY("pre"), pre);
     write_strings(w, KEY("tokens"), t->v.text, t->v.len, t->v.n);
@@ -379,7 +404,8 @@ void tok_to_gguf(const struct tok *t, struct gguf_w *w) {
     for (size_t i = 0; i < n; i++) type[i] = t->v.type[i];
     gguf_w_arr(w, KEY("token_type"), GV_I32, type, n);
     free(type);
-    if (merges) write_strings(w, KEY("merges"), t->merge, t->merge_len, t->n_merges);
+    if (t->kind == TOK_BYTES || t->kind == TOK_META)
+        write_strings(w, KEY("merges"), t->merge, t->merge_len, t->n_merges);
     for (int i = 0; i < TS_COUNT; i++)
         if (t->special[i] >= 0) gguf_w_u32(w, special_key[i], (uint32_t)t->special[i]);
     if (t->has_add_bos) gguf_w_bool(w, KEY("add_bos_token"), t->add_bos);

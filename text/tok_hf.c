@@ -193,8 +193,7 @@ static int build(struct tok *t, const struct tok_files *f, int64_t n_vocab, cons
     hf_pad(t);
     TRY(hf_specials(t, f, e));
     if (tok_finish(t, false, e)) return err_wrap(e, "tokenizer.json");
-    if (t->kind == TOK_META && strcmp(tok_model(t), "llama") == 0)
-        t->by_merges = !ranks_to_scores(t);
+    if (t->kind == TOK_META && strcmp(tok_model(t), "llama") == 0) ranks_to_scores(t);
     return 0;
 }
 

@@ -24,9 +24,8 @@ int hf_added(struct tok *t, const struct tok_files *f, struct err *e);
 void hf_pad(struct tok *t);
 int hf_specials(struct tok *t, const struct tok_files *f, struct err *e);
 
-/* tok_ranks.c: scores with which joining by score equals joining by these merges. Returns false
- * when there are none that surely do: t->score then holds the nearest. */
-bool ranks_to_scores(struct tok *t);
+/* tok_ranks.c: scores that come near to the merges, for other readers. */
+void ranks_to_scores(struct tok *t);
 
 /* tok_sp.c: from SentencePiece's file. */
 int tok_from_sp(struct tok **out, const struct tok_files *f, int64_t n_vocab, struct err *e);

@@ -114,6 +114,8 @@ static int add_token(struct tok *t, int64_t id, const char *text, struct flags f
     if (type == TT_NORMAL) t->v.role[id] = f.special ? TT_CONTROL : TT_USER;
     if (type == TT_BYTE) return 0;
     if (piece && type == TT_USER) return 0; /* found as the other pieces of its kind */
+    if (type == TT_USER && tok_has_meta(t) && (!f.normalized || t->prep.prepend))
+        tok_found(t, id, f.normalized ? FOUND_SPACED : FOUND_RAW);
     struct spot *s = tok_want(t, id, text, strlen(text), f.normalized, t->v.role[id] != TT_USER);
     if (s) {
         s->eats_left = f.lstrip;

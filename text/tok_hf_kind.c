@@ -167,6 +167,7 @@ static bool read_metaspace(const struct json *j, struct prep *p) {
 static void read_spaces(struct tok *t, const struct norm *n, const struct found *f) {
     struct prep *p = &t->prep;
     if (n->prepend) p->prefix = PREFIX_EACH;
+    p->prepend = n->prepend;
     if (f->metaspace) t->split_words = read_metaspace(f->metaspace, p);
     if (n->prepend && f->metaspace) p->prefix_unless = false; /* one is there by then */
     p->squeeze = n->squeeze || f->white_split;
@@ -233,6 +234,7 @@ bool hf_prefix(const struct json *tokenizer, struct prep *out) {
     look_at_pre(json_get(tokenizer, "pre_tokenizer"), 0, &f);
     bool says = n.prepend || f.metaspace || n.meta;
     if (n.prepend) out->prefix = PREFIX_EACH;
+    out->prepend = n.prepend;
     if (f.metaspace) (void)read_metaspace(f.metaspace, out);
     out->prefix_unless = false; /* SentencePiece adds it always */
     buf_release(&f.regexes);

@@ -37,9 +37,11 @@ struct prep { /* what happens to text between token texts before pieces are look
     enum tok_prefix prefix; /* a space in front: of each stretch, or of the text's beginning */
     bool prefix_unless;     /* not where a space is already */
     bool behind;            /* it goes behind instead */
+    bool prepend;           /* it is there before normalized token texts are looked for */
     bool as_is;             /* TOK_META: spaces stay spaces, and no piece holds one */
 };
 
+enum { FOUND_RAW = 1, FOUND_SPACED = 2 }; /* in the text as given; only behind a space */
 struct tok {
     /* filled by a builder */
     enum tok_kind kind;
@@ -54,10 +56,10 @@ struct tok {
     const char *pre;              /* NULL: none */
     struct prep prep;
     bool ignore_merges, byte_fallback, fuse_unk;
-    bool by_merges;   /* TOK_META as "llama": joining by score could give other ids */
     bool split_words; /* TOK_META, TOK_UNIGRAM: cut in front of each U+2581 */
     bool float_sums;  /* TOK_UNIGRAM: sums are rounded as SentencePiece rounds them */
     bool add_bos, add_eos, has_add_bos, has_add_eos;
+    uint8_t *found; /* [v.n] of user-defined tokens of SentencePiece: flags below; NULL: none */
     struct spots raw, normalized; /* matched on the text as given, and after normalization */
     struct spots user;            /* what SentencePiece's normalization leaves as it is */
 
@@ -85,6 +87,10 @@ bool tok_looks_control(const char *text, size_t len);
 static inline bool tok_has_meta(const struct tok *t) {
     return t->kind != TOK_BYTES;
 }
+/* Normalization is to leave this token's text as it is. */
+void tok_leave_alone(struct tok *t, int64_t id);
+/* Notes a FOUND_ flag of a token. */
+void tok_found(struct tok *t, int64_t id, uint8_t flag);
 /* Wants the text found: added tokens that are matched on normalized text are brought into its form
  * first. Returns the entry. */
 struct spot *tok_want(struct tok *t, int64_t id, const char *text, size_t len, bool normalized,

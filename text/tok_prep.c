@@ -40,10 +40,8 @@ static size_t next_unit(const struct tok *t, const char *s, size_t n, const char
     *to = s;
     if (user) return *len = user->len;
     size_t used = t->prep.map ? charsmap_find(t->prep.map, s, n, to) : 0;
-    if (used) {
-        *len = strlen(*to);
-        return used;
-    }
+    if (used) *len = strlen(*to);
+    if (used && utf8_valid_prefix(*to, *len) == *len) return used;
     *to = s;
     *len = used = utf8_decode(s, n, &cp);
     if (used) return used;

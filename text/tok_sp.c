@@ -63,7 +63,7 @@ static void read_rules(struct tok *t, const struct sp_model *m, const struct tok
         p->prefix = PREFIX_NONE;
 }
 
-/* bos and eos as the file itself has them, where no other does. */
+/* bos and eos as the file itself has them; others may say otherwise. */
 static void own_specials(struct tok *t, const struct sp_model *m) {
     const int64_t own[] = {m->bos, m->eos, m->pad};
     static const enum tok_special to[] = {TS_BOS, TS_EOS, TS_PAD};
@@ -81,7 +81,7 @@ static void want_pieces(struct tok *t, const struct sp_model *m, bool listed) {
             (void)tok_want(t, id, s, t->v.len[id], false, true);
         if (type != TT_USER || m->piece[id].type != TT_USER) continue;
         if (t->kind == TOK_SPM) (void)tok_want(t, id, s, t->v.len[id], true, false);
-        (void)spots_add(&t->user, s, t->v.len[id], id, false);
+        tok_leave_alone(t, id);
     }
 }
 
@@ -94,8 +94,8 @@ static int build(struct tok *t, const struct sp_model *m, const struct tok_files
         TRY(charsmap_new(&t->prep.map, m->charsmap, m->charsmap_len, "tokenizer.model", e));
     TRY(hf_added(t, f, e));
     hf_pad(t);
-    TRY(hf_specials(t, f, e));
     own_specials(t, m);
+    TRY(hf_specials(t, f, e));
     want_pieces(t, m, f->tokenizer != NULL);
     return tok_finish(t, false, e) ? err_wrap(e, "tokenizer.model") : 0;
 }

@@ -12,18 +12,22 @@ Ids and texts: of a family with tokenizer.model `sentencepiece`, of others `toke
   string], text [the decoded text where it is not the string itself, else null]
 strings.json.gz: the strings; the last ones are not UTF-8.
 
-Usage: python3 tests/oracle/tok_families.py   (from the repository root; tokenizers 0.23.3, sentencepiece 0.2.3)
+Usage: python3 tests/oracle/tok_families.py   (from the repository root; tokenizers 0.23.3, sentencepiece 0.2.3, gguf 0.19.0)
 """
 import base64
 import gzip
+import hashlib
 import io
 import json
 import os
+import pathlib
 import random
 import tempfile
 import unicodedata
 
+import gguf
 import sentencepiece as spm
+from sentencepiece import sentencepiece_model_pb2
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers as pt, processors, trainers
 
 OUT = "tests/golden/tok_families"
@@ -208,7 +212,10 @@ def train_sp(**kw):
     if args["normalization_rule_name"].startswith("own"):  # the published tables are large: one family (t5) has one
         args["normalization_rule_tsv"] = rules(args.pop("normalization_rule_name") == "own_cf")
     spm.SentencePieceTrainer.train(sentence_iterator=iter(CORPUS), model_writer=out, **args)
-    return out.getvalue()
+    proto = sentencepiece_model_pb2.ModelProto()
+    proto.ParseFromString(out.getvalue())
+    proto.normalizer_spec.ClearField("normalization_rule_tsv")  # names a file of this machine
+    return proto.SerializeToString()
 
 
 def rules(fold):
@@ -301,12 +308,38 @@ SP = {  # name: options of the trainer
     "umt5": dict(model_type="unigram", byte_fallback=True, remove_extra_whitespaces=False, pad_id=0, eos_id=1, unk_id=2, bos_id=3, vocab_size=1000),
     "flan-ul2": dict(model_type="unigram", byte_fallback=False, remove_extra_whitespaces=True, pad_id=0, eos_id=1, unk_id=2, bos_id=-1, add_dummy_prefix=False),
     "albert": dict(model_type="unigram", byte_fallback=False, normalization_rule_name="own_cf", remove_extra_whitespaces=True, user_defined_symbols="<x1>,(,),-", control_symbols="<mask>"),
+    "unused-bpe": dict(unused=True, byte_fallback=False, character_coverage=1.0, vocab_size=1000),
+    "unused-unigram": dict(unused=True, model_type="unigram", vocab_size=800),
     "pegasus": dict(model_type="unigram", byte_fallback=False, normalization_rule_name="own", treat_whitespace_as_suffix=True, remove_extra_whitespaces=True, pad_id=0, eos_id=1, unk_id=3, bos_id=2),
 }
 
 
+def with_unused(model):
+    """Every fourth piece of three characters and more becomes unused: it may come about on the way, and is taken apart again."""
+    proto = sentencepiece_model_pb2.ModelProto()
+    proto.ParseFromString(model)
+    long = [p for p in proto.pieces if p.type == p.NORMAL and len(p.piece) >= 3]
+    for p in long[::4]:
+        p.type = p.UNUSED
+    return proto.SerializeToString()
+
+
+def field_list(model):
+    """SHA-256 of the tokens, scores and types that the field's library makes of a tokenizer.model (gguf 0.19)."""
+    with tempfile.TemporaryDirectory() as d:
+        pathlib.Path(d, "tokenizer.model").write_bytes(model)
+        sha = hashlib.sha256()
+        for text, score, kind in gguf.vocab.SentencePieceVocab(pathlib.Path(d)).all_tokens():
+            sha.update(text + b"\t%.9g\t%d\n" % (score, kind))
+        return sha.hexdigest()
+
+
 def sp_family(name, options):
+    options = dict(options)
+    unused = options.pop("unused", False)
     model = train_sp(**dict(SP_SPECIALS, **options))
+    if unused:
+        model = with_unused(model)
     sp = spm.SentencePieceProcessor(model_proto=model)
     files = {"tokenizer.model": base64.b64encode(model).decode()}
     if name == "phi-3":  # beside a tokenizer.json whose added tokens take the white space behind them
@@ -314,6 +347,7 @@ def sp_family(name, options):
         files["tokenizer.json"] = json.loads(tok.to_str())
     if name == "gemma-2":
         files["tokenizer_config.json"] = {"add_bos_token": True}
+    listed = field_list(model) if name in ("llama-2", "gemma-1", "mt5") else None
     ids, text = [], []
     for s in STRINGS + BAD:
         got = sp.encode(s)
@@ -321,7 +355,8 @@ def sp_family(name, options):
         back = sp.decode(got)
         text.append(None if back == s else back)
     # what is not a token to sentencepiece itself: texts of control tokens are plain text there
-    return dict(name=name, oracle="sentencepiece 0.2.3", files=files, special=False, ids=ids, text=text)
+    out = dict(name=name, oracle="sentencepiece 0.2.3", files=files, special=False, ids=ids, text=text)
+    return dict(out, gguf_list=listed) if listed else out
 
 
 def hf_family(name, tok, files=None, skip=None, **kw):
@@ -344,9 +379,15 @@ def hf_family(name, tok, files=None, skip=None, **kw):
 def json_families():
     base = train_sp(**SP_SPECIALS)
     added = special("<unk>", "<s>", "</s>")
+    sp = {"tokenizer.model": base64.b64encode(base).decode()}
     replace = normalizers.Replace(" ", META)
     legacy = normalizers.Sequence([normalizers.Prepend(META), replace])
     yield hf_family("tinyllama", json_of(base, legacy, None, added))
+    more = added + special("[INST]", "[/INST]") + [AddedToken("<tool>", special=False, normalized=False), AddedToken("</tool>", special=False)]
+    yield hf_family("both-files", json_of(base, legacy, None, more), sp)
+    bare = train_sp(**dict(SP_SPECIALS, add_dummy_prefix=False))
+    more = more + special("<|im_start|>", rstrip=True)
+    yield hf_family("both-files-bare", json_of(bare, replace, None, more), {"tokenizer.model": base64.b64encode(bare).decode()})
     first = json_of(base, None, pt.Metaspace(META, prepend_scheme="first", split=False), added)
     yield hf_family("llama-2-new", first)
     yield hf_family("zephyr", json_of(base, None, pt.Metaspace(META, prepend_scheme="always", split=False), added))

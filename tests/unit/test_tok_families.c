@@ -2,58 +2,13 @@
 /* tests/unit/test_tok_families.c - tokenizers in the shape of published families against what
  * `sentencepiece` and `tokenizers` make of hostile strings (tests/golden/tok_families, see how.md):
  * from the folder's files and from the GGUF keys written of them. */
-#include "tests/unit/test_tok_common.h"
+#include "tests/unit/test_tok_families.h"
 
 #include <dirent.h>
 
-#include "core/gz.h"
-#include "core/log.h"
-#include "text/base64.h"
-
-#define DIR_NAME "tests/golden/tok_families"
-enum { MAX_BYTES = 1 << 26, MIN_FAMILIES = 40, MIN_STRINGS = 300 };
+enum { MIN_FAMILIES = 40, MIN_STRINGS = 300 };
 
 static struct strs strings;
-
-struct family {
-    struct json *root;
-    struct tok_files files;
-    char *sp;
-};
-
-static void family_open(struct family *f, const char *file) {
-    struct err e = {0};
-    char path[512], *text = NULL;
-    size_t len;
-    memset(f, 0, sizeof *f);
-    snprintf(path, sizeof path, DIR_NAME "/%s", file);
-    CHECK_OK(gz_read_file(&text, &len, path, MAX_BYTES, &e));
-    CHECK_OK(json_parse(&f->root, text, len, path, &e));
-    free(text);
-    const struct json *files = json_get(f->root, "files");
-    f->files.tokenizer = json_get(files, "tokenizer.json");
-    f->files.config = json_get(files, "tokenizer_config.json");
-    f->files.model = json_get(files, "config.json");
-    const char *sp = json_str(json_get(files, "tokenizer.model"));
-    if (!sp) return;
-    f->sp = xmalloc(strlen(sp) + 4);
-    int64_t n = base64_decode(sp, f->sp, strlen(sp));
-    CHECK(n > 0);
-    f->files.sp = f->sp;
-    f->files.sp_len = (size_t)n;
-}
-
-static void family_close(struct family *f) {
-    json_free(f->root);
-    free(f->sp);
-}
-
-static bool same_ids(const struct ids *got, const struct json *want) {
-    int64_t i = 0, id;
-    for (const struct json *w = json_first(want); w; w = json_next(w), i++)
-        if (i >= got->n || !json_i64(w, &id) || got->v[i] != id) return false;
-    return i == got->n;
-}
 
 static void show(const char *name, const char *from, size_t i, const struct ids *got,
                  const struct json *want) {
@@ -163,14 +118,9 @@ static void check_family(const char *file) {
 }
 
 static void test_families(void) {
-    struct err e = {0};
-    char *text = NULL;
-    size_t len, used;
     int n = 0;
-    CHECK_OK(gz_read_file(&text, &len, DIR_NAME "/strings.json.gz", MAX_BYTES, &e));
-    CHECK_OK(strs_parse(&strings, text, len, &used, "strings", &e));
-    free(text);
-    DIR *d = opendir(DIR_NAME);
+    family_strings(&strings);
+    DIR *d = opendir(FAMILIES);
     CHECK(d != NULL);
     for (struct dirent *x = d ? readdir(d) : NULL; x; x = readdir(d)) {
         if (!strstr(x->d_name, ".json.gz") || strcmp(x->d_name, "strings.json.gz") == 0) continue;
