@@ -24,6 +24,7 @@ struct plan_args {
     int64_t ctx, slots;
     bool recipes;
 };
+enum { HONE_PASS = 512 /* rows of a pass, unless somebody says */ };
 struct plan {
     const char *path;
     const struct arch *arch;
@@ -117,7 +118,6 @@ static void emit_sizes(struct emit *m, const struct plan *p) {
     const struct sizes *z = &p->z;
     struct fit_use u;
     uint64_t experts = 0, kv;
-    int64_t ctx = p->ask.n_ctx * p->ask.n_slots;
     char kv_name[40];
     (void)fit_use(z, &p->ask, 0, 0, &u); /* settle() tried it */
     for (int i = 0; i < z->n_blocks; i++) experts += z->block[i].experts;
@@ -138,12 +138,11 @@ static void emit_sizes(struct emit *m, const struct plan *p) {
     size_field(m, "experts", experts ? "  of that routed experts" : NULL, experts);
     size_field(m, "mtp", z->mtp ? "  of that draft blocks" : NULL, z->mtp);
     size_field(m, "kv", "keys and values", u.kv);
-    if (sizes_has_windows(z) && sizes_kv_rows(z, 0, ctx, &p->ask.rows, false, &kv))
-        size_field(m, "kv_full", "  without cut windows (hone)", kv);
+    if (sizes_kv_paged(z, p->ask.n_slots, p->ask.n_ctx, HONE_PASS, &p->ask.rows, &kv))
+        size_field(m, "kv_hone", "  in hone, in pages", kv);
     size_field(m, "state", sizes_n_state(z) ? "recurrent state" : NULL, u.state);
     size_field(m, "compute", "working memory, estimate", u.compute);
-    size_field(m, "activations", NULL,
-               (uint64_t)z->reg_floats * sizeof(float) * 512); /* of hone's pass */
+    size_field(m, "activations", NULL, (uint64_t)z->reg_floats * sizeof(float) * HONE_PASS);
     size_field(m, "total", "on a GPU in all", u.total);
 }
 

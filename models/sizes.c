@@ -108,6 +108,37 @@ bool sizes_kv_rows(const struct sizes *z, int first, int64_t n_ctx, const struct
     return true;
 }
 
+int64_t sizes_pages(int64_t window, int64_t n_tok, int64_t page_tok) {
+    const int64_t all = div_up(n_tok, page_tok);
+    return window > 0 ? min_i64(all, div_up(window, page_tok) + 1) : all;
+}
+
+int64_t sizes_pass_pages(int64_t window, int64_t n_ctx, int64_t n_rows, int64_t page_tok) {
+    if (window <= 0) return 0;
+    return min_i64(div_up(n_rows - 1, page_tok),
+                   div_up(n_ctx, page_tok) - sizes_pages(window, n_ctx, page_tok));
+}
+
+bool sizes_kv_paged(const struct sizes *z, int64_t n_seqs, int64_t n_ctx, int64_t n_rows,
+                    const struct kv_rows *type, uint64_t *n_bytes) {
+    uint64_t sum = 0;
+    for (int i = 0; i < z->n_blocks; i++) {
+        const struct block_size *b = &z->block[i];
+        int64_t pages;
+        uint64_t bytes;
+        if (!b->kv_heads) continue;
+        const uint64_t k = type->bytes(type->k, b->k_dim), v = type->bytes(type->v, b->k_dim);
+        if (!k || !v || n_ctx < 0) return false;
+        if (!mul_ok_i64(n_seqs, sizes_pages(b->window, n_ctx, KV_PAGE), &pages)) return false;
+        pages += sizes_pass_pages(b->window, n_ctx, n_rows, KV_PAGE);
+        if (!mul_ok((uint64_t)pages, (uint64_t)b->kv_heads * KV_PAGE, &bytes) ||
+            !mul_ok(bytes, k + v, &bytes) || !add_ok(sum, bytes, &sum) || sum > INT64_MAX)
+            return false;
+    }
+    *n_bytes = sum;
+    return true;
+}
+
 uint64_t sizes_state(const struct sizes *z, int first) {
     uint64_t sum = 0;
     for (int i = first; i < z->n_blocks; i++) sum += (uint64_t)z->block[i].state * sizeof(float);

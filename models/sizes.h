@@ -45,6 +45,17 @@ bool sizes_kv(const struct sizes *z, int first, int64_t n_ctx, enum qtype type, 
               uint64_t *n_bytes);
 bool sizes_kv_rows(const struct sizes *z, int first, int64_t n_ctx, const struct kv_rows *rows,
                    bool short_windows, uint64_t *n_bytes);
+/* How hone keeps them: in pages of KV_PAGE positions. A block with a window keeps the pages that it
+ * reaches into, and for the rows of a pass as many more as their sequence could leave behind. */
+enum { KV_PAGE = 256 };
+/* Pages of a block with that window (0: none) for n_tok tokens of a sequence, between passes of
+ * page_tok positions. */
+int64_t sizes_pages(int64_t window, int64_t n_tok, int64_t page_tok);
+/* Pages on top for passes of n_rows, once, where sequences have at most n_ctx tokens. */
+int64_t sizes_pass_pages(int64_t window, int64_t n_ctx, int64_t n_rows, int64_t page_tok);
+/* Bytes of n_seqs sequences for which n_ctx tokens each are set aside. False: as sizes_kv. */
+bool sizes_kv_paged(const struct sizes *z, int64_t n_seqs, int64_t n_ctx, int64_t n_rows,
+                    const struct kv_rows *rows, uint64_t *n_bytes);
 /* Recurrent state of one sequence, blocks [first, n_blocks). */
 uint64_t sizes_state(const struct sizes *z, int first);
 int sizes_n_kv(const struct sizes *z);    /* blocks with keys and values of their own */

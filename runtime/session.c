@@ -14,9 +14,10 @@
 #include "core/num.h"
 #include "core/prog.h"
 #include "kernels/cuda/cuda.h"
+#include "models/sizes.h"
 #include "runtime/exec.h"
 
-enum { DEFAULT_CTX = 4096, DEFAULT_UBATCH = 512, PAGE_TOKENS = KEY_BLOCK };
+enum { DEFAULT_CTX = 4096, DEFAULT_UBATCH = 512 };
 
 static int defaults(struct session *s, const struct session_opts *o, struct err *e) {
     s->o = *o;
@@ -118,7 +119,7 @@ static int open_cache(struct session *s, const struct kv_plan *plan, struct err 
     struct rec rec;
     const int rc = kv_init(&kv, s->g, s->o.n_ctx, plan, e);
     rec_init(&rec, s->g);
-    cache_init(&s->cache, &kv, &rec, PAGE_TOKENS, s->o.n_ubatch, false);
+    cache_init(&s->cache, &kv, &rec, KV_PAGE, s->o.n_ubatch, false);
     return rc;
 }
 

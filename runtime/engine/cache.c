@@ -11,6 +11,7 @@
 
 #include "core/mem.h"
 #include "core/num.h"
+#include "models/sizes.h"
 
 struct extent {
     struct extent *next;
@@ -54,25 +55,18 @@ void cache_release(struct cache *c) {
 
 int64_t cache_slot_pages(const struct cache *c, int slot, int64_t n_tok) {
     const struct kv_slot *s = &c->kv.slot[slot];
-    const int64_t all = div_up(n_tok, c->page_tok);
-    if (!s->n_heads) return 0;
-    return s->window > 0 ? min_i64(all, div_up(s->window, c->page_tok) + 1) : all;
-}
-
-/* Pages that the rows of a pass need on top, before the window drops what they leave behind. */
-static int64_t pass_pages(const struct cache *c, int slot) {
-    const int64_t all = div_up(c->kv.n_ctx, c->page_tok);
-    return min_i64(div_up(c->pass_tok - 1, c->page_tok),
-                   all - cache_slot_pages(c, slot, c->kv.n_ctx));
+    return s->n_heads ? sizes_pages(s->window, n_tok, c->page_tok) : 0;
 }
 
 /* Pages that reservations want a pool to have. */
 static int64_t pages_wanted(const struct cache *c, int slot, int64_t n_reserved) {
     const struct kv_slot *s = &c->kv.slot[slot];
-    return n_reserved + (n_reserved && s->window > 0 ? pass_pages(c, slot) : 0);
+    if (!n_reserved) return 0;
+    return n_reserved + sizes_pass_pages(s->window, c->kv.n_ctx, c->pass_tok, c->page_tok);
 }
 
-static int pool_extend(struct cache *c, struct pool *p, int64_t n, bool reserved, struct err *e) {
+static int pool_extend(struct cache *c, struct page_pool *p, int64_t n, bool reserved,
+                       struct err *e) {
     uint64_t bytes;
     void *mem = NULL;
     if (!mul_ok((uint64_t)n, p->page_bytes, &bytes))
@@ -81,12 +75,12 @@ static int pool_extend(struct cache *c, struct pool *p, int64_t n, bool reserved
     struct extent *x = xcalloc(1, sizeof *x);
     *x = (struct extent){p->extent, mem, xcalloc((size_t)n, sizeof *x->page), n, 0, reserved};
     p->extent = x;
-    for (int64_t i = n; i-- > 0;) {
-        struct page *page = &x->page[i];
-        page->extent = x;
-        page->data = (uint8_t *)mem + (uint64_t)i * p->page_bytes;
-        page->next = p->free;
-        p->free = page;
+    struct page **end = &p->free; /* older pages are taken first */
+    while (*end) end = &(*end)->next;
+    for (int64_t i = 0; i < n; i++, end = &(*end)->next) {
+        *end = &x->page[i];
+        x->page[i] =
+            (struct page){.extent = x, .data = (uint8_t *)mem + (uint64_t)i * p->page_bytes};
     }
     p->n_base += reserved ? n : 0;
     p->n_free += n;
@@ -97,7 +91,7 @@ static int pool_extend(struct cache *c, struct pool *p, int64_t n, bool reserved
 /* Gives back extents that nobody holds a page of, but what reservations count on. The first extent
  * stays: it is that of the session's own sequence. */
 static void pool_shrink(struct cache *c, int slot) {
-    struct pool *p = &c->pool[slot];
+    struct page_pool *p = &c->pool[slot];
     const int64_t keep = pages_wanted(c, slot, p->n_reserved);
     for (struct extent **at = &p->extent; *at;) {
         struct extent *x = *at;
@@ -120,7 +114,7 @@ static void pool_shrink(struct cache *c, int slot) {
     }
 }
 
-static struct page *page_take(struct pool *p, uint64_t writer) {
+static struct page *page_take(struct page_pool *p, uint64_t writer) {
     struct page *page = p->free;
     p->free = page->next;
     p->n_free--;
@@ -132,7 +126,7 @@ static struct page *page_take(struct pool *p, uint64_t writer) {
     return page;
 }
 
-static void page_drop(struct pool *p, struct page *page) {
+static void page_drop(struct page_pool *p, struct page *page) {
     if (--page->refs) return;
     page->extent->n_held--;
     page->next = p->free;
@@ -144,7 +138,7 @@ static void page_drop(struct pool *p, struct page *page) {
 
 static int reserve(struct cache *c, int64_t n_tok, struct err *e) {
     for (int i = 0; i < c->kv.n_slots; i++) {
-        struct pool *p = &c->pool[i];
+        struct page_pool *p = &c->pool[i];
         const int64_t n = cache_slot_pages(c, i, n_tok),
                       want = pages_wanted(c, i, p->n_reserved + n);
         if (want > p->n_base) {
@@ -349,7 +343,7 @@ int seq_make_room(struct seq *q, int64_t n_tok, const int64_t *first, struct err
     struct cache *c = q->cache;
     for (int i = 0; i < c->kv.n_slots; i++) {
         if (!c->kv.slot[i].n_heads || !n_tok) continue;
-        struct pool *p = &c->pool[i];
+        struct page_pool *p = &c->pool[i];
         struct seq_pages *s = &q->slot[i];
         s->first = first[i] / c->page_tok;
         const int64_t need = div_up(n_tok, c->page_tok) - s->first;

@@ -24,7 +24,7 @@ struct page {
     uint64_t writer;       /* the sequence that may append in place: seq.id */
     int64_t sealed;        /* positions before this one are read by other holders than the writer */
 };
-struct pool { /* the pages of one slot */
+struct page_pool { /* the pages of one slot */
     struct extent *extent;
     struct page *free;
     int64_t n_free;
@@ -33,14 +33,14 @@ struct pool { /* the pages of one slot */
     uint64_t page_bytes;
 };
 struct cache {
-    struct kv kv;      /* shapes of the attention slots */
-    struct rec rec;    /* shapes of the recurrent states */
-    struct pool *pool; /* [kv.n_slots] */
-    int64_t page_tok;  /* positions of a page */
-    int64_t pass_tok;  /* rows of a pass at most: slots with windows keep room for them */
-    bool paged;        /* false: a device keeps all memory, sequences are positions only */
-    uint64_t next_id;  /* of the next sequence */
-    uint64_t n_bytes;  /* allocated: pages and states */
+    struct kv kv;           /* shapes of the attention slots */
+    struct rec rec;         /* shapes of the recurrent states */
+    struct page_pool *pool; /* [kv.n_slots] */
+    int64_t page_tok;       /* positions of a page */
+    int64_t pass_tok;       /* rows of a pass at most: slots with windows keep room for them */
+    bool paged;             /* false: a device keeps all memory, sequences are positions only */
+    uint64_t next_id;       /* of the next sequence */
+    uint64_t n_bytes;       /* allocated: pages and states */
 };
 struct seq_pages { /* of one slot: pages [first, first + n), page i holds positions from */
     int64_t first; /* i * page_tok on */

@@ -9,6 +9,7 @@
 #include "core/mem.h"
 #include "core/num.h"
 #include "core/rng.h"
+#include "models/sizes.h"
 #include "runtime/kv_type.h"
 #include "runtime/session.h"
 #include "tests/check.h"
@@ -254,6 +255,38 @@ static void test_q8(void) {
     }
 }
 
+/* What plan computes for sequences is what they take, windows and recurrent states too; one that
+ * does not fit any more is refused, and nothing has changed. */
+static void test_memory(void) {
+    for (size_t i = 0; i < COUNT_OF(models); i++) {
+        struct model *m = open_model(models[i].name, models[i].tok, "f32");
+        struct session_opts o = {.n_ctx = 3000, .n_ubatch = 300, .kv_type = QT_F16};
+        const struct kv_type *t = kv_type_of(QT_F16);
+        const struct kv_rows rows = kv_type_rows(t, t);
+        struct session *s = NULL;
+        struct seq *q[N_SEQS] = {0};
+        struct sizes z;
+        struct err e = {0};
+        uint64_t one = 0, all = 0;
+        if (!m) continue;
+        CHECK_OK(sizes_init(&z, m->arch, &m->hp, &e));
+        CHECK(sizes_kv_paged(&z, 1, o.n_ctx, o.n_ubatch, &rows, &one));
+        CHECK(sizes_kv_paged(&z, 1 + N_SEQS, o.n_ctx, o.n_ubatch, &rows, &all));
+        CHECK_OK(session_new(&s, m, &o, &e));
+        const uint64_t before = session_bytes(s);
+        for (int k = 0; k < N_SEQS; k++) CHECK_OK(session_new_seq(s, o.n_ctx, &q[k], &e));
+        CHECK_EQ_I64(session_bytes(s) - before, all - one + N_SEQS * sizes_state(&z, 0));
+        int32_t *ids = xcalloc(3000, sizeof *ids);
+        CHECK_OK(session_forward(s, ids, 3000, NULL, &e)); /* takes nothing on top */
+        CHECK_EQ_I64(session_bytes(s) - before, all - one + N_SEQS * sizes_state(&z, 0));
+        free(ids);
+        for (int k = 0; k < N_SEQS; k++) seq_free(q[k]);
+        CHECK_EQ_I64(session_bytes(s), before);
+        session_free(s);
+        model_close(m);
+    }
+}
+
 static void test_arguments(void) {
     struct model *m = open_model("qwen3", NULL, "f32");
     struct session *s = NULL, *other = NULL;
@@ -341,6 +374,7 @@ int main(int argc, char **argv) {
     tmp_make();
     RUN(test_f32);
     RUN(test_q8);
+    RUN(test_memory);
     RUN(test_arguments);
     RUN(test_bad_files);
     tmp_remove();
