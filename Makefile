@@ -210,6 +210,8 @@ $(OBJ)/stage.stamp: $(BIN) include/hone.h packaging/hone.pc.in Makefile
 check-cuda: all $(CUDA_UNIT:$(OBJ)/%=$(OBJ)/device/%) ## the kernel tests on the GPU of this machine; WRAP=compute-sanitizer
 	@rc=0; for t in $(filter-out check-cuda all,$^); do echo "== $$(basename $$t)"; $(WRAP) $$t || { r=$$?; [ $$r = 77 ] || rc=1; }; done; exit $$rc
 
+extend: ## add a tensor type and an operation to a copy of the tree, as CONTRIBUTING.md says, and use them
+	$(Q)CC='$(CC)' sh tests/extend.sh
 check-mpi: ## two and three ranks write the bytes of one process (needs Open MPI)
 	+@$(MAKE) --no-print-directory BUILD=$(BUILD)/mpi MPI=1 all
 	HONE=$(abspath $(BUILD)/mpi/hone) sh tests/ranks.sh
@@ -233,7 +235,7 @@ memcheck: ## valgrind over the parsers and the fuzz corpora
 units-run: $(UNITS_OF:%=$(OBJ)/tests/unit/%) $(if $(WRAP),$(FUZZ:%=$(OBJ)/tests/fuzz/%))
 	$(Q)SCRIPTS= UNITS='$(abspath $^)' WRAP='$(WRAP)' sh tests/run.sh
 
-.PHONY: check-isa check-mpi faults faults-run tsan msan memcheck units-run
+.PHONY: check-isa extend check-mpi faults faults-run tsan msan memcheck units-run
 FAULTS ?= 500
 faults: ## 500 injected faults over `make`, under ASan+UBSan -> docs/results/faults.json (an hour)
 	+@$(MAKE) --no-print-directory BUILD=$(BUILD)/san SAN=address,undefined faults-run

@@ -25,8 +25,9 @@ void requant_look(const struct gguf *g, struct requant *r) {
         if (bytes[t] > most && !name)
             snprintf(r->type, sizeof r->type, "%s", qtype_name((enum qtype)t));
         if (bytes[t] > most) most = bytes[t];
+        if (!bytes[t]) continue; /* also ids that are no type */
         const unsigned flags = qtype_info((enum qtype)t)->flags;
-        if (!bytes[t] || !(flags & QF_QUANT)) continue;
+        if (!(flags & QF_QUANT)) continue;
         bool original = released && (flags & QF_RELEASED);
         if (flags & QF_CONVERT)
             r->q8 = true;
