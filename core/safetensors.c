@@ -40,12 +40,14 @@ static const struct {
     int bytes;
     bool is_type; /* a tensor type has the same name and the same bytes */
 } dtypes[ST_COUNT] = {
-    [ST_BOOL] = {"BOOL", 1},       [ST_U8] = {"U8", 1},           [ST_I8] = {"I8", 1},
-    [ST_F8_E4M3] = {"F8_E4M3", 1}, [ST_F8_E5M2] = {"F8_E5M2", 1}, [ST_F8_E8M0] = {"F8_E8M0", 1},
-    [ST_U16] = {"U16", 2},         [ST_I16] = {"I16", 2},         [ST_F16] = {"F16", 2, true},
-    [ST_BF16] = {"BF16", 2, true}, [ST_U32] = {"U32", 4},         [ST_I32] = {"I32", 4},
-    [ST_F32] = {"F32", 4, true},   [ST_U64] = {"U64", 8},         [ST_I64] = {"I64", 8},
-    [ST_F64] = {"F64", 8},
+    [ST_BOOL] = {"BOOL", 1, false},       [ST_U8] = {"U8", 1, false},
+    [ST_I8] = {"I8", 1, false},           [ST_F8_E4M3] = {"F8_E4M3", 1, false},
+    [ST_F8_E5M2] = {"F8_E5M2", 1, false}, [ST_F8_E8M0] = {"F8_E8M0", 1, false},
+    [ST_U16] = {"U16", 2, false},         [ST_I16] = {"I16", 2, false},
+    [ST_F16] = {"F16", 2, true},          [ST_BF16] = {"BF16", 2, true},
+    [ST_U32] = {"U32", 4, false},         [ST_I32] = {"I32", 4, false},
+    [ST_F32] = {"F32", 4, true},          [ST_U64] = {"U64", 8, false},
+    [ST_I64] = {"I64", 8, false},         [ST_F64] = {"F64", 8, false},
 };
 
 const char *st_dtype_name(enum st_dtype t) {
