@@ -284,6 +284,8 @@ CUDA_FILES := $(CUDA_SRC) $(wildcard kernels/cuda/*.cuh quantize/enc/cuda/*.cuh 
 C_FILES := $(wildcard $(addsuffix /*.[ch],$(DIRS) kernels/cuda quantize/enc/cuda tests/cuda-emu tests/isa-emu cli tests tests/unit tests/kern tests/fuzz include docs/examples))
 lint: ## layers, MAP.md, man pages, formatting, machine paths
 	$(Q)CC='$(CC)' HONE='$(abspath $(BIN))' SANF='$(SANF)' sh tests/lint.sh $(sort $(C_FILES) $(CUDA_FILES))
+models-table: all ## the table of models in README.md, from the registry and the tests
+	$(Q)HONE='$(abspath $(BIN))' sh tests/models.sh --write
 format: ## clang-format every C file in place
 	clang-format -i $(sort $(C_FILES) $(CUDA_FILES))
 # what these three say, and what of it is turned off and why: docs/sanitizers.md
@@ -327,4 +329,4 @@ help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 clean: ## remove the build folder
 	rm -rf $(BUILD)
-.PHONY: FORCE bench-cuda all interop fuzz fuzz-bins unit check test check-cuda deps demo lint format tidy cppcheck analyze install uninstall dist deb help clean
+.PHONY: FORCE bench-cuda all interop fuzz fuzz-bins unit check test check-cuda deps demo lint models-table format tidy cppcheck analyze install uninstall dist deb help clean

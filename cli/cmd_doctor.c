@@ -17,12 +17,14 @@
 
 #include "cli/cmd.h"
 #include "cli/line.h"
+#include "convert/mmproj.h"
 #include "core/limits.h"
 #include "core/log.h"
 #include "core/machine.h"
 #include "core/mem.h"
 #include "core/numa.h"
 #include "kernels/cuda/cuda.h"
+#include "models/arch.h"
 #include "runtime/eval.h"
 
 static void cpu_name(char out[128]) {
@@ -185,14 +187,46 @@ static void show_limits(struct cli *c) {
     emit_free(m);
 }
 
+/* The rows of models/registry.c. tests/models.sh makes the table of README.md of them. */
+static void show_models(struct cli *c) {
+    static const char *const col[][2] = {{"arch", "architecture"}, {"models", "models"},
+                                         {"kind", "kind"},         {"classes", "classes"},
+                                         {"vision", "vision"},     {"drafts", "drafts"},
+                                         {"tools", "tool calls"}};
+    struct emit *m = emit_new();
+    emit_table(m, "models", "models");
+    for (size_t i = 0; i < COUNT_OF(col); i++) emit_col(m, col[i][0], col[i][1]);
+    for (int i = 0; arch_at(i); i++) {
+        const struct arch *a = arch_at(i);
+        struct buf classes = {0};
+        for (const char *const *k = a->hf_classes; *k; k++)
+            buf_fmt(&classes, "%s%s", k == a->hf_classes ? "" : " ", *k);
+        emit_row(m);
+        emit_cell_str(m, a->name);
+        emit_cell_str(m, a->family);
+        emit_cell_str(m, a->size_note);
+        emit_cell_str(m, classes.data);
+        emit_cell_bool(m, mmproj_known(a->name));
+        emit_cell_bool(m, a->drafts);
+        if (a->tools)
+            emit_cell_str(m, a->tools);
+        else
+            emit_cell_none(m);
+        buf_release(&classes);
+    }
+    cli_emit(c, m);
+    emit_free(m);
+}
+
 int cmd_doctor(struct cli *c, int argc, char **argv, struct err *e) {
-    bool limits = false;
+    bool limits = false, models = false;
     const struct opt opts[] = {
         {"limits", 0, OPT_FLAG, &limits, NULL, "what inputs may claim at most, as docs/limits.md"},
+        {"models", 0, OPT_FLAG, &models, NULL, "which models can be converted, run and measured"},
     };
     const struct cmd_spec spec = {
         .name = "doctor",
-        .synopsis = "[--threads N] [--isa NAME] [--limits]",
+        .synopsis = "[--threads N] [--isa NAME] [--limits] [--models]",
         .about =
             "What this build uses on this machine: instruction sets, threads, memory, libraries.",
         .opts = opts,
@@ -200,6 +234,10 @@ int cmd_doctor(struct cli *c, int argc, char **argv, struct err *e) {
         .max_args = 0,
     };
     TRY(cli_parse(c, &spec, argc, argv, e));
-    if (limits && !c->done) show_limits(c);
-    return c->done || limits ? 0 : run(c, e);
+    if (c->done) return 0;
+    if (limits && models)
+        return err_set(e, ERR_USAGE, "--limits and --models are two lists; ask for one");
+    if (limits) show_limits(c);
+    if (models) show_models(c);
+    return limits || models ? 0 : run(c, e);
 }

@@ -161,6 +161,10 @@ static void settle_types(struct run *r, const char *asked) {
     for (int64_t i = 0; i < r->n_parts; i++) r->part[i].type = type_of(r, &r->part[i]);
 }
 
+bool mmproj_known(const char *arch) {
+    return vision_find(arch) != NULL;
+}
+
 static int make_plan(struct run *r, const struct convert_opts *o, struct err *e) {
     TRY(plan_open(&r->plan, o, e));
     const struct vision_kind *k = vision_find(r->plan.arch->name);

@@ -16,5 +16,7 @@ struct mmproj_report {
  * ERR_DATA when there is no vision tower, or one with missing or unknown tensors. */
 int mmproj_run(const struct convert_opts *o, const char *out, struct mmproj_report *r,
                struct err *e);
+/* Whether the vision towers of an architecture (its GGUF name) can be converted. */
+bool mmproj_known(const char *arch);
 
 #endif

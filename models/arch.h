@@ -265,6 +265,9 @@ struct arch {
     bool window_keys; /* the pattern is written as a key; otherwise only that period can be held */
     const struct decoder_spec *decoder; /* what the forward graph computes (models/spec.h) */
     bool drafts; /* may have an MTP block, which drafts the token after next (block_mtp.c) */
+    /* Syntaxes of tool calls that templates of published models ask for (text/tool_formats.c),
+     * separated by blanks; NULL: none is known. */
+    const char *tools;
 };
 
 /* registry.c */

@@ -55,6 +55,7 @@ const struct arch arch_cohere2 = {
     .hf_classes = hf_classes,
     .family = "Command R7B, Command A",
     .size_note = "sliding-window and full attention, dense",
+    .tools = "command-r-list",
     .hp = hp,
     .tensors = tensors,
     .skip = skip,

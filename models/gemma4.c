@@ -236,6 +236,7 @@ const struct arch arch_gemma4 = {
     .hf_classes = hf_classes,
     .family = "Gemma 4",
     .size_note = "sliding-window and full attention, dense or mixture of experts",
+    .tools = "gemma4",
     .hp = hp,
     .tensors = tensors,
     .skip = skip,

@@ -40,6 +40,7 @@ const struct arch arch_granite = {
     .hf_classes = hf_classes,
     .family = "Granite 3 and 4 dense",
     .size_note = "dense transformer",
+    .tools = "granite-list hermes-json",
     .hp = hp,
     .tensors = tensors,
     .derive = layers_fill,

@@ -39,6 +39,7 @@ const struct arch arch_qwen2 = {
     .family = "Qwen 1.5 to 2.5",
     .hf_classes = hf_classes,
     .size_note = "dense transformer",
+    .tools = "hermes-json",
     .hp = hp,
     .tensors = tensors,
     .derive = layers_fill,

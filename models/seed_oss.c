@@ -39,6 +39,7 @@ const struct arch arch_seed_oss = {
     .hf_classes = hf_classes,
     .family = "Seed-OSS",
     .size_note = "dense transformer",
+    .tools = "seed-xml",
     .hp = hp,
     .tensors = tensors,
     .derive = layers_fill,

@@ -96,6 +96,14 @@ else
     echo "lint: not built here, variables of the process not checked"
 fi
 
+# ---- README.md's table of models, where the program has been built ----
+built=${HONE:-}
+[ -e "$built" ] || built=build/hone
+if [ -e "$built" ]; then
+    HONE=$built sh tests/models.sh --check > "${TMPDIR:-/tmp}/hone-lint.$$" 2>&1 || say "$(cat "${TMPDIR:-/tmp}/hone-lint.$$")"
+    rm -f "${TMPDIR:-/tmp}/hone-lint.$$"
+fi
+
 # ---- a merge left half done ----
 git grep -nIE '^(<<<<<<<|>>>>>>>)( |$)' -- . 2>/dev/null && say "conflict markers (above)"
 

@@ -11,10 +11,10 @@
 #define ARG_KEY(x) .par_open = "<arg_key" x ">", .par_name_end = "</arg_key" x ">", \
                    .val_open = "<arg_value" x ">", .par_close = "</arg_value" x ">"
 static const struct toolfmt formats[] = {
-    {.name = "qwen-xml", .parse = tool_parse_tags, .marker = {"<tool_call>", "<function="},
-     .tags = {FUNCTION, PARAMETER, .newline = true}, .detect = {"<function=", "<parameter="}},
     {.name = "seed-xml", .parse = tool_parse_tags, .marker = {"<seed:tool_call>"},
      .tags = {FUNCTION, PARAMETER}, .detect = {"<seed:tool_call>"}, .think = {"<seed:think>", "</seed:think>"}},
+    {.name = "qwen-xml", .parse = tool_parse_tags, .marker = {"<tool_call>", "<function="},
+     .tags = {FUNCTION, PARAMETER, .newline = true}, .detect = {"<function=", "<parameter="}},
     {.name = "hy3", .parse = tool_parse_glm, .marker = {"<tool_calls" HY ">", "<tool_call" HY ">"},
      .tags = {.fn_open = "<tool_call" HY ">", .fn_name_end = "<tool_sep" HY ">", .fn_close = "</tool_call" HY ">", ARG_KEY(HY)},
      .detect = {HY, "arg_key"}, .think = {"<think" HY ">", "</think" HY ">"}},
@@ -46,7 +46,7 @@ static const struct toolfmt formats[] = {
      .detect = {"<|tool_call_argument_begin|>"}, .frame = {"<|tool_calls_section_begin|>", "<|tool_calls_section_end|>"}},
     {.name = "deepseek-v31", .parse = tool_parse_deepseek, .marker = {DS_CALLS, DS_CALL},
      .detect = {"tool" DS_LOW "call" DS_LOW "begin"}, .frame = {DS_CALLS_END}},
-    {.name = "harmony", .parse = tool_parse_harmony, .marker = {"to=functions."}, .detect = {"to=functions.", "<|channel|>"},
+    {.name = "harmony", .parse = tool_parse_harmony, .marker = {"to=functions."}, .detect = {"functions.", "<|channel|>"},
      .think = {"<|channel|>analysis<|message|>", "<|end|>"}, .think_tagged = true,
      .frame = {"<|start|>assistant", "<|channel|>commentary", "<|channel|>final", "<|message|>"}},
     {.name = "solar", .parse = tool_parse_named, .marker = {"<|tool_call:begin|>"},

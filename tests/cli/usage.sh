@@ -33,6 +33,8 @@ sed -n '/^options:/,/^$/p' "$t/full" | grep -oE -- '--[a-z][a-z0-9-]*' | sort -u
 while read -r o; do
     sed 's/\\-/-/g' docs/man/hone-eval-kld.1 | grep -qF -- "$o" || say "docs/man/hone-eval-kld.1 does not describe $o"
 done < "$t/opts"
+# ---- its table of models is that of the registry and the tests ----
+sh tests/models.sh --check || say "README.md"
 # ---- commands in README.md: known, with known options ----
 n=0
 grep -oE '^(build/)?hone [a-z-]+( [^#|&]*)?' README.md | sed 's/^build\///' > "$t/lines"

@@ -4,6 +4,8 @@
  * from 20 templates, with the value that was in the call; the other texts are written by hand after
  * each format's description. */
 #include "core/io.h"
+#include "core/mem.h"
+#include "models/arch.h"
 #include "tests/check.h"
 #include "text/chat_vars.h"
 #include "text/toolfmt.h"
@@ -423,6 +425,29 @@ static void test_detect(void) {
     free(text);
 }
 
+/* Templates that hold the words of two syntaxes. */
+static void test_detect_first(void) {
+    static const char *const t[][2] = {
+        {"seed-xml", "<seed:tool_call>\n<function=f>\n<parameter=p>v</parameter>"},
+        {"qwen-xml", "<tool_call>\n<function=f>\n<parameter=p>v</parameter>"},
+        {"harmony", "{{ 'to=' }}{{ 'functions.' + tool_call.name + '<|channel|>commentary ' }}"}};
+    for (size_t i = 0; i < COUNT_OF(t); i++) {
+        const struct toolfmt *f = toolfmt_detect(t[i][1], strlen(t[i][1]));
+        CHECK_EQ_STR(f ? toolfmt_name(f) : "none", t[i][0]);
+    }
+}
+
+/* The table of architectures names known syntaxes. */
+static void test_of_models(void) {
+    for (int i = 0; arch_at(i); i++) {
+        char *list = arch_at(i)->tools ? xstrdup(arch_at(i)->tools) : NULL;
+        for (char *save = NULL, *w = list ? strtok_r(list, " ", &save) : NULL; w;
+             w = strtok_r(NULL, " ", &save))
+            if (!toolfmt_find(w)) CHECK_FAIL("%s: no syntax %s", arch_at(i)->name, w);
+        free(list);
+    }
+}
+
 int main(void) {
     RUN(test_roundtrip);
     RUN(test_other_formats);
@@ -431,5 +456,7 @@ int main(void) {
     RUN(test_streamed_content);
     RUN(test_hostile);
     RUN(test_detect);
+    RUN(test_detect_first);
+    RUN(test_of_models);
     return check_done();
 }

@@ -1,0 +1,58 @@
+#!/bin/sh
+# The table of models in README.md, from the registry (hone doctor --models) and the tests. Run from the root with $HONE:
+#   tests/models.sh            prints it         tests/models.sh --check   is README.md's the same?
+#   tests/models.sh --write    puts it there
+# A model is "run, measured" when a test compares logits of its class with an independent implementation: a folder of
+# tests/golden, or an edited one, names the class. "CUDA" is "whole" when test_cuda_session runs such a folder on the emulated
+# device, and "by operation" otherwise: its operations are tested there one by one (cuda_ops, cuda_more).
+set -eu
+t=$(mktemp -d)
+trap 'rm -rf "$t"' EXIT
+"$HONE" doctor --models --csv > "$t/csv" || { echo "no \$HONE that knows doctor --models: build first"; exit 1; }
+for c in tests/golden/models/*/config.json tests/golden/archs/*/config.json; do
+    d=${c%/config.json}
+    on=parts
+    grep -q "\"${d##*/}\"" tests/unit/test_cuda_session.c && on=whole
+    grep -oE '"[A-Za-z0-9_]+For(CausalLM|ConditionalGeneration)"' "$c" | sort -u | sed "s/^/$on /"
+done > "$t/seen"
+grep -ohE '\\"[A-Za-z0-9_]+For(CausalLM|ConditionalGeneration)\\"' tests/unit/test_*.c | tr -d '\\' | sort -u | sed 's/^/parts /' >> "$t/seen"
+{
+    echo '| models | in GGUF | convert, quantize | run, measure | CUDA, emulated | tool calls | also |'
+    echo '|---|---|---|---|---|---|---|'
+    awk -v seen="$t/seen" '
+        function cut(line,    n, q, c, i) { # fields of a line of CSV
+            n = 1; f[1] = ""; q = 0
+            for (i = 1; i <= length(line); i++) {
+                c = substr(line, i, 1)
+                if (c == "\"") q = !q
+                else if (c == "," && !q) f[++n] = ""
+                else f[n] = f[n] c
+            }
+        }
+        BEGIN { while ((getline line < seen) > 0) { split(line, w, " "); gsub(/"/, "", w[2]); if (on[w[2]] != "whole") on[w[2]] = w[1] } }
+        NR == 1 { cut($0); for (i in f) at[f[i]] = i; next }
+        {
+            cut($0); best = ""
+            n = split(f[at["classes"]], class, " ")
+            for (i = 1; i <= n; i++) if (best != "whole" && on[class[i]] != "") best = on[class[i]]
+            tools = f[at["tools"]]; gsub(/ /, ", ", tools)
+            also = f[at["vision"]] == "true" ? "vision tower" : ""
+            if (f[at["drafts"]] == "true") also = also (also == "" ? "" : ", ") "MTP block"
+            printf "%s\t| %s | `%s` | yes | %s | %s | %s | %s |\n", f[at["models"]], f[at["models"]], f[at["arch"]], best == "" ? "yes, not compared" : "yes",
+                best == "whole" ? "whole" : "by operation", tools == "" ? "-" : tools, also
+        }' "$t/csv" | LC_ALL=C sort -f | cut -f 2-
+    echo '| any other GGUF | any name | quantize: by names of tensors | no | no | by its template |  |'
+} > "$t/table"
+begin='<!-- models: written by make models-table -->' end='<!-- models end -->'
+case ${1:-} in
+'') cat "$t/table" ;;
+--write)
+    awk -v table="$t/table" -v b="$begin" -v e="$end" '
+        $0 == b { print; print ""; while ((getline line < table) > 0) print line; print ""; skip = 1; next }
+        $0 == e { skip = 0 }
+        !skip' README.md > "$t/readme" && cat "$t/readme" > README.md ;;
+--check)
+    sed -n "/^$begin\$/,/^$end\$/p" README.md | grep '^|' > "$t/now" || true
+    diff "$t/now" "$t/table" > "$t/d" || { echo "README.md's table of models is not true: run make models-table"; cat "$t/d"; exit 1; } ;;
+*) echo "usage: tests/models.sh [--write | --check]"; exit 2 ;;
+esac
