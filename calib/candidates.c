@@ -36,7 +36,8 @@ int candidates_init(struct candidates *c, const struct model *m, struct err *e) 
     for (int i = 0; i < c->n_layers; i++) {
         const struct gr_node *n = graph_nth(g, OP_MOE, i);
         c->block[i] = n->layer;
-        c->first[i + 1] = c->first[i] + model_weight(m, n->w[0])->ne[1]; /* rows of the router */
+        c->first[i + 1] =
+            c->first[i] + model_weight(m, n->moe.router)->ne[1]; /* rows of the router */
     }
     if (!c->n_layers)
         return err_set(e, ERR_DATA, "%s has no experts: there is nothing to select texts by",

@@ -72,12 +72,12 @@ gr_reg block_matmul(struct build *b, const char *name, gr_reg in) {
     struct gr_node *n = graph_node(b->g, OP_MATMUL, b->layer);
     n->dst = out;
     n->src[0] = in;
-    n->w[0] = w;
+    n->product.matrix = w;
     w = weight_of(b, name, ".bias", false);
     if (w == GR_NONE) return out;
     n = graph_node(b->g, OP_BIAS, b->layer);
     n->dst = n->src[0] = out;
-    n->w[0] = w;
+    n->bias.values = w;
     return out;
 }
 
@@ -86,8 +86,8 @@ gr_reg block_rms_by(struct build *b, gr_w w, gr_reg in) {
     struct gr_node *n = graph_node(b->g, OP_RMS, b->layer);
     n->dst = out;
     n->src[0] = in;
-    n->w[0] = w;
-    n->eps = (float)b->h->f[HF_RMS_EPS];
+    n->norm.weight = w;
+    n->norm.eps = (float)b->h->f[HF_RMS_EPS];
     return out;
 }
 
@@ -98,17 +98,12 @@ static void norm(struct build *b, const struct norm_spec *s, gr_reg dst, gr_reg 
                  int64_t head_dim) {
     const gr_w w = s->name ? weight_of(b, s->name, ".weight", true) : GR_NONE;
     const gr_w bias = s->name ? weight_of(b, s->name, ".bias", false) : GR_NONE;
-    const int64_t width = b->g->reg_width[dst];
     if (s->kind == NORM_RMS && w != GR_NONE && b->g->weight[w].ne[0] != head_dim) head_dim = 0;
     const enum gr_op op = s->kind == NORM_LAYER ? OP_LAYER_NORM : head_dim ? OP_RMS_HEADS : OP_RMS;
     struct gr_node *n = graph_node(b->g, op, b->layer);
     n->dst = dst;
     n->src[0] = src;
-    n->w[0] = w;
-    n->w[1] = bias;
-    n->head_dim = head_dim;
-    if (head_dim) n->n_heads = width / head_dim;
-    n->eps = (float)b->h->f[HF_RMS_EPS];
+    n->norm = (struct gr_norm){w, bias, head_dim, (float)b->h->f[HF_RMS_EPS]};
 }
 
 gr_reg block_norm(struct build *b, const struct norm_spec *s, gr_reg in) {
@@ -132,7 +127,7 @@ void block_norm_heads(struct build *b, const struct norm_spec *s, gr_reg dst, gr
 void block_scale(struct build *b, gr_reg r, double by) {
     struct gr_node *n = graph_node(b->g, OP_SCALE, b->layer);
     n->dst = n->src[0] = r;
-    n->scale = (float)by;
+    n->scale.by = (float)by;
 }
 
 void block_add(struct build *b, gr_reg r, gr_reg by) {
@@ -145,8 +140,8 @@ void block_add(struct build *b, gr_reg r, gr_reg by) {
 gr_w block_embed(struct build *b, gr_w w, gr_reg dst, double by) {
     struct gr_node *n = graph_node(b->g, OP_EMBED, b->layer);
     n->dst = dst;
-    n->w[0] = w;
-    if (by < 1 || by > 1) n->scale = (float)by;
+    n->embed.table = w;
+    if (by < 1 || by > 1) n->embed.scale = (float)by;
     return w;
 }
 

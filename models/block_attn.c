@@ -19,8 +19,7 @@ static void split_gate(struct build *b, const struct layer_hp *l, struct heads *
     n->dst = r->q;
     n->dst2 = r->gate;
     n->src[0] = qg;
-    n->n_heads = l->heads;
-    n->head_dim = l->head_dim;
+    n->heads.head_dim = l->head_dim;
     block_give(b, qg);
 }
 
@@ -30,7 +29,7 @@ static gr_reg columns(struct build *b, gr_reg of, int64_t *at, int64_t width) {
     struct gr_node *n = graph_node(b->g, OP_COLUMNS, b->layer);
     n->dst = out;
     n->src[0] = of;
-    n->offset = *at;
+    n->pick.offset = *at;
     *at += width;
     return out;
 }
@@ -68,19 +67,18 @@ static struct heads project(struct build *b, const struct attn_spec *s, const st
 
 static void rope(struct build *b, const struct attn_spec *s, const struct layer_hp *l, gr_reg r) {
     struct gr_node *n = graph_node(b->g, OP_ROPE, b->layer);
-    n->adjacent = s->rope.kind == ROPE_PAIRS;
     n->dst = n->src[0] = r;
-    n->n_heads = b->g->reg_width[r] / l->head_dim;
-    n->head_dim = l->head_dim;
-    n->n_rot = l->n_rot;
-    n->rope_base = l->rope_base;
+    n->rope.adjacent = s->rope.kind == ROPE_PAIRS;
+    n->rope.head_dim = l->head_dim;
+    n->rope.n_rot = l->n_rot;
+    n->rope.base = l->rope_base;
     if (s->rope.scaling == SCALING_FULL && l->window) {
-        n->no_yarn = true;
+        n->rope.no_yarn = true;
         return;
     }
-    n->rope_factor = b->h->f[HF_ROPE_FACTOR];
-    n->w[0] = b->freqs;
-    n->w[1] = b->far;
+    n->rope.factor = b->h->f[HF_ROPE_FACTOR];
+    n->rope.divisors = b->freqs;
+    n->rope.far = b->far;
 }
 
 /* Norm, if the table has it, and rope, if any, of queries or keys. */
@@ -108,13 +106,14 @@ gr_reg block_attn(struct build *b, const struct attn_spec *s, gr_reg in) {
     n->src[1] = r.k;
     n->src[2] = r.v;
     n->slot = b->slot[l->kv_of];
-    n->n_heads = l->heads;
-    n->n_kv_heads = l->kv_heads;
-    n->head_dim = n->v_dim = l->head_dim;
-    n->window = l->window;
-    n->softcap = (float)s->softcap;
-    n->w[0] = sinks;
-    n->scale = (float)(s->scale > 0 ? s->scale : 1.0 / sqrt((double)l->head_dim));
+    n->attn = (struct gr_attn){
+        .sinks = sinks,
+        .n_heads = l->heads,
+        .n_kv_heads = l->kv_heads,
+        .head_dim = l->head_dim,
+        .window = l->window,
+        .scale = (float)(s->scale > 0 ? s->scale : 1.0 / sqrt((double)l->head_dim)),
+        .softcap = (float)s->softcap};
     block_give(b, r.q);
     block_give(b, r.k);
     block_give(b, r.v);

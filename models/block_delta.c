@@ -19,15 +19,15 @@ static gr_reg delta_rule(struct build *b, gr_reg u, gr_reg beta, gr_reg alpha, i
     n->src[0] = u;
     n->src[1] = beta;
     n->src[2] = alpha;
-    n->w[0] = a;
-    n->w[1] = dt;
     n->slot = slot;
-    n->n_heads = d[HD_LIN_V_HEADS];
-    n->n_kv_heads = d[HD_LIN_K_HEADS];
-    n->head_dim = d[HD_LIN_K_DIM];
-    n->v_dim = d[HD_LIN_V_DIM];
-    n->eps = l2_eps;
-    n->scale = (float)(1.0 / sqrt((double)d[HD_LIN_K_DIM]));
+    n->delta = (struct gr_delta){.a = a,
+                                 .dt = dt,
+                                 .n_v_heads = d[HD_LIN_V_HEADS],
+                                 .n_k_heads = d[HD_LIN_K_HEADS],
+                                 .k_dim = d[HD_LIN_K_DIM],
+                                 .v_dim = d[HD_LIN_V_DIM],
+                                 .eps = l2_eps,
+                                 .scale = (float)(1.0 / sqrt((double)d[HD_LIN_K_DIM]))};
     return o;
 }
 
@@ -41,7 +41,7 @@ gr_reg block_delta(struct build *b, gr_reg in) {
     gr_w conv = block_weight(b, "ssm_conv1d.weight");
     struct gr_node *n = graph_node(b->g, OP_CONV_SILU, b->layer);
     n->dst = n->src[0] = u;
-    n->w[0] = conv;
+    n->conv.weight = conv;
     n->slot = slot;
     gr_reg o = delta_rule(b, u, beta, alpha, slot);
     block_give(b, u);
@@ -51,10 +51,9 @@ gr_reg block_delta(struct build *b, gr_reg in) {
     n = graph_node(b->g, OP_GATED_RMS, b->layer);
     n->dst = n->src[0] = o;
     n->src[1] = z;
-    n->w[0] = norm;
-    n->n_heads = d[HD_LIN_V_HEADS];
-    n->head_dim = d[HD_LIN_V_DIM];
-    n->eps = (float)b->h->f[HF_RMS_EPS];
+    n->norm.weight = norm;
+    n->norm.head_dim = d[HD_LIN_V_DIM];
+    n->norm.eps = (float)b->h->f[HF_RMS_EPS];
     block_give(b, z);
     gr_reg out = block_matmul(b, "ssm_out", o);
     block_give(b, o);

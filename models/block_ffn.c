@@ -19,8 +19,8 @@ static void activate(struct build *b, enum act act, gr_reg dst, gr_reg src, gr_r
     n->dst = dst;
     n->src[0] = src;
     n->src[1] = up;
-    n->offset = offset;
-    n->act = acts[act].f;
+    n->pick.offset = offset;
+    n->pick.f = acts[act].f;
 }
 
 void block_gate(struct build *b, enum act act, gr_reg gate, gr_reg up, int64_t offset) {
@@ -31,7 +31,7 @@ void block_gate(struct build *b, enum act act, gr_reg gate, gr_reg up, int64_t o
     struct gr_node *n = graph_node(b->g, act == ACT_GEGLU ? OP_GEGLU : OP_SWIGLU, b->layer);
     n->dst = n->src[0] = gate;
     n->src[1] = up;
-    n->offset = offset;
+    n->pick.offset = offset;
 }
 
 /* The activated register; `in` times one matrix or two. */

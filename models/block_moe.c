@@ -4,37 +4,38 @@
  * ffn_gate_exps the experts' gate and up are one tensor. */
 #include "models/block.h"
 
-#include <string.h>
-
 gr_reg block_experts(struct build *b, const struct ffn_spec *s, gr_reg in, gr_reg router_in) {
-    static const char *const name[GR_WEIGHTS] = {
-        "ffn_gate_inp.weight", "ffn_gate_exps.weight", "ffn_up_exps.weight", "ffn_down_exps.weight",
-        "ffn_down_exps.scale", "exp_probs_b.bias",     "ffn_gate_inp.bias",  "ffn_gate_exps.bias",
-        "ffn_up_exps.bias",    "ffn_down_exps.bias"};
     static const enum gr_score score[] = {[SCORE_SOFTMAX] = GR_SOFTMAX,
                                           [SCORE_SIGMOID] = GR_SIGMOID,
                                           [SCORE_SOFTMAX_CHOSEN] = GR_LOGIT};
-    gr_w w[GR_WEIGHTS];
-    for (int i = 0; i < GR_WEIGHTS; i++)
-        w[i] = i == 0 || i == 3 ? block_weight(b, name[i]) : block_weight_if(b, name[i]);
-    if (w[1] == GR_NONE) w[1] = block_weight(b, "ffn_gate_up_exps.weight");
+    struct gr_moe m = {.router = block_weight(b, "ffn_gate_inp.weight"),
+                       .joined = !block_has(b, "ffn_gate_exps.weight"),
+                       .n_used = b->h->d[HD_EXPERTS_USED],
+                       .gelu = s->act == ACT_GEGLU};
+    m.gate = block_weight(b, m.joined ? "ffn_gate_up_exps.weight" : "ffn_gate_exps.weight");
+    m.up = m.joined ? GR_NONE : block_weight(b, "ffn_up_exps.weight");
+    m.down = block_weight(b, "ffn_down_exps.weight");
+    m.factor = block_weight_if(b, "ffn_down_exps.scale");
+    m.prefer = block_weight_if(b, "exp_probs_b.bias");
+    m.router_bias = block_weight_if(b, "ffn_gate_inp.bias");
+    m.gate_bias = block_weight_if(b, "ffn_gate_exps.bias");
+    m.up_bias = block_weight_if(b, "ffn_up_exps.bias");
+    m.down_bias = block_weight_if(b, "ffn_down_exps.bias");
+    if (s->act == ACT_SWIGLU_OAI) {
+        m.alpha = 1.702f;
+        m.limit = 7;
+    }
+    m.choice = (struct gr_choice){.score = score[s->router.score],
+                                  .keep = s->router.keep,
+                                  .groups = s->router.groups,
+                                  .top = s->router.top,
+                                  .scale = (float)s->router.scale};
     gr_reg out = block_take(b, b->h->d[HD_EMBD]);
     struct gr_node *n = graph_node(b->g, OP_MOE, b->layer);
     n->dst = out;
     n->src[0] = in;
     if (router_in != in) n->src[1] = router_in;
-    memcpy(n->w, w, sizeof w);
-    n->n_used = b->h->d[HD_EXPERTS_USED];
-    n->gelu = s->act == ACT_GEGLU;
-    if (s->act == ACT_SWIGLU_OAI) {
-        n->alpha = 1.702f;
-        n->limit = 7;
-    }
-    n->router = (struct gr_router){.score = score[s->router.score],
-                                   .keep = s->router.keep,
-                                   .groups = s->router.groups,
-                                   .top = s->router.top,
-                                   .scale = (float)s->router.scale};
+    n->moe = m;
     return out;
 }
 
@@ -55,7 +56,7 @@ static void shared(struct build *b, const struct ffn_spec *s, gr_reg in, gr_reg 
     n->dst = out;
     n->src[0] = add;
     n->src[1] = in;
-    n->w[0] = w;
+    n->gate.row = w;
     block_give(b, add);
 }
 

@@ -53,7 +53,7 @@ void gemma4_more(struct build *b) {
     if (b->extra != GR_NONE) per_layer_input(b);
     const gr_w by = block_weight(b, "layer_output_scale.weight");
     block_scale(b, b->g->residual, 0);
-    b->g->node[b->g->n_nodes - 1].w[0] = by;
+    b->g->node[b->g->n_nodes - 1].scale.number = by;
 }
 
 /* (rms(proj x0 / sqrt(d)) + token rows * sqrt(width)) / sqrt(2) */

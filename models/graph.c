@@ -55,25 +55,42 @@ gr_w graph_weight(struct graph *g, const char *fmt, int layer, int64_t ne0, int6
     return g->n_weights++;
 }
 
+static gr_w *weight_at(struct gr_node *n, int k) {
+    return (gr_w *)(void *)((char *)n + gr_ops[n->op].w[k].at);
+}
+gr_w gr_node_weight(const struct gr_node *n, int k) {
+    return *(const gr_w *)(const void *)((const char *)n + gr_ops[n->op].w[k].at);
+}
+
+bool gr_moe_is_plain(const struct gr_moe *m) {
+    const struct gr_choice *c = &m->choice;
+    const bool usual = c->score == GR_SOFTMAX && !c->keep && !c->groups && !(c->scale > 0);
+    const bool biased = m->prefer != GR_NONE || m->router_bias != GR_NONE;
+    return usual && !biased && !(m->limit > 0) && m->gate_bias == GR_NONE &&
+           m->up_bias == GR_NONE && m->down_bias == GR_NONE;
+}
+
 struct gr_node *graph_node(struct graph *g, enum gr_op op, int layer) {
     g->node = grow(g->node, g->n_nodes, &g->cap_nodes, sizeof *g->node);
     struct gr_node *n = &g->node[g->n_nodes++];
-    *n = (struct gr_node){.op = op,
-                          .layer = layer,
-                          .dst = GR_NONE,
-                          .dst2 = GR_NONE,
-                          .src = {GR_NONE, GR_NONE, GR_NONE},
-                          .slot = GR_NONE};
-    for (int i = 0; i < GR_WEIGHTS; i++) n->w[i] = GR_NONE;
+    memset(n, 0, sizeof *n); /* every member of the union */
+    n->op = op;
+    n->layer = layer;
+    n->dst = n->dst2 = n->slot = GR_NONE;
+    for (int k = 0; k < GR_SOURCES; k++) n->src[k] = GR_NONE;
+    for (int k = 0; k < GR_WEIGHTS && gr_ops[op].w[k].role; k++) *weight_at(n, k) = GR_NONE;
     return n;
 }
 
 const struct gr_op_info gr_ops[OP_COUNT] = {
-#define W(...)                                                                                     \
-    { __VA_ARGS__ }
-#define OP(id, name, flags, state, weights) [OP_##id] = {#name, flags, STATE_##state, weights},
+#define W(member, role)                                                                            \
+    { #member, offsetof(struct gr_node, member), USE_##role }
+#define NO_WEIGHTS                                                                                 \
+    { NULL, 0, USE_NONE }
+#define OP(id, name, flags, state, ...) [OP_##id] = {#name, flags, STATE_##state, {__VA_ARGS__}},
 #include "models/ops.def"
 #undef OP
+#undef NO_WEIGHTS
 #undef W
 };
 
@@ -104,14 +121,14 @@ static void note_state(struct graph *g, const struct gr_node *n, int i) {
         if (n->src[1] != GR_NONE)
             f->kv[n->slot] = (struct gr_kv){.node = i,
                                             .layer = n->layer,
-                                            .n_heads = n->n_kv_heads,
-                                            .k_dim = n->head_dim,
-                                            .v_dim = n->head_dim,
-                                            .window = n->window};
+                                            .n_heads = n->attn.n_kv_heads,
+                                            .k_dim = n->attn.head_dim,
+                                            .v_dim = n->attn.head_dim,
+                                            .window = n->attn.window};
         return;
     case STATE_CONV: {
         struct gr_rec *r = &f->rec[n->slot];
-        const int64_t *ne = g->weight[n->w[0]].ne;
+        const int64_t *ne = g->weight[n->conv.weight].ne;
         r->layer = n->layer;
         r->conv_width = ne[0];
         r->n_channels = ne[1];
@@ -120,7 +137,7 @@ static void note_state(struct graph *g, const struct gr_node *n, int i) {
     }
     case STATE_SCAN:
         f->rec[n->slot].layer = n->layer;
-        f->rec[n->slot].n_scan = n->n_heads * n->v_dim * n->head_dim;
+        f->rec[n->slot].n_scan = n->delta.n_v_heads * n->delta.v_dim * n->delta.k_dim;
         return;
     }
 }
@@ -137,9 +154,10 @@ void graph_finish(struct graph *g) {
         if ((*count & (*count - 1)) == 0) /* full at every power of two */
             *list = xreallocarray(*list, *count ? 2 * (size_t)*count : 1, sizeof **list);
         (*list)[(*count)++] = i;
-        for (int k = 0; k < GR_WEIGHTS; k++)
-            if (n->w[k] != GR_NONE)
-                f->use[f->n_uses++] = (struct gr_use){i, n->w[k], gr_ops[n->op].w[k]};
+        const struct gr_op_weight *w = gr_ops[n->op].w;
+        for (int k = 0; k < GR_WEIGHTS && w[k].role; k++)
+            if (gr_node_weight(n, k) != GR_NONE)
+                f->use[f->n_uses++] = (struct gr_use){i, gr_node_weight(n, k), w[k].role};
         note_state(g, n, i);
     }
 }

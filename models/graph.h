@@ -7,6 +7,7 @@
 #define HONE_MODELS_GRAPH_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "core/err.h"
@@ -17,7 +18,7 @@ enum { GR_NONE = -1 };
 
 /* Operations, as models/ops.def lists them: OP_EMBED, OP_RMS, ... */
 enum gr_op {
-#define OP(id, name, flags, state, weights) OP_##id,
+#define OP(id, name, flags, state, ...) OP_##id,
 #include "models/ops.def"
 #undef OP
     OP_COUNT
@@ -48,7 +49,11 @@ struct gr_op_info {
     const char *name;
     unsigned flags;
     enum gr_state state;
-    enum gr_role w[GR_WEIGHTS];
+    struct gr_op_weight {
+        const char *name; /* "moe.router", as in struct gr_node */
+        size_t at;        /* where that is there, in bytes */
+        enum gr_role role;
+    } w[GR_WEIGHTS]; /* up to the first of role USE_NONE */
 };
 extern const struct gr_op_info gr_ops[OP_COUNT];
 
@@ -60,40 +65,101 @@ struct gr_role_info {
 };
 extern const struct gr_role_info gr_roles[USE_COUNT];
 
-/* How OP_MOE chooses and weighs experts; all 0: as softmax routers do. */
-struct gr_router {
+/* What an operation has beside its registers: its weights and its numbers. Several operations that
+ * are alike share a struct; the row of an operation in models/ops.def names the one it uses, and
+ * its formula says what the members mean. A weight that is absent is GR_NONE, a number that is 0 is
+ * not used. */
+struct gr_embed {
+    gr_w table;
+    float scale;
+};
+struct gr_norm { /* OP_RMS, OP_RMS_HEADS, OP_GATED_RMS, OP_LAYER_NORM */
+    gr_w weight, bias;
+    int64_t head_dim;
+    float eps;
+};
+struct gr_product { /* OP_MATMUL */
+    gr_w matrix;
+};
+struct gr_bias {
+    gr_w values;
+};
+struct gr_heads { /* OP_SPLIT_GATE */
+    int64_t head_dim;
+};
+struct gr_rope {
+    gr_w divisors, far;
+    int64_t head_dim, n_rot;
+    double base, factor;
+    bool adjacent; /* a pair is two neighbours, not two halves */
+    bool no_yarn;  /* the graph's context extension is not for this layer */
+};
+struct gr_attn {
+    gr_w sinks;
+    int64_t n_heads, n_kv_heads, head_dim, window;
+    float scale, softcap;
+};
+struct gr_conv {
+    gr_w weight;
+};
+struct gr_delta {
+    gr_w a, dt;
+    int64_t n_v_heads, n_k_heads, k_dim, v_dim;
+    float eps, scale;
+};
+struct gr_gate { /* OP_GATE_ADD */
+    gr_w row;
+};
+struct gr_pick { /* OP_ACT, OP_GEGLU, OP_COLUMNS: from where a wider register is read */
+    int64_t offset;
+    enum gr_act f;
+};
+struct gr_scale {
+    gr_w number;
+    float by;
+};
+struct gr_choice { /* of experts; all 0: as softmax routers do */
     enum gr_score score;
-    bool keep;           /* weights are not divided by their sum */
-    int64_t groups, top; /* 0: none */
-    float scale;         /* 0: 1 */
+    bool keep; /* weights are not divided by their sum */
+    int64_t groups, top;
+    float scale;
+};
+struct gr_moe {
+    gr_w router, gate, up, down, factor, prefer, router_bias, gate_bias, up_bias, down_bias;
+    bool joined; /* gate and up are one tensor, `gate` */
+    bool gelu;
+    float alpha, limit; /* of the clamped activation; limit 0: another one */
+    int64_t n_used;
+    struct gr_choice choice;
 };
 
 struct gr_node {
     enum gr_op op;
     int layer; /* block index, -1 global: for messages, imatrix, probes */
     gr_reg dst, dst2, src[GR_SOURCES];
-    gr_w w[GR_WEIGHTS];
-    int slot; /* OP_ATTN: index among attention layers; OP_CONV/DELTA: among recurrent layers */
-    int64_t n_heads, n_kv_heads, head_dim, n_rot, n_used, v_dim;
-    float eps, scale;
-    double rope_base;       /* OP_ROPE */
-    int64_t window, offset; /* OP_ATTN; OP_GEGLU, OP_ACT, OP_COLUMNS */
-    bool adjacent, gelu;    /* OP_ROPE; OP_MOE */
-    enum gr_act act;
-    double rope_factor; /* OP_ROPE: angles are divided by it; 0: 1 */
-    bool no_yarn;       /* OP_ROPE: the graph's context extension is not for this layer */
-    float softcap;      /* OP_ATTN; 0: none */
-    struct gr_router router;
-    float alpha, limit; /* OP_MOE: of the clamped activation; limit 0: another one */
+    int slot; /* of what it keeps: among attention layers, or among recurrent layers */
+    union {   /* which one is there follows from op */
+        struct gr_embed embed;
+        struct gr_norm norm;
+        struct gr_product product;
+        struct gr_bias bias;
+        struct gr_heads heads;
+        struct gr_rope rope;
+        struct gr_attn attn;
+        struct gr_conv conv;
+        struct gr_delta delta;
+        struct gr_gate gate;
+        struct gr_pick pick;
+        struct gr_scale scale;
+        struct gr_moe moe;
+    };
 };
+/* Returns the k-th weight of a node, in the order of its row in models/ops.def: for whoever does
+ * not care what it is to the operation. GR_NONE: absent. */
+gr_w gr_node_weight(const struct gr_node *n, int k);
 /* Whether an OP_MOE chooses as softmax routers do, with experts of the usual form. */
-static inline bool gr_router_is_plain(const struct gr_node *n) {
-    const struct gr_router *r = &n->router;
-    bool plain =
-        r->score == GR_SOFTMAX && !r->keep && !r->groups && !(r->scale > 0) && !(n->limit > 0);
-    for (int k = 5; k < GR_WEIGHTS; k++) plain = plain && n->w[k] == GR_NONE;
-    return plain;
-}
+bool gr_moe_is_plain(const struct gr_moe *m);
+
 struct gr_weight {
     char name[64];
     int64_t ne[4];
@@ -123,7 +189,7 @@ struct gr_rec { /* state of one recurrent layer */
     int64_t n_conv, n_scan;         /* floats of the tail, floats of the scan's matrices */
 };
 struct graph_facts {
-    struct gr_use *use; /* in order of nodes, and of w[] within one; absent weights left out */
+    struct gr_use *use; /* in order of nodes, within one of its row; absent weights left out */
     int n_uses;
     struct gr_kv *kv;                        /* [n_attn_slots] */
     struct gr_rec *rec;                      /* [n_rec_slots] */

@@ -67,16 +67,16 @@ static void size_nodes(const struct session *s, struct sizes *z) {
         const struct gr_node *n = graph_nth(g, OP_ATTN, i);
         z->attn = max_i64(z->attn, exec_attn_scratch(n));
         z->att_rows = max_i64(z->att_rows, exec_attn_rows(n));
-        z->head_dim = max_i64(z->head_dim, n->head_dim);
+        z->head_dim = max_i64(z->head_dim, n->attn.head_dim);
     }
     for (int i = 0; i < graph_count(g, OP_DELTA); i++)
-        z->v_heads = max_i64(z->v_heads, graph_nth(g, OP_DELTA, i)->n_heads);
+        z->v_heads = max_i64(z->v_heads, graph_nth(g, OP_DELTA, i)->delta.n_v_heads);
     for (int i = 0; i < graph_count(g, OP_MOE); i++) {
         const struct gr_node *n = graph_nth(g, OP_MOE, i);
-        z->experts = max_i64(z->experts, g->weight[n->w[0]].ne[1]);
-        z->used = max_i64(z->used, n->n_used);
-        z->moe_d = max_i64(z->moe_d, g->weight[n->w[0]].ne[0]);
-        z->moe_f = max_i64(z->moe_f, g->weight[n->w[1]].ne[1]);
+        z->experts = max_i64(z->experts, g->weight[n->moe.router].ne[1]);
+        z->used = max_i64(z->used, n->moe.n_used);
+        z->moe_d = max_i64(z->moe_d, g->weight[n->moe.router].ne[0]);
+        z->moe_f = max_i64(z->moe_f, g->weight[n->moe.gate].ne[1]);
     }
 }
 

@@ -63,10 +63,10 @@ int route_init(struct route_log *l, const struct session *base, struct err *e) {
     for (size_t i = 0; i < n_moe; i++) {
         const struct gr_node *n = graph_nth(g, OP_MOE, (int)i);
         void *p = NULL;
-        TRY(buf_alloc(&p, (uint64_t)(EVAL_PIECE * n->n_used) * sizeof(int32_t), "expert choices",
-                      e));
+        TRY(buf_alloc(&p, (uint64_t)(EVAL_PIECE * n->moe.n_used) * sizeof(int32_t),
+                      "expert choices", e));
         l->layer[l->n_layers] = n->layer;
-        l->n_used[l->n_layers] = n->n_used;
+        l->n_used[l->n_layers] = n->moe.n_used;
         l->base[l->n_layers++] = p;
     }
     return 0;
@@ -86,11 +86,11 @@ int route_check(const struct route_log *l, const struct session *s, struct err *
     for (int i = 0; i < n; i++) {
         const struct gr_node *x = graph_nth(g, OP_MOE, i);
         int k = layer_at(l, x->layer);
-        if (k < 0 || l->n_used[k] != x->n_used)
+        if (k < 0 || l->n_used[k] != x->moe.n_used)
             return err_set(e, ERR_DATA,
                            "%s: block %d chooses %" PRId64
                            " experts, the base's does not: leave --routing out",
-                           gguf_path(session_model(s)->gguf), x->layer, x->n_used);
+                           gguf_path(session_model(s)->gguf), x->layer, x->moe.n_used);
     }
     if (n != l->n_layers)
         return err_set(e, ERR_DATA,

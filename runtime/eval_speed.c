@@ -82,7 +82,7 @@ static double weight_bytes(const struct session *s, const struct gr_use *u) {
     const struct weight *w = model_weight(s->m, u->w);
     if (u->role == USE_ROWS) return (double)w->row_bytes;
     if (!gr_roles[u->role].expert) return (double)w->n_bytes;
-    return (double)w->n_bytes * (double)s->g->node[u->node].n_used / (double)w->ne[2];
+    return (double)w->n_bytes * (double)s->g->node[u->node].moe.n_used / (double)w->ne[2];
 }
 
 static double token_bytes(const struct session *s, double depth) {

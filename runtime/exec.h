@@ -210,7 +210,7 @@ void exec_show_hidden(struct session *s, int block, const float *x);
 void exec_show_route(struct session *s, const struct gr_node *n, const int32_t *expert);
 
 /* exec_<name> of every operation, as models/ops.def describes it. */
-#define OP(id, name, flags, state, weights)                                                        \
+#define OP(id, name, flags, state, ...)                                                            \
     void exec_##name(struct session *s, const struct gr_node *n);
 #include "models/ops.def"
 #undef OP

@@ -18,7 +18,7 @@ struct job {
 /* dst = f(x) * by, at most PIECE values; by NULL: 1. dst may be x. */
 static void piece(const struct job *j, const float *x, const float *by, float *dst, int64_t n) {
     const float a = 1.59576912160573f /* 2 sqrt(2/pi) */, b = 0.044715f, half = 0.70710678118655f;
-    const enum gr_act act = j->n->act;
+    const enum gr_act act = j->n->pick.f;
     float u[PIECE]; /* what the sigmoid is taken of, or the factor of by */
     for (int64_t i = 0; i < n; i++) {
         const float v = x[i];
@@ -51,7 +51,7 @@ static void act_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     for (int64_t t = t0; t < t1; t++) {
         const float *x = s->reg[j->n->src[0]] + t * j->ld[0], *by = NULL;
         float *dst = s->reg[j->n->dst] + t * j->width;
-        if (j->n->src[1] != GR_NONE) by = s->reg[j->n->src[1]] + t * j->ld[1] + j->n->offset;
+        if (j->n->src[1] != GR_NONE) by = s->reg[j->n->src[1]] + t * j->ld[1] + j->n->pick.offset;
         for (int64_t at = 0; at < j->width; at += PIECE)
             piece(j, x + at, by ? by + at : NULL, dst + at, min_i64(PIECE, j->width - at));
     }
@@ -62,7 +62,7 @@ static void columns_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     (void)worker;
     for (int64_t t = t0; t < t1; t++)
         memcpy(j->s->reg[j->n->dst] + t * j->width,
-               j->s->reg[j->n->src[0]] + t * j->ld[0] + j->n->offset,
+               j->s->reg[j->n->src[0]] + t * j->ld[0] + j->n->pick.offset,
                (size_t)j->width * sizeof(float));
 }
 

@@ -33,17 +33,17 @@ struct job {
 };
 
 int64_t exec_attn_rows(const struct gr_node *n) {
-    const int64_t group = n->n_heads / n->n_kv_heads;
+    const int64_t group = n->attn.n_heads / n->attn.n_kv_heads;
     return max_i64(ATTN_ROWS / group, 1) * group;
 }
 int64_t exec_attn_scratch(const struct gr_node *n) {
     const int64_t rows = exec_attn_rows(n);
-    return rows * (2 * n->head_dim + KEY_BLOCK) + KEY_BLOCK * n->head_dim;
+    return rows * (2 * n->attn.head_dim + KEY_BLOCK) + KEY_BLOCK * n->attn.head_dim;
 }
 
 /* First key that a query at `pos` sees. */
 static int64_t first_key(const struct gr_node *n, int64_t pos) {
-    return n->window > 0 && pos >= n->window ? pos - n->window + 1 : 0;
+    return n->attn.window > 0 && pos >= n->attn.window ? pos - n->attn.window + 1 : 0;
 }
 
 /* ---- cutting the work ---- */
@@ -51,7 +51,7 @@ static int64_t first_key(const struct gr_node *n, int64_t pos) {
 /* Keys of a span for a query at `pos`. *until: positions from here on may have longer spans. */
 static int64_t span_keys(const struct gr_node *n, int64_t pos, int64_t *until) {
     int64_t blocks = pos / KEY_BLOCK + 1, per_span = 1;
-    const int64_t most = n->window > 0 ? n->window / KEY_BLOCK + 2 : INT64_MAX;
+    const int64_t most = n->attn.window > 0 ? n->attn.window / KEY_BLOCK + 2 : INT64_MAX;
     blocks = min_i64(blocks, most);
     while (blocks > SPANS * per_span) per_span *= 2;
     *until = most <= SPANS * per_span ? INT64_MAX : SPANS * per_span * KEY_BLOCK;
@@ -154,14 +154,14 @@ static struct sums span_sums(const struct job *j, const struct work *w, int64_t 
 static void load_queries(const struct job *j, const struct work *w) {
     for (int64_t r = 0; r < w->rows; r++) {
         const float *q = row_of(j, w, j->n->src[0], r);
-        for (int64_t i = 0; i < w->hd; i++) w->q[r * w->hd + i] = q[i] * j->n->scale;
+        for (int64_t i = 0; i < w->hd; i++) w->q[r * w->hd + i] = q[i] * j->n->attn.scale;
         if (j->kv->kt->rotated) kv_rotate(w->q + r * w->hd, w->hd);
     }
 }
 
 /* Scores become cap * tanh(scores / cap): tanh(x) is 2 sigmoid(2x) - 1. */
 static void cap_scores(const struct job *j, const struct work *w, int64_t nk) {
-    const float cap = j->n->softcap;
+    const float cap = j->n->attn.softcap;
     float twice[KEY_BLOCK];
     for (int64_t r = 0; r < w->rows; r++) {
         float *p = w->score + r * KEY_BLOCK;
@@ -205,7 +205,7 @@ static void run_span(const struct job *j, const struct work *w, int64_t i, const
         const float *k = kv_rows(&s->kern, kv->kt, seq_key(x->seq, j->n->slot, w->head, k0),
                                  kv->k_row, nk, kv->k_dim, false, w->block);
         s->kern.gemm_f32(w->q, w->hd, k, w->hd, w->score, KEY_BLOCK, w->rows, nk, w->hd);
-        if (j->n->softcap > 0) cap_scores(j, w, nk);
+        if (j->n->attn.softcap > 0) cap_scores(j, w, nk);
         soften(j, w, to, k0, nk);
         const float *v = kv_rows(&s->kern, kv->vt, seq_value(x->seq, j->n->slot, w->head, k0),
                                  kv->v_row, nk, kv->v_dim, true, w->block);
@@ -306,18 +306,20 @@ static void append_range(void *ctx, int64_t t0, int64_t t1, int worker) {
 }
 
 void exec_attn(struct session *s, const struct gr_node *n) {
-    struct job j = {
-        .s = s, .n = n, .kv = &s->cache.kv.slot[n->slot], .group = n->n_heads / n->n_kv_heads};
+    struct job j = {.s = s,
+                    .n = n,
+                    .kv = &s->cache.kv.slot[n->slot],
+                    .group = n->attn.n_heads / n->attn.n_kv_heads};
     double keys = 0;
-    if (n->w[0] != GR_NONE) j.sink = exec_vec(s, n->w[0]);
+    if (n->attn.sinks != GR_NONE) j.sink = exec_vec(s, n->attn.sinks);
     cut(&j);
     for (int i = 0; i < s->n_segs; i++)
         keys += (double)s->seg[i].n * (double)(s->seg[i].seq->pos + s->seg[i].n);
     if (n->src[1] != GR_NONE)
-        exec_par(s, s->n_tok, 16, 8.0 * (double)(s->n_tok * n->n_kv_heads * n->head_dim),
+        exec_par(s, s->n_tok, 16, 8.0 * (double)(s->n_tok * n->attn.n_kv_heads * n->attn.head_dim),
                  append_range, &j);
-    exec_par(s, j.n_tasks, 1, keys * (double)(n->n_heads * n->head_dim), tile_range, &j);
+    exec_par(s, j.n_tasks, 1, keys * (double)(n->attn.n_heads * n->attn.head_dim), tile_range, &j);
     if (j.split)
-        exec_par(s, j.n_tiles * j.kv->n_heads, 1, (double)(j.n_tasks * n->n_heads * n->head_dim),
-                 merge_range, &j);
+        exec_par(s, j.n_tiles * j.kv->n_heads, 1,
+                 (double)(j.n_tasks * n->attn.n_heads * n->attn.head_dim), merge_range, &j);
 }

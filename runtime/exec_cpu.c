@@ -8,7 +8,7 @@
 #include "runtime/exec.h"
 
 const exec_fn exec_table[OP_COUNT] = {
-#define OP(id, name, flags, state, weights) [OP_##id] = exec_##name,
+#define OP(id, name, flags, state, ...) [OP_##id] = exec_##name,
 #include "models/ops.def"
 #undef OP
 };
@@ -62,7 +62,7 @@ void exec_show_route(struct session *s, const struct gr_node *n, const int32_t *
     for (int i = 0; i < s->n_segs && s->see_route; i++) {
         const struct seg *g = &s->seg[i];
         s->shown = g->seq;
-        s->see_route(s->see_route_ud, n->layer, expert + g->r0 * n->n_used, n->n_used, g->n,
+        s->see_route(s->see_route_ud, n->layer, expert + g->r0 * n->moe.n_used, n->moe.n_used, g->n,
                      g->seq->pos);
     }
 }

@@ -61,42 +61,43 @@ static int show_hidden(struct session *s, int block, struct err *e) {
 /* ---- one node, one launch ---- */
 
 static int op_embed(struct session *s, const struct gr_node *n, struct err *e) {
-    const struct cu_weight *w = &dev(s)->w[n->w[0]].w;
+    const struct cu_weight *w = &dev(s)->w[n->embed.table].w;
     return cu_decode_rows(dev(s)->q, w->type, w->data, w->k, dev(s)->ids, s->n_tok,
-                          n->scale != 0 ? n->scale : 1, dev(s)->reg[n->dst], width(s, n->dst), e);
+                          n->embed.scale != 0 ? n->embed.scale : 1, dev(s)->reg[n->dst],
+                          width(s, n->dst), e);
 }
 
 static int op_rms(struct session *s, const struct gr_node *n, struct err *e) {
     if (!dev(s)->exact) {
         struct cu_norm o = {.a = dev(s)->reg[n->src[0]],
-                            .w = vec(s, n->w[0]),
+                            .w = vec(s, n->norm.weight),
                             .y = dev(s)->reg[n->dst],
                             .yq = exec_cuda_copy_of(s, n->dst),
                             .n = width(s, n->dst),
-                            .eps = n->eps};
+                            .eps = n->norm.eps};
         return cu_norm_rows(dev(s)->q, &o, s->n_tok, e);
     }
-    return cu_rms(dev(s)->q, dev(s)->reg[n->src[0]], vec(s, n->w[0]), dev(s)->reg[n->dst], s->n_tok,
-                  width(s, n->dst), n->eps, e);
+    return cu_rms(dev(s)->q, dev(s)->reg[n->src[0]], vec(s, n->norm.weight), dev(s)->reg[n->dst],
+                  s->n_tok, width(s, n->dst), n->norm.eps, e);
 }
 static int op_rms_heads(struct session *s, const struct gr_node *n, struct err *e) {
-    return cu_rms(dev(s)->q, dev(s)->reg[n->src[0]], vec(s, n->w[0]), dev(s)->reg[n->dst],
-                  total(s, n->dst) / n->head_dim, n->head_dim, n->eps, e);
+    return cu_rms(dev(s)->q, dev(s)->reg[n->src[0]], vec(s, n->norm.weight), dev(s)->reg[n->dst],
+                  total(s, n->dst) / n->norm.head_dim, n->norm.head_dim, n->norm.eps, e);
 }
 static int op_gated_rms(struct session *s, const struct gr_node *n, struct err *e) {
-    return cu_gated_rms(dev(s)->q, dev(s)->reg[n->src[0]], vec(s, n->w[0]), dev(s)->reg[n->src[1]],
-                        dev(s)->reg[n->dst], total(s, n->dst) / n->head_dim, n->head_dim, n->eps,
-                        e);
+    return cu_gated_rms(dev(s)->q, dev(s)->reg[n->src[0]], vec(s, n->norm.weight),
+                        dev(s)->reg[n->src[1]], dev(s)->reg[n->dst],
+                        total(s, n->dst) / n->norm.head_dim, n->norm.head_dim, n->norm.eps, e);
 }
 
 static int op_matmul(struct session *s, const struct gr_node *n, struct err *e) {
     struct cuda *d = dev(s);
     int64_t ld = width(s, n->src[0]);
-    if (exec_cuda_is_fast(s, n) && cu_part_can(&d->w[n->w[0]].w, false))
+    if (exec_cuda_is_fast(s, n) && cu_part_can(&d->w[n->product.matrix].w, false))
         return exec_cuda_fast_products(s, &n, 1, e);
-    TRY(exec_cuda_show(s, n->w[0], d->reg[n->src[0]], s->n_tok, ld, e));
-    return cu_matmul(d->q, &d->w[n->w[0]].w, d->reg[n->src[0]], ld, s->n_tok, d->reg[n->dst],
-                     width(s, n->dst), d->exact, e);
+    TRY(exec_cuda_show(s, n->product.matrix, d->reg[n->src[0]], s->n_tok, ld, e));
+    return cu_matmul(d->q, &d->w[n->product.matrix].w, d->reg[n->src[0]], ld, s->n_tok,
+                     d->reg[n->dst], width(s, n->dst), d->exact, e);
 }
 
 static int op_add(struct session *s, const struct gr_node *n, struct err *e) {
@@ -104,13 +105,13 @@ static int op_add(struct session *s, const struct gr_node *n, struct err *e) {
     return cu_add(dev(s)->q, r[n->src[0]], r[n->src[1]], r[n->dst], total(s, n->dst), e);
 }
 static int op_bias(struct session *s, const struct gr_node *n, struct err *e) {
-    return cu_add_bias(dev(s)->q, dev(s)->reg[n->dst], vec(s, n->w[0]), total(s, n->dst),
+    return cu_add_bias(dev(s)->q, dev(s)->reg[n->dst], vec(s, n->bias.values), total(s, n->dst),
                        width(s, n->dst), e);
 }
 static int op_split_gate(struct session *s, const struct gr_node *n, struct err *e) {
     float **r = dev(s)->reg;
     return cu_split_gate(dev(s)->q, r[n->src[0]], r[n->dst], r[n->dst2],
-                         total(s, n->dst) / n->head_dim, n->head_dim, e);
+                         total(s, n->dst) / n->heads.head_dim, n->heads.head_dim, e);
 }
 static int op_sigmoid_mul(struct session *s, const struct gr_node *n, struct err *e) {
     float **r = dev(s)->reg;
@@ -122,15 +123,15 @@ static int op_swiglu(struct session *s, const struct gr_node *n, struct err *e) 
 }
 static int op_geglu(struct session *s, const struct gr_node *n, struct err *e) {
     float **r = dev(s)->reg;
-    return cu_geglu(dev(s)->q, r[n->src[0]], r[n->src[1]] + n->offset, r[n->dst], s->n_tok,
+    return cu_geglu(dev(s)->q, r[n->src[0]], r[n->src[1]] + n->pick.offset, r[n->dst], s->n_tok,
                     width(s, n->dst), width(s, n->src[1]), e);
 }
 static int op_layer_norm(struct session *s, const struct gr_node *n, struct err *e) {
-    const int64_t group = n->head_dim ? n->head_dim : width(s, n->dst);
-    const int64_t *ne = n->w[0] == GR_NONE ? NULL : s->g->weight[n->w[0]].ne;
-    return cu_layer_norm(dev(s)->q, dev(s)->reg[n->src[0]], vec(s, n->w[0]), vec(s, n->w[1]),
-                         dev(s)->reg[n->dst], total(s, n->dst) / group, group,
-                         ne ? ne[0] * ne[1] : group, n->eps, e);
+    const int64_t group = n->norm.head_dim ? n->norm.head_dim : width(s, n->dst);
+    const int64_t *ne = n->norm.weight == GR_NONE ? NULL : s->g->weight[n->norm.weight].ne;
+    return cu_layer_norm(dev(s)->q, dev(s)->reg[n->src[0]], vec(s, n->norm.weight),
+                         vec(s, n->norm.bias), dev(s)->reg[n->dst], total(s, n->dst) / group, group,
+                         ne ? ne[0] * ne[1] : group, n->norm.eps, e);
 }
 static int op_act(struct session *s, const struct gr_node *n, struct err *e) {
     static const int of[] = {[GR_SILU] = CU_ACT_SILU,
@@ -140,17 +141,17 @@ static int op_act(struct session *s, const struct gr_node *n, struct err *e) {
     float **r = dev(s)->reg;
     const bool two = n->src[1] != GR_NONE;
     return cu_act_rows(dev(s)->q, r[n->src[0]], width(s, n->src[0]),
-                       two ? r[n->src[1]] + n->offset : NULL, two ? width(s, n->src[1]) : 0,
-                       r[n->dst], s->n_tok, width(s, n->dst), of[n->act], e);
+                       two ? r[n->src[1]] + n->pick.offset : NULL, two ? width(s, n->src[1]) : 0,
+                       r[n->dst], s->n_tok, width(s, n->dst), of[n->pick.f], e);
 }
 static int op_columns(struct session *s, const struct gr_node *n, struct err *e) {
     float **r = dev(s)->reg;
-    return cu_copy_rows(dev(s)->q, r[n->src[0]] + n->offset, width(s, n->src[0]), r[n->dst],
+    return cu_copy_rows(dev(s)->q, r[n->src[0]] + n->pick.offset, width(s, n->src[0]), r[n->dst],
                         s->n_tok, width(s, n->dst), e);
 }
 static int op_scale(struct session *s, const struct gr_node *n, struct err *e) {
-    return cu_scale(dev(s)->q, dev(s)->reg[n->dst], total(s, n->dst), n->scale != 0 ? n->scale : 1,
-                    vec(s, n->w[0]), e);
+    return cu_scale(dev(s)->q, dev(s)->reg[n->dst], total(s, n->dst),
+                    n->scale.by != 0 ? n->scale.by : 1, vec(s, n->scale.number), e);
 }
 static int op_concat(struct session *s, const struct gr_node *n, struct err *e) {
     float **r = dev(s)->reg;
@@ -177,16 +178,17 @@ static int op_moe(struct session *s, const struct gr_node *n, struct err *e) {
 static int op_gate_add(struct session *s, const struct gr_node *n, struct err *e) {
     float **r = dev(s)->reg;
     int64_t d = width(s, n->src[1]);
-    TRY(exec_cuda_show(s, n->w[0], r[n->src[1]], s->n_tok, d, e));
-    return cu_gate_add(dev(s)->q, r[n->dst], r[n->src[0]], vec(s, n->w[0]), r[n->src[1]], s->n_tok,
-                       width(s, n->dst), d, e);
+    TRY(exec_cuda_show(s, n->gate.row, r[n->src[1]], s->n_tok, d, e));
+    return cu_gate_add(dev(s)->q, r[n->dst], r[n->src[0]], vec(s, n->gate.row), r[n->src[1]],
+                       s->n_tok, width(s, n->dst), d, e);
 }
 
 static int op_rope(struct session *s, const struct gr_node *n, struct err *e) {
     struct cuda *d = dev(s);
     int64_t tab = exec_rope_tab(s, n, false) - s->rope; /* session_new made one for every node */
-    return cu_rope(d->q, d->reg[n->dst], d->rope[tab].cs, s->n_tok, width(s, n->dst) / n->head_dim,
-                   n->head_dim, n->n_rot, n->adjacent, e);
+    return cu_rope(d->q, d->reg[n->dst], d->rope[tab].cs, s->n_tok,
+                   width(s, n->dst) / n->rope.head_dim, n->rope.head_dim, n->rope.n_rot,
+                   n->rope.adjacent, e);
 }
 
 static bool is_unusual(const struct cu_attn *a) {
@@ -197,13 +199,13 @@ static struct cu_attn attn_args(struct session *s, const struct gr_node *n) {
     struct cu_attn a = {.k = d->kv[n->slot].k,
                         .v = d->kv[n->slot].v,
                         .n_ctx = s->cache.kv.n_ctx,
-                        .n_heads = n->n_heads,
-                        .n_kv_heads = n->n_kv_heads,
-                        .head_dim = n->head_dim,
-                        .window = n->window,
-                        .scale = n->scale,
-                        .softcap = n->softcap,
-                        .sink = vec(s, n->w[0]),
+                        .n_heads = n->attn.n_heads,
+                        .n_kv_heads = n->attn.n_kv_heads,
+                        .head_dim = n->attn.head_dim,
+                        .window = n->attn.window,
+                        .scale = n->attn.scale,
+                        .softcap = n->attn.softcap,
+                        .sink = vec(s, n->attn.sinks),
                         .pos = d->pos,
                         .n_tok = s->n_tok,
                         .fast = !d->exact && (d->fuse & CUDA_MMA_ATTN) != 0,
@@ -212,7 +214,7 @@ static struct cu_attn attn_args(struct session *s, const struct gr_node *n) {
                         .out = d->reg[n->dst],
                         .n_splits = d->n_splits,
                         .part = d->part};
-    if (!is_unusual(&a) && cu_attn_is_few(&a) && n->head_dim % 32 == 0)
+    if (!is_unusual(&a) && cu_attn_is_few(&a) && n->attn.head_dim % 32 == 0)
         a.out_q = exec_cuda_copy_of(s, n->dst);
     if (n->src[1] != GR_NONE) {
         a.new_k = d->reg[n->src[1]];
@@ -234,26 +236,26 @@ static struct cu_delta conv_args(struct session *s, const struct gr_node *n) {
     struct cuda *d = dev(s);
     return (struct cu_delta){.n_tok = s->n_tok,
                              .u = d->reg[n->dst],
-                             .conv = vec(s, n->w[0]),
+                             .conv = vec(s, n->conv.weight),
                              .ring = d->rec[n->slot].ring,
-                             .taps = s->g->weight[n->w[0]].ne[0],
+                             .taps = s->g->weight[n->conv.weight].ne[0],
                              .pos = d->pos};
 }
 static void delta_args(struct session *s, const struct gr_node *n, struct cu_delta *a) {
     struct cuda *d = dev(s);
     a->n_tok = s->n_tok;
     a->chunked = !d->exact && (d->fuse & CUDA_CHUNKS) != 0;
-    a->n_v_heads = n->n_heads;
-    a->n_k_heads = n->n_kv_heads;
-    a->k_dim = n->head_dim;
-    a->v_dim = n->v_dim;
-    a->eps = n->eps;
-    a->scale = n->scale;
+    a->n_v_heads = n->delta.n_v_heads;
+    a->n_k_heads = n->delta.n_k_heads;
+    a->k_dim = n->delta.k_dim;
+    a->v_dim = n->delta.v_dim;
+    a->eps = n->delta.eps;
+    a->scale = n->delta.scale;
     a->u = d->reg[n->src[0]];
     a->beta = d->reg[n->src[1]];
     a->alpha = d->reg[n->src[2]];
-    a->a = vec(s, n->w[0]);
-    a->dt = vec(s, n->w[1]);
+    a->a = vec(s, n->delta.a);
+    a->dt = vec(s, n->delta.dt);
     a->state = d->rec[n->slot].delta;
     a->out = d->reg[n->dst];
 }
@@ -268,7 +270,7 @@ static int op_delta(struct session *s, const struct gr_node *n, struct err *e) {
 }
 
 static const cuda_fn table[OP_COUNT] = {
-#define OP(id, name, flags, state, weights) [OP_##id] = op_##name,
+#define OP(id, name, flags, state, ...) [OP_##id] = op_##name,
 #include "models/ops.def"
 #undef OP
 };
@@ -288,11 +290,11 @@ static int fuse_add_rms(struct session *s, const struct gr_node *n, const struct
     struct cu_norm o = {.a = r[n->src[0]],
                         .res = r[n->src[1]],
                         .sum = r[n->dst],
-                        .w = vec(s, n[1].w[0]),
+                        .w = vec(s, n[1].norm.weight),
                         .y = r[n[1].dst],
                         .yq = exec_cuda_copy_of(s, n[1].dst),
                         .n = width(s, n->dst),
-                        .eps = n[1].eps};
+                        .eps = n[1].norm.eps};
     return cu_norm_rows(dev(s)->q, &o, s->n_tok, e) ? -1 : 2;
 }
 
@@ -302,20 +304,20 @@ static int fuse_gate_add_rms(struct session *s, const struct gr_node *n, const s
     float **r = dev(s)->reg;
     if (end - n < 3 || n[0].op != OP_GATE_ADD || n[1].op != OP_ADD || n[2].op != OP_RMS) return 0;
     if (n[1].src[1] != n[0].dst || n[1].dst != n[1].src[0] || n[2].src[0] != n[1].dst ||
-        n[2].w[0] == GR_NONE)
+        n[2].norm.weight == GR_NONE)
         return 0;
     struct cu_norm o = {.a = r[n[0].dst],
                         .x = r[n[0].src[0]],
-                        .gate = vec(s, n[0].w[0]),
+                        .gate = vec(s, n[0].gate.row),
                         .h = r[n[0].src[1]],
                         .d = width(s, n[0].src[1]),
                         .res = r[n[1].dst],
                         .sum = r[n[1].dst],
-                        .w = vec(s, n[2].w[0]),
+                        .w = vec(s, n[2].norm.weight),
                         .y = r[n[2].dst],
                         .yq = exec_cuda_copy_of(s, n[2].dst),
                         .n = width(s, n[1].dst),
-                        .eps = n[2].eps};
+                        .eps = n[2].norm.eps};
     return cu_norm_rows(dev(s)->q, &o, s->n_tok, e) ? -1 : 3;
 }
 
@@ -326,10 +328,10 @@ static int fuse_glu(struct session *s, const struct gr_node *n, const struct gr_
     if (!exec_cuda_glu_is(s, n, end)) return 0;
     int fast = exec_cuda_fast_glu(s, n, e);
     if (fast) return fast;
-    if (!d->exact && !exec_cuda_glu_packs(s, n[0].w[0], n[1].w[0])) return 0;
-    int rc =
-        cu_glu(d->q, &d->w[n[0].w[0]].w, &d->w[n[1].w[0]].w, d->reg[n->src[0]], width(s, n->src[0]),
-               s->n_tok, NULL, 1, n[2].op == OP_GEGLU, d->reg[n[2].dst], d->exact, e);
+    if (!d->exact && !exec_cuda_glu_packs(s, n[0].product.matrix, n[1].product.matrix)) return 0;
+    int rc = cu_glu(d->q, &d->w[n[0].product.matrix].w, &d->w[n[1].product.matrix].w,
+                    d->reg[n->src[0]], width(s, n->src[0]), s->n_tok, NULL, 1, n[2].op == OP_GEGLU,
+                    d->reg[n[2].dst], d->exact, e);
     return rc ? -1 : 3;
 }
 
@@ -371,30 +373,34 @@ static int fuse_qkv(struct session *s, const struct gr_node *n, const struct gr_
     }
     if (at >= end || at->op != OP_ATTN || at->src[1] == GR_NONE) return 0;
     if (rope[0]->dst != at->src[0] || rope[1]->dst != at->src[1]) return 0;
-    if (!norm[0] != !norm[1] || (norm[0] && fabsf(norm[0]->eps - norm[1]->eps) > 0)) return 0;
-    if (rope[0]->n_rot != rope[1]->n_rot || rope[0]->adjacent != rope[1]->adjacent) return 0;
+    if (!norm[0] != !norm[1] || (norm[0] && fabsf(norm[0]->norm.eps - norm[1]->norm.eps) > 0))
+        return 0;
+    if (rope[0]->rope.n_rot != rope[1]->rope.n_rot ||
+        rope[0]->rope.adjacent != rope[1]->rope.adjacent)
+        return 0;
     const struct rope_tab *tab = exec_rope_tab(s, rope[0], false);
-    if (exec_rope_tab(s, rope[1], false) != tab || rope[0]->head_dim != at->head_dim) return 0;
+    if (exec_rope_tab(s, rope[1], false) != tab || rope[0]->rope.head_dim != at->attn.head_dim)
+        return 0;
     if (split && split->dst != at->src[0]) return 0;
 
     struct cuda *d = dev(s);
     struct cu_attn a = attn_args(s, at);
     a.raw_q = split ? d->reg[split->src[0]] : a.q;
-    a.raw_q_ld = split ? 2 * at->head_dim : at->head_dim;
+    a.raw_q_ld = split ? 2 * at->attn.head_dim : at->attn.head_dim;
     a.q_out = d->reg[at->src[0]];
     a.normed = norm[0] != NULL;
     if (a.normed) {
-        a.q_norm = vec(s, norm[0]->w[0]);
-        a.k_norm = vec(s, norm[1]->w[0]);
-        a.eps = norm[0]->eps;
+        a.q_norm = vec(s, norm[0]->norm.weight);
+        a.k_norm = vec(s, norm[1]->norm.weight);
+        a.eps = norm[0]->norm.eps;
     }
     a.cs = d->rope[tab - s->rope].cs;
     a.n_rot = tab->n_rot;
-    a.adjacent = rope[0]->adjacent;
+    a.adjacent = rope[0]->rope.adjacent;
     if (gates_attn(at, end)) {
         bool raw = split && at[1].src[0] == split->dst2; /* gates lie behind the raw queries */
         if (split && !raw) return 0;
-        a.gate = raw ? a.raw_q + at->head_dim : d->reg[at[1].src[0]];
+        a.gate = raw ? a.raw_q + at->attn.head_dim : d->reg[at[1].src[0]];
         a.gate_ld = a.raw_q_ld;
     } else if (split)
         return 0;
@@ -415,13 +421,13 @@ static int fuse_delta(struct session *s, const struct gr_node *n, const struct g
         n[2].op != OP_GATED_RMS)
         return 0;
     if (n[1].src[0] != n[0].dst || n[2].src[0] != n[1].dst || n[2].dst != n[1].dst ||
-        n[2].head_dim != n[1].v_dim || n[1].n_heads < n[1].n_kv_heads)
+        n[2].norm.head_dim != n[1].delta.v_dim || n[1].delta.n_v_heads < n[1].delta.n_k_heads)
         return 0;
     struct cu_delta a = conv_args(s, n);
     delta_args(s, n + 1, &a);
     a.z = dev(s)->reg[n[2].src[1]];
-    a.norm = vec(s, n[2].w[0]);
-    a.norm_eps = n[2].eps;
+    a.norm = vec(s, n[2].norm.weight);
+    a.norm_eps = n[2].norm.eps;
     a.arrived = dev(s)->arrived;
     if (a.v_dim % 32 == 0) a.yq = exec_cuda_copy_of(s, n[2].dst);
     return cu_delta_token(dev(s)->q, &a, e) ? -1 : 3;

@@ -190,11 +190,11 @@ int exec_cuda_stream_open(struct session *s, struct err *e);
 void exec_cuda_stream_close(struct session *s);
 /* This pass copies the experts of node n. */
 bool exec_cuda_streams(const struct session *s, const struct gr_node *n);
-/* Matrix k of node n (1 gate, 2 up, 3 down) is queued to arrive, and the device's work to wait for
- * it; nothing if it is not in main memory. */
-int exec_cuda_arrive(struct session *s, const struct gr_node *n, int k, struct err *e);
-/* All that reads it is queued. */
-int exec_cuda_leave(struct session *s, const struct gr_node *n, int k, struct err *e);
+/* Queues experts `of` to arrive in a slot (0 gate, 1 up, 2 down), and the device's work to wait for
+ * them; nothing if they are not in main memory, or GR_NONE. */
+int exec_cuda_arrive(struct session *s, int to, gr_w of, struct err *e);
+/* All that reads them is queued. */
+int exec_cuda_leave(struct session *s, int to, gr_w of, struct err *e);
 
 /* ---- nodes ---- */
 

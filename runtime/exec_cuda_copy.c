@@ -97,7 +97,7 @@ uint64_t exec_cuda_replaced_bytes(const struct session *s) {
             most = max_u64(most, encoded(s, s->g->facts.use[i].w));
     for (int i = 0; i < graph_count(s->g, OP_MOE); i++) { /* gate and up are replaced together */
         const struct gr_node *n = graph_nth(s->g, OP_MOE, i);
-        most = max_u64(most, encoded(s, n->w[1]) + encoded(s, n->w[2]));
+        most = max_u64(most, encoded(s, n->moe.gate) + encoded(s, n->moe.up));
     }
     return most;
 }

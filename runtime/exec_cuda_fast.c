@@ -69,7 +69,7 @@ static int input(struct session *s, struct cu_part *p, gr_reg r, struct err *e) 
 static int plain_part(struct session *s, const struct gr_node *n, struct cu_part *p,
                       struct err *e) {
     struct cuda *d = dev(s);
-    *p = (struct cu_part){.w = mat(s, n->w[0]),
+    *p = (struct cu_part){.w = mat(s, n->product.matrix),
                           .n_in = s->n_tok,
                           .x_div = 1,
                           .n_sum = 1,
@@ -81,8 +81,8 @@ static int plain_part(struct session *s, const struct gr_node *n, struct cu_part
 /* gate, up, SwiGLU or GEGLU */
 static int glu_part(struct session *s, const struct gr_node *n, struct cu_part *p, struct err *e) {
     struct cuda *d = dev(s);
-    *p = (struct cu_part){.w = mat(s, n[0].w[0]),
-                          .up = mat(s, n[1].w[0]),
+    *p = (struct cu_part){.w = mat(s, n[0].product.matrix),
+                          .up = mat(s, n[1].product.matrix),
                           .gated = true,
                           .gelu = n[2].op == OP_GEGLU,
                           .n_in = s->n_tok,
@@ -97,13 +97,14 @@ static int glu_part(struct session *s, const struct gr_node *n, struct cu_part *
 
 bool exec_cuda_glu_is(const struct session *s, const struct gr_node *n, const struct gr_node *end) {
     if (end - n < 3 || n[0].op != OP_MATMUL || n[1].op != OP_MATMUL) return false;
-    if (n[2].op != OP_SWIGLU && (n[2].op != OP_GEGLU || n[2].offset)) return false;
+    if (n[2].op != OP_SWIGLU && (n[2].op != OP_GEGLU || n[2].pick.offset)) return false;
     if (n[0].src[0] != n[1].src[0] || n[2].src[0] != n[0].dst || n[2].src[1] != n[1].dst)
         return false;
     return s->g->reg_width[n[2].dst] == s->g->reg_width[n[2].src[1]];
 }
 static bool can_glu(const struct session *s, const struct gr_node *n) {
-    return can(s, n[0].w[0]) && can(s, n[1].w[0]) && exec_cuda_glu_packs(s, n[0].w[0], n[1].w[0]);
+    return can(s, n[0].product.matrix) && can(s, n[1].product.matrix) &&
+           exec_cuda_glu_packs(s, n[0].product.matrix, n[1].product.matrix);
 }
 
 int exec_cuda_fast_glu(struct session *s, const struct gr_node *n, struct err *e) {
@@ -128,13 +129,13 @@ static int norm_after(struct session *s, const struct gr_node *n, const struct g
     *o = (struct cu_norm){.a = d->reg[out],
                           .res = d->reg[a == out ? b : a],
                           .sum = d->reg[sum],
-                          .w = at[1].w[0] == GR_NONE ? NULL : d->w[at[1].w[0]].vec,
+                          .w = at[1].norm.weight == GR_NONE ? NULL : d->w[at[1].norm.weight].vec,
                           .y = d->reg[at[1].dst],
                           .n = s->g->reg_width[sum],
-                          .eps = at[1].eps};
+                          .eps = at[1].norm.eps};
     if (gate) {
         o->x = d->reg[gate->src[0]];
-        o->gate = d->w[gate->w[0]].vec;
+        o->gate = d->w[gate->gate.row].vec;
         o->h = d->reg[gate->src[1]];
         o->d = s->g->reg_width[gate->src[1]];
     }
@@ -155,7 +156,8 @@ int exec_cuda_fast_products(struct session *s, const struct gr_node *const *n, i
 }
 
 bool exec_cuda_is_fast(const struct session *s, const struct gr_node *n) {
-    return n->op == OP_MATMUL && exec_cuda_few(s) && can(s, n->w[0]) && n->dst != n->src[0];
+    return n->op == OP_MATMUL && exec_cuda_few(s) && can(s, n->product.matrix) &&
+           n->dst != n->src[0];
 }
 
 int exec_cuda_fuse_products(struct session *s, const struct gr_node *n, const struct gr_node *end,
@@ -167,7 +169,7 @@ int exec_cuda_fuse_products(struct session *s, const struct gr_node *n, const st
     for (; k < CU_MAX_PARTS && n + k < end && exec_cuda_is_fast(s, n + k); k++) {
         if (k && (n[k].src[0] != n[0].src[0] || !exec_cuda_fuses(s, CUDA_FUSE_MANY))) break;
         if (k && exec_cuda_glu_is(s, n + k, end)) break; /* a launch of its own */
-        any |= fast(s, n[k].w[0]);
+        any |= fast(s, n[k].product.matrix);
         for (int i = 0; i < k; i++)
             if (n[i].dst == n[k].dst) return 0;
         if (k && n[k].dst == n[0].src[0]) break;
@@ -187,7 +189,7 @@ static bool has_shared(const struct session *s, const struct gr_node *n,
                        const struct gr_node *end) {
     return end - n >= 6 && exec_cuda_glu_is(s, n + 1, end) && can_glu(s, n + 1) &&
            n[1].src[0] == n->src[0] && n[4].op == OP_MATMUL && n[4].src[0] == n[3].dst &&
-           can(s, n[4].w[0]) && n[5].op == OP_GATE_ADD && n[5].dst == n->dst &&
+           can(s, n[4].product.matrix) && n[5].op == OP_GATE_ADD && n[5].dst == n->dst &&
            n[5].src[0] == n[4].dst && n[3].dst != n->src[0] && n[4].dst != n->dst;
 }
 
@@ -231,7 +233,7 @@ static int expand(struct session *s, const struct gr_node *n, const struct exper
     p.part[0] = (struct cu_part){.w = m->gate,
                                  .up = m->up,
                                  .gated = true,
-                                 .gelu = n->gelu,
+                                 .gelu = n->moe.gelu,
                                  .ids = d->expert,
                                  .n_in = m->pairs,
                                  .x_div = m->n_used,
@@ -247,26 +249,28 @@ static int expand(struct session *s, const struct gr_node *n, const struct exper
 int exec_cuda_fuse_moe(struct session *s, const struct gr_node *n, const struct gr_node *end,
                        struct err *e) {
     struct cuda *d = dev(s);
-    if (n->op != OP_MOE || !exec_cuda_few(s) || s->see_route || !gr_router_is_plain(n)) return 0;
+    if (n->op != OP_MOE || !exec_cuda_few(s) || s->see_route || !gr_moe_is_plain(&n->moe)) return 0;
     if (d->on_host[n - s->g->node]) return 0;
-    struct experts m = {.router = mat(s, n->w[0]),
-                        .gate = mat(s, n->w[1]),
-                        .up = n->w[2] == GR_NONE ? NULL : mat(s, n->w[2]),
-                        .down = mat(s, n->w[3]),
-                        .n_used = n->n_used,
-                        .pairs = s->n_tok * n->n_used};
-    const bool exact = !fast(s, n->w[3]);
-    if (!cu_part_can(m.router, true) || !exec_cuda_glu_packs(s, n->w[1], n->w[2]) ||
-        !can(s, n->w[1]) || !can(s, n->w[3]) || (m.up && !can(s, n->w[2])) || n->dst == n->src[0])
+    struct experts m = {.router = mat(s, n->moe.router),
+                        .gate = mat(s, n->moe.gate),
+                        .up = n->moe.joined ? NULL : mat(s, n->moe.up),
+                        .down = mat(s, n->moe.down),
+                        .n_used = n->moe.n_used,
+                        .pairs = s->n_tok * n->moe.n_used};
+    const bool exact = !fast(s, n->moe.down);
+    if (!cu_part_can(m.router, true) || !exec_cuda_glu_packs(s, n->moe.gate, n->moe.up) ||
+        !can(s, n->moe.gate) || !can(s, n->moe.down) || (m.up && !can(s, n->moe.up)) ||
+        n->dst == n->src[0])
         return 0;
     m.judged = d->reg[n->src[1] == GR_NONE ? n->src[0] : n->src[1]];
     m.shared = has_shared(s, n, end) && exec_cuda_fuses(s, CUDA_FUSE_MANY) ? n + 1 : NULL;
-    m.choice = (struct cu_choice){.logits = d->router,
-                                  .factor = n->w[4] == GR_NONE ? NULL : d->w[n->w[4]].vec,
-                                  .n_experts = m.router->rows,
-                                  .n_used = n->n_used,
-                                  .expert = d->expert,
-                                  .weight = d->p};
+    m.choice =
+        (struct cu_choice){.logits = d->router,
+                           .factor = n->moe.factor == GR_NONE ? NULL : d->w[n->moe.factor].vec,
+                           .n_experts = m.router->rows,
+                           .n_used = n->moe.n_used,
+                           .expert = d->expert,
+                           .weight = d->p};
     if (route(s, &m, e) || expand(s, n, &m, e)) return -1;
 
     struct cu_norm norm;
@@ -278,7 +282,7 @@ int exec_cuda_fuse_moe(struct session *s, const struct gr_node *n, const struct 
                                  .p = d->p,
                                  .n_in = m.pairs,
                                  .x_div = 1,
-                                 .n_sum = n->n_used,
+                                 .n_sum = n->moe.n_used,
                                  .y = d->reg[n->dst],
                                  .ldy = s->g->reg_width[n->dst]};
     if (m.shared && plain_part(s, m.shared + 3, &p.part[p.n++], e)) return -1;

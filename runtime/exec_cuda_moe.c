@@ -53,9 +53,9 @@ static int observe_choice(struct session *s, const struct gr_node *n, struct see
     exec_show_route(s, n, v->expert);
     if (!s->see) return 0;
     int64_t ld = s->g->reg_width[n->src[0]];
-    TRY(show_pairs(s, v, n->w[1], d->reg[n->src[0]], n->n_used, ld, e));
-    if (n->w[2] == GR_NONE || d->sums) return 0; /* sums of the gate are those of up */
-    return show_pairs(s, v, n->w[2], d->reg[n->src[0]], n->n_used, ld, e);
+    TRY(show_pairs(s, v, n->moe.gate, d->reg[n->src[0]], n->moe.n_used, ld, e));
+    if (n->moe.joined || d->sums) return 0; /* sums of the gate are those of up */
+    return show_pairs(s, v, n->moe.up, d->reg[n->src[0]], n->moe.n_used, ld, e);
 }
 
 bool exec_cuda_glu_packs(const struct session *s, gr_w gate, gr_w up) {
@@ -100,56 +100,59 @@ int exec_cuda_moe_on_host(struct session *s, const struct gr_node *n, struct err
 /* Gate and up, into d->hidden. */
 static int expand(struct session *s, const struct gr_node *n, struct seen *v, struct err *e) {
     struct cuda *d = s->dev;
-    const struct cu_weight *gate = &d->w[n->w[1]].w;
-    const struct cu_weight *up = n->w[2] == GR_NONE ? NULL : &d->w[n->w[2]].w;
-    for (int k = 1; k < 3; k++) TRY(exec_cuda_arrive(s, n, k, e));
+    const struct cu_weight *gate = &d->w[n->moe.gate].w;
+    const struct cu_weight *up = n->moe.joined ? NULL : &d->w[n->moe.up].w;
+    TRY(exec_cuda_arrive(s, 0, n->moe.gate, e));
+    TRY(exec_cuda_arrive(s, 1, n->moe.up, e));
     TRY(observe_choice(s, n, v, e));
-    TRY(cu_glu(d->q, gate, up, d->reg[n->src[0]], gate->k, s->n_tok, d->expert, n->n_used, n->gelu,
-               d->hidden, d->exact, e));
-    for (int k = 1; k < 3; k++) TRY(exec_cuda_leave(s, n, k, e));
-    return 0;
+    TRY(cu_glu(d->q, gate, up, d->reg[n->src[0]], gate->k, s->n_tok, d->expert, n->moe.n_used,
+               n->moe.gelu, d->hidden, d->exact, e));
+    TRY(exec_cuda_leave(s, 0, n->moe.gate, e));
+    return exec_cuda_leave(s, 1, n->moe.up, e);
 }
 
 static int contract(struct session *s, const struct gr_node *n, const struct seen *v,
                     struct err *e) {
     struct cuda *d = s->dev;
-    const struct cu_weight *down = &d->w[n->w[3]].w;
-    TRY(exec_cuda_arrive(s, n, 3, e));
-    if (s->see) TRY(show_pairs(s, v, n->w[3], d->hidden, 1, down->k, e));
-    TRY(cu_moe_down(d->q, down, d->hidden, s->n_tok, d->expert, d->p, n->n_used, d->reg[n->dst],
+    const struct cu_weight *down = &d->w[n->moe.down].w;
+    TRY(exec_cuda_arrive(s, 2, n->moe.down, e));
+    if (s->see) TRY(show_pairs(s, v, n->moe.down, d->hidden, 1, down->k, e));
+    TRY(cu_moe_down(d->q, down, d->hidden, s->n_tok, d->expert, d->p, n->moe.n_used, d->reg[n->dst],
                     s->g->reg_width[n->dst], d->exact, e));
-    return exec_cuda_leave(s, n, 3, e);
+    return exec_cuda_leave(s, 2, n->moe.down, e);
 }
 
 int exec_cuda_moe(struct session *s, const struct gr_node *n, struct err *e) {
     struct cuda *d = s->dev;
     if (d->on_host[n - s->g->node] && !exec_cuda_streams(s, n))
         return exec_cuda_moe_on_host(s, n, e);
-    const struct cu_weight *router = &d->w[n->w[0]].w;
+    const struct cu_weight *router = &d->w[n->moe.router].w;
     const float *judged = d->reg[n->src[1] == GR_NONE ? n->src[0] : n->src[1]];
-    const float *factor = n->w[4] == GR_NONE ? NULL : d->w[n->w[4]].vec;
+    const float *factor = n->moe.factor == GR_NONE ? NULL : d->w[n->moe.factor].vec;
     struct seen v = {
-        .n_pairs = s->n_tok * n->n_used, .n_used = n->n_used, .n_experts = router->rows};
-    TRY(exec_cuda_show(s, n->w[0], judged, s->n_tok, router->k, e));
+        .n_pairs = s->n_tok * n->moe.n_used, .n_used = n->moe.n_used, .n_experts = router->rows};
+    TRY(exec_cuda_show(s, n->moe.router, judged, s->n_tok, router->k, e));
     TRY(cu_matmul(d->q, router, judged, router->k, s->n_tok, d->router, router->rows, true, e));
     static const int score[] = {[GR_SOFTMAX] = CU_SCORE_SOFTMAX,
                                 [GR_SIGMOID] = CU_SCORE_SIGMOID,
                                 [GR_LOGIT] = CU_SCORE_LOGIT};
-    const struct gr_router *r = &n->router;
-    const struct cu_choice c = {.logits = d->router,
-                                .factor = factor,
-                                .n_experts = router->rows,
-                                .n_used = n->n_used,
-                                .expert = d->expert,
-                                .weight = d->p,
-                                .score = score[r->score],
-                                .keep = r->keep,
-                                .scale = r->scale,
-                                .prefer = n->w[5] == GR_NONE ? NULL : d->w[n->w[5]].vec,
-                                .bias = n->w[6] == GR_NONE ? NULL : d->w[n->w[6]].vec,
-                                .groups = r->groups,
-                                .top = r->top};
-    if (n->limit > 0 || n->w[7] != GR_NONE || n->w[8] != GR_NONE || n->w[9] != GR_NONE)
+    const struct gr_choice *r = &n->moe.choice;
+    const struct cu_choice c = {
+        .logits = d->router,
+        .factor = factor,
+        .n_experts = router->rows,
+        .n_used = n->moe.n_used,
+        .expert = d->expert,
+        .weight = d->p,
+        .score = score[r->score],
+        .keep = r->keep,
+        .scale = r->scale,
+        .prefer = n->moe.prefer == GR_NONE ? NULL : d->w[n->moe.prefer].vec,
+        .bias = n->moe.router_bias == GR_NONE ? NULL : d->w[n->moe.router_bias].vec,
+        .groups = r->groups,
+        .top = r->top};
+    if (n->moe.limit > 0 || n->moe.gate_bias != GR_NONE || n->moe.up_bias != GR_NONE ||
+        n->moe.down_bias != GR_NONE)
         return err_set(e, ERR_USAGE,
                        "CUDA: experts with biases or a clamped activation are not computed on a "
                        "device yet: use --device cpu");

@@ -45,16 +45,16 @@ static void cut_work(struct session *s, struct cut *c) {
     int64_t n = s->o.n_ubatch, experts = 0, pairs = 0, hidden = 0, part = 0, hidden_q = 0;
     for (int i = 0; i < graph_count(s->g, OP_ATTN); i++) {
         const struct gr_node *x = graph_nth(s->g, OP_ATTN, i);
-        part = max_i64(part, few * x->n_heads * d->n_splits * (x->head_dim + 2));
+        part = max_i64(part, few * x->attn.n_heads * d->n_splits * (x->attn.head_dim + 2));
     }
     for (int i = 0; i < graph_count(s->g, OP_MOE); i++) {
         const struct gr_node *x = graph_nth(s->g, OP_MOE, i);
-        experts = max_i64(experts, s->g->weight[x->w[0]].ne[1]);
-        pairs = max_i64(pairs, n * x->n_used);
-        int64_t f = s->g->weight[x->w[3]].ne[0];
-        hidden = max_i64(hidden, n * x->n_used * f);
+        experts = max_i64(experts, s->g->weight[x->moe.router].ne[1]);
+        pairs = max_i64(pairs, n * x->moe.n_used);
+        int64_t f = s->g->weight[x->moe.down].ne[0];
+        hidden = max_i64(hidden, n * x->moe.n_used * f);
         if (f % 64 == 0 && !d->exact)
-            hidden_q = max_i64(hidden_q, CU_FEW * x->n_used * CU_ACT_BYTES(f));
+            hidden_q = max_i64(hidden_q, CU_FEW * x->moe.n_used * CU_ACT_BYTES(f));
     }
     d->pos = piece(c, n + 64, sizeof(int32_t)); /* one upload: position, then ids */
     d->ids = d->pos ? d->pos + 64 : NULL;
@@ -101,8 +101,8 @@ static uint64_t scratch_bytes(const struct session *s) {
     uint64_t most = scratch_of(s, s->g->output, HEAD_ROWS, 1, 1);
     for (int i = 0; i < s->g->facts.n_uses; i++) {
         const struct gr_use *u = &s->g->facts.use[i];
-        const int64_t used = s->g->node[u->node].n_used;
         if (!gr_roles[u->role].product) continue;
+        const int64_t used = gr_roles[u->role].expert ? s->g->node[u->node].moe.n_used : 0;
         most = max_u64(most, !gr_roles[u->role].expert ? scratch_of(s, u->w, n, 1, 1)
                              : u->role == USE_EXP_DOWN ? scratch_of(s, u->w, n * used, 1, used)
                                                        : scratch_of(s, u->w, n * used, used, 1));

@@ -96,21 +96,19 @@ void exec_cuda_stream_close(struct session *s) {
 }
 
 /* A weight that session_use put there may be larger, or of another type: the CPU takes any. */
-static bool has_room(const struct session *s, const struct gr_node *n, int k) {
+static bool has_room(const struct session *s, int slot, gr_w of) {
     const struct cuda_arrivals *in = &dev(s)->in;
-    if (n->w[k] == GR_NONE) return true;
-    const struct weight *w = model_weight(s->m, n->w[k]);
-    const struct cuda_forms f = exec_cuda_forms(s, n->w[k]);
-    return cu_has_type(w->type) && f.plain + f.packed <= in->slot[k - 1].n_bytes &&
+    if (of == GR_NONE) return true;
+    const struct weight *w = model_weight(s->m, of);
+    const struct cuda_forms f = exec_cuda_forms(s, of);
+    return cu_has_type(w->type) && f.plain + f.packed <= in->slot[slot].n_bytes &&
            piece_bytes(w) <= in->piece && (f.plain || piece_bytes(w) <= in->raw);
 }
 
 bool exec_cuda_streams(const struct session *s, const struct gr_node *n) {
     const struct cuda *d = dev(s);
     if (!d->on_host[n - s->g->node] || !d->in.from || s->n_tok < d->in.from) return false;
-    for (int k = 1; k < 4; k++)
-        if (!has_room(s, n, k)) return false;
-    return true;
+    return has_room(s, 0, n->moe.gate) && has_room(s, 1, n->moe.up) && has_room(s, 2, n->moe.down);
 }
 
 /* Rows [r, r + n) of all matrices of a weight, to where w says that they shall lie. */
@@ -135,14 +133,14 @@ static int piece(struct session *s, const struct weight *src, const struct cu_we
     return cu_pack_weight(l->q, &part, e);
 }
 
-int exec_cuda_arrive(struct session *s, const struct gr_node *n, int k, struct err *e) {
+int exec_cuda_arrive(struct session *s, int to, gr_w of, struct err *e) {
     struct cuda *d = dev(s);
     struct cuda_arrivals *in = &d->in;
-    if (n->w[k] == GR_NONE || !d->w[n->w[k]].is_host) return 0;
-    const struct cuda_slot *slot = &in->slot[k - 1];
-    const struct weight *src = model_weight(s->m, n->w[k]);
-    const struct cuda_forms f = exec_cuda_forms(s, n->w[k]);
-    struct cu_weight *w = &d->w[n->w[k]].w;
+    if (of == GR_NONE || !d->w[of].is_host) return 0;
+    const struct cuda_slot *slot = &in->slot[to];
+    const struct weight *src = model_weight(s->m, of);
+    const struct cuda_forms f = exec_cuda_forms(s, of);
+    struct cu_weight *w = &d->w[of].w;
     *w = exec_cuda_shape(src);
     w->data = f.plain ? slot->at : NULL;
     w->packed = f.packed ? slot->at + f.plain : NULL;
@@ -156,8 +154,8 @@ int exec_cuda_arrive(struct session *s, const struct gr_node *n, int k, struct e
     return 0;
 }
 
-int exec_cuda_leave(struct session *s, const struct gr_node *n, int k, struct err *e) {
+int exec_cuda_leave(struct session *s, int to, gr_w of, struct err *e) {
     struct cuda *d = dev(s);
-    if (n->w[k] == GR_NONE || !d->w[n->w[k]].is_host) return 0;
-    return cu_event_record(d->in.slot[k - 1].read, d->q, e);
+    if (of == GR_NONE || !d->w[of].is_host) return 0;
+    return cu_event_record(d->in.slot[to].read, d->q, e);
 }

@@ -45,10 +45,10 @@ static void find_products(struct session *s) {
         const struct gr_use *u = &s->g->facts.use[i];
         const struct gr_node *n = &s->g->node[u->node];
         if (!gr_roles[u->role].observed) continue;
-        const int64_t n_mat = gr_roles[u->role].expert ? s->g->weight[n->w[0]].ne[1] : 1;
-        add(s, u->w, n_mat, u->role == USE_EXP_UP ? n->w[1] : GR_NONE);
+        const int64_t n_mat = gr_roles[u->role].expert ? s->g->weight[n->moe.router].ne[1] : 1;
+        add(s, u->w, n_mat, u->role == USE_EXP_UP ? n->moe.gate : GR_NONE);
         if (u->role != USE_ROUTER) continue;
-        m->n_pairs = max_i64(m->n_pairs, s->o.n_ubatch * n->n_used);
+        m->n_pairs = max_i64(m->n_pairs, s->o.n_ubatch * n->moe.n_used);
         m->n_experts = max_i64(m->n_experts, s->g->weight[u->w].ne[1]);
     }
 }

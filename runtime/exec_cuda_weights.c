@@ -39,7 +39,7 @@ void exec_cuda_find_uses(struct session *s) {
         const struct gr_role_info *r = &gr_roles[u->role];
         if (u->role == USE_DIVISORS) continue; /* they enter the table on the CPU */
         bool glu = u->role == USE_EXP_GATE || u->role == USE_EXP_UP;
-        bool mixed = glu && !exec_cuda_glu_packs(s, n->w[1], n->w[2]);
+        bool mixed = glu && !exec_cuda_glu_packs(s, n->moe.gate, n->moe.up);
         use(s, u->w, r->matrix, r->product, exact || (r->matrix && !r->product) || mixed);
     }
     use(s, s->g->output, true, true, exact);

@@ -30,8 +30,8 @@ static void conv_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     }
 }
 void exec_conv_silu(struct session *s, const struct gr_node *n) {
-    struct conv_job j = {s, n, exec_vec(s, n->w[0]), s->g->reg_width[n->dst],
-                         model_weight(s->m, n->w[0])->ne[0]};
+    struct conv_job j = {s, n, exec_vec(s, n->conv.weight), s->g->reg_width[n->dst],
+                         model_weight(s->m, n->conv.weight)->ne[0]};
     exec_par(s, s->n_segs * div_up(j.n_ch, CONV_CHANNELS), 1,
              8.0 * (double)s->n_tok * (double)j.n_ch, conv_range, &j);
 }
@@ -53,11 +53,11 @@ static void prepare_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     (void)worker;
     const struct session *s = j->s;
     const struct gr_node *n = j->n;
-    int64_t hv = n->n_heads, hk = n->n_kv_heads, dk = n->head_dim;
+    int64_t hv = n->delta.n_v_heads, hk = n->delta.n_k_heads, dk = n->delta.k_dim;
     for (int64_t t = t0; t < t1; t++) {
         float *row = j->qkv + t * j->ld;
         for (int64_t h = 0; h < 2 * hk; h++)
-            s->kern.l2_norm(row + h * dk, dk, n->eps, h < hk ? n->scale : 1.0f);
+            s->kern.l2_norm(row + h * dk, dk, n->delta.eps, h < hk ? n->delta.scale : 1.0f);
         const float *b = s->reg[n->src[1]] + t * s->g->reg_width[n->src[1]];
         const float *al = s->reg[n->src[2]] + t * s->g->reg_width[n->src[2]];
         for (int64_t h = 0; h < hv; h++) {
@@ -73,7 +73,8 @@ static void delta_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     (void)worker;
     const struct session *s = j->s;
     const struct gr_node *n = j->n;
-    const int64_t hv = n->n_heads, hk = n->n_kv_heads, dk = n->head_dim, dv = n->v_dim;
+    const int64_t hv = n->delta.n_v_heads, hk = n->delta.n_k_heads, dk = n->delta.k_dim,
+                  dv = n->delta.v_dim;
     const int64_t ldo = s->g->reg_width[n->dst];
     for (int64_t i = i0; i < i1; i++) {
         const struct seg *g = &s->seg[i / (hv * j->row_groups)];
@@ -90,13 +91,14 @@ static void delta_range(void *ctx, int64_t i0, int64_t i1, int worker) {
 void exec_delta(struct session *s, const struct gr_node *n) {
     struct delta_job j = {s,
                           n,
-                          exec_vec(s, n->w[0]),
-                          exec_vec(s, n->w[1]),
+                          exec_vec(s, n->delta.a),
+                          exec_vec(s, n->delta.dt),
                           s->reg[n->src[0]],
                           s->g->reg_width[n->src[0]],
-                          div_up(n->v_dim, DELTA_ROWS)};
+                          div_up(n->delta.v_dim, DELTA_ROWS)};
     exec_par(s, s->n_tok, 8, 8.0 * (double)s->n_tok * (double)j.ld, prepare_range, &j);
     exec_acts_stale(s, j.qkv);
-    double work = 4.0 * (double)s->n_tok * (double)(n->n_heads * n->v_dim * n->head_dim);
-    exec_par(s, s->n_segs * n->n_heads * j.row_groups, 1, work, delta_range, &j);
+    double work =
+        4.0 * (double)s->n_tok * (double)(n->delta.n_v_heads * n->delta.v_dim * n->delta.k_dim);
+    exec_par(s, s->n_segs * n->delta.n_v_heads * j.row_groups, 1, work, delta_range, &j);
 }

@@ -28,9 +28,9 @@ static float *row(const struct session *s, gr_reg r, int64_t t) {
 static void embed_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     (void)worker;
-    const struct weight *w = model_weight(j->s->m, j->n->w[0]);
+    const struct weight *w = model_weight(j->s->m, j->n->embed.table);
     for (int64_t t = t0; t < t1; t++) {
-        float *d = row(j->s, j->n->dst, t), f = j->n->scale;
+        float *d = row(j->s, j->n->dst, t), f = j->n->embed.scale;
         j->s->kern.op[w->type].decode(
             (const uint8_t *)w->data + (uint64_t)j->s->ids[t] * w->row_bytes, d, w->ne[0]);
         for (int64_t i = 0; f != 0 && i < w->ne[0]; i++) d[i] *= f;
@@ -42,7 +42,7 @@ void exec_embed(struct session *s, const struct gr_node *n) {
 
 /* NULL: weights 1 */
 static const float *norm_vec(struct session *s, const struct gr_node *n) {
-    return n->w[0] == GR_NONE ? NULL : exec_vec(s, n->w[0]);
+    return n->norm.weight == GR_NONE ? NULL : exec_vec(s, n->norm.weight);
 }
 
 static void rms_range(void *ctx, int64_t t0, int64_t t1, int worker) {
@@ -50,7 +50,7 @@ static void rms_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     (void)worker;
     for (int64_t t = t0; t < t1; t++)
         j->s->kern.rms_norm(row(j->s, j->n->src[0], t), j->w, row(j->s, j->n->dst, t), j->width,
-                            j->n->eps);
+                            j->n->norm.eps);
 }
 void exec_rms(struct session *s, const struct gr_node *n) {
     each_token(s, n, norm_vec(s, n), s->g->reg_width[n->dst], rms_range);
@@ -60,9 +60,9 @@ static void rms_heads_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     (void)worker;
     for (int64_t t = t0; t < t1; t++)
-        for (int64_t at = 0; at < j->width; at += j->n->head_dim)
+        for (int64_t at = 0; at < j->width; at += j->n->norm.head_dim)
             j->s->kern.rms_norm(row(j->s, j->n->src[0], t) + at, j->w, row(j->s, j->n->dst, t) + at,
-                                j->n->head_dim, j->n->eps);
+                                j->n->norm.head_dim, j->n->norm.eps);
 }
 void exec_rms_heads(struct session *s, const struct gr_node *n) {
     each_token(s, n, norm_vec(s, n), s->g->reg_width[n->dst], rms_heads_range);
@@ -75,7 +75,7 @@ static void gated_rms_range(void *ctx, int64_t t0, int64_t t1, int worker) {
         j->s->kern.silu_mul(row(j->s, j->n->dst, t), row(j->s, j->n->src[1], t), j->width);
 }
 void exec_gated_rms(struct session *s, const struct gr_node *n) {
-    each_token(s, n, exec_vec(s, n->w[0]), s->g->reg_width[n->dst], gated_rms_range);
+    each_token(s, n, exec_vec(s, n->norm.weight), s->g->reg_width[n->dst], gated_rms_range);
 }
 
 static void add_range(void *ctx, int64_t t0, int64_t t1, int worker) {
@@ -98,13 +98,13 @@ static void bias_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     }
 }
 void exec_bias(struct session *s, const struct gr_node *n) {
-    each_token(s, n, exec_vec(s, n->w[0]), s->g->reg_width[n->dst], bias_range);
+    each_token(s, n, exec_vec(s, n->bias.values), s->g->reg_width[n->dst], bias_range);
 }
 
 static void split_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     (void)worker;
-    int64_t hd = j->n->head_dim;
+    int64_t hd = j->n->heads.head_dim;
     for (int64_t t = t0; t < t1; t++) {
         const float *x = row(j->s, j->n->src[0], t);
         float *q = row(j->s, j->n->dst, t), *g = row(j->s, j->n->dst2, t);
@@ -149,8 +149,8 @@ static void gate_add_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     }
 }
 void exec_gate_add(struct session *s, const struct gr_node *n) {
-    const float *w = exec_vec(s, n->w[0]);
-    exec_show(s, n->w[0], s->reg[n->src[1]], s->g->reg_width[n->src[1]]);
+    const float *w = exec_vec(s, n->gate.row);
+    exec_show(s, n->gate.row, s->reg[n->src[1]], s->g->reg_width[n->src[1]]);
     each_token(s, n, w, s->g->reg_width[n->dst], gate_add_range);
 }
 

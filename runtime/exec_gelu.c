@@ -39,7 +39,7 @@ static void geglu_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     int64_t width = s->g->reg_width[j->n->dst], up_width = s->g->reg_width[j->n->src[1]];
     for (int64_t t = t0; t < t1; t++)
         exec_gelu_mul(s, s->reg[j->n->src[0]] + t * width,
-                      s->reg[j->n->src[1]] + t * up_width + j->n->offset,
+                      s->reg[j->n->src[1]] + t * up_width + j->n->pick.offset,
                       s->reg[j->n->dst] + t * width, width);
 }
 void exec_geglu(struct session *s, const struct gr_node *n) {
@@ -56,8 +56,8 @@ static void scale_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     for (int64_t i = t0 * width; i < t1 * width; i++) x[i] *= j->scale;
 }
 void exec_scale(struct session *s, const struct gr_node *n) {
-    struct job j = {.s = s, .n = n, .scale = n->scale != 0 ? n->scale : 1.0f};
-    if (n->w[0] != GR_NONE) j.scale *= exec_vec(s, n->w[0])[0];
+    struct job j = {.s = s, .n = n, .scale = n->scale.by != 0 ? n->scale.by : 1.0f};
+    if (n->scale.number != GR_NONE) j.scale *= exec_vec(s, n->scale.number)[0];
     double work = (double)s->n_tok * (double)s->g->reg_width[n->dst];
     exec_par(s, s->n_tok, TOKEN_CHUNK, work, scale_range, &j);
 }

@@ -127,7 +127,7 @@ void exec_product(struct session *s, const struct weight *w, const float *x, int
 
 void exec_matmul(struct session *s, const struct gr_node *n) {
     int64_t ld = s->g->reg_width[n->src[0]];
-    exec_show(s, n->w[0], s->reg[n->src[0]], ld);
-    exec_product(s, model_weight(s->m, n->w[0]), s->reg[n->src[0]], ld, s->n_tok, s->reg[n->dst],
-                 s->g->reg_width[n->dst], false);
+    exec_show(s, n->product.matrix, s->reg[n->src[0]], ld);
+    exec_product(s, model_weight(s->m, n->product.matrix), s->reg[n->src[0]], ld, s->n_tok,
+                 s->reg[n->dst], s->g->reg_width[n->dst], false);
 }

@@ -21,8 +21,8 @@ struct job {
     const struct gr_node *n;
     struct moe_bufs *b;
     const struct weight *gate, *up, *down;
-    const float *x;               /* [n_tok][d] */
-    const float *vec[GR_WEIGHTS]; /* of weights that are used value by value, or NULL */
+    const float *x;                                                               /* [n_tok][d] */
+    const float *factor, *prefer, *router_bias, *gate_bias, *up_bias, *down_bias; /* or NULL */
     int64_t n_experts, d, f, n_used, n_active;
     int64_t up_row; /* first row of `up` in its matrix: f when gate and up are one tensor */
     int64_t panel, n_panels;        /* of the phase */
@@ -34,20 +34,20 @@ struct job {
 
 /* p of every expert (OP_MOE), and what they are chosen by. */
 static void judge(const struct job *j, float *p, float *by) {
-    const struct gr_node *n = j->n;
-    const float *prefer = j->vec[5], *bias = j->vec[6];
+    const enum gr_score score = j->n->moe.choice.score;
+    const float *prefer = j->prefer, *bias = j->router_bias;
     for (int64_t e = 0; bias && e < j->n_experts; e++) p[e] += bias[e];
-    if (n->router.score == GR_SOFTMAX) j->s->kern.softmax(p, j->n_experts);
-    for (int64_t e = 0; n->router.score == GR_SIGMOID && e < j->n_experts; e++)
+    if (score == GR_SOFTMAX) j->s->kern.softmax(p, j->n_experts);
+    for (int64_t e = 0; score == GR_SIGMOID && e < j->n_experts; e++)
         p[e] = (float)(1 / (1 + exp(-(double)p[e])));
     for (int64_t e = 0; e < j->n_experts; e++) by[e] = prefer ? p[e] + prefer[e] : p[e];
 }
 
 /* Leaves experts of the best groups; a group is as good as its two best experts together. */
 static void keep_groups(const struct job *j, float *by) {
-    const int64_t n = j->n->router.groups, size = j->n_experts / n;
+    const int64_t n = j->n->moe.choice.groups, size = j->n_experts / n;
     bool kept[ROUTER_MAX_GROUPS] = {false};
-    for (int64_t k = 0; k < j->n->router.top; k++) {
+    for (int64_t k = 0; k < j->n->moe.choice.top; k++) {
         int64_t best = -1;
         double most = 0;
         for (int64_t g = 0; g < n; g++) {
@@ -69,7 +69,7 @@ static void keep_groups(const struct job *j, float *by) {
 }
 
 static void choose(const struct job *j, int64_t t) {
-    const struct gr_router *r = &j->n->router;
+    const struct gr_choice *r = &j->n->moe.choice;
     float *p = j->b->logits + t * 2 * j->n_experts, *by = p + j->n_experts;
     float *weight = j->b->weight + t * j->n_used, sum = 0;
     int32_t *expert = j->b->expert + t * j->n_used;
@@ -90,7 +90,7 @@ static void choose(const struct job *j, int64_t t) {
     for (int64_t u = 0; u < j->n_used; u++) {
         if (!r->keep) weight[u] /= sum;
         if (r->scale > 0) weight[u] *= r->scale;
-        if (j->vec[4]) weight[u] *= j->vec[4][expert[u]];
+        if (j->factor) weight[u] *= j->factor[expert[u]];
     }
 }
 static void choose_range(void *ctx, int64_t t0, int64_t t1, int worker) {
@@ -181,7 +181,7 @@ static const uint8_t *expert_data(const struct weight *w, int64_t e) {
 
 /* gate = g * sigmoid(alpha g) * (u + 1), both clamped */
 static void clamped(const struct job *j, float *gate, float *up, int64_t n) {
-    const float limit = j->n->limit, alpha = j->n->alpha;
+    const float limit = j->n->moe.limit, alpha = j->n->moe.alpha;
     for (int64_t i = 0; i < n; i++) {
         const float g = fminf(gate[i], limit), u = fmaxf(-limit, fminf(up[i], limit));
         gate[i] = g * (u + 1);
@@ -191,19 +191,17 @@ static void clamped(const struct job *j, float *gate, float *up, int64_t n) {
 }
 
 static void activate(const struct job *j, float *gate, float *up, int64_t n) {
-    if (j->n->limit > 0)
+    if (j->n->moe.limit > 0)
         clamped(j, gate, up, n);
-    else if (j->n->gelu)
+    else if (j->n->moe.gelu)
         exec_gelu_mul(j->s, gate, up, gate, n);
     else
         j->s->kern.swiglu(gate, up, gate, n);
 }
 
-/* x += rows [r0, r0 + n) of the bias w[k] of expert e, where there is one; f: of one expert */
-static void add_bias(const struct job *j, int k, int64_t e, int64_t f, int64_t r0, float *x,
-                     int64_t n) {
-    const float *b = j->vec[k];
-    for (int64_t i = 0; b && i < n; i++) x[i] += b[e * f + r0 + i];
+/* Adds rows [r0, r0 + n) of expert e's bias to x. bias [experts][f], or NULL: none. */
+static void add_bias(const float *bias, int64_t e, int64_t f, int64_t r0, float *x, int64_t n) {
+    for (int64_t i = 0; bias && i < n; i++) x[i] += bias[e * f + r0 + i];
 }
 
 static void gate_up_range(void *ctx, int64_t i0, int64_t i1, int worker) {
@@ -219,8 +217,8 @@ static void gate_up_range(void *ctx, int64_t i0, int64_t i1, int worker) {
         exec_rows(j->s, j->up, expert_data(j->up, e), j->up_row + r0, j->up_row + r0 + nr, &a_up,
                   up, nr, scratch);
         for (int64_t t = 0; t < a.n_rows; t++) {
-            add_bias(j, 7, e, j->f, r0, h + t * j->f, nr);
-            add_bias(j, 8, e, j->f, r0, up + t * nr, nr);
+            add_bias(j->gate_bias, e, j->f, r0, h + t * j->f, nr);
+            add_bias(j->up_bias, e, j->f, r0, up + t * nr, nr);
             activate(j, h + t * j->f, up + t * nr, nr);
         }
     }
@@ -234,7 +232,8 @@ static void down_range(void *ctx, int64_t i0, int64_t i1, int worker) {
         const int64_t r1 = min_i64(r0 + j->panel, j->d);
         exec_rows(j->s, j->down, expert_data(j->down, e), r0, r1, &a, y, j->d,
                   j->s->scratch[worker]);
-        for (int64_t t = 0; t < a.n_rows; t++) add_bias(j, 9, e, j->d, r0, y + t * j->d, r1 - r0);
+        for (int64_t t = 0; t < a.n_rows; t++)
+            add_bias(j->down_bias, e, j->d, r0, y + t * j->d, r1 - r0);
     }
 }
 static void combine_range(void *ctx, int64_t t0, int64_t t1, int worker) {
@@ -271,27 +270,35 @@ static void show_rows(const struct job *j, gr_w w, const float *x, int64_t ld) {
     for (int64_t i = 0; i < j->n_active; i++) show_expert(j, w, j->b->active[i], x, ld);
 }
 
+static const float *vec_of(struct session *s, gr_w w) {
+    return w == GR_NONE ? NULL : exec_vec(s, w);
+}
+
 void exec_moe(struct session *s, const struct gr_node *n) {
-    const struct weight *router = model_weight(s->m, n->w[0]);
-    bool fused = n->w[2] == GR_NONE;
+    const struct gr_moe *m = &n->moe;
+    const struct weight *router = model_weight(s->m, m->router);
     struct job j = {.s = s,
                     .n = n,
                     .b = &s->moe,
-                    .gate = model_weight(s->m, n->w[1]),
-                    .up = model_weight(s->m, n->w[fused ? 1 : 2]),
-                    .down = model_weight(s->m, n->w[3]),
+                    .gate = model_weight(s->m, m->gate),
+                    .up = model_weight(s->m, m->joined ? m->gate : m->up),
+                    .down = model_weight(s->m, m->down),
+                    .factor = vec_of(s, m->factor),
+                    .prefer = vec_of(s, m->prefer),
+                    .router_bias = vec_of(s, m->router_bias),
+                    .gate_bias = vec_of(s, m->gate_bias),
+                    .up_bias = vec_of(s, m->up_bias),
+                    .down_bias = vec_of(s, m->down_bias),
                     .x = s->reg[n->src[0]],
                     .n_experts = router->ne[1],
                     .d = router->ne[0],
-                    .n_used = n->n_used};
+                    .n_used = m->n_used};
     const float *judged = n->src[1] == GR_NONE ? j.x : s->reg[n->src[1]];
-    j.f = fused ? j.gate->ne[1] / 2 : j.gate->ne[1];
-    j.up_row = fused ? j.f : 0;
-    for (int k = 4; k < GR_WEIGHTS; k++)
-        if (n->w[k] != GR_NONE) j.vec[k] = exec_vec(s, n->w[k]);
+    j.f = m->joined ? j.gate->ne[1] / 2 : j.gate->ne[1];
+    j.up_row = m->joined ? j.f : 0;
     int64_t pairs = s->n_tok * j.n_used;
     double work = (double)(pairs * j.d) * (double)j.f;
-    exec_show(s, n->w[0], judged, j.d);
+    exec_show(s, m->router, judged, j.d);
     exec_product(s, router, judged, j.d, s->n_tok, j.b->logits, 2 * j.n_experts, true);
     exec_par(s, s->n_tok, 16, (double)(s->n_tok * j.n_experts * (8 + j.n_used)), choose_range, &j);
     exec_show_route(s, n, j.b->expert);
@@ -300,8 +307,8 @@ void exec_moe(struct session *s, const struct gr_node *n) {
         exec_par(s, s->n_tok, 16, (double)(pairs * j.d), gather_range, &j);
     if (s->see) {
         name_rows(&j);
-        show_rows(&j, n->w[1], j.b->x, j.d);
-        if (!fused) show_rows(&j, n->w[2], j.b->x, j.d);
+        show_rows(&j, m->gate, j.b->x, j.d);
+        if (!m->joined) show_rows(&j, m->up, j.b->x, j.d);
     }
     inputs(&j, j.gate, &j.a, pairs, 0);
     j.a_up = j.a;
@@ -312,7 +319,7 @@ void exec_moe(struct session *s, const struct gr_node *n) {
         exec_task_rows(s, j.gate, j.gate->row_bytes + j.up->row_bytes, j.f, j.n_active, s->n_tok);
     j.n_panels = div_up(j.f, j.panel);
     exec_par(s, j.n_active * j.n_panels, 1, 2 * work, gate_up_range, &j);
-    if (s->see) show_rows(&j, n->w[3], j.b->h, j.f);
+    if (s->see) show_rows(&j, m->down, j.b->h, j.f);
     middle(&j, pairs);
     j.panel = exec_task_rows(s, j.down, j.down->row_bytes, j.d, j.n_active, s->n_tok);
     j.n_panels = div_up(j.d, j.panel);

@@ -20,7 +20,7 @@ static void norm_one(const struct job *j, const float *x, float *y, int64_t at) 
     for (int64_t i = 0; i < n; i++) mean += (double)x[i];
     mean /= (double)n;
     for (int64_t i = 0; i < n; i++) var += ((double)x[i] - mean) * ((double)x[i] - mean);
-    const double r = 1 / sqrt(var / (double)n + (double)j->n->eps);
+    const double r = 1 / sqrt(var / (double)n + (double)j->n->norm.eps);
     for (int64_t i = 0; i < n; i++) {
         float v = (float)(((double)x[i] - mean) * r);
         if (j->w) v *= j->w[at + i];
@@ -39,14 +39,17 @@ static void norm_range(void *ctx, int64_t t0, int64_t t1, int worker) {
                      j->s->reg[j->n->dst] + t * width + at, at % j->w_group);
 }
 
+static const float *vec_of(struct job *j, gr_w w) {
+    if (w == GR_NONE) return NULL;
+    const int64_t *ne = j->s->g->weight[w].ne;
+    j->w_group = ne[0] * ne[1];
+    return exec_vec(j->s, w);
+}
+
 void exec_layer_norm(struct session *s, const struct gr_node *n) {
-    const int64_t width = s->g->reg_width[n->dst];
-    struct job j = {.s = s, .n = n, .group = n->head_dim ? n->head_dim : width, .w_group = width};
-    for (int i = 0; i < 2; i++) {
-        if (n->w[i] == GR_NONE) continue;
-        const int64_t *ne = s->g->weight[n->w[i]].ne;
-        *(i ? &j.b : &j.w) = exec_vec(s, n->w[i]);
-        j.w_group = ne[0] * ne[1];
-    }
+    const int64_t width = s->g->reg_width[n->dst], head = n->norm.head_dim;
+    struct job j = {.s = s, .n = n, .group = head ? head : width, .w_group = width};
+    j.w = vec_of(&j, n->norm.weight);
+    j.b = vec_of(&j, n->norm.bias);
     exec_par(s, s->n_tok, TOKEN_CHUNK, 8.0 * (double)(s->n_tok * width), norm_range, &j);
 }

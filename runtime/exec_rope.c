@@ -19,21 +19,21 @@ static bool same(double a, double b) {
 }
 
 struct rope_tab *exec_rope_tab(struct session *s, const struct gr_node *n, bool add) {
-    const double base = n->rope_base > 0 ? n->rope_base : s->g->rope_base;
-    const double factor = n->rope_factor > 0 ? n->rope_factor : 1;
-    const bool yarn = s->g->yarn.factor > 0 && !n->no_yarn;
+    const double base = n->rope.base > 0 ? n->rope.base : s->g->rope_base;
+    const double factor = n->rope.factor > 0 ? n->rope.factor : 1;
+    const bool yarn = s->g->yarn.factor > 0 && !n->rope.no_yarn;
     for (int i = 0; i < s->n_ropes; i++) {
         struct rope_tab *t = &s->rope[i];
-        if (same(t->base, base) && same(t->factor, factor) && t->n_rot == n->n_rot &&
-            t->divisors == n->w[0] && t->far == n->w[1] && t->yarn == yarn)
+        if (same(t->base, base) && same(t->factor, factor) && t->n_rot == n->rope.n_rot &&
+            t->divisors == n->rope.divisors && t->far == n->rope.far && t->yarn == yarn)
             return t;
     }
     if (!add || s->n_ropes == ROPE_TABS) return NULL;
     struct rope_tab *t = &s->rope[s->n_ropes++];
     *t = (struct rope_tab){.base = base,
-                           .n_rot = n->n_rot,
-                           .divisors = n->w[0],
-                           .far = n->w[1],
+                           .n_rot = n->rope.n_rot,
+                           .divisors = n->rope.divisors,
+                           .far = n->rope.far,
                            .factor = factor,
                            .yarn = yarn};
     return t;
@@ -86,12 +86,12 @@ static void rotate_adjacent(float *x, const float *cs, int64_t n_rot) {
 static void rope_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     (void)worker;
-    int64_t n_rot = j->n->n_rot;
+    int64_t n_rot = j->n->rope.n_rot;
     for (int64_t t = t0; t < t1; t++) {
         float *x = j->s->reg[j->n->dst] + t * j->width;
         const float *cs = j->cs + t * n_rot;
-        for (int64_t at = 0; at < j->width; at += j->n->head_dim)
-            if (j->n->adjacent)
+        for (int64_t at = 0; at < j->width; at += j->n->rope.head_dim)
+            if (j->n->rope.adjacent)
                 rotate_adjacent(x + at, cs, n_rot);
             else
                 j->s->kern.rope_neox(x + at, cs, n_rot);

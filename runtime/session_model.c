@@ -12,7 +12,7 @@ static uint64_t own_bytes(const struct session *s) {
     for (int i = 0; i < graph_count(s->g, OP_MOE); i++) {
         const struct gr_node *n = graph_nth(s->g, OP_MOE, i);
         const int64_t d = s->g->reg_width[n->dst];
-        width = max_i64(width, n->n_used * 4 * d); /* rows sorted by experts */
+        width = max_i64(width, n->moe.n_used * 4 * d); /* rows sorted by experts */
     }
     const uint64_t work = (uint64_t)(s->n_workers + 2) << 20; /* panels, sums of attention */
     return s->cache.kv.n_bytes + s->cache.rec.n_bytes + work +

@@ -84,7 +84,7 @@ END
 compare "tensor type" "tensor type" toy
 
 # ---- an operation: dst = -src0 ----
-printf '%s\n' '/* dst = -src0 */' 'OP(NEGATE, negate, 0, NONE, W(USE_NONE))' >> models/ops.def
+printf '%s\n' '/* dst = -src0 */' 'OP(NEGATE, negate, 0, NONE, NO_WEIGHTS)' >> models/ops.def
 cat >> runtime/exec_act.c << 'END'
 
 static void negate_range(void *ctx, int64_t t0, int64_t t1, int worker) {

@@ -84,29 +84,29 @@ static void check_flow(const struct graph *g) {
             FROM(1, OP_ROPE);
             FROM(2, OP_MATMUL);
             CHECK(n->dst != n->src[0] && n->dst != n->src[1] && n->dst != n->src[2]);
-            CHECK_EQ_I64(g->reg_width[n->src[1]], n->n_kv_heads * n->head_dim);
-            CHECK_CLOSE(n->scale * n->scale * (float)n->head_dim, 1, 1e-6);
+            CHECK_EQ_I64(g->reg_width[n->src[1]], n->attn.n_kv_heads * n->attn.head_dim);
+            CHECK_CLOSE(n->attn.scale * n->attn.scale * (float)n->attn.head_dim, 1, 1e-6);
         } else if (n->op == OP_DELTA) {
             FROM(0, OP_CONV_SILU);
             FROM(1, OP_MATMUL);
             FROM(2, OP_MATMUL);
-            CHECK_EQ_I64(g->reg_width[n->src[0]],
-                         2 * n->n_kv_heads * n->head_dim + n->n_heads * n->v_dim);
-            CHECK(strstr(g->weight[n->w[0]].name, "ssm_a") &&
-                  strstr(g->weight[n->w[1]].name, "ssm_dt.bias"));
-            CHECK(strstr(g->weight[g->node[writer[n->src[1]]].w[0]].name, "ssm_beta"));
-            CHECK(strstr(g->weight[g->node[writer[n->src[2]]].w[0]].name, "ssm_alpha"));
+            CHECK_EQ_I64(g->reg_width[n->src[0]], 2 * n->delta.n_k_heads * n->delta.k_dim +
+                                                      n->delta.n_v_heads * n->delta.v_dim);
+            CHECK(strstr(g->weight[n->delta.a].name, "ssm_a") &&
+                  strstr(g->weight[n->delta.dt].name, "ssm_dt.bias"));
+            CHECK(strstr(g->weight[g->node[writer[n->src[1]]].product.matrix].name, "ssm_beta"));
+            CHECK(strstr(g->weight[g->node[writer[n->src[2]]].product.matrix].name, "ssm_alpha"));
         } else if (n->op == OP_GATED_RMS) {
             FROM(0, OP_DELTA);
-            CHECK(strstr(g->weight[g->node[writer[n->src[1]]].w[0]].name, "attn_gate"));
+            CHECK(strstr(g->weight[g->node[writer[n->src[1]]].product.matrix].name, "attn_gate"));
         } else if (n->op == OP_MOE || (n->op == OP_MATMUL && n->layer >= 0 &&
-                                       strstr(g->weight[n->w[0]].name, "attn_q"))) {
+                                       strstr(g->weight[n->product.matrix].name, "attn_q"))) {
             FROM(0, OP_RMS);
         } else if (n->op == OP_SWIGLU) {
             FROM(0, OP_MATMUL);
             FROM(1, OP_MATMUL);
             CHECK(n->src[0] != n->src[1]);
-            CHECK(strstr(g->weight[g->node[writer[n->src[0]]].w[0]].name, "gate"));
+            CHECK(strstr(g->weight[g->node[writer[n->src[0]]].product.matrix].name, "gate"));
         } else if (n->op == OP_GATE_ADD) {
             FROM(0, OP_MATMUL);
             FROM(1, OP_RMS);
@@ -116,8 +116,8 @@ static void check_flow(const struct graph *g) {
             CHECK(g->node[writer[n->dst]].op == OP_ATTN);
         }
         if (n->op == OP_MATMUL) {
-            CHECK_EQ_I64(g->reg_width[n->src[0]], g->weight[n->w[0]].ne[0]);
-            CHECK_EQ_I64(g->reg_width[n->dst], g->weight[n->w[0]].ne[1]);
+            CHECK_EQ_I64(g->reg_width[n->src[0]], g->weight[n->product.matrix].ne[0]);
+            CHECK_EQ_I64(g->reg_width[n->dst], g->weight[n->product.matrix].ne[1]);
             CHECK(n->dst != n->src[0]);
         }
         CHECK(n->dst >= 0 && n->dst < g->n_regs);
@@ -207,8 +207,8 @@ static void check_draft(const char *name, bool moe) {
         for (int k = 0; k < i; k++)
             for (int s = 0; s < 2; s++)
                 if (g.node[k].dst == c->src[s]) before[s] = &g.node[k];
-        CHECK(before[0] && strstr(g.weight[before[0]->w[0]].name, "enorm"));
-        CHECK(before[1] && strstr(g.weight[before[1]->w[0]].name, "hnorm"));
+        CHECK(before[0] && strstr(g.weight[before[0]->norm.weight].name, "enorm"));
+        CHECK(before[1] && strstr(g.weight[before[1]->norm.weight].name, "hnorm"));
         CHECK(before[1] && before[1]->src[0] == g.hidden_in);
         CHECK(g.node[i + 1].op == OP_MATMUL && g.node[i + 1].src[0] == c->dst);
     }

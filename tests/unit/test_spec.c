@@ -132,8 +132,8 @@ static void test_numbers_by_layer(void) {
         check_shape(&g, "ffn_up.weight", i, 64, ff[i]);
         check_shape(&g, "ffn_down.weight", i, ff[i], 64);
         const struct gr_node *n = graph_nth(&g, OP_ATTN, i);
-        CHECK_EQ_I64(n->n_heads, heads[i]);
-        CHECK_EQ_I64(n->n_kv_heads, kv[i]);
+        CHECK_EQ_I64(n->attn.n_heads, heads[i]);
+        CHECK_EQ_I64(n->attn.n_kv_heads, kv[i]);
         CHECK_EQ_I64(g.facts.kv[n->slot].n_heads, kv[i]);
     }
     graph_release(&g);
