@@ -32,6 +32,20 @@ static const char *file_of(const struct plan *p, const struct st_tensor *t) {
     return st_path(hfdir_file(p->dir, t->file));
 }
 
+/* A layer behind the trunk is an MTP block, where the config says that there are any: called
+ * mtp.layers.N here, as other checkpoints call it. */
+static const char *mtp_name(struct arena *a, const struct hparams *h, const char *name) {
+    static const char head[] = "model.layers.";
+    char *end;
+    if (h->d[HD_MTP] < 1 || strncmp(name, head, sizeof head - 1) != 0) return name;
+    const long layer = strtol(name + sizeof head - 1, &end, 10);
+    if (*end != '.' || layer < h->d[HD_LAYERS]) return name;
+    const size_t cap = strlen(name) + 8;
+    char *out = arena_alloc(a, cap);
+    snprintf(out, cap, "mtp.layers.%lld%s", (long long)(layer - h->d[HD_LAYERS]), end);
+    return out;
+}
+
 /* The name without "language_model.", wherever it stands as a whole part. */
 static const char *normalise(struct arena *a, const char *name) {
     static const char part[] = "language_model.";
@@ -51,7 +65,7 @@ static int map_init(struct map *m, struct err *e) {
     m->claimed = xcalloc((size_t)m->n + 1, 1);
     for (int64_t i = 0; i < m->n; i++) {
         const struct st_tensor *t = hfdir_tensor_at(m->p->dir, i);
-        m->norm[i] = normalise(&m->p->arena, t->name);
+        m->norm[i] = mtp_name(&m->p->arena, &m->p->hp, normalise(&m->p->arena, t->name));
         if (!strmap_add(m->by_name, m->norm[i], strlen(m->norm[i]), i))
             return err_set(e, ERR_DATA,
                            "%s: tensor %s is there twice, with and without "
@@ -274,8 +288,9 @@ static bool source_has(const void *ud, const struct tensor_row *row, int64_t lay
 
 static int bind_all(struct map *m, const struct convert_opts *o, struct err *e) {
     struct plan *p = m->p;
-    bool no_mtp = o->no_mtp;
+    const bool unused = !p->arch->drafts && p->hp.d[HD_MTP] > 0, no_mtp = o->no_mtp || unused;
     TRY(map_init(m, e));
+    if (unused) log_info("the MTP block is left out: %s does not use it", p->arch->name);
     if (p->arch->hp) TRY(count_mtp(m, no_mtp, e));
     hparams_found(&p->hp, p->arch, source_has, m);
     if (!hfdir_hparam(p->dir, "tie_word_embeddings")) p->hp.tied = lookup(m, "lm_head.weight") < 0;

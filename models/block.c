@@ -204,6 +204,7 @@ static void router_of(const struct hparams *h, struct router_spec *r) {
         r->groups = h->d[HD_GROUPS];
         r->top = h->d[HD_GROUPS_USED];
     }
+    if (r->norm_key) r->keep = !h->d[HD_NORM_TOPK];
     r->scale = h->f[HF_EXPERT_SCALE];
 }
 

@@ -117,7 +117,8 @@ gr_reg block_attn(struct build *b, const struct attn_spec *s, gr_reg in) {
     block_give(b, r.q);
     block_give(b, r.k);
     block_give(b, r.v);
-    if (s->gate == GATE_IN_Q) {
+    if (s->gate == GATE_ELEMENT) r.gate = block_matmul(b, "attn_gate", in);
+    if (r.gate != GR_NONE) {
         n = graph_node(b->g, OP_SIGMOID_MUL, b->layer);
         n->dst = o;
         n->src[0] = r.gate;

@@ -14,6 +14,7 @@ extern const struct arch arch_llama, arch_mistral3, arch_gemma4;
 extern const struct arch arch_gemma, arch_gemma2, arch_gemma3, arch_granite, arch_olmo2,
     arch_smollm3, arch_starcoder2, arch_stablelm, arch_phi3, arch_glm4, arch_exaone4, arch_seed_oss,
     arch_cohere2, arch_qwen2moe, arch_olmoe;
+extern const struct arch arch_glm4moe, arch_dots1, arch_minimax_m2, arch_afmoe, arch_bailingmoe2;
 
 // clang-format off
 static const struct arch *const all[] = {
@@ -40,6 +41,11 @@ static const struct arch *const all[] = {
     &arch_cohere2,
     &arch_qwen2moe,
     &arch_olmoe,
+    &arch_glm4moe,
+    &arch_dots1,
+    &arch_minimax_m2,
+    &arch_afmoe,
+    &arch_bailingmoe2,
 };
 // clang-format on
 

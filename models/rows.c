@@ -14,6 +14,11 @@ int derive_experts(struct hparams *h, struct err *e) {
     return hparams_mul(h, HD_FF_EXP2, 2, h->d[HD_FF_EXP], e);
 }
 
+int derive_shared_experts(struct hparams *h, struct err *e) {
+    TRY(derive_experts(h, e));
+    return hparams_mul(h, HD_FF_SHEXP, h->d[HD_SHEXPS], h->d[HD_FF_EXP], e);
+}
+
 /* What a config.json without it would mean. */
 static const char *without_rope(const char *type) {
     return strcmp(type, "dynamic") == 0

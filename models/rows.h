@@ -36,6 +36,19 @@
 #define HP_ROWS_EXPERTS                                                                                        \
     HP_ROW_EXPERT_COUNTS,                                                                                      \
     {"expert_feed_forward_length", "moe_intermediate_size", HD_FF_EXP, HPF_REQUIRED, 0}
+/* What newer routers have: the number of shared experts, whose widths add up (derive_shared_experts), and of first layers without experts; a
+ * factor of the weights; whether these are divided by their sum (router_spec.norm_key); groups. */
+#define HP_ROW_SHEXPS {"expert_shared_count", "n_shared_experts|num_shared_experts", HD_SHEXPS, HPF_ZERO_OK, 0}
+#define HP_ROW_LEAD_DENSE \
+    {"leading_dense_block_count", "first_k_dense_replace|num_dense_layers", HD_LEAD_DENSE, HPF_ZERO_OK | HPF_KEEP_ZERO, 0}
+#define HP_ROW_EXPERT_SCALE {"expert_weights_scale", "routed_scaling_factor|route_scale", HF_EXPERT_SCALE, HPF_REAL, 1}
+#define HP_ROW_EXPERT_NORM(usual) \
+    {"expert_weights_norm", "norm_topk_prob|route_norm", HD_NORM_TOPK, HPF_BOOL | HPF_ZERO_OK, usual}
+#define HP_ROW_GATING(usual) {"expert_gating_func", NULL, HD_SCORE, 0, usual} /* 1 softmax, 2 sigmoid */
+#define HP_ROWS_GROUPS                                                                                         \
+    {"expert_group_count", "n_group", HD_GROUPS, 0, 0}, {"expert_group_used_count", "topk_group", HD_GROUPS_USED, 0, 0}
+/* MTP blocks behind the trunk, which block_count counts too. */
+#define HP_ROW_MTP {"nextn_predict_layers", "num_nextn_predict_layers|mtp_num_hidden_layers", HD_MTP, HPF_ZERO_OK, 0}
 /* Dimensions that rope turns, where that is written. */
 #define HP_ROW_ROT {"rope.dimension_count", NULL, HD_ROT, 0, 0}
 #define HP_ROW_WINDOW(flags) {"attention.sliding_window", "sliding_window", HD_WINDOW, flags, 0}
@@ -89,25 +102,44 @@
 /* Divisors of rotary angles, made where config.json asks for Llama 3's (llama3.c). */
 #define ROW_LLAMA3_FREQS \
     {"rope_freqs.weight", NULL, {HD_FREQS}, XF_ROPE_LLAMA3, 0, ROLE_OTHER, W_GLOBAL, TR_F32 | TR_FOUND | TR_IF(HD_FREQS)}
-/* Routed experts, stored fused or one by one. */
-#define ROWS_EXPERTS                                                                                                                                    \
-    ROW_MAT("ffn_gate_inp", "mlp.gate", HD_EXPERTS, HD_EMBD, ROLE_OTHER, W_MOE, TR_F32),                                                                \
-    {"blk.%d.ffn_gate_exps.weight", HF_LAYER("mlp.experts.gate_up_proj") "|" HF_LAYER("mlp.experts.%e.gate_proj.weight"),                               \
+/* The router's matrix, and what is added to the scores that experts are chosen by. */
+#define ROW_ROUTER(hf) ROW_MAT("ffn_gate_inp", hf, HD_EXPERTS, HD_EMBD, ROLE_OTHER, W_MOE, TR_F32)
+#define ROW_ROUTER_BIAS(hf) ROW_VEC("exp_probs_b.bias", hf, HD_EXPERTS, XF_COPY, W_MOE, 0)
+/* Routed experts, stored fused or one by one, the latter as at.<number>.gate.weight. */
+#define ROWS_EXPERT_MATS(at, gate, up, down)                                                                                                            \
+    {"blk.%d.ffn_gate_exps.weight", HF_LAYER("mlp.experts.gate_up_proj") "|" HF_LAYER(at ".%e." gate ".weight"),                                        \
      {HD_EXPERTS, HD_FF_EXP, HD_EMBD}, XF_SPLIT_FIRST, 0, ROLE_EXP_GATE, W_MOE, 0},                                                                     \
-    {"blk.%d.ffn_up_exps.weight", HF_LAYER("mlp.experts.gate_up_proj") "|" HF_LAYER("mlp.experts.%e.up_proj.weight"),                                   \
+    {"blk.%d.ffn_up_exps.weight", HF_LAYER("mlp.experts.gate_up_proj") "|" HF_LAYER(at ".%e." up ".weight"),                                            \
      {HD_EXPERTS, HD_FF_EXP, HD_EMBD}, XF_SPLIT_SECOND, 0, ROLE_EXP_UP, W_MOE, 0},                                                                      \
-    {"blk.%d.ffn_down_exps.weight", HF_LAYER("mlp.experts.down_proj") "|" HF_LAYER("mlp.experts.%e.down_proj.weight"),                                  \
+    {"blk.%d.ffn_down_exps.weight", HF_LAYER("mlp.experts.down_proj") "|" HF_LAYER(at ".%e." down ".weight"),                                           \
      {HD_EXPERTS, HD_EMBD, HD_FF_EXP}, XF_COPY, 0, ROLE_EXP_DOWN, W_MOE, 0}
+#define ROWS_EXPERTS ROW_ROUTER("mlp.gate"), ROWS_EXPERT_MATS("mlp.experts", "gate_proj", "up_proj", "down_proj")
+/* Shared experts without a gate, in one matrix each; none where HD_FF_SHEXP is 0. */
+#define ROWS_SHARED_EXPERTS                                                                                                             \
+    ROW_MAT("ffn_gate_shexp", "mlp.shared_experts.gate_proj", HD_FF_SHEXP, HD_EMBD, ROLE_SHEXP_GATE, W_MOE, TR_IF(HD_FF_SHEXP)),        \
+    ROW_MAT("ffn_up_shexp", "mlp.shared_experts.up_proj", HD_FF_SHEXP, HD_EMBD, ROLE_SHEXP_UP, W_MOE, TR_IF(HD_FF_SHEXP)),              \
+    ROW_MAT("ffn_down_shexp", "mlp.shared_experts.down_proj", HD_EMBD, HD_FF_SHEXP, ROLE_SHEXP_DOWN, W_MOE, TR_IF(HD_FF_SHEXP))
 /* A shared expert with a gate of one number per token. */
 #define ROWS_SHARED_EXPERT                                                                                       \
     ROW_MAT("ffn_gate_shexp", "mlp.shared_expert.gate_proj", HD_FF_SHEXP, HD_EMBD, ROLE_SHEXP_GATE, W_MOE, 0),   \
     ROW_MAT("ffn_up_shexp", "mlp.shared_expert.up_proj", HD_FF_SHEXP, HD_EMBD, ROLE_SHEXP_UP, W_MOE, 0),         \
     ROW_MAT("ffn_down_shexp", "mlp.shared_expert.down_proj", HD_EMBD, HD_FF_SHEXP, ROLE_SHEXP_DOWN, W_MOE, 0),   \
     ROW_MAT("ffn_gate_inp_shexp", "mlp.shared_expert_gate", HD_ONE, HD_EMBD, ROLE_OTHER, W_MOE, TR_F32)
+/* The MTP block of checkpoints that store it as one more layer, with embeddings and a head of its own. */
+#define MTP(x) "mtp.layers.%d." x
+#define ROWS_MTP_LAYER                                                                                                              \
+    {"blk.%d.nextn.eh_proj.weight", MTP("eh_proj.weight"), {HD_EMBD, HD_EMBD2}, XF_COPY, 0, ROLE_MTP_PROJ, W_MTP, 0},               \
+    {"blk.%d.nextn.embed_tokens.weight", MTP("embed_tokens.weight"), {HD_VOCAB, HD_EMBD}, XF_COPY, 0, ROLE_TOKEN_EMBD, W_MTP, TR_OPTIONAL}, \
+    {"blk.%d.nextn.enorm.weight", MTP("enorm.weight"), {HD_EMBD}, XF_COPY, 0, ROLE_OTHER, W_MTP, TR_F32},                           \
+    {"blk.%d.nextn.hnorm.weight", MTP("hnorm.weight"), {HD_EMBD}, XF_COPY, 0, ROLE_OTHER, W_MTP, TR_F32},                           \
+    {"blk.%d.nextn.shared_head_head.weight", MTP("shared_head.head.weight"), {HD_VOCAB, HD_EMBD}, XF_COPY, 0, ROLE_OUTPUT, W_MTP, TR_OPTIONAL}, \
+    {"blk.%d.nextn.shared_head_norm.weight", MTP("shared_head.norm.weight"), {HD_EMBD}, XF_COPY, 0, ROLE_OTHER, W_MTP, TR_F32 | TR_OPTIONAL}
 // clang-format on
 
 /* The number of experts used against that of all; rows of fused experts. */
 int derive_experts(struct hparams *h, struct err *e);
+/* The same, and the width of all shared experts together. */
+int derive_shared_experts(struct hparams *h, struct err *e);
 /* Refuses rope scalings that the graph does not compute. */
 int hf_check_rope(const struct hfdir *dir, struct err *e);
 /* The same, and "llama3" is read (HD_FREQS). */

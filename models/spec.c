@@ -20,7 +20,7 @@ int spec_check(const struct arch *a, const struct hparams *h, int layer, const s
         {l->mixer == MIX_KDA, "Kimi delta attention"},
         {l->ffn == FFN_NONE, "a block without feed-forward"},
         {s->parallel && s->own_ffn, "a feed-forward of its own side by side with attention"},
-        {at->gate > GATE_IN_Q, "an attention gate with a weight of its own"},
+        {at->gate > GATE_ELEMENT, "an attention gate of one number for each head, or by softplus"},
         {at->chunked && l->window, "attention in chunks"},
         {at->tempered, "queries that grow with their position"},
         {at->latent.kv_rank > 0, "latent attention (MLA)"},

@@ -94,6 +94,7 @@ enum router_score {
 struct router_spec {
     enum router_score score;
     bool keep;           /* weights stay as they are; otherwise they are divided by their sum */
+    bool norm_key;       /* ... as the model's HD_NORM_TOPK says */
     int64_t groups, top; /* experts lie in groups, of which the `top` best are kept; 0: none */
     double scale;        /* of the weights; 0: 1 */
     bool input_scaled;   /* the weight multiplies the experts' input, not their output */

@@ -77,6 +77,15 @@ def cfg(cls, model_type, **kw):
     return {"architectures": [cls], "model_type": model_type, **BASE, **kw}
 
 
+MINIMAX = [("mlp.experts", "block_sparse_moe.experts"), ("mlp.", "block_sparse_moe."), ("gate_proj", "w1"), ("up_proj", "w3"),
+           ("down_proj", "w2")]  # fmt: skip
+BAILING = [("model.embed_tokens", "model.word_embeddings"), ("self_attn.qkv_proj", "attention.query_key_value"),
+           ("self_attn.o_proj", "attention.dense"), ("self_attn.q_norm", "attention.query_layernorm"),
+           ("self_attn.k_norm", "attention.key_layernorm"), ("e_score_correction_bias", "expert_bias")]  # fmt: skip
+# Experts as DeepSeek V3 has them, and those who follow it.
+LING = dict(num_experts_per_tok=3, moe_intermediate_size=24, first_k_dense_replace=1, norm_topk_prob=True, routed_scaling_factor=1.5)
+MOE = dict(n_routed_experts=8, n_shared_experts=2, scoring_func="sigmoid", **LING)
+
 MODELS = {
     "gemma": (cfg("GemmaForCausalLM", "gemma", head_dim=24, hidden_act="gelu_pytorch_tanh", hidden_activation="gelu_pytorch_tanh",
                   rms_norm_eps=1e-6, tie_word_embeddings=True), dict(plus_one=True)),
@@ -126,14 +135,47 @@ MODELS = {
                      decoder_sparse_step=1, use_sliding_window=False, qkv_bias=True), {}),
     "olmoe": (cfg("OlmoeForCausalLM", "olmoe", hidden_act="silu", rms_norm_eps=1e-5, rope_theta=10000.0, num_experts=6,
                   num_experts_per_tok=2, norm_topk_prob=False, attention_bias=False, clip_qkv=None), {}),
+    "glm4moe": (cfg("Glm4MoeForCausalLM", "glm4_moe", head_dim=16, hidden_act="silu", rms_norm_eps=1e-5, rope_theta=1e6,
+                    partial_rotary_factor=0.5, attention_bias=True, use_qk_norm=True, **MOE, n_group=4, topk_group=2), {}),
+    "glm4moe-air": (cfg("Glm4MoeForCausalLM", "glm4_moe", head_dim=16, hidden_act="silu", rms_norm_eps=1e-5, rope_theta=1e6,
+                        partial_rotary_factor=0.5, attention_bias=True, use_qk_norm=False, **MOE, n_group=1, topk_group=1), {}),
+    "dots1": (cfg("Dots1ForCausalLM", "dots1", head_dim=16, hidden_act="silu", rms_norm_eps=1e-5, rope_theta=1e7, attention_bias=False,
+                  sliding_window=None, max_window_layers=4, **MOE, n_group=1, topk_group=1), {}),
+    "minimax-m2": (cfg("MiniMaxM2ForCausalLM", "minimax_m2", head_dim=24, hidden_act="silu", rms_norm_eps=1e-6, rope_theta=5e6,
+                       rotary_dim=16, num_local_experts=8, num_experts_per_tok=2, scoring_func="sigmoid", use_qk_norm=True,
+                       qk_norm_type="per_layer"), dict(names=MINIMAX)),
+    "afmoe": (cfg("AfmoeForCausalLM", "afmoe", head_dim=16, hidden_act="silu", rms_norm_eps=1e-5, rope_theta=10000.0, sliding_window=16,
+                  layer_types=["sliding_attention"] * 3 + ["full_attention"], global_attn_every_n_layers=4, mup_enabled=True,
+                  num_experts=8, num_experts_per_tok=3, num_shared_experts=1, num_dense_layers=1, moe_intermediate_size=24,
+                  route_scale=1.5, route_norm=True, score_func="sigmoid"), {}),
+    # Its code is not in transformers; GLM-4.5 computes the same from tensors with other names.
+    "bailingmoe2": (cfg("BailingMoeV2ForCausalLM", "bailing_moe_v2", head_dim=16, hidden_act="silu", rms_norm_eps=1e-6, rope_theta=6e5,
+                        partial_rotary_factor=0.5, use_qk_norm=True, use_bias=False, use_qkv_bias=False, score_function="sigmoid",
+                        num_experts=8, num_shared_experts=1, **LING, n_group=4, topk_group=2),
+                    dict(names=BAILING, qkv=True,
+                         oracle=cfg("Glm4MoeForCausalLM", "glm4_moe", head_dim=16, hidden_act="silu", rms_norm_eps=1e-6, rope_theta=6e5,
+                                    partial_rotary_factor=0.5, use_qk_norm=True, attention_bias=False, n_routed_experts=8,
+                                    n_shared_experts=1, **LING, n_group=4, topk_group=2))),
 }  # fmt: skip
 
 
-def published(sd):
-    """Experts one by one, as published; transformers keeps them fused."""
+def renamed(name, extra):
+    """The published name of a tensor: extra["names"] has what is to be replaced."""
+    for a, b in extra.get("names", []):
+        name = name.replace(a, b)
+    return name
+
+
+def published(sd, extra):
+    """Experts one by one, as published; transformers keeps them fused. With extra["qkv"] q, k and v are one tensor."""
     out = {}
     for name, shape in sd.items():
-        if name.endswith("experts.gate_up_proj"):
+        if extra.get("qkv") and name.endswith("q_proj.weight"):
+            rows = sum(sd[name.replace("q_proj", x)][0] for x in ("q_proj", "k_proj", "v_proj"))
+            out[name.replace("q_proj", "qkv_proj")] = (rows, shape[1])
+        elif extra.get("qkv") and name.endswith(("k_proj.weight", "v_proj.weight")):
+            pass
+        elif name.endswith("experts.gate_up_proj"):
             for x in range(shape[0]):
                 for part in ("gate_proj", "up_proj"):
                     out[name.replace("gate_up_proj", f"{x}.{part}.weight")] = (shape[1] // 2, shape[2])
@@ -142,16 +184,23 @@ def published(sd):
                 out[name.replace("down_proj", f"{x}.down_proj.weight")] = shape[1:]
         else:
             out[name] = shape
-    return out
+    return {renamed(k, extra): v for k, v in out.items()}
 
 
-def fill(name, shape, made):
+def fill(name, shape, weights, extra, sd):
+    made = lambda n: weights[renamed(n, extra)]  # noqa: E731
+    if extra.get("qkv") and name.endswith(("q_proj.weight", "k_proj.weight", "v_proj.weight")):
+        part = name[-len("q_proj.weight")]
+        first = 0
+        for x in "qkv"[: "qkv".index(part)]:
+            first += sd[name.replace(part + "_proj", x + "_proj")][0]
+        return made(name.replace(part + "_proj", "qkv_proj"))[first : first + shape[0]]
     if name.endswith("experts.gate_up_proj"):
-        one = lambda x, part: made[name.replace("gate_up_proj", f"{x}.{part}.weight")]  # noqa: E731
+        one = lambda x, part: made(name.replace("gate_up_proj", f"{x}.{part}.weight"))  # noqa: E731
         return np.stack([np.concatenate([one(x, "gate_proj"), one(x, "up_proj")]) for x in range(shape[0])])
     if name.endswith("experts.down_proj"):
-        return np.stack([made[name.replace("down_proj", f"{x}.down_proj.weight")] for x in range(shape[0])])
-    return made[name]
+        return np.stack([made(name.replace("down_proj", f"{x}.down_proj.weight")) for x in range(shape[0])])
+    return made(name)
 
 
 def main():
@@ -162,19 +211,20 @@ def main():
         with open(out + "/config.json", "w") as f:
             json.dump(config, f, indent=1)
             f.write("\n")
-        model = AutoModelForCausalLM.from_config(AutoConfig.for_model(**config), attn_implementation="eager").float().eval()
+        oracle = extra.get("oracle", config)
+        model = AutoModelForCausalLM.from_config(AutoConfig.for_model(**oracle), attn_implementation="eager").float().eval()
         sd = {k: tuple(v.shape) for k, v in model.state_dict().items()}
         if config["tie_word_embeddings"]:
             sd.pop("lm_head.weight")
         made, lines = {}, []
-        for k, shape in sorted(published(sd).items()):
+        for k, shape in sorted(published(sd, extra).items()):
             mean, spread = spread_of(k, shape, extra.get("plus_one", False))
             made[k] = weights(k, shape, mean, spread)
             lines.append(f"{k} BF16 {'x'.join(map(str, shape))} {mean} {spread}\n")
         with open(out + "/tensors.txt", "w") as f:
             f.writelines(lines)
         with torch.no_grad():
-            new = {k: torch.from_numpy(fill(k, s, made).copy()) for k, s in sd.items()}
+            new = {k: torch.from_numpy(fill(k, s, made, extra, sd).copy()) for k, s in sd.items()}
             model.load_state_dict(new, strict=False)
             if config["tie_word_embeddings"]:
                 model.tie_weights()

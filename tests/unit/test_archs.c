@@ -87,6 +87,11 @@ static void check_case(const struct arch_case *c) {
 #define RMS "attention.layer_norm_rms_epsilon "
 #define LN "attention.layer_norm_epsilon "
 #define HEAD "attention.key_length attention.value_length "
+#define ROUTER \
+    "expert_count expert_used_count expert_feed_forward_length expert_shared_count leading_dense_block_count expert_weights_scale " \
+    "expert_weights_norm expert_gating_func "
+#define SCALE {"\"routed_scaling_factor\": 1.5", "\"routed_scaling_factor\": 1.0"}
+#define USED {"\"num_experts_per_tok\": 3", "\"num_experts_per_tok\": 2"}
 #define WINDOW {"\"sliding_window\": 16", "\"sliding_window\": 48"}
 static const struct arch_case cases[] = {
     {"gemma", "gemma", RMS HEAD, {{NULL, NULL}}},
@@ -119,6 +124,16 @@ static const struct arch_case cases[] = {
     {"qwen2moe", "qwen2moe", RMS "expert_count expert_used_count expert_feed_forward_length expert_shared_feed_forward_length",
      {{"\"num_experts_per_tok\": 2", "\"num_experts_per_tok\": 3"}}},
     {"olmoe", "olmoe", RMS "expert_count expert_used_count", {{"\"num_experts_per_tok\": 2", "\"num_experts_per_tok\": 3"}}},
+    {"glm4moe", "glm4moe", RMS HEAD ROUTER "rope.freq_base rope.dimension_count expert_group_count expert_group_used_count",
+     {SCALE, USED, {"\"topk_group\": 2", "\"topk_group\": 1"}, {"\"n_group\": 4", "\"n_group\": 8"}, {"\"norm_topk_prob\": true", "\"norm_topk_prob\": false"},
+      {"\"partial_rotary_factor\": 0.5", "\"partial_rotary_factor\": 1"}}},
+    {"glm4moe-air", "glm4moe", RMS HEAD ROUTER "rope.freq_base", {SCALE}},
+    {"dots1", "dots1", RMS HEAD ROUTER "rope.freq_base", {SCALE, USED}},
+    {"minimax-m2", "minimax-m2", RMS HEAD "expert_count expert_used_count expert_feed_forward_length expert_gating_func rope.dimension_count",
+     {{"\"num_experts_per_tok\": 2", "\"num_experts_per_tok\": 3"}, {"\"rotary_dim\": 16", "\"rotary_dim\": 24"}}},
+    {"afmoe", "afmoe", RMS HEAD ROUTER "attention.sliding_window", {WINDOW, USED, {"\"route_scale\": 1.5", "\"route_scale\": 1.0"}}},
+    {"bailingmoe2", "bailingmoe2", RMS HEAD ROUTER "rope.dimension_count vocab_size expert_shared_feed_forward_length expert_group_count",
+     {SCALE, USED, {"\"topk_group\": 2", "\"topk_group\": 1"}}},
 };
 // clang-format on
 

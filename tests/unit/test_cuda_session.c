@@ -133,8 +133,10 @@ static void test_micro(void) {
     micro("starcoder2");
     micro("stablelm12b");
     micro("phi3");
-    micro("gemma2"); /* a soft cap of scores */
-    micro("olmoe");  /* weights that are not divided by their sum */
+    micro("gemma2");  /* a soft cap of scores */
+    micro("olmoe");   /* weights that are not divided by their sum */
+    micro("glm4moe"); /* sigmoids, a bias of the choice, groups, shared experts, dense layers */
+    micro("afmoe");   /* a gate of its own on attention, norms everywhere */
 }
 
 /* Experts that do not fit stay with the CPU: the same logits, whatever the limit, down to where

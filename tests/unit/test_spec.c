@@ -47,7 +47,7 @@ static void test_refused_by_name(void) {
         d.field = (value);                                                                         \
         refused(&d, &h, what);                                                                     \
     } while (0)
-    REFUSED(block.attn.gate, GATE_ELEMENT, "attention gate");
+    REFUSED(block.attn.gate, GATE_HEAD, "attention gate");
     REFUSED(block.attn.gate, GATE_SOFTPLUS, "attention gate");
     REFUSED(block.attn.tempered, true, "grow with their position");
     REFUSED(block.attn.latent.kv_rank, 8, "latent attention");

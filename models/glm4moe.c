@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT
+/* models/glm4moe.c - GLM-4.5, 4.5 Air, 4.6, 4.7 and Solar Open: first layers dense, then experts
+ * chosen by sigmoids and a bias, in groups where the model has them, with shared experts beside
+ * them; rope of halves in the first half of each head; an MTP block stored as the last layer.
+ * post_attention_norm is the norm before the feed-forward here. */
+#include "core/attr.h"
+#include "models/rows.h"
+
+static const char *const hf_classes[] = {"Glm4MoeForCausalLM", "SolarOpenForCausalLM", NULL};
+// clang-format off
+static const struct hp_row hp[] = {
+    HP_ROWS_DECODER, HP_ROW_FF, HP_ROW_ROT, HP_ROWS_EXPERTS, HP_ROW_SHEXPS, HP_ROW_LEAD_DENSE, HP_ROW_EXPERT_SCALE,
+    HP_ROW_EXPERT_NORM(1), HP_ROW_GATING(2), HP_ROWS_GROUPS, HP_ROW_MTP, {.slot = -1},
+};
+#define QK_NORM_IF(q) \
+    ROW_VEC("attn_" q "_norm.weight", "self_attn." q "_norm.weight", HD_HEAD_DIM, XF_COPY, W_ATTN, TR_FOUND | TR_IF(HD_QK_NORM))
+static const struct tensor_row tensors[] = {
+    ROW_TOKEN_EMBD,
+    ROW_NORM("attn_norm", "input_layernorm", XF_COPY),
+    ROWS_QKVO(HD_ATTN_OUT, XF_COPY),
+    ROWS_QKV_BIAS_IF,
+    QK_NORM_IF("q"),
+    QK_NORM_IF("k"),
+    ROW_NORM("post_attention_norm", "post_attention_layernorm", XF_COPY),
+    ROWS_FFN,
+    ROWS_EXPERTS,
+    ROW_ROUTER_BIAS("mlp.gate.e_score_correction_bias"),
+    ROWS_SHARED_EXPERTS,
+    ROWS_MTP_LAYER,
+    ROW_OUTPUT_NORM(XF_COPY),
+    ROW_OUTPUT,
+    {.gguf = NULL},
+};
+// clang-format on
+
+static int derive(struct hparams *h, struct err *e) {
+    TRY(derive_shared_experts(h, e));
+    return layers_fill(h, e);
+}
+
+static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
+    TRY(hf_check_is(dir, "hidden_act", "silu", e));
+    TRY(hf_check_is(dir, "scoring_func", "sigmoid", e));
+    TRY(hf_partial_rope(h, dir, 0.5, e));
+    return hf_check_rope(dir, e);
+}
+
+static void layer(const struct hparams *h, int i, struct block_spec *s) {
+    UNUSED(i);
+    if (!h->d[HD_QK_NORM]) s->attn.q_norm.kind = s->attn.k_norm.kind = NORM_NONE;
+}
+
+static const struct decoder_spec decoder = {
+    .block = {.before_mix = {NORM_RMS, "attn_norm"},
+              .before_ffn = {NORM_RMS, "post_attention_norm"},
+              .attn = {.rope = {.kind = ROPE_HALVES}, QK_NORMS},
+              .ffn = {.router = {.score = SCORE_SIGMOID, .norm_key = true}}},
+    .layer = layer,
+};
+
+extern const struct arch arch_glm4moe;
+const struct arch arch_glm4moe = {
+    .name = "glm4moe",
+    .hf_classes = hf_classes,
+    .family = "GLM-4.5 to 4.7",
+    .size_note = "mixture-of-experts transformer",
+    .hp = hp,
+    .tensors = tensors,
+    .derive = derive,
+    .from_hf = from_hf,
+    .decoder = &decoder,
+    .drafts = true,
+};
