@@ -222,10 +222,7 @@ static int collect(struct cli *c, const struct imatrix_args *a, struct err *e) {
     TRY_GOTO(out, rc, pick_form(a, &form, e));
     const char *outs[] = {a->out, a->gram, a->moments};
     for (size_t i = 0; i < COUNT_OF(outs); i++)
-        if (outs[i] && !c->overwrite && io_exists(outs[i])) {
-            rc = err_set(e, ERR_USAGE, "%s exists; use -f to replace it", outs[i]);
-            goto out;
-        }
+        if (outs[i]) TRY_GOTO(out, rc, out_check(outs[i], c->overwrite, e));
     TRY_GOTO(out, rc, cli_pool(c, e));
     if (a->gram) TRY_GOTO(out, rc, gram_col_new(&gram, a->gram_block, c->isa, c->pool, e));
     TRY_GOTO(out, rc, model_open(&model, c->arg[0], e));

@@ -428,7 +428,7 @@ int cmd_sensitivity(struct cli *c, int argc, char **argv, struct err *e) {
          "layers probed per role, spread by depth; between them by interpolation (0: all)"},
         {"budget", 0, OPT_LIST, &budgets, "SIZE", "also measure around the mix of this size"},
         {"rounds", 0, OPT_I64, &o.rounds, "N", "of measuring around each mix (1)"},
-        {"time", 0, OPT_NUM, &minutes, "MINUTES", "stop probing after this; 0: none (default)"},
+        {"time", 0, OPT_TIME, &minutes, "MINUTES", "stop probing after this; 0: none (default)"},
         {"search", 0, OPT_STR, &search, "MODE", "of the encoders: fast, best or conventional"},
     };
     const struct cmd_spec spec = {

@@ -274,8 +274,7 @@ int eval_cmd_suite(struct cli *c, int argc, char **argv, struct err *e) {
     TRY(cli_parse(c, &spec, argc, argv, e));
     if (c->done) return 0;
     if (!a.eval.out) return err_set(e, ERR_USAGE, "eval suite: say where the result goes with -o");
-    if (io_exists(a.eval.out) && !c->overwrite)
-        return err_set(e, ERR_USAGE, "%s exists; use -f to replace it", a.eval.out);
+    TRY(out_check(a.eval.out, c->overwrite, e));
     if (a.max_tokens < 1) return err_set(e, ERR_USAGE, "--max-tokens: 1 or more");
     if (!a.text.n) cli_list_add(c, &a.text, "builtin");
     if (!a.tools.n) cli_list_add(c, &a.tools, "builtin");

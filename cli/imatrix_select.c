@@ -185,8 +185,7 @@ static int choose(struct cli *c, const struct select_args *a, const struct model
 static int check(const struct cli *c, const struct select_args *a, struct err *e) {
     if (!str_ends(a->out, ".jsonl"))
         return err_set(e, ERR_USAGE, "%s: the selected texts are a .jsonl; name one", a->out);
-    if (!c->overwrite && io_exists(a->out))
-        return err_set(e, ERR_USAGE, "%s exists; use -f to replace it", a->out);
+    TRY(out_check(a->out, c->overwrite, e));
     for (int i = 1; i < c->n_args; i++)
         if (strcmp(c->arg[i], "-") == 0)
             return err_set(e, ERR_USAGE, "--select reads its texts twice; give a file for -");

@@ -288,8 +288,7 @@ int mix_solve_job(struct mixer *x, const struct quantize_opts *q, const struct m
     j->o = *q;
     j->m.budget = ask->budget;
     j->m.probed = x->probed;
-    if (!q->dry_run && q->out && !q->overwrite && io_exists(q->out))
-        return err_set(e, ERR_USAGE, "%s exists already; use -f to replace it", q->out);
+    if (!q->dry_run && q->out) TRY(out_check(q->out, q->overwrite, e));
     j->m.plan = plan_path(q, &j->temporary, e);
     if (!j->m.plan) return (int)e->code;
     j->o.recipe = j->m.plan;

@@ -187,6 +187,8 @@ static int store_value(struct cli *c, const struct opt *o, const char *v, struct
         return 0;
     case OPT_SIZE:
         return cli_size(v, what, o->dst, e);
+    case OPT_TIME:
+        return cli_time(v, what, o->arg, o->dst, e);
     case OPT_I64: {
         long long x = strtoll(v, &end, 10);
         if (end != v && !errno && x > 0 && x < 1 << 20 && (*end == 'k' || *end == 'K') && !end[1])

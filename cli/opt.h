@@ -27,6 +27,7 @@ enum opt_kind {
     OPT_STR,  /* const char * */
     OPT_I64,  /* int64_t, >= 0 */
     OPT_NUM,  /* double */
+    OPT_TIME, /* double, in the unit that `arg` names, HOURS or MINUTES: size.c */
     OPT_SIZE, /* uint64_t: "16GiB", "700M", "24 gb": size.c */
     OPT_LIST  /* struct str_list, may be given several times */
 };
@@ -93,6 +94,9 @@ int cli_pool(struct cli *c, struct err *e);
 void cli_emit(struct cli *c, struct emit *m);
 /* "16GiB" -> bytes. ERR_USAGE naming `what`; a number without a unit below 1 MiB too. */
 int cli_size(const char *text, const char *what, uint64_t *out, struct err *e);
+/* Reads a time, "90m", "2h" or a number of `unit` (such as "MINUTES"), into `out`, which counts
+ * that unit too. Returns ERR_USAGE naming `what` otherwise. */
+int cli_time(const char *text, const char *what, const char *unit, double *out, struct err *e);
 /* Appends a borrowed string; the array lives in c->mem. */
 void cli_list_add(struct cli *c, struct str_list *l, const char *value);
 /* Splits "a,b,c" into a list; everything lives in c->mem. */

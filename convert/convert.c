@@ -30,9 +30,7 @@ static int step(void *ud, uint64_t n_bytes, struct err *e) {
 static int check_opts(const struct convert_opts *o, struct err *e) {
     if (!o->src || (!o->out && !o->dry_run))
         return err_set(e, ERR_USAGE, "a folder and an output file are needed");
-    if (!o->dry_run && !o->overwrite && io_exists(o->out))
-        return err_set(e, ERR_USAGE, "%s exists already: use -f to overwrite it", o->out);
-    return 0;
+    return o->dry_run ? 0 : out_check(o->out, o->overwrite, e);
 }
 
 static int declare(struct run *r, const struct convert_opts *o, struct err *e) {

@@ -244,8 +244,7 @@ static int declare(struct run *r, const struct convert_opts *o, struct err *e) {
 
 static int run(struct run *r, const struct convert_opts *o, const char *out,
                struct mmproj_report *rep, struct err *e) {
-    if (!o->dry_run && !o->overwrite && io_exists(out))
-        return err_set(e, ERR_USAGE, "%s exists already: use -f to overwrite it", out);
+    if (!o->dry_run) TRY(out_check(out, o->overwrite, e));
     TRY(make_plan(r, o, e));
     TRY(declare(r, o, e));
     snprintf(rep->projector, sizeof rep->projector, "%s", r->v.kind->projector);

@@ -78,6 +78,9 @@ const char *io_base(const char *path);
  * out_close without commit removes it. All open outputs are unlinked on out_abort_all (called on
  * fatal signals by cli/, async-signal-safe). */
 struct out;
+/* Checks whether out_open would take this path, before long work begins: ERR_USAGE for what is
+ * there and must not be replaced, folders, devices and streams. */
+int out_check(const char *path, bool overwrite, struct err *e);
 /* overwrite: replace an existing file at commit; otherwise refuse at once (ERR_USAGE, "use -f"). */
 int out_open(struct out **out, const char *path, bool overwrite, struct err *e);
 /* As out_open, under the name PATH.part, which is the same for every run and may be there already;

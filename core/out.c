@@ -5,6 +5,7 @@
  * them; commit syncs the file, renames it and syncs the folder. The names of open temporaries stand
  * in a fixed table that out_abort_all walks from a signal handler: a slot is filled before its
  * state says LIVE and never freed memory. The table is the process's: a signal knows no context.
+ * What a killed process left is removed when the same output is written again.
  * Sequential writes are gathered to 1 MiB; out_pwrite goes straight to the file and may come from
  * several threads. */
 #include <errno.h>
@@ -15,7 +16,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core/io.h"
@@ -99,6 +102,11 @@ static int check_target(char **final, mode_t *mode, const char *path, bool overw
     *final = NULL;
     if (!path[0] || path[strlen(path) - 1] == '/')
         return err_set(e, ERR_USAGE, "the output path \"%s\" names no file", path);
+    if (!strncmp(path, "/dev/std", 8) || !strncmp(path, "/dev/fd/", 8) ||
+        !strncmp(path, "/proc/", 6))
+        return err_set(e, ERR_USAGE,
+                       "the output %s is no file: hone writes a file whole or not at all; name one",
+                       path);
     if (lstat(path, &st) == 0) {
         if (S_ISDIR(st.st_mode) || io_is_dir(path))
             return err_set(e, ERR_USAGE, "the output %s is a folder; name a file in it", path);
@@ -117,17 +125,67 @@ static int check_target(char **final, mode_t *mode, const char *path, bool overw
     return 0;
 }
 
+int out_check(const char *path, bool overwrite, struct err *e) {
+    char *final;
+    mode_t mode;
+    int rc = check_target(&final, &mode, path, overwrite, e);
+    free(final);
+    return rc;
+}
+
+/* Returns the folder of a path, owned by the caller; its last name, borrowed, in `base`. */
+static char *split_path(const char *path, const char **base) {
+    const char *slash = strrchr(path, '/');
+    *base = slash ? slash + 1 : path;
+    if (!slash) return xstrdup(".");
+    return xstrndup(path, slash == path ? 1 : (size_t)(slash - path));
+}
+
 static int cannot_create(const char *path, struct err *e) {
     const int why = errno;
-    const char *slash = strrchr(path, '/');
-    char *dir = slash ? xstrndup(path, (size_t)(slash - path)) : xstrdup(".");
-    const bool lacks_dir = dir[0] && !io_is_dir(dir);
+    const char *base;
+    char *dir = split_path(path, &base);
+    const bool lacks_dir = !io_is_dir(dir);
     free(dir);
     errno = why;
     if (lacks_dir)
         return err_path(e, "cannot create %s; make its folder first, or choose another with -o",
                         path);
     return err_sys(e, "cannot create %s; choose a folder you may write to with -o", path);
+}
+
+/* Whether `name` is that of a temporary of `base`: BASE.tmp-DIGITS-DIGITS. */
+static bool is_temp_of(const char *name, const char *base) {
+    const size_t n = strlen(base);
+    if (strncmp(name, base, n) != 0 || strncmp(name + n, ".tmp-", 5) != 0) return false;
+    const char *p = name + n + 5, *digits = "0123456789";
+    const size_t pid = strspn(p, digits);
+    if (!pid || p[pid] != '-') return false;
+    const size_t count = strspn(p + pid + 1, digits);
+    return count && !p[pid + 1 + count];
+}
+
+/* Removes what killed processes left of this output. A temporary that is being written has a lock,
+ * and one that is younger than a minute may be about to get it. Whatever fails is left alone. */
+static void sweep_temps(const char *final) {
+    const char *base;
+    char *dir = split_path(final, &base);
+    struct io_names l = {0};
+    struct err ignored;
+    struct stat st;
+    (void)io_list(&l, dir, &ignored);
+    for (int i = 0; i < l.n; i++) {
+        if (!is_temp_of(l.v[i], base)) continue;
+        char *path = xasprintf("%s/%s", dir, l.v[i]);
+        const int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+        if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
+            time(NULL) - st.st_mtime > 60 && flock(fd, LOCK_EX | LOCK_NB) == 0)
+            (void)unlink(path);
+        if (fd >= 0) close(fd);
+        free(path);
+    }
+    io_names_release(&l);
+    free(dir);
 }
 
 /* Takes `final` over. */
@@ -149,6 +207,7 @@ int out_open(struct out **out, const char *path, bool overwrite, struct err *e) 
     mode_t mode;
     TRY(check_target(&final, &mode, path, overwrite, e));
     int slot = -1, fd;
+    sweep_temps(final);
     do { /* a name left over by a killed process with our id: take the next */
         int rc = claim_slot(&slot, final, e);
         if (rc) {
@@ -163,6 +222,7 @@ int out_open(struct out **out, const char *path, bool overwrite, struct err *e) 
         free(final);
         return rc;
     }
+    (void)flock(fd, LOCK_EX | LOCK_NB); /* see sweep_temps */
     *out = new_out(final, fd, mode, overwrite);
     (*out)->slot = slot;
     (*out)->temp = temps[slot].path;
@@ -294,8 +354,8 @@ uint64_t out_tell(const struct out *o) {
 }
 
 static void sync_folder(const char *path) {
-    const char *slash = strrchr(path, '/');
-    char *dir = slash ? xstrndup(path, slash == path ? 1 : (size_t)(slash - path)) : xstrdup(".");
+    const char *base;
+    char *dir = split_path(path, &base);
     int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     free(dir);
     if (fd < 0) return;

@@ -313,12 +313,10 @@ static int survey(struct run *q, struct err *e) {
 static int check_paths(const struct quantize_opts *o, struct err *e) {
     struct stat a, b;
     if (o->dry_run || !o->out) return 0;
-    if (stat(o->out, &b) != 0) return 0;
-    if (stat(o->in, &a) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino)
+    if (stat(o->in, &a) == 0 && stat(o->out, &b) == 0 && a.st_dev == b.st_dev &&
+        a.st_ino == b.st_ino)
         return err_set(e, ERR_USAGE, "%s: input and output are the same file", o->out);
-    if (!o->overwrite)
-        return err_set(e, ERR_USAGE, "%s exists already; use -f to replace it", o->out);
-    return 0;
+    return out_check(o->out, o->overwrite, e);
 }
 
 /* Everything that can fail without reading weights, for one output. */

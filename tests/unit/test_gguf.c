@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: MIT
 /* tests/unit/test_gguf.c - core/gguf_*.c: every validation rule with a file that breaks it,
  * truncation at every byte, files of gguf-py, our writer, split sets. */
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include "core/buf.h"
 #include "core/gguf.h"
 #include "core/io.h"
@@ -603,6 +608,27 @@ static void test_write(void) {
     CHECK(system(cmd) != 0); /* no temporary file is left */
 }
 
+/* What a killed process left goes when the same output is written again; what somebody writes to,
+ * is young, or belongs to another output, stays. */
+static void test_old_temporaries(void) {
+    static const char *const name[] = {"o.gguf.tmp-99999-0", "o.gguf.tmp-99998-12",
+                                       "o.gguf.tmp-99997-1", "o.gguf.tmp-notes-1",
+                                       "o.gguf.tmp-99999-",  "p.gguf.tmp-99999-0"};
+    const struct timespec old[2] = {{.tv_sec = 1000000000}, {.tv_sec = 1000000000}};
+    int lock = -1;
+    for (size_t i = 0; i < COUNT_OF(name); i++) {
+        const char *path = tmp_path(name[i]);
+        CHECK_OK(out_write_file(path, "x", 1, true, &e));
+        if (i != 1) CHECK(utimensat(AT_FDCWD, path, old, 0) == 0);
+        if (i == 2) lock = open(path, O_RDWR);
+    }
+    CHECK(flock(lock, LOCK_EX) == 0);
+    CHECK_OK(out_write_file(tmp_path("o.gguf"), "y", 1, true, &e));
+    for (size_t i = 0; i < COUNT_OF(name); i++)
+        if (io_exists(tmp_path(name[i])) != (i > 0)) CHECK_FAIL("%s", name[i]);
+    close(lock);
+}
+
 /* The exact bytes of a small file, composed by hand. */
 static void test_written_bytes(void) {
     struct gguf_w *w = gguf_w_new();
@@ -792,6 +818,7 @@ int main(void) {
     RUN(test_data);
     RUN(test_gguf_py_file);
     RUN(test_write);
+    RUN(test_old_temporaries);
     RUN(test_written_bytes);
     RUN(test_writer_refuses);
     RUN(test_copy_kv);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* tests/unit/test_words.c - what people type: sizes, misspelt names, names of other programs; and
  * how help is laid out. Expected values are written by hand. */
+#include <math.h>
+
 #include "cli/guess.h"
 #include "cli/help.h"
 #include "cli/opt.h"
@@ -45,6 +47,23 @@ static void test_sizes(void) {
     CHECK_ERR(cli_size("24", "--vram", &n, &e), ERR_USAGE, "--vram: 24 bytes? write 24GiB");
     CHECK_ERR(cli_size("1048575", "--vram", &n, &e), ERR_USAGE, "1048575GiB");
     CHECK_ERR(cli_size("0.5", "--vram", &n, &e), ERR_USAGE, "write 0.5GiB");
+}
+
+static void test_times(void) {
+    static const struct {
+        const char *text, *unit;
+        double want;
+    } good[] = {{"12", "HOURS", 12},     {"90m", "HOURS", 1.5},       {"2h", "MINUTES", 120},
+                {"20", "MINUTES", 20},   {"0", "HOURS", 0},           {"1.5 d", "HOURS", 36},
+                {"30S", "MINUTES", 0.5}, {"45 minutes", "HOURS", .75}};
+    static const char *const bad[] = {"", "h", "-1h", "2 weeks", "1h30", "nan", "inf", "1e99"};
+    double v;
+    for (size_t i = 0; i < COUNT_OF(good); i++) {
+        CHECK_OK(cli_time(good[i].text, "--x", good[i].unit, &v, &e));
+        if (fabs(v - good[i].want) > 1e-12) CHECK_FAIL("%s is %g", good[i].text, v);
+    }
+    for (size_t i = 0; i < COUNT_OF(bad); i++)
+        CHECK_ERR(cli_time(bad[i], "--x", "HOURS", &v, &e), ERR_USAGE, "is not a time");
 }
 
 static const char *next(void *ctx, int i) {
@@ -168,6 +187,7 @@ static void test_examples(void) { /* on a line of 80 columns, two spaces in fron
 
 int main(void) {
     RUN(test_sizes);
+    RUN(test_times);
     RUN(test_guesses);
     RUN(test_peers);
     RUN(test_wrap);
