@@ -80,10 +80,15 @@ struct kern { /* filled once, then const; pass `const struct kern *`, no global 
      * [n_rot/2][2] for the token's position. */
     void (*rope_neox)(float *x, const float *cs, int64_t n_rot);
     /* Causal depthwise convolution over n_tok tokens, then SiLU. u [n_tok][ld] is updated in place
-     * for channels [c0, c1); w [C][k] (w[..][k-1] multiplies the current token); state [k-1][C]
-     * holds the previous raw inputs, oldest first, and is updated. */
-    void (*conv_silu)(float *u, int64_t ld, const float *w, float *state, int64_t n_tok, int64_t c0,
-                      int64_t c1, int64_t n_ch, int64_t k);
+     * for channels [c0, c1); w [C][k] (w[..][k-1] multiplies the current token), bias [C] or NULL;
+     * state [k-1][C] holds the previous raw inputs, oldest first, and is updated. */
+    void (*conv_silu)(float *u, int64_t ld, const float *w, const float *bias, float *state,
+                      int64_t n_tok, int64_t c0, int64_t c1, int64_t n_ch, int64_t k);
+    /* The same without SiLU, of products and times a factor: u [n_tok][ld] holds b | c | x of C
+     * values each; o [n_tok][ldo] = c * convolution of b * x, for channels [c0, c1); state holds
+     * the previous b * x. */
+    void (*short_conv)(const float *u, int64_t ld, const float *w, float *state, float *o,
+                       int64_t ldo, int64_t n_tok, int64_t c0, int64_t c1, int64_t n_ch, int64_t k);
     /* Gated delta rule of one v head over n_tok tokens, rows [j0, j1) of its state. S [dv][dk]
      * (row j = value index, key index contiguous). Per token t: q,k [dk] at stride ldqk, v,o at
      * stride ldv/ldo (element j), decay[t*ldg] = exp(g), beta[t*ldg]. p = S[j].k ; r = S[j].q ; d =
@@ -91,6 +96,18 @@ struct kern { /* filled once, then const; pass `const struct kern *`, no global 
     void (*delta_rows)(float *s, const float *q, const float *k, int64_t ldqk, const float *v,
                        int64_t ldv, float *o, int64_t ldo, const float *decay, const float *beta,
                        int64_t ldg, int64_t n_tok, int64_t dk, int64_t j0, int64_t j1);
+    /* Mamba 2: one head over n_tok tokens, rows [j0, j1) of its state S [dv][n]. Per token t: b, c
+     * [n] at stride ldbc, x, o at stride ldx/ldo (element j), decay[t*ldg], dt[t*ldg]: S[j] =
+     * decay*S[j] + dt*x_j*b ; o_j = S[j].c + skip*x_j */
+    void (*mamba2_rows)(float *s, const float *b, const float *c, int64_t ldbc, const float *x,
+                        int64_t ldx, float *o, int64_t ldo, const float *decay, const float *dt,
+                        int64_t ldg, float skip, int64_t n_tok, int64_t n, int64_t j0, int64_t j1);
+    /* Mamba 1: channels [j0, j1), each with its own row of S [C][n] and of a [C][n]; x, dt, o
+     * [n_tok][ld] (element j), b and c [n_tok][ldbc]. With d = softplus(dt_j): S[j] = exp(d*a[j]) *
+     * S[j] + d*x_j*b ; o_j = S[j].c + skip[j]*x_j */
+    void (*mamba1_rows)(float *s, const float *a, const float *skip, const float *x,
+                        const float *dt, float *o, int64_t ld, const float *b, const float *c,
+                        int64_t ldbc, int64_t n_tok, int64_t n, int64_t j0, int64_t j1);
 };
 
 /* Copies the ref rows, then lays the non-NULL entries of each ISA that `isa` contains over them.

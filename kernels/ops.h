@@ -20,7 +20,7 @@ void kern_ref_f32(struct kern *k); /* everything else */
 void kern_avx2_act(struct kern *k);
 void kern_avx2_f32(struct kern *k);
 void kern_avx2_gemm(struct kern *k); /* gemm_f32, dot_f32 */
-void kern_avx2_seq(struct kern *k);  /* conv_silu, delta_rows */
+void kern_avx2_seq(struct kern *k);  /* conv_silu, delta_rows, mamba[12]_rows */
 void kern_avx512_gemm(struct kern *k);
 void kern_avx512_seq(struct kern *k);
 #endif

@@ -62,6 +62,11 @@ enum hp_dim {
     HD_CONV_K,
     HD_LIN_INNER,      /* v heads * v dim */
     HD_CONV_CH,        /* conv channels */
+    HD_LIN_IN,         /* rows of the matrix that a mixer with a state reads its input with */
+    HD_LIN_X,          /* Mamba 1: rows of ssm_x */
+    HD_LIN_GROUP,      /* values of a group of the gated norm */
+    HD_CONV_BIAS,      /* 1: its convolution has biases, its output a norm (TR_FOUND) */
+    HD_LIN_NORM,
     HD_FULL_INTERVAL,  /* every so many layers one has full attention */
     HD_KV_SHARED,      /* last layers that read another layer's keys and values */
     HD_KEYS_VALUES,    /* full layers have no projection of values: they are the raw keys */
@@ -106,7 +111,17 @@ enum hp_real {
 };
 // clang-format on
 enum { HP_MAX_LAYERS = 512, HP_MAX_PAIRS = 256 };
-enum mix_kind { MIX_ATTN, MIX_DELTA, MIX_MAMBA2, MIX_CONV, MIX_KDA, MIX_COUNT };
+enum mix_kind {
+    MIX_ATTN,
+    MIX_DELTA,
+    MIX_MAMBA1,
+    MIX_MAMBA2,
+    MIX_BOTH, /* attention and Mamba 2 side by side, of the same input */
+    MIX_CONV, /* short convolution */
+    MIX_KDA,
+    MIX_NONE, /* the block is a feed-forward only */
+    MIX_COUNT
+};
 enum ffn_kind { FFN_DENSE, FFN_MOE, FFN_NONE };
 /* What may differ between layers. layers.c fills it; whoever knows better changes it before
  * (layers_own) or after. */
@@ -126,12 +141,11 @@ struct hparams {
     /* The same of layers with a window, where rows with HPF_WINDOWED gave them; 0: as d[], f[]. */
     int64_t d_windowed[HD_COUNT];
     double f_windowed[HF_COUNT];
-    uint64_t own; /* bit 1 << slot: layer[] got the numbers of this slot one by one */
+    bool own[HD_COUNT]; /* layer[] got the numbers of this slot one by one */
     struct layer_hp layer[HP_MAX_LAYERS]; /* trunk, then MTP blocks */
     float far[HP_MAX_PAIRS],
         near[HP_MAX_PAIRS]; /* HD_LONG's divisors; known while converting only */
 };
-_Static_assert(HD_COUNT <= 64, "struct hparams has a bit for every slot");
 
 /* Where an hparam comes from, in both worlds. */
 enum hp_flag {
@@ -185,6 +199,7 @@ enum role {
     ROLE_ATTN_OUTPUT,
     ROLE_SSM_ALPHA,
     ROLE_SSM_BETA,
+    ROLE_SSM_IN,
     ROLE_SSM_OUT,
     ROLE_FFN_GATE,
     ROLE_FFN_UP,
@@ -208,9 +223,11 @@ const char *role_name(enum role r); /* "ffn_down_exps" */
 enum where {
     W_GLOBAL,
     W_ALL /* trunk and MTP blocks */,
-    W_ATTN /* attention is the mixer, as in every MTP block */,
+    W_ATTN /* attention is the mixer or part of it, as in every MTP block */,
     W_VALUES /* attention with a projection of values */,
     W_DELTA /* a gated delta net is the mixer */,
+    W_MAMBA /* ... Mamba 1 or 2 is, or is part of it */,
+    W_CONV /* ... a short convolution */,
     W_DENSE /* the feed-forward is dense */,
     W_MOE /* ... has routed experts */,
     W_MTP
@@ -308,6 +325,11 @@ int64_t hp_dim(const struct hparams *h, int block, int slot);
  * every trunk layer: layers_fill leaves it alone then. */
 int64_t *layers_own(struct hparams *h, int slot, int64_t i);
 int layers_fill(struct hparams *h, struct err *e);
+/* The same; `other` is the mixer of layers with 0 key/value heads. */
+int layers_fill_hybrid(struct hparams *h, enum mix_kind other, struct err *e);
+/* Gives key/value heads to layers whose entry of `types`, the layer_types of config.json, is
+ * full_attention or attention, and 0 to those where it is `other` or linear_attention. */
+int layers_mixers_hf(struct hparams *h, const struct json *types, const char *other, struct err *e);
 /* Whether any two trunk layers differ in a slot. */
 bool layers_differ(const struct hparams *h, int slot);
 enum { WINDOW_EVERYWHERE = 1 << 30 }; /* as struct arch.window_period */

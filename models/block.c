@@ -148,8 +148,27 @@ gr_w block_embed(struct build *b, gr_w w, gr_reg dst, double by) {
 /* ---- a block ---- */
 
 static gr_reg mixer(struct build *b, const struct block_spec *s, gr_reg in) {
-    return b->h->layer[b->layer].mixer == MIX_DELTA ? block_delta(b, in)
-                                                    : block_attn(b, &s->attn, in);
+    switch (b->h->layer[b->layer].mixer) {
+    case MIX_DELTA:
+        return block_delta(b, in);
+    case MIX_MAMBA1:
+        return block_mamba1(b, in);
+    case MIX_MAMBA2:
+        return block_mamba2(b, in);
+    case MIX_CONV:
+        return block_conv(b, in);
+    case MIX_BOTH: {
+        gr_reg out = block_attn(b, &s->attn, in);
+        block_add(b, out, block_mamba2(b, in));
+        return out;
+    }
+    case MIX_ATTN:
+    case MIX_KDA: /* refused by spec_check, and without a mixer in_turn does not ask */
+    case MIX_NONE:
+    case MIX_COUNT:
+        break;
+    }
+    return block_attn(b, &s->attn, in);
 }
 
 static gr_reg feed_forward(struct build *b, const struct block_spec *s, gr_reg in) {
@@ -178,11 +197,13 @@ static void add(struct build *b, const struct norm_spec *after, gr_reg r) {
     block_add(b, b->g->residual, r);
 }
 
-/* Mixer, then feed-forward. */
+/* Mixer, then feed-forward; a layer may lack either. */
 static void in_turn(struct build *b, const struct block_spec *s) {
-    add(b, &s->after_mix, half(b, s, before(b, &s->before_mix), true));
-    add(b, &s->after_ffn,
-        s->own_ffn ? s->own_ffn(b, s) : half(b, s, before(b, &s->before_ffn), false));
+    const struct layer_hp *l = &b->h->layer[b->layer];
+    if (l->mixer != MIX_NONE) add(b, &s->after_mix, half(b, s, before(b, &s->before_mix), true));
+    if (l->ffn != FFN_NONE)
+        add(b, &s->after_ffn,
+            s->own_ffn ? s->own_ffn(b, s) : half(b, s, before(b, &s->before_ffn), false));
 }
 
 /* Both of what entered the block. */

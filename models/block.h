@@ -52,6 +52,14 @@ gr_w block_embed(struct build *b, gr_w w, gr_reg dst, double by);
 
 gr_reg block_attn(struct build *b, const struct attn_spec *s, gr_reg in);
 gr_reg block_delta(struct build *b, gr_reg in);
+/* block_ssm.c */
+gr_reg block_conv(struct build *b, gr_reg in);
+gr_reg block_mamba1(struct build *b, gr_reg in);
+gr_reg block_mamba2(struct build *b, gr_reg in);
+/* In place: u = silu(causal convolution of u), its tail in the slot. */
+void block_conv_silu(struct build *b, gr_reg u, int slot);
+/* A register with `width` columns of r from `offset` on. */
+gr_reg block_columns(struct build *b, gr_reg r, int64_t offset, int64_t width);
 /* Dense: down(act(gate in, up in)). */
 gr_reg block_ffn(struct build *b, const struct ffn_spec *s, gr_reg in);
 /* Routed experts, and a shared one where the table has it. */

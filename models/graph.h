@@ -99,12 +99,13 @@ struct gr_attn {
     int64_t n_heads, n_kv_heads, head_dim, window;
     float scale, softcap;
 };
-struct gr_conv {
-    gr_w weight;
+struct gr_conv { /* OP_CONV_SILU, OP_SHORT_CONV */
+    gr_w weight, bias;
 };
-struct gr_delta {
-    gr_w a, dt;
+struct gr_delta { /* OP_DELTA, OP_MAMBA2, OP_MAMBA1: one matrix {k_dim, v_dim} per value head is kept */
+    gr_w a, dt, skip;
     int64_t n_v_heads, n_k_heads, k_dim, v_dim;
+    int64_t offset; /* of dt in a wider register */
     float eps, scale;
 };
 struct gr_gate { /* OP_GATE_ADD */

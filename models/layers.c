@@ -67,7 +67,7 @@ int64_t hp_dim(const struct hparams *h, int block, int slot) {
 }
 
 int64_t *layers_own(struct hparams *h, int slot, int64_t i) {
-    h->own |= UINT64_C(1) << slot;
+    h->own[slot] = true;
     return field(&h->layer[i], slot);
 }
 
@@ -77,12 +77,12 @@ bool layers_differ(const struct hparams *h, int slot) {
     return false;
 }
 
-static void fill_one(struct hparams *h, int64_t i) {
+static void fill_one(struct hparams *h, enum mix_kind other, int64_t i) {
     const bool mtp = i >= h->d[HD_LAYERS];
     struct layer_hp *l = &h->layer[i];
     for (size_t k = 0; k < COUNT_OF(fields); k++) { /* the window comes first */
         const int slot = fields[k];
-        if (!mtp && (h->own & UINT64_C(1) << slot)) continue;
+        if (!mtp && h->own[slot]) continue;
         int64_t v = h->d[slot];
         if (l->window && h->d_windowed[slot]) v = h->d_windowed[slot];
         if (slot == HD_WINDOW && mtp) v = 0;
@@ -90,13 +90,14 @@ static void fill_one(struct hparams *h, int64_t i) {
     }
     l->rope_base = h->f[HF_ROPE_BASE];
     if (l->window && h->f_windowed[HF_ROPE_BASE] > 0) l->rope_base = h->f_windowed[HF_ROPE_BASE];
-    l->mixer = MIX_ATTN;
+    l->mixer = l->kv_heads ? MIX_ATTN : other;
     l->ffn = h->d[HD_EXPERTS] && i >= h->d[HD_LEAD_DENSE] ? FFN_MOE : FFN_DENSE;
     l->no_rope = l->keys_are_values = false;
     l->kv_of = (int)i;
 }
 
 static int check_one(const struct layer_hp *l, struct err *e) {
+    if (l->mixer != MIX_ATTN) return 0;
     if (l->kv_heads < 1 || l->heads % l->kv_heads)
         return err_set(e, ERR_DATA, "%lld attention heads cannot share %lld key/value heads",
                        (long long)l->heads, (long long)l->kv_heads);
@@ -111,6 +112,10 @@ static int check_one(const struct layer_hp *l, struct err *e) {
 }
 
 int layers_fill(struct hparams *h, struct err *e) {
+    return layers_fill_hybrid(h, MIX_ATTN, e);
+}
+
+int layers_fill_hybrid(struct hparams *h, enum mix_kind other, struct err *e) {
     int64_t *d = h->d, *w = h->d_windowed;
     if (!d[HD_KV_HEADS]) d[HD_KV_HEADS] = w[HD_KV_HEADS] ? w[HD_KV_HEADS] : d[HD_HEADS];
     if (!d[HD_HEAD_DIM])
@@ -124,8 +129,27 @@ int layers_fill(struct hparams *h, struct err *e) {
     if (d[HD_FREQS]) d[HD_FREQS] = d[HD_HEAD_DIM] / 2;
     d[HD_HALF_ROT] = d[HD_ROT] / 2;
     for (int64_t i = 0; i < d[HD_LAYERS] + d[HD_MTP]; i++) {
-        fill_one(h, i);
+        fill_one(h, other, i);
         TRY(check_one(&h->layer[i], e));
+    }
+    return 0;
+}
+
+int layers_mixers_hf(struct hparams *h, const struct json *types, const char *other,
+                     struct err *e) {
+    const int64_t n = h->d[HD_LAYERS];
+    int64_t i = 0;
+    if (!h->d[HD_KV_HEADS]) h->d[HD_KV_HEADS] = h->d[HD_HEADS];
+    if (json_len(types) != n)
+        return err_set(e, ERR_DATA, "layer_types has %lld entries for %lld layers",
+                       (long long)json_len(types), (long long)n);
+    for (const struct json *t = json_first(types); t; t = json_next(t), i++) {
+        const char *s = json_str(t);
+        const bool attn = s && (strcmp(s, "full_attention") == 0 || strcmp(s, "attention") == 0);
+        if (!s || (!attn && strcmp(s, other) != 0 && strcmp(s, "linear_attention") != 0))
+            return err_set(e, ERR_DATA, "layer_types[%lld] is neither attention nor %s",
+                           (long long)i, other);
+        *layers_own(h, HD_KV_HEADS, i) = attn ? h->d[HD_KV_HEADS] : 0;
     }
     return 0;
 }

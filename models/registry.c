@@ -15,6 +15,7 @@ extern const struct arch arch_gemma, arch_gemma2, arch_gemma3, arch_granite, arc
     arch_smollm3, arch_starcoder2, arch_stablelm, arch_phi3, arch_glm4, arch_exaone4, arch_seed_oss,
     arch_cohere2, arch_qwen2moe, arch_olmoe;
 extern const struct arch arch_glm4moe, arch_dots1, arch_minimax_m2, arch_afmoe, arch_bailingmoe2;
+    arch_cohere2, arch_qwen2moe, arch_olmoe, arch_lfm2, arch_lfm2moe;
 
 // clang-format off
 static const struct arch *const all[] = {
@@ -46,6 +47,8 @@ static const struct arch *const all[] = {
     &arch_minimax_m2,
     &arch_afmoe,
     &arch_bailingmoe2,
+    &arch_lfm2,
+    &arch_lfm2moe,
 };
 // clang-format on
 
@@ -107,6 +110,7 @@ const char *role_name(enum role r) {
         [ROLE_ATTN_OUTPUT] = "attn_output",
         [ROLE_SSM_ALPHA] = "ssm_alpha",
         [ROLE_SSM_BETA] = "ssm_beta",
+        [ROLE_SSM_IN] = "ssm_in",
         [ROLE_SSM_OUT] = "ssm_out",
         [ROLE_FFN_GATE] = "ffn_gate",
         [ROLE_FFN_UP] = "ffn_up",

@@ -22,6 +22,13 @@
     HP_ROWS_SIZES_NO_HEAD_DIM,                                                                                 \
     {"attention.key_length", "head_dim", HD_HEAD_DIM, 0, 0},                                                   \
     {"attention.value_length", NULL, HD_HEAD_DIM, 0, 0}
+/* ... of models in which some layers are no attention: they have 0 key/value heads */
+#define HP_ROWS_HYBRID                                                                                         \
+    {"block_count", "num_hidden_layers|n_layers|n_layer|num_layers", HD_LAYERS, HPF_REQUIRED, 0},              \
+    {"context_length", "max_position_embeddings|n_ctx", HD_CTX, HPF_REQUIRED, 0},                              \
+    {"embedding_length", "hidden_size|dim", HD_EMBD, HPF_REQUIRED, 0},                                         \
+    {"attention.head_count", "num_attention_heads|n_heads", HD_HEADS, HPF_REQUIRED, 0},                        \
+    {"attention.head_count_kv", "num_key_value_heads|n_kv_heads", HD_KV_HEADS, HPF_LAYERS | HPF_ZERO_OK, 0}
 #define HP_ROW_RMS_EPS {"attention.layer_norm_rms_epsilon", "rms_norm_eps|norm_eps", HF_RMS_EPS, HPF_REAL | HPF_REQUIRED, 0}
 #define HP_ROW_LAYER_EPS {"attention.layer_norm_epsilon", "layer_norm_eps|layer_norm_epsilon|norm_epsilon|norm_eps", HF_RMS_EPS, HPF_REAL | HPF_REQUIRED, 0}
 #define HP_ROW_ROPE_BASE \
@@ -73,11 +80,12 @@
 #define ROWS_PRE_NORMS(xf) ROW_NORM("attn_norm", "input_layernorm", xf), ROW_NORM("ffn_norm", "post_attention_layernorm", xf)
 
 /* Products of attention. q_out: rows of attn_q; pairs: XF_ROPE_PAIRS where rope turns neighbours that the checkpoint stores apart. */
-#define ROWS_QKVO(q_out, pairs)                                                                                                                \
+#define ROWS_QKV(q_out, pairs)                                                                                                                \
     {"blk.%d.attn_q.weight", HF_LAYER("self_attn.q_proj.weight"), {q_out, HD_EMBD}, pairs, HD_HEAD_DIM, ROLE_ATTN_Q, W_ATTN, 0},               \
     {"blk.%d.attn_k.weight", HF_LAYER("self_attn.k_proj.weight"), {HD_KV_OUT, HD_EMBD}, pairs, HD_HEAD_DIM, ROLE_ATTN_K, W_ATTN, TR_KV},       \
-    ROW_MAT("attn_v", "self_attn.v_proj", HD_KV_OUT, HD_EMBD, ROLE_ATTN_V, W_VALUES, TR_KV),                                                   \
-    ROW_MAT("attn_output", "self_attn.o_proj", HD_EMBD, HD_ATTN_OUT, ROLE_ATTN_OUTPUT, W_ATTN, 0)
+    ROW_MAT("attn_v", "self_attn.v_proj", HD_KV_OUT, HD_EMBD, ROLE_ATTN_V, W_VALUES, TR_KV)
+#define ROWS_QKVO(q_out, pairs) \
+    ROWS_QKV(q_out, pairs), ROW_MAT("attn_output", "self_attn.o_proj", HD_EMBD, HD_ATTN_OUT, ROLE_ATTN_OUTPUT, W_ATTN, 0)
 #define ROWS_QKV_BIAS(flags)                                                                       \
     ROW_VEC("attn_q.bias", "self_attn.q_proj.bias", HD_ATTN_OUT, XF_COPY, W_ATTN, flags),              \
     ROW_VEC("attn_k.bias", "self_attn.k_proj.bias", HD_KV_OUT, XF_COPY, W_ATTN, flags),                \

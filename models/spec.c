@@ -15,10 +15,7 @@ int spec_check(const struct arch *a, const struct hparams *h, int layer, const s
         bool asked;
         const char *what;
     } not_yet[] = {
-        {l->mixer == MIX_MAMBA2, "a Mamba 2 layer"},
-        {l->mixer == MIX_CONV, "a short convolution as mixer"},
         {l->mixer == MIX_KDA, "Kimi delta attention"},
-        {l->ffn == FFN_NONE, "a block without feed-forward"},
         {s->parallel && s->own_ffn, "a feed-forward of its own side by side with attention"},
         {at->gate > GATE_ELEMENT, "an attention gate of one number for each head, or by softplus"},
         {at->chunked && l->window, "attention in chunks"},

@@ -41,11 +41,15 @@ static bool in_block(const struct tensor_row *row, const struct hparams *h, int 
     case W_ALL:
         return true;
     case W_ATTN:
-        return l->mixer == MIX_ATTN;
+        return l->mixer == MIX_ATTN || l->mixer == MIX_BOTH;
     case W_VALUES:
-        return l->mixer == MIX_ATTN && !l->keys_are_values;
+        return (l->mixer == MIX_ATTN || l->mixer == MIX_BOTH) && !l->keys_are_values;
     case W_DELTA:
         return l->mixer == MIX_DELTA;
+    case W_MAMBA:
+        return l->mixer == MIX_MAMBA1 || l->mixer == MIX_MAMBA2 || l->mixer == MIX_BOTH;
+    case W_CONV:
+        return l->mixer == MIX_CONV;
     case W_DENSE:
         return l->ffn == FFN_DENSE;
     case W_MOE:

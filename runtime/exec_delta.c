@@ -14,7 +14,7 @@ enum { CONV_CHANNELS = 64, DELTA_ROWS = 16 };
 struct conv_job {
     struct session *s;
     const struct gr_node *n;
-    const float *w;
+    const float *w, *bias;
     int64_t n_ch, k;
 };
 /* Item = (sequence, some channels). */
@@ -25,12 +25,16 @@ static void conv_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     for (int64_t i = i0; i < i1; i++) {
         const struct seg *g = &j->s->seg[i / n_parts];
         const int64_t c0 = i % n_parts * CONV_CHANNELS, c1 = min_i64(c0 + CONV_CHANNELS, j->n_ch);
-        j->s->kern.conv_silu(j->s->reg[j->n->dst] + g->r0 * j->n_ch, j->n_ch, j->w,
+        j->s->kern.conv_silu(j->s->reg[j->n->dst] + g->r0 * j->n_ch, j->n_ch, j->w, j->bias,
                              seq_conv(g->seq, j->n->slot), g->n, c0, c1, j->n_ch, j->k);
     }
 }
 void exec_conv_silu(struct session *s, const struct gr_node *n) {
-    struct conv_job j = {s, n, exec_vec(s, n->conv.weight), s->g->reg_width[n->dst],
+    struct conv_job j = {s,
+                         n,
+                         exec_vec(s, n->conv.weight),
+                         n->conv.bias == GR_NONE ? NULL : exec_vec(s, n->conv.bias),
+                         s->g->reg_width[n->dst],
                          model_weight(s->m, n->conv.weight)->ne[0]};
     exec_par(s, s->n_segs * div_up(j.n_ch, CONV_CHANNELS), 1,
              8.0 * (double)s->n_tok * (double)j.n_ch, conv_range, &j);

@@ -58,11 +58,14 @@ void exec_rms(struct session *s, const struct gr_node *n) {
 
 static void rms_heads_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
+    const int64_t n = j->n->norm.head_dim;
     (void)worker;
+    const int64_t *ne = j->w ? model_weight(j->s->m, j->n->norm.weight)->ne : NULL;
+    const bool own = ne && ne[0] * ne[1] > n; /* weights of each head */
     for (int64_t t = t0; t < t1; t++)
-        for (int64_t at = 0; at < j->width; at += j->n->norm.head_dim)
-            j->s->kern.rms_norm(row(j->s, j->n->src[0], t) + at, j->w, row(j->s, j->n->dst, t) + at,
-                                j->n->norm.head_dim, j->n->norm.eps);
+        for (int64_t at = 0; at < j->width; at += n)
+            j->s->kern.rms_norm(row(j->s, j->n->src[0], t) + at, own ? j->w + at : j->w,
+                                row(j->s, j->n->dst, t) + at, n, j->n->norm.eps);
 }
 void exec_rms_heads(struct session *s, const struct gr_node *n) {
     each_token(s, n, norm_vec(s, n), s->g->reg_width[n->dst], rms_heads_range);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/avx2/seq.c - the two operators that walk over tokens with a state: the causal convolution
- * and the gated delta rule.
+/* kernels/avx2/seq.c - operators that walk over tokens with a state: the causal convolution, the
+ * gated delta rule and the scans of Mamba.
  *
  * conv_silu: 8 channels at a time stay in registers over all tokens (kernel width 4; other widths
  * and the channels left over go through ref). delta_rows: 4 rows of the state at a time stay in L1
@@ -18,7 +18,9 @@ INLINE void taps(const float *w, __m256 out[4]) {
     UNROLL for (int j = 0; j < 4; j++) out[j] = _mm256_i32gather_ps(w + j, idx, 4);
 }
 
-static void conv4(float *u, int64_t ld, const float *w, float *state, int64_t n_tok, int64_t n_ch) {
+static void conv4(float *u, int64_t ld, const float *w, const float *bias, float *state,
+                  int64_t n_tok, int64_t n_ch) {
+    const __m256 first = bias ? _mm256_loadu_ps(bias) : _mm256_setzero_ps();
     __m256 t[4], x0 = _mm256_loadu_ps(state), x1 = _mm256_loadu_ps(state + n_ch),
                  x2 = _mm256_loadu_ps(state + 2 * n_ch);
     taps(w, t);
@@ -26,7 +28,7 @@ static void conv4(float *u, int64_t ld, const float *w, float *state, int64_t n_
         const __m256 x3 = _mm256_loadu_ps(u);
         const __m256 s = _mm256_fmadd_ps(
             t[3], x3,
-            _mm256_fmadd_ps(t[2], x2, _mm256_fmadd_ps(t[1], x1, _mm256_mul_ps(t[0], x0))));
+            _mm256_fmadd_ps(t[2], x2, _mm256_fmadd_ps(t[1], x1, _mm256_fmadd_ps(t[0], x0, first))));
         _mm256_storeu_ps(u, _mm256_mul_ps(s, vsigmoid(s)));
         x0 = x1;
         x1 = x2;
@@ -37,15 +39,16 @@ static void conv4(float *u, int64_t ld, const float *w, float *state, int64_t n_
     _mm256_storeu_ps(state + 2 * n_ch, x2);
 }
 
-static void conv_silu(float *u, int64_t ld, const float *w, float *state, int64_t n_tok, int64_t c0,
-                      int64_t c1, int64_t n_ch, int64_t k) {
+static void conv_silu(float *u, int64_t ld, const float *w, const float *bias, float *state,
+                      int64_t n_tok, int64_t c0, int64_t c1, int64_t n_ch, int64_t k) {
     int64_t c = c0;
     if (k == 4)
-        for (; c + 8 <= c1; c += 8) conv4(u + c, ld, w + c * k, state + c, n_tok, n_ch);
+        for (; c + 8 <= c1; c += 8)
+            conv4(u + c, ld, w + c * k, bias ? bias + c : NULL, state + c, n_tok, n_ch);
     if (c < c1) {
         struct kern ref;
         kern_ref_f32(&ref);
-        ref.conv_silu(u, ld, w, state, n_tok, c, c1, n_ch, k);
+        ref.conv_silu(u, ld, w, bias, state, n_tok, c, c1, n_ch, k);
     }
 }
 
@@ -106,7 +109,77 @@ static void delta_rows(float *s, const float *q, const float *k, int64_t ldqk, c
     }
 }
 
+/* `rows` (1 or 4) rows of the state, one token; n a multiple of 8. */
+INLINE void mamba2_step(int rows, float *s, const float *b, const float *c, const float *x,
+                        float *o, float decay, float dt, float skip, int64_t n) {
+    __m256 y[4], in[4];
+    UNROLL for (int j = 0; j < rows; j++) {
+        y[j] = _mm256_setzero_ps();
+        in[j] = _mm256_set1_ps(dt * x[j]);
+    }
+    const __m256 a = _mm256_set1_ps(decay);
+    for (int64_t i = 0; i < n; i += 8) {
+        const __m256 bv = _mm256_loadu_ps(b + i), cv = _mm256_loadu_ps(c + i);
+        UNROLL for (int j = 0; j < rows; j++) {
+            float *p = s + j * n + i;
+            const __m256 v = _mm256_fmadd_ps(in[j], bv, _mm256_mul_ps(a, _mm256_loadu_ps(p)));
+            _mm256_storeu_ps(p, v);
+            y[j] = _mm256_fmadd_ps(v, cv, y[j]);
+        }
+    }
+    UNROLL for (int j = 0; j < rows; j++) o[j] = __builtin_fmaf(skip, x[j], hsum(y[j]));
+}
+
+static void mamba2_rows(float *s, const float *b, const float *c, int64_t ldbc, const float *x,
+                        int64_t ldx, float *o, int64_t ldo, const float *decay, const float *dt,
+                        int64_t ldg, float skip, int64_t n_tok, int64_t n, int64_t j0, int64_t j1) {
+    if (n % 8) {
+        struct kern ref;
+        kern_ref_f32(&ref);
+        ref.mamba2_rows(s, b, c, ldbc, x, ldx, o, ldo, decay, dt, ldg, skip, n_tok, n, j0, j1);
+        return;
+    }
+    int64_t j = j0;
+    for (; j + 4 <= j1; j += 4)
+        for (int64_t t = 0; t < n_tok; t++)
+            mamba2_step(4, s + j * n, b + t * ldbc, c + t * ldbc, x + t * ldx + j, o + t * ldo + j,
+                        decay[t * ldg], dt[t * ldg], skip, n);
+    for (; j < j1; j++)
+        for (int64_t t = 0; t < n_tok; t++)
+            mamba2_step(1, s + j * n, b + t * ldbc, c + t * ldbc, x + t * ldx + j, o + t * ldo + j,
+                        decay[t * ldg], dt[t * ldg], skip, n);
+}
+
+static void mamba1_rows(float *s, const float *a, const float *skip, const float *x,
+                        const float *dt, float *o, int64_t ld, const float *b, const float *c,
+                        int64_t ldbc, int64_t n_tok, int64_t n, int64_t j0, int64_t j1) {
+    if (n % 8) {
+        struct kern ref;
+        kern_ref_f32(&ref);
+        ref.mamba1_rows(s, a, skip, x, dt, o, ld, b, c, ldbc, n_tok, n, j0, j1);
+        return;
+    }
+    for (int64_t j = j0; j < j1; j++)
+        for (int64_t t = 0; t < n_tok; t++) {
+            const float xj = x[t * ld + j], raw = dt[t * ld + j];
+            const float d = raw > 20.0f ? raw : log1pf(expf(raw));
+            const __m256 dv = _mm256_set1_ps(d), in = _mm256_set1_ps(d * xj);
+            __m256 y = _mm256_setzero_ps();
+            for (int64_t i = 0; i < n; i += 8) {
+                float *p = s + j * n + i;
+                const __m256 keep = vexp(_mm256_mul_ps(dv, _mm256_loadu_ps(a + j * n + i)));
+                const __m256 v = _mm256_fmadd_ps(in, _mm256_loadu_ps(b + t * ldbc + i),
+                                                 _mm256_mul_ps(keep, _mm256_loadu_ps(p)));
+                _mm256_storeu_ps(p, v);
+                y = _mm256_fmadd_ps(v, _mm256_loadu_ps(c + t * ldbc + i), y);
+            }
+            o[t * ld + j] = __builtin_fmaf(skip[j], xj, hsum(y));
+        }
+}
+
 void kern_avx2_seq(struct kern *k) {
     k->conv_silu = conv_silu;
     k->delta_rows = delta_rows;
+    k->mamba2_rows = mamba2_rows;
+    k->mamba1_rows = mamba1_rows;
 }

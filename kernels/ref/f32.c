@@ -103,17 +103,33 @@ static void rope_neox(float *x, const float *cs, int64_t n_rot) {
     }
 }
 
-static void conv_silu(float *u, int64_t ld, const float *w, float *state, int64_t n_tok, int64_t c0,
-                      int64_t c1, int64_t n_ch, int64_t k) {
+/* One step of a channel: w [k], state its column. */
+static double conv(const float *w, float *state, int64_t n_ch, int64_t k, float cur) {
+    double s = (double)w[k - 1] * (double)cur;
+    for (int64_t j = 0; j < k - 1; j++) s += (double)w[j] * (double)state[j * n_ch];
+    for (int64_t j = 0; j + 1 < k - 1; j++) state[j * n_ch] = state[(j + 1) * n_ch];
+    if (k > 1) state[(k - 2) * n_ch] = cur;
+    return s;
+}
+
+static void conv_silu(float *u, int64_t ld, const float *w, const float *bias, float *state,
+                      int64_t n_tok, int64_t c0, int64_t c1, int64_t n_ch, int64_t k) {
     for (int64_t c = c0; c < c1; c++)
         for (int64_t t = 0; t < n_tok; t++) {
-            const float cur = u[t * ld + c];
-            double s = (double)w[c * k + k - 1] * (double)cur;
-            for (int64_t j = 0; j < k - 1; j++)
-                s += (double)w[c * k + j] * (double)state[j * n_ch + c];
-            for (int64_t j = 0; j + 1 < k - 1; j++) state[j * n_ch + c] = state[(j + 1) * n_ch + c];
-            if (k > 1) state[(k - 2) * n_ch + c] = cur;
+            double s = conv(w + c * k, state + c, n_ch, k, u[t * ld + c]);
+            if (bias) s += (double)bias[c];
             u[t * ld + c] = (float)(s * sigmoid(s));
+        }
+}
+
+static void short_conv(const float *u, int64_t ld, const float *w, float *state, float *o,
+                       int64_t ldo, int64_t n_tok, int64_t c0, int64_t c1, int64_t n_ch,
+                       int64_t k) {
+    for (int64_t c = c0; c < c1; c++)
+        for (int64_t t = 0; t < n_tok; t++) {
+            const float *v = u + t * ld + c;
+            const double s = conv(w + c * k, state + c, n_ch, k, v[0] * v[2 * n_ch]);
+            o[t * ldo + c] = (float)((double)v[n_ch] * s);
         }
 }
 
@@ -137,6 +153,39 @@ static void delta_rows(float *s, const float *q, const float *k, int64_t ldqk, c
         }
 }
 
+static void mamba2_rows(float *s, const float *b, const float *c, int64_t ldbc, const float *x,
+                        int64_t ldx, float *o, int64_t ldo, const float *decay, const float *dt,
+                        int64_t ldg, float skip, int64_t n_tok, int64_t n, int64_t j0, int64_t j1) {
+    for (int64_t j = j0; j < j1; j++)
+        for (int64_t t = 0; t < n_tok; t++) {
+            float *row = s + j * n;
+            const float xj = x[t * ldx + j], in = dt[t * ldg] * xj;
+            double y = (double)skip * (double)xj;
+            for (int64_t i = 0; i < n; i++) {
+                row[i] = decay[t * ldg] * row[i] + in * b[t * ldbc + i];
+                y += (double)row[i] * (double)c[t * ldbc + i];
+            }
+            o[t * ldo + j] = (float)y;
+        }
+}
+
+static void mamba1_rows(float *s, const float *a, const float *skip, const float *x,
+                        const float *dt, float *o, int64_t ld, const float *b, const float *c,
+                        int64_t ldbc, int64_t n_tok, int64_t n, int64_t j0, int64_t j1) {
+    for (int64_t j = j0; j < j1; j++)
+        for (int64_t t = 0; t < n_tok; t++) {
+            float *row = s + j * n;
+            const float xj = x[t * ld + j], raw = dt[t * ld + j];
+            const float d = raw > 20.0f ? raw : log1pf(expf(raw)), in = d * xj;
+            double y = (double)skip[j] * (double)xj;
+            for (int64_t i = 0; i < n; i++) {
+                row[i] = expf(d * a[j * n + i]) * row[i] + in * b[t * ldbc + i];
+                y += (double)row[i] * (double)c[t * ldbc + i];
+            }
+            o[t * ld + j] = (float)y;
+        }
+}
+
 void kern_ref_f32(struct kern *k) {
     k->gemm_f32 = gemm_f32;
     k->gemm_nn = gemm_nn;
@@ -151,5 +200,8 @@ void kern_ref_f32(struct kern *k) {
     k->axpy = axpy;
     k->rope_neox = rope_neox;
     k->conv_silu = conv_silu;
+    k->short_conv = short_conv;
     k->delta_rows = delta_rows;
+    k->mamba2_rows = mamba2_rows;
+    k->mamba1_rows = mamba1_rows;
 }

@@ -219,8 +219,8 @@ static void test_conv(void) {
         memcpy(state, raw, (size_t)(old * CH) * sizeof *raw);
         for (int64_t t = 0; t < TOK; t++)
             for (int64_t c = 0; c < LD; c++) u[t * LD + c] = c < CH ? raw[(t + old) * CH + c] : 77;
-        k.conv_silu(u, LD, w, state, split, c0, c1, CH, kw);
-        k.conv_silu(u + split * LD, LD, w, state, TOK - split, c0, c1, CH, kw);
+        k.conv_silu(u, LD, w, NULL, state, split, c0, c1, CH, kw);
+        k.conv_silu(u + split * LD, LD, w, NULL, state, TOK - split, c0, c1, CH, kw);
         for (int64_t t = 0; t < TOK; t++)
             for (int64_t c = 0; c < LD; c++) {
                 double s = 0, mag = 0;

@@ -539,7 +539,7 @@ static void ref_delta(const struct delta_case *c, const struct cu_delta *a, floa
                       float *state, const float *beta, const float *alpha, const float *wa,
                       const float *dt, const float *w, int64_t n, float *out) {
     int64_t ch = 2 * c->hk * c->dk + c->hv * c->dv;
-    ref.conv_silu(u, ch, w, conv, n, 0, ch, ch, c->taps);
+    ref.conv_silu(u, ch, w, NULL, conv, n, 0, ch, ch, c->taps);
     float *dec = xcalloc((size_t)(n * c->hv), sizeof *dec), *b = xcalloc((size_t)(n * c->hv), 4);
     for (int64_t t = 0; t < n; t++) {
         for (int64_t h = 0; h < 2 * c->hk; h++)

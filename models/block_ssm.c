@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: MIT
+/* models/block_ssm.c - mixers that keep a state of fixed size: the short convolution, Mamba 1 and
+ * Mamba 2. Their formulas are those of OP_SHORT_CONV, OP_MAMBA1 and OP_MAMBA2 (models/ops.def). */
+#include <stdio.h>
+
+#include "models/block.h"
+
+gr_reg block_columns(struct build *b, gr_reg r, int64_t offset, int64_t width) {
+    gr_reg out = block_take(b, width);
+    struct gr_node *n = graph_node(b->g, OP_COLUMNS, b->layer);
+    n->dst = out;
+    n->src[0] = r;
+    n->pick.offset = offset;
+    return out;
+}
+
+void block_conv_silu(struct build *b, gr_reg u, int slot) {
+    const gr_w w = block_weight(b, "ssm_conv1d.weight");
+    const gr_w bias = block_weight_if(b, "ssm_conv1d.bias");
+    struct gr_node *n = graph_node(b->g, OP_CONV_SILU, b->layer);
+    n->dst = n->src[0] = u;
+    n->conv.weight = w;
+    n->conv.bias = bias;
+    n->slot = slot;
+}
+
+gr_reg block_conv(struct build *b, gr_reg in) {
+    gr_reg bcx = block_matmul(b, "shortconv.in_proj", in);
+    const gr_w w = block_weight(b, "shortconv.conv.weight");
+    gr_reg y = block_take(b, b->h->d[HD_EMBD]);
+    struct gr_node *n = graph_node(b->g, OP_SHORT_CONV, b->layer);
+    n->dst = y;
+    n->src[0] = bcx;
+    n->conv.weight = w;
+    n->slot = b->g->n_rec_slots++;
+    block_give(b, bcx);
+    gr_reg out = block_matmul(b, "shortconv.out_proj", y);
+    block_give(b, y);
+    return out;
+}
+
+/* y *= silu(the first columns of z) */
+static void gate(struct build *b, gr_reg y, gr_reg z) {
+    struct gr_node *n = graph_node(b->g, OP_ACT, b->layer);
+    n->dst = n->src[1] = y;
+    n->src[0] = z;
+    n->pick.f = GR_SILU;
+}
+
+/* Norm of each group of values of y, where the model has it. */
+static void norm_groups(struct build *b, gr_reg y) {
+    const gr_w w = block_weight_if(b, "ssm_norm.weight");
+    if (w == GR_NONE) return;
+    struct gr_node *n = graph_node(b->g, OP_RMS_HEADS, b->layer);
+    n->dst = n->src[0] = y;
+    n->norm.weight = w;
+    n->norm.head_dim = b->h->d[HD_LIN_GROUP];
+    n->norm.eps = (float)b->h->f[HF_RMS_EPS];
+}
+
+gr_reg block_mamba2(struct build *b, gr_reg in) {
+    const int64_t *d = b->h->d;
+    const int slot = b->g->n_rec_slots++;
+    gr_reg all = block_matmul(b, "ssm_in", in); /* z | x B C | dt */
+    gr_reg u = block_columns(b, all, d[HD_LIN_INNER], d[HD_CONV_CH]);
+    block_conv_silu(b, u, slot);
+    const gr_w a = block_weight(b, "ssm_a"), dt = block_weight(b, "ssm_dt.bias"),
+               skip = block_weight(b, "ssm_d");
+    gr_reg y = block_take(b, d[HD_LIN_INNER]);
+    struct gr_node *n = graph_node(b->g, OP_MAMBA2, b->layer);
+    n->dst = y;
+    n->src[0] = u;
+    n->src[1] = all;
+    n->slot = slot;
+    n->delta = (struct gr_delta){.a = a,
+                                 .dt = dt,
+                                 .skip = skip,
+                                 .n_v_heads = d[HD_LIN_V_HEADS],
+                                 .n_k_heads = d[HD_LIN_K_HEADS],
+                                 .k_dim = d[HD_LIN_K_DIM],
+                                 .v_dim = d[HD_LIN_V_DIM],
+                                 .offset = d[HD_LIN_INNER] + d[HD_CONV_CH]};
+    block_give(b, u);
+    gate(b, y, all);
+    block_give(b, all);
+    norm_groups(b, y);
+    gr_reg out = block_matmul(b, "ssm_out", y);
+    block_give(b, y);
+    return out;
+}
+
+/* A part of ssm_x's product, normed where the model does so. */
+static gr_reg part(struct build *b, const char *norm, gr_reg x, int64_t offset, int64_t width) {
+    gr_reg r = block_columns(b, x, offset, width);
+    char name[32];
+    snprintf(name, sizeof name, "%s.weight", norm);
+    return block_norm_after(b, &(struct norm_spec){block_has(b, name) ? NORM_RMS : NORM_NONE, norm},
+                            r);
+}
+
+gr_reg block_mamba1(struct build *b, gr_reg in) {
+    const int64_t *d = b->h->d, inner = d[HD_LIN_INNER], n_state = d[HD_LIN_K_DIM];
+    const int slot = b->g->n_rec_slots++;
+    gr_reg all = block_matmul(b, "ssm_in", in); /* x | z */
+    gr_reg u = block_columns(b, all, 0, inner), z = block_columns(b, all, inner, inner);
+    block_give(b, all);
+    block_conv_silu(b, u, slot);
+    gr_reg x = block_matmul(b, "ssm_x", u); /* dt | B | C */
+    const int64_t rank = d[HD_LIN_V_HEADS];
+    gr_reg low = part(b, "ssm_dt_norm", x, 0, rank);
+    gr_reg dt = block_matmul(b, "ssm_dt", low);
+    block_give(b, low);
+    gr_reg bs = part(b, "ssm_b_norm", x, rank, n_state);
+    gr_reg cs = part(b, "ssm_c_norm", x, rank + n_state, n_state);
+    gr_reg bc = block_take(b, 2 * n_state);
+    struct gr_node *n = graph_node(b->g, OP_CONCAT, b->layer);
+    n->dst = bc;
+    n->src[0] = bs;
+    n->src[1] = cs;
+    block_give(b, x);
+    block_give(b, bs);
+    block_give(b, cs);
+    const gr_w a = block_weight(b, "ssm_a"), skip = block_weight(b, "ssm_d");
+    gr_reg y = block_take(b, inner);
+    n = graph_node(b->g, OP_MAMBA1, b->layer);
+    n->dst = y;
+    n->src[0] = u;
+    n->src[1] = dt;
+    n->src[2] = bc;
+    n->slot = slot;
+    n->delta = (struct gr_delta){
+        .a = a, .dt = GR_NONE, .skip = skip, .n_v_heads = 1, .k_dim = n_state, .v_dim = inner};
+    block_give(b, u);
+    block_give(b, dt);
+    block_give(b, bc);
+    gate(b, y, z);
+    block_give(b, z);
+    gr_reg out = block_matmul(b, "ssm_out", y);
+    block_give(b, y);
+    return out;
+}
