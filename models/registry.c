@@ -15,7 +15,7 @@ extern const struct arch arch_gemma, arch_gemma2, arch_gemma3, arch_granite, arc
     arch_smollm3, arch_starcoder2, arch_stablelm, arch_phi3, arch_glm4, arch_exaone4, arch_seed_oss,
     arch_cohere2, arch_qwen2moe, arch_olmoe;
 extern const struct arch arch_glm4moe, arch_dots1, arch_minimax_m2, arch_afmoe, arch_bailingmoe2;
-    arch_cohere2, arch_qwen2moe, arch_olmoe, arch_lfm2, arch_lfm2moe;
+extern const struct arch arch_lfm2, arch_lfm2moe; /* with mixers beside attention */
 
 // clang-format off
 static const struct arch *const all[] = {

@@ -269,6 +269,23 @@ static int op_delta(struct session *s, const struct gr_node *n, struct err *e) {
     return cu_delta_rows(dev(s)->q, &a, e);
 }
 
+static int not_yet(const struct gr_node *n, struct err *e) {
+    return err_set(e, ERR_USAGE, "CUDA: %s of block %d is not computed on a device yet",
+                   gr_op_name(n->op), n->layer);
+}
+static int op_short_conv(struct session *s, const struct gr_node *n, struct err *e) {
+    (void)s;
+    return not_yet(n, e);
+}
+static int op_mamba2(struct session *s, const struct gr_node *n, struct err *e) {
+    (void)s;
+    return not_yet(n, e);
+}
+static int op_mamba1(struct session *s, const struct gr_node *n, struct err *e) {
+    (void)s;
+    return not_yet(n, e);
+}
+
 static const cuda_fn table[OP_COUNT] = {
 #define OP(id, name, flags, state, ...) [OP_##id] = op_##name,
 #include "models/ops.def"

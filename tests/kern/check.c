@@ -333,6 +333,8 @@ int main(int argc, char **argv) {
     RUN(test_softmax_more);
     RUN(test_rope);
     RUN(test_conv);
+    RUN(test_short_conv);
+    RUN(test_mamba);
     RUN(test_delta);
     RUN(test_gemm);
     RUN(test_gemm_nn);

@@ -211,19 +211,21 @@ static void test_conv(void) {
     struct rng r;
     rng_seed(&r, 15);
     EACH_ISA(k) for (int64_t kw = 1; kw <= 5; kw++) for (int split = 0; split <= TOK; split += 1) {
-        float raw[(TOK + 4) * CH], u[TOK * LD], w[CH * 5], state[4 * CH + PAD];
+        float raw[(TOK + 4) * CH], u[TOK * LD], w[CH * 5], state[4 * CH + PAD], biases[CH];
         const int64_t old = kw - 1, c0 = 2, c1 = 28;
+        const float *bias = split % 2 ? biases : NULL;
         normals(&r, raw, (TOK + old) * CH, 1);
         normals(&r, w, CH * kw, 1);
+        normals(&r, biases, CH, 1);
         poison(state, old * CH);
         memcpy(state, raw, (size_t)(old * CH) * sizeof *raw);
         for (int64_t t = 0; t < TOK; t++)
             for (int64_t c = 0; c < LD; c++) u[t * LD + c] = c < CH ? raw[(t + old) * CH + c] : 77;
-        k.conv_silu(u, LD, w, NULL, state, split, c0, c1, CH, kw);
-        k.conv_silu(u + split * LD, LD, w, NULL, state, TOK - split, c0, c1, CH, kw);
+        k.conv_silu(u, LD, w, bias, state, split, c0, c1, CH, kw);
+        k.conv_silu(u + split * LD, LD, w, bias, state, TOK - split, c0, c1, CH, kw);
         for (int64_t t = 0; t < TOK; t++)
             for (int64_t c = 0; c < LD; c++) {
-                double s = 0, mag = 0;
+                double s = bias && c < CH ? (double)bias[c] : 0, mag = fabs(s);
                 for (int64_t j = 0; j < kw && c < CH; j++) {
                     const double p = (double)w[c * kw + j] * (double)raw[(t + j) * CH + c];
                     s += p;
@@ -242,6 +244,115 @@ static void test_conv(void) {
             CHECK(state[i] == (i % CH >= c0 && i % CH < c1 ? raw[TOK * CH + i] : raw[i]));
         CHECK(intact(state, old * CH));
     }
+}
+
+/* The short convolution: as test_conv, of products, without SiLU, times a factor. */
+static void test_short_conv(void) {
+    enum { CH = 19, TOK = 9, KW = 3 };
+    struct kern k;
+    struct rng r;
+    rng_seed(&r, 18);
+    EACH_ISA(k) for (int split = 0; split <= TOK; split++) {
+        float u[TOK * 3 * CH], w[CH * KW], state[(KW - 1) * CH + PAD], o[TOK * CH + PAD],
+            old[(KW - 1) * CH];
+        const int64_t c0 = 1, c1 = 18;
+        normals(&r, u, TOK * 3 * CH, 1);
+        normals(&r, w, CH * KW, 1);
+        normals(&r, old, (KW - 1) * CH, 1);
+        poison(state, (KW - 1) * CH);
+        poison(o, TOK * CH);
+        memcpy(state, old, sizeof old);
+        k.short_conv(u, 3 * CH, w, state, o, CH, split, c0, c1, CH, KW);
+        k.short_conv(u + split * 3 * CH, 3 * CH, w, state, o + split * CH, CH, TOK - split, c0, c1,
+                     CH, KW);
+        for (int64_t t = 0; t < TOK; t++)
+            for (int64_t c = c0; c < c1; c++) {
+                double s = 0, mag = 0;
+                for (int64_t j = 0; j < KW; j++) {
+                    const int64_t at = t + j - (KW - 1);
+                    const double x =
+                        at < 0 ? (double)old[(at + KW - 1) * CH + c]
+                               : (double)u[at * 3 * CH + c] * (double)u[(at * 3 + 2) * CH + c];
+                    s += (double)w[c * KW + j] * x;
+                    mag += fabs((double)w[c * KW + j] * x);
+                }
+                const double by = (double)u[(t * 3 + 1) * CH + c];
+                near_("short_conv", &k, split, t * CH + c, (double)o[t * CH + c], s * by,
+                      8 * EPS * mag * fabs(by));
+            }
+        CHECK(isnan(o[0]) && isnan(o[CH - 1]) && state[0] == old[0]);
+        CHECK(intact(state, (KW - 1) * CH) && intact(o, TOK * CH));
+    }
+}
+
+/* Mamba: random numbers of the size that models have, against the recurrence in double, all at
+ * once and in two pieces; rows outside [j0, j1) stay. A state is a sum of n_tok terms, an output
+ * one of n; the errors of exp enter every term. */
+static double softplus_(double x) {
+    return x > 20 ? x : log1p(exp(x));
+}
+static void mamba_case(struct rng *r, const struct kern *k, bool first, int64_t n, int64_t split) {
+    enum { ROWS = 11, MAX_N = 128, TOK = 12 };
+    static float s[ROWS * MAX_N + PAD], a[ROWS * MAX_N], b[TOK * 2 * MAX_N], x[TOK * ROWS],
+        dt[TOK * ROWS], o[TOK * ROWS + PAD], skip[ROWS], decay[TOK];
+    static double ds[ROWS * MAX_N];
+    const int64_t j0 = 1, j1 = ROWS - 1, ld = 2 * n;
+    normals(r, s, ROWS * n, 1);
+    normals(r, b, TOK * ld, 1);
+    normals(r, x, TOK * ROWS, 1);
+    normals(r, dt, TOK * ROWS, 2);
+    normals(r, skip, ROWS, 1);
+    for (int64_t i = 0; i < ROWS * n; i++) {
+        a[i] = -rng_f32(r, 0.1f, 4);
+        ds[i] = (double)s[i];
+    }
+    if (!first) /* one step width and decay per token */
+        for (int64_t t = 0; t < TOK; t++) {
+            dt[t] = rng_f32(r, 0, 2);
+            decay[t] = rng_f32(r, 0.1f, 1);
+        }
+    poison(s + ROWS * n, 0);
+    poison(o, TOK * ROWS);
+    for (int piece = 0; piece < 2; piece++) {
+        const int64_t t = piece ? split : 0, m = piece ? TOK - split : split;
+        if (first)
+            k->mamba1_rows(s, a, skip, x + t * ROWS, dt + t * ROWS, o + t * ROWS, ROWS, b + t * ld,
+                           b + t * ld + n, ld, m, n, j0, j1);
+        else
+            k->mamba2_rows(s, b + t * ld, b + t * ld + n, ld, x + t * ROWS, ROWS, o + t * ROWS,
+                           ROWS, decay + t, dt + t, 1, skip[0], m, n, j0, j1);
+    }
+    for (int64_t t = 0; t < TOK; t++)
+        for (int64_t j = j0; j < j1; j++) {
+            const double xj = (double)x[t * ROWS + j];
+            const double d = first ? softplus_((double)dt[t * ROWS + j]) : (double)dt[t];
+            double y = (double)skip[first ? j : 0] * xj, mag = fabs(y);
+            for (int64_t i = 0; i < n; i++) {
+                double *v = &ds[j * n + i];
+                *v *= first ? exp(d * (double)a[j * n + i]) : (double)decay[t];
+                *v += d * xj * (double)b[t * ld + i];
+                y += *v * (double)b[t * ld + n + i];
+                mag += (fabs(*v) + 5) * fabs((double)b[t * ld + n + i]);
+            }
+            near_("mamba output", k, n, t * ROWS + j, (double)o[t * ROWS + j], y, 32 * EPS * mag);
+        }
+    for (int64_t i = 0; i < ROWS * n; i++)
+        near_("mamba state", k, n, i, (double)s[i], ds[i],
+              i / n >= j0 && i / n < j1 ? 64 * EPS * (fabs(ds[i]) + 5) : 0);
+    for (int64_t t = 0; t < TOK; t++) CHECK(isnan(o[t * ROWS]) && isnan(o[t * ROWS + ROWS - 1]));
+    CHECK(intact(s, ROWS * n) && intact(o, TOK * ROWS));
+}
+static void test_mamba(void) {
+    static const int64_t n[] = {8, 12, 16, 64, 128};
+    struct kern k;
+    struct rng r;
+    rng_seed(&r, 19);
+    EACH_ISA(k)
+    for (size_t i = 0; i < sizeof n / sizeof n[0]; i++)
+        for (int64_t split = 0; split <= 12; split += 3) {
+            mamba_case(&r, &k, true, n[i], split);
+            mamba_case(&r, &k, false, n[i], split);
+        }
 }
 
 /* Against the textbook order: decay the state, correct it towards v, read it with q. One token's

@@ -56,6 +56,8 @@ static void test_f32(void) {
     emu_count = (struct emu_count){0};
     test_gemm();
     played("512-bit product", emu_count.fma512);
+    test_short_conv();
+    test_mamba();
     test_delta();
     played("512-bit delta rule", emu_count.fma512);
 }

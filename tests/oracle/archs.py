@@ -235,4 +235,5 @@ def main():
         write_st(out + "/golden.safetensors", {"ids": ("I32", ids), "logits": ("F32", np.ascontiguousarray(l[3::4, ::4]))})
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -134,6 +134,10 @@ static const struct arch_case cases[] = {
     {"afmoe", "afmoe", RMS HEAD ROUTER "attention.sliding_window", {WINDOW, USED, {"\"route_scale\": 1.5", "\"route_scale\": 1.0"}}},
     {"bailingmoe2", "bailingmoe2", RMS HEAD ROUTER "rope.dimension_count vocab_size expert_shared_feed_forward_length expert_group_count",
      {SCALE, USED, {"\"topk_group\": 2", "\"topk_group\": 1"}}},
+    {"lfm2", "lfm2", RMS "rope.freq_base vocab_size shortconv.l_cache", {{"\"rope_theta\": 1000000.0", "\"rope_theta\": 100.0"}}},
+    {"lfm2moe", "lfm2moe",
+     RMS "shortconv.l_cache expert_count expert_used_count expert_feed_forward_length expert_gating_func leading_dense_block_count",
+     {{"\"num_experts_per_tok\": 2", "\"num_experts_per_tok\": 3"}}},
 };
 // clang-format on
 

@@ -13,17 +13,21 @@
 #include "runtime/kv_type.h"
 #include "runtime/session.h"
 #include "tests/check.h"
-#include "tests/unit/golden.h"
+#include "tests/unit/micro.h"
 
 enum { N_SEQS = 8, CTX = 600, MOST_ROWS = 48, N_STEPS = 24 };
 
-/* tok: NULL, or the model whose tokenizer it takes. */
+/* tok: NULL, or the model whose tokenizer it takes, or MICRO for one of tests/golden/archs. */
+static const char MICRO[] = "micro";
 static struct model *open_model(const char *name, const char *tok, const char *type) {
     struct err e = {0};
     struct model *m = NULL;
-    char *src = xasprintf("tests/golden/models/%s", name);
+    const bool micro = tok == MICRO;
+    char *src = xasprintf("tests/golden/%s/%s", micro ? "archs" : "models", name);
     char *from = tok ? xasprintf("tests/golden/models/%s", tok) : NULL;
-    struct convert_opts o = {.src = tok ? golden_edited(src, from, NULL) : src,
+    struct convert_opts o = {.src = micro ? micro_folder(src, NULL)
+                                    : tok ? golden_edited(src, from, NULL)
+                                          : src,
                              .out = tmp_path("m.gguf"),
                              .type = type,
                              .overwrite = true};
@@ -213,7 +217,8 @@ static const struct {
     const char *name, *tok;
 } models[] = {{"qwen2", NULL},     {"qwen3", NULL},          {"qwen3moe", NULL},
               {"qwen35", NULL},    {"qwen35moe", NULL},      {"mistral", NULL},
-              {"gemma4moe", NULL}, {"gemma4e", "gemma4moe"}, {"gemma4dense", "gemma4moe"}};
+              {"gemma4moe", NULL}, {"gemma4e", "gemma4moe"}, {"gemma4dense", "gemma4moe"},
+              {"lfm2", MICRO}};
 
 static int times = 1; /* schedules of each kind; the first argument */
 
