@@ -16,16 +16,11 @@ static const char *const moe_classes[] = {"Lfm2MoeForCausalLM", NULL};
     {"feed_forward_length", "block_ff_dim|intermediate_size", HD_FF, HPF_REQUIRED | HPF_LAYERS, 0}
 static const struct hp_row dense_hp[] = {HP_ROWS, {.slot = -1}};
 static const struct hp_row moe_hp[] = {
-    HP_ROWS, HP_ROWS_EXPERTS,
-    {"leading_dense_block_count", "num_dense_layers", HD_LEAD_DENSE, HPF_ZERO_OK | HPF_KEEP_ZERO, 0},
-    {"expert_gating_func", NULL, HD_SCORE, 0, 2},
-    {.slot = -1},
+    HP_ROWS, HP_ROWS_EXPERTS, HP_ROW_LEAD_DENSE, HP_ROW_GATING(2), {.slot = -1},
 };
 
 #define LAYER(x) "model.layers.%d." x
 #define FFN(gguf, hf, rows, cols, role) {"blk.%d." gguf ".weight", LAYER("feed_forward." hf ".weight"), {rows, cols}, XF_COPY, 0, role, W_DENSE, 0}
-#define EXPERTS(gguf, hf, rows, cols, role) \
-    {"blk.%d." gguf ".weight", LAYER("feed_forward.experts.%e." hf ".weight"), {HD_EXPERTS, rows, cols}, XF_COPY, 0, role, W_MOE, 0}
 #define ROWS \
     ROW_TOKEN_EMBD, ROW_NORM("attn_norm", "operator_norm", XF_COPY), ROW_NORM("ffn_norm", "ffn_norm", XF_COPY),                     \
     ROWS_QKV(HD_ATTN_OUT, XF_COPY),                                                                                                 \
@@ -43,12 +38,8 @@ static const struct hp_row moe_hp[] = {
 static const struct tensor_row dense_tensors[] = {ROWS, ROWS_END};
 static const struct tensor_row moe_tensors[] = {
     ROWS,
-    ROW_MAT("ffn_gate_inp", "feed_forward.gate", HD_EXPERTS, HD_EMBD, ROLE_OTHER, W_MOE, TR_F32),
-    ROW_VEC("exp_probs_b.bias", "feed_forward.expert_bias", HD_EXPERTS, XF_COPY, W_MOE, 0),
-    EXPERTS("ffn_gate_exps", "w1", HD_FF_EXP, HD_EMBD, ROLE_EXP_GATE),
-    EXPERTS("ffn_up_exps", "w3", HD_FF_EXP, HD_EMBD, ROLE_EXP_UP),
-    EXPERTS("ffn_down_exps", "w2", HD_EMBD, HD_FF_EXP, ROLE_EXP_DOWN),
-    ROWS_END,
+    ROW_ROUTER("feed_forward.gate"), ROW_ROUTER_BIAS("feed_forward.expert_bias"),
+    ROWS_EXPERT_MATS("feed_forward.experts", "w1", "w3", "w2"), ROWS_END,
 };
 // clang-format on
 

@@ -161,7 +161,7 @@ static const struct { const char *part; enum role role; } named_roles[] = {
     {"token_embd.weight", ROLE_TOKEN_EMBD}, {"attn_output.weight", ROLE_ATTN_OUTPUT}, {"attn_qkv.weight", ROLE_ATTN_QKV},
     {"attn_kv_b.weight", ROLE_ATTN_V}, {"attn_v.weight", ROLE_ATTN_V}, {"attn_k.weight", ROLE_ATTN_K}, {"attn_q.weight", ROLE_ATTN_Q},
     {"attn_gate.weight", ROLE_ATTN_GATE}, {"ssm_alpha.weight", ROLE_SSM_ALPHA}, {"ssm_beta.weight", ROLE_SSM_BETA},
-    {"ssm_out.weight", ROLE_SSM_OUT}, {"ffn_gate_up_exps.weight", ROLE_EXP_GATE_UP}, {"ffn_down_exps.weight", ROLE_EXP_DOWN},
+    {"ssm_out.weight", ROLE_SSM_OUT}, {"shortconv.out_proj.weight", ROLE_SSM_OUT}, {"ssm_in.weight", ROLE_SSM_IN}, {"shortconv.in_proj.weight", ROLE_SSM_IN}, {"ffn_gate_up_exps.weight", ROLE_EXP_GATE_UP}, {"ffn_down_exps.weight", ROLE_EXP_DOWN},
     {"ffn_gate_exps.weight", ROLE_EXP_GATE}, {"ffn_up_exps.weight", ROLE_EXP_UP}, {"ffn_down_shexp.weight", ROLE_SHEXP_DOWN},
     {"ffn_gate_shexp.weight", ROLE_SHEXP_GATE}, {"ffn_up_shexp.weight", ROLE_SHEXP_UP}, {"ffn_down", ROLE_FFN_DOWN},
     {"ffn_gate", ROLE_FFN_GATE}, {"ffn_up", ROLE_FFN_UP},
@@ -222,6 +222,16 @@ static int64_t key_max(const struct gguf *g, const char *arch, const char *key) 
     return best;
 }
 
+/* An array whose first number is 0: the field's rules by heads look at block 0, where a hybrid has
+ * none. */
+static bool starts_at_zero(const struct gguf *g, const char *arch, const char *key) {
+    char name[160];
+    if (snprintf(name, sizeof name, "%s.%s", arch, key) >= (int)sizeof name) return false;
+    const struct gguf_kv *kv = gguf_find(g, name);
+    return kv && kv->type == GV_ARR && (kv->elem == GV_U32 || kv->elem == GV_I32) && kv->count &&
+           gguf_kv_i64(kv, 0) == 0;
+}
+
 void recipe_model_from(struct recipe_model *m, const struct gguf *g) {
     const char *arch = gguf_str_or(g, "general.architecture", "");
     *m = (struct recipe_model){.arch = arch_find(arch)};
@@ -230,6 +240,7 @@ void recipe_model_from(struct recipe_model *m, const struct gguf *g) {
     m->heads = key_max(g, arch, "attention.head_count");
     m->kv_heads = key_max(g, arch, "attention.head_count_kv");
     if (m->kv_heads == 0) m->kv_heads = m->heads;
+    if (starts_at_zero(g, arch, "attention.head_count_kv")) m->kv_heads = 0;
     m->experts = key_max(g, arch, "expert_count");
     m->experts_used = key_max(g, arch, "expert_used_count");
     m->tied = gguf_find_tensor(g, "output.weight") == NULL;
@@ -286,10 +297,11 @@ static bool in_class(enum cls want, enum role role, bool several) {
         enum role role;
         enum cls cls; /* beside role_class and CLS_ACTIVE */
     } fine[] = {
-        {ROLE_ATTN_V, CLS_ATTN_V},    {ROLE_SSM_OUT, CLS_SSM_OUT},  {ROLE_SSM_ALPHA, CLS_AB},
-        {ROLE_SSM_BETA, CLS_AB},      {ROLE_SHEXP_GATE, CLS_SHEXP}, {ROLE_SHEXP_UP, CLS_SHEXP},
-        {ROLE_SHEXP_DOWN, CLS_SHEXP}, {ROLE_ATTN_Q, CLS_ACTIVE},    {ROLE_ATTN_K, CLS_ACTIVE},
-        {ROLE_ATTN_QKV, CLS_ACTIVE},  {ROLE_ATTN_GATE, CLS_ACTIVE}, {ROLE_ATTN_OUTPUT, CLS_ACTIVE}};
+        {ROLE_ATTN_V, CLS_ATTN_V},     {ROLE_SSM_OUT, CLS_SSM_OUT},  {ROLE_SSM_IN, CLS_ACTIVE},
+        {ROLE_SSM_ALPHA, CLS_AB},      {ROLE_SSM_BETA, CLS_AB},      {ROLE_SHEXP_GATE, CLS_SHEXP},
+        {ROLE_SHEXP_UP, CLS_SHEXP},    {ROLE_SHEXP_DOWN, CLS_SHEXP}, {ROLE_ATTN_Q, CLS_ACTIVE},
+        {ROLE_ATTN_K, CLS_ACTIVE},     {ROLE_ATTN_QKV, CLS_ACTIVE},  {ROLE_ATTN_GATE, CLS_ACTIVE},
+        {ROLE_ATTN_OUTPUT, CLS_ACTIVE}};
     if (role_class[role] == want || (want == CLS_EXPS && several)) return true;
     for (size_t i = 0; i < COUNT_OF(fine); i++)
         if (fine[i].role == role) return want == CLS_ACTIVE || fine[i].cls == want;

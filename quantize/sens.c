@@ -25,13 +25,14 @@ struct prior {
     double kld;
 };
 static const struct prior priors[] = {
-    {ROLE_OUTPUT, .1349},       {ROLE_TOKEN_EMBD, .0309},  {ROLE_EXP_DOWN, .00328},
-    {ROLE_EXP_UP, .00575},      {ROLE_EXP_GATE, .00575},   {ROLE_EXP_GATE_UP, .00575},
-    {ROLE_SSM_OUT, .00377},     {ROLE_ATTN_QKV, .00372},   {ROLE_ATTN_GATE, .00286},
-    {ROLE_ATTN_OUTPUT, .00459}, {ROLE_ATTN_Q, .00344},     {ROLE_ATTN_V, .00276},
-    {ROLE_ATTN_K, .00184},      {ROLE_SHEXP_GATE, .00261}, {ROLE_SHEXP_UP, .00261},
-    {ROLE_SHEXP_DOWN, .00261},  {ROLE_SSM_ALPHA, .00223},  {ROLE_SSM_BETA, .00223},
-    {ROLE_FFN_GATE, .00575},    {ROLE_FFN_UP, .00575},     {ROLE_FFN_DOWN, .00328}};
+    {ROLE_OUTPUT, .1349},     {ROLE_TOKEN_EMBD, .0309},   {ROLE_EXP_DOWN, .00328},
+    {ROLE_EXP_UP, .00575},    {ROLE_EXP_GATE, .00575},    {ROLE_EXP_GATE_UP, .00575},
+    {ROLE_SSM_IN, .00372},    {ROLE_SSM_OUT, .00377},     {ROLE_ATTN_QKV, .00372},
+    {ROLE_ATTN_GATE, .00286}, {ROLE_ATTN_OUTPUT, .00459}, {ROLE_ATTN_Q, .00344},
+    {ROLE_ATTN_V, .00276},    {ROLE_ATTN_K, .00184},      {ROLE_SHEXP_GATE, .00261},
+    {ROLE_SHEXP_UP, .00261},  {ROLE_SHEXP_DOWN, .00261},  {ROLE_SSM_ALPHA, .00223},
+    {ROLE_SSM_BETA, .00223},  {ROLE_FFN_GATE, .00575},    {ROLE_FFN_UP, .00575},
+    {ROLE_FFN_DOWN, .00328}};
 
 static double prior_of(const struct sens *s, const struct sens_group *g) {
     double kld = .003, n = (double)max_i64(1, s->model.n_blocks - s->model.n_mtp), layer = 1;
@@ -359,6 +360,7 @@ bool sens_allowed(const struct sens *s, int group, enum qtype type, uint64_t bud
     case ROLE_SSM_ALPHA:
         floor = qtype_bpw(QT_Q8_0);
         break;
+    case ROLE_SSM_IN:
     case ROLE_SSM_OUT:
     case ROLE_ATTN_Q:
     case ROLE_ATTN_K:
