@@ -141,7 +141,7 @@ struct hparams {
     /* The same of layers with a window, where rows with HPF_WINDOWED gave them; 0: as d[], f[]. */
     int64_t d_windowed[HD_COUNT];
     double f_windowed[HF_COUNT];
-    bool own[HD_COUNT]; /* layer[] got the numbers of this slot one by one */
+    bool own[HD_COUNT];                   /* layer[] got the numbers of this slot one by one */
     struct layer_hp layer[HP_MAX_LAYERS]; /* trunk, then MTP blocks */
     float far[HP_MAX_PAIRS],
         near[HP_MAX_PAIRS]; /* HD_LONG's divisors; known while converting only */
