@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "core/mem.h"
+#include "core/num.h"
 #include "kernels/bench.h"
 #include "kernels/cuda/cuda.h"
 
@@ -203,50 +204,57 @@ static void bench_type(enum qtype t) {
 
 /* ---- attention of few tokens ---- */
 
-struct attn_job {
-    struct cu_attn a;
-    uint64_t n_bytes; /* of keys, and of values, of a layer */
-};
 static void call_attn(const void *arg, int i) {
-    const struct attn_job *j = arg;
-    struct cu_attn a = j->a;
-    a.k.data = (uint8_t *)a.k.data + (uint64_t)(i % CALLS) * 2 * j->n_bytes;
-    a.v.data = (uint8_t *)a.k.data + j->n_bytes;
-    must((cu_attn_is_few(&a) ? cu_attn_few : cu_attn_many)(st, &a, &e));
+    struct cu_attn a = *(const struct cu_attn *)arg;
+    a.slot = i % CALLS;
+    must((a.rows.longest <= cu_attn_few_rows(&a) ? cu_attn_few : cu_attn_many)(st, &a, &e));
+}
+/* The table of one sequence of n tokens in CALLS layers, whose pages lie one behind the other. */
+static void put_pages(void **table, uint8_t *cache, int64_t n, uint64_t page_bytes) {
+    const int64_t n_pages = div_up(n, CU_PAGE);
+    void **host = xcalloc((size_t)(n_pages * CALLS), sizeof *host);
+    for (int64_t i = 0; i < n_pages * CALLS; i++)
+        host[i] = cache + (uint64_t)(i % CALLS * n_pages + i / CALLS) * page_bytes;
+    must(cu_upload(st, table, host, (uint64_t)(n_pages * CALLS) * sizeof *host, &e));
+    must(cu_sync(st, &e));
+    free(host);
 }
 /* Eight layers' caches, and as many parts as a session takes. */
 static void bench_attn(int n_sm) {
     const int64_t deep[] = {4096, 32768, 131072, 262144}, heads = 16, kv_heads = 2, dim = 256;
     static const enum qtype types[] = {QT_F16, QT_Q8_0, QT_Q4_0};
     const int64_t most = small ? 40 : deep[3], parts = n_sm / kv_heads;
-    const uint64_t n_bytes = (uint64_t)(CALLS * 2 * kv_heads * most) * qtype_row_bytes(QT_F16, dim);
+    const int64_t n_pages = div_up(most, CU_PAGE);
+    const uint64_t n_bytes =
+        (uint64_t)(CALLS * 2 * kv_heads * n_pages * CU_PAGE) * qtype_row_bytes(QT_F16, dim);
     uint8_t *cache = device(n_bytes);
-    int32_t *pos = device(sizeof *pos);
-    struct attn_job j = {.a = {.n_heads = heads,
-                               .n_kv_heads = kv_heads,
-                               .head_dim = dim,
-                               .scale = 0.0625f,
-                               .pos = pos,
-                               .fast = true,
-                               .q = floats(CU_FEW * heads * dim),
-                               .out = device((uint64_t)(CU_FEW * heads * dim) * 4),
-                               .n_splits = parts}};
-    j.a.part = device((uint64_t)(CU_FEW * heads * parts * (dim + 2)) * 4);
+    void **table = device((uint64_t)(n_pages * CALLS) * sizeof *table);
+    struct cu_seg *seg = device(sizeof *seg);
+    struct cu_attn a = {.n_heads = heads,
+                        .n_kv_heads = kv_heads,
+                        .head_dim = dim,
+                        .scale = 0.0625f,
+                        .n_slots = CALLS,
+                        .fast = true,
+                        .q = floats(CU_FEW * heads * dim),
+                        .out = device((uint64_t)(CU_FEW * heads * dim) * 4),
+                        .n_splits = parts};
+    a.part = device((uint64_t)(CU_FEW * heads * parts * (dim + 2)) * 4);
     must(cu_fill(st, cache, 0x31, n_bytes, &e)); /* ordinary codes and scales */
     for (size_t t = 0; t < sizeof types / sizeof types[0]; t++)
         for (size_t i = 0; i < (small ? 1 : sizeof deep / sizeof deep[0]); i++)
             for (int64_t n_tok = 1; n_tok <= 4; n_tok += 3)
                 for (int few = 0; few < 2; few++) {
                     const int64_t n = small ? most : deep[i];
-                    const int32_t last = (int32_t)(n - n_tok);
-                    must(cu_upload(st, pos, &last, sizeof last, &e));
-                    j.a.k.type = j.a.v.type = types[t];
-                    j.a.k.data = cache;
-                    j.a.n_ctx = n;
-                    j.a.n_tok = n_tok;
-                    j.a.fast_few = few;
-                    j.n_bytes = (uint64_t)(kv_heads * n) * qtype_row_bytes(types[t], dim);
-                    const double us = time_us(call_attn, &j, CALLS);
+                    const struct cu_seg host = {
+                        .page = table, .pos = (int32_t)(n - n_tok), .n = (int32_t)n_tok};
+                    const uint64_t row = 2 * (uint64_t)kv_heads * qtype_row_bytes(types[t], dim);
+                    put_pages(table, cache, n, CU_PAGE * row);
+                    must(cu_upload(st, seg, &host, sizeof host, &e));
+                    a.k_type = a.v_type = types[t];
+                    a.rows = (struct cu_rows_of){seg, 1, n_tok};
+                    a.fast_few = few;
+                    const double us = time_us(call_attn, &a, CALLS);
                     printf("%s\n  {\"kernel\": \"attention\", \"by\": \"%s\", \"type\": \"%s\", "
                            "\"keys\": %" PRId64 ", \"tokens\": %" PRId64
                            ", \"us\": %.3f, \"cache_gb_per_s\": %.1f}",
@@ -254,7 +262,7 @@ static void bench_attn(int n_sm) {
                            few          ? "tensor cores in parts"
                            : n_tok == 1 ? "CUDA cores in parts"
                                         : "tensor cores, 64 rows",
-                           qtype_name(types[t]), n, n_tok, us, 2 * (double)j.n_bytes / us * 1e-3);
+                           qtype_name(types[t]), n, n_tok, us, (double)n * (double)row / us * 1e-3);
                 }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* runtime/backend.h - what a device does for a session. session.c checks the caller's arguments,
- * cuts tokens into passes and counts positions; memory and arithmetic are the backend's. Internal
+ * puts rows into passes and counts positions; memory and arithmetic are the backend's. Internal
  * to runtime/. */
 #ifndef HONE_RUNTIME_BACKEND_H
 #define HONE_RUNTIME_BACKEND_H
@@ -12,16 +12,14 @@
 
 struct backend {
     const char *name;
-    /* All memory of the session, counted in s->n_bytes; options and the shapes of cache and state
-     * are there. */
+    /* All memory of the session but what sequences keep, counted in s->n_bytes; options and the
+     * shapes of cache and state are there. A device puts its memory in s->cache.mem. */
     int (*open)(struct session *s, struct err *e);
     void (*close)(struct session *s); /* also of a session whose open failed */
-    void (*reset)(struct session *s); /* states zero */
     void (*use)(struct session *s);   /* other weights in s->m (session_use); NULL: nothing to do */
-    bool paged;                       /* sequences keep their memory in pages of s->cache */
-    /* Tokens s->ids [s->n_tok], at most n_ubatch, of the segments s->seg; one segment where
-     * sequences are not paged. hidden: NULL or all rows that enter the head; logits: NULL or those
-     * of the last row. */
+    bool on_device; /* s->cache.mem is a device's; convolutions keep rings (runtime/state.h) */
+    /* Tokens s->ids [s->n_tok], at most n_ubatch, of the segments s->seg. hidden: NULL or all rows
+     * that enter the head; logits: NULL or those of the last row. */
     int (*pass)(struct session *s, float *hidden, float *logits, struct err *e);
     /* Copies rows [first, first + n) of the last pass that enter the head. */
     int (*rows)(struct session *s, int64_t first, int64_t n, float *hidden, struct err *e);
@@ -40,11 +38,6 @@ struct backend {
     int (*sum_save)(struct session *s, session_sum_fn fn, void *ud, struct err *e);
     int (*sum_load)(struct session *s, session_sum_give fn, void *ud, struct err *e);
     int (*sum_end)(struct session *s, session_sum_fn fn, void *ud, struct err *e);
-    /* Where sequences are not paged: the recurrent states and the first n_kv tokens of the cache,
-     * in a form of the backend's own. restore reports a failure at the next pass. */
-    uint64_t (*state_bytes)(const struct session *s, int64_t n_kv);
-    int (*save)(const struct session *s, int64_t n_kv, uint8_t *to, struct err *e);
-    void (*restore)(struct session *s, int64_t n_kv, const uint8_t *from);
 };
 extern const struct backend backend_cpu, backend_cuda;
 

@@ -170,11 +170,6 @@ void exec_free(struct session *s) {
     memset(s->act_buf, 0, sizeof s->act_buf);
 }
 
-/* The sequences are all that is kept. */
-static void cpu_reset(struct session *s) {
-    (void)s;
-}
-
 static int cpu_head(struct session *s, const float *hidden, int64_t n, float *logits,
                     struct err *e) {
     (void)e;
@@ -211,9 +206,7 @@ const struct backend backend_cpu = {
     .name = "cpu",
     .open = cpu_open,
     .close = exec_free,
-    .reset = cpu_reset,
     .pass = cpu_pass,
     .rows = cpu_rows,
     .head = cpu_head,
-    .paged = true,
 };

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /* runtime/backend_cuda.c - a session on a GPU: its memory (exec_cuda_plan.c says how much), passes,
- * head, snapshots.
+ * head.
  *
- * A single token without observers is captured once, together with its head, and replayed: position
- * and token id are read from device memory; the CPU's experts run between pieces of it. Everything
- * else queues its launches anew. */
+ * A single token without observers is captured once, together with its head, and replayed: token
+ * id, position and sequence are read from device memory; the CPU's experts run between pieces of
+ * it. Everything else queues its launches anew. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,42 +26,16 @@ static bool has_kv_type(const struct kv_type *t) {
     return (t->flags & KV_ON_CUDA) != 0;
 }
 
-static int alloc_kv(struct session *s, struct err *e) {
-    struct cuda *d = dev(s);
+static int check_kv(const struct session *s, struct err *e) {
     for (int i = 0; i < s->cache.kv.n_slots; i++) {
         const struct kv_slot *c = &s->cache.kv.slot[i];
-        uint64_t rows = (uint64_t)(c->n_heads * s->cache.kv.n_ctx);
-        if (!rows) continue;
-        if (!has_kv_type(c->kt) || !has_kv_type(c->vt))
-            return err_set(e, ERR_USAGE,
-                           "a cache of type %s/%s does not exist on CUDA: use f32, f16, q8_0 or "
-                           "q4_0, or --device cpu",
-                           c->kt->name, c->vt->name);
-        TRY(cu_buf_new(&d->kv[i].kb, d->ctx, rows * c->k_row, "KV cache", e));
-        TRY(cu_buf_new(&d->kv[i].vb, d->ctx, rows * c->v_row, "KV cache", e));
-        d->kv[i].k = (struct cu_kv){c->kt->type, cu_buf_ptr(d->kv[i].kb)};
-        d->kv[i].v = (struct cu_kv){c->vt->type, cu_buf_ptr(d->kv[i].vb)};
+        if (!c->n_heads || (has_kv_type(c->kt) && has_kv_type(c->vt))) continue;
+        return err_set(e, ERR_USAGE,
+                       "a cache of type %s/%s does not exist on CUDA: use f32, f16, q8_0 or "
+                       "q4_0, or --device cpu",
+                       c->kt->name, c->vt->name);
     }
     return 0;
-}
-
-static int zero_states(struct session *s, struct err *e) {
-    struct cuda *d = dev(s);
-    for (int i = 0; i < s->cache.rec.n_slots; i++)
-        TRY(cu_fill(d->q, cu_buf_ptr(d->rec[i].buf), 0, cu_buf_bytes(d->rec[i].buf), e));
-    return 0;
-}
-
-static int alloc_rec(struct session *s, struct err *e) {
-    struct cuda *d = dev(s);
-    for (int i = 0; i < s->cache.rec.n_slots; i++) {
-        struct cuda_rec *r = &d->rec[i];
-        TRY(cu_buf_new(&r->buf, d->ctx, (uint64_t)(r->n_ring + r->n_delta) * sizeof(float),
-                       "recurrent state", e));
-        r->delta = cu_buf_ptr(r->buf);
-        r->ring = r->delta + r->n_delta;
-    }
-    return zero_states(s, e);
 }
 
 static int alloc_all(struct session *s, struct err *e) {
@@ -72,15 +46,12 @@ static int alloc_all(struct session *s, struct err *e) {
     TRY(cu_buf_new(&d->work, d->ctx, p.work, "activations", e));
     exec_cuda_lay_out(s, cu_buf_ptr(d->reg_buf), cu_buf_ptr(d->work));
     TRY(cu_fill(d->q, d->arrived, 0, CUDA_ARRIVED * sizeof(int32_t), e));
-    TRY(alloc_kv(s, e));
-    TRY(alloc_rec(s, e));
     TRY(exec_cuda_stream_open(s, e));
     TRY(cu_reserve(d->q, p.scratch, e));
-    s->n_bytes += p.needed - p.stage - p.others;
+    s->n_bytes += p.needed - p.stage - p.others - p.kv - p.rec;
     void *host = NULL;
-    TRY(cu_host_new(&host, d->ctx, (uint64_t)(s->o.n_ubatch + 64) * sizeof(int32_t), "token ids",
-                    e));
-    d->host_ids = host;
+    TRY(cu_host_new(&host, d->ctx, exec_cuda_rows_bytes(s->o.n_ubatch), "rows", e));
+    d->host_rows = host;
     TRY(cu_host_new(&host, d->ctx, (uint64_t)s->g->weight[s->g->output].ne[1] * sizeof(float),
                     "logits", e));
     d->host_logits = host;
@@ -101,8 +72,6 @@ static int cuda_open(struct session *s, struct err *e) {
     s->dev = d;
     d->exact = s->o.act == ACT_F32;
     d->w = xcalloc((size_t)s->g->n_weights + 1, sizeof *d->w);
-    d->kv = xcalloc((size_t)s->cache.kv.n_slots + 1, sizeof *d->kv);
-    d->rec = xcalloc((size_t)s->cache.rec.n_slots + 1, sizeof *d->rec);
     d->reg = xcalloc((size_t)s->g->n_regs + 1, sizeof *d->reg);
     d->q8 = xcalloc((size_t)s->g->n_regs + 1, sizeof *d->q8);
     d->q8_at = xcalloc((size_t)s->g->n_regs + 1, sizeof *d->q8_at);
@@ -115,6 +84,8 @@ static int cuda_open(struct session *s, struct err *e) {
     TRY(cu_use_wgmma(d->q, (d->fuse & CUDA_WGMMA) != 0 && !d->exact, e));
     TRY(cu_get_info(d->ctx, &d->info, e));
     d->n_splits = choose_splits(s);
+    TRY(check_kv(s, e));
+    exec_cuda_own_cache(s);
     exec_cuda_find_uses(s);
     TRY(alloc_all(s, e));
     TRY(exec_cuda_refresh(s, true, e));
@@ -127,24 +98,17 @@ static void cuda_close(struct session *s) {
     if (!d) return;
     exec_cuda_drop_step(d);
     exec_cuda_forget_all(s);
-    for (int i = 0; i < s->cache.kv.n_slots; i++) {
-        cu_buf_free(d->kv[i].kb);
-        cu_buf_free(d->kv[i].vb);
-    }
-    for (int i = 0; i < s->cache.rec.n_slots; i++) cu_buf_free(d->rec[i].buf);
     cu_buf_free(d->reg_buf);
     cu_buf_free(d->work);
     exec_cuda_stream_close(s);
     cu_buf_free(d->stage);
-    cu_host_free(d->ctx, d->host_ids);
+    cu_host_free(d->ctx, d->host_rows);
     cu_host_free(d->ctx, d->host_logits);
     cu_host_free(d->ctx, d->host_best);
     exec_cuda_sum_free(s);
     cu_stream_free(d->q);
     cu_close(d->ctx);
     free(d->w);
-    free(d->kv);
-    free(d->rec);
     free(d->reg);
     free(d->q8);
     free(d->q8_at);
@@ -153,16 +117,6 @@ static void cuda_close(struct session *s) {
     exec_free(s);
     free(d);
     s->dev = NULL;
-}
-
-/* For calls that cannot report: the next pass does. */
-static void keep_error(struct cuda *d, int rc, const struct err *e) {
-    if (rc && !d->lost.code) d->lost = *e;
-}
-
-static void cuda_reset(struct session *s) {
-    struct err e;
-    keep_error(dev(s), zero_states(s, &e), &e);
 }
 
 /* ---- passes ---- */
@@ -270,9 +224,7 @@ static int cuda_pass(struct session *s, float *hidden, float *logits, struct err
         return (int)e->code;
     }
     TRY(exec_cuda_refresh(s, false, e));
-    d->host_ids[0] = (int32_t)s->own->pos;
-    memcpy(d->host_ids + 64, s->ids, (size_t)s->n_tok * sizeof *s->ids);
-    TRY(cu_upload(d->q, d->pos, d->host_ids, (uint64_t)(s->n_tok + 64) * sizeof *s->ids, e));
+    TRY(exec_cuda_rows(s, e));
     const bool head = logits || s->best;
     if (s->n_tok == 1 && head && !s->first_block && !s->hidden_in && !s->see && !s->see_hidden &&
         !s->see_route)
@@ -287,7 +239,7 @@ static int cuda_pass(struct session *s, float *hidden, float *logits, struct err
     uint64_t n_logits = (uint64_t)s->g->weight[s->g->output].ne[1] * sizeof *logits;
     if (logits) TRY(cu_download(d->q, d->host_logits, d->logits, n_logits, e));
     if (s->best) TRY(exec_cuda_find_best(s, e));
-    TRY(cu_sync(d->q, e)); /* host_ids are free again */
+    TRY(cu_sync(d->q, e)); /* host_rows are free again */
     if (logits) memcpy(logits, d->host_logits, n_logits);
     return s->best ? exec_cuda_take_best(s, e) : 0;
 }
@@ -299,72 +251,10 @@ static int cuda_rows(struct session *s, int64_t first, int64_t n, float *hidden,
     return cu_sync(dev(s)->q, e);
 }
 
-/* ---- snapshots ---- */
-
-/* Ranges of device memory that belong to the sequence, in a fixed order. */
-typedef int (*range_fn)(struct cuda *d, void *host, void *p, uint64_t n, struct err *e);
-static int walk_plane(struct cuda *d, const struct kv_slot *c, int64_t n_ctx, int64_t pos,
-                      const struct cu_kv *kv, uint64_t row, uint8_t **at, range_fn fn,
-                      struct err *e) {
-    bool blocks = qtype_info(kv->type)->block_elems > 1;
-    uint64_t scales = blocks ? (uint64_t)(c->k_dim / 32) * sizeof(uint16_t) : 0,
-             codes = row - scales;
-    uint8_t *p = kv->data, *q = p + codes * (uint64_t)(c->n_heads * n_ctx);
-    for (int64_t h = 0; h < c->n_heads; h++) {
-        TRY(fn(d, *at, p + codes * (uint64_t)(h * n_ctx), codes * (uint64_t)pos, e));
-        *at += codes * (uint64_t)pos;
-        TRY(fn(d, *at, q + scales * (uint64_t)(h * n_ctx), scales * (uint64_t)pos, e));
-        *at += scales * (uint64_t)pos;
-    }
-    return 0;
-}
-static int walk_state(const struct session *s, int64_t n_kv, uint8_t *at, range_fn fn,
-                      struct err *e) {
-    struct cuda *d = dev(s);
-    for (int i = 0; i < s->cache.kv.n_slots; i++) {
-        const struct kv_slot *c = &s->cache.kv.slot[i];
-        if (!c->n_heads) continue;
-        TRY(walk_plane(d, c, s->cache.kv.n_ctx, n_kv, &d->kv[i].k, c->k_row, &at, fn, e));
-        TRY(walk_plane(d, c, s->cache.kv.n_ctx, n_kv, &d->kv[i].v, c->v_row, &at, fn, e));
-    }
-    for (int i = 0; i < s->cache.rec.n_slots; i++) {
-        uint64_t n = (uint64_t)(d->rec[i].n_ring + d->rec[i].n_delta) * sizeof(float);
-        TRY(fn(d, at, d->rec[i].delta, n, e));
-        at += n;
-    }
-    return cu_sync(d->q, e);
-}
-static int range_save(struct cuda *d, void *host, void *p, uint64_t n, struct err *e) {
-    return n ? cu_download(d->q, host, p, n, e) : 0;
-}
-static int range_load(struct cuda *d, void *host, void *p, uint64_t n, struct err *e) {
-    return n ? cu_upload(d->q, p, host, n, e) : 0;
-}
-
-static uint64_t cuda_state_bytes(const struct session *s, int64_t n_kv) {
-    const struct cuda *d = dev(s);
-    uint64_t n = 0;
-    for (int i = 0; i < s->cache.rec.n_slots; i++)
-        n += (uint64_t)(d->rec[i].n_ring + d->rec[i].n_delta) * sizeof(float);
-    for (int i = 0; i < s->cache.kv.n_slots; i++)
-        n += (uint64_t)(s->cache.kv.slot[i].n_heads * n_kv) *
-             (s->cache.kv.slot[i].k_row + s->cache.kv.slot[i].v_row);
-    return n;
-}
-static int cuda_save(const struct session *s, int64_t n_kv, uint8_t *to, struct err *e) {
-    return walk_state(s, n_kv, to, range_save, e);
-}
-static void cuda_restore(struct session *s, int64_t n_kv, const uint8_t *from) {
-    struct err e;
-    uint8_t *at = (uint8_t *)(uintptr_t)from; /* range_load reads it only */
-    keep_error(dev(s), walk_state(s, n_kv, at, range_load, &e), &e);
-}
-
 const struct backend backend_cuda = {
     .name = "cuda",
     .open = cuda_open,
     .close = cuda_close,
-    .reset = cuda_reset,
     .use = exec_cuda_forget,
     .pass = cuda_pass,
     .rows = cuda_rows,
@@ -379,7 +269,5 @@ const struct backend backend_cuda = {
     .sum_save = exec_cuda_sum_save,
     .sum_load = exec_cuda_sum_load,
     .sum_end = exec_cuda_sum_end,
-    .state_bytes = cuda_state_bytes,
-    .save = cuda_save,
-    .restore = cuda_restore,
+    .on_device = true,
 };

@@ -23,7 +23,7 @@ int eval_windows_open(struct eval_windows *w, struct session *s, int64_t n_tok, 
     const struct tok *tok = session_model(s)->tok;
     *w = (struct eval_windows){.s = s, .n_tok = n_tok, .now = 1, .most = 1, .bos = -1};
     if (bos && tok && tok_add_bos(tok)) w->bos = (int32_t)tok_special(tok, TS_BOS);
-    if (session_can_batch(s) && ranks_n() == 1)
+    if (strcmp(session_device(s), "cpu") == 0 && ranks_n() == 1)
         w->most = (int)max_i64(1, min_i64(session_get_opts(s)->n_ubatch, EVAL_PIECE) / n_tok);
     if (w->most == 1) return 0;
     w->row = xcalloc((size_t)(w->most * n_tok), sizeof *w->row);

@@ -196,9 +196,9 @@ static bool is_unusual(const struct cu_attn *a) {
 }
 static struct cu_attn attn_args(struct session *s, const struct gr_node *n) {
     struct cuda *d = dev(s);
-    struct cu_attn a = {.k = d->kv[n->slot].k,
-                        .v = d->kv[n->slot].v,
-                        .n_ctx = s->cache.kv.n_ctx,
+    const struct kv_slot *kv = &s->cache.kv.slot[n->slot];
+    struct cu_attn a = {.k_type = kv->kt->type,
+                        .v_type = kv->vt->type,
                         .n_heads = n->attn.n_heads,
                         .n_kv_heads = n->attn.n_kv_heads,
                         .head_dim = n->attn.head_dim,
@@ -206,15 +206,20 @@ static struct cu_attn attn_args(struct session *s, const struct gr_node *n) {
                         .scale = n->attn.scale,
                         .softcap = n->attn.softcap,
                         .sink = vec(s, n->attn.sinks),
-                        .pos = d->pos,
+                        .slot = n->slot,
+                        .n_slots = s->cache.kv.n_slots,
                         .n_tok = s->n_tok,
+                        .all_segs = d->seg,
+                        .row_pos = d->pos,
+                        .row_seg = d->of,
                         .fast = !d->exact && (d->fuse & CUDA_MMA_ATTN) != 0,
                         .fast_few = !d->exact && (d->fuse & CUDA_MMA_FEW) != 0,
                         .q = d->reg[n->src[0]],
                         .out = d->reg[n->dst],
                         .n_splits = d->n_splits,
                         .part = d->part};
-    if (!is_unusual(&a) && cu_attn_is_few(&a) && n->attn.head_dim % 32 == 0)
+    const bool all_few = exec_cuda_seg(s, s->n_segs - 1)->n <= cu_attn_few_rows(&a);
+    if (!is_unusual(&a) && all_few && n->attn.head_dim % 32 == 0)
         a.out_q = exec_cuda_copy_of(s, n->dst);
     if (n->src[1] != GR_NONE) {
         a.new_k = d->reg[n->src[1]];
@@ -222,9 +227,15 @@ static struct cu_attn attn_args(struct session *s, const struct gr_node *n) {
     }
     return a;
 }
-static int attend(struct session *s, const struct cu_attn *a, struct err *e) {
+/* Short segments, as many at a time as the partial sums have room for; then the others. */
+static int attend(struct session *s, struct cu_attn *a, struct err *e) {
+    const int64_t few = cu_attn_few_rows(a);
+    int at = 0;
     if (is_unusual(a)) return cu_attn_any(dev(s)->q, a, e);
-    return cu_attn_is_few(a) ? cu_attn_few(dev(s)->q, a, e) : cu_attn_many(dev(s)->q, a, e);
+    while (a->rows = exec_cuda_next(s, &at, few, CU_FEW), a->rows.n_segs)
+        TRY(cu_attn_few(dev(s)->q, a, e));
+    a->rows = exec_cuda_next(s, &at, INT64_MAX, INT64_MAX);
+    return cu_attn_many(dev(s)->q, a, e);
 }
 static int op_attn(struct session *s, const struct gr_node *n, struct err *e) {
     struct cu_attn a = attn_args(s, n);
@@ -234,17 +245,16 @@ static int op_attn(struct session *s, const struct gr_node *n, struct err *e) {
 
 static struct cu_delta conv_args(struct session *s, const struct gr_node *n) {
     struct cuda *d = dev(s);
-    return (struct cu_delta){.n_tok = s->n_tok,
+    int at = 0;
+    return (struct cu_delta){.rows = exec_cuda_next(s, &at, INT64_MAX, INT64_MAX),
                              .u = d->reg[n->dst],
                              .conv = vec(s, n->conv.weight),
-                             .ring = d->rec[n->slot].ring,
-                             .taps = s->g->weight[n->conv.weight].ne[0],
-                             .pos = d->pos};
+                             .ring_at = s->cache.rec.slot[n->slot].at,
+                             .taps = s->g->weight[n->conv.weight].ne[0]};
 }
 static void delta_args(struct session *s, const struct gr_node *n, struct cu_delta *a) {
+    const struct rec_slot *rec = &s->cache.rec.slot[n->slot];
     struct cuda *d = dev(s);
-    a->n_tok = s->n_tok;
-    a->chunked = !d->exact && (d->fuse & CUDA_CHUNKS) != 0;
     a->n_v_heads = n->delta.n_v_heads;
     a->n_k_heads = n->delta.n_k_heads;
     a->k_dim = n->delta.k_dim;
@@ -256,7 +266,7 @@ static void delta_args(struct session *s, const struct gr_node *n, struct cu_del
     a->alpha = d->reg[n->src[2]];
     a->a = vec(s, n->delta.a);
     a->dt = vec(s, n->delta.dt);
-    a->state = d->rec[n->slot].delta;
+    a->state_at = rec->at + rec->n_conv;
     a->out = d->reg[n->dst];
 }
 static int op_conv_silu(struct session *s, const struct gr_node *n, struct err *e) {
@@ -264,8 +274,14 @@ static int op_conv_silu(struct session *s, const struct gr_node *n, struct err *
     return cu_conv_silu(dev(s)->q, &a, width(s, n->dst), e);
 }
 static int op_delta(struct session *s, const struct gr_node *n, struct err *e) {
+    const bool chunks = !dev(s)->exact && (dev(s)->fuse & CUDA_CHUNKS) != 0;
     struct cu_delta a = {0};
+    int at = 0;
     delta_args(s, n, &a);
+    a.rows = exec_cuda_next(s, &at, chunks ? CU_CHUNK - 1 : INT64_MAX, INT64_MAX);
+    TRY(cu_delta_rows(dev(s)->q, &a, e));
+    a.chunked = chunks;
+    a.rows = exec_cuda_next(s, &at, INT64_MAX, INT64_MAX);
     return cu_delta_rows(dev(s)->q, &a, e);
 }
 

@@ -2,8 +2,9 @@
 /* runtime/exec_cuda.h - what the files of the CUDA backend share. Internal to runtime/.
  *
  * Everything a pass needs lies on the device from session_new on: weights as the file has them,
- * vectors (norms, biases, convolutions) as f32, registers, cache, states, and the position, which
- * kernels read from device memory so that a captured step serves every position. */
+ * vectors (norms, biases, convolutions) as f32, registers, pages and states of sequences, and what
+ * describes the rows of a pass: kernels read positions, page tables and where states lie from
+ * device memory, so that a captured step serves every sequence at every position. */
 #ifndef HONE_RUNTIME_EXEC_CUDA_H
 #define HONE_RUNTIME_EXEC_CUDA_H
 
@@ -36,15 +37,6 @@ struct cuda_weight {
     bool is_product, is_read; /* a matrix: by products that may be fast; in the file's order */
     bool is_host;             /* experts that the CPU computes: not on the device */
 };
-struct cuda_kv {
-    struct cu_kv k, v;
-    struct cu_buf *kb, *vb;
-};
-struct cuda_rec {
-    float *ring, *delta;
-    struct cu_buf *buf;
-    int64_t n_ring, n_delta; /* floats */
-};
 struct cuda_rope {
     double *freq, m;
     float *cs;
@@ -76,8 +68,6 @@ struct cuda { /* session->dev */
     struct cu_stream *q;
     struct cu_info info;
     struct cuda_weight *w; /* [n_weights] */
-    struct cuda_kv *kv;    /* [attention slots] */
-    struct cuda_rec *rec;  /* [recurrent slots] */
     struct cuda_rope rope[ROPE_TABS];
     struct cu_buf *reg_buf, *work, *stage;
     float **reg; /* [n_regs] -> [n_ubatch][width] */
@@ -87,7 +77,11 @@ struct cuda { /* session->dev */
     int64_t *q8_at, turn;
     unsigned fuse; /* enum cuda_fuse: what is on */
     /* in `work` */
-    int32_t *ids, *pos, *expert, *arrived;
+    uint8_t *rows;      /* of the pass: what the next four lie in, one behind the other */
+    struct cu_seg *seg; /* [n_segs], short ones first */
+    int32_t *pos, *of;  /* [n_tok] position, segment */
+    int32_t *ids;       /* [n_tok] */
+    int32_t *expert, *arrived;
     float *router, *p, *hidden; /* [n_ubatch][experts], [n_ubatch][used]; [pairs][expert width] */
     float *part;                /* partial sums of attention */
     float *head_x, *logits;     /* [HEAD_ROWS][n_embd], [HEAD_ROWS][n_vocab] */
@@ -96,7 +90,7 @@ struct cuda { /* session->dev */
     struct cu_best *best;       /* of one token */
     void *best_work;
     int64_t n_splits;
-    int32_t *host_ids;  /* pinned: position, then ids of the pass */
+    uint8_t *host_rows; /* pinned: the same as `rows`, segments first */
     float *host_logits; /* pinned: of one token */
     struct cu_best *host_best;
 
@@ -143,6 +137,22 @@ struct cuda_plan { /* bytes */
 int exec_cuda_settle(struct session *s, struct cuda_plan *p, struct err *e);
 /* Pointers into two buffers of p->regs and p->work bytes. */
 void exec_cuda_lay_out(struct session *s, void *regs, void *work);
+
+/* ---- rows of a pass, memory of sequences (exec_cuda_rows.c) ---- */
+
+/* Bytes that describe n rows of as many sequences. */
+uint64_t exec_cuda_rows_bytes(int64_t n);
+/* From here on sequences keep what they know on the device. */
+void exec_cuda_own_cache(struct session *s);
+/* Makes room for the rows of the pass and uploads what describes them, page tables too where they
+ * changed. */
+int exec_cuda_rows(struct session *s, struct err *e);
+/* Segment i of the pass as the device has it; host memory. */
+const struct cu_seg *exec_cuda_seg(const struct session *s, int i);
+/* The segments from *first on that have at most `most` rows, as many as have no more than `room`
+ * rows when all were as long as the longest of them; *first moves behind them. n_segs 0: there is
+ * none. */
+struct cu_rows_of exec_cuda_next(const struct session *s, int *first, int64_t most, int64_t room);
 
 /* ---- weights (exec_cuda_weights.c) ---- */
 

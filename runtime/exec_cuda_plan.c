@@ -41,7 +41,7 @@ static void cut_regs(struct session *s, struct cut *c) {
 
 static void cut_work(struct session *s, struct cut *c) {
     struct cuda *d = dev(s);
-    const int64_t few = d->exact || !(d->fuse & CUDA_MMA_FEW) ? 1 : min_i64(CU_FEW, s->o.n_ubatch);
+    const int64_t few = min_i64(CU_FEW, s->o.n_ubatch);
     int64_t n = s->o.n_ubatch, experts = 0, pairs = 0, hidden = 0, part = 0, hidden_q = 0;
     for (int i = 0; i < graph_count(s->g, OP_ATTN); i++) {
         const struct gr_node *x = graph_nth(s->g, OP_ATTN, i);
@@ -56,8 +56,7 @@ static void cut_work(struct session *s, struct cut *c) {
         if (f % 64 == 0 && !d->exact)
             hidden_q = max_i64(hidden_q, CU_FEW * x->moe.n_used * CU_ACT_BYTES(f));
     }
-    d->pos = piece(c, n + 64, sizeof(int32_t)); /* one upload: position, then ids */
-    d->ids = d->pos ? d->pos + 64 : NULL;
+    d->rows = piece(c, 1, exec_cuda_rows_bytes(n));
     d->arrived = piece(c, CUDA_ARRIVED, sizeof(int32_t));
     d->router = piece(c, n * experts, sizeof(float));
     d->expert = piece(c, pairs, sizeof(int32_t));
@@ -82,13 +81,6 @@ void exec_cuda_lay_out(struct session *s, void *regs, void *work) {
     cut_work(s, &(struct cut){work, 0});
 }
 
-/* The device keeps a ring of all inputs of the convolution; *n_delta: floats of the matrices. */
-static int64_t ring_floats(const struct session *s, int slot, int64_t *n_delta) {
-    const struct gr_rec *r = &s->g->facts.rec[slot];
-    *n_delta = r->n_scan;
-    return r->conv_width * r->n_channels;
-}
-
 /* What products of many tokens take for themselves, at most. */
 static uint64_t scratch_of(const struct session *s, gr_w w, int64_t n_in, int64_t x_div,
                            int64_t n_sum) {
@@ -111,7 +103,6 @@ static uint64_t scratch_bytes(const struct session *s) {
 }
 
 static void plan(struct session *s, struct cuda_plan *p) {
-    struct cuda *d = dev(s);
     struct cut regs = {0}, work = {0};
     memset(p, 0, sizeof *p);
     for (int i = 0; i < s->g->n_weights; i++) p->weights += exec_cuda_upload_bytes(s, i);
@@ -122,11 +113,8 @@ static void plan(struct session *s, struct cuda_plan *p) {
     cut_work(s, &work);
     p->regs = regs.at;
     p->work = work.at;
-    p->kv = s->cache.kv.n_bytes;
-    for (int i = 0; i < s->cache.rec.n_slots; i++) {
-        d->rec[i].n_ring = ring_floats(s, i, &d->rec[i].n_delta);
-        p->rec += (uint64_t)(d->rec[i].n_ring + d->rec[i].n_delta) * sizeof(float);
-    }
+    s->cache.pass_tok = s->o.n_ubatch;
+    p->kv = cache_first_bytes(&s->cache, s->o.n_ctx, &p->rec);
     p->others = (uint64_t)s->o.n_followers * (p->regs + p->work + p->kv + p->rec + p->stage +
                                               p->scratch + exec_cuda_replaced_bytes(s));
     p->needed = p->weights + p->stage + p->stream + p->regs + p->kv + p->rec + p->work +

@@ -66,9 +66,9 @@ int exec_cuda_sum_begin(struct session *s, struct err *e) {
     const uint64_t bytes = 2 * (uint64_t)m->n_doubles * sizeof(double);
     const uint64_t all = bytes + (uint64_t)ints * sizeof(int32_t), most = s->o.device.max_bytes;
     int rc = 0;
-    if (most && s->n_bytes + all > most)
+    if (most && session_bytes(s) + all > most)
         rc = err_set(e, ERR_SYS, "sums of importance need %llu MiB more than --max-vram leaves",
-                     (unsigned long long)((s->n_bytes + all - most) >> 20));
+                     (unsigned long long)((session_bytes(s) + all - most) >> 20));
     if (!rc) rc = cu_buf_new(&m->buf, d->ctx, all, "sums of importance", e);
     if (!rc) rc = cu_fill(d->q, cu_buf_ptr(m->buf), 0, bytes, e);
     if (rc) {

@@ -51,21 +51,44 @@ static int find_ropes(struct session *s, struct err *e) {
     return 0;
 }
 
-static int open_on(struct session *s, const struct backend *be, struct err *e) {
+static int open_cache(struct session *s, const struct kv_plan *plan, struct err *e) {
+    struct kv kv;
+    struct rec rec;
+    const int rc = kv_init(&kv, s->g, s->o.n_ctx, plan, e);
+    rec_init(&rec, s->g, s->be->on_device);
+    cache_init(&s->cache, &kv, &rec, KV_PAGE, s->o.n_ubatch);
+    return rc;
+}
+
+static int open_on(struct session *s, const struct backend *be, const struct kv_plan *plan,
+                   struct err *e) {
     s->be = be;
     s->n_bytes = 0;
     s->offload = (struct session_offload){0};
-    return be->open(s, e);
+    TRY(open_cache(s, plan, e));
+    TRY(be->open(s, e));
+    s->cache.pass_tok = s->o.n_ubatch; /* a device may have chosen another */
+    return seq_new(&s->own, &s->cache, s->o.n_ctx, e);
+}
+
+/* What sequences keep lies in memory of the backend. */
+static void shut(struct session *s) {
+    session_snapshot_free(s->mark);
+    seq_free(s->own);
+    s->mark = NULL;
+    s->own = NULL;
+    cache_release(&s->cache);
+    s->be->close(s);
 }
 
 /* The device asked for; `auto` that does not work out falls back to the CPU. */
-static int open_device(struct session *s, struct err *e) {
-    if (s->o.device.kind == DEVICE_CPU) return open_on(s, &backend_cpu, e);
-    int rc = open_on(s, &backend_cuda, e);
+static int open_device(struct session *s, const struct kv_plan *plan, struct err *e) {
+    if (s->o.device.kind == DEVICE_CPU) return open_on(s, &backend_cpu, plan, e);
+    int rc = open_on(s, &backend_cuda, plan, e);
     if (!rc || s->o.device.kind != DEVICE_AUTO) return rc;
     log_warn("computing on the CPU: %s", e->msg);
-    s->be->close(s);
-    return open_on(s, &backend_cpu, e);
+    shut(s);
+    return open_on(s, &backend_cpu, plan, e);
 }
 
 int device_parse(const char *name, struct device *d, struct err *e) {
@@ -114,15 +137,6 @@ static void tune_for(struct session *s) {
     tune_init(&s->tune, s->n_workers, (int)min_i64(hw.n_cores, s->n_workers));
 }
 
-static int open_cache(struct session *s, const struct kv_plan *plan, struct err *e) {
-    struct kv kv;
-    struct rec rec;
-    const int rc = kv_init(&kv, s->g, s->o.n_ctx, plan, e);
-    rec_init(&rec, s->g);
-    cache_init(&s->cache, &kv, &rec, KV_PAGE, s->o.n_ubatch, false);
-    return rc;
-}
-
 /* What describes the rows of a pass. */
 static void alloc_rows(struct session *s) {
     const size_t n = (size_t)s->o.n_ubatch;
@@ -154,13 +168,9 @@ int session_new(struct session **out, const struct model *m, const struct sessio
     s->vec = xcalloc((size_t)s->g->n_weights + 1, sizeof *s->vec);
     TRY_GOTO(fail, rc, find_ropes(s, e));
     if (s->o.device.kind != DEVICE_CPU) s->o.n_ubatch = min_i64(s->o.n_ubatch, s->o.n_ctx);
-    TRY_GOTO(fail, rc, open_cache(s, &plan, e));
     if (s->o.device.kind == DEVICE_CPU) TRY_GOTO(fail, rc, exec_pack(s, NULL, e));
-    TRY_GOTO(fail, rc, open_device(s, e));
-    s->cache.pass_tok = s->o.n_ubatch; /* a device may have chosen another */
-    s->cache.paged = s->be->paged;
+    TRY_GOTO(fail, rc, open_device(s, &plan, e));
     alloc_rows(s);
-    TRY_GOTO(fail, rc, seq_new(&s->own, &s->cache, s->o.n_ctx, e));
     *out = s;
     ctx_enter(callers);
     return 0;
@@ -172,11 +182,8 @@ fail:
 
 void session_free(struct session *s) {
     if (!s) return;
-    s->be->close(s);
+    shut(s);
     for (int i = 0; i < s->g->n_weights && s->vec; i++) free(s->vec[i].own);
-    session_snapshot_free(s->mark);
-    seq_free(s->own);
-    cache_release(&s->cache);
     free(s->seg);
     free(s->row_pos);
     free(s->row_seq);
@@ -189,7 +196,6 @@ void session_free(struct session *s) {
 
 void session_reset(struct session *s) {
     seq_reset(s->own);
-    s->be->reset(s);
 }
 int session_threads(const struct session *s, bool *settled) {
     *settled = s->be != &backend_cpu || !tune_running(&s->tune);
@@ -290,14 +296,7 @@ static int forward(struct session *s, const int32_t *ids, int64_t n, float *hidd
     return rc;
 }
 
-bool session_can_batch(const struct session *s) {
-    return s->be->paged;
-}
-
 int session_new_seq(struct session *s, int64_t n_reserve, struct seq **out, struct err *e) {
-    if (!s->be->paged)
-        return err_set(e, ERR_USAGE, "several sequences at a time are not computed on %s yet",
-                       s->be->name);
     if (n_reserve < 0 || n_reserve > s->o.n_ctx)
         return err_set(e, ERR_USAGE,
                        "a sequence of %" PRId64 " tokens does not fit a context of %" PRId64,
@@ -322,7 +321,7 @@ static int check_rows(struct session *s, const struct session_row *row, int64_t 
         struct seq *q = seq_of(s, &row[i]);
         rc = check_id(s, row[i].id, i, e);
         if (rc) break;
-        if (q->cache != &s->cache || (!s->be->paged && q != s->own))
+        if (q->cache != &s->cache)
             rc = err_set(e, ERR_USAGE, "row %" PRId64 ": the sequence is not of this session", i);
         else
             rc = check_room(s, q, ++q->mark, e);
@@ -402,8 +401,12 @@ static int run(struct session *s, const struct session_row *row, int64_t n, cons
             if (s->row_from[r] != r)
                 return err_set(e, ERR_USAGE, "rows of one sequence must follow one another here");
         s->residual_in = residual ? residual + i * d : NULL;
-        TRY(pass(s, NULL, NULL, e));
-        TRY(hand_out(s, row + i, k, &hidden, &logits, e));
+        const bool step = k == 1 && logits && row[i].want == WANT_LOGITS;
+        TRY(pass(s, NULL, step ? logits : NULL, e));
+        if (step)
+            logits += s->m->hp.d[HD_VOCAB];
+        else
+            TRY(hand_out(s, row + i, k, &hidden, &logits, e));
     }
     return 0;
 }
@@ -551,58 +554,29 @@ int session_step(struct session *s, const int32_t *ids, int64_t n, float *logits
 /* ---- going back ---- */
 
 struct session_snapshot {
-    struct seq *seq; /* where sequences are paged, else */
-    int64_t pos, n_kv;
-    uint8_t *data;
+    struct seq *seq; /* a fork */
 };
 
-/* n_kv: tokens of the cache that a device copies; pages are shared. */
-static int save(const struct session *s, int64_t n_kv, struct session_snapshot **at,
-                struct err *e) {
-    struct session_snapshot *snap = *at;
-    if (!snap) {
-        snap = *at = xcalloc(1, sizeof *snap);
-        if (!s->be->paged) {
-            void *p = NULL;
-            TRY(buf_alloc(&p, s->be->state_bytes(s, n_kv) + 1, "snapshot of a session", e));
-            snap->data = p;
-        }
-    }
-    snap->pos = s->own->pos;
-    snap->n_kv = n_kv;
-    if (!s->be->paged) return s->be->save(s, n_kv, snap->data, e);
-    if (!snap->seq) return seq_fork(&snap->seq, s->own, e);
-    seq_restore(snap->seq, s->own);
-    return 0;
-}
-
 int session_save(const struct session *s, struct session_snapshot **out, struct err *e) {
-    struct session_snapshot *snap = NULL;
-    const int rc = save(s, s->own->pos, &snap, e);
-    if (rc) {
-        session_snapshot_free(snap);
-        return rc;
-    }
-    *out = snap;
+    struct seq *q = NULL;
+    TRY(seq_fork(&q, s->own, e));
+    *out = xcalloc(1, sizeof **out);
+    (*out)->seq = q;
     return 0;
 }
 void session_restore(struct session *s, const struct session_snapshot *snap) {
-    if (snap->seq) {
-        seq_restore(s->own, snap->seq);
-        return;
-    }
-    s->own->pos = snap->pos;
-    s->be->restore(s, snap->n_kv, snap->data);
+    seq_restore(s->own, snap->seq);
 }
 void session_snapshot_free(struct session_snapshot *snap) {
     if (!snap) return;
     seq_free(snap->seq);
-    buf_free(snap->data);
     free(snap);
 }
 
 int session_mark(struct session *s, struct err *e) {
-    return save(s, 0, &s->mark, e);
+    if (!s->mark) return session_save(s, &s->mark, e);
+    seq_restore(s->mark->seq, s->own);
+    return 0;
 }
 void session_rewind(struct session *s) {
     session_restore(s, s->mark);

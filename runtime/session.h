@@ -106,11 +106,9 @@ struct session_row {
     unsigned want;   /* bits of enum session_want */
 };
 enum session_want { WANT_HIDDEN = 1 /* the input of the head */, WANT_LOGITS = 2 };
-/* False: only the session's own sequence can be fed. */
-bool session_can_batch(const struct session *s);
 /* Makes an empty sequence of at most n_ctx tokens, for which memory is set aside up to n_reserve
  * tokens; it takes more as it grows. ERR_SYS: there is not so much memory, and nothing has changed.
- * ERR_USAGE where only one sequence can be. */
+ */
 int session_new_seq(struct session *s, int64_t n_reserve, struct seq **out, struct err *e);
 /* Returns the session's own sequence, borrowed. */
 struct seq *session_own_seq(const struct session *s);

@@ -6,8 +6,9 @@
 #include <string.h>
 
 #include "core/mem.h"
+#include "core/num.h"
 
-void rec_init(struct rec *r, const struct graph *g) {
+void rec_init(struct rec *r, const struct graph *g, bool ring) {
     int64_t at = 0;
     memset(r, 0, sizeof *r);
     r->n_slots = g->n_rec_slots;
@@ -15,6 +16,8 @@ void rec_init(struct rec *r, const struct graph *g) {
     for (int i = 0; i < r->n_slots; i++) {
         struct rec_slot *s = &r->slot[i];
         s->n_conv = g->facts.rec[i].n_conv;
+        if (ring)
+            s->n_conv = div_up(g->facts.rec[i].conv_width * g->facts.rec[i].n_channels, 4) * 4;
         s->n_delta = g->facts.rec[i].n_scan;
         s->at = at;
         at += s->n_conv + s->n_delta;

@@ -9,7 +9,9 @@
 #include "models/graph.h"
 
 struct rec_slot {
-    int64_t n_conv;  /* floats of the convolution's tail: [width - 1][channels], oldest first */
+    /* Floats of the convolution's tail: [width - 1][channels], oldest first. As a ring: [width]
+     * [channels], the input of position p in slot p % width, rounded up to a multiple of 4. */
+    int64_t n_conv;
     int64_t n_delta; /* floats of the scan's matrices: [value heads][v_dim][k_dim] */
     int64_t at;      /* first float of the slot in a sequence's state */
 };
@@ -18,8 +20,8 @@ struct rec {
     struct rec_slot *slot;
     uint64_t n_bytes; /* of one sequence's state */
 };
-/* Reads the shapes off the graph. */
-void rec_init(struct rec *r, const struct graph *g);
+/* Reads the shapes off the graph. ring: tails are rings. */
+void rec_init(struct rec *r, const struct graph *g, bool ring);
 void rec_release(struct rec *r);
 
 #endif

@@ -12,23 +12,41 @@
 /* f of cu_act_rows */
 enum cu_act { CU_ACT_SILU, CU_ACT_GELU, CU_ACT_GELU_ERF, CU_ACT_RELU2, CU_ACT_COUNT };
 
-/* Keys or values of one layer, planar: codes [n_kv_heads][n_ctx][head_dim] (f32, f16, int8, or two
- * 4-bit codes a byte, the lower index in the low half), then for q8_0 and q4_0 the f16 scales
- * [n_kv_heads][n_ctx][head_dim / 32] in the same buffer. The same values as the CPU's blocks, and
- * as many bytes. */
-struct cu_kv {
-    enum qtype type; /* QT_F32, QT_F16, QT_Q8_0, QT_Q4_0 */
-    void *data;
+/* Keys and values lie in pages of CU_PAGE positions of one sequence. A page of a layer: its keys,
+ * then its values, both planar: codes [n_kv_heads][CU_PAGE][head_dim] (f32, f16, int8, or two 4-bit
+ * codes a byte, the lower index in the low half), then for q8_0 and q4_0 the f16 scales
+ * [n_kv_heads][CU_PAGE][head_dim / 32]. The same values as the CPU's blocks, and as many bytes. A
+ * page begins at a multiple of 16 bytes. */
+#define CU_PAGE 256
+
+/* A segment: the rows of one sequence in a pass. Lies in device memory, with all it points to, so
+ * that a captured launch serves every sequence at every depth. */
+struct cu_seg {
+    void *const *page; /* that of position p in layer `slot`: page[p / CU_PAGE * n_slots + slot] */
+    float *state;      /* of all recurrent layers */
+    int32_t pos, row, n; /* position of the first row; its place in the pass; rows */
+    int32_t unused;
 };
+/* Which rows a launch is about. */
+struct cu_rows_of {
+    const struct cu_seg *seg; /* [n_segs] of them */
+    int64_t n_segs, longest;  /* rows of the longest */
+};
+
 struct cu_attn {
-    struct cu_kv k, v;
-    int64_t n_ctx, n_heads, n_kv_heads, head_dim;
-    int64_t window;     /* > 0: a query at p sees keys > p - window */
-    float scale;        /* of scores */
-    float softcap;      /* scores become softcap * tanh(scores / softcap); 0: they stay */
-    const float *sink;  /* NULL, or [n_heads]: exponentials that are added to the sums */
-    const int32_t *pos; /* {tokens in the cache before this pass} */
+    enum qtype k_type, v_type; /* QT_F32, QT_F16, QT_Q8_0, QT_Q4_0 */
+    int64_t n_heads, n_kv_heads, head_dim;
+    int64_t window;    /* > 0: a query at p sees keys > p - window */
+    float scale;       /* of scores */
+    float softcap;     /* scores become softcap * tanh(scores / softcap); 0: they stay */
+    const float *sink; /* NULL, or [n_heads]: exponentials that are added to the sums */
+    int slot, n_slots;
+    struct cu_rows_of rows;
+    /* cu_kv_append, cu_qkv, cu_attn_any: all rows of the pass; row r is at position row_pos[r] of
+     * the sequence of all_segs[row_seg[r]] */
     int64_t n_tok;
+    const struct cu_seg *all_segs;
+    const int32_t *row_pos, *row_seg;
     bool fast, fast_few; /* cu_attn_many, cu_attn_few: operands may be f16, on tensor cores */
     const float *q;      /* [n_tok][n_heads][head_dim] */
     const float *new_k, *new_v; /* cu_kv_append: [n_tok][n_kv_heads][head_dim] */
@@ -36,7 +54,7 @@ struct cu_attn {
     const float *gate;          /* NULL, or of head h at gate + h * gate_ld: out *= sigmoid(gate) */
     int64_t gate_ld;            /* 0: head_dim */
     /* cu_attn_few: NULL, or a quantized copy of out, head_dim % 32 == 0; most parts of the keys;
-     * n_tok * n_heads * n_splits * (head_dim + 2) floats */
+     * n_segs * longest * n_heads * n_splits * (head_dim + 2) floats */
     void *out_q;
     int64_t n_splits;
     float *part;
@@ -50,27 +68,28 @@ struct cu_attn {
 };
 
 struct cu_delta { /* as OP_CONV_SILU, OP_DELTA and OP_GATED_RMS of models/graph.h */
-    int64_t n_tok, n_v_heads, n_k_heads, k_dim, v_dim;
+    struct cu_rows_of rows;
+    int64_t n_v_heads, n_k_heads, k_dim, v_dim;
     float eps, scale;          /* of the l2 norms; of q */
     float *u;                  /* [n_tok][channels]: q heads | k heads | v heads */
     const float *beta, *alpha; /* [n_tok][n_v_heads] */
     const float *a, *dt;       /* [n_v_heads] */
-    float *state;              /* [n_v_heads][v_dim][k_dim] */
+    int64_t state_at;          /* in seg.state: [n_v_heads][v_dim][k_dim], a multiple of 4 */
     float *out;                /* [n_tok][n_v_heads][v_dim] */
-    /* the convolution: weights [channels][taps], raw inputs [taps][channels]: that of position p in
-     * slot p % taps */
+    /* the convolution: weights [channels][taps]; at ring_at in seg.state raw inputs
+     * [taps][channels], that of position p in slot p % taps */
     const float *conv;
-    float *ring;
-    int64_t taps;
-    const int32_t *pos;
+    int64_t ring_at, taps;
     /* cu_delta_step: the gated norm */
     const float *z, *norm; /* [n_v_heads][v_dim]; [v_dim] */
     float norm_eps;
     int32_t *arrived; /* [n_v_heads], 0 before and after */
-    bool chunked;     /* cu_delta_rows may compute 64 tokens at once, operands in bf16 */
+    bool chunked;     /* cu_delta_rows may compute CU_CHUNK tokens at once, operands in bf16; every
+                         segment has so many */
     void *yq;         /* NULL, or a quantized copy of the normed output; v_dim a multiple of 32 */
 };
 #define CU_MAX_TAPS 8
+#define CU_CHUNK 64
 
 /* t = a [+ x * sigmoid(gate . h)] [+ res], y = rms(t; w, eps), rows of n. x, res, w may be NULL,
  * sum (where t goes) too when nothing is added. */

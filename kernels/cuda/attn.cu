@@ -45,8 +45,9 @@ template <int GC> CU_DEV int head_of(int lane) {
     return h;
 }
 
-/* NU: units of 8 values per lane; GC: query heads of a block. Block (part, kv head, chunk of
- * heads). Keys go through in chunks of KEY_CHUNK with a running maximum. */
+/* NU: units of 8 values per lane; GC: query heads of a block. Block (part, kv head, chunk of heads
+ * of a segment), whose first row alone is looked at. Keys go through in chunks of KEY_CHUNK with a
+ * running maximum. */
 template <int FORM, int NU, int GC>
 CU_KERNEL __launch_bounds__(BLOCK) attend_part(struct part_job j) {
     CU_SHARED(float, sc, [KEY_CHUNK * GC]); /* [key][head] */
@@ -55,9 +56,12 @@ CU_KERNEL __launch_bounds__(BLOCK) attend_part(struct part_job j) {
     CU_SHARED(float, fix, [GC]);
     CU_DYN_SHARED(float, acc_all); /* [GC][dim] */
     cu_wait_before();
-    const struct cut c = cut_keys(j);
-    const int part = (int)blockIdx.x, head = (int)blockIdx.y, g0 = (int)blockIdx.z * GC;
+    const int chunks = (j.group + GC - 1) / GC, of_seg = (int)blockIdx.z / chunks;
+    const int part = (int)blockIdx.x, head = (int)blockIdx.y, g0 = (int)blockIdx.z % chunks * GC;
+    const struct cu_seg seg = j.seg[of_seg];
+    const struct cut c = cut_keys(j, seg);
     if (part >= c.n) return;
+    const struct kv_table table = kv_table_of(seg, j.slot, j.n_slots);
     const int dim = j.k.dim, units = dim / 8, warp = (int)threadIdx.x / 32;
     const int lane = (int)threadIdx.x % 32, n_g = j.group - g0 < GC ? j.group - g0 : GC;
     int lanes = 8; /* of a key */
@@ -65,7 +69,8 @@ CU_KERNEL __launch_bounds__(BLOCK) attend_part(struct part_job j) {
     const int sub = lane / lanes, l = lane % lanes, n_sub = 32 / lanes;
     const int64_t first = part * c.step,
                   last = first + c.step < c.n_keys ? first + c.step : c.n_keys;
-    const int64_t row0 = (int64_t)head * j.n_ctx + c.k0;
+    const int64_t row = (int64_t)seg.row * j.n_heads,
+                  mine = (int64_t)of_seg * j.longest * j.n_heads;
     float q[GC][NU][8], acc[GC][NU][8];
     CU_UNROLL
     for (int g = 0; g < GC; g++) CU_UNROLL
@@ -73,7 +78,7 @@ CU_KERNEL __launch_bounds__(BLOCK) attend_part(struct part_job j) {
     for (int i = 0; i < 8; i++) {
         const int u = l + n * lanes;
         const bool in = g < n_g && u < units;
-        q[g][n][i] = in ? j.scale * j.q[(head * j.group + g0 + g) * dim + 8 * u + i] : 0.0f;
+        q[g][n][i] = in ? j.scale * j.q[(row + head * j.group + g0 + g) * dim + 8 * u + i] : 0.0f;
         acc[g][n][i] = 0.0f;
     }
     if (threadIdx.x < GC) {
@@ -82,6 +87,7 @@ CU_KERNEL __launch_bounds__(BLOCK) attend_part(struct part_job j) {
     }
     for (int64_t k0 = first; k0 < last; k0 += KEY_CHUNK) {
         const int n_keys = last - k0 < KEY_CHUNK ? (int)(last - k0) : KEY_CHUNK;
+        const struct kv_span span = kv_span_of(table, c.k0 + k0, n_keys);
         /* scores; whole warps go round together */
         for (int kk = warp * n_sub; kk < n_keys; kk += WARPS * n_sub) {
             const int key = kk + sub;
@@ -93,7 +99,7 @@ CU_KERNEL __launch_bounds__(BLOCK) attend_part(struct part_job j) {
                 const int u = l + n * lanes;
                 float v[8];
                 if (key < n_keys && u < units) {
-                    kv_load8<FORM>(j.k, row0 + k0 + key, u, v);
+                    kv_load8<FORM>(j.k, kv_page_of(span, key), kv_row_of(span, head, key), u, v);
                     CU_UNROLL
                     for (int g = 0; g < GC; g++) CU_UNROLL
                     for (int i = 0; i < 8; i++) r[g] = fmaf(q[g][n][i], v[i], r[g]);
@@ -134,7 +140,7 @@ CU_KERNEL __launch_bounds__(BLOCK) attend_part(struct part_job j) {
                 const int u = l + n * lanes;
                 float v[8];
                 if (u >= units) continue;
-                kv_load8<FORM>(j.v, row0 + k0 + key, u, v);
+                kv_load8<FORM>(j.v, kv_page_of(span, key), kv_row_of(span, head, key), u, v);
                 CU_UNROLL
                 for (int g = 0; g < GC; g++) {
                     const float p = sc[key * GC + g];
@@ -159,21 +165,22 @@ CU_KERNEL __launch_bounds__(BLOCK) attend_part(struct part_job j) {
         __syncthreads();
     }
     for (int i = (int)threadIdx.x; i < n_g * dim; i += BLOCK) {
-        const int h = head * j.group + g0 + i / dim;
-        j.part[((int64_t)h * j.n_splits + part) * dim + i % dim] = acc_all[i];
+        const int64_t h = mine + head * j.group + g0 + i / dim;
+        j.part[(h * j.n_splits + part) * dim + i % dim] = acc_all[i];
     }
     if ((int)threadIdx.x < n_g) {
-        float *stat = part_stat(j, head * j.group + g0 + (int)threadIdx.x, part);
+        float *stat = part_stat(j, mine + head * j.group + g0 + (int)threadIdx.x, part);
         stat[0] = top[threadIdx.x];
         stat[1] = sum[threadIdx.x];
     }
 }
 
 template <int FORM>
-static int launch_one(struct cu_stream *s, const struct part_job *j, int n_kv, struct err *e) {
+static int launch_one(struct cu_stream *s, const struct part_job *j, struct err *e) {
     const bool wide = j->k.dim > 256;
     const int gc = wide ? 4 : 8;
-    const dim3 grid((unsigned)j->n_splits, (unsigned)n_kv, (unsigned)div_up(j->group, gc));
+    const dim3 grid((unsigned)j->n_splits, (unsigned)j->n_kv,
+                    (unsigned)(div_up(j->group, gc) * j->n_segs));
     const size_t smem = (size_t)(gc * j->k.dim) * sizeof(float);
     if (wide)
         CU_LAUNCH_EARLY(e, (attend_part<FORM, 2, 4>), grid, BLOCK, smem, s, *j);
@@ -184,76 +191,79 @@ static int launch_one(struct cu_stream *s, const struct part_job *j, int n_kv, s
 
 /* Heads of a size that few.cuh has. */
 template <int KF, int VF>
-static int launch_few_of(struct cu_stream *s, const struct part_job *j, int n_kv, struct err *e) {
+static int launch_few_of(struct cu_stream *s, const struct part_job *j, struct err *e) {
     switch (j->k.dim) {
     case 64:
-        return launch_few<KF, VF, 64>(s, j, n_kv, e);
+        return launch_few<KF, VF, 64>(s, j, e);
     case 128:
-        return launch_few<KF, VF, 128>(s, j, n_kv, e);
+        return launch_few<KF, VF, 128>(s, j, e);
     case 256:
-        return launch_few<KF, VF, 256>(s, j, n_kv, e);
+        return launch_few<KF, VF, 256>(s, j, e);
     default:
-        return launch_few<KF, VF, 512>(s, j, n_kv, e);
+        return launch_few<KF, VF, 512>(s, j, e);
     }
 }
 static const struct few_form {
     enum qtype k, v;
-    int (*launch)(struct cu_stream *s, const struct part_job *j, int n_kv, struct err *e);
+    int (*launch)(struct cu_stream *s, const struct part_job *j, struct err *e);
 } few_form[] = {{QT_F16, QT_F16, launch_few_of<KV_F16, KV_F16>},
                 {QT_Q8_0, QT_Q8_0, launch_few_of<KV_Q8, KV_Q8>},
                 {QT_Q4_0, QT_Q4_0, launch_few_of<KV_Q4, KV_Q4>},
                 {QT_Q8_0, QT_Q4_0, launch_few_of<KV_Q8, KV_Q4>}};
 static const struct few_form *few_form_of(const struct cu_attn *a) {
-    if (!a->fast_few || a->n_tok > CU_FEW) return NULL;
+    if (!a->fast_few) return NULL;
     if (a->head_dim != 64 && a->head_dim != 128 && a->head_dim != 256 && a->head_dim != 512)
         return NULL;
     for (size_t i = 0; i < sizeof few_form / sizeof *few_form; i++)
-        if (few_form[i].k == a->k.type && few_form[i].v == a->v.type) return &few_form[i];
+        if (few_form[i].k == a->k_type && few_form[i].v == a->v_type) return &few_form[i];
     return NULL;
 }
-bool cu_attn_is_few(const struct cu_attn *a) {
-    return a->n_tok == 1 || few_form_of(a) != NULL;
+int64_t cu_attn_few_rows(const struct cu_attn *a) {
+    return few_form_of(a) ? CU_FEW : 1;
 }
 
-static int launch_cores(struct cu_stream *s, const struct part_job *j, int n_kv, struct err *e) {
-    if (j->k.form != j->v.form) return launch_one<KV_ANY>(s, j, n_kv, e);
+static int launch_cores(struct cu_stream *s, const struct part_job *j, struct err *e) {
+    if (j->k.form != j->v.form) return launch_one<KV_ANY>(s, j, e);
     switch (j->k.form) {
     case KV_F32:
-        return launch_one<KV_F32>(s, j, n_kv, e);
+        return launch_one<KV_F32>(s, j, e);
     case KV_F16:
-        return launch_one<KV_F16>(s, j, n_kv, e);
+        return launch_one<KV_F16>(s, j, e);
     case KV_Q8:
-        return launch_one<KV_Q8>(s, j, n_kv, e);
+        return launch_one<KV_Q8>(s, j, e);
     default:
-        return launch_one<KV_Q4>(s, j, n_kv, e);
+        return launch_one<KV_Q4>(s, j, e);
     }
 }
 
 int cu_attn_few(struct cu_stream *s, const struct cu_attn *a, struct err *e) {
     struct part_job j;
-    if (!cu_attn_is_few(a))
+    if (a->rows.longest > cu_attn_few_rows(a))
         return err_set(e, ERR_USAGE, "CUDA: attention of %lld tokens in parts",
-                       (long long)a->n_tok);
-    TRY(kv_open(&j.k, &a->k, a, e));
-    TRY(kv_open(&j.v, &a->v, a, e));
+                       (long long)a->rows.longest);
+    TRY(kv_open(&j.k, &j.v, a, e));
+    if (a->rows.n_segs < 1) return 0;
     j.q = a->q;
     j.gate = a->gate;
     j.gate_ld = a->gate_ld ? a->gate_ld : a->head_dim;
     j.part = a->part;
     j.out = a->out;
     j.out_q = (uint8_t *)a->out_q;
-    j.pos = a->pos;
-    j.n_ctx = a->n_ctx;
+    j.seg = a->rows.seg;
+    j.n_segs = (int)a->rows.n_segs;
+    j.longest = (int)a->rows.longest;
+    j.slot = a->slot;
+    j.n_slots = a->n_slots;
     j.window = a->window;
     j.scale = a->scale;
-    j.n_tok = (int)a->n_tok;
     j.n_heads = (int)a->n_heads;
+    j.n_kv = (int)a->n_kv_heads;
     j.group = (int)(a->n_heads / a->n_kv_heads);
     j.n_splits = (int)a->n_splits;
-    const int n_kv = (int)a->n_kv_heads;
     const struct few_form *few = few_form_of(a);
-    TRY(few ? few->launch(s, &j, n_kv, e) : launch_cores(s, &j, n_kv, e));
-    const dim3 grid((unsigned)div_up(a->head_dim, 32), (unsigned)(a->n_tok * a->n_heads));
+    TRY(few ? few->launch(s, &j, e) : launch_cores(s, &j, e));
+    const dim3 grid((unsigned)div_up(a->head_dim, 32), (unsigned)(a->rows.longest * a->n_heads),
+                    (unsigned)a->rows.n_segs);
     const size_t smem = (size_t)a->n_splits * sizeof(float);
     CU_LAUNCH_EARLY(e, merge_parts, grid, MERGE_BLOCK, smem, s, j);
     return 0;
@@ -276,16 +286,14 @@ CU_KERNEL __launch_bounds__(BLOCK) attend_tile(struct many_job j) {
     const int ty = (int)threadIdx.x / 16, tx = (int)threadIdx.x % 16;
     /* later rows see more keys: they start first */
     const int r0 = ((int)gridDim.x - 1 - (int)blockIdx.x) * ROWS;
-    const int n_rows = j.rows - r0 < ROWS ? j.rows - r0 : ROWS;
-    const int64_t pos = *j.pos;
+    const struct cu_seg seg = j.seg[blockIdx.z];
+    const struct kv_table table = kv_table_of(seg, j.slot, j.n_slots);
+    const int n_rows = (int)cu_min(seg.n * j.group - r0, ROWS);
+    const int64_t pos = seg.pos;
+    if (n_rows <= 0) return;
     for (int i = (int)threadIdx.x; i < ROWS * dim; i += BLOCK) {
         const int r = r0 + i / dim;
-        q[i] = i / dim < n_rows
-                   ? j.scale *
-                         j.q[((int64_t)(r / j.group) * j.n_heads + head * j.group + r % j.group) *
-                                 dim +
-                             i % dim]
-                   : 0.0f;
+        q[i] = i / dim < n_rows ? j.scale * j.q[fl_row(j, seg, head, r) * dim + i % dim] : 0.0f;
     }
     if (threadIdx.x < ROWS) {
         top[threadIdx.x] = -INFINITY;
@@ -300,12 +308,14 @@ CU_KERNEL __launch_bounds__(BLOCK) attend_tile(struct many_job j) {
     const int64_t begin = j.window > 0 && seen0 > j.window ? seen0 - j.window : 0;
     for (int64_t k0 = begin; k0 < end; k0 += TILE) {
         const int n_keys = end - k0 < TILE ? (int)(end - k0) : TILE;
+        const struct kv_span span = kv_span_of(table, k0, n_keys);
         __syncthreads();
         for (int i = (int)threadIdx.x; i < TILE * units; i += BLOCK) {
             float v[8];
             const int key = i / units, u = i % units;
             for (int c = 0; c < 8; c++) v[c] = 0.0f;
-            if (key < n_keys) kv_load8<KV_ANY>(j.k, (int64_t)head * j.n_ctx + k0 + key, u, v);
+            if (key < n_keys)
+                kv_load8<KV_ANY>(j.k, kv_page_of(span, key), kv_row_of(span, head, key), u, v);
             for (int c = 0; c < 8; c++) kv[key * dim + 8 * u + c] = v[c];
         }
         __syncthreads();
@@ -343,7 +353,8 @@ CU_KERNEL __launch_bounds__(BLOCK) attend_tile(struct many_job j) {
             float v[8];
             const int key = i / units, u = i % units;
             for (int c = 0; c < 8; c++) v[c] = 0.0f;
-            if (key < n_keys) kv_load8<KV_ANY>(j.v, (int64_t)head * j.n_ctx + k0 + key, u, v);
+            if (key < n_keys)
+                kv_load8<KV_ANY>(j.v, kv_page_of(span, key), kv_row_of(span, head, key), u, v);
             for (int c = 0; c < 8; c++) kv[key * dim + 8 * u + c] = v[c];
         }
         for (int row = (int)threadIdx.x / 32; row < ROWS; row += WARPS) { /* a warp per row */
@@ -379,8 +390,7 @@ CU_KERNEL __launch_bounds__(BLOCK) attend_tile(struct many_job j) {
     for (int a = 0; a < RT; a++) {
         const int row = ty + 16 * a, r = r0 + row;
         if (row >= n_rows) continue;
-        const int64_t at =
-            ((int64_t)(r / j.group) * j.n_heads + head * j.group + r % j.group) * dim;
+        const int64_t at = fl_row(j, seg, head, r) * dim;
         CU_UNROLL
         for (int c = 0; c < COLS; c++) {
             const int i = tx + 16 * c;
@@ -393,8 +403,8 @@ CU_KERNEL __launch_bounds__(BLOCK) attend_tile(struct many_job j) {
 }
 
 template <int ROWS, int TILE, int COLS>
-static int launch_many(struct cu_stream *s, const struct many_job *j, int n_kv, struct err *e) {
-    const dim3 grid((unsigned)div_up(j->rows, ROWS), (unsigned)n_kv);
+static int launch_many(struct cu_stream *s, const struct many_job *j, dim3 grid, struct err *e) {
+    grid.x = (unsigned)div_up((int)grid.x, ROWS);
     const size_t smem = (size_t)((ROWS + TILE) * j->k.dim + ROWS * (TILE + 1)) * sizeof(float);
     CU_SMEM_OPTIN(e, (attend_tile<ROWS, TILE, COLS>), smem);
     CU_LAUNCH(e, (attend_tile<ROWS, TILE, COLS>), grid, BLOCK, smem, s, *j);
@@ -402,8 +412,8 @@ static int launch_many(struct cu_stream *s, const struct many_job *j, int n_kv, 
 }
 
 template <int FORM>
-static int launch_flash(struct cu_stream *s, const struct many_job *j, int n_kv, struct err *e) {
-    const dim3 grid((unsigned)div_up(j->rows, FL_ROWS), (unsigned)n_kv);
+static int launch_flash(struct cu_stream *s, const struct many_job *j, dim3 grid, struct err *e) {
+    grid.x = (unsigned)div_up((int)grid.x, FL_ROWS);
     const size_t smem = (size_t)(FL_ROWS + 2 * FL_KEYS) * (size_t)(j->k.dim + 8) * 2;
     if (j->k.dim <= 128) {
         CU_SMEM_OPTIN(e, (attend_flash<FORM, 128>), smem);
@@ -417,29 +427,28 @@ static int launch_flash(struct cu_stream *s, const struct many_job *j, int n_kv,
 
 int cu_attn_many(struct cu_stream *s, const struct cu_attn *a, struct err *e) {
     struct many_job j;
-    TRY(kv_open(&j.k, &a->k, a, e));
-    TRY(kv_open(&j.v, &a->v, a, e));
+    TRY(kv_open(&j.k, &j.v, a, e));
     j.q = a->q;
     j.gate = a->gate;
     j.gate_ld = a->gate_ld ? a->gate_ld : a->head_dim;
     j.out = a->out;
-    j.pos = a->pos;
-    j.n_ctx = a->n_ctx;
+    j.seg = a->rows.seg;
+    j.slot = a->slot;
+    j.n_slots = a->n_slots;
     j.window = a->window;
-    j.n_tok = a->n_tok;
     j.scale = a->scale;
     j.n_heads = (int)a->n_heads;
     j.group = (int)(a->n_heads / a->n_kv_heads);
-    j.rows = (int)(a->n_tok * j.group);
-    const int n_kv = (int)a->n_kv_heads;
-    if (a->n_tok < 1) return 0;
+    const dim3 rows((unsigned)(a->rows.longest * j.group), (unsigned)a->n_kv_heads,
+                    (unsigned)a->rows.n_segs); /* blocks of a launch: x is to be divided */
+    if (a->rows.n_segs < 1) return 0;
     if (a->fast && j.k.dim <= 256 && j.k.dim % 16 == 0) {
-        if (j.k.form == KV_F16 && j.v.form == KV_F16) return launch_flash<KV_F16>(s, &j, n_kv, e);
-        if (j.k.form == KV_Q8 && j.v.form == KV_Q8) return launch_flash<KV_Q8>(s, &j, n_kv, e);
-        return launch_flash<KV_ANY>(s, &j, n_kv, e);
+        if (j.k.form == KV_F16 && j.v.form == KV_F16) return launch_flash<KV_F16>(s, &j, rows, e);
+        if (j.k.form == KV_Q8 && j.v.form == KV_Q8) return launch_flash<KV_Q8>(s, &j, rows, e);
+        return launch_flash<KV_ANY>(s, &j, rows, e);
     }
-    if (j.k.dim <= 64) return launch_many<32, 32, 4>(s, &j, n_kv, e);
-    if (j.k.dim <= 128) return launch_many<32, 32, 8>(s, &j, n_kv, e);
-    if (j.k.dim <= 256) return launch_many<32, 32, 16>(s, &j, n_kv, e);
-    return launch_many<16, 16, 32>(s, &j, n_kv, e);
+    if (j.k.dim <= 64) return launch_many<32, 32, 4>(s, &j, rows, e);
+    if (j.k.dim <= 128) return launch_many<32, 32, 8>(s, &j, rows, e);
+    if (j.k.dim <= 256) return launch_many<32, 32, 16>(s, &j, rows, e);
+    return launch_many<16, 16, 32>(s, &j, rows, e);
 }

@@ -8,15 +8,16 @@
 #include "kernels/cuda/kv.cuh"
 #include "kernels/cuda/last.cuh"
 
-enum { BLOCK = 256 };
+enum { BLOCK = 256 }; /* at most CU_PAGE */
 
 struct any_job {
     struct kv_plane k, v;
     const float *q, *sink, *gate;
     float *out;
-    const int32_t *pos;
-    int64_t n_ctx, window, gate_ld;
-    int n_heads, group;
+    const struct cu_seg *seg;
+    const int32_t *pos, *of; /* of a row: its position, its segment */
+    int64_t window, gate_ld;
+    int slot, n_slots, n_heads, group;
     float scale, softcap;
 };
 
@@ -27,8 +28,9 @@ CU_KERNEL __launch_bounds__(BLOCK) attend_any(struct any_job j) {
     const int dim = j.k.dim, units = dim / 8, tid = (int)threadIdx.x;
     const int slices = BLOCK / units, unit = tid % units, slice = tid / units;
     const int64_t row = blockIdx.x, token = row / j.n_heads;
-    const int head = (int)(row % j.n_heads);
-    const int64_t kv0 = (int64_t)(head / j.group) * j.n_ctx, last = *j.pos + token + 1;
+    const int head = (int)(row % j.n_heads), kv_head = head / j.group;
+    const struct kv_table table = kv_table_of(j.seg[j.of[token]], j.slot, j.n_slots);
+    const int64_t last = (int64_t)j.pos[token] + 1;
     const int64_t first = j.window > 0 && last > j.window ? last - j.window : 0;
     float *sums = mem + dim, acc[8], top = -INFINITY, sum = 0;
     for (int i = tid; i < dim; i += BLOCK) mem[i] = j.scale * j.q[row * dim + i];
@@ -36,12 +38,13 @@ CU_KERNEL __launch_bounds__(BLOCK) attend_any(struct any_job j) {
     __syncthreads();
     for (int64_t k0 = first; k0 < last; k0 += BLOCK) {
         const int n = last - k0 < BLOCK ? (int)(last - k0) : BLOCK;
+        const struct kv_span span = kv_span_of(table, k0, n);
         float x = -INFINITY;
         if (tid < n) {
             x = 0;
             for (int u = 0; u < units; u++) {
                 float v[8];
-                kv_load8<KV_ANY>(j.k, kv0 + k0 + tid, u, v);
+                kv_load8<KV_ANY>(j.k, kv_page_of(span, tid), kv_row_of(span, kv_head, tid), u, v);
                 for (int i = 0; i < 8; i++) x = fmaf(mem[8 * u + i], v[i], x);
             }
             if (j.softcap > 0) x = j.softcap * tanhf(x / j.softcap);
@@ -53,7 +56,7 @@ CU_KERNEL __launch_bounds__(BLOCK) attend_any(struct any_job j) {
         for (int i = 0; i < 8; i++) acc[i] *= less;
         for (int k = slice; slice < slices && k < n; k += slices) {
             float v[8];
-            kv_load8<KV_ANY>(j.v, kv0 + k0 + k, unit, v);
+            kv_load8<KV_ANY>(j.v, kv_page_of(span, k), kv_row_of(span, kv_head, k), unit, v);
             for (int i = 0; i < 8; i++) acc[i] = fmaf(p[k], v[i], acc[i]);
         }
         __syncthreads();
@@ -73,15 +76,17 @@ CU_KERNEL __launch_bounds__(BLOCK) attend_any(struct any_job j) {
 
 int cu_attn_any(struct cu_stream *s, const struct cu_attn *a, struct err *e) {
     struct any_job j = {};
-    TRY(kv_open(&j.k, &a->k, a, e));
-    TRY(kv_open(&j.v, &a->v, a, e));
+    TRY(kv_open(&j.k, &j.v, a, e));
     j.q = a->q;
     j.sink = a->sink;
     j.gate = a->gate;
     j.gate_ld = a->gate_ld ? a->gate_ld : a->head_dim;
     j.out = a->out;
-    j.pos = a->pos;
-    j.n_ctx = a->n_ctx;
+    j.seg = a->all_segs;
+    j.pos = a->row_pos;
+    j.of = a->row_seg;
+    j.slot = a->slot;
+    j.n_slots = a->n_slots;
     j.window = a->window;
     j.n_heads = (int)a->n_heads;
     j.group = (int)(a->n_heads / a->n_kv_heads);

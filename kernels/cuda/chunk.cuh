@@ -18,7 +18,7 @@
 #include "kernels/cuda/last.cuh"
 
 enum {
-    CHUNK = 64,
+    CHUNK = CU_CHUNK,
     CH_DIM = 128, /* of keys */
     CH_ROWS = 32, /* of the state, in a block */
     CH_BLOCK = 256,
@@ -48,12 +48,13 @@ CU_DEV void ch_product(const uint32_t *x, int ldx, int r, const uint32_t *y, int
     }
 }
 
-/* Tokens t0 .. of the pass: keys and queries normed, values, gates. */
-CU_DEV void ch_load(const struct cu_delta &a, struct chunk &x, int64_t t0, int h, int j0) {
+/* Rows t0 .. of the pass, those before `end`: keys and queries normed, values, gates. */
+CU_DEV void ch_load(const struct cu_delta &a, struct chunk &x, int64_t t0, int64_t end, int h,
+                    int j0) {
     const int lane = (int)threadIdx.x % 32, hk = h % (int)a.n_k_heads;
     const int64_t ld = (2 * a.n_k_heads) * CH_DIM + a.n_v_heads * a.v_dim;
     for (int t = (int)threadIdx.x / 32; t < CHUNK; t += CH_BLOCK / 32) {
-        const bool in = t0 + t < a.n_tok;
+        const bool in = t0 + t < end;
         const float *u = a.u + (in ? t0 + t : 0) * ld;
         float q[4], k[4], qq = 0.0f, kk = 0.0f;
         CU_UNROLL
@@ -154,8 +155,8 @@ CU_DEV void ch_solve(struct chunk &x) {
     __syncthreads();
 }
 
-/* Block (slice of the state's rows, value head). Warps lie as 4 x 2 over tokens and columns, and as
- * 2 x 4 over the state. */
+/* Block (slice of the state's rows, value head, segment). Warps lie as 4 x 2 over tokens and
+ * columns, and as 2 x 4 over the state. */
 CU_KERNEL __launch_bounds__(CH_BLOCK) delta_chunks(struct cu_delta a) {
     CU_DYN_SHARED(struct chunk, mem);
     struct chunk &x = *mem;
@@ -163,15 +164,17 @@ CU_KERNEL __launch_bounds__(CH_BLOCK) delta_chunks(struct cu_delta a) {
     const int h = (int)blockIdx.y, j0 = (int)blockIdx.x * CH_ROWS, dv = (int)a.v_dim;
     const int tr = 16 * (warp / 2), tc = warp % 2; /* token tiles: row, half of the columns */
     const int sr = 16 * (warp / 4), sc = 32 * (warp % 4); /* state tiles */
-    float *state = a.state + ((int64_t)h * dv + j0) * CH_DIM;
+    const struct cu_seg seg = a.rows.seg[blockIdx.z];
+    float *state = seg.state + a.state_at + ((int64_t)h * dv + j0) * CH_DIM;
+    const int64_t rows_end = seg.row + seg.n;
     float m[4][4];
     CU_UNROLL
     for (int n = 0; n < 4; n++) CU_UNROLL
     for (int e = 0; e < 4; e++)
         m[n][e] = state[(sr + lane / 4 + e / 2 * 8) * CH_DIM + sc + 8 * n + 2 * (lane % 4) + e % 2];
-    for (int64_t t0 = 0; t0 < a.n_tok; t0 += CHUNK) {
+    for (int64_t t0 = seg.row; t0 < rows_end; t0 += CHUNK) {
         __syncthreads(); /* the last chunk is done with */
-        ch_load(a, x, t0, h, j0);
+        ch_load(a, x, t0, rows_end, h, j0);
         CU_UNROLL
         for (int n = 0; n < 4; n++) CU_UNROLL
         for (int e = 0; e < 4; e += 2)
@@ -209,7 +212,7 @@ CU_KERNEL __launch_bounds__(CH_BLOCK) delta_chunks(struct cu_delta a) {
         for (int e = 0; e < 4; e++) {
             const int64_t t = t0 + tr + lane / 4 + e / 2 * 8;
             const int j = j0 + 16 * tc + 8 * n + 2 * (lane % 4) + e % 2;
-            if (t < a.n_tok) a.out[(t * a.n_v_heads + h) * dv + j] = o[n][e];
+            if (t < rows_end) a.out[(t * a.n_v_heads + h) * dv + j] = o[n][e];
         }
         const float all = expf(end);
         CU_UNROLL

@@ -114,9 +114,9 @@ uint64_t cu_packed_bytes(const struct cu_weight *w);
 /* A part of cu_products can have this weight: packed, or with rows of a multiple of 64 of a type
  * that is not always packed; exact: of type f32, f16 or bf16. */
 bool cu_part_can(const struct cu_weight *w, bool exact);
-/* cu_attn_few can do it: one token, or with fast_few up to CU_FEW with heads of 64, 128, 256 or 512
- * values and a cache of f16, q8_0, q4_0, or q8_0 keys and q4_0 values. */
-bool cu_attn_is_few(const struct cu_attn *a);
+/* Rows of a segment that cu_attn_few can do at most: one, or with fast_few CU_FEW with heads of 64,
+ * 128, 256 or 512 values and a cache of f16, q8_0, q4_0, or q8_0 keys and q4_0 values. */
+int64_t cu_attn_few_rows(const struct cu_attn *a);
 /* Launchers that need scratch take it from the stream, which grows it outside of captures: reserve
  * the most before, or run a pass once before it is captured, with the largest n_tok first. */
 int cu_reserve(struct cu_stream *s, uint64_t n_bytes, struct err *e);

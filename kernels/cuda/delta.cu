@@ -26,12 +26,14 @@ CU_DEV int64_t slot_of(int64_t p, int taps) {
     return (p % taps + taps) % taps;
 }
 
-/* A thread per channel; TAPS at least the taps, the surplus older ones have weight 0. */
-template <int TAPS>
-CU_KERNEL __launch_bounds__(BLOCK)
-    conv_silu(float *u, const float *w, float *ring, const int32_t *pos, int64_t n_tok,
-              int64_t n_ch, int taps) {
-    const int64_t c = (int64_t)blockIdx.x * BLOCK + threadIdx.x, p0 = *pos;
+/* A thread per channel of a segment; TAPS at least the taps, the surplus older ones have weight 0.
+ */
+template <int TAPS> CU_KERNEL __launch_bounds__(BLOCK) conv_silu(struct cu_delta a, int64_t n_ch) {
+    const struct cu_seg seg = a.rows.seg[blockIdx.y];
+    const int64_t c = (int64_t)blockIdx.x * BLOCK + threadIdx.x, p0 = seg.pos, n_tok = seg.n;
+    const int taps = (int)a.taps;
+    const float *w = a.conv;
+    float *u = a.u + seg.row * n_ch, *ring = seg.state + a.ring_at;
     if (c >= n_ch) return;
     float tap[TAPS], past[TAPS]; /* past[j]: the input j + 1 - TAPS tokens from now; last: now */
     CU_UNROLL
@@ -69,26 +71,26 @@ static int check_taps(const struct cu_delta *a, struct err *e) {
 
 int cu_conv_silu(struct cu_stream *s, const struct cu_delta *a, int64_t n_ch, struct err *e) {
     TRY(check_taps(a, e));
-    const unsigned grid = (unsigned)div_up(n_ch, BLOCK);
-    if (a->n_tok < 1 || n_ch < 1) return 0;
+    const dim3 grid((unsigned)div_up(n_ch, BLOCK), (unsigned)a->rows.n_segs);
+    if (a->rows.n_segs < 1 || n_ch < 1) return 0;
     if (a->taps <= 4)
-        CU_LAUNCH(e, conv_silu<4>, grid, BLOCK, 0, s, a->u, a->conv, a->ring, a->pos, a->n_tok,
-                  n_ch, (int)a->taps);
+        CU_LAUNCH(e, conv_silu<4>, grid, BLOCK, 0, s, *a, n_ch);
     else
-        CU_LAUNCH(e, conv_silu<CU_MAX_TAPS>, grid, BLOCK, 0, s, a->u, a->conv, a->ring, a->pos,
-                  a->n_tok, n_ch, (int)a->taps);
+        CU_LAUNCH(e, conv_silu<CU_MAX_TAPS>, grid, BLOCK, 0, s, *a, n_ch);
     return 0;
 }
 
 /* One channel of the current token, for cu_delta_step. `keep`: the raw input goes to the ring. */
-CU_DEV float conv_now(const struct cu_delta &a, int64_t c, int64_t n_ch, bool keep) {
+CU_DEV float conv_now(const struct cu_delta &a, const struct cu_seg &seg, int64_t c, int64_t n_ch,
+                      bool keep) {
     const int taps = (int)a.taps;
-    const int64_t p = *a.pos;
+    const int64_t p = seg.pos;
+    float *ring = seg.state + a.ring_at;
     const float x = a.u[c];
     float s = a.conv[c * taps + taps - 1] * x;
     for (int back = 1; back < taps; back++)
-        s = fmaf(a.conv[c * taps + taps - 1 - back], a.ring[slot_of(p - back, taps) * n_ch + c], s);
-    if (keep) a.ring[slot_of(p, taps) * n_ch + c] = x;
+        s = fmaf(a.conv[c * taps + taps - 1 - back], ring[slot_of(p - back, taps) * n_ch + c], s);
+    if (keep) ring[slot_of(p, taps) * n_ch + c] = x;
     return s * cu_sigmoid(s);
 }
 
@@ -170,7 +172,7 @@ CU_DEV void store_state(float *row, bool there, int l, int k_dim, const float4 m
         if (there && 32 * i + 4 * l < k_dim) *(float4 *)(void *)(row + 32 * i + 4 * l) = m[i];
 }
 
-/* Block (slice of rows, value head). */
+/* Block (slice of rows, value head, segment). */
 template <int F4> CU_KERNEL __launch_bounds__(BLOCK) delta_rows(struct cu_delta a) {
     CU_SHARED(struct tokens, x, [1]);
     const int h = (int)blockIdx.y, hk = h % (int)a.n_k_heads, j0 = (int)blockIdx.x * SLICE;
@@ -179,11 +181,13 @@ template <int F4> CU_KERNEL __launch_bounds__(BLOCK) delta_rows(struct cu_delta 
     const int dk = (int)a.k_dim, dv = (int)a.v_dim;
     const int64_t ld = 2 * a.n_k_heads * a.k_dim + a.n_v_heads * a.v_dim;
     const bool there = j < dv;
-    float *row = a.state + ((int64_t)h * dv + (there ? j : 0)) * dk;
+    const struct cu_seg seg = a.rows.seg[blockIdx.z];
+    float *row = seg.state + a.state_at + ((int64_t)h * dv + (there ? j : 0)) * dk;
+    const int64_t end = seg.row + seg.n;
     float4 m[F4];
     load_state<F4>(row, there, l, dk, m);
-    for (int64_t t0 = 0; t0 < a.n_tok; t0 += T) {
-        const int n = a.n_tok - t0 < T ? (int)(a.n_tok - t0) : T;
+    for (int64_t t0 = seg.row; t0 < end; t0 += T) {
+        const int n = end - t0 < T ? (int)(end - t0) : T;
         __syncthreads();
         for (int t = warp; t < n; t += WARPS) {
             const float *u = a.u + (t0 + t) * ld;
@@ -216,17 +220,18 @@ template <int F4> CU_KERNEL __launch_bounds__(BLOCK) delta_token(struct cu_delta
     const int j = j0 + (int)threadIdx.x / LANES, dk = (int)a.k_dim, dv = (int)a.v_dim;
     const int64_t n_ch = 2 * a.n_k_heads * a.k_dim + a.n_v_heads * a.v_dim;
     const bool there = j < dv, keeps = h < n_hk && blockIdx.x == 0; /* one block per k head */
-    float *row = a.state + ((int64_t)h * dv + (there ? j : 0)) * dk;
     float4 m[F4];
     cu_wait_before();
+    const struct cu_seg seg = a.rows.seg[0];
+    float *row = seg.state + a.state_at + ((int64_t)h * dv + (there ? j : 0)) * dk;
     load_state<F4>(row, there, l, dk, m);
     for (int i = (int)threadIdx.x; i < dk; i += BLOCK) {
-        x[0].q[0][i] = conv_now(a, (int64_t)hk * dk + i, n_ch, keeps);
-        x[0].k[0][i] = conv_now(a, (int64_t)(n_hk + hk) * dk + i, n_ch, keeps);
+        x[0].q[0][i] = conv_now(a, seg, (int64_t)hk * dk + i, n_ch, keeps);
+        x[0].k[0][i] = conv_now(a, seg, (int64_t)(n_hk + hk) * dk + i, n_ch, keeps);
     }
     if (threadIdx.x < SLICE && j0 + (int)threadIdx.x < dv)
         x[0].v[0][threadIdx.x] =
-            conv_now(a, (int64_t)2 * n_hk * dk + h * dv + j0 + threadIdx.x, n_ch, true);
+            conv_now(a, seg, (int64_t)2 * n_hk * dk + h * dv + j0 + threadIdx.x, n_ch, true);
     __syncthreads();
     if (threadIdx.x < 32) {
         norm_qk(a, x[0], 0, (int)threadIdx.x);
@@ -260,13 +265,14 @@ static int check_dims(const struct cu_delta *a, struct err *e) {
 }
 
 int cu_delta_rows(struct cu_stream *s, const struct cu_delta *a, struct err *e) {
-    const dim3 grid((unsigned)div_up(a->v_dim, SLICE), (unsigned)a->n_v_heads);
+    const unsigned n_segs = (unsigned)a->rows.n_segs;
+    dim3 grid((unsigned)div_up(a->v_dim, SLICE), (unsigned)a->n_v_heads, n_segs);
     TRY(check_dims(a, e));
-    if (a->n_tok < 1) return 0;
-    if (a->chunked && a->n_tok >= CHUNK && a->k_dim == CH_DIM && a->v_dim % CH_ROWS == 0) {
+    if (n_segs < 1) return 0;
+    if (a->chunked && a->k_dim == CH_DIM && a->v_dim % CH_ROWS == 0) {
         CU_SMEM_OPTIN(e, delta_chunks, sizeof(struct chunk));
-        CU_LAUNCH(e, delta_chunks, dim3((unsigned)(a->v_dim / CH_ROWS), (unsigned)a->n_v_heads),
-                  CH_BLOCK, sizeof(struct chunk), s, *a);
+        grid.x = (unsigned)(a->v_dim / CH_ROWS);
+        CU_LAUNCH(e, delta_chunks, grid, CH_BLOCK, sizeof(struct chunk), s, *a);
         return 0;
     }
     if (a->k_dim <= 64)

@@ -57,16 +57,20 @@ CU_DEV void few_loads(const uint8_t *tile, int key, int at, const uint8_t *from[
     for (int n = 0; n < 4 && 32 * n < CODES; n++) from[n] = tile + few_at<CODES>(key, 32 * n + at);
 }
 
-/* Starts the copy of a tile whose first row is `row`. Of n_keys < 16 the last one's end stands for
- * those that are missing, so that all bytes are finite numbers. */
+/* Starts the copy of a tile of 16 keys from position `pos` on, the first of them in `page`. Of
+ * n_keys < 16 the last one's end stands for those that are missing, so that all bytes are finite
+ * numbers. */
 template <int FORM, int DIM>
-CU_DEV void few_fetch(const struct kv_plane &p, int64_t row, int n_keys, uint8_t *tile) {
+CU_DEV void few_fetch(const struct kv_plane &p, const struct kv_table &table, const uint8_t *page,
+                      int64_t pos, int head, int n_keys, uint8_t *tile) {
     typedef struct few_rows<FORM, DIM> R;
     enum { PIECE = R::SCALES < 16 ? R::SCALES : 16 };
     enum { N = FEW_KEYS * R::CODES / 512, STEP = DIM > 256 ? 8 : N }; /* copies of a lane */
-    const int lane = (int)threadIdx.x % 32;
-    const uint8_t *codes = p.codes + row * R::CODES;
-    if (n_keys == FEW_KEYS) {
+    const int lane = (int)threadIdx.x % 32, here = CU_PAGE - (int)(pos % CU_PAGE);
+    const int row = head * CU_PAGE + CU_PAGE - here; /* `here` keys are in the page */
+    const uint8_t *codes = page + p.codes + row * R::CODES;
+    const uint8_t *scales = page + p.scales + row * R::SCALES;
+    if (n_keys == FEW_KEYS && here >= FEW_KEYS) {
         CU_ROLLED /* where registers are scarce; otherwise it goes round once */
             for (int i = 0; i < N; i += STEP) {
             CU_UNROLL
@@ -75,18 +79,27 @@ CU_DEV void few_fetch(const struct kv_plane &p, int64_t row, int n_keys, uint8_t
                 cu_copy16(tile + few_at<R::CODES>(at / R::CODES, at % R::CODES), codes + at);
             }
         }
+        if constexpr (R::SCALES != 0)
+            if (PIECE * lane < FEW_KEYS * R::SCALES) /* half a warp, or all of it */
+                cu_copy<PIECE>(tile + FEW_KEYS * R::CODES + PIECE * lane, scales + PIECE * lane);
     } else {
+        const uint8_t *next = here < n_keys ? kv_page(table, pos + CU_PAGE) : page;
+        const uint8_t *codes2 = next + p.codes + (row - CU_PAGE) * R::CODES;
         const int end = n_keys * R::CODES - 16;
         CU_ROLLED
-        for (int at = 16 * lane; at < FEW_KEYS * R::CODES; at += 512)
+        for (int at = 16 * lane; at < FEW_KEYS * R::CODES; at += 512) {
+            const int from = at < end ? at : end;
             cu_copy16(tile + few_at<R::CODES>(at / R::CODES, at % R::CODES),
-                      codes + (at < end ? at : end));
-    }
-    if constexpr (R::SCALES != 0) {
-        const uint8_t *scales = (const uint8_t *)p.scales + row * R::SCALES;
-        const int at = PIECE * lane, last = n_keys * R::SCALES - PIECE;
-        if (at < FEW_KEYS * R::SCALES) /* half a warp, or all of it */
-            cu_copy<PIECE>(tile + FEW_KEYS * R::CODES + at, scales + (at < last ? at : last));
+                      (from < here * R::CODES ? codes : codes2) + from);
+        }
+        if constexpr (R::SCALES != 0) {
+            const uint8_t *scales2 = next + p.scales + (row - CU_PAGE) * R::SCALES;
+            const int at = PIECE * lane, last = n_keys * R::SCALES - PIECE;
+            const int from = at < last ? at : last;
+            if (at < FEW_KEYS * R::SCALES)
+                cu_copy<PIECE>(tile + FEW_KEYS * R::CODES + at,
+                               (from < here * R::SCALES ? scales : scales2) + from);
+        }
     }
 }
 
@@ -289,12 +302,13 @@ CU_DEV void few_softmax(float s[4], struct few_state *st, float acc[TILES][4]) {
 
 /* ---- the kernel ---- */
 
-/* Query heads of the block's columns, as B operands. */
+/* Query heads of the block's columns, as B operands; row0: the segment's first. */
 template <int FORM, int DIM>
-CU_DEV void few_queries(const struct part_job &j, int head, int col0, int n_cols, uint4 *q) {
+CU_DEV void few_queries(const struct part_job &j, int64_t row0, int head, int col0, int n_cols,
+                        uint4 *q) {
     for (int i = (int)threadIdx.x; i < DIM; i += (int)blockDim.x) {
         const int col = col0 + i % 32 / 4, b = i / 32;
-        const int64_t row = (int64_t)(col / j.group) * j.n_heads + head * j.group + col % j.group;
+        const int64_t row = (row0 + col / j.group) * j.n_heads + head * j.group + col % j.group;
         float x[8];
         CU_UNROLL
         for (int k = 0; k < 8; k++)
@@ -307,7 +321,7 @@ CU_DEV void few_queries(const struct part_job &j, int head, int col0, int n_cols
     }
 }
 
-/* Block (columns, part, kv head): those that read the same keys run side by side. */
+/* Block (columns, part, kv head of a segment): those that read the same keys run side by side. */
 template <int KF, int VF, int DIM>
 CU_KERNEL __launch_bounds__(32 * FEW_WARPS, 1) attend_few(struct part_job j) {
     enum { K_TILE = few_rows<KF, DIM>::TILE, SLOT = K_TILE + few_rows<VF, DIM>::TILE };
@@ -318,25 +332,28 @@ CU_KERNEL __launch_bounds__(32 * FEW_WARPS, 1) attend_few(struct part_job j) {
     CU_SHARED(int64_t, row_of, [FEW_COLS]);
     CU_DYN_SHARED(uint8_t, mem);
     cu_wait_before();
-    const struct cut c = cut_keys(j);
-    const int col0 = (int)blockIdx.x * FEW_COLS, part = (int)blockIdx.y, head = (int)blockIdx.z;
-    if (part >= c.n) return;
+    const int col0 = (int)blockIdx.x * FEW_COLS, part = (int)blockIdx.y;
+    const int head = (int)blockIdx.z % j.n_kv, of_seg = (int)blockIdx.z / j.n_kv;
+    const struct cu_seg seg = j.seg[of_seg];
+    const struct cut c = cut_keys(j, seg);
+    if (part >= c.n || col0 >= seg.n * j.group) return;
     const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
-    const int warps = (int)blockDim.x / 32, rest = j.n_tok * j.group - col0;
+    const int warps = (int)blockDim.x / 32, rest = seg.n * j.group - col0;
     const int n_cols = rest < FEW_COLS ? rest : FEW_COLS;
     uint4 *q = (uint4 *)(void *)mem;
     uint8_t *slots = mem + 16 * DIM + warp * (2 * SLOT);
     const int64_t first = c.k0 + part * c.step;
     const int n_keys = (int)cu_min(c.step, c.k0 + c.n_keys - first);
     const int n_tiles = (n_keys + FEW_KEYS - 1) / FEW_KEYS;
-    const int64_t row = (int64_t)head * j.n_ctx + first;
+    const struct kv_table table = kv_table_of(seg, j.slot, j.n_slots);
     /* what the columns see, counted from the part's first key: [from, to) */
-    const int64_t seen = (int64_t)*j.pos + 1 - first; /* by the first token */
+    const int64_t seen = (int64_t)seg.pos + 1 - first; /* by the first token */
     const int64_t window = j.window > 0 ? j.window : INT32_MAX;
     if (threadIdx.x < FEW_COLS) {
         const int g = col0 + (int)threadIdx.x, tok = g / j.group;
         const int64_t to = seen + tok;
-        row_of[threadIdx.x] = (int64_t)tok * j.n_heads + head * j.group + g % j.group;
+        row_of[threadIdx.x] =
+            ((int64_t)of_seg * j.longest + tok) * j.n_heads + head * j.group + g % j.group;
         sees[0][threadIdx.x] = (int)cu_max(to - window, 0);
         sees[1][threadIdx.x] = (int)cu_min(to, n_keys);
     }
@@ -346,17 +363,21 @@ CU_KERNEL __launch_bounds__(32 * FEW_WARPS, 1) attend_few(struct part_job j) {
     CU_UNROLL
     for (int t = 0; t < TILES; t++) CU_UNROLL
     for (int i = 0; i < 4; i++) acc[t][i] = 0.0f;
+    /* of the tile that is fetched next: asked for a turn before */
+    const uint8_t *page = kv_page(table, first + cu_min(warp * FEW_KEYS, n_keys - 1));
     for (int t = warp - warps, turn = 1; t < n_tiles; t += warps, turn ^= 1) {
         const int next = t + warps, key0 = t * FEW_KEYS;
         if (next < n_tiles) {
-            const int at = next * FEW_KEYS, n = n_keys - at;
+            const int n = (int)cu_min(n_keys - next * FEW_KEYS, FEW_KEYS);
             uint8_t *slot = slots + (turn ^ 1) * SLOT;
-            few_fetch<KF, DIM>(j.k, row + at, n < FEW_KEYS ? n : FEW_KEYS, slot);
-            few_fetch<VF, DIM>(j.v, row + at, n < FEW_KEYS ? n : FEW_KEYS, slot + K_TILE);
+            const int64_t pos = first + next * FEW_KEYS;
+            few_fetch<KF, DIM>(j.k, table, page, pos, head, n, slot);
+            few_fetch<VF, DIM>(j.v, table, page, pos, head, n, slot + K_TILE);
+            page = kv_page(table, cu_min(pos + warps * FEW_KEYS, first + n_keys - 1));
         }
         cu_copy_commit();
         if (t < 0) { /* while the first tile is on its way */
-            few_queries<KF, DIM>(j, head, col0, n_cols, q);
+            few_queries<KF, DIM>(j, seg.row, head, col0, n_cols, q);
             __syncthreads();
             continue;
         }
@@ -430,12 +451,12 @@ CU_KERNEL __launch_bounds__(32 * FEW_WARPS, 1) attend_few(struct part_job j) {
 }
 
 template <int KF, int VF, int DIM>
-static int launch_few(struct cu_stream *s, const struct part_job *j, int n_kv, struct err *e) {
+static int launch_few(struct cu_stream *s, const struct part_job *j, struct err *e) {
     const int slots = 2 * (few_rows<KF, DIM>::TILE + few_rows<VF, DIM>::TILE);
     const int room = (int)min_i64((int64_t)s->c->info.smem_bytes, 1 << 20) - 1024 - 16 * DIM;
     const int warps = (int)min_i64(room / slots, FEW_WARPS);
-    const dim3 grid((unsigned)div_up((int64_t)j->n_tok * j->group, FEW_COLS), (unsigned)j->n_splits,
-                    (unsigned)n_kv);
+    const dim3 grid((unsigned)div_up((int64_t)j->longest * j->group, FEW_COLS),
+                    (unsigned)j->n_splits, (unsigned)(j->n_kv * j->n_segs));
     const size_t smem = (size_t)(16 * DIM + warps * slots);
     CU_SMEM_OPTIN(e, (attend_few<KF, VF, DIM>), smem);
     CU_LAUNCH_EARLY(e, (attend_few<KF, VF, DIM>), grid, (unsigned)(32 * warps), smem, s, *j);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /* kernels/cuda/flash.cuh - attention of many tokens on tensor cores, heads of up to 256 values in
- * multiples of 32, any cache type. A block takes 64 (token, query head) rows of one kv head, 16 per
- * warp, and walks the keys it may see 32 at a time with a running maximum. Keys and values become
- * f16 in shared memory once per block; a warp keeps its output in the f32 sums of its mma tiles,
- * and probabilities go from sums to operands without leaving registers. Operands are f16 (keys of
- * an f16 cache are exact), sums and softmax f32.
+ * multiples of 32, any cache type. A block takes 64 (token, query head) rows of a segment and kv
+ * head, 16 per warp, and walks the keys it may see 32 at a time with a running maximum. Keys and
+ * values become f16 in shared memory once per block; a warp keeps its output in the f32 sums of its
+ * mma tiles, and probabilities go from sums to operands without leaving registers. Operands are f16
+ * (keys of an f16 cache are exact), sums and softmax f32.
  *
  * Not run on a GPU yet. */
 #ifndef HONE_KERNELS_CUDA_FLASH_CUH
@@ -16,22 +16,23 @@ struct many_job {
     struct kv_plane k, v;
     const float *q, *gate;
     float *out;
-    const int32_t *pos;
-    int64_t n_ctx, window, n_tok, gate_ld;
+    const struct cu_seg *seg;
+    int64_t window, gate_ld;
     float scale;
-    int n_heads, group, rows; /* rows: of all tokens for one kv head */
+    int slot, n_slots, n_heads, group;
 };
 
 enum { FL_ROWS = 64, FL_KEYS = 32, FL_BLOCK = 2 * FL_ROWS };
 
 /* A tile of keys or values as f16; rows beyond n_keys are zeros. */
 template <int FORM>
-CU_DEV void fl_tile(const struct kv_plane &p, int64_t row, int n_keys, int ld, uint32_t *to) {
+CU_DEV void fl_tile(const struct kv_plane &p, const struct kv_span &s, int head, int n_keys, int ld,
+                    uint32_t *to) {
     const int units = p.dim / 8;
     for (int i = (int)threadIdx.x; i < FL_KEYS * units; i += FL_BLOCK) {
         const int key = i / units, u = i % units;
         float v[8] = {0, 0, 0, 0, 0, 0, 0, 0};
-        if (key < n_keys) kv_load8<FORM>(p, row + key, u, v);
+        if (key < n_keys) kv_load8<FORM>(p, kv_page_of(s, key), kv_row_of(s, head, key), u, v);
         uint4 w;
         w.x = cu_pack_f16(v[0], v[1]);
         w.y = cu_pack_f16(v[2], v[3]);
@@ -41,9 +42,9 @@ CU_DEV void fl_tile(const struct kv_plane &p, int64_t row, int n_keys, int ld, u
     }
 }
 
-/* Row r of the job: its token and query head. */
-CU_DEV int64_t fl_row(const struct many_job &j, int head, int r) {
-    return (int64_t)(r / j.group) * j.n_heads + head * j.group + r % j.group;
+/* Row r of a segment for one kv head: its token in the pass, and its query head. */
+CU_DEV int64_t fl_row(const struct many_job &j, const struct cu_seg &seg, int head, int r) {
+    return ((int64_t)seg.row + r / j.group) * j.n_heads + head * j.group + r % j.group;
 }
 
 /* DIM: at least the head's size. Shared: queries, keys, values, f16, rows padded by 16 bytes. */
@@ -55,13 +56,16 @@ template <int FORM, int DIM> CU_KERNEL __launch_bounds__(FL_BLOCK) attend_flash(
     uint32_t *q = mem, *k = q + FL_ROWS * ld, *v = k + FL_KEYS * ld;
     /* later rows see more keys: they start first */
     const int r0 = ((int)gridDim.x - 1 - (int)blockIdx.x) * FL_ROWS;
-    const int n_rows = j.rows - r0 < FL_ROWS ? j.rows - r0 : FL_ROWS;
-    const int64_t pos = *j.pos;
+    const struct cu_seg seg = j.seg[blockIdx.z];
+    const struct kv_table table = kv_table_of(seg, j.slot, j.n_slots);
+    const int n_rows = (int)cu_min(seg.n * j.group - r0, FL_ROWS);
+    const int64_t pos = seg.pos;
+    if (n_rows <= 0) return;
     for (int i = (int)threadIdx.x; i < FL_ROWS * (dim / 2); i += FL_BLOCK) {
         const int r = i / (dim / 2), p = i % (dim / 2);
         float2 x = make_float2(0.0f, 0.0f);
         if (r < n_rows)
-            x = *(const float2 *)(const void *)(j.q + fl_row(j, head, r0 + r) * dim + 2 * p);
+            x = *(const float2 *)(const void *)(j.q + fl_row(j, seg, head, r0 + r) * dim + 2 * p);
         q[r * ld + p] = cu_pack_f16(j.scale * x.x, j.scale * x.y);
     }
     float o[NT][4] = {}, top[2] = {-INFINITY, -INFINITY}, sum[2] = {0.0f, 0.0f};
@@ -75,9 +79,10 @@ template <int FORM, int DIM> CU_KERNEL __launch_bounds__(FL_BLOCK) attend_flash(
     const int64_t begin = j.window > 0 && seen0 > j.window ? seen0 - j.window : 0;
     for (int64_t k0 = begin; k0 < end; k0 += FL_KEYS) {
         const int n_keys = end - k0 < FL_KEYS ? (int)(end - k0) : FL_KEYS;
+        const struct kv_span span = kv_span_of(table, k0, n_keys);
         __syncthreads(); /* the last tile is done with; queries are there */
-        fl_tile<FORM>(j.k, (int64_t)head * j.n_ctx + k0, n_keys, ld, k);
-        fl_tile<FORM>(j.v, (int64_t)head * j.n_ctx + k0, n_keys, ld, v);
+        fl_tile<FORM>(j.k, span, head, n_keys, ld, k);
+        fl_tile<FORM>(j.v, span, head, n_keys, ld, v);
         __syncthreads();
         float s[ST][4] = {};
         for (int d = 0; d < dim; d += 16) {
@@ -139,7 +144,7 @@ template <int FORM, int DIM> CU_KERNEL __launch_bounds__(FL_BLOCK) attend_flash(
         all += cu_shfl_xor(all, 2);
         const int r = 16 * warp + lane / 4 + 8 * b;
         if (r >= n_rows) continue; /* no meeting of the warp follows */
-        const int64_t h = fl_row(j, head, r0 + r);
+        const int64_t h = fl_row(j, seg, head, r0 + r);
         CU_UNROLL
         for (int n = 0; n < NT; n++) CU_UNROLL
         for (int e = 0; e < 2; e++) {

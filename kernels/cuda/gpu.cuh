@@ -368,7 +368,9 @@ CU_DEV float cu_gate(float x, bool gelu) {
     return 0.5f * x * (1.0f + tanhf(0.7978845608f * (x + 0.044715f * x * x * x)));
 }
 
-/* Sums and maxima over a warp, the same value (and the same bits) in every lane. */
+/* Sums and maxima over a warp, the same value (and the same bits) in every lane. The
+ * emulation has them in one step, with the same order of additions. */
+#ifndef CU_EMU
 CU_DEV float cu_warp_sum(float v) {
     for (int m = 16; m > 0; m >>= 1) v += cu_shfl_xor(v, m);
     return v;
@@ -385,6 +387,7 @@ CU_DEV float cu_warp_max(float v) {
     for (int m = 16; m > 0; m >>= 1) v = fmaxf(v, cu_shfl_xor(v, m));
     return v;
 }
+#endif
 /* Over a block of up to 1024 threads (a multiple of 32), the same in every thread; `red` is shared
  * memory for 32 values, free again at return. */
 template <class T> CU_DEV T cu_block_sum(T v, T *red) {

@@ -6,27 +6,44 @@
 
 enum { BLOCK = 128, WARPS = BLOCK / 32, MAX_DIM = 512 };
 
+struct rows_at { /* of a pass */
+    const struct cu_seg *seg;
+    const int32_t *pos, *seg_of;
+    int64_t n_tok;
+    int slot, n_slots;
+};
+static struct rows_at rows_at(const struct cu_attn *a) {
+    const struct rows_at r = {a->all_segs, a->row_pos, a->row_seg, a->n_tok, a->slot, a->n_slots};
+    return r;
+}
+/* The page that the key of row t goes to. */
+CU_DEV uint8_t *page_of(const struct rows_at &r, int64_t t) {
+    return kv_page(kv_table_of(r.seg[r.seg_of[t]], r.slot, r.n_slots), r.pos[t]);
+}
+
 struct append_job {
     struct kv_plane k, v;
     const float *new_k, *new_v;
-    const int32_t *pos;
-    int64_t n_ctx;
+    struct rows_at rows;
     int n_heads, blocks; /* of 32 values in a row, rounded up */
-    int64_t n_tok;
 };
 
-/* One block of 32 values by a warp; the CPU's rounding (runtime/kv_type.c). */
-CU_DEV void store_block(const struct kv_plane &p, int64_t row, int b, int lane, float x) {
-    const int64_t at = row * p.dim + 32 * b + lane;
+/* One block of 32 values by a warp, into a row of a page; the CPU's rounding (runtime/kv_type.c).
+ */
+CU_DEV void store_block(const struct kv_plane &p, uint8_t *page, int row, int b, int lane,
+                        float x) {
+    const int at = row * p.dim + 32 * b + lane;
+    uint8_t *codes = page + p.codes;
+    uint16_t *scales = (uint16_t *)(void *)(page + p.scales);
     if (p.form == KV_F32) {
-        if (32 * b + lane < p.dim) ((float *)(void *)p.codes)[at] = x;
+        if (32 * b + lane < p.dim) ((float *)(void *)codes)[at] = x;
     } else if (p.form == KV_F16) {
-        if (32 * b + lane < p.dim) ((uint16_t *)(void *)p.codes)[at] = cu_f32_to_f16(x);
+        if (32 * b + lane < p.dim) ((uint16_t *)(void *)codes)[at] = cu_f32_to_f16(x);
     } else if (p.form == KV_Q8) {
-        const float d = cu_warp_max(fabsf(x)) / 127.0f;
-        const float inv = d >= 0x1p-126f ? 1.0f / d : 0.0f;
-        ((int8_t *)p.codes)[at] = (int8_t)(int)rintf(x * inv);
-        if (lane == 0) p.scales[at / 32] = cu_f32_to_f16(d);
+        const float top = cu_warp_max(fabsf(x)), d = top / 127.0f;
+        const float inv = d >= 0x1p-126f ? 127.0f / top : 0.0f; /* as kernels/ref/act.c */
+        ((int8_t *)codes)[at] = (int8_t)(int)rintf(x * inv);
+        if (lane == 0) scales[at / 32] = cu_f32_to_f16(d);
     } else {
         /* d from the value of largest magnitude (the first of equals), which becomes exactly -8 */
         const float top = cu_warp_max(fabsf(x));
@@ -37,8 +54,8 @@ CU_DEV void store_block(const struct kv_plane &p, int64_t row, int b, int lane, 
         const float v = x * inv + 8.0f;
         const unsigned mine = v > 0.0f ? (unsigned)(v < 15.0f ? v + 0.5f : 15.0f) : 0u;
         const uint32_t next = cu_shfl((uint32_t)mine, (lane + 1) % 32);
-        if (lane % 2 == 0) p.codes[at / 2] = (uint8_t)(mine | next << 4);
-        if (lane == 0) p.scales[at / 32] = h;
+        if (lane % 2 == 0) codes[at / 2] = (uint8_t)(mine | next << 4);
+        if (lane == 0) scales[at / 32] = h;
     }
 }
 
@@ -47,27 +64,23 @@ CU_KERNEL __launch_bounds__(BLOCK) append_rows(struct append_job j) {
     const int lane = (int)threadIdx.x % 32;
     const int64_t i = (int64_t)blockIdx.x * WARPS + threadIdx.x / 32;
     const int64_t per_tok = 2 * (int64_t)j.n_heads * j.blocks;
-    if (i >= j.n_tok * per_tok) return; /* whole warps leave */
+    if (i >= j.rows.n_tok * per_tok) return; /* whole warps leave */
     const int64_t t = i / per_tok;
     const int r = (int)(i % per_tok), is_v = r % 2, b = r / 2 % j.blocks, h = r / 2 / j.blocks;
-    const struct kv_plane p = {is_v ? j.v.form : j.k.form, is_v ? j.v.codes : j.k.codes,
-                               is_v ? j.v.scales : j.k.scales, j.k.dim};
+    const struct kv_plane p = is_v ? j.v : j.k;
     const float *src = (is_v ? j.new_v : j.new_k) + (t * j.n_heads + h) * p.dim;
     const float x = 32 * b + lane < p.dim ? src[32 * b + lane] : 0.0f;
-    store_block(p, h * j.n_ctx + *j.pos + t, b, lane, x);
+    store_block(p, page_of(j.rows, t), h * CU_PAGE + j.rows.pos[t] % CU_PAGE, b, lane, x);
 }
 
 int cu_kv_append(struct cu_stream *s, const struct cu_attn *a, struct err *e) {
     struct append_job j;
-    TRY(kv_open(&j.k, &a->k, a, e));
-    TRY(kv_open(&j.v, &a->v, a, e));
+    TRY(kv_open(&j.k, &j.v, a, e));
     j.new_k = a->new_k;
     j.new_v = a->new_v;
-    j.pos = a->pos;
-    j.n_ctx = a->n_ctx;
+    j.rows = rows_at(a);
     j.n_heads = (int)a->n_kv_heads;
     j.blocks = (int)div_up(a->head_dim, 32);
-    j.n_tok = a->n_tok;
     const int64_t n = a->n_tok * 2 * a->n_kv_heads * j.blocks;
     if (n > 0) CU_LAUNCH(e, append_rows, (unsigned)div_up(n, WARPS), BLOCK, 0, s, j);
     return 0;
@@ -79,8 +92,8 @@ struct qkv_job {
     struct kv_plane k, v;
     const float *q, *new_k, *new_v, *q_norm, *k_norm, *cs;
     float *q_out;
-    const int32_t *pos;
-    int64_t n_ctx, q_ld, n_tok;
+    struct rows_at rows;
+    int64_t q_ld;
     float eps;
     int n_heads, n_kv_heads, n_rot;
     bool normed, adjacent;
@@ -112,7 +125,7 @@ CU_KERNEL __launch_bounds__(BLOCK) prepare_heads(struct qkv_job j) {
     const int lane = (int)threadIdx.x % 32, dim = j.k.dim;
     const int64_t i = (int64_t)blockIdx.x * WARPS + threadIdx.x / 32;
     const int per_tok = j.n_heads + 2 * j.n_kv_heads;
-    if (i >= j.n_tok * per_tok) return; /* whole warps leave */
+    if (i >= j.rows.n_tok * per_tok) return; /* whole warps leave */
     const int64_t t = i / per_tok;
     const int h = (int)(i % per_tok), kh = h - j.n_heads, vh = kh - j.n_kv_heads;
     float *x = rows[threadIdx.x / 32];
@@ -129,17 +142,16 @@ CU_KERNEL __launch_bounds__(BLOCK) prepare_heads(struct qkv_job j) {
         for (int c = lane; c < dim; c += 32) j.q_out[(t * j.n_heads + h) * dim + c] = x[c];
         return;
     }
-    const int64_t row = (vh < 0 ? kh : vh) * j.n_ctx + *j.pos + t;
-    const struct kv_plane p = {vh < 0 ? j.k.form : j.v.form, vh < 0 ? j.k.codes : j.v.codes,
-                               vh < 0 ? j.k.scales : j.v.scales, dim};
+    const int row = (vh < 0 ? kh : vh) * CU_PAGE + j.rows.pos[t] % CU_PAGE;
+    const struct kv_plane p = vh < 0 ? j.k : j.v;
+    uint8_t *page = page_of(j.rows, t);
     for (int b = 0; 32 * b < dim; b++)
-        store_block(p, row, b, lane, 32 * b + lane < dim ? x[32 * b + lane] : 0.0f);
+        store_block(p, page, row, b, lane, 32 * b + lane < dim ? x[32 * b + lane] : 0.0f);
 }
 
 int cu_qkv(struct cu_stream *s, const struct cu_attn *a, struct err *e) {
     struct qkv_job j;
-    TRY(kv_open(&j.k, &a->k, a, e));
-    TRY(kv_open(&j.v, &a->v, a, e));
+    TRY(kv_open(&j.k, &j.v, a, e));
     j.q = a->raw_q;
     j.q_ld = a->raw_q_ld;
     j.q_out = a->q_out;
@@ -152,9 +164,7 @@ int cu_qkv(struct cu_stream *s, const struct cu_attn *a, struct err *e) {
     j.cs = a->cs;
     j.n_rot = (int)a->n_rot;
     j.adjacent = a->adjacent;
-    j.pos = a->pos;
-    j.n_ctx = a->n_ctx;
-    j.n_tok = a->n_tok;
+    j.rows = rows_at(a);
     j.n_heads = (int)a->n_heads;
     j.n_kv_heads = (int)a->n_kv_heads;
     const int64_t n = a->n_tok * (a->n_heads + 2 * a->n_kv_heads);

@@ -24,8 +24,8 @@ bool cu_has_type(enum qtype t) {
 bool cu_part_can(const struct cu_weight *w, bool exact) {
     return false;
 }
-bool cu_attn_is_few(const struct cu_attn *a) {
-    return false;
+int64_t cu_attn_few_rows(const struct cu_attn *a) {
+    return 0;
 }
 uint64_t cu_packed_bytes(const struct cu_weight *w) {
     return 0;

@@ -6,12 +6,12 @@
 
 enum { BLOCK = 128 };
 
-/* cs[t][i] = m * (cos, sin)((pos + t) * freq[i]) */
+/* cs[t][i] = m * (cos, sin)(pos[t] * freq[i]) */
 CU_KERNEL __launch_bounds__(BLOCK) fill_table(const double *freq, double m, const int32_t *pos,
                                               int64_t total, int64_t half, float *cs) {
     const int64_t at = (int64_t)blockIdx.x * BLOCK + threadIdx.x;
     if (at >= total) return;
-    const double a = (double)(*pos + at / half) * freq[at % half];
+    const double a = (double)pos[at / half] * freq[at % half];
     cs[2 * at] = (float)(m * cos(a));
     cs[2 * at + 1] = (float)(m * sin(a));
 }

@@ -4,7 +4,7 @@
  * up.
  *
  * How the keys are cut follows from the position in device memory, in every kernel alike, so that
- * one captured launch serves every depth; surplus blocks leave.
+ * one captured launch serves every sequence and every depth; surplus blocks leave.
  *
  * Not run on a GPU yet. */
 #ifndef HONE_KERNELS_CUDA_SPLIT_CUH
@@ -15,13 +15,14 @@
 
 struct part_job {
     struct kv_plane k, v;
-    const float *q, *gate; /* rows (token, head): row t * n_heads + h */
+    const float *q, *gate; /* rows (token of the pass, head): row t * n_heads + h */
     uint8_t *out_q;
     float *part, *out; /* part: [rows][n_splits][dim] sums, then as many (maximum, sum) */
-    const int32_t *pos;
-    int64_t n_ctx, window, gate_ld;
+    const struct cu_seg *seg;
+    int64_t window, gate_ld;
     float scale;
-    int n_tok, n_heads, group, n_splits;
+    int n_segs, longest, slot, n_slots; /* rows of part: those of segment z from z * longest on */
+    int n_heads, n_kv, group, n_splits;
 };
 
 /* The keys that any of the tokens sees, and how they are cut. */
@@ -30,11 +31,11 @@ struct cut {
     int n;
 };
 enum { MIN_PART = 64, PART_UNIT = 16 };
-CU_DEV struct cut cut_keys(const struct part_job &j) {
+CU_DEV struct cut cut_keys(const struct part_job &j, const struct cu_seg &seg) {
     struct cut c;
-    const int64_t seen = (int64_t)*j.pos + 1; /* by the first token */
+    const int64_t seen = (int64_t)seg.pos + 1; /* by the first token */
     c.k0 = j.window > 0 && seen > j.window ? seen - j.window : 0;
-    c.n_keys = seen - c.k0 + j.n_tok - 1;
+    c.n_keys = seen - c.k0 + seg.n - 1;
     /* positions are below 2^31: divisions of 32 bits, every thread waits for them */
     const uint32_t n = (uint32_t)c.n_keys, parts = (uint32_t)j.n_splits;
     uint32_t step = ((n + parts - 1) / parts + PART_UNIT - 1) / PART_UNIT * PART_UNIT;
@@ -45,12 +46,13 @@ CU_DEV struct cut cut_keys(const struct part_job &j) {
 }
 /* Where the maximum and the sum of a part begin. */
 CU_DEV float *part_stat(const struct part_job &j, int64_t row, int part) {
-    const int64_t rows = (int64_t)j.n_tok * j.n_heads;
+    const int64_t rows = (int64_t)j.n_segs * j.longest * j.n_heads;
     return j.part + rows * j.n_splits * j.k.dim + 2 * (row * j.n_splits + part);
 }
 
-/* out = sum over parts, gated: block (32 values of a head, row). A warp adds every eighth part in
- * order, so that their loads overlap; then the warps are added in order. Shared: a weight a part.
+/* out = sum over parts, gated: block (32 values of a head, row of a segment, segment). A warp adds
+ * every eighth part in order, so that their loads overlap; then the warps are added in order.
+ * Shared: a weight a part.
  */
 enum { MERGE_WARPS = 8, MERGE_BLOCK = 32 * MERGE_WARPS };
 CU_KERNEL __launch_bounds__(MERGE_BLOCK) merge_parts(struct part_job j) {
@@ -58,11 +60,14 @@ CU_KERNEL __launch_bounds__(MERGE_BLOCK) merge_parts(struct part_job j) {
     CU_SHARED(float, of_warp, [MERGE_WARPS][32]);
     CU_DYN_SHARED(float, weight);
     cu_wait_before();
-    const struct cut c = cut_keys(j);
+    const struct cu_seg seg = j.seg[blockIdx.z];
+    if ((int)blockIdx.y >= seg.n * j.n_heads) return;
+    const struct cut c = cut_keys(j, seg);
     const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32, dim = j.k.dim;
     const int i = 32 * (int)blockIdx.x + lane;
-    const int64_t row = blockIdx.y;
-    const float *stat = part_stat(j, row, 0), *part = j.part + row * j.n_splits * dim + i;
+    const int64_t row = (int64_t)seg.row * j.n_heads + blockIdx.y;
+    const int64_t mine = (int64_t)blockIdx.z * j.longest * j.n_heads + blockIdx.y;
+    const float *stat = part_stat(j, mine, 0), *part = j.part + mine * j.n_splits * dim + i;
     float m = -INFINITY, s = 0.0f, v = 0.0f;
     for (int p = (int)threadIdx.x; p < c.n; p += MERGE_BLOCK) m = fmaxf(m, stat[2 * p]);
     m = cu_block_max(m, red);

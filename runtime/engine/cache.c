@@ -15,20 +15,42 @@
 
 struct extent {
     struct extent *next;
-    void *mem;
+    void *own;
     struct page *page;
     int64_t n_pages, n_held;
     bool reserved; /* made for a reservation; else for a sequence that grew without one */
 };
 
+/* ---- main memory ---- */
+
+static int main_alloc(void *of, uint64_t n, const char *what, void **own, void **at,
+                      struct err *e) {
+    (void)of;
+    TRY(buf_alloc(own, n, what, e));
+    *at = *own;
+    return 0;
+}
+static void main_free(void *of, void *own) {
+    (void)of;
+    buf_free(own);
+}
+static void main_copy(void *of, void *to, const void *from, uint64_t n) {
+    (void)of;
+    memcpy(to, from, (size_t)n);
+}
+static void main_zero(void *of, void *at, uint64_t n) {
+    (void)of;
+    memset(at, 0, (size_t)n);
+}
+
 void cache_init(struct cache *c, const struct kv *kv, const struct rec *rec, int64_t page_tok,
-                int64_t pass_tok, bool paged) {
+                int64_t pass_tok) {
     memset(c, 0, sizeof *c);
     c->kv = *kv;
     c->rec = *rec;
     c->page_tok = page_tok;
     c->pass_tok = pass_tok;
-    c->paged = paged;
+    c->mem = (struct cache_mem){NULL, main_alloc, main_free, main_copy, main_zero};
     c->next_id = 1;
     c->pool = xcalloc((size_t)kv->n_slots + 1, sizeof *c->pool);
     for (int i = 0; i < kv->n_slots; i++) {
@@ -41,7 +63,7 @@ void cache_release(struct cache *c) {
     for (int i = 0; i < c->kv.n_slots && c->pool; i++)
         for (struct extent *x = c->pool[i].extent, *next; x; x = next) {
             next = x->next;
-            buf_free(x->mem);
+            c->mem.free(c->mem.of, x->own);
             free(x->page);
             free(x);
         }
@@ -65,15 +87,23 @@ static int64_t pages_wanted(const struct cache *c, int slot, int64_t n_reserved)
     return n_reserved + sizes_pass_pages(s->window, c->kv.n_ctx, c->pass_tok, c->page_tok);
 }
 
+uint64_t cache_first_bytes(const struct cache *c, int64_t n_tok, uint64_t *states) {
+    uint64_t n = 0;
+    for (int i = 0; i < c->kv.n_slots; i++)
+        n += (uint64_t)pages_wanted(c, i, cache_slot_pages(c, i, n_tok)) * c->pool[i].page_bytes;
+    *states = c->rec.n_bytes + c->table_bytes;
+    return n;
+}
+
 static int pool_extend(struct cache *c, struct page_pool *p, int64_t n, bool reserved,
                        struct err *e) {
     uint64_t bytes;
-    void *mem = NULL;
+    void *own = NULL, *mem = NULL;
     if (!mul_ok((uint64_t)n, p->page_bytes, &bytes))
         return err_set(e, ERR_USAGE, "a cache of %" PRId64 " pages is too large", n);
-    TRY(buf_alloc(&mem, bytes, "keys and values", e));
+    TRY(c->mem.alloc(c->mem.of, bytes, "keys and values", &own, &mem, e));
     struct extent *x = xcalloc(1, sizeof *x);
-    *x = (struct extent){p->extent, mem, xcalloc((size_t)n, sizeof *x->page), n, 0, reserved};
+    *x = (struct extent){p->extent, own, xcalloc((size_t)n, sizeof *x->page), n, 0, reserved};
     p->extent = x;
     struct page **end = &p->free; /* older pages are taken first */
     while (*end) end = &(*end)->next;
@@ -108,7 +138,7 @@ static void pool_shrink(struct cache *c, int slot) {
         p->n_base -= x->reserved ? x->n_pages : 0;
         p->n_free -= x->n_pages;
         c->n_bytes -= (uint64_t)x->n_pages * p->page_bytes;
-        buf_free(x->mem);
+        c->mem.free(c->mem.of, x->own);
         free(x->page);
         free(x);
     }
@@ -164,14 +194,17 @@ static void unreserve(struct cache *c, int64_t n_tok) {
 }
 
 static int seq_alloc(struct seq **out, struct cache *c, struct err *e) {
-    void *state = NULL;
-    if (c->paged && c->rec.n_bytes) TRY(buf_alloc(&state, c->rec.n_bytes, "recurrent state", e));
+    void *own = NULL, *at = NULL;
+    const uint64_t n = c->rec.n_bytes + c->table_bytes;
+    if (n) TRY(c->mem.alloc(c->mem.of, n, "recurrent state", &own, &at, e));
     struct seq *q = xcalloc(1, sizeof *q);
     q->cache = c;
     q->id = c->next_id++;
-    q->state = state;
+    q->own = own;
+    q->state = c->rec.n_bytes ? at : NULL;
+    if (c->table_bytes) q->table = (void **)(void *)((uint8_t *)at + c->rec.n_bytes);
     q->slot = xcalloc((size_t)c->kv.n_slots + 1, sizeof *q->slot);
-    if (state) c->n_bytes += c->rec.n_bytes;
+    c->n_bytes += n;
     *out = q;
     return 0;
 }
@@ -179,7 +212,7 @@ static int seq_alloc(struct seq **out, struct cache *c, struct err *e) {
 int seq_new(struct seq **out, struct cache *c, int64_t n_reserve, struct err *e) {
     struct seq *q = NULL;
     TRY(seq_alloc(&q, c, e));
-    const int rc = c->paged ? reserve(c, n_reserve, e) : 0;
+    const int rc = reserve(c, n_reserve, e);
     if (rc) {
         seq_free(q);
         return rc;
@@ -205,11 +238,11 @@ void seq_free(struct seq *q) {
     if (!q) return;
     struct cache *c = q->cache;
     drop_all(q);
-    if (c->paged) unreserve(c, q->n_reserved);
-    if (q->state) c->n_bytes -= c->rec.n_bytes;
+    unreserve(c, q->n_reserved);
+    c->n_bytes -= c->rec.n_bytes + c->table_bytes;
     for (int i = 0; i < c->kv.n_slots; i++) free(q->slot[i].v);
     free(q->slot);
-    buf_free(q->state);
+    c->mem.free(c->mem.of, q->own);
     free(q);
 }
 
@@ -220,7 +253,7 @@ int64_t seq_pos(const struct seq *q) {
 void seq_reset(struct seq *q) {
     drop_all(q);
     q->pos = 0;
-    if (q->state) memset(q->state, 0, (size_t)q->cache->rec.n_bytes);
+    if (q->state) q->cache->mem.zero(q->cache->mem.of, q->state, q->cache->rec.n_bytes);
 }
 
 static void push(struct seq_pages *p, struct page *page) {
@@ -231,7 +264,13 @@ static void push(struct seq_pages *p, struct page *page) {
     p->v[p->n++] = page;
 }
 
+/* The page table is that of the pages from here on. */
+static void table_changed(struct seq *q, int64_t from) {
+    q->table_from = min_i64(q->table_from, from);
+}
+
 void seq_restore(struct seq *q, const struct seq *from) {
+    const struct cache_mem *mem = &q->cache->mem;
     for (int i = 0; i < q->cache->kv.n_slots; i++) {
         const struct seq_pages *have = &from->slot[i];
         const int64_t n = div_up(from->pos, q->cache->page_tok) - have->first;
@@ -242,11 +281,13 @@ void seq_restore(struct seq *q, const struct seq *from) {
             page->refs++;
             page->sealed = max_i64(page->sealed, from->pos);
             push(&q->slot[i], page);
+            const int64_t was = have->first + k - old.first;
+            if (was < 0 || was >= old.n || old.v[was] != page) table_changed(q, have->first + k);
         }
         for (int k = 0; k < old.n; k++) page_drop(&q->cache->pool[i], old.v[k]);
         free(old.v);
     }
-    if (q->state) memcpy(q->state, from->state, (size_t)q->cache->rec.n_bytes);
+    if (q->state) mem->copy(mem->of, q->state, from->state, q->cache->rec.n_bytes);
     q->pos = from->pos;
 }
 
@@ -314,12 +355,12 @@ static int64_t pages_needed(const struct seq *q, int slot, int64_t n) {
 
 int seq_grow(struct seq *q, int64_t n, struct err *e) {
     struct cache *c = q->cache;
-    for (int i = 0; i < c->kv.n_slots && c->paged; i++) {
+    for (int i = 0; i < c->kv.n_slots; i++) {
         const int64_t need = pages_needed(q, i, n);
         if (need > c->pool[i].n_free)
             TRY(pool_extend(c, &c->pool[i], need - c->pool[i].n_free, false, e));
     }
-    for (int i = 0; i < c->kv.n_slots && c->paged && n > 0; i++) {
+    for (int i = 0; i < c->kv.n_slots && n > 0; i++) {
         struct seq_pages *p = &q->slot[i];
         struct page **last = partial(q, i);
         int64_t new = pages_needed(q, i, n);
@@ -328,12 +369,14 @@ int seq_grow(struct seq *q, int64_t n, struct err *e) {
             (*last)->writer = q->id;
         } else if (last) {
             struct page *copy = page_take(&c->pool[i], q->id);
-            memcpy(copy->data, (*last)->data, (size_t)c->pool[i].page_bytes);
+            c->mem.copy(c->mem.of, copy->data, (*last)->data, c->pool[i].page_bytes);
             page_drop(&c->pool[i], *last);
             *last = copy;
+            table_changed(q, q->pos / c->page_tok);
             new --;
         }
         if (!p->n && new) p->first = q->pos / c->page_tok;
+        if (new > 0) table_changed(q, p->first + p->n);
         while (new -- > 0) push(p, page_take(&c->pool[i], q->id));
     }
     return 0;
@@ -349,6 +392,7 @@ int seq_make_room(struct seq *q, int64_t n_tok, const int64_t *first, struct err
         const int64_t need = div_up(n_tok, c->page_tok) - s->first;
         if (need > p->n_free) TRY(pool_extend(c, p, need - p->n_free, false, e));
         while (s->n < need) push(s, page_take(p, q->id));
+        table_changed(q, s->first);
     }
     q->pos = n_tok;
     return 0;

@@ -8,6 +8,9 @@
  * window gives back the pages that no later query can see. States of recurrent layers have a fixed
  * size per sequence and are copied by a fork.
  *
+ * Where the memory lies is the business of struct cache_mem: main memory, or a device's, which has
+ * page tables beside the states.
+ *
  * A cache belongs to one engine and is used by one thread at a time. Internal to runtime/. */
 #ifndef HONE_RUNTIME_ENGINE_CACHE_H
 #define HONE_RUNTIME_ENGINE_CACHE_H
@@ -16,13 +19,24 @@
 #include "runtime/kv.h"
 #include "runtime/state.h"
 
+struct cache_mem {
+    void *of; /* the first argument of each */
+    /* n bytes, all 0, from *at on; *own is what `free` takes. ERR_SYS: there is not so much. */
+    int (*alloc)(void *of, uint64_t n, const char *what, void **own, void **at, struct err *e);
+    void (*free)(void *of, void *own); /* NULL is fine */
+    /* These cannot report: a device does so at the next pass. */
+    void (*copy)(void *of, void *to, const void *from, uint64_t n);
+    void (*zero)(void *of, void *at, uint64_t n);
+};
 struct page {
     struct page *next;     /* of a list of free pages */
     struct extent *extent; /* whose memory it is */
-    uint8_t *data;         /* keys [n_heads][n_tok] rows, then values [n_heads][n_tok] rows */
-    int refs;              /* sequences that hold it */
-    uint64_t writer;       /* the sequence that may append in place: seq.id */
-    int64_t sealed;        /* positions before this one are read by other holders than the writer */
+    /* In main memory keys [n_heads][n_tok] rows, then values [n_heads][n_tok] rows; on a device as
+     * kernels/cuda/args.h says, as many bytes. */
+    uint8_t *data;
+    int refs;        /* sequences that hold it */
+    uint64_t writer; /* the sequence that may append in place: seq.id */
+    int64_t sealed;  /* positions before this one are read by other holders than the writer */
 };
 struct page_pool { /* the pages of one slot */
     struct extent *extent;
@@ -38,9 +52,10 @@ struct cache {
     struct page_pool *pool; /* [kv.n_slots] */
     int64_t page_tok;       /* positions of a page */
     int64_t pass_tok;       /* rows of a pass at most: slots with windows keep room for them */
-    bool paged;             /* false: a device keeps all memory, sequences are positions only */
-    uint64_t next_id;       /* of the next sequence */
-    uint64_t n_bytes;       /* allocated: pages and states */
+    struct cache_mem mem;
+    uint64_t table_bytes; /* of a sequence's page table on a device; 0: none */
+    uint64_t next_id;     /* of the next sequence */
+    uint64_t n_bytes;     /* allocated: pages and states */
 };
 struct seq_pages { /* of one slot: pages [first, first + n), page i holds positions from */
     int64_t first; /* i * page_tok on */
@@ -53,19 +68,26 @@ struct seq {
     int64_t pos;            /* tokens so far */
     int64_t n_reserved;     /* tokens that pages are promised for */
     struct seq_pages *slot; /* [cache->kv.n_slots] */
-    float *state;           /* [cache->rec.n_floats] */
+    void *own;              /* memory of the states, and behind them the table */
+    float *state;           /* NULL: there are none */
+    void **table;           /* on a device: [pages of n_ctx][n_slots]; NULL: none */
+    int64_t table_from;     /* its pages from this one on may be others by now */
     int mark;               /* scratch of whoever groups rows by sequence */
 };
 
 /* Fills in the shapes. page_tok: a multiple of KEY_BLOCK. Takes over kv and rec, which are released
- * by cache_release. */
+ * by cache_release. The memory is main memory; a device puts its own in place before the first
+ * sequence. */
 void cache_init(struct cache *c, const struct kv *kv, const struct rec *rec, int64_t page_tok,
-                int64_t pass_tok, bool paged);
+                int64_t pass_tok);
 /* All sequences must have been freed. */
 void cache_release(struct cache *c);
 
 /* Pages of a slot that n_tok tokens of one sequence need between passes. */
 int64_t cache_slot_pages(const struct cache *c, int slot, int64_t n_tok);
+/* Bytes that the first sequence takes when n_tok tokens are set aside for it: pages, and what
+ * windows need more during a pass; *states: the states and the page table. */
+uint64_t cache_first_bytes(const struct cache *c, int64_t n_tok, uint64_t *states);
 /* Makes an empty sequence, and sets memory aside so that it can grow to n_reserve tokens. ERR_SYS
  * when there is not so much; nothing has changed then. Longer sequences allocate as they grow. */
 int seq_new(struct seq **out, struct cache *c, int64_t n_reserve, struct err *e);

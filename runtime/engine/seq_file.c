@@ -102,7 +102,7 @@ int session_save_seq(const struct session *s, const struct seq *q, const char *p
     struct seq *from = q ? (struct seq *)(uintptr_t)q : s->own; /* contents only reads it */
     struct stream f = {0};
     uint8_t head[HEAD_BYTES], d[SLOT_BYTES];
-    if (!s->be->paged)
+    if (s->be->on_device)
         return err_set(e, ERR_USAGE, "sequences on %s cannot be kept in a file yet", s->be->name);
     TRY(out_open(&f.out, path, overwrite, e));
     int64_t *first = calloc((size_t)s->cache.kv.n_slots + 1, sizeof *first);
@@ -190,7 +190,7 @@ int session_load_seq(struct session *s, struct seq *q, const char *path, struct 
     struct map map = {0};
     struct stream f = {.map = &map};
     struct seq *fresh = NULL;
-    if (!s->be->paged)
+    if (s->be->on_device)
         return err_set(e, ERR_USAGE, "sequences on %s cannot be read from a file yet", s->be->name);
     TRY(map_open(&map, path, e));
     int64_t *first = calloc((size_t)s->cache.kv.n_slots + 1, sizeof *first);

@@ -97,6 +97,30 @@ template <class T> static inline T cu_shfl(T v, int lane) {
 template <class T> static inline T cu_shfl_xor(T v, int mask) {
     return emu_from<T>(emu_meet("shfl_xor", &v, sizeof v), (emu_lane() ^ mask) & 31);
 }
+/* What `for (m = 16; m > 0; m >>= 1) v = f(v, cu_shfl_xor(v, m))` gives every lane, to the bit: f
+ * is commutative. One meeting in place of five. */
+template <class T> struct emu_leaf {
+    T v, result;
+    int done; /* of lane 0: the result is there */
+};
+template <class T, class F> static inline T emu_butterfly(T v, F f) {
+    const emu_leaf<T> mine = {v, v, 0};
+    const unsigned char *all = emu_meet("butterfly", &mine, sizeof mine);
+    emu_leaf<T> *first = (emu_leaf<T> *)(void *)const_cast<unsigned char *>(all);
+    if (first->done) return first->result;
+    T x[32];
+    for (int i = 0; i < 32; i++) x[i] = emu_from<T>(all, i);
+    for (int m = 16; m > 0; m /= 2)
+        for (int i = 0; i < m; i++) x[i] = f(x[i], x[i + m]);
+    first->done = 1;
+    return first->result = x[0];
+}
+template <class T> static inline T cu_warp_sum(T v) {
+    return emu_butterfly(v, [](T a, T b) { return a + b; });
+}
+static inline float cu_warp_max(float v) {
+    return emu_butterfly(v, [](float a, float b) { return fmaxf(a, b); });
+}
 template <class T> static inline T cu_shfl_up(T v, unsigned d) {
     const int lane = emu_lane() - (int)d;
     const unsigned char *all = emu_meet("shfl_up", &v, sizeof v);

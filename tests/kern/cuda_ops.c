@@ -8,6 +8,7 @@
 #include "core/rng.h"
 #include "kernels/kern.h"
 #include "runtime/kv_type.h"
+#include "tests/kern/cuda_pages.h"
 #include "tests/kern/cuda_vec.h"
 
 static struct kern ref;
@@ -147,7 +148,7 @@ static void test_rope(struct dev *d) {
     struct err e;
     double freq[ROT / 2];
     for (int i = 0; i < ROT / 2; i++) freq[i] = pow(1e6, -2.0 * i / ROT);
-    const int32_t pos = POS;
+    const int32_t pos[TOK] = {POS, 7, POS + 2}; /* of any sequences */
     for (int adjacent = 0; adjacent < 2; adjacent++) {
         float *x = randoms(TOK * HEADS * DIM, 1), *want = copy_of(x, TOK * HEADS * DIM);
         for (int t = 0; t < TOK; t++)
@@ -155,13 +156,13 @@ static void test_rope(struct dev *d) {
                 for (int i = 0; i < ROT / 2; i++) {
                     float *p = want + (t * HEADS + h) * DIM, *a = p + (adjacent ? 2 * i : i);
                     float *b = adjacent ? a + 1 : a + ROT / 2;
-                    double an = (POS + t) * freq[i], u = (double)*a, v = (double)*b;
+                    double an = pos[t] * freq[i], u = (double)*a, v = (double)*b;
                     *a = (float)(1.1 * (u * cos(an) - v * sin(an)));
                     *b = (float)(1.1 * (u * sin(an) + v * cos(an)));
                 }
         void *dx = put(d, x, TOK * HEADS * DIM), *cs = space(d, TOK * ROT);
         CHECK_OK(cu_rope_table(d->s, dev_put(d, freq, sizeof freq), 1.1,
-                               dev_put(d, &pos, sizeof pos), TOK, ROT / 2, cs, &e));
+                               dev_put(d, pos, sizeof pos), TOK, ROT / 2, cs, &e));
         CHECK_OK(cu_rope(d->s, dx, cs, TOK, HEADS, DIM, ROT, adjacent, &e));
         compare(d, "rope", dx, want, TOK * HEADS * DIM, F32_TOL);
         free(x);
@@ -240,9 +241,9 @@ struct attn_data {
 };
 static void attn_begin(struct dev *d, const struct attn_case *c, struct attn_data *x) {
     struct err e;
-    int64_t total = c->pos + c->n_tok, n_ctx = total + 3, hd = c->dim;
+    int64_t total = c->pos + c->n_tok, hd = c->dim;
     int64_t nkv = total * c->kv_heads * hd, nq = c->n_tok * c->heads * hd;
-    const int32_t zero = 0, pos = (int32_t)c->pos;
+    struct cu_seg seg = {.n = (int32_t)c->pos};
     x->k = randoms(nkv, 1);
     x->v = randoms(nkv, 1);
     x->q = randoms(nq, 2);
@@ -256,26 +257,26 @@ static void attn_begin(struct dev *d, const struct attn_case *c, struct attn_dat
             x->v[i] = 0;
         }
     }
-    struct cu_attn a = {.k.type = c->k,
-                        .v.type = c->v,
-                        .n_ctx = n_ctx,
+    struct cu_attn a = {.k_type = c->k,
+                        .v_type = c->v,
                         .n_heads = c->heads,
                         .n_kv_heads = c->kv_heads,
                         .head_dim = hd,
                         .window = c->window,
                         .scale = (float)(1 / sqrt((double)hd)),
-                        .pos = dev_put(d, &zero, sizeof zero),
-                        .n_tok = c->pos,
+                        .slot = PAGES_SLOT,
+                        .n_slots = PAGES_SLOTS,
                         .n_splits = c->n_splits};
-    const uint64_t rows = (uint64_t)(c->kv_heads * n_ctx);
-    a.k.data = dev_new(d, rows * qtype_row_bytes(c->k, hd));
-    a.v.data = dev_new(d, rows * qtype_row_bytes(c->v, hd));
+    seg.page = pages_new(d, pages_bytes(c->k, c->v, c->kv_heads, hd), total);
+    rows_to(&a, rows_put(d, &seg, 1));
     float *dk = put(d, x->k, nkv), *dv = put(d, x->v, nkv);
     a.new_k = dk;
     a.new_v = dv;
     CHECK_OK(cu_kv_append(d->s, &a, &e));
-    a.pos = dev_put(d, &pos, sizeof pos);
-    a.n_tok = c->n_tok;
+    seg.pos = (int32_t)c->pos;
+    seg.n = (int32_t)c->n_tok;
+    rows_to(&a, rows_put(d, &seg, 1));
+    a.rows = (struct cu_rows_of){a.all_segs, 1, c->n_tok};
     a.new_k = dk + c->pos * c->kv_heads * hd;
     a.new_v = dv + c->pos * c->kv_heads * hd;
     CHECK_OK(cu_kv_append(d->s, &a, &e));
@@ -308,7 +309,7 @@ static void attn_case(struct dev *d, const struct attn_case *c) {
     x.a.out = space(d, c->n_tok * c->heads * c->dim);
     CHECK_OK(cu_attn_many(d->s, &x.a, &e));
     attn_check(d, c, &x, 4 * 0x1p-11);
-    CHECK(cu_attn_is_few(&x.a) == (c->n_tok == 1));
+    CHECK_EQ_I64(cu_attn_few_rows(&x.a), 1);
     if (c->n_tok == 1) {
         x.a.out = space(d, c->heads * c->dim);
         CHECK_OK(cu_attn_few(d->s, &x.a, &e));
@@ -341,10 +342,10 @@ static void test_attention(struct dev *d) {
         {QT_Q8_0, QT_Q8_0, 8, 1, 256, 0, 300, 1, 4, true, false},
         {QT_Q8_0, QT_Q8_0, 4, 2, 64, 0, 5, 40, 1, false, false},
         {QT_Q4_0, QT_Q4_0, 4, 2, 32, 0, 130, 1, 8, false, false},
-        {QT_Q8_0, QT_Q4_0, 4, 1, 96, 20, 30, 9, 1, false, false},
+        {QT_Q8_0, QT_Q4_0, 4, 1, 96, 20, 250, 9, 1, false, false},
         {QT_F32, QT_Q4_0, 5, 1, 32, 0, 64, 1, 2, false, false},
         {QT_F16, QT_F16, 8, 2, 512, 0, 20, 3, 1, false, false},
-        {QT_F16, QT_F16, 8, 2, 512, 33, 70, 1, 2, false, false},
+        {QT_F16, QT_F16, 8, 2, 512, 33, 270, 1, 2, false, false},
         {QT_F32, QT_F32, 2, 2, 128, 16, 40, 25, 1, false, false},
     };
     for (size_t i = 0; i < COUNT_OF(c); i++) attn_case(d, &c[i]);
@@ -363,7 +364,7 @@ static void few_case(struct dev *d, const struct attn_case *c) {
     uint8_t *made = dev_new(d, (size_t)(c->n_tok * CU_ACT_BYTES(k)));
     uint8_t *want = dev_new(d, (size_t)(c->n_tok * CU_ACT_BYTES(k)));
     x.a.out_q = made;
-    CHECK(cu_attn_is_few(&x.a));
+    CHECK_EQ_I64(cu_attn_few_rows(&x.a), CU_FEW);
     CHECK_OK(cu_attn_few(d->s, &x.a, &e));
     attn_check(d, c, &x, c->sink ? 3 * 0x1p-11 : 0x1p-11);
     CHECK_OK(cu_quantize(d->s, x.a.out, k, k, c->n_tok, want, &e));
@@ -384,15 +385,15 @@ static void test_few(struct dev *d) {
         {QT_Q8_0, QT_Q4_0, 2, 1, 256, 0, 20, 1, 1, false, false},
         {QT_F16, QT_F16, 9, 1, 64, 0, 14, 1, 1, false, false},
         {QT_Q8_0, QT_Q8_0, 1, 1, 128, 0, 0, 1, 1, false, false},
-        /* windows that begin in a tile, and a cache that is shorter than one */
-        {QT_Q8_0, QT_Q8_0, 5, 1, 64, 33, 100, 1, 3, false, false},
+        /* windows that begin in a tile and in the page before, a cache that is shorter than one */
+        {QT_Q8_0, QT_Q8_0, 5, 1, 64, 33, 270, 1, 3, false, false},
         {QT_Q4_0, QT_Q4_0, 4, 1, 128, 100, 60, 1, 2, false, false},
         /* several tokens: causal within the pass, across parts, in windows */
         {QT_Q8_0, QT_Q8_0, 3, 1, 128, 0, 90, 5, 2, true, false},
         {QT_F16, QT_F16, 3, 1, 128, 0, 0, 8, 1, false, false},
-        {QT_Q4_0, QT_Q4_0, 6, 2, 64, 20, 60, 3, 3, false, false},
+        {QT_Q4_0, QT_Q4_0, 6, 2, 64, 20, 260, 3, 3, false, false},
         {QT_Q8_0, QT_Q4_0, 4, 2, 64, 0, 62, 3, 2, false, false},
-        {QT_F16, QT_F16, 2, 1, 64, 16, 75, 8, 2, true, false},
+        {QT_F16, QT_F16, 2, 1, 64, 16, 252, 8, 2, true, false},
         /* wide heads, fewer warps */
         {QT_F16, QT_F16, 4, 1, 512, 33, 70, 1, 1, false, false},
         {QT_Q8_0, QT_Q8_0, 8, 1, 512, 0, 17, 1, 1, true, false},
@@ -404,18 +405,15 @@ static void test_few(struct dev *d) {
         {QT_F16, QT_F16, 2, 1, 64, 0, 60, 1, 1, false, true},
     };
     for (size_t i = 0; i < COUNT_OF(c); i++) few_case(d, &c[i]);
-    struct cu_attn a = {.k.type = QT_F16, .v.type = QT_F16, .head_dim = 128, .n_tok = CU_FEW};
-    CHECK(!cu_attn_is_few(&a));
+    struct cu_attn a = {.k_type = QT_F16, .v_type = QT_F16, .head_dim = 128};
+    CHECK_EQ_I64(cu_attn_few_rows(&a), 1);
     a.fast_few = true;
-    CHECK(cu_attn_is_few(&a));
-    a.n_tok++;
-    CHECK(!cu_attn_is_few(&a));
-    a.n_tok = 2;
+    CHECK_EQ_I64(cu_attn_few_rows(&a), CU_FEW);
     a.head_dim = 96;
-    CHECK(!cu_attn_is_few(&a));
+    CHECK_EQ_I64(cu_attn_few_rows(&a), 1);
     a.head_dim = 64;
-    a.k.type = a.v.type = QT_F32;
-    CHECK(!cu_attn_is_few(&a));
+    a.k_type = a.v_type = QT_F32;
+    CHECK_EQ_I64(cu_attn_few_rows(&a), 1);
 }
 
 /* Norm and rope of n rows of heads at positions of their own, in double. */
@@ -459,13 +457,14 @@ static void qkv_case(struct dev *d, const struct qkv_case *q) {
     }
     turn(x, total, c->heads, hd, q->normed ? wq : NULL, 1e-6f, freq, q->n_rot, q->adjacent);
     turn(turned, total, c->kv_heads, hd, q->normed ? wk : NULL, 1e-6f, freq, q->n_rot, q->adjacent);
-    struct cu_attn a = {.k.type = c->k,
-                        .v.type = c->v,
-                        .n_ctx = total,
+    struct cu_attn a = {.k_type = c->k,
+                        .v_type = c->v,
                         .n_heads = c->heads,
                         .n_kv_heads = c->kv_heads,
                         .head_dim = hd,
                         .scale = (float)(1 / sqrt((double)hd)),
+                        .slot = PAGES_SLOT,
+                        .n_slots = PAGES_SLOTS,
                         .raw_q_ld = side * hd,
                         .n_rot = q->n_rot,
                         .eps = 1e-6f,
@@ -473,17 +472,17 @@ static void qkv_case(struct dev *d, const struct qkv_case *q) {
                         .adjacent = q->adjacent,
                         .q_norm = put(d, wq, hd),
                         .k_norm = put(d, wk, hd)};
-    a.k.data = dev_new(d, (size_t)(c->kv_heads * total) * qtype_row_bytes(c->k, hd));
-    a.v.data = dev_new(d, (size_t)(c->kv_heads * total) * qtype_row_bytes(c->v, hd));
+    struct cu_seg seg = {.page = pages_new(d, pages_bytes(c->k, c->v, c->kv_heads, hd), total)};
     void *df = dev_put(d, freq, sizeof freq);
     for (int pass = 0; pass < 2; pass++) {
         int64_t t0 = pass ? c->pos : 0;
-        const int32_t pos = (int32_t)t0;
-        a.n_tok = pass ? c->n_tok : c->pos;
-        if (!a.n_tok) continue;
-        a.pos = dev_put(d, &pos, sizeof pos);
+        seg.pos = (int32_t)t0;
+        seg.n = (int32_t)(pass ? c->n_tok : c->pos);
+        if (!seg.n) continue;
+        rows_to(&a, rows_put(d, &seg, 1));
+        a.rows = (struct cu_rows_of){a.all_segs, 1, a.n_tok};
         float *cs = space(d, a.n_tok * q->n_rot);
-        CHECK_OK(cu_rope_table(d->s, df, 1, a.pos, a.n_tok, q->n_rot / 2, cs, &e));
+        CHECK_OK(cu_rope_table(d->s, df, 1, a.row_pos, a.n_tok, q->n_rot / 2, cs, &e));
         a.cs = cs;
         a.raw_q = put(d, raw + t0 * c->heads * side * hd, a.n_tok * c->heads * side * hd);
         a.new_k = put(d, k + t0 * c->kv_heads * hd, a.n_tok * c->kv_heads * hd);
@@ -513,15 +512,17 @@ static void test_prepare(struct dev *d) { /* f32 caches: a code of others may fa
 
 static void test_attention_refuses(struct dev *d) {
     struct err e;
-    struct cu_attn a = {.k.type = QT_Q5_1,
-                        .v.type = QT_Q5_1,
-                        .n_ctx = 8,
+    struct cu_attn a = {.k_type = QT_Q5_1,
+                        .v_type = QT_Q5_1,
                         .n_heads = 1,
                         .n_kv_heads = 1,
                         .head_dim = 32,
                         .n_tok = 1};
     CHECK_ERR(cu_kv_append(d->s, &a, &e), ERR_USAGE, "Q5_1");
-    a.k.type = a.v.type = QT_F16;
+    a.rows.longest = 2;
+    CHECK_ERR(cu_attn_few(d->s, &a, &e), ERR_USAGE, "2 tokens in parts");
+    a.rows.longest = 1;
+    a.k_type = a.v_type = QT_F16;
     a.head_dim = 20;
     CHECK_ERR(cu_attn_few(d->s, &a, &e), ERR_USAGE, "multiple of 8");
     a.head_dim = 1024;
@@ -566,7 +567,7 @@ static void delta_case(struct dev *d, const struct delta_case *c) {
     float *w = randoms(ch * c->taps, 1), *dt = randoms(c->hv, 1), *norm = randoms(c->dv, 1);
     float *wa = randoms(c->hv, 1), *state = randoms(ns, 1), *conv = xcalloc((size_t)(ch * 8), 4);
     for (int64_t h = 0; h < c->hv; h++) wa[h] = -fabsf(wa[h]);
-    int32_t pos = 0;
+    struct cu_seg seg[2] = {{0}, {0}};
     struct cu_delta a = {.n_v_heads = c->hv,
                          .n_k_heads = c->hk,
                          .k_dim = c->dk,
@@ -575,31 +576,32 @@ static void delta_case(struct dev *d, const struct delta_case *c) {
                          .norm_eps = 1e-5f,
                          .scale = (float)(1 / sqrt((double)c->dk)),
                          .taps = c->taps,
+                         .state_at = 4,
+                         .ring_at = 4 + ns,
                          .a = put(d, wa, c->hv),
                          .dt = put(d, dt, c->hv),
                          .conv = put(d, w, ch * c->taps),
                          .norm = put(d, norm, c->dv),
                          .arrived = dev_new(d, (size_t)c->hv * 4)};
-    float *st[2] = {put(d, state, ns), put(d, state, ns)}, *ring[2];
     CHECK_OK(cu_fill(d->s, a.arrived, 0, (uint64_t)c->hv * 4, &e));
     for (int i = 0; i < 2; i++) {
-        ring[i] = space(d, ch * c->taps);
-        CHECK_OK(cu_fill(d->s, ring[i], 0, (uint64_t)(ch * c->taps) * 4, &e));
+        seg[i].state = space(d, 4 + ns + ch * c->taps);
+        CHECK_OK(cu_upload(d->s, seg[i].state + 4, state, (uint64_t)ns * 4, &e));
+        CHECK_OK(cu_fill(d->s, seg[i].state + 4 + ns, 0, (uint64_t)(ch * c->taps) * 4, &e));
     }
     for (int p = 0; p < 4 && c->piece[p]; p++) {
         int64_t n = c->piece[p];
         float *u = randoms(n * ch, 1), *beta = randoms(n * c->hv, 2), *z = randoms(n * no, 1);
         float *alpha = randoms(n * c->hv, 2), *out = xcalloc((size_t)(n * no), 4);
-        a.n_tok = n;
-        a.pos = dev_put(d, &pos, sizeof pos);
         a.beta = put(d, beta, n * c->hv);
         a.alpha = put(d, alpha, n * c->hv);
         a.z = put(d, z, n * no);
         for (int i = 0; i < 2; i++) {
             a.u = put(d, u, n * ch);
             a.out = space(d, n * no);
-            a.state = st[i];
-            a.ring = ring[i];
+            seg[i].n = (int32_t)n;
+            a.rows = (struct cu_rows_of){rows_put(d, &seg[i], 1).seg, 1, n};
+            seg[i].pos += (int32_t)n;
             if (i && n == 1)
                 CHECK_OK(cu_delta_token(d->s, &a, &e));
             else {
@@ -618,8 +620,8 @@ static void delta_case(struct dev *d, const struct delta_case *c) {
                 ref.silu_mul(out + h * c->dv, z + h * c->dv, c->dv);
             }
         compare(d, "delta rule of a token", a.out, out, n * no, 2 * F32_TOL);
-        for (int i = 0; i < 2; i++) compare(d, "state", st[i], copy_of(state, ns), ns, 2 * F32_TOL);
-        pos += (int32_t)n;
+        for (int i = 0; i < 2; i++)
+            compare(d, "state", seg[i].state + 4, copy_of(state, ns), ns, 2 * F32_TOL);
         float *own[] = {u, beta, alpha, z};
         for (int i = 0; i < 4; i++) free(own[i]);
     }
@@ -658,13 +660,14 @@ static void test_chunks(struct dev *d) {
                          .scale = 0.0883883476f,
                          .a = put(d, wa, 4),
                          .dt = put(d, dt, 4),
-                         .state = put(d, state, NS),
                          .chunked = true};
+    struct cu_seg seg = {.state = put(d, state, NS)};
     for (size_t p = 0; p < COUNT_OF(pieces); p++) {
         int64_t n = pieces[p];
         float *u = randoms(n * CH, 1), *beta = randoms(n * 4, 2), *alpha = randoms(n * 4, 2);
         float *out = xcalloc((size_t)(n * NO), 4);
-        a.n_tok = n;
+        seg.n = (int32_t)n;
+        a.rows = (struct cu_rows_of){rows_put(d, &seg, 1).seg, 1, n};
         a.beta = put(d, beta, n * 4);
         a.alpha = put(d, alpha, n * 4);
         a.out = space(d, n * NO);
@@ -673,7 +676,7 @@ static void test_chunks(struct dev *d) {
         a.u = put(d, u, n * CH);
         CHECK_OK(cu_delta_rows(d->s, &a, &e));
         compare(d, "delta rule in chunks", a.out, out, n * NO, 8 * 0x1p-9);
-        compare(d, "state after chunks", a.state, copy_of(state, NS), NS, 8 * 0x1p-9);
+        compare(d, "state after chunks", seg.state, copy_of(state, NS), NS, 8 * 0x1p-9);
         free(u);
         free(beta);
         free(alpha);

@@ -40,39 +40,53 @@ static double worst(const float *l, int64_t n, const struct golden *g, int64_t v
     return diff;
 }
 
-/* Token by token with logits of each: what a device captures and replays. */
-static float *stepped(const struct model *m, const struct session_opts *o, const int32_t *ids,
-                      int64_t n) {
+/* Logits of all tokens: n in pieces (0-terminated, the last repeats), then n_steps one by one with
+ * logits of each, which a device captures and replays. */
+static float *fed(const struct model *m, const struct session_opts *o, const int32_t *ids,
+                  int64_t n, const int *pieces, int64_t n_steps) {
     struct err e = {0};
     struct session *s = NULL;
-    int64_t v = m->hp.d[HD_VOCAB];
-    float *l = xcalloc((size_t)(n * v), sizeof *l);
+    const int64_t v = m->hp.d[HD_VOCAB], d = m->hp.d[HD_EMBD];
+    float *l = xcalloc((size_t)((n + n_steps) * v), sizeof *l);
+    float *h = xcalloc((size_t)(n * d) + 1, sizeof *h);
     CHECK_OK(session_new(&s, m, o, &e));
-    for (int64_t i = 0; s && i < n; i++) CHECK_OK(session_step(s, ids + i, 1, l + i * v, &e));
+    for (int64_t i = 0, k; s && i < n; i += k) {
+        k = min_i64(*pieces, n - i);
+        CHECK_OK(session_forward(s, ids + i, k, h + i * d, &e));
+        if (pieces[1]) pieces++;
+    }
+    if (s && n) CHECK_OK(session_head(s, h, n, l, &e));
+    for (int64_t i = n; s && i < n + n_steps; i++)
+        CHECK_OK(session_step(s, ids + i, 1, l + i * v, &e));
     session_free(s);
+    free(h);
     return l;
+}
+static float *stepped(const struct model *m, const struct session_opts *o, const int32_t *ids,
+                      int64_t n) {
+    return fed(m, o, ids, 0, NULL, n);
 }
 
 static void logits(const char *folder, const char *of, const char *name) {
     static const int pieces[] = {1, 6, 2, 37, 0};
     static const struct {
         const char *how;
-        const int *pieces; /* NULL: captured steps */
-        int64_t n_ubatch, n;
+        const int *pieces; /* NULL: captured steps only */
+        int64_t n_ubatch, n, n_steps;
         bool always;
-    } c[] = {{"uneven", pieces, 5, 14, true},
-             {"captured", NULL, 0, 10, true},
-             {"one batch", golden_all, 0, 0, false},
-             {"token by token", golden_one, 0, 0, false}};
+    } c[] = {{"uneven, then captured", pieces, 5, 9, 3, true},
+             {"captured", NULL, 0, 0, 0, false},
+             {"one batch", golden_all, 0, 0, 0, false},
+             {"token by token", golden_one, 0, 0, 0, false}};
     struct golden g;
     struct model *m = golden_open(folder, tmp_path("m.gguf"));
     bool have = golden_load(&g, of) && m;
     for (size_t b = 0; have && b < sizeof c / sizeof *c; b++) {
         if (!c[b].always && !thorough()) continue;
-        int64_t v = m->hp.d[HD_VOCAB], n = thorough() ? g.n_ids : c[b].n / SLOWER;
+        int64_t v = m->hp.d[HD_VOCAB], n = thorough() ? g.n_ids : c[b].n + c[b].n_steps;
+        const int64_t n_steps = c[b].pieces ? c[b].n_steps : n;
         struct session_opts o = {.n_ctx = n + 3, .n_ubatch = c[b].n_ubatch, .device = cuda};
-        float *l = c[b].pieces ? golden_run(m, &o, g.ids, n, c[b].pieces, NULL, NULL, NULL)
-                               : stepped(m, &o, g.ids, n);
+        float *l = fed(m, &o, g.ids, n - n_steps, c[b].pieces, n_steps);
         double diff = worst(l, n, &g, v);
         printf("%s, %s: max |logit difference| %.3g\n", name, c[b].how, diff);
         if (!(diff <= tol)) CHECK_FAIL("%s, %s: %g is more than %g", name, c[b].how, diff, tol);
@@ -186,21 +200,22 @@ static void some_ids(int32_t *ids, int64_t n) {
 /* The order in which threads run between barriers must not matter. */
 static void test_orders(void) {
     static const char *const name[] = {MODELS "qwen35moe", MODELS "gemma4moe"};
-    static const int pieces[] = {1, 6, 1, 0};
-    int32_t ids[8];
-    some_ids(ids, 8);
+    static const int pieces[] = {1, 3, 1, 0};
+    enum { N = 5 };
+    int32_t ids[N];
+    some_ids(ids, N);
     if (!emu_shuffle) return;
     for (int i = 0; i < 2; i++) {
         struct model *m = golden_open(name[i], tmp_path("m.gguf"));
         float *first = NULL;
         for (uint64_t order = 0; m && order < 3; order++) {
-            struct session_opts o = {.n_ctx = 8, .device = cuda};
+            struct session_opts o = {.n_ctx = N, .device = cuda};
             emu_shuffle(order);
-            float *l = golden_run(m, &o, ids, 8, pieces, NULL, NULL, NULL);
+            float *l = golden_run(m, &o, ids, N, pieces, NULL, NULL, NULL);
             if (!first)
                 first = l;
             else {
-                CHECK(memcmp(first, l, (size_t)(8 * m->hp.d[HD_VOCAB]) * sizeof *l) == 0);
+                CHECK(memcmp(first, l, (size_t)(N * m->hp.d[HD_VOCAB]) * sizeof *l) == 0);
                 free(l);
             }
         }
@@ -252,7 +267,7 @@ static void test_begin(void) {
 static void test_kv_types(void) {
     static const enum qtype kv[] = {QT_F16, QT_Q8_0, QT_Q4_0};
     static const double limit[] = {2e-3, 2e-2, 0.2};
-    enum { N = 10 };
+    enum { N = 6 };
     struct err e = {0};
     int32_t ids[N];
     some_ids(ids, N);
@@ -418,8 +433,8 @@ static void test_state(void) {
             session_reset(s);
             CHECK_OK(session_forward(s, ids, 6, NULL, &e));
         }
-        for (int i = 6; i < 10; i++) CHECK_OK(session_step(s, ids + i, 1, l[k], &e));
-        CHECK_EQ_I64(session_pos(s), 10);
+        for (int i = 6; i < 9; i++) CHECK_OK(session_step(s, ids + i, 1, l[k], &e));
+        CHECK_EQ_I64(session_pos(s), 9);
     }
     CHECK(memcmp(l[0], l[1], v * sizeof **l) == 0);
     CHECK(memcmp(l[0], l[2], v * sizeof **l) == 0);
@@ -433,7 +448,7 @@ static void test_state(void) {
     for (int k = 3; k < 5; k++) {
         CHECK_OK(session_use(s, k == 3 ? changed : m, &e));
         session_restore(s, snap);
-        for (int i = 6; i < 10; i++) CHECK_OK(session_step(s, ids + i, 1, l[k], &e));
+        for (int i = 6; i < 9; i++) CHECK_OK(session_step(s, ids + i, 1, l[k], &e));
     }
     CHECK(memcmp(l[0], l[3], v * sizeof **l) != 0);
     CHECK(memcmp(l[0], l[4], v * sizeof **l) == 0);
@@ -509,18 +524,18 @@ static void check_wgmma(const struct model *m) {
         unsigned mask;
         bool on;
     } c[] = {{false, 0, true}, {true, 639, false}, {true, 895, true}, {true, 256, true}};
+    struct session *s[COUNT_OF(c)] = {NULL};
     for (size_t i = 0; i < COUNT_OF(c); i++) {
         struct session_opts o = {.n_ctx = 4, .act = ACT_Q8, .device = cuda};
-        struct session *s = NULL;
         struct err e = {0};
         o.device.masked = c[i].masked;
         o.device.mask = c[i].mask;
-        CHECK_OK(session_new(&s, m, &o, &e));
-        if (!s) continue;
-        const struct cuda *d = s->dev;
+        CHECK_OK(session_new(&s[i], m, &o, &e));
+        if (!s[i]) continue;
+        const struct cuda *d = s[i]->dev;
         if (d->info.emulated || !c[i].on) CHECK(cu_uses_wgmma(d->q) == c[i].on);
-        session_free(s);
     }
+    for (size_t i = 0; i < COUNT_OF(c); i++) session_free(s[i]);
 }
 
 static int cmp_double(const void *a, const void *b) {
@@ -619,7 +634,7 @@ static void test_fast(void) {
         .src = "tests/golden/tiny-qwen35moe", .out = path, .type = "q8_0", .overwrite = true};
     struct convert_report r;
     struct model *m = NULL;
-    enum { N = 12 };
+    enum { N = 12, STEPS = 5 };
     static const int few_many[] = {3, 9, 0};
     int32_t ids[N];
     float *l[4] = {NULL, NULL, NULL, NULL};
@@ -632,26 +647,31 @@ static void test_fast(void) {
         struct session_opts o = {.n_ctx = N, .act = i ? ACT_Q8 : ACT_F32};
         if (i >= 2) o.device = cuda;
         l[i] = i < 2   ? stepped(m, &o, ids, N)
-               : i < 3 ? counted(m, &o, ids, N, all_fused)
+               : i < 3 ? counted(m, &o, ids, STEPS, all_fused)
                        : golden_run(m, &o, ids, N, few_many, NULL, NULL, NULL);
     }
     double err[3] = {0};
     for (int i = 0; i < 3; i++) {
         double at[N];
-        errors(l[i + 1], l[0], N, v, at);
-        err[i] = at[N / 2];
+        const int n = i == 1 ? STEPS : N;
+        errors(l[i + 1], l[0], n, v, at);
+        err[i] = at[n / 2];
         printf("8-bit activations, relative error of logits, %s: median %.3g, worst %.3g\n",
                i == 0   ? "CPU"
                : i == 1 ? "device"
                         : "device in two passes",
-               at[N / 2], at[N - 1]);
+               err[i], at[n - 1]);
     }
     CHECK(err[1] > 0 && err[1] <= 1.5 * err[0]);
     CHECK(err[2] > 0 && err[2] <= 1.5 * err[0]);
+    const struct session_opts any = {.n_ctx = 4, .act = ACT_Q8, .device = cuda};
+    struct session *first = NULL; /* packs the weights, the others share them */
+    CHECK_OK(session_new(&first, m, &any, &e));
     check_fusions(m, ids, l[2]);
     check_wgmma(m);
     check_few(m, ids);
-    packed_offload(m, ids, l[0], N / 2, err[0]);
+    session_free(first);
+    packed_offload(m, ids, l[0], 4, err[0]);
     for (int i = 0; i < 4; i++) free(l[i]);
     model_close(m);
 }

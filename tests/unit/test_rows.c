@@ -263,9 +263,11 @@ static void test_q8(void) {
 /* What plan computes for sequences is what they take, windows and recurrent states too; one that
  * does not fit any more is refused, and nothing has changed. */
 static void test_memory(void) {
+    enum { N = 1500 };
     for (size_t i = 0; i < COUNT_OF(models); i++) {
         struct model *m = open_model(models[i].name, models[i].tok, "f32");
-        struct session_opts o = {.n_ctx = 3000, .n_ubatch = 300, .kv_type = QT_F16};
+        struct session_opts o = {
+            .n_ctx = N, .n_ubatch = 300, .isa = kern_isa_best(), .kv_type = QT_F16};
         const struct kv_type *t = kv_type_of(QT_F16);
         const struct kv_rows rows = kv_type_rows(t, t);
         struct session *s = NULL;
@@ -281,8 +283,8 @@ static void test_memory(void) {
         const uint64_t before = session_bytes(s);
         for (int k = 0; k < N_SEQS; k++) CHECK_OK(session_new_seq(s, o.n_ctx, &q[k], &e));
         CHECK_EQ_I64(session_bytes(s) - before, all - one + N_SEQS * sizes_state(&z, 0));
-        int32_t *ids = xcalloc(3000, sizeof *ids);
-        CHECK_OK(session_forward(s, ids, 3000, NULL, &e)); /* takes nothing on top */
+        int32_t *ids = xcalloc(N, sizeof *ids);
+        CHECK_OK(session_forward(s, ids, N, NULL, &e)); /* takes nothing on top */
         CHECK_EQ_I64(session_bytes(s) - before, all - one + N_SEQS * sizes_state(&z, 0));
         free(ids);
         for (int k = 0; k < N_SEQS; k++) seq_free(q[k]);

@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: MIT
+/* tests/unit/test_cuda_rows.c - several sequences through one session of a device: random schedules
+ * of mixed batches, forks, trims, snapshots and new sequences. Two things must hold of every row
+ * that was fed.
+ *
+ * It is what the CPU computes for the tokens of its sequence in one go, up to the order of sums
+ * (weights and activations in f32; that the CPU is right, test_session shows by independent
+ * numbers).
+ *
+ * It has, bit for bit, what the sequence gets in other company when its own pieces are the same and
+ * the passes stay in their class: a sequence is fed again, alone but for rows of another one that
+ * keep the number of rows in its class (docs/design/cuda.md). HONE_LONG=1: longer schedules of more
+ * models, and every sequence again. */
+#include "convert/convert.h"
+#include "core/mem.h"
+#include "core/num.h"
+#include "core/rng.h"
+#include "runtime/exec_cuda.h"
+#include "tests/cuda-emu/control.h"
+#include "tests/unit/golden.h"
+
+enum { N_SEQS = 4, CTX = 300, MOST_OPS = 400 };
+static const double tol = 5e-4; /* as in test_cuda_session */
+static const struct device cuda = {.kind = DEVICE_CUDA};
+
+/* A sanitizer looks for other things, in four times the time. */
+#if defined(__SANITIZE_ADDRESS__)
+enum { SANITIZED = 1 };
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+enum { SANITIZED = 1 };
+#else
+enum { SANITIZED = 0 };
+#endif
+#else
+enum { SANITIZED = 0 };
+#endif
+
+static bool thorough(void) {
+    return !emu_shuffle || getenv("HONE_LONG");
+}
+
+static struct model *open_model(const char *name, const char *type) {
+    struct err e = {0};
+    struct model *m = NULL;
+    struct convert_opts o = {
+        .src = name, .out = tmp_path("m.gguf"), .type = type, .overwrite = true};
+    struct convert_report r;
+    CHECK_OK(convert_run(&o, &r, &e));
+    CHECK_OK(model_open(&m, tmp_path("m.gguf"), &e));
+    return m;
+}
+
+struct op { /* of one sequence: rows of a pass, or back to a position */
+    int32_t n, n_pass, to;
+};
+struct sim { /* a sequence, and what is to be true of it */
+    struct seq *q;
+    int64_t n, n_fed;
+    int n_ops;
+    int32_t id[CTX], fed[4 * CTX];
+    struct op op[MOST_OPS];
+    float *hidden; /* [CTX][d] */
+};
+struct world {
+    const struct model *m;
+    struct session *s;
+    int64_t d, n_vocab;
+    struct rng rng;
+    struct sim sim[N_SEQS], snap;
+    int n_mixed, n_forks, n_trims;
+};
+
+static int64_t below(struct world *w, int64_t n) {
+    return (int64_t)(rng_u64(&w->rng) % (uint64_t)n);
+}
+static void copy_sim(struct world *w, struct sim *to, const struct sim *from) {
+    struct sim old = *to;
+    *to = *from;
+    to->q = old.q;
+    to->hidden = old.hidden;
+    memcpy(to->hidden, from->hidden, (size_t)(CTX * w->d) * sizeof *to->hidden);
+}
+
+/* One pass of rows of some sequences, in any order between them. */
+static void step_batch(struct world *w, int64_t n_rows) {
+    struct session_row row[CTX];
+    float *at[CTX];
+    int64_t n = 0;
+    int32_t mine[N_SEQS] = {0}, n_in = 0;
+    const int64_t some = 2 + below(w, N_SEQS - 1); /* of the sequences */
+    for (int64_t i = 0; i < n_rows; i++) {
+        const int64_t k = below(w, some);
+        struct sim *x = &w->sim[k];
+        if (x->n == CTX || x->n_fed == (int64_t)COUNT_OF(x->fed)) continue;
+        const int32_t id = (int32_t)below(w, w->n_vocab);
+        row[n] = (struct session_row){id, x->q, WANT_HIDDEN};
+        at[n++] = x->hidden + x->n * w->d;
+        x->id[x->n++] = x->fed[x->n_fed++] = id;
+        n_in += !mine[k]++;
+    }
+    struct err e = {0};
+    float *hidden = xcalloc((size_t)(CTX * w->d), sizeof *hidden);
+    CHECK_OK(session_run(w->s, row, n, hidden, NULL, &e));
+    for (int64_t i = 0; i < n; i++) memcpy(at[i], hidden + i * w->d, (size_t)w->d * sizeof *hidden);
+    for (int i = 0; i < N_SEQS; i++) {
+        struct sim *x = &w->sim[i];
+        CHECK_EQ_I64(seq_pos(x->q), x->n);
+        if (mine[i]) x->op[x->n_ops++] = (struct op){mine[i], (int32_t)n, 0};
+    }
+    w->n_mixed += n_in > 1;
+    free(hidden);
+}
+
+static void step_fork(struct world *w) {
+    const int64_t k = below(w, N_SEQS);
+    struct sim *to = &w->sim[k], *from = &w->sim[(k + 1 + below(w, N_SEQS - 1)) % N_SEQS];
+    struct seq *q = NULL;
+    struct err e = {0};
+    CHECK_OK(seq_fork(&q, from->q, &e));
+    seq_free(to->q);
+    to->q = q;
+    copy_sim(w, to, from);
+    w->n_forks++;
+}
+
+static void step_trim(struct world *w) {
+    struct sim *x = &w->sim[below(w, N_SEQS)];
+    struct err e = {0};
+    const int64_t to = max_i64(x->n - below(w, 6), 0);
+    if (seq_trim(x->q, to, &e)) {
+        CHECK_EQ_I64(e.code, ERR_USAGE);
+        return;
+    }
+    w->n_trims += to < x->n;
+    x->op[x->n_ops++] = (struct op){.to = (int32_t)to};
+    x->n = to;
+}
+
+static void step_snapshot(struct world *w) {
+    struct sim *x = &w->sim[below(w, N_SEQS)];
+    struct err e = {0};
+    if (w->snap.q) {
+        seq_restore(x->q, w->snap.q);
+        copy_sim(w, x, &w->snap);
+        return;
+    }
+    CHECK_OK(seq_fork(&w->snap.q, x->q, &e));
+    copy_sim(w, &w->snap, x);
+}
+
+static void step(struct world *w, int i) {
+    static const char plan[] = "mfmtmsmms"; /* then anything */
+    const int64_t what = below(w, 8);
+    const char c = i < (int)sizeof plan - 1 ? plan[i] : "mmmmftss"[what];
+    if (c == 'm')
+        step_batch(w, i % 2 ? 1 + below(w, CU_FEW) : CU_FEW + 1 + below(w, CU_FEW));
+    else if (c == 'f')
+        step_fork(w);
+    else if (c == 't')
+        step_trim(w);
+    else
+        step_snapshot(w);
+}
+
+/* ---- what must be true ---- */
+
+static void near_cpu(struct world *w, const struct session_opts *o, const struct sim *x,
+                     const char *name) {
+    struct session_opts with = *o;
+    struct session *s = NULL;
+    struct err e = {0};
+    with.device = (struct device){0};
+    with.isa = kern_isa_best();
+    CHECK_OK(session_new(&s, w->m, &with, &e));
+    float *hidden = xcalloc((size_t)(CTX * w->d), sizeof *hidden);
+    CHECK_OK(session_forward(s, x->id, x->n, hidden, &e));
+    const double diff = golden_diff(hidden, x->hidden, x->n * w->d);
+    if (!(diff <= tol)) CHECK_FAIL("%s: %g from the CPU", name, diff);
+    free(hidden);
+    session_free(s);
+}
+
+/* The fewest rows of a pass in which sums have the same order as in one of n. */
+static int64_t least_of_class(enum act_mode act, int64_t n) {
+    const int64_t many = act == ACT_Q8 ? CU_FEW + 1 : 4;
+    return n >= many ? many : 1;
+}
+
+/* Pieces that were in another class than they would be alone. */
+static int n_moved(enum act_mode act, const struct sim *x) {
+    int n = 0;
+    for (int i = 0; i < x->n_ops; i++)
+        n += x->op[i].n && least_of_class(act, x->op[i].n) != least_of_class(act, x->op[i].n_pass);
+    return n;
+}
+
+/* The same pieces again beside rows of `other` only. */
+static void same_again(struct world *w, const struct session_opts *o, const struct sim *x,
+                       const char *name) {
+    struct session *s = NULL;
+    struct seq *other = NULL;
+    struct err e = {0};
+    float *hidden = xcalloc((size_t)(CTX * w->d), sizeof *hidden);
+    const int32_t *id = x->fed;
+    int64_t pos = 0;
+    CHECK_OK(session_new(&s, w->m, o, &e));
+    CHECK_OK(session_new_seq(s, 0, &other, &e));
+    for (int i = 0; i < x->n_ops; i++) {
+        const struct op *op = &x->op[i];
+        struct session_row row[CTX];
+        const int64_t n_more = max_i64(least_of_class(o->act, op->n_pass) - op->n, 0);
+        if (!op->n) {
+            CHECK_OK(seq_trim(session_own_seq(s), op->to, &e));
+            pos = op->to;
+            continue;
+        }
+        if (seq_pos(other) + n_more > CTX) seq_reset(other);
+        for (int64_t k = 0; k < n_more; k++)
+            row[k] = (struct session_row){(int32_t)((7 * k + i) % w->n_vocab), other, 0};
+        for (int64_t k = 0; k < op->n; k++)
+            row[n_more + k] = (struct session_row){*id++, NULL, WANT_HIDDEN};
+        CHECK_OK(session_run(s, row, n_more + op->n, hidden + pos * w->d, NULL, &e));
+        pos += op->n;
+    }
+    CHECK_EQ_I64(pos, x->n);
+    for (int64_t i = 0; i < x->n; i++)
+        if (memcmp(hidden + i * w->d, x->hidden + i * w->d, (size_t)w->d * sizeof *hidden) != 0) {
+            CHECK_FAIL("%s: row %d of %d has other bits in other company", name, (int)i, (int)x->n);
+            break;
+        }
+    free(hidden);
+    seq_free(other);
+    session_free(s);
+}
+
+static void schedule(const char *folder, enum act_mode act, enum qtype kv, int n_steps,
+                     uint64_t seed) {
+    struct model *m = open_model(folder, act == ACT_Q8 ? "q8_0" : "f32");
+    struct session_opts o = {
+        .n_ctx = CTX, .n_ubatch = 64, .act = act, .kv_type = kv, .device = cuda};
+    struct err e = {0};
+    if (!m) return;
+    struct world *w = xcalloc(1, sizeof *w);
+    w->m = m;
+    w->d = m->hp.d[HD_EMBD];
+    w->n_vocab = m->hp.d[HD_VOCAB];
+    rng_seed(&w->rng, seed);
+    CHECK_OK(session_new(&w->s, m, &o, &e));
+    const uint64_t empty = session_bytes(w->s);
+    for (int i = 0; i < N_SEQS; i++) {
+        w->sim[i].hidden = xcalloc((size_t)(CTX * w->d), sizeof(float));
+        CHECK_OK(session_new_seq(w->s, i % 2 ? CTX : 0, &w->sim[i].q, &e));
+    }
+    w->snap.hidden = xcalloc((size_t)(CTX * w->d), sizeof(float));
+    for (int i = 0; i < (thorough() ? 60 : n_steps); i++) step(w, i);
+    CHECK(w->n_mixed > 1 && w->n_forks);
+    int most = 0;
+    for (int i = 0; i < N_SEQS; i++) {
+        if (act == ACT_F32) near_cpu(w, &o, &w->sim[i], folder);
+        if (thorough()) same_again(w, &o, &w->sim[i], folder);
+        if (n_moved(act, &w->sim[i]) > n_moved(act, &w->sim[most])) most = i;
+    }
+    CHECK(n_moved(act, &w->sim[most]) > 0);
+    if (!thorough()) same_again(w, &o, &w->sim[most], folder);
+    for (int i = 0; i < N_SEQS; i++) {
+        seq_free(w->sim[i].q);
+        free(w->sim[i].hidden);
+    }
+    seq_free(w->snap.q);
+    free(w->snap.hidden);
+    CHECK_EQ_I64(session_bytes(w->s), empty); /* all that the sequences took is given back */
+    session_free(w->s);
+    free(w);
+    model_close(m);
+}
+
+#define MODELS "tests/golden/models/"
+static void test_f32(void) {
+    schedule(MODELS "qwen35", ACT_F32, QT_F16, 8, 1);
+    if (!SANITIZED) schedule(MODELS "gemma4moe", ACT_F32, QT_F32, 8, 2);
+    if (!thorough()) return;
+    schedule(MODELS "qwen35moe", ACT_F32, QT_Q8_0, 8, 3);
+    schedule(MODELS "qwen3moe", ACT_F32, QT_F32, 8, 4);
+    schedule(MODELS "mistral", ACT_F32, QT_F32, 8, 5);
+    schedule(MODELS "qwen2", ACT_F32, QT_F16, 8, 6);
+}
+static void test_q8(void) {
+    schedule(MODELS "qwen35moe", ACT_Q8, QT_Q8_0, SANITIZED ? 3 : 5, 7);
+    if (!thorough()) return;
+    schedule("tests/golden/tiny-qwen35moe", ACT_Q8, QT_Q8_0, 5, 7);
+    schedule(MODELS "gemma4moe", ACT_Q8, QT_F16, 8, 8);
+    schedule(MODELS "qwen3", ACT_Q8, QT_F32, 8, 9);
+}
+
+/* A captured token serves every sequence, also one whose pages are others by now. */
+static void test_captured(void) {
+    struct model *m = open_model(MODELS "qwen35", "f32");
+    struct session_opts o = {.n_ctx = CTX, .kv_type = QT_F16, .device = cuda};
+    struct session *s = NULL;
+    struct seq *q[3] = {NULL, NULL, NULL};
+    struct err e = {0};
+    if (!m) return;
+    const int64_t v = m->hp.d[HD_VOCAB];
+    float *l = xcalloc((size_t)(6 * v), sizeof *l);
+    CHECK_OK(session_new(&s, m, &o, &e));
+    for (int i = 0; i < 2; i++) CHECK_OK(session_new_seq(s, 0, &q[i], &e));
+    const struct cuda *d = s->dev;
+    for (int i = 0; i < 6; i++) { /* q[0]: 0 1 2, q[1]: the same three, interleaved */
+        const struct session_row row = {i / 2, q[i % 2], WANT_LOGITS};
+        const int64_t before = cu_launches(d->q);
+        CHECK_OK(session_run(s, &row, 1, NULL, l + i * v, &e));
+        CHECK((cu_launches(d->q) == before) == (i >= 2));
+    }
+    for (int i = 0; i < 6; i += 2)
+        CHECK(memcmp(l + i * v, l + (i + 1) * v, (size_t)v * sizeof *l) == 0);
+    CHECK_OK(seq_fork(&q[2], q[0], &e));
+    for (int i = 0; i < 3; i++) { /* the fork's page is copied when it is written */
+        const struct session_row row = {5, q[i], WANT_LOGITS};
+        CHECK_OK(session_run(s, &row, 1, NULL, l + i * v, &e));
+        CHECK(memcmp(l, l + i * v, (size_t)v * sizeof *l) == 0);
+    }
+    const struct session_row row = {6, q[0], WANT_LOGITS};
+    CHECK_OK(session_run(s, &row, 1, NULL, l, &e));
+    CHECK(memcmp(l, l + v, (size_t)v * sizeof *l) != 0);
+    for (int i = 0; i < 3; i++) seq_free(q[i]);
+    session_free(s);
+    free(l);
+    model_close(m);
+}
+
+int main(void) {
+    if (!cu_built() || cu_count() == 0) return check_skip("no CUDA device");
+    tmp_make();
+    RUN(test_f32);
+    RUN(test_q8);
+    RUN(test_captured);
+    tmp_remove();
+    return check_done();
+}
