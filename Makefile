@@ -8,7 +8,7 @@ Q       := $(if $(filter 1,$(V)),,@)
 VERSION := $(shell cat VERSION 2>/dev/null || echo 0.0.0)
 
 # ---- libraries ------------------------------------------------------------------------------
-REQUIRED := libcjson zlib libxxhash openblas libpcre2-8 libutf8proc libedit
+REQUIRED := libcjson zlib libxxhash libpcre2-8 libutf8proc libedit
 MISSING  := $(strip $(foreach p,$(REQUIRED),$(if $(shell pkg-config --exists $(p) 2>/dev/null && echo y),,$(p))))
 NEEDS_NO_LIBS := help clean deps demo format dist uninstall
 ifneq ($(MISSING),)
@@ -180,6 +180,8 @@ $(ISA_UNIT): %: %.o $(ISA_OBJS) $(LIB)
 $(BIN): $(MAIN) $(LIB)
 	@$(if $(filter 0,$(V)),echo "  link  $@")
 	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $(MAIN) $(LIB) $(LIBS)
+$(OBJ)/bench/%: $(OBJ)/bench/%.o $(LIB)
+	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $< $(LIB) $(LIBS)
 $(OBJ)/tests/%: $(OBJ)/tests/%.o $(LIB)
 	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $< $(LIB) $(LIBS)
 $(OBJ)/tests/fuzz/fuzz_%: $(OBJ)/tests/fuzz/fuzz_%.o $(OBJ)/tests/fuzz/driver.o $(LIB)
@@ -221,7 +223,7 @@ CLANG ?= clang
 THREADED := test_pool test_ctx test_lib test_writer test_session test_imatrix test_quantize test_eval test_feedback test_kv test_sens test_mtp test_weight test_pack_cache
 PARSERS  := test_gguf test_gguf_edit test_safetensors test_hfdir test_json test_imat_file test_kld_file test_kld_file_top \
             test_tok_bad test_tok_sp test_tok_tekken test_jinja test_toolfmt test_schema
-# all that they run was compiled here: no cJSON, zlib, PCRE2, utf8proc, OpenBLAS
+# all that they run was compiled here: no cJSON, zlib, PCRE2, utf8proc
 OURS     := test_gguf test_imat_file test_kld_file test_kld_file_top test_arena test_buf test_fp test_qtype test_pool test_blocks test_enc \
             test_select test_io test_journal test_graph test_sizes test_sample
 tsan: ## ThreadSanitizer over the programs with threads (clang)
@@ -245,6 +247,9 @@ faults-run: all $(FAULT)
 bench-cuda: $(OBJ)/device/bench/cuda ## single kernels on the GPU of this machine, as JSON
 	@$<
 
+bench-rows: $(OBJ)/bench/rows ## the program that bench/rows.py runs; prints where it is
+	@echo $<
+
 # ---- fuzzing: make fuzz builds build/fuzz/fuzz_*; make fuzz FUZZ_S=600 also runs each so long ---------------------
 FUZZ_S ?= 0
 fuzz: ## build the libFuzzer targets with clang; FUZZ_S=600 runs each for 600 s
@@ -259,9 +264,9 @@ $(BUILD)/fuzz_%: $(OBJ)/tests/fuzz/fuzz_%.o $(LIB)
 	$(Q)$(CC) $(ALL_CFLAGS) -fsanitize=fuzzer,address,undefined -o $@ $< $(LIB) $(LIBS)
 
 # ---- demo, dependencies ------------------------------------------------------------------------
-APT_PKGS := build-essential pkg-config libcjson-dev zlib1g-dev libxxhash-dev libopenblas-dev libpcre2-dev libutf8proc-dev libedit-dev
-DNF_PKGS := gcc make pkgconf cjson-devel zlib-devel xxhash-devel openblas-devel pcre2-devel utf8proc-devel libedit-devel
-BREW_PKGS := pkg-config cjson zlib xxhash openblas pcre2 utf8proc libedit
+APT_PKGS := build-essential pkg-config libcjson-dev zlib1g-dev libxxhash-dev libpcre2-dev libutf8proc-dev libedit-dev
+DNF_PKGS := gcc make pkgconf cjson-devel zlib-devel xxhash-devel pcre2-devel utf8proc-devel libedit-devel
+BREW_PKGS := pkg-config cjson zlib xxhash pcre2 utf8proc libedit
 DEMO ?= $(BUILD)/demo
 TINY := tests/golden/tiny-qwen35moe
 deps: ## install the libraries (apt, as root or by sudo), or say how
@@ -329,4 +334,4 @@ help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 clean: ## remove the build folder
 	rm -rf $(BUILD)
-.PHONY: FORCE bench-cuda all interop fuzz fuzz-bins unit check test check-cuda deps demo lint models-table format tidy cppcheck analyze install uninstall dist deb help clean
+.PHONY: FORCE bench-cuda bench-rows all interop fuzz fuzz-bins unit check test check-cuda deps demo lint models-table format tidy cppcheck analyze install uninstall dist deb help clean

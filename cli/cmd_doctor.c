@@ -3,7 +3,6 @@
  * work is to look at the machine, so it may include third-party headers for their version numbers.
  */
 #define PCRE2_CODE_UNIT_WIDTH 8
-#include <cblas.h>
 #include <cjson/cJSON.h>
 #include <pcre2.h>
 #include <utf8proc.h>
@@ -46,21 +45,17 @@ static void first_word(char out[64], const char *text) {
 }
 
 static void emit_libs(struct emit *m) {
-    char pcre[64] = "?", pcre_short[64], xxh[32], blas[64];
+    char pcre[64] = "?", pcre_short[64], xxh[32];
     if (pcre2_config(PCRE2_CONFIG_VERSION, NULL) < (int)sizeof pcre)
         pcre2_config(PCRE2_CONFIG_VERSION, pcre);
     first_word(pcre_short, pcre);
     unsigned v = XXH_versionNumber();
     snprintf(xxh, sizeof xxh, "%u.%u.%u", v / 10000, v / 100 % 100, v % 100);
-    const char *config = openblas_get_config();
-    const char *second = strchr(config, ' ');
-    first_word(blas, second ? second + 1 : config);
     const struct {
         const char *name, *version;
     } lib[] = {
-        {"cJSON", cJSON_Version()}, {"zlib", zlibVersion()}, {"xxHash", xxh},
-        {"OpenBLAS", blas},         {"PCRE2", pcre_short},   {"utf8proc", utf8proc_version()},
-        {"libedit", line_library()}};
+        {"cJSON", cJSON_Version()}, {"zlib", zlibVersion()},          {"xxHash", xxh},
+        {"PCRE2", pcre_short},      {"utf8proc", utf8proc_version()}, {"libedit", line_library()}};
     emit_table(m, "libraries", "libraries");
     emit_col(m, "library", "library");
     emit_col(m, "version", "version");

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 /* cli/cmd_synth.c - hone synth: a model of random weights with the shapes of a real one. */
 #include "cli/cmd.h"
+#include "core/hfdir.h"
 #include "quantize/synth.h"
+#include "text/tok.h"
 
 struct args {
-    const char *shape, *out, *recipe;
+    const char *shape, *out, *recipe, *tokenizer;
     int64_t layers, seed;
     double skew;
     bool dry_run;
@@ -28,6 +30,21 @@ static void emit_result(struct cli *c, const struct args *a, const struct synth_
     emit_free(m);
 }
 
+/* Writes the tokenizer and the chat template of a folder, for synth_run; ud is its path. */
+static int write_vocab(void *ud, int64_t n_vocab, struct gguf_w *w, struct err *e) {
+    struct tok *t = NULL;
+    struct hfdir *dir;
+    const char *tmpl = NULL;
+    TRY(hfdir_open(&dir, ud, e));
+    int rc = tok_from_dir(&t, ud, n_vocab, NULL, e);
+    if (!rc) rc = hfdir_chat_template(dir, &tmpl, e);
+    if (!rc) tok_to_gguf(t, w);
+    if (!rc && tmpl) gguf_w_str(w, "tokenizer.chat_template", tmpl);
+    tok_free(t);
+    hfdir_close(dir);
+    return rc;
+}
+
 int cmd_synth(struct cli *c, int argc, char **argv, struct err *e) {
     struct args a = {.shape = "Qwen3.5-35B-A3B", .recipe = "Q4_K_M", .seed = 1};
     const struct opt opts[] = {
@@ -36,17 +53,19 @@ int cmd_synth(struct cli *c, int argc, char **argv, struct err *e) {
          "shapes: Qwen3.5-35B-A3B (default), Qwen3.5-27B, Qwen3-30B-A3B, or a config.json"},
         {"layers", 0, OPT_I64, &a.layers, "N", "layers (as the shape has)"},
         {"recipe", 0, OPT_STR, &a.recipe, "NAME", "a preset or one type (Q4_K_M)"},
+        {"tokenizer", 0, OPT_STR, &a.tokenizer, "DIR", "the vocabulary of this folder (none)"},
         {"seed", 0, OPT_I64, &a.seed, "N", "of the random numbers (1)"},
         {"skew", 0, OPT_NUM, &a.skew, "S", "how unevenly routers choose experts (0)"},
         {"dry-run", 0, OPT_FLAG, &a.dry_run, NULL, "print the exact size, write nothing"},
     };
     const struct cmd_spec spec = {
         .name = "synth",
-        .synopsis =
-            "[--arch-from CONFIG.json|NAME] [--layers N] [--recipe R] [--seed N] -o OUT.gguf",
+        .synopsis = "[--arch-from CONFIG.json|NAME] [--layers N] [--recipe R] [--tokenizer DIR] -o "
+                    "OUT.gguf",
         .about =
             "Writes a model of random weights with the shapes, types and keys of a real one: for "
-            "speed and\nmemory work without weights. Loadable everywhere; it has no vocabulary.",
+            "speed and\nmemory work without weights. Loadable everywhere. It has no vocabulary, "
+            "unless --tokenizer gives one.",
         .opts = opts,
         .n_opts = (int)COUNT_OF(opts),
         .min_args = 0,
@@ -59,15 +78,17 @@ int cmd_synth(struct cli *c, int argc, char **argv, struct err *e) {
         return err_set(e, ERR_USAGE, "--skew: a number between 0 and 10 is expected");
     TRY(cli_pool(c, e));
     struct synth_report r;
-    const struct synth_opts o = {.shape = a.shape,
-                                 .recipe = a.recipe,
-                                 .out = a.out,
-                                 .layers = a.layers,
-                                 .seed = (uint64_t)a.seed,
-                                 .skew = a.skew,
-                                 .overwrite = c->overwrite,
-                                 .dry_run = a.dry_run,
-                                 .pool = c->pool};
+    char *tokenizer = a.tokenizer ? arena_strdup(&c->mem, a.tokenizer) : NULL;
+    struct synth_opts o = {.shape = a.shape,
+                           .recipe = a.recipe,
+                           .out = a.out,
+                           .layers = a.layers,
+                           .seed = (uint64_t)a.seed,
+                           .skew = a.skew,
+                           .overwrite = c->overwrite,
+                           .dry_run = a.dry_run,
+                           .pool = c->pool};
+    if (a.tokenizer) o.vocab = write_vocab, o.vocab_ud = tokenizer;
     TRY(synth_run(&o, &r, e));
     emit_result(c, &a, &r);
     return 0;

@@ -131,7 +131,10 @@ static int declare(struct synth *s, struct synth_report *r, struct err *e) {
     }
     gguf_w_u32(s->w, "general.file_type", (uint32_t)max_i64(0, s->plan.ftype));
     gguf_w_u32(s->w, "general.quantization_version", 2);
-    gguf_w_str(s->w, "tokenizer.ggml.model", "no_vocab");
+    if (s->o->vocab)
+        TRY(s->o->vocab(s->o->vocab_ud, s->hp.d[HD_VOCAB], s->w, e));
+    else
+        gguf_w_str(s->w, "tokenizer.ggml.model", "no_vocab");
     for (int64_t i = 0; i < s->plan.n; i++) {
         const struct tensor_inst *t = &s->inst[i];
         enum qtype type = s->plan.item[i].type;

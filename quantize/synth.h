@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "core/err.h"
+#include "core/gguf.h"
 #include "core/pool.h"
 #include "core/qtype.h"
 #include "core/rng.h"
@@ -21,6 +22,9 @@ struct synth_opts {
     double skew; /* 0: routers choose experts evenly; synth.c says what else */
     bool overwrite, dry_run;
     struct pool *pool;
+    /* Writes the keys of a vocabulary of at most n_vocab tokens; NULL: the model has none. */
+    int (*vocab)(void *ud, int64_t n_vocab, struct gguf_w *w, struct err *e);
+    void *vocab_ud;
 };
 struct synth_report {
     char arch[32], recipe[64];

@@ -7,7 +7,8 @@
  * they stay in L2. An element of C is always summed the same way (8 lanes over k, hsum, then over
  * the KB steps), whatever tile it falls in: results do not depend on m, n or on how the work was
  * split. One core of a Zen 5 EPYC, November 2026: about 110 GFLOP/s from 16 tokens on and 50-65 for
- * 1 or 2; OpenBLAS 0.3.21 (its Haswell kernels) gave 73-110 and 8-15, so it is not used here. */
+ * 1 or 2; OpenBLAS 0.3.21 (its Haswell kernels) gave 73-110 and 8-15, and sums
+ * in an order that depends on the machine, so it is not used. */
 #include <string.h>
 
 #include "kernels/avx2/avx2.h"
