@@ -18,6 +18,7 @@
 #include "kernels/pack.h"
 #include "runtime/backend.h"
 #include "runtime/engine/cache.h"
+#include "runtime/engine/program.h"
 #include "runtime/session.h"
 #include "runtime/tune.h"
 
@@ -100,7 +101,8 @@ struct session {
     int n_workers;
     struct tune tune; /* of n_workers, for few tokens */
     struct cache cache;
-    struct seq *own; /* the sequence of calls that name none */
+    struct programs programs; /* of passes of each class of batch */
+    struct seq *own;          /* the sequence of calls that name none */
     /* the pass under way */
     const int32_t *ids;
     int64_t n_tok;
@@ -214,6 +216,11 @@ void exec_show_route(struct session *s, const struct gr_node *n, const int32_t *
     void exec_##name(struct session *s, const struct gr_node *n);
 #include "models/ops.def"
 #undef OP
+
+/* exec_fused_<name> of the fusions that the CPU has; NULL: not that one. */
+typedef void (*exec_fused_fn)(struct session *s, const struct match *m);
+extern const exec_fused_fn exec_fused[FUSE_COUNT];
+void exec_fused_add_rms(struct session *s, const struct match *m);
 
 /* The table an OP_ROPE node uses, or a new entry when `add`; NULL: none (left). */
 struct rope_tab *exec_rope_tab(struct session *s, const struct gr_node *n, bool add);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* runtime/exec_cpu.c - walks the nodes of a graph; one function per operation (exec_*.c). Knows no
- * architecture and no tensor type. */
+/* runtime/exec_cpu.c - runs the program of a pass: a function per operation (exec_*.c) and per
+ * fusion. Knows no architecture and no tensor type. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +12,16 @@ const exec_fn exec_table[OP_COUNT] = {
 #include "models/ops.def"
 #undef OP
 };
+
+const exec_fused_fn exec_fused[FUSE_COUNT] = {[FUSE_ADD_RMS] = exec_fused_add_rms};
+
+static struct target target(const struct session *s) {
+    return (struct target){.fusions = FUSE_BIT(ADD_RMS),
+                           .batch = batch_of(s->n_tok),
+                           .exact = s->o.act == ACT_F32,
+                           .sees_routes = s->see_route != NULL,
+                           .sees_all = s->see || s->see_hidden};
+}
 
 void exec_par(struct session *s, int64_t n_items, int64_t chunk, double work, pool_fn fn,
               void *ctx) {
@@ -67,6 +77,11 @@ void exec_show_route(struct session *s, const struct gr_node *n, const int32_t *
     }
 }
 
+static void written(struct session *s, const struct gr_node *n) {
+    if (n->dst != GR_NONE) exec_acts_stale(s, s->reg[n->dst]);
+    if (n->dst2 != GR_NONE) exec_acts_stale(s, s->reg[n->dst2]);
+}
+
 /* Nodes are in order, and a block's residual is complete after hidden_nodes[block]. */
 void exec_pass(struct session *s) {
     int block = s->first_block, first = block ? s->g->hidden_nodes[block - 1] + 1 : 0;
@@ -78,15 +93,20 @@ void exec_pass(struct session *s) {
                (size_t)(s->n_tok * s->g->reg_width[s->g->hidden_in]) * sizeof(float));
     exec_acts_stale(s, NULL);
     for (int i = 0; i < s->n_ropes; i++) s->rope[i].ready = false;
-    for (int i = first; i < s->g->n_nodes; i++) {
-        const struct gr_node *n = &s->g->node[i];
-        exec_table[n->op](s, n);
-        if (n->dst != GR_NONE) exec_acts_stale(s, s->reg[n->dst]);
-        if (n->dst2 != GR_NONE) exec_acts_stale(s, s->reg[n->dst2]);
-        if (!s->see_hidden) continue;
+    const struct target t = target(s);
+    const struct program *p = programs_get(&s->programs, s->g, first, &t);
+    for (int k = 0; k < p->n_steps; k++) {
+        const struct step *step = &p->step[k];
+        const struct gr_node *n = &s->g->node[step->first];
+        if (step->fusion == FUSE_NONE)
+            exec_table[n->op](s, n);
+        else
+            exec_fused[step->fusion](s, &step->nodes);
+        for (int i = 0; i < step->n_nodes; i++) written(s, n + i);
+        if (!s->see_hidden) continue; /* else the step is one node */
         if (n->op == OP_EMBED && n->dst == s->g->residual)
             exec_show_hidden(s, -1, s->reg[s->g->residual]);
-        if (block < s->m->hp.d[HD_LAYERS] && s->g->hidden_nodes[block] == i)
+        if (block < s->m->hp.d[HD_LAYERS] && s->g->hidden_nodes[block] == step->first)
             exec_show_hidden(s, block++, s->reg[s->g->residual]);
     }
 }

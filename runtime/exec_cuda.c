@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* runtime/exec_cuda.c - queues the nodes of a graph on a device; one small function per operation,
- * and the sequences of nodes that one launch does (fuse_*). Knows no architecture and no tensor
+ * and one per fusion. Knows no architecture and no tensor
  * type. Nothing here waits for the device except for an observer's rows. */
 #include "runtime/exec_cuda.h"
 
@@ -308,182 +308,161 @@ static const cuda_fn table[OP_COUNT] = {
 #undef OP
 };
 
-/* ---- several nodes, one launch; each looks at nodes [n, end)
- * and returns how many it did, 0: none, < 0: an error ---- */
-
-typedef int (*fuse_fn)(struct session *s, const struct gr_node *n, const struct gr_node *end,
-                       struct err *e);
+/* ---- several nodes, one launch: the patterns of runtime/engine/fusions.def ---- */
 
 /* residual += x, then its norm */
-static int fuse_add_rms(struct session *s, const struct gr_node *n, const struct gr_node *end,
-                        struct err *e) {
+int exec_cuda_fuse_add_rms(struct session *s, const struct match *m, struct err *e) {
+    const struct gr_node *sum = m->add_rms.sum, *norm = m->add_rms.norm;
     float **r = dev(s)->reg;
-    if (end - n < 2 || n[0].op != OP_ADD || n[1].op != OP_RMS || n[1].src[0] != n[0].dst) return 0;
-    if (n[1].dst == n[0].dst) return 0;
-    struct cu_norm o = {.a = r[n->src[0]],
-                        .res = r[n->src[1]],
-                        .sum = r[n->dst],
-                        .w = vec(s, n[1].norm.weight),
-                        .y = r[n[1].dst],
-                        .yq = exec_cuda_copy_of(s, n[1].dst),
-                        .n = width(s, n->dst),
-                        .eps = n[1].norm.eps};
-    return cu_norm_rows(dev(s)->q, &o, s->n_tok, e) ? -1 : 2;
+    struct cu_norm o = {.a = r[sum->src[0]],
+                        .res = r[sum->src[1]],
+                        .sum = r[sum->dst],
+                        .w = vec(s, norm->norm.weight),
+                        .y = r[norm->dst],
+                        .yq = exec_cuda_copy_of(s, norm->dst),
+                        .n = width(s, sum->dst),
+                        .eps = norm->norm.eps};
+    return cu_norm_rows(dev(s)->q, &o, s->n_tok, e);
 }
 
 /* the shared expert's gate, residual += x, its norm */
-static int fuse_gate_add_rms(struct session *s, const struct gr_node *n, const struct gr_node *end,
-                             struct err *e) {
+int exec_cuda_fuse_gate_add_rms(struct session *s, const struct match *m, struct err *e) {
+    const struct gr_node *gate = m->gate_add_rms.gate, *sum = m->gate_add_rms.sum,
+                         *norm = m->gate_add_rms.norm;
     float **r = dev(s)->reg;
-    if (end - n < 3 || n[0].op != OP_GATE_ADD || n[1].op != OP_ADD || n[2].op != OP_RMS) return 0;
-    if (n[1].src[1] != n[0].dst || n[1].dst != n[1].src[0] || n[2].src[0] != n[1].dst ||
-        n[2].norm.weight == GR_NONE)
-        return 0;
-    struct cu_norm o = {.a = r[n[0].dst],
-                        .x = r[n[0].src[0]],
-                        .gate = vec(s, n[0].gate.row),
-                        .h = r[n[0].src[1]],
-                        .d = width(s, n[0].src[1]),
-                        .res = r[n[1].dst],
-                        .sum = r[n[1].dst],
-                        .w = vec(s, n[2].norm.weight),
-                        .y = r[n[2].dst],
-                        .yq = exec_cuda_copy_of(s, n[2].dst),
-                        .n = width(s, n[1].dst),
-                        .eps = n[2].norm.eps};
-    return cu_norm_rows(dev(s)->q, &o, s->n_tok, e) ? -1 : 3;
+    struct cu_norm o = {.a = r[gate->dst],
+                        .x = r[gate->src[0]],
+                        .gate = vec(s, gate->gate.row),
+                        .h = r[gate->src[1]],
+                        .d = width(s, gate->src[1]),
+                        .res = r[sum->dst],
+                        .sum = r[sum->dst],
+                        .w = vec(s, norm->norm.weight),
+                        .y = r[norm->dst],
+                        .yq = exec_cuda_copy_of(s, norm->dst),
+                        .n = width(s, sum->dst),
+                        .eps = norm->norm.eps};
+    return cu_norm_rows(dev(s)->q, &o, s->n_tok, e);
 }
 
 /* gate and up of a dense feed-forward */
-static int fuse_glu(struct session *s, const struct gr_node *n, const struct gr_node *end,
-                    struct err *e) {
+int exec_cuda_fuse_glu(struct session *s, const struct match *m, struct err *e) {
+    const struct gr_node *gate = m->glu.gate, *act = m->glu.act;
     struct cuda *d = dev(s);
-    if (!exec_cuda_glu_is(s, n, end)) return 0;
-    int fast = exec_cuda_fast_glu(s, n, e);
-    if (fast) return fast;
-    if (!d->exact && !exec_cuda_glu_packs(s, n[0].product.matrix, n[1].product.matrix)) return 0;
-    int rc = cu_glu(d->q, &d->w[n[0].product.matrix].w, &d->w[n[1].product.matrix].w,
-                    d->reg[n->src[0]], width(s, n->src[0]), s->n_tok, NULL, 1, n[2].op == OP_GEGLU,
-                    d->reg[n[2].dst], d->exact, e);
-    return rc ? -1 : 3;
+    if (exec_cuda_is_fast_glu(s, gate)) return exec_cuda_fast_glu(s, gate, e);
+    return cu_glu(d->q, &d->w[gate->product.matrix].w, &d->w[m->glu.up->product.matrix].w,
+                  d->reg[gate->src[0]], width(s, gate->src[0]), s->n_tok, NULL, 1,
+                  act->op == OP_GEGLU, d->reg[act->dst], d->exact, e);
 }
 
-static bool gates_attn(const struct gr_node *n, const struct gr_node *end) {
-    return n + 1 < end && n[1].op == OP_SIGMOID_MUL && n[1].dst == n[0].dst;
-}
-static int fuse_attn_gate(struct session *s, const struct gr_node *n, const struct gr_node *end,
-                          struct err *e) {
-    if (n[0].op != OP_ATTN || !gates_attn(n, end)) return 0;
-    struct cu_attn a = attn_args(s, n);
-    a.gate = dev(s)->reg[n[1].src[0]];
-    if (a.new_k && cu_kv_append(dev(s)->q, &a, e)) return -1;
-    return attend(s, &a, e) ? -1 : 2;
+int exec_cuda_fuse_attn_gate(struct session *s, const struct match *m, struct err *e) {
+    struct cu_attn a = attn_args(s, m->attn_gate.attn);
+    a.gate = dev(s)->reg[m->attn_gate.gate->src[0]];
+    if (a.new_k) TRY(cu_kv_append(dev(s)->q, &a, e));
+    return attend(s, &a, e);
 }
 
-/* [[product,] split into queries and gates, products of keys and values,] [norm,] rope of queries,
- * [norm,] rope of keys, attention[, gate]: the heads in one launch, which also fills the cache. */
-static int fuse_qkv(struct session *s, const struct gr_node *n, const struct gr_node *end,
-                    struct err *e) {
-    const struct gr_node *at = n, *split = NULL, *norm[2] = {NULL, NULL}, *rope[2], *mat[3];
-    int n_mats = 0;
-    if (end - n >= 4 && n[0].op == OP_MATMUL && n[1].op == OP_SPLIT_GATE && n[1].src[0] == n->dst)
-        mat[n_mats++] = at++;
-    if (end - at >= 3 && at[0].op == OP_SPLIT_GATE && at[1].op == OP_MATMUL &&
-        at[2].op == OP_MATMUL) {
-        split = at;
-        mat[n_mats++] = at + 1;
-        mat[n_mats++] = at + 2;
-        at += 3;
-        for (int i = 1; i < 3; i++) /* gates are read later */
-            if (split[i].dst == split->src[0]) return 0;
-    } else if (n_mats)
-        return 0;
-    for (int i = 0; i < 2; i++) {
-        if (at < end && at->op == OP_RMS_HEADS && at->dst == at->src[0]) norm[i] = at++;
-        if (at >= end || at->op != OP_ROPE) return 0;
-        rope[i] = at++;
-        if (norm[i] && norm[i]->dst != rope[i]->dst) return 0;
-    }
-    if (at >= end || at->op != OP_ATTN || at->src[1] == GR_NONE) return 0;
-    if (rope[0]->dst != at->src[0] || rope[1]->dst != at->src[1]) return 0;
-    if (!norm[0] != !norm[1] || (norm[0] && fabsf(norm[0]->norm.eps - norm[1]->norm.eps) > 0))
-        return 0;
-    if (rope[0]->rope.n_rot != rope[1]->rope.n_rot ||
-        rope[0]->rope.adjacent != rope[1]->rope.adjacent)
-        return 0;
-    const struct rope_tab *tab = exec_rope_tab(s, rope[0], false);
-    if (exec_rope_tab(s, rope[1], false) != tab || rope[0]->rope.head_dim != at->attn.head_dim)
-        return 0;
-    if (split && split->dst != at->src[0]) return 0;
+/* The products of a FUSE_QKV, where it has them. */
+static int qkv_products(struct session *s, const struct match *m, struct err *e) {
+    const struct gr_node *mat[3];
+    int n = 0;
+    if (m->qkv.q) mat[n++] = m->qkv.q;
+    if (m->qkv.k) mat[n++] = m->qkv.k;
+    if (m->qkv.v) mat[n++] = m->qkv.v;
+    bool fast = n > 0;
+    for (int i = 0; i < n; i++)
+        fast &= exec_cuda_is_fast(s, mat[i]) && mat[i]->src[0] == mat[0]->src[0];
+    if (fast) return exec_cuda_fast_products(s, mat, n, e);
+    for (int i = 0; i < n; i++) TRY(op_matmul(s, mat[i], e));
+    return 0;
+}
 
+/* The heads in one launch, which also fills the cache; then attention. */
+int exec_cuda_fuse_qkv(struct session *s, const struct match *m, struct err *e) {
+    const struct gr_node *attn = m->qkv.attn, *split = m->qkv.split, *rope = m->qkv.q_rope;
     struct cuda *d = dev(s);
-    struct cu_attn a = attn_args(s, at);
+    const struct rope_tab *tab = exec_rope_tab(s, rope, false);
+    struct cu_attn a = attn_args(s, attn);
     a.raw_q = split ? d->reg[split->src[0]] : a.q;
-    a.raw_q_ld = split ? 2 * at->attn.head_dim : at->attn.head_dim;
-    a.q_out = d->reg[at->src[0]];
-    a.normed = norm[0] != NULL;
+    a.raw_q_ld = split ? 2 * attn->attn.head_dim : attn->attn.head_dim;
+    a.q_out = d->reg[attn->src[0]];
+    a.normed = m->qkv.q_norm != NULL;
     if (a.normed) {
-        a.q_norm = vec(s, norm[0]->norm.weight);
-        a.k_norm = vec(s, norm[1]->norm.weight);
-        a.eps = norm[0]->norm.eps;
+        a.q_norm = vec(s, m->qkv.q_norm->norm.weight);
+        a.k_norm = vec(s, m->qkv.k_norm->norm.weight);
+        a.eps = m->qkv.q_norm->norm.eps;
     }
     a.cs = d->rope[tab - s->rope].cs;
     a.n_rot = tab->n_rot;
-    a.adjacent = rope[0]->rope.adjacent;
-    if (gates_attn(at, end)) {
-        bool raw = split && at[1].src[0] == split->dst2; /* gates lie behind the raw queries */
-        if (split && !raw) return 0;
-        a.gate = raw ? a.raw_q + at->attn.head_dim : d->reg[at[1].src[0]];
+    a.adjacent = rope->rope.adjacent;
+    if (m->qkv.gate) { /* of split heads they lie behind the raw queries */
+        a.gate = split ? a.raw_q + attn->attn.head_dim : d->reg[m->qkv.gate->src[0]];
         a.gate_ld = a.raw_q_ld;
-    } else if (split)
-        return 0;
-    bool fast = n_mats > 0;
-    for (int i = 0; i < n_mats; i++)
-        fast &= exec_cuda_is_fast(s, mat[i]) && mat[i]->src[0] == mat[0]->src[0];
-    if (fast && exec_cuda_fast_products(s, mat, n_mats, e)) return -1;
-    for (int i = 0; i < n_mats && !fast; i++)
-        if (op_matmul(s, mat[i], e)) return -1;
-    if (cu_qkv(d->q, &a, e) || attend(s, &a, e)) return -1;
-    return (int)(at - n) + (a.gate ? 2 : 1);
+    }
+    TRY(qkv_products(s, m, e));
+    TRY(cu_qkv(d->q, &a, e));
+    return attend(s, &a, e);
 }
 
 /* convolution, delta rule, gated norm of one token */
-static int fuse_delta(struct session *s, const struct gr_node *n, const struct gr_node *end,
-                      struct err *e) {
-    if (end - n < 3 || s->n_tok != 1 || n[0].op != OP_CONV_SILU || n[1].op != OP_DELTA ||
-        n[2].op != OP_GATED_RMS)
-        return 0;
-    if (n[1].src[0] != n[0].dst || n[2].src[0] != n[1].dst || n[2].dst != n[1].dst ||
-        n[2].norm.head_dim != n[1].delta.v_dim || n[1].delta.n_v_heads < n[1].delta.n_k_heads)
-        return 0;
-    struct cu_delta a = conv_args(s, n);
-    delta_args(s, n + 1, &a);
-    a.z = dev(s)->reg[n[2].src[1]];
-    a.norm = vec(s, n[2].norm.weight);
-    a.norm_eps = n[2].norm.eps;
+int exec_cuda_fuse_delta(struct session *s, const struct match *m, struct err *e) {
+    const struct gr_node *norm = m->delta.norm;
+    struct cu_delta a = conv_args(s, m->delta.conv);
+    delta_args(s, m->delta.delta, &a);
+    a.z = dev(s)->reg[norm->src[1]];
+    a.norm = vec(s, norm->norm.weight);
+    a.norm_eps = norm->norm.eps;
     a.arrived = dev(s)->arrived;
-    if (a.v_dim % 32 == 0) a.yq = exec_cuda_copy_of(s, n[2].dst);
-    return cu_delta_token(dev(s)->q, &a, e) ? -1 : 3;
+    if (a.v_dim % 32 == 0) a.yq = exec_cuda_copy_of(s, norm->dst);
+    return cu_delta_token(dev(s)->q, &a, e);
 }
 
-static const fuse_fn fusions[] = {
-    fuse_add_rms,       fuse_gate_add_rms,       fuse_glu,  fuse_qkv, fuse_attn_gate,
-    exec_cuda_fuse_moe, exec_cuda_fuse_products, fuse_delta};
+typedef int (*fuse_fn)(struct session *s, const struct match *m, struct err *e);
+static const fuse_fn fused[FUSE_COUNT] = {
+#define FUSION(id, name, what, classes, parts) [FUSE_##id] = exec_cuda_fuse_##name,
+#include "runtime/engine/fusions.def"
+#undef FUSION
+};
 
-/* Observers see every product and every residual: nothing is fused for them. */
-static bool observed(const struct session *s) {
-    return s->see || s->see_hidden;
+/* ---- a pass ---- */
+
+static unsigned way_of(const void *ud, gr_w w) {
+    const struct cu_weight *c = &dev(ud)->w[w].w;
+    return (cu_part_can(c, true) ? WAY_FLOATS : 0U) | (cu_part_can(c, false) ? WAY_BYTES : 0U);
+}
+static bool joins(const void *ud, gr_w gate, gr_w up) {
+    return exec_cuda_glu_packs(ud, gate, up);
+}
+static bool on_host(const void *ud, int node) {
+    return dev(ud)->on_host[node];
+}
+_Static_assert((int)BATCH_FEW_ROWS == (int)CU_FEW, "a batch of few rows is what kernels call few");
+
+static struct target target(const struct session *s) {
+    const struct cuda *d = dev(s);
+    return (struct target){.fusions = FUSE_BIT(COUNT) - 1,
+                           .batch = batch_of(s->n_tok),
+                           .exact = d->exact,
+                           .few = exec_cuda_few(s),
+                           .many = exec_cuda_fuses(s, CUDA_FUSE_MANY),
+                           .tails = exec_cuda_fuses(s, CUDA_FUSE_NORM),
+                           .sees_routes = s->see_route != NULL,
+                           .sees_all = s->see || s->see_hidden,
+                           .way = way_of,
+                           .joins = joins,
+                           .on_host = on_host,
+                           .ud = s};
 }
 
-static int run_at(struct session *s, int i, struct err *e) {
-    const struct gr_node *n = &s->g->node[i];
-    int done = 0;
+static int run_step(struct session *s, const struct step *p, struct err *e) {
+    const struct gr_node *n = &s->g->node[p->first];
     dev(s)->turn++;
-    for (size_t k = 0; k < COUNT_OF(fusions) && !observed(s) && !done; k++)
-        done = fusions[k](s, n, s->g->node + s->g->n_nodes, e);
-    if (!done) done = table[n->op](s, n, e) ? -1 : 1;
-    for (int k = 0; k < done; k++) exec_cuda_written(s, n + k);
-    return done;
+    if (p->fusion == FUSE_NONE)
+        TRY(table[n->op](s, n, e));
+    else
+        TRY(fused[p->fusion](s, &p->nodes, e));
+    for (int k = 0; k < p->n_nodes; k++) exec_cuda_written(s, n + k);
+    return 0;
 }
 
 int exec_cuda_nodes(struct session *s, struct err *e) {
@@ -499,10 +478,12 @@ int exec_cuda_nodes(struct session *s, struct err *e) {
     for (int i = 0; i < s->n_ropes; i++)
         TRY(cu_rope_table(d->q, d->rope[i].freq, d->rope[i].m, d->pos, s->n_tok,
                           s->rope[i].n_rot / 2, d->rope[i].cs, e));
-    for (int i = first, done; i < s->g->n_nodes; i += done) {
+    const struct target t = target(s);
+    const struct program *p = programs_get(&s->programs, s->g, first, &t);
+    for (int k = 0; k < p->n_steps; k++) {
+        const int i = p->step[k].first; /* its only node, where somebody observes */
         const struct gr_node *n = &s->g->node[i];
-        done = run_at(s, i, e);
-        if (done < 0) return (int)e->code;
+        TRY(run_step(s, &p->step[k], e));
         if (!s->see_hidden) continue;
         if (n->op == OP_EMBED && n->dst == s->g->residual) TRY(show_hidden(s, -1, e));
         if (block < s->m->hp.d[HD_LAYERS] && s->g->hidden_nodes[block] == i)

@@ -221,14 +221,14 @@ void exec_cuda_written(struct session *s, const struct gr_node *n);
 bool exec_cuda_is_fast(const struct session *s, const struct gr_node *n);
 int exec_cuda_fast_products(struct session *s, const struct gr_node *const *n, int n_nodes,
                             struct err *e);
-/* gate, up, SwiGLU or GEGLU */
-bool exec_cuda_glu_is(const struct session *s, const struct gr_node *n, const struct gr_node *end);
-/* Fusions: how many nodes were done, 0: none, < 0: an error. */
+/* gate, up, SwiGLU or GEGLU from node n on: whether that is one part of cu_products, and that. */
+bool exec_cuda_is_fast_glu(const struct session *s, const struct gr_node *n);
 int exec_cuda_fast_glu(struct session *s, const struct gr_node *n, struct err *e);
-int exec_cuda_fuse_products(struct session *s, const struct gr_node *n, const struct gr_node *end,
-                            struct err *e);
-int exec_cuda_fuse_moe(struct session *s, const struct gr_node *n, const struct gr_node *end,
-                       struct err *e);
+/* exec_cuda_fuse_<name> of every row of runtime/engine/fusions.def */
+#define FUSION(id, name, what, classes, parts)                                                     \
+    int exec_cuda_fuse_##name(struct session *s, const struct match *m, struct err *e);
+#include "runtime/engine/fusions.def"
+#undef FUSION
 /* Logits of row x, if it is register r of a single token. */
 int exec_cuda_fast_head(struct session *s, gr_reg r, const float *x, bool *done, struct err *e);
 

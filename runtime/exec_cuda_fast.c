@@ -95,52 +95,40 @@ static int glu_part(struct session *s, const struct gr_node *n, struct cu_part *
     return 0;
 }
 
-bool exec_cuda_glu_is(const struct session *s, const struct gr_node *n, const struct gr_node *end) {
-    if (end - n < 3 || n[0].op != OP_MATMUL || n[1].op != OP_MATMUL) return false;
-    if (n[2].op != OP_SWIGLU && (n[2].op != OP_GEGLU || n[2].pick.offset)) return false;
-    if (n[0].src[0] != n[1].src[0] || n[2].src[0] != n[0].dst || n[2].src[1] != n[1].dst)
-        return false;
-    return s->g->reg_width[n[2].dst] == s->g->reg_width[n[2].src[1]];
-}
-static bool can_glu(const struct session *s, const struct gr_node *n) {
-    return can(s, n[0].product.matrix) && can(s, n[1].product.matrix) &&
+bool exec_cuda_is_fast_glu(const struct session *s, const struct gr_node *n) {
+    return exec_cuda_few(s) && can(s, n[0].product.matrix) && can(s, n[1].product.matrix) &&
            exec_cuda_glu_packs(s, n[0].product.matrix, n[1].product.matrix);
 }
 
 int exec_cuda_fast_glu(struct session *s, const struct gr_node *n, struct err *e) {
     struct cu_products p = {.n = 1};
-    if (!exec_cuda_few(s) || !can_glu(s, n)) return 0;
-    if (glu_part(s, n, &p.part[0], e) || cu_products(dev(s)->q, &p, e)) return -1;
-    return 3;
+    TRY(glu_part(s, n, &p.part[0], e));
+    return cu_products(dev(s)->q, &p, e);
 }
 
-/* [shared expert's gate,] residual += what the launch before made, norm: as many nodes as n holds
- * of it. out: the register that the launch writes. */
-static int norm_after(struct session *s, const struct gr_node *n, const struct gr_node *end,
-                      gr_reg out, struct cu_norm *o) {
+/* [shared expert's gate,] residual += what the launch before wrote into `out`, norm: what p does
+ * in its last block. Nothing without a norm. */
+static void tail(struct session *s, gr_reg out, const struct gr_node *gate,
+                 const struct gr_node *sum, const struct gr_node *norm, struct cu_products *p,
+                 struct cu_norm *o) {
     struct cuda *d = dev(s);
-    const struct gr_node *at = n, *gate = NULL;
-    if (s->n_tok != 1 || !exec_cuda_fuses(s, CUDA_FUSE_NORM)) return 0;
-    if (at < end && at->op == OP_GATE_ADD) gate = at++;
-    if (end - at < 2 || at[0].op != OP_ADD || at[1].op != OP_RMS) return 0;
-    const gr_reg a = at[0].src[0], b = at[0].src[1], sum = at[0].dst;
-    if ((gate && gate->dst != out) || at[1].src[0] != sum || at[1].dst == sum) return 0;
-    if (a == b || (a != out && b != out) || sum == out) return 0;
+    if (!norm) return;
+    const gr_reg other = sum->src[sum->src[0] == out ? 1 : 0];
     *o = (struct cu_norm){.a = d->reg[out],
-                          .res = d->reg[a == out ? b : a],
-                          .sum = d->reg[sum],
-                          .w = at[1].norm.weight == GR_NONE ? NULL : d->w[at[1].norm.weight].vec,
-                          .y = d->reg[at[1].dst],
-                          .n = s->g->reg_width[sum],
-                          .eps = at[1].norm.eps};
+                          .res = d->reg[other],
+                          .sum = d->reg[sum->dst],
+                          .w = norm->norm.weight == GR_NONE ? NULL : d->w[norm->norm.weight].vec,
+                          .y = d->reg[norm->dst],
+                          .n = s->g->reg_width[sum->dst],
+                          .eps = norm->norm.eps};
     if (gate) {
         o->x = d->reg[gate->src[0]];
         o->gate = d->w[gate->gate.row].vec;
         o->h = d->reg[gate->src[1]];
         o->d = s->g->reg_width[gate->src[1]];
     }
-    o->yq = exec_cuda_copy_of(s, at[1].dst);
-    return (int)(at + 2 - n);
+    o->yq = exec_cuda_copy_of(s, norm->dst);
+    p->norm = o;
 }
 
 int exec_cuda_fast_products(struct session *s, const struct gr_node *const *n, int n_nodes,
@@ -160,38 +148,16 @@ bool exec_cuda_is_fast(const struct session *s, const struct gr_node *n) {
            n->dst != n->src[0];
 }
 
-int exec_cuda_fuse_products(struct session *s, const struct gr_node *n, const struct gr_node *end,
-                            struct err *e) {
+int exec_cuda_fuse_products(struct session *s, const struct match *m, struct err *e) {
     struct cu_norm norm;
     struct cu_products p = {.arrived = dev(s)->arrived};
-    bool any = s->n_tok == 1; /* several rows of floats are read together by their own kernel */
-    int k = 0;
-    for (; k < CU_MAX_PARTS && n + k < end && exec_cuda_is_fast(s, n + k); k++) {
-        if (k && (n[k].src[0] != n[0].src[0] || !exec_cuda_fuses(s, CUDA_FUSE_MANY))) break;
-        if (k && exec_cuda_glu_is(s, n + k, end)) break; /* a launch of its own */
-        any |= fast(s, n[k].product.matrix);
-        for (int i = 0; i < k; i++)
-            if (n[i].dst == n[k].dst) return 0;
-        if (k && n[k].dst == n[0].src[0]) break;
-    }
-    if (!any) return 0;
-    for (p.n = 0; p.n < k; p.n++)
-        if (plain_part(s, n + p.n, &p.part[p.n], e)) return -1;
-    const int after = k == 1 ? norm_after(s, n + 1, end, n[0].dst, &norm) : 0;
-    if (after) p.norm = &norm;
-    return cu_products(dev(s)->q, &p, e) ? -1 : k + after;
+    for (; p.n < FUSE_MAX_PRODUCTS && m->part[p.n]; p.n++)
+        TRY(plain_part(s, m->part[p.n], &p.part[p.n], e));
+    tail(s, m->products.a->dst, m->products.gate, m->products.sum, m->products.norm, &p, &norm);
+    return cu_products(dev(s)->q, &p, e);
 }
 
 /* ---- experts ---- */
-
-/* The shared expert behind n: gate, up, SwiGLU, down; and where its output is added. */
-static bool has_shared(const struct session *s, const struct gr_node *n,
-                       const struct gr_node *end) {
-    return end - n >= 6 && exec_cuda_glu_is(s, n + 1, end) && can_glu(s, n + 1) &&
-           n[1].src[0] == n->src[0] && n[4].op == OP_MATMUL && n[4].src[0] == n[3].dst &&
-           can(s, n[4].product.matrix) && n[5].op == OP_GATE_ADD && n[5].dst == n->dst &&
-           n[5].src[0] == n[4].dst && n[3].dst != n->src[0] && n[4].dst != n->dst;
-}
 
 /* All that the launches of a mixture of experts read and write. */
 struct experts {
@@ -246,24 +212,18 @@ static int expand(struct session *s, const struct gr_node *n, const struct exper
     return q || !wants ? 0 : cu_quantize(d->q, d->hidden, f, f, m->pairs, d->hidden_q, e);
 }
 
-int exec_cuda_fuse_moe(struct session *s, const struct gr_node *n, const struct gr_node *end,
-                       struct err *e) {
+int exec_cuda_fuse_moe(struct session *s, const struct match *of, struct err *e) {
     struct cuda *d = dev(s);
-    if (n->op != OP_MOE || !exec_cuda_few(s) || s->see_route || !gr_moe_is_plain(&n->moe)) return 0;
-    if (d->on_host[n - s->g->node]) return 0;
+    const struct gr_node *n = of->moe.moe;
+    const bool exact = !fast(s, n->moe.down);
     struct experts m = {.router = mat(s, n->moe.router),
                         .gate = mat(s, n->moe.gate),
                         .up = n->moe.joined ? NULL : mat(s, n->moe.up),
                         .down = mat(s, n->moe.down),
+                        .shared = of->moe.s_gate,
+                        .judged = d->reg[n->src[1] == GR_NONE ? n->src[0] : n->src[1]],
                         .n_used = n->moe.n_used,
                         .pairs = s->n_tok * n->moe.n_used};
-    const bool exact = !fast(s, n->moe.down);
-    if (!cu_part_can(m.router, true) || !exec_cuda_glu_packs(s, n->moe.gate, n->moe.up) ||
-        !can(s, n->moe.gate) || !can(s, n->moe.down) || (m.up && !can(s, n->moe.up)) ||
-        n->dst == n->src[0])
-        return 0;
-    m.judged = d->reg[n->src[1] == GR_NONE ? n->src[0] : n->src[1]];
-    m.shared = has_shared(s, n, end) && exec_cuda_fuses(s, CUDA_FUSE_MANY) ? n + 1 : NULL;
     m.choice =
         (struct cu_choice){.logits = d->router,
                            .factor = n->moe.factor == GR_NONE ? NULL : d->w[n->moe.factor].vec,
@@ -271,7 +231,8 @@ int exec_cuda_fuse_moe(struct session *s, const struct gr_node *n, const struct 
                            .n_used = n->moe.n_used,
                            .expert = d->expert,
                            .weight = d->p};
-    if (route(s, &m, e) || expand(s, n, &m, e)) return -1;
+    TRY(route(s, &m, e));
+    TRY(expand(s, n, &m, e));
 
     struct cu_norm norm;
     struct cu_products p = {.n = 1, .arrived = d->arrived};
@@ -285,10 +246,9 @@ int exec_cuda_fuse_moe(struct session *s, const struct gr_node *n, const struct 
                                  .n_sum = n->moe.n_used,
                                  .y = d->reg[n->dst],
                                  .ldy = s->g->reg_width[n->dst]};
-    if (m.shared && plain_part(s, m.shared + 3, &p.part[p.n++], e)) return -1;
-    const int done = m.shared ? 5 : 1, after = norm_after(s, n + done, end, n->dst, &norm);
-    if (after) p.norm = &norm;
-    return cu_products(d->q, &p, e) ? -1 : done + after;
+    if (m.shared) TRY(plain_part(s, of->moe.s_down, &p.part[p.n++], e));
+    tail(s, n->dst, of->moe.gate, of->moe.sum, of->moe.norm, &p, &norm);
+    return cu_products(d->q, &p, e);
 }
 
 /* ---- the head ---- */

@@ -92,6 +92,24 @@ void exec_add(struct session *s, const struct gr_node *n) {
     each_token(s, n, NULL, s->g->reg_width[n->dst], add_range);
 }
 
+/* A token's sum is still in the cache when its norm reads it. */
+struct add_rms {
+    struct job sum, norm;
+};
+static void add_rms_range(void *ctx, int64_t t0, int64_t t1, int worker) {
+    struct add_rms *j = ctx;
+    for (int64_t t = t0; t < t1; t++) {
+        add_range(&j->sum, t, t + 1, worker);
+        rms_range(&j->norm, t, t + 1, worker);
+    }
+}
+void exec_fused_add_rms(struct session *s, const struct match *m) {
+    const struct gr_node *sum = m->add_rms.sum, *norm = m->add_rms.norm;
+    const int64_t width = s->g->reg_width[sum->dst];
+    struct add_rms j = {{s, sum, NULL, width}, {s, norm, norm_vec(s, norm), width}};
+    exec_par(s, s->n_tok, TOKEN_CHUNK, 8.0 * (double)s->n_tok * (double)width, add_rms_range, &j);
+}
+
 static void bias_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     (void)worker;

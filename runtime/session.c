@@ -183,6 +183,7 @@ fail:
 void session_free(struct session *s) {
     if (!s) return;
     shut(s);
+    programs_forget(&s->programs);
     for (int i = 0; i < s->g->n_weights && s->vec; i++) free(s->vec[i].own);
     free(s->seg);
     free(s->row_pos);

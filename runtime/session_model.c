@@ -50,6 +50,7 @@ int session_use(struct session *s, const struct model *m, struct err *e) {
     s->m = s->given = m;
     s->g = &m->graph;
     for (int i = 0; i < s->g->n_weights; i++) s->vec[i].v = NULL;
+    programs_forget(&s->programs);
     if (s->be->use) s->be->use(s);
     return 0;
 }

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: MIT
+/* runtime/engine/fuse.c - matches the patterns of fusions.def. A pattern says which operations
+ * follow one another; its rule here says which registers must be the same ones, and what the
+ * executor must be able to do. Nothing here runs anything. */
+#include "runtime/engine/fuse.h"
+
+#include <string.h>
+
+struct rule_for {
+    const struct graph *g;
+    const struct gr_node *end; /* behind the last node */
+    const struct target *t;
+};
+/* Returns how many nodes of m the fusion takes, 0: none; parts it does without become NULL. */
+typedef int (*rule_fn)(const struct rule_for *r, struct match *m);
+
+#define FUSION(id, name, what, classes, parts)                                                     \
+    static int rule_##name(const struct rule_for *r, struct match *m);
+#include "runtime/engine/fusions.def"
+#undef FUSION
+
+enum { ONE = 1 << BATCH_ONE, FEW = 1 << BATCH_FEW, EVERY_BATCH = ONE | FEW | 1 << BATCH_MANY };
+enum how { END, MUST, MAY };
+static const struct pattern {
+    const char *name, *what;
+    unsigned classes;
+    rule_fn rule;
+    struct {
+        uint64_t ops;
+        enum how how;
+    } part[FUSE_PARTS + 1];
+} patterns[FUSE_COUNT] = {
+#define OF(op) (UINT64_C(1) << OP_##op)
+#define P(name, ops, how) {ops, how},
+#define FUSION(id, name, what, classes, parts)                                                     \
+    [FUSE_##id] = {#name, what, classes, rule_##name, {parts}},
+#include "runtime/engine/fusions.def"
+#undef FUSION
+#undef P
+#undef OF
+};
+_Static_assert(OP_COUNT <= 64, "an operation is a bit of a pattern's part");
+
+const char *fuse_name(enum fusion f) {
+    return f < 0 || f >= FUSE_COUNT ? "" : patterns[f].name;
+}
+const char *fuse_what(enum fusion f) {
+    return f < 0 || f >= FUSE_COUNT ? "" : patterns[f].what;
+}
+
+/* Fills m's parts with the nodes from n on; false: one that must be there is not. */
+static bool find_parts(const struct pattern *p, const struct gr_node *n, const struct gr_node *end,
+                       struct match *m) {
+    const struct gr_node *at = n;
+    memset(m, 0, sizeof *m);
+    for (int k = 0; p->part[k].how; k++) {
+        if (at < end && (p->part[k].ops >> at->op & 1))
+            m->part[k] = at++;
+        else if (p->part[k].how == MUST)
+            return false;
+    }
+    m->n_nodes = (int)(at - n);
+    return true;
+}
+
+enum fusion fuse_at(const struct graph *g, int at, const struct target *t, struct match *m) {
+    const struct rule_for r = {g, g->node + g->n_nodes, t};
+    for (int f = 0; f < FUSE_COUNT && !t->sees_all; f++) {
+        const struct pattern *p = &patterns[f];
+        if (!(t->fusions >> f & 1) || !(p->classes >> t->batch & 1)) continue;
+        if (!find_parts(p, g->node + at, r.end, m)) continue;
+        m->n_nodes = p->rule(&r, m);
+        if (m->n_nodes) return (enum fusion)f;
+    }
+    *m = (struct match){.n_nodes = 1};
+    return FUSE_NONE;
+}
+
+/* ---- what rules ask ---- */
+
+static unsigned way(const struct rule_for *r, const struct gr_node *product) {
+    return r->t->way(r->t->ud, product->product.matrix);
+}
+/* A product that the kernels for few rows can do. */
+static bool is_quick(const struct rule_for *r, const struct gr_node *n) {
+    return n < r->end && n->op == OP_MATMUL && r->t->few && way(r, n) && n->dst != n->src[0];
+}
+
+bool fuse_is_glu(const struct graph *g, const struct gr_node *n) {
+    if (g->node + g->n_nodes - n < 3 || n[0].op != OP_MATMUL || n[1].op != OP_MATMUL) return false;
+    if (n[2].op != OP_SWIGLU && (n[2].op != OP_GEGLU || n[2].pick.offset)) return false;
+    if (n[0].src[0] != n[1].src[0] || n[2].src[0] != n[0].dst || n[2].src[1] != n[1].dst)
+        return false;
+    return g->reg_width[n[2].dst] == g->reg_width[n[2].src[1]];
+}
+static bool is_quick_glu(const struct rule_for *r, const struct gr_node *n) {
+    return fuse_is_glu(r->g, n) && way(r, &n[0]) && way(r, &n[1]) &&
+           r->t->joins(r->t->ud, n[0].product.matrix, n[1].product.matrix);
+}
+
+/* [gate,] sum and norm behind a launch that writes register `out`: how many nodes of them it can
+ * do in its last block. */
+static int tail_of(const struct rule_for *r, gr_reg out, const struct gr_node *gate,
+                   const struct gr_node *sum, const struct gr_node *norm) {
+    if (r->t->batch != BATCH_ONE || !r->t->few || !r->t->tails || !sum || !norm) return 0;
+    const gr_reg a = sum->src[0], b = sum->src[1];
+    if ((gate && gate->dst != out) || norm->src[0] != sum->dst || norm->dst == sum->dst) return 0;
+    if (a == b || (a != out && b != out) || sum->dst == out) return 0;
+    return gate ? 3 : 2;
+}
+
+static bool same(double a, double b) {
+    return !(a < b) && !(a > b);
+}
+static bool same_angles(const struct gr_rope *a, const struct gr_rope *b) {
+    return a->n_rot == b->n_rot && a->adjacent == b->adjacent && a->divisors == b->divisors &&
+           a->far == b->far && a->no_yarn == b->no_yarn && same(a->base, b->base) &&
+           same(a->factor, b->factor);
+}
+
+/* ---- rules ---- */
+
+static int rule_add_rms(const struct rule_for *r, struct match *m) {
+    const struct gr_node *sum = m->add_rms.sum, *norm = m->add_rms.norm;
+    (void)r;
+    return norm->src[0] == sum->dst && norm->dst != sum->dst ? 2 : 0;
+}
+
+static int rule_gate_add_rms(const struct rule_for *r, struct match *m) {
+    const struct gr_node *gate = m->gate_add_rms.gate, *sum = m->gate_add_rms.sum,
+                         *norm = m->gate_add_rms.norm;
+    (void)r;
+    return sum->src[1] == gate->dst && sum->dst == sum->src[0] && norm->src[0] == sum->dst &&
+                   norm->norm.weight != GR_NONE
+               ? 3
+               : 0;
+}
+
+static int rule_glu(const struct rule_for *r, struct match *m) {
+    const struct gr_node *gate = m->glu.gate, *up = m->glu.up;
+    if (!fuse_is_glu(r->g, gate)) return 0;
+    return r->t->exact || r->t->joins(r->t->ud, gate->product.matrix, up->product.matrix) ? 3 : 0;
+}
+
+/* Norms are of both or of none, in place, alike. */
+static bool qkv_norms(const struct match *m) {
+    const struct gr_node *q = m->qkv.q_norm, *k = m->qkv.k_norm;
+    if (!q && !k) return true;
+    return q && k && q->dst == q->src[0] && k->dst == k->src[0] && q->dst == m->qkv.q_rope->dst &&
+           k->dst == m->qkv.k_rope->dst && same((double)q->norm.eps, (double)k->norm.eps);
+}
+/* Queries come with gates from one product: those of keys and values are taken too. */
+static bool qkv_products(const struct match *m) {
+    const struct gr_node *q = m->qkv.q, *split = m->qkv.split, *k = m->qkv.k, *v = m->qkv.v;
+    if (!split) return !q && !k && !v;
+    if (!k || !v || (q && split->src[0] != q->dst)) return false;
+    return k->dst != split->src[0] && v->dst != split->src[0] && /* gates are read later */
+           split->dst == m->qkv.attn->src[0] && m->qkv.gate;
+}
+static int rule_qkv(const struct rule_for *r, struct match *m) {
+    const struct gr_node *attn = m->qkv.attn, *q = m->qkv.q_rope, *k = m->qkv.k_rope;
+    (void)r;
+    if (m->qkv.gate && m->qkv.gate->dst != attn->dst) {
+        m->qkv.gate = NULL;
+        m->n_nodes--;
+    }
+    if (attn->src[1] == GR_NONE || q->dst != attn->src[0] || k->dst != attn->src[1]) return 0;
+    if (!same_angles(&q->rope, &k->rope) || q->rope.head_dim != attn->attn.head_dim) return 0;
+    if (!qkv_norms(m) || !qkv_products(m)) return 0;
+    return m->qkv.split && m->qkv.gate->src[0] != m->qkv.split->dst2 ? 0 : m->n_nodes;
+}
+
+static int rule_attn_gate(const struct rule_for *r, struct match *m) {
+    (void)r;
+    return m->attn_gate.gate->dst == m->attn_gate.attn->dst ? 2 : 0;
+}
+
+/* The shared expert behind the routed ones, added to them by its gate. */
+static bool has_shared(const struct rule_for *r, const struct match *m) {
+    const struct gr_node *n = m->moe.moe, *down = m->moe.s_down, *gate = m->moe.gate;
+    return r->t->many && m->moe.s_gate && down && gate && is_quick_glu(r, m->moe.s_gate) &&
+           m->moe.s_gate->src[0] == n->src[0] && down->src[0] == m->moe.s_act->dst &&
+           way(r, down) && gate->dst == n->dst && gate->src[0] == down->dst &&
+           m->moe.s_act->dst != n->src[0] && down->dst != n->dst;
+}
+static bool quick_experts(const struct rule_for *r, const struct gr_node *n) {
+    const struct target *t = r->t;
+    const struct gr_moe *e = &n->moe;
+    return (t->way(t->ud, e->router) & WAY_FLOATS) && t->joins(t->ud, e->gate, e->up) &&
+           t->way(t->ud, e->gate) && t->way(t->ud, e->down) &&
+           (e->joined || t->way(t->ud, e->up)) && n->dst != n->src[0];
+}
+static int rule_moe(const struct rule_for *r, struct match *m) {
+    const struct gr_node *n = m->moe.moe;
+    if (!r->t->few || r->t->sees_routes || !gr_moe_is_plain(&n->moe)) return 0;
+    if (r->t->on_host(r->t->ud, (int)(n - r->g->node)) || !quick_experts(r, n)) return 0;
+    int done = 5;
+    if (!has_shared(r, m)) {
+        const bool directly = !m->moe.s_gate && !m->moe.s_up && !m->moe.s_act && !m->moe.s_down;
+        m->moe.s_gate = m->moe.s_up = m->moe.s_act = m->moe.s_down = NULL;
+        if (!directly) m->moe.sum = NULL; /* what follows is not behind the experts */
+        done = 1;
+    }
+    const int tail = tail_of(r, n->dst, m->moe.gate, m->moe.sum, m->moe.norm);
+    if (!tail) m->moe.gate = m->moe.sum = m->moe.norm = NULL;
+    return done + tail;
+}
+
+/* Is another product of the same input, to be taken with the k before it. */
+static bool goes_along(const struct rule_for *r, const struct gr_node *n, int k) {
+    return is_quick(r, n + k) && n[k].src[0] == n->src[0] && r->t->many &&
+           !fuse_is_glu(r->g, n + k); /* which is a launch of its own */
+}
+static int rule_products(const struct rule_for *r, struct match *m) {
+    const struct gr_node *n = m->products.a;
+    bool any = r->t->batch == BATCH_ONE; /* several rows of floats: by a kernel of their own */
+    if (!is_quick(r, n)) return 0;
+    int k = 0;
+    while (k < FUSE_MAX_PRODUCTS && m->part[k] && (k == 0 || goes_along(r, n, k))) {
+        any |= (way(r, n + k) & WAY_BYTES) != 0;
+        for (int i = 0; i < k; i++)
+            if (n[i].dst == n[k].dst) return 0;
+        if (k && n[k].dst == n->src[0]) break;
+        k++;
+    }
+    if (!any) return 0;
+    const bool alone = !m->products.b;
+    for (int i = k; i < FUSE_MAX_PRODUCTS; i++) m->part[i] = NULL;
+    const int tail =
+        alone ? tail_of(r, n->dst, m->products.gate, m->products.sum, m->products.norm) : 0;
+    if (!tail) m->products.gate = m->products.sum = m->products.norm = NULL;
+    return k + tail;
+}
+
+static int rule_delta(const struct rule_for *r, struct match *m) {
+    const struct gr_node *conv = m->delta.conv, *delta = m->delta.delta, *norm = m->delta.norm;
+    (void)r;
+    return delta->src[0] == conv->dst && norm->src[0] == delta->dst && norm->dst == delta->dst &&
+                   norm->norm.head_dim == delta->delta.v_dim &&
+                   delta->delta.n_v_heads >= delta->delta.n_k_heads
+               ? 3
+               : 0;
+}

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT
+/* runtime/engine/program.h - what an executor does for a pass, step by step: compiled once for a
+ * graph, an executor and a class of batch, and used until one of them changes. */
+#ifndef HONE_RUNTIME_ENGINE_PROGRAM_H
+#define HONE_RUNTIME_ENGINE_PROGRAM_H
+
+#include "runtime/engine/fuse.h"
+
+struct step {
+    int first, n_nodes; /* of the graph: nodes [first, first + n_nodes) */
+    enum fusion fusion; /* FUSE_NONE: one node, by the function of its operation */
+    bool on_host;       /* computed by the CPU for a device, with copies there and back */
+    struct match nodes; /* of the fusion */
+};
+struct program {
+    struct step *step; /* owned; in the order in which they run */
+    int n_steps;
+    int first;            /* node it begins with */
+    struct target target; /* that it was compiled for */
+};
+/* A session's programs, one for each class of batch. All zero: none are there yet. */
+struct programs {
+    struct program of[BATCH_COUNT];
+};
+
+enum batch batch_of(int64_t n_rows);
+/* Compiles nodes [first, n_nodes) of g. p: all zero, or a program that is replaced. */
+void program_compile(struct program *p, const struct graph *g, int first, const struct target *t);
+void program_release(struct program *p);
+
+/* Returns the program for t from node `first` on, compiled now unless it is there. It is good until
+ * the next call. */
+const struct program *programs_get(struct programs *p, const struct graph *g, int first,
+                                   const struct target *t);
+/* Forgets all of them: weights changed, so the executor may do otherwise with them. */
+void programs_forget(struct programs *p);
+
+#endif
