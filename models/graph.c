@@ -162,6 +162,26 @@ void graph_finish(struct graph *g) {
     }
 }
 
+bool graph_can_begin(const struct graph *g, int first) {
+    bool *made = xcalloc((size_t)g->n_regs + 1, sizeof *made), ok = true;
+    bool *slot = xcalloc((size_t)g->n_attn_slots + 1, sizeof *slot);
+    made[g->residual] = true;
+    for (int i = first; i < g->n_nodes && ok; i++) {
+        const struct gr_node *n = &g->node[i];
+        const struct gr_op_info *op = &gr_ops[n->op];
+        for (int k = 0; k < GR_SOURCES; k++) ok = ok && (n->src[k] == GR_NONE || made[n->src[k]]);
+        if (op->flags & OP_READS_DST) ok = ok && made[n->dst];
+        if (op->w[0].role == USE_ROWS) ok = false; /* reads the tokens */
+        if (op->state == STATE_KV && n->src[1] == GR_NONE) ok = ok && slot[n->slot];
+        if (op->state == STATE_KV) slot[n->slot] = true;
+        if (n->dst != GR_NONE) made[n->dst] = true;
+        if (n->dst2 != GR_NONE) made[n->dst2] = true;
+    }
+    free(made);
+    free(slot);
+    return ok;
+}
+
 int graph_count(const struct graph *g, enum gr_op op) {
     return g->facts.n_of_op[op];
 }

@@ -230,6 +230,9 @@ struct gr_node *graph_node(struct graph *g, enum gr_op op,
                            int layer); /* all registers GR_NONE; borrowed until the next node */
 /* Computes g->facts. The graph must be complete; arch_build and arch_build_draft call it. */
 void graph_finish(struct graph *g);
+/* Whether nodes from `first` on read nothing but the residual and what they make: no tokens, and no
+ * keys that an earlier node put into the cache. */
+bool graph_can_begin(const struct graph *g, int first);
 /* Number of nodes of an operation, and the i-th of them. */
 int graph_count(const struct graph *g, enum gr_op op);
 const struct gr_node *graph_nth(const struct graph *g, enum gr_op op, int i);

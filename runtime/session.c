@@ -446,26 +446,9 @@ int session_forward_hidden(struct session *s, const int32_t *ids, const float *h
     return rc;
 }
 
-/* What block `block` and all after it read is the residual, or made by them. */
 bool session_can_begin(const struct session *s, int block) {
-    const struct graph *g = s->g;
     if (block < 1 || block > s->m->hp.d[HD_LAYERS]) return false;
-    bool *made = xcalloc((size_t)g->n_regs + 1, sizeof *made), ok = true;
-    bool *slot = xcalloc((size_t)g->n_attn_slots + 1, sizeof *slot);
-    made[g->residual] = true;
-    for (int i = g->hidden_nodes[block - 1] + 1; i < g->n_nodes && ok; i++) {
-        const struct gr_node *n = &g->node[i];
-        for (int k = 0; k < 3; k++) ok = ok && (n->src[k] == GR_NONE || made[n->src[k]]);
-        if (gr_ops[n->op].flags & OP_READS_DST) ok = ok && made[n->dst];
-        if (n->op == OP_EMBED) ok = false;
-        if (gr_ops[n->op].state == STATE_KV && n->src[1] == GR_NONE) ok = ok && slot[n->slot];
-        if (gr_ops[n->op].state == STATE_KV) slot[n->slot] = true;
-        if (n->dst != GR_NONE) made[n->dst] = true;
-        if (n->dst2 != GR_NONE) made[n->dst2] = true;
-    }
-    free(made);
-    free(slot);
-    return ok;
+    return graph_can_begin(s->g, s->g->hidden_nodes[block - 1] + 1);
 }
 
 int session_forward_from(struct session *s, int block, const float *residual, const int32_t *ids,

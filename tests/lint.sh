@@ -45,8 +45,8 @@ for pair in 'cjson/cJSON.h:^core/json\.c$|^cli/cmd_doctor\.c$' 'zlib.h:^core/|^c
     [ -z "$bad" ] || say "$h included outside its place:" $bad
 done
 
-# ---- who walks over the nodes of a graph: those that build and execute it; others ask struct graph_facts ----
-bad=$(grep -lE 'for \(.*n_nodes' "$@" | grep -vE '^(models/graph\.c|models/block.*\.c|runtime/(exec|backend)_.*|runtime/session\.c|tests/.*)$')
+# ---- who walks over the nodes of a graph: it itself and what compiles it; others ask struct graph_facts or walk over steps ----
+bad=$(grep -lE 'for \(.*(g|graph)(->|\.)n_nodes' "$@" | grep -vE '^(models/graph\.c|runtime/engine/program\.c|tests/.*)$')
 [ -z "$bad" ] || say "walks over the nodes of a graph (models/graph.h has facts about them):" $bad
 
 # ---- files that name a tensor type (QT_X, "X" or "x" in code) besides its row, its kernels, its encoder and the recipes: six at
