@@ -221,7 +221,7 @@ static int plain_shape(const struct st_tensor *t, const int64_t *want, int n, st
 }
 
 int dq_open(struct dq *q, const struct dq_config *c, const char *name, const int64_t *want, int n,
-            dq_find find, void *ud, bool *found, struct err *e) {
+            bool turned, dq_find find, void *ud, bool *found, struct err *e) {
     struct finder f = {name, find, ud};
     const struct st_tensor *first = NULL;
     const char *lacks = NULL;
@@ -236,7 +236,9 @@ int dq_open(struct dq *q, const struct dq_config *c, const char *name, const int
         *found = *found || is != 0;
         if (is < 0 && !first) first = q->part[0];
     }
-    if (q->form && dq_is_plain(q)) return plain_shape(q->part[0], want, n, e);
+    const int64_t swapped[] = {want[0], want[n - 1], q->rows};
+    if (q->form && dq_is_plain(q))
+        return plain_shape(q->part[0], turned && n == 3 ? swapped : want, n, e);
     if (q->form && n >= 2) return q->form->fit(q, c, e);
     if (q->form) return dq_bad(q, 0, e, "stands where a vector is expected");
     if (!first) first = find_part(&f, "");

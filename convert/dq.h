@@ -51,9 +51,10 @@ typedef const struct st_tensor *(*dq_find)(void *ud, const char *name);
 /* Recognises the form of the tensor `name` ("....weight", or a fused "....experts.down_proj") whose
  * unquantized shape is want[n] (outer to inner). *found stays false when no form's main tensor is
  * there. A form with parts that are missing, of another shape or dtype is an error. One extra
- * dimension of 1 in second place is fine for plain floats (conv1d). */
+ * dimension of 1 in second place is fine for plain floats (conv1d). turned: those that have three
+ * dimensions have the last two swapped. */
 int dq_open(struct dq *q, const struct dq_config *c, const char *name, const int64_t *want, int n,
-            dq_find find, void *ud, bool *found, struct err *e);
+            bool turned, dq_find find, void *ud, bool *found, struct err *e);
 bool dq_is_plain(const struct dq *q);
 const char *dq_name(const struct dq *q); /* "GPTQ" */
 

@@ -96,15 +96,18 @@ static const struct st_tensor *find_claim(void *ud, const char *name) {
 }
 
 /* Adds the source `name` for an output; `want` as in dq_open. *found stays false without it. */
-static int claim(struct map *m, const char *name, const int64_t *want, int n, bool *found,
-                 struct err *e) {
+static int claim(struct map *m, const char *name, const int64_t *want, int n, bool turned,
+                 bool *found, struct err *e) {
     struct plan *p = m->p;
     struct dq q;
     bool is = false;
-    int rc = dq_open(&q, &p->quant, name, want, n, find_claim, m, &is, e);
+    int rc = dq_open(&q, &p->quant, name, want, n, turned, find_claim, m, &is, e);
     if (rc) return err_wrap(e, "%s", q.part[0] ? file_of(p, q.part[0]) : hfdir_path(p->dir));
     if (!is) return 0;
     if (p->lora) TRY(lora_bind(p->lora, name, p->hp.d[HD_EXPERTS], &q, e));
+    if (q.delta && turned)
+        return err_set(e, ERR_DATA, "%s is stored transposed: an adapter cannot be added to it",
+                       SHOW(name));
     if (p->n_src == p->cap_src) {
         p->cap_src = p->cap_src ? 2 * p->cap_src : 1024;
         p->src = xreallocarray(p->src, (size_t)p->cap_src, sizeof *p->src);
@@ -128,7 +131,7 @@ static int bind_stacked(struct map *m, struct item *it, const char *pat, size_t 
         char name[NAME_MAX_LEN];
         bool is = false;
         if (arch_name(name, sizeof name, pat, len, layer, x))
-            TRY(claim(m, name, want + 1, it->inst.n_dims - 1, &is, e));
+            TRY(claim(m, name, want + 1, it->inst.n_dims - 1, false, &is, e));
         if (!is && x) return missing(m, it, name, e);
         if (!is) return 0;
     }
@@ -154,8 +157,8 @@ static int bind_spelling(struct map *m, struct item *it, const char *pat, size_t
     if (stack && stack < pat + len) return bind_stacked(m, it, pat, len, layer, want, found, e);
     char name[NAME_MAX_LEN];
     if (!arch_name(name, sizeof name, pat, len, layer, 0)) return 0;
-    if (it->xf == XF_SPLIT_FIRST || it->xf == XF_SPLIT_SECOND) want[n - 2] *= 2;
-    TRY(claim(m, name, want, n, found, e));
+    xform_want(&m->p->hp_src, it, want);
+    TRY(claim(m, name, want, n, xform_turns(it->xf), found, e));
     it->n_src = *found;
     return 0;
 }

@@ -88,7 +88,10 @@ static int pick_type(struct plan *p, const char *name, struct err *e) {
 static bool keeps(const struct plan *p, const struct item *it) {
     static const bool rows_only[XF_COUNT] = {
         [XF_COPY] = true,        [XF_V_ROWS] = true,       [XF_V_ROWS_TAIL] = true,
-        [XF_SPLIT_FIRST] = true, [XF_SPLIT_SECOND] = true, [XF_ROPE_PAIRS] = true};
+        [XF_SPLIT_FIRST] = true, [XF_SPLIT_SECOND] = true, [XF_ROPE_PAIRS] = true,
+        [XF_QKV_Q] = true,       [XF_QKV_K] = true,        [XF_QKV_V] = true,
+        [XF_EVEN] = true,        [XF_ODD] = true,          [XF_TURN] = true,
+        [XF_TURN_FIRST] = true,  [XF_TURN_SECOND] = true};
     bool all = it->n_src > 0 && it->inst.n_dims >= 2 && rows_only[it->xf];
     for (int64_t i = 0; i < it->n_src && all; i++)
         all = dq_is_mxfp4(&p->src[it->src + i]) && !p->src[it->src + i].delta;
@@ -136,7 +139,7 @@ int plan_make(struct plan *p, const struct convert_opts *o, struct err *e) {
     TRY(hparams_from_hf(&p->hp, p->arch, p->dir, e));
     TRY(map_tensors(p, o, e));
     TRY(pick_type(p, o->type, e));
-    TRY(size_items(p, o->keep_mxfp4, e));
+    TRY(size_items(p, o->keep_mxfp4 || (p->arch->mxfp4 && !o->pad), e));
     return check_norms(p, e);
 }
 

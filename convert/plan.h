@@ -57,6 +57,10 @@ int xform_item(const struct plan *p, const struct item *it, struct pool *pool, s
                struct gguf_w *w, struct tally *tally, xform_step step, void *ud, struct err *e);
 /* A row of n values as `type`: F32, F16, BF16, Q8_0. */
 void xform_encode(enum qtype type, const float *x, uint8_t *dst, int64_t n, struct tally *t);
+/* Makes want[], the shape of the item outer to inner, that of its source, which may hold more. */
+void xform_want(const struct hparams *h, const struct item *it, int64_t want[4]);
+/* Whether plain floats are stored with rows and columns swapped. */
+bool xform_turns(enum xform xf);
 /* Whether a transform makes the tensor out of hyperparameters, without a source. */
 bool xform_makes(enum xform xf);
 /* Mean of all elements of a 1-D tensor (checks of stored norms). */

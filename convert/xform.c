@@ -46,7 +46,10 @@ struct job {
     bool copy;     /* same dtype, no arithmetic */
     int64_t group; /* rows or columns per V head; 0: no regrouping */
     int64_t fixed; /* rows in front that stay in place */
-    int64_t head;  /* XF_ROPE_PAIRS: rows per head, even; else 0 */
+    int64_t head;  /* rows per head whose halves become pairs, even; else 0 */
+    int64_t per;   /* XF_QKV_*: query heads per key head; else 0 */
+    int64_t odd;   /* XF_EVEN, XF_ODD: 0, 1; else -1 */
+    bool turned;   /* the source is [columns][rows] */
 };
 
 /* ---- where an output row comes from ---- */
@@ -56,6 +59,15 @@ static int64_t v_old(const struct hparams *h, int64_t g, int64_t i) {
     int64_t hk = h->d[HD_LIN_K_HEADS], per = h->d[HD_LIN_V_HEADS] / hk;
     int64_t head = i / g;
     return ((head % hk) * per + head / hk) * g + i % g;
+}
+
+/* The row of head-wise wqkv for row r of q, k or v. */
+static int64_t qkv_old(const struct job *j, int64_t r) {
+    const int64_t hd = hp_dim(&j->p->hp, j->it->inst.block, HD_HEAD_DIM), head = r / hd;
+    const bool q = j->it->xf == XF_QKV_Q;
+    const int64_t kv = q ? head / j->per : head;
+    const int64_t part = q ? head % j->per : j->per + (j->it->xf == XF_QKV_V);
+    return (kv * (j->per + 2) + part) * hd + r % hd;
 }
 
 struct place {
@@ -70,11 +82,24 @@ static struct place locate(const struct job *j, int64_t out_row) {
     if (j->head) r = r - r % j->head + r % 2 * (j->head / 2) + r % j->head / 2;
     if (r % j->part >= j->src_part) return (struct place){NULL, 0, 0};
     r = r / j->part * j->src_part + r % j->part + j->row_step;
+    if (j->per) r = qkv_old(j, r);
+    if (j->odd >= 0 && j->it->inst.n_dims == 3) r = 2 * r + j->odd;
     const struct dq *s = &j->p->src[j->it->src];
     return j->it->n_src > 1 ? (struct place){s + mat, 0, r} : (struct place){s, mat, r};
 }
 
 /* ---- one row ---- */
+
+/* Values that do not lie side by side in a plain source. */
+static void load_spread(const struct job *j, const struct place *at, float *dst) {
+    const int64_t n = j->src_cols;
+    const int64_t first =
+        j->turned ? at->mat * n * j->src_rows + at->row : 2 * at->row * n + j->odd;
+    const int64_t step = j->turned ? j->src_rows : 2;
+    struct err ignored;
+    for (int64_t i = 0; i < n; i++)
+        if (st_to_f32(at->s->part[0], first + i * step, 1, dst + i, &ignored)) dst[i] = 0;
+}
 
 static void load_row(const struct job *j, const struct place *at, float *dst, float *scratch,
                      struct tally *t) {
@@ -82,6 +107,8 @@ static void load_row(const struct job *j, const struct place *at, float *dst, fl
     struct err ignored; /* shapes were checked when the plan was made */
     if (!dq_is_plain(q)) {
         if (!dq_row(q, at->mat, at->row, dst, scratch)) t->bad = q;
+    } else if (j->turned || (j->odd >= 0 && j->it->inst.n_dims < 3)) {
+        load_spread(j, at, dst);
     } else if (st_to_f32(q->part[0], (at->mat * j->src_rows + at->row) * j->src_cols, j->src_cols,
                          dst, &ignored))
         memset(dst, 0, (size_t)j->cols * sizeof *dst);
@@ -89,6 +116,23 @@ static void load_row(const struct job *j, const struct place *at, float *dst, fl
         lora_add(q->delta, at->mat, at->row, j->src_cols, dst, scratch, scratch + j->b->row_cap);
 }
 
+bool xform_turns(enum xform xf) {
+    return xf == XF_EVEN || xf == XF_ODD || xf == XF_TURN || xf == XF_TURN_FIRST ||
+           xf == XF_TURN_SECOND;
+}
+static bool is_half(enum xform xf) {
+    return xf == XF_SPLIT_FIRST || xf == XF_SPLIT_SECOND || xf == XF_TURN_FIRST ||
+           xf == XF_TURN_SECOND;
+}
+static bool is_qkv(enum xform xf) {
+    return xf == XF_QKV_Q || xf == XF_QKV_K || xf == XF_QKV_V;
+}
+void xform_want(const struct hparams *h, const struct item *it, int64_t want[4]) {
+    const int n = it->inst.n_dims;
+    if (is_half(it->xf)) want[n - 2] *= 2;
+    if (it->xf == XF_EVEN || it->xf == XF_ODD) want[1] *= 2;
+    if (is_qkv(it->xf)) want[n - 2] = hp_dim(h, it->inst.block, HD_QKV_OUT);
+}
 bool xform_makes(enum xform xf) {
     return xf == XF_ROPE_FREQS || xf == XF_ROPE_LLAMA3 || xf == XF_ROPE_FAR || xf == XF_ROPE_NEAR;
 }
@@ -284,21 +328,29 @@ static void setup(struct job *j) {
     if (it->n_src > 1 && it->inst.n_dims == 2) j->rows = j->src_rows = 1; /* vectors stacked */
     j->part = j->rows / (n_parts + 1);
     j->src_part = j->src_rows / (n_parts + 1);
-    if (xf == XF_SPLIT_FIRST || xf == XF_SPLIT_SECOND) j->src_rows *= 2;
-    if (xf == XF_SPLIT_SECOND) j->row_step = j->src_part;
+    j->odd = xf == XF_EVEN ? 0 : xf == XF_ODD ? 1 : -1;
+    if (is_half(xf) || (j->odd >= 0 && it->inst.n_dims == 3)) j->src_rows *= 2;
+    if (xf == XF_SPLIT_SECOND || xf == XF_TURN_SECOND) j->row_step = j->src_part;
     if (xf == XF_V_ROWS_TAIL) j->fixed = 2 * h->d[HD_LIN_K_HEADS] * h->d[HD_LIN_K_DIM];
     if (xf == XF_ROPE_PAIRS) j->head = hp_dim(h, it->inst.block, it->inst.row->group);
+    if (is_qkv(xf)) {
+        const struct layer_hp *l = &h->layer[it->inst.block];
+        j->head = xf == XF_QKV_V ? 0 : l->head_dim;
+        j->per = l->heads / l->kv_heads;
+        j->src_rows = hp_dim(h, it->inst.block, HD_QKV_OUT);
+    }
     j->row_bytes = qtype_row_bytes(it->type, j->cols);
     if (xform_makes(xf)) return;
     const struct dq *src = &j->p->src[it->src];
+    j->turned = xform_turns(xf) && it->inst.n_dims == 3 && dq_is_plain(src);
     enum st_dtype d = src->part[0]->dtype;
     bool same = true;
     for (int64_t i = 0; i < it->n_src; i++)
         same = same && dq_is_plain(&src[i]) && !src[i].delta && src[i].part[0]->dtype == d;
     bool math = xf == XF_ADD1 || xf == XF_NEG_EXP || xf == XF_NEG_EXP_V;
     enum qtype as_is;
-    j->copy =
-        same && !math && j->src_cols == j->cols && st_dtype_qtype(d, &as_is) && as_is == it->type;
+    j->copy = same && !math && !xform_turns(xf) && j->src_cols == j->cols &&
+              st_dtype_qtype(d, &as_is) && as_is == it->type;
 }
 
 static void drop_sources(const struct job *j) {

@@ -51,6 +51,7 @@ enum hp_dim {
     HD_FF_SHEXP,
     HD_SHEXPS,         /* shared experts; their widths add up to FF_SHEXP */
     HD_LEAD_DENSE,     /* first layers without experts */
+    HD_MOE_STEP,       /* of the others every so many-th has experts; 0: each */
     HD_SCORE,          /* of the router, as expert_gating_func: 1 softmax, 2 sigmoid; 0: the usual */
     HD_NORM_TOPK,      /* 1: weights of chosen experts are divided by their sum */
     HD_GROUPS,
@@ -104,6 +105,8 @@ enum hp_real {
     HF_YARN_ATTN,
     HF_YARN_FAST,
     HF_YARN_SLOW,
+    HF_YARN_LOG,       /* mscale_all_dim of config.json; 0: none */
+    HF_TEMPER,         /* how queries grow with their position (OP_TEMPER); 0: they do not */
     HF_LLAMA3_FACTOR,  /* Llama 3's divisors of rotary angles (models/llama3.c); known while converting only */
     HF_LLAMA3_LOW,
     HF_LLAMA3_HIGH,
@@ -180,6 +183,15 @@ enum xform {
     XF_SPLIT_FIRST,  /* first half of the rows of each matrix (fused gate_up: gate) */
     XF_SPLIT_SECOND, /* second half (up) */
     XF_ROPE_PAIRS,   /* rows of each head of `group`: new[2i + b] = old[i + b * group/2] */
+    XF_QKV_Q, /* wqkv, for each key head its queries, the key, the value: queries, as XF_ROPE_PAIRS
+               */
+    XF_QKV_K, /* ... keys, as XF_ROPE_PAIRS */
+    XF_QKV_V,
+    XF_EVEN,        /* even rows of each matrix, stored transposed; of vectors, even values */
+    XF_ODD,         /* odd ones */
+    XF_TURN,        /* each matrix, stored transposed */
+    XF_TURN_FIRST,  /* ... the first half of its rows */
+    XF_TURN_SECOND, /* ... the second half */
     XF_ROPE_FREQS, /* made, not read: 1 for the first HD_ROT/2 entries, 1e30 (no rotation) behind */
     XF_ROPE_LLAMA3, /* made, not read: llama3_divisor of each pair */
     XF_ROPE_FAR,    /* made, not read: struct hparams.far */
@@ -281,7 +293,10 @@ struct arch {
     int window_period;
     bool window_keys; /* the pattern is written as a key; otherwise only that period can be held */
     const struct decoder_spec *decoder; /* what the forward graph computes (models/spec.h) */
-    bool drafts; /* may have an MTP block, which drafts the token after next (block_mtp.c) */
+    bool yarn_smooth;                   /* the ramp of YaRN is not rounded; no key says so */
+    double yarn_log; /* of HF_YARN_LOG in the key yarn_log_multiplier; 0: no such key */
+    bool mxfp4;      /* published in MXFP4, which conversion keeps */
+    bool drafts;     /* may have an MTP block, which drafts the token after next (block_mtp.c) */
     /* Syntaxes of tool calls that templates of published models ask for (text/tool_formats.c),
      * separated by blanks; NULL: none is known. */
     const char *tools;
@@ -347,14 +362,14 @@ int layers_windows_gguf(struct hparams *h, const char *arch, const struct gguf *
 void layers_windows_write(const struct hparams *h, const char *arch, struct gguf_w *w);
 
 /* yarn.c: the context extension of any architecture, read and written by the functions above. */
-int yarn_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e);
+int yarn_from_hf(struct hparams *h, const struct arch *a, const struct hfdir *dir, struct err *e);
 /* Reads rope_type "llama3" of config.json, if that is what it asks for: fills HF_LLAMA3_*, and sets
  * HD_FREQS to 1 so that derive() knows of the tensor. ERR_DATA when its numbers make no sense. */
 int llama3_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e);
 /* Returns the divisor of the angle of pair i of head_dim/2 in a model whose config asks for it. */
 double llama3_divisor(const struct hparams *h, int64_t i);
-int yarn_from_gguf(struct hparams *h, const char *arch, const struct gguf *g, struct err *e);
-void yarn_write(const struct hparams *h, const char *arch, struct gguf_w *w);
+int yarn_from_gguf(struct hparams *h, const struct arch *a, const struct gguf *g, struct err *e);
+void yarn_write(const struct hparams *h, const struct arch *a, struct gguf_w *w);
 
 /* One expected tensor: the instance of a row for a block. */
 struct tensor_inst {

@@ -248,11 +248,11 @@ int block_layer(struct build *b, struct err *e) {
 
 /* ---- a decoder ---- */
 
-void block_rope_base(const struct hparams *h, struct graph *g) {
+void block_rope_base(const struct arch *a, const struct hparams *h, struct graph *g) {
     g->rope_base = h->f[HF_ROPE_BASE];
     g->rope_m = h->f[HF_ROPE_M];
-    g->yarn = (struct gr_yarn){h->f[HF_YARN_FACTOR], h->f[HF_YARN_ATTN], h->f[HF_YARN_FAST],
-                               h->f[HF_YARN_SLOW], (double)h->d[HD_YARN_CTX]};
+    g->yarn = (struct gr_yarn){h->f[HF_YARN_FACTOR], h->f[HF_YARN_ATTN],        h->f[HF_YARN_FAST],
+                               h->f[HF_YARN_SLOW],   (double)h->d[HD_YARN_CTX], a->yarn_smooth};
 }
 
 static double embd_scale(const struct decoder_spec *dec, const struct hparams *h) {
@@ -266,7 +266,7 @@ int block_decoder(const struct arch *a, const struct hparams *h, struct graph *g
     const struct decoder_spec *dec = a->decoder;
     struct build b = {
         .arch = a, .h = h, .g = g, .layer = -1, .freqs = GR_NONE, .far = GR_NONE, .extra = GR_NONE};
-    block_rope_base(h, g);
+    block_rope_base(a, h, g);
     g->softcap = h->f[HF_SOFTCAP];
     g->residual = graph_reg(g, h->d[HD_EMBD]);
     const gr_w embd = block_weight(&b, "token_embd.weight");

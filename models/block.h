@@ -72,7 +72,7 @@ void block_gate(struct build *b, enum act act, gr_reg gate, gr_reg up, int64_t o
 /* One layer on the residual. */
 int block_layer(struct build *b, struct err *e);
 /* Graph-wide numbers of rope. */
-void block_rope_base(const struct hparams *h, struct graph *g);
+void block_rope_base(const struct arch *a, const struct hparams *h, struct graph *g);
 /* Embeddings, all layers, final norm, head. */
 int block_decoder(const struct arch *a, const struct hparams *h, struct graph *g, struct err *e);
 /* The MTP block (block_mtp.c). ERR_DATA when the model has none. */

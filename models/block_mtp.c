@@ -52,7 +52,7 @@ int block_draft(const struct arch *a, const struct hparams *h, struct graph *g, 
                       .far = GR_NONE,
                       .extra = GR_NONE};
     if (h->d[HD_MTP] < 1) return err_set(e, ERR_DATA, "the model has no MTP block");
-    block_rope_base(h, g);
+    block_rope_base(a, h, g);
     gr_w embd = own_or(&b, "nextn.embed_tokens.weight", "token_embd.weight");
     g->residual = joined(&b, embd);
     TRY(block_layer(&b, e));

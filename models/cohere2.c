@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
-/* models/cohere2.c - Command R7B, Command A, Aya: one LayerNorm per block, on whose result
- * attention and feed-forward work side by side; rope of neighbours in layers with a window, which
- * are three of four, and none in the others; logits are multiplied by a factor. */
+/* models/cohere2.c - Command R and R+, Command R7B, Command A, Aya: one LayerNorm per block, on
+ * whose result attention and feed-forward work side by side; rope of neighbours; logits are
+ * multiplied by a factor. R7B and A: rope in layers with a window only, which are three of four.
+ * R+: LayerNorms of queries and keys, each head with its own weights. */
 #include "core/hfdir.h"
 #include "core/json.h"
 #include "models/rows.h"
 
 static const char *const hf_classes[] = {"Cohere2ForCausalLM", NULL};
+static const char *const r_classes[] = {"CohereForCausalLM", NULL};
 static const char *const skip[] = {"lm_head.", NULL};
 // clang-format off
 static const struct hp_row hp[] = {
@@ -19,6 +21,23 @@ static const struct tensor_row tensors[] = {
     ROW_TOKEN_EMBD, ROW_NORM("attn_norm", "input_layernorm", XF_COPY), ROWS_QKVO(HD_ATTN_OUT, XF_COPY), ROWS_FFN,
     ROW_OUTPUT_NORM(XF_COPY), ROW_OUTPUT, {.gguf = NULL},
 };
+static const struct hp_row r_hp[] = {
+    {"context_length", "model_max_length|max_position_embeddings", HD_CTX, HPF_REQUIRED, 0},
+    {"block_count", "num_hidden_layers", HD_LAYERS, HPF_REQUIRED, 0},
+    {"embedding_length", "hidden_size", HD_EMBD, HPF_REQUIRED, 0},
+    {"attention.head_count", "num_attention_heads", HD_HEADS, HPF_REQUIRED, 0},
+    {"attention.head_count_kv", "num_key_value_heads", HD_KV_HEADS, 0, 0},
+    HP_ROW_FF, HP_ROW_ROPE_BASE, HP_ROW_LAYER_EPS, HP_ROW_VOCAB,
+    {"logit_scale", "logit_scale", HF_LOGIT_SCALE, HPF_REAL | HPF_REQUIRED, 0},
+    {.slot = -1},
+};
+#define QK_NORM(x, heads) \
+    {"blk.%d.attn_" x "_norm.weight", "model.layers.%d.self_attn." x "_norm.weight", {heads, HD_HEAD_DIM}, XF_COPY, 0, ROLE_OTHER, W_ALL, \
+     TR_F32 | TR_FOUND | TR_IF(HD_QK_NORM)}
+static const struct tensor_row r_tensors[] = {
+    ROW_TOKEN_EMBD, ROW_NORM("attn_norm", "input_layernorm", XF_COPY), ROWS_QKVO(HD_ATTN_OUT, XF_COPY), QK_NORM("q", HD_HEADS),
+    QK_NORM("k", HD_KV_HEADS), ROWS_FFN, ROW_OUTPUT_NORM(XF_COPY), ROW_OUTPUT, {.gguf = NULL},
+};
 // clang-format on
 
 static int derive(struct hparams *h, struct err *e) {
@@ -27,8 +46,8 @@ static int derive(struct hparams *h, struct err *e) {
     return 0;
 }
 
-static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
-    static const char *const no[] = {"attention_bias", "use_qk_norm", NULL};
+static int r_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
+    static const char *const no[] = {"attention_bias", NULL};
     h->tied = true;
     TRY(hf_check_off(dir, no, e));
     TRY(hf_check_is(dir, "hidden_act", "silu", e));
@@ -36,20 +55,37 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
         return err_set(e, ERR_DATA, "rotary_pct is less than 1, which is not supported");
     return hf_check_rope(dir, e);
 }
+static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
+    static const char *const no[] = {"use_qk_norm", NULL};
+    TRY(hf_check_off(dir, no, e));
+    return r_from_hf(h, dir, e);
+}
 
 static void write_keys(const struct hparams *h, struct gguf_w *w) {
     (void)h;
     gguf_w_str(w, "cohere2.rope.scaling.type", "none");
 }
+static void r_write_keys(const struct hparams *h, struct gguf_w *w) {
+    (void)h;
+    gguf_w_str(w, "command-r.rope.scaling.type", "none");
+}
 
-static const struct decoder_spec decoder = {
-    .block = {.before_mix = {NORM_LAYER, "attn_norm"},
-              .attn = {.rope = {.kind = ROPE_PAIRS}},
-              .parallel = true},
-    .norm = {NORM_LAYER, "output_norm"},
-};
+static void r_layer(const struct hparams *h, int i, struct block_spec *s) {
+    (void)i;
+    if (!h->d[HD_QK_NORM]) return;
+    s->attn.q_norm = (struct norm_spec){NORM_LAYER, "attn_q_norm"};
+    s->attn.k_norm = (struct norm_spec){NORM_LAYER, "attn_k_norm"};
+}
 
-extern const struct arch arch_cohere2;
+#define BLOCK                                                                                      \
+    .block = {.before_mix = {NORM_LAYER, "attn_norm"},                                             \
+              .attn = {.rope = {.kind = ROPE_PAIRS}},                                              \
+              .parallel = true},                                                                   \
+    .norm = {NORM_LAYER, "output_norm"}
+static const struct decoder_spec decoder = {BLOCK};
+static const struct decoder_spec r_decoder = {BLOCK, .layer = r_layer};
+
+extern const struct arch arch_cohere2, arch_command_r;
 const struct arch arch_cohere2 = {
     .name = "cohere2",
     .hf_classes = hf_classes,
@@ -64,4 +100,17 @@ const struct arch arch_cohere2 = {
     .write_keys = write_keys,
     .window_period = 4,
     .decoder = &decoder,
+};
+const struct arch arch_command_r = {
+    .name = "command-r",
+    .hf_classes = r_classes,
+    .family = "Command R and R+",
+    .size_note = "dense transformer",
+    .hp = r_hp,
+    .tensors = r_tensors,
+    .skip = skip,
+    .derive = layers_fill,
+    .from_hf = r_from_hf,
+    .write_keys = r_write_keys,
+    .decoder = &r_decoder,
 };

@@ -1,19 +1,41 @@
 // SPDX-License-Identifier: MIT
-/* models/granite.c - Granite 3 and 4 dense: a llama-like decoder with factors of embeddings,
- * scores, what each half of a block adds, and logits (which are divided by theirs). */
+/* models/granite.c - Granite 3 and 4, dense and mixture of experts: a llama-like decoder with
+ * factors of embeddings, scores, what each half of a block adds, and logits (which are divided by
+ * theirs). Some of the latter have a shared expert. */
 #include "core/attr.h"
 #include "models/rows.h"
 
 static const char *const hf_classes[] = {"GraniteForCausalLM", NULL};
+static const char *const moe_classes[] = {"GraniteMoeForCausalLM", "GraniteMoeSharedForCausalLM",
+                                          NULL};
 // clang-format off
-static const struct hp_row hp[] = {
-    HP_ROWS_SIZES_NO_HEAD_DIM, HP_ROW_FF, HP_ROW_RMS_EPS, HP_ROW_ROPE_BASE, HP_ROW_ROT,
-    {"vocab_size", "vocab_size", HD_VOCAB, HPF_REQUIRED, 0},
-    {"attention.scale", "attention_multiplier", HF_ATTN_SCALE, HPF_REAL, 0},
-    {"embedding_scale", "embedding_multiplier", HF_EMBD_SCALE, HPF_REAL, 1},
-    {"residual_scale", "residual_multiplier", HF_RESIDUAL_SCALE, HPF_REAL, 1},
-    {"logit_scale", "logits_scaling", HF_LOGIT_SCALE, HPF_REAL, 1},
+#define HP_ROWS                                                                     \
+    HP_ROWS_SIZES_NO_HEAD_DIM, HP_ROW_FF, HP_ROW_RMS_EPS, HP_ROW_ROPE_BASE, HP_ROW_ROT, \
+    {"vocab_size", "vocab_size", HD_VOCAB, HPF_REQUIRED, 0},                        \
+    {"attention.scale", "attention_multiplier", HF_ATTN_SCALE, HPF_REAL, 0},        \
+    {"embedding_scale", "embedding_multiplier", HF_EMBD_SCALE, HPF_REAL, 1},        \
+    {"residual_scale", "residual_multiplier", HF_RESIDUAL_SCALE, HPF_REAL, 1},      \
+    {"logit_scale", "logits_scaling", HF_LOGIT_SCALE, HPF_REAL, 1}
+static const struct hp_row hp[] = {HP_ROWS, {.slot = -1}};
+static const struct hp_row moe_hp[] = {
+    HP_ROWS, HP_ROW_EXPERT_COUNTS,
+    {"expert_shared_feed_forward_length", "shared_intermediate_size", HD_FF_SHEXP, HPF_ZERO_OK, 0},
     {.slot = -1},
+};
+#define EXPERTS(gguf, hf, rows, cols, xf, role) \
+    {"blk.%d." gguf ".weight", "model.layers.%d.block_sparse_moe." hf ".weight", {HD_EXPERTS, rows, cols}, xf, 0, role, W_MOE, 0}
+#define SHARED(gguf, hf, rows, cols, xf, role) \
+    {"blk.%d." gguf ".weight", "model.layers.%d.shared_mlp." hf ".weight", {rows, cols}, xf, 0, role, W_MOE, TR_IF(HD_FF_SHEXP)}
+static const struct tensor_row moe_tensors[] = {
+    ROW_TOKEN_EMBD, ROWS_PRE_NORMS(XF_COPY), ROWS_QKVO(HD_ATTN_OUT, XF_ROPE_PAIRS),
+    ROW_ROUTER("block_sparse_moe.router.layer"),
+    EXPERTS("ffn_gate_exps", "input_linear", HD_FF_EXP, HD_EMBD, XF_SPLIT_FIRST, ROLE_EXP_GATE),
+    EXPERTS("ffn_up_exps", "input_linear", HD_FF_EXP, HD_EMBD, XF_SPLIT_SECOND, ROLE_EXP_UP),
+    EXPERTS("ffn_down_exps", "output_linear", HD_EMBD, HD_FF_EXP, XF_COPY, ROLE_EXP_DOWN),
+    SHARED("ffn_gate_shexp", "input_linear", HD_FF_SHEXP, HD_EMBD, XF_SPLIT_FIRST, ROLE_SHEXP_GATE),
+    SHARED("ffn_up_shexp", "input_linear", HD_FF_SHEXP, HD_EMBD, XF_SPLIT_SECOND, ROLE_SHEXP_UP),
+    SHARED("ffn_down_shexp", "output_linear", HD_EMBD, HD_FF_SHEXP, XF_COPY, ROLE_SHEXP_DOWN),
+    ROW_OUTPUT_NORM(XF_COPY), ROW_OUTPUT, {.gguf = NULL},
 };
 static const struct tensor_row tensors[] = {
     ROW_TOKEN_EMBD, ROWS_PRE_NORMS(XF_COPY), ROWS_QKVO(HD_ATTN_OUT, XF_ROPE_PAIRS), ROWS_FFN, ROW_OUTPUT_NORM(XF_COPY), ROW_OUTPUT,
@@ -29,12 +51,17 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     return hf_check_rope(dir, e);
 }
 
+static int derive_moe(struct hparams *h, struct err *e) {
+    TRY(derive_experts(h, e));
+    return layers_fill(h, e);
+}
+
 static const struct decoder_spec decoder = {
     .block = {PRE_NORMS, .attn = {.rope = {.kind = ROPE_PAIRS}}},
     .logits_divided = true,
 };
 
-extern const struct arch arch_granite;
+extern const struct arch arch_granite, arch_granitemoe;
 const struct arch arch_granite = {
     .name = "granite",
     .hf_classes = hf_classes,
@@ -44,6 +71,18 @@ const struct arch arch_granite = {
     .hp = hp,
     .tensors = tensors,
     .derive = layers_fill,
+    .from_hf = from_hf,
+    .decoder = &decoder,
+};
+const struct arch arch_granitemoe = {
+    .name = "granitemoe",
+    .hf_classes = moe_classes,
+    .family = "Granite 3 MoE",
+    .size_note = "mixture-of-experts transformer",
+    .tools = "granite-list hermes-json",
+    .hp = moe_hp,
+    .tensors = moe_tensors,
+    .derive = derive_moe,
     .from_hf = from_hf,
     .decoder = &decoder,
 };

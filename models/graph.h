@@ -169,10 +169,11 @@ struct gr_weight {
 };
 /* Context extension of every OP_ROPE: the angle of pair j is multiplied by (1 - r)/factor + r,
  * where r = 1 - clamp((j - low) / max(0.001, high - low), 0, 1), low = max(0, floor(c(fast))), high
- * = min(n_rot - 1, ceil(c(slow))), c(b) = n_rot ln(ctx / (2 pi b)) / (2 ln base); cos and sin by
- * attn * (0.1 ln(factor) + 1). factor 0: none. */
+ * = min(n_rot - 1, ceil(c(slow))), c(b) = n_rot ln(ctx / (2 pi b)) / (2 ln base), floor and ceil
+ * left out if smooth; cos and sin by attn * (0.1 ln(factor) + 1). factor 0: none. */
 struct gr_yarn {
     double factor, attn, fast, slow, ctx;
+    bool smooth;
 };
 /* Facts that follow from the nodes, so that nobody walks over them to find out again. graph_finish
  * computes them; pointers are owned by the graph. */

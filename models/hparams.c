@@ -188,7 +188,7 @@ static int from_gguf(struct hparams *h, const struct arch *a, const struct gguf 
     hparams_found(h, a, gguf_has, g);
     if (a->window_period && h->d[HD_WINDOW])
         TRY(layers_windows_gguf(h, a->name, g, a->window_period, e));
-    TRY(yarn_from_gguf(h, a->name, g, e));
+    TRY(yarn_from_gguf(h, a, g, e));
     if (a->read_keys) TRY(a->read_keys(h, g, e));
     return a->derive(h, e);
 }
@@ -230,7 +230,7 @@ void hparams_write(const struct hparams *h, const struct arch *a, struct gguf_w 
             gguf_w_u32(w, key, (uint32_t)v); /* 0: the model has no such thing */
     }
     if (a->window_keys && h->d[HD_WINDOW]) layers_windows_write(h, a->name, w);
-    yarn_write(h, a->name, w);
+    yarn_write(h, a, w);
     if (a->write_keys) a->write_keys(h, w);
 }
 
@@ -306,7 +306,7 @@ static int from_hf(struct hparams *h, const struct arch *a, const struct hfdir *
     for (const struct hp_row *r = a->hp; r->slot >= 0; r++) TRY(row_from_hf(h, r, dir, &seen, e));
     TRY(check_layers(h, e));
     h->tied = json_bool(hfdir_hparam(dir, "tie_word_embeddings"), false);
-    TRY(yarn_from_hf(h, dir, e));
+    TRY(yarn_from_hf(h, a, dir, e));
     if (a->window_period && h->d[HD_WINDOW]) TRY(windows_from_hf(h, a, dir, e));
     if (a->from_hf) TRY(a->from_hf(h, dir, e));
     return a->derive(h, e);

@@ -91,7 +91,8 @@ static void fill_one(struct hparams *h, enum mix_kind other, int64_t i) {
     l->rope_base = h->f[HF_ROPE_BASE];
     if (l->window && h->f_windowed[HF_ROPE_BASE] > 0) l->rope_base = h->f_windowed[HF_ROPE_BASE];
     l->mixer = l->kv_heads ? MIX_ATTN : other;
-    l->ffn = h->d[HD_EXPERTS] && i >= h->d[HD_LEAD_DENSE] ? FFN_MOE : FFN_DENSE;
+    const bool skipped = h->d[HD_MOE_STEP] > 1 && (i + 1) % h->d[HD_MOE_STEP] != 0;
+    l->ffn = h->d[HD_EXPERTS] && i >= h->d[HD_LEAD_DENSE] && !skipped ? FFN_MOE : FFN_DENSE;
     l->no_rope = l->keys_are_values = false;
     l->kv_of = (int)i;
 }

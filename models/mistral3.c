@@ -4,8 +4,9 @@
  * files) and `mistral3` (Mistral's multimodal class). Both graphs are the same.
  *
  * GGUF stores query and key rows so that rope turns neighbours (2j, 2j + 1); Hugging Face stores
- * the halves of each head apart: conversion regroups rows (XF_ROPE_PAIRS). Other models that share
- * a name (Ministral 3 with yarn, Mistral 4, Mixtral) are refused, not guessed.
+ * the halves of each head apart: conversion regroups rows (XF_ROPE_PAIRS). Mixtral is a `llama`
+ * with experts as wide as its feed-forward. Another model that shares a name (Mistral 4) is
+ * refused, not guessed.
  */
 #include <stdio.h>
 #include <string.h>
@@ -15,25 +16,32 @@
 #include "core/json.h"
 #include "models/rows.h"
 
-static const char *const llama_classes[] = {"LlamaForCausalLM", "MistralForCausalLM", NULL};
+static const char *const llama_classes[] = {"LlamaForCausalLM", "MistralForCausalLM",
+                                            "MixtralForCausalLM", NULL};
 static const char *const mistral3_classes[] = {"Mistral3ForConditionalGeneration", NULL};
 static const char *const skip[] = {"vision_tower.", "multi_modal_projector.", NULL};
 
 // clang-format off
-static const struct hp_row hp[] = {
-    HP_ROWS_DECODER,
-    HP_ROW_FF,
-    {"rope.dimension_count", NULL, HD_ROT, 0, 0},
-    {"vocab_size", NULL, HD_VOCAB, 0, 0},
+#define HP_ROWS                                       \
+    HP_ROWS_DECODER,                                  \
+    HP_ROW_FF,                                        \
+    {"rope.dimension_count", NULL, HD_ROT, 0, 0},     \
+    {"vocab_size", NULL, HD_VOCAB, 0, 0}
+static const struct hp_row hp[] = {HP_ROWS, {.slot = -1}};
+static const struct hp_row llama_hp[] = {
+    HP_ROWS,
+    {"expert_count", "num_local_experts", HD_EXPERTS, HPF_ZERO_OK, 0},
+    {"expert_used_count", "num_experts_per_tok", HD_EXPERTS_USED, HPF_ZERO_OK, 0},
     {.slot = -1},
 };
 static const struct tensor_row tensors[] = {
     ROW_TOKEN_EMBD,
-    {"rope_freqs.weight", NULL, {HD_FREQS}, XF_ROPE_LLAMA3, 0, ROLE_OTHER, W_GLOBAL, TR_F32 | TR_FOUND | TR_IF(HD_FREQS)},
-    ROW_NORM("attn_norm", "input_layernorm", XF_COPY),
+    ROW_LLAMA3_FREQS,
+    ROWS_PRE_NORMS(XF_COPY),
     ROWS_QKVO(HD_ATTN_OUT, XF_ROPE_PAIRS),
-    ROW_NORM("ffn_norm", "post_attention_layernorm", XF_COPY),
     ROWS_FFN,
+    ROW_ROUTER("block_sparse_moe.gate"),
+    ROWS_EXPERT_MATS("block_sparse_moe.experts", "w1", "w3", "w2"),
     ROW_OUTPUT_NORM(XF_COPY),
     ROW_OUTPUT,
     {.gguf = NULL},
@@ -41,6 +49,10 @@ static const struct tensor_row tensors[] = {
 // clang-format on
 
 static int derive(struct hparams *h, struct err *e) {
+    if (h->d[HD_EXPERTS] && !h->d[HD_EXPERTS_USED])
+        return err_set(e, ERR_DATA, "expert_count is %lld, but expert_used_count 0",
+                       (long long)h->d[HD_EXPERTS]);
+    TRY(derive_experts(h, e));
     TRY(layers_fill(h, e));
     if (h->d[HD_HEAD_DIM] % 2 || h->d[HD_ROT] != h->d[HD_HEAD_DIM])
         return err_set(e, ERR_DATA, "%lld rotated dimensions of heads of %lld: all must be",
@@ -68,17 +80,15 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
 }
 
 /* `llama` is the name of many models: what changes the computation and is not here is refused.
- * Tensors that are not here (experts, biases) are refused when weights are bound. */
+ * Tensors that are not here (biases) are refused when weights are bound. */
 static int read_keys(struct hparams *h, const struct gguf *g, struct err *e) {
     UNUSED(h);
     const char *name = gguf_str_or(g, "general.architecture", "");
-    static const char *const no[] = {"expert_count", "attention.sliding_window",
-                                     "attention.temperature_scale"};
+    static const char *const no[] = {"attention.sliding_window", "attention.temperature_scale"};
     char key[96];
     for (size_t i = 0; i < COUNT_OF(no); i++) {
         snprintf(key, sizeof key, "%s.%s", name, no[i]);
-        if (gguf_find(g, key) && !(i == 0 && gguf_u64_or(g, key, 1) == 0))
-            return err_set(e, ERR_DATA, "%s is set, which is not computed", key);
+        if (gguf_find(g, key)) return err_set(e, ERR_DATA, "%s is set, which is not computed", key);
     }
     return 0;
 }
@@ -91,10 +101,10 @@ extern const struct arch arch_llama, arch_mistral3;
 const struct arch arch_llama = {
     .name = "llama",
     .hf_classes = llama_classes,
-    .family = "Llama 2 and 3, SmolLM, Mistral without sliding window",
+    .family = "Llama 2 and 3, SmolLM, Mistral without sliding window, Mixtral",
     .size_note = "dense transformer",
     .tools = "llama-json mistral-array",
-    .hp = hp,
+    .hp = llama_hp,
     .tensors = tensors,
     .skip = skip,
     .derive = derive,

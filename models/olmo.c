@@ -32,9 +32,7 @@ static const struct tensor_row tensors[] = {
 };
 // clang-format on
 
-/* The width of an expert is that of the feed-forward. */
 static int derive_moe(struct hparams *h, struct err *e) {
-    if (!h->d[HD_FF_EXP]) h->d[HD_FF_EXP] = h->d[HD_FF];
     TRY(derive_experts(h, e));
     return layers_fill(h, e);
 }

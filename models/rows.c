@@ -11,6 +11,7 @@ int derive_experts(struct hparams *h, struct err *e) {
     if (h->d[HD_EXPERTS_USED] > h->d[HD_EXPERTS])
         return err_set(e, ERR_DATA, "%lld experts are used of only %lld",
                        (long long)h->d[HD_EXPERTS_USED], (long long)h->d[HD_EXPERTS]);
+    if (h->d[HD_EXPERTS] && !h->d[HD_FF_EXP]) h->d[HD_FF_EXP] = h->d[HD_FF];
     return hparams_mul(h, HD_FF_EXP2, 2, h->d[HD_FF_EXP], e);
 }
 
@@ -27,20 +28,31 @@ static const char *without_rope(const char *type) {
                : "; leaving it out of config.json would give wrong positions, and no error";
 }
 
-int hf_check_rope(const struct hfdir *dir, struct err *e) {
-    static const char *const where[] = {"rope_parameters", "rope_scaling"};
+static const char *const rope_keys[] = {"rope_parameters", "rope_scaling"};
+static const char *rope_type(const struct hfdir *dir, const char *key) {
+    const struct json *rope = hfdir_hparam(dir, key), *full = json_get(rope, "full_attention");
+    if (full) return json_str(json_get(full, "rope_type"));
+    const char *type = json_str(json_get(rope, "rope_type"));
+    return type ? type : json_str(json_get(rope, "type"));
+}
+
+bool hf_rope_is(const struct hfdir *dir, const char *type) {
     for (int i = 0; i < 2; i++) {
-        const struct json *rope = hfdir_hparam(dir, where[i]);
-        const char *type = json_str(json_get(rope, "rope_type"));
-        if (!type) type = json_str(json_get(rope, "type"));
-        if (json_get(rope, "full_attention"))
-            type = json_str(json_get(json_get(rope, "full_attention"), "rope_type"));
+        const char *is = rope_type(dir, rope_keys[i]);
+        if (is && strcmp(is, type) == 0) return true;
+    }
+    return false;
+}
+
+int hf_check_rope(const struct hfdir *dir, struct err *e) {
+    for (int i = 0; i < 2; i++) {
+        const char *type = rope_type(dir, rope_keys[i]);
         if (type && strcmp(type, "default") != 0 && strcmp(type, "mrope") != 0 &&
             strcmp(type, "yarn") != 0 && strcmp(type, "linear") != 0)
             return err_set(e, ERR_DATA,
                            "%s asks for rope_type \"%.40s\", which is not computed yet, so this "
                            "model cannot be converted%s",
-                           where[i], type, without_rope(type));
+                           rope_keys[i], type, without_rope(type));
     }
     return 0;
 }

@@ -103,6 +103,10 @@
     ROW_MAT("ffn_gate", "mlp.gate_proj", HD_FF, HD_EMBD, ROLE_FFN_GATE, W_DENSE, 0),               \
     ROW_MAT("ffn_up", "mlp.up_proj", HD_FF, HD_EMBD, ROLE_FFN_UP, W_DENSE, 0),                     \
     ROW_MAT("ffn_down", "mlp.down_proj", HD_EMBD, HD_FF, ROLE_FFN_DOWN, W_DENSE, 0)
+/* A feed-forward without a gate. */
+#define ROWS_FFN_UNGATED                                                                           \
+    ROW_MAT("ffn_up", "mlp.up_proj", HD_FF, HD_EMBD, ROLE_FFN_UP, W_DENSE, 0),                     \
+    ROW_MAT("ffn_down", "mlp.down_proj", HD_EMBD, HD_FF, ROLE_FFN_DOWN, W_DENSE, 0)
 /* Gate and up in one matrix, gate first. */
 #define ROWS_FFN_FUSED                                                                             \
     ROW_MAT("ffn_up", "mlp.gate_up_proj", HD_FF2, HD_EMBD, ROLE_FFN_UP, W_DENSE, 0),               \
@@ -144,7 +148,8 @@
     {"blk.%d.nextn.shared_head_norm.weight", MTP("shared_head.norm.weight"), {HD_EMBD}, XF_COPY, 0, ROLE_OTHER, W_MTP, TR_F32 | TR_OPTIONAL}
 // clang-format on
 
-/* The number of experts used against that of all; rows of fused experts. */
+/* The number of experts used against that of all; rows of fused experts, which are as wide as the
+ * feed-forward where nothing says how wide they are. */
 int derive_experts(struct hparams *h, struct err *e);
 /* The same, and the width of all shared experts together. */
 int derive_shared_experts(struct hparams *h, struct err *e);
@@ -152,6 +157,8 @@ int derive_shared_experts(struct hparams *h, struct err *e);
 int hf_check_rope(const struct hfdir *dir, struct err *e);
 /* The same, and "llama3" is read (HD_FREQS). */
 int hf_rope_llama3(struct hparams *h, const struct hfdir *dir, struct err *e);
+/* Whether config.json asks for this rope scaling. */
+bool hf_rope_is(const struct hfdir *dir, const char *type);
 /* Sets HD_ROT from partial_rotary_factor; `usual` where the config has none. */
 int hf_partial_rope(struct hparams *h, const struct hfdir *dir, double usual, struct err *e);
 /* Refuses dense layers among those with experts. */

@@ -15,9 +15,9 @@
 
 static const double usual_fast = 32, usual_slow = 1;
 
-/* What the attention factor is when nobody gives one. */
-static double usual_attn(double factor) {
-    return 0.1 * log(factor) + 1;
+/* Growth of scores with the factor, by a weight. */
+static double grown(double factor, double weight) {
+    return 0.1 * weight * log(factor) + 1;
 }
 
 static int check(struct hparams *h, const char *where, struct err *e) {
@@ -40,7 +40,18 @@ static int check_linear(const struct hparams *h, const char *where, struct err *
                : err_set(e, ERR_DATA, "%s asks for rope_type \"linear\" with factor %g", where, f);
 }
 
-int yarn_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
+/* The factor of cos and sin that config.json asks for. A model that was trained with some growth of
+ * its own (mscale_all_dim) has it taken off. */
+static double magnitude(struct hparams *h, const struct arch *a, const struct json *r) {
+    const double f = h->f[HF_YARN_FACTOR], mscale = json_num(json_get(r, "mscale"), 0);
+    const double all = json_num(json_get(r, "mscale_all_dim"), 0);
+    const bool both = mscale > 0 && all > 0;
+    if (both && a->yarn_log > 0) h->f[HF_YARN_LOG] = all;
+    return json_num(json_get(r, "attention_factor"),
+                    both ? grown(f, mscale) / grown(f, all) : grown(f, 1));
+}
+
+int yarn_from_hf(struct hparams *h, const struct arch *a, const struct hfdir *dir, struct err *e) {
     static const char *const where[] = {"rope_parameters", "rope_scaling"};
     for (int i = 0; i < 2; i++) {
         const struct json *r = hfdir_hparam(dir, where[i]), *full = json_get(r, "full_attention");
@@ -53,16 +64,13 @@ int yarn_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
             return check_linear(h, where[i], e);
         }
         if (!type || strcmp(type, "yarn") != 0) continue;
-        if (json_num(json_get(r, "mscale"), 0) != 0 ||
-            json_num(json_get(r, "mscale_all_dim"), 0) != 0 ||
-            !json_bool(json_get(r, "truncate"), true))
+        if (json_bool(json_get(r, "truncate"), true) == a->yarn_smooth)
             return err_set(e, ERR_DATA,
-                           "%s asks for rope_type \"yarn\" with mscale or without truncate, which "
-                           "is not supported",
-                           where[i]);
+                           "%s asks for rope_type \"yarn\" with truncate %s, which %s files "
+                           "cannot hold",
+                           where[i], a->yarn_smooth ? "true" : "false", a->name);
         h->f[HF_YARN_FACTOR] = f;
-        h->f[HF_YARN_ATTN] =
-            json_num(json_get(r, "attention_factor"), usual_attn(f)) / usual_attn(f);
+        h->f[HF_YARN_ATTN] = magnitude(h, a, r) / grown(f, 1);
         h->f[HF_YARN_FAST] = json_num(json_get(r, "beta_fast"), usual_fast);
         h->f[HF_YARN_SLOW] = json_num(json_get(r, "beta_slow"), usual_slow);
         h->d[HD_YARN_CTX] = h->d[HD_CTX];
@@ -74,6 +82,7 @@ int yarn_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     return 0;
 }
 
+#define LOG_KEY "yarn_log_multiplier"
 enum { KEY_CAP = 128 };
 static const char *key_of(char out[KEY_CAP], const char *arch, const char *name) {
     snprintf(out, KEY_CAP, "%s.rope.scaling.%s", arch, name);
@@ -89,7 +98,8 @@ static const struct {
              {"yarn_beta_fast", HF_YARN_FAST, 32},
              {"yarn_beta_slow", HF_YARN_SLOW, 1}};
 
-int yarn_from_gguf(struct hparams *h, const char *arch, const struct gguf *g, struct err *e) {
+int yarn_from_gguf(struct hparams *h, const struct arch *a, const struct gguf *g, struct err *e) {
+    const char *arch = a->name;
     char key[KEY_CAP];
     const char *type = gguf_str_or(g, key_of(key, arch, "type"), "none");
     if (strcmp(type, "none") == 0) return 0;
@@ -106,6 +116,11 @@ int yarn_from_gguf(struct hparams *h, const char *arch, const struct gguf *g, st
         if (gguf_find(g, key_of(key, arch, reals[i].key)))
             TRY(gguf_get_f64(g, key, &h->f[reals[i].slot], e));
     }
+    if (a->yarn_log > 0 && gguf_find(g, key_of(key, arch, LOG_KEY))) {
+        TRY(gguf_get_f64(g, key, &h->f[HF_YARN_LOG], e));
+        h->f[HF_YARN_LOG] /= a->yarn_log;
+        h->f[HF_YARN_ATTN] /= grown(h->f[HF_YARN_FACTOR], h->f[HF_YARN_LOG]);
+    }
     double ext = 1;
     if (gguf_find(g, key_of(key, arch, "yarn_ext_factor"))) TRY(gguf_get_f64(g, key, &ext, e));
     if (ext >= 0 && !(ext > 0.999 && ext < 1.001)) /* negative: not set */
@@ -115,7 +130,8 @@ int yarn_from_gguf(struct hparams *h, const char *arch, const struct gguf *g, st
     return check(h, key_of(key, arch, "type"), e);
 }
 
-void yarn_write(const struct hparams *h, const char *arch, struct gguf_w *w) {
+void yarn_write(const struct hparams *h, const struct arch *a, struct gguf_w *w) {
+    const char *arch = a->name;
     char key[KEY_CAP];
     if (h->f[HF_ROPE_FACTOR] > 0) {
         gguf_w_str(w, key_of(key, arch, "type"), "linear");
@@ -126,7 +142,10 @@ void yarn_write(const struct hparams *h, const char *arch, struct gguf_w *w) {
     gguf_w_u32(w, key_of(key, arch, "original_context_length"), (uint32_t)h->d[HD_YARN_CTX]);
     for (size_t i = 0; i < COUNT_OF(reals); i++) {
         double v = h->f[reals[i].slot];
+        if (reals[i].slot == HF_YARN_ATTN) v *= grown(h->f[HF_YARN_FACTOR], h->f[HF_YARN_LOG]);
         if (fabs(v - reals[i].usual) > 1e-6)
             gguf_w_f32(w, key_of(key, arch, reals[i].key), (float)v);
     }
+    if (h->f[HF_YARN_LOG] > 0)
+        gguf_w_f32(w, key_of(key, arch, LOG_KEY), (float)(h->f[HF_YARN_LOG] * a->yarn_log));
 }

@@ -43,8 +43,10 @@ struct rope_tab *exec_rope_tab(struct session *s, const struct gr_node *n, bool 
 static double stretch(const struct gr_yarn *y, const struct rope_tab *tab, int64_t j) {
     if (!tab->yarn) return 1;
     double n = (double)tab->n_rot, per = 2 * log(tab->base), turn = 2 * 3.14159265358979323846;
-    double low = fmax(0, floor(n * log(y->ctx / (turn * y->fast)) / per));
-    double high = fmin(n - 1, ceil(n * log(y->ctx / (turn * y->slow)) / per));
+    double low = n * log(y->ctx / (turn * y->fast)) / per;
+    double high = n * log(y->ctx / (turn * y->slow)) / per;
+    low = fmax(0, y->smooth ? low : floor(low));
+    high = fmin(n - 1, y->smooth ? high : ceil(high));
     double r = 1 - fmin(1, fmax(0, ((double)j - low) / fmax(0.001, high - low)));
     return (1 - r) / y->factor + r;
 }

@@ -101,7 +101,7 @@ for c in "run $t/arch.gguf -p x" "plan $t/arch.gguf" "eval speed $t/arch.gguf" "
     # shellcheck disable=SC2086
     says 3 'architecture phi33 is not supported; what can be converted and run today is Qwen 3, ' $c
 done
-for cls in DeepseekV3ForCausalLM MambaForCausalLM GptOssForCausalLM; do
+for cls in BloomForCausalLM FalconForCausalLM GPTNeoXForCausalLM; do
     rm -rf "$t/src"
     cp -r $m/qwen3 "$t/src"
     sed "s/Qwen3ForCausalLM/$cls/" $m/qwen3/config.json > "$t/src/config.json"

@@ -5,7 +5,8 @@
 A folder has config.json as such models are published, tensors.txt (a line per tensor: name, dtype, shape, mean, spread) and
 golden.safetensors: ids, and logits at positions 3, 7, 11, ... of vocabulary entries 0, 4, 8, ... The weights themselves are not
 stored: value i of a tensor is mean + spread * u(i) rounded to BF16, where u(i) in [-1, 1) comes from the top 24 bits of output
-i of splitmix64 seeded by the FNV-1a hash of the tensor's name. tests/unit/test_archs.c makes the same ones.
+i of splitmix64 seeded by the FNV-1a hash of the tensor's name; bytes (U8) are mean + those bits modulo spread.
+tests/unit/micro.h makes the same ones.
 
 Usage: python3 tests/oracle/archs.py [NAME...]   (from the repository root; torch 2.15, transformers 5.23, numpy)
 """
@@ -16,6 +17,7 @@ import sys
 
 import numpy as np
 import torch
+import transformers
 from transformers import AutoConfig, AutoModelForCausalLM
 
 DIR = "tests/golden/archs"
@@ -23,7 +25,7 @@ VOCAB, N_IDS = 1024, 96
 U64 = np.uint64
 
 
-def uniform(name, n):
+def bits24(name, n):
     h = 0xCBF29CE484222325
     for b in name.encode():
         h = (h ^ b) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
@@ -32,7 +34,11 @@ def uniform(name, n):
         z = (z ^ (z >> U64(30))) * U64(0xBF58476D1CE4E5B9)
         z = (z ^ (z >> U64(27))) * U64(0x94D049BB133111EB)
         z = z ^ (z >> U64(31))
-    return (z >> U64(40)).astype(np.float64) * 2.0**-23 - 1
+    return z >> U64(40)
+
+
+def uniform(name, n):
+    return bits24(name, n).astype(np.float64) * 2.0**-23 - 1
 
 
 def bf16(x):
@@ -40,13 +46,19 @@ def bf16(x):
     return ((u + 0x7FFF + ((u >> 16) & 1)) >> 16 << 16).astype(np.uint32).view(np.float32)
 
 
-def weights(name, shape, mean, spread):
+def weights(name, shape, dtype, mean, spread):
     n = int(np.prod(shape))
+    if dtype == "U8":
+        return (mean + bits24(name, n) % U64(spread)).astype(np.uint8).reshape(shape)
     return bf16((mean + spread * uniform(name, n)).astype(np.float32)).reshape(shape)
 
 
-def spread_of(name, shape, plus_one):
+def spread_of(name, shape, extra):
     """Mean and spread: norms around 1 (0 where 1 is added), matrices that keep the size of their input."""
+    plus_one = extra.get("plus_one", False)
+    for part, said in extra.get("spread", {}).items():
+        if part in name:
+            return said
     if "norm" in name and name.endswith("weight"):
         return (0.0 if plus_one else 1.0), 0.25
     if name.endswith("bias"):
@@ -77,7 +89,29 @@ def cfg(cls, model_type, **kw):
     return {"architectures": [cls], "model_type": model_type, **BASE, **kw}
 
 
-MINIMAX = [("mlp.experts", "block_sparse_moe.experts"), ("mlp.", "block_sparse_moe."), ("gate_proj", "w1"), ("up_proj", "w3"),
+GPT_OSS = cfg("GptOssForCausalLM", "gpt_oss", head_dim=16, hidden_act="silu", rms_norm_eps=1e-5, rope_theta=150000.0,
+              sliding_window=16, num_local_experts=6, num_experts_per_tok=3, experts_per_token=3, swiglu_limit=7.0,
+              attention_bias=True, layer_types=["sliding_attention", "full_attention"] * 2,
+              rope_scaling={"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 64, "beta_fast": 32.0,
+                            "beta_slow": 1.0, "truncate": False})  # fmt: skip
+GRANITE_MOE = dict(hidden_act="silu", rms_norm_eps=1e-6, rope_theta=1e4, attention_multiplier=0.3, embedding_multiplier=3.0,
+                   residual_multiplier=0.4, logits_scaling=4.0, attention_bias=False, num_local_experts=6, num_experts_per_tok=3,
+                   tie_word_embeddings=True)  # fmt: skip
+GRANITE_MOE_NAMES = dict(fused=True, names=[("experts.gate_up_proj", "input_linear.weight"), ("experts.down_proj", "output_linear.weight"),
+                                               ("router.weight", "router.layer.weight")])  # fmt: skip
+COHERE = dict(hidden_act="silu", layer_norm_eps=1e-5, rope_theta=8000000.0, logit_scale=0.25, attention_bias=False,
+              tie_word_embeddings=True)  # fmt: skip
+MINISTRAL = cfg("Ministral3ForCausalLM", "ministral3", head_dim=16, hidden_act="silu", rms_norm_eps=1e-5, sliding_window=None,
+                tie_word_embeddings=True,
+                rope_parameters={"rope_type": "yarn", "type": "yarn", "rope_theta": 1e6, "factor": 16.0, "beta_fast": 32.0, "beta_slow": 1.0,
+                                 "original_max_position_embeddings": 32, "mscale": 1.0, "mscale_all_dim": 1.0,
+                                 "llama_4_scaling_beta": 0.1})  # fmt: skip
+HUNYUAN = dict(head_dim=16, hidden_act="silu", rms_norm_eps=1e-5, rope_theta=10000.0, attention_bias=False, use_qk_norm=True,
+               rope_scaling={"type": "dynamic", "alpha": 1000.0, "factor": 1.0, "beta_fast": 32, "beta_slow": 1, "mscale": 1.0,
+                             "mscale_all_dim": 1.0}, tie_word_embeddings=True)  # fmt: skip
+ERNIE = dict(head_dim=16, hidden_act="silu", rms_norm_eps=1e-5, rope_theta=500000.0, use_bias=False)
+
+W123 = [("mlp.experts", "block_sparse_moe.experts"), ("mlp.", "block_sparse_moe."), ("gate_proj", "w1"), ("up_proj", "w3"),
            ("down_proj", "w2")]  # fmt: skip
 BAILING = [("model.embed_tokens", "model.word_embeddings"), ("self_attn.qkv_proj", "attention.query_key_value"),
            ("self_attn.o_proj", "attention.dense"), ("self_attn.q_norm", "attention.query_layernorm"),
@@ -143,7 +177,7 @@ MODELS = {
                   sliding_window=None, max_window_layers=4, **MOE, n_group=1, topk_group=1), {}),
     "minimax-m2": (cfg("MiniMaxM2ForCausalLM", "minimax_m2", head_dim=24, hidden_act="silu", rms_norm_eps=1e-6, rope_theta=5e6,
                        rotary_dim=16, num_local_experts=8, num_experts_per_tok=2, scoring_func="sigmoid", use_qk_norm=True,
-                       qk_norm_type="per_layer"), dict(names=MINIMAX)),
+                       qk_norm_type="per_layer"), dict(names=W123)),
     "afmoe": (cfg("AfmoeForCausalLM", "afmoe", head_dim=16, hidden_act="silu", rms_norm_eps=1e-5, rope_theta=10000.0, sliding_window=16,
                   layer_types=["sliding_attention"] * 3 + ["full_attention"], global_attn_every_n_layers=4, mup_enabled=True,
                   num_experts=8, num_experts_per_tok=3, num_shared_experts=1, num_dense_layers=1, moe_intermediate_size=24,
@@ -152,11 +186,72 @@ MODELS = {
     "bailingmoe2": (cfg("BailingMoeV2ForCausalLM", "bailing_moe_v2", head_dim=16, hidden_act="silu", rms_norm_eps=1e-6, rope_theta=6e5,
                         partial_rotary_factor=0.5, use_qk_norm=True, use_bias=False, use_qkv_bias=False, score_function="sigmoid",
                         num_experts=8, num_shared_experts=1, **LING, n_group=4, topk_group=2),
-                    dict(names=BAILING, qkv=True,
+                    dict(names=BAILING, qkv="all",
                          oracle=cfg("Glm4MoeForCausalLM", "glm4_moe", head_dim=16, hidden_act="silu", rms_norm_eps=1e-6, rope_theta=6e5,
                                     partial_rotary_factor=0.5, use_qk_norm=True, attention_bias=False, n_routed_experts=8,
                                     n_shared_experts=1, **LING, n_group=4, topk_group=2))),
+    "internlm2": (cfg("InternLM2ForCausalLM", "internlm2", hidden_act="silu", rms_norm_eps=1e-5, rope_theta=1e6, bias=False,
+                      rope_scaling={"type": "dynamic", "factor": 2.0}),
+                  dict(qkv="by key head", names=[("self_attn.qkv_proj", "attention.wqkv"), ("embed_tokens", "tok_embeddings"), ("lm_head", "output"), ("input_layernorm", "attention_norm"),
+                                               ("post_attention_layernorm", "ffn_norm"), ("self_attn.o_proj", "attention.wo"),
+                                               ("mlp.gate_proj", "feed_forward.w1"), ("mlp.up_proj", "feed_forward.w3"),
+                                               ("mlp.down_proj", "feed_forward.w2")],
+                       oracle=dict(model_type="llama", rope_scaling=None))),
+    "mixtral": (cfg("MixtralForCausalLM", "mixtral", hidden_act="silu", rms_norm_eps=1e-5, rope_theta=1e6, num_local_experts=6,
+                    num_experts_per_tok=2, sliding_window=None),
+                dict(names=W123)),
+    "gptoss": (GPT_OSS, dict(fused=True, spread={"experts.gate_up_proj_bias": (0.0, 0.25), "experts.gate_up_proj": (0.0, 2.0)})),
+    "gptoss_mxfp4": ({**GPT_OSS, "quantization_config": {"quant_method": "mxfp4"}}, dict(fused=True, mxfp4=True, spread={"_blocks": (0, 256), "_scales": (121, 4)})),
+    "granitemoe": (cfg("GraniteMoeForCausalLM", "granitemoe", **GRANITE_MOE), GRANITE_MOE_NAMES),
+    "granitemoeshared": (cfg("GraniteMoeSharedForCausalLM", "granitemoeshared", shared_intermediate_size=72, **GRANITE_MOE),
+                         GRANITE_MOE_NAMES),
+    "arcee": (cfg("ArceeForCausalLM", "arcee", hidden_act="relu2", rms_norm_eps=1e-5, rope_theta=10000.0, attention_bias=False,
+                  mlp_bias=False, rope_scaling={"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64,
+                                                "mscale": 1.0, "beta_fast": 32.0, "beta_slow": 1.0}), {}),
+    "apertus": (cfg("ApertusForCausalLM", "apertus", hidden_act="xielu", rms_norm_eps=1e-5, rope_theta=12000000.0,
+                    attention_bias=False, mlp_bias=False, post_norm=False, qk_norm=True,
+                    rope_scaling={"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                                  "original_max_position_embeddings": 64}),
+                dict(spread={"act_fn.beta": (0.5, 0.0), "act_fn.eps": (-0.125, 0.0)})),
+    "commandr": (cfg("CohereForCausalLM", "cohere", model_max_length=1024, use_qk_norm=False, **COHERE), {}),
+    "commandrplus": (cfg("CohereForCausalLM", "cohere", use_qk_norm=True, **COHERE), {}),
+    "ministral3": ({"architectures": ["Mistral3ForConditionalGeneration"], "model_type": "mistral3", "tie_word_embeddings": True,
+                    "text_config": {k: v for k, v in MINISTRAL.items() if k != "architectures"}},
+                   dict(names=[("model.", "language_model.model.")], oracle=MINISTRAL)),
+    "hunyuan": (cfg("HunYuanDenseV1ForCausalLM", "hunyuan_v1_dense", **HUNYUAN), {}),
+    "hunyuanmoe": (cfg("HunYuanMoEV1ForCausalLM", "hunyuan_v1_moe", num_experts=6, moe_topk=[2] * 4, num_shared_expert=[1] * 4,
+                       moe_intermediate_size=[96] * 4, use_mixed_mlp_moe=True, **HUNYUAN), dict(oracle=dict(moe_topk=2))),
+    "ernie45": (cfg("Ernie4_5ForCausalLM", "ernie4_5", **{**ERNIE, "tie_word_embeddings": True}), {}),
+    "ernie45moe": (cfg("Ernie4_5_MoeForCausalLM", "ernie4_5_moe", moe_num_experts=6, moe_k=3, moe_intermediate_size=40,
+                       moe_num_shared_experts=2, moe_layer_start_index=1, moe_layer_end_index=3, moe_layer_interval=1,
+                       moe_capacity=[64, 64, 64], moe_gate="topk", moe_use_aux_free=True, **ERNIE),
+                   dict(names=[("mlp.gate.moe_statics", "mlp.moe_statics")])),
 }  # fmt: skip
+
+
+def attention(name):
+    """Name and matrix, of q, k and v."""
+    at, part = name[: -len("q_proj.weight")], name[-len("q_proj.weight") :]
+    return (at, part[0]) if part[1:] == "_proj.weight" and part[0] in "qkv" else (None, None)
+
+
+def sources(name, shape, extra, sd):
+    """The published tensors (name, shape, dtype) that make up one of transformers', which fuses experts and renames."""
+    out = [(name, shape, "BF16")]
+    at, part = attention(name)
+    if part and "qkv" in extra:
+        out = [(at + "qkv_proj.weight", (sum(sd[at + x + "_proj.weight"][0] for x in "qkv"), shape[1]), "BF16")]
+    elif extra.get("mxfp4") and name.endswith("_proj") and "experts" in name:  # [experts, in, out]
+        blocks = (shape[0], shape[2], shape[1] // 32)
+        out = [(name + "_blocks", blocks + (16,), "U8"), (name + "_scales", blocks, "U8")]
+    elif extra.get("fused"):
+        pass
+    elif name.endswith("experts.gate_up_proj"):
+        one = [name.replace("gate_up_proj", f"{x}.{p}.weight") for x in range(shape[0]) for p in ("gate_proj", "up_proj")]
+        out = [(n, (shape[1] // 2, shape[2]), "BF16") for n in one]
+    elif name.endswith("experts.down_proj"):
+        out = [(name.replace("down_proj", f"{x}.down_proj.weight"), shape[1:], "BF16") for x in range(shape[0])]
+    return [(renamed(n, extra), s, t) for n, s, t in out]
 
 
 def renamed(name, extra):
@@ -166,41 +261,41 @@ def renamed(name, extra):
     return name
 
 
-def published(sd, extra):
-    """Experts one by one, as published; transformers keeps them fused. With extra["qkv"] q, k and v are one tensor."""
-    out = {}
-    for name, shape in sd.items():
-        if extra.get("qkv") and name.endswith("q_proj.weight"):
-            rows = sum(sd[name.replace("q_proj", x)][0] for x in ("q_proj", "k_proj", "v_proj"))
-            out[name.replace("q_proj", "qkv_proj")] = (rows, shape[1])
-        elif extra.get("qkv") and name.endswith(("k_proj.weight", "v_proj.weight")):
-            pass
-        elif name.endswith("experts.gate_up_proj"):
-            for x in range(shape[0]):
-                for part in ("gate_proj", "up_proj"):
-                    out[name.replace("gate_up_proj", f"{x}.{part}.weight")] = (shape[1] // 2, shape[2])
-        elif name.endswith("experts.down_proj"):
-            for x in range(shape[0]):
-                out[name.replace("down_proj", f"{x}.down_proj.weight")] = shape[1:]
-        else:
-            out[name] = shape
-    return {renamed(k, extra): v for k, v in out.items()}
+def out_of_qkv(qkv, name, shape, how, sd):
+    at, part = attention(name)
+    q, k = (sd[at + x + "_proj.weight"][0] for x in "qk")
+    if how == "all":  # q, then k, then v
+        return {"q": qkv[:q], "k": qkv[q : q + k], "v": qkv[q + k :]}[part]
+    hd = 16
+    g = qkv.reshape(k // hd, q // k + 2, hd, shape[1])  # for each key head: its queries, the key, the value
+    return {"q": g[:, :-2], "k": g[:, -2], "v": g[:, -1]}[part].reshape(shape)
 
 
-def fill(name, shape, weights, extra, sd):
-    made = lambda n: weights[renamed(n, extra)]  # noqa: E731
-    if extra.get("qkv") and name.endswith(("q_proj.weight", "k_proj.weight", "v_proj.weight")):
-        part = name[-len("q_proj.weight")]
-        first = 0
-        for x in "qkv"[: "qkv".index(part)]:
-            first += sd[name.replace(part + "_proj", x + "_proj")][0]
-        return made(name.replace(part + "_proj", "qkv_proj"))[first : first + shape[0]]
-    if name.endswith("experts.gate_up_proj"):
-        one = lambda x, part: made(name.replace("gate_up_proj", f"{x}.{part}.weight"))  # noqa: E731
-        return np.stack([np.concatenate([one(x, "gate_proj"), one(x, "up_proj")]) for x in range(shape[0])])
-    if name.endswith("experts.down_proj"):
-        return np.stack([made(name.replace("down_proj", f"{x}.down_proj.weight")) for x in range(shape[0])])
-    return made(name)
+def out_of_mxfp4(blocks, scales, shape):
+    """FP4 E2M1, two per byte, low half first, times a power of two for 32."""
+    values = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6], np.float32)
+    values = np.concatenate([values, -values])
+    v = np.stack([values[blocks & 15], values[blocks >> 4]], -1).reshape(scales.shape + (32,))
+    v = v * np.exp2(scales.astype(np.float32) - 127)[..., None]
+    return np.ascontiguousarray(v.reshape(shape[0], shape[2], shape[1]).transpose(0, 2, 1))
+
+
+def fill(name, shape, made, extra, sd):
+    a = [made[s[0]] for s in sources(name, shape, extra, sd)]
+    if attention(name)[1] and "qkv" in extra:
+        return out_of_qkv(a[0], name, shape, extra["qkv"], sd)
+    if a[0].dtype == np.uint8:
+        return out_of_mxfp4(*a, shape)
+    return np.concatenate([x.reshape(-1) for x in a]).reshape(shape)
+
+
+def build(config, extra):
+    """The model as transformers has it; `oracle`: its own configuration, or what that says otherwise."""
+    oracle = extra.get("oracle", {})
+    config = oracle if "architectures" in oracle else {**config, **oracle}
+    config = AutoConfig.for_model(**{k: v for k, v in config.items() if k != "quantization_config"})
+    cls = getattr(transformers, extra["cls"])._from_config if "cls" in extra else AutoModelForCausalLM.from_config
+    return cls(config, attn_implementation="eager").float().eval()
 
 
 def main():
@@ -211,16 +306,15 @@ def main():
         with open(out + "/config.json", "w") as f:
             json.dump(config, f, indent=1)
             f.write("\n")
-        oracle = extra.get("oracle", config)
-        model = AutoModelForCausalLM.from_config(AutoConfig.for_model(**oracle), attn_implementation="eager").float().eval()
-        sd = {k: tuple(v.shape) for k, v in model.state_dict().items()}
+        model = build(config, extra)
+        sd = {k: tuple(v.shape) for k, v in model.state_dict().items() if ".visual." not in k}
         if config["tie_word_embeddings"]:
             sd.pop("lm_head.weight")
         made, lines = {}, []
-        for k, shape in sorted(published(sd, extra).items()):
-            mean, spread = spread_of(k, shape, extra.get("plus_one", False))
-            made[k] = weights(k, shape, mean, spread)
-            lines.append(f"{k} BF16 {'x'.join(map(str, shape))} {mean} {spread}\n")
+        for k, shape, dtype in sorted({s for name, shape in sd.items() for s in sources(name, shape, extra, sd)}):
+            mean, spread = spread_of(k, shape, extra)
+            made[k] = weights(k, shape, dtype, mean, spread)
+            lines.append(f"{k} {dtype} {'x'.join(map(str, shape)) or '-'} {mean} {spread}\n")
         with open(out + "/tensors.txt", "w") as f:
             f.writelines(lines)
         with torch.no_grad():

@@ -4,6 +4,7 @@
 #ifndef HONE_TESTS_MICRO_H
 #define HONE_TESTS_MICRO_H
 
+#include "core/bytes.h"
 #include "core/fp.h"
 #include "core/rng.h"
 #include "tests/unit/golden.h"
@@ -17,28 +18,34 @@ static inline void micro_weights(const char *dir, const char *path) {
     struct st_build b = {0};
     CHECK_OK(io_read_file(&text, &n, file, 1 << 20, &e));
     for (line = text; line && *line; line = next) {
-        char name[128], dims[64];
+        char name[128], dtype[8], dims[64];
         double mean, spread;
         next = strchr(line, '\n');
         next = next ? next + 1 : line + strlen(line);
-        if (sscanf(line, "%127s BF16 %63s %lf %lf", name, dims, &mean, &spread) != 4) {
+        if (sscanf(line, "%127s %7s %63s %lf %lf", name, dtype, dims, &mean, &spread) != 5) {
             CHECK_FAIL("%s: a line that is none", file);
             break;
         }
         int64_t shape[4], total = 1;
         int n_dims = 0;
-        for (char *p = dims; n_dims < 4 && *p; p += *p == 'x') {
+        for (char *p = *dims == '-' ? dims + 1 : dims; n_dims < 4 && *p; p += *p == 'x') {
             shape[n_dims] = strtoll(p, &p, 10);
             total *= shape[n_dims++];
         }
         struct rng rng = {0xcbf29ce484222325u};
         for (const char *c = name; *c; c++) rng.s = (rng.s ^ (uint8_t)*c) * 0x100000001b3u;
-        uint16_t *v = xcalloc((size_t)total, sizeof *v);
+        const bool bytes = strcmp(dtype, "U8") == 0;
+        const size_t size = bytes ? 1 : 2;
+        uint8_t *v = xcalloc((size_t)total, size);
         for (int64_t i = 0; i < total; i++) {
-            const double u = (double)(rng_u64(&rng) >> 40) * 0x1p-23 - 1;
-            v[i] = fp_f32_to_bf16((float)(mean + spread * u));
+            const uint64_t bits = rng_u64(&rng) >> 40;
+            const double u = (double)bits * 0x1p-23 - 1;
+            if (bytes)
+                v[i] = (uint8_t)(mean + (double)(bits % (uint64_t)spread));
+            else
+                store_u16(v + 2 * i, fp_f32_to_bf16((float)(mean + spread * u)));
         }
-        st_add(&b, name, "BF16", n_dims, shape, v, (size_t)total * sizeof *v);
+        st_add(&b, name, dtype, n_dims, shape, v, (size_t)total * size);
         free(v);
     }
     st_finish(&b, path);

@@ -93,6 +93,12 @@ static void check_case(const struct arch_case *c) {
 #define SCALE {"\"routed_scaling_factor\": 1.5", "\"routed_scaling_factor\": 1.0"}
 #define USED {"\"num_experts_per_tok\": 3", "\"num_experts_per_tok\": 2"}
 #define WINDOW {"\"sliding_window\": 16", "\"sliding_window\": 48"}
+#define GPT_OSS                                                                                                      \
+    RMS HEAD "rope.freq_base rope.scaling.type rope.scaling.factor rope.scaling.original_context_length expert_count " \
+    "expert_used_count expert_feed_forward_length attention.sliding_window"
+#define GRANITE_MOE                                                                                                  \
+    RMS "rope.freq_base rope.dimension_count vocab_size attention.scale embedding_scale residual_scale logit_scale " \
+    "expert_count expert_used_count"
 static const struct arch_case cases[] = {
     {"gemma", "gemma", RMS HEAD, {{NULL, NULL}}},
     {"granite", "granite",
@@ -138,6 +144,30 @@ static const struct arch_case cases[] = {
     {"lfm2moe", "lfm2moe",
      RMS "shortconv.l_cache expert_count expert_used_count expert_feed_forward_length expert_gating_func leading_dense_block_count",
      {{"\"num_experts_per_tok\": 2", "\"num_experts_per_tok\": 3"}}},
+    {"internlm2", "internlm2", RMS "rope.freq_base", {{"1000000.0", "1000.0"}}},
+    {"mixtral", "llama", RMS "rope.freq_base rope.dimension_count vocab_size expert_count expert_used_count",
+     {{"\"num_experts_per_tok\": 2", "\"num_experts_per_tok\": 3"}}},
+    {"gptoss", "gpt-oss", GPT_OSS,
+     {WINDOW, {"\"num_experts_per_tok\": 3", "\"num_experts_per_tok\": 2"}, {"\"factor\": 8.0", "\"factor\": 4.0"}}},
+    {"gptoss_mxfp4", "gpt-oss", GPT_OSS, {{NULL, NULL}}},
+    {"granitemoe", "granitemoe", GRANITE_MOE,
+     {{"\"attention_multiplier\": 0.3", "\"attention_multiplier\": 0.2"}, {"\"num_experts_per_tok\": 3", "\"num_experts_per_tok\": 2"}}},
+    {"granitemoeshared", "granitemoe", GRANITE_MOE " expert_shared_feed_forward_length",
+     {{"\"residual_multiplier\": 0.4", "\"residual_multiplier\": 0.5"}}},
+    {"arcee", "arcee", RMS "rope.freq_base rope.dimension_count vocab_size rope.scaling.type rope.scaling.factor",
+     {{"\"factor\": 4.0", "\"factor\": 8.0"}}},
+    {"commandr", "command-r", LN "rope.freq_base logit_scale rope.scaling.type", {{"\"logit_scale\": 0.25", "\"logit_scale\": 0.3"}}},
+    {"commandrplus", "command-r", LN "rope.freq_base logit_scale rope.scaling.type", {{"8000000.0", "1000.0"}}},
+    {"hunyuan", "hunyuan-dense", RMS HEAD "rope.freq_base rope.scaling.type rope.scaling.factor rope.scaling.original_context_length",
+     {{"\"alpha\": 1000.0", "\"alpha\": 1.0"}}},
+    {"hunyuanmoe", "hunyuan-moe",
+     RMS HEAD "rope.freq_base rope.scaling.type expert_count expert_used_count expert_feed_forward_length "
+     "expert_shared_feed_forward_length expert_shared_count", {{"\"alpha\": 1000.0", "\"alpha\": 1.0"}}},
+    {"ernie45", "ernie4_5", RMS HEAD "rope.freq_base", {{"500000.0", "1000.0"}}},
+    {"ernie45moe", "ernie4_5-moe",
+     RMS HEAD "rope.freq_base expert_count expert_used_count expert_feed_forward_length expert_shared_count "
+     "expert_shared_feed_forward_length interleave_moe_layer_step leading_dense_block_count",
+     {{"\"moe_k\": 3", "\"moe_k\": 2"}}},
 };
 // clang-format on
 

@@ -151,6 +151,8 @@ static void test_micro(void) {
     micro("olmoe");   /* weights that are not divided by their sum */
     micro("glm4moe"); /* sigmoids, a bias of the choice, groups, shared experts, dense layers */
     micro("afmoe");   /* a gate of its own on attention, norms everywhere */
+    micro("hunyuan"); /* norms of queries and keys behind rope */
+    micro("ernie45moe");
 }
 
 /* Experts that do not fit stay with the CPU: the same logits, whatever the limit, down to where

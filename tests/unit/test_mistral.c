@@ -170,8 +170,8 @@ static void test_refuses_other_models(void) {
     refused("\"hidden_act\": \"silu\"", "\"hidden_act\": \"gelu\"", "hidden_act");
     refused("\"rope_type\": \"default\"", "\"rope_type\": \"yarn\"", "yarn");
     refused("\"rope_type\": \"default\"", "\"rope_type\": \"yarn\", \"factor\": 0.5", "factor");
-    refused("\"rope_type\": \"default\"", "\"rope_type\": \"yarn\", \"factor\": 4, \"mscale\": 1",
-            "mscale");
+    refused("\"rope_type\": \"default\"",
+            "\"rope_type\": \"yarn\", \"factor\": 4, \"truncate\": false", "truncate");
     refused("\"rope_type\": \"default\"", "\"rope_type\": \"llama3\", \"factor\": 8",
             "low_freq_factor");
     refused("\"rope_type\": \"default\"", "\"rope_type\": \"longrope\"", "longrope");
@@ -203,7 +203,7 @@ static void test_refuses_other_files(void) {
         CHECK_OK(gguf_w_begin(w, tmp_path("x.gguf"), true, &e));
         CHECK_OK(gguf_w_data(w, t->data, t->n_bytes, &e));
         CHECK_OK(gguf_w_commit(w, &e));
-        CHECK_ERR(model_open(&m, tmp_path("x.gguf"), &e), ERR_DATA, key[i]);
+        CHECK_ERR(model_open(&m, tmp_path("x.gguf"), &e), ERR_DATA, i ? key[i] : "expert_count");
         gguf_w_free(w);
     }
     gguf_close(g);

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT
+/* models/arcee.c - Arcee AFM-4.5B: a llama-like decoder whose feed-forward has no gate: down of the
+ * squared positive part of up. */
+#include "core/attr.h"
+#include "models/rows.h"
+
+static const char *const hf_classes[] = {"ArceeForCausalLM", NULL};
+// clang-format off
+static const struct hp_row hp[] = {
+    HP_ROWS_SIZES, HP_ROW_FF, HP_ROW_RMS_EPS, HP_ROW_ROPE_BASE, HP_ROW_ROT,
+    {"vocab_size", "vocab_size", HD_VOCAB, HPF_REQUIRED, 0},
+    {.slot = -1},
+};
+static const struct tensor_row tensors[] = {
+    ROW_TOKEN_EMBD, ROWS_PRE_NORMS(XF_COPY), ROWS_QKVO(HD_ATTN_OUT, XF_ROPE_PAIRS), ROWS_FFN_UNGATED, ROW_OUTPUT_NORM(XF_COPY), ROW_OUTPUT,
+    {.gguf = NULL},
+};
+// clang-format on
+
+static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
+    static const char *const no[] = {"attention_bias", "mlp_bias", NULL};
+    UNUSED(h);
+    TRY(hf_check_off(dir, no, e));
+    TRY(hf_check_is(dir, "hidden_act", "relu2", e));
+    return hf_check_rope(dir, e);
+}
+
+static const struct decoder_spec decoder = {
+    .block = {PRE_NORMS, .attn = {.rope = {.kind = ROPE_PAIRS}}, .ffn = {.act = ACT_RELU2}},
+};
+
+extern const struct arch arch_arcee;
+const struct arch arch_arcee = {
+    .name = "arcee",
+    .hf_classes = hf_classes,
+    .family = "Arcee AFM",
+    .size_note = "dense transformer",
+    .hp = hp,
+    .tensors = tensors,
+    .derive = layers_fill,
+    .from_hf = from_hf,
+    .decoder = &decoder,
+};

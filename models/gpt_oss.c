@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT
+/* models/gpt_oss.c - gpt-oss 20B, 120B, safeguard: a window in every other layer, a number for each
+ * head in the softmax's sum (sinks), biases everywhere, experts with a clamped activation that are
+ * published in MXFP4. Gate and up are the even and the odd rows of one matrix. Its YaRN does not
+ * round the ends of the ramp ("truncate": false), which no key says. */
+#include "core/hfdir.h"
+#include "core/json.h"
+#include "models/rows.h"
+
+static const char *const hf_classes[] = {"GptOssForCausalLM", NULL};
+// clang-format off
+static const struct hp_row hp[] = {
+    HP_ROWS_DECODER, HP_ROW_FF, HP_ROW_EXPERT_COUNTS, HP_ROW_WINDOW(HPF_REQUIRED),
+    {"expert_feed_forward_length", "intermediate_size", HD_FF_EXP, HPF_REQUIRED, 0},
+    {.slot = -1},
+};
+#define EXPERTS(gguf, hf, rows, cols, xf, role)                                                                                           \
+    {"blk.%d." gguf ".weight", "model.layers.%d.mlp.experts." hf, {HD_EXPERTS, rows, cols}, xf, 0, role, W_MOE, 0},                       \
+    {"blk.%d." gguf ".bias", "model.layers.%d.mlp.experts." hf "_bias", {HD_EXPERTS, rows}, xf == XF_TURN ? XF_COPY : xf, 0, ROLE_OTHER,  \
+     W_MOE, TR_F32}
+static const struct tensor_row tensors[] = {
+    ROW_TOKEN_EMBD,
+    ROW_NORM("attn_norm", "input_layernorm", XF_COPY),
+    ROWS_QKVO(HD_ATTN_OUT, XF_COPY),
+    ROWS_QKV_BIAS(0),
+    ROW_VEC("attn_output.bias", "self_attn.o_proj.bias", HD_EMBD, XF_COPY, W_ATTN, 0),
+    ROW_VEC("attn_sinks.weight", "self_attn.sinks", HD_HEADS, XF_COPY, W_ATTN, 0),
+    ROW_NORM("post_attention_norm", "post_attention_layernorm", XF_COPY),
+    ROW_ROUTER("mlp.router"),
+    ROW_VEC("ffn_gate_inp.bias", "mlp.router.bias", HD_EXPERTS, XF_COPY, W_MOE, 0),
+    EXPERTS("ffn_gate_exps", "gate_up_proj", HD_FF_EXP, HD_EMBD, XF_EVEN, ROLE_EXP_GATE),
+    EXPERTS("ffn_up_exps", "gate_up_proj", HD_FF_EXP, HD_EMBD, XF_ODD, ROLE_EXP_UP),
+    EXPERTS("ffn_down_exps", "down_proj", HD_EMBD, HD_FF_EXP, XF_TURN, ROLE_EXP_DOWN),
+    ROW_OUTPUT_NORM(XF_COPY),
+    ROW_OUTPUT,
+    {.gguf = NULL},
+};
+// clang-format on
+
+static int derive(struct hparams *h, struct err *e) {
+    TRY(derive_experts(h, e));
+    return layers_fill(h, e);
+}
+
+static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
+    const double limit = json_num(hfdir_hparam(dir, "swiglu_limit"), 7);
+    (void)h;
+    TRY(hf_check_is(dir, "hidden_act", "silu", e));
+    if (limit < 7 || limit > 7)
+        return err_set(e, ERR_DATA, "swiglu_limit is %g, which the format cannot hold: it is 7",
+                       limit);
+    return hf_check_rope(dir, e);
+}
+
+static const struct decoder_spec decoder = {
+    .block = {.before_mix = {NORM_RMS, "attn_norm"},
+              .before_ffn = {NORM_RMS, "post_attention_norm"},
+              .attn = {.rope = {.kind = ROPE_HALVES}},
+              .ffn = {.act = ACT_SWIGLU_OAI, .router = {.score = SCORE_SOFTMAX_CHOSEN}}},
+};
+
+extern const struct arch arch_gpt_oss;
+const struct arch arch_gpt_oss = {
+    .name = "gpt-oss",
+    .hf_classes = hf_classes,
+    .family = "gpt-oss",
+    .size_note = "sliding-window and full attention, mixture of experts",
+    .tools = "harmony",
+    .hp = hp,
+    .tensors = tensors,
+    .derive = derive,
+    .from_hf = from_hf,
+    .window_period = 2,
+    .yarn_smooth = true,
+    .mxfp4 = true,
+    .decoder = &decoder,
+};
