@@ -16,6 +16,7 @@
 #include "core/kld_file.h"
 #include "core/safetensors.h"
 #include "core/str.h"
+#include "runtime/model.h"
 
 enum keys { KEYS_SHORT, KEYS_ALL, KEYS_NONE };
 struct inspect_args {
@@ -130,7 +131,20 @@ static void emit_keys(struct emit *m, const struct gguf *g, const struct inspect
 
 /* ---- one function per kind of file ----------------------------------------------------------- */
 
-static void inspect_gguf(struct emit *m, const struct gguf *g, const struct inspect_args *a) {
+/* Models: whether hone can compute with them, and if not, why. */
+static void emit_computes(struct emit *m, struct gguf *g) {
+    const size_t n = strlen(gguf_path(g));
+    struct err why;
+    if (strcmp(gguf_str_or(g, "general.type", "model"), "model") != 0) return;
+    const bool can = model_computes(g, &why) == 0;
+    emit_bool(m, "computes", NULL, can);
+    if (can) return;
+    const char *text =
+        strncmp(why.msg, gguf_path(g), n) == 0 && why.msg[n] == ':' ? why.msg + n + 2 : why.msg;
+    emit_str(m, "computes_not", "not run or measured", text);
+}
+
+static void inspect_gguf(struct emit *m, struct gguf *g, const struct inspect_args *a) {
     struct totals t = {0};
     const char *arch = gguf_str_or(g, "general.architecture", NULL);
     uint64_t ftype = gguf_u64_or(g, "general.file_type", UINT64_MAX);
@@ -145,6 +159,7 @@ static void inspect_gguf(struct emit *m, const struct gguf *g, const struct insp
     emit_i64(m, "alignment", NULL, (int64_t)gguf_alignment(g));
     emit_str(m, "name", "name", gguf_str_or(g, "general.name", "-"));
     emit_str(m, "arch", "architecture", arch ? arch : "-");
+    emit_computes(m, g);
     emit_str(m, "file_type", "file type", ftype_name ? ftype_name : "-");
     emit_totals(m, &t, gguf_file_bytes(g));
     emit_i64(m, "n_files", gguf_n_shards(g) > 1 ? "files" : NULL, gguf_n_shards(g));
@@ -175,6 +190,10 @@ static int inspect_dir(struct emit *m, const char *path, const struct inspect_ar
     emit_str(m, "format", "format", "Hugging Face folder");
     emit_str(m, "name", "name", hfdir_base(h));
     emit_str(m, "arch", "architecture", arch ? arch : "-");
+    emit_bool(m, "computes", NULL, arch_find_hf(arch) != NULL);
+    if (!arch_find_hf(arch))
+        emit_str(m, "computes_not", "not converted",
+                 "its class is not known (`hone doctor --models` lists those that are)");
     emit_totals(m, &t, size);
     emit_i64(m, "n_files", "files", hfdir_n_files(h));
     emit_i64(

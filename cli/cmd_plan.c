@@ -9,6 +9,7 @@
 #include "cli/cmd.h"
 #include "cli/plan_plot.h"
 #include "cli/plot.h"
+#include "cli/unknown.h"
 #include "core/buf.h"
 #include "core/gguf.h"
 #include "core/io.h"
@@ -62,7 +63,7 @@ static int read_model(struct plan *p, struct err *e) {
     const char *name = gguf_str_or(g, "general.architecture", "");
     int rc = 0;
     p->arch = arch_find(name);
-    if (!p->arch) rc = arch_refuse(p->path, "architecture", name, e);
+    if (!p->arch) rc = arch_refuse(p->path, name, e);
     h = calloc(1, sizeof *h);
     if (rc == 0 && !h) rc = err_set(e, ERR_SYS, "out of memory");
     if (rc == 0) rc = hparams_from_gguf(h, p->arch, g, e);
@@ -379,10 +380,18 @@ int cmd_plan(struct cli *c, int argc, char **argv, struct err *e) {
     if (c->done) return 0;
     struct plan *p = arena_array(&c->mem, 1, sizeof *p); /* 24 KB */
     *p = (struct plan){.path = c->arg[0]};
-    TRY(read_model(p, e));
+    int rc = read_model(p, e);
+    struct err why;
+    if (rc == ERR_DATA && unknown_model(p->path, &why)) {
+        if (a.ctx || a.plot)
+            log_warn("--ctx and --plot are about keys and values, which are not known here");
+        return unknown_plan(c, p->path, &why, a.vram,
+                            a.reserve == NO_RESERVE ? fit_reserve(a.vram) : a.reserve, a.recipes,
+                            e);
+    }
+    if (rc) return rc;
     TRY(settle(p, &a, e));
     struct emit *m = emit_new();
-    int rc = 0;
     emit_sizes(m, p);
     emit_fit(m, p, a.vram);
     emit_commands(m, p);

@@ -9,6 +9,7 @@
 #include "cli/cmd.h"
 #include "cli/device.h"
 #include "cli/quantize_budget.h"
+#include "cli/unknown.h"
 #include "core/buf.h"
 #include "core/io.h"
 #include "core/log.h"
@@ -348,6 +349,11 @@ static int run(struct cli *c, const struct args *a, char **recipe, const struct 
     one.pool = c->pool;
     one.device = cli_device_quantize(c);
     TRY(check_input(a, &one, recipe, e));
+    struct err why;
+    if (unknown_model(one.in, &why))
+        log_warn("%s: types go by the names of its tensors; nothing was evaluated, nor can hone do "
+                 "it",
+                 why.msg);
     if (budget_asked(&a->mix) && ranks_n() > 1)
         return err_set(
             e, ERR_USAGE,

@@ -14,6 +14,7 @@
 #include "cli/device.h"
 #include "cli/kept.h"
 #include "cli/probe.h"
+#include "cli/unknown.h"
 #include "core/io.h"
 #include "core/log.h"
 #include "core/mem.h"
@@ -455,6 +456,7 @@ int cmd_sensitivity(struct cli *c, int argc, char **argv, struct err *e) {
     for (int i = 0; i < budgets.n; i++) TRY(cli_size(budgets.v[i], "--budget", &o.budget[i], e));
     o.n_budgets = budgets.n;
     o.model = c->arg[0];
+    if (o.texts.n) TRY(unknown_refuse(o.model, "--probe", e));
     o.seconds = minutes * 60;
     o.overwrite = c->overwrite;
     struct sens s;

@@ -5,15 +5,23 @@
 #include "cli/make.h"
 #include "core/gguf.h"
 #include "core/io.h"
-#include "models/arch.h"
+#include "runtime/model.h"
 #include "text/textfile.h"
 #include "text/tok.h"
 
 static int check_gguf(const char *path, struct err *e) {
     struct gguf *g;
     TRY(gguf_open(&g, path, 0, e));
-    const char *arch = gguf_str_or(g, "general.architecture", "(none)");
-    int rc = arch_find(arch) ? tok_gguf_known(g, e) : arch_refuse(path, "architecture", arch, e);
+    int rc = model_computes(g, e);
+    if (rc) {
+        const struct err why = *e;
+        err_set(e, ERR_DATA,
+                "%.500s; make measures what it makes, so it cannot start; without measurements "
+                "`hone quantize %.160s -o DIR --recipe Q8_0,Q6_K,Q5_K_M,Q4_K_M` and `hone publish "
+                "DIR` give a folder",
+                why.msg, path);
+    }
+    if (!rc) rc = tok_gguf_known(g, e);
     gguf_close(g);
     return rc;
 }

@@ -159,6 +159,10 @@ static int beside_weights(const struct mixer *x, const struct mix_ask *ask, uint
     struct fit_use u;
     int rc = hparams_from_gguf(h, a, x->g, e);
     if (!rc) rc = sizes_init(z, a, h, e);
+    if (rc) {
+        const struct err why = *e;
+        err_set(e, why.code, "%.900s; so its cache cannot be computed: use --budget", why.msg);
+    }
     if (!rc && !f.n_ctx) f.n_ctx = z->n_ctx_train > 0 ? z->n_ctx_train : 4096;
     if (!rc && !fit_use(z, &f, 0, 0, &u))
         rc = err_set(e, ERR_USAGE,

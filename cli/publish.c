@@ -11,6 +11,7 @@
 
 #include "cli/publish.h"
 #include "cli/publish_fit.h"
+#include "cli/unknown.h"
 #include "core/buf.h"
 #include "core/hash.h"
 #include "core/io.h"
@@ -201,6 +202,12 @@ static int make_texts(struct publish *p, struct err *e) {
         TRY(add_results(p, e));
     }
     publish_fit(&p->rel, p->have_result ? &p->res : NULL);
+    for (int i = 0; i < p->rel.n_files && !p->have_result; i++) {
+        char *path = io_join(p->o->dir, p->rel.file[i].file);
+        struct err why;
+        p->rel.unknown |= unknown_model(path, &why);
+        free(path);
+    }
     render_prompt(p);
     TRY(copy_source(p, e));
     TRY(read_notes(p, e));

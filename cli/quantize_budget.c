@@ -10,6 +10,7 @@
 #include "cli/mix.h"
 #include "cli/plot.h"
 #include "cli/quantize_budget.h"
+#include "cli/unknown.h"
 #include "core/io.h"
 #include "core/log.h"
 #include "core/mem.h"
@@ -305,6 +306,7 @@ static int run(struct set *s, struct emit *m, struct err *e) {
     if (s->b->gate.n && (s->q->dry_run || s->q->split_max))
         return err_set(e, ERR_USAGE, "--gate goes without --dry-run and --split-max");
     for (int i = 0; i < s->b->gate.n; i++) TRY(text_check_file(s->b->gate.v[i], e));
+    if (s->b->gate.n) TRY(unknown_refuse(s->q->in, "--gate", e));
     TRY(set_asks(s, e));
     TRY(mixer_open(&s->x, s->c, s->q, s->b->sensitivity, least_ask(s), e));
     for (int i = 0; i < s->n; i++) {
@@ -317,7 +319,11 @@ static int run(struct set *s, struct emit *m, struct err *e) {
     if (s->b->front) TRY(emit_front(s, m, e));
     TRY(quantize_run_many(s->opts, s->n, s->r, e));
     if (s->b->gate.n) TRY(judge_all(s, m, e));
-    if (!s->x.probed)
+    struct err why;
+    if (!s->x.probed && unknown_model(s->q->in, &why))
+        log_warn("the mix weighs the encoders' errors by the roles that names of tensors say; the "
+                 "divergence is predicted from other models");
+    else if (!s->x.probed)
         log_warn("no probes: the mix weighs the encoders' errors by role; hone sensitivity "
                  "measures them");
     return 0;

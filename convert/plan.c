@@ -22,7 +22,7 @@ static int find_arch(struct plan *p, struct err *e) {
                        hfdir_path(p->dir));
     p->arch = arch_find_hf(cls);
     if (p->arch) return 0;
-    return arch_refuse(hfdir_path(p->dir), "model class", cls, e);
+    return unknown_class(p->dir, cls, e);
 }
 
 static int check_mlx(const struct plan *p, struct err *e) {

@@ -38,6 +38,8 @@ int plan_open(struct plan *p, const struct convert_opts *o, struct err *e);
 /* All of it: every structural error shows here. */
 int plan_make(struct plan *p, const struct convert_opts *o, struct err *e);
 void plan_release(struct plan *p);
+/* unknown.c: ERR_DATA for a class without a table, with the nearest one and what it lacks. */
+int unknown_class(const struct hfdir *dir, const char *cls, struct err *e);
 
 /* map.c: binds the tensors of the folder to the expected ones; every source is used or accounted
  * for. */

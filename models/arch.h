@@ -306,9 +306,13 @@ struct arch {
 const struct arch *arch_find(const char *gguf_name);   /* NULL: unknown */
 const struct arch *arch_find_hf(const char *hf_class); /* NULL: unknown */
 const struct arch *arch_at(int i);                     /* NULL past the end */
-/* ERR_DATA: `name`, a model class or an architecture as `kind` says, is none of these, and which
- * families are. */
-int arch_refuse(const char *path, const char *kind, const char *name, struct err *e);
+/* What holds of every GGUF whose bytes are whole, whether hone can compute with it or not. */
+#define ARCH_STILL                                                                                 \
+    "it can be inspected, verified, quantized, split, merged, compared and published all the same"
+/* ERR_DATA: the architecture of a GGUF is none of these. */
+int arch_refuse(const char *path, const char *name, struct err *e);
+/* ERR_DATA: the class of a config.json is none of these. */
+int arch_refuse_class(const char *path, const char *cls, struct err *e);
 /* Builds the forward graph of a model, or of its MTP block, with all its facts. The graph must have
  * been initialised; it is released by the caller, also after an error. ERR_DATA when the model
  * asks for what is not computed yet, or has no MTP block. */

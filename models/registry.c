@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "core/attr.h"
-#include "core/buf.h"
 #include "models/block.h"
 
 extern const struct arch arch_qwen2, arch_qwen3, arch_qwen3moe, arch_qwen35, arch_qwen35moe;
@@ -93,19 +92,18 @@ int arch_build_draft(const struct arch *a, const struct hparams *h, struct graph
     return 0;
 }
 
-int arch_refuse(const char *path, const char *kind, const char *name, struct err *e) {
-    struct buf families = {0};
-    for (size_t i = 0; i < COUNT_OF(all); i++)
-        buf_fmt(&families, "%s%s",
-                i == 0                  ? ""
-                : i + 1 < COUNT_OF(all) ? ", "
-                                        : " and ",
-                all[i]->family);
-    int rc = err_set(e, ERR_DATA,
-                     "%s: %s %.80s is not supported; what can be converted and run today is %s",
-                     path, kind, name, families.data);
-    buf_release(&families);
-    return rc;
+int arch_refuse(const char *path, const char *name, struct err *e) {
+    return err_set(e, ERR_DATA,
+                   "%s: architecture %.80s is not known (`hone doctor --models` lists those that "
+                   "are)",
+                   path, *name ? name : "(none)");
+}
+
+int arch_refuse_class(const char *path, const char *cls, struct err *e) {
+    return err_set(
+        e, ERR_DATA,
+        "%s: model class %.80s is not known; `hone doctor --models` lists those that are", path,
+        cls);
 }
 
 const char *role_name(enum role r) {

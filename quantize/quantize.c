@@ -293,10 +293,12 @@ static int survey(struct run *q, struct err *e) {
             buf_free(imp);
             if (bare && !q->o->dry_run && recipe_needs_imatrix(q->plan.name, it))
                 return err_set(e, ERR_USAGE,
-                               "tensor %s: %s is too coarse without importance; make a matrix with "
-                               "`hone imatrix` and pass it as --imatrix, or give the tensor "
-                               "another type with --tensor",
-                               t->name, qtype_name(it->type));
+                               "tensor %s: %s is too coarse without importance; %s and pass it as "
+                               "--imatrix, or give the tensor another type with --tensor",
+                               t->name, qtype_name(it->type),
+                               arch_find(gguf_str_or(q->g, "general.architecture", ""))
+                                   ? "make a matrix with `hone imatrix`"
+                                   : "take a matrix from a program that runs this model");
         }
         r->n_tensors++;
         r->n_quantized += !same;

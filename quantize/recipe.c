@@ -156,15 +156,22 @@ static const char *const kept_parts[] = {
     "pos_embd", "token_types", "ssm_conv1d", "shortconv.conv", "indexer.k_proj", "indexer.q_proj", "time_mix_", "attn_rel_b",
     "patch_embd", "position_embed", "sam.", "codebook",
 };
-/* Roles by name, for tensors no table knows; longer parts first. */
-static const struct { const char *part; enum role role; } named_roles[] = {
-    {"token_embd.weight", ROLE_TOKEN_EMBD}, {"attn_output.weight", ROLE_ATTN_OUTPUT}, {"attn_qkv.weight", ROLE_ATTN_QKV},
-    {"attn_kv_b.weight", ROLE_ATTN_V}, {"attn_v.weight", ROLE_ATTN_V}, {"attn_k.weight", ROLE_ATTN_K}, {"attn_q.weight", ROLE_ATTN_Q},
-    {"attn_gate.weight", ROLE_ATTN_GATE}, {"ssm_alpha.weight", ROLE_SSM_ALPHA}, {"ssm_beta.weight", ROLE_SSM_BETA},
-    {"ssm_out.weight", ROLE_SSM_OUT}, {"shortconv.out_proj.weight", ROLE_SSM_OUT}, {"ssm_in.weight", ROLE_SSM_IN}, {"shortconv.in_proj.weight", ROLE_SSM_IN}, {"ffn_gate_up_exps.weight", ROLE_EXP_GATE_UP}, {"ffn_down_exps.weight", ROLE_EXP_DOWN},
-    {"ffn_gate_exps.weight", ROLE_EXP_GATE}, {"ffn_up_exps.weight", ROLE_EXP_UP}, {"ffn_down_shexp.weight", ROLE_SHEXP_DOWN},
-    {"ffn_gate_shexp.weight", ROLE_SHEXP_GATE}, {"ffn_up_shexp.weight", ROLE_SHEXP_UP}, {"ffn_down", ROLE_FFN_DOWN},
-    {"ffn_gate", ROLE_FFN_GATE}, {"ffn_up", ROLE_FFN_UP},
+/* Roles by name, for tensors no table knows; longer parts first. `fine`: the presets of the field do not know the name, so
+ * there it has the default type; floors of mixes and named recipes go by the role. */
+static const struct { const char *part; enum role role; bool fine; } named_roles[] = {
+    {"token_embd.weight", ROLE_TOKEN_EMBD, 0}, {"attn_output.weight", ROLE_ATTN_OUTPUT, 0}, {"attn_qkv.weight", ROLE_ATTN_QKV, 0},
+    {"attn_kv_b.weight", ROLE_ATTN_V, 0}, {"attn_v.weight", ROLE_ATTN_V, 0}, {"attn_k.weight", ROLE_ATTN_K, 0},
+    {"attn_q.weight", ROLE_ATTN_Q, 0}, {"attn_gate.weight", ROLE_ATTN_GATE, 0}, {"ssm_alpha.weight", ROLE_SSM_ALPHA, 0},
+    {"ssm_beta.weight", ROLE_SSM_BETA, 0}, {"ssm_out.weight", ROLE_SSM_OUT, 0}, {"shortconv.out_proj.weight", ROLE_SSM_OUT, 0},
+    {"ssm_in.weight", ROLE_SSM_IN, 0}, {"shortconv.in_proj.weight", ROLE_SSM_IN, 0}, {"ffn_gate_up_exps.weight", ROLE_EXP_GATE_UP, 0},
+    {"ffn_down_exps.weight", ROLE_EXP_DOWN, 0}, {"ffn_gate_exps.weight", ROLE_EXP_GATE, 0}, {"ffn_up_exps.weight", ROLE_EXP_UP, 0},
+    {"ffn_down_shexp.weight", ROLE_SHEXP_DOWN, 0}, {"ffn_gate_shexp.weight", ROLE_SHEXP_GATE, 0}, {"ffn_up_shexp.weight", ROLE_SHEXP_UP, 0},
+    {"ffn_down", ROLE_FFN_DOWN, 0}, {"ffn_gate", ROLE_FFN_GATE, 0}, {"ffn_up", ROLE_FFN_UP, 0},
+    {"attn_kv_a_mqa.weight", ROLE_ATTN_V, 1}, {"attn_kv.weight", ROLE_ATTN_V, 1}, {"attn_v_b.weight", ROLE_ATTN_V, 1},
+    {"attn_k_b.weight", ROLE_ATTN_K, 1}, {"attn_q_a.weight", ROLE_ATTN_Q, 1}, {"attn_q_b.weight", ROLE_ATTN_Q, 1},
+    {"attn_output_a.weight", ROLE_ATTN_OUTPUT, 1}, {"attn_output_b.weight", ROLE_ATTN_OUTPUT, 1},
+    {"ssm_ba.weight", ROLE_SSM_ALPHA, 1}, {"ssm_dt.weight", ROLE_SSM_ALPHA, 1}, {"ssm_x.weight", ROLE_SSM_ALPHA, 1},
+    {"ssm_f_", ROLE_SSM_ALPHA, 1}, {"ssm_g_", ROLE_SSM_ALPHA, 1}, {"nextn.eh_proj.weight", ROLE_MTP_PROJ, 1},
 };
 static const uint8_t role_class[ROLE_COUNT] = {
     [ROLE_ATTN_V] = CLS_V, [ROLE_ATTN_QKV] = CLS_V, [ROLE_ATTN_K] = CLS_K, [ROLE_ATTN_Q] = CLS_Q, [ROLE_ATTN_OUTPUT] = CLS_O,
@@ -182,11 +189,13 @@ static int block_of(const char *name) {
     return n ? v : -1;
 }
 
-static enum role role_by_name(const char *name) {
-    if (strcmp(name, "output.weight") == 0) return ROLE_OUTPUT;
-    for (size_t i = 0; i < COUNT_OF(named_roles); i++)
-        if (strstr(name, named_roles[i].part)) return named_roles[i].role;
-    return ROLE_OTHER;
+static void role_by_name(struct recipe_item *it) {
+    it->role = strcmp(it->name, "output.weight") == 0 ? ROLE_OUTPUT : ROLE_OTHER;
+    for (size_t i = 0; i < COUNT_OF(named_roles) && it->role == ROLE_OTHER; i++)
+        if (strstr(it->name, named_roles[i].part)) {
+            it->role = named_roles[i].role;
+            it->fine = named_roles[i].fine;
+        }
 }
 
 static bool quantizable(const struct recipe_item *it, const struct tensor_row *row) {
@@ -203,7 +212,11 @@ void recipe_roles(const struct recipe_model *m, struct recipe_item *it, int64_t 
     for (int64_t i = 0; i < n; i++) {
         int block = -1;
         const struct tensor_row *row = m->arch ? arch_row(m->arch, it[i].name, &block) : NULL;
-        it[i].role = row ? row->role : role_by_name(it[i].name);
+        it[i].fine = false;
+        if (row)
+            it[i].role = row->role;
+        else
+            role_by_name(&it[i]);
         it[i].block = row ? block : block_of(it[i].name);
         it[i].quant = quantizable(&it[i], row);
     }
@@ -363,8 +376,9 @@ void recipe_apply(const char *recipe, enum qtype uniform, const struct recipe_mo
         t->type = t->from;
         t->fallback = false;
         if (!t->quant) continue;
-        enum cls cls = (enum cls)role_class[t->role];
-        int64_t i = cls == CLS_UP ? n_up[t->role]++ : count[cls]++; /* gate and up apart */
+        const enum role role = t->fine && !own ? ROLE_OTHER : t->role;
+        enum cls cls = (enum cls)role_class[role];
+        int64_t i = cls == CLS_UP ? n_up[role]++ : count[cls]++; /* gate and up apart */
         bool is_output =
             t->role == ROLE_OUTPUT || (t->role == ROLE_TOKEN_EMBD && m->tied && t->block < 0);
         if ((own || ((cls == CLS_DOWN || cls == CLS_UP) && m->experts > 1)) && t->block >= 0)
@@ -374,7 +388,7 @@ void recipe_apply(const char *recipe, enum qtype uniform, const struct recipe_mo
         else if (is_output)
             set_type(t, output_type(recipe, m, t->ne[0]));
         else
-            set_type(t, by_rules(recipe, t->role, t->ne[2] > 1, m, i, base));
+            set_type(t, by_rules(recipe, role, t->ne[2] > 1, m, i, base));
         /* importance matrices of other programs lack the draft block: no type that needs one */
         if (own && m->n_mtp && t->block >= m->n_blocks - m->n_mtp &&
             recipe_needs_imatrix(recipe, t))

@@ -24,6 +24,7 @@ struct recipe_item {
     /* filled by recipe_roles */
     enum role role;
     int block;  /* -1: global */
+    bool fine;  /* the role is by a name that the field's presets do not know */
     bool quant; /* may be quantized: a matrix that is not a norm, router, convolution, ... */
     /* filled by recipe_apply */
     enum qtype type;

@@ -74,14 +74,33 @@ static double read_share(const struct recipe_model *m, const struct recipe_item 
     return 1;
 }
 
-static struct sens_group *group_for(struct sens *s, const struct recipe_item *it) {
+/* The types that a mix may give a tensor. */
+static void candidates(const struct recipe_item *it, bool can[QT_COUNT]) {
+    const unsigned flag = it->ne[0] % QK == 0 ? QF_MIX : QF_MIX_NARROW;
+    bool fits[QT_COUNT] = {false};
+    for (int t = 0; t < QT_COUNT; t++) /* rows of no multiple of 32 fall back to one type */
+        if (qtype_info(t) && (qtype_info(t)->flags & flag))
+            fits[qtype_fit((enum qtype)t, it->ne[0])] = true;
+    for (int t = 0; t < QT_COUNT; t++) can[t] = fits[t] && enc_find((enum qtype)t);
+}
+
+static bool any_common(const bool a[QT_COUNT], const bool b[QT_COUNT]) {
+    bool any = false;
+    for (int t = 0; t < QT_COUNT; t++) any |= a[t] && b[t];
+    return any;
+}
+
+static struct sens_group *group_for(struct sens *s, const struct recipe_item *it,
+                                    const bool can[QT_COUNT]) {
     enum role lead = leader(it->role);
     bool joins =
         it->block >= 0 && (lead != it->role || lead == ROLE_EXP_GATE || lead == ROLE_FFN_GATE ||
                            lead == ROLE_SHEXP_GATE || lead == ROLE_SSM_ALPHA);
     for (int i = 0; joins && i < s->n_groups; i++) {
         struct sens_group *g = &s->group[i];
-        if (g->role == lead && g->block == it->block && g->n_items < SENS_MAX_ITEMS) return g;
+        if (g->role == lead && g->block == it->block && g->n_items < SENS_MAX_ITEMS &&
+            any_common(g->can, can))
+            return g;
     }
     struct sens_group *g = &s->group[s->n_groups++];
     g->role = lead;
@@ -97,18 +116,14 @@ static struct sens_group *group_for(struct sens *s, const struct recipe_item *it
     return g;
 }
 
-static void add_item(struct sens_group *g, const struct recipe_item *it, int64_t index) {
-    int64_t rows = it->ne[1] * it->ne[2] * it->ne[3], ne0 = it->ne[0];
+static void add_item(struct sens_group *g, const struct recipe_item *it, const bool can[QT_COUNT],
+                     int64_t index) {
+    const int64_t rows = it->ne[1] * it->ne[2] * it->ne[3], ne0 = it->ne[0];
     const bool first = g->n_items == 0;
-    const unsigned candidates = ne0 % QK == 0 ? QF_MIX : QF_MIX_NARROW;
-    bool fits[QT_COUNT] = {false};
-    for (int t = 0; t < QT_COUNT; t++) /* rows of no multiple of 32 fall back to one type */
-        if (qtype_info(t) && (qtype_info(t)->flags & candidates))
-            fits[qtype_fit((enum qtype)t, ne0)] = true;
     for (int t = 0; t < QT_COUNT; t++) {
-        bool ok = fits[t] && enc_find((enum qtype)t);
-        g->can[t] = ok && (first || g->can[t]);
-        if (ok) g->bytes[t] += round_up(qtype_row_bytes((enum qtype)t, ne0) * (uint64_t)rows, PAD);
+        g->can[t] = can[t] && (first || g->can[t]);
+        if (can[t])
+            g->bytes[t] += round_up(qtype_row_bytes((enum qtype)t, ne0) * (uint64_t)rows, PAD);
     }
     g->item[g->n_items++] = index;
     g->n_weights += ne0 * rows;
@@ -130,7 +145,9 @@ int sens_init(struct sens *s, const struct gguf *g, struct err *e) {
     for (int64_t i = 0; i < n; i++) {
         uint64_t bytes = round_up(gguf_tensor_at(g, i)->n_bytes, PAD);
         if (it[i].quant) {
-            add_item(group_for(s, &it[i]), &it[i], i);
+            bool can[QT_COUNT];
+            candidates(&it[i], can);
+            add_item(group_for(s, &it[i], can), &it[i], can, i);
         } else {
             s->kept_bytes += bytes;
             s->kept_read += (double)bytes * read_share(&s->model, &it[i]);

@@ -79,7 +79,7 @@ static int read_model(struct synth *s, struct err *e) {
     TRY(read_shape(s, e));
     const char *cls = json_str(json_first(json_get(hfdir_config(s->dir), "architectures")));
     s->arch = cls ? arch_find_hf(cls) : NULL;
-    if (!s->arch) return arch_refuse(s->o->shape, "model class", cls ? cls : "(none)", e);
+    if (!s->arch) return arch_refuse_class(s->o->shape, cls ? cls : "(none)", e);
     TRY(hparams_from_hf(&s->hp, s->arch, s->dir, e));
     if (s->o->layers > HP_MAX_LAYERS)
         return err_set(e, ERR_USAGE, "--layers: at most %d", HP_MAX_LAYERS);

@@ -341,7 +341,8 @@ static void commands(const struct result *r, const struct release *rel, struct b
     if (rel->repo) from_the_hub(rel, f, out);
     buf_fmt(out, "# with the files here\nllama-server -m %s --jinja -fa on\n", f->file);
     buf_str(out, "ollama create my-model -f Modelfile && ollama run my-model\n");
-    buf_fmt(out, "hone run %s -p \"Hello\"\n```\n\n", f->file);
+    if (!rel->unknown) buf_fmt(out, "hone run %s -p \"Hello\"\n", f->file);
+    buf_str(out, "```\n\n");
     buf_str(out,
             "Any other file of the table works the same way. `model.yaml` is for `lms push` only "
             "(LM Studio does not read it from the Hub). Check a download with `sha256sum -c "
@@ -378,7 +379,7 @@ static void credits(const struct result *r, const struct release *rel, struct bu
         buf_str(out, " by ");
         md_text(out, rel->quantized_by);
     }
-    buf_str(out, ", made and measured with hone.\n");
+    buf_str(out, r ? ", made and measured with hone.\n" : ", made with hone.\n");
     if (r && json_first(r->calib_texts)) {
         buf_str(out, "- Calibration data: ");
         md_list(out, r->calib_texts);
@@ -416,6 +417,13 @@ void report_readme(const struct result *r, const struct release *rel, struct buf
     }
     buf_str(out, ".\n\n");
     if (r) answer(r, out);
+    if (rel && rel->unknown) {
+        buf_str(out, "**Not evaluated**: hone does not know the architecture `");
+        md_text(out, rel->arch);
+        buf_str(out,
+                "` in this form. Types were chosen by the names of tensors; how much each file "
+                "loses is not known.\n\n");
+    }
     if (r)
         files(r, rel, out);
     else

@@ -185,32 +185,75 @@ static void take_tensors(struct model *m) {
         weight_of_file(&m->tensor[i], m->gguf, gguf_tensor_at(m->gguf, i));
 }
 
-static int bind(struct model *m, struct err *e) {
-    const char *name = NULL;
-    TRY(gguf_get_str(m->gguf, "general.architecture", &name, e));
-    m->arch = arch_find(name);
-    if (!m->arch) return arch_refuse(gguf_path(m->gguf), "architecture", name, e);
+static int bind_known(struct model *m, struct err *e) {
     TRY(hparams_from_gguf(&m->hp, m->arch, m->gguf, e));
     m->hp.tied = !gguf_find_tensor(m->gguf, "output.weight");
     TRY(arch_build(m->arch, &m->hp, &m->graph, e));
     take_tensors(m);
     TRY(bind_graph(m, NULL, e));
-    TRY(check_extra(m, e));
-    return load_tok(m, e);
+    return check_extra(m, e);
 }
 
-int model_open(struct model **out, const char *path, struct err *e) {
+static int bind(struct model *m, struct err *e) {
+    const char *name = NULL;
+    TRY(gguf_get_str(m->gguf, "general.architecture", &name, e));
+    m->arch = arch_find(name);
+    return m->arch ? bind_known(m, e) : arch_refuse(gguf_path(m->gguf), name, e);
+}
+
+static struct model *new_model(void) {
     struct model *m = xcalloc(1, sizeof *m);
     graph_init(&m->graph);
     m->has_graph = true;
+    return m;
+}
+
+/* Frees everything but the file. */
+static void release(struct model *m) {
+    for (int i = 0; i < m->graph.n_weights && m->weight; i++)
+        if (m->weight[i].mem) weight_drop(&m->weight[i]);
+    free(m->weight);
+    if (m->has_graph) {
+        graph_release(&m->graph);
+        free(m->source);
+    }
+    for (int64_t i = 0; m->tensor && i < gguf_n_tensors(m->gguf); i++) weight_drop(&m->tensor[i]);
+    free(m->tensor);
+    if (!m->of) tok_free(m->tok);
+    free(m);
+}
+
+int model_computes(struct gguf *g, struct err *e) {
+    struct model *m = new_model();
+    m->gguf = g;
+    int rc = bind(m, e);
+    release(m);
+    return rc ? err_wrap(e, "%s", gguf_path(g)) : 0;
+}
+
+int model_refuse(struct err *e) {
+    char why[sizeof e->msg];
+    memcpy(why, e->msg, sizeof why);
+    return err_set(e, e->code, "%.*s; hone cannot compute with this file, but " ARCH_STILL,
+                   (int)(sizeof why - sizeof ARCH_STILL - 64), why);
+}
+
+static int open_bound(struct model *m, const char *path, struct err *e) {
+    int rc = bind(m, e);
+    if (rc) rc = model_refuse(e);
+    if (!rc) rc = load_tok(m, e);
+    return rc ? err_wrap(e, "%s", path) : 0;
+}
+
+int model_open(struct model **out, const char *path, struct err *e) {
+    struct model *m = new_model();
     int rc = gguf_open(&m->gguf, path, 0, e);
     if (rc) { /* gguf_open names the file itself */
         model_close(m);
         return rc;
     }
-    rc = bind(m, e);
+    rc = open_bound(m, path, e);
     if (rc) {
-        err_wrap(e, "%s", path);
         model_close(m);
         return rc;
     }
@@ -303,19 +346,9 @@ int model_with(struct model **out, const struct model *of, const struct model_ch
 }
 
 void model_close(struct model *m) {
-    if (!m) return;
-    for (int i = 0; i < m->graph.n_weights && m->weight; i++)
-        if (m->weight[i].mem) weight_drop(&m->weight[i]);
-    free(m->weight);
-    if (m->has_graph) {
-        graph_release(&m->graph);
-        free(m->source);
-    }
-    for (int64_t i = 0; m->tensor && i < gguf_n_tensors(m->gguf); i++) weight_drop(&m->tensor[i]);
-    free(m->tensor);
-    if (!m->of) tok_free(m->tok);
-    if (!m->of) gguf_close(m->gguf);
-    free(m);
+    struct gguf *g = m && !m->of ? m->gguf : NULL;
+    if (m) release(m);
+    gguf_close(g);
 }
 
 /* ---- questions ----------------------------------------------------------------------------------

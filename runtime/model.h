@@ -31,6 +31,12 @@ struct model {
     struct err no_tok; /* why; code 0: it has none */
 };
 int model_open(struct model **out, const char *path, struct err *e);
+/* 0 when hone can compute with this file: its architecture is known, and its numbers and tensors
+ * are those of a graph; otherwise ERR_DATA and the reason. Reads headers only; says nothing of the
+ * tokenizer. */
+int model_computes(struct gguf *g, struct err *e);
+/* Adds to such a reason what can be done with the file all the same; returns the code. */
+int model_refuse(struct err *e);
 /* Models that were made of this one, and their sessions, must be closed before it. */
 void model_close(struct model *m);
 /* Reads the tokenizer again with the pre-tokenizer of this name, whatever the file names; NULL:

@@ -96,7 +96,7 @@ run 2 plan "$t/m.gguf" --kv-type q6_K
 run 2 plan "$t/m.gguf" --slots 0
 run 2 plan "$t/m.gguf" --ctx 99999999999
 run 2 plan "$t/m.gguf" --vram much
-run 3 plan tests/golden/containers/py.gguf
+run 0 plan tests/golden/containers/py.gguf
 run 3 plan tests/golden/containers/py-imatrix.gguf
 run 2 plan "$t/absent.gguf"
 exit $fail

@@ -378,8 +378,74 @@ static void test_eight_experts(void) {
     CHECK_EQ_I64(it[0].type, QT_Q4_K);
 }
 
+/* Names of architectures without a table: the field's presets know a few parts of them only and
+ * give the rest their default type; named recipes and floors go by what a tensor is. Types by hand
+ * from the preset table. */
+static void test_names_without_a_table(void) {
+    static const struct {
+        const char *name;
+        int64_t ne[4];
+        enum role role;
+        enum qtype q4_k_m; /* F16: not quantized */
+    } want[] = {
+        {"token_embd.weight", {256, 512, 1, 1}, ROLE_TOKEN_EMBD, QT_Q4_K},
+        {"output.weight", {256, 512, 1, 1}, ROLE_OUTPUT, QT_Q6_K},
+        {"blk.0.ssm_in.weight", {256, 1088, 1, 1}, ROLE_SSM_IN, QT_Q4_K},
+        {"blk.0.ssm_conv1d.weight", {4, 640, 1, 1}, ROLE_OTHER, QT_F16},
+        {"blk.0.ssm_a", {1, 8, 1, 1}, ROLE_OTHER, QT_F16},
+        {"blk.0.ssm_dt.bias", {8, 1, 1, 1}, ROLE_OTHER, QT_F16},
+        {"blk.0.ssm_x.weight", {512, 40, 1, 1}, ROLE_SSM_ALPHA, QT_Q4_K},
+        {"blk.0.ssm_norm.weight", {128, 4, 1, 1}, ROLE_OTHER, QT_F16},
+        {"blk.1.attn_q_a.weight", {256, 96, 1, 1}, ROLE_ATTN_Q, QT_Q4_K},
+        {"blk.1.attn_q_a_norm.weight", {96, 1, 1, 1}, ROLE_OTHER, QT_F16},
+        {"blk.1.attn_q_b.weight", {96, 256, 1, 1}, ROLE_ATTN_Q, QT_Q5_0}, /* rows of 96 */
+        {"blk.1.attn_kv_a_mqa.weight", {256, 160, 1, 1}, ROLE_ATTN_V, QT_Q4_K},
+        {"blk.1.attn_k_b.weight", {32, 128, 4, 1}, ROLE_ATTN_K, QT_Q5_0},
+        {"blk.1.attn_v_b.weight", {128, 64, 4, 1}, ROLE_ATTN_V, QT_Q5_0},
+        {"blk.1.attn_kv_b.weight", {256, 64, 1, 1}, ROLE_ATTN_V, QT_Q4_K},
+        {"blk.1.attn_sinks.weight", {4, 1, 1, 1}, ROLE_OTHER, QT_F16},
+        {"blk.1.ffn_gate_inp.weight", {256, 4, 1, 1}, ROLE_FFN_GATE, QT_F16},
+        {"blk.1.exp_probs_b.bias", {4, 1, 1, 1}, ROLE_OTHER, QT_F16},
+        {"blk.1.ffn_gate_exps.weight", {256, 320, 4, 1}, ROLE_EXP_GATE, QT_Q4_K},
+        {"blk.1.ffn_down_exps.weight", {320, 256, 4, 1}, ROLE_EXP_DOWN, QT_Q8_0}, /* more bits */
+        {"blk.1.ffn_zebra.weight", {50, 33, 1, 1}, ROLE_OTHER, QT_F16},
+        {"blk.1.hc_mix.weight", {128, 4, 3, 2}, ROLE_OTHER, QT_Q5_0},
+        {"v.blk.0.attn_q.weight.scale", {4, 4, 1, 1}, ROLE_ATTN_Q, QT_F16},
+    };
+    enum { N = COUNT_OF(want) };
+    struct recipe_item it[N];
+    const struct recipe_model m = {
+        .n_blocks = 2, .heads = 4, .kv_heads = 2, .experts = 4, .imatrix = true};
+    for (int i = 0; i < N; i++) {
+        it[i] = (struct recipe_item){.name = want[i].name, .from = QT_F16};
+        memcpy(it[i].ne, want[i].ne, sizeof it[i].ne);
+    }
+    recipe_roles(&m, it, N);
+    recipe_apply("Q4_K_M", QT_F32, &m, it, N);
+    for (int i = 0; i < N; i++)
+        if (it[i].role != want[i].role || it[i].type != want[i].q4_k_m)
+            CHECK_FAIL("%s: %s as %s, not %s as %s", want[i].name, role_name(it[i].role),
+                       qtype_name(it[i].type), role_name(want[i].role), qtype_name(want[i].q4_k_m));
+    static const struct {
+        const char *recipe, *name;
+        enum qtype type;
+    } by_name[] = {
+        {"Q3_K_M", "blk.1.attn_kv_b.weight", QT_Q5_K}, /* the first that is like attn_v */
+        {"Q3_K_M", "blk.1.attn_kv_a_mqa.weight", QT_Q3_K},
+        {"Q3_K_M", "blk.1.attn_q_a.weight", QT_Q3_K},
+        {"AA-Q4", "blk.1.attn_kv_a_mqa.weight", QT_Q8_0},
+        {"AA-Q4", "blk.1.attn_q_a.weight", QT_Q8_0},
+        {"AA-Q4", "blk.0.ssm_in.weight", QT_Q8_0}};
+    for (size_t k = 0; k < COUNT_OF(by_name); k++) {
+        recipe_apply(by_name[k].recipe, QT_F32, &m, it, N);
+        for (int i = 0; i < N; i++)
+            if (strcmp(it[i].name, by_name[k].name) == 0) CHECK_EQ_I64(it[i].type, by_name[k].type);
+    }
+}
+
 int main(void) {
     RUN(test_sizes_of_35b);
+    RUN(test_names_without_a_table);
     RUN(test_rules_of_35b);
     RUN(test_low_bit_rules_of_35b);
     RUN(test_named_recipes_of_35b);

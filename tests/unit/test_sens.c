@@ -85,6 +85,37 @@ static void test_groups(void) {
     gguf_close(g);
 }
 
+/* Gate and up of widths that have no type in common (256: none but those of 256; 50: F16 alone) are
+ * two groups: no file is refused for that. */
+static void test_groups_of_odd_widths(void) {
+    static const struct {
+        const char *name;
+        int64_t ne[4];
+    } t[] = {{"blk.0.ffn_gate.weight", {256, 8, 1, 1}},
+             {"blk.0.ffn_up.weight", {50, 8, 1, 1}},
+             {"blk.0.ssm_x.weight", {256, 8, 1, 1}},
+             {"blk.0.ssm_dt.weight", {6, 8, 1, 1}}};
+    static const float zeros[256 * 8];
+    struct err e;
+    struct gguf *g;
+    struct sens s;
+    struct gguf_w *w = gguf_w_new();
+    gguf_w_str(w, "general.architecture", "unknown");
+    for (size_t i = 0; i < COUNT_OF(t); i++)
+        CHECK_OK(gguf_w_tensor(w, t[i].name, QT_F32, 2, t[i].ne, &e));
+    CHECK_OK(gguf_w_begin(w, file, true, &e));
+    for (size_t i = 0; i < COUNT_OF(t); i++)
+        CHECK_OK(gguf_w_data(w, zeros, (uint64_t)(t[i].ne[0] * t[i].ne[1]) * sizeof *zeros, &e));
+    CHECK_OK(gguf_w_commit(w, &e));
+    gguf_w_free(w);
+    CHECK_OK(gguf_open(&g, file, 0, &e));
+    CHECK_OK(sens_init(&s, g, &e));
+    CHECK_EQ_I64(s.n_groups, 4);
+    sens_release(&s);
+    gguf_close(g);
+    unlink(file);
+}
+
 static void test_errors(void) {
     struct err e;
     struct gguf *g;
@@ -369,6 +400,7 @@ int main(void) {
     file = tmp_path("s.json");
     make_model(false);
     RUN(test_groups);
+    RUN(test_groups_of_odd_widths);
     RUN(test_errors);
     RUN(test_solve);
     RUN(test_solve_against_all);

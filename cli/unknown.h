@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT
+/* cli/unknown.h - models that hone cannot compute with: what commands say of them, and the plan of
+ * one, which is its weights alone. */
+#ifndef HONE_CLI_UNKNOWN_H
+#define HONE_CLI_UNKNOWN_H
+
+#include "cli/opt.h"
+
+/* Returns whether a GGUF is a whole model that hone cannot compute with, and fills the reason.
+ * False for everything else, also for files that cannot be opened: whoever needs them says so. */
+bool unknown_model(const char *path, struct err *why);
+/* Refuses an option that needs a pass through such a model, before any work. */
+int unknown_refuse(const char *path, const char *option, struct err *e);
+/* hone plan of such a model. `why` says why it is one; vram 0: not asked for. Exit status 1 when
+ * the weights alone do not fit. */
+int unknown_plan(struct cli *c, const char *path, const struct err *why, uint64_t vram,
+                 uint64_t reserve, bool recipes, struct err *e);
+
+#endif

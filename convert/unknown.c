@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT
+/* convert/unknown.c - refusing a folder whose class has no table, with what would be needed: the
+ * nearest architecture, by names of tensors, and the names that it does not have. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "convert/plan.h"
+#include "core/buf.h"
+#include "core/hash.h"
+#include "core/mem.h"
+#include "core/show.h"
+
+enum { MOST_NAMES = 6 };
+
+/* Appends a name with N for every part that is a number, and for %d and %e, without
+ * "language_model.". */
+static void add_pattern(struct buf *out, const char *name, size_t len) {
+    static const char nested[] = "language_model.";
+    for (const char *s = name, *end = name + len; s < end;) {
+        const char *dot = memchr(s, '.', (size_t)(end - s));
+        const size_t n = (size_t)((dot ? dot : end) - s);
+        const bool part = n + 1 == sizeof nested - 1 && memcmp(s, nested, n) == 0;
+        const bool number = n > 0 && (strspn(s, "0123456789") >= n || (n == 2 && s[0] == '%'));
+        if (!part && number) buf_chr(out, 'N');
+        if (!part && !number) buf_add(out, s, n);
+        if (!part && dot) buf_chr(out, '.');
+        s += n + (dot != NULL);
+    }
+}
+
+/* The patterns of an architecture's tensors in folders. */
+static struct strmap *patterns_of(const struct arch *a) {
+    struct strmap *map = strmap_new(64);
+    struct buf b = {0};
+    for (const struct tensor_row *r = a->tensors; r->gguf; r++)
+        for (const char *s = r->hf; s && *s;) {
+            const size_t n = strcspn(s, "|");
+            buf_reset(&b);
+            add_pattern(&b, s, n);
+            strmap_add(map, b.data, b.len, 0);
+            s += n + (s[n] == '|');
+        }
+    buf_release(&b);
+    return map;
+}
+
+static bool left_out(const struct arch *a, const char *name) {
+    for (const char *const *s = a->skip; s && *s; s++)
+        if (strstr(name, *s)) return true;
+    return false;
+}
+
+/* How many tensors of the folder are named as in `a`, or are none of a text model there; appends
+ * the patterns of the others. */
+static int64_t count_named(const struct hfdir *dir, const struct arch *a, struct buf *others) {
+    struct strmap *map = patterns_of(a), *seen = strmap_new(64);
+    struct buf b = {0};
+    int64_t n = 0, n_others = 0;
+    for (int64_t i = 0; i < hfdir_n_tensors(dir); i++) {
+        const char *name = hfdir_tensor_at(dir, i)->name;
+        buf_reset(&b);
+        add_pattern(&b, name, strlen(name));
+        if (!b.len) continue;
+        if (left_out(a, name) || strmap_get(map, b.data, b.len) >= 0) {
+            n++;
+        } else if (strmap_add(seen, b.data, b.len, 0) && n_others++ < MOST_NAMES) {
+            buf_fmt(others, "%s%s", n_others > 1 ? ", " : "", show_n(b.data, b.len).s);
+        }
+    }
+    if (n_others > MOST_NAMES)
+        buf_fmt(others, " and %lld more", (long long)(n_others - MOST_NAMES));
+    buf_release(&b);
+    strmap_free(map);
+    strmap_free(seen);
+    return n;
+}
+
+int unknown_class(const struct hfdir *dir, const char *cls, struct err *e) {
+    const struct arch *best = NULL;
+    struct buf others = {0}, near = {0};
+    int64_t most = 0;
+    for (int i = 0; arch_at(i); i++) {
+        struct buf own = {0};
+        const int64_t n = count_named(dir, arch_at(i), &own);
+        if (n > most) {
+            most = n;
+            best = arch_at(i);
+            buf_release(&others);
+            others = own;
+        } else {
+            buf_release(&own);
+        }
+    }
+    if (best) {
+        buf_fmt(&near, "nearest is %s, as which %lld of its %lld tensors are named", best->family,
+                (long long)most, (long long)hfdir_n_tensors(dir));
+        if (others.len) buf_fmt(&near, ", but not %s", others.data);
+    } else {
+        buf_str(&near, "no tensor of it is named as in a model that is known");
+    }
+    err_set(
+        e, ERR_DATA,
+        "%.200s: model class %s is not known, so its tensors and numbers have no names in a "
+        "GGUF; %.500s. Needed is a table of them (CONTRIBUTING.md, \"architecture\"), or a GGUF "
+        "that another program made: hone quantizes that. inspect, verify, tokenize and template "
+        "lint work on the folder; `hone doctor --models` lists the classes that are known",
+        hfdir_path(dir), show_n(cls, strlen(cls)).s, near.data);
+    buf_release(&others);
+    buf_release(&near);
+    return (int)e->code;
+}

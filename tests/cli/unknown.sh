@@ -1,0 +1,98 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# GGUF files that hone has no graph of: an architecture that nobody knows (renamed keys and tensors: scans, experts in three
+# dimensions, rows of 64 and 128), and a known name whose numbers no graph computes. Whatever needs bytes and names only works, and
+# says that nothing was evaluated; what needs a pass refuses with what can be done instead. Then a folder of an unknown class.
+set -eu
+t=$(mktemp -d)
+trap 'rm -rf "$t"' EXIT
+. tests/expect.sh
+says() { # expected exit, text on stderr, arguments
+    want=$1 text=$2
+    shift 2
+    run "$want" "$@"
+    grep -qF -- "$text" "$t/e" || say "hone $*: not \"$text\": $(cat "$t/e")"
+}
+shows() { # text on stdout of the last command
+    grep -qF -- "$1" "$t/o" || say "not \"$1\": $(cat "$t/o")"
+}
+m=tests/golden/models
+"$HONE" convert $m/qwen35moe -o "$t/known.gguf" -q > /dev/null
+for i in 1 2 3 4 5 6 7 8 9; do echo "line $i of a text for an importance matrix, word by word"; done > "$t/text"
+"$HONE" imatrix "$t/known.gguf" "$t/text" -o "$t/known-im.gguf" --ctx 16 -q > /dev/null
+# names of the same length: the file stays whole. ssm_out is a role that is known, the others are none or another
+rename() { LC_ALL=C sed 's/qwen35moe/zebra35mo/g; s/attn_gate\.weight/hc_stripe.weight/g; s/attn_output\.weight/attn_kv_mqa.weight/g; s/ffn_up_shexp/ffn_stripe_x/g; s/blk\.\(.\)\.attn_q\.weight/blk.\1.ssm_xx.weight/g' "$1" > "$2"; }
+rename "$t/known.gguf" "$t/zebra.gguf"
+rename "$t/known-im.gguf" "$t/zebra-im.gguf"
+# the same file under the name of another architecture of as many letters
+LC_ALL=C sed 's/qwen35moe/bailing_x/g' "$t/known.gguf" > "$t/other.gguf"
+# a known name with a tensor that its graph does not have
+LC_ALL=C sed 's/blk\.2\.attn_gate\.weight/blk.2.attn_gnat.weight/' "$t/known.gguf" > "$t/variant.gguf"
+still="can be inspected, verified, quantized, split, merged, compared and published"
+for f in zebra other variant; do
+    g=$t/$f.gguf
+    run 0 inspect "$g"
+    shows "not run or measured"
+    "$HONE" inspect "$g" --json | grep -q '"computes": *false' || say "inspect --json of $f"
+    run 0 verify "$g"
+    run 0 verify "$g" --deep
+    run 0 recipes "$g"
+    run 0 split "$g" -o "$t/s-$f.gguf" --max-size 1MiB
+    run 0 merge "$(ls "$t/s-$f"-00001-of-*.gguf)" -o "$t/merged.gguf" -f
+    cmp -s "$g" "$t/merged.gguf" || say "$f: split and merged it is another file"
+    run 1 template lint "$g"
+    for c in "run $g -p x" "eval ppl $g $t/text" "eval speed $g" "imatrix $g $t/text -o $t/x.gguf"; do
+        # shellcheck disable=SC2086
+        says 3 "$still" $c
+    done
+    says 3 'hone publish DIR` give a folder' make "$g" -o "$t/d"
+    [ ! -e "$t/d" ] || say "make left a folder"
+    rm -f "$t/q.gguf"
+    says 3 "needs a pass through the model" sensitivity "$g" -o "$t/s.json" --probe "$t/text"
+    says 3 "needs a pass through the model" quantize "$g" -o "$t/q.gguf" --budget 2MiB --gate "$t/text"
+    [ ! -e "$t/q.gguf" ] || say "something was made that the gate could not judge"
+    says 0 "nothing was evaluated" quantize "$g" -o "$t/q.gguf" --type Q8_0 -f
+    run 0 verify "$t/q.gguf" --deep
+    run 1 diff "$g" "$t/q.gguf"
+done
+run 0 plan "$t/zebra.gguf" --vram 8GiB --recipes
+shows "not known"
+shows "Q4_K_M"
+says 1 "do not fit" plan "$t/zebra.gguf" --vram 1MiB
+# ---- every recipe, and mixes; with importance and without ----
+"$HONE" recipes "$t/zebra.gguf" --csv | sed '1d; s/,.*//' | grep -v '^BF16$' > "$t/names"
+for part in "1,24" '25,$'; do
+    run 0 quantize "$t/zebra.gguf" -o "$t/all-{}.gguf" --recipe "$(sed -n "${part}p" "$t/names" | tr '\n' ',' | sed 's/,$//')" --imatrix "$t/zebra-im.gguf"
+done
+[ "$(ls "$t"/all-*.gguf | wc -l)" = "$(wc -l < "$t/names")" ] || say "not every recipe made a file"
+for f in "$t"/all-IQ2_XXS.gguf "$t"/all-Q4_K_M.gguf "$t"/all-MXFP4_MOE.gguf; do run 0 verify "$f" --deep; done
+n=$("$HONE" quantize "$t/zebra.gguf" --recipe Q4_K_M --imatrix "$t/zebra-im.gguf" --dry-run --json -q | grep -c '"n_no_imatrix": *[0-9]')
+[ "$n" = 1 ] || say "no count of tensors without importance"
+says 0 "roles that names of tensors say" quantize "$t/zebra.gguf" -o "$t/mix.gguf" --budget 1500000 --imatrix "$t/zebra-im.gguf"
+[ "$(wc -c < "$t/mix.gguf")" -le 1500000 ] || say "a mix above its budget"
+run 0 quantize "$t/zebra.gguf" -o "$t/mix2.gguf" --bpw 6
+says 3 "use --budget" quantize "$t/zebra.gguf" -o "$t/v.gguf" --vram 2MiB
+run 0 sensitivity "$t/zebra.gguf" -o "$t/sens.json" --imatrix "$t/zebra-im.gguf"
+run 0 quantize "$t/zebra.gguf" -o "$t/mix3.gguf" --budget 1500000 --sensitivity "$t/sens.json" --imatrix "$t/zebra-im.gguf"
+run 0 replay "$t/mix.gguf" --source "$t/zebra.gguf" --imatrix "$t/zebra-im.gguf"
+# ---- a folder of them: the card says that nothing was measured, and does not offer hone run ----
+mkdir "$t/pub"
+cp "$t/all-Q4_K_M.gguf" "$t/pub/Zebra-Q4_K_M.gguf"
+cp "$t/all-Q8_0.gguf" "$t/pub/Zebra-Q8_0.gguf"
+run 0 publish "$t/pub" --repo me/Zebra-GGUF --license mit --base-model zoo/Zebra
+grep -q '^\*\*Not evaluated\*\*: .*`zebra35mo`' "$t/pub/README.md" || say "the card does not say that nothing was evaluated"
+grep -qE 'hone run|measured with' "$t/pub/README.md" && say "the card says what hone cannot do: $(grep -nE 'hone run|measured with' "$t/pub/README.md")"
+"$HONE" publish --check "$t/pub" > "$t/o" 2> "$t/e" || [ $? = 1 ] || say "publish --check: $(cat "$t/e")"
+# ---- a folder ----
+cp -r $m/qwen3 "$t/src"
+sed 's/Qwen3ForCausalLM/ZebraForCausalLM/' $m/qwen3/config.json > "$t/src/config.json"
+LC_ALL=C sed 's/self_attn\.q_norm/stripes__.q_norm/g' $m/qwen3/model.safetensors > "$t/src/model.safetensors"
+for c in "inspect $t/src" "inspect $t/src --tensors" "verify $t/src --deep" "tokenize $t/src hello"; do
+    # shellcheck disable=SC2086
+    run 0 $c
+done
+says 3 "class ZebraForCausalLM is not known" convert "$t/src" -o "$t/z.gguf"
+says 3 "nearest is Qwen 3, as which 32 of its 35 tensors are named, but not model.layers.N.stripes__.q_norm.weight" convert "$t/src" -o "$t/z.gguf"
+[ ! -e "$t/z.gguf" ] || say "convert left a file"
+says 3 "Needed is a table of them" make "$t/src" -o "$t/d2"
+exit $fail
