@@ -56,8 +56,8 @@ struct release {
     int64_t top_k;                     /* -1: not said */
     /* put in by the caller; NULL or 0 otherwise */
     const char *quantized_by, *repo;
-    bool unknown; /* hone cannot compute with these models: nothing of them is measured */
-    const char *prompt;                       /* a short conversation as the model sees it */
+    bool unknown;       /* hone cannot compute with these models: nothing of them is measured */
+    const char *prompt; /* a short conversation as the model sees it */
     int64_t fit_ctx[RELEASE_CONTEXTS];        /* tokens; 0: no more contexts */
     struct release_fit fit[RELEASE_MAX_FITS]; /* by kind and size; only rows that say something */
     int n_fits, fit_best; /* fit_best: the file to take when memory does not count; -1: none */
