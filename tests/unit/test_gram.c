@@ -1,0 +1,433 @@
+// SPDX-License-Identifier: MIT
+/* tests/unit/test_gram.c - constrained decoding: texts and masks against independent tools
+ * (tests/golden/gram/, made by tests/oracle/gram.py), candidates against masks, random walks
+ * against our validator, and languages meant to do harm. */
+#include "core/json.h"
+#include "core/mem.h"
+#include "core/rng.h"
+#include "tests/check.h"
+#include "text/gram/gram.h"
+#include "text/schema.h"
+
+static struct err e;
+enum { TOKENS_MAX = 1024 };
+static struct gram_vocab *bytes; /* 256 bytes and the end */
+
+struct vocab {
+    char *text[TOKENS_MAX];
+    size_t len[TOKENS_MAX];
+    int n;
+    struct gram_vocab *v;
+};
+
+static void make_bytes(void) {
+    static char one[256];
+    const char *text[257];
+    size_t len[257];
+    for (int i = 0; i < 256; i++) {
+        one[i] = (char)(unsigned char)i;
+        text[i] = &one[i];
+        len[i] = 1;
+    }
+    text[256] = "";
+    len[256] = 0;
+    CHECK_OK(gram_vocab_of(&bytes, text, len, 257, 256, &e));
+}
+
+static size_t unhex(const char *s, char *out) {
+    size_t n = 0;
+    for (; s[0] && s[1]; s += 2) {
+        const char two[3] = {s[0], s[1], 0};
+        out[n++] = (char)(unsigned char)strtoul(two, NULL, 16);
+    }
+    return n;
+}
+
+static void read_vocab(struct vocab *v, const struct json *tokens) {
+    v->n = 0;
+    for (const struct json *t = json_first(tokens); t && v->n < TOKENS_MAX; t = json_next(t)) {
+        v->text[v->n] = xcalloc(strlen(json_str(t)) + 1, 1);
+        v->len[v->n] = unhex(json_str(t), v->text[v->n]);
+        v->n++;
+    }
+    const char *text[TOKENS_MAX];
+    for (int i = 0; i < v->n; i++) text[i] = v->text[i];
+    CHECK_OK(gram_vocab_of(&v->v, text, v->len, v->n, v->n - 1, &e));
+}
+static void free_vocab(struct vocab *v) {
+    for (int i = 0; i < v->n; i++) free(v->text[i]);
+    gram_vocab_free(v->v);
+}
+
+static struct grammar *of_schema(const struct gram_vocab *v, const char *text,
+                                 const struct gram_opts *o) {
+    struct json *s = NULL;
+    struct grammar *g = NULL;
+    CHECK_OK(json_parse(&s, text, strlen(text), "schema", &e));
+    if (grammar_of_schema(&g, v, s, o, &e)) g = NULL;
+    json_free(s);
+    return g;
+}
+
+static bool takes(struct grammar *g, const char *text) {
+    struct gram_state *s = gram_begin(g);
+    const bool ok = gram_accept_text(s, text, strlen(text), &e) == 0 && gram_may_end(s);
+    gram_end(s);
+    return ok;
+}
+
+/* ---- what is allowed ---- */
+
+static void test_texts(void) {
+    struct json *root;
+    int64_t n[2] = {0, 0};
+    CHECK_OK(json_read(&root, "tests/golden/gram/texts.json", 1 << 24, &e));
+    for (const struct json *c = json_first(json_get(root, "cases")); c; c = json_next(c)) {
+        struct grammar *g = NULL;
+        CHECK_OK(grammar_of_schema(&g, bytes, json_get(c, "schema"), NULL, &e));
+        if (!g) continue;
+        for (int valid = 0; valid < 2; valid++) {
+            const struct json *t = json_first(json_get(c, valid ? "valid" : "invalid"));
+            for (; t; t = json_next(t), n[valid]++) {
+                if (takes(g, json_str(t)) == (valid == 1)) continue;
+                struct buf b = {0};
+                json_write(&b, json_get(c, "schema"));
+                CHECK_FAIL("%s %s: %s", b.data, valid ? "refuses" : "takes", json_str(t));
+                buf_release(&b);
+            }
+        }
+        grammar_free(g);
+    }
+    CHECK(n[0] > 1500 && n[1] > 400);
+    json_free(root);
+}
+
+static void test_masks(void) {
+    struct json *root;
+    struct vocab v;
+    int n = 0;
+    CHECK_OK(json_read(&root, "tests/golden/gram/masks.json", 1 << 24, &e));
+    read_vocab(&v, json_get(root, "tokens"));
+    const size_t words = ((size_t)v.n + 31) / 32;
+    uint32_t *bits = xcalloc(words, sizeof *bits), *want = xcalloc(words, sizeof *want);
+    for (const struct json *c = json_first(json_get(root, "cases")); c; c = json_next(c), n++) {
+        const struct gram_opts o = {.space = GRAM_SPACE_NONE};
+        const char *re = json_str(json_get(c, "regex")), *p = json_str(json_get(c, "prefix"));
+        struct grammar *g = NULL;
+        if (re)
+            CHECK_OK(grammar_of_regex(&g, v.v, re, strlen(re), &e));
+        else
+            CHECK_OK(grammar_of_schema(&g, v.v, json_get(c, "schema"), &o, &e));
+        if (!g) continue;
+        struct gram_state *s = gram_begin(g);
+        CHECK_OK(gram_accept_text(s, p, strlen(p), &e));
+        CHECK_OK(gram_mask(s, bits, &e));
+        unhex(json_str(json_get(c, "mask")), (char *)want);
+        for (int i = 0; i < v.n; i++) {
+            const bool ours = bits[i / 32] >> i % 32 & 1, theirs = want[i / 32] >> i % 32 & 1;
+            if (ours != theirs)
+                CHECK_FAIL("case %d (%s) behind '%s', token %d '%s': %d", n, re ? re : "schema", p,
+                           i, v.text[i], ours);
+            if (ours != gram_allows(s, i)) CHECK_FAIL("case %d: token %d tested alone", n, i);
+        }
+        gram_end(s);
+        grammar_free(g);
+    }
+    CHECK(n >= 70);
+    free(bits);
+    free(want);
+    free_vocab(&v);
+    json_free(root);
+}
+
+/* ---- random walks ---- */
+
+struct walk {
+    const struct vocab *v;
+    struct rng rng;
+    uint32_t bits[TOKENS_MAX / 32];
+    struct buf text;
+    int n_tokens;
+};
+
+static bool has_bit(const struct walk *w, int i) {
+    return w->bits[i / 32] >> i % 32 & 1;
+}
+
+/* One of the allowed tokens; behind 30, one that closes when there is such. -1: none. */
+static int choose(struct walk *w) {
+    const int n = w->v->n - 1, from = (int)(rng_u64(&w->rng) % (uint64_t)n);
+    if (w->n_tokens > 30)
+        for (int i = 0; i < n; i++) {
+            const char c = w->v->text[i][0];
+            if (has_bit(w, i) && w->v->len[i] <= 2 && (c == '"' || c == '}' || c == ']')) return i;
+        }
+    for (int i = 0; i < n; i++)
+        if (has_bit(w, (from + i) % n)) return (from + i) % n;
+    return -1;
+}
+
+/* Makes a text; false: it did not end soon. */
+static bool walk(struct walk *w, struct grammar *g) {
+    struct gram_state *s = gram_begin(g);
+    const int end = w->v->n - 1;
+    bool done = false;
+    buf_reset(&w->text);
+    buf_str(&w->text, "");
+    for (w->n_tokens = 0; w->n_tokens < 200 && !done; w->n_tokens++) {
+        CHECK_OK(gram_mask(s, w->bits, &e));
+        const int probe = (int)(rng_u64(&w->rng) % (uint64_t)w->v->n), id = choose(w);
+        if (has_bit(w, probe) != gram_allows(s, (int32_t)probe))
+            CHECK_FAIL("behind '%s' token %d", w->text.data, probe);
+        const bool may_end = has_bit(w, end);
+        CHECK(may_end == gram_may_end(s));
+        done = may_end && (id < 0 || rng_u64(&w->rng) % 4 == 0 || w->n_tokens > 30);
+        if (done) break;
+        if (id < 0) {
+            CHECK_FAIL("no token is allowed behind '%s'", w->text.data);
+            break;
+        }
+        CHECK_OK(gram_accept(s, id, &e));
+        buf_add(&w->text, w->v->text[id], w->v->len[id]);
+    }
+    gram_end(s);
+    return done;
+}
+
+static void test_walks(void) {
+    struct json *root, *masks;
+    struct vocab v;
+    CHECK_OK(json_read(&root, "tests/golden/gram/texts.json", 1 << 24, &e));
+    CHECK_OK(json_read(&masks, "tests/golden/gram/masks.json", 1 << 24, &e));
+    read_vocab(&v, json_get(masks, "tokens"));
+    struct walk w = {.v = &v};
+    int n = 0;
+    rng_seed(&w.rng, 11);
+    for (const struct json *c = json_first(json_get(root, "cases")); c; c = json_next(c)) {
+        const struct json *schema = json_get(c, "schema");
+        for (int any_order = 0; any_order < 2; any_order++) {
+            const struct gram_opts o = {.any_order = any_order};
+            struct grammar *g = NULL;
+            CHECK_OK(grammar_of_schema(&g, v.v, schema, &o, &e));
+            for (int k = 0; k < 5 && g; k++) {
+                struct json *value = NULL;
+                struct buf why = {0};
+                bool ok = false;
+                if (!walk(&w, g)) continue;
+                if (json_parse(&value, w.text.data, w.text.len, "text", &e)) {
+                    /* an object may say a name twice where names are free */
+                    if (!strstr(e.msg, "twice")) CHECK_FAIL("%s: '%s'", e.msg, w.text.data);
+                    continue;
+                }
+                CHECK_OK(schema_check(schema, value, &ok, &why, &e));
+                if (!ok) CHECK_FAIL("'%s': %s", w.text.data, why.data);
+                n++;
+                buf_release(&why);
+                json_free(value);
+            }
+            grammar_free(g);
+        }
+    }
+    CHECK(n > 450);
+    buf_release(&w.text);
+    free_vocab(&v);
+    json_free(masks);
+    json_free(root);
+}
+
+/* ---- the interface ---- */
+
+static void test_states(void) {
+    struct grammar *g =
+        of_schema(bytes,
+                  "{\"type\": \"object\", \"properties\": {\"name\": {\"const\": 1}}, "
+                  "\"required\": [\"name\"], \"additionalProperties\": false}",
+                  &(struct gram_opts){.space = GRAM_SPACE_NONE});
+    struct buf b = {0};
+    CHECK(g != NULL);
+    if (!g) return;
+    struct gram_state *s = gram_begin(g), *c;
+    gram_forced(s, 100, &b);
+    CHECK_EQ_STR(b.data, "{\"name\":1}");
+    buf_reset(&b);
+    gram_forced(s, 4, &b);
+    CHECK_EQ_STR(b.data, "{\"na");
+    CHECK_ERR(gram_accept(s, 'x', &e), ERR_USAGE, "does not allow token 120");
+    CHECK_ERR(gram_accept(s, 256, &e), ERR_USAGE, "does not allow token 256");
+    CHECK_ERR(gram_accept(s, -1, &e), ERR_USAGE, "does not allow");
+    CHECK_ERR(gram_accept(s, 257, &e), ERR_USAGE, "does not allow");
+    CHECK_OK(gram_accept(s, '{', &e));
+    c = gram_copy(s);
+    CHECK_ERR(gram_accept_text(s, "\"nome", 5, &e), ERR_USAGE, "does not allow this text");
+    CHECK_OK(gram_accept_text(s, "\"name\":1}", 9, &e));
+    CHECK(gram_may_end(s) && gram_must_end(s) && !gram_may_end(c));
+    CHECK(gram_allows(s, 256) && !gram_allows(c, 256));
+    CHECK_OK(gram_accept(s, 256, &e));
+    CHECK(gram_must_end(s) && !gram_allows(s, 256));
+    CHECK(gram_allows(c, '"'));
+    gram_end(c);
+    gram_end(s);
+    grammar_free(g);
+    buf_release(&b);
+}
+
+static void test_choices(void) {
+    static const char *const text[] = {"yes", "no", "not sure", "日本"};
+    struct grammar *g = NULL;
+    CHECK_OK(grammar_of_choices(&g, bytes, text, 4, &e));
+    for (int i = 0; i < 4 && g; i++) CHECK(takes(g, text[i]));
+    CHECK(!takes(g, "not") && !takes(g, "") && !takes(g, "yesno"));
+    grammar_free(g);
+    CHECK_ERR(grammar_of_choices(&g, bytes, text, 0, &e), ERR_USAGE, "without any");
+    const char *const empty[] = {""};
+    CHECK_ERR(grammar_of_choices(&g, bytes, empty, 1, &e), ERR_USAGE, "empty");
+}
+
+/* ---- harm ---- */
+
+static void test_refused(void) {
+    static const struct {
+        const char *regex, *message;
+    } bad[] = {
+        {"(?=a)b", "lookaround"},         {"(?<!a)b", "lookaround"},
+        {"a\\b", "word boundaries"},      {"(a)\\1", "back references"},
+        {"(", "')' is missing"},          {"a)", "')' without '('"},
+        {"[a", "']' is missing"},         {"*", "nothing to repeat"},
+        {"a{3,2}", "runs backwards"},     {"[z-a]", "runs backwards"},
+        {"a{1000001}", "count above"},    {"x++", "possessive"},
+        {"\\p{L}", "Unicode properties"}, {"\\q", "not known"},
+        {"\xff", "no valid UTF-8"},       {"(?>a)", "atomic"},
+        {"[[:alpha:]]", "named classes"}, {"a^*", "repeated anchor"},
+        {"a\\", "last backslash"},        {"a^b", "no text at all"},
+    };
+    for (size_t i = 0; i < COUNT_OF(bad); i++) {
+        struct grammar *g;
+        CHECK_ERR(grammar_of_regex(&g, bytes, bad[i].regex, strlen(bad[i].regex), &e), ERR_DATA,
+                  bad[i].message);
+    }
+    static const struct {
+        const char *schema, *message;
+    } broken[] = {
+        {"{\"type\": \"int\"}", "type: names no JSON type"},
+        {"{\"properties\": {\"a\": {\"$ref\": \"#/$defs/x\"}}}",
+         "properties.a.$ref: there is nothing"},
+        {"{\"$ref\": \"#\"}", "leads to itself"},
+        {"{\"$ref\": \"#/$defs/a\", \"$defs\": {\"a\": {\"$ref\": \"#/$defs/b\"}, \"b\": "
+         "{\"$ref\": \"#/$defs/a\"}}}",
+         "leads to itself"},
+        {"{\"properties\": {\"a\": 3}}", "properties.a: a schema is"},
+        {"{\"type\": \"array\", \"minItems\": -1}", "minItems: is not a whole"},
+        {"{\"type\": \"integer\", \"minimum\": 3, \"maximum\": 2}", "no text at all"},
+        {"{\"type\": \"integer\", \"minimum\": 8, \"maximum\": 13, \"multipleOf\": 7}",
+         "no text at all"},
+        {"{\"type\": \"string\", \"pattern\": \"^a\", \"enum\": [\"b\"]}", "no text at all"},
+        {"false", "no text at all"},
+        {"{\"$ref\": \"#/$defs/a\", \"$defs\": {\"a\": {\"type\": \"object\", \"properties\": "
+         "{\"x\": {\"$ref\": \"#/$defs/a\"}}, \"required\": [\"x\"]}}}",
+         "no text at all"},
+        {"{\"enum\": 3}", "enum is not a list"},
+        {"{\"allOf\": {}}", "allOf is not a list"},
+    };
+    for (size_t i = 0; i < COUNT_OF(broken); i++) {
+        e.msg[0] = 0;
+        struct grammar *g = of_schema(bytes, broken[i].schema, NULL);
+        if (g || !strstr(e.msg, broken[i].message))
+            CHECK_FAIL("%s: %s", broken[i].schema, g ? "compiled" : e.msg);
+        grammar_free(g);
+    }
+}
+
+static void test_strict(void) {
+    static const char *const schema[] = {
+        "{\"properties\": {\"when\": {\"type\": \"string\", \"pattern\": \"(?=a)b\"}}}",
+        "{\"if\": {\"type\": \"string\"}, \"then\": false}",
+        "{\"type\": \"array\", \"contains\": {\"const\": 1}}",
+        "{\"oneOf\": [{\"type\": \"integer\"}, {\"type\": \"number\"}]}",
+        "{\"type\": \"object\", \"unevaluatedProperties\": false}",
+        "{\"type\": \"array\", \"uniqueItems\": true}",
+        "{\"not\": {\"required\": [\"a\"]}}",
+    };
+    static const char *const path[] = {"properties.when.pattern: lookaround",
+                                       "if: ",
+                                       "contains: ",
+                                       "oneOf: branches",
+                                       "unevaluatedProperties: ",
+                                       "uniqueItems: ",
+                                       "not: "};
+    for (size_t i = 0; i < COUNT_OF(schema); i++) {
+        struct buf notes = {0};
+        struct grammar *g = of_schema(bytes, schema[i], &(struct gram_opts){.notes = &notes});
+        CHECK(g != NULL && notes.len && strncmp(notes.data, path[i], strlen(path[i])) == 0);
+        grammar_free(g);
+        g = of_schema(bytes, schema[i], &(struct gram_opts){.strict = true});
+        if (g || strncmp(e.msg, path[i], strlen(path[i])) != 0)
+            CHECK_FAIL("%s: %s", schema[i], g ? "compiled" : e.msg);
+        grammar_free(g);
+        buf_release(&notes);
+    }
+}
+
+/* Memory stays bounded and the end is an error, whatever the pattern. */
+static void test_harm(void) {
+    static const char *const pattern[] = {"(a{1000}){1000}",   "(a|aa){0,1000}{0,9}b",
+                                          "(a?){1000}a{1000}", ".*a.{20}",
+                                          "((a*)*)*b",         "(a|b)*a(a|b){14}c"};
+    for (size_t i = 0; i < COUNT_OF(pattern); i++) {
+        struct grammar *g = NULL;
+        CHECK_OK(grammar_of_regex(&g, bytes, pattern[i], strlen(pattern[i]), &e));
+        if (!g) continue;
+        struct gram_state *s = gram_begin(g);
+        uint32_t bits[9];
+        int rc = 0;
+        for (int k = 0; k < 3000 && !rc; k++) {
+            rc = gram_accept_text(s,
+                                  k % 3 == 1 && strchr(pattern[i], '|') && pattern[i][2] == '|' &&
+                                          pattern[i][3] == 'b'
+                                      ? "b"
+                                      : "a",
+                                  1, &e);
+            if (!rc && k % 500 == 0) CHECK_OK(gram_mask(s, bits, &e));
+        }
+        CHECK(grammar_bytes(g) < GRAM_BYTES_MAX + GRAM_MASKS_MAX + (1 << 20));
+        gram_end(s);
+        grammar_free(g);
+    }
+    struct buf deep = {0}; /* as deep as JSON may be, each level a choice */
+    for (int i = 0; i < 30; i++) buf_str(&deep, "{\"anyOf\":[{\"type\":\"null\"},");
+    buf_str(&deep, "{\"type\":\"string\"}");
+    for (int i = 0; i < 30; i++) buf_str(&deep, "]}");
+    struct grammar *g = of_schema(bytes, deep.data, NULL);
+    CHECK(g && takes(g, "\"x\"") && takes(g, "null") && !takes(g, "1"));
+    grammar_free(g);
+    buf_reset(&deep); /* 2^24 combinations of choices */
+    buf_str(&deep, "{\"allOf\":[");
+    for (int i = 0; i < 24; i++)
+        buf_fmt(&deep, "%s{\"anyOf\":[{\"minLength\":%d},{\"maxLength\":%d}]}", i ? "," : "", i,
+                99 - i);
+    buf_str(&deep, "]}");
+    CHECK(!of_schema(bytes, deep.data, NULL) && strstr(e.msg, "combinations"));
+    buf_release(&deep);
+    /* nested deeper than a stack may be */
+    g = of_schema(bytes, "{\"type\": \"array\", \"items\": {\"$ref\": \"#\"}}", NULL);
+    struct gram_state *s = gram_begin(g);
+    int depth = 0;
+    while (depth < 5000 && gram_accept_text(s, "[", 1, &e) == 0) depth++;
+    CHECK(depth > 300 && depth < 1100);
+    CHECK_OK(gram_accept_text(s, "]", 1, &e));
+    gram_end(s);
+    grammar_free(g);
+}
+
+int main(void) {
+    make_bytes();
+    RUN(test_texts);
+    RUN(test_masks);
+    RUN(test_walks);
+    RUN(test_states);
+    RUN(test_choices);
+    RUN(test_refused);
+    RUN(test_strict);
+    RUN(test_harm);
+    gram_vocab_free(bytes);
+    return check_done();
+}
