@@ -14,6 +14,7 @@
  * of complete chunks. Second moments are added to as rows come, so a chunk
  * that has begun is finished before an interruption is obeyed. */
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -156,7 +157,7 @@ static int check(const struct imat *m, struct err *e) {
 static int sessions(struct collector *c, const struct model *m, const struct session_opts *so,
                     bool moments, struct err *e) {
     TRY(session_new(&c->trunk, m, so, e));
-    TRY(eval_windows_open(&c->windows, c->trunk, so->n_ctx, false, e));
+    TRY(eval_windows_open(&c->windows, c->trunk, so->n_ctx, INT_MAX, false, e));
     c->m = xcalloc((size_t)c->windows.most, sizeof *c->m);
     for (int i = 0; i < c->windows.most; i++) {
         imat_init(&c->m[i]);

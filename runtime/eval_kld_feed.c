@@ -87,10 +87,11 @@ int kld_feed_open(struct kld_feed *f, const struct eval_kld_job *job, int64_t ct
     f->tap = xcalloc(n, sizeof *f->tap);
     f->windows = xcalloc(n, sizeof *f->windows);
     f->most = job->routing ? 1 : EVAL_PIECE;
-    for (int i = 0; i <= job->n_cand; i++) {
+    for (int k = 0; k <= job->n_cand; k++) { /* the base first: its session may have no room */
+        const int i = k ? k - 1 : job->n_cand;
         struct session *s = session_of(f, i);
         if (!s) continue;
-        TRY(eval_windows_open(&f->windows[i], s, ctx, true, e));
+        TRY(eval_windows_open(&f->windows[i], s, ctx, f->most, true, e));
         if (f->windows[i].most < f->most) f->most = f->windows[i].most;
     }
     f->first = xcalloc(n * (size_t)f->most, sizeof *f->first);

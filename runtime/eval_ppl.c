@@ -3,6 +3,7 @@
  * and the pieces other evaluators use: chunks, log-sum-exp, means. Memory: one chunk's hidden rows
  * and a block of logits. */
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -141,7 +142,7 @@ static int ppl_alloc(struct ppl_run *p, int64_t window, int64_t n_scores, struct
     p->n_vocab = session_model(p->s)->hp.d[HD_VOCAB];
     p->block = eval_head_rows(p->n_vocab);
     p->nll = xcalloc((size_t)n_scores + 1, sizeof *p->nll);
-    TRY(eval_windows_open(&p->windows, p->s, window, true, e));
+    TRY(eval_windows_open(&p->windows, p->s, window, INT_MAX, true, e));
     const int64_t rows =
         p->windows.most > 1 ? p->windows.most * window : min_i64(window, EVAL_PIECE);
     TRY(buf_alloc(&h, (uint64_t)(rows * p->d) * sizeof(float), "hidden rows", e));

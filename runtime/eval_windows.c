@@ -18,18 +18,39 @@ int64_t eval_rows(int64_t ctx) {
     return ctx > 0 && ctx < EVAL_PIECE ? EVAL_PIECE / ctx * ctx : EVAL_PIECE;
 }
 
-int eval_windows_open(struct eval_windows *w, struct session *s, int64_t n_tok, bool bos,
+/* A device keeps room for what sessions that share its weights need, not for more sequences. */
+static bool has_room(const struct session *s) {
+    return strcmp(session_device(s), "cpu") == 0 || !session_get_opts(s)->n_followers;
+}
+
+/* As many sequences as there is memory for; 1: none. */
+static int open_seqs(struct eval_windows *w, struct err *e) {
+    int n = 0, rc = 0;
+    w->seq = xcalloc((size_t)w->most, sizeof(struct seq *));
+    while (n < w->most && !rc) {
+        rc = session_new_seq(w->s, w->n_tok, &w->seq[n], e);
+        n += !rc;
+    }
+    w->most = n;
+    if (rc && rc != ERR_SYS) return rc;
+    if (n > 1) return 0;
+    seq_free(w->seq[0]);
+    free(w->seq);
+    w->seq = NULL;
+    w->most = 1;
+    return 0;
+}
+
+int eval_windows_open(struct eval_windows *w, struct session *s, int64_t n_tok, int most, bool bos,
                       struct err *e) {
     const struct tok *tok = session_model(s)->tok;
+    const int64_t fit = min_i64(session_get_opts(s)->n_ubatch, EVAL_PIECE) / n_tok;
     *w = (struct eval_windows){.s = s, .n_tok = n_tok, .now = 1, .most = 1, .bos = -1};
     if (bos && tok && tok_add_bos(tok)) w->bos = (int32_t)tok_special(tok, TS_BOS);
-    if (strcmp(session_device(s), "cpu") == 0 && ranks_n() == 1)
-        w->most = (int)max_i64(1, min_i64(session_get_opts(s)->n_ubatch, EVAL_PIECE) / n_tok);
+    if (ranks_n() == 1 && has_room(s)) w->most = (int)max_i64(1, min_i64(most, fit));
     if (w->most == 1) return 0;
     w->row = xcalloc((size_t)(w->most * n_tok), sizeof *w->row);
-    w->seq = xcalloc((size_t)w->most, sizeof(struct seq *));
-    for (int i = 0; i < w->most; i++) TRY(session_new_seq(s, n_tok, &w->seq[i], e));
-    return 0;
+    return open_seqs(w, e);
 }
 
 void eval_windows_close(struct eval_windows *w) {

@@ -15,9 +15,10 @@ struct eval_windows {
     struct seq **seq;        /* [most] */
     struct session_row *row; /* [most * n_tok] */
 };
-/* bos: the vocabulary's first token replaces that of every window, where it adds one. Call
+/* As many windows to a pass as its length and the memory allow, at most `most`. bos: the
+ * vocabulary's first token replaces that of every window, where it adds one. Call
  * eval_windows_close also after an error. */
-int eval_windows_open(struct eval_windows *w, struct session *s, int64_t n_tok, bool bos,
+int eval_windows_open(struct eval_windows *w, struct session *s, int64_t n_tok, int most, bool bos,
                       struct err *e);
 void eval_windows_close(struct eval_windows *w);
 /* Feeds n windows, at most `most`, each from an empty state; not where `most` is 1. hidden: NULL or

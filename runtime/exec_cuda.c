@@ -45,7 +45,12 @@ int exec_cuda_show(struct session *s, gr_w w, const float *src, int64_t n_rows, 
     if (!s->see) return 0;
     if (dev(s)->sums) return exec_cuda_sum(s, w, src, n_rows, ld, e);
     TRY(exec_cuda_fetch(s, src, n_rows * ld, &x, e));
-    s->see(s->see_ud, &s->g->weight[w], -1, x, n_rows, ld);
+    if (n_rows == s->n_tok) {
+        exec_show(s, w, x, ld);
+    } else { /* the last row, for the head */
+        s->shown = s->seg[s->n_segs - 1].seq;
+        s->see(s->see_ud, &s->g->weight[w], -1, x, n_rows, ld);
+    }
     buf_free(x);
     return 0;
 }

@@ -255,10 +255,10 @@ void exec_cuda_sum_free(struct session *s); /* also of none */
 /* Rows of device memory that enter w are added to its sums. */
 int exec_cuda_sum(struct session *s, gr_w w, const float *x, int64_t n_rows, int64_t ld,
                   struct err *e);
-/* The same by expert, row of pair i: i / per_row; d->expert was sorted before. */
-int exec_cuda_sum_sort(struct session *s, int64_t n_pairs, int64_t n_experts, struct err *e);
-int exec_cuda_sum_pairs(struct session *s, gr_w w, const float *x, int64_t per_row, int64_t ld,
-                        struct err *e);
+/* The same by expert; d->expert names n_used for each row of the pass. Row of pair i: i / per_row.
+ */
+int exec_cuda_sum_pairs(struct session *s, gr_w w, const float *x, int64_t n_used,
+                        int64_t n_experts, int64_t per_row, int64_t ld, struct err *e);
 
 /* One pass: every node of the graph, queued. */
 int exec_cuda_nodes(struct session *s, struct err *e);

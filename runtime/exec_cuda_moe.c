@@ -22,23 +22,38 @@ static int fetch_experts(struct session *s, struct seen *v, struct err *e) {
     return 0;
 }
 
+/* The rows of an expert, those of each sequence in a call; token: whose they are. */
+static void show_expert(struct session *s, gr_w w, int64_t expert, const float *x,
+                        const int64_t *token, int64_t n, int64_t ld) {
+    for (int64_t r = 0, end; r < n; r = end) {
+        struct seq *q = s->row_seq[token[r]];
+        for (end = r + 1; end < n && s->row_seq[token[end]] == q;) end++;
+        s->shown = q;
+        s->see(s->see_ud, &s->g->weight[w], expert, x + r * ld, end - r, ld);
+    }
+}
+
 /* Rows of x by expert; row of pair i: i / per_row. */
 static int show_pairs(struct session *s, const struct seen *v, gr_w w, const float *src,
                       int64_t per_row, int64_t ld, struct err *e) {
     float *x = NULL;
     void *sorted = NULL;
     const struct cuda *d = s->dev;
-    if (d->sums) return exec_cuda_sum_pairs(s, w, src, per_row, ld, e);
+    if (d->sums) return exec_cuda_sum_pairs(s, w, src, v->n_used, v->n_experts, per_row, ld, e);
     TRY(exec_cuda_fetch(s, src, v->n_pairs / per_row * ld, &x, e));
+    int64_t *token = xcalloc((size_t)v->n_pairs, sizeof *token);
     int rc = buf_alloc(&sorted, (uint64_t)(v->n_pairs * ld) * sizeof(float), "expert rows", e);
     for (int64_t k = 0; k < v->n_experts && !rc; k++) {
         float *to = sorted;
         int64_t n = 0;
         for (int64_t i = 0; i < v->n_pairs; i++)
-            if (v->expert[i] == k)
-                memcpy(to + n++ * ld, x + i / per_row * ld, (size_t)ld * sizeof *x);
-        if (n) s->see(s->see_ud, &s->g->weight[w], k, to, n, ld);
+            if (v->expert[i] == k) {
+                memcpy(to + n * ld, x + i / per_row * ld, (size_t)ld * sizeof *x);
+                token[n++] = i / v->n_used;
+            }
+        show_expert(s, w, k, to, token, n, ld);
     }
+    free(token);
     buf_free(sorted);
     buf_free(x);
     return rc;
@@ -48,7 +63,6 @@ static int observe_choice(struct session *s, const struct gr_node *n, struct see
                           struct err *e) {
     const struct cuda *d = s->dev;
     if (!s->see && !s->see_route) return 0;
-    if (d->sums) TRY(exec_cuda_sum_sort(s, v->n_pairs, v->n_experts, e));
     if (!d->sums || s->see_route) TRY(fetch_experts(s, v, e));
     exec_show_route(s, n, v->expert);
     if (!s->see) return 0;

@@ -100,24 +100,39 @@ static const struct sum *sum_of(const struct session *s, gr_w w) {
     return &m->of[i];
 }
 
+/* Segment i of the pass is summed: a chunk is complete, unless it is the last one. */
+static int end_segment(struct session *s, const struct sum *of, int i, struct err *e) {
+    const struct cuda_sums *m = dev(s)->sums;
+    if (i == s->n_segs - 1) return 0;
+    return cu_move_sums(dev(s)->q, m->part + of->at, m->all + of->at, of->n_mat * (of->k + 1), e);
+}
+
 int exec_cuda_sum(struct session *s, gr_w w, const float *x, int64_t n_rows, int64_t ld,
                   struct err *e) {
     const struct sum *of = sum_of(s, w);
-    return cu_column_sums(dev(s)->q, x, n_rows, ld, of->k, dev(s)->sums->part + of->at, e);
+    double *part = dev(s)->sums->part + of->at;
+    if (n_rows != s->n_tok) return cu_column_sums(dev(s)->q, x, n_rows, ld, of->k, part, e);
+    for (int i = 0; i < s->n_segs; i++) {
+        const struct seg *g = &s->seg[i];
+        TRY(cu_column_sums(dev(s)->q, x + g->r0 * ld, g->n, ld, of->k, part, e));
+        TRY(end_segment(s, of, i, e));
+    }
+    return 0;
 }
 
-int exec_cuda_sum_sort(struct session *s, int64_t n_pairs, int64_t n_experts, struct err *e) {
-    const struct cuda_sums *m = dev(s)->sums;
-    return cu_sort_pairs(dev(s)->q, dev(s)->expert, n_pairs, n_experts, m->count, m->first,
-                         m->place, m->order, e);
-}
-
-int exec_cuda_sum_pairs(struct session *s, gr_w w, const float *x, int64_t per_row, int64_t ld,
-                        struct err *e) {
+int exec_cuda_sum_pairs(struct session *s, gr_w w, const float *x, int64_t n_used,
+                        int64_t n_experts, int64_t per_row, int64_t ld, struct err *e) {
     const struct cuda_sums *m = dev(s)->sums;
     const struct sum *of = sum_of(s, w);
-    return cu_expert_sums(dev(s)->q, x, per_row, ld, of->k, m->first, m->order, of->n_mat,
-                          m->part + of->at, e);
+    for (int i = 0; i < s->n_segs; i++) {
+        const int64_t first = s->seg[i].r0 * n_used, n = s->seg[i].n * n_used;
+        TRY(cu_sort_pairs(dev(s)->q, dev(s)->expert + first, n, n_experts, m->count, m->first,
+                          m->place, m->order, e));
+        TRY(cu_expert_sums(dev(s)->q, x + first / per_row * ld, per_row, ld, of->k, m->first,
+                           m->order, of->n_mat, m->part + of->at, e));
+        TRY(end_segment(s, of, i, e));
+    }
+    return 0;
 }
 
 int exec_cuda_sum_chunk(struct session *s, struct err *e) {

@@ -302,6 +302,11 @@ int session_new_seq(struct session *s, int64_t n_reserve, struct seq **out, stru
         return err_set(e, ERR_USAGE,
                        "a sequence of %" PRId64 " tokens does not fit a context of %" PRId64,
                        n_reserve, s->o.n_ctx);
+    const uint64_t most = s->o.device.max_bytes,
+                   all = session_bytes(s) + cache_seq_bytes(&s->cache, n_reserve);
+    if (most && all > most)
+        return err_set(e, ERR_SYS, "a sequence needs %" PRIu64 " MiB more than --max-vram leaves",
+                       (all - most) >> 20);
     return seq_new(out, &s->cache, n_reserve, e);
 }
 

@@ -181,7 +181,9 @@ bool session_can_sum(const struct session *s);
 /* From here on passes are summed, without an observer. fn is called for every product, in the order
  * of a pass, with sum2 and count NULL. ERR_SYS: no room on the device, nothing has changed. */
 int session_sum_begin(struct session *s, session_sum_fn fn, void *ud, struct err *e);
-int session_sum_chunk(struct session *s, struct err *e); /* a chunk is complete */
+/* A chunk is complete. In a pass of several sequences all but the last are complete chunks, in
+ * their order; this is about the last. */
+int session_sum_chunk(struct session *s, struct err *e);
 /* Calls fn for every product with the sums of all chunks so far, between chunks. */
 int session_sum_save(struct session *s, session_sum_fn fn, void *ud, struct err *e);
 /* Before the first chunk: fn gives the sums to begin with; ERR_DATA where it has none. */

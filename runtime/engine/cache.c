@@ -95,6 +95,13 @@ uint64_t cache_first_bytes(const struct cache *c, int64_t n_tok, uint64_t *state
     return n;
 }
 
+uint64_t cache_seq_bytes(const struct cache *c, int64_t n_tok) {
+    uint64_t n = c->rec.n_bytes + c->table_bytes;
+    for (int i = 0; i < c->kv.n_slots; i++)
+        n += (uint64_t)cache_slot_pages(c, i, n_tok) * c->pool[i].page_bytes;
+    return n;
+}
+
 static int pool_extend(struct cache *c, struct page_pool *p, int64_t n, bool reserved,
                        struct err *e) {
     uint64_t bytes;

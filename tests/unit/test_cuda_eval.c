@@ -2,6 +2,7 @@
 /* tests/unit/test_cuda_eval.c - perplexity and divergence found on a device, where logits stay,
  * against the CPU's, which test_eval holds against numpy; sums for calibration against the rows
  * that an observer is shown. `make test`: the emulated device; `make check-cuda`: the real one. */
+#include "calib/imatrix.h"
 #include "kernels/cuda/cuda.h"
 #include "quantize/quantize.h"
 #include "runtime/eval.h"
@@ -11,12 +12,15 @@ enum { CTX = 8 };
 static struct model *base, *other;
 static struct golden golden;
 
-static struct session *open_on(const struct model *m, enum device_kind kind) {
+static struct session *open_for(const struct model *m, enum device_kind kind, int64_t n_ubatch) {
     struct err e = {0};
     struct session *s = NULL;
-    const struct session_opts o = {.n_ctx = 32, .n_ubatch = 16, .device = {.kind = kind}};
+    const struct session_opts o = {.n_ctx = 32, .n_ubatch = n_ubatch, .device = {.kind = kind}};
     CHECK_OK(session_new(&s, m, &o, &e));
     return s;
+}
+static struct session *open_on(const struct model *m, enum device_kind kind) {
+    return open_for(m, kind, 16);
 }
 
 static void test_ppl(void) {
@@ -64,6 +68,30 @@ static void test_kld(void) {
         }
 }
 
+/* Windows that go through a session together have the numbers that they have one by one, to the
+ * bit; the first pass takes one to see how long it is. */
+static void test_windows(void) {
+    struct err e;
+    struct eval_ppl p[2];
+    struct eval_kld k[2];
+    const struct ids ids = {.v = golden.ids, .n = golden.n_ids};
+    for (int i = 0; i < 2; i++) {
+        const int64_t n_ubatch = i ? 3 * CTX : CTX;
+        struct session *b = open_for(base, DEVICE_CUDA, n_ubatch),
+                       *c = open_for(other, DEVICE_CUDA, n_ubatch);
+        CHECK_OK(eval_ppl(c, &ids, CTX, 0, 4, NULL, &p[i], &e));
+        CHECK_OK(eval_kld(b, &c, 1, &ids, CTX, 4, &k[i], NULL, &e));
+        CHECK((seq_pos(session_own_seq(c)) > 0) == (i == 0)); /* who was fed */
+        session_free(b);
+        session_free(c);
+    }
+    CHECK(p[0].n_tokens > CTX);
+    CHECK_EQ_I64(p[1].n_tokens, p[0].n_tokens);
+    CHECK(memcmp(&p[0].mean_nll, &p[1].mean_nll, sizeof(double)) == 0);
+    CHECK(memcmp(&k[0].mean_kld, &k[1].mean_kld, sizeof(double)) == 0);
+    CHECK(memcmp(&k[0].max_kld, &k[1].max_kld, sizeof(double)) == 0);
+}
+
 /* ---- sums for calibration -----------------------------------------------------------------------
  */
 
@@ -105,6 +133,14 @@ static void take(void *ud, const struct gr_weight *w, int64_t n_mat, const doubl
     memcpy(t->count[i], count, (size_t)n_mat * sizeof *count);
 }
 
+static void release(struct sums *t) {
+    for (int i = 0; i < t->n; i++) {
+        free(t->sum[i]);
+        free(t->count[i]);
+    }
+    t->n = 0;
+}
+
 /* What the device sums is, to the bit, the sum of what it shows to an observer. */
 static void test_sums(void) {
     static const int64_t pass[3] = {6, 3, 5}; /* the last two are one chunk */
@@ -138,17 +174,13 @@ static void test_sums(void) {
     }
     CHECK_OK(session_forward(b, golden.ids, 2, NULL, &e)); /* and it goes on without */
     struct sums *all[] = {&seen, &part, &made};
-    for (int t = 0; t < 3; t++)
-        for (int i = 0; i < all[t]->n; i++) {
-            free(all[t]->sum[i]);
-            free(all[t]->count[i]);
-        }
+    for (int t = 0; t < 3; t++) release(all[t]);
     session_free(a);
     session_free(b);
     a = open_on(m, DEVICE_CPU);
     CHECK(!session_can_sum(a));
     session_free(a);
-    /* room for the session, none for sums: the session goes on without */
+    /* room for the session, none for sums or sequences: the session goes on without */
     a = open_on(m, DEVICE_CUDA);
     const uint64_t most = session_bytes(a) + (32 << 10);
     session_free(a);
@@ -157,9 +189,121 @@ static void test_sums(void) {
     CHECK_OK(session_new(&a, m, &o, &e));
     CHECK(session_can_sum(a));
     CHECK_ERR(session_sum_begin(a, take, &part, &e), ERR_SYS, "--max-vram");
+    struct seq *q = NULL;
+    struct eval_ppl one;
+    const struct ids ids = {.v = golden.ids, .n = 2 * CTX};
+    CHECK_ERR(session_new_seq(a, 32, &q, &e), ERR_SYS, "--max-vram");
+    CHECK_OK(eval_ppl(a, &ids, CTX, 0, 1, NULL, &one, &e));
+    CHECK(seq_pos(session_own_seq(a)) > 0);
+    session_reset(a);
     CHECK_OK(session_forward(a, golden.ids, 2, NULL, &e));
     session_free(a);
     model_close(m);
+}
+
+/* A pass of two sequences: observers see each of them alone, call by call as on the CPU; sums are
+ * those of one, and then of the other. */
+enum { CALLS = 2000 };
+struct calls { /* of an observer */
+    struct seq *q[2];
+    struct sums of[2];
+    const struct gr_weight *first;
+    int64_t what[CALLS][4]; /* weight, expert, rows, sequence */
+    int n;
+};
+static struct session *looking; /* for see_both */
+static void see_both(void *ud, const struct gr_weight *w, int64_t expert, const float *x,
+                     int64_t n_rows, int64_t ld) {
+    struct calls *c = ud;
+    const int q = session_shown(looking) == c->q[1];
+    const int64_t what[4] = {w - c->first, expert, n_rows, q};
+    CHECK(c->n < CALLS && session_shown(looking) == c->q[q]);
+    memcpy(c->what[c->n++ % CALLS], what, sizeof what);
+    see(&c->of[q], w, expert, x, n_rows, ld);
+}
+static void run_both(struct session *s, struct seq *q[2]) {
+    struct session_row row[11];
+    struct err e;
+    for (int i = 0; i < 2; i++) CHECK_OK(session_new_seq(s, 0, &q[i], &e));
+    for (int i = 0; i < 11; i++) /* four of the one, seven of the other, mixed */
+        row[i] = (struct session_row){golden.ids[i], q[i % 3 != 0], 0};
+    CHECK_OK(session_run(s, row, 11, NULL, NULL, &e));
+}
+static void test_sums_of_two(void) {
+    static struct calls on[2]; /* the CPU, the device */
+    static struct sums made;
+    struct err e;
+    struct seq *q[2];
+    for (int i = 0; i < 2; i++) {
+        looking = open_on(base, i ? DEVICE_CUDA : DEVICE_CPU);
+        session_observe(looking, see_both, &on[i]);
+        on[i].first = base->graph.weight;
+        run_both(looking, on[i].q);
+        for (int k = 0; k < 2; k++) seq_free(on[i].q[k]);
+        session_free(looking);
+    }
+    CHECK(on[0].n > 100);
+    CHECK_EQ_I64(on[1].n, on[0].n);
+    CHECK(memcmp(on[0].what, on[1].what, sizeof on[0].what) == 0);
+    struct session *s = open_on(base, DEVICE_CUDA);
+    CHECK_OK(session_sum_begin(s, take, &made, &e));
+    run_both(s, q);
+    CHECK_OK(session_sum_chunk(s, &e));
+    CHECK_OK(session_sum_end(s, take, &made, &e));
+    for (int i = 0; i < made.n; i++) {
+        int w = 0;
+        while (strcmp(base->graph.weight[w].name, made.name[i]) != 0) w++;
+        const struct gr_weight *g = &base->graph.weight[w];
+        const int a = place_of(&on[1].of[0], g, made.n_mat[i]),
+                  b = place_of(&on[1].of[1], g, made.n_mat[i]);
+        bool same = true;
+        for (int64_t k = 0; k < made.n_mat[i] * g->ne[0]; k++)
+            same = same && on[1].of[0].sum[a][k] + on[1].of[1].sum[b][k] == made.sum[i][k];
+        for (int64_t k = 0; k < made.n_mat[i]; k++)
+            same = same && on[1].of[0].count[a][k] + on[1].of[1].count[b][k] == made.count[i][k];
+        if (!same) CHECK_FAIL("%s: other sums", made.name[i]);
+    }
+    CHECK(made.n > 20);
+    for (int k = 0; k < 2; k++) seq_free(q[k]);
+    session_free(s);
+    struct sums *all[] = {&on[0].of[0], &on[0].of[1], &on[1].of[0], &on[1].of[1], &made};
+    for (size_t t = 0; t < COUNT_OF(all); t++) release(all[t]);
+}
+
+/* The matrix of a text on both, chunks together. */
+static void test_imatrix(void) {
+    static const char text[] = "One two three four five six seven eight nine ten eleven twelve. ";
+    struct imat m[2];
+    struct err e;
+    const char *path = tmp_write("text", text, sizeof text - 1);
+    for (int i = 0; i < 2; i++) {
+        const struct imatrix_opts o = {.texts = &path,
+                                       .n_texts = 1,
+                                       .ctx = 4,
+                                       .max_chunks = 4,
+                                       .isa = kern_isa_best(),
+                                       .device = {.kind = i ? DEVICE_CUDA : DEVICE_CPU}};
+        imat_init(&m[i]);
+        CHECK_OK(imatrix_collect(base, &o, &m[i], &e));
+        CHECK_EQ_I64(m[i].n_chunks, 4);
+    }
+    CHECK(m[0].n_entries > 20);
+    CHECK_EQ_I64(m[1].n_entries, m[0].n_entries);
+    for (int64_t i = 0; i < m[0].n_entries; i++) {
+        const struct imat_entry *a = &m[0].entry[i], *b = imat_find(&m[1], a->name);
+        double diff = 0, norm = 0;
+        if (!b) {
+            CHECK_FAIL("no %s", a->name);
+            continue;
+        }
+        CHECK(memcmp(a->count, b->count, (size_t)a->n_mat * sizeof *a->count) == 0);
+        for (int64_t k = 0; k < a->n_mat * a->ne0; k++) {
+            diff += fabs(a->sum2[k] - b->sum2[k]);
+            norm += a->sum2[k];
+        }
+        CHECK(diff <= 1e-4 * norm && norm > 0);
+    }
+    for (int i = 0; i < 2; i++) imat_release(&m[i]);
 }
 
 int main(void) {
@@ -175,7 +319,10 @@ int main(void) {
     CHECK_OK(model_open(&other, tmp_path("q.gguf"), &e));
     RUN(test_ppl);
     RUN(test_kld);
+    RUN(test_windows);
     RUN(test_sums);
+    RUN(test_sums_of_two);
+    RUN(test_imatrix);
     model_close(base);
     model_close(other);
     golden_release(&golden);
