@@ -67,6 +67,19 @@ static int check_failed_here, check_n_passed, check_n_failed;
             check_n_passed++;                                                                      \
     } while (0)
 
+/* 1 when an address sanitizer was compiled in, which is slow and adds memory of its own. */
+#if defined(__SANITIZE_ADDRESS__)
+enum { CHECK_SANITIZED = 1 };
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+enum { CHECK_SANITIZED = 1 };
+#else
+enum { CHECK_SANITIZED = 0 };
+#endif
+#else
+enum { CHECK_SANITIZED = 0 };
+#endif
+
 static inline int check_done(void) {
     printf("%d passed, %d failed\n", check_n_passed, check_n_failed);
     return check_n_failed ? 1 : 0;

@@ -5,7 +5,7 @@
 #   UNITS  unit programs, separated by spaces     HONE  the binary that tests/cli/*.sh run
 #   SCRIPTS  other scripts than tests/cli/*.sh; empty: none
 #   SLOWEST  how many of the slowest to list, with their processor seconds
-#   WRAP   put in front of unit programs, e.g. 'valgrind -q --error-exitcode=9'      JOBS  default 2
+#   WRAP   put in front of unit programs, e.g. 'valgrind -q --error-exitcode=9'      JOBS  default: one per processor, 8 at most
 #
 # A unit program's last line is "N passed, N failed"; one that crashes counts as one failure, a script
 # as one test. Exit 77 is "skipped". Prints only what failed or was skipped, with the captured output
@@ -40,7 +40,9 @@ for item in ${SCRIPTS-tests/cli/*.sh} ${UNITS:-}; do # the long ones first, so t
     i=$((i + 1))
     printf '%s\n%s\n' "$work/$i" "$item" >>"$work/list"
 done
-xargs -n 2 -P "${JOBS:-2}" sh tests/run.sh --one <"$work/list"
+n_cpus=$(nproc 2>/dev/null || echo 2)
+[ "$n_cpus" -le 8 ] || n_cpus=8
+xargs -n 2 -P "${JOBS:-$n_cpus}" sh tests/run.sh --one <"$work/list"
 
 passed=0 failed=0 skipped=0
 report_failure() { # name, result file, why

@@ -62,28 +62,16 @@ static void check_format(const char *format, const char *file) {
     choice_answers_release(&a);
     choices_close(&c);
 }
-/* A sanitizer makes everything slow; it looks at the code, which is the same for all formats. */
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define SLOW 1
-#endif
-#endif
-#ifdef __SANITIZE_ADDRESS__
-#define SLOW 1
-#endif
-#ifndef SLOW
-#define SLOW 0
-#endif
 static void test_scores(void) {
     check_format("winogrande", DIR "winogrande.csv");
     check_format("choice", DIR "choice.bin");
-    if (SLOW) return;
+    if (CHECK_SANITIZED) return; /* the code is the same for all formats */
     check_format("hellaswag", DIR "hellaswag.txt");
     check_format("mmlu", DIR "mmlu.csv");
 }
 
 static void test_greedy_answers(void) {
-    enum { N = SLOW ? 1 : 3 }; /* of 12 */
+    enum { N = CHECK_SANITIZED ? 1 : 3 }; /* of 12 */
     struct suite s;
     struct suite_plan p;
     CHECK_OK(suite_open(&s, "tests/golden/tiny-qwen35moe/tools.jsonl", &e));
