@@ -199,10 +199,12 @@ static int unknown(const struct st_tensor *t, const char *lacks, struct err *e) 
                           : lacks + (*lacks == '^'));
 }
 
-/* want[n] of plain floats; a source may carry one extra dimension of 1 in second place. */
+/* want[n] of plain floats; a source may carry one extra dimension of 1 in second place, and a
+ * vector of as many values does for a matrix. */
 static int plain_shape(const struct st_tensor *t, const int64_t *want, int n, struct err *e) {
     bool same = t->n_dims == n || (t->n_dims == n + 1 && n >= 1 && t->shape[1] == 1);
     for (int i = 0; same && i < n; i++) same = want[i] == t->shape[i && t->n_dims > n ? i + 1 : i];
+    if (n == 2 && t->n_dims == 1 && t->shape[0] == want[0] * want[1]) same = true;
     if (same) return 0;
     struct st_tensor asked = {.n_dims = n};
     memcpy(asked.shape, want, (size_t)n * sizeof *want);

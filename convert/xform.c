@@ -75,11 +75,29 @@ struct place {
     int64_t mat, row;   /* inside the source */
 };
 
+static bool is_qkvz(enum xform xf) {
+    return xf == XF_QKVZ_QKV || xf == XF_QKVZ_Z;
+}
+/* Row of Qwen3-Next's matrix, in which each key head has its q, k, values and gates. */
+static int64_t qkvz_old(const struct hparams *h, enum xform xf, int64_t r) {
+    const int64_t dk = h->d[HD_LIN_K_DIM], hk = h->d[HD_LIN_K_HEADS],
+                  v = h->d[HD_LIN_INNER] / hk; /* values of a key head */
+    const int64_t all = 2 * dk + 2 * v;
+    if (xf == XF_QKVZ_Z) return r / v * all + 2 * dk + v + r % v;
+    if (r < hk * dk) return r / dk * all + r % dk;
+    r -= hk * dk;
+    if (r < hk * dk) return r / dk * all + dk + r % dk;
+    r -= hk * dk;
+    return r / v * all + 2 * dk + r % v;
+}
+
 static struct place locate(const struct job *j, int64_t out_row) {
     int64_t mat = out_row / j->rows, r = out_row % j->rows;
     if (j->group && j->it->xf != XF_V_COLS && r >= j->fixed)
         r = j->fixed + v_old(&j->p->hp, j->group, r - j->fixed);
     if (j->head) r = r - r % j->head + r % 2 * (j->head / 2) + r % j->head / 2;
+    if (is_qkvz(j->it->xf))
+        return (struct place){&j->p->src[j->it->src], 0, qkvz_old(&j->p->hp, j->it->xf, r)};
     if (r % j->part >= j->src_part) return (struct place){NULL, 0, 0};
     r = r / j->part * j->src_part + r % j->part + j->row_step;
     if (j->per) r = qkv_old(j, r);
@@ -132,6 +150,7 @@ void xform_want(const struct hparams *h, const struct item *it, int64_t want[4])
     if (is_half(it->xf)) want[n - 2] *= 2;
     if (it->xf == XF_EVEN || it->xf == XF_ODD) want[1] *= 2;
     if (is_qkv(it->xf)) want[n - 2] = hp_dim(h, it->inst.block, HD_QKV_OUT);
+    if (is_qkvz(it->xf)) want[0] = h->d[HD_CONV_CH] + h->d[HD_LIN_INNER];
 }
 bool xform_makes(enum xform xf) {
     return xf == XF_ROPE_FREQS || xf == XF_ROPE_LLAMA3 || xf == XF_ROPE_FAR || xf == XF_ROPE_NEAR;
@@ -219,6 +238,19 @@ static void copy_row(const struct job *j, const struct place *at, uint8_t *dst, 
     t->n_nan += count_nan_raw(s->dtype, dst, j->cols);
 }
 
+/* The factor of a row of Mamba's ssm_in. */
+static float factor_in(const struct hparams *h, int64_t r) {
+    const int64_t bc = h->d[HD_LIN_K_HEADS] * h->d[HD_LIN_K_DIM];
+    const int64_t n[] = {h->d[HD_LIN_INNER], h->d[HD_LIN_INNER], bc, bc};
+    int k = 0;
+    for (; k < 4 && r >= n[k]; k++) r -= n[k];
+    return h->mul[MUL_Z + k];
+}
+
+static void multiply(float *x, int64_t n, float by) {
+    for (int64_t i = 0; i < n; i++) x[i] *= by;
+}
+
 static void apply(enum xform xf, float *x, int64_t n) {
     if (xf == XF_ADD1)
         for (int64_t i = 0; i < n; i++) x[i] += 1.0f;
@@ -259,6 +291,9 @@ static void rows_fn(void *ctx, int64_t begin, int64_t end, int worker) {
             row = y;
         }
         apply(j->it->xf, row, j->cols);
+        if (j->it->xf == XF_MULTIPLY) multiply(row, j->cols, j->p->hp.mul[j->it->inst.row->group]);
+        if (j->it->xf == XF_MULTIPLY_IN)
+            multiply(row, j->cols, factor_in(&j->p->hp, (j->first + i) % j->rows));
         xform_encode(j->it->type, row, dst, j->cols, t);
     }
 }
@@ -347,7 +382,8 @@ static void setup(struct job *j) {
     bool same = true;
     for (int64_t i = 0; i < it->n_src; i++)
         same = same && dq_is_plain(&src[i]) && !src[i].delta && src[i].part[0]->dtype == d;
-    bool math = xf == XF_ADD1 || xf == XF_NEG_EXP || xf == XF_NEG_EXP_V;
+    bool math = xf == XF_ADD1 || xf == XF_NEG_EXP || xf == XF_NEG_EXP_V || xf == XF_MULTIPLY ||
+                xf == XF_MULTIPLY_IN;
     enum qtype as_is;
     j->copy = same && !math && !xform_turns(xf) && j->src_cols == j->cols &&
               st_dtype_qtype(d, &as_is) && as_is == it->type;

@@ -65,7 +65,9 @@ enum hp_dim {
     HD_CONV_CH,        /* conv channels */
     HD_LIN_IN,         /* rows of the matrix that a mixer with a state reads its input with */
     HD_LIN_X,          /* Mamba 1: rows of ssm_x */
+    HD_LIN_STATE,      /* floats of a layer's matrices */
     HD_LIN_GROUP,      /* values of a group of the gated norm */
+    HD_NO_ROPE,        /* 1: attention knows of no positions */
     HD_CONV_BIAS,      /* 1: its convolution has biases, its output a norm (TR_FOUND) */
     HD_LIN_NORM,
     HD_FULL_INTERVAL,  /* every so many layers one has full attention */
@@ -113,6 +115,24 @@ enum hp_real {
     HF_COUNT
 };
 // clang-format on
+/* Factors that conversion folds into weights, because GGUF has no key for them. */
+enum hp_mul {
+    MUL_NONE,
+    MUL_EMBD,
+    MUL_HEAD,
+    MUL_QV,
+    MUL_K,
+    MUL_ATTN_OUT,
+    MUL_GATE,
+    MUL_DOWN,
+    MUL_SSM_OUT,
+    MUL_Z,
+    MUL_X,
+    MUL_B,
+    MUL_C,
+    MUL_DT,
+    MUL_COUNT
+};
 enum { HP_MAX_LAYERS = 512, HP_MAX_PAIRS = 256 };
 enum mix_kind {
     MIX_ATTN,
@@ -148,6 +168,7 @@ struct hparams {
     struct layer_hp layer[HP_MAX_LAYERS]; /* trunk, then MTP blocks */
     float far[HP_MAX_PAIRS],
         near[HP_MAX_PAIRS]; /* HD_LONG's divisors; known while converting only */
+    float mul[MUL_COUNT];   /* known while converting only */
 };
 
 /* Where an hparam comes from, in both worlds. */
@@ -192,6 +213,11 @@ enum xform {
     XF_TURN,        /* each matrix, stored transposed */
     XF_TURN_FIRST,  /* ... the first half of its rows */
     XF_TURN_SECOND, /* ... the second half */
+    XF_QKVZ_QKV, /* rows of a matrix that has q, k, v and z of each key head together: all q, all k,
+                    all v */
+    XF_QKVZ_Z,   /* ... all z */
+    XF_MULTIPLY, /* w * hparams.mul[group] */
+    XF_MULTIPLY_IN, /* rows z, x, B, C, dt of Mamba's ssm_in times hparams.mul[MUL_Z ..] */
     XF_ROPE_FREQS, /* made, not read: 1 for the first HD_ROT/2 entries, 1e30 (no rotation) behind */
     XF_ROPE_LLAMA3, /* made, not read: llama3_divisor of each pair */
     XF_ROPE_FAR,    /* made, not read: struct hparams.far */
@@ -264,7 +290,7 @@ struct tensor_row {
     uint8_t dim[4]; /* enum hp_dim, outer to inner, after the transform; HD_NONE ends */
     enum xform xf;
     uint8_t group; /* XF_V_*, XF_ROPE_PAIRS: enum hp_dim of rows (or columns) per head; HD_ONE for
-                      scalars */
+                      scalars; XF_MULTIPLY: enum hp_mul */
     enum role role;
     enum where where;
     unsigned flags;
@@ -349,6 +375,9 @@ int layers_fill_hybrid(struct hparams *h, enum mix_kind other, struct err *e);
 /* Gives key/value heads to layers whose entry of `types`, the layer_types of config.json, is
  * full_attention or attention, and 0 to those where it is `other` or linear_attention. */
 int layers_mixers_hf(struct hparams *h, const struct json *types, const char *other, struct err *e);
+/* Sets HD_FULL_INTERVAL to the interval at which full_attention comes among linear_attention in
+ * `types`; other sequences cannot be said in GGUF. No array: it stays. */
+int layers_interval_hf(struct hparams *h, const struct json *types, struct err *e);
 /* Whether any two trunk layers differ in a slot. */
 bool layers_differ(const struct hparams *h, int slot);
 enum { WINDOW_EVERYWHERE = 1 << 30 }; /* as struct arch.window_period */

@@ -96,7 +96,8 @@ gr_reg block_rms_by(struct build *b, gr_w w, gr_reg in) {
  */
 static void norm(struct build *b, const struct norm_spec *s, gr_reg dst, gr_reg src,
                  int64_t head_dim) {
-    const gr_w w = s->name ? weight_of(b, s->name, ".weight", true) : GR_NONE;
+    gr_w w = s->name && block_has(b, s->name) ? block_weight(b, s->name) : GR_NONE; /* falcon-h1 */
+    if (s->name && w == GR_NONE) w = weight_of(b, s->name, ".weight", true);
     const gr_w bias = s->name ? weight_of(b, s->name, ".bias", false) : GR_NONE;
     if (s->kind == NORM_RMS && w != GR_NONE && b->g->weight[w].ne[0] != head_dim) head_dim = 0;
     const enum gr_op op = s->kind == NORM_LAYER ? OP_LAYER_NORM : head_dim ? OP_RMS_HEADS : OP_RMS;

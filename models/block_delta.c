@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* models/block_delta.c - gated delta net (linear attention): projections, causal depthwise
  * convolution with SiLU, the delta rule over a per-head state, gated norm, output projection. GGUF
- * stores value heads so that v head n uses k head n mod n_k_heads. */
+ * stores value heads so that v head n uses k head n mod n_k_heads, but Qwen3-Next's as they are. */
 #include <math.h>
 
 #include "models/block.h"
@@ -9,7 +9,8 @@
 /* Not the model's rms eps: the l2 normalisation of q and k has its own constant. */
 static const float l2_eps = 1e-6f;
 
-/* The delta rule itself: u = conv output, beta logits, alpha -> [v heads * v dim]. */
+/* The delta rule itself: u = conv output, beta logits, alpha -> [v heads * v dim]. Without alpha,
+ * `beta` has both, by key head. */
 static gr_reg delta_rule(struct build *b, gr_reg u, gr_reg beta, gr_reg alpha, int slot) {
     const int64_t *d = b->h->d;
     gr_w a = block_weight(b, "ssm_a"), dt = block_weight(b, "ssm_dt.bias");
@@ -26,6 +27,7 @@ static gr_reg delta_rule(struct build *b, gr_reg u, gr_reg beta, gr_reg alpha, i
                                  .n_k_heads = d[HD_LIN_K_HEADS],
                                  .k_dim = d[HD_LIN_K_DIM],
                                  .v_dim = d[HD_LIN_V_DIM],
+                                 .grouped = alpha == GR_NONE,
                                  .eps = l2_eps,
                                  .scale = (float)(1.0 / sqrt((double)d[HD_LIN_K_DIM]))};
     return o;
@@ -36,8 +38,9 @@ gr_reg block_delta(struct build *b, gr_reg in) {
     int slot = b->g->n_rec_slots++;
     gr_reg u = block_matmul(b, "attn_qkv", in);
     gr_reg z = block_matmul(b, "attn_gate", in);
-    gr_reg beta = block_matmul(b, "ssm_beta", in);
-    gr_reg alpha = block_matmul(b, "ssm_alpha", in);
+    const bool grouped = block_has(b, "ssm_ba.weight"); /* Qwen3-Next */
+    gr_reg beta = block_matmul(b, grouped ? "ssm_ba" : "ssm_beta", in);
+    gr_reg alpha = grouped ? GR_NONE : block_matmul(b, "ssm_alpha", in);
     block_conv_silu(b, u, slot);
     gr_reg o = delta_rule(b, u, beta, alpha, slot);
     block_give(b, u);

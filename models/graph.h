@@ -107,6 +107,7 @@ struct gr_delta { /* OP_DELTA, OP_MAMBA2, OP_MAMBA1: one matrix {k_dim, v_dim} p
     gr_w a, dt, skip;
     int64_t n_v_heads, n_k_heads, k_dim, v_dim;
     int64_t offset; /* of dt in a wider register */
+    bool grouped;   /* OP_DELTA: value heads lie by their key head */
     float eps, scale;
 };
 struct gr_gate { /* OP_GATE_ADD */

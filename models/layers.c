@@ -155,6 +155,38 @@ int layers_mixers_hf(struct hparams *h, const struct json *types, const char *ot
     return 0;
 }
 
+int layers_interval_hf(struct hparams *h, const struct json *types, struct err *e) {
+    if (json_type(types) != JSON_ARR) return 0;
+    int64_t n = 0, first_full = 0, interval = h->d[HD_FULL_INTERVAL];
+    for (const struct json *t = json_first(types); t; t = json_next(t)) {
+        const char *s = json_str(t);
+        n++;
+        if (s && strcmp(s, "full_attention") == 0) {
+            if (!first_full) first_full = n;
+        } else if (!s || strcmp(s, "linear_attention") != 0)
+            return err_set(e, ERR_DATA,
+                           "layer_types[%lld] is neither linear_attention nor "
+                           "full_attention",
+                           (long long)(n - 1));
+    }
+    if (n != h->d[HD_LAYERS])
+        return err_set(e, ERR_DATA, "layer_types has %lld entries for %lld layers", (long long)n,
+                       (long long)h->d[HD_LAYERS]);
+    if (first_full)
+        interval = first_full;
+    else if (interval <= n)
+        interval = n + 1;
+    int64_t i = 0;
+    for (const struct json *t = json_first(types); t; t = json_next(t), i++)
+        if ((strcmp(json_str(t), "full_attention") == 0) != ((i + 1) % interval == 0))
+            return err_set(e, ERR_DATA,
+                           "layer_types follows no interval (layer %lld breaks "
+                           "\"every %lldth is full attention\"), which the format cannot hold",
+                           (long long)i, (long long)interval);
+    h->d[HD_FULL_INTERVAL] = interval;
+    return 0;
+}
+
 /* ---- windows ---- */
 
 static void by_period(struct hparams *h, int64_t period) {

@@ -69,24 +69,6 @@ static const struct tensor_row moe_tensors[] = {
 };
 // clang-format on
 
-/* GGUF gives the inner size, config.json the value head width: each from the other. */
-static int derive_linear(struct hparams *h, struct err *e) {
-    int64_t *d = h->d;
-    if (d[HD_LIN_V_HEADS] % d[HD_LIN_K_HEADS])
-        return err_set(e, ERR_DATA, "%lld linear value heads cannot share %lld key heads",
-                       (long long)d[HD_LIN_V_HEADS], (long long)d[HD_LIN_K_HEADS]);
-    if (!d[HD_LIN_V_DIM]) {
-        d[HD_LIN_V_DIM] = d[HD_LIN_INNER] ? d[HD_LIN_INNER] / d[HD_LIN_V_HEADS] : d[HD_LIN_K_DIM];
-        if (d[HD_LIN_INNER] && (d[HD_LIN_V_DIM] == 0 || d[HD_LIN_INNER] % d[HD_LIN_V_HEADS]))
-            return err_set(e, ERR_DATA, "ssm.inner_size %lld is not a multiple of %lld value heads",
-                           (long long)d[HD_LIN_INNER], (long long)d[HD_LIN_V_HEADS]);
-    }
-    TRY(hparams_mul(h, HD_LIN_INNER, d[HD_LIN_V_HEADS], d[HD_LIN_V_DIM], e));
-    TRY(hparams_mul(h, HD_CONV_CH, d[HD_LIN_K_HEADS], d[HD_LIN_K_DIM], e));
-    d[HD_CONV_CH] = 2 * d[HD_CONV_CH] + d[HD_LIN_INNER];
-    return 0;
-}
-
 static int derive(struct hparams *h, struct err *e) {
     TRY(layers_fill(h, e));
     for (int64_t i = 0; i < h->d[HD_LAYERS]; i++) /* MTP blocks are full attention */
@@ -96,38 +78,6 @@ static int derive(struct hparams *h, struct err *e) {
 static int derive_moe(struct hparams *h, struct err *e) {
     TRY(derive_experts(h, e));
     return derive(h, e);
-}
-
-/* The interval that layer_types follows; other sequences cannot be said in GGUF. */
-static int interval_from_types(struct hparams *h, const struct json *types, struct err *e) {
-    int64_t n = 0, first_full = 0, interval = h->d[HD_FULL_INTERVAL];
-    for (const struct json *t = json_first(types); t; t = json_next(t)) {
-        const char *s = json_str(t);
-        n++;
-        if (s && strcmp(s, "full_attention") == 0) {
-            if (!first_full) first_full = n;
-        } else if (!s || strcmp(s, "linear_attention") != 0)
-            return err_set(e, ERR_DATA,
-                           "layer_types[%lld] is neither linear_attention nor "
-                           "full_attention",
-                           (long long)(n - 1));
-    }
-    if (n != h->d[HD_LAYERS])
-        return err_set(e, ERR_DATA, "layer_types has %lld entries for %lld layers", (long long)n,
-                       (long long)h->d[HD_LAYERS]);
-    if (first_full)
-        interval = first_full;
-    else if (interval <= n)
-        interval = n + 1;
-    int64_t i = 0;
-    for (const struct json *t = json_first(types); t; t = json_next(t), i++)
-        if ((strcmp(json_str(t), "full_attention") == 0) != ((i + 1) % interval == 0))
-            return err_set(e, ERR_DATA,
-                           "layer_types follows no interval (layer %lld breaks "
-                           "\"every %lldth is full attention\"), which the format cannot hold",
-                           (long long)i, (long long)interval);
-    h->d[HD_FULL_INTERVAL] = interval;
-    return 0;
 }
 
 /* The rotated share of each head, and the mrope sections. */
@@ -165,7 +115,7 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
         return err_set(e, ERR_DATA,
                        "attn_output_gate is false, which this architecture cannot hold");
     const struct json *types = hfdir_hparam(dir, "layer_types");
-    return json_type(types) == JSON_ARR ? interval_from_types(h, types, e) : 0;
+    return layers_interval_hf(h, types, e);
 }
 
 static const char *sections_key(const struct hparams *h) {

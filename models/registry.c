@@ -17,6 +17,8 @@ extern const struct arch arch_glm4moe, arch_dots1, arch_minimax_m2, arch_afmoe, 
 extern const struct arch arch_lfm2, arch_lfm2moe; /* with mixers beside attention */
 extern const struct arch arch_internlm2, arch_gpt_oss, arch_granitemoe, arch_arcee, arch_command_r,
     arch_hunyuan, arch_hunyuan_moe, arch_ernie45, arch_ernie45_moe;
+extern const struct arch arch_lfm2, arch_lfm2moe, arch_granitehybrid, arch_nemotron_h,
+    arch_falcon_h1, arch_jamba, arch_qwen3next; /* with mixers beside attention */
 
 // clang-format off
 static const struct arch *const all[] = {
@@ -59,6 +61,11 @@ static const struct arch *const all[] = {
     &arch_hunyuan_moe,
     &arch_ernie45,
     &arch_ernie45_moe,
+    &arch_granitehybrid,
+    &arch_nemotron_h,
+    &arch_falcon_h1,
+    &arch_jamba,
+    &arch_qwen3next,
 };
 // clang-format on
 

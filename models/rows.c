@@ -20,6 +20,34 @@ int derive_shared_experts(struct hparams *h, struct err *e) {
     return hparams_mul(h, HD_FF_SHEXP, h->d[HD_SHEXPS], h->d[HD_FF_EXP], e);
 }
 
+int derive_linear(struct hparams *h, struct err *e) {
+    int64_t *d = h->d;
+    if (d[HD_LIN_V_HEADS] % d[HD_LIN_K_HEADS])
+        return err_set(e, ERR_DATA, "%lld linear value heads cannot share %lld key heads",
+                       (long long)d[HD_LIN_V_HEADS], (long long)d[HD_LIN_K_HEADS]);
+    if (!d[HD_LIN_V_DIM]) {
+        d[HD_LIN_V_DIM] = d[HD_LIN_INNER] ? d[HD_LIN_INNER] / d[HD_LIN_V_HEADS] : d[HD_LIN_K_DIM];
+        if (d[HD_LIN_INNER] && (d[HD_LIN_V_DIM] == 0 || d[HD_LIN_INNER] % d[HD_LIN_V_HEADS]))
+            return err_set(e, ERR_DATA, "ssm.inner_size %lld is not a multiple of %lld value heads",
+                           (long long)d[HD_LIN_INNER], (long long)d[HD_LIN_V_HEADS]);
+    }
+    TRY(hparams_mul(h, HD_LIN_INNER, d[HD_LIN_V_HEADS], d[HD_LIN_V_DIM], e));
+    TRY(hparams_mul(h, HD_CONV_CH, d[HD_LIN_K_HEADS], d[HD_LIN_K_DIM], e));
+    d[HD_CONV_CH] = 2 * d[HD_CONV_CH] + d[HD_LIN_INNER];
+    return hparams_mul(h, HD_LIN_STATE, d[HD_LIN_INNER], d[HD_LIN_K_DIM], e);
+}
+
+int derive_mamba2(struct hparams *h, struct err *e) {
+    int64_t *d = h->d;
+    TRY(derive_linear(h, e));
+    if (d[HD_LIN_INNER] % d[HD_LIN_K_HEADS])
+        return err_set(e, ERR_DATA, "ssm.inner_size %lld cannot be cut into %lld groups",
+                       (long long)d[HD_LIN_INNER], (long long)d[HD_LIN_K_HEADS]);
+    d[HD_LIN_GROUP] = d[HD_LIN_INNER] / d[HD_LIN_K_HEADS];
+    d[HD_LIN_IN] = d[HD_LIN_INNER] + d[HD_CONV_CH] + d[HD_LIN_V_HEADS];
+    return 0;
+}
+
 /* What a config.json without it would mean. */
 static const char *without_rope(const char *type) {
     return strcmp(type, "dynamic") == 0

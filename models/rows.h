@@ -56,6 +56,14 @@
     {"expert_group_count", "n_group", HD_GROUPS, 0, 0}, {"expert_group_used_count", "topk_group", HD_GROUPS_USED, 0, 0}
 /* MTP blocks behind the trunk, which block_count counts too. */
 #define HP_ROW_MTP {"nextn_predict_layers", "num_nextn_predict_layers|mtp_num_hidden_layers", HD_MTP, HPF_ZERO_OK, 0}
+/* Mixers with a state: sizes of Mamba 2. */
+#define HP_ROWS_MAMBA2                                                                                         \
+    {"ssm.conv_kernel", "mamba_d_conv|conv_kernel", HD_CONV_K, HPF_REQUIRED, 0},                               \
+    {"ssm.state_size", "mamba_d_state|ssm_state_size", HD_LIN_K_DIM, HPF_REQUIRED, 0},                         \
+    {"ssm.group_count", "mamba_n_groups|n_groups", HD_LIN_K_HEADS, HPF_REQUIRED, 0},                           \
+    {"ssm.time_step_rank", "mamba_n_heads|mamba_num_heads", HD_LIN_V_HEADS, HPF_REQUIRED, 0},                  \
+    {"ssm.inner_size", "mamba_d_ssm", HD_LIN_INNER, 0, 0},                                                     \
+    {NULL, "mamba_d_head|mamba_head_dim", HD_LIN_V_DIM, HPF_NO_KEY, 0}
 /* Dimensions that rope turns, where that is written. */
 #define HP_ROW_ROT {"rope.dimension_count", NULL, HD_ROT, 0, 0}
 #define HP_ROW_WINDOW(flags) {"attention.sliding_window", "sliding_window", HD_WINDOW, flags, 0}
@@ -146,6 +154,17 @@
     {"blk.%d.nextn.hnorm.weight", MTP("hnorm.weight"), {HD_EMBD}, XF_COPY, 0, ROLE_OTHER, W_MTP, TR_F32},                           \
     {"blk.%d.nextn.shared_head_head.weight", MTP("shared_head.head.weight"), {HD_VOCAB, HD_EMBD}, XF_COPY, 0, ROLE_OUTPUT, W_MTP, TR_OPTIONAL}, \
     {"blk.%d.nextn.shared_head_norm.weight", MTP("shared_head.norm.weight"), {HD_EMBD}, XF_COPY, 0, ROLE_OTHER, W_MTP, TR_F32 | TR_OPTIONAL}
+/* Mamba 2; at: where its tensors are in the checkpoint, "model.layers.%d.mamba.". xf_in, xf_out: of its two matrices. */
+#define ROWS_MAMBA2(at, xf_in, xf_out)                                                                                                      \
+    {"blk.%d.ssm_in.weight", at "in_proj.weight", {HD_LIN_IN, HD_EMBD}, xf_in, 0, ROLE_SSM_IN, W_MAMBA, 0},                                 \
+    {"blk.%d.ssm_conv1d.weight", at "conv1d.weight", {HD_CONV_CH, HD_CONV_K}, XF_COPY, 0, ROLE_OTHER, W_MAMBA, TR_F32},                     \
+    {"blk.%d.ssm_conv1d.bias", at "conv1d.bias", {HD_CONV_CH}, XF_COPY, 0, ROLE_OTHER, W_MAMBA, TR_F32 | TR_FOUND | TR_IF(HD_CONV_BIAS)},   \
+    {"blk.%d.ssm_a", at "A_log", {HD_LIN_V_HEADS, HD_ONE}, XF_NEG_EXP, 0, ROLE_OTHER, W_MAMBA, TR_F32},                                     \
+    {"blk.%d.ssm_d", at "D", {HD_LIN_V_HEADS, HD_ONE}, XF_COPY, 0, ROLE_OTHER, W_MAMBA, TR_F32},                                            \
+    {"blk.%d.ssm_dt.bias", at "dt_bias", {HD_LIN_V_HEADS}, XF_COPY, 0, ROLE_OTHER, W_MAMBA, TR_F32},                                        \
+    {"blk.%d.ssm_norm.weight", at "norm.weight", {HD_LIN_K_HEADS, HD_LIN_GROUP}, XF_COPY, 0, ROLE_OTHER, W_MAMBA,                           \
+     TR_F32 | TR_FOUND | TR_IF(HD_LIN_NORM)},                                                                                               \
+    {"blk.%d.ssm_out.weight", at "out_proj.weight", {HD_EMBD, HD_LIN_INNER}, xf_out, MUL_SSM_OUT, ROLE_SSM_OUT, W_MAMBA, 0}
 // clang-format on
 
 /* The number of experts used against that of all; rows of fused experts, which are as wide as the
@@ -153,6 +172,11 @@
 int derive_experts(struct hparams *h, struct err *e);
 /* The same, and the width of all shared experts together. */
 int derive_shared_experts(struct hparams *h, struct err *e);
+/* Sizes of a gated delta net: GGUF gives the inner size, config.json the value head width, each
+ * from the other; channels of the convolution. */
+int derive_linear(struct hparams *h, struct err *e);
+/* The same for Mamba 2, and the rows of ssm_in. */
+int derive_mamba2(struct hparams *h, struct err *e);
 /* Refuses rope scalings that the graph does not compute. */
 int hf_check_rope(const struct hfdir *dir, struct err *e);
 /* The same, and "llama3" is read (HD_FREQS). */

@@ -63,10 +63,12 @@ static void prepare_range(void *ctx, int64_t t0, int64_t t1, int worker) {
         for (int64_t h = 0; h < 2 * hk; h++)
             s->kern.l2_norm(row + h * dk, dk, n->delta.eps, h < hk ? n->delta.scale : 1.0f);
         const float *b = s->reg[n->src[1]] + t * s->g->reg_width[n->src[1]];
-        const float *al = s->reg[n->src[2]] + t * s->g->reg_width[n->src[2]];
+        const float *al =
+            n->delta.grouped ? b + hv / hk : s->reg[n->src[2]] + t * s->g->reg_width[n->src[2]];
         for (int64_t h = 0; h < hv; h++) {
-            s->beta[t * hv + h] = 1.0f / (1.0f + expf(-b[h]));
-            s->decay[t * hv + h] = expf(j->a[h] * softplus(al[h] + j->dt[h]));
+            const int64_t at = n->delta.grouped ? h + h / (hv / hk) * (hv / hk) : h;
+            s->beta[t * hv + h] = 1.0f / (1.0f + expf(-b[at]));
+            s->decay[t * hv + h] = expf(j->a[h] * softplus(al[at] + j->dt[h]));
         }
     }
 }
@@ -83,9 +85,10 @@ static void delta_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     for (int64_t i = i0; i < i1; i++) {
         const struct seg *g = &s->seg[i / (hv * j->row_groups)];
         const int64_t h = i / j->row_groups % hv, r0 = i % j->row_groups * DELTA_ROWS;
+        const int64_t kh = n->delta.grouped ? h / (hv / hk) : h % hk;
         const float *qkv = j->qkv + g->r0 * j->ld;
-        s->kern.delta_rows(seq_scan(g->seq, n->slot) + h * dv * dk, qkv + (h % hk) * dk,
-                           qkv + (hk + h % hk) * dk, j->ld, qkv + 2 * hk * dk + h * dv, j->ld,
+        s->kern.delta_rows(seq_scan(g->seq, n->slot) + h * dv * dk, qkv + kh * dk,
+                           qkv + (hk + kh) * dk, j->ld, qkv + 2 * hk * dk + h * dv, j->ld,
                            s->reg[n->dst] + g->r0 * ldo + h * dv, ldo, s->decay + g->r0 * hv + h,
                            s->beta + g->r0 * hv + h, hv, g->n, dk, r0,
                            min_i64(r0 + DELTA_ROWS, dv));

@@ -22,8 +22,16 @@ SSM = dict(num_hidden_layers=4, tie_word_embeddings=True, hidden_act="silu")
 def experts(gate, up, down):
     """Fused experts of transformers, published one by one."""
     return [(r"(.*)experts\.gate_up_proj", lambda m, s: [[f"{m[1]}experts.{x}.{p}.weight" for p in (gate, up)] for x in range(s[0])],
-             None),
-            (r"(.*)experts\.down_proj", lambda m, s: [[f"{m[1]}experts.{x}.{down}.weight"] for x in range(s[0])], None)]  # fmt: skip
+            ),
+            (r"(.*)experts\.down_proj", lambda m, s: [[f"{m[1]}experts.{x}.{down}.weight"] for x in range(s[0])])]  # fmt: skip
+
+
+GRANITE = dict(**SSM, rms_norm_eps=1e-5, rope_theta=10000, attention_multiplier=0.3, embedding_multiplier=3.0, residual_multiplier=0.4,
+               logits_scaling=4.0, attention_bias=False, normalization_function="rmsnorm", mamba_n_heads=8, mamba_d_head=16,
+               mamba_d_state=16, mamba_n_groups=2, mamba_d_conv=4, mamba_expand=2, mamba_conv_bias=True, mamba_proj_bias=False)  # fmt: skip
+GRANITE_NAMES = [(r"(.*)block_sparse_moe\.experts\.gate_up_proj", lambda m, s: [[f"{m[1]}block_sparse_moe.input_linear.weight"]]),
+                 (r"(.*)block_sparse_moe\.experts\.down_proj", lambda m, s: [[f"{m[1]}block_sparse_moe.output_linear.weight"]]),
+                 (r"(.*)block_sparse_moe\.router\.weight", lambda m, s: [[f"{m[1]}block_sparse_moe.router.layer.weight"]])]  # fmt: skip
 
 
 # name: (config as published, other names of its entries in transformers, rules (pattern of a tensor in transformers, published
@@ -36,6 +44,36 @@ MODELS = {
                     moe_intermediate_size=40, num_dense_layers=1, num_experts=6, num_experts_per_tok=2, use_expert_bias=True,
                     norm_topk_prob=True, routed_scaling_factor=1.0, layer_types=["conv", "full_attention", "conv", "full_attention"]),
                 experts("w1", "w3", "w2")),
+    "granitehybrid": (cfg("GraniteMoeHybridForCausalLM", "granitemoehybrid", **GRANITE, num_local_experts=6, num_experts_per_tok=2,
+                          shared_intermediate_size=48, position_embedding_type="nope",
+                          layer_types=["mamba", "attention", "mamba", "mamba"]), GRANITE_NAMES),
+    "granitehybrid-dense": (cfg("GraniteMoeHybridForCausalLM", "granitemoehybrid", **{**GRANITE, "intermediate_size": 80}, num_local_experts=0,
+                                num_experts_per_tok=0, shared_intermediate_size=80, position_embedding_type="rope",
+                                layer_types=["mamba", "mamba", "attention", "mamba"]), GRANITE_NAMES),
+    "nemotron_h": (cfg("NemotronHForCausalLM", "nemotron_h", **{**SSM, "num_hidden_layers": 6, "tie_word_embeddings": False},
+                       hybrid_override_pattern="M-M*-M", head_dim=24, mamba_num_heads=6, mamba_head_dim=16, ssm_state_size=16, n_groups=2,
+                       conv_kernel=4, expand=2, mlp_hidden_act="relu2", mamba_hidden_act="silu", use_bias=False, use_conv_bias=True,
+                       mamba_proj_bias=False, attention_bias=False, mlp_bias=False, layer_norm_epsilon=1e-5, rms_norm_eps=1e-5,
+                       time_step_min=1e-30),
+                   [(r"model\.(.*)", lambda m, s: [["backbone." + m[1]]])]),
+    "falcon-h1": (cfg("FalconH1ForCausalLM", "falcon_h1", **{**SSM, "num_hidden_layers": 2, "tie_word_embeddings": False}, head_dim=24,
+                      rms_norm_eps=1e-5, rope_theta=1e11, mamba_d_ssm=96, mamba_n_heads=6, mamba_d_head=16, mamba_d_state=16,
+                      mamba_n_groups=2, mamba_d_conv=4, mamba_expand=2, mamba_conv_bias=True, mamba_proj_bias=False,
+                      mamba_norm_before_gate=False, mamba_rms_norm=True, projectors_bias=False, attention_bias=False, mlp_bias=False,
+                      # powers of two: weights times them are exact in BF16
+                      attention_in_multiplier=0.5, attention_out_multiplier=2.0, embedding_multiplier=4.0, key_multiplier=0.25,
+                      lm_head_multiplier=8.0, mlp_multipliers=[0.5, 2.0], ssm_in_multiplier=4.0, ssm_out_multiplier=2.0,
+                      ssm_multipliers=[0.25, 2.0, 0.5, 1.0, 0.5]), []),
+    "jamba": (cfg("JambaForCausalLM", "jamba", **SSM, rms_norm_eps=1e-6, num_experts=4, num_experts_per_tok=2, attn_layer_period=4,
+                  attn_layer_offset=2, expert_layer_period=2, expert_layer_offset=1, mamba_d_conv=4, mamba_d_state=16, mamba_dt_rank=8,
+                  mamba_expand=2, mamba_conv_bias=True, mamba_proj_bias=False),
+              experts("gate_proj", "up_proj", "down_proj")),
+    "qwen3next": (cfg("Qwen3NextForCausalLM", "qwen3_next", **{**SSM, "tie_word_embeddings": False}, head_dim=16, rms_norm_eps=1e-6,
+                      rope_theta=1e7, partial_rotary_factor=0.25, full_attention_interval=4, linear_conv_kernel_dim=4,
+                      linear_key_head_dim=16, linear_value_head_dim=16, linear_num_key_heads=2, linear_num_value_heads=4,
+                      decoder_sparse_step=1, mlp_only_layers=[], moe_intermediate_size=40, shared_expert_intermediate_size=40,
+                      num_experts=4, num_experts_per_tok=2, norm_topk_prob=True, attention_bias=False),
+                  experts("gate_proj", "up_proj", "down_proj"), dict(plus_one=True)),
 }  # fmt: skip
 
 
@@ -51,7 +89,7 @@ def spread(name, shape, extra):
 
 def sources(name, shape, rules):
     """[(published name, shape)] in an array of stacks of joined rows."""
-    for pattern, names, _ in rules:
+    for pattern, names in rules:
         m = re.fullmatch(pattern, name)
         if m:
             nested = names(m, shape)

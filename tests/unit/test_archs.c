@@ -91,7 +91,9 @@ static void check_case(const struct arch_case *c) {
     "expert_count expert_used_count expert_feed_forward_length expert_shared_count leading_dense_block_count expert_weights_scale " \
     "expert_weights_norm expert_gating_func "
 #define SCALE {"\"routed_scaling_factor\": 1.5", "\"routed_scaling_factor\": 1.0"}
+#define MORE {"\"num_experts_per_tok\": 2", "\"num_experts_per_tok\": 3"}
 #define USED {"\"num_experts_per_tok\": 3", "\"num_experts_per_tok\": 2"}
+#define SSM "ssm.conv_kernel ssm.inner_size ssm.state_size ssm.time_step_rank "
 #define WINDOW {"\"sliding_window\": 16", "\"sliding_window\": 48"}
 #define GPT_OSS                                                                                                      \
     RMS HEAD "rope.freq_base rope.scaling.type rope.scaling.factor rope.scaling.original_context_length expert_count " \
@@ -168,6 +170,18 @@ static const struct arch_case cases[] = {
      RMS HEAD "rope.freq_base expert_count expert_used_count expert_feed_forward_length expert_shared_count "
      "expert_shared_feed_forward_length interleave_moe_layer_step leading_dense_block_count",
      {{"\"moe_k\": 3", "\"moe_k\": 2"}}},
+    {"granitehybrid", "granitehybrid",
+     RMS SSM "ssm.group_count expert_shared_feed_forward_length rope.scaling.finetuned attention.scale residual_scale", {MORE}},
+    {"granitehybrid-dense", "granitehybrid", RMS SSM "feed_forward_length rope.dimension_count", {{"\"rope_theta\": 10000", "\"rope_theta\": 10"}}},
+    {"nemotron_h", "nemotron_h", RMS LN HEAD SSM "feed_forward_length ssm.group_count vocab_size",
+     {{"\"layer_norm_epsilon\": 1e-05", "\"layer_norm_epsilon\": 0.3"}}},
+    {"falcon-h1", "falcon-h1", RMS HEAD SSM "rope.freq_base",
+     {{"\"embedding_multiplier\": 4.0", "\"embedding_multiplier\": 1.0"}, {"\"key_multiplier\": 0.25", "\"key_multiplier\": 1.0"},
+      {"\"attention_out_multiplier\": 2.0", "\"attention_out_multiplier\": 1.0"}, {"\"ssm_out_multiplier\": 2.0", "\"ssm_out_multiplier\": 1.0"},
+      {"0.25,\n  2.0,\n  0.5", "0.25,\n  2.0,\n  1.0"}, {"\"lm_head_multiplier\": 8.0", "\"lm_head_multiplier\": 4.0"}}},
+    {"jamba", "jamba", RMS SSM "expert_count expert_used_count", {MORE}},
+    {"qwen3next", "qwen3next", RMS HEAD SSM "ssm.group_count full_attention_interval rope.dimension_count expert_shared_feed_forward_length",
+     {{"\"partial_rotary_factor\": 0.25", "\"partial_rotary_factor\": 1.0"}}},
 };
 // clang-format on
 

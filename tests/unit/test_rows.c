@@ -218,7 +218,7 @@ static const struct {
 } models[] = {{"qwen2", NULL},     {"qwen3", NULL},          {"qwen3moe", NULL},
               {"qwen35", NULL},    {"qwen35moe", NULL},      {"mistral", NULL},
               {"gemma4moe", NULL}, {"gemma4e", "gemma4moe"}, {"gemma4dense", "gemma4moe"},
-              {"lfm2", MICRO}};
+              {"lfm2", MICRO},     {"granitehybrid", MICRO}, {"jamba", MICRO}};
 
 static int times = 1; /* schedules of each kind; the first argument */
 

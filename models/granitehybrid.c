@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT
+/* models/granitehybrid.c - Granite 4 H: most layers are Mamba 2, some are attention, usually
+ * without rope; every block has experts and a shared one, or in small models a dense feed-forward,
+ * which the checkpoint stores as the shared one. Factors are those of Granite. */
+#include <string.h>
+
+#include "core/hfdir.h"
+#include "core/json.h"
+#include "models/rows.h"
+
+static const char *const hf_classes[] = {"GraniteMoeHybridForCausalLM", NULL};
+// clang-format off
+static const struct hp_row hp[] = {
+    HP_ROWS_HYBRID, HP_ROW_RMS_EPS, HP_ROW_ROPE_BASE, HP_ROW_ROT, HP_ROW_FF, HP_ROWS_MAMBA2,
+    {"vocab_size", "vocab_size", HD_VOCAB, HPF_REQUIRED, 0},
+    {"attention.scale", "attention_multiplier", HF_ATTN_SCALE, HPF_REAL, 0},
+    {"embedding_scale", "embedding_multiplier", HF_EMBD_SCALE, HPF_REAL, 1},
+    {"residual_scale", "residual_multiplier", HF_RESIDUAL_SCALE, HPF_REAL, 1},
+    {"logit_scale", "logits_scaling", HF_LOGIT_SCALE, HPF_REAL, 1},
+    {"expert_count", "num_local_experts", HD_EXPERTS, HPF_ZERO_OK, 0},
+    {"expert_used_count", "num_experts_per_tok", HD_EXPERTS_USED, HPF_ZERO_OK, 0},
+    {"expert_shared_feed_forward_length", "shared_intermediate_size", HD_FF_SHEXP, HPF_ZERO_OK, 0},
+    {.slot = -1},
+};
+#define LAYER(x) "model.layers.%d." x
+#define MOE LAYER("block_sparse_moe.input_linear.weight")
+#define MLP LAYER("shared_mlp.input_linear.weight")
+static const struct tensor_row tensors[] = {
+    ROW_TOKEN_EMBD, ROWS_PRE_NORMS(XF_COPY), ROWS_QKVO(HD_ATTN_OUT, XF_ROPE_PAIRS),
+    ROWS_MAMBA2(LAYER("mamba."), XF_COPY, XF_COPY),
+    ROW_ROUTER("block_sparse_moe.router.layer"),
+    {"blk.%d.ffn_gate_exps.weight", MOE, {HD_EXPERTS, HD_FF_EXP, HD_EMBD}, XF_SPLIT_FIRST, 0, ROLE_EXP_GATE, W_MOE, 0},
+    {"blk.%d.ffn_up_exps.weight", MOE, {HD_EXPERTS, HD_FF_EXP, HD_EMBD}, XF_SPLIT_SECOND, 0, ROLE_EXP_UP, W_MOE, 0},
+    {"blk.%d.ffn_down_exps.weight", LAYER("block_sparse_moe.output_linear.weight"), {HD_EXPERTS, HD_EMBD, HD_FF_EXP}, XF_COPY, 0, ROLE_EXP_DOWN, W_MOE, 0},
+    {"blk.%d.ffn_gate_shexp.weight", MLP, {HD_FF_SHEXP, HD_EMBD}, XF_SPLIT_FIRST, 0, ROLE_SHEXP_GATE, W_MOE, TR_IF(HD_FF_SHEXP)},
+    {"blk.%d.ffn_up_shexp.weight", MLP, {HD_FF_SHEXP, HD_EMBD}, XF_SPLIT_SECOND, 0, ROLE_SHEXP_UP, W_MOE, TR_IF(HD_FF_SHEXP)},
+    ROW_MAT("ffn_down_shexp", "shared_mlp.output_linear", HD_EMBD, HD_FF_SHEXP, ROLE_SHEXP_DOWN, W_MOE, TR_IF(HD_FF_SHEXP)),
+    {"blk.%d.ffn_gate.weight", MLP, {HD_FF, HD_EMBD}, XF_SPLIT_FIRST, 0, ROLE_FFN_GATE, W_DENSE, 0},
+    {"blk.%d.ffn_up.weight", MLP, {HD_FF, HD_EMBD}, XF_SPLIT_SECOND, 0, ROLE_FFN_UP, W_DENSE, 0},
+    ROW_MAT("ffn_down", "shared_mlp.output_linear", HD_EMBD, HD_FF, ROLE_FFN_DOWN, W_DENSE, 0),
+    ROW_OUTPUT_NORM(XF_COPY), ROW_OUTPUT, {.gguf = NULL},
+};
+// clang-format on
+
+static int derive(struct hparams *h, struct err *e) {
+    h->d[HD_FF_EXP] = h->d[HD_FF];
+    TRY(derive_experts(h, e));
+    TRY(derive_mamba2(h, e));
+    return layers_fill_hybrid(h, MIX_MAMBA2, e);
+}
+
+static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
+    static const char *const no[] = {"attention_bias", "mamba_proj_bias", NULL};
+    const char *pos = json_str(hfdir_hparam(dir, "position_embedding_type"));
+    TRY(hf_check_off(dir, no, e));
+    TRY(hf_check_is(dir, "hidden_act", "silu", e));
+    TRY(hf_check_rope(dir, e));
+    h->d[HD_NO_ROPE] = !pos || strcmp(pos, "rope") != 0;
+    if (h->d[HD_NO_ROPE])
+        h->d[HD_CTX] = 1 << 20; /* positions are not told, so nothing bounds them */
+    if (!h->d[HD_EXPERTS]) {
+        h->d[HD_FF] = h->d[HD_FF_SHEXP];
+        h->d[HD_FF_SHEXP] = h->d[HD_EXPERTS_USED] = 0;
+    }
+    return layers_mixers_hf(h, hfdir_hparam(dir, "layer_types"), "mamba", e);
+}
+
+static const char finetuned[] = "granitehybrid.rope.scaling.finetuned";
+static void write_keys(const struct hparams *h, struct gguf_w *w) {
+    if (h->d[HD_NO_ROPE]) gguf_w_bool(w, finetuned, false);
+}
+static int read_keys(struct hparams *h, const struct gguf *g, struct err *e) {
+    (void)e;
+    h->d[HD_NO_ROPE] = !gguf_bool_or(g, finetuned, true);
+    return 0;
+}
+
+static void layer(const struct hparams *h, int i, struct block_spec *s) {
+    (void)i;
+    if (h->d[HD_NO_ROPE]) s->attn.rope.kind = ROPE_NONE;
+}
+static const struct decoder_spec decoder = {
+    .block = {PRE_NORMS, .attn = {.rope = {.kind = ROPE_PAIRS}}},
+    .layer = layer,
+    .logits_divided = true,
+};
+
+extern const struct arch arch_granitehybrid;
+const struct arch arch_granitehybrid = {
+    .name = "granitehybrid",
+    .hf_classes = hf_classes,
+    .family = "Granite 4 H",
+    .size_note = "hybrid Mamba 2, dense or mixture of experts",
+    .tools = "hermes-json",
+    .hp = hp,
+    .tensors = tensors,
+    .derive = derive,
+    .from_hf = from_hf,
+    .write_keys = write_keys,
+    .read_keys = read_keys,
+    .decoder = &decoder,
+};

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT
+/* models/nemotron_h.c - Nemotron-H, Nemotron Nano 2: each block is one thing, Mamba 2, attention
+ * without rope, or a feed-forward of squared ReLUs, behind one norm. */
+#include <string.h>
+
+#include "core/hfdir.h"
+#include "core/json.h"
+#include "models/rows.h"
+
+static const char *const hf_classes[] = {"NemotronHForCausalLM", NULL};
+// clang-format off
+static const struct hp_row hp[] = {
+    HP_ROWS_HYBRID, HP_ROWS_MAMBA2,
+    {"attention.key_length", "head_dim|attention_head_dim", HD_HEAD_DIM, 0, 0},
+    {"attention.value_length", NULL, HD_HEAD_DIM, 0, 0},
+    {"attention.layer_norm_rms_epsilon", "layer_norm_epsilon|rms_norm_eps", HF_RMS_EPS, HPF_REAL | HPF_REQUIRED, 0},
+    {"attention.layer_norm_epsilon", "layer_norm_epsilon|rms_norm_eps", HF_RMS_EPS, HPF_REAL, 0},
+    {"feed_forward_length", "intermediate_size", HD_FF, HPF_LAYERS | HPF_ZERO_OK, 0},
+    {"vocab_size", "vocab_size", HD_VOCAB, HPF_REQUIRED, 0},
+    {.slot = -1},
+};
+#define LAYER(x) "backbone.layers.%d." x
+#define MAT(gguf, hf, rows, cols, role, where) {"blk.%d." gguf ".weight", LAYER("mixer." hf ".weight"), {rows, cols}, XF_COPY, 0, role, where, 0}
+static const struct tensor_row tensors[] = {
+    {"token_embd.weight", "backbone.embeddings.weight|backbone.embedding.weight", {HD_VOCAB, HD_EMBD}, XF_COPY, 0, ROLE_TOKEN_EMBD, W_GLOBAL, 0},
+    {"blk.%d.attn_norm.weight", LAYER("norm.weight"), {HD_EMBD}, XF_COPY, 0, ROLE_OTHER, W_ALL, TR_F32},
+    ROWS_MAMBA2(LAYER("mixer."), XF_COPY, XF_COPY),
+    MAT("attn_q", "q_proj", HD_ATTN_OUT, HD_EMBD, ROLE_ATTN_Q, W_ATTN),
+    MAT("attn_k", "k_proj", HD_KV_OUT, HD_EMBD, ROLE_ATTN_K, W_ATTN),
+    MAT("attn_v", "v_proj", HD_KV_OUT, HD_EMBD, ROLE_ATTN_V, W_VALUES),
+    MAT("attn_output", "o_proj", HD_EMBD, HD_ATTN_OUT, ROLE_ATTN_OUTPUT, W_ATTN),
+    MAT("ffn_up", "up_proj", HD_FF, HD_EMBD, ROLE_FFN_UP, W_DENSE),
+    MAT("ffn_down", "down_proj", HD_EMBD, HD_FF, ROLE_FFN_DOWN, W_DENSE),
+    {"output_norm.weight", "backbone.norm_f.weight", {HD_EMBD}, XF_COPY, 0, ROLE_OTHER, W_GLOBAL, TR_F32},
+    ROW_OUTPUT, {.gguf = NULL},
+};
+// clang-format on
+
+/* A layer with a feed-forward is nothing else. */
+static int derive(struct hparams *h, struct err *e) {
+    TRY(derive_mamba2(h, e));
+    TRY(layers_fill_hybrid(h, MIX_MAMBA2, e));
+    for (int64_t i = 0; i < h->d[HD_LAYERS]; i++) {
+        struct layer_hp *l = &h->layer[i];
+        l->ffn = l->ff ? FFN_DENSE : FFN_NONE;
+        if (!l->ff) continue;
+        if (l->mixer == MIX_ATTN)
+            return err_set(e, ERR_DATA, "layer %lld has both attention and a feed-forward",
+                           (long long)i);
+        l->mixer = MIX_NONE;
+    }
+    return 0;
+}
+
+static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
+    static const char *const no[] = {"attention_bias", "mamba_proj_bias", "mlp_bias", "use_bias",
+                                     NULL};
+    const char *pattern = json_str(hfdir_hparam(dir, "hybrid_override_pattern"));
+    const int64_t n = h->d[HD_LAYERS];
+    TRY(hf_check_off(dir, no, e));
+    TRY(hf_check_is(dir, "mlp_hidden_act", "relu2", e));
+    TRY(hf_check_is(dir, "mamba_hidden_act", "silu", e));
+    if (!pattern || strspn(pattern, "M*-") != strlen(pattern) || strlen(pattern) != (size_t)n)
+        return err_set(e, ERR_DATA,
+                       "hybrid_override_pattern is not a string of M, * and - for %lld layers%s",
+                       (long long)n,
+                       pattern && strchr(pattern, 'E') ? "; experts (E) are not computed yet" : "");
+    if (!h->d[HD_KV_HEADS]) h->d[HD_KV_HEADS] = h->d[HD_HEADS];
+    for (int64_t i = 0; i < n; i++) {
+        *layers_own(h, HD_KV_HEADS, i) = pattern[i] == '*' ? h->d[HD_KV_HEADS] : 0;
+        *layers_own(h, HD_FF, i) = pattern[i] == '-' ? h->d[HD_FF] : 0;
+    }
+    return 0;
+}
+
+static const struct decoder_spec decoder = {
+    .block = {.before_mix = {NORM_RMS, "attn_norm"},
+              .before_ffn = {NORM_RMS, "attn_norm"},
+              .ffn = {.act = ACT_RELU2}},
+};
+
+extern const struct arch arch_nemotron_h;
+const struct arch arch_nemotron_h = {
+    .name = "nemotron_h",
+    .hf_classes = hf_classes,
+    .family = "Nemotron-H",
+    .size_note = "hybrid Mamba 2, dense",
+    .hp = hp,
+    .tensors = tensors,
+    .derive = derive,
+    .from_hf = from_hf,
+    .decoder = &decoder,
+};
