@@ -68,7 +68,7 @@ endif
 OBJ := $(BUILD)/obj-$(shell echo '$(CC) $(ALL_CFLAGS)' | cksum | cut -d' ' -f1)
 
 ARCH := $(shell uname -m)
-DIRS := core kernels kernels/ref models text text/gram convert calib quantize quantize/enc runtime runtime/engine runtime/generate report
+DIRS := core kernels kernels/ref models text text/gram convert calib quantize quantize/enc runtime runtime/engine runtime/generate report serve
 ifeq ($(ARCH),x86_64)
 DIRS += kernels/avx2 kernels/avxvnni kernels/avx512 kernels/amx kernels/rows quantize/enc/avx2
 endif

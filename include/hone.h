@@ -85,6 +85,7 @@ HONE_CALL(hone_replay);        /* a quantized file made again from its record, a
 HONE_CALL(hone_recipes);       /* every recipe, its exact size, and as a plan to edit */
 HONE_CALL(hone_eval);          /* perplexity, divergence, speed, logits: "ppl", "kld", ... first */
 HONE_CALL(hone_run);           /* generate or answer with the model's template */
+HONE_CALL(hone_serve);         /* the model for programs, until `progress` cancels */
 HONE_CALL(hone_template);      /* chat templates: "show", "render", "lint", ... first */
 HONE_CALL(hone_tokenize);      /* text to token ids and back: with --batch FILE */
 HONE_CALL(hone_plan);          /* will it fit: exact memory, and command lines */

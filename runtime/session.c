@@ -68,7 +68,7 @@ static int open_on(struct session *s, const struct backend *be, const struct kv_
     TRY(open_cache(s, plan, e));
     TRY(be->open(s, e));
     s->cache.pass_tok = s->o.n_ubatch; /* a device may have chosen another */
-    return seq_new(&s->own, &s->cache, s->o.n_ctx, e);
+    return seq_new(&s->own, &s->cache, s->o.guests ? 0 : s->o.n_ctx, e);
 }
 
 /* What sequences keep lies in memory of the backend. */
@@ -308,6 +308,19 @@ int session_new_seq(struct session *s, int64_t n_reserve, struct seq **out, stru
         return err_set(e, ERR_SYS, "a sequence needs %" PRIu64 " MiB more than --max-vram leaves",
                        (all - most) >> 20);
     return seq_new(out, &s->cache, n_reserve, e);
+}
+
+uint64_t session_seq_bytes(const struct session *s, int64_t n_tok) {
+    return cache_seq_bytes(&s->cache, n_tok);
+}
+uint64_t session_held_bytes(const struct session *s) {
+    return cache_held_bytes(&s->cache);
+}
+bool session_can_trim(const struct session *s) {
+    bool windows = false;
+    for (int i = 0; i < s->cache.kv.n_slots; i++)
+        windows = windows || s->cache.kv.slot[i].window > 0;
+    return !windows && !s->cache.rec.n_bytes;
 }
 
 struct seq *session_own_seq(const struct session *s) {

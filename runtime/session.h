@@ -63,6 +63,8 @@ struct session_opts {
      * for them, and for a weight or two that each replaces. */
     int n_followers;
     bool whole; /* a call that feeds tokens is not ended by an interruption */
+    /* No memory is set aside for the session's own sequence: others are fed. */
+    bool guests;
 };
 /* The model must stay open as long as the session; others may use it at the same time. */
 int session_new(struct session **out, const struct model *m, const struct session_opts *o,
@@ -110,6 +112,12 @@ enum session_want { WANT_HIDDEN = 1 /* the input of the head */, WANT_LOGITS = 2
  * tokens; it takes more as it grows. ERR_SYS: there is not so much memory, and nothing has changed.
  */
 int session_new_seq(struct session *s, int64_t n_reserve, struct seq **out, struct err *e);
+/* Bytes that a sequence of n_tok tokens takes between passes, exact; and bytes of what all
+ * sequences hold now, what they share counted once. */
+uint64_t session_seq_bytes(const struct session *s, int64_t n_tok);
+uint64_t session_held_bytes(const struct session *s);
+/* Can sequences go back to any of their positions (seq_trim)? False: only to snapshots. */
+bool session_can_trim(const struct session *s);
 /* Returns the session's own sequence, borrowed. */
 struct seq *session_own_seq(const struct session *s);
 /* Writes a sequence (NULL: the session's own) to a file that appears whole or not at all, or gives

@@ -16,7 +16,8 @@ allowed() {
     runtime) echo runtime kernels models text core ;;
     calib) echo calib runtime kernels models text core ;;
     report) echo report core ;;
-    cli | tests) echo cli calib convert quantize runtime report kernels models text core tests include ;;
+    serve) echo serve runtime kernels models text core ;;
+    cli | tests) echo cli calib convert quantize runtime report serve kernels models text core tests include ;;
     esac
 }
 for f in "$@"; do

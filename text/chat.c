@@ -10,7 +10,7 @@
 
 #include "core/gguf.h"
 #include "core/mem.h"
-#include "text/chat_vars.h"
+#include "text/chat_span.h"
 
 enum { N_SPECIAL = 4 };
 static const char *const special_names[N_SPECIAL] = {"bos_token", "eos_token", "unk_token",
@@ -124,4 +124,88 @@ int chat_render_text(const struct chat *c, const char *conv, size_t len, const c
                     .kwargs_text = kwargs,
                     .gen = add_generation_prompt};
     return jinja_render_fn(c->t, job_vars, &j, -1, NULL, out, NULL, e);
+}
+
+/* ---- to tokens ---- */
+
+void chat_prompt_release(struct chat_prompt *p) {
+    buf_release(&p->text);
+    ids_release(&p->ids);
+    memset(p, 0, sizeof *p);
+}
+
+static struct jval named_vars(struct jctx *c, void *ctx) {
+    return chat_name_vars(c, job_vars(c, ctx));
+}
+
+/* Origins that follow one another without a gap are one range. A role is part of the marker around
+ * it: <|user|>. */
+static int ranges_of(const struct jinja_spans *s, struct tok_range *out) {
+    int n = 0;
+    for (int i = 0; i < s->n; i++) {
+        if (strcmp(s->origin[s->v[i].origin].kind, "role") == 0) continue;
+        if (n && out[n - 1].end >= s->v[i].start)
+            out[n - 1].end = s->v[i].end;
+        else
+            out[n++] = (struct tok_range){s->v[i].start, s->v[i].end};
+    }
+    return n;
+}
+
+/* Where the first byte that came from a message other than the system's begins. */
+static size_t head_end(const struct jinja_spans *s) {
+    for (int i = 0; i < s->n; i++) {
+        const struct jinja_origin *o = &s->origin[s->v[i].origin];
+        if (strncmp(o->path, "messages[", 9) == 0 && strcmp(o->kind, "role") != 0 &&
+            strcmp(o->kind, "system") != 0 && strcmp(o->kind, "developer") != 0)
+            return s->v[i].start;
+    }
+    return 0;
+}
+
+/* Tokens of the text before `at` that no text behind it can change: up to the end of the last
+ * control token. */
+static int64_t tokens_before(const struct tok *t, const struct chat_prompt *p,
+                             const struct tok_range *plain, int n_plain, size_t at) {
+    struct ids ids = {0};
+    struct err ignored;
+    int n = 0;
+    while (n < n_plain && plain[n].start < at) n++;
+    if (!at || tok_encode_around(t, p->text.data, at, plain, n, false, &ids, &ignored)) ids.n = 0;
+    while (ids.n && tok_type(t, ids.v[ids.n - 1]) != TT_CONTROL) ids.n--;
+    int64_t same = 0;
+    while (same < ids.n && same < p->ids.n && ids.v[same] == p->ids.v[same]) same++;
+    ids_release(&ids);
+    return same;
+}
+
+static int count_control(const struct tok *t, const struct ids *ids) {
+    int n = 0;
+    for (int64_t i = 0; i < ids->n; i++) n += tok_type(t, ids->v[i]) == TT_CONTROL;
+    return n;
+}
+
+int chat_tokens(const struct chat *c, const struct tok *t, const char *conv, size_t len,
+                const char *kwargs, bool add_generation_prompt, enum chat_special special,
+                struct chat_prompt *out, struct err *e) {
+    struct job j = {.chat = c,
+                    .conv_text = conv,
+                    .conv_len = len,
+                    .kwargs_text = kwargs,
+                    .gen = add_generation_prompt};
+    struct jinja_spans spans = {0};
+    struct ids all = {0};
+    chat_prompt_release(out);
+    TRY(jinja_render_spans(c->t, named_vars, &j, -1, NULL, &out->text, &spans, NULL, e));
+    buf_str(&out->text, "");
+    struct tok_range *plain = xcalloc((size_t)spans.n + 1, sizeof *plain);
+    const int n = special == CHAT_PARSE ? 0 : ranges_of(&spans, plain);
+    int rc = tok_encode_around(t, out->text.data, out->text.len, plain, n, false, &out->ids, e);
+    if (!rc && n) rc = tok_encode(t, out->text.data, out->text.len, true, false, &all, e);
+    if (!rc && n) out->n_forged = count_control(t, &all) - count_control(t, &out->ids);
+    if (!rc) out->n_head = tokens_before(t, out, plain, n, head_end(&spans));
+    ids_release(&all);
+    free(plain);
+    jinja_spans_free(&spans);
+    return rc;
 }

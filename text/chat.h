@@ -29,4 +29,19 @@ int chat_render(const struct chat *c, const struct json *conv, const struct json
 int chat_render_text(const struct chat *c, const char *conv, size_t len, const char *kwargs,
                      bool add_generation_prompt, struct buf *out, struct err *e);
 
+/* A conversation as a model reads it. Texts of control tokens in messages, tool results and tool
+ * definitions are plain text there, so that none can speak as another role. */
+struct chat_prompt { /* zero-initialised is an empty one */
+    struct buf text;
+    struct ids ids;
+    int64_t n_head; /* tokens in front of the first message that is no system message; 0: unknown */
+    int n_forged;   /* texts of control tokens that were made plain */
+};
+void chat_prompt_release(struct chat_prompt *p);
+enum chat_special { CHAT_PLAIN, CHAT_PARSE /* control tokens count wherever they stand */ };
+/* kwargs: as chat_render_text. */
+int chat_tokens(const struct chat *c, const struct tok *t, const char *conv, size_t len,
+                const char *kwargs, bool add_generation_prompt, enum chat_special special,
+                struct chat_prompt *out, struct err *e);
+
 #endif

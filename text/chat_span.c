@@ -86,15 +86,19 @@ struct jval chat_named(struct jctx *c, struct jval v, struct jval path, const ch
     return v;
 }
 
-static struct jval named_vars(struct jctx *c, void *ctx) {
+struct jval chat_name_vars(struct jctx *c, struct jval vars) {
     static const char *const own[] = {"bos_token", "eos_token", "unk_token", "pad_token",
                                       "add_generation_prompt"};
-    struct jval vars = chat_case_vars(c, ctx), all = chat_named(c, vars, jv_str(""), "variable");
+    struct jval all = chat_named(c, vars, jv_str(""), "variable");
     for (size_t i = 0; i < COUNT_OF(own); i++) {
         struct jval v = chat_member(vars, own[i]);
         if (v.tag != JT_MISSING) jdict_set(c, all.u.dict, jv_str(own[i]), v);
     }
     return all;
+}
+
+static struct jval named_vars(struct jctx *c, void *ctx) {
+    return chat_name_vars(c, chat_case_vars(c, ctx));
 }
 
 int chat_case_spans(const struct jinja *t, const struct chat_case *k, struct buf *out,

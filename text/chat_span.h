@@ -14,6 +14,8 @@
 int chat_case_spans(const struct jinja *t, const struct chat_case *k, struct buf *out,
                     struct jinja_spans *spans, struct jinja_err *je, struct err *e);
 
+/* What a template sees, with all of it named but what the program adds (special tokens). */
+struct jval chat_name_vars(struct jctx *c, struct jval vars);
 /* v with every text, number and null below it marked by its path; for variables made by others. */
 struct jval chat_named(struct jctx *c, struct jval v, struct jval path, const char *kind);
 /* Markers: what stands in the template's own part of the output as <...> or [...] without white

@@ -94,6 +94,14 @@ void ids_release(struct ids *a);
  * (ERR_DATA over 2^31 tokens). */
 int tok_encode(const struct tok *t, const char *text, size_t len, bool parse_special, bool add_bos,
                struct ids *out, struct err *e);
+/* The same with control tokens recognised, but not where they reach into a range that is plain
+ * text: ranges ascend and do not overlap. */
+struct tok_range {
+    size_t start, end;
+};
+int tok_encode_around(const struct tok *t, const char *text, size_t len,
+                      const struct tok_range *plain, int n_plain, bool add_bos, struct ids *out,
+                      struct err *e);
 /* Appends the bytes of one id. special: control tokens are spelled out, otherwise they give
  * nothing. */
 void tok_decode(const struct tok *t, int32_t id, bool special, struct buf *out);

@@ -259,8 +259,28 @@ static void enc_release(struct enc *c) {
     buf_release(&c->spell);
 }
 
-int tok_encode(const struct tok *t, const char *text, size_t len, bool parse_special, bool add_bos,
-               struct ids *out, struct err *e) {
+/* Does [from, to) reach into a plain range? *at: of the ranges, only grows with from. */
+static bool reaches(const struct tok_range *plain, int n, int *at, size_t from, size_t to) {
+    while (*at < n && plain[*at].end <= from) ++*at;
+    return *at < n && plain[*at].start < to;
+}
+
+/* The next token text that counts; those of control tokens in plain ranges do not. */
+static const struct spot *next_spot(const struct enc *c, const char *text, size_t len, size_t at,
+                                    const struct tok_range *plain, int n_plain, int *range,
+                                    size_t *where) {
+    for (;;) {
+        const struct spot *hit = spots_find(&c->t->raw, text, len, at, c->parse_special, where);
+        if (!hit || !n_plain || tok_type(c->t, hit->id) != TT_CONTROL ||
+            !reaches(plain, n_plain, range, *where, *where + hit->len))
+            return hit;
+        at = *where + 1;
+    }
+}
+
+static int encode(const struct tok *t, const char *text, size_t len, bool parse_special,
+                  const struct tok_range *plain, int n_plain, bool add_bos, struct ids *out,
+                  struct err *e) {
     /* NFC can triple a text's bytes, every byte can become a token, counts must stay below 2^31 */
     if (len > INT32_MAX / 3 || out->n > INT32_MAX - (int64_t)len * 3 - 1)
         return err_set(e, ERR_DATA,
@@ -270,19 +290,33 @@ int tok_encode(const struct tok *t, const char *text, size_t len, bool parse_spe
     if (add_bos && t->add_bos && t->special[TS_BOS] >= 0) ids_add(out, (int32_t)t->special[TS_BOS]);
     if (len == 0) return 0;
     struct enc c;
+    int range = 0, range_of_text = 0;
     enc_init(&c, t, len);
-    c.parse_special = parse_special;
     c.out = out;
     for (size_t at = 0; at < len;) {
         size_t where;
-        const struct spot *hit = spots_find(&t->raw, text, len, at, parse_special, &where);
+        c.parse_special = parse_special;
+        const struct spot *hit = next_spot(&c, text, len, at, plain, n_plain, &range, &where);
         size_t end = where + (hit ? hit->len : 0);
         if (hit && hit->eats_left) where -= utf8_white_before(text + at, where - at);
         if (hit && hit->eats_right) end += utf8_white_span(text + end, len - end);
+        /* token texts that are looked for in normalized text: not in one that is plain in places */
+        c.parse_special = parse_special && !reaches(plain, n_plain, &range_of_text, at, where);
         any_text(&c, text + at, where - at, at == 0);
         if (hit) ids_add(out, hit->id);
         at = end;
     }
     enc_release(&c);
     return 0;
+}
+
+int tok_encode(const struct tok *t, const char *text, size_t len, bool parse_special, bool add_bos,
+               struct ids *out, struct err *e) {
+    return encode(t, text, len, parse_special, NULL, 0, add_bos, out, e);
+}
+
+int tok_encode_around(const struct tok *t, const char *text, size_t len,
+                      const struct tok_range *plain, int n_plain, bool add_bos, struct ids *out,
+                      struct err *e) {
+    return encode(t, text, len, true, plain, n_plain, add_bos, out, e);
 }

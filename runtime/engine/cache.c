@@ -80,6 +80,13 @@ int64_t cache_slot_pages(const struct cache *c, int slot, int64_t n_tok) {
     return s->n_heads ? sizes_pages(s->window, n_tok, c->page_tok) : 0;
 }
 
+uint64_t cache_held_bytes(const struct cache *c) {
+    uint64_t n = c->n_bytes;
+    for (int i = 0; i < c->kv.n_slots; i++)
+        n -= (uint64_t)c->pool[i].n_free * c->pool[i].page_bytes;
+    return n;
+}
+
 /* Pages that reservations want a pool to have. */
 static int64_t pages_wanted(const struct cache *c, int slot, int64_t n_reserved) {
     const struct kv_slot *s = &c->kv.slot[slot];

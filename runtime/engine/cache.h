@@ -90,6 +90,8 @@ int64_t cache_slot_pages(const struct cache *c, int slot, int64_t n_tok);
 uint64_t cache_first_bytes(const struct cache *c, int64_t n_tok, uint64_t *states);
 /* Bytes that another sequence takes at most when n_tok tokens are set aside for it. */
 uint64_t cache_seq_bytes(const struct cache *c, int64_t n_tok);
+/* Bytes of pages that sequences hold, shared ones once, and of states. */
+uint64_t cache_held_bytes(const struct cache *c);
 /* Makes an empty sequence, and sets memory aside so that it can grow to n_reserve tokens. ERR_SYS
  * when there is not so much; nothing has changed then. Longer sequences allocate as they grow. */
 int seq_new(struct seq **out, struct cache *c, int64_t n_reserve, struct err *e);

@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: MIT
+/* serve/api_chat.c - POST /v1/chat/completions. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "serve/reply.h"
+
+/* ---- reading ---- */
+
+static int read_top(struct ask *a, const struct json *v, const char *path, struct fault *f) {
+    int64_t n;
+    if (!json_i64(v, &n) || n < 0 || n > ASK_TOP)
+        return fault_set(f, 400, NULL, path, "a number from 0 to %d is needed", ASK_TOP);
+    if (a->top >= 0 || n > 0) a->top = (int)n;
+    return 0;
+}
+static int read_logprobs(struct ask *a, const struct json *v, const char *path, struct fault *f) {
+    if (json_type(v) != JSON_BOOL) return fault_set(f, 400, NULL, path, "true or false is needed");
+    if (!json_bool(v, false)) return 0;
+    if (a->top < 0) a->top = 0;
+    return 0;
+}
+static int read_stream_options(struct ask *a, const struct json *v, const char *path,
+                               struct fault *f) {
+    if (json_type(v) != JSON_OBJ) return fault_set(f, 400, NULL, path, "an object is needed");
+    a->usage = json_bool(json_get(v, "include_usage"), false);
+    return 0;
+}
+static int read_n(struct ask *a, const struct json *v, const char *path, struct fault *f) {
+    int64_t n;
+    if (!json_i64(v, &n) || n < 1 || n > ASK_CHOICES)
+        return fault_set(f, 400, NULL, path, "a number from 1 to %d is needed", ASK_CHOICES);
+    a->n = (int)n;
+    return 0;
+}
+static int read_choice(struct ask *a, const struct json *v, const char *path, struct fault *f) {
+    const char *s = json_str(v);
+    if (s && strcmp(s, "auto") == 0) return 0;
+    if (s && strcmp(s, "none") == 0) {
+        a->no_calls = true;
+        return 0;
+    }
+    if (!s && json_type(v) != JSON_OBJ)
+        return fault_set(f, 400, NULL, path, "a text or an object is needed");
+    if (s && strcmp(s, "required") != 0)
+        return fault_set(f, 400, NULL, path, "'%.40s' is not one of none, auto, required", s);
+    return fault_set(f, 400, NULL, path,
+                     "a call cannot be forced yet: constrained decoding is not offered; auto and "
+                     "none are");
+}
+static int read_parallel(struct ask *a, const struct json *v, const char *path, struct fault *f) {
+    if (json_type(v) != JSON_BOOL) return fault_set(f, 400, NULL, path, "true or false is needed");
+    a->one_call = !json_bool(v, true);
+    return 0;
+}
+static int read_format(struct ask *a, const struct json *v, const char *path, struct fault *f) {
+    const char *type = json_str(json_get(v, "type"));
+    (void)a;
+    if (type && strcmp(type, "text") == 0) return 0;
+    return fault_set(f, 400, NULL, path, "%s: constrained decoding is not offered yet",
+                     type ? type : "this format");
+}
+static int read_reasoning_format(struct ask *a, const struct json *v, const char *path,
+                                 struct fault *f) {
+    const char *s = json_str(v);
+    if (!s) return fault_set(f, 400, NULL, path, "a text is needed");
+    a->tags = strcmp(s, "none") == 0;
+    return 0;
+}
+static int read_modalities(struct ask *a, const struct json *v, const char *path, struct fault *f) {
+    (void)a;
+    for (const struct json *m = json_first(v); m; m = json_next(m))
+        if (!json_str(m) || strcmp(json_str(m), "text") != 0)
+            return fault_set(f, 400, NULL, path, "only text is made here");
+    return 0;
+}
+static int read_verbosity(struct ask *a, const struct json *v, const char *path, struct fault *f) {
+    struct buf text = {0};
+    if (!json_str(v)) return fault_set(f, 400, NULL, path, "a text is needed");
+    json_write(&text, v);
+    ask_kwarg(a, "verbosity", text.data);
+    buf_release(&text);
+    return 0;
+}
+
+static const struct field fields[] = {
+    {"messages", FIELD_LEFT},
+    {"model", FIELD_BY(ask_read_model)},
+    {"max_completion_tokens", FIELD_LEFT}, /* the first of the two wins: below */
+    {"max_tokens", FIELD_LEFT},
+    {"stop", FIELD_BY(ask_read_stop)},
+    {"n", FIELD_BY(read_n)},
+    {"stream", FIELD(F_BOOL, stream, 0, 0)},
+    {"stream_options", FIELD_BY(read_stream_options)},
+    {"logprobs", FIELD_BY(read_logprobs)},
+    {"top_logprobs", FIELD_BY(read_top)},
+    {"tools", FIELD_LEFT},
+    {"functions", FIELD_LEFT},
+    {"tool_choice", FIELD_BY(read_choice)},
+    {"function_call", FIELD_BY(read_choice)},
+    {"parallel_tool_calls", FIELD_BY(read_parallel)},
+    {"response_format", FIELD_BY(read_format)},
+    {"reasoning_effort", FIELD_BY(ask_read_effort)},
+    {"chat_template_kwargs", FIELD_BY(ask_read_kwargs)},
+    {"reasoning_format", FIELD_BY(read_reasoning_format)},
+    {"reasoning_budget_tokens", FIELD_REFUSED("a budget of thinking is not offered yet")},
+    {"thinking_budget_tokens", FIELD_REFUSED("a budget of thinking is not offered yet")},
+    {"continue_final_message", FIELD(F_BOOL, go_on, 0, 0)},
+    {"add_generation_prompt", FIELD_LEFT},
+    {"return_progress", FIELD_LEFT},
+    {"timings_per_token", FIELD_LEFT},
+    {"return_tokens", FIELD_LEFT},
+    {"id_slot", FIELD_LEFT},
+    {"prompt_cache_key", FIELD_LEFT},
+    {"prompt_cache_options", FIELD_LEFT},
+    {"prediction", FIELD_LEFT},
+    {"store", FIELD_LEFT},
+    {"metadata", FIELD_LEFT},
+    {"user", FIELD_LEFT},
+    {"service_tier", FIELD_LEFT},
+    {"safety_identifier", FIELD_LEFT},
+    {"verbosity", FIELD_BY(read_verbosity)},
+    {"modalities", FIELD_BY(read_modalities)},
+    {"preset", FIELD_REFUSED("there are no presets yet")},
+    {"audio", FIELD_REFUSED("only text is made here")},
+    {"web_search_options", FIELD_REFUSED("this server searches nothing")},
+    {"chat_template", FIELD_REFUSED("templates come with the model, not with requests")},
+};
+
+static int read_max(struct ask *a, const struct json *j, struct fault *f) {
+    static const char *const names[] = {"max_completion_tokens", "max_tokens"};
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
+        const struct json *v = json_get(j, names[i]);
+        if (json_type(v) == JSON_NULL) continue;
+        if (!json_i64(v, &a->n_max) || a->n_max < -1)
+            return fault_set(f, 400, NULL, names[i], "a whole number from 0 on is needed");
+        return 0;
+    }
+    return 0;
+}
+
+static bool name_ok(const char *s) {
+    const size_t n = s ? strlen(s) : 0;
+    for (size_t i = 0; i < n; i++)
+        if (!strchr("_.:-", s[i]) && !(s[i] >= '0' && s[i] <= '9') &&
+            !((s[i] | 32) >= 'a' && (s[i] | 32) <= 'z'))
+            return false;
+    return n >= 1 && n <= 128;
+}
+
+int tools_ok(const struct json *tools, struct fault *f) {
+    char path[64];
+    int i = 0;
+    if (json_type(tools) != JSON_ARR)
+        return fault_set(f, 400, NULL, "tools", "a list of tools is needed");
+    for (const struct json *t = json_first(tools); t; t = json_next(t), i++) {
+        const struct json *type = json_get(t, "type"), *fn = json_get(t, "function");
+        snprintf(path, sizeof path, "tools[%d]", i);
+        if (!json_str(type) || strcmp(json_str(type), "function") != 0)
+            return fault_set(f, 400, NULL, path, "only tools of type 'function' are offered");
+        if (!name_ok(json_str(json_get(fn, "name"))))
+            return fault_set(f, 400, NULL, path,
+                             "a name of 1 to 128 letters, digits, '_', '.', ':', '-' is needed");
+        const struct json *p = json_get(fn, "parameters");
+        if (json_type(p) != JSON_NULL && json_type(p) != JSON_OBJ)
+            return fault_set(f, 400, NULL, path, "parameters: an object is needed");
+    }
+    return i <= 512 ? 0 : fault_set(f, 400, NULL, "tools", "there can be 512 at most");
+}
+
+/* The tools as they came; functions, the older form, become tools. */
+static int read_tools(const struct json *j, struct raw body, struct buf *own, struct raw *out,
+                      struct fault *f) {
+    const struct json *tools = json_get(j, "tools"), *fns = json_get(j, "functions");
+    *out = (struct raw){0};
+    if (json_type(tools) != JSON_NULL) {
+        TRY(tools_ok(tools, f));
+        if (json_first(tools)) *out = raw_member(body, "tools");
+    } else if (json_type(fns) == JSON_ARR && json_first(fns)) {
+        const struct raw list = raw_member(body, "functions");
+        buf_chr(own, '[');
+        for (struct raw r = raw_first(list); r.n; r = raw_next(list, r))
+            buf_fmt(own, "%s{\"type\": \"function\", \"function\": %.*s}", own->len > 1 ? ", " : "",
+                    (int)r.n, r.s);
+        buf_chr(own, ']');
+        *out = raw_of(own->data, own->len);
+    }
+    return 0;
+}
+
+static int chat_read(struct ask *a, const char *body, size_t n, const struct json *j,
+                     struct fault *f) {
+    static const struct field *const tables[] = {fields, ask_sampling};
+    const int sizes[] = {(int)COUNT_OF(fields), ask_n_sampling};
+    const struct raw all = raw_of(body, n);
+    struct buf own = {0};
+    struct raw tools = {0};
+    TRY(fields_read(a, j, "", tables, sizes, 2, f));
+    TRY(read_max(a, j, f));
+    const struct json *gen = json_get(j, "add_generation_prompt");
+    if (json_type(gen) == JSON_BOOL && !json_bool(gen, true)) a->go_on = true;
+    int rc = read_tools(j, all, &own, &tools, f);
+    if (!rc) rc = chat_conv(a, raw_member(all, "messages"), json_get(j, "messages"), tools, f);
+    buf_release(&own);
+    return rc;
+}
+
+/* ---- a stream ---- */
+
+static void open_chunk(struct jw *w, struct buf *b, const struct reply *r) {
+    jw_init(w, b, false);
+    jw_obj(w, NULL);
+    jw_str(w, "id", r->id);
+    jw_str(w, "object", "chat.completion.chunk");
+    jw_i64(w, "created", r->created);
+    jw_str(w, "model", r->model);
+    jw_str(w, "system_fingerprint", r->fingerprint);
+    jw_arr(w, "choices");
+}
+
+static void put_probs(struct jw *w, struct reply_choice *c) {
+    struct buf b = {0};
+    if (!c->probs.len) {
+        jw_null(w, "logprobs");
+        return;
+    }
+    buf_fmt(&b, "{\"content\": [%s], \"refusal\": null}", c->probs.data);
+    jw_raw(w, "logprobs", b.data);
+    buf_reset(&c->probs); /* they are sent once */
+    buf_release(&b);
+}
+
+static void put_delta(struct jw *w, struct reply *r, const struct event *ev) {
+    struct reply_choice *c = &r->choice[ev->choice];
+    jw_obj(w, "delta");
+    if (ev->kind == EV_ADMITTED) {
+        jw_str(w, "role", "assistant");
+        jw_str(w, "content", "");
+    }
+    if (ev->kind == EV_REASONING) jw_strn(w, "reasoning_content", ev->s, ev->n);
+    if (ev->kind == EV_CONTENT) jw_strn(w, "content", ev->s, ev->n);
+    if (ev->kind == EV_CALL_BEGIN || ev->kind == EV_CALL_ARGS) {
+        jw_arr(w, "tool_calls");
+        jw_obj(w, NULL);
+        jw_i64(w, "index", ev->call);
+        if (ev->kind == EV_CALL_BEGIN) {
+            jw_str(w, "id", c->call[ev->call].id);
+            jw_str(w, "type", "function");
+        }
+        jw_obj(w, "function");
+        if (ev->kind == EV_CALL_BEGIN) jw_str(w, "name", c->call[ev->call].name);
+        jw_strn(w, "arguments", ev->kind == EV_CALL_ARGS ? ev->s : "",
+                ev->kind == EV_CALL_ARGS ? ev->n : 0);
+        jw_end(w);
+        jw_end(w);
+        jw_end(w);
+    }
+    jw_end(w);
+    if (r->ask->top >= 0) put_probs(w, c);
+}
+
+static void put_choice(struct reply *r, const struct event *ev, struct buf *out) {
+    struct buf b = {0};
+    struct jw w;
+    open_chunk(&w, &b, r);
+    jw_obj(&w, NULL);
+    jw_i64(&w, "index", ev->choice);
+    put_delta(&w, r, ev);
+    jw_str(&w, "finish_reason", ev->kind == EV_ENDED ? reply_finish(&r->choice[ev->choice]) : NULL);
+    jw_end(&w);
+    jw_end(&w);
+    if (r->ask->usage) jw_null(&w, "usage");
+    if (ev->kind == EV_ENDED) reply_timings(r, &r->choice[ev->choice], &w);
+    jw_end(&w);
+    reply_sse(out, NULL, &b);
+    buf_release(&b);
+}
+
+static void chat_event(struct reply *r, const struct event *ev, struct buf *out) {
+    struct buf b = {0};
+    struct jw w;
+    if (ev->kind == EV_CALL_END) return;
+    if (ev->kind == EV_ADMITTED) {
+        for (int i = 0; i < r->n_choices; i++)
+            put_choice(r, &(struct event){.kind = EV_ADMITTED, .choice = i}, out);
+        return;
+    }
+    if (ev->kind != EV_DONE) {
+        put_choice(r, ev, out);
+        return;
+    }
+    if (r->ask->usage) {
+        open_chunk(&w, &b, r);
+        jw_end(&w);
+        reply_usage(r, &w, "usage");
+        jw_end(&w);
+        reply_sse(out, NULL, &b);
+        buf_release(&b);
+    }
+    buf_str(out, "data: [DONE]\n\n");
+}
+
+/* ---- as a whole ---- */
+
+static void put_message(struct jw *w, const struct reply_choice *c) {
+    jw_obj(w, "message");
+    jw_str(w, "role", "assistant");
+    if (c->n_calls && !c->content.len)
+        jw_null(w, "content");
+    else
+        jw_strn(w, "content", c->content.data ? c->content.data : "", c->content.len);
+    jw_null(w, "refusal");
+    if (c->reasoning.len) jw_strn(w, "reasoning_content", c->reasoning.data, c->reasoning.len);
+    if (c->n_calls) jw_arr(w, "tool_calls");
+    for (int i = 0; i < c->n_calls; i++) {
+        jw_obj(w, NULL);
+        jw_str(w, "id", c->call[i].id);
+        jw_str(w, "type", "function");
+        jw_obj(w, "function");
+        jw_str(w, "name", c->call[i].name);
+        jw_strn(w, "arguments", c->call[i].args.data ? c->call[i].args.data : "",
+                c->call[i].args.len);
+        jw_end(w);
+        jw_end(w);
+    }
+    if (c->n_calls) jw_end(w);
+    jw_end(w);
+}
+
+static void chat_whole(struct reply *r, struct buf *out) {
+    struct jw w;
+    jw_init(&w, out, false);
+    jw_obj(&w, NULL);
+    jw_str(&w, "id", r->id);
+    jw_str(&w, "object", "chat.completion");
+    jw_i64(&w, "created", r->created);
+    jw_str(&w, "model", r->model);
+    jw_str(&w, "system_fingerprint", r->fingerprint);
+    jw_arr(&w, "choices");
+    for (int i = 0; i < r->n_choices; i++) {
+        struct reply_choice *c = &r->choice[i];
+        jw_obj(&w, NULL);
+        jw_i64(&w, "index", i);
+        put_message(&w, c);
+        put_probs(&w, c);
+        jw_str(&w, "finish_reason", reply_finish(c));
+        jw_end(&w);
+    }
+    jw_end(&w);
+    reply_usage(r, &w, "usage");
+    reply_timings(r, &r->choice[0], &w);
+    jw_end(&w);
+    buf_str(out, "\n");
+}
+
+int openai_fail(const struct fault *f, const char *request_id, bool in_stream, struct buf *out) {
+    struct buf b = {0};
+    struct jw w;
+    const char *type = f->status == 401                       ? "authentication_error"
+                       : f->status == 403                     ? "permission_error"
+                       : f->status == 429                     ? "rate_limit_error"
+                       : f->status == 503                     ? "overloaded"
+                       : f->status >= 500 && f->status != 501 ? "server_error"
+                                                              : "invalid_request_error";
+    (void)request_id;
+    jw_init(&w, &b, false);
+    jw_obj(&w, NULL);
+    jw_obj(&w, "error");
+    jw_str(&w, "message", f->msg);
+    jw_str(&w, "type", type);
+    jw_str(&w, "param", *f->param ? f->param : NULL);
+    jw_str(&w, "code", f->code);
+    if (f->n_ctx) {
+        jw_i64(&w, "n_prompt_tokens", f->n_prompt);
+        jw_i64(&w, "n_ctx", f->n_ctx);
+    }
+    jw_end(&w);
+    jw_end(&w);
+    if (in_stream) {
+        reply_sse(out, NULL, &b);
+    } else {
+        buf_add(out, b.data, b.len);
+        buf_str(out, "\n");
+    }
+    buf_release(&b);
+    return f->status;
+}
+
+const struct api api_chat = {
+    .name = "chat",
+    .id = "chatcmpl-",
+    .call_id = "call_",
+    .stream_type = "text/event-stream",
+    .ping = ": ping\n\n",
+    .read = chat_read,
+    .event = chat_event,
+    .whole = chat_whole,
+    .fail = openai_fail,
+};

@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: MIT
+/* serve/ask.c - fields of requests by tables, and JSON text as it came (ask.h). */
+#include "serve/ask.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/mem.h"
+
+int fault_set(struct fault *f, int status, const char *code, const char *param, const char *fmt,
+              ...) {
+    char text[560];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    f->status = status;
+    f->code = code;
+    snprintf(f->param, sizeof f->param, "%s", param ? param : "");
+    snprintf(f->msg, sizeof f->msg, "%.199s%s%s", f->param, *f->param ? ": " : "", text);
+    return status;
+}
+
+void ask_init(struct ask *a, const struct sample_opts *sample, int64_t seed, int64_t n_max) {
+    memset(a, 0, sizeof *a);
+    a->sample = *sample;
+    a->seed = seed;
+    a->n_max = n_max;
+    a->n = 1;
+    a->top = -1;
+}
+
+void ask_release(struct ask *a) {
+    free(a->model);
+    free(a->conv);
+    free(a->tools);
+    buf_release(&a->kwargs);
+    for (int i = 0; i < a->n_prompts; i++) {
+        free(a->prompt[i].text);
+        ids_release(&a->prompt[i].ids);
+    }
+    for (int i = 0; i < a->n_stop; i++) free(a->stop[i]);
+    free(a->bias);
+    buf_release(&a->ignored);
+    buf_release(&a->warned);
+    memset(a, 0, sizeof *a);
+}
+
+void ask_kwarg(struct ask *a, const char *name, const char *text) {
+    if (a->kwargs.len) buf_str(&a->kwargs, ", ");
+    json_quote(&a->kwargs, name, strlen(name));
+    buf_fmt(&a->kwargs, ": %s", text);
+}
+
+/* ---- fields ---- */
+
+static int read_number(struct ask *a, const struct field *r, const struct json *v, const char *path,
+                       struct fault *f) {
+    char *at = (char *)a + r->at;
+    const double x = json_num(v, (double)NAN);
+    int64_t i = 0;
+    if (json_type(v) != JSON_NUM) return fault_set(f, 400, NULL, path, "a number is needed");
+    if (r->kind != F_REAL && !json_i64(v, &i))
+        return fault_set(f, 400, NULL, path, "a whole number is needed");
+    if (!(x >= r->least && x <= r->most))
+        return fault_set(f, 400, NULL, path, "%.17g is not between %.17g and %.17g", x, r->least,
+                         r->most);
+    if (r->kind == F_REAL)
+        memcpy(at, &(float){(float)x}, sizeof(float));
+    else if (r->kind == F_COUNT)
+        memcpy(at, &(int32_t){(int32_t)i}, sizeof(int32_t));
+    else
+        memcpy(at, &i, sizeof i);
+    return 0;
+}
+
+static int read_field(struct ask *a, const struct field *r, const struct json *v, const char *path,
+                      struct fault *f) {
+    bool flag;
+    switch (r->kind) {
+    case F_BOOL:
+        if (json_type(v) != JSON_BOOL)
+            return fault_set(f, 400, NULL, path, "true or false is needed");
+        flag = json_bool(v, false);
+        memcpy((char *)a + r->at, &flag, sizeof flag);
+        return 0;
+    case F_READ:
+        return r->read(a, v, path, f);
+    case F_LEFT:
+        return 0;
+    case F_NEUTRAL:
+        if (json_type(v) == JSON_NUM && !(fabs(json_num(v, 0) - r->least) > 0)) return 0;
+        if (json_type(v) == JSON_BOOL && !json_bool(v, true)) return 0;
+        return fault_set(f, 400, NULL, path, "this way of sampling is not offered here");
+    case F_REFUSED:
+        return fault_set(f, 400, NULL, path, "%s", r->why);
+    case F_INT:
+    case F_COUNT:
+    case F_REAL:
+    default:
+        return read_number(a, r, v, path, f);
+    }
+}
+
+int fields_read(struct ask *a, const struct json *obj, const char *prefix,
+                const struct field *const *table, const int *n, int n_tables, struct fault *f) {
+    for (const struct json *v = json_first(obj); v; v = json_next(v)) {
+        const struct field *r = NULL;
+        char path[256];
+        for (int t = 0; t < n_tables && !r; t++)
+            for (int i = 0; i < n[t] && !r; i++)
+                if (strcmp(table[t][i].name, json_name(v)) == 0) r = &table[t][i];
+        snprintf(path, sizeof path, "%s%.120s", prefix, json_name(v));
+        if (!r) buf_fmt(&a->ignored, "%s%s", a->ignored.len ? ", " : "", path);
+        if (!r || json_type(v) == JSON_NULL) continue;
+        TRY(read_field(a, r, v, path, f));
+    }
+    return 0;
+}
+
+int ask_read_stop(struct ask *a, const struct json *v, const char *path, struct fault *f) {
+    const bool list = json_type(v) == JSON_ARR;
+    if (!list && !json_str(v))
+        return fault_set(f, 400, NULL, path, "a text or a list of texts is needed");
+    for (const struct json *s = list ? json_first(v) : v; s; s = list ? json_next(s) : NULL) {
+        const char *text = json_str(s);
+        const size_t len = text ? strlen(text) : 0;
+        if (!list && !len) return 0; /* some clients send "" for none */
+        if (len < 1 || len > 256)
+            return fault_set(f, 400, NULL, path, "texts of 1 to 256 bytes are needed");
+        if (a->n_stop == ASK_STOPS)
+            return fault_set(f, 400, NULL, path, "there can be %d texts at most", ASK_STOPS);
+        a->stop[a->n_stop++] = xstrdup(text);
+    }
+    return 0;
+}
+
+int ask_read_kwargs(struct ask *a, const struct json *v, const char *path, struct fault *f) {
+    if (json_type(v) != JSON_OBJ) return fault_set(f, 400, NULL, path, "an object is needed");
+    for (const struct json *m = json_first(v); m; m = json_next(m)) {
+        struct buf text = {0};
+        if (strcmp(json_name(m), "enable_thinking") == 0 && json_type(m) == JSON_BOOL) {
+            a->think = json_bool(m, true) ? ASK_THINK_ON : ASK_THINK_OFF;
+            continue;
+        }
+        json_write(&text, m);
+        ask_kwarg(a, json_name(m), text.data);
+        buf_release(&text);
+    }
+    return 0;
+}
+
+int ask_read_effort(struct ask *a, const struct json *v, const char *path, struct fault *f) {
+    struct buf text = {0};
+    const char *s = json_str(v);
+    if (!s) return fault_set(f, 400, NULL, path, "a text is needed");
+    a->think = strcmp(s, "none") == 0 ? ASK_THINK_OFF : ASK_THINK_ON;
+    if (a->think == ASK_THINK_OFF) return 0;
+    json_quote(&text, s, strlen(s));
+    ask_kwarg(a, "reasoning_effort", text.data);
+    buf_release(&text);
+    return 0;
+}
+
+int ask_read_model(struct ask *a, const struct json *v, const char *path, struct fault *f) {
+    const char *s = json_str(v);
+    if (!s) return fault_set(f, 400, NULL, path, "a text is needed");
+    free(a->model);
+    a->model = xstrdup(s);
+    return 0;
+}
+
+static int read_bias(struct ask *a, const struct json *v, const char *path, struct fault *f) {
+    if (json_type(v) != JSON_OBJ) return fault_set(f, 400, NULL, path, "an object is needed");
+    for (const struct json *m = json_first(v); m; m = json_next(m)) {
+        char *end = NULL;
+        const long id = strtol(json_name(m), &end, 10);
+        const double by = json_num(m, (double)NAN);
+        if (!*json_name(m) || *end || id < 0 || id > INT32_MAX || !(by >= -100 && by <= 100))
+            return fault_set(f, 400, NULL, path, "'%.40s': an id and a number from -100 to 100",
+                             json_name(m));
+        if (a->n_bias == ASK_BIASES)
+            return fault_set(f, 400, NULL, path, "there can be %d ids at most", ASK_BIASES);
+        a->bias = xreallocarray(a->bias, (size_t)a->n_bias + 1, sizeof *a->bias);
+        a->bias[a->n_bias].id = (int32_t)id;
+        a->bias[a->n_bias++].by = by <= -100 ? -HUGE_VALF : (float)by;
+    }
+    return 0;
+}
+
+static int read_seed(struct ask *a, const struct json *v, const char *path, struct fault *f) {
+    if (!json_i64(v, &a->seed)) return fault_set(f, 400, NULL, path, "a whole number is needed");
+    if (a->seed < -1) a->seed &= INT64_MAX;
+    return 0;
+}
+
+static int read_cache(struct ask *a, const struct json *v, const char *path, struct fault *f) {
+    if (json_type(v) != JSON_BOOL) return fault_set(f, 400, NULL, path, "true or false is needed");
+    a->no_cache = !json_bool(v, true);
+    return 0;
+}
+
+#define GRAMMAR "constrained decoding is not offered yet"
+const struct field ask_sampling[] = {
+    {"temperature", FIELD(F_REAL, sample.temp, 0, 100)},
+    {"top_p", FIELD(F_REAL, sample.top_p, 0, 1)},
+    {"top_k", FIELD(F_COUNT, sample.top_k, 0, INT32_MAX)},
+    {"min_p", FIELD(F_REAL, sample.min_p, 0, 1)},
+    {"presence_penalty", FIELD(F_REAL, sample.presence_penalty, -2, 2)},
+    {"frequency_penalty", FIELD(F_REAL, sample.frequency_penalty, -2, 2)},
+    {"repeat_penalty", FIELD(F_REAL, sample.repeat_penalty, 0.01, 100)},
+    {"repetition_penalty", FIELD(F_REAL, sample.repeat_penalty, 0.01, 100)},
+    {"repeat_last_n", FIELD(F_COUNT, sample.repeat_last_n, 0, INT32_MAX)},
+    {"seed", FIELD_BY(read_seed)},
+    {"logit_bias", FIELD_BY(read_bias)},
+    {"ignore_eos", FIELD(F_BOOL, ignore_eos, 0, 0)},
+    {"cache_prompt", FIELD_BY(read_cache)},
+    {"typical_p", FIELD_NEUTRAL(1)},
+    {"mirostat", FIELD_NEUTRAL(0)},
+    {"dry_multiplier", FIELD_NEUTRAL(0)},
+    {"xtc_probability", FIELD_NEUTRAL(0)},
+    {"grammar", FIELD_REFUSED(GRAMMAR)},
+    {"json_schema", FIELD_REFUSED(GRAMMAR)},
+    {"structured_outputs", FIELD_REFUSED(GRAMMAR)},
+    {"guided_json", FIELD_REFUSED(GRAMMAR)},
+    {"guided_regex", FIELD_REFUSED(GRAMMAR)},
+    {"guided_choice", FIELD_REFUSED(GRAMMAR)},
+    {"guided_grammar", FIELD_REFUSED(GRAMMAR)},
+};
+const int ask_n_sampling = (int)COUNT_OF(ask_sampling);
+
+/* ---- JSON text as it came ---- */
+
+static const char *ws(const char *s, const char *end) {
+    while (s < end && strchr(" \t\r\n", *s)) s++;
+    return s;
+}
+
+/* Behind the value at s. */
+static const char *value_end(const char *s, const char *end) {
+    int depth = 0;
+    do {
+        s = ws(s, end);
+        if (s == end) return s;
+        if (*s == '"') {
+            for (s++; s < end && *s != '"'; s++)
+                if (*s == '\\') s++;
+            s++;
+        } else if (*s == '[' || *s == '{') {
+            depth++;
+            s++;
+        } else if (*s == ']' || *s == '}') {
+            depth--;
+            s++;
+        } else if (*s == ',' || *s == ':') {
+            s++;
+        } else {
+            while (s < end && !strchr(" \t\r\n,:]}[{\"", *s)) s++;
+        }
+    } while (depth > 0 && s < end);
+    return s < end ? s : end;
+}
+
+struct raw raw_of(const char *s, size_t n) {
+    const char *from = ws(s, s + n);
+    return (struct raw){from, (size_t)(value_end(from, s + n) - from)};
+}
+
+struct raw raw_member(struct raw obj, const char *name) {
+    const char *end = obj.s + obj.n, *s = obj.s + 1;
+    const size_t len = strlen(name);
+    if (obj.n < 2 || *obj.s != '{') return (struct raw){0};
+    while ((s = ws(s, end)) < end && *s == '"') {
+        const char *name_end = value_end(s, end), *colon = ws(name_end, end);
+        const char *value = ws(colon + 1, end), *to = value_end(value, end);
+        if ((size_t)(name_end - s) == len + 2 && memcmp(s + 1, name, len) == 0)
+            return (struct raw){value, (size_t)(to - value)};
+        s = ws(to, end);
+        if (s < end && *s == ',') s++;
+    }
+    return (struct raw){0};
+}
+
+static struct raw element_at(struct raw list, const char *s) {
+    const char *end = list.s + list.n;
+    s = ws(s, end);
+    if (s < end && *s == ',') s = ws(s + 1, end);
+    if (s >= end || *s == ']') return (struct raw){0};
+    return (struct raw){s, (size_t)(value_end(s, end) - s)};
+}
+struct raw raw_first(struct raw list) {
+    return list.n && *list.s == '[' ? element_at(list, list.s + 1) : (struct raw){0};
+}
+struct raw raw_next(struct raw list, struct raw element) {
+    return element_at(list, element.s + element.n);
+}
+
+void raw_copy(struct jw *w, const char *name, struct raw obj, const char *as) {
+    const struct raw v = raw_member(obj, name);
+    if (!v.n || (v.n == 4 && memcmp(v.s, "null", 4) == 0)) return;
+    char *text = xstrndup(v.s, v.n);
+    jw_raw(w, as, text);
+    free(text);
+}

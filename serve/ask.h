@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT
+/* serve/ask.h - one request, whatever API it came by: what every reader of an API fills in, and
+ * what the scheduler answers. */
+#ifndef HONE_SERVE_ASK_H
+#define HONE_SERVE_ASK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/buf.h"
+#include "core/err.h"
+#include "core/json.h"
+#include "runtime/sample.h"
+#include "text/tok.h"
+
+/* Why a request is not answered. */
+struct fault {
+    int status;       /* of HTTP */
+    const char *code; /* static: "context_length_exceeded", ...; NULL: none */
+    char param[200];  /* which field, as a path; "": none */
+    char msg[800];
+    int64_t n_prompt, n_ctx; /* of "context_length_exceeded" */
+};
+/* Fills f in and returns its status. The message begins with the path where there is one. */
+int fault_set(struct fault *f, int status, const char *code, const char *param, const char *fmt,
+              ...) PRINTF_LIKE(5, 6);
+
+enum ask_think { ASK_THINK_AUTO, ASK_THINK_ON, ASK_THINK_OFF };
+enum { ASK_STOPS = 16, ASK_CHOICES = 16, ASK_PROMPTS = 16, ASK_BIASES = 1024, ASK_TOP = 20 };
+struct ask_prompt { /* of a text completion */
+    char *text;     /* NULL: ids were given */
+    size_t len;
+    struct ids ids;
+};
+struct ask {
+    char *model;   /* as it was asked for; "": not said */
+    char *conv;    /* {"messages": [...], "tools": [...]?} for the template; NULL: plain prompts */
+    char *tools;   /* the list in OpenAI's shape, JSON text; NULL: none */
+    bool no_calls; /* text that looks like a call is text */
+    bool one_call; /* the answer ends behind its first call */
+    bool go_on;    /* the last message is the assistant's, and the answer continues it */
+    struct buf kwargs; /* members of an object: variables of the template */
+    enum ask_think think;
+    bool tags; /* reasoning stays in the content, with its tags */
+    struct ask_prompt prompt[ASK_PROMPTS];
+    int n_prompts;
+
+    struct sample_opts sample;
+    int64_t seed;  /* < 0: one is drawn */
+    int64_t n_max; /* tokens of an answer; < 0: until the context is full */
+    char *stop[ASK_STOPS];
+    int n_stop;
+    int n; /* choices per prompt */
+    bool stream, usage, echo, ignore_eos, progress;
+    bool no_cache; /* neither read nor kept */
+    int top;       /* < 0: no probabilities; else so many alternatives */
+    struct {
+        int32_t id;
+        float by;
+    } * bias;
+    int n_bias;
+    struct buf ignored; /* names of fields that nobody reads, with ", " between them */
+    struct buf warned;  /* of things left out, the same */
+};
+/* Defaults: those of the file and the command line. */
+void ask_init(struct ask *a, const struct sample_opts *sample, int64_t seed, int64_t n_max);
+void ask_release(struct ask *a);
+/* Adds a member to the variables of the template; text is JSON. */
+void ask_kwarg(struct ask *a, const char *name, const char *text);
+
+/* ---- fields ---- */
+
+enum field_kind {
+    F_BOOL,    /* bool */
+    F_INT,     /* int64_t in a range */
+    F_COUNT,   /* int32_t in a range */
+    F_REAL,    /* float in a range */
+    F_READ,    /* by a function */
+    F_LEFT,    /* read by another row's function, or without meaning here */
+    F_NEUTRAL, /* a number that may only have the value that changes nothing: least */
+    F_REFUSED  /* always; `why` says it */
+};
+struct field { /* a member of a request's body */
+    const char *name;
+    enum field_kind kind;
+    double least, most;
+    size_t at;
+    int (*read)(struct ask *a, const struct json *v, const char *path, struct fault *f);
+    const char *why;
+};
+/* Reads the members of obj that tables name, each by its row; null counts as absent. Names in no
+ * table are noted as ignored. prefix: "" or "options.". */
+int fields_read(struct ask *a, const struct json *obj, const char *prefix,
+                const struct field *const *table, const int *n, int n_tables, struct fault *f);
+#define FIELD(kind, member, least, most) kind, least, most, offsetof(struct ask, member), NULL, NULL
+#define FIELD_BY(fn) F_READ, 0, 0, 0, fn, NULL
+#define FIELD_LEFT F_LEFT, 0, 0, 0, NULL, NULL
+#define FIELD_NEUTRAL(x) F_NEUTRAL, x, 0, 0, NULL, NULL
+#define FIELD_REFUSED(why) F_REFUSED, 0, 0, 0, NULL, why
+
+/* Sampling under the names that OpenAI's APIs and their extensions share. */
+extern const struct field ask_sampling[];
+extern const int ask_n_sampling;
+int ask_read_stop(struct ask *a, const struct json *v, const char *path, struct fault *f);
+int ask_read_kwargs(struct ask *a, const struct json *v, const char *path, struct fault *f);
+int ask_read_effort(struct ask *a, const struct json *v, const char *path, struct fault *f);
+int ask_read_model(struct ask *a, const struct json *v, const char *path, struct fault *f);
+
+/* ---- JSON text as it came ---- */
+
+struct raw { /* a value in a text that was parsed once, so it is valid; n 0: there is none */
+    const char *s;
+    size_t n;
+};
+struct raw raw_of(const char *s, size_t n);
+struct raw raw_member(struct raw obj, const char *name); /* a name written without escapes */
+/* Elements of a list: raw_first, then raw_next until there is none. */
+struct raw raw_first(struct raw list);
+struct raw raw_next(struct raw list, struct raw element);
+/* Adds member `name` of both to the open object as it came, where it is there and not null. */
+void raw_copy(struct jw *w, const char *name, struct raw obj, const char *as);
+
+#endif

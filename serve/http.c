@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: MIT
+/* serve/http.c - heads and bodies of requests (http.h). */
+#include "serve/http.h"
+
+#include <string.h>
+#include <strings.h>
+
+#include "core/attr.h"
+
+bool http_is(struct http_text t, const char *s) {
+    return strlen(s) == t.n && memcmp(t.s, s, t.n) == 0;
+}
+bool http_is_word(struct http_text t, const char *s) {
+    return strlen(s) == t.n && strncasecmp(t.s, s, t.n) == 0;
+}
+
+/* tchar of RFC 9110. */
+static bool is_token(unsigned char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+           (c && strchr("!#$%&'*+-.^_`|~", c));
+}
+
+static int refuse(struct http_req *r, int status, const char *why) {
+    r->status = status;
+    r->why = why;
+    return -1;
+}
+
+/* The line at s without its end; its length with it, 0 when the end is not there, -1 for a line
+ * feed without carriage return, or the other way round. */
+static int64_t line_at(const char *s, size_t n, struct http_text *line) {
+    for (size_t i = 0; i < n; i++) {
+        if (s[i] == '\n') return -1;
+        if (s[i] != '\r') continue;
+        if (i + 1 == n) return 0;
+        if (s[i + 1] != '\n') return -1;
+        *line = (struct http_text){s, i};
+        return (int64_t)i + 2;
+    }
+    return 0;
+}
+
+static int read_request_line(struct http_req *r, struct http_text l) {
+    const char *sp = memchr(l.s, ' ', l.n);
+    if (!sp || sp == l.s) return refuse(r, 400, "the request line is not METHOD TARGET VERSION");
+    r->method = (struct http_text){l.s, (size_t)(sp - l.s)};
+    const char *t = sp + 1, *end = l.s + l.n;
+    const char *sp2 = memchr(t, ' ', (size_t)(end - t));
+    if (!sp2 || sp2 == t) return refuse(r, 400, "the request line is not METHOD TARGET VERSION");
+    const struct http_text target = {t, (size_t)(sp2 - t)},
+                           version = {sp2 + 1, (size_t)(end - sp2 - 1)};
+    for (size_t i = 0; i < r->method.n; i++)
+        if (!is_token((unsigned char)l.s[i])) return refuse(r, 400, "the method is no word");
+    for (size_t i = 0; i < target.n; i++)
+        if ((unsigned char)t[i] <= ' ' || (unsigned char)t[i] >= 0x7f)
+            return refuse(r, 400, "the target has bytes that no target has");
+    if (http_is(version, "HTTP/1.0"))
+        r->keep_alive = false;
+    else if (http_is(version, "HTTP/1.1"))
+        r->keep_alive = true;
+    else
+        return refuse(r, version.n == 8 && memcmp(version.s, "HTTP/", 5) == 0 ? 505 : 400,
+                      "the version is not HTTP/1.0 or HTTP/1.1");
+    if (*t != '/' && !(http_is(target, "*") && http_is(r->method, "OPTIONS")))
+        return refuse(r, 400, "the target is not a path");
+    const char *q = memchr(t, '?', target.n);
+    r->path = (struct http_text){t, q ? (size_t)(q - t) : target.n};
+    if (q) r->query = (struct http_text){q + 1, target.n - r->path.n - 1};
+    return 0;
+}
+
+static int read_field(struct http_req *r, struct http_text l) {
+    const char *colon = memchr(l.s, ':', l.n);
+    if (l.s[0] == ' ' || l.s[0] == '\t') return refuse(r, 400, "a folded header line");
+    if (!colon || colon == l.s) return refuse(r, 400, "a header line without a name");
+    struct http_field f = {{l.s, (size_t)(colon - l.s)}, {colon + 1, 0}};
+    f.value.n = (size_t)(l.s + l.n - f.value.s);
+    for (size_t i = 0; i < f.name.n; i++)
+        if (!is_token((unsigned char)f.name.s[i]))
+            return refuse(r, 400, "a header's name is no word");
+    for (size_t i = 0; i < f.value.n; i++) {
+        const unsigned char c = (unsigned char)f.value.s[i];
+        if ((c < ' ' && c != '\t') || c == 0x7f)
+            return refuse(r, 400, "a header's value has control characters");
+    }
+    while (f.value.n && strchr(" \t", f.value.s[0])) f.value.s++, f.value.n--;
+    while (f.value.n && strchr(" \t", f.value.s[f.value.n - 1])) f.value.n--;
+    if (r->n_fields == HTTP_MAX_FIELDS) return refuse(r, 431, "too many headers");
+    r->field[r->n_fields++] = f;
+    return 0;
+}
+
+const struct http_text *http_find(const struct http_req *r, const char *name) {
+    for (int i = 0; i < r->n_fields; i++)
+        if (http_is_word(r->field[i].name, name)) return &r->field[i].value;
+    return NULL;
+}
+
+static int count(const struct http_req *r, const char *name) {
+    int n = 0;
+    for (int i = 0; i < r->n_fields; i++) n += http_is_word(r->field[i].name, name);
+    return n;
+}
+
+/* Is `word` one of a list of words with commas between them? */
+static bool has_word(struct http_text list, const char *word) {
+    for (size_t i = 0; i < list.n;) {
+        size_t from = i;
+        while (i < list.n && list.s[i] != ',') i++;
+        size_t to = i++;
+        while (from < to && strchr(" \t", list.s[from])) from++;
+        while (to > from && strchr(" \t", list.s[to - 1])) to--;
+        if (http_is_word((struct http_text){list.s + from, to - from}, word)) return true;
+    }
+    return false;
+}
+
+/* Says how long the body is. */
+static int read_length(struct http_req *r) {
+    const struct http_text *len = http_find(r, "content-length"),
+                           *te = http_find(r, "transfer-encoding");
+    if (te && len) return refuse(r, 400, "both Content-Length and Transfer-Encoding");
+    if (count(r, "content-length") > 1) return refuse(r, 400, "more than one Content-Length");
+    if (te && (count(r, "transfer-encoding") > 1 || !http_is_word(*te, "chunked")))
+        return refuse(r, 501, "the transfer coding is not chunked");
+    r->chunked = te != NULL;
+    r->length = te ? -1 : 0;
+    if (!len) return 0;
+    if (!len->n || len->n > 15) return refuse(r, len->n ? 413 : 400, "the length of the body");
+    for (size_t i = 0; i < len->n; i++) {
+        if (len->s[i] < '0' || len->s[i] > '9')
+            return refuse(r, 400, "the length of the body is no number");
+        r->length = r->length * 10 + (len->s[i] - '0');
+    }
+    return 0;
+}
+
+static int read_meaning(struct http_req *r) {
+    const struct http_text *host = http_find(r, "host"), *conn = http_find(r, "connection"),
+                           *expect = http_find(r, "expect");
+    if (!host || count(r, "host") > 1 || !host->n)
+        return refuse(r, 400, "exactly one Host is needed");
+    r->host = *host;
+    if (conn && has_word(*conn, "close")) r->keep_alive = false;
+    if (expect && !http_is_word(*expect, "100-continue"))
+        return refuse(r, 417, "an expectation that is not 100-continue");
+    r->expect = expect != NULL;
+    return read_length(r);
+}
+
+int http_head(const char *s, size_t n, struct http_req *r) {
+    struct http_text l = {0};
+    size_t at = 0;
+    int64_t used;
+    bool first = true;
+    while (at + 2 <= n && at < 4 && s[at] == '\r' && s[at + 1] == '\n') at += 2;
+    for (;; first = false) {
+        used = line_at(s + at, n - at, &l);
+        if (used < 0) return refuse(r, 400, "a line that does not end with CR LF");
+        if (!used) {
+            if (first && n - at > HTTP_MAX_LINE) return refuse(r, 431, "the request line is long");
+            if (n > HTTP_MAX_HEAD) return refuse(r, 431, "the headers are too long");
+            return 0;
+        }
+        at += (size_t)used;
+        if (at > HTTP_MAX_HEAD) return refuse(r, 431, "the headers are too long");
+        if (first && l.n > HTTP_MAX_LINE) return refuse(r, 431, "the request line is long");
+        if (!first && !l.n) break;
+        if (first ? read_request_line(r, l) : read_field(r, l)) return -1;
+    }
+    return read_meaning(r) ? -1 : (int)at;
+}
+
+/* ---- bodies ---- */
+
+enum { SIZE_FIRST, SIZE, EXTENSION, SIZE_LF, DATA, DATA_CR, DATA_LF, TRAILER, TRAILER_LF, END };
+
+void http_body_begin(struct http_body *b, const struct http_req *r) {
+    *b = (struct http_body){.left = r->length > 0 ? r->length : 0, .chunked = r->chunked};
+}
+
+static int hex(char c) {
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
+}
+
+/* One byte of the frame around chunks. False: it cannot stand there. */
+static bool chunk_byte(struct http_body *b, char c) {
+    enum { LONGEST = 256 }; /* of a line with a size, and of trailers together */
+    const int digit = hex(c);
+    if (b->state != DATA && ++b->line > LONGEST) return false;
+    switch (b->state) {
+    case SIZE_FIRST:
+    case SIZE:
+        if (digit >= 0) {
+            if (b->left >> 40) return false;
+            b->left = b->left * 16 + digit;
+            b->state = SIZE;
+            return true;
+        }
+        if (b->state == SIZE_FIRST) return false;
+        b->state = c == '\r' ? SIZE_LF : EXTENSION;
+        return c == '\r' || c == ';';
+    case EXTENSION:
+        if (c == '\r') b->state = SIZE_LF;
+        return c == '\r' || (unsigned char)c >= ' ' || c == '\t';
+    case SIZE_LF:
+        b->state = b->left ? DATA : TRAILER;
+        b->line = 0;
+        return c == '\n';
+    case DATA_CR:
+        b->state = DATA_LF;
+        return c == '\r';
+    case DATA_LF:
+        b->state = SIZE_FIRST;
+        b->line = 0;
+        return c == '\n';
+    case TRAILER: /* only the empty line: nobody here reads trailers */
+        b->state = TRAILER_LF;
+        return c == '\r';
+    default:
+        b->state = END;
+        return c == '\n';
+    }
+}
+
+enum http_more http_body_feed(struct http_body *b, const char *s, size_t n, size_t most,
+                              struct buf *out, size_t *used) {
+    size_t i = 0;
+    *used = 0;
+    if (!b->chunked && (uint64_t)b->left > most - b->n_taken) return HTTP_TOO_LARGE;
+    while (b->chunked ? b->state != END && i < n : b->left > 0 && i < n) {
+        if (b->chunked && b->state != DATA) {
+            if (!chunk_byte(b, s[i++])) return HTTP_BAD;
+            continue;
+        }
+        size_t k = n - i;
+        if ((uint64_t)b->left < k) k = (size_t)b->left;
+        if (k > most - b->n_taken) return HTTP_TOO_LARGE;
+        buf_add(out, s + i, k);
+        i += k;
+        b->n_taken += k;
+        b->left -= (int64_t)k;
+        if (b->chunked && !b->left) b->state = DATA_CR;
+    }
+    *used = i;
+    return (b->chunked ? b->state == END : !b->left) ? HTTP_DONE : HTTP_MORE;
+}
+
+/* ---- names ---- */
+
+/* Digits and dots of an IPv4 address; [..] of an IPv6 one. */
+static bool is_address(struct http_text h) {
+    int dots = 0;
+    if (h.n > 2 && h.s[0] == '[' && h.s[h.n - 1] == ']') {
+        for (size_t i = 1; i + 1 < h.n; i++)
+            if (hex(h.s[i]) < 0 && h.s[i] != ':' && h.s[i] != '.') return false;
+        return true;
+    }
+    for (size_t i = 0; i < h.n; i++) {
+        dots += h.s[i] == '.';
+        if (h.s[i] != '.' && (h.s[i] < '0' || h.s[i] > '9')) return false;
+    }
+    return dots == 3;
+}
+
+bool http_host_ok(struct http_text h, const char *const *allowed, int n_allowed) {
+    size_t port = h.n;
+    while (port && h.s[port - 1] >= '0' && h.s[port - 1] <= '9') port--;
+    if (port && h.s[port - 1] == ':' && memchr(h.s, ']', h.n) != h.s + h.n - 1) h.n = port - 1;
+    static const char below[] = ".localhost";
+    const size_t n = sizeof below - 1;
+    if (is_address(h) || http_is_word(h, "localhost")) return true;
+    if (h.n > n && http_is_word((struct http_text){h.s + h.n - n, n}, below)) return true;
+    for (int i = 0; i < n_allowed; i++)
+        if (http_is_word(h, allowed[i])) return true;
+    return false;
+}
+
+const char *http_reason(int status) {
+    static const struct {
+        int status;
+        const char *text;
+    } rows[] = {{100, "Continue"},
+                {200, "OK"},
+                {204, "No Content"},
+                {400, "Bad Request"},
+                {401, "Unauthorized"},
+                {403, "Forbidden"},
+                {404, "Not Found"},
+                {405, "Method Not Allowed"},
+                {408, "Request Timeout"},
+                {413, "Content Too Large"},
+                {415, "Unsupported Media Type"},
+                {417, "Expectation Failed"},
+                {429, "Too Many Requests"},
+                {431, "Request Header Fields Too Large"},
+                {500, "Internal Server Error"},
+                {501, "Not Implemented"},
+                {503, "Service Unavailable"},
+                {505, "HTTP Version Not Supported"},
+                {529, "Overloaded"}};
+    for (size_t i = 0; i < COUNT_OF(rows); i++)
+        if (rows[i].status == status) return rows[i].text;
+    return "Unknown";
+}

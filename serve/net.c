@@ -1,0 +1,506 @@
+// SPDX-License-Identifier: MIT
+/* serve/net.c - one thread, one epoll, a struct per connection (net.h).
+ *
+ * A connection reads a head, a body, then waits for the answer; what the client sends meanwhile is
+ * the next request. A client that closes its side while it waits has left: its job is told so in
+ * the same turn of the loop. Buffers are given back between requests, so an idle connection costs
+ * its struct. */
+#include "serve/net.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "core/hash.h"
+#include "core/log.h"
+#include "core/mem.h"
+#include "core/num.h"
+#include "core/prog.h"
+
+enum { READ = 64 << 10, SEND_BUF = 256 << 10, AHEAD = 64 << 10, MAX_HOSTS = 8, TICK_MS = 250 };
+#define HEAD_S 10.0  /* until a head is there */
+#define IDLE_S 75.0  /* between requests */
+#define STUCK_S 30.0 /* a client that reads nothing */
+#define PING_S 10.0  /* silence of a stream */
+#define QUIET_S 30.0 /* until an answer that is not streamed begins to show that it lives */
+
+enum conn_state { HEAD, BODY, WAIT, CLOSING };
+struct conn {
+    struct net *net;
+    struct conn *next, *prev;
+    int fd;
+    enum conn_state state;
+    bool in_off, out_on, head_sent, chunked, keep;
+    struct http_body body;
+    struct buf in, out;
+    size_t out_at;
+    struct job *job;
+    double since, last_sent; /* since: of this state */
+    uint64_t peer;
+};
+struct net {
+    struct net_opts o;
+    int epoll, wake, port;
+    int listener[MAX_HOSTS], n_listeners;
+    char *unlink[MAX_HOSTS];
+    struct conn *conns;
+    atomic_llong n_open, n_busy, n_refused;
+    double accept_again; /* out of descriptors until then */
+};
+
+int net_port(const struct net *n) {
+    return n->port;
+}
+struct net_counts net_counts(const struct net *n) {
+    return (struct net_counts){atomic_load(&n->n_open), atomic_load(&n->n_busy),
+                               atomic_load(&n->n_refused)};
+}
+
+/* ---- listening ---- */
+
+static int watch(struct net *n, int fd, unsigned events, void *ptr, int op, struct err *e) {
+    struct epoll_event ev = {.events = events, .data.ptr = ptr};
+    return epoll_ctl(n->epoll, op, fd, &ev) ? err_sys(e, "epoll") : 0;
+}
+
+static int listen_unix(struct net *n, const char *path, struct err *e) {
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    if (!*path || strlen(path) >= sizeof a.sun_path)
+        return err_set(e, ERR_USAGE, "--host unix:%s: the path is empty or too long", path);
+    memcpy(a.sun_path, path, strlen(path) + 1);
+    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0) return err_sys(e, "socket");
+    n->listener[n->n_listeners] = fd;
+    const mode_t old = umask(0177);
+    const int rc = bind(fd, (const struct sockaddr *)&a, sizeof a);
+    umask(old);
+    if (rc || listen(fd, 128)) {
+        n->listener[n->n_listeners++] = fd;
+        return err_sys(e, "--host unix:%s", path);
+    }
+    n->unlink[n->n_listeners++] = xstrdup(path);
+    return 0;
+}
+
+static int listen_ip(struct net *n, const char *host, struct err *e) {
+    struct addrinfo hints = {.ai_flags = AI_PASSIVE | AI_NUMERICSERV, .ai_socktype = SOCK_STREAM};
+    struct addrinfo *list = NULL;
+    char port[16];
+    const int one = 1;
+    snprintf(port, sizeof port, "%d", n->port);
+    const int rc = getaddrinfo(host, port, &hints, &list);
+    if (rc) return err_set(e, ERR_USAGE, "--host %s: %s", host, gai_strerror(rc));
+    const int fd = socket(list->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    int bad = fd < 0;
+    if (!bad) {
+        n->listener[n->n_listeners++] = fd;
+        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+        bad = bind(fd, list->ai_addr, list->ai_addrlen) || listen(fd, 128);
+    }
+    freeaddrinfo(list);
+    if (bad) return err_sys(e, "cannot listen at %s port %d", host, n->port);
+    struct sockaddr_storage a;
+    socklen_t len = sizeof a;
+    if (!n->port && getsockname(fd, (struct sockaddr *)&a, &len) == 0)
+        n->port = ntohs(a.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&a)->sin6_port
+                                                : ((struct sockaddr_in *)&a)->sin_port);
+    return 0;
+}
+
+int net_new(struct net **out, const struct net_opts *o, struct err *e) {
+    struct net *n = xcalloc(1, sizeof *n);
+    n->o = *o;
+    n->port = o->port;
+    n->epoll = epoll_create1(EPOLL_CLOEXEC);
+    n->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    int rc = n->epoll < 0 || n->wake < 0 ? err_sys(e, "epoll")
+             : o->n_hosts > MAX_HOSTS    ? err_set(e, ERR_USAGE, "--host: %d at most", MAX_HOSTS)
+                                         : 0;
+    if (!rc) rc = watch(n, n->wake, EPOLLIN, &n->wake, EPOLL_CTL_ADD, e);
+    for (int i = 0; i < o->n_hosts && !rc; i++)
+        rc = strncmp(o->host[i], "unix:", 5) == 0 ? listen_unix(n, o->host[i] + 5, e)
+                                                  : listen_ip(n, o->host[i], e);
+    for (int i = 0; i < n->n_listeners && !rc; i++)
+        rc = watch(n, n->listener[i], EPOLLIN, &n->listener[i], EPOLL_CTL_ADD, e);
+    if (rc) {
+        net_free(n);
+        return rc;
+    }
+    *out = n;
+    return 0;
+}
+
+/* ---- connections ---- */
+
+static void let_go(struct conn *c, bool gone) {
+    if (!c->job) return;
+    if (gone) atomic_store(&c->job->gone, true);
+    job_drop(c->job);
+    c->job = NULL;
+    atomic_fetch_sub(&c->net->n_busy, 1);
+}
+
+static void conn_close(struct conn *c) {
+    let_go(c, true);
+    if (c->prev)
+        c->prev->next = c->next;
+    else
+        c->net->conns = c->next;
+    if (c->next) c->next->prev = c->prev;
+    close(c->fd); /* and leaves the epoll */
+    c->fd = -1;
+    buf_release(&c->in);
+    buf_release(&c->out);
+    atomic_fetch_sub(&c->net->n_open, 1);
+    free(c);
+}
+
+static bool interest(struct conn *c, bool in, bool out) {
+    struct err ignored;
+    if (c->in_off == !in && c->out_on == out) return true;
+    c->in_off = !in;
+    c->out_on = out;
+    return watch(c->net, c->fd,
+                 (in ? (unsigned)EPOLLIN : 0) | (out ? (unsigned)EPOLLOUT : 0) | EPOLLRDHUP, c,
+                 EPOLL_CTL_MOD, &ignored) == 0;
+}
+
+/* Writes what it can. False: the connection is dead. */
+static bool flush(struct conn *c) {
+    while (c->out_at < c->out.len) {
+        const ssize_t k =
+            send(c->fd, c->out.data + c->out_at, c->out.len - c->out_at, MSG_NOSIGNAL);
+        if (k < 0 && errno == EINTR) continue;
+        if (k < 0 && errno == EAGAIN) break;
+        if (k <= 0) return false;
+        c->out_at += (size_t)k;
+        c->last_sent = prog_now_s();
+    }
+    if (c->out_at == c->out.len) {
+        buf_release(&c->out);
+        c->out_at = 0;
+    }
+    return interest(c, !c->in_off, c->out.len > 0);
+}
+
+static void put_head(struct conn *c, int status, const char *type, const struct buf *fields,
+                     int64_t length) {
+    struct buf *b = &c->out;
+    buf_fmt(b, "HTTP/1.1 %d %s\r\ncontent-type: %s\r\n", status, http_reason(status), type);
+    if (c->job) buf_fmt(b, "x-request-id: %s\r\n", c->job->id);
+    if (fields) buf_add(b, fields->data ? fields->data : "", fields->len);
+    if (length >= 0) buf_fmt(b, "content-length: %" PRId64 "\r\n", length);
+    if (c->chunked) buf_str(b, "transfer-encoding: chunked\r\n");
+    buf_fmt(b, "cache-control: no-store\r\n%s\r\n", c->keep ? "" : "connection: close\r\n");
+    c->head_sent = true;
+}
+
+static bool is_head(const struct conn *c) {
+    return c->job && http_is(c->job->req.method, "HEAD");
+}
+
+/* An answer of the network's own, to what is no request; the connection ends with it. */
+static bool refuse(struct conn *c, int status, const char *why) {
+    struct buf body = {0};
+    atomic_fetch_add(&c->net->n_refused, 1);
+    c->keep = false;
+    c->chunked = false;
+    c->net->o.ops.error(c->net->o.ops.ud, status, why, &body);
+    put_head(c, status, "application/json", NULL, (int64_t)body.len);
+    buf_add(&c->out, body.data, body.len);
+    buf_release(&body);
+    let_go(c, true);
+    c->state = CLOSING;
+    c->since = prog_now_s();
+    return flush(c);
+}
+
+static void put_chunk(struct conn *c, const char *s, size_t n) {
+    if (!n || is_head(c)) return;
+    if (c->chunked) buf_fmt(&c->out, "%zx\r\n", n);
+    buf_add(&c->out, s, n);
+    if (c->chunked) buf_str(&c->out, "\r\n");
+}
+
+static bool next_request(struct conn *c);
+
+/* The answer is out: what follows on this connection? */
+static bool finished(struct conn *c) {
+    let_go(c, false);
+    c->state = c->keep ? HEAD : CLOSING;
+    c->since = prog_now_s();
+    if (!flush(c)) return false;
+    return c->keep ? next_request(c) : true;
+}
+
+/* Moves what there is of the answer to the socket. */
+static bool answer(struct conn *c) {
+    struct job *j = c->job;
+    bool done = false, cut = false;
+    if (!j || c->state == HEAD) return true;
+    pthread_mutex_lock(&j->lock);
+    if (j->status && j->ended && !c->head_sent && !j->stream) {
+        put_head(c, j->status, j->type, &j->fields, (int64_t)j->out.len);
+        if (!is_head(c)) buf_add(&c->out, j->out.data ? j->out.data : "", j->out.len);
+        done = true;
+    } else if (j->status && (j->stream || c->head_sent)) {
+        if (!c->head_sent) {
+            c->chunked = c->keep || http_is(j->req.method, "HEAD");
+            buf_str(&j->fields, "x-accel-buffering: no\r\n");
+            put_head(c, j->status, j->type, &j->fields, -1);
+        }
+        put_chunk(c, j->out.data, j->out.len);
+        done = j->ended;
+        cut = j->cut || (!j->stream && j->status != 200); /* too late for a status */
+        if (done && c->chunked && !cut) buf_str(&c->out, "0\r\n\r\n");
+    }
+    if (c->head_sent) {
+        buf_reset(&j->out);
+        atomic_store(&j->ahead, c->out.len - c->out_at);
+    }
+    pthread_mutex_unlock(&j->lock);
+    if (done) {
+        if (cut) c->keep = false;
+        return finished(c);
+    }
+    return flush(c);
+}
+
+/* A body is complete, or none was announced. */
+static bool handle(struct conn *c) {
+    c->state = WAIT;
+    c->since = c->last_sent = prog_now_s();
+    c->net->o.ops.request(c->net->o.ops.ud, c->job);
+    return answer(c);
+}
+
+static bool read_head(struct conn *c) {
+    struct http_req r = {0};
+    const int n = http_head(c->in.data ? c->in.data : "", c->in.len, &r);
+    if (n < 0) return refuse(c, r.status, r.why);
+    if (!n) return true;
+    struct job *j = job_new(c->net->wake);
+    j->key = c->peer;
+    buf_add(&j->head, c->in.data, (size_t)n);
+    (void)http_head(j->head.data, (size_t)n, &j->req); /* again, into its own bytes */
+    memmove(c->in.data, c->in.data + n, c->in.len - (size_t)n);
+    c->in.len -= (size_t)n;
+    c->job = j;
+    atomic_fetch_add(&c->net->n_busy, 1);
+    c->keep = j->req.keep_alive;
+    c->chunked = c->head_sent = false;
+    c->state = BODY;
+    c->since = prog_now_s();
+    http_body_begin(&c->body, &j->req);
+    if (!c->net->o.ops.head(c->net->o.ops.ud, j)) {
+        c->keep = c->keep && !j->req.length; /* a body that nobody reads */
+        c->state = WAIT;
+        return answer(c);
+    }
+    if (j->req.length > 0 && (uint64_t)j->req.length > c->net->o.max_body)
+        return refuse(c, 413, "the body is too large");
+    if (j->req.expect) buf_str(&c->out, "HTTP/1.1 100 Continue\r\n\r\n");
+    return flush(c);
+}
+
+static bool read_body(struct conn *c) {
+    size_t used = 0;
+    const enum http_more m = http_body_feed(&c->body, c->in.data ? c->in.data : "", c->in.len,
+                                            c->net->o.max_body, &c->job->body, &used);
+    if (m == HTTP_TOO_LARGE) return refuse(c, 413, "the body is too large");
+    if (m == HTTP_BAD) return refuse(c, 400, "the chunks of the body are malformed");
+    if (used) memmove(c->in.data, c->in.data + used, c->in.len - used);
+    c->in.len -= used;
+    return m == HTTP_DONE ? handle(c) : true;
+}
+
+/* Goes on with the bytes that are there. */
+static bool next_request(struct conn *c) {
+    for (int i = 0; i < 64; i++) {
+        const enum conn_state before = c->state;
+        const size_t left = c->in.len;
+        if (c->state == HEAD && c->in.len && !read_head(c)) return false;
+        if (c->state == BODY && !read_body(c)) return false;
+        if (c->state == before && c->in.len == left) break;
+        if (c->state != HEAD && c->state != BODY) break;
+    }
+    if (!c->in.len) buf_release(&c->in);
+    if (c->state == HEAD && c->in_off) return interest(c, true, c->out_on);
+    return true;
+}
+
+static bool readable(struct conn *c) {
+    char tmp[READ];
+    for (;;) {
+        if (c->state == WAIT && c->in.len > AHEAD) return interest(c, false, c->out_on);
+        const ssize_t k = recv(c->fd, tmp, sizeof tmp, 0);
+        if (k < 0 && errno == EINTR) continue;
+        if (k < 0 && errno == EAGAIN) return true;
+        if (k <= 0) return false; /* left, also in the middle of an answer */
+        if (c->state == CLOSING) continue;
+        buf_add(&c->in, tmp, (size_t)k);
+        if (c->state != WAIT && !next_request(c)) return false;
+    }
+}
+
+static bool shut(struct conn *c) { /* lets the client read the answer before the end */
+    if (c->out.len) return true;
+    shutdown(c->fd, SHUT_WR);
+    return true;
+}
+
+static void on_conn(struct conn *c, unsigned events) {
+    bool ok = !(events & (EPOLLHUP | EPOLLERR));
+    if (ok && (events & EPOLLOUT)) ok = flush(c) && (c->out.len || answer(c));
+    if (ok && (events & EPOLLIN)) ok = readable(c);
+    if (ok && (events & EPOLLRDHUP)) ok = false;
+    if (ok && c->state == CLOSING) ok = shut(c);
+    if (!ok) conn_close(c);
+}
+
+static uint64_t peer_of(const struct sockaddr_storage *a) {
+    if (a->ss_family == AF_INET)
+        return hash_u64(&((const struct sockaddr_in *)a)->sin_addr, sizeof(struct in_addr));
+    if (a->ss_family == AF_INET6)
+        return hash_u64(&((const struct sockaddr_in6 *)a)->sin6_addr, sizeof(struct in6_addr));
+    return 0;
+}
+
+/* Stops taking connections for a moment, or goes on: they wait in the kernel. */
+static void accept_later(struct net *n, bool later) {
+    struct err ignored;
+    n->accept_again = later ? prog_now_s() + 0.1 : 0;
+    for (int i = 0; i < n->n_listeners; i++)
+        (void)watch(n, n->listener[i], later ? 0 : EPOLLIN, &n->listener[i], EPOLL_CTL_MOD,
+                    &ignored);
+}
+
+static void accept_all(struct net *n, int listener) {
+    const int one = 1, idle = 30, send_buf = SEND_BUF;
+    while (atomic_load(&n->n_open) < n->o.max_connections) {
+        struct sockaddr_storage a = {0};
+        socklen_t len = sizeof a;
+        const int fd = accept4(listener, (struct sockaddr *)&a, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {
+            accept_later(n, true);
+            return;
+        }
+        if (fd < 0) return;
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+        setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
+        setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &send_buf, sizeof send_buf);
+        setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
+        struct conn *c = xcalloc(1, sizeof *c);
+        struct err ignored;
+        *c = (struct conn){.net = n, .fd = fd, .next = n->conns, .peer = peer_of(&a)};
+        c->since = c->last_sent = prog_now_s();
+        if (n->conns) n->conns->prev = c;
+        n->conns = c;
+        atomic_fetch_add(&n->n_open, 1);
+        if (watch(n, fd, EPOLLIN | EPOLLRDHUP, c, EPOLL_CTL_ADD, &ignored)) conn_close(c);
+    }
+    accept_later(n, true);
+}
+
+/* ---- time ---- */
+
+/* True while nothing has been wrong with its time. */
+static bool in_time(struct conn *c, double now) {
+    const double t = now - c->since;
+    if (c->out.len && now - c->last_sent > STUCK_S) return false;
+    if (c->state == CLOSING) return t < 5;
+    if (c->state == HEAD)
+        return c->in.len ? t < HEAD_S || refuse(c, 408, "the headers took too long") : t < IDLE_S;
+    if (c->state == BODY && t > 10 && (double)c->job->body.len < 1024 * (t - 10))
+        return refuse(c, 408, "the body comes too slowly");
+    return true;
+}
+
+static bool keep_alive(struct conn *c, double now) {
+    struct job *j = c->job;
+    if (c->state != WAIT || !j || now - c->last_sent < PING_S) return true;
+    pthread_mutex_lock(&j->lock);
+    const bool silent = !j->out.len && !j->ended, stream = j->stream;
+    const char *ping = j->ping;
+    pthread_mutex_unlock(&j->lock);
+    if (!silent || c->out.len) return true;
+    if (!stream && now - c->since < QUIET_S) return true;
+    if (!c->head_sent) {
+        c->chunked = c->keep;
+        put_head(c, 200, stream ? j->type : "application/json", NULL, -1);
+    }
+    const char *text = stream ? (ping ? ping : ": ping\n\n") : " ";
+    put_chunk(c, text, strlen(text));
+    return flush(c);
+}
+
+static void tick(struct net *n, double now) {
+    for (struct conn *c = n->conns, *next; c; c = next) {
+        next = c->next;
+        if (!in_time(c, now) || !keep_alive(c, now)) conn_close(c);
+    }
+    if (n->accept_again > 0 && now > n->accept_again) accept_later(n, false);
+}
+
+static void send_answers(struct net *n) {
+    uint64_t count;
+    (void)!read(n->wake, &count, sizeof count);
+    for (struct conn *c = n->conns, *next; c; c = next) {
+        next = c->next;
+        if (c->state != WAIT || c->out.len) continue; /* a full socket says when it has room */
+        if (!answer(c))
+            conn_close(c);
+        else if (c->state == CLOSING)
+            (void)shut(c);
+    }
+}
+
+int net_run(struct net *n, const atomic_bool *stop, struct err *e) {
+    enum { EVENTS = 64 };
+    struct epoll_event ev[EVENTS];
+    double last = 0;
+    while (!atomic_load(stop)) {
+        const int k = epoll_wait(n->epoll, ev, EVENTS, TICK_MS);
+        if (k < 0 && errno != EINTR) return err_sys(e, "epoll_wait");
+        for (int i = 0; i < k; i++) {
+            const int *p = ev[i].data.ptr;
+            if (p == &n->wake) continue;
+            if (p >= n->listener && p < n->listener + MAX_HOSTS)
+                accept_all(n, *p);
+            else
+                on_conn(ev[i].data.ptr, ev[i].events);
+        }
+        send_answers(n);
+        const double now = prog_now_s();
+        if (now - last < 0.2) continue;
+        last = now;
+        tick(n, now);
+        if (!n->o.ops.tick(n->o.ops.ud) && !atomic_load(&n->n_busy)) break;
+    }
+    return 0;
+}
+
+void net_free(struct net *n) {
+    if (!n) return;
+    while (n->conns) conn_close(n->conns);
+    for (int i = 0; i < n->n_listeners; i++) {
+        close(n->listener[i]);
+        if (n->unlink[i]) unlink(n->unlink[i]);
+        free(n->unlink[i]);
+    }
+    if (n->epoll >= 0) close(n->epoll);
+    if (n->wake >= 0) close(n->wake);
+    free(n);
+}

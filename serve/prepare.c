@@ -1,0 +1,408 @@
+// SPDX-License-Identifier: MIT
+/* serve/prepare.c - requests to what the engine can compute: JSON, the template, tokens (server.h).
+ * What is wrong with a request is found here, while it can still have its status. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "core/mem.h"
+#include "core/num.h"
+#include "serve/server.h"
+#include "text/think.h"
+#include "text/utf8.h"
+
+/* ---- the body ---- */
+
+static int parse_body(const struct job *j, struct json **out, struct fault *f) {
+    struct err e;
+    const char *s = j->body.data ? j->body.data : "";
+    *out = NULL;
+    if (utf8_valid_prefix(s, j->body.len) < j->body.len)
+        return fault_set(f, 400, NULL, NULL, "the body is not UTF-8 at byte %zu",
+                         utf8_valid_prefix(s, j->body.len));
+    if (json_parse(out, s, j->body.len, "the body", &e))
+        return fault_set(f, 400, NULL, NULL, "%s", e.msg);
+    if (json_type(*out) == JSON_OBJ) return 0;
+    return fault_set(f, 400, NULL, NULL, "the body must be a JSON object");
+}
+
+static int read_ask(struct server *s, const struct job *j, const struct api *api, struct ask *a,
+                    struct fault *f) {
+    struct json *body = NULL;
+    ask_init(a, &s->o.sample, s->o.seed, s->o.n_max);
+    a->think = (enum ask_think)s->o.think;
+    a->stream = api->streams;
+    if (s->o.kwargs) buf_str(&a->kwargs, s->o.kwargs);
+    int rc = parse_body(j, &body, f);
+    if (!rc) rc = api->read(a, j->body.data, j->body.len, body, f);
+    json_free(body);
+    if (!rc && s->o.strict && a->model && strcmp(a->model, s->o.alias) != 0)
+        rc = fault_set(f, 404, "model_not_found", "model",
+                       "there is no model '%.100s', but '%.100s'", a->model, s->o.alias);
+    for (int i = 0; i < a->n_bias && !rc; i++)
+        if (a->bias[i].id >= s->o.m->hp.d[HD_VOCAB])
+            rc = fault_set(f, 400, NULL, "logit_bias", "there is no token %d", a->bias[i].id);
+    return rc;
+}
+
+/* ---- the prompt ---- */
+
+static int too_long(const struct server *s, int64_t n, struct fault *f) {
+    const int64_t n_ctx = session_get_opts(s->o.s)->n_ctx;
+    if (n <= n_ctx) return 0;
+    fault_set(f, 400, "context_length_exceeded", NULL,
+              "This model's maximum context length is %" PRId64
+              " tokens. However, your messages resulted in %" PRId64 " tokens.",
+              n_ctx, n);
+    f->n_prompt = n;
+    f->n_ctx = n_ctx;
+    return f->status;
+}
+
+static char *variables(const struct server *s, const struct ask *a) {
+    struct buf b = {0}, all = {0};
+    struct err ignored;
+    const char *member = a->think == ASK_THINK_AUTO
+                             ? NULL
+                             : think_member(s->chat, s->tmpl, a->think == ASK_THINK_ON);
+    buf_fmt(&b, "{%s}", a->kwargs.data ? a->kwargs.data : "");
+    if (!member || think_merge(member, b.data, &all, &ignored)) return buf_take(&b);
+    buf_release(&b);
+    return buf_take(&all);
+}
+
+static int render(struct server *s, const struct ask *a, bool gen, struct chat_prompt *p,
+                  struct fault *f) {
+    struct err e;
+    if (!s->chat)
+        return fault_set(f, 400, NULL, "messages",
+                         "this model has no chat template; /v1/completions continues texts");
+    char *kwargs = variables(s, a);
+    const int rc = chat_tokens(s->chat, s->o.m->tok, a->conv, strlen(a->conv), kwargs, gen,
+                               s->o.special, p, &e);
+    free(kwargs);
+    return rc ? fault_set(f, 400, NULL, "messages", "%s", e.msg) : 0;
+}
+
+static size_t rstrip(const struct buf *b) {
+    size_t n = b->len;
+    while (n && strchr(" \t\r\n", b->data[n - 1])) n--;
+    return n;
+}
+
+/* A prompt that ends inside the last message: without what the template puts behind it. */
+static int render_open(struct server *s, const struct ask *a, struct chat_prompt *p,
+                       struct fault *f) {
+    struct err e;
+    struct json *j = NULL;
+    const struct json *last = NULL;
+    TRY(render(s, a, false, p, f));
+    if (json_parse(&j, a->conv, strlen(a->conv), "messages", &e)) return 0;
+    for (const struct json *m = json_first(json_get(j, "messages")); m; m = json_next(m)) last = m;
+    const char *text = json_str(json_get(last, "content"));
+    const struct buf t = {(char *)(uintptr_t)(text ? text : ""), text ? strlen(text) : 0, 0};
+    const size_t n = rstrip(&t);
+    char *at = NULL;
+    for (char *hit = p->text.data;
+         n && (hit = memmem(hit, (size_t)(p->text.data + p->text.len - hit), t.data, n)); hit++)
+        at = hit; /* the last one */
+    int rc = 0;
+    if (!at) {
+        rc = fault_set(f, 400, NULL, "messages",
+                       "the template does not show the last message's text, which is to go on");
+    } else {
+        const size_t end = (size_t)(at - p->text.data) + n;
+        p->text.len = end;
+        p->text.data[end] = 0;
+        p->ids.n = 0;
+        if (tok_encode(s->o.m->tok, p->text.data, end, true, false, &p->ids, &e))
+            rc = fault_set(f, 400, NULL, "messages", "%s", e.msg);
+    }
+    json_free(j);
+    return rc;
+}
+
+/* Tokens of the messages alone: what comes behind may change with the next turn. */
+static int64_t turn_end(struct server *s, const struct ask *a, const struct chat_prompt *p) {
+    struct chat_prompt closed = {0};
+    struct fault ignored;
+    int64_t n = 0;
+    if (!render(s, a, false, &closed, &ignored))
+        while (n < closed.ids.n && n < p->ids.n && closed.ids.v[n] == p->ids.v[n]) n++;
+    chat_prompt_release(&closed);
+    return n < p->ids.n ? n : 0;
+}
+
+/* ---- what a reply says of itself ---- */
+
+static void task_done(struct task *t) {
+    struct server *s = t->ud;
+    pthread_mutex_lock(&s->lock);
+    s->n_failed += t->failed;
+    pthread_mutex_unlock(&s->lock);
+    if (!s->o.log) return;
+    static const char *const ends[] = {"none",   "turn",    "stop",  "calls",
+                                       "length", "context", "failed"};
+    struct buf b = {0};
+    struct jw w;
+    char when[40];
+    const time_t now = time(NULL);
+    struct tm tm;
+    strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &tm));
+    jw_init(&w, &b, false);
+    jw_obj(&w, NULL);
+    jw_str(&w, "time", when);
+    jw_str(&w, "id", t->job->id);
+    jw_str(&w, "api", t->api->name);
+    jw_bool(&w, "stream", t->ask.stream);
+    jw_str(&w, "end",
+           task_gone(t) ? "left" : ends[t->failed ? END_FAILED : t->reply.choice[0].end]);
+    jw_i64(&w, "prompt_tokens", t->reply.n_prompt);
+    jw_i64(&w, "cached_tokens", t->reply.n_cached);
+    jw_i64(&w, "output_tokens", reply_n_out(&t->reply));
+    jw_num(&w, "queue_s", t->reply.queue_s);
+    jw_num(&w, "prompt_s", t->reply.prompt_s);
+    jw_num(&w, "first_token_s", t->reply.first_s);
+    jw_num(&w, "generate_s", t->reply.generate_s);
+    jw_u64(&w, "seed", t->reply.seed);
+    if (t->ask.ignored.len) jw_str(&w, "ignored_fields", t->ask.ignored.data);
+    if (t->ask.warned.len) jw_str(&w, "left_out", t->ask.warned.data);
+    jw_end(&w);
+    s->o.log(s->o.log_ud, b.data);
+    buf_release(&b);
+}
+
+/* Before a task is given away. */
+static void sign(struct server *s, struct task *t) {
+    job_random_id(t->api->id, t->reply.id);
+    t->reply.model = t->ask.model && *t->ask.model ? t->ask.model : s->o.alias;
+    t->reply.fingerprint = s->fingerprint;
+    t->reply.created = (int64_t)time(NULL);
+    t->ud = s;
+    t->done = task_done;
+    uint64_t seed = (uint64_t)t->ask.seed;
+    if (t->ask.seed < 0) {
+        (void)!getrandom(&seed, sizeof seed, 0);
+        seed >>= 11; /* exact in any reader of JSON */
+    }
+    t->reply.seed = seed;
+}
+
+static void cut(struct run *r, int64_t at, enum prefix_use use) {
+    enum { WORTH = 16 }; /* tokens: fewer are computed sooner than copied */
+    if (at < WORTH || at >= r->n_prompt || r->n_cuts == RUN_CUTS) return;
+    for (int i = 0; i < r->n_cuts; i++)
+        if (r->cut[i].at == at) return;
+    r->cut[r->n_cuts].at = at;
+    r->cut[r->n_cuts++].use = use;
+}
+
+static void chat_task(struct server *s, struct job *j, const struct api *api, struct ask *a) {
+    struct chat_prompt p = {0};
+    struct fault f = {0};
+    int rc = a->go_on ? render_open(s, a, &p, &f) : render(s, a, true, &p, &f);
+    if (!rc) rc = too_long(s, p.ids.n, &f);
+    if (rc) {
+        route_fail(j, &f);
+        ask_release(a);
+        chat_prompt_release(&p);
+        return;
+    }
+    const int64_t turn = a->go_on ? 0 : turn_end(s, a, &p);
+    struct task *t = task_new(j, api, a, &p.ids, 1);
+    for (int i = 0; i < t->reply.n_choices; i++) {
+        cut(&t->run[i], p.n_head, PREFIX_HEAD);
+        cut(&t->run[i], turn, PREFIX_TURN);
+    }
+    t->fmt = s->fmt;
+    t->think = toolfmt_think_of(s->fmt, p.text.data);
+    t->special = true;
+    chat_prompt_release(&p);
+    sign(s, t);
+    serve_submit(s, t);
+}
+
+static void text_task(struct server *s, struct job *j, const struct api *api, struct ask *a) {
+    struct ids ids[ASK_PROMPTS] = {{0}};
+    struct fault f = {0};
+    struct err e;
+    int rc = 0;
+    const int n = a->n_prompts;
+    for (int i = 0; i < n && !rc; i++) {
+        const struct ask_prompt *p = &a->prompt[i];
+        for (int64_t k = 0; k < p->ids.n && !rc; k++) {
+            if (p->ids.v[k] >= s->o.m->hp.d[HD_VOCAB])
+                rc = fault_set(&f, 400, NULL, "prompt", "there is no token %d", p->ids.v[k]);
+            ids_add(&ids[i], p->ids.v[k]);
+        }
+        if (!rc && p->text && tok_encode(s->o.m->tok, p->text, p->len, true, true, &ids[i], &e))
+            rc = fault_set(&f, 400, NULL, "prompt", "%s", e.msg);
+        if (!rc && !ids[i].n) rc = fault_set(&f, 400, NULL, "prompt", "the prompt is empty");
+        if (!rc) rc = too_long(s, ids[i].n, &f);
+    }
+    if (rc) {
+        route_fail(j, &f);
+        ask_release(a);
+    } else {
+        struct task *t = task_new(j, api, a, ids, n);
+        sign(s, t);
+        serve_submit(s, t);
+    }
+    for (int i = 0; i < n; i++) ids_release(&ids[i]);
+}
+
+void later_generate(struct server *s, struct job *j) {
+    const struct api *api = ((const struct route *)j->route)->api;
+    struct ask a;
+    struct fault f = {0};
+    if (read_ask(s, j, api, &a, &f)) {
+        route_fail(j, &f);
+        ask_release(&a);
+        return;
+    }
+    if (a.conv)
+        chat_task(s, j, api, &a);
+    else
+        text_task(s, j, api, &a);
+}
+
+/* ---- small ones ---- */
+
+static int64_t count(struct server *s, struct job *j, struct chat_prompt *p, struct fault *f) {
+    const struct api *api = ((const struct route *)j->route)->api;
+    struct ask a;
+    int rc = read_ask(s, j, api, &a, f);
+    if (!rc && !a.conv) rc = fault_set(f, 400, NULL, "messages", "messages are needed");
+    if (!rc) rc = a.go_on ? render_open(s, &a, p, f) : render(s, &a, true, p, f);
+    ask_release(&a);
+    return rc ? -1 : p->ids.n;
+}
+
+void later_count(struct server *s, struct job *j) {
+    struct chat_prompt p = {0};
+    struct fault f = {0};
+    struct buf b = {0};
+    const int64_t n = count(s, j, &p, &f);
+    if (n < 0) {
+        route_fail(j, &f);
+    } else {
+        buf_fmt(&b, "{\"input_tokens\": %" PRId64 "}\n", n);
+        answer_json(j, &b);
+    }
+    buf_release(&b);
+    chat_prompt_release(&p);
+}
+
+void later_template(struct server *s, struct job *j) {
+    struct chat_prompt p = {0};
+    struct fault f = {0};
+    struct buf b = {0};
+    struct jw w;
+    const int64_t n = count(s, j, &p, &f);
+    if (n < 0) {
+        route_fail(j, &f);
+        return;
+    }
+    jw_init(&w, &b, false);
+    jw_obj(&w, NULL);
+    jw_strn(&w, "prompt", p.text.data, p.text.len);
+    jw_i64(&w, "tokens", n);
+    jw_i64(&w, "forged_markers", p.n_forged);
+    jw_end(&w);
+    buf_str(&b, "\n");
+    answer_json(j, &b);
+    buf_release(&b);
+    chat_prompt_release(&p);
+}
+
+static void put_ids(struct server *s, const struct ids *ids, bool pieces, struct buf *out) {
+    struct jw w;
+    jw_init(&w, out, false);
+    jw_obj(&w, NULL);
+    jw_arr(&w, "tokens");
+    for (int64_t i = 0; i < ids->n; i++) {
+        struct buf piece = {0};
+        if (!pieces) {
+            jw_i64(&w, NULL, ids->v[i]);
+            continue;
+        }
+        tok_decode(s->o.m->tok, ids->v[i], true, &piece);
+        jw_obj(&w, NULL);
+        jw_i64(&w, "id", ids->v[i]);
+        if (utf8_valid_prefix(piece.data ? piece.data : "", piece.len) == piece.len) {
+            jw_strn(&w, "piece", piece.data ? piece.data : "", piece.len);
+        } else {
+            jw_arr(&w, "piece");
+            for (size_t k = 0; k < piece.len; k++) jw_i64(&w, NULL, (unsigned char)piece.data[k]);
+            jw_end(&w);
+        }
+        jw_end(&w);
+        buf_release(&piece);
+    }
+    jw_end(&w);
+    jw_end(&w);
+    buf_str(out, "\n");
+}
+
+void later_tokenize(struct server *s, struct job *j) {
+    struct json *body = NULL;
+    struct fault f = {0};
+    struct err e;
+    struct ids ids = {0};
+    struct buf b = {0};
+    int rc = parse_body(j, &body, &f);
+    const char *text = json_str(json_get(body, "content"));
+    if (!rc && !text) rc = fault_set(&f, 400, NULL, "content", "a text is needed");
+    if (!rc && tok_encode(s->o.m->tok, text, strlen(text),
+                          json_bool(json_get(body, "parse_special"), true),
+                          json_bool(json_get(body, "add_special"), false), &ids, &e))
+        rc = fault_set(&f, 400, NULL, "content", "%s", e.msg);
+    if (rc) {
+        route_fail(j, &f);
+    } else {
+        put_ids(s, &ids, json_bool(json_get(body, "with_pieces"), false), &b);
+        answer_json(j, &b);
+    }
+    ids_release(&ids);
+    json_free(body);
+    buf_release(&b);
+}
+
+void later_detokenize(struct server *s, struct job *j) {
+    struct json *body = NULL;
+    struct fault f = {0};
+    struct buf text = {0}, b = {0};
+    struct jw w;
+    int rc = parse_body(j, &body, &f);
+    const struct json *list = json_get(body, "tokens");
+    if (!rc && json_type(list) != JSON_ARR)
+        rc = fault_set(&f, 400, NULL, "tokens", "a list of ids is needed");
+    for (const struct json *t = json_first(list); t && !rc; t = json_next(t)) {
+        int64_t id;
+        if (!json_i64(t, &id) || id < 0 || id >= s->o.m->hp.d[HD_VOCAB])
+            rc = fault_set(&f, 400, NULL, "tokens", "ids from 0 to %" PRId64 " are needed",
+                           s->o.m->hp.d[HD_VOCAB] - 1);
+        else
+            tok_decode(s->o.m->tok, (int32_t)id, true, &text);
+    }
+    if (rc) {
+        route_fail(j, &f);
+    } else {
+        jw_init(&w, &b, false);
+        jw_obj(&w, NULL);
+        jw_strn(&w, "content", text.data ? text.data : "", text.len);
+        jw_end(&w);
+        buf_str(&b, "\n");
+        answer_json(j, &b);
+    }
+    json_free(body);
+    buf_release(&text);
+    buf_release(&b);
+}
+
+void prepare_job(struct server *s, struct job *j) {
+    ((const struct route *)j->route)->later(s, j);
+}

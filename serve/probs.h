@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT
+/* serve/probs.h - probabilities of tokens as OpenAI's chat shows them. */
+#ifndef HONE_SERVE_PROBS_H
+#define HONE_SERVE_PROBS_H
+
+#include "core/buf.h"
+#include "core/json.h"
+#include "text/tok.h"
+
+/* Appends an element {"token", "logprob", "bytes", "top_logprobs"} of a list: natural logarithms of
+ * the softmax of the n logits as the model gave them. top: alternatives, at most SAMPLE_BEST.
+ * logits NULL: nothing is known, logprob is null. */
+void probs_add(struct buf *out, const struct tok *t, const float *logits, int64_t n, int32_t id,
+               int top);
+/* The elements as text completions show them: "logprobs": {"tokens", "token_logprobs",
+ * "top_logprobs", "text_offset"}; null when there are none. offset: of the first token's text. */
+void probs_as_text(struct jw *w, const char *elements, int64_t offset);
+
+#endif

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: MIT
+/* serve/routes.c - which path is answered how, and who may ask (server.h). */
+#include <string.h>
+
+#include "core/hash.h"
+#include "core/mem.h"
+#include "serve/server.h"
+
+static const struct route routes[] = {
+    {"GET", "/health", info_health, NULL, NULL, true},
+    {"GET", "/v1/health", info_health, NULL, NULL, true},
+    {"GET", "/v1/models", info_models, NULL, NULL, false},
+    {"GET", "/models", info_models, NULL, NULL, false},
+    {"GET", "/props", info_props, NULL, NULL, false},
+    {"GET", "/slots", info_slots, NULL, NULL, false},
+    {"GET", "/metrics", info_metrics, NULL, NULL, false},
+    {"POST", "/v1/chat/completions", NULL, later_generate, &api_chat, false},
+    {"POST", "/chat/completions", NULL, later_generate, &api_chat, false},
+    {"POST", "/v1/chat/completions/input_tokens", NULL, later_count, &api_chat, false},
+    {"POST", "/v1/completions", NULL, later_generate, &api_text, false},
+    {"POST", "/completions", NULL, later_generate, &api_text, false},
+    {"POST", "/tokenize", NULL, later_tokenize, NULL, false},
+    {"POST", "/detokenize", NULL, later_detokenize, NULL, false},
+    {"POST", "/apply-template", NULL, later_template, &api_chat, false},
+};
+
+static bool path_is(struct http_text p, const char *s) {
+    if (p.n > 1 && p.s[p.n - 1] == '/') p.n--; /* one slash at the end means nothing */
+    return http_is(p, s);
+}
+
+/* The row of a request. *known: the path is there, maybe for another method. */
+static const struct route *find(const struct http_req *r, bool *known) {
+    const struct http_text method =
+        http_is(r->method, "HEAD") ? (struct http_text){"GET", 3} : r->method;
+    *known = false;
+    for (size_t i = 0; i < COUNT_OF(routes); i++) {
+        if (!path_is(r->path, routes[i].path)) continue;
+        *known = true;
+        if (http_is(method, routes[i].method)) return &routes[i];
+    }
+    return NULL;
+}
+
+/* ---- errors ---- */
+
+void route_fail(struct job *j, const struct fault *f) {
+    const struct route *r = j->route;
+    struct buf b = {0};
+    const int status = (r && r->api ? r->api->fail : openai_fail)(f, j->id, false, &b);
+    if (status == 429 || status == 503 || status == 529) job_field(j, "retry-after", "1");
+    job_answer(j, status, "application/json", b.data, b.len);
+    buf_release(&b);
+}
+
+void route_error(void *ud, int status, const char *why, struct buf *out) {
+    struct fault f = {0};
+    (void)ud;
+    fault_set(&f, status, NULL, NULL, "%s", why);
+    (void)openai_fail(&f, "", false, out);
+}
+
+void answer_json(struct job *j, const struct buf *b) {
+    job_answer(j, 200, "application/json", b->data ? b->data : "", b->len);
+}
+
+/* ---- who may ask ---- */
+
+/* Takes the same time whatever the texts have in common. */
+static bool same_key(struct http_text given, const char *key) {
+    const size_t n = strlen(key);
+    unsigned differ = given.n != n;
+    for (size_t i = 0; i < given.n; i++)
+        differ |= (unsigned char)given.s[i] ^ (unsigned char)key[i < n ? i : 0];
+    return !differ;
+}
+
+static bool has_key(const struct server *s, struct job *j) {
+    static const char bearer[] = "Bearer ";
+    const size_t n = sizeof bearer - 1;
+    const struct http_text *auth = http_find(&j->req, "authorization"),
+                           *key = http_find(&j->req, "x-api-key");
+    struct http_text given = key ? *key : (struct http_text){"", 0};
+    int found = -1;
+    if (!key && auth && auth->n > n && strncmp(auth->s, bearer, n) == 0)
+        given = (struct http_text){auth->s + n, auth->n - n};
+    for (int i = 0; i < s->o.n_keys; i++)
+        if (same_key(given, s->o.key[i])) found = i;
+    if (found < 0) return false;
+    j->key = hash_u64(s->o.key[found], strlen(s->o.key[found]));
+    return true;
+}
+
+/* A page of another origin must not use what listens on the machine of its reader. */
+static bool origin_ok(const struct server *s, struct job *j) {
+    const struct http_text *origin = http_find(&j->req, "origin"),
+                           *site = http_find(&j->req, "sec-fetch-site");
+    static const char http[] = "http://";
+    const size_t n = sizeof http - 1;
+    if (!origin) return !site || !http_is_word(*site, "cross-site");
+    const struct http_text host = j->req.host;
+    if (origin->n == n + host.n && strncmp(origin->s, http, n) == 0 &&
+        memcmp(origin->s + n, host.s, host.n) == 0)
+        return true;
+    for (int i = 0; i < s->o.n_allow_origins; i++)
+        if (http_is(*origin, s->o.allow_origin[i])) {
+            job_field(j, "access-control-allow-origin", s->o.allow_origin[i]);
+            job_field(j, "vary", "origin");
+            return true;
+        }
+    return false;
+}
+
+/* JSON, or what curl says without being told, from what is no browser. */
+static bool type_ok(const struct job *j) {
+    static const char json[] = "application/json", form[] = "application/x-www-form-urlencoded";
+    const struct http_text *t = http_find(&j->req, "content-type");
+    const bool page = http_find(&j->req, "origin") || http_find(&j->req, "sec-fetch-site");
+    if (!t) return !page;
+    struct http_text kind = *t;
+    const char *semi = memchr(kind.s, ';', kind.n);
+    if (semi) kind.n = (size_t)(semi - kind.s);
+    while (kind.n && kind.s[kind.n - 1] == ' ') kind.n--;
+    return http_is_word(kind, json) || (!page && http_is_word(kind, form));
+}
+
+static int may_ask(struct server *s, struct job *j, struct fault *f) {
+    bool known;
+    const struct route *r = find(&j->req, &known);
+    const bool open = r && r->open;
+    j->route = r;
+    if (!http_host_ok(j->req.host, s->o.allow_host, s->o.n_allow_hosts))
+        return fault_set(f, 403, NULL, NULL,
+                         "Host is no name of this server; --allow-host %.*s would make it one",
+                         j->req.host.n > 100 ? 100 : (int)j->req.host.n, j->req.host.s);
+    if (!origin_ok(s, j))
+        return fault_set(f, 403, NULL, NULL,
+                         "pages of other origins may not ask; --allow-origin names those that may");
+    if (http_is(j->req.method, "OPTIONS") && http_find(&j->req, "origin")) return 0;
+    if (s->o.n_keys && !open && !has_key(s, j))
+        return fault_set(f, 401, "invalid_api_key", NULL,
+                         "an API key is needed: Authorization: Bearer KEY, or x-api-key");
+    return 0;
+}
+
+static int takes(const struct server *s, const struct job *j, struct fault *f) {
+    bool known;
+    const struct route *r = find(&j->req, &known);
+    const bool one_model = j->req.path.n > 11 && strncmp(j->req.path.s, "/v1/models/", 11) == 0;
+    if (!r && !one_model)
+        return fault_set(f, known ? 405 : 404, NULL, NULL,
+                         known ? "this path takes another method" : "there is no such path here");
+    if (one_model && !http_is(j->req.method, "GET") && !http_is(j->req.method, "HEAD"))
+        return fault_set(f, 405, NULL, NULL, "this path takes another method");
+    if (http_is(j->req.method, "POST") && !type_ok(j))
+        return fault_set(f, 415, NULL, NULL, "the content-type must be application/json");
+    if (atomic_load(&s->drain) && !(r && r->now))
+        return fault_set(f, 503, NULL, NULL, "the server is stopping");
+    return 0;
+}
+
+bool route_head(void *ud, struct job *j) {
+    struct server *s = ud;
+    struct fault f = {0};
+    if (may_ask(s, j, &f)) {
+        route_fail(j, &f);
+        return false;
+    }
+    if (http_is(j->req.method, "OPTIONS") && http_find(&j->req, "origin")) {
+        job_field(j, "access-control-allow-methods", "GET, POST");
+        job_field(j, "access-control-allow-headers", "authorization, content-type, x-api-key");
+        job_answer(j, 204, "text/plain", "", 0);
+        return false;
+    }
+    if (!takes(s, j, &f)) return true;
+    route_fail(j, &f);
+    return false;
+}
+
+void route_request(void *ud, struct job *j) {
+    struct server *s = ud;
+    const struct route *r = j->route;
+    if (!r) {
+        info_model(s, j, j->req.path.s + 11, j->req.path.n - 11);
+        return;
+    }
+    if (r->now) {
+        r->now(s, j);
+        return;
+    }
+    pthread_mutex_lock(&s->lock);
+    s->n_requests++;
+    if (s->jobs.n == s->jobs.cap) {
+        s->jobs.cap = s->jobs.cap ? 2 * s->jobs.cap : 16;
+        s->jobs.v = xreallocarray(s->jobs.v, (size_t)s->jobs.cap, sizeof(void *));
+    }
+    job_hold(j);
+    s->jobs.v[s->jobs.n++] = j;
+    pthread_cond_signal(&s->to_prepare);
+    pthread_mutex_unlock(&s->lock);
+}

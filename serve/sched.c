@@ -1,0 +1,611 @@
+// SPDX-License-Identifier: MIT
+/* serve/sched.c - which rows go into the next pass (sched.h).
+ *
+ * A run has the tokens of its prompt and of its answer, and a sequence that has seen the first of
+ * them. What is missing is fed; when nothing is, the logits of the last give the next token. So a
+ * run whose memory was needed by others loses its sequence and nothing else: it waits, and is fed
+ * again. */
+#include "serve/sched.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "core/num.h"
+#include "core/prog.h"
+#include "serve/probs.h"
+
+enum {
+    MIN_ROWS = 32,  /* of prompts in a pass: a prompt always moves */
+    PROMISE = 1024, /* tokens of an answer that there must be memory for before it begins */
+    GROWTH = 256,   /* then so many at a time */
+    SHARED = 512,   /* a run waits for another that computes so much of its prompt */
+    ECHO_ROWS = 32, /* logits of the prompt at a time */
+    EVERY = 8192,   /* tokens of a long prompt between snapshots */
+    TRIES = 3       /* passes that fail */
+};
+
+struct sched {
+    struct session *s;
+    struct sched_opts o;
+    struct prefix *prefix;
+    int64_t n_ctx, n_vocab, n_ubatch;
+    struct task *tasks;
+    struct run **run; /* that have not ended, in order of arrival */
+    int n_runs, cap_runs, n_live;
+    uint64_t order, served_at;
+    struct {
+        uint64_t key, at;
+    } served[64]; /* when keys had their last turn */
+    int n_served;
+    struct session_row *row;
+    struct run **row_run;
+    float *logits, *masked;
+    int64_t cap_logits; /* rows */
+    double row_s;       /* of a prompt's row, running mean; 0: not known */
+    double decode_s;    /* of a pass without prompts */
+    int n_failed;       /* passes in a row */
+    struct sched_counts n;
+};
+
+int sched_new(struct sched **out, struct session *s, const struct sched_opts *o, struct err *e) {
+    const struct session_opts *so = session_get_opts(s);
+    struct sched *c = xcalloc(1, sizeof *c);
+    c->s = s;
+    c->o = *o;
+    c->n_ctx = so->n_ctx;
+    c->n_ubatch = so->n_ubatch;
+    c->n_vocab = session_model(s)->hp.d[HD_VOCAB];
+    c->cap_logits = max_i64(o->n_live, ECHO_ROWS) + o->n_live;
+    c->prefix = prefix_new(s);
+    c->row = xcalloc((size_t)(c->n_ubatch + o->n_live), sizeof *c->row);
+    c->row_run = xcalloc((size_t)(c->n_ubatch + o->n_live), sizeof(void *));
+    void *mem = NULL;
+    const int rc =
+        buf_alloc(&mem, (uint64_t)((c->cap_logits + 1) * c->n_vocab) * sizeof(float), "logits", e);
+    if (rc) {
+        sched_free(c);
+        return rc;
+    }
+    c->logits = mem;
+    c->masked = c->logits + c->cap_logits * c->n_vocab;
+    *out = c;
+    return 0;
+}
+
+bool sched_has_room(const struct sched *s, int n_runs) {
+    return s->n_runs - s->n_live + n_runs <= s->o.n_queue + s->o.n_live - s->n_live;
+}
+
+/* ---- runs come and go ---- */
+
+void sched_add(struct sched *s, struct task *t) {
+    t->next = s->tasks;
+    s->tasks = t;
+    for (int i = 0; i < t->reply.n_choices; i++) {
+        if (s->n_runs == s->cap_runs) {
+            s->cap_runs = s->cap_runs ? 2 * s->cap_runs : 16;
+            s->run = xreallocarray(s->run, (size_t)s->cap_runs, sizeof(void *));
+        }
+        t->run[i].order = s->order++;
+        s->run[s->n_runs++] = &t->run[i];
+    }
+}
+
+/* Takes the sequence away; what it has seen is kept for others. */
+static void release(struct sched *s, struct run *r, bool keep) {
+    if (!r->seq) return;
+    struct seq *q = r->seq;
+    r->seq = NULL;
+    s->n_live--;
+    if (keep && !r->task->ask.no_cache)
+        prefix_keep(s->prefix, r->all.v, seq_pos(q), r->task->key, PREFIX_END, q);
+    else
+        seq_free(q);
+}
+
+static void end_run(struct sched *s, struct run *r, enum reply_end end, const char *stop) {
+    struct reply_choice *c = &r->task->reply.choice[r->choice];
+    if (r->speak && end != END_FAILED) {
+        const int n_calls = speak_end(r->speak, &c->problems);
+        if (n_calls && (end == END_TURN || end == END_LENGTH || end == END_CONTEXT))
+            end = END_CALLS;
+    }
+    release(s, r, true);
+    s->n.n_out += c->n_out;
+    s->n.n_think += c->n_think;
+    task_end_run(r, end, stop);
+}
+
+/* Forgets runs that have ended, and tasks all of whose runs have. */
+static void sweep(struct sched *s) {
+    int n = 0;
+    for (int i = 0; i < s->n_runs; i++)
+        if (!s->run[i]->ended) s->run[n++] = s->run[i];
+    s->n_runs = n;
+    for (struct task **at = &s->tasks, *t; (t = *at);) {
+        if (t->n_ended < t->reply.n_choices) {
+            at = &t->next;
+            continue;
+        }
+        *at = t->next;
+        task_free(t);
+    }
+}
+
+static void fail_task(struct sched *s, struct task *t, const struct fault *f) {
+    task_fail(t, f);
+    for (int i = 0; i < t->reply.n_choices; i++)
+        if (!t->run[i].ended) end_run(s, &t->run[i], END_FAILED, NULL);
+}
+
+void sched_fail_all(struct sched *s, const struct fault *f) {
+    for (struct task *t = s->tasks; t; t = t->next) fail_task(s, t, f);
+    sweep(s);
+}
+
+void sched_free(struct sched *s) {
+    struct fault f;
+    if (!s) return;
+    fault_set(&f, 503, NULL, NULL, "the server is stopping");
+    sched_fail_all(s, &f);
+    prefix_free(s->prefix);
+    free(s->run);
+    free(s->row);
+    free(s->row_run);
+    buf_free(s->logits);
+    free(s);
+}
+
+static void drop_gone(struct sched *s) {
+    struct fault f;
+    bool any = false;
+    for (struct task *t = s->tasks; t; t = t->next) {
+        if (!task_gone(t)) continue;
+        fault_set(&f, 499, NULL, NULL, "the client left");
+        fail_task(s, t, &f);
+        s->n.n_cancelled++;
+        any = true;
+    }
+    if (any) sweep(s);
+}
+
+/* ---- memory ---- */
+
+/* What runs may still take of what was promised to them. */
+static uint64_t promised(const struct sched *s) {
+    uint64_t n = 0;
+    for (int i = 0; i < s->n_runs; i++) {
+        const struct run *r = s->run[i];
+        if (!r->seq) continue;
+        const int64_t pos = seq_pos(r->seq);
+        if (r->n_promised > pos)
+            n += session_seq_bytes(s->s, r->n_promised) - session_seq_bytes(s->s, pos);
+    }
+    return n;
+}
+
+/* Makes room for so many bytes more, at the cost of what is kept. */
+static bool room(struct sched *s, uint64_t n) {
+    while (session_held_bytes(s->s) + promised(s) + n > s->o.n_bytes)
+        if (!prefix_drop(s->prefix)) return false;
+    return true;
+}
+
+/* The one that came last gives its memory to the others, and waits. */
+static bool preempt(struct sched *s, const struct run *but) {
+    struct run *last = NULL;
+    for (int i = 0; i < s->n_runs; i++)
+        if (s->run[i]->seq && s->run[i] != but && (!last || s->run[i]->order > last->order))
+            last = s->run[i];
+    if (!last) return false;
+    release(s, last, true);
+    s->n.n_preempted++;
+    return true;
+}
+
+/* Is there memory for what run r feeds next? */
+static bool may_grow(struct sched *s, struct run *r, int64_t n) {
+    while (seq_pos(r->seq) + n > r->n_promised) {
+        const int64_t to = min_i64(r->n_promised + max_i64(GROWTH, n), s->n_ctx);
+        const uint64_t more = session_seq_bytes(s->s, to) - session_seq_bytes(s->s, r->n_promised);
+        if (!room(s, more) && !preempt(s, r)) return false;
+        if (room(s, more)) r->n_promised = to;
+    }
+    return true;
+}
+
+/* ---- who may begin ---- */
+
+static uint64_t last_turn(const struct sched *s, uint64_t key) {
+    for (int i = 0; i < s->n_served; i++)
+        if (s->served[i].key == key) return s->served[i].at;
+    return 0;
+}
+
+static void had_turn(struct sched *s, uint64_t key) {
+    int at = 0;
+    for (int i = 0; i < s->n_served; i++) {
+        if (s->served[i].key == key) {
+            s->served[i].at = ++s->served_at;
+            return;
+        }
+        if (s->served[i].at < s->served[at].at) at = i;
+    }
+    if (s->n_served < (int)COUNT_OF(s->served)) at = s->n_served++;
+    s->served[at].key = key;
+    s->served[at].at = ++s->served_at;
+}
+
+static int64_t common(const struct run *a, const struct run *b) {
+    const int64_t n = min_i64(a->all.n, b->all.n);
+    int64_t i = 0;
+    while (i < n && a->all.v[i] == b->all.v[i]) i++;
+    return i;
+}
+
+static bool keeps(const struct run *r) {
+    return !r->task->ask.no_cache && !(r->task->ask.echo && r->task->ask.top >= 0);
+}
+
+/* Puts a snapshot of r's prompt at a position, where there is none. */
+static void add_cut(struct run *r, int64_t at, enum prefix_use use) {
+    for (int i = 0; i < r->n_cuts; i++)
+        if (r->cut[i].at == at) return;
+    if (r->n_cuts == RUN_CUTS || at < 1 || at >= r->n_prompt) return;
+    r->cut[r->n_cuts].at = at;
+    r->cut[r->n_cuts++].use = use;
+}
+
+/* True when another run computes a part of r's prompt that r had better wait for: a snapshot is
+ * taken there. */
+static bool better_wait(struct sched *s, struct run *r) {
+    if (!keeps(r)) return false;
+    const int64_t have = prefix_match(s->prefix, r->all.v, r->all.n, r->task->key);
+    for (int i = 0; i < s->n_runs; i++) {
+        struct run *o = s->run[i];
+        if (!o->seq || o == r || o->task->key != r->task->key || !keeps(o)) continue;
+        if (seq_pos(o->seq) >= o->n_prompt) continue;
+        const int64_t same = min_i64(common(o, r), min_i64(r->all.n - 1, o->n_prompt - 1));
+        const int64_t least = o->task == r->task ? 1 : SHARED;
+        if (same - have < least || same <= seq_pos(o->seq)) continue;
+        add_cut(o, same, PREFIX_SPLIT);
+        return true;
+    }
+    return false;
+}
+
+/* The next to begin: keys take turns, and each is served in order. */
+static struct run *next_waiting(struct sched *s) {
+    struct run *best = NULL;
+    for (int i = 0; i < s->n_runs; i++) {
+        struct run *r = s->run[i];
+        if (r->seq || task_full(r->task)) continue;
+        if (best && last_turn(s, r->task->key) >= last_turn(s, best->task->key)) continue;
+        if (!better_wait(s, r)) best = r;
+    }
+    return best;
+}
+
+static int start_text(struct run *r, int64_t n_vocab, struct err *e) {
+    struct task *t = r->task;
+    if (!r->sampler)
+        r->sampler = sampler_new(&t->ask.sample, n_vocab, t->reply.seed + (uint64_t)r->choice);
+    if (r->speak) return 0;
+    return speak_new(&r->speak, &t->ask, t->fmt, t->think, r->choice, task_event, t, e);
+}
+
+/* Gives a run its sequence. False: there is no room yet. */
+static bool begin(struct sched *s, struct run *r, struct err *e) {
+    const struct ask *a = &r->task->ask;
+    const int64_t more = a->n_max < 0 ? PROMISE : min_i64(a->n_max, PROMISE);
+    const int64_t want = min_i64(r->all.n + more, s->n_ctx);
+    /* one page of each slot on top: the last one of a prefix may be copied */
+    const uint64_t need = session_seq_bytes(s->s, want) + session_seq_bytes(s->s, 1);
+    if (!room(s, need)) {
+        if (s->n_live) return false;
+        err_set(e, ERR_SYS,
+                "%" PRIu64 " bytes of context memory are too few for %" PRId64 " tokens",
+                s->o.n_bytes, want);
+        return false;
+    }
+    if (keeps(r)) {
+        struct err ignored; /* without it, it costs time only */
+        (void)prefix_take(s->prefix, r->all.v, r->all.n, r->task->key, &r->seq, &ignored);
+    }
+    if (!r->seq && session_new_seq(s->s, 0, &r->seq, e)) return false;
+    r->n_promised = want;
+    if (!r->task->admitted) {
+        r->n_cached = seq_pos(r->seq);
+        s->n.n_prompt += r->task->reply.n_prompt;
+        s->n.n_cached += r->n_cached;
+        task_admit(r->task, r->n_cached);
+    }
+    s->n_live++;
+    return true;
+}
+
+static void admit(struct sched *s) {
+    while (s->n_live < s->o.n_live) {
+        struct err e = {0};
+        struct fault f;
+        struct run *r = next_waiting(s);
+        if (!r) return;
+        if (!start_text(r, s->n_vocab, &e) && begin(s, r, &e)) {
+            had_turn(s, r->task->key);
+            continue;
+        }
+        if (!e.code) return; /* later */
+        fault_set(&f, 500, NULL, NULL, "%s", e.msg);
+        fail_task(s, r->task, &f);
+        sweep(s);
+    }
+}
+
+/* ---- rows ---- */
+
+static int64_t missing(const struct run *r) {
+    return r->all.n - seq_pos(r->seq);
+}
+static bool decodes(const struct run *r) {
+    return r->all.n > r->n_prompt && missing(r) == 1;
+}
+static bool echoes(const struct run *r) {
+    return r->task->ask.echo && r->task->ask.top >= 0 && r->n_echoed < r->n_prompt;
+}
+
+/* How far r may be fed in a pass: snapshots are taken between passes. */
+static int64_t until_cut(const struct run *r) {
+    const int64_t pos = seq_pos(r->seq);
+    int64_t to = r->all.n;
+    for (int i = 0; i < r->n_cuts; i++)
+        if (r->cut[i].at > pos) to = min_i64(to, r->cut[i].at);
+    if (keeps(r)) to = min_i64(to, (pos / EVERY + 1) * EVERY);
+    return to - pos;
+}
+
+struct pass {
+    int64_t n, n_logits, n_decode;
+};
+
+static void add_rows(struct sched *s, struct pass *p, struct run *r, int64_t n) {
+    const int64_t pos = seq_pos(r->seq);
+    for (int64_t i = 0; i < n; i++) {
+        const bool want = pos + i + 1 == r->all.n || echoes(r);
+        s->row[p->n] = (struct session_row){r->all.v[pos + i], r->seq, want ? WANT_LOGITS : 0};
+        s->row_run[p->n++] = r;
+        p->n_logits += want;
+    }
+}
+
+/* Rows of prompts that fit into the time of a pass. */
+static int64_t prompt_rows(const struct sched *s, const struct pass *p) {
+    const int64_t most = s->n_ubatch - p->n;
+    if (!p->n_decode || !(s->row_s > 0)) return most;
+    const double left = s->o.max_step_s - s->decode_s;
+    const int64_t n = left > 0 ? (int64_t)fmin(left / s->row_s, 1e9) : 0;
+    return min_i64(max_i64(n, MIN_ROWS), most);
+}
+
+/* The prompt that goes first: the shortest, unless another has waited long. */
+static struct run *next_prompt(const struct sched *s, const struct pass *p) {
+    struct run *best = NULL;
+    double best_score = 0;
+    const double now = prog_now_s();
+    for (int i = 0; i < s->n_runs; i++) {
+        struct run *r = s->run[i];
+        bool in = !r->seq || decodes(r) || task_full(r->task);
+        for (int64_t k = 0; k < p->n && !in; k++) in = s->row_run[k] == r;
+        if (in) continue;
+        const double rate = s->row_s > 0 ? 1 / s->row_s : 0;
+        const double score = (double)missing(r) - (now - r->task->t_arrive) * rate / 4;
+        if (!best || score < best_score) {
+            best = r;
+            best_score = score;
+        }
+    }
+    return best;
+}
+
+static void gather(struct sched *s, struct pass *p) {
+    for (int i = 0; i < s->n_runs; i++) {
+        struct run *r = s->run[i];
+        if (!r->seq || !decodes(r) || task_full(r->task)) continue;
+        if (!may_grow(s, r, 1) || !r->seq) continue;
+        add_rows(s, p, r, 1);
+    }
+    p->n_decode = p->n;
+    for (int64_t left = prompt_rows(s, p); left > 0;) {
+        struct run *r = next_prompt(s, p);
+        if (!r) break;
+        int64_t n = min_i64(min_i64(missing(r), until_cut(r)), left);
+        if (echoes(r))
+            n = min_i64(n, min_i64(ECHO_ROWS, s->cap_logits - p->n_logits - s->o.n_live));
+        if (n < 1 || !may_grow(s, r, n)) break;
+        add_rows(s, p, r, n);
+        left -= n;
+    }
+}
+
+/* Rows of runs that lost their sequence to others after they were added. */
+static void drop_lost(struct sched *s, struct pass *p) {
+    int64_t n = 0;
+    p->n_logits = 0;
+    for (int64_t i = 0; i < p->n; i++) {
+        if (!s->row_run[i]->seq) continue;
+        s->row[n] = s->row[i];
+        s->row_run[n++] = s->row_run[i];
+        p->n_logits += (s->row[i].want & WANT_LOGITS) != 0;
+    }
+    p->n = n;
+}
+
+/* ---- tokens ---- */
+
+static int32_t draw(struct sched *s, struct run *r, const float *logits) {
+    const struct ask *a = &r->task->ask;
+    const struct tok *tok = session_model(s->s)->tok;
+    if (a->n_bias || a->ignore_eos || r->guard.mask) {
+        memcpy(s->masked, logits, (size_t)s->n_vocab * sizeof *logits);
+        for (int i = 0; i < a->n_bias; i++)
+            if (a->bias[i].id < s->n_vocab) s->masked[a->bias[i].id] += a->bias[i].by;
+        for (int64_t i = 0; i < s->n_vocab && a->ignore_eos; i++)
+            if (tok_is_eog(tok, i)) s->masked[i] = -INFINITY;
+        if (r->guard.mask) r->guard.mask(r->guard.ud, s->masked, s->n_vocab);
+        logits = s->masked;
+    }
+    const int32_t id = sampler_pick(r->sampler, logits, r->all.v, r->all.n);
+    if (r->guard.accept) r->guard.accept(r->guard.ud, id);
+    return id;
+}
+
+/* All is fed: the logits of the last token give the next one. */
+static void next_token(struct sched *s, struct run *r, const float *logits) {
+    struct task *t = r->task;
+    struct reply_choice *c = &t->reply.choice[r->choice];
+    const struct tok *tok = session_model(s->s)->tok;
+    const char *stop = NULL;
+    struct buf text = {0};
+    if (!(r->t_ready > 0)) r->t_ready = prog_now_s();
+    if (t->ask.n_max == 0) {
+        end_run(s, r, END_LENGTH, NULL);
+        return;
+    }
+    const int32_t id = draw(s, r, logits);
+    if (!c->n_out) t->reply.first_s = prog_now_s() - t->t_arrive;
+    if (tok_is_eog(tok, id) && !t->ask.ignore_eos) {
+        end_run(s, r, END_TURN, NULL);
+        return;
+    }
+    const bool thought = speak_thinks(r->speak);
+    if (t->ask.top >= 0 && !thought) probs_add(&c->probs, tok, logits, s->n_vocab, id, t->ask.top);
+    ids_add(&r->all, id);
+    c->n_out++;
+    tok_decode(tok, id, t->special, &text);
+    const bool stopped = speak_feed(r->speak, text.data ? text.data : "", text.len, &stop);
+    buf_release(&text);
+    c->n_think += thought || speak_thinks(r->speak);
+    if (stopped)
+        end_run(s, r, END_STOP, stop);
+    else if (t->ask.n_max > 0 && c->n_out >= t->ask.n_max)
+        end_run(s, r, END_LENGTH, NULL);
+    else if (r->all.n > s->n_ctx)
+        end_run(s, r, END_CONTEXT, NULL);
+}
+
+/* Probability of the prompt's token behind this row. */
+static void echo_token(struct sched *s, struct run *r, const float *logits) {
+    struct reply_choice *c = &r->task->reply.choice[r->choice];
+    const struct tok *tok = session_model(s->s)->tok;
+    if (!r->n_echoed++) probs_add(&c->probs, tok, NULL, 0, r->all.v[0], 0);
+    if (r->n_echoed < r->n_prompt)
+        probs_add(&c->probs, tok, logits, s->n_vocab, r->all.v[r->n_echoed], r->task->ask.top);
+}
+
+static void take_snapshots(struct sched *s, struct run *r) {
+    struct err ignored;
+    struct seq *q = NULL;
+    const int64_t pos = seq_pos(r->seq);
+    int use = pos % EVERY == 0 && pos < r->n_prompt ? (int)PREFIX_EVERY : -1;
+    for (int i = 0; i < r->n_cuts; i++)
+        if (r->cut[i].at == pos) use = (int)r->cut[i].use;
+    if (use < 0 || !keeps(r) || pos >= r->n_prompt) return;
+    if (!room(s, session_seq_bytes(s->s, 1)) || seq_fork(&q, r->seq, &ignored)) return;
+    prefix_keep(s->prefix, r->all.v, pos, r->task->key, (enum prefix_use)use, q);
+}
+
+static void measure(struct sched *s, const struct pass *p, double t) {
+    const int64_t n_prompt = p->n - p->n_decode;
+    if (!n_prompt) {
+        s->decode_s = s->decode_s > 0 ? 0.9 * s->decode_s + 0.1 * t : t;
+    } else if (n_prompt >= MIN_ROWS / 2) {
+        const double each = fmax(t - (p->n_decode ? s->decode_s : 0), t / 8) / (double)n_prompt;
+        s->row_s = s->row_s > 0 ? 0.8 * s->row_s + 0.2 * each : each;
+    }
+    s->n.n_steps++;
+    s->n.n_rows += p->n;
+    s->n.busy_s += t;
+}
+
+/* A pass that failed: what is kept makes room, then the last comer gives up. */
+static void failed(struct sched *s, const struct err *e) {
+    struct fault f;
+    if (prefix_drop(s->prefix) || ++s->n_failed < TRIES) return;
+    struct run *last = NULL;
+    for (int i = 0; i < s->n_runs; i++)
+        if (s->run[i]->seq && (!last || s->run[i]->order > last->order)) last = s->run[i];
+    s->n_failed = 0;
+    if (!last) return;
+    fault_set(&f, 500, NULL, NULL, "%s", e->msg);
+    fail_task(s, last->task, &f);
+    sweep(s);
+}
+
+bool sched_step(struct sched *s) {
+    struct pass p = {0};
+    struct err e = {0};
+    drop_gone(s);
+    admit(s);
+    gather(s, &p);
+    drop_lost(s, &p);
+    if (!p.n) return false;
+    const double t = prog_now_s();
+    if (session_run(s->s, s->row, p.n, NULL, s->logits, &e)) {
+        failed(s, &e);
+        return true;
+    }
+    s->n_failed = 0;
+    measure(s, &p, prog_now_s() - t);
+    int64_t k = 0;
+    for (int64_t i = 0; i < p.n; i++) {
+        struct run *r = s->row_run[i];
+        const float *logits = s->logits + k * s->n_vocab;
+        const bool last = i + 1 == p.n || s->row_run[i + 1] != r;
+        if (last && r->seq) take_snapshots(s, r);
+        if (!(s->row[i].want & WANT_LOGITS)) continue;
+        k++;
+        if (echoes(r)) echo_token(s, r, logits);
+        if (last && r->seq && !missing(r)) next_token(s, r, logits);
+    }
+    sweep(s);
+    return true;
+}
+
+/* ---- what is known about it ---- */
+
+struct sched_counts sched_counts(const struct sched *s) {
+    struct sched_counts n = s->n;
+    n.n_running = s->n_live;
+    n.n_waiting = s->n_runs - s->n_live;
+    n.held_bytes = session_held_bytes(s->s);
+    n.budget_bytes = s->o.n_bytes;
+    n.prefix = prefix_counts(s->prefix);
+    return n;
+}
+
+void sched_slots(const struct sched *s, struct jw *w) {
+    int id = 0;
+    for (int i = 0; i < s->n_runs; i++) {
+        const struct run *r = s->run[i];
+        if (!r->seq) continue;
+        jw_obj(w, NULL);
+        jw_i64(w, "id", id++);
+        jw_bool(w, "is_processing", true);
+        jw_i64(w, "n_ctx", s->n_ctx);
+        jw_i64(w, "n_past", seq_pos(r->seq));
+        jw_i64(w, "n_cached", r->n_cached);
+        jw_str(w, "state", task_full(r->task) ? "paused" : decodes(r) ? "decode" : "prefill");
+        if (r->task->job) jw_str(w, "request_id", r->task->job->id);
+        jw_bool(w, "speculative", false);
+        jw_end(w);
+    }
+    for (; id < s->o.n_live; id++) {
+        jw_obj(w, NULL);
+        jw_i64(w, "id", id);
+        jw_bool(w, "is_processing", false);
+        jw_i64(w, "n_ctx", s->n_ctx);
+        jw_end(w);
+    }
+}

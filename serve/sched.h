@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+/* serve/sched.h - the engine's side of a server: which rows go into the next pass. One thread.
+ *
+ * Every running answer gives a row, prompts fill the pass up to a time that nobody minds. An answer
+ * is the same bytes whatever else runs: passes do not mix rows (docs/design/engine.md). */
+#ifndef HONE_SERVE_SCHED_H
+#define HONE_SERVE_SCHED_H
+
+#include "serve/task.h"
+
+struct sched;
+struct sched_opts {
+    int n_live;        /* sequences computed at once */
+    int n_queue;       /* runs that may wait */
+    uint64_t n_bytes;  /* of keys, values and states, all told */
+    double max_step_s; /* a running answer waits so long for others' prompts */
+};
+/* s: borrowed, of session_opts.guests. */
+int sched_new(struct sched **out, struct session *s, const struct sched_opts *o, struct err *e);
+/* Tasks that have not ended fail. */
+void sched_free(struct sched *s);
+/* Takes a task over. It is freed when it has ended. */
+void sched_add(struct sched *s, struct task *t);
+/* One pass. False: there is nothing to do now; true: call again. */
+bool sched_step(struct sched *s);
+/* All that has not ended fails with this. */
+void sched_fail_all(struct sched *s, const struct fault *f);
+/* Is there room for so many more runs in the queue? */
+bool sched_has_room(const struct sched *s, int n_runs);
+
+struct sched_counts {
+    int64_t n_running, n_waiting, n_prompt, n_cached, n_out, n_think, n_steps, n_rows, n_preempted,
+        n_cancelled;
+    uint64_t held_bytes, budget_bytes;
+    double busy_s;
+    struct prefix_counts prefix;
+};
+struct sched_counts sched_counts(const struct sched *s);
+/* A line of JSON per live sequence, elements of a list. */
+void sched_slots(const struct sched *s, struct jw *w);
+
+#endif

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: MIT
+/* serve/serve.c - the threads of a server (serve.h), and what goes from one to the other.
+ *
+ *   network:  bytes -> job         routes.c; answers what costs nothing
+ *   prepare:  job -> task          JSON, template, tokens: prepare.c
+ *   engine:   task -> bytes        passes, sampling, events: sched.c, task.c
+ *
+ * Sequences and what is kept belong to the engine alone, so there are no locks in it. */
+#include "serve/serve.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/ctx.h"
+#include "core/hash.h"
+#include "core/mem.h"
+#include "core/prog.h"
+#include "serve/server.h"
+
+/* ---- the thread that prepares ---- */
+
+static void *prepare_main(void *ud) {
+    struct server *s = ud;
+    ctx_enter(s->ctx);
+    for (;;) {
+        pthread_mutex_lock(&s->lock);
+        while (!s->jobs.n && !atomic_load(&s->stop)) pthread_cond_wait(&s->to_prepare, &s->lock);
+        struct job *j = NULL;
+        if (s->jobs.n) {
+            j = s->jobs.v[0];
+            memmove(s->jobs.v, s->jobs.v + 1, (size_t)--s->jobs.n * sizeof(void *));
+        }
+        pthread_mutex_unlock(&s->lock);
+        if (!j) return NULL;
+        if (!atomic_load(&j->gone)) prepare_job(s, j);
+        job_drop(j);
+    }
+}
+
+/* ---- the engine ---- */
+
+static int n_runs(const struct task *t) {
+    return t->reply.n_choices;
+}
+
+void serve_submit(struct server *s, struct task *t) {
+    struct fault f;
+    pthread_mutex_lock(&s->lock);
+    const bool full = s->counts.n_waiting + s->n_tasks + n_runs(t) > s->o.n_queue + s->o.n_live;
+    if (!full) {
+        t->next = s->tasks;
+        s->tasks = t;
+        s->n_tasks += n_runs(t);
+        pthread_cond_signal(&s->to_engine);
+    }
+    pthread_mutex_unlock(&s->lock);
+    if (!full) return;
+    fault_set(&f, 429, NULL, NULL, "%d requests wait already; try again in 1s", s->o.n_queue);
+    task_fail(t, &f);
+    task_free(t);
+}
+
+/* Takes what came, in the order in which it came, and tells how things stand. */
+static void exchange(struct server *s, bool wait) {
+    struct buf slots = {0};
+    struct jw w;
+    jw_init(&w, &slots, false);
+    jw_arr(&w, NULL);
+    sched_slots(s->sched, &w);
+    jw_end(&w);
+    pthread_mutex_lock(&s->lock);
+    s->counts = sched_counts(s->sched);
+    buf_release(&s->slots);
+    s->slots = slots;
+    while (wait && !s->tasks && !atomic_load(&s->stop) && !atomic_load(&s->late))
+        if (pthread_cond_wait(&s->to_engine, &s->lock)) break;
+    struct task *came = s->tasks, *ordered = NULL;
+    s->tasks = NULL;
+    s->n_tasks = 0;
+    pthread_mutex_unlock(&s->lock);
+    while (came) {
+        struct task *next = came->next;
+        came->next = ordered;
+        ordered = came;
+        came = next;
+    }
+    while (ordered) {
+        struct task *next = ordered->next;
+        sched_add(s->sched, ordered);
+        ordered = next;
+    }
+}
+
+/* Has work that cannot go on now (a reader that is slow, a queue behind it)? */
+static bool stuck(const struct server *s) {
+    const struct sched_counts n = sched_counts(s->sched);
+    return n.n_running + n.n_waiting > 0;
+}
+
+static void *engine_main(void *ud) {
+    struct server *s = ud;
+    bool busy = true;
+    ctx_enter(s->ctx);
+    while (!atomic_load(&s->stop)) {
+        struct fault f;
+        fault_set(&f, 503, NULL, NULL, "the server is stopping");
+        if (atomic_load(&s->late)) sched_fail_all(s->sched, &f);
+        const bool waits = !busy && stuck(s);
+        if (waits) nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+        exchange(s, !busy && !waits);
+        busy = sched_step(s->sched);
+    }
+    return NULL;
+}
+
+/* ---- start and end ---- */
+
+static bool on_tick(void *ud) {
+    struct server *s = ud;
+    if (!prog_interrupted()) return true;
+    if (!atomic_exchange(&s->drain, true)) s->t_drain = prog_now_s();
+    const double late = prog_now_s() - s->t_drain - s->o.drain_s;
+    if (late > 0 && !atomic_exchange(&s->late, true)) {
+        pthread_mutex_lock(&s->lock);
+        pthread_cond_broadcast(&s->to_engine);
+        pthread_mutex_unlock(&s->lock);
+    }
+    if (late > 2) atomic_store(&s->stop, true);
+    return false;
+}
+
+static void fingerprint(struct server *s) {
+    struct buf b = {0};
+    char id[33];
+    const struct session_opts *o = session_get_opts(s->o.s);
+    model_id(s->o.m, id);
+    buf_fmt(&b, "%s %s %d %d %d", HONE_VERSION, id, (int)o->act, (int)o->kv_type, (int)o->isa);
+    snprintf(s->fingerprint, sizeof s->fingerprint, "fp_%012llx",
+             (unsigned long long)hash_u64(b.data, b.len) & 0xffffffffffffULL);
+    buf_release(&b);
+}
+
+int serve_new(struct server **out, const struct serve_opts *o, struct err *e) {
+    struct server *s = xcalloc(1, sizeof *s);
+    const struct sched_opts so = {o->n_live, o->n_queue, o->context_bytes, o->max_step_s};
+    struct net_opts no = o->net;
+    s->o = *o;
+    s->ctx = ctx_current();
+    s->created = (int64_t)time(NULL);
+    s->t_start = prog_now_s();
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_cond_init(&s->to_prepare, NULL);
+    pthread_cond_init(&s->to_engine, NULL);
+    s->tmpl = gguf_str_or(o->m->gguf, "tokenizer.chat_template", "");
+    s->fmt = toolfmt_detect(s->tmpl, strlen(s->tmpl));
+    if (!s->fmt) s->fmt = toolfmt_plain();
+    fingerprint(s);
+    no.ops = (struct net_ops){s, route_head, route_request, route_error, on_tick};
+    int rc = *s->tmpl ? chat_from_gguf(&s->chat, o->m->gguf, o->m->tok, e) : 0;
+    if (!rc) rc = sched_new(&s->sched, o->s, &so, e);
+    if (!rc) rc = net_new(&s->net, &no, e);
+    if (rc) {
+        serve_free(s);
+        return rc;
+    }
+    *out = s;
+    return 0;
+}
+
+int serve_port(const struct server *s) {
+    return net_port(s->net);
+}
+
+static void end_threads(struct server *s) {
+    pthread_mutex_lock(&s->lock);
+    atomic_store(&s->stop, true);
+    pthread_cond_broadcast(&s->to_prepare);
+    pthread_cond_broadcast(&s->to_engine);
+    pthread_mutex_unlock(&s->lock);
+    if (s->has_prepare) pthread_join(s->prepare, NULL);
+    if (s->has_engine) pthread_join(s->engine, NULL);
+    s->has_prepare = s->has_engine = false;
+}
+
+int serve_run(struct server *s, struct err *e) {
+    s->has_prepare = pthread_create(&s->prepare, NULL, prepare_main, s) == 0;
+    s->has_engine = pthread_create(&s->engine, NULL, engine_main, s) == 0;
+    int rc = s->has_prepare && s->has_engine ? 0 : err_sys(e, "cannot start a thread");
+    if (!rc) rc = net_run(s->net, &s->stop, e);
+    end_threads(s);
+    return rc;
+}
+
+void serve_free(struct server *s) {
+    if (!s) return;
+    end_threads(s);
+    for (struct task *t = s->tasks, *next; t; t = next) {
+        next = t->next;
+        task_free(t);
+    }
+    for (int i = 0; i < s->jobs.n; i++) job_drop(s->jobs.v[i]);
+    sched_free(s->sched);
+    net_free(s->net);
+    chat_free(s->chat);
+    free(s->jobs.v);
+    buf_release(&s->slots);
+    pthread_cond_destroy(&s->to_prepare);
+    pthread_cond_destroy(&s->to_engine);
+    pthread_mutex_destroy(&s->lock);
+    free(s);
+}

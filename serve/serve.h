@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT
+/* serve/serve.h - a server as a whole: one network thread, one that prepares requests, one that
+ * computes. */
+#ifndef HONE_SERVE_SERVE_H
+#define HONE_SERVE_SERVE_H
+
+#include "runtime/model.h"
+#include "runtime/sample.h"
+#include "runtime/session.h"
+#include "serve/net.h"
+#include "text/chat.h"
+
+struct serve_opts {
+    struct net_opts net; /* but its callbacks */
+    struct model *m;     /* borrowed, with a tokenizer */
+    struct session *s;   /* borrowed, of session_opts.guests */
+    const char *alias;   /* the model's id */
+    const char *file;    /* its name, without folders */
+    const char *kwargs;  /* members of an object for the template; NULL: none */
+    int think;           /* enum ask_think, for requests that do not say */
+    bool strict;         /* other model ids than the alias are refused */
+    enum chat_special special;
+    struct sample_opts sample;
+    int64_t seed, n_max; /* < 0: not given */
+    int n_live, n_queue;
+    uint64_t context_bytes;
+    double max_step_s, drain_s;
+    const char *const *key; /* NULL: none is needed */
+    int n_keys;
+    const char *const *allow_host, *const *allow_origin;
+    int n_allow_hosts, n_allow_origins;
+    void (*log)(void *ud, const char *line); /* a JSON object per request; NULL: none */
+    void *log_ud;
+};
+struct server;
+/* Listens; nothing is answered before serve_run. Options are borrowed. */
+int serve_new(struct server **out, const struct serve_opts *o, struct err *e);
+int serve_port(const struct server *s);
+/* Serves until prog_interrupted(), then lets answers end. */
+int serve_run(struct server *s, struct err *e);
+void serve_free(struct server *s);
+
+#endif

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT
+/* serve/server.h - what the files of a server share: serve.c threads, routes.c what is answered
+ * where, prepare.c requests to tasks, info.c what the server says about itself. Internal. */
+#ifndef HONE_SERVE_SERVER_H
+#define HONE_SERVE_SERVER_H
+
+#include "serve/sched.h"
+#include "serve/serve.h"
+#include "text/toolfmt.h"
+
+enum { SERVE_APIS = 8, SERVE_STATUSES = 8 };
+struct server {
+    struct serve_opts o;
+    struct net *net;
+    struct chat *chat; /* NULL: the model has no template */
+    const char *tmpl;
+    const struct toolfmt *fmt;
+    char fingerprint[24];
+    int64_t created;
+    double t_start;
+    struct sched *sched; /* of the engine's thread */
+    struct ctx *ctx;     /* whom all threads work for */
+    atomic_bool stop;    /* at once */
+    atomic_bool drain;   /* when what runs has ended */
+    atomic_bool late;    /* what runs fails */
+    double t_drain;
+    pthread_t engine, prepare;
+    bool has_engine, has_prepare;
+
+    pthread_mutex_t lock; /* what follows */
+    pthread_cond_t to_prepare, to_engine;
+    struct job_list {
+        struct job **v;
+        int n, cap;
+    } jobs;                     /* for the thread that prepares */
+    struct task *tasks;         /* for the engine, last one first */
+    int n_tasks;                /* runs in there */
+    struct sched_counts counts; /* after the last pass */
+    struct buf slots;           /* JSON, the same */
+    int64_t n_requests, n_failed;
+};
+
+/* What a path does. Small things are answered by the network thread. */
+struct route {
+    const char *method, *path;
+    void (*now)(struct server *s, struct job *j); /* by the network thread; NULL: prepared */
+    void (*later)(struct server *s, struct job *j);
+    const struct api *api; /* of generation, and of errors; NULL: OpenAI's errors */
+    bool open;             /* without a key */
+};
+bool route_head(void *ud, struct job *j);    /* net_ops.head */
+void route_request(void *ud, struct job *j); /* net_ops.request */
+void route_error(void *ud, int status, const char *why, struct buf *out);
+/* Answers with an error, in the words of its API. */
+void route_fail(struct job *j, const struct fault *f);
+void answer_json(struct job *j, const struct buf *b);
+
+/* Of the thread that prepares. */
+void prepare_job(struct server *s, struct job *j);
+/* Gives a task to the engine; fails it when too many wait. */
+void serve_submit(struct server *s, struct task *t);
+
+void info_health(struct server *s, struct job *j);
+void info_models(struct server *s, struct job *j);
+void info_model(struct server *s, struct job *j, const char *id, size_t n);
+void info_props(struct server *s, struct job *j);
+void info_slots(struct server *s, struct job *j);
+void info_metrics(struct server *s, struct job *j);
+void info_tags(struct server *s, struct job *j);
+void info_version(struct server *s, struct job *j);
+void info_root(struct server *s, struct job *j);
+
+void later_generate(struct server *s, struct job *j);
+void later_tokenize(struct server *s, struct job *j);
+void later_detokenize(struct server *s, struct job *j);
+void later_template(struct server *s, struct job *j);
+void later_count(struct server *s, struct job *j); /* .../count_tokens, .../input_tokens */
+void later_show(struct server *s, struct job *j);
+
+#endif

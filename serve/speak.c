@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: MIT
+/* serve/speak.c - text to events (speak.h).
+ *
+ * Reasoning and content come from the parser of text/toolfmt.h as far as they are certain; what is
+ * shown of each is counted, so an event is what came on top. Stop texts are looked for in content
+ * only: a user's stop text must not end the thinking or a call. */
+#include "serve/speak.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/json.h"
+#include "core/mem.h"
+#include "text/visible.h"
+
+struct speak {
+    const struct ask *a;
+    struct toolparse *parse; /* NULL: all is content */
+    struct buf part;         /* the beginning of a character */
+    struct buf all;          /* the text without a parser */
+    struct buf piece, tail;
+    const struct toolfmt *fmt; /* NULL: nobody thinks */
+    bool thinks;
+    size_t n_reasoning, n_content; /* shown */
+    size_t n_looked;               /* of the content: no stop text begins before */
+    const char *stop;
+    int choice;
+    speak_sink sink;
+    void *ud;
+};
+
+int speak_new(struct speak **out, const struct ask *a, const struct toolfmt *fmt,
+              enum tool_think think, int choice, speak_sink sink, void *ud, struct err *e) {
+    struct speak *s = xcalloc(1, sizeof *s);
+    *s = (struct speak){.a = a, .choice = choice, .sink = sink, .ud = ud, .fmt = fmt};
+    s->thinks = fmt && think == TOOL_THINK_OPEN;
+    const char *tools = a->no_calls ? NULL : a->tools;
+    /* what is sent while it comes cannot wait for a closing tag that may never come */
+    if (think == TOOL_THINK_UNKNOWN) think = TOOL_THINK_NONE;
+    if (fmt && !a->tags) {
+        const int rc = toolparse_new(&s->parse, a->no_calls ? toolfmt_plain() : fmt, tools,
+                                     tools ? strlen(tools) : 0, think, e);
+        if (rc) {
+            free(s);
+            return rc;
+        }
+    }
+    buf_str(&s->all, "");
+    *out = s;
+    return 0;
+}
+
+void speak_free(struct speak *s) {
+    if (!s) return;
+    toolparse_free(s->parse);
+    buf_release(&s->part);
+    buf_release(&s->all);
+    buf_release(&s->piece);
+    buf_release(&s->tail);
+    free(s);
+}
+
+static void tell(struct speak *s, enum event_kind kind, int call, const char *text, size_t n) {
+    const struct event ev = {kind, s->choice, call, text, n};
+    s->sink(s->ud, &ev);
+}
+
+/* Shows content up to what may become a stop text; at one it ends. */
+static void show_content(struct speak *s, const char *text, size_t n, bool last) {
+    size_t hit = n, hold = 0;
+    for (int i = 0; i < s->a->n_stop && !s->stop; i++) {
+        const char *stop = s->a->stop[i];
+        const size_t len = strlen(stop), from = s->n_looked > len ? s->n_looked - len : 0;
+        const char *at = n >= from + len ? memmem(text + from, n - from, stop, len) : NULL;
+        if (at && (size_t)(at - text) < hit) {
+            hit = (size_t)(at - text);
+            s->stop = stop;
+        }
+        for (size_t k = len - 1; k > hold; k--)
+            if (k <= n && memcmp(text + n - k, stop, k) == 0) hold = k;
+    }
+    /* of several stop texts the first in the text counts, whatever their order */
+    for (int i = 0; i < s->a->n_stop && hit < n; i++)
+        if (n - hit >= strlen(s->a->stop[i]) &&
+            memcmp(text + hit, s->a->stop[i], strlen(s->a->stop[i])) == 0) {
+            s->stop = s->a->stop[i];
+            break;
+        }
+    s->n_looked = n;
+    const size_t to = hit < n ? hit : last ? n : n - hold;
+    if (to > s->n_content) {
+        tell(s, EV_CONTENT, 0, text + s->n_content, to - s->n_content);
+        s->n_content = to;
+    }
+}
+
+static void show(struct speak *s) {
+    size_t n;
+    if (!s->parse) {
+        show_content(s, s->all.data, s->all.len, false);
+        return;
+    }
+    const char *r = toolparse_reasoning(s->parse, &n);
+    if (n > s->n_reasoning) {
+        tell(s, EV_REASONING, 0, r + s->n_reasoning, n - s->n_reasoning);
+        s->n_reasoning = n;
+    }
+    const char *c = toolparse_content(s->parse, &n);
+    if (n) show_content(s, c, n, false);
+}
+
+bool speak_thinks(const struct speak *s) {
+    return s->thinks;
+}
+
+/* Thinking begins and ends with tags: does the text end in one now? */
+static void watch_thinking(struct speak *s, const char *text, size_t n) {
+    enum { TAIL = 48 };
+    buf_add(&s->tail, text, n);
+    if (s->tail.len > TAIL) {
+        memmove(s->tail.data, s->tail.data + s->tail.len - TAIL, TAIL);
+        s->tail.len = TAIL;
+        s->tail.data[TAIL] = 0;
+    }
+    const enum tool_think now = toolfmt_think_of(s->fmt, s->tail.data);
+    if (now == TOOL_THINK_UNKNOWN) return;
+    s->thinks = now == TOOL_THINK_OPEN;
+    buf_reset(&s->tail);
+    buf_str(&s->tail, "");
+}
+
+static void take(struct speak *s, const char *text, size_t n) {
+    buf_reset(&s->piece);
+    text_complete(&s->piece, &s->part, text, n);
+    if (!s->piece.len) return;
+    if (s->parse)
+        toolparse_feed(s->parse, s->piece.data, s->piece.len);
+    else
+        buf_add(&s->all, s->piece.data, s->piece.len);
+}
+
+bool speak_feed(struct speak *s, const char *text, size_t n, const char **stop) {
+    if (!n || s->stop) return s->stop != NULL;
+    if (s->fmt) watch_thinking(s, text, n);
+    take(s, text, n);
+    if (s->piece.len) show(s);
+    *stop = s->stop;
+    return s->stop != NULL;
+}
+
+/* What the whole text holds beyond what was shown; `shown` bytes are its beginning, or it was read
+ * in another way and nothing can be added. */
+static void show_rest(struct speak *s, enum event_kind kind, const char *text, size_t shown) {
+    const size_t n = text ? strlen(text) : 0;
+    if (n <= shown) return;
+    if (kind == EV_CONTENT)
+        show_content(s, text, n, true);
+    else
+        tell(s, kind, 0, text + shown, n - shown);
+}
+
+/* calls: the list as it was written, so that numbers stay what they are. */
+static int show_calls(struct speak *s, const struct json *calls, struct raw list) {
+    struct raw at = raw_first(list);
+    int n = 0;
+    for (const struct json *c = json_first(calls); c; c = json_next(c), n++) {
+        const struct raw args = raw_member(at, "arguments");
+        const char *name = json_str(json_get(c, "name"));
+        if (s->a->one_call && n) break;
+        tell(s, EV_CALL_BEGIN, n, name ? name : "", name ? strlen(name) : 0);
+        tell(s, EV_CALL_ARGS, n, args.n ? args.s : "{}", args.n ? args.n : 2);
+        tell(s, EV_CALL_END, n, "", 0);
+        at = raw_next(list, at);
+    }
+    return n;
+}
+
+int speak_end(struct speak *s, struct buf *problems) {
+    struct buf out = {0};
+    struct json *j = NULL;
+    struct err e;
+    int n = 0;
+    take(s, NULL, 0);
+    if (!s->parse) {
+        if (!s->stop) show_content(s, s->all.data, s->all.len, true);
+        return 0;
+    }
+    if (s->stop) return 0; /* content had begun: what follows is not wanted */
+    show(s);
+    if (toolparse_finish(s->parse, &out, &e) == 0 &&
+        json_parse(&j, out.data, out.len, "answer", &e) == 0) {
+        show_rest(s, EV_REASONING, json_str(json_get(j, "reasoning")), s->n_reasoning);
+        show_rest(s, EV_CONTENT, json_str(json_get(j, "content")), s->n_content);
+        if (!s->stop)
+            n = show_calls(s, json_get(j, "tool_calls"),
+                           raw_member(raw_of(out.data, out.len), "tool_calls"));
+        for (const struct json *p = json_first(json_get(j, "problems")); p; p = json_next(p)) {
+            if (problems->len) buf_str(problems, ", ");
+            json_write(problems, p);
+        }
+    }
+    json_free(j);
+    buf_release(&out);
+    return n;
+}

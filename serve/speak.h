@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT
+/* serve/speak.h - the text of an answer, as its tokens give it, to events: whole characters,
+ * reasoning apart from content, calls, stop texts. Knows no model. */
+#ifndef HONE_SERVE_SPEAK_H
+#define HONE_SERVE_SPEAK_H
+
+#include "serve/reply.h"
+#include "text/toolfmt.h"
+
+struct speak;
+typedef void (*speak_sink)(void *ud, const struct event *ev);
+/* fmt: how reasoning and calls are written, NULL: all is content (text completions). think: what
+ * the end of the prompt says. a: borrowed, with its tools and stop texts. */
+int speak_new(struct speak **out, const struct ask *a, const struct toolfmt *fmt,
+              enum tool_think think, int choice, speak_sink sink, void *ud, struct err *e);
+void speak_free(struct speak *s);
+/* Takes bytes of any cut. True: the answer ends here, at the stop text that *stop says. */
+bool speak_feed(struct speak *s, const char *text, size_t n, const char **stop);
+bool speak_thinks(const struct speak *s); /* is what comes now reasoning? */
+/* Ends the text: what was held back comes out, then calls that are complete. Appends what was wrong
+ * to problems, elements of a JSON list. Returns the number of calls. */
+int speak_end(struct speak *s, struct buf *problems);
+
+#endif

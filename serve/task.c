@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: MIT
+/* serve/task.c - requests on their way (task.h): events become the bytes of their API. */
+#include "serve/task.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "core/num.h"
+#include "core/prog.h"
+
+enum { FULL = 1 << 20 };
+
+struct task *task_new(struct job *j, const struct api *api, struct ask *a, const struct ids *prompt,
+                      int n_prompts) {
+    struct task *t = xcalloc(1, sizeof *t);
+    t->job = j;
+    t->api = api;
+    t->ask = *a;
+    memset(a, 0, sizeof *a);
+    t->t_arrive = j ? j->t_arrive : prog_now_s();
+    t->key = j ? j->key : 0;
+    reply_init(&t->reply, &t->ask, n_prompts * t->ask.n);
+    t->run = xcalloc((size_t)t->reply.n_choices, sizeof *t->run);
+    for (int i = 0; i < t->reply.n_choices; i++) {
+        const struct ids *p = &prompt[i / t->ask.n];
+        struct run *r = &t->run[i];
+        r->task = t;
+        r->choice = i;
+        for (int64_t k = 0; k < p->n; k++) ids_add(&r->all, p->v[k]);
+        r->n_prompt = p->n;
+        if (i % t->ask.n == 0) t->reply.n_prompt += p->n;
+    }
+    if (j) job_hold(j);
+    return t;
+}
+
+void task_free(struct task *t) {
+    if (!t) return;
+    for (int i = 0; i < t->reply.n_choices; i++) {
+        struct run *r = &t->run[i];
+        ids_release(&r->all);
+        sampler_free(r->sampler);
+        speak_free(r->speak);
+        if (r->guard.free) r->guard.free(r->guard.ud);
+    }
+    free(t->run);
+    reply_release(&t->reply);
+    ask_release(&t->ask);
+    buf_release(&t->out);
+    job_drop(t->job);
+    free(t);
+}
+
+bool task_gone(const struct task *t) {
+    return t->job && atomic_load(&t->job->gone);
+}
+bool task_full(const struct task *t) {
+    return t->job && atomic_load(&t->job->ahead) > FULL;
+}
+
+static void put(struct task *t, const struct buf *b) {
+    if (t->job)
+        job_write(t->job, b->data ? b->data : "", b->len);
+    else
+        buf_add(&t->out, b->data ? b->data : "", b->len);
+}
+
+static void stream(struct task *t, const struct event *ev) {
+    struct buf b = {0};
+    t->api->event(&t->reply, ev, &b);
+    put(t, &b);
+    buf_release(&b);
+}
+
+void task_admit(struct task *t, int64_t n_cached) {
+    if (t->admitted) return;
+    t->admitted = true;
+    t->t_admitted = prog_now_s();
+    t->reply.queue_s = t->t_admitted - t->t_arrive;
+    t->reply.n_cached = n_cached;
+    if (!t->ask.stream) return;
+    if (t->job) job_stream(t->job, t->api->stream_type, t->api->ping);
+    stream(t, &(struct event){.kind = EV_ADMITTED});
+}
+
+void task_event(void *ud, const struct event *ev) {
+    struct task *t = ud;
+    reply_add(&t->reply, ev, t->api->call_id);
+    if (t->ask.stream) stream(t, ev);
+}
+
+static void finish(struct task *t) {
+    t->reply.total_s = prog_now_s() - t->t_arrive;
+    if (t->ask.stream) {
+        stream(t, &(struct event){.kind = EV_DONE});
+        if (t->job) job_end(t->job, false);
+    } else {
+        struct buf b = {0};
+        t->api->whole(&t->reply, &b);
+        if (t->job)
+            job_answer(t->job, 200, "application/json", b.data, b.len);
+        else
+            put(t, &b);
+        buf_release(&b);
+    }
+    if (t->done) t->done(t);
+}
+
+void task_end_run(struct run *r, enum reply_end end, const char *stop) {
+    struct task *t = r->task;
+    struct reply_choice *c = &t->reply.choice[r->choice];
+    const double now = prog_now_s();
+    r->ended = true;
+    c->end = end;
+    c->stop = stop;
+    t->n_ended++;
+    t->reply.prompt_s = r->t_ready > 0 ? r->t_ready - t->t_admitted : 0;
+    t->reply.generate_s = r->t_ready > 0 ? now - r->t_ready : 0;
+    if (t->failed) return;
+    const struct event ev = {.kind = EV_ENDED, .choice = r->choice};
+    if (t->ask.stream) stream(t, &ev);
+    if (t->n_ended == t->reply.n_choices) finish(t);
+}
+
+void task_fail(struct task *t, const struct fault *f) {
+    struct buf b = {0};
+    if (t->failed) return;
+    t->failed = true;
+    const bool began = t->job ? job_began(t->job) : t->admitted && t->ask.stream;
+    const int status = t->api->fail(f, t->job ? t->job->id : "", began, &b);
+    if (!t->job) {
+        put(t, &b);
+    } else if (began) {
+        job_write(t->job, b.data, b.len);
+        job_end(t->job, false);
+    } else {
+        if (status == 429 || status == 503 || status == 529) job_field(t->job, "retry-after", "1");
+        job_answer(t->job, status, "application/json", b.data, b.len);
+    }
+    buf_release(&b);
+    t->reply.total_s = prog_now_s() - t->t_arrive;
+    if (t->done) t->done(t);
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT
+/* serve/task.h - a request on its way through the engine: what is asked, its runs (one per choice),
+ * the answer so far. Belongs to one thread at a time: whoever prepares it, then the engine's. */
+#ifndef HONE_SERVE_TASK_H
+#define HONE_SERVE_TASK_H
+
+#include "runtime/session.h"
+#include "serve/job.h"
+#include "serve/prefix.h"
+#include "serve/reply.h"
+#include "serve/speak.h"
+
+/* What decides which tokens may follow, beside the sampler: constrained decoding. */
+struct guard {
+    void *ud;
+    /* Sets logits of tokens that may not follow to -INFINITY. */
+    void (*mask)(void *ud, float *logits, int64_t n_vocab);
+    void (*accept)(void *ud, int32_t id); /* this one was drawn */
+    void (*free)(void *ud);
+};
+enum { RUN_CUTS = 4 };
+struct run {
+    struct task *task;
+    int choice;
+    struct ids all; /* the prompt, and what was drawn since */
+    int64_t n_prompt, n_cached;
+    struct { /* where snapshots are taken, ascending */
+        int64_t at;
+        enum prefix_use use;
+    } cut[RUN_CUTS];
+    int n_cuts;
+    struct guard guard; /* zeros: none */
+    /* of the scheduler */
+    struct seq *seq; /* NULL: it waits */
+    struct sampler *sampler;
+    struct speak *speak;
+    int64_t n_promised; /* tokens that there is memory for */
+    int64_t n_echoed;   /* prompt tokens whose probability is known */
+    double t_ready;     /* the prompt was computed */
+    uint64_t order;     /* of arrival */
+    bool ended;
+};
+struct task {
+    struct job *job; /* held; NULL in tests */
+    const struct api *api;
+    struct ask ask;
+    struct reply reply;
+    struct run *run;           /* [reply.n_choices] */
+    const struct toolfmt *fmt; /* NULL: text completions */
+    enum tool_think think;
+    uint64_t key;
+    double t_arrive, t_admitted;
+    int n_ended;
+    bool admitted, failed, special; /* special: control tokens are spelled out in the text */
+    struct buf out;                 /* in tests, what a job would get */
+    void *ud;                       /* of whoever made it */
+    void (*done)(struct task *t);   /* it has ended; NULL: nothing happens */
+    struct task *next;
+};
+/* Makes a task of a request that was read; ask is taken over. prompt: one per choice group; choice
+ * i answers prompt i / ask.n. */
+struct task *task_new(struct job *j, const struct api *api, struct ask *a, const struct ids *prompt,
+                      int n_prompts);
+void task_free(struct task *t);
+bool task_gone(const struct task *t); /* the client left */
+bool task_full(const struct task *t); /* ... or reads too slowly */
+/* The engine begins with it; n_cached tokens need not be computed. */
+void task_admit(struct task *t, int64_t n_cached);
+/* An event of a choice: the sink of speak. */
+void task_event(void *ud, const struct event *ev);
+/* A choice has ended; after the last one the answer is complete. */
+void task_end_run(struct run *r, enum reply_end end, const char *stop);
+/* It cannot be answered, or not to the end. */
+void task_fail(struct task *t, const struct fault *f);
+
+#endif
