@@ -97,7 +97,8 @@ static void summarize(struct shapes *s) {
     s->model.tied = !head;
     for (int64_t i = 0; i < s->n; i++) {
         const struct recipe_item *it = &s->item[i];
-        const bool routed = it->ne[2] > 1 && s->model.experts > 1 && s->model.experts_used > 0;
+        const bool routed =
+            role_is_routed(it->role) && s->model.experts > 1 && s->model.experts_used > 0;
         const bool table = (it->role == ROLE_TOKEN_EMBD && head) || it->role == ROLE_PLE_EMBD;
         if (it->role == ROLE_TOKEN_EMBD) s->n_embd = it->ne[0];
         if (it->quant) s->weights += count(it);

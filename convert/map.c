@@ -158,6 +158,7 @@ static int bind_spelling(struct map *m, struct item *it, const char *pat, size_t
     char name[NAME_MAX_LEN];
     if (!arch_name(name, sizeof name, pat, len, layer, 0)) return 0;
     xform_want(&m->p->hp_src, it, want);
+    if (it->xf == XF_LATENT_K || it->xf == XF_LATENT_V) n = xform_latent_source(h, want);
     TRY(claim(m, name, want, n, xform_turns(it->xf), found, e));
     it->n_src = *found;
     return 0;
@@ -291,9 +292,10 @@ static bool source_has(const void *ud, const struct tensor_row *row, int64_t lay
 
 static int bind_all(struct map *m, const struct convert_opts *o, struct err *e) {
     struct plan *p = m->p;
-    const bool unused = !p->arch->drafts && p->hp.d[HD_MTP] > 0, no_mtp = o->no_mtp || unused;
+    const bool unused = p->hp.d[HD_MTP] > 0 && (!p->arch->drafts || p->hp.d[HD_NO_MTP]);
+    const bool no_mtp = o->no_mtp || unused;
     TRY(map_init(m, e));
-    if (unused) log_info("the MTP block is left out: %s does not use it", p->arch->name);
+    if (unused) log_info("the MTP block is left out, as usual for %s", p->arch->name);
     if (p->arch->hp) TRY(count_mtp(m, no_mtp, e));
     hparams_found(&p->hp, p->arch, source_has, m);
     if (!hfdir_hparam(p->dir, "tie_word_embeddings")) p->hp.tied = lookup(m, "lm_head.weight") < 0;

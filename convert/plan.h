@@ -63,6 +63,8 @@ void xform_encode(enum qtype type, const float *x, uint8_t *dst, int64_t n, stru
 void xform_want(const struct hparams *h, const struct item *it, int64_t want[4]);
 /* Whether plain floats are stored with rows and columns swapped. */
 bool xform_turns(enum xform xf);
+/* Shape, outer to inner, of the source of XF_LATENT_K and XF_LATENT_V; returns its dimensions. */
+int xform_latent_source(const struct hparams *h, int64_t want[4]);
 /* Whether a transform makes the tensor out of hyperparameters, without a source. */
 bool xform_makes(enum xform xf);
 /* Mean of all elements of a 1-D tensor (checks of stored norms). */

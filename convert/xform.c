@@ -3,8 +3,8 @@
  *
  * Every transform of the tables is a renumbering of rows (of one matrix of one source), or of
  * column groups, and at most one function per element. So each output row is made by itself from
- * one source row: the bytes cannot depend on slab or thread count. Rows whose dtype is already the
- * output's and that need no arithmetic are copied bit for bit.
+ * one source row (or, transposed, from a column): the bytes cannot depend on slab or thread count.
+ * Rows whose dtype is already the output's and that need no arithmetic are copied bit for bit.
  *
  * Memory: one slab of SLAB_BYTES (or one row, if that is more) and three f32 rows per worker;
  * mapped source pages are released every DROP_BYTES. */
@@ -50,6 +50,7 @@ struct job {
     int64_t per;   /* XF_QKV_*: query heads per key head; else 0 */
     int64_t odd;   /* XF_EVEN, XF_ODD: 0, 1; else -1 */
     bool turned;   /* the source is [columns][rows] */
+    int64_t kv;    /* XF_LATENT_*: rows of a head in the source, of keys and then of values */
 };
 
 /* ---- where an output row comes from ---- */
@@ -98,6 +99,8 @@ static struct place locate(const struct job *j, int64_t out_row) {
     if (j->head) r = r - r % j->head + r % 2 * (j->head / 2) + r % j->head / 2;
     if (is_qkvz(j->it->xf))
         return (struct place){&j->p->src[j->it->src], 0, qkvz_old(&j->p->hp, j->it->xf, r)};
+    if (j->kv) r = (mat + 1) * j->kv - j->rows + r;
+    if (j->kv) mat = 0;
     if (r % j->part >= j->src_part) return (struct place){NULL, 0, 0};
     r = r / j->part * j->src_part + r % j->part + j->row_step;
     if (j->per) r = qkv_old(j, r);
@@ -258,10 +261,32 @@ static void apply(enum xform xf, float *x, int64_t n) {
         for (int64_t i = 0; i < n; i++) x[i] = (float)-fp_exp((double)x[i]);
 }
 
+/* Output rows [begin, end) of XF_LATENT_K: row r of a head is column r of the head's rows of keys,
+ * which are read once for all rows of a head in the range. */
+static void latent_rows(struct job *j, int64_t begin, int64_t end, int worker) {
+    struct tally *t = &j->b->tally[worker];
+    const int64_t n = j->cols, rank = j->rows; /* rows of keys, and their length */
+    float *mat = j->b->rows + 3 * worker * j->b->row_cap, *row = mat + n * rank;
+    int64_t have = -1;
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t head = (j->first + i) / rank, column = (j->first + i) % rank;
+        for (int64_t k = 0; k < n && have != head; k++)
+            load_row(j, &(struct place){&j->p->src[j->it->src], 0, head * j->kv + k},
+                     mat + k * rank, mat + j->b->row_cap, t);
+        have = head;
+        for (int64_t k = 0; k < n; k++) row[k] = mat[k * rank + column];
+        xform_encode(j->it->type, row, j->b->slab + (uint64_t)i * j->row_bytes, n, t);
+    }
+}
+
 static void rows_fn(void *ctx, int64_t begin, int64_t end, int worker) {
     struct job *j = ctx;
     struct tally *t = &j->b->tally[worker];
     float *x = j->b->rows + 3 * worker * j->b->row_cap, *y = x + j->b->row_cap;
+    if (j->it->xf == XF_LATENT_K) {
+        latent_rows(j, begin, end, worker);
+        return;
+    }
     for (int64_t i = begin; i < end; i++) {
         uint8_t *dst = j->b->slab + (uint64_t)i * j->row_bytes;
         if (xform_makes(j->it->xf)) {
@@ -324,15 +349,16 @@ static int reserve(struct xform_buf *b, const struct job *j, struct pool *pool, 
         b->slab = v;
         b->slab_bytes = slab;
     }
-    if (j->cols > b->row_cap || n > b->n_workers) {
+    const int64_t cap = j->it->xf == XF_LATENT_K ? j->cols * (j->rows + 1) : j->cols;
+    if (cap > b->row_cap || n > b->n_workers) {
         buf_free(b->rows);
         b->rows = NULL;
         b->row_cap = 0;
-        if (!mul_ok((uint64_t)j->cols, 3 * sizeof(float) * (uint64_t)n, &bytes))
+        if (!mul_ok((uint64_t)cap, 3 * sizeof(float) * (uint64_t)n, &bytes))
             return err_set(e, ERR_DATA, "%s has rows that are too long", j->it->inst.name);
         TRY(buf_alloc(&v, bytes, "conversion rows", e));
         b->rows = v;
-        b->row_cap = j->cols;
+        b->row_cap = cap;
     }
     if (n > b->n_workers) {
         b->tally = xreallocarray(b->tally, (size_t)n, sizeof *b->tally);
@@ -340,6 +366,12 @@ static int reserve(struct xform_buf *b, const struct job *j, struct pool *pool, 
     }
     memset(b->tally, 0, (size_t)b->n_workers * sizeof *b->tally);
     return 0;
+}
+
+int xform_latent_source(const struct hparams *h, int64_t want[4]) {
+    want[0] = h->d[HD_HEADS] * (h->d[HD_NOPE] + h->d[HD_VALUE_MLA]);
+    want[1] = h->d[HD_KV_RANK];
+    return 2;
 }
 
 static void setup(struct job *j) {
@@ -374,6 +406,13 @@ static void setup(struct job *j) {
         j->per = l->heads / l->kv_heads;
         j->src_rows = hp_dim(h, it->inst.block, HD_QKV_OUT);
     }
+    if (xf == XF_LATENT_K || xf == XF_LATENT_V) {
+        int64_t want[4];
+        xform_latent_source(h, want);
+        j->kv = want[0] / h->d[HD_HEADS];
+        j->src_rows = want[0];
+        j->src_cols = want[1];
+    }
     j->row_bytes = qtype_row_bytes(it->type, j->cols);
     if (xform_makes(xf)) return;
     const struct dq *src = &j->p->src[it->src];
@@ -383,7 +422,7 @@ static void setup(struct job *j) {
     for (int64_t i = 0; i < it->n_src; i++)
         same = same && dq_is_plain(&src[i]) && !src[i].delta && src[i].part[0]->dtype == d;
     bool math = xf == XF_ADD1 || xf == XF_NEG_EXP || xf == XF_NEG_EXP_V || xf == XF_MULTIPLY ||
-                xf == XF_MULTIPLY_IN;
+                xf == XF_MULTIPLY_IN || xf == XF_LATENT_K;
     enum qtype as_is;
     j->copy = same && !math && !xform_turns(xf) && j->src_cols == j->cols &&
               st_dtype_qtype(d, &as_is) && as_is == it->type;

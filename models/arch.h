@@ -80,6 +80,17 @@ enum hp_dim {
     HD_FREQS,          /* divisors of rotary angles (rope_freqs.weight) of full layers: head_dim / 2 */
     HD_LONG,           /* 1: there are divisors for long contexts and for short ones (TR_FOUND) */
     HD_HALF_ROT,       /* layer; pairs that rope turns */
+    HD_PREFER,         /* 1: there is a bias of the choice of experts */
+    HD_NO_MTP,         /* 1: conversion leaves out MTP blocks; known while converting only */
+    HD_Q_RANK,         /* latent attention (MLA): rank of queries; 0: they come from one product */
+    HD_KV_RANK,        /* ... of keys and values: values of a latent row */
+    HD_LATENT,         /* ... the same, as value_length has it */
+    HD_NOPE,           /* ... values of a head's query and key that rope leaves alone */
+    HD_KEY_MLA,        /* ... with those that it turns */
+    HD_VALUE_MLA,      /* ... values of a head */
+    HD_Q_MLA,          /* heads * key_mla: rows of attn_q or attn_q_b */
+    HD_Q_DIRECT,       /* 1: latent attention without HD_Q_RANK */
+    HD_V_MLA,          /* heads * value_mla: columns of attn_output */
     HD_FREQS_ROT,      /* dimensions that those divisors leave turning; known while converting only */
     HD_YARN_CTX,       /* context before the extension, YaRN or Llama 3 */
     HD_PERIOD,         /* windows: every so many layers one sees all */
@@ -220,6 +231,8 @@ enum xform {
     XF_MULTIPLY_IN, /* rows z, x, B, C, dt of Mamba's ssm_in times hparams.mul[MUL_Z ..] */
     XF_ROPE_FREQS, /* made, not read: 1 for the first HD_ROT/2 entries, 1e30 (no rotation) behind */
     XF_ROPE_LLAMA3, /* made, not read: llama3_divisor of each pair */
+    XF_LATENT_K,    /* of kv_b [heads * (nope + value)][rank]: per head, its first nope rows transposed */
+    XF_LATENT_V,    /* ... its last `value` rows */
     XF_ROPE_FAR,    /* made, not read: struct hparams.far */
     XF_ROPE_NEAR,   /* ... .near */
     XF_COUNT
@@ -235,6 +248,7 @@ enum role {
     ROLE_ATTN_QKV,
     ROLE_ATTN_GATE,
     ROLE_ATTN_OUTPUT,
+    ROLE_ATTN_LATENT, /* products into and out of low ranks */
     ROLE_SSM_ALPHA,
     ROLE_SSM_BETA,
     ROLE_SSM_IN,
@@ -256,6 +270,7 @@ enum role {
     ROLE_COUNT
 };
 const char *role_name(enum role r); /* "ffn_down_exps" */
+bool role_is_routed(enum role r);   /* matrices of experts of which a token uses some */
 
 /* Which blocks have the row. %d in names is the block index (MTP blocks follow the trunk). */
 enum where {

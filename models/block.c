@@ -169,7 +169,7 @@ static gr_reg mixer(struct build *b, const struct block_spec *s, gr_reg in) {
     case MIX_COUNT:
         break;
     }
-    return block_attn(b, &s->attn, in);
+    return s->attn.latent ? block_latent(b, &s->attn, in) : block_attn(b, &s->attn, in);
 }
 
 static gr_reg feed_forward(struct build *b, const struct block_spec *s, gr_reg in) {

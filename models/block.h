@@ -51,6 +51,8 @@ void block_add(struct build *b, gr_reg r, gr_reg by);
 gr_w block_embed(struct build *b, gr_w w, gr_reg dst, double by);
 
 gr_reg block_attn(struct build *b, const struct attn_spec *s, gr_reg in);
+/* The same for layers whose spec is latent. */
+gr_reg block_latent(struct build *b, const struct attn_spec *s, gr_reg in);
 gr_reg block_delta(struct build *b, gr_reg in);
 /* block_ssm.c */
 gr_reg block_conv(struct build *b, gr_reg in);
@@ -60,6 +62,9 @@ gr_reg block_mamba2(struct build *b, gr_reg in);
 void block_conv_silu(struct build *b, gr_reg u, int slot);
 /* A register with `width` columns of r from `offset` on. */
 gr_reg block_columns(struct build *b, gr_reg r, int64_t offset, int64_t width);
+/* r, of heads of head_dim values, is turned by its tokens' positions: n_rot values of each. */
+void block_rope(struct build *b, const struct rope_spec *s, gr_reg r, int64_t head_dim,
+                int64_t n_rot);
 /* Dense: down(act(gate in, up in)). */
 gr_reg block_ffn(struct build *b, const struct ffn_spec *s, gr_reg in);
 /* Routed experts, and a shared one where the table has it. */

@@ -23,25 +23,14 @@ static void split_gate(struct build *b, const struct layer_hp *l, struct heads *
     block_give(b, qg);
 }
 
-/* The next `width` columns of a register. */
-static gr_reg columns(struct build *b, gr_reg of, int64_t *at, int64_t width) {
-    const gr_reg out = block_take(b, width);
-    struct gr_node *n = graph_node(b->g, OP_COLUMNS, b->layer);
-    n->dst = out;
-    n->src[0] = of;
-    n->pick.offset = *at;
-    *at += width;
-    return out;
-}
-
 /* Queries, keys and values of one product. */
 static struct heads project_fused(struct build *b, const struct layer_hp *l, gr_reg in) {
     const gr_reg all = block_matmul(b, "attn_qkv", in);
     struct heads r = {.gate = GR_NONE};
-    int64_t at = 0;
-    r.q = columns(b, all, &at, l->heads * l->head_dim);
-    r.k = columns(b, all, &at, l->kv_heads * l->head_dim);
-    r.v = columns(b, all, &at, l->kv_heads * l->head_dim);
+    const int64_t q = l->heads * l->head_dim, kv = l->kv_heads * l->head_dim;
+    r.q = block_columns(b, all, 0, q);
+    r.k = block_columns(b, all, q, kv);
+    r.v = block_columns(b, all, q + kv, kv);
     block_give(b, all);
     return r;
 }
@@ -54,25 +43,26 @@ static struct heads project(struct build *b, const struct attn_spec *s, const st
     if (l->kv_of != b->layer) return r;
     r.k = block_matmul(b, "attn_k", in);
     const struct norm_spec plain = {.kind = NORM_RMS};
-    int64_t at = 0;
     if (!l->keys_are_values)
         r.v = block_matmul(b, "attn_v", in);
     else /* before the norm of keys */
         r.v = s->value_norm ? block_take(b, b->g->reg_width[r.k])
-                            : columns(b, r.k, &at, b->g->reg_width[r.k]);
+                            : block_columns(b, r.k, 0, b->g->reg_width[r.k]);
     if (s->value_norm)
         block_norm_heads(b, &plain, r.v, l->keys_are_values ? r.k : r.v, l->head_dim);
     return r;
 }
 
-static void rope(struct build *b, const struct attn_spec *s, const struct layer_hp *l, gr_reg r) {
+void block_rope(struct build *b, const struct rope_spec *s, gr_reg r, int64_t head_dim,
+                int64_t n_rot) {
+    const struct layer_hp *l = &b->h->layer[b->layer];
     struct gr_node *n = graph_node(b->g, OP_ROPE, b->layer);
     n->dst = n->src[0] = r;
-    n->rope.adjacent = s->rope.kind == ROPE_PAIRS;
-    n->rope.head_dim = l->head_dim;
-    n->rope.n_rot = l->n_rot;
+    n->rope.adjacent = s->kind == ROPE_PAIRS;
+    n->rope.head_dim = head_dim;
+    n->rope.n_rot = n_rot;
     n->rope.base = l->rope_base;
-    if (s->rope.scaling == SCALING_FULL && l->window) {
+    if (s->scaling == SCALING_FULL && l->window) {
         n->rope.no_yarn = true;
         return;
     }
@@ -85,7 +75,7 @@ static void rope(struct build *b, const struct attn_spec *s, const struct layer_
 static void norm_rope(struct build *b, const struct attn_spec *s, const struct norm_spec *norm,
                       const struct layer_hp *l, gr_reg r) {
     if (norm->kind && !s->norm_after_rope) block_norm_heads(b, norm, r, r, l->head_dim);
-    if (s->rope.kind != ROPE_NONE && !l->no_rope) rope(b, s, l, r);
+    if (s->rope.kind != ROPE_NONE && !l->no_rope) block_rope(b, &s->rope, r, l->head_dim, l->n_rot);
     if (norm->kind && s->norm_after_rope) block_norm_heads(b, norm, r, r, l->head_dim);
 }
 

@@ -99,6 +99,7 @@ const struct gr_role_info gr_roles[USE_COUNT] = {
     /*               matrix product observed expert */
     [USE_ROWS]     = {true,  false, false, false},
     [USE_MATRIX]   = {true,  true,  true,  false},
+    [USE_HEADS]    = {true,  false, true,  false},
     [USE_DOT]      = {false, false, true,  false},
     [USE_ROUTER]   = {true,  false, true,  false},
     [USE_EXP_GATE] = {true,  true,  true,  true},
@@ -122,8 +123,8 @@ static void note_state(struct graph *g, const struct gr_node *n, int i) {
             f->kv[n->slot] = (struct gr_kv){.node = i,
                                             .layer = n->layer,
                                             .n_heads = n->attn.n_kv_heads,
-                                            .k_dim = n->attn.head_dim,
-                                            .v_dim = n->attn.head_dim,
+                                            .k_dim = n->attn.head_dim - n->attn.latent,
+                                            .v_dim = gr_attn_values(&n->attn),
                                             .window = n->attn.window};
         return;
     case STATE_CONV: {

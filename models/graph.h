@@ -34,6 +34,7 @@ enum gr_role {
     USE_DIVISORS, /* of rotary angles; they enter a table before the pass */
     USE_ROWS,     /* a matrix of which rows are looked up */
     USE_MATRIX,   /* a matrix product */
+    USE_HEADS,    /* matrices of all heads, each with its own input */
     USE_DOT,      /* one row that is multiplied with each token's, giving one number */
     USE_ROUTER,   /* a matrix product that chooses experts */
     USE_EXP_GATE, /* matrices of the routed experts */
@@ -78,7 +79,7 @@ struct gr_norm { /* OP_RMS, OP_RMS_HEADS, OP_GATED_RMS, OP_LAYER_NORM */
     int64_t head_dim;
     float eps;
 };
-struct gr_product { /* OP_MATMUL */
+struct gr_product { /* OP_MATMUL, OP_MATMUL_HEADS */
     gr_w matrix;
 };
 struct gr_bias {
@@ -97,6 +98,7 @@ struct gr_rope {
 struct gr_attn {
     gr_w sinks;
     int64_t n_heads, n_kv_heads, head_dim, window;
+    int64_t latent; /* values of a latent row; 0: keys and values are apart */
     float scale, softcap;
 };
 struct gr_conv { /* OP_CONV_SILU, OP_SHORT_CONV */
@@ -162,6 +164,10 @@ struct gr_node {
 gr_w gr_node_weight(const struct gr_node *n, int k);
 /* Whether an OP_MOE chooses as softmax routers do, with experts of the usual form. */
 bool gr_moe_is_plain(const struct gr_moe *m);
+/* Values of a head that attention gives. */
+static inline int64_t gr_attn_values(const struct gr_attn *a) {
+    return a->latent ? a->latent : a->head_dim;
+}
 
 struct gr_weight {
     char name[64];
@@ -183,7 +189,9 @@ struct gr_use { /* one weight of one node */
     gr_w w;
     enum gr_role role;
 };
-struct gr_kv { /* keys and values of one attention slot, as the layer that appends to it has them */
+/* Keys and values of one attention slot, as the layer that appends to it has them. Of a latent
+ * slot, the part of a key that rope turns and, as value, the latent row. */
+struct gr_kv {
     int node, layer;
     int64_t n_heads, k_dim, v_dim, window;
 };

@@ -19,6 +19,7 @@ extern const struct arch arch_internlm2, arch_gpt_oss, arch_granitemoe, arch_arc
     arch_hunyuan, arch_hunyuan_moe, arch_ernie45, arch_ernie45_moe;
 extern const struct arch arch_lfm2, arch_lfm2moe, arch_granitehybrid, arch_nemotron_h,
     arch_falcon_h1, arch_jamba, arch_qwen3next; /* with mixers beside attention */
+extern const struct arch arch_deepseek2;
 
 // clang-format off
 static const struct arch *const all[] = {
@@ -66,6 +67,7 @@ static const struct arch *const all[] = {
     &arch_falcon_h1,
     &arch_jamba,
     &arch_qwen3next,
+    &arch_deepseek2,
 };
 // clang-format on
 
@@ -124,6 +126,7 @@ const char *role_name(enum role r) {
         [ROLE_ATTN_QKV] = "attn_qkv",
         [ROLE_ATTN_GATE] = "attn_gate",
         [ROLE_ATTN_OUTPUT] = "attn_output",
+        [ROLE_ATTN_LATENT] = "attn_latent",
         [ROLE_SSM_ALPHA] = "ssm_alpha",
         [ROLE_SSM_BETA] = "ssm_beta",
         [ROLE_SSM_IN] = "ssm_in",
@@ -144,4 +147,8 @@ const char *role_name(enum role r) {
         [ROLE_PLE_PROJ] = "proj",
     };
     return (unsigned)r < ROLE_COUNT ? name[r] : "?";
+}
+
+bool role_is_routed(enum role r) {
+    return r == ROLE_EXP_GATE || r == ROLE_EXP_UP || r == ROLE_EXP_DOWN || r == ROLE_EXP_GATE_UP;
 }

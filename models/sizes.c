@@ -21,6 +21,7 @@ static void take_slots(struct sizes *z, const struct graph *g) {
         if (!b) continue;
         b->kv_heads = kv->n_heads;
         b->k_dim = kv->k_dim;
+        b->v_dim = kv->v_dim;
         b->window = kv->window;
     }
     for (int i = 0; i < g->n_rec_slots; i++) {
@@ -55,9 +56,7 @@ void sizes_add(struct sizes *z, const struct arch *a, const char *name, uint64_t
     if (block >= z->n_blocks) {
         z->mtp += n_bytes;
     } else if (block >= 0) {
-        bool expert = role == ROLE_EXP_GATE || role == ROLE_EXP_UP || role == ROLE_EXP_DOWN ||
-                      role == ROLE_EXP_GATE_UP;
-        *(expert ? &z->block[block].experts : &z->block[block].dense) += n_bytes;
+        *(role_is_routed(role) ? &z->block[block].experts : &z->block[block].dense) += n_bytes;
     } else if (role == ROLE_TOKEN_EMBD || role == ROLE_PLE_EMBD) {
         z->embd += n_bytes;
         if (role == ROLE_TOKEN_EMBD) z->tied_head = z->tied ? n_bytes : 0;
@@ -98,7 +97,7 @@ bool sizes_kv_rows(const struct sizes *z, int first, int64_t n_ctx, const struct
         if (short_windows && b->window > 0)
             cells = min_i64(n_ctx, div_up(b->window + PASS_TOKENS, CELL_STEP) * CELL_STEP);
         k = type->bytes(type->k, b->k_dim);
-        v = type->bytes(type->v, b->k_dim);
+        v = type->bytes(type->v, b->v_dim);
         if (!k || !v || cells < 0) return false;
         if (!mul_ok((uint64_t)b->kv_heads, (uint64_t)cells, &rows) ||
             !mul_ok(rows, k + v, &bytes) || !add_ok(sum, bytes, &sum) || sum > INT64_MAX)
@@ -127,7 +126,7 @@ bool sizes_kv_paged(const struct sizes *z, int64_t n_seqs, int64_t n_ctx, int64_
         int64_t pages;
         uint64_t bytes;
         if (!b->kv_heads) continue;
-        const uint64_t k = type->bytes(type->k, b->k_dim), v = type->bytes(type->v, b->k_dim);
+        const uint64_t k = type->bytes(type->k, b->k_dim), v = type->bytes(type->v, b->v_dim);
         if (!k || !v || n_ctx < 0) return false;
         if (!mul_ok_i64(n_seqs, sizes_pages(b->window, n_ctx, KV_PAGE), &pages)) return false;
         pages += sizes_pass_pages(b->window, n_ctx, n_rows, KV_PAGE);

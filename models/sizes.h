@@ -11,7 +11,8 @@
 
 struct block_size {
     uint64_t dense, experts; /* bytes of weights; experts: the routed ones */
-    int64_t kv_heads, k_dim; /* of keys and of values alike; 0: keeps none of its own */
+    int64_t kv_heads;        /* rows of keys, and of values, per token; 0: keeps none of its own */
+    int64_t k_dim, v_dim;    /* values of such a row */
     int64_t window;          /* 0: sees all tokens */
     int64_t state;           /* f32 values of recurrent state per sequence */
 };

@@ -56,9 +56,6 @@ enum attn_gate {
     GATE_HEAD,    /* ... one number for each head */
     GATE_SOFTPLUS /* softplus in place of sigmoid */
 };
-struct latent_spec { /* keys and values from one low-rank row per token (MLA); kv_rank 0: none */
-    int64_t q_rank, kv_rank, rope_dims;
-};
 struct attn_spec {
     struct norm_spec q_norm, k_norm; /* NORM_NONE: no norm of queries and keys */
     bool norm_after_rope;
@@ -70,7 +67,7 @@ struct attn_spec {
         softcap;   /* scores become softcap * tanh(scores / softcap); 0: HF_ATTN_SOFTCAP, or none */
     bool chunked;  /* the window is the block of `window` positions that the query is in */
     bool tempered; /* queries grow with the logarithm of their position */
-    struct latent_spec latent;
+    bool latent;   /* keys and values from one low-rank row per token (MLA: block_latent.c) */
 };
 
 /* ---- feed-forward ---- */

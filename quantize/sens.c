@@ -69,7 +69,7 @@ static double read_share(const struct recipe_model *m, const struct recipe_item 
     bool lookup = it->role == ROLE_PLE_EMBD || (it->role == ROLE_TOKEN_EMBD && !m->tied);
     if (lookup) return 0;                                                /* one row */
     if (it->block >= 0 && it->block >= m->n_blocks - m->n_mtp) return 0; /* drafts */
-    if (it->ne[2] > 1 && m->experts > 1 && m->experts_used > 0)
+    if (role_is_routed(it->role) && m->experts > 1 && m->experts_used > 0)
         return fmin(1, (double)m->experts_used / (double)m->experts);
     return 1;
 }

@@ -206,6 +206,8 @@ void exec_rows_packed(const struct session *s, const struct weight *w, uint64_t 
 
 /* Shows the rows x [n_tok][ld] that enter a dense product to whoever observes them. */
 void exec_show(struct session *s, gr_w w, const float *x, int64_t ld);
+/* The same of x [n_tok][heads][in], where each head's values enter a matrix of its own. */
+void exec_show_heads(struct session *s, gr_w w, const float *x, int64_t in);
 /* Show the residual x [n_tok][width], or the experts [n_tok][n_used] of a node, to whoever observes
  * them: a call for every sequence of the pass. */
 void exec_show_hidden(struct session *s, int block, const float *x);

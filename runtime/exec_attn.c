@@ -13,7 +13,10 @@
  * one task or by several changes nothing in the bits.
  *
  * Keys and values of a rotated cache type (kv_type.h) stay rotated here: queries are rotated to
- * meet the keys, and sums of values are rotated back once per head and query. */
+ * meet the keys, and sums of values are rotated back once per head and query.
+ *
+ * Latent attention has one row of keys for all heads, whose second part is the value: the parts are
+ * stored, and rotated, apart, and decoded side by side, once for both. */
 #include <math.h>
 #include <string.h>
 
@@ -113,25 +116,28 @@ static const struct att_tile *tile_of(const struct job *j, int64_t task) {
 
 struct work {
     const struct att_tile *x;
-    int64_t head, rows, hd;
-    float *q, *score, *block; /* [rows][hd], [rows][KEY_BLOCK], [KEY_BLOCK][hd] */
+    int64_t head, rows, hd, vd; /* values of a query, and of what becomes of it */
+    float *q, *score, *block;   /* [rows][hd], [rows][KEY_BLOCK], [KEY_BLOCK][hd] */
 };
 struct sums {            /* over exponentials, of some keys */
-    float *out;          /* [rows][hd] */
+    float *out;          /* [rows][vd] */
     struct att_row *row; /* [rows] */
 };
 
 /* Row r is head r % group of token r / group of the tile. */
-static float *row_of(const struct job *j, const struct work *w, gr_reg reg, int64_t r) {
+static float *row_of(const struct job *j, const struct work *w, gr_reg reg, int64_t r,
+                     int64_t width) {
     const struct session *s = j->s;
     return s->reg[reg] + (w->x->r0 + r / j->group) * s->g->reg_width[reg] +
-           (w->head * j->group + r % j->group) * w->hd;
+           (w->head * j->group + r % j->group) * width;
 }
 
 static struct work work_of(const struct job *j, const struct att_tile *x, int64_t head,
                            int worker) {
-    struct work w = {.x = x, .head = head, .rows = x->n * j->group, .hd = j->kv->k_dim};
+    struct work w = {.x = x, .head = head, .rows = x->n * j->group};
     const int64_t rows = exec_attn_rows(j->n);
+    w.hd = j->n->attn.head_dim;
+    w.vd = gr_attn_values(&j->n->attn);
     w.q = j->s->scratch[worker];
     w.score = w.q + rows * w.hd;
     w.block = w.score + rows * KEY_BLOCK;
@@ -143,19 +149,22 @@ static struct sums own_sums(const struct job *j, const struct work *w, int worke
     const int64_t rows = exec_attn_rows(j->n), at = ATTN_PARTS + (2 * worker + which) * rows;
     return which
                ? (struct sums){w->block + KEY_BLOCK * w->hd, s->att_row + at}
-               : (struct sums){s->att_part + (ATTN_PARTS + worker * rows) * w->hd, s->att_row + at};
+               : (struct sums){s->att_part + (ATTN_PARTS + worker * rows) * w->vd, s->att_row + at};
 }
 /* Sums of span i of a tile, which several tasks read. */
 static struct sums span_sums(const struct job *j, const struct work *w, int64_t i) {
     const int64_t row = w->x->part0 + (w->head * w->x->n_spans + i) * w->rows;
-    return (struct sums){j->s->att_part + row * w->hd, j->s->att_row + row};
+    return (struct sums){j->s->att_part + row * w->vd, j->s->att_row + row};
 }
 
 static void load_queries(const struct job *j, const struct work *w) {
     for (int64_t r = 0; r < w->rows; r++) {
-        const float *q = row_of(j, w, j->n->src[0], r);
-        for (int64_t i = 0; i < w->hd; i++) w->q[r * w->hd + i] = q[i] * j->n->attn.scale;
-        if (j->kv->kt->rotated) kv_rotate(w->q + r * w->hd, w->hd);
+        const float *q = row_of(j, w, j->n->src[0], r, w->hd);
+        float *to = w->q + r * w->hd;
+        const int64_t k_dim = w->hd - j->n->attn.latent;
+        for (int64_t i = 0; i < w->hd; i++) to[i] = q[i] * j->n->attn.scale;
+        if (j->kv->kt->rotated) kv_rotate(to, k_dim);
+        if (j->n->attn.latent && j->kv->vt->rotated) kv_rotate(to + k_dim, w->vd);
     }
 }
 
@@ -183,33 +192,63 @@ static void soften(const struct job *j, const struct work *w, const struct sums 
         const int64_t pos = w->x->pos + r / j->group;
         const int64_t lo = min_i64(max_i64(first_key(j->n, pos) - k0, 0), nk);
         const int64_t hi = max_i64(min_i64(pos + 1 - k0, nk), lo);
-        float *p = w->score + r * KEY_BLOCK, *out = to->out + r * w->hd;
+        float *p = w->score + r * KEY_BLOCK, *out = to->out + r * w->vd;
         const float less = s->kern.softmax_more(p + lo, hi - lo, &to->row[r].max, &to->row[r].sum);
         memset(p, 0, (size_t)lo * sizeof *p);
         memset(p + hi, 0, (size_t)(nk - hi) * sizeof *p);
-        for (int64_t i = 0; less < 1 && i < w->hd; i++) out[i] *= less;
+        for (int64_t i = 0; less < 1 && i < w->vd; i++) out[i] *= less;
     }
+}
+
+/* Keys and latent rows of nk positions from k0 on, side by side in w->block. */
+static void load_latent(const struct job *j, const struct work *w, int64_t k0, int64_t nk) {
+    const struct kv_slot *kv = j->kv;
+    const struct kern *kern = &j->s->kern;
+    const uint8_t *k = seq_key(w->x->seq, j->n->slot, 0, k0);
+    const uint8_t *v = seq_value(w->x->seq, j->n->slot, 0, k0);
+    for (int64_t i = 0; i < nk; i++) {
+        float *to = w->block + i * w->hd;
+        kv->kt->get(kv->kt, kern, k + (uint64_t)i * kv->k_row, to, kv->k_dim, false);
+        kv->vt->get(kv->vt, kern, v + (uint64_t)i * kv->v_row, to + kv->k_dim, kv->v_dim, true);
+    }
+}
+/* Keys of nk positions from k0 on, hd apart. */
+static const float *load_keys(const struct job *j, const struct work *w, int64_t k0, int64_t nk) {
+    const struct kv_slot *kv = j->kv;
+    if (j->n->attn.latent) {
+        load_latent(j, w, k0, nk);
+        return w->block;
+    }
+    return kv_rows(&j->s->kern, kv->kt, seq_key(w->x->seq, j->n->slot, w->head, k0), kv->k_row, nk,
+                   kv->k_dim, false, w->block);
+}
+/* Values, after load_keys; *ld: from one to the next. */
+static const float *load_values(const struct job *j, const struct work *w, int64_t k0, int64_t nk,
+                                int64_t *ld) {
+    const struct kv_slot *kv = j->kv;
+    *ld = w->hd;
+    if (j->n->attn.latent) return w->block + kv->k_dim; /* loaded with the keys */
+    return kv_rows(&j->s->kern, kv->vt, seq_value(w->x->seq, j->n->slot, w->head, k0), kv->v_row,
+                   nk, kv->v_dim, true, w->block);
 }
 
 /* Sums over the keys of span i that the tile's rows see. */
 static void run_span(const struct job *j, const struct work *w, int64_t i, const struct sums *to) {
     const struct session *s = j->s;
-    const struct kv_slot *kv = j->kv;
     const struct att_tile *x = w->x;
     const int64_t last = x->pos + x->n, begin = (x->span0 + i) * x->span;
     const int64_t first = max_i64(begin, first_key(j->n, x->pos) / KEY_BLOCK * KEY_BLOCK);
-    memset(to->out, 0, (size_t)(w->rows * w->hd) * sizeof *to->out);
+    memset(to->out, 0, (size_t)(w->rows * w->vd) * sizeof *to->out);
     for (int64_t r = 0; r < w->rows; r++) to->row[r] = (struct att_row){.max = -INFINITY};
     for (int64_t k0 = first; k0 < min_i64(begin + x->span, last); k0 += KEY_BLOCK) {
         const int64_t nk = min_i64(KEY_BLOCK, last - k0);
-        const float *k = kv_rows(&s->kern, kv->kt, seq_key(x->seq, j->n->slot, w->head, k0),
-                                 kv->k_row, nk, kv->k_dim, false, w->block);
+        const float *k = load_keys(j, w, k0, nk);
         s->kern.gemm_f32(w->q, w->hd, k, w->hd, w->score, KEY_BLOCK, w->rows, nk, w->hd);
         if (j->n->attn.softcap > 0) cap_scores(j, w, nk);
         soften(j, w, to, k0, nk);
-        const float *v = kv_rows(&s->kern, kv->vt, seq_value(x->seq, j->n->slot, w->head, k0),
-                                 kv->v_row, nk, kv->v_dim, true, w->block);
-        s->kern.gemm_nn(w->score, KEY_BLOCK, v, w->hd, to->out, w->hd, w->rows, w->hd, nk);
+        int64_t ld;
+        const float *v = load_values(j, w, k0, nk, &ld);
+        s->kern.gemm_nn(w->score, KEY_BLOCK, v, ld, to->out, w->vd, w->rows, w->vd, nk);
     }
 }
 
@@ -218,17 +257,17 @@ static void merge(const struct work *w, const struct sums *to, const struct sums
     for (int64_t r = 0; r < w->rows; r++) {
         struct att_row *a = &to->row[r];
         const struct att_row *b = &more->row[r];
-        float *out = to->out + r * w->hd;
-        const float *add = more->out + r * w->hd;
+        float *out = to->out + r * w->vd;
+        const float *add = more->out + r * w->vd;
         if (b->max == -INFINITY) continue;
         if (a->max == -INFINITY) {
-            memcpy(out, add, (size_t)w->hd * sizeof *out);
+            memcpy(out, add, (size_t)w->vd * sizeof *out);
             *a = *b;
             continue;
         }
         const float max = fmaxf(a->max, b->max);
         const double fa = fp_exp((double)(a->max - max)), fb = fp_exp((double)(b->max - max));
-        for (int64_t i = 0; i < w->hd; i++) out[i] = out[i] * (float)fa + add[i] * (float)fb;
+        for (int64_t i = 0; i < w->vd; i++) out[i] = out[i] * (float)fa + add[i] * (float)fb;
         *a = (struct att_row){a->sum * fa + b->sum * fb, max};
     }
 }
@@ -241,9 +280,9 @@ static void write_rows(const struct job *j, const struct work *w, const struct s
             sum += fp_exp((double)(sink - from->row[r].max));
         }
         const float inv = (float)(1 / sum);
-        float *dst = row_of(j, w, j->n->dst, r);
-        for (int64_t i = 0; i < w->hd; i++) dst[i] = from->out[r * w->hd + i] * inv;
-        if (j->kv->vt->rotated) kv_rotate_back(dst, w->hd);
+        float *dst = row_of(j, w, j->n->dst, r, w->vd);
+        for (int64_t i = 0; i < w->vd; i++) dst[i] = from->out[r * w->vd + i] * inv;
+        if (j->kv->vt->rotated) kv_rotate_back(dst, w->vd);
     }
 }
 

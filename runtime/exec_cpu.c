@@ -59,6 +59,16 @@ void exec_show(struct session *s, gr_w w, const float *x, int64_t ld) {
     }
 }
 
+void exec_show_heads(struct session *s, gr_w w, const float *x, int64_t in) {
+    const struct gr_weight *g = &s->g->weight[w];
+    for (int i = 0; i < s->n_segs && s->see; i++) {
+        const struct seg *seg = &s->seg[i];
+        s->shown = seg->seq;
+        for (int64_t h = 0; h < g->ne[2]; h++)
+            s->see(s->see_ud, g, h, x + (seg->r0 * g->ne[2] + h) * in, seg->n, g->ne[2] * in);
+    }
+}
+
 void exec_show_hidden(struct session *s, int block, const float *x) {
     const int64_t width = s->g->reg_width[s->g->residual];
     for (int i = 0; i < s->n_segs && s->see_hidden; i++) {

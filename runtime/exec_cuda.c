@@ -105,6 +105,10 @@ static int op_matmul(struct session *s, const struct gr_node *n, struct err *e) 
                      d->reg[n->dst], width(s, n->dst), d->exact, e);
 }
 
+static int op_matmul_heads(struct session *s, const struct gr_node *n, struct err *e) {
+    (void)s;
+    return err_set(e, ERR_USAGE, "layer %d: not on CUDA", n->layer); /* refused when opened */
+}
 static int op_add(struct session *s, const struct gr_node *n, struct err *e) {
     float **r = dev(s)->reg;
     return cu_add(dev(s)->q, r[n->src[0]], r[n->src[1]], r[n->dst], total(s, n->dst), e);

@@ -43,9 +43,11 @@ static void judge(const struct job *j, float *p, float *by) {
     for (int64_t e = 0; e < j->n_experts; e++) by[e] = prefer ? p[e] + prefer[e] : p[e];
 }
 
-/* Leaves experts of the best groups; a group is as good as its two best experts together. */
+/* Leaves experts of the best groups; a group is as good as its two best experts together, with
+ * probabilities of a softmax as its best one. */
 static void keep_groups(const struct job *j, float *by) {
     const int64_t n = j->n->moe.choice.groups, size = j->n_experts / n;
+    const bool two = size > 1 && j->n->moe.choice.score != GR_SOFTMAX;
     bool kept[ROUTER_MAX_GROUPS] = {false};
     for (int64_t k = 0; k < j->n->moe.choice.top; k++) {
         int64_t best = -1;
@@ -56,7 +58,7 @@ static void keep_groups(const struct job *j, float *by) {
                 b = fmaxf(b, fminf(a, by[e]));
                 a = fmaxf(a, by[e]);
             }
-            const double sum = (double)a + (size > 1 ? (double)b : 0);
+            const double sum = (double)a + (two ? (double)b : 0);
             if (!kept[g] && (best < 0 || sum > most)) {
                 best = g;
                 most = sum;

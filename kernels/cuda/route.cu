@@ -49,7 +49,7 @@ CU_KERNEL __launch_bounds__(32) choose_any(struct cu_choice j) {
                 b = fmaxf(b, fminf(a, by[i]));
                 a = fmaxf(a, by[i]);
             }
-            best2[g] = size > 1 ? a + b : a;
+            best2[g] = size > 1 && j.score != CU_SCORE_SOFTMAX ? a + b : a;
         }
         cu_syncwarp();
         for (int g = lane; g < groups; g += 32) { /* kept: fewer than `top` are better */

@@ -119,6 +119,12 @@ BAILING = [("model.embed_tokens", "model.word_embeddings"), ("self_attn.qkv_proj
 # Experts as DeepSeek V3 has them, and those who follow it.
 LING = dict(num_experts_per_tok=3, moe_intermediate_size=24, first_k_dense_replace=1, norm_topk_prob=True, routed_scaling_factor=1.5)
 MOE = dict(n_routed_experts=8, n_shared_experts=2, scoring_func="sigmoid", **LING)
+# V2's configs say so: no bias, no sum.
+V2 = dict(config=dict(scoring_func="softmax", norm_topk_prob=False))
+
+MLA = dict(hidden_act="silu", rms_norm_eps=1e-6, rope_theta=10000.0, kv_lora_rank=32, qk_rope_head_dim=32, qk_nope_head_dim=16,
+           v_head_dim=24, num_key_value_heads=4, attention_bias=False, moe_layer_freq=1)  # fmt: skip
+YARN = {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32, "beta_fast": 32, "beta_slow": 1}
 
 MODELS = {
     "gemma": (cfg("GemmaForCausalLM", "gemma", head_dim=24, hidden_act="gelu_pytorch_tanh", hidden_activation="gelu_pytorch_tanh",
@@ -172,7 +178,8 @@ MODELS = {
     "glm4moe": (cfg("Glm4MoeForCausalLM", "glm4_moe", head_dim=16, hidden_act="silu", rms_norm_eps=1e-5, rope_theta=1e6,
                     partial_rotary_factor=0.5, attention_bias=True, use_qk_norm=True, **MOE, n_group=4, topk_group=2), {}),
     "glm4moe-air": (cfg("Glm4MoeForCausalLM", "glm4_moe", head_dim=16, hidden_act="silu", rms_norm_eps=1e-5, rope_theta=1e6,
-                        partial_rotary_factor=0.5, attention_bias=True, use_qk_norm=False, **MOE, n_group=1, topk_group=1), {}),
+                        partial_rotary_factor=0.5, attention_bias=True, use_qk_norm=False, **MOE, n_group=1, topk_group=1,
+                        num_nextn_predict_layers=1), {}),
     "dots1": (cfg("Dots1ForCausalLM", "dots1", head_dim=16, hidden_act="silu", rms_norm_eps=1e-5, rope_theta=1e7, attention_bias=False,
                   sliding_window=None, max_window_layers=4, **MOE, n_group=1, topk_group=1), {}),
     "minimax-m2": (cfg("MiniMaxM2ForCausalLM", "minimax_m2", head_dim=24, hidden_act="silu", rms_norm_eps=1e-6, rope_theta=5e6,
@@ -182,6 +189,14 @@ MODELS = {
                   layer_types=["sliding_attention"] * 3 + ["full_attention"], global_attn_every_n_layers=4, mup_enabled=True,
                   num_experts=8, num_experts_per_tok=3, num_shared_experts=1, num_dense_layers=1, moe_intermediate_size=24,
                   route_scale=1.5, route_norm=True, score_func="sigmoid"), {}),
+    "deepseek-v2": (cfg("DeepseekV2ForCausalLM", "deepseek_v2", **{**MLA, **MOE}, q_lora_rank=None, topk_method="greedy",
+                        n_group=1, topk_group=1, rope_scaling={**YARN, "mscale": 0.707, "mscale_all_dim": 0.707}), V2),
+    "deepseek-v2-groups": (cfg("DeepseekV2ForCausalLM", "deepseek_v2", **{**MLA, **MOE}, q_lora_rank=40,
+                               topk_method="group_limited_greedy", n_group=4, topk_group=2), V2),
+    "deepseek-v3": (cfg("DeepseekV3ForCausalLM", "deepseek_v3", **{**MLA, **MOE}, q_lora_rank=40, topk_method="noaux_tc", n_group=4,
+                        topk_group=2, num_nextn_predict_layers=1, rope_scaling={**YARN, "mscale": 1.0, "mscale_all_dim": 1.0}), {}),
+    "glm4moe-lite": (cfg("Glm4MoeLiteForCausalLM", "glm4_moe_lite", **{**MLA, **MOE}, q_lora_rank=40, topk_method="noaux_tc",
+                         n_group=1, topk_group=1, num_nextn_predict_layers=1), {}),
     # Its code is not in transformers; GLM-4.5 computes the same from tensors with other names.
     "bailingmoe2": (cfg("BailingMoeV2ForCausalLM", "bailing_moe_v2", head_dim=16, hidden_act="silu", rms_norm_eps=1e-6, rope_theta=6e5,
                         partial_rotary_factor=0.5, use_qk_norm=True, use_bias=False, use_qkv_bias=False, score_function="sigmoid",
@@ -298,9 +313,20 @@ def build(config, extra):
     return cls(config, attn_implementation="eager").float().eval()
 
 
+def mtp_block(every, config):
+    """An MTP block as published: one more layer like the last. transformers has no such tensors; they are not computed with."""
+    n, d, v = config["num_hidden_layers"], config["hidden_size"], config["vocab_size"]
+    head = f"model.layers.{n - 1}."
+    out = {(k.replace(head, f"model.layers.{n}."), s, t) for k, s, t in every if k.startswith(head)}
+    own = {"eh_proj.weight": (d, 2 * d), "enorm.weight": (d,), "hnorm.weight": (d,), "shared_head.norm.weight": (d,),
+           "embed_tokens.weight": (v, d), "shared_head.head.weight": (v, d)}  # fmt: skip
+    return out | {(f"model.layers.{n}." + k, s, "BF16") for k, s in own.items()}
+
+
 def main():
     for name in sys.argv[1:] or MODELS:
         config, extra = MODELS[name]
+        config.update(extra.get("config", {}))
         out = f"{DIR}/{name}"
         os.makedirs(out, exist_ok=True)
         with open(out + "/config.json", "w") as f:
@@ -311,7 +337,10 @@ def main():
         if config["tie_word_embeddings"]:
             sd.pop("lm_head.weight")
         made, lines = {}, []
-        for k, shape, dtype in sorted({s for name, shape in sd.items() for s in sources(name, shape, extra, sd)}):
+        every = {s for name, shape in sd.items() for s in sources(name, shape, extra, sd)}
+        if config.get("num_nextn_predict_layers"):
+            every |= mtp_block(every, config)
+        for k, shape, dtype in sorted(every):
             mean, spread = spread_of(k, shape, extra)
             made[k] = weights(k, shape, dtype, mean, spread)
             lines.append(f"{k} {dtype} {'x'.join(map(str, shape)) or '-'} {mean} {spread}\n")

@@ -4,6 +4,7 @@
  * file; and that each number of the config has an effect. */
 #include "core/log.h"
 #include "models/arch.h"
+#include "runtime/kv_type.h"
 #include "tests/unit/micro.h"
 
 /* Both sides compute in f32 from the same weights: sums in another order, logits up to 30. */
@@ -90,6 +91,8 @@ static void check_case(const struct arch_case *c) {
 #define ROUTER \
     "expert_count expert_used_count expert_feed_forward_length expert_shared_count leading_dense_block_count expert_weights_scale " \
     "expert_weights_norm expert_gating_func "
+#define MLA \
+    RMS HEAD ROUTER "attention.kv_lora_rank attention.key_length_mla attention.value_length_mla rope.dimension_count rope.freq_base vocab_size "
 #define SCALE {"\"routed_scaling_factor\": 1.5", "\"routed_scaling_factor\": 1.0"}
 #define MORE {"\"num_experts_per_tok\": 2", "\"num_experts_per_tok\": 3"}
 #define USED {"\"num_experts_per_tok\": 3", "\"num_experts_per_tok\": 2"}
@@ -135,11 +138,18 @@ static const struct arch_case cases[] = {
     {"glm4moe", "glm4moe", RMS HEAD ROUTER "rope.freq_base rope.dimension_count expert_group_count expert_group_used_count",
      {SCALE, USED, {"\"topk_group\": 2", "\"topk_group\": 1"}, {"\"n_group\": 4", "\"n_group\": 8"}, {"\"norm_topk_prob\": true", "\"norm_topk_prob\": false"},
       {"\"partial_rotary_factor\": 0.5", "\"partial_rotary_factor\": 1"}}},
-    {"glm4moe-air", "glm4moe", RMS HEAD ROUTER "rope.freq_base", {SCALE}},
+    {"glm4moe-air", "glm4moe", RMS HEAD ROUTER "rope.freq_base nextn_predict_layers", {SCALE}},
     {"dots1", "dots1", RMS HEAD ROUTER "rope.freq_base", {SCALE, USED}},
     {"minimax-m2", "minimax-m2", RMS HEAD "expert_count expert_used_count expert_feed_forward_length expert_gating_func rope.dimension_count",
      {{"\"num_experts_per_tok\": 2", "\"num_experts_per_tok\": 3"}, {"\"rotary_dim\": 16", "\"rotary_dim\": 24"}}},
     {"afmoe", "afmoe", RMS HEAD ROUTER "attention.sliding_window", {WINDOW, USED, {"\"route_scale\": 1.5", "\"route_scale\": 1.0"}}},
+    {"deepseek-v2", "deepseek2", MLA "rope.scaling.type rope.scaling.factor rope.scaling.yarn_log_multiplier",
+     {USED, SCALE, {"\"factor\": 4.0", "\"factor\": 8.0"}, {"\"mscale\": 0.707,\n  \"mscale_all_dim\": 0.707", "\"mscale\": 1.0,\n  \"mscale_all_dim\": 1.0"}}},
+    {"deepseek-v3", "deepseek2", MLA "attention.q_lora_rank expert_group_count rope.scaling.yarn_log_multiplier",
+     {USED, SCALE, {"\"topk_group\": 2", "\"topk_group\": 1"}, {"\"original_max_position_embeddings\": 32", "\"original_max_position_embeddings\": 128"}}},
+    {"deepseek-v2-groups", "deepseek2", MLA "attention.q_lora_rank expert_group_count",
+     {{"\"topk_group\": 2", "\"topk_group\": 1"}, USED, SCALE, {"\"rope_theta\": 10000.0", "\"rope_theta\": 1000.0"}}},
+    {"glm4moe-lite", "deepseek2", MLA "attention.q_lora_rank nextn_predict_layers", {SCALE}},
     {"bailingmoe2", "bailingmoe2", RMS HEAD ROUTER "rope.dimension_count vocab_size expert_shared_feed_forward_length expert_group_count",
      {SCALE, USED, {"\"topk_group\": 2", "\"topk_group\": 1"}}},
     {"lfm2", "lfm2", RMS "rope.freq_base vocab_size shortconv.l_cache", {{"\"rope_theta\": 1000000.0", "\"rope_theta\": 100.0"}}},
@@ -189,10 +199,83 @@ static void test_dense(void) {
     for (size_t i = 0; i < COUNT_OF(cases); i++) check_case(&cases[i]);
 }
 
+/* An MTP block that is stored as the last layer: its tensors are in the file, and it drafts. */
+static void check_draft(const char *name) {
+    char *dir = xasprintf("tests/golden/archs/%s", name);
+    struct err e = {0};
+    struct model *m = golden_open(micro_folder(dir, NULL), tmp_path("m.gguf")), *draft = NULL;
+    struct session *s = NULL;
+    const struct session_opts o = {.n_ctx = 8, .isa = kern_isa_best()};
+    if (m) CHECK_EQ_I64(m->hp.d[HD_MTP], 1);
+    if (m) CHECK_OK(model_open_draft(&draft, m, &e));
+    if (draft) CHECK_OK(session_new(&s, draft, &o, &e));
+    if (s) {
+        const int32_t ids[3] = {1, 2, 3};
+        float *in = xcalloc((size_t)(3 * m->hp.d[HD_EMBD]), sizeof *in);
+        float *out = xcalloc((size_t)m->hp.d[HD_VOCAB], sizeof *out), most = 0;
+        CHECK_OK(session_forward_hidden(s, ids, in, 3, NULL, out, &e));
+        for (int64_t i = 0; i < m->hp.d[HD_VOCAB]; i++) most = fmaxf(most, fabsf(out[i]));
+        CHECK(most > 0.1f && most < 100);
+        free(in);
+        free(out);
+    }
+    session_free(s);
+    model_close(draft);
+    model_close(m);
+    free(dir);
+}
+static void test_mtp(void) {
+    check_draft("glm4moe-air");
+    check_draft("glm4moe-lite");
+}
+
+/* Root of the mean square of what differs from the recorded logits. */
+static double rms_diff(const struct golden *g, const float *l, int64_t n, int64_t v) {
+    double sum = 0;
+    for (int64_t p = 0; 4 * p + 3 < n; p++)
+        for (int64_t i = 0; i < v / 4; i++) {
+            const double d =
+                (double)l[(4 * p + 3) * v + 4 * i] - (double)g->logits[p * (v / 4) + i];
+            sum += d * d;
+        }
+    return sqrt(sum / (double)g->n_logits);
+}
+static double with_cache(const struct model *m, const struct golden *g, const char *type) {
+    const struct kv_type *t = kv_type_find(type);
+    const struct session_opts o = {.n_ctx = g->n_ids, .isa = kern_isa_best(), .kv_k = t, .kv_v = t};
+    float *l = golden_run(m, &o, g->ids, g->n_ids, golden_uneven, NULL, NULL, NULL);
+    const double d = rms_diff(g, l, g->n_ids, m->hp.d[HD_VOCAB]);
+    printf("latent rows of %s: %.3g\n", type, d);
+    free(l);
+    return d;
+}
+
+/* Latent rows of other types are rounded, not something else: those that are stored rotated are as
+ * near as plain ones of as many bits (half as far again is for luck). Where queries or outputs are
+ * not rotated to meet them, the logits are those of another model. */
+static void test_latent_types(void) {
+    static const char dir[] = "tests/golden/archs/glm4moe-lite";
+    struct golden g;
+    struct model *m = golden_open(micro_folder(dir, NULL), tmp_path("m.gguf"));
+    if (golden_load(&g, dir) && m) {
+        const double q8 = with_cache(m, &g, "q8_0"), q4 = with_cache(m, &g, "q4_0");
+        CHECK(with_cache(m, &g, "f32") < tol);
+        CHECK(with_cache(m, &g, "f16") < q8);
+        CHECK(with_cache(m, &g, "q8_0-rot") < 1.5 * q8);
+        CHECK(with_cache(m, &g, "tq4") < 1.5 * q4);
+        CHECK(with_cache(m, &g, "tq4-qjl") < 1.5 * q4);
+        CHECK(q8 < q4 / 4);
+    }
+    golden_release(&g);
+    model_close(m);
+}
+
 int main(void) {
     tmp_make();
     log_set_level(LOG_WARN);
     RUN(test_dense);
+    RUN(test_mtp);
+    RUN(test_latent_types);
     tmp_remove();
     return check_done();
 }

@@ -50,7 +50,6 @@ static void test_refused_by_name(void) {
     REFUSED(block.attn.gate, GATE_HEAD, "attention gate");
     REFUSED(block.attn.gate, GATE_SOFTPLUS, "attention gate");
     REFUSED(block.attn.tempered, true, "grow with their position");
-    REFUSED(block.attn.latent.kv_rank, 8, "latent attention");
     REFUSED(block.ffn.act, ACT_SWIGLU_OAI, "clamped SwiGLU");
     REFUSED(block.ffn.router.score, SCORE_SQRT_SOFTPLUS, "root of softplus");
     REFUSED(block.ffn.router.groups, 4, "unequal size");

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT
+/* models/block_latent.c - latent attention (MLA, DeepSeek V2): per token the cache keeps one row of
+ * rank values c, and the part k of a key that rope turns, for all heads together.
+ *
+ *     q = W_q x, or q_b . rms(q_a x); per head it is a part that rope leaves alone and one it turns
+ *     c | k = kv_a x; c = rms(c)
+ *     scores of head h = (q_turned | k_b[h] q_alone) . (k | c), values are c
+ *     output of head h = v_b[h] . (sum of values)
+ *
+ * These are the "absorbed" products: k_b and v_b meet queries and outputs, so keys and values of
+ * single heads, (k_b[h]^T c | k) and v_b[h] c, are never made. Both ways give the same numbers;
+ * made keys would be quicker for long prompts, but rows of one text would depend on how it is cut.
+ */
+#include <math.h>
+
+#include "models/block.h"
+
+/* For each head: what follows the first columns of the weight, then the weight times these. */
+static gr_reg per_head(struct build *b, const char *name, gr_reg in, int64_t head_dim) {
+    const gr_w w = block_weight(b, name);
+    if (w == GR_NONE) return in;
+    const int64_t *ne = b->g->weight[w].ne, cols = ne[0], rows = ne[1], heads = ne[2];
+    const gr_reg out = block_take(b, heads * (head_dim - cols + rows));
+    struct gr_node *n = graph_node(b->g, OP_MATMUL_HEADS, b->layer);
+    n->dst = out;
+    n->src[0] = in;
+    n->product.matrix = w;
+    block_give(b, in);
+    return out;
+}
+
+static gr_reg queries(struct build *b, gr_reg in) {
+    static const struct norm_spec norm = {NORM_RMS, "attn_q_a_norm"};
+    if (!b->h->d[HD_Q_RANK]) return block_matmul(b, "attn_q", in);
+    const gr_reg low = block_norm_after(b, &norm, block_matmul(b, "attn_q_a", in));
+    const gr_reg q = block_matmul(b, "attn_q_b", low);
+    block_give(b, low);
+    return q;
+}
+
+gr_reg block_latent(struct build *b, const struct attn_spec *s, gr_reg in) {
+    static const struct norm_spec norm = {NORM_RMS, "attn_kv_a_norm"};
+    const struct layer_hp *l = &b->h->layer[b->layer];
+    const int64_t rank = b->h->d[HD_KV_RANK], turned = l->n_rot, key = b->h->d[HD_KEY_MLA];
+    const gr_reg q = per_head(b, "attn_k_b.weight", queries(b, in), key);
+    const gr_reg both = block_matmul(b, "attn_kv_a_mqa", in);
+    const gr_reg k = block_columns(b, both, rank, turned);
+    const gr_reg c = block_norm_after(b, &norm, block_columns(b, both, 0, rank));
+    block_give(b, both);
+    if (s->rope.kind != ROPE_NONE && !l->no_rope) {
+        block_rope(b, &s->rope, q, turned + rank, turned);
+        block_rope(b, &s->rope, k, turned, turned);
+    }
+    const gr_reg o = block_take(b, l->heads * rank);
+    struct gr_node *n = graph_node(b->g, OP_ATTN, b->layer);
+    n->dst = o;
+    n->src[0] = q;
+    n->src[1] = k;
+    n->src[2] = c;
+    n->slot = b->slot[b->layer] = b->g->n_attn_slots++;
+    n->attn.n_heads = l->heads;
+    n->attn.n_kv_heads = 1;
+    n->attn.head_dim = turned + rank;
+    n->attn.latent = rank;
+    n->attn.scale = (float)(s->scale > 0 ? s->scale : 1 / sqrt((double)key));
+    block_give(b, q);
+    block_give(b, k);
+    block_give(b, c);
+    const gr_reg v = per_head(b, "attn_v_b.weight", o, rank);
+    const gr_reg out = block_matmul(b, "attn_output", v);
+    block_give(b, v);
+    return out;
+}

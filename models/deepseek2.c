@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: MIT
+/* models/deepseek2.c - DeepSeek V2, V3, R1, Kimi K2, GLM-4.7 Flash and others of that form: latent
+ * attention, first layers dense, then experts with shared ones beside them. V2's router is a
+ * softmax, its groups are as good as their best expert; V3's are sigmoids with a bias of the
+ * choice, in groups. A GGUF has kv_b_proj as two tensors, of keys (transposed) and of values, per
+ * head.
+ *
+ * head_dim here is that of a query as it meets the cache: the latent row and what rope turns. */
+#include <math.h>
+#include <string.h>
+
+#include "core/hfdir.h"
+#include "core/json.h"
+#include "models/rows.h"
+
+static const char *const hf_classes[] = {"DeepseekV2ForCausalLM", "DeepseekV3ForCausalLM",
+                                         "KimiK25ForConditionalGeneration",
+                                         "Glm4MoeLiteForCausalLM", NULL};
+static const char *const skip[] = {"vision_tower.", "mm_projector.", NULL};
+
+// clang-format off
+static const struct hp_row hp[] = {
+    {"block_count", "num_hidden_layers", HD_LAYERS, HPF_REQUIRED, 0},
+    {"context_length", "max_position_embeddings", HD_CTX, HPF_REQUIRED, 0},
+    {"embedding_length", "hidden_size", HD_EMBD, HPF_REQUIRED, 0},
+    {"attention.head_count", "num_attention_heads", HD_HEADS, HPF_REQUIRED, 0},
+    {"attention.head_count_kv", NULL, HD_KV_HEADS, 0, 1},
+    {"attention.q_lora_rank", "q_lora_rank", HD_Q_RANK, 0, 0},
+    {"attention.kv_lora_rank", "kv_lora_rank", HD_KV_RANK, HPF_REQUIRED, 0},
+    {"rope.dimension_count", "qk_rope_head_dim", HD_ROT, HPF_REQUIRED, 0},
+    {NULL, "qk_nope_head_dim", HD_NOPE, HPF_NO_KEY | HPF_REQUIRED, 0},
+    {"attention.key_length", NULL, HD_HEAD_DIM, 0, 0},
+    {"attention.value_length", NULL, HD_LATENT, 0, 0},
+    {"attention.key_length_mla", NULL, HD_KEY_MLA, 0, 0},
+    {"attention.value_length_mla", "v_head_dim", HD_VALUE_MLA, 0, 0},
+    {"vocab_size", "vocab_size", HD_VOCAB, HPF_REQUIRED, 0},
+    HP_ROW_RMS_EPS, HP_ROW_ROPE_BASE, HP_ROW_FF, HP_ROW_SHEXPS, HP_ROW_LEAD_DENSE, HP_ROW_EXPERT_SCALE,
+    HP_ROW_EXPERT_NORM(0), HP_ROW_GATING(0), HP_ROWS_GROUPS, HP_ROW_MTP,
+    {"expert_count", "n_routed_experts", HD_EXPERTS, 0, 0}, /* some have none */
+    {"expert_used_count", "num_experts_per_tok", HD_EXPERTS_USED, 0, 0},
+    {"expert_feed_forward_length", "moe_intermediate_size", HD_FF_EXP, 0, 0},
+    {.slot = -1},
+};
+#define Q(gguf, hf, rows, cols, slot) ROW_MAT(gguf, "self_attn." hf, rows, cols, ROLE_ATTN_LATENT, W_ATTN, TR_IF(slot))
+#define KV_B(gguf, rows, cols, xf) \
+    {"blk.%d." gguf ".weight", HF_LAYER("self_attn.kv_b_proj.weight"), {HD_HEADS, rows, cols}, xf, 0, ROLE_ATTN_LATENT, W_ATTN, 0}
+static const struct tensor_row tensors[] = {
+    ROW_TOKEN_EMBD,
+    ROWS_PRE_NORMS(XF_COPY),
+    ROW_MAT("attn_q", "self_attn.q_proj", HD_Q_MLA, HD_EMBD, ROLE_ATTN_Q, W_ATTN, TR_IF(HD_Q_DIRECT)),
+    Q("attn_q_a", "q_a_proj", HD_Q_RANK, HD_EMBD, HD_Q_RANK),
+    ROW_VEC("attn_q_a_norm.weight", "self_attn.q_a_layernorm.weight", HD_Q_RANK, XF_COPY, W_ATTN, TR_IF(HD_Q_RANK)),
+    Q("attn_q_b", "q_b_proj", HD_Q_MLA, HD_Q_RANK, HD_Q_RANK),
+    Q("attn_kv_a_mqa", "kv_a_proj_with_mqa", HD_HEAD_DIM, HD_EMBD, HD_NONE),
+    ROW_VEC("attn_kv_a_norm.weight", "self_attn.kv_a_layernorm.weight", HD_KV_RANK, XF_COPY, W_ATTN, 0),
+    KV_B("attn_k_b", HD_KV_RANK, HD_NOPE, XF_LATENT_K),
+    KV_B("attn_v_b", HD_VALUE_MLA, HD_KV_RANK, XF_LATENT_V),
+    ROW_MAT("attn_output", "self_attn.o_proj", HD_EMBD, HD_V_MLA, ROLE_ATTN_OUTPUT, W_ATTN, 0),
+    ROWS_FFN,
+    ROWS_EXPERTS,
+    ROW_VEC("exp_probs_b.bias", "mlp.gate.e_score_correction_bias", HD_EXPERTS, XF_COPY, W_MOE, TR_FOUND | TR_IF(HD_PREFER)),
+    ROWS_SHARED_EXPERTS,
+    ROWS_MTP_LAYER,
+    ROW_OUTPUT_NORM(XF_COPY),
+    ROW_OUTPUT,
+    {.gguf = NULL},
+};
+// clang-format on
+
+static int check(const int64_t *d, struct err *e) {
+    if (d[HD_KV_HEADS] != 1)
+        return err_set(
+            e, ERR_DATA,
+            "attention.head_count_kv is %lld, not 1: an older file, with keys and values "
+            "of single heads; convert the model again, or download a newer file",
+            (long long)d[HD_KV_HEADS]);
+    if (d[HD_HEAD_DIM] != d[HD_KV_RANK] + d[HD_ROT] || d[HD_LATENT] != d[HD_KV_RANK] ||
+        d[HD_NOPE] < 1 || d[HD_KEY_MLA] != d[HD_NOPE] + d[HD_ROT] || d[HD_VALUE_MLA] < 1)
+        return err_set(e, ERR_DATA,
+                       "latent attention of rank %lld, of whose keys rope turns %lld values, does "
+                       "not fit keys of %lld and heads of %lld and %lld",
+                       (long long)d[HD_KV_RANK], (long long)d[HD_ROT], (long long)d[HD_HEAD_DIM],
+                       (long long)d[HD_KEY_MLA], (long long)d[HD_VALUE_MLA]);
+    if (d[HD_EXPERTS] && (d[HD_EXPERTS_USED] < 1 || d[HD_FF_EXP] < 1))
+        return err_set(e, ERR_DATA, "%lld experts, but not how wide and how many are used",
+                       (long long)d[HD_EXPERTS]);
+    return 0;
+}
+
+/* What grows with YaRN's factor, by a weight. */
+static double grown(const struct hparams *h, double weight) {
+    const double f = h->f[HF_YARN_FACTOR];
+    return f > 1 ? 1 + 0.1 * weight * log(f) : 1;
+}
+
+static int derive(struct hparams *h, struct err *e) {
+    int64_t *d = h->d;
+    if (!d[HD_KEY_MLA]) d[HD_KEY_MLA] = d[HD_NOPE] + d[HD_ROT];
+    if (!d[HD_NOPE]) d[HD_NOPE] = d[HD_KEY_MLA] - d[HD_ROT];
+    if (!d[HD_HEAD_DIM]) d[HD_HEAD_DIM] = d[HD_KV_RANK] + d[HD_ROT];
+    if (!d[HD_LATENT]) d[HD_LATENT] = d[HD_KV_RANK];
+    TRY(check(d, e));
+    d[HD_Q_DIRECT] = d[HD_Q_RANK] == 0;
+    const double more = grown(h, h->f[HF_YARN_LOG]);
+    h->f[HF_ATTN_SCALE] = more * more / sqrt((double)d[HD_KEY_MLA]);
+    TRY(hparams_mul(h, HD_Q_MLA, d[HD_HEADS], d[HD_KEY_MLA], e));
+    TRY(hparams_mul(h, HD_V_MLA, d[HD_HEADS], d[HD_VALUE_MLA], e));
+    TRY(derive_shared_experts(h, e));
+    return layers_fill(h, e);
+}
+
+/* V2's config says softmax; those without a word are V3's heirs. Only group_limited_greedy and
+ * noaux_tc look at groups. */
+static int router(struct hparams *h, const struct hfdir *dir, struct err *e) {
+    const char *score = json_str(hfdir_hparam(dir, "scoring_func"));
+    const char *type = json_str(hfdir_hparam(dir, "model_type"));
+    const char *method = json_str(hfdir_hparam(dir, "topk_method"));
+    const bool v2 = type && strcmp(type, "deepseek_v2") == 0;
+    if (!score) score = v2 ? "softmax" : "sigmoid";
+    if (strcmp(score, "softmax") != 0 && strcmp(score, "sigmoid") != 0)
+        return err_set(e, ERR_DATA, "scoring_func is \"%.40s\", which is not computed", score);
+    h->d[HD_SCORE] = strcmp(score, "sigmoid") == 0 ? 2 : 1;
+    if (v2 && (!method || strcmp(method, "greedy") == 0))
+        h->d[HD_GROUPS] = h->d[HD_GROUPS_USED] = 0;
+    h->d[HD_NO_MTP] = !type || strcmp(type, "glm4_moe_lite") != 0;
+    return 0;
+}
+
+/* With mscale_all_dim it is scores that grow, not cos and sin: mscale is the same in every
+ * published config, and no key has it. */
+static int yarn(struct hparams *h, struct err *e) {
+    if (!(h->f[HF_YARN_LOG] > 0)) return 0;
+    if (fabs(h->f[HF_YARN_ATTN] * grown(h, 1) - 1) > 1e-6)
+        return err_set(e, ERR_DATA,
+                       "mscale differs from mscale_all_dim, which the format cannot hold");
+    h->f[HF_YARN_ATTN] = 1 / grown(h, h->f[HF_YARN_LOG]); /* so that no key is written */
+    return 0;
+}
+
+static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
+    static const char *const no[] = {"attention_bias", "mlp_bias", NULL};
+    TRY(hf_check_off(dir, no, e));
+    TRY(hf_check_is(dir, "hidden_act", "silu", e));
+    if (!json_bool(hfdir_hparam(dir, "rope_interleave"), true))
+        return err_set(e, ERR_DATA, "rope_interleave is false, which the format cannot hold");
+    if (json_num(hfdir_hparam(dir, "moe_layer_freq"), 1) > 1)
+        return err_set(e, ERR_DATA,
+                       "moe_layer_freq asks for dense layers among those with experts");
+    TRY(router(h, dir, e));
+    TRY(yarn(h, e));
+    return hf_check_rope(dir, e);
+}
+
+/* Files of GLM-4.7 Flash may lack expert_gating_func: they are known by their sizes, as elsewhere.
+ */
+static int read_keys(struct hparams *h, const struct gguf *g, struct err *e) {
+    const int64_t blocks = h->d[HD_LAYERS] + h->d[HD_MTP];
+    (void)g;
+    (void)e;
+    if (!h->d[HD_SCORE] && h->d[HD_VOCAB] == 154880 && (blocks == 47 || blocks == 48))
+        h->d[HD_SCORE] = 2;
+    if (h->f[HF_YARN_LOG] > 0) h->f[HF_YARN_ATTN] = 1 / grown(h, 1);
+    return 0;
+}
+
+static const struct decoder_spec decoder = {
+    .block = {PRE_NORMS, .attn = {.rope = {.kind = ROPE_PAIRS}, .latent = true},
+              .ffn = {.router = {.norm_key = true}}},
+};
+
+extern const struct arch arch_deepseek2;
+const struct arch arch_deepseek2 = {
+    .name = "deepseek2",
+    .hf_classes = hf_classes,
+    .family = "DeepSeek V2, V3, R1, Kimi K2, GLM-4.7 Flash",
+    .size_note = "latent attention, mixture of experts",
+    .hp = hp,
+    .tensors = tensors,
+    .skip = skip,
+    .derive = derive,
+    .from_hf = from_hf,
+    .read_keys = read_keys,
+    .decoder = &decoder,
+    .yarn_log = 0.1,
+    .drafts = true,
+};
