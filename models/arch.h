@@ -231,10 +231,11 @@ enum xform {
     XF_MULTIPLY_IN, /* rows z, x, B, C, dt of Mamba's ssm_in times hparams.mul[MUL_Z ..] */
     XF_ROPE_FREQS, /* made, not read: 1 for the first HD_ROT/2 entries, 1e30 (no rotation) behind */
     XF_ROPE_LLAMA3, /* made, not read: llama3_divisor of each pair */
-    XF_LATENT_K,    /* of kv_b [heads * (nope + value)][rank]: per head, its first nope rows transposed */
-    XF_LATENT_V,    /* ... its last `value` rows */
-    XF_ROPE_FAR,    /* made, not read: struct hparams.far */
-    XF_ROPE_NEAR,   /* ... .near */
+    XF_LATENT_K, /* of kv_b [heads * (nope + value)][rank]: per head, its first nope rows transposed
+                  */
+    XF_LATENT_V, /* ... its last `value` rows */
+    XF_ROPE_FAR, /* made, not read: struct hparams.far */
+    XF_ROPE_NEAR, /* ... .near */
     XF_COUNT
 };
 /* What a tensor is, for recipes, floors and reports. */
