@@ -19,24 +19,16 @@ static void heads_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     const struct job *j = ctx;
     const struct weight *w = j->w;
     const int64_t k = w->ne[0], tail = j->in - k, n = j->s->n_tok, heads = w->ne[2];
+    const uint64_t mat = (uint64_t)w->ne[1] * w->row_bytes;
     for (int64_t i = i0; i < i1; i++) {
         const int64_t h = i / j->n_panels, r0 = i % j->n_panels * j->panel;
-        const int64_t r1 = min_i64(r0 + j->panel, w->ne[1]);
-        const uint8_t *mat =
-            (const uint8_t *)w->data + (uint64_t)(h * w->ne[1] + r0) * w->row_bytes;
-        const float *x = j->x + h * j->in, *b = (const float *)(const void *)mat;
+        const struct acts a = {.x = j->x + h * j->in, .ld = heads * j->in, .n_rows = n};
         float *out = j->out + h * j->width;
-        if (w->type != QT_F32) {
-            float *panel = j->s->scratch[worker];
-            for (int64_t r = 0; r < r1 - r0; r++)
-                j->s->kern.op[w->type].decode(mat + (uint64_t)r * w->row_bytes, panel + r * k, k);
-            b = panel;
-        }
         for (int64_t t = 0; t < n && r0 == 0; t++)
-            memcpy(out + t * heads * j->width, x + t * heads * j->in + k,
-                   (size_t)tail * sizeof *out);
-        j->s->kern.gemm_f32(x, heads * j->in, b, k, out + tail + r0, heads * j->width, n, r1 - r0,
-                            k);
+            memcpy(out + t * heads * j->width, a.x + t * a.ld + k, (size_t)tail * sizeof *out);
+        exec_rows(j->s, w, (const uint8_t *)w->data + (uint64_t)h * mat, r0,
+                  min_i64(r0 + j->panel, w->ne[1]), &a, out + tail + r0, heads * j->width,
+                  j->s->scratch[worker]);
     }
 }
 
