@@ -16,7 +16,10 @@
 
 #include "cli/cmd.h"
 #include "cli/line.h"
+#include "cli/plan_program.h"
 #include "convert/mmproj.h"
+#include "core/gguf.h"
+#include "core/io.h"
 #include "core/limits.h"
 #include "core/log.h"
 #include "core/machine.h"
@@ -213,6 +216,27 @@ static void show_models(struct cli *c) {
     emit_free(m);
 }
 
+/* MODEL: what of it is computed by slower ways than there are. */
+static int show_model(struct cli *c, const char *path, struct err *e) {
+    struct gguf *g;
+    struct outline o;
+    TRY(gguf_open(&g, path, GGUF_TOLERANT, e));
+    int rc = outline_open(&o, g, ACT_Q8, e);
+    if (!rc) {
+        struct emit *m = emit_new();
+        emit_str(m, "file", "file", io_base(path));
+        emit_str(m, "arch", "architecture", o.arch->name);
+        emit_str(m, "cpu_isa", "instruction set", kern_isa_name(c->isa));
+        emit_str(m, "device", "device", c->device.kind == DEVICE_CPU ? "cpu" : "cuda");
+        plan_notes(m, c, &o);
+        cli_emit(c, m);
+        emit_free(m);
+        outline_close(&o);
+    }
+    gguf_close(g);
+    return rc;
+}
+
 int cmd_doctor(struct cli *c, int argc, char **argv, struct err *e) {
     bool limits = false, models = false;
     const struct opt opts[] = {
@@ -221,17 +245,22 @@ int cmd_doctor(struct cli *c, int argc, char **argv, struct err *e) {
     };
     const struct cmd_spec spec = {
         .name = "doctor",
-        .synopsis = "[--threads N] [--isa NAME] [--limits] [--models]",
+        .synopsis = "[MODEL.gguf] [--threads N] [--isa NAME] [--limits] [--models]",
         .about =
-            "What this build uses on this machine: instruction sets, threads, memory, libraries.",
+            "What this build uses on this machine: instruction sets, threads, memory, "
+            "libraries.\nOf a "
+            "model: which of its parts are not fused, or computed by a slower way than there is.",
         .opts = opts,
         .n_opts = (int)COUNT_OF(opts),
-        .max_args = 0,
+        .max_args = 1,
     };
     TRY(cli_parse(c, &spec, argc, argv, e));
     if (c->done) return 0;
     if (limits && models)
         return err_set(e, ERR_USAGE, "--limits and --models are two lists; ask for one");
+    if (c->n_args && (limits || models))
+        return err_set(e, ERR_USAGE, "a MODEL, --limits and --models are different questions");
+    if (c->n_args) return show_model(c, c->arg[0], e);
     if (limits) show_limits(c);
     if (models) show_models(c);
     return limits || models ? 0 : run(c, e);

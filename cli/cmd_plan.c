@@ -8,6 +8,7 @@
 
 #include "cli/cmd.h"
 #include "cli/plan_plot.h"
+#include "cli/plan_program.h"
 #include "cli/plot.h"
 #include "cli/unknown.h"
 #include "core/buf.h"
@@ -20,12 +21,15 @@
 #include "runtime/kv_type.h"
 
 struct plan_args {
-    const char *kv_name, *plot;
+    const char *kv_name, *plot, *act;
     uint64_t vram, reserve;
     int64_t ctx, slots;
-    bool recipes;
+    bool recipes, launches;
 };
-enum { HONE_PASS = 512 /* rows of a pass, unless somebody says */ };
+enum {
+    HONE_PASS = 512,   /* rows of a pass, unless somebody says */
+    USUAL_KEYS = 4096, /* in the cache of --launches */
+};
 struct plan {
     const char *path;
     const struct arch *arch;
@@ -350,6 +354,32 @@ static int verdict(const struct plan *p, struct err *e) {
                    p->ask.reserve ? ", or a smaller --reserve" : "");
 }
 
+/* ---- programs -------------------------------------------------------------------------------- */
+
+/* --launches: in place of everything else. */
+static int show_programs(struct cli *c, const struct plan *p, const struct plan_args *a,
+                         struct err *e) {
+    struct gguf *g;
+    struct outline o;
+    enum act_mode act = ACT_Q8;
+    if (a->act) TRY(cli_act(a->act, &act, e));
+    TRY(gguf_open(&g, p->path, GGUF_TOLERANT, e));
+    int rc = outline_open(&o, g, act, e);
+    if (!rc) {
+        struct emit *m = emit_new();
+        if (c->device.masked) o.mask = c->device.mask;
+        emit_str(m, "file", "file", io_base(p->path));
+        emit_str(m, "arch", "architecture", p->arch->name);
+        emit_str(m, "act", "activations", a->act ? a->act : "q8");
+        plan_program(m, c, &o, &p->ask.rows, a->ctx ? a->ctx : min_i64(USUAL_KEYS, p->ask.n_ctx));
+        cli_emit(c, m);
+        emit_free(m);
+        outline_close(&o);
+    }
+    gguf_close(g);
+    return rc;
+}
+
 int cmd_plan(struct cli *c, int argc, char **argv, struct err *e) {
     struct plan_args a = {.kv_name = KV_USUAL, .slots = 1, .reserve = NO_RESERVE};
     const struct opt opts[] = {
@@ -362,12 +392,15 @@ int cmd_plan(struct cli *c, int argc, char **argv, struct err *e) {
          "keys and values: f16 (default), q8_0, tq4, ... or K/V"},
         {"recipes", 0, OPT_FLAG, &a.recipes, NULL,
          "also exact sizes of this model by every recipe"},
+        {"launches", 0, OPT_FLAG, &a.launches, NULL,
+         "instead: what a pass does step by step, with bytes and FLOP"},
+        {"act", 0, OPT_STR, &a.act, "MODE", "with --launches, activations: f32 or q8 (default)"},
         OPT_PLOT(a.plot, "memory by context and cache type"),
     };
     const struct cmd_spec spec = {
         .name = "plan",
         .synopsis = "MODEL.gguf [--vram SIZE] [--ctx N] [--slots N] [--kv-type T] [--recipes] "
-                    "[--plot FILE]",
+                    "[--plot FILE] | --launches [--act MODE]",
         .about =
             "Will it fit? Exact bytes of weights, keys and values and recurrent state from the "
             "headers,\nwhat fits a card, and the command lines for it.",
@@ -391,6 +424,8 @@ int cmd_plan(struct cli *c, int argc, char **argv, struct err *e) {
     }
     if (rc) return rc;
     TRY(settle(p, &a, e));
+    if (a.launches) return show_programs(c, p, &a, e);
+    if (a.act) return err_set(e, ERR_USAGE, "--act is for --launches");
     struct emit *m = emit_new();
     emit_sizes(m, p);
     emit_fit(m, p, a.vram);

@@ -15,12 +15,8 @@ const exec_fn exec_table[OP_COUNT] = {
 
 const exec_fused_fn exec_fused[FUSE_COUNT] = {[FUSE_ADD_RMS] = exec_fused_add_rms};
 
-static struct target target(const struct session *s) {
-    return (struct target){.fusions = FUSE_BIT(ADD_RMS),
-                           .batch = batch_of(s->n_tok),
-                           .exact = s->o.act == ACT_F32,
-                           .sees_routes = s->see_route != NULL,
-                           .sees_all = s->see || s->see_hidden};
+struct target exec_target(enum batch batch) {
+    return (struct target){.fusions = FUSE_BIT(ADD_RMS), .batch = batch};
 }
 
 void exec_par(struct session *s, int64_t n_items, int64_t chunk, double work, pool_fn fn,
@@ -103,7 +99,8 @@ void exec_pass(struct session *s) {
                (size_t)(s->n_tok * s->g->reg_width[s->g->hidden_in]) * sizeof(float));
     exec_acts_stale(s, NULL);
     for (int i = 0; i < s->n_ropes; i++) s->rope[i].ready = false;
-    const struct target t = target(s);
+    struct target t = exec_target(batch_of(s->n_tok));
+    t.sees_all = s->see || s->see_hidden;
     const struct program *p = programs_get(&s->programs, s->g, first, &t);
     for (int k = 0; k < p->n_steps; k++) {
         const struct step *step = &p->step[k];

@@ -65,6 +65,12 @@ static int show_hidden(struct session *s, int block, struct err *e) {
 
 /* ---- one node, one launch ---- */
 
+int exec_cuda_refuse(struct session *s, const struct gr_node *n, struct err *e) {
+    (void)s;
+    return err_set(e, ERR_USAGE,
+                   "CUDA: %s of block %d is not computed on a device yet: use --device cpu",
+                   gr_op_name(n->op), n->layer);
+}
 static int op_embed(struct session *s, const struct gr_node *n, struct err *e) {
     const struct cu_weight *w = &dev(s)->w[n->embed.table].w;
     return cu_decode_rows(dev(s)->q, w->type, w->data, w->k, dev(s)->ids, s->n_tok,
@@ -285,6 +291,7 @@ static int op_conv_silu(struct session *s, const struct gr_node *n, struct err *
 static int op_delta(struct session *s, const struct gr_node *n, struct err *e) {
     const bool chunks = !dev(s)->exact && (dev(s)->fuse & CUDA_CHUNKS) != 0;
     struct cu_delta a = {0};
+    if (!exec_cuda_has(n)) return exec_cuda_refuse(s, n, e);
     int at = 0;
     delta_args(s, n, &a);
     a.rows = exec_cuda_next(s, &at, chunks ? CU_CHUNK - 1 : INT64_MAX, INT64_MAX);
@@ -294,28 +301,20 @@ static int op_delta(struct session *s, const struct gr_node *n, struct err *e) {
     return cu_delta_rows(dev(s)->q, &a, e);
 }
 
-static int not_yet(const struct gr_node *n, struct err *e) {
-    return err_set(e, ERR_USAGE, "CUDA: %s of block %d is not computed on a device yet",
-                   gr_op_name(n->op), n->layer);
-}
-static int op_short_conv(struct session *s, const struct gr_node *n, struct err *e) {
-    (void)s;
-    return not_yet(n, e);
-}
-static int op_mamba2(struct session *s, const struct gr_node *n, struct err *e) {
-    (void)s;
-    return not_yet(n, e);
-}
-static int op_mamba1(struct session *s, const struct gr_node *n, struct err *e) {
-    (void)s;
-    return not_yet(n, e);
-}
+#define op_short_conv exec_cuda_refuse
+#define op_mamba2 exec_cuda_refuse
+#define op_mamba1 exec_cuda_refuse
 
 static const cuda_fn table[OP_COUNT] = {
 #define OP(id, name, flags, state, ...) [OP_##id] = op_##name,
 #include "models/ops.def"
 #undef OP
 };
+
+bool exec_cuda_has(const struct gr_node *n) {
+    if (n->op == OP_MOE) return exec_cuda_has_experts(&n->moe);
+    return table[n->op] != exec_cuda_refuse && (n->op != OP_DELTA || !n->delta.grouped);
+}
 
 /* ---- several nodes, one launch: the patterns of runtime/engine/fusions.def ---- */
 

@@ -267,6 +267,11 @@ int exec_cuda_nodes(struct session *s, struct err *e);
  */
 bool exec_cuda_glu_packs(const struct session *s, gr_w gate, gr_w up);
 int exec_cuda_moe(struct session *s, const struct gr_node *n, struct err *e);
+/* Whether a device computes such experts, and such a node at all. */
+bool exec_cuda_has_experts(const struct gr_moe *m);
+bool exec_cuda_has(const struct gr_node *n);
+/* ERR_USAGE: it does not. */
+int exec_cuda_refuse(struct session *s, const struct gr_node *n, struct err *e);
 /* The same by the CPU, with the device's rows. */
 int exec_cuda_moe_on_host(struct session *s, const struct gr_node *n, struct err *e);
 /* What was captured points at weights that are no longer there. */

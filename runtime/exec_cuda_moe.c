@@ -136,6 +136,11 @@ static int contract(struct session *s, const struct gr_node *n, const struct see
     return exec_cuda_leave(s, 2, n->moe.down, e);
 }
 
+bool exec_cuda_has_experts(const struct gr_moe *m) {
+    return !(m->limit > 0) && m->gate_bias == GR_NONE && m->up_bias == GR_NONE &&
+           m->down_bias == GR_NONE;
+}
+
 int exec_cuda_moe(struct session *s, const struct gr_node *n, struct err *e) {
     struct cuda *d = s->dev;
     if (d->on_host[n - s->g->node] && !exec_cuda_streams(s, n))
@@ -165,11 +170,7 @@ int exec_cuda_moe(struct session *s, const struct gr_node *n, struct err *e) {
         .bias = n->moe.router_bias == GR_NONE ? NULL : d->w[n->moe.router_bias].vec,
         .groups = r->groups,
         .top = r->top};
-    if (n->moe.limit > 0 || n->moe.gate_bias != GR_NONE || n->moe.up_bias != GR_NONE ||
-        n->moe.down_bias != GR_NONE)
-        return err_set(e, ERR_USAGE,
-                       "CUDA: experts with biases or a clamped activation are not computed on a "
-                       "device yet: use --device cpu");
+    if (!exec_cuda_has_experts(&n->moe)) return exec_cuda_refuse(s, n, e);
     TRY(cu_route(d->q, &c, s->n_tok, e));
     int rc = expand(s, n, &v, e);
     if (!rc) rc = contract(s, n, &v, e);

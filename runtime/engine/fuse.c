@@ -76,6 +76,18 @@ enum fusion fuse_at(const struct graph *g, int at, const struct target *t, struc
     return FUSE_NONE;
 }
 
+bool fuse_begins(enum gr_op op, const struct target *t) {
+    for (int f = 0; f < FUSE_COUNT && !t->sees_all; f++) {
+        const struct pattern *p = &patterns[f];
+        if (!(t->fusions >> f & 1) || !(p->classes >> t->batch & 1)) continue;
+        if (op == OP_MATMUL && (f != FUSE_PRODUCTS || !t->few)) continue; /* most stand alone */
+        int k = 0;
+        while (p->part[k].how == MAY) k++;
+        if (p->part[k].ops >> op & 1) return true;
+    }
+    return false;
+}
+
 /* ---- what rules ask ---- */
 
 static unsigned way(const struct rule_for *r, const struct gr_node *product) {
@@ -235,7 +247,8 @@ static int rule_products(const struct rule_for *r, struct match *m) {
 static int rule_delta(const struct rule_for *r, struct match *m) {
     const struct gr_node *conv = m->delta.conv, *delta = m->delta.delta, *norm = m->delta.norm;
     (void)r;
-    return delta->src[0] == conv->dst && norm->src[0] == delta->dst && norm->dst == delta->dst &&
+    return conv->conv.bias == GR_NONE && !delta->delta.grouped && delta->src[0] == conv->dst &&
+                   norm->src[0] == delta->dst && norm->dst == delta->dst &&
                    norm->norm.head_dim == delta->delta.v_dim &&
                    delta->delta.n_v_heads >= delta->delta.n_k_heads
                ? 3

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT
+/* runtime/engine/cost.c - bytes and FLOP of steps: roles and states say what a node reads and
+ * computes, so no operation is looked at by name. */
+#include "runtime/engine/cost.h"
+
+#include "core/num.h"
+
+enum { SCAN_FLOP = 7 };
+
+static uint64_t reg_bytes(const struct cost_of *c, gr_reg r) {
+    return (uint64_t)(c->g->reg_width[r] * c->n_rows) * sizeof(float);
+}
+
+/* ---- weights ---- */
+
+/* Experts that n_rows rows choose at most, of all. */
+static double chosen(const struct cost_of *c, const struct gr_node *n) {
+    const int64_t all = c->g->weight[n->moe.router].ne[1];
+    return (double)min_i64(all, c->n_rows * n->moe.n_used) / (double)all;
+}
+static void add_weight(const struct cost_of *c, const struct gr_node *n, gr_w w, enum gr_role role,
+                       struct cost *o) {
+    const int64_t *ne = c->g->weight[w].ne;
+    const double one = 2 * (double)(ne[0] * ne[1]), rows = (double)c->n_rows;
+    const struct gr_role_info *r = &gr_roles[role];
+    if (role == USE_ROWS) {
+        o->n_read += (uint64_t)min_i64(c->n_rows, ne[1]) * (c->w_bytes[w] / (uint64_t)ne[1]);
+    } else if (r->expert) {
+        o->n_read += (uint64_t)((double)c->w_bytes[w] * chosen(c, n));
+        o->flop += one * rows * (double)n->moe.n_used;
+    } else {
+        o->n_read += c->w_bytes[w];
+        if (r->matrix || role == USE_DOT) o->flop += one * rows;
+    }
+}
+
+/* ---- what is kept ---- */
+
+static void add_state(const struct cost_of *c, const struct gr_node *n, struct cost *o) {
+    const struct graph *g = c->g;
+    const double rows = (double)c->n_rows;
+    switch (gr_ops[n->op].state) {
+    case STATE_NONE:
+        return;
+    case STATE_KV: {
+        const struct gr_kv *kv = &g->facts.kv[n->slot];
+        const int64_t keys = kv->window ? min_i64(kv->window, c->n_keys) : c->n_keys;
+        const uint64_t row = (uint64_t)kv->n_heads * (c->kv->bytes(c->kv->k, kv->k_dim) +
+                                                      c->kv->bytes(c->kv->v, kv->v_dim));
+        o->n_read += (uint64_t)keys * row;
+        if (n->src[1] != GR_NONE) o->n_written += (uint64_t)c->n_rows * row;
+        o->flop += 2 * rows * (double)(keys * (g->reg_width[n->src[0]] + g->reg_width[n->dst]));
+        return;
+    }
+    case STATE_CONV: {
+        const struct gr_rec *r = &g->facts.rec[n->slot];
+        o->n_read += (uint64_t)r->n_conv * sizeof(float);
+        o->n_written += (uint64_t)r->n_conv * sizeof(float);
+        o->flop += 2 * rows * (double)(r->conv_width * r->n_channels);
+        return;
+    }
+    case STATE_SCAN: {
+        const struct gr_rec *r = &g->facts.rec[n->slot];
+        o->n_read += (uint64_t)r->n_scan * sizeof(float);
+        o->n_written += (uint64_t)r->n_scan * sizeof(float);
+        o->flop += SCAN_FLOP * rows * (double)r->n_scan;
+        return;
+    }
+    }
+}
+
+/* ---- registers ---- */
+
+static bool reads(const struct gr_node *n, gr_reg r) {
+    for (int k = 0; k < GR_SOURCES; k++)
+        if (n->src[k] == r) return true;
+    return n->dst == r && (gr_ops[n->op].flags & OP_READS_DST);
+}
+static bool writes(const struct gr_node *n, gr_reg r) {
+    return n->dst == r || n->dst2 == r;
+}
+/* Register r is read before it is written by the nodes from `at` to `end`; `until`: or kept. */
+static bool first_read(const struct graph *g, int at, int end, gr_reg r, bool kept) {
+    for (int i = at; i < end; i++) {
+        if (reads(&g->node[i], r)) return true;
+        if (writes(&g->node[i], r)) return false;
+    }
+    return kept;
+}
+static void add_registers(const struct cost_of *c, int first, int n_nodes, struct cost *o) {
+    const struct graph *g = c->g;
+    const int end = first + n_nodes;
+    for (gr_reg r = 0; r < g->n_regs; r++) {
+        bool written = false;
+        for (int i = first; i < end && !written; i++) written = writes(&g->node[i], r);
+        if (first_read(g, first, end, r, false)) o->n_read += reg_bytes(c, r);
+        if (written && first_read(g, end, g->n_nodes, r, r == g->hidden_out))
+            o->n_written += reg_bytes(c, r);
+    }
+}
+
+struct cost cost_of_step(const struct cost_of *c, int first, int n_nodes) {
+    struct cost o = {0};
+    for (int i = first; i < first + n_nodes; i++) {
+        const struct gr_node *n = &c->g->node[i];
+        const struct gr_op_weight *w = gr_ops[n->op].w;
+        const double before = o.flop;
+        for (int k = 0; k < GR_WEIGHTS && w[k].role; k++)
+            if (gr_node_weight(n, k) != GR_NONE)
+                add_weight(c, n, gr_node_weight(n, k), w[k].role, &o);
+        add_state(c, n, &o);
+        if (!(o.flop > before)) o.flop += (double)(c->g->reg_width[n->dst] * c->n_rows);
+    }
+    add_registers(c, first, n_nodes, &o);
+    return o;
+}
+
+struct cost cost_of_head(const struct cost_of *c) {
+    const int64_t *ne = c->g->weight[c->g->output].ne;
+    return (struct cost){.n_read = c->w_bytes[c->g->output] + (uint64_t)ne[0] * sizeof(float),
+                         .n_written = (uint64_t)ne[1] * sizeof(float),
+                         .flop = 2 * (double)(ne[0] * ne[1])};
+}

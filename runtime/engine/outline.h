@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT
+/* runtime/engine/outline.h - the programs of a model, from the headers of its file: what hone plan
+ * and hone doctor print. Nothing is loaded and no device is opened. */
+#ifndef HONE_RUNTIME_ENGINE_OUTLINE_H
+#define HONE_RUNTIME_ENGINE_OUTLINE_H
+
+#include "core/gguf.h"
+#include "kernels/kern.h"
+#include "runtime/engine/program.h"
+#include "runtime/session.h"
+
+/* A model's graph and its weights as the file has them. */
+struct outline {
+    const struct arch *arch;
+    struct graph g;
+    enum qtype *type;  /* [n_weights] */
+    uint64_t *n_bytes; /* [n_weights] */
+    bool exact;        /* f32 activations */
+    unsigned mask;     /* of a device: what is fused (enum cuda_fuse) */
+};
+/* ERR_DATA: the architecture is not known, or the file lacks a tensor of the graph. */
+int outline_open(struct outline *o, const struct gguf *f, enum act_mode act, struct err *e);
+void outline_close(struct outline *o);
+
+/* What the executors are like for such a model, with all weights on the device. They borrow o. */
+struct target outline_cpu(const struct outline *o, enum batch batch);
+struct target outline_cuda(const struct outline *o, enum batch batch);
+
+/* The first weight of a step that enters a matrix product; GR_NONE: it has none. */
+gr_w outline_product(const struct outline *o, const struct step *s);
+/* Why a step of a program runs as it does, where that is slower than it could be; NULL: nothing to
+ * say. k: the kernels that the CPU would use. */
+const char *outline_cpu_note(const struct outline *o, const struct step *s, enum batch batch,
+                             const struct kern *k);
+const char *outline_cuda_note(const struct outline *o, const struct step *s, enum batch batch);
+
+#endif
