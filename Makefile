@@ -281,8 +281,8 @@ demo: deps ## install what is missing, build on all cores, run the main job on t
 	  --calib $(TINY)/calib.jsonl --calib-chunks 200 --probe $(TINY)/self_calib.txt \
 	  --eval $(TINY)/eval.jsonl --eval $(TINY)/self_eval.txt --chunks 32 --tools-cases 4
 
-interop: all ## load our files in another engine and compare logits (Python; pip builds it into build/peer the first time)
-	$(Q)HONE=$(BUILD)/hone sh tests/interop.sh
+interop: all $(OBJ)/tests/micro ## load our files in another engine and compare logits (Python; pip builds it into build/peer the first time)
+	$(Q)HONE=$(BUILD)/hone MICRO=$(OBJ)/tests/micro sh tests/interop.sh
 
 # ---- quality -------------------------------------------------------------------------------------
 CUDA_FILES := $(CUDA_SRC) $(wildcard kernels/cuda/*.cuh quantize/enc/cuda/*.cuh tests/cuda-emu/*pp tests/cuda-emu/*.cu)

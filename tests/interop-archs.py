@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: MIT
+"""tests/interop.sh's second program: the micro checkpoints of tests/golden/archs in another engine.
+interop-archs.py HONE MICRO SCRATCH OUT.json [NAME...]
+
+Each is converted to F32, loaded there, and its logits for 40 tokens are compared with ours; then the same with a Q8_0 file that the engine
+reads against our 8-bit activations. `tests/unit/test_archs.c` shows that ours are those of transformers; so a difference is the engine's or the
+file's, and every one above the bound must be in KNOWN, with its reason, as must every refusal but that of an architecture that it does not have."""
+import json, os, pathlib, shutil, subprocess, sys
+import numpy as np
+import peer
+
+BOUND = 1e-2
+YARN = "the engine rounds the ends of YaRN's ramp; config.json says truncate false. Without YaRN logits agree to 1e-5"
+KNOWN = {  # why logits differ, or why the engine refuses
+    "exaone4": "the engine knows windows at 64 layers only; without them logits agree to 3e-6",
+    "gptoss": YARN,
+    "gptoss_mxfp4": YARN,
+    "olmo3": "the engine passes over an attention factor that is not YaRN's own (published: its own); without one logits agree to 3e-6",
+    "commandrplus": "the engine takes norms of queries and keys at 64 layers only",
+    "dots1": "the engine wants as many key heads as query heads, as the published model has",
+    "olmoe": "the engine wants as many key heads as query heads, as the published model has",
+}
+hone, micro, scratch, out_path, names = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3]), sys.argv[4], sys.argv[5:]
+root = pathlib.Path("tests/golden/archs")
+
+
+def run(*args):
+    p = subprocess.run([hone, *map(str, args), "-q"], capture_output=True, text=True)
+    if p.returncode:
+        raise RuntimeError(f"hone {' '.join(map(str, args))}: {p.stderr}")
+
+
+def ours(path, ids, act):
+    np.asarray(ids, "<i4").tofile(scratch / "ids")
+    run("eval", "logits", path, "--ids", scratch / "ids", "-o", scratch / "logits", "--act", act, "-f")
+    return np.fromfile(scratch / "logits", "<f4").reshape(len(ids), -1)
+
+
+def difference(path, act):
+    """Largest difference of a logit."""
+    m = peer.Model(path, n_ctx=256)
+    ids = np.random.default_rng(4).integers(0, m.n_vocab, 40)
+    theirs = m.logits(ids)
+    m.close()
+    return float(abs(ours(path, ids, act) - theirs).max())
+
+
+def one(name):
+    folder = subprocess.run([micro, str(root / name)], capture_output=True, text=True, check=True).stdout.strip()
+    f, q = scratch / f"{name}.gguf", scratch / f"{name}-q8.gguf"
+    row = {"name": name}
+    try:
+        run("convert", folder, "-o", f, "--type", "f32", "-f")
+        run("quantize", f, "-o", q, "--type", "Q8_0", "-f")
+        row["f32"] = difference(f, "f32")
+        row["q8_0"] = difference(q, "q8")
+    except peer.Refused as e:
+        row["refused"] = str(e)[-300:]
+    except RuntimeError as e:
+        row["failed"] = str(e)
+    finally:
+        shutil.rmtree(pathlib.Path(folder).parent, ignore_errors=True)
+        for p in (f, q):
+            p.unlink(missing_ok=True)
+    return row
+
+
+def main():
+    rows, bad = [], []
+    for name in names or sorted(p.name for p in root.iterdir() if p.is_dir()):
+        r = one(name)
+        if "failed" in r:
+            print(f"{name:16} {r['failed']}", flush=True)
+            bad.append(name)
+        elif "refused" in r:
+            print(f"{name:16} refused: {KNOWN.get(name, r['refused'])}", flush=True)
+            if name not in KNOWN and "unknown model architecture" not in r["refused"]:
+                bad.append(name)
+        else:
+            print(f"{name:16} f32 {r['f32']:.2e}  q8_0 {r['q8_0']:.2e}  {KNOWN.get(name, '')}", flush=True)
+            if r["f32"] > BOUND and name not in KNOWN:
+                bad.append(name)
+        rows.append(dict(r, known=KNOWN.get(name)))
+    json.dump(dict(command="make interop", bound=BOUND, failures=bad, archs=rows), open(out_path, "w"), indent=1)
+    return 1 if bad else 0
+
+
+sys.exit(main())
