@@ -314,5 +314,6 @@ int cmd_imatrix(struct cli *c, int argc, char **argv, struct err *e) {
     if (a.chunks || a.format)
         return err_set(e, ERR_USAGE, "--%s does not go with --select",
                        a.chunks ? "chunks" : "format");
+    c->pre = a.pre;
     return imatrix_select(c, &a.select, e);
 }

@@ -193,6 +193,8 @@ int cmd_make(struct cli *c, int argc, char **argv, struct err *e) {
         {"calib-chunks", 0, OPT_I64, &mk.calib_chunks, "N", "at most N chunks; 0: all (default)"},
         {"ctx", 0, OPT_I64, &mk.eval_ctx, "N", "tokens per evaluation chunk (512)"},
         {"chunks", 0, OPT_I64, &mk.eval_chunks, "N", "evaluate at most N chunks (100); 0: all"},
+        {"pre", 0, OPT_STR, &c->pre, "NAME",
+         "split text by the rules of this pre-tokenizer; remembered with the job"},
         {"type", 0, OPT_STR, &mk.type, "NAME", "type of the base: auto, f32, f16, bf16, q8_0"},
         {"search", 0, OPT_STR, &mk.search, "NAME",
          "quantizer search: fast, best, conventional (presets fast, mixes best)"},
@@ -229,6 +231,7 @@ int cmd_make(struct cli *c, int argc, char **argv, struct err *e) {
     mk.redo = c->overwrite;
     mk.asked_chunks = mk.eval_chunks;
     int rc;
+    TRY_GOTO(out, rc, make_pre_recall(&mk, out, e));
     TRY_GOTO(out, rc, make_ask(&mk, recipes, e));
     if (c->device.kind == DEVICE_CUDA) c->device.kind = DEVICE_AUTO; /* a step may be too large */
     TRY_GOTO(out, rc, cli_pool(c, e));
@@ -239,6 +242,7 @@ int cmd_make(struct cli *c, int argc, char **argv, struct err *e) {
     }
     TRY_GOTO(out, rc, job_open(&mk.job, out, e));
     TRY_GOTO(out, rc, make_name(&mk, e));
+    TRY_GOTO(out, rc, make_pre_keep(&mk, e));
     if (mk.redo) TRY_GOTO(out, rc, remove_parts(&mk, e));
     open_kept(&mk);
     TRY_GOTO(out, rc, all_steps(&mk, e));

@@ -10,7 +10,7 @@
 #include "cli/plan_plot.h"
 #include "cli/plan_program.h"
 #include "cli/plot.h"
-#include "cli/unknown.h"
+#include "cli/open.h"
 #include "core/buf.h"
 #include "core/gguf.h"
 #include "core/io.h"

@@ -9,7 +9,7 @@
 #include "cli/cmd.h"
 #include "cli/device.h"
 #include "cli/quantize_budget.h"
-#include "cli/unknown.h"
+#include "cli/open.h"
 #include "core/buf.h"
 #include "core/io.h"
 #include "core/log.h"
@@ -411,6 +411,8 @@ int cmd_quantize(struct cli *c, int argc, char **argv, struct err *e) {
          "write the plan used; edit it and pass it as --recipe"},
         {"gate", 0, OPT_LIST, &a.mix.gate, "TEXT",
          "ship a mix only if it beats the plain recipes that fit on this text; repeatable"},
+        {"pre", 0, OPT_STR, &c->pre, "NAME",
+         "with --gate: split text by the rules of this pre-tokenizer"},
         {"bpw", 0, OPT_NUM, &a.mix.bpw, "X", "a budget as bits per weight, all bytes of the file"},
         {"prefer", 0, OPT_STR, &a.mix.prefer, "WHAT",
          "quality (default), speed, or a weight: 1 is speed"},

@@ -14,7 +14,7 @@
 #include "cli/device.h"
 #include "cli/kept.h"
 #include "cli/probe.h"
-#include "cli/unknown.h"
+#include "cli/open.h"
 #include "core/io.h"
 #include "core/log.h"
 #include "core/mem.h"
@@ -424,6 +424,7 @@ int cmd_sensitivity(struct cli *c, int argc, char **argv, struct err *e) {
         {"probe", 0, OPT_LIST, &o.texts, "TEXT", "text for probes, not the imatrix's; repeatable"},
         {"ctx", 0, OPT_I64, &o.ctx, "N", "tokens per window (512)"},
         {"chunks", 0, OPT_I64, &o.n_chunks, "N", "windows, evenly over the text (16); 0: all"},
+        {"pre", 0, OPT_STR, &c->pre, "NAME", CLI_HELP_PRE},
         {"types", 0, OPT_I64, &o.n_types, "N", "types probed per group, 1 to 4 (3)"},
         {"bands", 0, OPT_I64, &o.bands, "N",
          "layers probed per role, spread by depth; between them by interpolation (0: all)"},

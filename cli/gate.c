@@ -13,6 +13,7 @@
 #include "cli/device.h"
 #include "cli/kept.h"
 #include "cli/make.h"
+#include "cli/open.h"
 #include "core/log.h"
 #include "core/mem.h"
 #include "core/num.h"
@@ -103,7 +104,7 @@ static int compare(struct gate *g, const char *mix, struct err *e) {
                              .pool = g->c->pool};
     for (int i = n - 1; i >= 0 && !rc; i--) { /* the base, which is the largest, last */
         o.device = cli_device_share(g->c, i + 1);
-        rc = model_open(&m[i], path[i], e);
+        rc = open_model(g->c, &m[i], path[i], e);
         if (!rc) rc = session_new(&s[i], m[i], &o, e);
     }
     for (int i = 0; i < g->texts.n && !rc; i++)

@@ -3,6 +3,7 @@
  * most to the coverage of rare experts per token, writes them, and says what the coverage was, is
  * now and would be with documents drawn at random. */
 #include "cli/imatrix_select.h"
+#include "cli/open.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -199,7 +200,7 @@ int imatrix_select(struct cli *c, const struct select_args *a, struct err *e) {
     int rc;
     TRY(check(c, a, e));
     TRY_GOTO(out, rc, cli_pool(c, e));
-    TRY_GOTO(out, rc, model_open(&model, c->arg[0], e));
+    TRY_GOTO(out, rc, open_model(c, &model, c->arg[0], e));
     const struct imatrix_opts o = {.texts = c->arg + 1,
                                    .n_texts = c->n_args - 1,
                                    .ctx = a->ctx,

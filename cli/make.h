@@ -105,6 +105,10 @@ int make_check_folder(struct make *mk, struct err *e);
 /* Writes all that is for readers, with the text of results.json. */
 int make_publish(struct make *mk, const char *results, struct err *e);
 
+/* --pre is remembered in the state of the job in `out`: takes what an earlier call was given where
+ * this one was given none, before anything is checked; and writes it, with the job open. */
+int make_pre_recall(struct make *mk, const char *out, struct err *e);
+int make_pre_keep(const struct make *mk, struct err *e);
 /* recipes: --recipes, or NULL. Fills recipes and classes. */
 int make_ask(struct make *mk, const char *recipes, struct err *e);
 int make_name_only(struct make *mk, struct err *e);
@@ -144,7 +148,7 @@ int make_show(struct make *mk, double seconds, struct err *e);
 
 /* make_check.c: faults of the inputs that show before any work. A GGUF must be of a known
  * architecture and tokenizer, a text a text. */
-int make_check_source(const char *src, struct err *e);
+int make_check_source(const char *src, const char *pre, struct err *e);
 int make_check_texts(const struct str_list *l, struct err *e);
 
 #endif

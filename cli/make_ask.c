@@ -66,7 +66,7 @@ static int check_texts(const struct make *mk, struct err *e) {
 }
 
 int make_ask(struct make *mk, const char *recipes, struct err *e) {
-    TRY(make_check_source(mk->src, e));
+    TRY(make_check_source(mk->src, mk->c->pre, e));
     if (mk->hours < 0) return err_set(e, ERR_USAGE, "--time: hours, or 0 for no limit");
     TRY(check_recipes(mk, recipes, e));
     TRY(check_depths(mk, e));

@@ -13,6 +13,7 @@
 #include "cli/ladder.h"
 #include "cli/make.h"
 #include "cli/mix.h"
+#include "cli/open.h"
 #include "convert/convert.h"
 #include "core/hash.h"
 #include "core/io.h"
@@ -110,6 +111,7 @@ static int convert_folder(struct make *mk, struct err *e) {
     struct convert_opts o = {.src = mk->src,
                              .type = mk->type,
                              .name = mk->given.text[FACT_NAME],
+                             .pre = mk->c->pre,
                              .dry_run = true,
                              .pool = mk->c->pool};
     struct json *root = NULL;
@@ -127,6 +129,7 @@ static int convert_folder(struct make *mk, struct err *e) {
     step_key(&s, "type", "%s", r.type);
     step_key(&s, "keys", "%s", o.name ? o.name : "card"); /* where general.name comes from */
     step_key(&s, "file", "%s", job_name(file));
+    if (o.pre) step_key(&s, "pre", "%s", o.pre);
     if (make_reuse(mk, &s, &root, &result)) {
         json_free(root);
     } else {
@@ -156,7 +159,14 @@ int make_convert(struct make *mk, struct err *e) {
         TRY(convert_folder(mk, e));
     else
         make_add_file(mk, "base", xstrdup(mk->src), true)->is_base = true;
-    return job_file_hash(&mk->job, mk->file[0].path, mk->file[0].hash, e);
+    char *hash = mk->file[0].hash;
+    TRY(job_file_hash(&mk->job, mk->file[0].path, hash, e));
+    if (mk->c->pre) { /* the same weights with other token ids: what is measured is other */
+        char *both = xasprintf("%s pre %s", hash, mk->c->pre);
+        hash_xxh128_hex(hash, both, strlen(both));
+        free(both);
+    }
+    return 0;
 }
 
 static void texts_json(struct make *mk, struct jw *w, const struct str_list *texts) {
@@ -205,7 +215,7 @@ static int collect(struct make *mk, const char *path, const char *gram, struct e
     if (mk->redo) snap_remove(part);
     imat_init(&m);
     gram_init(&g);
-    TRY_GOTO(out, rc, model_open(&model, mk->file[0].path, e));
+    TRY_GOTO(out, rc, open_model(mk->c, &model, mk->file[0].path, e));
     struct imatrix_opts o = {.texts = mk->calib.v,
                              .n_texts = mk->calib.n,
                              .ctx = mk->calib_ctx,

@@ -12,6 +12,7 @@
 #include "cli/eval.h"
 #include "cli/kept.h"
 #include "cli/make.h"
+#include "cli/open.h"
 #include "core/io.h"
 #include "core/log.h"
 #include "core/mem.h"
@@ -104,7 +105,7 @@ static int bench_open(struct make *mk, struct bench *b, struct made *const *f, i
                              .pool = mk->c->pool};
     for (int i = n - 1; i >= 0; i--) { /* the base, which is the largest, last */
         o.device = cli_device_share(mk->c, i + 1);
-        TRY(model_open(&b->model[i], f[i]->path, e));
+        TRY(open_model(mk->c, &b->model[i], f[i]->path, e));
         TRY(session_new(&b->session[i], b->model[i], &o, e));
     }
     return 0;
@@ -268,7 +269,7 @@ static int time_file(struct make *mk, const struct made *f, const char *what, st
                              .pack_cache = mk->c->pack_cache,
                              .pool = mk->c->pool,
                              .device = cli_device_share(mk->c, 1)};
-    TRY_GOTO(out, rc, model_open(&m, f->path, e));
+    TRY_GOTO(out, rc, open_model(mk->c, &m, f->path, e));
     TRY_GOTO(out, rc, session_new(&s, m, &o, e));
     TRY_GOTO(out, rc,
              eval_speed(s, mk->pp, mk->tg, depth, n_depths, (int)mk->reps,

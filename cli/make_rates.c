@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* cli/make_rates.c - see make_rates.h. Nothing here decides bytes: times only. */
 #include "cli/make_rates.h"
+#include "cli/open.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -251,7 +252,7 @@ static int time_model(struct rates *r, struct make *mk, const char *base, struct
     struct model *m = NULL;
     struct ids ids = {0};
     int rc;
-    TRY(model_open(&m, base, e));
+    TRY(open_model(mk->c, &m, base, e));
     TRY_GOTO(out, rc, count_tokens(m, &mk->calib, &ids, &r->calib_tokens, e));
     TRY_GOTO(out, rc, count_tokens(m, &mk->probe, &ids, &r->probe_tokens, e));
     TRY_GOTO(out, rc, count_tokens(m, &mk->eval, &ids, &r->eval_tokens, e));

@@ -64,6 +64,7 @@ struct cli {          /* what every command gets */
     struct device device;   /* --device, default the CPU */
     enum kern_isa isa;      /* --isa, default best */
     const char *pack_cache; /* --pack-cache, or NULL */
+    const char *pre;        /* --pre of commands that open several models; NULL: each file's own */
     struct pool *pool;      /* ctx's, made by cli_pool() on first use */
     struct keep *kept;      /* what long steps measure, core/keep.h; NULL: nothing is kept */
     struct arena mem;       /* lists and strings of this command */

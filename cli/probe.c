@@ -14,6 +14,7 @@
 
 #include "calib/imatrix.h"
 #include "cli/kept.h"
+#include "cli/open.h"
 #include "core/hash.h"
 #include "core/mem.h"
 #include "core/num.h"
@@ -48,7 +49,7 @@ int probe_open(struct probe *p, struct cli *c, const char *model, const struct s
                              .pool = c->pool,
                              .device = c->device};
     int rc = 0;
-    rc = model_open(&p->base, model, e);
+    rc = open_model(c, &p->base, model, e);
     o.n_followers = PROBE_SLOTS;
     for (int i = PROBE_SLOTS; i >= 0 && !rc; i--) { /* the first one brings the weights */
         rc = session_new(&p->session[i], p->base, &o, e);

@@ -11,7 +11,7 @@
 
 #include "cli/publish.h"
 #include "cli/publish_fit.h"
-#include "cli/unknown.h"
+#include "cli/open.h"
 #include "core/buf.h"
 #include "core/hash.h"
 #include "core/io.h"

@@ -10,7 +10,7 @@
 #include "cli/mix.h"
 #include "cli/plot.h"
 #include "cli/quantize_budget.h"
-#include "cli/unknown.h"
+#include "cli/open.h"
 #include "core/io.h"
 #include "core/log.h"
 #include "core/mem.h"

@@ -55,8 +55,7 @@ static int remove_leftovers(const char *dir, bool (*which)(const struct io_names
     return rc;
 }
 
-/* DIR.work: DIR without slashes at its end, as its user wrote it; what "." or a link stands for. */
-static char *work_folder(const char *dir) {
+char *job_work(const char *dir) {
     size_t n = strlen(dir);
     while (n > 1 && dir[n - 1] == '/') n--;
     char *plain = xstrndup(dir, n), *real = NULL;
@@ -110,7 +109,7 @@ int job_open(struct job *j, const char *dir, struct err *e) {
     memset(j, 0, sizeof *j);
     j->lock_fd = -1;
     j->dir = xstrdup(dir);
-    j->state = work_folder(dir);
+    j->state = job_work(dir);
     if (!j->state) return err_set(e, ERR_USAGE, "%s: name a folder with -o", dir);
     TRY(check_work(j, e));
     TRY(make_folders(j, e));

@@ -22,9 +22,12 @@
 
 struct job {     /* a folder in which steps run */
     char *dir;   /* owned */
-    char *state; /* DIR.work, owned */
+    char *state; /* DIR.work (job_work), owned */
     int lock_fd;
 };
+/* DIR.work: DIR without slashes at its end, as its user wrote it; what "." or a link stands for.
+ * NULL for the root; free(). */
+char *job_work(const char *dir);
 /* Makes both folders, takes the lock (ERR_SYS when another job has it), takes over what an earlier
  * version left in DIR, removes temporaries that a killed job left. ERR_USAGE when DIR.work is there
  * and was not made by a job, or cannot lie on the file system of DIR. */

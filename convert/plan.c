@@ -144,6 +144,14 @@ int plan_make(struct plan *p, const struct convert_opts *o, struct err *e) {
     return check_norms(p, e);
 }
 
+int convert_known(const char *src, struct err *e) {
+    const struct convert_opts o = {.src = src};
+    struct plan p;
+    int rc = plan_open(&p, &o, e);
+    plan_release(&p);
+    return rc;
+}
+
 void plan_release(struct plan *p) {
     free(p->item);
     free(p->src);

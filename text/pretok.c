@@ -198,8 +198,8 @@ int pretok_unknown(const char *name, struct err *e) {
     list_best(&best, &near);
     pretok_names(&all);
     err_set(e, ERR_USAGE,
-            "pre-tokenizer \"%.64s\" is not known%s; tokenize, run, eval and imatrix take --pre "
-            "NAME, which forces the rules of one of %s",
+            "pre-tokenizer \"%.64s\" is not known%s; --pre NAME (of tokenize, run, eval, imatrix, "
+            "sensitivity and make) forces the rules of one of %s",
             name, near.data ? near.data : "", all.data);
     buf_release(&near);
     buf_release(&all);

@@ -71,7 +71,7 @@ static void test_bad_json(void) {
     struct err e = {0};
     struct tok *t = NULL;
     CHECK_ERR(from_text(&t, TOY(ABC ",\"merges\":[]", ""), 0, "nonsense", &e), ERR_USAGE,
-              "--pre NAME, which forces the rules of one of qwen2");
+              "forces the rules of one of qwen2");
 }
 
 static void check_ids(const struct tok *t, const char *text, const char *want) {
@@ -245,8 +245,7 @@ static void test_bad_keys(void) {
     bad_key("scores must be a list of 4 f32", no_scores);
     bad_key("the score of token 2", bad_score);
     bad_key("precompiled_charsmap, 9 bytes) is damaged", bad_charsmap);
-    bad_key("\"unheard-of\" is not known; tokenize, run, eval and imatrix take --pre NAME",
-            other_pre);
+    bad_key("\"unheard-of\" is not known; --pre NAME", other_pre);
     bad_key("\"qwen-2\" is not known; nearest: qwen2, ", like_qwen);
     bad_key("has a right part that is no token", bad_merge_key);
     bad_key("there are only 4 tokens", bos_too_large);

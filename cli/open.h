@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: MIT
-/* cli/unknown.h - models that hone cannot compute with: what commands say of them, and the plan of
- * one, which is its weights alone. */
-#ifndef HONE_CLI_UNKNOWN_H
-#define HONE_CLI_UNKNOWN_H
+/* cli/open.h - models that commands open, with the command's --pre; and models that hone cannot
+ * compute with: what commands say of them, and the plan of one, which is its weights alone. */
+#ifndef HONE_CLI_OPEN_H
+#define HONE_CLI_OPEN_H
 
 #include "cli/opt.h"
+#include "runtime/model.h"
+
+/* As model_open; text is split by the pre-tokenizer c->pre, whatever the file names, where that is
+ * not NULL. */
+int open_model(const struct cli *c, struct model **out, const char *path, struct err *e);
 
 /* Returns whether a GGUF is a whole model that hone cannot compute with, and fills the reason.
  * False for everything else, also for files that cannot be opened: whoever needs them says so. */

@@ -1,13 +1,23 @@
 // SPDX-License-Identifier: MIT
-/* cli/unknown.c - see unknown.h. */
-#include "cli/unknown.h"
+/* cli/open.c - see open.h. */
+#include "cli/open.h"
 
 #include <string.h>
 
 #include "core/gguf.h"
 #include "core/io.h"
 #include "quantize/quantize.h"
-#include "runtime/model.h"
+
+int open_model(const struct cli *c, struct model **out, const char *path, struct err *e) {
+    struct model *m;
+    TRY(model_open(&m, path, e));
+    const int rc = model_use_pre(m, c->pre, e);
+    if (rc)
+        model_close(m);
+    else
+        *out = m;
+    return rc;
+}
 
 bool unknown_model(const char *path, struct err *why) {
     struct gguf *g;
