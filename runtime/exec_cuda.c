@@ -89,11 +89,13 @@ static int op_rms(struct session *s, const struct gr_node *n, struct err *e) {
         return cu_norm_rows(dev(s)->q, &o, s->n_tok, e);
     }
     return cu_rms(dev(s)->q, dev(s)->reg[n->src[0]], vec(s, n->norm.weight), dev(s)->reg[n->dst],
-                  s->n_tok, width(s, n->dst), n->norm.eps, e);
+                  s->n_tok, width(s, n->dst), width(s, n->dst), n->norm.eps, e);
 }
 static int op_rms_heads(struct session *s, const struct gr_node *n, struct err *e) {
+    const int64_t *ne = n->norm.weight == GR_NONE ? NULL : s->g->weight[n->norm.weight].ne;
     return cu_rms(dev(s)->q, dev(s)->reg[n->src[0]], vec(s, n->norm.weight), dev(s)->reg[n->dst],
-                  total(s, n->dst) / n->norm.head_dim, n->norm.head_dim, n->norm.eps, e);
+                  total(s, n->dst) / n->norm.head_dim, n->norm.head_dim,
+                  ne ? ne[0] * ne[1] : n->norm.head_dim, n->norm.eps, e);
 }
 static int op_gated_rms(struct session *s, const struct gr_node *n, struct err *e) {
     return cu_gated_rms(dev(s)->q, dev(s)->reg[n->src[0]], vec(s, n->norm.weight),
@@ -264,6 +266,7 @@ static struct cu_delta conv_args(struct session *s, const struct gr_node *n) {
     return (struct cu_delta){.rows = exec_cuda_next(s, &at, INT64_MAX, INT64_MAX),
                              .u = d->reg[n->dst],
                              .conv = vec(s, n->conv.weight),
+                             .conv_bias = vec(s, n->conv.bias),
                              .ring_at = s->cache.rec.slot[n->slot].at,
                              .taps = s->g->weight[n->conv.weight].ne[0]};
 }
@@ -278,7 +281,8 @@ static void delta_args(struct session *s, const struct gr_node *n, struct cu_del
     a->scale = n->delta.scale;
     a->u = d->reg[n->src[0]];
     a->beta = d->reg[n->src[1]];
-    a->alpha = d->reg[n->src[2]];
+    a->grouped = n->delta.grouped;
+    if (!a->grouped) a->alpha = d->reg[n->src[2]];
     a->a = vec(s, n->delta.a);
     a->dt = vec(s, n->delta.dt);
     a->state_at = rec->at + rec->n_conv;
@@ -291,7 +295,6 @@ static int op_conv_silu(struct session *s, const struct gr_node *n, struct err *
 static int op_delta(struct session *s, const struct gr_node *n, struct err *e) {
     const bool chunks = !dev(s)->exact && (dev(s)->fuse & CUDA_CHUNKS) != 0;
     struct cu_delta a = {0};
-    if (!exec_cuda_has(n)) return exec_cuda_refuse(s, n, e);
     int at = 0;
     delta_args(s, n, &a);
     a.rows = exec_cuda_next(s, &at, chunks ? CU_CHUNK - 1 : INT64_MAX, INT64_MAX);
@@ -301,9 +304,50 @@ static int op_delta(struct session *s, const struct gr_node *n, struct err *e) {
     return cu_delta_rows(dev(s)->q, &a, e);
 }
 
-#define op_short_conv exec_cuda_refuse
-#define op_mamba2 exec_cuda_refuse
-#define op_mamba1 exec_cuda_refuse
+static int op_short_conv(struct session *s, const struct gr_node *n, struct err *e) {
+    int at = 0;
+    const struct cu_short a = {.rows = exec_cuda_next(s, &at, INT64_MAX, INT64_MAX),
+                               .u = dev(s)->reg[n->src[0]],
+                               .w = vec(s, n->conv.weight),
+                               .out = dev(s)->reg[n->dst],
+                               .n_ch = width(s, n->dst),
+                               .taps = s->g->weight[n->conv.weight].ne[0],
+                               .ring_at = s->cache.rec.slot[n->slot].at};
+    return cu_short_conv(dev(s)->q, &a, e);
+}
+static struct cu_scan scan_args(struct session *s, const struct gr_node *n) {
+    const struct rec_slot *rec = &s->cache.rec.slot[n->slot];
+    float **r = dev(s)->reg;
+    int at = 0;
+    return (struct cu_scan){.rows = exec_cuda_next(s, &at, INT64_MAX, INT64_MAX),
+                            .n_heads = n->delta.n_v_heads,
+                            .k_dim = n->delta.k_dim,
+                            .v_dim = n->delta.v_dim,
+                            .x = r[n->src[0]],
+                            .x_ld = width(s, n->src[0]),
+                            .dt = r[n->src[1]] + n->delta.offset,
+                            .dt_ld = width(s, n->src[1]),
+                            .a = vec(s, n->delta.a),
+                            .skip = vec(s, n->delta.skip),
+                            .state_at = rec->at + rec->n_conv,
+                            .out = r[n->dst]};
+}
+static int op_mamba2(struct session *s, const struct gr_node *n, struct err *e) {
+    struct cu_scan a = scan_args(s, n);
+    a.n_groups = n->delta.n_k_heads;
+    a.b = a.x + a.n_heads * a.v_dim; /* behind x, in the same rows */
+    a.bc_ld = a.x_ld;
+    a.dt_bias = vec(s, n->delta.dt);
+    return cu_scan_rows(dev(s)->q, &a, e);
+}
+static int op_mamba1(struct session *s, const struct gr_node *n, struct err *e) {
+    struct cu_scan a = scan_args(s, n);
+    a.first = true;
+    a.n_groups = 1;
+    a.b = dev(s)->reg[n->src[2]];
+    a.bc_ld = width(s, n->src[2]);
+    return cu_scan_rows(dev(s)->q, &a, e);
+}
 
 static const cuda_fn table[OP_COUNT] = {
 #define OP(id, name, flags, state, ...) [OP_##id] = op_##name,
@@ -313,7 +357,7 @@ static const cuda_fn table[OP_COUNT] = {
 
 bool exec_cuda_has(const struct gr_node *n) {
     if (n->op == OP_MOE) return exec_cuda_has_experts(&n->moe);
-    return table[n->op] != exec_cuda_refuse && (n->op != OP_DELTA || !n->delta.grouped);
+    return table[n->op] != exec_cuda_refuse;
 }
 
 /* ---- several nodes, one launch: the patterns of runtime/engine/fusions.def ---- */

@@ -78,8 +78,9 @@ struct cu_delta { /* as OP_CONV_SILU, OP_DELTA and OP_GATED_RMS of models/graph.
     float *out;                /* [n_tok][n_v_heads][v_dim] */
     /* the convolution: weights [channels][taps]; at ring_at in seg.state raw inputs
      * [taps][channels], that of position p in slot p % taps */
-    const float *conv;
+    const float *conv, *conv_bias; /* NULL, or [channels] */
     int64_t ring_at, taps;
+    bool grouped; /* as OP_DELTA: beta has what alpha would; value heads lie by their key head */
     /* cu_delta_step: the gated norm */
     const float *z, *norm; /* [n_v_heads][v_dim]; [v_dim] */
     float norm_eps;
@@ -87,6 +88,24 @@ struct cu_delta { /* as OP_CONV_SILU, OP_DELTA and OP_GATED_RMS of models/graph.
     bool chunked;     /* cu_delta_rows may compute CU_CHUNK tokens at once, operands in bf16; every
                          segment has so many */
     void *yq;         /* NULL, or a quantized copy of the normed output; v_dim a multiple of 32 */
+};
+struct cu_short { /* as OP_SHORT_CONV */
+    struct cu_rows_of rows;
+    const float *u; /* [n_tok][b | c | x], n_ch each */
+    const float *w; /* [n_ch][taps] */
+    float *out;     /* [n_tok][n_ch] */
+    int64_t n_ch, taps;
+    int64_t ring_at; /* in seg.state: b * x, [taps][n_ch], that of position p in slot p % taps */
+};
+struct cu_scan { /* as OP_MAMBA2, or with `first` as OP_MAMBA1: one head, one group */
+    struct cu_rows_of rows;
+    bool first;
+    int64_t n_heads, n_groups, k_dim, v_dim;
+    const float *x, *dt, *b; /* rows of a token are x_ld, dt_ld, bc_ld apart; C lies behind B */
+    int64_t x_ld, dt_ld, bc_ld;
+    const float *a, *dt_bias, *skip;
+    int64_t state_at; /* in seg.state: [n_heads][v_dim][k_dim] */
+    float *out;       /* [n_tok][n_heads][v_dim] */
 };
 #define CU_MAX_TAPS 8
 #define CU_CHUNK 64

@@ -48,10 +48,23 @@ CU_DEV void ch_product(const uint32_t *x, int ldx, int r, const uint32_t *y, int
     }
 }
 
+/* The key head of value head h, and where its logits of beta and alpha are in a row of the pass. */
+CU_DEV int ch_key_head(const struct cu_delta &a, int h) {
+    return a.grouped ? h / (int)(a.n_v_heads / a.n_k_heads) : h % (int)a.n_k_heads;
+}
+CU_DEV const float *ch_beta(const struct cu_delta &a, int64_t row, int h) {
+    if (!a.grouped) return a.beta + row * a.n_v_heads + h;
+    return a.beta + row * 2 * a.n_v_heads + h + ch_key_head(a, h) * (a.n_v_heads / a.n_k_heads);
+}
+CU_DEV const float *ch_alpha(const struct cu_delta &a, int64_t row, int h) {
+    if (!a.grouped) return a.alpha + row * a.n_v_heads + h;
+    return ch_beta(a, row, h) + a.n_v_heads / a.n_k_heads;
+}
+
 /* Rows t0 .. of the pass, those before `end`: keys and queries normed, values, gates. */
 CU_DEV void ch_load(const struct cu_delta &a, struct chunk &x, int64_t t0, int64_t end, int h,
                     int j0) {
-    const int lane = (int)threadIdx.x % 32, hk = h % (int)a.n_k_heads;
+    const int lane = (int)threadIdx.x % 32, hk = ch_key_head(a, h);
     const int64_t ld = (2 * a.n_k_heads) * CH_DIM + a.n_v_heads * a.v_dim;
     for (int t = (int)threadIdx.x / 32; t < CHUNK; t += CH_BLOCK / 32) {
         const bool in = t0 + t < end;
@@ -74,9 +87,9 @@ CU_DEV void ch_load(const struct cu_delta &a, struct chunk &x, int64_t t0, int64
         const int64_t v = 2 * a.n_k_heads * CH_DIM + h * a.v_dim + j0 + lane;
         x.d[t][lane] = in ? u[v] : 0.0f;
         if (lane == 0) {
-            const int64_t at = (in ? t0 + t : 0) * a.n_v_heads + h;
-            const float s = a.alpha[at] + a.dt[h];
-            x.beta[t] = in ? cu_sigmoid(a.beta[at]) : 0.0f;
+            const int64_t row = in ? t0 + t : 0;
+            const float s = *ch_alpha(a, row, h) + a.dt[h];
+            x.beta[t] = in ? cu_sigmoid(*ch_beta(a, row, h)) : 0.0f;
             x.log_decay[t] = in ? a.a[h] * (s > 20.0f ? s : log1pf(expf(s))) : 0.0f;
         }
     }

@@ -35,6 +35,7 @@ template <int TAPS> CU_KERNEL __launch_bounds__(BLOCK) conv_silu(struct cu_delta
     const float *w = a.conv;
     float *u = a.u + seg.row * n_ch, *ring = seg.state + a.ring_at;
     if (c >= n_ch) return;
+    const float bias = a.conv_bias ? a.conv_bias[c] : 0.0f;
     float tap[TAPS], past[TAPS]; /* past[j]: the input j + 1 - TAPS tokens from now; last: now */
     CU_UNROLL
     for (int j = 0; j < TAPS; j++) {
@@ -50,7 +51,7 @@ template <int TAPS> CU_KERNEL __launch_bounds__(BLOCK) conv_silu(struct cu_delta
         for (int i = 0; i < 8; i++) {
             if (t0 + i >= n_tok) break;
             past[TAPS - 1] = x[i];
-            float s = 0.0f;
+            float s = bias;
             CU_UNROLL
             for (int j = TAPS - 1; j >= 0; j--) s = fmaf(tap[j], past[j], s);
             u[(t0 + i) * n_ch + c] = s * cu_sigmoid(s);
@@ -91,6 +92,7 @@ CU_DEV float conv_now(const struct cu_delta &a, const struct cu_seg &seg, int64_
     for (int back = 1; back < taps; back++)
         s = fmaf(a.conv[c * taps + taps - 1 - back], ring[slot_of(p - back, taps) * n_ch + c], s);
     if (keep) ring[slot_of(p, taps) * n_ch + c] = x;
+    if (a.conv_bias) s += a.conv_bias[c];
     return s * cu_sigmoid(s);
 }
 
@@ -120,9 +122,9 @@ CU_DEV void norm_qk(const struct cu_delta &a, struct tokens &x, int t, int lane)
     kq = cu_warp_sum(kq);
     if (lane == 0) x.kq[t] = kq;
 }
-CU_DEV void gates(const struct cu_delta &a, struct tokens &x, int t, int64_t at, int h) {
-    x.beta[t] = cu_sigmoid(a.beta[at + h]);
-    x.decay[t] = expf(a.a[h] * softplus(a.alpha[at + h] + a.dt[h]));
+CU_DEV void gates(const struct cu_delta &a, struct tokens &x, int t, int64_t row, int h) {
+    x.beta[t] = cu_sigmoid(*ch_beta(a, row, h));
+    x.decay[t] = expf(a.a[h] * softplus(*ch_alpha(a, row, h) + a.dt[h]));
 }
 
 /* One token for this thread's part of row j: values 32 i + 4 lane ... + 3. Returns o in all LANES
@@ -175,7 +177,7 @@ CU_DEV void store_state(float *row, bool there, int l, int k_dim, const float4 m
 /* Block (slice of rows, value head, segment). */
 template <int F4> CU_KERNEL __launch_bounds__(BLOCK) delta_rows(struct cu_delta a) {
     CU_SHARED(struct tokens, x, [1]);
-    const int h = (int)blockIdx.y, hk = h % (int)a.n_k_heads, j0 = (int)blockIdx.x * SLICE;
+    const int h = (int)blockIdx.y, hk = ch_key_head(a, h), j0 = (int)blockIdx.x * SLICE;
     const int l = (int)threadIdx.x % LANES, j = j0 + (int)threadIdx.x / LANES;
     const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
     const int dk = (int)a.k_dim, dv = (int)a.v_dim;
@@ -198,7 +200,7 @@ template <int F4> CU_KERNEL __launch_bounds__(BLOCK) delta_rows(struct cu_delta 
             if (j0 + lane < dv) x[0].v[t][lane] = u[2 * a.n_k_heads * dk + h * dv + j0 + lane];
             cu_syncwarp();
             norm_qk(a, x[0], t, lane);
-            if (lane == 0) gates(a, x[0], t, (t0 + t) * a.n_v_heads, h);
+            if (lane == 0) gates(a, x[0], t, t0 + t, h);
         }
         __syncthreads();
         for (int t = 0; t < n; t++) {
@@ -215,11 +217,12 @@ template <int F4> CU_KERNEL __launch_bounds__(BLOCK) delta_token(struct cu_delta
     CU_SHARED(struct tokens, x, [1]);
     CU_SHARED(int, is_last, [1]);
     CU_SHARED(float, red, [32]);
-    const int h = (int)blockIdx.y, n_hk = (int)a.n_k_heads, hk = h % n_hk;
+    const int h = (int)blockIdx.y, n_hk = (int)a.n_k_heads, hk = ch_key_head(a, h);
     const int j0 = (int)blockIdx.x * SLICE, l = (int)threadIdx.x % LANES;
     const int j = j0 + (int)threadIdx.x / LANES, dk = (int)a.k_dim, dv = (int)a.v_dim;
     const int64_t n_ch = 2 * a.n_k_heads * a.k_dim + a.n_v_heads * a.v_dim;
-    const bool there = j < dv, keeps = h < n_hk && blockIdx.x == 0; /* one block per k head */
+    const bool first = a.grouped ? h % (int)(a.n_v_heads / n_hk) == 0 : h < n_hk;
+    const bool there = j < dv, keeps = first && blockIdx.x == 0; /* one block per k head */
     float4 m[F4];
     cu_wait_before();
     const struct cu_seg seg = a.rows.seg[0];

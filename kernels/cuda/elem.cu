@@ -9,9 +9,10 @@ enum { BLOCK = 256, WARP_ROW = 512 }; /* rows up to WARP_ROW values: a warp each
 
 /* ---- norms ---- */
 
-/* y = rms(x) * w [* silu(z)]; x == y is fine: a thread reads its values before it writes them. */
+/* y = rms(x) * w [* silu(z)]; x == y is fine: a thread reads its values before it writes them. w
+ * has values for `per` rows, which take turns. */
 CU_KERNEL __launch_bounds__(BLOCK) rms_warp(const float *x, const float *w, const float *z,
-                                            float *y, int64_t n_rows, int n, float eps) {
+                                            float *y, int64_t n_rows, int n, int per, float eps) {
     const int lane = (int)threadIdx.x % 32;
     int64_t row = (int64_t)blockIdx.x * (BLOCK / 32) + threadIdx.x / 32;
     const bool there = row < n_rows;
@@ -23,7 +24,7 @@ CU_KERNEL __launch_bounds__(BLOCK) rms_warp(const float *x, const float *w, cons
     if (!there) return;
     for (int i = lane; i < n; i += 32) {
         float v = xr[i] * r;
-        if (w) v *= w[i];
+        if (w) v *= w[row % per * n + i];
         if (z) v *= z[row * n + i] * cu_sigmoid(z[row * n + i]);
         y[row * n + i] = v;
     }
@@ -41,11 +42,11 @@ int cu_norm_rows(struct cu_stream *s, const struct cu_norm *a, int64_t n_rows, s
 }
 
 int cu_rms(struct cu_stream *s, const float *x, const float *w, float *y, int64_t n_rows, int64_t n,
-           float eps, struct err *e) {
+           int64_t wn, float eps, struct err *e) {
     if (n_rows < 1) return 0;
-    if (n <= WARP_ROW)
+    if (n <= WARP_ROW || wn > n)
         CU_LAUNCH(e, rms_warp, (unsigned)div_up(n_rows, BLOCK / 32), BLOCK, 0, s, x, w,
-                  (const float *)NULL, y, n_rows, (int)n, eps);
+                  (const float *)NULL, y, n_rows, (int)n, wn > n ? (int)(wn / n) : 1, eps);
     else {
         struct cu_norm j = {};
         j.a = x;
@@ -62,7 +63,7 @@ int cu_gated_rms(struct cu_stream *s, const float *x, const float *w, const floa
                  int64_t n_rows, int64_t n, float eps, struct err *e) {
     if (n_rows < 1) return 0;
     CU_LAUNCH(e, rms_warp, (unsigned)div_up(n_rows, BLOCK / 32), BLOCK, 0, s, x, w, z, y, n_rows,
-              (int)n, eps);
+              (int)n, 1, eps);
     return 0;
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* tests/kern/cuda_more.c - CUDA operators that only some architectures have, against double
  * arithmetic here: LayerNorms, activations, routers. As cuda_ops.c otherwise. */
+#include "kernels/ops.h"
+#include "tests/kern/cuda_pages.h"
 #include "tests/kern/cuda_vec.h"
 
 /* Groups far from 0, whose mean is much larger than their spread; weights that span one group or
@@ -157,6 +159,148 @@ static void test_routers(struct dev *d) {
     router_case(d, CU_SCORE_LOGIT, 32, 4, 0, 0, false, false);
     router_case(d, CU_SCORE_SOFTMAX, 40, 3, 4, 2, false, false);
 }
+
+/* Norms of groups that have weights of their own. */
+static void test_group_norms(struct dev *d) {
+    enum { ROWS = 3, N = 24, GROUPS = 4, ALL = ROWS * GROUPS * N };
+    struct err e;
+    float *x = randoms(ALL, 3), *w = randoms(GROUPS * N, 1), *want = copy_of(x, ALL);
+    for (int64_t r = 0; r < ROWS * GROUPS; r++) {
+        double sq = 0;
+        for (int i = 0; i < N; i++) sq += (double)x[r * N + i] * (double)x[r * N + i];
+        for (int i = 0; i < N; i++)
+            want[r * N + i] =
+                (float)((double)x[r * N + i] / sqrt(sq / N + 1e-5) * (double)w[r % GROUPS * N + i]);
+    }
+    float *dx = put(d, x, ALL);
+    CHECK_OK(cu_rms(d->s, dx, put(d, w, GROUPS * N), dx, ROWS * GROUPS, N, GROUPS * N, 1e-5f, &e));
+    compare(d, "norms of groups", dx, want, ALL, F32_TOL);
+    free(x);
+    free(w);
+}
+
+/* Two sequences in passes of several sizes, their states in one buffer each, against ref. */
+enum { SEQS = 2, PASSES = 3 };
+static const int32_t pieces[PASSES][SEQS] = {{3, 1}, {1, 5}, {1, 1}};
+
+static void test_short(struct dev *d) {
+    enum { CH = 300, TAPS = 3 };
+    struct kern ref;
+    struct err e;
+    kern_init(&ref, KERN_REF);
+    float *w = randoms(CH * TAPS, 1), *tail = xcalloc(SEQS * (TAPS - 1) * CH, sizeof *tail);
+    struct cu_seg seg[SEQS] = {{0}, {0}};
+    struct cu_short a = {.w = put(d, w, CH * TAPS), .n_ch = CH, .taps = TAPS, .ring_at = 8};
+    for (int i = 0; i < SEQS; i++) {
+        seg[i].state = space(d, 8 + CH * TAPS);
+        CHECK_OK(cu_fill(d->s, seg[i].state, 0, (8 + CH * TAPS) * sizeof(float), &e));
+    }
+    for (int p = 0; p < PASSES; p++) {
+        for (int i = 0; i < SEQS; i++) seg[i].n = pieces[p][i];
+        const struct rows r = rows_put(d, seg, SEQS);
+        float *u = randoms(r.n * 3 * CH, 1), *want = xcalloc((size_t)(r.n * CH), sizeof *want);
+        for (int i = 0; i < SEQS; i++) {
+            ref.short_conv(u + seg[i].row * 3 * CH, 3 * CH, w, tail + i * (TAPS - 1) * CH,
+                           want + seg[i].row * CH, CH, seg[i].n, 0, CH, CH, TAPS);
+            seg[i].pos += seg[i].n;
+        }
+        a.rows = (struct cu_rows_of){r.seg, SEQS, 5};
+        a.u = put(d, u, r.n * 3 * CH);
+        a.out = space(d, r.n * CH);
+        CHECK_OK(cu_short_conv(d->s, &a, &e));
+        compare(d, "short convolution", a.out, want, r.n * CH, F32_TOL);
+        free(u);
+    }
+    free(w);
+    free(tail);
+    a.taps = CU_MAX_TAPS + 1;
+    CHECK_ERR(cu_short_conv(d->s, &a, &e), ERR_USAGE, "taps");
+}
+
+/* Mamba 2, or with `first` Mamba 1 of `heads` * dv channels. Twice the f32 bound: errors of the
+ * state add up over tokens. */
+static void scan_case(struct dev *d, bool first, int heads, int groups, int dim, int dv) {
+    struct kern ref;
+    struct err e;
+    kern_init(&ref, KERN_REF);
+    const int64_t all = heads * dv, ns = all * dim, ld = all + 2 * groups * dim;
+    float *a = randoms(ns, 1), *bias = randoms(heads, 1), *skip = randoms(all, 1);
+    float *state = randoms(SEQS * ns, 1);
+    for (int64_t i = 0; i < ns; i++) a[i] = -fabsf(a[i]);
+    struct cu_seg seg[SEQS] = {{0}, {0}};
+    struct cu_scan s = {.first = first,
+                        .n_heads = first ? 1 : heads,
+                        .n_groups = groups,
+                        .k_dim = dim,
+                        .v_dim = first ? all : dv,
+                        .x_ld = ld,
+                        .bc_ld = ld,
+                        .dt_ld = all + 3,
+                        .a = put(d, a, ns),
+                        .dt_bias = put(d, bias, heads),
+                        .skip = put(d, skip, all),
+                        .state_at = 5};
+    for (int i = 0; i < SEQS; i++) {
+        seg[i].state = space(d, 5 + ns);
+        CHECK_OK(cu_upload(d->s, seg[i].state + 5, state + i * ns, (uint64_t)ns * 4, &e));
+    }
+    for (int p = 0; p < PASSES; p++) {
+        for (int i = 0; i < SEQS; i++) seg[i].n = pieces[p][i];
+        const struct rows r = rows_put(d, seg, SEQS);
+        float *u = randoms(r.n * ld, 1), *dt = randoms(r.n * s.dt_ld, 2);
+        float *out = xcalloc((size_t)(r.n * all), 4), *keep = xcalloc((size_t)(r.n * heads), 4),
+              *step = xcalloc((size_t)(r.n * heads), 4), *flat = xcalloc((size_t)(r.n * all), 4),
+              *xs = xcalloc((size_t)(r.n * all), 4);
+        for (int64_t t = 0; t < r.n; t++) {
+            memcpy(flat + t * all, dt + t * s.dt_ld, (size_t)all * 4);
+            memcpy(xs + t * all, u + t * ld, (size_t)all * 4);
+            for (int h = 0; h < heads; h++) {
+                const double x = (double)dt[t * s.dt_ld + h] + (double)bias[h];
+                step[t * heads + h] = (float)(x > 20 ? x : log1p(exp(x)));
+                keep[t * heads + h] = expf(a[h] * step[t * heads + h]);
+            }
+        }
+        for (int i = 0; i < SEQS; i++) {
+            const int64_t r0 = seg[i].row;
+            const float *b = u + r0 * ld + all;
+            float *st = state + i * ns;
+            if (first)
+                ref.mamba1_rows(st, a, skip, xs + r0 * all, flat + r0 * all, out + r0 * all, all, b,
+                                b + dim, ld, seg[i].n, dim, 0, all);
+            for (int h = 0; h < heads && !first; h++) {
+                const float *bg = b + h / (heads / groups) * dim;
+                ref.mamba2_rows(st + h * dv * dim, bg, bg + groups * dim, ld,
+                                xs + r0 * all + h * dv, all, out + r0 * all + h * dv, all,
+                                keep + r0 * heads + h, step + r0 * heads + h, heads, skip[h],
+                                seg[i].n, dim, 0, dv);
+            }
+            seg[i].pos += seg[i].n;
+        }
+        s.rows = (struct cu_rows_of){r.seg, SEQS, 5};
+        s.x = put(d, u, r.n * ld);
+        s.b = s.x + all;
+        s.dt = put(d, dt, r.n * s.dt_ld);
+        s.out = space(d, r.n * all);
+        CHECK_OK(cu_scan_rows(d->s, &s, &e));
+        compare(d, "scan", s.out, out, r.n * all, 2 * F32_TOL);
+        for (int i = 0; i < SEQS; i++)
+            compare(d, "its state", seg[i].state + 5, copy_of(state + i * ns, ns), ns, 2 * F32_TOL);
+        float *own[] = {u, dt, keep, step, flat, xs};
+        for (int i = 0; i < 6; i++) free(own[i]);
+    }
+    float *own[] = {a, bias, skip, state};
+    for (int i = 0; i < 4; i++) free(own[i]);
+    s.k_dim = 300;
+    CHECK_ERR(cu_scan_rows(d->s, &s, &e), ERR_USAGE, "states of 300");
+}
+static void test_scans(struct dev *d) {
+    scan_case(d, false, 6, 2, 16, 8);
+    scan_case(d, false, 2, 1, 128, 33);
+    scan_case(d, false, 1, 1, 250, 3);
+    scan_case(d, true, 1, 1, 16, 70);
+    scan_case(d, true, 1, 1, 20, 5);
+}
+
 int main(void) {
     struct dev d;
     if (!dev_open(&d)) return check_skip("no CUDA device");
@@ -166,6 +310,9 @@ int main(void) {
         RUN_DEV(test_layer_norms, &d);
         RUN_DEV(test_activations, &d);
         RUN_DEV(test_routers, &d);
+        RUN_DEV(test_group_norms, &d);
+        RUN_DEV(test_short, &d);
+        RUN_DEV(test_scans, &d);
         if (sums[o] != sums[0]) {
             fprintf(stderr, "order %u of threads gives other bits\n", o);
             check_n_failed++;

@@ -35,8 +35,8 @@ static void test_norms(struct dev *d) {
         }
         void *dx = put(d, x, all), *dw = put(d, w, n), *dz = put(d, z, all), *db = put(d, b, all);
         void *dy = space(d, all), *dg = space(d, all), *dn = space(d, all), *dp = space(d, all);
-        CHECK_OK(cu_rms(d->s, dx, dw, dy, c[i].rows, n, 1e-5f, &e));
-        CHECK_OK(cu_rms(d->s, dx, NULL, dp, c[i].rows, n, 1e-5f, &e));
+        CHECK_OK(cu_rms(d->s, dx, dw, dy, c[i].rows, n, n, 1e-5f, &e));
+        CHECK_OK(cu_rms(d->s, dx, NULL, dp, c[i].rows, n, n, 1e-5f, &e));
         CHECK_OK(cu_gated_rms(d->s, dx, dw, dz, dg, c[i].rows, n, 1e-6f, &e));
         CHECK_OK(
             cu_norm_rows(d->s,
@@ -534,13 +534,14 @@ static void test_attention_refuses(struct dev *d) {
 struct delta_case {
     int64_t hv, hk, dk, dv, taps;
     int64_t piece[4]; /* tokens of the passes, 0: no more */
+    bool grouped;     /* value heads lie by their key head, beta and alpha in one row; biases */
 };
 
 static void ref_delta(const struct delta_case *c, const struct cu_delta *a, float *u, float *conv,
                       float *state, const float *beta, const float *alpha, const float *wa,
-                      const float *dt, const float *w, int64_t n, float *out) {
+                      const float *dt, const float *w, const float *bias, int64_t n, float *out) {
     int64_t ch = 2 * c->hk * c->dk + c->hv * c->dv;
-    ref.conv_silu(u, ch, w, NULL, conv, n, 0, ch, ch, c->taps);
+    ref.conv_silu(u, ch, w, bias, conv, n, 0, ch, ch, c->taps);
     float *dec = xcalloc((size_t)(n * c->hv), sizeof *dec), *b = xcalloc((size_t)(n * c->hv), 4);
     for (int64_t t = 0; t < n; t++) {
         for (int64_t h = 0; h < 2 * c->hk; h++)
@@ -551,10 +552,12 @@ static void ref_delta(const struct delta_case *c, const struct cu_delta *a, floa
             dec[t * c->hv + h] = (float)exp((double)wa[h] * (x > 20 ? x : log1p(exp(x))));
         }
     }
-    for (int64_t h = 0; h < c->hv; h++)
-        ref.delta_rows(state + h * c->dv * c->dk, u + h % c->hk * c->dk,
-                       u + (c->hk + h % c->hk) * c->dk, ch, u + 2 * c->hk * c->dk + h * c->dv, ch,
-                       out + h * c->dv, c->hv * c->dv, dec + h, b + h, c->hv, n, c->dk, 0, c->dv);
+    for (int64_t h = 0; h < c->hv; h++) {
+        const int64_t k = c->grouped ? h / (c->hv / c->hk) : h % c->hk;
+        ref.delta_rows(state + h * c->dv * c->dk, u + k * c->dk, u + (c->hk + k) * c->dk, ch,
+                       u + 2 * c->hk * c->dk + h * c->dv, ch, out + h * c->dv, c->hv * c->dv,
+                       dec + h, b + h, c->hv, n, c->dk, 0, c->dv);
+    }
     free(dec);
     free(b);
 }
@@ -566,6 +569,7 @@ static void delta_case(struct dev *d, const struct delta_case *c) {
     int64_t ch = 2 * c->hk * c->dk + c->hv * c->dv, ns = c->hv * c->dv * c->dk, no = c->hv * c->dv;
     float *w = randoms(ch * c->taps, 1), *dt = randoms(c->hv, 1), *norm = randoms(c->dv, 1);
     float *wa = randoms(c->hv, 1), *state = randoms(ns, 1), *conv = xcalloc((size_t)(ch * 8), 4);
+    float *bias = c->grouped ? randoms(ch, 1) : NULL;
     for (int64_t h = 0; h < c->hv; h++) wa[h] = -fabsf(wa[h]);
     struct cu_seg seg[2] = {{0}, {0}};
     struct cu_delta a = {.n_v_heads = c->hv,
@@ -581,6 +585,8 @@ static void delta_case(struct dev *d, const struct delta_case *c) {
                          .a = put(d, wa, c->hv),
                          .dt = put(d, dt, c->hv),
                          .conv = put(d, w, ch * c->taps),
+                         .conv_bias = bias ? put(d, bias, ch) : NULL,
+                         .grouped = c->grouped,
                          .norm = put(d, norm, c->dv),
                          .arrived = dev_new(d, (size_t)c->hv * 4)};
     CHECK_OK(cu_fill(d->s, a.arrived, 0, (uint64_t)c->hv * 4, &e));
@@ -595,6 +601,17 @@ static void delta_case(struct dev *d, const struct delta_case *c) {
         float *alpha = randoms(n * c->hv, 2), *out = xcalloc((size_t)(n * no), 4);
         a.beta = put(d, beta, n * c->hv);
         a.alpha = put(d, alpha, n * c->hv);
+        if (c->grouped) {
+            const int64_t r = c->hv / c->hk;
+            float *ba = xcalloc((size_t)(2 * n * c->hv), sizeof *ba);
+            for (int64_t i = 0; i < n * c->hv; i++) {
+                ba[i / r * 2 * r + i % r] = beta[i];
+                ba[i / r * 2 * r + r + i % r] = alpha[i];
+            }
+            a.beta = put(d, ba, 2 * n * c->hv);
+            a.alpha = NULL;
+            free(ba);
+        }
         a.z = put(d, z, n * no);
         for (int i = 0; i < 2; i++) {
             a.u = put(d, u, n * ch);
@@ -610,7 +627,7 @@ static void delta_case(struct dev *d, const struct delta_case *c) {
             }
             if (i) break;
             float *own = copy_of(u, n * ch); /* changed in place */
-            ref_delta(c, &a, own, conv, state, beta, alpha, wa, dt, w, n, out);
+            ref_delta(c, &a, own, conv, state, beta, alpha, wa, dt, w, bias, n, out);
             free(own);
             compare(d, "delta rule", a.out, copy_of(out, n * no), n * no, 2 * F32_TOL);
         }
@@ -625,16 +642,17 @@ static void delta_case(struct dev *d, const struct delta_case *c) {
         float *own[] = {u, beta, alpha, z};
         for (int i = 0; i < 4; i++) free(own[i]);
     }
-    float *own[] = {w, dt, norm, wa, state, conv};
-    for (int i = 0; i < 6; i++) free(own[i]);
+    float *own[] = {w, dt, norm, wa, state, conv, bias};
+    for (int i = 0; i < 7; i++) free(own[i]);
 }
 
 /* Twice the f32 bound: errors of the state add up over tokens, decays below 1 limit them. */
 static void test_delta(struct dev *d) {
     static const struct delta_case c[] = {
-        {2, 1, 16, 16, 4, {1, 1, 5, 1}},   {4, 2, 128, 128, 4, {9, 1, 1, 0}},
-        {3, 3, 64, 40, 3, {1, 8, 17, 1}},  {2, 2, 100, 33, 2, {3, 1, 0, 0}},
-        {2, 1, 256, 36, 8, {2, 1, 11, 1}}, {1, 1, 32, 32, 1, {1, 4, 0, 0}},
+        {2, 1, 16, 16, 4, {1, 1, 5, 1}, false},   {4, 2, 128, 128, 4, {9, 1, 1, 0}, false},
+        {3, 3, 64, 40, 3, {1, 8, 17, 1}, false},  {2, 2, 100, 33, 2, {3, 1, 0, 0}, false},
+        {2, 1, 256, 36, 8, {2, 1, 11, 1}, false}, {1, 1, 32, 32, 1, {1, 4, 0, 0}, false},
+        {6, 2, 16, 24, 4, {5, 1, 1, 3}, true},
     };
     for (size_t i = 0; i < COUNT_OF(c); i++) delta_case(d, &c[i]);
 }
@@ -643,7 +661,7 @@ static void test_delta(struct dev *d) {
  * and differences, errors of the system and of the state carried on: eight of them. */
 static void test_chunks(struct dev *d) {
     static const int64_t pieces[] = {64, 70};
-    const struct delta_case c = {4, 2, 128, 32, 1, {0}};
+    const struct delta_case c = {4, 2, 128, 32, 1, {0}, false};
     enum { CH = 2 * 2 * 128 + 4 * 32, NO = 4 * 32, NS = NO * 128 };
     struct err e;
     float wa[4], dt[4], w[CH], *state = randoms(NS, 1), *conv = xcalloc(CH, 4);
@@ -671,7 +689,7 @@ static void test_chunks(struct dev *d) {
         a.beta = put(d, beta, n * 4);
         a.alpha = put(d, alpha, n * 4);
         a.out = space(d, n * NO);
-        ref_delta(&c, &a, u, conv, state, beta, alpha, wa, dt, w, n, out);
+        ref_delta(&c, &a, u, conv, state, beta, alpha, wa, dt, w, NULL, n, out);
         /* ref convolved and normed in place: norming again changes nothing that counts */
         a.u = put(d, u, n * CH);
         CHECK_OK(cu_delta_rows(d->s, &a, &e));

@@ -153,6 +153,11 @@ static void test_micro(void) {
     micro("afmoe");   /* a gate of its own on attention, norms everywhere */
     micro("hunyuan"); /* norms of queries and keys behind rope */
     micro("ernie45moe");
+    micro("lfm2");          /* short convolutions */
+    micro("granitehybrid"); /* Mamba 2, norms of groups */
+    micro("falcon-h1");     /* ... beside attention in one layer */
+    micro("jamba");         /* Mamba 1 */
+    micro("qwen3next");     /* value heads by their key head */
 }
 
 /* Experts that do not fit stay with the CPU: the same logits, whatever the limit, down to where

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT
+/* kernels/cuda/scan.cu - recurrent layers beside the delta net: the short convolution, the scans of
+ * Mamba 2 and Mamba 1. Formulas: models/ops.def.
+ *
+ * Scans: LANES threads per row of the state keep it in registers over all tokens of a segment; it
+ * is read and written once. The short convolution's past products lie in a ring, as delta.cu has
+ * it.
+ *
+ * Not run on a GPU yet. */
+#include "kernels/cuda/gpu.cuh"
+
+enum { BLOCK = 256, LANES = 8, ROWS = BLOCK / LANES, MAX_PER = 32, MAX_DIM = LANES * MAX_PER };
+
+CU_DEV float softplus(float x) {
+    return x > 20.0f ? x : log1pf(expf(x));
+}
+
+/* ---- short convolution: a thread per channel of a segment ---- */
+
+CU_KERNEL __launch_bounds__(BLOCK) short_conv(struct cu_short a) {
+    const struct cu_seg seg = a.rows.seg[blockIdx.y];
+    const int64_t c = (int64_t)blockIdx.x * BLOCK + threadIdx.x;
+    const int taps = (int)a.taps;
+    float *ring = seg.state + a.ring_at;
+    if (c >= a.n_ch) return;
+    for (int64_t t = 0; t < seg.n; t++) {
+        const int64_t p = seg.pos + t;
+        const float *u = a.u + (seg.row + t) * 3 * a.n_ch + c; /* b, c, x */
+        const float now = u[0] * u[2 * a.n_ch];
+        float s = a.w[c * taps + taps - 1] * now;
+        for (int back = taps - 1; back > 0; back--) /* positions before 0: the ring is 0 there */
+            s = fmaf(a.w[c * taps + taps - 1 - back],
+                     ring[((p - back) % taps + taps) % taps * a.n_ch + c], s);
+        ring[p % taps * a.n_ch + c] = now;
+        a.out[(seg.row + t) * a.n_ch + c] = u[a.n_ch] * s;
+    }
+}
+
+int cu_short_conv(struct cu_stream *s, const struct cu_short *a, struct err *e) {
+    if (a->taps < 1 || a->taps > CU_MAX_TAPS)
+        return err_set(e, ERR_USAGE, "CUDA: a convolution of %lld taps; 1 to %d are supported",
+                       (long long)a->taps, CU_MAX_TAPS);
+    const dim3 grid((unsigned)div_up(a->n_ch, BLOCK), (unsigned)a->rows.n_segs);
+    if (a->rows.n_segs < 1 || a->n_ch < 1) return 0;
+    CU_LAUNCH(e, short_conv, grid, BLOCK, 0, s, *a);
+    return 0;
+}
+
+/* ---- scans ---- */
+
+CU_DEV float sum8(float v) {
+    v += cu_shfl_xor(v, 4);
+    v += cu_shfl_xor(v, 2);
+    return v + cu_shfl_xor(v, 1);
+}
+
+/* Block (rows of a head, head, segment). PER values of a row per thread, at lane + LANES i. With
+ * `first` it is Mamba 1: one head, a decay of its own for every value of the state. */
+template <int PER, bool first> CU_KERNEL __launch_bounds__(BLOCK) scan(struct cu_scan a) {
+    const struct cu_seg seg = a.rows.seg[blockIdx.z];
+    const int h = (int)blockIdx.y, l = (int)threadIdx.x % LANES;
+    const int j = (int)blockIdx.x * ROWS + (int)threadIdx.x / LANES;
+    const int dim = (int)a.k_dim, dv = (int)a.v_dim;
+    const int jj = j < dv ? j : dv - 1, g = first ? 0 : h / (int)(a.n_heads / a.n_groups);
+    float *row = seg.state + a.state_at + ((int64_t)h * dv + jj) * dim;
+    const float skip = a.skip[first ? jj : h];
+    float m[PER], rate[PER];
+    CU_UNROLL
+    for (int i = 0; i < PER; i++) {
+        const int k = l + LANES * i;
+        m[i] = k < dim ? row[k] : 0.0f;
+        rate[i] = first && k < dim ? a.a[(int64_t)jj * dim + k] : 0.0f;
+    }
+    for (int64_t t = seg.row; t < seg.row + seg.n; t++) {
+        const float x = a.x[t * a.x_ld + (int64_t)h * dv + jj];
+        const float raw = a.dt[t * a.dt_ld + (first ? jj : h)];
+        const float d = softplus(first ? raw : raw + a.dt_bias[h]);
+        const float keep = first ? 0.0f : expf(a.a[h] * d), in = d * x;
+        const float *b = a.b + t * a.bc_ld + (int64_t)g * dim, *c = b + a.n_groups * dim;
+        float y = 0.0f;
+        CU_UNROLL
+        for (int i = 0; i < PER; i++) {
+            const int k = l + LANES * i;
+            if (k >= dim) continue;
+            m[i] = fmaf(in, b[k], (first ? expf(d * rate[i]) : keep) * m[i]);
+            y = fmaf(m[i], c[k], y);
+        }
+        y = sum8(y);
+        if (l == 0 && j < dv) a.out[(t * a.n_heads + h) * dv + j] = fmaf(skip, x, y);
+    }
+    if (j >= dv) return;
+    CU_UNROLL
+    for (int i = 0; i < PER; i++)
+        if (l + LANES * i < dim) row[l + LANES * i] = m[i];
+}
+
+static int check_dim(const struct cu_scan *a, struct err *e) {
+    if (a->k_dim >= 1 && a->k_dim <= MAX_DIM) return 0;
+    return err_set(e, ERR_USAGE, "CUDA: states of %lld values; up to %d are supported",
+                   (long long)a->k_dim, MAX_DIM);
+}
+
+int cu_scan_rows(struct cu_stream *s, const struct cu_scan *a, struct err *e) {
+    const dim3 grid((unsigned)div_up(a->v_dim, ROWS), (unsigned)a->n_heads,
+                    (unsigned)a->rows.n_segs);
+    TRY(check_dim(a, e));
+    if (a->rows.n_segs < 1) return 0;
+    if (a->first && a->k_dim <= 2 * LANES)
+        CU_LAUNCH(e, (scan<2, true>), grid, BLOCK, 0, s, *a);
+    else if (a->first)
+        CU_LAUNCH(e, (scan<MAX_PER, true>), grid, BLOCK, 0, s, *a);
+    else if (a->k_dim <= 16 * LANES)
+        CU_LAUNCH(e, (scan<16, false>), grid, BLOCK, 0, s, *a);
+    else
+        CU_LAUNCH(e, (scan<MAX_PER, false>), grid, BLOCK, 0, s, *a);
+    return 0;
+}
