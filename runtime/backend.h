@@ -10,6 +10,7 @@
 
 #include "runtime/session.h"
 
+struct page;
 struct backend {
     const char *name;
     /* All memory of the session but what sequences keep, counted in s->n_bytes; options and the
@@ -18,6 +19,14 @@ struct backend {
     void (*close)(struct session *s); /* also of a session whose open failed */
     void (*use)(struct session *s);   /* other weights in s->m (session_use); NULL: nothing to do */
     bool on_device; /* s->cache.mem is a device's; convolutions keep rings (runtime/state.h) */
+    /* Files of sequences: a page of a slot, and the states of all recurrent layers, as main memory
+     * has them. put_states may change `from`. NULL: that is how they lie. */
+    int (*get_page)(const struct session *s, int slot, const struct page *page, uint8_t *to,
+                    struct err *e);
+    int (*put_page)(const struct session *s, int slot, const struct page *page, const uint8_t *from,
+                    struct err *e);
+    int (*get_states)(const struct session *s, const struct seq *q, float *to, struct err *e);
+    int (*put_states)(const struct session *s, const struct seq *q, float *from, struct err *e);
     /* Tokens s->ids [s->n_tok], at most n_ubatch, of the segments s->seg. hidden: NULL or all rows
      * that enter the head; logits: NULL or those of the last row. */
     int (*pass)(struct session *s, float *hidden, float *logits, struct err *e);

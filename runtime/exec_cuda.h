@@ -154,6 +154,15 @@ const struct cu_seg *exec_cuda_seg(const struct session *s, int i);
  * none. */
 struct cu_rows_of exec_cuda_next(const struct session *s, int *first, int64_t most, int64_t room);
 
+/* ---- pages and states for files (exec_cuda_seq.c): struct backend ---- */
+
+int exec_cuda_get_page(const struct session *s, int slot, const struct page *page, uint8_t *to,
+                       struct err *e);
+int exec_cuda_put_page(const struct session *s, int slot, const struct page *page,
+                       const uint8_t *from, struct err *e);
+int exec_cuda_get_states(const struct session *s, const struct seq *q, float *to, struct err *e);
+int exec_cuda_put_states(const struct session *s, const struct seq *q, float *from, struct err *e);
+
 /* ---- weights (exec_cuda_weights.c) ---- */
 
 struct cuda_forms {

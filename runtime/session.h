@@ -123,8 +123,8 @@ struct seq *session_own_seq(const struct session *s);
 /* Writes a sequence (NULL: the session's own) to a file that appears whole or not at all, or gives
  * q (NULL: the own one) the past of such a file. The file belongs to the model and the types of its
  * cache: ERR_DATA with another one, for a damaged file, and for what is none; q is as before then.
- * ERR_USAGE when the file exists and overwrite is false, when it holds more tokens than the
- * context, and where sequences have no pages. */
+ * ERR_USAGE when the file exists and overwrite is false, and when it holds more tokens
+ * than the context. Where it was written, on a device or not, does not matter. */
 int session_save_seq(const struct session *s, const struct seq *q, const char *path, bool overwrite,
                      struct err *e);
 int session_load_seq(struct session *s, struct seq *q, const char *path, struct err *e);

@@ -7,8 +7,10 @@
  * position per slot and head: rows of keys, then of values, of the positions [first, tokens) the
  * states of recurrent layers u64 checksum: of all parts in order
  *
- * Numbers are little-endian. A slot with a window has the positions that its next query may see and
- * those that share a page with them. How sequences are cut into pages is nowhere in the file. */
+ * Numbers are little-endian. States and rows are as main memory has them: a device's are brought
+ * into that form, so the file does not tell where it was written. A slot with a window has the
+ * positions that its next query may see and those that share a page with them. How sequences are
+ * cut into pages is nowhere in the file. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +18,7 @@
 #include "core/bytes.h"
 #include "core/hash.h"
 #include "core/io.h"
+#include "core/mem.h"
 #include "core/num.h"
 #include "runtime/exec.h"
 
@@ -57,6 +60,14 @@ static void put_name(uint8_t *to, const char *name) {
     memcpy(to, name, n < NAME_BYTES ? n : NAME_BYTES);
 }
 
+/* Floats of the states in main memory; on a device there are some more. */
+static int64_t n_states(const struct session *s) {
+    int64_t n = 0;
+    for (int i = 0; i < s->g->n_rec_slots; i++)
+        n += s->g->facts.rec[i].n_conv + s->g->facts.rec[i].n_scan;
+    return n;
+}
+
 static void describe(const struct session *s, const struct seq *q, uint8_t head[HEAD_BYTES]) {
     char id[33];
     memset(head, 0, HEAD_BYTES);
@@ -64,7 +75,7 @@ static void describe(const struct session *s, const struct seq *q, uint8_t head[
     store_u32(head + 8, VERSION);
     store_u32(head + 12, (uint32_t)q->cache->kv.n_slots);
     store_u64(head + 16, (uint64_t)q->pos);
-    store_u64(head + 24, q->cache->rec.n_bytes / sizeof(float));
+    store_u64(head + 24, (uint64_t)n_states(s));
     model_id(s->m, id);
     memcpy(head + 32, id, 32);
 }
@@ -81,20 +92,63 @@ static void describe_slot(const struct seq *q, int i, uint8_t d[SLOT_BYTES]) {
     store_u64(d + 56, (uint64_t)(q->slot[i].first * q->cache->page_tok));
 }
 
-/* Rows of every slot in order of head and page, then the states. */
-static int contents(struct stream *f, struct seq *q, const int64_t *first, struct err *e) {
+/* Rows of a slot in order of head and page, which begin page_bytes apart at `pages`, or where the
+ * sequence has them. */
+static int rows_of(struct stream *f, struct seq *q, int slot, int64_t first, uint8_t *pages,
+                   struct err *e) {
     const struct cache *c = q->cache;
-    for (int i = 0; i < c->kv.n_slots; i++) {
-        const struct kv_slot *s = &c->kv.slot[i];
-        for (int64_t h = 0; h < s->n_heads; h++)
-            for (int64_t p = first[i], end; p < q->pos; p = end) {
-                end = min_i64((p / c->page_tok + 1) * c->page_tok, q->pos);
-                const uint64_t n = (uint64_t)(end - p);
-                TRY(part(f, seq_key(q, i, h, p), n * s->k_row, e));
-                TRY(part(f, seq_value(q, i, h, p), n * s->v_row, e));
-            }
-    }
-    return c->rec.n_bytes ? part(f, q->state, c->rec.n_bytes, e) : 0;
+    const struct kv_slot *s = &c->kv.slot[slot];
+    for (int64_t h = 0; h < s->n_heads; h++)
+        for (int64_t p = first, end; p < q->pos; p = end) {
+            const int64_t page = p / c->page_tok - q->slot[slot].first;
+            const uint8_t *own = q->slot[slot].v[page]->data;
+            uint8_t *at = pages ? pages + (uint64_t)page * c->pool[slot].page_bytes : NULL;
+            uint8_t *key = seq_key(q, slot, h, p), *value = seq_value(q, slot, h, p);
+            end = min_i64((p / c->page_tok + 1) * c->page_tok, q->pos);
+            const uint64_t n = (uint64_t)(end - p);
+            TRY(part(f, at ? at + (key - own) : key, n * s->k_row, e));
+            TRY(part(f, at ? at + (value - own) : value, n * s->v_row, e));
+        }
+    return 0;
+}
+
+/* The same through a copy of a device's pages. */
+static int rows_there(const struct session *s, struct stream *f, struct seq *q, int slot,
+                      int64_t first, struct err *e) {
+    const struct seq_pages *p = &q->slot[slot];
+    const uint64_t size = q->cache->pool[slot].page_bytes;
+    void *pages = NULL;
+    int rc = buf_alloc(&pages, (uint64_t)p->n * size + 1, "a sequence's keys and values", e);
+    uint8_t *at = pages;
+    for (int i = 0; i < p->n && !rc && f->out; i++)
+        rc = s->be->get_page(s, slot, p->v[i], at + (uint64_t)i * size, e);
+    if (!rc) rc = rows_of(f, q, slot, first, pages, e);
+    for (int i = 0; i < p->n && !rc && !f->out; i++)
+        rc = s->be->put_page(s, slot, p->v[i], at + (uint64_t)i * size, e);
+    buf_free(pages);
+    return rc;
+}
+
+static int states(const struct session *s, struct stream *f, struct seq *q, struct err *e) {
+    const uint64_t n = (uint64_t)n_states(s) * sizeof(float);
+    void *x = NULL;
+    if (!n) return 0;
+    if (!s->be->get_states) return part(f, q->state, n, e);
+    int rc = buf_alloc(&x, n, "recurrent state", e);
+    if (!rc && f->out) rc = s->be->get_states(s, q, x, e);
+    if (!rc) rc = part(f, x, n, e);
+    if (!rc && !f->out) rc = s->be->put_states(s, q, x, e);
+    buf_free(x);
+    return rc;
+}
+
+/* Rows of every slot, then the states. */
+static int contents(const struct session *s, struct stream *f, struct seq *q, const int64_t *first,
+                    struct err *e) {
+    for (int i = 0; i < q->cache->kv.n_slots; i++)
+        TRY(s->be->get_page ? rows_there(s, f, q, i, first[i], e)
+                            : rows_of(f, q, i, first[i], NULL, e));
+    return states(s, f, q, e);
 }
 
 int session_save_seq(const struct session *s, const struct seq *q, const char *path, bool overwrite,
@@ -102,8 +156,6 @@ int session_save_seq(const struct session *s, const struct seq *q, const char *p
     struct seq *from = q ? (struct seq *)(uintptr_t)q : s->own; /* contents only reads it */
     struct stream f = {0};
     uint8_t head[HEAD_BYTES], d[SLOT_BYTES];
-    if (s->be->on_device)
-        return err_set(e, ERR_USAGE, "sequences on %s cannot be kept in a file yet", s->be->name);
     TRY(out_open(&f.out, path, overwrite, e));
     int64_t *first = calloc((size_t)s->cache.kv.n_slots + 1, sizeof *first);
     describe(s, from, head);
@@ -113,7 +165,7 @@ int session_save_seq(const struct session *s, const struct seq *q, const char *p
         first[i] = from->slot[i].first * s->cache.page_tok;
         rc = part(&f, d, sizeof d, e);
     }
-    if (!rc) rc = contents(&f, from, first, e);
+    if (!rc) rc = contents(s, &f, from, first, e);
     store_u64(d, f.sum);
     if (!rc) rc = out_write(f.out, d, 8, e);
     if (!rc) rc = out_commit(f.out, e);
@@ -182,7 +234,7 @@ static int load(const struct session *s, struct seq *q, struct stream *f, int64_
         TRY(check_slot(q, i, d, n_tok, &first[i], f->map->path, e));
     }
     TRY(seq_make_room(q, n_tok, first, e));
-    TRY(contents(f, q, first, e));
+    TRY(contents(s, f, q, first, e));
     return check_sum(f, e);
 }
 
@@ -190,8 +242,6 @@ int session_load_seq(struct session *s, struct seq *q, const char *path, struct 
     struct map map = {0};
     struct stream f = {.map = &map};
     struct seq *fresh = NULL;
-    if (s->be->on_device)
-        return err_set(e, ERR_USAGE, "sequences on %s cannot be read from a file yet", s->be->name);
     TRY(map_open(&map, path, e));
     int64_t *first = calloc((size_t)s->cache.kv.n_slots + 1, sizeof *first);
     int rc = first ? seq_new(&fresh, &s->cache, 0, e) : err_set(e, ERR_SYS, "out of memory");
