@@ -41,7 +41,8 @@ struct ask {
     bool go_on;    /* the last message is the assistant's, and the answer continues it */
     struct buf kwargs; /* members of an object: variables of the template */
     enum ask_think think;
-    bool tags; /* reasoning stays in the content, with its tags */
+    bool hide_thinking; /* it is made, not sent */
+    bool tags;          /* reasoning stays in the content, with its tags */
     struct ask_prompt prompt[ASK_PROMPTS];
     int n_prompts;
 

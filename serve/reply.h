@@ -84,8 +84,8 @@ struct api {
     /* Appends an error; in_stream: as an event of a stream. Returns the status of HTTP. */
     int (*fail)(const struct fault *f, const char *request_id, bool in_stream, struct buf *out);
 };
-extern const struct api api_chat, api_text, api_messages, api_ollama_chat, api_ollama_text,
-    api_responses;
+extern const struct api api_chat, api_text, api_messages, api_count, api_ollama_chat,
+    api_ollama_text, api_responses;
 
 /* Steps that several APIs share. */
 void reply_sse(struct buf *out, const char *event, const struct buf *data); /* event NULL: none */

@@ -19,6 +19,8 @@ static const struct route routes[] = {
     {"POST", "/v1/chat/completions/input_tokens", NULL, later_count, &api_chat, false},
     {"POST", "/v1/completions", NULL, later_generate, &api_text, false},
     {"POST", "/completions", NULL, later_generate, &api_text, false},
+    {"POST", "/v1/messages", NULL, later_generate, &api_messages, false},
+    {"POST", "/v1/messages/count_tokens", NULL, later_count, &api_count, false},
     {"POST", "/tokenize", NULL, later_tokenize, NULL, false},
     {"POST", "/detokenize", NULL, later_detokenize, NULL, false},
     {"POST", "/apply-template", NULL, later_template, &api_chat, false},

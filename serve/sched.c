@@ -109,7 +109,12 @@ static void release(struct sched *s, struct run *r, bool keep) {
 static void end_run(struct sched *s, struct run *r, enum reply_end end, const char *stop) {
     struct reply_choice *c = &r->task->reply.choice[r->choice];
     if (r->speak && end != END_FAILED) {
-        const int n_calls = speak_end(r->speak, &c->problems);
+        const char *late = NULL;
+        const int n_calls = speak_end(r->speak, &c->problems, &late);
+        if (late) {
+            end = END_STOP;
+            stop = late;
+        }
         if (n_calls && (end == END_TURN || end == END_LENGTH || end == END_CONTEXT))
             end = END_CALLS;
     }

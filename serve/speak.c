@@ -175,25 +175,18 @@ static int show_calls(struct speak *s, const struct json *calls, struct raw list
     return n;
 }
 
-int speak_end(struct speak *s, struct buf *problems) {
+static int end_parsed(struct speak *s, struct buf *problems) {
     struct buf out = {0};
     struct json *j = NULL;
     struct err e;
     int n = 0;
-    take(s, NULL, 0);
-    if (!s->parse) {
-        if (!s->stop) show_content(s, s->all.data, s->all.len, true);
-        return 0;
-    }
-    if (s->stop) return 0; /* content had begun: what follows is not wanted */
     show(s);
     if (toolparse_finish(s->parse, &out, &e) == 0 &&
         json_parse(&j, out.data, out.len, "answer", &e) == 0) {
         show_rest(s, EV_REASONING, json_str(json_get(j, "reasoning")), s->n_reasoning);
         show_rest(s, EV_CONTENT, json_str(json_get(j, "content")), s->n_content);
-        if (!s->stop)
-            n = show_calls(s, json_get(j, "tool_calls"),
-                           raw_member(raw_of(out.data, out.len), "tool_calls"));
+        const struct raw list = raw_member(raw_of(out.data, out.len), "tool_calls");
+        if (!s->stop) n = show_calls(s, json_get(j, "tool_calls"), list);
         for (const struct json *p = json_first(json_get(j, "problems")); p; p = json_next(p)) {
             if (problems->len) buf_str(problems, ", ");
             json_write(problems, p);
@@ -201,5 +194,18 @@ int speak_end(struct speak *s, struct buf *problems) {
     }
     json_free(j);
     buf_release(&out);
+    return n;
+}
+
+int speak_end(struct speak *s, struct buf *problems, const char **stop) {
+    int n = 0;
+    take(s, NULL, 0);
+    if (!s->stop) { /* else content had begun, and what follows is not wanted */
+        if (s->parse)
+            n = end_parsed(s, problems);
+        else
+            show_content(s, s->all.data, s->all.len, true);
+    }
+    *stop = s->stop;
     return n;
 }

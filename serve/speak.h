@@ -18,7 +18,8 @@ void speak_free(struct speak *s);
 bool speak_feed(struct speak *s, const char *text, size_t n, const char **stop);
 bool speak_thinks(const struct speak *s); /* is what comes now reasoning? */
 /* Ends the text: what was held back comes out, then calls that are complete. Appends what was wrong
- * to problems, elements of a JSON list. Returns the number of calls. */
-int speak_end(struct speak *s, struct buf *problems);
+ * to problems, elements of a JSON list. *stop: the stop text that what was held back had, or NULL.
+ * Returns the number of calls. */
+int speak_end(struct speak *s, struct buf *problems, const char **stop);
 
 #endif

@@ -111,6 +111,16 @@ post /v1/completions '{"prompt": "The cat", "max_tokens": 8, "temperature": 0, "
 grep -q '"text":"[^"]*cattle of' "$t/o" && say "a stop text was not cut: $(cat "$t/o")"
 post /v1/completions '{"prompt": "The cat", "max_tokens": 0}'; is 200 "no tokens"; has '"completion_tokens":0'
 
+# ---- the same by Anthropic's API ----
+m='"max_tokens": 60, "messages": [{"role": "user", "content": "What is the weather in Oslo?"}], "temperature": 0'
+post /v1/messages "{$m}"; is 200 messages; has '"stop_reason":"tool_use"'; has '"name":"get_weather","input":{"city": "Oslo"'
+post /v1/messages "{$m, \"stream\": true}"; is 200 'messages, streamed'
+sed -n 's/^event: //p' "$t/o" | uniq | tr '\n' ' ' > "$t/events"
+[ "$(cat "$t/events")" = 'message_start ping content_block_start content_block_delta content_block_stop content_block_start content_block_delta content_block_stop message_delta message_stop ' ] || say "events: $(cat "$t/events")"
+post /v1/messages/count_tokens '{"messages": [{"role": "user", "content": "What is the weather in Oslo?"}]}'; [ "$(cat "$t/o")" = '{"input_tokens": 19}' ] || say "count_tokens: $(cat "$t/o")"
+refuses 400 '"request_id":"req_' /v1/messages '{"max_tokens": 1, "messages": [{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1"}]}]}'
+refuses 400 'max_tokens: Field required' /v1/messages '{"messages": [{"role": "user", "content": "x"}]}'
+
 # ---- who leaves is noticed: the place is free soon ----
 "$t/ask" "$port" -l 400 -b '{"prompt": "The", "max_tokens": 2000, "ignore_eos": true, "stream": true}' POST /v1/completions > "$t/raw"
 i=0

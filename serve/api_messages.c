@@ -1,0 +1,416 @@
+// SPDX-License-Identifier: MIT
+/* serve/api_messages.c - POST /v1/messages, as Anthropic's clients speak: reading. The answers are
+ * in api_messages_out.c. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "serve/messages.h"
+
+/* ---- texts ---- */
+
+/* A line that differs with each request of some clients, at the head of what they say of
+ * themselves; with it no prompt would begin like another. */
+static bool is_billing(const char *s) {
+    static const char head[] = "x-anthropic-billing-header:";
+    return strncmp(s, head, sizeof head - 1) == 0;
+}
+
+static void warn(struct ask *a, const char *what) {
+    if (a->warned.data && strstr(a->warned.data, what)) return;
+    buf_fmt(&a->warned, "%s%s", a->warned.len ? ", " : "", what);
+}
+
+/* Texts of a text or of blocks, with `sep` between them. in_result: blocks of a tool's result, of
+ * which pictures are left out. */
+static int texts(struct ask *a, const struct json *v, const char *path, const char *sep,
+                 bool in_result, struct buf *out, struct fault *f) {
+    int i = 0;
+    if (json_str(v)) {
+        if (!is_billing(json_str(v))) buf_str(out, json_str(v));
+        return 0;
+    }
+    if (json_type(v) == JSON_NULL) return 0;
+    if (json_type(v) != JSON_ARR)
+        return fault_set(f, 400, NULL, path, "a text or a list of blocks is needed");
+    for (const struct json *b = json_first(v); b; b = json_next(b), i++) {
+        char at[200];
+        const char *type = json_str(json_get(b, "type")), *text = json_str(json_get(b, "text"));
+        snprintf(at, sizeof at, "%.150s[%d]", path, i);
+        if (type && strcmp(type, "image") == 0 && in_result) {
+            text = "[image omitted]";
+            warn(a, "images in tool results");
+        } else if (!type || strcmp(type, "text") != 0) {
+            return fault_set(f, 400, NULL, at,
+                             "blocks of type '%.40s' are not read here, only text",
+                             type ? type : "");
+        }
+        if (!text) return fault_set(f, 400, NULL, at, "a text is needed");
+        if (is_billing(text)) continue;
+        if (out->len) buf_str(out, sep);
+        buf_str(out, text);
+    }
+    return 0;
+}
+
+/* ---- messages ---- */
+
+struct turn {
+    struct ask *a;
+    struct jw *w;
+    struct raw raw;          /* the message as it came */
+    const struct json *open; /* the assistant's message whose calls want results, or NULL */
+    struct fault *f;
+    int i;
+};
+
+static void put_text(struct jw *w, const char *role, const struct buf *text) {
+    jw_obj(w, NULL);
+    jw_str(w, "role", role);
+    jw_strn(w, "content", text->data ? text->data : "", text->len);
+    jw_end(w);
+}
+
+static const struct json *block_of(const struct json *content, const char *type,
+                                   const char *id_name, const char *id) {
+    for (const struct json *b = json_first(content); b; b = json_next(b)) {
+        const char *t = json_str(json_get(b, "type")), *x = json_str(json_get(b, id_name));
+        if (t && x && strcmp(t, type) == 0 && strcmp(x, id) == 0) return b;
+    }
+    return NULL;
+}
+
+static int put_result(struct turn *t, const struct json *b, int k) {
+    char path[100];
+    struct buf text = {0};
+    const char *id = json_str(json_get(b, "tool_use_id"));
+    snprintf(path, sizeof path, "messages[%d].content[%d]", t->i, k);
+    const struct json *call =
+        id && t->open ? block_of(json_get(t->open, "content"), "tool_use", "id", id) : NULL;
+    if (!call)
+        return fault_set(t->f, 400, NULL, path,
+                         "unexpected `tool_use_id` found in `tool_result` blocks: %.60s. Each "
+                         "`tool_result` block must have a corresponding `tool_use` block in the "
+                         "previous message",
+                         id ? id : "");
+    const int rc = texts(t->a, json_get(b, "content"), path, "\n", true, &text, t->f);
+    if (!rc) {
+        jw_obj(t->w, NULL);
+        jw_str(t->w, "role", "tool");
+        jw_str(t->w, "tool_call_id", id);
+        jw_str(t->w, "name", json_str(json_get(call, "name")));
+        jw_strn(t->w, "content", text.data ? text.data : "", text.len);
+        jw_end(t->w);
+    }
+    buf_release(&text);
+    return rc;
+}
+
+/* Results first, in the order of their calls, then what the user says. */
+static int user_message(struct turn *t, const struct json *m) {
+    const struct json *content = json_get(m, "content");
+    struct buf text = {0};
+    int n_results = 0, k = 0, rc = 0;
+    char path[100];
+    const struct json *calls = t->open ? json_get(t->open, "content") : NULL;
+    for (const struct json *c = json_first(calls); c && !rc; c = json_next(c)) {
+        const char *id = json_str(json_get(c, "id"));
+        const struct json *b = id && json_type(content) == JSON_ARR
+                                   ? block_of(content, "tool_result", "tool_use_id", id)
+                                   : NULL;
+        if (b) rc = put_result(t, b, 0);
+        n_results += b != NULL;
+    }
+    if (json_str(content)) buf_str(&text, json_str(content));
+    for (const struct json *b = json_type(content) == JSON_ARR ? json_first(content) : NULL;
+         b && !rc; b = json_next(b), k++) {
+        const char *type = json_str(json_get(b, "type")), *s = json_str(json_get(b, "text"));
+        snprintf(path, sizeof path, "messages[%d].content[%d]", t->i, k);
+        if (type && strcmp(type, "tool_result") == 0) {
+            const char *id = json_str(json_get(b, "tool_use_id"));
+            if (!id || !block_of(calls, "tool_use", "id", id)) rc = put_result(t, b, k);
+            continue;
+        }
+        const struct json *source = json_get(b, "source");
+        if (type && strcmp(type, "document") == 0) s = json_str(json_get(source, "data"));
+        if (!type || (strcmp(type, "text") != 0 && strcmp(type, "document") != 0) || !s)
+            rc = fault_set(t->f, 400, NULL, path,
+                           "blocks of type '%.40s' are not read here, only text", type ? type : "");
+        else if (!is_billing(s))
+            buf_fmt(&text, "%s%s", text.len ? "\n" : "", s);
+    }
+    if (!rc && (text.len || !n_results)) put_text(t->w, "user", &text);
+    buf_release(&text);
+    return rc;
+}
+
+static void put_call(struct jw *w, const struct json *b, struct raw raw) {
+    struct raw input = raw_member(raw, "input");
+    jw_obj(w, NULL);
+    jw_str(w, "id", json_str(json_get(b, "id")));
+    jw_str(w, "type", "function");
+    jw_obj(w, "function");
+    jw_str(w, "name", json_str(json_get(b, "name")));
+    jw_strn(w, "arguments", input.n ? input.s : "{}", input.n ? input.n : 2);
+    jw_end(w);
+    jw_end(w);
+}
+
+static int assistant_message(struct turn *t, const struct json *m) {
+    const struct json *content = json_get(m, "content");
+    const struct raw list = raw_member(t->raw, "content");
+    struct raw r = raw_first(list);
+    struct buf text = {0}, thought = {0}, calls = {0};
+    struct jw w;
+    int k = 0, n_calls = 0, rc = 0;
+    char path[100];
+    jw_init(&w, &calls, false);
+    jw_arr(&w, NULL);
+    if (json_str(content)) buf_str(&text, json_str(content));
+    for (const struct json *b = json_type(content) == JSON_ARR ? json_first(content) : NULL;
+         b && !rc; b = json_next(b), k++) {
+        const char *type = json_str(json_get(b, "type")), *s = json_str(json_get(b, "text"));
+        snprintf(path, sizeof path, "messages[%d].content[%d]", t->i, k);
+        if (type && strcmp(type, "text") == 0 && s) {
+            buf_str(&text, s);
+        } else if (type && strcmp(type, "thinking") == 0) {
+            s = json_str(json_get(b, "thinking"));
+            buf_str(&thought, s ? s : "");
+        } else if (type && strcmp(type, "tool_use") == 0 && json_str(json_get(b, "name")) &&
+                   json_str(json_get(b, "id"))) {
+            put_call(&w, b, r);
+            n_calls++;
+        } else if (!type || strcmp(type, "redacted_thinking") != 0) {
+            rc = fault_set(t->f, 400, NULL, path, "a block of type '%.40s' cannot be read here",
+                           type ? type : "");
+        }
+        r = raw_next(list, r);
+    }
+    jw_end(&w);
+    if (!rc) {
+        jw_obj(t->w, NULL);
+        jw_str(t->w, "role", "assistant");
+        jw_strn(t->w, "content", text.data ? text.data : "", text.len);
+        if (thought.len) jw_strn(t->w, "reasoning_content", thought.data, thought.len);
+        if (n_calls) jw_raw(t->w, "tool_calls", calls.data);
+        jw_end(t->w);
+    }
+    t->open = n_calls ? m : NULL;
+    buf_release(&text);
+    buf_release(&thought);
+    buf_release(&calls);
+    return rc;
+}
+
+static int one_message(struct turn *t, const struct json *m) {
+    const char *role = json_str(json_get(m, "role"));
+    const struct json *content = json_get(m, "content");
+    char path[64];
+    snprintf(path, sizeof path, "messages[%d]", t->i);
+    if (!role || (!json_str(content) && json_type(content) != JSON_ARR))
+        return fault_set(t->f, 400, NULL, path, "a role and a content are needed");
+    if (strcmp(role, "assistant") == 0) return assistant_message(t, m);
+    if (strcmp(role, "user") == 0) {
+        const int rc = user_message(t, m);
+        t->open = NULL;
+        return rc;
+    }
+    if (strcmp(role, "system") != 0)
+        return fault_set(t->f, 400, NULL, path, "one of user, assistant, system is needed");
+    struct buf text = {0};
+    const int rc = texts(t->a, content, path, "\n\n", false, &text, t->f);
+    if (!rc) put_text(t->w, "system", &text);
+    buf_release(&text);
+    return rc;
+}
+
+/* A last message of the assistant is the beginning of the answer. */
+static int check_last(struct ask *a, const struct json *last, struct fault *f) {
+    const char *role = json_str(json_get(last, "role"));
+    const struct json *c = json_get(last, "content"), *block = NULL;
+    if (!role || strcmp(role, "assistant") != 0) return 0;
+    for (const struct json *b = json_first(c); b; b = json_next(b)) block = b;
+    const char *s = json_str(c) ? json_str(c) : json_str(json_get(block, "text"));
+    if (!s || !*s)
+        return fault_set(f, 400, NULL, "messages",
+                         "the last message, of the assistant, has no text");
+    if (strchr(" \t\r\n", s[strlen(s) - 1]))
+        return fault_set(f, 400, NULL, "messages",
+                         "final assistant content cannot end with trailing whitespace");
+    a->go_on = true;
+    return 0;
+}
+
+/* ---- tools ---- */
+
+/* In OpenAI's shape, which templates know. Those that a server would run are left out. */
+static int put_tools(struct ask *a, const struct json *j, struct raw body, struct fault *f) {
+    const struct json *tools = json_get(j, "tools");
+    const struct raw list = raw_member(body, "tools");
+    struct raw r = raw_first(list);
+    struct buf b = {0};
+    struct jw w;
+    int i = 0, n = 0;
+    if (json_type(tools) == JSON_NULL) return 0;
+    if (json_type(tools) != JSON_ARR)
+        return fault_set(f, 400, NULL, "tools", "a list of tools is needed");
+    jw_init(&w, &b, false);
+    jw_arr(&w, NULL);
+    for (const struct json *t = json_first(tools); t;
+         t = json_next(t), i++, r = raw_next(list, r)) {
+        const char *type = json_str(json_get(t, "type")), *name = json_str(json_get(t, "name"));
+        char path[64];
+        if (type && strcmp(type, "custom") != 0) {
+            warn(a, type);
+            continue;
+        }
+        snprintf(path, sizeof path, "tools[%d]", i);
+        if (!name) {
+            buf_release(&b);
+            return fault_set(f, 400, NULL, path, "a name is needed");
+        }
+        jw_obj(&w, NULL);
+        jw_str(&w, "type", "function");
+        jw_obj(&w, "function");
+        jw_str(&w, "name", name);
+        raw_copy(&w, "description", r, "description");
+        raw_copy(&w, "input_schema", r, "parameters");
+        jw_end(&w);
+        jw_end(&w);
+        n++;
+    }
+    jw_end(&w);
+    if (n) a->tools = buf_take(&b);
+    buf_release(&b);
+    return 0;
+}
+
+/* ---- fields ---- */
+
+static int read_thinking(struct ask *a, const struct json *v, const char *path, struct fault *f) {
+    const char *type = json_str(json_get(v, "type")), *show = json_str(json_get(v, "display"));
+    if (!type) return fault_set(f, 400, NULL, path, "an object with a type is needed");
+    if (strcmp(type, "enabled") == 0)
+        a->think = ASK_THINK_ON;
+    else if (strcmp(type, "disabled") == 0)
+        a->think = ASK_THINK_OFF;
+    else if (strcmp(type, "adaptive") != 0)
+        return fault_set(f, 400, NULL, path, "'%.40s' is not one of enabled, disabled, adaptive",
+                         type);
+    a->hide_thinking = show && strcmp(show, "omitted") == 0;
+    return 0;
+}
+static int read_choice(struct ask *a, const struct json *v, const char *path, struct fault *f) {
+    const char *type = json_str(json_get(v, "type"));
+    if (!type) return fault_set(f, 400, NULL, path, "an object with a type is needed");
+    a->one_call = json_bool(json_get(v, "disable_parallel_tool_use"), false);
+    if (strcmp(type, "none") == 0) a->no_calls = true;
+    if (strcmp(type, "auto") == 0 || strcmp(type, "none") == 0) return 0;
+    return fault_set(f, 400, NULL, path,
+                     "a call cannot be forced yet: constrained decoding is not offered; auto and "
+                     "none are");
+}
+static int read_output(struct ask *a, const struct json *v, const char *path, struct fault *f) {
+    const struct json *effort = json_get(v, "effort"), *format = json_get(v, "format");
+    if (json_type(v) != JSON_OBJ) return fault_set(f, 400, NULL, path, "an object is needed");
+    if (json_type(format) != JSON_NULL)
+        return fault_set(f, 400, NULL, "output_config.format",
+                         "constrained decoding is not offered yet");
+    return json_type(effort) == JSON_NULL ? 0
+                                          : ask_read_effort(a, effort, "output_config.effort", f);
+}
+static const struct field fields[] = {
+    {"model", FIELD_BY(ask_read_model)},
+    {"max_tokens", FIELD(F_INT, n_max, 0, INT32_MAX)},
+    {"messages", FIELD_LEFT},
+    {"system", FIELD_LEFT},
+    {"tools", FIELD_LEFT},
+    {"stream", FIELD(F_BOOL, stream, 0, 0)},
+    {"temperature", FIELD(F_REAL, sample.temp, 0, 1)},
+    {"top_p", FIELD(F_REAL, sample.top_p, 0, 1)},
+    {"top_k", FIELD(F_COUNT, sample.top_k, 0, INT32_MAX)},
+    {"min_p", FIELD(F_REAL, sample.min_p, 0, 1)},
+    {"seed", FIELD(F_INT, seed, 0, 9007199254740992.0)},
+    {"stop_sequences", FIELD_BY(ask_read_stop)},
+    {"thinking", FIELD_BY(read_thinking)},
+    {"tool_choice", FIELD_BY(read_choice)},
+    {"output_config", FIELD_BY(read_output)},
+    {"chat_template_kwargs", FIELD_BY(ask_read_kwargs)},
+    {"metadata", FIELD_LEFT},
+    {"service_tier", FIELD_LEFT},
+    {"cache_control", FIELD_LEFT},
+    {"context_management", FIELD_LEFT},
+    {"diagnostics", FIELD_LEFT},
+    {"betas", FIELD_LEFT},
+    {"inference_geo", FIELD_LEFT},
+    {"preset", FIELD_REFUSED("there are no presets yet")},
+    {"container", FIELD_REFUSED("this server runs nothing")},
+    {"mcp_servers", FIELD_REFUSED("this server asks no other")},
+};
+
+static int write_conv(struct ask *a, const struct json *j, struct raw body, struct buf *out,
+                      struct fault *f) {
+    const struct json *list = json_get(j, "messages"), *last = NULL;
+    const struct raw raws = raw_member(body, "messages");
+    struct buf system = {0};
+    struct jw w;
+    struct turn t = {.a = a, .w = &w, .raw = raw_first(raws), .f = f};
+    jw_init(&w, out, false);
+    jw_obj(&w, NULL);
+    jw_arr(&w, "messages");
+    int rc = texts(a, json_get(j, "system"), "system", "\n\n", false, &system, f);
+    if (!rc && system.len) put_text(&w, "system", &system);
+    buf_release(&system);
+    for (const struct json *m = json_first(list); m && !rc; m = json_next(m), t.i++) {
+        rc = one_message(&t, m);
+        t.raw = raw_next(raws, t.raw);
+        last = m;
+    }
+    jw_end(&w);
+    if (a->tools) jw_raw(&w, "tools", a->tools);
+    jw_end(&w);
+    return rc ? rc : check_last(a, last, f);
+}
+
+int messages_read(struct ask *a, const char *body, size_t n, const struct json *j,
+                  struct fault *f) {
+    static const struct field *const tables[] = {fields};
+    const int sizes[] = {(int)COUNT_OF(fields)};
+    const struct raw all = raw_of(body, n);
+    struct buf out = {0};
+    TRY(fields_read(a, j, "", tables, sizes, 1, f));
+    if (json_type(json_get(j, "messages")) != JSON_ARR || !json_first(json_get(j, "messages")))
+        return fault_set(f, 400, NULL, "messages", "at least one message is required");
+    TRY(put_tools(a, j, all, f));
+    const int rc = write_conv(a, j, all, &out, f);
+    if (!rc) a->conv = buf_take(&out);
+    buf_release(&out);
+    return rc;
+}
+
+static int messages_read_all(struct ask *a, const char *body, size_t n, const struct json *j,
+                             struct fault *f) {
+    if (json_type(json_get(j, "max_tokens")) == JSON_NULL)
+        return fault_set(f, 400, NULL, "max_tokens", "Field required");
+    return messages_read(a, body, n, j, f);
+}
+
+const struct api api_messages = {
+    .name = "messages",
+    .id = "msg_",
+    .call_id = "toolu_",
+    .stream_type = "text/event-stream",
+    .ping = "event: ping\ndata: {\"type\": \"ping\"}\n\n",
+    .read = messages_read_all,
+    .event = messages_event,
+    .whole = messages_whole,
+    .fail = messages_fail,
+};
+const struct api api_count = {
+    .name = "count_tokens",
+    .id = "msg_",
+    .call_id = "toolu_",
+    .read = messages_read,
+    .fail = messages_fail,
+};

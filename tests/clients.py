@@ -1,0 +1,261 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""tests/clients.py HONE MODEL.gguf: client libraries against hone serve. They read answers strictly; what is
+compared is that their own ways of asking give the same text, and that errors become their exceptions.
+
+Each check is a function check_LIBRARY_WHAT; a library that is not installed is said to be left out."""
+import json
+import os
+import subprocess
+import sys
+import traceback
+
+hone, model = sys.argv[1], sys.argv[2]
+TOOLS = [{"type": "function", "function": {
+    "name": "get_weather", "description": "The weather of a city.",
+    "parameters": {"type": "object", "properties": {"city": {"type": "string"}, "unit": {"type": "string"}},
+                   "required": ["city"]}}}]
+ASK = [{"role": "user", "content": "What is the weather in Oslo?"}]
+
+
+def need(ok, what):
+    if not ok:
+        raise AssertionError(what)
+
+
+def same(a, b, what):
+    need(a == b, f"{what}: {a!r} and {b!r}")
+
+
+# ---- openai ----
+
+def openai_client(url, **more):
+    import openai
+    return openai.OpenAI(base_url=url + "/v1", api_key="none", max_retries=0, **more)
+
+
+def check_openai_models(url):
+    c = openai_client(url)
+    ids = [m.id for m in c.models.list()]
+    need(len(ids) == 1, f"models: {ids}")
+    same(c.models.retrieve(ids[0]).id, ids[0], "a model by its id")
+
+
+def check_openai_chat(url):
+    c = openai_client(url)
+    r = c.chat.completions.create(model="m", messages=ASK, tools=TOOLS, temperature=0, max_tokens=80)
+    m = r.choices[0].message
+    same(r.choices[0].finish_reason, "tool_calls", "finish_reason")
+    same(m.tool_calls[0].function.name, "get_weather", "name")
+    args = json.loads(m.tool_calls[0].function.arguments)
+    same(args["city"], "Oslo", "city")
+    need(r.usage.total_tokens == r.usage.prompt_tokens + r.usage.completion_tokens, "usage")
+    # the stream says the same
+    name, text, reasoning, finish, usage = "", "", "", None, None
+    for chunk in c.chat.completions.create(model="m", messages=ASK, tools=TOOLS, temperature=0, max_tokens=80,
+                                           stream=True, stream_options={"include_usage": True}):
+        usage = chunk.usage or usage
+        for choice in chunk.choices:
+            reasoning += getattr(choice.delta, "reasoning_content", None) or ""
+            for call in choice.delta.tool_calls or []:
+                need(call.index == 0, "index of the call")
+                name += call.function.name or ""
+                text += call.function.arguments or ""
+            finish = choice.finish_reason or finish
+    same((name, text, finish), ("get_weather", m.tool_calls[0].function.arguments, "tool_calls"), "stream")
+    same(reasoning, m.reasoning_content, "reasoning")
+    same(usage.completion_tokens, r.usage.completion_tokens, "usage of the stream")
+    # the answer goes back with a result
+    loop = ASK + [m.model_dump(exclude_none=True),
+                  {"role": "tool", "tool_call_id": m.tool_calls[0].id, "content": "{\"temp\": 12}"}]
+    r2 = c.chat.completions.create(model="m", messages=loop, tools=TOOLS, temperature=0, max_tokens=40)
+    need(r2.usage.prompt_tokens > r.usage.prompt_tokens, "the second turn is longer")
+    need(r2.usage.prompt_tokens_details.cached_tokens >= r.usage.prompt_tokens - 16, "nothing was kept")
+
+
+def check_openai_helper(url):
+    c = openai_client(url)
+    with c.chat.completions.stream(model="m", messages=ASK, tools=TOOLS, temperature=0, max_tokens=80) as s:
+        for _ in s:
+            pass
+        m = s.get_final_completion().choices[0].message
+    same(m.tool_calls[0].function.name, "get_weather", "accumulated call")
+
+
+def check_openai_choices(url):
+    c = openai_client(url)
+    ask = dict(model="m", messages=[{"role": "user", "content": "Tell me something."}], temperature=1, seed=7,
+               max_tokens=30)
+    three = c.chat.completions.create(n=3, **ask)
+    same([x.index for x in three.choices], [0, 1, 2], "indices")
+    one = c.chat.completions.create(**ask)
+    say = lambda x: (x.message.content, x.message.reasoning_content)
+    same(say(one.choices[0]), say(three.choices[0]), "seed")
+    same(one.system_fingerprint, three.system_fingerprint, "fingerprint")
+    r = c.chat.completions.create(logprobs=True, top_logprobs=3, extra_body={"chat_template_kwargs":
+                                                                               {"enable_thinking": False}}, **ask)
+    rows = r.choices[0].logprobs.content
+    need(all(len(x.top_logprobs) == 3 and x.logprob <= 0 for x in rows), "logprobs")
+    need(all(x.top_logprobs[0].logprob >= x.top_logprobs[1].logprob for x in rows), "order of logprobs")
+    text = b"".join(bytes(x.bytes) for x in rows).decode("utf-8", "replace")
+    need(text.startswith((r.choices[0].message.content or "")[:10]), "bytes of logprobs")
+
+
+def check_openai_text(url):
+    c = openai_client(url)
+    ask = dict(model="m", prompt="The cat", max_tokens=12, temperature=0)
+    r = c.completions.create(**ask)
+    streamed = "".join(x.choices[0].text for x in c.completions.create(stream=True, **ask))
+    same(streamed, r.choices[0].text, "stream")
+    e = c.completions.create(**{**ask, "max_tokens": 0, "echo": True, "logprobs": 2})
+    lp = e.choices[0].logprobs
+    need(lp.token_logprobs[0] is None and all(x < 0 for x in lp.token_logprobs[1:]), "echo with logprobs")
+    same("".join(lp.tokens), "The cat", "tokens of the prompt")
+    word = r.choices[0].text.split()[-1]
+    stopped = c.completions.create(stop=[word], **ask)
+    need(word not in stopped.choices[0].text and stopped.choices[0].finish_reason == "stop", "stop")
+    two = c.completions.create(**{**ask, "prompt": ["The cat", "A dog"]})
+    same((len(two.choices), two.choices[0].text), (2, r.choices[0].text), "two prompts")
+
+
+def check_openai_errors(url):
+    import openai
+    c = openai_client(url)
+    try:
+        c.chat.completions.create(model="m", messages=[{"role": "user", "content": "word " * 5000}])
+        need(False, "a prompt that is too long was taken")
+    except openai.BadRequestError as e:
+        same(e.code, "context_length_exceeded", "code")
+    for bad in ({"temperature": -1}, {"n": 0}, {"messages": []}):
+        try:
+            c.chat.completions.create(**{"model": "m", "messages": ASK, **bad})
+            need(False, f"{bad} was taken")
+        except openai.BadRequestError as e:
+            need(list(bad)[0] in e.message, f"{bad}: {e.message}")
+    try:
+        c.models.retrieve("none")
+        need(False, "a model that is not there")
+    except openai.NotFoundError:
+        pass
+    try:
+        openai_client(url, timeout=0.2).completions.create(
+            model="m", prompt="The", max_tokens=1900, extra_body={"ignore_eos": True})
+        need(False, "no timeout")
+    except openai.APITimeoutError:
+        pass
+
+
+# ---- anthropic ----
+
+ANTHROPIC_TOOLS = [{"name": "get_weather", "description": "The weather of a city.",
+                    "input_schema": TOOLS[0]["function"]["parameters"]}]
+
+
+def anthropic_client(url, **more):
+    import anthropic
+    return anthropic.Anthropic(base_url=url, api_key="none", max_retries=0, **more)
+
+
+def check_anthropic_messages(url):
+    c = anthropic_client(url)
+    ask = dict(model="m", max_tokens=80, messages=ASK, tools=ANTHROPIC_TOOLS, extra_body={"temperature": 0})
+    r = c.messages.create(**ask)
+    same(r.stop_reason, "tool_use", "stop_reason")
+    use = [b for b in r.content if b.type == "tool_use"][0]
+    same((use.name, use.input["city"]), ("get_weather", "Oslo"), "call")
+    with c.messages.stream(**ask) as s: # its accumulator checks the order of events
+        for _ in s:
+            pass
+        final = s.get_final_message()
+    strip = lambda m: [{k: v for k, v in b.model_dump(exclude_none=True).items() if k not in ("id", "parsed_output")} for b in m.content]
+    same(strip(final), strip(r), "stream")
+    same(final.stop_reason, r.stop_reason, "stop_reason of the stream")
+    same(final.usage.output_tokens, r.usage.output_tokens, "output tokens")
+    loop = ASK + [{"role": "assistant", "content": [b.model_dump(exclude_none=True) for b in r.content]},
+                  {"role": "user", "content": [{"type": "text", "text": "And?"}, {
+                      "type": "tool_result", "tool_use_id": use.id, "content": [{"type": "text", "text": "12"}]}]}]
+    more = dict(model="m", messages=loop, tools=ANTHROPIC_TOOLS)
+    r2 = c.messages.create(max_tokens=8, **more)
+    total = r2.usage.input_tokens + r2.usage.cache_read_input_tokens
+    same(c.messages.count_tokens(**more).input_tokens, total, "count_tokens")
+    need(r2.usage.cache_read_input_tokens > 0, "nothing was kept")
+
+
+def check_anthropic_thinking(url):
+    c = anthropic_client(url)
+    ask = dict(model="m", max_tokens=40, messages=ASK)
+    on = c.messages.create(thinking={"type": "enabled", "budget_tokens": 1024}, **{**ask, "max_tokens": 1100})
+    off = c.messages.create(thinking={"type": "disabled"}, **ask)
+    same(on.content[0].type, "thinking", "first block")
+    need(on.content[0].signature, "signature")
+    need(all(b.type != "thinking" for b in off.content), "thinking was off")
+
+
+def check_anthropic_text(url):
+    c = anthropic_client(url)
+    ask = dict(model="m", max_tokens=30, thinking={"type": "disabled"}, extra_body={"temperature": 0})
+    hello = [{"role": "user", "content": "Say something."}]
+    r = c.messages.create(system=[{"type": "text", "text": "Be brief."}], messages=hello, **ask)
+    if r.content and r.content[0].type == "text":
+        words = r.content[0].text.split()
+        if len(words) > 2:
+            s = c.messages.create(system="Be brief.", messages=hello, stop_sequences=[words[2]], **ask)
+            same((s.stop_reason, s.stop_sequence), ("stop_sequence", words[2]), "stop")
+    p = c.messages.create(messages=hello + [{"role": "assistant", "content": "The cat"}], **ask)
+    need(p.usage.output_tokens > 0, "an answer that was begun")
+
+
+def check_anthropic_billing(url):
+    c = anthropic_client(url)
+    n = [c.messages.count_tokens(model="m", messages=ASK, system=[
+        {"type": "text", "text": f"x-anthropic-billing-header: cch={k};"}, {"type": "text", "text": "Be brief."}]).input_tokens
+        for k in ("1", "another-one")]
+    same(n[0], n[1], "a line that differs with each request")
+
+
+def check_anthropic_errors(url):
+    import anthropic
+    c = anthropic_client(url)
+    try:
+        c.messages.create(model="m", max_tokens=8, messages=[{"role": "user", "content": "word " * 5000}])
+        need(False, "a prompt that is too long was taken")
+    except anthropic.BadRequestError as e:
+        need("prompt is too long: " in str(e) and " maximum" in str(e), str(e))
+    try:
+        c.messages.create(model="m", max_tokens=8, messages=[{"role": "user", "content": [
+            {"type": "tool_result", "tool_use_id": "toolu_x", "content": "1"}]}])
+        need(False, "a result without a call was taken")
+    except anthropic.BadRequestError as e:
+        need("toolu_x" in str(e), str(e))
+    ids = [m.id for m in c.models.list()]
+    need(len(ids) == 1, f"models: {ids}")
+
+
+def main():
+    p = subprocess.Popen([hone, "serve", model, "--port", "0", "--ctx", "2048", "--context-memory", "64MiB", "--alias", "m",
+                          "--log", "off", "--threads", "2"], stdout=subprocess.PIPE, text=True)
+    url = json.loads(p.stdout.readline())["url"]
+    failed, left_out = 0, set()
+    checks = [(n, f) for n, f in globals().items() if n.startswith("check_")]
+    for name, f in checks:
+        try:
+            f(url)
+        except ImportError as e:
+            left_out.add(e.name)
+        except Exception:
+            failed += 1
+            print(f"FAIL: {name}")
+            traceback.print_exc(limit=3)
+    p.terminate()
+    code = p.wait(40)
+    if code:
+        failed += 1
+        print(f"FAIL: the server ended with {code}")
+    for n in sorted(left_out):
+        print(f"SKIP: {n} is not installed")
+    print(f"{len(checks) - failed} passed, {failed} failed")
+    return failed != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
