@@ -221,8 +221,8 @@ static int account(struct map *m, int64_t i, bool no_mtp, struct err *e) {
     const struct st_tensor *t = hfdir_tensor_at(p->dir, i);
     const char *name = m->norm[i];
     for (const char *const *s = p->arch->skip; s && *s; s++)
-        if (has_part(name, *s)) {
-            p->n_vision++;
+        if (has_part(name, *s + (**s == '='))) {
+            p->n_vision += **s != '=';
             return 0;
         }
     if (no_mtp && strncmp(name, "mtp.", 4) == 0) return 0;

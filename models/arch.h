@@ -77,6 +77,7 @@ enum hp_dim {
     HD_ROPE_SEC1,
     HD_ROPE_SEC2,
     HD_ROPE_SEC3,
+    HD_DEEP,           /* first blocks that a vision tower adds to */
     HD_FREQS,          /* divisors of rotary angles (rope_freqs.weight) of full layers: head_dim / 2 */
     HD_LONG,           /* 1: there are divisors for long contexts and for short ones (TR_FOUND) */
     HD_HALF_ROT,       /* layer; pairs that rope turns */
@@ -93,6 +94,7 @@ enum hp_dim {
     HD_V_MLA,          /* heads * value_mla: columns of attn_output */
     HD_FREQS_ROT,      /* dimensions that those divisors leave turning; known while converting only */
     HD_YARN_CTX,       /* context before the extension, YaRN or Llama 3 */
+    HD_TEMPER_STEP,    /* positions between steps of that growth (HF_TEMPER) */
     HD_PERIOD,         /* windows: every so many layers one sees all */
     HD_BIAS_QKV,       /* 1: there are biases (TR_FOUND) */
     HD_QK_NORM,        /* 1: there are norms of queries and keys */
@@ -166,7 +168,8 @@ struct layer_hp {
     double rope_base;
     bool no_rope;
     bool keys_are_values; /* no projection of values: they are the keys before norm and rope */
-    int kv_of;            /* the layer whose keys and values are read: this one, or one before it */
+    float xielu[4]; /* alpha_p, alpha_n, beta, eps of the activation, as checkpoints have them */
+    int kv_of;      /* the layer whose keys and values are read: this one, or one before it */
 };
 struct hparams {
     int64_t d[HD_COUNT];
@@ -319,8 +322,8 @@ struct arch {
     const char *size_note;            /* for inspect: "hybrid gated-delta-net MoE" */
     const struct hp_row *hp;          /* ends with slot -1 */
     const struct tensor_row *tensors; /* ends with gguf NULL */
-    const char *const
-        *skip; /* HF name parts left out of a text conversion ("visual."), NULL-terminated */
+    const char *const *skip;          /* HF name parts left out of a text conversion ("visual."),
+                                         NULL-terminated; with "="          in front they are no vision tower's */
     /* Fills derived dims and layer[] from the primary ones, however often; checks consistency. */
     int (*derive)(struct hparams *h, struct err *e);
     /* Reads what rows cannot say from config.json (layer_types, ...); may be NULL. */

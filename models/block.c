@@ -235,6 +235,8 @@ int block_layer(struct build *b, struct err *e) {
     struct block_spec s = dec->block;
     if (!(s.attn.softcap > 0)) s.attn.softcap = b->h->f[HF_ATTN_SOFTCAP];
     if (!(s.attn.scale > 0)) s.attn.scale = b->h->f[HF_ATTN_SCALE];
+    s.attn.temper =
+        (struct gr_temper){.scale = (float)b->h->f[HF_TEMPER], .step = b->h->d[HD_TEMPER_STEP]};
     router_of(b->h, &s.ffn.router);
     if (dec->layer) dec->layer(b->h, b->layer, &s);
     TRY(spec_check(b->arch, b->h, b->layer, &s, e));

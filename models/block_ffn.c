@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* models/block_ffn.c - dense feed-forward: down(act(gate x, up x)), or down(act(up x)). Without
  * ffn_gate the first half of ffn_up is the gate. */
+#include <math.h>
+
 #include "models/block.h"
 
 static const struct {
@@ -10,7 +12,19 @@ static const struct {
     [ACT_SWIGLU] = {true, GR_SILU},        [ACT_GEGLU] = {true, GR_GELU},
     [ACT_GEGLU_ERF] = {true, GR_GELU_ERF}, [ACT_GELU] = {false, GR_GELU},
     [ACT_GELU_ERF] = {false, GR_GELU_ERF}, [ACT_RELU2] = {false, GR_RELU2},
+    [ACT_XIELU] = {false, GR_XIELU},
 };
+
+static double softplus(double x) {
+    return x > 0 ? x + log1p(exp(-x)) : log1p(exp(x));
+}
+/* The numbers of a layer as they enter the formula. */
+static struct gr_xielu xielu_of(const float x[4]) {
+    return (struct gr_xielu){.p = (float)softplus((double)x[0]),
+                             .n = (float)((double)x[2] + softplus((double)x[1])),
+                             .b = x[2],
+                             .eps = x[3]};
+}
 
 /* dst = f(src) [* up, from `offset` on] */
 static void activate(struct build *b, enum act act, gr_reg dst, gr_reg src, gr_reg up,
@@ -21,6 +35,7 @@ static void activate(struct build *b, enum act act, gr_reg dst, gr_reg src, gr_r
     n->src[1] = up;
     n->pick.offset = offset;
     n->pick.f = acts[act].f;
+    if (act == ACT_XIELU) n->pick.xielu = xielu_of(b->h->layer[b->layer].xielu);
 }
 
 void block_gate(struct build *b, enum act act, gr_reg gate, gr_reg up, int64_t offset) {

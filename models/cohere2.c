@@ -9,7 +9,7 @@
 
 static const char *const hf_classes[] = {"Cohere2ForCausalLM", NULL};
 static const char *const r_classes[] = {"CohereForCausalLM", NULL};
-static const char *const skip[] = {"lm_head.", NULL};
+static const char *const skip[] = {"=lm_head.", NULL};
 // clang-format off
 static const struct hp_row hp[] = {
     HP_ROWS_SIZES, HP_ROW_FF, HP_ROW_ROPE_BASE, HP_ROW_LAYER_EPS, HP_ROW_ROT, HP_ROW_WINDOW(HPF_REQUIRED),

@@ -8,8 +8,8 @@
 
 static const char *const hf_classes[] = {"Ernie4_5ForCausalLM", "Ernie4_5_ForCausalLM", NULL};
 static const char *const moe_classes[] = {"Ernie4_5_MoeForCausalLM", NULL};
-static const char *const skip[] = {"mtp_block.", "mtp_emb_norm.", "mtp_hidden_norm.",
-                                   "mtp_linear_proj.", NULL};
+static const char *const skip[] = {"=mtp_block.", "=mtp_emb_norm.", "=mtp_hidden_norm.",
+                                   "=mtp_linear_proj.", NULL};
 // clang-format off
 static const struct hp_row hp[] = {HP_ROWS_DECODER, HP_ROW_FF, {.slot = -1}};
 static const struct hp_row moe_hp[] = {

@@ -23,8 +23,8 @@ enum gr_op {
 #undef OP
     OP_COUNT
 };
-enum gr_act { GR_SILU, GR_GELU, GR_GELU_ERF, GR_RELU2 }; /* f of OP_ACT */
-enum gr_score { GR_SOFTMAX, GR_SIGMOID, GR_LOGIT };      /* p of OP_MOE */
+enum gr_act { GR_SILU, GR_GELU, GR_GELU_ERF, GR_RELU2, GR_XIELU }; /* f of OP_ACT */
+enum gr_score { GR_SOFTMAX, GR_SIGMOID, GR_LOGIT };                /* p of OP_MOE */
 enum { GR_WEIGHTS = 10, GR_SOURCES = 3 }; /* most weights and sources of an operation */
 
 /* What a weight is to the operation that takes it. */
@@ -115,9 +115,17 @@ struct gr_delta { /* OP_DELTA, OP_MAMBA2, OP_MAMBA1: one matrix {k_dim, v_dim} p
 struct gr_gate { /* OP_GATE_ADD */
     gr_w row;
 };
+struct gr_xielu { /* numbers of an activation */
+    float p, n, b, eps;
+};
 struct gr_pick { /* OP_ACT, OP_GEGLU, OP_COLUMNS: from where a wider register is read */
     int64_t offset;
     enum gr_act f;
+    struct gr_xielu xielu;
+};
+struct gr_temper {
+    float scale;
+    int64_t step, offset;
 };
 struct gr_scale {
     gr_w number;
@@ -156,6 +164,7 @@ struct gr_node {
         struct gr_gate gate;
         struct gr_pick pick;
         struct gr_scale scale;
+        struct gr_temper temper;
         struct gr_moe moe;
     };
 };

@@ -5,8 +5,8 @@
  *
  * GGUF stores query and key rows so that rope turns neighbours (2j, 2j + 1); Hugging Face stores
  * the halves of each head apart: conversion regroups rows (XF_ROPE_PAIRS). Mixtral is a `llama`
- * with experts as wide as its feed-forward. Another model that shares a name (Mistral 4) is
- * refused, not guessed.
+ * with experts as wide as its feed-forward; Ministral 3 extends its context by YaRN and by queries
+ * that grow. Another model that shares a name (Mistral 4) is refused, not guessed.
  */
 #include <stdio.h>
 #include <string.h>
@@ -18,7 +18,8 @@
 
 static const char *const llama_classes[] = {"LlamaForCausalLM", "MistralForCausalLM",
                                             "MixtralForCausalLM", NULL};
-static const char *const mistral3_classes[] = {"Mistral3ForConditionalGeneration", NULL};
+static const char *const mistral3_classes[] = {"Mistral3ForConditionalGeneration",
+                                               "Ministral3ForCausalLM", NULL};
 static const char *const skip[] = {"vision_tower.", "multi_modal_projector.", NULL};
 
 // clang-format off
@@ -63,11 +64,12 @@ static int derive(struct hparams *h, struct err *e) {
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     const struct json *text = json_get(hfdir_config(dir), "text_config");
     const char *type = json_str(json_get(text, "model_type"));
-    if (type && strcmp(type, "mistral") != 0)
-        return err_set(e, ERR_DATA,
-                       "the language model inside is \"%.40s\", not Mistral Small 3: it is another "
-                       "architecture",
-                       type);
+    if (type && strcmp(type, "mistral") != 0 && strcmp(type, "ministral3") != 0)
+        return err_set(
+            e, ERR_DATA,
+            "the language model inside is \"%.40s\", not Mistral Small 3 or Ministral 3: "
+            "it is another architecture",
+            type);
     if (json_type(hfdir_hparam(dir, "sliding_window")) == JSON_NUM)
         return err_set(e, ERR_DATA, "sliding_window is set, which the format cannot hold here");
     static const char *const no[] = {"attention_bias", "mlp_bias", NULL};
@@ -77,6 +79,34 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
         return err_set(e, ERR_DATA, "hidden_act is \"%.40s\", not silu", act);
     TRY(llama3_from_hf(h, dir, e));
     return h->d[HD_FREQS] ? 0 : hf_check_rope(dir, e);
+}
+
+/* Ministral 3: queries grow with every original context. */
+static int ministral_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
+    const struct json *r = hfdir_hparam(dir, "rope_parameters|rope_scaling");
+    h->f[HF_TEMPER] = json_num(json_get(r, "llama_4_scaling_beta"), 0);
+    TRY(from_hf(h, dir, e));
+    if (!(h->f[HF_TEMPER] >= 0 && h->f[HF_TEMPER] < 1e3) ||
+        (h->f[HF_TEMPER] > 0 && h->d[HD_YARN_CTX] < 1))
+        return err_set(e, ERR_DATA, "llama_4_scaling_beta is %g without a context to grow with",
+                       h->f[HF_TEMPER]);
+    return 0;
+}
+static int ministral_derive(struct hparams *h, struct err *e) {
+    h->d[HD_TEMPER_STEP] = h->d[HD_YARN_CTX];
+    return derive(h, e);
+}
+#define TEMPER_KEY "mistral3.attention.temperature_scale"
+static int ministral_read_keys(struct hparams *h, const struct gguf *g, struct err *e) {
+    if (!gguf_find(g, TEMPER_KEY)) return 0;
+    TRY(gguf_get_f64(g, TEMPER_KEY, &h->f[HF_TEMPER], e));
+    return h->f[HF_TEMPER] >= 0 && h->f[HF_TEMPER] < 1e3 && h->d[HD_YARN_CTX] > 0
+               ? 0
+               : err_set(e, ERR_DATA, "%s is %g without an original context to grow with",
+                         TEMPER_KEY, h->f[HF_TEMPER]);
+}
+static void ministral_write_keys(const struct hparams *h, struct gguf_w *w) {
+    if (h->f[HF_TEMPER] > 0) gguf_w_f32(w, TEMPER_KEY, (float)h->f[HF_TEMPER]);
 }
 
 /* `llama` is the name of many models: what changes the computation and is not here is refused.
@@ -115,14 +145,16 @@ const struct arch arch_llama = {
 const struct arch arch_mistral3 = {
     .name = "mistral3",
     .hf_classes = mistral3_classes,
-    .family = "Mistral Small 3",
+    .family = "Mistral Small 3, Ministral 3",
     .size_note = "dense transformer",
     .tools = "mistral-args mistral-array",
     .hp = hp,
     .tensors = tensors,
     .skip = skip,
-    .derive = derive,
-    .from_hf = from_hf,
-    .read_keys = read_keys,
+    .derive = ministral_derive,
+    .from_hf = ministral_from_hf,
+    .write_keys = ministral_write_keys,
+    .read_keys = ministral_read_keys,
+    .yarn_log = 1,
     .decoder = &decoder,
 };

@@ -94,16 +94,7 @@ static int rope_from_hf(struct hparams *h, const struct hfdir *dir, struct err *
     h->d[HD_ROT] = (int64_t)((double)head_dim * part);
     if (h->d[HD_ROT] < 2)
         return err_set(e, ERR_DATA, "partial_rotary_factor %g leaves nothing to rotate", part);
-    for (int i = 0; i < 4; i++) h->d[HD_ROPE_SEC0 + i] = usual[i];
-    j = json_get(rope, "mrope_section");
-    if (json_type(j) != JSON_ARR) return 0;
-    int i = 0;
-    for (const struct json *s = json_first(j); s; s = json_next(s), i++)
-        if (i >= 4 || !json_i64(s, &h->d[HD_ROPE_SEC0 + i]) || h->d[HD_ROPE_SEC0 + i] < 0 ||
-            h->d[HD_ROPE_SEC0 + i] > INT32_MAX)
-            return err_set(e, ERR_DATA, "mrope_section is not a list of up to 4 small numbers");
-    for (; i < 4; i++) h->d[HD_ROPE_SEC0 + i] = 0;
-    return 0;
+    return hf_rope_sections(h, dir, usual, e);
 }
 
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
@@ -118,25 +109,14 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     return layers_interval_hf(h, types, e);
 }
 
-static const char *sections_key(const struct hparams *h) {
-    return h->d[HD_EXPERTS] > 0 ? "qwen35moe.rope.dimension_sections"
-                                : "qwen35.rope.dimension_sections";
+static const char *name_of(const struct hparams *h) {
+    return h->d[HD_EXPERTS] > 0 ? "qwen35moe" : "qwen35";
 }
-
 static void write_keys(const struct hparams *h, struct gguf_w *w) {
-    int32_t sec[4];
-    for (int i = 0; i < 4; i++) sec[i] = (int32_t)h->d[HD_ROPE_SEC0 + i];
-    gguf_w_arr(w, sections_key(h), GV_I32, sec, 4);
+    rope_sections_write(h, name_of(h), w);
 }
-
 static int read_keys(struct hparams *h, const struct gguf *g, struct err *e) {
-    const char *key = sections_key(h);
-    const struct gguf_kv *kv = gguf_find(g, key);
-    if (!kv) return err_set(e, ERR_DATA, "the key %s is missing", key);
-    if (kv->type != GV_ARR || (kv->elem != GV_I32 && kv->elem != GV_U32) || kv->count > 4)
-        return err_set(e, ERR_DATA, "%s is not an array of up to 4 integers", key);
-    for (uint64_t i = 0; i < kv->count; i++) h->d[HD_ROPE_SEC0 + i] = gguf_kv_i64(kv, i);
-    return 0;
+    return rope_sections_read(h, name_of(h), g, true, e);
 }
 
 static const struct decoder_spec decoder = {

@@ -20,6 +20,7 @@ extern const struct arch arch_internlm2, arch_gpt_oss, arch_granitemoe, arch_arc
 extern const struct arch arch_lfm2, arch_lfm2moe, arch_granitehybrid, arch_nemotron_h,
     arch_falcon_h1, arch_jamba, arch_qwen3next; /* with mixers beside attention */
 extern const struct arch arch_deepseek2;
+extern const struct arch arch_apertus, arch_qwen2vl, arch_qwen3vl, arch_qwen3vlmoe;
 
 // clang-format off
 static const struct arch *const all[] = {
@@ -68,6 +69,10 @@ static const struct arch *const all[] = {
     &arch_jamba,
     &arch_qwen3next,
     &arch_deepseek2,
+    &arch_apertus,
+    &arch_qwen2vl,
+    &arch_qwen3vl,
+    &arch_qwen3vlmoe,
 };
 // clang-format on
 

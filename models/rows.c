@@ -2,6 +2,7 @@
 /* models/rows.c - what derive() and from_hf() of several architectures do. */
 #include "models/rows.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "core/hfdir.h"
@@ -107,6 +108,42 @@ int hf_partial_rope(struct hparams *h, const struct hfdir *dir, double usual, st
     h->d[HD_ROT] = (int64_t)((double)hd * part);
     if (h->d[HD_ROT] < 2)
         return err_set(e, ERR_DATA, "partial_rotary_factor %g leaves nothing to rotate", part);
+    return 0;
+}
+
+int hf_rope_sections(struct hparams *h, const struct hfdir *dir, const int64_t usual[4],
+                     struct err *e) {
+    const struct json *j = json_get(hfdir_hparam(dir, "rope_parameters"), "mrope_section");
+    int i = 0;
+    if (!j) j = json_get(hfdir_hparam(dir, "rope_scaling"), "mrope_section");
+    const bool there = json_type(j) == JSON_ARR;
+    for (int k = 0; k < 4; k++) h->d[HD_ROPE_SEC0 + k] = there ? 0 : usual[k];
+    for (const struct json *s = there ? json_first(j) : NULL; s; s = json_next(s), i++)
+        if (i >= 4 || !json_i64(s, &h->d[HD_ROPE_SEC0 + i]) || h->d[HD_ROPE_SEC0 + i] < 0 ||
+            h->d[HD_ROPE_SEC0 + i] > INT32_MAX)
+            return err_set(e, ERR_DATA, "mrope_section is not a list of up to 4 small numbers");
+    return 0;
+}
+
+static void sections_key(char out[96], const char *arch) {
+    snprintf(out, 96, "%s.rope.dimension_sections", arch);
+}
+void rope_sections_write(const struct hparams *h, const char *arch, struct gguf_w *w) {
+    int32_t sec[4];
+    char key[96];
+    sections_key(key, arch);
+    for (int i = 0; i < 4; i++) sec[i] = (int32_t)h->d[HD_ROPE_SEC0 + i];
+    gguf_w_arr(w, key, GV_I32, sec, 4);
+}
+int rope_sections_read(struct hparams *h, const char *arch, const struct gguf *g, bool required,
+                       struct err *e) {
+    char key[96];
+    sections_key(key, arch);
+    const struct gguf_kv *kv = gguf_find(g, key);
+    if (!kv) return required ? err_set(e, ERR_DATA, "the key %s is missing", key) : 0;
+    if (kv->type != GV_ARR || (kv->elem != GV_I32 && kv->elem != GV_U32) || kv->count > 4)
+        return err_set(e, ERR_DATA, "%s is not an array of up to 4 integers", key);
+    for (uint64_t i = 0; i < kv->count; i++) h->d[HD_ROPE_SEC0 + i] = gguf_kv_i64(kv, i);
     return 0;
 }
 

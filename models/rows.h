@@ -185,6 +185,13 @@ int hf_rope_llama3(struct hparams *h, const struct hfdir *dir, struct err *e);
 bool hf_rope_is(const struct hfdir *dir, const char *type);
 /* Sets HD_ROT from partial_rotary_factor; `usual` where the config has none. */
 int hf_partial_rope(struct hparams *h, const struct hfdir *dir, double usual, struct err *e);
+/* Reads mrope_section, which text has no use for but files carry; `usual` where there is none. */
+int hf_rope_sections(struct hparams *h, const struct hfdir *dir, const int64_t usual[4],
+                     struct err *e);
+/* Its key, rope.dimension_sections of an architecture. */
+void rope_sections_write(const struct hparams *h, const char *arch, struct gguf_w *w);
+int rope_sections_read(struct hparams *h, const char *arch, const struct gguf *g, bool required,
+                       struct err *e);
 /* Refuses dense layers among those with experts. */
 int hf_all_sparse(const struct hfdir *dir, struct err *e);
 /* Refuses a config whose `key` is another string than `want`; absent is fine. */

@@ -19,7 +19,6 @@ int spec_check(const struct arch *a, const struct hparams *h, int layer, const s
         {s->parallel && s->own_ffn, "a feed-forward of its own side by side with attention"},
         {at->gate > GATE_ELEMENT, "an attention gate of one number for each head, or by softplus"},
         {at->chunked && l->window, "attention in chunks"},
-        {at->tempered, "queries that grow with their position"},
         {l->ffn == FFN_DENSE && act == ACT_SWIGLU_OAI, "a clamped SwiGLU without experts"},
         {l->ffn == FFN_MOE && act != ACT_SWIGLU && act != ACT_GEGLU && act != ACT_SWIGLU_OAI,
          "this activation of experts"},

@@ -64,10 +64,12 @@ struct attn_spec {
     enum attn_gate gate;
     double scale; /* of scores; 0: the model's HF_ATTN_SCALE, or 1 / sqrt(head_dim) */
     double
-        softcap;   /* scores become softcap * tanh(scores / softcap); 0: HF_ATTN_SOFTCAP, or none */
-    bool chunked;  /* the window is the block of `window` positions that the query is in */
-    bool tempered; /* queries grow with the logarithm of their position */
-    bool latent;   /* keys and values from one low-rank row per token (MLA: block_latent.c) */
+        softcap;  /* scores become softcap * tanh(scores / softcap); 0: HF_ATTN_SOFTCAP, or none */
+    bool chunked; /* the window is the block of `window` positions that the query is in */
+    /* Queries grow with the logarithm of their position (OP_TEMPER); scale 0: as HF_TEMPER and
+     * HD_TEMPER_STEP say, or not. */
+    struct gr_temper temper;
+    bool latent; /* keys and values from one low-rank row per token (MLA: block_latent.c) */
 };
 
 /* ---- feed-forward ---- */
@@ -80,6 +82,7 @@ enum act {
     ACT_GELU,       /* without a gate from here on: gelu(up), tanh form */
     ACT_GELU_ERF,
     ACT_RELU2, /* max(0, up)^2 */
+    ACT_XIELU, /* by numbers of the layer (struct layer_hp) */
     ACT_COUNT
 };
 enum router_score {

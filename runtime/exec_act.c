@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/fp.h"
 #include "core/num.h"
 #include "runtime/exec.h"
 
@@ -15,11 +16,17 @@ struct job {
     int64_t width, ld[2]; /* of dst; of the sources */
 };
 
+static float xielu(const struct gr_xielu *a, float x) {
+    if (x > 0) return a->p * x * x + a->b * x;
+    const double grow = fp_exp((double)fminf(x, a->eps)) - 1 - (double)x;
+    return (float)grow * a->n + a->b * x;
+}
+
 /* dst = f(x) * by, at most PIECE values; by NULL: 1. dst may be x. */
 static void piece(const struct job *j, const float *x, const float *by, float *dst, int64_t n) {
     const float a = 1.59576912160573f /* 2 sqrt(2/pi) */, b = 0.044715f, half = 0.70710678118655f;
     const enum gr_act act = j->n->pick.f;
-    float u[PIECE]; /* what the sigmoid is taken of, or the factor of by */
+    float u[PIECE]; /* what the sigmoid is taken of, or the factor of x or by */
     for (int64_t i = 0; i < n; i++) {
         const float v = x[i];
         switch (act) {
@@ -35,9 +42,13 @@ static void piece(const struct job *j, const float *x, const float *by, float *d
         case GR_RELU2:
             u[i] = fmaxf(0, v);
             break;
+        case GR_XIELU:
+            u[i] = xielu(&j->n->pick.xielu, v);
+            break;
         }
     }
-    for (int64_t i = 0; i < n; i++) dst[i] = by ? x[i] * by[i] : x[i];
+    for (int64_t i = 0; i < n; i++) dst[i] = act == GR_XIELU ? 1 : x[i];
+    for (int64_t i = 0; by && i < n; i++) dst[i] *= by[i];
     if (act == GR_SILU || act == GR_GELU)
         j->s->kern.sigmoid_mul(dst, u, n);
     else

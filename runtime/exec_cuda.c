@@ -154,12 +154,15 @@ static int op_act(struct session *s, const struct gr_node *n, struct err *e) {
     static const int of[] = {[GR_SILU] = CU_ACT_SILU,
                              [GR_GELU] = CU_ACT_GELU,
                              [GR_GELU_ERF] = CU_ACT_GELU_ERF,
-                             [GR_RELU2] = CU_ACT_RELU2};
+                             [GR_RELU2] = CU_ACT_RELU2,
+                             [GR_XIELU] = CU_ACT_XIELU};
+    const struct gr_xielu *a = &n->pick.xielu;
     float **r = dev(s)->reg;
     const bool two = n->src[1] != GR_NONE;
     return cu_act_rows(dev(s)->q, r[n->src[0]], width(s, n->src[0]),
                        two ? r[n->src[1]] + n->pick.offset : NULL, two ? width(s, n->src[1]) : 0,
-                       r[n->dst], s->n_tok, width(s, n->dst), of[n->pick.f], e);
+                       r[n->dst], s->n_tok, width(s, n->dst), of[n->pick.f],
+                       (struct cu_xielu){a->p, a->n, a->b, a->eps}, e);
 }
 static int op_columns(struct session *s, const struct gr_node *n, struct err *e) {
     float **r = dev(s)->reg;
@@ -169,6 +172,11 @@ static int op_columns(struct session *s, const struct gr_node *n, struct err *e)
 static int op_scale(struct session *s, const struct gr_node *n, struct err *e) {
     return cu_scale(dev(s)->q, dev(s)->reg[n->dst], total(s, n->dst),
                     n->scale.by != 0 ? n->scale.by : 1, vec(s, n->scale.number), e);
+}
+static int op_temper(struct session *s, const struct gr_node *n, struct err *e) {
+    const struct gr_temper *t = &n->temper;
+    return cu_temper(dev(s)->q, dev(s)->reg[n->dst], s->n_tok, width(s, n->dst), dev(s)->pos,
+                     t->scale, t->step, t->offset, e);
 }
 static int op_concat(struct session *s, const struct gr_node *n, struct err *e) {
     float **r = dev(s)->reg;

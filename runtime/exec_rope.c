@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* runtime/exec_rope.c - rotary positions. Angles are computed in double, once per pass for every
- * kind of node (base, width, divisors), and shared by all heads and layers. */
+/* runtime/exec_rope.c - rotary positions, and queries that grow with them. Angles are computed in
+ * double, once per pass for every kind of node (base, width, divisors), and shared by all heads and
+ * layers. */
 #include <math.h>
 
 #include "runtime/exec.h"
@@ -105,4 +106,20 @@ void exec_rope(struct session *s, const struct gr_node *n) {
     if (!tab->ready) fill(s, tab);
     struct job j = {s, n, tab->cs, s->g->reg_width[n->dst]};
     exec_par(s, s->n_tok, TOKEN_CHUNK, 4.0 * (double)s->n_tok * (double)j.width, rope_range, &j);
+}
+
+static void temper_range(void *ctx, int64_t t0, int64_t t1, int worker) {
+    const struct job *j = ctx;
+    const struct gr_temper *a = &j->n->temper;
+    (void)worker;
+    for (int64_t t = t0; t < t1; t++) {
+        float *x = j->s->reg[j->n->dst] + t * j->width;
+        const double steps = (double)((j->s->row_pos[t] + a->offset) / a->step);
+        const float by = (float)(1 + (double)a->scale * log(steps + 1));
+        for (int64_t i = 0; i < j->width; i++) x[i] *= by;
+    }
+}
+void exec_temper(struct session *s, const struct gr_node *n) {
+    struct job j = {s, n, NULL, s->g->reg_width[n->dst]};
+    exec_par(s, s->n_tok, TOKEN_CHUNK, (double)s->n_tok * (double)j.width, temper_range, &j);
 }

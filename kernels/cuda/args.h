@@ -10,7 +10,10 @@
 #include "core/qtype.h"
 
 /* f of cu_act_rows */
-enum cu_act { CU_ACT_SILU, CU_ACT_GELU, CU_ACT_GELU_ERF, CU_ACT_RELU2, CU_ACT_COUNT };
+enum cu_act { CU_ACT_SILU, CU_ACT_GELU, CU_ACT_GELU_ERF, CU_ACT_RELU2, CU_ACT_XIELU, CU_ACT_COUNT };
+struct cu_xielu { /* as struct gr_xielu */
+    float p, n, b, eps;
+};
 
 /* Keys and values lie in pages of CU_PAGE positions of one sequence. A page of a layer: its keys,
  * then its values, both planar: codes [n_kv_heads][CU_PAGE][head_dim] (f32, f16, int8, or two 4-bit

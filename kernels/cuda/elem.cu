@@ -159,7 +159,7 @@ int cu_geglu(struct cu_stream *s, const float *gate, const float *up, float *dst
 }
 
 CU_KERNEL act_values(const float *x, int64_t x_ld, const float *up, int64_t up_ld, float *dst,
-                     int64_t total, int64_t n, int act) {
+                     int64_t total, int64_t n, int act, struct cu_xielu a) {
     const int64_t i = my_value(), row = i / n, c = i % n;
     if (i >= total) return;
     const float v = x[row * x_ld + c];
@@ -168,14 +168,16 @@ CU_KERNEL act_values(const float *x, int64_t x_ld, const float *up, int64_t up_l
     if (act == CU_ACT_GELU) f = gelu(v);
     if (act == CU_ACT_GELU_ERF) f = 0.5f * v * (1.0f + erff(0.70710678118655f * v));
     if (act == CU_ACT_RELU2) f = v > 0 ? v * v : 0.0f;
+    if (act == CU_ACT_XIELU)
+        f = a.b * v + (v > 0 ? a.p * v * v : a.n * (expm1f(fminf(v, a.eps)) - v));
     dst[i] = up ? f * up[row * up_ld + c] : f;
 }
 int cu_act_rows(struct cu_stream *s, const float *x, int64_t x_ld, const float *up, int64_t up_ld,
-                float *dst, int64_t n_rows, int64_t n, int act, struct err *e) {
+                float *dst, int64_t n_rows, int64_t n, int act, struct cu_xielu a, struct err *e) {
     const int64_t total = n_rows * n;
     if (total > 0)
         CU_LAUNCH(e, act_values, blocks_of(total), BLOCK, 0, s, x, x_ld, up, up_ld, dst, total, n,
-                  act);
+                  act, a);
     return 0;
 }
 

@@ -44,3 +44,19 @@ int cu_rope(struct cu_stream *s, float *x, const float *cs, int64_t n_tok, int64
                   head_dim, (int)(n_rot / 2), adjacent);
     return 0;
 }
+
+CU_KERNEL __launch_bounds__(BLOCK) temper(float *x, int64_t total, int64_t n, const int32_t *pos,
+                                          float scale, int64_t step, int64_t offset) {
+    const int64_t i = (int64_t)blockIdx.x * BLOCK + threadIdx.x;
+    if (i >= total) return;
+    const int64_t steps = ((int64_t)pos[i / n] + offset) / step;
+    x[i] *= (float)(1 + (double)scale * log((double)(steps + 1)));
+}
+int cu_temper(struct cu_stream *s, float *x, int64_t n_rows, int64_t n, const int32_t *pos,
+              float scale, int64_t step, int64_t offset, struct err *e) {
+    const int64_t total = n_rows * n;
+    if (total > 0)
+        CU_LAUNCH(e, temper, (unsigned)div_up(total, BLOCK), BLOCK, 0, s, x, total, n, pos, scale,
+                  step, offset);
+    return 0;
+}

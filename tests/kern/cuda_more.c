@@ -39,12 +39,32 @@ static void test_layer_norms(struct dev *d) {
     }
 }
 
+static const struct cu_xielu xielu = {0.75f, 1.5f, 0.5f, -0.125f};
 static double act_of(int act, double x) {
     if (act == CU_ACT_SILU) return x * sigmoid(x);
     if (act == CU_ACT_GELU)
         return x / 2 * (1 + tanh(sqrt(2 / 3.14159265358979323846) * (x + 0.044715 * x * x * x)));
     if (act == CU_ACT_GELU_ERF) return x / 2 * (1 + erf(x / sqrt(2)));
+    if (act == CU_ACT_XIELU)
+        return (double)xielu.b * x +
+               (x > 0 ? (double)xielu.p * x * x
+                      : (double)xielu.n * (expm1(fmin(x, (double)xielu.eps)) - x));
     return x > 0 ? x * x : 0;
+}
+
+/* Queries that grow: positions in any order. */
+static void test_temper(struct dev *d) {
+    enum { ROWS = 5, N = 37 };
+    static const int32_t pos[ROWS] = {0, 7, 8, 4095, 70000};
+    struct err e;
+    float *x = randoms(ROWS * N, 2), *want = copy_of(x, ROWS * N);
+    for (int64_t i = 0; i < ROWS * N; i++)
+        want[i] *= (float)(1 + 0.1 * log(floor((pos[i / N] + 1) / 8.0) + 1));
+    float *dx = put(d, x, ROWS * N);
+    const int32_t *at = dev_put(d, pos, sizeof pos);
+    CHECK_OK(cu_temper(d->s, dx, ROWS, N, at, 0.1f, 8, 1, &e));
+    compare(d, "temper", dx, want, ROWS * N, F32_TOL);
+    free(x);
 }
 
 /* Activations of a row's first half times its second, or alone; columns of rows. */
@@ -65,8 +85,8 @@ static void test_activations(struct dev *d) {
             }
             float *dx = put(d, x, rows * ld);
             void *o[3] = {space(d, all), space(d, all), space(d, all)};
-            CHECK_OK(cu_act_rows(d->s, dx, ld, dx + n + 3, ld, o[0], rows, n, act, &e));
-            CHECK_OK(cu_act_rows(d->s, dx, ld, NULL, 0, o[1], rows, n, act, &e));
+            CHECK_OK(cu_act_rows(d->s, dx, ld, dx + n + 3, ld, o[0], rows, n, act, xielu, &e));
+            CHECK_OK(cu_act_rows(d->s, dx, ld, NULL, 0, o[1], rows, n, act, xielu, &e));
             CHECK_OK(cu_copy_rows(d->s, dx + 3, ld, o[2], rows, n, &e));
             compare(d, "gated activation", o[0], gated, all, F32_TOL);
             compare(d, "activation", o[1], alone, all, F32_TOL);
@@ -309,6 +329,7 @@ int main(void) {
         rng_seed(&rng, 7);
         RUN_DEV(test_layer_norms, &d);
         RUN_DEV(test_activations, &d);
+        RUN_DEV(test_temper, &d);
         RUN_DEV(test_routers, &d);
         RUN_DEV(test_group_norms, &d);
         RUN_DEV(test_short, &d);

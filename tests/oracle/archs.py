@@ -111,6 +111,16 @@ HUNYUAN = dict(head_dim=16, hidden_act="silu", rms_norm_eps=1e-5, rope_theta=100
                              "mscale_all_dim": 1.0}, tie_word_embeddings=True)  # fmt: skip
 ERNIE = dict(head_dim=16, hidden_act="silu", rms_norm_eps=1e-5, rope_theta=500000.0, use_bias=False)
 
+def vl(cls, model_type, text_type, tower, **kw):
+    text = {**BASE, "model_type": text_type, "hidden_act": "silu", "rms_norm_eps": 1e-6, **kw}
+    return {"architectures": [cls], "model_type": model_type, "tie_word_embeddings": False, "image_token_id": 1001,
+            "video_token_id": 1002, "vision_start_token_id": 1003, "text_config": text, "vision_config": tower}  # fmt: skip
+
+
+QWEN3_TOWER = dict(depth=2, hidden_size=32, num_heads=2, intermediate_size=32, out_hidden_size=64, num_position_embeddings=16,
+                   deepstack_visual_indexes=[0, 1])  # fmt: skip
+QWEN3_VL = dict(rope_theta=5000000, attention_bias=False,
+                rope_scaling={"rope_type": "default", "mrope_interleaved": True, "mrope_section": [4, 2, 2]})  # fmt: skip
 W123 = [("mlp.experts", "block_sparse_moe.experts"), ("mlp.", "block_sparse_moe."), ("gate_proj", "w1"), ("up_proj", "w3"),
            ("down_proj", "w2")]  # fmt: skip
 BAILING = [("model.embed_tokens", "model.word_embeddings"), ("self_attn.qkv_proj", "attention.query_key_value"),
@@ -233,6 +243,14 @@ MODELS = {
     "ministral3": ({"architectures": ["Mistral3ForConditionalGeneration"], "model_type": "mistral3", "tie_word_embeddings": True,
                     "text_config": {k: v for k, v in MINISTRAL.items() if k != "architectures"}},
                    dict(names=[("model.", "language_model.model.")], oracle=MINISTRAL)),
+    "qwen2vl": (vl("Qwen2VLForConditionalGeneration", "qwen2_vl", "qwen2_vl_text", dict(depth=1, embed_dim=32, hidden_size=64, num_heads=2),
+                   rope_theta=1e6, rope_scaling={"type": "mrope", "mrope_section": [2, 3, 3]}, use_sliding_window=False),
+                dict(cls="Qwen2VLForConditionalGeneration", names=[("model.language_model.", "model.")])),
+    "qwen3vl": (vl("Qwen3VLForConditionalGeneration", "qwen3_vl", "qwen3_vl_text", QWEN3_TOWER, head_dim=16, **QWEN3_VL),
+                dict(cls="Qwen3VLForConditionalGeneration")),
+    "qwen3vlmoe": (vl("Qwen3VLMoeForConditionalGeneration", "qwen3_vl_moe", "qwen3_vl_moe_text", QWEN3_TOWER, head_dim=16, num_experts=6,
+                      num_experts_per_tok=3, moe_intermediate_size=40, decoder_sparse_step=1, mlp_only_layers=[], norm_topk_prob=True,
+                      **QWEN3_VL), dict(cls="Qwen3VLMoeForConditionalGeneration", turned=True)),
     "hunyuan": (cfg("HunYuanDenseV1ForCausalLM", "hunyuan_v1_dense", **HUNYUAN), {}),
     "hunyuanmoe": (cfg("HunYuanMoEV1ForCausalLM", "hunyuan_v1_moe", num_experts=6, moe_topk=[2] * 4, num_shared_expert=[1] * 4,
                        moe_intermediate_size=[96] * 4, use_mixed_mlp_moe=True, **HUNYUAN), dict(oracle=dict(moe_topk=2))),
@@ -259,6 +277,8 @@ def sources(name, shape, extra, sd):
     elif extra.get("mxfp4") and name.endswith("_proj") and "experts" in name:  # [experts, in, out]
         blocks = (shape[0], shape[2], shape[1] // 32)
         out = [(name + "_blocks", blocks + (16,), "U8"), (name + "_scales", blocks, "U8")]
+    elif extra.get("turned") and name.endswith("_proj") and "experts" in name:
+        out = [(name, (shape[0], shape[2], shape[1]), "BF16")]
     elif extra.get("fused"):
         pass
     elif name.endswith("experts.gate_up_proj"):
@@ -299,6 +319,8 @@ def fill(name, shape, made, extra, sd):
     a = [made[s[0]] for s in sources(name, shape, extra, sd)]
     if attention(name)[1] and "qkv" in extra:
         return out_of_qkv(a[0], name, shape, extra["qkv"], sd)
+    if extra.get("turned") and name.endswith("_proj") and "experts" in name:
+        return np.ascontiguousarray(a[0].transpose(0, 2, 1))
     if a[0].dtype == np.uint8:
         return out_of_mxfp4(*a, shape)
     return np.concatenate([x.reshape(-1) for x in a]).reshape(shape)

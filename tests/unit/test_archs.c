@@ -192,6 +192,17 @@ static const struct arch_case cases[] = {
     {"jamba", "jamba", RMS SSM "expert_count expert_used_count", {MORE}},
     {"qwen3next", "qwen3next", RMS HEAD SSM "ssm.group_count full_attention_interval rope.dimension_count expert_shared_feed_forward_length",
      {{"\"partial_rotary_factor\": 0.25", "\"partial_rotary_factor\": 1.0"}}},
+    {"apertus", "apertus", RMS HEAD "rope.freq_base rope.dimension_count vocab_size", {{"\"low_freq_factor\": 1.0", "\"low_freq_factor\": 0.5"}}},
+    {"ministral3", "mistral3",
+     RMS HEAD "rope.freq_base rope.dimension_count vocab_size rope.scaling.type rope.scaling.factor rope.scaling.original_context_length "
+     "rope.scaling.yarn_log_multiplier attention.temperature_scale",
+     {{"\"llama_4_scaling_beta\": 0.1", "\"llama_4_scaling_beta\": 0.4"}, {"\"mscale_all_dim\": 1.0", "\"mscale_all_dim\": 0.5"}}},
+    {"qwen2vl", "qwen2vl", RMS "rope.freq_base rope.dimension_sections", {{"\"rope_theta\": 1000000.0", "\"rope_theta\": 1000.0"}}},
+    {"qwen3vl", "qwen3vl", RMS HEAD "rope.freq_base rope.dimension_sections n_deepstack_layers",
+     {{"\"rope_theta\": 5000000", "\"rope_theta\": 1000"}}},
+    {"qwen3vlmoe", "qwen3vlmoe",
+     RMS HEAD "rope.freq_base rope.dimension_sections n_deepstack_layers expert_count expert_used_count expert_feed_forward_length",
+     {{"\"num_experts_per_tok\": 3", "\"num_experts_per_tok\": 2"}}},
 };
 // clang-format on
 

@@ -158,6 +158,8 @@ static void test_micro(void) {
     micro("falcon-h1");     /* ... beside attention in one layer */
     micro("jamba");         /* Mamba 1 */
     micro("qwen3next");     /* value heads by their key head */
+    micro("apertus");
+    micro("ministral3");
 }
 
 /* Experts that do not fit stay with the CPU: the same logits, whatever the limit, down to where

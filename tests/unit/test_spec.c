@@ -49,7 +49,6 @@ static void test_refused_by_name(void) {
     } while (0)
     REFUSED(block.attn.gate, GATE_HEAD, "attention gate");
     REFUSED(block.attn.gate, GATE_SOFTPLUS, "attention gate");
-    REFUSED(block.attn.tempered, true, "grow with their position");
     REFUSED(block.ffn.act, ACT_SWIGLU_OAI, "clamped SwiGLU");
     REFUSED(block.ffn.router.score, SCORE_SQRT_SOFTPLUS, "root of softplus");
     REFUSED(block.ffn.router.groups, 4, "unequal size");
