@@ -322,8 +322,9 @@ struct arch {
     const char *size_note;            /* for inspect: "hybrid gated-delta-net MoE" */
     const struct hp_row *hp;          /* ends with slot -1 */
     const struct tensor_row *tensors; /* ends with gguf NULL */
-    const char *const *skip;          /* HF name parts left out of a text conversion ("visual."),
-                                         NULL-terminated; with "="          in front they are no vision tower's */
+    const char *const
+        *skip; /* HF name parts left out of a text conversion ("visual."),
+                  NULL-terminated; with "="          in front they are no vision tower's */
     /* Fills derived dims and layer[] from the primary ones, however often; checks consistency. */
     int (*derive)(struct hparams *h, struct err *e);
     /* Reads what rows cannot say from config.json (layer_types, ...); may be NULL. */
