@@ -47,8 +47,7 @@ static void piece(const struct job *j, const float *x, const float *by, float *d
             break;
         }
     }
-    for (int64_t i = 0; i < n; i++) dst[i] = act == GR_XIELU ? 1 : x[i];
-    for (int64_t i = 0; by && i < n; i++) dst[i] *= by[i];
+    for (int64_t i = 0; i < n; i++) dst[i] = (act == GR_XIELU ? 1 : x[i]) * (by ? by[i] : 1);
     if (act == GR_SILU || act == GR_GELU)
         j->s->kern.sigmoid_mul(dst, u, n);
     else
