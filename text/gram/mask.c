@@ -30,48 +30,102 @@ static void set_tokens(const struct gram_vocab *v, int32_t id, uint32_t *bits) {
 
 /* ---- slices ---- */
 
-enum step_kind { STEP_NONE, STEP_ONE, STEP_MIXED };
+/* What is left behind one character of a slice, for all states of a level at once. */
+enum { STATES_MAX = 96 };
+struct states {
+    gnode v[STATES_MAX];
+    int n, from; /* [from, n): those of the next level */
+    bool live, dead, loop, lost;
+};
 
-/* What is left of s behind any one character of the slice: nothing, always the same (*to), or
- * this and that. at: what is left of the character. */
-static enum step_kind slice_step(struct grammar *g, gnode at, gnode s, gnode *to, bool *any) {
-    bool dead = false;
-    for (int c = 0; c < g->n_cls; c++) {
+static void add_state(struct states *s, gnode x) {
+    for (int i = 0; i < s->n; i++)
+        if (s->v[i] == x) {
+            s->loop = s->loop || i < s->from;
+            return;
+        }
+    if (s->n == STATES_MAX)
+        s->lost = true;
+    else
+        s->v[s->n++] = x;
+}
+
+/* Every way to write a character: `at` is what is left of it, s what is left of the language. */
+static void slice_step(struct grammar *g, gnode at, gnode s, struct states *out) {
+    for (int c = 0; c < g->n_cls && !out->lost; c++) {
         const gnode a = gn_step(g, at, c);
         if (a == G_NONE) continue;
         const gnode x = gn_step(g, s, c);
         if (x == G_NONE) {
-            dead = true;
+            out->dead = true;
         } else if (gn_null(g, x)) {
-            return STEP_MIXED; /* it may end there: exits have to be noted */
+            out->lost = true; /* it may end there: exits have to be noted */
         } else if (a == G_EPS) {
-            if (*any && *to != x) return STEP_MIXED;
-            *to = x;
-            *any = true;
+            out->live = true;
+            add_state(out, x);
         } else {
-            const enum step_kind k = slice_step(g, a, x, to, any);
-            if (k == STEP_MIXED) return k;
-            dead = dead || k == STEP_NONE;
+            slice_step(g, a, x, out);
         }
-        if (dead && *any) return STEP_MIXED;
     }
-    return *any ? STEP_ONE : STEP_NONE;
 }
 
 /* Up to how many characters of the slice are allowed, all of them and no more; -1: it is not that
- * simple. */
-static int slice_fit(struct grammar *g, gnode head, int k) {
-    gnode s = head;
+ * simple. *forever: any number, and any number can follow. */
+static int slice_fit(struct grammar *g, gnode head, int k, bool *forever) {
+    struct states s = {.v = {head}, .n = 1};
+    int at = 0;
     for (int n = 0; n < GRAM_SLICE_CHARS; n++) {
-        gnode to = G_NONE;
-        bool any = false;
-        const enum step_kind kind = slice_step(g, g->slice_char[k], s, &to, &any);
-        if (kind == STEP_MIXED) return -1;
-        if (kind == STEP_NONE) return n;
-        if (to == s) break;
-        s = to;
+        s.from = s.n;
+        s.live = s.dead = false;
+        for (; at < s.from && !s.lost; at++) slice_step(g, g->slice_char[k], s.v[at], &s);
+        if (s.lost || (s.dead && (s.live || s.loop))) return -1;
+        if (!s.live) return n;
+        *forever = s.n == s.from;
+        if (*forever) break;
     }
     return GRAM_SLICE_CHARS;
+}
+
+static bool finite(const struct grammar *g, gnode n, int depth) {
+    const struct gnode_data *d = gn(g, n);
+    if (depth > 100) return false;
+    if (d->kind == G_NONE || d->kind == G_EPS || d->kind == G_SET) return true;
+    for (; d->kind == G_CAT; d = gn(g, d->b))
+        if (!finite(g, d->a, depth + 1)) return false;
+    if (d->kind == G_REP) return d->hi < GRAM_INF && finite(g, d->a, depth + 1);
+    bool all = d->kind == G_ALT || d->kind == G_SET;
+    for (uint32_t i = 0; d->kind == G_ALT && i < d->b && all; i++)
+        all = finite(g, g->list[d->a + i], depth + 1);
+    return all;
+}
+
+/* The language without what only takes finitely many texts away: where any number of characters
+ * can follow, each beginning can still be completed. */
+static gnode without_few(struct grammar *g, gnode n) {
+    const struct gnode_data d = *gn(g, n);
+    if (d.kind == G_CAT) {
+        const gnode a = without_few(g, d.a);
+        return a == d.a ? n : gn_cat(g, a, d.b);
+    }
+    gnode v[8];
+    uint32_t m = 0;
+    if (d.kind != G_AND || d.b > COUNT_OF(v)) return n;
+    for (uint32_t i = 0; i < d.b; i++) {
+        const gnode x = g->list[d.a + i];
+        if (gn(g, x)->kind != G_NOT || !finite(g, gn(g, x)->a, 0)) v[m++] = x;
+    }
+    return m < d.b ? gn_ands(g, v, m) : n;
+}
+
+/* The slice that a state allows up to *chars characters; -1: none. */
+static int slice_of(struct grammar *g, gnode head, int *chars) {
+    const gnode wide = without_few(g, head);
+    for (int k = 0; k < GRAM_SLICES; k++) {
+        bool forever = false;
+        *chars = slice_fit(g, wide, k, &forever);
+        if (*chars > 0 && (wide == head || forever)) return k;
+    }
+    return -1;
 }
 
 /* ---- leaves ---- */
@@ -84,20 +138,32 @@ static void note_exit(struct gleaf *l, uint32_t i) {
     l->exit[l->n_exit++] = i;
 }
 
+/* Rows of derivatives that are known are followed without a call. */
 static void walk_leaf(struct grammar *g, struct gleaf *l, uint32_t *bits) {
     const struct gtrie *t = l->t;
-    gnode *at = xmalloc((g->v->longest + 2) * sizeof *at);
-    at[0] = l->node;
+    struct place {
+        gnode node;
+        const uint32_t *row; /* NULL: not there yet */
+    } *at = xmalloc((g->v->longest + 2) * sizeof *at);
+    at[0] = (struct place){l->node, NULL};
     for (uint32_t i = 0; i < t->n;) {
         const struct gtrie_node *x = &t->v[i];
-        const gnode s = gn_step(g, at[x->depth - 1], g->cls[x->byte]);
+        struct place *p = &at[x->depth - 1];
+        const int cls = g->cls[x->byte];
+        gnode s;
+        if (p->row && p->row[cls]) {
+            s = p->row[cls] - 1;
+        } else {
+            s = gn_step(g, p->node, cls);
+            p->row = g->full ? NULL : g->row[p->node];
+        }
         if (s == G_NONE) {
             i = x->skip;
             continue;
         }
         if (x->id >= 0) set_tokens(g->v, x->id, bits);
         if (gn_null(g, s) && x->skip > i + 1) note_exit(l, i);
-        at[x->depth] = s;
+        at[x->depth] = (struct place){s, s < g->cap_row ? g->row[s] : NULL};
         i = s == G_EPS ? x->skip : i + 1;
     }
     free(at);
@@ -146,12 +212,11 @@ static struct gleaf *leaf_make(struct grammar *g, gnode node) {
     uint32_t *bits = xcalloc(v->n_words, sizeof *bits);
     l->node = node;
     l->t = &v->all;
-    for (int k = 0; k < GRAM_SLICES; k++) {
-        const int n = slice_fit(g, node, k);
-        if (n <= 0) continue;
-        memcpy(bits, v->slice[k].bits[n], v->n_words * sizeof *bits);
+    int chars;
+    const int k = slice_of(g, node, &chars);
+    if (k >= 0) {
+        memcpy(bits, v->slice[k].bits[chars], v->n_words * sizeof *bits);
         l->t = &v->slice[k].rest;
-        break;
     }
     walk_leaf(g, l, bits);
     keep_bits(l, bits, v->n_words);
