@@ -61,6 +61,9 @@ static int check_args(struct run *r, const struct given *g, size_t n, struct err
                        "run: -p continues a text without the template, so %s means nothing to it; "
                        "give the prompt as an argument",
                        a->system ? "--system" : "--think");
+    if ((a->schema != NULL) + (a->grammar != NULL) + (a->regex != NULL) + (a->choices.n > 0) > 1)
+        return err_set(e, ERR_USAGE,
+                       "--schema, --grammar, --regex and --choices exclude each other");
     if (a->draft && strcmp(a->draft, "mtp") != 0)
         return err_set(e, ERR_USAGE, "--draft: '%s' is not mtp", a->draft);
     return 0;
@@ -184,6 +187,7 @@ static int run_model(struct run *r, const struct given *g, size_t n, struct err 
     if (!rc) rc = check_args(r, g, n, e);
     if (!rc) rc = go(r, e);
     gen_free(r->gen);
+    run_grammar_free(r);
     draft_free(r->draft);
     session_free(r->s);
     chat_free(r->chat);
@@ -222,6 +226,11 @@ int cmd_run(struct cli *c, int argc, char **argv, struct err *e) {
          "tokens to make at most (-p: 512; else until the context is full)"},
         {"ctx", 0, OPT_I64, &a->ctx, "N", "context (8192, or what -n needs)"},
         {"stop", 0, OPT_LIST, &a->stop, "TEXT", "ends the answer, which is without it"},
+        {"schema", 0, OPT_STR, &a->schema, "FILE",
+         "the answer is JSON that this JSON Schema allows"},
+        {"grammar", 0, OPT_STR, &a->grammar, "FILE", "it is a text of this grammar: GBNF or Lark"},
+        {"regex", 0, OPT_STR, &a->regex, "R", "it matches this regular expression, as a whole"},
+        {"choices", 0, OPT_LIST, &a->choices, "TEXT", "it is one of these texts"},
         {"temp", 0, OPT_STR, &g[0].text, "T", "temperature; 0: always the likeliest token"},
         {"top-k", 0, OPT_STR, &g[1].text, "K", "only the K likeliest; 0: all"},
         {"top-p", 0, OPT_STR, &g[2].text, "P",

@@ -15,7 +15,8 @@
 
 struct run_args { /* as given */
     const char *prompt, *chat, *kwargs, *kv_type, *act, *draft, *system, *thinking, *pre;
-    struct str_list file, stop;
+    const char *schema, *grammar, *regex; /* what answers must be; at most one */
+    struct str_list file, stop, choices;
     int64_t ctx;
     bool raw, no_history, think, no_think;
 };
@@ -27,6 +28,8 @@ struct run {
     struct session *s;
     struct draft *draft; /* --draft, or NULL */
     struct gen *gen;
+    struct gram_vocab *vocab; /* with --schema, --grammar, --regex, --choices; else NULL */
+    struct grammar *grammar;
     struct chat *chat; /* the model's template; NULL: it has none */
     const char *tmpl;
     const struct toolfmt *fmt;
@@ -56,6 +59,13 @@ void run_answer_release(struct run_answer *a);
 
 /* Session and generator with room for n_ctx tokens. */
 int run_start(struct run *r, int64_t n_ctx, struct err *e);
+/* The grammar that was asked for, if any; the files are read and the vocabulary is indexed. */
+int run_grammar(struct run *r, struct err *e);
+void run_grammar_free(struct run *r);
+/* Where an answer to `prompt` is free: reasoning; NULL: a text without a template. */
+struct constrain_opts run_constrain(const struct run *r, const char *prompt);
+/* "; 3 of 40 tokens overruled, 12 forced"; "" without a grammar. */
+void run_overruled(const struct run_answer *a, struct buf *out);
 /* Conversation from message `skip` on -> prompt. text: NULL, or what the template wrote. */
 int run_render(struct run *r, int skip, bool gen, struct ids *out, struct buf *text, struct err *e);
 /* Answers r->talk, shown as it is made; nothing is added to r->talk. ERR_INTR: a holds what there

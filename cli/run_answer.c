@@ -37,6 +37,7 @@ int run_start(struct run *r, int64_t n_ctx, struct err *e) {
     TRY(cli_act(r->a.act, &o.act, e));
     TRY(cli_pool(r->c, e));
     o.pool = r->c->pool;
+    TRY(run_grammar(r, e));
     TRY(session_new(&r->s, r->m, &o, e));
     if (r->a.draft) TRY(draft_new(&r->draft, r->s, e));
     return gen_new(&r->gen, r->s, r->draft, e);
@@ -161,6 +162,7 @@ static void options(struct run *r, struct run_answer *a, bool special, struct ge
                            .special = special,
                            .stop = r->a.stop.v,
                            .n_stop = r->a.stop.n,
+                           .constrain = run_constrain(r, r->chat ? a->prompt_end.data : NULL),
                            .sink = on_text,
                            .ud = a};
     a->r = r;
@@ -237,7 +239,9 @@ void run_speed(const struct run_answer *a, struct buf *out) {
             str_s(a->gen.n_drawn), per_second(a->gen.n_drawn, a->gen.seconds), a->prompt.n,
             str_s(a->prompt.n));
     if (a->n_prompt < a->prompt.n) buf_fmt(out, " (%" PRId64 " new)", a->n_prompt);
-    buf_fmt(out, ", %.*f/s; seed %" PRIu64, p < 100, p, a->gen.seed);
+    buf_fmt(out, ", %.*f/s", p < 100, p);
+    run_overruled(a, out);
+    buf_fmt(out, "; seed %" PRIu64, a->gen.seed);
 }
 
 void run_cut(const struct run *r, const struct run_answer *a, bool in_chat, struct buf *out) {

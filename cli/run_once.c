@@ -23,6 +23,12 @@ static void emit_counts(struct run *r, const struct run_answer *a, struct emit *
         emit_num(m, "acceptance", "acceptance",
                  d.n_drafted ? (double)d.n_accepted / (double)d.n_drafted : 0, 4);
     }
+    if (a->gen.constrain) {
+        const struct constrain_counts n = constrain_get_counts(a->gen.constrain);
+        emit_i64(m, "constrained_tokens", "constrained tokens", n.n_drawn);
+        emit_i64(m, "overruled_tokens", "overruled tokens", n.n_overruled);
+        emit_i64(m, "forced_tokens", "forced tokens", n.n_forced);
+    }
     emit_num(m, "temp", "temp", (double)o->temp, 2);
     emit_i64(m, "top_k", "top k", o->top_k);
     emit_num(m, "top_p", "top p", (double)o->top_p, 2);

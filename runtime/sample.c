@@ -189,3 +189,10 @@ int32_t sampler_pick_best(struct sampler *s, const int32_t *id, const float *log
     const int64_t k = kept(s);
     return draw(s, n < k ? n : k);
 }
+
+uint64_t sampler_get_rng(const struct sampler *s) {
+    return s->rng.s;
+}
+void sampler_set_rng(struct sampler *s, uint64_t place) {
+    s->rng.s = place;
+}

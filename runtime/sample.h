@@ -34,4 +34,8 @@ int64_t sampler_needs(const struct sampler *s, int64_t n_last);
 int32_t sampler_pick_best(struct sampler *s, const int32_t *id, const float *logit, int64_t n,
                           const int32_t *last, int64_t n_last);
 
+/* The place in the sequence of random numbers; put back, the next draw is the same again. */
+uint64_t sampler_get_rng(const struct sampler *s);
+void sampler_set_rng(struct sampler *s, uint64_t place);
+
 #endif

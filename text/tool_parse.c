@@ -16,10 +16,10 @@
 #include "core/mem.h"
 
 static const char *think_open(const struct toolparse *p) {
-    return p->f->think[0] ? p->f->think[0] : "<think>";
+    return toolfmt_think_tag(p->f, false);
 }
 static const char *think_close(const struct toolparse *p) {
-    return p->f->think[1] ? p->f->think[1] : "</think>";
+    return toolfmt_think_tag(p->f, true);
 }
 
 /* ---- helpers for the syntaxes
@@ -396,9 +396,13 @@ static bool ends_with(const char *s, const char *tail) {
     return n >= m && memcmp(s + n - m, tail, m) == 0;
 }
 
+const char *toolfmt_think_tag(const struct toolfmt *f, bool closing) {
+    static const char *const usual[] = {"<think>", "</think>"};
+    return f->think[closing] ? f->think[closing] : usual[closing];
+}
+
 enum tool_think toolfmt_think_of(const struct toolfmt *f, const char *prompt) {
-    const char *open = f->think[0] ? f->think[0] : "<think>",
-               *close = f->think[1] ? f->think[1] : "</think>";
+    const char *open = toolfmt_think_tag(f, false), *close = toolfmt_think_tag(f, true);
     return ends_with(prompt, open)    ? TOOL_THINK_OPEN
            : ends_with(prompt, close) ? TOOL_THINK_NONE
                                       : TOOL_THINK_UNKNOWN;

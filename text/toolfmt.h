@@ -31,6 +31,8 @@ enum tool_think {
 };
 /* What the end of a prompt says: OPEN behind an opening tag, NONE behind a closing one. */
 enum tool_think toolfmt_think_of(const struct toolfmt *f, const char *prompt);
+/* The tag that opens, or closes, reasoning. */
+const char *toolfmt_think_tag(const struct toolfmt *f, bool closing);
 /* tools: JSON list as given to the template, or NULL. It types parameters of formats with raw
  * values. */
 int toolparse_new(struct toolparse **out, const struct toolfmt *f, const char *tools, size_t len,

@@ -130,11 +130,11 @@ const char *gen_stop_name(enum gen_stop s) {
     return name[s];
 }
 
-/* A device finds the best logits itself, where those decide. */
-static int step(struct gen *g, const struct sampler *sampler, int32_t id, struct err *e) {
+/* A device finds the best logits itself, where those decide. all: they do not. */
+static int step(struct gen *g, const struct sampler *sampler, bool all, int32_t id, struct err *e) {
     const int64_t needs = sampler_needs(sampler, g->fed.n + 1);
     int rc;
-    g->have_best = !g->d && needs > 0 && needs <= SESSION_BEST && session_can_best(g->s);
+    g->have_best = !g->d && !all && needs > 0 && needs <= SESSION_BEST && session_can_best(g->s);
     g->ready = false;
     if (g->have_best)
         rc = session_step_best(g->s, id, &g->best, e);
@@ -150,10 +150,16 @@ static int step(struct gen *g, const struct sampler *sampler, int32_t id, struct
     return 0;
 }
 
-static int32_t draw(const struct gen *g, struct sampler *s) {
+static int draw(const struct gen *g, struct gen_answer *a, int32_t *id, struct err *e) {
     const struct session_best *b = &g->best;
-    return g->have_best ? sampler_pick_best(s, b->id, b->logit, b->n, g->fed.v, g->fed.n)
-                        : sampler_pick(s, g->logits, g->fed.v, g->fed.n);
+    struct sampler *s = a->sampler;
+    if (a->constrain) {
+        TRY(constrain_pick(a->constrain, s, g->logits, g->fed.v, g->fed.n, id, e));
+        return constrain_accept(a->constrain, *id, e);
+    }
+    *id = g->have_best ? sampler_pick_best(s, b->id, b->logit, b->n, g->fed.v, g->fed.n)
+                       : sampler_pick(s, g->logits, g->fed.v, g->fed.n);
+    return 0;
 }
 
 static void show(const struct gen_opts *o, struct gen_answer *a, size_t to) {
@@ -185,39 +191,73 @@ static bool stopped(const struct gen_opts *o, struct gen_answer *a, size_t befor
     return true;
 }
 
-static int run(struct gen *g, const struct gen_opts *o, struct gen_answer *a, struct err *e) {
-    const struct model *m = session_model(g->s);
-    const int64_t n_ctx = gen_n_ctx(g), n_before = a->n_drawn;
-    while (o->n_max < 0 || a->n_drawn - n_before < o->n_max) {
-        if (prog_interrupted()) return err_set(e, ERR_INTR, "interrupted");
-        const int32_t id = draw(g, a->sampler);
-        a->n_drawn++;
-        if (tok_is_eog(m->tok, id)) {
-            a->stop = GEN_END;
-            return 0;
-        }
-        const size_t before = a->text.len;
-        ids_add(&a->ids, id);
-        tok_decode(m->tok, id, o->special, &a->text);
-        if (a->text.len > before && stopped(o, a, before)) {
-            a->stop = GEN_TEXT;
-            return 0;
-        }
-        if (a->n_drawn - n_before == o->n_max) break;
-        if (g->fed.n >= n_ctx) {
-            a->stop = GEN_CONTEXT;
-            return 0;
-        }
-        TRY(step(g, a->sampler, id, e));
+/* A token of the answer. True: it is the last. */
+static bool add(const struct gen *g, const struct gen_opts *o, struct gen_answer *a, int32_t id) {
+    const size_t before = a->text.len;
+    a->n_drawn++;
+    if (tok_is_eog(session_model(g->s)->tok, id)) {
+        a->stop = GEN_END;
+        return true;
     }
+    ids_add(&a->ids, id);
+    tok_decode(session_model(g->s)->tok, id, o->special, &a->text);
+    if (a->text.len > before && stopped(o, a, before)) {
+        a->stop = GEN_TEXT;
+        return true;
+    }
+    return false;
+}
+
+/* Computes tokens that are known to come in one pass, all but the last. */
+static int jump(struct gen *g, const struct ids *next, struct err *e) {
+    struct ids all = {0};
+    for (int64_t i = 0; i < g->fed.n; i++) ids_add(&all, g->fed.v[i]);
+    for (int64_t i = 0; i + 1 < next->n; i++) ids_add(&all, next->v[i]);
+    const int rc = feed(g, all.v, all.n, false, NULL, e);
+    ids_release(&all);
+    return rc;
+}
+
+static int run(struct gen *g, const struct gen_opts *o, struct gen_answer *a, struct err *e) {
+    const int64_t n_ctx = gen_n_ctx(g), n_before = a->n_drawn;
+    struct ids next = {0};
+    int rc = 0;
     a->stop = GEN_LENGTH;
-    return 0;
+    while (!rc && (o->n_max < 0 || a->n_drawn - n_before < o->n_max)) {
+        int32_t id = 0;
+        if (prog_interrupted()) rc = err_set(e, ERR_INTR, "interrupted");
+        if (!rc) rc = draw(g, a, &id, e);
+        if (rc) break;
+        int64_t most = n_ctx - g->fed.n - 1;
+        if (o->n_max >= 0) most = min_i64(most, o->n_max - (a->n_drawn - n_before));
+        next.n = 0;
+        if (a->constrain && !tok_is_eog(session_model(g->s)->tok, id))
+            rc = constrain_forced(a->constrain, id, most, &next, e);
+        if (!next.n) ids_add(&next, id);
+        bool last = rc != 0;
+        for (int64_t i = 0; i < next.n && !last; i++) last = add(g, o, a, next.v[i]);
+        if (!last && a->constrain && constrain_done(a->constrain)) {
+            a->stop = GEN_END;
+            last = true;
+        }
+        if (last || (o->n_max >= 0 && a->n_drawn - n_before >= o->n_max)) break;
+        if (g->fed.n + next.n - 1 >= n_ctx) {
+            a->stop = GEN_CONTEXT;
+            break;
+        }
+        if (next.n > 1) rc = jump(g, &next, e);
+        if (!rc) rc = step(g, a->sampler, a->constrain != NULL, next.v[next.n - 1], e);
+    }
+    ids_release(&next);
+    return rc;
 }
 
 int gen_run(struct gen *g, const struct gen_opts *o, struct gen_answer *a, struct err *e) {
     if (!g->ready) return err_set(e, ERR_USAGE, "gen_run without gen_prompt");
     if (!a->sampler)
         a->sampler = sampler_new(&o->sample, session_model(g->s)->hp.d[HD_VOCAB], a->seed);
+    if (!a->constrain && o->constrain.g)
+        a->constrain = constrain_new(&o->constrain, session_model(g->s)->tok);
     const double t = prog_now_s();
     buf_str(&a->text, "");
     int rc = run(g, o, a, e);
@@ -231,5 +271,6 @@ void gen_answer_release(struct gen_answer *a) {
     ids_release(&a->ids);
     buf_release(&a->text);
     sampler_free(a->sampler);
+    constrain_free(a->constrain);
     memset(a, 0, sizeof *a);
 }

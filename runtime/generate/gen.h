@@ -9,6 +9,7 @@
 #define HONE_RUNTIME_GENERATE_GEN_H
 
 #include "runtime/draft.h"
+#include "runtime/generate/constrain.h"
 #include "runtime/sample.h"
 #include "runtime/session.h"
 
@@ -35,17 +36,19 @@ struct gen_opts {
     bool special;            /* control tokens are spelled out */
     const char *const *stop; /* texts that end the answer and are no part of it */
     int n_stop;
-    gen_sink sink; /* NULL: none */
+    struct constrain_opts constrain; /* zero: none */
+    gen_sink sink;                   /* NULL: none */
     void *ud;
 };
-struct gen_answer {          /* zero-initialised is an empty one */
-    struct ids ids;          /* without the token that ended it */
-    struct buf text;         /* without a stop text */
-    size_t n_shown;          /* bytes of it that the sink has */
-    int64_t n_drawn;         /* tokens, the ending one included */
-    double seconds;          /* spent in gen_run */
-    uint64_t seed;           /* given by the caller */
-    struct sampler *sampler; /* the draws go on where they were */
+struct gen_answer {              /* zero-initialised is an empty one */
+    struct ids ids;              /* without the token that ended it */
+    struct buf text;             /* without a stop text */
+    size_t n_shown;              /* bytes of it that the sink has */
+    int64_t n_drawn;             /* tokens, the ending one included */
+    double seconds;              /* spent in gen_run */
+    uint64_t seed;               /* given by the caller */
+    struct sampler *sampler;     /* the draws go on where they were */
+    struct constrain *constrain; /* and the grammar; NULL without */
     enum gen_stop stop;
 };
 /* Draws on behind what the session has seen, which must end with a->ids: gen_prompt comes first.

@@ -59,6 +59,18 @@ int grammar_of_regex(struct grammar **out, const struct gram_vocab *v, const cha
                      size_t len, struct err *e);
 int grammar_of_choices(struct grammar **out, const struct gram_vocab *v, const char *const *text,
                        int n, struct err *e);
+/* GBNF: rules `name ::= ...` with "texts", [classes], (groups), | * + ? {m,n}, `.` and <special
+ * tokens>; "root" is the whole. No rule may begin with itself (left recursion). */
+int grammar_of_gbnf(struct grammar **out, const struct gram_vocab *v, const char *text, size_t len,
+                    struct err *e);
+/* A subset of Lark: rules and TERMINALS, "texts"i, /regular expressions/is, "a".."z", groups,
+ * [optional], | * + ? ~m..n, %ignore, %import common.NAME, %json {schema}, <special tokens>;
+ * "start" is the whole. Terminals are not cut greedily: it is a grammar of characters. */
+int grammar_of_lark(struct grammar **out, const struct gram_vocab *v, const char *text, size_t len,
+                    struct err *e);
+/* One of the two: GBNF where "::=" occurs. */
+int grammar_of_text(struct grammar **out, const struct gram_vocab *v, const char *text, size_t len,
+                    struct err *e);
 void grammar_free(struct grammar *g); /* NULL is fine; no state of it may be left */
 /* Bytes that it takes now: what it was compiled to, and what it has learned since. At most
  * GRAM_BYTES_MAX and the masks of GRAM_MASKS_MAX. */

@@ -261,6 +261,8 @@ struct gregex {   /* how a regular expression is read */
 };
 int gn_regex(struct grammar *g, const char *s, size_t n, const struct gregex *o, gnode *out,
              struct err *e);
+/* A text in which the control tokens of the vocabulary stand for themselves. */
+gnode gn_marker(struct grammar *g, const char *s, size_t n);
 int gn_schema(struct grammar *g, const struct json *schema, const struct gram_opts *o, gnode *out,
               struct err *e);
 

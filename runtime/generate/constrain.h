@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+/* runtime/generate/constrain.h - draws tokens that a grammar allows (text/gram/gram.h), and counts
+ * how often it overruled the model. */
+#ifndef HONE_RUNTIME_GENERATE_CONSTRAIN_H
+#define HONE_RUNTIME_GENERATE_CONSTRAIN_H
+
+#include "core/buf.h"
+#include "runtime/sample.h"
+#include "text/gram/gram.h"
+#include "text/tok.h"
+
+struct constrain_opts {
+    struct grammar *g; /* NULL: nothing is constrained; borrowed */
+    const char *open;  /* reasoning may begin with this text, and is free; NULL: it may not */
+    const char *close; /* reasoning under way ends behind this text; NULL: none is */
+};
+struct constrain_counts {
+    int64_t n_drawn;     /* tokens that the grammar had a say in */
+    int64_t n_overruled; /* of those: the sampler alone would have drawn another one */
+    int64_t n_forced;    /* tokens that were not drawn, since no others could come */
+};
+struct constrain; /* one answer */
+struct constrain *constrain_new(const struct constrain_opts *o, const struct tok *t);
+void constrain_free(struct constrain *c);
+struct constrain_counts constrain_get_counts(const struct constrain *c);
+
+/* The text is complete and nothing can be added. */
+bool constrain_done(const struct constrain *c);
+/* The sampler's choice among the tokens that are allowed: the best are tested one by one, a mask is
+ * made only when those do not decide. Within reasoning all are but those that end the answer.
+ * ERR_DATA: none is, or a limit of the grammar. */
+int constrain_pick(struct constrain *c, struct sampler *s, const float *logits, const int32_t *last,
+                   int64_t n_last, int32_t *id, struct err *e);
+/* Goes on behind a token that was drawn. */
+int constrain_accept(struct constrain *c, int32_t id, struct err *e);
+/* What must come now, as tokens, when there are at least 2: the token `id`, which was drawn and
+ * accepted last, is cut anew together with the text that follows, so that the tokens are those of
+ * the tokenizer. out: those to use in place of `id`, accepted; empty: nothing is forced. The last
+ * one is left to the model unless the text ends there, since a longer one may span its end. */
+int constrain_forced(struct constrain *c, int32_t id, int64_t most, struct ids *out, struct err *e);
+
+#endif

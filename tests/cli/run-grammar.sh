@@ -1,0 +1,53 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# hone run --schema, --grammar, --regex, --choices: answers are what was asked for, whatever the model wants; how often
+# it was overruled; reasoning stays free; refusals.
+set -eu
+t=$(mktemp -d)
+trap 'rm -rf "$t"' EXIT
+. tests/expect.sh
+tiny=tests/golden/tiny-qwen35moe
+"$HONE" convert $tiny -o "$t/m.gguf" --type f32 -q > /dev/null
+
+cat > "$t/s.json" <<'END'
+{"type": "object", "properties": {"unit": {"enum": ["celsius", "kelvin"]}, "days": {"type": "integer", "minimum": 1, "maximum": 14},
+ "where": {"type": "string", "maxLength": 12}}, "required": ["unit", "days", "where"], "additionalProperties": false}
+END
+for seed in 1 2 3; do
+    "$HONE" run "$t/m.gguf" -p 'The value of' --schema "$t/s.json" --temp 1 --seed $seed -n 120 -q > "$t/o"
+    tr -d '\n' < "$t/o" | grep -Eq '^ ?\{ *"unit": *"(celsius|kelvin)", *"days": *([1-9]|1[0-4]), *"where": *"[^"]*" *\}$' || { cat "$t/o"; exit 1; }
+done
+# reasoning comes first and is free; the answer behind it is the object, the same text for a seed
+"$HONE" run "$t/m.gguf" 'Find 12 pages on the valve manual.' --schema "$t/s.json" --temp 0 -n 200 --json > "$t/json"
+grep -q '"reasoning": "[^"]' "$t/json" && grep -q '"content": " *{[ \\n]*\\"unit\\"' "$t/json" && grep -q '"stop": "end"' "$t/json" || { cat "$t/json"; exit 1; }
+grep -q '"overruled_tokens": [1-9]' "$t/json" && grep -q '"constrained_tokens": [1-9]' "$t/json"
+
+"$HONE" run "$t/m.gguf" -p 'Pick' --choices red --choices 'dark green' --temp 1 -n 20 -q > "$t/o"
+grep -Eqx 'red|dark green' "$t/o"
+"$HONE" run "$t/m.gguf" -p 'The date is' --regex '[0-9]{4}-(0[1-9]|1[0-2])' --temp 1 -n 20 -q > "$t/o"
+grep -Eqx '[0-9]{4}-(0[1-9]|1[0-2])' "$t/o"
+printf '%s\n' 'root ::= line{2}' 'line ::= "- " [a-z]{1,9} "\n"' > "$t/g.gbnf"
+"$HONE" run "$t/m.gguf" -p 'List:' --grammar "$t/g.gbnf" --temp 1 -n 40 -q > "$t/o"
+[ "$(grep -Ecx -- '- [a-z]{1,9}' "$t/o")" = 2 ]
+printf '%s\n' 'start: NAME "(" NUMBER ")"' 'NAME: /[a-z]{1,4}/' 'NUMBER: /[0-9]{1,3}/' > "$t/g.lark"
+"$HONE" run "$t/m.gguf" -p 'Call' --grammar "$t/g.lark" --temp 1 -n 40 2> "$t/e" > "$t/o"
+grep -Eqx '[a-z]{1,4}\([0-9]{1,3}\)' "$t/o"
+grep -q 'the grammar overruled [0-9]* of [0-9]* tokens' "$t/e"
+# what the model would have said anyway is said, and nothing is overruled
+"$HONE" run "$t/m.gguf" -p 'The value of' --temp 0 -n 8 -q > "$t/want"
+"$HONE" run "$t/m.gguf" -p 'The value of' --temp 0 -n 8 --regex '(.|\n)*' --json > "$t/json"
+grep -q '"overruled_tokens": 0' "$t/json"
+"$HONE" run "$t/m.gguf" -p 'The value of' --temp 0 -n 8 --regex '(.|\n)*' -q > "$t/got"
+cmp "$t/want" "$t/got"
+# a clause that cannot be expressed is said
+echo '{"type": "string", "maxLength": 3, "if": {"minLength": 2}, "then": false}' > "$t/if.json"
+"$HONE" run "$t/m.gguf" -p x --schema "$t/if.json" -n 9 2> "$t/e" > /dev/null
+grep -q 'if: if, then and else are not expressed; answers may break it' "$t/e"
+
+refused 2 'exclude each other' run "$t/m.gguf" -p x --regex a --choices b
+refused 2 'lookaround is not supported' run "$t/m.gguf" -p x --regex '(?=a)'
+refused 2 'no-such.json' run "$t/m.gguf" -p x --schema "$t/no-such.json"
+echo '{"$ref": "#/$defs/none"}' > "$t/ref.json"
+refused 3 'ref.json: $ref: there is nothing that this $ref names' run "$t/m.gguf" -p x --schema "$t/ref.json"
+echo 'root ::= x' > "$t/bad.gbnf"
+refused 3 "there is no rule 'x'" run "$t/m.gguf" -p x --grammar "$t/bad.gbnf"
