@@ -114,9 +114,18 @@ static int op_matmul(struct session *s, const struct gr_node *n, struct err *e) 
 }
 
 static int op_matmul_heads(struct session *s, const struct gr_node *n, struct err *e) {
-    (void)s;
-    return err_set(e, ERR_USAGE, "layer %d: not on CUDA", n->layer); /* refused when opened */
+    const struct cu_weight *w = &dev(s)->w[n->product.matrix].w;
+    const float *x = dev(s)->reg[n->src[0]];
+    const int64_t in = width(s, n->src[0]) / w->mats;
+    if (s->see) {
+        float *host = NULL;
+        TRY(exec_cuda_fetch(s, x, total(s, n->src[0]), &host, e));
+        exec_show_heads(s, n->product.matrix, host, in);
+        buf_free(host);
+    }
+    return cu_matmul_heads(dev(s)->q, w, x, in, s->n_tok, dev(s)->reg[n->dst], e);
 }
+
 static int op_add(struct session *s, const struct gr_node *n, struct err *e) {
     float **r = dev(s)->reg;
     return cu_add(dev(s)->q, r[n->src[0]], r[n->src[1]], r[n->dst], total(s, n->dst), e);
@@ -227,6 +236,7 @@ static struct cu_attn attn_args(struct session *s, const struct gr_node *n) {
                         .n_heads = n->attn.n_heads,
                         .n_kv_heads = n->attn.n_kv_heads,
                         .head_dim = n->attn.head_dim,
+                        .latent = n->attn.latent,
                         .window = n->attn.window,
                         .scale = n->attn.scale,
                         .softcap = n->attn.softcap,
@@ -244,7 +254,7 @@ static struct cu_attn attn_args(struct session *s, const struct gr_node *n) {
                         .n_splits = d->n_splits,
                         .part = d->part};
     const bool all_few = exec_cuda_seg(s, s->n_segs - 1)->n <= cu_attn_few_rows(&a);
-    if (!is_unusual(&a) && all_few && n->attn.head_dim % 32 == 0)
+    if (!is_unusual(&a) && !a.latent && all_few && n->attn.head_dim % 32 == 0)
         a.out_q = exec_cuda_copy_of(s, n->dst);
     if (n->src[1] != GR_NONE) {
         a.new_k = d->reg[n->src[1]];
@@ -256,6 +266,7 @@ static struct cu_attn attn_args(struct session *s, const struct gr_node *n) {
 static int attend(struct session *s, struct cu_attn *a, struct err *e) {
     const int64_t few = cu_attn_few_rows(a);
     int at = 0;
+    if (a->latent) return cu_attn_latent(dev(s)->q, a, e);
     if (is_unusual(a)) return cu_attn_any(dev(s)->q, a, e);
     while (a->rows = exec_cuda_next(s, &at, few, CU_FEW), a->rows.n_segs)
         TRY(cu_attn_few(dev(s)->q, a, e));

@@ -54,7 +54,8 @@ static void find_products(struct session *s) {
 }
 
 bool exec_cuda_can_sum(const struct session *s) {
-    return dev(s)->n_on_host == 0; /* the CPU would see those */
+    /* the CPU would see those, and heads have inputs of their own */
+    return dev(s)->n_on_host == 0 && graph_count(s->g, OP_MATMUL_HEADS) == 0;
 }
 
 int exec_cuda_sum_begin(struct session *s, struct err *e) {

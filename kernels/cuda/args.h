@@ -39,9 +39,11 @@ struct cu_rows_of {
 struct cu_attn {
     enum qtype k_type, v_type; /* QT_F32, QT_F16, QT_Q8_0, QT_Q4_0 */
     int64_t n_heads, n_kv_heads, head_dim;
-    int64_t window;    /* > 0: a query at p sees keys > p - window */
-    float scale;       /* of scores */
-    float softcap;     /* scores become softcap * tanh(scores / softcap); 0: they stay */
+    int64_t latent; /* cu_attn_latent: of head_dim, the values of a latent row, which the plane of
+                       values has; 0: keys and values are apart */
+    int64_t window; /* > 0: a query at p sees keys > p - window */
+    float scale;    /* of scores */
+    float softcap;  /* scores become softcap * tanh(scores / softcap); 0: they stay */
     const float *sink; /* NULL, or [n_heads]: exponentials that are added to the sums */
     int slot, n_slots;
     struct cu_rows_of rows;

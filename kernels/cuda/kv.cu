@@ -68,6 +68,7 @@ CU_KERNEL __launch_bounds__(BLOCK) append_rows(struct append_job j) {
     const int64_t t = i / per_tok;
     const int r = (int)(i % per_tok), is_v = r % 2, b = r / 2 % j.blocks, h = r / 2 / j.blocks;
     const struct kv_plane p = is_v ? j.v : j.k;
+    if (32 * b >= p.dim) return;
     const float *src = (is_v ? j.new_v : j.new_k) + (t * j.n_heads + h) * p.dim;
     const float x = 32 * b + lane < p.dim ? src[32 * b + lane] : 0.0f;
     store_block(p, page_of(j.rows, t), h * CU_PAGE + j.rows.pos[t] % CU_PAGE, b, lane, x);
@@ -80,7 +81,7 @@ int cu_kv_append(struct cu_stream *s, const struct cu_attn *a, struct err *e) {
     j.new_v = a->new_v;
     j.rows = rows_at(a);
     j.n_heads = (int)a->n_kv_heads;
-    j.blocks = (int)div_up(a->head_dim, 32);
+    j.blocks = (int)div_up(max_i64(j.k.dim, j.v.dim), 32);
     const int64_t n = a->n_tok * 2 * a->n_kv_heads * j.blocks;
     if (n > 0) CU_LAUNCH(e, append_rows, (unsigned)div_up(n, WARPS), BLOCK, 0, s, j);
     return 0;

@@ -29,19 +29,19 @@ static int64_t kv_code_bytes(int form, int64_t n) {
     return form == KV_F32 ? 4 * n : form == KV_F16 ? 2 * n : form == KV_Q8 ? n : n / 2;
 }
 /* at: the first byte of the plane in a page; then the first behind it. */
-static int kv_plane_at(struct kv_plane *p, enum qtype type, const struct cu_attn *a, int64_t *at,
-                       struct err *e) {
+static int kv_plane_at(struct kv_plane *p, enum qtype type, const struct cu_attn *a, int64_t dim,
+                       int64_t *at, struct err *e) {
     if (!kv_form_of(type, &p->form))
         return err_set(e, ERR_USAGE, "CUDA: a KV cache of type %s: use f32, f16, q8_0 or q4_0",
                        qtype_name(type));
-    if (a->head_dim % (p->form >= KV_Q8 ? 32 : 8) || a->head_dim > 512)
+    if (dim % (p->form >= KV_Q8 ? 32 : 8) || dim > 512)
         return err_set(
             e, ERR_USAGE,
             "CUDA: a KV cache of type %s needs heads of a multiple of %d values, at most "
             "512; these have %lld",
-            qtype_name(type), p->form >= KV_Q8 ? 32 : 8, (long long)a->head_dim);
-    const int64_t n = a->n_kv_heads * CU_PAGE * a->head_dim;
-    p->dim = (int)a->head_dim;
+            qtype_name(type), p->form >= KV_Q8 ? 32 : 8, (long long)dim);
+    const int64_t n = a->n_kv_heads * CU_PAGE * dim;
+    p->dim = (int)dim;
     p->codes = (uint32_t)*at;
     *at += kv_code_bytes(p->form, n);
     p->scales = (uint32_t)*at;
@@ -52,8 +52,8 @@ static int kv_plane_at(struct kv_plane *p, enum qtype type, const struct cu_attn
 }
 static int kv_open(struct kv_plane *k, struct kv_plane *v, const struct cu_attn *a, struct err *e) {
     int64_t at = 0;
-    TRY(kv_plane_at(k, a->k_type, a, &at, e));
-    return kv_plane_at(v, a->v_type, a, &at, e);
+    TRY(kv_plane_at(k, a->k_type, a, a->head_dim - a->latent, &at, e));
+    return kv_plane_at(v, a->v_type, a, a->latent ? a->latent : a->head_dim, &at, e);
 }
 
 /* The pages of a sequence in one layer: page[p / CU_PAGE * n_slots] holds position p. */

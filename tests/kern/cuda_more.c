@@ -128,9 +128,10 @@ static void router_case(struct dev *d, int score, int n_experts, int n_used, int
                         b = a, a = by[i];
                     else if (by[i] > b)
                         b = by[i];
-                if (a > (double)-INFINITY && (worst < 0 || a + b < least)) {
+                const double good = score == CU_SCORE_SOFTMAX ? a : a + b;
+                if (a > (double)-INFINITY && (worst < 0 || good < least)) {
                     worst = g;
-                    least = a + b;
+                    least = good;
                 }
             }
             for (int i = 0; i < n_experts / groups; i++)

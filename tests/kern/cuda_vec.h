@@ -24,7 +24,7 @@ static float *randoms(int64_t n, float scale) {
     }
     return x;
 }
-static float *copy_of(const float *x, int64_t n) {
+static inline float *copy_of(const float *x, int64_t n) {
     float *y = xcalloc((size_t)n + 1, sizeof *y);
     memcpy(y, x, (size_t)n * sizeof *x);
     return y;

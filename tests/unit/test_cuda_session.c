@@ -147,8 +147,10 @@ static void test_micro(void) {
     micro("starcoder2");
     micro("stablelm12b");
     micro("phi3");
-    micro("gemma2");  /* a soft cap of scores */
-    micro("olmoe");   /* weights that are not divided by their sum */
+    micro("gemma2");             /* a soft cap of scores */
+    micro("olmoe");              /* weights that are not divided by their sum */
+    micro("deepseek-v2-groups"); /* latent attention; groups by their best expert */
+    micro("deepseek-v3");        /* ... yarn that grows scores */
     micro("glm4moe"); /* sigmoids, a bias of the choice, groups, shared experts, dense layers */
     micro("afmoe");   /* a gate of its own on attention, norms everywhere */
     micro("hunyuan"); /* norms of queries and keys behind rope */
