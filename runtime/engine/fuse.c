@@ -176,7 +176,9 @@ static int rule_qkv(const struct rule_for *r, struct match *m) {
         m->qkv.gate = NULL;
         m->n_nodes--;
     }
-    if (attn->attn.latent || attn->src[1] == GR_NONE || q->dst != attn->src[0] || k->dst != attn->src[1]) return 0;
+    if (attn->attn.latent || attn->src[1] == GR_NONE || q->dst != attn->src[0] ||
+        k->dst != attn->src[1])
+        return 0;
     if (!same_angles(&q->rope, &k->rope) || q->rope.head_dim != attn->attn.head_dim) return 0;
     if (!qkv_norms(m) || !qkv_products(m)) return 0;
     return m->qkv.split && m->qkv.gate->src[0] != m->qkv.split->dst2 ? 0 : m->n_nodes;
