@@ -224,6 +224,7 @@ static int show_model(struct cli *c, const char *path, struct err *e) {
     int rc = outline_open(&o, g, ACT_Q8, e);
     if (!rc) {
         struct emit *m = emit_new();
+        o.place = c->device.place;
         emit_str(m, "file", "file", io_base(path));
         emit_str(m, "arch", "architecture", o.arch->name);
         emit_str(m, "cpu_isa", "instruction set", kern_isa_name(c->isa));

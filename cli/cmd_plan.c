@@ -368,6 +368,7 @@ static int show_programs(struct cli *c, const struct plan *p, const struct plan_
     if (!rc) {
         struct emit *m = emit_new();
         if (c->device.masked) o.mask = c->device.mask;
+        o.place = c->device.place;
         emit_str(m, "file", "file", io_base(p->path));
         emit_str(m, "arch", "architecture", p->arch->name);
         emit_str(m, "act", "activations", a->act ? a->act : "q8");

@@ -20,14 +20,15 @@
 #include "core/mem.h"
 #include "core/prog.h"
 #include "quantize/enc/enc.h"
+#include "runtime/engine/place.h"
 
 struct common {
     bool json, csv, md, help, version, quiet, verbose, trace, untrusted;
-    const char *isa, *device, *progress, *color, *max_memory, *max_vram;
+    const char *isa, *device, *progress, *color, *max_memory, *max_vram, *place;
     int64_t threads, stream_from;
 };
 
-enum { N_COMMON = 19 };
+enum { N_COMMON = 20 };
 
 static void common_options(struct common *k, struct cli *c, struct opt out[N_COMMON]) {
     const struct opt rows[N_COMMON] = {
@@ -44,6 +45,8 @@ static void common_options(struct common *k, struct cli *c, struct opt out[N_COM
          "most of the device's; experts beyond it run on the CPU"},
         {"stream-from", 0, OPT_I64, &k->stream_from, "N",
          "passes of N tokens or more copy these experts there; 0: none"},
+        {"place", 0, OPT_STR, &k->place, "FILE",
+         "which blocks' experts go to the CPU or the device"},
         {"pack-cache", 0, OPT_STR, &c->pack_cache, "DIR",
          "folder where packed weights are kept, for quick starts"},
         {"untrusted", 0, OPT_FLAG, &k->untrusted, NULL, "lower limits on what inputs may claim"},
@@ -293,6 +296,11 @@ static int apply_common(struct cli *c, const struct common *k, struct err *e) {
     enc_use(c->isa);
     TRY(device_parse(k->device, &c->device, e));
     if (k->stream_from >= 0) c->device.stream_from = k->stream_from ? k->stream_from : -1;
+    if (k->place) {
+        struct place *p = arena_array(&c->mem, 1, sizeof *p);
+        TRY(place_read(p, k->place, e));
+        c->device.place = p;
+    }
     return k->max_vram ? cli_size(k->max_vram, "--max-vram", &c->device.max_bytes, e) : 0;
 }
 

@@ -34,6 +34,8 @@ static void ops_of(const struct graph *g, const struct step *s, struct buf *b) {
         buf_fmt(b, "%s%s", i ? " " : "", gr_op_name(g->node[s->first + i].op));
 }
 static const char *name_of(const struct graph *g, const struct step *s) {
+    if (s->kind == STEP_FETCH) return "fetch";
+    if (s->kind == STEP_SEND) return "send";
     return s->fusion == FUSE_NONE ? gr_op_name(g->node[s->first].op) : fuse_name(s->fusion);
 }
 
@@ -58,7 +60,7 @@ static int layer_of(const struct shown *s, int step) {
 static bool same_step(const struct shown *s, int a, int b) {
     const struct step *x = &s->p.step[a], *y = &s->p.step[b];
     const struct graph *g = &s->o->g;
-    if (x->fusion != y->fusion || x->n_nodes != y->n_nodes) return false;
+    if (x->kind != y->kind || x->fusion != y->fusion || x->n_nodes != y->n_nodes) return false;
     for (int i = 0; i < x->n_nodes; i++)
         if (g->node[x->first + i].op != g->node[y->first + i].op) return false;
     return s->cost[a].n_read == s->cost[b].n_read && s->cost[a].n_written == s->cost[b].n_written &&
@@ -121,7 +123,7 @@ static void emit_step(struct emit *m, const struct cli *c, const struct shown *s
     emit_cell_str(m, name_of(&s->o->g, step));
     emit_cell_i64(m, step->n_nodes);
     emit_cell_str(m, ops.data);
-    emit_cell_str(m, is_cuda(c) ? "cuda" : "cpu");
+    emit_cell_str(m, is_cuda(c) && step->kind != STEP_HOST ? "cuda" : "cpu");
     cost_cells(m, &s->cost[i]);
     buf_release(&ops);
 }
@@ -193,8 +195,7 @@ void plan_program(struct emit *m, const struct cli *c, const struct outline *o,
         s[b] = (struct shown){.o = o};
         compile(&s[b].p, c, o, (enum batch)b);
         s[b].cost = xcalloc((size_t)s[b].p.n_steps + 1, sizeof *s[b].cost);
-        for (int i = 0; i < s[b].p.n_steps; i++)
-            s[b].cost[i] = cost_of_step(&of, s[b].p.step[i].first, s[b].p.step[i].n_nodes);
+        for (int i = 0; i < s[b].p.n_steps; i++) s[b].cost[i] = cost_of_step(&of, &s[b].p.step[i]);
         head[b] = cost_of_head(&of);
         find_runs(&s[b]);
         emit_sums(m, &s[b], (enum batch)b, &head[b]);

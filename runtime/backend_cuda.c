@@ -186,11 +186,11 @@ static int replay(struct session *s, struct err *e) {
     struct cuda *d = dev(s);
     struct cu_graph **piece = d->step;
     TRY(cu_graph_run(d->q, *piece++, e));
-    for (int i = 0; i < graph_count(s->g, OP_MOE); i++) {
-        const struct gr_node *n = graph_nth(s->g, OP_MOE, i);
-        if (!d->on_host[n - s->g->node]) continue;
-        TRY(exec_cuda_moe_on_host(s, n, e));
-        TRY(cu_graph_run(d->q, *piece++, e));
+    const struct program *p = exec_cuda_program(s, 0);
+    for (int i = 0; i < p->n_steps; i++) {
+        if (p->step[i].kind == STEP_RUN) continue;
+        TRY(exec_cuda_host_step(s, &p->step[i], e));
+        if (p->step[i].kind == STEP_SEND) TRY(cu_graph_run(d->q, *piece++, e));
     }
     return 0;
 }

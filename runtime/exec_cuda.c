@@ -198,16 +198,8 @@ static int op_concat(struct session *s, const struct gr_node *n, struct err *e) 
         }
     return 0;
 }
-/* What is captured ends before experts that the CPU computes, and goes on behind them. */
 static int op_moe(struct session *s, const struct gr_node *n, struct err *e) {
-    struct cuda *d = dev(s);
-    const bool cut = d->recording && d->on_host[n - s->g->node];
-    if (cut) {
-        TRY(cu_graph_end(d->q, &d->step[d->n_steps], e));
-        TRY(cu_graph_run(d->q, d->step[d->n_steps++], e));
-    }
-    TRY(exec_cuda_moe(s, n, e));
-    return cut ? cu_graph_begin(d->q, e) : 0;
+    return exec_cuda_moe(s, n, e);
 }
 static int op_gate_add(struct session *s, const struct gr_node *n, struct err *e) {
     float **r = dev(s)->reg;
@@ -505,7 +497,8 @@ static bool joins(const void *ud, gr_w gate, gr_w up) {
     return exec_cuda_glu_packs(ud, gate, up);
 }
 static bool on_host(const void *ud, int node) {
-    return dev(ud)->on_host[node];
+    const struct session *s = ud;
+    return dev(s)->on_host[node] && !exec_cuda_streams(s, &s->g->node[node]);
 }
 _Static_assert((int)BATCH_FEW_ROWS == (int)CU_FEW, "a batch of few rows is what kernels call few");
 
@@ -517,6 +510,7 @@ static struct target target(const struct session *s) {
                            .few = exec_cuda_few(s),
                            .many = exec_cuda_fuses(s, CUDA_FUSE_MANY),
                            .tails = exec_cuda_fuses(s, CUDA_FUSE_NORM),
+                           .copies = d->in.from && s->n_tok >= d->in.from,
                            .sees_routes = s->see_route != NULL,
                            .sees_all = s->see || s->see_hidden,
                            .way = way_of,
@@ -528,12 +522,19 @@ static struct target target(const struct session *s) {
 static int run_step(struct session *s, const struct step *p, struct err *e) {
     const struct gr_node *n = &s->g->node[p->first];
     dev(s)->turn++;
-    if (p->fusion == FUSE_NONE)
+    if (p->kind != STEP_RUN)
+        TRY((dev(s)->recording ? exec_cuda_host_record : exec_cuda_host_step)(s, p, e));
+    else if (p->fusion == FUSE_NONE)
         TRY(table[n->op](s, n, e));
     else
         TRY(fused[p->fusion](s, &p->nodes, e));
     for (int k = 0; k < p->n_nodes; k++) exec_cuda_written(s, n + k);
     return 0;
+}
+
+const struct program *exec_cuda_program(struct session *s, int first) {
+    const struct target t = target(s);
+    return programs_get(&s->programs, s->g, first, &t);
 }
 
 int exec_cuda_nodes(struct session *s, struct err *e) {
@@ -549,8 +550,7 @@ int exec_cuda_nodes(struct session *s, struct err *e) {
     for (int i = 0; i < s->n_ropes; i++)
         TRY(cu_rope_table(d->q, d->rope[i].freq, d->rope[i].m, d->pos, s->n_tok,
                           s->rope[i].n_rot / 2, d->rope[i].cs, e));
-    const struct target t = target(s);
-    const struct program *p = programs_get(&s->programs, s->g, first, &t);
+    const struct program *p = exec_cuda_program(s, first);
     for (int k = 0; k < p->n_steps; k++) {
         const int i = p->step[k].first; /* its only node, where somebody observes */
         const struct gr_node *n = &s->g->node[i];

@@ -9,6 +9,7 @@
 #define HONE_RUNTIME_EXEC_CUDA_H
 
 #include "kernels/cuda/cuda.h"
+#include "runtime/engine/place.h"
 #include "runtime/exec.h"
 
 enum {
@@ -96,6 +97,7 @@ struct cuda { /* session->dev */
 
     bool *on_host;  /* [nodes]: experts that the CPU computes, from main memory */
     int n_on_host;  /* such nodes */
+    int n_placed;   /* of them those that --place leaves there, or that a device does not compute */
     bool host_open; /* the CPU's packed rows and buffers are there */
     struct cuda_arrivals in;
 
@@ -173,7 +175,8 @@ struct cu_weight exec_cuda_shape(const struct weight *w); /* without data */
 /* What each weight is used as. Routers are always exact; a gated unit of two types has no packed
  * form (cu_glu). */
 void exec_cuda_find_uses(struct session *s);
-/* The experts of the last n blocks that have any stay in main memory, all others do not. */
+/* These experts stay in main memory: what --place says, what a device does not compute, and of all
+ * others but those that --place wants on the device the last n blocks. */
 void exec_cuda_leave_on_host(struct session *s, int n);
 uint64_t exec_cuda_upload_bytes(const struct session *s, int w);
 uint64_t exec_cuda_stage_bytes(const struct session *s); /* while weights are packed */
@@ -269,6 +272,8 @@ int exec_cuda_sum(struct session *s, gr_w w, const float *x, int64_t n_rows, int
 int exec_cuda_sum_pairs(struct session *s, gr_w w, const float *x, int64_t n_used,
                         int64_t n_experts, int64_t per_row, int64_t ld, struct err *e);
 
+/* The program of the pass under way, from node `first` on. */
+const struct program *exec_cuda_program(struct session *s, int first);
 /* One pass: every node of the graph, queued. */
 int exec_cuda_nodes(struct session *s, struct err *e);
 /* A gated unit with these weights is one part of a launch (up GR_NONE: in one tensor with the
@@ -281,8 +286,9 @@ bool exec_cuda_has_experts(const struct gr_moe *m);
 bool exec_cuda_has(const struct gr_node *n);
 /* ERR_USAGE: it does not. */
 int exec_cuda_refuse(struct session *s, const struct gr_node *n, struct err *e);
-/* The same by the CPU, with the device's rows. */
-int exec_cuda_moe_on_host(struct session *s, const struct gr_node *n, struct err *e);
+/* A step that is not STEP_RUN; and so that what is captured ends before it and begins again. */
+int exec_cuda_host_step(struct session *s, const struct step *p, struct err *e);
+int exec_cuda_host_record(struct session *s, const struct step *p, struct err *e);
 /* What was captured points at weights that are no longer there. */
 void exec_cuda_drop_step(struct cuda *d);
 /* What the CPU needs to compute experts; passes that need it do this themselves. */

@@ -79,38 +79,6 @@ bool exec_cuda_glu_packs(const struct session *s, gr_w gate, gr_w up) {
     return w->ne[1] / 2 % 16 == 0 || !cu_packed_bytes(&shape);
 }
 
-/* Packed rows are as large as the experts: a session whose passes all copy them does without. */
-int exec_cuda_open_host(struct session *s, struct err *e) {
-    struct cuda *d = s->dev;
-    if (d->host_open) return 0;
-    bool *here = xcalloc((size_t)s->g->n_weights, sizeof *here);
-    for (int i = 0; i < s->g->n_weights; i++) here[i] = d->w[i].is_host;
-    int rc = exec_pack(s, here, e);
-    free(here);
-    if (!rc) rc = exec_alloc(s, e);
-    if (rc) exec_free(s); /* the next pass tries again */
-    d->host_open = !rc;
-    return rc;
-}
-
-/* Router, choice and experts on the CPU: rows come down, their sums go up. Observers are served
- * there. */
-int exec_cuda_moe_on_host(struct session *s, const struct gr_node *n, struct err *e) {
-    struct cuda *d = s->dev;
-    TRY(exec_cuda_open_host(s, e));
-    for (int k = 0; k < 2; k++) {
-        const gr_reg r = n->src[k];
-        if (r == GR_NONE || (k && r == n->src[0])) continue;
-        TRY(cu_download(d->q, s->reg[r], d->reg[r],
-                        (uint64_t)(s->n_tok * s->g->reg_width[r]) * sizeof(float), e));
-    }
-    TRY(cu_sync(d->q, e));
-    exec_acts_stale(s, NULL);
-    exec_moe(s, n);
-    return cu_upload(d->q, d->reg[n->dst], s->reg[n->dst],
-                     (uint64_t)(s->n_tok * s->g->reg_width[n->dst]) * sizeof(float), e);
-}
-
 /* Gate and up, into d->hidden. */
 static int expand(struct session *s, const struct gr_node *n, struct seen *v, struct err *e) {
     struct cuda *d = s->dev;
@@ -143,8 +111,6 @@ bool exec_cuda_has_experts(const struct gr_moe *m) {
 
 int exec_cuda_moe(struct session *s, const struct gr_node *n, struct err *e) {
     struct cuda *d = s->dev;
-    if (d->on_host[n - s->g->node] && !exec_cuda_streams(s, n))
-        return exec_cuda_moe_on_host(s, n, e);
     const struct cu_weight *router = &d->w[n->moe.router].w;
     const float *judged = d->reg[n->src[1] == GR_NONE ? n->src[0] : n->src[1]];
     const float *factor = n->moe.factor == GR_NONE ? NULL : d->w[n->moe.factor].vec;

@@ -164,7 +164,7 @@ static int place(struct session *s, struct cuda_plan *p, uint64_t have, struct e
     int n = 0;
     while (n <= n_moe && !fits(s, n, 0, have, p)) n++;
     if (n > n_moe) return too_large(s, p, have, e);
-    if (n == 0 || from < 0 || from > s->o.n_ubatch) return 0;
+    if (dev(s)->n_on_host == 0 || from < 0 || from > s->o.n_ubatch) return 0;
     const int most = asked ? n_moe : n + n / 2;
     for (int k = n; k <= most && k <= n_moe; k++)
         if (fits(s, k, from, have, p)) return 0;
@@ -207,8 +207,15 @@ int exec_cuda_settle(struct session *s, struct cuda_plan *p, struct err *e) {
                  "; passes of %" PRId64 " tokens or more copy them to the device, through %" PRIu64
                  " MiB there",
                  d->in.from, p->stream >> 20);
-    log_info("the experts of %d block%s do not fit into the %" PRIu64
-             " MiB of %s that may be used: the CPU computes them%s",
-             d->n_on_host, str_s(d->n_on_host), have >> 20, d->info.name, copies);
+    const int n = d->n_on_host - d->n_placed;
+    if (n)
+        log_info("the experts of %d block%s do not fit into the %" PRIu64
+                 " MiB of %s that may be used: the CPU computes them%s",
+                 n, str_s(n), have >> 20, d->info.name, copies);
+    if (d->n_placed)
+        log_info(
+            "the experts of %d block%s stay in main memory, as --place says or because %s does "
+            "not compute them: the CPU does%s",
+            d->n_placed, str_s(d->n_placed), d->info.name, copies);
     return d->in.from ? 0 : exec_cuda_open_host(s, e);
 }

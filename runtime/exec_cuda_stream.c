@@ -108,6 +108,7 @@ static bool has_room(const struct session *s, int slot, gr_w of) {
 bool exec_cuda_streams(const struct session *s, const struct gr_node *n) {
     const struct cuda *d = dev(s);
     if (!d->on_host[n - s->g->node] || !d->in.from || s->n_tok < d->in.from) return false;
+    if (!exec_cuda_has_experts(&n->moe)) return false;
     return has_room(s, 0, n->moe.gate) && has_room(s, 1, n->moe.up) && has_room(s, 2, n->moe.down);
 }
 

@@ -47,11 +47,16 @@ void exec_cuda_find_uses(struct session *s) {
 
 void exec_cuda_leave_on_host(struct session *s, int n) {
     struct cuda *d = dev(s);
-    d->n_on_host = 0;
+    d->n_on_host = d->n_placed = 0;
     for (int i = graph_count(s->g, OP_MOE) - 1; i >= 0; i--) {
         const struct gr_node *x = graph_nth(s->g, OP_MOE, i);
-        d->on_host[x - s->g->node] = d->n_on_host < n;
-        d->n_on_host += d->n_on_host < n;
+        const enum place_at where = place_experts(s->o.device.place, x->layer);
+        const bool placed = where == PLACE_CPU || !exec_cuda_has_experts(&x->moe);
+        const bool leaves = !placed && where == PLACE_FREE && n > 0;
+        n -= leaves;
+        d->on_host[x - s->g->node] = placed || leaves;
+        d->n_placed += placed;
+        d->n_on_host += placed || leaves;
     }
     for (int i = 0; i < s->g->facts.n_uses; i++) {
         const struct gr_use *u = &s->g->facts.use[i];

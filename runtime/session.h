@@ -22,6 +22,7 @@ enum act_mode {
 };
 struct kv_type;
 enum device_kind { DEVICE_CPU, DEVICE_CUDA, DEVICE_AUTO /* CUDA, or with a warning the CPU */ };
+struct place; /* runtime/engine/place.h */
 struct device {
     enum device_kind kind;
     int index;
@@ -31,6 +32,7 @@ struct device {
     /* Passes of so many tokens copy experts that stay in main memory to the device; < 0: none; 0:
      * 128, unless the room for that would push out many more */
     int64_t stream_from;
+    const struct place *place; /* borrowed: where experts go; NULL: as it fits */
 };
 /* "cpu" (also NULL), "cuda", "cuda:N", "auto" (CUDA when there is a device); "/MASK" behind a CUDA
  * device says which launches are fused (docs/design/cuda.md). ERR_USAGE for another

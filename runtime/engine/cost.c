@@ -99,7 +99,7 @@ static void add_registers(const struct cost_of *c, int first, int n_nodes, struc
     }
 }
 
-struct cost cost_of_step(const struct cost_of *c, int first, int n_nodes) {
+struct cost cost_of_nodes(const struct cost_of *c, int first, int n_nodes) {
     struct cost o = {0};
     for (int i = first; i < first + n_nodes; i++) {
         const struct gr_node *n = &c->g->node[i];
@@ -113,6 +113,17 @@ struct cost cost_of_step(const struct cost_of *c, int first, int n_nodes) {
     }
     add_registers(c, first, n_nodes, &o);
     return o;
+}
+
+struct cost cost_of_step(const struct cost_of *c, const struct step *s) {
+    const struct gr_node *n = &c->g->node[s->first];
+    uint64_t bytes = 0;
+    if (s->kind == STEP_RUN || s->kind == STEP_HOST) return cost_of_nodes(c, s->first, s->n_nodes);
+    if (s->kind == STEP_SEND) bytes = reg_bytes(c, n->dst);
+    for (int k = 0; k < GR_SOURCES && s->kind == STEP_FETCH; k++)
+        if (n->src[k] != GR_NONE && (!k || n->src[k] != n->src[0]))
+            bytes += reg_bytes(c, n->src[k]);
+    return (struct cost){.n_read = bytes, .n_written = bytes};
 }
 
 struct cost cost_of_head(const struct cost_of *c) {

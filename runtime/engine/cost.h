@@ -26,7 +26,9 @@ struct cost_of {
  * A product counts 2 FLOP for each weight and row, attention 2 for each value of a key and of a
  * value, a scan 7 for each number of its state (decay 1; read, update and query 2 each), other
  * operations 1 for each value they make. */
-struct cost cost_of_step(const struct cost_of *c, int first, int n_nodes);
+struct cost cost_of_nodes(const struct cost_of *c, int first, int n_nodes);
+/* The same of a step, which may be a copy of what a node reads or writes. */
+struct cost cost_of_step(const struct cost_of *c, const struct step *s);
 /* The same of the head, for one row. */
 struct cost cost_of_head(const struct cost_of *c);
 

@@ -207,7 +207,7 @@ static bool quick_experts(const struct rule_for *r, const struct gr_node *n) {
 static int rule_moe(const struct rule_for *r, struct match *m) {
     const struct gr_node *n = m->moe.moe;
     if (!r->t->few || r->t->sees_routes || !gr_moe_is_plain(&n->moe)) return 0;
-    if (r->t->on_host(r->t->ud, (int)(n - r->g->node)) || !quick_experts(r, n)) return 0;
+    if (!quick_experts(r, n)) return 0;
     int done = 5;
     if (!has_shared(r, m)) {
         const bool directly = !m->moe.s_gate && !m->moe.s_up && !m->moe.s_act && !m->moe.s_down;

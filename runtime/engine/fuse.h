@@ -33,11 +33,12 @@ struct target {
     bool few;         /* has kernels for few rows of 8-bit activations, and the batch is one */
     bool many;        /* they take several products at once ... */
     bool tails;       /* ... or a product, the residual and its norm */
+    bool copies;      /* the pass copies experts from main memory to the device */
     bool sees_routes; /* somebody observes which experts are chosen: no FUSE_MOE */
     bool sees_all;    /* ... or products and residuals: no fusion */
     unsigned (*way)(const void *ud, gr_w w);
     bool (*joins)(const void *ud, gr_w gate, gr_w up); /* gate and up can be one product */
-    bool (*on_host)(const void *ud, int node);         /* the CPU computes it for a device */
+    bool (*on_host)(const void *ud, int node); /* the CPU computes it for a device; NULL: none */
     const void *ud;
 };
 

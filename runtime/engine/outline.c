@@ -96,8 +96,10 @@ static unsigned way(const void *ud, gr_w w) {
     return (cu_part_can(&s, true) ? WAY_FLOATS : 0U) | (cu_part_can(&s, false) ? WAY_BYTES : 0U);
 }
 static bool on_host(const void *ud, int node) {
-    (void)ud, (void)node;
-    return false;
+    const struct outline *o = ud;
+    const struct gr_node *n = &o->g.node[node];
+    return n->op == OP_MOE &&
+           (!exec_cuda_has_experts(&n->moe) || place_experts(o->place, n->layer) == PLACE_CPU);
 }
 
 struct target outline_cuda(const struct outline *o, enum batch batch) {
@@ -147,6 +149,8 @@ const char *outline_cpu_note(const struct outline *o, const struct step *s, enum
 
 const char *outline_cuda_note(const struct outline *o, const struct step *s, enum batch batch) {
     const struct target t = outline_cuda(o, batch);
+    if (s->kind == STEP_HOST) return "by the CPU: copies there and back";
+    if (s->kind != STEP_RUN) return NULL;
     for (int i = s->first; i < s->first + s->n_nodes; i++) {
         const struct gr_node *n = &o->g.node[i];
         if (!exec_cuda_has(n)) return "not computed on a device yet";

@@ -13,10 +13,11 @@
 struct outline {
     const struct arch *arch;
     struct graph g;
-    enum qtype *type;  /* [n_weights] */
-    uint64_t *n_bytes; /* [n_weights] */
-    bool exact;        /* f32 activations */
-    unsigned mask;     /* of a device: what is fused (enum cuda_fuse) */
+    enum qtype *type;          /* [n_weights] */
+    uint64_t *n_bytes;         /* [n_weights] */
+    bool exact;                /* f32 activations */
+    unsigned mask;             /* of a device: what is fused (enum cuda_fuse) */
+    const struct place *place; /* borrowed, or NULL: all experts on the device that it computes */
 };
 /* ERR_DATA: the architecture is not known, or the file lacks a tensor of the graph. */
 int outline_open(struct outline *o, const struct gguf *f, enum act_mode act, struct err *e);

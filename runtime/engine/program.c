@@ -16,23 +16,37 @@ void program_release(struct program *p) {
     *p = (struct program){0};
 }
 
+static bool is_host(const struct target *t, int node) {
+    return t->on_host && t->on_host(t->ud, node);
+}
+
 void program_compile(struct program *p, const struct graph *g, int first, const struct target *t) {
-    struct step *step = xreallocarray(p->step, (size_t)(g->n_nodes - first) + 1, sizeof *step);
+    int n_host = 0;
+    for (int i = first; i < g->n_nodes; i++) n_host += is_host(t, i);
+    const size_t most = (size_t)(g->n_nodes - first + 2 * n_host) + 1;
+    struct step *step = xreallocarray(p->step, most, sizeof *step);
     *p = (struct program){.step = step, .first = first, .target = *t};
-    for (int i = first; i < g->n_nodes; i += step[p->n_steps++].n_nodes) {
-        struct step *s = &step[p->n_steps];
-        s->first = i;
+    for (int i = first; i < g->n_nodes;) {
+        if (is_host(t, i)) {
+            step[p->n_steps++] = (struct step){STEP_FETCH, i, 0, FUSE_NONE, {0}};
+            step[p->n_steps++] = (struct step){STEP_HOST, i, 1, FUSE_NONE, {0}};
+            step[p->n_steps++] = (struct step){STEP_SEND, i++, 0, FUSE_NONE, {0}};
+            continue;
+        }
+        struct step *s = &step[p->n_steps++];
+        *s = (struct step){.kind = STEP_RUN, .first = i};
         s->fusion = fuse_at(g, i, t, &s->nodes);
         s->n_nodes = s->nodes.n_nodes;
-        s->on_host = s->fusion == FUSE_NONE && t->on_host && t->on_host(t->ud, i);
+        i += s->n_nodes;
     }
 }
 
 static bool same_target(const struct target *a, const struct target *b) {
     return a->fusions == b->fusions && a->batch == b->batch && a->exact == b->exact &&
            a->few == b->few && a->many == b->many && a->tails == b->tails &&
-           a->sees_routes == b->sees_routes && a->sees_all == b->sees_all && a->way == b->way &&
-           a->joins == b->joins && a->on_host == b->on_host && a->ud == b->ud;
+           a->sees_routes == b->sees_routes && a->sees_all == b->sees_all &&
+           a->copies == b->copies && a->way == b->way && a->joins == b->joins &&
+           a->on_host == b->on_host && a->ud == b->ud;
 }
 
 const struct program *programs_get(struct programs *p, const struct graph *g, int first,

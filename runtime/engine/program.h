@@ -6,10 +6,13 @@
 
 #include "runtime/engine/fuse.h"
 
+/* Nodes are run by the executor itself; or the CPU does one for it: what the node reads is fetched,
+ * the CPU runs it, what it wrote is sent back. */
+enum step_kind { STEP_RUN, STEP_FETCH, STEP_HOST, STEP_SEND };
 struct step {
-    int first, n_nodes; /* of the graph: nodes [first, first + n_nodes) */
+    enum step_kind kind;
+    int first, n_nodes; /* of the graph: nodes [first, first + n_nodes); 0 of a copy: for first */
     enum fusion fusion; /* FUSE_NONE: one node, by the function of its operation */
-    bool on_host;       /* computed by the CPU for a device, with copies there and back */
     struct match nodes; /* of the fusion */
 };
 struct program {

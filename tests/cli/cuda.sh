@@ -34,6 +34,11 @@ done
 "$HONE_EMU" run "$t/m.gguf" -p "The value of" -n 6 --temp 0 --act f32 --kv-type f32 --device cuda --max-vram 40M > "$t/less" 2> "$t/log"
 grep -q "the CPU computes them" "$t/log" || { cat "$t/log"; exit 1; }
 cmp "$t/cpu" "$t/less"
+# or where a map puts them
+printf 'experts 1-2 cpu\nexperts 3 device\n' > "$t/map"
+"$HONE_EMU" run "$t/m.gguf" -p "The value of" -n 6 --temp 0 --act f32 --kv-type f32 --device cuda --place "$t/map" > "$t/less" 2> "$t/log"
+grep -q "the experts of 2 blocks stay in main memory" "$t/log" || { cat "$t/log"; exit 1; }
+cmp "$t/cpu" "$t/less"
 # or copied to the device for the prompt
 "$HONE_EMU" run "$t/m.gguf" -p "The value of" -n 6 --temp 0 --act f32 --kv-type f32 --device cuda --max-vram 40M --stream-from 2 > "$t/less" 2> "$t/log"
 grep -q "passes of 2 tokens or more copy them" "$t/log" || { cat "$t/log"; exit 1; }

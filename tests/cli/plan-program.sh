@@ -61,4 +61,14 @@ run 0 doctor "$t/q.gguf" --device cuda --json
 grep '"step"' "$t/o" && say "doctor on a device: $(cat "$t/o")"
 run 0 plan "$t/m.gguf" --launches --device cuda --act f32 --json
 same "f32, one row" "$(row program_one moe | cut -d' ' -f1-3)" "moe 1 1"
+# a map: the first block's experts on the CPU, what they read and write is copied: 128 values each way
+printf 'experts 0 cpu\n' > "$t/map"
+run 0 plan "$t/q.gguf" --launches --device cuda --place "$t/map" --json
+same "a placed block" "$(rows program_one | awk 'NR < 9 { print $1, $3 }' | tr '\n' ';')" "embed 1;rms 1;products 4;delta 3;products 3;fetch 0;moe 1;send 0;"
+same "copies" "$(row program_one fetch | cut -d' ' -f4,5) $(row program_few send | cut -d' ' -f4,5)" "512 512 2048 2048"
+run 0 doctor "$t/q.gguf" --device cuda --place "$t/map" --json
+grep -q 'by the CPU' "$t/o" || say "doctor says nothing of the placed block"
+printf 'experts zero cpu\n' > "$t/map"
+run 3 plan "$t/q.gguf" --launches --place "$t/map"
+run 2 plan "$t/q.gguf" --launches --place "$t/no-map"
 exit $fail

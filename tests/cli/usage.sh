@@ -19,7 +19,7 @@ for cmd in $(sed -n 's/^COMMAND("\([^"]*\)".*/\1/p' cli/commands.def); do
     # every option of the help is in the page (groff escapes '-' as '\-')
     "$HONE" "$cmd" --help --verbose > "$t/full" || say "hone $cmd --help --verbose failed"
     for o in $(grep -oE -- '--[a-z][a-z0-9-]*' "$t/full" | sort -u); do
-        case $o in --json | --csv | --md | --force | --threads | --device | --isa | --max-memory | --max-vram | --stream-from | --pack-cache | --untrusted | --progress | --color | --verbose | --trace | --quiet | --help | --version) continue ;; esac
+        case $o in --json | --csv | --md | --force | --threads | --device | --isa | --max-memory | --max-vram | --stream-from | --place | --pack-cache | --untrusted | --progress | --color | --verbose | --trace | --quiet | --help | --version) continue ;; esac
         sed 's/\\-/-/g' "$man" | grep -qF -- "$o" || say "$man does not describe $o"
     done
     syn=$(sed '/^$/q' "$t/h" | tr -s ' \n' ' ' | sed 's/^usage: hone //; s/ $//')

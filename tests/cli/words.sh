@@ -35,6 +35,7 @@ for c in quantize run 'eval kld' 'template lint'; do
     out "hone 0" $c --version
     # shellcheck disable=SC2086
     out "stream-from N" help $c -v
+    out "place FILE" help $c -v
 done
 out "usage: hone eval COMMAND" help eval
 out "TEXT... --base BASE.gguf" eval --help # what each of them needs

@@ -162,6 +162,7 @@ static void test_micro(void) {
     micro("qwen3next");     /* value heads by their key head */
     micro("apertus");
     micro("ministral3");
+    micro("gptoss"); /* experts with biases, computed by the CPU for the device; sinks */
 }
 
 /* Experts that do not fit stay with the CPU: the same logits, whatever the limit, down to where

@@ -9,7 +9,9 @@
 #include "core/mem.h"
 #include "models/arch.h"
 #include "runtime/engine/program.h"
+#include "runtime/engine/place.h"
 #include "tests/check.h"
+#include "tests/unit/tmpdir.h"
 
 /* ---- a target that can do everything, and its opposites ---- */
 
@@ -24,8 +26,8 @@ static bool joins(const void *ud, gr_w gate, gr_w up) {
     return !no_joins;
 }
 static bool on_host(const void *ud, int node) {
-    (void)ud, (void)node;
-    return hosts;
+    (void)ud;
+    return hosts && node == 0;
 }
 static struct target all_of(enum batch b) {
     return (struct target){.fusions = FUSE_BIT(COUNT) - 1,
@@ -323,8 +325,14 @@ static void test_parts(void) {
     t.sees_routes = true;
     CHECK(found(&n, &t, &k) == FUSE_NONE);
     t.sees_routes = false;
-    hosts = true;
-    CHECK(found(&n, &t, &k) == FUSE_NONE);
+    hosts = true; /* three steps, and the next ones on their own */
+    struct program p = {0};
+    program_compile(&p, &n.g, 0, &t);
+    CHECK(p.step[0].kind == STEP_FETCH && p.step[1].kind == STEP_HOST &&
+          p.step[2].kind == STEP_SEND);
+    CHECK(p.step[0].first == 0 && p.step[1].first == 0 && p.step[2].first == 0);
+    CHECK(p.step[3].kind == STEP_RUN && p.step[3].first == 1 && p.step[3].fusion == FUSE_GLU);
+    program_release(&p);
     hosts = false;
     no_joins = true;
     CHECK(found(&n, &t, &k) == FUSE_NONE);
@@ -468,10 +476,43 @@ static void test_classes(void) {
     CHECK(batch_of(9) == BATCH_MANY && batch_of(4096) == BATCH_MANY);
 }
 
+/* ---- maps of experts ---- */
+
+static int read_map(struct place *p, const char *text, struct err *e) {
+    return place_read(p, tmp_write("map", text, strlen(text)), e);
+}
+static void test_place(void) {
+    static const char *const bad[] = {"experts",           "experts 1",         "experts 1 gpu",
+                                      "experts 2-1 cpu",   "experts 512 cpu",   "experts -1 cpu",
+                                      "experts 1-x cpu",   "layers 1 cpu",      "experts 1 cpu now",
+                                      "experts 99999 cpu", "experts 1 - 2 cpu", "experts # 1 cpu"};
+    struct place p;
+    struct err e;
+    CHECK_OK(read_map(&p, "# a map\n\n  experts 2-4 cpu # these\r\nexperts 3 device\n", &e));
+    for (int i = 0; i < PLACE_BLOCKS; i++)
+        CHECK_EQ_I64(place_experts(&p, i), i == 2 || i == 4 ? PLACE_CPU
+                                           : i == 3         ? PLACE_DEVICE
+                                                            : PLACE_FREE);
+    CHECK(place_experts(&p, -1) == PLACE_FREE && place_experts(&p, PLACE_BLOCKS) == PLACE_FREE);
+    CHECK(place_experts(NULL, 2) == PLACE_FREE);
+    CHECK_OK(read_map(&p, "experts 0-511 device", &e));
+    CHECK(place_experts(&p, 0) == PLACE_DEVICE && place_experts(&p, 511) == PLACE_DEVICE);
+    CHECK_OK(read_map(&p, "", &e));
+    for (size_t i = 0; i < COUNT_OF(bad); i++) {
+        char text[64];
+        snprintf(text, sizeof text, "\n%s\n", bad[i]);
+        CHECK_ERR(read_map(&p, text, &e), ERR_DATA, "line 2");
+    }
+    CHECK_ERR(place_read(&p, tmp_path("absent"), &e), ERR_USAGE, "absent");
+}
+
 int main(void) {
+    tmp_make();
     RUN(test_patterns);
     RUN(test_parts);
     RUN(test_models);
     RUN(test_classes);
+    RUN(test_place);
+    tmp_remove();
     return check_done();
 }

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT
+/* runtime/engine/place.c - reads maps of experts to where they are computed. */
+#include "runtime/engine/place.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/io.h"
+#include "core/mem.h"
+#include "core/num.h"
+
+enum { PLACE_BYTES = 1 << 20 };
+
+enum place_at place_experts(const struct place *p, int block) {
+    return p && block >= 0 && block < PLACE_BLOCKS ? (enum place_at)p->experts[block] : PLACE_FREE;
+}
+
+/* The next word of a line, ended; *at goes behind it. NULL: no more. */
+static char *word(char **at) {
+    char *w = *at + strspn(*at, " \t\r");
+    if (!*w || *w == '#') return NULL;
+    *at = w + strcspn(w, " \t\r#");
+    if (**at == '#')
+        **at = 0; /* the rest is a comment */
+    else if (**at)
+        *(*at)++ = 0;
+    return w;
+}
+
+/* "3" or "3-7" */
+static bool blocks(const char *text, int *first, int *last) {
+    char *end;
+    const size_t n = strspn(text, "0123456789");
+    if (n == 0 || n > 4) return false;
+    *first = *last = (int)strtol(text, &end, 10);
+    if (*end == '-') {
+        const size_t k = strspn(end + 1, "0123456789");
+        if (k == 0 || k > 4) return false;
+        *last = (int)strtol(end + 1, &end, 10);
+    }
+    return !*end && *first <= *last && *last < PLACE_BLOCKS;
+}
+
+static bool read_line(struct place *p, char *line) {
+    char *at = line, *what = word(&at), *which = what ? word(&at) : NULL,
+         *where = which ? word(&at) : NULL;
+    int first, last;
+    if (!what) return true;
+    if (!where || word(&at) || strcmp(what, "experts") != 0 || !blocks(which, &first, &last))
+        return false;
+    const bool cpu = strcmp(where, "cpu") == 0;
+    if (!cpu && strcmp(where, "device") != 0) return false;
+    for (int i = first; i <= last; i++) p->experts[i] = cpu ? PLACE_CPU : PLACE_DEVICE;
+    return true;
+}
+
+int place_read(struct place *p, const char *path, struct err *e) {
+    char *text = NULL;
+    size_t n = 0;
+    int rc = 0, number = 0;
+    memset(p, 0, sizeof *p);
+    TRY(io_read_file(&text, &n, path, PLACE_BYTES, e));
+    if (memchr(text, 0, n)) rc = err_set(e, ERR_DATA, "%s: not a text", path);
+    for (char *line = text, *next; line && !rc; line = next) {
+        next = strchr(line, '\n');
+        if (next) *next++ = 0;
+        number++;
+        if (!read_line(p, line))
+            rc = err_set(e, ERR_DATA,
+                         "%s, line %d: expected \"experts FIRST[-LAST] cpu\" or \"... device\", "
+                         "blocks from 0 to %d",
+                         path, number, PLACE_BLOCKS - 1);
+    }
+    free(text);
+    return rc;
+}
