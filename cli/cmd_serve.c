@@ -188,6 +188,23 @@ static int kwargs_members(const char *kwargs, struct buf *out, struct err *e) {
     return rc;
 }
 
+/* The type that most of its bytes are of, and its size. */
+static void describe(struct serve_opts *o) {
+    uint64_t bytes[QT_COUNT] = {0};
+    int most = 0;
+    const struct gguf *g = o->m->gguf;
+    for (int64_t i = 0; i < gguf_n_tensors(g); i++) {
+        const struct gguf_tensor *t = gguf_tensor_at(g, i);
+        int64_t n = 1;
+        for (int k = 0; k < 4; k++) n *= t->ne[k];
+        o->n_params += n;
+        bytes[t->type] += t->n_bytes;
+        if (bytes[t->type] > bytes[most]) most = (int)t->type;
+    }
+    o->type = qtype_name((enum qtype)most);
+    o->n_bytes = gguf_file_bytes(g);
+}
+
 static int open_session(struct cli *c, const struct serve_args *a, struct serve_opts *o,
                         struct session **out, struct err *e) {
     struct session_opts so = {.isa = c->isa,
@@ -242,6 +259,7 @@ static int go(struct cli *c, const struct serve_args *a, const struct given *g, 
                           .port = (int)a->port,
                           .max_body = (size_t)a->max_body,
                           .max_connections = (int)min_i64(max_i64(a->max_connections, 1), 60000)};
+    describe(&o);
     o.kwargs = kwargs.len ? kwargs.data : NULL;
     o.key = keys.v, o.n_keys = keys.n;
     o.allow_host = a->allow_host.v, o.n_allow_hosts = a->allow_host.n;

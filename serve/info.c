@@ -42,6 +42,9 @@ static void put_model(struct server *s, struct jw *w, const char *name) {
     jw_obj(w, "meta");
     jw_i64(w, "n_ctx", n_ctx);
     jw_i64(w, "n_ctx_train", m->hp.d[HD_CTX]);
+    jw_i64(w, "n_params", s->o.n_params);
+    jw_u64(w, "size_bytes", s->o.n_bytes);
+    jw_str(w, "type", s->o.type);
     jw_i64(w, "vocab", m->hp.d[HD_VOCAB]);
     jw_str(w, "file", s->o.file);
     jw_str(w, "architecture", m->arch->name);

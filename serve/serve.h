@@ -16,9 +16,12 @@ struct serve_opts {
     struct session *s;   /* borrowed, of session_opts.guests */
     const char *alias;   /* the model's id */
     const char *file;    /* its name, without folders */
-    const char *kwargs;  /* members of an object for the template; NULL: none */
-    int think;           /* enum ask_think, for requests that do not say */
-    bool strict;         /* other model ids than the alias are refused */
+    const char *type;    /* of most of its weights, for people */
+    uint64_t n_bytes;    /* of the file */
+    int64_t n_params;
+    const char *kwargs; /* members of an object for the template; NULL: none */
+    int think;          /* enum ask_think, for requests that do not say */
+    bool strict;        /* other model ids than the alias are refused */
     enum chat_special special;
     struct sample_opts sample;
     int64_t seed, n_max; /* < 0: not given */

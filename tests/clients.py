@@ -231,6 +231,38 @@ def check_anthropic_errors(url):
     need(len(ids) == 1, f"models: {ids}")
 
 
+# ---- ollama ----
+
+def check_ollama(url):
+    import ollama
+    c = ollama.Client(host=url)
+    same([m.model for m in c.list().models], ["m"], "list")
+    need("tools" in c.show("m").capabilities, "capabilities")
+    ask = dict(model="m", messages=ASK, tools=TOOLS, options={"temperature": 0, "num_predict": 80})
+    r = c.chat(**ask)
+    same((r.message.tool_calls[0].function.name, r.message.tool_calls[0].function.arguments["city"], r.done_reason),
+         ("get_weather", "Oslo", "stop"), "chat")
+    calls, thinking, last = [], "", None
+    for part in c.chat(stream=True, **ask):
+        calls += part.message.tool_calls or []
+        thinking += part.message.thinking or ""
+        last = part
+    same((calls[0].function.arguments, thinking), (r.message.tool_calls[0].function.arguments, r.message.thinking), "stream")
+    same(last.eval_count, r.eval_count, "eval_count")
+    loop = ASK + [r.message, {"role": "tool", "tool_name": "get_weather", "content": "12"}]
+    need(c.chat(**{**ask, "messages": loop}).prompt_eval_count > r.prompt_eval_count, "a second turn")
+    need(not c.chat(think=False, **ask).message.thinking, "thinking was off")
+    g = c.generate(model="m", prompt="The cat", raw=True, options={"temperature": 0, "num_predict": 12})
+    text = "".join(x.response for x in c.generate(model="m", prompt="The cat", raw=True, stream=True,
+                                                   options={"temperature": 0, "num_predict": 12}))
+    same((g.response, g.done_reason), (text, "length"), "generate")
+    try:
+        c.generate(model="m", prompt="x", suffix="y")
+        need(False, "a suffix was taken")
+    except ollama.ResponseError as e:
+        same(e.status_code, 400, "status")
+
+
 def main():
     p = subprocess.Popen([hone, "serve", model, "--port", "0", "--ctx", "2048", "--context-memory", "64MiB", "--alias", "m",
                           "--log", "off", "--threads", "2"], stdout=subprocess.PIPE, text=True)

@@ -121,6 +121,12 @@ post /v1/messages/count_tokens '{"messages": [{"role": "user", "content": "What 
 refuses 400 '"request_id":"req_' /v1/messages '{"max_tokens": 1, "messages": [{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1"}]}]}'
 refuses 400 'max_tokens: Field required' /v1/messages '{"messages": [{"role": "user", "content": "x"}]}'
 
+# ---- and by Ollama's ----
+post /api/chat '{"messages": [{"role": "user", "content": "What is the weather in Oslo?"}], "options": {"temperature": 0, "num_predict": 60}}'; is 200 /api/chat
+has '"name":"get_weather","arguments":{"city": "Oslo"'; tail -1 "$t/o" | grep -q '"done":true,"done_reason":"stop"' || say "/api/chat ends with $(tail -1 "$t/o")"
+get /api/tags; has '"quantization_level":"Q8_0"'
+refuses 400 'suffix' /api/generate '{"prompt": "x", "suffix": "y"}'
+
 # ---- who leaves is noticed: the place is free soon ----
 "$t/ask" "$port" -l 400 -b '{"prompt": "The", "max_tokens": 2000, "ignore_eos": true, "stream": true}' POST /v1/completions > "$t/raw"
 i=0

@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: MIT
+/* serve/api_ollama.c - POST /api/chat and /api/generate: lines of JSON, calls whole. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/mem.h"
+#include "serve/reply.h"
+
+/* ---- reading ---- */
+
+static int read_think(struct ask *a, const struct json *v, const char *path, struct fault *f) {
+    if (json_type(v) == JSON_BOOL) {
+        a->think = json_bool(v, true) ? ASK_THINK_ON : ASK_THINK_OFF;
+        return 0;
+    }
+    return ask_read_effort(a, v, path, f);
+}
+static int read_format(struct ask *a, const struct json *v, const char *path, struct fault *f) {
+    (void)a;
+    if (json_str(v) && !*json_str(v)) return 0;
+    return fault_set(f, 400, NULL, path, "constrained decoding is not offered yet");
+}
+static int read_images(struct ask *a, const struct json *v, const char *path, struct fault *f) {
+    (void)a;
+    return json_first(v) ? fault_set(f, 400, NULL, path, "only text is read here") : 0;
+}
+
+static const struct field options[] = {
+    {"temperature", FIELD(F_REAL, sample.temp, 0, 100)},
+    {"top_k", FIELD(F_COUNT, sample.top_k, 0, INT32_MAX)},
+    {"top_p", FIELD(F_REAL, sample.top_p, 0, 1)},
+    {"min_p", FIELD(F_REAL, sample.min_p, 0, 1)},
+    {"num_predict", FIELD(F_INT, n_max, -2, INT32_MAX)},
+    {"seed", FIELD(F_INT, seed, -1, 9007199254740992.0)},
+    {"stop", FIELD_BY(ask_read_stop)},
+    {"repeat_penalty", FIELD(F_REAL, sample.repeat_penalty, 0.01, 100)},
+    {"repeat_last_n", FIELD(F_COUNT, sample.repeat_last_n, 0, INT32_MAX)},
+    {"presence_penalty", FIELD(F_REAL, sample.presence_penalty, -2, 2)},
+    {"frequency_penalty", FIELD(F_REAL, sample.frequency_penalty, -2, 2)},
+    {"typical_p", FIELD_NEUTRAL(1)},
+    {"mirostat", FIELD_NEUTRAL(0)},
+    {"num_ctx", FIELD_LEFT}, /* the server's --ctx counts */
+    {"num_keep", FIELD_LEFT},
+    {"num_batch", FIELD_LEFT},
+    {"num_gpu", FIELD_LEFT},
+    {"num_thread", FIELD_LEFT},
+    {"main_gpu", FIELD_LEFT},
+    {"use_mmap", FIELD_LEFT},
+    {"numa", FIELD_LEFT},
+};
+static int read_options(struct ask *a, const struct json *v, const char *path, struct fault *f) {
+    static const struct field *const tables[] = {options};
+    const int sizes[] = {(int)COUNT_OF(options)};
+    if (json_type(v) != JSON_OBJ) return fault_set(f, 400, NULL, path, "an object is needed");
+    return fields_read(a, v, "options.", tables, sizes, 1, f);
+}
+#define BOTH                                                                                       \
+    {"model", FIELD_BY(ask_read_model)}, {"stream", FIELD(F_BOOL, stream, 0, 0)},                  \
+        {"options", FIELD_BY(read_options)}, {"think", FIELD_BY(read_think)},                      \
+        {"format", FIELD_BY(read_format)}, {"keep_alive", FIELD_LEFT},                             \
+        {"images", FIELD_BY(read_images)},                                                         \
+        {"logprobs", FIELD_REFUSED("probabilities are given by /v1/chat/completions")},            \
+        {"top_logprobs", FIELD_LEFT}, {                                                            \
+        "template", FIELD_REFUSED("templates come with the model, not with requests")              \
+    }
+static const struct field chat_fields[] = {
+    BOTH,
+    {"messages", FIELD_LEFT},
+    {"tools", FIELD_LEFT},
+};
+static const struct field text_fields[] = {
+    BOTH,
+    {"prompt", FIELD_LEFT},
+    {"system", FIELD_LEFT},
+    {"raw", FIELD_LEFT},
+    {"context", FIELD_REFUSED("conversations are sent as messages, to /api/chat")},
+    {"suffix", FIELD_REFUSED("text is made behind a prompt only")},
+};
+
+static void put_calls(struct jw *w, struct raw list) {
+    jw_arr(w, "tool_calls");
+    for (struct raw r = raw_first(list); r.n; r = raw_next(list, r)) {
+        jw_obj(w, NULL);
+        raw_copy(w, "id", r, "id");
+        jw_str(w, "type", "function");
+        jw_obj(w, "function");
+        raw_copy(w, "name", raw_member(r, "function"), "name");
+        raw_copy(w, "arguments", raw_member(r, "function"), "arguments");
+        jw_end(w);
+        jw_end(w);
+    }
+    jw_end(w);
+}
+
+/* Messages in OpenAI's shape; names of tools stand where theirs do. */
+static void put_messages(struct jw *w, struct raw list) {
+    jw_arr(w, NULL);
+    for (struct raw r = raw_first(list); r.n; r = raw_next(list, r)) {
+        jw_obj(w, NULL);
+        raw_copy(w, "role", r, "role");
+        raw_copy(w, "content", r, "content");
+        raw_copy(w, "thinking", r, "reasoning_content");
+        raw_copy(w, "tool_name", r, "name");
+        raw_copy(w, "tool_call_id", r, "tool_call_id");
+        const struct raw calls = raw_member(r, "tool_calls");
+        if (raw_first(calls).n) put_calls(w, calls);
+        jw_end(w);
+    }
+    jw_end(w);
+}
+
+static int ask_text(struct ask *a, const struct json *j, struct fault *f) {
+    const char *prompt = json_str(json_get(j, "prompt")), *system = json_str(json_get(j, "system"));
+    struct buf b = {0};
+    struct jw w;
+    if (!prompt) return fault_set(f, 400, NULL, "prompt", "a text is needed");
+    if (json_bool(json_get(j, "raw"), false)) {
+        a->prompt[0] = (struct ask_prompt){.text = xstrdup(prompt), .len = strlen(prompt)};
+        a->n_prompts = 1;
+        return 0;
+    }
+    jw_init(&w, &b, false);
+    jw_obj(&w, NULL);
+    jw_arr(&w, "messages");
+    for (int i = system && *system ? 0 : 1; i < 2; i++) {
+        jw_obj(&w, NULL);
+        jw_str(&w, "role", i ? "user" : "system");
+        jw_str(&w, "content", i ? prompt : system);
+        jw_end(&w);
+    }
+    jw_end(&w);
+    jw_end(&w);
+    a->conv = buf_take(&b);
+    return 0;
+}
+
+static int ollama_chat_read(struct ask *a, const char *body, size_t n, const struct json *j,
+                            struct fault *f) {
+    static const struct field *const tables[] = {chat_fields};
+    const int sizes[] = {(int)COUNT_OF(chat_fields)};
+    const struct raw all = raw_of(body, n);
+    const struct json *tools = json_get(j, "tools");
+    struct json *list = NULL;
+    struct buf b = {0};
+    struct jw w;
+    struct err e;
+    TRY(fields_read(a, j, "", tables, sizes, 1, f));
+    if (json_type(tools) != JSON_NULL) TRY(tools_ok(tools, f));
+    for (const struct json *m = json_first(json_get(j, "messages")); m; m = json_next(m))
+        if (json_first(json_get(m, "images")))
+            return fault_set(f, 400, NULL, "messages", "images: only text is read here");
+    jw_init(&w, &b, false);
+    put_messages(&w, raw_member(all, "messages"));
+    int rc = json_parse(&list, b.data, b.len, "messages", &e)
+                 ? fault_set(f, 400, NULL, "messages", "%s", e.msg)
+                 : 0;
+    const struct raw t = json_first(tools) ? raw_member(all, "tools") : (struct raw){0};
+    if (!rc) rc = chat_conv(a, raw_of(b.data, b.len), list, t, f);
+    json_free(list);
+    buf_release(&b);
+    return rc;
+}
+
+static int ollama_text_read(struct ask *a, const char *body, size_t n, const struct json *j,
+                            struct fault *f) {
+    static const struct field *const tables[] = {text_fields};
+    const int sizes[] = {(int)COUNT_OF(text_fields)};
+    (void)body, (void)n;
+    TRY(fields_read(a, j, "", tables, sizes, 1, f));
+    return ask_text(a, j, f);
+}
+
+/* ---- writing ---- */
+
+static void open_line(struct jw *w, struct buf *b, const struct reply *r) {
+    char when[48];
+    struct tm tm;
+    const time_t t = (time_t)r->created;
+    strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&t, &tm));
+    jw_init(w, b, false);
+    jw_obj(w, NULL);
+    jw_str(w, "model", r->model);
+    jw_str(w, "created_at", when);
+}
+
+static void put_call(struct jw *w, const struct reply_call *c, int i) {
+    jw_obj(w, NULL);
+    jw_str(w, "id", c->id);
+    jw_obj(w, "function");
+    jw_i64(w, "index", i);
+    jw_str(w, "name", c->name);
+    jw_raw(w, "arguments", c->args.len ? c->args.data : "{}");
+    jw_end(w);
+    jw_end(w);
+}
+
+struct said {
+    const char *content, *thinking;
+    size_t n_content, n_thinking;
+    int call_from, call_to;
+};
+static void put_said(struct jw *w, const struct reply *r, bool chat, const struct said *s) {
+    const struct reply_choice *c = &r->choice[0];
+    if (chat) {
+        jw_obj(w, "message");
+        jw_str(w, "role", "assistant");
+    }
+    jw_strn(w, chat ? "content" : "response", s->content, s->n_content);
+    if (s->n_thinking) jw_strn(w, "thinking", s->thinking, s->n_thinking);
+    if (s->call_to > s->call_from) {
+        jw_arr(w, "tool_calls");
+        for (int i = s->call_from; i < s->call_to; i++) put_call(w, &c->call[i], i);
+        jw_end(w);
+    }
+    if (chat) jw_end(w);
+}
+
+static int64_t ns(double s) {
+    return (int64_t)(s * 1e9);
+}
+
+static void put_end(struct jw *w, const struct reply *r) {
+    const struct reply_choice *c = &r->choice[0];
+    const bool cut = c->end == END_LENGTH || c->end == END_CONTEXT;
+    jw_bool(w, "done", true);
+    jw_str(w, "done_reason", cut ? "length" : "stop");
+    jw_i64(w, "total_duration", ns(r->total_s));
+    jw_i64(w, "load_duration", 0);
+    jw_i64(w, "prompt_eval_count", r->n_prompt);
+    jw_i64(w, "prompt_eval_duration", ns(r->prompt_s));
+    jw_i64(w, "eval_count", c->n_out);
+    jw_i64(w, "eval_duration", ns(r->generate_s));
+    jw_end(w);
+}
+
+static void line(struct reply *r, bool chat, const struct said *s, bool end, struct buf *out) {
+    struct jw w;
+    open_line(&w, out, r);
+    put_said(&w, r, chat, s);
+    if (end) {
+        put_end(&w, r);
+    } else {
+        jw_bool(&w, "done", false);
+        jw_end(&w);
+    }
+    buf_str(out, "\n");
+}
+
+static void event(struct reply *r, const struct event *ev, bool chat, struct buf *out) {
+    struct said s = {"", "", 0, 0, 0, 0};
+    if (ev->kind == EV_CONTENT) s.content = ev->s, s.n_content = ev->n;
+    if (ev->kind == EV_REASONING) s.thinking = ev->s, s.n_thinking = ev->n;
+    if (ev->kind == EV_CALL_END) s.call_from = ev->call, s.call_to = ev->call + 1;
+    if (ev->kind == EV_CONTENT || ev->kind == EV_REASONING || ev->kind == EV_CALL_END ||
+        ev->kind == EV_DONE)
+        line(r, chat, &s, ev->kind == EV_DONE, out);
+}
+
+static void whole(struct reply *r, bool chat, struct buf *out) {
+    const struct reply_choice *c = &r->choice[0];
+    const struct said s = {c->content.data ? c->content.data : "",
+                           c->reasoning.data ? c->reasoning.data : "",
+                           c->content.len,
+                           c->reasoning.len,
+                           0,
+                           c->n_calls};
+    line(r, chat, &s, true, out);
+}
+
+static void chat_event(struct reply *r, const struct event *ev, struct buf *out) {
+    event(r, ev, true, out);
+}
+static void text_event(struct reply *r, const struct event *ev, struct buf *out) {
+    event(r, ev, false, out);
+}
+static void chat_whole(struct reply *r, struct buf *out) {
+    whole(r, true, out);
+}
+static void text_whole(struct reply *r, struct buf *out) {
+    whole(r, false, out);
+}
+
+static int ollama_fail(const struct fault *f, const char *request_id, bool in_stream,
+                       struct buf *out) {
+    struct jw w;
+    (void)request_id, (void)in_stream;
+    jw_init(&w, out, false);
+    jw_obj(&w, NULL);
+    jw_str(&w, "error", f->msg);
+    jw_end(&w);
+    buf_str(out, "\n");
+    return f->status;
+}
+
+const struct api api_ollama_chat = {
+    .name = "ollama",
+    .id = "",
+    .call_id = "call_",
+    .stream_type = "application/x-ndjson",
+    .ping = "\n",
+    .streams = true,
+    .read = ollama_chat_read,
+    .event = chat_event,
+    .whole = chat_whole,
+    .fail = ollama_fail,
+};
+const struct api api_ollama_text = {
+    .name = "ollama",
+    .id = "",
+    .call_id = "call_",
+    .stream_type = "application/x-ndjson",
+    .ping = "\n",
+    .streams = true,
+    .read = ollama_text_read,
+    .event = text_event,
+    .whole = text_whole,
+    .fail = ollama_fail,
+};
