@@ -44,6 +44,7 @@ void ask_release(struct ask *a) {
     }
     for (int i = 0; i < a->n_stop; i++) free(a->stop[i]);
     free(a->bias);
+    buf_release(&a->repeat);
     buf_release(&a->ignored);
     buf_release(&a->warned);
     memset(a, 0, sizeof *a);

@@ -60,6 +60,8 @@ struct ask {
         float by;
     } * bias;
     int n_bias;
+    unsigned api_flags; /* bits that the reader of an API leaves for its writer */
+    struct buf repeat;  /* members that its answer repeats, JSON text */
     struct buf ignored; /* names of fields that nobody reads, with ", " between them */
     struct buf warned;  /* of things left out, the same */
 };

@@ -30,6 +30,7 @@ void reply_release(struct reply *r) {
         buf_release(&c->ids);
     }
     free(r->choice);
+    buf_release(&r->items);
     memset(r, 0, sizeof *r);
 }
 

@@ -44,9 +44,10 @@ struct reply {
     uint64_t seed;
     double queue_s, prompt_s, first_s, generate_s, total_s; /* from arrival on */
     /* of the API that writes it */
-    int block, block_kind, seq, n_items;
-    size_t mark; /* where the text of the item under way begins */
-    bool begun;
+    int block, block_kind, seq;
+    char item[REPLY_ID]; /* id of the item under way */
+    struct buf items;    /* that are complete, elements of a list */
+    size_t mark;         /* where the text of the item under way begins */
 };
 void reply_init(struct reply *r, const struct ask *a, int n_choices);
 void reply_release(struct reply *r);

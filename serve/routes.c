@@ -21,6 +21,8 @@ static const struct route routes[] = {
     {"POST", "/completions", NULL, later_generate, &api_text, false},
     {"POST", "/v1/messages", NULL, later_generate, &api_messages, false},
     {"POST", "/v1/messages/count_tokens", NULL, later_count, &api_count, false},
+    {"POST", "/v1/responses", NULL, later_generate, &api_responses, false},
+    {"POST", "/v1/responses/input_tokens", NULL, later_count, &api_responses, false},
     {"POST", "/api/chat", NULL, later_generate, &api_ollama_chat, false},
     {"POST", "/api/generate", NULL, later_generate, &api_ollama_text, false},
     {"POST", "/api/show", NULL, later_show, &api_ollama_chat, false},

@@ -145,6 +145,37 @@ def check_openai_errors(url):
         pass
 
 
+def check_openai_responses(url):
+    c = openai_client(url)
+    flat = [{"type": "function", "strict": False, **TOOLS[0]["function"]}, {"type": "web_search"}]
+    ask = dict(model="m", input=ASK[0]["content"], tools=flat, temperature=0, max_output_tokens=80,
+               instructions=None, include=["reasoning.encrypted_content"])
+    r = c.responses.create(**ask)
+    same(r.status, "completed", "status")
+    call = [x for x in r.output if x.type == "function_call"][0]
+    same((call.name, json.loads(call.arguments)["city"]), ("get_weather", "Oslo"), "call")
+    with c.responses.stream(**ask) as s: # its accumulator checks the order of events
+        numbers = [e.sequence_number for e in s]
+        final = s.get_final_response()
+    same(numbers, sorted(set(numbers)), "numbers of events")
+    strip = lambda x: [{k: v for k, v in i.model_dump(exclude_none=True).items() if k not in ("id", "call_id", "parsed_arguments")}
+                       for i in x.output]
+    same(strip(final), strip(r), "stream")
+    same(final.usage.output_tokens, r.usage.output_tokens, "output tokens")
+    items = [{"role": "user", "content": ask["input"]}] + [x.model_dump(exclude_none=True) for x in r.output] + [
+        {"type": "function_call_output", "call_id": call.call_id, "output": "12"}]
+    r2 = c.responses.create(**{**ask, "input": items})
+    need(r2.usage.input_tokens > r.usage.input_tokens and r2.usage.input_tokens_details.cached_tokens > 0, "a second turn")
+    short = c.responses.create(**{**ask, "max_output_tokens": 2})
+    same((short.status, short.incomplete_details.reason), ("incomplete", "max_output_tokens"), "a cut answer")
+    import openai
+    try:
+        c.responses.create(model="m", input=[{"type": "function_call_output", "call_id": "call_x", "output": "1"}])
+        need(False, "a result without a call was taken")
+    except openai.BadRequestError as e:
+        need("call_x" in e.message, e.message)
+
+
 # ---- anthropic ----
 
 ANTHROPIC_TOOLS = [{"name": "get_weather", "description": "The weather of a city.",

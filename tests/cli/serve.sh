@@ -121,6 +121,14 @@ post /v1/messages/count_tokens '{"messages": [{"role": "user", "content": "What 
 refuses 400 '"request_id":"req_' /v1/messages '{"max_tokens": 1, "messages": [{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1"}]}]}'
 refuses 400 'max_tokens: Field required' /v1/messages '{"messages": [{"role": "user", "content": "x"}]}'
 
+# ---- by /v1/responses ----
+post /v1/responses '{"input": "What is the weather in Oslo?", "temperature": 0, "max_output_tokens": 60}'; is 200 responses
+has '"type":"function_call"'; has '"arguments":"{\"city\": \"Oslo\"'; has '"status":"completed"'
+post /v1/responses '{"input": "What is the weather in Oslo?", "temperature": 0, "max_output_tokens": 60, "stream": true}'
+[ "$(grep -o '"sequence_number":[0-9]*' "$t/o" | cut -d: -f2)" = "$(seq 0 $(($(grep -c '^event:' "$t/o") - 1)))" ] || say "numbers of events: $(cat "$t/o")"
+grep '^event:' "$t/o" | tail -1 | grep -q 'response.completed' || say "a stream ends with $(grep '^event:' "$t/o" | tail -1)"
+refuses 400 'previous_response_id' /v1/responses '{"input": "x", "previous_response_id": "resp_1"}'
+
 # ---- and by Ollama's ----
 post /api/chat '{"messages": [{"role": "user", "content": "What is the weather in Oslo?"}], "options": {"temperature": 0, "num_predict": 60}}'; is 200 /api/chat
 has '"name":"get_weather","arguments":{"city": "Oslo"'; tail -1 "$t/o" | grep -q '"done":true,"done_reason":"stop"' || say "/api/chat ends with $(tail -1 "$t/o")"

@@ -1,0 +1,420 @@
+// SPDX-License-Identifier: MIT
+/* serve/api_responses.c - POST /v1/responses: reading. The answers are in api_responses_out.c.
+ *
+ * Items in a row that are one turn of the assistant (reasoning, text, calls) become one message.
+ * Results of tools follow it in the order of its calls. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "serve/responses.h"
+#include "text/base64.h"
+
+static void warn(struct ask *a, const char *what) {
+    if (a->warned.data && strstr(a->warned.data, what)) return;
+    buf_fmt(&a->warned, "%s%s", a->warned.len ? ", " : "", what);
+}
+
+/* Appends the texts of a text or of parts. */
+static int texts(const struct json *v, const char *path, struct buf *out, struct fault *f) {
+    int i = 0;
+    if (json_str(v)) buf_str(out, json_str(v));
+    if (json_str(v) || json_type(v) == JSON_NULL) return 0;
+    if (json_type(v) != JSON_ARR)
+        return fault_set(f, 400, NULL, path, "a text or a list of parts is needed");
+    for (const struct json *p = json_first(v); p; p = json_next(p), i++) {
+        const char *type = json_str(json_get(p, "type")), *s = json_str(json_get(p, "text"));
+        char at[200];
+        snprintf(at, sizeof at, "%.150s[%d]", path, i);
+        if (!s) s = json_str(json_get(p, "refusal"));
+        if (!s)
+            return fault_set(f, 400, NULL, at, "parts of type '%.40s' are not read here, only text",
+                             type ? type : "");
+        if (out->len) buf_str(out, "\n");
+        buf_str(out, s);
+    }
+    return 0;
+}
+
+/* The conversation under way: a turn of the assistant is gathered until something else comes. */
+struct talk_in {
+    struct ask *a;
+    struct jw *w;
+    struct fault *f;
+    struct buf content, thought, calls; /* of that turn */
+    bool open;
+    struct { /* calls of the last turn, and their results */
+        char *id, *name, *result;
+    } call[64];
+    int n_calls;
+};
+
+static void put(struct jw *w, const char *role, const struct buf *text) {
+    jw_obj(w, NULL);
+    jw_str(w, "role", role);
+    jw_strn(w, "content", text->data ? text->data : "", text->len);
+    jw_end(w);
+}
+
+static void end_turn(struct talk_in *t) {
+    if (!t->open) return;
+    jw_obj(t->w, NULL);
+    jw_str(t->w, "role", "assistant");
+    jw_strn(t->w, "content", t->content.data ? t->content.data : "", t->content.len);
+    if (t->thought.len) jw_strn(t->w, "reasoning_content", t->thought.data, t->thought.len);
+    if (t->calls.len) {
+        buf_str(&t->calls, "]");
+        jw_raw(t->w, "tool_calls", t->calls.data);
+    }
+    jw_end(t->w);
+    buf_reset(&t->content);
+    buf_reset(&t->thought);
+    buf_reset(&t->calls);
+    t->open = false;
+}
+
+/* Results that came, in the order of the calls. */
+static void end_results(struct talk_in *t) {
+    for (int i = 0; i < t->n_calls; i++) {
+        if (t->call[i].result) {
+            jw_obj(t->w, NULL);
+            jw_str(t->w, "role", "tool");
+            jw_str(t->w, "tool_call_id", t->call[i].id);
+            jw_str(t->w, "name", t->call[i].name);
+            jw_str(t->w, "content", t->call[i].result);
+            jw_end(t->w);
+        }
+        free(t->call[i].id);
+        free(t->call[i].name);
+        free(t->call[i].result);
+    }
+    t->n_calls = 0;
+}
+
+static void begin_turn(struct talk_in *t) {
+    if (!t->open) end_results(t);
+    t->open = true;
+}
+
+static int item_message(struct talk_in *t, const struct json *m, const char *path) {
+    const char *role = json_str(json_get(m, "role"));
+    if (!role) return fault_set(t->f, 400, NULL, path, "a role is needed");
+    if (strcmp(role, "assistant") == 0) {
+        if (t->open && t->calls.len) end_turn(t);
+        begin_turn(t);
+        return texts(json_get(m, "content"), path, &t->content, t->f);
+    }
+    const bool system = strcmp(role, "system") == 0 || strcmp(role, "developer") == 0;
+    struct buf text = {0};
+    if (!system && strcmp(role, "user") != 0)
+        return fault_set(t->f, 400, NULL, path,
+                         "role: one of user, assistant, system, developer is needed");
+    end_turn(t);
+    end_results(t);
+    const int rc = texts(json_get(m, "content"), path, &text, t->f);
+    if (!rc) put(t->w, system ? "system" : "user", &text);
+    buf_release(&text);
+    return rc;
+}
+
+static int item_call(struct talk_in *t, const struct json *m, const char *path) {
+    const char *id = json_str(json_get(m, "call_id")), *name = json_str(json_get(m, "name")),
+               *args = json_str(json_get(m, "arguments"));
+    struct jw w;
+    struct buf b = {0};
+    if (!id || !name || !args)
+        return fault_set(t->f, 400, NULL, path, "call_id, name and arguments are needed");
+    begin_turn(t);
+    if (t->n_calls == (int)COUNT_OF(t->call))
+        return fault_set(t->f, 400, NULL, path, "more than %d calls in a turn", t->n_calls);
+    t->call[t->n_calls].id = xstrdup(id);
+    t->call[t->n_calls].name = xstrdup(name);
+    t->call[t->n_calls++].result = NULL;
+    jw_init(&w, &b, false);
+    jw_obj(&w, NULL);
+    jw_str(&w, "id", id);
+    jw_str(&w, "type", "function");
+    jw_obj(&w, "function");
+    jw_str(&w, "name", name);
+    jw_str(&w, "arguments", args);
+    jw_end(&w);
+    jw_end(&w);
+    buf_fmt(&t->calls, "%s%s", t->calls.len ? ", " : "[", b.data);
+    buf_release(&b);
+    return 0;
+}
+
+static int item_output(struct talk_in *t, const struct json *m, const char *path) {
+    const char *id = json_str(json_get(m, "call_id"));
+    struct buf text = {0};
+    int at = -1;
+    for (int i = 0; i < t->n_calls && id; i++)
+        if (strcmp(t->call[i].id, id) == 0) at = i;
+    if (at < 0)
+        return fault_set(t->f, 400, NULL, path, "no call before it has the call_id '%.60s'",
+                         id ? id : "");
+    end_turn(t);
+    const int rc = texts(json_get(m, "output"), path, &text, t->f);
+    if (rc) {
+        buf_release(&text);
+        return rc;
+    }
+    free(t->call[at].result);
+    t->call[at].result = buf_take(&text);
+    return 0;
+}
+
+/* What a client gives back of the thinking: plain parts, or our own wrapping of it. */
+static int item_reasoning(struct talk_in *t, const struct json *m, const char *path) {
+    static const char own[] = "hone1:";
+    const char *wrapped = json_str(json_get(m, "encrypted_content"));
+    const struct json *parts = json_get(m, "content");
+    if (t->open && (t->calls.len || t->content.len)) end_turn(t);
+    begin_turn(t);
+    if (json_first(parts)) return texts(parts, path, &t->thought, t->f);
+    if (wrapped && strncmp(wrapped, own, sizeof own - 1) == 0) {
+        const char *s = wrapped + sizeof own - 1;
+        char *text = xmalloc(strlen(s) + 1);
+        const int64_t n = base64_decode(s, text, strlen(s) + 1);
+        if (n > 0) buf_add(&t->thought, text, (size_t)n);
+        free(text);
+    }
+    return 0;
+}
+
+static int one_item(struct talk_in *t, const struct json *m, int i) {
+    static const struct {
+        const char *type;
+        int (*read)(struct talk_in *t, const struct json *m, const char *path);
+    } rows[] = {{"message", item_message},
+                {"function_call", item_call},
+                {"function_call_output", item_output},
+                {"reasoning", item_reasoning}};
+    const char *type = json_str(json_get(m, "type"));
+    char path[64];
+    snprintf(path, sizeof path, "input[%d]", i);
+    if (json_type(m) != JSON_OBJ) return fault_set(t->f, 400, NULL, path, "an object is needed");
+    if (!type) type = "message";
+    for (size_t k = 0; k < COUNT_OF(rows); k++)
+        if (strcmp(type, rows[k].type) == 0) return rows[k].read(t, m, path);
+    if (strcmp(type, "item_reference") == 0)
+        return fault_set(t->f, 400, NULL, path,
+                         "nothing is stored here: items are sent, not referred to");
+    warn(t->a, type);
+    return 0;
+}
+
+static int write_conv(struct ask *a, const struct json *j, struct buf *out, struct fault *f) {
+    const struct json *input = json_get(j, "input");
+    const char *instructions = json_str(json_get(j, "instructions"));
+    struct jw w;
+    struct talk_in t = {.a = a, .w = &w, .f = f};
+    int rc = 0, i = 0;
+    if (!json_str(input) && json_type(input) != JSON_ARR)
+        return fault_set(f, 400, NULL, "input", "a text or a list of items is needed");
+    jw_init(&w, out, false);
+    jw_obj(&w, NULL);
+    jw_arr(&w, "messages");
+    if (instructions && *instructions) {
+        const struct buf text = {(char *)(uintptr_t)instructions, strlen(instructions), 0};
+        put(&w, "system", &text);
+    }
+    if (json_str(input)) {
+        const struct buf text = {(char *)(uintptr_t)json_str(input), strlen(json_str(input)), 0};
+        put(&w, "user", &text);
+    }
+    for (const struct json *m = json_type(input) == JSON_ARR ? json_first(input) : NULL; m && !rc;
+         m = json_next(m), i++)
+        rc = one_item(&t, m, i);
+    end_turn(&t);
+    end_results(&t);
+    jw_end(&w);
+    if (a->tools) jw_raw(&w, "tools", a->tools);
+    jw_end(&w);
+    buf_release(&t.content);
+    buf_release(&t.thought);
+    buf_release(&t.calls);
+    return rc;
+}
+
+/* Flat definitions in the shape that templates know. Kinds that a server would run itself are left
+ * out: refusing them would lock their clients out. */
+static int put_tools(struct ask *a, const struct json *j, struct raw body, struct fault *f) {
+    const struct json *tools = json_get(j, "tools");
+    const struct raw list = raw_member(body, "tools");
+    struct raw r = raw_first(list);
+    struct buf b = {0};
+    struct jw w;
+    int i = 0, n = 0;
+    if (json_type(tools) == JSON_NULL) return 0;
+    if (json_type(tools) != JSON_ARR)
+        return fault_set(f, 400, NULL, "tools", "a list of tools is needed");
+    jw_init(&w, &b, false);
+    jw_arr(&w, NULL);
+    for (const struct json *t = json_first(tools); t;
+         t = json_next(t), i++, r = raw_next(list, r)) {
+        const char *type = json_str(json_get(t, "type"));
+        char path[64];
+        snprintf(path, sizeof path, "tools[%d]", i);
+        if (!type || strcmp(type, "function") != 0) {
+            warn(a, type ? type : path);
+            continue;
+        }
+        if (!json_str(json_get(t, "name"))) {
+            buf_release(&b);
+            return fault_set(f, 400, NULL, path, "a name is needed");
+        }
+        jw_obj(&w, NULL);
+        jw_str(&w, "type", "function");
+        jw_obj(&w, "function");
+        raw_copy(&w, "name", r, "name");
+        raw_copy(&w, "description", r, "description");
+        raw_copy(&w, "parameters", r, "parameters");
+        jw_end(&w);
+        jw_end(&w);
+        n++;
+    }
+    jw_end(&w);
+    if (n) a->tools = buf_take(&b);
+    buf_release(&b);
+    return 0;
+}
+
+/* ---- fields ---- */
+
+static int read_reasoning(struct ask *a, const struct json *v, const char *path, struct fault *f) {
+    const struct json *effort = json_get(v, "effort"), *summary = json_get(v, "summary");
+    if (json_type(v) != JSON_OBJ) return fault_set(f, 400, NULL, path, "an object is needed");
+    if (json_str(summary)) a->api_flags |= RESPONSES_SUMMARY;
+    return json_str(effort) ? ask_read_effort(a, effort, "reasoning.effort", f) : 0;
+}
+static int read_text(struct ask *a, const struct json *v, const char *path, struct fault *f) {
+    const char *type = json_str(json_get(json_get(v, "format"), "type"));
+    (void)a;
+    if (json_type(v) != JSON_OBJ) return fault_set(f, 400, NULL, path, "an object is needed");
+    if (!type || strcmp(type, "text") == 0) return 0;
+    return fault_set(f, 400, NULL, "text.format", "constrained decoding is not offered yet");
+}
+static int read_choice(struct ask *a, const struct json *v, const char *path, struct fault *f) {
+    const char *s = json_str(v);
+    if (s && strcmp(s, "none") == 0) a->no_calls = true;
+    if (s && (strcmp(s, "none") == 0 || strcmp(s, "auto") == 0)) return 0;
+    return fault_set(f, 400, NULL, path,
+                     "a call cannot be forced yet: constrained decoding is not offered; auto and "
+                     "none are");
+}
+static int read_parallel(struct ask *a, const struct json *v, const char *path, struct fault *f) {
+    if (json_type(v) != JSON_BOOL) return fault_set(f, 400, NULL, path, "true or false is needed");
+    a->one_call = !json_bool(v, true);
+    return 0;
+}
+static int read_truncation(struct ask *a, const struct json *v, const char *path, struct fault *f) {
+    (void)a;
+    if (json_str(v) && strcmp(json_str(v), "disabled") == 0) return 0;
+    return fault_set(f, 400, NULL, path, "only 'disabled' is offered");
+}
+static int read_background(struct ask *a, const struct json *v, const char *path, struct fault *f) {
+    (void)a;
+    return json_bool(v, false) ? fault_set(f, 400, NULL, path, "answers are not stored here") : 0;
+}
+static int read_include(struct ask *a, const struct json *v, const char *path, struct fault *f) {
+    (void)path, (void)f;
+    for (const struct json *s = json_first(v); s; s = json_next(s))
+        if (json_str(s) && strcmp(json_str(s), "reasoning.encrypted_content") == 0)
+            a->api_flags |= RESPONSES_ENCRYPTED;
+    return 0;
+}
+static const struct field fields[] = {
+    {"model", FIELD_BY(ask_read_model)},
+    {"input", FIELD_LEFT},
+    {"instructions", FIELD_LEFT},
+    {"tools", FIELD_LEFT},
+    {"tool_choice", FIELD_BY(read_choice)},
+    {"parallel_tool_calls", FIELD_BY(read_parallel)},
+    {"reasoning", FIELD_BY(read_reasoning)},
+    {"text", FIELD_BY(read_text)},
+    {"max_output_tokens", FIELD(F_INT, n_max, 0, INT32_MAX)},
+    {"temperature", FIELD(F_REAL, sample.temp, 0, 100)},
+    {"top_p", FIELD(F_REAL, sample.top_p, 0, 1)},
+    {"top_k", FIELD(F_COUNT, sample.top_k, 0, INT32_MAX)},
+    {"min_p", FIELD(F_REAL, sample.min_p, 0, 1)},
+    {"seed", FIELD(F_INT, seed, -1, 9007199254740992.0)},
+    {"stream", FIELD(F_BOOL, stream, 0, 0)},
+    {"include", FIELD_BY(read_include)},
+    {"truncation", FIELD_BY(read_truncation)},
+    {"background", FIELD_BY(read_background)},
+    {"chat_template_kwargs", FIELD_BY(ask_read_kwargs)},
+    {"top_logprobs", FIELD_REFUSED("probabilities are given by /v1/chat/completions")},
+    {"previous_response_id",
+     FIELD_REFUSED("previous_response_not_found: answers are not stored here, send the items")},
+    {"conversation", FIELD_REFUSED("conversations are not stored here, send the items")},
+    {"prompt", FIELD_REFUSED("there are no stored prompts")},
+    {"store", FIELD_LEFT},
+    {"metadata", FIELD_LEFT},
+    {"user", FIELD_LEFT},
+    {"service_tier", FIELD_LEFT},
+    {"safety_identifier", FIELD_LEFT},
+    {"prompt_cache_key", FIELD_LEFT},
+    {"prompt_cache_retention", FIELD_LEFT},
+    {"stream_options", FIELD_LEFT},
+    {"client_metadata", FIELD_LEFT},
+    {"max_tool_calls", FIELD_LEFT},
+    {"preset", FIELD_REFUSED("there are no presets yet")},
+};
+
+/* What the answer repeats of the request. */
+static void keep_echo(struct ask *a, const struct json *j, struct raw body) {
+    static const char *const names[] = {"instructions", "metadata", "max_output_tokens",
+                                        "tool_choice",  "tools",    "parallel_tool_calls",
+                                        "reasoning",    "text",     "temperature",
+                                        "top_p"};
+    static const char *const otherwise[] = {"null",
+                                            "{}",
+                                            "null",
+                                            "\"auto\"",
+                                            "[]",
+                                            "true",
+                                            "{\"effort\":null,\"summary\":null}",
+                                            "{\"format\":{\"type\":\"text\"}}",
+                                            NULL,
+                                            NULL};
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
+        const struct raw r = raw_member(body, names[i]);
+        const bool there = r.n && json_type(json_get(j, names[i])) != JSON_NULL;
+        buf_fmt(&a->repeat, "%s\"%s\":", i ? "," : "", names[i]);
+        if (there)
+            buf_add(&a->repeat, r.s, r.n);
+        else if (otherwise[i])
+            buf_str(&a->repeat, otherwise[i]);
+        else
+            buf_fmt(&a->repeat, "%.9g", (double)(i == 8 ? a->sample.temp : a->sample.top_p));
+    }
+}
+
+static int responses_read(struct ask *a, const char *body, size_t n, const struct json *j,
+                          struct fault *f) {
+    static const struct field *const tables[] = {fields};
+    const int sizes[] = {(int)COUNT_OF(fields)};
+    const struct raw all = raw_of(body, n);
+    struct buf out = {0};
+    TRY(fields_read(a, j, "", tables, sizes, 1, f));
+    TRY(put_tools(a, j, all, f));
+    const int rc = write_conv(a, j, &out, f);
+    if (!rc) a->conv = buf_take(&out);
+    buf_release(&out);
+    keep_echo(a, j, all);
+    return rc;
+}
+
+const struct api api_responses = {
+    .name = "responses",
+    .id = "resp_",
+    .call_id = "call_",
+    .stream_type = "text/event-stream",
+    .ping = ": ping\n\n",
+    .read = responses_read,
+    .event = responses_event,
+    .whole = responses_whole,
+    .fail = responses_fail,
+};

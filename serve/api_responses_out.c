@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: MIT
+/* serve/api_responses_out.c - answers as /v1/responses gives them: items that follow one another,
+ * each added, filled in parts and done; every event has a number. */
+#include <stdio.h>
+#include <string.h>
+
+#include "serve/job.h"
+#include "serve/responses.h"
+
+enum item { NO_ITEM, REASONING, MESSAGE, CALL };
+
+static const char *const prefix[] = {"", "rs_", "msg_", "fc_"};
+
+/* ---- the answer as an object ---- */
+
+static void put_usage(const struct reply *r, struct jw *w) {
+    const struct reply_choice *c = &r->choice[0];
+    jw_obj(w, "usage");
+    jw_i64(w, "input_tokens", r->n_prompt);
+    jw_obj(w, "input_tokens_details");
+    jw_i64(w, "cached_tokens", r->n_cached);
+    jw_i64(w, "cache_write_tokens", 0);
+    jw_end(w);
+    jw_i64(w, "output_tokens", c->n_out);
+    jw_obj(w, "output_tokens_details");
+    jw_i64(w, "reasoning_tokens", c->n_think);
+    jw_end(w);
+    jw_i64(w, "total_tokens", r->n_prompt + c->n_out);
+    jw_end(w);
+}
+
+static bool is_cut(const struct reply *r) {
+    const enum reply_end end = r->choice[0].end;
+    return end == END_LENGTH || end == END_CONTEXT;
+}
+
+/* status NULL: it has ended, however. */
+static void put_response(const struct reply *r, struct jw *w, const char *name,
+                         const char *status) {
+    struct buf list = {0};
+    buf_fmt(&list, "[%s]", r->items.data ? r->items.data : "");
+    jw_obj(w, name);
+    jw_str(w, "id", r->id);
+    jw_str(w, "object", "response");
+    jw_i64(w, "created_at", r->created);
+    jw_str(w, "status", status ? status : is_cut(r) ? "incomplete" : "completed");
+    jw_null(w, "error");
+    if (!status && is_cut(r)) {
+        jw_obj(w, "incomplete_details");
+        jw_str(w, "reason", "max_output_tokens");
+        jw_end(w);
+    } else {
+        jw_null(w, "incomplete_details");
+    }
+    jw_str(w, "model", r->model);
+    jw_raw(w, "output", list.data);
+    jw_bool(w, "store", false);
+    jw_str(w, "truncation", "disabled");
+    jw_null(w, "previous_response_id");
+    if (status)
+        jw_null(w, "usage");
+    else
+        put_usage(r, w);
+    if (r->ask->repeat.len) buf_fmt(w->b, ",%s", r->ask->repeat.data);
+    jw_end(w);
+    buf_release(&list);
+}
+
+/* ---- items ---- */
+
+static void put_base64(struct jw *w, const char *name, const struct buf *text) {
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    struct buf b = {0};
+    buf_str(&b, "hone1:");
+    for (size_t i = 0; i < text->len; i += 3) {
+        const size_t k = text->len - i;
+        const unsigned char *p = (const unsigned char *)text->data + i;
+        const unsigned v =
+            (unsigned)p[0] << 16 | (k > 1 ? (unsigned)p[1] << 8 : 0) | (k > 2 ? (unsigned)p[2] : 0);
+        buf_chr(&b, digits[v >> 18]);
+        buf_chr(&b, digits[v >> 12 & 63]);
+        buf_chr(&b, k > 1 ? digits[v >> 6 & 63] : '=');
+        buf_chr(&b, k > 2 ? digits[v & 63] : '=');
+    }
+    jw_str(w, name, b.data);
+    buf_release(&b);
+}
+
+static void put_part(struct jw *w, const char *name, enum item kind, const char *s, size_t n) {
+    jw_obj(w, name);
+    jw_str(w, "type", kind == REASONING ? "reasoning_text" : "output_text");
+    jw_strn(w, "text", s, n);
+    if (kind == MESSAGE) {
+        jw_arr(w, "annotations");
+        jw_end(w);
+        jw_arr(w, "logprobs");
+        jw_end(w);
+    }
+    jw_end(w);
+}
+
+/* The item under way; done: with its text. */
+static void put_item(const struct reply *r, struct jw *w, const char *name, enum item kind,
+                     const struct reply_call *call, bool done) {
+    const struct reply_choice *c = &r->choice[0];
+    const struct buf *all = kind == REASONING ? &c->reasoning : &c->content;
+    const char *s = all->data ? all->data + r->mark : "";
+    const size_t n = all->data ? all->len - r->mark : 0;
+    jw_obj(w, name);
+    jw_str(w, "id", r->item);
+    jw_str(w, "type",
+           kind == REASONING ? "reasoning"
+           : kind == MESSAGE ? "message"
+                             : "function_call");
+    jw_str(w, "status", done ? "completed" : "in_progress");
+    if (kind == CALL) {
+        jw_str(w, "call_id", call->id);
+        jw_str(w, "name", call->name);
+        jw_str(w, "arguments", done && call->args.len ? call->args.data : "");
+        jw_end(w);
+        return;
+    }
+    if (kind == MESSAGE) jw_str(w, "role", "assistant");
+    if (kind == REASONING) {
+        jw_arr(w, "summary");
+        if (done && (r->ask->api_flags & RESPONSES_SUMMARY)) {
+            jw_obj(w, NULL);
+            jw_str(w, "type", "summary_text");
+            jw_strn(w, "text", s, n);
+            jw_end(w);
+        }
+        jw_end(w);
+    }
+    jw_arr(w, "content");
+    if (done) put_part(w, NULL, kind, s, n);
+    jw_end(w);
+    if (kind == REASONING && done && (r->ask->api_flags & RESPONSES_ENCRYPTED))
+        put_base64(w, "encrypted_content", all);
+    jw_end(w);
+}
+
+static void keep_item(struct reply *r, enum item kind, const struct reply_call *call) {
+    struct buf b = {0};
+    struct jw w;
+    jw_init(&w, &b, false);
+    put_item(r, &w, NULL, kind, call, true);
+    buf_fmt(&r->items, "%s%s", r->items.len ? "," : "", b.data);
+    buf_release(&b);
+}
+
+/* ---- events ---- */
+
+static void begin(struct reply *r, struct jw *w, struct buf *b, const char *type) {
+    jw_init(w, b, false);
+    jw_obj(w, NULL);
+    jw_str(w, "type", type);
+    jw_i64(w, "sequence_number", r->seq++);
+}
+static void send(struct jw *w, struct buf *b, const char *type, struct buf *out) {
+    jw_end(w);
+    reply_sse(out, type, b);
+    buf_release(b);
+}
+
+static void whole_event(struct reply *r, const char *type, const char *status, struct buf *out) {
+    struct buf b = {0};
+    struct jw w;
+    begin(r, &w, &b, type);
+    put_response(r, &w, "response", status);
+    send(&w, &b, type, out);
+}
+
+static void item_event(struct reply *r, const char *type, enum item kind,
+                       const struct reply_call *call, bool done, struct buf *out) {
+    struct buf b = {0};
+    struct jw w;
+    begin(r, &w, &b, type);
+    jw_i64(&w, "output_index", r->block);
+    put_item(r, &w, "item", kind, call, done);
+    send(&w, &b, type, out);
+}
+
+/* An event of a part; s: its text, as member `member`; NULL: as a part. index: name of the number
+ * of the part, NULL for calls. */
+static void part_event(struct reply *r, const char *type, const char *index, const char *member,
+                       enum item kind, const char *s, size_t n, struct buf *out) {
+    struct buf b = {0};
+    struct jw w;
+    begin(r, &w, &b, type);
+    jw_str(&w, "item_id", r->item);
+    jw_i64(&w, "output_index", r->block);
+    if (index) jw_i64(&w, index, 0);
+    if (member)
+        jw_strn(&w, member, s, n);
+    else
+        put_part(&w, "part", kind, s, n);
+    if (member && kind == MESSAGE) {
+        jw_arr(&w, "logprobs");
+        jw_end(&w);
+    }
+    send(&w, &b, type, out);
+}
+
+static void summary_event(struct reply *r, const char *type, const char *member, const char *s,
+                          size_t n, struct buf *out) {
+    struct buf b = {0};
+    struct jw w;
+    if (!(r->ask->api_flags & RESPONSES_SUMMARY)) return;
+    begin(r, &w, &b, type);
+    jw_str(&w, "item_id", r->item);
+    jw_i64(&w, "output_index", r->block);
+    jw_i64(&w, "summary_index", 0);
+    if (member) {
+        jw_strn(&w, member, s, n);
+    } else {
+        jw_obj(&w, "part");
+        jw_str(&w, "type", "summary_text");
+        jw_strn(&w, "text", s, n);
+        jw_end(&w);
+    }
+    send(&w, &b, type, out);
+}
+
+static void close_item(struct reply *r, struct buf *out) {
+    const struct reply_choice *c = &r->choice[0];
+    const enum item kind = (enum item)r->block_kind;
+    const struct buf *all = kind == REASONING ? &c->reasoning : &c->content;
+    const char *s = all->data ? all->data + r->mark : "";
+    const size_t n = all->data ? all->len - r->mark : 0;
+    if (kind != REASONING && kind != MESSAGE) return;
+    if (kind == REASONING) {
+        summary_event(r, "response.reasoning_summary_text.done", "text", s, n, out);
+        summary_event(r, "response.reasoning_summary_part.done", NULL, s, n, out);
+    }
+    part_event(r, kind == REASONING ? "response.reasoning_text.done" : "response.output_text.done",
+               "content_index", "text", kind, s, n, out);
+    part_event(r, "response.content_part.done", "content_index", NULL, kind, s, n, out);
+    item_event(r, "response.output_item.done", kind, NULL, true, out);
+    keep_item(r, kind, NULL);
+    r->block++;
+    r->block_kind = NO_ITEM;
+}
+
+static void open_item(struct reply *r, enum item kind, size_t n_new, struct buf *out) {
+    const struct reply_choice *c = &r->choice[0];
+    if (r->block_kind == (int)kind) return;
+    close_item(r, out);
+    r->block_kind = (int)kind;
+    r->mark = (kind == REASONING ? c->reasoning.len : c->content.len) - n_new;
+    job_random_id(prefix[kind], r->item);
+    item_event(r, "response.output_item.added", kind, NULL, false, out);
+    part_event(r, "response.content_part.added", "content_index", NULL, kind, "", 0, out);
+    if (kind == REASONING)
+        summary_event(r, "response.reasoning_summary_part.added", NULL, "", 0, out);
+}
+
+static void call_event(struct reply *r, const struct event *ev, struct buf *out) {
+    const struct reply_call *call = &r->choice[0].call[ev->call];
+    static const char delta[] = "response.function_call_arguments.delta",
+                      done[] = "response.function_call_arguments.done";
+    struct buf b = {0};
+    struct jw w;
+    if (ev->kind == EV_CALL_BEGIN) {
+        close_item(r, out);
+        job_random_id(prefix[CALL], r->item);
+        item_event(r, "response.output_item.added", CALL, call, false, out);
+    } else if (ev->kind == EV_CALL_ARGS) {
+        part_event(r, delta, NULL, "delta", CALL, ev->s, ev->n, out);
+    } else {
+        begin(r, &w, &b, done);
+        jw_str(&w, "item_id", r->item);
+        jw_i64(&w, "output_index", r->block);
+        jw_str(&w, "name", call->name);
+        jw_str(&w, "arguments", call->args.len ? call->args.data : "");
+        send(&w, &b, done, out);
+        item_event(r, "response.output_item.done", CALL, call, true, out);
+        keep_item(r, CALL, call);
+        r->block++;
+    }
+}
+
+void responses_event(struct reply *r, const struct event *ev, struct buf *out) {
+    if (ev->kind == EV_ADMITTED) {
+        whole_event(r, "response.created", "in_progress", out);
+        whole_event(r, "response.in_progress", "in_progress", out);
+    }
+    if (ev->kind == EV_REASONING) {
+        open_item(r, REASONING, ev->n, out);
+        part_event(r, "response.reasoning_text.delta", "content_index", "delta", REASONING, ev->s,
+                   ev->n, out);
+        summary_event(r, "response.reasoning_summary_text.delta", "delta", ev->s, ev->n, out);
+    }
+    if (ev->kind == EV_CONTENT) {
+        open_item(r, MESSAGE, ev->n, out);
+        part_event(r, "response.output_text.delta", "content_index", "delta", MESSAGE, ev->s, ev->n,
+                   out);
+    }
+    if (ev->kind == EV_CALL_BEGIN || ev->kind == EV_CALL_ARGS || ev->kind == EV_CALL_END)
+        call_event(r, ev, out);
+    if (ev->kind != EV_DONE) return;
+    close_item(r, out);
+    whole_event(r, is_cut(r) ? "response.incomplete" : "response.completed", NULL, out);
+}
+
+void responses_whole(struct reply *r, struct buf *out) {
+    const struct reply_choice *c = &r->choice[0];
+    struct jw w;
+    for (int kind = REASONING; kind <= MESSAGE; kind++) {
+        if (!(kind == REASONING ? c->reasoning.len : c->content.len)) continue;
+        job_random_id(prefix[kind], r->item);
+        keep_item(r, (enum item)kind, NULL);
+    }
+    for (int i = 0; i < c->n_calls; i++) {
+        job_random_id(prefix[CALL], r->item);
+        keep_item(r, CALL, &c->call[i]);
+    }
+    jw_init(&w, out, false);
+    put_response(r, &w, NULL, NULL);
+    buf_str(out, "\n");
+}
+
+/* In a stream: response.failed, which its clients wait for. */
+int responses_fail(const struct fault *f, const char *request_id, bool in_stream, struct buf *out) {
+    struct buf b = {0};
+    struct jw w;
+    if (!in_stream) return openai_fail(f, request_id, false, out);
+    jw_init(&w, &b, false);
+    jw_obj(&w, NULL);
+    jw_str(&w, "type", "response.failed");
+    jw_i64(&w, "sequence_number", INT32_MAX); /* behind all others */
+    jw_obj(&w, "response");
+    jw_str(&w, "id", request_id);
+    jw_str(&w, "object", "response");
+    jw_str(&w, "status", "failed");
+    jw_obj(&w, "error");
+    jw_str(&w, "code", f->code ? f->code : "server_error");
+    jw_str(&w, "message", f->msg);
+    jw_end(&w);
+    jw_end(&w);
+    jw_end(&w);
+    reply_sse(out, "response.failed", &b);
+    buf_release(&b);
+    return f->status;
+}
