@@ -28,8 +28,15 @@ static void add_pattern(struct buf *out, const char *name, size_t len) {
     }
 }
 
+/* The set of what `b` holds grows by it; false when it was there. The set borrows: the text lives
+ * in `keys`. */
+static bool add_key(struct strmap *set, struct arena *keys, const struct buf *b) {
+    if (strmap_get(set, b->data, b->len) >= 0) return false;
+    return strmap_add(set, arena_strdup(keys, b->data), b->len, 0);
+}
+
 /* The patterns of an architecture's tensors in folders. */
-static struct strmap *patterns_of(const struct arch *a) {
+static struct strmap *patterns_of(const struct arch *a, struct arena *keys) {
     struct strmap *map = strmap_new(64);
     struct buf b = {0};
     for (const struct tensor_row *r = a->tensors; r->gguf; r++)
@@ -37,7 +44,7 @@ static struct strmap *patterns_of(const struct arch *a) {
             const size_t n = strcspn(s, "|");
             buf_reset(&b);
             add_pattern(&b, s, n);
-            strmap_add(map, b.data, b.len, 0);
+            if (b.len) add_key(map, keys, &b);
             s += n + (s[n] == '|');
         }
     buf_release(&b);
@@ -53,7 +60,9 @@ static bool left_out(const struct arch *a, const char *name) {
 /* How many tensors of the folder are named as in `a`, or are none of a text model there; appends
  * the patterns of the others. */
 static int64_t count_named(const struct hfdir *dir, const struct arch *a, struct buf *others) {
-    struct strmap *map = patterns_of(a), *seen = strmap_new(64);
+    struct arena keys;
+    arena_init(&keys);
+    struct strmap *map = patterns_of(a, &keys), *seen = strmap_new(64);
     struct buf b = {0};
     int64_t n = 0, n_others = 0;
     for (int64_t i = 0; i < hfdir_n_tensors(dir); i++) {
@@ -63,7 +72,7 @@ static int64_t count_named(const struct hfdir *dir, const struct arch *a, struct
         if (!b.len) continue;
         if (left_out(a, name) || strmap_get(map, b.data, b.len) >= 0) {
             n++;
-        } else if (strmap_add(seen, b.data, b.len, 0) && n_others++ < MOST_NAMES) {
+        } else if (add_key(seen, &keys, &b) && n_others++ < MOST_NAMES) {
             buf_fmt(others, "%s%s", n_others > 1 ? ", " : "", show_n(b.data, b.len).s);
         }
     }
@@ -72,6 +81,7 @@ static int64_t count_named(const struct hfdir *dir, const struct arch *a, struct
     buf_release(&b);
     strmap_free(map);
     strmap_free(seen);
+    arena_release(&keys);
     return n;
 }
 
