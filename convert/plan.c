@@ -20,7 +20,7 @@ static int find_arch(struct plan *p, struct err *e) {
                        "%s/config.json names no model class in \"architectures\": add "
                        "the one of the original release",
                        hfdir_path(p->dir));
-    p->arch = arch_find_hf(cls);
+    p->arch = arch_find_dir(cls, p->dir);
     if (p->arch) return 0;
     return unknown_class(p->dir, cls, e);
 }

@@ -343,6 +343,8 @@ struct arch {
     double yarn_log; /* of HF_YARN_LOG in the key yarn_log_multiplier; 0: no such key */
     bool mxfp4;      /* published in MXFP4, which conversion keeps */
     bool drafts;     /* may have an MTP block, which drafts the token after next (block_mtp.c) */
+    /* Another architecture that models of the same class have, or this one; may be NULL. */
+    const struct arch *(*which)(const struct hfdir *dir);
     /* Syntaxes of tool calls that templates of published models ask for (text/tool_formats.c),
      * separated by blanks; NULL: none is known. */
     const char *tools;
@@ -351,7 +353,9 @@ struct arch {
 /* registry.c */
 const struct arch *arch_find(const char *gguf_name);   /* NULL: unknown */
 const struct arch *arch_find_hf(const char *hf_class); /* NULL: unknown */
-const struct arch *arch_at(int i);                     /* NULL past the end */
+/* The same for a folder: of several architectures of one class, that of its config.json. */
+const struct arch *arch_find_dir(const char *hf_class, const struct hfdir *dir);
+const struct arch *arch_at(int i); /* NULL past the end */
 /* What holds of every GGUF whose bytes are whole, whether hone can compute with it or not. */
 #define ARCH_STILL                                                                                 \
     "it can be inspected, verified, quantized, split, merged, compared and published all the same"

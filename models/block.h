@@ -71,7 +71,7 @@ gr_reg block_ffn(struct build *b, const struct ffn_spec *s, gr_reg in);
 gr_reg block_moe(struct build *b, const struct ffn_spec *s, gr_reg in);
 /* The routed experts alone; the router reads router_in. */
 gr_reg block_experts(struct build *b, const struct ffn_spec *s, gr_reg in, gr_reg router_in);
-/* gate = act(gate) * the columns of `up` from `offset` on */
+/* gate = act(gate) * the columns of `up` from `offset` on; act(gate) alone where up is GR_NONE */
 void block_gate(struct build *b, enum act act, gr_reg gate, gr_reg up, int64_t offset);
 
 /* One layer on the residual. */

@@ -9,11 +9,14 @@ gr_reg block_experts(struct build *b, const struct ffn_spec *s, gr_reg in, gr_re
                                           [SCORE_SIGMOID] = GR_SIGMOID,
                                           [SCORE_SOFTMAX_CHOSEN] = GR_LOGIT};
     struct gr_moe m = {.router = block_weight(b, "ffn_gate_inp.weight"),
-                       .joined = !block_has(b, "ffn_gate_exps.weight"),
+                       .relu2 = s->act == ACT_RELU2,
+                       .joined = s->act != ACT_RELU2 && !block_has(b, "ffn_gate_exps.weight"),
                        .n_used = b->h->d[HD_EXPERTS_USED],
                        .gelu = s->act == ACT_GEGLU};
-    m.gate = block_weight(b, m.joined ? "ffn_gate_up_exps.weight" : "ffn_gate_exps.weight");
-    m.up = m.joined ? GR_NONE : block_weight(b, "ffn_up_exps.weight");
+    m.gate = block_weight(b, m.joined  ? "ffn_gate_up_exps.weight"
+                             : m.relu2 ? "ffn_up_exps.weight"
+                                       : "ffn_gate_exps.weight");
+    m.up = m.joined || m.relu2 ? GR_NONE : block_weight(b, "ffn_up_exps.weight");
     m.down = block_weight(b, "ffn_down_exps.weight");
     m.factor = block_weight_if(b, "ffn_down_exps.scale");
     m.prefer = block_weight_if(b, "exp_probs_b.bias");
@@ -41,10 +44,14 @@ gr_reg block_experts(struct build *b, const struct ffn_spec *s, gr_reg in, gr_re
 
 /* out += shared expert */
 static void shared(struct build *b, const struct ffn_spec *s, gr_reg in, gr_reg out) {
-    gr_reg gate = block_matmul(b, "ffn_gate_shexp", in);
-    gr_reg up = block_matmul(b, "ffn_up_shexp", in);
-    block_gate(b, s->act, gate, up, 0);
-    block_give(b, up);
+    gr_reg gate = block_matmul(b, s->act == ACT_RELU2 ? "ffn_up_shexp" : "ffn_gate_shexp", in);
+    if (s->act == ACT_RELU2)
+        block_gate(b, s->act, gate, GR_NONE, 0);
+    else {
+        gr_reg up = block_matmul(b, "ffn_up_shexp", in);
+        block_gate(b, s->act, gate, up, 0);
+        block_give(b, up);
+    }
     gr_reg add = block_matmul(b, "ffn_down_shexp", gate);
     block_give(b, gate);
     gr_w w = block_weight_if(b, "ffn_gate_inp_shexp.weight");

@@ -140,6 +140,7 @@ struct gr_choice { /* of experts; all 0: as softmax routers do */
 struct gr_moe {
     gr_w router, gate, up, down, factor, prefer, router_bias, gate_bias, up_bias, down_bias;
     bool joined; /* gate and up are one tensor, `gate` */
+    bool relu2;  /* there is no gate: `gate` holds up's rows, and the activation is max(0, x)^2 */
     bool gelu;
     float alpha, limit; /* of the clamped activation; limit 0: another one */
     int64_t n_used;

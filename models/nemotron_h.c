@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* models/nemotron_h.c - Nemotron-H, Nemotron Nano 2: each block is one thing, Mamba 2, attention
- * without rope, or a feed-forward of squared ReLUs, behind one norm. */
+/* models/nemotron_h.c - Nemotron-H, Nemotron Nano 2 and 3: each block is one thing, Mamba 2,
+ * attention without rope, or a feed-forward of squared ReLUs, behind one norm; in Nano 3 all
+ * feed-forwards are experts without a gate, and shared ones. */
 #include <string.h>
 
 #include "core/hfdir.h"
@@ -9,40 +10,57 @@
 
 static const char *const hf_classes[] = {"NemotronHForCausalLM", NULL};
 // clang-format off
-static const struct hp_row hp[] = {
-    HP_ROWS_HYBRID, HP_ROWS_MAMBA2,
-    {"attention.key_length", "head_dim|attention_head_dim", HD_HEAD_DIM, 0, 0},
-    {"attention.value_length", NULL, HD_HEAD_DIM, 0, 0},
-    {"attention.layer_norm_rms_epsilon", "layer_norm_epsilon|rms_norm_eps", HF_RMS_EPS, HPF_REAL | HPF_REQUIRED, 0},
-    {"attention.layer_norm_epsilon", "layer_norm_epsilon|rms_norm_eps", HF_RMS_EPS, HPF_REAL, 0},
-    {"feed_forward_length", "intermediate_size", HD_FF, HPF_LAYERS | HPF_ZERO_OK, 0},
-    {"vocab_size", "vocab_size", HD_VOCAB, HPF_REQUIRED, 0},
+#define HP_ROWS                                                                                                                    \
+    HP_ROWS_HYBRID, HP_ROWS_MAMBA2,                                                                                                \
+    {"attention.key_length", "head_dim|attention_head_dim", HD_HEAD_DIM, 0, 0},                                                    \
+    {"attention.value_length", NULL, HD_HEAD_DIM, 0, 0},                                                                           \
+    {"attention.layer_norm_rms_epsilon", "layer_norm_epsilon|rms_norm_eps", HF_RMS_EPS, HPF_REAL | HPF_REQUIRED, 0},               \
+    {"attention.layer_norm_epsilon", "layer_norm_epsilon|rms_norm_eps", HF_RMS_EPS, HPF_REAL, 0},                                  \
+    {"feed_forward_length", "intermediate_size", HD_FF, HPF_LAYERS | HPF_ZERO_OK, 0},                                              \
+    {"vocab_size", "vocab_size", HD_VOCAB, HPF_REQUIRED, 0}
+static const struct hp_row dense_hp[] = {HP_ROWS, {.slot = -1}};
+static const struct hp_row moe_hp[] = {
+    HP_ROWS, HP_ROWS_EXPERTS, HP_ROW_SHEXPS, HP_ROW_EXPERT_SCALE, HP_ROW_EXPERT_NORM(1), HP_ROW_GATING(2), HP_ROWS_GROUPS,
+    {"expert_shared_feed_forward_length", "moe_shared_expert_intermediate_size", HD_FF_SHEXP, HPF_REQUIRED, 0},
     {.slot = -1},
 };
 #define LAYER(x) "backbone.layers.%d." x
 #define MAT(gguf, hf, rows, cols, role, where) {"blk.%d." gguf ".weight", LAYER("mixer." hf ".weight"), {rows, cols}, XF_COPY, 0, role, where, 0}
-static const struct tensor_row tensors[] = {
-    {"token_embd.weight", "backbone.embeddings.weight|backbone.embedding.weight", {HD_VOCAB, HD_EMBD}, XF_COPY, 0, ROLE_TOKEN_EMBD, W_GLOBAL, 0},
-    {"blk.%d.attn_norm.weight", LAYER("norm.weight"), {HD_EMBD}, XF_COPY, 0, ROLE_OTHER, W_ALL, TR_F32},
-    ROWS_MAMBA2(LAYER("mixer."), XF_COPY, XF_COPY),
-    MAT("attn_q", "q_proj", HD_ATTN_OUT, HD_EMBD, ROLE_ATTN_Q, W_ATTN),
-    MAT("attn_k", "k_proj", HD_KV_OUT, HD_EMBD, ROLE_ATTN_K, W_ATTN),
-    MAT("attn_v", "v_proj", HD_KV_OUT, HD_EMBD, ROLE_ATTN_V, W_VALUES),
-    MAT("attn_output", "o_proj", HD_EMBD, HD_ATTN_OUT, ROLE_ATTN_OUTPUT, W_ATTN),
-    MAT("ffn_up", "up_proj", HD_FF, HD_EMBD, ROLE_FFN_UP, W_DENSE),
-    MAT("ffn_down", "down_proj", HD_EMBD, HD_FF, ROLE_FFN_DOWN, W_DENSE),
-    {"output_norm.weight", "backbone.norm_f.weight", {HD_EMBD}, XF_COPY, 0, ROLE_OTHER, W_GLOBAL, TR_F32},
-    ROW_OUTPUT, {.gguf = NULL},
+#define ROWS                                                                                                                                        \
+    {"token_embd.weight", "backbone.embeddings.weight|backbone.embedding.weight", {HD_VOCAB, HD_EMBD}, XF_COPY, 0, ROLE_TOKEN_EMBD, W_GLOBAL, 0},   \
+    {"blk.%d.attn_norm.weight", LAYER("norm.weight"), {HD_EMBD}, XF_COPY, 0, ROLE_OTHER, W_ALL, TR_F32},                                            \
+    ROWS_MAMBA2(LAYER("mixer."), XF_COPY, XF_COPY),                                                                                                 \
+    MAT("attn_q", "q_proj", HD_ATTN_OUT, HD_EMBD, ROLE_ATTN_Q, W_ATTN),                                                                             \
+    MAT("attn_k", "k_proj", HD_KV_OUT, HD_EMBD, ROLE_ATTN_K, W_ATTN),                                                                               \
+    MAT("attn_v", "v_proj", HD_KV_OUT, HD_EMBD, ROLE_ATTN_V, W_VALUES),                                                                             \
+    MAT("attn_output", "o_proj", HD_EMBD, HD_ATTN_OUT, ROLE_ATTN_OUTPUT, W_ATTN)
+#define ROWS_END \
+    {"output_norm.weight", "backbone.norm_f.weight", {HD_EMBD}, XF_COPY, 0, ROLE_OTHER, W_GLOBAL, TR_F32}, ROW_OUTPUT, {.gguf = NULL}
+#define EXPERTS(gguf, hf, rows, cols, role) \
+    {"blk.%d." gguf ".weight", LAYER("mixer.experts.%e." hf ".weight"), {HD_EXPERTS, rows, cols}, XF_COPY, 0, role, W_MOE, 0}
+static const struct tensor_row dense_tensors[] = {
+    ROWS, MAT("ffn_up", "up_proj", HD_FF, HD_EMBD, ROLE_FFN_UP, W_DENSE), MAT("ffn_down", "down_proj", HD_EMBD, HD_FF, ROLE_FFN_DOWN, W_DENSE),
+    ROWS_END,
+};
+static const struct tensor_row moe_tensors[] = {
+    ROWS,
+    {"blk.%d.ffn_gate_inp.weight", LAYER("mixer.gate.weight"), {HD_EXPERTS, HD_EMBD}, XF_COPY, 0, ROLE_OTHER, W_MOE, TR_F32},
+    {"blk.%d.exp_probs_b.bias", LAYER("mixer.gate.e_score_correction_bias"), {HD_EXPERTS}, XF_COPY, 0, ROLE_OTHER, W_MOE, TR_F32},
+    EXPERTS("ffn_up_exps", "up_proj", HD_FF_EXP, HD_EMBD, ROLE_EXP_UP), EXPERTS("ffn_down_exps", "down_proj", HD_EMBD, HD_FF_EXP, ROLE_EXP_DOWN),
+    MAT("ffn_up_shexp", "shared_experts.up_proj", HD_FF_SHEXP, HD_EMBD, ROLE_SHEXP_UP, W_MOE),
+    MAT("ffn_down_shexp", "shared_experts.down_proj", HD_EMBD, HD_FF_SHEXP, ROLE_SHEXP_DOWN, W_MOE),
+    ROWS_END,
 };
 // clang-format on
 
 /* A layer with a feed-forward is nothing else. */
 static int derive(struct hparams *h, struct err *e) {
+    if (h->d[HD_EXPERTS]) TRY(derive_experts(h, e));
     TRY(derive_mamba2(h, e));
     TRY(layers_fill_hybrid(h, MIX_MAMBA2, e));
     for (int64_t i = 0; i < h->d[HD_LAYERS]; i++) {
         struct layer_hp *l = &h->layer[i];
-        l->ffn = l->ff ? FFN_DENSE : FFN_NONE;
+        l->ffn = !l->ff ? FFN_NONE : h->d[HD_EXPERTS] ? FFN_MOE : FFN_DENSE;
         if (!l->ff) continue;
         if (l->mixer == MIX_ATTN)
             return err_set(e, ERR_DATA, "layer %lld has both attention and a feed-forward",
@@ -60,15 +78,18 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     TRY(hf_check_off(dir, no, e));
     TRY(hf_check_is(dir, "mlp_hidden_act", "relu2", e));
     TRY(hf_check_is(dir, "mamba_hidden_act", "silu", e));
-    if (!pattern || strspn(pattern, "M*-") != strlen(pattern) || strlen(pattern) != (size_t)n)
+    const char *kinds = h->d[HD_EXPERTS] ? "M*E" : "M*-";
+    if (!pattern || strspn(pattern, kinds) != strlen(pattern) || strlen(pattern) != (size_t)n)
+        return err_set(e, ERR_DATA, "hybrid_override_pattern is not a string of %s for %lld layers",
+                       kinds, (long long)n);
+    if (json_type(hfdir_hparam(dir, "moe_latent_size")) == JSON_NUM)
         return err_set(e, ERR_DATA,
-                       "hybrid_override_pattern is not a string of M, * and - for %lld layers%s",
-                       (long long)n,
-                       pattern && strchr(pattern, 'E') ? "; experts (E) are not computed yet" : "");
+                       "moe_latent_size is set: experts in a latent space are not "
+                       "computed yet");
     if (!h->d[HD_KV_HEADS]) h->d[HD_KV_HEADS] = h->d[HD_HEADS];
     for (int64_t i = 0; i < n; i++) {
         *layers_own(h, HD_KV_HEADS, i) = pattern[i] == '*' ? h->d[HD_KV_HEADS] : 0;
-        *layers_own(h, HD_FF, i) = pattern[i] == '-' ? h->d[HD_FF] : 0;
+        *layers_own(h, HD_FF, i) = pattern[i] == kinds[2] ? h->d[HD_FF] : 0;
     }
     return 0;
 }
@@ -79,15 +100,41 @@ static const struct decoder_spec decoder = {
               .ffn = {.act = ACT_RELU2}},
 };
 
-extern const struct arch arch_nemotron_h;
+static const struct decoder_spec moe_decoder = {
+    .block = {.before_mix = {NORM_RMS, "attn_norm"},
+              .before_ffn = {NORM_RMS, "attn_norm"},
+              .ffn = {.act = ACT_RELU2, .router = {.score = SCORE_SIGMOID, .norm_key = true}}},
+};
+
+extern const struct arch arch_nemotron_h, arch_nemotron_h_moe;
+static const struct arch *which(const struct hfdir *dir) {
+    const char *pattern = json_str(hfdir_hparam(dir, "hybrid_override_pattern"));
+    return pattern && strchr(pattern, 'E') ? &arch_nemotron_h_moe : &arch_nemotron_h;
+}
+static const char *const skip[] = {"mtp.", NULL};
+
 const struct arch arch_nemotron_h = {
     .name = "nemotron_h",
     .hf_classes = hf_classes,
-    .family = "Nemotron-H",
+    .which = which,
+    .family = "Nemotron-H, Nemotron Nano 2",
     .size_note = "hybrid Mamba 2, dense",
-    .hp = hp,
-    .tensors = tensors,
+    .hp = dense_hp,
+    .tensors = dense_tensors,
+    .skip = skip,
     .derive = derive,
     .from_hf = from_hf,
     .decoder = &decoder,
+};
+const struct arch arch_nemotron_h_moe = {
+    .name = "nemotron_h_moe",
+    .hf_classes = hf_classes, /* which() tells them apart */
+    .family = "Nemotron Nano 3",
+    .size_note = "hybrid Mamba 2, mixture of experts",
+    .hp = moe_hp,
+    .tensors = moe_tensors,
+    .skip = skip,
+    .derive = derive,
+    .from_hf = from_hf,
+    .decoder = &moe_decoder,
 };

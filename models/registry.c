@@ -18,7 +18,8 @@ extern const struct arch arch_lfm2, arch_lfm2moe; /* with mixers beside attentio
 extern const struct arch arch_internlm2, arch_gpt_oss, arch_granitemoe, arch_arcee, arch_command_r,
     arch_hunyuan, arch_hunyuan_moe, arch_ernie45, arch_ernie45_moe;
 extern const struct arch arch_lfm2, arch_lfm2moe, arch_granitehybrid, arch_nemotron_h,
-    arch_falcon_h1, arch_jamba, arch_qwen3next; /* with mixers beside attention */
+    arch_nemotron_h_moe, arch_falcon_h1, arch_jamba,
+    arch_qwen3next; /* with mixers beside attention */
 extern const struct arch arch_deepseek2;
 extern const struct arch arch_apertus, arch_qwen2vl, arch_qwen3vl, arch_qwen3vlmoe;
 
@@ -65,6 +66,7 @@ static const struct arch *const all[] = {
     &arch_ernie45_moe,
     &arch_granitehybrid,
     &arch_nemotron_h,
+    &arch_nemotron_h_moe,
     &arch_falcon_h1,
     &arch_jamba,
     &arch_qwen3next,
@@ -91,6 +93,11 @@ const struct arch *arch_find_hf(const char *hf_class) {
         for (const char *const *c = all[i]->hf_classes; *c; c++)
             if (strcmp(*c, hf_class) == 0) return all[i];
     return NULL;
+}
+
+const struct arch *arch_find_dir(const char *hf_class, const struct hfdir *dir) {
+    const struct arch *a = arch_find_hf(hf_class);
+    return a && a->which ? a->which(dir) : a;
 }
 
 int arch_build(const struct arch *a, const struct hparams *h, struct graph *g, struct err *e) {

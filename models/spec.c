@@ -20,7 +20,8 @@ int spec_check(const struct arch *a, const struct hparams *h, int layer, const s
         {at->gate > GATE_ELEMENT, "an attention gate of one number for each head, or by softplus"},
         {at->chunked && l->window, "attention in chunks"},
         {l->ffn == FFN_DENSE && act == ACT_SWIGLU_OAI, "a clamped SwiGLU without experts"},
-        {l->ffn == FFN_MOE && act != ACT_SWIGLU && act != ACT_GEGLU && act != ACT_SWIGLU_OAI,
+        {l->ffn == FFN_MOE && act != ACT_SWIGLU && act != ACT_GEGLU && act != ACT_SWIGLU_OAI &&
+             act != ACT_RELU2,
          "this activation of experts"},
         {r->score == SCORE_SQRT_SOFTPLUS, "a router that chooses by the root of softplus"},
         {r->groups > 0 &&

@@ -78,7 +78,7 @@ static int read_shape(struct synth *s, struct err *e) {
 static int read_model(struct synth *s, struct err *e) {
     TRY(read_shape(s, e));
     const char *cls = json_str(json_first(json_get(hfdir_config(s->dir), "architectures")));
-    s->arch = cls ? arch_find_hf(cls) : NULL;
+    s->arch = cls ? arch_find_dir(cls, s->dir) : NULL;
     if (!s->arch) return arch_refuse_class(s->o->shape, cls ? cls : "(none)", e);
     TRY(hparams_from_hf(&s->hp, s->arch, s->dir, e));
     if (s->o->layers > HP_MAX_LAYERS)

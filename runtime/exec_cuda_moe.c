@@ -105,7 +105,7 @@ static int contract(struct session *s, const struct gr_node *n, const struct see
 }
 
 bool exec_cuda_has_experts(const struct gr_moe *m) {
-    return !(m->limit > 0) && m->gate_bias == GR_NONE && m->up_bias == GR_NONE &&
+    return !m->relu2 && !(m->limit > 0) && m->gate_bias == GR_NONE && m->up_bias == GR_NONE &&
            m->down_bias == GR_NONE;
 }
 

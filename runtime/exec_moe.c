@@ -193,6 +193,9 @@ static void clamped(const struct job *j, float *gate, float *up, int64_t n) {
 }
 
 static void activate(const struct job *j, float *gate, float *up, int64_t n) {
+    for (int64_t i = 0; j->n->moe.relu2 && i < n; i++)
+        gate[i] = gate[i] > 0 ? gate[i] * gate[i] : 0;
+    if (j->n->moe.relu2) return;
     if (j->n->moe.limit > 0)
         clamped(j, gate, up, n);
     else if (j->n->moe.gelu)
@@ -216,8 +219,9 @@ static void gate_up_range(void *ctx, int64_t i0, int64_t i1, int worker) {
         struct acts a = expert_acts(j, &j->a, e), a_up = expert_acts(j, &j->a_up, e);
         float *h = j->b->h + j->b->first[e] * j->f + r0;
         exec_rows(j->s, j->gate, expert_data(j->gate, e), r0, r0 + nr, &a, h, j->f, scratch);
-        exec_rows(j->s, j->up, expert_data(j->up, e), j->up_row + r0, j->up_row + r0 + nr, &a_up,
-                  up, nr, scratch);
+        if (!j->n->moe.relu2)
+            exec_rows(j->s, j->up, expert_data(j->up, e), j->up_row + r0, j->up_row + r0 + nr,
+                      &a_up, up, nr, scratch);
         for (int64_t t = 0; t < a.n_rows; t++) {
             add_bias(j->gate_bias, e, j->f, r0, h + t * j->f, nr);
             add_bias(j->up_bias, e, j->f, r0, up + t * nr, nr);
@@ -283,7 +287,7 @@ void exec_moe(struct session *s, const struct gr_node *n) {
                     .n = n,
                     .b = &s->moe,
                     .gate = model_weight(s->m, m->gate),
-                    .up = model_weight(s->m, m->joined ? m->gate : m->up),
+                    .up = model_weight(s->m, m->up == GR_NONE ? m->gate : m->up),
                     .down = model_weight(s->m, m->down),
                     .factor = vec_of(s, m->factor),
                     .prefer = vec_of(s, m->prefer),
@@ -310,7 +314,7 @@ void exec_moe(struct session *s, const struct gr_node *n) {
     if (s->see) {
         name_rows(&j);
         show_rows(&j, m->gate, j.b->x, j.d);
-        if (!m->joined) show_rows(&j, m->up, j.b->x, j.d);
+        if (m->up != GR_NONE) show_rows(&j, m->up, j.b->x, j.d);
     }
     inputs(&j, j.gate, &j.a, pairs, 0);
     j.a_up = j.a;

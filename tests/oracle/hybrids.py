@@ -56,6 +56,16 @@ MODELS = {
                        mamba_proj_bias=False, attention_bias=False, mlp_bias=False, layer_norm_epsilon=1e-5, rms_norm_eps=1e-5,
                        time_step_min=1e-30),
                    [(r"model\.(.*)", lambda m, s: [["backbone." + m[1]]])]),
+    "nemotron_h_moe": (cfg("NemotronHForCausalLM", "nemotron_h", **{**SSM, "num_hidden_layers": 5, "tie_word_embeddings": False},
+                           hybrid_override_pattern="ME*EM", head_dim=16, mamba_num_heads=4, mamba_head_dim=16, ssm_state_size=16, n_groups=2,
+                           conv_kernel=4, expand=2, mlp_hidden_act="relu2", mamba_hidden_act="silu", use_bias=False, use_conv_bias=True,
+                           mamba_proj_bias=False, attention_bias=False, mlp_bias=False, layer_norm_epsilon=1e-5, rms_norm_eps=1e-5,
+                           time_step_min=1e-30, n_routed_experts=8, num_experts_per_tok=3, n_shared_experts=1, moe_intermediate_size=40,
+                           moe_shared_expert_intermediate_size=72, n_group=4, topk_group=2, norm_topk_prob=True,
+                           routed_scaling_factor=1.5),
+                       [(r"model\.(.*)experts\.(up|down)_proj",
+                         lambda m, s: [[f"backbone.{m[1]}experts.{x}.{m[2]}_proj.weight"] for x in range(s[0])]),
+                        (r"model\.(.*)", lambda m, s: [["backbone." + m[1]]])]),
     "falcon-h1": (cfg("FalconH1ForCausalLM", "falcon_h1", **{**SSM, "num_hidden_layers": 2, "tie_word_embeddings": False}, head_dim=24,
                       rms_norm_eps=1e-5, rope_theta=1e11, mamba_d_ssm=96, mamba_n_heads=6, mamba_d_head=16, mamba_d_state=16,
                       mamba_n_groups=2, mamba_d_conv=4, mamba_expand=2, mamba_conv_bias=True, mamba_proj_bias=False,
@@ -84,7 +94,7 @@ def spread(name, shape, extra):
         return 1.0, 0.5
     if name.endswith("expert_bias") or name.endswith("e_score_correction_bias"):
         return 0.0, 0.25
-    return spread_of(name, shape, extra.get("plus_one", False) and not name.endswith("linear_attn.norm.weight"))
+    return spread_of(name, shape, {} if name.endswith("linear_attn.norm.weight") else extra)
 
 
 def sources(name, shape, rules):
@@ -118,7 +128,7 @@ def main():
             for row in sources(k, shape, rules):
                 for n, s in row:
                     mean, by = spread(n, s, extra)
-                    made[n] = (s, weights(n, s, mean, by))
+                    made[n] = (s, weights(n, s, "BF16", mean, by))
                     lines.append(f"{n} BF16 {'x'.join(map(str, s))} {mean} {by}\n")
         with open(out + "/tensors.txt", "w") as f:
             f.writelines(sorted(lines))

@@ -185,6 +185,10 @@ static const struct arch_case cases[] = {
     {"granitehybrid-dense", "granitehybrid", RMS SSM "feed_forward_length rope.dimension_count", {{"\"rope_theta\": 10000", "\"rope_theta\": 10"}}},
     {"nemotron_h", "nemotron_h", RMS LN HEAD SSM "feed_forward_length ssm.group_count vocab_size",
      {{"\"layer_norm_epsilon\": 1e-05", "\"layer_norm_epsilon\": 0.3"}}},
+    {"nemotron_h_moe", "nemotron_h_moe",
+     RMS HEAD SSM "feed_forward_length expert_count expert_used_count expert_feed_forward_length expert_shared_feed_forward_length "
+     "expert_weights_norm expert_weights_scale expert_group_count expert_group_used_count",
+     {SCALE, USED, {"\"topk_group\": 2", "\"topk_group\": 1"}}},
     {"falcon-h1", "falcon-h1", RMS HEAD SSM "rope.freq_base",
      {{"\"embedding_multiplier\": 4.0", "\"embedding_multiplier\": 1.0"}, {"\"key_multiplier\": 0.25", "\"key_multiplier\": 1.0"},
       {"\"attention_out_multiplier\": 2.0", "\"attention_out_multiplier\": 1.0"}, {"\"ssm_out_multiplier\": 2.0", "\"ssm_out_multiplier\": 1.0"},
