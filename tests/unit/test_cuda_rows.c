@@ -11,13 +11,17 @@
  * the passes stay in their class: a sequence is fed again, alone but for rows of another one that
  * keep the number of rows in its class (docs/design/cuda.md). HONE_LONG=1: longer schedules of more
  * models, and every sequence again. */
+#include <dirent.h>
+
 #include "convert/convert.h"
 #include "core/mem.h"
 #include "core/num.h"
 #include "core/rng.h"
 #include "runtime/exec_cuda.h"
 #include "tests/cuda-emu/control.h"
-#include "tests/unit/golden.h"
+#include "tests/unit/micro.h"
+
+#define MODELS "tests/golden/models/"
 
 enum { N_SEQS = 4, CTX = 300, MOST_OPS = 400 };
 static const double tol = 5e-4; /* as in test_cuda_session */
@@ -71,6 +75,9 @@ struct world {
     int n_mixed, n_forks, n_trims;
 };
 
+static int by_name(const void *a, const void *b) {
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
 static int64_t below(struct world *w, int64_t n) {
     return (int64_t)(rng_u64(&w->rng) % (uint64_t)n);
 }
@@ -234,13 +241,12 @@ static void same_again(struct world *w, const struct session_opts *o, const stru
     session_free(s);
 }
 
-static void schedule(const char *folder, enum act_mode act, enum qtype kv, int n_steps,
-                     uint64_t seed) {
-    struct model *m = open_model(folder, act == ACT_Q8 ? "q8_0" : "f32");
+/* Returns how many pieces were in another class than they would be alone. `name`: for messages. */
+static int schedule_of(const struct model *m, const char *name, enum act_mode act, enum qtype kv,
+                       int n_steps, uint64_t seed) {
     struct session_opts o = {
         .n_ctx = CTX, .n_ubatch = 64, .act = act, .kv_type = kv, .device = cuda};
     struct err e = {0};
-    if (!m) return;
     struct world *w = xcalloc(1, sizeof *w);
     w->m = m;
     w->d = m->hp.d[HD_EMBD];
@@ -253,16 +259,16 @@ static void schedule(const char *folder, enum act_mode act, enum qtype kv, int n
         CHECK_OK(session_new_seq(w->s, i % 2 ? CTX : 0, &w->sim[i].q, &e));
     }
     w->snap.hidden = xcalloc((size_t)(CTX * w->d), sizeof(float));
-    for (int i = 0; i < (thorough() ? 60 : n_steps); i++) step(w, i);
+    for (int i = 0; i < n_steps; i++) step(w, i);
     CHECK(w->n_mixed > 1 && w->n_forks);
     int most = 0;
     for (int i = 0; i < N_SEQS; i++) {
-        if (act == ACT_F32) near_cpu(w, &o, &w->sim[i], folder);
-        if (thorough()) same_again(w, &o, &w->sim[i], folder);
+        if (act == ACT_F32) near_cpu(w, &o, &w->sim[i], name);
+        if (thorough()) same_again(w, &o, &w->sim[i], name);
         if (n_moved(act, &w->sim[i]) > n_moved(act, &w->sim[most])) most = i;
     }
-    CHECK(n_moved(act, &w->sim[most]) > 0);
-    if (!thorough()) same_again(w, &o, &w->sim[most], folder);
+    const int moved = n_moved(act, &w->sim[most]);
+    if (!thorough()) same_again(w, &o, &w->sim[most], name);
     for (int i = 0; i < N_SEQS; i++) {
         seq_free(w->sim[i].q);
         free(w->sim[i].hidden);
@@ -272,14 +278,19 @@ static void schedule(const char *folder, enum act_mode act, enum qtype kv, int n
     CHECK_EQ_I64(session_bytes(w->s), empty); /* all that the sequences took is given back */
     session_free(w->s);
     free(w);
+    return moved;
+}
+static void schedule(const char *folder, enum act_mode act, enum qtype kv, int n_steps,
+                     uint64_t seed) {
+    struct model *m = open_model(folder, act == ACT_Q8 ? "q8_0" : "f32");
+    if (m) CHECK(schedule_of(m, folder, act, kv, thorough() ? 60 : n_steps, seed) > 0);
     model_close(m);
 }
 
-#define MODELS "tests/golden/models/"
 static void test_f32(void) {
     schedule(MODELS "qwen35", ACT_F32, QT_F16, 8, 1);
-    if (!SANITIZED) schedule(MODELS "gemma4moe", ACT_F32, QT_F32, 8, 2);
     if (!thorough()) return;
+    schedule(MODELS "gemma4moe", ACT_F32, QT_F32, 8, 2);
     schedule(MODELS "qwen35moe", ACT_F32, QT_Q8_0, 8, 3);
     schedule(MODELS "qwen3moe", ACT_F32, QT_F32, 8, 4);
     schedule(MODELS "mistral", ACT_F32, QT_F32, 8, 5);
@@ -291,6 +302,101 @@ static void test_q8(void) {
     schedule("tests/golden/tiny-qwen35moe", ACT_Q8, QT_Q8_0, 5, 7);
     schedule(MODELS "gemma4moe", ACT_Q8, QT_F16, 8, 8);
     schedule(MODELS "qwen3", ACT_Q8, QT_F32, 8, 9);
+}
+
+/* ---- every architecture ---- */
+
+/* What architectures differ in, as numbers below 256: marks those of a graph, and tells whether one
+ * is new. */
+static bool is_new(const struct graph *g, bool seen[256]) {
+    bool now[256] = {false}, news = false;
+    for (int op = 0; op < OP_COUNT; op++) now[op] = graph_count(g, (enum gr_op)op) > 0;
+    for (int i = 0; i < graph_count(g, OP_ATTN); i++) {
+        const struct gr_node *n = graph_nth(g, OP_ATTN, i);
+        now[100 + (n->attn.softcap > 0)] = now[102 + (n->attn.sinks != GR_NONE)] = true;
+        now[104 + (n->attn.window > 0)] = now[106 + (n->src[1] == GR_NONE)] = true;
+    }
+    for (int i = 0; i < graph_count(g, OP_ROPE); i++)
+        now[110 + graph_nth(g, OP_ROPE, i)->rope.adjacent] = true;
+    for (int i = 0; i < graph_count(g, OP_MOE); i++) {
+        const struct gr_moe *m = &graph_nth(g, OP_MOE, i)->moe;
+        now[120 + m->choice.score] = now[124 + m->choice.keep] = true;
+        now[126 + (m->choice.groups > 0)] = now[128 + m->gelu] = now[130 + m->joined] = true;
+        now[132 + (m->limit > 0)] = now[134 + (m->prefer != GR_NONE)] = true;
+    }
+    for (int i = 0; i < 256; i++) {
+        news = news || (now[i] && !seen[i]);
+        seen[i] = seen[i] || now[i];
+    }
+    return news;
+}
+
+/* The folder's model; NULL: hone does not know its class. */
+static struct model *open_micro(const char *name) {
+    char *folder = xasprintf("tests/golden/archs/%s", name);
+    struct convert_opts o = {.src = micro_folder(folder, NULL),
+                             .out = tmp_path("m.gguf"),
+                             .type = "f32",
+                             .overwrite = true};
+    struct convert_report r;
+    struct model *m = NULL;
+    struct err e = {0};
+    if (convert_run(&o, &r, &e))
+        CHECK_EQ_I64(e.code, ERR_DATA);
+    else
+        CHECK_OK(model_open(&m, o.out, &e));
+    free(folder);
+    return m;
+}
+
+/* The device computes a token of m, or says that it does not. */
+static bool computes(const struct model *m) {
+    const struct session_opts o = {.n_ctx = CTX, .device = cuda};
+    const int32_t id = 1;
+    struct session *s = NULL;
+    struct err e = {0};
+    const int rc = session_new(&s, m, &o, &e);
+    const bool yes = !rc && !session_step(s, &id, 1, NULL, &e);
+    CHECK(yes || (e.code == ERR_USAGE && strstr(e.msg, "--device cpu")));
+    session_free(s);
+    return yes;
+}
+
+/* A short schedule for each small model that has something which those before it lack; for all
+ * with HONE_LONG=1. Every architecture of the registry is among them. */
+static void test_archs(void) {
+    static const char *const stored[] = {"qwen2",  "qwen3",     "qwen3moe", "mistral",
+                                         "qwen35", "qwen35moe", "gemma4moe"};
+    enum { N_STORED = COUNT_OF(stored) };
+    DIR *dir = opendir("tests/golden/archs");
+    char *name[128];
+    bool seen[256] = {false}, met[256] = {false};
+    const int most = SANITIZED ? 4 : 1000;
+    int n = 0, n_run = 0, n_moved_all = 0;
+    struct dirent *at;
+    while (dir && (at = readdir(dir)) && n < (int)COUNT_OF(name))
+        if (at->d_name[0] != '.') name[n++] = xstrdup(at->d_name);
+    if (dir) closedir(dir);
+    qsort(name, (size_t)n, sizeof *name, by_name);
+    for (int i = 0; i < n + N_STORED; i++) {
+        const char *of = i < n ? name[i] : stored[i - n];
+        char *folder = xasprintf(MODELS "%s", of);
+        struct model *m = i < n ? open_micro(of) : open_model(folder, "f32");
+        free(folder);
+        for (int k = 0; m && arch_at(k); k++)
+            met[k] = met[k] || arch_at(k)->decoder == m->arch->decoder; /* a graph with two names */
+        if (m && n_run < most && (is_new(&m->graph, seen) || thorough()) && computes(m)) {
+            const int n_steps = thorough() ? 12 : 4;
+            n_run++;
+            n_moved_all += schedule_of(m, of, ACT_F32, QT_F32, n_steps, 100 + (uint64_t)n_run);
+        }
+        model_close(m);
+        if (i < n) free(name[i]);
+    }
+    for (int k = 0; arch_at(k); k++)
+        if (!met[k]) CHECK_FAIL("no small model of %s", arch_at(k)->name);
+    printf("%d of %d small models have been run\n", n_run, n + N_STORED);
+    CHECK(n_run >= min_i64(most, 9) && (SANITIZED || n_moved_all > 0));
 }
 
 /* A captured token serves every sequence, also one whose pages are others by now. */
@@ -399,6 +505,7 @@ int main(void) {
     tmp_make();
     RUN(test_f32);
     RUN(test_q8);
+    RUN(test_archs);
     RUN(test_captured);
     RUN(test_files);
     tmp_remove();
