@@ -132,8 +132,8 @@ CU_KERNEL __launch_bounds__(BLOCK) attend_latent(struct latent_job j) {
     const int tid = (int)threadIdx.x, warp = tid / 32, lane = tid % 32;
     const int dim = j.k.dim + j.v.dim, units = dim / 8, own = j.k.dim / 8;
     const int groups = (j.n_heads + HEADS - 1) / HEADS;
-    const int64_t token = blockIdx.x / groups;
-    const int head = (int)(blockIdx.x % groups) * HEADS + warp;
+    const int64_t token = (int)blockIdx.x / groups;
+    const int head = (int)blockIdx.x % groups * HEADS + warp;
     const bool live = head < j.n_heads;
     const struct kv_table table = kv_table_of(j.seg[j.of[token]], j.slot, j.n_slots);
     const int64_t last = (int64_t)j.pos[token] + 1;

@@ -249,9 +249,8 @@ static int rule_products(const struct rule_for *r, struct match *m) {
 static int rule_delta(const struct rule_for *r, struct match *m) {
     const struct gr_node *conv = m->delta.conv, *delta = m->delta.delta, *norm = m->delta.norm;
     (void)r;
-    return conv->conv.bias == GR_NONE && !delta->delta.grouped && delta->src[0] == conv->dst &&
-                   norm->src[0] == delta->dst && norm->dst == delta->dst &&
-                   norm->norm.head_dim == delta->delta.v_dim &&
+    return conv->conv.bias == GR_NONE && delta->src[0] == conv->dst && norm->src[0] == delta->dst &&
+                   norm->dst == delta->dst && norm->norm.head_dim == delta->delta.v_dim &&
                    delta->delta.n_v_heads >= delta->delta.n_k_heads
                ? 3
                : 0;
