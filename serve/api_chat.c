@@ -55,13 +55,6 @@ static int read_parallel(struct ask *a, const struct json *v, const char *path, 
     a->one_call = !json_bool(v, true);
     return 0;
 }
-static int read_format(struct ask *a, const struct json *v, const char *path, struct fault *f) {
-    const char *type = json_str(json_get(v, "type"));
-    (void)a;
-    if (type && strcmp(type, "text") == 0) return 0;
-    return fault_set(f, 400, NULL, path, "%s: constrained decoding is not offered yet",
-                     type ? type : "this format");
-}
 static int read_reasoning_format(struct ask *a, const struct json *v, const char *path,
                                  struct fault *f) {
     const char *s = json_str(v);
@@ -101,7 +94,7 @@ static const struct field fields[] = {
     {"tool_choice", FIELD_BY(read_choice)},
     {"function_call", FIELD_BY(read_choice)},
     {"parallel_tool_calls", FIELD_BY(read_parallel)},
-    {"response_format", FIELD_BY(read_format)},
+    {"response_format", FIELD_BY(ask_read_format)},
     {"reasoning_effort", FIELD_BY(ask_read_effort)},
     {"chat_template_kwargs", FIELD_BY(ask_read_kwargs)},
     {"reasoning_format", FIELD_BY(read_reasoning_format)},

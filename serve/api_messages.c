@@ -314,9 +314,10 @@ static int read_choice(struct ask *a, const struct json *v, const char *path, st
 static int read_output(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     const struct json *effort = json_get(v, "effort"), *format = json_get(v, "format");
     if (json_type(v) != JSON_OBJ) return fault_set(f, 400, NULL, path, "an object is needed");
-    if (json_type(format) != JSON_NULL)
-        return fault_set(f, 400, NULL, "output_config.format",
-                         "constrained decoding is not offered yet");
+    if (json_type(format) != JSON_NULL) {
+        TRY(ask_read_format(a, format, "output_config.format", f));
+        a->form_strict = true;
+    }
     return json_type(effort) == JSON_NULL ? 0
                                           : ask_read_effort(a, effort, "output_config.effort", f);
 }

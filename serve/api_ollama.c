@@ -19,9 +19,11 @@ static int read_think(struct ask *a, const struct json *v, const char *path, str
     return ask_read_effort(a, v, path, f);
 }
 static int read_format(struct ask *a, const struct json *v, const char *path, struct fault *f) {
-    (void)a;
-    if (json_str(v) && !*json_str(v)) return 0;
-    return fault_set(f, 400, NULL, path, "constrained decoding is not offered yet");
+    const char *s = json_str(v);
+    if (s && !*s) return 0;
+    if (s && strcmp(s, "json") != 0)
+        return fault_set(f, 400, NULL, path, "\"json\" or a schema is needed");
+    return ask_form(a, s ? FORM_OBJECT : FORM_SCHEMA, v, path, f);
 }
 static int read_images(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     (void)a;

@@ -290,11 +290,9 @@ static int read_reasoning(struct ask *a, const struct json *v, const char *path,
     return json_str(effort) ? ask_read_effort(a, effort, "reasoning.effort", f) : 0;
 }
 static int read_text(struct ask *a, const struct json *v, const char *path, struct fault *f) {
-    const char *type = json_str(json_get(json_get(v, "format"), "type"));
-    (void)a;
+    const struct json *format = json_get(v, "format");
     if (json_type(v) != JSON_OBJ) return fault_set(f, 400, NULL, path, "an object is needed");
-    if (!type || strcmp(type, "text") == 0) return 0;
-    return fault_set(f, 400, NULL, "text.format", "constrained decoding is not offered yet");
+    return json_type(format) == JSON_NULL ? 0 : ask_read_format(a, format, "text.format", f);
 }
 static int read_choice(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     const char *s = json_str(v);

@@ -79,7 +79,7 @@ static const struct field fields[] = {
     {"id_slot", FIELD_LEFT},
     {"prompt_cache_key", FIELD_LEFT},
     {"suffix", FIELD_REFUSED("text is made behind a prompt only")},
-    {"response_format", FIELD_REFUSED("constrained decoding is not offered yet")},
+    {"response_format", FIELD_BY(ask_read_format)},
     {"preset", FIELD_REFUSED("there are no presets yet")},
 };
 

@@ -37,6 +37,7 @@ void ask_release(struct ask *a) {
     free(a->model);
     free(a->conv);
     free(a->tools);
+    free(a->form_text);
     buf_release(&a->kwargs);
     for (int i = 0; i < a->n_prompts; i++) {
         free(a->prompt[i].text);
@@ -204,7 +205,72 @@ static int read_cache(struct ask *a, const struct json *v, const char *path, str
     return 0;
 }
 
-#define GRAMMAR "constrained decoding is not offered yet"
+/* v: a schema, a pattern, a list of choices. */
+int ask_form(struct ask *a, enum ask_form form, const struct json *v, const char *path,
+             struct fault *f) {
+    static const char *const paths[] = {"response_format", "json_schema",  "structured_outputs",
+                                        "guided_json",     "guided_regex", "guided_choice",
+                                        "format",          "text.format",  "output_config.format"};
+    struct buf b = {0};
+    if (a->form != FORM_FREE && form != FORM_FREE)
+        return fault_set(f, 400, NULL, path, "the answer was given another form already");
+    a->form = form;
+    a->form_path = "response_format";
+    for (size_t i = 0; i < COUNT_OF(paths); i++)
+        if (strcmp(paths[i], path) == 0) a->form_path = paths[i];
+    if (form == FORM_FREE || form == FORM_OBJECT) return 0;
+    if (form == FORM_REGEX && !json_str(v))
+        return fault_set(f, 400, NULL, path, "a pattern is needed");
+    if (form == FORM_CHOICE && json_type(v) != JSON_ARR)
+        return fault_set(f, 400, NULL, path, "a list of texts is needed");
+    if (form == FORM_SCHEMA && json_type(v) != JSON_OBJ && json_type(v) != JSON_BOOL &&
+        !json_str(v))
+        return fault_set(f, 400, NULL, path, "a schema is needed");
+    if (json_str(v)) /* a pattern, or a schema that comes as text */
+        buf_str(&b, json_str(v));
+    else
+        json_write(&b, v);
+    a->form_text = buf_take(&b);
+    return 0;
+}
+
+int ask_read_format(struct ask *a, const struct json *v, const char *path, struct fault *f) {
+    const char *type = json_str(json_get(v, "type"));
+    const struct json *inner = json_get(v, "json_schema");
+    if (type && strcmp(type, "text") == 0) return 0;
+    if (type && strcmp(type, "json_object") == 0) {
+        const struct json *schema = json_get(v, "schema");
+        return ask_form(a, schema ? FORM_SCHEMA : FORM_OBJECT, schema, path, f);
+    }
+    if (!type || strcmp(type, "json_schema") != 0)
+        return fault_set(f, 400, NULL, path,
+                         "type: one of text, json_object, json_schema is needed");
+    if (!inner) inner = v;
+    a->form_strict = json_bool(json_get(inner, "strict"), false);
+    return ask_form(a, FORM_SCHEMA, json_get(inner, "schema"), path, f);
+}
+
+static int read_schema(struct ask *a, const struct json *v, const char *path, struct fault *f) {
+    return ask_form(a, FORM_SCHEMA, v, path, f);
+}
+static int read_regex(struct ask *a, const struct json *v, const char *path, struct fault *f) {
+    return ask_form(a, FORM_REGEX, v, path, f);
+}
+static int read_choices(struct ask *a, const struct json *v, const char *path, struct fault *f) {
+    return ask_form(a, FORM_CHOICE, v, path, f);
+}
+static int read_outputs(struct ask *a, const struct json *v, const char *path, struct fault *f) {
+    static const struct {
+        const char *name;
+        enum ask_form form;
+    } rows[] = {{"json", FORM_SCHEMA}, {"regex", FORM_REGEX}, {"choice", FORM_CHOICE}};
+    for (size_t i = 0; i < COUNT_OF(rows); i++)
+        if (json_type(json_get(v, rows[i].name)) != JSON_NULL)
+            return ask_form(a, rows[i].form, json_get(v, rows[i].name), path, f);
+    return fault_set(f, 400, NULL, path, "one of json, regex, choice is needed");
+}
+
+#define GRAMMAR "grammars are not offered yet; response_format, guided_regex and guided_choice are"
 const struct field ask_sampling[] = {
     {"temperature", FIELD(F_REAL, sample.temp, 0, 100)},
     {"top_p", FIELD(F_REAL, sample.top_p, 0, 1)},
@@ -224,11 +290,11 @@ const struct field ask_sampling[] = {
     {"dry_multiplier", FIELD_NEUTRAL(0)},
     {"xtc_probability", FIELD_NEUTRAL(0)},
     {"grammar", FIELD_REFUSED(GRAMMAR)},
-    {"json_schema", FIELD_REFUSED(GRAMMAR)},
-    {"structured_outputs", FIELD_REFUSED(GRAMMAR)},
-    {"guided_json", FIELD_REFUSED(GRAMMAR)},
-    {"guided_regex", FIELD_REFUSED(GRAMMAR)},
-    {"guided_choice", FIELD_REFUSED(GRAMMAR)},
+    {"json_schema", FIELD_BY(read_schema)},
+    {"structured_outputs", FIELD_BY(read_outputs)},
+    {"guided_json", FIELD_BY(read_schema)},
+    {"guided_regex", FIELD_BY(read_regex)},
+    {"guided_choice", FIELD_BY(read_choices)},
     {"guided_grammar", FIELD_REFUSED(GRAMMAR)},
 };
 const int ask_n_sampling = (int)COUNT_OF(ask_sampling);

@@ -32,6 +32,7 @@ struct ask_prompt { /* of a text completion */
     size_t len;
     struct ids ids;
 };
+enum ask_form { FORM_FREE, FORM_OBJECT, FORM_SCHEMA, FORM_REGEX, FORM_CHOICE };
 struct ask {
     char *model;   /* as it was asked for; "": not said */
     char *conv;    /* {"messages": [...], "tools": [...]?} for the template; NULL: plain prompts */
@@ -45,6 +46,11 @@ struct ask {
     bool tags;          /* reasoning stays in the content, with its tags */
     struct ask_prompt prompt[ASK_PROMPTS];
     int n_prompts;
+
+    enum ask_form form;    /* that the content must have */
+    char *form_text;       /* JSON text of a schema or of a list of choices, or a pattern */
+    bool form_strict;      /* what cannot be kept is refused */
+    const char *form_path; /* static: the field that asked for it */
 
     struct sample_opts sample;
     int64_t seed;  /* < 0: one is drawn */
@@ -107,6 +113,11 @@ extern const int ask_n_sampling;
 int ask_read_stop(struct ask *a, const struct json *v, const char *path, struct fault *f);
 int ask_read_kwargs(struct ask *a, const struct json *v, const char *path, struct fault *f);
 int ask_read_effort(struct ask *a, const struct json *v, const char *path, struct fault *f);
+/* {"type": "text" | "json_object" | "json_schema", "json_schema": {"schema", "strict"}}, or schema
+ * and strict beside the type. */
+int ask_read_format(struct ask *a, const struct json *v, const char *path, struct fault *f);
+int ask_form(struct ask *a, enum ask_form form, const struct json *v, const char *path,
+             struct fault *f);
 int ask_read_model(struct ask *a, const struct json *v, const char *path, struct fault *f);
 
 /* ---- JSON text as it came ---- */

@@ -175,6 +175,24 @@ static void task_done(struct task *t) {
     buf_release(&b);
 }
 
+/* The form that the answers must have. False: it was refused, and the task is gone. */
+static bool guard(struct server *s, struct task *t) {
+    struct guard g[ASK_CHOICES] = {{0}};
+    struct fault f = {0};
+    const int n = t->reply.n_choices;
+    if (t->ask.form == FORM_FREE) return true;
+    int rc =
+        t->ask.tools && !t->ask.no_calls
+            ? fault_set(&f, 400, NULL, t->ask.form_path,
+                        "a form beside tools is not offered yet; tool_choice none makes it one")
+            : guards_make(s->guards, &t->ask, t->fmt != NULL, g, n, &f);
+    for (int i = 0; i < n && !rc; i++) t->run[i].guard = g[i];
+    if (!rc) return true;
+    route_fail(t->job, &f);
+    task_free(t);
+    return false;
+}
+
 /* Before a task is given away. */
 static void sign(struct server *s, struct task *t) {
     job_random_id(t->api->id, t->reply.id);
@@ -221,6 +239,7 @@ static void chat_task(struct server *s, struct job *j, const struct api *api, st
     t->think = toolfmt_think_of(s->fmt, p.text.data);
     t->special = true;
     chat_prompt_release(&p);
+    if (!guard(s, t)) return;
     sign(s, t);
     serve_submit(s, t);
 }
@@ -248,8 +267,10 @@ static void text_task(struct server *s, struct job *j, const struct api *api, st
         ask_release(a);
     } else {
         struct task *t = task_new(j, api, a, ids, n);
-        sign(s, t);
-        serve_submit(s, t);
+        if (guard(s, t)) {
+            sign(s, t);
+            serve_submit(s, t);
+        }
     }
     for (int i = 0; i < n; i++) ids_release(&ids[i]);
 }

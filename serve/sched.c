@@ -452,17 +452,18 @@ static void drop_lost(struct sched *s, struct pass *p) {
 static int32_t draw(struct sched *s, struct run *r, const float *logits) {
     const struct ask *a = &r->task->ask;
     const struct tok *tok = session_model(s->s)->tok;
+    const bool thinks = speak_thinks(r->speak);
     if (a->n_bias || a->ignore_eos || r->guard.mask) {
         memcpy(s->masked, logits, (size_t)s->n_vocab * sizeof *logits);
         for (int i = 0; i < a->n_bias; i++)
             if (a->bias[i].id < s->n_vocab) s->masked[a->bias[i].id] += a->bias[i].by;
         for (int64_t i = 0; i < s->n_vocab && a->ignore_eos; i++)
             if (tok_is_eog(tok, i)) s->masked[i] = -INFINITY;
-        if (r->guard.mask) r->guard.mask(r->guard.ud, s->masked, s->n_vocab);
+        if (r->guard.mask) r->guard.mask(r->guard.ud, thinks, s->masked, s->n_vocab);
         logits = s->masked;
     }
     const int32_t id = sampler_pick(r->sampler, logits, r->all.v, r->all.n);
-    if (r->guard.accept) r->guard.accept(r->guard.ud, id);
+    if (r->guard.accept) r->guard.accept(r->guard.ud, thinks, id);
     return id;
 }
 

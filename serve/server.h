@@ -4,6 +4,7 @@
 #ifndef HONE_SERVE_SERVER_H
 #define HONE_SERVE_SERVER_H
 
+#include "serve/guard.h"
 #include "serve/sched.h"
 #include "serve/serve.h"
 #include "text/toolfmt.h"
@@ -18,11 +19,12 @@ struct server {
     char fingerprint[24];
     int64_t created;
     double t_start;
-    struct sched *sched; /* of the engine's thread */
-    struct ctx *ctx;     /* whom all threads work for */
-    atomic_bool stop;    /* at once */
-    atomic_bool drain;   /* when what runs has ended */
-    atomic_bool late;    /* what runs fails */
+    struct sched *sched;   /* of the engine's thread */
+    struct guards *guards; /* of the one that prepares */
+    struct ctx *ctx;       /* whom all threads work for */
+    atomic_bool stop;      /* at once */
+    atomic_bool drain;     /* when what runs has ended */
+    atomic_bool late;      /* what runs fails */
     double t_drain;
     pthread_t engine, prepare;
     bool has_engine, has_prepare;

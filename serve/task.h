@@ -13,9 +13,11 @@
 /* What decides which tokens may follow, beside the sampler: constrained decoding. */
 struct guard {
     void *ud;
-    /* Sets logits of tokens that may not follow to -INFINITY. */
-    void (*mask)(void *ud, float *logits, int64_t n_vocab);
-    void (*accept)(void *ud, int32_t id); /* this one was drawn */
+    /* Sets logits of tokens that may not follow to minus infinity. thinks: the answer has not
+     * begun.
+     */
+    void (*mask)(void *ud, bool thinks, float *logits, int64_t n_vocab);
+    void (*accept)(void *ud, bool thinks, int32_t id); /* this one was drawn */
     void (*free)(void *ud);
 };
 enum { RUN_CUTS = 4 };

@@ -118,6 +118,24 @@ def check_openai_text(url):
     same((len(two.choices), two.choices[0].text), (2, r.choices[0].text), "two prompts")
 
 
+def check_openai_forms(url):
+    import pydantic
+    from typing import Literal
+
+    class Person(pydantic.BaseModel):
+        name: Literal["Ada", "Bob"]
+        age: int = pydantic.Field(ge=0, le=9)
+    c = openai_client(url)
+    for seed in range(3):
+        r = c.chat.completions.parse(model="m", messages=ASK, response_format=Person, seed=seed, max_tokens=200)
+        need(isinstance(r.choices[0].message.parsed, Person), "parse")
+    r = c.responses.parse(model="m", input="A person.", text_format=Person, max_output_tokens=200)
+    need(isinstance(r.output_parsed, Person), "responses.parse")
+    r = c.chat.completions.create(model="m", messages=ASK, response_format={"type": "json_object"}, max_tokens=400, temperature=0)
+    if r.choices[0].finish_reason == "stop":
+        need(isinstance(json.loads(r.choices[0].message.content), dict), "json_object")
+
+
 def check_openai_errors(url):
     import openai
     c = openai_client(url)
@@ -287,6 +305,8 @@ def check_ollama(url):
     text = "".join(x.response for x in c.generate(model="m", prompt="The cat", raw=True, stream=True,
                                                    options={"temperature": 0, "num_predict": 12}))
     same((g.response, g.done_reason), (text, "length"), "generate")
+    schema = {"type": "object", "properties": {"a": {"enum": ["x", "y"]}}, "required": ["a"], "additionalProperties": False}
+    need(json.loads(c.chat(**{**ask, "tools": None}, format=schema).message.content)["a"] in "xy", "format")
     try:
         c.generate(model="m", prompt="x", suffix="y")
         need(False, "a suffix was taken")

@@ -111,6 +111,12 @@ post /v1/completions '{"prompt": "The cat", "max_tokens": 8, "temperature": 0, "
 grep -q '"text":"[^"]*cattle of' "$t/o" && say "a stop text was not cut: $(cat "$t/o")"
 post /v1/completions '{"prompt": "The cat", "max_tokens": 0}'; is 200 "no tokens"; has '"completion_tokens":0'
 
+# ---- answers of a form ----
+post /v1/completions '{"prompt": "The", "guided_regex": "[a-c]{3}-[0-9]{4}", "temperature": 1}'
+grep -qE '"text":"[a-c]{3}-[0-9]{4}"' "$t/o" || say "not of the form: $(cat "$t/o")"
+post /v1/chat/completions '{"messages": [{"role": "user", "content": "x"}], "max_tokens": 80, "response_format": {"type": "json_schema", "json_schema": {"strict": true, "schema": {"const": ["a", 1]}}}}'
+grep -qE '"content":"\[ *\\"a\\",[ \\n]*1[ \\n]*\]"' "$t/o" || say "not what the schema says: $(cat "$t/o")"
+
 # ---- the same by Anthropic's API ----
 m='"max_tokens": 60, "messages": [{"role": "user", "content": "What is the weather in Oslo?"}], "temperature": 0'
 post /v1/messages "{$m}"; is 200 messages; has '"stop_reason":"tool_use"'; has '"name":"get_weather","input":{"city": "Oslo"'
@@ -155,7 +161,9 @@ refuses 400 'occurs twice' $p "{$q, $q}"
 refuses 400 'max_tokens' $p '{"messages": [{"role": "user", "content": "x"}], "max_tokens": -2}'
 refuses 400 'max_tokens' $p '{"messages": [{"role": "user", "content": "x"}], "max_tokens": 1e300}'
 refuses 400 'tool_choice' $p '{"messages": [{"role": "user", "content": "x"}], "tool_choice": "required"}'
-refuses 400 'response_format' $p '{"messages": [{"role": "user", "content": "x"}], "response_format": {"type": "json_object"}}'
+refuses 400 'response_format: type' $p '{"messages": [{"role": "user", "content": "x"}], "response_format": {"type": "xml"}}'
+refuses 400 'names no JSON type' $p '{"messages": [{"role": "user", "content": "x"}], "response_format": {"type": "json_schema", "json_schema": {"strict": true, "schema": {"type": 7}}}}'
+refuses 400 'guided_regex' /v1/completions '{"prompt": "x", "guided_regex": "(?=a)"}'
 refuses 400 'chat_template' $p '{"messages": [{"role": "user", "content": "x"}], "chat_template": "{{ 1 }}"}'
 refuses 400 'suffix' /v1/completions '{"prompt": "x", "suffix": "y"}'
 refuses 400 'there is no token' /v1/completions '{"prompt": [99999999]}'

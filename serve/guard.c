@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: MIT
+/* serve/guard.c - forms of answers (guard.h). */
+#include "serve/guard.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "text/gram/gram.h"
+
+enum { KEPT = 32, LEADING = 4 };
+
+struct lang { /* a compiled language, held by its states and by the list */
+    struct grammar *g;
+    char *key;
+    atomic_int refs;
+};
+struct guards {
+    const struct tok *tok;
+    struct gram_vocab *vocab; /* NULL: not needed so far */
+    struct lang *kept[KEPT];  /* the last one used first */
+    int n;
+};
+struct place { /* in one answer */
+    struct lang *lang;
+    const struct tok *tok;
+    struct gram_state *s;
+    uint32_t *bits;
+    int n_leading; /* tokens of white space in front of the form */
+    bool begun;
+};
+
+struct guards *guards_new(const struct tok *t) {
+    struct guards *g = xcalloc(1, sizeof *g);
+    g->tok = t;
+    return g;
+}
+
+static void drop(struct lang *l) {
+    if (atomic_fetch_sub(&l->refs, 1) != 1) return;
+    grammar_free(l->g);
+    free(l->key);
+    free(l);
+}
+
+void guards_free(struct guards *g) {
+    if (!g) return;
+    for (int i = 0; i < g->n; i++) drop(g->kept[i]);
+    gram_vocab_free(g->vocab);
+    free(g);
+}
+
+/* ---- in an answer ---- */
+
+/* A token of nothing but white space, in front of the form. */
+static bool is_leading(const struct place *p, int32_t id) {
+    struct buf b = {0};
+    if (p->begun || p->n_leading >= LEADING) return false;
+    tok_decode(p->tok, id, false, &b);
+    size_t n = 0;
+    while (n < b.len && strchr(" \t\r\n", b.data[n])) n++;
+    const bool all = n && n == b.len && b.data[0];
+    buf_release(&b);
+    return all;
+}
+
+static void place_mask(void *ud, bool thinks, float *logits, int64_t n) {
+    struct place *p = ud;
+    struct err ignored;
+    for (int64_t i = 0; i < n && thinks; i++) /* what is asked for must still come */
+        if (tok_is_eog(p->tok, i)) logits[i] = -HUGE_VALF;
+    if (thinks || gram_mask(p->s, p->bits, &ignored)) return;
+    for (int64_t i = 0; i < n; i++)
+        if (!(p->bits[i / 32] >> (i % 32) & 1) && !is_leading(p, (int32_t)i))
+            logits[i] = -HUGE_VALF;
+}
+
+static void place_accept(void *ud, bool thinks, int32_t id) {
+    struct place *p = ud;
+    struct err ignored;
+    if (thinks) return;
+    if (!gram_allows(p->s, id) && is_leading(p, id)) {
+        p->n_leading++;
+        return;
+    }
+    p->begun = true;
+    (void)gram_accept(p->s, id, &ignored); /* the mask allowed it */
+}
+
+static void place_free(void *ud) {
+    struct place *p = ud;
+    gram_end(p->s);
+    drop(p->lang);
+    free(p->bits);
+    free(p);
+}
+
+/* ---- compiling ---- */
+
+static int compile_parsed(struct guards *g, struct ask *a, const struct json *j,
+                          struct grammar **out, struct err *e) {
+    struct buf notes = {0};
+    const struct gram_opts o = {.strict = a->form_strict, .notes = &notes};
+    const char *text[256];
+    int n = 0, rc;
+    if (a->form == FORM_SCHEMA) {
+        rc = grammar_of_schema(out, g->vocab, j, &o, e);
+        for (size_t i = 0; i < notes.len; i++)
+            if (notes.data[i] == '\n') notes.data[i] = ';';
+        if (notes.len) buf_fmt(&a->warned, "%s%s", a->warned.len ? ", " : "", notes.data);
+        buf_release(&notes);
+        return rc;
+    }
+    for (const struct json *s = json_first(j); s; s = json_next(s)) {
+        if (!json_str(s) || n == (int)COUNT_OF(text))
+            return err_set(e, ERR_DATA, "a list of at most %zu texts is needed", COUNT_OF(text));
+        text[n++] = json_str(s);
+    }
+    return n ? grammar_of_choices(out, g->vocab, text, n, e)
+             : err_set(e, ERR_DATA, "a list of texts is needed");
+}
+
+static int compile(struct guards *g, struct ask *a, struct grammar **out, struct err *e) {
+    const struct gram_opts any = {.strict = false};
+    struct json *j = NULL;
+    if (!g->vocab) TRY(gram_vocab_new(&g->vocab, g->tok, e));
+    if (a->form == FORM_OBJECT) return grammar_of_json(out, g->vocab, true, &any, e);
+    if (a->form == FORM_REGEX)
+        return grammar_of_regex(out, g->vocab, a->form_text, strlen(a->form_text), e);
+    TRY(json_parse(&j, a->form_text, strlen(a->form_text), a->form_path, e));
+    const int rc = compile_parsed(g, a, j, out, e);
+    json_free(j);
+    return rc;
+}
+
+static struct lang *find(struct guards *g, struct ask *a, struct err *e) {
+    struct buf key = {0};
+    struct lang *l = NULL;
+    buf_fmt(&key, "%d%d %s", (int)a->form, a->form_strict, a->form_text ? a->form_text : "");
+    for (int i = 0; i < g->n && !l; i++) {
+        if (strcmp(g->kept[i]->key, key.data) != 0) continue;
+        l = g->kept[i];
+        memmove(g->kept + 1, g->kept, (size_t)i * sizeof(void *));
+    }
+    if (!l) {
+        struct grammar *made = NULL;
+        if (compile(g, a, &made, e)) {
+            buf_release(&key);
+            return NULL;
+        }
+        l = xcalloc(1, sizeof *l);
+        l->g = made;
+        l->key = buf_take(&key);
+        atomic_init(&l->refs, 1);
+        if (g->n == KEPT) drop(g->kept[--g->n]);
+        memmove(g->kept + 1, g->kept, (size_t)g->n++ * sizeof(void *));
+    }
+    g->kept[0] = l;
+    buf_release(&key);
+    return l;
+}
+
+int guards_make(struct guards *g, struct ask *a, bool chat, struct guard *guard, int n,
+                struct fault *f) {
+    struct err e;
+    struct lang *l = find(g, a, &e);
+    if (!l) return fault_set(f, 400, NULL, a->form_path, "%s", e.msg);
+    for (int i = 0; i < n; i++) {
+        struct place *p = xcalloc(1, sizeof *p);
+        atomic_fetch_add(&l->refs, 1);
+        p->lang = l;
+        p->tok = g->tok;
+        p->begun = !chat;
+        p->s = gram_begin(l->g);
+        p->bits = xcalloc((size_t)(gram_vocab_size(g->vocab) + 31) / 32, sizeof *p->bits);
+        guard[i] = (struct guard){p, place_mask, place_accept, place_free};
+    }
+    return 0;
+}
