@@ -140,7 +140,7 @@ static int check(const struct imat *m, struct err *e) {
                     "%s: activations are not finite (column %lld); the model or the text "
                     "is broken",
                     en->name, (long long)(k % en->ne0));
-        for (int64_t k = 0; en->n_mat > 1 && k < en->n_mat; k++) {
+        for (int64_t k = 0; imat_is_experts(en) && k < en->n_mat; k++) {
             n_mat++;
             holes += en->count[k] == 0;
             rare += en->count[k] > 0 && en->count[k] < 256;

@@ -9,7 +9,7 @@
 
 /* Block number of an entry of experts, else -1. */
 static int64_t block_of(const struct imat_entry *en) {
-    if (en->n_mat < 2 || strncmp(en->name, "blk.", 4) != 0) return -1;
+    if (!imat_is_experts(en) || strncmp(en->name, "blk.", 4) != 0) return -1;
     return strtol(en->name + 4, NULL, 10);
 }
 

@@ -42,7 +42,7 @@ void imat_describe(const struct imat *m, int64_t idx, struct imat_stats *s) {
     for (int64_t k = 0; k < en->n_mat; k++) {
         if (en->count[k] > s->tokens) s->tokens = en->count[k];
         s->n_unseen += en->count[k] <= 0;
-        s->n_rare += en->count[k] > 0 && en->count[k] < 256 && en->n_mat > 1;
+        s->n_rare += en->count[k] > 0 && en->count[k] < 256 && imat_is_experts(en);
         for (int64_t i = 0; en->count[k] > 0 && i < en->ne0; i++) {
             double v = column(en, k, i);
             n++, s->sum += v, sum2 += v * v, s->active += v > 1e-5;

@@ -97,7 +97,7 @@ static void report(struct cli *c, const struct imat *m, const char *path, double
     struct err ignored;
     int64_t n_mat = 0, unseen = 0, rare = 0;
     for (int64_t i = 0; i < m->n_entries; i++)
-        for (int64_t k = 0; k < m->entry[i].n_mat && m->entry[i].n_mat > 1; k++) {
+        for (int64_t k = 0; k < m->entry[i].n_mat && imat_is_experts(&m->entry[i]); k++) {
             n_mat++;
             unseen += m->entry[i].count[k] <= 0;
             rare += m->entry[i].count[k] > 0 && m->entry[i].count[k] < 256;

@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "core/err.h"
 
@@ -18,6 +19,10 @@ struct imat_entry {
     double *count;       /* [n_mat] */
     double *sum1, *sum4; /* [n_mat][ne0], of inputs and their fourth powers; NULL without moments */
 };
+/* Whether its matrices are routed experts; others are of heads. */
+static inline bool imat_is_experts(const struct imat_entry *en) {
+    return en->n_mat > 1 && strstr(en->name, "_exps");
+}
 struct imat {
     struct imat_entry *entry; /* sorted by name (strcmp) */
     int64_t n_entries, cap;

@@ -17,6 +17,8 @@ KNOWN = {  # why logits differ, or why the engine refuses
     "gptoss_mxfp4": YARN,
     "olmo3": "the engine passes over an attention factor that is not YaRN's own (published: its own); without one logits agree to 3e-6",
     "commandrplus": "the engine takes norms of queries and keys at 64 layers only",
+    "deepseek-v2": "the engine takes queries without a rank at 26 and 27 layers only, as the published V2 Lite has",
+    "deepseek-v2-groups": "the engine judges V2's groups by their two best experts, transformers by the best; without groups logits agree",
     "dots1": "the engine wants as many key heads as query heads, as the published model has",
     "olmoe": "the engine wants as many key heads as query heads, as the published model has",
 }

@@ -30,7 +30,7 @@ static void add_weight(const struct cost_of *c, const struct gr_node *n, gr_w w,
         o->flop += one * rows * (double)n->moe.n_used;
     } else {
         o->n_read += c->w_bytes[w];
-        if (r->matrix || role == USE_DOT) o->flop += one * rows;
+        if (r->matrix || role == USE_DOT) o->flop += one * rows * (double)ne[2];
     }
 }
 

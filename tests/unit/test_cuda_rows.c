@@ -22,6 +22,7 @@
 #include "tests/unit/micro.h"
 
 #define MODELS "tests/golden/models/"
+#define LATENT "tests/golden/archs/deepseek-v3"
 
 enum { N_SEQS = 4, CTX = 300, MOST_OPS = 400 };
 static const double tol = 5e-4; /* as in test_cuda_session */
@@ -47,8 +48,11 @@ static bool thorough(void) {
 static struct model *open_model(const char *name, const char *type) {
     struct err e = {0};
     struct model *m = NULL;
-    struct convert_opts o = {
-        .src = name, .out = tmp_path("m.gguf"), .type = type, .overwrite = true};
+    const bool micro = strstr(name, "/archs/") != NULL;
+    struct convert_opts o = {.src = micro ? micro_folder(name, NULL) : name,
+                             .out = tmp_path("m.gguf"),
+                             .type = type,
+                             .overwrite = true};
     struct convert_report r;
     CHECK_OK(convert_run(&o, &r, &e));
     CHECK_OK(model_open(&m, tmp_path("m.gguf"), &e));
@@ -490,7 +494,9 @@ static void test_files(void) {
     static const struct {
         const char *name;
         enum qtype kv[2]; /* of a long sequence, of a short one */
-    } c[] = {{MODELS "qwen35", {QT_Q8_0, QT_Q4_0}}, {MODELS "gemma4moe", {QT_F16, QT_F32}}};
+    } c[] = {{MODELS "qwen35", {QT_Q8_0, QT_Q4_0}},
+             {MODELS "gemma4moe", {QT_F16, QT_F32}},
+             {LATENT, {QT_Q4_0, QT_Q8_0}}};
     for (size_t i = 0; i < COUNT_OF(c); i++) {
         struct model *m = open_model(c[i].name, "f32");
         if (!m) continue;

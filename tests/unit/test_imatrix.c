@@ -338,6 +338,7 @@ static void test_coverage_by_hand(void) {
     memcpy(imat_add(&m, "blk.2.ffn_up_exps.weight", 4, 5)->count, up, sizeof up);
     memcpy(imat_add(&m, "blk.2.ffn_down_exps.weight", 4, 5)->count, down, sizeof down);
     imat_add(&m, "blk.2.attn_q.weight", 4, 1)->count[0] = 9;
+    imat_add(&m, "blk.2.attn_k_b.weight", 4, 4)->count[0] = 9; /* heads are no experts */
     for (int i = 0; i < 2; i++)
         imat_add(&m, "blk.10.ffn_up_exps.weight", 4, 2)->count[i] = i ? 4096 : 1024;
     imat_add(&m, "blk.10.odd_exps.weight", 4, 3)->count[1] = 7; /* skipped: other experts */
