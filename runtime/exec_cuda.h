@@ -84,6 +84,7 @@ struct cuda { /* session->dev */
     int32_t *ids;       /* [n_tok] */
     int32_t *expert, *arrived;
     float *router, *p, *hidden; /* [n_ubatch][experts], [n_ubatch][used]; [pairs][expert width] */
+    float *hidden_up;           /* as hidden, of experts with biases or a clamped activation */
     float *part;                /* partial sums of attention */
     float *head_x, *logits;     /* [HEAD_ROWS][n_embd], [HEAD_ROWS][n_vocab] */
     int32_t *target;            /* [HEAD_ROWS] */
@@ -282,7 +283,7 @@ int exec_cuda_nodes(struct session *s, struct err *e);
 bool exec_cuda_glu_packs(const struct session *s, gr_w gate, gr_w up);
 int exec_cuda_moe(struct session *s, const struct gr_node *n, struct err *e);
 /* Whether a device computes such experts, and such a node at all. */
-bool exec_cuda_has_experts(const struct gr_moe *m);
+bool exec_cuda_glu_is_whole(const struct gr_moe *m);
 bool exec_cuda_has(const struct gr_node *n);
 /* ERR_USAGE: it does not. */
 int exec_cuda_refuse(struct session *s, const struct gr_node *n, struct err *e);

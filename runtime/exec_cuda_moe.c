@@ -79,6 +79,37 @@ bool exec_cuda_glu_packs(const struct session *s, gr_w gate, gr_w up) {
     return w->ne[1] / 2 % 16 == 0 || !cu_packed_bytes(&shape);
 }
 
+static const float *values(const struct cuda *d, gr_w w) {
+    return w == GR_NONE ? NULL : d->w[w].vec;
+}
+
+bool exec_cuda_glu_is_whole(const struct gr_moe *m) {
+    return !(m->limit > 0) && m->gate_bias == GR_NONE && m->up_bias == GR_NONE;
+}
+
+/* The same for experts with biases or a clamped activation: products first. */
+static int expand_apart(struct session *s, const struct gr_node *n, const struct cu_weight *gate,
+                        const struct cu_weight *up, struct err *e) {
+    struct cuda *d = s->dev;
+    const struct gr_moe *m = &n->moe;
+    const float *x = d->reg[n->src[0]];
+    const struct cu_moe_act a = {.h = d->hidden,
+                                 .up = d->hidden_up,
+                                 .gate_bias = values(d, m->gate_bias),
+                                 .up_bias = values(d, m->up_bias),
+                                 .ids = d->expert,
+                                 .n_pairs = s->n_tok * m->n_used,
+                                 .n = gate->rows,
+                                 .alpha = m->alpha,
+                                 .limit = m->limit,
+                                 .gelu = m->gelu};
+    if (!up) return exec_cuda_refuse(s, n, e); /* no model has such experts in one tensor */
+    TRY(cu_moe_rows(d->q, gate, x, gate->k, s->n_tok, d->expert, m->n_used, d->hidden, d->exact,
+                    e));
+    TRY(cu_moe_rows(d->q, up, x, up->k, s->n_tok, d->expert, m->n_used, d->hidden_up, d->exact, e));
+    return cu_moe_act(d->q, &a, e);
+}
+
 /* Gate and up, into d->hidden. */
 static int expand(struct session *s, const struct gr_node *n, struct seen *v, struct err *e) {
     struct cuda *d = s->dev;
@@ -87,8 +118,11 @@ static int expand(struct session *s, const struct gr_node *n, struct seen *v, st
     TRY(exec_cuda_arrive(s, 0, n->moe.gate, e));
     TRY(exec_cuda_arrive(s, 1, n->moe.up, e));
     TRY(observe_choice(s, n, v, e));
-    TRY(cu_glu(d->q, gate, up, d->reg[n->src[0]], gate->k, s->n_tok, d->expert, n->moe.n_used,
-               n->moe.gelu, d->hidden, d->exact, e));
+    if (exec_cuda_glu_is_whole(&n->moe))
+        TRY(cu_glu(d->q, gate, up, d->reg[n->src[0]], gate->k, s->n_tok, d->expert, n->moe.n_used,
+                   n->moe.gelu, d->hidden, d->exact, e));
+    else
+        TRY(expand_apart(s, n, gate, up, e));
     TRY(exec_cuda_leave(s, 0, n->moe.gate, e));
     return exec_cuda_leave(s, 1, n->moe.up, e);
 }
@@ -101,19 +135,17 @@ static int contract(struct session *s, const struct gr_node *n, const struct see
     if (s->see) TRY(show_pairs(s, v, n->moe.down, d->hidden, 1, down->k, e));
     TRY(cu_moe_down(d->q, down, d->hidden, s->n_tok, d->expert, d->p, n->moe.n_used, d->reg[n->dst],
                     s->g->reg_width[n->dst], d->exact, e));
+    if (n->moe.down_bias != GR_NONE)
+        TRY(cu_moe_bias(d->q, d->reg[n->dst], s->g->reg_width[n->dst], values(d, n->moe.down_bias),
+                        d->expert, d->p, s->n_tok, n->moe.n_used, s->g->reg_width[n->dst], e));
     return exec_cuda_leave(s, 2, n->moe.down, e);
-}
-
-bool exec_cuda_has_experts(const struct gr_moe *m) {
-    return !m->relu2 && !(m->limit > 0) && m->gate_bias == GR_NONE && m->up_bias == GR_NONE &&
-           m->down_bias == GR_NONE;
 }
 
 int exec_cuda_moe(struct session *s, const struct gr_node *n, struct err *e) {
     struct cuda *d = s->dev;
     const struct cu_weight *router = &d->w[n->moe.router].w;
     const float *judged = d->reg[n->src[1] == GR_NONE ? n->src[0] : n->src[1]];
-    const float *factor = n->moe.factor == GR_NONE ? NULL : d->w[n->moe.factor].vec;
+    const float *factor = values(d, n->moe.factor);
     struct seen v = {
         .n_pairs = s->n_tok * n->moe.n_used, .n_used = n->moe.n_used, .n_experts = router->rows};
     TRY(exec_cuda_show(s, n->moe.router, judged, s->n_tok, router->k, e));
@@ -122,21 +154,19 @@ int exec_cuda_moe(struct session *s, const struct gr_node *n, struct err *e) {
                                 [GR_SIGMOID] = CU_SCORE_SIGMOID,
                                 [GR_LOGIT] = CU_SCORE_LOGIT};
     const struct gr_choice *r = &n->moe.choice;
-    const struct cu_choice c = {
-        .logits = d->router,
-        .factor = factor,
-        .n_experts = router->rows,
-        .n_used = n->moe.n_used,
-        .expert = d->expert,
-        .weight = d->p,
-        .score = score[r->score],
-        .keep = r->keep,
-        .scale = r->scale,
-        .prefer = n->moe.prefer == GR_NONE ? NULL : d->w[n->moe.prefer].vec,
-        .bias = n->moe.router_bias == GR_NONE ? NULL : d->w[n->moe.router_bias].vec,
-        .groups = r->groups,
-        .top = r->top};
-    if (!exec_cuda_has_experts(&n->moe)) return exec_cuda_refuse(s, n, e);
+    const struct cu_choice c = {.logits = d->router,
+                                .factor = factor,
+                                .n_experts = router->rows,
+                                .n_used = n->moe.n_used,
+                                .expert = d->expert,
+                                .weight = d->p,
+                                .score = score[r->score],
+                                .keep = r->keep,
+                                .scale = r->scale,
+                                .prefer = values(d, n->moe.prefer),
+                                .bias = values(d, n->moe.router_bias),
+                                .groups = r->groups,
+                                .top = r->top};
     TRY(cu_route(d->q, &c, s->n_tok, e));
     int rc = expand(s, n, &v, e);
     if (!rc) rc = contract(s, n, &v, e);

@@ -43,6 +43,7 @@ static void cut_work(struct session *s, struct cut *c) {
     struct cuda *d = dev(s);
     const int64_t few = min_i64(CU_FEW, s->o.n_ubatch);
     int64_t n = s->o.n_ubatch, experts = 0, pairs = 0, hidden = 0, part = 0, hidden_q = 0;
+    int64_t hidden_up = 0;
     for (int i = 0; i < graph_count(s->g, OP_ATTN); i++) {
         const struct gr_node *x = graph_nth(s->g, OP_ATTN, i);
         part = max_i64(part, few * x->attn.n_heads * d->n_splits * (x->attn.head_dim + 2));
@@ -53,6 +54,7 @@ static void cut_work(struct session *s, struct cut *c) {
         pairs = max_i64(pairs, n * x->moe.n_used);
         int64_t f = s->g->weight[x->moe.down].ne[0];
         hidden = max_i64(hidden, n * x->moe.n_used * f);
+        if (!exec_cuda_glu_is_whole(&x->moe)) hidden_up = hidden;
         if (f % 64 == 0 && !d->exact)
             hidden_q = max_i64(hidden_q, CU_FEW * x->moe.n_used * CU_ACT_BYTES(f));
     }
@@ -62,6 +64,7 @@ static void cut_work(struct session *s, struct cut *c) {
     d->expert = piece(c, pairs, sizeof(int32_t));
     d->p = piece(c, pairs, sizeof(float));
     d->hidden = piece(c, hidden, sizeof(float));
+    d->hidden_up = hidden_up ? piece(c, hidden_up, sizeof(float)) : NULL;
     d->hidden_q = hidden_q ? piece(c, hidden_q, 1) : NULL;
     d->part = piece(c, part, sizeof(float));
     d->head_x = piece(c, HEAD_ROWS * s->m->hp.d[HD_EMBD], sizeof(float));

@@ -173,6 +173,18 @@ struct cu_score {
 #define CU_ACT_BYTES(k) ((int64_t)(k) + (int64_t)(k) / 4)
 #define CU_FEW 8 /* tokens; more go through tensor cores */
 
+/* h[i] = act(h[i] + gate_bias[e], up[i] + up_bias[e]), e = ids[i], rows of n; a bias that is NULL
+ * is 0. With limit > 0: g * sigmoid(alpha g) * (u + 1), g = min(h, limit), u = up clamped to
+ * [-limit, limit]; else silu or gelu, times up. */
+struct cu_moe_act {
+    float *h;
+    const float *up, *gate_bias, *up_bias;
+    const int32_t *ids;
+    int64_t n_pairs, n;
+    float alpha, limit;
+    bool gelu;
+};
+
 /* Products of few tokens in one launch. Input row i of a part is row i / x_div of x; n_sum
  * consecutive ones, times p[i], add up to an output row; one of x_div and n_sum is 1. */
 struct cu_weight;

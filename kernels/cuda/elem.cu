@@ -181,6 +181,43 @@ int cu_act_rows(struct cu_stream *s, const float *x, int64_t x_ld, const float *
     return 0;
 }
 
+CU_KERNEL moe_act_values(struct cu_moe_act a) {
+    const int64_t i = my_value();
+    if (i >= a.n_pairs * a.n) return;
+    const int64_t at = (int64_t)a.ids[i / a.n] * a.n + i % a.n;
+    float g = a.h[i] + (a.gate_bias ? a.gate_bias[at] : 0.0f);
+    float u = a.up[i] + (a.up_bias ? a.up_bias[at] : 0.0f);
+    if (a.limit > 0) {
+        g = fminf(g, a.limit);
+        u = fmaxf(-a.limit, fminf(u, a.limit));
+        a.h[i] = g * cu_sigmoid(a.alpha * g) * (u + 1.0f);
+    } else
+        a.h[i] = cu_gate(g, a.gelu) * u;
+}
+int cu_moe_act(struct cu_stream *s, const struct cu_moe_act *a, struct err *e) {
+    const int64_t total = a->n_pairs * a->n;
+    if (total > 0) CU_LAUNCH(e, moe_act_values, blocks_of(total), BLOCK, 0, s, *a);
+    return 0;
+}
+
+CU_KERNEL moe_bias_values(float *y, int64_t ldy, const float *bias, const int32_t *ids,
+                          const float *p, int64_t total, int64_t n_used, int64_t n) {
+    const int64_t i = my_value(), t = i / n, c = i % n;
+    if (i >= total) return;
+    float sum = 0;
+    for (int64_t u = t * n_used; u < (t + 1) * n_used; u++)
+        sum = fmaf(p[u], bias[(int64_t)ids[u] * n + c], sum);
+    y[t * ldy + c] += sum;
+}
+int cu_moe_bias(struct cu_stream *s, float *y, int64_t ldy, const float *bias, const int32_t *ids,
+                const float *p, int64_t n_tok, int64_t n_used, int64_t n, struct err *e) {
+    const int64_t total = n_tok * n;
+    if (total > 0)
+        CU_LAUNCH(e, moe_bias_values, blocks_of(total), BLOCK, 0, s, y, ldy, bias, ids, p, total,
+                  n_used, n);
+    return 0;
+}
+
 CU_KERNEL copy_values(const float *x, int64_t x_ld, float *dst, int64_t total, int64_t n) {
     const int64_t i = my_value();
     if (i < total) dst[i] = x[i / n * x_ld + i % n];

@@ -227,6 +227,17 @@ int cu_glu(struct cu_stream *s, const struct cu_weight *gate, const struct cu_we
     return launch(s, gate->type, &j, e);
 }
 
+int cu_moe_rows(struct cu_stream *s, const struct cu_weight *w, const float *x, int64_t ldx,
+                int64_t n_tok, const int32_t *ids, int64_t n_used, float *y, bool exact,
+                struct err *e) {
+    struct product j = product_of(w, x, ldx, n_tok * n_used, y, w->rows);
+    j.ids = ids;
+    j.x_div = n_used;
+    const struct cu_product p = fast_of(w, NULL, false, &j);
+    if (!exact && is_fast(&p, n_tok)) return fast(s, &p, n_tok, e);
+    return launch(s, w->type, &j, e);
+}
+
 int cu_moe_down(struct cu_stream *s, const struct cu_weight *down, const float *h, int64_t n_tok,
                 const int32_t *ids, const float *p, int64_t n_used, float *y, int64_t ldy,
                 bool exact, struct err *e) {

@@ -52,6 +52,60 @@ static double act_of(int act, double x) {
     return x > 0 ? x * x : 0;
 }
 
+/* Experts with biases: the activation of each kind, and what the biases of down add up to. */
+static void test_experts(struct dev *d) {
+    enum { TOK = 3, USED = 2, E = 4, N = 37, LDY = N + 3, PAIRS = TOK * USED };
+    static const int32_t ids[PAIRS] = {3, 0, 1, 3, 2, 1};
+    static const struct {
+        float limit;
+        bool gelu, biased;
+    } c[] = {{1.5f, false, true}, {0, false, true}, {0, true, false}};
+    struct err e;
+    const int32_t *di = dev_put(d, ids, sizeof ids);
+    for (size_t k = 0; k < COUNT_OF(c); k++) {
+        float *h = randoms(PAIRS * N, 4), *up = randoms(PAIRS * N, 4), *gb = randoms(E * N, 1);
+        float *ub = randoms(E * N, 1), *want = copy_of(h, PAIRS * N);
+        for (int64_t i = 0; i < PAIRS * N; i++) {
+            const int64_t at = ids[i / N] * N + i % N;
+            const double lim = (double)c[k].limit, b = c[k].biased;
+            double g = (double)h[i] + b * (double)gb[at], u = (double)up[i] + b * (double)ub[at];
+            if (lim > 0) {
+                g = fmin(g, lim);
+                u = fmax(-lim, fmin(u, lim)) + 1;
+            }
+            const double f =
+                c[k].gelu ? act_of(CU_ACT_GELU, g) : g * sigmoid((lim > 0 ? 1.702 : 1) * g);
+            want[i] = (float)(f * u);
+        }
+        struct cu_moe_act a = {.h = put(d, h, PAIRS * N),
+                               .up = put(d, up, PAIRS * N),
+                               .ids = di,
+                               .n_pairs = PAIRS,
+                               .n = N,
+                               .alpha = 1.702f,
+                               .limit = c[k].limit,
+                               .gelu = c[k].gelu};
+        if (c[k].biased) {
+            a.gate_bias = put(d, gb, E * N);
+            a.up_bias = put(d, ub, E * N);
+        }
+        CHECK_OK(cu_moe_act(d->s, &a, &e));
+        compare(d, "activation of experts", a.h, want, PAIRS * N, F32_TOL);
+        float *own[] = {h, up, gb, ub};
+        for (int i = 0; i < 4; i++) free(own[i]);
+    }
+    float *y = randoms(TOK * LDY, 1), *bias = randoms(E * N, 1), *p = randoms(PAIRS, 1);
+    float *want = copy_of(y, TOK * LDY);
+    for (int64_t i = 0; i < PAIRS * N; i++)
+        want[i / N / USED * LDY + i % N] += p[i / N] * bias[ids[i / N] * N + i % N];
+    float *dy = put(d, y, TOK * LDY);
+    CHECK_OK(
+        cu_moe_bias(d->s, dy, LDY, put(d, bias, E * N), di, put(d, p, PAIRS), TOK, USED, N, &e));
+    compare(d, "biases of down", dy, want, TOK * LDY, F32_TOL);
+    float *own[] = {y, bias, p};
+    for (int i = 0; i < 3; i++) free(own[i]);
+}
+
 /* Queries that grow: positions in any order. */
 static void test_temper(struct dev *d) {
     enum { ROWS = 5, N = 37 };
@@ -331,6 +385,7 @@ int main(void) {
         RUN_DEV(test_layer_norms, &d);
         RUN_DEV(test_activations, &d);
         RUN_DEV(test_temper, &d);
+        RUN_DEV(test_experts, &d);
         RUN_DEV(test_routers, &d);
         RUN_DEV(test_group_norms, &d);
         RUN_DEV(test_short, &d);

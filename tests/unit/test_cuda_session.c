@@ -163,6 +163,8 @@ static void test_micro(void) {
     micro("apertus");
     micro("ministral3");
     micro("gptoss"); /* experts with biases, computed by the CPU for the device; sinks */
+    micro("gptoss_mxfp4"); /* sinks, experts with biases and a clamped activation */
+    micro("gptoss");
 }
 
 /* Experts that do not fit stay with the CPU: the same logits, whatever the limit, down to where
