@@ -367,6 +367,7 @@ static const cuda_fn table[OP_COUNT] = {
 };
 
 bool exec_cuda_has(const struct gr_node *n) {
+    if (n->op == OP_MOE) return exec_cuda_has_experts(&n->moe);
     return table[n->op] != exec_cuda_refuse;
 }
 

@@ -282,8 +282,10 @@ int exec_cuda_nodes(struct session *s, struct err *e);
  */
 bool exec_cuda_glu_packs(const struct session *s, gr_w gate, gr_w up);
 int exec_cuda_moe(struct session *s, const struct gr_node *n, struct err *e);
-/* Whether a device computes such experts, and such a node at all. */
+/* Whether gate, up and activation of such experts are one kernel. */
 bool exec_cuda_glu_is_whole(const struct gr_moe *m);
+/* Whether a device computes such experts, and such a node at all. */
+bool exec_cuda_has_experts(const struct gr_moe *m);
 bool exec_cuda_has(const struct gr_node *n);
 /* ERR_USAGE: it does not. */
 int exec_cuda_refuse(struct session *s, const struct gr_node *n, struct err *e);

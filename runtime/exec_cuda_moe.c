@@ -87,6 +87,11 @@ bool exec_cuda_glu_is_whole(const struct gr_moe *m) {
     return !(m->limit > 0) && m->gate_bias == GR_NONE && m->up_bias == GR_NONE;
 }
 
+/* No model has experts of other forms with gate and up in one tensor. */
+bool exec_cuda_has_experts(const struct gr_moe *m) {
+    return !m->joined || exec_cuda_glu_is_whole(m);
+}
+
 /* The same for experts with biases or a clamped activation: products first. */
 static int expand_apart(struct session *s, const struct gr_node *n, const struct cu_weight *gate,
                         const struct cu_weight *up, struct err *e) {
@@ -103,7 +108,6 @@ static int expand_apart(struct session *s, const struct gr_node *n, const struct
                                  .alpha = m->alpha,
                                  .limit = m->limit,
                                  .gelu = m->gelu};
-    if (!up) return exec_cuda_refuse(s, n, e); /* no model has such experts in one tensor */
     TRY(cu_moe_rows(d->q, gate, x, gate->k, s->n_tok, d->expert, m->n_used, d->hidden, d->exact,
                     e));
     TRY(cu_moe_rows(d->q, up, x, up->k, s->n_tok, d->expert, m->n_used, d->hidden_up, d->exact, e));

@@ -162,7 +162,6 @@ static void test_micro(void) {
     micro("qwen3next");     /* value heads by their key head */
     micro("apertus");
     micro("ministral3");
-    micro("gptoss"); /* experts with biases, computed by the CPU for the device; sinks */
     micro("gptoss_mxfp4"); /* sinks, experts with biases and a clamped activation */
     micro("gptoss");
 }
