@@ -87,9 +87,10 @@ bool exec_cuda_glu_is_whole(const struct gr_moe *m) {
     return !(m->limit > 0) && m->gate_bias == GR_NONE && m->up_bias == GR_NONE;
 }
 
-/* No model has experts of other forms with gate and up in one tensor. */
+/* There are no kernels for experts without a gate; and no model has those of other forms with gate
+ * and up in one tensor. */
 bool exec_cuda_has_experts(const struct gr_moe *m) {
-    return !m->joined || exec_cuda_glu_is_whole(m);
+    return !m->relu2 && (!m->joined || exec_cuda_glu_is_whole(m));
 }
 
 /* The same for experts with biases or a clamped activation: products first. */
