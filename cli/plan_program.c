@@ -113,13 +113,17 @@ static void cost_cells(struct emit *m, const struct cost *c) {
     emit_cell_num(m, c->flop / 1e6, c->flop < 1e8 ? 3 : 0);
 }
 static void emit_step(struct emit *m, const struct cli *c, const struct shown *s, int i,
-                      const char *blocks, int times) {
+                      const struct run *r, const char *blocks) {
     const struct step *step = &s->p.step[i];
     struct buf ops = {0};
     ops_of(&s->o->g, step, &ops);
     emit_row(m);
+    if (r->layer >= 0)
+        emit_cell_i64(m, r->layer);
+    else
+        emit_cell_none(m);
     emit_cell_str(m, blocks);
-    emit_cell_i64(m, times);
+    emit_cell_i64(m, r->times);
     emit_cell_str(m, name_of(&s->o->g, step));
     emit_cell_i64(m, step->n_nodes);
     emit_cell_str(m, ops.data);
@@ -133,7 +137,8 @@ static void emit_class(struct emit *m, const struct cli *c, const struct shown *
     snprintf(key, sizeof key, "program_%s", classes[b].key);
     snprintf(title, sizeof title, "program for %s", classes[b].what);
     emit_table(m, key, title);
-    emit_col(m, "blocks", "blocks");
+    emit_col(m, "block", "block");
+    emit_col(m, "blocks", NULL);
     emit_col(m, "n_times", "times");
     emit_col(m, "step", "step");
     emit_col(m, "n_operations", "operations");
@@ -148,10 +153,11 @@ static void emit_class(struct emit *m, const struct cli *c, const struct shown *
         if (r->same != i) continue;
         if (r->layer >= 0) blocks_of(s, i, &blocks);
         for (int k = 0; k < r->n; k++)
-            emit_step(m, c, s, r->first + k, blocks.len ? blocks.data : "-", r->times);
+            emit_step(m, c, s, r->first + k, r, blocks.len ? blocks.data : "-");
         buf_release(&blocks);
     }
     emit_row(m);
+    emit_cell_none(m);
     emit_cell_str(m, "-");
     emit_cell_i64(m, 1);
     emit_cell_str(m, "head");

@@ -186,7 +186,8 @@ static int rule_qkv(const struct rule_for *r, struct match *m) {
 
 static int rule_attn_gate(const struct rule_for *r, struct match *m) {
     (void)r;
-    return m->attn_gate.gate->dst == m->attn_gate.attn->dst ? 2 : 0;
+    const struct gr_node *attn = m->attn_gate.attn;
+    return m->attn_gate.gate->dst == attn->dst && !attn->attn.latent ? 2 : 0;
 }
 
 /* The shared expert behind the routed ones, added to them by its gate. */
