@@ -18,12 +18,24 @@ struct tool_tags {
 struct tool_named {
     const char *open, *sep, *close;
 };
+/* How calls are written, besides what the reader asks for: around all, around each, between them;
+ * sep NULL: there is one call only. Behind `each` comes fn_open, where the row has tags. */
+struct tool_written {
+    const char *open, *each, *each_end, *sep, *close;
+    bool lines;       /* a newline behind every tag */
+    const char *lead; /* may stand in front of calls that are required; NULL: white space */
+};
+struct gcalls; /* text/gram/calls.h */
+struct gcall;
 struct toolfmt {
     const char *name;
     const char *marker[TOOL_MARKERS]; /* a call begins with one of these */
     /* Parses what begins at *i (a marker), adds its calls, moves *i behind it. False: not a call.
      */
     bool (*parse)(struct toolparse *p, size_t *i);
+    /* The language of one call, from the name of its tool on (a gnode). */
+    uint32_t (*grammar)(struct gcalls *c, const struct gcall *t);
+    struct tool_written written;
     struct tool_tags tags;
     struct tool_named named;
     const char *detect[2]; /* template text that gives it away; all must occur */

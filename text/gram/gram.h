@@ -71,6 +71,24 @@ int grammar_of_lark(struct grammar **out, const struct gram_vocab *v, const char
 /* One of the two: GBNF where "::=" occurs. */
 int grammar_of_text(struct grammar **out, const struct gram_vocab *v, const char *text, size_t len,
                     struct err *e);
+/* Answers with tool calls, in the syntax that text/toolfmt.h reads. */
+struct toolfmt;
+enum gram_tools_choice {
+    GRAM_TOOLS_AUTO,     /* text, then calls, or none */
+    GRAM_TOOLS_REQUIRED, /* calls at once */
+    GRAM_TOOLS_NONE      /* text without the syntax's markers */
+};
+struct gram_tools {
+    const struct json *tools; /* list, as a template gets it: names and schemas of arguments */
+    const char *only;         /* the one tool that may be called; NULL: all */
+    enum gram_tools_choice choice;
+    bool parallel; /* several calls */
+};
+/* A tool that is not offered cannot be called, and arguments satisfy its schema. A schema that is
+ * broken counts as any object and is noted, unless strict. Reasoning is not part of it: the grammar
+ * begins behind it. ERR_USAGE: no such tool, or f is toolfmt_plain(). */
+int grammar_of_tools(struct grammar **out, const struct gram_vocab *v, const struct toolfmt *f,
+                     const struct gram_tools *t, const struct gram_opts *o, struct err *e);
 void grammar_free(struct grammar *g); /* NULL is fine; no state of it may be left */
 /* Bytes that it takes now: what it was compiled to, and what it has learned since. At most
  * GRAM_BYTES_MAX and the masks of GRAM_MASKS_MAX. */

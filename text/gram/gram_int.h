@@ -263,7 +263,18 @@ int gn_regex(struct grammar *g, const char *s, size_t n, const struct gregex *o,
              struct err *e);
 /* A text in which the control tokens of the vocabulary stand for themselves. */
 gnode gn_marker(struct grammar *g, const char *s, size_t n);
-int gn_schema(struct grammar *g, const struct json *schema, const struct gram_opts *o, gnode *out,
-              struct err *e);
+/* How values are written when it is not as JSON. */
+struct gform {
+    bool object;              /* the value is an object whatever the schema says */
+    const char *open, *close; /* around strings, which are written as they are; NULL: JSON's */
+    bool bare_names;          /* names of members are identifiers without quotes */
+    bool python;              /* only escapes that Python has too */
+};
+/* at: the schema within root, which references are resolved in. form: NULL is JSON. */
+int gn_schema(struct grammar *g, const struct json *root, const struct json *at,
+              const struct gram_opts *o, const struct gform *form, gnode *out, struct err *e);
+/* Regular: the strings that satisfy a schema, as they are. */
+int gn_schema_text(struct grammar *g, const struct json *root, const struct json *at,
+                   const struct gram_opts *o, gnode *out, struct err *e);
 
 #endif

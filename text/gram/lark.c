@@ -75,7 +75,7 @@ static gnode inline_json(struct bnf *b) {
     }
     const size_t to = b->i < b->end ? b->i : b->end;
     if (json_parse(&schema, b->s + from, to - from, "%json", &e) ||
-        gn_schema(b->g, schema, NULL, &out, &e))
+        gn_schema(b->g, schema, schema, NULL, NULL, &out, &e))
         bnf_fail(b, "%s", e.msg);
     json_free(schema);
     return out;

@@ -278,15 +278,33 @@ static uint32_t set_types(struct sc *c, const struct sc_set *set) {
 
 /* ---- values ---- */
 
+gnode sc_char(struct sc *c) {
+    struct gchars set = {0};
+    if (!c->form.python) return gn_char_any(c->g, !c->form.open);
+    gchars_add(&set, 0, 0x1f);
+    gchars_invert(&set);
+    for (const char *s = "\t\n\r"; *s; s++) gchars_add(&set, (uint8_t)*s, (uint8_t)*s);
+    gchars_sort(&set);
+    const gnode out = gn_chars(c->g, &set, true);
+    gchars_release(&set);
+    return out;
+}
+
+gnode sc_text(struct sc *c, const char *s) {
+    return c->form.open ? gn_text(c->g, s, strlen(s)) : gn_escaped(c->g, s, strlen(s));
+}
+
+gnode sc_name(struct sc *c, const char *s) {
+    const gnode name = sc_text(c, s);
+    if (c->form.bare_names) return gn_cat(c->g, name, c->colon);
+    return gn_cat(c->g, gn_cat3(c->g, c->open, name, c->close), c->colon);
+}
+
 static gnode literal(struct sc *c, const struct json *v, int depth) {
     struct grammar *g = c->g;
     struct buf b = {0};
-    const gnode quote = gn_str(g, "\"");
     gnode out;
-    if (json_str(v)) {
-        const char *s = json_str(v);
-        return gn_cat3(g, quote, gn_escaped(g, s, strlen(s)), quote);
-    }
+    if (json_str(v)) return gn_cat3(g, c->open, sc_text(c, json_str(v)), c->close);
     if (json_type(v) != JSON_ARR && json_type(v) != JSON_OBJ) {
         json_write(&b, v);
         out = gn_text(g, b.data, b.len);
@@ -298,10 +316,7 @@ static gnode literal(struct sc *c, const struct json *v, int depth) {
     out = gn_cat(g, out, c->space);
     for (const struct json *x = json_first(v); x; x = json_next(x)) {
         if (x != json_first(v)) out = gn_cat(g, out, c->comma);
-        const char *s = json_name(x);
-        if (obj)
-            out = gn_cat(
-                g, out, gn_cat3(g, quote, gn_escaped(g, s, strlen(s)), gn_cat(g, quote, c->colon)));
+        if (obj) out = gn_cat(g, out, sc_name(c, json_name(x)));
         out = gn_cat(g, out, literal(c, x, depth + 1));
     }
     return gn_cat3(g, out, c->space, gn_str(g, obj ? "}" : "]"));
@@ -351,15 +366,30 @@ static gnode values(struct sc *c, const struct json **v, size_t n) {
     return out;
 }
 
+/* A member's name, whatever it is, and the colon. */
+static gnode sc_any_name(struct sc *c) {
+    struct gchars set = {0};
+    if (!c->form.bare_names) return gn_cat(c->g, c->string, c->colon);
+    gchars_add(&set, '0', '9');
+    gchars_add(&set, 'A', 'Z');
+    gchars_add(&set, 'a', 'z');
+    gchars_add(&set, '_', '_');
+    gchars_sort(&set);
+    const gnode x = gn_chars(c->g, &set, false);
+    gchars_release(&set);
+    return gn_cat(c->g, gn_rep(c->g, x, 1, GRAM_INF), c->colon);
+}
+
 gnode sc_free(struct sc *c, int levels) {
     struct grammar *g = c->g;
     if (c->free_value[levels]) return c->free_value[levels];
     const uint32_t r = grammar_rule(g);
     c->free_value[levels] = gn_rule(g, r);
-    gnode v[7] = {gn_str(g, "null"), gn_str(g, "true"), gn_str(g, "false"), c->string, c->number};
+    gnode v[8] = {gn_str(g, "null"), gn_str(g, "true"), gn_str(g, "false"), c->string, c->number};
     size_t n = 5;
+    if (c->form.bare_names) v[n++] = gn_str(g, "None");
     if (levels > 0) {
-        const gnode in = sc_free(c, levels - 1), member = gn_cat3(g, c->string, c->colon, in);
+        const gnode in = sc_free(c, levels - 1), member = gn_cat(g, sc_any_name(c), in);
         const gnode items = gn_cat(g, in, gn_rep(g, gn_cat(g, c->comma, in), 0, GRAM_INF)),
                     members =
                         gn_cat(g, member, gn_rep(g, gn_cat(g, c->comma, member), 0, GRAM_INF));
@@ -491,7 +521,7 @@ static gnode not_value(struct sc *c, const struct sc_set *set, const char *text,
 }
 
 static gnode set_body(struct sc *c, const struct sc_set *set) {
-    gnode v[8];
+    gnode v[9];
     size_t n = 0, n_value;
     const struct json **value;
     if (branches(c, set, &v[0])) return v[0];
@@ -503,6 +533,7 @@ static gnode set_body(struct sc *c, const struct sc_set *set) {
     }
     const uint32_t t = set_types(c, set);
     if (t & SC_NULL) v[n++] = not_value(c, set, "null", SC_NULL);
+    if (t & SC_NULL && c->form.bare_names) v[n++] = not_value(c, set, "None", SC_NULL);
     if (t & SC_BOOL) {
         v[n++] = not_value(c, set, "true", SC_BOOL);
         v[n++] = not_value(c, set, "false", SC_BOOL);
@@ -519,7 +550,9 @@ static gnode set_body(struct sc *c, const struct sc_set *set) {
 static void start(struct sc *c) {
     struct grammar *g = c->g;
     static const char *const colon[] = {":", ": ", ":"}, *const comma[] = {",", ", ", ","};
-    const gnode quote = gn_str(g, "\"");
+    const struct gform *f = &c->form;
+    c->open = f->open ? gn_marker(g, f->open, strlen(f->open)) : gn_str(g, "\"");
+    c->close = f->open ? gn_marker(g, f->close, strlen(f->close)) : c->open;
     c->space = G_EPS;
     c->bucket = xcalloc(BUCKETS, sizeof *c->bucket);
     if (c->o.space == GRAM_SPACE_FREE)
@@ -527,7 +560,8 @@ static void start(struct sc *c) {
                           gn_cat(g, gn_str(g, "\n"), gn_rep(g, gn_str(g, " "), 0, 32)));
     c->colon = gn_cat(g, gn_str(g, colon[c->o.space]), c->space);
     c->comma = gn_cat(g, gn_str(g, comma[c->o.space]), c->space);
-    c->string = gn_as_rule(g, gn_cat3(g, quote, gn_rep(g, gn_char_json(g), 0, GRAM_INF), quote));
+    const struct sc_set any = {0};
+    c->string = gn_as_rule(g, gn_cat3(g, c->open, sc_content(c, &any), c->close));
     sc_plain_numbers(c);
     c->any = sc_free(c, SC_FREE_DEPTH);
 }
@@ -538,19 +572,50 @@ static void finish(struct sc *c) {
     free(c->bucket);
 }
 
-int gn_schema(struct grammar *g, const struct json *schema, const struct gram_opts *o, gnode *out,
-              struct err *e) {
-    struct sc c = {.g = g, .root = schema, .e = e};
+int gn_schema(struct grammar *g, const struct json *root, const struct json *at,
+              const struct gram_opts *o, const struct gform *form, gnode *out, struct err *e) {
+    static const char object[] = "{\"type\": \"object\"}";
+    struct sc c = {.g = g, .root = root, .e = e};
     struct sc_set set = {0};
+    struct json *is_object = NULL;
     if (o) c.o = *o;
+    if (form) c.form = *form;
     start(&c);
-    sc_add(&c, &set, schema);
+    sc_add(&c, &set, at);
+    if (c.form.object && !c.rc) {
+        c.rc = json_parse(&is_object, object, sizeof object - 1, "schema", e);
+        sc_add(&c, &set, is_object);
+    }
     *out = sc_node(&c, &set);
     for (uint32_t i = 0; i < c.n_rule && !c.rc && !g->full; i++) {
         struct sc_set copy = c.rule[i].set;
         const gnode body = set_body(&c, &copy);
         g->rule[c.rule[i].rule].body = body;
     }
+    finish(&c);
+    json_free(is_object);
+    return c.rc ? c.rc : grammar_full(g, e);
+}
+
+int gn_schema_text(struct grammar *g, const struct json *root, const struct json *at,
+                   const struct gram_opts *o, gnode *out, struct err *e) {
+    struct sc c = {.g = g, .root = root, .e = e, .form = {.open = "", .close = ""}};
+    struct sc_set set = {0};
+    const struct json **v = NULL;
+    size_t n = 0;
+    if (o) c.o = *o;
+    c.o.strict = false;
+    start(&c);
+    sc_add(&c, &set, at);
+    *out = G_NONE;
+    if (!c.rc && sc_values(&c, &set, &v, &n)) {
+        for (size_t i = 0; i < n; i++)
+            if (json_str(v[i])) *out = gn_alt(g, *out, sc_text(&c, json_str(v[i])));
+    } else if (!c.rc) {
+        *out = sc_content(&c, &set);
+    }
+    free(v);
+    sc_release(&set);
     finish(&c);
     return c.rc ? c.rc : grammar_full(g, e);
 }
@@ -559,7 +624,7 @@ int grammar_of_schema(struct grammar **out, const struct gram_vocab *v, const st
                       const struct gram_opts *o, struct err *e) {
     struct grammar *g = grammar_new(v);
     gnode root = G_NONE;
-    const int rc = gn_schema(g, schema, o, &root, e);
+    const int rc = gn_schema(g, schema, schema, o, NULL, &root, e);
     return grammar_done(out, g, root, rc, e);
 }
 

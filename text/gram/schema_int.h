@@ -36,6 +36,8 @@ struct sc {
     struct grammar *g;
     const struct json *root;
     struct gram_opts o;
+    struct gform form;
+    gnode open, close; /* of a string */
     struct sc_rule *rule;
     uint32_t n_rule, cap_rule, *bucket;
     gnode space, colon, comma;           /* the latter with the space behind them */
@@ -61,6 +63,11 @@ gnode sc_free(struct sc *c, int levels);
 gnode sc_literal(struct sc *c, const struct json *v);
 /* Values that enum and const leave of the set; false: they do not limit it. */
 bool sc_values(struct sc *c, const struct sc_set *set, const struct json ***v, size_t *n);
+
+/* In the notation that is asked for: a character of a string, a text in it. */
+gnode sc_char(struct sc *c);
+gnode sc_text(struct sc *c, const char *s);
+gnode sc_name(struct sc *c, const char *s); /* of a member, with the colon */
 
 /* schema_text.c: what stands between the quotes, of strings that satisfy the set */
 gnode sc_content(struct sc *c, const struct sc_set *set);

@@ -43,7 +43,7 @@ static uint32_t add_name(struct sc *c, struct members *m, const char *name, cons
 }
 
 static void add_pattern(struct sc *c, struct members *m, const struct json *p) {
-    const struct gregex o = {.escaped = true, .search = true, .ecma = true};
+    const struct gregex o = {.escaped = !c->form.open, .search = true, .ecma = true};
     struct err e;
     for (uint32_t i = 0; i < m->n_pattern; i++)
         if (strcmp(json_name(m->pattern[i]), json_name(p)) == 0) return;
@@ -70,20 +70,18 @@ static void add_property_names(struct sc *c, struct members *m, const struct jso
     } else if (set.n && sc_values(c, &set, &v, &n)) {
         gnode all = G_NONE;
         for (size_t i = 0; i < n; i++)
-            if (json_str(v[i]))
-                all = gn_alt(c->g, all, gn_escaped(c->g, json_str(v[i]), strlen(json_str(v[i]))));
+            if (json_str(v[i])) all = gn_alt(c->g, all, sc_text(c, json_str(v[i])));
         m->names = gn_and(c->g, m->names, all);
     } else if (set.n) {
         for (uint32_t i = 0; i < set.n; i++)
             if (json_get(set.v[i].s, "anyOf") || json_get(set.v[i].s, "oneOf"))
                 sc_relax(c, p, "alternatives in propertyNames are not expressed");
-        const gnode usual = gn_rep(c->g, gn_char_any(c->g, true), 0, GRAM_INF);
+        const gnode usual = gn_rep(c->g, sc_char(c), 0, GRAM_INF);
         gnode content = sc_content(c, &set);
         for (uint32_t i = 0; i < set.n; i++) { /* lengths, of names as they are usually written */
             const uint32_t lo = sc_count(c, set.v[i].s, "minLength", 0),
                            hi = sc_count(c, set.v[i].s, "maxLength", GRAM_INF);
-            if (lo <= hi)
-                content = gn_and(c->g, content, gn_rep(c->g, gn_char_any(c->g, true), lo, hi));
+            if (lo <= hi) content = gn_and(c->g, content, gn_rep(c->g, sc_char(c), lo, hi));
         }
         m->names = gn_ands(c->g, (const gnode[]){m->names, content, usual}, 3);
     }
@@ -139,25 +137,29 @@ static gnode value(struct sc *c, const struct sc_set *set, const struct members 
 }
 
 static gnode key_node(struct sc *c, gnode content) {
-    const gnode quote = gn_str(c->g, "\"");
-    return gn_cat(c->g, gn_cat3(c->g, quote, content, quote), c->colon);
+    if (c->form.bare_names) return gn_cat(c->g, content, c->colon);
+    return gn_cat(c->g, gn_cat3(c->g, c->open, content, c->close), c->colon);
 }
 
 /* Members that no property names. */
 static gnode others(struct sc *c, const struct sc_set *set, const struct members *m) {
     struct grammar *g = c->g;
     gnode *named = xcalloc(m->n + 1, sizeof *named), out = G_NONE;
-    for (uint32_t i = 0; i < m->n; i++) named[i] = gn_escaped(g, m->name[i], strlen(m->name[i]));
+    const struct gregex plain = {0};
+    gnode bare = g->any;
+    if (c->form.bare_names && gn_regex(g, "[A-Za-z_][A-Za-z0-9_]*", 22, &plain, &bare, c->e))
+        c->rc = ERR_DATA;
+    for (uint32_t i = 0; i < m->n; i++) named[i] = sc_text(c, m->name[i]);
     const gnode not_named = gn_not(g, gn_alts(g, named, m->n)),
-                usual = gn_rep(g, gn_char_any(g, true), 0, GRAM_INF);
+                usual = gn_rep(g, sc_char(c), 0, GRAM_INF);
     free(named);
     for (uint32_t match = 0; match < 1u << m->n_pattern; match++) {
-        gnode all[PATTERNS_MAX + 3] = {not_named, usual, m->names};
+        gnode all[PATTERNS_MAX + 4] = {not_named, usual, m->names, bare};
         for (uint32_t k = 0; k < m->n_pattern; k++)
-            all[3 + k] = match >> k & 1 ? m->key[k] : gn_not(g, m->key[k]);
+            all[4 + k] = match >> k & 1 ? m->key[k] : gn_not(g, m->key[k]);
         const gnode v = value(c, set, m, NULL, match);
         if (v == G_NONE) continue;
-        const gnode key = gn_ands(g, all, 3 + m->n_pattern);
+        const gnode key = gn_ands(g, all, 4 + m->n_pattern);
         out = gn_alt(g, out, gn_cat(g, gn_as_rule(g, key_node(c, key)), v));
     }
     return out;
@@ -225,7 +227,7 @@ static gnode build(struct sc *c, const struct sc_set *set, const struct members 
     uint32_t *row = xcalloc(m->n + 1, sizeof *row);
     bool possible = true;
     for (uint32_t i = 0; i < m->n && !c->rc; i++) {
-        const gnode name = gn_escaped(g, m->name[i], strlen(m->name[i]));
+        const gnode name = sc_text(c, m->name[i]);
         gnode v = value(c, set, m, m->name[i], matching(g, m, name));
         if (!holds(g, m->names, name)) v = G_NONE;
         row[i] = v == G_NONE ? GRAM_INF : (uint32_t)p.n;

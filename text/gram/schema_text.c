@@ -49,7 +49,7 @@ static const struct {
 };
 
 static gnode format(struct sc *c, const struct json *f) {
-    const struct gregex o = {.escaped = true, .ecma = true, .what = "format"};
+    const struct gregex o = {.escaped = !c->form.open, .ecma = true, .what = "format"};
     gnode out = G_NONE;
     for (size_t i = 0; json_str(f) && i < COUNT_OF(formats); i++) {
         if (strcmp(formats[i].name, json_str(f)) != 0) continue;
@@ -64,7 +64,7 @@ static gnode format(struct sc *c, const struct json *f) {
 
 /* What a pattern allows; any text when it cannot be expressed. */
 static gnode pattern(struct sc *c, const struct json *p) {
-    const struct gregex o = {.escaped = true, .search = true, .ecma = true};
+    const struct gregex o = {.escaped = !c->form.open, .search = true, .ecma = true};
     struct err e;
     gnode out = G_NONE;
     if (!json_str(p)) return sc_fail(c, p, "is not a string");
@@ -96,8 +96,7 @@ static void add_not(struct sc *c, struct conds *s, const struct json *no) {
     const struct json *k = json_get(no, "const");
     for (const struct json *x = k ? k : json_first(json_get(no, "enum")); x;
          x = k ? NULL : json_next(x))
-        if (json_str(x))
-            add(c, s, x, gn_not(c->g, gn_escaped(c->g, json_str(x), strlen(json_str(x)))));
+        if (json_str(x)) add(c, s, x, gn_not(c->g, sc_text(c, json_str(x))));
 }
 
 static void gather(struct sc *c, struct conds *s, const struct sc_set *set) {
@@ -118,18 +117,19 @@ gnode sc_content(struct sc *c, const struct sc_set *set) {
     struct conds s = {.hi = GRAM_INF};
     gather(c, &s, set);
     if (s.lo > s.hi) return G_NONE;
-    if (s.n == 0) return gn_rep(g, gn_char_json(g), s.lo, s.hi);
-    if (s.lo > 0 || s.hi < GRAM_INF)
-        add(c, &s, set->v[0].s, gn_rep(g, gn_char_any(g, true), s.lo, s.hi));
+    if (c->form.open && *c->form.open) /* the text holds no closing mark */
+        add(c, &s, c->root, gn_not(g, gn_cat3(g, g->any, gn_str(g, c->form.close), g->any)));
+    if (s.n == 0 && !c->form.python && !c->form.open) return gn_rep(g, gn_char_json(g), s.lo, s.hi);
+    if (s.n == 0) return gn_rep(g, sc_char(c), s.lo, s.hi);
+    if (s.lo > 0 || s.hi < GRAM_INF) add(c, &s, c->root, gn_rep(g, sc_char(c), s.lo, s.hi));
     bool plain = false; /* a `not` alone: of texts as they are usually written */
     for (size_t i = 0; i < s.n; i++) plain = plain || gn(g, s.v[i])->kind != G_NOT;
-    if (!plain) add(c, &s, set->v[0].s, gn_rep(g, gn_char_any(g, true), 0, GRAM_INF));
+    if (!plain || c->form.python) add(c, &s, c->root, gn_rep(g, sc_char(c), 0, GRAM_INF));
     return gn_ands(g, s.v, s.n);
 }
 
 gnode sc_string(struct sc *c, const struct sc_set *set) {
-    const gnode quote = gn_str(c->g, "\""), in = sc_content(c, set);
-    const gnode all = gn_cat3(c->g, quote, in, quote);
+    const gnode in = sc_content(c, set), all = gn_cat3(c->g, c->open, in, c->close);
     if (in == G_NONE) return G_NONE;
     return gn(c->g, c->string)->kind == G_RULE && c->g->rule[gn(c->g, c->string)->a].body == all
                ? c->string
