@@ -35,6 +35,11 @@ void requant_look(const struct gguf *g, struct requant *r) {
             r->quantized = true;
     }
     if (name) snprintf(r->type, sizeof r->type, "%s", name);
+    const char *base = gguf_str_or(g, REQUANT_KEY, NULL);
+    if (!r->quantized && base) { /* the errors of its base, in a type that adds none */
+        r->quantized = r->spelled = true;
+        snprintf(r->type, sizeof r->type, "%.31s", base);
+    }
     if (r->quantized) r->q8 = false;
 }
 
@@ -45,7 +50,7 @@ int requant_check(const char *path, struct requant *r, struct err *e) {
     gguf_close(g);
     if (!r->quantized) return 0;
     return err_set(e, ERR_USAGE,
-                   "%s is %s, quantized already, and its errors would add to the new ones: take "
+                   "%s is %s%s, quantized already, and its errors would add to the new ones: take "
                    "the unquantized model (hone convert makes it), or --allow-requantize",
-                   path, r->type);
+                   path, r->type, r->spelled ? " spelled out" : "");
 }

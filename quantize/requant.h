@@ -15,8 +15,10 @@ struct requant {
     /* Something is in fewer than 8 bits. Not so the blocks that a checkpoint was released in, as
      * `hone convert --keep-mxfp4` keeps them, nor Q8_0, in which conversions are stored. */
     bool quantized;
+    bool spelled;  /* its own tensors are not, but those of the file that it was made of */
     bool q8;       /* the coarsest type is Q8_0 */
-    char type[32]; /* "Q4_K_M": general.file_type, else the type of most bytes */
+    char type[32]; /* "Q4_K_M": general.file_type, else the type of most bytes; of the file that it
+                      was made of where `spelled` */
 };
 void requant_look(const struct gguf *g, struct requant *r);
 /* ERR_USAGE naming --allow-requantize when the file was quantized. The file is opened for it. */

@@ -26,6 +26,13 @@ run 0 inspect "$t/x.gguf" --json
 grep -q 'hone.base_type' "$t/x.gguf" || say "the file does not say what its base was"
 run 0 quantize "$t/q8.gguf" -o "$t/x.gguf" -f --recipe Q4_K_M # as conversions are stored
 grep -q 'hone.base_type' "$t/x.gguf" && say "Q8_0 counts as a quant"
+# spelled out as F16 a quant has its errors still
+run 0 quantize "$t/q4.gguf" -o "$t/f16.gguf" --type F16 --allow-requantize
+refused 2 "f16.gguf is Q4_K_M spelled out, quantized already" quantize "$t/f16.gguf" -o "$t/x.gguf" -f --recipe Q2_K
+refused 2 "Q4_K_M spelled out" quantize "$t/f16.gguf" -o "$t/x.gguf" -f --recipe Q4_K_M
+run 0 quantize "$t/f16.gguf" -o "$t/x.gguf" -f --recipe Q2_K --allow-requantize
+grep -q "result has its errors too" "$t/e" || say "no warning: $(cat "$t/e")"
+"$HONE" inspect "$t/x.gguf" --keys all | grep -q 'hone.base_type *str *"Q4_K_M"' || say "the file does not say what its base was made of"
 # blocks of MXFP4 may be what the model was released in; not so in a file that a quantizer made
 run 0 quantize "$t/base.gguf" -o "$t/mx.gguf" --type MXFP4
 refused 2 "allow-requantize" quantize "$t/mx.gguf" -o "$t/x.gguf" -f --recipe Q4_K_M
@@ -45,6 +52,7 @@ make 0 "$t/q4.gguf" "$t/a" --allow-requantize
 grep -q '"base_type": "Q4_K_M"' "$t/a/results.json" && grep -q '"base_is_quantized": true' "$t/a/results.json" || say "results.json: $(head -5 "$t/a/results.json")"
 grep -q 'unquantized' "$t/a/README.md" && say "the card calls a quant unquantized: $(grep unquantized "$t/a/README.md")"
 grep -q 'quantized already (Q4' "$t/a/README.md" || say "the card does not say what the base was"
+make 2 "$t/f16.gguf" "$t/c"
 make 0 "$t/q8.gguf" "$t/b"
 grep -q '"base_is_quantized": false' "$t/b/results.json" || say "results.json of a Q8_0 base"
 exit $fail
