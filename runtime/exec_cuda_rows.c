@@ -57,6 +57,7 @@ static void dev_zero(void *of, void *at, uint64_t n) {
 void exec_cuda_own_cache(struct session *s) {
     struct cache *c = &s->cache;
     c->mem = (struct cache_mem){dev(s), dev_alloc, dev_free, dev_copy, dev_zero};
+    c->keeps_spare = !s->o.guests;
     c->table_bytes = (uint64_t)(div_up(c->kv.n_ctx, c->page_tok) * c->kv.n_slots) * sizeof(void *);
 }
 

@@ -68,7 +68,8 @@ static int open_on(struct session *s, const struct backend *be, const struct kv_
     TRY(open_cache(s, plan, e));
     TRY(be->open(s, e));
     s->cache.pass_tok = s->o.n_ubatch; /* a device may have chosen another */
-    return seq_new(&s->own, &s->cache, s->o.guests ? 0 : s->o.n_ctx, e);
+    TRY(seq_new(&s->own, &s->cache, s->o.guests ? 0 : s->o.n_ctx, e));
+    return s->cache.keeps_spare ? cache_keep_spare(&s->cache, e) : 0;
 }
 
 /* What sequences keep lies in memory of the backend. */

@@ -67,6 +67,7 @@ void cache_release(struct cache *c) {
             free(x->page);
             free(x);
         }
+    c->mem.free(c->mem.of, c->spare);
     free(c->pool);
     kv_release(&c->kv);
     rec_release(&c->rec);
@@ -91,6 +92,7 @@ uint64_t cache_held_bytes(const struct cache *c) {
 static int64_t pages_wanted(const struct cache *c, int slot, int64_t n_reserved) {
     const struct kv_slot *s = &c->kv.slot[slot];
     if (!n_reserved) return 0;
+    if (c->keeps_spare) n_reserved += s->window > 0 ? cache_slot_pages(c, slot, c->kv.n_ctx) : 1;
     return n_reserved + sizes_pass_pages(s->window, c->kv.n_ctx, c->pass_tok, c->page_tok);
 }
 
@@ -98,7 +100,7 @@ uint64_t cache_first_bytes(const struct cache *c, int64_t n_tok, uint64_t *state
     uint64_t n = 0;
     for (int i = 0; i < c->kv.n_slots; i++)
         n += (uint64_t)pages_wanted(c, i, cache_slot_pages(c, i, n_tok)) * c->pool[i].page_bytes;
-    *states = c->rec.n_bytes + c->table_bytes;
+    *states = (c->rec.n_bytes + c->table_bytes) * (c->keeps_spare ? 2 : 1);
     return n;
 }
 
@@ -210,16 +212,32 @@ static void unreserve(struct cache *c, int64_t n_tok) {
 static int seq_alloc(struct seq **out, struct cache *c, struct err *e) {
     void *own = NULL, *at = NULL;
     const uint64_t n = c->rec.n_bytes + c->table_bytes;
-    if (n) TRY(c->mem.alloc(c->mem.of, n, "recurrent state", &own, &at, e));
+    if (c->spare) {
+        own = c->spare;
+        at = c->spare_at;
+        c->spare = NULL;
+        c->mem.zero(c->mem.of, at, n);
+    } else if (n) {
+        TRY(c->mem.alloc(c->mem.of, n, "recurrent state", &own, &at, e));
+        c->n_bytes += n;
+    }
     struct seq *q = xcalloc(1, sizeof *q);
     q->cache = c;
     q->id = c->next_id++;
     q->own = own;
+    q->own_at = at;
     q->state = c->rec.n_bytes ? at : NULL;
     if (c->table_bytes) q->table = (void **)(void *)((uint8_t *)at + c->rec.n_bytes);
     q->slot = xcalloc((size_t)c->kv.n_slots + 1, sizeof *q->slot);
-    c->n_bytes += n;
     *out = q;
+    return 0;
+}
+
+int cache_keep_spare(struct cache *c, struct err *e) {
+    struct seq *q = NULL;
+    c->keeps_spare = true;
+    TRY(seq_alloc(&q, c, e));
+    seq_free(q);
     return 0;
 }
 
@@ -253,10 +271,15 @@ void seq_free(struct seq *q) {
     struct cache *c = q->cache;
     drop_all(q);
     unreserve(c, q->n_reserved);
-    c->n_bytes -= c->rec.n_bytes + c->table_bytes;
+    if (c->keeps_spare && !c->spare) {
+        c->spare = q->own;
+        c->spare_at = q->own_at;
+    } else {
+        c->n_bytes -= c->rec.n_bytes + c->table_bytes;
+        c->mem.free(c->mem.of, q->own);
+    }
     for (int i = 0; i < c->kv.n_slots; i++) free(q->slot[i].v);
     free(q->slot);
-    c->mem.free(c->mem.of, q->own);
     free(q);
 }
 

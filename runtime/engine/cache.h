@@ -54,8 +54,12 @@ struct cache {
     int64_t pass_tok;       /* rows of a pass at most: slots with windows keep room for them */
     struct cache_mem mem;
     uint64_t table_bytes; /* of a sequence's page table on a device; 0: none */
-    uint64_t next_id;     /* of the next sequence */
-    uint64_t n_bytes;     /* allocated: pages and states */
+    /* Memory is kept for a snapshot of the first sequence, which goes on behind it: where little is
+     * left of it, a mark must not fail. spare: states that no sequence has, at spare_at. */
+    bool keeps_spare;
+    void *spare, *spare_at;
+    uint64_t next_id; /* of the next sequence */
+    uint64_t n_bytes; /* allocated: pages and states */
 };
 struct seq_pages { /* of one slot: pages [first, first + n), page i holds positions from */
     int64_t first; /* i * page_tok on */
@@ -68,7 +72,7 @@ struct seq {
     int64_t pos;            /* tokens so far */
     int64_t n_reserved;     /* tokens that pages are promised for */
     struct seq_pages *slot; /* [cache->kv.n_slots] */
-    void *own;              /* memory of the states, and behind them the table */
+    void *own, *own_at;     /* memory of the states, and behind them the table; where it begins */
     float *state;           /* NULL: there are none */
     void **table;           /* on a device: [pages of n_ctx][n_slots]; NULL: none */
     int64_t table_from;     /* its pages from this one on may be others by now */
@@ -86,12 +90,15 @@ void cache_release(struct cache *c);
 /* Pages of a slot that n_tok tokens of one sequence need between passes. */
 int64_t cache_slot_pages(const struct cache *c, int slot, int64_t n_tok);
 /* Bytes that the first sequence takes when n_tok tokens are set aside for it: pages, and what
- * windows need more during a pass; *states: the states and the page table. */
+ * windows need more during a pass; *states: the states and the page table. With room for a snapshot
+ * where that is kept. */
 uint64_t cache_first_bytes(const struct cache *c, int64_t n_tok, uint64_t *states);
 /* Bytes that another sequence takes at most when n_tok tokens are set aside for it. */
 uint64_t cache_seq_bytes(const struct cache *c, int64_t n_tok);
 /* Bytes of pages that sequences hold, shared ones once, and of states. */
 uint64_t cache_held_bytes(const struct cache *c);
+/* Sets memory for a snapshot aside, behind the first sequence's; ERR_SYS: there is none. */
+int cache_keep_spare(struct cache *c, struct err *e);
 /* Makes an empty sequence, and sets memory aside so that it can grow to n_reserve tokens. ERR_SYS
  * when there is not so much; nothing has changed then. Longer sequences allocate as they grow. */
 int seq_new(struct seq **out, struct cache *c, int64_t n_reserve, struct err *e);

@@ -439,6 +439,34 @@ static void test_captured(void) {
     model_close(m);
 }
 
+/* A mark, and going on behind it, take no memory on top of what was planned: there may be none. */
+static void test_mark(void) {
+    static const char *const name[] = {MODELS "qwen35", MODELS "gemma4moe"};
+    for (int i = 0; i < 2; i++) {
+        struct model *m = open_model(name[i], "f32");
+        struct session_opts o = {.n_ctx = 600, .kv_type = QT_F16, .device = cuda};
+        struct session *s = NULL;
+        struct err e = {0};
+        const int32_t ids[4] = {3, 5, 3, 9};
+        float *h[2] = {xcalloc((size_t)m->hp.d[HD_VOCAB], 4),
+                       xcalloc((size_t)m->hp.d[HD_VOCAB], 4)};
+        CHECK_OK(session_new(&s, m, &o, &e));
+        const uint64_t all = session_bytes(s);
+        CHECK_OK(session_forward(s, ids, 2, NULL, &e));
+        for (int k = 0; k < 2; k++) {
+            CHECK_OK(session_mark(s, &e));
+            CHECK_OK(session_step(s, ids + 2, 2, h[0], &e));
+            session_rewind(s);
+            CHECK_OK(session_step(s, ids + 2, 2, h[1], &e));
+            CHECK(memcmp(h[0], h[1], (size_t)m->hp.d[HD_VOCAB] * sizeof *h[0]) == 0);
+            CHECK_EQ_I64(session_bytes(s), all);
+        }
+        for (int k = 0; k < 2; k++) free(h[k]);
+        session_free(s);
+        model_close(m);
+    }
+}
+
 /* ---- files ---- */
 
 static bool same_files(const char *a, const char *b) {
@@ -513,6 +541,7 @@ int main(void) {
     RUN(test_q8);
     RUN(test_archs);
     RUN(test_captured);
+    RUN(test_mark);
     RUN(test_files);
     tmp_remove();
     return check_done();
