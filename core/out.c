@@ -103,7 +103,7 @@ static int check_target(char **final, mode_t *mode, const char *path, bool overw
     if (!path[0] || path[strlen(path) - 1] == '/')
         return err_set(e, ERR_USAGE, "the output path \"%s\" names no file", path);
     if (!strncmp(path, "/dev/std", 8) || !strncmp(path, "/dev/fd/", 8) ||
-        !strncmp(path, "/proc/", 6))
+        !strncmp(path, "/proc/self/", 11))
         return err_set(e, ERR_USAGE,
                        "the output %s is no file: hone writes a file whole or not at all; name one",
                        path);

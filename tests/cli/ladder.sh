@@ -90,5 +90,5 @@ job short --recipes Q2_K --time 0.00001
 grep -q '"mixes of types chosen by probes' "$t/short/results.json" && grep -q 'left out to keep to --time' "$t/short.err" || fail "--time: what was left out is not said"
 cmp "$t/short/qwen3moe-Q2_K.gguf" "$t/plain/qwen3moe-Q2_K.gguf" || fail "--time: not the preset"
 refused 2 "presets only" make $src -o "$t/x" --plain --budget 1M
-refused 2 "hours" make $src -o "$t/x" --time -1
+refused 2 "HOURS" make $src -o "$t/x" --time -1
 echo "ladder: classes, presets, forecast, interruption, time"

@@ -65,8 +65,7 @@ COLUMNS=60 "$HONE" quantize --help | sed '/^examples:/,/^$/d' > "$t/h"
 says 2 "did you mean 'hone quantize'" qauntize
 says 2 "did you mean 'hone inspect'" inpsect x
 says 2 "did you mean 'hone eval kld'" eval kdl
-for c in serve chat pull list ls bench perplexity show push create llama-quantize convert_hf_to_gguf.py; do says 2 "no command '$c': " $c; done
-says 2 "llama-server" serve
+for c in chat pull list ls bench perplexity show push create llama-quantize convert_hf_to_gguf.py; do says 2 "no command '$c': " $c; done
 says 2 "hf download" pull Qwen/Qwen3-0.6B
 says 2 "hone eval ppl" perplexity -m x -f y
 says 2 "hone run FILE" "$t/m.gguf"
