@@ -223,6 +223,7 @@ void exec_show_route(struct session *s, const struct gr_node *n, const int32_t *
 typedef void (*exec_fused_fn)(struct session *s, const struct match *m);
 extern const exec_fused_fn exec_fused[FUSE_COUNT];
 void exec_fused_add_rms(struct session *s, const struct match *m);
+void exec_fused_gate_add_rms(struct session *s, const struct match *m);
 struct target exec_target(enum batch batch); /* the CPU, unobserved */
 
 /* The table an OP_ROPE node uses, or a new entry when `add`; NULL: none (left). */

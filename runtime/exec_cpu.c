@@ -13,10 +13,14 @@ const exec_fn exec_table[OP_COUNT] = {
 #undef OP
 };
 
-const exec_fused_fn exec_fused[FUSE_COUNT] = {[FUSE_ADD_RMS] = exec_fused_add_rms};
+const exec_fused_fn exec_fused[FUSE_COUNT] = {
+    [FUSE_ADD_RMS] = exec_fused_add_rms, [FUSE_GATE_ADD_RMS] = exec_fused_gate_add_rms};
 
 struct target exec_target(enum batch batch) {
-    return (struct target){.fusions = FUSE_BIT(ADD_RMS), .batch = batch};
+    struct target t = {.batch = batch};
+    for (int f = 0; f < FUSE_COUNT; f++)
+        if (exec_fused[f]) t.fusions |= UINT32_C(1) << f;
+    return t;
 }
 
 void exec_par(struct session *s, int64_t n_items, int64_t chunk, double work, pool_fn fn,

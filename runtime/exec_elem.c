@@ -92,24 +92,6 @@ void exec_add(struct session *s, const struct gr_node *n) {
     each_token(s, n, NULL, s->g->reg_width[n->dst], add_range);
 }
 
-/* A token's sum is still in the cache when its norm reads it. */
-struct add_rms {
-    struct job sum, norm;
-};
-static void add_rms_range(void *ctx, int64_t t0, int64_t t1, int worker) {
-    struct add_rms *j = ctx;
-    for (int64_t t = t0; t < t1; t++) {
-        add_range(&j->sum, t, t + 1, worker);
-        rms_range(&j->norm, t, t + 1, worker);
-    }
-}
-void exec_fused_add_rms(struct session *s, const struct match *m) {
-    const struct gr_node *sum = m->add_rms.sum, *norm = m->add_rms.norm;
-    const int64_t width = s->g->reg_width[sum->dst];
-    struct add_rms j = {{s, sum, NULL, width}, {s, norm, norm_vec(s, norm), width}};
-    exec_par(s, s->n_tok, TOKEN_CHUNK, 8.0 * (double)s->n_tok * (double)width, add_rms_range, &j);
-}
-
 static void bias_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     (void)worker;
@@ -187,4 +169,42 @@ static void concat_range(void *ctx, int64_t t0, int64_t t1, int worker) {
 }
 void exec_concat(struct session *s, const struct gr_node *n) {
     each_token(s, n, NULL, s->g->reg_width[n->dst], concat_range);
+}
+
+/* ---- several of these for one token after the other: what one makes is still in the cache when
+ * the next reads it ---- */
+
+struct in_turn {
+    struct job job[3];
+    pool_fn fn[3];
+    int n;
+};
+static void in_turn_range(void *ctx, int64_t t0, int64_t t1, int worker) {
+    struct in_turn *j = ctx;
+    for (int64_t t = t0; t < t1; t++)
+        for (int k = 0; k < j->n; k++) j->fn[k](&j->job[k], t, t + 1, worker);
+}
+static void add_in_turn(struct in_turn *j, struct session *s, const struct gr_node *n,
+                        const float *w, pool_fn fn) {
+    j->job[j->n] = (struct job){s, n, w, s->g->reg_width[n->dst]};
+    j->fn[j->n++] = fn;
+}
+static void run_in_turn(struct session *s, struct in_turn *j) {
+    const double work = 4.0 * (double)j->n * (double)s->n_tok * (double)j->job[0].width;
+    exec_par(s, s->n_tok, TOKEN_CHUNK, work, in_turn_range, j);
+}
+
+void exec_fused_add_rms(struct session *s, const struct match *m) {
+    struct in_turn j = {.n = 0};
+    add_in_turn(&j, s, m->add_rms.sum, NULL, add_range);
+    add_in_turn(&j, s, m->add_rms.norm, norm_vec(s, m->add_rms.norm), rms_range);
+    run_in_turn(s, &j);
+}
+void exec_fused_gate_add_rms(struct session *s, const struct match *m) {
+    const struct gr_node *gate = m->gate_add_rms.gate, *norm = m->gate_add_rms.norm;
+    struct in_turn j = {.n = 0};
+    add_in_turn(&j, s, gate, exec_vec(s, gate->gate.row), gate_add_range);
+    add_in_turn(&j, s, m->gate_add_rms.sum, NULL, add_range);
+    add_in_turn(&j, s, norm, norm_vec(s, norm), rms_range);
+    run_in_turn(s, &j);
 }
