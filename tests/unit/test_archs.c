@@ -285,12 +285,69 @@ static void test_latent_types(void) {
     model_close(m);
 }
 
+/* kv_b_proj of the first layer in FP8, blocks of 64 x 32, which end within heads: keys of a head
+ * transposed, values as they are. */
+enum { HEADS = 4, NOPE = 16, VALUE = 24, RANK = 32, KV_ROWS = HEADS * (NOPE + VALUE) };
+static const float kv_scale[3] = {0.5f, 2, -1};
+static double kv_b(int64_t row, int64_t col) { /* e4m3: bias 7, subnormals m * 2^-9 */
+    const int code = (int)((row * RANK + col) % 127), exp = code >> 3, man = code & 7;
+    return (exp ? ldexp(1 + man / 8.0, exp - 7) : ldexp(man, -9)) * (double)kv_scale[row / 64];
+}
+static void make_fp8(const char *folder) {
+    static const int64_t shape[2] = {KV_ROWS, RANK}, blocks[2] = {3, 1};
+    static const char name[] = "model.layers.0.self_attn.kv_b_proj.weight";
+    char *path = xasprintf("%s/model.safetensors", folder);
+    uint8_t code[KV_ROWS * RANK];
+    struct st_build b = {0};
+    struct st *s = NULL;
+    struct err e;
+    for (size_t i = 0; i < sizeof code; i++) code[i] = (uint8_t)(i % 127);
+    CHECK_OK(st_open(&s, path, &e));
+    for (int64_t i = 0; s && i < st_n_tensors(s); i++) {
+        const struct st_tensor *t = st_tensor_at(s, i);
+        if (strcmp(t->name, name) != 0) st_copy(&b, t->name, t);
+    }
+    st_add(&b, name, "F8_E4M3", 2, shape, code, sizeof code);
+    st_add(&b, "model.layers.0.self_attn.kv_b_proj.weight_scale_inv", "F32", 2, blocks, kv_scale,
+           sizeof kv_scale);
+    st_close(s);
+    st_finish(&b, path);
+    free(path);
+}
+static void test_split_of_fp8(void) {
+    static const char *const edit[] = {
+        "\"attention_bias\": false",
+        "\"attention_bias\": false, \"quantization_config\": {\"quant_method\": \"fp8\", "
+        "\"weight_block_size\": [64, 32]}",
+        NULL};
+    const char *folder = micro_folder("tests/golden/archs/deepseek-v3", edit);
+    int64_t n_bad = 0;
+    make_fp8(folder);
+    struct model *m = golden_open(folder, tmp_path("fp8.gguf"));
+    const struct gguf_tensor *k = m ? gguf_find_tensor(m->gguf, "blk.0.attn_k_b.weight") : NULL;
+    const struct gguf_tensor *v = m ? gguf_find_tensor(m->gguf, "blk.0.attn_v_b.weight") : NULL;
+    CHECK(k && v && k->ne[0] == NOPE && k->ne[1] == RANK && v->ne[0] == RANK && v->ne[1] == VALUE);
+    const float *keys = k ? (const float *)(const void *)k->data : NULL;
+    const float *values = v ? (const float *)(const void *)v->data : NULL;
+    for (int64_t h = 0; h < HEADS && keys && values; h++)
+        for (int64_t c = 0; c < RANK; c++) {
+            const int64_t row = h * (NOPE + VALUE);
+            for (int64_t r = 0; r < NOPE; r++)
+                n_bad += (double)keys[(h * RANK + c) * NOPE + r] != kv_b(row + r, c);
+            for (int64_t r = 0; r < VALUE; r++)
+                n_bad += (double)values[(h * VALUE + r) * RANK + c] != kv_b(row + NOPE + r, c);
+        }
+    CHECK_EQ_I64(n_bad, 0);
+    model_close(m);
+}
+
 int main(void) {
     tmp_make();
     log_set_level(LOG_WARN);
     RUN(test_dense);
     RUN(test_mtp);
     RUN(test_latent_types);
+    RUN(test_split_of_fp8);
     tmp_remove();
     return check_done();
 }
