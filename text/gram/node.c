@@ -76,7 +76,7 @@ static void rehash(struct grammar *g) {
 }
 
 static bool null_of(const struct grammar *g, const struct gnode_data *d) {
-    const gnode *list = g->list + d->a;
+    const gnode *list = is_list(d->kind) ? g->list + d->a : NULL;
     switch ((enum gkind)d->kind) {
     case G_EPS:
         return true;

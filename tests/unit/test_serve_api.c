@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: MIT
+/* What APIs read and write, without a model and without sockets: requests to the conversation that
+ * a template sees, events to the bytes of a stream. What is expected was written by hand after the
+ * public descriptions of the APIs. */
+#include <math.h>
+
+#include "core/attr.h"
+#include "core/mem.h"
+#include "serve/task.h"
+#include "tests/check.h"
+
+static struct err e;
+static const struct sample_opts usual = {.temp = 1, .top_p = 1, .repeat_penalty = 1};
+
+static int read_body(const struct api *api, const char *body, struct ask *a, struct fault *f) {
+    struct json *j = NULL;
+    memset(f, 0, sizeof *f);
+    ask_init(a, &usual, -1, -1);
+    if (json_parse(&j, body, strlen(body), "body", &e)) {
+        CHECK_FAIL("%s: %s", body, e.msg);
+        return -1;
+    }
+    const int rc = api->read(a, body, strlen(body), j, f);
+    json_free(j);
+    return rc;
+}
+
+/* ---- conversations ---- */
+
+static void test_conversations(void) {
+    static const struct {
+        const struct api *api;
+        const char *body, *conv;
+    } rows[] = {
+        /* parts, roles, reasoning under its other name; a tool stays as it came: 1.0, big integers
+         */
+        {&api_chat,
+         "{\"messages\": [{\"role\": \"developer\", \"content\": [{\"type\": \"text\", \"text\": "
+         "\"a\"}, "
+         "{\"type\": \"text\", \"text\": \"b\"}]}, {\"role\": \"assistant\", \"content\": null, "
+         "\"reasoning\": \"hm\", \"tool_calls\": [{\"id\": \"c1\", \"type\": \"function\", "
+         "\"function\": "
+         "{\"name\": \"f\", \"arguments\": \"{}\"}}]}, {\"role\": \"tool\", \"tool_call_id\": "
+         "\"c1\", "
+         "\"content\": \"1\"}], \"tools\": [{\"type\": \"function\", \"function\": {\"name\": "
+         "\"f\", "
+         "\"parameters\": {\"maximum\": 1.0, \"x\": 12345678901234567890}}}]}",
+         "{\"messages\":[{\"role\":\"system\",\"content\":\"a\\nb\"},{\"role\":\"assistant\","
+         "\"content\":\"\","
+         "\"reasoning_content\":\"hm\",\"tool_calls\":[{\"id\": \"c1\", \"type\": \"function\", "
+         "\"function\": {\"name\": \"f\", \"arguments\": "
+         "\"{}\"}}]},{\"role\":\"tool\",\"content\":\"1\","
+         "\"tool_call_id\":\"c1\"}],\"tools\":[{\"type\": \"function\", \"function\": {\"name\": "
+         "\"f\", "
+         "\"parameters\": {\"maximum\": 1.0, \"x\": 12345678901234567890}}}]}"},
+        /* results in the order of the calls, then the text; the line that changes is dropped */
+        {&api_messages,
+         "{\"max_tokens\": 1, \"system\": [{\"type\": \"text\", \"text\": "
+         "\"x-anthropic-billing-header: "
+         "cch=1\"}, {\"type\": \"text\", \"text\": \"s\"}], \"messages\": [{\"role\": "
+         "\"assistant\", "
+         "\"content\": [{\"type\": \"thinking\", \"thinking\": \"t\", \"signature\": \"x\"}, "
+         "{\"type\": "
+         "\"tool_use\", \"id\": \"a\", \"name\": \"f\", \"input\": {\"n\": 1.0}}, {\"type\": "
+         "\"tool_use\", \"id\": \"b\", \"name\": \"g\", \"input\": {}}]}, {\"role\": \"user\", "
+         "\"content\": [{\"type\": \"text\", \"text\": \"u\"}, {\"type\": \"tool_result\", "
+         "\"tool_use_id\": \"b\", \"content\": \"rb\"}, {\"type\": \"tool_result\", "
+         "\"tool_use_id\": "
+         "\"a\", \"content\": [{\"type\": \"text\", \"text\": \"ra\"}]}]}]}",
+         "{\"messages\":[{\"role\":\"system\",\"content\":\"s\"},{\"role\":\"assistant\","
+         "\"content\":\"\","
+         "\"reasoning_content\":\"t\",\"tool_calls\":[{\"id\":\"a\",\"type\":\"function\","
+         "\"function\":"
+         "{\"name\":\"f\",\"arguments\":\"{\\\"n\\\": 1.0}\"}},{\"id\":\"b\",\"type\":\"function\","
+         "\"function\":{\"name\":\"g\",\"arguments\":\"{}\"}}]},{\"role\":\"tool\",\"tool_call_"
+         "id\":\"a\","
+         "\"name\":\"f\",\"content\":\"ra\"},{\"role\":\"tool\",\"tool_call_id\":\"b\",\"name\":"
+         "\"g\","
+         "\"content\":\"rb\"},{\"role\":\"user\",\"content\":\"u\"}]}"},
+        /* reasoning, text and calls in a row are one turn */
+        {&api_responses,
+         "{\"instructions\": \"s\", \"input\": [{\"role\": \"user\", \"content\": [{\"type\": "
+         "\"input_text\", \"text\": \"u\"}]}, {\"type\": \"reasoning\", \"id\": \"rs\", "
+         "\"summary\": [], "
+         "\"encrypted_content\": \"hone1:dGhvdWdodA==\"}, {\"type\": \"message\", \"role\": "
+         "\"assistant\", \"content\": [{\"type\": \"output_text\", \"text\": \"x\"}]}, {\"type\": "
+         "\"function_call\", \"call_id\": \"a\", \"name\": \"f\", \"arguments\": \"{}\"}, "
+         "{\"type\": "
+         "\"function_call\", \"call_id\": \"b\", \"name\": \"g\", \"arguments\": \"{}\"}, "
+         "{\"type\": "
+         "\"function_call_output\", \"call_id\": \"b\", \"output\": \"rb\"}, {\"type\": "
+         "\"function_call_output\", \"call_id\": \"a\", \"output\": \"ra\"}, {\"type\": "
+         "\"what\"}]}",
+         "{\"messages\":[{\"role\":\"system\",\"content\":\"s\"},{\"role\":\"user\",\"content\":"
+         "\"u\"},"
+         "{\"role\":\"assistant\",\"content\":\"x\",\"reasoning_content\":\"thought\",\"tool_"
+         "calls\":["
+         "{\"id\":\"a\",\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":\"{}\"}}, "
+         "{\"id\":"
+         "\"b\",\"type\":\"function\",\"function\":{\"name\":\"g\",\"arguments\":\"{}\"}}]},{"
+         "\"role\":"
+         "\"tool\",\"tool_call_id\":\"a\",\"name\":\"f\",\"content\":\"ra\"},{\"role\":\"tool\","
+         "\"tool_call_id\":\"b\",\"name\":\"g\",\"content\":\"rb\"}]}"},
+        {&api_ollama_chat,
+         "{\"messages\": [{\"role\": \"assistant\", \"content\": \"\", \"thinking\": \"t\", "
+         "\"tool_calls\": [{\"function\": {\"name\": \"f\", \"arguments\": {\"n\": 1.0}}}]}, "
+         "{\"role\": "
+         "\"tool\", \"tool_name\": \"f\", \"content\": \"1\"}]}",
+         "{\"messages\":[{\"role\":\"assistant\",\"content\":\"\",\"reasoning_content\":\"t\","
+         "\"tool_calls\":"
+         "[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":{\"n\": "
+         "1.0}}}]},{\"role\":"
+         "\"tool\",\"content\":\"1\",\"name\":\"f\"}]}"},
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct ask a;
+        struct fault f;
+        if (read_body(rows[i].api, rows[i].body, &a, &f))
+            CHECK_FAIL("row %zu: %s", i, f.msg);
+        else
+            CHECK_EQ_STR(a.conv, rows[i].conv);
+        ask_release(&a);
+    }
+}
+
+#define CHAT(more) "{\"messages\": [{\"role\": \"user\", \"content\": \"x\"}]" more "}"
+#define MSG(more)                                                                                  \
+    "{\"max_tokens\": 1, \"messages\": [{\"role\": \"user\", \"content\": \"x\"}]" more "}"
+
+static void test_refused(void) {
+    static const struct {
+        const struct api *api;
+        const char *body, *param, *text;
+    } rows[] = {
+        {&api_chat, "{}", "messages", "a list"},
+        {&api_chat, "{\"messages\": []}", "messages", "a list"},
+        {&api_chat, "{\"messages\": [7]}", "messages[0]", "an object"},
+        {&api_chat, "{\"messages\": [{\"role\": \"x\"}]}", "messages[0].role", "one of"},
+        {&api_chat,
+         "{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"image_url\"}]}]}",
+         "messages[0].content[0]", "image_url"},
+        {&api_chat, "{\"messages\": [{\"role\": \"assistant\", \"tool_calls\": [{}]}]}",
+         "messages[0].tool_calls[0]", "a name"},
+        {&api_chat, CHAT(", \"temperature\": -1"), "temperature", "not between"},
+        {&api_chat, CHAT(", \"temperature\": \"1\""), "temperature", "a number"},
+        {&api_chat, CHAT(", \"top_k\": 1.5"), "top_k", "whole"},
+        {&api_chat, CHAT(", \"top_k\": 1e300"), "top_k", "whole"},
+        {&api_chat, CHAT(", \"max_tokens\": -2"), "max_tokens", "from 0"},
+        {&api_chat, CHAT(", \"n\": 17"), "n", "1 to 16"},
+        {&api_chat, CHAT(", \"top_logprobs\": 21"), "top_logprobs", "0 to 20"},
+        {&api_chat, CHAT(", \"stop\": [\"\"]"), "stop", "1 to 256"},
+        {&api_chat, CHAT(", \"stream\": 1"), "stream", "true or false"},
+        {&api_chat, CHAT(", \"tools\": [{\"type\": \"custom\"}]"), "tools[0]", "function"},
+        {&api_chat,
+         CHAT(", \"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"a b\"}}]"),
+         "tools[0]", "a name"},
+        {&api_chat, CHAT(", \"tool_choice\": \"required\""), "tool_choice", "forced"},
+        {&api_chat, CHAT(", \"logit_bias\": {\"x\": 1}"), "logit_bias", "an id"},
+        {&api_chat, CHAT(", \"mirostat\": 2"), "mirostat", "sampling"},
+        {&api_chat, CHAT(", \"chat_template\": \"x\""), "chat_template", "templates"},
+        {&api_chat, CHAT(", \"audio\": {}"), "audio", "only text"},
+        {&api_text, "{\"prompt\": []}", "prompt", "a text"},
+        {&api_text, "{\"prompt\": [-1]}", "prompt", "a text"},
+        {&api_text, "{\"prompt\": \"x\", \"suffix\": \"y\"}", "suffix", "behind"},
+        {&api_text, "{\"prompt\": \"x\", \"best_of\": 2}", "best_of", "as many"},
+        {&api_messages, "{\"messages\": []}", "max_tokens", "required"},
+        {&api_messages, MSG(", \"temperature\": 1.5"), "temperature", "not between"},
+        {&api_messages, MSG(", \"tool_choice\": {\"type\": \"any\"}"), "tool_choice", "forced"},
+        {&api_messages, MSG(", \"mcp_servers\": []"), "mcp_servers", "asks no other"},
+        {&api_messages,
+         "{\"max_tokens\": 1, \"messages\": [{\"role\": \"assistant\", \"content\": \"x \"}]}",
+         "messages", "trailing whitespace"},
+        {&api_messages,
+         "{\"max_tokens\": 1, \"messages\": [{\"role\": \"user\", \"content\": [{\"type\": "
+         "\"tool_result\", \"tool_use_id\": \"t\"}]}]}",
+         "messages[0].content[0]", "corresponding"},
+        {&api_responses, "{}", "input", "a text"},
+        {&api_responses, "{\"input\": \"x\", \"previous_response_id\": \"r\"}",
+         "previous_response_id", "not stored"},
+        {&api_responses, "{\"input\": \"x\", \"truncation\": \"auto\"}", "truncation", "disabled"},
+        {&api_responses,
+         "{\"input\": [{\"type\": \"function_call_output\", \"call_id\": \"c\", \"output\": "
+         "\"\"}]}",
+         "input[0]", "call_id 'c'"},
+        {&api_ollama_text, "{\"prompt\": \"x\", \"context\": [1]}", "context", "messages"},
+        {&api_ollama_chat, CHAT(", \"options\": {\"top_p\": 2}"), "options.top_p", "not between"},
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct ask a;
+        struct fault f;
+        const int status = read_body(rows[i].api, rows[i].body, &a, &f);
+        if (status != 400 || strcmp(f.param, rows[i].param) != 0 || !strstr(f.msg, rows[i].text))
+            CHECK_FAIL("row %zu: status %d, '%s': %s", i, status, f.param, f.msg);
+        ask_release(&a);
+    }
+}
+
+static void test_fields(void) {
+    struct ask a;
+    struct fault f;
+    CHECK_EQ_I64(
+        read_body(&api_chat,
+                  CHAT(", \"max_tokens\": 5, \"max_completion_tokens\": 7, \"temperature\": 0.5,"
+                       " \"stop\": \"S\", \"logprobs\": true, \"seed\": null, \"new_field\": 1,"
+                       " \"reasoning_effort\": \"none\", \"logit_bias\": {\"5\": -100},"
+                       " \"parallel_tool_calls\": false, \"n\": 2"),
+                  &a, &f),
+        0);
+    CHECK_EQ_I64(a.n_max, 7);
+    CHECK_CLOSE(a.sample.temp, 0.5, 0);
+    CHECK_EQ_STR(a.stop[0], "S");
+    CHECK_EQ_I64(a.top, 0);
+    CHECK_EQ_I64(a.think, ASK_THINK_OFF);
+    CHECK(a.seed == -1 && a.one_call && a.n == 2 && a.n_bias == 1 && isinf(a.bias[0].by));
+    CHECK_EQ_STR(a.ignored.data, "new_field");
+    ask_release(&a);
+}
+
+/* ---- text to events ---- */
+
+struct heard {
+    struct buf all; /* "R:..." and so on, neighbours of a kind joined */
+    enum event_kind last;
+};
+static void hear(void *ud, const struct event *ev) {
+    struct heard *h = ud;
+    static const char *const names[] = {"A", "R", "C", "call", "args", "end", "E", "D"};
+    if (!h->all.len || h->last != ev->kind) buf_fmt(&h->all, "|%s:", names[ev->kind]);
+    buf_add(&h->all, ev->s, ev->n);
+    h->last = ev->kind;
+}
+
+static void say(const char *text, size_t step, const char *stop, bool tools, struct heard *h,
+                const char **hit) {
+    struct ask a = {.top = -1};
+    struct speak *s;
+    struct buf problems = {0};
+    *hit = NULL;
+    if (stop) a.stop[a.n_stop++] = xstrdup(stop);
+    if (tools) a.tools = xstrdup("[{\"type\": \"function\", \"function\": {\"name\": \"f\"}}]");
+    CHECK_OK(speak_new(&s, &a, toolfmt_find("hermes-json"), TOOL_THINK_NONE, 0, hear, h, &e));
+    const size_t n = strlen(text);
+    for (size_t at = 0; at < n && !*hit; at += step)
+        (void)speak_feed(s, text + at, n - at < step ? n - at : step, hit);
+    const char *late;
+    (void)speak_end(s, &problems, &late);
+    if (late) *hit = late;
+    *hit = *hit ? "hit" : NULL;
+    speak_free(s);
+    buf_release(&problems);
+    ask_release(&a);
+}
+
+static void test_speak(void) {
+    static const struct {
+        const char *text, *stop, *events;
+        bool hit;
+    } rows[] = {
+        {"<think>\nlet me\xe2\x82\xac see\n</think>\n\nHello w\xc3\xb6rld", NULL,
+         "|R:let me\xe2\x82\xac see|C:Hello w\xc3\xb6rld", false},
+        {"<think>STOP</think>one STOP two", "STOP", "|R:STOP|C:one ", true},
+        {"one STO two", "STOP", "|C:one STO two", false},
+        {"x<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1.0, \"s\": "
+         "\"STOP\"}}\n</tool_call>",
+         "STOP", "|C:x|call:f|args:{\"a\": 1.0, \"s\": \"STOP\"}|end:", false},
+        {"a\xff"
+         "b",
+         NULL,
+         "|C:a\xef\xbf\xbd"
+         "b",
+         false},
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++)
+        for (size_t step = 1; step < 40; step++) {
+            struct heard h = {.last = EV_ADMITTED};
+            const char *hit;
+            say(rows[i].text, step, rows[i].stop, true, &h, &hit);
+            if (strcmp(h.all.data, rows[i].events) != 0 || (hit != NULL) != rows[i].hit)
+                CHECK_FAIL("row %zu in steps of %zu: %s (%s)", i, step, h.all.data,
+                           hit ? "hit" : "no");
+            buf_release(&h.all);
+        }
+}
+
+/* ---- events to streams ---- */
+
+/* Runs an answer through an API: reasoning, content, a call. */
+static char *stream_of(const struct api *api, const char *body) {
+    struct ask a;
+    struct fault f;
+    const int32_t ids[] = {1, 2, 3};
+    const struct ids prompt = {(int32_t *)(uintptr_t)ids, 3, 3};
+    if (read_body(api, body, &a, &f)) CHECK_FAIL("%s", f.msg);
+    struct task *t = task_new(NULL, api, &a, &prompt, 1);
+    struct err ignored;
+    const char *stop;
+    static const char text[] =
+        "<think>hm</think>Hello<tool_call>\n{\"name\": \"f\", \"arguments\": "
+        "{\"a\": 1}}\n</tool_call>";
+    snprintf(t->reply.id, sizeof t->reply.id, "ID");
+    t->reply.model = "m";
+    t->reply.fingerprint = "fp";
+    t->fmt = toolfmt_find("hermes-json");
+    CHECK_OK(
+        speak_new(&t->run[0].speak, &t->ask, t->fmt, TOOL_THINK_NONE, 0, task_event, t, &ignored));
+    task_admit(t, 1);
+    t->reply.choice[0].n_out = 9;
+    (void)speak_feed(t->run[0].speak, text, sizeof text - 1, &stop);
+    (void)speak_end(t->run[0].speak, &t->reply.choice[0].problems, &stop);
+    task_end_run(&t->run[0], END_CALLS, NULL);
+    char *out = buf_take(&t->out);
+    task_free(t);
+    return out;
+}
+
+/* The words of a stream that tell its order: values of `member`, in order. */
+static void order_is(const char *stream, const char *member, const char *want) {
+    struct buf b = {0}, key = {0};
+    buf_fmt(&key, "%s", member);
+    for (const char *s = stream; (s = strstr(s, key.data));) {
+        s += key.len;
+        const size_t n = strcspn(s, "\"\n");
+        buf_fmt(&b, "%s%.*s", b.len ? " " : "", (int)n, s);
+    }
+    CHECK_EQ_STR(b.data ? b.data : "", want);
+    buf_release(&b);
+    buf_release(&key);
+}
+
+#define TOOLS                                                                                      \
+    ", \"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"f\"}}], \"stream\": true"
+
+static void test_streams(void) {
+    char *s = stream_of(&api_chat, CHAT(TOOLS ", \"stream_options\": {\"include_usage\": true}"));
+    order_is(s, "\"reasoning_content\":\"", "hm");
+    order_is(s, "\"content\":\"", "Hello"); /* the first is empty */
+    order_is(s, "\"arguments\":\"", "{\\");
+    order_is(s, "\"finish_reason\":\"", "tool_calls");
+    order_is(
+        s, "\"object\":\"",
+        "chat.completion.chunk chat.completion.chunk chat.completion.chunk chat.completion.chunk "
+        "chat.completion.chunk chat.completion.chunk chat.completion.chunk");
+    CHECK(strstr(s, "\"choices\":[],\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":9,"
+                    "\"total_tokens\":12,\"prompt_tokens_details\":{\"cached_tokens\":1}") != NULL);
+    CHECK(strlen(s) > 14 && strcmp(s + strlen(s) - 14, "data: [DONE]\n\n") == 0);
+    free(s);
+    s = stream_of(&api_messages,
+                  MSG(", \"stream\": true, \"tools\": [{\"name\": \"f\", \"input_schema\": {}}]"));
+    order_is(
+        s, "event: ",
+        "message_start ping content_block_start content_block_delta content_block_delta "
+        "content_block_stop content_block_start content_block_delta content_block_stop "
+        "content_block_start content_block_delta content_block_stop message_delta message_stop");
+    order_is(s, "\"delta\":{\"type\":\"",
+             "thinking_delta signature_delta text_delta input_json_delta");
+    order_is(s, "\"stop_reason\":\"", "tool_use");
+    CHECK(strstr(s, "\"usage\":{\"input_tokens\":2,\"cache_creation_input_tokens\":0,"
+                    "\"cache_read_input_tokens\":1") != NULL);
+    free(s);
+    s = stream_of(&api_responses,
+                  "{\"input\": \"x\", \"stream\": true, \"tools\": [{\"type\": \"function\", "
+                  "\"name\": \"f\"}]}");
+    order_is(s, "event: response.",
+             "created in_progress output_item.added content_part.added reasoning_text.delta "
+             "reasoning_text.done content_part.done output_item.done output_item.added "
+             "content_part.added output_text.delta output_text.done content_part.done "
+             "output_item.done output_item.added function_call_arguments.delta "
+             "function_call_arguments.done output_item.done completed");
+    free(s);
+    s = stream_of(&api_ollama_chat, CHAT(TOOLS));
+    order_is(s, "\"thinking\":\"", "hm");
+    order_is(s, "\"content\":\"", "Hello  ");
+    order_is(s, "\"done_reason\":\"", "stop");
+    CHECK(strstr(s, "\"tool_calls\":[{\"id\":\"call_") && strstr(s, "\"arguments\":{\"a\": 1}"));
+    free(s);
+}
+
+int main(void) {
+    RUN(test_conversations);
+    RUN(test_refused);
+    RUN(test_fields);
+    RUN(test_speak);
+    RUN(test_streams);
+    return check_done();
+}
