@@ -16,6 +16,7 @@ struct eval_args {
     struct keep *kept; /* it, open; or another file of the command's; NULL: nothing is kept */
     const char *hash;  /* of the model's content, for it; NULL: not known */
     bool by_depth, routing, compact;
+    bool constrained; /* calls are of the tools offered, with arguments that their schemas allow */
 };
 /* Rows of an option table, of a struct eval_args: what a measurement of quality computes in. */
 #define EVAL_HELP_KV                                                                               \

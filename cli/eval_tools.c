@@ -24,7 +24,7 @@ struct tools_args {
     const char *format;
     int64_t n_cases, max_tokens;
     double require; /* percent; NaN: none */
-    bool no_loss, all;
+    bool no_loss, all, constrained;
 };
 
 int eval_suite_of(struct cli *c, const struct eval_args *a, const char *model,
@@ -37,6 +37,7 @@ int eval_suite_of(struct cli *c, const struct eval_args *a, const char *model,
     TRY(model_open(&l.m, model, e));
     TRY_GOTO(out, rc, model_use_pre(l.m, a->pre, e));
     TRY_GOTO(out, rc, suite_plan_open(&p, suite, l.m, n_cases, format, e));
+    if (a->constrained) TRY_GOTO(out, rc, gram_vocab_new(&p.vocab, l.m->tok, e));
     int64_t most = max_tokens;
     for (int i = 0; i < p.n; i++) most = max_i64(most, suite->c[p.index[i]].max_tokens);
     TRY_GOTO(out, rc,
@@ -90,9 +91,9 @@ static const struct grade grades[] = {
 struct tools_run {
     const struct tools_args *a;
     const struct suite *suite;
-    int n, *index; /* of the cases that were run */
-    struct suite_answers cand, base;
-    bool has_base;
+    int n, *index;                        /* of the cases that were run */
+    struct suite_answers cand, base, con; /* con: the model again, constrained */
+    bool has_base, has_con;
 };
 
 static bool counts(const struct tools_run *r, const struct grade *g, int i) {
@@ -129,6 +130,7 @@ static void emit_grades(struct emit *m, const struct tools_run *r) {
     emit_col(m, "rate", "rate");
     emit_col(m, "rate_stderr", "+-");
     emit_col(m, "base_n", r->has_base ? "base" : NULL);
+    emit_col(m, "constrained_n", r->has_con ? "constrained" : NULL);
     for (size_t k = 0; k < COUNT_OF(grades); k++) {
         int64_t of, n = count(r, &r->cand, &grades[k], &of);
         if (!of) continue;
@@ -141,6 +143,10 @@ static void emit_grades(struct emit *m, const struct tools_run *r) {
         emit_cell_num(m, rate_stderr(n, of), 4);
         if (r->has_base)
             emit_cell_i64(m, count(r, &r->base, &grades[k], &of));
+        else
+            emit_cell_none(m);
+        if (r->has_con)
+            emit_cell_i64(m, count(r, &r->con, &grades[k], &of));
         else
             emit_cell_none(m);
     }
@@ -220,6 +226,16 @@ static void emit_run(struct cli *c, const struct tools_run *r, const char *suite
         emit_i64(m, "n_lost", "only the base passed", f->lost);
         emit_i64(m, "n_gained", "only the model passed", f->gained);
     }
+    if (r->has_con) {
+        const struct constrain_counts x = r->con.counts;
+        emit_i64(m, "n_passed_constrained", "passed when constrained",
+                 count(r, &r->con, &grades[COUNT_OF(grades) - 1], &of));
+        emit_i64(m, "constrained_tokens", NULL, x.n_drawn);
+        emit_i64(m, "overruled_tokens", NULL, x.n_overruled);
+        emit_i64(m, "forced_tokens", NULL, x.n_forced);
+        emit_num(m, "overruled_per_1000", "overruled, per 1000 tokens",
+                 x.n_drawn ? 1000.0 * (double)x.n_overruled / (double)x.n_drawn : 0, 1);
+    }
     emit_i64(m, "n_cut", "answers cut at the limit", n_cut);
     emit_i64(m, "max_tokens", NULL, r->a->max_tokens);
     emit_str(m, "kv_type", NULL, r->a->eval.kv_type);
@@ -244,7 +260,8 @@ static int judge(const struct tools_run *r, const struct flips *f, struct err *e
 static int run_tools(struct cli *c, struct tools_args *a, struct err *e) {
     const char *path = c->n_args > 1 ? c->arg[1] : "builtin";
     struct suite suite;
-    struct tools_run r = {.a = a, .suite = &suite, .has_base = a->eval.base != NULL};
+    struct tools_run r = {
+        .a = a, .suite = &suite, .has_base = a->eval.base != NULL, .has_con = a->constrained};
     int rc;
     if (a->no_loss && !r.has_base)
         return err_set(e, ERR_USAGE, "--no-loss needs a --base to compare with");
@@ -258,6 +275,13 @@ static int run_tools(struct cli *c, struct tools_args *a, struct err *e) {
         TRY_GOTO(out, rc,
                  eval_suite_of(c, &a->eval, a->eval.base, &suite, a->n_cases, a->max_tokens,
                                a->format, &r.base, e));
+    if (r.has_con) {
+        struct eval_args con = a->eval;
+        con.constrained = true;
+        TRY_GOTO(out, rc,
+                 eval_suite_of(c, &con, c->arg[0], &suite, a->n_cases, a->max_tokens, a->format,
+                               &r.con, e));
+    }
     r.n = r.cand.n;
     r.index = xcalloc((size_t)r.n + 1, sizeof *r.index);
     for (int i = 0; i < r.n; i++) r.index[i] = suite_spread(suite.n, r.n, i);
@@ -269,6 +293,7 @@ out:
     free(r.index);
     suite_answers_release(&r.cand);
     suite_answers_release(&r.base);
+    suite_answers_release(&r.con);
     suite_close(&suite);
     return rc;
 }
@@ -285,6 +310,8 @@ static int cmd_suite(struct cli *c, int argc, char **argv, const char *name, con
          "syntax of calls (default: what the template asks for)"},
         {"require", 0, OPT_NUM, &a.require, "PERCENT", "exit 1 when fewer cases pass"},
         {"no-loss", 0, OPT_FLAG, &a.no_loss, NULL, "exit 1 when a case fails that the base passes"},
+        {"constrained", 0, OPT_FLAG, &a.constrained, NULL,
+         "answer once more with calls held to the tools' schemas, and show both"},
         {"all", 0, OPT_FLAG, &a.all, NULL, "show every case, not only those that failed"},
         {"ctx", 0, OPT_I64, &a.eval.ctx, "N", "context (default: the longest prompt and answer)"},
         EVAL_OPT_KV(a.eval),

@@ -4,6 +4,7 @@
 #define HONE_RUNTIME_EVAL_H
 
 #include "core/keep.h"
+#include "runtime/generate/constrain.h"
 #include "runtime/session.h"
 
 /* Measurements keep what they have found as they go (core/keep.h), window by window and case by
@@ -156,10 +157,12 @@ struct eval_gen {
     struct buf text; /* control tokens spelled out, the one that ended it not; buf_release */
     int64_t n_prompt, n_new;
     bool ended; /* by a token that ends a turn, not by the limit */
+    struct constrain_counts counts;
 };
-/* The likeliest continuation, token by token, of at most n_max tokens. From an empty state. */
-int eval_generate(struct session *s, const struct ids *prompt, int64_t n_max, struct eval_gen *out,
-                  struct err *e);
+/* The likeliest continuation, token by token, of at most n_max tokens. From an empty state.
+ * constrain: NULL, or what it may be. */
+int eval_generate(struct session *s, const struct ids *prompt, int64_t n_max,
+                  const struct constrain_opts *constrain, struct eval_gen *out, struct err *e);
 
 /* ---- suites: text/suite.h says what a case is ---- */
 
@@ -172,10 +175,12 @@ struct suite_plan { /* the prompts of some cases of a suite, for one model */
     const struct suite *suite;
     const struct toolfmt *format; /* of calls; NULL: the template has none that is known */
     int n;
-    int *index;         /* [n] of the case within the suite */
-    struct ids *prompt; /* [n] */
-    char **text;        /* [n] the same as text */
-    int64_t longest;    /* tokens of the longest prompt */
+    int *index;               /* [n] of the case within the suite */
+    struct ids *prompt;       /* [n] */
+    char **text;              /* [n] the same as text */
+    int64_t longest;          /* tokens of the longest prompt */
+    struct gram_vocab *vocab; /* set by the caller: calls are constrained to the tools offered; else
+                                 NULL. suite_plan_close frees it */
 };
 /* n_cases: 0: all; else as many, evenly spread. format: name of a syntax of calls, NULL: the one
  * that the template asks for. ERR_DATA when calls are expected and no syntax is known. */
@@ -188,6 +193,7 @@ struct suite_answers { /* what a model made of them */
     struct verdict *verdict; /* [n] */
     bool *ended;             /* [n] false: cut at the limit of tokens */
     int64_t n_prompt, n_new;
+    struct constrain_counts counts;
     double seconds;
 };
 /* Greedy answers of at most max_tokens tokens (a case may say otherwise), judged. */

@@ -72,6 +72,7 @@ void suite_plan_close(struct suite_plan *p) {
         if (p->prompt) ids_release(&p->prompt[i]);
         if (p->text) free(p->text[i]);
     }
+    gram_vocab_free(p->vocab);
     free(p->index);
     free(p->prompt);
     free(p->text);
@@ -111,7 +112,7 @@ static int generate(struct session *s, const struct ids *prompt, int64_t max_tok
     *seconds = 0;
     if (!kept_gen(keep, which, g)) {
         const double t0 = prog_now_s();
-        rc = eval_generate(s, prompt, max_tokens, g, e);
+        rc = eval_generate(s, prompt, max_tokens, NULL, g, e);
         *seconds = prog_now_s() - t0;
         if (!rc) keep_gen(keep, which, g);
     }
@@ -119,18 +120,41 @@ static int generate(struct session *s, const struct ids *prompt, int64_t max_tok
     return rc;
 }
 
+/* The answer, with calls only of the tools offered and with arguments that their schemas allow. */
+static int generate_calls(struct session *s, const struct suite_plan *p, int i, int64_t max_tokens,
+                          struct eval_gen *g, double *seconds, struct err *e) {
+    const struct suite_case *c = &p->suite->c[p->index[i]];
+    const struct gram_tools t = {.tools = json_get(c->json, "tools"), .parallel = true};
+    const struct gram_opts go = {.any_order = true};
+    const enum tool_think think = toolfmt_think_of(p->format, p->text[i]);
+    struct constrain_opts o = {NULL, NULL, NULL};
+    if (think != TOOL_THINK_NONE) o.close = toolfmt_think_tag(p->format, true);
+    if (think == TOOL_THINK_UNKNOWN) o.open = toolfmt_think_tag(p->format, false);
+    TRY(grammar_of_tools(&o.g, p->vocab, p->format, &t, &go, e));
+    const double t0 = prog_now_s();
+    const int rc = eval_generate(s, &p->prompt[i], max_tokens, &o, g, e);
+    *seconds = prog_now_s() - t0;
+    grammar_free(o.g);
+    return rc;
+}
+
 static int answer_case(struct session *s, const struct suite_plan *p, int i, int64_t max_tokens,
                        const struct keep_of *keep, struct suite_answers *out, struct err *e) {
     const struct suite_case *c = &p->suite->c[p->index[i]];
     struct eval_gen g = {0};
-    double seconds;
-    int rc = generate(s, &p->prompt[i], c->max_tokens ? c->max_tokens : max_tokens, keep, &g,
-                      &seconds, e);
+    double seconds = 0;
+    const int64_t most = c->max_tokens ? c->max_tokens : max_tokens;
+    const bool calls = p->vocab && p->format && json_first(json_get(c->json, "tools"));
+    int rc = calls ? generate_calls(s, p, i, most, &g, &seconds, e)
+                   : generate(s, &p->prompt[i], most, keep, &g, &seconds, e);
     out->seconds += seconds;
     if (rc) err_wrap(e, "case %s", c->id);
     out->ended[i] = g.ended;
     out->n_prompt += g.n_prompt;
     out->n_new += g.n_new;
+    out->counts.n_drawn += g.counts.n_drawn;
+    out->counts.n_overruled += g.counts.n_overruled;
+    out->counts.n_forced += g.counts.n_forced;
     if (!rc)
         rc = answer_read(&out->answer[i], p->format, c, p->text[i], g.text.data, g.text.len, e);
     if (!rc) rc = answer_judge(c, &out->answer[i], &out->verdict[i], e);

@@ -55,3 +55,13 @@ refused 2 "not one of hellaswag" eval choice "$t/m.gguf" tests/golden/suites/mml
 refused 3 "has 6 fields, not 5" eval choice "$t/m.gguf" tests/golden/suites/mmlu.csv --format winogrande
 refused 3 "a window of needles needs 4096" eval needle "$t/m.gguf" "$t/mine.jsonl"
 refused 2 "--depths" eval needle "$t/m.gguf" "$t/mine.jsonl" --depths 0
+
+# once more with calls held to the tools' schemas: what was right stays so, and a model that calls what is not offered is
+# overruled; counts of both
+"$HONE" eval tools "$t/m.gguf" "$t/one.jsonl" --constrained --json -q > "$t/tools"
+for k in n_valid n_passed n_passed_constrained; do is "$t/tools" $k 1; done
+is "$t/tools" overruled_tokens 0
+sed 's/search_docs/find_papers/g' "$t/one.jsonl" > "$t/other.jsonl"
+"$HONE" eval tools "$t/m.gguf" "$t/other.jsonl" --constrained --json -q > "$t/tools"
+is "$t/tools" overruled_tokens '[1-9][0-9]*'
+grep -q '"valid"' "$t/tools"
