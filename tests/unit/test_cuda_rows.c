@@ -77,6 +77,7 @@ struct world {
     struct rng rng;
     struct sim sim[N_SEQS], snap;
     int n_mixed, n_forks, n_trims;
+    bool is_short;
 };
 
 static int by_name(const void *a, const void *b) {
@@ -161,10 +162,13 @@ static void step_snapshot(struct world *w) {
 }
 
 static void step(struct world *w, int i) {
-    static const char plan[] = "mfmtmsmms"; /* then anything */
+    static const char long_plan[] = "mfmtmsmms", short_plan[] = "mmfmt"; /* then anything */
+    const char *plan = w->is_short ? short_plan : long_plan;
     const int64_t what = below(w, 8);
-    const char c = i < (int)sizeof plan - 1 ? plan[i] : "mmmmftss"[what];
-    if (c == 'm')
+    const char c = i < (int)strlen(plan) ? plan[i] : "mmmmftss"[what];
+    if (c == 'm' && w->is_short) /* of both classes */
+        step_batch(w, i % 2 ? 2 + below(w, 2) : CU_FEW + 1);
+    else if (c == 'm')
         step_batch(w, i % 2 ? 1 + below(w, CU_FEW) : CU_FEW + 1 + below(w, CU_FEW));
     else if (c == 'f')
         step_fork(w);
@@ -253,6 +257,7 @@ static int schedule_of(const struct model *m, const char *name, enum act_mode ac
     struct err e = {0};
     struct world *w = xcalloc(1, sizeof *w);
     w->m = m;
+    w->is_short = n_steps < 5;
     w->d = m->hp.d[HD_EMBD];
     w->n_vocab = m->hp.d[HD_VOCAB];
     rng_seed(&w->rng, seed);
@@ -264,7 +269,7 @@ static int schedule_of(const struct model *m, const char *name, enum act_mode ac
     }
     w->snap.hidden = xcalloc((size_t)(CTX * w->d), sizeof(float));
     for (int i = 0; i < n_steps; i++) step(w, i);
-    CHECK(w->n_mixed > 1 && w->n_forks);
+    CHECK(w->n_mixed > !w->is_short && w->n_forks);
     int most = 0;
     for (int i = 0; i < N_SEQS; i++) {
         if (act == ACT_F32) near_cpu(w, &o, &w->sim[i], name);
