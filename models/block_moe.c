@@ -12,7 +12,8 @@ gr_reg block_experts(struct build *b, const struct ffn_spec *s, gr_reg in, gr_re
                        .relu2 = s->act == ACT_RELU2,
                        .joined = s->act != ACT_RELU2 && !block_has(b, "ffn_gate_exps.weight"),
                        .n_used = b->h->d[HD_EXPERTS_USED],
-                       .gelu = s->act == ACT_GEGLU};
+                       .gelu = s->act == ACT_GEGLU,
+                       .scales_input = s->router.input_scaled};
     m.gate = block_weight(b, m.joined  ? "ffn_gate_up_exps.weight"
                              : m.relu2 ? "ffn_up_exps.weight"
                                        : "ffn_gate_exps.weight");

@@ -100,6 +100,7 @@ struct gr_attn {
     int64_t n_heads, n_kv_heads, head_dim, window;
     int64_t latent; /* values of a latent row; 0: keys and values are apart */
     float scale, softcap;
+    bool chunked; /* the window is the block of `window` positions that the query is in */
 };
 struct gr_conv { /* OP_CONV_SILU, OP_SHORT_CONV */
     gr_w weight, bias;
@@ -142,6 +143,7 @@ struct gr_moe {
     bool joined; /* gate and up are one tensor, `gate` */
     bool relu2;  /* there is no gate: `gate` holds up's rows, and the activation is max(0, x)^2 */
     bool gelu;
+    bool scales_input;  /* the weight of the one expert multiplies its input, not its output */
     float alpha, limit; /* of the clamped activation; limit 0: another one */
     int64_t n_used;
     struct gr_choice choice;

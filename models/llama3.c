@@ -31,7 +31,7 @@ int llama3_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
         f[HF_LLAMA3_HIGH] = json_num(json_get(r, "high_freq_factor"), 0);
         if (!json_i64(json_get(r, "original_max_position_embeddings"), &ctx)) ctx = 0;
         if (!(f[HF_LLAMA3_FACTOR] >= 1 && f[HF_LLAMA3_FACTOR] <= 1e6) || !(f[HF_LLAMA3_LOW] > 0) ||
-            !(f[HF_LLAMA3_HIGH] > f[HF_LLAMA3_LOW] && f[HF_LLAMA3_HIGH] <= 1e6) || ctx < 1 ||
+            !(f[HF_LLAMA3_HIGH] >= f[HF_LLAMA3_LOW] && f[HF_LLAMA3_HIGH] <= 1e6) || ctx < 1 ||
             ctx > INT32_MAX)
             return err_set(e, ERR_DATA,
                            "%s asks for rope_type \"llama3\" without a sensible factor, "
@@ -50,7 +50,7 @@ double llama3_divisor(const struct hparams *h, int64_t i) {
     const double *f = h->f, c = (double)h->d[HD_YARN_CTX];
     const double wl = two_pi * pow(f[HF_ROPE_BASE], 2.0 * (double)i / (double)h->d[HD_HEAD_DIM]);
     if (wl < c / f[HF_LLAMA3_HIGH]) return 1;
-    if (wl > c / f[HF_LLAMA3_LOW]) return f[HF_LLAMA3_FACTOR];
+    if (wl >= c / f[HF_LLAMA3_LOW]) return f[HF_LLAMA3_FACTOR];
     const double s = (c / wl - f[HF_LLAMA3_LOW]) / (f[HF_LLAMA3_HIGH] - f[HF_LLAMA3_LOW]);
     return 1 / ((1 - s) / f[HF_LLAMA3_FACTOR] + s);
 }

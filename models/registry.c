@@ -21,7 +21,7 @@ extern const struct arch arch_lfm2, arch_lfm2moe, arch_granitehybrid, arch_nemot
     arch_nemotron_h_moe, arch_falcon_h1, arch_jamba,
     arch_qwen3next; /* with mixers beside attention */
 extern const struct arch arch_deepseek2;
-extern const struct arch arch_apertus, arch_qwen2vl, arch_qwen3vl, arch_qwen3vlmoe;
+extern const struct arch arch_apertus, arch_qwen2vl, arch_qwen3vl, arch_qwen3vlmoe, arch_llama4;
 
 // clang-format off
 static const struct arch *const all[] = {
@@ -75,6 +75,7 @@ static const struct arch *const all[] = {
     &arch_qwen2vl,
     &arch_qwen3vl,
     &arch_qwen3vlmoe,
+    &arch_llama4,
 };
 // clang-format on
 

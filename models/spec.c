@@ -18,7 +18,6 @@ int spec_check(const struct arch *a, const struct hparams *h, int layer, const s
         {l->mixer == MIX_KDA, "Kimi delta attention"},
         {s->parallel && s->own_ffn, "a feed-forward of its own side by side with attention"},
         {at->gate > GATE_ELEMENT, "an attention gate of one number for each head, or by softplus"},
-        {at->chunked && l->window, "attention in chunks"},
         {l->ffn == FFN_DENSE && act == ACT_SWIGLU_OAI, "a clamped SwiGLU without experts"},
         {l->ffn == FFN_MOE && act != ACT_SWIGLU && act != ACT_GEGLU && act != ACT_SWIGLU_OAI &&
              act != ACT_RELU2,
@@ -27,7 +26,8 @@ int spec_check(const struct arch *a, const struct hparams *h, int layer, const s
         {r->groups > 0 &&
              (h->d[HD_EXPERTS] % r->groups || r->top < 1 || r->top > r->groups || r->groups > 256),
          "experts in groups of unequal size"},
-        {r->input_scaled, "a router that scales the experts' input"},
+        {r->input_scaled && h->d[HD_EXPERTS_USED] > 1,
+         "a router that scales the input of several experts"},
     };
     for (size_t i = 0; i < COUNT_OF(not_yet); i++)
         if (not_yet[i].asked)

@@ -46,7 +46,9 @@ int64_t exec_attn_scratch(const struct gr_node *n) {
 
 /* First key that a query at `pos` sees. */
 static int64_t first_key(const struct gr_node *n, int64_t pos) {
-    return n->attn.window > 0 && pos >= n->attn.window ? pos - n->attn.window + 1 : 0;
+    const int64_t w = n->attn.window;
+    if (n->attn.chunked) return pos - pos % w;
+    return w > 0 && pos >= w ? pos - w + 1 : 0;
 }
 
 /* ---- cutting the work ---- */

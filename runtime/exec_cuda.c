@@ -218,7 +218,7 @@ static int op_rope(struct session *s, const struct gr_node *n, struct err *e) {
 }
 
 static bool is_unusual(const struct cu_attn *a) {
-    return a->softcap > 0 || a->sink;
+    return a->softcap > 0 || a->sink || a->chunked;
 }
 static struct cu_attn attn_args(struct session *s, const struct gr_node *n) {
     struct cuda *d = dev(s);
@@ -230,6 +230,7 @@ static struct cu_attn attn_args(struct session *s, const struct gr_node *n) {
                         .head_dim = n->attn.head_dim,
                         .latent = n->attn.latent,
                         .window = n->attn.window,
+                        .chunked = n->attn.chunked,
                         .scale = n->attn.scale,
                         .softcap = n->attn.softcap,
                         .sink = vec(s, n->attn.sinks),

@@ -84,7 +84,7 @@ static const float *values(const struct cuda *d, gr_w w) {
 }
 
 bool exec_cuda_glu_is_whole(const struct gr_moe *m) {
-    return !(m->limit > 0) && m->gate_bias == GR_NONE && m->up_bias == GR_NONE;
+    return !(m->limit > 0) && !m->scales_input && m->gate_bias == GR_NONE && m->up_bias == GR_NONE;
 }
 
 /* There are no kernels for experts without a gate; and no model has those of other forms with gate
@@ -103,6 +103,7 @@ static int expand_apart(struct session *s, const struct gr_node *n, const struct
                                  .up = d->hidden_up,
                                  .gate_bias = values(d, m->gate_bias),
                                  .up_bias = values(d, m->up_bias),
+                                 .p = m->scales_input ? d->p : NULL,
                                  .ids = d->expert,
                                  .n_pairs = s->n_tok * m->n_used,
                                  .n = gate->rows,
@@ -138,8 +139,8 @@ static int contract(struct session *s, const struct gr_node *n, const struct see
     const struct cu_weight *down = &d->w[n->moe.down].w;
     TRY(exec_cuda_arrive(s, 2, n->moe.down, e));
     if (s->see) TRY(show_pairs(s, v, n->moe.down, d->hidden, 1, down->k, e));
-    TRY(cu_moe_down(d->q, down, d->hidden, s->n_tok, d->expert, d->p, n->moe.n_used, d->reg[n->dst],
-                    s->g->reg_width[n->dst], d->exact, e));
+    TRY(cu_moe_down(d->q, down, d->hidden, s->n_tok, d->expert, n->moe.scales_input ? NULL : d->p,
+                    n->moe.n_used, d->reg[n->dst], s->g->reg_width[n->dst], d->exact, e));
     if (n->moe.down_bias != GR_NONE)
         TRY(cu_moe_bias(d->q, d->reg[n->dst], s->g->reg_width[n->dst], values(d, n->moe.down_bias),
                         d->expert, d->p, s->n_tok, n->moe.n_used, s->g->reg_width[n->dst], e));

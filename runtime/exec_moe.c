@@ -209,6 +209,18 @@ static void add_bias(const float *bias, int64_t e, int64_t f, int64_t r0, float 
     for (int64_t i = 0; bias && i < n; i++) x[i] += bias[e * f + r0 + i];
 }
 
+/* Sorted rows get the weights of their pairs; those are 1 from then on. The router's scores are not
+ * needed any more. */
+static void weigh_inputs(struct job *j) {
+    for (int64_t i = 0; i < j->s->n_tok * j->n_used; i++) {
+        j->b->logits[j->b->place[i]] = j->b->weight[i];
+        j->b->weight[i] = 1;
+    }
+}
+static void scale_by(float *x, int64_t n, float by) {
+    for (int64_t i = 0; i < n; i++) x[i] *= by;
+}
+
 static void gate_up_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     const struct job *j = ctx;
     float *scratch = j->s->scratch[worker];
@@ -223,6 +235,11 @@ static void gate_up_range(void *ctx, int64_t i0, int64_t i1, int worker) {
             exec_rows(j->s, j->up, expert_data(j->up, e), j->up_row + r0, j->up_row + r0 + nr,
                       &a_up, up, nr, scratch);
         for (int64_t t = 0; t < a.n_rows; t++) {
+            if (j->n->moe.scales_input) { /* products are linear in the input */
+                const float by = j->b->logits[j->b->first[e] + t];
+                scale_by(h + t * j->f, nr, by);
+                scale_by(up + t * nr, nr, by);
+            }
             add_bias(j->gate_bias, e, j->f, r0, h + t * j->f, nr);
             add_bias(j->up_bias, e, j->f, r0, up + t * nr, nr);
             activate(j, h + t * j->f, up + t * nr, nr);
@@ -309,6 +326,7 @@ void exec_moe(struct session *s, const struct gr_node *n) {
     exec_par(s, s->n_tok, 16, (double)(s->n_tok * j.n_experts * (8 + j.n_used)), choose_range, &j);
     exec_show_route(s, n, j.b->expert);
     sort_pairs(&j);
+    if (n->moe.scales_input) weigh_inputs(&j);
     if (s->see || !exec_is_packed(s, j.gate) || !exec_is_packed(s, j.up))
         exec_par(s, s->n_tok, 16, (double)(pairs * j.d), gather_range, &j);
     if (s->see) {

@@ -42,6 +42,7 @@ struct cu_attn {
     int64_t latent; /* cu_attn_latent: of head_dim, the values of a latent row, which the plane of
                        values has; 0: keys and values are apart */
     int64_t window; /* > 0: a query at p sees keys > p - window */
+    bool chunked;   /* ... from p - p % window on (attn_any.cu) */
     float scale;    /* of scores */
     float softcap;  /* scores become softcap * tanh(scores / softcap); 0: they stay */
     const float *sink; /* NULL, or [n_heads]: exponentials that are added to the sums */
@@ -179,6 +180,7 @@ struct cu_score {
 struct cu_moe_act {
     float *h;
     const float *up, *gate_bias, *up_bias;
+    const float *p; /* NULL, or [n_pairs] what h and up are multiplied by before */
     const int32_t *ids;
     int64_t n_pairs, n;
     float alpha, limit;

@@ -17,6 +17,7 @@ struct any_job {
     const struct cu_seg *seg;
     const int32_t *pos, *of; /* of a row: its position, its segment */
     int64_t window, gate_ld;
+    bool chunked;
     int slot, n_slots, n_heads, group;
     float scale, softcap;
 };
@@ -31,7 +32,8 @@ CU_KERNEL __launch_bounds__(BLOCK) attend_any(struct any_job j) {
     const int head = (int)(row % j.n_heads), kv_head = head / j.group;
     const struct kv_table table = kv_table_of(j.seg[j.of[token]], j.slot, j.n_slots);
     const int64_t last = (int64_t)j.pos[token] + 1;
-    const int64_t first = j.window > 0 && last > j.window ? last - j.window : 0;
+    int64_t first = j.window > 0 && last > j.window ? last - j.window : 0;
+    if (j.chunked) first = (last - 1) / j.window * j.window;
     float *sums = mem + dim, acc[8], top = -INFINITY, sum = 0;
     for (int i = tid; i < dim; i += BLOCK) mem[i] = j.scale * j.q[row * dim + i];
     for (int i = 0; i < 8; i++) acc[i] = 0;
@@ -88,6 +90,7 @@ int cu_attn_any(struct cu_stream *s, const struct cu_attn *a, struct err *e) {
     j.slot = a->slot;
     j.n_slots = a->n_slots;
     j.window = a->window;
+    j.chunked = a->chunked;
     j.n_heads = (int)a->n_heads;
     j.group = (int)(a->n_heads / a->n_kv_heads);
     j.scale = a->scale;

@@ -185,8 +185,9 @@ CU_KERNEL moe_act_values(struct cu_moe_act a) {
     const int64_t i = my_value();
     if (i >= a.n_pairs * a.n) return;
     const int64_t at = (int64_t)a.ids[i / a.n] * a.n + i % a.n;
-    float g = a.h[i] + (a.gate_bias ? a.gate_bias[at] : 0.0f);
-    float u = a.up[i] + (a.up_bias ? a.up_bias[at] : 0.0f);
+    const float by = a.p ? a.p[i / a.n] : 1.0f;
+    float g = by * a.h[i] + (a.gate_bias ? a.gate_bias[at] : 0.0f);
+    float u = by * a.up[i] + (a.up_bias ? a.up_bias[at] : 0.0f);
     if (a.limit > 0) {
         g = fminf(g, a.limit);
         u = fmaxf(-a.limit, fminf(u, a.limit));

@@ -154,8 +154,9 @@ const char *outline_cuda_note(const struct outline *o, const struct step *s, enu
     for (int i = s->first; i < s->first + s->n_nodes; i++) {
         const struct gr_node *n = &o->g.node[i];
         if (!exec_cuda_has(n)) return "not computed on a device yet";
-        if (gr_ops[n->op].state == STATE_KV && (n->attn.softcap > 0 || n->attn.sinks != GR_NONE))
-            return "soft cap or sinks: by the kernel for any attention";
+        if (gr_ops[n->op].state == STATE_KV &&
+            (n->attn.softcap > 0 || n->attn.sinks != GR_NONE || n->attn.chunked))
+            return "soft cap, sinks or chunks: by the kernel for any attention";
     }
     const gr_w w = outline_product(o, s);
     if (w != GR_NONE && t.few && !way(o, w)) return "no products of few rows with its type";

@@ -52,7 +52,8 @@ static double act_of(int act, double x) {
     return x > 0 ? x * x : 0;
 }
 
-/* Experts with biases: the activation of each kind, and what the biases of down add up to. */
+/* Experts with biases, or with weights of their input: the activation of each kind, and what the
+ * biases of down add up to. */
 static void test_experts(struct dev *d) {
     enum { TOK = 3, USED = 2, E = 4, N = 37, LDY = N + 3, PAIRS = TOK * USED };
     static const int32_t ids[PAIRS] = {3, 0, 1, 3, 2, 1};
@@ -64,11 +65,13 @@ static void test_experts(struct dev *d) {
     const int32_t *di = dev_put(d, ids, sizeof ids);
     for (size_t k = 0; k < COUNT_OF(c); k++) {
         float *h = randoms(PAIRS * N, 4), *up = randoms(PAIRS * N, 4), *gb = randoms(E * N, 1);
-        float *ub = randoms(E * N, 1), *want = copy_of(h, PAIRS * N);
+        float *ub = randoms(E * N, 1), *by = randoms(PAIRS, 1), *want = copy_of(h, PAIRS * N);
         for (int64_t i = 0; i < PAIRS * N; i++) {
             const int64_t at = ids[i / N] * N + i % N;
             const double lim = (double)c[k].limit, b = c[k].biased;
-            double g = (double)h[i] + b * (double)gb[at], u = (double)up[i] + b * (double)ub[at];
+            const double f0 = c[k].gelu ? (double)by[i / N] : 1;
+            double g = f0 * (double)h[i] + b * (double)gb[at],
+                   u = f0 * (double)up[i] + b * (double)ub[at];
             if (lim > 0) {
                 g = fmin(g, lim);
                 u = fmax(-lim, fmin(u, lim)) + 1;
@@ -89,10 +92,11 @@ static void test_experts(struct dev *d) {
             a.gate_bias = put(d, gb, E * N);
             a.up_bias = put(d, ub, E * N);
         }
+        if (c[k].gelu) a.p = put(d, by, PAIRS);
         CHECK_OK(cu_moe_act(d->s, &a, &e));
         compare(d, "activation of experts", a.h, want, PAIRS * N, F32_TOL);
-        float *own[] = {h, up, gb, ub};
-        for (int i = 0; i < 4; i++) free(own[i]);
+        float *own[] = {h, up, gb, ub, by};
+        for (int i = 0; i < 5; i++) free(own[i]);
     }
     float *y = randoms(TOK * LDY, 1), *bias = randoms(E * N, 1), *p = randoms(PAIRS, 1);
     float *want = copy_of(y, TOK * LDY);

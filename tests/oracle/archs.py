@@ -106,6 +106,12 @@ MINISTRAL = cfg("Ministral3ForCausalLM", "ministral3", head_dim=16, hidden_act="
                 rope_parameters={"rope_type": "yarn", "type": "yarn", "rope_theta": 1e6, "factor": 16.0, "beta_fast": 32.0, "beta_slow": 1.0,
                                  "original_max_position_embeddings": 32, "mscale": 1.0, "mscale_all_dim": 1.0,
                                  "llama_4_scaling_beta": 0.1})  # fmt: skip
+LLAMA4 = cfg("Llama4ForCausalLM", "llama4_text", head_dim=16, num_hidden_layers=5, hidden_act="silu", rms_norm_eps=1e-5, rope_theta=500000.0,
+             intermediate_size=40, intermediate_size_mlp=96, num_local_experts=6, num_experts_per_tok=1, interleave_moe_layer_step=2,
+             attention_chunk_size=10, attn_temperature_tuning=True, attn_scale=0.1, floor_scale=6, use_qk_norm=True, attention_bias=False,
+             no_rope_layers=[1, 1, 1, 0, 1],
+             rope_scaling={"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 1.0,
+                           "original_max_position_embeddings": 64})  # fmt: skip
 HUNYUAN = dict(head_dim=16, hidden_act="silu", rms_norm_eps=1e-5, rope_theta=10000.0, attention_bias=False, use_qk_norm=True,
                rope_scaling={"type": "dynamic", "alpha": 1000.0, "factor": 1.0, "beta_fast": 32, "beta_slow": 1, "mscale": 1.0,
                              "mscale_all_dim": 1.0}, tie_word_embeddings=True)  # fmt: skip
@@ -251,6 +257,9 @@ MODELS = {
     "qwen3vlmoe": (vl("Qwen3VLMoeForConditionalGeneration", "qwen3_vl_moe", "qwen3_vl_moe_text", QWEN3_TOWER, head_dim=16, num_experts=6,
                       num_experts_per_tok=3, moe_intermediate_size=40, decoder_sparse_step=1, mlp_only_layers=[], norm_topk_prob=True,
                       **QWEN3_VL), dict(cls="Qwen3VLMoeForConditionalGeneration", turned=True)),
+    "llama4": ({"architectures": ["Llama4ForConditionalGeneration"], "model_type": "llama4", "tie_word_embeddings": False,
+                "text_config": {k: v for k, v in LLAMA4.items() if k != "architectures"}},
+               dict(fused=True, names=[("model.", "language_model.model."), ("lm_head", "language_model.lm_head")], oracle=LLAMA4)),
     "hunyuan": (cfg("HunYuanDenseV1ForCausalLM", "hunyuan_v1_dense", **HUNYUAN), {}),
     "hunyuanmoe": (cfg("HunYuanMoEV1ForCausalLM", "hunyuan_v1_moe", num_experts=6, moe_topk=[2] * 4, num_shared_expert=[1] * 4,
                        moe_intermediate_size=[96] * 4, use_mixed_mlp_moe=True, **HUNYUAN), dict(oracle=dict(moe_topk=2))),

@@ -201,6 +201,10 @@ static const struct arch_case cases[] = {
      RMS HEAD "rope.freq_base rope.dimension_count vocab_size rope.scaling.type rope.scaling.factor rope.scaling.original_context_length "
      "rope.scaling.yarn_log_multiplier attention.temperature_scale",
      {{"\"llama_4_scaling_beta\": 0.1", "\"llama_4_scaling_beta\": 0.4"}, {"\"mscale_all_dim\": 1.0", "\"mscale_all_dim\": 0.5"}}},
+    {"llama4", "llama4",
+     RMS HEAD "rope.freq_base rope.dimension_count vocab_size expert_count expert_used_count expert_feed_forward_length "
+     "interleave_moe_layer_step attention.chunk_length attention.temperature_length",
+     {{"\"attention_chunk_size\": 10", "\"attention_chunk_size\": 48"}, {"\"floor_scale\": 6", "\"floor_scale\": 64"}}},
     {"qwen2vl", "qwen2vl", RMS "rope.freq_base rope.dimension_sections", {{"\"rope_theta\": 1000000.0", "\"rope_theta\": 1000.0"}}},
     {"qwen3vl", "qwen3vl", RMS HEAD "rope.freq_base rope.dimension_sections n_deepstack_layers",
      {{"\"rope_theta\": 5000000", "\"rope_theta\": 1000"}}},

@@ -52,9 +52,9 @@ static void test_refused_by_name(void) {
     REFUSED(block.ffn.act, ACT_SWIGLU_OAI, "clamped SwiGLU");
     REFUSED(block.ffn.router.score, SCORE_SQRT_SOFTPLUS, "root of softplus");
     REFUSED(block.ffn.router.groups, 4, "unequal size");
-    REFUSED(block.ffn.router.input_scaled, true, "scales the experts' input");
+    h.d[HD_EXPERTS_USED] = 2;
+    REFUSED(block.ffn.router.input_scaled, true, "input of several experts");
     h.layer[1].window = 8;
-    REFUSED(block.attn.chunked, true, "chunks");
     h.layer[1].mixer = MIX_KDA;
     refused(&base, &h, "layer 1 has Kimi");
 }
