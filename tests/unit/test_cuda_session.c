@@ -162,7 +162,7 @@ static void test_micro(void) {
     micro("qwen3next");     /* value heads by their key head */
     micro("apertus");
     micro("ministral3");
-    micro("llama4"); /* chunks, experts whose input is scaled */
+    micro("llama4");       /* chunks, experts whose input is scaled */
     micro("gptoss_mxfp4"); /* sinks, experts with biases and a clamped activation */
     micro("gptoss");
 }
