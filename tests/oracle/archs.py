@@ -195,7 +195,7 @@ MODELS = {
                     partial_rotary_factor=0.5, attention_bias=True, use_qk_norm=True, **MOE, n_group=4, topk_group=2), {}),
     "glm4moe-air": (cfg("Glm4MoeForCausalLM", "glm4_moe", head_dim=16, hidden_act="silu", rms_norm_eps=1e-5, rope_theta=1e6,
                         partial_rotary_factor=0.5, attention_bias=True, use_qk_norm=False, **MOE, n_group=1, topk_group=1,
-                        num_nextn_predict_layers=1), {}),
+                        num_nextn_predict_layers=1), dict(drafts=True)),
     "dots1": (cfg("Dots1ForCausalLM", "dots1", head_dim=16, hidden_act="silu", rms_norm_eps=1e-5, rope_theta=1e7, attention_bias=False,
                   sliding_window=None, max_window_layers=4, **MOE, n_group=1, topk_group=1), {}),
     "minimax-m2": (cfg("MiniMaxM2ForCausalLM", "minimax_m2", head_dim=24, hidden_act="silu", rms_norm_eps=1e-6, rope_theta=5e6,
@@ -212,7 +212,7 @@ MODELS = {
     "deepseek-v3": (cfg("DeepseekV3ForCausalLM", "deepseek_v3", **{**MLA, **MOE}, q_lora_rank=40, topk_method="noaux_tc", n_group=4,
                         topk_group=2, num_nextn_predict_layers=1, rope_scaling={**YARN, "mscale": 1.0, "mscale_all_dim": 1.0}), {}),
     "glm4moe-lite": (cfg("Glm4MoeLiteForCausalLM", "glm4_moe_lite", **{**MLA, **MOE}, q_lora_rank=40, topk_method="noaux_tc",
-                         n_group=1, topk_group=1, num_nextn_predict_layers=1), {}),
+                         n_group=1, topk_group=1, num_nextn_predict_layers=1), dict(drafts=True)),
     # Its code is not in transformers; GLM-4.5 computes the same from tensors with other names.
     "bailingmoe2": (cfg("BailingMoeV2ForCausalLM", "bailing_moe_v2", head_dim=16, hidden_act="silu", rms_norm_eps=1e-6, rope_theta=6e5,
                         partial_rotary_factor=0.5, use_qk_norm=True, use_bias=False, use_qkv_bias=False, score_function="sigmoid",
@@ -345,13 +345,32 @@ def build(config, extra):
 
 
 def mtp_block(every, config):
-    """An MTP block as published: one more layer like the last. transformers has no such tensors; they are not computed with."""
+    """Tensors of an MTP block as published: one more layer like the last, behind the trunk."""
     n, d, v = config["num_hidden_layers"], config["hidden_size"], config["vocab_size"]
     head = f"model.layers.{n - 1}."
     out = {(k.replace(head, f"model.layers.{n}."), s, t) for k, s, t in every if k.startswith(head)}
     own = {"eh_proj.weight": (d, 2 * d), "enorm.weight": (d,), "hnorm.weight": (d,), "shared_head.norm.weight": (d,),
            "embed_tokens.weight": (v, d), "shared_head.head.weight": (v, d)}  # fmt: skip
     return out | {(f"model.layers.{n}." + k, s, "BF16") for k, s in own.items()}
+
+
+def mtp_logits(config, extra, made, hidden, ids):
+    """Logits for the token after next: eh_proj(rms(embedding of the next) | rms(hidden row)), one more layer, norm and head."""
+    n, eps = config["num_hidden_layers"], config["rms_norm_eps"]
+    more = build({**config, "num_hidden_layers": n + 1}, extra).model
+    layer, at = more.layers[n], f"model.layers.{n}."
+    sd = {k: tuple(v.shape) for k, v in layer.state_dict().items()}
+    get = lambda k: torch.from_numpy(made[at + k])  # noqa: E731
+    rms = lambda x, w: x / torch.sqrt((x * x).mean(-1, keepdim=True) + eps) * w  # noqa: E731
+    full = {at + k: s for k, s in sd.items()}
+    layer.load_state_dict({k: torch.from_numpy(fill(at + k, s, made, extra, full).copy()) for k, s in sd.items()})
+    e = get("embed_tokens.weight")[ids[1:]][None]
+    x = torch.cat([rms(e, get("enorm.weight")), rms(hidden[:, :-1], get("hnorm.weight"))], -1) @ get("eh_proj.weight").T
+    t = x.shape[1]
+    mask = torch.full((t, t), float("-inf")).triu(1)[None, None]
+    x = layer(x, attention_mask=mask, position_embeddings=more.rotary_emb(x, torch.arange(t)[None]))
+    x = x[0] if isinstance(x, tuple) else x
+    return (rms(x, get("shared_head.norm.weight")) @ get("shared_head.head.weight").T).reshape(t, -1).numpy()
 
 
 def main():
@@ -384,9 +403,14 @@ def main():
                 model.tie_weights()
             rng = np.random.default_rng(20261123)
             ids = rng.integers(0, 1000, N_IDS).astype(np.int32)
-            l = model(torch.from_numpy(ids.astype(np.int64))[None]).logits[0].numpy()
+            res = model(torch.from_numpy(ids.astype(np.int64))[None], output_hidden_states=True)
+            l = res.logits[0].numpy()
+            golden = {"ids": ("I32", ids), "logits": ("F32", np.ascontiguousarray(l[3::4, ::4]))}
+            if extra.get("drafts"):
+                d = mtp_logits(config, extra, made, res.hidden_states[-1], torch.from_numpy(ids.astype(np.int64)))
+                golden["mtp"] = ("F32", np.ascontiguousarray(d[3::4, ::4]))
         print(f"{name}: {len(lines)} tensors, {sum(v.size for v in made.values())} weights, largest logit {np.abs(l).max():.3g}")
-        write_st(out + "/golden.safetensors", {"ids": ("I32", ids), "logits": ("F32", np.ascontiguousarray(l[3::4, ::4]))})
+        write_st(out + "/golden.safetensors", golden)
 
 
 if __name__ == "__main__":

@@ -218,26 +218,36 @@ static void test_dense(void) {
     for (size_t i = 0; i < COUNT_OF(cases); i++) check_case(&cases[i]);
 }
 
-/* An MTP block that is stored as the last layer: its tensors are in the file, and it drafts. */
+/* An MTP block that is stored as the last layer: what it drafts from the trunk's rows. */
 static void check_draft(const char *name) {
     char *dir = xasprintf("tests/golden/archs/%s", name);
     struct err e = {0};
+    struct golden g;
     struct model *m = golden_open(micro_folder(dir, NULL), tmp_path("m.gguf")), *draft = NULL;
     struct session *s = NULL;
-    const struct session_opts o = {.n_ctx = 8, .isa = kern_isa_best()};
-    if (m) CHECK_EQ_I64(m->hp.d[HD_MTP], 1);
-    if (m) CHECK_OK(model_open_draft(&draft, m, &e));
+    const bool ok = golden_load(&g, dir) && m;
+    if (ok) CHECK_OK(model_open_draft(&draft, m, &e));
+    const struct session_opts o = {.n_ctx = g.n_ids, .isa = kern_isa_best()};
     if (draft) CHECK_OK(session_new(&s, draft, &o, &e));
     if (s) {
-        const int32_t ids[3] = {1, 2, 3};
-        float *in = xcalloc((size_t)(3 * m->hp.d[HD_EMBD]), sizeof *in);
-        float *out = xcalloc((size_t)m->hp.d[HD_VOCAB], sizeof *out), most = 0;
-        CHECK_OK(session_forward_hidden(s, ids, in, 3, NULL, out, &e));
-        for (int64_t i = 0; i < m->hp.d[HD_VOCAB]; i++) most = fmaxf(most, fabsf(out[i]));
-        CHECK(most > 0.1f && most < 100);
-        free(in);
+        const int64_t n = g.n_ids - 1, d = m->hp.d[HD_EMBD], v = m->hp.d[HD_VOCAB];
+        float *hidden = xcalloc((size_t)((n + 1) * d), sizeof *hidden), *mtp = g.logits;
+        float *out = xcalloc((size_t)(n * d), sizeof *out),
+              *l = xcalloc((size_t)(n * v), sizeof *l);
+        free(golden_run(m, &o, g.ids, g.n_ids, golden_all, hidden, NULL, NULL));
+        CHECK_OK(session_forward_hidden(s, g.ids + 1, hidden, n, out, NULL, &e));
+        CHECK_OK(session_head(s, out, n, l, &e));
+        g.logits = golden_floats(g.st, "mtp", &g.n_logits);
+        CHECK_EQ_I64(g.n_logits, n / 4 * (v / 4));
+        const double diff = micro_diff(&g, l, n, v);
+        printf("%s, drafts: max |logit difference| %.3g\n", name, diff);
+        if (!(diff <= tol)) CHECK_FAIL("%s: drafts, %g is more than %g", name, diff, tol);
+        free(mtp);
+        free(hidden);
         free(out);
+        free(l);
     }
+    golden_release(&g);
     session_free(s);
     model_close(draft);
     model_close(m);
