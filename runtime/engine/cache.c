@@ -67,7 +67,7 @@ void cache_release(struct cache *c) {
             free(x->page);
             free(x);
         }
-    c->mem.free(c->mem.of, c->spare);
+    if (c->spare) c->mem.free(c->mem.of, c->spare); /* there may be no memory yet */
     free(c->pool);
     kv_release(&c->kv);
     rec_release(&c->rec);

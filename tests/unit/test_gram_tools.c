@@ -245,8 +245,8 @@ static void cut(char *turn) {
                                         "[TOOL_CALLS]",
                                         "<|tool_call>",
                                         "{\"name\"",
-                                        "<\xef\xbd\x9ctool\xe2\x96\x81"
-                                        "calls",
+                                        ("<\xef\xbd\x9ctool\xe2\x96\x81"
+                                         "calls"),
                                         "<|tool_calls_section_begin|>",
                                         "to=functions."};
     static const char *const end[] = {"<|im_end|>",
@@ -257,8 +257,8 @@ static void cut(char *turn) {
                                       "<|eot_id|>",
                                       "<|end_of_text|>",
                                       "</assistant>",
-                                      "<\xef\xbd\x9c"
-                                      "end\xe2\x96\x81of"};
+                                      ("<\xef\xbd\x9c"
+                                       "end\xe2\x96\x81of")};
     char *from = NULL, *to = NULL;
     for (size_t i = 0; i < COUNT_OF(begin) && !from; i++) from = strstr(turn, begin[i]);
     if (!from) return;
