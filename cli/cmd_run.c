@@ -49,6 +49,7 @@ static int check_args(struct run *r, const struct given *g, size_t n, struct err
         return err_set(e, ERR_USAGE, "--think and --no-think exclude each other");
     if (a->think || a->no_think) r->set.think = a->think ? THINK_ON : THINK_OFF;
     TRY(check_kwargs(a->kwargs, e));
+    if (a->special_name && strcmp(a->special_name, "parse") == 0) r->a.special = CHAT_PARSE;
     for (int i = 0; i < a->stop.n; i++)
         if (!*a->stop.v[i]) return err_set(e, ERR_USAGE, "--stop: the text is empty");
     if (a->prompt && a->chat) return err_set(e, ERR_USAGE, "run: -p and --chat exclude each other");
@@ -64,6 +65,10 @@ static int check_args(struct run *r, const struct given *g, size_t n, struct err
     if ((a->schema != NULL) + (a->grammar != NULL) + (a->regex != NULL) + (a->choices.n > 0) > 1)
         return err_set(e, ERR_USAGE,
                        "--schema, --grammar, --regex and --choices exclude each other");
+    if (a->special_name && strcmp(a->special_name, "plain") != 0 &&
+        strcmp(a->special_name, "parse") != 0)
+        return err_set(e, ERR_USAGE, "--special-in-content: '%s' is not one of plain, parse",
+                       a->special_name);
     if (a->draft && strcmp(a->draft, "mtp") != 0)
         return err_set(e, ERR_USAGE, "--draft: '%s' is not mtp", a->draft);
     return 0;
@@ -241,6 +246,8 @@ int cmd_run(struct cli *c, int argc, char **argv, struct err *e) {
         {"frequency-penalty", 0, OPT_STR, &g[7].text, "X", "less for each time; 0: none"},
         {"repeat-last-n", 0, OPT_STR, &g[5].text, "N", "how far back the penalties look (64)"},
         {"seed", 0, OPT_STR, &g[8].text, "N", "same seed, same text (default: another each time)"},
+        {"special-in-content", 0, OPT_STR, &a->special_name, "HOW",
+         "texts of control tokens in messages: plain (default), parse"},
         {"no-history", 0, OPT_FLAG, &a->no_history, NULL, "do not read or keep what was typed"},
         {"pre", 0, OPT_STR, &a->pre, "NAME", CLI_HELP_PRE},
         {"kv-type", 0, OPT_STR, &a->kv_type, "T",

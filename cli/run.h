@@ -18,6 +18,8 @@ struct run_args { /* as given */
     const char *schema, *grammar, *regex; /* what answers must be; at most one */
     struct str_list file, stop, choices;
     int64_t ctx;
+    const char *special_name; /* --special-in-content */
+    enum chat_special special;
     bool raw, no_history, think, no_think;
 };
 struct run {

@@ -65,21 +65,22 @@ int run_kwargs(const struct run *r, char **out, bool *none, struct err *e) {
 
 int run_render(struct run *r, int skip, bool gen, struct ids *out, struct buf *text,
                struct err *e) {
-    struct buf doc = {0}, own = {0};
+    struct buf doc = {0};
+    struct chat_prompt p = {0};
     char *kwargs = NULL;
     bool none;
-    if (!text) text = &own;
-    buf_reset(text);
     out->n = 0;
     talk_write(&r->talk, skip, &doc);
     int rc = run_kwargs(r, &kwargs, &none, e);
-    if (!rc) rc = chat_render_text(r->chat, doc.data, doc.len, kwargs, gen, text, e);
-    if (!rc) {
-        buf_str(text, "");
-        rc = tok_encode(r->m->tok, text->data, text->len, true, false, out, e);
+    if (!rc)
+        rc = chat_tokens(r->chat, r->m->tok, doc.data, doc.len, kwargs, gen, r->a.special, &p, e);
+    for (int64_t i = 0; i < p.ids.n && !rc; i++) ids_add(out, p.ids.v[i]);
+    if (text) {
+        buf_release(text);
+        buf_str(text, p.text.data ? p.text.data : "");
     }
+    chat_prompt_release(&p);
     free(kwargs);
-    buf_release(&own);
     buf_release(&doc);
     return rc;
 }

@@ -33,13 +33,12 @@ static int find_format(const struct suite *suite, const struct model *m, const c
 static int plan_case(struct suite_plan *p, int i, const struct model *m, const struct chat *chat,
                      struct err *e) {
     const struct suite_case *c = &p->suite->c[p->index[i]];
-    struct buf text = {0};
-    int rc = suite_prompt(c, chat, &text, e);
-    buf_str(&text, "");
-    /* a conversation's template writes BOS itself, a plain text has none */
-    bool plain = json_str(json_get(c->json, "text")) != NULL;
-    if (!rc) rc = tok_encode(m->tok, text.data, text.len, true, plain, &p->prompt[i], e);
-    p->text[i] = buf_take(&text);
+    struct chat_prompt prompt = {0};
+    const int rc = suite_prompt(c, chat, m->tok, &prompt, e);
+    p->text[i] = buf_take(&prompt.text);
+    p->prompt[i] = prompt.ids;
+    prompt.ids = (struct ids){0};
+    chat_prompt_release(&prompt);
     p->longest = max_i64(p->longest, p->prompt[i].n);
     return rc;
 }

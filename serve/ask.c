@@ -337,9 +337,9 @@ struct raw raw_of(const char *s, size_t n) {
 }
 
 struct raw raw_member(struct raw obj, const char *name) {
-    const char *end = obj.s + obj.n, *s = obj.s + 1;
     const size_t len = strlen(name);
     if (obj.n < 2 || *obj.s != '{') return (struct raw){0};
+    const char *end = obj.s + obj.n, *s = obj.s + 1;
     while ((s = ws(s, end)) < end && *s == '"') {
         const char *name_end = value_end(s, end), *colon = ws(name_end, end);
         const char *value = ws(colon + 1, end), *to = value_end(value, end);
@@ -362,7 +362,7 @@ struct raw raw_first(struct raw list) {
     return list.n && *list.s == '[' ? element_at(list, list.s + 1) : (struct raw){0};
 }
 struct raw raw_next(struct raw list, struct raw element) {
-    return element_at(list, element.s + element.n);
+    return element.n ? element_at(list, element.s + element.n) : (struct raw){0};
 }
 
 void raw_copy(struct jw *w, const char *name, struct raw obj, const char *as) {

@@ -166,14 +166,14 @@ bool suite_calls(const struct suite *s) {
     return false;
 }
 
-int suite_prompt(const struct suite_case *c, const struct chat *chat, struct buf *out,
-                 struct err *e) {
+int suite_prompt(const struct suite_case *c, const struct chat *chat, const struct tok *t,
+                 struct chat_prompt *out, struct err *e) {
     const char *text = json_str(json_get(c->json, "text")),
                *prompt = json_str(json_get(c->json, "prompt"));
     struct buf conv = {0};
     if (text) {
-        buf_str(out, text);
-        return 0;
+        buf_str(&out->text, text);
+        return tok_encode(t, text, strlen(text), true, true, &out->ids, e);
     }
     if (prompt) {
         buf_str(&conv, "{\"messages\":[{\"role\":\"user\",\"content\":");
@@ -187,7 +187,7 @@ int suite_prompt(const struct suite_case *c, const struct chat *chat, struct buf
     } else {
         buf_add(&conv, c->line, c->len);
     }
-    int rc = chat_render_text(chat, conv.data, conv.len, NULL, true, out, e);
+    int rc = chat_tokens(chat, t, conv.data, conv.len, NULL, true, CHAT_PLAIN, out, e);
     if (rc) err_wrap(e, "case %s", c->id);
     buf_release(&conv);
     return rc;

@@ -14,6 +14,7 @@
 #include "core/buf.h"
 #include "core/err.h"
 #include "core/json.h"
+#include "text/chat.h"
 #include "text/toolfmt.h"
 
 struct suite_case {
@@ -38,10 +39,10 @@ int suite_parse(struct suite *s, const char *text, size_t len, const char *path,
 void suite_close(struct suite *s);
 /* Which of n_all cases is the i-th of n that are evenly spread over them. */
 int suite_spread(int n_all, int n, int i);
-/* The text a model continues. chat: NULL allowed for cases of "text". */
-struct chat;
-int suite_prompt(const struct suite_case *c, const struct chat *chat, struct buf *out,
-                 struct err *e);
+/* What a model continues. chat: NULL allowed for cases of "text", which are as they are, behind BOS
+ * where texts begin with it. */
+int suite_prompt(const struct suite_case *c, const struct chat *chat, const struct tok *t,
+                 struct chat_prompt *out, struct err *e);
 /* "exact, contains, ..." for help and messages. */
 void suite_checks(struct buf *out);
 /* True when some case expects calls. */
