@@ -194,6 +194,22 @@ static void fill_items(struct qplan *p, const struct gguf *g) {
     }
 }
 
+/* Blocks that a checkpoint was released in (gpt-oss) stay where the type for them is not smaller:
+ * it could only add an error. Returns how many. */
+static int64_t keep_released(struct qplan *p) {
+    int64_t n = 0;
+    for (int64_t i = 0; i < p->n; i++) {
+        struct recipe_item *it = &p->item[i];
+        if (!it->quant || !(qtype_info(it->from)->flags & QF_RELEASED) || it->type == it->from ||
+            qtype_row_bytes(it->type, it->ne[0]) < qtype_row_bytes(it->from, it->ne[0]))
+            continue;
+        it->type = it->from;
+        it->fallback = false;
+        n++;
+    }
+    return n;
+}
+
 int qplan_choose(struct qplan *p, const struct recipe_model *m, const struct quantize_opts *o,
                  struct err *e) {
     enum qtype t;
@@ -201,6 +217,7 @@ int qplan_choose(struct qplan *p, const struct recipe_model *m, const struct qua
     if (preset) {
         copy_name(p, preset);
         recipe_apply(o->pure ? NULL : preset, recipe_default(preset), m, p->item, p->n);
+        if (!o->pure) p->n_released = keep_released(p);
         p->ftype = qtype_ftype_id(preset);
         return 0;
     }
@@ -238,6 +255,10 @@ int qplan_make(struct qplan *p, const struct gguf *g, const struct quantize_opts
     int rc = qplan_choose(p, &m, o, e);
     for (int i = 0; i < o->n_over && rc == 0; i++) rc = apply_override(p, &o->over[i], done, e);
     free(done);
+    if (rc == 0 && p->n_released)
+        log_info("%lld tensors stay in the blocks that the model was released in: the recipe's "
+                 "types for them are not smaller",
+                 (long long)p->n_released);
     if (rc == 0 && o->file_type) p->ftype = qtype_ftype_id(o->file_type);
     if (rc == 0 && p->ftype < 0) p->ftype = recipe_ftype_of_type(dominant(p));
     if (rc) qplan_release(p);

@@ -10,9 +10,9 @@
 
 struct qplan {
     struct recipe_item *item; /* one per tensor, in output order */
-    int64_t n;
-    char name[64]; /* "Q4_K_M", "Q4_K", or the base name of a plan file */
-    int ftype;     /* general.file_type */
+    int64_t n, n_released;    /* of these so many stay in the blocks the model was released in */
+    char name[64];            /* "Q4_K_M", "Q4_K", or the base name of a plan file */
+    int ftype;                /* general.file_type */
 };
 /* Names are borrowed from g. ERR_USAGE for unknown recipes, types and bad patterns; ERR_DATA with a
  * line number for plan files. */

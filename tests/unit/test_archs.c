@@ -4,6 +4,7 @@
  * file; and that each number of the config has an effect. */
 #include "core/log.h"
 #include "models/arch.h"
+#include "quantize/qplan.h"
 #include "runtime/kv_type.h"
 #include "tests/unit/micro.h"
 
@@ -355,10 +356,36 @@ static void test_split_of_fp8(void) {
     model_close(m);
 }
 
+/* Experts that were released in MXFP4 stay so, since no type of the recipe is smaller; an attention
+ * matrix does not. */
+static void test_released(void) {
+    struct model *m =
+        golden_open(micro_folder("tests/golden/archs/gptoss_mxfp4", NULL), tmp_path("m.gguf"));
+    struct quantize_opts o = {.recipe = "Q4_K_M"};
+    struct gguf *g = NULL;
+    struct qplan p = {0};
+    struct err e = {0};
+    int n = 0;
+    CHECK_OK(gguf_open(&g, tmp_path("m.gguf"), 0, &e));
+    if (g) CHECK_OK(qplan_make(&p, g, &o, &e));
+    for (int64_t i = 0; i < p.n; i++) {
+        const bool expert = strstr(p.item[i].name, "_exps.weight") != NULL;
+        if (expert) CHECK(p.item[i].from == QT_MXFP4 && p.item[i].type == QT_MXFP4);
+        if (strstr(p.item[i].name, "attn_q.weight")) CHECK(p.item[i].type == QT_Q5_0);
+        n += expert;
+    }
+    CHECK_EQ_I64(n, 12);
+    CHECK_EQ_I64(p.n_released, 12);
+    qplan_release(&p);
+    gguf_close(g);
+    model_close(m);
+}
+
 int main(void) {
     tmp_make();
     log_set_level(LOG_WARN);
     RUN(test_dense);
+    RUN(test_released);
     RUN(test_mtp);
     RUN(test_latent_types);
     RUN(test_split_of_fp8);
