@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* models/deepseek2.c - DeepSeek V2, V3, R1, Kimi K2, GLM-4.7 Flash and others of that form: latent
- * attention, first layers dense, then experts with shared ones beside them. V2's router is a
- * softmax, its groups are as good as their best expert; V3's are sigmoids with a bias of the
- * choice, in groups. A GGUF has kv_b_proj as two tensors, of keys (transposed) and of values, per
- * head.
+/* models/deepseek2.c - DeepSeek V2, V3, R1, Kimi K2, GLM-4.7 Flash, Youtu (without experts) and
+ * others of that form: latent attention, first layers dense, then experts with shared ones beside
+ * them. V2's router is a softmax, its groups are as good as their best expert; V3's are sigmoids
+ * with a bias of the choice, in groups. A GGUF has kv_b_proj as two tensors, of keys (transposed)
+ * and of values, per head.
  *
  * head_dim here is that of a query as it meets the cache: the latent row and what rope turns. */
 #include <math.h>
@@ -13,9 +13,9 @@
 #include "core/json.h"
 #include "models/rows.h"
 
-static const char *const hf_classes[] = {"DeepseekV2ForCausalLM", "DeepseekV3ForCausalLM",
-                                         "KimiK25ForConditionalGeneration",
-                                         "Glm4MoeLiteForCausalLM", NULL};
+static const char *const hf_classes[] = {
+    "DeepseekV2ForCausalLM",  "DeepseekV3ForCausalLM", "KimiK25ForConditionalGeneration",
+    "Glm4MoeLiteForCausalLM", "YoutuForCausalLM",      NULL};
 static const char *const skip[] = {"vision_tower.", "mm_projector.", NULL};
 
 // clang-format off
@@ -34,7 +34,8 @@ static const struct hp_row hp[] = {
     {"attention.key_length_mla", NULL, HD_KEY_MLA, 0, 0},
     {"attention.value_length_mla", "v_head_dim", HD_VALUE_MLA, 0, 0},
     {"vocab_size", "vocab_size", HD_VOCAB, HPF_REQUIRED, 0},
-    HP_ROW_RMS_EPS, HP_ROW_ROPE_BASE, HP_ROW_FF, HP_ROW_SHEXPS, HP_ROW_LEAD_DENSE, HP_ROW_EXPERT_SCALE,
+    HP_ROW_RMS_EPS, HP_ROW_ROPE_BASE, HP_ROW_FF,
+    {"expert_shared_count", "n_shared_experts", HD_SHEXPS, HPF_ZERO_OK | HPF_KEEP_ZERO, 0}, HP_ROW_LEAD_DENSE, HP_ROW_EXPERT_SCALE,
     HP_ROW_EXPERT_NORM(0), HP_ROW_GATING(0), HP_ROWS_GROUPS, HP_ROW_MTP,
     {"expert_count", "n_routed_experts", HD_EXPERTS, 0, 0}, /* some have none */
     {"expert_used_count", "num_experts_per_tok", HD_EXPERTS_USED, 0, 0},
@@ -147,6 +148,10 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
         return err_set(e, ERR_DATA,
                        "moe_layer_freq asks for dense layers among those with experts");
     TRY(router(h, dir, e));
+    if (!h->d[HD_EXPERTS]) { /* what the format says of a model without experts */
+        h->d[HD_LEAD_DENSE] = h->d[HD_LAYERS];
+        h->d[HD_FF_EXP] = h->d[HD_FF];
+    }
     TRY(yarn(h, e));
     return hf_check_rope(dir, e);
 }
@@ -172,7 +177,7 @@ extern const struct arch arch_deepseek2;
 const struct arch arch_deepseek2 = {
     .name = "deepseek2",
     .hf_classes = hf_classes,
-    .family = "DeepSeek V2, V3, R1, Kimi K2, GLM-4.7 Flash",
+    .family = "DeepSeek V2, V3, R1, Kimi K2, GLM-4.7 Flash, Youtu",
     .size_note = "latent attention, mixture of experts",
     .hp = hp,
     .tensors = tensors,

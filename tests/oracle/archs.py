@@ -213,6 +213,7 @@ MODELS = {
                         topk_group=2, num_nextn_predict_layers=1, rope_scaling={**YARN, "mscale": 1.0, "mscale_all_dim": 1.0}), {}),
     "glm4moe-lite": (cfg("Glm4MoeLiteForCausalLM", "glm4_moe_lite", **{**MLA, **MOE}, q_lora_rank=40, topk_method="noaux_tc",
                          n_group=1, topk_group=1, num_nextn_predict_layers=1), dict(drafts=True)),
+    "youtu": (cfg("YoutuForCausalLM", "youtu", **{**MLA, "rope_theta": 1600000.0, "tie_word_embeddings": True}, q_lora_rank=40), {}),
     # Its code is not in transformers; GLM-4.5 computes the same from tensors with other names.
     "bailingmoe2": (cfg("BailingMoeV2ForCausalLM", "bailing_moe_v2", head_dim=16, hidden_act="silu", rms_norm_eps=1e-6, rope_theta=6e5,
                         partial_rotary_factor=0.5, use_qk_norm=True, use_bias=False, use_qkv_bias=False, score_function="sigmoid",

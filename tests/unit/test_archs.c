@@ -151,6 +151,9 @@ static const struct arch_case cases[] = {
     {"deepseek-v2-groups", "deepseek2", MLA "attention.q_lora_rank expert_group_count",
      {{"\"topk_group\": 2", "\"topk_group\": 1"}, USED, SCALE, {"\"rope_theta\": 10000.0", "\"rope_theta\": 1000.0"}}},
     {"glm4moe-lite", "deepseek2", MLA "attention.q_lora_rank nextn_predict_layers", {SCALE}},
+    {"youtu", "deepseek2",
+     RMS HEAD "attention.q_lora_rank attention.kv_lora_rank attention.key_length_mla leading_dense_block_count expert_shared_count "
+     "expert_feed_forward_length", {{"1600000.0", "1000.0"}}},
     {"bailingmoe2", "bailingmoe2", RMS HEAD ROUTER "rope.dimension_count vocab_size expert_shared_feed_forward_length expert_group_count",
      {SCALE, USED, {"\"topk_group\": 2", "\"topk_group\": 1"}}},
     {"lfm2", "lfm2", RMS "rope.freq_base vocab_size shortconv.l_cache", {{"\"rope_theta\": 1000000.0", "\"rope_theta\": 100.0"}}},

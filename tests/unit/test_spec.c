@@ -174,12 +174,72 @@ static void test_windows(void) {
     }
 }
 
+/* ---- latent attention ---- */
+
+/* What reading a deepseek2 file with these numbers says; NULL: it is read. */
+static void latent(uint32_t kv_heads, uint32_t rank, uint32_t key, uint32_t key_mla,
+                   const char *what) {
+    static const float data[64];
+    static const int64_t ne[2] = {64, 1};
+    struct err e = {0};
+    struct hparams h;
+    struct gguf *g = NULL;
+    struct gguf_w *w = gguf_w_new();
+    gguf_w_str(w, "general.architecture", "deepseek2");
+    const struct {
+        const char *key;
+        uint32_t v;
+    } num[] = {{"block_count", 1},
+               {"context_length", 512},
+               {"embedding_length", 64},
+               {"feed_forward_length", 96},
+               {"vocab_size", 1},
+               {"attention.head_count", 4},
+               {"attention.head_count_kv", kv_heads},
+               {"attention.kv_lora_rank", rank},
+               {"rope.dimension_count", 16},
+               {"attention.key_length", key},
+               {"attention.value_length", 32},
+               {"attention.key_length_mla", key_mla},
+               {"attention.value_length_mla", 24}};
+    for (size_t i = 0; i < COUNT_OF(num); i++) {
+        char key_of[96];
+        snprintf(key_of, sizeof key_of, "deepseek2.%s", num[i].key);
+        if (num[i].v) gguf_w_u32(w, key_of, num[i].v);
+    }
+    gguf_w_f32(w, "deepseek2.attention.layer_norm_rms_epsilon", 1e-6f);
+    CHECK_OK(gguf_w_tensor(w, "token_embd.weight", QT_F32, 2, ne, &e));
+    CHECK_OK(gguf_w_begin(w, tmp_path("latent.gguf"), true, &e));
+    CHECK_OK(gguf_w_data(w, data, sizeof data, &e));
+    CHECK_OK(gguf_w_commit(w, &e));
+    gguf_w_free(w);
+    CHECK_OK(gguf_open(&g, tmp_path("latent.gguf"), 0, &e));
+    if (!g) return;
+    if (what)
+        CHECK_ERR(hparams_from_gguf(&h, arch_find("deepseek2"), g, &e), ERR_DATA, what);
+    else {
+        CHECK_OK(hparams_from_gguf(&h, arch_find("deepseek2"), g, &e));
+        CHECK_EQ_I64(h.d[HD_NOPE], key_mla - 16);
+    }
+    gguf_close(g);
+}
+static void test_latent(void) {
+    latent(1, 32, 48, 40, NULL);
+    latent(4, 32, 48, 40, "an older file"); /* keys and values of single heads ... */
+    latent(4, 32, 48, 0, "an older file");  /* ... whose writers knew no such key */
+    latent(1, 32, 40, 40, "does not fit");  /* not rank + 16 */
+    latent(1, 48, 64, 40, "does not fit");  /* the value is not the latent row */
+    latent(1, 32, 48, 16, "does not fit");  /* nothing but what rope turns */
+    latent(1, 32, 48, 2000000000, NULL);    /* 4 of them are no overflow yet */
+}
+
 int main(void) {
     tmp_make();
     RUN(test_refused_by_name);
     RUN(test_numbers_by_layer);
     RUN(test_bad_numbers_by_layer);
     RUN(test_windows);
+    RUN(test_latent);
     tmp_remove();
     return check_done();
 }
