@@ -298,7 +298,11 @@ static void schedule(const char *folder, enum act_mode act, enum qtype kv, int n
 
 static void test_f32(void) {
     schedule(MODELS "qwen35", ACT_F32, QT_F16, 8, 1);
+    if (!SANITIZED) schedule("tests/golden/archs/granitehybrid", ACT_F32, QT_F16, 8, 10);
     if (!thorough()) return;
+    schedule("tests/golden/archs/lfm2", ACT_F32, QT_F16, 8, 11);
+    schedule("tests/golden/archs/jamba", ACT_F32, QT_F16, 8, 12);
+    schedule("tests/golden/archs/qwen3next", ACT_F32, QT_F16, 8, 13);
     schedule(MODELS "gemma4moe", ACT_F32, QT_F32, 8, 2);
     schedule(MODELS "qwen35moe", ACT_F32, QT_Q8_0, 8, 3);
     schedule(MODELS "qwen3moe", ACT_F32, QT_F32, 8, 4);
