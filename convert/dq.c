@@ -199,13 +199,24 @@ static int unknown(const struct st_tensor *t, const char *lacks, struct err *e) 
                           : lacks + (*lacks == '^'));
 }
 
+/* Whether two shapes are the same but for dimensions of 1. */
+static bool alike(const int64_t *a, int n_a, const int64_t *b, int n_b) {
+    int i = 0, k = 0;
+    for (;; i++, k++) {
+        while (i < n_a && a[i] == 1) i++;
+        while (k < n_b && b[k] == 1) k++;
+        if (i == n_a || k == n_b) return i == n_a && k == n_b;
+        if (a[i] != b[k]) return false;
+    }
+}
+
 /* want[n] of plain floats; a source may carry one extra dimension of 1 in second place, and a
- * vector of as many values does for a matrix. */
+ * vector of as many values does for a matrix. Where four are wanted, those of 1 do not count. */
 static int plain_shape(const struct st_tensor *t, const int64_t *want, int n, struct err *e) {
     bool same = t->n_dims == n || (t->n_dims == n + 1 && n >= 1 && t->shape[1] == 1);
     for (int i = 0; same && i < n; i++) same = want[i] == t->shape[i && t->n_dims > n ? i + 1 : i];
     if (n == 2 && t->n_dims == 1 && t->shape[0] == want[0] * want[1]) same = true;
-    if (same) return 0;
+    if (same || (n == 4 && alike(t->shape, t->n_dims, want, n))) return 0;
     struct st_tensor asked = {.n_dims = n};
     memcpy(asked.shape, want, (size_t)n * sizeof *want);
     char have[128], need[128];

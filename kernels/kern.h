@@ -96,6 +96,12 @@ struct kern { /* filled once, then const; pass `const struct kern *`, no global 
     void (*delta_rows)(float *s, const float *q, const float *k, int64_t ldqk, const float *v,
                        int64_t ldv, float *o, int64_t ldo, const float *decay, const float *beta,
                        int64_t ldg, int64_t n_tok, int64_t dk, int64_t j0, int64_t j1);
+    /* The same with a decay for each column: decay [n_tok][ldd] of dk numbers. S[j] = decay * S[j]
+     * elementwise; d = beta*(v_j - S[j].k) ; S[j] += d*k ; o_j = S[j].q */
+    void (*kda_rows)(float *s, const float *q, const float *k, int64_t ldqk, const float *v,
+                     int64_t ldv, float *o, int64_t ldo, const float *decay, int64_t ldd,
+                     const float *beta, int64_t ldg, int64_t n_tok, int64_t dk, int64_t j0,
+                     int64_t j1);
     /* Mamba 2: one head over n_tok tokens, rows [j0, j1) of its state S [dv][n]. Per token t: b, c
      * [n] at stride ldbc, x, o at stride ldx/ldo (element j), decay[t*ldg], dt[t*ldg]: S[j] =
      * decay*S[j] + dt*x_j*b ; o_j = S[j].c + skip*x_j */

@@ -91,6 +91,7 @@ enum hp_dim {
     HD_VALUE_MLA,      /* ... values of a head */
     HD_Q_MLA,          /* heads * key_mla: rows of attn_q or attn_q_b */
     HD_Q_DIRECT,       /* 1: latent attention without HD_Q_RANK */
+    HD_VALUE_KEY,      /* a number that files of Kimi Linear have under value_length, and nobody reads */
     HD_V_MLA,          /* heads * value_mla: columns of attn_output */
     HD_FREQS_ROT,      /* dimensions that those divisors leave turning; known while converting only */
     HD_YARN_CTX,       /* context before the extension, YaRN or Llama 3 */
@@ -285,6 +286,7 @@ enum where {
     W_DELTA /* a gated delta net is the mixer */,
     W_MAMBA /* ... Mamba 1 or 2 is, or is part of it */,
     W_CONV /* ... a short convolution */,
+    W_KDA /* ... Kimi delta attention */,
     W_DENSE /* the feed-forward is dense */,
     W_MOE /* ... has routed experts */,
     W_MTP

@@ -163,9 +163,10 @@ static gr_reg mixer(struct build *b, const struct block_spec *s, gr_reg in) {
         block_add(b, out, block_mamba2(b, in));
         return out;
     }
+    case MIX_KDA:
+        return block_kda(b, in);
     case MIX_ATTN:
-    case MIX_KDA: /* refused by spec_check, and without a mixer in_turn does not ask */
-    case MIX_NONE:
+    case MIX_NONE: /* in_turn does not ask */
     case MIX_COUNT:
         break;
     }

@@ -58,6 +58,7 @@ gr_reg block_delta(struct build *b, gr_reg in);
 gr_reg block_conv(struct build *b, gr_reg in);
 gr_reg block_mamba1(struct build *b, gr_reg in);
 gr_reg block_mamba2(struct build *b, gr_reg in);
+gr_reg block_kda(struct build *b, gr_reg in);
 /* In place: u = silu(causal convolution of u), its tail in the slot. */
 void block_conv_silu(struct build *b, gr_reg u, int slot);
 /* A register with `width` columns of r from `offset` on. */

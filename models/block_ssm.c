@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* models/block_ssm.c - mixers that keep a state of fixed size: the short convolution, Mamba 1 and
- * Mamba 2. Their formulas are those of OP_SHORT_CONV, OP_MAMBA1 and OP_MAMBA2 (models/ops.def). */
+ * 2, Kimi delta attention. Their formulas are those of OP_SHORT_CONV, OP_MAMBA1, OP_MAMBA2 and
+ * OP_KDA (models/ops.def). */
+#include <math.h>
 #include <stdio.h>
 
 #include "models/block.h"
@@ -14,14 +16,18 @@ gr_reg block_columns(struct build *b, gr_reg r, int64_t offset, int64_t width) {
     return out;
 }
 
-void block_conv_silu(struct build *b, gr_reg u, int slot) {
-    const gr_w w = block_weight(b, "ssm_conv1d.weight");
+/* In place: silu(convolution) with weight <name>. */
+static void conv_silu(struct build *b, gr_reg u, const char *name, int slot) {
+    const gr_w w = block_weight(b, name);
     const gr_w bias = block_weight_if(b, "ssm_conv1d.bias");
     struct gr_node *n = graph_node(b->g, OP_CONV_SILU, b->layer);
     n->dst = n->src[0] = u;
     n->conv.weight = w;
     n->conv.bias = bias;
     n->slot = slot;
+}
+void block_conv_silu(struct build *b, gr_reg u, int slot) {
+    conv_silu(b, u, "ssm_conv1d.weight", slot);
 }
 
 gr_reg block_conv(struct build *b, gr_reg in) {
@@ -137,5 +143,70 @@ gr_reg block_mamba1(struct build *b, gr_reg in) {
     block_give(b, z);
     gr_reg out = block_matmul(b, "ssm_out", y);
     block_give(b, y);
+    return out;
+}
+
+/* Queries, keys or values: a product, then a convolution of its own. */
+static gr_reg convolved(struct build *b, const char *proj, const char *conv, gr_reg in, int slot) {
+    gr_reg r = block_matmul(b, proj, in);
+    conv_silu(b, r, conv, slot);
+    return r;
+}
+/* a | b; both are given back */
+static gr_reg joined(struct build *b, gr_reg x, gr_reg y) {
+    gr_reg r = block_take(b, b->g->reg_width[x] + b->g->reg_width[y]);
+    struct gr_node *n = graph_node(b->g, OP_CONCAT, b->layer);
+    n->dst = r;
+    n->src[0] = x;
+    n->src[1] = y;
+    block_give(b, x);
+    block_give(b, y);
+    return r;
+}
+/* A product by two matrices, through few values. */
+static gr_reg narrow(struct build *b, const char *first, const char *second, gr_reg in) {
+    gr_reg low = block_matmul(b, first, in), r = block_matmul(b, second, low);
+    block_give(b, low);
+    return r;
+}
+
+gr_reg block_kda(struct build *b, gr_reg in) {
+    const int64_t *d = b->h->d, dim = d[HD_LIN_K_DIM];
+    const int slot = b->g->n_rec_slots;
+    b->g->n_rec_slots += 3; /* of the convolutions; the matrices are in the first */
+    gr_reg q = convolved(b, "attn_q", "ssm_conv1d_q.weight", in, slot);
+    gr_reg k = convolved(b, "attn_k", "ssm_conv1d_k.weight", in, slot + 1);
+    gr_reg v = convolved(b, "attn_v", "ssm_conv1d_v.weight", in, slot + 2);
+    gr_reg u = joined(b, joined(b, q, k), v);
+    gr_reg f = narrow(b, "ssm_f_a", "ssm_f_b", in);
+    gr_reg beta = block_matmul(b, "ssm_beta", in);
+    const gr_w a = block_weight(b, "ssm_a"), dt = block_weight(b, "ssm_dt.bias");
+    gr_reg o = block_take(b, d[HD_LIN_INNER]);
+    struct gr_node *n = graph_node(b->g, OP_KDA, b->layer);
+    n->dst = o;
+    n->src[0] = u;
+    n->src[1] = beta;
+    n->src[2] = f;
+    n->slot = slot;
+    n->delta = (struct gr_delta){.a = a,
+                                 .dt = dt,
+                                 .n_v_heads = d[HD_LIN_V_HEADS],
+                                 .n_k_heads = d[HD_LIN_V_HEADS],
+                                 .k_dim = dim,
+                                 .v_dim = dim,
+                                 .eps = 1e-6f, /* of the l2 norms */
+                                 .scale = (float)(1.0 / sqrt((double)dim))};
+    block_give(b, u);
+    block_give(b, f);
+    block_give(b, beta);
+    const struct norm_spec norm = {NORM_RMS, "ssm_norm"};
+    block_norm_heads(b, &norm, o, o, dim);
+    gr_reg gate = narrow(b, "ssm_g_a", "ssm_g_b", in);
+    n = graph_node(b->g, OP_SIGMOID_MUL, b->layer);
+    n->dst = o;
+    n->src[0] = gate;
+    block_give(b, gate);
+    gr_reg out = block_matmul(b, "attn_output", o);
+    block_give(b, o);
     return out;
 }

@@ -132,8 +132,8 @@ static void note_state(struct graph *g, const struct gr_node *n, int i) {
         const int64_t *ne = g->weight[n->conv.weight].ne;
         r->layer = n->layer;
         r->conv_width = ne[0];
-        r->n_channels = ne[1];
-        r->n_conv = (ne[0] - 1) * ne[1];
+        r->n_channels = g->reg_width[n->dst];
+        r->n_conv = (ne[0] - 1) * r->n_channels;
         return;
     }
     case STATE_SCAN:

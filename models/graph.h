@@ -105,8 +105,8 @@ struct gr_attn {
 struct gr_conv { /* OP_CONV_SILU, OP_SHORT_CONV */
     gr_w weight, bias;
 };
-struct gr_delta { /* OP_DELTA, OP_MAMBA2, OP_MAMBA1: one matrix {k_dim, v_dim} per value head is
-                     kept */
+struct gr_delta { /* OP_DELTA, OP_KDA, OP_MAMBA2, OP_MAMBA1: one matrix {k_dim, v_dim} per value
+                     head is kept */
     gr_w a, dt, skip;
     int64_t n_v_heads, n_k_heads, k_dim, v_dim;
     int64_t offset; /* of dt in a wider register */

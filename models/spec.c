@@ -15,7 +15,6 @@ int spec_check(const struct arch *a, const struct hparams *h, int layer, const s
         bool asked;
         const char *what;
     } not_yet[] = {
-        {l->mixer == MIX_KDA, "Kimi delta attention"},
         {s->parallel && s->own_ffn, "a feed-forward of its own side by side with attention"},
         {at->gate > GATE_ELEMENT, "an attention gate of one number for each head, or by softplus"},
         {l->ffn == FFN_DENSE && act == ACT_SWIGLU_OAI, "a clamped SwiGLU without experts"},

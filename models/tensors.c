@@ -50,6 +50,8 @@ static bool in_block(const struct tensor_row *row, const struct hparams *h, int 
         return l->mixer == MIX_MAMBA1 || l->mixer == MIX_MAMBA2 || l->mixer == MIX_BOTH;
     case W_CONV:
         return l->mixer == MIX_CONV;
+    case W_KDA:
+        return l->mixer == MIX_KDA;
     case W_DENSE:
         return l->ffn == FFN_DENSE;
     case W_MOE:

@@ -73,6 +73,8 @@ static void size_nodes(const struct session *s, struct sizes *z) {
         z->v_heads = max_i64(z->v_heads, graph_nth(g, OP_DELTA, i)->delta.n_v_heads);
     for (int i = 0; i < graph_count(g, OP_MAMBA2); i++)
         z->v_heads = max_i64(z->v_heads, graph_nth(g, OP_MAMBA2, i)->delta.n_v_heads);
+    for (int i = 0; i < graph_count(g, OP_KDA); i++)
+        z->v_heads = max_i64(z->v_heads, graph_nth(g, OP_KDA, i)->delta.n_v_heads);
     for (int i = 0; i < graph_count(g, OP_MOE); i++) {
         const struct gr_node *n = graph_nth(g, OP_MOE, i);
         z->experts = max_i64(z->experts, g->weight[n->moe.router].ne[1]);

@@ -361,6 +361,27 @@ static int op_mamba1(struct session *s, const struct gr_node *n, struct err *e) 
     return cu_scan_rows(dev(s)->q, &a, e);
 }
 
+static int op_kda(struct session *s, const struct gr_node *n, struct err *e) {
+    const struct rec_slot *rec = &s->cache.rec.slot[n->slot];
+    float **r = dev(s)->reg;
+    int at = 0;
+    const struct cu_kda a = {.rows = exec_cuda_next(s, &at, INT64_MAX, INT64_MAX),
+                             .n_tok = s->n_tok,
+                             .n_heads = n->delta.n_v_heads,
+                             .k_dim = n->delta.k_dim,
+                             .v_dim = n->delta.v_dim,
+                             .eps = n->delta.eps,
+                             .scale = n->delta.scale,
+                             .u = r[n->src[0]],
+                             .beta = r[n->src[1]],
+                             .f = r[n->src[2]],
+                             .a = vec(s, n->delta.a),
+                             .dt = vec(s, n->delta.dt),
+                             .state_at = rec->at + rec->n_conv,
+                             .out = r[n->dst]};
+    return cu_kda_rows(dev(s)->q, &a, e);
+}
+
 static const cuda_fn table[OP_COUNT] = {
 #define OP(id, name, flags, state, ...) [OP_##id] = op_##name,
 #include "models/ops.def"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* runtime/exec_ssm.c - the short convolution and the scans of Mamba 1 and 2. As in exec_delta.c, a
- * task owns some channels or rows of one sequence's state and walks all its tokens of the pass. */
+/* runtime/exec_ssm.c - the short convolution, the scans of Mamba 1 and 2, Kimi delta attention. As
+ * in exec_delta.c, a task owns some channels or rows of one sequence's state and walks all its
+ * tokens of the pass. */
 #include <math.h>
 
 #include "core/num.h"
@@ -122,4 +123,58 @@ void exec_mamba1(struct session *s, const struct gr_node *n) {
                     .skip = exec_vec(s, n->delta.skip)};
     const double work = 20.0 * (double)s->n_tok * (double)(n->delta.v_dim * n->delta.k_dim);
     exec_par(s, s->n_segs * j.n_parts, 1, work, mamba1_range, &j);
+}
+
+/* ---- Kimi delta attention ---- */
+
+/* Norms of queries and keys, decays in place of what they come from. */
+static void kda_ready_range(void *ctx, int64_t t0, int64_t t1, int worker) {
+    const struct job *j = ctx;
+    const struct session *s = j->s;
+    const struct gr_delta *d = &j->n->delta;
+    const int64_t heads = d->n_v_heads, dim = d->k_dim;
+    (void)worker;
+    for (int64_t t = t0; t < t1; t++) {
+        float *u = s->reg[j->n->src[0]] + t * s->g->reg_width[j->n->src[0]];
+        float *f = s->reg[j->n->src[2]] + t * s->g->reg_width[j->n->src[2]];
+        const float *beta = row(s, j->n->src[1], t);
+        for (int64_t h = 0; h < 2 * heads; h++)
+            s->kern.l2_norm(u + h * dim, dim, d->eps, h < heads ? d->scale : 1.0f);
+        for (int64_t h = 0; h < heads; h++) s->beta[t * heads + h] = 1.0f / (1.0f + expf(-beta[h]));
+        for (int64_t i = 0; i < heads * dim; i++)
+            f[i] = expf(j->a[i / dim] * softplus(f[i] + j->dt[i]));
+    }
+}
+
+/* Item = (sequence, head, group of rows of its state). */
+static void kda_range(void *ctx, int64_t i0, int64_t i1, int worker) {
+    const struct job *j = ctx;
+    const struct session *s = j->s;
+    const struct gr_node *n = j->n;
+    (void)worker;
+    const int64_t heads = n->delta.n_v_heads, dim = n->delta.k_dim, dv = n->delta.v_dim;
+    const int64_t ldu = s->g->reg_width[n->src[0]], ldo = s->g->reg_width[n->dst];
+    for (int64_t i = i0; i < i1; i++) {
+        const struct seg *g = &s->seg[i / (heads * j->n_parts)];
+        const int64_t h = i / j->n_parts % heads, r0 = i % j->n_parts * ROWS;
+        const float *q = row(s, n->src[0], g->r0) + h * dim;
+        s->kern.kda_rows(seq_scan(g->seq, n->slot) + h * dv * dim, q, q + heads * dim, ldu,
+                         q - h * dim + 2 * heads * dim + h * dv, ldu,
+                         s->reg[n->dst] + g->r0 * ldo + h * dv, ldo,
+                         row(s, n->src[2], g->r0) + h * dim, heads * dim,
+                         s->beta + g->r0 * heads + h, heads, g->n, dim, r0, min_i64(r0 + ROWS, dv));
+    }
+}
+void exec_kda(struct session *s, const struct gr_node *n) {
+    struct job j = {.s = s,
+                    .n = n,
+                    .n_parts = div_up(n->delta.v_dim, ROWS),
+                    .a = exec_vec(s, n->delta.a),
+                    .dt = exec_vec(s, n->delta.dt)};
+    const double wide = (double)s->n_tok * (double)(n->delta.n_v_heads * n->delta.k_dim);
+    exec_par(s, s->n_tok, 8, 30.0 * wide, kda_ready_range, &j);
+    exec_acts_stale(s, s->reg[n->src[0]]);
+    exec_acts_stale(s, s->reg[n->src[2]]);
+    exec_par(s, s->n_segs * n->delta.n_v_heads * j.n_parts, 1, 6 * wide * (double)n->delta.v_dim,
+             kda_range, &j);
 }

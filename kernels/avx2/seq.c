@@ -109,6 +109,54 @@ static void delta_rows(float *s, const float *q, const float *k, int64_t ldqk, c
     }
 }
 
+/* `rows` (1 or 4) rows of the state, one token; dk a multiple of 8. */
+INLINE void kda_step(int rows, float *s, const float *q, const float *k, const float *v, float *o,
+                     const float *decay, float beta, int64_t dk) {
+    __m256 p[4], y[4], d[4];
+    UNROLL for (int j = 0; j < rows; j++) p[j] = y[j] = _mm256_setzero_ps();
+    for (int64_t i = 0; i < dk; i += 8) {
+        const __m256 kv = _mm256_loadu_ps(k + i), a = _mm256_loadu_ps(decay + i);
+        UNROLL for (int j = 0; j < rows; j++) {
+            float *at = s + j * dk + i;
+            const __m256 sv = _mm256_mul_ps(a, _mm256_loadu_ps(at));
+            _mm256_storeu_ps(at, sv);
+            p[j] = _mm256_fmadd_ps(sv, kv, p[j]);
+        }
+    }
+    UNROLL for (int j = 0; j < rows; j++) d[j] = _mm256_set1_ps(beta * (v[j] - hsum(p[j])));
+    for (int64_t i = 0; i < dk; i += 8) {
+        const __m256 kv = _mm256_loadu_ps(k + i), qv = _mm256_loadu_ps(q + i);
+        UNROLL for (int j = 0; j < rows; j++) {
+            float *at = s + j * dk + i;
+            const __m256 sv = _mm256_fmadd_ps(d[j], kv, _mm256_loadu_ps(at));
+            _mm256_storeu_ps(at, sv);
+            y[j] = _mm256_fmadd_ps(sv, qv, y[j]);
+        }
+    }
+    UNROLL for (int j = 0; j < rows; j++) o[j] = hsum(y[j]);
+}
+
+static void kda_rows(float *s, const float *q, const float *k, int64_t ldqk, const float *v,
+                     int64_t ldv, float *o, int64_t ldo, const float *decay, int64_t ldd,
+                     const float *beta, int64_t ldg, int64_t n_tok, int64_t dk, int64_t j0,
+                     int64_t j1) {
+    if (dk % 8) {
+        struct kern ref;
+        kern_ref_f32(&ref);
+        ref.kda_rows(s, q, k, ldqk, v, ldv, o, ldo, decay, ldd, beta, ldg, n_tok, dk, j0, j1);
+        return;
+    }
+    int64_t j = j0;
+    for (; j + 4 <= j1; j += 4)
+        for (int64_t t = 0; t < n_tok; t++)
+            kda_step(4, s + j * dk, q + t * ldqk, k + t * ldqk, v + t * ldv + j, o + t * ldo + j,
+                     decay + t * ldd, beta[t * ldg], dk);
+    for (; j < j1; j++)
+        for (int64_t t = 0; t < n_tok; t++)
+            kda_step(1, s + j * dk, q + t * ldqk, k + t * ldqk, v + t * ldv + j, o + t * ldo + j,
+                     decay + t * ldd, beta[t * ldg], dk);
+}
+
 /* `rows` (1 or 4) rows of the state, one token; n a multiple of 8. */
 INLINE void mamba2_step(int rows, float *s, const float *b, const float *c, const float *x,
                         float *o, float decay, float dt, float skip, int64_t n) {
@@ -180,6 +228,7 @@ static void mamba1_rows(float *s, const float *a, const float *skip, const float
 void kern_avx2_seq(struct kern *k) {
     k->conv_silu = conv_silu;
     k->delta_rows = delta_rows;
+    k->kda_rows = kda_rows;
     k->mamba2_rows = mamba2_rows;
     k->mamba1_rows = mamba1_rows;
 }

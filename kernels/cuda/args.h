@@ -113,6 +113,17 @@ struct cu_scan { /* as OP_MAMBA2, or with `first` as OP_MAMBA1: one head, one gr
     int64_t state_at; /* in seg.state: [n_heads][v_dim][k_dim] */
     float *out;       /* [n_tok][n_heads][v_dim] */
 };
+struct cu_kda { /* as OP_KDA */
+    struct cu_rows_of rows;
+    int64_t n_tok, n_heads, k_dim, v_dim;
+    float eps, scale;
+    float *u;            /* [n_tok][q heads | k heads | v heads]; q and k become normed */
+    float *f;            /* [n_tok][n_heads][k_dim]; becomes the decays */
+    const float *beta;   /* [n_tok][n_heads] */
+    const float *a, *dt; /* [n_heads]; [n_heads][k_dim] */
+    int64_t state_at;    /* in seg.state: [n_heads][v_dim][k_dim] */
+    float *out;          /* [n_tok][n_heads][v_dim] */
+};
 #define CU_MAX_TAPS 8
 #define CU_CHUNK 64
 

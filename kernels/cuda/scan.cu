@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 /* kernels/cuda/scan.cu - recurrent layers beside the delta net: the short convolution, the scans of
- * Mamba 2 and Mamba 1. Formulas: models/ops.def.
+ * Mamba 2 and Mamba 1, Kimi delta attention. Formulas: models/ops.def.
  *
  * Scans: LANES threads per row of the state keep it in registers over all tokens of a segment; it
  * is read and written once. The short convolution's past products lie in a ring, as delta.cu has
  * it.
  *
  * Not run on a GPU yet. */
-#include "kernels/cuda/gpu.cuh"
+#include "kernels/cuda/last.cuh"
 
 enum { BLOCK = 256, LANES = 8, ROWS = BLOCK / LANES, MAX_PER = 32, MAX_DIM = LANES * MAX_PER };
 
@@ -94,16 +94,16 @@ template <int PER, bool first> CU_KERNEL __launch_bounds__(BLOCK) scan(struct cu
         if (l + LANES * i < dim) row[l + LANES * i] = m[i];
 }
 
-static int check_dim(const struct cu_scan *a, struct err *e) {
-    if (a->k_dim >= 1 && a->k_dim <= MAX_DIM) return 0;
+static int check_dim(int64_t k_dim, struct err *e) {
+    if (k_dim >= 1 && k_dim <= MAX_DIM) return 0;
     return err_set(e, ERR_USAGE, "CUDA: states of %lld values; up to %d are supported",
-                   (long long)a->k_dim, MAX_DIM);
+                   (long long)k_dim, MAX_DIM);
 }
 
 int cu_scan_rows(struct cu_stream *s, const struct cu_scan *a, struct err *e) {
     const dim3 grid((unsigned)div_up(a->v_dim, ROWS), (unsigned)a->n_heads,
                     (unsigned)a->rows.n_segs);
-    TRY(check_dim(a, e));
+    TRY(check_dim(a->k_dim, e));
     if (a->rows.n_segs < 1) return 0;
     if (a->first && a->k_dim <= 2 * LANES)
         CU_LAUNCH(e, (scan<2, true>), grid, BLOCK, 0, s, *a);
@@ -113,5 +113,83 @@ int cu_scan_rows(struct cu_stream *s, const struct cu_scan *a, struct err *e) {
         CU_LAUNCH(e, (scan<16, false>), grid, BLOCK, 0, s, *a);
     else
         CU_LAUNCH(e, (scan<MAX_PER, false>), grid, BLOCK, 0, s, *a);
+    return 0;
+}
+
+/* ---- Kimi delta attention ---- */
+
+/* A warp per token and head: norms of its query and key, decays of its channels. */
+CU_KERNEL __launch_bounds__(BLOCK) kda_ready(struct cu_kda a) {
+    const int64_t i = (int64_t)blockIdx.x * (BLOCK / 32) + threadIdx.x / 32;
+    const bool there = i < a.n_tok * a.n_heads; /* all lanes meet in the sums */
+    const int64_t t = there ? i / a.n_heads : 0, h = there ? i % a.n_heads : 0;
+    const int lane = (int)threadIdx.x % 32, dim = (int)a.k_dim;
+    float *q = a.u + t * a.n_heads * (2 * dim + a.v_dim) + h * dim, *k = q + a.n_heads * dim;
+    float *f = a.f + (t * a.n_heads + h) * dim;
+    float qq = 0.0f, kk = 0.0f;
+    for (int c = lane; c < dim; c += 32) {
+        qq = fmaf(q[c], q[c], qq);
+        kk = fmaf(k[c], k[c], kk);
+    }
+    const float rq = a.scale / sqrtf(cu_warp_sum(qq) + a.eps);
+    const float rk = 1.0f / sqrtf(cu_warp_sum(kk) + a.eps);
+    if (!there) return;
+    for (int c = lane; c < dim; c += 32) {
+        q[c] *= rq;
+        k[c] *= rk;
+        f[c] = expf(a.a[h] * softplus(f[c] + a.dt[h * dim + c]));
+    }
+}
+
+/* Block (rows of a head, head, segment), as scan. */
+template <int PER> CU_KERNEL __launch_bounds__(BLOCK) kda_rows(struct cu_kda a) {
+    const struct cu_seg seg = a.rows.seg[blockIdx.z];
+    const int h = (int)blockIdx.y, l = (int)threadIdx.x % LANES;
+    const int j = (int)blockIdx.x * ROWS + (int)threadIdx.x / LANES;
+    const int dim = (int)a.k_dim, dv = (int)a.v_dim, jj = j < dv ? j : dv - 1;
+    const int64_t ld = a.n_heads * (2 * dim + dv);
+    float *row = seg.state + a.state_at + ((int64_t)h * dv + jj) * dim;
+    float m[PER];
+    CU_UNROLL
+    for (int i = 0; i < PER; i++) m[i] = l + LANES * i < dim ? row[l + LANES * i] : 0.0f;
+    for (int64_t t = seg.row; t < seg.row + seg.n; t++) {
+        const float *q = a.u + t * ld + h * dim, *k = q + a.n_heads * dim;
+        const float *decay = a.f + (t * a.n_heads + h) * dim;
+        const float v = a.u[t * ld + 2 * a.n_heads * dim + (int64_t)h * dv + jj];
+        float p = 0.0f, y = 0.0f;
+        CU_UNROLL
+        for (int i = 0; i < PER; i++) {
+            const int c = l + LANES * i;
+            if (c >= dim) continue;
+            m[i] *= decay[c];
+            p = fmaf(m[i], k[c], p);
+        }
+        const float d = cu_sigmoid(a.beta[t * a.n_heads + h]) * (v - sum8(p));
+        CU_UNROLL
+        for (int i = 0; i < PER; i++) {
+            const int c = l + LANES * i;
+            if (c >= dim) continue;
+            m[i] = fmaf(d, k[c], m[i]);
+            y = fmaf(m[i], q[c], y);
+        }
+        y = sum8(y);
+        if (l == 0 && j < dv) a.out[(t * a.n_heads + h) * dv + j] = y;
+    }
+    if (j >= dv) return;
+    CU_UNROLL
+    for (int i = 0; i < PER; i++)
+        if (l + LANES * i < dim) row[l + LANES * i] = m[i];
+}
+
+int cu_kda_rows(struct cu_stream *s, const struct cu_kda *a, struct err *e) {
+    const dim3 grid((unsigned)div_up(a->v_dim, ROWS), (unsigned)a->n_heads,
+                    (unsigned)a->rows.n_segs);
+    TRY(check_dim(a->k_dim, e));
+    if (a->rows.n_segs < 1 || a->n_tok < 1) return 0;
+    CU_LAUNCH(e, kda_ready, (unsigned)div_up(a->n_tok * a->n_heads, BLOCK / 32), BLOCK, 0, s, *a);
+    if (a->k_dim <= 16 * LANES)
+        CU_LAUNCH(e, kda_rows<16>, grid, BLOCK, 0, s, *a);
+    else
+        CU_LAUNCH(e, kda_rows<MAX_PER>, grid, BLOCK, 0, s, *a);
     return 0;
 }

@@ -153,6 +153,28 @@ static void delta_rows(float *s, const float *q, const float *k, int64_t ldqk, c
         }
 }
 
+static void kda_rows(float *s, const float *q, const float *k, int64_t ldqk, const float *v,
+                     int64_t ldv, float *o, int64_t ldo, const float *decay, int64_t ldd,
+                     const float *beta, int64_t ldg, int64_t n_tok, int64_t dk, int64_t j0,
+                     int64_t j1) {
+    for (int64_t j = j0; j < j1; j++)
+        for (int64_t t = 0; t < n_tok; t++) {
+            float *row = s + j * dk;
+            const float *kt = k + t * ldqk, *qt = q + t * ldqk;
+            double p = 0, y = 0;
+            for (int64_t i = 0; i < dk; i++) {
+                row[i] *= decay[t * ldd + i];
+                p += (double)row[i] * (double)kt[i];
+            }
+            const float d = (float)((double)beta[t * ldg] * ((double)v[t * ldv + j] - p));
+            for (int64_t i = 0; i < dk; i++) {
+                row[i] += d * kt[i];
+                y += (double)row[i] * (double)qt[i];
+            }
+            o[t * ldo + j] = (float)y;
+        }
+}
+
 static void mamba2_rows(float *s, const float *b, const float *c, int64_t ldbc, const float *x,
                         int64_t ldx, float *o, int64_t ldo, const float *decay, const float *dt,
                         int64_t ldg, float skip, int64_t n_tok, int64_t n, int64_t j0, int64_t j1) {
@@ -202,6 +224,7 @@ void kern_ref_f32(struct kern *k) {
     k->conv_silu = conv_silu;
     k->short_conv = short_conv;
     k->delta_rows = delta_rows;
+    k->kda_rows = kda_rows;
     k->mamba2_rows = mamba2_rows;
     k->mamba1_rows = mamba1_rows;
 }

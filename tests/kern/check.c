@@ -335,6 +335,7 @@ int main(int argc, char **argv) {
     RUN(test_conv);
     RUN(test_short_conv);
     RUN(test_mamba);
+    RUN(test_kda);
     RUN(test_delta);
     RUN(test_gemm);
     RUN(test_gemm_nn);

@@ -355,6 +355,52 @@ static void test_mamba(void) {
         }
 }
 
+/* Kimi delta attention: as delta_case, with a decay for each column. */
+static void kda_case(struct rng *r, const struct kern *k, int64_t dk) {
+    enum { DV = 11, MAX_DK = 128, TOK = 20 };
+    static float s[DV * MAX_DK + PAD], q[TOK * MAX_DK], kk[TOK * MAX_DK], v[TOK * DV],
+        o[TOK * DV + PAD], a[TOK * MAX_DK], b[TOK];
+    static double ds[DV * MAX_DK];
+    normals(r, s, DV * dk, 0.3f);
+    normals(r, q, TOK * dk, 1);
+    normals(r, kk, TOK * dk, 1);
+    normals(r, v, TOK * DV, 1);
+    for (int64_t t = 0; t < TOK; t++) {
+        k->l2_norm(q + t * dk, dk, 1e-6f, 1);
+        k->l2_norm(kk + t * dk, dk, 1e-6f, 1);
+        b[t] = rng_f32(r, 0, 1);
+    }
+    for (int64_t i = 0; i < TOK * dk; i++) a[i] = rng_f32(r, 0.5f, 1);
+    for (int64_t i = 0; i < DV * dk; i++) ds[i] = (double)s[i];
+    poison(s + DV * dk, 0);
+    poison(o, TOK * DV);
+    const int64_t j0 = 1, j1 = DV - 1, cut = 7;
+    const double tol = (double)(dk / 8 + 20) * EPS * 16;
+    k->kda_rows(s, q, kk, dk, v, DV, o, DV, a, dk, b, 1, cut, dk, j0, j1);
+    k->kda_rows(s, q + cut * dk, kk + cut * dk, dk, v + cut * DV, DV, o + cut * DV, DV,
+                a + cut * dk, dk, b + cut, 1, TOK - cut, dk, j0, j1);
+    for (int64_t t = 0; t < TOK; t++)
+        for (int64_t j = j0; j < j1; j++) {
+            double *row = ds + j * dk, p = 0, out = 0;
+            const float *kt = kk + t * dk, *qt = q + t * dk;
+            for (int64_t i = 0; i < dk; i++) p += (row[i] *= (double)a[t * dk + i]) * (double)kt[i];
+            const double d = (double)b[t] * ((double)v[t * DV + j] - p);
+            for (int64_t i = 0; i < dk; i++) out += (row[i] += d * (double)kt[i]) * (double)qt[i];
+            near_("kda output", k, dk, t * DV + j, (double)o[t * DV + j], out, tol);
+        }
+    for (int64_t i = 0; i < DV * dk; i++)
+        near_("kda state", k, dk, i, (double)s[i], ds[i], i / dk >= j0 && i / dk < j1 ? tol : 0);
+    CHECK(isnan(o[0]) && isnan(o[DV - 1]));
+    CHECK(intact(s, DV * dk) && intact(o, TOK * DV));
+}
+static void test_kda(void) {
+    static const int64_t dks[] = {8, 12, 16, 64, 128};
+    struct kern k;
+    struct rng r;
+    rng_seed(&r, 20);
+    EACH_ISA(k) for (size_t i = 0; i < sizeof dks / sizeof dks[0]; i++) kda_case(&r, &k, dks[i]);
+}
+
 /* Against the textbook order: decay the state, correct it towards v, read it with q. One token's
  * result has sums of dk products; errors of the state add up over tokens, but the rule contracts
  * (beta < 1, |k| = 1). */

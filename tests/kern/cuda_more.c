@@ -380,6 +380,75 @@ static void test_scans(struct dev *d) {
     scan_case(d, true, 1, 1, 20, 5);
 }
 
+/* Kimi delta attention, sequences as above. */
+static void kda_case(struct dev *d, int heads, int dim, int dv) {
+    struct kern ref;
+    struct err e;
+    kern_init(&ref, KERN_REF);
+    const int64_t ld = heads * (2 * dim + dv), ns = heads * dv * dim, no = heads * dv,
+                  nf = heads * dim;
+    float *wa = randoms(heads, 1), *dt = randoms(nf, 1), *state = randoms(SEQS * ns, 1);
+    for (int h = 0; h < heads; h++) wa[h] = -fabsf(wa[h]);
+    struct cu_seg seg[SEQS] = {{0}, {0}};
+    struct cu_kda a = {.n_heads = heads,
+                       .k_dim = dim,
+                       .v_dim = dv,
+                       .eps = 1e-6f,
+                       .scale = 0.25f,
+                       .a = put(d, wa, heads),
+                       .dt = put(d, dt, nf),
+                       .state_at = 3};
+    for (int i = 0; i < SEQS; i++) {
+        seg[i].state = space(d, 3 + ns);
+        CHECK_OK(cu_upload(d->s, seg[i].state + 3, state + i * ns, (uint64_t)ns * 4, &e));
+    }
+    for (int p = 0; p < PASSES; p++) {
+        for (int i = 0; i < SEQS; i++) seg[i].n = pieces[p][i];
+        const struct rows r = rows_put(d, seg, SEQS);
+        float *u = randoms(r.n * ld, 1), *f = randoms(r.n * nf, 2), *raw = randoms(r.n * heads, 2);
+        float *b = xcalloc((size_t)(r.n * heads), 4), *out = xcalloc((size_t)(r.n * no), 4);
+        a.u = put(d, u, r.n * ld);
+        a.f = put(d, f, r.n * nf);
+        a.beta = put(d, raw, r.n * heads);
+        a.out = space(d, r.n * no);
+        a.n_tok = r.n;
+        a.rows = (struct cu_rows_of){r.seg, SEQS, 5};
+        for (int64_t t = 0; t < r.n; t++) {
+            for (int h = 0; h < 2 * heads; h++)
+                ref.l2_norm(u + t * ld + h * dim, dim, a.eps, h < heads ? a.scale : 1.0f);
+            for (int h = 0; h < heads; h++)
+                b[t * heads + h] = (float)sigmoid((double)raw[t * heads + h]);
+            for (int64_t i = 0; i < nf; i++) {
+                const double x = (double)f[t * nf + i] + (double)dt[i];
+                f[t * nf + i] = (float)exp((double)wa[i / dim] * (x > 20 ? x : log1p(exp(x))));
+            }
+        }
+        for (int i = 0; i < SEQS; i++) {
+            const int64_t r0 = seg[i].row;
+            for (int h = 0; h < heads; h++)
+                ref.kda_rows(state + i * ns + h * dv * dim, u + r0 * ld + h * dim,
+                             u + r0 * ld + (heads + h) * dim, ld,
+                             u + r0 * ld + 2 * heads * dim + h * dv, ld, out + r0 * no + h * dv, no,
+                             f + r0 * nf + h * dim, nf, b + r0 * heads + h, heads, seg[i].n, dim, 0,
+                             dv);
+            seg[i].pos += seg[i].n;
+        }
+        CHECK_OK(cu_kda_rows(d->s, &a, &e));
+        compare(d, "Kimi delta attention", a.out, out, r.n * no, 2 * F32_TOL);
+        for (int i = 0; i < SEQS; i++)
+            compare(d, "its state", seg[i].state + 3, copy_of(state + i * ns, ns), ns, 2 * F32_TOL);
+        float *own[] = {u, f, raw, b};
+        for (int i = 0; i < 4; i++) free(own[i]);
+    }
+    float *own[] = {wa, dt, state};
+    for (int i = 0; i < 3; i++) free(own[i]);
+}
+static void test_kda(struct dev *d) {
+    kda_case(d, 3, 16, 16);
+    kda_case(d, 1, 128, 33);
+    kda_case(d, 1, 140, 5);
+}
+
 int main(void) {
     struct dev d;
     if (!dev_open(&d)) return check_skip("no CUDA device");
@@ -394,6 +463,7 @@ int main(void) {
         RUN_DEV(test_group_norms, &d);
         RUN_DEV(test_short, &d);
         RUN_DEV(test_scans, &d);
+        RUN_DEV(test_kda, &d);
         if (sums[o] != sums[0]) {
             fprintf(stderr, "order %u of threads gives other bits\n", o);
             check_n_failed++;

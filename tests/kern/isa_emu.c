@@ -58,6 +58,7 @@ static void test_f32(void) {
     played("512-bit product", emu_count.fma512);
     test_short_conv();
     test_mamba();
+    test_kda();
     test_delta();
     played("512-bit delta rule", emu_count.fma512);
 }

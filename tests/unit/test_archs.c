@@ -198,6 +198,10 @@ static const struct arch_case cases[] = {
       {"\"attention_out_multiplier\": 2.0", "\"attention_out_multiplier\": 1.0"}, {"\"ssm_out_multiplier\": 2.0", "\"ssm_out_multiplier\": 1.0"},
       {"0.25,\n  2.0,\n  0.5", "0.25,\n  2.0,\n  1.0"}, {"\"lm_head_multiplier\": 8.0", "\"lm_head_multiplier\": 4.0"}}},
     {"jamba", "jamba", RMS SSM "expert_count expert_used_count", {MORE}},
+    {"kimi-linear", "kimi-linear",
+     RMS "attention.key_length attention.value_length attention.kv_lora_rank attention.key_length_mla attention.value_length_mla "
+     "rope.dimension_count ssm.conv_kernel kda.head_dim expert_count expert_used_count expert_gating_func leading_dense_block_count",
+     {{"\"routed_scaling_factor\": 1.5", "\"routed_scaling_factor\": 1.0"}, {"\"num_experts_per_token\": 3", "\"num_experts_per_token\": 2"}}},
     {"qwen3next", "qwen3next", RMS HEAD SSM "ssm.group_count full_attention_interval rope.dimension_count expert_shared_feed_forward_length",
      {{"\"partial_rotary_factor\": 0.25", "\"partial_rotary_factor\": 1.0"}}},
     {"apertus", "apertus", RMS HEAD "rope.freq_base rope.dimension_count vocab_size", {{"\"low_freq_factor\": 1.0", "\"low_freq_factor\": 0.5"}}},

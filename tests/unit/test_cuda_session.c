@@ -160,6 +160,7 @@ static void test_micro(void) {
     micro("falcon-h1");     /* ... beside attention in one layer */
     micro("jamba");         /* Mamba 1 */
     micro("qwen3next");     /* value heads by their key head */
+    micro("kimi-linear");   /* Kimi delta attention */
     micro("apertus");
     micro("ministral3");
     micro("llama4");       /* chunks, experts whose input is scaled */

@@ -215,11 +215,11 @@ static void schedule(const struct model *m, const struct session_opts *o, uint64
 
 static const struct {
     const char *name, *tok;
-} models[] = {{"qwen2", NULL},        {"qwen3", NULL},          {"qwen3moe", NULL},
-              {"qwen35", NULL},       {"qwen35moe", NULL},      {"mistral", NULL},
-              {"gemma4moe", NULL},    {"gemma4e", "gemma4moe"}, {"gemma4dense", "gemma4moe"},
-              {"lfm2", MICRO},        {"granitehybrid", MICRO}, {"jamba", MICRO},
-              {"glm4moe-lite", MICRO}};
+} models[] = {{"qwen2", NULL},         {"qwen3", NULL},          {"qwen3moe", NULL},
+              {"qwen35", NULL},        {"qwen35moe", NULL},      {"mistral", NULL},
+              {"gemma4moe", NULL},     {"gemma4e", "gemma4moe"}, {"gemma4dense", "gemma4moe"},
+              {"lfm2", MICRO},         {"granitehybrid", MICRO}, {"jamba", MICRO},
+              {"glm4moe-lite", MICRO}, {"kimi-linear", MICRO}};
 
 static int times = 1; /* schedules of each kind; the first argument */
 

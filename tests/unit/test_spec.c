@@ -54,9 +54,6 @@ static void test_refused_by_name(void) {
     REFUSED(block.ffn.router.groups, 4, "unequal size");
     h.d[HD_EXPERTS_USED] = 2;
     REFUSED(block.ffn.router.input_scaled, true, "input of several experts");
-    h.layer[1].window = 8;
-    h.layer[1].mixer = MIX_KDA;
-    refused(&base, &h, "layer 1 has Kimi");
 }
 
 /* ---- numbers by layer ---- */
