@@ -42,13 +42,15 @@ static int read_choice(struct ask *a, const struct json *v, const char *path, st
         a->no_calls = true;
         return 0;
     }
-    if (!s && json_type(v) != JSON_OBJ)
-        return fault_set(f, 400, NULL, path, "a text or an object is needed");
-    if (s && strcmp(s, "required") != 0)
-        return fault_set(f, 400, NULL, path, "'%.40s' is not one of none, auto, required", s);
-    return fault_set(f, 400, NULL, path,
-                     "a call cannot be forced yet: constrained decoding is not offered; auto and "
-                     "none are");
+    if (s && strcmp(s, "required") == 0) return ask_must_call(a, NULL, path, f);
+    if (s) return fault_set(f, 400, NULL, path, "'%.40s' is not one of none, auto, required", s);
+    const char *type = json_str(json_get(v, "type"));
+    if (json_type(v) != JSON_OBJ || (type && strcmp(type, "function") != 0))
+        return fault_set(f, 400, NULL, path, "a text, or a tool of type 'function', is needed");
+    const struct json *fn = type ? json_get(v, "function") : v; /* function_call: the name alone */
+    const struct json *name = json_get(fn, "name");
+    return name ? ask_must_call(a, name, path, f)
+                : fault_set(f, 400, NULL, path, "the name of a tool is needed");
 }
 static int read_parallel(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     if (json_type(v) != JSON_BOOL) return fault_set(f, 400, NULL, path, "true or false is needed");

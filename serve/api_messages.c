@@ -307,9 +307,11 @@ static int read_choice(struct ask *a, const struct json *v, const char *path, st
     a->one_call = json_bool(json_get(v, "disable_parallel_tool_use"), false);
     if (strcmp(type, "none") == 0) a->no_calls = true;
     if (strcmp(type, "auto") == 0 || strcmp(type, "none") == 0) return 0;
+    if (strcmp(type, "any") == 0) return ask_must_call(a, NULL, path, f);
+    const struct json *name = json_get(v, "name");
+    if (strcmp(type, "tool") == 0 && name) return ask_must_call(a, name, path, f);
     return fault_set(f, 400, NULL, path,
-                     "a call cannot be forced yet: constrained decoding is not offered; auto and "
-                     "none are");
+                     "one of auto, any, none, or a tool with its name, is needed");
 }
 static int read_output(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     const struct json *effort = json_get(v, "effort"), *format = json_get(v, "format");

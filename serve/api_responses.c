@@ -298,9 +298,12 @@ static int read_choice(struct ask *a, const struct json *v, const char *path, st
     const char *s = json_str(v);
     if (s && strcmp(s, "none") == 0) a->no_calls = true;
     if (s && (strcmp(s, "none") == 0 || strcmp(s, "auto") == 0)) return 0;
+    if (s && strcmp(s, "required") == 0) return ask_must_call(a, NULL, path, f);
+    const char *type = json_str(json_get(v, "type"));
+    const struct json *name = json_get(v, "name");
+    if (type && strcmp(type, "function") == 0 && name) return ask_must_call(a, name, path, f);
     return fault_set(f, 400, NULL, path,
-                     "a call cannot be forced yet: constrained decoding is not offered; auto and "
-                     "none are");
+                     "one of none, auto, required, or a function with its name, is needed");
 }
 static int read_parallel(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     if (json_type(v) != JSON_BOOL) return fault_set(f, 400, NULL, path, "true or false is needed");

@@ -38,6 +38,7 @@ void ask_release(struct ask *a) {
     free(a->conv);
     free(a->tools);
     free(a->form_text);
+    free(a->only_tool);
     buf_release(&a->kwargs);
     for (int i = 0; i < a->n_prompts; i++) {
         free(a->prompt[i].text);
@@ -172,6 +173,15 @@ int ask_read_model(struct ask *a, const struct json *v, const char *path, struct
     if (!s) return fault_set(f, 400, NULL, path, "a text is needed");
     free(a->model);
     a->model = xstrdup(s);
+    return 0;
+}
+
+int ask_must_call(struct ask *a, const struct json *name, const char *path, struct fault *f) {
+    if (name && !json_str(name))
+        return fault_set(f, 400, NULL, path, "the name of a tool is needed");
+    a->must_call = true;
+    free(a->only_tool);
+    a->only_tool = name ? xstrdup(json_str(name)) : NULL;
     return 0;
 }
 

@@ -32,14 +32,16 @@ struct ask_prompt { /* of a text completion */
     size_t len;
     struct ids ids;
 };
-enum ask_form { FORM_FREE, FORM_OBJECT, FORM_SCHEMA, FORM_REGEX, FORM_CHOICE };
+enum ask_form { FORM_FREE, FORM_OBJECT, FORM_SCHEMA, FORM_REGEX, FORM_CHOICE, FORM_TOOLS };
 struct ask {
-    char *model;   /* as it was asked for; "": not said */
-    char *conv;    /* {"messages": [...], "tools": [...]?} for the template; NULL: plain prompts */
-    char *tools;   /* the list in OpenAI's shape, JSON text; NULL: none */
-    bool no_calls; /* text that looks like a call is text */
-    bool one_call; /* the answer ends behind its first call */
-    bool go_on;    /* the last message is the assistant's, and the answer continues it */
+    char *model;    /* as it was asked for; "": not said */
+    char *conv;     /* {"messages": [...], "tools": [...]?} for the template; NULL: plain prompts */
+    char *tools;    /* the list in OpenAI's shape, JSON text; NULL: none */
+    bool no_calls;  /* text that looks like a call is text */
+    bool must_call; /* the answer is a call */
+    char *only_tool;   /* of this tool; NULL: of any */
+    bool one_call;     /* the answer ends behind its first call */
+    bool go_on;        /* the last message is the assistant's, and the answer continues it */
     struct buf kwargs; /* members of an object: variables of the template */
     enum ask_think think;
     bool hide_thinking; /* it is made, not sent */
@@ -118,6 +120,8 @@ int ask_read_effort(struct ask *a, const struct json *v, const char *path, struc
 int ask_read_format(struct ask *a, const struct json *v, const char *path, struct fault *f);
 int ask_form(struct ask *a, enum ask_form form, const struct json *v, const char *path,
              struct fault *f);
+/* The answer must be a call: of the tool `name`, NULL: of any. */
+int ask_must_call(struct ask *a, const struct json *name, const char *path, struct fault *f);
 int ask_read_model(struct ask *a, const struct json *v, const char *path, struct fault *f);
 
 /* ---- JSON text as it came ---- */

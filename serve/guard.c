@@ -18,6 +18,7 @@ struct lang { /* a compiled language, held by its states and by the list */
 };
 struct guards {
     const struct tok *tok;
+    const struct toolfmt *fmt;
     struct gram_vocab *vocab; /* NULL: not needed so far */
     struct lang *kept[KEPT];  /* the last one used first */
     int n;
@@ -31,9 +32,10 @@ struct place { /* in one answer */
     bool begun;
 };
 
-struct guards *guards_new(const struct tok *t) {
+struct guards *guards_new(const struct tok *t, const struct toolfmt *f) {
     struct guards *g = xcalloc(1, sizeof *g);
     g->tok = t;
+    g->fmt = f;
     return g;
 }
 
@@ -104,8 +106,12 @@ static int compile_parsed(struct guards *g, struct ask *a, const struct json *j,
     const struct gram_opts o = {.strict = a->form_strict, .notes = &notes};
     const char *text[256];
     int n = 0, rc;
-    if (a->form == FORM_SCHEMA) {
-        rc = grammar_of_schema(out, g->vocab, j, &o, e);
+    if (a->form == FORM_SCHEMA || a->form == FORM_TOOLS) {
+        const struct gram_tools t = {
+            j, a->only_tool, a->must_call ? GRAM_TOOLS_REQUIRED : GRAM_TOOLS_AUTO, !a->one_call};
+        const struct gram_opts any = {.any_order = true, .notes = &notes};
+        rc = a->form == FORM_SCHEMA ? grammar_of_schema(out, g->vocab, j, &o, e)
+                                    : grammar_of_tools(out, g->vocab, g->fmt, &t, &any, e);
         for (size_t i = 0; i < notes.len; i++)
             if (notes.data[i] == '\n') notes.data[i] = ';';
         if (notes.len) buf_fmt(&a->warned, "%s%s", a->warned.len ? ", " : "", notes.data);
@@ -137,7 +143,8 @@ static int compile(struct guards *g, struct ask *a, struct grammar **out, struct
 static struct lang *find(struct guards *g, struct ask *a, struct err *e) {
     struct buf key = {0};
     struct lang *l = NULL;
-    buf_fmt(&key, "%d%d %s", (int)a->form, a->form_strict, a->form_text ? a->form_text : "");
+    buf_fmt(&key, "%d%d%d%d %s %s", (int)a->form, a->form_strict, a->must_call, a->one_call,
+            a->only_tool ? a->only_tool : "", a->form_text ? a->form_text : "");
     for (int i = 0; i < g->n && !l; i++) {
         if (strcmp(g->kept[i]->key, key.data) != 0) continue;
         l = g->kept[i];

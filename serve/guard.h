@@ -9,8 +9,8 @@
 #include "serve/task.h"
 
 struct guards; /* of a server: its vocabulary, compiled languages */
-/* t: borrowed. */
-struct guards *guards_new(const struct tok *t);
+/* Borrowed both; f: how calls are written. */
+struct guards *guards_new(const struct tok *t, const struct toolfmt *f);
 /* All answers must have ended. */
 void guards_free(struct guards *g);
 /* What a->form asks for, for n runs: guard[0..n). chat: white space may come in front of it, as

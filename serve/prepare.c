@@ -180,12 +180,21 @@ static bool guard(struct server *s, struct task *t) {
     struct guard g[ASK_CHOICES] = {{0}};
     struct fault f = {0};
     const int n = t->reply.n_choices;
-    if (t->ask.form == FORM_FREE) return true;
-    int rc =
-        t->ask.tools && !t->ask.no_calls
-            ? fault_set(&f, 400, NULL, t->ask.form_path,
-                        "a form beside tools is not offered yet; tool_choice none makes it one")
-            : guards_make(s->guards, &t->ask, t->fmt != NULL, g, n, &f);
+    struct ask *a = &t->ask;
+    const bool calls = a->tools && !a->no_calls;
+    int rc = 0;
+    if (a->must_call && !calls)
+        rc = fault_set(&f, 400, NULL, "tool_choice", "there is no tool that could be called");
+    else if (a->form != FORM_FREE && calls)
+        rc = fault_set(&f, 400, NULL, a->form_path,
+                       "a form beside tools is not offered yet; tool_choice none makes it one");
+    else if (calls && (a->must_call || a->one_call)) {
+        a->form = FORM_TOOLS;
+        a->form_text = xstrdup(a->tools);
+        a->form_path = a->must_call ? "tool_choice" : "parallel_tool_calls";
+    }
+    if (!rc && a->form == FORM_FREE) return true;
+    if (!rc) rc = guards_make(s->guards, a, t->fmt != NULL, g, n, &f);
     for (int i = 0; i < n && !rc; i++) t->run[i].guard = g[i];
     if (!rc) return true;
     route_fail(t->job, &f);

@@ -157,7 +157,7 @@ int serve_new(struct server **out, const struct serve_opts *o, struct err *e) {
     s->fmt = toolfmt_detect(s->tmpl, strlen(s->tmpl));
     if (!s->fmt) s->fmt = toolfmt_plain();
     fingerprint(s);
-    s->guards = guards_new(o->m->tok);
+    s->guards = guards_new(o->m->tok, s->fmt);
     no.ops = (struct net_ops){s, route_head, route_request, route_error, on_tick};
     int rc = *s->tmpl ? chat_from_gguf(&s->chat, o->m->gguf, o->m->tok, e) : 0;
     if (!rc) rc = sched_new(&s->sched, o->s, &so, e);

@@ -136,6 +136,30 @@ def check_openai_forms(url):
         need(isinstance(json.loads(r.choices[0].message.content), dict), "json_object")
 
 
+def check_openai_tool_choice(url):
+    c = openai_client(url)
+    tools = TOOLS + [{"type": "function", "function": {"name": "wave", "parameters": {
+        "type": "object", "properties": {"hand": {"enum": ["left", "right"]}, "n": {"type": "integer", "maximum": 9, "minimum": 0}},
+        "required": ["hand", "n"], "additionalProperties": False}}}]
+    for seed in range(3):
+        r = c.chat.completions.create(model="m", messages=ASK, tools=tools, seed=seed, max_tokens=300, parallel_tool_calls=False,
+                                      tool_choice={"type": "function", "function": {"name": "wave"}})
+        same(r.choices[0].finish_reason, "tool_calls", "finish_reason")
+        call = r.choices[0].message.tool_calls[0].function
+        args = json.loads(call.arguments)
+        need(call.name == "wave" and args["hand"] in ("left", "right") and 0 <= args["n"] <= 9, f"{call}")
+        r = c.chat.completions.create(model="m", messages=[{"role": "user", "content": "Tell me a story."}], tools=tools,
+                                      seed=seed, max_tokens=300, tool_choice="required")
+        need(r.choices[0].message.tool_calls, "required")
+
+
+def check_anthropic_tool_choice(url):
+    c = anthropic_client(url)
+    r = c.messages.create(model="m", max_tokens=300, messages=[{"role": "user", "content": "Hello."}], tools=ANTHROPIC_TOOLS,
+                          tool_choice={"type": "tool", "name": "get_weather", "disable_parallel_tool_use": True})
+    same([b.name for b in r.content if b.type == "tool_use"], ["get_weather"], "tool")
+
+
 def check_openai_errors(url):
     import openai
     c = openai_client(url)

@@ -117,6 +117,14 @@ grep -qE '"text":"[a-c]{3}-[0-9]{4}"' "$t/o" || say "not of the form: $(cat "$t/
 post /v1/chat/completions '{"messages": [{"role": "user", "content": "x"}], "max_tokens": 80, "response_format": {"type": "json_schema", "json_schema": {"strict": true, "schema": {"const": ["a", 1]}}}}'
 sed -E 's/(\\n| )+//g' "$t/o" | grep -qF '"content":"[\"a\",1]"' || say "not what the schema says: $(cat "$t/o")"
 
+w='"tools": [{"type": "function", "function": {"name": "shout", "parameters": {"type": "object", "properties": {"word": {"enum": ["hey", "ho"]}}, "required": ["word"]}}}, {"type": "function", "function": {"name": "other"}}]'
+for choice in '"required"' '{"type": "function", "function": {"name": "shout"}}'; do
+    post /v1/chat/completions "{\"messages\": [{\"role\": \"user\", \"content\": \"Say something.\"}], $w, \"tool_choice\": $choice, \"parallel_tool_calls\": false, \"max_tokens\": 200, \"temperature\": 1, \"seed\": 3}"
+    has '"finish_reason":"tool_calls"'
+    grep -qE '"name":"(shout","arguments":"\{\\"word\\": \\"(hey|ho)\\"\}"|other")' "$t/o" || say "tool_choice $choice: $(cat "$t/o")"
+done
+refuses 400 'tool_choice' /v1/chat/completions "{\"messages\": [{\"role\": \"user\", \"content\": \"x\"}], $w, \"tool_choice\": {\"type\": \"function\", \"function\": {\"name\": \"none\"}}}"
+
 # ---- the same by Anthropic's API ----
 m='"max_tokens": 60, "messages": [{"role": "user", "content": "What is the weather in Oslo?"}], "temperature": 0'
 post /v1/messages "{$m}"; is 200 messages; has '"stop_reason":"tool_use"'; has '"name":"get_weather","input":{"city": "Oslo"'
@@ -160,7 +168,7 @@ refuses 400 'temperature: 101 is not between' $p '{"messages": [{"role": "user",
 refuses 400 'occurs twice' $p "{$q, $q}"
 refuses 400 'max_tokens' $p '{"messages": [{"role": "user", "content": "x"}], "max_tokens": -2}'
 refuses 400 'max_tokens' $p '{"messages": [{"role": "user", "content": "x"}], "max_tokens": 1e300}'
-refuses 400 'tool_choice' $p '{"messages": [{"role": "user", "content": "x"}], "tool_choice": "required"}'
+refuses 400 'tool_choice: there is no tool' $p '{"messages": [{"role": "user", "content": "x"}], "tool_choice": "required"}'
 refuses 400 'response_format: type' $p '{"messages": [{"role": "user", "content": "x"}], "response_format": {"type": "xml"}}'
 refuses 400 'names no JSON type' $p '{"messages": [{"role": "user", "content": "x"}], "response_format": {"type": "json_schema", "json_schema": {"strict": true, "schema": {"type": 7}}}}'
 refuses 400 'guided_regex' /v1/completions '{"prompt": "x", "guided_regex": "(?=a)"}'
