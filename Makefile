@@ -247,6 +247,8 @@ faults-run: all $(FAULT)
 bench-cuda: $(OBJ)/device/bench/cuda ## single kernels on the GPU of this machine, as JSON
 	@$<
 
+bench-gram: $(OBJ)/bench/gram ## the program that bench/gram.py runs; prints where it is
+	@echo $<
 bench-rows: $(OBJ)/bench/rows ## the program that bench/rows.py runs; prints where it is
 	@echo $<
 

@@ -220,7 +220,8 @@ gnode gn_char_json(struct grammar *g) {
     add(&out, gn_cat(g, gn_cat3(g, u, d, gn_cat(g, hex(g, 8, 11), two)),
                      gn_cat3(g, u, d, gn_cat(g, hex(g, 12, 15), two))));
     gchars_release(&c);
-    return alts_take(g, &out);
+    g->json_char = alts_take(g, &out);
+    return g->json_char;
 }
 
 gnode gn_escaped(struct grammar *g, const char *s, size_t n) {

@@ -146,9 +146,7 @@ static int by_index(const void *a, const void *b) {
 
 /* Breadth first over what can follow. Everything that was visited is dead when nothing is found;
  * what is beyond the bound counts as alive. */
-bool gn_live(struct grammar *g, gnode n) {
-    if (gn(g, n)->flags & GF_PLAIN) return n != G_NONE;
-    if (gn(g, n)->flags & GF_KNOWN) return gn(g, n)->flags & GF_LIVE;
+static bool search(struct grammar *g, gnode n) {
     uint32_t cap = 64, m = 1, at = 0;
     gnode *q = xmalloc(cap * sizeof *q), *sorted = NULL;
     uint32_t n_sorted = 0;
@@ -183,6 +181,34 @@ bool gn_live(struct grammar *g, gnode n) {
         g->node[n].flags |= GF_KNOWN | GF_LIVE;
     free(q);
     free(sorted);
+    return live;
+}
+
+/* Sequence, choice and repetition are known from their parts; the others are searched. */
+static bool live_parts(struct grammar *g, gnode n) {
+    const struct gnode_data d = *gn(g, n);
+    if (g->depth >= DEPTH_MAX) return true;
+    g->depth++;
+    bool live = false;
+    if (d.kind == G_CAT) {
+        live = gn_live(g, d.a) && gn_live(g, d.b);
+    } else if (d.kind == G_REP) {
+        live = d.lo == 0 || gn_live(g, d.a);
+    } else if (d.kind == G_ALT) {
+        for (uint32_t i = 0; i < d.b && !live; i++) live = gn_live(g, g->list[d.a + i]);
+    } else {
+        live = search(g, n);
+    }
+    g->depth--;
+    return live;
+}
+
+bool gn_live(struct grammar *g, gnode n) {
+    const uint8_t f = gn(g, n)->flags;
+    if (f & GF_PLAIN) return n != G_NONE;
+    if (f & GF_KNOWN) return f & GF_LIVE;
+    const bool live = f & GF_NULL || live_parts(g, n);
+    g->node[n].flags |= live ? GF_KNOWN | GF_LIVE : GF_KNOWN;
     return live;
 }
 

@@ -86,7 +86,7 @@ struct gconf {
 struct gset {
     uint64_t w[4];
 };
-enum { GRAM_SLICES = 2, GRAM_SLICE_CHARS = 32 };
+enum { GRAM_SLICES = 3, GRAM_SLICE_CHARS = 32 };
 struct gleaf; /* mask.c */
 struct grammar {
     pthread_mutex_t lock; /* of everything that grows after grammar_seal */
@@ -107,6 +107,7 @@ struct grammar {
     uint16_t cls_size[256];
     int n_cls;
     gnode slice_char[GRAM_SLICES]; /* a character of each slice */
+    gnode json_char;               /* gn_char_json, once it was made: holds all of them; 0 */
     uint32_t **row;                /* [node][class] derivative + 1; NULL, 0: not computed */
     uint32_t cap_row;
     struct gtail *tail;

@@ -69,11 +69,28 @@ static void slice_step(struct grammar *g, gnode at, gnode s, struct states *out)
     }
 }
 
+/* The usual case, seen from its form: characters of JSON, counted, and a closing quote. */
+static bool json_text(const struct grammar *g, gnode head, uint32_t *most) {
+    const struct gnode_data *d = gn(g, head), *rep = gn(g, d->a);
+    if (d->kind != G_CAT || rep->kind != G_REP || rep->a != g->json_char || !g->json_char)
+        return false;
+    const struct gnode_data *rest = gn(g, d->b);
+    if (rest->kind == G_CAT) rest = gn(g, rest->a);
+    const struct gset quote = {{(uint64_t)1 << '"', 0, 0, 0}};
+    *most = rep->hi;
+    return rest->kind == G_SET && memcmp(&g->set[rest->a], &quote, sizeof quote) == 0;
+}
+
 /* Up to how many characters of the slice are allowed, all of them and no more; -1: it is not that
  * simple. *forever: any number, and any number can follow. */
 static int slice_fit(struct grammar *g, gnode head, int k, bool *forever) {
     struct states s = {.v = {head}, .n = 1};
     int at = 0;
+    uint32_t most;
+    if (json_text(g, head, &most)) {
+        *forever = most == GRAM_INF;
+        return most < GRAM_SLICE_CHARS ? (int)most : GRAM_SLICE_CHARS;
+    }
     for (int n = 0; n < GRAM_SLICE_CHARS; n++) {
         s.from = s.n;
         s.live = s.dead = false;

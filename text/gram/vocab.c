@@ -15,9 +15,9 @@
 enum { TOKEN_MAX = 1024, WORDS = 32 };
 
 bool gram_slice_has(int k, uint32_t cp) {
-    const bool word = (cp >= '0' && cp <= '9') || (cp >= 'a' && cp <= 'z') ||
-                      (cp >= 'A' && cp <= 'Z') || cp == '_';
-    return k == 0 ? cp >= 0x20 && cp != '"' && cp != '\\' : word;
+    const bool letter = (cp >= 'a' && cp <= 'z') || (cp >= 'A' && cp <= 'Z');
+    if (k == 0) return cp >= 0x20 && cp != '"' && cp != '\\';
+    return letter || (k == 1 ? cp == ' ' : (cp >= '0' && cp <= '9') || cp == '_');
 }
 
 /* Characters of a token that is nothing but such; -1. */
