@@ -219,7 +219,8 @@ static const struct {
               {"qwen35", NULL},        {"qwen35moe", NULL},      {"mistral", NULL},
               {"gemma4moe", NULL},     {"gemma4e", "gemma4moe"}, {"gemma4dense", "gemma4moe"},
               {"lfm2", MICRO},         {"granitehybrid", MICRO}, {"jamba", MICRO},
-              {"glm4moe-lite", MICRO}, {"kimi-linear", MICRO}};
+              {"glm4moe-lite", MICRO}, {"kimi-linear", MICRO},   {"gptoss_mxfp4", MICRO},
+              {"llama4", MICRO},       {"ministral3", MICRO}};
 
 static int times = 1; /* schedules of each kind; the first argument */
 
