@@ -207,6 +207,8 @@ struct gram_vocab {
     uint32_t *at;  /* [n + 1] bytes of token i begin at at[i]; special ones: edges */
     int32_t *same; /* [n] another token with the same bytes; -1 */
     uint8_t *is_end;
+    int32_t *end; /* the same as a list */
+    int n_end;
     struct gtrie all;
     struct gslice slice[GRAM_SLICES];
     size_t longest;

@@ -325,8 +325,8 @@ int gram_mask(const struct gram_state *s, uint32_t *bits, struct err *e) {
     for (int i = 0; i < s->c.n; i++) mask_item(g, &s->c.it[i], bits);
     const int rc = grammar_full(g, e);
     lock_out(s);
-    for (int64_t i = 0; i < v->n && s->c.can_end; i++)
-        if (v->is_end[i]) bits[i / WORDS] |= 1u << i % WORDS;
+    for (int i = 0; i < v->n_end && s->c.can_end; i++)
+        bits[v->end[i] / WORDS] |= 1u << v->end[i] % WORDS;
     return rc;
 }
 

@@ -101,6 +101,10 @@ static void finish(struct gram_vocab *v) {
         v->same[i] = -1;
         const size_t n = v->at[i + 1] - v->at[i];
         if (n > 0 && !v->is_end[i]) id[n_id++] = i;
+        if (v->is_end[i]) {
+            v->end = xreallocarray(v->end, (size_t)v->n_end + 1, sizeof *v->end);
+            v->end[v->n_end++] = i;
+        }
         if (n > v->longest) v->longest = n;
     }
     qsort_r(id, (size_t)n_id, sizeof *id, cmp_tokens, v);
@@ -199,6 +203,7 @@ void gram_vocab_free(struct gram_vocab *v) {
     free(v->same);
     free(v->at);
     free(v->is_end);
+    free(v->end);
     free(v->bytes);
     free(v);
 }
