@@ -6,7 +6,8 @@
  * GGUF stores query and key rows so that rope turns neighbours (2j, 2j + 1); Hugging Face stores
  * the halves of each head apart: conversion regroups rows (XF_ROPE_PAIRS). Mixtral is a `llama`
  * with experts as wide as its feed-forward; Ministral 3 extends its context by YaRN and by queries
- * that grow. Another model that shares a name (Mistral 4) is refused, not guessed.
+ * that grow. A window (Mistral 7B 0.1) has a key that other readers of `llama` pass over: they let
+ * every token see all. Another model that shares a name (Mistral 4) is refused, not guessed.
  */
 #include <stdio.h>
 #include <string.h>
@@ -26,6 +27,7 @@ static const char *const skip[] = {"vision_tower.", "multi_modal_projector.", NU
 #define HP_ROWS                                       \
     HP_ROWS_DECODER,                                  \
     HP_ROW_FF,                                        \
+    HP_ROW_WINDOW(HPF_ZERO_OK),                       \
     {"rope.dimension_count", NULL, HD_ROT, 0, 0},     \
     {"vocab_size", NULL, HD_VOCAB, 0, 0}
 static const struct hp_row hp[] = {HP_ROWS, {.slot = -1}};
@@ -70,8 +72,6 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
             "the language model inside is \"%.40s\", not Mistral Small 3 or Ministral 3: "
             "it is another architecture",
             type);
-    if (json_type(hfdir_hparam(dir, "sliding_window")) == JSON_NUM)
-        return err_set(e, ERR_DATA, "sliding_window is set, which the format cannot hold here");
     static const char *const no[] = {"attention_bias", "mlp_bias", NULL};
     TRY(hf_check_off(dir, no, e));
     const char *act = json_str(hfdir_hparam(dir, "hidden_act"));
@@ -114,13 +114,9 @@ static void ministral_write_keys(const struct hparams *h, struct gguf_w *w) {
 static int read_keys(struct hparams *h, const struct gguf *g, struct err *e) {
     UNUSED(h);
     const char *name = gguf_str_or(g, "general.architecture", "");
-    static const char *const no[] = {"attention.sliding_window", "attention.temperature_scale"};
     char key[96];
-    for (size_t i = 0; i < COUNT_OF(no); i++) {
-        snprintf(key, sizeof key, "%s.%s", name, no[i]);
-        if (gguf_find(g, key)) return err_set(e, ERR_DATA, "%s is set, which is not computed", key);
-    }
-    return 0;
+    snprintf(key, sizeof key, "%s.attention.temperature_scale", name);
+    return gguf_find(g, key) ? err_set(e, ERR_DATA, "%s is set, which is not computed", key) : 0;
 }
 
 static const struct decoder_spec decoder = {
@@ -131,7 +127,7 @@ extern const struct arch arch_llama, arch_mistral3;
 const struct arch arch_llama = {
     .name = "llama",
     .hf_classes = llama_classes,
-    .family = "Llama 2 and 3, SmolLM, Mistral without sliding window, Mixtral",
+    .family = "Llama 2 and 3, SmolLM, Mistral, Mixtral",
     .size_note = "dense transformer",
     .tools = "llama-json mistral-array",
     .hp = llama_hp,
@@ -140,6 +136,7 @@ const struct arch arch_llama = {
     .derive = derive,
     .from_hf = from_hf,
     .read_keys = read_keys,
+    .window_period = WINDOW_EVERYWHERE,
     .decoder = &decoder,
 };
 const struct arch arch_mistral3 = {
@@ -156,5 +153,6 @@ const struct arch arch_mistral3 = {
     .write_keys = ministral_write_keys,
     .read_keys = ministral_read_keys,
     .yarn_log = 1,
+    .window_period = WINDOW_EVERYWHERE,
     .decoder = &decoder,
 };

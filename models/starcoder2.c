@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* models/starcoder2.c - StarCoder2: LayerNorms, biases everywhere, and a feed-forward without a
- * gate. Files do not carry the window that some configs have: those are refused. */
+ * gate. The window that published configs have has a key that other readers pass over. */
 #include "core/attr.h"
 #include "core/hfdir.h"
 #include "core/json.h"
@@ -9,7 +9,8 @@
 static const char *const hf_classes[] = {"Starcoder2ForCausalLM", NULL};
 // clang-format off
 static const struct hp_row hp[] = {
-    HP_ROWS_SIZES, HP_ROW_FF, HP_ROW_ROPE_BASE, HP_ROW_LAYER_EPS, HP_ROW_VOCAB, {.slot = -1},
+    HP_ROWS_SIZES, HP_ROW_FF, HP_ROW_ROPE_BASE, HP_ROW_LAYER_EPS, HP_ROW_VOCAB,
+    HP_ROW_WINDOW(HPF_ZERO_OK), {.slot = -1},
 };
 #define BIASED(gguf, hf, rows, cols, role) \
     ROW_MAT(gguf, hf, rows, cols, role, W_ALL, 0), ROW_VEC(gguf ".bias", hf ".bias", rows, XF_COPY, W_ALL, 0)
@@ -29,10 +30,8 @@ static const struct tensor_row tensors[] = {
 // clang-format on
 
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
+    UNUSED(h);
     TRY(hf_check_is(dir, "hidden_act", "gelu_pytorch_tanh", e));
-    const double window = json_num(hfdir_hparam(dir, "sliding_window"), 0);
-    if (window > 0 && window < (double)h->d[HD_CTX])
-        return err_set(e, ERR_DATA, "sliding_window is %g, which the format cannot hold", window);
     return hf_check_rope(dir, e);
 }
 
@@ -54,5 +53,6 @@ const struct arch arch_starcoder2 = {
     .tensors = tensors,
     .derive = layers_fill,
     .from_hf = from_hf,
+    .window_period = WINDOW_EVERYWHERE,
     .decoder = &decoder,
 };

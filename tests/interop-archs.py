@@ -17,6 +17,8 @@ KNOWN = {  # why logits differ, or why the engine refuses
     "gptoss_mxfp4": YARN,
     "llama4": "the engine knows chunks and steps of 8192 only; with these logits agree to 1e-5",
     "olmo3": "the engine passes over an attention factor that is not YaRN's own (published: its own); without one logits agree to 3e-6",
+    "mistralwin": "the engine lets every token see all",
+    "starcoder2win": "the engine lets every token see all",
     "commandrplus": "the engine takes norms of queries and keys at 64 layers only",
     "deepseek-v2": "the engine takes queries without a rank at 26 and 27 layers only, as the published V2 Lite has",
     "deepseek-v2-groups": "the engine judges V2's groups by their two best experts, transformers by the best; without groups logits agree",

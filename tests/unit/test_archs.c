@@ -114,6 +114,8 @@ static const struct arch_case cases[] = {
     {"olmo2", "olmo2", RMS "rope.freq_base", {{"500000.0", "1000.0"}}},
     {"smollm3", "smollm3", RMS "rope.freq_base rope.dimension_count vocab_size", {{"100000.0", "1000.0"}}},
     {"starcoder2", "starcoder2", LN "rope.freq_base", {{"\"norm_epsilon\": 1e-05", "\"norm_epsilon\": 0.1"}}},
+    {"starcoder2win", "starcoder2", LN "rope.freq_base attention.sliding_window", {WINDOW}},
+    {"mistralwin", "llama", RMS "rope.freq_base rope.dimension_count vocab_size attention.sliding_window", {WINDOW}},
     {"stablelm", "stablelm", LN "rope.dimension_count use_parallel_residual",
      {{"\"partial_rotary_factor\": 0.25", "\"partial_rotary_factor\": 0.5"}}},
     {"stablelm12b", "stablelm", LN "rope.dimension_count use_parallel_residual", {{NULL, NULL}}},
