@@ -4,6 +4,7 @@
 
 #include "cli/make.h"
 #include "core/log.h"
+#include "core/mem.h"
 #include "report/pick.h"
 #include "report/result.h"
 
@@ -53,13 +54,18 @@ int make_show(struct make *mk, double seconds, struct err *e) {
     }
     cli_emit(mk->c, m);
     emit_free(m);
+    const int best = pick_file(&r);
+    char *take = best >= 0 ? xstrdup(r.file[best].file) : NULL;
     result_close(&r);
     for (int i = 0; i < mk->left_out.n; i++) log_info("left out: %s", mk->left_out.v[i]);
     for (int i = 0; i < mk->cut_short.n; i++) log_info("left out: %s", mk->cut_short.v[i]);
     if (mk->c->form == EMIT_TABLE && answer.len) fprintf(mk->c->out, "\n%s\n", answer.data);
-    if (mk->c->form == EMIT_TABLE)
+    if (mk->c->form == EMIT_TABLE) {
         fprintf(mk->c->out, "The report is %s/report.html, the folder to publish %s.\n",
                 mk->job.dir, mk->job.dir);
+        if (take) fprintf(mk->c->out, "For programs: hone serve %s/%s\n", mk->job.dir, take);
+    }
+    free(take);
     buf_release(&answer);
     return 0;
 }

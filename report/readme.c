@@ -341,7 +341,8 @@ static void commands(const struct result *r, const struct release *rel, struct b
     if (rel->repo) from_the_hub(rel, f, out);
     buf_fmt(out, "# with the files here\nllama-server -m %s --jinja -fa on\n", f->file);
     buf_str(out, "ollama create my-model -f Modelfile && ollama run my-model\n");
-    if (!rel->unknown) buf_fmt(out, "hone run %s -p \"Hello\"\n", f->file);
+    if (!rel->unknown)
+        buf_fmt(out, "hone run %s -p \"Hello\"\n# for programs\nhone serve %s\n", f->file, f->file);
     buf_str(out, "```\n\n");
     buf_str(out,
             "Any other file of the table works the same way. `model.yaml` is for `lms push` only "
