@@ -271,7 +271,7 @@ DNF_PKGS := gcc make pkgconf cjson-devel zlib-devel xxhash-devel pcre2-devel utf
 BREW_PKGS := pkg-config cjson zlib xxhash pcre2 utf8proc libedit
 DEMO ?= $(BUILD)/demo
 TINY := tests/golden/tiny-qwen35moe
-CLIENTS ?= openai==3.54.0 anthropic==2.12.0 ollama==0.6.3
+CLIENTS ?= # sdk, litellm, aider; none: all of them
 deps: ## install the libraries (apt, as root or by sudo), or say how
 	@if pkg-config --exists $(REQUIRED) 2>/dev/null && command -v $(CC) >/dev/null; then :; \
 	elif command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $(APT_PKGS); \
@@ -285,10 +285,7 @@ demo: deps ## install what is missing, build on all cores, run the main job on t
 	  --eval $(TINY)/eval.jsonl --eval $(TINY)/self_eval.txt --chunks 32 --tools-cases 4
 
 test-clients: all ## hone serve asked by client libraries (Python; pip installs them into build/clients the first time)
-	$(Q)test -x $(BUILD)/clients/bin/python || { python3 -m venv $(BUILD)/clients && $(BUILD)/clients/bin/pip install -q $(CLIENTS); }
-	$(Q)mkdir -p $(BUILD)/clients/model && cd $(BUILD)/clients/model && { test -e m.gguf || \
-	  { $(abspath $(BIN)) convert $(abspath $(TINY)) -o base.gguf -q > /dev/null && $(abspath $(BIN)) quantize base.gguf -o m.gguf --recipe Q8_0 -q > /dev/null; }; }
-	$(Q)$(BUILD)/clients/bin/python tests/clients.py $(abspath $(BIN)) $(BUILD)/clients/model/m.gguf
+	$(Q)sh tests/clients/run.sh $(abspath $(BIN)) $(TINY) $(abspath $(BUILD))/clients $(CLIENTS)
 interop: all $(OBJ)/tests/micro ## load our files in another engine and compare logits (Python; pip builds it into build/peer the first time)
 	$(Q)HONE=$(BUILD)/hone MICRO=$(OBJ)/tests/micro sh tests/interop.sh
 

@@ -71,6 +71,11 @@ static int read_modalities(struct ask *a, const struct json *v, const char *path
             return fault_set(f, 400, NULL, path, "only text is made here");
     return 0;
 }
+static int read_tokens(struct ask *a, const struct json *v, const char *path, struct fault *f) {
+    (void)a;
+    if (json_type(v) == JSON_BOOL && !json_bool(v, true)) return 0;
+    return fault_set(f, 400, NULL, path, "ids are not given with answers; /tokenize gives them");
+}
 static int read_verbosity(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     struct buf text = {0};
     if (!json_str(v)) return fault_set(f, 400, NULL, path, "a text is needed");
@@ -104,9 +109,9 @@ static const struct field fields[] = {
     {"thinking_budget_tokens", FIELD_REFUSED("a budget of thinking is not offered yet")},
     {"continue_final_message", FIELD(F_BOOL, go_on, 0, 0)},
     {"add_generation_prompt", FIELD_LEFT},
-    {"return_progress", FIELD_LEFT},
-    {"timings_per_token", FIELD_LEFT},
-    {"return_tokens", FIELD_LEFT},
+    {"return_progress", FIELD(F_BOOL, progress, 0, 0)},
+    {"timings_per_token", FIELD(F_BOOL, timings, 0, 0)},
+    {"return_tokens", FIELD_BY(read_tokens)},
     {"id_slot", FIELD_LEFT},
     {"prompt_cache_key", FIELD_LEFT},
     {"prompt_cache_options", FIELD_LEFT},
@@ -256,6 +261,15 @@ static void put_delta(struct jw *w, struct reply *r, const struct event *ev) {
     if (r->ask->top >= 0) put_probs(w, c);
 }
 
+static void put_progress(const struct reply *r, struct jw *w, int64_t done) {
+    jw_obj(w, "prompt_progress");
+    jw_i64(w, "total", r->n_prompt);
+    jw_i64(w, "cache", r->n_cached);
+    jw_i64(w, "processed", done);
+    jw_i64(w, "time_ms", (int64_t)(1e3 * r->prompt_s));
+    jw_end(w);
+}
+
 static void put_choice(struct reply *r, const struct event *ev, struct buf *out) {
     struct buf b = {0};
     struct jw w;
@@ -267,7 +281,9 @@ static void put_choice(struct reply *r, const struct event *ev, struct buf *out)
     jw_end(&w);
     jw_end(&w);
     if (r->ask->usage) jw_null(&w, "usage");
-    if (ev->kind == EV_ENDED) reply_timings(r, &r->choice[ev->choice], &w);
+    if (ev->kind == EV_PROGRESS) put_progress(r, &w, (int64_t)ev->n);
+    if (ev->kind == EV_ENDED || (r->ask->timings && ev->kind != EV_ADMITTED))
+        reply_timings(r, &r->choice[ev->choice], &w);
     jw_end(&w);
     reply_sse(out, NULL, &b);
     buf_release(&b);

@@ -215,12 +215,13 @@ static int read_cache(struct ask *a, const struct json *v, const char *path, str
     return 0;
 }
 
-/* v: a schema, a pattern, a list of choices. */
+/* v: a schema, a pattern, a grammar, a list of choices. */
 int ask_form(struct ask *a, enum ask_form form, const struct json *v, const char *path,
              struct fault *f) {
-    static const char *const paths[] = {"response_format", "json_schema",  "structured_outputs",
-                                        "guided_json",     "guided_regex", "guided_choice",
-                                        "format",          "text.format",  "output_config.format"};
+    static const char *const paths[] = {
+        "response_format",     "json_schema", "structured_outputs", "guided_json", "guided_regex",
+        "guided_choice",       "grammar",     "guided_grammar",     "format",      "text.format",
+        "output_config.format"};
     struct buf b = {0};
     if (a->form != FORM_FREE && form != FORM_FREE)
         return fault_set(f, 400, NULL, path, "the answer was given another form already");
@@ -231,12 +232,14 @@ int ask_form(struct ask *a, enum ask_form form, const struct json *v, const char
     if (form == FORM_FREE || form == FORM_OBJECT) return 0;
     if (form == FORM_REGEX && !json_str(v))
         return fault_set(f, 400, NULL, path, "a pattern is needed");
+    if (form == FORM_GRAMMAR && !json_str(v))
+        return fault_set(f, 400, NULL, path, "the text of a grammar is needed");
     if (form == FORM_CHOICE && json_type(v) != JSON_ARR)
         return fault_set(f, 400, NULL, path, "a list of texts is needed");
     if (form == FORM_SCHEMA && json_type(v) != JSON_OBJ && json_type(v) != JSON_BOOL &&
         !json_str(v))
         return fault_set(f, 400, NULL, path, "a schema is needed");
-    if (json_str(v)) /* a pattern, or a schema that comes as text */
+    if (json_str(v)) /* a pattern, a grammar, or a schema that comes as text */
         buf_str(&b, json_str(v));
     else
         json_write(&b, v);
@@ -269,18 +272,23 @@ static int read_regex(struct ask *a, const struct json *v, const char *path, str
 static int read_choices(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     return ask_form(a, FORM_CHOICE, v, path, f);
 }
+static int read_grammar(struct ask *a, const struct json *v, const char *path, struct fault *f) {
+    return ask_form(a, FORM_GRAMMAR, v, path, f);
+}
 static int read_outputs(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     static const struct {
         const char *name;
         enum ask_form form;
-    } rows[] = {{"json", FORM_SCHEMA}, {"regex", FORM_REGEX}, {"choice", FORM_CHOICE}};
+    } rows[] = {{"json", FORM_SCHEMA},
+                {"regex", FORM_REGEX},
+                {"choice", FORM_CHOICE},
+                {"grammar", FORM_GRAMMAR}};
     for (size_t i = 0; i < COUNT_OF(rows); i++)
         if (json_type(json_get(v, rows[i].name)) != JSON_NULL)
             return ask_form(a, rows[i].form, json_get(v, rows[i].name), path, f);
-    return fault_set(f, 400, NULL, path, "one of json, regex, choice is needed");
+    return fault_set(f, 400, NULL, path, "one of json, regex, choice, grammar is needed");
 }
 
-#define GRAMMAR "grammars are not offered yet; response_format, guided_regex and guided_choice are"
 const struct field ask_sampling[] = {
     {"temperature", FIELD(F_REAL, sample.temp, 0, 100)},
     {"top_p", FIELD(F_REAL, sample.top_p, 0, 1)},
@@ -299,13 +307,13 @@ const struct field ask_sampling[] = {
     {"mirostat", FIELD_NEUTRAL(0)},
     {"dry_multiplier", FIELD_NEUTRAL(0)},
     {"xtc_probability", FIELD_NEUTRAL(0)},
-    {"grammar", FIELD_REFUSED(GRAMMAR)},
+    {"grammar", FIELD_BY(read_grammar)},
     {"json_schema", FIELD_BY(read_schema)},
     {"structured_outputs", FIELD_BY(read_outputs)},
     {"guided_json", FIELD_BY(read_schema)},
     {"guided_regex", FIELD_BY(read_regex)},
     {"guided_choice", FIELD_BY(read_choices)},
-    {"guided_grammar", FIELD_REFUSED(GRAMMAR)},
+    {"guided_grammar", FIELD_BY(read_grammar)},
 };
 const int ask_n_sampling = (int)COUNT_OF(ask_sampling);
 

@@ -32,7 +32,15 @@ struct ask_prompt { /* of a text completion */
     size_t len;
     struct ids ids;
 };
-enum ask_form { FORM_FREE, FORM_OBJECT, FORM_SCHEMA, FORM_REGEX, FORM_CHOICE, FORM_TOOLS };
+enum ask_form {
+    FORM_FREE,
+    FORM_OBJECT,
+    FORM_SCHEMA,
+    FORM_REGEX,
+    FORM_CHOICE,
+    FORM_GRAMMAR,
+    FORM_TOOLS /* calls of ask.tools: not a form that is asked for */
+};
 struct ask {
     char *model;    /* as it was asked for; "": not said */
     char *conv;     /* {"messages": [...], "tools": [...]?} for the template; NULL: plain prompts */
@@ -50,7 +58,7 @@ struct ask {
     int n_prompts;
 
     enum ask_form form;    /* that the content must have */
-    char *form_text;       /* JSON text of a schema or of a list of choices, or a pattern */
+    char *form_text;       /* JSON text of a schema or of a list of choices, a pattern, a grammar */
     bool form_strict;      /* what cannot be kept is refused */
     const char *form_path; /* static: the field that asked for it */
 
@@ -60,9 +68,10 @@ struct ask {
     char *stop[ASK_STOPS];
     int n_stop;
     int n; /* choices per prompt */
-    bool stream, usage, echo, ignore_eos, progress;
-    bool no_cache; /* neither read nor kept */
-    int top;       /* < 0: no probabilities; else so many alternatives */
+    bool stream, usage, echo, ignore_eos;
+    bool progress, timings; /* in a stream: while the prompt is computed, with each piece */
+    bool no_cache;          /* neither read nor kept */
+    int top;                /* < 0: no probabilities; else so many alternatives */
     struct {
         int32_t id;
         float by;

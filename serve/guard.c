@@ -23,11 +23,14 @@ struct guards {
     struct lang *kept[KEPT];  /* the last one used first */
     int n;
 };
+enum { LANGS = 2 };
 struct place { /* in one answer */
-    struct lang *lang;
+    struct lang *lang[LANGS];
+    struct gram_state *s[LANGS]; /* those that what came belongs to: the first n_alive */
+    int n, n_alive;
     const struct tok *tok;
-    struct gram_state *s;
-    uint32_t *bits;
+    uint32_t *bits, *more;
+    int64_t n_words;
     int n_leading; /* tokens of white space in front of the form */
     bool begun;
 };
@@ -67,12 +70,22 @@ static bool is_leading(const struct place *p, int32_t id) {
     return all;
 }
 
+/* What any of the languages allows. False: one needs more memory than it may have. */
+static bool allowed(struct place *p) {
+    struct err ignored;
+    if (gram_mask(p->s[0], p->bits, &ignored)) return false;
+    for (int k = 1; k < p->n_alive; k++) {
+        if (gram_mask(p->s[k], p->more, &ignored)) return false;
+        for (int64_t i = 0; i < p->n_words; i++) p->bits[i] |= p->more[i];
+    }
+    return true;
+}
+
 static void place_mask(void *ud, bool thinks, float *logits, int64_t n) {
     struct place *p = ud;
-    struct err ignored;
     for (int64_t i = 0; i < n && thinks; i++) /* what is asked for must still come */
         if (tok_is_eog(p->tok, i)) logits[i] = -HUGE_VALF;
-    if (thinks || gram_mask(p->s, p->bits, &ignored)) return;
+    if (thinks || !allowed(p)) return;
     for (int64_t i = 0; i < n; i++)
         if (!(p->bits[i / 32] >> (i % 32) & 1) && !is_leading(p, (int32_t)i))
             logits[i] = -HUGE_VALF;
@@ -81,37 +94,48 @@ static void place_mask(void *ud, bool thinks, float *logits, int64_t n) {
 static void place_accept(void *ud, bool thinks, int32_t id) {
     struct place *p = ud;
     struct err ignored;
+    int n = 0;
     if (thinks) return;
-    if (!gram_allows(p->s, id) && is_leading(p, id)) {
-        p->n_leading++;
-        return;
+    for (int i = 0; i < p->n_alive; i++) {
+        struct gram_state *s = p->s[i];
+        if (gram_accept(s, id, &ignored)) continue;
+        p->s[i] = p->s[n];
+        p->s[n++] = s;
     }
-    p->begun = true;
-    (void)gram_accept(p->s, id, &ignored); /* the mask allowed it */
+    if (n)
+        p->n_alive = n;
+    else if (is_leading(p, id))
+        p->n_leading++;
+    p->begun = p->begun || n;
 }
 
 static void place_free(void *ud) {
     struct place *p = ud;
-    gram_end(p->s);
-    drop(p->lang);
+    for (int i = 0; i < p->n; i++) {
+        gram_end(p->s[i]);
+        drop(p->lang[i]);
+    }
     free(p->bits);
+    free(p->more);
     free(p);
 }
 
 /* ---- compiling ---- */
 
-static int compile_parsed(struct guards *g, struct ask *a, const struct json *j,
+/* form: of the answer's text, or FORM_TOOLS. */
+static int compile_parsed(struct guards *g, struct ask *a, enum ask_form form, const struct json *j,
                           struct grammar **out, struct err *e) {
     struct buf notes = {0};
     const struct gram_opts o = {.strict = a->form_strict, .notes = &notes};
     const char *text[256];
     int n = 0, rc;
-    if (a->form == FORM_SCHEMA || a->form == FORM_TOOLS) {
-        const struct gram_tools t = {
-            j, a->only_tool, a->must_call ? GRAM_TOOLS_REQUIRED : GRAM_TOOLS_AUTO, !a->one_call};
+    if (form == FORM_SCHEMA || form == FORM_TOOLS) {
+        const bool now = a->must_call || a->form != FORM_FREE; /* no text in front of the calls */
+        const struct gram_tools t = {j, a->only_tool, now ? GRAM_TOOLS_REQUIRED : GRAM_TOOLS_AUTO,
+                                     !a->one_call};
         const struct gram_opts any = {.any_order = true, .notes = &notes};
-        rc = a->form == FORM_SCHEMA ? grammar_of_schema(out, g->vocab, j, &o, e)
-                                    : grammar_of_tools(out, g->vocab, g->fmt, &t, &any, e);
+        rc = form == FORM_SCHEMA ? grammar_of_schema(out, g->vocab, j, &o, e)
+                                 : grammar_of_tools(out, g->vocab, g->fmt, &t, &any, e);
         for (size_t i = 0; i < notes.len; i++)
             if (notes.data[i] == '\n') notes.data[i] = ';';
         if (notes.len) buf_fmt(&a->warned, "%s%s", a->warned.len ? ", " : "", notes.data);
@@ -127,24 +151,27 @@ static int compile_parsed(struct guards *g, struct ask *a, const struct json *j,
              : err_set(e, ERR_DATA, "a list of texts is needed");
 }
 
-static int compile(struct guards *g, struct ask *a, struct grammar **out, struct err *e) {
+static int compile(struct guards *g, struct ask *a, enum ask_form form, struct grammar **out,
+                   struct err *e) {
     const struct gram_opts any = {.strict = false};
+    const char *text = form == FORM_TOOLS ? a->tools : a->form_text;
     struct json *j = NULL;
     if (!g->vocab) TRY(gram_vocab_new(&g->vocab, g->tok, e));
-    if (a->form == FORM_OBJECT) return grammar_of_json(out, g->vocab, true, &any, e);
-    if (a->form == FORM_REGEX)
-        return grammar_of_regex(out, g->vocab, a->form_text, strlen(a->form_text), e);
-    TRY(json_parse(&j, a->form_text, strlen(a->form_text), a->form_path, e));
-    const int rc = compile_parsed(g, a, j, out, e);
+    if (form == FORM_OBJECT) return grammar_of_json(out, g->vocab, true, &any, e);
+    if (form == FORM_REGEX) return grammar_of_regex(out, g->vocab, text, strlen(text), e);
+    if (form == FORM_GRAMMAR) return grammar_of_text(out, g->vocab, text, strlen(text), e);
+    TRY(json_parse(&j, text, strlen(text), form == FORM_TOOLS ? "tools" : a->form_path, e));
+    const int rc = compile_parsed(g, a, form, j, out, e);
     json_free(j);
     return rc;
 }
 
-static struct lang *find(struct guards *g, struct ask *a, struct err *e) {
+static struct lang *find(struct guards *g, struct ask *a, enum ask_form form, struct err *e) {
+    const char *text = form == FORM_TOOLS ? a->tools : a->form_text;
     struct buf key = {0};
     struct lang *l = NULL;
-    buf_fmt(&key, "%d%d%d%d %s %s", (int)a->form, a->form_strict, a->must_call, a->one_call,
-            a->only_tool ? a->only_tool : "", a->form_text ? a->form_text : "");
+    buf_fmt(&key, "%d%d%d%d%d %s %s", (int)form, a->form != FORM_FREE, a->form_strict, a->must_call,
+            a->one_call, a->only_tool ? a->only_tool : "", text ? text : "");
     for (int i = 0; i < g->n && !l; i++) {
         if (strcmp(g->kept[i]->key, key.data) != 0) continue;
         l = g->kept[i];
@@ -152,7 +179,7 @@ static struct lang *find(struct guards *g, struct ask *a, struct err *e) {
     }
     if (!l) {
         struct grammar *made = NULL;
-        if (compile(g, a, &made, e)) {
+        if (compile(g, a, form, &made, e)) {
             buf_release(&key);
             return NULL;
         }
@@ -168,20 +195,39 @@ static struct lang *find(struct guards *g, struct ask *a, struct err *e) {
     return l;
 }
 
-int guards_make(struct guards *g, struct ask *a, bool chat, struct guard *guard, int n,
-                struct fault *f) {
-    struct err e;
-    struct lang *l = find(g, a, &e);
-    if (!l) return fault_set(f, 400, NULL, a->form_path, "%s", e.msg);
+static void place_new(struct guards *g, struct lang *const *l, int n, bool chat,
+                      struct guard *guard) {
+    struct place *p = xcalloc(1, sizeof *p);
+    p->n = p->n_alive = n;
     for (int i = 0; i < n; i++) {
-        struct place *p = xcalloc(1, sizeof *p);
-        atomic_fetch_add(&l->refs, 1);
-        p->lang = l;
-        p->tok = g->tok;
-        p->begun = !chat;
-        p->s = gram_begin(l->g);
-        p->bits = xcalloc((size_t)(gram_vocab_size(g->vocab) + 31) / 32, sizeof *p->bits);
-        guard[i] = (struct guard){p, place_mask, place_accept, place_free};
+        atomic_fetch_add(&l[i]->refs, 1);
+        p->lang[i] = l[i];
+        p->s[i] = gram_begin(l[i]->g);
     }
+    p->tok = g->tok;
+    p->begun = !chat;
+    p->n_words = (gram_vocab_size(g->vocab) + 31) / 32;
+    p->bits = xcalloc((size_t)p->n_words, sizeof *p->bits);
+    p->more = xcalloc((size_t)p->n_words, sizeof *p->more);
+    *guard = (struct guard){p, place_mask, place_accept, place_free};
+}
+
+int guards_make(struct guards *g, struct ask *a, bool chat, bool calls, struct guard *guard, int n,
+                struct fault *f) {
+    struct lang *l[LANGS];
+    enum ask_form form[LANGS];
+    struct err e;
+    int k = 0;
+    if (a->form != FORM_FREE && !(calls && a->must_call)) form[k++] = a->form;
+    if (calls) form[k++] = FORM_TOOLS;
+    for (int i = 0; i < k; i++) {
+        const char *path = form[i] != FORM_TOOLS ? a->form_path
+                           : a->must_call        ? "tool_choice"
+                           : a->one_call         ? "parallel_tool_calls"
+                                                 : "tools";
+        l[i] = find(g, a, form[i], &e);
+        if (!l[i]) return fault_set(f, 400, NULL, path, "%s", e.msg);
+    }
+    for (int i = 0; i < n && k; i++) place_new(g, l, k, chat, &guard[i]);
     return 0;
 }

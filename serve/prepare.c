@@ -185,16 +185,9 @@ static bool guard(struct server *s, struct task *t) {
     int rc = 0;
     if (a->must_call && !calls)
         rc = fault_set(&f, 400, NULL, "tool_choice", "there is no tool that could be called");
-    else if (a->form != FORM_FREE && calls)
-        rc = fault_set(&f, 400, NULL, a->form_path,
-                       "a form beside tools is not offered yet; tool_choice none makes it one");
-    else if (calls && (a->must_call || a->one_call)) {
-        a->form = FORM_TOOLS;
-        a->form_text = xstrdup(a->tools);
-        a->form_path = a->must_call ? "tool_choice" : "parallel_tool_calls";
-    }
-    if (!rc && a->form == FORM_FREE) return true;
-    if (!rc) rc = guards_make(s->guards, a, t->fmt != NULL, g, n, &f);
+    /* calls are left free where nothing is said of them */
+    const bool bound = calls && (a->must_call || a->one_call || a->form != FORM_FREE);
+    if (!rc) rc = guards_make(s->guards, a, t->fmt != NULL, bound, g, n, &f);
     for (int i = 0; i < n && !rc; i++) t->run[i].guard = g[i];
     if (!rc) return true;
     route_fail(t->job, &f);

@@ -59,8 +59,9 @@ enum event_kind {
     EV_CALL_BEGIN, /* reply_choice.call[call] has its id and name */
     EV_CALL_ARGS,  /* text: more of the arguments */
     EV_CALL_END,
-    EV_ENDED, /* a choice has */
-    EV_DONE   /* all have */
+    EV_ENDED,   /* a choice has */
+    EV_DONE,    /* all have */
+    EV_PROGRESS /* of the prompt: n tokens are computed or were kept */
 };
 struct event {
     enum event_kind kind;

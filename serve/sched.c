@@ -570,6 +570,7 @@ bool sched_step(struct sched *s) {
         const float *logits = s->logits + k * s->n_vocab;
         const bool last = i + 1 == p.n || s->row_run[i + 1] != r;
         if (last && r->seq) take_snapshots(s, r);
+        if (last && r->seq && r->all.n == r->n_prompt) task_progress(r, seq_pos(r->seq));
         if (!(s->row[i].want & WANT_LOGITS)) continue;
         k++;
         if (echoes(r)) echo_token(s, r, logits);

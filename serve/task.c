@@ -10,6 +10,7 @@
 #include "core/prog.h"
 
 enum { FULL = 1 << 20 };
+#define PROGRESS_S 0.5 /* between two reports */
 
 struct task *task_new(struct job *j, const struct api *api, struct ask *a, const struct ids *prompt,
                       int n_prompts) {
@@ -84,8 +85,27 @@ void task_admit(struct task *t, int64_t n_cached) {
     stream(t, &(struct event){.kind = EV_ADMITTED});
 }
 
+/* How long the prompt took, and the answer so far. */
+static void set_times(struct task *t, const struct run *r) {
+    const double now = prog_now_s();
+    if (!t->admitted) return;
+    t->reply.prompt_s = (r->t_ready > 0 ? r->t_ready : now) - t->t_admitted;
+    t->reply.generate_s = r->t_ready > 0 ? now - r->t_ready : 0;
+}
+
+void task_progress(struct run *r, int64_t done) {
+    struct task *t = r->task;
+    const double now = prog_now_s();
+    if (!t->ask.progress || !t->ask.stream || t->failed) return;
+    if (done < r->n_prompt && now - t->t_progress < PROGRESS_S) return;
+    t->t_progress = now;
+    set_times(t, r);
+    stream(t, &(struct event){.kind = EV_PROGRESS, .choice = r->choice, .n = (size_t)done});
+}
+
 void task_event(void *ud, const struct event *ev) {
     struct task *t = ud;
+    set_times(t, &t->run[ev->choice]);
     reply_add(&t->reply, ev, t->api->call_id);
     if (t->ask.stream) stream(t, ev);
 }
@@ -110,13 +130,11 @@ static void finish(struct task *t) {
 void task_end_run(struct run *r, enum reply_end end, const char *stop) {
     struct task *t = r->task;
     struct reply_choice *c = &t->reply.choice[r->choice];
-    const double now = prog_now_s();
     r->ended = true;
     c->end = end;
     c->stop = stop;
     t->n_ended++;
-    t->reply.prompt_s = r->t_ready > 0 ? r->t_ready - t->t_admitted : 0;
-    t->reply.generate_s = r->t_ready > 0 ? now - r->t_ready : 0;
+    set_times(t, r);
     if (t->failed) return;
     const struct event ev = {.kind = EV_ENDED, .choice = r->choice};
     if (t->ask.stream) stream(t, &ev);

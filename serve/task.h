@@ -51,7 +51,7 @@ struct task {
     const struct toolfmt *fmt; /* NULL: text completions */
     enum tool_think think;
     uint64_t key;
-    double t_arrive, t_admitted;
+    double t_arrive, t_admitted, t_progress;
     int n_ended;
     bool admitted, failed, special; /* special: control tokens are spelled out in the text */
     struct buf out;                 /* in tests, what a job would get */
@@ -70,6 +70,8 @@ bool task_full(const struct task *t); /* ... or reads too slowly */
 void task_admit(struct task *t, int64_t n_cached);
 /* An event of a choice: the sink of speak. */
 void task_event(void *ud, const struct event *ev);
+/* So much of a run's prompt is computed: an event where the request wants it, not too often. */
+void task_progress(struct run *r, int64_t done);
 /* A choice has ended; after the last one the answer is complete. */
 void task_end_run(struct run *r, enum reply_end end, const char *stop);
 /* It cannot be answered, or not to the end. */

@@ -123,6 +123,14 @@ for choice in '"required"' '{"type": "function", "function": {"name": "shout"}}'
     has '"finish_reason":"tool_calls"'
     grep -qE '"name":"(shout","arguments":"\{\\"word\\": \\"(hey|ho)\\"\}"|other")' "$t/o" || say "tool_choice $choice: $(cat "$t/o")"
 done
+# beside tools a form leaves calls possible: what comes is one of the two
+for seed in 1 2 3; do
+    post /v1/chat/completions "{\"messages\": [{\"role\": \"user\", \"content\": \"Say something.\"}], $w, \"max_tokens\": 300, \"temperature\": 1, \"seed\": $seed, \"guided_choice\": [\"this\", \"that\"]}"
+    is 200 'a form beside tools'
+    tr -d '\\' < "$t/o" | grep -qE '"content":"n*(this|that)"|"name":"(shout","arguments":"\{"word": ?"(hey|ho)"\}|other)"' || say "neither the form nor a call: $(cat "$t/o")"
+done
+post /v1/completions '{"prompt": "The", "grammar": "root ::= \"no \" [0-9]{3}", "temperature": 1}'
+grep -qE '"text":"no [0-9]{3}"' "$t/o" || say "not of the grammar: $(cat "$t/o")"
 refuses 400 'tool_choice' /v1/chat/completions "{\"messages\": [{\"role\": \"user\", \"content\": \"x\"}], $w, \"tool_choice\": {\"type\": \"function\", \"function\": {\"name\": \"none\"}}}"
 
 # ---- the same by Anthropic's API ----

@@ -159,6 +159,15 @@ static void test_refused(void) {
         {&api_chat, CHAT(", \"logit_bias\": {\"x\": 1}"), "logit_bias", "an id"},
         {&api_chat, CHAT(", \"mirostat\": 2"), "mirostat", "sampling"},
         {&api_chat, CHAT(", \"chat_template\": \"x\""), "chat_template", "templates"},
+        {&api_chat, CHAT(", \"return_tokens\": true"), "return_tokens", "/tokenize"},
+        {&api_chat, CHAT(", \"return_progress\": 1"), "return_progress", "true or false"},
+        {&api_chat, CHAT(", \"grammar\": 7"), "grammar", "the text of a grammar"},
+        {&api_chat, CHAT(", \"structured_outputs\": {\"structural_tag\": {}}"),
+         "structured_outputs", "one of"},
+        {&api_chat,
+         CHAT(", \"grammar\": \"root ::= [a]\", \"response_format\": {\"type\": "
+              "\"json_object\"}"),
+         "response_format", "another form"},
         {&api_chat, CHAT(", \"audio\": {}"), "audio", "only text"},
         {&api_text, "{\"prompt\": []}", "prompt", "a text"},
         {&api_text, "{\"prompt\": [-1]}", "prompt", "a text"},
@@ -305,6 +314,7 @@ static char *stream_of(const struct api *api, const char *body) {
     CHECK_OK(
         speak_new(&t->run[0].speak, &t->ask, t->fmt, TOOL_THINK_NONE, 0, task_event, t, &ignored));
     task_admit(t, 1);
+    for (int64_t done = 2; done <= 3; done++) task_progress(&t->run[0], done);
     t->reply.choice[0].n_out = 9;
     (void)speak_feed(t->run[0].speak, text, sizeof text - 1, &stop);
     (void)speak_end(t->run[0].speak, &t->reply.choice[0].problems, &stop);
@@ -344,6 +354,15 @@ static void test_streams(void) {
     CHECK(strstr(s, "\"choices\":[],\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":9,"
                     "\"total_tokens\":12,\"prompt_tokens_details\":{\"cached_tokens\":1}") != NULL);
     CHECK(strlen(s) > 14 && strcmp(s + strlen(s) - 14, "data: [DONE]\n\n") == 0);
+    CHECK(!strstr(s, "prompt_progress"));
+    order_is(s, "\"timings\":{\"", "cache_n"); /* at the end alone */
+    free(s);
+    s = stream_of(&api_chat,
+                  CHAT(TOOLS ", \"return_progress\": true, \"timings_per_token\": true"));
+    order_is(s, "\"prompt_progress\":{\"", "total total");
+    CHECK(strstr(s, "\"prompt_progress\":{\"total\":3,\"cache\":1,\"processed\":3,") != NULL);
+    order_is(s, "\"timings\":{\"", /* with the two reports, reasoning, content, call, arguments */
+             "cache_n cache_n cache_n cache_n cache_n cache_n cache_n");
     free(s);
     s = stream_of(&api_messages,
                   MSG(", \"stream\": true, \"tools\": [{\"name\": \"f\", \"input_schema\": {}}]"));

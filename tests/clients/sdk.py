@@ -1,31 +1,9 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""tests/clients.py HONE MODEL.gguf: client libraries against hone serve. They read answers strictly; what is
-compared is that their own ways of asking give the same text, and that errors become their exceptions.
-
-Each check is a function check_LIBRARY_WHAT; a library that is not installed is said to be left out."""
+"""The libraries of OpenAI, Anthropic and Ollama. They read answers strictly; what is compared is that their own ways of
+asking give the same text, and that errors become their exceptions."""
 import json
-import os
-import subprocess
-import sys
-import traceback
 
-hone, model = sys.argv[1], sys.argv[2]
-TOOLS = [{"type": "function", "function": {
-    "name": "get_weather", "description": "The weather of a city.",
-    "parameters": {"type": "object", "properties": {"city": {"type": "string"}, "unit": {"type": "string"}},
-                   "required": ["city"]}}}]
-ASK = [{"role": "user", "content": "What is the weather in Oslo?"}]
-
-
-def need(ok, what):
-    if not ok:
-        raise AssertionError(what)
-
-
-def same(a, b, what):
-    need(a == b, f"{what}: {a!r} and {b!r}")
-
+from common import ASK, TOO_MANY, TOOLS, need, same
 
 # ---- openai ----
 
@@ -164,7 +142,7 @@ def check_openai_errors(url):
     import openai
     c = openai_client(url)
     try:
-        c.chat.completions.create(model="m", messages=[{"role": "user", "content": "word " * 5000}])
+        c.chat.completions.create(model="m", messages=[{"role": "user", "content": "word " * TOO_MANY}])
         need(False, "a prompt that is too long was taken")
     except openai.BadRequestError as e:
         same(e.code, "context_length_exceeded", "code")
@@ -290,7 +268,7 @@ def check_anthropic_errors(url):
     import anthropic
     c = anthropic_client(url)
     try:
-        c.messages.create(model="m", max_tokens=8, messages=[{"role": "user", "content": "word " * 5000}])
+        c.messages.create(model="m", max_tokens=8, messages=[{"role": "user", "content": "word " * TOO_MANY}])
         need(False, "a prompt that is too long was taken")
     except anthropic.BadRequestError as e:
         need("prompt is too long: " in str(e) and " maximum" in str(e), str(e))
@@ -336,33 +314,3 @@ def check_ollama(url):
         need(False, "a suffix was taken")
     except ollama.ResponseError as e:
         same(e.status_code, 400, "status")
-
-
-def main():
-    p = subprocess.Popen([hone, "serve", model, "--port", "0", "--ctx", "2048", "--context-memory", "64MiB", "--alias", "m",
-                          "--log", "off", "--threads", "2"], stdout=subprocess.PIPE, text=True)
-    url = json.loads(p.stdout.readline())["url"]
-    failed, left_out = 0, set()
-    checks = [(n, f) for n, f in globals().items() if n.startswith("check_")]
-    for name, f in checks:
-        try:
-            f(url)
-        except ImportError as e:
-            left_out.add(e.name)
-        except Exception:
-            failed += 1
-            print(f"FAIL: {name}")
-            traceback.print_exc(limit=3)
-    p.terminate()
-    code = p.wait(40)
-    if code:
-        failed += 1
-        print(f"FAIL: the server ended with {code}")
-    for n in sorted(left_out):
-        print(f"SKIP: {n} is not installed")
-    print(f"{len(checks) - failed} passed, {failed} failed")
-    return failed != 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

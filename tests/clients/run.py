@@ -1,0 +1,55 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""tests/clients/run.py HONE MODEL.gguf LIBRARY...: client libraries against hone serve. Each check is a function
+check_LIBRARY_WHAT(url); those of the libraries named are run."""
+import json
+import os
+import subprocess
+import sys
+import time
+import traceback
+
+os.environ.update({ # nothing leaves this machine: no telemetry, no lists of prices
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_TELEMETRY": "False", "OPENAI_AGENTS_DISABLE_TRACING": "1",
+    "LANGSMITH_TRACING": "false", "LANGCHAIN_TRACING_V2": "false", "HF_HUB_OFFLINE": "1", "DO_NOT_TRACK": "1",
+    "PYDANTIC_AI_UPDATE_CHECK": "0"})
+
+import common
+import kits
+import sdk
+
+
+def checks_of(library):
+    return [(n, f) for part in (sdk, kits) for n, f in vars(part).items()
+            if n.startswith(f"check_{library}_") or n == f"check_{library}"]
+
+
+def main():
+    hone, model, libraries = sys.argv[1], sys.argv[2], sys.argv[3:]
+    p = subprocess.Popen([hone, "serve", model, "--port", "0", "--ctx", str(common.CONTEXT), "--context-memory", "256MiB",
+                          "--alias", "m", "--log", "off", "--threads", "2"], stdout=subprocess.PIPE, text=True)
+    url = json.loads(p.stdout.readline())["url"]
+    failed, n = 0, 0
+    for library in libraries:
+        checks = checks_of(library)
+        begin, bad = time.time(), failed
+        failed += not checks
+        for name, f in checks:
+            n += 1
+            try:
+                f(url)
+            except Exception:
+                failed += 1
+                print(f"FAIL: {name}")
+                traceback.print_exc(limit=-4)
+        print(f"{library}: {len(checks)} checks, {failed - bad} failed, {time.time() - begin:.1f} s", flush=True)
+    p.terminate()
+    code = p.wait(40)
+    if code:
+        failed += 1
+        print(f"FAIL: the server ended with {code}")
+    return failed != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,38 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# tests/clients/run.sh HONE CHECKPOINT DIR [SET...]: asks hone serve with client libraries from PyPI, which are installed
+# into DIR/SET when their versions change. What cannot be installed is said and left out.
+set -eu
+hone=$1 checkpoint=$2 dir=$3
+shift 3
+here=$(dirname "$0")
+mkdir -p "$dir"
+if [ ! -e "$dir/m.gguf" ]; then
+    "$hone" convert "$checkpoint" -o "$dir/base.gguf" -q > /dev/null
+    "$hone" quantize "$dir/base.gguf" -o "$dir/m.gguf" --recipe Q8_0 -q > /dev/null
+fi
+failed=0
+asked="$*"
+part() { # set "libraries to check" package==version...: libraries whose own requirements agree
+    name=$1 libraries=$2
+    shift 2
+    case " $asked " in "  " | *" $name "*) ;; *) return 0 ;; esac
+    if [ "$(cat "$dir/$name/pins" 2> /dev/null)" != "$*" ]; then
+        rm -rf "${dir:?}/$name"
+        python3 -m venv "$dir/$name"
+        if ! "$dir/$name/bin/pip" install -q --disable-pip-version-check "$@" > "$dir/$name/log" 2>&1; then
+            tail -n 3 "$dir/$name/log"
+            echo "SKIP: $libraries cannot be installed here"
+            return 0
+        fi
+        echo "$*" > "$dir/$name/pins"
+    fi
+    # shellcheck disable=SC2086
+    "$dir/$name/bin/python" "$here/run.py" "$hone" "$dir/m.gguf" $libraries || failed=1
+}
+part sdk "openai anthropic ollama langchain pydantic_ai agents smolagents" openai==3.54.0 anthropic==2.12.0 ollama==0.6.3 \
+    langchain-openai==1.7.3 langchain-anthropic==1.7.7 'pydantic-ai-slim[openai,anthropic]==2.66.0' openai-agents==0.24.0 \
+    'smolagents[openai]==1.26.0'
+part litellm "litellm instructor" litellm==1.106.2 instructor==1.17.0 mcp==2.3.0
+part aider "aider" aider-chat==0.86.2
+exit $failed
