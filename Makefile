@@ -68,7 +68,7 @@ endif
 OBJ := $(BUILD)/obj-$(shell echo '$(CC) $(ALL_CFLAGS)' | cksum | cut -d' ' -f1)
 
 ARCH := $(shell uname -m)
-DIRS := core kernels kernels/ref models text text/gram convert calib quantize quantize/enc runtime runtime/engine runtime/generate report serve
+DIRS := core kernels kernels/ref models text tok template gram chat convert calib quantize quantize/enc runtime/engine runtime/generate runtime/eval report serve
 ifeq ($(ARCH),x86_64)
 DIRS += kernels/avx2 kernels/avxvnni kernels/avx512 kernels/amx kernels/rows quantize/enc/avx2
 endif
@@ -104,8 +104,8 @@ $(BUILD)/hone: $(BIN) FORCE
 FORCE:
 
 $(OBJ)/calib/defaults.o: $(wildcard calib/text/*)
-$(OBJ)/text/own.o: $(wildcard text/templates/*)
-$(OBJ)/core/%.o $(OBJ)/text/%.o $(OBJ)/convert/%.o: WARN += -Wsign-conversion
+$(OBJ)/template/own.o: $(wildcard template/own/*)
+$(OBJ)/core/%.o $(OBJ)/text/%.o $(OBJ)/tok/%.o $(OBJ)/template/%.o $(OBJ)/chat/%.o $(OBJ)/gram/%.o $(OBJ)/convert/%.o: WARN += -Wsign-conversion
 $(OBJ)/kernels/avx2/%.o: ISA = -mavx2 -mfma -mf16c -ffp-contract=fast
 # no fused operations here: encoders write the same bytes with every instruction set
 $(OBJ)/quantize/enc/avx2/%.o: ISA = -mavx2 -Wno-psabi

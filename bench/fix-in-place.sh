@@ -46,8 +46,8 @@ for i in $(seq "$cuts"); do
     wait $pid 2> /dev/null || rc=$?
     [ $rc = 0 ] || killed=$((killed + 1))
     "$hone" template show "$m" > "$t/now" 2> "$t/err" || fail "after cut $i the file does not open"
-    if cmp -s "$t/now" "text/templates/$name.jinja"; then new=$((new + 1))
-    elif cmp -s "$t/now" "text/templates/$was.jinja"; then old=$((old + 1)) name=$was
+    if cmp -s "$t/now" "template/own/$name.jinja"; then new=$((new + 1))
+    elif cmp -s "$t/now" "template/own/$was.jinja"; then old=$((old + 1)) name=$was
     else fail "after cut $i the template is neither the old nor the new one"; fi
 done
 [ "$(sum)" = "$before" ] || fail "tensors changed"

@@ -13,7 +13,7 @@
 #include "core/bytes.h"
 #include "core/io.h"
 #include "core/mem.h"
-#include "text/gram/gram.h"
+#include "gram/gram.h"
 
 static double now_us(void) {
     struct timespec t;

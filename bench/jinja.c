@@ -6,7 +6,7 @@
 #include <time.h>
 
 #include "core/io.h"
-#include "text/chat_vars.h"
+#include "template/chat_vars.h"
 
 static double now_s(void) {
     struct timespec t;

@@ -14,7 +14,7 @@
 #include "core/num.h"
 #include "core/prog.h"
 #include "core/rng.h"
-#include "runtime/eval.h"
+#include "runtime/eval/eval.h"
 
 enum { CTX = 512, N_TOKENS = 24, N_WINDOWS = 4, MOST_REPS = 32 };
 static const int counts[] = {1, 4, 16};
@@ -114,7 +114,8 @@ int main(int argc, char **argv) {
     for (size_t i = 0; i < COUNT_OF(counts); i++)
         printf("%s\"%d\": %.2f", i ? ", " : "", counts[i], median(&together[i]));
     printf("},\n \"decode_over_one\": {\"4\": %.2f, \"16\": %.2f},\n",
-           median(&together[1]) / median(&together[0]), median(&together[2]) / median(&together[0]));
+           median(&together[1]) / median(&together[0]),
+           median(&together[2]) / median(&together[0]));
     printf(" \"ppl_tok_per_s\": {\"one_by_one\": %.1f, \"together\": %.1f, \"ratio\": %.2f},\n",
            median(&ppl[0]), median(&ppl[1]), median(&ppl[1]) / median(&ppl[0]));
     printf(" \"kld_tok_per_s\": {\"one_by_one\": %.1f, \"together\": %.1f, \"ratio\": %.2f}\n}\n",

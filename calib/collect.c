@@ -21,7 +21,7 @@
 
 #include "calib/gram.h"
 #include "calib/imatrix.h"
-#include "calib/resume.h"
+#include "calib/snapshot.h"
 #include "core/hash.h"
 #include "core/io.h"
 #include "core/log.h"
@@ -29,9 +29,9 @@
 #include "core/num.h"
 #include "core/prog.h"
 #include "core/ranks.h"
-#include "runtime/draft.h"
-#include "runtime/eval.h"
-#include "runtime/eval_windows.h"
+#include "runtime/generate/draft.h"
+#include "runtime/eval/eval.h"
+#include "runtime/eval/eval_windows.h"
 
 struct collector {
     struct eval_windows windows; /* chunks are windows, several to a pass */

@@ -14,7 +14,7 @@
 #include "core/json.h"
 #include "core/log.h"
 #include "core/str.h"
-#include "text/chat.h"
+#include "template/chat.h"
 #include "text/textfile.h"
 
 /* A document of a plain text ends at the first blank line from DOC_BYTES on (about 512 tokens of

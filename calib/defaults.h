@@ -16,7 +16,7 @@ struct default_text {
 /* NULL past the end. */
 const struct default_text *default_text_at(int i);
 size_t default_text_len(const struct default_text *t);
-/* 60 tool calls for any model (text/suite.h); made by tests/oracle/tool_suite.py. */
+/* 60 tool calls for any model (runtime/eval/suite.h); made by tests/oracle/tool_suite.py. */
 const struct default_text *default_suite(void);
 
 #endif

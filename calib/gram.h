@@ -9,7 +9,7 @@
 #include "core/gram_file.h"
 #include "core/pool.h"
 #include "core/snap.h"
-#include "runtime/session.h"
+#include "runtime/engine/session.h"
 
 struct gram_col;
 /* block: columns of a dense input's blocks, a multiple of 256; 0: full up to 4096, else 2048. */

@@ -5,7 +5,7 @@
 
 #include "core/imat_file.h"
 #include "core/pool.h"
-#include "runtime/session.h"
+#include "runtime/engine/session.h"
 
 /* Text for calibration or evaluation. `path` is plain text, .gz of it, or .jsonl with a document
  * per line: a conversation rendered with the model's template, or {"text": "..."}. parse_special

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/chat.h"
+#include "cli/chat_line.h"
 #include "core/io.h"
 #include "core/log.h"
 #include "core/mem.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/guard.h"
+#include "cli/file_guard.h"
 #include "core/gguf.h"
 #include "core/hash.h"
 #include "core/io.h"

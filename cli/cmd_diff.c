@@ -16,7 +16,7 @@
 #include "core/num.h"
 #include "core/prog.h"
 #include "report/manifest.h"
-#include "text/fix_diff.h"
+#include "template/fix_diff.h"
 
 enum change { SAME, ONLY_A, ONLY_B, SHAPE, TYPE, DATA, CHANGE_COUNT };
 static const char *const change_name[CHANGE_COUNT] = {"same",  "removed", "added",

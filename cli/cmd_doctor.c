@@ -27,7 +27,7 @@
 #include "core/numa.h"
 #include "kernels/cuda/cuda.h"
 #include "models/arch.h"
-#include "runtime/eval.h"
+#include "runtime/eval/eval.h"
 
 static void cpu_name(char out[128]) {
     snprintf(out, 128, "unknown");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* cli/cmd_eval.c - hone eval ppl | speed | logits: options in, numbers out. The procedures
- * are in runtime/eval_*.c; nothing is computed here. The others have files of their own. */
+ * are in runtime/eval/eval_*.c; nothing is computed here. The others have files of their own. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "cli/cmd.h"
 #include "cli/eval.h"
 #include "cli/kept.h"
-#include "runtime/kv_type.h"
+#include "runtime/engine/kv_type.h"
 #include "core/bytes.h"
 #include "core/io.h"
 #include "core/mem.h"

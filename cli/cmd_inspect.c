@@ -16,7 +16,7 @@
 #include "core/kld_file.h"
 #include "core/safetensors.h"
 #include "core/str.h"
-#include "runtime/model.h"
+#include "runtime/engine/model.h"
 
 enum keys { KEYS_SHORT, KEYS_ALL, KEYS_NONE };
 struct inspect_args {

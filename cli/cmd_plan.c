@@ -18,7 +18,7 @@
 #include "core/num.h"
 #include "models/fit.h"
 #include "quantize/quantize.h"
-#include "runtime/kv_type.h"
+#include "runtime/engine/kv_type.h"
 
 struct plan_args {
     const char *kv_name, *plot, *act;

@@ -11,7 +11,7 @@
 #include "core/io.h"
 #include "core/log.h"
 #include "core/str.h"
-#include "report/lint.h"
+#include "report/folder_lint.h"
 
 static void emit_findings(struct emit *m, const struct lint *l) {
     emit_table(m, "findings", l->n ? "findings" : NULL);

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "cli/cmd.h"
-#include "cli/mix.h"
+#include "cli/mixer.h"
 #include "cli/device.h"
 #include "cli/kept.h"
 #include "cli/probe.h"

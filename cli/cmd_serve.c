@@ -12,7 +12,7 @@
 #include "core/mem.h"
 #include "core/num.h"
 #include "models/sizes.h"
-#include "runtime/kv_type.h"
+#include "runtime/engine/kv_type.h"
 #include "serve/ask.h"
 #include "serve/serve.h"
 

@@ -3,7 +3,7 @@
 #include "cli/cmd.h"
 #include "core/hfdir.h"
 #include "quantize/synth.h"
-#include "text/tok.h"
+#include "tok/tok.h"
 
 struct args {
     const char *shape, *out, *recipe, *tokenizer;

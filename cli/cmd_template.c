@@ -12,11 +12,11 @@
 #include "core/io.h"
 #include "core/json.h"
 #include "core/mem.h"
-#include "text/chat_batch.h"
-#include "text/chat_src.h"
-#include "text/chat_vars.h"
-#include "text/fix_diff.h"
-#include "text/toolfmt.h"
+#include "template/chat_batch.h"
+#include "template/chat_src.h"
+#include "template/chat_vars.h"
+#include "template/fix_diff.h"
+#include "chat/toolfmt.h"
 
 #define MAX_INPUT ((uint64_t)256 << 20)
 

@@ -4,7 +4,7 @@
 #define HONE_CLI_CMD_TEMPLATE_H
 
 #include "cli/opt.h"
-#include "text/chat_vars.h"
+#include "template/chat_vars.h"
 
 int cmd_template_lint(struct cli *c, int argc, char **argv, struct err *e);
 int cmd_template_fix(struct cli *c, int argc, char **argv, struct err *e);

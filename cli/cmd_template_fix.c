@@ -12,13 +12,13 @@
 #include "core/io.h"
 #include "core/log.h"
 #include "core/str.h"
-#include "text/chat_src.h"
-#include "text/fix.h"
-#include "text/fix_diff.h"
-#include "text/lint.h"
-#include "text/lint_rules.h"
-#include "text/own.h"
-#include "text/toolfmt.h"
+#include "template/chat_src.h"
+#include "template/fix.h"
+#include "template/fix_diff.h"
+#include "template/lint.h"
+#include "template/lint_rules.h"
+#include "template/own.h"
+#include "chat/toolfmt.h"
 
 static void sha_of(const char *s, size_t n, char hex[65]) {
     struct sha256 h;

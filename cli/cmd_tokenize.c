@@ -10,8 +10,8 @@
 #include "core/gguf.h"
 #include "core/io.h"
 #include "core/json.h"
-#include "text/tok.h"
-#include "text/tok_strs.h"
+#include "tok/tok.h"
+#include "tok/tok_strs.h"
 
 #define MAX_INPUT ((uint64_t)1 << 31)
 

@@ -4,8 +4,8 @@
 #define HONE_CLI_EVAL_H
 
 #include "cli/opt.h"
-#include "runtime/eval.h"
-#include "runtime/kv_type.h"
+#include "runtime/eval/eval.h"
+#include "runtime/engine/kv_type.h"
 
 struct eval_args {
     int64_t ctx, chunks, stride, pp, tg, reps, worst, kv_skip, top, tail;

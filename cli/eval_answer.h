@@ -4,7 +4,7 @@
 #define HONE_CLI_EVAL_ANSWER_H
 
 #include "core/buf.h"
-#include "runtime/eval.h"
+#include "runtime/eval/eval.h"
 
 /* Of n models (labels as in the tables) against `base`: how much one loses, or of several which is
  * closest and which is farthest. The words are those of report/pick.h. */

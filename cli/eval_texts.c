@@ -13,7 +13,7 @@
 #include "core/json.h"
 #include "core/mem.h"
 #include "core/str.h"
-#include "text/chat.h"
+#include "template/chat.h"
 #include "text/textfile.h"
 
 enum { MAX_DOMAINS = 256 };

@@ -18,7 +18,7 @@
 #include "core/mem.h"
 #include "core/num.h"
 #include "quantize/recipe.h"
-#include "runtime/eval.h"
+#include "runtime/eval/eval.h"
 
 int gate_find(struct gate *g, uint64_t budget, struct err *e) {
     g->best = -1;

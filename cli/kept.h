@@ -4,7 +4,7 @@
 #define HONE_CLI_KEPT_H
 
 #include "core/keep.h"
-#include "runtime/eval.h"
+#include "runtime/eval/eval.h"
 
 /* --keep FILE: path NULL: *out is NULL. Of several ranks none can keep: ERR_USAGE. */
 int kept_open(struct keep **out, const char *path, struct err *e);

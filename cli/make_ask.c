@@ -5,10 +5,10 @@
 
 #include "cli/eval.h"
 #include "cli/ladder.h"
-#include "cli/mix.h"
+#include "cli/mixer.h"
 #include "core/log.h"
 #include "quantize/quantize.h"
-#include "text/suite.h"
+#include "runtime/eval/suite.h"
 
 /* Names of size classes go to the ladder, others are made as they are. */
 static int check_recipes(struct make *mk, const char *names, struct err *e) {

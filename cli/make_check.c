@@ -10,10 +10,10 @@
 #include "core/gguf.h"
 #include "core/io.h"
 #include "core/log.h"
-#include "runtime/model.h"
-#include "text/pretok.h"
+#include "runtime/engine/model.h"
+#include "tok/pretok.h"
 #include "text/textfile.h"
-#include "text/tok.h"
+#include "tok/tok.h"
 
 static int check_gguf(const char *path, const char *pre, struct err *e) {
     struct gguf *g;

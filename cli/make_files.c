@@ -12,7 +12,7 @@
 #include "cli/device.h"
 #include "cli/ladder.h"
 #include "cli/make.h"
-#include "cli/mix.h"
+#include "cli/mixer.h"
 #include "cli/open.h"
 #include "convert/convert.h"
 #include "core/hash.h"

@@ -15,12 +15,12 @@
 #include "cli/claim.h"
 #include "cli/device.h"
 #include "cli/ladder.h"
-#include "cli/mix.h"
+#include "cli/mixer.h"
 #include "core/io.h"
 #include "core/log.h"
 #include "core/mem.h"
 #include "core/num.h"
-#include "runtime/eval.h"
+#include "runtime/eval/eval.h"
 
 struct ladder {
     struct make *mk;

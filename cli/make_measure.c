@@ -18,7 +18,7 @@
 #include "core/mem.h"
 #include "core/num.h"
 #include "core/str.h"
-#include "runtime/eval.h"
+#include "runtime/eval/eval.h"
 
 /* ---- perplexity and divergence ------------------------------------------------------------------
  */

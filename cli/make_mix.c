@@ -12,7 +12,7 @@
 #include "cli/device.h"
 #include "cli/gate.h"
 #include "cli/make.h"
-#include "cli/mix.h"
+#include "cli/mixer.h"
 #include "core/io.h"
 #include "core/log.h"
 #include "core/mem.h"

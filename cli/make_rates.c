@@ -18,7 +18,7 @@
 #include "kernels/bench.h"
 #include "quantize/fb_tensor.h"
 #include "quantize/feedback.h"
-#include "runtime/eval.h"
+#include "runtime/eval/eval.h"
 
 /* ---- encoders -----------------------------------------------------------------------------------
  */

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "cli/make.h"
-#include "cli/mix.h"
+#include "cli/mixer.h"
 #include "core/log.h"
 #include "core/mem.h"
 #include "core/prog.h"

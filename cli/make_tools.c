@@ -12,7 +12,7 @@
 #include "core/io.h"
 #include "core/log.h"
 #include "core/mem.h"
-#include "text/suite.h"
+#include "runtime/eval/suite.h"
 
 enum { MAX_TOKENS = 256 };
 

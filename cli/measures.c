@@ -11,7 +11,7 @@
 #include "core/json.h"
 #include "core/mem.h"
 #include "core/show.h"
-#include "runtime/eval_int.h"
+#include "runtime/eval/eval_int.h"
 
 enum { MAX_FILE = 256 << 20, FORMAT = 1 };
 

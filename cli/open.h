@@ -5,7 +5,7 @@
 #define HONE_CLI_OPEN_H
 
 #include "cli/opt.h"
-#include "runtime/model.h"
+#include "runtime/engine/model.h"
 
 /* As model_open; text is split by the pre-tokenizer c->pre, whatever the file names, where that is
  * not NULL. */

@@ -16,7 +16,7 @@
 #include "core/err.h"
 #include "core/pool.h"
 #include "kernels/kern.h"
-#include "runtime/session.h"
+#include "runtime/engine/session.h"
 
 struct str_list { /* of a repeatable option */
     const char **v;

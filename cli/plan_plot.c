@@ -7,7 +7,7 @@
 
 #include "cli/plot.h"
 #include "core/num.h"
-#include "runtime/kv_type.h"
+#include "runtime/engine/kv_type.h"
 
 enum { CONTEXTS_MAX = 48 /* doublings of int64_t */, LINES_MAX = 8 /* cache types shown */ };
 

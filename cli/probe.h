@@ -6,7 +6,7 @@
 
 #include "cli/opt.h"
 #include "quantize/sens.h"
-#include "runtime/eval.h"
+#include "runtime/eval/eval.h"
 
 enum { PROBE_SLOTS = 6 };
 struct probe_data { /* one encoded tensor */

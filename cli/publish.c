@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* cli/publish.c - see publish.h.
  *
- * All texts are made first, then every conflict is looked for (cli/guard.h), then files are
+ * All texts are made first, then every conflict is looked for (cli/file_guard.h), then files are
  * written, each whole or not at all; manifest.json and SHA256SUMS come last. Tensor data are read
  * once. Nothing is deleted. */
 #include <stdbool.h>
@@ -21,7 +21,7 @@
 #include "report/manifest.h"
 #include "report/release.h"
 #include "report/result.h"
-#include "text/chat.h"
+#include "template/chat.h"
 
 enum { MAX_TEXT = 64 << 20, MAX_TEXTS = 24 };
 

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "cli/guard.h"
+#include "cli/file_guard.h"
 #include "core/err.h"
 #include "report/facts.h"
 

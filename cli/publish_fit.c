@@ -16,7 +16,7 @@
 #include "core/num.h"
 #include "models/fit.h"
 #include "report/pick.h"
-#include "runtime/kv_type.h"
+#include "runtime/engine/kv_type.h"
 
 struct judge {
     struct release *r;

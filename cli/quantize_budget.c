@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "cli/gate.h"
-#include "cli/mix.h"
+#include "cli/mixer.h"
 #include "cli/plot.h"
 #include "cli/quantize_budget.h"
 #include "cli/open.h"
@@ -16,7 +16,7 @@
 #include "core/mem.h"
 #include "core/num.h"
 #include "models/fit.h"
-#include "runtime/kv_type.h"
+#include "runtime/engine/kv_type.h"
 #include "text/textfile.h"
 
 /* Weights of all tensors, for bits per weight. */

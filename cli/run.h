@@ -8,10 +8,10 @@
 #include "cli/run_set.h"
 #include "cli/screen.h"
 #include "runtime/generate/gen.h"
-#include "runtime/kv_type.h"
-#include "text/chat.h"
-#include "text/talk.h"
-#include "text/toolfmt.h"
+#include "runtime/engine/kv_type.h"
+#include "template/chat.h"
+#include "chat/talk.h"
+#include "chat/toolfmt.h"
 
 struct run_args { /* as given */
     const char *prompt, *chat, *kwargs, *kv_type, *act, *draft, *system, *thinking, *pre;

@@ -10,8 +10,8 @@
 #include "core/num.h"
 #include "core/prog.h"
 #include "core/str.h"
-#include "runtime/kv_type.h"
-#include "text/think.h"
+#include "runtime/engine/kv_type.h"
+#include "chat/think.h"
 #include "text/visible.h"
 
 void run_answer_release(struct run_answer *a) {

@@ -10,7 +10,7 @@
 #include "core/buf.h"
 #include "core/err.h"
 #include "core/gguf.h"
-#include "runtime/sample.h"
+#include "runtime/generate/sample.h"
 
 enum run_think { THINK_AUTO, THINK_ON, THINK_OFF };                /* what the template is told */
 enum run_thinking { THINKING_SHOW, THINKING_FOLD, THINKING_HIDE }; /* on a terminal */

@@ -12,7 +12,7 @@
 #include "cli/run_set.h"
 #include "core/attr.h"
 #include "core/json.h"
-#include "text/toolfmt.h"
+#include "chat/toolfmt.h"
 
 struct screen {
     FILE *out;     /* NULL: nothing is shown */

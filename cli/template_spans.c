@@ -8,7 +8,7 @@
 
 #include "cli/cmd_template.h"
 #include "core/log.h"
-#include "text/chat_span.h"
+#include "template/chat_span.h"
 
 static const char reset[] = "\033[0m", alarm[] = "\033[1;37;41m";
 

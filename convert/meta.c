@@ -8,8 +8,8 @@
 #include "convert/plan.h"
 #include "core/json.h"
 #include "core/mem.h"
-#include "text/chat_src.h"
-#include "text/tok.h"
+#include "template/chat_src.h"
+#include "tok/tok.h"
 
 /* generation_config.json: what the publisher recommends, unless sampling is off. */
 static int sampling(struct plan *p, struct gguf_w *w, struct err *e) {

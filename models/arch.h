@@ -347,7 +347,7 @@ struct arch {
     bool drafts;     /* may have an MTP block, which drafts the token after next (block_mtp.c) */
     /* Another architecture that models of the same class have, or this one; may be NULL. */
     const struct arch *(*which)(const struct hfdir *dir);
-    /* Syntaxes of tool calls that templates of published models ask for (text/tool_formats.c),
+    /* Syntaxes of tool calls that templates of published models ask for (chat/tool_formats.c),
      * separated by blanks; NULL: none is known. */
     const char *tools;
 };

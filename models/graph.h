@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* models/graph.h - a forward pass as a list of operations on named activation registers. Building
- * only; runtime/exec_*.c executes. A register holds [n_tok][width] f32. Operations are coarse (a
- * whole attention, a whole MoE) so that executors can fuse; models/ops.def has a row for each, with
- * its formula. */
+ * only; runtime/engine/exec_*.c executes. A register holds [n_tok][width] f32. Operations are
+ * coarse (a whole attention, a whole MoE) so that executors can fuse; models/ops.def has a row for
+ * each, with its formula. */
 #ifndef HONE_MODELS_GRAPH_H
 #define HONE_MODELS_GRAPH_H
 

@@ -9,7 +9,7 @@
 #include "core/buf.h"
 #include "core/io.h"
 #include "core/json.h"
-#include "report/lint.h"
+#include "report/folder_lint.h"
 #include "report/release.h"
 
 static bool among(const char *s, const char *const *v) {

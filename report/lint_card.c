@@ -8,7 +8,7 @@
 
 #include "core/io.h"
 #include "core/front.h"
-#include "report/lint.h"
+#include "report/folder_lint.h"
 
 #define CARD "README.md"
 

@@ -6,7 +6,7 @@
 
 #include "core/io.h"
 #include "core/str.h"
-#include "report/lint.h"
+#include "report/folder_lint.h"
 
 struct pattern {
     const char *glob, *rule, *text;

@@ -12,7 +12,7 @@
 #include "core/json.h"
 #include "core/mem.h"
 #include "core/prog.h"
-#include "report/lint.h"
+#include "report/folder_lint.h"
 #include "report/manifest.h"
 
 #define SUMS "SHA256SUMS"

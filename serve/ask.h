@@ -10,8 +10,8 @@
 #include "core/buf.h"
 #include "core/err.h"
 #include "core/json.h"
-#include "runtime/sample.h"
-#include "text/tok.h"
+#include "runtime/generate/sample.h"
+#include "tok/tok.h"
 
 /* Why a request is not answered. */
 struct fault {

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "core/mem.h"
-#include "text/gram/gram.h"
+#include "gram/gram.h"
 
 enum { KEPT = 32, LEADING = 4 };
 

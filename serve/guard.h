@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* serve/guard.h - answers that must have a form: JSON, a schema, a regular expression, a grammar,
- * one of some texts, a call. The language is compiled when the request comes (text/gram/gram.h),
+ * one of some texts, a call. The language is compiled when the request comes (gram/gram.h),
  * kept for requests that ask for the same, and decides from the end of the thinking on which tokens
  * may come. */
 #ifndef HONE_SERVE_GUARD_H

@@ -7,7 +7,7 @@
 #ifndef HONE_SERVE_PREFIX_H
 #define HONE_SERVE_PREFIX_H
 
-#include "runtime/session.h"
+#include "runtime/engine/session.h"
 
 struct prefix;
 /* s: borrowed. Nothing of one key is found by another. */

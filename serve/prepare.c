@@ -11,7 +11,7 @@
 #include "core/mem.h"
 #include "core/num.h"
 #include "serve/server.h"
-#include "text/think.h"
+#include "chat/think.h"
 #include "text/utf8.h"
 
 /* ---- the body ---- */

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "runtime/sample.h"
+#include "runtime/generate/sample.h"
 
 static double log_sum(const float *x, int64_t n) {
     double most = -HUGE_VAL, sum = 0;

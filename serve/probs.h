@@ -5,7 +5,7 @@
 
 #include "core/buf.h"
 #include "core/json.h"
-#include "text/tok.h"
+#include "tok/tok.h"
 
 /* Appends an element {"token", "logprob", "bytes", "top_logprobs"} of a list: natural logarithms of
  * the softmax of the n logits as the model gave them. top: alternatives, at most SAMPLE_BEST.

@@ -4,11 +4,11 @@
 #ifndef HONE_SERVE_SERVE_H
 #define HONE_SERVE_SERVE_H
 
-#include "runtime/model.h"
-#include "runtime/sample.h"
-#include "runtime/session.h"
+#include "runtime/engine/model.h"
+#include "runtime/generate/sample.h"
+#include "runtime/engine/session.h"
 #include "serve/net.h"
-#include "text/chat.h"
+#include "template/chat.h"
 
 struct serve_opts {
     struct net_opts net; /* but its callbacks */

@@ -7,7 +7,7 @@
 #include "serve/guard.h"
 #include "serve/sched.h"
 #include "serve/serve.h"
-#include "text/toolfmt.h"
+#include "chat/toolfmt.h"
 
 enum { SERVE_APIS = 8, SERVE_STATUSES = 8 };
 struct server {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* serve/speak.c - text to events (speak.h).
  *
- * Reasoning and content come from the parser of text/toolfmt.h as far as they are certain; what is
+ * Reasoning and content come from the parser of chat/toolfmt.h as far as they are certain; what is
  * shown of each is counted, so an event is what came on top. Stop texts are looked for in content
  * only: a user's stop text must not end the thinking or a call. */
 #include "serve/speak.h"

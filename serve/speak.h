@@ -5,7 +5,7 @@
 #define HONE_SERVE_SPEAK_H
 
 #include "serve/reply.h"
-#include "text/toolfmt.h"
+#include "chat/toolfmt.h"
 
 struct speak;
 typedef void (*speak_sink)(void *ud, const struct event *ev);

@@ -4,7 +4,7 @@
 #ifndef HONE_SERVE_TASK_H
 #define HONE_SERVE_TASK_H
 
-#include "runtime/session.h"
+#include "runtime/engine/session.h"
 #include "serve/job.h"
 #include "serve/prefix.h"
 #include "serve/reply.h"

@@ -10,7 +10,7 @@ root=$PWD t=$(mktemp -d)
 fail=0
 say() { echo "extend: $*"; fail=1; }
 mkdir "$t/tree"
-git ls-files -- Makefile VERSION core kernels models text convert calib quantize runtime report serve cli include packaging tests/check.h tests/run.sh |
+git ls-files -- Makefile VERSION core kernels models text tok template gram chat convert calib quantize runtime report serve cli include packaging tests/check.h tests/run.sh |
     grep -v '\.cu$' | xargs cp --parents -t "$t/tree"
 cd "$t/tree"
 
@@ -85,7 +85,7 @@ compare "tensor type" "tensor type" toy
 
 # ---- an operation: dst = -src0 ----
 printf '%s\n' '/* dst = -src0 */' 'OP(NEGATE, negate, 0, NONE, NO_WEIGHTS)' >> models/ops.def
-cat >> runtime/exec_act.c << 'END'
+cat >> runtime/engine/exec_act.c << 'END'
 
 static void negate_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
@@ -104,7 +104,7 @@ static int op_negate(struct session *s, const struct gr_node *n, struct err *e) 
 }
 
 END
-awk -v part="$t/cuda" '/^static const cuda_fn table\[OP_COUNT\]/ && !done { while ((getline l < part) > 0) print l; done = 1 } { print }' "$root/runtime/exec_cuda.c" > runtime/exec_cuda.c
+awk -v part="$t/cuda" '/^static const cuda_fn table\[OP_COUNT\]/ && !done { while ((getline l < part) > 0) print l; done = 1 } { print }' "$root/runtime/engine/exec_cuda.c" > runtime/engine/exec_cuda.c
 compare operation operation negate
 
 # ---- built: the program, and a check of both through the generic machinery ----
@@ -112,7 +112,7 @@ mkdir -p tests/unit
 cat > tests/unit/test_extend.c << 'END'
 #include "core/fp.h"
 #include "quantize/enc/enc.h"
-#include "runtime/exec.h"
+#include "runtime/engine/exec.h"
 #include "tests/check.h"
 
 /* An error is at most half a step; the step is rounded to f16, which is 2^-11 of it, times at most 100. */

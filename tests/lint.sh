@@ -9,15 +9,19 @@ allowed() {
     case $1 in
     core) echo core ;;
     text) echo text core ;;
+    tok) echo tok text core ;;
+    template) echo template tok text core ;;
+    gram) echo gram tok text core ;;
+    chat) echo chat template gram tok text core ;;
     models) echo models core ;;
     kernels) echo kernels core ;;
-    convert) echo convert models text core ;;
+    convert) echo convert models template tok core ;;
     quantize) echo quantize kernels models core ;;
-    runtime) echo runtime kernels models text core ;;
-    calib) echo calib runtime kernels models text core ;;
+    runtime) echo runtime kernels models chat template gram tok text core ;;
+    calib) echo calib runtime kernels models chat template gram tok text core ;;
     report) echo report core ;;
-    serve) echo serve runtime kernels models text core ;;
-    cli | tests) echo cli calib convert quantize runtime report serve kernels models text core tests include ;;
+    serve) echo serve runtime kernels models chat template gram tok text core ;;
+    cli | tests) echo cli calib convert quantize runtime report serve kernels models chat template gram tok text core tests include ;;
     esac
 }
 for f in "$@"; do
@@ -40,7 +44,7 @@ for f in "$@"; do
     esac
 done
 # third-party headers stay behind one file or folder of ours
-for pair in 'cjson/cJSON.h:^core/json\.c$|^cli/cmd_doctor\.c$' 'zlib.h:^core/|^cli/cmd_doctor\.c$' 'xxhash.h:^core/|^cli/cmd_doctor\.c$' 'pcre2.h:^text/|^cli/cmd_doctor\.c$' 'utf8proc.h:^text/|^cli/cmd_doctor\.c$|^tests/' 'histedit.h:^cli/line\.c$'; do
+for pair in 'cjson/cJSON.h:^core/json\.c$|^cli/cmd_doctor\.c$' 'zlib.h:^core/|^cli/cmd_doctor\.c$' 'xxhash.h:^core/|^cli/cmd_doctor\.c$' 'pcre2.h:^text/|^tok/|^cli/cmd_doctor\.c$' 'utf8proc.h:^text/|^template/|^cli/cmd_doctor\.c$|^tests/' 'histedit.h:^cli/line\.c$'; do
     h=${pair%%:*}; pat=${pair#*:}
     bad=$(grep -lE "#include <$h>" "$@" 2>/dev/null | grep -vE "$pat")
     [ -z "$bad" ] || say "$h included outside its place:" $bad
@@ -84,8 +88,8 @@ awk -v most=$TYPE_FILES -v f32=$F32_FILES '
 rm -f "${TMPDIR:-/tmp}/hone-lint.$$"
 
 # ---- MAP.md names every file of ours ----
-for f in $(git ls-files 'core/*' 'kernels/*' 'models/*' 'text/*' 'convert/*' 'calib/*' 'quantize/*' 'runtime/*' 'report/*' 'cli/*' 'include/*' 'bench/*' 2>/dev/null); do
-    case $f in kernels/*/*) base=${f%/*}/ ;; quantize/enc/*) base=quantize/enc/ ;; text/templates/*) base=text/templates/ ;; calib/text/*) base=calib/text/ ;; *) base=${f##*/}; base=${base%.[ch]} ;; esac
+for f in $(git ls-files 'core/*' 'kernels/*' 'models/*' 'text/*' 'tok/*' 'template/*' 'chat/*' 'gram/*' 'convert/*' 'calib/*' 'quantize/*' 'runtime/*' 'report/*' 'cli/*' 'include/*' 'bench/*' 2>/dev/null); do
+    case $f in kernels/*/*) base=${f%/*}/ ;; quantize/enc/*) base=quantize/enc/ ;; template/own/*) base=template/own/ ;; calib/text/*) base=calib/text/ ;; *) base=${f##*/}; base=${base%.[ch]} ;; esac
     grep -qF "$base" MAP.md || say "MAP.md does not mention $f"
 done
 
@@ -109,7 +113,7 @@ fi
 git grep -nIE '^(<<<<<<<|>>>>>>>)( |$)' -- . 2>/dev/null && say "conflict markers (above)"
 
 # ---- no machine paths, no words about where the work was done ----
-git grep -nIE '/(root|home/[a-z]+|work)/' -- . ':!tests/golden' ':!tests/lint.sh' ':!tests/cli/publish.sh' ':!tests/unit/test_release.c' ':!report/lint.c' 2>/dev/null | grep -vE '/home/user' && say "machine paths (above)"
+git grep -nIE '/(root|home/[a-z]+|work)/' -- . ':!tests/golden' ':!tests/lint.sh' ':!tests/cli/publish.sh' ':!tests/unit/test_release.c' ':!report/folder_lint.c' 2>/dev/null | grep -vE '/home/user' && say "machine paths (above)"
 
 # ---- each header compiles alone ----
 for f in "$@"; do

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* kernels/cuda/kv.cu - what comes before attention: rows into the cache, and in one launch with it
  * the norms and rotations of queries and keys. A warp per head of a token; rounding as in
- * runtime/kv_type.c. Not run on a GPU yet. */
+ * runtime/engine/kv_type.c. Not run on a GPU yet. */
 #include "kernels/cuda/kv.cuh"
 
 enum { BLOCK = 128, WARPS = BLOCK / 32, MAX_DIM = 512 };
@@ -28,7 +28,8 @@ struct append_job {
     int n_heads, blocks; /* of 32 values in a row, rounded up */
 };
 
-/* One block of 32 values by a warp, into a row of a page; the CPU's rounding (runtime/kv_type.c).
+/* One block of 32 values by a warp, into a row of a page; the CPU's rounding
+ * (runtime/engine/kv_type.c).
  */
 CU_DEV void store_block(const struct kv_plane &p, uint8_t *page, int row, int b, int lane,
                         float x) {

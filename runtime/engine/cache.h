@@ -16,8 +16,8 @@
 #define HONE_RUNTIME_ENGINE_CACHE_H
 
 #include "runtime/engine/seq.h"
-#include "runtime/kv.h"
-#include "runtime/state.h"
+#include "runtime/engine/kv.h"
+#include "runtime/engine/state.h"
 
 struct cache_mem {
     void *of; /* the first argument of each */

@@ -7,7 +7,7 @@
 
 #include "core/mem.h"
 #include "models/arch.h"
-#include "runtime/exec_cuda.h"
+#include "runtime/engine/exec_cuda.h"
 
 static const struct gguf_tensor *find(const struct gguf *f, const struct graph *g, gr_w w) {
     const struct gguf_tensor *t = gguf_find_tensor(f, g->weight[w].name);

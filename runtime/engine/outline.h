@@ -7,7 +7,7 @@
 #include "core/gguf.h"
 #include "kernels/kern.h"
 #include "runtime/engine/program.h"
-#include "runtime/session.h"
+#include "runtime/engine/session.h"
 
 /* A model's graph and its weights as the file has them. */
 struct outline {

@@ -20,7 +20,7 @@
 #include "core/io.h"
 #include "core/mem.h"
 #include "core/num.h"
-#include "runtime/exec.h"
+#include "runtime/engine/exec.h"
 
 enum { VERSION = 1, HEAD_BYTES = 64, SLOT_BYTES = 64, NAME_BYTES = 16 };
 static const char magic[8] = {'h', 'o', 'n', 'e', 's', 'e', 'q', '\n'};

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-/* runtime/generate/constrain.h - draws tokens that a grammar allows (text/gram/gram.h), and counts
+/* runtime/generate/constrain.h - draws tokens that a grammar allows (gram/gram.h), and counts
  * how often it overruled the model. */
 #ifndef HONE_RUNTIME_GENERATE_CONSTRAIN_H
 #define HONE_RUNTIME_GENERATE_CONSTRAIN_H
 
 #include "core/buf.h"
-#include "runtime/sample.h"
-#include "text/gram/gram.h"
-#include "text/tok.h"
+#include "runtime/generate/sample.h"
+#include "gram/gram.h"
+#include "tok/tok.h"
 
 struct constrain_opts {
     struct grammar *g; /* NULL: nothing is constrained; borrowed */

@@ -8,10 +8,10 @@
 #ifndef HONE_RUNTIME_GENERATE_GEN_H
 #define HONE_RUNTIME_GENERATE_GEN_H
 
-#include "runtime/draft.h"
+#include "runtime/generate/draft.h"
 #include "runtime/generate/constrain.h"
-#include "runtime/sample.h"
-#include "runtime/session.h"
+#include "runtime/generate/sample.h"
+#include "runtime/engine/session.h"
 
 struct gen;
 /* s, d: borrowed; d NULL, or a draft over s, which is then used through it only. */

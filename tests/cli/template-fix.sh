@@ -22,7 +22,7 @@ rc=0; "$HONE" template fix "$t/bare.gguf" --in-place > "$t/o" 2> "$t/e" || rc=$?
 [ $rc = 3 ] && grep -q 'no chat template' "$t/e" || say "fix without a template: exit $rc"
 for name in qwen3 qwen3.5; do
     "$HONE" template fix "$t/bare.gguf" --replace $name --in-place > /dev/null 2> "$t/e" || say "--replace $name on a file without a template"
-    "$HONE" template show "$t/bare.gguf" | cmp - text/templates/$name.jinja || say "--replace $name stored another text"
+    "$HONE" template show "$t/bare.gguf" | cmp - template/own/$name.jinja || say "--replace $name stored another text"
 done
 grep -q 'in place' "$t/e" || say "the second text was not written in place: $(cat "$t/e")"
 src=../shared/golden/templates/jinja/Qwen3.5-4B.jinja
@@ -39,7 +39,7 @@ if [ -e $src ]; then
     [ ! -s "$t/o" ] && grep -q 'nothing to repair' "$t/e" || say "a repaired template is repaired again"
     m=../shared/golden/templates/jinja/Qwen-Qwen3-0.6B.jinja
     "$HONE" template fix $m > "$t/o" 2> "$t/e" && grep -q -e '--replace qwen3' "$t/e" || say "fix does not name our template"
-    "$HONE" template fix $m --replace auto -o "$t/own.jinja" > /dev/null 2>&1 && cmp "$t/own.jinja" text/templates/qwen3.jinja || say "--replace auto"
+    "$HONE" template fix $m --replace auto -o "$t/own.jinja" > /dev/null 2>&1 && cmp "$t/own.jinja" template/own/qwen3.jinja || say "--replace auto"
     rc=0; "$HONE" template fix $m --replace nope > /dev/null 2> "$t/e" || rc=$?
     [ $rc = 2 ] && grep -q 'gemma4-small' "$t/e" || say "--replace nope: exit $rc"
     mkdir "$t/hf"
@@ -52,7 +52,7 @@ if [ -e $src ]; then
     "$HONE" verify "$t/m.gguf" > /dev/null 2>&1 || say "the repaired file does not verify"
     "$HONE" template fix "$t/m.gguf" --replace qwen3.5 --in-place > /dev/null 2> "$t/e" || say "fix --in-place, second time"
     grep -q 'in place' "$t/e" || say "the second edit does not fit: $(cat "$t/e")"
-    "$HONE" template show "$t/m.gguf" | cmp - text/templates/qwen3.5.jinja || say "--replace --in-place stored another text"
+    "$HONE" template show "$t/m.gguf" | cmp - template/own/qwen3.5.jinja || say "--replace --in-place stored another text"
     "$HONE" verify "$t/m.gguf" > /dev/null 2>&1 || say "the file edited in place does not verify"
     tail -c 1000000 "$t/before.gguf" > "$t/x"; tail -c 1000000 "$t/m.gguf" > "$t/y"
     cmp "$t/x" "$t/y" || say "tensors changed"

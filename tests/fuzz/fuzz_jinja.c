@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "tests/fuzz/fuzz.h"
-#include "text/chat_span.h"
+#include "template/chat_span.h"
 
 struct vars {
     const char *json;

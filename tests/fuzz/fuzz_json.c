@@ -2,7 +2,7 @@
 /* tests/fuzz/fuzz_json.c - JSON text, in both readers. */
 #include "core/json.h"
 #include "tests/fuzz/fuzz.h"
-#include "text/jinja_int.h"
+#include "template/jinja_int.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct json *j;

@@ -5,7 +5,7 @@
 #include "core/front.h"
 #include "core/io.h"
 #include "report/facts.h"
-#include "report/lint.h"
+#include "report/folder_lint.h"
 #include "tests/fuzz/folder.h"
 
 static const char *const names[] = {"Modelfile",  "params",        "model.yaml", "README.md",

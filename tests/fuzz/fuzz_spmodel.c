@@ -7,7 +7,7 @@
 
 #include "core/gguf.h"
 #include "tests/fuzz/fuzz.h"
-#include "text/tok.h"
+#include "tok/tok.h"
 
 /* So that the driver of `make test` changes the files too. */
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned seed) {

@@ -5,7 +5,7 @@
 
 #include "core/json.h"
 #include "tests/fuzz/fuzz.h"
-#include "text/tok.h"
+#include "tok/tok.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const uint8_t *nul = size ? memchr(data, 0, size) : NULL;

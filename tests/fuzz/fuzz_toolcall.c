@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "tests/fuzz/fuzz.h"
-#include "text/chat_vars.h"
-#include "text/toolfmt.h"
+#include "template/chat_vars.h"
+#include "chat/toolfmt.h"
 
 static const char tools[] =
     "[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":{\"properties\":{\"n\":{"

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 /* tests/kern/cuda_latent.c - latent attention on a device: products of heads with weights of every
  * type, and attention over pages of every type, against double arithmetic here over weights as
- * kernels/ref decodes them and rows as runtime/kv_type.c rounds them. As cuda_ops.c otherwise. */
+ * kernels/ref decodes them and rows as runtime/engine/kv_type.c rounds them. As cuda_ops.c
+ * otherwise. */
 #include "kernels/bench.h"
-#include "runtime/kv_type.h"
+#include "runtime/engine/kv_type.h"
 #include "tests/kern/cuda_pages.h"
 #include "tests/kern/cuda_vec.h"
 

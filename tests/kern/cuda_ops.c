@@ -7,7 +7,7 @@
 #include "core/num.h"
 #include "core/rng.h"
 #include "kernels/kern.h"
-#include "runtime/kv_type.h"
+#include "runtime/engine/kv_type.h"
 #include "tests/kern/cuda_pages.h"
 #include "tests/kern/cuda_vec.h"
 
@@ -177,8 +177,8 @@ struct attn_case {
     bool gated, sink;
 };
 
-/* Positions [0, pos + n_tok) go through the cache's own rounding (runtime/kv_type.c), then plain
- * attention in double, with a soft cap (0: none) and sinks (or NULL). */
+/* Positions [0, pos + n_tok) go through the cache's own rounding (runtime/engine/kv_type.c), then
+ * plain attention in double, with a soft cap (0: none) and sinks (or NULL). */
 static float *attend_of(const struct attn_case *c, const float *k, const float *v, const float *q,
                         const float *gate, float scale, double cap, const float *sinks) {
     int64_t total = c->pos + c->n_tok, hd = c->dim, group = c->heads / c->kv_heads;

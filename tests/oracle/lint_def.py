@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""tests/golden/templates/lint_probes.json -> text/lint_probes.def (run from the repository root)."""
+"""tests/golden/templates/lint_probes.json -> template/lint_probes.def (run from the repository root)."""
 import json
 
 SEVERITY = {
@@ -34,4 +34,4 @@ for p in json.load(open("tests/golden/templates/lint_probes.json", encoding="utf
     text = json.dumps({k: v for k, v in p.items() if k not in ("id", "rule")}, separators=(",", ":"))
     body = ",\n".join("\n".join("    " + quote(s) for s in g) for g in pieces(text))
     out.append("PROBE(%s, %s, %s,\n%s)" % (quote(p["id"]), quote(p["rule"]), sev, body))
-open("text/lint_probes.def", "w", encoding="utf-8").write("\n".join(out) + "\n")
+open("template/lint_probes.def", "w", encoding="utf-8").write("\n".join(out) + "\n")

@@ -16,7 +16,7 @@
 #include "core/mem.h"
 #include "core/num.h"
 #include "core/safetensors.h"
-#include "runtime/session.h"
+#include "runtime/engine/session.h"
 #include "tests/check.h"
 #include "tests/unit/tmpdir.h"
 

@@ -5,7 +5,7 @@
 #define HONE_TESTS_SYNTHETIC_H
 
 #include "quantize/synth.h"
-#include "runtime/exec_cuda.h"
+#include "runtime/engine/exec_cuda.h"
 #include "tests/unit/golden.h"
 
 static inline uint64_t in_use(const struct session *s) { /* of the device, by this session */

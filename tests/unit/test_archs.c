@@ -5,7 +5,7 @@
 #include "core/log.h"
 #include "models/arch.h"
 #include "quantize/qplan.h"
-#include "runtime/kv_type.h"
+#include "runtime/engine/kv_type.h"
 #include "tests/unit/micro.h"
 
 /* Both sides compute in f32 from the same weights: sums in another order, logits up to 30. */

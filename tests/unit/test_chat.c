@@ -3,9 +3,9 @@
  * texts were rendered with transformers 5.23 (jinja2 3.1.6) from the same files. */
 #include "core/io.h"
 #include "tests/check.h"
-#include "text/chat.h"
-#include "text/chat_src.h"
-#include "text/fix_diff.h"
+#include "template/chat.h"
+#include "template/chat_src.h"
+#include "template/fix_diff.h"
 
 static struct err e;
 static const char folder[] = "tests/golden/tiny-qwen35moe";

@@ -5,7 +5,7 @@
 #include "core/io.h"
 #include "core/mem.h"
 #include "tests/check.h"
-#include "text/chat.h"
+#include "template/chat.h"
 
 #define TINY "tests/golden/tiny-qwen35moe"
 

@@ -5,11 +5,11 @@
 #include "convert/convert.h"
 #include "core/io.h"
 #include "core/json.h"
-#include "runtime/eval.h"
+#include "runtime/eval/eval.h"
 #include "tests/check.h"
 #include "tests/unit/tmpdir.h"
-#include "text/choices.h"
-#include "text/suite.h"
+#include "runtime/eval/choices.h"
+#include "runtime/eval/suite.h"
 
 #define DIR "tests/golden/suites/"
 static struct err e;

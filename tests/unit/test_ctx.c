@@ -17,7 +17,7 @@
 #include "core/writer.h"
 #include "quantize/enc/enc.h"
 #include "quantize/quantize.h"
-#include "runtime/eval_int.h"
+#include "runtime/eval/eval_int.h"
 #include "tests/check.h"
 #include "tests/unit/tmpdir.h"
 

@@ -5,7 +5,7 @@
 #include "calib/imatrix.h"
 #include "kernels/cuda/cuda.h"
 #include "quantize/quantize.h"
-#include "runtime/eval.h"
+#include "runtime/eval/eval.h"
 #include "tests/unit/golden.h"
 
 enum { CTX = 8 };

@@ -3,7 +3,7 @@
  * the same steps for one row, few and many, with both kinds of activations and without fusions, and
  * with experts on the CPU: where a map puts them, and those that a device does not compute. */
 #include "runtime/engine/outline.h"
-#include "runtime/exec_cuda.h"
+#include "runtime/engine/exec_cuda.h"
 #include "tests/unit/micro.h"
 
 #define MODELS "tests/golden/models/"

@@ -3,10 +3,10 @@
  * transformers' in every batching, cache types and what observers see against the CPU, the captured
  * step, snapshots, replaced weights, refusals. `make test`: the emulated device; `make check-cuda`:
  * the real one. */
-#include "runtime/draft.h"
-#include "runtime/exec_cuda.h"
+#include "runtime/generate/draft.h"
+#include "runtime/engine/exec_cuda.h"
 #include "core/log.h"
-#include "runtime/kv_type.h"
+#include "runtime/engine/kv_type.h"
 #include "quantize/synth.h"
 #include "tests/cuda-emu/control.h"
 #include "tests/unit/micro.h"

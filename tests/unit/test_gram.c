@@ -6,7 +6,7 @@
 #include "core/mem.h"
 #include "core/rng.h"
 #include "tests/check.h"
-#include "text/gram/gram.h"
+#include "gram/gram.h"
 #include "text/schema.h"
 
 static struct err e;

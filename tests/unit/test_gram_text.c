@@ -3,7 +3,7 @@
  * judged by our parser), rules that recurse, mistakes and their messages. */
 #include "core/json.h"
 #include "tests/check.h"
-#include "text/gram/gram.h"
+#include "gram/gram.h"
 
 static struct err e;
 static struct gram_vocab *bytes; /* 256 bytes and the end */

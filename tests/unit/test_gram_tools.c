@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_gram_tools.c - grammars of tool calls, for every row of text/tool_formats.c: what
+/* tests/unit/test_gram_tools.c - grammars of tool calls, for every row of chat/tool_formats.c: what
  * they let through is read back as calls of the tools offered with arguments that the schemas
  * allow, and turns that templates render (tests/golden/templates/toolcall_roundtrip.json) are let
  * through. */
@@ -8,9 +8,9 @@
 #include "core/mem.h"
 #include "core/rng.h"
 #include "tests/check.h"
-#include "text/gram/gram.h"
+#include "gram/gram.h"
 #include "text/schema.h"
-#include "text/toolfmt.h"
+#include "chat/toolfmt.h"
 
 static struct err e;
 static struct gram_vocab *bytes; /* 256 bytes and the end */

@@ -4,8 +4,8 @@
  * hostile templates. */
 #include "core/io.h"
 #include "tests/check.h"
-#include "text/chat_batch.h"
-#include "text/chat_vars.h"
+#include "template/chat_batch.h"
+#include "template/chat_vars.h"
 
 static struct err e;
 

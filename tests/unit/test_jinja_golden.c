@@ -6,8 +6,8 @@
 
 #include "core/io.h"
 #include "tests/check.h"
-#include "text/chat_batch.h"
-#include "text/chat_vars.h"
+#include "template/chat_batch.h"
+#include "template/chat_vars.h"
 
 static struct err e;
 static const char root[] = "../shared/golden/templates";

@@ -7,7 +7,7 @@
 #include "core/kld_file_top.h"
 #include "core/mem.h"
 #include "core/rng.h"
-#include "runtime/eval_int.h"
+#include "runtime/eval/eval_int.h"
 #include "tests/check.h"
 #include "tests/unit/tmpdir.h"
 

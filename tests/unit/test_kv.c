@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_kv.c - runtime/kv_type.c, kv_turbo.c: codebooks against their definition and the
- * published errors, the rotation against orthonormality, factors against the property each is named
- * for, and whole sessions against an f32 cache. */
+/* tests/unit/test_kv.c - runtime/engine/kv_type.c, kv_turbo.c: codebooks against their definition
+ * and the published errors, the rotation against orthonormality, factors against the property each
+ * is named for, and whole sessions against an f32 cache. */
 #include <unistd.h>
 
 #include "convert/convert.h"
 #include "core/mem.h"
 #include "core/rng.h"
-#include "runtime/kv_type.h"
-#include "runtime/session.h"
+#include "runtime/engine/kv_type.h"
+#include "runtime/engine/session.h"
 #include "tests/check.h"
 
 static struct kern kern;

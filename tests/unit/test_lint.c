@@ -4,8 +4,8 @@
  * transformers gave. */
 #include "core/io.h"
 #include "tests/check.h"
-#include "text/chat_vars.h"
-#include "text/lint.h"
+#include "template/chat_vars.h"
+#include "template/lint.h"
 
 static struct err e;
 

@@ -5,11 +5,11 @@
  * ../shared/golden/templates is absent. */
 #include "core/io.h"
 #include "tests/check.h"
-#include "text/chat_batch.h"
-#include "text/chat_vars.h"
-#include "text/fix.h"
-#include "text/lint.h"
-#include "text/own.h"
+#include "template/chat_batch.h"
+#include "template/chat_vars.h"
+#include "template/fix.h"
+#include "template/lint.h"
+#include "template/own.h"
 
 static struct err e;
 static const char root[] = "../shared/golden/templates";
@@ -165,8 +165,8 @@ static void test_other_families(void) {
 }
 
 static void test_own_templates(void) {
-    own("text/templates/qwen3.5.jinja", "Qwen3.5-4B");
-    own("text/templates/qwen3.5-small.jinja", "Qwen3.5-2B");
+    own("template/own/qwen3.5.jinja", "Qwen3.5-4B");
+    own("template/own/qwen3.5-small.jinja", "Qwen3.5-2B");
 }
 
 /* Each edit alone gives a template that compiles and differs from the original. */

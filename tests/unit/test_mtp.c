@@ -3,9 +3,9 @@
  * (tests/oracle/mtp.py) in every batching and on every kernel set, generation with drafts against
  * plain generation, its calibration against direct sums, the acceptance rate against a count. */
 #include "calib/imatrix.h"
-#include "runtime/draft.h"
-#include "runtime/eval.h"
-#include "runtime/eval_int.h"
+#include "runtime/generate/draft.h"
+#include "runtime/eval/eval.h"
+#include "runtime/eval/eval_int.h"
 #include "tests/unit/golden.h"
 
 /* f32 against f64: the trunk's rows differ by up to 1e-4 (test_session), one block and a head

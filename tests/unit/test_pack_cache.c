@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_pack_cache.c - runtime/pack_cache.c and pack_file.c: rows that come from the
- * folder give the numbers of rows packed in memory, whatever happened to the folder or the model
- * since; several processes at once; no room on the disk, none in memory. */
+/* tests/unit/test_pack_cache.c - runtime/engine/pack_cache.c and pack_file.c: rows that come from
+ * the folder give the numbers of rows packed in memory, whatever happened to the folder or the
+ * model since; several processes at once; no room on the disk, none in memory. */
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -12,7 +12,7 @@
 #include "core/ctx.h"
 #include "core/limits.h"
 #include "core/log.h"
-#include "runtime/session.h"
+#include "runtime/engine/session.h"
 #include "tests/unit/synthetic.h"
 #include "tests/unit/with.h"
 

@@ -5,7 +5,7 @@
 
 #include "core/json.h"
 #include "tests/check.h"
-#include "text/pretok.h"
+#include "tok/pretok.h"
 
 enum { MAX = 1 << 20 };
 

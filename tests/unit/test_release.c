@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* tests/unit/test_release.c - names, front matter and local paths of published folders: by hand. */
 #include "core/front.h"
-#include "report/lint.h"
+#include "report/folder_lint.h"
 #include "report/release.h"
 
 #include "core/json.h"

@@ -5,10 +5,10 @@
  * ../shared/golden/templates is present, in every case that the reference reads back. */
 #include "core/io.h"
 #include "tests/check.h"
-#include "text/chat.h"
-#include "text/chat_vars.h"
-#include "text/own.h"
-#include "text/toolfmt.h"
+#include "template/chat.h"
+#include "template/chat_vars.h"
+#include "template/own.h"
+#include "chat/toolfmt.h"
 
 static struct err e;
 static const char tools[] =

@@ -10,8 +10,8 @@
 #include "core/num.h"
 #include "core/rng.h"
 #include "models/sizes.h"
-#include "runtime/kv_type.h"
-#include "runtime/session.h"
+#include "runtime/engine/kv_type.h"
+#include "runtime/engine/session.h"
 #include "tests/check.h"
 #include "tests/unit/micro.h"
 

@@ -2,7 +2,7 @@
 /* tests/unit/test_run.c - what `hone run` is made of: settings and their ranges, commands of a
  * conversation, and the loop that makes text (runtime/generate/gen.h): an answer in pieces is the
  * answer in one, with or without going back to a mark. */
-#include "cli/chat.h"
+#include "cli/chat_line.h"
 #include "cli/run_set.h"
 #include "convert/convert.h"
 #include "core/prog.h"

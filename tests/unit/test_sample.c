@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_sample.c - runtime/sample.c: what each step leaves, and that draws have the
- * distribution they should (chi-square with a fixed seed). */
-#include "runtime/sample.h"
+/* tests/unit/test_sample.c - runtime/generate/sample.c: what each step leaves, and that draws have
+ * the distribution they should (chi-square with a fixed seed). */
+#include "runtime/generate/sample.h"
 
 #include <math.h>
 #include <stdbool.h>

@@ -9,8 +9,8 @@
 #include "core/mem.h"
 #include "models/sizes.h"
 #include "quantize/synth.h"
-#include "runtime/kv_type.h"
-#include "runtime/session.h"
+#include "runtime/engine/kv_type.h"
+#include "runtime/engine/session.h"
 #include "tests/check.h"
 #include "tests/unit/tmpdir.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_session.c - runtime/session.c and the executor against transformers' float32
- * logits and hidden states (tests/golden/models, tests/golden/tiny-qwen35moe), in every batching,
- * on the reference and the fast kernels, with 1 to 3 threads. */
+/* tests/unit/test_session.c - runtime/engine/session.c and the executor against transformers'
+ * float32 logits and hidden states (tests/golden/models, tests/golden/tiny-qwen35moe), in every
+ * batching, on the reference and the fast kernels, with 1 to 3 threads. */
 #include <unistd.h>
 
 #include "convert/convert.h"
@@ -9,7 +9,7 @@
 #include "core/mem.h"
 #include "core/num.h"
 #include "core/safetensors.h"
-#include "runtime/session.h"
+#include "runtime/engine/session.h"
 #include "tests/check.h"
 #include "tests/unit/with.h"
 

@@ -3,14 +3,14 @@
  *
  * Small templates with the marking written by hand, and conversations in which every text of the
  * input ends with a private-use character of its own: wherever that character comes out, it must
- * lie in a span whose source is that text. The templates are those in text/templates/ and, where
+ * lie in a span whose source is that text. The templates are those in template/own/ and, where
  * they are present, all of ../shared/golden/templates. */
 #include <dirent.h>
 
 #include "core/io.h"
 #include "tests/check.h"
-#include "text/chat_span.h"
-#include "text/lint.h"
+#include "template/chat_span.h"
+#include "template/lint.h"
 
 static struct err e;
 

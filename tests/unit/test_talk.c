@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_talk.c - conversations that grow (text/talk.h), what of them fits, switches of
+/* tests/unit/test_talk.c - conversations that grow (chat/talk.h), what of them fits, switches of
  * thinking, strangers' text for terminals, reasoning as it streams. Expected texts are written by
  * hand. */
-#include "text/talk.h"
+#include "chat/talk.h"
 
 #include "tests/check.h"
-#include "text/chat.h"
-#include "text/think.h"
-#include "text/toolfmt.h"
+#include "template/chat.h"
+#include "chat/think.h"
+#include "chat/toolfmt.h"
 #include "text/visible.h"
 
 static struct err e;

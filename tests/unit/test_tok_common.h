@@ -10,8 +10,8 @@
 #include "core/json.h"
 #include "core/mem.h"
 #include "tests/check.h"
-#include "text/tok.h"
-#include "text/tok_strs.h"
+#include "tok/tok.h"
+#include "tok/tok_strs.h"
 
 #define MODELS "tests/golden/models/"
 

@@ -12,8 +12,8 @@
 #include "core/prog.h"
 #include "tests/check.h"
 #include "tests/unit/tmpdir.h"
-#include "text/tok.h"
-#include "text/tok_strs.h"
+#include "tok/tok.h"
+#include "tok/tok_strs.h"
 
 #define DIR "tests/golden/tekken"
 

@@ -7,8 +7,8 @@
 #include "core/mem.h"
 #include "models/arch.h"
 #include "tests/check.h"
-#include "text/chat_vars.h"
-#include "text/toolfmt.h"
+#include "template/chat_vars.h"
+#include "chat/toolfmt.h"
 
 static struct err e;
 

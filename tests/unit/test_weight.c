@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_weight.c - runtime/weight.c, model.c and pack.c: who holds a weight, what is
- * shared, candidates that compute what a file with these tensors computes, sessions of one model in
- * several threads, and models that do not fit into memory. */
+/* tests/unit/test_weight.c - runtime/engine/weight.c, model.c and pack.c: who holds a weight, what
+ * is shared, candidates that compute what a file with these tensors computes, sessions of one model
+ * in several threads, and models that do not fit into memory. */
 #include <pthread.h>
 
 #include "core/ctx.h"
 #include "core/limits.h"
 #include "quantize/quantize.h"
-#include "runtime/session.h"
+#include "runtime/engine/session.h"
 #include "tests/unit/synthetic.h"
 #include "tests/unit/with.h"
 

@@ -3,7 +3,7 @@
 #ifndef HONE_TESTS_WITH_H
 #define HONE_TESTS_WITH_H
 
-#include "runtime/model.h"
+#include "runtime/engine/model.h"
 #include "tests/check.h"
 
 /* data is released with the last holder of the weight; release NULL: it is borrowed. */

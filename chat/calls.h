@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+/* chat/calls.h - the language of one call (calls.c), and of an answer with calls (tools.c). */
+#ifndef HONE_CHAT_CALLS_H
+#define HONE_CHAT_CALLS_H
+
+#include "gram/gram_int.h"
+
+struct toolfmt;
+struct gcalls {
+    struct grammar *g;
+    const struct toolfmt *f;
+    struct gram_opts o;
+    const struct json *any_object; /* a schema */
+    bool lines;                    /* tags stand on lines of their own */
+    int rc;
+    struct err *e;
+};
+struct gcall { /* a tool that may be called */
+    const char *name;
+    const struct json *schema; /* of its arguments */
+};
+/* A marker: control tokens of the vocabulary where the text has them. NULL: nothing. */
+gnode call_text(struct gcalls *c, const char *s);
+
+/* `grammar` of rows of chat/tool_formats.c: one call, from the name of the tool on. */
+gnode call_tags(struct gcalls *c, const struct gcall *t);
+gnode call_keys(struct gcalls *c, const struct gcall *t);
+gnode call_elements(struct gcalls *c, const struct gcall *t);
+gnode call_named(struct gcalls *c, const struct gcall *t);
+gnode call_deepseek(struct gcalls *c, const struct gcall *t);
+gnode call_harmony(struct gcalls *c, const struct gcall *t);
+gnode call_args(struct gcalls *c, const struct gcall *t);
+gnode call_item(struct gcalls *c, const struct gcall *t);
+gnode call_item_id(struct gcalls *c, const struct gcall *t);
+gnode call_item_llama(struct gcalls *c, const struct gcall *t);
+gnode call_item_command(struct gcalls *c, const struct gcall *t);
+gnode call_item_key(struct gcalls *c, const struct gcall *t);
+gnode call_gemma(struct gcalls *c, const struct gcall *t);
+gnode call_python(struct gcalls *c, const struct gcall *t);
+
+#endif

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT
+/* chat/calls_gram.c - answers with tool calls: free text, then calls of the tools that are offered,
+ * written as the model's syntax has it (calls.c). */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "chat/calls.h"
+#include "chat/tool_int.h"
+
+/* Text in which none of the markers occurs; then `start`, which holds the first, when it is given.
+ * Both are one regular part, so that masks of free text need no look at what follows. */
+static gnode free_text(struct gcalls *c, const char *start) {
+    struct grammar *g = c->g;
+    gnode marks = start ? call_text(c, start) : (gnode)G_NONE;
+    for (int i = 0; i < TOOL_MARKERS && c->f->marker[i]; i++)
+        marks = gn_alt(g, marks, call_text(c, c->f->marker[i]));
+    const gnode token = gn_cat(g, gn_bytes(g, GRAM_TOKEN, GRAM_TOKEN),
+                               gn_rep(g, gn_bytes(g, 0, 255), 3, 3)); /* other control tokens */
+    const gnode any = gn_rep(g, gn_alt(g, gn_char_any(g, false), token), 0, GRAM_INF);
+    const gnode none = gn_and(g, any, gn_not(g, gn_cat3(g, g->any, marks, g->any)));
+    return start ? gn_cat(g, none, call_text(c, start)) : none;
+}
+
+static const struct json *function_of(const struct json *tool) {
+    const struct json *f = json_get(tool, "function");
+    return f ? f : tool;
+}
+
+/* One call of any of the tools, from the name on. */
+static gnode one_call(struct gcalls *c, const struct gram_tools *t, struct json *nothing) {
+    gnode *v = xcalloc((size_t)json_len(t->tools) + 1, sizeof *v), out;
+    size_t n = 0;
+    for (const struct json *x = json_first(t->tools); x && !c->rc; x = json_next(x)) {
+        const struct json *f = function_of(x), *p = json_get(f, "parameters");
+        const char *name = json_str(json_get(f, "name"));
+        if (!p) p = json_get(f, "input_schema");
+        if (!name || !*name || (t->only && strcmp(t->only, name) != 0)) continue;
+        v[n++] = c->f->grammar(c, &(struct gcall){name, json_type(p) == JSON_OBJ ? p : nothing});
+    }
+    out = gn_alts(c->g, v, n);
+    if (!n && !c->rc)
+        c->rc = err_set(c->e, ERR_USAGE, "no tool %s%s is offered", t->only ? "named " : "to call",
+                        t->only ? t->only : "");
+    free(v);
+    return out;
+}
+
+/* All calls, behind the text that the first begins with. */
+static gnode calls(struct gcalls *c, const struct gram_tools *t, gnode one) {
+    const struct tool_written *w = &c->f->written;
+    struct grammar *g = c->g;
+    const gnode each = gn_as_rule(g, gn_cat(g, one, call_text(c, w->each_end)));
+    gnode more = G_EPS;
+    if (t->parallel && w->sep) {
+        struct buf open = {0};
+        buf_fmt(&open, "%s%s%s", w->sep, w->each, c->f->tags.fn_open ? c->f->tags.fn_open : "");
+        more = gn_rep(g, gn_cat(g, call_text(c, open.data ? open.data : ""), each), 0, GRAM_INF);
+        buf_release(&open);
+    }
+    return gn_cat3(g, each, more, call_text(c, w->close));
+}
+
+static gnode answer(struct gcalls *c, const struct gram_tools *t) {
+    static const char none[] = "{\"type\": \"object\", \"additionalProperties\": false}";
+    static const char object[] = "{\"type\": \"object\"}";
+    const struct tool_written *w = &c->f->written;
+    struct grammar *g = c->g;
+    struct json *nothing = NULL, *any = NULL;
+    struct buf start = {0};
+    gnode out = G_NONE;
+    if (t->choice == GRAM_TOOLS_NONE) return free_text(c, NULL);
+    c->rc = json_parse(&nothing, none, sizeof none - 1, "schema", c->e);
+    if (!c->rc) c->rc = json_parse(&any, object, sizeof object - 1, "schema", c->e);
+    c->any_object = any;
+    c->lines = w->lines;
+    buf_fmt(&start, "%s%s%s", w->open, w->each, c->f->tags.fn_open ? c->f->tags.fn_open : "");
+    if (!c->rc) out = one_call(c, t, nothing);
+    if (!c->rc) out = calls(c, t, out);
+    if (!c->rc && t->choice == GRAM_TOOLS_REQUIRED) {
+        gnode space = gn_rep(g, gn_alt(g, gn_str(g, "\n"), gn_str(g, " ")), 0, 2);
+        if (w->lead) space = gn_alt(g, space, call_text(c, w->lead));
+        out = gn_cat3(g, space, call_text(c, start.len ? start.data : ""), out);
+    } else if (!c->rc && start.len) {
+        out = gn_alt(g, free_text(c, NULL), gn_cat(g, free_text(c, start.data), out));
+    } else if (!c->rc) { /* Llama's begin with nothing of their own: all is a call, or none */
+        out = gn_alt(g, free_text(c, NULL), out);
+    }
+    json_free(nothing);
+    json_free(any);
+    buf_release(&start);
+    return out;
+}
+
+int grammar_of_tools(struct grammar **out, const struct gram_vocab *v, const struct toolfmt *f,
+                     const struct gram_tools *t, const struct gram_opts *o, struct err *e) {
+    struct grammar *g = grammar_new(v);
+    struct gcalls c = {.g = g, .f = f, .e = e};
+    if (o) c.o = *o;
+    gnode root = G_NONE;
+    if (!f->grammar && t->choice != GRAM_TOOLS_NONE)
+        c.rc = err_set(e, ERR_USAGE, "the syntax of calls is not known");
+    else
+        root = answer(&c, t);
+    return grammar_done(out, g, root, c.rc ? c.rc : grammar_full(g, e), e);
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT
+/* chat/think.c - switches of thinking (think.h): one row per name in use. */
+#include "chat/think.h"
+
+#include <string.h>
+
+#include "core/mem.h"
+
+static const struct {
+    const char *name, *on, *off;
+} switches[] = {
+    {"enable_thinking", "\"enable_thinking\": true", "\"enable_thinking\": false"},
+    {"thinking", "\"thinking\": true", "\"thinking\": false"},
+    {"think", "\"think\": true", "\"think\": false"},
+    {"enable_reasoning", "\"enable_reasoning\": true", "\"enable_reasoning\": false"},
+    {"reasoning", "\"reasoning\": true", "\"reasoning\": false"},
+    {"thinking_mode", "\"thinking_mode\": \"thinking\"", "\"thinking_mode\": \"chat\""},
+    {"reasoning_mode", "\"reasoning_mode\": \"/think\"", "\"reasoning_mode\": \"/no_think\""},
+    {"thinking_budget", "\"thinking_budget\": -1", "\"thinking_budget\": 0"},
+    {"reasoning_effort", "\"reasoning_effort\": \"high\"", "\"reasoning_effort\": \"none\""},
+};
+
+static bool render(const struct chat *c, const char *member, struct buf *out) {
+    static const char talk[] = "[{\"role\": \"user\", \"content\": \"a\"}]";
+    struct buf kwargs = {0};
+    struct err e;
+    buf_fmt(&kwargs, "{%s}", member);
+    int rc = chat_render_text(c, talk, sizeof talk - 1, kwargs.data, true, out, &e);
+    buf_release(&kwargs);
+    return rc == 0;
+}
+
+const char *think_member(const struct chat *c, const char *tmpl, bool on) {
+    for (size_t i = 0; i < COUNT_OF(switches); i++) {
+        struct buf a = {0}, b = {0};
+        if (!strstr(tmpl, switches[i].name)) continue;
+        bool differs = render(c, switches[i].on, &a) && render(c, switches[i].off, &b) &&
+                       (a.len != b.len || (a.len && memcmp(a.data, b.data, a.len) != 0));
+        buf_release(&a);
+        buf_release(&b);
+        if (differs) return on ? switches[i].on : switches[i].off;
+    }
+    return NULL;
+}
+
+int think_merge(const char *member, const char *object, struct buf *out, struct err *e) {
+    struct json *j;
+    char name[64];
+    if (!object) object = "{}";
+    TRY(json_parse(&j, object, strlen(object), "the template's variables", e));
+    const size_t n = strcspn(member + 1, "\"");
+    bool there = false;
+    if (n < sizeof name) {
+        memcpy(name, member + 1, n);
+        name[n] = 0;
+        there = json_get(j, name) != NULL;
+    }
+    const bool empty = json_len(j) == 0;
+    json_free(j);
+    if (there)
+        buf_str(out, object);
+    else
+        buf_fmt(out, "{%s%s%s", member, empty ? "" : ", ", strchr(object, '{') + 1);
+    return 0;
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: MIT
+/* chat/tool_formats.c - the table of tool-call syntaxes: one row adds one. Order matters for
+ * recognising a template: rows that ask for more come first. */
+#include "chat/tool_int.h"
+
+#include "chat/calls.h"
+
+#include <string.h>
+
+// clang-format off
+#define FUNCTION .fn_open = "<function=", .fn_name_end = ">", .fn_close = "</function>"
+#define PARAMETER .par_open = "<parameter=", .par_name_end = ">", .par_close = "</parameter>"
+#define ARG_KEY(x) .par_open = "<arg_key" x ">", .par_name_end = "</arg_key" x ">", \
+                   .val_open = "<arg_value" x ">", .par_close = "</arg_value" x ">"
+static const struct toolfmt formats[] = {
+    {.name = "seed-xml", .parse = tool_parse_tags, .grammar = call_tags, .written = {"", "<seed:tool_call>\n", "\n</seed:tool_call>", "\n", "", true, NULL},
+    .marker = {"<seed:tool_call>"},
+     .tags = {FUNCTION, PARAMETER}, .detect = {"<seed:tool_call>"}, .think = {"<seed:think>", "</seed:think>"}},
+    {.name = "qwen-xml", .parse = tool_parse_tags, .grammar = call_tags, .written = {"", "<tool_call>\n", "\n</tool_call>", "\n", "", true, NULL},
+    .marker = {"<tool_call>", "<function="},
+     .tags = {FUNCTION, PARAMETER, .newline = true}, .detect = {"<function=", "<parameter="}},
+    {.name = "hy3", .parse = tool_parse_glm, .grammar = call_keys, .written = {"<tool_calls" HY ">\n", "", "", "\n", "\n</tool_calls" HY ">", false, NULL},
+    .marker = {"<tool_calls" HY ">", "<tool_call" HY ">"},
+     .tags = {.fn_open = "<tool_call" HY ">", .fn_name_end = "<tool_sep" HY ">", .fn_close = "</tool_call" HY ">", ARG_KEY(HY)},
+     .detect = {HY, "arg_key"}, .think = {"<think" HY ">", "</think" HY ">"}},
+    {.name = "hy3-preview", .parse = tool_parse_glm, .grammar = call_keys, .written = {"<tool_calls>\n", "", "", "\n", "\n</tool_calls>", false, NULL},
+    .marker = {"<tool_calls>", "<tool_call>"},
+     .tags = {.fn_open = "<tool_call>", .fn_name_end = "<tool_sep>", .fn_close = "</tool_call>", ARG_KEY("")},
+     .detect = {"<tool_sep>", "<arg_key>"}},
+    {.name = "glm-argkv", .parse = tool_parse_glm, .grammar = call_keys, .written = {"", "", "", "\n", "", false, NULL},
+    .marker = {"<tool_call>"},
+     .tags = {.fn_open = "<tool_call>", .fn_name_end = "", .fn_close = "</tool_call>", ARG_KEY("")}, .detect = {"<arg_key>"}},
+    {.name = "minimax-m3", .parse = tool_parse_elements, .grammar = call_elements, .written = {M3_GUARD "<tool_call>\n", M3_GUARD "<invoke name=\"", "", "\n", "\n" M3_GUARD "</tool_call>", false, NULL},
+    .marker = {M3_GUARD "<tool_call>", M3_GUARD "<invoke name="},
+     .detect = {M3_GUARD}, .think = {"<mm:think>", "</mm:think>"}},
+    {.name = "minimax-invoke", .parse = tool_parse_tags, .grammar = call_tags, .written = {"<minimax:tool_call>\n", "", "", "\n", "\n</minimax:tool_call>", true, NULL},
+    .marker = {"<minimax:tool_call>", "<invoke name="},
+     .tags = {.fn_open = "<invoke name=", .fn_name_end = ">", .fn_close = "</invoke>",
+              .par_open = "<parameter name=", .par_name_end = ">", .par_close = "</parameter>"},
+     .detect = {"<minimax:tool_call>"}},
+    {.name = "dsml", .parse = tool_parse_tags, .grammar = call_tags, .written = {"<" DSML "function_calls>\n", "", "", "\n", "\n</" DSML "function_calls>", true, NULL},
+    .marker = {"<" DSML "function_calls>", "<" DSML "tool_calls>", "<" DSML "invoke name="},
+     .tags = {.fn_open = "<" DSML "invoke name=", .fn_name_end = ">", .fn_close = "</" DSML "invoke>",
+              .par_open = "<" DSML "parameter name=", .par_name_end = ">", .par_close = "</" DSML "parameter>"},
+     .detect = {DSML "invoke"}},
+    {.name = "minicpm-xml", .parse = tool_parse_tags, .grammar = call_tags, .written = {"", "", "", "\n", "", false, NULL},
+    .marker = {"<function name="},
+     .tags = {.fn_open = "<function name=", .fn_name_end = ">", .fn_close = "</function>",
+              .par_open = "<param name=", .par_name_end = ">", .par_close = "</param>"},
+     .detect = {"<param name="}},
+    {.name = "gemma4", .parse = tool_parse_gemma, .grammar = call_gemma, .written = {"", "<|tool_call>call:", "<tool_call|>", "", "", false, NULL},
+    .marker = {"<|tool_call>"}, .detect = {"<|tool_call>call:"},
+     .think = {"<|channel>thought", "<channel|>"}},
+    {.name = "kimi", .parse = tool_parse_named, .grammar = call_named, .written = {"<|tool_calls_section_begin|>", "<|tool_call_begin|>functions.", "<|tool_call_end|>", "", "<|tool_calls_section_end|>", false, NULL},
+    .marker = {"<|tool_call_begin|>", "<|tool_calls_section_begin|><|tool_call_begin|>"},
+     .named = {"<|tool_call_begin|>", "<|tool_call_argument_begin|>", "<|tool_call_end|>"},
+     .detect = {"<|tool_call_argument_begin|>"}, .frame = {"<|tool_calls_section_begin|>", "<|tool_calls_section_end|>"}},
+    {.name = "deepseek-v31", .parse = tool_parse_deepseek, .grammar = call_deepseek, .written = {DS_CALLS, DS_CALL, DS_CALL_END, "", DS_CALLS_END, false, NULL},
+    .marker = {DS_CALLS, DS_CALL},
+     .detect = {"tool" DS_LOW "call" DS_LOW "begin"}, .frame = {DS_CALLS_END}},
+    {.name = "harmony", .parse = tool_parse_harmony, .grammar = call_harmony, .written = {"", "to=functions.", "<|call|>", NULL, "", false, "<|channel|>commentary "},
+    .marker = {"to=functions."}, .detect = {"functions.", "<|channel|>"},
+     .think = {"<|channel|>analysis<|message|>", "<|end|>"}, .think_tagged = true,
+     .frame = {"<|start|>assistant", "<|channel|>commentary", "<|channel|>final", "<|message|>"}},
+    {.name = "solar", .parse = tool_parse_named, .grammar = call_named, .written = {"", "<|tool_call:begin|>", "<|tool_call:end|>", "", "", false, NULL},
+    .marker = {"<|tool_call:begin|>"},
+     .named = {"<|tool_call:begin|>", "<|tool_call:args|>", "<|tool_call:end|>"}, .detect = {"<|tool_call:begin|>"},
+     .think = {"<|think|>", "<|end|>"}, .think_tagged = true,
+     .frame = {"<|begin|>assistant", "<|content|>", "<|tool_calls|>", "<|calls|>", "<|flush|>"}},
+    {.name = "mistral-args", .parse = tool_parse_mistral, .grammar = call_args, .written = {"", "[TOOL_CALLS]", "", "", "", false, NULL},
+    .marker = {"[TOOL_CALLS]"}, .named = {"[TOOL_CALLS]", "[ARGS]", ""},
+     .detect = {"[TOOL_CALLS]", "[ARGS]"}, .think = {"[THINK]", "[/THINK]"}},
+    {.name = "mistral-array", .parse = tool_parse_mistral, .grammar = call_item_id, .written = {"[TOOL_CALLS][", "", "", ", ", "]", false, NULL},
+    .marker = {"[TOOL_CALLS]"}, .named = {"[TOOL_CALLS]", NULL, "</s>"},
+     .detect = {"[TOOL_CALLS]"}, .think = {"[THINK]", "[/THINK]"}},
+    {.name = "apertus-list", .parse = tool_parse_list, .grammar = call_item_key, .written = {"<|tools_prefix|>[", "", "", ", ", "]<|tools_suffix|>", false, NULL},
+    .marker = {"<|tools_prefix|>"},
+     .named = {"<|tools_prefix|>", NULL, "<|tools_suffix|>"}, .detect = {"<|tools_prefix|>"},
+     .think = {"<|inner_prefix|>", "<|inner_suffix|>"}, .frame = {"<|inner_suffix|>", "<|assistant_end|>"}},
+    {.name = "nemotron-list", .parse = tool_parse_list, .grammar = call_item, .written = {"<TOOLCALL>[", "", "", ", ", "]</TOOLCALL>", false, NULL},
+    .marker = {"<TOOLCALL>"}, .named = {"<TOOLCALL>", NULL, "</TOOLCALL>"},
+     .detect = {"<TOOLCALL>"}},
+    {.name = "apriel-list", .parse = tool_parse_list, .grammar = call_item, .written = {"<tool_calls>[", "", "", ", ", "]</tool_calls>", false, NULL},
+    .marker = {"<tool_calls>"}, .named = {"<tool_calls>", NULL, "</tool_calls>"},
+     .detect = {"<tool_calls>["}, .think = {"Here are my reasoning steps:", "[BEGIN FINAL RESPONSE]"},
+     .frame = {"[END FINAL RESPONSE]"}},
+    {.name = "firefunction-list", .parse = tool_parse_list, .grammar = call_item, .written = {"functools[", "", "", ", ", "]", false, NULL},
+    .marker = {"functools["}, .named = {"functools", NULL, ""},
+     .detect = {"functools["}},
+    {.name = "command-r-list", .parse = tool_parse_list, .grammar = call_item_command, .written = {"<|START_ACTION|>[", "", "", ", ", "]<|END_ACTION|>", false, NULL},
+    .marker = {"<|START_ACTION|>"},
+     .named = {"<|START_ACTION|>", NULL, "<|END_ACTION|>"}, .detect = {"<|START_ACTION|>"},
+     .think = {"<|START_THINKING|>", "<|END_THINKING|>"},
+     .frame = {"<|START_RESPONSE|>", "<|END_RESPONSE|>", "<|END_OF_TURN_TOKEN|>"}},
+    {.name = "granite-list", .parse = tool_parse_list, .grammar = call_item, .written = {"<|tool_call|>[", "", "", ", ", "]", false, NULL},
+    .marker = {"<|tool_call|>"}, .named = {"<|tool_call|>", NULL, ""},
+     .detect = {"<|tool_call|>"}},
+    {.name = "gigachat", .parse = tool_parse_hermes, .grammar = call_item, .written = {"", "function call<|role_sep|>\n", "", NULL, "", false, NULL},
+    .marker = {"function call<|role_sep|>"},
+     .named = {"function call<|role_sep|>", NULL, ""}, .detect = {"function call", "<|role_sep|>"}, .frame = {"<|message_sep|>"}},
+    {.name = "functionary-v31", .parse = tool_parse_named, .grammar = call_named, .written = {"", "<function=", "</function>", "", "", false, NULL},
+    .marker = {"<function="}, .named = {"<function=", ">", "</function>"},
+     .detect = {"<function=", "</function>"}},
+    {.name = "functionary-v32", .parse = tool_parse_named, .grammar = call_named, .written = {"", ">>>", "", "", "", false, NULL},
+    .marker = {">>>"}, .named = {">>>", "\n", ""},
+     .detect = {">>>", "recipient"}, .frame = {">>>all\n"}},
+    {.name = "python-list", .parse = tool_parse_python, .grammar = call_python, .written = {"<|tool_call_start|>[", "", "", ", ", "]<|tool_call_end|>", false, NULL},
+    .marker = {"<|tool_call_start|>"}, .detect = {"<|tool_call_start|>"},
+     .frame = {"<|tool_call_end|>"}},
+    {.name = "hermes-json", .parse = tool_parse_hermes, .grammar = call_item, .written = {"", "<tool_call>\n", "\n</tool_call>", "\n", "", false, NULL},
+    .marker = {"<tool_call>"}, .named = {"<tool_call>", NULL, "</tool_call>"},
+     .detect = {"<tool_call>"}},
+    {.name = "llama-json", .parse = tool_parse_llama, .grammar = call_item_llama, .written = {"", "", "", NULL, "", false, NULL},
+    .marker = {"{\"name\"", "{\"type\"", "<|python_tag|>"},
+     .detect = {"\"parameters\": "}},
+};
+// clang-format on
+
+/* Nothing begins a call; only reasoning is told from content. */
+static const struct toolfmt plain = {.name = "none"};
+
+const struct toolfmt *toolfmt_plain(void) {
+    return &plain;
+}
+int toolfmt_count(void) {
+    return (int)COUNT_OF(formats);
+}
+const struct toolfmt *toolfmt_at(int i) {
+    return &formats[i];
+}
+const char *toolfmt_name(const struct toolfmt *f) {
+    return f->name;
+}
+const struct toolfmt *toolfmt_find(const char *name) {
+    for (size_t i = 0; i < COUNT_OF(formats); i++)
+        if (strcmp(formats[i].name, name) == 0) return &formats[i];
+    return NULL;
+}
+const struct toolfmt *toolfmt_detect(const char *tmpl, size_t len) {
+    for (size_t i = 0; i < COUNT_OF(formats); i++) {
+        bool all = true;
+        for (int k = 0; k < 2 && formats[i].detect[k]; k++)
+            all = all &&
+                  memmem(tmpl, len, formats[i].detect[k], strlen(formats[i].detect[k])) != NULL;
+        if (all) return &formats[i];
+    }
+    return NULL;
+}

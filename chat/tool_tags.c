@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: MIT
+/* chat/tool_tags.c - calls whose parameters are raw text between tags (Qwen, Seed, MiniMax,
+ * DeepSeek's DSML, MiniCPM, GLM). Values are not escaped, so a value ends at the first closing tag
+ * that is followed by another parameter or the end of the call: a closing tag alone may be part of
+ * the text. */
+#include "chat/tool_int.h"
+
+#include <string.h>
+
+static bool followed(const struct toolparse *p, size_t i) {
+    const struct tool_tags *t = &p->f->tags;
+    i = tool_ws(p, i);
+    return tool_at(p, i, t->par_open) || tool_at(p, i, t->fn_close);
+}
+
+/* End of the value that begins at i; *next is behind the closing tag. SIZE_MAX: not closed. */
+static size_t value_end(const struct toolparse *p, size_t i, size_t *next) {
+    const struct tool_tags *t = &p->f->tags;
+    size_t n = strlen(t->par_close);
+    for (int strict = t->newline; strict >= 0; strict--) {
+        for (size_t at = tool_find(p, i, t->par_close); at != SIZE_MAX;
+             at = tool_find(p, at + 1, t->par_close)) {
+            if (!followed(p, at + n) || (strict && (at == i ? i == 0 : p->in.data[at - 1] != '\n')))
+                continue;
+            *next = at + n;
+            return strict && at > i ? at - 1 : at;
+        }
+    }
+    return SIZE_MAX;
+}
+
+static struct jval unquoted(struct jval t) {
+    t = ju_strip(t, jv_missing(), 3);
+    if (t.len >= 2 && t.u.s[0] == '"' && t.u.s[t.len - 1] == '"') {
+        t.u.s++;
+        t.len -= 2;
+    }
+    return t;
+}
+
+/* NAME in `<parameter name="NAME" string="true">`; raw: DSML's flag, 1 text, 0 JSON, -1 absent. */
+static struct jval attr_name(struct jval t, int *raw) {
+    struct jval s = jv_str("\" string=\"");
+    int64_t at = ju_find(t, s, 0);
+    *raw = -1;
+    if (at < 0) return unquoted(t);
+    *raw = ju_find(t, jv_str("true"), (size_t)at) >= 0;
+    t.len = (uint32_t)at + 1;
+    return unquoted(t);
+}
+
+static struct jval without_cdata(struct jval t) {
+    static const char open[] = "<![CDATA[", close[] = "]]>";
+    struct jval s = ju_strip(t, jv_missing(), 3);
+    size_t a = sizeof open - 1, b = sizeof close - 1;
+    if (s.len < a + b || memcmp(s.u.s, open, a) != 0 || memcmp(s.u.s + s.len - b, close, b) != 0)
+        return t;
+    return jv_strn(s.u.s + a, s.len - a - b);
+}
+
+static bool parameter(struct toolparse *p, size_t *i, struct jval fn, struct jval args) {
+    const struct tool_tags *t = &p->f->tags;
+    size_t from = *i + strlen(t->par_open), name_end = tool_find(p, from, t->par_name_end), next,
+           used;
+    int raw;
+    if (name_end == SIZE_MAX) return false;
+    struct jval key = attr_name(tool_text(p, from, name_end), &raw), v;
+    size_t start = name_end + strlen(t->par_name_end);
+    if (t->newline && start < p->in.len && p->in.data[start] == '\n') start++;
+    size_t end = value_end(p, start, &next);
+    if (end == SIZE_MAX) return false;
+    key = jv_copy(&p->c, key.u.s, key.len);
+    v = tool_text(p, start, end > start ? end : start);
+    if (raw == 1) {
+        v = jv_copy(&p->c, v.u.s, v.len);
+    } else if (raw != 0 || !jjson_prefix(&p->c, v.u.s, v.len, &used, &v)) {
+        v = tool_typed(p, fn, key, without_cdata(v));
+    }
+    if (jdict_get(&p->c, args.u.dict, key))
+        tool_problem(p, "parameter '%s' is given twice", jv_cstr(&p->c, key));
+    jdict_set(&p->c, args.u.dict, key, v);
+    *i = next;
+    return true;
+}
+
+size_t tool_wrapper(const struct toolparse *p, size_t i) {
+    for (int m = 0; m < TOOL_MARKERS && p->f->marker[m]; m++)
+        if (tool_at(p, i, p->f->marker[m])) return tool_ws(p, i + strlen(p->f->marker[m]));
+    return i;
+}
+
+size_t tool_wrapper_end(const struct toolparse *p, size_t i) {
+    static const char *const closes[] = {"</tool_call>",
+                                         "</seed:tool_call>",
+                                         "</minimax:tool_call>",
+                                         "</" DSML "function_calls>",
+                                         "</" DSML "tool_calls>",
+                                         "</tool_calls>",
+                                         "</tool_calls:opensource>",
+                                         M3_GUARD "</tool_call>"};
+    size_t after = tool_ws(p, i);
+    for (size_t m = 0; m < COUNT_OF(closes); m++)
+        if (tool_at(p, after, closes[m])) return after + strlen(closes[m]);
+    return i;
+}
+
+bool tool_parse_tags(struct toolparse *p, size_t *i) {
+    const struct tool_tags *t = &p->f->tags;
+    size_t k = *i;
+    if (!tool_at(p, k, t->fn_open)) k = tool_wrapper(p, k);
+    if (!tool_at(p, k, t->fn_open)) return false;
+    size_t from = k + strlen(t->fn_open), end = tool_find(p, from, t->fn_name_end);
+    if (end == SIZE_MAX || end == from || end - from > 500) return false;
+    struct jval name = unquoted(tool_text(p, from, end)), args = jv_dict(&p->c, 0);
+    name = jv_copy(&p->c, name.u.s, name.len);
+    k = tool_ws(p, end + strlen(t->fn_name_end));
+    while (tool_at(p, k, t->par_open)) {
+        if (!parameter(p, &k, name, args)) return false;
+        k = tool_ws(p, k);
+    }
+    if (!tool_at(p, k, t->fn_close)) return false;
+    tool_add(p, name, args);
+    *i = tool_wrapper_end(p, k + strlen(t->fn_close));
+    return true;
+}
+
+/* <tool_call>NAME <arg_key>K</arg_key> <arg_value>V</arg_value> ... </tool_call>: the name ends at
+ * white space or a tag; Hunyuan 3 writes a separator behind it, and one wrapper around all calls.
+ */
+bool tool_parse_glm(struct toolparse *p, size_t *i) {
+    const struct tool_tags *t = &p->f->tags;
+    size_t k = *i;
+    if (!tool_at(p, k, t->fn_open)) k = tool_wrapper(p, k);
+    if (!tool_at(p, k, t->fn_open)) return false;
+    size_t from = k + strlen(t->fn_open);
+    for (k = from; k < p->in.len && p->in.data[k] != '<' && p->in.data[k] != '\n';) k++;
+    struct jval name = ju_strip(tool_text(p, from, k), jv_missing(), 3), args = jv_dict(&p->c, 0);
+    if (!name.len || name.len > 500 || name.u.s[0] == '{') return false;
+    name = jv_copy(&p->c, name.u.s, name.len);
+    k = tool_ws(p, k);
+    if (*t->fn_name_end && tool_at(p, k, t->fn_name_end))
+        k = tool_ws(p, k + strlen(t->fn_name_end));
+    while (tool_at(p, k, t->par_open)) {
+        size_t key_from = k + strlen(t->par_open), key_to = tool_find(p, key_from, t->par_name_end),
+               next;
+        if (key_to == SIZE_MAX) return false;
+        size_t v = tool_ws(p, key_to + strlen(t->par_name_end));
+        if (!tool_at(p, v, t->val_open)) return false;
+        v += strlen(t->val_open);
+        size_t end = value_end(p, v, &next);
+        if (end == SIZE_MAX) return false;
+        struct jval key = jv_copy(&p->c, p->in.data + key_from, key_to - key_from);
+        jdict_set(&p->c, args.u.dict, key, tool_typed(p, name, key, tool_text(p, v, end)));
+        k = tool_ws(p, next);
+    }
+    if (!tool_at(p, k, t->fn_close)) return false;
+    *i = tool_wrapper_end(p, k + strlen(t->fn_close));
+    tool_add(p, name, args);
+    return true;
+}

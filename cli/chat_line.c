@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: MIT
+/* cli/chat_line.c - a conversation on a terminal: lines in, answers out (chat.h).
+ *
+ * Nothing that fails ends it: a turn that cannot be answered is taken back and said so. Ctrl-C
+ * stops an answer, which stays as far as it came. When the conversation outgrows the context its
+ * oldest whole turns are no longer shown to the model; they stay in what /save writes. */
+#include "cli/chat_line.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/ctx.h"
+#include "core/io.h"
+#include "core/log.h"
+#include "core/mem.h"
+#include "core/num.h"
+#include "core/prog.h"
+#include "text/visible.h"
+
+enum { DEFAULT_CTX = 8192, WARN_PERCENT = 80, GIVE_UP = 3 };
+
+/* ---- signals ---- */
+
+/* Ctrl-C since somebody looked; a signal to end. A terminal has one conversation, that of the
+ * program, so its signals belong to the context of the process. */
+static volatile sig_atomic_t asked, ended;
+
+static void on_signal(int sig) {
+    if (sig != SIGINT) ended = 1;
+    if (++asked > GIVE_UP) { /* nobody looks */
+        out_abort_all();
+        line_restore();
+        _exit(ERR_INTR);
+    }
+    ctx_interrupt(ctx_process());
+    line_wake();
+}
+
+static void heard(void) {
+    asked = 0;
+    if (!ended) prog_resume();
+}
+
+struct signals {
+    struct sigaction of_int, of_term;
+};
+static void take_signals(struct signals *old) {
+    struct sigaction sa = {.sa_handler = on_signal};
+    sigemptyset(&sa.sa_mask);
+    asked = ended = 0;
+    sigaction(SIGINT, &sa, &old->of_int);
+    sigaction(SIGTERM, &sa, &old->of_term);
+}
+static void give_signals_back(const struct signals *old) {
+    sigaction(SIGINT, &old->of_int, NULL);
+    sigaction(SIGTERM, &old->of_term, NULL);
+}
+
+/* ---- what fits ---- */
+
+static int count_tokens(void *ud, int skip, int64_t *n, struct err *e) {
+    struct run *r = ud;
+    struct ids ids = {0};
+    int rc = run_render(r, skip, true, &ids, NULL, e);
+    *n = ids.n;
+    ids_release(&ids);
+    return rc;
+}
+
+static void say_left_out(struct chatting *u, int before) {
+    screen_note(&u->r->screen,
+                "the context of %" PRId64 " tokens is full: %d older messages are left out of what "
+                "the model sees from here on (/save keeps all; --ctx makes it larger)",
+                gen_n_ctx(u->r->gen), u->r->skip - before);
+    u->warned = false;
+}
+
+/* Makes room for the prompt and an answer of some length. */
+static int fit(struct chatting *u, struct err *e) {
+    struct run *r = u->r;
+    const int64_t n_ctx = gen_n_ctx(r->gen), some = max_i64(n_ctx / 8, 1);
+    const int before = r->skip;
+    int64_t n;
+    TRY(count_tokens(r, r->skip, &n, e));
+    if (n + (r->set.n > 0 ? min_i64(some, r->set.n) : some) <= n_ctx) return 0;
+    TRY(talk_fit(&r->talk, n_ctx / 2, count_tokens, r, &r->skip, e));
+    TRY(count_tokens(r, r->skip, &n, e));
+    if (n >= n_ctx) {
+        r->skip = before;
+        return err_set(e, ERR_USAGE,
+                       "this turn alone has %" PRId64 " tokens, and the context holds %" PRId64
+                       ": send less, or start with --ctx %" PRId64
+                       " (/save keeps the conversation)",
+                       n, n_ctx, 2 * n);
+    }
+    if (r->skip != before) say_left_out(u, before);
+    return 0;
+}
+
+/* Makes room when the context fills up in the middle of an answer: leaves out the oldest turns and
+ * keeps what was answered so far. Returns false when there is no turn left to leave out. */
+static bool shift(struct chatting *u, struct ids *prompt) {
+    struct run *r = u->r;
+    struct err ignored;
+    const int64_t n_ctx = gen_n_ctx(r->gen), mine = u->a.gen.ids.n;
+    const int before = r->skip;
+    int skip = talk_skip(&r->talk, before);
+    if (skip < 0 || mine > n_ctx / 2) return false;
+    if (talk_fit(&r->talk, n_ctx / 4 * 3 - mine, count_tokens, r, &skip, &ignored)) return false;
+    if (run_render(r, skip, true, prompt, NULL, &ignored) || prompt->n + mine >= n_ctx)
+        return false;
+    r->skip = skip;
+    say_left_out(u, before);
+    return true;
+}
+
+/* ---- answers ---- */
+
+static void complain(const struct err *e) {
+    struct buf b = {0};
+    text_visible(&b, e->msg, strlen(e->msg));
+    log_error("%s", b.data ? b.data : "");
+    buf_release(&b);
+}
+
+static void say_about(struct chatting *u) {
+    struct run *r = u->r;
+    struct buf b = {0};
+    const int n_calls = talk_open_calls(&r->talk);
+    run_cut(r, &u->a, true, &b);
+    if (b.len) screen_note(&r->screen, "%s", b.data);
+    if (n_calls)
+        screen_note(&r->screen, "the model calls %d tool%s: /tool RESULT, or JSON, answers%s",
+                    n_calls, n_calls > 1 ? "s" : "", n_calls > 1 ? " the first" : "");
+    buf_reset(&b);
+    run_speed(&u->a, &b);
+    screen_note(&r->screen, "%s", b.data);
+    buf_release(&b);
+    const int64_t n = gen_n_fed(r->gen), n_ctx = gen_n_ctx(r->gen);
+    if (!u->warned && n * 100 >= n_ctx * WARN_PERCENT) {
+        u->warned = true;
+        screen_note(&r->screen,
+                    "%" PRId64 " %% of the context of %" PRId64 " tokens is used: when it is full "
+                    "the oldest turns are left out (/reset starts anew, --ctx makes it larger)",
+                    n * 100 / n_ctx, n_ctx);
+    }
+}
+
+/* Keeps what was answered; rc as of the answer. False: nothing was. */
+static bool keep(struct chatting *u, int rc, struct err *e) {
+    struct run_answer *a = &u->a;
+    if (rc == ERR_INTR) heard();
+    if ((rc && rc != ERR_INTR) || (rc && !a->gen.n_drawn)) return false;
+    if (talk_add_answer(&u->r->talk, a->content, a->reasoning,
+                        a->calls_text.len ? a->calls_text.data : NULL, e))
+        return false;
+    u->has_answer = true;
+    say_about(u);
+    return true;
+}
+
+static int full(struct chatting *u, int rc, struct err *e) {
+    struct ids prompt = {0};
+    while (!rc && u->a.gen.stop == GEN_CONTEXT && shift(u, &prompt))
+        rc = run_answer_more(u->r, &u->a, &prompt, e);
+    ids_release(&prompt);
+    return rc;
+}
+
+void chat_answer(struct chatting *u, bool mine) {
+    struct run *r = u->r;
+    struct err e = {0};
+    run_answer_release(&u->a);
+    u->has_answer = false;
+    int rc = fit(u, &e);
+    if (!rc) rc = full(u, run_answer_make(r, &u->a, &e), &e);
+    if (keep(u, rc, &e)) {
+        r->set.seed++; /* other draws for the next one, which its own seed gives again */
+        return;
+    }
+    if (mine) talk_drop_last(&r->talk);
+    if (rc == ERR_INTR)
+        screen_note(&r->screen, "stopped before the answer began%s",
+                    mine ? "; your message was taken back, the up key brings it again" : "");
+    else
+        complain(&e);
+}
+
+void chat_more(struct chatting *u) {
+    struct err e = {0};
+    if (!u->has_answer || u->a.gen.stop == GEN_END || u->a.gen.stop == GEN_TEXT) {
+        screen_note(&u->r->screen, "the last answer was not cut");
+        return;
+    }
+    talk_drop_last(&u->r->talk);
+    int rc = run_answer_more(u->r, &u->a, NULL, &e);
+    if (rc == ERR_USAGE) { /* nothing fits behind it: as if it were full just now */
+        u->a.gen.stop = GEN_CONTEXT;
+        rc = 0;
+    }
+    rc = full(u, rc, &e);
+    if (!keep(u, rc, &e)) {
+        complain(&e);
+        talk_add_answer(&u->r->talk, u->a.content, u->a.reasoning, NULL, &e);
+    }
+}
+
+/* ---- lines ---- */
+
+static bool ends_with(const struct buf *b, const char *tail, size_t from) {
+    const size_t n = strlen(tail);
+    return b->len >= from + n && memcmp(b->data + b->len - n, tail, n) == 0;
+}
+
+/* One turn: a line, lines between """ and """, or lines that end with a backslash and the next. */
+static enum line_end read_turn(struct chatting *u, struct buf *text) {
+    static const char quotes[] = "\"\"\"";
+    struct buf more = {0};
+    enum line_end end = line_read(u->line, "> ", text);
+    const bool quoted = end == LINE_TEXT && strncmp(text->data, quotes, 3) == 0;
+    while (end == LINE_TEXT && (quoted ? !ends_with(text, quotes, 3) : ends_with(text, "\\", 0))) {
+        if (!quoted) text->len--;
+        buf_chr(text, '\n');
+        end = line_read(u->line, "... ", &more);
+        if (end == LINE_TEXT) buf_str(text, more.data);
+        if (end == LINE_EOF) break;
+    }
+    if (quoted && end != LINE_INTR) {
+        if (ends_with(text, quotes, 3)) text->len -= 3;
+        memmove(text->data, text->data + 3, text->len - 3);
+        text->len -= 3;
+        text->data[text->len] = 0;
+        end = LINE_TEXT;
+    }
+    buf_release(&more);
+    return end;
+}
+
+static bool blank(const char *s) {
+    return !s[strspn(s, " \t\r\n")];
+}
+
+/* What was typed while the model waits for results of its calls. */
+static bool is_result(const struct chatting *u, const char *text) {
+    const char *s = text + strspn(text, " \t\r\n");
+    return (*s == '{' || *s == '[') && talk_open_calls(&u->r->talk) > 0;
+}
+
+static void take_turn(struct chatting *u, const char *text) {
+    const char *rest;
+    int command;
+    line_remember(u->line, text);
+    if (is_result(u, text)) {
+        talk_add_result(&u->r->talk, text, strlen(text));
+        if (!talk_open_calls(&u->r->talk)) chat_answer(u, true);
+        return;
+    }
+    switch (chat_parse(text, &command, &rest)) {
+    case CHAT_COMMAND:
+        chat_do(u, command, rest);
+        return;
+    case CHAT_UNKNOWN:
+        screen_note(&u->r->screen,
+                    "there is no command like this: /help lists them; // at the start sends the "
+                    "line with one /");
+        return;
+    case CHAT_TEXT:
+        talk_add(&u->r->talk, "user", rest, strlen(rest));
+        chat_answer(u, true);
+        return;
+    }
+}
+
+static void banner(const struct chatting *u) {
+    const struct run *r = u->r;
+    const char *name = gguf_str_or(r->m->gguf, "general.name", "");
+    struct buf b = {0};
+    text_visible(&b, name, strlen(name));
+    if (b.len) buf_str(&b, ", ");
+    text_visible(&b, io_base(r->c->arg[0]), strlen(io_base(r->c->arg[0])));
+    screen_note(&r->screen, "%s (%s): context %" PRId64 " of %" PRId64 " tokens", b.data,
+                r->m->arch->name, gen_n_ctx(r->gen), r->m->hp.d[HD_CTX]);
+    screen_note(&r->screen, "/help lists commands; Ctrl-C stops an answer, Ctrl-D or /bye leaves");
+    buf_release(&b);
+}
+
+static void loop(struct chatting *u) {
+    struct buf text = {0};
+    int n_intr = 0; /* in a row */
+    const char *last = talk_last_role(&u->r->talk);
+    if (u->r->talk.n) screen_note(&u->r->screen, "%d messages were read", u->r->talk.n);
+    if (strcmp(last, "user") == 0 || strcmp(last, "tool") == 0) chat_answer(u, false);
+    while (!u->done && !ended) {
+        enum line_end end = read_turn(u, &text);
+        if (end == LINE_EOF || (end == LINE_INTR && ++n_intr == 2)) break;
+        if (end == LINE_INTR) {
+            heard();
+            if (!ended) screen_note(&u->r->screen, "Ctrl-C again or Ctrl-D leaves");
+            continue;
+        }
+        n_intr = 0;
+        if (!blank(text.data)) take_turn(u, text.data);
+    }
+    buf_release(&text);
+}
+
+int run_chat(struct run *r, struct err *e) {
+    struct chatting u = {.r = r};
+    struct signals old;
+    const int64_t trained = r->m->hp.d[HD_CTX];
+    r->lasting = true;
+    TRY(run_start(r,
+                  r->a.ctx > 0  ? r->a.ctx
+                  : trained > 0 ? min_i64(DEFAULT_CTX, trained)
+                                : DEFAULT_CTX,
+                  e));
+    char *path = r->a.no_history ? NULL : line_history_path();
+    u.line = line_new(path, chat_words);
+    free(path);
+    take_signals(&old);
+    banner(&u);
+    loop(&u);
+    give_signals_back(&old);
+    prog_resume();
+    line_free(u.line);
+    run_answer_release(&u.a);
+    return ended ? err_set(e, ERR_INTR, "interrupted") : 0;
+}

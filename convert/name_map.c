@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: MIT
+/* convert/name_map.c - source names to output tensors. Every expected tensor must be found with the
+ * right shape and a float dtype; every source tensor must be used, or be one that a text conversion
+ * leaves out on purpose (vision tower, unwanted MTP block, tied head, recomputable tables). Nothing
+ * is dropped silently. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "convert/plan.h"
+#include "core/fp.h"
+#include "core/hash.h"
+#include "core/log.h"
+#include "core/mem.h"
+#include "core/num.h"
+#include "core/show.h"
+#include "core/str.h"
+
+enum { NAME_MAX_LEN = 512 };
+/* A stranger's name inside a message. */
+#define SHOW(name) (show_n((name), strlen(name)).s)
+struct map {
+    struct plan *p;
+    struct strmap *by_name; /* normalised name -> index in the folder */
+    const char **norm;      /* [n_tensors] */
+    uint8_t *claimed;       /* [n_tensors] */
+    int64_t n;
+};
+
+/* Source file of a tensor, for messages. */
+static const char *file_of(const struct plan *p, const struct st_tensor *t) {
+    return st_path(hfdir_file(p->dir, t->file));
+}
+
+/* A layer behind the trunk is an MTP block, where the config says that there are any: called
+ * mtp.layers.N here, as other checkpoints call it. */
+static const char *mtp_name(struct arena *a, const struct hparams *h, const char *name) {
+    static const char head[] = "model.layers.";
+    char *end;
+    if (h->d[HD_MTP] < 1 || strncmp(name, head, sizeof head - 1) != 0) return name;
+    const long layer = strtol(name + sizeof head - 1, &end, 10);
+    if (*end != '.' || layer < h->d[HD_LAYERS]) return name;
+    const size_t cap = strlen(name) + 8;
+    char *out = arena_alloc(a, cap);
+    snprintf(out, cap, "mtp.layers.%lld%s", (long long)(layer - h->d[HD_LAYERS]), end);
+    return out;
+}
+
+/* The name without "language_model.", wherever it stands as a whole part. */
+static const char *normalise(struct arena *a, const char *name) {
+    static const char part[] = "language_model.";
+    const char *at = strstr(name, part);
+    if (!at || (at != name && at[-1] != '.')) return name;
+    size_t head = (size_t)(at - name), tail = strlen(at + sizeof part - 1);
+    char *out = arena_alloc(a, head + tail + 1);
+    memcpy(out, name, head);
+    memcpy(out + head, at + sizeof part - 1, tail + 1);
+    return out;
+}
+
+static int map_init(struct map *m, struct err *e) {
+    m->n = hfdir_n_tensors(m->p->dir);
+    m->by_name = strmap_new((size_t)m->n);
+    m->norm = xcalloc((size_t)m->n + 1, sizeof *m->norm);
+    m->claimed = xcalloc((size_t)m->n + 1, 1);
+    for (int64_t i = 0; i < m->n; i++) {
+        const struct st_tensor *t = hfdir_tensor_at(m->p->dir, i);
+        m->norm[i] = mtp_name(&m->p->arena, &m->p->hp, normalise(&m->p->arena, t->name));
+        if (!strmap_add(m->by_name, m->norm[i], strlen(m->norm[i]), i))
+            return err_set(e, ERR_DATA,
+                           "%s: tensor %s is there twice, with and without "
+                           "\"language_model.\"",
+                           file_of(m->p, t), SHOW(t->name));
+    }
+    return 0;
+}
+
+static void map_release(struct map *m) {
+    strmap_free(m->by_name);
+    free(m->norm);
+    free(m->claimed);
+}
+
+/* Index of a source by normalised name, -1 when absent. */
+static int64_t lookup(const struct map *m, const char *name) {
+    return strmap_get(m->by_name, name, strlen(name));
+}
+
+/* dq_find: a part of a tensor is used by that tensor. */
+static const struct st_tensor *find_claim(void *ud, const char *name) {
+    struct map *m = ud;
+    int64_t i = lookup(m, name);
+    if (i < 0) return NULL;
+    m->claimed[i] = 1;
+    return hfdir_tensor_at(m->p->dir, i);
+}
+
+/* Adds the source `name` for an output; `want` as in dq_open. *found stays false without it. */
+static int claim(struct map *m, const char *name, const int64_t *want, int n, bool turned,
+                 bool *found, struct err *e) {
+    struct plan *p = m->p;
+    struct dq q;
+    bool is = false;
+    int rc = dq_open(&q, &p->quant, name, want, n, turned, find_claim, m, &is, e);
+    if (rc) return err_wrap(e, "%s", q.part[0] ? file_of(p, q.part[0]) : hfdir_path(p->dir));
+    if (!is) return 0;
+    if (p->lora) TRY(lora_bind(p->lora, name, p->hp.d[HD_EXPERTS], &q, e));
+    if (q.delta && turned)
+        return err_set(e, ERR_DATA, "%s is stored transposed: an adapter cannot be added to it",
+                       SHOW(name));
+    if (p->n_src == p->cap_src) {
+        p->cap_src = p->cap_src ? 2 * p->cap_src : 1024;
+        p->src = xreallocarray(p->src, (size_t)p->cap_src, sizeof *p->src);
+    }
+    p->src[p->n_src++] = q;
+    *found = true;
+    return 0;
+}
+
+static int missing(const struct map *m, const struct item *it, const char *name, struct err *e) {
+    return err_set(e, ERR_DATA,
+                   "%s: tensor %s (for %s) is missing: download the folder again, or its "
+                   "config.json belongs to another model",
+                   hfdir_path(m->p->dir), name, it->inst.name);
+}
+
+/* One source per expert, stacked in numeric order. *found stays false without the first. */
+static int bind_stacked(struct map *m, struct item *it, const char *pat, size_t len, int64_t layer,
+                        const int64_t *want, bool *found, struct err *e) {
+    for (int64_t x = 0; x < want[0]; x++) {
+        char name[NAME_MAX_LEN];
+        bool is = false;
+        if (arch_name(name, sizeof name, pat, len, layer, x))
+            TRY(claim(m, name, want + 1, it->inst.n_dims - 1, false, &is, e));
+        if (!is && x) return missing(m, it, name, e);
+        if (!is) return 0;
+    }
+    if (it->xf == XF_SPLIT_FIRST || it->xf == XF_SPLIT_SECOND) it->xf = XF_COPY;
+    it->n_src = want[0];
+    *found = true;
+    return 0;
+}
+
+/* Tries one spelling; *found tells. */
+static int bind_spelling(struct map *m, struct item *it, const char *pat, size_t len, bool *found,
+                         struct err *e) {
+    const struct hparams *h = &m->p->hp;
+    bool mtp_name = strncmp(pat, "mtp.", 4) == 0;
+    bool mtp_block = it->inst.block >= h->d[HD_LAYERS];
+    if (mtp_name != mtp_block) return 0;
+    int64_t layer = max_i64(0, it->inst.block - (mtp_block ? h->d[HD_LAYERS] : 0)), want[4] = {0};
+    int n = it->inst.n_dims;
+    int64_t ne[4];
+    arch_shape(it->inst.row, &m->p->hp_src, it->inst.block, ne);
+    for (int d = 0; d < n; d++) want[d] = ne[n - 1 - d];
+    const char *stack = strstr(pat, "%e");
+    if (stack && stack < pat + len) return bind_stacked(m, it, pat, len, layer, want, found, e);
+    char name[NAME_MAX_LEN];
+    if (!arch_name(name, sizeof name, pat, len, layer, 0)) return 0;
+    xform_want(&m->p->hp_src, it, want);
+    if (it->xf == XF_LATENT_K || it->xf == XF_LATENT_V) n = xform_latent_source(h, want);
+    TRY(claim(m, name, want, n, xform_turns(it->xf), found, e));
+    it->n_src = *found;
+    return 0;
+}
+
+/* Binds one expected tensor; n_src stays 0 when an optional one is not there. */
+static int bind(struct map *m, struct item *it, struct err *e) {
+    const struct tensor_row *row = it->inst.row;
+    bool found = false;
+    char first[NAME_MAX_LEN] = "";
+    it->src = m->p->n_src;
+    it->xf = row->xf;
+    if (xform_makes(row->xf)) return 0;
+    bool mtp = it->inst.block >= m->p->hp.d[HD_LAYERS];
+    for (const char *s = row->hf; s && !found;) {
+        size_t len = strcspn(s, "|");
+        if (!first[0] && mtp == (strncmp(s, "mtp.", 4) == 0)) {
+            int64_t layer = it->inst.block - (mtp ? m->p->hp.d[HD_LAYERS] : 0);
+            (void)arch_name(first, sizeof first, s, len, layer < 0 ? 0 : layer, 0);
+        }
+        TRY(bind_spelling(m, it, s, len, &found, e));
+        s = s[len] ? s + len + 1 : NULL;
+    }
+    if (found || it->inst.optional) return 0;
+    return missing(m, it, first, e);
+}
+
+static bool has_part(const char *name, const char *part) {
+    for (const char *at = strstr(name, part); at; at = strstr(at + 1, part))
+        if (at == name || at[-1] == '.') return true;
+    return false;
+}
+
+/* What quantizers leave beside the weights for activations and caches, and tables that are
+ * recomputed. */
+static bool not_needed(const char *name) {
+    static const char *const tail[] = {
+        ".rotary_emb.inv_freq", "activation_scale", ".input_scale", ".input_global_scale",
+        ".qscale_act",          ".k_scale",         ".v_scale",     ".q_scale",
+        ".output_scale"};
+    for (size_t i = 0; i < COUNT_OF(tail); i++)
+        if (str_ends(name, tail[i])) return true;
+    return false;
+}
+
+/* Some quantizers give every linear layer a bias; zeros say nothing. */
+static bool zero_bias(const char *name, const struct st_tensor *t) {
+    if (!str_ends(name, ".bias") || t->n_elems > 1 << 20) return false;
+    for (int64_t i = 0; i < t->n_elems; i++) {
+        float v;
+        struct err ignored;
+        if (st_to_f32(t, i, 1, &v, &ignored) || fp_bits(v) << 1) return false;
+    }
+    return true;
+}
+
+/* A source nobody claimed: left out on purpose, or an error. */
+static int account(struct map *m, int64_t i, bool no_mtp, struct err *e) {
+    struct plan *p = m->p;
+    const struct st_tensor *t = hfdir_tensor_at(p->dir, i);
+    const char *name = m->norm[i];
+    for (const char *const *s = p->arch->skip; s && *s; s++)
+        if (has_part(name, *s + (**s == '='))) {
+            p->n_vision += **s != '=';
+            return 0;
+        }
+    if (no_mtp && strncmp(name, "mtp.", 4) == 0) return 0;
+    if (p->hp.tied && strcmp(name, "lm_head.weight") == 0) {
+        log_warn("%s is left out: config.json ties the head to the embedding", SHOW(t->name));
+        return 0;
+    }
+    if (not_needed(name) || (p->quant.method[0] && zero_bias(name, t))) {
+        log_debug("%s is not needed", SHOW(t->name));
+        return 0;
+    }
+    return err_set(e, ERR_DATA,
+                   "%s: tensor %s is not part of architecture %s: remove it, or the "
+                   "folder is another kind of model (an adapter, a quantized or renamed copy)",
+                   file_of(p, t), SHOW(t->name), p->arch->name);
+}
+
+/* MTP layers by their tensors; what the config says is only compared. */
+static int count_mtp(struct map *m, bool no_mtp, struct err *e) {
+    int64_t n = 0, said = m->p->hp.d[HD_MTP];
+    for (int64_t i = 0; i < m->n; i++) {
+        static const char head[] = "mtp.layers.";
+        if (strncmp(m->norm[i], head, sizeof head - 1) != 0) continue;
+        int64_t k = strtol(m->norm[i] + sizeof head - 1, NULL, 10);
+        if (k >= 0 && k < HP_MAX_LAYERS && k + 1 > n) n = k + 1;
+    }
+    if (no_mtp)
+        n = 0;
+    else if (n > 1)
+        return err_set(e, ERR_DATA,
+                       "%s has %lld MTP layers, but one is supported: use --no-mtp to "
+                       "leave them out",
+                       hfdir_path(m->p->dir), (long long)n);
+    else if (n && !said)
+        log_warn("config.json names no MTP layer, but its tensors are there: it is kept");
+    else if (said && !n)
+        log_info(
+            "config.json names %lld MTP layer(s), but the tensors are not there: none is written",
+            (long long)said);
+    m->p->hp.d[HD_MTP] = n;
+    return m->p->hp.d[HD_LAYERS] + n > HP_MAX_LAYERS
+               ? err_set(e, ERR_DATA, "%s has too many layers", hfdir_path(m->p->dir))
+               : 0;
+}
+
+/* Feed-forward widths to multiples of 256: rows and columns of zeros change nothing, since
+ * activation(0) * 0 = 0 meets a zero column. */
+static int pad_widths(struct plan *p, struct err *e) {
+    static const int slot[] = {HD_FF, HD_FF_EXP, HD_FF_SHEXP};
+    for (size_t i = 0; i < COUNT_OF(slot); i++)
+        p->hp.d[slot[i]] = (p->hp.d[slot[i]] + 255) / 256 * 256;
+    for (int64_t i = 0; i < p->hp.d[HD_LAYERS]; i++) /* those that differ between layers */
+        p->hp.layer[i].ff = (p->hp.layer[i].ff + 255) / 256 * 256;
+    return p->arch->derive(&p->hp, e);
+}
+
+/* Whether a source of the row is there in a layer: any spelling, and the first of stacked ones. */
+static bool source_has(const void *ud, const struct tensor_row *row, int64_t layer) {
+    for (const char *s = row->hf; s;) {
+        const size_t len = strcspn(s, "|");
+        char name[NAME_MAX_LEN];
+        if (arch_name(name, sizeof name, s, len, layer, 0) && lookup(ud, name) >= 0) return true;
+        s = s[len] ? s + len + 1 : NULL;
+    }
+    return false;
+}
+
+static int bind_all(struct map *m, const struct convert_opts *o, struct err *e) {
+    struct plan *p = m->p;
+    const bool unused = p->hp.d[HD_MTP] > 0 && (!p->arch->drafts || p->hp.d[HD_NO_MTP]);
+    const bool no_mtp = o->no_mtp || unused;
+    TRY(map_init(m, e));
+    if (unused) log_info("the MTP block is left out, as usual for %s", p->arch->name);
+    if (p->arch->hp) TRY(count_mtp(m, no_mtp, e));
+    hparams_found(&p->hp, p->arch, source_has, m);
+    if (!hfdir_hparam(p->dir, "tie_word_embeddings")) p->hp.tied = lookup(m, "lm_head.weight") < 0;
+    TRY(p->arch->derive(&p->hp, e));
+    p->hp_src = p->hp;
+    if (o->pad) TRY(pad_widths(p, e));
+    struct tensor_inst *inst;
+    int64_t n;
+    TRY(arch_tensors(p->arch, &p->hp, &inst, &n, e));
+    p->item = xcalloc((size_t)n, sizeof *p->item);
+    int rc = 0;
+    for (int64_t i = 0; i < n && !rc; i++) {
+        struct item *it = &p->item[p->n_items];
+        it->inst = inst[i];
+        rc = bind(m, it, e);
+        if (it->n_src || xform_makes(it->xf)) p->n_items++;
+    }
+    free(inst);
+    for (int64_t i = 0; i < m->n && !rc; i++)
+        if (!m->claimed[i]) rc = account(m, i, no_mtp, e);
+    return !rc && p->lora ? lora_all_used(p->lora, e) : rc;
+}
+
+int map_tensors(struct plan *p, const struct convert_opts *o, struct err *e) {
+    struct map m = {.p = p};
+    int rc = bind_all(&m, o, e);
+    map_release(&m);
+    return rc;
+}

@@ -1,0 +1,368 @@
+// SPDX-License-Identifier: MIT
+/* gram/deriv.c - the lazy automaton: what is left of a regular language behind a byte
+ * (Brzozowski's derivative), remembered per node and class of bytes. And what has to be known
+ * before it is used: classes, rules without text, left recursion. */
+#include "gram/gram_int.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/mem.h"
+
+enum { DEPTH_MAX = 2000, SEARCH_MAX = 20000 };
+
+/* ---- derivatives ---- */
+
+struct alts {
+    gnode *v, own[32];
+    uint32_t n, cap;
+};
+static void add(struct alts *s, gnode n) {
+    if (n == G_NONE) return;
+    if (s->n == s->cap) {
+        s->cap *= 2;
+        gnode *v = xmalloc(s->cap * sizeof *v);
+        memcpy(v, s->v, s->n * sizeof *v);
+        if (s->v != s->own) free(s->v);
+        s->v = v;
+    }
+    s->v[s->n++] = n;
+}
+
+static gnode deriv_list(struct grammar *g, gnode n, uint8_t byte) {
+    const struct gnode_data d = *gn(g, n);
+    struct alts s = {.v = s.own, .cap = COUNT_OF(s.own)};
+    bool dead = false;
+    for (uint32_t i = 0; i < d.b && !dead; i++) {
+        const gnode x = gn_deriv(g, g->list[d.a + i], byte);
+        dead = d.kind == G_AND && x == G_NONE;
+        add(&s, x);
+    }
+    const gnode out = dead              ? (gnode)G_NONE
+                      : d.kind == G_AND ? gn_ands(g, s.v, s.n)
+                                        : gn_alts(g, s.v, s.n);
+    if (s.v != s.own) free(s.v);
+    return out;
+}
+
+/* Parts in front may be empty: each that can begin gives an alternative. */
+static gnode deriv_cat(struct grammar *g, gnode n, uint8_t byte) {
+    struct alts s = {.v = s.own, .cap = COUNT_OF(s.own)};
+    for (;;) {
+        const struct gnode_data d = *gn(g, n);
+        if (d.kind != G_CAT) {
+            add(&s, gn_deriv(g, n, byte));
+            break;
+        }
+        add(&s, gn_cat(g, gn_deriv(g, d.a, byte), d.b));
+        if (!gn_null(g, d.a)) break;
+        n = d.b;
+    }
+    const gnode out = s.n == 1 ? s.v[0] : gn_alts(g, s.v, s.n);
+    if (s.v != s.own) free(s.v);
+    return out;
+}
+
+static gnode deriv_rep(struct grammar *g, const struct gnode_data *d, uint8_t byte) {
+    const gnode x = gn_deriv(g, d->a, byte);
+    if (x == G_NONE) return G_NONE;
+    const uint32_t hi = d->hi == GRAM_INF ? GRAM_INF : d->hi - 1;
+    return gn_cat(g, x, gn_rep(g, d->a, d->lo ? d->lo - 1 : 0, hi));
+}
+
+static gnode deriv_of(struct grammar *g, gnode n, uint8_t byte) {
+    const struct gnode_data d = *gn(g, n);
+    switch ((enum gkind)d.kind) {
+    case G_SET:
+        return g->set[d.a].w[byte / 64] >> byte % 64 & 1 ? G_EPS : G_NONE;
+    case G_CAT:
+        return deriv_cat(g, n, byte);
+    case G_ALT:
+    case G_AND:
+        return deriv_list(g, n, byte);
+    case G_NOT:
+        return gn_not(g, gn_deriv(g, d.a, byte));
+    case G_REP:
+        return deriv_rep(g, &d, byte);
+    case G_MOD:
+        if (byte < '0' || byte > '9') return G_NONE;
+        return gn_mod(g, d.a, (d.b * 10 + byte - '0') % d.a);
+    case G_CUT:
+        return gn_cut(g, gn_deriv(g, d.a, byte));
+    case G_NONE:
+    case G_EPS:
+    case G_RULE:
+    case G_PICK:
+        break;
+    }
+    return G_NONE;
+}
+
+gnode gn_deriv(struct grammar *g, gnode n, uint8_t byte) {
+    if (g->full || g->depth >= DEPTH_MAX) {
+        if (!g->full) g->full = "parts nested more than 2000 deep";
+        return G_NONE;
+    }
+    g->depth++;
+    const gnode out = deriv_of(g, n, byte);
+    g->depth--;
+    return out;
+}
+
+/* ---- remembered ---- */
+
+static uint32_t *row_of(struct grammar *g, gnode n) {
+    if (n >= g->cap_row) {
+        uint32_t to = g->cap_row ? g->cap_row : 256;
+        while (to <= n) to *= 2;
+        g->row = xreallocarray(g->row, to, sizeof *g->row);
+        memset(g->row + g->cap_row, 0, (to - g->cap_row) * sizeof *g->row);
+        g->bytes += (to - g->cap_row) * sizeof *g->row;
+        g->cap_row = to;
+    }
+    if (!g->row[n]) {
+        g->row[n] = xcalloc((size_t)g->n_cls, sizeof **g->row);
+        g->bytes += (size_t)g->n_cls * sizeof **g->row;
+    }
+    return g->row[n];
+}
+
+gnode gn_step(struct grammar *g, gnode n, int cls) {
+    if (n < g->cap_row && g->row[n] && g->row[n][cls]) return g->row[n][cls] - 1;
+    gnode to = gn_deriv(g, n, g->rep[cls]);
+    if (to && !gn_live(g, to)) to = G_NONE;
+    if (g->full) return G_NONE;
+    row_of(g, n)[cls] = to + 1;
+    return to;
+}
+
+/* ---- is there any text? ---- */
+
+static int by_index(const void *a, const void *b) {
+    const gnode x = *(const gnode *)a, y = *(const gnode *)b;
+    return (x > y) - (x < y);
+}
+
+/* Breadth first over what can follow. Everything that was visited is dead when nothing is found;
+ * what is beyond the bound counts as alive. */
+static bool search(struct grammar *g, gnode n) {
+    uint32_t cap = 64, m = 1, at = 0;
+    gnode *q = xmalloc(cap * sizeof *q), *sorted = NULL;
+    uint32_t n_sorted = 0;
+    bool live = false;
+    q[0] = n;
+    for (; at < m && !live; at++) {
+        const gnode x = q[at];
+        const uint8_t f = gn(g, x)->flags;
+        live = f & GF_NULL || f & GF_PLAIN || (f & GF_KNOWN && f & GF_LIVE) || m > SEARCH_MAX ||
+               g->full;
+        if (live || f & GF_KNOWN) continue;
+        if (m > 2 * n_sorted + 16) { /* what is known, to be looked up fast */
+            sorted = xreallocarray(sorted, m, sizeof *sorted);
+            memcpy(sorted, q, m * sizeof *q);
+            qsort(sorted, m, sizeof *sorted, by_index);
+            n_sorted = m;
+        }
+        const uint32_t from = n_sorted;
+        for (int c = 0; c < g->n_cls; c++) {
+            const gnode to = gn_deriv(g, x, g->rep[c]);
+            bool known = to == G_NONE ||
+                         (sorted && bsearch(&to, sorted, n_sorted, sizeof to, by_index) != NULL);
+            for (uint32_t i = from; i < m && !known; i++) known = q[i] == to;
+            if (known) continue;
+            if (m == cap) q = xreallocarray(q, cap *= 2, sizeof *q);
+            q[m++] = to;
+        }
+    }
+    if (!live)
+        for (uint32_t i = 0; i < m; i++) g->node[q[i]].flags |= GF_KNOWN;
+    else
+        g->node[n].flags |= GF_KNOWN | GF_LIVE;
+    free(q);
+    free(sorted);
+    return live;
+}
+
+/* Sequence, choice and repetition are known from their parts; the others are searched. */
+static bool live_parts(struct grammar *g, gnode n) {
+    const struct gnode_data d = *gn(g, n);
+    if (g->depth >= DEPTH_MAX) return true;
+    g->depth++;
+    bool live = false;
+    if (d.kind == G_CAT) {
+        live = gn_live(g, d.a) && gn_live(g, d.b);
+    } else if (d.kind == G_REP) {
+        live = d.lo == 0 || gn_live(g, d.a);
+    } else if (d.kind == G_ALT) {
+        for (uint32_t i = 0; i < d.b && !live; i++) live = gn_live(g, g->list[d.a + i]);
+    } else {
+        live = search(g, n);
+    }
+    g->depth--;
+    return live;
+}
+
+bool gn_live(struct grammar *g, gnode n) {
+    const uint8_t f = gn(g, n)->flags;
+    if (f & GF_PLAIN) return n != G_NONE;
+    if (f & GF_KNOWN) return f & GF_LIVE;
+    const bool live = f & GF_NULL || live_parts(g, n);
+    g->node[n].flags |= live ? GF_KNOWN | GF_LIVE : GF_KNOWN;
+    return live;
+}
+
+/* ---- before it is used ---- */
+
+/* Bytes that no set tells apart are one class. */
+static void make_classes(struct grammar *g) {
+    uint8_t cls[256] = {0};
+    int n = 1;
+    const uint32_t extra = g->has_mod ? 10 : 0;
+    for (uint32_t s = 0; s < g->n_set + extra && n < 256; s++) {
+        int split[256];
+        struct gset one = {{0}};
+        const struct gset *set = s < g->n_set ? &g->set[s] : &one;
+        if (s >= g->n_set) one.w[0] = (uint64_t)1 << ('0' + s - g->n_set);
+        bool in[256] = {false}, out[256] = {false};
+        for (int b = 0; b < 256; b++) {
+            const bool has = set->w[b / 64] >> b % 64 & 1;
+            in[cls[b]] |= has;
+            out[cls[b]] |= !has;
+        }
+        const int before = n;
+        for (int c = 0; c < before; c++) split[c] = in[c] && out[c] ? n++ : c;
+        for (int b = 0; b < 256; b++)
+            if (set->w[b / 64] >> b % 64 & 1) cls[b] = (uint8_t)split[cls[b]];
+    }
+    memcpy(g->cls, cls, sizeof cls);
+    for (int b = 255; b >= 0; b--) {
+        g->rep[cls[b]] = (uint8_t)b;
+        g->cls_size[cls[b]]++;
+    }
+    g->n_cls = n;
+}
+
+static bool live_part(struct grammar *g, gnode n) {
+    return gn_regular(g, n) ? gn_live(g, n) : gn(g, n)->flags & GF_LIVE;
+}
+
+/* Can every row that must be there be written? */
+static bool live_pick(struct grammar *g, const struct gpick *p) {
+    for (int i = 0; i < p->n; i++)
+        if (p->row[i].required && !live_part(g, p->row[i].body)) return false;
+    return live_part(g, p->close);
+}
+
+static bool live_of(struct grammar *g, gnode n) {
+    const struct gnode_data d = *gn(g, n);
+    switch ((enum gkind)d.kind) {
+    case G_CAT:
+        return live_part(g, d.a) && live_part(g, d.b);
+    case G_ALT:
+        for (uint32_t i = 0; i < d.b; i++)
+            if (live_part(g, g->list[d.a + i])) return true;
+        return false;
+    case G_REP:
+        return d.lo == 0 || live_part(g, d.a);
+    case G_RULE:
+        return g->rule[d.a].live;
+    case G_PICK:
+        return live_pick(g, &g->pick[d.a]);
+    case G_NONE:
+    case G_EPS:
+    case G_SET:
+    case G_AND:
+    case G_NOT:
+    case G_MOD:
+    case G_CUT:
+        break;
+    }
+    return false;
+}
+
+static bool null_again(const struct grammar *g, gnode n) {
+    const struct gnode_data *d = gn(g, n);
+    if (d->kind == G_CAT) return gn_null(g, d->a) && gn_null(g, d->b);
+    if (d->kind == G_REP) return d->lo == 0 || gn_null(g, d->a);
+    if (d->kind == G_RULE) return g->rule[d->a].null;
+    for (uint32_t i = 0; d->kind == G_ALT && i < d->b; i++)
+        if (gn_null(g, g->list[d->a + i])) return true;
+    return false;
+}
+
+/* Which rules have any text, and which match the empty one: to the least fixed point. */
+static int find_facts(struct grammar *g, struct err *e) {
+    bool changed = true;
+    for (int round = 0; changed; round++) {
+        if (round > 1000) return err_set(e, ERR_DATA, "the grammar's rules are too entangled");
+        changed = false;
+        const gnode n_node = g->n_node; /* derivatives come behind, and are regular */
+        for (gnode i = 0; i < n_node; i++) {
+            if (gn_regular(g, i)) continue;
+            const uint8_t f = g->node[i].flags;
+            uint8_t to = f;
+            if (!(f & GF_LIVE) && live_of(g, i)) to |= GF_LIVE;
+            if (!(f & GF_NULL) && null_again(g, i)) to |= GF_NULL;
+            changed |= to != f;
+            g->node[i].flags = to;
+        }
+        for (uint32_t r = g->n_rule; r-- > 0;) {
+            struct grule *u = &g->rule[r];
+            const bool live = live_part(g, u->body), null = gn_null(g, u->body);
+            changed |= live != u->live || null != u->null;
+            u = &g->rule[r];
+            u->live = live;
+            u->null = null;
+        }
+        TRY(grammar_full(g, e));
+    }
+    return 0;
+}
+
+/* A rule that can begin with itself would be looked into for ever. */
+static bool left(struct grammar *g, gnode n, int depth);
+static bool left_rule(struct grammar *g, uint32_t r, int depth) {
+    if (g->rule[r].mark == 2) return false;
+    if (g->rule[r].mark == 1 || depth > DEPTH_MAX) return true;
+    g->rule[r].mark = 1;
+    if (left(g, g->rule[r].body, depth + 1)) return true;
+    g->rule[r].mark = 2;
+    return false;
+}
+static bool left(struct grammar *g, gnode n, int depth) {
+    if (gn_regular(g, n)) return false;
+    if (depth > DEPTH_MAX) return true;
+    const struct gnode_data d = *gn(g, n);
+    if (d.kind == G_RULE) return left_rule(g, d.a, depth + 1);
+    if (d.kind == G_REP) return left(g, d.a, depth + 1);
+    if (d.kind == G_CAT)
+        return left(g, d.a, depth + 1) || (gn_null(g, d.a) && left(g, d.b, depth + 1));
+    for (uint32_t i = 0; d.kind == G_ALT && i < d.b; i++)
+        if (left(g, g->list[d.a + i], depth + 1)) return true;
+    if (d.kind != G_PICK) return false;
+    const struct gpick p = g->pick[d.a];
+    const gnode more[] = {p.first, p.sep, p.close, p.extra};
+    for (size_t i = 0; i < COUNT_OF(more); i++)
+        if (left(g, more[i], depth + 1)) return true;
+    for (int i = 0; i < p.n && (gn_null(g, p.first) || gn_null(g, p.sep)); i++)
+        if (left(g, p.row[i].body, depth + 1)) return true;
+    return false;
+}
+
+int grammar_seal(struct grammar *g, gnode root, struct err *e) {
+    TRY(grammar_full(g, e));
+    g->root = root;
+    make_classes(g);
+    g->sealed = true;
+    TRY(find_facts(g, e));
+    if (!live_part(g, root)) return err_set(e, ERR_DATA, "no text at all satisfies it");
+    for (uint32_t r = 0; r < g->n_rule; r++)
+        if (left_rule(g, r, 0))
+            return err_set(e, ERR_DATA,
+                           "a rule begins with itself (left recursion), or rules are nested more "
+                           "than %d deep",
+                           DEPTH_MAX);
+    g->scratch = xcalloc(g->v->longest + 3, sizeof *g->scratch);
+    return 0;
+}

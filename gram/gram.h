@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT
+/* gram/gram.h - constrained decoding: which tokens may come next, so that the text of an
+ * answer belongs to a language given as JSON Schema, regular expression, list of choices or
+ * grammar. docs/design/constrained.md says how it works.
+ *
+ * Three objects. A gram_vocab is a tokenizer's vocabulary as a tree of bytes: once per model. A
+ * grammar is a compiled language over one vocabulary; it may be shared by any number of requests
+ * and threads. A gram_state is the place in one answer. Nothing here needs a model. */
+#ifndef HONE_GRAM_GRAM_H
+#define HONE_GRAM_GRAM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/buf.h"
+#include "core/err.h"
+#include "core/json.h"
+
+struct tok;
+struct gram_vocab;
+struct grammar;
+struct gram_state;
+
+/* ---- vocabulary: immutable, thread-safe ---- */
+
+/* Every token of t. Control tokens are never matched by text; those that end a generation may
+ * come where the language may end. 1 MiB and 30 bytes a token, and 0.2 s for 250,000 tokens. */
+int gram_vocab_new(struct gram_vocab **out, const struct tok *t, struct err *e);
+/* The same from n byte strings; one of length 0 is never allowed but when `end` names its id. */
+int gram_vocab_of(struct gram_vocab **out, const char *const *text, const size_t *len, int64_t n,
+                  int32_t end, struct err *e);
+void gram_vocab_free(struct gram_vocab *v);
+int64_t gram_vocab_size(const struct gram_vocab *v);
+
+/* ---- languages ---- */
+
+enum gram_space {                  /* white space between the parts of JSON */
+                  GRAM_SPACE_FREE, /* none, a blank, or a newline and at most 32 blanks */
+                  GRAM_SPACE_ONE,  /* one blank behind ':' and ',', none elsewhere */
+                  GRAM_SPACE_NONE
+};
+struct gram_opts {  /* zero-initialised is the usual */
+    bool strict;    /* what cannot be expressed is refused; else it is left out and noted */
+    bool any_order; /* members of objects in any order; else in the order of `properties` */
+    enum gram_space space;
+    struct buf *notes; /* NULL, or gets a line "path: what was left out" per clause */
+};
+/* JSON Schema 2020-12; docs/design/constrained.md lists what is exact. ERR_DATA naming the path:
+ * "properties.when.pattern: lookaround is not supported". v must live as long as the grammar. */
+int grammar_of_schema(struct grammar **out, const struct gram_vocab *v, const struct json *schema,
+                      const struct gram_opts *o, struct err *e);
+/* Any JSON object (object_only) or value, at most 32 levels deep. */
+int grammar_of_json(struct grammar **out, const struct gram_vocab *v, bool object_only,
+                    const struct gram_opts *o, struct err *e);
+/* The whole answer matches the pattern, which needs no anchors. UTF-8; '.' is any character but a
+ * newline. Not supported, and refused by name: lookaround, back references, \b. */
+int grammar_of_regex(struct grammar **out, const struct gram_vocab *v, const char *pattern,
+                     size_t len, struct err *e);
+int grammar_of_choices(struct grammar **out, const struct gram_vocab *v, const char *const *text,
+                       int n, struct err *e);
+/* GBNF: rules `name ::= ...` with "texts", [classes], (groups), | * + ? {m,n}, `.` and <special
+ * tokens>; "root" is the whole. No rule may begin with itself (left recursion). */
+int grammar_of_gbnf(struct grammar **out, const struct gram_vocab *v, const char *text, size_t len,
+                    struct err *e);
+/* A subset of Lark: rules and TERMINALS, "texts"i, /regular expressions/is, "a".."z", groups,
+ * [optional], | * + ? ~m..n, %ignore, %import common.NAME, %json {schema}, <special tokens>;
+ * "start" is the whole. Terminals are not cut greedily: it is a grammar of characters. */
+int grammar_of_lark(struct grammar **out, const struct gram_vocab *v, const char *text, size_t len,
+                    struct err *e);
+/* One of the two: GBNF where "::=" occurs. */
+int grammar_of_text(struct grammar **out, const struct gram_vocab *v, const char *text, size_t len,
+                    struct err *e);
+/* Answers with tool calls, in the syntax that chat/toolfmt.h reads. */
+struct toolfmt;
+enum gram_tools_choice {
+    GRAM_TOOLS_AUTO,     /* text, then calls, or none */
+    GRAM_TOOLS_REQUIRED, /* calls at once */
+    GRAM_TOOLS_NONE      /* text without the syntax's markers */
+};
+struct gram_tools {
+    const struct json *tools; /* list, as a template gets it: names and schemas of arguments */
+    const char *only;         /* the one tool that may be called; NULL: all */
+    enum gram_tools_choice choice;
+    bool parallel; /* several calls */
+};
+/* A tool that is not offered cannot be called, and arguments satisfy its schema. A schema that is
+ * broken counts as any object and is noted, unless strict. Reasoning is not part of it: the grammar
+ * begins behind it. ERR_USAGE: no such tool, or f is toolfmt_plain(). */
+int grammar_of_tools(struct grammar **out, const struct gram_vocab *v, const struct toolfmt *f,
+                     const struct gram_tools *t, const struct gram_opts *o, struct err *e);
+void grammar_free(struct grammar *g); /* NULL is fine; no state of it may be left */
+/* Bytes that it takes now: what it was compiled to, and what it has learned since. At most
+ * GRAM_BYTES_MAX and the masks of GRAM_MASKS_MAX. */
+enum { GRAM_BYTES_MAX = 64 << 20, GRAM_MASKS_MAX = 64 << 20 };
+size_t grammar_bytes(struct grammar *g);
+
+/* ---- one answer ---- */
+
+struct gram_state *gram_begin(struct grammar *g);
+struct gram_state *gram_copy(const struct gram_state *s);
+void gram_end(struct gram_state *s); /* NULL is fine */
+
+/* May the token come next? Ending tokens may where the text may end. ~0.2 us. */
+bool gram_allows(const struct gram_state *s, int32_t id);
+/* Goes on behind the token. ERR_USAGE: it is not allowed, and s is unchanged. ERR_DATA: the
+ * language needs more memory than GRAM_BYTES_MAX. */
+int gram_accept(struct gram_state *s, int32_t id, struct err *e);
+/* The same for text, which need not end where a token does. */
+int gram_accept_text(struct gram_state *s, const char *text, size_t n, struct err *e);
+/* Sets the bits of all tokens that gram_allows, clears the others. bits: (size + 31) / 32 words.
+ * ERR_DATA as above. */
+int gram_mask(const struct gram_state *s, uint32_t *bits, struct err *e);
+/* Appends the bytes that must come, at most `most`: while exactly one byte can follow and the
+ * text cannot end. */
+void gram_forced(const struct gram_state *s, size_t most, struct buf *out);
+bool gram_may_end(const struct gram_state *s);  /* what came is complete */
+bool gram_must_end(const struct gram_state *s); /* and nothing can be added, or an end came */
+
+#endif

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: MIT
+/* gram/gram_int.h - what the files of gram/ share.
+ *
+ * A language is a tree of nodes, equal ones made once (node.c). Nodes without RULE and PICK in them
+ * are regular: each is a state of a lazy automaton, and the node behind a byte is its derivative
+ * (deriv.c). What is not regular lives on stacks: a place in the text is a set of items (regular
+ * node, stack of nodes that follow), step.c. mask.c asks which tokens a place allows. */
+#ifndef HONE_GRAM_GRAM_INT_H
+#define HONE_GRAM_GRAM_INT_H
+
+#include <pthread.h>
+
+#include "gram/gram.h"
+
+/* ---- nodes ---- */
+
+typedef uint32_t gnode; /* index; equal languages of equal build have equal indices */
+enum gkind {
+    G_NONE, /* nothing, not even the empty text: always node 0 */
+    G_EPS,  /* the empty text: always node 1 */
+    G_SET,  /* a: one byte of set a */
+    G_CAT,  /* a, then b; a is no CAT */
+    G_ALT,  /* one of list [a, a+b) */
+    G_AND,  /* all of list [a, a+b); regular */
+    G_NOT,  /* any bytes but a; regular */
+    G_REP,  /* a, lo to hi times */
+    G_MOD,  /* decimal digits; the number so far leaves b, 0 is wanted, modulo a */
+    G_CUT,  /* a, of which a last byte GRAM_AT_END has been cut off; regular */
+    G_RULE, /* the body of rule a */
+    G_PICK  /* members, as struct gpick a says, of which lo are there and bits are used up */
+};
+enum { GF_NULL = 1, GF_REGULAR = 2, GF_PLAIN = 4, GF_LIVE = 8, GF_KNOWN = 16 };
+#define GRAM_INF UINT32_MAX
+struct gnode_data {
+    uint8_t kind, flags; /* matches the empty text; regular; cannot be empty unless NONE; can be
+                            completed, and whether that is known */
+    uint32_t a, b, lo, hi;
+    uint64_t bits;
+    uint32_t chain; /* of the hash table */
+};
+/* Bytes that no UTF-8 has: edges of anchors while regular expressions are compiled, and of special
+ * tokens: GRAM_TOKEN and three bytes of the id, highest first. */
+enum { GRAM_AT_END = 0xfd, GRAM_AT_START = 0xfe, GRAM_TOKEN = 0xff };
+
+/* Members of an object, or of a set: each row at most once. */
+enum { GRAM_PICK_BITS = 64 };
+struct gpick_row {
+    gnode body;
+    bool required;
+    uint64_t needs; /* rows that must be there when this one is */
+};
+struct gpick {
+    struct gpick_row *row;
+    int n;
+    bool ordered;    /* always, with more than GRAM_PICK_BITS rows */
+    uint32_t lo, hi; /* members */
+    gnode extra;     /* what may come any number of times, behind the rows when ordered; 0 */
+    gnode first, sep, close;
+    uint64_t required; /* rows, as bits */
+};
+struct grule {
+    gnode body;
+    bool null, live;
+    uint8_t mark; /* of a search */
+};
+
+/* A stack: what follows, nearest first. 0 is the empty one. */
+struct gtail {
+    gnode node;
+    uint32_t parent, depth, chain;
+    uint32_t item, n_item; /* items when the part before it is complete: in g->item */
+    uint8_t state;         /* 0 not expanded, 1 under way, 2 done */
+    bool can_end;
+};
+struct gitem {
+    gnode head; /* regular, not EPS */
+    uint32_t tail;
+};
+enum { GRAM_ITEMS_MAX = 256, GRAM_DEPTH_MAX = 1024 };
+struct gconf {
+    int n;
+    bool can_end;
+    struct gitem it[GRAM_ITEMS_MAX];
+};
+
+struct gset {
+    uint64_t w[4];
+};
+enum { GRAM_SLICES = 3, GRAM_SLICE_CHARS = 32 };
+struct gleaf; /* mask.c */
+struct grammar {
+    pthread_mutex_t lock; /* of everything that grows after grammar_seal */
+    const struct gram_vocab *v;
+    struct gnode_data *node;
+    uint32_t n_node, cap_node, *bucket, n_bucket;
+    gnode *list;
+    uint32_t n_list, cap_list;
+    struct gset *set;
+    uint32_t n_set, cap_set;
+    struct grule *rule;
+    uint32_t n_rule, cap_rule;
+    struct gpick *pick;
+    uint32_t n_pick, cap_pick;
+    gnode root, any; /* any: all byte strings */
+    bool sealed, has_mod;
+    uint8_t cls[256], rep[256]; /* class of a byte, a byte of a class */
+    uint16_t cls_size[256];
+    int n_cls;
+    gnode slice_char[GRAM_SLICES]; /* a character of each slice */
+    gnode json_char;               /* gn_char_json, once it was made: holds all of them; 0 */
+    uint32_t **row;                /* [node][class] derivative + 1; NULL, 0: not computed */
+    uint32_t cap_row;
+    struct gtail *tail;
+    uint32_t n_tail, cap_tail, *tail_bucket, n_tail_bucket;
+    struct gitem *item;
+    uint32_t n_item, cap_item;
+    size_t bytes;
+    const char *full; /* NULL, or what there is too much of */
+    int depth;        /* of recursion */
+    struct gleaf **leaf;
+    uint32_t n_leaf_bucket;
+    size_t leaf_bytes;
+    uint64_t leaf_clock;
+    struct gconf *scratch; /* [longest token + 2] */
+};
+/* Makes an empty one; grammar_seal ends building: byte classes, which rules can be empty or never
+ * end. ERR_DATA: left recursion, a language without any text, too large. */
+struct grammar *grammar_new(const struct gram_vocab *v);
+int grammar_seal(struct grammar *g, gnode root, struct err *e);
+int grammar_full(const struct grammar *g, struct err *e); /* ERR_DATA when a limit was reached */
+/* Seals g and hands it out, or frees it when rc or sealing says so. */
+int grammar_done(struct grammar **out, struct grammar *g, gnode root, int rc, struct err *e);
+
+static inline const struct gnode_data *gn(const struct grammar *g, gnode n) {
+    return &g->node[n];
+}
+static inline bool gn_null(const struct grammar *g, gnode n) {
+    return g->node[n].flags & GF_NULL;
+}
+static inline bool gn_regular(const struct grammar *g, gnode n) {
+    return g->node[n].flags & GF_REGULAR;
+}
+
+/* node.c: languages from languages. 0 (nothing) when a limit was reached: g->full. */
+gnode gn_set(struct grammar *g, const struct gset *s);
+gnode gn_bytes(struct grammar *g, int from, int to); /* one byte of [from, to] */
+gnode gn_text(struct grammar *g, const char *s, size_t n);
+gnode gn_str(struct grammar *g, const char *s);
+gnode gn_cat(struct grammar *g, gnode a, gnode b);
+gnode gn_cat3(struct grammar *g, gnode a, gnode b, gnode c);
+gnode gn_alt(struct grammar *g, gnode a, gnode b);
+gnode gn_alts(struct grammar *g, const gnode *v, size_t n);
+gnode gn_and(struct grammar *g, gnode a, gnode b);
+gnode gn_ands(struct grammar *g, const gnode *v, size_t n);
+gnode gn_not(struct grammar *g, gnode a);
+gnode gn_rep(struct grammar *g, gnode a, uint32_t lo, uint32_t hi);
+gnode gn_opt(struct grammar *g, gnode a);
+gnode gn_mod(struct grammar *g, uint32_t by, uint32_t rest);
+gnode gn_cut(struct grammar *g, gnode a);
+gnode gn_rule(struct grammar *g, uint32_t rule);
+gnode gn_pick(struct grammar *g, uint32_t pick, uint32_t count, uint64_t bits);
+uint32_t grammar_rule(struct grammar *g);        /* a new one, body to be set */
+gnode gn_as_rule(struct grammar *g, gnode body); /* a rule of its own: its masks are shared */
+uint32_t grammar_pick(struct grammar *g, const struct gpick *p); /* takes p->row */
+
+/* deriv.c */
+gnode gn_deriv(struct grammar *g, gnode n, uint8_t byte); /* before sealing, too */
+gnode gn_step(struct grammar *g, gnode n, int cls);       /* the same, remembered */
+bool gn_live(struct grammar *g, gnode n);                 /* regular: has any text */
+
+/* step.c */
+void gconf_start(struct grammar *g, struct gconf *c);
+void gconf_step(struct grammar *g, const struct gconf *in, uint8_t byte, struct gconf *out);
+/* What follows when everything before the stack is complete. */
+void gconf_pop(struct grammar *g, uint32_t tail, struct gconf *out);
+static inline bool gconf_dead(const struct gconf *c) {
+    return c->n == 0 && !c->can_end;
+}
+
+struct gram_state {
+    struct grammar *g;
+    bool ended; /* an ending token came */
+    struct gconf c;
+};
+
+/* ---- vocabulary (vocab.c) ---- */
+
+struct gtrie_node { /* depth first */
+    uint32_t skip;  /* behind the subtree */
+    int32_t id;     /* a token that ends here; -1 */
+    uint16_t depth; /* 1: the first byte */
+    uint8_t byte;
+};
+struct gtrie {
+    struct gtrie_node *v;
+    uint32_t n;
+};
+/* Tokens that are nothing but characters of a kind, at most GRAM_SLICE_CHARS of them. */
+struct gslice {
+    uint32_t *bits[GRAM_SLICE_CHARS + 1]; /* [k]: those of at most k characters */
+    struct gtrie rest;                    /* all other tokens */
+};
+struct gram_vocab {
+    int64_t n;
+    size_t n_words; /* of a mask */
+    char *bytes;
+    uint32_t *at;  /* [n + 1] bytes of token i begin at at[i]; special ones: edges */
+    int32_t *same; /* [n] another token with the same bytes; -1 */
+    uint8_t *is_end;
+    int32_t *end; /* the same as a list */
+    int n_end;
+    struct gtrie all;
+    struct gslice slice[GRAM_SLICES];
+    size_t longest;
+    struct special {
+        char *text;
+        int32_t id;
+    } * special; /* control tokens by text, longest first */
+    int n_special;
+    size_t n_bytes; /* memory */
+};
+static inline const char *gram_token(const struct gram_vocab *v, int32_t id, size_t *len) {
+    *len = v->at[id + 1] - v->at[id];
+    return v->bytes + v->at[id];
+}
+/* Whether a character belongs to slice k. */
+bool gram_slice_has(int k, uint32_t cp);
+
+/* mask.c */
+void gram_masks_free(struct grammar *g);
+
+/* ---- sets of characters (chars.c) ---- */
+
+struct gchars { /* sorted ranges; zero-initialised is empty; free(v) */
+    struct grange {
+        uint32_t lo, hi;
+    } * v;
+    size_t n, cap;
+};
+void gchars_add(struct gchars *c, uint32_t lo, uint32_t hi); /* any order; gchars_sort afterwards */
+void gchars_sort(struct gchars *c);
+void gchars_invert(struct gchars *c); /* among all scalar values */
+void gchars_minus(struct gchars *c, const struct gchars *d);
+void gchars_release(struct gchars *c);
+bool gchars_has(const struct gchars *c, uint32_t cp);
+/* One character of the set, in UTF-8; escaped: as it is written between the quotes of JSON in its
+ * usual form: escaped only where it must be, \u00xx only where there is nothing shorter. */
+gnode gn_chars(struct grammar *g, const struct gchars *c, bool escaped);
+gnode gn_char_any(struct grammar *g, bool escaped);
+gnode gn_slice_char(struct grammar *g, int k);
+/* A character of a JSON string written in any way that JSON allows. */
+gnode gn_char_json(struct grammar *g);
+/* A text in that usual form, without the quotes. */
+gnode gn_escaped(struct grammar *g, const char *s, size_t n);
+
+/* ---- readers ---- */
+
+struct gregex {   /* how a regular expression is read */
+    bool escaped; /* it speaks of the text of a JSON string */
+    bool search;  /* it may match anywhere */
+    bool ecma;    /* as JSON Schema means it: '.' stops at all ends of lines */
+    bool any_case, dot_all, verbose;
+    const char *what; /* names it in messages */
+};
+int gn_regex(struct grammar *g, const char *s, size_t n, const struct gregex *o, gnode *out,
+             struct err *e);
+/* A text in which the control tokens of the vocabulary stand for themselves. */
+gnode gn_marker(struct grammar *g, const char *s, size_t n);
+/* How values are written when it is not as JSON. */
+struct gform {
+    bool object;              /* the value is an object whatever the schema says */
+    const char *open, *close; /* around strings, which are written as they are; NULL: JSON's */
+    bool bare_names;          /* names of members are identifiers without quotes */
+    bool python;              /* only escapes that Python has too */
+};
+/* at: the schema within root, which references are resolved in. form: NULL is JSON. */
+int gn_schema(struct grammar *g, const struct json *root, const struct json *at,
+              const struct gram_opts *o, const struct gform *form, gnode *out, struct err *e);
+/* Regular: the strings that satisfy a schema, as they are. */
+int gn_schema_text(struct grammar *g, const struct json *root, const struct json *at,
+                   const struct gram_opts *o, gnode *out, struct err *e);
+
+#endif

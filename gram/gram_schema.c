@@ -1,0 +1,640 @@
+// SPDX-License-Identifier: MIT
+/* gram/gram_schema.c - JSON Schema to nodes: sets of schemas that hold at once, a rule per set, so
+ * that recursion is a rule that occurs in itself. Alternatives (anyOf, oneOf, the types of a value)
+ * are multiplied out, what must hold at once is merged keyword by keyword. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "core/show.h"
+#include "gram/schema_int.h"
+#include "text/schema.h"
+
+enum { RULES_MAX = 20000, SET_MAX = 256, BUCKETS = 8192 };
+
+/* ---- messages ---- */
+
+static bool path_to(const struct json *at, const struct json *to, struct buf *b) {
+    const size_t len = b->len;
+    int64_t i = 0;
+    if (at == to) return true;
+    for (const struct json *x = json_first(at); x; x = json_next(x), i++) {
+        if (json_type(at) == JSON_ARR)
+            buf_fmt(b, "[%" PRId64 "]", i);
+        else
+            buf_fmt(b, "%s%s", b->len ? "." : "", show_n(json_name(x), strlen(json_name(x))).s);
+        if (path_to(x, to, b)) return true;
+        b->len = len;
+        b->data[len] = 0;
+    }
+    return false;
+}
+
+static void path_of(const struct sc *c, const struct json *at, struct buf *b) {
+    buf_str(b, "");
+    path_to(c->root, at, b);
+    if (b->len) buf_str(b, ": ");
+}
+
+gnode sc_fail(struct sc *c, const struct json *at, const char *what) {
+    struct buf b = {0};
+    if (c->rc) return G_NONE;
+    path_of(c, at, &b);
+    c->rc = err_set(c->e, ERR_DATA, "%s%s", b.data, what);
+    buf_release(&b);
+    return G_NONE;
+}
+
+void sc_relax(struct sc *c, const struct json *at, const char *what) {
+    struct buf b = {0};
+    if (c->o.strict) {
+        sc_fail(c, at, what);
+        return;
+    }
+    path_of(c, at, &b);
+    buf_fmt(&b, "%s\n", what);
+    if (c->o.notes && !strstr(c->o.notes->len ? c->o.notes->data : "", b.data))
+        buf_add(c->o.notes, b.data, b.len);
+    buf_release(&b);
+}
+
+/* ---- sets ---- */
+
+static bool has(const struct sc_set *set, const struct json *s) {
+    for (uint32_t i = 0; i < set->n; i++)
+        if (set->v[i].s == s) return true;
+    return false;
+}
+
+/* "#/a/b~1c" within the root; NULL: there is none. */
+static const struct json *resolve(const struct sc *c, const char *ref) {
+    const struct json *at = c->root;
+    if (*ref++ != '#') return NULL;
+    while (at && *ref) {
+        struct buf name = {0};
+        if (*ref++ != '/') return NULL;
+        buf_str(&name, "");
+        for (; *ref && *ref != '/'; ref++) {
+            unsigned x;
+            char hex[3] = {0};
+            if (*ref == '~' && (ref[1] == '0' || ref[1] == '1')) {
+                buf_chr(&name, *++ref == '0' ? '~' : '/');
+            } else if (*ref == '%' && ref[1] && ref[2]) {
+                memcpy(hex, ref + 1, 2);
+                x = (unsigned)strtoul(hex, NULL, 16);
+                buf_chr(&name, (char)(uint8_t)x);
+                ref += 2;
+            } else {
+                buf_chr(&name, *ref);
+            }
+        }
+        if (json_type(at) == JSON_ARR) {
+            char *end;
+            const long k = strtol(name.data, &end, 10);
+            at = *end || end == name.data ? NULL : json_first(at);
+            for (long i = 0; at && i < k; i++) at = json_next(at);
+        } else {
+            at = json_get(at, name.data);
+        }
+        buf_release(&name);
+    }
+    return at;
+}
+
+static void add_ref(struct sc *c, struct sc_set *set, const struct json *schema,
+                    const struct json *ref) {
+    const char *s = json_str(ref);
+    if (!s) {
+        sc_fail(c, ref, "$ref is not a string");
+    } else if (*s != '#') {
+        sc_relax(c, ref, "a $ref to another document is not supported");
+    } else {
+        const struct json *to = resolve(c, s);
+        if (!to)
+            sc_fail(c, ref, "there is nothing that this $ref names");
+        else if (to == schema || has(set, to))
+            sc_fail(c, ref, "a $ref that leads to itself");
+        else
+            sc_add(c, set, to);
+    }
+}
+
+void sc_add(struct sc *c, struct sc_set *set, const struct json *schema) {
+    if (c->rc || set->never) return;
+    if (json_type(schema) == JSON_BOOL) {
+        set->never = !json_bool(schema, true);
+        return;
+    }
+    if (json_type(schema) != JSON_OBJ) {
+        sc_fail(c, schema, "a schema is an object, true or false");
+        return;
+    }
+    if (has(set, schema)) return;
+    if (set->n == SET_MAX) {
+        sc_fail(c, schema, "more than 256 schemas hold at once");
+        return;
+    }
+    if ((set->n & (set->n - 1)) == 0)
+        set->v = xreallocarray(set->v, set->n ? 2 * set->n : 1, sizeof *set->v);
+    set->v[set->n++] = (struct sc_item){schema, 0};
+    const struct json *ref = json_get(schema, "$ref"), *all = json_get(schema, "allOf");
+    if (ref) add_ref(c, set, schema, ref);
+    if (all && json_type(all) != JSON_ARR) sc_fail(c, all, "allOf is not a list");
+    for (const struct json *x = all ? json_first(all) : NULL; x; x = json_next(x))
+        sc_add(c, set, x);
+}
+
+void sc_release(struct sc_set *set) {
+    free(set->v);
+    *set = (struct sc_set){0};
+}
+
+/* ---- rules ---- */
+
+/* Schemas without words of their own limit nothing. */
+static void drop_empty(struct sc_set *set) {
+    uint32_t m = 0;
+    for (uint32_t i = 0; i < set->n; i++)
+        if (json_first(set->v[i].s)) set->v[m++] = set->v[i];
+    set->n = m;
+}
+
+gnode sc_node(struct sc *c, struct sc_set *set) {
+    drop_empty(set);
+    if (set->never || c->rc) {
+        sc_release(set);
+        return G_NONE;
+    }
+    if (set->n == 0) {
+        sc_release(set);
+        return c->any;
+    }
+    uint64_t h = 0;
+    for (uint32_t i = 0; i < set->n; i++)
+        h = (h ^ (uintptr_t)set->v[i].s ^ set->v[i].done) * 0x9e3779b97f4a7c15u;
+    const uint32_t b = (uint32_t)(h >> 40) % BUCKETS;
+    for (uint32_t i = c->bucket[b]; i; i = c->rule[i - 1].chain) {
+        const struct sc_set *o = &c->rule[i - 1].set;
+        bool same = o->n == set->n;
+        for (uint32_t k = 0; same && k < set->n; k++)
+            same = o->v[k].s == set->v[k].s && o->v[k].done == set->v[k].done;
+        if (!same) continue;
+        sc_release(set);
+        return gn_rule(c->g, c->rule[i - 1].rule);
+    }
+    if (c->n_rule == RULES_MAX) {
+        sc_fail(c, set->v[0].s, "the schema has more than 20000 combinations");
+        sc_release(set);
+        return G_NONE;
+    }
+    if (c->n_rule == c->cap_rule) {
+        c->cap_rule = c->cap_rule ? 2 * c->cap_rule : 64;
+        c->rule = xreallocarray(c->rule, c->cap_rule, sizeof *c->rule);
+    }
+    c->rule[c->n_rule] = (struct sc_rule){*set, grammar_rule(c->g), c->bucket[b]};
+    c->bucket[b] = ++c->n_rule;
+    *set = (struct sc_set){0};
+    return gn_rule(c->g, c->rule[c->n_rule - 1].rule);
+}
+
+uint32_t sc_count(struct sc *c, const struct json *schema, const char *key, uint32_t otherwise) {
+    const struct json *v = json_get(schema, key);
+    const double x = json_num(v, -1);
+    if (!v) return otherwise;
+    if (json_type(v) != JSON_NUM || x < 0 || x > (double)(uint64_t)x || x < (double)(uint64_t)x) {
+        sc_fail(c, v, "is not a whole number of 0 or more");
+        return otherwise;
+    }
+    return x >= (double)GRAM_INF ? GRAM_INF : (uint32_t)x;
+}
+
+/* ---- types ---- */
+
+static uint32_t type_bit(const char *s) {
+    static const struct {
+        const char *name;
+        uint32_t bits;
+    } all[] = {{"null", SC_NULL},           {"boolean", SC_BOOL}, {"integer", SC_INT},
+               {"number", SC_INT | SC_NUM}, {"string", SC_STR},   {"array", SC_ARR},
+               {"object", SC_OBJ}};
+    for (size_t i = 0; s && i < COUNT_OF(all); i++)
+        if (strcmp(all[i].name, s) == 0) return all[i].bits;
+    return 0;
+}
+
+static uint32_t types_of(struct sc *c, const struct json *schema) {
+    const struct json *t = json_get(schema, "type");
+    uint32_t bits = 0;
+    if (!t) return SC_ALL;
+    const bool list = json_type(t) == JSON_ARR;
+    for (const struct json *x = list ? json_first(t) : t; x; x = list ? json_next(x) : NULL) {
+        const uint32_t one = type_bit(json_str(x));
+        if (!one) sc_fail(c, x, "names no JSON type");
+        bits |= one;
+    }
+    if (json_bool(json_get(schema, "nullable"), false)) bits |= SC_NULL;
+    return bits;
+}
+
+/* A `not` that only takes types away; -1: it does more. */
+static int64_t not_types(struct sc *c, const struct json *no) {
+    if (json_type(no) == JSON_BOOL) return json_bool(no, false) ? SC_ALL : 0;
+    if (json_type(no) != JSON_OBJ) return -1;
+    if (!json_first(no)) return SC_ALL;
+    if (json_len(no) != 1 || !json_get(no, "type")) return -1;
+    return types_of(c, no);
+}
+
+static uint32_t value_type(const struct json *v) {
+    int64_t i;
+    switch (json_type(v)) {
+    case JSON_NULL:
+        return SC_NULL;
+    case JSON_BOOL:
+        return SC_BOOL;
+    case JSON_NUM:
+        return json_i64(v, &i) ? SC_INT : SC_NUM;
+    case JSON_STR:
+        return SC_STR;
+    case JSON_ARR:
+        return SC_ARR;
+    case JSON_OBJ:
+        return SC_OBJ;
+    }
+    return 0;
+}
+
+static uint32_t set_types(struct sc *c, const struct sc_set *set) {
+    uint32_t t = SC_ALL;
+    for (uint32_t i = 0; i < set->n; i++) {
+        const struct json *no = json_get(set->v[i].s, "not");
+        t &= types_of(c, set->v[i].s);
+        const int64_t out = no ? not_types(c, no) : 0;
+        if (out > 0) t &= ~(uint32_t)out;
+    }
+    return t;
+}
+
+/* ---- values ---- */
+
+gnode sc_char(struct sc *c) {
+    struct gchars set = {0};
+    if (!c->form.python) return gn_char_any(c->g, !c->form.open);
+    gchars_add(&set, 0, 0x1f);
+    gchars_invert(&set);
+    for (const char *s = "\t\n\r"; *s; s++) gchars_add(&set, (uint8_t)*s, (uint8_t)*s);
+    gchars_sort(&set);
+    const gnode out = gn_chars(c->g, &set, true);
+    gchars_release(&set);
+    return out;
+}
+
+gnode sc_text(struct sc *c, const char *s) {
+    return c->form.open ? gn_text(c->g, s, strlen(s)) : gn_escaped(c->g, s, strlen(s));
+}
+
+gnode sc_name(struct sc *c, const char *s) {
+    const gnode name = sc_text(c, s);
+    if (c->form.bare_names) return gn_cat(c->g, name, c->colon);
+    return gn_cat(c->g, gn_cat3(c->g, c->open, name, c->close), c->colon);
+}
+
+static gnode literal(struct sc *c, const struct json *v, int depth) {
+    struct grammar *g = c->g;
+    struct buf b = {0};
+    gnode out;
+    if (json_str(v)) return gn_cat3(g, c->open, sc_text(c, json_str(v)), c->close);
+    if (json_type(v) != JSON_ARR && json_type(v) != JSON_OBJ) {
+        json_write(&b, v);
+        out = gn_text(g, b.data, b.len);
+        buf_release(&b);
+        return out;
+    }
+    const bool obj = json_type(v) == JSON_OBJ;
+    out = gn_str(g, obj ? "{" : "[");
+    out = gn_cat(g, out, c->space);
+    for (const struct json *x = json_first(v); x; x = json_next(x)) {
+        if (x != json_first(v)) out = gn_cat(g, out, c->comma);
+        if (obj) out = gn_cat(g, out, sc_name(c, json_name(x)));
+        out = gn_cat(g, out, literal(c, x, depth + 1));
+    }
+    return gn_cat3(g, out, c->space, gn_str(g, obj ? "}" : "]"));
+}
+
+gnode sc_literal(struct sc *c, const struct json *v) {
+    return literal(c, v, 0);
+}
+
+/* Does a value satisfy what else the set says? Alternatives were decided elsewhere; where a schema
+ * cannot be judged by itself, because it refers to others, those are in the set too. */
+static bool fits(struct sc *c, const struct sc_set *set, const struct json *v) {
+    struct buf why = {0};
+    bool all = (value_type(v) & set_types(c, set)) != 0;
+    for (uint32_t i = 0; i < set->n && all; i++) {
+        struct err ignored;
+        bool ok = true;
+        if (schema_check(set->v[i].s, v, &ok, &why, &ignored)) ok = true;
+        all = ok;
+    }
+    buf_release(&why);
+    return all;
+}
+
+bool sc_values(struct sc *c, const struct sc_set *set, const struct json ***v, size_t *n) {
+    const struct json *from = NULL, *one = NULL;
+    *n = 0;
+    *v = NULL;
+    for (uint32_t i = 0; i < set->n && !one; i++) {
+        const struct json *k = json_get(set->v[i].s, "const"), *l = json_get(set->v[i].s, "enum");
+        if (k) one = k;
+        if (l && json_type(l) != JSON_ARR) sc_fail(c, l, "enum is not a list");
+        if (l) from = l;
+    }
+    if (!one && !from) return false;
+    *v = xcalloc((size_t)(one ? 1 : json_len(from)) + 1, sizeof **v);
+    for (const struct json *x = one ? one : json_first(from); x; x = one ? NULL : json_next(x))
+        if (fits(c, set, x)) (*v)[(*n)++] = x;
+    return true;
+}
+
+static gnode values(struct sc *c, const struct json **v, size_t n) {
+    gnode *all = xcalloc(n + 1, sizeof *all);
+    for (size_t i = 0; i < n; i++) all[i] = sc_literal(c, v[i]);
+    const gnode out = gn_alts(c->g, all, n);
+    free(all);
+    return out;
+}
+
+/* A member's name, whatever it is, and the colon. */
+static gnode sc_any_name(struct sc *c) {
+    struct gchars set = {0};
+    if (!c->form.bare_names) return gn_cat(c->g, c->string, c->colon);
+    gchars_add(&set, '0', '9');
+    gchars_add(&set, 'A', 'Z');
+    gchars_add(&set, 'a', 'z');
+    gchars_add(&set, '_', '_');
+    gchars_sort(&set);
+    const gnode x = gn_chars(c->g, &set, false);
+    gchars_release(&set);
+    return gn_cat(c->g, gn_rep(c->g, x, 1, GRAM_INF), c->colon);
+}
+
+gnode sc_free(struct sc *c, int levels) {
+    struct grammar *g = c->g;
+    if (c->free_value[levels]) return c->free_value[levels];
+    const uint32_t r = grammar_rule(g);
+    c->free_value[levels] = gn_rule(g, r);
+    gnode v[8] = {gn_str(g, "null"), gn_str(g, "true"), gn_str(g, "false"), c->string, c->number};
+    size_t n = 5;
+    if (c->form.bare_names) v[n++] = gn_str(g, "None");
+    if (levels > 0) {
+        const gnode in = sc_free(c, levels - 1), member = gn_cat(g, sc_any_name(c), in);
+        const gnode items = gn_cat(g, in, gn_rep(g, gn_cat(g, c->comma, in), 0, GRAM_INF)),
+                    members =
+                        gn_cat(g, member, gn_rep(g, gn_cat(g, c->comma, member), 0, GRAM_INF));
+        v[n++] = gn_cat3(g, gn_cat(g, gn_str(g, "["), c->space), gn_opt(g, items),
+                         gn_cat(g, c->space, gn_str(g, "]")));
+        v[n++] = gn_cat3(g, gn_cat(g, gn_str(g, "{"), c->space), gn_opt(g, members),
+                         gn_cat(g, c->space, gn_str(g, "}")));
+    }
+    g->rule[r].body = gn_alts(g, v, n);
+    return c->free_value[levels];
+}
+
+/* ---- a set ---- */
+
+/* Keywords that are left out, and why. */
+static const struct {
+    const char *key, *what;
+} relaxed[] = {
+    {"if", "if, then and else are not expressed"},
+    {"contains", "contains is not expressed"},
+    {"dependentSchemas", "dependentSchemas is not expressed"},
+    {"unevaluatedProperties", "unevaluatedProperties is not expressed"},
+    {"unevaluatedItems", "unevaluatedItems is not expressed"},
+    {"$dynamicRef", "$dynamicRef is not expressed"},
+    {"contentSchema", "contentSchema is not expressed"},
+};
+
+static void note_relaxed(struct sc *c, const struct json *schema) {
+    for (size_t i = 0; i < COUNT_OF(relaxed); i++) {
+        const struct json *x = json_get(schema, relaxed[i].key);
+        if (!x || (json_type(x) == JSON_BOOL && json_bool(x, false))) continue;
+        sc_relax(c, x, relaxed[i].what);
+    }
+    const struct json *no = json_get(schema, "not");
+    const bool values = no && json_len(no) == 1 && (json_get(no, "enum") || json_get(no, "const"));
+    if (no && not_types(c, no) < 0 && !values)
+        sc_relax(c, no, "this kind of `not` is not expressed");
+}
+
+/* The values of a member that decides between branches; NULL: it has none. */
+static const struct json *decides(const struct json *branch, const char *name) {
+    const struct json *p = json_get(json_get(branch, "properties"), name),
+                      *k = json_get(p, "const");
+    bool due = false;
+    for (const struct json *r = json_first(json_get(branch, "required")); r; r = json_next(r))
+        due = due || (json_str(r) && strcmp(json_str(r), name) == 0);
+    if (k && due) return k;
+    return due && json_len(json_get(p, "enum")) == 1 ? json_first(json_get(p, "enum")) : NULL;
+}
+
+static const struct json *target(struct sc *c, const struct json *s) {
+    const char *ref = json_str(json_get(s, "$ref"));
+    const struct json *to = ref ? resolve(c, ref) : NULL;
+    return to ? to : s;
+}
+
+static bool disjoint(struct sc *c, const struct json *a, const struct json *b) {
+    a = target(c, a);
+    b = target(c, b);
+    if (json_type(a) == JSON_BOOL || json_type(b) == JSON_BOOL)
+        return !json_bool(a, true) || !json_bool(b, true);
+    if (!(types_of(c, a) & types_of(c, b))) return true;
+    const struct json *k = json_get(a, "const"), *l = json_get(b, "const");
+    if (k && l) return !json_equal(k, l);
+    const struct json *m = json_get(a, "enum"), *n = json_get(b, "enum");
+    if ((m || k) && (n || l)) {
+        for (const struct json *x = k ? k : json_first(m); x; x = k ? NULL : json_next(x))
+            for (const struct json *y = l ? l : json_first(n); y; y = l ? NULL : json_next(y))
+                if (json_equal(x, y)) return false;
+        return true;
+    }
+    if (!(types_of(c, a) & types_of(c, b) & ~(uint32_t)SC_OBJ))
+        for (const struct json *p = json_first(json_get(a, "properties")); p; p = json_next(p)) {
+            const struct json *x = decides(a, json_name(p)), *y = decides(b, json_name(p));
+            if (x && y && !json_equal(x, y)) return true;
+        }
+    return false;
+}
+
+static bool all_disjoint(struct sc *c, const struct json *list) {
+    int64_t n = 0;
+    for (const struct json *a = json_first(list); a; a = json_next(a))
+        for (const struct json *b = json_next(a); b; b = json_next(b))
+            if (++n > 100000 || !disjoint(c, a, b)) return false;
+    return true;
+}
+
+/* Multiplies out the first choice that is not made yet; false: there is none. */
+static bool branches(struct sc *c, const struct sc_set *set, gnode *out) {
+    static const char *const keys[] = {"anyOf", "oneOf"};
+    static const uint32_t bits[] = {SC_ANY_DONE, SC_ONE_DONE};
+    for (uint32_t i = 0; i < set->n; i++)
+        for (int k = 0; k < 2; k++) {
+            const struct json *list = json_get(set->v[i].s, keys[k]);
+            if (!list || set->v[i].done & bits[k]) continue;
+            gnode *v = xcalloc((size_t)json_len(list) + 1, sizeof *v);
+            size_t n = 0;
+            if (json_type(list) != JSON_ARR || !json_first(list))
+                sc_fail(c, list, "is not a list of schemas");
+            if (k == 1 && !all_disjoint(c, list))
+                sc_relax(c, list, "branches of oneOf that may overlap are taken as anyOf");
+            for (const struct json *x = json_first(list); x && !c->rc; x = json_next(x)) {
+                struct sc_set s = {.n = set->n};
+                uint32_t cap = 1;
+                while (cap < set->n) cap *= 2;
+                s.v = xcalloc(cap, sizeof *s.v);
+                memcpy(s.v, set->v, set->n * sizeof *s.v);
+                s.v[i].done |= bits[k];
+                sc_add(c, &s, x);
+                v[n++] = sc_node(c, &s);
+            }
+            *out = gn_alts(c->g, v, n);
+            free(v);
+            return true;
+        }
+    return false;
+}
+
+static gnode not_value(struct sc *c, const struct sc_set *set, const char *text, uint32_t type) {
+    for (uint32_t i = 0; i < set->n; i++) {
+        const struct json *no = json_get(set->v[i].s, "not"), *k = json_get(no, "const");
+        for (const struct json *x = k ? k : json_first(json_get(no, "enum")); x;
+             x = k ? NULL : json_next(x)) {
+            if (value_type(x) != type) continue;
+            if (type == SC_NULL || json_bool(x, false) == (text[0] == 't')) return G_NONE;
+        }
+    }
+    return gn_str(c->g, text);
+}
+
+static gnode set_body(struct sc *c, const struct sc_set *set) {
+    gnode v[9];
+    size_t n = 0, n_value;
+    const struct json **value;
+    if (branches(c, set, &v[0])) return v[0];
+    for (uint32_t i = 0; i < set->n; i++) note_relaxed(c, set->v[i].s);
+    if (sc_values(c, set, &value, &n_value)) {
+        v[0] = values(c, value, n_value);
+        free(value);
+        return v[0];
+    }
+    const uint32_t t = set_types(c, set);
+    if (t & SC_NULL) v[n++] = not_value(c, set, "null", SC_NULL);
+    if (t & SC_NULL && c->form.bare_names) v[n++] = not_value(c, set, "None", SC_NULL);
+    if (t & SC_BOOL) {
+        v[n++] = not_value(c, set, "true", SC_BOOL);
+        v[n++] = not_value(c, set, "false", SC_BOOL);
+    }
+    if (t & (SC_NUM | SC_INT)) v[n++] = sc_number(c, set, !(t & SC_NUM));
+    if (t & SC_STR) v[n++] = sc_string(c, set);
+    if (t & SC_ARR) v[n++] = sc_array(c, set);
+    if (t & SC_OBJ) v[n++] = sc_object(c, set);
+    return gn_alts(c->g, v, n);
+}
+
+/* ---- whole ---- */
+
+static void start(struct sc *c) {
+    struct grammar *g = c->g;
+    static const char *const colon[] = {":", ": ", ":"}, *const comma[] = {",", ", ", ","};
+    const struct gform *f = &c->form;
+    c->open = f->open ? gn_marker(g, f->open, strlen(f->open)) : gn_str(g, "\"");
+    c->close = f->open ? gn_marker(g, f->close, strlen(f->close)) : c->open;
+    c->space = G_EPS;
+    c->bucket = xcalloc(BUCKETS, sizeof *c->bucket);
+    if (c->o.space == GRAM_SPACE_FREE)
+        c->space = gn_alt(g, gn_opt(g, gn_str(g, " ")),
+                          gn_cat(g, gn_str(g, "\n"), gn_rep(g, gn_str(g, " "), 0, 32)));
+    c->colon = gn_cat(g, gn_str(g, colon[c->o.space]), c->space);
+    c->comma = gn_cat(g, gn_str(g, comma[c->o.space]), c->space);
+    const struct sc_set any = {0};
+    c->string = gn_as_rule(g, gn_cat3(g, c->open, sc_content(c, &any), c->close));
+    sc_plain_numbers(c);
+    c->any = sc_free(c, SC_FREE_DEPTH);
+}
+
+static void finish(struct sc *c) {
+    for (uint32_t i = 0; i < c->n_rule; i++) sc_release(&c->rule[i].set);
+    free(c->rule);
+    free(c->bucket);
+}
+
+int gn_schema(struct grammar *g, const struct json *root, const struct json *at,
+              const struct gram_opts *o, const struct gform *form, gnode *out, struct err *e) {
+    static const char object[] = "{\"type\": \"object\"}";
+    struct sc c = {.g = g, .root = root, .e = e};
+    struct sc_set set = {0};
+    struct json *is_object = NULL;
+    if (o) c.o = *o;
+    if (form) c.form = *form;
+    start(&c);
+    sc_add(&c, &set, at);
+    if (c.form.object && !c.rc) {
+        c.rc = json_parse(&is_object, object, sizeof object - 1, "schema", e);
+        sc_add(&c, &set, is_object);
+    }
+    *out = sc_node(&c, &set);
+    for (uint32_t i = 0; i < c.n_rule && !c.rc && !g->full; i++) {
+        struct sc_set copy = c.rule[i].set;
+        const gnode body = set_body(&c, &copy);
+        g->rule[c.rule[i].rule].body = body;
+    }
+    finish(&c);
+    json_free(is_object);
+    return c.rc ? c.rc : grammar_full(g, e);
+}
+
+int gn_schema_text(struct grammar *g, const struct json *root, const struct json *at,
+                   const struct gram_opts *o, gnode *out, struct err *e) {
+    struct sc c = {.g = g, .root = root, .e = e, .form = {.open = "", .close = ""}};
+    struct sc_set set = {0};
+    const struct json **v = NULL;
+    size_t n = 0;
+    if (o) c.o = *o;
+    c.o.strict = false;
+    start(&c);
+    sc_add(&c, &set, at);
+    *out = G_NONE;
+    if (!c.rc && sc_values(&c, &set, &v, &n)) {
+        for (size_t i = 0; i < n; i++)
+            if (json_str(v[i])) *out = gn_alt(g, *out, sc_text(&c, json_str(v[i])));
+    } else if (!c.rc) {
+        *out = sc_content(&c, &set);
+    }
+    free(v);
+    sc_release(&set);
+    finish(&c);
+    return c.rc ? c.rc : grammar_full(g, e);
+}
+
+int grammar_of_schema(struct grammar **out, const struct gram_vocab *v, const struct json *schema,
+                      const struct gram_opts *o, struct err *e) {
+    struct grammar *g = grammar_new(v);
+    gnode root = G_NONE;
+    const int rc = gn_schema(g, schema, schema, o, NULL, &root, e);
+    return grammar_done(out, g, root, rc, e);
+}
+
+int grammar_of_json(struct grammar **out, const struct gram_vocab *v, bool object_only,
+                    const struct gram_opts *o, struct err *e) {
+    static const char any[] = "true", object[] = "{\"type\": \"object\"}";
+    const char *text = object_only ? object : any;
+    struct json *schema = NULL;
+    TRY(json_parse(&schema, text, strlen(text), "JSON", e));
+    const int rc = grammar_of_schema(out, v, schema, o, e);
+    json_free(schema);
+    return rc;
+}

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: MIT
+/* gram/gram_vocab.c - a vocabulary as a tree of bytes, laid out depth first: a subtree that cannot
+ * match is one jump. Tokens that are plain text of some kind are also kept as sets of bits
+ * ("slices"): where a language allows all such text, they need not be walked. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "core/num.h"
+#include "gram/gram_int.h"
+#include "tok/tok.h"
+#include "text/utf8.h"
+
+enum { TOKEN_MAX = 1024, WORDS = 32 };
+
+bool gram_slice_has(int k, uint32_t cp) {
+    const bool letter = (cp >= 'a' && cp <= 'z') || (cp >= 'A' && cp <= 'Z');
+    if (k == 0) return cp >= 0x20 && cp != '"' && cp != '\\';
+    return letter || (k == 1 ? cp == ' ' : (cp >= '0' && cp <= '9') || cp == '_');
+}
+
+/* Characters of a token that is nothing but such; -1. */
+static int64_t slice_chars(const char *s, size_t n, int k) {
+    int64_t chars = 0;
+    for (size_t i = 0; i < n; chars++) {
+        uint32_t cp;
+        const size_t used = utf8_decode(s + i, n - i, &cp);
+        if (!used || !gram_slice_has(k, cp)) return -1;
+        i += used;
+    }
+    return chars;
+}
+
+/* ---- the tree ---- */
+
+static int cmp_tokens(const void *a, const void *b, void *ud) {
+    const struct gram_vocab *v = ud;
+    const int32_t i = *(const int32_t *)a, k = *(const int32_t *)b;
+    size_t n, m;
+    const char *s = gram_token(v, i, &n), *t = gram_token(v, k, &m);
+    const int c = memcmp(s, t, n < m ? n : m);
+    if (c) return c;
+    return n != m ? (n > m) - (n < m) : (i > k) - (i < k);
+}
+
+/* From ids sorted by their bytes. */
+static void build(struct gram_vocab *v, struct gtrie *t, const int32_t *id, int64_t n_id) {
+    uint32_t *open = xcalloc(v->longest + 1, sizeof *open), cap = 1024;
+    size_t depth = 0;
+    const char *last = "";
+    t->v = xcalloc(cap, sizeof *t->v);
+    for (int64_t i = 0; i < n_id; i++) {
+        size_t n, same = 0;
+        const char *s = gram_token(v, id[i], &n);
+        while (same < depth && same < n && s[same] == last[same]) same++;
+        while (depth > same) t->v[open[--depth]].skip = t->n;
+        for (; depth < n; depth++) {
+            if (t->n == cap) t->v = xreallocarray(t->v, cap *= 2, sizeof *t->v);
+            t->v[t->n] = (struct gtrie_node){
+                .id = -1, .depth = (uint16_t)(depth + 1), .byte = (uint8_t)s[depth]};
+            open[depth] = t->n++;
+        }
+        struct gtrie_node *end = &t->v[open[depth - 1]];
+        v->same[id[i]] = end->id; /* more tokens of the same bytes: a chain */
+        end->id = id[i];
+        last = s;
+    }
+    while (depth > 0) t->v[open[--depth]].skip = t->n;
+    t->v = xreallocarray(t->v, t->n ? t->n : 1, sizeof *t->v);
+    v->n_bytes += t->n * sizeof *t->v;
+    free(open);
+}
+
+static void build_slice(struct gram_vocab *v, int k, const int32_t *id, int64_t n_id) {
+    struct gslice *s = &v->slice[k];
+    int32_t *rest = xcalloc((size_t)n_id + 1, sizeof *rest);
+    int64_t n_rest = 0;
+    for (int c = 0; c <= GRAM_SLICE_CHARS; c++) s->bits[c] = xcalloc(v->n_words, sizeof(uint32_t));
+    v->n_bytes += (GRAM_SLICE_CHARS + 1) * v->n_words * sizeof(uint32_t);
+    for (int64_t i = 0; i < n_id; i++) {
+        size_t n;
+        const char *t = gram_token(v, id[i], &n);
+        const int64_t chars = slice_chars(t, n, k);
+        if (chars < 0 || chars > GRAM_SLICE_CHARS)
+            rest[n_rest++] = id[i];
+        else
+            s->bits[chars][id[i] / WORDS] |= 1u << id[i] % WORDS;
+    }
+    for (int c = 1; c <= GRAM_SLICE_CHARS; c++)
+        for (size_t w = 0; w < v->n_words; w++) s->bits[c][w] |= s->bits[c - 1][w];
+    build(v, &s->rest, rest, n_rest);
+    free(rest);
+}
+
+static void finish(struct gram_vocab *v) {
+    int32_t *id = xcalloc((size_t)v->n + 1, sizeof *id);
+    int64_t n_id = 0;
+    v->same = xcalloc((size_t)v->n + 1, sizeof *v->same);
+    for (int32_t i = 0; i < v->n; i++) {
+        v->same[i] = -1;
+        const size_t n = v->at[i + 1] - v->at[i];
+        if (n > 0 && !v->is_end[i]) id[n_id++] = i;
+        if (v->is_end[i]) {
+            v->end = xreallocarray(v->end, (size_t)v->n_end + 1, sizeof *v->end);
+            v->end[v->n_end++] = i;
+        }
+        if (n > v->longest) v->longest = n;
+    }
+    qsort_r(id, (size_t)n_id, sizeof *id, cmp_tokens, v);
+    for (int k = 0; k < GRAM_SLICES; k++) build_slice(v, k, id, n_id);
+    build(v, &v->all, id, n_id); /* last: it makes all chains of equal tokens */
+    v->n_bytes += v->at[v->n] + (size_t)v->n * (sizeof *v->at + sizeof *v->same + 1);
+    free(id);
+}
+
+/* ---- from where ---- */
+
+static int start(struct gram_vocab **out, int64_t n, struct err *e) {
+    if (n < 1 || n >= 1 << 24)
+        return err_set(e, ERR_DATA, "a vocabulary of %" PRId64 " tokens: 1 to 16777215 are", n);
+    struct gram_vocab *v = xcalloc(1, sizeof *v);
+    v->n = n;
+    v->n_words = ((size_t)n + WORDS - 1) / WORDS;
+    v->at = xcalloc((size_t)n + 1, sizeof *v->at);
+    v->is_end = xcalloc((size_t)n, 1);
+    *out = v;
+    return 0;
+}
+
+/* A special token's edges: text cannot have them. */
+static void add_edges(struct buf *b, int32_t id) {
+    const uint32_t x = (uint32_t)id;
+    buf_chr(b, (char)GRAM_TOKEN);
+    buf_chr(b, (char)(uint8_t)(x >> 16));
+    buf_chr(b, (char)(uint8_t)(x >> 8));
+    buf_chr(b, (char)(uint8_t)x);
+}
+
+static int by_length(const void *a, const void *b) {
+    const struct special *x = a, *y = b;
+    const size_t n = strlen(x->text), m = strlen(y->text);
+    return n != m ? (n < m) - (n > m) : strcmp(x->text, y->text);
+}
+
+static void add_special(struct gram_vocab *v, const char *s, size_t n, int32_t id) {
+    if (n == 0 || memchr(s, 0, n)) return;
+    v->special = xreallocarray(v->special, (size_t)v->n_special + 1, sizeof *v->special);
+    v->special[v->n_special++] = (struct special){xstrndup(s, n), id};
+}
+
+int gram_vocab_new(struct gram_vocab **out, const struct tok *t, struct err *e) {
+    struct gram_vocab *v;
+    struct buf all = {0};
+    TRY(start(&v, tok_n_vocab(t), e));
+    for (int32_t i = 0; i < v->n; i++) {
+        const size_t from = all.len;
+        tok_decode(t, i, false, &all);
+        v->is_end[i] = tok_is_eog(t, i);
+        if (all.len == from && tok_type(t, i) == TT_CONTROL) {
+            tok_decode(t, i, true, &all);
+            add_special(v, all.data + from, all.len - from, i);
+            all.len = from;
+            add_edges(&all, i);
+        }
+        if (all.len - from > TOKEN_MAX) all.len = from; /* never allowed */
+        v->at[i + 1] = (uint32_t)all.len;
+    }
+    if (v->n_special) qsort(v->special, (size_t)v->n_special, sizeof *v->special, by_length);
+    v->bytes = buf_take(&all);
+    finish(v);
+    *out = v;
+    return 0;
+}
+
+int gram_vocab_of(struct gram_vocab **out, const char *const *text, const size_t *len, int64_t n,
+                  int32_t end, struct err *e) {
+    struct gram_vocab *v;
+    struct buf all = {0};
+    TRY(start(&v, n, e));
+    for (int64_t i = 0; i < n; i++) {
+        if (i == end)
+            v->is_end[i] = 1;
+        else if (len[i] <= TOKEN_MAX)
+            buf_add(&all, text[i], len[i]);
+        v->at[i + 1] = (uint32_t)all.len;
+    }
+    v->bytes = buf_take(&all);
+    finish(v);
+    *out = v;
+    return 0;
+}
+
+void gram_vocab_free(struct gram_vocab *v) {
+    if (!v) return;
+    for (int k = 0; k < GRAM_SLICES; k++) {
+        for (int c = 0; c <= GRAM_SLICE_CHARS; c++) free(v->slice[k].bits[c]);
+        free(v->slice[k].rest.v);
+    }
+    for (int i = 0; i < v->n_special; i++) free(v->special[i].text);
+    free(v->special);
+    free(v->all.v);
+    free(v->same);
+    free(v->at);
+    free(v->is_end);
+    free(v->end);
+    free(v->bytes);
+    free(v);
+}
+
+int64_t gram_vocab_size(const struct gram_vocab *v) {
+    return v->n;
+}

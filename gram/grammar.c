@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT
+/* gram/grammar.c - languages from a pattern or a list of texts. */
+#include <string.h>
+
+#include "core/mem.h"
+#include "gram/gram_int.h"
+
+/* Ends building, whatever came of it. */
+int grammar_done(struct grammar **out, struct grammar *g, gnode root, int rc, struct err *e) {
+    if (!rc) rc = grammar_seal(g, root, e);
+    if (rc) {
+        grammar_free(g);
+        return rc;
+    }
+    *out = g;
+    return 0;
+}
+
+int grammar_of_regex(struct grammar **out, const struct gram_vocab *v, const char *pattern,
+                     size_t len, struct err *e) {
+    struct grammar *g = grammar_new(v);
+    const struct gregex o = {.what = "regular expression"};
+    gnode root = G_NONE;
+    const int rc = gn_regex(g, pattern, len, &o, &root, e);
+    return grammar_done(out, g, root, rc, e);
+}
+
+int grammar_of_choices(struct grammar **out, const struct gram_vocab *v, const char *const *text,
+                       int n, struct err *e) {
+    struct grammar *g = grammar_new(v);
+    gnode root = G_NONE;
+    int rc = 0;
+    if (n < 1) rc = err_set(e, ERR_USAGE, "a list of choices without any");
+    for (int i = 0; i < n; i++) {
+        if (!*text[i] && !rc) rc = err_set(e, ERR_USAGE, "choice %d is an empty text", i + 1);
+        root = gn_alt(g, root, gn_str(g, text[i]));
+    }
+    return grammar_done(out, g, root, rc, e);
+}

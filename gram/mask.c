@@ -1,0 +1,449 @@
+// SPDX-License-Identifier: MIT
+/* gram/mask.c - which tokens a place allows. A token that stays inside the regular part of an
+ * item is allowed whatever the stack holds: those are found by one walk of the vocabulary per state
+ * and remembered ("leaf"). Where a part may end within a token, the walk notes the place in the
+ * tree, and only what lies below it is walked with the real stack. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "gram/gram_int.h"
+
+enum { WORDS = 32, EXITS_MAX = 1 << 15, LEAF_BUCKETS = 4096 };
+
+struct gleaf {
+    gnode node;
+    struct gleaf *next;
+    uint32_t *bits; /* NULL: few tokens, in id */
+    int32_t *id;
+    uint32_t n;
+    const struct gtrie *t;
+    uint32_t *exit, n_exit; /* nodes of t where the part may end and tokens go on */
+    bool whole;             /* more exits than are kept */
+    size_t bytes;
+};
+
+static void set_tokens(const struct gram_vocab *v, int32_t id, uint32_t *bits) {
+    for (; id >= 0; id = v->same[id]) bits[id / WORDS] |= 1u << id % WORDS;
+}
+
+/* ---- slices ---- */
+
+/* What is left behind one character of a slice, for all states of a level at once. */
+enum { STATES_MAX = 96 };
+struct states {
+    gnode v[STATES_MAX];
+    int n, from; /* [from, n): those of the next level */
+    bool live, dead, loop, lost;
+};
+
+static void add_state(struct states *s, gnode x) {
+    for (int i = 0; i < s->n; i++)
+        if (s->v[i] == x) {
+            s->loop = s->loop || i < s->from;
+            return;
+        }
+    if (s->n == STATES_MAX)
+        s->lost = true;
+    else
+        s->v[s->n++] = x;
+}
+
+/* Every way to write a character: `at` is what is left of it, s what is left of the language. */
+static void slice_step(struct grammar *g, gnode at, gnode s, struct states *out) {
+    for (int c = 0; c < g->n_cls && !out->lost; c++) {
+        const gnode a = gn_step(g, at, c);
+        if (a == G_NONE) continue;
+        const gnode x = gn_step(g, s, c);
+        if (x == G_NONE) {
+            out->dead = true;
+        } else if (gn_null(g, x)) {
+            out->lost = true; /* it may end there: exits have to be noted */
+        } else if (a == G_EPS) {
+            out->live = true;
+            add_state(out, x);
+        } else {
+            slice_step(g, a, x, out);
+        }
+    }
+}
+
+/* The usual case, seen from its form: characters of JSON, counted, and a closing quote. */
+static bool json_text(const struct grammar *g, gnode head, uint32_t *most) {
+    const struct gnode_data *d = gn(g, head), *rep = gn(g, d->a);
+    if (d->kind != G_CAT || rep->kind != G_REP || rep->a != g->json_char || !g->json_char)
+        return false;
+    const struct gnode_data *rest = gn(g, d->b);
+    if (rest->kind == G_CAT) rest = gn(g, rest->a);
+    const struct gset quote = {{(uint64_t)1 << '"', 0, 0, 0}};
+    *most = rep->hi;
+    return rest->kind == G_SET && memcmp(&g->set[rest->a], &quote, sizeof quote) == 0;
+}
+
+/* Up to how many characters of the slice are allowed, all of them and no more; -1: it is not that
+ * simple. *forever: any number, and any number can follow. */
+static int slice_fit(struct grammar *g, gnode head, int k, bool *forever) {
+    struct states s = {.v = {head}, .n = 1};
+    int at = 0;
+    uint32_t most;
+    if (json_text(g, head, &most)) {
+        *forever = most == GRAM_INF;
+        return most < GRAM_SLICE_CHARS ? (int)most : GRAM_SLICE_CHARS;
+    }
+    for (int n = 0; n < GRAM_SLICE_CHARS; n++) {
+        s.from = s.n;
+        s.live = s.dead = false;
+        for (; at < s.from && !s.lost; at++) slice_step(g, g->slice_char[k], s.v[at], &s);
+        if (s.lost || (s.dead && (s.live || s.loop))) return -1;
+        if (!s.live) return n;
+        *forever = s.n == s.from;
+        if (*forever) break;
+    }
+    return GRAM_SLICE_CHARS;
+}
+
+static bool finite(const struct grammar *g, gnode n, int depth) {
+    const struct gnode_data *d = gn(g, n);
+    if (depth > 100) return false;
+    if (d->kind == G_NONE || d->kind == G_EPS || d->kind == G_SET) return true;
+    for (; d->kind == G_CAT; d = gn(g, d->b))
+        if (!finite(g, d->a, depth + 1)) return false;
+    if (d->kind == G_REP) return d->hi < GRAM_INF && finite(g, d->a, depth + 1);
+    bool all = d->kind == G_ALT || d->kind == G_SET;
+    for (uint32_t i = 0; d->kind == G_ALT && i < d->b && all; i++)
+        all = finite(g, g->list[d->a + i], depth + 1);
+    return all;
+}
+
+/* The language without what only takes finitely many texts away: where any number of characters
+ * can follow, each beginning can still be completed. */
+static gnode without_few(struct grammar *g, gnode n) {
+    const struct gnode_data d = *gn(g, n);
+    if (d.kind == G_CAT) {
+        const gnode a = without_few(g, d.a);
+        return a == d.a ? n : gn_cat(g, a, d.b);
+    }
+    gnode v[8];
+    uint32_t m = 0;
+    if (d.kind != G_AND || d.b > COUNT_OF(v)) return n;
+    for (uint32_t i = 0; i < d.b; i++) {
+        const gnode x = g->list[d.a + i];
+        if (gn(g, x)->kind != G_NOT || !finite(g, gn(g, x)->a, 0)) v[m++] = x;
+    }
+    return m < d.b ? gn_ands(g, v, m) : n;
+}
+
+/* The slice that a state allows up to *chars characters; -1: none. */
+static int slice_of(struct grammar *g, gnode head, int *chars) {
+    const gnode wide = without_few(g, head);
+    for (int k = 0; k < GRAM_SLICES; k++) {
+        bool forever = false;
+        *chars = slice_fit(g, wide, k, &forever);
+        if (*chars > 0 && (wide == head || forever)) return k;
+    }
+    return -1;
+}
+
+/* ---- leaves ---- */
+
+static void note_exit(struct gleaf *l, uint32_t i) {
+    if (l->n_exit == EXITS_MAX) l->whole = true;
+    if (l->whole) return;
+    if ((l->n_exit & (l->n_exit - 1)) == 0)
+        l->exit = xreallocarray(l->exit, l->n_exit ? 2 * l->n_exit : 1, sizeof *l->exit);
+    l->exit[l->n_exit++] = i;
+}
+
+/* Rows of derivatives that are known are followed without a call. */
+static void walk_leaf(struct grammar *g, struct gleaf *l, uint32_t *bits) {
+    const struct gtrie *t = l->t;
+    struct place {
+        gnode node;
+        const uint32_t *row; /* NULL: not there yet */
+    } *at = xmalloc((g->v->longest + 2) * sizeof *at);
+    at[0] = (struct place){l->node, NULL};
+    for (uint32_t i = 0; i < t->n;) {
+        const struct gtrie_node *x = &t->v[i];
+        struct place *p = &at[x->depth - 1];
+        const int cls = g->cls[x->byte];
+        gnode s;
+        if (p->row && p->row[cls]) {
+            s = p->row[cls] - 1;
+        } else {
+            s = gn_step(g, p->node, cls);
+            p->row = g->full ? NULL : g->row[p->node];
+        }
+        if (s == G_NONE) {
+            i = x->skip;
+            continue;
+        }
+        if (x->id >= 0) set_tokens(g->v, x->id, bits);
+        if (gn_null(g, s) && x->skip > i + 1) note_exit(l, i);
+        at[x->depth] = (struct place){s, s < g->cap_row ? g->row[s] : NULL};
+        i = s == G_EPS ? x->skip : i + 1;
+    }
+    free(at);
+}
+
+static void keep_bits(struct gleaf *l, const uint32_t *bits, size_t n_words) {
+    uint32_t n = 0;
+    for (size_t w = 0; w < n_words; w++) n += (uint32_t)__builtin_popcount(bits[w]);
+    l->n = n;
+    if (n >= n_words) {
+        l->bits = xmalloc(n_words * sizeof *bits);
+        memcpy(l->bits, bits, n_words * sizeof *bits);
+    } else {
+        l->id = xmalloc((n + 1) * sizeof *l->id);
+        n = 0;
+        for (size_t w = 0; w < n_words; w++)
+            for (uint32_t x = bits[w]; x; x &= x - 1)
+                l->id[n++] = (int32_t)(w * WORDS) + __builtin_ctz(x);
+    }
+    l->bytes = sizeof *l + (size_t)l->n_exit * 2 * sizeof *l->exit +
+               (l->bits ? n_words : l->n) * sizeof *bits;
+}
+
+static void leaf_free(struct gleaf *l) {
+    free(l->bits);
+    free(l->id);
+    free(l->exit);
+    free(l);
+}
+
+void gram_masks_free(struct grammar *g) {
+    for (uint32_t i = 0; i < g->n_leaf_bucket; i++)
+        for (struct gleaf *l = g->leaf[i], *next; l; l = next) {
+            next = l->next;
+            leaf_free(l);
+        }
+    free(g->leaf);
+    g->leaf = NULL;
+    g->n_leaf_bucket = 0;
+    g->leaf_bytes = 0;
+}
+
+static struct gleaf *leaf_make(struct grammar *g, gnode node) {
+    const struct gram_vocab *v = g->v;
+    struct gleaf *l = xcalloc(1, sizeof *l);
+    uint32_t *bits = xcalloc(v->n_words, sizeof *bits);
+    l->node = node;
+    l->t = &v->all;
+    int chars;
+    const int k = slice_of(g, node, &chars);
+    if (k >= 0) {
+        memcpy(bits, v->slice[k].bits[chars], v->n_words * sizeof *bits);
+        l->t = &v->slice[k].rest;
+    }
+    walk_leaf(g, l, bits);
+    keep_bits(l, bits, v->n_words);
+    free(bits);
+    return l;
+}
+
+static const struct gleaf *leaf_of(struct grammar *g, gnode node) {
+    if (!g->leaf) {
+        g->leaf = xcalloc(LEAF_BUCKETS, sizeof *g->leaf);
+        g->n_leaf_bucket = LEAF_BUCKETS;
+    }
+    for (struct gleaf *l = g->leaf[node % LEAF_BUCKETS]; l; l = l->next)
+        if (l->node == node) return l;
+    struct gleaf *l = leaf_make(g, node);
+    if (g->leaf_bytes + l->bytes > GRAM_MASKS_MAX) {
+        gram_masks_free(g);
+        g->leaf = xcalloc(LEAF_BUCKETS, sizeof *g->leaf);
+        g->n_leaf_bucket = LEAF_BUCKETS;
+    }
+    g->leaf_bytes += l->bytes;
+    l->next = g->leaf[node % LEAF_BUCKETS];
+    g->leaf[node % LEAF_BUCKETS] = l;
+    return l;
+}
+
+/* ---- masks ---- */
+
+/* Nodes [from, to) of t, below a node of the given depth behind which the text is at
+ * scratch[depth]. */
+static void walk(struct grammar *g, const struct gtrie *t, uint32_t from, uint32_t to,
+                 uint32_t *bits) {
+    for (uint32_t i = from; i < to;) {
+        const struct gtrie_node *x = &t->v[i];
+        struct gconf *out = &g->scratch[x->depth];
+        gconf_step(g, &g->scratch[x->depth - 1], x->byte, out);
+        if (gconf_dead(out)) {
+            i = x->skip;
+            continue;
+        }
+        if (x->id >= 0) set_tokens(g->v, x->id, bits);
+        i++;
+    }
+}
+
+static void conf_copy(struct gconf *to, const struct gconf *from) {
+    to->n = from->n;
+    to->can_end = from->can_end;
+    memcpy(to->it, from->it, (size_t)from->n * sizeof *from->it);
+}
+
+static void mask_item(struct grammar *g, const struct gitem *it, uint32_t *bits) {
+    const struct gleaf *l = leaf_of(g, it->head);
+    if (l->bits)
+        for (size_t w = 0; w < g->v->n_words; w++) bits[w] |= l->bits[w];
+    else
+        for (uint32_t i = 0; i < l->n; i++) bits[l->id[i] / WORDS] |= 1u << l->id[i] % WORDS;
+    if (it->tail == 0) return;
+    if (l->whole) {
+        g->scratch[0].n = 1;
+        g->scratch[0].can_end = false;
+        g->scratch[0].it[0] = *it;
+        walk(g, &g->v->all, 0, g->v->all.n, bits);
+        return;
+    }
+    struct gconf *behind = xmalloc(sizeof *behind);
+    gconf_pop(g, it->tail, behind);
+    for (uint32_t i = 0; i < l->n_exit && behind->n; i++) {
+        const struct gtrie_node *x = &l->t->v[l->exit[i]];
+        conf_copy(&g->scratch[x->depth], behind);
+        walk(g, l->t, l->exit[i] + 1, x->skip, bits);
+    }
+    free(behind);
+}
+
+static int lock_in(const struct gram_state *s) {
+    return pthread_mutex_lock(&s->g->lock);
+}
+static int lock_out(const struct gram_state *s) {
+    return pthread_mutex_unlock(&s->g->lock);
+}
+
+int gram_mask(const struct gram_state *s, uint32_t *bits, struct err *e) {
+    struct grammar *g = s->g;
+    const struct gram_vocab *v = g->v;
+    memset(bits, 0, v->n_words * sizeof *bits);
+    if (s->ended) return 0;
+    lock_in(s);
+    for (int i = 0; i < s->c.n; i++) mask_item(g, &s->c.it[i], bits);
+    const int rc = grammar_full(g, e);
+    lock_out(s);
+    for (int i = 0; i < v->n_end && s->c.can_end; i++)
+        bits[v->end[i] / WORDS] |= 1u << v->end[i] % WORDS;
+    return rc;
+}
+
+/* ---- one answer ---- */
+
+struct gram_state *gram_begin(struct grammar *g) {
+    struct gram_state *s = xcalloc(1, sizeof *s);
+    s->g = g;
+    lock_in(s);
+    gconf_start(g, &s->c);
+    lock_out(s);
+    return s;
+}
+
+struct gram_state *gram_copy(const struct gram_state *s) {
+    struct gram_state *c = xmalloc(sizeof *c);
+    c->g = s->g;
+    c->ended = s->ended;
+    conf_copy(&c->c, &s->c);
+    return c;
+}
+
+void gram_end(struct gram_state *s) {
+    free(s);
+}
+
+/* c moves behind the bytes; false: they are not allowed, or a limit was reached. */
+static bool move(struct grammar *g, struct gconf *c, const char *s, size_t n) {
+    struct gconf next;
+    for (size_t i = 0; i < n; i++) {
+        gconf_step(g, c, (uint8_t)s[i], &next);
+        if (gconf_dead(&next) || g->full) return false;
+        conf_copy(c, &next);
+    }
+    return true;
+}
+
+/* c: the place behind the token. */
+static bool behind(const struct gram_state *s, int32_t id, struct gconf *c) {
+    const struct gram_vocab *v = s->g->v;
+    size_t n;
+    if (id < 0 || id >= v->n || s->ended) return false;
+    conf_copy(c, &s->c);
+    if (v->is_end[id]) return s->c.can_end;
+    const char *t = gram_token(v, id, &n);
+    lock_in(s);
+    const bool ok = n > 0 && move(s->g, c, t, n);
+    lock_out(s);
+    return ok;
+}
+
+bool gram_allows(const struct gram_state *s, int32_t id) {
+    struct gconf c;
+    return behind(s, id, &c);
+}
+
+int gram_accept(struct gram_state *s, int32_t id, struct err *e) {
+    struct gconf c;
+    if (!behind(s, id, &c)) {
+        TRY(grammar_full(s->g, e));
+        return err_set(e, ERR_USAGE, "the grammar does not allow token %" PRId32 " here", id);
+    }
+    if (s->g->v->is_end[id])
+        s->ended = true;
+    else
+        conf_copy(&s->c, &c);
+    return 0;
+}
+
+int gram_accept_text(struct gram_state *s, const char *text, size_t n, struct err *e) {
+    struct gconf c;
+    conf_copy(&c, &s->c);
+    lock_in(s);
+    const bool ok = !s->ended && move(s->g, &c, text, n);
+    lock_out(s);
+    if (!ok) {
+        TRY(grammar_full(s->g, e));
+        return err_set(e, ERR_USAGE, "the grammar does not allow this text");
+    }
+    conf_copy(&s->c, &c);
+    return 0;
+}
+
+/* The one byte that can follow; -1: none or several. */
+static int only_byte(struct grammar *g, const struct gconf *c) {
+    int found = -1;
+    if (c->can_end) return -1;
+    for (int i = 0; i < c->n; i++)
+        for (int k = 0; k < g->n_cls; k++) {
+            if (g->rep[k] == found || gn_step(g, c->it[i].head, k) == G_NONE) continue;
+            if (found >= 0 || g->cls_size[k] > 1) return -1;
+            found = g->rep[k];
+        }
+    return found;
+}
+
+void gram_forced(const struct gram_state *s, size_t most, struct buf *out) {
+    struct gconf c, next;
+    int b;
+    if (s->ended) return;
+    conf_copy(&c, &s->c);
+    lock_in(s);
+    while (most-- > 0 && (b = only_byte(s->g, &c)) >= 0 && b != GRAM_TOKEN) {
+        buf_chr(out, (char)(uint8_t)b);
+        gconf_step(s->g, &c, (uint8_t)b, &next);
+        conf_copy(&c, &next);
+    }
+    lock_out(s);
+}
+
+bool gram_may_end(const struct gram_state *s) {
+    return s->ended || s->c.can_end;
+}
+bool gram_must_end(const struct gram_state *s) {
+    return s->ended || (s->c.can_end && s->c.n == 0);
+}
+
+size_t grammar_bytes(struct grammar *g) {
+    return g->bytes + g->leaf_bytes;
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT
+/* gram/schema_int.h - what the files share that make nodes from JSON Schema. */
+#ifndef HONE_GRAM_SCHEMA_INT_H
+#define HONE_GRAM_SCHEMA_INT_H
+
+#include "gram/gram_int.h"
+
+/* Schemas that must hold at once: a schema, what it refers to, its allOf. Alternatives in it are
+ * multiplied out: a set per branch, with the choice marked as made. */
+enum { SC_ANY_DONE = 1, SC_ONE_DONE = 2 };
+struct sc_item {
+    const struct json *s; /* an object */
+    uint32_t done;
+};
+struct sc_set {
+    struct sc_item *v;
+    uint32_t n;
+    bool never; /* nothing satisfies it */
+};
+enum sc_type {
+    SC_NULL = 1,
+    SC_BOOL = 2,
+    SC_INT = 4,
+    SC_NUM = 8, /* numbers that are no integers */
+    SC_STR = 16,
+    SC_ARR = 32,
+    SC_OBJ = 64,
+    SC_ALL = 127
+};
+enum { SC_FREE_DEPTH = 32 };
+struct sc_rule { /* a set, and the rule made for it */
+    struct sc_set set;
+    uint32_t rule, chain;
+};
+struct sc {
+    struct grammar *g;
+    const struct json *root;
+    struct gram_opts o;
+    struct gform form;
+    gnode open, close; /* of a string */
+    struct sc_rule *rule;
+    uint32_t n_rule, cap_rule, *bucket;
+    gnode space, colon, comma;           /* the latter with the space behind them */
+    gnode string, number, integer, any;  /* values without conditions */
+    gnode free_value[SC_FREE_DEPTH + 1]; /* any value of at most so many levels; 0: not made */
+    int rc;
+    struct err *e;
+};
+
+/* schema.c */
+/* The first error stays. at: a value within the schema, for the path. Returns G_NONE. */
+gnode sc_fail(struct sc *c, const struct json *at, const char *what);
+/* A clause that cannot be expressed: refused when strict, else noted. */
+void sc_relax(struct sc *c, const struct json *at, const char *what);
+void sc_add(struct sc *c, struct sc_set *set, const struct json *schema);
+void sc_release(struct sc_set *set);
+/* The rule of the set, which is taken over. */
+gnode sc_node(struct sc *c, struct sc_set *set);
+/* A count, GRAM_INF at most; `otherwise` when the keyword is absent. */
+uint32_t sc_count(struct sc *c, const struct json *schema, const char *key, uint32_t otherwise);
+gnode sc_free(struct sc *c, int levels);
+/* A value as it is, written in any way that white space allows. */
+gnode sc_literal(struct sc *c, const struct json *v);
+/* Values that enum and const leave of the set; false: they do not limit it. */
+bool sc_values(struct sc *c, const struct sc_set *set, const struct json ***v, size_t *n);
+
+/* In the notation that is asked for: a character of a string, a text in it. */
+gnode sc_char(struct sc *c);
+gnode sc_text(struct sc *c, const char *s);
+gnode sc_name(struct sc *c, const char *s); /* of a member, with the colon */
+
+/* schema_text.c: what stands between the quotes, of strings that satisfy the set */
+gnode sc_content(struct sc *c, const struct sc_set *set);
+gnode sc_string(struct sc *c, const struct sc_set *set);
+/* schema_num.c */
+gnode sc_number(struct sc *c, const struct sc_set *set, bool integer);
+void sc_plain_numbers(struct sc *c);
+/* schema_list.c, schema_object.c */
+gnode sc_array(struct sc *c, const struct sc_set *set);
+gnode sc_object(struct sc *c, const struct sc_set *set);
+
+#endif

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: MIT
+/* runtime/engine/backend_cuda.c - a session on a GPU: its memory (exec_cuda_plan.c says how much),
+ * passes, head.
+ *
+ * A single token without observers is captured once, together with its head, and replayed: token
+ * id, position and sequence are read from device memory; the CPU's experts run between pieces of
+ * it. Everything else queues its launches anew. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/log.h"
+#include "core/mem.h"
+#include "core/num.h"
+#include "runtime/engine/exec_cuda.h"
+
+enum { MIN_KEYS_PER_PART = 64 };
+
+static struct cuda *dev(const struct session *s) {
+    return s->dev;
+}
+
+/* ---- memory ---- */
+
+static bool has_kv_type(const struct kv_type *t) {
+    return (t->flags & KV_ON_CUDA) != 0;
+}
+
+static int check_kv(const struct session *s, struct err *e) {
+    for (int i = 0; i < s->cache.kv.n_slots; i++) {
+        const struct kv_slot *c = &s->cache.kv.slot[i];
+        if (!c->n_heads || (has_kv_type(c->kt) && has_kv_type(c->vt))) continue;
+        return err_set(e, ERR_USAGE,
+                       "a cache of type %s/%s does not exist on CUDA: use f32, f16, q8_0 or "
+                       "q4_0, or --device cpu",
+                       c->kt->name, c->vt->name);
+    }
+    return 0;
+}
+
+static int alloc_all(struct session *s, struct err *e) {
+    struct cuda *d = dev(s);
+    struct cuda_plan p;
+    TRY(exec_cuda_settle(s, &p, e));
+    TRY(cu_buf_new(&d->reg_buf, d->ctx, p.regs, "activations", e));
+    TRY(cu_buf_new(&d->work, d->ctx, p.work, "activations", e));
+    exec_cuda_lay_out(s, cu_buf_ptr(d->reg_buf), cu_buf_ptr(d->work));
+    TRY(cu_fill(d->q, d->arrived, 0, CUDA_ARRIVED * sizeof(int32_t), e));
+    TRY(exec_cuda_stream_open(s, e));
+    TRY(cu_reserve(d->q, p.scratch, e));
+    s->n_bytes += p.needed - p.stage - p.others - p.kv - p.rec;
+    void *host = NULL;
+    TRY(cu_host_new(&host, d->ctx, exec_cuda_rows_bytes(s->o.n_ubatch), "rows", e));
+    d->host_rows = host;
+    TRY(cu_host_new(&host, d->ctx, (uint64_t)s->g->weight[s->g->output].ne[1] * sizeof(float),
+                    "logits", e));
+    d->host_logits = host;
+    TRY(cu_host_new(&host, d->ctx, sizeof *d->host_best, "best logits", e));
+    d->host_best = host;
+    return cu_fill(d->q, d->best_work, 0, CU_BEST_WORK, e);
+}
+
+static int64_t choose_splits(const struct session *s) {
+    int64_t most = 1;
+    for (int i = 0; i < s->g->n_attn_slots; i++)
+        most = max_i64(most, dev(s)->info.n_sm / s->g->facts.kv[i].n_heads);
+    return min_i64(most, div_up(s->o.n_ctx, MIN_KEYS_PER_PART));
+}
+
+static int cuda_open(struct session *s, struct err *e) {
+    struct cuda *d = xcalloc(1, sizeof *d);
+    s->dev = d;
+    d->exact = s->o.act == ACT_F32;
+    d->w = xcalloc((size_t)s->g->n_weights + 1, sizeof *d->w);
+    d->reg = xcalloc((size_t)s->g->n_regs + 1, sizeof *d->reg);
+    d->q8 = xcalloc((size_t)s->g->n_regs + 1, sizeof *d->q8);
+    d->q8_at = xcalloc((size_t)s->g->n_regs + 1, sizeof *d->q8_at);
+    d->on_host = xcalloc((size_t)s->g->n_nodes + 1, sizeof *d->on_host);
+    d->step = xcalloc((size_t)s->g->n_nodes + 1, sizeof *d->step);
+    d->fuse = s->o.device.masked ? s->o.device.mask : CUDA_DEFAULT;
+    TRY(cu_open(&d->ctx, s->o.device.index, e));
+    TRY(cu_stream_new(&d->q, d->ctx, e));
+    cu_launch_early(d->q, (d->fuse & CUDA_EARLY) != 0);
+    TRY(cu_use_wgmma(d->q, (d->fuse & CUDA_WGMMA) != 0 && !d->exact, e));
+    TRY(cu_get_info(d->ctx, &d->info, e));
+    d->n_splits = choose_splits(s);
+    TRY(check_kv(s, e));
+    exec_cuda_own_cache(s);
+    exec_cuda_find_uses(s);
+    TRY(alloc_all(s, e));
+    TRY(exec_cuda_refresh(s, true, e));
+    log_debug("%s: %" PRIu64 " bytes in use", d->info.name, s->n_bytes);
+    return cu_sync(d->q, e);
+}
+
+static void cuda_close(struct session *s) {
+    struct cuda *d = dev(s);
+    if (!d) return;
+    exec_cuda_drop_step(d);
+    exec_cuda_forget_all(s);
+    cu_buf_free(d->reg_buf);
+    cu_buf_free(d->work);
+    exec_cuda_stream_close(s);
+    cu_buf_free(d->stage);
+    cu_host_free(d->ctx, d->host_rows);
+    cu_host_free(d->ctx, d->host_logits);
+    cu_host_free(d->ctx, d->host_best);
+    exec_cuda_sum_free(s);
+    cu_stream_free(d->q);
+    cu_close(d->ctx);
+    free(d->w);
+    free(d->reg);
+    free(d->q8);
+    free(d->q8_at);
+    free(d->on_host);
+    free(d->step);
+    exec_free(s);
+    free(d);
+    s->dev = NULL;
+}
+
+/* ---- passes ---- */
+
+static int cap(struct session *s, int64_t n, struct err *e) {
+    struct cuda *d = dev(s);
+    return s->g->softcap > 0
+               ? cu_softcap(d->q, d->logits, n * d->w[s->g->output].w.rows, (float)s->g->softcap, e)
+               : 0;
+}
+
+/* Logits of device rows x into d->logits. */
+static int head_rows(struct session *s, const float *x, int64_t n, struct err *e) {
+    struct cuda *d = dev(s);
+    const struct cu_weight *w = &d->w[s->g->output].w;
+    TRY(cu_matmul(d->q, w, x, w->k, n, d->logits, w->rows, d->exact, e));
+    return cap(s, n, e);
+}
+
+int exec_cuda_head(struct session *s, const float *hidden, int64_t n, struct err *e) {
+    struct cuda *d = dev(s);
+    const struct cu_weight *w = &d->w[s->g->output].w;
+    TRY(exec_cuda_refresh(s, false, e));
+    if (s->see) s->see(s->see_ud, &s->g->weight[s->g->output], -1, hidden, n, w->k);
+    TRY(cu_upload(d->q, d->head_x, hidden, (uint64_t)(n * w->k) * sizeof *hidden, e));
+    return head_rows(s, d->head_x, n, e);
+}
+
+static int cuda_head(struct session *s, const float *hidden, int64_t n, float *logits,
+                     struct err *e) {
+    struct cuda *d = dev(s);
+    const struct cu_weight *w = &d->w[s->g->output].w;
+    for (int64_t i = 0; i < n; i += HEAD_ROWS) {
+        int64_t k = min_i64(HEAD_ROWS, n - i);
+        TRY(exec_cuda_head(s, hidden + i * w->k, k, e));
+        TRY(cu_download(d->q, logits + i * w->rows, d->logits,
+                        (uint64_t)(k * w->rows) * sizeof *logits, e));
+    }
+    return cu_sync(d->q, e);
+}
+
+static int last_row(struct session *s, struct err *e) {
+    int64_t w = s->g->reg_width[s->g->hidden_out];
+    const float *x = dev(s)->reg[s->g->hidden_out] + (s->n_tok - 1) * w;
+    bool done;
+    TRY(exec_cuda_show(s, s->g->output, x, 1, w, e));
+    TRY(exec_cuda_fast_head(s, s->g->hidden_out, x, &done, e));
+    return done ? cap(s, 1, e) : head_rows(s, x, 1, e);
+}
+
+void exec_cuda_drop_step(struct cuda *d) {
+    for (int i = 0; i < d->n_steps; i++) cu_graph_free(d->step[i]);
+    d->n_steps = 0;
+    d->warm = false;
+}
+
+static int record(struct session *s, struct err *e) {
+    struct cuda *d = dev(s);
+    TRY(cu_graph_begin(d->q, e));
+    TRY(exec_cuda_nodes(s, e));
+    TRY(last_row(s, e));
+    TRY(cu_graph_end(d->q, &d->step[d->n_steps], e));
+    return cu_graph_run(d->q, d->step[d->n_steps++], e);
+}
+
+static int replay(struct session *s, struct err *e) {
+    struct cuda *d = dev(s);
+    struct cu_graph **piece = d->step;
+    TRY(cu_graph_run(d->q, *piece++, e));
+    const struct program *p = exec_cuda_program(s, 0);
+    for (int i = 0; i < p->n_steps; i++) {
+        if (p->step[i].kind == STEP_RUN) continue;
+        TRY(exec_cuda_host_step(s, &p->step[i], e));
+        if (p->step[i].kind == STEP_SEND) TRY(cu_graph_run(d->q, *piece++, e));
+    }
+    return 0;
+}
+
+/* One token and its logits. The first runs as it is, the second is captured as it runs. */
+static int step(struct session *s, struct err *e) {
+    struct cuda *d = dev(s);
+    if (d->n_steps == d->n_on_host + 1) return replay(s, e);
+    if (!d->warm) {
+        TRY(exec_cuda_nodes(s, e));
+        d->warm = true;
+        return last_row(s, e);
+    }
+    d->recording = true;
+    const int rc = record(s, e);
+    d->recording = false;
+    if (rc) {
+        struct cu_graph *rest = NULL;
+        struct err ignored;
+        if (!cu_graph_end(d->q, &rest, &ignored)) cu_graph_free(rest); /* if it still captures */
+        exec_cuda_drop_step(d);
+    }
+    return rc;
+}
+
+static int cuda_pass(struct session *s, float *hidden, float *logits, struct err *e) {
+    struct cuda *d = dev(s);
+    int64_t w = s->g->reg_width[s->g->hidden_out];
+    if (d->lost.code) {
+        *e = d->lost;
+        return (int)e->code;
+    }
+    TRY(exec_cuda_refresh(s, false, e));
+    TRY(exec_cuda_rows(s, e));
+    const bool head = logits || s->best;
+    if (s->n_tok == 1 && head && !s->first_block && !s->hidden_in && !s->see && !s->see_hidden &&
+        !s->see_route)
+        TRY(step(s, e));
+    else {
+        TRY(exec_cuda_nodes(s, e));
+        if (head) TRY(last_row(s, e));
+    }
+    if (hidden)
+        TRY(cu_download(d->q, hidden, d->reg[s->g->hidden_out],
+                        (uint64_t)(s->n_tok * w) * sizeof *hidden, e));
+    uint64_t n_logits = (uint64_t)s->g->weight[s->g->output].ne[1] * sizeof *logits;
+    if (logits) TRY(cu_download(d->q, d->host_logits, d->logits, n_logits, e));
+    if (s->best) TRY(exec_cuda_find_best(s, e));
+    TRY(cu_sync(d->q, e)); /* host_rows are free again */
+    if (logits) memcpy(logits, d->host_logits, n_logits);
+    return s->best ? exec_cuda_take_best(s, e) : 0;
+}
+
+static int cuda_rows(struct session *s, int64_t first, int64_t n, float *hidden, struct err *e) {
+    const int64_t w = s->g->reg_width[s->g->hidden_out];
+    TRY(cu_download(dev(s)->q, hidden, dev(s)->reg[s->g->hidden_out] + first * w,
+                    (uint64_t)(n * w) * sizeof *hidden, e));
+    return cu_sync(dev(s)->q, e);
+}
+
+const struct backend backend_cuda = {
+    .name = "cuda",
+    .open = cuda_open,
+    .close = cuda_close,
+    .use = exec_cuda_forget,
+    .pass = cuda_pass,
+    .rows = cuda_rows,
+    .get_page = exec_cuda_get_page,
+    .put_page = exec_cuda_put_page,
+    .get_states = exec_cuda_get_states,
+    .put_states = exec_cuda_put_states,
+    .head = cuda_head,
+    .finds_best = true,
+    .score = exec_cuda_score,
+    .shares = exec_cuda_shares,
+    .can_sum = exec_cuda_can_sum,
+    .sum_begin = exec_cuda_sum_begin,
+    .sum_names = exec_cuda_sum_names,
+    .sum_chunk = exec_cuda_sum_chunk,
+    .sum_save = exec_cuda_sum_save,
+    .sum_load = exec_cuda_sum_load,
+    .sum_end = exec_cuda_sum_end,
+    .on_device = true,
+};

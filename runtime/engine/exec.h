@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: MIT
+/* runtime/engine/exec.h - what the executor's files share. Internal to runtime/.
+ *
+ * A pass runs the nodes of the graph one after the other over n_tok rows (at most n_ubatch). A row
+ * is one token of one sequence; rows of a sequence lie together in order, as a segment. Inside a
+ * node work is split over the pool, and no two tasks add to the same number.
+ *
+ * A row's result depends on its own sequence only: not on the rows beside it, not on how its
+ * sequence was cut into passes, not on the number of threads. Products are computed by functions
+ * whose result for a row does not depend on the other rows; attention orders its sums by the row's
+ * position. */
+#ifndef HONE_RUNTIME_ENGINE_EXEC_H
+#define HONE_RUNTIME_ENGINE_EXEC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "kernels/pack.h"
+#include "runtime/engine/backend.h"
+#include "runtime/engine/cache.h"
+#include "runtime/engine/program.h"
+#include "runtime/engine/session.h"
+#include "runtime/engine/tune.h"
+
+enum {
+    FEW_TOKENS = 16,       /* up to so many rows, reading the weights is what takes time */
+    PANEL_FLOATS = 131072, /* decoded weight panel of a task: 512 KiB */
+    PANEL_MAX_ROWS = 64,
+    RUN_BYTES = 256 << 10, /* packed weights that a task with few tokens reads */
+    RUN_MAX_ROWS = 1024,
+    RUNS_PER_WORKER = 4,
+    KEY_BLOCK = 256,   /* keys decoded at a time; a page of the cache holds a multiple of it */
+    ATTN_ROWS = 128,   /* query rows of an attention task, or one token's heads */
+    ATTN_TASKS = 64,   /* with fewer tiles the spans of a tile are tasks of their own ... */
+    ATTN_PARTS = 8192, /* ... when their sums take no more rows than this */
+    SPANS = 32,        /* spans of a row's keys at most */
+    ROPE_TABS = 4
+};
+
+struct att_row { /* of a running softmax */
+    double sum;
+    float max;
+};
+
+struct att_tile { /* consecutive rows of one sequence whose keys are cut into the same spans */
+    const struct seq *seq;
+    int64_t r0, n, pos; /* first row of the pass, number of rows, position of the first */
+    int64_t span;       /* keys of a span, a multiple of KEY_BLOCK */
+    int64_t span0, n_spans;
+    int64_t task0, part0; /* first task; first row of partial sums */
+};
+struct seg { /* the rows of one sequence in a pass */
+    struct seq *seq;
+    int64_t r0, n; /* rows [r0, r0 + n), the first at position seq->pos */
+};
+
+struct vec_cache { /* small weights (norms, conv, biases) as f32 */
+    const void *data;
+    enum qtype type;
+    const float *v;
+    float *own; /* when the file's type is not F32 */
+};
+struct moe_bufs {     /* pairs = n_ubatch * n_used */
+    float *logits;    /* [n_ubatch][2][n_experts] values, and what experts are chosen by */
+    float *weight;    /* [pairs] in token, slot order */
+    int32_t *expert;  /* [pairs] */
+    int32_t *place;   /* [pairs] row of the pair in the sorted order */
+    int32_t *first;   /* [n_experts + 1] first sorted row of an expert */
+    int32_t *active;  /* experts with rows */
+    int32_t *token;   /* [pairs] whose row each sorted one is; made for observers */
+    float *x, *h, *y; /* sorted rows: [pairs][d], [pairs][F], [pairs][d] */
+};
+struct rope_tab { /* cos, sin of one kind of OP_ROPE node for the tokens of a pass */
+    double base;
+    int64_t n_rot;
+    gr_w divisors; /* GR_NONE: 1 */
+    gr_w far;      /* divisors of sessions with a long context; GR_NONE: the same */
+    double factor; /* angles are divided by it */
+    bool yarn;
+    double *freq; /* [n_rot / 2] */
+    float *cs;    /* [n_ubatch][n_rot / 2][cos, sin] */
+    bool ready;
+};
+struct act_buf { /* activations of packed products, and what they were made of */
+    struct kern_act *act;
+    const float *x; /* NULL: nothing */
+    int64_t m, k;
+    enum qtype partner;
+};
+enum { ACT_DENSE, ACT_DENSE2, ACT_EXPERT, ACT_EXPERT2, ACT_BUFS }; /* two of rows, two of pairs */
+struct session {
+    const struct backend *be;
+    void *dev;                 /* the backend's own, when it is not the CPU */
+    const struct model *m;     /* whose weights are computed with: `given`, or `packed` */
+    const struct model *given; /* by the caller */
+    struct model *packed;      /* the same with packed rows, owned; NULL: none are used */
+    const struct graph *g;
+    struct session_opts o;
+    bool any_ubatch; /* nobody asked for o.n_ubatch: a backend may choose another */
+    struct kern kern;
+    int n_workers;
+    struct tune tune; /* of n_workers, for few tokens */
+    struct cache cache;
+    struct programs programs; /* of passes of each class of batch */
+    struct seq *own;          /* the sequence of calls that name none */
+    /* the pass under way */
+    const int32_t *ids;
+    int64_t n_tok;
+    struct seg *seg; /* [n_ubatch] */
+    int n_segs;
+    int64_t *row_pos; /* [n_ubatch] */
+    struct seq **row_seq;
+    int32_t *row_id, *row_from;    /* of session_run: ids in order; the row of each one given */
+    int first_block;               /* 0: from the embeddings */
+    struct session_best *best;     /* NULL, or what the pass's token is asked for */
+    const float *residual_in;      /* what enters first_block, of the pass */
+    const float *hidden_in;        /* of a draft: [n_tok][n_embd] */
+    struct session_snapshot *mark; /* what session_rewind goes back to, or NULL */
+    /* small weights and kinds of rope, for every backend */
+    struct vec_cache *vec; /* [n_weights] */
+    struct rope_tab rope[ROPE_TABS];
+    int n_ropes;
+
+    /* the CPU's */
+    float **reg; /* [n_regs] -> [n_ubatch][width] */
+    float *reg_mem;
+    struct moe_bufs moe;
+    uint8_t *qbuf[2]; /* activation rows in a dot partner format */
+    uint64_t qbuf_row;
+    struct act_buf act_buf[ACT_BUFS];
+    float *decay, *beta;       /* [n_ubatch][v heads] */
+    struct att_tile *att_tile; /* [n_ubatch] */
+    float *att_part;           /* sums of attention tasks, then of workers: rows of head_dim */
+    struct att_row *att_row;
+    float **scratch; /* [n_workers] */
+    int64_t scratch_floats;
+    uint64_t n_bytes;
+    struct session_offload offload;
+
+    session_see_fn see;
+    void *see_ud;
+    session_hidden_fn see_hidden;
+    void *see_hidden_ud;
+    session_route_fn see_route;
+    void *see_route_ud;
+    const struct seq *shown; /* whose rows an observer is being shown */
+};
+
+/* Rows that enter a product: f32; when `q` is set also in the weight's dot partner format; when `p`
+ * is set for packed weights, at stride p_ld. */
+struct acts {
+    const float *x;
+    int64_t ld, n_rows;
+    const uint8_t *q;
+    uint64_t q_row;
+    const struct kern_act *p;
+    int64_t p_ld;
+};
+
+typedef void (*exec_fn)(struct session *s, const struct gr_node *n);
+extern const exec_fn exec_table[OP_COUNT];
+/* Registers and work memory of the CPU's operators, in s, and their end. */
+int exec_alloc(struct session *s, struct err *e);
+void exec_free(struct session *s);
+void exec_pass(struct session *s);
+const float *exec_vec(struct session *s, gr_w w);
+/* Weights become packed rows where the session's options want it (o.pack), all or those of `only`;
+ * session_new calls it before memory is planned. exec_unpack ends that. */
+int exec_pack(struct session *s, const bool *only, struct err *e);
+void exec_unpack(struct session *s);
+
+/* pool_for, but in the caller when the whole work is tiny (`work`: multiply-adds, roughly). */
+void exec_par(struct session *s, int64_t n_items, int64_t chunk, double work, pool_fn fn,
+              void *ctx);
+
+/* Largest number of weight rows of length k that a task decodes. */
+int64_t exec_panel_rows(int64_t k);
+/* Chooses how rows x [m][ld] meet w. What is chosen depends on the weight and the mode, not on m:
+ * packed rows, 8-bit dot products, or f32. buf 0 or 1: which quantized copy is used. exact: f32
+ * activations whatever the mode. */
+void exec_acts(struct session *s, struct acts *a, const struct weight *w, const float *x,
+               int64_t ld, int64_t m, int buf, bool exact);
+/* out[t*ldo + r - r0] for rows [r0, r1) of one matrix at `mat`. r1 - r0 <= exec_task_rows.
+ * scratch: a panel. */
+void exec_rows(const struct session *s, const struct weight *w, const uint8_t *mat, int64_t r0,
+               int64_t r1, const struct acts *a, float *out, int64_t ldo, float *scratch);
+/* out [m][ldo] = w . x, whole (dense) weight. */
+void exec_product(struct session *s, const struct weight *w, const float *x, int64_t ld, int64_t m,
+                  float *out, int64_t ldo, bool exact);
+
+/* exec_packed.c: does w enter products as packed rows? */
+bool exec_is_packed(const struct session *s, const struct weight *w);
+/* Rows x [m][ld] rounded for w, in b; at once when they are there already. */
+const struct kern_act *exec_round(struct session *s, struct act_buf *b, const struct weight *w,
+                                  const float *x, int64_t ld, int64_t m);
+/* The values at x changed; NULL: all. */
+void exec_acts_stale(struct session *s, const float *x);
+/* Rows of a task when m tokens meet n_mats matrices of n_rows rows, `row_bytes` of weights to each:
+ * exec_panel_rows, more for few tokens with packed w, because every run through memory has a start
+ * at which nothing is there yet. At most RUN_MAX_ROWS. */
+int64_t exec_task_rows(const struct session *s, const struct weight *w, uint64_t row_bytes,
+                       int64_t n_rows, int64_t n_mats, int64_t m);
+/* exec_rows for packed weights; mat_off: bytes from the first matrix. */
+void exec_rows_packed(const struct session *s, const struct weight *w, uint64_t mat_off, int64_t r0,
+                      int64_t r1, const struct acts *a, float *out, int64_t ldo, float *scratch);
+
+/* Shows the rows x [n_tok][ld] that enter a dense product to whoever observes them. */
+void exec_show(struct session *s, gr_w w, const float *x, int64_t ld);
+/* The same of x [n_tok][heads][in], where each head's values enter a matrix of its own. */
+void exec_show_heads(struct session *s, gr_w w, const float *x, int64_t in);
+/* Show the residual x [n_tok][width], or the experts [n_tok][n_used] of a node, to whoever observes
+ * them: a call for every sequence of the pass. */
+void exec_show_hidden(struct session *s, int block, const float *x);
+void exec_show_route(struct session *s, const struct gr_node *n, const int32_t *expert);
+
+/* exec_<name> of every operation, as models/ops.def describes it. */
+#define OP(id, name, flags, state, ...)                                                            \
+    void exec_##name(struct session *s, const struct gr_node *n);
+#include "models/ops.def"
+#undef OP
+
+/* exec_fused_<name> of the fusions that the CPU has; NULL: not that one. */
+typedef void (*exec_fused_fn)(struct session *s, const struct match *m);
+extern const exec_fused_fn exec_fused[FUSE_COUNT];
+void exec_fused_add_rms(struct session *s, const struct match *m);
+void exec_fused_gate_add_rms(struct session *s, const struct match *m);
+struct target exec_target(enum batch batch); /* the CPU, unobserved */
+
+/* The table an OP_ROPE node uses, or a new entry when `add`; NULL: none (left). */
+struct rope_tab *exec_rope_tab(struct session *s, const struct gr_node *n, bool add);
+/* Angles of a table per position; returns the factor of cos and sin. */
+double exec_rope_freqs(struct session *s, const struct rope_tab *tab, double *freq);
+/* dst = gelu(gate) * up over n values; dst may be either. */
+void exec_gelu_mul(const struct session *s, const float *gate, const float *up, float *dst,
+                   int64_t n);
+/* logits = cap * tanh(logits / cap), in place */
+void exec_softcap(struct session *s, float *logits, int64_t n, double cap);
+
+/* Query rows of an attention task at most; floats of worker scratch that it needs. */
+int64_t exec_attn_rows(const struct gr_node *n);
+int64_t exec_attn_scratch(const struct gr_node *n);
+
+#endif

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: MIT
+/* runtime/engine/exec_cuda.h - what the files of the CUDA backend share. Internal to runtime/.
+ *
+ * Everything a pass needs lies on the device from session_new on: weights as the file has them,
+ * vectors (norms, biases, convolutions) as f32, registers, pages and states of sequences, and what
+ * describes the rows of a pass: kernels read positions, page tables and where states lie from
+ * device memory, so that a captured step serves every sequence at every position. */
+#ifndef HONE_RUNTIME_ENGINE_EXEC_CUDA_H
+#define HONE_RUNTIME_ENGINE_EXEC_CUDA_H
+
+#include "kernels/cuda/cuda.h"
+#include "runtime/engine/place.h"
+#include "runtime/engine/exec.h"
+
+enum {
+    HEAD_ROWS = 64, /* rows of the head computed together */
+    CUDA_ALIGN = 256,
+    CUDA_ARRIVED = 1024,   /* counters of blocks that are done */
+    CUDA_STREAM_FROM = 128 /* tokens of a pass that is worth copying experts */
+};
+
+/* A weight on a device, in the orders in which sessions want it (exec_cuda_copy.c). Constant while
+ * it is listed, but for the count and the list, which the weight's lock guards. */
+struct weight_copy {
+    struct weight_copy *next;
+    int device, n_users;
+    bool listed; /* others may find it */
+    struct cu_buf *buf;
+    struct cu_weight w; /* as a matrix; data, packed NULL: not in that order */
+    const float *vec;   /* as f32 values, or NULL */
+};
+struct cuda_weight {
+    struct cu_weight w;       /* matrices */
+    const float *vec;         /* vectors: f32 */
+    struct weight_mem *mem;   /* held: what w and vec were made of; NULL: nothing was made yet */
+    struct weight_copy *copy; /* held: where they lie; NULL: another weight's (tied), or not used */
+    bool is_matrix, is_vec;   /* used as */
+    bool is_product, is_read; /* a matrix: by products that may be fast; in the file's order */
+    bool is_host;             /* experts that the CPU computes: not on the device */
+};
+struct cuda_rope {
+    double *freq, m;
+    float *cs;
+    struct cu_buf *buf;
+};
+/* Experts in main memory on their way to the device, for passes of many tokens
+ * (exec_cuda_stream.c). */
+struct cuda_lane { /* every second piece: copied to `pinned`, from there to the device, packed */
+    struct cu_stream *q;
+    struct cu_event *copied, *done; /* pinned is free again; all pieces are there */
+    void *pinned, *raw;             /* of struct cuda_arrivals `piece` bytes each */
+};
+struct cuda_slot { /* the gate, up or down matrices that a block computes with */
+    uint8_t *at;
+    uint64_t n_bytes;
+    struct cu_event *read; /* the last product that reads them */
+};
+struct cuda_arrivals {
+    int64_t from;        /* passes of so many tokens; 0: none */
+    uint64_t piece, raw; /* bytes of a lane in main memory and, to be packed, on the device */
+    struct cu_buf *buf;  /* slots and raw pieces */
+    struct cuda_lane lane[2];
+    struct cuda_slot slot[3];
+    unsigned turn;
+};
+
+struct cuda { /* session->dev */
+    struct cu_ctx *ctx;
+    struct cu_stream *q;
+    struct cu_info info;
+    struct cuda_weight *w; /* [n_weights] */
+    struct cuda_rope rope[ROPE_TABS];
+    struct cu_buf *reg_buf, *work, *stage;
+    float **reg; /* [n_regs] -> [n_ubatch][width] */
+    /* quantized copies of registers for products of at most CU_FEW tokens: [n_regs], NULL where
+     * the width does not allow it; q8_at: the turn in which it was made, 0: stale */
+    void **q8, *hidden_q;
+    int64_t *q8_at, turn;
+    unsigned fuse; /* enum cuda_fuse: what is on */
+    /* in `work` */
+    uint8_t *rows;      /* of the pass: what the next four lie in, one behind the other */
+    struct cu_seg *seg; /* [n_segs], short ones first */
+    int32_t *pos, *of;  /* [n_tok] position, segment */
+    int32_t *ids;       /* [n_tok] */
+    int32_t *expert, *arrived;
+    float *router, *p, *hidden; /* [n_ubatch][experts], [n_ubatch][used]; [pairs][expert width] */
+    float *hidden_up;           /* as hidden, of experts with biases or a clamped activation */
+    float *part;                /* partial sums of attention */
+    float *head_x, *logits;     /* [HEAD_ROWS][n_embd], [HEAD_ROWS][n_vocab] */
+    int32_t *target;            /* [HEAD_ROWS] */
+    struct cu_score_row *score; /* [HEAD_ROWS] */
+    struct cu_best *best;       /* of one token */
+    void *best_work;
+    int64_t n_splits;
+    uint8_t *host_rows; /* pinned: the same as `rows`, segments first */
+    float *host_logits; /* pinned: of one token */
+    struct cu_best *host_best;
+
+    bool *on_host;  /* [nodes]: experts that the CPU computes, from main memory */
+    int n_on_host;  /* such nodes */
+    int n_placed;   /* of them those that --place leaves there, or that a device does not compute */
+    bool host_open; /* the CPU's packed rows and buffers are there */
+    struct cuda_arrivals in;
+
+    /* One token and its logits, captured: a piece up to each node of on_host, one to the end */
+    struct cu_graph **step; /* [n_on_host + 1] */
+    int n_steps;            /* so many are there */
+    bool recording;
+    struct cuda_sums *sums; /* NULL, or what passes add to (exec_cuda_sums.c) */
+    bool warm;              /* a token has run since weights last changed */
+    bool exact;             /* f32 activations */
+    struct err lost;        /* of a call that could not report: the next pass does */
+};
+
+/* What may be one launch, --device cuda/MASK (docs/design/cuda.md); all of it without a mask. */
+enum cuda_fuse {
+    CUDA_FUSE_SHARE = 1, /* one quantized copy of a register serves all products */
+    CUDA_FUSE_QUANT = 2, /* made by the kernel that makes the register */
+    CUDA_FUSE_MANY = 4,  /* matrices with the same input, shared and routed experts */
+    CUDA_FUSE_ROUTE = 8, /* experts chosen by the router's last block */
+    CUDA_FUSE_NORM = 16, /* residual and norm by the last block of the product before */
+    /* many tokens with 8-bit activations; these round otherwise than what they replace */
+    CUDA_CHUNKS = 32,   /* the delta rule 64 tokens at a time */
+    CUDA_MMA_ATTN = 64, /* attention on tensor cores */
+    CUDA_EARLY = 128,   /* kernels of a token begin while the one before ends: off without a mask */
+    CUDA_WGMMA = 256,   /* as 32 and 64: products of many tokens by Hopper's instructions */
+    CUDA_MMA_FEW = 512, /* attention of few tokens on tensor cores; rounds otherwise, too */
+    CUDA_DEFAULT = 127 + 256 + 512,
+};
+
+/* ---- memory (exec_cuda_plan.c) ---- */
+
+struct cuda_plan { /* bytes */
+    uint64_t weights, regs, kv, rec, work, stage, stream, scratch;
+    uint64_t others; /* of sessions that will share the weights */
+    uint64_t needed; /* all of these */
+};
+/* Decides which experts stay in main memory and how long passes are; ERR_SYS, with the numbers,
+ * when the rest does not fit either. */
+int exec_cuda_settle(struct session *s, struct cuda_plan *p, struct err *e);
+/* Pointers into two buffers of p->regs and p->work bytes. */
+void exec_cuda_lay_out(struct session *s, void *regs, void *work);
+
+/* ---- rows of a pass, memory of sequences (exec_cuda_rows.c) ---- */
+
+/* Bytes that describe n rows of as many sequences. */
+uint64_t exec_cuda_rows_bytes(int64_t n);
+/* From here on sequences keep what they know on the device. */
+void exec_cuda_own_cache(struct session *s);
+/* Makes room for the rows of the pass and uploads what describes them, page tables too where they
+ * changed. */
+int exec_cuda_rows(struct session *s, struct err *e);
+/* Segment i of the pass as the device has it; host memory. */
+const struct cu_seg *exec_cuda_seg(const struct session *s, int i);
+/* The segments from *first on that have at most `most` rows, as many as have no more than `room`
+ * rows when all were as long as the longest of them; *first moves behind them. n_segs 0: there is
+ * none. */
+struct cu_rows_of exec_cuda_next(const struct session *s, int *first, int64_t most, int64_t room);
+
+/* ---- pages and states for files (exec_cuda_seq.c): struct backend ---- */
+
+int exec_cuda_get_page(const struct session *s, int slot, const struct page *page, uint8_t *to,
+                       struct err *e);
+int exec_cuda_put_page(const struct session *s, int slot, const struct page *page,
+                       const uint8_t *from, struct err *e);
+int exec_cuda_get_states(const struct session *s, const struct seq *q, float *to, struct err *e);
+int exec_cuda_put_states(const struct session *s, const struct seq *q, float *from, struct err *e);
+
+/* ---- weights (exec_cuda_weights.c) ---- */
+
+struct cuda_forms {
+    uint64_t plain, packed; /* bytes in the file's order, for exact products; in packed order */
+};
+struct cuda_forms exec_cuda_forms(const struct session *s, int w);
+struct cu_weight exec_cuda_shape(const struct weight *w); /* without data */
+/* What each weight is used as. Routers are always exact; a gated unit of two types has no packed
+ * form (cu_glu). */
+void exec_cuda_find_uses(struct session *s);
+/* These experts stay in main memory: what --place says, what a device does not compute, and of all
+ * others but those that --place wants on the device the last n blocks. */
+void exec_cuda_leave_on_host(struct session *s, int n);
+uint64_t exec_cuda_upload_bytes(const struct session *s, int w);
+uint64_t exec_cuda_stage_bytes(const struct session *s); /* while weights are packed */
+/* Uploads all weights, or those that session_use replaced since the last pass; what was captured
+ * points at the old ones. */
+int exec_cuda_refresh(struct session *s, bool first, struct err *e);
+
+/* Gives back what was made of weights that s->m no longer has; exec_cuda_forget_all: of all. */
+void exec_cuda_forget(struct session *s);
+void exec_cuda_forget_all(struct session *s);
+
+/* ---- copies of weights (exec_cuda_copy.c) ---- */
+
+/* Is there a copy of weight w that s can use? The same, as one user of it more: NULL, there is
+ * none.
+ */
+bool exec_cuda_copy_there(const struct session *s, int w);
+struct weight_copy *exec_cuda_copy_take(const struct session *s, int w);
+/* Room for a new one, which is not listed yet. */
+int exec_cuda_copy_new(struct weight_copy **out, const struct session *s, int w, uint64_t n_bytes,
+                       struct err *e);
+/* From here on others find it; at once when they do already. c NULL: nothing is done. */
+void exec_cuda_copy_list(struct weight_mem *mem, struct weight_copy *c);
+void exec_cuda_copy_drop(struct weight_mem *mem, struct weight_copy *c); /* NULL is fine */
+/* Of a gated unit's two matrices, or another weight, replaced by data of up to 8.5 bits. */
+uint64_t exec_cuda_replaced_bytes(const struct session *s);
+
+/* ---- experts that stay in main memory (exec_cuda_stream.c) ---- */
+
+/* Bytes on the device, with the experts that are left in main memory; sets sizes in d->in. */
+uint64_t exec_cuda_stream_plan(struct session *s);
+int exec_cuda_stream_open(struct session *s, struct err *e);
+void exec_cuda_stream_close(struct session *s);
+/* This pass copies the experts of node n. */
+bool exec_cuda_streams(const struct session *s, const struct gr_node *n);
+/* Queues experts `of` to arrive in a slot (0 gate, 1 up, 2 down), and the device's work to wait for
+ * them; nothing if they are not in main memory, or GR_NONE. */
+int exec_cuda_arrive(struct session *s, int to, gr_w of, struct err *e);
+/* All that reads them is queued. */
+int exec_cuda_leave(struct session *s, int to, gr_w of, struct err *e);
+
+/* ---- nodes ---- */
+
+/* Few tokens with 8-bit activations and no observers: what the following are for. */
+bool exec_cuda_few(const struct session *s);
+bool exec_cuda_fuses(const struct session *s, unsigned what);
+/* Where the kernel that writes register r puts its quantized copy; NULL: nowhere. */
+void *exec_cuda_copy_of(struct session *s, gr_reg r);
+/* The quantized copy of r, made now if there is none. */
+int exec_cuda_quantized(struct session *s, gr_reg r, const void **q, struct err *e);
+/* A node was done in this turn: copies of what it wrote are stale, but those made in this turn. */
+void exec_cuda_written(struct session *s, const struct gr_node *n);
+/* A product that cu_products can do. */
+bool exec_cuda_is_fast(const struct session *s, const struct gr_node *n);
+int exec_cuda_fast_products(struct session *s, const struct gr_node *const *n, int n_nodes,
+                            struct err *e);
+/* gate, up, SwiGLU or GEGLU from node n on: whether that is one part of cu_products, and that. */
+bool exec_cuda_is_fast_glu(const struct session *s, const struct gr_node *n);
+int exec_cuda_fast_glu(struct session *s, const struct gr_node *n, struct err *e);
+/* exec_cuda_fuse_<name> of every row of runtime/engine/fusions.def */
+#define FUSION(id, name, what, classes, parts)                                                     \
+    int exec_cuda_fuse_##name(struct session *s, const struct match *m, struct err *e);
+#include "runtime/engine/fusions.def"
+#undef FUSION
+/* Logits of row x, if it is register r of a single token. */
+int exec_cuda_fast_head(struct session *s, gr_reg r, const float *x, bool *done, struct err *e);
+
+/* Logits of n <= HEAD_ROWS rows of host memory into d->logits, queued. */
+int exec_cuda_head(struct session *s, const float *hidden, int64_t n, struct err *e);
+/* What those are worth (exec_cuda_score.c): struct backend. */
+int exec_cuda_score(struct session *s, struct session *base, const float *hidden, int64_t n,
+                    const int32_t *target, struct session_score *out, struct err *e);
+bool exec_cuda_shares(const struct session *s, const struct session *base);
+/* The best of the pass's token, for s->best: queued; and, after a sync, taken. */
+int exec_cuda_find_best(struct session *s, struct err *e);
+int exec_cuda_take_best(struct session *s, struct err *e);
+
+/* ---- sums for calibration (exec_cuda_sums.c): struct backend ---- */
+
+bool exec_cuda_can_sum(const struct session *s);
+int exec_cuda_sum_begin(struct session *s, struct err *e);
+void exec_cuda_sum_names(const struct session *s, session_sum_fn fn, void *ud);
+int exec_cuda_sum_chunk(struct session *s, struct err *e);
+int exec_cuda_sum_save(struct session *s, session_sum_fn fn, void *ud, struct err *e);
+int exec_cuda_sum_load(struct session *s, session_sum_give fn, void *ud, struct err *e);
+int exec_cuda_sum_end(struct session *s, session_sum_fn fn, void *ud, struct err *e);
+void exec_cuda_sum_free(struct session *s); /* also of none */
+/* Rows of device memory that enter w are added to its sums. */
+int exec_cuda_sum(struct session *s, gr_w w, const float *x, int64_t n_rows, int64_t ld,
+                  struct err *e);
+/* The same by expert; d->expert names n_used for each row of the pass. Row of pair i: i / per_row.
+ */
+int exec_cuda_sum_pairs(struct session *s, gr_w w, const float *x, int64_t n_used,
+                        int64_t n_experts, int64_t per_row, int64_t ld, struct err *e);
+
+/* The program of the pass under way, from node `first` on. */
+const struct program *exec_cuda_program(struct session *s, int first);
+/* One pass: every node of the graph, queued. */
+int exec_cuda_nodes(struct session *s, struct err *e);
+/* A gated unit with these weights is one part of a launch (up GR_NONE: in one tensor with the
+ * gate).
+ */
+bool exec_cuda_glu_packs(const struct session *s, gr_w gate, gr_w up);
+int exec_cuda_moe(struct session *s, const struct gr_node *n, struct err *e);
+/* Whether gate, up and activation of such experts are one kernel. */
+bool exec_cuda_glu_is_whole(const struct gr_moe *m);
+/* Whether a device computes such experts, and such a node at all. */
+bool exec_cuda_has_experts(const struct gr_moe *m);
+bool exec_cuda_has(const struct gr_node *n);
+/* ERR_USAGE: it does not. */
+int exec_cuda_refuse(struct session *s, const struct gr_node *n, struct err *e);
+/* A step that is not STEP_RUN; and so that what is captured ends before it and begins again. */
+int exec_cuda_host_step(struct session *s, const struct step *p, struct err *e);
+int exec_cuda_host_record(struct session *s, const struct step *p, struct err *e);
+/* What was captured points at weights that are no longer there. */
+void exec_cuda_drop_step(struct cuda *d);
+/* What the CPU needs to compute experts; passes that need it do this themselves. */
+int exec_cuda_open_host(struct session *s, struct err *e);
+/* n floats of device memory for an observer; free(). */
+int exec_cuda_fetch(struct session *s, const float *src, int64_t n, float **out, struct err *e);
+/* Shows the rows of a register to session->see, if there is one. */
+int exec_cuda_show(struct session *s, gr_w w, const float *src, int64_t n_rows, int64_t ld,
+                   struct err *e);
+
+#endif

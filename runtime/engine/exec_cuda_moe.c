@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: MIT
+/* runtime/engine/exec_cuda_moe.c - routed experts on a device: router (always exact), choice, gate
+ * and up of all chosen experts, down with the weighted sum. Ids never leave the device, except for
+ * an observer, for whom rows are sorted by expert here, as the CPU shows them. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "core/num.h"
+#include "runtime/engine/exec_cuda.h"
+
+struct seen { /* host copies for observers */
+    int32_t *expert;
+    int64_t n_pairs, n_used, n_experts;
+};
+
+static int fetch_experts(struct session *s, struct seen *v, struct err *e) {
+    float *raw = NULL;
+    const struct cuda *d = s->dev;
+    TRY(exec_cuda_fetch(s, (const float *)(const void *)d->expert, v->n_pairs, &raw, e));
+    v->expert = (int32_t *)(void *)raw;
+    return 0;
+}
+
+/* The rows of an expert, those of each sequence in a call; token: whose they are. */
+static void show_expert(struct session *s, gr_w w, int64_t expert, const float *x,
+                        const int64_t *token, int64_t n, int64_t ld) {
+    for (int64_t r = 0, end; r < n; r = end) {
+        struct seq *q = s->row_seq[token[r]];
+        for (end = r + 1; end < n && s->row_seq[token[end]] == q;) end++;
+        s->shown = q;
+        s->see(s->see_ud, &s->g->weight[w], expert, x + r * ld, end - r, ld);
+    }
+}
+
+/* Rows of x by expert; row of pair i: i / per_row. */
+static int show_pairs(struct session *s, const struct seen *v, gr_w w, const float *src,
+                      int64_t per_row, int64_t ld, struct err *e) {
+    float *x = NULL;
+    void *sorted = NULL;
+    const struct cuda *d = s->dev;
+    if (d->sums) return exec_cuda_sum_pairs(s, w, src, v->n_used, v->n_experts, per_row, ld, e);
+    TRY(exec_cuda_fetch(s, src, v->n_pairs / per_row * ld, &x, e));
+    int64_t *token = xcalloc((size_t)v->n_pairs, sizeof *token);
+    int rc = buf_alloc(&sorted, (uint64_t)(v->n_pairs * ld) * sizeof(float), "expert rows", e);
+    for (int64_t k = 0; k < v->n_experts && !rc; k++) {
+        float *to = sorted;
+        int64_t n = 0;
+        for (int64_t i = 0; i < v->n_pairs; i++)
+            if (v->expert[i] == k) {
+                memcpy(to + n * ld, x + i / per_row * ld, (size_t)ld * sizeof *x);
+                token[n++] = i / v->n_used;
+            }
+        show_expert(s, w, k, to, token, n, ld);
+    }
+    free(token);
+    buf_free(sorted);
+    buf_free(x);
+    return rc;
+}
+
+static int observe_choice(struct session *s, const struct gr_node *n, struct seen *v,
+                          struct err *e) {
+    const struct cuda *d = s->dev;
+    if (!s->see && !s->see_route) return 0;
+    if (!d->sums || s->see_route) TRY(fetch_experts(s, v, e));
+    exec_show_route(s, n, v->expert);
+    if (!s->see) return 0;
+    int64_t ld = s->g->reg_width[n->src[0]];
+    TRY(show_pairs(s, v, n->moe.gate, d->reg[n->src[0]], n->moe.n_used, ld, e));
+    if (n->moe.joined || d->sums) return 0; /* sums of the gate are those of up */
+    return show_pairs(s, v, n->moe.up, d->reg[n->src[0]], n->moe.n_used, ld, e);
+}
+
+bool exec_cuda_glu_packs(const struct session *s, gr_w gate, gr_w up) {
+    const struct weight *w = model_weight(s->m, gate);
+    const struct cu_weight shape = exec_cuda_shape(w);
+    if (up != GR_NONE) return w->type == model_weight(s->m, up)->type;
+    return w->ne[1] / 2 % 16 == 0 || !cu_packed_bytes(&shape);
+}
+
+static const float *values(const struct cuda *d, gr_w w) {
+    return w == GR_NONE ? NULL : d->w[w].vec;
+}
+
+bool exec_cuda_glu_is_whole(const struct gr_moe *m) {
+    return !(m->limit > 0) && !m->scales_input && m->gate_bias == GR_NONE && m->up_bias == GR_NONE;
+}
+
+/* There are no kernels for experts without a gate; and no model has those of other forms with gate
+ * and up in one tensor. */
+bool exec_cuda_has_experts(const struct gr_moe *m) {
+    return !m->relu2 && (!m->joined || exec_cuda_glu_is_whole(m));
+}
+
+/* The same for experts with biases or a clamped activation: products first. */
+static int expand_apart(struct session *s, const struct gr_node *n, const struct cu_weight *gate,
+                        const struct cu_weight *up, struct err *e) {
+    struct cuda *d = s->dev;
+    const struct gr_moe *m = &n->moe;
+    const float *x = d->reg[n->src[0]];
+    const struct cu_moe_act a = {.h = d->hidden,
+                                 .up = d->hidden_up,
+                                 .gate_bias = values(d, m->gate_bias),
+                                 .up_bias = values(d, m->up_bias),
+                                 .p = m->scales_input ? d->p : NULL,
+                                 .ids = d->expert,
+                                 .n_pairs = s->n_tok * m->n_used,
+                                 .n = gate->rows,
+                                 .alpha = m->alpha,
+                                 .limit = m->limit,
+                                 .gelu = m->gelu};
+    TRY(cu_moe_rows(d->q, gate, x, gate->k, s->n_tok, d->expert, m->n_used, d->hidden, d->exact,
+                    e));
+    TRY(cu_moe_rows(d->q, up, x, up->k, s->n_tok, d->expert, m->n_used, d->hidden_up, d->exact, e));
+    return cu_moe_act(d->q, &a, e);
+}
+
+/* Gate and up, into d->hidden. */
+static int expand(struct session *s, const struct gr_node *n, struct seen *v, struct err *e) {
+    struct cuda *d = s->dev;
+    const struct cu_weight *gate = &d->w[n->moe.gate].w;
+    const struct cu_weight *up = n->moe.joined ? NULL : &d->w[n->moe.up].w;
+    TRY(exec_cuda_arrive(s, 0, n->moe.gate, e));
+    TRY(exec_cuda_arrive(s, 1, n->moe.up, e));
+    TRY(observe_choice(s, n, v, e));
+    if (exec_cuda_glu_is_whole(&n->moe))
+        TRY(cu_glu(d->q, gate, up, d->reg[n->src[0]], gate->k, s->n_tok, d->expert, n->moe.n_used,
+                   n->moe.gelu, d->hidden, d->exact, e));
+    else
+        TRY(expand_apart(s, n, gate, up, e));
+    TRY(exec_cuda_leave(s, 0, n->moe.gate, e));
+    return exec_cuda_leave(s, 1, n->moe.up, e);
+}
+
+static int contract(struct session *s, const struct gr_node *n, const struct seen *v,
+                    struct err *e) {
+    struct cuda *d = s->dev;
+    const struct cu_weight *down = &d->w[n->moe.down].w;
+    TRY(exec_cuda_arrive(s, 2, n->moe.down, e));
+    if (s->see) TRY(show_pairs(s, v, n->moe.down, d->hidden, 1, down->k, e));
+    TRY(cu_moe_down(d->q, down, d->hidden, s->n_tok, d->expert, n->moe.scales_input ? NULL : d->p,
+                    n->moe.n_used, d->reg[n->dst], s->g->reg_width[n->dst], d->exact, e));
+    if (n->moe.down_bias != GR_NONE)
+        TRY(cu_moe_bias(d->q, d->reg[n->dst], s->g->reg_width[n->dst], values(d, n->moe.down_bias),
+                        d->expert, d->p, s->n_tok, n->moe.n_used, s->g->reg_width[n->dst], e));
+    return exec_cuda_leave(s, 2, n->moe.down, e);
+}
+
+int exec_cuda_moe(struct session *s, const struct gr_node *n, struct err *e) {
+    struct cuda *d = s->dev;
+    const struct cu_weight *router = &d->w[n->moe.router].w;
+    const float *judged = d->reg[n->src[1] == GR_NONE ? n->src[0] : n->src[1]];
+    const float *factor = values(d, n->moe.factor);
+    struct seen v = {
+        .n_pairs = s->n_tok * n->moe.n_used, .n_used = n->moe.n_used, .n_experts = router->rows};
+    TRY(exec_cuda_show(s, n->moe.router, judged, s->n_tok, router->k, e));
+    TRY(cu_matmul(d->q, router, judged, router->k, s->n_tok, d->router, router->rows, true, e));
+    static const int score[] = {[GR_SOFTMAX] = CU_SCORE_SOFTMAX,
+                                [GR_SIGMOID] = CU_SCORE_SIGMOID,
+                                [GR_LOGIT] = CU_SCORE_LOGIT};
+    const struct gr_choice *r = &n->moe.choice;
+    const struct cu_choice c = {.logits = d->router,
+                                .factor = factor,
+                                .n_experts = router->rows,
+                                .n_used = n->moe.n_used,
+                                .expert = d->expert,
+                                .weight = d->p,
+                                .score = score[r->score],
+                                .keep = r->keep,
+                                .scale = r->scale,
+                                .prefer = values(d, n->moe.prefer),
+                                .bias = values(d, n->moe.router_bias),
+                                .groups = r->groups,
+                                .top = r->top};
+    TRY(cu_route(d->q, &c, s->n_tok, e));
+    int rc = expand(s, n, &v, e);
+    if (!rc) rc = contract(s, n, &v, e);
+    buf_free(v.expert);
+    return rc;
+}

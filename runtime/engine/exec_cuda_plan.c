@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: MIT
+/* runtime/engine/exec_cuda_plan.c - what a session takes of a device, before it takes it.
+ *
+ * Device bytes: the model's tensors, as the file has them or (8-bit activations) packed, vectors as
+ * f32, registers n_ubatch * (sum of widths) * 4, cache, states, HEAD_ROWS rows of logits, scratch
+ * of products. All of it is summed up and compared with what is free before anything is allocated:
+ * never more than the device has less CU_KEEP_FREE. What does not fit: experts of the last blocks
+ * stay in main memory and are computed by the CPU's operators, or for many tokens copied
+ * (exec_cuda_stream.c). */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/log.h"
+#include "core/num.h"
+#include "core/str.h"
+#include "runtime/engine/exec_cuda.h"
+
+static struct cuda *dev(const struct session *s) {
+    return s->dev;
+}
+
+/* One buffer cut into pieces: with p NULL only counts. */
+struct cut {
+    uint8_t *p;
+    uint64_t at;
+};
+static void *piece(struct cut *c, int64_t n, uint64_t size) {
+    uint8_t *p = c->p ? c->p + c->at : NULL;
+    c->at += round_up((uint64_t)(n > 0 ? n : 1) * size, CUDA_ALIGN);
+    return p;
+}
+
+static void cut_regs(struct session *s, struct cut *c) {
+    for (int i = 0; i < s->g->n_regs; i++)
+        dev(s)->reg[i] = piece(c, s->g->reg_width[i] * s->o.n_ubatch, sizeof(float));
+    for (int i = 0; i < s->g->n_regs && !dev(s)->exact; i++) /* for products of few tokens */
+        if (s->g->reg_width[i] % 64 == 0)
+            dev(s)->q8[i] = piece(c, CU_FEW * CU_ACT_BYTES(s->g->reg_width[i]), 1);
+}
+
+static void cut_work(struct session *s, struct cut *c) {
+    struct cuda *d = dev(s);
+    const int64_t few = min_i64(CU_FEW, s->o.n_ubatch);
+    int64_t n = s->o.n_ubatch, experts = 0, pairs = 0, hidden = 0, part = 0, hidden_q = 0;
+    int64_t hidden_up = 0;
+    for (int i = 0; i < graph_count(s->g, OP_ATTN); i++) {
+        const struct gr_node *x = graph_nth(s->g, OP_ATTN, i);
+        part = max_i64(part, few * x->attn.n_heads * d->n_splits * (x->attn.head_dim + 2));
+    }
+    for (int i = 0; i < graph_count(s->g, OP_MOE); i++) {
+        const struct gr_node *x = graph_nth(s->g, OP_MOE, i);
+        experts = max_i64(experts, s->g->weight[x->moe.router].ne[1]);
+        pairs = max_i64(pairs, n * x->moe.n_used);
+        int64_t f = s->g->weight[x->moe.down].ne[0];
+        hidden = max_i64(hidden, n * x->moe.n_used * f);
+        if (!exec_cuda_glu_is_whole(&x->moe)) hidden_up = hidden;
+        if (f % 64 == 0 && !d->exact)
+            hidden_q = max_i64(hidden_q, CU_FEW * x->moe.n_used * CU_ACT_BYTES(f));
+    }
+    d->rows = piece(c, 1, exec_cuda_rows_bytes(n));
+    d->arrived = piece(c, CUDA_ARRIVED, sizeof(int32_t));
+    d->router = piece(c, n * experts, sizeof(float));
+    d->expert = piece(c, pairs, sizeof(int32_t));
+    d->p = piece(c, pairs, sizeof(float));
+    d->hidden = piece(c, hidden, sizeof(float));
+    d->hidden_up = hidden_up ? piece(c, hidden_up, sizeof(float)) : NULL;
+    d->hidden_q = hidden_q ? piece(c, hidden_q, 1) : NULL;
+    d->part = piece(c, part, sizeof(float));
+    d->head_x = piece(c, HEAD_ROWS * s->m->hp.d[HD_EMBD], sizeof(float));
+    d->logits = piece(c, HEAD_ROWS * s->g->weight[s->g->output].ne[1], sizeof(float));
+    d->target = piece(c, HEAD_ROWS, sizeof *d->target);
+    d->score = piece(c, HEAD_ROWS, sizeof *d->score);
+    d->best = piece(c, 1, sizeof *d->best);
+    d->best_work = piece(c, CU_BEST_WORK, 1);
+    for (int i = 0; i < s->n_ropes; i++) {
+        d->rope[i].freq = piece(c, s->rope[i].n_rot / 2, sizeof(double));
+        d->rope[i].cs = piece(c, n * s->rope[i].n_rot, sizeof(float));
+    }
+}
+
+void exec_cuda_lay_out(struct session *s, void *regs, void *work) {
+    cut_regs(s, &(struct cut){regs, 0});
+    cut_work(s, &(struct cut){work, 0});
+}
+
+/* What products of many tokens take for themselves, at most. */
+static uint64_t scratch_of(const struct session *s, gr_w w, int64_t n_in, int64_t x_div,
+                           int64_t n_sum) {
+    if (w == GR_NONE || dev(s)->exact) return 0;
+    const struct cu_weight shape = exec_cuda_shape(model_weight(s->m, w));
+    return cu_scratch_bytes(&shape, n_in, x_div, n_sum);
+}
+static uint64_t scratch_bytes(const struct session *s) {
+    const int64_t n = s->o.n_ubatch;
+    uint64_t most = scratch_of(s, s->g->output, HEAD_ROWS, 1, 1);
+    for (int i = 0; i < s->g->facts.n_uses; i++) {
+        const struct gr_use *u = &s->g->facts.use[i];
+        if (!gr_roles[u->role].product) continue;
+        const int64_t used = gr_roles[u->role].expert ? s->g->node[u->node].moe.n_used : 0;
+        most = max_u64(most, !gr_roles[u->role].expert ? scratch_of(s, u->w, n, 1, 1)
+                             : u->role == USE_EXP_DOWN ? scratch_of(s, u->w, n * used, 1, used)
+                                                       : scratch_of(s, u->w, n * used, used, 1));
+    }
+    return most;
+}
+
+static void plan(struct session *s, struct cuda_plan *p) {
+    struct cut regs = {0}, work = {0};
+    memset(p, 0, sizeof *p);
+    for (int i = 0; i < s->g->n_weights; i++) p->weights += exec_cuda_upload_bytes(s, i);
+    p->stage = exec_cuda_stage_bytes(s);
+    p->stream = exec_cuda_stream_plan(s);
+    p->scratch = scratch_bytes(s);
+    cut_regs(s, &regs);
+    cut_work(s, &work);
+    p->regs = regs.at;
+    p->work = work.at;
+    s->cache.pass_tok = s->o.n_ubatch;
+    p->kv = cache_first_bytes(&s->cache, s->o.n_ctx, &p->rec);
+    p->others = (uint64_t)s->o.n_followers * (p->regs + p->work + p->kv + p->rec + p->stage +
+                                              p->scratch + exec_cuda_replaced_bytes(s));
+    p->needed = p->weights + p->stage + p->stream + p->regs + p->kv + p->rec + p->work +
+                p->scratch + p->others;
+}
+
+static int too_large(const struct session *s, const struct cuda_plan *p, uint64_t have,
+                     struct err *e) {
+    const struct cuda *d = dev(s);
+    const double mib = 1024.0 * 1024.0;
+    char others[80] = "";
+    if (p->others)
+        snprintf(others, sizeof others, ", of %d more that share the weights %.0f",
+                 s->o.n_followers, (double)p->others / mib);
+    return err_set(
+        e, ERR_SYS,
+        "%s has %.0f MiB free, of which %.0f may be used, and %.0f MiB are needed%s: weights "
+        "%.0f, cache %.0f, states %.0f, activations %.0f%s. Use a smaller quantization, "
+        "--ctx or cache type, or --device cpu",
+        d->info.name, (double)d->info.mem_free / mib, (double)have / mib, (double)p->needed / mib,
+        d->n_on_host ? " without the experts" : "", (double)(p->weights + p->stage) / mib,
+        (double)p->kv / mib, (double)p->rec / mib, (double)(p->regs + p->work + p->scratch) / mib,
+        others);
+}
+
+/* With the experts of the last n blocks in main memory, and room to copy them for passes of `from`
+ * tokens (0: none). */
+static bool fits(struct session *s, int n, int64_t from, uint64_t have, struct cuda_plan *p) {
+    dev(s)->in.from = from;
+    exec_cuda_leave_on_host(s, n);
+    plan(s, p);
+    return p->needed <= have;
+}
+
+/* A single token is captured, and few with 8-bit activations have kernels of their own: these are
+ * for experts that lie on the device. */
+static int64_t least(const struct session *s) {
+    return s->o.act == ACT_F32 ? 2 : CU_FEW + 1;
+}
+
+/* Experts leave the device, the last block's first, until the rest fits. Room to copy them takes
+ * that of another block or two: where nobody asked for it, at most half as many more. */
+static int place(struct session *s, struct cuda_plan *p, uint64_t have, struct err *e) {
+    const int64_t asked = s->o.device.stream_from;
+    const int64_t from = asked < 0 ? -1 : max_i64(asked ? asked : CUDA_STREAM_FROM, least(s));
+    const int n_moe = graph_count(s->g, OP_MOE);
+    int n = 0;
+    while (n <= n_moe && !fits(s, n, 0, have, p)) n++;
+    if (n > n_moe) return too_large(s, p, have, e);
+    if (dev(s)->n_on_host == 0 || from < 0 || from > s->o.n_ubatch) return 0;
+    const int most = asked ? n_moe : n + n / 2;
+    for (int k = n; k <= most && k <= n_moe; k++)
+        if (fits(s, k, from, have, p)) return 0;
+    if (asked) log_info("there is no room on %s to copy experts to", dev(s)->info.name);
+    (void)fits(s, n, 0, have, p);
+    return 0;
+}
+
+/* Longer passes read weights less often: where nobody asked for their length, the longest one whose
+ * room pushes no experts out. */
+static int choose(struct session *s, struct cuda_plan *p, uint64_t have, struct err *e) {
+    static const int64_t longer[] = {2048, 1024};
+    const struct cuda *d = dev(s);
+    const int64_t usual = s->o.n_ubatch;
+    TRY(place(s, p, have, e));
+    const int n = d->n_on_host;
+    const int64_t from = d->in.from;
+    for (size_t i = 0; i < COUNT_OF(longer) && s->any_ubatch; i++) {
+        struct err ignored;
+        s->o.n_ubatch = min_i64(longer[i], s->o.n_ctx);
+        if (!place(s, p, have, &ignored) && d->n_on_host == n && d->in.from == from) return 0;
+    }
+    s->o.n_ubatch = usual;
+    return s->any_ubatch ? place(s, p, have, e) : 0;
+}
+
+int exec_cuda_settle(struct session *s, struct cuda_plan *p, struct err *e) {
+    const struct cuda *d = dev(s);
+    const uint64_t most = s->o.device.max_bytes;
+    uint64_t have = d->info.mem_free > CU_KEEP_FREE ? d->info.mem_free - CU_KEEP_FREE : 0;
+    char copies[128] = "";
+    if (most && most < have) have = most;
+    TRY(choose(s, p, have, e));
+    if (!d->n_on_host) return 0;
+    s->offload = (struct session_offload){.n_blocks = d->n_on_host, .from = d->in.from};
+    for (int i = 0; i < s->g->n_weights; i++)
+        if (d->w[i].is_host) s->offload.n_bytes += (int64_t)model_weight(s->m, i)->n_bytes;
+    if (d->in.from)
+        snprintf(copies, sizeof copies,
+                 "; passes of %" PRId64 " tokens or more copy them to the device, through %" PRIu64
+                 " MiB there",
+                 d->in.from, p->stream >> 20);
+    const int n = d->n_on_host - d->n_placed;
+    if (n)
+        log_info("the experts of %d block%s do not fit into the %" PRIu64
+                 " MiB of %s that may be used: the CPU computes them%s",
+                 n, str_s(n), have >> 20, d->info.name, copies);
+    if (d->n_placed)
+        log_info(
+            "the experts of %d block%s stay in main memory, as --place says or because %s does "
+            "not compute them: the CPU does%s",
+            d->n_placed, str_s(d->n_placed), d->info.name, copies);
+    return d->in.from ? 0 : exec_cuda_open_host(s, e);
+}

@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: MIT
+/* runtime/engine/model.c - binding a GGUF to its architecture's graph.
+ *
+ * The file is opened and validated by core/gguf.h, its numbers are read by the architecture's rows,
+ * the graph is built, and every weight the graph names is looked up and its shape compared. Then
+ * every tensor of the file must be one that the architecture has for this block: an unknown tensor
+ * means that the file holds something we would silently not compute.
+ *
+ * Nothing is copied: weights are pointers into the map. */
+#include "runtime/engine/model.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/buf.h"
+#include "core/hash.h"
+#include "core/log.h"
+#include "core/mem.h"
+#include "kernels/kern.h"
+
+static void shape_text(char out[96], const int64_t ne[4]) {
+    int n = 4;
+    while (n > 1 && ne[n - 1] == 1) n--;
+    size_t at = 0;
+    for (int i = 0; i < n; i++) {
+        int w = snprintf(out + at, 96 - at, "%s%" PRId64, i ? " x " : "", ne[i]);
+        if (w > 0) at += (size_t)w;
+    }
+}
+
+static bool shape_equal(const int64_t a[4], const int64_t b[4]) {
+    for (int i = 0; i < 4; i++)
+        if ((a[i] ? a[i] : 1) != (b[i] ? b[i] : 1)) return false;
+    return true;
+}
+
+static int check_shape(const struct gguf_tensor *t, const int64_t want[4], struct err *e) {
+    if (shape_equal(t->ne, want)) return 0;
+    char have_text[96], want_text[96];
+    shape_text(have_text, t->ne);
+    shape_text(want_text, want);
+    return err_set(
+        e, ERR_DATA,
+        "tensor %s is %s but the model's numbers ask for %s: metadata and tensors do not "
+        "belong together",
+        t->name, have_text, want_text);
+}
+
+/* The weight that a name stands for: that of the model this one is made of, which may have been
+ * replaced there, else the file's. *t: its tensor, for messages and shapes; NULL: there is none. */
+static const struct weight *find(const struct model *m, const struct model *trunk, const char *name,
+                                 const struct gguf_tensor **t) {
+    const struct model *root = m->of ? m->of : m;
+    const struct weight *w = trunk ? model_find_weight(trunk, name) : NULL;
+    *t = gguf_find_tensor(m->gguf, name);
+    if (w || !*t) return w;
+    return &root->tensor[*t - gguf_tensor_at(m->gguf, 0)];
+}
+
+/* trunk: the model whose weights are shared; NULL: the file's are taken. */
+static int bind_weights(struct model *m, const struct model *trunk, const struct kern *k,
+                        struct err *e) {
+    const struct graph *g = &m->graph;
+    size_t n = (size_t)g->n_weights;
+    m->weight = xcalloc(n, sizeof *m->weight);
+    m->source = xcalloc(n, sizeof *m->source);
+    for (int i = 0; i < g->n_weights; i++) {
+        const struct gr_weight *gw = &g->weight[i];
+        const struct gguf_tensor *t;
+        const struct weight *w = find(m, trunk, gw->name, &t);
+        m->source[i] = i;
+        while (!t && g->weight[m->source[i]].optional_of >= 0) {
+            m->source[i] = g->weight[m->source[i]].optional_of;
+            w = find(m, trunk, g->weight[m->source[i]].name, &t);
+        }
+        if (!t)
+            return err_set(e, ERR_DATA,
+                           "tensor %s is missing: the file is incomplete, convert the model again",
+                           gw->name);
+        TRY(check_shape(t, gw->ne, e));
+        if (!kern_has(k, w->type))
+            return err_set(e, ERR_DATA, "tensor %s has type %s, which cannot be computed with",
+                           t->name, qtype_name(w->type));
+        m->weight[i] = *w;
+        m->weight[i].packed = NULL;
+        weight_keep(w);
+    }
+    return 0;
+}
+
+/* Every tensor of the file is one the architecture knows for its block, with the right shape. */
+static int check_extra(const struct model *m, struct err *e) {
+    struct tensor_inst *inst = NULL;
+    int64_t n_inst = 0, n_extra = 0;
+    TRY(arch_tensors(m->arch, &m->hp, &inst, &n_inst, e));
+    struct strmap *map = strmap_new((size_t)n_inst);
+    for (int64_t i = 0; i < n_inst; i++) strmap_add(map, inst[i].name, strlen(inst[i].name), i);
+    char names[400] = "";
+    size_t at = 0;
+    int rc = 0;
+    for (int64_t i = 0; i < gguf_n_tensors(m->gguf) && !rc; i++) {
+        const struct gguf_tensor *t = gguf_tensor_at(m->gguf, i);
+        int64_t j = strmap_get(map, t->name, strlen(t->name));
+        if (j >= 0) {
+            rc = check_shape(t, inst[j].ne, e);
+        } else if (++n_extra <= 5) {
+            int w = snprintf(names + at, sizeof names - at, "%s%s", at ? ", " : "", t->name);
+            if (w > 0) at += (size_t)w;
+        }
+    }
+    if (!rc && n_extra)
+        rc =
+            err_set(e, ERR_DATA,
+                    "%" PRId64 " tensors are not part of a %s model of this size: %s%s; they would "
+                    "be ignored, so the file is refused",
+                    n_extra, m->arch->name, names, n_extra > 5 ? ", ..." : "");
+    strmap_free(map);
+    free(inst);
+    return rc;
+}
+
+static int make_tok(struct model *m, const char *pre, struct err *e) {
+    TRY(tok_from_gguf_as(&m->tok, m->gguf, pre, e));
+    if (tok_n_vocab(m->tok) > m->hp.d[HD_VOCAB])
+        return err_set(e, ERR_DATA,
+                       "the tokenizer has %" PRId64 " entries but the embedding only %" PRId64
+                       " rows",
+                       tok_n_vocab(m->tok), m->hp.d[HD_VOCAB]);
+    return 0;
+}
+
+static int load_tok(struct model *m, struct err *e) {
+    const char *kind = gguf_str_or(m->gguf, "tokenizer.ggml.model", "none");
+    if (strcmp(kind, "none") == 0 || strcmp(kind, "no_vocab") == 0) return 0;
+    if (tok_gguf_known(m->gguf, &m->no_tok)) return 0; /* work without text is still possible */
+    return make_tok(m, NULL, e);
+}
+
+int model_use_pre(struct model *m, const char *pre, struct err *e) {
+    if (!pre) return 0;
+    tok_free(m->tok);
+    m->tok = NULL;
+    return make_tok(m, pre, e);
+}
+
+void model_id(const struct model *m, char out[33]) {
+    enum { SAMPLE = 4096 };
+    struct buf b = {0};
+    for (int i = 0; i < m->graph.n_weights; i++) {
+        const struct weight *w = model_weight(m, i);
+        const uint64_t n = w->n_bytes < SAMPLE ? w->n_bytes : SAMPLE;
+        buf_fmt(&b, "%s %s", m->graph.weight[i].name, qtype_name(w->type));
+        for (int k = 0; k < 4; k++) buf_fmt(&b, " %" PRId64, w->ne[k]);
+        buf_fmt(&b, " %016" PRIx64 ";",
+                hash_u64((const uint8_t *)w->data + (w->n_bytes - n) / 2, (size_t)n));
+    }
+    hash_xxh128_hex(out, b.data, b.len);
+    buf_release(&b);
+}
+
+int model_need_tok(const struct model *m, struct err *e) {
+    if (m->tok) return 0;
+    if (m->no_tok.code) {
+        *e = m->no_tok;
+        return (int)e->code;
+    }
+    return err_set(e, ERR_DATA, "%s has no tokenizer, so no text can be read for it",
+                   gguf_path(m->gguf));
+}
+
+static int bind_graph(struct model *m, const struct model *trunk, struct err *e) {
+    struct kern *k = xcalloc(1, sizeof *k);
+    kern_init(k, KERN_REF);
+    int rc = bind_weights(m, trunk, k, e);
+    free(k);
+    return rc;
+}
+
+static void take_tensors(struct model *m) {
+    const int64_t n = gguf_n_tensors(m->gguf);
+    m->tensor = xcalloc((size_t)n + 1, sizeof *m->tensor);
+    for (int64_t i = 0; i < n; i++)
+        weight_of_file(&m->tensor[i], m->gguf, gguf_tensor_at(m->gguf, i));
+}
+
+static int bind_known(struct model *m, struct err *e) {
+    TRY(hparams_from_gguf(&m->hp, m->arch, m->gguf, e));
+    m->hp.tied = !gguf_find_tensor(m->gguf, "output.weight");
+    TRY(arch_build(m->arch, &m->hp, &m->graph, e));
+    take_tensors(m);
+    TRY(bind_graph(m, NULL, e));
+    return check_extra(m, e);
+}
+
+static int bind(struct model *m, struct err *e) {
+    const char *name = NULL;
+    TRY(gguf_get_str(m->gguf, "general.architecture", &name, e));
+    m->arch = arch_find(name);
+    return m->arch ? bind_known(m, e) : arch_refuse(gguf_path(m->gguf), name, e);
+}
+
+static struct model *new_model(void) {
+    struct model *m = xcalloc(1, sizeof *m);
+    graph_init(&m->graph);
+    m->has_graph = true;
+    return m;
+}
+
+/* Frees everything but the file. */
+static void release(struct model *m) {
+    for (int i = 0; i < m->graph.n_weights && m->weight; i++)
+        if (m->weight[i].mem) weight_drop(&m->weight[i]);
+    free(m->weight);
+    if (m->has_graph) {
+        graph_release(&m->graph);
+        free(m->source);
+    }
+    for (int64_t i = 0; m->tensor && i < gguf_n_tensors(m->gguf); i++) weight_drop(&m->tensor[i]);
+    free(m->tensor);
+    if (!m->of) tok_free(m->tok);
+    free(m);
+}
+
+int model_computes(struct gguf *g, struct err *e) {
+    struct model *m = new_model();
+    m->gguf = g;
+    int rc = bind(m, e);
+    release(m);
+    return rc ? err_wrap(e, "%s", gguf_path(g)) : 0;
+}
+
+int model_refuse(struct err *e) {
+    char why[sizeof e->msg];
+    memcpy(why, e->msg, sizeof why);
+    return err_set(e, e->code, "%.*s; hone cannot compute with this file, but " ARCH_STILL,
+                   (int)(sizeof why - sizeof ARCH_STILL - 64), why);
+}
+
+static int open_bound(struct model *m, const char *path, struct err *e) {
+    int rc = bind(m, e);
+    if (rc) rc = model_refuse(e);
+    if (!rc) rc = load_tok(m, e);
+    return rc ? err_wrap(e, "%s", path) : 0;
+}
+
+int model_open(struct model **out, const char *path, struct err *e) {
+    struct model *m = new_model();
+    int rc = gguf_open(&m->gguf, path, 0, e);
+    if (rc) { /* gguf_open names the file itself */
+        model_close(m);
+        return rc;
+    }
+    rc = open_bound(m, path, e);
+    if (rc) {
+        model_close(m);
+        return rc;
+    }
+    log_debug("%s: %s, %d weights, %d operations", path, m->arch->name, m->graph.n_weights,
+              m->graph.n_nodes);
+    *out = m;
+    return 0;
+}
+
+/* ---- models made of a model --------------------------------------------------------------------
+ */
+
+/* Everything but graph and weights. */
+static struct model *borrow(const struct model *of) {
+    struct model *m = xcalloc(1, sizeof *m);
+    m->of = of->of ? of->of : of;
+    m->gguf = of->gguf;
+    m->arch = of->arch;
+    m->hp = of->hp;
+    m->tok = of->tok;
+    m->no_tok = of->no_tok;
+    return m;
+}
+
+static int draft_graph(struct model *m, const struct model *trunk, struct err *e) {
+    if (!m->arch->drafts || m->hp.d[HD_MTP] < 1)
+        return err_set(
+            e, ERR_DATA,
+            "the file has no MTP block to draft with: convert a checkpoint that has one, "
+            "without --no-mtp");
+    TRY(arch_build_draft(m->arch, &m->hp, &m->graph, e));
+    return bind_graph(m, trunk, e);
+}
+
+int model_open_draft(struct model **out, const struct model *of, struct err *e) {
+    struct model *m = borrow(of);
+    graph_init(&m->graph);
+    m->has_graph = true;
+    int rc = draft_graph(m, of, e);
+    if (rc) {
+        err_wrap(e, "%s", gguf_path(of->gguf));
+        model_close(m);
+        return rc;
+    }
+    *out = m;
+    return 0;
+}
+
+struct model *model_copy(const struct model *of) {
+    struct model *m = borrow(of);
+    m->graph = of->graph;
+    m->source = of->source;
+    m->weight = xcalloc((size_t)of->graph.n_weights, sizeof *m->weight);
+    for (int i = 0; i < of->graph.n_weights; i++) {
+        m->weight[i] = of->weight[i];
+        weight_keep(&m->weight[i]);
+    }
+    return m;
+}
+
+static int change_weight(struct model *m, const struct model_change *c, struct err *e) {
+    const struct graph *g = &m->graph;
+    bool found = false;
+    for (int i = 0; i < g->n_weights; i++) {
+        if (strcmp(g->weight[m->source[i]].name, c->name) != 0) continue;
+        found = true;
+        if (!shape_equal(m->weight[i].ne, c->to->ne))
+            return err_set(e, ERR_DATA, "tensor %s: its replacement has another shape", c->name);
+        weight_keep(c->to);
+        weight_drop(&m->weight[i]);
+        m->weight[i] = *c->to;
+        m->weight[i].packed = NULL;
+    }
+    return found ? 0
+                 : err_set(e, ERR_DATA, "%s: no weight named %s is used by the model",
+                           gguf_path(m->gguf), c->name);
+}
+
+int model_with(struct model **out, const struct model *of, const struct model_change *change, int n,
+               struct err *e) {
+    struct model *m = model_copy(of);
+    int rc = 0;
+    for (int i = 0; i < n && !rc; i++) rc = change_weight(m, &change[i], e);
+    if (rc) {
+        model_close(m);
+        return rc;
+    }
+    *out = m;
+    return 0;
+}
+
+void model_close(struct model *m) {
+    struct gguf *g = m && !m->of ? m->gguf : NULL;
+    if (m) release(m);
+    gguf_close(g);
+}
+
+/* ---- questions ----------------------------------------------------------------------------------
+ */
+
+const struct weight *model_find_weight(const struct model *m, const char *name) {
+    const struct graph *g = &m->graph;
+    for (int i = 0; i < g->n_weights; i++)
+        if (strcmp(g->weight[m->source[i]].name, name) == 0) return &m->weight[i];
+    return NULL;
+}
+
+/* The block that a node belongs to; the number of layers behind the last one. */
+static int block_of(const struct model *m, int node) {
+    const int n_layers = (int)m->hp.d[HD_LAYERS];
+    int b = 0;
+    while (b < n_layers && m->graph.hidden_nodes[b] < node) b++;
+    return b;
+}
+
+int model_first_change(const struct model *a, const struct model *b) {
+    int first = (int)a->hp.d[HD_LAYERS];
+    for (int i = 0; i < a->graph.facts.n_uses; i++) {
+        const struct gr_use *u = &a->graph.facts.use[i];
+        if (weight_same(&a->weight[u->w], &b->weight[u->w])) continue;
+        const int block = block_of(a, u->node);
+        if (block < first) first = block;
+    }
+    return first;
+}

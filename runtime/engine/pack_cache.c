@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: MIT
+/* runtime/engine/pack_cache.c - see pack_cache.h.
+ *
+ * Nothing is decided by one look: files are opened first, and what the file system says of the open
+ * file counts. A file that somebody else could have written is not used, and a link is not followed
+ * when one is made. */
+#include "runtime/engine/pack_cache.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/buf.h"
+#include "core/hash.h"
+#include "core/io.h"
+#include "core/log.h"
+#include "core/mem.h"
+#include "core/prog.h"
+#include "runtime/engine/pack_file.h"
+
+enum {
+    MODELS = 8,        /* copies of a model that a seal remembers */
+    SEAL_BYTES = 4096, /* more than a seal has */
+};
+static const int64_t second = 1000000000;
+
+struct cache {
+    const struct model *of;
+    const char *dir;
+    struct pack_list list;
+    struct pool *pool;
+    char *base; /* name of the file of rows, without the folder */
+    char *rows, *seal, *lock;
+};
+
+/* ---- seals --------------------------------------------------------------------------------------
+ * Text: a title, the file of rows, the models, and a hash of these lines. */
+
+struct seal {
+    struct file_id rows;
+    char model[MODELS][33]; /* the last one was found last */
+    int n;
+};
+
+/* What stands for the model's files as they were opened. */
+static void model_stamp(const struct model *m, char out[33]) {
+    struct buf b = {0};
+    for (int i = 0; i < gguf_n_shards(m->gguf); i++) {
+        const struct file_id *f = gguf_shard_id(m->gguf, i);
+        buf_fmt(&b, "%" PRIu64 " %" PRIu64 " %" PRId64 " %" PRId64 ";", f->size, f->inode,
+                f->modified, f->changed);
+    }
+    hash_xxh128_hex(out, b.data, b.len);
+    buf_release(&b);
+}
+
+/* Could it be written once more without a change of its times? They go in steps. */
+static bool is_fresh(const struct model *m) {
+    struct timespec t;
+    if (clock_gettime(CLOCK_REALTIME, &t) != 0) return true;
+    const int64_t now = (int64_t)t.tv_sec * second + t.tv_nsec;
+    for (int i = 0; i < gguf_n_shards(m->gguf); i++) {
+        const struct file_id *f = gguf_shard_id(m->gguf, i);
+        const int64_t last = f->changed > f->modified ? f->changed : f->modified;
+        const int64_t step = last % second ? second / 10 : 3 * second;
+        if (now - last < step) return true;
+    }
+    return false;
+}
+
+static void seal_text(const struct seal *s, struct buf *out) {
+    char hex[33];
+    buf_fmt(out, "hone pack seal 1\nrows %" PRIu64 " %" PRIu64 " %" PRId64 " %" PRId64 "\n",
+            s->rows.size, s->rows.inode, s->rows.modified, s->rows.changed);
+    for (int i = 0; i < s->n; i++) buf_fmt(out, "model %s\n", s->model[i]);
+    hash_xxh128_hex(hex, out->data, out->len);
+    buf_fmt(out, "check %s\n", hex);
+}
+
+/* Nobody but this user and root could have written it. */
+static bool is_ours(const struct file_id *f) {
+    return (f->owner == (unsigned)geteuid() || f->owner == 0) && !(f->mode & S_IWOTH);
+}
+
+/* False: there is none that can be read; then *s is empty. */
+static bool seal_read(const char *path, struct seal *s) {
+    struct map m;
+    struct err e;
+    struct buf again = {0};
+    char text[SEAL_BYTES];
+    const char *at;
+    int used = 0;
+    memset(s, 0, sizeof *s);
+    if (!io_exists(path) || map_open(&m, path, &e)) return false;
+    const size_t n = m.size < sizeof text ? (size_t)m.size : 0;
+    if (n) memcpy(text, m.data, n);
+    text[n] = 0;
+    const bool ours = is_ours(&m.id);
+    map_close(&m);
+    if (!ours || !n ||
+        sscanf(text, "hone pack seal 1\nrows %" SCNu64 " %" SCNu64 " %" SCNd64 " %" SCNd64 "\n%n",
+               &s->rows.size, &s->rows.inode, &s->rows.modified, &s->rows.changed, &used) != 4)
+        return false;
+    for (at = text + used; s->n < MODELS && strncmp(at, "model ", 6) == 0; at += 39) {
+        if (strlen(at) < 39) break;
+        memcpy(s->model[s->n++], at + 6, 32);
+    }
+    seal_text(s, &again); /* has to be the very bytes */
+    const bool right = again.len == n && memcmp(again.data, text, n) == 0;
+    buf_release(&again);
+    if (!right) memset(s, 0, sizeof *s);
+    return right;
+}
+
+static bool same_file(const struct file_id *a, const struct file_id *b) {
+    return a->size == b->size && a->inode == b->inode && a->modified == b->modified &&
+           a->changed == b->changed;
+}
+
+static bool is_sealed(const struct cache *c, const struct pack_file *f) {
+    struct seal s;
+    char stamp[33];
+    if (!seal_read(c->seal, &s) || !same_file(&s.rows, pack_file_id(f))) return false;
+    model_stamp(c->of, stamp);
+    for (int i = 0; i < s.n; i++)
+        if (strcmp(s.model[i], stamp) == 0) return true;
+    return false;
+}
+
+static bool is_link(const char *path) {
+    struct stat st;
+    return lstat(path, &st) == 0 && S_ISLNK(st.st_mode);
+}
+
+/* These rows are those of this model. Without a seal the next start compares again. */
+static void put_seal(const struct cache *c, const struct pack_file *f) {
+    struct seal s;
+    struct buf b = {0};
+    struct err e;
+    if (is_fresh(c->of) || is_link(c->seal)) return;
+    if (!seal_read(c->seal, &s) || !same_file(&s.rows, pack_file_id(f))) s.n = 0;
+    s.rows = *pack_file_id(f);
+    if (s.n == MODELS) memmove(s.model, s.model + 1, sizeof s.model[0] * (size_t)--s.n);
+    model_stamp(c->of, s.model[s.n++]);
+    seal_text(&s, &b);
+    if (out_write_file(c->seal, b.data, b.len, true, &e)) log_debug("%s", e.msg);
+    buf_release(&b);
+}
+
+/* ---- one file -----------------------------------------------------------------------------------
+ */
+
+/* *f is NULL when there is none that can be used as it is; e says why, code 0: there is no file.
+ * *sealed: the rows need no comparison. */
+static void look(const struct cache *c, struct pack_file **f, bool *sealed, struct err *e) {
+    *f = NULL;
+    *sealed = false;
+    e->code = ERR_OK;
+    if (!io_exists(c->rows)) return;
+    if (pack_file_open(f, c->rows, &c->list, e)) {
+        *f = NULL;
+        return;
+    }
+    *sealed = is_ours(pack_file_id(*f)) && is_sealed(c, *f);
+    if (is_ours(pack_file_id(*f))) return;
+    err_set(e, ERR_DATA, "%s can be written by others", c->rows);
+    pack_file_drop(*f);
+    *f = NULL;
+}
+
+/* *fd: close() ends it; -1: this file system has no locks, or we may not write there. */
+static int take_lock(const struct cache *c, int *fd, struct err *e) {
+    const struct timespec pause = {.tv_nsec = 20 * 1000 * 1000};
+    *fd = open(c->lock, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+    for (int i = 0; *fd >= 0 && flock(*fd, LOCK_EX | LOCK_NB) != 0; i++) {
+        if (errno == EINTR) continue;
+        if (errno != EWOULDBLOCK) return 0;
+        if (!i) log_info("waiting for another hone that packs this model");
+        if (prog_interrupted()) {
+            close(*fd);
+            return err_set(e, ERR_INTR, "interrupted");
+        }
+        nanosleep(&pause, NULL);
+    }
+    return 0;
+}
+
+/* What a process that was killed has left. Nobody writes now: the lock is ours. */
+static void remove_rests(const struct cache *c) {
+    struct io_names l = {0};
+    struct err e;
+    char *prefix = xasprintf("%s.tmp-", c->base);
+    if (!io_list(&l, c->dir, &e))
+        for (int i = 0; i < l.n; i++) {
+            if (strncmp(l.v[i], prefix, strlen(prefix)) != 0) continue;
+            char *path = io_join(c->dir, l.v[i]);
+            (void)unlink(path);
+            free(path);
+        }
+    io_names_release(&l);
+    free(prefix);
+}
+
+/* Some file systems say of every file that all may write to it: a file made there would be refused
+ * by the next start, and made again. fd: the lock. */
+static bool protects(int fd) {
+    struct stat st;
+    if (fd < 0 || fstat(fd, &st) != 0) return true;
+    (void)fchmod(fd, st.st_mode & 0755);
+    return fstat(fd, &st) == 0 &&
+           is_ours(&(struct file_id){.owner = (unsigned)st.st_uid, .mode = (unsigned)st.st_mode});
+}
+
+/* An eighth of its size stays free on the disk. */
+static int make_file(const struct cache *c, int fd, struct pack_file **f, struct err *e) {
+    const uint64_t n = pack_file_bytes(&c->list);
+    struct stat st;
+    remove_rests(c);
+    if (is_link(c->rows)) return err_set(e, ERR_USAGE, "%s is a link; remove it", c->rows);
+    if (!protects(fd))
+        return err_set(e, ERR_USAGE, "%s: files cannot be protected from other users there",
+                       c->dir);
+    TRY(io_need_space(c->rows, n + n / 8, e));
+    log_info("packing the weights into %s, once", c->rows);
+    TRY(pack_file_write(c->rows, &c->list, c->pool, e));
+    if (stat(c->rows, &st) == 0) (void)chmod(c->rows, st.st_mode & 0755);
+    TRY(pack_file_open(f, c->rows, &c->list, e));
+    put_seal(c, *f);
+    return 0;
+}
+
+/* With the lock held: the file as it is now, compared, or made. *f NULL: there is none. */
+static int settle(const struct cache *c, bool make, int fd, struct pack_file **f, struct err *e) {
+    bool sealed;
+    look(c, f, &sealed, e);
+    if (*f && !sealed) {
+        log_info("comparing %s with the model: one of them is not the file that was compared last",
+                 c->rows);
+        int rc = pack_file_check(*f, &c->list, c->pool, e);
+        if (!rc) put_seal(c, *f);
+        if (rc) {
+            pack_file_drop(*f);
+            *f = NULL;
+        }
+        if (rc == ERR_INTR) return rc;
+    }
+    if (*f) return 0;
+    if (e->code) log_warn("%s: %s", e->msg, make ? "it is made again" : "it is not used");
+    return make ? make_file(c, fd, f, e) : 0;
+}
+
+static int get(const struct cache *c, bool make, struct pack_file **f, struct err *e) {
+    bool sealed;
+    int fd = -1;
+    look(c, f, &sealed, e);
+    if (*f && sealed) return 0;
+    pack_file_drop(*f);
+    *f = NULL;
+    if (!make && !e->code && !io_exists(c->rows)) return 0;
+    TRY(take_lock(c, &fd, e));
+    const int rc = settle(c, make, fd, f, e);
+    if (fd >= 0) close(fd);
+    return rc;
+}
+
+static void release_file(void *f) {
+    pack_file_drop(f);
+}
+
+/* Are all rows of the list there from before? */
+static bool has_all(const struct pack_list *l) {
+    for (int i = 0; i < l->n; i++)
+        if (!weight_rows(l->item[i].w, l->item[i].rows)) return false;
+    return true;
+}
+
+static int attach(struct cache *c, bool make, struct err *e) {
+    struct pack_file *f = NULL;
+    char key[33];
+    pack_file_key(&c->list, key);
+    c->base = xasprintf("hone-%s.pack", key);
+    c->rows = io_join(c->dir, c->base);
+    c->seal = xasprintf("%s.seal", c->rows);
+    c->lock = xasprintf("%s.lock", c->rows);
+    int rc = get(c, make, &f, e);
+    if (rc && rc != ERR_INTR) {
+        log_warn("%s: the weights are packed in memory", e->msg);
+        rc = 0;
+    }
+    for (int i = 0; f && i < c->list.n; i++) {
+        const struct weight_rows r = {.rows = c->list.item[i].rows,
+                                      .data = pack_file_rows(f, i),
+                                      .mapped = true,
+                                      .own = f,
+                                      .release = release_file};
+        pack_file_keep(f);
+        weight_add_rows(c->list.item[i].w, &r);
+    }
+    if (f) log_debug("packed rows are those of %s", c->rows);
+    pack_file_drop(f);
+    free(c->base);
+    free(c->rows);
+    free(c->seal);
+    free(c->lock);
+    return rc;
+}
+
+int pack_cache_attach(const struct model *of, const char *dir, const struct kern *k,
+                      struct pool *pool, bool make, struct err *e) {
+    struct cache c = {.of = of, .dir = dir, .pool = pool};
+    int rc = io_make_dir(dir, e);
+    if (rc) return err_set(e, ERR_USAGE, "--pack-cache: %s cannot be a folder", dir);
+    rc = pack_list(&c.list, of, k, e);
+    if (!rc && c.list.n && !has_all(&c.list)) rc = attach(&c, make, e);
+    free(c.list.item);
+    return rc;
+}

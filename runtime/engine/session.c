@@ -1,0 +1,586 @@
+// SPDX-License-Identifier: MIT
+/* runtime/engine/session.c - sequences through a model: rows gathered into passes of at most
+ * n_ubatch, head, snapshots. What a device does is behind struct backend; here are the arguments,
+ * and the order of rows: those of one sequence lie together in a pass, as a segment. */
+#include "runtime/engine/session.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/log.h"
+#include "core/machine.h"
+#include "core/mem.h"
+#include "core/num.h"
+#include "core/prog.h"
+#include "kernels/cuda/cuda.h"
+#include "models/sizes.h"
+#include "runtime/engine/exec.h"
+
+enum { DEFAULT_CTX = 4096, DEFAULT_UBATCH = 512 };
+
+static int defaults(struct session *s, const struct session_opts *o, struct err *e) {
+    s->o = *o;
+    int64_t trained = s->m->hp.d[HD_CTX];
+    if (s->o.n_ctx < 0 || s->o.n_ubatch < 0 || s->o.n_ctx > INT32_MAX)
+        return err_set(e, ERR_USAGE, "a context of %" PRId64 " tokens makes no sense", o->n_ctx);
+    if (!s->o.n_ctx) s->o.n_ctx = trained > 0 ? min_i64(trained, DEFAULT_CTX) : DEFAULT_CTX;
+    s->any_ubatch = !s->o.n_ubatch;
+    if (!s->o.n_ubatch) s->o.n_ubatch = min_i64(DEFAULT_UBATCH, s->o.n_ctx);
+    return 0;
+}
+
+/* Types of the cache: named ones, or the plain row of kv_type; q8_0 at the edges. */
+static int kv_choose(const struct session_opts *o, struct kv_plan *p, struct err *e) {
+    const struct kv_type *plain = kv_type_of(o->kv_type), *q8 = kv_type_find(KV_EDGE);
+    if (!plain)
+        return err_set(e, ERR_USAGE, "a KV cache of type %s is not supported: use f16 or q8_0",
+                       qtype_name(o->kv_type));
+    p->k = o->kv_k ? o->kv_k : plain;
+    p->v = o->kv_v ? o->kv_v : plain;
+    p->edge_k = o->kv_edge_k ? o->kv_edge_k : q8;
+    p->edge_v = o->kv_edge_v ? o->kv_edge_v : q8;
+    p->n_edge = o->kv_n_edge;
+    return 0;
+}
+
+static int find_ropes(struct session *s, struct err *e) {
+    for (int i = 0; i < graph_count(s->g, OP_ROPE); i++)
+        if (!exec_rope_tab(s, graph_nth(s->g, OP_ROPE, i), true))
+            return err_set(e, ERR_DATA, "the model has more than %d kinds of rope", ROPE_TABS);
+    return 0;
+}
+
+static int open_cache(struct session *s, const struct kv_plan *plan, struct err *e) {
+    struct kv kv;
+    struct rec rec;
+    const int rc = kv_init(&kv, s->g, s->o.n_ctx, plan, e);
+    rec_init(&rec, s->g, s->be->on_device);
+    cache_init(&s->cache, &kv, &rec, KV_PAGE, s->o.n_ubatch);
+    return rc;
+}
+
+static int open_on(struct session *s, const struct backend *be, const struct kv_plan *plan,
+                   struct err *e) {
+    s->be = be;
+    s->n_bytes = 0;
+    s->offload = (struct session_offload){0};
+    TRY(open_cache(s, plan, e));
+    TRY(be->open(s, e));
+    s->cache.pass_tok = s->o.n_ubatch; /* a device may have chosen another */
+    TRY(seq_new(&s->own, &s->cache, s->o.guests ? 0 : s->o.n_ctx, e));
+    return s->cache.keeps_spare ? cache_keep_spare(&s->cache, e) : 0;
+}
+
+/* What sequences keep lies in memory of the backend. */
+static void shut(struct session *s) {
+    session_snapshot_free(s->mark);
+    seq_free(s->own);
+    s->mark = NULL;
+    s->own = NULL;
+    cache_release(&s->cache);
+    s->be->close(s);
+}
+
+/* The device asked for; `auto` that does not work out falls back to the CPU. */
+static int open_device(struct session *s, const struct kv_plan *plan, struct err *e) {
+    if (s->o.device.kind == DEVICE_CPU) return open_on(s, &backend_cpu, plan, e);
+    int rc = open_on(s, &backend_cuda, plan, e);
+    if (!rc || s->o.device.kind != DEVICE_AUTO) return rc;
+    log_warn("computing on the CPU: %s", e->msg);
+    shut(s);
+    return open_on(s, &backend_cpu, plan, e);
+}
+
+int device_parse(const char *name, struct device *d, struct err *e) {
+    *d = (struct device){.kind = DEVICE_CPU};
+    if (!name || strcmp(name, "cpu") == 0) return 0;
+    if (strcmp(name, "auto") == 0) {
+        if (cu_built() && cu_count() > 0) d->kind = DEVICE_AUTO;
+        return 0;
+    }
+    char *end = NULL;
+    bool ok = strncmp(name, "cuda", 4) == 0, fused = false;
+    const char *at = ok ? name + 4 : name;
+    long n = 0;
+    unsigned long fuse = 0;
+    if (ok && *at == ':') {
+        n = strtol(++at, &end, 10);
+        ok = end != at && n >= 0 && n <= 255;
+        at = end;
+    }
+    if (ok && *at == '/') {
+        fused = true;
+        fuse = strtoul(++at, &end, 0);
+        ok = end != at && *at != '-';
+        at = end;
+    }
+    if (!ok || *at)
+        return err_set(e, ERR_USAGE, "--device: '%s' is not cpu, cuda, cuda:N or auto", name);
+    d->kind = DEVICE_CUDA;
+    d->index = (int)n;
+    d->masked = fused;
+    d->mask = (unsigned)fuse;
+    if (!cu_built())
+        return err_set(e, ERR_SYS,
+                       "--device: '%s' is not available: this build computes on the CPU only",
+                       name);
+    if (n >= cu_count())
+        return err_set(e, ERR_SYS, "--device: '%s' is not there: %d CUDA devices were found", name,
+                       cu_count());
+    return 0;
+}
+
+static void tune_for(struct session *s) {
+    struct machine hw = {0};
+    s->n_workers = pool_size(s->o.pool);
+    if (pool_is_free(s->o.pool)) machine_read("", &hw);
+    tune_init(&s->tune, s->n_workers, (int)min_i64(hw.n_cores, s->n_workers));
+}
+
+/* What describes the rows of a pass. */
+static void alloc_rows(struct session *s) {
+    const size_t n = (size_t)s->o.n_ubatch;
+    s->seg = xcalloc(n, sizeof *s->seg);
+    s->row_pos = xcalloc(n, sizeof *s->row_pos);
+    s->row_seq = xcalloc(n, sizeof *s->row_seq);
+    s->row_id = xcalloc(n, sizeof *s->row_id);
+    s->row_from = xcalloc(n, sizeof *s->row_from);
+}
+
+/* Lets the thread work for the session's context; returns what it worked for. */
+static struct ctx *enter(const struct session *s) {
+    return ctx_enter(s->o.ctx ? s->o.ctx : ctx_current());
+}
+
+int session_new(struct session **out, const struct model *m, const struct session_opts *o,
+                struct err *e) {
+    struct ctx *callers = ctx_enter(o->ctx ? o->ctx : ctx_current());
+    struct session *s = xcalloc(1, sizeof *s);
+    s->m = s->given = m;
+    s->g = &m->graph;
+    s->be = &backend_cpu;
+    struct kv_plan plan;
+    int rc;
+    TRY_GOTO(fail, rc, defaults(s, o, e));
+    tune_for(s);
+    TRY_GOTO(fail, rc, kv_choose(&s->o, &plan, e));
+    kern_init(&s->kern, s->o.isa);
+    s->vec = xcalloc((size_t)s->g->n_weights + 1, sizeof *s->vec);
+    TRY_GOTO(fail, rc, find_ropes(s, e));
+    if (s->o.device.kind != DEVICE_CPU) s->o.n_ubatch = min_i64(s->o.n_ubatch, s->o.n_ctx);
+    if (s->o.device.kind == DEVICE_CPU) TRY_GOTO(fail, rc, exec_pack(s, NULL, e));
+    TRY_GOTO(fail, rc, open_device(s, &plan, e));
+    alloc_rows(s);
+    *out = s;
+    ctx_enter(callers);
+    return 0;
+fail:
+    ctx_enter(callers);
+    session_free(s);
+    return rc;
+}
+
+void session_free(struct session *s) {
+    if (!s) return;
+    shut(s);
+    programs_forget(&s->programs);
+    for (int i = 0; i < s->g->n_weights && s->vec; i++) free(s->vec[i].own);
+    free(s->seg);
+    free(s->row_pos);
+    free(s->row_seq);
+    free(s->row_id);
+    free(s->row_from);
+    free(s->vec);
+    exec_unpack(s);
+    free(s);
+}
+
+void session_reset(struct session *s) {
+    seq_reset(s->own);
+}
+int session_threads(const struct session *s, bool *settled) {
+    *settled = s->be != &backend_cpu || !tune_running(&s->tune);
+    return tune_threads(&s->tune);
+}
+int64_t session_pos(const struct session *s) {
+    return s->own->pos;
+}
+uint64_t session_bytes(const struct session *s) {
+    return s->n_bytes + s->cache.n_bytes;
+}
+const struct seq *session_shown(const struct session *s) {
+    return s->shown;
+}
+void session_observe(struct session *s, session_see_fn fn, void *ud) {
+    s->see = fn;
+    s->see_ud = ud;
+}
+void session_observe_hidden(struct session *s, session_hidden_fn fn, void *ud) {
+    s->see_hidden = fn;
+    s->see_hidden_ud = ud;
+}
+void session_observe_route(struct session *s, session_route_fn fn, void *ud) {
+    s->see_route = fn;
+    s->see_route_ud = ud;
+}
+const char *session_device(const struct session *s) {
+    return s->be->name;
+}
+struct session_offload session_offload(const struct session *s) {
+    return s->offload;
+}
+const struct model *session_model(const struct session *s) {
+    return s->given;
+}
+const struct session_opts *session_get_opts(const struct session *s) {
+    return &s->o;
+}
+
+static int check_id(const struct session *s, int32_t id, int64_t i, struct err *e) {
+    const int64_t n_vocab = s->m->hp.d[HD_VOCAB];
+    if (id >= 0 && id < n_vocab) return 0;
+    return err_set(e, ERR_USAGE,
+                   "token id %" PRId32 " at position %" PRId64
+                   " is outside the vocabulary of %" PRId64 " entries",
+                   id, i, n_vocab);
+}
+
+static int check_room(const struct session *s, const struct seq *q, int64_t n, struct err *e) {
+    if (n >= 0 && n <= s->o.n_ctx - q->pos) return 0;
+    return err_set(e, ERR_USAGE,
+                   "the context of %" PRId64 " tokens is full: %" PRId64 " are used and %" PRId64
+                   " more were given; use a larger --ctx",
+                   s->o.n_ctx, q->pos, n);
+}
+
+/* ---- passes ---- */
+
+/* Makes a pass of the next n rows of the session's own sequence. */
+static void gather_own(struct session *s, const int32_t *ids, int64_t n) {
+    s->ids = ids;
+    s->n_tok = n;
+    s->n_segs = 1;
+    s->seg[0] = (struct seg){s->own, 0, n};
+    for (int64_t i = 0; i < n; i++) {
+        s->row_pos[i] = s->own->pos + i;
+        s->row_seq[i] = s->own;
+    }
+}
+
+/* Runs the pass that was put together. */
+static int pass(struct session *s, float *hidden, float *logits, struct err *e) {
+    if (!s->o.whole && prog_interrupted()) return err_set(e, ERR_INTR, "interrupted");
+    TRY(s->be->pass(s, hidden, logits, e));
+    for (int i = 0; i < s->n_segs; i++) seq_advance(s->seg[i].seq, s->seg[i].n);
+    return 0;
+}
+
+/* hidden: all rows, or NULL; logits: of the last row, or NULL. */
+static int feed(struct session *s, const int32_t *ids, int64_t n, float *hidden, float *logits,
+                struct err *e) {
+    TRY(check_room(s, s->own, n, e));
+    for (int64_t i = 0; i < n; i++) TRY(check_id(s, ids[i], i, e));
+    int64_t d = s->g->reg_width[s->g->hidden_out];
+    for (int64_t i = 0; i < n; i += s->n_tok) {
+        gather_own(s, ids + i, min_i64(s->o.n_ubatch, n - i));
+        TRY(pass(s, hidden ? hidden + i * d : NULL, i + s->n_tok == n ? logits : NULL, e));
+        if (s->hidden_in) s->hidden_in += s->n_tok * d;
+    }
+    return 0;
+}
+
+static int forward(struct session *s, const int32_t *ids, int64_t n, float *hidden, float *logits,
+                   struct err *e) {
+    struct ctx *callers = enter(s);
+    int rc = feed(s, ids, n, hidden, logits, e);
+    ctx_enter(callers);
+    return rc;
+}
+
+int session_new_seq(struct session *s, int64_t n_reserve, struct seq **out, struct err *e) {
+    if (n_reserve < 0 || n_reserve > s->o.n_ctx)
+        return err_set(e, ERR_USAGE,
+                       "a sequence of %" PRId64 " tokens does not fit a context of %" PRId64,
+                       n_reserve, s->o.n_ctx);
+    const uint64_t most = s->o.device.max_bytes,
+                   all = session_bytes(s) + cache_seq_bytes(&s->cache, n_reserve);
+    if (most && all > most)
+        return err_set(e, ERR_SYS, "a sequence needs %" PRIu64 " MiB more than --max-vram leaves",
+                       (all - most) >> 20);
+    return seq_new(out, &s->cache, n_reserve, e);
+}
+
+uint64_t session_seq_bytes(const struct session *s, int64_t n_tok) {
+    return cache_seq_bytes(&s->cache, n_tok);
+}
+uint64_t session_held_bytes(const struct session *s) {
+    return cache_held_bytes(&s->cache);
+}
+bool session_can_trim(const struct session *s) {
+    bool windows = false;
+    for (int i = 0; i < s->cache.kv.n_slots; i++)
+        windows = windows || s->cache.kv.slot[i].window > 0;
+    return !windows && !s->cache.rec.n_bytes;
+}
+
+struct seq *session_own_seq(const struct session *s) {
+    return s->own;
+}
+
+static struct seq *seq_of(const struct session *s, const struct session_row *row) {
+    return row->seq ? row->seq : s->own;
+}
+
+/* Counts rows per sequence in seq.mark, which is 0 again afterwards. */
+static int check_rows(struct session *s, const struct session_row *row, int64_t n, struct err *e) {
+    int rc = s->g->hidden_in == GR_NONE
+                 ? 0
+                 : err_set(e, ERR_USAGE, "a draft model's rows come with hidden rows");
+    for (int64_t i = 0; i < n && !rc; i++) {
+        struct seq *q = seq_of(s, &row[i]);
+        rc = check_id(s, row[i].id, i, e);
+        if (rc) break;
+        if (q->cache != &s->cache)
+            rc = err_set(e, ERR_USAGE, "row %" PRId64 ": the sequence is not of this session", i);
+        else
+            rc = check_room(s, q, ++q->mark, e);
+    }
+    for (int64_t i = 0; i < n; i++) {
+        struct seq *q = seq_of(s, &row[i]);
+        if (q->cache == &s->cache) q->mark = 0;
+    }
+    return rc;
+}
+
+/* Puts together a pass of n rows, sequences in the order of their first ones. row_from[i] is the
+ * row of the pass that row[i] becomes. */
+static void gather(struct session *s, const struct session_row *row, int64_t n) {
+    s->n_segs = 0;
+    for (int64_t i = 0; i < n; i++) {
+        struct seq *q = seq_of(s, &row[i]);
+        if (!q->mark) {
+            q->mark = ++s->n_segs;
+            s->seg[q->mark - 1] = (struct seg){.seq = q};
+        }
+        s->seg[q->mark - 1].n++;
+    }
+    int64_t r0 = 0;
+    for (int k = 0; k < s->n_segs; k++) {
+        s->seg[k].r0 = r0;
+        r0 += s->seg[k].n;
+        s->seg[k].n = 0; /* counts again below */
+    }
+    for (int64_t i = 0; i < n; i++) {
+        struct seq *q = seq_of(s, &row[i]);
+        struct seg *g = &s->seg[q->mark - 1];
+        const int64_t r = g->r0 + g->n;
+        s->row_id[r] = row[i].id;
+        s->row_pos[r] = q->pos + g->n++;
+        s->row_seq[r] = q;
+        s->row_from[i] = (int32_t)r;
+    }
+    for (int k = 0; k < s->n_segs; k++) s->seg[k].seq->mark = 0;
+    s->ids = s->row_id;
+    s->n_tok = n;
+}
+
+/* Copies what the rows want, in their order, behind *hidden and *logits. */
+static int hand_out(struct session *s, const struct session_row *row, int64_t n, float **hidden,
+                    float **logits, struct err *e) {
+    const int64_t d = s->g->reg_width[s->g->hidden_out], v = s->m->hp.d[HD_VOCAB];
+    float *x = NULL;
+    int64_t n_logits = 0;
+    int rc = 0;
+    for (int64_t i = 0; i < n; i++) {
+        if (*hidden && (row[i].want & WANT_HIDDEN)) {
+            TRY(s->be->rows(s, s->row_from[i], 1, *hidden, e));
+            *hidden += d;
+        }
+        n_logits += *logits && (row[i].want & WANT_LOGITS);
+    }
+    if (!n_logits) return 0;
+    x = xmalloc((size_t)(n_logits * d) * sizeof *x);
+    for (int64_t i = 0, k = 0; i < n && !rc; i++)
+        if (row[i].want & WANT_LOGITS) rc = s->be->rows(s, s->row_from[i], 1, x + k++ * d, e);
+    if (!rc) rc = s->be->head(s, x, n_logits, *logits, e);
+    *logits += n_logits * v;
+    free(x);
+    return rc;
+}
+
+/* residual: NULL, or what enters s->first_block, in the order of the rows. */
+static int run(struct session *s, const struct session_row *row, int64_t n, const float *residual,
+               float *hidden, float *logits, struct err *e) {
+    const int64_t d = s->g->reg_width[s->g->residual];
+    TRY(check_rows(s, row, n, e));
+    for (int64_t i = 0, k; i < n; i += k) {
+        k = min_i64(s->o.n_ubatch, n - i);
+        gather(s, row + i, k);
+        for (int64_t r = 0; r < k && residual; r++)
+            if (s->row_from[r] != r)
+                return err_set(e, ERR_USAGE, "rows of one sequence must follow one another here");
+        s->residual_in = residual ? residual + i * d : NULL;
+        const bool step = k == 1 && logits && row[i].want == WANT_LOGITS;
+        TRY(pass(s, NULL, step ? logits : NULL, e));
+        if (step)
+            logits += s->m->hp.d[HD_VOCAB];
+        else
+            TRY(hand_out(s, row + i, k, &hidden, &logits, e));
+    }
+    return 0;
+}
+
+int session_run(struct session *s, const struct session_row *row, int64_t n, float *hidden,
+                float *logits, struct err *e) {
+    struct ctx *callers = enter(s);
+    const int rc = run(s, row, n, NULL, hidden, logits, e);
+    ctx_enter(callers);
+    return rc;
+}
+
+int session_run_from(struct session *s, int block, const float *residual,
+                     const struct session_row *row, int64_t n, float *hidden, struct err *e) {
+    struct ctx *callers = enter(s);
+    s->first_block = block;
+    const int rc = run(s, row, n, residual, hidden, NULL, e);
+    s->first_block = 0;
+    s->residual_in = NULL;
+    ctx_enter(callers);
+    return rc;
+}
+
+int session_forward(struct session *s, const int32_t *ids, int64_t n, float *hidden,
+                    struct err *e) {
+    return session_forward_hidden(s, ids, NULL, n, hidden, NULL, e);
+}
+
+int session_forward_hidden(struct session *s, const int32_t *ids, const float *hidden_in, int64_t n,
+                           float *hidden, float *logits, struct err *e) {
+    if ((s->g->hidden_in == GR_NONE) != !hidden_in)
+        return err_set(e, ERR_USAGE, "hidden rows are given to draft models, and only to them");
+    s->hidden_in = hidden_in;
+    int rc = forward(s, ids, n, hidden, logits, e);
+    s->hidden_in = NULL;
+    return rc;
+}
+
+bool session_can_begin(const struct session *s, int block) {
+    if (block < 1 || block > s->m->hp.d[HD_LAYERS]) return false;
+    return graph_can_begin(s->g, s->g->hidden_nodes[block - 1] + 1);
+}
+
+int session_forward_from(struct session *s, int block, const float *residual, const int32_t *ids,
+                         int64_t n, float *hidden, struct err *e) {
+    int rc = 0;
+    int64_t d = s->g->reg_width[s->g->residual], h = s->g->reg_width[s->g->hidden_out];
+    s->first_block = block;
+    for (int64_t i = 0, k; i < n && !rc; i += k) {
+        k = min_i64(s->o.n_ubatch, n - i);
+        s->residual_in = residual + i * d;
+        rc = forward(s, ids + i, k, hidden + i * h, NULL, e);
+    }
+    s->first_block = 0;
+    s->residual_in = NULL;
+    return rc;
+}
+
+int session_head(struct session *s, const float *hidden, int64_t n, float *logits, struct err *e) {
+    struct ctx *callers = enter(s);
+    int rc = s->be->head(s, hidden, n, logits, e);
+    ctx_enter(callers);
+    return rc;
+}
+
+/* Rows are not wanted, but nothing may be fused past them. */
+static void see_nothing(void *ud, const struct gr_weight *w, int64_t expert, const float *x,
+                        int64_t n_rows, int64_t ld) {
+    (void)ud, (void)w, (void)expert, (void)x, (void)n_rows, (void)ld;
+}
+
+bool session_can_sum(const struct session *s) {
+    return s->be->sum_begin && s->be->can_sum(s);
+}
+
+int session_sum_begin(struct session *s, session_sum_fn fn, void *ud, struct err *e) {
+    TRY(s->be->sum_begin(s, e));
+    session_observe(s, see_nothing, NULL);
+    s->be->sum_names(s, fn, ud);
+    return 0;
+}
+
+int session_sum_chunk(struct session *s, struct err *e) {
+    return s->be->sum_chunk(s, e);
+}
+
+int session_sum_save(struct session *s, session_sum_fn fn, void *ud, struct err *e) {
+    return s->be->sum_save(s, fn, ud, e);
+}
+
+int session_sum_load(struct session *s, session_sum_give fn, void *ud, struct err *e) {
+    return s->be->sum_load(s, fn, ud, e);
+}
+
+int session_sum_end(struct session *s, session_sum_fn fn, void *ud, struct err *e) {
+    session_observe(s, NULL, NULL);
+    return s->be->sum_end(s, fn, ud, e);
+}
+
+bool session_can_best(const struct session *s) {
+    return s->be->finds_best;
+}
+
+int session_step_best(struct session *s, int32_t id, struct session_best *out, struct err *e) {
+    s->best = out;
+    int rc = session_step(s, &id, 1, NULL, e);
+    s->best = NULL;
+    return rc;
+}
+
+bool session_can_score(const struct session *s, const struct session *base) {
+    return s->be->score && (!base || (base->be == s->be && s->be->shares(s, base)));
+}
+
+int session_score(struct session *s, struct session *base, const float *hidden, int64_t n,
+                  const int32_t *target, struct session_score *out, struct err *e) {
+    struct ctx *callers = enter(s);
+    int rc = s->be->score(s, base, hidden, n, target, out, e);
+    ctx_enter(callers);
+    return rc;
+}
+
+int session_step(struct session *s, const int32_t *ids, int64_t n, float *logits, struct err *e) {
+    if (n < 1) return err_set(e, ERR_USAGE, "no tokens were given");
+    return session_forward_hidden(s, ids, NULL, n, NULL, logits, e);
+}
+
+/* ---- going back ---- */
+
+struct session_snapshot {
+    struct seq *seq; /* a fork */
+};
+
+int session_save(const struct session *s, struct session_snapshot **out, struct err *e) {
+    struct seq *q = NULL;
+    TRY(seq_fork(&q, s->own, e));
+    *out = xcalloc(1, sizeof **out);
+    (*out)->seq = q;
+    return 0;
+}
+void session_restore(struct session *s, const struct session_snapshot *snap) {
+    seq_restore(s->own, snap->seq);
+}
+void session_snapshot_free(struct session_snapshot *snap) {
+    if (!snap) return;
+    seq_free(snap->seq);
+    free(snap);
+}
+
+int session_mark(struct session *s, struct err *e) {
+    if (!s->mark) return session_save(s, &s->mark, e);
+    seq_restore(s->mark->seq, s->own);
+    return 0;
+}
+void session_rewind(struct session *s) {
+    session_restore(s, s->mark);
+}

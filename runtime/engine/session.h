@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: MIT
+/* runtime/engine/session.h - sequences through a model: forward passes in any batching. On the CPU
+ * a token's logits have the same bits whether its sequence is fed all at once, in uneven pieces or
+ * token by token, and whatever other sequences are fed beside it; on a device they are the same up
+ * to rounding.
+ *
+ * A session has a sequence of its own, which the calls that name none feed; session_run feeds any
+ * number of them together. */
+#ifndef HONE_RUNTIME_ENGINE_SESSION_H
+#define HONE_RUNTIME_ENGINE_SESSION_H
+
+#include "core/ctx.h"
+#include "core/pool.h"
+#include "kernels/kern.h"
+#include "runtime/engine/seq.h"
+#include "runtime/engine/model.h"
+
+enum act_mode {
+    ACT_F32, /* weights decoded, activations f32: only the weights' error is seen (evaluation) */
+    ACT_Q8   /* activations rounded to 8 bits per block where the weight type has an integer dot
+                (speed) */
+};
+struct kv_type;
+enum device_kind { DEVICE_CPU, DEVICE_CUDA, DEVICE_AUTO /* CUDA, or with a warning the CPU */ };
+struct place; /* runtime/engine/place.h */
+struct device {
+    enum device_kind kind;
+    int index;
+    bool masked; /* mask holds: bits of enum cuda_fuse that are on, to measure what each is worth */
+    unsigned mask;
+    uint64_t max_bytes; /* of device memory; 0: what is free, less CU_KEEP_FREE */
+    /* Passes of so many tokens copy experts that stay in main memory to the device; < 0: none; 0:
+     * 128, unless the room for that would push out many more */
+    int64_t stream_from;
+    const struct place *place; /* borrowed: where experts go; NULL: as it fits */
+};
+/* "cpu" (also NULL), "cuda", "cuda:N", "auto" (CUDA when there is a device); "/MASK" behind a CUDA
+ * device says which launches are fused (docs/design/cuda.md). ERR_USAGE for another
+ * name, ERR_SYS when the device is not there or this build has no CUDA. */
+int device_parse(const char *name, struct device *d, struct err *e);
+struct session;
+struct session_opts {
+    int64_t n_ctx;      /* KV slots; 0: the model's context length capped at 4096 */
+    int64_t n_ubatch;   /* rows of a pass at most; 0: 512 or n_ctx, on a device up to 2048 */
+    enum qtype kv_type; /* cache of keys and values when kv_k, kv_v are NULL: QT_F32 (default 0),
+                           QT_F16, QT_BF16, QT_Q8_0, QT_Q5_1, QT_Q4_0 */
+    const struct kv_type *kv_k, *kv_v; /* runtime/engine/kv_type.h */
+    const struct kv_type *kv_edge_k,
+        *kv_edge_v; /* of the first and last kv_n_edge attention layers; NULL: q8_0 */
+    int64_t kv_n_edge;
+    enum kern_isa isa; /* KERN_REF: scalar reference everywhere */
+    enum act_mode act;
+    struct pool *pool; /* borrowed; NULL: the caller's thread only */
+    /* Whom the session works for (core/ctx.h): who is told of its messages and may interrupt it.
+     * Borrowed for the session's life. NULL: in every call the context of the calling thread. */
+    struct ctx *ctx;
+    struct device device;
+    /* With ACT_Q8: the weights of products that the CPU makes become packed rows (model_pack): all,
+     * or on a device the experts that it has no room for, these no later than with the first pass
+     * that needs them. */
+    bool pack;
+    const char *pack_cache; /* with pack: NULL, or a folder where they are kept (pack_cache.h) */
+    /* A weight that several sessions of one device have in common lies there once. So many sessions
+     * like this one are to follow whose models share weights with it: room is kept on the device
+     * for them, and for a weight or two that each replaces. */
+    int n_followers;
+    bool whole; /* a call that feeds tokens is not ended by an interruption */
+    /* No memory is set aside for the session's own sequence: others are fed. */
+    bool guests;
+};
+/* The model must stay open as long as the session; others may use it at the same time. */
+int session_new(struct session **out, const struct model *m, const struct session_opts *o,
+                struct err *e);
+/* From the next pass on the session computes with a model that has the same graph (model_with):
+ * memory, cache and position stay. What it made of the old model's weights is given back. ERR_USAGE
+ * for another graph, and for sessions with packed rows. */
+int session_use(struct session *s, const struct model *m, struct err *e);
+void session_free(struct session *s);
+void session_reset(struct session *s); /* position 0, states zero */
+/* Threads that make a token (runtime/engine/tune.h); *settled: the number will not change any more.
+ */
+int session_threads(const struct session *s, bool *settled);
+int64_t session_pos(const struct session *s);
+uint64_t session_bytes(const struct session *s); /* KV + state of all sequences + scratch */
+
+/* Feeds n tokens at the current position. hidden: NULL or [n][n_embd], the input of the head for
+ * every token. ERR_USAGE when the context is full or an id is out of range. */
+int session_forward(struct session *s, const int32_t *ids, int64_t n, float *hidden, struct err *e);
+/* The same from a block on: `residual` [n][n_embd] is what session_observe_hidden showed after
+ * block
+ * - 1 of a session whose weights are equal below. block: 1 .. number of layers (then only what
+ * follows the last block). Blocks below keep no state: all windows of such a session begin there.
+ */
+bool session_can_begin(const struct session *s, int block); /* false: the graph cannot */
+int session_forward_from(struct session *s, int block, const float *residual, const int32_t *ids,
+                         int64_t n, float *hidden, struct err *e);
+/* A draft model's pass (model_open_draft): hidden_in [n][n_embd] are the trunk's rows of the
+ * positions, ids the tokens after them. Others take no such rows: ERR_USAGE. logits: NULL or of the
+ * last token. */
+int session_forward_hidden(struct session *s, const int32_t *ids, const float *hidden_in, int64_t n,
+                           float *hidden, float *logits, struct err *e);
+/* Head: logits[n][n_vocab] for n hidden rows. The caller keeps n small (memory n * vocab). */
+int session_head(struct session *s, const float *hidden, int64_t n, float *logits, struct err *e);
+
+/* ---- several sequences ---- */
+
+/* One token of one sequence. */
+struct session_row {
+    int32_t id;
+    struct seq *seq; /* NULL: the session's own */
+    unsigned want;   /* bits of enum session_want */
+};
+enum session_want { WANT_HIDDEN = 1 /* the input of the head */, WANT_LOGITS = 2 };
+/* Makes an empty sequence of at most n_ctx tokens, for which memory is set aside up to n_reserve
+ * tokens; it takes more as it grows. ERR_SYS: there is not so much memory, and nothing has changed.
+ */
+int session_new_seq(struct session *s, int64_t n_reserve, struct seq **out, struct err *e);
+/* Bytes that a sequence of n_tok tokens takes between passes, exact; and bytes of what all
+ * sequences hold now, what they share counted once. */
+uint64_t session_seq_bytes(const struct session *s, int64_t n_tok);
+uint64_t session_held_bytes(const struct session *s);
+/* Can sequences go back to any of their positions (seq_trim)? False: only to snapshots. */
+bool session_can_trim(const struct session *s);
+/* Returns the session's own sequence, borrowed. */
+struct seq *session_own_seq(const struct session *s);
+/* Writes a sequence (NULL: the session's own) to a file that appears whole or not at all, or gives
+ * q (NULL: the own one) the past of such a file. The file belongs to the model and the types of its
+ * cache: ERR_DATA with another one, for a damaged file, and for what is none; q is as before then.
+ * ERR_USAGE when the file exists and overwrite is false, and when it holds more tokens
+ * than the context. Where it was written, on a device or not, does not matter. */
+int session_save_seq(const struct session *s, const struct seq *q, const char *path, bool overwrite,
+                     struct err *e);
+int session_load_seq(struct session *s, struct seq *q, const char *path, struct err *e);
+/* Feeds n rows; those of one sequence in their order, each at the position behind the one before.
+ * hidden: NULL or [number of rows that want it][n_embd]; logits: NULL or [number of rows that want
+ * them][n_vocab]; both in the order of the rows. An error of the arguments changes nothing; after
+ * any other error seq_pos tells how much of a sequence was fed. */
+int session_run(struct session *s, const struct session_row *row, int64_t n, float *hidden,
+                float *logits, struct err *e);
+/* The same from a block on, as session_forward_from: residual [n][n_embd] in the order of the rows.
+ * Those of one sequence must follow one another. */
+int session_run_from(struct session *s, int block, const float *residual,
+                     const struct session_row *row, int64_t n, float *hidden, struct err *e);
+
+/* The largest finite logits of a token, largest first, ties to the lower id: what sampling needs of
+ * a vocabulary. */
+enum { SESSION_BEST = 128 };
+struct session_best {
+    int32_t n;
+    int32_t id[SESSION_BEST];
+    float logit[SESSION_BEST];
+};
+/* True where finding them costs less than fetching all logits: on a device. */
+bool session_can_best(const struct session *s);
+/* session_step of one token, for those. */
+int session_step_best(struct session *s, int32_t id, struct session_best *out, struct err *e);
+
+/* What an evaluation wants to know of a row of logits, found where the logits are. */
+struct session_score {
+    double nll_q;         /* -log q(target), q: this session's distribution */
+    double nll_p, kld;    /* with a base, p: its distribution: -log p(target); sum p log(p/q) over
+                             p > exp(-16) */
+    int32_t top_p, top_q; /* the first of the largest, and their probabilities */
+    float prob_p, prob_q;
+};
+enum { SESSION_SCORES = 64 }; /* rows at a time */
+/* True when session_score works: sessions of a device; with a base (NULL: none) of the same
+ * vocabulary on the same device. */
+bool session_can_score(const struct session *s, const struct session *base);
+/* n hidden rows, at most SESSION_SCORES, against the tokens that follow. base: NULL, or a session
+ * whose last call was session_score or session_head, of n rows of the same positions. out NULL: for
+ * what is compared with this session. */
+int session_score(struct session *s, struct session *base, const float *hidden, int64_t n,
+                  const int32_t *target, struct session_score *out, struct err *e);
+/* Forward, then logits of the last token only. */
+int session_step(struct session *s, const int32_t *ids, int64_t n, float *logits, struct err *e);
+
+/* Called for every matrix product with the rows that enter it, for each sequence of the pass
+ * (session_shown): calibration. expert -1: dense. Rows are in the order of the sequence, and given
+ * once per product (gate and up of a MoE share one call each). From the caller's thread. */
+typedef void (*session_see_fn)(void *ud, const struct gr_weight *w, int64_t expert, const float *x,
+                               int64_t n_rows, int64_t ld);
+void session_observe(struct session *s, session_see_fn fn, void *ud);
+
+/* Sums of squares per column of what would be shown to session_observe, made on the device that has
+ * the rows: sum2 [n_mat][ne[0]] and numbers of rows count [n_mat], matrices of experts in their
+ * order. Rows add up in order over a chunk, chunks in order: the bits of a loop over those rows. */
+typedef void (*session_sum_fn)(void *ud, const struct gr_weight *w, int64_t n_mat,
+                               const double *sum2, const double *count);
+/* False: only session_observe shows it all. */
+bool session_can_sum(const struct session *s);
+/* From here on passes are summed, without an observer. fn is called for every product, in the order
+ * of a pass, with sum2 and count NULL. ERR_SYS: no room on the device, nothing has changed. */
+int session_sum_begin(struct session *s, session_sum_fn fn, void *ud, struct err *e);
+/* A chunk is complete. In a pass of several sequences all but the last are complete chunks, in
+ * their order; this is about the last. */
+int session_sum_chunk(struct session *s, struct err *e);
+/* Calls fn for every product with the sums of all chunks so far, between chunks. */
+int session_sum_save(struct session *s, session_sum_fn fn, void *ud, struct err *e);
+/* Before the first chunk: fn gives the sums to begin with; ERR_DATA where it has none. */
+typedef bool (*session_sum_give)(void *ud, const struct gr_weight *w, int64_t n_mat, double *sum2,
+                                 double *count);
+int session_sum_load(struct session *s, session_sum_give fn, void *ud, struct err *e);
+/* Calls fn for every product, and ends. */
+int session_sum_end(struct session *s, session_sum_fn fn, void *ud, struct err *e);
+
+/* Called when the residual of block `block` is complete (-1: the embeddings), for every internal
+ * pass: x [n_rows][n_embd], the first row at position pos. Probes and tests. */
+typedef void (*session_hidden_fn)(void *ud, int block, const float *x, int64_t n_rows, int64_t pos);
+void session_observe_hidden(struct session *s, session_hidden_fn fn, void *ud);
+
+/* Called after the router of every MoE block, for every internal pass: the experts chosen,
+ * expert [n_rows][n_used], best first; the first row at position pos. */
+typedef void (*session_route_fn)(void *ud, int block, const int32_t *expert, int64_t n_used,
+                                 int64_t n_rows, int64_t pos);
+void session_observe_route(struct session *s, session_route_fn fn, void *ud);
+/* During a call of an observer: the sequence whose rows are shown, borrowed. */
+const struct seq *session_shown(const struct session *s);
+
+const char *session_device(const struct session *s); /* where it computes: "cpu" or "cuda" */
+/* What of a model has no room on its device; zeros where all has. */
+struct session_offload {
+    int n_blocks;    /* whose experts stay in main memory */
+    int64_t n_bytes; /* of these */
+    int64_t from;    /* passes of so many tokens copy them to the device; 0: the CPU does all */
+};
+struct session_offload session_offload(const struct session *s);
+const struct model *session_model(const struct session *s); /* borrowed */
+const struct session_opts *
+session_get_opts(const struct session *s); /* zeros replaced by defaults */
+
+/* Copy of position, KV and states, for rewinding. free with session_snapshot_free. */
+struct session_snapshot;
+int session_save(const struct session *s, struct session_snapshot **out, struct err *e);
+void session_restore(struct session *s, const struct session_snapshot *snap);
+void session_snapshot_free(struct session_snapshot *snap);
+/* To go back a few tokens: marks this position (recurrent states are copied, the cache stays where
+ * it is), returns to it. A mark holds until the next one or a reset; memory: the states once, and
+ * of layers with a window what it has left since. */
+int session_mark(struct session *s, struct err *e);
+void session_rewind(struct session *s);
+
+#endif

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT
+/* runtime/engine/session_model.c - which weights a session computes with: those of the model it was
+ * given, the same as packed rows, or those of another model of the same graph. */
+#include "core/gguf.h"
+#include "core/num.h"
+#include "runtime/engine/exec.h"
+
+/* About what a session of the CPU will take beside the weights: cache, states, activations. */
+static uint64_t own_bytes(const struct session *s) {
+    int64_t width = 0;
+    for (int i = 0; i < s->g->n_regs; i++) width += s->g->reg_width[i];
+    for (int i = 0; i < graph_count(s->g, OP_MOE); i++) {
+        const struct gr_node *n = graph_nth(s->g, OP_MOE, i);
+        const int64_t d = s->g->reg_width[n->dst];
+        width = max_i64(width, n->moe.n_used * 4 * d); /* rows sorted by experts */
+    }
+    const uint64_t work = (uint64_t)(s->n_workers + 2) << 20; /* panels, sums of attention */
+    return s->cache.kv.n_bytes + s->cache.rec.n_bytes + work +
+           (uint64_t)(2 * width * s->o.n_ubatch) * sizeof(float);
+}
+
+int exec_pack(struct session *s, const bool *only, struct err *e) {
+    struct model *m = NULL;
+    if (!s->o.pack || s->o.act != ACT_Q8) return 0;
+    const struct pack_opts o = {.only = only,
+                                .isa = s->o.isa,
+                                .pool = s->o.pool,
+                                .keep_free = only ? 0 : own_bytes(s),
+                                .cache = s->o.pack_cache};
+    TRY(model_pack(&m, s->given, &o, e));
+    exec_unpack(s);
+    s->packed = m;
+    s->m = m;
+    return 0;
+}
+
+void exec_unpack(struct session *s) {
+    s->m = s->given;
+    model_close(s->packed);
+    s->packed = NULL;
+}
+
+int session_use(struct session *s, const struct model *m, struct err *e) {
+    if (m->graph.node != s->g->node)
+        return err_set(e, ERR_USAGE, "%s: a session cannot go on with a model of another graph",
+                       gguf_path(m->gguf));
+    if (s->o.pack)
+        return err_set(e, ERR_USAGE, "%s: a session with packed weights stays with its model",
+                       gguf_path(m->gguf));
+    s->m = s->given = m;
+    s->g = &m->graph;
+    for (int i = 0; i < s->g->n_weights; i++) s->vec[i].v = NULL;
+    programs_forget(&s->programs);
+    if (s->be->use) s->be->use(s);
+    return 0;
+}

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT
+/* runtime/engine/state.h - what recurrent layers remember of a sequence: the last width - 1 inputs
+ * of the convolution and one matrix per value head. Its size does not depend on the number of
+ * tokens. Only shapes are here; the memory is a sequence's (runtime/engine/cache.h), or a device's.
+ * Internal to runtime/. */
+#ifndef HONE_RUNTIME_ENGINE_STATE_H
+#define HONE_RUNTIME_ENGINE_STATE_H
+
+#include "models/graph.h"
+
+struct rec_slot {
+    /* Floats of the convolution's tail: [width - 1][channels], oldest first. As a ring: [width]
+     * [channels], the input of position p in slot p % width, rounded up to a multiple of 4. */
+    int64_t n_conv;
+    int64_t n_delta; /* floats of the scan's matrices: [value heads][v_dim][k_dim] */
+    int64_t at;      /* first float of the slot in a sequence's state */
+};
+struct rec {
+    int n_slots;
+    struct rec_slot *slot;
+    uint64_t n_bytes; /* of one sequence's state */
+};
+/* Reads the shapes off the graph. ring: tails are rings. */
+void rec_init(struct rec *r, const struct graph *g, bool ring);
+void rec_release(struct rec *r);
+
+#endif

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+/* runtime/engine/tune.c - see tune.h. The fastest of a few tokens counts, because everything that
+ * disturbs only slows down; fewer threads must win by 3 %, so that noise alone does not change the
+ * number.
+ */
+#include "runtime/engine/tune.h"
+
+static const double gain = 0.97;
+
+void tune_init(struct tune *t, int n_threads, int n_cores) {
+    *t = (struct tune){.cand = {n_threads}, .n_cand = 1};
+    int next = n_cores < n_threads ? n_cores : n_threads / 2;
+    for (; next >= 2 && t->n_cand < TUNE_MAX; next /= 2) t->cand[t->n_cand++] = next;
+}
+
+bool tune_running(const struct tune *t) {
+    return t->n_cand > 1 && t->at < t->n_cand;
+}
+int tune_threads(const struct tune *t) {
+    return t->cand[tune_running(t) ? t->at : t->best];
+}
+
+void tune_took(struct tune *t, double seconds) {
+    if (!tune_running(t)) return;
+    if (t->n_seen == 1 || (t->n_seen > 1 && seconds < t->least)) t->least = seconds;
+    if (++t->n_seen < TUNE_TOKENS) return;
+    const bool better = t->at == 0 || t->least < gain * t->best_least;
+    if (better) {
+        t->best = t->at;
+        t->best_least = t->least;
+    }
+    t->at = better ? t->at + 1 : t->n_cand; /* no better with fewer: done */
+    t->n_seen = 0;
+}

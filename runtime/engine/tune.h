@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT
+/* runtime/engine/tune.h - how many threads a token is made with. A token reads all weights and
+ * computes little, so where two processors share a core, or one half of the cores fills the
+ * memory's bandwidth, fewer threads are faster. Found out with the first tokens; results do not
+ * depend on it. The caller owns the struct; no allocation. */
+#ifndef HONE_RUNTIME_ENGINE_TUNE_H
+#define HONE_RUNTIME_ENGINE_TUNE_H
+
+#include <stdbool.h>
+
+enum { TUNE_MAX = 8, TUNE_TOKENS = 5 /* looked at with each number; the first is not counted */ };
+struct tune {
+    int cand[TUNE_MAX], n_cand;
+    int at, best;             /* of cand: on trial, the fastest of those before */
+    int n_seen;               /* tokens of the one on trial */
+    double least, best_least; /* seconds of the fastest token: on trial, of the best */
+};
+/* n_threads of a team, on n_cores cores of theirs. Candidates: all, one per core, half of those and
+ * so on, while each is faster than the one before; at least 2. n_cores 0: all, without a look. */
+void tune_init(struct tune *t, int n_threads, int n_cores);
+/* Threads for the next token. */
+int tune_threads(const struct tune *t);
+/* True while numbers are compared; tune_took is then told how long a token took. */
+bool tune_running(const struct tune *t);
+void tune_took(struct tune *t, double seconds);
+
+#endif

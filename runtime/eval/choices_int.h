@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT
+/* runtime/eval/choices_int.h - what the builders of choice tasks share. */
+#ifndef HONE_RUNTIME_EVAL_CHOICES_INT_H
+#define HONE_RUNTIME_EVAL_CHOICES_INT_H
+
+#include "runtime/eval/choices.h"
+
+/* A task of n empty sequences; valid until the next one is added. */
+struct choice_task *choices_add(struct choice_tasks *c, int n, int right);
+/* Tokens of a + b + c. */
+int choices_encode(const struct tok *tok, const char *a, const char *b, const char *c,
+                   struct ids *out, struct err *e);
+/* common; where first or end is 0, what follows it to the end; checks that something is scored. */
+int choices_finish(struct choice_tasks *c, struct choice_task *t, const char *what, struct err *e);
+
+#endif

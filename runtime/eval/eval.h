@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: MIT
+/* runtime/eval/eval.h - what we measure with a session. Procedures: docs/design/evaluation.md. */
+#ifndef HONE_RUNTIME_EVAL_EVAL_H
+#define HONE_RUNTIME_EVAL_EVAL_H
+
+#include "core/keep.h"
+#include "runtime/generate/constrain.h"
+#include "runtime/engine/session.h"
+
+/* Measurements keep what they have found as they go (core/keep.h), window by window and case by
+ * case, and take over what is there: the result has the same bits, but for speeds. `keep->what`
+ * says all that the numbers depend on besides the tokens and what is named here: the models and how
+ * their sessions compute. NULL: nothing is kept. */
+/* A model and how its session computes, for such a text; hash: of its content; NULL: names, sizes
+ * and time stamps of its files stand for it. free(). */
+char *eval_keep_model(const struct session *s, const char *hash);
+
+/* Returns the rows that a pass of a session should hold (session_opts.n_ubatch) where windows of
+ * ctx tokens are evaluated: as many whole windows as fit 2048 rows, or 2048. */
+int64_t eval_rows(int64_t ctx);
+
+struct eval_ppl {
+    double ppl, ppl_stderr, mean_nll;
+    int64_t n_tokens, n_chunks, ctx;
+    double tok_per_s;
+};
+/* ids: whole text; window procedure of the field: chunks of ctx, second half scored, state reset
+ * per chunk. stride 0: as published; else the strided variant. max_chunks 0: all. */
+int eval_ppl(struct session *s, const struct ids *ids, int64_t ctx, int64_t stride,
+             int64_t max_chunks, const struct keep_of *keep, struct eval_ppl *out, struct err *e);
+/* The same, published windows: also the mean negative log-likelihood of each, window[n_chunks]
+ * (free()). */
+int eval_ppl_windows(struct session *s, const struct ids *ids, int64_t ctx, int64_t max_chunks,
+                     const struct keep_of *keep, struct eval_ppl *out, double **window,
+                     struct err *e);
+
+struct eval_kld {
+    double ppl, ppl_base, ppl_stderr, ppl_base_stderr, ppl_ratio, ppl_ratio_stderr, ln_ppl_ratio;
+    double mean_kld, mean_kld_stderr, median_kld, kld_p90, kld_p95, kld_p99, kld_p999, max_kld,
+        min_kld, kld_p10, kld_p05, kld_p01;
+    double rms_dp, rms_dp_stderr, mean_dp, mean_dp_stderr; /* fractions, not percent */
+    double same_top1, same_top1_stderr, correlation;
+    int64_t n_tokens, n_chunks, ctx;
+    double tok_per_s;
+};
+/* Base and n candidates run together chunk by chunk; nothing of size tokens x vocab is kept. All
+ * sessions have the same vocabulary. kld[i] optional: per-position values [n_tokens] of candidate i
+ * (free()), for paired comparisons. */
+int eval_kld(struct session *base, struct session *const *cand, int n_cand, const struct ids *ids,
+             int64_t ctx, int64_t max_chunks, struct eval_kld *out, float **kld, struct err *e);
+/* Against / into the field's base-logits file, or the compact one (docs/formats/kld.md). */
+int eval_kld_file(struct session *cand, const char *base_file, int64_t max_chunks,
+                  struct eval_kld *out, struct err *e);
+int eval_kld_save(struct session *base, const struct ids *ids, int64_t ctx, int64_t max_chunks,
+                  const char *path, bool overwrite, struct err *e);
+/* The compact one: n_top tokens and n_tail samples a row, rows from `from` (-1: ctx / 2) on. */
+int eval_kld_save_top(struct session *base, const struct ids *ids, int64_t ctx, int64_t max_chunks,
+                      int64_t from, int64_t n_top, int64_t n_tail, const char *path, bool overwrite,
+                      struct err *e);
+
+/* ---- the same with everything kept that a breakdown needs: some 60 bytes per scored position ----
+ */
+
+struct eval_domain { /* borrowed */
+    const char *name;
+    const int32_t *ids;
+    int64_t n_ids;
+};
+struct eval_kld_job {
+    struct session *base;  /* NULL: base_file */
+    const char *base_file; /* its tokens, window length and rows; one domain */
+    struct session *const *cand;
+    int n_cand;
+    const struct eval_domain *domain; /* windows never cross a border */
+    int n_domains;
+    int64_t ctx;
+    int64_t max_chunks; /* windows in all, taken from the domains in turn; 0: all */
+    int64_t from;       /* first scored row of a window; -1: ctx / 2. Row r predicts token r + 1 */
+    bool routing;       /* also compare expert choices, of all tokens of the windows */
+    /* All models are of one graph (model_with): blocks whose weights a candidate shares with the
+     * base, or with a candidate before it, are computed once. Where that cannot be, all is. */
+    bool same_graph;
+    const struct keep_of *keep; /* [n_cand], each about its candidate and the base; NULL: none, also
+                                   with routing. With same_graph: windows that took long */
+    bool unshared; /* this rank takes every window: the caller shares out whole jobs (core/ranks.h)
+                    */
+};
+struct eval_route { /* of one candidate and one MoE layer */
+    int layer;
+    int64_t n_tokens, n_same;   /* tokens; those with the base's set of experts */
+    int64_t n_chosen, n_common; /* experts chosen; those the base chose too */
+};
+struct eval_kld_run {
+    int n_cand, n_domains, n_routes;
+    int64_t ctx, from, per_chunk, n_chunks; /* rows [from, from + per_chunk) of a window */
+    int32_t *tokens;                        /* [n_chunks][ctx] */
+    int32_t *chunk_domain;                  /* [n_chunks] */
+    struct kld_pos *pos;      /* [n_cand], of n_chunks * per_chunk positions (eval_int.h) */
+    struct eval_route *route; /* [n_cand][n_routes] */
+    double tok_per_s;         /* of the windows that were run now; 0: none was */
+};
+int eval_kld_open(const struct eval_kld_job *job, struct eval_kld_run *out, struct err *e);
+void eval_kld_close(struct eval_kld_run *r);
+
+/* The published statistics: rows from ctx / 2 on, all domains. */
+void eval_kld_total(const struct eval_kld_run *r, int cand, struct eval_kld *out);
+/* Standard error of that mean KLD by the samples of a compact base file; 0 with any other base. */
+double eval_kld_noise(const struct eval_kld_run *r, int cand);
+struct eval_group {
+    int64_t n_tokens, n_chunks;
+    double mean_kld, mean_kld_stderr; /* error over window means; 0 with one window */
+    double mean_kld_lo, mean_kld_hi;  /* 95 % interval: bootstrap of whole windows */
+    double median_kld, kld_p99, max_kld, ppl, ppl_base, same_top1, rms_dp;
+};
+/* Rows [row0, row1) of the windows of a domain (-1: all). */
+void eval_kld_group(const struct eval_kld_run *r, int cand, int domain, int64_t row0, int64_t row1,
+                    struct eval_group *out);
+struct eval_pair {                /* mean KLD of a minus that of b, same positions */
+    double diff, stderr_, lo, hi; /* as in eval_group */
+    double a_worse;               /* share of the positions where a's is larger */
+};
+void eval_kld_pair(const struct eval_kld_run *r, int a, int b, struct eval_pair *out);
+struct eval_token {     /* one position */
+    int64_t chunk, row; /* predicts tokens[chunk][row + 1] */
+    int32_t token, top_base, top_cand;
+    double kld, p_base, p_cand, p_top_base,
+        p_top_cand; /* of token by both; of each one's favourite */
+};
+/* The n positions of largest divergence among rows from ctx / 2 on; returns how many there are. */
+int64_t eval_kld_worst(const struct eval_kld_run *r, int cand, int64_t n, struct eval_token *out);
+
+struct eval_kv {           /* a cache type on synthetic attention */
+    double kld;            /* mean divergence of attention weights, cached keys from true ones */
+    double output_error;   /* rms of the output's error, cached keys and values, over its rms */
+    double bits;           /* per value, mean of keys and values */
+    double put_ns, get_ns; /* per value, one thread */
+};
+/* Types k[i] and v[i] at one head size and depth; queries look along a key with that cosine. */
+int eval_kv(int64_t head_dim, int64_t depth, double cosine, enum kern_isa isa,
+            const struct kv_type *const *k, const struct kv_type *const *v, int n_types,
+            struct eval_kv *out, struct err *e);
+
+struct eval_mtp { /* the MTP block's guess of the token after next, along a text */
+    double acceptance, acceptance_stderr; /* share equal to the trunk's likeliest token there */
+    double overlap, overlap_stderr; /* mean of sum_v min(p_trunk(v), p_draft(v)): what is accepted
+                                       of samples at temperature 1 */
+    double trunk_top1, draft_top1;  /* share of the text's own tokens */
+    int64_t n_tokens, n_chunks, ctx;
+    double tok_per_s;
+};
+/* Windows as in eval_ppl; rows from ctx / 2 on are scored. draft: of draft_session, its context at
+ * least ctx. Memory: hidden rows of one window for both, two blocks of logits. */
+int eval_mtp(struct session *trunk, struct session *draft, const struct ids *ids, int64_t ctx,
+             int64_t max_chunks, struct eval_mtp *out, struct err *e);
+
+struct eval_gen {
+    struct buf text; /* control tokens spelled out, the one that ended it not; buf_release */
+    int64_t n_prompt, n_new;
+    bool ended; /* by a token that ends a turn, not by the limit */
+    struct constrain_counts counts;
+};
+/* The likeliest continuation, token by token, of at most n_max tokens. From an empty state.
+ * constrain: NULL, or what it may be. */
+int eval_generate(struct session *s, const struct ids *prompt, int64_t n_max,
+                  const struct constrain_opts *constrain, struct eval_gen *out, struct err *e);
+
+/* ---- suites: runtime/eval/suite.h says what a case is ---- */
+
+struct suite;
+struct answer;
+struct verdict;
+struct chat;
+struct toolfmt;
+struct suite_plan { /* the prompts of some cases of a suite, for one model */
+    const struct suite *suite;
+    const struct toolfmt *format; /* of calls; NULL: the template has none that is known */
+    int n;
+    int *index;               /* [n] of the case within the suite */
+    struct ids *prompt;       /* [n] */
+    char **text;              /* [n] the same as text */
+    int64_t longest;          /* tokens of the longest prompt */
+    struct gram_vocab *vocab; /* set by the caller: calls are constrained to the tools offered; else
+                                 NULL. suite_plan_close frees it */
+};
+/* n_cases: 0: all; else as many, evenly spread. format: name of a syntax of calls, NULL: the one
+ * that the template asks for. ERR_DATA when calls are expected and no syntax is known. */
+int suite_plan_open(struct suite_plan *p, const struct suite *suite, const struct model *m,
+                    int64_t n_cases, const char *format, struct err *e);
+void suite_plan_close(struct suite_plan *p);
+struct suite_answers { /* what a model made of them */
+    int n;
+    struct answer *answer;   /* [n] */
+    struct verdict *verdict; /* [n] */
+    bool *ended;             /* [n] false: cut at the limit of tokens */
+    int64_t n_prompt, n_new;
+    struct constrain_counts counts;
+    double seconds;
+};
+/* Greedy answers of at most max_tokens tokens (a case may say otherwise), judged. */
+int eval_suite(struct session *s, const struct suite_plan *p, int64_t max_tokens,
+               const struct keep_of *keep, struct suite_answers *out, struct err *e);
+void suite_answers_release(struct suite_answers *a);
+
+/* ---- multiple choice: runtime/eval/choices.h says what a task is ---- */
+
+struct choice_tasks;
+struct choice_answers {
+    int n;
+    int *pick;      /* [n] choice of the largest score; the first of equal ones */
+    bool *greedy;   /* [n] the right choice is what the model would write by itself */
+    double **score; /* [n] mean log p of the scored tokens of each choice */
+    double seconds;
+};
+int eval_choices(struct session *s, const struct choice_tasks *c, const struct keep_of *keep,
+                 struct choice_answers *out, struct err *e);
+void choice_answers_release(struct choice_answers *a);
+
+struct eval_speed {
+    char test[32]; /* "pp512", "tg128" */
+    int64_t depth, n_tokens;
+    double tok_per_s, tok_per_s_stddev, gb_per_s, share_of_bandwidth, bytes_per_token;
+};
+/* out[] has room for 2 * n_depths rows; *n_out set. pp or tg 0: left out. */
+int eval_speed(struct session *s, int64_t pp, int64_t tg, const int64_t *depths, int n_depths,
+               int reps, double bandwidth_gb_s, const struct keep_of *keep, struct eval_speed *out,
+               int *n_out, struct err *e);
+/* Measured read bandwidth of this machine with this pool, GB/s: the best of reading one, two and
+ * four streams per thread (cached per process). */
+double eval_bandwidth(struct pool *p);
+
+#endif

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT
+/* runtime/eval/eval_int.h - what the evaluators share. Internal to runtime/ and its tests. */
+#ifndef HONE_RUNTIME_EVAL_EVAL_INT_H
+#define HONE_RUNTIME_EVAL_EVAL_INT_H
+
+#include "core/kld_file_top.h"
+#include "runtime/eval/eval.h"
+#include "runtime/eval/eval_windows.h"
+
+/* log(sum exp(x)); terms in f32, sum in f64, the largest taken out. */
+double eval_lse(const float *x, int64_t n);
+int64_t eval_argmax(const float *x, int64_t n); /* first maximum */
+
+/* Tokens [at, at + n) of a chunk, n at most EVAL_PIECE; at 0 the state is reset and BOS replaces
+ * the first token where the vocabulary adds it. Hidden rows of the n tokens. Pieces make memory
+ * independent of the window. */
+enum { EVAL_PIECE = 2048 };
+int eval_feed(struct session *s, const int32_t *chunk, int64_t at, int64_t n, float *hidden,
+              struct err *e);
+/* Name of a record: n tokens of which the positions [first, last) are scored. free(). */
+char *eval_keep_window(const char *kind, const int32_t *ids, int64_t n, int64_t first,
+                       int64_t last);
+/* Checks ctx against the session and the text against ctx; *n_chunks = chunks to run. */
+int eval_plan(const struct session *s, int64_t n_ids, int64_t ctx, int64_t max_chunks,
+              int64_t *n_chunks, struct err *e);
+/* Rows of logits computed together: bounded memory, enough rows for a matrix product. */
+int64_t eval_head_rows(int64_t n_vocab);
+
+/* Mean and its standard error over n values (0 for n <= 10, as the field does). */
+void eval_mean(const double *x, int64_t n, double *mean, double *stderr_out);
+
+struct kld_pos { /* of all scored positions */
+    double *nll_q, *nll_p, *kld, *dp;
+    uint8_t *same;
+    int32_t *top_p, *top_q; /* favourite tokens and their probabilities */
+    float *prob_p, *prob_q;
+    float *noise; /* variance of kld by sampling: compact base files only */
+    int64_t n;
+};
+void kld_pos_init(struct kld_pos *p, int64_t cap);
+void kld_pos_release(struct kld_pos *p);
+/* One position into slot i: base log-probabilities, candidate logits, the true token. */
+void kld_pos_row(struct kld_pos *p, int64_t i, const float *logp, const float *logits_q,
+                 int64_t n_vocab, int32_t target);
+/* One position as a device found it. */
+void kld_pos_set(struct kld_pos *p, int64_t i, const struct session_score *row);
+/* The same from a row of a compact base file: exact over the kept tokens, an unbiased estimate over
+ * the rest (docs/formats/kld.md). logits_q is changed meanwhile. */
+void kld_pos_top(struct kld_pos *p, int64_t i, const struct kld_top_row *row, int64_t n_top,
+                 int64_t n_tail, float *logits_q, int64_t n_vocab, int32_t target);
+void kld_stats(const struct kld_pos *p, struct eval_kld *out);
+
+/* Mean over all windows of values with sums sum[c] over count[c] positions (0: window not there),
+ * its standard error over window means, and the 95 % percentile interval of BOOT_SAMPLES resamples
+ * of whole windows (seed fixed). Windows weigh by their counts. */
+enum { BOOT_SAMPLES = 1000 };
+struct cluster {
+    double mean, stderr_, lo, hi;
+};
+void eval_cluster(const double *sum, const int64_t *count, int64_t n_windows, struct cluster *out);
+/* Position f * (n - 1) of sorted values, linear between neighbours. */
+double eval_percentile(const double *sorted, int64_t n, double f);
+void eval_sort(double *x, int64_t n);
+
+/* Expert choices of one piece (eval_route.c). */
+struct route_log {
+    int n_layers;
+    int *layer;            /* block of MoE layer i */
+    int64_t *n_used;       /* of MoE layer i */
+    int64_t at;            /* position of the piece */
+    int32_t **base;        /* [n_layers][EVAL_PIECE * n_used], sorted per token */
+    struct eval_route *to; /* NULL: the base is running; else [n_layers] */
+};
+int route_init(struct route_log *l, const struct session *base, struct err *e);
+void route_release(struct route_log *l);
+/* ERR_DATA when s has other MoE layers than the base. */
+int route_check(const struct route_log *l, const struct session *s, struct err *e);
+void route_watch(struct route_log *l, struct session *s, int64_t at, struct eval_route *to);
+
+#endif

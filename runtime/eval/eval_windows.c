@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT
+/* runtime/eval/eval_windows.c - windows of a text through a session, several to a pass: the weights
+ * of a product are then read and decoded once for all of them. A window's numbers are the same bits
+ * in any company, so how many go together is a matter of time and memory only. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "core/num.h"
+#include "core/prog.h"
+#include "core/ranks.h"
+#include "runtime/eval/eval_int.h"
+
+/* A pass cannot be interrupted, and progress is shown after it. */
+static const double PASS_S = 10;
+
+int64_t eval_rows(int64_t ctx) {
+    return ctx > 0 && ctx < EVAL_PIECE ? EVAL_PIECE / ctx * ctx : EVAL_PIECE;
+}
+
+/* A device keeps room for what sessions that share its weights need, not for more sequences. */
+static bool has_room(const struct session *s) {
+    return strcmp(session_device(s), "cpu") == 0 || !session_get_opts(s)->n_followers;
+}
+
+/* As many sequences as there is memory for; 1: none. */
+static int open_seqs(struct eval_windows *w, struct err *e) {
+    int n = 0, rc = 0;
+    w->seq = xcalloc((size_t)w->most, sizeof(struct seq *));
+    while (n < w->most && !rc) {
+        rc = session_new_seq(w->s, w->n_tok, &w->seq[n], e);
+        n += !rc;
+    }
+    w->most = n;
+    if (rc && rc != ERR_SYS) return rc;
+    if (n > 1) return 0;
+    seq_free(w->seq[0]);
+    free(w->seq);
+    w->seq = NULL;
+    w->most = 1;
+    return 0;
+}
+
+int eval_windows_open(struct eval_windows *w, struct session *s, int64_t n_tok, int most, bool bos,
+                      struct err *e) {
+    const struct tok *tok = session_model(s)->tok;
+    const int64_t fit = min_i64(session_get_opts(s)->n_ubatch, EVAL_PIECE) / n_tok;
+    *w = (struct eval_windows){.s = s, .n_tok = n_tok, .now = 1, .most = 1, .bos = -1};
+    if (bos && tok && tok_add_bos(tok)) w->bos = (int32_t)tok_special(tok, TS_BOS);
+    if (ranks_n() == 1 && has_room(s)) w->most = (int)max_i64(1, min_i64(most, fit));
+    if (w->most == 1) return 0;
+    w->row = xcalloc((size_t)(w->most * n_tok), sizeof *w->row);
+    return open_seqs(w, e);
+}
+
+void eval_windows_close(struct eval_windows *w) {
+    for (int i = 0; i < w->most && w->seq; i++) seq_free(w->seq[i]);
+    free(w->seq);
+    free(w->row);
+    memset(w, 0, sizeof *w);
+}
+
+int eval_windows_shown(const struct eval_windows *w) {
+    const struct seq *q = session_shown(w->s);
+    for (int i = 0; i < w->most && w->seq; i++)
+        if (w->seq[i] == q) return i;
+    return 0;
+}
+
+static int feed(struct eval_windows *w, const int32_t *const *window, int n, int block,
+                const float *residual, float *hidden, struct err *e) {
+    struct session_row *row = w->row;
+    for (int i = 0; i < n; i++) {
+        seq_reset(w->seq[i]);
+        for (int64_t t = 0; t < w->n_tok; t++)
+            *row++ = (struct session_row){t == 0 && w->bos >= 0 ? w->bos : window[i][t], w->seq[i],
+                                          hidden ? WANT_HIDDEN : 0};
+    }
+    if (block) return session_run_from(w->s, block, residual, w->row, n * w->n_tok, hidden, e);
+    return session_run(w->s, w->row, n * w->n_tok, hidden, NULL, e);
+}
+
+int eval_windows_feed(struct eval_windows *w, const int32_t *const *window, int n, int block,
+                      const float *residual, float *hidden, struct err *e) {
+    const double t0 = prog_now_s();
+    TRY(feed(w, window, n, block, residual, hidden, e));
+    const double per_window = (prog_now_s() - t0) / n;
+    const double fit = per_window > 0 ? PASS_S / per_window : w->most;
+    w->now = fit < 1 ? 1 : fit < w->most ? (int)fit : w->most;
+    return 0;
+}

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT
+/* runtime/eval/eval_windows.h - windows of a text through a session, several to a pass. */
+#ifndef HONE_RUNTIME_EVAL_EVAL_WINDOWS_H
+#define HONE_RUNTIME_EVAL_EVAL_WINDOWS_H
+
+#include "runtime/engine/session.h"
+
+/* Windows of n_tok tokens, several to a pass (eval_windows.c). */
+struct eval_windows {
+    struct session *s;
+    int64_t n_tok;
+    int most;                /* windows that fit a pass; 1: they are fed one by one, by eval_feed */
+    int now;                 /* as many as a pass should take now: few where they take long */
+    int32_t bos;             /* the first token of every window, or -1: the text's own */
+    struct seq **seq;        /* [most] */
+    struct session_row *row; /* [most * n_tok] */
+};
+/* As many windows to a pass as its length and the memory allow, at most `most`. bos: the
+ * vocabulary's first token replaces that of every window, where it adds one. Call
+ * eval_windows_close also after an error. */
+int eval_windows_open(struct eval_windows *w, struct session *s, int64_t n_tok, int most, bool bos,
+                      struct err *e);
+void eval_windows_close(struct eval_windows *w);
+/* Feeds n windows, at most `most`, each from an empty state; not where `most` is 1. hidden: NULL or
+ * [n][n_tok][n_embd]. block: 0, or the first block that is computed, residual [n][n_tok][n_embd]
+ * being what enters it. */
+int eval_windows_feed(struct eval_windows *w, const int32_t *const *window, int n, int block,
+                      const float *residual, float *hidden, struct err *e);
+/* During a call of a session's observer: which of the windows is shown. */
+int eval_windows_shown(const struct eval_windows *w);
+
+#endif

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT
+/* runtime/eval/suite.h - evaluation suites: cases that a model answers, and checks of the answers.
+ * The file is .jsonl, one case a line (docs/formats/suite.md):
+ *
+ *   {"id": "..", "messages": [..], "tools": [..], "expect": {"name": .., "arguments": {..}}}
+ *   {"prompt": "..", "checks": {"contains": "..", "regex": "..", "json_schema": {..}, ..}}
+ *
+ * Nothing here runs a model: a case and the text that came back go in, verdicts come out. */
+#ifndef HONE_RUNTIME_EVAL_SUITE_H
+#define HONE_RUNTIME_EVAL_SUITE_H
+
+#include <stdbool.h>
+
+#include "core/buf.h"
+#include "core/err.h"
+#include "core/json.h"
+#include "template/chat.h"
+#include "chat/toolfmt.h"
+
+struct suite_case {
+    char id[100];
+    const char *line; /* the case as written; rendered from it, so that 1.0 stays 1.0 */
+    size_t len;
+    struct json *json;
+    const struct json *expect; /* NULL: tool calls are not checked; a call, a list of them, or null
+                                  (none is due) */
+    int64_t max_tokens;        /* 0: the file does not say */
+};
+struct suite {
+    char *text;
+    size_t len;
+    struct suite_case *c;
+    int n;
+};
+/* ERR_DATA naming the line when a case holds no prompt or no check, a check is malformed, or an
+ * expected call does not fit the tools offered. `path` names the text in messages. */
+int suite_open(struct suite *s, const char *path, struct err *e); /* .gz too */
+int suite_parse(struct suite *s, const char *text, size_t len, const char *path, struct err *e);
+void suite_close(struct suite *s);
+/* Which of n_all cases is the i-th of n that are evenly spread over them. */
+int suite_spread(int n_all, int n, int i);
+/* What a model continues. chat: NULL allowed for cases of "text", which are as they are, behind BOS
+ * where texts begin with it. */
+int suite_prompt(const struct suite_case *c, const struct chat *chat, const struct tok *t,
+                 struct chat_prompt *out, struct err *e);
+/* "exact, contains, ..." for help and messages. */
+void suite_checks(struct buf *out);
+/* True when some case expects calls. */
+bool suite_calls(const struct suite *s);
+
+/* What a model wrote, taken apart. */
+struct answer {
+    struct json *json; /* content, reasoning, tool_calls, problems: chat/toolfmt.h */
+    const char *content;
+};
+/* f: NULL for templates without a known syntax of calls. prompt: what was rendered; its end says
+ * whether reasoning is open. */
+int answer_read(struct answer *a, const struct toolfmt *f, const struct suite_case *c,
+                const char *prompt, const char *text, size_t len, struct err *e);
+void answer_release(struct answer *a);
+/* The same calls, or without calls the same content. */
+bool answer_same(const struct answer *a, const struct answer *b);
+/* The calls as one line of text, or the content in quotes. */
+void answer_show(const struct answer *a, struct buf *out);
+
+struct verdict {
+    bool pass; /* all checks */
+    /* Tool calls, false where none is expected but one came: */
+    bool parsed;    /* there is a call */
+    bool valid;     /* and each is of an offered tool, with arguments that its schema allows */
+    bool named;     /* names as expected, in order */
+    bool equal;     /* names and arguments */
+    struct buf why; /* the first check that failed and why; empty when passed */
+};
+int answer_judge(const struct suite_case *c, const struct answer *a, struct verdict *v,
+                 struct err *e);
+void verdict_release(struct verdict *v);
+
+#endif

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: MIT
+/* runtime/generate/draft.c - drafting one token (draft.h).
+ *
+ * The block reads pairs (hidden row of position t, token t + 1): `hidden` and `next` hold those it
+ * has not seen. A pass of the trunk is [left over tokens,] the given token, the guess. When the
+ * next token is the guess, its logits are there already. Otherwise the trunk goes back to the mark
+ * before the pass, since recurrent states cannot forget a token, and what was right is fed again
+ * together with the next token; after MAX_LEFT such tokens a pass without a guess ends the series.
+ */
+#include "runtime/generate/draft.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "core/num.h"
+#include "runtime/eval/eval_int.h"
+
+enum { PIECE = 512, MAX_LEFT = 2 };
+
+struct draft {
+    struct session *trunk, *s;
+    struct model *m;
+    int64_t d, n_vocab;
+    float *hidden; /* [PIECE + 1][d] rows the block has not seen; the last one has no token yet */
+    int32_t *next; /* [PIECE] tokens after them */
+    int64_t n_pairs;
+    bool begun;                 /* hidden[n_pairs] is there */
+    int32_t left[MAX_LEFT + 1]; /* right tokens behind the mark, not in the trunk after a rewind */
+    int n_left;
+    bool ahead; /* the trunk has seen `guess` too; its row and logits: */
+    int32_t guess;
+    float *ahead_hidden, *ahead_logits, *draft_logits;
+    struct draft_stats stats;
+};
+
+int draft_session(struct session *trunk, struct model **m, struct session **s, struct err *e) {
+    struct session_opts o = *session_get_opts(trunk);
+    *m = NULL;
+    *s = NULL;
+    TRY(model_open_draft(m, session_model(trunk), e));
+    int rc = session_new(s, *m, &o, e);
+    if (rc) {
+        model_close(*m);
+        *m = NULL;
+    }
+    return rc;
+}
+
+static int rows(float **out, int64_t n, int64_t width, const char *what, struct err *e) {
+    void *p = NULL;
+    TRY(buf_alloc(&p, (uint64_t)n * (uint64_t)width * sizeof **out, what, e));
+    *out = p;
+    return 0;
+}
+
+int draft_new(struct draft **out, struct session *trunk, struct err *e) {
+    struct draft *d = xcalloc(1, sizeof *d);
+    const struct model *m = session_model(trunk);
+    int rc;
+    d->trunk = trunk;
+    d->d = m->hp.d[HD_EMBD];
+    d->n_vocab = m->hp.d[HD_VOCAB];
+    d->next = xcalloc(PIECE, sizeof *d->next);
+    TRY_GOTO(fail, rc, draft_session(trunk, &d->m, &d->s, e));
+    TRY_GOTO(fail, rc, rows(&d->hidden, PIECE + 1, d->d, "hidden rows of the draft", e));
+    TRY_GOTO(fail, rc, rows(&d->ahead_hidden, 1, d->d, "hidden rows of the draft", e));
+    TRY_GOTO(fail, rc, rows(&d->ahead_logits, 2, d->n_vocab, "logits of the draft", e));
+    TRY_GOTO(fail, rc, rows(&d->draft_logits, 1, d->n_vocab, "logits of the draft", e));
+    *out = d;
+    return 0;
+fail:
+    draft_free(d);
+    return rc;
+}
+
+void draft_free(struct draft *d) {
+    if (!d) return;
+    session_free(d->s);
+    model_close(d->m);
+    buf_free(d->hidden);
+    buf_free(d->ahead_hidden);
+    buf_free(d->ahead_logits);
+    buf_free(d->draft_logits);
+    free(d->next);
+    free(d);
+}
+
+void draft_reset(struct draft *d) {
+    session_reset(d->trunk);
+    session_reset(d->s);
+    d->n_pairs = d->n_left = 0;
+    d->begun = d->ahead = false;
+}
+
+struct draft_stats draft_get_stats(const struct draft *d) {
+    return d->stats;
+}
+
+/* The block sees its pairs; logits of the last one, or NULL. */
+static int catch_up(struct draft *d, float *logits, struct err *e) {
+    if (!d->n_pairs) return 0;
+    TRY(session_forward_hidden(d->s, d->next, d->hidden, d->n_pairs, NULL, logits, e));
+    memmove(d->hidden, d->hidden + d->n_pairs * d->d, (size_t)d->d * sizeof *d->hidden);
+    d->n_pairs = 0;
+    return 0;
+}
+
+/* A token follows the last hidden row. */
+static int pair(struct draft *d, int32_t id, struct err *e) {
+    if (!d->begun) return 0; /* the first token of all */
+    if (d->n_pairs == PIECE) TRY(catch_up(d, NULL, e));
+    d->next[d->n_pairs++] = id;
+    return 0;
+}
+static void arrived(struct draft *d, const float *hidden) {
+    memcpy(d->hidden + d->n_pairs * d->d, hidden, (size_t)d->d * sizeof *hidden);
+    d->begun = true;
+}
+
+/* The trunk computes [left,] id [, guess]; logits of id. */
+static int pass(struct draft *d, int32_t id, bool guessing, float *logits, struct err *e) {
+    int32_t ids[MAX_LEFT + 2];
+    int n = d->n_left;
+    void *mem = NULL;
+    if (!n && guessing) TRY(session_mark(d->trunk, e));
+    memcpy(ids, d->left, (size_t)n * sizeof *ids);
+    ids[n++] = id;
+    if (guessing) ids[n++] = d->guess;
+    TRY(buf_alloc(&mem, (uint64_t)(n * d->d) * sizeof(float), "hidden rows of the draft", e));
+    float *h = mem;
+    int rc = session_forward(d->trunk, ids, n, h, e);
+    int n_heads = guessing ? 2 : 1;
+    const float *last = h + (n - n_heads) * d->d;
+    if (!rc) rc = session_head(d->trunk, last, n_heads, d->ahead_logits, e);
+    if (!rc) {
+        memcpy(logits, d->ahead_logits, (size_t)d->n_vocab * sizeof *logits);
+        arrived(d, last);
+        if (guessing) memcpy(d->ahead_hidden, last + d->d, (size_t)d->d * sizeof *last);
+        if (guessing)
+            d->left[d->n_left++] = id;
+        else
+            d->n_left = 0;
+        d->ahead = guessing;
+    }
+    buf_free(h);
+    return rc;
+}
+
+/* True when the guess was right: nothing is left to compute. */
+static bool judge(struct draft *d, int32_t id, float *logits) {
+    if (!d->ahead) return false;
+    d->ahead = false;
+    d->stats.n_drafted++;
+    if (id != d->guess) {
+        session_rewind(d->trunk);
+        return false;
+    }
+    d->stats.n_accepted++;
+    d->n_left = 0;
+    memcpy(logits, d->ahead_logits + d->n_vocab, (size_t)d->n_vocab * sizeof *logits);
+    return true;
+}
+
+static int one(struct draft *d, int32_t id, float *logits, struct err *e) {
+    bool right = judge(d, id, logits);
+    TRY(pair(d, id, e));
+    if (right) {
+        arrived(d, d->ahead_hidden);
+        return 0;
+    }
+    int64_t room = session_get_opts(d->trunk)->n_ctx - session_pos(d->trunk) - d->n_left;
+    bool guessing = d->begun && d->n_left < MAX_LEFT && room >= 2;
+    if (guessing) {
+        TRY(catch_up(d, d->draft_logits, e));
+        d->guess = (int32_t)eval_argmax(d->draft_logits, d->n_vocab);
+    }
+    return pass(d, id, guessing, logits, e);
+}
+
+/* Many tokens: nothing is guessed. */
+static int many(struct draft *d, const int32_t *ids, int64_t n, float *logits, struct err *e) {
+    void *mem = NULL;
+    TRY(buf_alloc(&mem, (uint64_t)(PIECE * d->d) * sizeof(float), "hidden rows of a prompt", e));
+    float *h = mem;
+    int rc = 0;
+    for (int64_t i = 0, k; i < n && !rc; i += k) {
+        k = min_i64(PIECE, n - i);
+        rc = session_forward(d->trunk, ids + i, k, h, e);
+        for (int64_t t = 0; t < k && !rc; t++) {
+            rc = pair(d, ids[i + t], e);
+            if (!rc) arrived(d, h + t * d->d);
+        }
+        if (!rc && i + k == n) rc = session_head(d->trunk, h + (k - 1) * d->d, 1, logits, e);
+    }
+    buf_free(h);
+    return rc;
+}
+
+int draft_feed(struct draft *d, const int32_t *ids, int64_t n, float *logits, struct err *e) {
+    int64_t done = 0;
+    if (n < 1) return err_set(e, ERR_USAGE, "no tokens were given");
+    if (n == 1) return one(d, ids[0], logits, e);
+    bool right = judge(d, ids[0], logits);
+    if (right || d->n_left) { /* what is left over goes in first */
+        TRY(pair(d, ids[done++], e));
+        if (right)
+            arrived(d, d->ahead_hidden);
+        else
+            TRY(pass(d, ids[0], false, logits, e));
+    }
+    return many(d, ids + done, n - done, logits, e);
+}

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: MIT
+/* runtime/generate/sample.c - the next token from logits.
+ *
+ * Steps, in this order: penalties for what was said before, on a copy of the logits; the top_k
+ * largest are kept, sorted; temperature; softmax; top_p keeps the shortest prefix with that mass;
+ * min_p drops what is below that share of the largest; one draw. Ties go to the lower id, so a seed
+ * gives the same text everywhere the logits are the same. Non-finite logits count as impossible;
+ * when none is possible, id 0. */
+#include "runtime/generate/sample.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/mem.h"
+
+struct cand {
+    float logit;
+    int32_t id;
+    double p;
+};
+struct sampler {
+    struct sample_opts o;
+    int64_t n_vocab;
+    struct rng rng;
+    float *logits;
+    struct cand *cand;
+    int32_t *seen; /* how often among the last tokens */
+};
+
+struct sampler *sampler_new(const struct sample_opts *o, int64_t n_vocab, uint64_t seed) {
+    struct sampler *s = xcalloc(1, sizeof *s);
+    s->o = *o;
+    s->n_vocab = n_vocab;
+    rng_seed(&s->rng, seed);
+    s->logits = xcalloc((size_t)n_vocab, sizeof *s->logits);
+    s->cand = xcalloc((size_t)n_vocab, sizeof *s->cand);
+    s->seen = xcalloc((size_t)n_vocab, sizeof *s->seen);
+    return s;
+}
+
+void sampler_free(struct sampler *s) {
+    if (!s) return;
+    free(s->logits);
+    free(s->cand);
+    free(s->seen);
+    free(s);
+}
+
+static bool repeats_count(const struct sample_opts *o) {
+    return o->repeat_penalty > 0 && fabsf(o->repeat_penalty - 1.0f) > 0;
+}
+static bool penalizes(const struct sample_opts *o) {
+    return repeats_count(o) || fabsf(o->presence_penalty) > 0 || fabsf(o->frequency_penalty) > 0;
+}
+
+/* Each repeated token once: positive logits divided, negative ones multiplied; then less the
+ * presence penalty, and the frequency penalty times its number. */
+static void penalize(struct sampler *s, const int32_t *last, int64_t n_last) {
+    const struct sample_opts *o = &s->o;
+    int64_t n = o->repeat_last_n < n_last ? o->repeat_last_n : n_last;
+    if (!penalizes(o) || n <= 0) return;
+    for (int64_t i = n_last - n; i < n_last; i++)
+        if (last[i] >= 0 && last[i] < s->n_vocab) s->seen[last[i]]++;
+    for (int64_t i = n_last - n; i < n_last; i++) {
+        int32_t id = last[i];
+        if (id < 0 || id >= s->n_vocab || !s->seen[id]) continue;
+        float x = s->logits[id];
+        if (repeats_count(o)) x = x > 0 ? x / o->repeat_penalty : x * o->repeat_penalty;
+        s->logits[id] = x - o->presence_penalty - o->frequency_penalty * (float)s->seen[id];
+        s->seen[id] = 0;
+    }
+}
+
+static int cmp_cand(const void *a, const void *b) {
+    const struct cand *x = a, *y = b;
+    if (x->logit > y->logit) return -1;
+    if (x->logit < y->logit) return 1;
+    return (x->id > y->id) - (x->id < y->id);
+}
+/* True when a comes after b in the sorted order. */
+static int worse(const struct cand *a, const struct cand *b) {
+    return cmp_cand(a, b) > 0;
+}
+
+/* Heap with the worst kept candidate on top. */
+static void sift(struct cand *h, int64_t n, int64_t i) {
+    for (;;) {
+        int64_t c = 2 * i + 1;
+        if (c >= n) return;
+        if (c + 1 < n && worse(&h[c + 1], &h[c])) c++;
+        if (!worse(&h[c], &h[i])) return;
+        struct cand t = h[c];
+        h[c] = h[i];
+        h[i] = t;
+        i = c;
+    }
+}
+
+/* The k best finite logits, best first, in h; returns how many. */
+static int64_t best(const float *logits, int64_t n_vocab, struct cand *h, int64_t k) {
+    int64_t n = 0;
+    for (int64_t i = 0; i < n_vocab; i++) {
+        struct cand c = {logits[i], (int32_t)i, 0};
+        if (!isfinite(c.logit)) continue;
+        if (n < k) {
+            h[n++] = c;
+            if (n == k)
+                for (int64_t j = n / 2; j-- > 0;) sift(h, n, j);
+        } else if (worse(&h[0], &c)) {
+            h[0] = c;
+            sift(h, n, 0);
+        }
+    }
+    qsort(h, (size_t)n, sizeof *h, cmp_cand);
+    return n;
+}
+
+int32_t sample_best(const float *logits, int64_t n, int32_t k, int32_t *id, float *logit) {
+    struct cand h[SAMPLE_BEST];
+    const int32_t found = (int32_t)best(logits, n, h, k);
+    for (int32_t i = 0; i < found; i++) {
+        id[i] = h[i].id;
+        logit[i] = h[i].logit;
+    }
+    return found;
+}
+
+static void softmax(struct cand *c, int64_t n, double temp) {
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) {
+        c[i].p = exp(((double)c[i].logit - (double)c[0].logit) / temp);
+        sum += c[i].p;
+    }
+    for (int64_t i = 0; i < n; i++) c[i].p /= sum;
+}
+
+/* One of the n candidates, best first. */
+static int32_t draw(struct sampler *s, int64_t n) {
+    if (n < 1) return 0;
+    if (!(s->o.temp > 0) || n == 1) return s->cand[0].id;
+    softmax(s->cand, n, (double)s->o.temp);
+    if (s->o.top_p < 1.0f) {
+        double mass = 0;
+        int64_t keep = 0;
+        while (keep < n && (keep == 0 || mass < (double)s->o.top_p)) mass += s->cand[keep++].p;
+        n = keep;
+    }
+    while (s->o.min_p > 0 && n > 1 && s->cand[n - 1].p < (double)s->o.min_p * s->cand[0].p) n--;
+    double total = 0;
+    for (int64_t i = 0; i < n; i++) total += s->cand[i].p;
+    double u = rng_unit(&s->rng) * total;
+    for (int64_t i = 0; i < n - 1; i++) {
+        u -= s->cand[i].p;
+        if (u < 0) return s->cand[i].id;
+    }
+    return s->cand[n - 1].id;
+}
+
+static int64_t kept(const struct sampler *s) {
+    if (!(s->o.temp > 0)) return 1;
+    return s->o.top_k > 0 && s->o.top_k < s->n_vocab ? s->o.top_k : s->n_vocab;
+}
+
+int32_t sampler_pick(struct sampler *s, const float *logits, const int32_t *last, int64_t n_last) {
+    memcpy(s->logits, logits, (size_t)s->n_vocab * sizeof *logits);
+    penalize(s, last, n_last);
+    return draw(s, best(s->logits, s->n_vocab, s->cand, kept(s)));
+}
+
+/* Penalties of 1, or 0, and more only lower, so the best of before hold the best of after and as
+ * many more as tokens it is laid on. */
+int64_t sampler_needs(const struct sampler *s, int64_t n_last) {
+    const int64_t k = kept(s), n = s->o.repeat_last_n < n_last ? s->o.repeat_last_n : n_last;
+    const struct sample_opts *o = &s->o;
+    if (!penalizes(o) || n <= 0) return k < s->n_vocab ? k : -1;
+    const bool lower = (!repeats_count(o) || o->repeat_penalty > 1) && !(o->presence_penalty < 0) &&
+                       !(o->frequency_penalty < 0);
+    return lower && k + n < s->n_vocab ? k + n : -1;
+}
+
+int32_t sampler_pick_best(struct sampler *s, const int32_t *id, const float *logit, int64_t n,
+                          const int32_t *last, int64_t n_last) {
+    for (int64_t i = 0; i < n; i++) s->logits[id[i]] = logit[i];
+    penalize(s, last, n_last);
+    for (int64_t i = 0; i < n; i++) s->cand[i] = (struct cand){s->logits[id[i]], id[i], 0};
+    qsort(s->cand, (size_t)n, sizeof *s->cand, cmp_cand);
+    const int64_t k = kept(s);
+    return draw(s, n < k ? n : k);
+}
+
+uint64_t sampler_get_rng(const struct sampler *s) {
+    return s->rng.s;
+}
+void sampler_set_rng(struct sampler *s, uint64_t place) {
+    s->rng.s = place;
+}

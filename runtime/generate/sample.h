@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+/* runtime/generate/sample.h - choosing the next token from logits. */
+#ifndef HONE_RUNTIME_GENERATE_SAMPLE_H
+#define HONE_RUNTIME_GENERATE_SAMPLE_H
+
+#include <stdint.h>
+
+#include "core/rng.h"
+
+struct sample_opts {      /* neutral values switch a step off */
+    float temp;           /* <= 0: greedy */
+    int32_t top_k;        /* <= 0: all */
+    float top_p;          /* >= 1: off */
+    float min_p;          /* <= 0: off */
+    float repeat_penalty; /* 1: off; over the last repeat_last_n tokens */
+    int32_t repeat_last_n;
+    float presence_penalty, frequency_penalty; /* 0: off; over the same tokens */
+};
+/* Order: penalty, top_k, temp applied last to the survivors of top_p and min_p computed on the
+ * tempered distribution as the field does. `last`: previous tokens, newest last. scratch-free API:
+ * allocates O(vocab) once per sampler. */
+struct sampler;
+struct sampler *sampler_new(const struct sample_opts *o, int64_t n_vocab, uint64_t seed);
+void sampler_free(struct sampler *s);
+int32_t sampler_pick(struct sampler *s, const float *logits, const int32_t *last, int64_t n_last);
+/* The k largest finite logits of n, k <= SAMPLE_BEST, largest first, ties to the lower id; returns
+ * how many there are. */
+enum { SAMPLE_BEST = 128 };
+int32_t sample_best(const float *logits, int64_t n, int32_t k, int32_t *id, float *logit);
+/* How many of the largest logits decide, with n_last tokens before; -1: all. */
+int64_t sampler_needs(const struct sampler *s, int64_t n_last);
+/* The same choice from the n largest finite logits, largest first, ties to the lower id: at least
+ * sampler_needs(), or all there are. */
+int32_t sampler_pick_best(struct sampler *s, const int32_t *id, const float *logit, int64_t n,
+                          const int32_t *last, int64_t n_last);
+
+/* The place in the sequence of random numbers; put back, the next draw is the same again. */
+uint64_t sampler_get_rng(const struct sampler *s);
+void sampler_set_rng(struct sampler *s, uint64_t place);
+
+#endif

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: MIT
+/* template/chat.c - conversations -> prompt text with a model's own template.
+ *
+ * Arguments of tool calls that come as JSON text (the wire form) are parsed before rendering, as
+ * most templates need: what the model then sees is the same for both forms. */
+#include "template/chat.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/gguf.h"
+#include "core/mem.h"
+#include "template/chat_span.h"
+
+enum { N_SPECIAL = 4 };
+static const char *const special_names[N_SPECIAL] = {"bos_token", "eos_token", "unk_token",
+                                                     "pad_token"};
+
+struct chat {
+    struct jinja *t;
+    char *special[N_SPECIAL]; /* NULL: the tokenizer has none */
+};
+
+int chat_new(struct chat **out, const char *tmpl, const char *name, const char *bos,
+             const char *eos, struct err *e) {
+    struct jinja *t;
+    *out = NULL;
+    TRY(jinja_compile(&t, tmpl, strlen(tmpl), name, NULL, e));
+    struct chat *c = xcalloc(1, sizeof *c);
+    c->t = t;
+    c->special[0] = bos && *bos ? xstrdup(bos) : NULL;
+    c->special[1] = eos && *eos ? xstrdup(eos) : NULL;
+    *out = c;
+    return 0;
+}
+
+static char *special_text(const struct tok *t, enum tok_special s) {
+    int64_t id = t ? tok_special(t, s) : -1;
+    if (id < 0) return NULL;
+    struct buf b = {0};
+    tok_decode(t, (int32_t)id, true, &b);
+    return buf_take(&b);
+}
+
+int chat_from_gguf(struct chat **out, const struct gguf *g, const struct tok *t, struct err *e) {
+    static const enum tok_special ids[N_SPECIAL] = {TS_BOS, TS_EOS, TS_UNK, TS_PAD};
+    const char *tmpl = gguf_str_or(g, "tokenizer.chat_template", NULL);
+    *out = NULL;
+    if (!tmpl)
+        return err_set(e, ERR_DATA,
+                       "%s: there is no chat template (key tokenizer.chat_template); it is a base "
+                       "model, or the template got lost in conversion",
+                       gguf_path(g));
+    TRY(chat_new(out, tmpl, "tokenizer.chat_template", NULL, NULL, e));
+    for (int i = 0; i < N_SPECIAL; i++) (*out)->special[i] = special_text(t, ids[i]);
+    return 0;
+}
+
+void chat_free(struct chat *c) {
+    if (!c) return;
+    jinja_free(c->t);
+    for (int i = 0; i < N_SPECIAL; i++) free(c->special[i]);
+    free(c);
+}
+
+struct job {
+    const struct chat *chat;
+    const struct json *conv, *kwargs;
+    const char *conv_text, *kwargs_text;
+    size_t conv_len;
+    bool gen;
+};
+
+/* Keys of a conversation that are not variables of the same name. */
+static bool reserved(struct jval name) {
+    static const char *const names[] = {"messages", "tools", "documents", "add_generation_prompt"};
+    for (size_t i = 0; i < COUNT_OF(names); i++)
+        if (jv_is(name, names[i])) return true;
+    return false;
+}
+
+static struct jval job_vars(struct jctx *c, void *ctx) {
+    const struct job *j = ctx;
+    struct jval conv = j->conv_text ? jjson_parse(c, j->conv_text, j->conv_len, "conversation")
+                                    : jjson_from(c, j->conv);
+    struct jval extra = jv_dict(c, 0), special = jv_dict(c, 0), kwargs = jv_missing();
+    if (conv.tag == JT_LIST) {
+        struct jval d = jv_dict(c, 1);
+        jdict_set(c, d.u.dict, jv_str("messages"), conv);
+        conv = d;
+    }
+    if (chat_member(conv, "messages").tag != JT_LIST)
+        jx_fail(c, "TypeError", "the conversation has no list \"messages\"");
+    for (uint32_t i = 0; i < conv.u.dict->n; i++)
+        if (!reserved(conv.u.dict->e[i].k))
+            jdict_set(c, extra.u.dict, conv.u.dict->e[i].k, conv.u.dict->e[i].v);
+    if (j->kwargs_text) kwargs = jjson_parse(c, j->kwargs_text, strlen(j->kwargs_text), "kwargs");
+    if (j->kwargs) kwargs = jjson_from(c, j->kwargs);
+    if (kwargs.tag == JT_DICT)
+        for (uint32_t i = 0; i < kwargs.u.dict->n; i++)
+            jdict_set(c, extra.u.dict, kwargs.u.dict->e[i].k, kwargs.u.dict->e[i].v);
+    for (int i = 0; i < N_SPECIAL; i++)
+        if (j->chat->special[i])
+            jdict_set(c, special.u.dict, jv_str(special_names[i]), jv_str(j->chat->special[i]));
+    struct chat_case k = chat_case_of(conv, special);
+    k.kwargs = extra;
+    k.drop = jv_missing();
+    k.gen = j->gen;
+    k.parse_args = true;
+    return chat_case_vars(c, &k);
+}
+
+int chat_render(const struct chat *c, const struct json *conv, const struct json *kwargs,
+                bool add_generation_prompt, struct buf *out, struct err *e) {
+    struct job j = {.chat = c, .conv = conv, .kwargs = kwargs, .gen = add_generation_prompt};
+    return jinja_render_fn(c->t, job_vars, &j, -1, NULL, out, NULL, e);
+}
+
+int chat_render_text(const struct chat *c, const char *conv, size_t len, const char *kwargs,
+                     bool add_generation_prompt, struct buf *out, struct err *e) {
+    struct job j = {.chat = c,
+                    .conv_text = conv,
+                    .conv_len = len,
+                    .kwargs_text = kwargs,
+                    .gen = add_generation_prompt};
+    return jinja_render_fn(c->t, job_vars, &j, -1, NULL, out, NULL, e);
+}
+
+/* ---- to tokens ---- */
+
+void chat_prompt_release(struct chat_prompt *p) {
+    buf_release(&p->text);
+    ids_release(&p->ids);
+    memset(p, 0, sizeof *p);
+}
+
+static struct jval named_vars(struct jctx *c, void *ctx) {
+    return chat_name_vars(c, job_vars(c, ctx));
+}
+
+/* Origins that follow one another without a gap are one range. A role is part of the marker around
+ * it: <|user|>. */
+static int ranges_of(const struct jinja_spans *s, struct tok_range *out) {
+    int n = 0;
+    for (int i = 0; i < s->n; i++) {
+        if (strcmp(s->origin[s->v[i].origin].kind, "role") == 0) continue;
+        if (n && out[n - 1].end >= s->v[i].start)
+            out[n - 1].end = s->v[i].end;
+        else
+            out[n++] = (struct tok_range){s->v[i].start, s->v[i].end};
+    }
+    return n;
+}
+
+/* Where the first byte that came from a message other than the system's begins. */
+static size_t head_end(const struct jinja_spans *s) {
+    for (int i = 0; i < s->n; i++) {
+        const struct jinja_origin *o = &s->origin[s->v[i].origin];
+        if (strncmp(o->path, "messages[", 9) == 0 && strcmp(o->kind, "role") != 0 &&
+            strcmp(o->kind, "system") != 0 && strcmp(o->kind, "developer") != 0)
+            return s->v[i].start;
+    }
+    return 0;
+}
+
+/* Tokens of the text before `at` that no text behind it can change: up to the end of the last
+ * control token. */
+static int64_t tokens_before(const struct tok *t, const struct chat_prompt *p,
+                             const struct tok_range *plain, int n_plain, size_t at) {
+    struct ids ids = {0};
+    struct err ignored;
+    int n = 0;
+    while (n < n_plain && plain[n].start < at) n++;
+    if (!at || tok_encode_around(t, p->text.data, at, plain, n, false, &ids, &ignored)) ids.n = 0;
+    while (ids.n && tok_type(t, ids.v[ids.n - 1]) != TT_CONTROL) ids.n--;
+    int64_t same = 0;
+    while (same < ids.n && same < p->ids.n && ids.v[same] == p->ids.v[same]) same++;
+    ids_release(&ids);
+    return same;
+}
+
+static int count_control(const struct tok *t, const struct ids *ids) {
+    int n = 0;
+    for (int64_t i = 0; i < ids->n; i++) n += tok_type(t, ids->v[i]) == TT_CONTROL;
+    return n;
+}
+
+int chat_tokens(const struct chat *c, const struct tok *t, const char *conv, size_t len,
+                const char *kwargs, bool add_generation_prompt, enum chat_special special,
+                struct chat_prompt *out, struct err *e) {
+    struct job j = {.chat = c,
+                    .conv_text = conv,
+                    .conv_len = len,
+                    .kwargs_text = kwargs,
+                    .gen = add_generation_prompt};
+    struct jinja_spans spans = {0};
+    struct ids all = {0};
+    chat_prompt_release(out);
+    TRY(jinja_render_spans(c->t, named_vars, &j, -1, NULL, &out->text, &spans, NULL, e));
+    buf_str(&out->text, "");
+    struct tok_range *plain = xcalloc((size_t)spans.n + 1, sizeof *plain);
+    const int n = special == CHAT_PARSE ? 0 : ranges_of(&spans, plain);
+    int rc = tok_encode_around(t, out->text.data, out->text.len, plain, n, false, &out->ids, e);
+    if (!rc && n) rc = tok_encode(t, out->text.data, out->text.len, true, false, &all, e);
+    if (!rc && n) out->n_forged = count_control(t, &all) - count_control(t, &out->ids);
+    if (!rc) out->n_head = tokens_before(t, out, plain, n, head_end(&spans));
+    ids_release(&all);
+    free(plain);
+    jinja_spans_free(&spans);
+    return rc;
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+/* template/chat.h - conversations -> prompt text with a model's own template. */
+#ifndef HONE_TEMPLATE_CHAT_H
+#define HONE_TEMPLATE_CHAT_H
+
+#include <stdbool.h>
+
+#include "core/buf.h"
+#include "core/err.h"
+#include "core/json.h"
+#include "tok/tok.h"
+
+struct gguf;
+struct chat; /* a compiled template with bos/eos texts */
+
+/* name: for messages. bos/eos: texts given to the template, "" when none. */
+int chat_new(struct chat **out, const char *tmpl, const char *name, const char *bos,
+             const char *eos, struct err *e);
+/* ERR_DATA when the file has no tokenizer.chat_template. */
+int chat_from_gguf(struct chat **out, const struct gguf *g, const struct tok *t, struct err *e);
+void chat_free(struct chat *c);
+/* conv: {"messages": [...], "tools": [...]?, other keys become template variables}, or a bare array
+ * of messages. kwargs: extra variables or NULL. The result is tokenized with parse_special, and a
+ * leading BOS text must not be doubled by the caller. */
+int chat_render(const struct chat *c, const struct json *conv, const struct json *kwargs,
+                bool add_generation_prompt, struct buf *out, struct err *e);
+/* The same from JSON text, which keeps integers of any size and 1.0. kwargs: text of an object or
+ * NULL. */
+int chat_render_text(const struct chat *c, const char *conv, size_t len, const char *kwargs,
+                     bool add_generation_prompt, struct buf *out, struct err *e);
+
+/* A conversation as a model reads it. Texts of control tokens in messages, tool results and tool
+ * definitions are plain text there, so that none can speak as another role. */
+struct chat_prompt { /* zero-initialised is an empty one */
+    struct buf text;
+    struct ids ids;
+    int64_t n_head; /* tokens in front of the first message that is no system message; 0: unknown */
+    int n_forged;   /* texts of control tokens that were made plain */
+};
+void chat_prompt_release(struct chat_prompt *p);
+enum chat_special { CHAT_PLAIN, CHAT_PARSE /* control tokens count wherever they stand */ };
+/* kwargs: as chat_render_text. */
+int chat_tokens(const struct chat *c, const struct tok *t, const char *conv, size_t len,
+                const char *kwargs, bool add_generation_prompt, enum chat_special special,
+                struct chat_prompt *out, struct err *e);
+
+#endif

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT
+/* template/chat_batch.h - many renderings in one go, for comparison with other engines. */
+#ifndef HONE_TEMPLATE_CHAT_BATCH_H
+#define HONE_TEMPLATE_CHAT_BATCH_H
+
+#include "core/buf.h"
+#include "core/err.h"
+#include "template/jinja.h"
+
+/* scenarios: {"defaults": {...}, "clock": "2026-03-05T14:30:00", "scenarios": [{"id", "messages",
+ * ...}]}. out gets a JSON object: id -> text or {"error", "kind"}. */
+int chat_batch_render(const char *tmpl, size_t tmpl_len, const char *name, enum jinja_mode mode,
+                      const char *scenarios, size_t len, const char *what, struct buf *out,
+                      struct err *e);
+/* units: {"engine": {"clock"}, "units": [{"id", "template", "context"}]}. */
+int chat_batch_eval(const char *units, size_t len, const char *what, enum jinja_mode mode,
+                    struct buf *out, struct err *e);
+/* "2026-03-05T14:30:00" -> seconds; false when it has another form. */
+bool chat_clock(const char *text, int64_t *now);
+
+#endif

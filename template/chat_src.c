@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: MIT
+/* template/chat_src.c - finding a chat template and the special tokens that belong to it.
+ *
+ * GGUF: tokenizer.chat_template and tokenizer.chat_template.<name>. Folder: chat_template.jinja and
+ * additional_chat_templates, else tokenizer_config.json's chat_template (text, or a list of {name,
+ * template}). The bytes are never changed. */
+#include "template/chat_src.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/attr.h"
+#include "core/gguf.h"
+#include "core/io.h"
+#include "core/json.h"
+#include "core/limits.h"
+#include "core/mem.h"
+
+const char *const chat_src_special_names[CHAT_SRC_SPECIALS] = {"bos_token", "eos_token",
+                                                               "unk_token", "pad_token"};
+
+static void add_name(struct chat_src *s, const char *name) {
+    if (s->n_names < CHAT_SRC_MAX) s->names[s->n_names++] = xstrdup(name);
+}
+
+/* Notes a template; takes it when it is the wanted one. */
+static void offer(struct chat_src *s, const char *want, const char *name, const char *text,
+                  size_t len) {
+    add_name(s, name);
+    if (s->text || strcmp(want ? want : "default", name) != 0) return;
+    s->text = xstrndup(text, len);
+    s->len = len;
+}
+
+static int missing(struct chat_src *s, const char *path, const char *want, struct err *e) {
+    if (s->text) {
+        s->label = xasprintf("%s", path);
+        return 0;
+    }
+    if (!s->n_names) return err_set(e, ERR_DATA, "%s: there is no chat template in it", path);
+    char list[256] = "";
+    for (int i = 0; i < s->n_names; i++) {
+        size_t n = strlen(list);
+        snprintf(list + n, sizeof list - n, "%s%s", i ? ", " : "", s->names[i]);
+    }
+    return err_set(e, ERR_DATA, "%s: there is no chat template '%s'; it has: %s", path,
+                   want ? want : "default", list);
+}
+
+/* ---- GGUF
+ * ---------------------------------------------------------------------------------------- */
+static char *gguf_token(const struct gguf *g, const char *id_key) {
+    const struct gguf_kv *kv = gguf_find(g, "tokenizer.ggml.tokens");
+    uint64_t id = gguf_u64_or(g, id_key, UINT64_MAX), len = 0;
+    const char *text = NULL;
+    if (!kv || kv->type != GV_ARR || kv->elem != GV_STR || id >= kv->count) return NULL;
+    const uint8_t *pos = kv->data;
+    for (uint64_t i = 0; i <= id; i++) gguf_kv_str_next(kv, &pos, &text, &len);
+    return xstrndup(text, len);
+}
+
+static int from_gguf(struct chat_src *s, const char *path, const char *want, struct err *e) {
+    static const char prefix[] = "tokenizer.chat_template";
+    static const char *const ids[CHAT_SRC_SPECIALS] = {
+        "tokenizer.ggml.bos_token_id", "tokenizer.ggml.eos_token_id",
+        "tokenizer.ggml.unknown_token_id", "tokenizer.ggml.padding_token_id"};
+    struct gguf *g;
+    TRY(gguf_open(&g, path, GGUF_TOLERANT | GGUF_ONE_FILE, e));
+    s->is_gguf = true;
+    for (int64_t i = 0; i < gguf_n_kv(g); i++) {
+        const struct gguf_kv *kv = gguf_kv_at(g, i);
+        if (kv->type != GV_STR || strncmp(kv->key, prefix, sizeof prefix - 1) != 0) continue;
+        const char *rest = kv->key + sizeof prefix - 1;
+        if (*rest && *rest != '.') continue;
+        offer(s, want, *rest ? rest + 1 : "default", (const char *)kv->data, (size_t)kv->count);
+    }
+    for (int i = 0; i < CHAT_SRC_SPECIALS; i++) s->special[i] = gguf_token(g, ids[i]);
+    gguf_close(g);
+    return missing(s, path, want, e);
+}
+
+/* ---- Hugging Face folder
+ * ------------------------------------------------------------------------- */
+static void config_specials(struct chat_src *s, const struct json *config) {
+    for (int i = 0; i < CHAT_SRC_SPECIALS; i++) {
+        const struct json *v = json_get(config, chat_src_special_names[i]);
+        const char *text =
+            json_type(v) == JSON_OBJ ? json_str(json_get(v, "content")) : json_str(v);
+        if (text) s->special[i] = xstrdup(text);
+    }
+}
+
+static void config_templates(struct chat_src *s, const char *want, const struct json *config) {
+    const struct json *v = json_get(config, "chat_template");
+    if (json_str(v)) offer(s, want, "default", json_str(v), strlen(json_str(v)));
+    for (const struct json *k = json_type(v) == JSON_ARR ? json_first(v) : NULL; k;
+         k = json_next(k)) {
+        const char *name = json_str(json_get(k, "name")), *text = json_str(json_get(k, "template"));
+        if (name && text) offer(s, want, name, text, strlen(text));
+    }
+}
+
+static int offer_file(struct chat_src *s, const char *want, const char *name, const char *path,
+                      struct err *e) {
+    char *text;
+    size_t len;
+    TRY(io_read_file(&text, &len, path, limit_of(LIM_TEMPLATE), e));
+    offer(s, want, name, text, len);
+    free(text);
+    return 0;
+}
+
+static int additional(struct chat_src *s, const char *dir, const char *want, struct err *e) {
+    char *sub = io_join(dir, "additional_chat_templates");
+    struct io_names all = {0};
+    int rc = io_exists(sub) ? io_list(&all, sub, e) : 0;
+    for (int i = 0; i < all.n && rc == 0; i++) {
+        size_t n = strlen(all.v[i]);
+        if (n <= 6 || strcmp(all.v[i] + n - 6, ".jinja") != 0) continue;
+        char *path = io_join(sub, all.v[i]), *name = xstrndup(all.v[i], n - 6);
+        rc = offer_file(s, want, name, path, e);
+        free(name);
+        free(path);
+    }
+    io_names_release(&all);
+    free(sub);
+    return rc;
+}
+
+static int from_folder(struct chat_src *s, const char *dir, const char *want, struct err *e) {
+    char *file = io_join(dir, "chat_template.jinja"),
+         *config_path = io_join(dir, "tokenizer_config.json");
+    struct json *config = NULL;
+    bool has_file, has_config = false;
+    int rc = io_there(&has_file, file, e);
+    if (!rc) rc = io_there(&has_config, config_path, e);
+    if (!rc && has_file) rc = offer_file(s, want, "default", file, e);
+    if (!rc && has_file) rc = additional(s, dir, want, e);
+    if (!rc && has_config) rc = json_read(&config, config_path, limit_of(LIM_HF_JSON), e);
+    if (config) {
+        config_specials(s, config);
+        if (!has_file) config_templates(s, want, config);
+    }
+    json_free(config);
+    free(file);
+    free(config_path);
+    return rc ? rc : missing(s, dir, want, e);
+}
+
+static int open_src(struct chat_src *s, const char *path, const char *name, struct err *e) {
+    char magic[4] = "";
+    int rc;
+    memset(s, 0, sizeof *s);
+    if (io_is_dir(path)) {
+        rc = from_folder(s, path, name, e);
+    } else {
+        FILE *f = strcmp(path, "-") ? fopen(path, "rb") : NULL;
+        bool gguf = f && fread(magic, 1, 4, f) == 4 && memcmp(magic, "GGUF", 4) == 0;
+        if (f) fclose(f);
+        if (gguf) {
+            rc = from_gguf(s, path, name, e);
+        } else {
+            rc = offer_file(s, name ? name : "default", name ? name : "default", path, e);
+            if (!rc) rc = missing(s, path, name, e);
+        }
+    }
+    return rc;
+}
+
+int chat_src_open(struct chat_src *s, const char *path, const char *name, struct err *e) {
+    int rc = open_src(s, path, name, e);
+    if (rc) chat_src_close(s);
+    return rc;
+}
+
+int chat_src_open_or_empty(struct chat_src *s, const char *path, struct err *e) {
+    int rc = open_src(s, path, NULL, e);
+    if (rc == ERR_DATA && s->is_gguf && !s->n_names) {
+        s->text = xstrdup("");
+        s->label = xstrdup(path);
+        return 0;
+    }
+    if (rc) chat_src_close(s);
+    return rc;
+}
+
+void chat_src_close(struct chat_src *s) {
+    free(s->text);
+    free(s->label);
+    for (int i = 0; i < s->n_names; i++) free(s->names[i]);
+    for (int i = 0; i < CHAT_SRC_SPECIALS; i++) free(s->special[i]);
+    memset(s, 0, sizeof *s);
+}

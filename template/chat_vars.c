@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT
+/* template/chat_vars.c - the renderer's contract: which variables a template gets, as transformers
+ * passes them.
+ *
+ * messages, tools, documents and add_generation_prompt are always defined (tools is none without
+ * tools); special tokens and extra variables follow. The reasoning of a message is offered under
+ * both names. */
+#include "template/chat_vars.h"
+
+#include <string.h>
+
+struct jval chat_member(struct jval obj, const char *name) {
+    struct jval *v = obj.tag == JT_DICT ? jdict_find(obj.u.dict, name, strlen(name)) : NULL;
+    return v ? *v : jv_missing();
+}
+
+struct chat_case chat_case_of(struct jval sc, struct jval defaults) {
+    struct jval gen = chat_member(sc, "add_generation_prompt");
+    return (struct chat_case){
+        .messages = chat_member(sc, "messages"),
+        .tools = chat_member(sc, "tools"),
+        .documents = chat_member(sc, "documents"),
+        .defaults = defaults,
+        .kwargs = chat_member(sc, "kwargs"),
+        .drop = chat_member(sc, "drop"),
+        .gen = gen.tag == JT_BOOL && gen.u.i,
+        .now = -1,
+    };
+}
+
+static void set(struct jctx *c, struct jval d, const char *name, struct jval v) {
+    jdict_set(c, d.u.dict, jv_str(name), v);
+}
+
+static void merge(struct jctx *c, struct jval d, struct jval from) {
+    if (from.tag != JT_DICT) return;
+    for (uint32_t i = 0; i < from.u.dict->n; i++)
+        jdict_set(c, d.u.dict, from.u.dict->e[i].k, from.u.dict->e[i].v);
+}
+
+/* The first reasoning that is not null, under the names in use. */
+static struct jval reasoning(struct jctx *c, struct jval m) {
+    static const char *const names[] = {"reasoning_content", "thinking", "reasoning"};
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
+        struct jval r = chat_member(m, names[i]);
+        if (r.tag == JT_MISSING || r.tag == JT_NONE) continue;
+        struct jval d = jv_dict(c, m.u.dict->n + 2);
+        set(c, d, "thinking", r);
+        merge(c, d, m);
+        set(c, d, "reasoning_content", r);
+        return d;
+    }
+    return m;
+}
+
+/* A copy of a call whose arguments, given as JSON text of an object, are that object. */
+static struct jval parsed_call(struct jctx *c, struct jval call) {
+    struct jval fn = chat_member(call, "function"), args = chat_member(fn, "arguments"), doc;
+    if (args.tag != JT_STR || !jjson_object(c, args, &doc)) return call;
+    struct jval f = jv_dict(c, fn.u.dict->n), k = jv_dict(c, call.u.dict->n);
+    merge(c, f, fn);
+    set(c, f, "arguments", doc);
+    merge(c, k, call);
+    set(c, k, "function", f);
+    return k;
+}
+
+static struct jval parsed_args(struct jctx *c, struct jval m) {
+    struct jval calls = chat_member(m, "tool_calls");
+    if (calls.tag != JT_LIST) return m;
+    struct jval l = jv_list(c, calls.u.list->n), d = jv_dict(c, m.u.dict->n);
+    for (uint32_t i = 0; i < calls.u.list->n; i++)
+        jlist_add(c, l.u.list, parsed_call(c, calls.u.list->v[i]));
+    merge(c, d, m);
+    set(c, d, "tool_calls", l);
+    return d;
+}
+
+struct jval chat_case_vars(struct jctx *c, void *ctx) {
+    const struct chat_case *k = ctx;
+    struct jval d = jv_dict(c, 16), messages = k->messages;
+    bool clone = c->t->lenient;
+    merge(c, d, k->defaults);
+    if (k->llamacpp) set(c, d, "enable_thinking", jv_bool(true));
+    merge(c, d, k->kwargs);
+    if (k->drop.tag == JT_LIST) {
+        struct jval kept = jv_dict(c, 16);
+        for (uint32_t i = 0; i < d.u.dict->n; i++)
+            if (!jop_in(c, d.u.dict->e[i].k, k->drop))
+                jdict_set(c, kept.u.dict, d.u.dict->e[i].k, d.u.dict->e[i].v);
+        d = kept;
+    }
+    if (messages.tag == JT_LIST) {
+        struct jval l = jv_list(c, messages.u.list->n);
+        for (uint32_t i = 0; i < messages.u.list->n; i++) {
+            struct jval m = reasoning(c, messages.u.list->v[i]);
+            if (clone) m = jv_clone(c, m);
+            jlist_add(c, l.u.list, k->parse_args ? parsed_args(c, m) : m);
+        }
+        messages = l;
+    }
+    set(c, d, "messages", messages.tag == JT_MISSING ? jv_none() : messages);
+    bool no_tools = k->tools.tag == JT_MISSING || k->tools.tag == JT_NONE;
+    if (!no_tools) {
+        set(c, d, "tools", clone ? jv_clone(c, k->tools) : k->tools);
+    } else if (!k->llamacpp) {
+        set(c, d, "tools", jv_none());
+    }
+    set(c, d, "documents", k->documents.tag == JT_MISSING ? jv_none() : k->documents);
+    set(c, d, "add_generation_prompt", jv_bool(k->gen));
+    return d;
+}
+
+int chat_case_render(const struct jinja *t, const struct chat_case *k, struct buf *out,
+                     struct jinja_err *je, struct err *e) {
+    struct chat_case copy = *k;
+    return jinja_render_fn(t, chat_case_vars, &copy, k->now, NULL, out, je, e);
+}

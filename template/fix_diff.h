@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: MIT
+/* template/fix_diff.h - unified differences of two texts, three lines of context. */
+#ifndef HONE_TEMPLATE_FIX_DIFF_H
+#define HONE_TEMPLATE_FIX_DIFF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "core/buf.h"
+
+/* True when they differ; out gets the diff. */
+bool text_diff(const char *a, size_t na, const char *name_a, const char *b, size_t nb,
+               const char *name_b, struct buf *out);
+
+#endif

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT
+/* template/jinja.h - the template language of chat templates: compile once, render many times.
+ *
+ * Semantics are those of jinja2 as transformers configures it (docs/design/jinja.md). Sandboxed: no
+ * files, no network, limits on steps, output, recursion and range. Values come in as JSON. */
+#ifndef HONE_TEMPLATE_JINJA_H
+#define HONE_TEMPLATE_JINJA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/buf.h"
+#include "core/err.h"
+#include "core/json.h"
+
+struct jinja; /* a compiled template */
+struct jinja_limits {
+    uint64_t max_steps;  /* 0: 50 million */
+    uint64_t max_output; /* bytes; 0: 64 MiB */
+    int max_depth;       /* nested calls and expressions; 0: 200 */
+    int64_t max_range;   /* 0: 100000 */
+};
+/* The template's own refusal and other failures are told apart in `kind`. */
+enum jinja_fail { JF_NONE, JF_SYNTAX, JF_RUNTIME, JF_RAISED /* raise_exception() */, JF_LIMIT };
+struct jinja_err {
+    enum jinja_fail kind;
+    int line, col; /* 1-based; 0 unknown */
+    char type[32]; /* "syntax", "undefined", "raise", "security", "runtime", "limit", "TypeError",
+                      ... */
+    char msg[512];
+};
+/* Bytes of a rendering that were copied from an input, or stand for its characters (escapes). */
+struct jinja_span {
+    size_t start, end; /* bytes of the output */
+    int origin;
+};
+struct jinja_origin {
+    char *path;       /* "messages[0].content" */
+    const char *kind; /* "user", "tool", "arguments", ... */
+};
+struct jinja_spans {
+    struct jinja_span *v; /* ascending, not empty; what lies between is the template's own */
+    int n;
+    struct jinja_origin *origin;
+    int n_origin;
+};
+void jinja_spans_free(struct jinja_spans *s);
+/* name is used in messages. ERR_DATA "name:line:col: ..." on syntax errors. */
+int jinja_compile(struct jinja **out, const char *src, size_t len, const char *name,
+                  struct jinja_err *je, struct err *e);
+/* JINJA_LENIENT also accepts what only other engines do: from_json, list append and pop, setting
+ * keys of dicts. */
+enum jinja_mode { JINJA_HF, JINJA_LENIENT };
+int jinja_compile_mode(struct jinja **out, const char *src, size_t len, const char *name,
+                       enum jinja_mode mode, struct jinja_err *je, struct err *e);
+void jinja_free(struct jinja *t);
+/* vars: a JSON object, its members are the template's globals. now_unix: what strftime_now sees
+ * (-1: the present). je may be NULL. */
+int jinja_render(const struct jinja *t, const struct json *vars, int64_t now_unix,
+                 const struct jinja_limits *lim, struct buf *out, struct jinja_err *je,
+                 struct err *e);
+/* The same with the variables as JSON text: integers of any size and 1.0 stay what they are (struct
+ * json holds doubles only). */
+int jinja_render_text(const struct jinja *t, const char *vars, size_t len, int64_t now_unix,
+                      const struct jinja_limits *lim, struct buf *out, struct jinja_err *je,
+                      struct err *e);
+
+#endif

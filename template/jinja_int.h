@@ -1,0 +1,577 @@
+// SPDX-License-Identifier: MIT
+/* template/jinja_int.h - what the files of the template engine share; nobody else includes it.
+ *
+ * One render owns one arena: values, frames and temporary strings live there and go at once. A
+ * failure inside a render or a compilation unwinds with longjmp to its entry (jinja.c), so no
+ * function between may own malloc'ed memory; the output buffer belongs to the context. Scratch text
+ * is written behind the output so far and taken off again (jx_mark / jx_take).
+ *
+ * Names are resolved at compile time (jinja_scope.c) to a slot of an activation record (root, macro
+ * or call-block body), found by walking `hops` outer records. */
+#ifndef HONE_TEMPLATE_JINJA_INT_H
+#define HONE_TEMPLATE_JINJA_INT_H
+
+#include <setjmp.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/arena.h"
+#include "core/attr.h"
+#include "core/buf.h"
+#include "template/jinja.h"
+
+/* ---- values ---------------------------------------------------------------------------------- */
+enum jtag {
+    JT_MISSING, /* no argument, or a name without value; never seen by templates */
+    JT_UNDEF,
+    JT_NONE,
+    JT_BOOL,
+    JT_INT,
+    JT_BIG, /* an integer beyond 64 bits */
+    JT_FLOAT,
+    JT_STR,
+    JT_BYTES,
+    JT_LIST,
+    JT_TUPLE,
+    JT_DICT,
+    JT_VIEW, /* dict.items(), .keys(), .values() */
+    JT_RANGE,
+    JT_GEN, /* one-shot sequence: map, select, items ... */
+    JT_NS,
+    JT_MACRO,
+    JT_LOOP,
+    JT_FUNC,
+    JT_CYCLER,
+    JT_JOINER,
+    JT_SLICE,
+    JT_COUNT
+};
+enum { JF_MARKUP = 1 /* JT_STR: made by |safe or |escape */ };
+
+struct jlist;
+struct jdict;
+struct jval {
+    uint8_t tag, flag;
+    uint16_t aux; /* numbers and none: origin (jinja_span.c); a tuple of groupby: 1 */
+    uint32_t len; /* JT_STR, JT_BYTES: bytes */
+    union {
+        int64_t i; /* JT_BOOL, JT_INT */
+        double f;
+        const char *s;      /* not NUL-terminated; UTF-8, lone surrogates as three bytes */
+        struct jlist *list; /* JT_LIST, JT_TUPLE */
+        struct jdict *dict;
+        const struct jbig *big;
+        struct jundef *undef;
+        struct jview *view;
+        struct jrange *range;
+        struct jgen *gen;
+        struct jns *ns;
+        struct jmacro *macro;
+        struct jloop *loop;
+        struct jfunc *func;
+        struct jcycle *cycle;
+        struct jslice *slice;
+    } u;
+};
+struct jlist {
+    struct jval *v;
+    uint32_t n, cap;
+};
+struct jent {
+    struct jval k, v;
+    uint64_t hash;
+};
+struct jdict { /* insertion order; `index` once it is large */
+    struct jent *e;
+    uint32_t n, cap;
+    uint32_t *index;
+    uint32_t index_size;
+};
+struct jundef {
+    const char *hint;      /* whole message, or NULL */
+    struct jval obj, name; /* obj JT_MISSING: a plain name */
+    bool security;         /* using it is a SecurityError */
+};
+enum jview_kind { JVIEW_ITEMS, JVIEW_KEYS, JVIEW_VALUES };
+struct jview {
+    enum jview_kind kind;
+    struct jdict *d;
+};
+struct jrange {
+    int64_t start, stop, step, n;
+};
+struct jns { /* namespace */
+    struct jdict d;
+};
+struct jcycle { /* cycler and joiner */
+    struct jlist items;
+    uint32_t pos;
+    bool used;
+    struct jval sep;
+};
+struct jslice {
+    struct jval start, stop, step;
+};
+
+/* ---- arguments and library rows -------------------------------------------------------------- */
+struct jkw {
+    struct jval name, v;
+};
+struct jargs {
+    struct jval *v;
+    int n;
+    struct jkw *kw;
+    int n_kw;
+};
+struct jctx;
+enum { JMAX_PARAMS = 10 };
+/* Bound call: v[0] is the filtered value or self, then the parameters of `sig`, absent ones
+ * JT_MISSING. */
+typedef struct jval (*jfn)(struct jctx *c, struct jval *v);
+/* Free-form call: all arguments as given; v[0] of args is the subject. */
+typedef struct jval (*jfn_any)(struct jctx *c, struct jargs *a);
+struct jrow {
+    const char *name;
+    const char *sig; /* "chars? count?", parameters after the subject; "*": free-form */
+    jfn fn;
+    jfn_any any;
+};
+struct jfunc { /* a global function or a bound method */
+    const struct jrow *row;
+    struct jval self; /* JT_MISSING for globals */
+    bool fake;        /* method that only refuses */
+};
+
+/* ---- the tree -------------------------------------------------------------------------------- */
+enum jkind {
+    /* expressions */
+    JN_CONST,
+    JN_NAME,
+    JN_TUPLE,
+    JN_LIST,
+    JN_DICT,
+    JN_COND,
+    JN_OR,
+    JN_AND,
+    JN_NOT,
+    JN_COMPARE,
+    JN_BIN,
+    JN_CONCAT,
+    JN_NEG,
+    JN_POS,
+    JN_ATTR,
+    JN_ITEM,
+    JN_SLICE,
+    JN_CALL,
+    JN_FILTER,
+    JN_TEST,
+    JN_KW,
+    JN_STAR,
+    JN_STARSTAR,
+    JN_NSREF,
+    /* statements */
+    JN_TEXT,
+    JN_PRINT,
+    JN_IF,
+    JN_FOR,
+    JN_SET,
+    JN_SETBLOCK,
+    JN_MACRO,
+    JN_CALLBLOCK,
+    JN_FILTERBLOCK,
+    JN_WITH,
+    JN_BREAK,
+    JN_CONTINUE,
+    JN_GENERATION,
+    JN_BLOCK,
+    JN_NOLOADER,
+    JN_AUTOESCAPE
+};
+enum jop {
+    JO_NONE,
+    JO_ADD,
+    JO_SUB,
+    JO_MUL,
+    JO_DIV,
+    JO_FLOORDIV,
+    JO_MOD,
+    JO_POW,
+    JO_EQ,
+    JO_NE,
+    JO_LT,
+    JO_LE,
+    JO_GT,
+    JO_GE,
+    JO_IN,
+    JO_NOTIN
+};
+struct jscope;
+struct jnode {
+    enum jkind kind;
+    enum jop op;        /* JN_BIN; operands of JN_COMPARE */
+    uint32_t pos;       /* byte offset in the normalised source */
+    struct jnode *next; /* in the list it belongs to */
+    struct jnode *a, *b, *c;
+    struct jnode *list;  /* items, arguments, body */
+    struct jnode *list2; /* keyword arguments, else body, defaults */
+    struct jval val;     /* constant; name as JT_STR */
+    int hops, slot;      /* JN_NAME, JN_NSREF, names of JN_MACRO */
+    int n;               /* length of list */
+    bool flag; /* JN_FOR recursive; JN_CALL, JN_FILTER, JN_TEST: has * or keyword args; JN_TUPLE of
+                  targets */
+    const struct jrow *row;                     /* JN_FILTER, JN_TEST: NULL when unknown and lazy */
+    const struct jrow *m_str, *m_dict, *m_list; /* JN_ATTR: methods of that name */
+    struct jscope *scope;                       /* statements that open one */
+    struct jscope *scope2;                      /* JN_FOR: scope of else */
+    struct jscope *scope3;                      /* JN_FOR: scope of the filter */
+};
+
+/* How the slots of a scope are filled on entry. */
+enum jload_kind { JL_PARAM, JL_RESOLVE, JL_ALIAS, JL_UNDEF };
+struct jload {
+    enum jload_kind kind;
+    int slot;
+    int hops, src; /* JL_ALIAS: slot of an outer scope; JL_RESOLVE: index of the global in src */
+};
+struct jscope {
+    struct jload *load;
+    int n_load;
+    int loop_slot; /* loop bodies; -1 */
+    int n_slots;   /* function bodies: slots of the activation record */
+    int caller_slot, kwargs_slot, varargs_slot; /* macro bodies; -1 */
+    int n_args;
+    int *arg_slot; /* macro bodies */
+};
+struct jact { /* activation record */
+    struct jact *outer;
+    struct jval *slot;
+};
+struct jmacro {
+    const struct jnode *node;
+    struct jact *outer;
+    struct jval name; /* JT_NONE: caller */
+};
+struct jinja {
+    struct arena arena;
+    char *name;
+    char *src; /* normalised, in the arena */
+    size_t src_len;
+    struct jnode *body;
+    struct jscope *root;
+    struct jval *global_name; /* names taken from the variables at the start of a render */
+    int n_globals;
+    bool lenient;
+};
+
+/* ---- iteration ------------------------------------------------------------------------------- */
+struct jiter {
+    struct jval of;
+    uint32_t i;
+};
+typedef struct jval (*jgen_fill)(struct jctx *c, struct jargs *a);
+struct jgen { /* filled on first use, then consumed from pos */
+    jgen_fill fill;
+    struct jargs args;
+    struct jlist *items;
+    uint32_t pos;
+    const char *name;
+};
+struct jloop {
+    struct jiter it;
+    const struct jnode *node;
+    struct jact *act;
+    struct jval cur, prev, next;
+    bool has_next; /* `next` holds a peeked item */
+    bool at_end;   /* the source is exhausted */
+    int64_t index0;
+    int64_t length; /* -1 unknown */
+    int depth0;
+    struct jval last_changed; /* JT_MISSING at first */
+};
+
+/* ---- one compilation or render ----------------------------------------------------------------
+ */
+struct jspan_chunk { /* memory of strings; origin[i] belongs to base[i], 0: the template */
+    char *base;
+    uint16_t *origin;
+    size_t size, used;
+};
+struct jtrace;
+struct jspan {                 /* what following origins needs (jinja_span.c) */
+    struct jspan_chunk *chunk; /* by address */
+    int n_chunk, cap_chunk, current;
+    uint16_t *out; /* of the output so far */
+    size_t cap_out;
+    uint16_t as;          /* of bytes that lie in no chunk */
+    bool force;           /* and of all others */
+    uint16_t node;        /* of bytes that have no origin otherwise: the statement that runs */
+    struct jtrace *trace; /* NULL: statements are not followed (jinja_trace.h) */
+    struct jinja_origin *origin;
+    int n_origin, cap_origin;
+};
+struct jctx {
+    struct arena *a;
+    struct buf out;
+    jmp_buf fail;
+    struct jinja_err *err;
+    const struct jinja *t;
+    uint32_t pos; /* where we are, for messages */
+    uint64_t steps, max_steps, max_out;
+    int depth, max_depth, nest;
+    int64_t max_range, now;
+    struct jval *globals;
+    struct jact *act;
+    bool autoescape;
+    int brk;            /* 1 break, 2 continue is under way */
+    struct jspan *span; /* NULL: origins are not followed */
+};
+
+/* Fails the compilation or render; kind is "syntax", "undefined", "TypeError", ... */
+NORETURN void jx_fail(struct jctx *c, const char *kind, const char *fmt, ...) PRINTF_LIKE(3, 4);
+NORETURN void jx_undef_fail(struct jctx *c, struct jval undef);
+static inline void jx_step(struct jctx *c) {
+    if (++c->steps > c->max_steps) jx_fail(c, "limit", "the template ran too many steps");
+}
+static inline size_t jx_mark(const struct jctx *c) {
+    return c->out.len;
+}
+struct jval jx_take(struct jctx *c, size_t mark); /* what was written since, as a string */
+void jx_add(struct jctx *c, const char *s, size_t n);
+void *jx_alloc(struct jctx *c, size_t n, size_t size);
+char *jx_str_alloc(struct jctx *c, size_t n); /* for the bytes of a string */
+void jx_str_copy(struct jctx *c, char *to, const char *s, size_t n);
+
+/* ---- jinja_span.c: only with c->span ---------------------------------------------------------
+ */
+char *jspan_alloc(struct jctx *c, size_t n);
+void jspan_copy(struct jctx *c, char *to, const char *src, size_t n);
+void jspan_write(struct jctx *c, const char *src, size_t n); /* before the output grows */
+void jspan_take(struct jctx *c, char *to, size_t mark, size_t n);
+void jspan_as(struct jctx *c, const char *src);
+/* A new origin; kind is borrowed. */
+uint16_t jspan_origin(struct jctx *c, struct jval path, const char *kind);
+struct jval jspan_mark(struct jctx *c, struct jval v, uint16_t origin);
+void jspan_result(struct jspan *s, size_t n, struct jinja_spans *out);
+void jspan_release(struct jspan *s);
+/* What is written from here on stands for the character at src (NULL: for none). */
+static inline void jx_as(struct jctx *c, const char *src) {
+    if (c->span) jspan_as(c, src);
+}
+/* ... for the value v, a number or none. */
+static inline void jx_as_value(struct jctx *c, struct jval v) {
+    if (c->span) c->span->as = v.aux;
+}
+
+/* A render whose variables are made in its own arena (chat.c adds to a parsed conversation). */
+typedef struct jval (*jinja_vars_fn)(struct jctx *c, void *ctx);
+int jinja_render_fn(const struct jinja *t, jinja_vars_fn fn, void *ctx, int64_t now_unix,
+                    const struct jinja_limits *lim, struct buf *out, struct jinja_err *je,
+                    struct err *e);
+/* The same, and where its bytes come from: fn marks its values (jspan_mark). *spans is set on
+ * success; release it with jinja_spans_free. */
+int jinja_render_spans(const struct jinja *t, jinja_vars_fn fn, void *ctx, int64_t now_unix,
+                       const struct jinja_limits *lim, struct buf *out, struct jinja_spans *spans,
+                       struct jinja_err *je, struct err *e);
+
+/* ---- jinja_value.c --------------------------------------------------------------------------- */
+static inline struct jval jv_tag(enum jtag tag) {
+    struct jval v = {.tag = (uint8_t)tag};
+    return v;
+}
+static inline struct jval jv_none(void) {
+    return jv_tag(JT_NONE);
+}
+static inline struct jval jv_missing(void) {
+    return jv_tag(JT_MISSING);
+}
+static inline struct jval jv_bool(bool b) {
+    struct jval v = {.tag = JT_BOOL, .u = {.i = b}};
+    return v;
+}
+static inline struct jval jv_int(int64_t i) {
+    struct jval v = {.tag = JT_INT, .u = {.i = i}};
+    return v;
+}
+static inline struct jval jv_float(double f) {
+    struct jval v = {.tag = JT_FLOAT, .u = {.f = f}};
+    return v;
+}
+static inline struct jval jv_strn(const char *s, size_t n) {
+    struct jval v = {.tag = JT_STR, .len = (uint32_t)n, .u = {.s = s}};
+    return v;
+}
+struct jval jv_str(const char *s); /* borrowed, NUL-terminated */
+struct jval jv_copy(struct jctx *c, const char *s, size_t n);
+struct jval jv_list(struct jctx *c, uint32_t cap);
+struct jval jv_tuple(struct jctx *c, const struct jval *v, uint32_t n);
+struct jval jv_dict(struct jctx *c, uint32_t cap);
+struct jval jv_undef(struct jctx *c, struct jval obj, struct jval name);
+struct jval jv_undef_hint(struct jctx *c, const char *hint, struct jval name, bool security);
+struct jval jv_gen(struct jctx *c, const char *name, jgen_fill fill, const struct jargs *a);
+void jlist_add(struct jctx *c, struct jlist *l, struct jval v);
+void jdict_set(struct jctx *c, struct jdict *d, struct jval k, struct jval v);
+struct jval *jdict_get(struct jctx *c, const struct jdict *d, struct jval k); /* NULL: absent */
+struct jval *jdict_find(const struct jdict *d, const char *k, size_t n);
+/* A string equal to s; inline so that the length of a literal is known. */
+static inline bool jv_is(struct jval v, const char *s) {
+    size_t n = __builtin_strlen(s);
+    return v.tag == JT_STR && v.len == n && __builtin_memcmp(v.u.s, s, n) == 0;
+}
+static inline bool jv_eqs(struct jval a, struct jval b) {
+    return a.len == b.len && (a.u.s == b.u.s || __builtin_memcmp(a.u.s, b.u.s, a.len) == 0);
+}
+bool jv_truth(struct jctx *c, struct jval v);
+bool jv_equal(struct jctx *c, struct jval a, struct jval b);
+/* -1, 0, 1; 2: unordered (NaN). Fails for types without order; op is named in the message. */
+int jv_order(struct jctx *c, struct jval a, struct jval b, const char *op);
+const char *jv_type(struct jval v);           /* Python's type name */
+void jv_print(struct jctx *c, struct jval v); /* str() appended to the output */
+void jv_repr(struct jctx *c, struct jval v);
+struct jval jv_to_str(struct jctx *c, struct jval v);   /* str(), a plain string */
+struct jval jv_soft_str(struct jctx *c, struct jval v); /* strings (Markup too) as they are */
+const char *jv_cstr(struct jctx *c, struct jval v);
+void jv_float_text(double f, char out[64]); /* repr */
+bool jv_is_num(struct jval v);              /* bool, int, big, float */
+double jv_num(struct jctx *c, struct jval v);
+int64_t jv_index(struct jctx *c, struct jval v, const char *what); /* integer argument */
+int64_t jv_length(struct jctx *c, struct jval v);                  /* -1: no len() */
+void jiter_init(struct jctx *c, struct jiter *it, struct jval v);
+bool jiter_next(struct jctx *c, struct jiter *it, struct jval *out);
+struct jlist *jv_to_list(struct jctx *c, struct jval v);
+struct jval jv_list_val(struct jlist *l);
+
+/* ---- text helpers (jinja_text.c) --------------------------------------------------------------
+ */
+bool ju_is_space(uint32_t cp);
+uint32_t ju_next(const char *s, size_t n, size_t *i); /* code point at *i, advances */
+void ju_put(struct jctx *c, uint32_t cp);
+size_t ju_count(struct jval s);               /* code points */
+size_t ju_offset(struct jval s, size_t i_cp); /* byte offset of a code point; s.len past the end */
+bool ju_ascii(struct jval s);
+struct jval ju_strip(struct jval s, struct jval chars,
+                     int sides); /* 1 left, 2 right; chars missing: space */
+enum ju_case { JU_UPPER, JU_LOWER, JU_TITLE, JU_CAPITAL, JU_SWAP };
+struct jval ju_case(struct jctx *c, struct jval s, enum ju_case how);
+bool ju_printable(uint32_t cp);
+bool ju_is_case(uint32_t cp, bool upper);
+bool ju_is_title(uint32_t cp);
+struct jval ju_escape(struct jctx *c, struct jval v);         /* & < > " ' ; Markup */
+int64_t ju_find(struct jval s, struct jval sub, size_t from); /* byte offset or -1 */
+
+/* ---- jinja_big.c ------------------------------------------------------------------------------
+ */
+struct jval jbig_parse(struct jctx *c, const char *digits, size_t n, int base, bool neg);
+struct jval jbig_bin(struct jctx *c, enum jop op, struct jval a, struct jval b); /* ints and bigs */
+int jbig_cmp(struct jctx *c, struct jval a, struct jval b);
+void jbig_print(struct jctx *c, struct jval v);
+double jbig_double(struct jval v);
+double jbig_divide(struct jctx *c, struct jval x, struct jval y);
+struct jval jbig_radix(struct jctx *c, struct jval v, int base, bool upper);
+struct jval jbig_from_double(struct jctx *c, double d); /* integral, any size */
+
+/* ---- jinja_ops.c ------------------------------------------------------------------------------
+ */
+struct jval jop_bin(struct jctx *c, enum jop op, struct jval a, struct jval b);
+struct jval jop_neg(struct jctx *c, struct jval v, bool neg);
+bool jop_in(struct jctx *c, struct jval x, struct jval in);
+struct jval jop_attr(struct jctx *c, struct jval obj, struct jval name, const struct jnode *n);
+struct jval jop_item(struct jctx *c, struct jval obj, struct jval key);
+struct jval jop_slice(struct jctx *c, struct jval obj, const struct jslice *s);
+bool jop_compare(struct jctx *c, enum jop op, struct jval a, struct jval b);
+
+/* ---- jinja_eval.c -----------------------------------------------------------------------------
+ */
+void jeval_root(struct jctx *c);
+struct jval jeval_call(struct jctx *c, struct jval f, struct jargs *a);
+struct jval jeval_row(struct jctx *c, const struct jrow *row, const char *what, struct jargs *a);
+struct jval jeval_loop_attr(struct jctx *c, struct jloop *l, struct jval name);
+
+/* ---- libraries ----------------------------------------------------------------------------------
+ */
+const struct jrow *jlib_filter(struct jval name);
+const struct jrow *jlib_test(struct jval name);
+const struct jrow *jlib_global(struct jval name);
+const struct jrow *jlib_method(enum jtag type, struct jval name);
+extern const struct jrow jlib_filters_text[], jlib_filters_seq[], jlib_tests[], jlib_globals[];
+extern const struct jrow jlib_str_methods[], jlib_str_methods2[];
+struct jval jfmt_percent(struct jctx *c, struct jval fmt, struct jval args);
+struct jval jfmt_format(struct jctx *c, struct jval fmt, struct jargs *a);
+void jfmt_json(struct jctx *c, struct jval v, bool ascii, struct jval indent, struct jval seps,
+               bool sort);
+struct jval jlib_path(struct jctx *c, struct jval obj,
+                      struct jval path); /* "a.b.0" attribute getter */
+
+/* ---- jinja_json.c -------------------------------------------------------------------------------
+ */
+struct jval jjson_parse(struct jctx *c, const char *s, size_t n, const char *what);
+struct jval jjson_from(struct jctx *c, const struct json *j);
+/* The JSON value that s begins with (white space before it is skipped); *used: its end. */
+bool jjson_prefix(struct jctx *c, const char *s, size_t n, size_t *used, struct jval *out);
+/* True and *out when text is a JSON object; nothing fails. */
+bool jjson_object(struct jctx *c, struct jval text, struct jval *out);
+
+/* A JSON document read with this reader, outside of any render. */
+struct jdoc {
+    struct arena arena;
+    struct jval root;
+};
+int jdoc_parse(struct jdoc *d, const char *s, size_t n, const char *what, struct err *e);
+void jdoc_release(struct jdoc *d);
+/* Deep copy into the context's arena (renders that may change values). */
+struct jval jv_clone(struct jctx *c, struct jval v);
+
+/* ---- jinja_lex.c, jinja_parse.c, jinja_scope.c
+ * ---------------------------------------------------- */
+enum jtok_kind {
+    TK_EOF,
+    TK_DATA,
+    TK_VAR_BEGIN,
+    TK_VAR_END,
+    TK_BLOCK_BEGIN,
+    TK_BLOCK_END,
+    TK_NAME,
+    TK_STR,
+    TK_INT,
+    TK_FLOAT,
+    TK_ADD,
+    TK_SUB,
+    TK_MUL,
+    TK_DIV,
+    TK_FLOORDIV,
+    TK_MOD,
+    TK_POW,
+    TK_TILDE,
+    TK_LBRACKET,
+    TK_RBRACKET,
+    TK_LPAREN,
+    TK_RPAREN,
+    TK_LBRACE,
+    TK_RBRACE,
+    TK_EQ,
+    TK_NE,
+    TK_GT,
+    TK_GE,
+    TK_LT,
+    TK_LE,
+    TK_ASSIGN,
+    TK_DOT,
+    TK_COLON,
+    TK_PIPE,
+    TK_COMMA,
+    TK_SEMICOLON,
+    TK_KINDS
+};
+struct jtok {
+    enum jtok_kind kind;
+    uint32_t pos;
+    struct jval val; /* text, name, or number */
+};
+const char *jtok_name(enum jtok_kind k);
+struct jtok *jlex(struct jctx *c, const char *src, size_t len, size_t *n_out);
+struct jnode *jparse(struct jctx *c, struct jtok *tok, size_t n_tok);
+void jscope_resolve(struct jctx *c, struct jinja *t);
+/* Interned per template: equal names have equal pointers. */
+void jx_where(const char *src, size_t len, uint32_t pos, int *line, int *col);
+
+#endif

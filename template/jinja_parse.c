@@ -1,0 +1,539 @@
+// SPDX-License-Identifier: MIT
+/* template/jinja_parse.c - tokens -> tree: expressions; statements are in jinja_stmt.c.
+ *
+ * Precedence, loosest first: inline if, or, and, not, comparison, + -, ~, * / // %, **, unary,
+ * postfix, filters and tests. It differs from Python's: ~ binds tighter than +, ** associates to
+ * the left and binds looser than unary minus. Nesting is limited so that neither this recursion nor
+ * the evaluator's can exhaust the stack. */
+#include "template/jinja_parse.h"
+
+#include <string.h>
+
+enum { MAX_NEST = 150, MAX_CHAIN = 1000 };
+
+struct jnode *jp_node(struct jparser *p, enum jkind kind) {
+    struct jnode *n = jx_alloc(p->c, 1, sizeof *n);
+    n->kind = kind;
+    n->pos = p->tok->pos;
+    return n;
+}
+
+void jp_fail(struct jparser *p, const char *text) {
+    p->c->pos = p->tok->pos;
+    jx_fail(p->c, "syntax", "%s", text);
+}
+
+static const char *describe(struct jparser *p) {
+    if (p->tok->kind == TK_NAME) return jv_cstr(p->c, p->tok->val);
+    return jtok_name(p->tok->kind);
+}
+
+void jp_next(struct jparser *p) {
+    if (p->tok->kind != TK_EOF) p->tok++;
+}
+
+struct jtok *jp_expect(struct jparser *p, enum jtok_kind kind) {
+    if (p->tok->kind != kind) {
+        p->c->pos = p->tok->pos;
+        if (p->tok->kind == TK_EOF)
+            jx_fail(p->c, "syntax", "unexpected end of template, expected '%s'.", jtok_name(kind));
+        jx_fail(p->c, "syntax", "expected token '%s', got '%s'", jtok_name(kind), describe(p));
+    }
+    struct jtok *t = p->tok;
+    jp_next(p);
+    return t;
+}
+
+bool jp_is(const struct jparser *p, enum jtok_kind kind) {
+    return p->tok->kind == kind;
+}
+
+bool jp_is_name(const struct jparser *p, const char *name) {
+    return p->tok->kind == TK_NAME && jv_is(p->tok->val, name);
+}
+
+bool jp_skip(struct jparser *p, enum jtok_kind kind) {
+    if (p->tok->kind != kind) return false;
+    jp_next(p);
+    return true;
+}
+
+bool jp_skip_name(struct jparser *p, const char *name) {
+    if (!jp_is_name(p, name)) return false;
+    jp_next(p);
+    return true;
+}
+
+void jp_append(struct jnode *parent, struct jnode ***tail, struct jnode *n) {
+    **tail = n;
+    *tail = &n->next;
+    parent->n++;
+}
+
+static void enter(struct jparser *p) {
+    if (++p->nest > MAX_NEST) jp_fail(p, "expressions are nested too deeply");
+}
+
+static void chain(struct jparser *p, int *n) {
+    if (++*n > MAX_CHAIN) jp_fail(p, "too many operators in one expression");
+}
+
+struct jnode *jp_name(struct jparser *p, struct jval name) {
+    struct jnode *n = jp_node(p, JN_NAME);
+    n->val = name;
+    return n;
+}
+
+static struct jnode *konst(struct jparser *p, struct jval v) {
+    struct jnode *n = jp_node(p, JN_CONST);
+    n->val = v;
+    return n;
+}
+
+static struct jnode *parse_list(struct jparser *p) {
+    struct jnode *n = jp_node(p, JN_LIST), **tail = &n->list;
+    jp_expect(p, TK_LBRACKET);
+    while (!jp_is(p, TK_RBRACKET)) {
+        if (n->n) jp_expect(p, TK_COMMA);
+        if (jp_is(p, TK_RBRACKET)) break;
+        jp_append(n, &tail, jp_expr(p));
+    }
+    jp_expect(p, TK_RBRACKET);
+    return n;
+}
+
+static struct jnode *parse_dict(struct jparser *p) {
+    struct jnode *n = jp_node(p, JN_DICT), **tail = &n->list;
+    jp_expect(p, TK_LBRACE);
+    while (!jp_is(p, TK_RBRACE)) {
+        if (n->n) jp_expect(p, TK_COMMA);
+        if (jp_is(p, TK_RBRACE)) break;
+        struct jnode *pair = jp_node(p, JN_KW);
+        pair->a = jp_expr(p);
+        jp_expect(p, TK_COLON);
+        pair->b = jp_expr(p);
+        jp_append(n, &tail, pair);
+    }
+    jp_expect(p, TK_RBRACE);
+    return n;
+}
+
+static struct jnode *parse_name(struct jparser *p, bool with_ns) {
+    struct jval name = p->tok->val;
+    struct jnode *n;
+    if (jv_is(name, "true") || jv_is(name, "True")) {
+        n = konst(p, jv_bool(true));
+    } else if (jv_is(name, "false") || jv_is(name, "False")) {
+        n = konst(p, jv_bool(false));
+    } else if (jv_is(name, "none") || jv_is(name, "None")) {
+        n = konst(p, jv_none());
+    } else {
+        n = jp_name(p, name);
+        jp_next(p);
+        if (with_ns && jp_skip(p, TK_DOT)) {
+            n->kind = JN_NSREF;
+            n->a = konst(p, jp_expect(p, TK_NAME)->val);
+        }
+        return n;
+    }
+    jp_next(p);
+    return n;
+}
+
+struct jnode *jp_primary(struct jparser *p, bool with_ns) {
+    struct jnode *n;
+    switch ((int)p->tok->kind) {
+    case TK_NAME:
+        return parse_name(p, with_ns);
+    case TK_STR:
+        n = konst(p, p->tok->val);
+        jp_next(p);
+        while (jp_is(p, TK_STR)) { /* adjacent literals are one */
+            size_t m = jx_mark(p->c);
+            jx_add(p->c, n->val.u.s, n->val.len);
+            jx_add(p->c, p->tok->val.u.s, p->tok->val.len);
+            n->val = jx_take(p->c, m);
+            jp_next(p);
+        }
+        return n;
+    case TK_INT:
+    case TK_FLOAT:
+        n = konst(p, p->tok->val);
+        jp_next(p);
+        return n;
+    case TK_LPAREN:
+        enter(p);
+        jp_next(p);
+        n = jp_tuple(p, (struct jtuple_opts){.cond = true, .parens = true});
+        jp_expect(p, TK_RPAREN);
+        p->nest--;
+        return n;
+    case TK_LBRACKET:
+        enter(p);
+        n = parse_list(p);
+        p->nest--;
+        return n;
+    case TK_LBRACE:
+        enter(p);
+        n = parse_dict(p);
+        p->nest--;
+        return n;
+    default:
+        p->c->pos = p->tok->pos;
+        jx_fail(p->c, "syntax", "unexpected '%s'", describe(p));
+    }
+}
+
+static bool tuple_end(const struct jparser *p, const char *end_name) {
+    return jp_is(p, TK_VAR_END) || jp_is(p, TK_BLOCK_END) || jp_is(p, TK_RPAREN) ||
+           (end_name && jp_is_name(p, end_name));
+}
+
+static struct jnode *parse_or(struct jparser *p);
+
+struct jnode *jp_tuple(struct jparser *p, struct jtuple_opts o) {
+    struct jnode *n = jp_node(p, JN_TUPLE), **tail = &n->list;
+    bool is_tuple = false;
+    for (;;) {
+        if (n->n) jp_expect(p, TK_COMMA);
+        if (tuple_end(p, o.end_name)) break;
+        jp_append(n, &tail,
+                  o.simple ? jp_primary(p, o.with_ns)
+                  : o.cond ? jp_expr(p)
+                           : parse_or(p));
+        if (!jp_is(p, TK_COMMA)) break;
+        is_tuple = true;
+    }
+    if (is_tuple) return n;
+    if (n->list) return n->list;
+    if (!o.parens) {
+        p->c->pos = p->tok->pos;
+        jx_fail(p->c, "syntax", "Expected an expression, got '%s'", describe(p));
+    }
+    return n;
+}
+
+static struct jnode *parse_subscribed(struct jparser *p) {
+    struct jnode *n = NULL, *s;
+    if (!jp_is(p, TK_COLON)) {
+        n = jp_expr(p);
+        if (!jp_is(p, TK_COLON)) return n;
+    }
+    s = jp_node(p, JN_SLICE);
+    jp_expect(p, TK_COLON);
+    s->a = n;
+    if (!jp_is(p, TK_COLON) && !jp_is(p, TK_RBRACKET) && !jp_is(p, TK_COMMA)) s->b = jp_expr(p);
+    if (jp_skip(p, TK_COLON) && !jp_is(p, TK_RBRACKET) && !jp_is(p, TK_COMMA)) s->c = jp_expr(p);
+    return s;
+}
+
+static struct jnode *parse_subscript(struct jparser *p, struct jnode *of) {
+    struct jnode *n = jp_node(p, JN_ITEM);
+    n->a = of;
+    if (jp_skip(p, TK_DOT)) {
+        n->pos = p->tok->pos;
+        if (jp_is(p, TK_NAME)) {
+            n->kind = JN_ATTR;
+            n->val = p->tok->val;
+            n->m_str = jlib_method(JT_STR, n->val);
+            n->m_dict = jlib_method(JT_DICT, n->val);
+            n->m_list = jlib_method(JT_LIST, n->val);
+        } else if (jp_is(p, TK_INT)) {
+            n->b = konst(p, p->tok->val);
+        } else {
+            jp_fail(p, "expected name or number");
+        }
+        jp_next(p);
+        return n;
+    }
+    jp_expect(p, TK_LBRACKET);
+    enter(p);
+    struct jnode *t = jp_node(p, JN_TUPLE), **tail = &t->list;
+    while (!jp_is(p, TK_RBRACKET)) {
+        if (t->n) jp_expect(p, TK_COMMA);
+        jp_append(t, &tail, parse_subscribed(p));
+    }
+    jp_expect(p, TK_RBRACKET);
+    p->nest--;
+    n->b = t->n == 1 ? t->list : t;
+    return n;
+}
+
+static void check_keyword(struct jparser *p, const struct jnode *call, struct jval name) {
+    for (const struct jnode *k = call->list2; k; k = k->next)
+        if (k->kind == JN_KW && jv_eqs(k->val, name)) jp_fail(p, "keyword argument repeated");
+}
+
+/* "(a, b, k=v, *l, **d)" into list and list2 of n. */
+void jp_args(struct jparser *p, struct jnode *n) {
+    struct jnode **tail = &n->list, **tail2 = &n->list2;
+    bool star = false, star2 = false;
+    jp_expect(p, TK_LPAREN);
+    enter(p);
+    for (int count = 0; !jp_is(p, TK_RPAREN); count++) {
+        if (count) {
+            jp_expect(p, TK_COMMA);
+            if (jp_is(p, TK_RPAREN)) break;
+        }
+        struct jnode *k = jp_node(p, JN_KW);
+        bool bad;
+        if (jp_skip(p, TK_MUL)) {
+            bad = star || star2;
+            star = true;
+            k->kind = JN_STAR;
+            k->a = jp_expr(p);
+        } else if (jp_skip(p, TK_POW)) {
+            bad = star2;
+            star2 = true;
+            k->kind = JN_STARSTAR;
+            k->a = jp_expr(p);
+        } else if (jp_is(p, TK_NAME) && p->tok[1].kind == TK_ASSIGN) {
+            bad = star2;
+            k->val = p->tok->val;
+            check_keyword(p, n, k->val);
+            jp_next(p);
+            jp_next(p);
+            k->a = jp_expr(p);
+        } else {
+            bad = star || star2 || n->list2;
+            if (!bad) {
+                jp_append(n, &tail, jp_expr(p));
+                continue;
+            }
+        }
+        if (bad) jp_fail(p, "invalid syntax for function call expression");
+        *tail2 = k;
+        tail2 = &k->next;
+    }
+    jp_expect(p, TK_RPAREN);
+    p->nest--;
+    n->flag = n->list2 != NULL;
+}
+
+static struct jnode *parse_call(struct jparser *p, struct jnode *of) {
+    struct jnode *n = jp_node(p, JN_CALL);
+    n->a = of;
+    jp_args(p, n);
+    return n;
+}
+
+static struct jnode *parse_postfix(struct jparser *p, struct jnode *n) {
+    for (int count = 0;;) {
+        chain(p, &count);
+        if (jp_is(p, TK_DOT) || jp_is(p, TK_LBRACKET)) {
+            n = parse_subscript(p, n);
+        } else if (jp_is(p, TK_LPAREN)) {
+            n = parse_call(p, n);
+        } else {
+            return n;
+        }
+    }
+}
+
+static struct jval dotted_name(struct jparser *p) {
+    struct jval name = jp_expect(p, TK_NAME)->val;
+    while (jp_skip(p, TK_DOT)) {
+        size_t m = jx_mark(p->c);
+        jx_add(p->c, name.u.s, name.len);
+        jx_add(p->c, ".", 1);
+        struct jtok *t = jp_expect(p, TK_NAME);
+        jx_add(p->c, t->val.u.s, t->val.len);
+        name = jx_take(p->c, m);
+    }
+    return name;
+}
+
+/* "| name(args) | ..."; with `inline_start` the first "|" is not there (filter blocks). */
+struct jnode *jp_filters(struct jparser *p, struct jnode *n, bool inline_start) {
+    for (int count = 0; inline_start || jp_is(p, TK_PIPE);) {
+        chain(p, &count);
+        if (!inline_start) jp_next(p);
+        inline_start = false;
+        struct jnode *f = jp_node(p, JN_FILTER);
+        f->a = n;
+        f->val = dotted_name(p);
+        f->row = jlib_filter(f->val);
+        if (f->row && f->row->sig[0] == '!' && !p->c->t->lenient) f->row = NULL;
+        if (jp_is(p, TK_LPAREN)) jp_args(p, f);
+        n = f;
+    }
+    return n;
+}
+
+static struct jnode *parse_test(struct jparser *p, struct jnode *of) {
+    jp_next(p);
+    bool negated = jp_skip_name(p, "not");
+    struct jnode *n = jp_node(p, JN_TEST), **tail = &n->list;
+    n->a = of;
+    n->val = dotted_name(p);
+    n->row = jlib_test(n->val);
+    enum jtok_kind k = p->tok->kind;
+    if (k == TK_LPAREN) {
+        jp_args(p, n);
+    } else if ((k == TK_NAME || k == TK_STR || k == TK_INT || k == TK_FLOAT || k == TK_LBRACKET ||
+                k == TK_LBRACE) &&
+               !jp_is_name(p, "else") && !jp_is_name(p, "or") && !jp_is_name(p, "and")) {
+        if (jp_is_name(p, "is")) jp_fail(p, "You cannot chain multiple tests with is");
+        jp_append(n, &tail, parse_postfix(p, jp_primary(p, false)));
+    }
+    if (!negated) return n;
+    struct jnode *not_node = jp_node(p, JN_NOT);
+    not_node->a = n;
+    return not_node;
+}
+
+static struct jnode *parse_unary(struct jparser *p, bool with_filter) {
+    struct jnode *n;
+    if (jp_is(p, TK_SUB) || jp_is(p, TK_ADD)) {
+        n = jp_node(p, jp_is(p, TK_SUB) ? JN_NEG : JN_POS);
+        enter(p);
+        jp_next(p);
+        n->a = parse_unary(p, false);
+        p->nest--;
+    } else {
+        n = jp_primary(p, false);
+    }
+    n = parse_postfix(p, n);
+    for (int count = 0; with_filter;) {
+        chain(p, &count);
+        if (jp_is(p, TK_PIPE)) {
+            n = jp_filters(p, n, false);
+        } else if (jp_is_name(p, "is")) {
+            n = parse_test(p, n);
+        } else if (jp_is(p, TK_LPAREN)) {
+            n = parse_call(p, n);
+        } else {
+            break;
+        }
+    }
+    return n;
+}
+
+static enum jop binary_op(enum jtok_kind k, int level) {
+    static const struct {
+        enum jtok_kind tok;
+        enum jop op;
+        int level;
+    } ops[] = {
+        {TK_ADD, JO_ADD, 1}, {TK_SUB, JO_SUB, 1}, {TK_MUL, JO_MUL, 2},
+        {TK_DIV, JO_DIV, 2}, {TK_MOD, JO_MOD, 2}, {TK_FLOORDIV, JO_FLOORDIV, 2},
+        {TK_POW, JO_POW, 3}, {TK_EQ, JO_EQ, 4},   {TK_NE, JO_NE, 4},
+        {TK_LT, JO_LT, 4},   {TK_LE, JO_LE, 4},   {TK_GT, JO_GT, 4},
+        {TK_GE, JO_GE, 4},
+    };
+    for (size_t i = 0; i < COUNT_OF(ops); i++)
+        if (ops[i].tok == k && ops[i].level == level) return ops[i].op;
+    return JO_NONE;
+}
+
+static struct jnode *parse_concat(struct jparser *p);
+
+/* Levels 1 (+ -), 2 (* / // %) and 3 (**), all left-associative; ~ stands between 1 and 2. */
+static struct jnode *parse_binary(struct jparser *p, int level) {
+    struct jnode *l = level == 1   ? parse_concat(p)
+                      : level == 2 ? parse_binary(p, 3)
+                                   : parse_unary(p, true);
+    enum jop op = binary_op(p->tok->kind, level);
+    for (int count = 0; op != JO_NONE; op = binary_op(p->tok->kind, level)) {
+        chain(p, &count);
+        struct jnode *n = jp_node(p, JN_BIN);
+        jp_next(p);
+        n->op = op;
+        n->a = l;
+        n->b = level == 1   ? parse_concat(p)
+               : level == 2 ? parse_binary(p, 3)
+                            : parse_unary(p, true);
+        l = n;
+    }
+    return l;
+}
+
+static struct jnode *parse_concat(struct jparser *p) {
+    struct jnode *first = parse_binary(p, 2);
+    if (!jp_is(p, TK_TILDE)) return first;
+    struct jnode *n = jp_node(p, JN_CONCAT), **tail = &n->list;
+    jp_append(n, &tail, first);
+    while (jp_skip(p, TK_TILDE)) jp_append(n, &tail, parse_binary(p, 2));
+    return n;
+}
+
+static struct jnode *parse_compare(struct jparser *p) {
+    struct jnode *first = parse_binary(p, 1), *n = NULL, **tail = NULL;
+    for (;;) {
+        enum jop op = binary_op(p->tok->kind, 4);
+        struct jnode *operand = jp_node(p, JN_COMPARE);
+        if (op != JO_NONE) {
+            jp_next(p);
+        } else if (jp_skip_name(p, "in")) {
+            op = JO_IN;
+        } else if (jp_is_name(p, "not") && p->tok[1].kind == TK_NAME &&
+                   jv_is(p->tok[1].val, "in")) {
+            jp_next(p);
+            jp_next(p);
+            op = JO_NOTIN;
+        } else {
+            return n ? n : first;
+        }
+        if (!n) {
+            n = operand; /* the chain: a, then list of operands with op and value in a */
+            n->a = first;
+            tail = &n->list;
+            operand = jp_node(p, JN_COMPARE);
+        }
+        operand->op = op;
+        operand->a = parse_binary(p, 1);
+        jp_append(n, &tail, operand);
+    }
+}
+
+static struct jnode *parse_not(struct jparser *p) {
+    if (!jp_is_name(p, "not")) return parse_compare(p);
+    struct jnode *n = jp_node(p, JN_NOT);
+    enter(p);
+    jp_next(p);
+    n->a = parse_not(p);
+    p->nest--;
+    return n;
+}
+
+static struct jnode *parse_and(struct jparser *p) {
+    struct jnode *l = parse_not(p);
+    for (int count = 0; jp_is_name(p, "and");) {
+        chain(p, &count);
+        struct jnode *n = jp_node(p, JN_AND);
+        jp_next(p);
+        n->a = l;
+        n->b = parse_not(p);
+        l = n;
+    }
+    return l;
+}
+
+static struct jnode *parse_or(struct jparser *p) {
+    struct jnode *l = parse_and(p);
+    for (int count = 0; jp_is_name(p, "or");) {
+        chain(p, &count);
+        struct jnode *n = jp_node(p, JN_OR);
+        jp_next(p);
+        n->a = l;
+        n->b = parse_and(p);
+        l = n;
+    }
+    return l;
+}
+
+struct jnode *jp_expr(struct jparser *p) {
+    enter(p);
+    struct jnode *l = parse_or(p);
+    for (int count = 0; jp_is_name(p, "if");) {
+        chain(p, &count);
+        struct jnode *n = jp_node(p, JN_COND);
+        jp_next(p);
+        n->a = parse_or(p);
+        n->b = l;
+        if (jp_skip_name(p, "else")) n->c = jp_expr(p);
+        l = n;
+    }
+    p->nest--;
+    return l;
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT
+/* template/jinja_parse.h - the parser's state and what its two files share (expressions,
+ * statements).
+ */
+#ifndef HONE_TEMPLATE_JINJA_PARSE_H
+#define HONE_TEMPLATE_JINJA_PARSE_H
+
+#include "template/jinja_int.h"
+
+struct jparser {
+    struct jctx *c;
+    struct jtok *tok; /* current; the last one is TK_EOF */
+    int nest;         /* expressions and statements under way */
+    int loops;        /* loops around, within this function body */
+    bool in_block;
+};
+
+struct jtuple_opts {
+    bool cond;    /* elements may be inline ifs */
+    bool parens;  /* we are within parentheses: () is fine */
+    bool simple;  /* elements are primaries (assignment targets) */
+    bool with_ns; /* ns.attr is a target */
+    const char *end_name;
+};
+
+NORETURN void jp_fail(struct jparser *p, const char *text);
+struct jnode *jp_node(struct jparser *p, enum jkind kind);
+void jp_next(struct jparser *p);
+struct jtok *jp_expect(struct jparser *p, enum jtok_kind kind);
+bool jp_is(const struct jparser *p, enum jtok_kind kind);
+bool jp_is_name(const struct jparser *p, const char *name);
+bool jp_skip(struct jparser *p, enum jtok_kind kind);
+bool jp_skip_name(struct jparser *p, const char *name);
+/* Appends n to the list whose end is *tail; counts in parent->n. */
+void jp_append(struct jnode *parent, struct jnode ***tail, struct jnode *n);
+struct jnode *jp_name(struct jparser *p, struct jval name);
+struct jnode *jp_expr(struct jparser *p);
+struct jnode *jp_primary(struct jparser *p, bool with_ns);
+struct jnode *jp_tuple(struct jparser *p, struct jtuple_opts o);
+struct jnode *jp_filters(struct jparser *p, struct jnode *n, bool inline_start);
+void jp_args(struct jparser *p, struct jnode *n);
+
+#endif

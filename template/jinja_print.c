@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: MIT
+/* template/jinja_print.c - str() and repr() of values, as Python spells them, written to the
+ * output. */
+#include "template/jinja_int.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void add(struct jctx *c, const char *s) {
+    jx_add(c, s, strlen(s));
+}
+
+/* Shortest decimal that reads back as f; exponent form when the exponent is < -4 or >= 16. */
+void jv_float_text(double f, char out[64]) {
+    if (isnan(f) || isinf(f)) {
+        snprintf(out, 64, "%s", isnan(f) ? "nan" : f < 0 ? "-inf" : "inf");
+        return;
+    }
+    char text[40];
+    for (int prec = 14; prec <= 16; prec++) { /* digits after the first */
+        snprintf(text, sizeof text, "%.*e", prec, f);
+        if (strtod(text, NULL) == f) break;
+    }
+    char *e = strchr(text, 'e');
+    int exp = (int)strtol(e + 1, NULL, 10);
+    *e = 0;
+    char digits[24];
+    size_t n = 0;
+    for (const char *p = text; *p; p++)
+        if (*p >= '0' && *p <= '9') digits[n++] = *p;
+    while (n > 1 && digits[n - 1] == '0') n--;
+    digits[n] = 0;
+    const char *sign = text[0] == '-' ? "-" : "";
+    if (exp < -4 || exp >= 16) {
+        snprintf(out, 64, "%s%c%s%se%c%02d", sign, digits[0], n > 1 ? "." : "", digits + 1,
+                 exp < 0 ? '-' : '+', abs(exp));
+    } else if (exp < 0) {
+        snprintf(out, 64, "%s0.%.*s%s", sign, -exp - 1, "0000", digits);
+    } else if ((size_t)exp + 1 >= n) {
+        snprintf(out, 64, "%s%s%.*s.0", sign, digits, exp + 1 - (int)n, "0000000000000000");
+    } else {
+        snprintf(out, 64, "%s%.*s.%s", sign, exp + 1, digits, digits + exp + 1);
+    }
+}
+
+static void repr_str(struct jctx *c, struct jval v) {
+    bool single = memchr(v.u.s, '\'', v.len) != NULL, dbl = memchr(v.u.s, '"', v.len) != NULL;
+    char q = single && !dbl ? '"' : '\'';
+    jx_add(c, &q, 1);
+    for (size_t i = 0; i < v.len;) {
+        size_t from = i;
+        uint32_t cp = ju_next(v.u.s, v.len, &i);
+        char text[16];
+        jx_as(c, v.u.s + from);
+        if (cp == (unsigned char)q || cp == '\\') {
+            snprintf(text, sizeof text, "\\%c", (char)cp);
+        } else if (cp == '\n' || cp == '\r' || cp == '\t') {
+            snprintf(text, sizeof text, "\\%c", cp == '\n' ? 'n' : cp == '\r' ? 'r' : 't');
+        } else if (ju_printable(cp)) {
+            jx_add(c, v.u.s + from, i - from);
+            continue;
+        } else {
+            snprintf(text, sizeof text,
+                     cp < 0x100     ? "\\x%02x"
+                     : cp < 0x10000 ? "\\u%04x"
+                                    : "\\U%08x",
+                     (unsigned)cp);
+        }
+        add(c, text);
+    }
+    jx_as(c, NULL);
+    jx_add(c, &q, 1);
+}
+
+static void repr_bytes(struct jctx *c, struct jval v) {
+    bool single = memchr(v.u.s, '\'', v.len) != NULL, dbl = memchr(v.u.s, '"', v.len) != NULL;
+    char q = single && !dbl ? '"' : '\'', text[8];
+    jx_add(c, "b", 1);
+    jx_add(c, &q, 1);
+    for (size_t i = 0; i < v.len; i++) {
+        unsigned char ch = (unsigned char)v.u.s[i];
+        jx_as(c, v.u.s + i);
+        if (ch == '\n' || ch == '\r' || ch == '\t') {
+            snprintf(text, sizeof text, "\\%c", ch == '\n' ? 'n' : ch == '\r' ? 'r' : 't');
+        } else if (ch == (unsigned char)q || ch == '\\') {
+            snprintf(text, sizeof text, "\\%c", ch);
+        } else {
+            snprintf(text, sizeof text, ch < 32 || ch > 126 ? "\\x%02x" : "%c", ch);
+        }
+        add(c, text);
+    }
+    jx_as(c, NULL);
+    jx_add(c, &q, 1);
+}
+
+static void repr_items(struct jctx *c, const struct jlist *l) {
+    for (uint32_t i = 0; i < l->n; i++) {
+        if (i) add(c, ", ");
+        jv_repr(c, l->v[i]);
+    }
+}
+
+static void repr_dict(struct jctx *c, const struct jdict *d) {
+    add(c, "{");
+    for (uint32_t i = 0; i < d->n; i++) {
+        if (i) add(c, ", ");
+        jv_repr(c, d->e[i].k);
+        add(c, ": ");
+        jv_repr(c, d->e[i].v);
+    }
+    add(c, "}");
+}
+
+static void repr_view(struct jctx *c, struct jval v) {
+    add(c, jv_type(v));
+    add(c, "(");
+    jv_repr(c, jv_list_val(jv_to_list(c, v)));
+    add(c, ")");
+}
+
+static void repr_range(struct jctx *c, const struct jrange *r) {
+    char text[96];
+    if (r->step == 1) {
+        snprintf(text, sizeof text, "range(%lld, %lld)", (long long)r->start, (long long)r->stop);
+    } else {
+        snprintf(text, sizeof text, "range(%lld, %lld, %lld)", (long long)r->start,
+                 (long long)r->stop, (long long)r->step);
+    }
+    add(c, text);
+}
+
+static void repr_loop(struct jctx *c, struct jloop *l) {
+    char text[64];
+    struct jval n = jeval_loop_attr(c, l, jv_str("length"));
+    snprintf(text, sizeof text, "<LoopContext %lld/%lld>", (long long)l->index0 + 1,
+             (long long)n.u.i);
+    add(c, text);
+}
+
+static void repr_object(struct jctx *c, struct jval v) {
+    if (v.tag == JT_MACRO) {
+        if (v.u.macro->name.tag == JT_STR) {
+            add(c, "<Macro ");
+            jv_repr(c, v.u.macro->name);
+            add(c, ">");
+        } else {
+            add(c, "<Macro anonymous>");
+        }
+    } else if (v.tag == JT_FUNC) { /* Python prints an address here; we do not */
+        add(c, v.u.func->self.tag == JT_MISSING ? "<function " : "<built-in method ");
+        add(c, v.u.func->row->name);
+        add(c, ">");
+    } else if (v.tag == JT_GEN) {
+        add(c, "<generator object ");
+        add(c, v.u.gen->name);
+        add(c, ">");
+    } else {
+        add(c, "<");
+        add(c, jv_type(v));
+        add(c, " object>");
+    }
+}
+
+void jv_repr(struct jctx *c, struct jval v) {
+    char text[64];
+    if (++c->nest > 2000) jx_fail(c, "RecursionError", "maximum recursion depth exceeded");
+    if (v.tag == JT_NONE || jv_is_num(v)) jx_as_value(c, v);
+    switch ((enum jtag)v.tag) {
+    case JT_UNDEF:
+        add(c, "Undefined");
+        break;
+    case JT_NONE:
+        add(c, "None");
+        break;
+    case JT_BOOL:
+        add(c, v.u.i ? "True" : "False");
+        break;
+    case JT_INT:
+        snprintf(text, sizeof text, "%lld", (long long)v.u.i);
+        add(c, text);
+        break;
+    case JT_BIG:
+        jbig_print(c, v);
+        break;
+    case JT_FLOAT:
+        jv_float_text(v.u.f, text);
+        add(c, text);
+        break;
+    case JT_STR:
+        if (v.flag & JF_MARKUP) add(c, "Markup(");
+        repr_str(c, v);
+        if (v.flag & JF_MARKUP) add(c, ")");
+        break;
+    case JT_BYTES:
+        repr_bytes(c, v);
+        break;
+    case JT_LIST:
+        add(c, "[");
+        repr_items(c, v.u.list);
+        add(c, "]");
+        break;
+    case JT_TUPLE:
+        add(c, "(");
+        repr_items(c, v.u.list);
+        add(c, v.u.list->n == 1 ? ",)" : ")");
+        break;
+    case JT_DICT:
+        repr_dict(c, v.u.dict);
+        break;
+    case JT_VIEW:
+        repr_view(c, v);
+        break;
+    case JT_RANGE:
+        repr_range(c, v.u.range);
+        break;
+    case JT_NS:
+        add(c, "<Namespace ");
+        repr_dict(c, &v.u.ns->d);
+        add(c, ">");
+        break;
+    case JT_LOOP:
+        repr_loop(c, v.u.loop);
+        break;
+    case JT_MISSING:
+    case JT_GEN:
+    case JT_MACRO:
+    case JT_FUNC:
+    case JT_CYCLER:
+    case JT_JOINER:
+    case JT_SLICE:
+    case JT_COUNT:
+        repr_object(c, v);
+        break;
+    }
+    jx_as(c, NULL);
+    c->nest--;
+}
+
+void jv_print(struct jctx *c, struct jval v) {
+    if (v.tag == JT_STR) {
+        jx_add(c, v.u.s, v.len);
+    } else if (v.tag != JT_UNDEF) {
+        jv_repr(c, v);
+    }
+}
+
+struct jval jv_soft_str(struct jctx *c, struct jval v) {
+    if (v.tag == JT_STR) return v;
+    size_t m = jx_mark(c);
+    jv_print(c, v);
+    return jx_take(c, m);
+}
+
+struct jval jv_to_str(struct jctx *c, struct jval v) {
+    struct jval s = jv_soft_str(c, v);
+    s.flag = 0;
+    return s;
+}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT
+/* template/jinja_trace.c - which statement of the template wrote each byte of a rendering, and
+ * which expression last held a text.
+ *
+ * The bookkeeping is that of jinja_span.c with statements for inputs: a byte belongs to the
+ * statement that first made it (a copy of an input: to the first that copied it), wherever macros,
+ * set blocks and filters carry it afterwards. */
+#include "template/jinja_trace.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/mem.h"
+
+enum { MAX_STATEMENTS = 65535 };
+
+/* Later ones than the first 65535 statements that run are not told apart: 0. */
+void jtrace_at(struct jctx *c, const struct jnode *n) {
+    struct jtrace *t = c->span->trace;
+    bool text = n->kind == JN_TEXT;
+    size_t pos = text ? (size_t)(n->val.u.s - c->t->src) : n->pos;
+    if (!t->id) t->id = xcalloc(c->t->src_len + 1, sizeof *t->id);
+    c->span->node = 0;
+    if (pos > c->t->src_len) return;
+    if (!t->id[pos] && t->n < MAX_STATEMENTS) {
+        if (t->n == t->cap) {
+            t->cap = t->cap ? t->cap * 2 : 64;
+            t->v = xreallocarray(t->v, (size_t)t->cap, sizeof *t->v);
+        }
+        t->v[t->n++] = (struct jtrace_stmt){(uint32_t)pos, text ? n->val.len : 0};
+        t->id[pos] = (uint16_t)t->n;
+    }
+    c->span->node = t->id[pos];
+}
+
+/* The number of values around the wanted text in v, 0: it is not there. */
+static unsigned holds(struct jval v, struct jval want, int depth) {
+    unsigned n = 0, found = 0;
+    if (v.tag == JT_STR) return v.len >= want.len && memmem(v.u.s, v.len, want.u.s, want.len);
+    if (depth > 50) return 0;
+    if (v.tag == JT_DICT) {
+        n = v.u.dict->n;
+        for (uint32_t i = 0; i < n && !found; i++) {
+            found = holds(v.u.dict->e[i].v, want, depth + 1);
+            if (!found) found = holds(v.u.dict->e[i].k, want, depth + 1);
+        }
+    } else if (v.tag == JT_LIST || v.tag == JT_TUPLE) {
+        n = v.u.list->n;
+        for (uint32_t i = 0; i < n && !found; i++) found = holds(v.u.list->v[i], want, depth + 1);
+    }
+    return found ? found + n + 1 : 0;
+}
+
+void jtrace_saw(struct jctx *c, const struct jnode *n, struct jval v) {
+    struct jtrace *t = c->span->trace;
+    unsigned around = t->want.len ? holds(v, t->want, 0) : 0;
+    if (!around || (t->around && around > t->around)) return;
+    t->around = around;
+    t->held = n->pos;
+}
+
+void jtrace_result(struct jtrace *t, const struct jspan *s, size_t n) {
+    t->out = xreallocarray(NULL, n + 1, sizeof *t->out);
+    t->n_out = n;
+    if (n) memcpy(t->out, s->out, n * sizeof *t->out);
+}
+
+bool jtrace_byte(const struct jtrace *t, const struct jinja *tmpl, const struct buf *out, size_t at,
+                 uint32_t *pos) {
+    if (at >= t->n_out || !t->out[at]) return false;
+    const struct jtrace_stmt *s = &t->v[t->out[at] - 1];
+    *pos = s->pos;
+    if (!s->len) return true;
+    size_t from = at;
+    while (from > 0 && t->out[from - 1] == t->out[at]) from--;
+    uint32_t exact = s->pos + (uint32_t)((at - from) % s->len); /* a loop repeats its text */
+    if (tmpl->src[exact] == out->data[at]) *pos = exact;        /* else only a part of it is left */
+    return true;
+}
+
+void jtrace_release(struct jtrace *t) {
+    free(t->id);
+    free(t->v);
+    free(t->out);
+    memset(t, 0, sizeof *t);
+}

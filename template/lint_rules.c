@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT
+/* template/lint_rules.c - see lint_rules.h. */
+#include "template/lint_rules.h"
+
+#include <string.h>
+#include <strings.h>
+
+#include "core/num.h"
+
+static const struct lint_rule rules[] = {
+#define LINT_RULE(name, area, meaning, remedy) {name, LINT_AREA_##area, meaning, remedy},
+#include "template/lint_rules.def"
+#undef LINT_RULE
+};
+
+int lint_rule_count(void) {
+    return (int)COUNT_OF(rules);
+}
+
+const struct lint_rule *lint_rule_at(int i) {
+    return &rules[i];
+}
+
+const struct lint_rule *lint_rule_find(const char *name) {
+    for (size_t i = 0; i < COUNT_OF(rules); i++)
+        if (strcasecmp(rules[i].name, name) == 0) return &rules[i];
+    return NULL;
+}
+
+void lint_sentence(struct buf *out, const char *s) {
+    if (*s) buf_chr(out, (char)(*s >= 'a' && *s <= 'z' ? *s - 32 : *s));
+    if (*s) buf_str(out, s + 1);
+    buf_chr(out, '.');
+}
+
+static const struct lint_finding *found(const struct lint_report *r, const char *rule) {
+    for (int i = 0; i < r->n; i++)
+        if (strcmp(r->v[i].rule, rule) == 0) return &r->v[i];
+    return NULL;
+}
+
+/* The first finding of a severity, of one area or (not calls) of all the others; *n counts rules.
+ */
+static const struct lint_rule *first(const struct lint_report *r, enum lint_severity s, bool calls,
+                                     int *n) {
+    const struct lint_rule *one = NULL;
+    *n = 0;
+    for (int i = 0; i < r->n; i++) {
+        const struct lint_rule *rule = lint_rule_find(r->v[i].rule);
+        bool seen = false;
+        if (!rule || r->v[i].severity != s || (rule->area == LINT_AREA_CALLS) != calls) continue;
+        for (int k = 0; k < i; k++)
+            seen |= r->v[k].severity == s && strcmp(r->v[k].rule, r->v[i].rule) == 0;
+        if (seen) continue;
+        if (!one) one = rule;
+        ++*n;
+    }
+    return one;
+}
+
+static void and_more(struct buf *out, int n, const char *what) {
+    if (n > 1) buf_fmt(out, " (and %d other %s%s)", n - 1, what, n == 2 ? "" : "s");
+}
+
+static void tool_calls(const struct lint_report *r, const char *tool_format, struct buf *out) {
+    int n;
+    const struct lint_rule *bad = first(r, LINT_ERROR, true, &n);
+    if (found(r, "TOOLS-DROPPED")) {
+        buf_str(out, "Tool calls: not supported by this template: the tools that are given do not "
+                     "reach the prompt.");
+    } else if (bad) {
+        buf_fmt(out, "Tool calls: damaged by this template: %s", bad->meaning);
+        and_more(out, n, "fault");
+        buf_chr(out, '.');
+    } else if (!tool_format) {
+        buf_str(out,
+                "Tool calls: rendered, but in a syntax that is not known here, so calls of the "
+                "model cannot be read from its text.");
+    } else {
+        buf_str(out, "Tool calls: work with this template.");
+    }
+}
+
+void lint_verdict(const struct lint_report *r, const char *tool_format, struct buf *out) {
+    int n, n_warn, n_calls;
+    if (found(r, "SYNTAX")) {
+        buf_fmt(out, "The template does not compile%s: nothing works with it.",
+                r->needs_lenient ? " as transformers would (other engines may take it)" : "");
+        return;
+    }
+    tool_calls(r, tool_format, out);
+    const struct lint_rule *bad = first(r, LINT_ERROR, false, &n);
+    const struct lint_rule *warn = first(r, LINT_WARN, false, &n_warn);
+    if (!warn) warn = first(r, LINT_WARN, true, &n_calls);
+    if (bad) {
+        buf_fmt(out, " Also: %s", bad->meaning);
+        and_more(out, n, "defect");
+        buf_chr(out, '.');
+    } else if (r->n_by[LINT_ERROR] == 0 && warn) {
+        buf_str(out, " No defect; ");
+        buf_fmt(out, "%d warning%s, the first: %s.", r->n_by[LINT_WARN],
+                r->n_by[LINT_WARN] == 1 ? "" : "s", warn->meaning);
+    } else if (r->n_by[LINT_ERROR] == 0) {
+        buf_str(out, " No defect was found.");
+    }
+}

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+/* template/lint_rules.h - the rules of the template linter in words, and the verdict on a template.
+ */
+#ifndef HONE_TEMPLATE_LINT_RULES_H
+#define HONE_TEMPLATE_LINT_RULES_H
+
+#include "core/buf.h"
+#include "template/lint.h"
+
+enum lint_area {
+    LINT_AREA_TEMPLATE,
+    LINT_AREA_CALLS,
+    LINT_AREA_CONTENT,
+    LINT_AREA_THINKING,
+    LINT_AREA_SAFETY,
+    LINT_AREA_CACHE,
+    LINT_AREA_ENGINE
+};
+struct lint_rule {
+    const char *name; /* "TOOL-ARGS-STRING" */
+    enum lint_area area;
+    const char *meaning, *remedy; /* no capital, no full stop */
+};
+int lint_rule_count(void);
+const struct lint_rule *lint_rule_at(int i);
+const struct lint_rule *lint_rule_find(const char *name); /* in any case of letters; NULL: none */
+
+/* Will tool calls work with this template, what else is wrong: a sentence or two. tool_format: the
+ * syntax of calls it asks for, NULL when none is known. */
+void lint_verdict(const struct lint_report *r, const char *tool_format, struct buf *out);
+/* Capital letter in front, full stop behind. */
+void lint_sentence(struct buf *out, const char *s);
+
+#endif

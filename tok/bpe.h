@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT
+/* tok/bpe.h - the merge table and byte-pair merging over token ids. */
+#ifndef HONE_TOK_BPE_H
+#define HONE_TOK_BPE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct bpe_slot {
+    uint32_t left, right; /* left UINT32_MAX: free */
+    uint32_t rank, id;
+};
+struct bpe {
+    struct bpe_slot *slot;
+    size_t mask; /* slots - 1 */
+};
+void bpe_init(struct bpe *b, size_t n_merges);
+void bpe_release(struct bpe *b);
+/* The pair (left, right) becomes id; lower ranks go first. A pair given again replaces the older.
+ */
+void bpe_put(struct bpe *b, int32_t left, int32_t right, uint32_t rank, int32_t id);
+
+struct bpe_work { /* scratch of one caller; zero-initialised is empty */
+    int32_t *link;
+    uint64_t *heap;
+    size_t cap_link, cap_heap;
+};
+void bpe_work_release(struct bpe_work *w);
+/* Merges sym[0..n) in place; returns the new count. O(n log n). n < 2^31. */
+size_t bpe_merge(const struct bpe *b, struct bpe_work *w, int32_t *sym, size_t n);
+
+#endif

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT
+/* tok/charsmap.c - the normalization table of SentencePiece.
+ *
+ * Bytes: u32 size of the trie, the trie as little-endian u32 units, then replacements, each ended
+ * by a NUL. A unit holds a label (bits 0-7, and bit 31), whether a rule ends here (bit 8), and the
+ * distance to its children (bits 10-30, times 256 when bit 9 is set); the child for byte b of unit
+ * i stands at i ^ distance ^ b, a rule's end at i ^ distance: bits 0-30 are the place of its
+ * replacement. Every step is checked, so no table makes us read outside it. */
+#include "tok/charsmap.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/mem.h"
+
+enum { MAX_BYTES = 1 << 26 };
+
+struct charsmap {
+    char *blob; /* one NUL more than `len` */
+    size_t len;
+    uint32_t *unit;
+    size_t n_units;
+    const char *text; /* the replacements, in blob */
+    size_t n_text;
+};
+
+static uint32_t u32_at(const char *p) {
+    const unsigned char *u = (const unsigned char *)p;
+    return (uint32_t)u[0] | (uint32_t)u[1] << 8 | (uint32_t)u[2] << 16 | (uint32_t)u[3] << 24;
+}
+
+int charsmap_new(struct charsmap **out, const void *blob, size_t len, const char *what,
+                 struct err *e) {
+    size_t n_trie = len > 4 ? u32_at(blob) : 0;
+    if (len > MAX_BYTES || n_trie < 4 || n_trie % 4 || n_trie > len - 4)
+        return err_set(e, ERR_DATA,
+                       "%s: the normalization table (precompiled_charsmap, %zu bytes) is damaged",
+                       what, len);
+    struct charsmap *m = xcalloc(1, sizeof *m);
+    m->blob = xmalloc(len + 1);
+    memcpy(m->blob, blob, len);
+    m->blob[len] = 0;
+    m->len = len;
+    m->n_units = n_trie / 4;
+    m->unit = xreallocarray(NULL, m->n_units, sizeof *m->unit);
+    for (size_t i = 0; i < m->n_units; i++) m->unit[i] = u32_at(m->blob + 4 + 4 * i);
+    m->text = m->blob + 4 + n_trie;
+    m->n_text = len - 4 - n_trie;
+    *out = m;
+    return 0;
+}
+
+void charsmap_free(struct charsmap *m) {
+    if (!m) return;
+    free(m->blob);
+    free(m->unit);
+    free(m);
+}
+
+static size_t distance(uint32_t unit) {
+    return (size_t)(unit >> 10) << ((unit >> 9 & 1) * 8);
+}
+
+size_t charsmap_find(const struct charsmap *m, const char *s, size_t n, const char **to) {
+    size_t best = 0, at = distance(m->unit[0]);
+    for (size_t i = 0; i < n; i++) {
+        unsigned char byte = (unsigned char)s[i];
+        at ^= byte;
+        if (at >= m->n_units) break;
+        uint32_t unit = m->unit[at];
+        if ((unit & 0x800000ffu) != byte) break;
+        at ^= distance(unit);
+        if (!(unit >> 8 & 1)) continue;
+        if (at >= m->n_units) break;
+        size_t place = m->unit[at] & 0x7fffffffu;
+        if (place > m->n_text) break; /* n_text: the NUL that we added */
+        *to = m->text + place;
+        best = i + 1;
+    }
+    return best;
+}
+
+const void *charsmap_blob(const struct charsmap *m, size_t *len) {
+    *len = m->len;
+    return m->blob;
+}

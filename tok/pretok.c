@@ -1,0 +1,422 @@
+// SPDX-License-Identifier: MIT
+/* tok/pretok.c - split regexes over PCRE2 (the only tokenizer file that includes it).
+ *
+ * Only regexes of pretok.def are ever compiled, so a stranger's file cannot bring a pattern that
+ * explodes: each row spends time linear in what it consumes. Compiled once with UTF|UCP and JIT
+ * when there is one; match data belong to the caller, so the compiled form is shared by threads.
+ * Several regexes of a row are levels: each cuts the pieces of the one before.
+ * \s is spelled out before compiling: with UCP, PCRE2 counts U+180E as a space, while the engines
+ * the vocabularies were trained with follow White_Space. Classes less another (&&[^...]) are
+ * written as a look ahead, scripts as such (PCRE2 means their extensions). */
+#include "tok/pretok.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
+#include "core/attr.h"
+#include "core/mem.h"
+#include "text/utf8.h"
+
+#define WHITE "\\t-\\r\\x{85}\\p{Z}" /* White_Space as members of a class */
+
+enum { NFC = 1, WHOLE = 2, BOS = 4, CHARS = 8, WORDS = 16 }; /* flags of pretok.def */
+static const struct pretok_row rows[] = {
+#define PRETOK(name, aliases, flags, ...)                                                          \
+    {name,                                                                                         \
+     aliases,                                                                                      \
+     ((flags)&NFC) != 0,                                                                           \
+     ((flags)&WHOLE) != 0,                                                                         \
+     ((flags)&BOS) != 0,                                                                           \
+     ((flags)&CHARS) != 0,                                                                         \
+     ((flags)&WORDS) != 0,                                                                         \
+     {__VA_ARGS__}},
+#include "tok/pretok.def"
+#undef PRETOK
+};
+
+struct threes { /* digits in threes from the right */
+    const char *regex;
+    bool numbers; /* not only decimal digits */
+    bool rest;    /* the one or two digits in front are a piece too */
+    bool word;    /* only where the run of digits ends a word */
+};
+static const struct threes threes[] = {{PRETOK_DIGITS_WORD, false, true, true},
+                                       {PRETOK_DIGITS, false, false, false},
+                                       {PRETOK_NUMBERS, true, true, false}};
+
+struct pretok {
+    pcre2_code *code[PRETOK_LEVELS];
+    const struct threes *threes[PRETOK_LEVELS]; /* where code is NULL */
+    int n_levels;
+};
+struct level {             /* of regexes: pieces of the last one are cut by the next */
+    size_t end;            /* of the piece in hand */
+    size_t m_start, m_end; /* a match found ahead, behind the gap that is the piece; else empty */
+    size_t run_end, n_run; /* threes: the run of digits in hand, and how many are left of it */
+};
+struct pretok_run {
+    const struct pretok *p;
+    pcre2_match_data *md;
+    pcre2_match_context *mc;
+    pcre2_jit_stack *stack;
+    const char *text; /* what the levels speak of */
+    struct level level[PRETOK_LEVELS];
+};
+
+const struct pretok_row *pretok_by_name(const char *name) {
+    size_t n = strlen(name);
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        if (strcmp(rows[i].name, name) == 0) return &rows[i];
+        for (const char *a = rows[i].aliases; n && (a = strstr(a, name)); a++)
+            if (a > rows[i].aliases && a[-1] == ' ' && a[n] == ' ') return &rows[i];
+    }
+    return NULL;
+}
+
+/* Equal but for white space around b? */
+static bool same_regex(const char *a, const char *b) {
+    static const char blank[] = " \t\r\n";
+    if (strcmp(a, b) == 0) return true;
+    const size_t lead = strspn(b, blank);
+    size_t n = strlen(b);
+    while (n > lead && strchr(blank, b[n - 1])) n--;
+    return strlen(a) == n - lead && memcmp(a, b + lead, n - lead) == 0;
+}
+
+static bool has_regexes(const struct pretok_row *row, const char *const *regex, int n) {
+    for (int i = 0; i < PRETOK_LEVELS; i++) {
+        if (!row->regex[i] || i >= n) return !row->regex[i] && i >= n;
+        if (!same_regex(row->regex[i], regex[i])) return false;
+    }
+    return n == PRETOK_LEVELS;
+}
+
+const struct pretok_row *pretok_by_regexes(const char *const *regex, int n, bool nfc,
+                                           bool ignore_merges) {
+    const struct pretok_row *best = NULL;
+    int best_agrees = -1;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        if (!has_regexes(&rows[i], regex, n)) continue;
+        const int agrees = 2 * (rows[i].nfc == nfc) + (rows[i].ignore_merges == ignore_merges);
+        if (agrees > best_agrees) best_agrees = agrees, best = &rows[i];
+    }
+    return best;
+}
+
+void pretok_names(struct buf *out) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) buf_fmt(out, "%s%s", i ? ", " : "", rows[i].name);
+}
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+/* Edits that make one text of the other, of at most MAX_LIKE bytes each. */
+enum { MAX_LIKE = 400 };
+static int distance(const char *a, size_t na, const char *b, size_t nb) {
+    int row[MAX_LIKE + 1];
+    if (na > MAX_LIKE) na = MAX_LIKE;
+    if (nb > MAX_LIKE) nb = MAX_LIKE;
+    for (size_t k = 0; k <= nb; k++) row[k] = (int)k;
+    for (size_t i = 1; i <= na; i++) {
+        int corner = row[0];
+        row[0] = (int)i;
+        for (size_t k = 1; k <= nb; k++) {
+            int d = corner + (a[i - 1] != b[k - 1]);
+            corner = row[k];
+            if (row[k] + 1 < d) d = row[k] + 1;
+            if (row[k - 1] + 1 < d) d = row[k - 1] + 1;
+            row[k] = d;
+        }
+    }
+    return row[nb];
+}
+
+enum { N_BEST = 3 };
+struct best { /* the names of least distance, best first */
+    const char *name[N_BEST];
+    size_t len[N_BEST];
+    int d[N_BEST];
+    int n;
+};
+
+static void offer(struct best *b, const char *name, size_t len, int d) {
+    int at = b->n < N_BEST ? b->n++ : N_BEST - 1;
+    if (b->n == N_BEST && at == N_BEST - 1 && b->name[at] && b->d[at] <= d) return;
+    for (; at > 0 && b->d[at - 1] > d; at--) {
+        b->name[at] = b->name[at - 1];
+        b->len[at] = b->len[at - 1];
+        b->d[at] = b->d[at - 1];
+    }
+    b->name[at] = name;
+    b->len[at] = len;
+    b->d[at] = d;
+}
+
+static void list_best(const struct best *b, struct buf *out) {
+    for (int i = 0; i < b->n; i++)
+        buf_fmt(out, "%s%.*s", i ? ", " : "", (int)b->len[i], b->name[i]);
+}
+
+void pretok_nearest(const char *const *regex, int n, struct buf *out) {
+    struct best best = {.n = 0};
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        int d = 0;
+        for (int k = 0; k < PRETOK_LEVELS; k++) {
+            const char *a = k < n ? regex[k] : "", *b = rows[i].regex[k] ? rows[i].regex[k] : "";
+            d += distance(a, strlen(a), b, strlen(b));
+        }
+        offer(&best, rows[i].name, strlen(rows[i].name), d);
+    }
+    list_best(&best, out);
+}
+
+/* The name at or behind s in a list with spaces between; NULL: none. */
+static const char *name_at(const char *s, size_t *len) {
+    s += strspn(s, " ");
+    *len = strcspn(s, " ");
+    return *len ? s : NULL;
+}
+
+static void offer_names(struct best *best, const char *names, const char *wanted) {
+    size_t n = strlen(wanted), len;
+    for (const char *s = name_at(names, &len); s; s = name_at(s + len, &len)) {
+        int d = distance(wanted, n, s, len);
+        if (2 * (size_t)d <= n) offer(best, s, len, d); /* half of it is the same */
+    }
+}
+
+int pretok_unknown(const char *name, struct err *e) {
+    struct best best = {.n = 0};
+    struct buf near = {0}, all = {0};
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        offer_names(&best, rows[i].name, name);
+        offer_names(&best, rows[i].aliases, name);
+    }
+    if (best.n) buf_str(&near, "; nearest: ");
+    list_best(&best, &near);
+    pretok_names(&all);
+    err_set(e, ERR_USAGE,
+            "pre-tokenizer \"%.64s\" is not known%s; --pre NAME (of tokenize, run, eval, imatrix, "
+            "sensitivity and make) forces the rules of one of %s",
+            name, near.data ? near.data : "", all.data);
+    buf_release(&near);
+    buf_release(&all);
+    return ERR_USAGE;
+}
+
+/* ---- regexes --------------------------------------------------------------------------------- */
+
+/* A class less another, [A&&[^B]], is (?:(?![B])[A]). Returns the bytes read, 0: it is none. */
+static size_t spell_less(struct buf *out, const char *re) {
+    const char *less = strstr(re, "&&[^"), *end = strchr(re, ']');
+    if (!less || !end || less > end || end[1] != ']') return 0;
+    buf_fmt(out, "(?:(?![%.*s])%.*s])", (int)(end - less - 4), less + 4, (int)(less - re), re);
+    return (size_t)(end + 2 - re);
+}
+
+/* As PCRE2 needs it: \s and \S with their members written out, see above. */
+static void spell_white(struct buf *out, const char *re) {
+    bool in_class = false;
+    for (; *re; re++) {
+        size_t used = *re == '[' && !in_class ? spell_less(out, re) : 0;
+        if (used) {
+            re += used - 1;
+        } else if (*re == '\\' && re[1] == 's') {
+            buf_str(out, in_class ? WHITE : "[" WHITE "]");
+            re++;
+        } else if (*re == '\\' && re[1] == 'S' && !in_class) {
+            buf_str(out, "[^" WHITE "]");
+            re++;
+        } else if (*re == '\\' && re[1]) {
+            buf_add(out, re++, 2);
+        } else {
+            if (*re == '[') in_class = true;
+            if (*re == ']') in_class = false;
+            buf_chr(out, *re);
+        }
+    }
+}
+
+/* \p{Han} is the script in the library, its extensions in PCRE2 from 10.40 on. */
+static void spell_scripts(struct buf *re) {
+    static const char han[] = "\\p{Han}";
+    struct buf out = {0};
+    const char *s = re->data, *at;
+    for (; PCRE2_MINOR >= 40 && (at = strstr(s, han)); s = at + sizeof han - 1) {
+        buf_add(&out, s, (size_t)(at - s));
+        buf_str(&out, "\\p{sc:Han}");
+    }
+    buf_str(&out, s);
+    buf_release(re);
+    *re = out;
+}
+
+static int compile(pcre2_code **out, const char *regex, const char *name, struct err *e) {
+    struct buf re = {0};
+    spell_white(&re, regex);
+    spell_scripts(&re);
+    int code;
+    PCRE2_SIZE off;
+    pcre2_code *c =
+        pcre2_compile((PCRE2_SPTR)re.data, re.len, PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C,
+                      &code, &off, NULL);
+    buf_release(&re);
+    if (!c) {
+        PCRE2_UCHAR why[128] = "";
+        pcre2_get_error_message(code, why, sizeof why);
+        return err_set(
+            e, ERR_SYS,
+            "PCRE2 cannot compile the \"%s\" pre-tokenizer (%s at offset %zu): install a "
+            "PCRE2 with Unicode support",
+            name, (const char *)why, (size_t)off);
+    }
+    (void)pcre2_jit_compile(c, PCRE2_JIT_COMPLETE); /* without JIT the interpreter runs */
+    *out = c;
+    return 0;
+}
+
+int pretok_new(struct pretok **out, const struct pretok_row *row, struct err *e) {
+    struct pretok *p = xcalloc(1, sizeof *p);
+    int rc = 0;
+    for (; !rc && p->n_levels < PRETOK_LEVELS && row->regex[p->n_levels]; p->n_levels += !rc) {
+        const char *regex = row->regex[p->n_levels];
+        for (size_t i = 0; i < COUNT_OF(threes); i++)
+            if (strcmp(regex, threes[i].regex) == 0) p->threes[p->n_levels] = &threes[i];
+        if (!p->threes[p->n_levels]) rc = compile(&p->code[p->n_levels], regex, row->name, e);
+    }
+    if (rc)
+        pretok_free(p);
+    else
+        *out = p;
+    return rc;
+}
+
+void pretok_free(struct pretok *p) {
+    if (!p) return;
+    for (int i = 0; i < p->n_levels; i++)
+        if (p->code[i]) pcre2_code_free(p->code[i]);
+    free(p);
+}
+
+static void *or_die(void *p) {
+    return p ? p : xmalloc(SIZE_MAX); /* out of memory: the one way to say it */
+}
+
+struct pretok_run *pretok_run_new(const struct pretok *p) {
+    struct pretok_run *r = xcalloc(1, sizeof *r);
+    r->p = p;
+    r->md = or_die(pcre2_match_data_create(1, NULL));
+    r->mc = or_die(pcre2_match_context_create(NULL));
+    pcre2_set_match_limit(r->mc, UINT32_MAX);
+    pcre2_set_depth_limit(r->mc, UINT32_MAX);
+    pcre2_set_heap_limit(r->mc, UINT32_MAX);
+    return r;
+}
+
+void pretok_run_free(struct pretok_run *r) {
+    if (!r) return;
+    pcre2_match_data_free(r->md);
+    pcre2_match_context_free(r->mc);
+    if (r->stack) pcre2_jit_stack_free(r->stack);
+    free(r);
+}
+
+static int match(struct pretok_run *r, const pcre2_code *code, const char *s, size_t n, size_t at) {
+    PCRE2_SPTR u = (PCRE2_SPTR)s;
+    int rc = pcre2_match(code, u, n, at, PCRE2_NO_UTF_CHECK, r->md, r->mc);
+    if (rc == PCRE2_ERROR_JIT_STACKLIMIT && !r->stack) {
+        r->stack = pcre2_jit_stack_create(1u << 16, 1u << 26, NULL);
+        if (r->stack) {
+            pcre2_jit_stack_assign(r->mc, NULL, r->stack);
+            rc = pcre2_match(code, u, n, at, PCRE2_NO_UTF_CHECK, r->md, r->mc);
+        }
+    }
+    if (rc < 0 && rc != PCRE2_ERROR_NOMATCH)
+        rc = pcre2_match(code, u, n, at, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, r->md, r->mc);
+    return rc;
+}
+
+/* The run of digits that begins at `at`: how many, and where it ends. */
+static size_t digit_run(const struct threes *t, const char *s, size_t n, size_t at, size_t *end) {
+    size_t n_digits = 0, len;
+    uint32_t cp;
+    while ((len = utf8_decode(s + at, n - at, &cp)) &&
+           (t->numbers ? utf8_is_number(cp) : utf8_is_digit(cp))) {
+        at += len;
+        n_digits++;
+    }
+    *end = at;
+    return n_digits;
+}
+
+/* The next match of threes in s[at..n): its place and end; false: none. */
+static bool match_threes(struct level *l, const struct threes *t, const char *s, size_t n,
+                         size_t at, size_t *start, size_t *end) {
+    uint32_t cp;
+    while (at < n) {
+        if (at >= l->run_end || !l->n_run) {
+            size_t n_digits = digit_run(t, s, n, at, &l->run_end);
+            if (!n_digits) {
+                size_t len = utf8_decode(s + at, n - at, &cp);
+                at += len ? len : 1;
+                continue;
+            }
+            l->n_run = n_digits;
+            bool inside =
+                t->word && utf8_decode(s + l->run_end, n - l->run_end, &cp) && utf8_is_word(cp);
+            size_t skip = inside ? n_digits : t->rest ? 0 : n_digits % 3;
+            for (size_t i = 0; i < skip; i++) at += utf8_decode(s + at, n - at, &cp);
+            l->n_run -= skip;
+            if (!l->n_run) continue;
+        }
+        *start = at;
+        size_t take = l->n_run % 3 ? l->n_run % 3 : 3;
+        for (size_t i = 0; i < take; i++) at += utf8_decode(s + at, n - at, &cp);
+        l->n_run -= take;
+        *end = at;
+        return true;
+    }
+    return false;
+}
+
+static bool match_regex(struct pretok_run *r, int i, const char *s, size_t n, size_t at,
+                        size_t *start, size_t *end) {
+    if (match(r, r->p->code[i], s, n, at) < 0) return false;
+    const PCRE2_SIZE *ov = pcre2_get_ovector_pointer(r->md);
+    *start = ov[0];
+    *end = ov[1];
+    return ov[1] > ov[0];
+}
+
+/* Returns the end of the piece that begins at `at` of s[n], as level i cuts it. */
+static size_t piece(struct pretok_run *r, int i, const char *s, size_t n, size_t at) {
+    struct level *l = &r->level[i];
+    if (at == l->m_start && l->m_end > at) { /* the match behind a gap */
+        const size_t end = l->m_end;
+        l->m_start = l->m_end = 0;
+        return end;
+    }
+    l->m_start = l->m_end = 0;
+    size_t start, end;
+    bool found = r->p->threes[i] ? match_threes(l, r->p->threes[i], s, n, at, &start, &end)
+                                 : match_regex(r, i, s, n, at, &start, &end);
+    if (!found) return n; /* nothing more: the rest is one piece */
+    if (start == at) return end;
+    l->m_start = start;
+    l->m_end = end;
+    return start;
+}
+
+size_t pretok_next(struct pretok_run *r, const char *s, size_t n, size_t at) {
+    if (r->text != s || at == 0) {
+        memset(r->level, 0, sizeof r->level);
+        r->text = s;
+    }
+    for (int i = 0; i < r->p->n_levels; i++) { /* a match sees nothing behind its piece's end */
+        if (r->level[i].end <= at) r->level[i].end = piece(r, i, s, n, at);
+        n = r->level[i].end;
+    }
+    return n;
+}

@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: MIT
+/* tok/tok.c - tokenizers: what the builders share, accessors, decoding. Encoding: tok_encode.c.
+ *
+ * Types and roles. `type` is what a file stores. `role` is how a token is treated: CONTROL (found
+ * in text only when asked for, not shown), USER_DEFINED (always found, shown) or NORMAL (only BPE
+ * makes it). They are equal but for metaspace vocabularies, whose GGUF files store many added
+ * tokens as NORMAL. There, a token of several characters that no merge produces cannot come out of
+ * BPE, so it must have been an added token; one that looks like <...> is treated as such. */
+#include "tok/tok_int.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/log.h"
+#include "core/mem.h"
+#include "text/utf8.h"
+
+struct tok *tok_new(void) {
+    struct tok *t = xcalloc(1, sizeof *t);
+    for (int i = 0; i < TS_COUNT; i++) t->special[i] = -1;
+    return t;
+}
+
+void tok_free(struct tok *t) {
+    if (!t) return;
+    pretok_free(t->split);
+    bpe_release(&t->bpe);
+    spots_release(&t->raw);
+    spots_release(&t->normalized);
+    spots_release(&t->user);
+    charsmap_free(t->prep.map);
+    trie_release(&t->trie);
+    free(t->score);
+    free(t->found);
+    free(t->may_join.v);
+    free(t->merge);
+    free(t->merge_len);
+    vocab_release(&t->v);
+    free(t);
+}
+
+/* ---- pairs of characters --------------------------------------------------------------------- */
+
+void pair_set_init(struct pair_set *p, size_t n) {
+    size_t cap = 64;
+    while (cap < 2 * n) cap *= 2;
+    p->v = xcalloc(cap, sizeof *p->v);
+    p->mask = cap - 1;
+}
+
+static size_t pair_slot(const struct pair_set *p, uint64_t key) {
+    uint64_t h = key * 0x9e3779b97f4a7c15u;
+    size_t i = (size_t)(h ^ h >> 29) & p->mask;
+    while (p->v[i] != 0 && p->v[i] != key) i = (i + 1) & p->mask;
+    return i;
+}
+
+void pair_set_add(struct pair_set *p, uint32_t a, uint32_t b) {
+    uint64_t key = ((uint64_t)a << 32 | b) + 1;
+    p->v[pair_slot(p, key)] = key;
+}
+
+bool pair_set_has(const struct pair_set *p, uint32_t a, uint32_t b) {
+    return p->v[pair_slot(p, ((uint64_t)a << 32 | b) + 1)] != 0;
+}
+
+/* ---- finishing ------------------------------------------------------------------------------- */
+
+int tok_byte_text(const char *text, size_t len) {
+    if (len != 6 || memcmp(text, "<0x", 3) != 0 || text[5] != '>') return -1;
+    if (!isxdigit((unsigned char)text[3]) || !isxdigit((unsigned char)text[4])) return -1;
+    return (int)strtol(text + 3, NULL, 16);
+}
+
+bool tok_looks_control(const char *text, size_t len) {
+    static const char *const whole[] = {"<pad>", "<mask>", "[@BOS@]", "<2mass>"};
+    static const char bar[] = "\xef\xbd\x9c"; /* U+FF5C */
+    for (size_t i = 0; i < COUNT_OF(whole); i++)
+        if (len == strlen(whole[i]) && memcmp(text, whole[i], len) == 0) return true;
+    if (len < 4 || text[0] != '<' || text[len - 1] != '>') return false;
+    if (text[1] == '|' && text[len - 2] == '|') return true;
+    if (len >= 8 && memcmp(text + 1, bar, 3) == 0 && memcmp(text + len - 4, bar, 3) == 0)
+        return true;
+    if (len < 9 || memcmp(text, "<unused", 7) != 0) return false;
+    for (size_t i = 7; i + 1 < len; i++)
+        if (!isdigit((unsigned char)text[i])) return false;
+    return true;
+}
+
+/* Last character of s, or a value no character has. */
+static uint32_t last_char(const char *s, size_t n) {
+    size_t i = n;
+    while (i > 0 && ((unsigned char)s[i - 1] & 0xc0) == 0x80) i--;
+    uint32_t cp;
+    if (i == 0 || utf8_decode(s + i - 1, n - i + 1, &cp) != n - i + 1) return 0x110000;
+    return cp;
+}
+
+static uint32_t first_char(const char *s, size_t n) {
+    uint32_t cp;
+    return utf8_decode(s, n, &cp) ? cp : 0x110000;
+}
+
+static int bad_merge(struct err *e, int64_t i, const char *merge, const char *what) {
+    return err_set(e, ERR_DATA,
+                   "merge %lld \"%.64s\" %s: the vocabulary and the merges do not belong together",
+                   (long long)i, merge, what);
+}
+
+/* Reads "left right" into the merge table and notes what merges produce and join. */
+static int add_merge(struct tok *t, int64_t i, bool *made, struct buf *whole, struct err *e) {
+    const char *m = t->merge[i];
+    size_t len = t->merge_len[i];
+    const char *space = len > 1 ? memchr(m + 1, ' ', len - 1) : NULL;
+    if (!space || space + 1 == m + len) return bad_merge(e, i, m, "is not two parts");
+    size_t n_left = (size_t)(space - m), n_right = len - n_left - 1;
+    int64_t left = vocab_find(&t->v, m, n_left);
+    int64_t right = vocab_find(&t->v, space + 1, n_right);
+    if (left < 0 || right < 0)
+        return bad_merge(e, i, m,
+                         left < 0 ? "has a left part that is no token"
+                                  : "has a right part that is no token");
+    buf_reset(whole);
+    buf_add(whole, m, n_left);
+    buf_add(whole, space + 1, n_right);
+    int64_t id = vocab_find(&t->v, whole->data, whole->len);
+    if (id < 0) return bad_merge(e, i, m, "makes no token");
+    bpe_put(&t->bpe, (int32_t)left, (int32_t)right, (uint32_t)i, (int32_t)id);
+    made[id] = true;
+    if (t->kind == TOK_META) {
+        uint32_t a = last_char(m, n_left), b = first_char(space + 1, n_right);
+        if (a > 0x10ffff || b > 0x10ffff || tok_byte_text(m, n_left) >= 0 ||
+            tok_byte_text(space + 1, n_right) >= 0)
+            t->cuts = false;
+        else
+            pair_set_add(&t->may_join, a, b);
+    }
+    return 0;
+}
+
+static int add_merges(struct tok *t, bool *made, struct err *e) {
+    struct buf whole = {0};
+    int rc = 0;
+    bpe_init(&t->bpe, (size_t)t->n_merges);
+    if (t->kind == TOK_META) pair_set_init(&t->may_join, (size_t)t->n_merges);
+    t->cuts = t->kind == TOK_META;
+    for (int64_t i = 0; i < t->n_merges && rc == 0; i++) rc = add_merge(t, i, made, &whole, e);
+    buf_release(&whole);
+    return rc;
+}
+
+static void find_bytes(struct tok *t) {
+    int n_missing = 0;
+    for (int b = 0; b < 256; b++) {
+        char s[8];
+        size_t n = tok_has_meta(t) ? (size_t)snprintf(s, sizeof s, "<0x%02X>", (unsigned)b)
+                                   : utf8_encode(vocab_byte_char((uint8_t)b), s);
+        t->byte_id[b] = (int32_t)vocab_find(&t->v, s, n);
+        n_missing += t->byte_id[b] < 0;
+    }
+    for (int c = 0; c < 128; c++) {
+        char s = (char)c;
+        t->ascii_id[c] = (int32_t)vocab_find(&t->v, &s, 1);
+    }
+    t->all_bytes = t->byte_fallback && !n_missing;
+    if (n_missing && t->kind == TOK_BYTES && t->special[TS_UNK] < 0)
+        log_warn("the vocabulary has no token for %d of the 256 bytes: text that holds them loses "
+                 "them",
+                 n_missing);
+}
+
+void tok_found(struct tok *t, int64_t id, uint8_t flag) {
+    if (!t->found) t->found = xcalloc((size_t)t->v.n, sizeof *t->found);
+    t->found[id] |= flag;
+}
+
+struct spot *tok_want(struct tok *t, int64_t id, const char *text, size_t len, bool normalized,
+                      bool control) {
+    struct buf b = {0};
+    if (utf8_valid_prefix(text, len) != len) normalized = false; /* would cut characters */
+    if (normalized && t->found && t->found[id] & FOUND_SPACED) buf_str(&b, "\xe2\x96\x81");
+    if (normalized && t->prep.nfc)
+        utf8_nfc(&b, text, len);
+    else
+        for (size_t i = 0; i < len; i++) {
+            if (normalized && tok_has_meta(t) && text[i] == ' ')
+                buf_str(&b, "\xe2\x96\x81");
+            else
+                buf_chr(&b, text[i]);
+        }
+    const char *copy = arena_strndup(&t->v.arena, b.data ? b.data : "", b.len);
+    struct spot *s = spots_add(normalized ? &t->normalized : &t->raw, copy, b.len, id, control);
+    buf_release(&b);
+    return s;
+}
+
+void tok_leave_alone(struct tok *t, int64_t id) {
+    const char *s = t->v.text[id];
+    size_t n = t->v.len[id];
+    if (utf8_valid_prefix(s, n) == n) (void)spots_add(&t->user, s, n, id, false);
+}
+
+/* A user-defined piece of SentencePiece: normalization leaves it alone; BPE does not cut it, so it
+ * is found beforehand, while the unigram model weighs it like others. Tokens that were added later
+ * are known by their score and found beforehand in both. */
+static void want_user_piece(struct tok *t, int64_t id) {
+    const bool raw = t->found && t->found[id] & FOUND_RAW;
+    const bool later = raw || !t->score || t->score[id] <= ADDED_SCORE;
+    if (t->kind != TOK_UNIGRAM || later)
+        (void)tok_want(t, id, t->v.text[id], t->v.len[id], !raw, false);
+    if (!later) tok_leave_alone(t, id);
+}
+
+/* Roles and search texts when only types are known. */
+static void find_added(struct tok *t, const bool *made) {
+    const bool gemma4 = t->kind == TOK_META && strcmp(tok_model(t), "llama") != 0;
+    for (int64_t i = 0; i < t->v.n; i++) {
+        const char *s = t->v.text[i];
+        size_t len = t->v.len[i];
+        if (gemma4 && t->v.type[i] == TT_NORMAL && !made[i] && len > 4 && s[0] == '<' &&
+            s[len - 1] == '>' && tok_byte_text(s, len) < 0) {
+            bool control = s[1] == '|' || s[len - 2] == '|' || tok_looks_control(s, len) ||
+                           strcmp(s, "<eos>") == 0 || strcmp(s, "<bos>") == 0;
+            t->v.role[i] = control ? TT_CONTROL : TT_USER;
+        }
+        int role = t->v.role[i];
+        if (role == TT_USER && tok_has_meta(t) && !gemma4)
+            want_user_piece(t, i);
+        else if (role == TT_CONTROL || role == TT_USER || role == TT_UNKNOWN)
+            spots_add(&t->raw, s, len, i, role != TT_USER);
+    }
+}
+
+static int build_tables(struct tok *t, struct err *e) {
+    if (t->kind == TOK_SPM) return spm_build(t, e);
+    if (t->kind == TOK_UNIGRAM) return unigram_build(t, e);
+    return t->kind == TOK_BYTES || t->prep.as_is ? pretok_new(&t->split, t->row, e) : 0;
+}
+
+int tok_finish(struct tok *t, bool from_file, struct err *e) {
+    TRY(vocab_index(&t->v, e));
+    bool *made = xcalloc((size_t)t->v.n, sizeof *made);
+    int rc = t->kind == TOK_BYTES || t->kind == TOK_META ? add_merges(t, made, e) : 0;
+    if (rc == 0) {
+        find_bytes(t);
+        if (from_file) find_added(t, made);
+        spots_sort(&t->raw);
+        spots_sort(&t->normalized);
+        spots_sort(&t->user);
+        rc = build_tables(t, e);
+    }
+    free(made);
+    return rc;
+}
+
+/* ---- accessors ------------------------------------------------------------------------------- */
+
+int64_t tok_n_vocab(const struct tok *t) {
+    return t->v.n;
+}
+const char *tok_text(const struct tok *t, int64_t id, size_t *len) {
+    bool ok = id >= 0 && id < t->v.n;
+    if (len) *len = ok ? t->v.len[id] : 0;
+    return ok ? t->v.text[id] : "";
+}
+enum tok_type tok_type(const struct tok *t, int64_t id) {
+    return id >= 0 && id < t->v.n ? (enum tok_type)t->v.type[id] : TT_UNUSED;
+}
+int64_t tok_n_merges(const struct tok *t) {
+    return t->n_merges;
+}
+const char *tok_merge(const struct tok *t, int64_t i) {
+    return i >= 0 && i < t->n_merges ? t->merge[i] : "";
+}
+const char *tok_model(const struct tok *t) {
+    static const char *const by_kind[] = {"gpt2", "gemma4", "llama", "t5"};
+    return t->model ? t->model : by_kind[t->kind];
+}
+const char *tok_pre(const struct tok *t) {
+    return t->pre;
+}
+int64_t tok_special(const struct tok *t, enum tok_special s) {
+    return (unsigned)s < TS_COUNT ? t->special[s] : -1;
+}
+bool tok_add_bos(const struct tok *t) {
+    return t->add_bos;
+}
+bool tok_add_eos(const struct tok *t) {
+    return t->add_eos;
+}
+bool tok_has_add_bos(const struct tok *t) {
+    return t->has_add_bos;
+}
+bool tok_has_add_eos(const struct tok *t) {
+    return t->has_add_eos;
+}
+int64_t tok_find(const struct tok *t, const char *text) {
+    return vocab_find(&t->v, text, strlen(text));
+}
+
+bool tok_is_eog(const struct tok *t, int64_t id) {
+    static const char *const ends[] = {
+        "<|im_end|>",   "<|endoftext|>",   "</s>",        "<eos>",
+        "<turn|>",      "<|eot_id|>",      "<|end|>",     "<end_of_turn>",
+        "<|eom_id|>",   "<EOT>",           "<|fim_pad|>", "<|repo_name|>",
+        "<|file_sep|>", "<|end_of_text|>", "<|return|>",  "<|tool_response>"};
+    if (id < 0 || id >= t->v.n) return false;
+    if (id == t->special[TS_EOS] || id == t->special[TS_EOT]) return true;
+    if (t->v.role[id] != TT_CONTROL && t->v.role[id] != TT_USER) return false;
+    for (size_t i = 0; i < COUNT_OF(ends); i++)
+        if (strcmp(t->v.text[id], ends[i]) == 0) return true;
+    return false;
+}
+
+void ids_add(struct ids *a, int32_t id) {
+    if (a->n == a->cap) {
+        a->cap = a->cap ? a->cap * 2 : 64;
+        a->v = xreallocarray(a->v, (size_t)a->cap, sizeof *a->v);
+    }
+    a->v[a->n++] = id;
+}
+
+void ids_release(struct ids *a) {
+    free(a->v);
+    memset(a, 0, sizeof *a);
+}
+
+/* ---- decoding -------------------------------------------------------------------------------- */
+
+static void decode_alphabet(const char *s, size_t n, struct buf *out) {
+    while (n > 0) {
+        uint32_t cp = 0;
+        size_t len = utf8_decode(s, n, &cp);
+        int byte = len ? vocab_char_byte(cp) : -1;
+        if (len == 0) len = 1;
+        if (byte >= 0)
+            buf_chr(out, (char)(unsigned char)byte);
+        else
+            buf_add(out, s, len);
+        s += len;
+        n -= len;
+    }
+}
+
+static void decode_meta(const char *s, size_t n, struct buf *out) {
+    for (size_t i = 0; i < n; i++) {
+        if (n - i >= 3 && memcmp(s + i, "\xe2\x96\x81", 3) == 0) {
+            buf_chr(out, ' ');
+            i += 2;
+        } else
+            buf_chr(out, s[i]);
+    }
+}
+
+void tok_decode(const struct tok *t, int32_t id, bool special, struct buf *out) {
+    if (id < 0 || id >= t->v.n) return;
+    const char *s = t->v.text[id];
+    size_t len = t->v.len[id];
+    int byte;
+    switch ((enum tok_type)t->v.role[id]) {
+    case TT_CONTROL:
+    case TT_UNKNOWN:
+        if (special) buf_add(out, s, len);
+        break;
+    case TT_UNUSED:
+        break;
+    case TT_USER:
+        if (tok_has_meta(t))
+            decode_meta(s, len, out);
+        else
+            buf_add(out, s, len);
+        break;
+    case TT_BYTE:
+        byte = tok_byte_text(s, len);
+        if (byte >= 0) buf_chr(out, (char)(unsigned char)byte);
+        break;
+    case TT_NORMAL:
+        if (tok_has_meta(t))
+            decode_meta(s, len, out);
+        else
+            decode_alphabet(s, len, out);
+        break;
+    }
+}
+
+void tok_decode_text(const struct tok *t, const int32_t *id, int64_t n, bool special,
+                     struct buf *out) {
+    const struct prep *p = &t->prep;
+    bool strip = tok_has_meta(t) && ((p->prefix != PREFIX_NONE && !p->behind) || p->squeeze);
+    size_t start = out->len;
+    for (int64_t i = 0; i < n; i++) {
+        size_t before = out->len;
+        tok_decode(t, id[i], special, out);
+        if (!strip || before != start || out->len == start) continue;
+        if (t->v.role[id[i]] == TT_NORMAL && out->data[start] == ' ')
+            memmove(out->data + start, out->data + start + 1, out->len-- - start);
+        strip = p->squeeze && !p->runs_only && out->len == start; /* all spaces in front go */
+    }
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT
+/* tok/tok.h - tokenizers: text -> ids and back. Built from a GGUF's tokenizer.* keys or from the
+ * files of a folder: tokenizer.json (recognised by structure: normalizer, split regex),
+ * tokenizer.model (SentencePiece), tekken.json.
+ *
+ * Kinds: byte-level BPE (pre-tokenizers of tok/pretok.def), BPE over characters with U+2581 for
+ * spaces, SentencePiece's BPE by scores and its unigram model. Thread-safe once built. */
+#ifndef HONE_TOK_TOK_H
+#define HONE_TOK_TOK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/buf.h"
+#include "core/err.h"
+#include "core/json.h"
+
+struct gguf; /* core/gguf.h */
+struct gguf_w;
+struct tok;
+
+enum tok_type { TT_NORMAL = 1, TT_UNKNOWN, TT_CONTROL, TT_USER, TT_UNUSED, TT_BYTE };
+
+/* ERR_DATA when the file has a kind of tokenizer, or a pre-tokenizer, that is not known here. */
+int tok_gguf_known(const struct gguf *g, struct err *e);
+/* pre: NULL, or the pre-tokenizer to use whatever the file names (byte-level BPE only). */
+int tok_gguf_known_as(const struct gguf *g, const char *pre, struct err *e);
+int tok_from_gguf(struct tok **out, const struct gguf *g, struct err *e);
+int tok_from_gguf_as(struct tok **out, const struct gguf *g, const char *pre, struct err *e);
+
+/* The tokenizer files of a folder; what is not there is NULL. */
+struct tok_files {
+    const struct json *tokenizer;  /* tokenizer.json */
+    const struct json *config;     /* tokenizer_config.json */
+    const struct json *model;      /* config.json */
+    const struct json *generation; /* generation_config.json */
+    const struct json *added;      /* added_tokens.json */
+    const char *sp;                /* tokenizer.model or spiece.model */
+    size_t sp_len;
+    const char *tekken; /* tekken.json */
+    size_t tekken_len;
+};
+/* Chooses: SentencePiece's file, unless tokenizer.json is of another kind or has other tokens; then
+ * tokenizer.json; then tekken.json. n_vocab and pre as below. */
+int tok_from_files(struct tok **out, const struct tok_files *f, int64_t n_vocab, const char *pre,
+                   struct err *e);
+/* tokenizer_json: parsed tokenizer.json; config: tokenizer_config.json or NULL; n_vocab: rows of
+ * the embedding (ids without text become "[PAD<id>]", unused). model_config: config.json (special
+ * ids as fallback) or NULL. pre: NULL, or a pre-tokenizer name that overrides recognition. */
+int tok_from_hf(struct tok **out, const struct json *tokenizer_json, const struct json *config,
+                const struct json *model_config, const struct json *generation_config,
+                int64_t n_vocab, const char *pre, struct err *e);
+/* From the text of Mistral's tekken.json, for folders without tokenizer.json. */
+int tok_from_tekken(struct tok **out, const char *text, size_t len, int64_t n_vocab, struct err *e);
+/* From what of these lies in a folder. n_vocab 0: as config.json says. */
+int tok_from_dir(struct tok **out, const char *dir, int64_t n_vocab, const char *pre,
+                 struct err *e);
+void tok_free(struct tok *t);
+
+int64_t tok_n_vocab(const struct tok *t);
+/* Text as stored in GGUF (byte-level tokens in the byte alphabet); borrowed. */
+const char *tok_text(const struct tok *t, int64_t id, size_t *len);
+enum tok_type tok_type(const struct tok *t, int64_t id);
+int64_t tok_n_merges(const struct tok *t);
+/* "left right" of merge i, NUL-terminated; borrowed. */
+const char *tok_merge(const struct tok *t, int64_t i);
+const char *tok_model(const struct tok *t); /* "gpt2", "gemma4", "llama", "t5" */
+const char *tok_pre(const struct tok *t);   /* "qwen35", ...; NULL when none is written */
+
+enum tok_special { TS_BOS, TS_EOS, TS_EOT, TS_UNK, TS_SEP, TS_PAD, TS_MASK, TS_COUNT };
+int64_t tok_special(const struct tok *t, enum tok_special s); /* -1: none */
+bool tok_add_bos(const struct tok *t);
+bool tok_add_eos(const struct tok *t);
+/* Whether the source says so at all: only then the key belongs into a GGUF. */
+bool tok_has_add_bos(const struct tok *t);
+bool tok_has_add_eos(const struct tok *t);
+/* Declares every tokenizer.ggml.* key in the field's order (not tokenizer.chat_template). */
+void tok_to_gguf(const struct tok *t, struct gguf_w *w);
+/* Ends a generation: eos, eot and the known turn-ending texts. */
+bool tok_is_eog(const struct tok *t, int64_t id);
+int64_t tok_find(const struct tok *t, const char *text); /* exact token text; -1 */
+
+struct ids { /* zero-initialised is empty; free(v) */
+    int32_t *v;
+    int64_t n, cap;
+};
+void ids_add(struct ids *a, int32_t id);
+void ids_release(struct ids *a);
+
+/* Appends the ids of text[0..len). parse_special: control-token texts in the input become those
+ * tokens (user-defined ones always do). add_bos: prepend BOS if the vocabulary adds one. Invalid
+ * UTF-8 is tokenized byte by byte (SentencePiece: as U+FFFD); never fails but for memory limits
+ * (ERR_DATA over 2^31 tokens). */
+int tok_encode(const struct tok *t, const char *text, size_t len, bool parse_special, bool add_bos,
+               struct ids *out, struct err *e);
+/* The same with control tokens recognised, but not where they reach into a range that is plain
+ * text: ranges ascend and do not overlap. */
+struct tok_range {
+    size_t start, end;
+};
+int tok_encode_around(const struct tok *t, const char *text, size_t len,
+                      const struct tok_range *plain, int n_plain, bool add_bos, struct ids *out,
+                      struct err *e);
+/* Appends the bytes of one id. special: control tokens are spelled out, otherwise they give
+ * nothing. */
+void tok_decode(const struct tok *t, int32_t id, bool special, struct buf *out);
+/* Appends the text of ids that begin a text: as above, less the space that encoding adds. */
+void tok_decode_text(const struct tok *t, const int32_t *id, int64_t n, bool special,
+                     struct buf *out);
+
+#endif

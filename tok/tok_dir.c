@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT
+/* tok/tok_dir.c - reads the tokenizer files of a folder; weights need not be there. */
+#include <stdlib.h>
+
+#include "core/io.h"
+#include "core/json.h"
+#include "core/limits.h"
+#include "tok/tok.h"
+
+enum { TOKENIZER, CONFIG, MODEL, GENERATION, ADDED, N_JSON };
+static const char *const json_names[N_JSON] = {"tokenizer.json", "tokenizer_config.json",
+                                               "config.json", "generation_config.json",
+                                               "added_tokens.json"};
+static const char *const sp_names[] = {"tokenizer.model", "spiece.model", "sentencepiece.bpe.model",
+                                       "spm.model", NULL};
+static const char *const tekken_names[] = {"tekken.json", NULL};
+
+static int read_json(struct json **out, const char *dir, const char *name, struct err *e) {
+    char *path = io_join(dir, name);
+    int rc = io_exists(path) ? json_read(out, path, limit_of(LIM_HF_JSON), e) : 0;
+    free(path);
+    return rc;
+}
+
+/* The first of the names that is there; *out stays NULL when none is. */
+static int read_first(char **out, size_t *len, const char *dir, const char *const *names,
+                      struct err *e) {
+    int rc = 0;
+    for (; !rc && !*out && *names; names++) {
+        char *path = io_join(dir, *names);
+        if (io_exists(path)) rc = io_read_file(out, len, path, limit_of(LIM_HF_JSON), e);
+        free(path);
+    }
+    return rc;
+}
+
+static int64_t config_rows(const struct json *config) {
+    int64_t n = 0;
+    if (!json_i64(json_get(json_get(config, "text_config"), "vocab_size"), &n))
+        json_i64(json_get(config, "vocab_size"), &n);
+    return n;
+}
+
+int tok_from_dir(struct tok **out, const char *dir, int64_t n_vocab, const char *pre,
+                 struct err *e) {
+    struct json *j[N_JSON] = {NULL};
+    char *sp = NULL, *tekken = NULL;
+    struct tok_files f = {0};
+    int rc = 0;
+    for (int i = 0; i < N_JSON && !rc; i++) rc = read_json(&j[i], dir, json_names[i], e);
+    if (!rc) rc = read_first(&sp, &f.sp_len, dir, sp_names, e);
+    if (!rc && !j[TOKENIZER]) rc = read_first(&tekken, &f.tekken_len, dir, tekken_names, e);
+    if (!rc) {
+        f.tokenizer = j[TOKENIZER];
+        f.config = j[CONFIG];
+        f.model = j[MODEL];
+        f.generation = j[GENERATION];
+        f.added = j[ADDED];
+        f.sp = sp;
+        f.tekken = tekken;
+        if (n_vocab <= 0) n_vocab = config_rows(j[MODEL]);
+        rc = tok_from_files(out, &f, n_vocab, pre, e);
+        if (rc) err_wrap(e, "%s", dir);
+    }
+    for (int i = 0; i < N_JSON; i++) json_free(j[i]);
+    free(sp);
+    free(tekken);
+    return rc;
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT
+/* tok/tok_enc.h - what the algorithms of encoding share: the state of one call of tok_encode().
+ *
+ * An algorithm gets normalized text without token texts in it and appends ids. It may cut the text
+ * into pieces whose ids do not depend on what surrounds them and hand those to enc_piece(), which
+ * remembers short ones. */
+#ifndef HONE_TOK_TOK_ENC_H
+#define HONE_TOK_TOK_ENC_H
+
+#include "tok/tok_int.h"
+
+enum { KEPT_BYTES = 24, KEPT_IDS = 6 };
+struct kept { /* a piece and its ids */
+    uint8_t len, n;
+    char key[KEPT_BYTES];
+    int32_t ids[KEPT_IDS];
+};
+struct spm_work { /* scratch of tok_spm.c */
+    struct spm_sym *sym;
+    struct spm_pair *heap;
+    size_t cap_sym, cap_heap, n_heap;
+    uint32_t *left_part; /* [vocabulary] of unused pieces: bytes of the left one of the two that
+                            made it; NULL until there is one */
+};
+struct unigram_work { /* scratch of tok_unigram.c */
+    struct unigram_node *node;
+    size_t *end; /* of the pieces of a settled stretch, last one first */
+    size_t cap, cap_end;
+};
+struct enc {
+    const struct tok *t;
+    const struct tok_algo *algo;
+    bool parse_special;
+    struct ids *out;
+    struct kept *kept; /* direct mapped; len 0: free */
+    size_t kept_mask;
+    struct pretok_run *run;
+    struct bpe_work work;
+    int32_t *sym;
+    size_t cap_sym;
+    struct buf norm, spell;
+    int64_t last_unk; /* out->n after an <unk> that the next one joins; -1: none */
+    struct spm_work spm;
+    struct unigram_work unigram;
+};
+struct tok_algo {
+    void (*text)(struct enc *c, const char *s, size_t n);
+    void (*piece)(struct enc *c, const char *s, size_t n); /* NULL: it makes no pieces */
+};
+
+void enc_ids(struct enc *c, const int32_t *v, size_t n);
+void enc_unk(struct enc *c);
+/* One character that is no token: its byte tokens, or <unk>. */
+void enc_unknown_char(struct enc *c, const char *s, size_t n);
+/* c->algo->piece, or what it gave last time. */
+void enc_piece(struct enc *c, const char *s, size_t n);
+/* Pieces between characters that nothing joins (t->cuts). */
+void enc_cut_text(struct enc *c, const char *s, size_t n);
+
+void spm_piece(struct enc *c, const char *s, size_t n);
+void spm_work_release(struct spm_work *w);
+void unigram_text(struct enc *c, const char *s, size_t n);
+void unigram_work_release(struct unigram_work *w);
+
+#endif

@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: MIT
+/* tok/tok_encode.c - text to ids: token texts, what lies between them, and the two kinds of BPE
+ * that know their merges (SentencePiece's: tok_spm.c, tok_unigram.c).
+ *
+ * Order of work, as the Hugging Face library has it: token texts that are matched on raw text, then
+ * normalization of what lies between (tok_prep.c), then token texts matched on
+ * normalized text, then pre-tokens, then BPE. Bytes that are not UTF-8 cut the text and go through
+ * their byte tokens (for SentencePiece's algorithms, as there: they become U+FFFD).
+ *
+ * Vocabularies with U+2581 for spaces have no pre-tokens, BPE runs over the whole text. We cut it
+ * nevertheless wherever two neighbouring characters are never the inner ends of a merge: no merge
+ * can cross such a place, so the result is the same and the pieces are short (words, in practice).
+ *
+ * A table of each call remembers the ids of short pieces. Nothing in struct tok is written. */
+#include "tok/tok_enc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/hash.h"
+#include "core/mem.h"
+#include "text/utf8.h"
+
+enum { MIN_KEPT = 64, MAX_KEPT = 16384 };
+
+void enc_ids(struct enc *c, const int32_t *v, size_t n) {
+    struct ids *a = c->out;
+    if ((int64_t)n > a->cap - a->n) {
+        int64_t cap = a->cap ? a->cap : 64;
+        while (cap - a->n < (int64_t)n) cap *= 2;
+        a->v = xreallocarray(a->v, (size_t)cap, sizeof *a->v);
+        a->cap = cap;
+    }
+    if (n) memcpy(a->v + a->n, v, n * sizeof *v);
+    a->n += (int64_t)n;
+}
+
+void enc_unk(struct enc *c) {
+    int64_t unk = c->t->special[TS_UNK];
+    if (unk < 0) return; /* nothing can stand for it: dropped, and its neighbours meet */
+    if (c->t->fuse_unk && c->last_unk == c->out->n) return;
+    ids_add(c->out, (int32_t)unk);
+    c->last_unk = c->out->n;
+}
+
+static void add_byte(struct enc *c, unsigned char byte) {
+    int32_t id = c->t->byte_id[byte];
+    if (id >= 0)
+        ids_add(c->out, id);
+    else
+        enc_unk(c);
+}
+
+void enc_unknown_char(struct enc *c, const char *s, size_t n) {
+    if (!c->t->all_bytes) {
+        enc_unk(c);
+        return;
+    }
+    for (size_t i = 0; i < n; i++) add_byte(c, (unsigned char)s[i]);
+}
+
+static void sym_reserve(struct enc *c, size_t n) {
+    if (c->cap_sym >= n) return;
+    c->cap_sym = n < 256 ? 256 : n;
+    free(c->sym);
+    c->sym = xreallocarray(NULL, c->cap_sym, sizeof *c->sym);
+}
+
+static void merge_out(struct enc *c, size_t n) {
+    n = bpe_merge(&c->t->bpe, &c->work, c->sym, n);
+    enc_ids(c, c->sym, n);
+}
+
+/* ---- one piece ------------------------------------------------------------------------------- */
+
+static void piece_bytes(struct enc *c, const char *s, size_t n) {
+    const struct tok *t = c->t;
+    if (t->ignore_merges) {
+        buf_reset(&c->spell);
+        vocab_spell(&c->spell, s, n);
+        int64_t id = vocab_find(&t->v, c->spell.data, c->spell.len);
+        if (id >= 0 && t->v.type[id] != TT_UNUSED) {
+            ids_add(c->out, (int32_t)id);
+            return;
+        }
+    }
+    size_t k = 0;
+    sym_reserve(c, n);
+    for (size_t i = 0; i < n; i++) {
+        int32_t id = t->byte_id[(unsigned char)s[i]];
+        if (id >= 0) {
+            c->sym[k++] = id;
+        } else if (t->special[TS_UNK] >= 0) { /* nothing merges across <unk> */
+            merge_out(c, k);
+            enc_unk(c);
+            k = 0;
+        }
+    }
+    merge_out(c, k);
+}
+
+static void piece_meta(struct enc *c, const char *s, size_t n) {
+    const struct tok *t = c->t;
+    size_t k = 0;
+    sym_reserve(c, n);
+    for (size_t i = 0; i < n;) {
+        uint32_t cp;
+        size_t len = utf8_decode(s + i, n - i, &cp);
+        int64_t id = len == 1 ? t->ascii_id[cp] : vocab_find(&t->v, s + i, len);
+        bool bytes = id < 0 && t->byte_fallback;
+        for (size_t j = 0; bytes && j < len; j++) bytes = t->byte_id[(unsigned char)s[i + j]] >= 0;
+        if (id >= 0) {
+            c->sym[k++] = (int32_t)id;
+        } else if (bytes) {
+            for (size_t j = 0; j < len; j++) c->sym[k++] = t->byte_id[(unsigned char)s[i + j]];
+        } else if (t->special[TS_UNK] >= 0) {
+            merge_out(c, k);
+            enc_unk(c);
+            k = 0;
+        }
+        i += len;
+    }
+    merge_out(c, k);
+}
+
+void enc_piece(struct enc *c, const char *s, size_t n) {
+    if (n > KEPT_BYTES) {
+        c->algo->piece(c, s, n);
+        return;
+    }
+    struct kept *k = &c->kept[(size_t)hash_u64(s, n) & c->kept_mask];
+    if (k->len == n && memcmp(k->key, s, n) == 0) {
+        enc_ids(c, k->ids, k->n);
+        return;
+    }
+    int64_t before = c->out->n, unk = c->last_unk;
+    c->algo->piece(c, s, n);
+    int64_t n_ids = c->out->n - before;
+    if (n_ids < 1 || n_ids > KEPT_IDS || c->last_unk != unk) return; /* <unk> depends on the past */
+    k->len = (uint8_t)n;
+    k->n = (uint8_t)n_ids;
+    memcpy(k->key, s, n);
+    memcpy(k->ids, c->out->v + before, (size_t)n_ids * sizeof *k->ids);
+}
+
+/* ---- a run of valid, normalized text --------------------------------------------------------- */
+
+void enc_cut_text(struct enc *c, const char *s, size_t n) {
+    size_t start = 0, i = 0;
+    uint32_t last = 0;
+    c->last_unk = -1;
+    while (i < n) {
+        uint32_t cp;
+        size_t len = utf8_decode(s + i, n - i, &cp);
+        bool cut = (c->t->cuts && !pair_set_has(&c->t->may_join, last, cp)) ||
+                   (c->t->split_words && cp == 0x2581);
+        if (i > start && cut) {
+            enc_piece(c, s + start, i - start);
+            start = i;
+        }
+        last = cp;
+        i += len;
+    }
+    if (n > start) enc_piece(c, s + start, n - start);
+}
+
+/* Pre-tokens that are words; what is between them is dropped. */
+static void pieces_words(struct enc *c, const char *s, size_t n) {
+    uint32_t cp;
+    if (!c->run) c->run = pretok_run_new(c->t->split);
+    for (size_t at = 0; at < n;) {
+        size_t end = pretok_next(c->run, s, n, at);
+        if (utf8_decode(s + at, n - at, &cp) && !utf8_is_white(cp))
+            enc_cut_text(c, s + at, end - at);
+        at = end;
+    }
+}
+
+static void pieces_meta(struct enc *c, const char *s, size_t n) {
+    int64_t whole = c->t->ignore_merges ? vocab_find(&c->t->v, s, n) : -1;
+    if (c->t->prep.as_is)
+        pieces_words(c, s, n);
+    else if (whole >= 0)
+        ids_add(c->out, (int32_t)whole);
+    else
+        enc_cut_text(c, s, n);
+}
+
+static void pieces_bytes(struct enc *c, const char *s, size_t n) {
+    if (!c->run) c->run = pretok_run_new(c->t->split);
+    for (size_t at = 0; at < n;) {
+        size_t end = pretok_next(c->run, s, n, at);
+        c->last_unk = -1;
+        enc_piece(c, s + at, end - at);
+        at = end;
+    }
+}
+
+static const struct tok_algo algos[] = {
+    [TOK_BYTES] = {pieces_bytes, piece_bytes},
+    [TOK_META] = {pieces_meta, piece_meta},
+    [TOK_SPM] = {enc_cut_text, spm_piece},
+    [TOK_UNIGRAM] = {unigram_text, NULL},
+};
+
+/* ---- between token texts --------------------------------------------------------------------- */
+
+static void valid_text(struct enc *c, const char *s, size_t n, bool first) {
+    if (n == 0) return;
+    buf_reset(&c->norm);
+    tok_prepare(c->t, s, n, first, &c->norm);
+    s = c->norm.data;
+    n = c->norm.len;
+    for (size_t at = 0; at < n;) {
+        size_t where;
+        const struct spot *hit = spots_find(&c->t->normalized, s, n, at, c->parse_special, &where);
+        if (where > at) c->algo->text(c, s + at, where - at);
+        if (hit) ids_add(c->out, hit->id);
+        at = where + (hit ? hit->len : 0);
+    }
+}
+
+/* Valid stretches, and bytes that belong to no character. */
+static void any_text(struct enc *c, const char *s, size_t n, bool first) {
+    if (c->t->kind == TOK_SPM || c->t->kind == TOK_UNIGRAM) {
+        valid_text(c, s, n, first);
+        return;
+    }
+    while (n > 0) {
+        size_t good = utf8_valid_prefix(s, n);
+        valid_text(c, s, good, first);
+        if (good < n) add_byte(c, (unsigned char)s[good]);
+        size_t used = good < n ? good + 1 : good;
+        s += used;
+        n -= used;
+        first = false;
+    }
+}
+
+static void enc_init(struct enc *c, const struct tok *t, size_t len) {
+    memset(c, 0, sizeof *c);
+    c->t = t;
+    c->algo = &algos[t->kind];
+    c->last_unk = -1;
+    size_t n = MIN_KEPT;
+    while (n < MAX_KEPT && n < len / 8) n *= 2;
+    c->kept = xcalloc(n, sizeof *c->kept);
+    c->kept_mask = n - 1;
+}
+
+static void enc_release(struct enc *c) {
+    free(c->kept);
+    free(c->sym);
+    pretok_run_free(c->run);
+    bpe_work_release(&c->work);
+    spm_work_release(&c->spm);
+    unigram_work_release(&c->unigram);
+    buf_release(&c->norm);
+    buf_release(&c->spell);
+}
+
+/* Does [from, to) reach into a plain range? *at: of the ranges, only grows with from. */
+static bool reaches(const struct tok_range *plain, int n, int *at, size_t from, size_t to) {
+    while (*at < n && plain[*at].end <= from) ++*at;
+    return *at < n && plain[*at].start < to;
+}
+
+/* The next token text that counts; those of control tokens in plain ranges do not. */
+static const struct spot *next_spot(const struct enc *c, const char *text, size_t len, size_t at,
+                                    const struct tok_range *plain, int n_plain, int *range,
+                                    size_t *where) {
+    for (;;) {
+        const struct spot *hit = spots_find(&c->t->raw, text, len, at, c->parse_special, where);
+        if (!hit || !n_plain || tok_type(c->t, hit->id) != TT_CONTROL ||
+            !reaches(plain, n_plain, range, *where, *where + hit->len))
+            return hit;
+        at = *where + 1;
+    }
+}
+
+static int encode(const struct tok *t, const char *text, size_t len, bool parse_special,
+                  const struct tok_range *plain, int n_plain, bool add_bos, struct ids *out,
+                  struct err *e) {
+    /* NFC can triple a text's bytes, every byte can become a token, counts must stay below 2^31 */
+    if (len > INT32_MAX / 3 || out->n > INT32_MAX - (int64_t)len * 3 - 1)
+        return err_set(e, ERR_DATA,
+                       "a text of %zu bytes can give more than 2^31 tokens: split it into parts of "
+                       "at most %d MiB",
+                       len, INT32_MAX / 3 / (1 << 20));
+    if (add_bos && t->add_bos && t->special[TS_BOS] >= 0) ids_add(out, (int32_t)t->special[TS_BOS]);
+    if (len == 0) return 0;
+    struct enc c;
+    int range = 0, range_of_text = 0;
+    enc_init(&c, t, len);
+    c.out = out;
+    for (size_t at = 0; at < len;) {
+        size_t where;
+        c.parse_special = parse_special;
+        const struct spot *hit = next_spot(&c, text, len, at, plain, n_plain, &range, &where);
+        size_t end = where + (hit ? hit->len : 0);
+        if (hit && hit->eats_left) where -= utf8_white_before(text + at, where - at);
+        if (hit && hit->eats_right) end += utf8_white_span(text + end, len - end);
+        /* token texts that are looked for in normalized text: not in one that is plain in places */
+        c.parse_special = parse_special && !reaches(plain, n_plain, &range_of_text, at, where);
+        any_text(&c, text + at, where - at, at == 0);
+        if (hit) ids_add(out, hit->id);
+        at = end;
+    }
+    enc_release(&c);
+    return 0;
+}
+
+int tok_encode(const struct tok *t, const char *text, size_t len, bool parse_special, bool add_bos,
+               struct ids *out, struct err *e) {
+    return encode(t, text, len, parse_special, NULL, 0, add_bos, out, e);
+}
+
+int tok_encode_around(const struct tok *t, const char *text, size_t len,
+                      const struct tok_range *plain, int n_plain, bool add_bos, struct ids *out,
+                      struct err *e) {
+    return encode(t, text, len, true, plain, n_plain, add_bos, out, e);
+}

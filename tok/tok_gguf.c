@@ -1,0 +1,415 @@
+// SPDX-License-Identifier: MIT
+/* tok/tok_gguf.c - a tokenizer from a GGUF's tokenizer.ggml.* keys, and those keys from a
+ * tokenizer.
+ *
+ * A GGUF stores neither normalizer nor split regex nor ignore_merges: the name in `pre` implies
+ * them (pretok.def). What a folder says and no key of the field can say goes into hone.tokenizer.*,
+ * which other readers pass over. Lists are checked for type and length before use; nothing is
+ * borrowed from the map. */
+#include "tok/tok_int.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/gguf.h"
+#include "core/log.h"
+#include "core/mem.h"
+
+#define KEY(name) "tokenizer.ggml." name
+
+static const char *const special_key[TS_COUNT] = {
+    [TS_BOS] = KEY("bos_token_id"),       [TS_EOS] = KEY("eos_token_id"),
+    [TS_EOT] = KEY("eot_token_id"),       [TS_UNK] = KEY("unknown_token_id"),
+    [TS_SEP] = KEY("seperator_token_id"), [TS_PAD] = KEY("padding_token_id"),
+    [TS_MASK] = KEY("mask_token_id"),
+};
+
+static int string_list(const struct gguf *g, const char *key, const struct gguf_kv **out,
+                       struct err *e) {
+    const struct gguf_kv *kv = gguf_find(g, key);
+    if (!kv)
+        return err_set(
+            e, ERR_DATA,
+            "%s: key %s is missing, so text cannot be tokenized: convert the model again "
+            "with its tokenizer files",
+            gguf_path(g), key);
+    if (kv->type != GV_ARR || kv->elem != GV_STR)
+        return err_set(e, ERR_DATA, "%s: key %s is not a list of strings", gguf_path(g), key);
+    *out = kv;
+    return 0;
+}
+
+#define STILL "; eval speed, plan, quantize and inspect need none"
+#define OWN(name) "hone.tokenizer." name
+#define NO_PRE "default" /* the rules of files without a name */
+
+static const struct model {
+    const char *name;
+    enum tok_kind kind;
+    bool add_bos, add_eos, add_space; /* without the keys that say it */
+    int bos, eos, unk, pad;
+} models[] = {
+    {"gpt2", TOK_BYTES, false, false, false, -1, -1, -1, -1},
+    {"gemma4", TOK_META, true, false, false, -1, -1, -1, -1},
+    {"llama", TOK_SPM, true, false, true, 1, 2, 0, -1},
+    {"t5", TOK_UNIGRAM, false, true, true, -1, 1, 2, 0},
+};
+
+static const struct model *find_model(const char *name) {
+    for (size_t i = 0; i < COUNT_OF(models); i++)
+        if (strcmp(models[i].name, name) == 0) return &models[i];
+    return NULL;
+}
+
+static int known(const struct gguf *g, const char *model, const char *pre, struct err *e) {
+    if (find_model(model)) {
+        if (find_model(model)->kind != TOK_BYTES || pretok_by_name(pre ? pre : NO_PRE)) return 0;
+        (void)pretok_unknown(pre, e);
+        e->code = ERR_DATA;
+        return err_wrap(e, "%s: hone reads no text for this model yet", gguf_path(g));
+    }
+    return err_set(e, ERR_DATA,
+                   "%s: hone reads no text for this model yet: of tokenizers it knows \"gpt2\" "
+                   "(byte-level BPE), \"llama\" and \"t5\" (SentencePiece) and \"gemma4\", not "
+                   "\"%.64s\"" STILL,
+                   gguf_path(g), model);
+}
+
+int tok_gguf_known_as(const struct gguf *g, const char *pre, struct err *e) {
+    const char *model;
+    TRY(gguf_get_str(g, KEY("model"), &model, e));
+    if (pre) {
+        if (!pretok_by_name(pre)) return pretok_unknown(pre, e);
+        if (strcmp(model, "gpt2") != 0)
+            return err_set(e, ERR_USAGE,
+                           "%s: its tokenizer is \"%.64s\", which has no pre-tokenizer to choose: "
+                           "leave --pre out",
+                           gguf_path(g), model);
+    } else if (gguf_find(g, KEY("pre")))
+        TRY(gguf_get_str(g, KEY("pre"), &pre, e));
+    return known(g, model, pre, e);
+}
+
+int tok_gguf_known(const struct gguf *g, struct err *e) {
+    return tok_gguf_known_as(g, NULL, e);
+}
+
+static int read_kind(struct tok *t, const struct gguf *g, const char *forced, struct err *e) {
+    const char *model, *pre = NULL;
+    TRY(tok_gguf_known_as(g, forced, e));
+    TRY(gguf_get_str(g, KEY("model"), &model, e));
+    if (gguf_find(g, KEY("pre"))) TRY(gguf_get_str(g, KEY("pre"), &pre, e));
+    if (forced) pre = forced;
+    if (pre) t->pre = arena_strdup(&t->v.arena, pre);
+    const struct model *m = find_model(model);
+    t->kind = m->kind;
+    t->model = m->name;
+    t->fuse_unk = t->kind != TOK_BYTES;
+    if (t->kind != TOK_BYTES) return 0;
+    t->row = pretok_by_name(pre ? pre : NO_PRE);
+    if (!pre)
+        log_warn(
+            "%s has no tokenizer.ggml.pre: text is split by the \"%s\" rules of old files, so "
+            "token ids may differ from what the model was trained on; --pre NAME chooses others",
+            gguf_path(g), NO_PRE);
+    if (t->row->chars) t->kind = TOK_META;
+    t->prep.as_is = t->row->words;
+    t->prep.nfc = gguf_bool_or(g, OWN("nfc"), t->row->nfc);
+    t->ignore_merges = gguf_bool_or(g, OWN("ignore_merges"), t->row->ignore_merges);
+    return 0;
+}
+
+static int read_tokens(struct tok *t, const struct gguf *g, const struct gguf_kv *list,
+                       struct err *e) {
+    const struct gguf_kv *types = gguf_find(g, KEY("token_type"));
+    if (types && (types->type != GV_ARR || types->elem != GV_I32 || types->count != list->count))
+        return err_set(e, ERR_DATA, "%s: key %s must be a list of %llu i32 values, one per token",
+                       gguf_path(g), types->key, (unsigned long long)list->count);
+    const uint8_t *pos = list->data;
+    for (uint64_t i = 0; i < list->count; i++) {
+        const char *s;
+        uint64_t len;
+        gguf_kv_str_next(list, &pos, &s, &len);
+        int64_t type = types ? gguf_kv_i64(types, i) : TT_NORMAL;
+        if (type == 0) type = TT_NORMAL; /* "undefined", written by old converters */
+        if (type < TT_NORMAL || type > TT_BYTE)
+            return err_set(e, ERR_DATA, "%s: token %llu has type %lld, which does not exist",
+                           gguf_path(g), (unsigned long long)i, (long long)type);
+        if (len > UINT16_MAX)
+            return err_set(e, ERR_DATA, "%s: token %llu is %llu bytes long: not a token list",
+                           gguf_path(g), (unsigned long long)i, (unsigned long long)len);
+        vocab_set(&t->v, (int64_t)i, s, (size_t)len, (enum tok_type)type);
+        t->byte_fallback |= type == TT_BYTE;
+    }
+    return 0;
+}
+
+static int read_merges(struct tok *t, const struct gguf *g, struct err *e) {
+    const struct gguf_kv *list;
+    TRY(string_list(g, KEY("merges"), &list, e));
+    if (list->count > INT32_MAX / 2)
+        return err_set(e, ERR_DATA, "%s: %llu merges make no sense", gguf_path(g),
+                       (unsigned long long)list->count);
+    t->n_merges = (int64_t)list->count;
+    t->merge = xcalloc((size_t)t->n_merges + 1, sizeof *t->merge);
+    t->merge_len = xcalloc((size_t)t->n_merges + 1, sizeof *t->merge_len);
+    const uint8_t *pos = list->data;
+    for (uint64_t i = 0; i < list->count; i++) {
+        const char *s;
+        uint64_t len;
+        gguf_kv_str_next(list, &pos, &s, &len);
+        if (len > UINT16_MAX)
+            return err_set(e, ERR_DATA, "%s: merge %llu is %llu bytes long: not a list of merges",
+                           gguf_path(g), (unsigned long long)i, (unsigned long long)len);
+        t->merge[i] = arena_strndup(&t->v.arena, s, (size_t)len);
+        t->merge_len[i] = (uint32_t)len;
+    }
+    return 0;
+}
+
+static int read_scores(struct tok *t, const struct gguf *g, struct err *e) {
+    const struct gguf_kv *kv = gguf_find(g, KEY("scores"));
+    bool same = true;
+    if (!kv || kv->type != GV_ARR || kv->elem != GV_F32 || kv->count != (uint64_t)t->v.n)
+        return err_set(e, ERR_DATA,
+                       "%s: key " KEY("scores") " must be a list of %lld f32 values, one per token",
+                       gguf_path(g), (long long)t->v.n);
+    t->score = xcalloc((size_t)t->v.n, sizeof *t->score);
+    float first = NAN;
+    for (int64_t i = 0; i < t->v.n; i++) {
+        t->score[i] = (float)gguf_kv_f64(kv, (uint64_t)i);
+        if (!isfinite(t->score[i]))
+            return err_set(e, ERR_DATA, "%s: the score of token %lld is not a number", gguf_path(g),
+                           (long long)i);
+        if (t->v.type[i] != TT_NORMAL || t->v.len[i] < 4) continue;
+        if (isnan(first)) first = t->score[i];
+        same = same && t->score[i] == first;
+    }
+    if (same && !isnan(first))
+        log_warn(
+            "%s: all tokens have the same score, so how they join is not known and ids will be "
+            "wrong: convert the model again from its original files",
+            gguf_path(g));
+    return 0;
+}
+
+/* Where a space is added: tokenizer.ggml.add_space_prefix, and what that key cannot say. */
+static void read_spaces(struct tok *t, const struct gguf *g) {
+    const char *how = gguf_str_or(g, OWN("space_prefix"), "");
+    struct prep *p = &t->prep;
+    bool add = gguf_bool_or(g, KEY("add_space_prefix"), find_model(t->model)->add_space);
+    p->prefix = !add || t->row                  ? PREFIX_NONE
+                : strncmp(how, "first", 5) == 0 ? PREFIX_FIRST
+                                                : PREFIX_EACH;
+    if (t->kind == TOK_BYTES && strcmp(how, "each-unless-space") == 0) p->prefix = PREFIX_EACH;
+    p->prefix_unless = strstr(how, "unless-space") != NULL;
+    p->behind = gguf_bool_or(g, KEY("treat_whitespace_as_suffix"), false);
+    p->squeeze = gguf_bool_or(g, KEY("remove_extra_whitespaces"), false);
+    p->runs_only = gguf_bool_or(g, OWN("runs_only"), false);
+    t->split_words = gguf_bool_or(g, OWN("split_words"), false);
+}
+
+static int read_charsmap(struct tok *t, const struct gguf *g, struct err *e) {
+    const struct gguf_kv *kv = gguf_find(g, KEY("precompiled_charsmap"));
+    if (!kv) return 0;
+    if (kv->type != GV_ARR || (kv->elem != GV_U8 && kv->elem != GV_I8))
+        return err_set(e, ERR_DATA, "%s: key %s is not a list of bytes", gguf_path(g), kv->key);
+    return kv->count ? charsmap_new(&t->prep.map, kv->data, (size_t)kv->count, gguf_path(g), e) : 0;
+}
+
+static int read_rules(struct tok *t, const struct gguf *g, struct err *e) {
+    if (t->kind == TOK_SPM && gguf_bool_or(g, OWN("by_merges"), false)) t->kind = TOK_META;
+    read_spaces(t, g);
+    if (t->kind == TOK_BYTES || t->kind == TOK_META) return read_merges(t, g, e);
+    t->float_sums = gguf_bool_or(g, OWN("float_sums"), false);
+    TRY(read_charsmap(t, g, e));
+    return read_scores(t, g, e);
+}
+
+static int read_specials(struct tok *t, const struct gguf *g, struct err *e) {
+    const struct model *m = find_model(t->model);
+    t->special[TS_BOS] = m->bos < t->v.n ? m->bos : -1;
+    t->special[TS_EOS] = m->eos < t->v.n ? m->eos : -1;
+    t->special[TS_UNK] = m->unk < t->v.n ? m->unk : -1;
+    t->special[TS_PAD] = m->pad < t->v.n ? m->pad : -1;
+    for (int i = 0; i < TS_COUNT; i++) {
+        uint64_t id;
+        if (!gguf_find(g, special_key[i])) continue;
+        TRY(gguf_get_u64(g, special_key[i], &id, e));
+        if (id >= (uint64_t)t->v.n)
+            return err_set(e, ERR_DATA, "%s: key %s is %llu, but there are only %lld tokens",
+                           gguf_path(g), special_key[i], (unsigned long long)id, (long long)t->v.n);
+        t->special[i] = (int64_t)id;
+    }
+    t->has_add_bos = gguf_find(g, KEY("add_bos_token")) != NULL;
+    t->has_add_eos = gguf_find(g, KEY("add_eos_token")) != NULL;
+    t->add_bos = gguf_bool_or(g, KEY("add_bos_token"), m->add_bos || (t->row && t->row->add_bos));
+    t->add_eos = gguf_bool_or(g, KEY("add_eos_token"), m->add_eos);
+    return 0;
+}
+
+/* Ids of tokens that take the white space at their side with them. */
+static int read_eaters(struct tok *t, const struct gguf *g, const char *key, bool left,
+                       struct err *e) {
+    const struct gguf_kv *kv = gguf_find(g, key);
+    if (!kv) return 0;
+    if (kv->type != GV_ARR || kv->elem != GV_I32)
+        return err_set(e, ERR_DATA, "%s: key %s is not a list of i32 values", gguf_path(g), key);
+    bool *eats = xcalloc((size_t)t->v.n, sizeof *eats);
+    for (uint64_t i = 0; i < kv->count; i++) {
+        int64_t id = gguf_kv_i64(kv, i);
+        if (id >= 0 && id < t->v.n) eats[id] = true;
+    }
+    for (size_t i = 0; i < t->raw.n; i++) {
+        struct spot *s = &t->raw.v[i];
+        if (left)
+            s->eats_left = eats[s->id];
+        else
+            s->eats_right = eats[s->id];
+    }
+    free(eats);
+    return 0;
+}
+
+/* Ids of user-defined tokens that are not found as others are. */
+static int read_found(struct tok *t, const struct gguf *g, const char *key, uint8_t flag,
+                      struct err *e) {
+    const struct gguf_kv *kv = gguf_find(g, key);
+    if (!kv) return 0;
+    if (kv->type != GV_ARR || kv->elem != GV_I32)
+        return err_set(e, ERR_DATA, "%s: key %s is not a list of i32 values", gguf_path(g), key);
+    for (uint64_t i = 0; i < kv->count; i++) {
+        int64_t id = gguf_kv_i64(kv, i);
+        if (id >= 0 && id < t->v.n) tok_found(t, id, flag);
+    }
+    return 0;
+}
+
+static int build(struct tok *t, const struct gguf *g, const char *pre, struct err *e) {
+    const struct gguf_kv *list;
+    TRY(string_list(g, KEY("tokens"), &list, e));
+    if (list->count > INT32_MAX)
+        return err_set(e, ERR_DATA, "%s: %llu tokens make no sense", gguf_path(g),
+                       (unsigned long long)list->count);
+    TRY(vocab_init(&t->v, (int64_t)list->count, e));
+    TRY(read_kind(t, g, pre, e));
+    TRY(read_tokens(t, g, list, e));
+    TRY(read_rules(t, g, e));
+    TRY(read_specials(t, g, e));
+    TRY(read_found(t, g, OWN("found_raw"), FOUND_RAW, e));
+    TRY(read_found(t, g, OWN("found_spaced"), FOUND_SPACED, e));
+    if (tok_finish(t, true, e)) return err_wrap(e, "%s", gguf_path(g));
+    TRY(read_eaters(t, g, OWN("lstrip"), true, e));
+    return read_eaters(t, g, OWN("rstrip"), false, e);
+}
+
+int tok_from_gguf_as(struct tok **out, const struct gguf *g, const char *pre, struct err *e) {
+    struct tok *t = tok_new();
+    int rc = build(t, g, pre, e);
+    if (rc)
+        tok_free(t);
+    else
+        *out = t;
+    return rc;
+}
+
+int tok_from_gguf(struct tok **out, const struct gguf *g, struct err *e) {
+    return tok_from_gguf_as(out, g, NULL, e);
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+static void write_strings(struct gguf_w *w, const char *key, const char *const *text,
+                          const uint32_t *len, int64_t n) {
+    uint64_t *wide = xcalloc((size_t)n + 1, sizeof *wide);
+    for (int64_t i = 0; i < n; i++) wide[i] = len[i];
+    gguf_w_arr_strn(w, key, text, wide, (uint64_t)n);
+    free(wide);
+}
+
+static void write_scores(const struct tok *t, struct gguf_w *w) {
+    size_t n = (size_t)t->v.n;
+    if (t->kind == TOK_BYTES) return;
+    float *score = xcalloc(n, sizeof *score);
+    for (size_t i = 0; i < n; i++) /* readers of gemma4 ask for scores, and ignore them */
+        score[i] = t->score ? t->score[i] : -1000.0f;
+    gguf_w_arr(w, KEY("scores"), GV_F32, score, n);
+    free(score);
+}
+
+static void write_found(const struct tok *t, struct gguf_w *w, const char *key, uint8_t flag) {
+    int32_t *id = xcalloc((size_t)t->v.n, sizeof *id);
+    size_t n = 0;
+    for (int64_t i = 0; t->found && i < t->v.n; i++)
+        if (t->found[i] & flag) id[n++] = (int32_t)i;
+    if (n) gguf_w_arr(w, key, GV_I32, id, n);
+    free(id);
+}
+
+static void write_eaters(const struct tok *t, struct gguf_w *w, const char *key, bool left) {
+    int32_t *id = xcalloc(t->raw.n + 1, sizeof *id);
+    size_t n = 0;
+    for (size_t i = 0; i < t->raw.n; i++)
+        if (left ? t->raw.v[i].eats_left : t->raw.v[i].eats_right) id[n++] = t->raw.v[i].id;
+    if (n) gguf_w_arr(w, key, GV_I32, id, n);
+    free(id);
+}
+
+/* What other readers have no key for; nothing where theirs say it all. */
+static void write_own(const struct tok *t, struct gguf_w *w) {
+    const struct prep *p = &t->prep;
+    bool meta = t->kind == TOK_META && strcmp(tok_model(t), "llama") == 0;
+    if (p->prefix == PREFIX_FIRST || (p->prefix == PREFIX_EACH && p->prefix_unless)) {
+        char how[32];
+        snprintf(how, sizeof how, "%s%s", p->prefix == PREFIX_FIRST ? "first" : "each",
+                 p->prefix_unless ? "-unless-space" : "");
+        gguf_w_str(w, OWN("space_prefix"), how);
+    }
+    if (meta) gguf_w_bool(w, OWN("by_merges"), true);
+    if (p->runs_only) gguf_w_bool(w, OWN("runs_only"), true);
+    if (t->split_words) gguf_w_bool(w, OWN("split_words"), true);
+    if (t->kind == TOK_UNIGRAM && t->float_sums) gguf_w_bool(w, OWN("float_sums"), true);
+    if (t->row && p->nfc != t->row->nfc) gguf_w_bool(w, OWN("nfc"), p->nfc);
+    if (t->row && t->ignore_merges != t->row->ignore_merges)
+        gguf_w_bool(w, OWN("ignore_merges"), t->ignore_merges);
+    if (strcmp(tok_model(t), "gemma4") != 0) { /* where all are found in the text as given */
+        write_found(t, w, OWN("found_raw"), FOUND_RAW);
+        write_found(t, w, OWN("found_spaced"), FOUND_SPACED);
+    }
+    write_eaters(t, w, OWN("lstrip"), true);
+    write_eaters(t, w, OWN("rstrip"), false);
+}
+
+static void write_normalizer(const struct tok *t, struct gguf_w *w) {
+    size_t len = 0;
+    bool sp = t->kind == TOK_UNIGRAM || t->kind == TOK_SPM;
+    const void *map = t->prep.map ? charsmap_blob(t->prep.map, &len) : NULL;
+    if (tok_has_meta(t)) gguf_w_bool(w, KEY("add_space_prefix"), t->prep.prefix != PREFIX_NONE);
+    if (sp && (t->prep.squeeze || t->kind == TOK_UNIGRAM))
+        gguf_w_bool(w, KEY("remove_extra_whitespaces"), t->prep.squeeze);
+    if (t->prep.behind) gguf_w_bool(w, KEY("treat_whitespace_as_suffix"), true);
+    if (map) gguf_w_arr(w, KEY("precompiled_charsmap"), GV_U8, map, len);
+}
+
+void tok_to_gguf(const struct tok *t, struct gguf_w *w) {
+    size_t n = (size_t)t->v.n;
+    const char *pre = t->pre ? t->pre : strcmp(tok_model(t), "gemma4") == 0 ? NULL : "default";
+    gguf_w_str(w, KEY("model"), tok_model(t));
+    if (pre) gguf_w_str(w, KEY("pre"), pre);
+    write_strings(w, KEY("tokens"), t->v.text, t->v.len, t->v.n);
+    write_scores(t, w);
+    int32_t *type = xcalloc(n, sizeof *type);
+    for (size_t i = 0; i < n; i++) type[i] = t->v.type[i];
+    gguf_w_arr(w, KEY("token_type"), GV_I32, type, n);
+    free(type);
+    if (t->kind == TOK_BYTES || t->kind == TOK_META)
+        write_strings(w, KEY("merges"), t->merge, t->merge_len, t->n_merges);
+    for (int i = 0; i < TS_COUNT; i++)
+        if (t->special[i] >= 0) gguf_w_u32(w, special_key[i], (uint32_t)t->special[i]);
+    if (t->has_add_bos) gguf_w_bool(w, KEY("add_bos_token"), t->add_bos);
+    if (t->has_add_eos) gguf_w_bool(w, KEY("add_eos_token"), t->add_eos);
+    write_normalizer(t, w);
+    write_own(t, w);
+}

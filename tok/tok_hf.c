@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: MIT
+/* tok/tok_hf.c - a tokenizer from the files of a folder: which of them is used, and the vocabulary
+ * and merges of tokenizer.json. It is recognised by structure (tok_hf_kind.c). No list of hashes: a
+ * vocabulary with one more token still works.
+ *
+ * The lists made here (texts, types, special ids) are those the field's converter writes, so that a
+ * GGUF made from them equals its; tests/unit/test_tok_lists.c holds us to that. Roles (tok.c) come
+ * from added_tokens, which is more than a GGUF keeps. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "core/log.h"
+#include "core/mem.h"
+#include "tok/sp_model.h"
+#include "tok/tok_hf.h"
+
+static int bad(struct err *e, const char *what) {
+    return err_set(e, ERR_DATA, "tokenizer.json: %s", what);
+}
+
+/* ---- the model: vocabulary and merges -------------------------------------------------------- */
+
+static int check_bpe(struct tok *t, const struct json *model, struct err *e) {
+    if (json_type(json_get(model, "vocab")) != JSON_OBJ)
+        return bad(e, "model.vocab is not an object of texts and ids");
+    if (json_type(json_get(model, "merges")) != JSON_ARR)
+        return bad(e, "model.merges is not a list");
+    static const char *const affix[] = {"continuing_subword_prefix", "end_of_word_suffix"};
+    for (size_t i = 0; i < COUNT_OF(affix); i++) {
+        const char *s = json_str(json_get(model, affix[i]));
+        if (s && *s)
+            return err_set(e, ERR_DATA, "tokenizer.json: model.%s \"%.32s\" is not supported",
+                           affix[i], s);
+    }
+    t->ignore_merges = json_bool(json_get(model, "ignore_merges"), false);
+    t->fuse_unk = json_bool(json_get(model, "fuse_unk"), false);
+    return 0;
+}
+
+static int check_model(struct tok *t, const struct json *model, struct err *e) {
+    const char *type = json_str(json_get(model, "type"));
+    if (json_type(model) != JSON_OBJ) return bad(e, "there is no \"model\" object");
+    t->byte_fallback = json_bool(json_get(model, "byte_fallback"), false);
+    if (type && strcmp(type, "Unigram") == 0) {
+        t->kind = TOK_UNIGRAM;
+        t->fuse_unk = true;
+        return json_type(json_get(model, "vocab")) == JSON_ARR
+                   ? 0
+                   : bad(e, "model.vocab is not a list of pieces and scores");
+    }
+    if (type && strcmp(type, "BPE") != 0)
+        return err_set(
+            e, ERR_DATA,
+            "tokenizer.json: model type \"%.64s\" is not supported: only BPE and Unigram "
+            "are",
+            type);
+    return check_bpe(t, model, e);
+}
+
+static int64_t largest_id(const struct json *vocab, const struct json *added) {
+    int64_t id, most = json_type(vocab) == JSON_ARR ? json_len(vocab) - 1 : -1;
+    for (const struct json *c = json_first(vocab); c; c = json_next(c))
+        if (json_i64(c, &id) && id > most) most = id;
+    for (const struct json *c = json_first(added); c; c = json_next(c))
+        if (json_i64(json_get(c, "id"), &id) && id > most) most = id;
+    return most;
+}
+
+static int read_vocab(struct tok *t, const struct json *vocab, struct err *e) {
+    for (const struct json *c = json_first(vocab); c; c = json_next(c)) {
+        int64_t id;
+        const char *text = json_name(c);
+        if (!json_i64(c, &id) || id < 0)
+            return err_set(e, ERR_DATA, "tokenizer.json: token \"%.64s\" has no proper id", text);
+        if (id >= t->v.n)
+            return err_set(e, ERR_DATA,
+                           "tokenizer.json: token \"%.64s\" has id %lld, but the model has only "
+                           "%lld rows: the tokenizer belongs to another model",
+                           text, (long long)id, (long long)t->v.n);
+        if (t->v.text[id])
+            return err_set(e, ERR_DATA,
+                           "tokenizer.json: tokens \"%.64s\" and \"%.64s\" have the same id %lld",
+                           t->v.text[id], text, (long long)id);
+        size_t len = strlen(text);
+        bool byte = tok_has_meta(t) && tok_byte_text(text, len) >= 0;
+        vocab_set(&t->v, id, text, len, byte ? TT_BYTE : TT_NORMAL);
+    }
+    return 0;
+}
+
+static int read_piece(struct tok *t, int64_t id, const struct json *c, struct err *e) {
+    const char *text = json_str(json_first(c));
+    const struct json *score = text ? json_next(json_first(c)) : NULL;
+    if (json_type(c) != JSON_ARR || !text || !*text || json_type(score) != JSON_NUM ||
+        !isfinite((float)json_num(score, 0)))
+        return err_set(e, ERR_DATA, "tokenizer.json: piece %lld is not a text and a score",
+                       (long long)id);
+    if (id >= t->v.n)
+        return err_set(e, ERR_DATA,
+                       "tokenizer.json: there are more pieces than the model's %lld rows: the "
+                       "tokenizer belongs to another model",
+                       (long long)t->v.n);
+    bool byte = t->byte_fallback && tok_byte_text(text, strlen(text)) >= 0;
+    vocab_set(&t->v, id, text, strlen(text), byte ? TT_BYTE : TT_NORMAL);
+    t->score[id] = (float)json_num(score, 0);
+    return 0;
+}
+
+static int read_pieces(struct tok *t, const struct json *model, struct err *e) {
+    int64_t id = 0, unk = -1;
+    t->score = xcalloc((size_t)t->v.n, sizeof *t->score);
+    for (const struct json *c = json_first(json_get(model, "vocab")); c; c = json_next(c))
+        TRY(read_piece(t, id++, c, e));
+    if (!json_i64(json_get(model, "unk_id"), &unk)) return 0;
+    if (unk < 0 || unk >= id) return bad(e, "model.unk_id is no piece");
+    t->v.type[unk] = t->v.role[unk] = TT_UNKNOWN;
+    t->special[TS_UNK] = unk;
+    return 0;
+}
+
+/* A part of a merge; spaces cannot be stored. */
+static void merge_part(struct buf *b, const char *s, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        if (s[i] == ' ')
+            buf_str(b, "\xc4\xa0"); /* U+0120, the space of the byte alphabet */
+        else
+            buf_chr(b, s[i]);
+    }
+}
+
+static int read_merge(struct buf *b, const struct json *c, int64_t i, struct err *e) {
+    const char *s = json_str(c), *left = NULL, *right = NULL;
+    if (s) {
+        buf_str(b, s);
+        return 0;
+    }
+    if (json_type(c) == JSON_ARR && json_len(c) == 2) {
+        left = json_str(json_first(c));
+        right = json_str(json_next(json_first(c)));
+    }
+    if (!left || !right)
+        return err_set(e, ERR_DATA, "tokenizer.json: merge %lld is not a pair of texts",
+                       (long long)i);
+    merge_part(b, left, strlen(left));
+    buf_chr(b, ' ');
+    merge_part(b, right, strlen(right));
+    return 0;
+}
+
+static int read_merges(struct tok *t, const struct json *merges, struct err *e) {
+    int64_t n = json_len(merges), i = 0;
+    struct buf b = {0};
+    int rc = 0;
+    if (n > INT32_MAX / 2) return bad(e, "the number of merges makes no sense");
+    t->merge = xcalloc((size_t)n + 1, sizeof *t->merge);
+    t->merge_len = xcalloc((size_t)n + 1, sizeof *t->merge_len);
+    for (const struct json *c = json_first(merges); c && rc == 0; c = json_next(c), i++) {
+        buf_reset(&b);
+        rc = read_merge(&b, c, i, e);
+        if (rc) break;
+        t->merge[i] = arena_strndup(&t->v.arena, b.data ? b.data : "", b.len);
+        t->merge_len[i] = (uint32_t)b.len;
+    }
+    t->n_merges = i;
+    buf_release(&b);
+    return rc;
+}
+
+/* ---- the whole ------------------------------------------------------------------------------- */
+
+static int read_model(struct tok *t, const struct json *model, struct err *e) {
+    if (t->kind == TOK_UNIGRAM) return read_pieces(t, model, e);
+    const char *unk = json_str(json_get(model, "unk_token"));
+    TRY(read_vocab(t, json_get(model, "vocab"), e));
+    for (int64_t id = 0; t->model && strcmp(t->model, "llama") == 0 && unk && id < t->v.n; id++)
+        if (t->v.text[id] && strcmp(t->v.text[id], unk) == 0) {
+            t->v.type[id] = t->v.role[id] = TT_UNKNOWN;
+            t->special[TS_UNK] = id;
+        }
+    return read_merges(t, json_get(model, "merges"), e);
+}
+
+static int build(struct tok *t, const struct tok_files *f, int64_t n_vocab, const char *pre,
+                 struct err *e) {
+    const struct json *model = json_get(f->tokenizer, "model");
+    TRY(check_model(t, model, e));
+    TRY(hf_recognise(t, f, pre, e));
+    if (n_vocab <= 0)
+        n_vocab = largest_id(json_get(model, "vocab"), json_get(f->tokenizer, "added_tokens")) + 1;
+    TRY(vocab_init(&t->v, n_vocab, e));
+    TRY(read_model(t, model, e));
+    TRY(hf_added(t, f, e));
+    hf_pad(t);
+    TRY(hf_specials(t, f, e));
+    if (tok_finish(t, false, e)) return err_wrap(e, "tokenizer.json");
+    if (t->kind == TOK_META && strcmp(tok_model(t), "llama") == 0) ranks_to_scores(t);
+    return 0;
+}
+
+static int from_tokenizer_json(struct tok **out, const struct tok_files *f, int64_t n_vocab,
+                               const char *pre, struct err *e) {
+    struct tok *t = tok_new();
+    int rc = build(t, f, n_vocab, pre, e);
+    if (rc)
+        tok_free(t);
+    else
+        *out = t;
+    return rc;
+}
+
+int tok_from_hf(struct tok **out, const struct json *tokenizer_json, const struct json *config,
+                const struct json *model_config, const struct json *generation_config,
+                int64_t n_vocab, const char *pre, struct err *e) {
+    const struct tok_files f = {.tokenizer = tokenizer_json,
+                                .config = config,
+                                .model = model_config,
+                                .generation = generation_config};
+    return from_tokenizer_json(out, &f, n_vocab, pre, e);
+}
+
+/* Whether SentencePiece's file speaks for the folder. */
+static bool use_sp(const struct tok_files *f, const char *pre) {
+    if (!f->sp || pre || !sp_model_like(f->sp, f->sp_len)) return false;
+    if (!f->tokenizer) return true;
+    if (!hf_like_sentencepiece(f->tokenizer)) return false;
+    if (sp_agrees(f)) return true;
+    log_warn("tokenizer.model and tokenizer.json have other tokens: tokenizer.json is used");
+    return false;
+}
+
+int tok_from_files(struct tok **out, const struct tok_files *f, int64_t n_vocab, const char *pre,
+                   struct err *e) {
+    if (use_sp(f, pre)) return tok_from_sp(out, f, n_vocab, e);
+    if (f->tokenizer) return from_tokenizer_json(out, f, n_vocab, pre, e);
+    if (f->tekken) return tok_from_tekken(out, f->tekken, f->tekken_len, n_vocab, e);
+    return err_set(e, ERR_DATA,
+                   f->sp ? "tokenizer.model is none of SentencePiece's, and there is no "
+                           "tokenizer.json: download it from the original release"
+                         : "there is no tokenizer.json, no tokenizer.model and no tekken.json: "
+                           "download it from the original release");
+}

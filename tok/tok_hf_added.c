@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: MIT
+/* tok/tok_hf_added.c - what a folder says beyond the vocabulary: added tokens, special ids,
+ * whether texts begin with BOS and end with EOS. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/log.h"
+#include "core/mem.h"
+#include "tok/tok_hf.h"
+#include "text/utf8.h"
+
+#define META "\xe2\x96\x81" /* U+2581 */
+
+static int bad(struct err *e, const char *what) {
+    return err_set(e, ERR_DATA, "tokenizer.json: %s", what);
+}
+
+/* ---- added tokens ---------------------------------------------------------------------------- */
+
+/* Tool and thinking marks that must show in the output, though the file calls them special. */
+static bool must_show(const char *text) {
+    static const char *const shown[] = {
+        "<|channel>",       "<channel|>",       "<|tool_call>", "<tool_call|>",
+        "<|tool_response>", "<tool_response|>", "<|\"|>",
+    };
+    for (size_t i = 0; i < COUNT_OF(shown); i++)
+        if (strcmp(text, shown[i]) == 0) return true;
+    return false;
+}
+
+static const char *token_text(const struct json *j) {
+    return json_type(j) == JSON_OBJ ? json_str(json_get(j, "content")) : json_str(j);
+}
+
+/* tokenizer_config.json names it: NAME_token, or a list or object of further special tokens. */
+static bool config_names(const struct json *config, const char *text) {
+    for (const struct json *c = json_first(config); c; c = json_next(c)) {
+        const char *name = json_name(c);
+        size_t n = name ? strlen(name) : 0;
+        if (n > 6 && strcmp(name + n - 6, "_token") == 0) {
+            const char *s = token_text(c);
+            if (s && strcmp(s, text) == 0) return true;
+        } else if (n > 15 && strcmp(name + n - 15, "_special_tokens") == 0) {
+            for (const struct json *k = json_first(c); k; k = json_next(k)) {
+                const char *s = token_text(k);
+                if (s && strcmp(s, text) == 0) return true;
+            }
+        }
+    }
+    return strcmp(text, "<mask>") == 0; /* the library's default for this class */
+}
+
+/* SentencePiece's tokens, and those of a folder without its file: special is CONTROL. gemma4: as
+ * the field's converter has it. */
+static enum tok_type added_type(const struct tok *t, int64_t id, const struct json *config,
+                                const char *text, bool special) {
+    size_t len = strlen(text);
+    if (t->kind == TOK_BYTES) return special || tok_looks_control(text, len) ? TT_CONTROL : TT_USER;
+    if (tok_byte_text(text, len) >= 0) return TT_BYTE;
+    if (strcmp(tok_model(t), "gemma4") != 0) {
+        if (t->v.text[id] && t->v.type[id] == TT_UNKNOWN) return TT_UNKNOWN;
+        return special || tok_looks_control(text, len) ? TT_CONTROL : TT_USER;
+    }
+    if (must_show(text)) return TT_USER;
+    if (!config) return special ? TT_CONTROL : TT_NORMAL;
+    return config_names(config, text) ? TT_CONTROL : TT_NORMAL;
+}
+
+static void store_added(struct tok *t, int64_t id, const char *text, enum tok_type type) {
+    struct buf b = {0};
+    size_t n = strlen(text);
+    for (size_t i = 0; i < n; i++) {
+        if (type == TT_USER && t->kind == TOK_BYTES && strncmp(text + i, META, 3) == 0) {
+            buf_chr(&b, ' ');
+            i += 2;
+        } else
+            buf_chr(&b, text[i]);
+    }
+    vocab_set(&t->v, id, b.data ? b.data : "", b.len, type);
+    buf_release(&b);
+}
+
+struct flags { /* of an entry of added_tokens */
+    bool special, normalized, lstrip, rstrip, single_word;
+};
+
+static struct flags read_flags(const struct json *c) {
+    return (struct flags){
+        .special = json_bool(json_get(c, "special"), false),
+        .normalized = json_bool(json_get(c, "normalized"), false),
+        .lstrip = json_bool(json_get(c, "lstrip"), false),
+        .rstrip = json_bool(json_get(c, "rstrip"), false),
+        .single_word = json_bool(json_get(c, "single_word"), false),
+    };
+}
+
+static int add_token(struct tok *t, int64_t id, const char *text, struct flags f,
+                     const struct json *config, struct err *e) {
+    if (id >= t->v.n) {
+        log_warn("token \"%s\" has id %lld, past the model's %lld rows: it is left out, its text "
+                 "is tokenized as any other",
+                 text, (long long)id, (long long)t->v.n);
+        return 0;
+    }
+    if (t->v.text[id] && strcmp(t->v.text[id], text) != 0)
+        return err_set(e, ERR_DATA,
+                       "tokenizer.json: id %lld is \"%.64s\" in model.vocab and \"%.64s\" in "
+                       "added_tokens",
+                       (long long)id, t->v.text[id], text);
+    bool piece = t->v.text[id] && t->v.type[id] == TT_USER; /* SentencePiece's own */
+    enum tok_type type = added_type(t, id, config, text, f.special);
+    store_added(t, id, text, type);
+    if (t->score && !piece) t->score[id] = ADDED_SCORE;
+    if (type == TT_NORMAL) t->v.role[id] = f.special ? TT_CONTROL : TT_USER;
+    if (type == TT_BYTE) return 0;
+    if (piece && type == TT_USER) return 0; /* found as the other pieces of its kind */
+    if (type == TT_USER && tok_has_meta(t) && (!f.normalized || t->prep.prepend))
+        tok_found(t, id, f.normalized ? FOUND_SPACED : FOUND_RAW);
+    struct spot *s = tok_want(t, id, text, strlen(text), f.normalized, t->v.role[id] != TT_USER);
+    if (s) {
+        s->eats_left = f.lstrip;
+        s->eats_right = f.rstrip;
+    }
+    if (f.single_word)
+        log_warn("token \"%s\" is to be found as a whole word only (single_word), which is not "
+                 "supported: it is found inside words too",
+                 text);
+    return 0;
+}
+
+static int read_added(struct tok *t, const struct json *added, const struct json *config,
+                      struct err *e) {
+    for (const struct json *c = json_first(added); c; c = json_next(c)) {
+        const char *text = json_str(json_get(c, "content"));
+        int64_t id;
+        if (!text || !json_i64(json_get(c, "id"), &id) || id < 0)
+            return bad(e, "an entry of added_tokens has no content or no proper id");
+        TRY(add_token(t, id, text, read_flags(c), config, e));
+    }
+    return 0;
+}
+
+/* The older places: added_tokens_decoder of tokenizer_config.json ("id": {content, ...}), and
+ * added_tokens.json (text: id). */
+static int read_older(struct tok *t, const struct tok_files *f, struct err *e) {
+    const struct json *list = json_get(f->config, "added_tokens_decoder");
+    int64_t id;
+    for (const struct json *c = json_first(f->added); c && !list; c = json_next(c))
+        if (json_i64(c, &id) && id >= 0 && *json_name(c))
+            TRY(add_token(t, id, json_name(c), (struct flags){.normalized = true}, f->config, e));
+    for (const struct json *c = json_first(list); c; c = json_next(c)) {
+        const char *text = json_str(json_get(c, "content"));
+        char *end;
+        long long n = strtoll(json_name(c), &end, 10);
+        if (!text || *end || end == json_name(c) || n < 0)
+            return err_set(e, ERR_DATA,
+                           "tokenizer_config.json: an entry of added_tokens_decoder has no content "
+                           "or no proper id");
+        TRY(add_token(t, (int64_t)n, text, read_flags(c), f->config, e));
+    }
+    return 0;
+}
+
+int hf_added(struct tok *t, const struct tok_files *f, struct err *e) {
+    return f->tokenizer ? read_added(t, json_get(f->tokenizer, "added_tokens"), f->config, e)
+                        : read_older(t, f, e);
+}
+
+void hf_pad(struct tok *t) {
+    for (int64_t id = 0; id < t->v.n; id++) {
+        char pad[32];
+        if (t->v.text[id]) continue;
+        int n = snprintf(pad, sizeof pad, "[PAD%lld]", (long long)id);
+        vocab_set(&t->v, id, pad, (size_t)n, TT_UNUSED);
+        if (t->score) t->score[id] = -10000.0f;
+    }
+}
+
+/* ---- special ids ----------------------------------------------------------------------------- */
+
+static const struct json *added_by_text(const struct json *added, const char *text) {
+    for (const struct json *c = json_first(added); text && c; c = json_next(c))
+        if (hf_is(json_get(c, "content"), text)) return c;
+    return NULL;
+}
+
+/* Before the vocabulary has its index. */
+static int64_t find_text(const struct tok *t, const char *text) {
+    for (int64_t id = 0; id < t->v.n; id++)
+        if (t->v.text[id] && strcmp(t->v.text[id], text) == 0) return id;
+    return -1;
+}
+
+/* tokenizer_config.json's NAME_token, else config.json's NAME_token_id, root before text_config. */
+static int read_special(struct tok *t, const struct json *added, const struct json *config,
+                        const struct json *model_config, const char *name, enum tok_special s,
+                        struct err *e) {
+    char key[32];
+    int64_t id = -1;
+    snprintf(key, sizeof key, "%s_token", name);
+    const char *text = token_text(json_get(config, key));
+    const struct json *a = added_by_text(added, text);
+    if (!a && t->score && text) id = find_text(t, text);
+    if (id < 0 && (!a || !json_i64(json_get(a, "id"), &id))) {
+        snprintf(key, sizeof key, "%s_token_id", name);
+        if (!json_i64(json_get(model_config, key), &id) &&
+            !json_i64(json_get(json_get(model_config, "text_config"), key), &id))
+            return 0;
+        if (id < 0 || id >= t->v.n)
+            return err_set(e, ERR_DATA, "config.json: %s is %lld, but the vocabulary has %lld rows",
+                           key, (long long)id, (long long)t->v.n);
+    }
+    if (id >= 0 && id < t->v.n) t->special[s] = id;
+    return 0;
+}
+
+/* A list of end ids names the turn's end next to the text's: that one is written as eot. */
+static void read_eot(struct tok *t, const struct json *generation_config) {
+    static const char *const turn_ends[] = {"<|im_end|>", "<turn|>", "<|eot_id|>", "<end_of_turn>",
+                                            "<|end|>"};
+    const struct json *list = json_get(generation_config, "eos_token_id");
+    int64_t id;
+    if (json_type(list) != JSON_ARR) return;
+    for (const struct json *c = json_first(list); c; c = json_next(c)) {
+        if (!json_i64(c, &id) || id < 0 || id >= t->v.n) continue;
+        if (t->special[TS_EOS] < 0) t->special[TS_EOS] = id;
+        for (size_t i = 0; i < COUNT_OF(turn_ends); i++)
+            if (id != t->special[TS_EOS] && t->special[TS_EOT] < 0 &&
+                strcmp(t->v.text[id], turn_ends[i]) == 0)
+                t->special[TS_EOT] = id;
+    }
+}
+
+/* True when the template's first (last: its last) piece is this special token. */
+static bool template_has(const struct json *post, bool last, const char *text, int depth) {
+    if (hf_is(json_get(post, "type"), "Sequence") && depth < 4) {
+        const struct json *c = json_first(json_get(post, "processors"));
+        for (; c; c = json_next(c))
+            if (template_has(c, last, text, depth + 1)) return true;
+        return false;
+    }
+    const struct json *c = json_first(json_get(post, "single"));
+    while (last && c && json_next(c)) c = json_next(c);
+    return text && hf_is(json_get(json_get(c, "SpecialToken"), "id"), text);
+}
+
+static void read_add_flag(const struct tok *t, const struct json *post, const struct json *config,
+                          bool last, bool *has, bool *value) {
+    const struct json *j = json_get(config, last ? "add_eos_token" : "add_bos_token");
+    int64_t id = t->special[last ? TS_EOS : TS_BOS];
+    *has = json_type(j) == JSON_BOOL;
+    *value = json_bool(j, false);
+    if (id >= 0 && template_has(post, last, t->v.text[id], 0)) *has = *value = true;
+}
+
+/* What the classes of these tokenizers do when no file says it. */
+static void default_flags(struct tok *t, const struct json *config) {
+    const char *name = json_str(json_get(config, "tokenizer_class"));
+    bool t5 = name && strstr(name, "T5");
+    if (t->kind == TOK_SPM && !t->has_add_bos) t->add_bos = t->special[TS_BOS] >= 0;
+    if (t->kind == TOK_UNIGRAM && t5 && !t->has_add_eos)
+        t->has_add_eos = t->add_eos = t->special[TS_EOS] >= 0;
+}
+
+int hf_specials(struct tok *t, const struct tok_files *f, struct err *e) {
+    static const struct {
+        const char *name;
+        enum tok_special s;
+    } list[] = {{"bos", TS_BOS}, {"eos", TS_EOS}, {"unk", TS_UNK},
+                {"sep", TS_SEP}, {"pad", TS_PAD}, {"mask", TS_MASK}};
+    const struct json *added = json_get(f->tokenizer, "added_tokens");
+    const struct json *post = json_get(f->tokenizer, "post_processor");
+    for (size_t i = 0; i < COUNT_OF(list); i++)
+        TRY(read_special(t, added, f->config, f->model, list[i].name, list[i].s, e));
+    read_eot(t, f->generation);
+    read_add_flag(t, post, f->config, false, &t->has_add_bos, &t->add_bos);
+    read_add_flag(t, post, f->config, true, &t->has_add_eos, &t->add_eos);
+    if (!f->tokenizer) default_flags(t, f->config);
+    if (strcmp(tok_model(t), "gemma4") == 0 && t->special[TS_BOS] >= 0)
+        t->has_add_bos = t->add_bos = true; /* these models fail without, readers force it */
+    return 0;
+}

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: MIT
+/* tok/tok_hf_kind.c - what kind of tokenizer a tokenizer.json describes: the model's type, the
+ * steps of its normalizer, the regexes or the Metaspace of its pre-tokenizer. */
+#include <stdlib.h>
+
+#include "core/log.h"
+#include "core/mem.h"
+#include "text/base64.h"
+#include "tok/tok_hf.h"
+
+#define META "\xe2\x96\x81" /* U+2581 */
+
+/* ---- normalizer ------------------------------------------------------------------------------ */
+
+struct norm {
+    bool nfc, meta, prepend, strip_right, squeeze;
+    const char *charsmap; /* base64 */
+    const char *unknown;  /* the first step that is not known */
+};
+
+static bool replaces(const struct json *j, const char *kind, const char *from, const char *to) {
+    return hf_is(json_get(json_get(j, "pattern"), kind), from) && hf_is(json_get(j, "content"), to);
+}
+
+static void look_at_norm(const struct json *j, int depth, struct norm *n) {
+    const struct json *type = json_get(j, "type");
+    if (json_type(j) == JSON_NULL) return;
+    if (hf_is(type, "Sequence") && depth < 4) {
+        for (const struct json *c = json_first(json_get(j, "normalizers")); c; c = json_next(c))
+            look_at_norm(c, depth + 1, n);
+    } else if (hf_is(type, "NFC"))
+        n->nfc = true;
+    else if (hf_is(type, "Replace") && replaces(j, "String", " ", META))
+        n->meta = true;
+    else if (hf_is(type, "Replace") &&
+             (replaces(j, "Regex", " {2,}", " ") || replaces(j, "Regex", " {2,}", META)))
+        n->squeeze = true;
+    else if (hf_is(type, "Prepend") && hf_is(json_get(j, "prepend"), META))
+        n->prepend = true;
+    else if (hf_is(type, "Strip") && !json_bool(json_get(j, "strip_left"), true))
+        n->strip_right = json_bool(json_get(j, "strip_right"), true);
+    else if (hf_is(type, "Precompiled") && json_str(json_get(j, "precompiled_charsmap")))
+        n->charsmap = json_str(json_get(j, "precompiled_charsmap"));
+    else if (!n->unknown)
+        n->unknown = json_str(type) ? json_str(type) : "(without type)";
+}
+
+static int read_charsmap(struct tok *t, const char *b64, struct err *e) {
+    size_t cap = strlen(b64) / 4 * 3 + 3;
+    char *blob = xmalloc(cap);
+    int64_t n = base64_decode(b64, blob, cap);
+    int rc = n > 0   ? charsmap_new(&t->prep.map, blob, (size_t)n, "tokenizer.json", e)
+             : n < 0 ? err_set(e, ERR_DATA, "tokenizer.json: precompiled_charsmap is not base64")
+                     : 0;
+    free(blob);
+    return rc;
+}
+
+/* ---- pre-tokenizer --------------------------------------------------------------------------- */
+
+struct found { /* in the pre_tokenizer tree */
+    const struct json *byte_level, *metaspace;
+    const char *regex[PRETOK_LEVELS]; /* in order of use */
+    int n_regexes, n_others;
+    bool white_split;   /* words, without the white space between them */
+    bool space_split;   /* cuts behind spaces: after normalization there are none left */
+    struct buf regexes; /* for messages */
+};
+
+static void add_regex(struct found *f, const char *re) {
+    if (re) buf_fmt(&f->regexes, "%s%.300s", f->n_regexes ? "  and  " : "", re);
+    if (re && f->n_regexes < PRETOK_LEVELS)
+        f->regex[f->n_regexes++] = re;
+    else
+        f->n_others++;
+}
+
+static void look_at_split(const struct json *j, struct found *f) {
+    const struct json *behavior = json_get(j, "behavior"), *pattern = json_get(j, "pattern");
+    if (hf_is(json_get(pattern, "String"), " ") && hf_is(behavior, "MergedWithPrevious"))
+        f->space_split = true;
+    else if (hf_is(behavior, "Isolated") && !json_bool(json_get(j, "invert"), false))
+        add_regex(f, json_str(json_get(pattern, "Regex")));
+    else
+        f->n_others++;
+}
+
+static void look_at_pre(const struct json *j, int depth, struct found *f) {
+    const struct json *type = json_get(j, "type");
+    if (json_type(j) == JSON_NULL) return;
+    if (hf_is(type, "Sequence") && depth < 4) {
+        const struct json *c = json_first(json_get(j, "pretokenizers"));
+        for (; c; c = json_next(c)) look_at_pre(c, depth + 1, f);
+    } else if (hf_is(type, "ByteLevel")) {
+        f->byte_level = j;
+        if (json_bool(json_get(j, "use_regex"), true))
+            add_regex(f, pretok_by_name("gpt-2")->regex[0]);
+    } else if (hf_is(type, "Digits")) {
+        /* behind ByteLevel it sees the byte alphabet, in which only ASCII digits are such */
+        const char *each = f->byte_level ? "[0-9]" : "\\p{N}";
+        const char *runs = f->byte_level ? "[0-9]+" : "\\p{N}+";
+        add_regex(f, json_bool(json_get(j, "individual_digits"), false) ? each : runs);
+    } else if (hf_is(type, "Punctuation") && hf_is(json_get(j, "behavior"), "Contiguous")) {
+        add_regex(f, PRETOK_PUNCTUATION);
+    } else if (hf_is(type, "Split")) {
+        look_at_split(j, f);
+    } else if (hf_is(type, "Metaspace") && hf_is(json_get(j, "replacement"), META)) {
+        f->metaspace = j;
+    } else if (hf_is(type, "WhitespaceSplit")) {
+        f->white_split = true;
+    } else {
+        f->n_others++;
+    }
+}
+
+static int unknown_pre(const struct found *f, struct err *e) {
+    struct buf names = {0};
+    if (f->n_regexes)
+        pretok_nearest(f->regex, f->n_regexes, &names);
+    else
+        pretok_names(&names);
+    err_set(e, ERR_DATA,
+            "tokenizer.json: pre-tokenizer with split regex %s is not known; if it works like one "
+            "of %s%s, name that with --pre NAME",
+            f->regexes.data ? f->regexes.data : "(none)", f->n_regexes ? "the nearest, " : "",
+            names.data);
+    buf_release(&names);
+    return ERR_DATA;
+}
+
+/* ---- decisions ------------------------------------------------------------------------------- */
+
+static int named_pre(struct tok *t, const char *pre, struct err *e) {
+    t->row = pretok_by_name(pre);
+    return t->row ? 0 : pretok_unknown(pre, e);
+}
+
+static int recognise_bytes(struct tok *t, const struct found *f, const char *pre, struct err *e) {
+    if (pre)
+        TRY(named_pre(t, pre, e));
+    else if (!f->n_others && f->n_regexes && !f->white_split && !f->metaspace)
+        t->row = pretok_by_regexes(f->regex, f->n_regexes, t->prep.nfc, t->ignore_merges);
+    if (!t->row) return unknown_pre(f, e);
+    t->pre = t->row->name;
+    if (json_bool(json_get(f->byte_level, "add_prefix_space"), false)) {
+        t->prep.prefix = PREFIX_EACH;
+        t->prep.prefix_unless = true;
+    }
+    if (t->prep.nfc != t->row->nfc)
+        log_warn(
+            "tokenizer.json %s NFC while pre-tokenizer %s implies the opposite: other programs "
+            "will give other ids for unnormalized text",
+            t->prep.nfc ? "applies" : "does not apply", t->row->name);
+    return 0;
+}
+
+static bool read_metaspace(const struct json *j, struct prep *p) {
+    const struct json *scheme = json_get(j, "prepend_scheme");
+    p->prefix_unless = true;
+    p->prefix = !json_bool(json_get(j, "add_prefix_space"), true) || hf_is(scheme, "never")
+                    ? PREFIX_NONE
+                : hf_is(scheme, "first") ? PREFIX_FIRST
+                                         : PREFIX_EACH;
+    return json_bool(json_get(j, "split"), true);
+}
+
+static void read_spaces(struct tok *t, const struct norm *n, const struct found *f) {
+    struct prep *p = &t->prep;
+    if (n->prepend) p->prefix = PREFIX_EACH;
+    p->prepend = n->prepend;
+    if (f->metaspace) t->split_words = read_metaspace(f->metaspace, p);
+    if (n->prepend && f->metaspace) p->prefix_unless = false; /* one is there by then */
+    p->squeeze = n->squeeze || f->white_split;
+    p->runs_only = n->squeeze && n->strip_right;
+}
+
+/* Gemma 4 is the one model whose readers want merges over U+2581. */
+static bool is_gemma4(const struct tok *t, const struct json *model_config) {
+    const char *type = json_str(json_get(model_config, "model_type"));
+    return t->prep.prefix == PREFIX_NONE && (!type || strncmp(type, "gemma4", 6) == 0);
+}
+
+static int unknown_norm(const char *what, struct err *e) {
+    return err_set(e, ERR_DATA,
+                   "tokenizer.json: normalizer \"%.64s\" is not supported: only NFC, those of "
+                   "SentencePiece, and none are",
+                   what);
+}
+
+static int decide(struct tok *t, const struct norm *n, const struct found *f,
+                  const struct json *model_config, const char *pre, struct err *e) {
+    bool meta = n->meta || f->metaspace;
+    if (n->unknown) return unknown_norm(n->unknown, e);
+    t->prep.nfc = n->nfc;
+    if (pre && strcmp(pre, "gemma4") == 0) {
+        t->kind = TOK_META;
+        return 0;
+    }
+    if (t->kind == TOK_BYTES && (pre || (f->byte_level && !meta)))
+        return recognise_bytes(t, f, pre, e);
+    if (!meta || f->byte_level || f->n_others || f->n_regexes) return unknown_pre(f, e);
+    if (t->kind == TOK_BYTES) {
+        if (n->charsmap || n->squeeze || f->white_split)
+            return unknown_norm("Precompiled or Replace", e);
+        t->kind = TOK_META;
+    }
+    read_spaces(t, n, f);
+    if (t->kind == TOK_META) t->model = is_gemma4(t, model_config) ? "gemma4" : "llama";
+    return n->charsmap ? read_charsmap(t, n->charsmap, e) : 0;
+}
+
+int hf_recognise(struct tok *t, const struct tok_files *files, const char *pre, struct err *e) {
+    struct norm n = {0};
+    struct found f = {0};
+    look_at_norm(json_get(files->tokenizer, "normalizer"), 0, &n);
+    look_at_pre(json_get(files->tokenizer, "pre_tokenizer"), 0, &f);
+    int rc = decide(t, &n, &f, files->model, pre, e);
+    buf_release(&f.regexes);
+    return rc;
+}
+
+bool hf_like_sentencepiece(const struct json *tokenizer) {
+    struct found f = {0};
+    look_at_pre(json_get(tokenizer, "pre_tokenizer"), 0, &f);
+    bool bytes = f.byte_level != NULL;
+    buf_release(&f.regexes);
+    return !bytes;
+}
+
+bool hf_prefix(const struct json *tokenizer, struct prep *out) {
+    struct norm n = {0};
+    struct found f = {0};
+    look_at_norm(json_get(tokenizer, "normalizer"), 0, &n);
+    look_at_pre(json_get(tokenizer, "pre_tokenizer"), 0, &f);
+    bool says = n.prepend || f.metaspace || n.meta;
+    if (n.prepend) out->prefix = PREFIX_EACH;
+    out->prepend = n.prepend;
+    if (f.metaspace) (void)read_metaspace(f.metaspace, out);
+    out->prefix_unless = false; /* SentencePiece adds it always */
+    buf_release(&f.regexes);
+    return says;
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT
+/* tok/tok_int.h - what the tokenizer files share: the struct and how the builders finish it.
+ *
+ * A builder (tok_hf.c, tok_gguf.c, tok_sp.c, tok_tekken.c) makes a zeroed struct tok, fills what a
+ * file says, then calls tok_finish(), which derives the tables that encoding needs. */
+#ifndef HONE_TOK_TOK_INT_H
+#define HONE_TOK_TOK_INT_H
+
+#include "tok/bpe.h"
+#include "tok/charsmap.h"
+#include "tok/pretok.h"
+#include "tok/tok.h"
+#include "text/trie.h"
+#include "tok/vocab.h"
+
+enum tok_kind {
+    TOK_BYTES,  /* byte-level BPE: pre-tokens of a regex, bytes spelled in the alphabet */
+    TOK_META,   /* BPE by merges over characters; spaces are U+2581 */
+    TOK_SPM,    /* BPE by scores: SentencePiece */
+    TOK_UNIGRAM /* the segmentation with the best sum of scores: SentencePiece */
+};
+
+/* Score of tokens that are no pieces of SentencePiece's own. */
+#define ADDED_SCORE (-1000.0f)
+
+struct pair_set { /* of character pairs; see cuts in tok_encode.c */
+    uint64_t *v;  /* 0: free */
+    size_t mask;
+};
+
+enum tok_prefix { PREFIX_NONE, PREFIX_EACH, PREFIX_FIRST };
+struct prep { /* what happens to text between token texts before pieces are looked for */
+    bool nfc;
+    struct charsmap *map; /* SentencePiece's normalization; NULL: none */
+    bool squeeze;         /* spaces at both ends go, runs of them become one */
+    bool runs_only;       /* squeeze: all white space at the end goes, at the beginning one stays */
+    enum tok_prefix prefix; /* a space in front: of each stretch, or of the text's beginning */
+    bool prefix_unless;     /* not where a space is already */
+    bool behind;            /* it goes behind instead */
+    bool prepend;           /* it is there before normalized token texts are looked for */
+    bool as_is;             /* TOK_META: spaces stay spaces, and no piece holds one */
+};
+
+enum { FOUND_RAW = 1, FOUND_SPACED = 2 }; /* in the text as given; only behind a space */
+struct tok {
+    /* filled by a builder */
+    enum tok_kind kind;
+    const char *model; /* tokenizer.ggml.model; NULL: by kind */
+    struct vocab v;
+    const char **merge; /* "left right", in v.arena */
+    uint32_t *merge_len;
+    int64_t n_merges;
+    float *score; /* [v.n] TOK_SPM, TOK_UNIGRAM; of TOK_META for other readers only, or NULL */
+    int64_t special[TS_COUNT];
+    const struct pretok_row *row; /* TOK_BYTES */
+    const char *pre;              /* NULL: none */
+    struct prep prep;
+    bool ignore_merges, byte_fallback, fuse_unk;
+    bool split_words; /* TOK_META, TOK_UNIGRAM: cut in front of each U+2581 */
+    bool float_sums;  /* TOK_UNIGRAM: sums are rounded as SentencePiece rounds them */
+    bool add_bos, add_eos, has_add_bos, has_add_eos;
+    uint8_t *found; /* [v.n] of user-defined tokens of SentencePiece: flags below; NULL: none */
+    struct spots raw, normalized; /* matched on the text as given, and after normalization */
+    struct spots user;            /* what SentencePiece's normalization leaves as it is */
+
+    /* derived by tok_finish() */
+    struct pretok *split;
+    struct bpe bpe;
+    int32_t byte_id[256];     /* TOK_BYTES: the byte's token; others: "<0xNN>"; -1: none */
+    int32_t ascii_id[128];    /* TOK_META */
+    struct pair_set may_join; /* TOK_META, TOK_SPM: characters that some merge brings together */
+    bool cuts;                /* TOK_META, TOK_SPM: may_join can be trusted */
+    bool all_bytes;           /* byte_fallback, and no byte is missing */
+    struct trie trie;         /* TOK_UNIGRAM */
+    float least, most;        /* TOK_UNIGRAM: of the scores of normal pieces */
+};
+
+/* A zeroed tokenizer without special ids. */
+struct tok *tok_new(void);
+/* from_file: roles come from the types and texts alone (a GGUF has no list of added tokens). */
+int tok_finish(struct tok *t, bool from_file, struct err *e);
+/* Id of a "<0xNN>" text's byte, or -1. */
+int tok_byte_text(const char *text, size_t len);
+/* `<|x|>`, `<unused7>`, `<pad>` and the like. */
+bool tok_looks_control(const char *text, size_t len);
+/* Normalized text has U+2581 for spaces. */
+static inline bool tok_has_meta(const struct tok *t) {
+    return t->kind != TOK_BYTES;
+}
+/* Normalization is to leave this token's text as it is. */
+void tok_leave_alone(struct tok *t, int64_t id);
+/* Notes a FOUND_ flag of a token. */
+void tok_found(struct tok *t, int64_t id, uint8_t flag);
+/* Wants the text found: added tokens that are matched on normalized text are brought into its form
+ * first. Returns the entry. */
+struct spot *tok_want(struct tok *t, int64_t id, const char *text, size_t len, bool normalized,
+                      bool control);
+
+void pair_set_init(struct pair_set *p, size_t n);
+void pair_set_add(struct pair_set *p, uint32_t a, uint32_t b);
+bool pair_set_has(const struct pair_set *p, uint32_t a, uint32_t b);
+
+/* tok_prep.c: appends normalized text. `first`: it is the beginning of all. s must be UTF-8, but
+ * for TOK_SPM and TOK_UNIGRAM, where other bytes become U+FFFD. */
+void tok_prepare(const struct tok *t, const char *s, size_t n, bool first, struct buf *out);
+
+/* tok_spm.c, tok_unigram.c: the derived tables. */
+int spm_build(struct tok *t, struct err *e);
+int unigram_build(struct tok *t, struct err *e);
+
+#endif

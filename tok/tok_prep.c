@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT
+/* tok/tok_prep.c - normalization of the text between token texts: NFC, or what SentencePiece does:
+ * a table of replacements, spaces squeezed, a space added, spaces written as U+2581. */
+#include <string.h>
+
+#include "tok/tok_int.h"
+#include "text/utf8.h"
+
+#define META "\xe2\x96\x81" /* U+2581 */
+
+static void spaces_to_meta(struct buf *out, const char *s, size_t n) {
+    while (n > 0) {
+        const char *sp = memchr(s, ' ', n);
+        size_t k = sp ? (size_t)(sp - s) : n;
+        buf_add(out, s, k);
+        if (sp) buf_str(out, META);
+        k += sp != NULL;
+        s += k;
+        n -= k;
+    }
+}
+
+static bool starts_with_space(const struct tok *t, const char *s, size_t n) {
+    return n > 0 && (s[0] == ' ' || (tok_has_meta(t) && n >= 3 && memcmp(s, META, 3) == 0));
+}
+
+static void add_space(const struct tok *t, const char *s, size_t n, bool first, struct buf *out) {
+    const struct prep *p = &t->prep;
+    if (p->prefix == PREFIX_NONE || (p->prefix == PREFIX_FIRST && !first)) return;
+    if (p->prefix_unless && starts_with_space(t, s, n)) return;
+    buf_str(out, tok_has_meta(t) ? META : " ");
+}
+
+/* What the text at s becomes: a user-defined piece itself, a rule's replacement, or one character.
+ * Returns the bytes it stands for. */
+static size_t next_unit(const struct tok *t, const char *s, size_t n, const char **to,
+                        size_t *len) {
+    const struct spot *user = spots_at(&t->user, s, n, false);
+    uint32_t cp;
+    *to = s;
+    if (user) return *len = user->len;
+    size_t used = t->prep.map ? charsmap_find(t->prep.map, s, n, to) : 0;
+    if (used) *len = strlen(*to);
+    if (used && utf8_valid_prefix(*to, *len) == *len) return used;
+    *to = s;
+    *len = used = utf8_decode(s, n, &cp);
+    if (used) return used;
+    *to = "\xef\xbf\xbd"; /* U+FFFD for a byte that belongs to no character */
+    *len = 3;
+    return 1;
+}
+
+static bool is_space(const char *s, size_t n) {
+    return n == 1 && s[0] == ' ';
+}
+
+/* Spaces at the end, which stand in `out` as U+2581. */
+static void trim(struct buf *out, size_t start) {
+    while (out->len - start >= 3 && memcmp(out->data + out->len - 3, META, 3) == 0) out->len -= 3;
+    if (out->data) out->data[out->len] = 0;
+}
+
+static void sp_units(const struct tok *t, const char *s, size_t n, struct buf *out) {
+    bool after_space = t->prep.squeeze && !t->prep.runs_only;
+    while (n > 0) {
+        const char *to;
+        size_t len, used = next_unit(t, s, n, &to, &len);
+        while (after_space && len > 0 && to[0] == ' ') to++, len--;
+        spaces_to_meta(out, to, len);
+        if (len > 0) after_space = t->prep.squeeze && to[len - 1] == ' ';
+        s += used;
+        n -= used;
+    }
+}
+
+static void sp_normalize(const struct tok *t, const char *s, size_t n, bool first,
+                         struct buf *out) {
+    const struct prep *p = &t->prep;
+    size_t start = out->len;
+    if (p->runs_only) n -= utf8_white_before(s, n);
+    while (p->squeeze && !p->runs_only && n > 0) {
+        const char *to;
+        size_t len, used = next_unit(t, s, n, &to, &len);
+        if (!is_space(to, len)) break;
+        s += used;
+        n -= used;
+    }
+    if (n == 0) return;
+    if (!p->behind) add_space(t, s, n, first, out);
+    if (!p->map && !p->squeeze && utf8_valid_prefix(s, n) == n)
+        spaces_to_meta(out, s, n); /* the same, faster */
+    else
+        sp_units(t, s, n, out);
+    if (p->squeeze && !p->runs_only) trim(out, start);
+    if (p->behind) add_space(t, s, n, first, out);
+}
+
+void tok_prepare(const struct tok *t, const char *s, size_t n, bool first, struct buf *out) {
+    if (n == 0) return;
+    if (t->kind == TOK_SPM || t->kind == TOK_UNIGRAM) {
+        sp_normalize(t, s, n, first, out);
+        return;
+    }
+    add_space(t, s, n, first, out);
+    if (t->kind == TOK_META && !t->prep.as_is)
+        spaces_to_meta(out, s, n);
+    else if (t->prep.nfc)
+        utf8_nfc(out, s, n);
+    else
+        buf_add(out, s, n);
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+/* tok/tok_ranks.c - scores in place of merges, for readers that know SentencePiece's BPE only:
+ * minus the rank of the merge that makes the token, of several the best.
+ *
+ * Joining by them comes near to joining by the merges, but is not the same: scores let any two
+ * neighbours join that spell a token, merges only those listed, and of overlapping pairs for one
+ * token scores take the left one, merges the one listed first (in runs of spaces, for example). So
+ * the merges are written too, under a key that says so (tok_gguf.c). */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "tok/tok_hf.h"
+#include "text/utf8.h"
+
+/* The token that merge i makes. tok_finish() has seen that there is one. */
+static int64_t whole_of(const struct tok *t, int64_t i) {
+    const char *m = t->merge[i], *space = memchr(m + 1, ' ', t->merge_len[i] - 1);
+    size_t n_left = (size_t)(space - m), n_right = t->merge_len[i] - n_left - 1;
+    char *whole = xmalloc(n_left + n_right + 1);
+    memcpy(whole, m, n_left);
+    memcpy(whole + n_left, space + 1, n_right);
+    int64_t id = vocab_find(&t->v, whole, n_left + n_right);
+    free(whole);
+    return id;
+}
+
+static bool one_char(const char *s, size_t n) {
+    uint32_t cp;
+    return utf8_decode(s, n, &cp) == n;
+}
+
+void ranks_to_scores(struct tok *t) {
+    t->score = xcalloc((size_t)t->v.n, sizeof *t->score);
+    for (int64_t id = 0; id < t->v.n; id++) {
+        int type = t->v.type[id];
+        bool single = type == TT_NORMAL && one_char(t->v.text[id], t->v.len[id]);
+        t->score[id] = type == TT_UNUSED   ? -10000.0f
+                       : type != TT_NORMAL ? ADDED_SCORE
+                       : single            ? 0.0f
+                                           : -(float)t->n_merges; /* no merge makes it */
+    }
+    for (int64_t i = t->n_merges - 1; i >= 0; i--) {
+        int64_t id = whole_of(t, i);
+        if (t->v.type[id] == TT_NORMAL) t->score[id] = -(float)i;
+    }
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT
+/* tok/tok_sp.c - a tokenizer from SentencePiece's file (tokenizer.model, spiece.model), with the
+ * added tokens and special ids of the files beside it. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/log.h"
+#include "core/mem.h"
+#include "tok/sp_model.h"
+#include "tok/tok_hf.h"
+
+/* Added tokens may lie behind the last piece. */
+static int64_t rows_needed(const struct tok_files *f, int64_t n_pieces) {
+    int64_t most = n_pieces - 1, id;
+    const struct json *list = json_get(f->config, "added_tokens_decoder");
+    for (const struct json *c = json_first(json_get(f->tokenizer, "added_tokens")); c;
+         c = json_next(c))
+        if (json_i64(json_get(c, "id"), &id) && id > most) most = id;
+    for (const struct json *c = json_first(f->added); c; c = json_next(c))
+        if (json_i64(c, &id) && id > most) most = id;
+    for (const struct json *c = json_first(list); c; c = json_next(c))
+        if ((id = strtoll(json_name(c), NULL, 10)) > most) most = id;
+    return most + 1;
+}
+
+static int read_pieces(struct tok *t, const struct sp_model *m, struct err *e) {
+    t->score = xcalloc((size_t)t->v.n, sizeof *t->score);
+    if (m->n > t->v.n)
+        return err_set(
+            e, ERR_DATA,
+            "tokenizer.model has %lld pieces, but the model only %lld rows: the tokenizer "
+            "belongs to another model",
+            (long long)m->n, (long long)t->v.n);
+    for (int64_t id = 0; id < m->n; id++) {
+        const struct sp_piece *p = &m->piece[id];
+        bool nul = memchr(p->text, 0, p->len) != NULL;
+        if (nul && p->len > 1)
+            return err_set(e, ERR_DATA, "tokenizer.model: piece %lld holds a NUL", (long long)id);
+        /* U+0000 alone (InternLM): an emoji stands for it, as in the field's files */
+        vocab_set(&t->v, id, nul ? "\xf0\x9f\x90\x89" : p->text, nul ? 4 : p->len,
+                  (enum tok_type)p->type);
+        t->score[id] = p->score;
+        if (p->type == TT_UNKNOWN && t->special[TS_UNK] < 0) t->special[TS_UNK] = id;
+    }
+    return 0;
+}
+
+static void read_rules(struct tok *t, const struct sp_model *m, const struct tok_files *f) {
+    struct prep *p = &t->prep;
+    t->kind = m->kind == SP_BPE ? TOK_SPM : TOK_UNIGRAM;
+    t->pre = "default"; /* as the field's converter has it; it means nothing here */
+    t->byte_fallback = m->byte_fallback;
+    t->fuse_unk = true;
+    t->float_sums = true;
+    p->squeeze = m->squeeze_spaces;
+    p->behind = m->space_behind;
+    bool first = json_type(json_get(f->config, "legacy")) == JSON_BOOL &&
+                 !json_bool(json_get(f->config, "legacy"), true);
+    p->prefix = first ? PREFIX_FIRST : PREFIX_EACH;
+    if (f->tokenizer) (void)hf_prefix(f->tokenizer, p);
+    bool says = json_type(json_get(f->config, "add_prefix_space")) == JSON_BOOL;
+    if (!m->add_space || (says && !json_bool(json_get(f->config, "add_prefix_space"), true)))
+        p->prefix = PREFIX_NONE;
+}
+
+/* bos and eos as the file itself has them; others may say otherwise. */
+static void own_specials(struct tok *t, const struct sp_model *m) {
+    const int64_t own[] = {m->bos, m->eos, m->pad};
+    static const enum tok_special to[] = {TS_BOS, TS_EOS, TS_PAD};
+    for (size_t i = 0; i < COUNT_OF(own); i++)
+        if (own[i] >= 0 && t->special[to[i]] < 0 && t->v.type[own[i]] == TT_CONTROL)
+            t->special[to[i]] = own[i];
+}
+
+/* Pieces that are found in text; those that tokenizer.json lists are wanted by then. */
+static void want_pieces(struct tok *t, const struct sp_model *m, bool listed) {
+    for (int64_t id = 0; id < m->n; id++) {
+        const char *s = t->v.text[id];
+        int type = t->v.type[id];
+        if (!listed && (type == TT_CONTROL || type == TT_UNKNOWN) && t->score[id] > ADDED_SCORE)
+            (void)tok_want(t, id, s, t->v.len[id], false, true);
+        if (type != TT_USER || m->piece[id].type != TT_USER) continue;
+        if (t->kind == TOK_SPM) (void)tok_want(t, id, s, t->v.len[id], true, false);
+        tok_leave_alone(t, id);
+    }
+}
+
+static int build(struct tok *t, const struct sp_model *m, const struct tok_files *f,
+                 int64_t n_vocab, struct err *e) {
+    TRY(vocab_init(&t->v, n_vocab > 0 ? n_vocab : rows_needed(f, m->n), e));
+    read_rules(t, m, f);
+    TRY(read_pieces(t, m, e));
+    if (m->charsmap)
+        TRY(charsmap_new(&t->prep.map, m->charsmap, m->charsmap_len, "tokenizer.model", e));
+    TRY(hf_added(t, f, e));
+    hf_pad(t);
+    own_specials(t, m);
+    TRY(hf_specials(t, f, e));
+    want_pieces(t, m, f->tokenizer != NULL);
+    return tok_finish(t, false, e) ? err_wrap(e, "tokenizer.model") : 0;
+}
+
+int tok_from_sp(struct tok **out, const struct tok_files *f, int64_t n_vocab, struct err *e) {
+    struct sp_model m;
+    TRY(sp_model_read(&m, f->sp, f->sp_len, e));
+    struct tok *t = tok_new();
+    int rc = build(t, &m, f, n_vocab, e);
+    sp_model_release(&m);
+    if (rc)
+        tok_free(t);
+    else
+        *out = t;
+    return rc;
+}
+
+static bool same_text(const struct sp_piece *p, const char *text) {
+    return strlen(text) == p->len && memcmp(text, p->text, p->len) == 0;
+}
+
+bool sp_agrees(const struct tok_files *f) {
+    struct sp_model m;
+    struct err e;
+    if (sp_model_read(&m, f->sp, f->sp_len, &e)) return true; /* its error is to be seen */
+    const struct json *vocab = json_get(json_get(f->tokenizer, "model"), "vocab");
+    bool list = json_type(vocab) == JSON_ARR, agrees = true;
+    int64_t id = 0, n = 0;
+    for (const struct json *c = json_first(vocab); c && agrees; c = json_next(c), n++) {
+        const char *text = list ? json_str(json_first(c)) : json_name(c);
+        if (list)
+            id = n;
+        else if (!json_i64(c, &id))
+            id = -1;
+        agrees = text && id >= 0 && (id >= m.n || same_text(&m.piece[id], text));
+    }
+    sp_model_release(&m);
+    return agrees;
+}

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: MIT
+/* tok/tok_unigram.c - SentencePiece's unigram model: of all ways to cut the text into pieces the
+ * one whose scores have the largest sum; of equals, at each place, the one whose last piece is
+ * longest.
+ *
+ * One pass over the text: for each place the best way to get there. Where no piece reaches across,
+ * the way there is settled, so it is handed out and its memory used again. A character that no
+ * piece begins and ends with costs ten less than the worst piece and is unknown. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "tok/tok_enc.h"
+#include "text/utf8.h"
+
+#define UNKNOWN_COSTS 10.0f
+
+struct unigram_node { /* the best way to a place */
+    double sum;
+    int64_t from; /* where its last piece begins; -1: no way yet */
+    int32_t id;   /* of that piece; -1: an unknown character */
+};
+
+void unigram_work_release(struct unigram_work *w) {
+    free(w->node);
+    free(w->end);
+    memset(w, 0, sizeof *w);
+}
+
+int unigram_build(struct tok *t, struct err *e) {
+    uint64_t bytes = 0;
+    t->least = INFINITY;
+    t->most = -INFINITY;
+    for (int64_t id = 0; id < t->v.n; id++) {
+        int type = t->v.type[id];
+        if (type == TT_NORMAL) {
+            t->least = fminf(t->least, t->score[id]);
+            t->most = fmaxf(t->most, t->score[id]);
+        }
+        if (type != TT_NORMAL && type != TT_USER) continue;
+        bytes += t->v.len[id];
+        if (bytes > INT32_MAX) return err_set(e, ERR_DATA, "the pieces are too long altogether");
+        trie_add(&t->trie, t->v.text[id], t->v.len[id], (int32_t)id);
+    }
+    if (t->least > t->most) t->least = t->most = 0.0f; /* no normal piece at all */
+    return 0;
+}
+
+/* The part of the text that is not settled. */
+struct span {
+    struct enc *c;
+    const char *s;
+    size_t base, reach; /* nodes stand for base ... reach */
+};
+
+static struct unigram_node *node(struct span *p, size_t at) {
+    return &p->c->unigram.node[at - p->base];
+}
+
+static void reach_to(struct span *p, size_t end) {
+    struct unigram_work *w = &p->c->unigram;
+    if (end - p->base >= w->cap) {
+        size_t cap = w->cap ? w->cap : 256;
+        while (cap <= end - p->base) cap *= 2;
+        w->node = xreallocarray(w->node, cap, sizeof *w->node);
+        w->cap = cap;
+    }
+    while (p->reach < end) node(p, ++p->reach)->from = -1;
+}
+
+static void offer(struct span *p, size_t from, size_t to, double score, int32_t id) {
+    const struct tok *t = p->c->t;
+    if (to > p->reach) reach_to(p, to);
+    struct unigram_node *n = node(p, to);
+    double sum = score + node(p, from)->sum;
+    if (t->float_sums) sum = (double)(float)sum;
+    if (n->from >= 0 && sum <= n->sum) return;
+    n->sum = sum;
+    n->from = (int64_t)from;
+    n->id = id;
+}
+
+static double score_of(const struct tok *t, int32_t id, size_t len) {
+    if (t->v.type[id] != TT_USER) return (double)t->score[id];
+    return (double)((float)len * t->most) - 0.1; /* as SentencePiece makes sure they are taken */
+}
+
+static void offer_from(struct span *p, size_t at, size_t n) {
+    const struct tok *t = p->c->t;
+    uint32_t cp, at_node = 0;
+    size_t len = utf8_decode(p->s + at, n - at, &cp);
+    bool single = false;
+    for (size_t i = at; i < n; i++) {
+        at_node = trie_step(&t->trie, at_node, (uint8_t)p->s[i]);
+        if (!at_node) break;
+        int32_t id = t->trie.id[at_node];
+        if (id < 0) continue;
+        offer(p, at, i + 1, score_of(t, id, i + 1 - at), id);
+        single = single || i + 1 - at == len;
+    }
+    if (!single) offer(p, at, at + len, (double)(t->least - UNKNOWN_COSTS), -1);
+}
+
+static void put(struct enc *c, const char *s, size_t n, int32_t id) {
+    if (id >= 0)
+        enc_ids(c, &id, 1);
+    else
+        enc_unknown_char(c, s, n);
+}
+
+/* Hands out the way from base to `end`, which becomes the base. */
+static void settle(struct span *p, size_t end) {
+    struct unigram_work *w = &p->c->unigram;
+    struct unigram_node last = *node(p, end);
+    size_t n = 0, at = end;
+    while (at > p->base) { /* backwards: where each piece ends */
+        if (n == w->cap_end) {
+            w->cap_end = n ? 2 * n : 256;
+            w->end = xreallocarray(w->end, w->cap_end, sizeof *w->end);
+        }
+        w->end[n++] = at;
+        at = (size_t)node(p, at)->from;
+    }
+    while (n > 0) {
+        size_t to = w->end[--n];
+        put(p->c, p->s + at, to - at, node(p, to)->id);
+        at = to;
+    }
+    p->base = p->reach = end;
+    *node(p, end) = last;
+}
+
+/* Where the word at `at` ends: at the next U+2581, if words are cut at all. */
+static size_t end_of_word(const struct tok *t, const char *s, size_t n, size_t at) {
+    const char *next = t->split_words ? memmem(s + at + 1, n - at - 1, "\xe2\x96\x81", 3) : NULL;
+    return next ? (size_t)(next - s) : n;
+}
+
+void unigram_text(struct enc *c, const char *s, size_t n) {
+    struct span p = {c, s, 0, 0};
+    c->last_unk = -1;
+    reach_to(&p, 0);
+    *node(&p, 0) = (struct unigram_node){0.0, 0, -1};
+    size_t word_end = 0;
+    for (size_t at = 0; at < n;) {
+        uint32_t cp;
+        if (at == p.reach && at > p.base) settle(&p, at);
+        if (at >= word_end) word_end = end_of_word(c->t, s, n, at);
+        offer_from(&p, at, word_end);
+        at += utf8_decode(s + at, n - at, &cp);
+    }
+    if (n > p.base) settle(&p, n);
+}

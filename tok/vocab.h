@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT
+/* tok/vocab.h - token texts and types, the byte alphabet, and the search for token texts in text.
+ */
+#ifndef HONE_TOK_VOCAB_H
+#define HONE_TOK_VOCAB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/arena.h"
+#include "core/err.h"
+#include "core/hash.h"
+#include "tok/tok.h"
+
+struct vocab {
+    int64_t n;
+    const char **text; /* [n], in the arena; NULL until set */
+    uint32_t *len;
+    uint8_t *type;      /* enum tok_type, as stored */
+    uint8_t *role;      /* enum tok_type, as treated: see tok_finish() */
+    struct strmap *map; /* text -> id, after vocab_index() */
+    struct arena arena;
+};
+int vocab_init(struct vocab *v, int64_t n, struct err *e);
+void vocab_release(struct vocab *v);
+void vocab_set(struct vocab *v, int64_t id, const char *text, size_t len, enum tok_type type);
+/* Every id must be set. ERR_DATA when two tokens have one text. */
+int vocab_index(struct vocab *v, struct err *e);
+/* -1: no such token. */
+int64_t vocab_find(const struct vocab *v, const char *text, size_t len);
+
+/* The byte alphabet of byte-level BPE: one printable character per byte. */
+uint32_t vocab_byte_char(uint8_t byte);
+int vocab_char_byte(uint32_t cp); /* -1: not in the alphabet */
+/* Appends bytes spelled in the alphabet. */
+void vocab_spell(struct buf *out, const char *s, size_t n);
+
+/* Texts to look for at each place of the input: leftmost, then longest. */
+struct spot {
+    const char *text; /* borrowed */
+    uint32_t len;
+    int32_t id;
+    bool control;
+    bool eats_left, eats_right; /* white space next to it belongs to it */
+};
+struct spots {
+    struct spot *v; /* sorted by text after spots_sort() */
+    size_t n;
+    bool first[256];
+};
+/* Returns the entry, valid until the next one is added; NULL for an empty text. */
+struct spot *spots_add(struct spots *a, const char *text, size_t len, int64_t id, bool control);
+void spots_sort(struct spots *a);
+void spots_release(struct spots *a);
+/* The longest entry that s[0..n) begins with, or NULL. */
+const struct spot *spots_at(const struct spots *a, const char *s, size_t n, bool control);
+/* First occurrence in s[at..n): its place and the entry, or NULL with *where = n. */
+const struct spot *spots_find(const struct spots *a, const char *s, size_t n, size_t at,
+                              bool control, size_t *where);
+
+#endif
