@@ -45,6 +45,8 @@ static int read_choice(struct ask *a, const struct json *v, const char *path, st
     if (s && strcmp(s, "required") == 0) return ask_must_call(a, NULL, path, f);
     if (s) return fault_set(f, 400, NULL, path, "'%.40s' is not one of none, auto, required", s);
     const char *type = json_str(json_get(v, "type"));
+    if (type && strcmp(type, "allowed_tools") == 0)
+        return ask_read_allowed(a, json_get(v, "allowed_tools"), path, f);
     if (json_type(v) != JSON_OBJ || (type && strcmp(type, "function") != 0))
         return fault_set(f, 400, NULL, path, "a text, or a tool of type 'function', is needed");
     const struct json *fn = type ? json_get(v, "function") : v; /* function_call: the name alone */

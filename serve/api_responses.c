@@ -301,6 +301,7 @@ static int read_choice(struct ask *a, const struct json *v, const char *path, st
     if (s && strcmp(s, "required") == 0) return ask_must_call(a, NULL, path, f);
     const char *type = json_str(json_get(v, "type"));
     const struct json *name = json_get(v, "name");
+    if (type && strcmp(type, "allowed_tools") == 0) return ask_read_allowed(a, v, path, f);
     if (type && strcmp(type, "function") == 0 && name) return ask_must_call(a, name, path, f);
     return fault_set(f, 400, NULL, path,
                      "one of none, auto, required, or a function with its name, is needed");

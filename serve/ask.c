@@ -39,6 +39,7 @@ void ask_release(struct ask *a) {
     free(a->tools);
     free(a->form_text);
     free(a->only_tool);
+    free(a->allowed);
     buf_release(&a->kwargs);
     for (int i = 0; i < a->n_prompts; i++) {
         free(a->prompt[i].text);
@@ -182,6 +183,30 @@ int ask_must_call(struct ask *a, const struct json *name, const char *path, stru
     a->must_call = true;
     free(a->only_tool);
     a->only_tool = name ? xstrdup(json_str(name)) : NULL;
+    return 0;
+}
+
+int ask_read_allowed(struct ask *a, const struct json *v, const char *path, struct fault *f) {
+    const struct json *tools = json_get(v, "tools");
+    const char *mode = json_str(json_get(v, "mode"));
+    struct buf names = {0};
+    if (!mode || (strcmp(mode, "auto") != 0 && strcmp(mode, "required") != 0))
+        return fault_set(f, 400, NULL, path, "mode: one of auto, required is needed");
+    for (const struct json *t = json_first(tools); t; t = json_next(t)) {
+        const struct json *fn = json_get(t, "function");
+        const char *name = json_str(json_get(fn ? fn : t, "name"));
+        if (!name) {
+            buf_release(&names);
+            return fault_set(f, 400, NULL, path, "tools: functions with their names are needed");
+        }
+        buf_str(&names, names.len ? ", " : "[");
+        json_quote(&names, name, strlen(name));
+    }
+    if (!names.len) return fault_set(f, 400, NULL, path, "tools: a list of tools is needed");
+    buf_chr(&names, ']');
+    free(a->allowed);
+    a->allowed = buf_take(&names);
+    if (strcmp(mode, "required") == 0) a->must_call = true;
     return 0;
 }
 

@@ -48,6 +48,7 @@ struct ask {
     bool no_calls;  /* text that looks like a call is text */
     bool must_call; /* the answer is a call */
     char *only_tool;   /* of this tool; NULL: of any */
+    char *allowed;     /* calls are of these: names, JSON text of a list; NULL: of all */
     bool one_call;     /* the answer ends behind its first call */
     bool go_on;        /* the last message is the assistant's, and the answer continues it */
     struct buf kwargs; /* members of an object: variables of the template */
@@ -131,6 +132,9 @@ int ask_form(struct ask *a, enum ask_form form, const struct json *v, const char
              struct fault *f);
 /* The answer must be a call: of the tool `name`, NULL: of any. */
 int ask_must_call(struct ask *a, const struct json *name, const char *path, struct fault *f);
+/* {"mode": "auto" | "required", "tools": [{"name"} or {"function": {"name"}}]}: which may be
+ * called. */
+int ask_read_allowed(struct ask *a, const struct json *v, const char *path, struct fault *f);
 int ask_read_model(struct ask *a, const struct json *v, const char *path, struct fault *f);
 
 /* ---- JSON text as it came ---- */

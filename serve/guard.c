@@ -151,18 +151,47 @@ static int compile_parsed(struct guards *g, struct ask *a, enum ask_form form, c
              : err_set(e, ERR_DATA, "a list of texts is needed");
 }
 
+/* Those of a->tools that a->allowed names, JSON text of a list. */
+static int allowed_tools(const struct ask *a, struct buf *out, struct err *e) {
+    struct json *names = NULL, *tools = NULL;
+    struct raw r = raw_first(raw_of(a->tools, strlen(a->tools)));
+    int n = 0, rc = json_parse(&names, a->allowed, strlen(a->allowed), "tool_choice", e);
+    if (!rc) rc = json_parse(&tools, a->tools, strlen(a->tools), "tools", e);
+    for (const struct json *t = json_first(tools); t && !rc; t = json_next(t)) {
+        const char *name = json_str(json_get(json_get(t, "function"), "name"));
+        const struct json *x = json_first(names);
+        while (x && (!name || strcmp(json_str(x), name) != 0)) x = json_next(x);
+        if (x) {
+            buf_fmt(out, "%s", n++ ? ", " : "[");
+            buf_add(out, r.s, r.n);
+        }
+        r = raw_next(raw_of(a->tools, strlen(a->tools)), r);
+    }
+    buf_chr(out, ']');
+    if (!rc && n < json_len(names))
+        rc = err_set(e, ERR_USAGE, "a tool is named that is not offered");
+    json_free(names);
+    json_free(tools);
+    return rc;
+}
+
 static int compile(struct guards *g, struct ask *a, enum ask_form form, struct grammar **out,
                    struct err *e) {
     const struct gram_opts any = {.strict = false};
     const char *text = form == FORM_TOOLS ? a->tools : a->form_text;
+    struct buf some = {0};
     struct json *j = NULL;
     if (!g->vocab) TRY(gram_vocab_new(&g->vocab, g->tok, e));
     if (form == FORM_OBJECT) return grammar_of_json(out, g->vocab, true, &any, e);
     if (form == FORM_REGEX) return grammar_of_regex(out, g->vocab, text, strlen(text), e);
     if (form == FORM_GRAMMAR) return grammar_of_text(out, g->vocab, text, strlen(text), e);
-    TRY(json_parse(&j, text, strlen(text), form == FORM_TOOLS ? "tools" : a->form_path, e));
-    const int rc = compile_parsed(g, a, form, j, out, e);
+    int rc = form == FORM_TOOLS && a->allowed ? allowed_tools(a, &some, e) : 0;
+    if (some.len) text = some.data;
+    if (!rc)
+        rc = json_parse(&j, text, strlen(text), form == FORM_TOOLS ? "tools" : a->form_path, e);
+    if (!rc) rc = compile_parsed(g, a, form, j, out, e);
     json_free(j);
+    buf_release(&some);
     return rc;
 }
 
@@ -170,8 +199,9 @@ static struct lang *find(struct guards *g, struct ask *a, enum ask_form form, st
     const char *text = form == FORM_TOOLS ? a->tools : a->form_text;
     struct buf key = {0};
     struct lang *l = NULL;
-    buf_fmt(&key, "%d%d%d%d%d %s %s", (int)form, a->form != FORM_FREE, a->form_strict, a->must_call,
-            a->one_call, a->only_tool ? a->only_tool : "", text ? text : "");
+    buf_fmt(&key, "%d%d%d%d%d %s %s %s", (int)form, a->form != FORM_FREE, a->form_strict,
+            a->must_call, a->one_call, a->only_tool ? a->only_tool : "",
+            a->allowed ? a->allowed : "", text ? text : "");
     for (int i = 0; i < g->n && !l; i++) {
         if (strcmp(g->kept[i]->key, key.data) != 0) continue;
         l = g->kept[i];
@@ -221,10 +251,10 @@ int guards_make(struct guards *g, struct ask *a, bool chat, bool calls, struct g
     if (a->form != FORM_FREE && !(calls && a->must_call)) form[k++] = a->form;
     if (calls) form[k++] = FORM_TOOLS;
     for (int i = 0; i < k; i++) {
-        const char *path = form[i] != FORM_TOOLS ? a->form_path
-                           : a->must_call        ? "tool_choice"
-                           : a->one_call         ? "parallel_tool_calls"
-                                                 : "tools";
+        const char *path = form[i] != FORM_TOOLS        ? a->form_path
+                           : a->must_call || a->allowed ? "tool_choice"
+                           : a->one_call                ? "parallel_tool_calls"
+                                                        : "tools";
         l[i] = find(g, a, form[i], &e);
         if (!l[i]) return fault_set(f, 400, NULL, path, "%s", e.msg);
     }

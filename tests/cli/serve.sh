@@ -131,6 +131,13 @@ for seed in 1 2 3; do
 done
 post /v1/completions '{"prompt": "The", "grammar": "root ::= \"no \" [0-9]{3}", "temperature": 1}'
 grep -qE '"text":"no [0-9]{3}"' "$t/o" || say "not of the grammar: $(cat "$t/o")"
+some='"tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [{"type": "function", "function": {"name": "other"}}]}}'
+for seed in 1 2 3; do
+    post /v1/chat/completions "{\"messages\": [{\"role\": \"user\", \"content\": \"Shout hey.\"}], $w, $some, \"max_tokens\": 200, \"temperature\": 1, \"seed\": $seed, \"reasoning_effort\": \"none\"}"
+    has '"name":"other"'
+    ! grep -q '"name":"shout"' "$t/o" || say "a tool that was not allowed: $(cat "$t/o")"
+done
+refuses 400 'tool_choice: a tool is named' /v1/chat/completions "{\"messages\": [{\"role\": \"user\", \"content\": \"x\"}], $w, $(echo "$some" | sed 's/other/third/')}"
 refuses 400 'tool_choice' /v1/chat/completions "{\"messages\": [{\"role\": \"user\", \"content\": \"x\"}], $w, \"tool_choice\": {\"type\": \"function\", \"function\": {\"name\": \"none\"}}}"
 
 # ---- the same by Anthropic's API ----

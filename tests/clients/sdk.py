@@ -2,6 +2,7 @@
 """The libraries of OpenAI, Anthropic and Ollama. They read answers strictly; what is compared is that their own ways of
 asking give the same text, and that errors become their exceptions."""
 import json
+import re
 
 from common import ASK, TOO_MANY, TOOLS, need, same
 
@@ -112,6 +113,23 @@ def check_openai_forms(url):
     r = c.chat.completions.create(model="m", messages=ASK, response_format={"type": "json_object"}, max_tokens=400, temperature=0)
     if r.choices[0].finish_reason == "stop":
         need(isinstance(json.loads(r.choices[0].message.content), dict), "json_object")
+    r = c.chat.completions.create(model="m", messages=ASK, max_tokens=200, extra_body={"grammar": 'root ::= "no " [0-9]{2}'})
+    need(re.fullmatch("no [0-9]{2}", r.choices[0].message.content.strip()), r.choices[0].message.content)
+
+
+def check_openai_progress(url):
+    """Members that only servers like this one know."""
+    c = openai_client(url)
+    seen = []
+    for chunk in c.chat.completions.create(model="m", messages=[{"role": "user", "content": "word " * 3000}], max_tokens=4, stream=True,
+                                           extra_body={"return_progress": True, "timings_per_token": True, "cache_prompt": False}):
+        extra = chunk.model_extra
+        if "prompt_progress" in extra:
+            seen.append(extra["prompt_progress"])
+        elif chunk.choices and not chunk.choices[0].delta.role:
+            need(extra["timings"]["prompt_n"] > 3000, "timings")
+    done = [x["processed"] for x in seen]
+    need(done == sorted(done) and done[-1] == seen[-1]["total"] and all(x["cache"] == 0 for x in seen), f"progress: {seen}")
 
 
 def check_openai_tool_choice(url):
@@ -129,6 +147,10 @@ def check_openai_tool_choice(url):
         r = c.chat.completions.create(model="m", messages=[{"role": "user", "content": "Tell me a story."}], tools=tools,
                                       seed=seed, max_tokens=300, tool_choice="required")
         need(r.choices[0].message.tool_calls, "required")
+        r = c.chat.completions.create(model="m", messages=ASK, tools=tools, seed=seed, max_tokens=300, tool_choice={
+            "type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [
+                {"type": "function", "function": {"name": "wave"}}]}})
+        same({x.function.name for x in r.choices[0].message.tool_calls}, {"wave"}, "allowed_tools")
 
 
 def check_anthropic_tool_choice(url):

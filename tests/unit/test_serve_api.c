@@ -159,6 +159,12 @@ static void test_refused(void) {
         {&api_chat, CHAT(", \"logit_bias\": {\"x\": 1}"), "logit_bias", "an id"},
         {&api_chat, CHAT(", \"mirostat\": 2"), "mirostat", "sampling"},
         {&api_chat, CHAT(", \"chat_template\": \"x\""), "chat_template", "templates"},
+        {&api_chat, CHAT(", \"tool_choice\": {\"type\": \"allowed_tools\"}"), "tool_choice",
+         "mode"},
+        {&api_responses,
+         "{\"input\": \"x\", \"tool_choice\": {\"type\": \"allowed_tools\", \"mode\": \"auto\", "
+         "\"tools\": [{}]}}",
+         "tool_choice", "with their names"},
         {&api_chat, CHAT(", \"return_tokens\": true"), "return_tokens", "/tokenize"},
         {&api_chat, CHAT(", \"return_progress\": 1"), "return_progress", "true or false"},
         {&api_chat, CHAT(", \"grammar\": 7"), "grammar", "the text of a grammar"},
