@@ -38,8 +38,7 @@ int speak_new(struct speak **out, const struct ask *a, const struct toolfmt *fmt
     /* what is sent while it comes cannot wait for a closing tag that may never come */
     if (think == TOOL_THINK_UNKNOWN) think = TOOL_THINK_NONE;
     if (fmt && !a->tags) {
-        const int rc = toolparse_new(&s->parse, a->no_calls ? toolfmt_plain() : fmt, tools,
-                                     tools ? strlen(tools) : 0, think, e);
+        const int rc = toolparse_new(&s->parse, fmt, tools, tools ? strlen(tools) : 0, think, e);
         if (rc) {
             free(s);
             return rc;
@@ -175,7 +174,20 @@ static int show_calls(struct speak *s, const struct json *calls, struct raw list
     return n;
 }
 
+/* Who offered no tools gets what looks like a call as the text that it is. */
+static void show_as_text(struct speak *s) {
+    size_t n, more;
+    const char *text = toolparse_content(s->parse, &n);
+    const char *rest = toolparse_rest(s->parse, &more); /* behind it, in the same text */
+    if (!n) {
+        while (more && strchr(" \t\r\n", *rest)) rest++, more--;
+        text = rest;
+    }
+    show_content(s, text, n + more, true);
+}
+
 static int end_parsed(struct speak *s, struct buf *problems) {
+    const bool wanted = s->a->tools && !s->a->no_calls;
     struct buf out = {0};
     struct json *j = NULL;
     struct err e;
@@ -184,10 +196,15 @@ static int end_parsed(struct speak *s, struct buf *problems) {
     if (toolparse_finish(s->parse, &out, &e) == 0 &&
         json_parse(&j, out.data, out.len, "answer", &e) == 0) {
         show_rest(s, EV_REASONING, json_str(json_get(j, "reasoning")), s->n_reasoning);
-        show_rest(s, EV_CONTENT, json_str(json_get(j, "content")), s->n_content);
+        const struct json *calls = json_get(j, "tool_calls");
+        if (!wanted && json_first(calls))
+            show_as_text(s);
+        else
+            show_rest(s, EV_CONTENT, json_str(json_get(j, "content")), s->n_content);
         const struct raw list = raw_member(raw_of(out.data, out.len), "tool_calls");
-        if (!s->stop) n = show_calls(s, json_get(j, "tool_calls"), list);
-        for (const struct json *p = json_first(json_get(j, "problems")); p; p = json_next(p)) {
+        if (!s->stop && wanted) n = show_calls(s, calls, list);
+        for (const struct json *p = json_first(json_get(j, "problems")); p && wanted;
+             p = json_next(p)) {
             if (problems->len) buf_str(problems, ", ");
             json_write(problems, p);
         }

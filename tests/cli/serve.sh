@@ -71,18 +71,28 @@ sed 's/.*:\(\[.*\]\)}/{"tokens": \1}/' "$t/o" > "$t/ids"
 post /detokenize "$(cat "$t/ids")"; [ "$(cat "$t/o")" = '{"content":"hello <|im_end|>"}' ] || say "detokenize: $(cat "$t/o")"
 
 # ---- an answer is that of hone run, and a stream says the same ----
-q='"messages": [{"role": "user", "content": "What is the weather in Oslo?"}], "max_tokens": 60, "temperature": 0, "seed": 1'
+schema='{"type": "object", "properties": {"city": {"type": "string"}, "unit": {"type": "string"}}, "required": ["city"]}'
+offer="\"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"get_weather\", \"description\": \"The weather of a city.\", \"parameters\": $schema}}]"
+oslo='"messages": [{"role": "user", "content": "What is the weather in Oslo?"}]'
+q="$oslo, $offer, \"max_tokens\": 60, \"temperature\": 0, \"seed\": 1"
 post /v1/chat/completions "{$q}"; is 200 chat; has '"finish_reason":"tool_calls"'; has '"name":"get_weather"'
 plain < "$t/o" > "$t/alone"
-"$HONE" run "$t/m.gguf" 'What is the weather in Oslo?' -n 60 --temp 0 --json > "$t/run"
-for w in '"city": "Oslo"' '"unit": "fahrenheit"'; do
+echo "{$oslo, $offer}" > "$t/conv.json"
+"$HONE" run "$t/m.gguf" --chat "$t/conv.json" -n 60 --temp 0 --json > "$t/run"
+for w in '"city": "Oslo"'; do
     grep -qF "$w" "$t/run" || say "hone run says something else: $(cat "$t/run")"
     has "$(echo "$w" | sed 's/"/\\"/g')"
 done
 post /v1/chat/completions "{$q, \"stream\": true, \"stream_options\": {\"include_usage\": true}}"; is 200 stream
-has 'data: [DONE]'; has '"finish_reason":"tool_calls"'; has '"role":"assistant"'; has '"prompt_tokens":19'
+has 'data: [DONE]'; has '"finish_reason":"tool_calls"'; has '"role":"assistant"'
 grep -o '"reasoning_content":"[^"]*"' "$t/o" | sed 's/.*:"//; s/"$//' | tr -d '\n' > "$t/thought"
 grep -qF "\"reasoning_content\":\"$(cat "$t/thought")\"" "$t/alone" || say "a stream thinks '$(cat "$t/thought")'"
+
+post /v1/chat/completions/input_tokens "{$oslo, $offer}"
+has "$(grep -o '"prompt_tokens":[0-9]*' "$t/alone" | sed 's/prompt/input/; s/:/": /; s/""/"/')"
+# who offered no tools gets no calls, but their text
+post /v1/chat/completions "{$oslo, \"max_tokens\": 60, \"temperature\": 0}"; has '"finish_reason":"stop"'; has '<function=get_weather>'
+! grep -q tool_calls "$t/o" || say "a call of nothing that was offered: $(cat "$t/o")"
 
 # ---- together as alone, whatever runs beside and whatever was kept ----
 for how in alone together; do
@@ -141,7 +151,7 @@ refuses 400 'tool_choice: a tool is named' /v1/chat/completions "{\"messages\": 
 refuses 400 'tool_choice' /v1/chat/completions "{\"messages\": [{\"role\": \"user\", \"content\": \"x\"}], $w, \"tool_choice\": {\"type\": \"function\", \"function\": {\"name\": \"none\"}}}"
 
 # ---- the same by Anthropic's API ----
-m='"max_tokens": 60, "messages": [{"role": "user", "content": "What is the weather in Oslo?"}], "temperature": 0'
+m="\"max_tokens\": 60, $oslo, \"temperature\": 0, \"tools\": [{\"name\": \"get_weather\", \"description\": \"The weather of a city.\", \"input_schema\": $schema}]"
 post /v1/messages "{$m}"; is 200 messages; has '"stop_reason":"tool_use"'; has '"name":"get_weather","input":{"city": "Oslo"'
 post /v1/messages "{$m, \"stream\": true}"; is 200 'messages, streamed'
 sed -n 's/^event: //p' "$t/o" | uniq | tr '\n' ' ' > "$t/events"
@@ -151,15 +161,16 @@ refuses 400 '"request_id":"req_' /v1/messages '{"max_tokens": 1, "messages": [{"
 refuses 400 'max_tokens: Field required' /v1/messages '{"messages": [{"role": "user", "content": "x"}]}'
 
 # ---- by /v1/responses ----
-post /v1/responses '{"input": "What is the weather in Oslo?", "temperature": 0, "max_output_tokens": 60}'; is 200 responses
+r="\"input\": \"What is the weather in Oslo?\", \"temperature\": 0, \"max_output_tokens\": 60, \"tools\": [{\"type\": \"function\", \"name\": \"get_weather\", \"description\": \"The weather of a city.\", \"parameters\": $schema}]"
+post /v1/responses "{$r}"; is 200 responses
 has '"type":"function_call"'; has '"arguments":"{\"city\": \"Oslo\"'; has '"status":"completed"'
-post /v1/responses '{"input": "What is the weather in Oslo?", "temperature": 0, "max_output_tokens": 60, "stream": true}'
+post /v1/responses "{$r, \"stream\": true}"
 [ "$(grep -o '"sequence_number":[0-9]*' "$t/o" | cut -d: -f2)" = "$(seq 0 $(($(grep -c '^event:' "$t/o") - 1)))" ] || say "numbers of events: $(cat "$t/o")"
 grep '^event:' "$t/o" | tail -1 | grep -q 'response.completed' || say "a stream ends with $(grep '^event:' "$t/o" | tail -1)"
 refuses 400 'previous_response_id' /v1/responses '{"input": "x", "previous_response_id": "resp_1"}'
 
 # ---- and by Ollama's ----
-post /api/chat '{"messages": [{"role": "user", "content": "What is the weather in Oslo?"}], "options": {"temperature": 0, "num_predict": 60}}'; is 200 /api/chat
+post /api/chat "{$oslo, $offer, \"options\": {\"temperature\": 0, \"num_predict\": 60}}"; is 200 /api/chat
 has '"name":"get_weather","arguments":{"city": "Oslo"'; tail -1 "$t/o" | grep -q '"done":true,"done_reason":"stop"' || say "/api/chat ends with $(tail -1 "$t/o")"
 get /api/tags; has '"quantization_level":"Q8_0"'
 refuses 400 'suffix' /api/generate '{"prompt": "x", "suffix": "y"}'

@@ -298,6 +298,23 @@ static void test_speak(void) {
         }
 }
 
+/* What looks like a call is text for who offered no tools. */
+static void test_no_tools(void) {
+    static const char *const rows[][2] = {
+        {"<think>hm</think>x <tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>",
+         "|R:hm|C:x <tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>"},
+        {"\n\n<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call> y",
+         "|C:<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call> y"}};
+    for (size_t i = 0; i < COUNT_OF(rows); i++)
+        for (size_t step = 1; step < 40; step++) {
+            struct heard h = {.last = EV_ADMITTED};
+            const char *hit;
+            say(rows[i][0], step, NULL, false, &h, &hit);
+            CHECK_EQ_STR(h.all.data, rows[i][1]);
+            buf_release(&h.all);
+        }
+}
+
 /* ---- events to streams ---- */
 
 /* Runs an answer through an API: reasoning, content, a call. */
@@ -406,6 +423,7 @@ int main(void) {
     RUN(test_refused);
     RUN(test_fields);
     RUN(test_speak);
+    RUN(test_no_tools);
     RUN(test_streams);
     return check_done();
 }
