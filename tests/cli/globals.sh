@@ -23,7 +23,7 @@ allowed() {
     # what a signal handler must find, which knows no context: temporaries to remove, maps that may be cut (under a lock)
     out.o:temps | out.o:temp_count | map.o:live | map.o:n_live | map.o:lock | main.o:*busy*) ;;
     # the terminal, of which a process has one
-    chat.o:asked | chat.o:ended | line.o:tty | line.o:have_tty | line.o:resized | line.o:continued | line.o:wake_fd) ;;
+    chat_line.o:asked | chat_line.o:ended | line.o:tty | line.o:have_tty | line.o:resized | line.o:continued | line.o:wake_fd) ;;
     # set by tests of interruption alone
     gguf_edit.o:gguf_edit_hook) ;;
     # what nvcc adds to register its kernels

@@ -254,7 +254,7 @@ static void test_conversations(void) {
         buf_release(&g.c.out);
     }
     struct jval defaults = chat_member(doc.root, "defaults");
-    int n = check_folder("text/templates", scenarios, defaults);
+    int n = check_folder("template/own", scenarios, defaults);
     CHECK(n > 1000);
     int more = check_folder("../shared/golden/templates/jinja", scenarios, defaults);
     fprintf(stderr, "%d tagged texts found with their source\n", n + more);
