@@ -4,15 +4,7 @@
 #include "calib/defaults.h"
 
 #include "core/attr.h"
-
-#define INCBIN(symbol, file)                                                                       \
-    __asm__(".section .rodata\n"                                                                   \
-            ".global " #symbol "\n.hidden " #symbol "\n" #symbol ":\n"                             \
-            ".incbin \"" file "\"\n"                                                               \
-            ".global " #symbol "_end\n.hidden " #symbol "_end\n" #symbol "_end:\n"                 \
-            ".byte 0\n"                                                                            \
-            ".previous\n");                                                                        \
-    extern const char symbol[], symbol##_end[];
+#include "core/incbin.h"
 
 INCBIN(hone_calib_txt, "calib/text/calib.txt")
 INCBIN(hone_calib_chat, "calib/text/calib.jsonl")

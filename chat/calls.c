@@ -156,7 +156,8 @@ static gnode raw_text(struct gcalls *c, const struct gcall *t, const struct json
     return gn_and(g, text, gn_not(g, gn_cat3(g, g->any, gn_str(g, close), g->any)));
 }
 
-/* What templates write who leave it to Python, and models after them: True, None. */
+/* Makes the language of True, False and None, where the schema allows booleans and null: templates
+ * that print a value as Python does write these words, and models learn them. */
 static gnode python_words(struct gcalls *c, const struct json *schema) {
     const struct json *type = json_get(schema, "type");
     gnode out = G_NONE;

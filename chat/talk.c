@@ -31,34 +31,12 @@ void talk_release(struct talk *t) {
 
 /* ---- reading ---- */
 
-static const char *skip_ws(const char *s) {
-    return s + strspn(s, " \t\r\n");
+/* These texts end with a NUL. */
+static const char *ws(const char *s) {
+    return json_skip_ws(s, NULL);
 }
-
-/* Behind the value at s, which is known to be valid JSON. */
-static const char *value_end(const char *s) {
-    int depth = 0;
-    do {
-        s = skip_ws(s);
-        if (*s == '"') {
-            for (s++; *s && *s != '"'; s++)
-                if (*s == '\\' && s[1]) s++;
-            if (*s) s++;
-        } else if (*s == '[' || *s == '{') {
-            depth++;
-            s++;
-        } else if (*s == ']' || *s == '}') {
-            depth--;
-            s++;
-        } else if (*s == ',' || *s == ':') {
-            s++;
-        } else {
-            size_t n = strcspn(s, " \t\r\n,:]}[{\"");
-            if (!n) break;
-            s += n;
-        }
-    } while (depth > 0 && *s);
-    return s;
+static const char *past(const char *s) {
+    return json_skip_value(s, NULL);
 }
 
 static void add_text(struct talk *t, const char *text, size_t len, const char *role) {
@@ -72,15 +50,15 @@ static void add_text(struct talk *t, const char *text, size_t len, const char *r
 static int read_messages(struct talk *t, const char *list, const struct json *j, const char *what,
                          struct err *e) {
     const struct json *m = json_first(j);
-    for (const char *s = skip_ws(list) + 1; m; m = json_next(m)) {
-        s = skip_ws(s);
-        const char *end = value_end(s), *role = json_str(json_get(m, "role"));
+    for (const char *s = ws(list) + 1; m; m = json_next(m)) {
+        s = ws(s);
+        const char *end = past(s), *role = json_str(json_get(m, "role"));
         if (json_type(m) != JSON_OBJ)
             return err_set(e, ERR_DATA, "%s: message %d is not an object", what, t->n + 1);
         add_text(t, s, (size_t)(end - s), role ? role : "");
         for (const struct json *c = json_first(json_get(m, "tool_calls")); c; c = json_next(c))
             t->n_calls++;
-        s = skip_ws(end);
+        s = ws(end);
         if (*s == ',') s++;
     }
     return 0;
@@ -89,12 +67,12 @@ static int read_messages(struct talk *t, const char *list, const struct json *j,
 static int read_object(struct talk *t, const char *text, const struct json *j, const char *what,
                        struct err *e) {
     struct buf extra = {0};
-    const char *s = skip_ws(text) + 1;
+    const char *s = ws(text) + 1;
     int rc = 0;
     for (const struct json *m = json_first(j); m && !rc; m = json_next(m)) {
-        s = skip_ws(s);
-        const char *name_end = value_end(s), *value = skip_ws(skip_ws(name_end) + 1);
-        const char *end = value_end(value);
+        s = ws(s);
+        const char *name_end = past(s), *value = ws(ws(name_end) + 1);
+        const char *end = past(value);
         if (strcmp(json_name(m), "messages") == 0) {
             rc = read_messages(t, value, m, what, e);
         } else {
@@ -103,7 +81,7 @@ static int read_object(struct talk *t, const char *text, const struct json *j, c
             if (strcmp(json_name(m), "tools") == 0 && json_type(m) == JSON_ARR)
                 t->tools = xstrndup(value, (size_t)(end - value));
         }
-        s = skip_ws(end);
+        s = ws(end);
         if (*s == ',') s++;
     }
     t->extra = extra.len ? buf_take(&extra) : NULL;
@@ -194,14 +172,14 @@ static void call_id(char out[16], int n) {
 }
 
 const char *talk_member(const char *s, const struct json *j, const char *name, size_t *len) {
-    s = skip_ws(s) + 1;
+    s = ws(s) + 1;
     for (const struct json *m = json_first(j); m; m = json_next(m)) {
-        const char *value = skip_ws(skip_ws(value_end(skip_ws(s))) + 1), *end = value_end(value);
+        const char *value = ws(ws(past(ws(s))) + 1), *end = past(value);
         if (strcmp(json_name(m), name) == 0) {
             *len = (size_t)(end - value);
             return value;
         }
-        s = skip_ws(end);
+        s = ws(end);
         if (*s == ',') s++;
     }
     *len = 0;
@@ -211,12 +189,12 @@ const char *talk_member(const char *s, const struct json *j, const char *name, s
 static int add_calls(struct talk *t, struct buf *b, const char *calls, struct err *e) {
     struct json *list;
     TRY(json_parse(&list, calls, strlen(calls), "tool calls", e));
-    const char *s = skip_ws(calls) + 1;
+    const char *s = ws(calls) + 1;
     bool any = false;
     for (const struct json *c = json_first(list); c; c = json_next(c)) {
         char id[16];
         size_t n_name, n_args;
-        s = skip_ws(s);
+        s = ws(s);
         const char *name = talk_member(s, c, "name", &n_name),
                    *args = talk_member(s, c, "arguments", &n_args);
         call_id(id, ++t->n_calls);
@@ -228,7 +206,7 @@ static int add_calls(struct talk *t, struct buf *b, const char *calls, struct er
         buf_add(b, args ? args : "{}", args ? n_args : 2);
         buf_str(b, "}}");
         any = true;
-        s = skip_ws(value_end(s));
+        s = ws(past(s));
         if (*s == ',') s++;
     }
     if (any) buf_chr(b, ']');

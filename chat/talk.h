@@ -28,8 +28,10 @@ int talk_parse(struct talk *t, const char *text, size_t len, const char *what, s
 void talk_write(const struct talk *t, int skip, struct buf *out);
 
 void talk_add(struct talk *t, const char *role, const char *content, size_t len);
-/* An answer. calls: NULL, or a JSON list of {"name", "arguments"} as chat/toolfmt.h gives it; an
- * empty one is none. reasoning: NULL or "": none. */
+/* Appends an answer of the model to the conversation. calls is a JSON list of {"name",
+ * "arguments"}, as chat/toolfmt.h gives it; an empty list or NULL: the answer has no calls.
+ * reasoning is what the model thought; "" or NULL: nothing. Returns ERR_DATA when calls is no such
+ * list. */
 int talk_add_answer(struct talk *t, const char *content, const char *reasoning, const char *calls,
                     struct err *e);
 /* The result of the first call of the last answer that has none yet. False: there is none. */

@@ -15,6 +15,11 @@
 
 struct json; /* one value */
 
+/* In the text of valid JSON: the first character at s or behind it that is no white space, and what
+ * follows the value at s. Text ends at `end`; NULL: at its NUL. */
+const char *json_skip_ws(const char *s, const char *end);
+const char *json_skip_value(const char *s, const char *end);
+
 /* text need not be NUL-terminated; trailing white space is fine, other trailing bytes are not.
  * `what` names the source in messages ("dir/config.json"). */
 int json_parse(struct json **out, const char *text, size_t len, const char *what, struct err *e);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* models/kimi_linear.c - Kimi Linear: Kimi delta attention, every fourth layer latent attention
- * without positions; experts chosen by sigmoids, the first layer dense. */
+/* models/kimi_linear.c - the table of Kimi Linear. Three of four layers mix tokens by Kimi delta
+ * attention, the fourth by latent attention without rotary positions. The first layer has a dense
+ * feed-forward, the others have experts that are chosen by sigmoids. */
 #include <math.h>
 
 #include "core/hfdir.h"

@@ -22,19 +22,6 @@ static int read_logprobs(struct ask *a, const struct json *v, const char *path, 
     if (a->top < 0) a->top = 0;
     return 0;
 }
-static int read_stream_options(struct ask *a, const struct json *v, const char *path,
-                               struct fault *f) {
-    if (json_type(v) != JSON_OBJ) return fault_set(f, 400, NULL, path, "an object is needed");
-    a->usage = json_bool(json_get(v, "include_usage"), false);
-    return 0;
-}
-static int read_n(struct ask *a, const struct json *v, const char *path, struct fault *f) {
-    int64_t n;
-    if (!json_i64(v, &n) || n < 1 || n > ASK_CHOICES)
-        return fault_set(f, 400, NULL, path, "a number from 1 to %d is needed", ASK_CHOICES);
-    a->n = (int)n;
-    return 0;
-}
 static int read_choice(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     const char *s = json_str(v);
     if (s && strcmp(s, "auto") == 0) return 0;
@@ -93,9 +80,9 @@ static const struct field fields[] = {
     {"max_completion_tokens", FIELD_LEFT}, /* the first of the two wins: below */
     {"max_tokens", FIELD_LEFT},
     {"stop", FIELD_BY(ask_read_stop)},
-    {"n", FIELD_BY(read_n)},
+    {"n", FIELD_BY(ask_read_n)},
     {"stream", FIELD(F_BOOL, stream, 0, 0)},
-    {"stream_options", FIELD_BY(read_stream_options)},
+    {"stream_options", FIELD_BY(ask_read_usage)},
     {"logprobs", FIELD_BY(read_logprobs)},
     {"top_logprobs", FIELD_BY(read_top)},
     {"tools", FIELD_LEFT},

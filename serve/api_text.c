@@ -51,28 +51,15 @@ static int read_logprobs(struct ask *a, const struct json *v, const char *path, 
     a->top = (int)n;
     return 0;
 }
-static int read_n(struct ask *a, const struct json *v, const char *path, struct fault *f) {
-    int64_t n;
-    if (!json_i64(v, &n) || n < 1 || n > ASK_CHOICES)
-        return fault_set(f, 400, NULL, path, "a number from 1 to %d is needed", ASK_CHOICES);
-    a->n = (int)n;
-    return 0;
-}
-static int read_usage(struct ask *a, const struct json *v, const char *path, struct fault *f) {
-    if (json_type(v) != JSON_OBJ) return fault_set(f, 400, NULL, path, "an object is needed");
-    a->usage = json_bool(json_get(v, "include_usage"), false);
-    return 0;
-}
-
 static const struct field fields[] = {
     {"prompt", FIELD_BY(read_prompt)},
     {"model", FIELD_BY(ask_read_model)},
     {"max_tokens", FIELD(F_INT, n_max, -1, INT32_MAX)},
     {"stop", FIELD_BY(ask_read_stop)},
-    {"n", FIELD_BY(read_n)},
+    {"n", FIELD_BY(ask_read_n)},
     {"best_of", FIELD_LEFT}, /* below */
     {"stream", FIELD(F_BOOL, stream, 0, 0)},
-    {"stream_options", FIELD_BY(read_usage)},
+    {"stream_options", FIELD_BY(ask_read_usage)},
     {"echo", FIELD(F_BOOL, echo, 0, 0)},
     {"logprobs", FIELD_BY(read_logprobs)},
     {"user", FIELD_LEFT},

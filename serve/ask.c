@@ -240,6 +240,19 @@ static int read_cache(struct ask *a, const struct json *v, const char *path, str
     return 0;
 }
 
+int ask_read_n(struct ask *a, const struct json *v, const char *path, struct fault *f) {
+    int64_t n;
+    if (!json_i64(v, &n) || n < 1 || n > ASK_CHOICES)
+        return fault_set(f, 400, NULL, path, "a number from 1 to %d is needed", ASK_CHOICES);
+    a->n = (int)n;
+    return 0;
+}
+int ask_read_usage(struct ask *a, const struct json *v, const char *path, struct fault *f) {
+    if (json_type(v) != JSON_OBJ) return fault_set(f, 400, NULL, path, "an object is needed");
+    a->usage = json_bool(json_get(v, "include_usage"), false);
+    return 0;
+}
+
 /* v: a schema, a pattern, a grammar, a list of choices. */
 int ask_form(struct ask *a, enum ask_form form, const struct json *v, const char *path,
              struct fault *f) {
@@ -344,51 +357,21 @@ const int ask_n_sampling = (int)COUNT_OF(ask_sampling);
 
 /* ---- JSON text as it came ---- */
 
-static const char *ws(const char *s, const char *end) {
-    while (s < end && strchr(" \t\r\n", *s)) s++;
-    return s;
-}
-
-/* Behind the value at s. */
-static const char *value_end(const char *s, const char *end) {
-    int depth = 0;
-    do {
-        s = ws(s, end);
-        if (s == end) return s;
-        if (*s == '"') {
-            for (s++; s < end && *s != '"'; s++)
-                if (*s == '\\') s++;
-            s++;
-        } else if (*s == '[' || *s == '{') {
-            depth++;
-            s++;
-        } else if (*s == ']' || *s == '}') {
-            depth--;
-            s++;
-        } else if (*s == ',' || *s == ':') {
-            s++;
-        } else {
-            while (s < end && !strchr(" \t\r\n,:]}[{\"", *s)) s++;
-        }
-    } while (depth > 0 && s < end);
-    return s < end ? s : end;
-}
-
 struct raw raw_of(const char *s, size_t n) {
-    const char *from = ws(s, s + n);
-    return (struct raw){from, (size_t)(value_end(from, s + n) - from)};
+    const char *from = json_skip_ws(s, s + n);
+    return (struct raw){from, (size_t)(json_skip_value(from, s + n) - from)};
 }
 
 struct raw raw_member(struct raw obj, const char *name) {
     const size_t len = strlen(name);
     if (obj.n < 2 || *obj.s != '{') return (struct raw){0};
     const char *end = obj.s + obj.n, *s = obj.s + 1;
-    while ((s = ws(s, end)) < end && *s == '"') {
-        const char *name_end = value_end(s, end), *colon = ws(name_end, end);
-        const char *value = ws(colon + 1, end), *to = value_end(value, end);
+    while ((s = json_skip_ws(s, end)) < end && *s == '"') {
+        const char *name_end = json_skip_value(s, end), *colon = json_skip_ws(name_end, end);
+        const char *value = json_skip_ws(colon + 1, end), *to = json_skip_value(value, end);
         if ((size_t)(name_end - s) == len + 2 && memcmp(s + 1, name, len) == 0)
             return (struct raw){value, (size_t)(to - value)};
-        s = ws(to, end);
+        s = json_skip_ws(to, end);
         if (s < end && *s == ',') s++;
     }
     return (struct raw){0};
@@ -396,10 +379,10 @@ struct raw raw_member(struct raw obj, const char *name) {
 
 static struct raw element_at(struct raw list, const char *s) {
     const char *end = list.s + list.n;
-    s = ws(s, end);
-    if (s < end && *s == ',') s = ws(s + 1, end);
+    s = json_skip_ws(s, end);
+    if (s < end && *s == ',') s = json_skip_ws(s + 1, end);
     if (s >= end || *s == ']') return (struct raw){0};
-    return (struct raw){s, (size_t)(value_end(s, end) - s)};
+    return (struct raw){s, (size_t)(json_skip_value(s, end) - s)};
 }
 struct raw raw_first(struct raw list) {
     return list.n && *list.s == '[' ? element_at(list, list.s + 1) : (struct raw){0};

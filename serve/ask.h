@@ -122,6 +122,9 @@ int fields_read(struct ask *a, const struct json *obj, const char *prefix,
 /* Sampling under the names that OpenAI's APIs and their extensions share. */
 extern const struct field ask_sampling[];
 extern const int ask_n_sampling;
+/* How many answers; {"include_usage"} of a stream. */
+int ask_read_n(struct ask *a, const struct json *v, const char *path, struct fault *f);
+int ask_read_usage(struct ask *a, const struct json *v, const char *path, struct fault *f);
 int ask_read_stop(struct ask *a, const struct json *v, const char *path, struct fault *f);
 int ask_read_kwargs(struct ask *a, const struct json *v, const char *path, struct fault *f);
 int ask_read_effort(struct ask *a, const struct json *v, const char *path, struct fault *f);

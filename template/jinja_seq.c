@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* template/jinja_seq.c - filters over sequences and mappings. map, select and friends are lazy:
- * they do nothing, and fail at nothing, until somebody takes an item. */
+/* template/jinja_seq.c - filters over sequences and mappings. The filters map, select,
+ * reject, selectattr and rejectattr are lazy: they compute an item, and report its error, only when
+ * that item is taken. */
 #include "template/jinja_lib.h"
 
 #include <string.h>

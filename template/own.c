@@ -10,22 +10,14 @@
 #include <string.h>
 
 #include "core/attr.h"
+#include "core/incbin.h"
 
-#define INCBIN(symbol, file)                                                                       \
-    __asm__(".section .rodata\n"                                                                   \
-            ".global " #symbol "\n.hidden " #symbol "\n" #symbol ":\n"                             \
-            ".incbin \"template/own/" file "\"\n"                                                  \
-            ".global " #symbol "_end\n.hidden " #symbol "_end\n" #symbol "_end:\n"                 \
-            ".byte 0\n"                                                                            \
-            ".previous\n");                                                                        \
-    extern const char symbol[], symbol##_end[];
-
-INCBIN(hone_tmpl_qwen35, "qwen3.5.jinja")
-INCBIN(hone_tmpl_qwen35_small, "qwen3.5-small.jinja")
-INCBIN(hone_tmpl_qwen3, "qwen3.jinja")
-INCBIN(hone_tmpl_gemma4, "gemma4.jinja")
-INCBIN(hone_tmpl_gemma4_small, "gemma4-small.jinja")
-INCBIN(hone_tmpl_mistral, "mistral-small.jinja")
+INCBIN(hone_tmpl_qwen35, "template/own/qwen3.5.jinja")
+INCBIN(hone_tmpl_qwen35_small, "template/own/qwen3.5-small.jinja")
+INCBIN(hone_tmpl_qwen3, "template/own/qwen3.jinja")
+INCBIN(hone_tmpl_gemma4, "template/own/gemma4.jinja")
+INCBIN(hone_tmpl_gemma4_small, "template/own/gemma4-small.jinja")
+INCBIN(hone_tmpl_mistral, "template/own/mistral-small.jinja")
 
 enum { MAX_MARKS = 4 };
 static const struct row {

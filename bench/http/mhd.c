@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* bench/http/mhd.c - the same over libmicrohttpd, with a thread of ours that watches the
- * descriptors of suspended connections for a hang-up, which the library does not. */
+/* bench/http/mhd.c - the server of bench/http/lws.c over libmicrohttpd. The library does not see
+ * that a client of a suspended connection hangs up, so a thread of ours watches the descriptors. */
 #include <microhttpd.h>
 #include <pthread.h>
 #include <stdio.h>

@@ -3,8 +3,9 @@
  * multiples of 32, any cache type. A block takes 64 (token, query head) rows of a segment and kv
  * head, 16 per warp, and walks the keys it may see 32 at a time with a running maximum. Keys and
  * values become f16 in shared memory once per block; a warp keeps its output in the f32 sums of its
- * mma tiles, and probabilities go from sums to operands without leaving registers. Operands are f16
- * (keys of an f16 cache are exact), sums and softmax f32.
+ * mma tiles. The probabilities of a block of keys stay in the registers in which the product with
+ * the keys left them, and enter the product with the values from there. Operands of products are
+ * f16 (keys of an f16 cache are exact), sums and softmax are f32.
  *
  * Not run on a GPU yet. */
 #ifndef HONE_KERNELS_CUDA_FLASH_CUH

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* runtime/engine/kv_type.h - how a row of the KV cache is stored: one table row per type. A row is
- * the key or the value of one head at one position. Layouts are the cache's own affair: nothing of
- * this is ever in a file. docs/design/kv-cache.md has formulas and measurements. */
+ * the key or the value of one head at one position. Files of sequences (seq_file.c) hold rows as
+ * they are here, under the name of their type. docs/design/kv-cache.md has formulas and
+ * measurements. */
 #ifndef HONE_RUNTIME_ENGINE_KV_TYPE_H
 #define HONE_RUNTIME_ENGINE_KV_TYPE_H
 

@@ -28,18 +28,8 @@ enum { N_SEQS = 4, CTX = 300, MOST_OPS = 400 };
 static const double tol = 5e-4; /* as in test_cuda_session */
 static const struct device cuda = {.kind = DEVICE_CUDA};
 
-/* A sanitizer looks for other things, in four times the time. */
-#if defined(__SANITIZE_ADDRESS__)
-enum { SANITIZED = 1 };
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-enum { SANITIZED = 1 };
-#else
-enum { SANITIZED = 0 };
-#endif
-#else
-enum { SANITIZED = 0 };
-#endif
+/* A sanitizer (CHECK_SANITIZED) looks for other things, in four times the time: less is done there.
+ */
 
 static bool thorough(void) {
     return !emu_shuffle || getenv("HONE_LONG");
@@ -298,7 +288,7 @@ static void schedule(const char *folder, enum act_mode act, enum qtype kv, int n
 
 static void test_f32(void) {
     schedule(MODELS "qwen35", ACT_F32, QT_F16, 8, 1);
-    if (!SANITIZED) schedule("tests/golden/archs/granitehybrid", ACT_F32, QT_F16, 8, 10);
+    if (!CHECK_SANITIZED) schedule("tests/golden/archs/granitehybrid", ACT_F32, QT_F16, 8, 10);
     if (!thorough()) return;
     schedule("tests/golden/archs/lfm2", ACT_F32, QT_F16, 8, 11);
     schedule("tests/golden/archs/jamba", ACT_F32, QT_F16, 8, 12);
@@ -310,7 +300,7 @@ static void test_f32(void) {
     schedule(MODELS "qwen2", ACT_F32, QT_F16, 8, 6);
 }
 static void test_q8(void) {
-    schedule(MODELS "qwen35moe", ACT_Q8, QT_Q8_0, SANITIZED ? 3 : 5, 7);
+    schedule(MODELS "qwen35moe", ACT_Q8, QT_Q8_0, CHECK_SANITIZED ? 3 : 5, 7);
     if (!thorough()) return;
     schedule("tests/golden/tiny-qwen35moe", ACT_Q8, QT_Q8_0, 5, 7);
     schedule(MODELS "gemma4moe", ACT_Q8, QT_F16, 8, 8);
@@ -384,7 +374,7 @@ static void test_archs(void) {
     DIR *dir = opendir("tests/golden/archs");
     char *name[128];
     bool seen[256] = {false}, met[256] = {false};
-    const int most = SANITIZED ? 4 : 1000;
+    const int most = CHECK_SANITIZED ? 4 : 1000;
     int n = 0, n_run = 0, n_moved_all = 0;
     struct dirent *at;
     while (dir && (at = readdir(dir)) && n < (int)COUNT_OF(name))
@@ -409,7 +399,7 @@ static void test_archs(void) {
     for (int k = 0; arch_at(k); k++)
         if (!met[k]) CHECK_FAIL("no small model of %s", arch_at(k)->name);
     printf("%d of %d small models have been run\n", n_run, n + N_STORED);
-    CHECK(n_run >= min_i64(most, 9) && (SANITIZED || n_moved_all > 0));
+    CHECK(n_run >= min_i64(most, 9) && (CHECK_SANITIZED || n_moved_all > 0));
 }
 
 /* A captured token serves every sequence, also one whose pages are others by now. */

@@ -19,17 +19,7 @@ static const struct device cuda = {.kind = DEVICE_CUDA};
 /* Emulated, a token of these models takes a tenth of a second and more, so `make test` looks at the
  * first few; HONE_LONG=1 at all of them and every batching. Windows of 8 keys are passed by then.
  * A sanitizer makes that four times as slow and looks for other things: half as many there. */
-#if defined(__SANITIZE_ADDRESS__)
-enum { SLOWER = 2 };
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-enum { SLOWER = 2 };
-#else
-enum { SLOWER = 1 };
-#endif
-#else
-enum { SLOWER = 1 };
-#endif
+enum { SLOWER = CHECK_SANITIZED ? 2 : 1 };
 static bool thorough(void) {
     return !emu_shuffle || getenv("HONE_LONG");
 }

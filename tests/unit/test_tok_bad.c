@@ -74,17 +74,6 @@ static void test_bad_json(void) {
               "forces the rules of one of qwen2");
 }
 
-static void check_ids(const struct tok *t, const char *text, const char *want) {
-    struct err e = {0};
-    struct ids ids = {0};
-    struct buf b = {0};
-    CHECK_OK(tok_encode(t, text, strlen(text), true, false, &ids, &e));
-    for (int64_t i = 0; i < ids.n; i++) buf_fmt(&b, "%s%d", i ? " " : "", ids.v[i]);
-    CHECK_EQ_STR(b.data ? b.data : "", want);
-    buf_release(&b);
-    ids_release(&ids);
-}
-
 /* Expected ids: the tokenizers library 0.23.3 on the same files. abc: "a b" has the lower rank, so
  * "ab c" would be needed for 5, and only "a bc" is there. */
 static void test_merge_order(void) {

@@ -82,4 +82,16 @@ static inline struct tok *tok_through_gguf(const struct tok *t) {
     return back;
 }
 
+/* The ids of a text, as "1 2 3". */
+static inline void check_ids(const struct tok *t, const char *text, const char *want) {
+    struct err e = {0};
+    struct ids ids = {0};
+    struct buf b = {0};
+    CHECK_OK(tok_encode(t, text, strlen(text), true, false, &ids, &e));
+    for (int64_t i = 0; i < ids.n; i++) buf_fmt(&b, "%s%d", i ? " " : "", ids.v[i]);
+    CHECK_EQ_STR(b.data ? b.data : "", want);
+    buf_release(&b);
+    ids_release(&ids);
+}
+
 #endif

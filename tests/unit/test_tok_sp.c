@@ -31,17 +31,6 @@ static int n_other(const struct tok *t, const struct family *f, bool no_space) {
     return n;
 }
 
-static void check_ids(const struct tok *t, const char *text, const char *want) {
-    struct err e = {0};
-    struct ids ids = {0};
-    struct buf b = {0};
-    CHECK_OK(tok_encode(t, text, strlen(text), true, false, &ids, &e));
-    for (int64_t i = 0; i < ids.n; i++) buf_fmt(&b, "%s%d", i ? " " : "", ids.v[i]);
-    CHECK_EQ_STR(b.data ? b.data : "", want);
-    buf_release(&b);
-    ids_release(&ids);
-}
-
 /* ---- which file speaks ----------------------------------------------------------------------- */
 
 static void test_files(void) {
