@@ -44,20 +44,33 @@ ALL_LDFLAGS = $(SANF) $(LDFLAGS)
 NVCC      ?= $(firstword $(shell command -v nvcc 2>/dev/null) $(wildcard /usr/local/cuda/bin/nvcc))
 GPU_HERE  := $(wildcard /dev/nvidia0 /dev/nvidiactl /proc/driver/nvidia/version /dev/dxg)# dxg: Windows' Linux
 CUDA_ASKED := $(filter-out undefined,$(firstword $(origin CUDA_ARCHS)))
-HAVE_CUDA ?= $(if $(and $(NVCC),$(GPU_HERE)$(CUDA_ASKED)),1,0)
 CUDA_SRC  := $(wildcard kernels/cuda/*.cu quantize/enc/cuda/*.cu)
-CUDA_HDR  := $(wildcard kernels/cuda/*.cuh kernels/cuda/*.h kernels/cuda/*.def) core/err.h core/num.h core/qtype.h core/qtype.def kernels/grid.h\
-             $(wildcard quantize/enc/*.h quantize/enc/*.def quantize/enc/cuda/*.cuh)
+ifndef HAVE_CUDA
+HAVE_CUDA := $(if $(and $(NVCC),$(GPU_HERE)$(CUDA_ASKED)),1,0)
+CUDA_FOUND := $(HAVE_CUDA)# nobody asked: a toolkit that is too old must not end a build for the CPU
+endif
 ifeq ($(HAVE_CUDA),1)
-# CUDA_ARCHS: `all` that the toolkit knows of the list below (for a release: minutes), or compute capabilities
-# ("86 89"); by default the GPUs of this machine, 80 where there is none. PTX of 80 runs on everything newer.
-# wgmma exists in sm_90a only.
-CUDA_HERE  := $(sort $(subst .,,$(shell nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null)))
-CUDA_ARCHS ?= $(or $(CUDA_HERE),80)
-CUDA_GEN   := $(patsubst 90,90a,$(if $(filter all,$(CUDA_ARCHS)),\
-                $(filter 80 86 89 90 120,$(patsubst sm_%,%,$(shell $(NVCC) --list-gpu-code))),$(CUDA_ARCHS)))
-NVCC_FLAGS := -std=c++17 -O3 -I. -fmad=false -Werror all-warnings -Xcompiler -Wall,-fPIC,-fvisibility=hidden,-ffp-contract=off,-fno-exceptions,-fno-threadsafe-statics \
-              $(foreach a,$(CUDA_GEN),-gencode arch=compute_$(a),code=sm_$(a)) -gencode arch=compute_80,code=compute_80
+NVCC_MAJOR := $(shell $(NVCC) --version 2>/dev/null | sed -n 's/.*release \([0-9]*\)\..*/\1/p')
+ifeq ($(shell [ "0$(NVCC_MAJOR)" -ge 12 ] && echo y),)
+$(if $(CUDA_FOUND),$(warning $(NVCC) is of CUDA $(or $(NVCC_MAJOR),?); 12 is needed: building for the CPU alone),\
+  $(error $(or $(NVCC),nvcc) is of CUDA $(or $(NVCC_MAJOR),?); 12 is needed. HAVE_CUDA=0 builds for the CPU alone))
+HAVE_CUDA := 0
+endif
+endif
+ifeq ($(HAVE_CUDA),1)
+# CUDA_ARCHS: `all` that the toolkit knows of 80 86 89 90a 100 120 (for a release: minutes), compute capabilities
+# ("86 89"), or empty: PTX alone. By default the GPUs of this machine. PTX of 80 runs on everything newer.
+CUDA_ARCHS ?= here
+ifneq ($(strip $(CUDA_ARCHS)),)
+CUDA_GEN   := $(shell sh kernels/cuda/archs.sh '$(NVCC)' $(CUDA_ARCHS) || echo failed)
+ifneq ($(filter failed,$(CUDA_GEN)),)
+$(error CUDA_ARCHS=$(CUDA_ARCHS))
+endif
+endif
+CUDA_PTX   := 80 $(if $(filter all,$(CUDA_ARCHS)),$(filter 120,$(CUDA_GEN)))
+NVCC_FLAGS := -std=c++17 -O3 -I. -fmad=false $(if $(filter true,$(CI)),-Werror all-warnings) \
+              -Xcompiler -Wall,-fPIC,-fvisibility=hidden,-ffp-contract=off,-fno-exceptions,-fno-threadsafe-statics $(NVCCFLAGS) \
+              $(foreach a,$(CUDA_GEN),-gencode arch=compute_$(a),code=sm_$(a)) $(foreach a,$(CUDA_PTX),-gencode arch=compute_$(a),code=compute_$(a))
 CUOBJ      := $(BUILD)/cuobj-$(shell echo '$(NVCC) $(NVCC_FLAGS)' | cksum | cut -d' ' -f1)
 CUDA_OBJS  := $(CUDA_SRC:%.cu=$(CUOBJ)/%.o)
 CUDA_LIB   := $(firstword $(wildcard $(addsuffix /libcudart_static.a,$(addprefix $(dir $(NVCC))../,lib64 targets/x86_64-linux/lib targets/sbsa-linux/lib lib))) -lcudart_static)
@@ -141,10 +154,11 @@ $(OBJ)/hone.pc: packaging/hone.pc.in VERSION FORCE
 	$(Q)sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(VERSION)|; s|@LIBS@|$(LIBS)|' $< > $@
 $(OBJ)/completion.%: $(BIN)
 	$(Q)$(BIN) completion $* > $@.new && mv $@.new $@
-$(CUOBJ)/%.o: %.cu $(CUDA_HDR)
+$(CUOBJ)/%.o: %.cu
 	@mkdir -p $(@D)
 	@$(if $(filter 0,$(V)),echo "  nvcc  $<")
-	$(Q)$(NVCC) $(NVCC_FLAGS) -c $< -o $@
+	$(Q)$(NVCC) $(NVCC_FLAGS) -MMD -MP -MF $(@:.o=.d) -c $< -o $@ || { \
+	  echo "$<: nvcc failed. 'make HAVE_CUDA=0' builds for the CPU alone; NVCCFLAGS='-ccbin g++-12' names another host compiler" >&2; exit 1; }
 
 # the emulation: the same sources as C++ for the CPU; linked as objects, so that they come before the library's
 CXX_EMU   ?= $(if $(findstring ccache,$(CC)),ccache )$(if $(findstring clang,$(CC)),clang++,g++)
@@ -194,7 +208,7 @@ FAULT := $(OBJ)/hone-fault
 $(FAULT): $(MAIN) $(OBJ)/tests/fault.o $(LIB)
 	@$(if $(filter 0,$(V)),echo "  link  $@")
 	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(FAULT_WRAP:%=-Wl,--wrap=%) -o $@ $(filter %.o,$^) $(LIB) $(LIBS)
--include $(OBJS:.o=.d) $(CLI_OBJS:.o=.d) $(MAIN:.o=.d) $(UNIT:=.d) $(EMU_OBJS:.o=.d) $(ISA_OBJS:.o=.d) $(OBJ)/tests/fault.d
+-include $(OBJS:.o=.d) $(CLI_OBJS:.o=.d) $(MAIN:.o=.d) $(UNIT:=.d) $(EMU_OBJS:.o=.d) $(CUDA_OBJS:.o=.d) $(ISA_OBJS:.o=.d) $(OBJ)/tests/fault.d
 
 # ---- checks ---------------------------------------------------------------------------------
 unit: $(UNIT) ## build the unit tests

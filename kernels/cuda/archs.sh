@@ -1,0 +1,51 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# For which GPUs nvcc compiles: sh kernels/cuda/archs.sh NVCC [WANTED...] prints words that follow compute_ and sm_, one line, which
+# may be empty: PTX of 80, which runs on everything newer after the driver has compiled it, is always there beside them.
+#
+#   here       (also without WANTED) the GPUs of this machine as nvidia-smi names them, 80 where it names none
+#   all        a release: 80 86 89 90a 100 120, those that the toolkit knows
+#   86 90 ...  these compute capabilities; 90 is 90a, which has wgmma
+#
+# What nvcc would refuse is left out, with a line on stderr: cards older than 8.0, cards newer than the toolkit, and
+# whatever nvidia-smi prints in place of numbers when its driver does not answer.
+set -eu
+nvcc=$1
+shift
+[ $# -gt 0 ] || set -- here
+say() { echo "CUDA: $*" >&2; }
+known=$("$nvcc" --list-gpu-code 2> /dev/null | sed -n 's/^sm_//p' | tr '\n' ' ')
+knows() { case " $known " in *" $1 "*) return 0 ;; esac; return 1; }
+
+found=
+add() { case " $found " in *" $1 "*) ;; *) found="$found${found:+ }$1" ;; esac; }
+# A card of capability $1: its own code; that of an older card of its generation where that runs on it (12.1 runs 12.0's).
+card() {
+    if [ "$1" = 90 ] && knows 90; then add 90a # nvcc lists no 90a, and has had it as long as 90
+    elif knows "$1"; then add "$1"
+    elif [ "$1" -gt 100 ] && knows "${1%?}0"; then add "${1%?}0"
+    else say "this toolkit makes no code for compute capability ${1%?}.${1#"${1%?}"}: the driver compiles PTX at the first use, which takes minutes"
+    fi
+}
+
+if [ "$*" = all ]; then
+    for a in 80 86 89 90 100 120; do if knows $a; then card $a; fi; done
+elif [ "$*" = here ]; then
+    caps=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2> /dev/null | tr -d ' \r' | grep -xE '[0-9]+\.[0-9]+' | tr -d . | sort -un || true)
+    for c in $caps; do
+        if [ "$c" -lt 80 ]; then say "a GPU of compute capability ${c%?}.${c#"${c%?}"} is left out: 8.0 is needed"; else card "$c"; fi
+    done
+    if [ -z "$caps" ]; then
+        say "no GPU answers here: code for 8.0, and PTX that newer cards compile at their first use (minutes); CUDA_ARCHS=all makes code for all"
+        add 80
+    fi
+else
+    for a in "$@"; do
+        case $a in
+        [0-9]*a) add "$a" ;;
+        [0-9]*) [ "$a" = 90 ] && a=90a; add "$a" ;;
+        *) say "CUDA_ARCHS: '$a' is not here, all, or a compute capability like 86"; exit 1 ;;
+        esac
+    done
+fi
+echo "$found"
