@@ -81,7 +81,7 @@ endif
 OBJ := $(BUILD)/obj-$(shell echo '$(CC) $(ALL_CFLAGS)' | cksum | cut -d' ' -f1)
 
 ARCH := $(shell uname -m)
-DIRS := core kernels kernels/ref models text tok template gram chat convert calib quantize quantize/enc runtime/engine runtime/generate runtime/eval report serve
+DIRS := core kernels kernels/ref models text tok template gram chat convert calib quantize quantize/enc runtime/engine runtime/generate runtime/eval report serve jobs
 ifeq ($(ARCH),x86_64)
 DIRS += kernels/avx2 kernels/avxvnni kernels/avx512 kernels/amx kernels/rows quantize/enc/avx2
 endif

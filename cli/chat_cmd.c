@@ -61,7 +61,7 @@ static char *path_of(const char *text) {
 static void do_save(struct chatting *u, const char *rest) {
     struct buf b = {0};
     struct err e = {0};
-    bool force = u->r->c->overwrite;
+    bool force = u->r->c->work.overwrite;
     if (strncmp(rest, "-f ", 3) == 0) {
         force = true;
         rest += 3 + strspn(rest + 3, " ");
@@ -117,7 +117,8 @@ static void do_set(struct chatting *u, const char *rest) {
     const char *value = rest + n + strspn(rest + n, " \t");
     snprintf(name, sizeof name, "%.*s", (int)(n < 31 ? n : 31), rest);
     if (strcmp(name, "stop") == 0 && *value) {
-        cli_list_add(r->c, &r->a.stop, arena_strndup(&r->c->mem, value, strlen(value)));
+        work_list_add(&r->c->work, &r->a.stop,
+                      arena_strndup(&r->c->work.mem, value, strlen(value)));
     } else if (strcmp(name, "stop") == 0) {
         r->a.stop.n = 0;
         screen_note(&r->screen, "no text stops an answer");

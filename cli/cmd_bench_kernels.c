@@ -13,7 +13,7 @@ static int pick_types(struct cli *c, const char *text, bool wanted[QT_COUNT], st
     struct kern ref;
     kern_init(&ref, KERN_REF);
     struct str_list names = {0};
-    if (text) cli_split(c, text, &names);
+    if (text) work_split(&c->work, text, &names);
     for (int t = 0; t < QT_COUNT; t++) wanted[t] = !text && kern_has(&ref, (enum qtype)t);
     for (int i = 0; i < names.n; i++) {
         enum qtype t;
@@ -130,7 +130,7 @@ int cmd_bench_kernels(struct cli *c, int argc, char **argv, struct err *e) {
     TRY(pick_types(c, types, wanted, e));
     struct kern k[ISAS];
     int n_isa = 0;
-    for (int isa = KERN_REF; isa <= (int)c->isa; isa++)
+    for (int isa = KERN_REF; isa <= (int)c->work.isa; isa++)
         if (kern_isa_has((enum kern_isa)isa)) kern_init(&k[n_isa++], (enum kern_isa)isa);
     struct emit *m = emit_new();
     emit_str(m, "isa", "instruction set", kern_isa_name(kern_isa_best()));

@@ -119,14 +119,14 @@ int cmd_convert(struct cli *c, int argc, char **argv, struct err *e) {
                        "convert: say where the result goes with -o OUT.gguf (or --mmproj FILE)");
     if (o.out && mmproj && strcmp(o.out, mmproj) == 0)
         return err_set(e, ERR_USAGE, "convert: -o and --mmproj name the same file");
-    TRY(cli_pool(c, e));
+    TRY(work_pool(&c->work, e));
     o.src = c->arg[0];
     o.no_mtp = mtp_off;
     o.pad = pad;
     o.keep_mxfp4 = keep;
     o.dry_run = dry;
-    o.overwrite = c->overwrite;
-    o.pool = c->pool;
+    o.overwrite = c->work.overwrite;
+    o.pool = c->work.pool;
     struct plan_list plan = {0};
     if (dry) {
         o.plan = plan_row;

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "cli/cmd.h"
-#include "cli/kv_text.h"
+#include "jobs/kv_text.h"
 #include "core/gguf.h"
 #include "core/mem.h"
 #include "core/num.h"
@@ -382,7 +382,7 @@ int cmd_diff(struct cli *c, int argc, char **argv, struct err *e) {
     int rc;
     TRY(cli_parse(c, &spec, argc, argv, e));
     if (c->done) return 0;
-    kern_init(&d.kern, c->isa);
+    kern_init(&d.kern, c->work.isa);
     d.list |= d.want_error;
     TRY_GOTO(out, rc, gguf_open(&a, c->arg[0], GGUF_TOLERANT, e));
     TRY_GOTO(out, rc, gguf_open(&b, c->arg[1], GGUF_TOLERANT, e));

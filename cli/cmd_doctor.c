@@ -16,7 +16,7 @@
 
 #include "cli/cmd.h"
 #include "cli/line.h"
-#include "cli/plan_program.h"
+#include "jobs/plan_program.h"
 #include "convert/mmproj.h"
 #include "core/gguf.h"
 #include "core/io.h"
@@ -78,7 +78,7 @@ static void emit_isas(struct emit *m, const struct cli *c) {
         emit_row(m);
         emit_cell_str(m, kern_isa_name((enum kern_isa)i));
         emit_cell_str(m, kern_isa_has((enum kern_isa)i) ? "yes" : "no");
-        emit_cell_str(m, i == (int)c->isa ? "yes" : "no");
+        emit_cell_str(m, i == (int)c->work.isa ? "yes" : "no");
     }
 }
 
@@ -110,7 +110,7 @@ static void emit_devices(struct emit *m) {
 /* What each type's products are computed with when activations are 8-bit. */
 static void emit_products(struct emit *m, const struct cli *c) {
     struct kern *k = xcalloc(1, sizeof *k);
-    kern_init(k, c->isa);
+    kern_init(k, c->work.isa);
     emit_table(m, "products", "products with 8-bit activations");
     emit_col(m, "type", "type");
     emit_col(m, "rows", "packed rows");
@@ -133,7 +133,7 @@ static int run(struct cli *c, struct err *e) {
     struct utsname u;
     struct machine hw;
     struct numa numa;
-    TRY(cli_pool(c, e));
+    TRY(work_pool(&c->work, e));
     cpu_name(cpu);
     emit_fmt_bytes(memory, mem_available());
     struct emit *m = emit_new();
@@ -143,17 +143,17 @@ static int run(struct cli *c, struct err *e) {
         emit_str(m, "machine", "machine", u.machine);
     }
     emit_str(m, "cpu", "cpu", cpu);
-    emit_str(m, "cpu_isa", "instruction set", kern_isa_name(c->isa));
+    emit_str(m, "cpu_isa", "instruction set", kern_isa_name(c->work.isa));
     machine_read("", &hw);
     numa_read("", &numa);
     emit_i64(m, "n_processors", "processors", hw.n_cpus);
     emit_i64(m, "n_cores", "cores", hw.n_cores);
     emit_i64(m, "n_nodes", numa.n > 1 ? "memory nodes" : NULL, numa.n);
     emit_i64(m, "n_quota", hw.n_quota ? "processors allowed by its group" : NULL, hw.n_quota);
-    emit_i64(m, "n_threads", "threads", pool_size(c->pool));
+    emit_i64(m, "n_threads", "threads", pool_size(c->work.pool));
     emit_i64(m, "memory_available_bytes", NULL, (int64_t)mem_available());
     emit_str(m, "memory_available", "memory available", memory);
-    emit_num(m, "bandwidth_gb_per_s", "memory read GB/s", eval_bandwidth(c->pool), 1);
+    emit_num(m, "bandwidth_gb_per_s", "memory read GB/s", eval_bandwidth(c->work.pool), 1);
     emit_str(m, "cuda", "CUDA", cu_built() ? cu_built() : "not built (make HAVE_CUDA=1)");
     emit_isas(m, c);
     emit_devices(m);
@@ -224,12 +224,12 @@ static int show_model(struct cli *c, const char *path, struct err *e) {
     int rc = outline_open(&o, g, ACT_Q8, e);
     if (!rc) {
         struct emit *m = emit_new();
-        o.place = c->device.place;
+        o.place = c->work.device.place;
         emit_str(m, "file", "file", io_base(path));
         emit_str(m, "arch", "architecture", o.arch->name);
-        emit_str(m, "cpu_isa", "instruction set", kern_isa_name(c->isa));
-        emit_str(m, "device", "device", c->device.kind == DEVICE_CPU ? "cpu" : "cuda");
-        plan_notes(m, c, &o);
+        emit_str(m, "cpu_isa", "instruction set", kern_isa_name(c->work.isa));
+        emit_str(m, "device", "device", c->work.device.kind == DEVICE_CPU ? "cpu" : "cuda");
+        plan_notes(m, &c->work, &o);
         cli_emit(c, m);
         emit_free(m);
         outline_close(&o);

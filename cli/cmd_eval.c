@@ -8,7 +8,7 @@
 #include "calib/imatrix.h"
 #include "cli/cmd.h"
 #include "cli/eval.h"
-#include "cli/kept.h"
+#include "jobs/kept.h"
 #include "runtime/engine/kv_type.h"
 #include "core/bytes.h"
 #include "core/io.h"
@@ -18,47 +18,6 @@
 
 enum { MAX_UBATCH = 2048 };
 
-int eval_session(struct cli *c, const struct eval_args *a, struct model *m, const char *kv,
-                 int64_t n_ctx, struct session **out, struct err *e) {
-    struct session_opts o = {.n_ctx = n_ctx,
-                             .n_ubatch = eval_rows(n_ctx),
-                             .isa = c->isa,
-                             .device = c->device,
-                             .pack = true,
-                             .pack_cache = c->pack_cache};
-    TRY(kv_type_parse(kv, "--kv-type", &o.kv_k, &o.kv_v, e));
-    if (a->kv_skip_type)
-        TRY(kv_type_parse(a->kv_skip_type, "--kv-skip-type", &o.kv_edge_k, &o.kv_edge_v, e));
-    o.kv_n_edge = a->kv_skip;
-    TRY(cli_act(a->act, &o.act, e));
-    TRY(cli_pool(c, e));
-    o.pool = c->pool;
-    return session_new(out, m, &o, e);
-}
-
-void eval_close_one(struct eval_loaded *l) {
-    session_free(l->s);
-    model_close(l->m);
-    l->s = NULL;
-    l->m = NULL;
-}
-int eval_open_one(struct cli *c, const struct eval_args *a, const char *path, int64_t n_ctx,
-                  struct eval_loaded *l, struct err *e) {
-    const double t0 = prog_now_s();
-    memset(l, 0, sizeof *l);
-    TRY(model_open(&l->m, path, e));
-    int rc = model_use_pre(l->m, a->pre, e);
-    if (!rc) rc = eval_session(c, a, l->m, a->kv_type, n_ctx, &l->s, e);
-    l->seconds = prog_now_s() - t0;
-    if (rc) eval_close_one(l);
-    return rc;
-}
-
-int eval_load_text(const struct model *m, const char *path, struct ids *ids, struct err *e) {
-    TRY(model_need_tok(m, e));
-    return corpus_load(m, path, false, ids, e);
-}
-
 /* ---- ppl ---- */
 
 static int run_ppl(struct cli *c, const struct eval_args *a, struct err *e) {
@@ -67,7 +26,7 @@ static int run_ppl(struct cli *c, const struct eval_args *a, struct err *e) {
     struct eval_ppl r = {0};
     struct kept_of kept = {0};
     struct keep *k = NULL;
-    TRY(eval_open_one(c, a, c->arg[0], a->ctx + a->stride / 2, &l, e));
+    TRY(eval_open_one(&c->work, a, c->arg[0], a->ctx + a->stride / 2, &l, e));
     int rc = eval_load_text(l.m, c->arg[1], &ids, e);
     if (!rc) rc = kept_open(&k, a->keep, e);
     kept_model(&kept, k, l.s, NULL);
@@ -124,20 +83,6 @@ static int cmd_ppl(struct cli *c, int argc, char **argv, struct err *e) {
 
 /* ---- speed ---- */
 
-int eval_parse_list(const char *text, const char *what, int64_t out[EVAL_MAX_LIST], int *n,
-                    struct err *e) {
-    *n = 0;
-    for (const char *p = text;;) {
-        char *end;
-        int64_t v = strtoll(p, &end, 10);
-        if (end == p || v < 0 || (*end && *end != ',') || *n >= EVAL_MAX_LIST)
-            return err_set(e, ERR_USAGE, "%s: '%s' is not a list of counts (0,4096)", what, text);
-        out[(*n)++] = v;
-        if (!*end) return 0;
-        p = end + 1;
-    }
-}
-
 static void emit_speed(struct cli *c, const struct eval_args *a, const struct eval_loaded *l,
                        const struct eval_speed *r, int n) {
     struct emit *m = emit_new();
@@ -154,8 +99,8 @@ static void emit_speed(struct cli *c, const struct eval_args *a, const struct ev
              off.n_blocks);
     emit_i64(m, "offload_bytes", NULL, off.n_bytes);
     emit_i64(m, "stream_from", off.from ? "tokens of a pass that copies them" : NULL, off.from);
-    emit_str(m, "isa", "instruction set", kern_isa_name(c->isa));
-    emit_i64(m, "n_threads", "threads", pool_size(c->pool));
+    emit_str(m, "isa", "instruction set", kern_isa_name(c->work.isa));
+    emit_i64(m, "n_threads", "threads", pool_size(c->work.pool));
     bool settled;
     emit_i64(m, "n_threads_tg", "threads of a token", session_threads(l->s, &settled));
     const uint64_t packed = model_packed_bytes(l->m, false),
@@ -165,7 +110,7 @@ static void emit_speed(struct cli *c, const struct eval_args *a, const struct ev
     emit_i64(m, "packed_mapped_bytes", NULL, (int64_t)mapped); /* of a --pack-cache */
     emit_str(m, "packed", "weights in packed rows", size);
     emit_num(m, "open_seconds", "seconds to open", l->seconds, 3);
-    emit_num(m, "bandwidth_gb_per_s", "memory read GB/s", eval_bandwidth(c->pool), 1);
+    emit_num(m, "bandwidth_gb_per_s", "memory read GB/s", eval_bandwidth(c->work.pool), 1);
     emit_table(m, "tests", "tests");
     emit_col(m, "test", "test");
     emit_col(m, "depth", "depth");
@@ -201,9 +146,9 @@ static int run_speed(struct cli *c, const struct eval_args *a, struct err *e) {
     for (int i = 0; i < n_depths; i++) deepest = max_i64(deepest, depth[i]);
     if (deepest > INT32_MAX || a->pp > INT32_MAX || a->tg > INT32_MAX || a->reps > INT32_MAX)
         return err_set(e, ERR_USAGE, "eval speed: the numbers are too large");
-    TRY(eval_open_one(c, a, c->arg[0], deepest + max_i64(max_i64(a->pp, a->tg), 1), &l, e));
-    int rc = eval_speed(l.s, a->pp, a->tg, depth, n_depths, (int)a->reps, eval_bandwidth(c->pool),
-                        NULL, r, &n, e);
+    TRY(eval_open_one(&c->work, a, c->arg[0], deepest + max_i64(max_i64(a->pp, a->tg), 1), &l, e));
+    int rc = eval_speed(l.s, a->pp, a->tg, depth, n_depths, (int)a->reps,
+                        eval_bandwidth(c->work.pool), NULL, r, &n, e);
     if (!rc) emit_speed(c, a, &l, r, n);
     eval_close_one(&l);
     return rc;
@@ -272,7 +217,7 @@ static int run_logits(struct cli *c, const struct eval_args *a, struct err *e) {
     if (!rc) {
         ids = xcalloc((size_t)n, sizeof *ids);
         for (int64_t i = 0; i < n; i++) ids[i] = load_i32(map.data + 4 * i);
-        rc = eval_open_one(c, a, c->arg[0], n, &l, e);
+        rc = eval_open_one(&c->work, a, c->arg[0], n, &l, e);
     }
     for (int64_t i = 0; i < n && !rc; i++)
         if (ids[i] < 0 || ids[i] >= l.m->hp.d[HD_VOCAB])
@@ -280,7 +225,7 @@ static int run_logits(struct cli *c, const struct eval_args *a, struct err *e) {
                          "%s: id %" PRId32 " at position %" PRId64
                          " is outside the vocabulary of %" PRId64 " entries",
                          a->ids, ids[i], i, l.m->hp.d[HD_VOCAB]);
-    if (!rc) rc = out_open(&o, a->out, c->overwrite, e);
+    if (!rc) rc = out_open(&o, a->out, c->work.overwrite, e);
     if (!rc) rc = write_logits(&l, ids, n, o, e);
     if (!rc) rc = out_commit(o, e);
     if (!rc) {

@@ -8,45 +8,12 @@
 #include <string.h>
 
 #include "cli/eval.h"
-#include "cli/kept.h"
+#include "jobs/kept.h"
 #include "core/io.h"
 #include "core/mem.h"
 #include "core/num.h"
 #include "runtime/eval/choices.h"
 #include "text/textfile.h"
-
-static int make_tasks(const struct choice_job *j, const struct tok *tok, struct choice_tasks *out,
-                      struct err *e) {
-    char *text = NULL;
-    size_t len = 0;
-    if (j->format) return choices_open(out, j->format, j->path, tok, j->n_cases, e);
-    TRY(text_read_file(&text, &len, j->path, e));
-    int rc = choices_needle(out, text, len, j->path, tok, j->ctx, (int)j->n_depths,
-                            (int)j->per_depth, e);
-    free(text);
-    return rc;
-}
-
-int eval_choice_of(struct cli *c, const struct eval_args *a, const char *model,
-                   const struct choice_job *j, struct choice_tasks *tasks,
-                   struct choice_answers *out, struct err *e) {
-    struct eval_loaded l = {0};
-    struct kept_of kept = {0};
-    int rc;
-    memset(tasks, 0, sizeof *tasks);
-    TRY(model_open(&l.m, model, e));
-    TRY_GOTO(out, rc, model_use_pre(l.m, a->pre, e));
-    TRY_GOTO(out, rc, model_need_tok(l.m, e));
-    TRY_GOTO(out, rc, make_tasks(j, l.m->tok, tasks, e));
-    TRY_GOTO(out, rc, eval_session(c, a, l.m, a->kv_type, tasks->longest, &l.s, e));
-    kept_model(&kept, a->kept, l.s, a->hash);
-    rc = eval_choices(l.s, tasks, kept.of, out, e);
-    kept_release(&kept);
-out:
-    eval_close_one(&l);
-    if (rc) choices_close(tasks);
-    return rc;
-}
 
 /* ---- numbers ---- */
 
@@ -147,8 +114,8 @@ static int run_choice(struct cli *c, const struct eval_args *a, const struct cho
                       struct err *e) {
     struct choice_tasks t, tb = {0};
     struct choice_answers r = {0}, rb = {0};
-    TRY(eval_choice_of(c, a, c->arg[0], j, &t, &r, e));
-    int rc = a->base ? eval_choice_of(c, a, a->base, j, &tb, &rb, e) : 0;
+    TRY(eval_choice_of(&c->work, a, c->arg[0], j, &t, &r, e));
+    int rc = a->base ? eval_choice_of(&c->work, a, a->base, j, &tb, &rb, e) : 0;
     if (!rc) {
         struct accuracy all = accuracy_of(&t, &r, NULL);
         struct emit *m = emit_new();

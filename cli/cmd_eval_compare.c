@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "cli/eval.h"
-#include "cli/measures.h"
+#include "jobs/measures.h"
 #include "core/log.h"
 
 static void emit_pairs(struct cli *c, const struct measures *a, const struct measures *b,

@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "cli/eval.h"
-#include "cli/kept.h"
-#include "cli/eval_answer.h"
-#include "cli/plot.h"
+#include "jobs/kept.h"
+#include "jobs/eval_answer.h"
+#include "jobs/plot.h"
 #include "core/io.h"
 #include "core/json.h"
 #include "core/kld_file.h"
@@ -219,7 +219,7 @@ static int by_depth(struct emit *m, const struct run *x, struct err *e) {
                                           .log_y = true};
     struct plot_point *p = xcalloc((size_t)x->n * MAX_DEPTHS, sizeof *p);
     int n = emit_by_depth(m, x, p);
-    int rc = x->a->plot ? cli_plot(x->c, &axes, p, n, x->a->plot, e) : 0;
+    int rc = x->a->plot ? plot_write(&x->c->work, &axes, p, n, x->a->plot, e) : 0;
     free(p);
     return rc;
 }
@@ -379,7 +379,7 @@ static int emit_result(struct run *x, struct err *e) {
 /* One candidate for every model and cache type of the list. */
 static int open_candidates(struct run *x, int n_models, int64_t ctx, struct err *e) {
     struct str_list kv = {0};
-    cli_split(x->c, x->a->kv_type, &kv);
+    work_split(&x->c->work, x->a->kv_type, &kv);
     if (n_models * kv.n > MAX_CAND)
         return err_set(e, ERR_USAGE, "eval kld: at most %d models and cache types at a time",
                        MAX_CAND);
@@ -395,7 +395,7 @@ static int open_candidates(struct run *x, int n_models, int64_t ctx, struct err 
                              : n_models == 1 ? xstrdup(kv.v[k])
                                              : xasprintf("%s %s", base, kv.v[k]);
             x->n++;
-            TRY(eval_session(x->c, x->a, x->model[i], kv.v[k], ctx, &x->s[x->n - 1], e));
+            TRY(eval_session(&x->c->work, x->a, x->model[i], kv.v[k], ctx, &x->s[x->n - 1], e));
         }
     }
     x->tok_of = x->model[0];
@@ -419,7 +419,7 @@ static int with_base(struct run *x, int n_models, struct err *e) {
     struct eval_args base_args = *x->a;
     base_args.kv_type = x->a->base_kv;
     base_args.kv_skip = 0;
-    TRY(eval_open_one(x->c, &base_args, x->a->base, x->a->ctx, &x->base, e));
+    TRY(eval_open_one(&x->c->work, &base_args, x->a->base, x->a->ctx, &x->base, e));
     TRY(eval_texts_load(x->base.m, x->c->arg + n_models, x->c->n_args - n_models, &x->texts, e));
     TRY(open_candidates(x, n_models, x->a->ctx, e));
     for (int i = 0; i < x->n; i++)
@@ -476,7 +476,7 @@ static int with_file(struct run *x, int n_models, struct err *e) {
 static int kld_save(struct cli *c, const struct eval_args *a, struct err *e) {
     struct eval_loaded l;
     struct eval_texts t = {0};
-    TRY(eval_open_one(c, a, c->arg[0], a->ctx, &l, e));
+    TRY(eval_open_one(&c->work, a, c->arg[0], a->ctx, &l, e));
     int rc = eval_texts_load(l.m, c->arg + 1, 1, &t, e);
     if (!rc && t.n > 1)
         rc = err_set(e, ERR_USAGE,
@@ -485,8 +485,8 @@ static int kld_save(struct cli *c, const struct eval_args *a, struct err *e) {
     if (!rc)
         rc = a->compact
                  ? eval_kld_save_top(l.s, t.ids, a->ctx, a->chunks, a->by_depth ? 0 : -1, a->top,
-                                     a->tail, a->save_base, c->overwrite, e)
-                 : eval_kld_save(l.s, t.ids, a->ctx, a->chunks, a->save_base, c->overwrite, e);
+                                     a->tail, a->save_base, c->work.overwrite, e)
+                 : eval_kld_save(l.s, t.ids, a->ctx, a->chunks, a->save_base, c->work.overwrite, e);
     uint64_t size = 0;
     if (!rc) rc = io_file_size(a->save_base, &size, e);
     if (!rc) {

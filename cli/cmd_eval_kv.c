@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "cli/eval.h"
-#include "cli/plot.h"
+#include "jobs/plot.h"
 #include "core/mem.h"
 #include "core/num.h"
 #include "runtime/engine/kv_type.h"
@@ -20,7 +20,7 @@ struct kv_types {
 
 static int parse_types(struct cli *c, const char *text, struct kv_types *t, struct err *e) {
     struct str_list list = {0};
-    cli_split(c, text, &list);
+    work_split(&c->work, text, &list);
     if (list.n > MAX_TYPES) return err_set(e, ERR_USAGE, "--kv-type: at most %d", MAX_TYPES);
     for (t->n = 0; t->n < list.n; t->n++) {
         t->name[t->n] = list.v[t->n];
@@ -38,7 +38,7 @@ static int plot_types(const struct cli *c, const struct plot_point *p, int n, co
                                           .y = "relative error of the output",
                                           .log_x = true,
                                           .log_y = true};
-    return cli_plot(c, &axes, p, n, path, e);
+    return plot_write(&c->work, &axes, p, n, path, e);
 }
 
 static void emit_types(struct emit *m, const struct kv_types *t, const struct eval_kv *r,
@@ -103,7 +103,7 @@ int eval_cmd_kv(struct cli *c, int argc, char **argv, struct err *e) {
     int rc = 0;
     for (int i = 0; i < n_dims && !rc; i++)
         for (int k = 0; k < n_depths && !rc; k++) {
-            rc = eval_kv(dim[i], depth[k], cosine, c->isa, t.k, t.v, t.n, r, e);
+            rc = eval_kv(dim[i], depth[k], cosine, c->work.isa, t.k, t.v, t.n, r, e);
             if (rc) break;
             emit_types(m, &t, r, dim[i], depth[k]);
             for (int j = i * t.n; j < (i + 1) * t.n; j++) {

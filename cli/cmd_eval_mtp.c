@@ -31,7 +31,7 @@ static int run(struct cli *c, const struct eval_args *a, struct err *e) {
     struct session *ds = NULL;
     struct ids ids = {0};
     struct eval_mtp r;
-    TRY(eval_open_one(c, a, c->arg[0], a->ctx, &l, e));
+    TRY(eval_open_one(&c->work, a, c->arg[0], a->ctx, &l, e));
     int rc = draft_session(l.s, &dm, &ds, e);
     if (!rc) rc = eval_load_text(l.m, c->arg[1], &ids, e);
     if (!rc) rc = eval_mtp(l.s, ds, &ids, a->ctx, a->chunks, &r, e);

@@ -11,8 +11,8 @@
 #include "calib/defaults.h"
 #include "calib/imatrix.h"
 #include "cli/eval.h"
-#include "cli/kept.h"
-#include "cli/measures.h"
+#include "jobs/kept.h"
+#include "jobs/measures.h"
 #include "core/gz.h"
 #include "core/hash.h"
 #include "core/io.h"
@@ -115,8 +115,8 @@ static int run_texts(struct suite_job *j, struct err *e) {
     struct eval_loaded l = {0}, b = {0};
     int rc;
     if (!j->a->text.n) return 0;
-    TRY(eval_open_one(j->c, a, j->c->arg[0], a->ctx, &l, e));
-    if (a->base) TRY_GOTO(out, rc, eval_open_one(j->c, a, a->base, a->ctx, &b, e));
+    TRY(eval_open_one(&j->c->work, a, j->c->arg[0], a->ctx, &l, e));
+    if (a->base) TRY_GOTO(out, rc, eval_open_one(&j->c->work, a, a->base, a->ctx, &b, e));
     rc = 0;
     for (int i = 0; i < j->a->text.n && !rc; i++) {
         const char *path = j->a->text.v[i];
@@ -144,8 +144,8 @@ static int run_suite(struct suite_job *j, const char *path, struct err *e) {
     TRY(eval_suite_read(&s, path, e));
     struct eval_args a = j->a->eval;
     a.ctx = 0; /* what the cases need */
-    int rc =
-        eval_suite_of(j->c, &a, j->c->arg[0], &s, j->a->n_cases, j->a->max_tokens, NULL, &r, e);
+    int rc = eval_suite_of(&j->c->work, &a, j->c->arg[0], &s, j->a->n_cases, j->a->max_tokens, NULL,
+                           &r, e);
     if (!rc) {
         snprintf(more, sizeof more, "%" PRId64 " %" PRId64, j->a->n_cases, j->a->max_tokens);
         char *key = input_key(j, s.text, s.len, more);
@@ -172,7 +172,7 @@ static int run_tasks(struct suite_job *j, const struct choice_job *cj, struct er
              cj->n_cases, cj->ctx);
     char *key = input_key(j, data, len, more);
     free(data);
-    int rc = eval_choice_of(j->c, &j->a->eval, j->c->arg[0], cj, &t, &r, e);
+    int rc = eval_choice_of(&j->c->work, &j->a->eval, j->c->arg[0], cj, &t, &r, e);
     if (!rc) {
         struct measure *m = measures_add(&j->ms, cj->format ? "right" : "needle_right",
                                          io_base(cj->path), key, false, r.n);
@@ -274,10 +274,10 @@ int eval_cmd_suite(struct cli *c, int argc, char **argv, struct err *e) {
     TRY(cli_parse(c, &spec, argc, argv, e));
     if (c->done) return 0;
     if (!a.eval.out) return err_set(e, ERR_USAGE, "eval suite: say where the result goes with -o");
-    TRY(out_check(a.eval.out, c->overwrite, e));
+    TRY(out_check(a.eval.out, c->work.overwrite, e));
     if (a.max_tokens < 1) return err_set(e, ERR_USAGE, "--max-tokens: 1 or more");
-    if (!a.text.n) cli_list_add(c, &a.text, "builtin");
-    if (!a.tools.n) cli_list_add(c, &a.tools, "builtin");
+    if (!a.text.n) work_list_add(&c->work, &a.text, "builtin");
+    if (!a.tools.n) work_list_add(&c->work, &a.tools, "builtin");
     struct suite_job j = {.c = c, .a = &a};
     struct buf text = {0};
     j.ms.model = xstrdup(io_base(c->arg[0]));
@@ -287,7 +287,7 @@ int eval_cmd_suite(struct cli *c, int argc, char **argv, struct err *e) {
     if (!rc) rc = run_all(&j, e);
     if (!rc) {
         measures_json(&j.ms, &text);
-        rc = out_write_file(a.eval.out, text.data, text.len, c->overwrite, e);
+        rc = out_write_file(a.eval.out, text.data, text.len, c->work.overwrite, e);
     }
     keep_close(a.eval.kept, !rc);
     if (!rc) show(&j);

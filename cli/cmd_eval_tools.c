@@ -9,7 +9,7 @@
 
 #include "calib/defaults.h"
 #include "cli/eval.h"
-#include "cli/kept.h"
+#include "jobs/kept.h"
 #include "core/hash.h"
 #include "core/io.h"
 #include "core/mem.h"
@@ -26,37 +26,6 @@ struct tools_args {
     double require; /* percent; NaN: none */
     bool no_loss, all, constrained;
 };
-
-int eval_suite_of(struct cli *c, const struct eval_args *a, const char *model,
-                  const struct suite *suite, int64_t n_cases, int64_t max_tokens,
-                  const char *format, struct suite_answers *out, struct err *e) {
-    struct eval_loaded l = {0};
-    struct suite_plan p = {0};
-    struct kept_of kept = {0};
-    int rc;
-    TRY(model_open(&l.m, model, e));
-    TRY_GOTO(out, rc, model_use_pre(l.m, a->pre, e));
-    TRY_GOTO(out, rc, suite_plan_open(&p, suite, l.m, n_cases, format, e));
-    if (a->constrained) TRY_GOTO(out, rc, gram_vocab_new(&p.vocab, l.m->tok, e));
-    int64_t most = max_tokens;
-    for (int i = 0; i < p.n; i++) most = max_i64(most, suite->c[p.index[i]].max_tokens);
-    TRY_GOTO(out, rc,
-             eval_session(c, a, l.m, a->kv_type, a->ctx ? a->ctx : p.longest + most, &l.s, e));
-    kept_model(&kept, a->kept, l.s, a->hash);
-    rc = eval_suite(l.s, &p, max_tokens, kept.of, out, e);
-out:
-    kept_release(&kept);
-    if (rc && rc != ERR_INTR) err_wrap(e, "%s", model);
-    suite_plan_close(&p);
-    eval_close_one(&l);
-    return rc;
-}
-
-int eval_suite_read(struct suite *s, const char *path, struct err *e) {
-    if (strcmp(path, "builtin") != 0) return suite_open(s, path, e);
-    const struct default_text *t = default_suite();
-    return suite_parse(s, t->data, default_text_len(t), t->name, e);
-}
 
 /* ---- counts ---- */
 
@@ -269,18 +238,18 @@ static int run_tools(struct cli *c, struct tools_args *a, struct err *e) {
     TRY(eval_suite_read(&suite, path, e));
     TRY_GOTO(out, rc, kept_open(&a->eval.kept, a->eval.keep, e));
     TRY_GOTO(out, rc,
-             eval_suite_of(c, &a->eval, c->arg[0], &suite, a->n_cases, a->max_tokens, a->format,
-                           &r.cand, e));
+             eval_suite_of(&c->work, &a->eval, c->arg[0], &suite, a->n_cases, a->max_tokens,
+                           a->format, &r.cand, e));
     if (r.has_base)
         TRY_GOTO(out, rc,
-                 eval_suite_of(c, &a->eval, a->eval.base, &suite, a->n_cases, a->max_tokens,
+                 eval_suite_of(&c->work, &a->eval, a->eval.base, &suite, a->n_cases, a->max_tokens,
                                a->format, &r.base, e));
     if (r.has_con) {
         struct eval_args con = a->eval;
         con.constrained = true;
         TRY_GOTO(out, rc,
-                 eval_suite_of(c, &con, c->arg[0], &suite, a->n_cases, a->max_tokens, a->format,
-                               &r.con, e));
+                 eval_suite_of(&c->work, &con, c->arg[0], &suite, a->n_cases, a->max_tokens,
+                               a->format, &r.con, e));
     }
     r.n = r.cand.n;
     r.index = xcalloc((size_t)r.n + 1, sizeof *r.index);

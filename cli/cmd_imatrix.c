@@ -10,7 +10,7 @@
 #include "calib/imatrix.h"
 #include "calib/stats.h"
 #include "cli/cmd.h"
-#include "cli/imatrix_select.h"
+#include "jobs/imatrix_select.h"
 #include "core/io.h"
 #include "core/log.h"
 #include "core/mem.h"
@@ -186,7 +186,7 @@ static int merge(struct cli *c, const struct imatrix_args *a, struct err *e) {
         imat_release(&next);
         if (rc) goto out;
     }
-    TRY_GOTO(out, rc, imat_write(&sum, a->out, form, c->overwrite, e));
+    TRY_GOTO(out, rc, imat_write(&sum, a->out, form, c->work.overwrite, e));
     report(c, &sum, a->out, 0, 0);
 out:
     imat_release(&sum);
@@ -222,9 +222,10 @@ static int collect(struct cli *c, const struct imatrix_args *a, struct err *e) {
     TRY_GOTO(out, rc, pick_form(a, &form, e));
     const char *outs[] = {a->out, a->gram, a->moments};
     for (size_t i = 0; i < COUNT_OF(outs); i++)
-        if (outs[i]) TRY_GOTO(out, rc, out_check(outs[i], c->overwrite, e));
-    TRY_GOTO(out, rc, cli_pool(c, e));
-    if (a->gram) TRY_GOTO(out, rc, gram_col_new(&gram, a->gram_block, c->isa, c->pool, e));
+        if (outs[i]) TRY_GOTO(out, rc, out_check(outs[i], c->work.overwrite, e));
+    TRY_GOTO(out, rc, work_pool(&c->work, e));
+    if (a->gram)
+        TRY_GOTO(out, rc, gram_col_new(&gram, a->gram_block, c->work.isa, c->work.pool, e));
     TRY_GOTO(out, rc, model_open(&model, c->arg[0], e));
     TRY_GOTO(out, rc, model_use_pre(model, a->pre, e));
     struct imatrix_opts o = {.texts = c->arg + 1,
@@ -232,16 +233,16 @@ static int collect(struct cli *c, const struct imatrix_args *a, struct err *e) {
                              .ctx = a->ctx,
                              .max_chunks = a->chunks,
                              .parse_special = !a->no_special,
-                             .isa = c->isa,
-                             .pool = c->pool,
+                             .isa = c->work.isa,
+                             .pool = c->work.pool,
                              .gram = gram,
                              .moments = a->moments != NULL,
-                             .device = c->device,
+                             .device = c->work.device,
                              .keep = &keep};
     TRY_GOTO(out, rc, imatrix_collect(model, &o, &m, e));
-    if (gram) TRY_GOTO(out, rc, write_gram(gram, &m, a, c->overwrite, e));
-    if (a->moments) TRY_GOTO(out, rc, imat_write_moments(&m, a->moments, c->overwrite, e));
-    if (ranks_me() == 0) TRY_GOTO(out, rc, imat_write(&m, a->out, form, c->overwrite, e));
+    if (gram) TRY_GOTO(out, rc, write_gram(gram, &m, a, c->work.overwrite, e));
+    if (a->moments) TRY_GOTO(out, rc, imat_write_moments(&m, a->moments, c->work.overwrite, e));
+    if (ranks_me() == 0) TRY_GOTO(out, rc, imat_write(&m, a->out, form, c->work.overwrite, e));
     if (ranks_me() == 0) snap_remove(part);
     report(c, &m, a->out, prog_now_s() - t0, keep.n_found);
 out:
@@ -314,6 +315,10 @@ int cmd_imatrix(struct cli *c, int argc, char **argv, struct err *e) {
     if (a.chunks || a.format)
         return err_set(e, ERR_USAGE, "--%s does not go with --select",
                        a.chunks ? "chunks" : "format");
-    c->pre = a.pre;
-    return imatrix_select(c, &a.select, e);
+    c->work.pre = a.pre;
+    a.select.model = c->arg[0];
+    a.select.text = c->arg + 1;
+    a.select.n_texts = c->n_args - 1;
+    struct emit *m = emit_new();
+    return cli_result(c, m, imatrix_select(&c->work, &a.select, m, e));
 }

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "cli/cmd.h"
-#include "cli/kv_text.h"
+#include "jobs/kv_text.h"
 #include "core/buf.h"
 #include "core/gguf.h"
 #include "core/hfdir.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "cli/cmd.h"
-#include "cli/copy.h"
+#include "jobs/copy.h"
 #include "core/mem.h"
 
 static int merge(struct cli *c, const struct gguf *g, const char *out, struct err *e) {
@@ -12,7 +12,7 @@ static int merge(struct cli *c, const struct gguf *g, const char *out, struct er
     struct copy_report r;
     int rc = copy_declare(g, w, e);
     uint64_t total = rc ? 0 : gguf_w_total_bytes(w);
-    if (rc == 0) rc = copy_write(g, w, out, out, c->overwrite, &r, e);
+    if (rc == 0) rc = copy_write(g, w, out, out, c->work.overwrite, &r, e);
     gguf_w_free(w);
     if (rc) return rc;
     struct emit *m = emit_new();

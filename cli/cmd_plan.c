@@ -7,10 +7,10 @@
 #include <string.h>
 
 #include "cli/cmd.h"
-#include "cli/plan_plot.h"
-#include "cli/plan_program.h"
-#include "cli/plot.h"
-#include "cli/open.h"
+#include "jobs/plan_plot.h"
+#include "jobs/plan_program.h"
+#include "jobs/plot.h"
+#include "jobs/open.h"
 #include "core/buf.h"
 #include "core/gguf.h"
 #include "core/io.h"
@@ -362,17 +362,18 @@ static int show_programs(struct cli *c, const struct plan *p, const struct plan_
     struct gguf *g;
     struct outline o;
     enum act_mode act = ACT_Q8;
-    if (a->act) TRY(cli_act(a->act, &act, e));
+    if (a->act) TRY(act_parse(a->act, &act, e));
     TRY(gguf_open(&g, p->path, GGUF_TOLERANT, e));
     int rc = outline_open(&o, g, act, e);
     if (!rc) {
         struct emit *m = emit_new();
-        if (c->device.masked) o.mask = c->device.mask;
-        o.place = c->device.place;
+        if (c->work.device.masked) o.mask = c->work.device.mask;
+        o.place = c->work.device.place;
         emit_str(m, "file", "file", io_base(p->path));
         emit_str(m, "arch", "architecture", p->arch->name);
         emit_str(m, "act", "activations", a->act ? a->act : "q8");
-        plan_program(m, c, &o, &p->ask.rows, a->ctx ? a->ctx : min_i64(USUAL_KEYS, p->ask.n_ctx));
+        plan_program(m, &c->work, &o, &p->ask.rows,
+                     a->ctx ? a->ctx : min_i64(USUAL_KEYS, p->ask.n_ctx));
         cli_emit(c, m);
         emit_free(m);
         outline_close(&o);
@@ -412,16 +413,18 @@ int cmd_plan(struct cli *c, int argc, char **argv, struct err *e) {
     };
     TRY(cli_parse(c, &spec, argc, argv, e));
     if (c->done) return 0;
-    struct plan *p = arena_array(&c->mem, 1, sizeof *p); /* 24 KB */
+    struct plan *p = arena_array(&c->work.mem, 1, sizeof *p); /* 24 KB */
     *p = (struct plan){.path = c->arg[0]};
     int rc = read_model(p, e);
     struct err why;
     if (rc == ERR_DATA && unknown_model(p->path, &why)) {
         if (a.ctx || a.plot)
             log_warn("--ctx and --plot are about keys and values, which are not known here");
-        return unknown_plan(c, p->path, &why, a.vram,
-                            a.reserve == NO_RESERVE ? fit_reserve(a.vram) : a.reserve, a.recipes,
-                            e);
+        struct emit *m = emit_new();
+        return cli_verdict(c, m,
+                           unknown_plan(p->path, &why, a.vram,
+                                        a.reserve == NO_RESERVE ? fit_reserve(a.vram) : a.reserve,
+                                        a.recipes, m, e));
     }
     if (rc) return rc;
     TRY(settle(p, &a, e));
@@ -434,7 +437,7 @@ int cmd_plan(struct cli *c, int argc, char **argv, struct err *e) {
     if (a.plot) emit_str(m, "plot", "plot", a.plot);
     emit_contexts(m, p);
     if (a.recipes) rc = emit_recipes(m, p, e);
-    if (rc == 0 && a.plot) rc = plan_plot(c, &p->z, &p->ask, a.plot, e);
+    if (rc == 0 && a.plot) rc = plan_plot(&c->work, &p->z, &p->ask, a.plot, e);
     if (rc == 0) cli_emit(c, m);
     emit_free(m);
     return rc ? rc : verdict(p, e);

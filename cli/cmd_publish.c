@@ -6,7 +6,8 @@
 #include <string.h>
 
 #include "cli/cmd.h"
-#include "cli/publish.h"
+#include "cli/facts_opts.h"
+#include "jobs/publish.h"
 #include "core/buf.h"
 #include "core/io.h"
 #include "core/log.h"
@@ -127,7 +128,7 @@ int cmd_publish(struct cli *c, int argc, char **argv, struct err *e) {
     TRY(cli_parse(c, &spec, argc, argv, e));
     if (c->done) return 0;
     o.dir = c->arg[0];
-    o.way = c->overwrite ? GUARD_KEEP : GUARD_REFUSE;
+    o.way = c->work.overwrite ? GUARD_KEEP : GUARD_REFUSE;
     if (!io_is_dir(o.dir)) return err_set(e, ERR_USAGE, "%s is not a folder", o.dir);
     if (only_check) return check(c, o.dir, quick, e);
     facts_init(&facts);

@@ -7,9 +7,9 @@
 #include <strings.h>
 
 #include "cli/cmd.h"
-#include "cli/device.h"
-#include "cli/quantize_budget.h"
-#include "cli/open.h"
+#include "jobs/device.h"
+#include "jobs/quantize_budget.h"
+#include "jobs/open.h"
 #include "core/buf.h"
 #include "core/io.h"
 #include "core/log.h"
@@ -336,7 +336,7 @@ static int run(struct cli *c, const struct args *a, char **recipe, const struct 
         .over = ov,
         .n_over = a->tensor.n,
         .pure = a->pure || a->type,
-        .overwrite = c->overwrite,
+        .overwrite = c->work.overwrite,
         .dry_run = a->dry_run,
         .want_rows = true,
         .plan_out = a->plan_out,
@@ -345,9 +345,9 @@ static int run(struct cli *c, const struct args *a, char **recipe, const struct 
     };
     TRY(parse_search(a->search, &one.search, e));
     TRY(parse_without(a->without, &one.without, e));
-    TRY(cli_pool(c, e));
-    one.pool = c->pool;
-    one.device = cli_device_quantize(c);
+    TRY(work_pool(&c->work, e));
+    one.pool = c->work.pool;
+    one.device = device_quantize(&c->work);
     TRY(check_input(a, &one, recipe, e));
     struct err why;
     if (unknown_model(one.in, &why))
@@ -358,7 +358,10 @@ static int run(struct cli *c, const struct args *a, char **recipe, const struct 
         return err_set(
             e, ERR_USAGE,
             "--budget measures and solves in one process; give several ranks its plan as --recipe");
-    if (budget_asked(&a->mix)) return quantize_budgets(c, &one, &a->mix, e);
+    if (budget_asked(&a->mix)) {
+        struct emit *m = emit_new();
+        return cli_result(c, m, quantize_budgets(&c->work, &one, &a->mix, m, e));
+    }
     for (; n < MAX_RECIPES && recipe[n]; n++) {
         o[n] = one;
         o[n].recipe = recipe[n];
@@ -411,7 +414,7 @@ int cmd_quantize(struct cli *c, int argc, char **argv, struct err *e) {
          "write the plan used; edit it and pass it as --recipe"},
         {"gate", 0, OPT_LIST, &a.mix.gate, "TEXT",
          "ship a mix only if it beats the plain recipes that fit on this text; repeatable"},
-        {"pre", 0, OPT_STR, &c->pre, "NAME",
+        {"pre", 0, OPT_STR, &c->work.pre, "NAME",
          "with --gate: split text by the rules of this pre-tokenizer"},
         {"bpw", 0, OPT_NUM, &a.mix.bpw, "X", "a budget as bits per weight, all bytes of the file"},
         {"prefer", 0, OPT_STR, &a.mix.prefer, "WHAT",

@@ -76,7 +76,7 @@ int cmd_recipes(struct cli *c, int argc, char **argv, struct err *e) {
                               .recipe = recipe,
                               .imatrix = imatrix,
                               .plan_out = out,
-                              .overwrite = c->overwrite,
+                              .overwrite = c->work.overwrite,
                               .dry_run = true};
     struct quantize_report r;
     TRY(quantize_run(&o, &r, e));

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "cli/cmd.h"
-#include "cli/device.h"
+#include "jobs/device.h"
 #include "core/buf.h"
 #include "core/gguf.h"
 #include "core/io.h"
@@ -176,11 +176,11 @@ static int make_again(struct replay *r, struct err *e) {
                               .split_max = r->rec.split_max,
                               .note = r->note,
                               .n_notes = r->n_notes,
-                              .overwrite = r->c->overwrite || !r->out,
-                              .pool = r->c->pool};
+                              .overwrite = r->c->work.overwrite || !r->out,
+                              .pool = r->c->work.pool};
     char *plan = NULL;
     int rc;
-    o.device = cli_device_quantize(r->c);
+    o.device = device_quantize(&r->c->work);
     if (!o.recipe) {
         plan = xasprintf("%s.plan.tsv", r->copy);
         o.recipe = plan;
@@ -350,7 +350,7 @@ int cmd_replay(struct cli *c, int argc, char **argv, struct err *e) {
     TRY(cli_parse(c, &spec, argc, argv, e));
     if (c->done) return 0;
     r.path = c->arg[0];
-    int rc = cli_pool(c, e);
+    int rc = work_pool(&c->work, e);
     if (!rc) rc = run(&r, source, imatrix, gram, &equal, e);
     release(&r);
     if (rc) return rc;

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "cli/cmd.h"
-#include "cli/run_set.h"
+#include "runtime/generate/run_set.h"
 #include "core/io.h"
 #include "core/log.h"
 #include "core/mem.h"
@@ -41,7 +41,7 @@ static int add_key(struct cli *c, struct str_list *keys, const char *key, const 
                    struct err *e) {
     if (strlen(key) < LEAST_KEY)
         return err_set(e, ERR_USAGE, "%s: keys have %d characters at least", where, LEAST_KEY);
-    cli_list_add(c, keys, key);
+    work_list_add(&c->work, keys, key);
     return 0;
 }
 
@@ -52,12 +52,13 @@ static int read_keys(struct cli *c, const struct serve_args *a, struct str_list 
     size_t len = 0;
     const char *env = getenv("HONE_API_KEY");
     int rc = 0;
-    if (env && *env) TRY(add_key(c, keys, arena_strdup(&c->mem, env), "HONE_API_KEY", e));
+    if (env && *env) TRY(add_key(c, keys, arena_strdup(&c->work.mem, env), "HONE_API_KEY", e));
     if (!a->key_file) return 0;
     TRY(io_read_file(&text, &len, a->key_file, MAX_KEYS_FILE, e));
     for (char *s = text; *s && !rc;) {
         const size_t n = strcspn(s, "\r\n");
-        if (n && *s != '#') rc = add_key(c, keys, arena_strndup(&c->mem, s, n), a->key_file, e);
+        if (n && *s != '#')
+            rc = add_key(c, keys, arena_strndup(&c->work.mem, s, n), a->key_file, e);
         s += n;
         s += strspn(s, "\r\n");
     }
@@ -109,7 +110,8 @@ static void log_line(void *ud, const char *line) {
 static const char *stem(struct cli *c, const char *path) {
     const char *base = io_base(path);
     const size_t n = strlen(base);
-    return n > 5 && strcmp(base + n - 5, ".gguf") == 0 ? arena_strndup(&c->mem, base, n - 5) : base;
+    return n > 5 && strcmp(base + n - 5, ".gguf") == 0 ? arena_strndup(&c->work.mem, base, n - 5)
+                                                       : base;
 }
 
 static void say_ready(struct cli *c, const struct serve_opts *o, int port) {
@@ -207,16 +209,16 @@ static void describe(struct serve_opts *o) {
 
 static int open_session(struct cli *c, const struct serve_args *a, struct serve_opts *o,
                         struct session **out, struct err *e) {
-    struct session_opts so = {.isa = c->isa,
-                              .device = c->device,
+    struct session_opts so = {.isa = c->work.isa,
+                              .device = c->work.device,
                               .pack = true,
-                              .pack_cache = c->pack_cache,
+                              .pack_cache = c->work.pack_cache,
                               .guests = true,
                               .whole = true};
     TRY(kv_type_parse(a->kv_type, "--kv-type", &so.kv_k, &so.kv_v, e));
-    TRY(cli_act(a->act, &so.act, e));
-    TRY(cli_pool(c, e));
-    so.pool = c->pool;
+    TRY(act_parse(a->act, &so.act, e));
+    TRY(work_pool(&c->work, e));
+    so.pool = c->work.pool;
     const uint64_t quarter = mem_available() / 4, most = (uint64_t)8 << 30;
     o->context_bytes = a->context_memory ? a->context_memory : quarter < most ? quarter : most;
     so.n_ctx = a->ctx ? a->ctx : usual_ctx(o->m, so.kv_k, so.kv_v, o->context_bytes);
@@ -246,7 +248,7 @@ static int go(struct cli *c, const struct serve_args *a, const struct given *g, 
     struct model *m = NULL;
     struct buf kwargs = {0};
     FILE *log = NULL;
-    if (!host.n) cli_list_add(c, &host, "127.0.0.1");
+    if (!host.n) work_list_add(&c->work, &host, "127.0.0.1");
     TRY(check_args(a, &o, e));
     TRY(read_keys(c, a, &keys, e));
     TRY(check_access(a, &keys, e));

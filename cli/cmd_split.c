@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "cli/cmd.h"
-#include "cli/copy.h"
+#include "jobs/copy.h"
 #include "core/log.h"
 #include "core/num.h"
 #include "core/mem.h"
@@ -78,7 +78,7 @@ static int split(struct cli *c, const struct split_args *a, const struct gguf *g
     char *first = gguf_split_name(path, 0, n);
     gguf_w_split(w, max, !a->data_first);
     int rc = copy_declare(g, w, e);
-    if (rc == 0 && !a->dry_run) rc = copy_write(g, w, path, first, c->overwrite, &r, e);
+    if (rc == 0 && !a->dry_run) rc = copy_write(g, w, path, first, c->work.overwrite, &r, e);
     if (rc == 0) emit_split(c, first, n, gguf_w_total_bytes(w), largest, a->dry_run ? NULL : &r);
     gguf_w_free(w);
     free(first);

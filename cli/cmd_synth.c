@@ -76,18 +76,18 @@ int cmd_synth(struct cli *c, int argc, char **argv, struct err *e) {
     if (!a.out && !a.dry_run) return err_set(e, ERR_USAGE, "-o OUT.gguf is missing");
     if (!(a.skew >= 0 && a.skew <= 10))
         return err_set(e, ERR_USAGE, "--skew: a number between 0 and 10 is expected");
-    TRY(cli_pool(c, e));
+    TRY(work_pool(&c->work, e));
     struct synth_report r;
-    char *tokenizer = a.tokenizer ? arena_strdup(&c->mem, a.tokenizer) : NULL;
+    char *tokenizer = a.tokenizer ? arena_strdup(&c->work.mem, a.tokenizer) : NULL;
     struct synth_opts o = {.shape = a.shape,
                            .recipe = a.recipe,
                            .out = a.out,
                            .layers = a.layers,
                            .seed = (uint64_t)a.seed,
                            .skew = a.skew,
-                           .overwrite = c->overwrite,
+                           .overwrite = c->work.overwrite,
                            .dry_run = a.dry_run,
-                           .pool = c->pool};
+                           .pool = c->work.pool};
     if (a.tokenizer) o.vocab = write_vocab, o.vocab_ud = tokenizer;
     TRY(synth_run(&o, &r, e));
     emit_result(c, &a, &r);

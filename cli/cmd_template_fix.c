@@ -242,7 +242,7 @@ static void list_edits(struct cli *c, const struct chat_src *s) {
 
 static int store(struct cli *c, const struct chat_src *s, const struct buf *fixed, const char *out,
                  bool in_place, struct err *e) {
-    if (out) return out_write_file(out, fixed->data, fixed->len, c->overwrite, e);
+    if (out) return out_write_file(out, fixed->data, fixed->len, c->work.overwrite, e);
     if (!in_place) return 0;
     if (s->is_gguf) {
         struct gguf_edit how;
@@ -369,7 +369,7 @@ int cmd_template_fix(struct cli *c, int argc, char **argv, struct err *e) {
         chat_src_close(&s);
         return 0;
     }
-    if (only) cli_split(c, only, &ids);
+    if (only) work_split(&c->work, only, &ids);
     int rc = own ? replace(&s, own, &fixed, &done, e)
                  : fix_apply(s.text, s.len, only ? ids.v : NULL, ids.n, &fixed, &done, e);
     if (!rc && done) {

@@ -1,23 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* cli/eval.h - what the files of `hone eval` share. */
+/* cli/eval.h - what the files of `hone eval` share: rows of option tables, and the subcommands. */
 #ifndef HONE_CLI_EVAL_H
 #define HONE_CLI_EVAL_H
 
 #include "cli/opt.h"
-#include "runtime/eval/eval.h"
-#include "runtime/engine/kv_type.h"
+#include "jobs/eval_job.h"
 
-struct eval_args {
-    int64_t ctx, chunks, stride, pp, tg, reps, worst, kv_skip, top, tail;
-    const char *kv_type, *kv_skip_type, *base_kv, *act, *base, *base_file, *save_base, *depths;
-    const char *ids, *out, *plot;
-    const char *pre;   /* --pre: pre-tokenizer; NULL: the file's */
-    const char *keep;  /* --keep: path */
-    struct keep *kept; /* it, open; or another file of the command's; NULL: nothing is kept */
-    const char *hash;  /* of the model's content, for it; NULL: not known */
-    bool by_depth, routing, compact;
-    bool constrained; /* calls are of the tools offered, with arguments that their schemas allow */
-};
 /* Rows of an option table, of a struct eval_args: what a measurement of quality computes in. */
 #define EVAL_HELP_KV                                                                               \
     "cache of keys and values: f32 (default), f16, bf16, q8_0, q5_1, q4_0, tq4, ... or K/V"
@@ -30,55 +18,6 @@ struct eval_args {
     { "pre", 0, OPT_STR, &(a).pre, "NAME", CLI_HELP_PRE }
 #define EVAL_OPT_KEEP(a)                                                                           \
     { "keep", 0, OPT_STR, &(a).keep, "FILE", "keep numbers in FILE as they come; go on from it" }
-
-struct eval_loaded {
-    struct model *m;
-    struct session *s;
-    double seconds; /* that opening both took */
-};
-/* kv: name of a cache type. */
-int eval_session(struct cli *c, const struct eval_args *a, struct model *m, const char *kv,
-                 int64_t n_ctx, struct session **out, struct err *e);
-int eval_open_one(struct cli *c, const struct eval_args *a, const char *path, int64_t n_ctx,
-                  struct eval_loaded *l, struct err *e);
-void eval_close_one(struct eval_loaded *l);
-int eval_load_text(const struct model *m, const char *path, struct ids *ids, struct err *e);
-
-struct suite;
-struct suite_answers;
-/* A file, or "builtin". */
-int eval_suite_read(struct suite *s, const char *path, struct err *e);
-/* Opens the model, lets it answer n_cases (0: all), closes it. a: ctx (0: what is needed), kv_type,
- * act. format: NULL, or the syntax of calls. */
-int eval_suite_of(struct cli *c, const struct eval_args *a, const char *model,
-                  const struct suite *suite, int64_t n_cases, int64_t max_tokens,
-                  const char *format, struct suite_answers *out, struct err *e);
-
-struct choice_tasks;
-struct choice_answers;
-struct choice_job {
-    const char *format, *path; /* format NULL: needles in a text */
-    int64_t n_cases, ctx, n_depths, per_depth;
-};
-/* Opens the model, scores the tasks, closes it. */
-int eval_choice_of(struct cli *c, const struct eval_args *a, const char *model,
-                   const struct choice_job *j, struct choice_tasks *tasks,
-                   struct choice_answers *out, struct err *e);
-
-struct eval_texts { /* texts as domains */
-    struct eval_domain *domain;
-    struct ids *ids; /* [n] */
-    int n;
-};
-/* Every file is a domain of its base name; lines of a .jsonl with a "domain" are of that one. */
-int eval_texts_load(const struct model *m, const char *const *path, int n_paths,
-                    struct eval_texts *out, struct err *e);
-void eval_texts_release(struct eval_texts *t);
-
-enum { EVAL_MAX_LIST = 32 };
-/* "0,4096": counts; `what` is the option's name. */
-int eval_parse_list(const char *text, const char *what, int64_t out[EVAL_MAX_LIST], int *n,
-                    struct err *e);
 
 int eval_cmd_tools(struct cli *c, int argc, char **argv, struct err *e);
 int eval_cmd_choice(struct cli *c, int argc, char **argv, struct err *e);

@@ -112,7 +112,7 @@ static int help(struct cli *c, int argc, char **argv, struct err *e) {
         overview(c);
         return 0;
     }
-    char **words = arena_array(&c->mem, (size_t)argc + 1, sizeof *words);
+    char **words = arena_array(&c->work.mem, (size_t)argc + 1, sizeof *words);
     char option[] = "--help"; /* read by run_words below, and by nothing after it */
     words[0] = argv[0];
     for (int i = 2; i < argc; i++) words[i - 1] = argv[i];
@@ -141,7 +141,9 @@ static int run_first(struct cli *c, int argc, char **argv, struct err *e) {
 int command_run(struct cli *c, int argc, char **argv, struct err *e) {
     c->full_argc = argc;
     c->full_argv = argv;
-    arena_init(&c->mem);
+    const char *tmp = getenv("TMPDIR");
+    c->work.tmp = tmp && *tmp ? tmp : "/tmp";
+    arena_init(&c->work.mem);
     int rc = 0;
     if (argc < 2) {
         FILE *out = c->out;
@@ -155,7 +157,7 @@ int command_run(struct cli *c, int argc, char **argv, struct err *e) {
         (void)fflush(c->out); /* the first error counts */
     else
         rc = flush_result(c->out, e);
-    arena_release(&c->mem);
+    arena_release(&c->work.mem);
     return rc;
 }
 
@@ -170,7 +172,7 @@ static int on_progress(void *ud, const char *stage, uint64_t done, uint64_t tota
 }
 
 static int run(const char *command, const char *const *args, FILE *out, struct err *e) {
-    struct cli c = {.ctx = ctx_current(), .out = out, .form = EMIT_JSON};
+    struct cli c = {.work.ctx = ctx_current(), .out = out, .form = EMIT_JSON};
     int n = 0;
     while (args && args[n]) n++;
     char **argv = xcalloc((size_t)n + 3, sizeof *argv);

@@ -89,7 +89,7 @@ static void end_by_sigpipe(void) {
 
 int main(int argc, char **argv) {
     struct err e = {0};
-    struct cli c = {.ctx = ctx_process(), .out = stdout};
+    struct cli c = {.work.ctx = ctx_process(), .out = stdout};
     need_streams();
     command_to_front(argc, argv);
     struct sigaction sa = {0};
@@ -117,7 +117,7 @@ int main(int argc, char **argv) {
         !(speak && freopen("/dev/null", "w", stdout) && freopen("/dev/null", "w", stderr)))
         rc = err_sys(&e, "/dev/null");
     if (rc == 0) rc = command_run(&c, argc, argv, &e);
-    ctx_release(c.ctx);
+    ctx_release(c.work.ctx);
     if (rc != 0 && ranks_n() == 1 && reader_gone()) end_by_sigpipe();
     if (rc != 0 && e.msg[0] && !speak) log_error("%s", e.msg);
     /* what every rank finds wrong, rank 0 says; its own share is known to the rank alone */

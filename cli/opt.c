@@ -14,6 +14,7 @@
 
 #include "cli/guess.h"
 #include "cli/help.h"
+#include "text/size.h"
 #include "core/buf.h"
 #include "core/limits.h"
 #include "core/log.h"
@@ -35,7 +36,7 @@ static void common_options(struct common *k, struct cli *c, struct opt out[N_COM
         {"json", 0, OPT_FLAG, &k->json, NULL, "print one JSON document"},
         {"csv", 0, OPT_FLAG, &k->csv, NULL, "print comma-separated values"},
         {"md", 0, OPT_FLAG, &k->md, NULL, "print Markdown"},
-        {"force", 'f', OPT_FLAG, &c->overwrite, NULL, "overwrite existing outputs"},
+        {"force", 'f', OPT_FLAG, &c->work.overwrite, NULL, "overwrite existing outputs"},
         {"threads", 'j', OPT_I64, &k->threads, "N", "threads; 0: all processors (default)"},
         {"device", 0, OPT_STR, &k->device, "NAME", "cpu (default), cuda, cuda:N or auto"},
         {"isa", 0, OPT_STR, &k->isa, "NAME", KERN_ISA_NAMES},
@@ -47,7 +48,7 @@ static void common_options(struct common *k, struct cli *c, struct opt out[N_COM
          "passes of N tokens or more copy these experts there; 0: none"},
         {"place", 0, OPT_STR, &k->place, "FILE",
          "which blocks' experts go to the CPU or the device"},
-        {"pack-cache", 0, OPT_STR, &c->pack_cache, "DIR",
+        {"pack-cache", 0, OPT_STR, &c->work.pack_cache, "DIR",
          "folder where packed weights are kept, for quick starts"},
         {"untrusted", 0, OPT_FLAG, &k->untrusted, NULL, "lower limits on what inputs may claim"},
         {"progress", 0, OPT_STR, &k->progress, "WHEN", "auto, always, never"},
@@ -152,16 +153,6 @@ static void find(struct parse *p, const char *arg, struct found *f) {
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-void cli_list_add(struct cli *c, struct str_list *l, const char *value) {
-    /* full at every power of two: the old array stays in the arena, twice the size in all */
-    if ((l->n & (l->n - 1)) == 0) {
-        const char **v = arena_array(&c->mem, l->n ? 2 * (size_t)l->n : 1, sizeof *v);
-        if (l->n) memcpy(v, l->v, (size_t)l->n * sizeof *v);
-        l->v = v;
-    }
-    l->v[l->n++] = value;
-}
-
 /* An output appears whole or not at all under its name, so none can be a stream. */
 static int no_stream(const struct opt *o, struct err *e) {
     static const char *const outputs[] = {"output",  "plan-out", "save-base", "mmproj",
@@ -189,9 +180,9 @@ static int store_value(struct cli *c, const struct opt *o, const char *v, struct
         *(const char **)o->dst = v;
         return 0;
     case OPT_SIZE:
-        return cli_size(v, what, o->dst, e);
+        return size_parse(v, what, o->dst, e);
     case OPT_TIME:
-        return cli_time(v, what, o->arg, o->dst, e);
+        return time_parse(v, what, o->arg, o->dst, e);
     case OPT_I64: {
         long long x = strtoll(v, &end, 10);
         if (end != v && !errno && x > 0 && x < 1 << 20 && (*end == 'k' || *end == 'K') && !end[1])
@@ -210,7 +201,7 @@ static int store_value(struct cli *c, const struct opt *o, const char *v, struct
         return 0;
     }
     case OPT_LIST:
-        cli_list_add(c, o->dst, v);
+        work_list_add(&c->work, o->dst, v);
         return 0;
     }
     return 0;
@@ -274,7 +265,7 @@ static int apply_common(struct cli *c, const struct common *k, struct err *e) {
         return err_set(e, ERR_USAGE, "--json, --csv and --md exclude each other");
     if (k->json + k->csv + k->md) c->form = k->json ? EMIT_JSON : k->csv ? EMIT_CSV : EMIT_MD;
     if (k->threads > 4096) return err_set(e, ERR_USAGE, "--threads: at most 4096");
-    c->threads = (int)k->threads;
+    c->work.threads = (int)k->threads;
     if (k->progress) TRY(choice(k->progress, "--progress", when, 3, &mode, e));
     if (k->color) TRY(choice(k->color, "--color", when, 3, &color, e));
     prog_set_mode(k->quiet ? PROG_NEVER : (enum prog_mode)mode);
@@ -284,24 +275,24 @@ static int apply_common(struct cli *c, const struct common *k, struct err *e) {
     c->color = color == 1 || (color == 0 && may && c->out == stdout && isatty(1));
     log_set_level(k->quiet ? LOG_ERROR : k->trace ? LOG_TRACE : k->verbose ? LOG_DEBUG : LOG_INFO);
     uint64_t most = 0;
-    if (k->max_memory) TRY(cli_size(k->max_memory, "--max-memory", &most, e));
+    if (k->max_memory) TRY(size_parse(k->max_memory, "--max-memory", &most, e));
     limits_untrusted(k->untrusted);
     buf_limit(most);
-    c->isa = kern_isa_best();
-    if (k->isa && !kern_isa_parse(k->isa, &c->isa))
+    c->work.isa = kern_isa_best();
+    if (k->isa && !kern_isa_parse(k->isa, &c->work.isa))
         return err_set(e, ERR_USAGE, "--isa: '%s' is not one of " KERN_ISA_NAMES, k->isa);
-    if (!kern_isa_has(c->isa))
+    if (!kern_isa_has(c->work.isa))
         return err_set(e, ERR_SYS, "--isa: this machine has no %s; the best it has is %s", k->isa,
                        kern_isa_name(kern_isa_best()));
-    enc_use(c->isa);
-    TRY(device_parse(k->device, &c->device, e));
-    if (k->stream_from >= 0) c->device.stream_from = k->stream_from ? k->stream_from : -1;
+    enc_use(c->work.isa);
+    TRY(device_parse(k->device, &c->work.device, e));
+    if (k->stream_from >= 0) c->work.device.stream_from = k->stream_from ? k->stream_from : -1;
     if (k->place) {
-        struct place *p = arena_array(&c->mem, 1, sizeof *p);
+        struct place *p = arena_array(&c->work.mem, 1, sizeof *p);
         TRY(place_read(p, k->place, e));
-        c->device.place = p;
+        c->work.device.place = p;
     }
-    return k->max_vram ? cli_size(k->max_vram, "--max-vram", &c->device.max_bytes, e) : 0;
+    return k->max_vram ? size_parse(k->max_vram, "--max-vram", &c->work.device.max_bytes, e) : 0;
 }
 
 /* ---- a command line -------------------------------------------------------------------------- */
@@ -348,7 +339,7 @@ int cli_parse(struct cli *c, const struct cmd_spec *spec, int argc, char **argv,
         c->done = true;
         return 0;
     }
-    c->arg = arena_array(&c->mem, (size_t)argc + 1, sizeof *c->arg);
+    c->arg = arena_array(&c->work.mem, (size_t)argc + 1, sizeof *c->arg);
     c->n_args = 0;
     for (p.i = 1; p.i < argc; p.i++) {
         char *word = argv[p.i];
@@ -459,20 +450,6 @@ int cli_sub(struct cli *c, const struct subcommand *sub, int n, const char *oper
     return rc;
 }
 
-int cli_act(const char *text, enum act_mode *out, struct err *e) {
-    const bool exact = strcmp(text, ACT_EXACT) == 0;
-    if (!exact && strcmp(text, ACT_FAST) != 0)
-        return err_set(e, ERR_USAGE, "--act: '%s' is not " ACT_EXACT " or " ACT_FAST, text);
-    *out = exact ? ACT_F32 : ACT_Q8;
-    return 0;
-}
-
-int cli_pool(struct cli *c, struct err *e) {
-    TRY(ctx_team(c->ctx, c->threads, e));
-    c->pool = c->ctx->pool;
-    return 0;
-}
-
 void cli_emit(struct cli *c, struct emit *m) {
     struct buf line = {0};
     for (int i = 0; i < c->full_argc; i++) {
@@ -482,16 +459,19 @@ void cli_emit(struct cli *c, struct emit *m) {
     }
     emit_str(m, "hone_version", NULL, HONE_VERSION);
     emit_str(m, "command_line", NULL, line.data);
-    emit_str(m, "isa", NULL, kern_isa_name(c->isa));
-    emit_i64(m, "threads", NULL, c->pool ? pool_size(c->pool) : 1);
+    emit_str(m, "isa", NULL, kern_isa_name(c->work.isa));
+    emit_i64(m, "threads", NULL, c->work.pool ? pool_size(c->work.pool) : 1);
     emit_print(m, c->form, c->out);
     buf_release(&line);
 }
 
-void cli_split(struct cli *c, const char *text, struct str_list *out) {
-    while (*text) {
-        size_t n = strcspn(text, ",");
-        if (n) cli_list_add(c, out, arena_strndup(&c->mem, text, n));
-        text += n + (text[n] == ',');
-    }
+int cli_result(struct cli *c, struct emit *m, int rc) {
+    if (!rc) cli_emit(c, m);
+    emit_free(m);
+    return rc;
+}
+
+int cli_verdict(struct cli *c, struct emit *m, int rc) {
+    if (rc == ERR_VERDICT) cli_emit(c, m);
+    return cli_result(c, m, rc);
 }

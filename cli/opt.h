@@ -10,18 +10,10 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "core/arena.h"
-#include "core/ctx.h"
 #include "core/emit.h"
 #include "core/err.h"
-#include "core/pool.h"
-#include "kernels/kern.h"
-#include "runtime/engine/session.h"
+#include "jobs/work.h"
 
-struct str_list { /* of a repeatable option */
-    const char **v;
-    int n;
-};
 enum opt_kind {
     OPT_FLAG, /* bool */
     OPT_STR,  /* const char * */
@@ -52,22 +44,13 @@ struct cmd_spec {
 typedef void (*opt_visitor)(void *ctx, const struct cmd_spec *spec, const struct opt *common,
                             int n_common);
 struct cli {          /* what every command gets */
-    struct ctx *ctx;  /* the one that the calling thread works for; it owns the pool */
+    struct work work; /* what its job gets */
     const char **arg; /* positional arguments */
     int n_args;
     bool done; /* --help was printed: return 0 at once */
     FILE *out; /* the result goes here: stdout, or the text a call of the library returns */
-    enum emit_form form;    /* as set by the caller, unless an option says otherwise */
-    bool overwrite;         /* -f */
-    bool color;             /* stdout may carry ANSI colours */
-    int threads;            /* --threads, 0: all */
-    struct device device;   /* --device, default the CPU */
-    enum kern_isa isa;      /* --isa, default best */
-    const char *pack_cache; /* --pack-cache, or NULL */
-    const char *pre;        /* --pre of commands that open several models; NULL: each file's own */
-    struct pool *pool;      /* ctx's, made by cli_pool() on first use */
-    struct keep *kept;      /* what long steps measure, core/keep.h; NULL: nothing is kept */
-    struct arena mem;       /* lists and strings of this command */
+    enum emit_form form; /* as set by the caller, unless an option says otherwise */
+    bool color;          /* stdout may carry ANSI colours */
     int full_argc;
     char **full_argv;
     opt_visitor visit; /* NULL: run */
@@ -86,22 +69,16 @@ int cli_sub(struct cli *c, const struct subcommand *sub, int n, const char *oper
 int cli_parse(struct cli *c, const struct cmd_spec *spec, int argc, char **argv, struct err *e);
 /* Options that stand before the name of a command (`hone -q recipes`) go behind it. */
 void cli_to_front(int argc, char **argv, bool (*is_name)(void *ctx, const char *word), void *ctx);
-/* Values of --act: activations as they are, or rounded to 8 bits. */
-#define ACT_EXACT "f32"
-#define ACT_FAST "q8"
-int cli_act(const char *text, enum act_mode *out, struct err *e);
-int cli_pool(struct cli *c, struct err *e);
 /* Adds tool version, command line and machine to a result, then prints it in the chosen form. */
 void cli_emit(struct cli *c, struct emit *m);
-/* "16GiB" -> bytes. ERR_USAGE naming `what`; a number without a unit below 1 MiB too. */
-int cli_size(const char *text, const char *what, uint64_t *out, struct err *e);
-/* Reads a time, "90m", "2h" or a number of `unit` (such as "MINUTES"), into `out`, which counts
- * that unit too. Returns ERR_USAGE naming `what` otherwise. */
-int cli_time(const char *text, const char *what, const char *unit, double *out, struct err *e);
-/* Appends a borrowed string; the array lives in c->mem. */
-void cli_list_add(struct cli *c, struct str_list *l, const char *value);
-/* Splits "a,b,c" into a list; everything lives in c->mem. */
-void cli_split(struct cli *c, const char *text, struct str_list *out);
+/* Prints and frees the result of a job that returned rc, where it succeeded. Returns rc. */
+int cli_result(struct cli *c, struct emit *m, int rc);
+/* As cli_result, for jobs that have a result with ERR_VERDICT too. */
+int cli_verdict(struct cli *c, struct emit *m, int rc);
+
+/* Row of an option table: where the plot goes, a const char *. */
+#define OPT_PLOT(file, help)                                                                       \
+    { "plot", 0, OPT_STR, &(file), "FILE", "SVG: " help }
 
 /* --pre NAME of the commands that read text. */
 #define CLI_HELP_PRE "split text by the rules of this pre-tokenizer, whatever the model names"

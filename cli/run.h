@@ -5,7 +5,7 @@
 #define HONE_CLI_RUN_H
 
 #include "cli/opt.h"
-#include "cli/run_set.h"
+#include "runtime/generate/run_set.h"
 #include "cli/screen.h"
 #include "runtime/generate/gen.h"
 #include "runtime/engine/kv_type.h"

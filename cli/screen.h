@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "cli/run_set.h"
+#include "runtime/generate/run_set.h"
 #include "core/attr.h"
 #include "core/json.h"
 #include "chat/toolfmt.h"

@@ -26,7 +26,7 @@ int manifest_hash(const struct gguf *g, const struct gguf_tensor *t, char hex[33
 /* Adds the entry of a GGUF file (one shard) to an open array of w. It is read once, p counts. */
 int manifest_add_gguf(struct jw *w, const char *path, char sha256[65], struct prog *p,
                       struct err *e);
-/* The same for any other file. written: SHA-256 of what hone wrote there (cli/file_guard.h), or
+/* The same for any other file. written: SHA-256 of what hone wrote there (jobs/file_guard.h), or
  * NULL. */
 int manifest_add_file(struct jw *w, const char *path, const char *written, char sha256[65],
                       struct err *e);

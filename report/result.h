@@ -47,7 +47,7 @@ struct release; /* report/release.h */
 /* One of both may be NULL: nothing measured, or nothing known of the folder. */
 void report_readme(const struct result *r, const struct release *rel, struct buf *out);
 /* In each card; it names the marks between which the publisher's own words are kept
- * (cli/file_guard.h). The second is what earlier versions wrote. */
+ * (jobs/file_guard.h). The second is what earlier versions wrote. */
 #define README_MARK                                                                                \
     "<!-- Written by hone; hone publish writes it anew, but for what stands between the notes "    \
     "marks. -->"

@@ -21,7 +21,8 @@ allowed() {
     calib) echo calib runtime kernels models chat template gram tok text core ;;
     report) echo report core ;;
     serve) echo serve runtime kernels models chat template gram tok text core ;;
-    cli | tests) echo cli calib convert quantize runtime report serve kernels models chat template gram tok text core tests include ;;
+    jobs) echo jobs calib convert quantize runtime report serve kernels models chat template gram tok text core ;;
+    cli | tests) echo cli jobs calib convert quantize runtime report serve kernels models chat template gram tok text core tests include ;;
     esac
 }
 for f in "$@"; do
@@ -88,7 +89,7 @@ awk -v most=$TYPE_FILES -v f32=$F32_FILES '
 rm -f "${TMPDIR:-/tmp}/hone-lint.$$"
 
 # ---- MAP.md names every file of ours ----
-for f in $(git ls-files 'core/*' 'kernels/*' 'models/*' 'text/*' 'tok/*' 'template/*' 'chat/*' 'gram/*' 'convert/*' 'calib/*' 'quantize/*' 'runtime/*' 'report/*' 'cli/*' 'include/*' 'bench/*' 2>/dev/null); do
+for f in $(git ls-files 'core/*' 'kernels/*' 'models/*' 'text/*' 'tok/*' 'template/*' 'chat/*' 'gram/*' 'convert/*' 'calib/*' 'quantize/*' 'runtime/*' 'report/*' 'jobs/*' 'cli/*' 'include/*' 'bench/*' 2>/dev/null); do
     case $f in kernels/*/*) base=${f%/*}/ ;; quantize/enc/*) base=quantize/enc/ ;; template/own/*) base=template/own/ ;; calib/text/*) base=calib/text/ ;; *) base=${f##*/}; base=${base%.[ch]} ;; esac
     grep -qF "$base" MAP.md || say "MAP.md does not mention $f"
 done

@@ -3,7 +3,7 @@
  * conversation, and the loop that makes text (runtime/generate/gen.h): an answer in pieces is the
  * answer in one, with or without going back to a mark. */
 #include "cli/chat_line.h"
-#include "cli/run_set.h"
+#include "runtime/generate/run_set.h"
 #include "convert/convert.h"
 #include "core/prog.h"
 #include "runtime/generate/gen.h"

@@ -6,6 +6,7 @@
 #include "cli/guess.h"
 #include "cli/help.h"
 #include "cli/opt.h"
+#include "text/size.h"
 #include "tests/check.h"
 
 static struct err e;
@@ -39,14 +40,14 @@ static void test_sizes(void) {
     uint64_t n;
     for (size_t i = 0; i < COUNT_OF(good); i++) {
         n = 1;
-        CHECK_OK(cli_size(good[i].text, "--x", &n, &e));
+        CHECK_OK(size_parse(good[i].text, "--x", &n, &e));
         if (n != good[i].want) CHECK_FAIL("%s is %llu", good[i].text, (unsigned long long)n);
     }
     for (size_t i = 0; i < COUNT_OF(bad); i++)
-        CHECK_ERR(cli_size(bad[i], "--x", &n, &e), ERR_USAGE, "is not a size");
-    CHECK_ERR(cli_size("24", "--vram", &n, &e), ERR_USAGE, "--vram: 24 bytes? write 24GiB");
-    CHECK_ERR(cli_size("1048575", "--vram", &n, &e), ERR_USAGE, "1048575GiB");
-    CHECK_ERR(cli_size("0.5", "--vram", &n, &e), ERR_USAGE, "write 0.5GiB");
+        CHECK_ERR(size_parse(bad[i], "--x", &n, &e), ERR_USAGE, "is not a size");
+    CHECK_ERR(size_parse("24", "--vram", &n, &e), ERR_USAGE, "--vram: 24 bytes? write 24GiB");
+    CHECK_ERR(size_parse("1048575", "--vram", &n, &e), ERR_USAGE, "1048575GiB");
+    CHECK_ERR(size_parse("0.5", "--vram", &n, &e), ERR_USAGE, "write 0.5GiB");
 }
 
 static void test_times(void) {
@@ -59,11 +60,11 @@ static void test_times(void) {
     static const char *const bad[] = {"", "h", "-1h", "2 weeks", "1h30", "nan", "inf", "1e99"};
     double v;
     for (size_t i = 0; i < COUNT_OF(good); i++) {
-        CHECK_OK(cli_time(good[i].text, "--x", good[i].unit, &v, &e));
+        CHECK_OK(time_parse(good[i].text, "--x", good[i].unit, &v, &e));
         if (fabs(v - good[i].want) > 1e-12) CHECK_FAIL("%s is %g", good[i].text, v);
     }
     for (size_t i = 0; i < COUNT_OF(bad); i++)
-        CHECK_ERR(cli_time(bad[i], "--x", "HOURS", &v, &e), ERR_USAGE, "is not a time");
+        CHECK_ERR(time_parse(bad[i], "--x", "HOURS", &v, &e), ERR_USAGE, "is not a time");
 }
 
 static const char *next(void *ctx, int i) {

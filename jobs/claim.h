@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT
+/* jobs/claim.h - which files of the folder of results a job made: those it announced before it
+ * wrote them. DIR.work/own-NAME.json says so, and what the file was like when it was complete;
+ * where the state was removed, manifest.json. Nobody else's file is replaced, nor one that was
+ * edited since (another header of a GGUF; damaged data are made again). */
+#ifndef HONE_JOBS_CLAIM_H
+#define HONE_JOBS_CLAIM_H
+
+#include "jobs/step.h"
+
+/* ERR_USAGE with a remedy when a file of this name is there and is not the job's. */
+int claim_check(const struct job *j, const char *name, struct err *e);
+/* Before the file is written: a person's is renamed to NAME.orig first. */
+int claim_take(const struct job *j, const char *name, struct err *e);
+/* The file is complete. w: the members of its entry in a record, as JSON text. */
+int claim_done(const struct job *j, const char *name, const char *members, struct err *e);
+
+#endif

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT
+/* jobs/device.c - see device.h. */
+#include "jobs/device.h"
+
+#include <string.h>
+
+#include "kernels/cuda/cuda.h"
+
+/* False: the CPU, or a device that does not answer. */
+static bool ask(const struct work *c, struct cu_info *i) {
+    struct cu_ctx *ctx = NULL;
+    struct err ignored;
+    if (c->device.kind == DEVICE_CPU) return false;
+    bool ok = cu_open(&ctx, c->device.index, &ignored) == 0 && cu_get_info(ctx, i, &ignored) == 0;
+    cu_close(ctx);
+    return ok;
+}
+
+void device_name(const struct work *c, char out[256]) {
+    struct cu_info i;
+    out[0] = 0;
+    if (ask(c, &i)) memcpy(out, i.name, sizeof i.name);
+}
+
+struct device device_share(const struct work *c, int n_left) {
+    struct device d = c->device;
+    struct cu_info i;
+    if (!ask(c, &i)) return d;
+    uint64_t all = i.mem_free > CU_KEEP_FREE ? i.mem_free - CU_KEEP_FREE : 0;
+    if (d.max_bytes && d.max_bytes < all) all = d.max_bytes;
+    d.kind = DEVICE_AUTO;
+    d.max_bytes = all / (uint64_t)n_left + 1; /* 0 would mean all of it */
+    return d;
+}
+
+struct qdev_want device_quantize(const struct work *c) {
+    static const enum qdev_use use[] = {
+        [DEVICE_CPU] = QDEV_NONE, [DEVICE_CUDA] = QDEV_MUST, [DEVICE_AUTO] = QDEV_TRY};
+    return (struct qdev_want){use[c->device.kind], c->device.index, c->device.max_bytes};
+}

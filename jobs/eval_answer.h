@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: MIT
+/* jobs/eval_answer.h - what a measurement of divergence says, in a sentence. */
+#ifndef HONE_JOBS_EVAL_ANSWER_H
+#define HONE_JOBS_EVAL_ANSWER_H
+
+#include "core/buf.h"
+#include "runtime/eval/eval.h"
+
+/* Of n models (labels as in the tables) against `base`: how much one loses, or of several which is
+ * closest and which is farthest. The words are those of report/pick.h. */
+void eval_answer(const struct eval_kld *k, char *const *label, int n, const char *base,
+                 struct buf *out);
+
+#endif

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT
+/* jobs/gate.h - is a mix better than the plain recipes that would fit as well? Measured on text
+ * that took part in neither importance nor probes. docs/design/mix.md "The gate". */
+#ifndef HONE_JOBS_GATE_H
+#define HONE_JOBS_GATE_H
+
+#include "jobs/work.h"
+#include "quantize/quantize.h"
+
+enum { GATE_PLAIN = 3 };
+struct gate_plain { /* a recipe that fits */
+    const char *name;
+    uint64_t bytes;
+    char *path; /* owned; NULL: to be made */
+    bool ours;  /* made for the comparison */
+};
+struct gate {
+    struct work *c;
+    const char *base, *imatrix, *gram; /* as the mix was made; the last two may be NULL */
+    const char *prefix;                /* of the paths of recipes' files that must be made */
+    enum search search;
+    struct str_list texts;
+    int64_t ctx, chunks; /* windows, evenly over the texts; 0: all */
+    /* filled */
+    struct gate_plain plain[GATE_PLAIN];
+    int n, best; /* the best of plain; -1: none fits */
+    bool passed;
+    char why[512];
+};
+/* The largest plain recipes of at most `budget` bytes. Paths of files that exist may be set then.
+ */
+int gate_find(struct gate *g, uint64_t budget, struct err *e);
+/* Makes what is missing, compares, sets best, passed and why. With no recipe that fits: passed. */
+int gate_judge(struct gate *g, const char *mix, struct err *e);
+/* Removes the files that were made, but for those that were moved away. */
+void gate_release(struct gate *g);
+
+#endif

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: MIT
+/* jobs/make.c - the main job. Orders the steps; each is skipped when its record says
+ * that it was done with the same inputs (jobs/step.h), so an interrupted or extended job goes on
+ * where it stopped. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "jobs/kept.h"
+#include "jobs/make.h"
+#include "core/io.h"
+#include "core/log.h"
+#include "core/mem.h"
+#include "core/prog.h"
+
+bool make_reuse(const struct make *mk, struct step *s, struct json **root,
+                const struct json **result) {
+    if (mk->redo || !step_done(s, root, result)) return false;
+    log_debug("%s: done before", s->name);
+    return true;
+}
+
+void make_members(const struct json *obj, struct buf *out) {
+    for (const struct json *m = json_first(obj); m; m = json_next(m)) {
+        bool rows = json_type(m) == JSON_ARR;
+        if (json_type(m) != JSON_NUM && !rows) continue;
+        if (out->len) buf_str(out, ", ");
+        json_quote(out, json_name(m), strlen(json_name(m)));
+        if (rows) {
+            struct jw w;
+            buf_str(out, ": ");
+            jw_init(&w, out, false);
+            jw_copy(&w, NULL, m);
+        } else {
+            buf_fmt(out, ": %.17g", json_num(m, 0));
+        }
+    }
+}
+
+void make_note(struct make *mk, const char *fmt, ...) {
+    char text[1024];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    work_list_add(mk->c, &mk->notes, arena_strdup(&mk->c->mem, text));
+}
+
+void make_left_out(struct make *mk, const char *fmt, ...) {
+    char text[1024];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    for (int i = 0; i < mk->cut_short.n; i++)
+        if (strcmp(mk->cut_short.v[i], text) == 0) return;
+    work_list_add(mk->c, &mk->cut_short, arena_strdup(&mk->c->mem, text));
+}
+
+void made_release(struct made *f) {
+    free(f->file);
+    free(f->path);
+    free(f->why);
+    buf_release(&f->eval);
+    buf_release(&f->speed);
+    buf_release(&f->tools);
+    *f = (struct made){0};
+}
+
+void made_drop(struct make *mk) {
+    made_release(&mk->file[--mk->n_files]);
+}
+
+static void release(struct make *mk) {
+    while (mk->n_files) made_drop(mk);
+    free(mk->file);
+    free(mk->name);
+    free(mk->imatrix);
+    keep_close(mk->c->kept, false);
+    mk->c->kept = NULL;
+    buf_release(&mk->model_json);
+    buf_release(&mk->imatrix_json);
+    buf_release(&mk->eval_json);
+    job_close(&mk->job);
+}
+
+static int remove_parts(struct make *mk, struct err *e) {
+    return job_remove_parts(&mk->job, e);
+}
+
+/* What the steps measure, window by window, until they have records of their own. */
+static void open_kept(struct make *mk) {
+    char *path = io_join(mk->job.state, "measured");
+    if (mk->redo) (void)unlink(path);
+    mk->c->kept = kept_open_own(path);
+    free(path);
+}
+
+static bool always(const struct make *mk) {
+    return mk->job.dir != NULL;
+}
+static bool wants_presets(const struct make *mk) {
+    return mk->recipes.n > 0;
+}
+static bool wants_classes(const struct make *mk) {
+    return mk->classes.n > 0;
+}
+static bool wants_budgets(const struct make *mk) {
+    return mk->budget.n > 0;
+}
+static bool wants_probes(const struct make *mk) {
+    return mk->classes.n || mk->budget.n;
+}
+
+static const struct make_step {
+    const char *what; /* NULL: not announced */
+    int (*run)(struct make *mk, struct err *e);
+    bool (*asked)(const struct make *mk);
+    enum plan_part part; /* of the forecast, done with this step; PART_COUNT: none */
+} steps[] = {
+    {NULL, make_source, always, PART_COUNT},
+    {"conversion", make_convert, always, PART_COUNT},
+    {NULL, make_texts, always, PART_COUNT},
+    {NULL, make_forecast, always, PART_COUNT},
+    {"importance matrix", make_imatrix, always, PART_IMATRIX},
+    {"presets", make_quantize, wants_presets, PART_PRESETS},
+    {"what each type costs each part of the model", make_sensitivity, wants_probes, PART_PROBES},
+    {"the best file of each size class", make_ladder, wants_classes, PART_COUNT},
+    {"mixes of other sizes", make_mix, wants_budgets, PART_JUDGE},
+    {NULL, remove_parts, always, PART_COUNT},
+    {"perplexity and divergence", make_eval, always, PART_EVAL},
+    {"speed", make_speed, always, PART_SPEED},
+    {"tool calls", make_tools, always, PART_TOOLS},
+    {"checksums and report", make_report, always, PART_REPORT},
+};
+
+static int all_steps(struct make *mk, struct err *e) {
+    int n = 0, at = 0, rc = 0;
+    for (size_t i = 0; i < COUNT_OF(steps); i++) n += steps[i].what && steps[i].asked(mk);
+    for (size_t i = 0; i < COUNT_OF(steps) && !rc; i++) {
+        const struct make_step *s = &steps[i];
+        if (!s->asked(mk)) continue;
+        if (prog_interrupted()) {
+            rc = err_set(e, ERR_INTR, "interrupted; run the same command again to go on");
+            break;
+        }
+        if (s->what) {
+            prog_set_step(++at, n);
+            log_info("step %d of %d: %s", at, n, s->what);
+        }
+        rc = s->run(mk, e);
+        if (!rc && s->part < PART_REPORT) rc = make_replan(mk, s->part, e);
+    }
+    prog_set_step(0, 0);
+    return rc;
+}
+
+static int open_job(struct make *mk, const char *out, struct err *e) {
+    TRY(job_open(&mk->job, out, e));
+    TRY(make_name(mk, e));
+    TRY(make_pre_keep(mk, e));
+    if (mk->redo) TRY(remove_parts(mk, e));
+    open_kept(mk);
+    return 0;
+}
+
+static int run(struct make *mk, const char *recipes, const char *out, struct emit *m,
+               struct buf *after, struct err *e) {
+    struct work *w = mk->c;
+    TRY(make_pre_recall(mk, out, e));
+    TRY(make_ask(mk, recipes, e));
+    if (w->device.kind == DEVICE_CUDA) w->device.kind = DEVICE_AUTO; /* a step may be too large */
+    TRY(work_pool(w, e));
+    TRY(make_check_base(mk, e));
+    if (mk->dry_run) return make_dry_run(mk, out, m, e);
+    TRY(open_job(mk, out, e));
+    TRY(all_steps(mk, e));
+    keep_close(w->kept, true); /* every number has its record */
+    w->kept = NULL;
+    return make_show(mk, prog_now_s() - mk->t0, m, after, e);
+}
+
+int make_run(struct make *mk, const char *recipes, const char *out, struct emit *m,
+             struct buf *after, struct err *e) {
+    mk->t0 = prog_now_s();
+    int rc = run(mk, recipes, out, m, after, e);
+    release(mk);
+    return rc;
+}

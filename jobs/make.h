@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: MIT
+/* jobs/make.h - what the steps of `hone make` share. Each step is in one of make_*.c; cmd_make.c
+ * orders them. Files are named within the job (job_path). */
+#ifndef HONE_JOBS_MAKE_H
+#define HONE_JOBS_MAKE_H
+
+#include "jobs/make_plan.h"
+#include "jobs/work.h"
+#include "jobs/publish.h"
+#include "jobs/step.h"
+#include "quantize/quantize.h"
+#include "quantize/requant.h"
+
+struct made { /* one GGUF of the folder */
+    char recipe[64];
+    char *file;    /* name in the folder */
+    char *path;    /* where it is (the base lies outside) */
+    char hash[33]; /* content */
+    bool is_base, outside;
+    struct buf eval, speed, tools; /* members of a JSON object: the step's results */
+    char sha256[65];
+    double bpw;
+    int64_t size_bytes;
+    /* of a file of the ladder: */
+    char size_class[32]; /* "Q4_K_M"; "": none */
+    bool is_mix;         /* else the preset that its name says */
+    bool feedback;       /* encoded with error feedback */
+    char *why;           /* owned; NULL: nothing was compared */
+};
+struct make {
+    struct work *c;
+    struct job job;
+    const char *src;
+    struct str_list recipes; /* made as they are: presets, named recipes */
+    struct str_list classes; /* sizes to make the best file of; none with --plain */
+    struct str_list calib, eval, budget, probe;
+    double probe_minutes; /* 0: no limit */
+    double hours;         /* --time */
+    double t0;            /* when the job began */
+    bool plain, dry_run;
+    struct plan_in in;     /* what the forecast says */
+    struct make_plan plan; /* what the time allows */
+    int64_t calib_ctx, calib_chunks, eval_ctx, pp, tg, reps;
+    int64_t eval_chunks, asked_chunks; /* as the plan has it, and --chunks */
+    const char *type, *depths;
+    const char *search; /* NULL: fast for presets, best for files of the ladder */
+    bool by_depth;
+    const char *tools; /* suite: path, "builtin", "none"; NULL: the source folder's, if any */
+    int64_t tools_cases;
+    bool redo;   /* -f: no record is believed */
+    bool resume; /* what is done of a quant is kept even if it is small */
+    char *name;
+    char src_hash[33];
+    struct made *file; /* [0] is the base */
+    int n_files;
+    char *imatrix; /* path; NULL: none */
+    char imatrix_hash[33];
+    struct buf model_json, imatrix_json, eval_json; /* objects of results.json */
+    struct str_list notes;
+    struct publish_facts given; /* options: what the card is to say */
+    const char *words;          /* --notes: file */
+    bool requantize;            /* --allow-requantize */
+    struct requant base;        /* was the base quantized already? */
+    struct str_list left_out;   /* what --time left out: by the plan as it is now, */
+    struct str_list cut_short;  /* and what else could not be done */
+};
+#define MAKE_SENSITIVITY JOB_WORK "sens.json"
+
+enum quantize_resume make_resume(const struct make *mk);
+/* True when a step's record can be used (and says so). */
+bool make_reuse(const struct make *mk, struct step *s, struct json **root,
+                const struct json **result);
+/* JSON text of a parsed value of a record: numbers and arrays of one object, as members. */
+void make_members(const struct json *obj, struct buf *out);
+/* A sentence for left_out that no plan takes back. */
+void make_left_out(struct make *mk, const char *fmt, ...) PRINTF_LIKE(2, 3);
+void make_note(struct make *mk, const char *fmt, ...) PRINTF_LIKE(2, 3);
+struct made *make_add_file(struct make *mk, const char *recipe, char *path, bool outside);
+
+struct eval_kld_run;
+/* Measures f[1..n) against f[0], the base, in one pass, and records every file's numbers; see may
+ * look at the run (NULL: nothing more is needed). */
+typedef void (*make_see)(void *ctx, const struct eval_kld_run *r);
+int make_measure(struct make *mk, struct made *const *f, int n, make_see see, void *ctx,
+                 struct err *e);
+/* The record of f's numbers is written again under its present name. */
+int make_keep_eval(struct make *mk, const struct made *f, struct err *e);
+void made_release(struct made *f);
+void made_drop(struct make *mk); /* the last file added */
+
+struct ids;
+/* A limit takes chunks evenly spread over all texts, so that every text has its share. */
+void make_spread_chunks(struct ids *ids, int64_t ctx, int64_t max_chunks);
+
+/* What can be refused before any work: wrong facts, a SRC that is a quant; then, with the folder
+ * open, files of others in the way. */
+int make_check_base(struct make *mk, struct err *e);
+int make_check_folder(struct make *mk, struct err *e);
+/* Writes all that is for readers, with the text of results.json. */
+int make_publish(struct make *mk, const char *results, struct err *e);
+
+/* --pre is remembered in the state of the job in `out`: takes what an earlier call was given where
+ * this one was given none, before anything is checked; and writes it, with the job open. */
+int make_pre_recall(struct make *mk, const char *out, struct err *e);
+int make_pre_keep(const struct make *mk, struct err *e);
+/* recipes: --recipes, or NULL. Fills recipes and classes. */
+int make_ask(struct make *mk, const char *recipes, struct err *e);
+int make_name_only(struct make *mk, struct err *e);
+int make_name(struct make *mk, struct err *e);                 /* and make_check_folder */
+char *make_base_file(const struct make *mk, const char *type); /* "NAME-BF16.gguf"; free() */
+int make_source(struct make *mk, struct err *e);               /* hash */
+int make_convert(struct make *mk, struct err *e);              /* file[0] */
+int make_texts(struct make *mk, struct err *e); /* the built-in texts where none were named */
+/* What the job will take, and the plan that keeps to --time. */
+int make_forecast(struct make *mk, struct err *e);
+int make_dry_run(struct make *mk, const char *out, struct emit *m, struct err *e);
+/* A part is done: what is left is forecast again, and the plan shrinks where it no longer fits. */
+int make_replan(struct make *mk, enum plan_part done, struct err *e);
+/* Numbers of the plan: base NULL where there is no converted model yet. */
+struct shapes;
+int make_measure_plan(struct make *mk, const struct shapes *s, const char *base, struct err *e);
+int make_imatrix(struct make *mk, struct err *e);
+char *make_gram(const struct make *mk); /* second moments, owned; NULL: none were collected */
+int make_quantize(struct make *mk, struct err *e); /* the presets: file[1..] */
+/* What each type costs each part of the model, once for all sizes: MAKE_SENSITIVITY. */
+int make_sensitivity(struct make *mk, struct err *e);
+int make_ladder(struct make *mk, struct err *e); /* a file per size class */
+int make_mix(struct make *mk, struct err *e);    /* a file per --budget */
+/* One preset, with the job's importance matrix; recorded. */
+int make_preset(struct make *mk, const char *recipe, struct err *e);
+/* Exact bytes of a preset's file, before anything is encoded. */
+int make_class_bytes(const struct make *mk, const char *name, uint64_t *out, struct err *e);
+const char *make_mix_search(const struct make *mk); /* of mixes */
+double make_time_for_probes(const struct make *mk); /* seconds; 0: no limit */
+/* *same: an evaluation text that took part in importance or probes; NULL: none did. */
+int make_texts_apart(struct make *mk, const char **same, struct err *e);
+int make_eval(struct make *mk, struct err *e);
+int make_speed(struct make *mk, struct err *e);
+int make_tools(struct make *mk, struct err *e);
+int make_report(struct make *mk, struct err *e);
+/* Fills m with the table of the files and the answer; adds to `after` what people are told below.
+ */
+int make_show(struct make *mk, double seconds, struct emit *m, struct buf *after, struct err *e);
+/* The whole job: fills `m` with its result and `after` with sentences that follow it on a terminal.
+ * mk holds what was asked for; nothing of it is needed afterwards. recipes: names with commas
+ * between them; NULL: the usual ones. */
+int make_run(struct make *mk, const char *recipes, const char *out, struct emit *m,
+             struct buf *after, struct err *e);
+
+/* make_check.c: faults of the inputs that show before any work. A GGUF must be of a known
+ * architecture and tokenizer, a text a text. */
+int make_check_source(const char *src, const char *pre, struct err *e);
+int make_check_texts(const struct str_list *l, struct err *e);
+
+#endif

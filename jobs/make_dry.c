@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: MIT
+/* jobs/make_dry.c - hone make --dry-run: steps, sizes, disk, memory and time of a job, from a short
+ * measurement. A small folder is converted into a temporary one for it, which is removed; of a
+ * large one the products of its shapes are timed instead. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "jobs/make.h"
+#include "jobs/make_rates.h"
+#include "convert/convert.h"
+#include "text/size.h"
+#include "core/io.h"
+#include "core/mem.h"
+
+static const uint64_t small_enough = (uint64_t)1 << 30; /* converted in some seconds */
+
+struct dry {
+    struct make *mk;
+    const char *out;
+    struct shapes s;
+    uint64_t file_bytes, work_bytes, memory;
+};
+
+static void remove_folder(const char *dir) {
+    struct io_names all;
+    struct err ignored;
+    if (io_list(&all, dir, &ignored) == 0)
+        for (int i = 0; i < all.n; i++) {
+            char *path = io_join(dir, all.v[i]);
+            unlink(path);
+            free(path);
+        }
+    io_names_release(&all);
+    rmdir(dir);
+}
+
+static char *temporary(const char *dir, struct err *e) {
+    char *path = xasprintf("%s/hone-forecast-XXXXXX", dir);
+    if (mkdtemp(path)) return path;
+    err_sys(e, "%s: cannot make a temporary folder", path);
+    free(path);
+    return NULL;
+}
+
+/* mk->file[0] when there is a model that can be run. */
+static int provide_base(struct dry *d, struct err *e) {
+    struct make *mk = d->mk;
+    struct convert_report r;
+    if (!io_is_dir(mk->src)) {
+        make_add_file(mk, "base", xstrdup(mk->src), true)->is_base = true;
+        return 0;
+    }
+    if (d->s.base_bytes > small_enough) return 0;
+    char *file = make_base_file(mk, d->s.type), *path = io_join(mk->job.state, file);
+    free(file);
+    const struct convert_opts o = {.src = mk->src,
+                                   .out = path,
+                                   .type = mk->type,
+                                   .name = mk->name,
+                                   .overwrite = true,
+                                   .pool = mk->c->pool};
+    TRY(convert_run(&o, &r, e));
+    make_add_file(mk, "base", path, true)->is_base = true;
+    return 0;
+}
+
+static uint64_t class_size(struct dry *d, const char *name) {
+    uint64_t exact;
+    struct err ignored;
+    if (d->mk->n_files && make_class_bytes(d->mk, name, &exact, &ignored) == 0) return exact;
+    return shapes_preset(&d->s, name);
+}
+
+static void emit_files(struct dry *d, struct emit *m) {
+    struct make *mk = d->mk;
+    const struct str_list *lists[] = {&mk->classes, &mk->recipes};
+    double gram, flops;
+    shapes_gram(&d->s, &gram, &flops);
+    emit_table(m, "files", "files, at most");
+    emit_col(m, "file", "file");
+    emit_col(m, "size_bytes", "bytes");
+    emit_col(m, "kind", "kind");
+    for (size_t k = 0; k < COUNT_OF(lists); k++)
+        for (int i = 0; i < lists[k]->n; i++) {
+            uint64_t size = class_size(d, lists[k]->v[i]);
+            char *name = xasprintf("%s-%s.gguf", mk->name, lists[k]->v[i]);
+            emit_row(m);
+            emit_cell_str(m, name);
+            emit_cell_i64(m, (int64_t)size);
+            emit_cell_str(m, !k && mk->plan.mixes ? "best of mix and preset" : "preset");
+            d->file_bytes += size;
+            if (!k && mk->plan.mixes) d->work_bytes += size; /* what it is compared with */
+            free(name);
+        }
+    for (int i = 0; i < mk->budget.n; i++) {
+        uint64_t size = 0;
+        struct err ignored;
+        if (size_parse(mk->budget.v[i], "--budget", &size, &ignored)) continue;
+        emit_row(m);
+        emit_cell_str(m, mk->budget.v[i]);
+        emit_cell_i64(m, (int64_t)size);
+        emit_cell_str(m, "mix");
+        d->file_bytes += size;
+    }
+    if (io_is_dir(mk->src)) d->work_bytes += d->s.base_bytes;
+    if (mk->plan.feedback) d->work_bytes += (uint64_t)gram;
+    d->memory = (uint64_t)((mk->plan.feedback ? gram : 0) + fmin(1e9, 4e3 * (double)d->s.widest)) +
+                ((uint64_t)256 << 20);
+}
+
+static void emit_steps(const struct dry *d, struct emit *m) {
+    const struct make *mk = d->mk;
+    emit_table(m, "steps", "steps");
+    emit_col(m, "step", "step");
+    emit_col(m, "seconds", NULL);
+    emit_col(m, "time", "time");
+    for (int i = 0; i < PART_COUNT; i++) {
+        char text[32];
+        const double s = plan_seconds(&mk->in, &mk->plan, (enum plan_part)i);
+        if (s <= 0) continue;
+        plan_time_text(s, text);
+        emit_row(m);
+        emit_cell_str(m, plan_part_name[i]);
+        emit_cell_num(m, s, 1);
+        emit_cell_str(m, text);
+    }
+}
+
+static void emit_left_out(const struct dry *d, struct emit *m) {
+    char text[512];
+    if (!plan_left_out(&d->mk->in, &d->mk->plan, 0, text, sizeof text)) return;
+    emit_table(m, "left_out", "left out to keep to --time");
+    emit_col(m, "what", "what");
+    for (int i = 0; plan_left_out(&d->mk->in, &d->mk->plan, i, text, sizeof text); i++) {
+        emit_row(m);
+        emit_cell_str(m, text);
+    }
+}
+
+static void show(struct dry *d, struct emit *m) {
+    struct make *mk = d->mk;
+    struct emit *files = emit_new();
+    char time[32], answer[256];
+    const double total = plan_total(&mk->in, &mk->plan) - mk->in.spent;
+    struct dry sums = *d;
+    emit_files(&sums, files); /* for the sums alone */
+    emit_free(files);
+    plan_time_text(total, time);
+    snprintf(answer, sizeof answer,
+             "About %s on this machine, %.1f GB of files and %.1f GB beside them in %s.work; "
+             "nothing was written.",
+             time, (double)sums.file_bytes / 1e9, (double)sums.work_bytes / 1e9, d->out);
+    emit_answer(m, answer);
+    emit_num(m, "seconds", NULL, total, 1);
+    emit_num(m, "hours", "hours", total / 3600, 2);
+    emit_num(m, "time_limit_hours", "limit of --time, hours", mk->hours, 2);
+    emit_i64(m, "file_bytes", "files, bytes", (int64_t)sums.file_bytes);
+    emit_i64(m, "work_bytes", "beside them while it works, bytes", (int64_t)sums.work_bytes);
+    emit_i64(m, "memory_bytes", "memory, bytes", (int64_t)sums.memory);
+    emit_i64(m, "cached_bytes", "and for speed as file cache, bytes", (int64_t)d->s.base_bytes);
+    emit_i64(m, "n_probes", "sensitivity probes",
+             mk->plan.mixes ? plan_probes(&mk->in, &mk->plan) : 0);
+    emit_bool(m, "feedback", "error feedback", mk->plan.feedback);
+    emit_bool(m, "measured", "passes of the model itself were timed", mk->n_files > 0);
+    emit_steps(d, m);
+    emit_files(d, m);
+    emit_left_out(d, m);
+}
+
+static int run(struct dry *d, struct emit *m, struct err *e) {
+    struct make *mk = d->mk;
+    TRY(make_name_only(mk, e));
+    TRY(shapes_open(&d->s, mk->src, mk->type, e));
+    TRY(provide_base(d, e));
+    TRY(make_texts(mk, e));
+    TRY(make_measure_plan(mk, &d->s, mk->n_files ? mk->file[0].path : NULL, e));
+    mk->in.spent = 0;
+    plan_fit(&mk->in, &mk->plan);
+    show(d, m);
+    return 0;
+}
+
+int make_dry_run(struct make *mk, const char *out, struct emit *m, struct err *e) {
+    struct dry d = {.mk = mk, .out = out};
+    mk->job.state = temporary(mk->c->tmp, e);
+    if (!mk->job.state) return (int)e->code;
+    mk->job.dir = xstrdup(out);
+    int rc = run(&d, m, e);
+    shapes_close(&d.s);
+    remove_folder(mk->job.state);
+    return rc;
+}

@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: MIT
+/* jobs/make_forecast.c - from rates of this machine and shapes of the model to the numbers that the
+ * plan is made of (jobs/make_plan.h); the plan's record; what is said of it. The plan is recorded
+ * once: --time is the one option by which the machine decides bytes, so a job that goes on keeps
+ * the plan that it began with. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "jobs/make.h"
+#include "jobs/make_rates.h"
+#include "core/io.h"
+#include "core/log.h"
+#include "core/mem.h"
+#include "core/num.h"
+#include "core/prog.h"
+
+/* ---- numbers ------------------------------------------------------------------------------------
+ */
+
+static const enum qtype probed[] = {QT_Q3_K, QT_Q5_K, QT_IQ4_XS};
+enum { FED_TYPES = 7 }; /* candidates with error feedback */
+/* Of the tensors of several mixes so many share a type with another, and are encoded once. */
+static const double share = .45;
+/* A probe begins at its group's block and shares the base's pass with others. */
+static const double probe_pass = .85;
+/* Of a pass of two files a file takes more time than in a pass of many. */
+static const double many_files = .8;
+
+static double mean_rate(const double rate[QT_COUNT], const enum qtype *t, size_t n) {
+    double sum = 0;
+    for (size_t i = 0; i < n; i++) sum += rate[t[i]] / (double)n;
+    return sum;
+}
+
+/* The mean over the types that the presets of the size classes are mostly made of. */
+static double preset_rate(const double rate[QT_COUNT]) {
+    double sum = 0;
+    int n = 0;
+    while (recipe_ladder(n)) n++;
+    for (int i = 0; i < n; i++) sum += rate[recipe_default(recipe_ladder(i))] / (double)n;
+    return sum;
+}
+
+static double sum_rate(const double rate[QT_COUNT]) {
+    double sum = 0;
+    for (int t = 0; t < QT_COUNT; t++)
+        if (qtype_info(t) && (qtype_info(t)->flags & QF_MIX)) sum += rate[t];
+    return sum;
+}
+
+/* Groups of types that are chosen together (quantize/sens.c): these follow another. */
+static bool follows(enum role r) {
+    return r == ROLE_EXP_UP || r == ROLE_FFN_UP || r == ROLE_SHEXP_UP || r == ROLE_SHEXP_DOWN ||
+           r == ROLE_SSM_BETA;
+}
+
+static void count_groups(const struct shapes *s, struct plan_in *in) {
+    in->n_roles = PLAN_ROLES;
+    memset(in->layers, 0, sizeof in->layers);
+    for (int64_t i = 0; i < s->n; i++)
+        if (s->item[i].quant && !follows(s->item[i].role)) in->layers[s->item[i].role]++;
+}
+
+/* Weights that errors are measured on: 2 % of the rows, 8 of every expert, 64 of a dense matrix. */
+static double sampled(const struct shapes *s) {
+    double sum = 0;
+    for (int64_t i = 0; i < s->n; i++) {
+        const struct recipe_item *it = &s->item[i];
+        const int64_t mats = it->ne[2] * it->ne[3];
+        int64_t rows = max_i64(it->ne[1] / 50, max_i64(8, div_up(64, mats)));
+        if (it->quant) sum += (double)(min_i64(rows, it->ne[1]) * mats) * (double)it->ne[0];
+    }
+    return sum;
+}
+
+/* One choice of shrinkage for every tensor that has moments; the factor of a matrix takes the cube
+ * of its columns, the rest their square. */
+static double shrinkages(const struct shapes *s, const struct rates *r) {
+    double sum = 0, n0 = (double)rates_columns(s);
+    for (int64_t i = 0; i < s->n; i++) {
+        const struct recipe_item *it = &s->item[i];
+        const double own = it->ne[2] > 1 ? fmin(256, (double)it->ne[0]) : (double)it->ne[0];
+        if (!it->quant || it->role == ROLE_TOKEN_EMBD || it->role == ROLE_OUTPUT) continue;
+        sum += r->feedback_tensor * pow(fmin(own, 4096) / n0, 2.5) * (it->ne[2] > 1 ? 2 : 1);
+    }
+    return sum;
+}
+
+static void encoding(struct plan_in *in, const struct shapes *s, const struct rates *r,
+                     int n_files) {
+    const double w = s->weights, alone = n_files > 2 ? share : 1;
+    double n_groups = 0;
+    for (int i = 0; i < in->n_roles; i++) n_groups += (double)in->layers[i];
+    in->preset = w * preset_rate(r->encode) * (n_files > 2 ? .8 : 1);
+    in->encode = in->preset; /* without feedback the search is fast too */
+    in->encode_feedback = (w * r->feedback_weight + shrinkages(s, r)) * alone;
+    in->gains = FED_TYPES * shrinkages(s, r);
+    in->errors = sampled(s) * sum_rate(r->encode) * 1.3; /* decoding and comparing too */
+    in->probe_encode = w / fmax(1, n_groups) * mean_rate(r->encode, probed, COUNT_OF(probed));
+}
+
+static int64_t windows(int64_t tokens, int64_t ctx, int64_t most) {
+    int64_t n = max_i64(1, tokens / max_i64(1, ctx));
+    return most ? min_i64(most, n) : n;
+}
+
+/* A prompt and an answer of a case of tool calls. */
+enum { TOOL_PROMPT = 700, TOOL_ANSWER = 60 };
+static void measuring(struct plan_in *in, const struct make *mk, const struct shapes *s,
+                      const struct rates *r) {
+    const double token = r->window / (double)mk->eval_ctx, prompt = token * .6;
+    /* of a file of 5 bits per weight; queues and threads cost a token some time too */
+    const double step = fmax(s->active * .7 / r->bandwidth + 3e-4, token / 4);
+    char *suite = mk->tools ? NULL : io_join(mk->src, "tools.jsonl");
+    const bool tools = mk->tools ? strcmp(mk->tools, "none") != 0 : io_exists(suite);
+    in->speed = (double)mk->reps * ((double)mk->pp * prompt + (double)mk->tg * step) * 1.5;
+    in->tools = tools ? (double)mk->tools_cases * (TOOL_PROMPT * prompt + TOOL_ANSWER * step) : 0;
+    in->report = (double)s->base_bytes / 3 / 3e8; /* SHA-256 and XXH3 of a file */
+    in->convert = io_is_dir(mk->src) ? (double)s->base_bytes / 2e8 : 0;
+    in->hash = (double)s->base_bytes / 1e9;
+    free(suite);
+}
+
+/* How often the base is read again because not all files fit into memory together. */
+static int judge_passes(const struct make *mk, const struct shapes *s) {
+    double sum = 0, room = (double)mem_available() / 2 - (double)s->base_bytes;
+    for (int i = 0; i < mk->classes.n; i++) sum += 2 * (double)shapes_preset(s, mk->classes.v[i]);
+    int n = room > 0 ? (int)fmin(ceil(sum / room), mk->classes.n) : mk->classes.n;
+    return (n > 0 ? n : mk->classes.n > 0) + 3 * mk->budget.n;
+}
+
+int make_measure_plan(struct make *mk, const struct shapes *s, const char *base, struct err *e) {
+    struct rates r;
+    double gram_bytes, flops;
+    struct plan_in *in = &mk->in;
+    TRY(rates_measure(&r, mk, s, base, e));
+    shapes_gram(s, &gram_bytes, &flops);
+    *in = (struct plan_in){.limit = mk->hours * 3600,
+                           .spent = prog_now_s() - mk->t0,
+                           .mixes = !mk->plain,
+                           .n_classes = mk->classes.n + mk->budget.n,
+                           .n_presets = mk->recipes.n,
+                           .judge_passes = judge_passes(mk, s)};
+    const double have = (double)mem_available();
+    const bool best = mk->search && strcmp(mk->search, "best") == 0;
+    in->feedback = (mk->search ? strcmp(mk->search, "conventional") != 0 : true) &&
+                   (in->n_classes || best) && (have <= 0 || gram_bytes < have);
+    int64_t probe = mk->probe.n ? r.probe_tokens : r.calib_tokens;
+    in->probe_windows = min_i64(16, max_i64(2, windows(probe, mk->calib_ctx, 0)));
+    in->eval_windows = windows(r.eval_tokens, mk->eval_ctx, mk->eval_chunks);
+    const double chunks = (double)windows(r.calib_tokens, mk->calib_ctx, mk->calib_chunks);
+    in->imatrix = (chunks + 1) * (double)mk->calib_ctx * r.calib_token;
+    in->gram = (chunks + 1) * (double)mk->calib_ctx * r.gram_token;
+    in->eval_window = r.window * (in->n_classes + in->n_presets > 3 ? many_files : 1);
+    in->probe_window = r.window * probe_pass * (double)mk->calib_ctx / (double)mk->eval_ctx;
+    count_groups(s, in);
+    encoding(in, s, &r, in->n_classes);
+    measuring(in, mk, s, &r);
+    in->done[PART_CONVERT] = !mk->dry_run;
+    return 0;
+}
+
+/* ---- the record ---------------------------------------------------------------------------------
+ */
+
+static int plan_step(struct make *mk, struct step *s, struct err *e) {
+    step_init(s, &mk->job, "plan");
+    step_key(s, "base", "%s", mk->file[0].hash);
+    step_key(s, "hours", "%g", mk->hours);
+    step_key(s, "search", "%s", mk->search ? mk->search : "");
+    step_key(s, "windows", "%" PRId64 " %" PRId64, mk->eval_ctx, mk->asked_chunks);
+    for (int i = 0; i < mk->classes.n; i++) step_key(s, "class", "%s", mk->classes.v[i]);
+    for (int i = 0; i < mk->recipes.n; i++) step_key(s, "recipe", "%s", mk->recipes.v[i]);
+    for (int i = 0; i < mk->budget.n; i++) step_key(s, "budget", "%s", mk->budget.v[i]);
+    const struct str_list *texts[] = {&mk->calib, &mk->probe, &mk->eval};
+    for (size_t k = 0; k < COUNT_OF(texts); k++)
+        for (int i = 0; i < texts[k]->n; i++) {
+            char hex[33];
+            TRY(job_file_hash(&mk->job, texts[k]->v[i], hex, e));
+            step_key(s, "text", "%s", hex);
+        }
+    return 0;
+}
+
+static int save_plan(struct make *mk, struct err *e) {
+    const struct make_plan *p = &mk->plan;
+    struct step s;
+    struct buf b = {0};
+    struct jw w;
+    int rc = plan_step(mk, &s, e);
+    jw_init(&w, &b, false);
+    jw_obj(&w, NULL);
+    jw_bool(&w, "mixes", p->mixes);
+    jw_bool(&w, "feedback", p->feedback);
+    jw_i64(&w, "types", p->types);
+    jw_i64(&w, "bands", p->bands);
+    jw_i64(&w, "probe_windows", p->probe_windows);
+    jw_i64(&w, "eval_windows", p->eval_windows);
+    jw_i64(&w, "chunks", mk->eval_chunks);
+    jw_num(&w, "seconds", plan_total(&mk->in, p));
+    jw_arr(&w, "left_out");
+    for (int i = 0; i < mk->left_out.n; i++) jw_str(&w, NULL, mk->left_out.v[i]);
+    jw_end(&w);
+    jw_arr(&w, "cut_short");
+    for (int i = 0; i < mk->cut_short.n; i++) jw_str(&w, NULL, mk->cut_short.v[i]);
+    jw_end(&w);
+    jw_end(&w);
+    if (!rc) rc = step_save(&s, NULL, 0, b.data, e);
+    step_release(&s);
+    buf_release(&b);
+    return rc;
+}
+
+static bool whole(const struct json *o, const char *name, int64_t *out) {
+    return json_i64(json_get(o, name), out) && *out >= 0;
+}
+
+static bool read_plan(struct make *mk, const struct json *o) {
+    struct make_plan p = {.made = true,
+                          .mixes = json_bool(json_get(o, "mixes"), false),
+                          .feedback = json_bool(json_get(o, "feedback"), false)};
+    if (!whole(o, "types", &p.types) || !whole(o, "bands", &p.bands) ||
+        !whole(o, "probe_windows", &p.probe_windows) ||
+        !whole(o, "eval_windows", &p.eval_windows) || !whole(o, "chunks", &mk->eval_chunks))
+        return false;
+    for (const struct json *m = json_first(json_get(o, "left_out")); m; m = json_next(m))
+        if (json_str(m))
+            work_list_add(mk->c, &mk->left_out, arena_strdup(&mk->c->mem, json_str(m)));
+    for (const struct json *m = json_first(json_get(o, "cut_short")); m; m = json_next(m))
+        if (json_str(m)) make_left_out(mk, "%s", json_str(m));
+    mk->plan = p;
+    return true;
+}
+
+/* ---- words --------------------------------------------------------------------------------------
+ */
+
+static void note_left_out(struct make *mk) {
+    char text[512];
+    mk->left_out.n = 0;
+    for (int i = 0; plan_left_out(&mk->in, &mk->plan, i, text, sizeof text); i++)
+        work_list_add(mk->c, &mk->left_out, arena_strdup(&mk->c->mem, text));
+}
+
+/* The plan takes effect. */
+static int follow(struct make *mk, struct err *e) {
+    const bool fewer = mk->plan.eval_windows < mk->in.eval_windows;
+    mk->eval_chunks = fewer ? mk->plan.eval_windows : mk->asked_chunks;
+    note_left_out(mk);
+    for (int i = 0; i < mk->left_out.n; i++)
+        log_info("left out to keep to --time %g: %s", mk->hours, mk->left_out.v[i]);
+    return save_plan(mk, e);
+}
+
+/* Logs the plan as sentences before work begins: how long it takes, and what --time leaves out. */
+static void make_say_plan(struct make *mk) {
+    struct buf b = {0};
+    char text[32];
+    for (int i = 0; i < PART_COUNT; i++) {
+        const double s = plan_seconds(&mk->in, &mk->plan, (enum plan_part)i);
+        if (s < 1) continue;
+        plan_time_text(s, text);
+        buf_fmt(&b, "%s%s %s", b.len ? ", " : "", plan_part_name[i], text);
+    }
+    plan_time_text(plan_total(&mk->in, &mk->plan), text);
+    log_info("about %s in all%s%s", text, b.len ? ": " : "", b.len ? b.data : "");
+    buf_release(&b);
+}
+
+/* ---- steps --------------------------------------------------------------------------------------
+ */
+
+/* Mixes are judged on text that nothing was chosen on; without such text presets are made. */
+static int check_judge(struct make *mk, struct err *e) {
+    const char *same;
+    if (!mk->classes.n && !mk->budget.n) return 0;
+    TRY(make_texts_apart(mk, &same, e));
+    if (!same) return 0;
+    if (mk->budget.n)
+        return err_set(e, ERR_USAGE,
+                       "--eval %s was used for importance or probes too: a mix must be judged on "
+                       "text that took part in neither importance nor probes",
+                       same);
+    log_warn("the files are presets: --eval %s was used for importance or probes too, and a mix "
+             "must be judged on text that nothing was chosen on",
+             same);
+    make_note(mk, "no mixes were made: the evaluation text took part in importance or probes");
+    mk->plain = true;
+    return 0;
+}
+
+int make_forecast(struct make *mk, struct err *e) {
+    struct step s;
+    struct json *root = NULL;
+    const struct json *result;
+    TRY(check_judge(mk, e));
+    int rc = plan_step(mk, &s, e);
+    bool known = !rc && make_reuse(mk, &s, &root, &result) && read_plan(mk, result);
+    json_free(root);
+    step_release(&s);
+    if (rc || known) return rc;
+    struct shapes sh;
+    rc = shapes_open(&sh, mk->file[0].path, mk->type, e);
+    if (!rc) rc = make_measure_plan(mk, &sh, mk->file[0].path, e);
+    shapes_close(&sh);
+    if (rc) return rc;
+    plan_fit(&mk->in, &mk->plan);
+    make_say_plan(mk);
+    return follow(mk, e);
+}
+
+/* Times of the forecast, scaled. */
+static void scale(struct plan_in *in, double f) {
+    double *v[] = {&in->convert,     &in->hash,         &in->imatrix, &in->gram,
+                   &in->errors,      &in->probe_encode, &in->gains,   &in->probe_window,
+                   &in->preset,      &in->encode,       &in->speed,   &in->encode_feedback,
+                   &in->eval_window, &in->tools,        &in->report};
+    for (size_t i = 0; i < COUNT_OF(v); i++) *v[i] *= f;
+}
+
+int make_replan(struct make *mk, enum plan_part done, struct err *e) {
+    struct plan_in in;
+    struct make_plan p;
+    if (mk->in.eval_window <= 0)
+        return mk->cut_short.n ? save_plan(mk, e) : 0; /* an earlier run's */
+    const double spent = prog_now_s() - mk->t0;
+    double said = 0;
+    for (int i = 0; i <= (int)done; i++) {
+        if (i > PART_CONVERT) said += plan_seconds(&mk->in, &mk->plan, (enum plan_part)i);
+        mk->in.done[i] = true;
+    }
+    /* probes may use all the time that is left to them: that says nothing of the rest */
+    if (said > 5 && done != PART_PROBES)
+        scale(&mk->in, fmin(4, fmax(.5, (spent - mk->in.spent) / said)));
+    mk->in.spent = spent;
+    in = mk->in;
+    if (done >= PART_IMATRIX) in.feedback = mk->plan.feedback; /* moments are there, or not */
+    if (done >= PART_PROBES) in.mixes = mk->plan.mixes;
+    plan_fit(&in, &p);
+    if (done >= PART_PROBES) { /* as they were made */
+        p.types = mk->plan.types;
+        p.bands = mk->plan.bands;
+        p.probe_windows = mk->plan.probe_windows;
+    }
+    if (done >= PART_JUDGE) p = mk->plan;
+    if (plan_same(&p, &mk->plan)) return mk->cut_short.n ? save_plan(mk, e) : 0;
+    mk->plan = p;
+    return follow(mk, e);
+}
+
+double make_time_for_probes(const struct make *mk) {
+    double rest = 0;
+    if (mk->in.eval_window <= 0 || mk->in.limit <= 0) return 0;
+    for (int i = PART_PROBES + 1; i < PART_COUNT; i++)
+        rest += plan_seconds(&mk->in, &mk->plan, (enum plan_part)i);
+    return fmax(1, mk->in.limit - (prog_now_s() - mk->t0) - 1.2 * rest);
+}

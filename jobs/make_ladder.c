@@ -1,0 +1,568 @@
+// SPDX-License-Identifier: MIT
+/* jobs/make_ladder.c - the files of the size classes: the best mix with error feedback of at most
+ * the bytes of the preset of that name, where it is measured to be better than that preset, else
+ * the preset with error feedback where that is, else the preset.
+ *
+ * Candidates are made in the work folder: all mixes from one reading of the base, then the presets,
+ * then as many are compared in one pass over the evaluation text as memory holds. Every file has
+ * its record, so an interrupted job makes only what is missing. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "jobs/claim.h"
+#include "jobs/device.h"
+#include "jobs/ladder.h"
+#include "jobs/mixer.h"
+#include "core/io.h"
+#include "core/log.h"
+#include "core/mem.h"
+#include "core/num.h"
+#include "runtime/eval/eval.h"
+
+struct ladder {
+    struct make *mk;
+    struct rung *rung; /* [n] that are not done */
+    int n;
+    char *gram;         /* second moments; NULL: none */
+    char gram_hash[33]; /* "" without */
+    char *sens, sens_hash[33];
+    enum search search;       /* of mixes and of presets with feedback */
+    enum search plain_search; /* of presets */
+};
+
+/* ---- keys ---------------------------------------------------------------------------------------
+ */
+
+static void key_inputs(const struct ladder *l, struct step *s) {
+    step_key(s, "base", "%s", l->mk->file[0].hash);
+    step_key(s, "imatrix", "%s", l->mk->imatrix_hash);
+    step_key(s, "encoder", "3"); /* as in make_files.c */
+}
+
+static void key_cand(const struct ladder *l, const struct rung *r, struct step *s) {
+    key_inputs(l, s);
+    step_key(s, "gram", "%s", l->gram_hash);
+    step_key(s, "sensitivity", "%s", l->sens_hash);
+    step_key(s, "search", "%s", search_name(l->search));
+    step_key(s, "budget", "%" PRIu64, r->budget);
+}
+
+/* Everything that decides which file a class gets. */
+static int key_rung(const struct ladder *l, const struct rung *r, struct step *s, struct err *e) {
+    struct make *mk = l->mk;
+    key_cand(l, r, s);
+    step_key(s, "plain", "%s", search_name(l->plain_search));
+    step_key(s, "file", "%s-%s.gguf", mk->name, r->name);
+    step_key(s, "ctx", "%" PRId64 " %" PRId64, mk->eval_ctx, mk->eval_chunks);
+    for (int i = 0; i < mk->eval.n; i++) {
+        char hex[33];
+        TRY(job_file_hash(&mk->job, mk->eval.v[i], hex, e));
+        step_key(s, "text", "%s", hex);
+    }
+    return 0;
+}
+
+static void step_of(const struct ladder *l, const char *kind, const struct rung *r,
+                    struct step *s) {
+    char *name = xasprintf("%s-%s", kind, r->name);
+    step_init(s, &l->mk->job, name);
+    free(name);
+}
+
+/* ---- candidates ---------------------------------------------------------------------------------
+ */
+
+static void cand_name(const struct make *mk, struct cand *c, const char *kind,
+                      const struct rung *r) {
+    free(c->file);
+    free(c->path);
+    made_release(&c->made);
+    c->file = xasprintf(JOB_WORK "%s-%s.gguf", kind, r->name);
+    c->path = job_path(&mk->job, c->file);
+    c->there = false;
+    c->made = (struct made){.file = xstrdup(io_base(c->path)), .path = xstrdup(c->path)};
+    snprintf(c->made.recipe, sizeof c->made.recipe, "%s-%s", kind, r->name);
+}
+
+/* The candidate is whole and its record says of the same inputs. */
+static int cand_made(const struct ladder *l, struct cand *c, struct err *e) {
+    c->there = true;
+    return job_file_hash(&l->mk->job, c->path, c->made.hash, e);
+}
+
+static struct quantize_opts options(const struct ladder *l, const char *recipe, const char *out,
+                                    bool feedback, enum search search) {
+    struct make *mk = l->mk;
+    return (struct quantize_opts){.in = mk->file[0].path,
+                                  .out = out,
+                                  .recipe = recipe,
+                                  .imatrix = mk->imatrix,
+                                  .gram = feedback ? l->gram : NULL,
+                                  .overwrite = true,
+                                  .search = search,
+                                  .resume = RESUME_ALWAYS,
+                                  .pool = mk->c->pool,
+                                  .device = device_quantize(mk->c)};
+}
+
+/* A candidate that is a preset, in the type's own search or with feedback. */
+static int preset_cand(const struct ladder *l, struct rung *r, struct cand *c, bool feedback,
+                       struct quantize_opts *o, struct err *e) {
+    struct step s;
+    struct json *root = NULL;
+    const struct json *result;
+    const char *kind = feedback ? "feedback" : "plain";
+    int rc = 0;
+    cand_name(l->mk, c, kind, r);
+    *o = options(l, r->name, c->path, feedback, feedback ? l->search : l->plain_search);
+    step_of(l, kind, r, &s);
+    key_inputs(l, &s);
+    step_key(&s, "gram", "%s", feedback ? l->gram_hash : "");
+    step_key(&s, "search", "%s", search_name(o->search));
+    if (make_reuse(l->mk, &s, &root, &result)) rc = cand_made(l, c, e);
+    json_free(root);
+    step_release(&s);
+    return rc;
+}
+
+static int save_preset(const struct ladder *l, struct rung *r, struct cand *c,
+                       const struct quantize_opts *o, struct err *e) {
+    struct step s;
+    const char *files[] = {c->file};
+    step_of(l, o->gram ? "feedback" : "plain", r, &s);
+    key_inputs(l, &s);
+    step_key(&s, "gram", "%s", o->gram ? l->gram_hash : "");
+    step_key(&s, "search", "%s", search_name(o->search));
+    int rc = step_save(&s, files, 1, "{}", e);
+    step_release(&s);
+    return rc ? rc : cand_made(l, c, e);
+}
+
+/* Presets of the rungs [from, to) that are missing, from one reading. With feedback: of the rungs
+ * whose mix did not pass. */
+static int make_presets(const struct ladder *l, int from, int to, bool feedback, struct err *e) {
+    struct quantize_opts *o = xcalloc((size_t)(to - from), sizeof *o), one;
+    struct quantize_report *r = xcalloc((size_t)(to - from), sizeof *r);
+    int *of = xcalloc((size_t)(to - from), sizeof *of), n = 0, rc = 0;
+    for (int i = from; i < to && !rc; i++) {
+        struct rung *g = &l->rung[i];
+        struct cand *c = feedback ? &g->cand : &g->plain;
+        if (feedback && g->passed) continue;
+        rc = preset_cand(l, g, c, feedback, &one, e);
+        if (rc || c->there) continue;
+        of[n] = i;
+        o[n++] = one;
+    }
+    if (!rc && n) {
+        log_info("encoding %d preset%s to compare with%s", n, n > 1 ? "s" : "",
+                 feedback ? ", with error feedback" : "");
+        rc = quantize_run_many(o, n, r, e);
+    }
+    for (int i = 0; i < n && !rc; i++) {
+        struct rung *g = &l->rung[of[i]];
+        rc = save_preset(l, g, feedback ? &g->cand : &g->plain, &o[i], e);
+    }
+    free(o);
+    free(r);
+    free(of);
+    return rc;
+}
+
+/* ---- mixes --------------------------------------------------------------------------------------
+ */
+
+static int mix_step(const struct ladder *l, struct rung *r, bool *known, struct err *e) {
+    struct step s;
+    struct json *root = NULL;
+    const struct json *result;
+    int rc = 0;
+    cand_name(l->mk, &r->cand, "mix", r);
+    r->mix = true;
+    step_of(l, "mix", r, &s);
+    key_cand(l, r, &s);
+    *known = make_reuse(l->mk, &s, &root, &result);
+    if (*known) {
+        r->predicted = json_num(json_get(result, "predicted_kld"), 0);
+        if (json_bool(json_get(result, "made"), false))
+            rc = cand_made(l, &r->cand, e);
+        else
+            snprintf(r->why, sizeof r->why, "%s", json_str(json_get(result, "why")));
+    }
+    json_free(root);
+    step_release(&s);
+    return rc;
+}
+
+/* job NULL: there is no mix of this size, for the reason in r->why. */
+static int save_mix(const struct ladder *l, struct rung *r, const struct mix_job *job,
+                    struct err *e) {
+    struct step s;
+    struct buf b = {0};
+    struct jw w;
+    char *plan = xasprintf("%s.plan.tsv", r->cand.file);
+    const char *files[] = {r->cand.file, plan};
+    jw_init(&w, &b, false);
+    jw_obj(&w, NULL);
+    jw_bool(&w, "made", job != NULL);
+    if (!job) jw_str(&w, "why", r->why);
+    jw_num(&w, "predicted_kld", job ? job->m.loss : 0);
+    jw_end(&w);
+    step_of(l, "mix", r, &s);
+    key_cand(l, r, &s);
+    int rc = step_save(&s, files, job ? 2 : 0, b.data, e);
+    step_release(&s);
+    buf_release(&b);
+    free(plan);
+    return rc || !job ? rc : cand_made(l, &r->cand, e);
+}
+
+/* The best types for the rung's bytes; where the floors leave no choice, without them: the
+ * comparison decides anyway. *found false: nothing is as small. */
+static int solve(const struct ladder *l, struct mixer *x, struct rung *r, struct mix_job *job,
+                 bool *found, struct err *e) {
+    struct mix_ask ask = {.budget = r->budget, .floors = true};
+    struct quantize_opts o = options(l, NULL, r->cand.path, true, l->search);
+    o.file_type = r->name;
+    int rc = mix_solve_job(x, &o, &ask, job, e);
+    if (rc == ERR_USAGE || rc == ERR_DATA) {
+        mix_job_release(job);
+        ask.floors = false;
+        rc = mix_solve_job(x, &o, &ask, job, e);
+    }
+    *found = rc == 0;
+    r->predicted = job->m.loss;
+    if (rc != ERR_USAGE && rc != ERR_DATA) return rc;
+    snprintf(r->why, sizeof r->why, "no mix is as small (%.400s)", e->msg);
+    return save_mix(l, r, NULL, e);
+}
+
+static int solve_all(const struct ladder *l, struct mixer *x, struct mix_job *job, int *of, int *n,
+                     struct err *e) {
+    *n = 0;
+    for (int i = 0; i < l->n; i++) {
+        bool known, found;
+        TRY(mix_step(l, &l->rung[i], &known, e));
+        if (known) continue;
+        TRY(solve(l, x, &l->rung[i], &job[*n], &found, e));
+        of[*n] = i;
+        if (found)
+            (*n)++;
+        else
+            mix_job_release(&job[*n]);
+    }
+    return 0;
+}
+
+/* What feedback will do to each type takes long to find out: kept in the work folder. */
+static int open_mixer(const struct ladder *l, struct mixer *x, struct err *e) {
+    static const char file[] = JOB_WORK "gains.tsv";
+    const char *files[] = {file};
+    struct quantize_opts o = options(l, NULL, NULL, true, l->search);
+    struct step s;
+    struct json *root = NULL;
+    const struct json *result;
+    char *path = job_path(&l->mk->job, file);
+    step_init(&s, &l->mk->job, "gains");
+    key_inputs(l, &s);
+    step_key(&s, "gram", "%s", l->gram_hash);
+    step_key(&s, "sensitivity", "%s", l->sens_hash);
+    step_key(&s, "search", "%s", search_name(l->search));
+    bool known = l->gram && make_reuse(l->mk, &s, &root, &result);
+    if (known) o.gram = NULL;
+    int rc = mixer_open(x, l->mk->c, &o, l->sens, l->rung[l->n - 1].budget, e);
+    if (!rc && known) rc = mixer_read_gains(x, path, e);
+    if (!rc && l->gram && !known) rc = mixer_write_gains(x, path, e);
+    if (!rc && l->gram && !known) rc = step_save(&s, files, 1, "{}", e);
+    json_free(root);
+    step_release(&s);
+    free(path);
+    return rc;
+}
+
+static int all_mixes_known(const struct ladder *l, bool *all, struct err *e) {
+    *all = true;
+    for (int i = 0; i < l->n && *all; i++) TRY(mix_step(l, &l->rung[i], all, e));
+    return 0;
+}
+
+static int make_mixes(const struct ladder *l, struct err *e) {
+    struct mixer x = {0};
+    struct mix_job *job = xcalloc((size_t)l->n, sizeof *job);
+    struct quantize_opts *o = xcalloc((size_t)l->n, sizeof *o);
+    struct quantize_report *r = xcalloc((size_t)l->n, sizeof *r);
+    int *of = xcalloc((size_t)l->n + 1, sizeof *of), n = 0;
+    bool all;
+    int rc = all_mixes_known(l, &all, e);
+    if (!rc && !all) {
+        log_info("choosing the types of %d files", l->n);
+        rc = open_mixer(l, &x, e);
+        if (!rc) rc = solve_all(l, &x, job, of, &n, e);
+    }
+    for (int i = 0; i < n; i++) o[i] = job[i].o;
+    if (!rc && n) {
+        log_info("encoding %d mixes%s", n, l->gram ? " with error feedback" : "");
+        rc = quantize_run_many(o, n, r, e);
+    }
+    for (int i = 0; i < n && !rc; i++) rc = save_mix(l, &l->rung[of[i]], &job[i], e);
+    for (int i = 0; i < l->n; i++) mix_job_release(&job[i]);
+    mixer_close(&x);
+    free(job);
+    free(o);
+    free(r);
+    free(of);
+    return rc;
+}
+
+/* ---- comparing ----------------------------------------------------------------------------------
+ */
+
+struct seen { /* candidates of one pass: of rung of[k] candidate 2k, its preset 2k + 1 */
+    const struct ladder *l;
+    const int *of;
+    int n;
+};
+
+static void judge(void *ctx, const struct eval_kld_run *run) {
+    const struct seen *s = ctx;
+    for (int k = 0; k < s->n; k++) {
+        struct rung *r = &s->l->rung[s->of[k]];
+        struct eval_kld a, b;
+        struct eval_pair d;
+        char *what = r->mix ? xasprintf("the mix") : xasprintf("%s with error feedback", r->name);
+        eval_kld_total(run, 2 * k, &a);
+        eval_kld_total(run, 2 * k + 1, &b);
+        eval_kld_pair(run, 2 * k, 2 * k + 1, &d);
+        const struct verdict_in v = {.what = what,
+                                     .than = r->name,
+                                     .kld = a.mean_kld,
+                                     .kld_plain = b.mean_kld,
+                                     .p999 = a.kld_p999,
+                                     .p999_plain = b.kld_p999,
+                                     .diff = d.diff,
+                                     .diff_stderr = d.stderr_,
+                                     .n_tokens = a.n_tokens};
+        r->passed = ladder_verdict(&v, r->why, sizeof r->why);
+        log_info("%s: %s: %s", r->name, r->passed ? what : "the plain preset", r->why);
+        free(what);
+    }
+}
+
+/* Rungs [from, to) with a candidate that has not passed, in one pass. */
+static int compare(const struct ladder *l, int from, int to, struct err *e) {
+    struct made **f = xcalloc((size_t)(2 * (to - from)) + 1, sizeof *f);
+    int *of = xcalloc((size_t)(to - from), sizeof *of), n = 0, rc = 0;
+    f[0] = &l->mk->file[0];
+    for (int i = from; i < to; i++) {
+        struct rung *r = &l->rung[i];
+        if (r->passed || !r->cand.there) continue;
+        f[2 * n + 1] = &r->cand.made;
+        f[2 * n + 2] = &r->plain.made;
+        of[n++] = i;
+    }
+    struct seen s = {l, of, n};
+    if (n) {
+        log_info("comparing %d files with the presets of their bytes", n);
+        rc = make_measure(l->mk, f, 2 * n + 1, judge, &s, e);
+    }
+    free(f);
+    free(of);
+    return rc;
+}
+
+/* ---- the file of a class ------------------------------------------------------------------------
+ */
+
+/* A second name first, so that a job killed here finds the candidate of its record. */
+static int give_name(const struct make *mk, const struct cand *c, const char *file, struct err *e) {
+    char *to = job_path(&mk->job, file), *tmp = xasprintf("%s.tmp-%ld-0", to, (long)getpid());
+    int rc = 0;
+    unlink(tmp);
+    if (link(c->path, tmp) != 0) { /* no links on this file system */
+        if (rename(c->path, to) != 0) rc = err_sys(e, "%s: cannot rename to %s", c->path, to);
+    } else if (rename(tmp, to) != 0) {
+        rc = err_sys(e, "%s: cannot rename to %s", tmp, to);
+        unlink(tmp);
+    }
+    free(to);
+    free(tmp);
+    return rc;
+}
+
+/* The plan of a mix stays in the work folder, for who wants to read it. */
+static void forget(const struct cand *c) {
+    if (c->path) remove(c->path);
+}
+
+static int settle(const struct ladder *l, struct rung *r, struct err *e) {
+    struct make *mk = l->mk;
+    const struct cand *c = r->passed ? &r->cand : &r->plain;
+    const bool mix = r->passed && r->mix;
+    struct step s;
+    struct buf b = {0};
+    struct jw w;
+    char *file = xasprintf("%s-%s.gguf", mk->name, r->name);
+    const char *files[] = {file};
+    jw_init(&w, &b, false);
+    jw_obj(&w, NULL);
+    jw_str(&w, "made", mix ? "mix" : "preset");
+    jw_bool(&w, "feedback", r->passed && l->gram);
+    jw_str(&w, "why", r->why);
+    jw_u64(&w, "budget_bytes", r->budget);
+    if (mix) jw_num(&w, "predicted_kld", r->predicted);
+    jw_end(&w);
+    int rc = claim_take(&mk->job, file, e);
+    if (!rc) rc = give_name(mk, c, file, e);
+    step_of(l, "class", r, &s);
+    if (!rc) rc = key_rung(l, r, &s, e);
+    if (!rc) rc = step_save(&s, files, 1, b.data, e);
+    step_release(&s);
+    if (!rc && c->made.eval.len) { /* measured already, under the name it has now */
+        struct made m = c->made;
+        snprintf(m.recipe, sizeof m.recipe, "%s", r->name);
+        rc = make_keep_eval(mk, &m, e);
+    }
+    if (!rc) {
+        forget(&r->cand);
+        forget(&r->plain);
+    }
+    buf_release(&b);
+    free(file);
+    return rc;
+}
+
+/* Adds the file that a class's record names; false in *known: there is no such record. made: by
+ * this run, whatever -f says. */
+static int take(const struct ladder *l, const struct rung *r, bool made_now, bool *known,
+                struct err *e) {
+    struct make *mk = l->mk;
+    struct step s;
+    struct json *root = NULL;
+    const struct json *result;
+    step_of(l, "class", r, &s);
+    int rc = key_rung(l, r, &s, e);
+    *known = !rc && (made_now ? step_done(&s, &root, &result) : make_reuse(mk, &s, &root, &result));
+    if (*known) {
+        char *file = xasprintf("%s-%s.gguf", mk->name, r->name), *path = job_path(&mk->job, file);
+        struct made *f = make_add_file(mk, r->name, path, false);
+        const char *made = json_str(json_get(result, "made"));
+        const char *why = json_str(json_get(result, "why"));
+        snprintf(f->size_class, sizeof f->size_class, "%s", r->name);
+        f->is_mix = made && strcmp(made, "mix") == 0;
+        f->feedback = json_bool(json_get(result, "feedback"), false);
+        f->why = xstrdup(why ? why : "");
+        rc = job_file_hash(&mk->job, path, f->hash, e);
+        free(file);
+    }
+    json_free(root);
+    step_release(&s);
+    return rc;
+}
+
+/* ---- groups of rungs ----------------------------------------------------------------------------
+ */
+
+/* As many rungs from `from` on as can be compared in one pass: the base, candidates and presets are
+ * read at every window, so they should stay in memory. */
+static int group_end(const struct ladder *l, int from) {
+    uint64_t room = mem_available() / 2, base = 0, sum;
+    struct err ignored;
+    if (io_file_size(l->mk->file[0].path, &base, &ignored)) base = 0;
+    sum = base;
+    int i = from;
+    while (i < l->n && (i == from || sum + 2 * l->rung[i].budget <= room))
+        sum += 2 * l->rung[i++].budget;
+    return i;
+}
+
+static int one_group(const struct ladder *l, int from, int to, struct err *e) {
+    bool again = false;
+    TRY(make_presets(l, from, to, false, e));
+    TRY(compare(l, from, to, e));
+    for (int i = from; i < to; i++) again |= !l->rung[i].passed;
+    if (again && l->gram) {
+        for (int i = from; i < to; i++) {
+            if (l->rung[i].passed) continue;
+            forget(&l->rung[i].cand);
+            l->rung[i].mix = false;
+        }
+        TRY(make_presets(l, from, to, true, e));
+        TRY(compare(l, from, to, e));
+    }
+    for (int i = from; i < to; i++) TRY(settle(l, &l->rung[i], e));
+    return 0;
+}
+
+static void ladder_release(struct ladder *l) {
+    for (int i = 0; i < l->n; i++) {
+        struct cand *c[] = {&l->rung[i].plain, &l->rung[i].cand};
+        for (size_t k = 0; k < COUNT_OF(c); k++) {
+            free(c[k]->file);
+            free(c[k]->path);
+            made_release(&c[k]->made);
+        }
+    }
+    free(l->rung);
+    free(l->gram);
+    free(l->sens);
+}
+
+/* Rungs without a file; files of the others are added. */
+static int find_rungs(struct ladder *l, struct rung *all, int *n_all, struct err *e) {
+    struct make *mk = l->mk;
+    *n_all = 0;
+    for (int i = 0; i < mk->classes.n; i++) {
+        struct rung r = {.name = mk->classes.v[i]};
+        TRY(make_class_bytes(mk, r.name, &r.budget, e));
+        all[(*n_all)++] = r;
+    }
+    l->rung = xcalloc((size_t)*n_all + 1, sizeof *l->rung);
+    for (int i = 0; i < *n_all; i++) {
+        bool known;
+        int before = mk->n_files;
+        TRY(take(l, &all[i], false, &known, e));
+        if (!known) l->rung[l->n++] = all[i];
+        while (mk->n_files > before) made_drop(mk); /* added in order at the end */
+    }
+    return 0;
+}
+
+static int run(struct ladder *l, struct rung *all, struct err *e) {
+    struct make *mk = l->mk;
+    int n_all;
+    bool known;
+    if (l->gram) TRY(job_file_hash(&mk->job, l->gram, l->gram_hash, e));
+    l->sens = job_path(&mk->job, MAKE_SENSITIVITY);
+    TRY(job_file_hash(&mk->job, l->sens, l->sens_hash, e));
+    TRY(find_rungs(l, all, &n_all, e));
+    if (l->n) TRY(make_mixes(l, e));
+    for (int i = 0, end; i < l->n; i = end) {
+        end = group_end(l, i);
+        TRY(one_group(l, i, end, e));
+    }
+    for (int i = 0; i < n_all; i++) {
+        TRY(take(l, &all[i], true, &known, e));
+        if (!known)
+            return err_set(e, ERR_SYS, "%s: the record of %s cannot be read", mk->job.state,
+                           all[i].name);
+    }
+    return 0;
+}
+
+int make_ladder(struct make *mk, struct err *e) {
+    if (!mk->classes.n) return 0;
+    if (!mk->plan.mixes) {
+        for (int i = 0; i < mk->classes.n; i++) TRY(make_preset(mk, mk->classes.v[i], e));
+        return 0;
+    }
+    struct ladder l = {.mk = mk, .gram = mk->plan.feedback ? make_gram(mk) : NULL};
+    struct rung *all = xcalloc((size_t)mk->classes.n, sizeof *all);
+    int rc = mix_search(make_mix_search(mk), &l.search, e);
+    if (!rc) rc = mix_search(mk->search, &l.plain_search, e);
+    if (!rc) rc = run(&l, all, e);
+    ladder_release(&l);
+    free(all);
+    return rc;
+}

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: MIT
+/* jobs/make_plan.c - see make_plan.h. docs/design/make.md has the order in which things are left
+ * out, and why. */
+#include "jobs/make_plan.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "core/attr.h"
+#include "core/num.h"
+
+const char *const plan_part_name[PART_COUNT] = {"conversion",
+                                                "importance matrix",
+                                                "presets",
+                                                "sensitivity probes",
+                                                "files of the size classes",
+                                                "comparison with the presets",
+                                                "perplexity and divergence",
+                                                "speed",
+                                                "tool calls",
+                                                "checksums and report"};
+
+/* Probes from many to few. Layers between probed ones are interpolated, so that fewer layers cost
+ * less than fewer types where a model has many. */
+static const struct level {
+    int types, bands, windows;
+} levels[] = {{3, 0, 16}, {2, 0, 16}, {2, 0, 8}, {2, 8, 8},
+              {1, 8, 8},  {1, 4, 8},  {1, 4, 4}, {1, 2, 4}};
+enum { LEAST_WINDOWS = 8 }; /* of an evaluation: fewer say nothing */
+
+static void set_level(const struct plan_in *in, const struct level *l, struct make_plan *p) {
+    p->types = l->types;
+    p->bands = l->bands;
+    p->probe_windows = min_i64(l->windows, in->probe_windows > 0 ? in->probe_windows : 16);
+}
+
+int64_t plan_probes(const struct plan_in *in, const struct make_plan *p) {
+    int64_t n = 0;
+    for (int i = 0; i < in->n_roles; i++)
+        n += p->bands ? min_i64(p->bands, in->layers[i]) : in->layers[i];
+    return n * p->types;
+}
+
+static double probing(const struct plan_in *in, const struct make_plan *p) {
+    return in->errors + (double)plan_probes(in, p) *
+                            (in->probe_encode + (double)p->probe_windows * in->probe_window);
+}
+
+double plan_seconds(const struct plan_in *in, const struct make_plan *p, enum plan_part part) {
+    const double classes = in->n_classes, window = (double)p->eval_windows * in->eval_window;
+    const double files = classes + in->n_presets, mixes = p->mixes ? classes : 0;
+    if (in->done[part]) return 0;
+    switch (part) {
+    case PART_CONVERT:
+        return in->convert + in->hash;
+    case PART_IMATRIX:
+        return in->imatrix + (p->feedback ? in->gram : 0);
+    case PART_PRESETS:
+        return in->preset * (files - mixes);
+    case PART_PROBES:
+        return p->mixes ? probing(in, p) : 0;
+    case PART_LADDER:
+        return mixes * (in->preset + (p->feedback ? in->encode_feedback : in->encode)) +
+               (p->mixes && p->feedback ? in->gains : 0);
+    case PART_JUDGE:
+        return p->mixes ? window * (2 * classes + in->judge_passes) : 0;
+    case PART_EVAL:
+        return files > mixes ? window * (files - mixes + 1) : 0;
+    case PART_SPEED:
+        return in->speed * (files + 1);
+    case PART_TOOLS:
+        return in->tools * (files + 1);
+    case PART_REPORT:
+        return in->report * (files + 1);
+    case PART_COUNT:
+        break;
+    }
+    return 0;
+}
+
+double plan_total(const struct plan_in *in, const struct make_plan *p) {
+    double sum = in->spent;
+    for (int i = 0; i < PART_COUNT; i++) sum += plan_seconds(in, p, (enum plan_part)i);
+    return sum;
+}
+
+void plan_full(const struct plan_in *in, struct make_plan *p) {
+    *p = (struct make_plan){.made = true,
+                            .mixes = in->mixes && in->n_classes > 0,
+                            .feedback = in->feedback,
+                            .eval_windows = in->eval_windows};
+    set_level(in, &levels[0], p);
+}
+
+bool plan_same(const struct make_plan *a, const struct make_plan *b) {
+    return a->mixes == b->mixes && a->feedback == b->feedback && a->types == b->types &&
+           a->bands == b->bands && a->probe_windows == b->probe_windows &&
+           a->eval_windows == b->eval_windows;
+}
+
+static bool fits(const struct plan_in *in, const struct make_plan *p) {
+    return in->limit <= 0 || plan_total(in, p) <= in->limit;
+}
+
+/* The first level of probes that fits; false: none does. Once made they are not made again. */
+static bool fit_probes(const struct plan_in *in, struct make_plan *p) {
+    for (size_t i = 0; i < COUNT_OF(levels); i++) {
+        set_level(in, &levels[i], p);
+        if (fits(in, p)) return true;
+        if (in->done[PART_PROBES]) break;
+    }
+    return false;
+}
+
+void plan_fit(const struct plan_in *in, struct make_plan *p) {
+    plan_full(in, p);
+    if (fits(in, p)) return;
+    if (p->mixes) {
+        if (fit_probes(in, p)) return;
+        if (p->feedback) {
+            p->feedback = false;
+            if (fit_probes(in, p)) return;
+        }
+    }
+    p->mixes = p->feedback = false;
+    set_level(in, &levels[0], p);
+    while (!fits(in, p) && p->eval_windows > LEAST_WINDOWS)
+        p->eval_windows = max_i64(LEAST_WINDOWS, p->eval_windows / 2);
+}
+
+/* ---- words --------------------------------------------------------------------------------------
+ */
+
+void plan_time_text(double s, char out[32]) {
+    if (s >= 5400)
+        snprintf(out, 32, "%.1f hours", s / 3600);
+    else if (s >= 100)
+        snprintf(out, 32, "%.0f minutes", s / 60);
+    else
+        snprintf(out, 32, "%.0f seconds", s);
+}
+
+/* What the whole job takes more with one thing put back. */
+static void cost(const struct plan_in *in, const struct make_plan *p, const struct make_plan *with,
+                 char out[32]) {
+    plan_time_text(plan_total(in, with) - plan_total(in, p), out);
+}
+
+static void say_mixes(const struct plan_in *in, const struct make_plan *p,
+                      const struct make_plan *full, char *out, size_t cap) {
+    struct make_plan with = *full;
+    char more[32];
+    with.eval_windows = p->eval_windows;
+    cost(in, p, &with, more);
+    snprintf(out, cap,
+             "mixes of types chosen by probes%s: the files of the size classes are plain presets; "
+             "they would take %s more",
+             full->feedback ? " and made with error feedback" : "", more);
+}
+
+static void say_probes(const struct plan_in *in, const struct make_plan *p,
+                       const struct make_plan *full, char *out, size_t cap) {
+    struct make_plan with = *p;
+    char more[32];
+    with.types = full->types;
+    with.bands = full->bands;
+    with.probe_windows = full->probe_windows;
+    cost(in, p, &with, more);
+    const int n = snprintf(out, cap, "%" PRId64 " of %" PRId64 " sensitivity probes",
+                           plan_probes(in, &with) - plan_probes(in, p), plan_probes(in, &with));
+    char *end = out + n;
+    cap -= (size_t)n;
+    if (p->probe_windows < full->probe_windows)
+        snprintf(end, cap,
+                 ", of %" PRId64 " windows instead of %" PRId64 ": all of them would take %s more",
+                 p->probe_windows, full->probe_windows, more);
+    else
+        snprintf(end, cap, ": all of them would take %s more", more);
+}
+
+bool plan_left_out(const struct plan_in *in, const struct make_plan *p, int i, char *out,
+                   size_t cap) {
+    struct make_plan full, with = *p;
+    char more[32];
+    int n = 0;
+    plan_full(in, &full);
+    if (full.mixes && !p->mixes) {
+        if (n++ == i) return say_mixes(in, p, &full, out, cap), true;
+    } else if (full.mixes) {
+        bool less =
+            plan_probes(in, p) < plan_probes(in, &full) || p->probe_windows < full.probe_windows;
+        if (less && n++ == i) return say_probes(in, p, &full, out, cap), true;
+        with.feedback = true;
+        cost(in, p, &with, more);
+        if (full.feedback && !p->feedback && n++ == i)
+            return snprintf(out, cap, "error feedback: it would take %s more", more), true;
+    }
+    with = *p;
+    with.eval_windows = full.eval_windows;
+    cost(in, p, &with, more);
+    if (p->eval_windows < full.eval_windows && n++ == i)
+        return snprintf(out, cap,
+                        "%" PRId64 " of %" PRId64 " windows of the evaluation: all of them would "
+                        "take %s more",
+                        full.eval_windows - p->eval_windows, full.eval_windows, more),
+               true;
+    return false;
+}

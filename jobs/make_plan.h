@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT
+/* jobs/make_plan.h - what `hone make` does within its time: forecast numbers in, plan out. Pure
+ * arithmetic; jobs/make_forecast.c measures the numbers. */
+#ifndef HONE_JOBS_MAKE_PLAN_H
+#define HONE_JOBS_MAKE_PLAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum plan_part { /* in the order in which they run */
+                 PART_CONVERT,
+                 PART_IMATRIX,
+                 PART_PRESETS, /* files that are presets by request */
+                 PART_PROBES,  /* what each type costs each part of the model */
+                 PART_LADDER,  /* choosing and encoding the files of the size classes */
+                 PART_JUDGE,   /* comparing them with the presets of the same bytes */
+                 PART_EVAL,
+                 PART_SPEED,
+                 PART_TOOLS,
+                 PART_REPORT,
+                 PART_COUNT
+};
+extern const char *const plan_part_name[PART_COUNT];
+
+enum { PLAN_ROLES = 64 };
+struct plan_in {  /* times in seconds of this machine */
+    double limit; /* of everything, what is spent included; 0: none */
+    double spent;
+    bool done[PART_COUNT]; /* costs nothing more */
+    bool mixes, feedback;  /* what is wanted, and what memory allows */
+    int n_classes;         /* files of the ladder, --budget included */
+    int n_presets;
+    int n_roles, layers[PLAN_ROLES]; /* groups of each role */
+    int64_t probe_windows, eval_windows;
+    int judge_passes;               /* of the base, in all comparisons */
+    double convert, hash;           /* hash: reading what the job begins with */
+    double imatrix, gram;           /* gram: what collecting second moments adds */
+    double errors;                  /* of the encoders, on sampled rows */
+    double probe_encode;            /* a group in a type */
+    double probe_window;            /* a window of one probe */
+    double gains;                   /* what feedback will do to each type */
+    double preset;                  /* encoding one */
+    double encode, encode_feedback; /* one file of the ladder */
+    double eval_window;             /* a window of one file */
+    double speed, tools;            /* of one file */
+    double report;                  /* of one file */
+};
+struct make_plan {
+    bool made;
+    bool mixes, feedback;
+    int64_t types, bands; /* of the probes: types per group, layers per role (0: all) */
+    int64_t probe_windows, eval_windows;
+};
+/* The plan that leaves nothing out. */
+void plan_full(const struct plan_in *in, struct make_plan *p);
+/* The best plan within the limit: probes shrink first, then feedback goes, then presets are made
+ * instead of mixes, then fewer windows are evaluated. */
+void plan_fit(const struct plan_in *in, struct make_plan *p);
+bool plan_same(const struct make_plan *a, const struct make_plan *b);
+double plan_seconds(const struct plan_in *in, const struct make_plan *p, enum plan_part part);
+double plan_total(const struct plan_in *in, const struct make_plan *p);
+int64_t plan_probes(const struct plan_in *in, const struct make_plan *p);
+/* The i-th thing that `p` leaves out and what it would cost, as a sentence; false past the end. */
+bool plan_left_out(const struct plan_in *in, const struct make_plan *p, int i, char *out,
+                   size_t cap);
+/* "3.2 hours", "14 minutes", "40 seconds" */
+void plan_time_text(double seconds, char out[32]);
+
+#endif

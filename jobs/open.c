@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT
+/* jobs/open.c - see open.h. */
+#include "jobs/open.h"
+
+#include <string.h>
+
+#include "core/gguf.h"
+#include "core/io.h"
+#include "quantize/quantize.h"
+
+int open_model(const struct work *c, struct model **out, const char *path, struct err *e) {
+    struct model *m;
+    TRY(model_open(&m, path, e));
+    const int rc = model_use_pre(m, c->pre, e);
+    if (rc)
+        model_close(m);
+    else
+        *out = m;
+    return rc;
+}
+
+bool unknown_model(const char *path, struct err *why) {
+    struct gguf *g;
+    if (gguf_open(&g, path, GGUF_TOLERANT, why)) return false;
+    const bool model = strcmp(gguf_str_or(g, "general.type", "model"), "model") == 0;
+    const bool unknown = model && model_computes(g, why) == ERR_DATA;
+    gguf_close(g);
+    return unknown;
+}
+
+int unknown_refuse(const char *path, const char *option, struct err *e) {
+    struct err why;
+    if (!unknown_model(path, &why)) return 0;
+    return err_set(e, ERR_DATA, "%.800s; %s needs a pass through the model, so leave it out",
+                   why.msg, option);
+}
+
+static int recipes_of(struct emit *m, const char *path, struct err *e) {
+    emit_table(m, "recipes", "this model by recipe");
+    emit_col(m, "recipe", "recipe");
+    emit_col(m, "size_bytes", "file bytes");
+    emit_col(m, "size_gib", "GiB");
+    emit_col(m, "bpw", "bits");
+    for (int i = 0; recipe_name(i); i++) {
+        const struct quantize_opts o = {.in = path, .recipe = recipe_name(i), .dry_run = true};
+        struct quantize_report r;
+        TRY(quantize_run(&o, &r, e));
+        emit_row(m);
+        emit_cell_str(m, recipe_name(i));
+        emit_cell_i64(m, (int64_t)r.file_bytes);
+        emit_cell_num(m, (double)r.file_bytes / 0x1p30, 4);
+        emit_cell_num(m, r.bpw, 2);
+    }
+    return 0;
+}
+
+int unknown_plan(const char *path, const struct err *why, uint64_t vram, uint64_t reserve,
+                 bool recipes, struct emit *m, struct err *e) {
+    struct gguf *g;
+    uint64_t weights = 0;
+    char text[48];
+    TRY(gguf_open(&g, path, GGUF_TOLERANT, e));
+    for (int64_t i = 0; i < gguf_n_tensors(g); i++) weights += gguf_tensor_at(g, i)->n_bytes;
+    const bool fits = weights + reserve <= vram;
+    emit_str(m, "file", "file", io_base(path));
+    emit_str(m, "arch", "architecture", gguf_str_or(g, "general.architecture", "-"));
+    emit_fmt_bytes(text, gguf_file_bytes(g));
+    emit_str(m, "size", "file size", text);
+    emit_i64(m, "size_bytes", NULL, (int64_t)gguf_file_bytes(g));
+    emit_fmt_bytes(text, weights);
+    emit_str(m, "weights", "weights", text);
+    emit_i64(m, "weights_bytes", NULL, (int64_t)weights);
+    emit_str(m, "kv", "keys and values", "not known");
+    emit_str(m, "kv_why", "  because", why->msg);
+    if (vram)
+        emit_str(m, "fits", "what fits",
+                 fits ? "the weights; keys and values and working memory come on top"
+                      : "not even the weights");
+    int rc = recipes ? recipes_of(m, path, e) : 0;
+    gguf_close(g);
+    if (rc || !vram || fits) return rc;
+    return err_set(e, ERR_VERDICT, "%s: its weights do not fit %llu bytes, of which %llu stay free",
+                   path, (unsigned long long)vram, (unsigned long long)reserve);
+}

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT
+/* jobs/open.h - models that commands open, with the command's --pre; and models that hone cannot
+ * compute with: what commands say of them, and the plan of one, which is its weights alone. */
+#ifndef HONE_JOBS_OPEN_H
+#define HONE_JOBS_OPEN_H
+
+#include "jobs/work.h"
+#include "runtime/engine/model.h"
+
+/* As model_open; text is split by the pre-tokenizer c->pre, whatever the file names, where that is
+ * not NULL. */
+int open_model(const struct work *c, struct model **out, const char *path, struct err *e);
+
+/* Returns whether a GGUF is a whole model that hone cannot compute with, and fills the reason.
+ * False for everything else, also for files that cannot be opened: whoever needs them says so. */
+bool unknown_model(const char *path, struct err *why);
+/* Refuses an option that needs a pass through such a model, before any work. */
+int unknown_refuse(const char *path, const char *option, struct err *e);
+/* hone plan of such a model. `why` says why it is one; vram 0: not asked for. Exit status 1 when
+ * the weights alone do not fit. */
+int unknown_plan(const char *path, const struct err *why, uint64_t vram, uint64_t reserve,
+                 bool recipes, struct emit *m, struct err *e);
+
+#endif

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: MIT
+/* jobs/plan_plot.h - contexts that hone plan looks at, and their plot. */
+#ifndef HONE_JOBS_PLAN_PLOT_H
+#define HONE_JOBS_PLAN_PLOT_H
+
+#include "jobs/work.h"
+#include "models/fit.h"
+
+#define PLAN_CTX_MAX (INT64_C(1) << 20)
+
+/* The context after ctx (0: the first): 4096, doubled up to what the model was trained for, which
+ * is the last, or to PLAN_CTX_MAX. 0: no more. */
+int64_t plan_next_ctx(const struct sizes *z, int64_t ctx);
+
+/* Writes an SVG to `path`: bytes of weights, state, working memory and ask->n_slots caches of f16,
+ * q8_0 and q4_0 over the contexts, and with ask->memory what the card has less the reserve. */
+int plan_plot(const struct work *c, const struct sizes *z, const struct fit_ask *ask,
+              const char *path, struct err *e);
+
+#endif

@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: MIT
+/* jobs/quantize_budget.c - hone quantize --budget, --bpw, --vram: a mix per limit, all made from
+ * one reading of the model, their table, and the front between quality and speed. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "jobs/gate.h"
+#include "jobs/mixer.h"
+#include "jobs/plot.h"
+#include "jobs/quantize_budget.h"
+#include "jobs/open.h"
+#include "text/size.h"
+#include "core/io.h"
+#include "core/log.h"
+#include "core/mem.h"
+#include "core/num.h"
+#include "models/fit.h"
+#include "runtime/engine/kv_type.h"
+#include "text/textfile.h"
+
+/* Weights of all tensors, for bits per weight. */
+static int count_weights(const char *path, double *n, struct err *e) {
+    struct gguf *g;
+    TRY(gguf_open(&g, path, 0, e));
+    *n = 0;
+    for (int64_t i = 0; i < gguf_n_tensors(g); i++) {
+        const int64_t *ne = gguf_tensor_at(g, i)->ne;
+        *n += (double)ne[0] * (double)ne[1] * (double)ne[2] * (double)ne[3];
+    }
+    gguf_close(g);
+    return 0;
+}
+
+/* "{}" of the output is replaced by the budget's text; with one budget it may be left out. */
+static char *output(const char *out, const char *budget) {
+    const char *hole = out ? strstr(out, "{}") : NULL;
+    if (!out) return NULL;
+    if (!hole) return xstrdup(out);
+    return xasprintf("%.*s%s%s", (int)(hole - out), out, budget, hole + 2);
+}
+
+bool budget_asked(const struct budget_args *b) {
+    return b->budget.n || b->bpw > 0 || b->vram;
+}
+
+bool budget_detail(const struct budget_args *b) {
+    return b->sensitivity || b->no_floors || b->prefer || b->avoid || b->front || b->bandwidth ||
+           b->ctx || b->kv_type || b->reserve || b->slots || b->gate.n;
+}
+
+/* ---- what was asked -----------------------------------------------------------------------------
+ */
+
+static int parse_speed(const char *text, double *out, struct err *e) {
+    char *end;
+    *out = 0;
+    if (!text || strcmp(text, "quality") == 0) return 0;
+    *out = 1;
+    if (strcmp(text, "speed") == 0) return 0;
+    *out = strtod(text, &end);
+    if (end != text && !*end && *out >= 0 && *out <= 1000) return 0;
+    return err_set(e, ERR_USAGE, "--prefer: '%s' is not quality, speed, or a weight from 0 to 1000",
+                   text);
+}
+
+static int parse_ask(struct work *c, const struct budget_args *b, struct mix_ask *a,
+                     struct err *e) {
+    struct str_list avoid = {0};
+    *a = (struct mix_ask){.vram = b->vram,
+                          .reserve = b->reserve,
+                          .ctx = b->ctx,
+                          .slots = b->slots ? b->slots : 1,
+                          .kv_type = b->kv_type ? b->kv_type : KV_USUAL,
+                          .floors = !b->no_floors};
+    TRY(parse_speed(b->prefer, &a->speed, e));
+    if (!b->vram && (b->ctx || b->slots || b->kv_type || b->reserve))
+        return err_set(e, ERR_USAGE, "--ctx, --slots, --kv-type and --reserve go with --vram");
+    const struct kv_type *keys, *values;
+    TRY(kv_type_parse(a->kv_type, "--kv-type", &keys, &values, e));
+    a->kv = kv_type_rows(keys, values);
+    if (b->vram && !b->reserve) a->reserve = fit_reserve(b->vram);
+    if (b->avoid) work_split(c, b->avoid, &avoid);
+    for (int i = 0; i < avoid.n; i++) {
+        enum qtype t;
+        if (!qtype_parse(avoid.v[i], &t))
+            return err_set(e, ERR_USAGE, "--avoid: '%s' is not a tensor type", avoid.v[i]);
+        a->avoid[t] = true;
+    }
+    return 0;
+}
+
+struct set { /* one mix per limit */
+    struct work *c;
+    const struct budget_args *b;
+    const struct quantize_opts *q;
+    struct mixer x;
+    int n;
+    struct mix_ask *ask;
+    struct mix_job *job;
+    struct quantize_opts *opts; /* for one run */
+    struct quantize_report *r;
+    char **out;
+    char **why;           /* of the gate's verdict; NULL: not asked */
+    const char **shipped; /* a recipe that took the mix's place; NULL: the mix */
+};
+
+/* The limits as bytes and as the text that replaces {}. */
+static int set_asks(struct set *s, struct err *e) {
+    const struct budget_args *b = s->b;
+    struct mix_ask base;
+    TRY(parse_ask(s->c, b, &base, e));
+    s->n = b->budget.n + (b->bpw > 0);
+    if (!s->n) s->n = 1; /* --vram alone */
+    if (s->n > 1 && s->q->out && !strstr(s->q->out, "{}") && !s->q->dry_run)
+        return err_set(e, ERR_USAGE, "several budgets need {} in -o: it becomes the budget");
+    if (s->n > 1 && s->q->plan_out)
+        return err_set(
+            e, ERR_USAGE,
+            "--plan-out goes with one budget; plans are written beside the files anyway");
+    s->ask = xcalloc((size_t)s->n, sizeof *s->ask);
+    s->job = xcalloc((size_t)s->n, sizeof *s->job);
+    s->opts = xcalloc((size_t)s->n, sizeof *s->opts);
+    s->r = xcalloc((size_t)s->n, sizeof *s->r);
+    s->out = xcalloc((size_t)s->n, sizeof *s->out);
+    s->why = xcalloc((size_t)s->n, sizeof *s->why);
+    s->shipped = xcalloc((size_t)s->n, sizeof *s->shipped);
+    for (int i = 0; i < s->n; i++) {
+        const char *label = i < b->budget.n ? b->budget.v[i] : b->bpw > 0 ? "bpw" : "vram";
+        s->ask[i] = base;
+        s->out[i] = output(s->q->out, label);
+        if (i < b->budget.n) {
+            TRY(size_parse(b->budget.v[i], "--budget", &s->ask[i].budget, e));
+            if (!s->ask[i].budget) return err_set(e, ERR_USAGE, "--budget: 0 bytes");
+        } else if (b->bpw > 0) {
+            double weights = 0;
+            TRY(count_weights(s->q->in, &weights, e));
+            s->ask[i].budget = (uint64_t)(weights * b->bpw / 8);
+        }
+    }
+    return 0;
+}
+
+static void set_release(struct set *s) {
+    for (int i = 0; i < s->n && s->out; i++) {
+        quantize_report_release(&s->r[i]);
+        mix_job_release(&s->job[i]);
+        free(s->out[i]);
+        free(s->why[i]);
+    }
+    free(s->why);
+    free(s->shipped);
+    free(s->ask);
+    free(s->job);
+    free(s->opts);
+    free(s->r);
+    free(s->out);
+    mixer_close(&s->x);
+}
+
+/* ---- the front ----------------------------------------------------------------------------------
+ */
+
+static double ms_of(const struct budget_args *b, double bytes) {
+    return 1e3 * bytes / (b->bandwidth ? (double)b->bandwidth : 1e12);
+}
+
+static int emit_front(struct set *s, struct emit *m, struct err *e) {
+    struct mix_point pt[MIX_FRONT];
+    static const struct plot_axes axes = {.title = "time per token against predicted KL divergence",
+                                          .x = "predicted milliseconds per token",
+                                          .y = "predicted KLD, nats (lower is better)",
+                                          .log_y = true};
+    struct plot_point *plot = xcalloc((size_t)(s->n * MIX_FRONT), sizeof *plot);
+    char(*label)[32] = xcalloc((size_t)s->n, sizeof *label);
+    int n_plot = 0, n, rc = 0;
+    emit_table(m, "front", "from quality to speed, at the same limits");
+    emit_col(m, "budget_bytes", "budget");
+    emit_col(m, "prefer", "prefer");
+    emit_col(m, "predicted_kld", "predicted KLD");
+    emit_col(m, "decode_bytes", "bytes per token");
+    emit_col(m, "ms_per_token", "ms per token");
+    for (int i = 0; i < s->n && !rc; i++) {
+        snprintf(label[i], sizeof label[i], "%.3f bpw", s->job[i].m.bpw);
+        rc = mix_front(&s->x, &s->ask[i], &s->job[i], pt, &n, e);
+        for (int k = 0; k < n && !rc; k++) {
+            struct plot_point *p = &plot[n_plot];
+            n_plot += pt[k].loss > 0;
+            *p = (struct plot_point){.x = ms_of(s->b, pt[k].decode_bytes),
+                                     .y = pt[k].loss,
+                                     .series = i,
+                                     .label = label[i]};
+            emit_row(m);
+            emit_cell_i64(m, (int64_t)s->ask[i].budget);
+            emit_cell_num(m, pt[k].speed, 4);
+            emit_cell_num(m, pt[k].loss, 6);
+            emit_cell_num(m, pt[k].decode_bytes, 0);
+            emit_cell_num(m, p->x, 5);
+        }
+    }
+    if (!rc) rc = plot_write(s->c, &axes, plot, n_plot, s->b->front, e);
+    free(plot);
+    free(label);
+    return rc;
+}
+
+/* ---- the gate -----------------------------------------------------------------------------------
+ */
+
+enum { GATE_CTX = 512, GATE_CHUNKS = 100 };
+
+/* The mix stays under its name, or the best plain recipe that fits takes its place. */
+static int judge(struct set *s, int i, struct err *e) {
+    const struct quantize_opts *q = s->q;
+    char *prefix = xasprintf("%s.", s->out[i]);
+    struct gate g = {.c = s->c,
+                     .base = q->in,
+                     .imatrix = q->imatrix,
+                     .gram = q->gram,
+                     .prefix = prefix,
+                     .search = q->search,
+                     .texts = s->b->gate,
+                     .ctx = GATE_CTX,
+                     .chunks = GATE_CHUNKS};
+    const struct mix_report *m = &s->job[i].m;
+    int rc = gate_find(&g, m->budget ? m->budget : m->file_bytes, e);
+    if (!rc) rc = gate_judge(&g, s->out[i], e);
+    if (!rc) s->why[i] = xstrdup(g.why);
+    if (!rc && !g.passed) {
+        s->shipped[i] = g.plain[g.best].name;
+        log_warn("%s holds %s, not the mix: %s", s->out[i], s->shipped[i], g.why);
+        if (rename(g.plain[g.best].path, s->out[i]) != 0)
+            rc = err_sys(e, "%s: cannot rename to %s", g.plain[g.best].path, s->out[i]);
+        if (!rc) remove(m->plan);
+    } else if (rc) {
+        remove(s->out[i]); /* not judged, not shipped */
+        remove(m->plan);
+    }
+    gate_release(&g);
+    free(prefix);
+    return rc;
+}
+
+static int judge_all(struct set *s, struct emit *m, struct err *e) {
+    for (int i = 0; i < s->n; i++) TRY(judge(s, i, e));
+    emit_table(m, "gate", "against the plain recipes that fit");
+    emit_col(m, "output", "output");
+    emit_col(m, "shipped", "shipped");
+    emit_col(m, "why", "why");
+    for (int i = 0; i < s->n; i++) {
+        emit_row(m);
+        emit_cell_str(m, io_base(s->out[i]));
+        emit_cell_str(m, s->shipped[i] ? s->shipped[i] : "the mix");
+        emit_cell_str(m, s->why[i]);
+    }
+    return 0;
+}
+
+/* ---- the table, and the run ---------------------------------------------------------------------
+ */
+
+static void emit_mixes(const struct set *s, struct emit *m) {
+    emit_table(m, "mixes", "");
+    emit_col(m, "output", "output");
+    emit_col(m, "budget_bytes", "budget");
+    emit_col(m, "size_bytes", "bytes");
+    emit_col(m, "bpw", "bpw");
+    emit_col(m, "predicted_kld", "predicted KLD");
+    emit_col(m, "predicted_kld_bound", NULL);
+    emit_col(m, "gap", "gap to bound");
+    emit_col(m, "optimal", "optimal");
+    emit_col(m, "decode_bytes", NULL);
+    emit_col(m, "ms_per_token", "ms per token");
+    emit_col(m, "price_kld_per_ms", NULL);
+    emit_col(m, "vram_bytes", s->b->vram ? "VRAM bytes" : NULL);
+    emit_col(m, "plan", NULL);
+    for (int i = 0; i < s->n; i++) {
+        const struct mix_report *r = &s->job[i].m;
+        emit_row(m);
+        emit_cell_str(m, s->out[i] ? io_base(s->out[i]) : "");
+        emit_cell_i64(m, (int64_t)r->budget);
+        emit_cell_i64(m, (int64_t)r->file_bytes);
+        emit_cell_num(m, r->bpw, 3);
+        emit_cell_num(m, r->loss, 6);
+        emit_cell_num(m, r->loss > r->gap ? r->loss - r->gap : 0, 6);
+        emit_cell_num(m, r->gap, 9);
+        emit_cell_str(m, r->exact ? "yes" : "no");
+        emit_cell_num(m, r->decode_bytes, 0);
+        emit_cell_num(m, ms_of(s->b, r->decode_bytes), 4);
+        emit_cell_num(m, r->price * r->decode_bytes / ms_of(s->b, r->decode_bytes), 6);
+        emit_cell_i64(m, (int64_t)r->vram_bytes);
+        emit_cell_str(m, r->plan ? r->plan : "");
+    }
+}
+
+/* Bytes of the smallest file asked for; a card holds no larger one, but for the embeddings. */
+static uint64_t least_ask(const struct set *s) {
+    uint64_t least = UINT64_MAX;
+    for (int i = 0; i < s->n; i++) {
+        const uint64_t limit = s->ask[i].budget ? s->ask[i].budget : s->ask[i].vram;
+        if (limit < least) least = limit;
+    }
+    return least;
+}
+
+static int run(struct set *s, struct emit *m, struct err *e) {
+    if (s->b->gate.n && (s->q->dry_run || s->q->split_max))
+        return err_set(e, ERR_USAGE, "--gate goes without --dry-run and --split-max");
+    for (int i = 0; i < s->b->gate.n; i++) TRY(text_check_file(s->b->gate.v[i], e));
+    if (s->b->gate.n) TRY(unknown_refuse(s->q->in, "--gate", e));
+    TRY(set_asks(s, e));
+    TRY(mixer_open(&s->x, s->c, s->q, s->b->sensitivity, least_ask(s), e));
+    for (int i = 0; i < s->n; i++) {
+        struct quantize_opts o = *s->q;
+        o.out = s->out[i];
+        TRY(mix_solve_job(&s->x, &o, &s->ask[i], &s->job[i], e));
+        s->opts[i] = s->job[i].o;
+    }
+    emit_mixes(s, m);
+    if (s->b->front) TRY(emit_front(s, m, e));
+    TRY(quantize_run_many(s->opts, s->n, s->r, e));
+    if (s->b->gate.n) TRY(judge_all(s, m, e));
+    struct err why;
+    if (!s->x.probed && unknown_model(s->q->in, &why))
+        log_warn("the mix weighs the encoders' errors by the roles that names of tensors say; the "
+                 "divergence is predicted from other models");
+    else if (!s->x.probed)
+        log_warn("no probes: the mix weighs the encoders' errors by role; hone sensitivity "
+                 "measures them");
+    return 0;
+}
+
+int quantize_budgets(struct work *c, const struct quantize_opts *q, const struct budget_args *b,
+                     struct emit *m, struct err *e) {
+    struct set s = {.c = c, .b = b, .q = q};
+    int rc = work_pool(c, e);
+    if (!rc) rc = run(&s, m, e);
+    set_release(&s);
+    return rc;
+}

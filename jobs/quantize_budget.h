@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT
+/* jobs/quantize_budget.h - hone quantize --budget, --bpw and --vram, apart from the table of
+ * options.
+ */
+#ifndef HONE_JOBS_QUANTIZE_BUDGET_H
+#define HONE_JOBS_QUANTIZE_BUDGET_H
+
+#include "jobs/work.h"
+#include "quantize/quantize.h"
+
+struct budget_args {
+    struct str_list budget; /* sizes as given */
+    double bpw;             /* one more, as bits per weight; 0: none */
+    const char *sensitivity, *prefer, *avoid, *kv_type;
+    const char *front;    /* an SVG to write; NULL: none */
+    struct str_list gate; /* texts; none: files are not compared with plain recipes */
+    uint64_t vram, reserve, bandwidth;
+    int64_t ctx, slots;
+    bool no_floors;
+};
+/* Some limit was given; some option that only goes with one was. */
+bool budget_asked(const struct budget_args *b);
+bool budget_detail(const struct budget_args *b);
+int quantize_budgets(struct work *c, const struct quantize_opts *q, const struct budget_args *b,
+                     struct emit *m, struct err *e);
+
+#endif

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT
+/* jobs/sensitivity.h - what each type costs each part of a model, measured. */
+#ifndef HONE_JOBS_SENSITIVITY_H
+#define HONE_JOBS_SENSITIVITY_H
+
+#include "jobs/work.h"
+#include "quantize/sens.h"
+
+enum { MIX_MAX_BUDGETS = 16, SENS_MAX_TYPES = 4 /* probed per group */ };
+struct mix_probe_opts {
+    struct work *c;
+    const char *model, *imatrix, *out;
+    struct str_list texts;
+    int64_t ctx, n_chunks, n_types, rounds;
+    int64_t bands; /* layers probed per role, spread by depth; 0: all */
+    uint64_t budget[MIX_MAX_BUDGETS];
+    int n_budgets;
+    double seconds; /* 0: no limit */
+    enum search search;
+    bool overwrite;
+    bool replace; /* a file of other inputs is measured again, not refused */
+};
+struct mix_probe_report {
+    int64_t n_probes, n_wanted, n_steps;
+    bool cut_short, resumed;
+    double seconds, probing; /* in all, and of the probes and steps made now */
+    int64_t n_now;           /* probes and steps made now */
+};
+/* Measures into o->out; *s by sens_release, also after an error. */
+int mix_measure(const struct mix_probe_opts *o, struct sens *s, struct mix_probe_report *r,
+                struct err *e);
+/* The same, and what came out as a result for people. */
+int sensitivity_run(const struct mix_probe_opts *o, struct emit *m, struct err *e);
+
+#endif

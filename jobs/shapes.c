@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: MIT
+/* jobs/shapes.c - see shapes.h. */
+#include "jobs/shapes.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "convert/convert.h"
+#include "core/io.h"
+#include "core/json.h"
+#include "core/log.h"
+#include "core/mem.h"
+#include "core/num.h"
+
+enum { PAD = 32, MAX_CONFIG = 16 << 20 };
+
+static void add(struct shapes *s, const char *name, enum qtype type, const int64_t ne[4]) {
+    if (s->n == s->cap) {
+        s->cap = s->cap ? 2 * s->cap : 256;
+        s->item = xreallocarray(s->item, (size_t)s->cap, sizeof *s->item);
+    }
+    s->item[s->n] = (struct recipe_item){.name = arena_strdup(&s->mem, name), .from = type};
+    memcpy(s->item[s->n++].ne, ne, sizeof s->item->ne);
+}
+
+static void planned(void *ud, const char *name, enum qtype type, int n_dims, const int64_t ne[4],
+                    uint64_t n_bytes) {
+    struct shapes *s = ud;
+    int64_t full[4] = {1, 1, 1, 1};
+    for (int i = 0; i < n_dims && i < 4; i++) full[i] = ne[i];
+    add(s, name, type, full);
+    s->head_bytes -= (n_bytes + PAD - 1) / PAD * PAD;
+}
+
+/* The first of the names that config.json has, also in its part on the text model. */
+static int64_t setting(const struct json *root, const char *const *name) {
+    const struct json *at[] = {root, json_get(root, "text_config")};
+    int64_t v = 0;
+    for (int i = 0; name[i]; i++)
+        for (size_t k = 0; k < COUNT_OF(at); k++)
+            if (json_i64(json_get(at[k], name[i]), &v)) return v;
+    return 0;
+}
+
+static int from_folder(struct shapes *s, const char *src, const char *type, struct err *e) {
+    static const char *const experts[] = {"num_experts", "num_local_experts", "n_routed_experts",
+                                          NULL},
+                             *const used[] = {"num_experts_per_tok", "top_k_experts", "moe_topk",
+                                              NULL},
+                             *const layers[] = {"num_hidden_layers", NULL};
+    struct convert_report r;
+    struct convert_opts o = {
+        .src = src, .type = type, .dry_run = true, .plan = planned, .plan_ud = s};
+    char *path = io_join(src, "config.json");
+    struct json *root = NULL;
+    enum log_level level = log_get_level();
+    log_set_level(LOG_ERROR); /* its remarks come with the conversion */
+    int rc = convert_run(&o, &r, e);
+    log_set_level(level);
+    if (!rc) rc = json_read(&root, path, MAX_CONFIG, e);
+    if (!rc) {
+        s->base_bytes = r.size_bytes;
+        s->head_bytes += r.size_bytes;
+        memcpy(s->type, r.type, sizeof s->type);
+        s->model.arch = arch_find(r.arch);
+        s->model.experts = setting(root, experts);
+        s->model.experts_used = setting(root, used);
+        s->model.n_blocks = setting(root, layers);
+    }
+    json_free(root);
+    free(path);
+    return rc;
+}
+
+static int from_gguf(struct shapes *s, const char *src, struct err *e) {
+    struct gguf *g;
+    TRY(gguf_open(&g, src, 0, e));
+    recipe_model_from(&s->model, g);
+    for (int64_t i = 0; i < gguf_n_tensors(g); i++) {
+        const struct gguf_tensor *t = gguf_tensor_at(g, i);
+        add(s, t->name, t->type, t->ne);
+    }
+    s->base_bytes = gguf_file_bytes(g);
+    gguf_shard_header(g, 0, &s->head_bytes);
+    gguf_close(g);
+    return 0;
+}
+
+static double count(const struct recipe_item *it) {
+    return (double)it->ne[0] * (double)it->ne[1] * (double)it->ne[2] * (double)it->ne[3];
+}
+
+static void summarize(struct shapes *s) {
+    bool head = false;
+    for (int64_t i = 0; i < s->n; i++) head |= s->item[i].role == ROLE_OUTPUT;
+    s->model.tied = !head;
+    for (int64_t i = 0; i < s->n; i++) {
+        const struct recipe_item *it = &s->item[i];
+        const bool routed =
+            role_is_routed(it->role) && s->model.experts > 1 && s->model.experts_used > 0;
+        const bool table = (it->role == ROLE_TOKEN_EMBD && head) || it->role == ROLE_PLE_EMBD;
+        if (it->role == ROLE_TOKEN_EMBD) s->n_embd = it->ne[0];
+        if (it->quant) s->weights += count(it);
+        if (it->quant) s->widest = max_i64(s->widest, it->ne[0]);
+        if (!table && it->ne[1] > 1)
+            s->active +=
+                routed ? count(it) * (double)s->model.experts_used / (double)it->ne[2] : count(it);
+    }
+}
+
+int shapes_open(struct shapes *s, const char *src, const char *type, struct err *e) {
+    memset(s, 0, sizeof *s);
+    arena_init(&s->mem);
+    s->model.imatrix = true;
+    TRY(io_is_dir(src) ? from_folder(s, src, type, e) : from_gguf(s, src, e));
+    s->model.imatrix = true;
+    recipe_roles(&s->model, s->item, s->n);
+    summarize(s);
+    return 0;
+}
+
+void shapes_close(struct shapes *s) {
+    free(s->item);
+    arena_release(&s->mem);
+    memset(s, 0, sizeof *s);
+}
+
+uint64_t shapes_preset(const struct shapes *s, const char *recipe) {
+    uint64_t sum = s->head_bytes + 512; /* and the keys that quantization adds */
+    struct recipe_item *it = xcalloc((size_t)s->n + 1, sizeof *it);
+    memcpy(it, s->item, (size_t)s->n * sizeof *it);
+    for (int64_t i = 0; i < s->n; i++) it[i].type = it[i].from;
+    recipe_apply(recipe, recipe_default(recipe), &s->model, it, s->n);
+    for (int64_t i = 0; i < s->n; i++) {
+        uint64_t row = qtype_row_bytes(it[i].type, it[i].ne[0]);
+        uint64_t bytes = row * (uint64_t)(it[i].ne[1] * it[i].ne[2] * it[i].ne[3]);
+        sum += (bytes + PAD - 1) / PAD * PAD;
+    }
+    free(it);
+    return sum;
+}
+
+/* Weights of other roles share the input of one of these. */
+static bool leads(enum role r) {
+    return r == ROLE_ATTN_Q || r == ROLE_ATTN_QKV || r == ROLE_ATTN_OUTPUT || r == ROLE_SSM_OUT ||
+           r == ROLE_SSM_IN || r == ROLE_FFN_GATE || r == ROLE_FFN_DOWN || r == ROLE_EXP_GATE ||
+           r == ROLE_EXP_GATE_UP || r == ROLE_EXP_DOWN || r == ROLE_SHEXP_GATE ||
+           r == ROLE_SHEXP_DOWN;
+}
+
+void shapes_gram(const struct shapes *s, double *bytes, double *flops) {
+    *bytes = *flops = 0;
+    for (int64_t i = 0; i < s->n; i++) { /* as calib/gram.c shapes them */
+        const struct recipe_item *it = &s->item[i];
+        const double n = (double)it->ne[0], experts = (double)it->ne[2];
+        const double own = fmin(n, 256), used = fmax(1, (double)s->model.experts_used);
+        if (!leads(it->role)) continue;
+        if (experts <= 1) {
+            const double block = n <= 4096 ? n : 2048;
+            *bytes += 8 * n * block;
+            *flops += n * block;
+        } else if (8 * experts * n * own <= 0x1p27) {
+            *bytes += 8 * experts * n * own;
+            *flops += used * n * own;
+        } else {
+            *bytes += 8 * n * fmin(n, 4096);
+            *flops += used * n * fmin(n, 4096);
+        }
+    }
+}

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT
+/* jobs/shapes.h - what a forecast needs of a model: every tensor's shape and role, from a GGUF or
+ * from the headers of a Hugging Face folder that is not converted yet. */
+#ifndef HONE_JOBS_SHAPES_H
+#define HONE_JOBS_SHAPES_H
+
+#include "core/arena.h"
+#include "quantize/recipe.h"
+
+struct shapes {
+    struct arena mem;
+    struct recipe_model model;
+    struct recipe_item *item; /* names live in mem */
+    int64_t n, cap;
+    uint64_t base_bytes, head_bytes; /* of the converted file; of them not tensor data */
+    char type[16];                   /* of the conversion */
+    double weights, active;          /* quantizable; multiplied per token */
+    int64_t n_embd, widest;          /* columns: of token embeddings; the most of any matrix */
+};
+int shapes_open(struct shapes *s, const char *src, const char *type, struct err *e);
+void shapes_close(struct shapes *s);
+/* Of a file in a preset: exact but for some hundred bytes of metadata. */
+uint64_t shapes_preset(const struct shapes *s, const char *recipe);
+/* Second moments: bytes in memory, and floating-point operations per token. */
+void shapes_gram(const struct shapes *s, double *bytes, double *flops);
+
+#endif

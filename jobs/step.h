@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT
+/* jobs/step.h - steps of a long job that are done once: each has a key (a hash of everything that
+ * decides its result), and a record that names its outputs and keeps its result as JSON.
+ *
+ * A job has two folders: DIR, which holds only what is to be published, and DIR.work beside it for
+ * all else: records, the lock, the conversion that quants are made from, texts, second moments.
+ *
+ * A step is reused when its record has the same key and every output still has the recorded size
+ * and content (time stamp equal, or hashed again). Records are written after the outputs, so an
+ * interrupted step is simply not done. One job at a time per folder (jobs_open takes a lock). */
+#ifndef HONE_JOBS_STEP_H
+#define HONE_JOBS_STEP_H
+
+#include <stdbool.h>
+
+#include "core/buf.h"
+#include "core/err.h"
+#include "core/json.h"
+
+/* In front of a file's name: it lies in DIR.work, not in DIR. */
+#define JOB_WORK "work:"
+
+struct job {     /* a folder in which steps run */
+    char *dir;   /* owned */
+    char *state; /* DIR.work (job_work), owned */
+    int lock_fd;
+};
+/* DIR.work: DIR without slashes at its end, as its user wrote it; what "." or a link stands for.
+ * NULL for the root; free(). */
+char *job_work(const char *dir);
+/* Makes both folders, takes the lock (ERR_SYS when another job has it), takes over what an earlier
+ * version left in DIR, removes temporaries that a killed job left. ERR_USAGE when DIR.work is there
+ * and was not made by a job, or cannot lie on the file system of DIR. */
+int job_open(struct job *j, const char *dir, struct err *e);
+void job_close(struct job *j);
+/* Removes the parts of outputs that nobody went on with (OUT.gguf.part and its log). */
+int job_remove_parts(const struct job *j, struct err *e);
+/* Path of a file by its name within the job: DIR/name, or DIR.work/name for "work:name"; free(). */
+char *job_path(const struct job *j, const char *name);
+/* The part of a name behind "work:"; the name itself without one. */
+const char *job_name(const char *name);
+
+/* step_old.c: earlier versions kept everything in DIR, records and lock in DIR/.hone. Moves it
+ * to DIR.work, and the conversion too when it is as recorded. The lock of DIR.work must be held. */
+int job_take_old(const struct job *j, struct err *e);
+
+struct step {
+    const struct job *job;
+    char name[96];  /* "quantize-Q4_K_M": file name of the record */
+    struct buf key; /* text that decides the result; hashed when compared */
+};
+void step_init(struct step *s, const struct job *j, const char *name);
+void step_release(struct step *s);
+/* Adds "what=value;" to the key. */
+void step_key(struct step *s, const char *what, const char *fmt, ...) PRINTF_LIKE(3, 4);
+/* True when the step is done and intact; *result is then its JSON (json_free on *root). */
+bool step_done(struct step *s, struct json **root, const struct json **result);
+/* Records the step: files (names within the job) and the result, one JSON object as text. */
+int step_save(struct step *s, const char *const *files, int n_files, const char *result_json,
+              struct err *e);
+/* Is the file of a record's list as it was recorded, at this path? */
+bool step_intact(const char *path, const struct json *file);
+/* XXH3-128 of a file's content, remembered in the job folder by path, size and time stamp. */
+int job_file_hash(const struct job *j, const char *path, char hex[33], struct err *e);
+
+#endif

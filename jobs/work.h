@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+/* jobs/work.h - what every job is given: the context it works for, the device and the threads it
+ * may use, and what it shares with other jobs of the same caller. Nothing here knows a command
+ * line; cli/ fills it from one, a library call could as well.
+ *
+ * A job is a function of a struct work, of a struct with its options, and, where it has a result
+ * for people, of a struct emit that it fills and its caller prints. */
+#ifndef HONE_JOBS_WORK_H
+#define HONE_JOBS_WORK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/arena.h"
+#include "core/ctx.h"
+#include "core/emit.h"
+#include "core/err.h"
+#include "core/pool.h"
+#include "kernels/kern.h"
+#include "runtime/engine/session.h"
+
+struct keep;
+
+struct work {
+    struct ctx *ctx;        /* the one that the calling thread works for; it owns the pool */
+    bool overwrite;         /* existing outputs may be replaced */
+    int threads;            /* most that may be used; 0: all processors */
+    struct device device;   /* where models are computed */
+    enum kern_isa isa;      /* of the CPU's kernels */
+    const char *pack_cache; /* folder of packed weights, or NULL */
+    const char *pre;        /* pre-tokenizer for every model opened; NULL: each file's own */
+    const char *tmp;        /* folder for temporary files */
+    struct pool *pool;      /* ctx's, made by work_pool on first use */
+    struct keep *kept;      /* what long steps measure, core/keep.h; NULL: nothing is kept */
+    struct arena mem;       /* lists and strings that live as long as the job */
+};
+
+/* Makes the team of threads on the first call. */
+int work_pool(struct work *w, struct err *e);
+
+/* Strings that are borrowed; the array lives in an arena. */
+struct str_list {
+    const char **v;
+    int n;
+};
+/* Appends a borrowed string; the array lives in w->mem. */
+void work_list_add(struct work *w, struct str_list *l, const char *value);
+/* Splits "a,b,c" into a list; everything lives in w->mem. */
+void work_split(struct work *w, const char *text, struct str_list *out);
+
+/* Names of how activations are computed: as they are, or rounded to 8 bits. */
+#define ACT_EXACT "f32"
+#define ACT_FAST "q8"
+/* Finds a mode by its name. Returns ERR_USAGE, naming --act, where there is none. */
+int act_parse(const char *text, enum act_mode *out, struct err *e);
+
+#endif

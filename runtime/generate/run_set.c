@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: MIT
+/* runtime/generate/run_set.c - settings of an answer (run_set.h): a row per name. */
+#include "runtime/generate/run_set.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "core/log.h"
+#include "core/mem.h"
+
+enum kind { REAL, WHOLE, COUNT, SEED, WORD };
+struct row {
+    const char *name;
+    enum kind kind;
+    double least, most;
+    size_t at;
+    const char *key;     /* in the file, behind general.sampling. */
+    double otherwise[2]; /* without it: when the file has none of them, when it has some */
+    const char *about;
+};
+#define SAMPLE(field) offsetof(struct run_set, sample.field)
+// clang-format off
+static const struct row rows[] = {
+    {"temp", REAL, 0, 100, SAMPLE(temp), "temp", {0.8, 1}, "temperature; 0: always the likeliest token"},
+    {"top-k", COUNT, 0, INT32_MAX, SAMPLE(top_k), "top_k", {40, 0}, "only the K likeliest; 0: all"},
+    {"top-p", REAL, 0, 1, SAMPLE(top_p), "top_p", {0.95, 1}, "only the likeliest with this probability in all; 1: all"},
+    {"min-p", REAL, 0, 1, SAMPLE(min_p), "min_p", {0.05, 0}, "none below this times the likeliest; 0: all"},
+    {"repeat-penalty", REAL, 0.01, 100, SAMPLE(repeat_penalty), "penalty_repeat", {1, 1}, "divides what was said; 1: off"},
+    {"repeat-last-n", COUNT, 0, INT32_MAX, SAMPLE(repeat_last_n), "penalty_last_n", {64, 64}, "how far back penalties look"},
+    {"presence-penalty", REAL, -2, 2, SAMPLE(presence_penalty), NULL, {0, 0}, "less for what was said; 0: off"},
+    {"frequency-penalty", REAL, -2, 2, SAMPLE(frequency_penalty), NULL, {0, 0}, "less for each time it was said; 0: off"},
+    {"seed", SEED, 0, 9007199254740992.0, offsetof(struct run_set, seed), NULL, {0, 0}, "of the next answer; -1: another one"},
+    {"n", WHOLE, 1, INT32_MAX, offsetof(struct run_set, n), NULL, {0, 0}, "tokens of an answer at most; -1: until the context is full"},
+    {"think", WORD, 0, 0, 0, NULL, {0, 0}, "on, off, auto: what the model does; show, fold, hide: what you see"},
+};
+// clang-format on
+
+static void *field(const struct row *r, struct run_set *s) {
+    return (char *)s + r->at;
+}
+
+/* Names are the same with _ for -. */
+static const struct row *find(const char *name) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        const char *a = rows[i].name, *b = name;
+        while (*a && (*a == *b || (*a == '-' && *b == '_'))) a++, b++;
+        if (!*a && !*b) return &rows[i];
+    }
+    return strcmp(name, "n-predict") == 0 ? find("n") : NULL;
+}
+
+static bool in_range(const struct row *r, double v) {
+    return v >= r->least && v <= r->most; /* false for NaN */
+}
+
+static void store(const struct row *r, struct run_set *s, double v) {
+    if (r->kind == REAL)
+        *(float *)field(r, s) = (float)v;
+    else if (r->kind == COUNT)
+        *(int32_t *)field(r, s) = (int32_t)v;
+    else
+        *(int64_t *)field(r, s) = (int64_t)v;
+}
+
+static int random_seed(struct run_set *s, struct err *e) {
+    uint64_t v = 0;
+    if (getrandom(&v, sizeof v, 0) != (ssize_t)sizeof v)
+        return err_sys(e, "the system gives no random numbers; use --seed");
+    s->seed = (int64_t)(v >> 16); /* short enough to be typed, and exact in any JSON reader */
+    s->seed_given = false;
+    return 0;
+}
+
+int run_set_init(struct run_set *s, const struct gguf *g, struct err *e) {
+    bool any = false;
+    char key[64];
+    memset(s, 0, sizeof *s);
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        snprintf(key, sizeof key, "general.sampling.%s", rows[i].key ? rows[i].key : "-");
+        any = any || (rows[i].key && g && gguf_find(g, key));
+    }
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        const struct row *r = &rows[i];
+        if (r->kind != REAL && r->kind != COUNT) continue;
+        double v = r->otherwise[any];
+        snprintf(key, sizeof key, "general.sampling.%s", r->key ? r->key : "-");
+        if (r->key && g) {
+            double file =
+                r->kind == REAL ? gguf_f64_or(g, key, v) : (double)gguf_u64_or(g, key, (uint64_t)v);
+            if (in_range(r, file))
+                v = file;
+            else
+                log_debug("%s: %g is outside %g to %g and left out", key, file, r->least, r->most);
+        }
+        store(r, s, v);
+    }
+    s->n = -1;
+    return random_seed(s, e);
+}
+
+static int set_think(struct run_set *s, const char *where, const char *text, struct err *e) {
+    static const char *const model[] = {"auto", "on", "off"}, *const seen[] = {"show", "fold",
+                                                                               "hide"};
+    for (int i = 0; i < 3; i++) {
+        if (strcmp(text, model[i]) == 0) {
+            s->think = (enum run_think)i;
+            return 0;
+        }
+        if (strcmp(text, seen[i]) == 0) {
+            s->thinking = (enum run_thinking)i;
+            return 0;
+        }
+    }
+    return err_set(e, ERR_USAGE, "%sthink: '%s' is not one of on, off, auto, show, fold, hide",
+                   where, text);
+}
+
+int run_set(struct run_set *s, const char *where, const char *name, const char *text,
+            struct err *e) {
+    const struct row *r = find(name);
+    char *end = NULL;
+    if (!r) {
+        struct buf b = {0};
+        for (size_t i = 0; i < COUNT_OF(rows); i++)
+            buf_fmt(&b, "%s%s", i ? ", " : "", rows[i].name);
+        err_set(e, ERR_USAGE, "%s%s: there is no such setting; there are %s", where, name, b.data);
+        buf_release(&b);
+        return ERR_USAGE;
+    }
+    if (r->kind == WORD) return set_think(s, where, text, e);
+    errno = 0;
+    const double v = strtod(text, &end);
+    const bool number = end != text && !*end && !strpbrk(text, "xXpP \t");
+    const bool whole = number && isfinite(v) && !(fabs(v - trunc(v)) > 0);
+    if (r->kind == SEED && whole && v > -1.5 && v < -0.5) return random_seed(s, e);
+    const bool until_full = r->kind == WHOLE && whole && v > -1.5 && v < -0.5;
+    if (!until_full && (!number || !in_range(r, v) || (r->kind != REAL && !whole)))
+        return err_set(e, ERR_USAGE, "%s%s: '%s' is not a %snumber from %.16g to %.16g%s", where,
+                       name, text, r->kind == REAL ? "" : "whole ", r->least, r->most,
+                       r->kind == WHOLE || r->kind == SEED ? ", or -1" : "");
+    store(r, s, v);
+    if (r->kind == WHOLE) s->n_given = true;
+    if (r->kind == SEED) s->seed_given = true;
+    return 0;
+}
+
+static void show_one(const struct run_set *s, const struct row *r, struct buf *out) {
+    static const char *const model[] = {"auto", "on", "off"}, *const seen[] = {"show", "fold",
+                                                                               "hide"};
+    struct run_set copy = *s;
+    char value[48];
+    if (r->kind == REAL)
+        snprintf(value, sizeof value, "%.6g", (double)*(float *)field(r, &copy));
+    else if (r->kind == COUNT)
+        snprintf(value, sizeof value, "%" PRId32, *(int32_t *)field(r, &copy));
+    else if (r->kind == WORD)
+        snprintf(value, sizeof value, "%s, %s", model[s->think], seen[s->thinking]);
+    else
+        snprintf(value, sizeof value, "%" PRId64, *(int64_t *)field(r, &copy));
+    buf_fmt(out, "  %-18s %-12s %s\n", r->name, value, r->about);
+}
+
+bool run_set_show(const struct run_set *s, const char *name, struct buf *out) {
+    const struct row *only = name && *name ? find(name) : NULL;
+    if (name && *name && !only) return false;
+    for (size_t i = 0; i < COUNT_OF(rows); i++)
+        if (!only || only == &rows[i]) show_one(s, &rows[i], out);
+    return true;
+}

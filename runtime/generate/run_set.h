@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT
+/* runtime/generate/run_set.h - what steers an answer: given as options of `hone run`, changed by
+ * /set in a conversation. One table holds names and ranges for both. */
+#ifndef HONE_GENERATE_RUN_SET_H
+#define HONE_GENERATE_RUN_SET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/buf.h"
+#include "core/err.h"
+#include "core/gguf.h"
+#include "runtime/generate/sample.h"
+
+enum run_think { THINK_AUTO, THINK_ON, THINK_OFF };                /* what the template is told */
+enum run_thinking { THINKING_SHOW, THINKING_FOLD, THINKING_HIDE }; /* on a terminal */
+
+struct run_set {
+    struct sample_opts sample;
+    int64_t n;    /* tokens of an answer; -1: until the context is full */
+    bool n_given; /* by the user */
+    int64_t seed; /* of the next answer */
+    bool seed_given;
+    enum run_think think;
+    enum run_thinking thinking;
+};
+/* The file's sampling values (general.sampling.*); for files without any, moderate ones. A value
+ * out of range is left out. The seed comes from the system's randomness. */
+int run_set_init(struct run_set *s, const struct gguf *g, struct err *e);
+/* Sets `name` ("top-p", "top_p") from text. where: "--" or "/set ", for messages. ERR_USAGE naming
+ * the range. */
+int run_set(struct run_set *s, const char *where, const char *name, const char *text,
+            struct err *e);
+/* "name value" lines of all, or of one; false: there is no such name. */
+bool run_set_show(const struct run_set *s, const char *name, struct buf *out);
+
+#endif
