@@ -28,6 +28,10 @@ int cu_fail(struct err *e, cudaError_t rc, const char *what) {
     return err_set(e, ERR_SYS, "CUDA: %s (%.120s)", cudaGetErrorString(rc), what);
 }
 
+cudaError_t cu_on(const struct cu_ctx *c) {
+    return cudaSetDevice(c->info.index);
+}
+
 const char *cu_built(void) {
 #ifdef CU_EMU
     return "emulated";
@@ -49,11 +53,23 @@ int cu_count(void) {
 
 int cu_get_info(struct cu_ctx *c, struct cu_info *out, struct err *e) {
     size_t mem_free, mem_total;
+    CU_TRY(e, cu_on(c));
     CU_TRY(e, cudaMemGetInfo(&mem_free, &mem_total));
     c->info.mem_free = mem_free;
     c->info.mem_total = mem_total;
     *out = c->info;
     return 0;
+}
+
+/* Both edges of the memory's clock carry data. 0: the driver does not say. */
+static uint64_t bandwidth(int device) {
+    int khz = 0, bits = 0;
+    if (cudaDeviceGetAttribute(&khz, cudaDevAttrMemoryClockRate, device) != cudaSuccess ||
+        cudaDeviceGetAttribute(&bits, cudaDevAttrGlobalMemoryBusWidth, device) != cudaSuccess) {
+        cudaGetLastError(); /* not for the next launch to find */
+        return 0;
+    }
+    return 2 * 1000 * (uint64_t)khz * (uint64_t)(bits / 8);
 }
 
 static int fill_info(struct cu_info *i, int device, struct err *e) {
@@ -68,6 +84,7 @@ static int fill_info(struct cu_info *i, int device, struct err *e) {
     i->n_sm = p.multiProcessorCount;
     i->l2_bytes = (uint64_t)p.l2CacheSize;
     i->smem_bytes = p.sharedMemPerBlockOptin;
+    i->bandwidth = bandwidth(device);
 #ifdef CU_EMU
     i->emulated = true;
 #endif
@@ -79,6 +96,7 @@ static int fill_info(struct cu_info *i, int device, struct err *e) {
 
 /* The level vectors of the table formats, 23 KiB, for every kernel that decodes them. */
 static int load_grid(struct cu_ctx *c, struct err *e) {
+    CU_TRY(e, cu_on(c));
     CU_TRY(e, cudaMalloc((void **)&c->grid, sizeof *c->grid));
     CU_TRY(e, cudaMemcpy(c->grid, kern_grid_get(), sizeof *c->grid, cudaMemcpyHostToDevice));
     return 0;
@@ -108,6 +126,19 @@ void cu_close(struct cu_ctx *c) {
     if (!c) return;
     cudaFree(c->grid);
     free(c);
+}
+
+static void reach(const struct cu_ctx *from, const struct cu_ctx *to) {
+    int yes = 0;
+    if (cu_on(from) != cudaSuccess ||
+        cudaDeviceCanAccessPeer(&yes, from->info.index, to->info.index) != cudaSuccess || !yes ||
+        cudaDeviceEnablePeerAccess(to->info.index, 0) != cudaSuccess)
+        cudaGetLastError(); /* it is on already, or copies go another way */
+}
+
+void cu_pair(struct cu_ctx *a, struct cu_ctx *b) {
+    reach(a, b);
+    reach(b, a);
 }
 
 int cu_buf_new(struct cu_buf **out, struct cu_ctx *c, uint64_t n_bytes, const char *what,
@@ -148,7 +179,8 @@ uint64_t cu_buf_bytes(const struct cu_buf *b) {
     return b->n_bytes;
 }
 
-int cu_host_new(void **out, struct cu_ctx *, uint64_t n_bytes, const char *what, struct err *e) {
+int cu_host_new(void **out, struct cu_ctx *c, uint64_t n_bytes, const char *what, struct err *e) {
+    CU_TRY(e, cu_on(c));
     const cudaError_t rc = cudaMallocHost(out, n_bytes ? (size_t)n_bytes : 1);
     if (rc != cudaSuccess)
         return err_set(e, ERR_SYS, "%s: %.1f MiB of pinned host memory: %s", what,
@@ -163,7 +195,9 @@ void cu_host_free(struct cu_ctx *, void *p) {
 int cu_stream_new(struct cu_stream **out, struct cu_ctx *c, struct err *e) {
     struct cu_stream *s = (struct cu_stream *)xcalloc(1, sizeof *s);
     s->c = c;
-    cudaError_t rc = cudaStreamCreateWithFlags(&s->q, cudaStreamNonBlocking);
+    cudaError_t rc = cu_on(c);
+    if (rc == cudaSuccess) rc = cudaStreamCreateWithFlags(&s->q, cudaStreamNonBlocking);
+    if (rc == cudaSuccess) rc = cudaEventCreateWithFlags(&s->moved, cudaEventDisableTiming);
     for (int i = 0; i < 2 && rc == cudaSuccess; i++) rc = cudaEventCreate(&s->mark[i]);
     if (rc != cudaSuccess) {
         cu_stream_free(s);
@@ -183,6 +217,7 @@ void cu_stream_free(struct cu_stream *s) {
     }
     for (int i = 0; i < 2; i++)
         if (s->mark[i]) cudaEventDestroy(s->mark[i]);
+    if (s->moved) cudaEventDestroy(s->moved);
     if (s->q) cudaStreamDestroy(s->q);
     free(s);
 }
@@ -226,13 +261,26 @@ int cu_copy(struct cu_stream *s, void *dst, const void *src, uint64_t n_bytes, s
 }
 
 int cu_fill(struct cu_stream *s, void *dst, int byte, uint64_t n_bytes, struct err *e) {
+    CU_TRY(e, cu_on(s->c));
     CU_TRY(e, cudaMemsetAsync(dst, byte, (size_t)n_bytes, s->q));
     return 0;
 }
 
-int cu_event_new(struct cu_event **out, struct cu_ctx *, struct err *e) {
+int cu_move(struct cu_stream *to, void *dst, struct cu_stream *from, const void *src,
+            uint64_t n_bytes, struct err *e) {
+    CU_TRY(e, cu_on(from->c));
+    CU_TRY(e, cudaEventRecord(from->moved, from->q));
+    CU_TRY(e, cudaStreamWaitEvent(to->q, from->moved, 0));
+    CU_TRY(e, cu_on(to->c));
+    CU_TRY(e, cudaMemcpyPeerAsync(dst, to->c->info.index, src, from->c->info.index, (size_t)n_bytes,
+                                  to->q));
+    return 0;
+}
+
+int cu_event_new(struct cu_event **out, struct cu_ctx *c, struct err *e) {
     struct cu_event *v = (struct cu_event *)xcalloc(1, sizeof *v);
-    const cudaError_t rc = cudaEventCreateWithFlags(&v->v, cudaEventDisableTiming);
+    cudaError_t rc = cu_on(c);
+    if (rc == cudaSuccess) rc = cudaEventCreateWithFlags(&v->v, cudaEventDisableTiming);
     if (rc != cudaSuccess) {
         free(v);
         return cu_fail(e, rc, "event");
@@ -248,6 +296,7 @@ void cu_event_free(struct cu_event *v) {
 }
 
 int cu_event_record(struct cu_event *v, struct cu_stream *s, struct err *e) {
+    CU_TRY(e, cu_on(s->c));
     CU_TRY(e, cudaEventRecord(v->v, s->q));
     return 0;
 }
@@ -263,13 +312,15 @@ int cu_event_sync(struct cu_event *v, struct err *e) {
 }
 
 int cu_graph_begin(struct cu_stream *s, struct err *e) {
+    CU_TRY(e, cu_on(s->c));
     CU_TRY(e, cudaStreamBeginCapture(s->q, cudaStreamCaptureModeThreadLocal));
     return 0;
 }
 
 int cu_graph_end(struct cu_stream *s, struct cu_graph **out, struct err *e) {
     struct cu_graph *g = (struct cu_graph *)xcalloc(1, sizeof *g);
-    cudaError_t rc = cudaStreamEndCapture(s->q, &g->graph);
+    cudaError_t rc = cu_on(s->c);
+    if (rc == cudaSuccess) rc = cudaStreamEndCapture(s->q, &g->graph);
     if (rc == cudaSuccess) rc = cudaGraphInstantiate(&g->exec, g->graph, 0);
     if (rc != cudaSuccess) {
         cudaGetLastError(); /* not for the next launch to find */
@@ -281,6 +332,7 @@ int cu_graph_end(struct cu_stream *s, struct cu_graph **out, struct err *e) {
 }
 
 int cu_graph_run(struct cu_stream *s, struct cu_graph *g, struct err *e) {
+    CU_TRY(e, cu_on(s->c));
     CU_TRY(e, cudaGraphLaunch(g->exec, s->q));
     return 0;
 }
@@ -301,6 +353,7 @@ int64_t cu_launches(const struct cu_stream *s) {
 }
 
 int cu_mark(struct cu_stream *s, int which, struct err *e) {
+    CU_TRY(e, cu_on(s->c));
     CU_TRY(e, cudaEventRecord(s->mark[which != 0], s->q));
     return 0;
 }

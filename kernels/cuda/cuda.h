@@ -6,7 +6,7 @@
  * Pointers called `device pointer` come from cu_buf_ptr and may be offset, never dereferenced.
  * Everything on one stream runs in order; launchers return when the work is queued, and report
  * what the launch itself refused. Errors of running kernels appear at the next cu_sync. One thread
- * at a time per context. */
+ * at a time per context; a thread may use several contexts in turn. */
 #ifndef HONE_KERNELS_CUDA_H
 #define HONE_KERNELS_CUDA_H
 
@@ -29,6 +29,7 @@ struct cu_info {
     int index, cc;                                      /* cc 90: compute capability 9.0 */
     int n_sm;                                           /* multiprocessors */
     uint64_t mem_total, mem_free, l2_bytes, smem_bytes; /* smem: most that one block can have */
+    uint64_t bandwidth;                                 /* of its memory, bytes per second */
     bool emulated;                                      /* the CPU emulation of the tests */
 };
 
@@ -63,6 +64,14 @@ int cu_upload(struct cu_stream *s, void *dst, const void *host, uint64_t n_bytes
 int cu_download(struct cu_stream *s, void *host, const void *src, uint64_t n_bytes, struct err *e);
 int cu_copy(struct cu_stream *s, void *dst, const void *src, uint64_t n_bytes, struct err *e);
 int cu_fill(struct cu_stream *s, void *dst, int byte, uint64_t n_bytes, struct err *e);
+/* From the device of another stream: behind all that is queued on it now, and before what is queued
+ * on `to` from now on. Directly where the two devices can, else through main memory. Not while a
+ * stream is captured. */
+int cu_move(struct cu_stream *to, void *dst, struct cu_stream *from, const void *src,
+            uint64_t n_bytes, struct err *e);
+/* Lets the two devices reach each other's memory where they can: copies between them need not go
+ * through main memory then. */
+void cu_pair(struct cu_ctx *a, struct cu_ctx *b);
 
 /* Order between streams. An event that was never recorded is in the past. Not while a stream is
  * captured. */

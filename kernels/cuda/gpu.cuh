@@ -59,6 +59,7 @@ extern "C" {
 #define CU_LAUNCH(e, kernel, grid, block, smem, s, ...)                                            \
     do {                                                                                           \
         (s)->n_launches++;                                                                         \
+        CU_TRY(e, cu_on((s)->c));                                                                  \
         kernel<<<(grid), (block), (smem), (s)->q>>>(__VA_ARGS__);                                  \
         CU_TRY(e, cudaGetLastError());                                                             \
     } while (0)
@@ -80,6 +81,7 @@ extern "C" {
         how_.attrs = &early_;                                                                      \
         how_.numAttrs = (s)->early && (s)->c->info.cc >= 90;                                       \
         (s)->n_launches++;                                                                         \
+        CU_TRY(e, cu_on((s)->c));                                                                  \
         CU_TRY(e, cudaLaunchKernelEx(&how_, kernel, __VA_ARGS__));                                 \
     } while (0)
 /* All earlier kernels have ended and their writes are seen; then the next may begin. */
@@ -90,10 +92,15 @@ CU_DEV void cu_wait_before(void) {
 #endif
 }
 
-/* Lets a kernel have more than 48 KiB of dynamic shared memory; refused loudly. */
+/* Lets a kernel have more than 48 KiB of dynamic shared memory on the device of the launcher's
+ * stream, which is called s; refused loudly. */
 #define CU_SMEM_OPTIN(e, kernel, n_bytes)                                                          \
-    CU_TRY(e, cudaFuncSetAttribute((const void *)(kernel),                                         \
-                                   cudaFuncAttributeMaxDynamicSharedMemorySize, (int)(n_bytes)))
+    do {                                                                                           \
+        CU_TRY(e, cu_on((s)->c));                                                                  \
+        CU_TRY(e,                                                                                  \
+               cudaFuncSetAttribute((const void *)(kernel),                                        \
+                                    cudaFuncAttributeMaxDynamicSharedMemorySize, (int)(n_bytes))); \
+    } while (0)
 
 CU_DEV float cu_shfl(float v, int lane) {
     return __shfl_sync(0xffffffffu, v, lane);
@@ -320,13 +327,16 @@ struct cu_ctx {
 struct cu_stream {
     struct cu_ctx *c;
     cudaStream_t q;
-    cudaEvent_t mark[2];
+    cudaEvent_t mark[2], moved; /* moved: what another device may copy is there */
     struct cu_scratch *scratch; /* the newest first */
     int64_t n_launches;
     bool early;     /* CU_LAUNCH_EARLY does what it says */
     bool wgmma;     /* products of many tokens by gemm_sm90.cu */
     int warpgroups; /* of its blocks; 0: its choice */
 };
+/* The calling thread's work goes to this device from here on. Every call that allocates, launches
+ * or records says so itself: a thread may use several devices in turn. */
+cudaError_t cu_on(const struct cu_ctx *c);
 /* n_bytes of device memory that belong to the stream, 256-byte aligned, at most until the next call
  * of a launcher. Grown by new memory; the old stays, for graphs that were captured with it. */
 int cu_scratch(struct cu_stream *s, uint64_t n_bytes, void **p, struct err *e);

@@ -47,6 +47,8 @@ void cu_host_free(struct cu_ctx *c, void *p) {
 }
 void cu_stream_free(struct cu_stream *s) {
 }
+void cu_pair(struct cu_ctx *a, struct cu_ctx *b) {
+}
 void cu_event_free(struct cu_event *v) {
 }
 void cu_graph_free(struct cu_graph *g) {
@@ -77,6 +79,8 @@ NONE(cu_upload, struct cu_stream *s, void *dst, const void *host, uint64_t n_byt
 NONE(cu_download, struct cu_stream *s, void *host, const void *src, uint64_t n_bytes)
 NONE(cu_copy, struct cu_stream *s, void *dst, const void *src, uint64_t n_bytes)
 NONE(cu_fill, struct cu_stream *s, void *dst, int byte, uint64_t n_bytes)
+NONE(cu_move, struct cu_stream *to, void *dst, struct cu_stream *from, const void *src,
+     uint64_t n_bytes)
 NONE(cu_event_new, struct cu_event **out, struct cu_ctx *c)
 NONE(cu_event_record, struct cu_event *v, struct cu_stream *s)
 NONE(cu_event_wait, struct cu_event *v, struct cu_stream *s)

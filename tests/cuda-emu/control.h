@@ -30,9 +30,18 @@ enum probe_mistake {
     PROBE_N
 };
 
+struct emu_device {
+    size_t n_bytes; /* of memory */
+    int bus;        /* width of its memory in bits, at 10 GHz: 384 are 960 GB/s */
+};
+
 #ifdef __cplusplus
 extern "C" {
 #endif
+/* So many devices from here on, each with memory of its own, which no other can touch; NULL: of 16
+ * GiB each. No device memory may be there. The environment variable CUDA_EMU_DEVICES says the same
+ * of a whole program: MiB of each, separated by commas, "8192/256,4096". */
+__attribute__((weak)) void emu_devices(int n, const struct emu_device *d);
 /* The order of threads between barriers, and of blocks: 0 ascending, 1 descending, else a
  * permutation drawn anew at every round from this seed. Asynchronous copies happen at the wait for
  * them, in 1 at once; products of warpgroups too, in 0 at once. */

@@ -340,7 +340,10 @@ enum cudaError_t {
     cudaErrorInvalidValue = 1,
     cudaErrorMemoryAllocation = 2,
     cudaErrorInvalidConfiguration = 9,
-    cudaErrorInvalidDevice = 101
+    cudaErrorInvalidDevice = 101,
+    cudaErrorPeerAccessUnsupported = 217,
+    cudaErrorInvalidResourceHandle = 400,
+    cudaErrorPeerAccessAlreadyEnabled = 704
 };
 enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
 enum {
@@ -353,6 +356,7 @@ struct cudaDeviceProp {
     int major, minor, multiProcessorCount, l2CacheSize;
     size_t sharedMemPerBlockOptin;
 };
+enum cudaDeviceAttr { cudaDevAttrMemoryClockRate = 36, cudaDevAttrGlobalMemoryBusWidth = 37 };
 struct emu_stream;
 struct emu_graph;
 struct emu_event;
@@ -365,6 +369,9 @@ cudaError_t cudaGetLastError(void);
 cudaError_t cudaGetDeviceCount(int *n);
 cudaError_t cudaSetDevice(int device);
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int device);
+cudaError_t cudaDeviceGetAttribute(int *v, cudaDeviceAttr what, int device);
+cudaError_t cudaDeviceCanAccessPeer(int *yes, int device, int peer);
+cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags);
 cudaError_t cudaMemGetInfo(size_t *mem_free, size_t *mem_total);
 cudaError_t cudaMalloc(void **p, size_t n);
 cudaError_t cudaFree(void *p);
@@ -373,6 +380,8 @@ cudaError_t cudaFreeHost(void *p);
 cudaError_t cudaMemcpy(void *dst, const void *src, size_t n, cudaMemcpyKind kind);
 cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t n, cudaMemcpyKind kind,
                             cudaStream_t s);
+cudaError_t cudaMemcpyPeerAsync(void *dst, int to, const void *src, int from, size_t n,
+                                cudaStream_t s);
 cudaError_t cudaMemsetAsync(void *dst, int byte, size_t n, cudaStream_t s);
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned flags);
 cudaError_t cudaStreamDestroy(cudaStream_t s);
@@ -407,7 +416,10 @@ cudaError_t emu_submit(const emu_launch &l, cudaStream_t s);
 cudaError_t emu_smem_optin(const void *kernel, size_t n_bytes);
 
 #define CU_SMEM_OPTIN(e, kernel, n_bytes)                                                          \
-    CU_TRY(e, emu_smem_optin((const void *)(kernel), (size_t)(n_bytes)))
+    do {                                                                                           \
+        CU_TRY(e, cu_on((s)->c));                                                                  \
+        CU_TRY(e, emu_smem_optin((const void *)(kernel), (size_t)(n_bytes)));                      \
+    } while (0)
 
 template <class F> static void emu_call(const void *f) {
     (*(const F *)f)();
@@ -428,6 +440,7 @@ static cudaError_t emu_launch_args(const char *name, void (*kernel)(P...), dim3 
 #define CU_LAUNCH(e, kernel, grid, block, smem, s, ...)                                            \
     do {                                                                                           \
         (s)->n_launches++;                                                                         \
+        CU_TRY(e, cu_on((s)->c));                                                                  \
         CU_TRY(e, emu_launch_args(#kernel, kernel, grid, block, smem, (s)->q, __VA_ARGS__));       \
     } while (0)
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* tests/cuda-emu/runtime.cpp - the CUDA runtime as emu.hpp declares it: memory that is counted,
- * streams, events, captured graphs.
+/* tests/cuda-emu/runtime.cpp - the CUDA runtime as emu.hpp declares it: streams, events, copies,
+ * captured graphs; devices.cpp has devices and their memory. A stream, an event, a graph belong to
+ * the device that was set when they were made, and work is refused elsewhere.
  *
  * Work runs when it is queued, unless emu_defer holds its stream back: then it runs when something
  * waits for it, a synchronisation or an event. So with one of two streams held back the other runs
@@ -8,8 +9,8 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "emu.hpp"
 #include "tests/cuda-emu/control.h"
+#include "tests/cuda-emu/devices.hpp"
 
 enum { MAX_THREADS = 1024, SMEM_DEFAULT = 48 << 10 };
 
@@ -20,6 +21,7 @@ struct emu_op { /* a launch; a copy (src) or fill of n bytes; waiting for n oper
     const void *src;
     int byte;
     uint64_t wait_for; /* a stream's id */
+    int device;        /* whose memory it may touch */
     size_t n;
     void *own; /* freed afterwards */
     emu_op *next;
@@ -29,10 +31,12 @@ struct emu_queue {
 };
 struct emu_graph {
     emu_queue ops;
+    int device;
     int refs; /* graph and executable share it */
 };
 struct emu_stream {
     uint64_t id;
+    int device;
     emu_graph *capture;
     emu_queue ops; /* not run yet */
     uint64_t n_queued, n_run;
@@ -40,6 +44,7 @@ struct emu_stream {
 };
 struct emu_event {
     double ms;
+    int device;
     uint64_t stream, n; /* so many of its operations; stream 0: never recorded */
 };
 struct pinned {
@@ -52,8 +57,9 @@ static pinned *pinned_list;
 static unsigned held;
 static struct {
     const void *kernel;
+    int device;
     size_t n_bytes;
-} optin[64];
+} optin[256];
 static int n_optin;
 
 static void push(emu_queue *q, const emu_op &op) {
@@ -70,6 +76,7 @@ static void catch_up(uint64_t stream, uint64_t n) {
         if (s->id == stream) return catch_up(s, n);
 }
 static void do_op(const emu_op *op) {
+    if (!op->wait_for) emu_enter(op->device);
     if (op->l.run)
         emu_run(&op->l);
     else if (op->wait_for)
@@ -107,7 +114,8 @@ extern "C" void emu_defer(unsigned which) {
     held = which;
 }
 
-static cudaError_t submit(const emu_op &op, cudaStream_t s) {
+static cudaError_t submit(emu_op op, cudaStream_t s) {
+    if (op.device != EMU_EVERY) op.device = s->device;
     if (s->capture) {
         push(&s->capture->ops, op);
         return cudaSuccess;
@@ -118,28 +126,30 @@ static cudaError_t submit(const emu_op &op, cudaStream_t s) {
     return cudaSuccess;
 }
 
-static int cc = 90;
+extern "C" void emu_card(int capability) {
+    emu_capability = capability;
+    n_optin = 0;
+}
 /* Most shared memory of a block, by compute capability. */
 static size_t smem_max() {
-    return (size_t)(cc == 90 ? 227 : cc == 80 ? 163 : 99) << 10;
-}
-extern "C" void emu_card(int capability) {
-    cc = capability;
-    n_optin = 0;
+    cudaDeviceProp p;
+    cudaGetDeviceProperties(&p, emu_current());
+    return p.sharedMemPerBlockOptin;
 }
 
 cudaError_t emu_smem_optin(const void *kernel, size_t n_bytes) {
     if (n_bytes > smem_max()) return cudaErrorInvalidValue;
     for (int i = 0; i < n_optin; i++)
-        if (optin[i].kernel == kernel) {
+        if (optin[i].kernel == kernel && optin[i].device == emu_current()) {
             optin[i].n_bytes = n_bytes;
             return cudaSuccess;
         }
-    if (n_optin == 64) {
+    if (n_optin == 256) {
         fputs("cuda-emu: more kernels with large shared memory than there is room for\n", stderr);
         abort();
     }
     optin[n_optin].kernel = kernel;
+    optin[n_optin].device = emu_current();
     optin[n_optin++].n_bytes = n_bytes;
     return cudaSuccess;
 }
@@ -148,7 +158,8 @@ cudaError_t emu_smem_optin(const void *kernel, size_t n_bytes) {
 static bool can_launch(const emu_launch &l) {
     size_t limit = SMEM_DEFAULT;
     for (int i = 0; i < n_optin; i++)
-        if (optin[i].kernel == l.kernel) limit = optin[i].n_bytes;
+        if (optin[i].kernel == l.kernel && optin[i].device == emu_current())
+            limit = optin[i].n_bytes;
     const uint64_t n = (uint64_t)l.block.x * l.block.y * l.block.z;
     return n >= 1 && n <= MAX_THREADS && l.block.z <= 64 && l.grid.x >= 1 && l.grid.y >= 1 &&
            l.grid.z >= 1 && l.grid.x <= 0x7fffffffu && l.grid.y <= 65535 && l.grid.z <= 65535 &&
@@ -156,9 +167,10 @@ static bool can_launch(const emu_launch &l) {
 }
 
 cudaError_t emu_submit(const emu_launch &l, cudaStream_t s) {
-    if (!can_launch(l)) {
+    const bool elsewhere = s->device != emu_current();
+    if (elsewhere || !can_launch(l)) {
         l.drop(l.args);
-        return cudaErrorInvalidConfiguration;
+        return elsewhere ? cudaErrorInvalidResourceHandle : cudaErrorInvalidConfiguration;
     }
     emu_op op = {};
     op.l = l;
@@ -177,56 +189,23 @@ const char *cudaGetErrorString(cudaError_t rc) {
         return "invalid configuration argument";
     case cudaErrorInvalidDevice:
         return "invalid device ordinal";
+    case cudaErrorInvalidResourceHandle:
+        return "invalid resource handle";
+    case cudaErrorPeerAccessAlreadyEnabled:
+        return "peer access is already enabled";
+    case cudaErrorPeerAccessUnsupported:
+        return "peer access is not supported between these two devices";
     }
     return "?";
 }
 cudaError_t cudaGetLastError(void) {
     return cudaSuccess;
 }
-cudaError_t cudaGetDeviceCount(int *n) {
-    *n = 1;
-    return cudaSuccess;
-}
-cudaError_t cudaSetDevice(int device) {
-    return device ? cudaErrorInvalidDevice : cudaSuccess;
-}
-cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int) {
-    memset(p, 0, sizeof *p);
-    snprintf(p->name, sizeof p->name, "CPU emulation");
-    p->major = cc / 10;
-    p->minor = cc % 10;
-    p->multiProcessorCount = 4; /* few: grids that loop over the device do loop */
-    p->l2CacheSize = 1 << 20;
-    p->sharedMemPerBlockOptin = smem_max();
-    return cudaSuccess;
-}
 
-/* A device of 16 GiB, as far as counting goes. */
-static const size_t mem_total = (size_t)16 << 30;
-static size_t mem_used;
-enum { HEAD = 256 }; /* bytes before an allocation: its size; keeps the alignment */
-
-cudaError_t cudaMemGetInfo(size_t *mem_free, size_t *total) {
-    *total = mem_total;
-    *mem_free = mem_total - mem_used;
-    return cudaSuccess;
-}
-cudaError_t cudaMalloc(void **p, size_t n) {
-    if (n > mem_total - mem_used) return cudaErrorMemoryAllocation;
-    void *raw;
-    if (posix_memalign(&raw, HEAD, HEAD + n)) return cudaErrorMemoryAllocation;
-    *(size_t *)raw = n;
-    mem_used += n;
-    *p = (char *)raw + HEAD;
-    memset(*p, 0xff, n);
-    return cudaSuccess;
-}
 cudaError_t cudaFree(void *p) {
     if (!p) return cudaSuccess;
     finish_all();
-    void *raw = (char *)p - HEAD;
-    mem_used -= *(size_t *)raw;
-    free(raw);
+    emu_forget(p);
     return cudaSuccess;
 }
 cudaError_t cudaMallocHost(void **p, size_t n) {
@@ -254,6 +233,7 @@ static bool is_pinned(const void *p) {
 }
 cudaError_t cudaMemcpy(void *dst, const void *src, size_t n, cudaMemcpyKind) {
     finish_all();
+    emu_enter(emu_current());
     memcpy(dst, src, n);
     return cudaSuccess;
 }
@@ -265,7 +245,8 @@ extern "C" void emu_flip(size_t at_least) {
 cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t n, cudaMemcpyKind kind,
                             cudaStream_t s) {
     if (flip_from && n >= flip_from && kind == cudaMemcpyDeviceToHost)
-        *(unsigned char *)src ^= 1; /* in device memory, before it is fetched */
+        emu_enter(s->device),
+            *(unsigned char *)src ^= 1; /* in device memory, before it is fetched */
     emu_op op = {};
     op.dst = dst;
     op.src = src;
@@ -274,6 +255,16 @@ cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t n, cudaMemcpyKind
         op.src = op.own = malloc(n);
         memcpy(op.own, src, n);
     }
+    return n ? submit(op, s) : cudaSuccess;
+}
+cudaError_t cudaMemcpyPeerAsync(void *dst, int to, const void *src, int from, size_t n,
+                                cudaStream_t s) {
+    if (!emu_lies_on(dst, n, to) || !emu_lies_on(src, n, from)) return cudaErrorInvalidValue;
+    emu_op op = {};
+    op.dst = dst;
+    op.src = src;
+    op.n = n;
+    op.device = EMU_EVERY;
     return n ? submit(op, s) : cudaSuccess;
 }
 cudaError_t cudaMemsetAsync(void *dst, int byte, size_t n, cudaStream_t s) {
@@ -289,6 +280,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned) {
     while (*at) at = &(*at)->next;
     *s = *at = new emu_stream();
     (*s)->id = ++last;
+    (*s)->device = emu_current();
     return cudaSuccess;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t s) {
@@ -308,6 +300,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t s, int) {
     if (s->capture) return cudaErrorInvalidValue;
     s->capture = new emu_graph();
     s->capture->refs = 1;
+    s->capture->device = s->device;
     return cudaSuccess;
 }
 cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *g) {
@@ -323,6 +316,7 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *x, cudaGraph_t g, unsigned lon
 }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t x, cudaStream_t s) {
     if (s->capture) return cudaErrorInvalidValue;
+    if (s->device != x->device || s->device != emu_current()) return cudaErrorInvalidResourceHandle;
     catch_up(s, s->n_queued); /* graphs are not held back */
     for (const emu_op *op = x->ops.first; op; op = op->next) do_op(op);
     return cudaSuccess;
@@ -342,6 +336,7 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t x) {
 }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *ev, unsigned) {
     *ev = new emu_event();
+    (*ev)->device = emu_current();
     return cudaSuccess;
 }
 cudaError_t cudaEventCreate(cudaEvent_t *ev) {
@@ -353,6 +348,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t ev) {
 }
 cudaError_t cudaEventRecord(cudaEvent_t ev, cudaStream_t s) {
     struct timespec ts;
+    if (ev->device != s->device) return cudaErrorInvalidResourceHandle;
     clock_gettime(CLOCK_MONOTONIC, &ts);
     ev->ms = 1e3 * (double)ts.tv_sec + 1e-6 * (double)ts.tv_nsec;
     ev->stream = s->id;

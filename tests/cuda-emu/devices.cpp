@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: MIT
+/* tests/cuda-emu/devices.cpp - the devices of the emulation, one at first, and their memory, which
+ * is counted.
+ *
+ * Of several devices each allocation is pages of its own, and the pages of all devices but the one
+ * that works are taken away while it does: a kernel or a copy that touches another device's memory,
+ * by whatever way it got the address, stops there. On real cards it would work or fail depending on
+ * what peers are allowed. */
+#include "tests/cuda-emu/devices.hpp"
+
+#include <signal.h>
+#include <stdio.h>
+#include <sys/mman.h>
+
+#include "tests/cuda-emu/block.hpp"
+#include "tests/cuda-emu/control.h"
+
+enum { MAX_DEVICES = 8, ALIGN = 256, PAGE = 4096 };
+
+struct memory {
+    char *p;
+    size_t n, mapped; /* mapped 0: of malloc, which the address sanitizer guards to the byte */
+    int device;
+    memory *next;
+};
+static emu_device card[MAX_DEVICES] = {{(size_t)16 << 30, 384}};
+static size_t used[MAX_DEVICES];
+static int n_cards = 1, entered = EMU_EVERY;
+static memory *first;
+static thread_local int current;
+
+int emu_capability = 90;
+
+// ---- whose memory can be touched ----------------------------------------------------------------
+static memory *find(const void *p) {
+    for (memory *m = first; m; m = m->next)
+        if ((const char *)p >= m->p && (const char *)p < m->p + (m->n ? m->n : 1)) return m;
+    return nullptr;
+}
+bool emu_lies_on(const void *p, size_t n, int device) {
+    const memory *m = find(p);
+    return m && m->device == device && (size_t)((const char *)p - m->p) + n <= m->n;
+}
+
+static void show(const memory *m) {
+    const bool yes = entered == EMU_EVERY || m->device == entered;
+    if (m->mapped && mprotect(m->p, m->mapped, yes ? PROT_READ | PROT_WRITE : PROT_NONE)) abort();
+}
+void emu_enter(int device) {
+    if (n_cards == 1 || device == entered) return;
+    entered = device;
+    for (const memory *m = first; m; m = m->next) show(m);
+}
+
+static void on_fault(int, siginfo_t *info, void *) {
+    const memory *m = find(info->si_addr);
+    if (!m || !m->mapped) {
+        signal(SIGSEGV, SIG_DFL); /* not ours: again, and for good */
+        return;
+    }
+    char text[96];
+    snprintf(text, sizeof text, "device %d touches memory of device %d", entered, m->device);
+    emu_die(text);
+}
+
+extern "C" void emu_devices(int n, const emu_device *d) {
+    static const emu_device one = {(size_t)16 << 30, 384};
+    struct sigaction act = {};
+    if (first || n < 1 || n > MAX_DEVICES) abort(); /* there is memory of those before */
+    n_cards = n;
+    for (int i = 0; i < n; i++) card[i] = d ? d[i] : one;
+    current = 0;
+    entered = EMU_EVERY;
+    act.sa_sigaction = on_fault;
+    act.sa_flags = SA_SIGINFO;
+    if (n > 1) sigaction(SIGSEGV, &act, nullptr);
+}
+
+/* CUDA_EMU_DEVICES: MiB of each, and behind a slash the width of its memory in bits. */
+static void read_environment(void) {
+    static bool done;
+    const char *at = done ? nullptr : getenv("CUDA_EMU_DEVICES");
+    emu_device d[MAX_DEVICES];
+    int n = 0;
+    done = true;
+    while (at && *at && n < MAX_DEVICES) {
+        char *end;
+        d[n].n_bytes = (size_t)strtoul(at, &end, 10) << 20;
+        d[n].bus = *end == '/' ? (int)strtol(end + 1, &end, 10) : 384;
+        n++;
+        at = *end == ',' ? end + 1 : nullptr;
+    }
+    if (n) emu_devices(n, d);
+}
+
+// ---- devices ------------------------------------------------------------------------------------
+cudaError_t cudaGetDeviceCount(int *n) {
+    read_environment();
+    *n = n_cards;
+    return cudaSuccess;
+}
+int emu_current(void) {
+    return current;
+}
+cudaError_t cudaSetDevice(int device) {
+    if (device < 0 || device >= n_cards) return cudaErrorInvalidDevice;
+    current = device;
+    return cudaSuccess;
+}
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int device) {
+    memset(p, 0, sizeof *p);
+    if (device < 0 || device >= n_cards) return cudaErrorInvalidDevice;
+    const int cc = emu_capability;
+    snprintf(p->name, sizeof p->name, "CPU emulation");
+    p->major = cc / 10;
+    p->minor = cc % 10;
+    p->multiProcessorCount = 4; /* few: grids that loop over the device do loop */
+    p->l2CacheSize = 1 << 20;
+    p->sharedMemPerBlockOptin = (size_t)(cc == 90 ? 227 : cc == 80 ? 163 : 99) << 10;
+    return cudaSuccess;
+}
+cudaError_t cudaDeviceGetAttribute(int *v, cudaDeviceAttr what, int device) {
+    if (device < 0 || device >= n_cards) return cudaErrorInvalidDevice;
+    *v = what == cudaDevAttrMemoryClockRate ? 10000000 : card[device].bus; /* kHz; bits */
+    return cudaSuccess;
+}
+/* The first two reach each other, as cards of one bridge do; the others go through the host. */
+cudaError_t cudaDeviceCanAccessPeer(int *yes, int device, int peer) {
+    *yes = device < 2 && peer < 2 && device != peer;
+    return cudaSuccess;
+}
+cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned) {
+    static bool on[MAX_DEVICES][MAX_DEVICES];
+    int yes = 0;
+    cudaDeviceCanAccessPeer(&yes, current, peer);
+    if (!yes) return cudaErrorPeerAccessUnsupported;
+    if (on[current][peer]) return cudaErrorPeerAccessAlreadyEnabled;
+    on[current][peer] = true;
+    return cudaSuccess;
+}
+
+// ---- memory -------------------------------------------------------------------------------------
+cudaError_t cudaMemGetInfo(size_t *mem_free, size_t *total) {
+    *total = card[current].n_bytes;
+    *mem_free = *total - used[current];
+    return cudaSuccess;
+}
+cudaError_t cudaMalloc(void **p, size_t n) {
+    void *at = nullptr;
+    size_t mapped = 0;
+    if (n > card[current].n_bytes - used[current]) return cudaErrorMemoryAllocation;
+    if (n_cards == 1) {
+        if (posix_memalign(&at, ALIGN, n)) return cudaErrorMemoryAllocation;
+    } else {
+        mapped = (n + PAGE) / PAGE * PAGE;
+        at = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (at == MAP_FAILED) return cudaErrorMemoryAllocation;
+    }
+    used[current] += n;
+    memset(at, 0xff, n);
+    first = new memory{(char *)at, n, mapped, current, first};
+    show(first);
+    *p = at;
+    return cudaSuccess;
+}
+void emu_forget(void *p) {
+    for (memory **at = &first; *at; at = &(*at)->next) {
+        memory *m = *at;
+        if (m->p != p) continue;
+        *at = m->next;
+        used[m->device] -= m->n;
+        if (m->mapped)
+            munmap(m->p, m->mapped);
+        else
+            free(m->p);
+        delete m;
+        return;
+    }
+    emu_die("memory is freed that is not there");
+}
