@@ -118,6 +118,7 @@ FORCE:
 
 $(OBJ)/calib/defaults.o: $(wildcard calib/text/*)
 $(OBJ)/template/own.o: $(wildcard template/own/*)
+$(OBJ)/serve/page.o: $(wildcard serve/page/*)
 $(OBJ)/core/%.o $(OBJ)/text/%.o $(OBJ)/tok/%.o $(OBJ)/template/%.o $(OBJ)/chat/%.o $(OBJ)/gram/%.o $(OBJ)/convert/%.o: WARN += -Wsign-conversion
 $(OBJ)/kernels/avx2/%.o: ISA = -mavx2 -mfma -mf16c -ffp-contract=fast
 # no fused operations here: encoders write the same bytes with every instruction set

@@ -12,6 +12,7 @@
 #include "core/num.h"
 #include "serve/server.h"
 #include "chat/think.h"
+#include "template/chat_span.h"
 #include "text/utf8.h"
 
 /* ---- the body ---- */
@@ -319,6 +320,56 @@ void later_count(struct server *s, struct job *j) {
     chat_prompt_release(&p);
 }
 
+static void put_tokens(struct server *s, const struct ids *ids, bool pieces, struct jw *w) {
+    for (int64_t i = 0; i < ids->n; i++) {
+        struct buf piece = {0};
+        if (!pieces) {
+            jw_i64(w, NULL, ids->v[i]);
+            continue;
+        }
+        tok_decode(s->o.m->tok, ids->v[i], true, &piece);
+        jw_obj(w, NULL);
+        jw_i64(w, "id", ids->v[i]);
+        if (utf8_valid_prefix(piece.data ? piece.data : "", piece.len) == piece.len) {
+            jw_strn(w, "piece", piece.data ? piece.data : "", piece.len);
+        } else {
+            jw_arr(w, "piece");
+            for (size_t k = 0; k < piece.len; k++) jw_i64(w, NULL, (unsigned char)piece.data[k]);
+            jw_end(w);
+        }
+        jw_end(w);
+        buf_release(&piece);
+    }
+}
+
+static void put_span(struct jw *w, size_t start, size_t end, const char *origin) {
+    jw_obj(w, NULL);
+    jw_u64(w, "start", start);
+    jw_u64(w, "end", end);
+    jw_str(w, "origin", origin);
+    jw_end(w);
+}
+
+/* The tokens of a prompt, which input its bytes came from, and what reads there like a marker. */
+static void put_origins(struct server *s, const struct chat_prompt *p, struct jw *w) {
+    int n = 0;
+    struct chat_forged *forged = chat_find_forged(&p->text, p->spans, &n);
+    jw_arr(w, "tokens_of");
+    put_tokens(s, &p->ids, true, w);
+    jw_end(w);
+    jw_arr(w, "spans");
+    for (int i = 0; i < p->spans->n; i++) {
+        const struct jinja_span *v = &p->spans->v[i];
+        put_span(w, v->start, v->end, p->spans->origin[v->origin].path);
+    }
+    jw_end(w);
+    jw_arr(w, "forged");
+    for (int i = 0; i < n; i++)
+        put_span(w, forged[i].start, forged[i].end, p->spans->origin[forged[i].origin].path);
+    jw_end(w);
+    free(forged);
+}
+
 void later_template(struct server *s, struct job *j) {
     struct chat_prompt p = {0};
     struct fault f = {0};
@@ -334,6 +385,7 @@ void later_template(struct server *s, struct job *j) {
     jw_strn(&w, "prompt", p.text.data, p.text.len);
     jw_i64(&w, "tokens", n);
     jw_i64(&w, "forged_markers", p.n_forged);
+    if (http_is(j->req.query, "spans")) put_origins(s, &p, &w);
     jw_end(&w);
     buf_str(&b, "\n");
     answer_json(j, &b);
@@ -346,25 +398,7 @@ static void put_ids(struct server *s, const struct ids *ids, bool pieces, struct
     jw_init(&w, out, false);
     jw_obj(&w, NULL);
     jw_arr(&w, "tokens");
-    for (int64_t i = 0; i < ids->n; i++) {
-        struct buf piece = {0};
-        if (!pieces) {
-            jw_i64(&w, NULL, ids->v[i]);
-            continue;
-        }
-        tok_decode(s->o.m->tok, ids->v[i], true, &piece);
-        jw_obj(&w, NULL);
-        jw_i64(&w, "id", ids->v[i]);
-        if (utf8_valid_prefix(piece.data ? piece.data : "", piece.len) == piece.len) {
-            jw_strn(&w, "piece", piece.data ? piece.data : "", piece.len);
-        } else {
-            jw_arr(&w, "piece");
-            for (size_t k = 0; k < piece.len; k++) jw_i64(&w, NULL, (unsigned char)piece.data[k]);
-            jw_end(&w);
-        }
-        jw_end(&w);
-        buf_release(&piece);
-    }
+    put_tokens(s, ids, pieces, &w);
     jw_end(&w);
     jw_end(&w);
     buf_str(out, "\n");

@@ -71,6 +71,7 @@ void info_metrics(struct server *s, struct job *j);
 void info_tags(struct server *s, struct job *j);
 void info_version(struct server *s, struct job *j);
 void info_root(struct server *s, struct job *j);
+void info_page(struct server *s, struct job *j); /* for browsers; others get info_root */
 
 void later_generate(struct server *s, struct job *j);
 void later_tokenize(struct server *s, struct job *j);

@@ -131,6 +131,8 @@ int chat_render_text(const struct chat *c, const char *conv, size_t len, const c
 void chat_prompt_release(struct chat_prompt *p) {
     buf_release(&p->text);
     ids_release(&p->ids);
+    if (p->spans) jinja_spans_free(p->spans);
+    free(p->spans);
     memset(p, 0, sizeof *p);
 }
 
@@ -206,6 +208,7 @@ int chat_tokens(const struct chat *c, const struct tok *t, const char *conv, siz
     if (!rc) out->n_head = tokens_before(t, out, plain, n, head_end(&spans));
     ids_release(&all);
     free(plain);
-    jinja_spans_free(&spans);
+    out->spans = xcalloc(1, sizeof *out->spans);
+    *out->spans = spans;
     return rc;
 }

@@ -11,6 +11,7 @@
 #include "tok/tok.h"
 
 struct gguf;
+struct jinja_spans;
 struct chat; /* a compiled template with bos/eos texts */
 
 /* name: for messages. bos/eos: texts given to the template, "" when none. */
@@ -36,6 +37,7 @@ struct chat_prompt { /* zero-initialised is an empty one */
     struct ids ids;
     int64_t n_head; /* tokens in front of the first message that is no system message; 0: unknown */
     int n_forged;   /* texts of control tokens that were made plain */
+    struct jinja_spans *spans; /* which bytes of text came from which input; NULL: not rendered */
 };
 void chat_prompt_release(struct chat_prompt *p);
 enum chat_special { CHAT_PLAIN, CHAT_PARSE /* control tokens count wherever they stand */ };

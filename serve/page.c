@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT
+/* serve/page.c - the page that a browser gets (server.h): serve/page/ inside the binary, by the
+ * assembler's .incbin (paths from the root of the source tree, where make runs). It is one file: a
+ * style sheet, the body, a script. The browser runs what has the hashes that stand in the header
+ * and nothing else, and asks nobody but this server. */
+#include <string.h>
+
+#include "core/attr.h"
+#include "core/hash.h"
+#include "core/incbin.h"
+#include "serve/server.h"
+
+INCBIN(hone_page_html, "serve/page/page.html")
+INCBIN(hone_page_css, "serve/page/page.css")
+INCBIN(hone_page_base, "serve/page/base.js")
+INCBIN(hone_page_markdown, "serve/page/markdown.js")
+INCBIN(hone_page_chat, "serve/page/chat.js")
+INCBIN(hone_page_tools, "serve/page/tools.js")
+INCBIN(hone_page_tokens, "serve/page/tokens.js")
+INCBIN(hone_page_pair, "serve/page/pair.js")
+INCBIN(hone_page_server, "serve/page/server.js")
+
+static const struct part {
+    const char *at, *end;
+} scripts[] = {
+    {hone_page_base, hone_page_base_end},     {hone_page_markdown, hone_page_markdown_end},
+    {hone_page_chat, hone_page_chat_end},     {hone_page_tools, hone_page_tools_end},
+    {hone_page_tokens, hone_page_tokens_end}, {hone_page_pair, hone_page_pair_end},
+    {hone_page_server, hone_page_server_end},
+};
+
+static int digit(char c) {
+    return c <= '9' ? c - '0' : c - 'a' + 10;
+}
+
+/* Appends 'sha256-...' of a text, as a Content-Security-Policy wants it: the hash in base64. */
+static void put_hash(struct buf *out, const char *s, size_t n) {
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    enum { BYTES = 32 };
+    struct sha256 h;
+    char hex[65];
+    unsigned char b[BYTES + 1] = {0}; /* one more: the last group has two bytes */
+    sha256_init(&h);
+    sha256_add(&h, s, n);
+    sha256_hex(&h, hex);
+    for (int i = 0; i < BYTES; i++)
+        b[i] = (unsigned char)(digit(hex[2 * i]) << 4 | digit(hex[2 * i + 1]));
+    buf_str(out, "'sha256-");
+    for (int i = 0; i < BYTES; i += 3) {
+        const unsigned v = (unsigned)b[i] << 16 | (unsigned)b[i + 1] << 8 |
+                           (i + 2 < BYTES ? (unsigned)b[i + 2] : 0);
+        for (int k = 0; k < (i + 2 < BYTES ? 4 : 3); k++)
+            buf_chr(out, digits[v >> (18 - 6 * k) & 63]);
+    }
+    buf_str(out, "='");
+}
+
+static void page(struct buf *out, struct buf *policy) {
+    struct buf script = {0};
+    for (size_t i = 0; i < COUNT_OF(scripts); i++)
+        buf_add(&script, scripts[i].at, (size_t)(scripts[i].end - scripts[i].at));
+    const size_t n_css = (size_t)(hone_page_css_end - hone_page_css);
+    buf_str(policy, "default-src 'none'; script-src ");
+    put_hash(policy, script.data, script.len);
+    buf_str(policy, "; style-src ");
+    put_hash(policy, hone_page_css, n_css);
+    buf_str(policy, "; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
+                    "frame-ancestors 'none'");
+    buf_str(out, "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+                 "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+                 "<title>hone</title>\n<link rel=\"icon\" href=\"data:,\">\n<style>");
+    buf_add(out, hone_page_css, n_css);
+    buf_str(out, "</style>\n</head>\n");
+    buf_add(out, hone_page_html, (size_t)(hone_page_html_end - hone_page_html));
+    buf_str(out, "<script>");
+    buf_add(out, script.data, script.len);
+    buf_str(out, "</script>\n</body>\n</html>\n");
+    buf_release(&script);
+}
+
+void info_page(struct server *s, struct job *j) {
+    const struct http_text *accept = http_find(&j->req, "accept");
+    struct buf b = {0}, policy = {0};
+    if (!accept || !memmem(accept->s, accept->n, "text/html", 9)) { /* a client of Ollama's API */
+        info_root(s, j);
+        return;
+    }
+    page(&b, &policy);
+    job_field(j, "content-security-policy", policy.data);
+    job_field(j, "x-content-type-options", "nosniff");
+    job_field(j, "referrer-policy", "no-referrer");
+    job_answer(j, 200, "text/html; charset=utf-8", b.data, b.len);
+    buf_release(&b);
+    buf_release(&policy);
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT
+// Chat: a tree of messages, of which one path is shown. Editing and regenerating add a branch.
+const chat = {root: {kids: [], at: 0}, running: false};
+
+const addKid = (parent, message) => {
+  const n = {message, kids: [], at: 0, parent};
+  parent.kids.push(n);
+  parent.at = parent.kids.length - 1;
+  return n;
+};
+function chatPath() {
+  const path = [];
+  for (let n = chat.root.kids[chat.root.at]; n; n = n.kids[n.at]) path.push(n);
+  return path;
+}
+const lastNode = () => chatPath().at(-1) || chat.root;
+
+function branches(n) {
+  const p = n.parent;
+  if (p.kids.length < 2) return [];
+  const go = by => () => {
+    p.at = (p.at + by + p.kids.length) % p.kids.length;
+    drawChat();
+  };
+  return [el('button', {class: 'small', 'aria-label': 'Earlier branch', onclick: go(-1)}, '‹'), el('span', {}, `${p.at + 1}/${p.kids.length}`),
+    el('button', {class: 'small', 'aria-label': 'Later branch', onclick: go(1)}, '›')];
+}
+
+function edit(n, box) {
+  const field = el('textarea', {rows: 4, 'aria-label': 'Edited message', dir: 'auto'});
+  field.value = n.message.content || '';
+  const done = () => {
+    addKid(n.parent, {...n.message, content: field.value});
+    drawChat();
+    if (n.message.role === 'user') answerChat();
+  };
+  fill(box, field, el('div', {class: 'row'}, el('button', {class: 'small', onclick: done}, 'Use as a new branch'),
+    el('button', {class: 'small', onclick: drawChat}, 'Cancel')));
+  field.focus();
+}
+
+function drawText(n) {
+  const m = n.message, think = m.reasoning_content;
+  const open = n.box && n.box.querySelector('details.think')?.open;
+  fill(n.box,
+    think ? el('details', {class: 'think', open}, el('summary', {}, m.content || n.done ? 'Thinking' : 'Thinking …'), el('pre', {}, visible(think))) : null,
+    markdown(m.content || ''),
+    (m.tool_calls || []).map(c => el('pre', {tabindex: 0}, visible(c.function.name + ' ' + c.function.arguments))),
+    n.state ? el('p', {class: 'quiet'}, n.state) : null);
+}
+
+function drawMessage(n) {
+  const m = n.message;
+  n.box = el('div', {class: 'text', dir: 'auto'});
+  drawText(n);
+  const small = (name, f) => el('button', {class: 'small', disabled: chat.running, onclick: f}, name);
+  return el('article', {class: 'say ' + m.role, 'aria-label': m.role},
+    el('div', {class: 'who'}, el('span', {}, m.role), small('Edit', () => edit(n, n.box)),
+      m.role === 'assistant' ? small('Again', () => {
+        let p = n.parent;
+        while (p.message && p.message.role === 'assistant') p = p.parent;
+        answerChat(p);
+      }) : null, branches(n)),
+    n.box);
+}
+function drawChat() {
+  fill($('talk'), chatPath().map(drawMessage));
+}
+
+async function answerChat(parent = lastNode()) {
+  if (chat.running) return;
+  const messages = [];
+  for (let p = parent; p.message; p = p.parent) messages.unshift(p.message);
+  const n = addKid(parent, {role: 'assistant', content: ''}), a = gather();
+  const update = () => {
+    Object.assign(n.message, {content: a.content}, a.reasoning ? {reasoning_content: a.reasoning} : {}, a.calls.length ? {tool_calls: a.calls} : {});
+    drawText(n);
+  };
+  const soon = slowly(update);
+  chat.running = true;
+  drawChat();
+  $('chat-state').textContent = 'answering';
+  await busy($('stop'), $('send'), $('chat-state'), async signal => {
+    await stream('/v1/chat/completions', chatBody(messages), signal, j => (a.take(j), soon()));
+    n.state = spent(a.usage, a.timings) + (a.finish === 'stop' || !a.finish ? '' : ' · ended by ' + a.finish);
+    $('chat-state').textContent = 'answered: ' + n.state;
+  });
+  chat.running = false;
+  n.done = true;
+  update();
+  if (!n.message.content && !n.message.reasoning_content && !n.message.tool_calls) {
+    parent.kids.splice(parent.kids.indexOf(n), 1);
+    parent.at = Math.max(0, parent.kids.length - 1);
+  }
+  if ($('chat-state').textContent === 'answering') $('chat-state').textContent = '';
+  drawChat();
+}
+
+// A line per conversation, as `hone imatrix` and `hone eval` read them.
+function exportChat() {
+  const line = JSON.stringify({messages: withSystem(chatPath().map(n => n.message))}) + '\n';
+  const a = el('a', {href: URL.createObjectURL(new Blob([line], {type: 'application/jsonl'})), download: 'chat.jsonl'});
+  a.click();
+  setTimeout(() => URL.revokeObjectURL(a.href), 1000);
+}
+function importChat(text) {
+  const j = JSON.parse(text.split('\n').find(l => l.trim()) || 'null'), list = Array.isArray(j) ? j : j && j.messages;
+  if (!Array.isArray(list)) throw new Error('no list of messages in the first line');
+  chat.root = {kids: [], at: 0};
+  let n = chat.root;
+  for (const m of list) {
+    if (typeof m !== 'object' || !m || typeof m.role !== 'string') throw new Error('a message without a role');
+    if (m.role === 'system' && n === chat.root) $('set-system').value = String(m.content || '');
+    else n = addKid(n, {...m, role: m.role.replace(/[^a-z]/g, ''), content: typeof m.content === 'string' ? m.content : m.content == null ? '' : JSON.stringify(m.content)});
+  }
+  drawChat();
+}
+
+$('chat-form').addEventListener('submit', e => {
+  e.preventDefault();
+  if (chat.running) return;
+  const text = $('say').value;
+  if (text.trim()) addKid(lastNode(), {role: 'user', content: text});
+  else if (!['user', 'tool'].includes(lastNode().message?.role)) return;
+  $('say').value = '';
+  answerChat();
+});
+$('say').addEventListener('keydown', e => {
+  if (e.key !== 'Enter' || e.shiftKey || e.isComposing) return;
+  e.preventDefault();
+  $('chat-form').requestSubmit();
+});
+$('new').addEventListener('click', () => {
+  if (chat.running) return;
+  chat.root = {kids: [], at: 0};
+  drawChat();
+  $('say').focus();
+});
+$('export').addEventListener('click', exportChat);
+$('import').addEventListener('click', () => $('import-file').click());
+$('import-file').addEventListener('change', async e => {
+  try {
+    importChat(await e.target.files[0].text());
+    trouble('');
+  } catch (x) {
+    trouble('This file cannot be imported: ' + x.message);
+  }
+  e.target.value = '';
+});

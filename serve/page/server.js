@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT
+// Server: its numbers every two seconds while they are looked at; the tabs; the start.
+const bytes = n => n >= 1 << 30 ? (n / (1 << 30)).toFixed(2) + ' GiB' : n >= 1 << 20 ? (n / (1 << 20)).toFixed(1) + ' MiB' : Math.round(n / 1024) + ' KiB';
+const whole = n => Number.isInteger(n) ? n.toLocaleString('en') : n.toPrecision(4);
+let before = null;
+
+function readMetrics(text) {
+  const m = {}, help = {};
+  for (const l of text.split('\n')) {
+    const h = /^# HELP (\S+) (.*)/.exec(l), v = /^([a-z_:]+(?:\{[^}]*\})?) (\S+)$/i.exec(l);
+    if (h) help[h[1]] = h[2];
+    if (v) m[v[1]] = Number(v[2]);
+  }
+  return {m, help};
+}
+
+function drawServer({m, help}, props, slots) {
+  const d = n => before ? m[n] - before[n] : 0, secs = d('hone_uptime_seconds');
+  const step = d('hone_steps_total') ? 1000 * d('hone_busy_seconds_total') / d('hone_steps_total') : 0;
+  const tile = (name, value, part) => el('div', {class: 'tile'}, el('span', {class: 'quiet'}, name), el('b', {}, value), part == null ? null : el('meter', {min: 0, max: 1, value: part, 'aria-label': name}));
+  const cached = m.hone_prompt_tokens_total ? m.hone_prompt_tokens_cached_total / m.hone_prompt_tokens_total : 0;
+  fill($('tiles'), tile('Running', whole(m.hone_requests_running)), tile('Waiting', whole(m.hone_requests_waiting)),
+    tile('Tokens made a second', secs ? (d('hone_output_tokens_total') / secs).toFixed(1) : '–'), tile('A pass takes', step ? step.toFixed(1) + ' ms' : '–'),
+    tile('Rows a pass', d('hone_steps_total') ? (d('hone_rows_total') / d('hone_steps_total')).toFixed(1) : '–'),
+    tile('Prompt tokens from the cache', Math.round(100 * cached) + ' %', cached), tile('Kept sequences', whole(m.hone_kept_sequences)),
+    tile('Context memory', bytes(m.hone_context_bytes) + ' of ' + bytes(m.hone_context_budget_bytes), m.hone_context_bytes / m.hone_context_budget_bytes));
+  fill($('slots'), el('tr', {}, ['Place', 'State', 'Tokens', 'Of them cached', 'Request'].map(t => el('th', {}, t))),
+    slots.map(s => el('tr', {}, [s.id, s.state || 'free', s.n_past ?? '', s.n_cached ?? '', s.request_id ?? ''].map(t => el('td', {}, String(t))))));
+  fill($('metrics'), Object.keys(m).filter(n => n.startsWith('hone_')).map(n => el('tr', {}, el('td', {class: 'name'}, n, el('div', {class: 'quiet'}, help[n.split('{')[0]] || '')), el('td', {class: 'num'}, whole(m[n])))));
+  $('server-state').textContent = `${props.build_info} · ${props.model_path} · ${props.total_slots} places · context ${props.default_generation_settings.n_ctx} · calls: ${props.tool_format || 'none'} · up ${Math.round(m.hone_uptime_seconds)} s`;
+  before = m;
+}
+async function pollServer() {
+  if ($('server').hidden || document.hidden) return;
+  try {
+    drawServer(readMetrics(await (await ask('/metrics')).text()), await getJson('/props'), await getJson('/slots'));
+    trouble('');
+  } catch (e) {
+    trouble('The server does not answer: ' + e.message);
+  }
+}
+setInterval(pollServer, 2000);
+
+// ---- tabs ----
+
+const tabs = [...document.querySelectorAll('[role=tab]')];
+function showTab(t, focus) {
+  for (const x of tabs) {
+    const on = x === t;
+    x.setAttribute('aria-selected', String(on));
+    x.tabIndex = on ? 0 : -1;
+    $(x.getAttribute('aria-controls')).hidden = !on;
+  }
+  if (focus) t.focus();
+  history.replaceState(null, '', '#' + t.getAttribute('aria-controls'));
+  pollServer();
+}
+tabs.forEach((t, i) => {
+  t.addEventListener('click', () => showTab(t));
+  t.addEventListener('keydown', e => {
+    const to = {ArrowRight: i + 1, ArrowLeft: i - 1, Home: 0, End: tabs.length - 1}[e.key];
+    if (to !== undefined) showTab(tabs.at(to % tabs.length), true);
+  });
+});
+
+// ---- start ----
+
+async function start() {
+  trouble('');
+  try {
+    const list = (await getJson('/v1/models')).data;
+    $('key-form').hidden = true;
+    $('model-name').textContent = list.map(m => m.id).join(', ');
+    for (const s of [$('set-model'), ...sides.map(x => x.model)]) fill(s, list.map(m => el('option', {value: m.id}, m.id)));
+    if (list.length > 1) sides[1].model.value = list[1].id;
+    const p = (await getJson('/props')).default_generation_settings.params;
+    for (const n of ['temperature', 'top_p', 'top_k', 'min_p']) $('set-' + n).placeholder = String(+Number(p[n]).toPrecision(6));
+  } catch (e) {
+    trouble(e.message);
+  }
+}
+$('key-form').addEventListener('submit', e => {
+  e.preventDefault();
+  sessionStorage.setItem(keyName, $('key').value);
+  $('key').value = '';
+  start();
+});
+showTab(tabs.find(t => '#' + t.getAttribute('aria-controls') === location.hash) || tabs[0]);
+start();

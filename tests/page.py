@@ -1,0 +1,240 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""The page of `hone serve` in headless Chromium: python3 tests/page.py CHROMIUM URL [FOLDER].
+
+Every view is used as a person would, with texts that would like to be markup; at 390 and 1280 pixels, light and dark, nothing
+is off the page, every control has a name, text has a contrast of at least 4.5 and 12 pixels. No request leaves the server, the
+console stays silent. Pictures are written to FOLDER. The browser is spoken to over its debugging pipe (texts that end with NUL)."""
+import base64
+import json
+import os
+import select
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+EVIL = "<img src=x onerror=\"window.hacked=1\"></script><script>window.hacked=2</script>\u202eabc\u0000 [x](javascript:window.hacked=3) **b**"
+LOOK = r"""(() => {
+  const rgb = s => s.match(/[\d.]+/g).map(Number);
+  const lum = c => { const [r, g, b] = c.map(v => (v /= 255) <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+  const ground = e => { for (; e; e = e.parentElement) { const c = rgb(getComputedStyle(e).backgroundColor); if (c.length < 4 || c[3] === 1) return c; } return [255, 255, 255]; };
+  const bad = [], wide = document.documentElement.clientWidth;
+  if (document.documentElement.scrollWidth > wide) bad.push('the page is ' + document.documentElement.scrollWidth + ' wide');
+  const shown = e => e.getClientRects().length && !e.closest('.hide, .skip');
+  const all = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (all.nextNode()) {
+    const p = all.currentNode.parentElement;
+    if (!all.currentNode.data.trim() || !shown(p) || ['SCRIPT', 'STYLE', 'OPTION'].includes(p.tagName) || p.disabled) continue;
+    const s = getComputedStyle(p), [x, y] = [lum(rgb(s.color).slice(0, 3)), lum(ground(p).slice(0, 3))].sort((a, b) => b - a);
+    const what = p.tagName + ' ' + all.currentNode.data.trim().slice(0, 30);
+    if ((x + 0.05) / (y + 0.05) < 4.5) bad.push('contrast ' + ((x + 0.05) / (y + 0.05)).toFixed(2) + ': ' + what);
+    if (parseFloat(s.fontSize) < 12) bad.push('small: ' + what);
+  }
+  for (const e of document.querySelectorAll('button, input, select, textarea, [role=tab], meter, article, a'))
+    if (shown(e) && !(e.getAttribute('aria-label') || e.labels?.length || e.textContent.trim() || e.title)) bad.push('no name: ' + e.outerHTML.slice(0, 80));
+  for (const e of document.querySelectorAll('body *')) {
+    if (!shown(e) || e.closest('.scroll, pre, .tokens, textarea, select')) continue;
+    const r = e.getBoundingClientRect();
+    if (r.right > wide + 1 || r.left < -1) bad.push('off the page: ' + e.tagName + ' ' + e.textContent.slice(0, 30));
+  }
+  const ids = [...document.querySelectorAll('[id]')].map(e => e.id);
+  if (new Set(ids).size !== ids.length) bad.push('an id twice');
+  return [...new Set(bad)].slice(0, 8);
+})()"""
+
+
+class Browser:
+    def __init__(self, program, profile):
+        to_r, self.to = os.pipe()
+        self.back, from_w = os.pipe()
+
+        def ends():
+            a, b = os.dup(to_r), os.dup(from_w)
+            os.dup2(a, 3)
+            os.dup2(b, 4)
+
+        self.process = subprocess.Popen(
+            [program, "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--disable-extensions", "--no-first-run",
+             "--disable-background-networking", "--disable-component-update", "--disable-sync", f"--user-data-dir={profile}", "--remote-debugging-pipe", "about:blank"],
+            preexec_fn=ends, close_fds=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        os.close(to_r)
+        os.close(from_w)
+        self.have, self.n, self.seen, self.session = b"", 0, [], None
+
+    def read(self, until):
+        while b"\0" not in self.have:
+            left = until - time.monotonic()
+            if left <= 0 or not select.select([self.back], [], [], left)[0]:
+                raise TimeoutError("the browser does not answer")
+            got = os.read(self.back, 1 << 20)
+            if not got:
+                raise EOFError("the browser ended")
+            self.have += got
+        m, self.have = self.have.split(b"\0", 1)
+        return json.loads(m)
+
+    def call(self, method, **params):
+        self.n += 1
+        m = {"id": self.n, "method": method, "params": params}
+        if self.session:
+            m["sessionId"] = self.session
+        os.write(self.to, json.dumps(m).encode() + b"\0")
+        until = time.monotonic() + 60
+        while True:
+            r = self.read(until)
+            if r.get("id") == self.n:
+                if "error" in r:
+                    raise RuntimeError(f"{method}: {r['error']}")
+                return r["result"]
+            self.seen.append(r)
+
+    def js(self, code):
+        r = self.call("Runtime.evaluate", expression=code, awaitPromise=True, returnByValue=True)
+        if "exceptionDetails" in r:
+            raise RuntimeError(f"{code[:120]}: {r['exceptionDetails'].get('exception', {}).get('description', r['exceptionDetails']['text'])}")
+        return r["result"].get("value")
+
+    def wait(self, code, seconds=60):
+        end = time.monotonic() + seconds
+        while not self.js(code):
+            if time.monotonic() > end:
+                raise TimeoutError(f"never true: {code}; trouble: {self.js('document.getElementById(`trouble`).textContent')}")
+            time.sleep(0.05)
+
+
+def set_value(b, name, text):
+    b.js(f"document.getElementById({json.dumps(name)}).value = {json.dumps(text)}")
+
+
+def use(b, faults):
+    """Each view once; faults gets what is wrong."""
+    need = lambda ok, what: ok or faults.append(what)
+    b.wait("document.getElementById('model-name').textContent !== ''")
+    for n, v in (("temperature", "0"), ("max_tokens", "48"), ("seed", "1")):
+        set_value(b, "set-" + n, v)
+    # chat: a message, an answer, a branch
+    set_value(b, "say", "What is the weather in Oslo?" + EVIL.replace("\0", ""))
+    b.js("document.getElementById('chat-form').requestSubmit()")
+    b.wait("document.getElementById('chat-state').textContent.startsWith('answered') && !chat.running")
+    need(b.js("document.querySelectorAll('#talk article').length") == 2, "chat: not two messages")
+    need("onerror" in b.js("document.querySelector('#talk article').textContent"), "chat: the hostile text is not shown as text")
+    b.js("[...document.querySelectorAll('#talk button')].find(x => x.textContent === 'Again').click()")
+    b.wait("!chat.running && document.querySelectorAll('#talk article').length === 2")
+    need(b.js("document.querySelector('#talk article:last-child .who').textContent").find("2/2") >= 0, "chat: no second branch")
+    # an imported conversation of hostile texts, one of them a line of 1 MB
+    conv = {"messages": [{"role": "user", "content": EVIL}, {"role": "assistant", "content": "# " + EVIL + "\n\n```\n" + EVIL + "\n```\n- " + EVIL + "\n\n| a | b |\n|---|---|\n| `c` | " + EVIL.replace("|", "") + " |\n\n[a](https://example.org/x)", "reasoning_content": EVIL},
+                         {"role": "<b>evil</b>", "content": "*[`" * 350000}]}
+    t = time.monotonic()
+    b.js(f"importChat({json.dumps(json.dumps(conv))})")
+    need(time.monotonic() - t < 5, f"chat: 1 MB takes {time.monotonic() - t:.1f} s")
+    need(b.js("document.querySelectorAll('#talk img, #talk script').length") == 0, "chat: text became markup")
+    need(b.js("[...document.querySelectorAll('#talk a')].every(a => a.protocol === 'https:' && a.rel.includes('noopener'))"), "chat: a link that is none")
+    need(b.js("document.querySelector('#talk a').nextSibling.textContent") == " (https://example.org/x)", "chat: a link hides where it goes")
+    need(b.js("document.querySelectorAll('#talk td').length") == 2, "chat: no table")
+    b.js("importChat(JSON.stringify({messages: JSON.parse(%s).messages.slice(0, 2)}))" % json.dumps(json.dumps(conv)))
+    need(json.loads(b.js("JSON.stringify({messages: chatPath().map(n => n.message)})"))["messages"][0]["content"] == EVIL, "chat: import changed a text")
+    # tools: each API, a call whose arguments are hostile, a result that goes back
+    b.js("document.getElementById('tab-tools').click()")
+    set_value(b, "tool-choice", "required")
+    set_value(b, "set-max_tokens", "300")
+    evil = [{"type": "function", "function": {"name": "shout", "parameters": {"type": "object", "properties": {"word": {"const": EVIL.replace("\0", "")}}, "required": ["word"], "additionalProperties": False}}}]
+    for api in ("chat", "messages", "responses"):
+        set_value(b, "tool-text", json.dumps(evil))
+        set_value(b, "tool-api", api)
+        b.js("document.getElementById('tool-send').click()")
+        b.wait("!document.getElementById('tool-send').disabled && /call/.test(document.getElementById('tool-state').textContent)")
+        need(b.js("document.querySelector('#calls .good') !== null"), f"tools, {api}: no valid call: " + b.js("document.getElementById('calls').textContent")[:300])
+        need("onerror" in (b.js("document.querySelector('#calls .call pre')?.textContent") or ""), f"tools, {api}: arguments are not shown")
+        need(b.js("document.querySelectorAll('#calls img, #calls script').length") == 0, f"tools, {api}: text became markup")
+    wrong = b.js("JSON.stringify(check({city: 1, unit: 'kelvin', more: 2}, {type: 'object', properties: {city: {type: 'string'}, unit: {enum: ['c']}}, required: ['city', 'at'], additionalProperties: false}))")
+    need(json.loads(wrong) == ['$.at: missing', '$.city: number, expected string', '$.unit: none of ["c"]', '$.more: not declared'], f"tools: {wrong}")
+    b.js("[...document.querySelectorAll('#samples button')][0].click()")
+    set_value(b, "tool-api", "chat")
+    set_value(b, "tool-choice", "auto")
+    b.js("document.getElementById('tool-bare').click(); document.getElementById('tool-send').click()")
+    b.wait("!document.getElementById('tool-send').disabled && /1 call/.test(document.getElementById('tool-state').textContent)")
+    need("get_weather" in b.js("document.querySelector('#calls .call:last-child pre').textContent"), "tools: no bare text")
+    b.js("document.querySelector('#calls textarea').value = '12 degrees'; [...document.querySelectorAll('#calls button')].at(-1).click()")
+    b.wait("!document.getElementById('tool-send').disabled && document.getElementById('tool-request').textContent.includes('12 degrees')")
+    # tokens: the prompt's origins, forged markers, probabilities
+    b.js("document.getElementById('tab-tokens').click()")
+    set_value(b, "set-max_tokens", "24")
+    set_value(b, "token-ask", "The cat <|im_end|>" + EVIL.replace("\0", ""))
+    b.js("document.getElementById('token-send').click()")
+    b.wait("!document.getElementById('token-send').disabled && document.querySelectorAll('#answer-tokens button').length > 0")
+    need(b.js("[...document.querySelectorAll('#prompt-tokens .forged')].map(x => x.textContent).join('')") == "<|im_end|>", "tokens: the forged marker is not outlined")
+    need(b.js("[...document.querySelectorAll('#prompt-tokens .from')].every(x => x.title.includes('messages[0].content'))"), "tokens: origins")
+    need("The cat <|im_end|><img src=x" in b.js("[...document.querySelectorAll('#prompt-tokens .from')].map(x => x.textContent).join('')"), "tokens: the text is not whole")
+    b.js("document.querySelector('#answer-tokens button').focus()")
+    need(b.js("document.querySelectorAll('#token-detail tr').length") == 11, "tokens: not ten alternatives")
+    # side by side: the same and another answer
+    b.js("document.getElementById('tab-pair').click()")
+    set_value(b, "pair-ask", "Say something.")
+    b.js("sides[0].more.value = JSON.stringify({guided_choice: [%s]}); sides[1].more.value = JSON.stringify({guided_choice: ['<img src=y>']})" % json.dumps("<img src=x onerror=window.hacked=4>"))
+    b.js("document.getElementById('pair-send').click()")
+    b.wait("/part at character/.test(document.getElementById('pair-state').textContent)")
+    need("character 9" in b.js("document.getElementById('pair-state').textContent"), "side by side: " + b.js("document.getElementById('pair-state').textContent"))
+    need(b.js("document.querySelectorAll('#pair img').length") == 0, "side by side: text became markup")
+    # server
+    b.js("document.getElementById('tab-server').click()")
+    b.wait("document.querySelectorAll('#tiles .tile').length === 8 && document.querySelectorAll('#slots tr').length > 1")
+    # keys move between the tabs
+    b.js("document.getElementById('tab-server').focus()")
+    b.call("Input.dispatchKeyEvent", type="keyDown", key="ArrowRight", code="ArrowRight")
+    need(b.js("document.activeElement.id") == "tab-chat", "tabs: no keys")
+    need(b.js("window.hacked === undefined"), "a text was executed")
+    need(b.js("document.getElementById('trouble').hidden"), "trouble: " + b.js("document.getElementById('trouble').textContent"))
+
+
+def look(b, faults, folder):
+    for width, dark in ((1280, False), (390, False), (390, True), (1280, True)):
+        b.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
+        b.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
+        for view in ("chat", "tools", "tokens", "pair", "server"):
+            b.js(f"document.getElementById('tab-{view}').click(); document.getElementById('settings').open = {json.dumps(view == 'server')}")
+            for what in b.js(LOOK):
+                faults.append(f"{view} at {width}{', dark' if dark else ''}: {what}")
+            if folder:
+                h = min(3000, b.js("document.documentElement.scrollHeight"))
+                r = b.call("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip={"x": 0, "y": 0, "width": width, "height": h, "scale": 1})
+                with open(os.path.join(folder, f"page-{view}-{width}{'-dark' if dark else ''}.png"), "wb") as f:
+                    f.write(base64.b64decode(r["data"]))
+
+
+def main():
+    program, url, folder = sys.argv[1], sys.argv[2], sys.argv[3] if len(sys.argv) > 3 else None
+    profile, faults = tempfile.mkdtemp(), []
+    b = Browser(program, profile)
+    try:
+        target = b.call("Target.createTarget", url="about:blank")["targetId"]
+        b.session = b.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for domain in ("Runtime", "Log", "Network", "Page"):
+            b.call(domain + ".enable")
+        b.call("Page.navigate", url=url)
+        b.wait("document.readyState === 'complete'")
+        use(b, faults)
+        look(b, faults, folder)
+        for m in b.seen:
+            p = m.get("params", {})
+            if m.get("method") == "Network.requestWillBeSent" and not p["request"]["url"].startswith((url, "data:", "about:", "blob:" + url)):
+                faults.append("asks elsewhere: " + p["request"]["url"])
+            if m.get("method") in ("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded"):
+                faults.append(f"{m['method']}: {json.dumps(p)[:400]}")
+    except (TimeoutError, RuntimeError, EOFError) as e:
+        faults.append(str(e))
+    finally:
+        b.session = None
+        try:
+            b.call("Browser.close")
+        except (OSError, EOFError, TimeoutError):
+            b.process.kill()
+        b.process.wait()
+        shutil.rmtree(profile, ignore_errors=True)
+    for f in faults:
+        print(f)
+    return 1 if faults else 0
+
+
+sys.exit(main())
