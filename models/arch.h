@@ -70,6 +70,7 @@ enum hp_dim {
     HD_NO_ROPE,        /* 1: attention knows of no positions */
     HD_CONV_BIAS,      /* 1: its convolution has biases, its output a norm (TR_FOUND) */
     HD_LIN_NORM,
+    HD_DT_B_C,         /* 1: the three inputs of Mamba 1's scan have norms without weights */
     HD_FULL_INTERVAL,  /* every so many layers one has full attention */
     HD_KV_SHARED,      /* last layers that read another layer's keys and values */
     HD_KEYS_VALUES,    /* full layers have no projection of values: they are the raw keys */
@@ -98,6 +99,8 @@ enum hp_dim {
     HD_TEMPER_STEP,    /* positions between steps of that growth (HF_TEMPER) */
     HD_PERIOD,         /* windows: every so many layers one sees all */
     HD_BIAS_QKV,       /* 1: there are biases (TR_FOUND) */
+    HD_BIAS_OUT,       /* ... of attention's output */
+    HD_BIAS_HEAD,      /* ... of logits */
     HD_QK_NORM,        /* 1: there are norms of queries and keys */
     HD_SERIAL,         /* 1: the feed-forward has a norm of its own */
     HD_PLE,            /* per-layer embedding width */

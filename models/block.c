@@ -288,6 +288,7 @@ int block_decoder(const struct arch *a, const struct hparams *h, struct graph *g
     if (logits > 0) block_scale(&b, g->hidden_out, dec->logits_divided ? 1 / logits : logits);
     g->hidden_nodes[h->d[HD_LAYERS]] = g->n_nodes - 1;
     g->output = block_weight(&b, "output.weight");
+    g->head_bias = block_weight_if(&b, "output.bias");
     if (b.missing)
         return err_set(e, ERR_DATA, "%s: the graph uses %s, which its table lacks", a->name,
                        b.missing);

@@ -7,7 +7,8 @@
 gr_reg block_experts(struct build *b, const struct ffn_spec *s, gr_reg in, gr_reg router_in) {
     static const enum gr_score score[] = {[SCORE_SOFTMAX] = GR_SOFTMAX,
                                           [SCORE_SIGMOID] = GR_SIGMOID,
-                                          [SCORE_SOFTMAX_CHOSEN] = GR_LOGIT};
+                                          [SCORE_SOFTMAX_CHOSEN] = GR_LOGIT,
+                                          [SCORE_MIXER] = GR_MIXER};
     struct gr_moe m = {.router = block_weight(b, "ffn_gate_inp.weight"),
                        .relu2 = s->act == ACT_RELU2,
                        .joined = s->act != ACT_RELU2 && !block_has(b, "ffn_gate_exps.weight"),
@@ -33,7 +34,8 @@ gr_reg block_experts(struct build *b, const struct ffn_spec *s, gr_reg in, gr_re
                                   .keep = s->router.keep,
                                   .groups = s->router.groups,
                                   .top = s->router.top,
-                                  .scale = (float)s->router.scale};
+                                  .scale = (float)s->router.scale,
+                                  .margin = (float)s->router.margin};
     gr_reg out = block_take(b, b->h->d[HD_EMBD]);
     struct gr_node *n = graph_node(b->g, OP_MOE, b->layer);
     n->dst = out;

@@ -95,11 +95,20 @@ gr_reg block_mamba2(struct build *b, gr_reg in) {
     return out;
 }
 
+/* A norm without weights; `in` is given back. Its eps is Falcon Mamba's mixer_rms_eps. */
+static gr_reg plain_norm(struct build *b, gr_reg in) {
+    gr_reg out = block_rms_by(b, GR_NONE, in);
+    b->g->node[b->g->n_nodes - 1].norm.eps = 1e-6f;
+    block_give(b, in);
+    return out;
+}
+
 /* A part of ssm_x's product, normed where the model does so. */
 static gr_reg part(struct build *b, const char *norm, gr_reg x, int64_t offset, int64_t width) {
     gr_reg r = block_columns(b, x, offset, width);
     char name[32];
     snprintf(name, sizeof name, "%s.weight", norm);
+    if (b->h->d[HD_DT_B_C]) return plain_norm(b, r);
     return block_norm_after(b, &(struct norm_spec){block_has(b, name) ? NORM_RMS : NORM_NONE, norm},
                             r);
 }

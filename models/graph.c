@@ -11,7 +11,7 @@
 
 void graph_init(struct graph *g) {
     memset(g, 0, sizeof *g);
-    g->hidden_in = g->hidden_out = g->residual = g->output = GR_NONE;
+    g->hidden_in = g->hidden_out = g->residual = g->output = g->head_bias = GR_NONE;
     for (size_t i = 0; i < sizeof g->hidden_nodes / sizeof *g->hidden_nodes; i++)
         g->hidden_nodes[i] = GR_NONE;
 }

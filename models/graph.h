@@ -24,7 +24,7 @@ enum gr_op {
     OP_COUNT
 };
 enum gr_act { GR_SILU, GR_GELU, GR_GELU_ERF, GR_RELU2, GR_XIELU }; /* f of OP_ACT */
-enum gr_score { GR_SOFTMAX, GR_SIGMOID, GR_LOGIT };                /* p of OP_MOE */
+enum gr_score { GR_SOFTMAX, GR_SIGMOID, GR_LOGIT, GR_MIXER };      /* p of OP_MOE */
 enum { GR_WEIGHTS = 10, GR_SOURCES = 3 }; /* most weights and sources of an operation */
 
 /* What a weight is to the operation that takes it. */
@@ -137,6 +137,7 @@ struct gr_choice { /* of experts; all 0: as softmax routers do */
     bool keep; /* weights are not divided by their sum */
     int64_t groups, top;
     float scale;
+    float margin; /* of GR_MIXER */
 };
 struct gr_moe {
     gr_w router, gate, up, down, factor, prefer, router_bias, gate_bias, up_bias, down_bias;
@@ -235,6 +236,7 @@ struct graph {
     gr_reg hidden_in;  /* draft graphs: rows given with the tokens (session_forward_hidden) */
     gr_reg hidden_out; /* after the final norm: input of `output` */
     gr_w output;       /* the head; the executor multiplies only the rows asked for */
+    gr_w head_bias;    /* what is added to logits, before their soft cap; GR_NONE: nothing */
     /* Node index after which the residual of block i is complete (probes); [n_layers]: the final
      * norm. */
     int hidden_nodes[512 + 1];

@@ -120,7 +120,9 @@ int layers_fill_hybrid(struct hparams *h, enum mix_kind other, struct err *e) {
     int64_t *d = h->d, *w = h->d_windowed;
     if (!d[HD_KV_HEADS]) d[HD_KV_HEADS] = w[HD_KV_HEADS] ? w[HD_KV_HEADS] : d[HD_HEADS];
     if (!d[HD_HEAD_DIM])
-        d[HD_HEAD_DIM] = w[HD_HEAD_DIM] ? w[HD_HEAD_DIM] : d[HD_EMBD] / d[HD_HEADS];
+        d[HD_HEAD_DIM] = w[HD_HEAD_DIM] ? w[HD_HEAD_DIM]
+                         : d[HD_HEADS]  ? d[HD_EMBD] / d[HD_HEADS]
+                                        : 0;
     if (!d[HD_ROT]) d[HD_ROT] = d[HD_HEAD_DIM];
     if (!w[HD_ROT]) w[HD_ROT] = w[HD_HEAD_DIM];
     TRY(hparams_mul(h, HD_ATTN_OUT, d[HD_HEADS], d[HD_HEAD_DIM], e));

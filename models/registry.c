@@ -11,8 +11,8 @@
 extern const struct arch arch_qwen2, arch_qwen3, arch_qwen3moe, arch_qwen35, arch_qwen35moe;
 extern const struct arch arch_llama, arch_mistral3, arch_gemma4;
 extern const struct arch arch_gemma, arch_gemma2, arch_gemma3, arch_granite, arch_olmo2,
-    arch_smollm3, arch_starcoder2, arch_stablelm, arch_phi3, arch_glm4, arch_exaone4, arch_seed_oss,
-    arch_cohere2, arch_qwen2moe, arch_olmoe;
+    arch_smollm3, arch_starcoder2, arch_stablelm, arch_phi3, arch_phimoe, arch_glm4, arch_exaone4,
+    arch_seed_oss, arch_cohere2, arch_qwen2moe, arch_olmoe;
 extern const struct arch arch_glm4moe, arch_dots1, arch_minimax_m2, arch_afmoe, arch_bailingmoe2;
 extern const struct arch arch_lfm2, arch_lfm2moe; /* with mixers beside attention */
 extern const struct arch arch_internlm2, arch_gpt_oss, arch_granitemoe, arch_arcee, arch_command_r,
@@ -21,6 +21,7 @@ extern const struct arch arch_lfm2, arch_lfm2moe, arch_granitehybrid, arch_nemot
     arch_nemotron_h_moe, arch_falcon_h1, arch_jamba, arch_qwen3next,
     arch_kimi_linear; /* with mixers beside attention */
 extern const struct arch arch_deepseek2;
+extern const struct arch arch_mamba, arch_mamba2;
 extern const struct arch arch_apertus, arch_qwen2vl, arch_qwen3vl, arch_qwen3vlmoe, arch_llama4;
 
 // clang-format off
@@ -42,6 +43,7 @@ static const struct arch *const all[] = {
     &arch_starcoder2,
     &arch_stablelm,
     &arch_phi3,
+    &arch_phimoe,
     &arch_glm4,
     &arch_exaone4,
     &arch_seed_oss,
@@ -77,6 +79,8 @@ static const struct arch *const all[] = {
     &arch_qwen3vl,
     &arch_qwen3vlmoe,
     &arch_llama4,
+    &arch_mamba,
+    &arch_mamba2,
 };
 // clang-format on
 

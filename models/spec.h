@@ -89,7 +89,8 @@ enum router_score {
     SCORE_SOFTMAX,        /* probabilities: softmax of the router's products */
     SCORE_SIGMOID,        /* their sigmoids */
     SCORE_SOFTMAX_CHOSEN, /* the products choose; softmax over those of the chosen */
-    SCORE_SQRT_SOFTPLUS
+    SCORE_SQRT_SOFTPLUS,
+    SCORE_MIXER /* sparse mixer: GR_MIXER with `margin` */
 };
 struct router_spec {
     enum router_score score;
@@ -97,6 +98,7 @@ struct router_spec {
     bool norm_key;       /* ... as the model's HD_NORM_TOPK says */
     int64_t groups, top; /* experts lie in groups, of which the `top` best are kept; 0: none */
     double scale;        /* of the weights; 0: 1 */
+    double margin;       /* of SCORE_MIXER */
     bool input_scaled;   /* the weight multiplies the experts' input, not their output */
 };
 struct ffn_spec {

@@ -140,7 +140,7 @@ struct cu_norm {
 
 /* expert, weight [n_tok][n_used]: the best of softmax(logits[n_tok][n_experts]), weights
  * renormalised, times factor[expert] (NULL: 1). */
-enum cu_router_score { CU_SCORE_SOFTMAX, CU_SCORE_SIGMOID, CU_SCORE_LOGIT };
+enum cu_router_score { CU_SCORE_SOFTMAX, CU_SCORE_SIGMOID, CU_SCORE_LOGIT, CU_SCORE_MIXER };
 struct cu_choice { /* as OP_MOE of models/ops.def */
     const float *logits, *factor;
     int64_t n_experts, n_used;
@@ -154,6 +154,7 @@ struct cu_choice { /* as OP_MOE of models/ops.def */
     const float *prefer; /* added to p for the choice */
     const float *bias;   /* added to logits */
     int64_t groups, top; /* of neighbours, the `top` best of which are chosen from; 0: none */
+    float margin;        /* of CU_SCORE_MIXER */
 };
 #define CU_CHOICE_EXPERTS 256 /* most that cu_products chooses from */
 

@@ -66,7 +66,14 @@ CU_KERNEL __launch_bounds__(32) choose_any(struct cu_choice j) {
         int i = n;
         for (int k = lane; k < n; k += 32) cu_better(&v, &i, by[k], k);
         cu_warp_best(&v, &i);
-        const float w = p[i];
+        float w = p[i];
+        if (j.score == CU_SCORE_MIXER) {
+            float near = 0.0f;
+            for (int k = lane; k < n; k += 32)
+                if (by[k] != -INFINITY && !((w - p[k]) / fmaxf(fabsf(p[k]), w) > j.margin))
+                    near += expf(p[k] - w);
+            w = 1.0f / cu_warp_sum(near);
+        }
         sum += w;
         cu_syncwarp();
         if (lane == 0) {

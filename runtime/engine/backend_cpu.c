@@ -179,6 +179,8 @@ static int cpu_head(struct session *s, const float *hidden, int64_t n, float *lo
     if (s->see) s->see(s->see_ud, &s->g->weight[s->g->output], -1, hidden, n, w->ne[0]);
     exec_acts_stale(s, hidden);
     if (n > 0) exec_product(s, w, hidden, w->ne[0], n, logits, w->ne[1], false);
+    const float *bias = s->g->head_bias == GR_NONE ? NULL : exec_vec(s, s->g->head_bias);
+    for (int64_t i = 0; bias && i < n * w->ne[1]; i++) logits[i] += bias[i % w->ne[1]];
     if (s->g->softcap > 0) exec_softcap(s, logits, n * w->ne[1], s->g->softcap);
     return 0;
 }

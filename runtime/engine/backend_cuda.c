@@ -121,11 +121,13 @@ static void cuda_close(struct session *s) {
 
 /* ---- passes ---- */
 
-static int cap(struct session *s, int64_t n, struct err *e) {
+/* What follows the product: biases, soft cap. */
+static int after_head(struct session *s, int64_t n, struct err *e) {
     struct cuda *d = dev(s);
-    return s->g->softcap > 0
-               ? cu_softcap(d->q, d->logits, n * d->w[s->g->output].w.rows, (float)s->g->softcap, e)
-               : 0;
+    const int64_t rows = d->w[s->g->output].w.rows;
+    if (s->g->head_bias != GR_NONE)
+        TRY(cu_add_bias(d->q, d->logits, d->w[s->g->head_bias].vec, n * rows, rows, e));
+    return s->g->softcap > 0 ? cu_softcap(d->q, d->logits, n * rows, (float)s->g->softcap, e) : 0;
 }
 
 /* Logits of device rows x into d->logits. */
@@ -133,7 +135,7 @@ static int head_rows(struct session *s, const float *x, int64_t n, struct err *e
     struct cuda *d = dev(s);
     const struct cu_weight *w = &d->w[s->g->output].w;
     TRY(cu_matmul(d->q, w, x, w->k, n, d->logits, w->rows, d->exact, e));
-    return cap(s, n, e);
+    return after_head(s, n, e);
 }
 
 int exec_cuda_head(struct session *s, const float *hidden, int64_t n, struct err *e) {
@@ -164,7 +166,7 @@ static int last_row(struct session *s, struct err *e) {
     bool done;
     TRY(exec_cuda_show(s, s->g->output, x, 1, w, e));
     TRY(exec_cuda_fast_head(s, s->g->hidden_out, x, &done, e));
-    return done ? cap(s, 1, e) : head_rows(s, x, 1, e);
+    return done ? after_head(s, 1, e) : head_rows(s, x, 1, e);
 }
 
 void exec_cuda_drop_step(struct cuda *d) {

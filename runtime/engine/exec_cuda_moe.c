@@ -158,7 +158,8 @@ int exec_cuda_moe(struct session *s, const struct gr_node *n, struct err *e) {
     TRY(cu_matmul(d->q, router, judged, router->k, s->n_tok, d->router, router->rows, true, e));
     static const int score[] = {[GR_SOFTMAX] = CU_SCORE_SOFTMAX,
                                 [GR_SIGMOID] = CU_SCORE_SIGMOID,
-                                [GR_LOGIT] = CU_SCORE_LOGIT};
+                                [GR_LOGIT] = CU_SCORE_LOGIT,
+                                [GR_MIXER] = CU_SCORE_MIXER};
     const struct gr_choice *r = &n->moe.choice;
     const struct cu_choice c = {.logits = d->router,
                                 .factor = factor,
@@ -172,7 +173,8 @@ int exec_cuda_moe(struct session *s, const struct gr_node *n, struct err *e) {
                                 .prefer = values(d, n->moe.prefer),
                                 .bias = values(d, n->moe.router_bias),
                                 .groups = r->groups,
-                                .top = r->top};
+                                .top = r->top,
+                                .margin = r->margin};
     TRY(cu_route(d->q, &c, s->n_tok, e));
     int rc = expand(s, n, &v, e);
     if (!rc) rc = contract(s, n, &v, e);

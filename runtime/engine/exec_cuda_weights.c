@@ -43,6 +43,7 @@ void exec_cuda_find_uses(struct session *s) {
         use(s, u->w, r->matrix, r->product, exact || (r->matrix && !r->product) || mixed);
     }
     use(s, s->g->output, true, true, exact);
+    use(s, s->g->head_bias, false, false, false);
 }
 
 void exec_cuda_leave_on_host(struct session *s, int n) {

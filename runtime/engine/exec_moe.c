@@ -70,6 +70,16 @@ static void keep_groups(const struct job *j, float *by) {
         if (!kept[e / size]) by[e] = -INFINITY;
 }
 
+/* The weight of the expert `best` beside those that are not taken yet (GR_MIXER). */
+static float mixed(const struct job *j, const float *x, const float *by, int64_t best) {
+    const float margin = j->n->moe.choice.margin, top = x[best];
+    double sum = 0;
+    for (int64_t e = 0; e < j->n_experts; e++)
+        if (by[e] != -INFINITY && !((top - x[e]) / fmaxf(fabsf(x[e]), top) > margin))
+            sum += exp((double)x[e] - (double)top);
+    return (float)(1 / sum);
+}
+
 static void choose(const struct job *j, int64_t t) {
     const struct gr_choice *r = &j->n->moe.choice;
     float *p = j->b->logits + t * 2 * j->n_experts, *by = p + j->n_experts;
@@ -83,7 +93,7 @@ static void choose(const struct job *j, int64_t t) {
             if (by[e] != -INFINITY && (best < 0 || by[e] > by[best])) best = e;
         if (best < 0) best = u;
         expert[u] = (int32_t)best;
-        weight[u] = p[best];
+        weight[u] = r->score == GR_MIXER ? mixed(j, p, by, best) : p[best];
         by[best] = -INFINITY; /* taken */
     }
     if (r->score == GR_LOGIT) j->s->kern.softmax(weight, j->n_used);

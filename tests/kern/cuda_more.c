@@ -158,6 +158,7 @@ static void test_activations(struct dev *d) {
 static void router_case(struct dev *d, int score, int n_experts, int n_used, int groups, int top,
                         bool keep, bool prefers) {
     enum { TOKENS = 5 };
+    static const double MARGIN = 0.3; /* a few experts are within it */
     struct err e;
     float *x = randoms(TOKENS * n_experts, 3), *bias = randoms(n_experts, 1);
     float *prefer = randoms(n_experts, 0.5f), *want_w = xcalloc((size_t)(TOKENS * n_used), 4);
@@ -165,7 +166,7 @@ static void router_case(struct dev *d, int score, int n_experts, int n_used, int
             *got = xcalloc((size_t)(TOKENS * n_used), 4);
     double *p = xcalloc((size_t)n_experts, sizeof *p), *by = xcalloc((size_t)n_experts, sizeof *by);
     for (int t = 0; t < TOKENS; t++) {
-        double sum = 0, all = 0;
+        double sum = 0, all = 0, mixed[8] = {0};
         for (int i = 0; i < n_experts; i++) {
             p[i] = (double)x[t * n_experts + i] + (double)bias[i];
             if (score == CU_SCORE_SOFTMAX) p[i] = exp(p[i]);
@@ -200,11 +201,16 @@ static void router_case(struct dev *d, int score, int n_experts, int n_used, int
             for (int i = 1; i < n_experts; i++)
                 if (by[i] > by[best]) best = i;
             want[t * n_used + u] = best;
+            for (int i = 0; score == CU_SCORE_MIXER && i < n_experts; i++) {
+                const double size = fmax(fabs(p[i]), p[best]);
+                if (by[i] > (double)-INFINITY && (p[best] - p[i]) / size <= MARGIN)
+                    mixed[u] += exp(p[i] - p[best]);
+            }
             by[best] = (double)-INFINITY;
             sum += score == CU_SCORE_LOGIT ? exp(p[best]) : p[best];
         }
         for (int u = 0; u < n_used; u++) {
-            const double w = p[want[t * n_used + u]];
+            const double w = score == CU_SCORE_MIXER ? 1 / mixed[u] : p[want[t * n_used + u]];
             want_w[t * n_used + u] = (float)(2.5 * (score == CU_SCORE_LOGIT ? exp(w) / sum
                                                     : keep                  ? w
                                                                             : w / sum));
@@ -223,7 +229,8 @@ static void router_case(struct dev *d, int score, int n_experts, int n_used, int
                                 .bias = put(d, bias, n_experts),
                                 .prefer = prefers ? put(d, prefer, n_experts) : NULL,
                                 .groups = groups,
-                                .top = top};
+                                .top = top,
+                                .margin = (float)MARGIN};
     CHECK_OK(cu_route(d->s, &c, TOKENS, &e));
     dev_get(d, got, de, (size_t)(TOKENS * n_used) * 4);
     CHECK(memcmp(got, want, (size_t)(TOKENS * n_used) * 4) == 0);
@@ -237,6 +244,7 @@ static void test_routers(struct dev *d) {
     router_case(d, CU_SCORE_SIGMOID, 256, 8, 8, 4, true, true);
     router_case(d, CU_SCORE_LOGIT, 32, 4, 0, 0, false, false);
     router_case(d, CU_SCORE_SOFTMAX, 40, 3, 4, 2, false, false);
+    router_case(d, CU_SCORE_MIXER, 48, 2, 0, 0, true, false);
 }
 
 /* Norms of groups that have weights of their own. */

@@ -142,6 +142,9 @@ MLA = dict(hidden_act="silu", rms_norm_eps=1e-6, rope_theta=10000.0, kv_lora_ran
            v_head_dim=24, num_key_value_heads=4, attention_bias=False, moe_layer_freq=1)  # fmt: skip
 YARN = {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32, "beta_fast": 32, "beta_slow": 1}
 
+LONG = [1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0]
+SHORT = [1.0, 1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6]
+
 MODELS = {
     "gemma": (cfg("GemmaForCausalLM", "gemma", head_dim=24, hidden_act="gelu_pytorch_tanh", hidden_activation="gelu_pytorch_tanh",
                   rms_norm_eps=1e-6, tie_word_embeddings=True), dict(plus_one=True)),
@@ -176,8 +179,16 @@ MODELS = {
                  original_max_position_embeddings=512, partial_rotary_factor=0.75), {}),
     "phi3long": (cfg("Phi3ForCausalLM", "phi3", hidden_act="silu", rms_norm_eps=1e-5, rope_theta=10000.0, sliding_window=None,
                      original_max_position_embeddings=32,
-                     rope_scaling={"type": "longrope", "long_factor": [1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0],
-                                   "short_factor": [1.0, 1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6]}), {}),
+                     rope_scaling={"type": "longrope", "long_factor": LONG, "short_factor": SHORT}), {}),
+    # Its code in transformers takes the divisors of short contexts always, the model's own those of its length: here short ones are long ones there.
+    "phimoe": (cfg("PhiMoEForCausalLM", "phimoe", hidden_act="silu", rms_norm_eps=1e-5, rope_theta=10000.0, attention_bias=True,
+                   lm_head_bias=True, num_local_experts=6, num_experts_per_tok=2, router_jitter_noise=0.01, input_jitter_noise=0.01,
+                   sliding_window=40, original_max_position_embeddings=32,
+                   rope_scaling={"type": "longrope", "long_factor": LONG, "short_factor": SHORT, "long_mscale": 1.25, "short_mscale": 1.25,
+                                 "original_max_position_embeddings": 32}),
+               dict(names=[(".mlp.", ".block_sparse_moe."), ("router.weight", "gate.weight"), ("gate_proj", "w1"), ("up_proj", "w3"), ("down_proj", "w2")],
+                    oracle=dict(rope_scaling={"rope_type": "longrope", "long_factor": LONG, "short_factor": LONG, "long_mscale": 1.25, "short_mscale": 1.25,
+                                              "original_max_position_embeddings": 32}))),
     "glm4": (cfg("Glm4ForCausalLM", "glm4", head_dim=16, hidden_act="silu", rms_norm_eps=1e-5, rope_theta=10000.0,
                  attention_bias=True, partial_rotary_factor=0.5), {}),
     "exaone4": (cfg("Exaone4ForCausalLM", "exaone4", head_dim=16, hidden_act="silu", rms_norm_eps=1e-5, rope_theta=1e6,

@@ -34,6 +34,12 @@ GRANITE_NAMES = [(r"(.*)block_sparse_moe\.experts\.gate_up_proj", lambda m, s: [
                  (r"(.*)block_sparse_moe\.router\.weight", lambda m, s: [[f"{m[1]}block_sparse_moe.router.layer.weight"]])]  # fmt: skip
 
 
+def alone(cls, model_type, **kw):
+    return {"architectures": [cls], "model_type": model_type, "vocab_size": 1024, "hidden_size": 64, "num_hidden_layers": 3, "state_size": 16,
+            "conv_kernel": 4, "use_bias": False, "use_conv_bias": True, "hidden_act": "silu", "layer_norm_epsilon": 1e-5, "bos_token_id": 1010,
+            "eos_token_id": 1012, "residual_in_fp32": True, "torch_dtype": "bfloat16", **kw}  # fmt: skip
+
+
 # name: (config as published, other names of its entries in transformers, rules (pattern of a tensor in transformers, published
 # names: a list to be stacked of lists to be joined by rows))
 MODELS = {
@@ -93,6 +99,11 @@ MODELS = {
                      (r"(.*)mlp\.(gate\.|shared)(.*)", lambda m, s: [[f"{m[1]}block_sparse_moe.{m[2]}{m[3]}"]]),
                      (r"(.*)self_attn\.conv1d\.weight", lambda m, s: [[f"{m[1]}self_attn.{p}_conv1d.weight" for p in "qkv"]]),
                      (r"(.*)self_attn\.forget_gate\.(.*)", lambda m, s: [[f"{m[1]}self_attn.{m[2]}"]])]),
+    "mamba": (alone("MambaForCausalLM", "mamba", intermediate_size=96, time_step_rank=4, use_cache=True), []),
+    "falcon-mamba": (alone("FalconMambaForCausalLM", "falcon_mamba", expand=2, time_step_rank="auto", mixer_rms_eps=1e-6,
+                           tie_word_embeddings=False), []),
+    "mamba2": (alone("Mamba2ForCausalLM", "mamba2", expand=2, num_heads=8, head_dim=16, n_groups=2, norm_before_gate=True, rms_norm=True,
+                     tie_word_embeddings=False, chunk_size=16), []),
     "qwen3next": (cfg("Qwen3NextForCausalLM", "qwen3_next", **{**SSM, "tie_word_embeddings": False}, head_dim=16, rms_norm_eps=1e-6,
                       rope_theta=1e7, partial_rotary_factor=0.25, full_attention_interval=4, linear_conv_kernel_dim=4,
                       linear_key_head_dim=16, linear_value_head_dim=16, linear_num_key_heads=2, linear_num_value_heads=4,

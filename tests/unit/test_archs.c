@@ -22,7 +22,7 @@ struct arch_case {
 
 static void check_keys(const struct arch_case *c, const char *path) {
     static const char every[] = "block_count context_length embedding_length feed_forward_length "
-                                "attention.head_count attention.head_count_kv";
+                                "attention.head_count";
     struct err e = {0};
     struct gguf *g = NULL;
     CHECK_OK(gguf_open(&g, path, 0, &e));
@@ -34,6 +34,10 @@ static void check_keys(const struct arch_case *c, const char *path) {
         if (!gguf_find(g, key)) CHECK_FAIL("%s: no key %s", c->name, key);
         free(key);
     }
+    char *key = xasprintf("%s.attention.head_count_kv", c->arch); /* Mamba alone has no heads */
+    if (strncmp(c->arch, "mamba", 5) != 0 && !gguf_find(g, key))
+        CHECK_FAIL("%s: no key %s", c->name, key);
+    free(key);
     free(list);
     gguf_close(g);
 }
@@ -135,6 +139,11 @@ static const struct arch_case cases[] = {
      {WINDOW, {"\"attention_factor\": 1.2", "\"attention_factor\": 2.0"}}},
     {"phi3long", "phi3", RMS "rope.scaling.attn_factor rope.scaling.original_context_length",
      {{"6.0,", "2.0,"}, {"\"original_max_position_embeddings\": 32", "\"original_max_position_embeddings\": 256"}}},
+    {"phimoe", "phimoe",
+     RMS "rope.freq_base rope.dimension_count rope.scaling.attn_factor rope.scaling.original_context_length attention.sliding_window "
+     "expert_count expert_used_count",
+     {{"6.0,", "2.0,"}, {"\"original_max_position_embeddings\": 32", "\"original_max_position_embeddings\": 256"},
+      {"\"sliding_window\": 40", "\"sliding_window\": 511"}, {"\"long_mscale\": 1.25,\n  \"short_mscale\": 1.25", "\"long_mscale\": 1.5,\n  \"short_mscale\": 1.5"}}},
     {"qwen2moe", "qwen2moe", RMS "expert_count expert_used_count expert_feed_forward_length expert_shared_feed_forward_length",
      {{"\"num_experts_per_tok\": 2", "\"num_experts_per_tok\": 3"}}},
     {"olmoe", "olmoe", RMS "expert_count expert_used_count", {{"\"num_experts_per_tok\": 2", "\"num_experts_per_tok\": 3"}}},
@@ -200,6 +209,9 @@ static const struct arch_case cases[] = {
       {"\"attention_out_multiplier\": 2.0", "\"attention_out_multiplier\": 1.0"}, {"\"ssm_out_multiplier\": 2.0", "\"ssm_out_multiplier\": 1.0"},
       {"0.25,\n  2.0,\n  0.5", "0.25,\n  2.0,\n  1.0"}, {"\"lm_head_multiplier\": 8.0", "\"lm_head_multiplier\": 4.0"}}},
     {"jamba", "jamba", RMS SSM "expert_count expert_used_count", {MORE}},
+    {"mamba", "mamba", RMS SSM "ssm.dt_b_c_rms", {{"\"layer_norm_epsilon\": 1e-05", "\"layer_norm_epsilon\": 0.3"}}},
+    {"falcon-mamba", "mamba", RMS SSM "ssm.dt_b_c_rms", {{"\"falcon_mamba\"", "\"mamba\""}}},
+    {"mamba2", "mamba2", RMS SSM "ssm.group_count", {{"\"layer_norm_epsilon\": 1e-05", "\"layer_norm_epsilon\": 0.3"}}},
     {"kimi-linear", "kimi-linear",
      RMS "attention.key_length attention.value_length attention.kv_lora_rank attention.key_length_mla attention.value_length_mla "
      "rope.dimension_count ssm.conv_kernel kda.head_dim expert_count expert_used_count expert_gating_func leading_dense_block_count",

@@ -122,7 +122,8 @@ static void micro(const char *name) {
     struct model *m = golden_open(micro_folder(dir, NULL), tmp_path("m.gguf"));
     if (golden_load(&g, dir) && m) {
         const int64_t v = m->hp.d[HD_VOCAB], n = thorough() ? g.n_ids : 12;
-        const struct session_opts o = {.n_ctx = n, .device = cuda};
+        const struct session_opts o = {.n_ctx = g.n_ids, /* for longrope */
+                                       .device = cuda};
         float *l = golden_run(m, &o, g.ids, n, pieces, NULL, NULL, NULL);
         const double diff = micro_diff(&g, l, n, v);
         printf("%s: max |logit difference| %.3g\n", name, diff);
@@ -138,6 +139,7 @@ static void test_micro(void) {
     micro("stablelm12b");
     micro("phi3");
     micro("gemma2");             /* a soft cap of scores */
+    micro("phimoe");             /* a sparse mixer, biases of logits */
     micro("olmoe");              /* weights that are not divided by their sum */
     micro("deepseek-v2-groups"); /* latent attention; groups by their best expert */
     micro("deepseek-v3");        /* ... yarn that grows scores */
@@ -149,8 +151,10 @@ static void test_micro(void) {
     micro("granitehybrid"); /* Mamba 2, norms of groups */
     micro("falcon-h1");     /* ... beside attention in one layer */
     micro("jamba");         /* Mamba 1 */
-    micro("qwen3next");     /* value heads by their key head */
-    micro("kimi-linear");   /* Kimi delta attention */
+    micro("falcon-mamba");  /* ... alone */
+    micro("mamba2");
+    micro("qwen3next");   /* value heads by their key head */
+    micro("kimi-linear"); /* Kimi delta attention */
     micro("apertus");
     micro("ministral3");
     micro("llama4");       /* chunks, experts whose input is scaled */
