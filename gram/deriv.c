@@ -144,12 +144,13 @@ static int by_index(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Breadth first over what can follow. Everything that was visited is dead when nothing is found;
- * what is beyond the bound counts as alive. */
+/* Breadth first over what can follow. Everything that was visited is dead when nothing is found,
+ * and the way to what is found is alive: so a text of at least 3000 bytes is searched once, not at
+ * each of its bytes. What is beyond the bound counts as alive. */
 static bool search(struct grammar *g, gnode n) {
     uint32_t cap = 64, m = 1, at = 0;
     gnode *q = xmalloc(cap * sizeof *q), *sorted = NULL;
-    uint32_t n_sorted = 0;
+    uint32_t *from_at = xcalloc(cap, sizeof *from_at), n_sorted = 0, found = 0;
     bool live = false;
     q[0] = n;
     for (; at < m && !live; at++) {
@@ -157,6 +158,7 @@ static bool search(struct grammar *g, gnode n) {
         const uint8_t f = gn(g, x)->flags;
         live = f & GF_NULL || f & GF_PLAIN || (f & GF_KNOWN && f & GF_LIVE) || m > SEARCH_MAX ||
                g->full;
+        if (live) found = at;
         if (live || f & GF_KNOWN) continue;
         if (m > 2 * n_sorted + 16) { /* what is known, to be looked up fast */
             sorted = xreallocarray(sorted, m, sizeof *sorted);
@@ -171,15 +173,22 @@ static bool search(struct grammar *g, gnode n) {
                          (sorted && bsearch(&to, sorted, n_sorted, sizeof to, by_index) != NULL);
             for (uint32_t i = from; i < m && !known; i++) known = q[i] == to;
             if (known) continue;
-            if (m == cap) q = xreallocarray(q, cap *= 2, sizeof *q);
+            if (m == cap) {
+                q = xreallocarray(q, cap *= 2, sizeof *q);
+                from_at = xreallocarray(from_at, cap, sizeof *from_at);
+            }
+            from_at[m] = at;
             q[m++] = to;
         }
     }
-    if (!live)
-        for (uint32_t i = 0; i < m; i++) g->node[q[i]].flags |= GF_KNOWN;
-    else
-        g->node[n].flags |= GF_KNOWN | GF_LIVE;
+    for (uint32_t i = 0; i < m && !live; i++) g->node[q[i]].flags |= GF_KNOWN;
+    for (uint32_t i = found; live && !g->full; i = from_at[i]) {
+        g->node[q[i]].flags |= GF_KNOWN | GF_LIVE;
+        if (!i) break;
+    }
+    if (live) g->node[n].flags |= GF_KNOWN | GF_LIVE;
     free(q);
+    free(from_at);
     free(sorted);
     return live;
 }

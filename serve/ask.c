@@ -17,8 +17,7 @@ int fault_set(struct fault *f, int status, const char *code, const char *param, 
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    f->status = status;
-    f->code = code;
+    *f = (struct fault){.status = status, .code = code};
     snprintf(f->param, sizeof f->param, "%s", param ? param : "");
     snprintf(f->msg, sizeof f->msg, "%.199s%s%s", f->param, *f->param ? ": " : "", text);
     return status;

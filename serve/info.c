@@ -152,7 +152,8 @@ void info_metrics(struct server *s, struct job *j) {
     const struct net_counts net = net_counts(s->net);
     pthread_mutex_lock(&s->lock);
     const struct sched_counts n = s->counts;
-    const double requests = (double)s->n_requests, failures = (double)s->n_failed;
+    const double requests = (double)s->n_requests, failures = (double)s->n_failed,
+                 left = (double)s->n_left + (double)n.n_cancelled;
     pthread_mutex_unlock(&s->lock);
     const struct {
         const char *name, *type, *help;
@@ -160,7 +161,7 @@ void info_metrics(struct server *s, struct job *j) {
     } rows[] = {
         {"hone_requests_total", "counter", "requests that were prepared", requests},
         {"hone_requests_failed_total", "counter", "of them that ended with an error", failures},
-        {"hone_requests_cancelled_total", "counter", "clients that left", (double)n.n_cancelled},
+        {"hone_requests_cancelled_total", "counter", "clients that left", left},
         {"hone_prompt_tokens_total", "counter", "tokens of prompts", (double)n.n_prompt},
         {"hone_prompt_tokens_cached_total", "counter", "of them known from earlier requests",
          (double)n.n_cached},

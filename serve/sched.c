@@ -75,10 +75,6 @@ int sched_new(struct sched **out, struct session *s, const struct sched_opts *o,
     return 0;
 }
 
-bool sched_has_room(const struct sched *s, int n_runs) {
-    return s->n_runs - s->n_live + n_runs <= s->o.n_queue + s->o.n_live - s->n_live;
-}
-
 /* ---- runs come and go ---- */
 
 void sched_add(struct sched *s, struct task *t) {

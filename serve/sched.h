@@ -25,8 +25,6 @@ void sched_add(struct sched *s, struct task *t);
 bool sched_step(struct sched *s);
 /* All that has not ended fails with this. */
 void sched_fail_all(struct sched *s, const struct fault *f);
-/* Is there room for so many more runs in the queue? */
-bool sched_has_room(const struct sched *s, int n_runs);
 
 struct sched_counts {
     int64_t n_running, n_waiting, n_prompt, n_cached, n_out, n_think, n_steps, n_rows, n_preempted,

@@ -34,7 +34,13 @@ static void *prepare_main(void *ud) {
         }
         pthread_mutex_unlock(&s->lock);
         if (!j) return NULL;
-        if (!atomic_load(&j->gone)) prepare_job(s, j);
+        if (!atomic_load(&j->gone)) {
+            prepare_job(s, j);
+        } else {
+            pthread_mutex_lock(&s->lock);
+            s->n_left++;
+            pthread_mutex_unlock(&s->lock);
+        }
         job_drop(j);
     }
 }
@@ -48,7 +54,8 @@ static int n_runs(const struct task *t) {
 void serve_submit(struct server *s, struct task *t) {
     struct fault f;
     pthread_mutex_lock(&s->lock);
-    const bool full = s->counts.n_waiting + s->n_tasks + n_runs(t) > s->o.n_queue + s->o.n_live;
+    const int64_t in = s->counts.n_running + s->counts.n_waiting + s->n_tasks;
+    const bool full = in + n_runs(t) > s->o.n_queue + s->o.n_live;
     if (!full) {
         t->next = s->tasks;
         s->tasks = t;

@@ -34,12 +34,12 @@ struct server {
     struct job_list {
         struct job **v;
         int n, cap;
-    } jobs;                     /* for the thread that prepares */
-    struct task *tasks;         /* for the engine, last one first */
-    int n_tasks;                /* runs in there */
-    struct sched_counts counts; /* after the last pass */
-    struct buf slots;           /* JSON, the same */
-    int64_t n_requests, n_failed;
+    } jobs;                               /* for the thread that prepares */
+    struct task *tasks;                   /* for the engine, last one first */
+    int n_tasks;                          /* runs in there */
+    struct sched_counts counts;           /* after the last pass */
+    struct buf slots;                     /* JSON, the same */
+    int64_t n_requests, n_failed, n_left; /* n_left: before they were prepared */
 };
 
 /* What a path does. Small things are answered by the network thread. */

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* tests/ask.c - a client for tests/cli/serve.sh: ask PORT [-l BYTES | -d MS] [-b BODY] METHOD PATH
- * [HEADER...], or ask PORT -r FILE for bytes that are no request. Prints what comes until the
- * server closes; says so and fails after 20 s. -l: leaves once so many bytes came. -d: sends a byte
- * each MS milliseconds. */
+/* tests/ask.c - a client for tests/cli/serve.sh: ask PORT [-l BYTES | -d MS | -t MS] [-b BODY]
+ * METHOD PATH [HEADER...], or ask PORT -r FILE for bytes that are no request. Prints what comes
+ * until the server closes; says so and fails after 20 s. -l: leaves once so many bytes came. -t:
+ * leaves after so many milliseconds without any. -d: sends a byte each MS milliseconds. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -27,7 +27,7 @@ int main(int argc, char **argv) {
     static char req[40 << 20], buf[65536];
     size_t n = 0, got = 0, leave = 0;
     int i = 2;
-    long delay = 0;
+    long delay = 0, wait = 0;
     const char *body = NULL;
     struct sockaddr_in a = {.sin_family = AF_INET};
     if (argc < 4) return 2;
@@ -36,6 +36,7 @@ int main(int argc, char **argv) {
     for (; i + 1 < argc && argv[i][0] == '-'; i += 2) {
         if (argv[i][1] == 'l') leave = (size_t)strtol(argv[i + 1], NULL, 10);
         if (argv[i][1] == 'd') delay = strtol(argv[i + 1], NULL, 10);
+        if (argv[i][1] == 't') wait = strtol(argv[i + 1], NULL, 10);
         if (argv[i][1] == 'b') body = argv[i + 1];
         if (argv[i][1] != 'r') continue;
         FILE *f = fopen(argv[i + 1], "rb");
@@ -69,7 +70,8 @@ int main(int argc, char **argv) {
     }
     for (;;) {
         struct pollfd p = {fd, POLLIN, 0};
-        if (poll(&p, 1, 20000) != 1) {
+        if (poll(&p, 1, wait ? (int)wait : 20000) != 1) {
+            if (wait) break;
             printf("\nnothing came for 20 s\n");
             return 1;
         }

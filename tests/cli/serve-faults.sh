@@ -1,0 +1,127 @@
+#!/bin/sh
+# hone serve: each fault of a client, of its requests and of the machine ends in its status, and afterwards nothing of it is left:
+# no place taken, no memory but what is kept, the next request answered as before.
+set -eu
+t=$(mktemp -d)
+pid=
+trap '[ -z "$pid" ] || kill "$pid" 2> /dev/null || true; rm -rf "$t"' EXIT
+. tests/expect.sh
+${CC:-cc} -std=c11 -D_GNU_SOURCE -O1 tests/ask.c -o "$t/ask"
+"$HONE" convert tests/golden/tiny-qwen35moe -o "$t/base.gguf" -q > /dev/null
+"$HONE" quantize "$t/base.gguf" -o "$t/m.gguf" --recipe Q8_0 -q > /dev/null
+
+start() { # options: the port in $port
+    : > "$t/ready"
+    "$HONE" serve "$t/m.gguf" --port 0 --threads 1 --ctx 8192 --context-memory 64MiB "$@" > "$t/ready" 2> "$t/log" &
+    pid=$!
+    i=0
+    while [ ! -s "$t/ready" ]; do
+        i=$((i + 1))
+        [ $i -lt 200 ] && kill -0 $pid 2> /dev/null || { cat "$t/log"; exit 1; }
+        sleep 0.05
+    done
+    port=$(sed 's/.*127\.0\.0\.1:\([0-9]*\).*/\1/' "$t/ready")
+}
+status_of() { sed -n '1s/HTTP\/1.1 \([0-9]*\).*/\1/p' "$t/raw"; }
+raw() { # expected status, what, printf text of a request
+    printf "$3" > "$t/r"
+    "$t/ask" "$port" -r "$t/r" > "$t/raw" || say "$2: nothing comes"
+    [ "$(status_of)" = "$1" ] || say "$2: status $(status_of), expected $1"
+}
+body() { # expected status, what, path, file of a body
+    size=$(wc -c < "$4")
+    { printf 'POST %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n' "$3" "$size"; cat "$4"; } > "$t/r"
+    "$t/ask" "$port" -r "$t/r" > "$t/raw" || say "$2: nothing comes"
+    [ "$(status_of)" = "$1" ] || say "$2: status $(status_of), expected $1: $(tail -c 300 "$t/raw")"
+}
+says() { printf '%b' "$4" > "$t/b"; body "$1" "$2" "$3" "$t/b"; } # the same, of a text
+metric() { "$t/ask" "$port" GET /metrics | sed -n "s/^$1 //p"; }
+quiet() { # what: soon nothing runs, nothing waits
+    i=0
+    while [ "$(metric hone_requests_running)$(metric hone_requests_waiting)" != 00 ]; do
+        i=$((i + 1))
+        [ $i -lt 40 ] || { say "$1: still served"; return; }
+        sleep 0.05
+    done
+}
+answer() { "$t/ask" "$port" -b '{"prompt": "The cat", "max_tokens": 12, "temperature": 0, "cache_prompt": false}' POST /v1/completions | grep -o '"text":"[^"]*"'; }
+
+c=/v1/chat/completions
+start --parallel 2 --queue 8
+first=$(answer)
+[ -n "$first" ] || say "no answer at all"
+idle=$(metric hone_context_bytes)
+
+# ---- clients that leave: in the prompt, in the queue, in thinking, in an answer, in a call, before the body is there ----
+long=$(printf 'word %.0s' $(seq 5000))
+go_on='"max_tokens": 4000, "ignore_eos": true, "temperature": 1, "cache_prompt": false'
+"$t/ask" "$port" -t 30 -b "{\"prompt\": \"$long\", $go_on}" POST /v1/completions > /dev/null; quiet 'left in the prompt'
+for i in 1 2 3 4; do "$t/ask" "$port" -t 300 -b "{\"prompt\": \"The $i\", $go_on}" POST /v1/completions > /dev/null & w="${w:-} $!"; done
+wait $w; quiet 'left in the queue'
+talk="\"messages\": [{\"role\": \"user\", \"content\": \"What is the weather in Oslo?\"}], \"stream\": true"
+"$t/ask" "$port" -l 400 -b "{$talk, $go_on}" POST $c > /dev/null; quiet 'left in thinking'
+"$t/ask" "$port" -l 1 -b "{$talk, $go_on}" POST $c > /dev/null; quiet 'left before the first token'
+"$t/ask" "$port" -t 400 -b "{$talk, $go_on, \"tool_choice\": \"required\", \"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"f\", \"parameters\": {\"type\": \"object\", \"properties\": {\"x\": {\"type\": \"string\", \"minLength\": 200}}, \"required\": [\"x\"]}}}]}" POST $c > /dev/null; quiet 'left in a call'
+printf 'POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: 500\r\n\r\n{"half' $c > "$t/r"
+"$t/ask" "$port" -t 30 -r "$t/r" > /dev/null; quiet 'left in the body'
+printf 'GET /heal' > "$t/r"; "$t/ask" "$port" -t 30 -r "$t/r" > /dev/null; quiet 'left in the head'
+[ "$(metric hone_requests_cancelled_total)" -ge 8 ] || say "only $(metric hone_requests_cancelled_total) were seen to leave"
+[ "$(metric hone_context_bytes)" = "$idle" ] || say "memory is left behind: $(metric hone_context_bytes), at first $idle"
+
+# ---- a queue that is full ----
+w=
+for i in 1 2 3 4 5 6 7 8 9 10 11 12; do "$t/ask" "$port" -t 400 -b "{\"prompt\": \"The $i\", $go_on}" POST /v1/completions > "$t/full.$i" & w="$w $!"; done
+wait $w; quiet 'a full queue'
+grep -l 'HTTP/1.1 429' "$t"/full.* > "$t/some" || say "a full queue refuses nobody"
+grep -q 'retry-after' $(head -1 "$t/some") || say "429 without retry-after"
+
+# ---- what two readers could read in two ways ----
+raw 400 'both lengths' 'POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n'
+raw 400 'chunks of no size' 'POST /tokenize HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n'
+raw 400 'a chunk of 2^64' 'POST /tokenize HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n10000000000000000\r\n'
+raw 400 'a negative length' 'POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n'
+raw 400 'two hosts' 'GET /health HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n'
+raw 400 'no host' 'GET /health HTTP/1.1\r\n\r\n'
+raw 400 'a folded field' 'GET /health HTTP/1.1\r\nHost: localhost\r\nA: b\r\n c\r\n\r\n'
+raw 505 'another version' 'GET /health HTTP/2.0\r\nHost: localhost\r\n\r\n'
+raw 413 '33 MiB' 'POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: 34603008\r\n\r\n'
+raw 404 'a path that goes up' 'GET /../../etc/passwd HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n'
+
+# ---- bodies ----
+say_x='"messages": [{"role": "user", "content": "x"}]'
+deep=$(printf '[%.0s' $(seq 66))$(printf ']%.0s' $(seq 66))
+says 400 'depth' $c "{$say_x, \"metadata\": $deep}"
+says 400 'names twice' $c "{$say_x, \"seed\": 1, \"seed\": 2}"
+says 400 'no UTF-8' $c '{"messages": [{"role": "user", "content": "\0377"}]}'
+says 200 'a lone surrogate' $c '{"messages": [{"role": "user", "content": "\\\\ud800"}], "max_tokens": 1}'
+says 400 'NUL in a name' $c "{$say_x, \"a\\\\u0000b\": 1, \"max_tokens\": -2}"
+says 400 'an endless number' $c "{$say_x, \"temperature\": 1e999}"
+says 400 'a negative count' $c "{$say_x, \"max_tokens\": -2}"
+says 400 '2^63' $c "{$say_x, \"max_tokens\": 9223372036854775808}"
+says 400 'negative choices' $c "{$say_x, \"n\": -1}"
+says 400 'a negative seat' $c "{$say_x, \"top_logprobs\": -1, \"logprobs\": true}"
+says 400 'a negative id' /v1/completions '{"prompt": [-1]}'
+says 400 'a negative id' /detokenize '{"tokens": [-1]}'
+says 200 'a schema that explodes' $c "{$say_x, \"max_tokens\": 4, \"response_format\": {\"type\": \"json_schema\", \"json_schema\": {\"strict\": true, \"schema\": {\"type\": \"string\", \"pattern\": \"^((((a{1000}){1000}){1000}){1000})\$\"}}}}"
+says 200 'a pattern that explodes' /v1/completions '{"prompt": "x", "guided_regex": "(a{1000}){1000}(b{1000}){1000}"}'
+awk 'BEGIN { printf "{\"messages\": ["; for (i = 0; i < 200000; i++) printf "%s{\"role\": \"user\", \"content\": \"\"}", i ? "," : ""; printf "]}" }' > "$t/b"
+body 400 'many messages' $c "$t/b"
+awk 'BEGIN { printf "{\"max_tokens\": 1, \"messages\": [{\"role\": \"user\", \"content\": \"x\"}], \"tools\": ["; for (i = 0; i < 513; i++) printf "%s{\"type\": \"function\", \"function\": {\"name\": \"f%d\"}}", i ? "," : "", i; printf "]}" }' > "$t/b"
+body 400 '513 tools' $c "$t/b"
+quiet 'wrong bodies'
+[ "$(answer)" = "$first" ] || say "after all that the answer is '$(answer)', not '$first'"
+
+# ---- the end comes in the middle of answers ----
+for i in 1 2 3 4; do "$t/ask" "$port" -b "{\"prompt\": \"The $i\", $go_on, \"stream\": true}" POST /v1/completions > "$t/end.$i" & done
+sleep 0.3
+kill -TERM $pid; sleep 0.1; kill -TERM $pid 2> /dev/null || true
+rc=0; wait $pid || rc=$?
+pid=
+[ $rc = 130 ] || say "a second signal: ends with $rc"
+
+# ---- a log without room ----
+start --log /dev/full
+[ "$(answer)" = "$first" ] || say "a full disk changes the answer"
+kill -TERM $pid; rc=0; wait $pid || rc=$?; pid=
+[ $rc = 0 ] || say "with a full disk it ends with $rc"
+exit $fail

@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: MIT
+/* tests/unit/test_sched.c - the scheduler of the server without its sockets. Answers to random
+ * conversations, several at once, with what is kept of earlier requests and with memory that does
+ * not suffice, must have the tokens and, bit for bit, the logits that each request gets alone from
+ * an empty cache: for every architecture with a checkpoint to test with. What leaves gives all
+ * back, and a loop of tool calls computes its new tokens only. */
+#include <dirent.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "convert/convert.h"
+#include "core/hash.h"
+#include "core/mem.h"
+#include "core/num.h"
+#include "core/rng.h"
+#include "serve/sched.h"
+#include "tests/check.h"
+#include "tests/unit/micro.h"
+
+enum { CTX = 400, N_TALKS = 3, N_TURNS = 3, MOST_OUT = 6 };
+
+static struct model *open_model(const char *src, const char *type) {
+    struct err e = {0};
+    struct model *m = NULL;
+    struct convert_opts o = {
+        .src = src, .out = tmp_path("m.gguf"), .type = type, .overwrite = true};
+    struct convert_report r;
+    CHECK_OK(convert_run(&o, &r, &e));
+    CHECK_OK(model_open(&m, tmp_path("m.gguf"), &e));
+    return m;
+}
+
+/* ---- an API that writes nothing ---- */
+
+static void no_event(struct reply *r, const struct event *ev, struct buf *out) {
+    (void)r, (void)ev, (void)out;
+}
+static void no_whole(struct reply *r, struct buf *out) {
+    (void)r, (void)out;
+}
+static int no_fail(const struct fault *f, const char *id, bool in_stream, struct buf *out) {
+    (void)id, (void)in_stream, (void)out;
+    if (f->status != 499) fprintf(stderr, "%s\n", f->msg);
+    return f->status;
+}
+static const struct api silent = {.name = "test",
+                                  .id = "t_",
+                                  .call_id = "c_",
+                                  .event = no_event,
+                                  .whole = no_whole,
+                                  .fail = no_fail};
+
+/* ---- requests ---- */
+
+struct request {
+    struct ids prompt;
+    int64_t n_out, head, turn; /* where snapshots are taken; 0: none */
+    uint64_t seed;
+    struct ids answer; /* what came: the prompt and the answer */
+    uint64_t logits;   /* a hash of all rows that tokens were drawn from */
+    int64_t n_cached;
+    bool done, failed;
+};
+
+static void see(void *ud, bool thinks, float *logits, int64_t n_vocab) {
+    struct request *r = ud;
+    const uint64_t both[2] = {r->logits, hash_u64(logits, (size_t)n_vocab * sizeof *logits)};
+    (void)thinks;
+    r->logits = hash_u64(both, sizeof both);
+}
+
+static void done(struct task *t) {
+    struct request *r = t->ud;
+    const struct run *run = &t->run[0];
+    ids_release(&r->answer);
+    for (int64_t i = 0; i < run->all.n; i++) ids_add(&r->answer, run->all.v[i]);
+    r->n_cached = run->n_cached;
+    r->done = true;
+    r->failed = t->failed;
+}
+
+static void submit(struct sched *s, struct request *r, bool no_cache, struct job *j) {
+    static const struct sample_opts usual = {.temp = 1, .top_p = 1, .top_k = 8};
+    struct ask a;
+    ask_init(&a, &usual, (int64_t)r->seed, r->n_out);
+    a.ignore_eos = true;
+    a.no_cache = no_cache;
+    struct task *t = task_new(j, &silent, &a, &r->prompt, 1);
+    const int64_t at[] = {r->head, r->turn};
+    for (int i = 0; i < 2; i++)
+        if (at[i] > 0 && at[i] < r->prompt.n) {
+            t->run[0].cut[t->run[0].n_cuts].at = at[i];
+            t->run[0].cut[t->run[0].n_cuts++].use = i ? PREFIX_TURN : PREFIX_HEAD;
+        }
+    t->reply.seed = r->seed;
+    t->ud = r;
+    t->done = done;
+    t->run[0].guard = (struct guard){.ud = r, .mask = see};
+    r->logits = 0;
+    r->done = r->failed = false;
+    sched_add(s, t);
+}
+
+static void finish(struct sched *s, const struct request *r, int n) {
+    for (int64_t left = 20000, open = n; open && left; left--) {
+        sched_step(s);
+        open = 0;
+        for (int i = 0; i < n; i++) open += !r[i].done;
+        if (left == 1) CHECK_FAIL("%d requests do not end", (int)open);
+    }
+}
+
+static void copy_ids(struct ids *to, const struct ids *from, int64_t n) {
+    to->n = 0;
+    for (int64_t i = 0; i < n; i++) ids_add(to, from->v[i]);
+}
+
+static void add_random(struct ids *to, struct rng *rng, int64_t n, int64_t n_vocab) {
+    while (n--) ids_add(to, (int32_t)(rng_u64(rng) % (uint64_t)n_vocab));
+}
+
+/* The next request of a conversation: the answer, sometimes without its last tokens (templates
+ * change what they wrote), and new tokens. */
+static void next_turn(struct request *r, struct rng *rng, int64_t n_vocab) {
+    const int64_t n = r->answer.n, lost = (int64_t)(rng_u64(rng) % 3);
+    copy_ids(&r->prompt, &r->answer, max_i64(n - lost, r->head));
+    add_random(&r->prompt, rng, 1 + (int64_t)(rng_u64(rng) % 24), n_vocab);
+    r->n_out = 1 + (int64_t)(rng_u64(rng) % MOST_OUT);
+    r->turn = r->prompt.n - (int64_t)(rng_u64(rng) % 4);
+    r->seed = rng_u64(rng) >> 11;
+}
+
+/* ---- with what is kept as without ---- */
+
+static int64_t n_cached_all, n_dropped_all;
+
+static void same_as_cold(const struct model *m, const struct session_opts *so, const char *name,
+                         uint64_t seed, bool tight) {
+    struct session *warm_s = NULL, *cold_s = NULL;
+    struct sched *warm = NULL, *cold = NULL;
+    struct err e = {0};
+    struct rng rng;
+    struct request talk[N_TALKS + 1] = {{.n_out = 0}};
+    const int64_t n_vocab = m->hp.d[HD_VOCAB];
+    struct session_opts o = *so;
+    rng_seed(&rng, seed);
+    o.n_ctx = CTX;
+    o.guests = o.whole = true;
+    CHECK_OK(session_new(&cold_s, m, &o, &e));
+    o.n_ubatch = 5 + (int64_t)(rng_u64(&rng) % 50);
+    CHECK_OK(session_new(&warm_s, m, &o, &e));
+    const uint64_t empty = session_held_bytes(warm_s); /* the session's own states */
+    struct sched_opts w = {3, 16, (uint64_t)1 << 40, 1};
+    /* tight: one request fits, and little more */
+    if (tight) w.n_bytes = session_seq_bytes(warm_s, CTX) + 3 * session_seq_bytes(warm_s, 1);
+    CHECK_OK(sched_new(&warm, warm_s, &w, &e));
+    CHECK_OK(sched_new(&cold, cold_s, &(struct sched_opts){1, 16, (uint64_t)1 << 40, 1}, &e));
+    struct ids head = {0};
+    add_random(&head, &rng, 20 + (int64_t)(rng_u64(&rng) % 30), n_vocab);
+    for (int i = 0; i < N_TALKS; i++) {
+        talk[i].head = head.n;
+        copy_ids(&talk[i].answer, &head, head.n);
+    }
+    for (int turn = 0; turn < N_TURNS; turn++) {
+        for (int i = 0; i < N_TALKS; i++) next_turn(&talk[i], &rng, n_vocab);
+        /* the first one asked a second time, at the same time */
+        struct request *again = &talk[N_TALKS];
+        *again = (struct request){
+            .n_out = talk[0].n_out + 2, .seed = 7, .turn = talk[0].turn, .head = talk[0].head};
+        copy_ids(&again->prompt, &talk[0].prompt, talk[0].prompt.n);
+        for (int i = 0; i <= N_TALKS; i++) submit(warm, &talk[i], false, NULL);
+        finish(warm, talk, N_TALKS + 1);
+        for (int i = 0; i <= N_TALKS; i++) {
+            struct request alone = talk[i];
+            alone.answer = (struct ids){0};
+            submit(cold, &alone, true, NULL);
+            finish(cold, &alone, 1);
+            n_cached_all += talk[i].n_cached;
+            CHECK(!talk[i].failed && !alone.failed && alone.n_cached == 0);
+            if (alone.answer.n != talk[i].answer.n || alone.logits != talk[i].logits ||
+                memcmp(alone.answer.v, talk[i].answer.v,
+                       (size_t)alone.answer.n * sizeof(int32_t)) != 0)
+                CHECK_FAIL("%s, turn %d, conversation %d: another answer with %d kept tokens", name,
+                           turn, i, (int)talk[i].n_cached);
+            ids_release(&alone.answer);
+        }
+        ids_release(&again->prompt);
+        ids_release(&again->answer);
+        if (tight) CHECK(session_held_bytes(warm_s) <= w.n_bytes);
+    }
+    const struct sched_counts n = sched_counts(warm);
+    n_dropped_all += n.prefix.n_dropped;
+    CHECK_EQ_I64(sched_counts(cold).held_bytes, empty); /* nothing was kept */
+    sched_free(warm);
+    sched_free(cold);
+    CHECK_EQ_I64(session_held_bytes(warm_s), empty);
+    for (int i = 0; i < N_TALKS; i++) {
+        ids_release(&talk[i].prompt);
+        ids_release(&talk[i].answer);
+    }
+    ids_release(&head);
+    session_free(warm_s);
+    session_free(cold_s);
+}
+
+static void test_every_architecture(void) {
+    static const char *const golden[] = {"qwen2",     "qwen3",   "qwen3moe",  "qwen35",
+                                         "qwen35moe", "mistral", "gemma4moe", "tiny"};
+    const struct session_opts f32 = {.isa = kern_isa_best()};
+    DIR *d = opendir("tests/golden/archs");
+    struct dirent *f;
+    int n = 0;
+    while (d && (f = readdir(d))) {
+        char *src = xasprintf("tests/golden/archs/%s", f->d_name);
+        char *file = xasprintf("%s/tensors.txt", src);
+        if (access(file, R_OK) == 0) {
+            struct model *m = open_model(micro_folder(src, NULL), "f32");
+            n++;
+            if (m) same_as_cold(m, &f32, f->d_name, (uint64_t)n, n % 3 == 0);
+            model_close(m);
+        }
+        free(file);
+        free(src);
+    }
+    if (d) closedir(d);
+    CHECK(n >= 50);
+    /* as the server computes: weights of 8 bits in packed rows */
+    for (size_t i = 0; i < COUNT_OF(golden); i++) {
+        const struct session_opts q8 = {.isa = kern_isa_best(), .act = ACT_Q8, .pack = true};
+        char *src = i + 1 < COUNT_OF(golden) ? xasprintf("tests/golden/models/%s", golden[i])
+                                             : xstrdup("tests/golden/tiny-qwen35moe");
+        struct model *m = open_model(src, "q8_0");
+        for (int tight = 0; m && tight < 2; tight++)
+            same_as_cold(m, &q8, golden[i], 100 + 2 * i + (uint64_t)tight, tight);
+        model_close(m);
+        free(src);
+    }
+    CHECK(n_cached_all > 10000 && n_dropped_all > 100);
+}
+
+/* Two answers that both may begin and have not both room to their end: one loses its sequence, and
+ * is computed again as if nothing had been. */
+static void test_waiting_again(void) {
+    struct model *m = open_model("tests/golden/models/qwen35moe", "q8_0");
+    const struct session_opts so = {.isa = kern_isa_best(),
+                                    .act = ACT_Q8,
+                                    .pack = true,
+                                    .guests = true,
+                                    .whole = true,
+                                    .n_ctx = 2048};
+    struct session *s = NULL;
+    struct err e = {0};
+    struct rng rng;
+    struct request r[2] = {{.n_out = 1300, .seed = 1}, {.n_out = 1300, .seed = 2}};
+    uint64_t alone[2] = {0};
+    if (!m) return;
+    rng_seed(&rng, 6);
+    CHECK_OK(session_new(&s, m, &so, &e));
+    for (int i = 0; i < 2; i++) add_random(&r[i].prompt, &rng, 30, m->hp.d[HD_VOCAB]);
+    for (int tight = 0; tight < 2; tight++) {
+        const uint64_t both = 2 * session_seq_bytes(s, 1150) + 2 * session_seq_bytes(s, 1);
+        const uint64_t n_bytes = session_held_bytes(s) + both;
+        struct sched *c = NULL;
+        CHECK_OK(sched_new(&c, s, &(struct sched_opts){2, 8, tight ? n_bytes : 1 << 30, 1}, &e));
+        for (int i = 0; i < 2; i++) submit(c, &r[i], false, NULL);
+        finish(c, r, 2);
+        if (tight) CHECK(session_held_bytes(s) <= n_bytes);
+        CHECK(tight == (sched_counts(c).n_preempted > 0));
+        for (int i = 0; i < 2; i++) {
+            if (!tight) alone[i] = r[i].logits;
+            CHECK(!r[i].failed && r[i].answer.n == 1330 && r[i].logits == alone[i]);
+        }
+        sched_free(c);
+    }
+    for (int i = 0; i < 2; i++) {
+        ids_release(&r[i].prompt);
+        ids_release(&r[i].answer);
+    }
+    session_free(s);
+    model_close(m);
+}
+
+/* ---- a loop of tool calls ---- */
+
+static void loop(const char *src, int64_t n_steps) {
+    struct model *m = open_model(src, "q8_0");
+    const struct session_opts so = {.isa = kern_isa_best(),
+                                    .act = ACT_Q8,
+                                    .pack = true,
+                                    .guests = true,
+                                    .whole = true,
+                                    .n_ctx = 2048};
+    struct session *s = NULL;
+    struct sched *c = NULL;
+    struct err e = {0};
+    struct rng rng;
+    struct request r = {.n_out = 20, .head = 100};
+    int64_t n_new = 150;
+    if (!m) return;
+    rng_seed(&rng, 5);
+    CHECK_OK(session_new(&s, m, &so, &e));
+    CHECK_OK(sched_new(&c, s, &(struct sched_opts){2, 8, (uint64_t)1 << 40, 1}, &e));
+    add_random(&r.prompt, &rng, n_new, m->hp.d[HD_VOCAB]);
+    for (int i = 0; i < n_steps; i++) {
+        r.turn = r.prompt.n - 4;
+        submit(c, &r, false, NULL);
+        finish(c, &r, 1);
+        copy_ids(&r.prompt, &r.answer, r.answer.n);
+        const int64_t n = 30 + (int64_t)(rng_u64(&rng) % 40);
+        add_random(&r.prompt, &rng, n, m->hp.d[HD_VOCAB]);
+        if (i + 1 < n_steps) n_new += n;
+    }
+    const struct sched_counts n = sched_counts(c);
+    const int64_t computed = n.n_prompt - n.n_cached;
+    if (!(n_new <= computed && (double)computed <= 1.05 * (double)n_new))
+        CHECK_FAIL("%s: %d tokens computed for %d new ones", src, (int)computed, (int)n_new);
+    ids_release(&r.prompt);
+    ids_release(&r.answer);
+    sched_free(c);
+    session_free(s);
+    model_close(m);
+}
+
+static void test_loop(void) {
+    loop("tests/golden/tiny-qwen35moe", 20);
+    loop("tests/golden/models/qwen3", 20);
+}
+
+/* ---- who leaves ---- */
+
+/* At any pass: in the queue, in the prompt, in the answer. All is given back but what is kept for
+ * others, and the neighbour's answer is what it is alone. */
+static void test_leaving(void) {
+    struct model *m = open_model("tests/golden/models/qwen35moe", "q8_0");
+    const struct session_opts so = {.isa = kern_isa_best(),
+                                    .act = ACT_Q8,
+                                    .pack = true,
+                                    .guests = true,
+                                    .whole = true,
+                                    .n_ctx = CTX,
+                                    .n_ubatch = 16};
+    struct session *s = NULL;
+    struct err e = {0};
+    uint64_t alone = 0;
+    const int wake = eventfd(0, EFD_NONBLOCK);
+    if (!m) return;
+    CHECK_OK(session_new(&s, m, &so, &e));
+    const uint64_t empty = session_held_bytes(s);
+    for (int when = -1; when < 14; when++) {
+        struct sched *c = NULL;
+        struct rng rng;
+        struct request stays = {.n_out = 20, .seed = 3}, leaves = {.n_out = 50, .seed = 4};
+        struct job *j = job_new(wake);
+        rng_seed(&rng, 9);
+        CHECK_OK(
+            sched_new(&c, s, &(struct sched_opts){1 + (when & 1), 8, (uint64_t)1 << 40, 1}, &e));
+        add_random(&stays.prompt, &rng, 40, m->hp.d[HD_VOCAB]);
+        add_random(&leaves.prompt, &rng, 90, m->hp.d[HD_VOCAB]);
+        submit(c, &stays, false, NULL);
+        if (when >= 0) submit(c, &leaves, false, j);
+        for (int i = 0; i < when; i++) sched_step(c);
+        atomic_store(&j->gone, true);
+        if (when >= 0) {
+            sched_step(c);
+            CHECK(leaves.done && leaves.failed);
+            CHECK_EQ_I64(sched_counts(c).n_cancelled, 1);
+            CHECK_EQ_I64(sched_counts(c).n_running + sched_counts(c).n_waiting, !stays.done);
+        }
+        finish(c, &stays, 1);
+        if (when < 0) alone = stays.logits;
+        CHECK(!stays.failed && stays.logits == alone);
+        CHECK_EQ_I64(sched_counts(c).n_running, 0);
+        sched_free(c);
+        CHECK_EQ_I64(session_held_bytes(s), empty);
+        job_drop(j);
+        ids_release(&stays.prompt);
+        ids_release(&stays.answer);
+        ids_release(&leaves.prompt);
+        ids_release(&leaves.answer);
+    }
+    session_free(s);
+    model_close(m);
+    close(wake);
+}
+
+int main(void) {
+    tmp_make();
+    RUN(test_every_architecture);
+    RUN(test_waiting_again);
+    RUN(test_loop);
+    RUN(test_leaving);
+    tmp_remove();
+    return check_done();
+}
