@@ -113,7 +113,7 @@ static int time_feedback(struct rates *r, const float *x, const float *imp, int6
         .name = name, .n = n, .block = n, .n_mat = 1, .sum = {m, m}, .count = {count, count}};
     struct fed f = {.x = x, .n = n, .bytes = qtype_row_bytes(type, n)};
     const struct fb_source src = {.in = &in,
-                                  .eb = enc_blocks_find(type),
+                                  .type = type,
                                   .search = SEARCH_BEST,
                                   .n = n,
                                   .rows = n_rows,

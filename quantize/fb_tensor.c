@@ -98,7 +98,7 @@ static int choose(struct fb_tensor *t, struct err *e) {
     const struct fb_source *s = &t->src;
     struct kern ref;
     double err[COUNT_OF(alphas)] = {0};
-    struct trial j = {.t = t, .row_bytes = qtype_row_bytes(s->eb->spec->type, s->n)};
+    struct trial j = {.t = t, .row_bytes = qtype_row_bytes(s->type, s->n)};
     float *x = xcalloc((size_t)(2 * TRY_ROWS * s->n), sizeof *x);
     uint8_t *enc = xcalloc(TRY_ROWS, j.row_bytes);
     int64_t mats = min_i64(TRY_MATS, s->n_mat);
@@ -107,7 +107,7 @@ static int choose(struct fb_tensor *t, struct err *e) {
     j.x = x;
     j.y = x + TRY_ROWS * s->n;
     j.enc = enc;
-    j.decode = ref.op[s->eb->spec->type].decode;
+    j.decode = ref.op[s->type].decode;
     for (int64_t k = 0; k < mats && rc == 0; k++)
         rc = try_matrix(t, k * s->n_mat / mats, &j, x, err, e);
     size_t best = COUNT_OF(alphas) - 1;
@@ -133,16 +133,15 @@ int fb_tensor_new(struct fb_tensor **out, const struct fb_source *src, struct er
     TRY_GOTO(fail, rc, factor_init(&t->f, in->n, in->block, e));
     t->imp = xcalloc((size_t)in->n, sizeof *t->imp);
     t->s = xcalloc((size_t)in->n, sizeof *t->s);
-    t->fb = (struct feedback){.eb = src->eb,
-                              .f = &t->f,
-                              .imp = t->imp,
-                              .s = t->s,
-                              .search = src->search,
-                              .steps = src->steps,
-                              .rounds = ROUNDS};
+    feedback_init(&t->fb, src->type, src->search);
+    t->fb.f = &t->f;
+    t->fb.imp = t->imp;
+    t->fb.s = t->s;
+    t->fb.steps = src->steps;
+    t->fb.rounds = ROUNDS;
     t->work = xcalloc((size_t)pool_size(src->pool), sizeof(struct feedback_work *));
     for (int k = 0; k < pool_size(src->pool); k++)
-        TRY_GOTO(fail, rc, feedback_work_new(&t->work[k], in->n, e));
+        TRY_GOTO(fail, rc, feedback_work_new(&t->work[k], src->type, in->n, e));
     if (in->n_mat > 1 && src->tau > 0)
         TRY_GOTO(fail, rc, factor_pool(in, 1, &t->pooled, &t->pooled_tokens, e));
     TRY_GOTO(fail, rc, choose(t, e));

@@ -10,7 +10,7 @@
 
 struct fb_source { /* the tensor */
     const struct gram_input *in;
-    const struct enc_blocks *eb;
+    enum qtype type; /* one that feedback_can */
     enum search search;
     int64_t n, rows, n_mat; /* columns, rows per matrix, matrices */
     const float *imp;       /* [n_mat][n]; NULL: from the moments */

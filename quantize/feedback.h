@@ -5,6 +5,7 @@
 #ifndef HONE_QUANTIZE_FEEDBACK_H
 #define HONE_QUANTIZE_FEEDBACK_H
 
+#include "quantize/enc/gridq.h"
 #include "quantize/enc/open.h"
 #include "quantize/factor.h"
 
@@ -16,16 +17,28 @@ enum {                       /* steps after the feedback pass */
        FEEDBACK_BALANCE = 8, /* enc_row_balanced; also without feedback */
        FEEDBACK_ALL = 15
 };
+struct fb_kind;
+/* How rows are encoded: feedback_init sets the first part, the caller the rest. */
 struct feedback {
-    const struct enc_blocks *eb;
+    enum qtype type;
+    enum search search;
+    const struct fb_kind *kind;
+    const struct enc_blocks *eb; /* NULL for grid types */
+    struct grid_how grid;        /* of grid types */
+
     const struct factor *f;
     const float *imp, *s; /* [n] column weights and their square roots, from feedback_weights */
-    enum search search;
-    unsigned steps;
-    int rounds; /* of the first three */
+    unsigned steps;       /* FEEDBACK_... */
+    int rounds;           /* of the first three steps */
 };
+/* Says whether rows of a type can be encoded with error feedback. */
+bool feedback_can(enum qtype t);
+/* Begins *fb for a type that can. */
+void feedback_init(struct feedback *fb, enum qtype type, enum search search);
+
 struct feedback_work;
-int feedback_work_new(struct feedback_work **out, int64_t n, struct err *e);
+/* Makes room for the rows of one thread, n weights each. */
+int feedback_work_new(struct feedback_work **out, enum qtype type, int64_t n, struct err *e);
 void feedback_work_free(struct feedback_work *w);
 /* rows <= FEEDBACK_ROWS; x [rows][n]; dst: rows of dst_row bytes. */
 void feedback_rows(const struct feedback *fb, struct feedback_work *w, const float *x, int rows,

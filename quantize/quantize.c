@@ -146,9 +146,9 @@ static bool load_row(void *ctx, int64_t row, float *x) {
 static int feedback(struct run *q, struct batch_job *j, int64_t index, struct err *e) {
     const struct gguf_tensor *t = j->t;
     const struct gram_input *in = q->have_gram ? gram_find(&q->gram, t->name) : NULL;
-    if (!in || !j->eb) return 0;
+    if (!in || !j->enc || j->search == SEARCH_CONVENTIONAL || !feedback_can(j->to)) return 0;
     struct fb_source src = {.in = in,
-                            .eb = j->eb,
+                            .type = j->to,
                             .search = j->search,
                             .n = t->ne[0],
                             .rows = t->ne[1],

@@ -2,7 +2,7 @@
 /* quantize/sens_gain.c - what error feedback will take off each type's error: per tensor and type
  * the held-out error with feedback over the plain one, on the sampled rows that choose the
  * shrinkage (fb_tensor.c). Types without feedback keep 1, so a mix is chosen knowing which types
- * profit. */
+ * profit, and how much. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,15 +34,16 @@ static bool load_row(void *ctx, int64_t row, float *x) {
 static int tensor_gain(const struct rows *r, const struct gram_input *in, const float *imp,
                        enum qtype type, const struct sens_feedback *f, double *gain,
                        struct err *e) {
-    const struct enc_blocks *eb = enc_blocks_find(type);
     int64_t n_mat = r->t->ne[2] * r->t->ne[3];
     struct rows rows = *r;
     struct fb_tensor *fb;
     *gain = 1;
     /* moments of another shape: quantization will refuse them by name */
-    if (!eb || !in || in->n != r->t->ne[0] || (in->n_mat != 1 && in->n_mat != n_mat)) return 0;
+    if (!feedback_can(type) || !in || in->n != r->t->ne[0] ||
+        (in->n_mat != 1 && in->n_mat != n_mat))
+        return 0;
     const struct fb_source src = {.in = in,
-                                  .eb = eb,
+                                  .type = type,
                                   .search = f->search,
                                   .n = r->t->ne[0],
                                   .rows = r->t->ne[1],
@@ -64,7 +65,7 @@ static int gain_or_kept(const struct rows *r, const struct gram_input *in, const
                         enum qtype type, const struct sens_feedback *f, double *gain,
                         struct err *e) {
     char *which =
-        xasprintf("gain %s %s %d %u", r->t->name, qtype_name(type), (int)f->search, f->without);
+        xasprintf("gain 2 %s %s %d %u", r->t->name, qtype_name(type), (int)f->search, f->without);
     int rc = 0;
     if (!keep_get(f->keep, which, gain, sizeof *gain)) {
         rc = tensor_gain(r, in, imp, type, f, gain, e);

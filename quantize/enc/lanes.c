@@ -86,5 +86,39 @@ static void round_f16(float v[8]) {
     storev(v, f16v(loadv(v)));
 }
 
-const struct enc_lanes LANES_TABLE = {
-    {aff_open, sym_open, b32_open}, grid_super, load_row, weights, mean2_row, balance, round_f16};
+/* Sums for eight entries from g on. */
+INLINE vf form_of_entries(const float *lev, int per, int g, const float *q, const float *p) {
+    vf l[8], sum = splat(0);
+    for (int i = 0; i < per; i++) {
+        vf t = splat(-p[i]);
+        l[i] = loadv(lev + i * GRID_MAX + g);
+        for (int k = 0; k <= i; k++) t += splat(q[8 * k + i]) * l[k];
+        sum += t * l[i];
+    }
+    return sum;
+}
+
+INLINE int entry_of(const float *lev, int per, int from, int to, const float *q, const float *p) {
+    vf best = splat(INFINITY);
+    vi where = numbers() + from;
+    for (int g = from; g < to; g += LANES) {
+        const vf e = form_of_entries(lev, per, g, q, p);
+        const vi less = e < best;
+        best = pick(less, e, best);
+        where = pick_int(less, numbers() + g, where);
+    }
+    return most(-best, where).at;
+}
+
+static int entry(const float *lev, int per, int from, int to, const float *q, const float *p) {
+    return per == 8 ? entry_of(lev, 8, from, to, q, p) : entry_of(lev, 4, from, to, q, p);
+}
+
+const struct enc_lanes LANES_TABLE = {{aff_open, sym_open, b32_open},
+                                      grid_super,
+                                      load_row,
+                                      weights,
+                                      mean2_row,
+                                      balance,
+                                      round_f16,
+                                      entry};

@@ -59,6 +59,10 @@ struct enc_lanes {
     /* sums[0] += sum imp*x*x, sums[1] += sum imp*x*x^ (imp NULL: 1) */
     void (*balance)(const struct enc_open *o, const float *x, const float *imp, double sums[2]);
     void (*round_f16)(float v[8]); /* enc_f16 of each, for tests */
+    /* Gives the entry in [from, to), multiples of 8, whose levels L (lev, [element][GRID_MAX]) make
+     * sum over i < per of L_i * (sum_{k<=i} q_ki L_k - p_i) least: the first of equals. q: [8][8].
+     */
+    int (*entry)(const float *lev, int per, int from, int to, const float *q, const float *p);
 };
 extern const struct enc_lanes enc_lanes_base, enc_lanes_avx2;
 const struct enc_lanes *enc_lanes(void); /* in use: enc_use() chooses */

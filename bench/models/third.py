@@ -1,0 +1,149 @@
+#!/usr/bin/env python3
+"""Trains the third model of bench/quality.sh: a dense model of Llama's shape with 34 million weights.
+
+    python3 bench/models/third.py OUT_FOLDER [--minutes 110] [--threads 2]
+
+The texts are what every Debian machine with the venv of this script has: the sources of the Python package transformers
+and the manual pages. Documents are told apart by the hash of their path: 2 in 100 each become calib.txt, probe.txt and
+eval.txt (sources) and man_calib.txt and man_eval.txt (pages), the rest is learned. OUT_FOLDER holds a checkpoint as
+published ones are laid out, the five texts, and train.json with the loss by step. Needs torch, transformers, tokenizers.
+"""
+import argparse
+import copy
+import glob
+import gzip
+import hashlib
+import json
+import math
+import os
+import subprocess
+import time
+
+import torch
+import transformers
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import LlamaConfig, LlamaForCausalLM
+
+VOCAB, CTX, BATCH = 8192, 512, 8
+
+
+def bucket(path):
+    """Number 0 to 99 that depends on the name of the document alone."""
+    return int(hashlib.sha256(os.path.basename(path).encode()).hexdigest()[:8], 16) % 100
+
+
+def sources():
+    root = os.path.dirname(transformers.__file__)
+    for path in sorted(glob.glob(root + "/**/*.py", recursive=True)):
+        text = open(path, encoding="utf-8", errors="replace").read()
+        if len(text) > 500:
+            yield path, text
+
+
+def pages():
+    for path in sorted(glob.glob("/usr/share/man/man[1-8]/*.gz")):
+        raw = gzip.open(path).read()
+        if len(raw) < 2000 or len(raw) > 300000:
+            continue
+        # The text of a page without requests of the typesetter, as a reader of its source sees it.
+        lines = [ln for ln in raw.decode("utf-8", "replace").split("\n") if not ln.startswith((".\\\"", "'\\\""))]
+        yield path, "\n".join(lines)
+
+
+def split(docs, names):
+    """The learned documents, and those of each name in names."""
+    parts = {n: [] for n in names}
+    learned, seen = [], set()
+    for path, text in docs:
+        digest = hashlib.sha256(text.encode()).digest()
+        if digest in seen:
+            continue
+        seen.add(digest)
+        b = bucket(path) // 2
+        (parts[names[b]] if b < len(names) else learned).append(text)
+    return learned, parts
+
+
+def train_tokenizer(texts):
+    tok = Tokenizer(models.BPE())
+    tok.pre_tokenizer = pre_tokenizers.Sequence([
+        pre_tokenizers.Split(Regex(
+            r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"),
+            behavior="isolated"),
+        pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+    tok.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(vocab_size=VOCAB - 2, initial_alphabet=pre_tokenizers.ByteLevel.alphabet())
+    tok.train_from_iterator(texts, trainer)
+    tok.add_special_tokens(["<|begin_of_text|>", "<|end_of_text|>"])
+    return tok
+
+
+def save(model, out):
+    copy.deepcopy(model).to(torch.bfloat16).save_pretrained(out)
+
+
+def main():
+    ap = argparse.ArgumentParser()
+    ap.add_argument("out")
+    ap.add_argument("--minutes", type=float, default=110)
+    ap.add_argument("--threads", type=int, default=2)
+    a = ap.parse_args()
+    torch.manual_seed(30)
+    torch.set_num_threads(a.threads)
+    os.makedirs(a.out, exist_ok=True)
+    src, src_parts = split(sources(), ["calib", "probe", "eval"])
+    man, man_parts = split(pages(), ["man_calib", "man_eval"])
+    for name, docs in {**src_parts, **man_parts}.items():
+        open(f"{a.out}/{name}.txt", "w").write("\n\n".join(d[:20000] for d in docs)[:1200000])
+    tok = train_tokenizer(src[::4] + man[::4])
+    tok.save(f"{a.out}/tokenizer.json")
+    json.dump({"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": "<|begin_of_text|>",
+               "eos_token": "<|end_of_text|>", "add_bos_token": False, "model_max_length": 4096},
+              open(f"{a.out}/tokenizer_config.json", "w"), indent=1)
+    ids = []
+    for d in src + man:
+        ids += tok.encode(d).ids + [VOCAB - 1]
+    ids = torch.tensor(ids)
+    windows = ids[: len(ids) // (CTX + 1) * (CTX + 1)].view(-1, CTX + 1)
+    windows = windows[torch.randperm(len(windows))]
+    cfg = LlamaConfig(vocab_size=VOCAB, hidden_size=512, intermediate_size=1536, num_hidden_layers=8, num_attention_heads=8,
+                      num_key_value_heads=4, head_dim=64, max_position_embeddings=4096, rope_theta=10000.0,
+                      tie_word_embeddings=False, bos_token_id=VOCAB - 2, eos_token_id=VOCAB - 1, rms_norm_eps=1e-5)
+    model = LlamaForCausalLM(cfg)
+    print(f"{sum(p.numel() for p in model.parameters()) / 1e6:.1f} M weights, {len(ids) / 1e6:.1f} M tokens", flush=True)
+    fast = [p for n, p in model.named_parameters() if p.dim() == 2]
+    slow = [p for n, p in model.named_parameters() if p.dim() != 2]
+    opt = torch.optim.AdamW([{"params": fast, "weight_decay": 0.05}, {"params": slow, "weight_decay": 0.0}],
+                            lr=2e-3, betas=(0.9, 0.95))
+    # The share of the time that has passed is the schedule; it counts computing only, so that a stopped process goes on.
+    used, step, log, i = 0.0, 0, [], 0
+    while used < a.minutes * 60:
+        t = time.process_time()
+        share = used / (a.minutes * 60)
+        lr = 2e-3 * min(1, (step + 1) / 100) * (0.05 + 0.95 * 0.5 * (1 + math.cos(math.pi * share)))
+        for g in opt.param_groups:
+            g["lr"] = lr
+        x = windows[[(i + k) % len(windows) for k in range(BATCH)]]
+        i += BATCH
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            logits = model(x[:, :-1]).logits
+        loss = torch.nn.functional.cross_entropy(logits.float().reshape(-1, VOCAB), x[:, 1:].reshape(-1))
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        opt.step()
+        opt.zero_grad(set_to_none=True)
+        used += (time.process_time() - t) / a.threads
+        step += 1
+        log.append(round(loss.item(), 4))
+        if step % 20 == 0:
+            print(step, f"{used / 60:.1f} min", f"loss {sum(log[-20:]) / 20:.3f}", f"{step * BATCH * CTX / used:.0f} tokens/s",
+                  flush=True)
+        if step % 200 == 0:
+            save(model, a.out)
+    save(model, a.out)
+    json.dump({"steps": step, "tokens": step * BATCH * CTX, "minutes": used / 60, "loss": log[::20]},
+              open(f"{a.out}/train.json", "w"))
+
+
+if __name__ == "__main__":
+    main()
