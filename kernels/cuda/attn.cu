@@ -406,7 +406,7 @@ template <int ROWS, int TILE, int COLS>
 static int launch_many(struct cu_stream *s, const struct many_job *j, dim3 grid, struct err *e) {
     grid.x = (unsigned)div_up((int)grid.x, ROWS);
     const size_t smem = (size_t)((ROWS + TILE) * j->k.dim + ROWS * (TILE + 1)) * sizeof(float);
-    CU_SMEM_OPTIN(e, (attend_tile<ROWS, TILE, COLS>), smem);
+    CU_SMEM(e, (attend_tile<ROWS, TILE, COLS>), smem);
     CU_LAUNCH(e, (attend_tile<ROWS, TILE, COLS>), grid, BLOCK, smem, s, *j);
     return 0;
 }
@@ -416,10 +416,10 @@ static int launch_flash(struct cu_stream *s, const struct many_job *j, dim3 grid
     grid.x = (unsigned)div_up((int)grid.x, FL_ROWS);
     const size_t smem = (size_t)(FL_ROWS + 2 * FL_KEYS) * (size_t)(j->k.dim + 8) * 2;
     if (j->k.dim <= 128) {
-        CU_SMEM_OPTIN(e, (attend_flash<FORM, 128>), smem);
+        CU_SMEM(e, (attend_flash<FORM, 128>), smem);
         CU_LAUNCH(e, (attend_flash<FORM, 128>), grid, FL_BLOCK, smem, s, *j);
     } else {
-        CU_SMEM_OPTIN(e, (attend_flash<FORM, 256>), smem);
+        CU_SMEM(e, (attend_flash<FORM, 256>), smem);
         CU_LAUNCH(e, (attend_flash<FORM, 256>), grid, FL_BLOCK, smem, s, *j);
     }
     return 0;

@@ -3,7 +3,10 @@
  * kernels. Thin on purpose: each function is one or two calls of the runtime and their errors. */
 #include "kernels/cuda/gpu.cuh"
 
+#include <stdio.h>
+
 extern "C" {
+#include "core/log.h"
 #include "core/mem.h"
 }
 
@@ -25,6 +28,7 @@ struct cu_scratch {
 };
 
 int cu_fail(struct err *e, cudaError_t rc, const char *what) {
+    cudaGetLastError(); /* it is reported: not for the next launch to find */
     return err_set(e, ERR_SYS, "CUDA: %s (%.120s)", cudaGetErrorString(rc), what);
 }
 
@@ -42,13 +46,41 @@ const char *cu_built(void) {
 #endif
 }
 
+/* The first driver of each major version of the toolkit: builds of it need that one or a newer. */
+static const struct first_driver {
+    int major, driver;
+} first_drivers[] = {{11, 450}, {12, 525}, {13, 580}};
+
+static int old_driver(struct err *e, int driver, int runtime) {
+    char newer[64] = "to a newer one";
+    for (size_t i = 0; i < sizeof first_drivers / sizeof first_drivers[0]; i++)
+        if (first_drivers[i].major == runtime / 1000)
+            snprintf(newer, sizeof newer, "to %d or newer", first_drivers[i].driver);
+    return err_set(e, ERR_SYS,
+                   "the NVIDIA driver of this machine is for CUDA %d.%d at most and this hone was "
+                   "built with CUDA %d.%d: update the driver %s, or build with CUDA %d",
+                   driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10, newer,
+                   driver / 1000);
+}
+
+int cu_devices(int *n, struct err *e) {
+    int driver = 0, runtime = 0;
+    *n = 0;
+    const cudaError_t rc = cudaGetDeviceCount(n);
+    if (rc == cudaSuccess) return 0;
+    *n = 0;
+    cudaGetLastError();
+    if (cudaDriverGetVersion(&driver) != cudaSuccess || cudaRuntimeGetVersion(&runtime))
+        cudaGetLastError();
+    if (driver == 0 || rc == cudaErrorNoDevice) return 0;
+    if (rc == cudaErrorInsufficientDriver) return old_driver(e, driver, runtime);
+    return cu_fail(e, rc, "looking for devices");
+}
+
 int cu_count(void) {
-    int n = 0;
-    if (cudaGetDeviceCount(&n) != cudaSuccess) {
-        cudaGetLastError(); /* no driver is an answer, not an error to find later */
-        return 0;
-    }
-    return n;
+    struct err ignored;
+    int n;
+    return cu_devices(&n, &ignored) ? 0 : n;
 }
 
 int cu_get_info(struct cu_ctx *c, struct cu_info *out, struct err *e) {
@@ -99,11 +131,34 @@ static int load_grid(struct cu_ctx *c, struct err *e) {
     CU_TRY(e, cu_on(c));
     CU_TRY(e, cudaMalloc((void **)&c->grid, sizeof *c->grid));
     CU_TRY(e, cudaMemcpy(c->grid, kern_grid_get(), sizeof *c->grid, cudaMemcpyHostToDevice));
+    CU_TRY(e, cudaDeviceSynchronize()); /* a copy from pageable memory may go on at its return */
+    return 0;
+}
+
+CU_KERNEL nothing(int32_t *p) {
+    if (p) *p = 0;
+}
+
+/* Which code of this build the device runs: that of its own, of an older card of its generation, or
+ * PTX that the driver compiled. */
+static int ask_code(struct cu_ctx *c, struct err *e) {
+    struct cudaFuncAttributes a;
+    int pageable = 0;
+    CU_TRY(e, cudaFuncGetAttributes(&a, (const void *)nothing));
+    CU_TRY(e, cudaDeviceGetAttribute(&pageable, cudaDevAttrPageableMemoryAccess, c->info.index));
+    c->code = a.ptxVersion;
+    c->reads_pageable = pageable != 0;
+    if (a.ptxVersion < a.binaryVersion)
+        log_info(
+            "%s: the driver compiles PTX for it at the first use, which can take minutes; a build "
+            "with CUDA_ARCHS=%d has code of its own",
+            c->info.name, c->info.cc);
     return 0;
 }
 
 int cu_open(struct cu_ctx **out, int device, struct err *e) {
-    const int n = cu_count();
+    int n;
+    TRY(cu_devices(&n, e));
     if (device < 0 || device >= n)
         return err_set(e, ERR_SYS,
                        n ? "there is no CUDA device %d: %d found, numbered from 0"
@@ -113,6 +168,7 @@ int cu_open(struct cu_ctx **out, int device, struct err *e) {
     int rc;
     struct cu_info now;
     TRY_GOTO(fail, rc, fill_info(&c->info, device, e));
+    TRY_GOTO(fail, rc, ask_code(c, e));
     TRY_GOTO(fail, rc, load_grid(c, e));
     TRY_GOTO(fail, rc, cu_get_info(c, &now, e));
     *out = c;
@@ -147,15 +203,16 @@ int cu_buf_new(struct cu_buf **out, struct cu_ctx *c, uint64_t n_bytes, const ch
     TRY(cu_get_info(c, &i, e));
     void *p = NULL;
     cudaError_t rc = cudaErrorMemoryAllocation;
-    const uint64_t usable = i.mem_free > CU_KEEP_FREE ? i.mem_free - CU_KEEP_FREE : 0;
+    const uint64_t usable = i.mem_free > CU_KEEP_LEAST ? i.mem_free - CU_KEEP_LEAST : 0;
     if (n_bytes <= usable) rc = cudaMalloc(&p, n_bytes ? (size_t)n_bytes : 1);
     if (rc == cudaErrorMemoryAllocation) {
         cudaGetLastError();
+        c->full = true;
         return err_set(e, ERR_SYS,
                        "%s: %.1f MiB of device memory needed, %.1f MiB free on %s (%.0f MiB are "
                        "kept free)",
                        what, (double)n_bytes / 1048576.0, (double)i.mem_free / 1048576.0, i.name,
-                       (double)CU_KEEP_FREE / 1048576.0);
+                       (double)CU_KEEP_LEAST / 1048576.0);
     }
     CU_TRY(e, rc);
     struct cu_buf *b = (struct cu_buf *)xcalloc(1, sizeof *b);
@@ -163,6 +220,20 @@ int cu_buf_new(struct cu_buf **out, struct cu_ctx *c, uint64_t n_bytes, const ch
     b->n_bytes = n_bytes;
     *out = b;
     return 0;
+}
+
+bool cu_was_full(const struct cu_ctx *c) {
+    return c && c->full;
+}
+
+/* Allocations of up to 1 MiB share blocks of 2 MiB; a power of two for each is the most that their
+ * share of these can be. */
+uint64_t cu_alloc_bytes(uint64_t n_bytes) {
+    const uint64_t whole = UINT64_C(2) << 20;
+    uint64_t n = 512;
+    if (n_bytes > whole / 2) return round_up(n_bytes, whole);
+    while (n < n_bytes) n *= 2;
+    return n;
 }
 
 void cu_buf_free(struct cu_buf *b) {
@@ -182,9 +253,11 @@ uint64_t cu_buf_bytes(const struct cu_buf *b) {
 int cu_host_new(void **out, struct cu_ctx *c, uint64_t n_bytes, const char *what, struct err *e) {
     CU_TRY(e, cu_on(c));
     const cudaError_t rc = cudaMallocHost(out, n_bytes ? (size_t)n_bytes : 1);
-    if (rc != cudaSuccess)
+    if (rc != cudaSuccess) {
+        cudaGetLastError(); /* callers do without: not for the next launch to find */
         return err_set(e, ERR_SYS, "%s: %.1f MiB of pinned host memory: %s", what,
                        (double)n_bytes / 1048576.0, cudaGetErrorString(rc));
+    }
     return 0;
 }
 
@@ -247,6 +320,11 @@ int cu_sync(struct cu_stream *s, struct err *e) {
 
 int cu_upload(struct cu_stream *s, void *dst, const void *host, uint64_t n_bytes, struct err *e) {
     CU_TRY(e, cudaMemcpyAsync(dst, host, (size_t)n_bytes, cudaMemcpyHostToDevice, s->q));
+    if (!s->c->reads_pageable)
+        return 0; /* else the device may fetch it later, from where it lies */
+    struct cudaPointerAttributes at;
+    CU_TRY(e, cudaPointerGetAttributes(&at, host));
+    if (at.type != cudaMemoryTypeHost) CU_TRY(e, cudaStreamSynchronize(s->q));
     return 0;
 }
 
@@ -344,8 +422,27 @@ void cu_graph_free(struct cu_graph *g) {
     free(g);
 }
 
+/* Captured: since 12.3. */
+static bool captures_early(void) {
+    int driver = 0, runtime = 0;
+    if (cudaDriverGetVersion(&driver) != cudaSuccess || cudaRuntimeGetVersion(&runtime)) {
+        cudaGetLastError();
+        return false;
+    }
+    return driver >= 12030 && runtime >= 12030;
+}
+
 void cu_launch_early(struct cu_stream *s, bool yes) {
-    s->early = yes;
+    s->early = yes && s->c->code >= 90 && captures_early();
+}
+
+int cu_smem(const void *kernel, uint64_t n_bytes, struct err *e) {
+    struct cudaFuncAttributes a;
+    CU_TRY(e, cudaFuncGetAttributes(&a, kernel));
+    if (n_bytes <= (uint64_t)a.maxDynamicSharedSizeBytes) return 0;
+    CU_TRY(e,
+           cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)n_bytes));
+    return 0;
 }
 
 int64_t cu_launches(const struct cu_stream *s) {

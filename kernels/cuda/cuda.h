@@ -35,8 +35,10 @@ struct cu_info {
 
 /* "13.0": the toolkit this was built with; "emulated"; NULL: built without CUDA. */
 const char *cu_built(void);
-/* Devices that can be opened; 0 without a driver. */
-int cu_count(void);
+/* *n devices are there; 0 without a driver or a device. ERR_SYS: there is a driver, and it does not
+ * work: it is older than this build needs, with both versions and what to do, or fails. */
+int cu_devices(int *n, struct err *e);
+int cu_count(void); /* the same; 0: or it fails */
 /* ERR_SYS when there is no such device or it is older than compute capability 8.0. */
 int cu_open(struct cu_ctx **out, int device, struct err *e);
 void cu_close(struct cu_ctx *c); /* after everything made from it; NULL is fine */
@@ -44,10 +46,15 @@ void cu_close(struct cu_ctx *c); /* after everything made from it; NULL is fine 
 int cu_get_info(struct cu_ctx *c, struct cu_info *out, struct err *e);
 
 /* Device memory, 256-byte aligned, not cleared. ERR_SYS names `what`, the bytes needed and free.
- * Never more than what is free less `CU_KEEP_FREE`, so that other programs and the driver live. */
+ * Plans leave CU_KEEP_FREE of what is free, so that other programs and the driver live; it may be
+ * used down to CU_KEEP_LEAST, for what came between. */
 #define CU_KEEP_FREE (UINT64_C(768) << 20)
+#define CU_KEEP_LEAST (UINT64_C(256) << 20)
 int cu_buf_new(struct cu_buf **out, struct cu_ctx *c, uint64_t n_bytes, const char *what,
                struct err *e);
+/* What a buffer of so many bytes takes of a device, at most. */
+uint64_t cu_alloc_bytes(uint64_t n_bytes);
+bool cu_was_full(const struct cu_ctx *c); /* cu_buf_new has refused for want of memory */
 void cu_buf_free(struct cu_buf *b);       /* NULL is fine */
 void *cu_buf_ptr(const struct cu_buf *b); /* device pointer */
 uint64_t cu_buf_bytes(const struct cu_buf *b);
@@ -90,7 +97,8 @@ int cu_graph_end(struct cu_stream *s, struct cu_graph **out, struct err *e);
 int cu_graph_run(struct cu_stream *s, struct cu_graph *g, struct err *e);
 void cu_graph_free(struct cu_graph *g);
 
-/* Kernels of single tokens may begin while the one before ends (compute capability 9.0; off). */
+/* Kernels of single tokens may begin while the one before ends (code for compute capability 9.0,
+ * driver and runtime 12.3; off). */
 void cu_launch_early(struct cu_stream *s, bool yes);
 /* Products of many tokens by Hopper's wgmma (compute capability 9.0; off), which sums in an order
  * of its own. Stays off where the device or this build has none, or where it computes wrongly: the

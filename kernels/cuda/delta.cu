@@ -98,7 +98,7 @@ CU_DEV float conv_now(const struct cu_delta &a, const struct cu_seg &seg, int64_
 
 /* ---- delta rule ---- */
 
-struct tokens { /* of a block, in shared memory */
+struct alignas(16) tokens { /* of a block, in shared memory; read four floats at a time */
     float q[T][MAX_DIM], k[T][MAX_DIM], v[T][SLICE];
     float kq[T], decay[T], beta[T];
 };
@@ -273,7 +273,7 @@ int cu_delta_rows(struct cu_stream *s, const struct cu_delta *a, struct err *e) 
     TRY(check_dims(a, e));
     if (n_segs < 1) return 0;
     if (a->chunked && a->k_dim == CH_DIM && a->v_dim % CH_ROWS == 0) {
-        CU_SMEM_OPTIN(e, delta_chunks, sizeof(struct chunk));
+        CU_SMEM(e, delta_chunks, sizeof(struct chunk));
         grid.x = (unsigned)(a->v_dim / CH_ROWS);
         CU_LAUNCH(e, delta_chunks, grid, CH_BLOCK, sizeof(struct chunk), s, *a);
         return 0;

@@ -458,7 +458,7 @@ static int launch_few(struct cu_stream *s, const struct part_job *j, struct err 
     const dim3 grid((unsigned)div_up((int64_t)j->longest * j->group, FEW_COLS),
                     (unsigned)j->n_splits, (unsigned)(j->n_kv * j->n_segs));
     const size_t smem = (size_t)(16 * DIM + warps * slots);
-    CU_SMEM_OPTIN(e, (attend_few<KF, VF, DIM>), smem);
+    CU_SMEM(e, (attend_few<KF, VF, DIM>), smem);
     CU_LAUNCH_EARLY(e, (attend_few<KF, VF, DIM>), grid, (unsigned)(32 * warps), smem, s, *j);
     return 0;
 }

@@ -224,7 +224,7 @@ static int launch(struct cu_stream *s, const struct cu_product *p, const struct 
     j->w = w->w;
     j->mat_bytes = w->mat_bytes;
     j->row_bytes = w->row_bytes;
-    CU_SMEM_OPTIN(e, fn, k->smem);
+    CU_SMEM(e, fn, k->smem);
     CU_LAUNCH(e, fn, grid, 32 * (unsigned)k->warps, (size_t)k->smem, s, *j);
     return 0;
 }

@@ -335,7 +335,7 @@ static int launch(struct cu_stream *s, struct job *j, const unsigned *n_out, str
     if (!fn) fn = table[0].fn; /* exact rows are in every kernel */
     const size_t smem = (size_t)(WARPS * j->ring_bytes);
     if (n_blocks == 0) return 0;
-    if (smem > CU_SMEM_PLAIN) CU_SMEM_OPTIN(e, fn, smem);
+    CU_SMEM(e, fn, smem);
     CU_LAUNCH_EARLY(e, fn, n_blocks, BLOCK, smem, s, *j);
     return 0;
 }

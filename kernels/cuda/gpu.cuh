@@ -64,10 +64,10 @@ extern "C" {
         CU_TRY(e, cudaGetLastError());                                                             \
     } while (0)
 
-/* A launch that may begin while the one before it on the stream ends, where s->early says so and
- * the device can (compute capability 9.0). Every thread of such a kernel calls cu_wait_before()
- * once, before it reads what an earlier kernel wrote or writes anything but shared memory; what no
- * kernel writes (weights) may be fetched before. */
+/* A launch that may begin while the one before it on the stream ends, where s->early says so: the
+ * code that runs has the wait (cu_launch_early). Every thread of such a kernel calls
+ * cu_wait_before() once, before it reads what an earlier kernel wrote or writes anything but shared
+ * memory; what no kernel writes (weights) may be fetched before. */
 #define CU_LAUNCH_EARLY(e, kernel, grid_, block_, smem_, s, ...)                                   \
     do {                                                                                           \
         cudaLaunchAttribute early_ = {};                                                           \
@@ -79,7 +79,7 @@ extern "C" {
         how_.dynamicSmemBytes = (smem_);                                                           \
         how_.stream = (s)->q;                                                                      \
         how_.attrs = &early_;                                                                      \
-        how_.numAttrs = (s)->early && (s)->c->info.cc >= 90;                                       \
+        how_.numAttrs = (s)->early;                                                                \
         (s)->n_launches++;                                                                         \
         CU_TRY(e, cu_on((s)->c));                                                                  \
         CU_TRY(e, cudaLaunchKernelEx(&how_, kernel, __VA_ARGS__));                                 \
@@ -91,16 +91,6 @@ CU_DEV void cu_wait_before(void) {
     asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
 }
-
-/* Lets a kernel have more than 48 KiB of dynamic shared memory on the device of the launcher's
- * stream, which is called s; refused loudly. */
-#define CU_SMEM_OPTIN(e, kernel, n_bytes)                                                          \
-    do {                                                                                           \
-        CU_TRY(e, cu_on((s)->c));                                                                  \
-        CU_TRY(e,                                                                                  \
-               cudaFuncSetAttribute((const void *)(kernel),                                        \
-                                    cudaFuncAttributeMaxDynamicSharedMemorySize, (int)(n_bytes))); \
-    } while (0)
 
 CU_DEV float cu_shfl(float v, int lane) {
     return __shfl_sync(0xffffffffu, v, lane);
@@ -311,7 +301,15 @@ CU_DEV float cu_ldcg(const float *p) {
 }
 #endif
 
-enum { CU_SMEM_PLAIN = 48 << 10 }; /* more needs CU_SMEM_OPTIN */
+/* Lets a kernel have n_bytes of dynamic shared memory: unasked it may have 48 KiB less its static
+ * one. Never lowers what it may have: captured graphs launch it with what they were captured with.
+ */
+int cu_smem(const void *kernel, uint64_t n_bytes, struct err *e);
+#define CU_SMEM(e, kernel, n_bytes)                                                                \
+    do {                                                                                           \
+        CU_TRY(e, cu_on((s)->c));                                                                  \
+        TRY(cu_smem((const void *)(kernel), (uint64_t)(n_bytes), (e)));                            \
+    } while (0)
 
 /* Runtime calls in functions that return int and have `struct err *e`. */
 #define CU_TRY(e, call)                                                                            \
@@ -323,6 +321,9 @@ enum { CU_SMEM_PLAIN = 48 << 10 }; /* more needs CU_SMEM_OPTIN */
 struct cu_ctx {
     struct cu_info info;
     struct kern_grid *grid; /* device copy */
+    int code; /* 90: what runs was compiled for 9.0 (from PTX of 9.0, by nvcc or the driver) */
+    bool reads_pageable; /* the device can fetch host memory that is not pinned, when it likes */
+    bool full;           /* cu_buf_new refused for want of memory */
 };
 struct cu_stream {
     struct cu_ctx *c;

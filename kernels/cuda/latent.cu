@@ -197,7 +197,7 @@ int cu_attn_latent(struct cu_stream *s, const struct cu_attn *a, struct err *e) 
     j.n_heads = (int)a->n_heads;
     j.scale = a->scale;
     const size_t smem = (size_t)((HEADS + KEYS) * a->head_dim) * sizeof(float);
-    if (smem > (48 << 10)) CU_SMEM_OPTIN(e, attend_latent, smem);
+    CU_SMEM(e, attend_latent, smem);
     const int64_t n = a->n_tok * div_up(a->n_heads, HEADS);
     if (n > 0) CU_LAUNCH(e, attend_latent, (unsigned)n, BLOCK, smem, s, j);
     return 0;

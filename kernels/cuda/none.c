@@ -18,6 +18,12 @@ const char *cu_built(void) {
 int cu_count(void) {
     return 0;
 }
+uint64_t cu_alloc_bytes(uint64_t n_bytes) {
+    return n_bytes;
+}
+bool cu_was_full(const struct cu_ctx *c) {
+    return false;
+}
 bool cu_has_type(enum qtype t) {
     return false;
 }
@@ -68,6 +74,7 @@ int64_t cu_launches(const struct cu_stream *s) {
     int name(__VA_ARGS__, struct err *e) {                                                         \
         return none(e);                                                                            \
     }
+NONE(cu_devices, int *n)
 NONE(cu_open, struct cu_ctx **out, int device)
 NONE(cu_get_info, struct cu_ctx *c, struct cu_info *out)
 NONE(cu_buf_new, struct cu_buf **out, struct cu_ctx *c, uint64_t n_bytes, const char *what)

@@ -18,6 +18,20 @@ int emu_thread_index(void); /* of the running fiber in its block */
 bool emu_products_at_once(void);
 unsigned char *emu_dyn_range(size_t *n_bytes);
 
+/* of card.cpp */
+enum { EMU_SMEM_DEFAULT = 48 << 10 };  /* of a block, static and dynamic, without asking */
+cudaError_t emu_error(cudaError_t rc); /* remembers it for cudaGetLastError; returns it */
+cudaError_t emu_driver_fits(void);
+void emu_smem_was(const void *kernel, size_t n_static); /* a block of it had so much */
+bool emu_pageable_is_read(void);
+int emu_code_runs(void); /* 90: the compute capability that the code was compiled for */
+
+/* of runtime.cpp */
+bool emu_capturing(void); /* calls that could wait for work are refused */
+cudaError_t emu_smem_optin(const void *kernel, size_t n_bytes);
+size_t emu_smem_of(const void *kernel); /* dynamic shared memory that it may have */
+size_t emu_smem_max(void);              /* that any may have, with the static one */
+
 /* of wgmma.cpp */
 void emu_wgmma_begin(int n_threads); /* a block starts */
 void emu_wgmma_end(void);            /* it ended */

@@ -49,6 +49,17 @@ __attribute__((weak)) void emu_shuffle(uint64_t order);
 /* Contexts opened from here on are of this compute capability: 90 (at first), or another, whose
  * blocks have less shared memory: 163 KiB (80) or 99 KiB. */
 __attribute__((weak)) void emu_card(int capability);
+/* The driver of the machine is for this version of CUDA, 12080 for 12.8; 0: there is none. The
+ * environment variable CUDA_EMU_DRIVER says the same of a whole program. */
+__attribute__((weak)) void emu_driver(int version);
+/* Contexts opened from here on run code that was compiled for this compute capability, such as PTX
+ * of 80 on a card of 90; 0: for that of the card. */
+__attribute__((weak)) void emu_code(int capability);
+/* Devices fetch from host memory that is not pinned when the copy's turn comes, as where they share
+ * page tables with the processor. */
+__attribute__((weak)) void emu_reads_pageable(int yes);
+/* cudaMallocHost refuses from here on. */
+__attribute__((weak)) void emu_no_pinned(int yes);
 /* Bit i: the work of the i-th oldest stream runs only when something waits for it. */
 __attribute__((weak)) void emu_defer(unsigned streams);
 /* Tensor cores that take the second and third register of A for each other, as long as `yes`. */

@@ -97,19 +97,19 @@ static void read_environment(void) {
 cudaError_t cudaGetDeviceCount(int *n) {
     read_environment();
     *n = n_cards;
-    return cudaSuccess;
+    return emu_driver_fits();
 }
 int emu_current(void) {
     return current;
 }
 cudaError_t cudaSetDevice(int device) {
-    if (device < 0 || device >= n_cards) return cudaErrorInvalidDevice;
+    if (device < 0 || device >= n_cards) return emu_error(cudaErrorInvalidDevice);
     current = device;
     return cudaSuccess;
 }
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int device) {
     memset(p, 0, sizeof *p);
-    if (device < 0 || device >= n_cards) return cudaErrorInvalidDevice;
+    if (device < 0 || device >= n_cards) return emu_error(cudaErrorInvalidDevice);
     const int cc = emu_capability;
     snprintf(p->name, sizeof p->name, "CPU emulation");
     p->major = cc / 10;
@@ -120,8 +120,10 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int device) {
     return cudaSuccess;
 }
 cudaError_t cudaDeviceGetAttribute(int *v, cudaDeviceAttr what, int device) {
-    if (device < 0 || device >= n_cards) return cudaErrorInvalidDevice;
-    *v = what == cudaDevAttrMemoryClockRate ? 10000000 : card[device].bus; /* kHz; bits */
+    if (device < 0 || device >= n_cards) return emu_error(cudaErrorInvalidDevice);
+    *v = what == cudaDevAttrMemoryClockRate        ? 10000000 /* kHz */
+         : what == cudaDevAttrPageableMemoryAccess ? emu_pageable_is_read()
+                                                   : card[device].bus; /* bits */
     return cudaSuccess;
 }
 /* The first two reach each other, as cards of one bridge do; the others go through the host. */
@@ -133,8 +135,8 @@ cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned) {
     static bool on[MAX_DEVICES][MAX_DEVICES];
     int yes = 0;
     cudaDeviceCanAccessPeer(&yes, current, peer);
-    if (!yes) return cudaErrorPeerAccessUnsupported;
-    if (on[current][peer]) return cudaErrorPeerAccessAlreadyEnabled;
+    if (!yes) return emu_error(cudaErrorPeerAccessUnsupported);
+    if (on[current][peer]) return emu_error(cudaErrorPeerAccessAlreadyEnabled);
     on[current][peer] = true;
     return cudaSuccess;
 }
@@ -148,13 +150,14 @@ cudaError_t cudaMemGetInfo(size_t *mem_free, size_t *total) {
 cudaError_t cudaMalloc(void **p, size_t n) {
     void *at = nullptr;
     size_t mapped = 0;
-    if (n > card[current].n_bytes - used[current]) return cudaErrorMemoryAllocation;
+    if (emu_capturing()) return emu_error(cudaErrorStreamCaptureUnsupported);
+    if (n > card[current].n_bytes - used[current]) return emu_error(cudaErrorMemoryAllocation);
     if (n_cards == 1) {
-        if (posix_memalign(&at, ALIGN, n)) return cudaErrorMemoryAllocation;
+        if (posix_memalign(&at, ALIGN, n)) return emu_error(cudaErrorMemoryAllocation);
     } else {
         mapped = (n + PAGE) / PAGE * PAGE;
         at = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (at == MAP_FAILED) return cudaErrorMemoryAllocation;
+        if (at == MAP_FAILED) return emu_error(cudaErrorMemoryAllocation);
     }
     used[current] += n;
     memset(at, 0xff, n);

@@ -40,7 +40,7 @@ static int n_threads;
 static struct {
     const void *key;
     size_t n_bytes;
-    void *p;
+    void *p, *room;
 } shared[MAX_SHARED];
 static int n_shared;
 static void *dyn_shared;
@@ -275,16 +275,31 @@ void emu_copy_wait(unsigned n) {
     n_copies[i] = kept;
 }
 
-void *emu_shared(const void *key, size_t n_bytes) {
+/* An object lies at an address that is a multiple of what its type asks for and not of twice that:
+ * a compiler may lay objects out in any order. */
+void *emu_shared(const void *key, size_t n_bytes, size_t align) {
     for (int i = 0; i < n_shared; i++)
         if (shared[i].key == key) return shared[i].p;
     if (n_shared == MAX_SHARED) die("more shared objects than emu.cpp provides for");
-    void *p = aligned_alloc(16, (n_bytes + 15) / 16 * 16);
+    if (align < 4) align = 4;
+    char *room =
+        (char *)aligned_alloc(2 * align < 16 ? 16 : 2 * align,
+                              (align + n_bytes + 2 * align + 15) / (2 * align) * 2 * align);
+    void *p = room + align;
     memset(p, 0xff, n_bytes);
     shared[n_shared].key = key;
     shared[n_shared].n_bytes = n_bytes;
+    shared[n_shared].room = room;
     shared[n_shared].p = p;
     return shared[n_shared++].p;
+}
+/* What the block had of shared memory beside what it asked for. */
+static void check_shared(void) {
+    size_t n = 0;
+    for (int i = 0; i < n_shared; i++) n += (shared[i].n_bytes + 15) / 16 * 16;
+    emu_smem_was(launch->kernel, n);
+    if (n + dyn_bytes > (launch->asked ? emu_smem_max() : (size_t)EMU_SMEM_DEFAULT))
+        die("more shared memory, static and dynamic, than the kernel may have");
 }
 
 void *emu_dyn_shared(void) {
@@ -374,7 +389,8 @@ static void run_block(uint64_t *s) {
             if (threads[i].st == ST_BLOCK) threads[i].st = ST_RUN;
     }
     emu_wgmma_end();
-    for (int i = 0; i < n_shared; i++) free(shared[i].p);
+    check_shared();
+    for (int i = 0; i < n_shared; i++) free(shared[i].room);
     n_shared = 0;
 }
 

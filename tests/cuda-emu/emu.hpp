@@ -74,7 +74,8 @@ const unsigned char *emu_meet(const char *kind, const void *mine, size_t n);
 /* The same for eight consecutive threads. */
 const unsigned char *emu_meet8(const char *kind, const void *mine, size_t n);
 int emu_lane(void);
-void *emu_shared(const void *key, size_t n_bytes); /* the block's object of this key */
+/* The block's object of this key, at a multiple of `align` and of nothing more. */
+void *emu_shared(const void *key, size_t n_bytes, size_t align);
 void *emu_dyn_shared(void);
 
 #define __syncthreads() emu_barrier()
@@ -82,7 +83,8 @@ void *emu_dyn_shared(void);
 #define CU_SHARED(T, name, dims)                                                                   \
     static char name##_key_;                                                                       \
     typedef T name##_type_ dims;                                                                   \
-    name##_type_ &name = *(name##_type_ *)emu_shared(&name##_key_, sizeof(name##_type_))
+    name##_type_ &name =                                                                           \
+        *(name##_type_ *)emu_shared(&name##_key_, sizeof(name##_type_), alignof(name##_type_))
 #define CU_PARAM(T) const T
 #define CU_DYN_SHARED(T, name) T *const name = (T *)emu_dyn_shared()
 
@@ -340,10 +342,13 @@ enum cudaError_t {
     cudaErrorInvalidValue = 1,
     cudaErrorMemoryAllocation = 2,
     cudaErrorInvalidConfiguration = 9,
+    cudaErrorInsufficientDriver = 35,
+    cudaErrorNoDevice = 100,
     cudaErrorInvalidDevice = 101,
     cudaErrorPeerAccessUnsupported = 217,
     cudaErrorInvalidResourceHandle = 400,
-    cudaErrorPeerAccessAlreadyEnabled = 704
+    cudaErrorPeerAccessAlreadyEnabled = 704,
+    cudaErrorStreamCaptureUnsupported = 900
 };
 enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
 enum {
@@ -356,7 +361,20 @@ struct cudaDeviceProp {
     int major, minor, multiProcessorCount, l2CacheSize;
     size_t sharedMemPerBlockOptin;
 };
-enum cudaDeviceAttr { cudaDevAttrMemoryClockRate = 36, cudaDevAttrGlobalMemoryBusWidth = 37 };
+enum cudaDeviceAttr {
+    cudaDevAttrMemoryClockRate = 36,
+    cudaDevAttrGlobalMemoryBusWidth = 37,
+    cudaDevAttrPageableMemoryAccess = 88
+};
+enum cudaMemoryType { cudaMemoryTypeUnregistered, cudaMemoryTypeHost };
+struct cudaPointerAttributes {
+    cudaMemoryType type;
+};
+enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
+struct cudaFuncAttributes {
+    size_t sharedSizeBytes;
+    int maxDynamicSharedSizeBytes, ptxVersion, binaryVersion;
+};
 struct emu_stream;
 struct emu_graph;
 struct emu_event;
@@ -366,6 +384,13 @@ typedef emu_graph *cudaGraphExec_t;
 typedef emu_event *cudaEvent_t;
 const char *cudaGetErrorString(cudaError_t rc);
 cudaError_t cudaGetLastError(void);
+cudaError_t cudaDriverGetVersion(int *version);
+cudaError_t cudaRuntimeGetVersion(int *version);
+cudaError_t cudaDeviceSynchronize(void);
+cudaError_t cudaDeviceGetAttribute(int *v, cudaDeviceAttr what, int device);
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes *a, const void *p);
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *a, const void *kernel);
+cudaError_t cudaFuncSetAttribute(const void *kernel, cudaFuncAttribute what, int n_bytes);
 cudaError_t cudaGetDeviceCount(int *n);
 cudaError_t cudaSetDevice(int device);
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int device);
@@ -409,18 +434,11 @@ struct emu_launch {
     void (*run)(const void *args); /* one thread */
     void (*drop)(void *args);
     void *args; /* owned */
+    bool asked; /* for more shared memory than is usual */
 };
 void emu_run(const emu_launch *l); /* emu.cpp: every thread of it */
 /* runtime.cpp. Queues it, or records it while the stream is being captured. */
 cudaError_t emu_submit(const emu_launch &l, cudaStream_t s);
-cudaError_t emu_smem_optin(const void *kernel, size_t n_bytes);
-
-#define CU_SMEM_OPTIN(e, kernel, n_bytes)                                                          \
-    do {                                                                                           \
-        CU_TRY(e, cu_on((s)->c));                                                                  \
-        CU_TRY(e, emu_smem_optin((const void *)(kernel), (size_t)(n_bytes)));                      \
-    } while (0)
-
 template <class F> static void emu_call(const void *f) {
     (*(const F *)f)();
 }
@@ -430,7 +448,8 @@ template <class F> static void emu_drop(void *f) {
 template <class F>
 static cudaError_t emu_launch_fn(const char *name, const void *kernel, dim3 grid, dim3 block,
                                  size_t smem, cudaStream_t s, F f) {
-    return emu_submit({name, kernel, grid, block, smem, emu_call<F>, emu_drop<F>, new F(f)}, s);
+    return emu_submit({name, kernel, grid, block, smem, emu_call<F>, emu_drop<F>, new F(f), false},
+                      s);
 }
 template <class... P, class... A>
 static cudaError_t emu_launch_args(const char *name, void (*kernel)(P...), dim3 grid, dim3 block,
@@ -441,7 +460,8 @@ static cudaError_t emu_launch_args(const char *name, void (*kernel)(P...), dim3 
     do {                                                                                           \
         (s)->n_launches++;                                                                         \
         CU_TRY(e, cu_on((s)->c));                                                                  \
-        CU_TRY(e, emu_launch_args(#kernel, kernel, grid, block, smem, (s)->q, __VA_ARGS__));       \
+        emu_launch_args(#kernel, kernel, grid, block, smem, (s)->q, __VA_ARGS__);                  \
+        CU_TRY(e, cudaGetLastError());                                                             \
     } while (0)
 
 /* Blocks run one after the other: nothing begins early. */

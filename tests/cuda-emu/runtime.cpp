@@ -9,10 +9,11 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "tests/cuda-emu/block.hpp"
 #include "tests/cuda-emu/control.h"
 #include "tests/cuda-emu/devices.hpp"
 
-enum { MAX_THREADS = 1024, SMEM_DEFAULT = 48 << 10 };
+enum { MAX_THREADS = 1024 };
 
 struct emu_op { /* a launch; a copy (src) or fill of n bytes; waiting for n operations of a stream
                  */
@@ -131,14 +132,14 @@ extern "C" void emu_card(int capability) {
     n_optin = 0;
 }
 /* Most shared memory of a block, by compute capability. */
-static size_t smem_max() {
+size_t emu_smem_max(void) {
     cudaDeviceProp p;
     cudaGetDeviceProperties(&p, emu_current());
     return p.sharedMemPerBlockOptin;
 }
 
 cudaError_t emu_smem_optin(const void *kernel, size_t n_bytes) {
-    if (n_bytes > smem_max()) return cudaErrorInvalidValue;
+    if (n_bytes > emu_smem_max()) return emu_error(cudaErrorInvalidValue);
     for (int i = 0; i < n_optin; i++)
         if (optin[i].kernel == kernel && optin[i].device == emu_current()) {
             optin[i].n_bytes = n_bytes;
@@ -154,12 +155,15 @@ cudaError_t emu_smem_optin(const void *kernel, size_t n_bytes) {
     return cudaSuccess;
 }
 
+size_t emu_smem_of(const void *kernel) {
+    for (int i = 0; i < n_optin; i++)
+        if (optin[i].kernel == kernel && optin[i].device == emu_current()) return optin[i].n_bytes;
+    return 0;
+}
+
 /* What the hardware would refuse. */
 static bool can_launch(const emu_launch &l) {
-    size_t limit = SMEM_DEFAULT;
-    for (int i = 0; i < n_optin; i++)
-        if (optin[i].kernel == l.kernel && optin[i].device == emu_current())
-            limit = optin[i].n_bytes;
+    const size_t asked = emu_smem_of(l.kernel), limit = asked ? asked : (size_t)EMU_SMEM_DEFAULT;
     const uint64_t n = (uint64_t)l.block.x * l.block.y * l.block.z;
     return n >= 1 && n <= MAX_THREADS && l.block.z <= 64 && l.grid.x >= 1 && l.grid.y >= 1 &&
            l.grid.z >= 1 && l.grid.x <= 0x7fffffffu && l.grid.y <= 65535 && l.grid.z <= 65535 &&
@@ -170,10 +174,12 @@ cudaError_t emu_submit(const emu_launch &l, cudaStream_t s) {
     const bool elsewhere = s->device != emu_current();
     if (elsewhere || !can_launch(l)) {
         l.drop(l.args);
-        return elsewhere ? cudaErrorInvalidResourceHandle : cudaErrorInvalidConfiguration;
+        return emu_error(elsewhere ? cudaErrorInvalidResourceHandle
+                                   : cudaErrorInvalidConfiguration);
     }
     emu_op op = {};
     op.l = l;
+    op.l.asked = emu_smem_of(l.kernel) > 0;
     return submit(op, s);
 }
 
@@ -187,6 +193,12 @@ const char *cudaGetErrorString(cudaError_t rc) {
         return "out of memory";
     case cudaErrorInvalidConfiguration:
         return "invalid configuration argument";
+    case cudaErrorInsufficientDriver:
+        return "CUDA driver version is insufficient for CUDA runtime version";
+    case cudaErrorNoDevice:
+        return "no CUDA-capable device is detected";
+    case cudaErrorStreamCaptureUnsupported:
+        return "operation not permitted when stream is capturing";
     case cudaErrorInvalidDevice:
         return "invalid device ordinal";
     case cudaErrorInvalidResourceHandle:
@@ -198,19 +210,32 @@ const char *cudaGetErrorString(cudaError_t rc) {
     }
     return "?";
 }
-cudaError_t cudaGetLastError(void) {
-    return cudaSuccess;
-}
-
 cudaError_t cudaFree(void *p) {
     if (!p) return cudaSuccess;
+    if (emu_capturing()) return emu_error(cudaErrorStreamCaptureUnsupported);
     finish_all();
     emu_forget(p);
     return cudaSuccess;
 }
+static bool no_pinned;
+extern "C" void emu_no_pinned(int yes) {
+    no_pinned = yes != 0;
+}
+/* Calls that could wait for work are refused while a stream of the thread is captured. */
+bool emu_capturing(void) {
+    for (const emu_stream *s = streams; s; s = s->next)
+        if (s->capture) return true;
+    return false;
+}
+cudaError_t cudaDeviceSynchronize(void) {
+    if (emu_capturing()) return emu_error(cudaErrorStreamCaptureUnsupported);
+    finish_all();
+    return cudaSuccess;
+}
 cudaError_t cudaMallocHost(void **p, size_t n) {
-    *p = malloc(n);
-    if (!*p) return cudaErrorMemoryAllocation;
+    if (emu_capturing()) return emu_error(cudaErrorStreamCaptureUnsupported);
+    *p = no_pinned ? nullptr : malloc(n);
+    if (!*p) return emu_error(cudaErrorMemoryAllocation);
     pinned_list = new pinned{(char *)*p, n, pinned_list};
     return cudaSuccess;
 }
@@ -230,6 +255,10 @@ static bool is_pinned(const void *p) {
     for (const pinned *o = pinned_list; o; o = o->next)
         if ((const char *)p >= o->p && (const char *)p < o->p + o->n) return true;
     return false;
+}
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes *a, const void *p) {
+    a->type = is_pinned(p) ? cudaMemoryTypeHost : cudaMemoryTypeUnregistered;
+    return cudaSuccess;
 }
 cudaError_t cudaMemcpy(void *dst, const void *src, size_t n, cudaMemcpyKind) {
     finish_all();
@@ -251,7 +280,8 @@ cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t n, cudaMemcpyKind
     op.dst = dst;
     op.src = src;
     op.n = n;
-    if (n && kind == cudaMemcpyHostToDevice && !s->capture && holds_back(s) && !is_pinned(src)) {
+    if (n && kind == cudaMemcpyHostToDevice && !s->capture && holds_back(s) && !is_pinned(src) &&
+        !emu_pageable_is_read()) {
         op.src = op.own = malloc(n);
         memcpy(op.own, src, n);
     }
@@ -259,7 +289,8 @@ cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t n, cudaMemcpyKind
 }
 cudaError_t cudaMemcpyPeerAsync(void *dst, int to, const void *src, int from, size_t n,
                                 cudaStream_t s) {
-    if (!emu_lies_on(dst, n, to) || !emu_lies_on(src, n, from)) return cudaErrorInvalidValue;
+    if (!emu_lies_on(dst, n, to) || !emu_lies_on(src, n, from))
+        return emu_error(cudaErrorInvalidValue);
     emu_op op = {};
     op.dst = dst;
     op.src = src;
@@ -292,19 +323,19 @@ cudaError_t cudaStreamDestroy(cudaStream_t s) {
     return cudaSuccess;
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t s) {
-    if (s->capture) return cudaErrorInvalidValue;
+    if (s->capture) return emu_error(cudaErrorInvalidValue);
     catch_up(s, s->n_queued);
     return cudaSuccess;
 }
 cudaError_t cudaStreamBeginCapture(cudaStream_t s, int) {
-    if (s->capture) return cudaErrorInvalidValue;
+    if (s->capture) return emu_error(cudaErrorInvalidValue);
     s->capture = new emu_graph();
     s->capture->refs = 1;
     s->capture->device = s->device;
     return cudaSuccess;
 }
 cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *g) {
-    if (!s->capture) return cudaErrorInvalidValue;
+    if (!s->capture) return emu_error(cudaErrorInvalidValue);
     *g = s->capture;
     s->capture = nullptr;
     return cudaSuccess;
@@ -315,9 +346,12 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *x, cudaGraph_t g, unsigned lon
     return cudaSuccess;
 }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t x, cudaStream_t s) {
-    if (s->capture) return cudaErrorInvalidValue;
-    if (s->device != x->device || s->device != emu_current()) return cudaErrorInvalidResourceHandle;
+    if (s->capture) return emu_error(cudaErrorInvalidValue);
+    if (s->device != x->device || s->device != emu_current())
+        return emu_error(cudaErrorInvalidResourceHandle);
     catch_up(s, s->n_queued); /* graphs are not held back */
+    for (const emu_op *op = x->ops.first; op; op = op->next)
+        if (op->l.run && !can_launch(op->l)) return emu_error(cudaErrorInvalidConfiguration);
     for (const emu_op *op = x->ops.first; op; op = op->next) do_op(op);
     return cudaSuccess;
 }
@@ -348,7 +382,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t ev) {
 }
 cudaError_t cudaEventRecord(cudaEvent_t ev, cudaStream_t s) {
     struct timespec ts;
-    if (ev->device != s->device) return cudaErrorInvalidResourceHandle;
+    if (ev->device != s->device) return emu_error(cudaErrorInvalidResourceHandle);
     clock_gettime(CLOCK_MONOTONIC, &ts);
     ev->ms = 1e3 * (double)ts.tv_sec + 1e-6 * (double)ts.tv_nsec;
     ev->stream = s->id;
@@ -361,7 +395,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t ev) {
 }
 /* What is queued on s from now on runs after what was queued before the event was recorded. */
 cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t ev, unsigned) {
-    if (s->capture) return cudaErrorInvalidValue; /* hone captures single streams */
+    if (s->capture) return emu_error(cudaErrorInvalidValue); /* hone captures single streams */
     if (!ev->stream) return cudaSuccess;
     emu_op op = {};
     op.wait_for = ev->stream;

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: MIT
+/* tests/kern/cuda_runtime.c - what is around the kernels: errors that must not be found later,
+ * drivers that are too old, shared memory, launches that begin early. Most of it needs the
+ * emulation, which can be told to refuse. */
+#include "tests/kern/cuda_dev.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void one_launch(struct dev *d, float *x) {
+    struct err e;
+    CHECK_OK(cu_decode_rows(d->s, QT_F32, x, 32, NULL, 1, 1, x, 32, &e));
+}
+
+/* A caller that does without what was refused must not meet the refusal at its next launch. */
+static void test_last_error(struct dev *d) {
+    struct err e;
+    void *p = NULL;
+    float *x = dev_new(d, 256);
+    if (!emu_no_pinned) return;
+    emu_no_pinned(1);
+    CHECK_ERR(cu_host_new(&p, d->c, 4096, "rows", &e), ERR_SYS,
+              "rows: 0.0 MiB of pinned host memory: out of memory");
+    emu_no_pinned(0);
+    one_launch(d, x);
+    struct cu_graph *g = NULL; /* any other call that fails: a capture inside of a capture */
+    CHECK_OK(cu_graph_begin(d->s, &e));
+    CHECK_ERR(cu_graph_begin(d->s, &e), ERR_SYS, "cudaStreamBeginCapture");
+    one_launch(d, x);
+    CHECK_OK(cu_graph_end(d->s, &g, &e));
+    cu_graph_free(g);
+}
+
+/* Memory is not asked for while a stream is captured: the device refuses, so the emulation does. */
+static void test_capture(struct dev *d) {
+    struct err e;
+    struct cu_buf *b = NULL;
+    struct cu_graph *g = NULL;
+    if (!emu_no_pinned) return;
+    CHECK_OK(cu_graph_begin(d->s, &e));
+    CHECK_ERR(cu_buf_new(&b, d->c, 256, "late", &e), ERR_SYS, "capturing");
+    CHECK_OK(cu_graph_end(d->s, &g, &e));
+    cu_graph_free(g);
+}
+
+static void test_driver(struct dev *d) {
+    struct err e;
+    struct cu_ctx *c = NULL;
+    int n = 7;
+    (void)d;
+    if (!emu_driver) return;
+    emu_driver(12080);
+    CHECK_ERR(cu_devices(&n, &e), ERR_SYS,
+              "driver of this machine is for CUDA 12.8 at most and this hone was built with CUDA "
+              "13.0: update the driver to 580 or newer, or build with CUDA 12");
+    CHECK(n == 0 && cu_count() == 0);
+    CHECK_ERR(cu_open(&c, 0, &e), ERR_SYS, "update the driver to 580");
+    emu_driver(0); /* no driver, and nothing wrong */
+    CHECK_OK(cu_devices(&n, &e));
+    CHECK(n == 0);
+    CHECK_ERR(cu_open(&c, 0, &e), ERR_SYS, "no CUDA device was found");
+    emu_driver(13010);
+    CHECK_OK(cu_devices(&n, &e));
+    CHECK(n == 1);
+}
+
+/* Memory that is not pinned may be reused when an upload returns, also where the device fetches it
+ * itself and later. */
+static void test_upload(struct dev *d) {
+    enum { N = 64 };
+    struct err e;
+    float *host = malloc(N * sizeof *host), back[N];
+    float *x = dev_new(d, sizeof back);
+    if (emu_reads_pageable) {
+        dev_end(d);
+        dev_close(d);
+        emu_reads_pageable(1);
+        dev_open(d);
+        x = dev_new(d, sizeof back);
+        CHECK_OK(cu_sync(d->s, &e));
+        emu_defer(~0u);
+    }
+    for (int i = 0; i < N; i++) host[i] = (float)i;
+    CHECK_OK(cu_upload(d->s, x, host, sizeof back, &e));
+    memset(host, 0, N * sizeof *host);
+    free(host);
+    dev_get(d, back, x, sizeof back);
+    for (int i = 0; i < N; i++) CHECK(back[i] == (float)i);
+    if (!emu_reads_pageable) return;
+    emu_defer(0);
+    emu_reads_pageable(0);
+    dev_end(d);
+    dev_close(d);
+    dev_open(d);
+}
+
+/* Products of two types at a time are one kernel, whose shared memory is that of the larger. A
+ * captured launch still runs when a later one asked for less. */
+static void test_shared_memory(struct dev *d) {
+    enum { K = 1024, ROWS = 128 };
+    static const enum qtype type[] = {QT_Q8_0, QT_Q6_K, QT_Q4_K};
+    struct err e;
+    struct cu_graph *g = NULL;
+    struct cu_products j[2];
+    struct cu_weight w[3];
+    void *x = dev_new(d, (size_t)CU_ACT_BYTES(K));
+    CHECK_OK(cu_fill(d->s, x, 0, (uint64_t)CU_ACT_BYTES(K), &e));
+    for (int i = 0; i < 3; i++) {
+        const uint64_t row = qtype_row_bytes(type[i], K), n = row * ROWS;
+        w[i] = (struct cu_weight){type[i], K, ROWS, 1, row, n, dev_new(d, (size_t)n + 256), NULL};
+        CHECK_OK(cu_fill(d->s, (void *)(uintptr_t)w[i].data, 0, n, &e));
+        w[i].packed = dev_new(d, (size_t)cu_packed_bytes(&w[i]));
+        CHECK_OK(cu_pack_weight(d->s, &w[i], &e));
+    }
+    for (int i = 0; i < 2; i++) {
+        j[i] = (struct cu_products){.n = 2};
+        for (int k = 0; k < 2; k++)
+            j[i].part[k] = (struct cu_part){.w = &w[k ? 2 : i],
+                                            .x = x,
+                                            .n_in = 1,
+                                            .x_div = 1,
+                                            .n_sum = 1,
+                                            .y = dev_new(d, ROWS * sizeof(float)),
+                                            .ldy = ROWS};
+    }
+    CHECK_OK(cu_products(d->s, &j[0], &e));
+    CHECK_OK(cu_graph_begin(d->s, &e));
+    CHECK_OK(cu_products(d->s, &j[0], &e));
+    CHECK_OK(cu_graph_end(d->s, &g, &e));
+    CHECK_OK(cu_products(d->s, &j[1], &e));
+    CHECK_OK(cu_graph_run(d->s, g, &e));
+    CHECK_OK(cu_sync(d->s, &e));
+    cu_graph_free(g);
+}
+
+int main(void) {
+    struct dev d;
+    if (!dev_open(&d)) return check_skip("no CUDA device");
+    RUN_DEV(test_last_error, &d);
+    RUN_DEV(test_capture, &d);
+    RUN_DEV(test_driver, &d);
+    RUN_DEV(test_upload, &d);
+    RUN_DEV(test_shared_memory, &d);
+    dev_close(&d);
+    return check_done();
+}
