@@ -66,6 +66,8 @@ gr_reg block_columns(struct build *b, gr_reg r, int64_t offset, int64_t width);
 /* r, of heads of head_dim values, is turned by its tokens' positions: n_rot values of each. */
 void block_rope(struct build *b, const struct rope_spec *s, gr_reg r, int64_t head_dim,
                 int64_t n_rot);
+/* q grows with its tokens' positions; scale 0: it does not. */
+void block_temper(struct build *b, const struct gr_temper *by, gr_reg q);
 /* Dense: down(act(gate in, up in)). */
 gr_reg block_ffn(struct build *b, const struct ffn_spec *s, gr_reg in);
 /* Routed experts, and a shared one where the table has it. */

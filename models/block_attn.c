@@ -79,7 +79,7 @@ static void norm_rope(struct build *b, const struct attn_spec *s, const struct n
     if (norm->kind && s->norm_after_rope) block_norm_heads(b, norm, r, r, l->head_dim);
 }
 
-static void temper(struct build *b, const struct gr_temper *by, gr_reg q) {
+void block_temper(struct build *b, const struct gr_temper *by, gr_reg q) {
     if (!(by->scale > 0)) return;
     struct gr_node *n = graph_node(b->g, OP_TEMPER, b->layer);
     n->dst = n->src[0] = q;
@@ -95,7 +95,7 @@ gr_reg block_attn(struct build *b, const struct attn_spec *s, gr_reg in) {
         norm_rope(b, s, &s->k_norm, l, r.k);
         b->slot[b->layer] = b->g->n_attn_slots++;
     }
-    temper(b, &s->temper, r.q);
+    block_temper(b, &s->temper, r.q);
     const gr_w sinks = block_weight_if(b, "attn_sinks.weight");
     gr_reg o = block_take(b, l->heads * l->head_dim);
     struct gr_node *n = graph_node(b->g, OP_ATTN, b->layer);

@@ -51,6 +51,7 @@ gr_reg block_latent(struct build *b, const struct attn_spec *s, gr_reg in) {
         block_rope(b, &s->rope, q, turned + rank, turned);
         block_rope(b, &s->rope, k, turned, turned);
     }
+    block_temper(b, &s->temper, q);
     const gr_reg o = block_take(b, l->heads * rank);
     struct gr_node *n = graph_node(b->g, OP_ATTN, b->layer);
     n->dst = o;

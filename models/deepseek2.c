@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* models/deepseek2.c - DeepSeek V2, V3, R1, Kimi K2, GLM-4.7 Flash, Youtu (without experts) and
  * others of that form: latent attention, first layers dense, then experts with shared ones beside
- * them. V2's router is a softmax, its groups are as good as their best expert; V3's are sigmoids
- * with a bias of the choice, in groups. A GGUF has kv_b_proj as two tensors, of keys (transposed)
- * and of values, per head.
+ * them; and Mistral Small 4, whose queries grow with their positions. V2's router is a softmax, its
+ * groups are as good as their best expert; V3's are sigmoids with a bias of the choice, in groups.
+ * A GGUF has kv_b_proj as two tensors, of keys (transposed) and of values, per head.
  *
  * head_dim here is that of a query as it meets the cache: the latent row and what rope turns. */
 #include <math.h>
@@ -16,7 +16,9 @@
 static const char *const hf_classes[] = {
     "DeepseekV2ForCausalLM",  "DeepseekV3ForCausalLM", "KimiK25ForConditionalGeneration",
     "Glm4MoeLiteForCausalLM", "YoutuForCausalLM",      NULL};
-static const char *const skip[] = {"vision_tower.", "mm_projector.", NULL};
+static const char *const mistral_classes[] = {"Mistral4ForCausalLM", NULL};
+static const char *const skip[] = {"vision_tower.", "mm_projector.", "multi_modal_projector.",
+                                   NULL};
 
 // clang-format off
 static const struct hp_row hp[] = {
@@ -156,6 +158,26 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     return hf_check_rope(dir, e);
 }
 
+/* Mistral Small 4: a softmax router, queries that grow with every original context. */
+static int mistral_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
+    const struct json *r = hfdir_hparam(dir, "rope_parameters");
+    if (json_type(r) != JSON_OBJ) r = hfdir_hparam(dir, "rope_scaling");
+    if (h->d[HD_GROUPS] > 1)
+        return err_set(e, ERR_DATA, "n_group is %lld, but this router knows of no groups",
+                       (long long)h->d[HD_GROUPS]);
+    TRY(from_hf(h, dir, e));
+    h->d[HD_SCORE] = 1;
+    h->d[HD_GROUPS] = h->d[HD_GROUPS_USED] = 0;
+    h->d[HD_NORM_TOPK] = json_bool(hfdir_hparam(dir, "norm_topk_prob"), true);
+    h->f[HF_TEMPER] = json_num(json_get(r, "llama_4_scaling_beta"), 0);
+    h->d[HD_TEMPER_STEP] = h->d[HD_YARN_CTX];
+    if (!(h->f[HF_TEMPER] >= 0 && h->f[HF_TEMPER] < 1e3) ||
+        (h->f[HF_TEMPER] > 0 && h->d[HD_YARN_CTX] < 1))
+        return err_set(e, ERR_DATA, "llama_4_scaling_beta is %g without a context to grow with",
+                       h->f[HF_TEMPER]);
+    return 0;
+}
+
 /* Files of GLM-4.7 Flash may lack expert_gating_func: they are known by their sizes, as elsewhere.
  */
 static int read_keys(struct hparams *h, const struct gguf *g, struct err *e) {
@@ -168,12 +190,30 @@ static int read_keys(struct hparams *h, const struct gguf *g, struct err *e) {
     return 0;
 }
 
+#define TEMPER "mistral4.attention.temperature_"
+static int mistral_read_keys(struct hparams *h, const struct gguf *g, struct err *e) {
+    TRY(read_keys(h, g, e));
+    if (!gguf_find(g, TEMPER "scale")) return 0;
+    TRY(gguf_get_f64(g, TEMPER "scale", &h->f[HF_TEMPER], e));
+    const uint64_t step = gguf_u64_or(g, TEMPER "length", (uint64_t)h->d[HD_YARN_CTX]);
+    h->d[HD_TEMPER_STEP] = step <= INT32_MAX ? (int64_t)step : 0;
+    return h->f[HF_TEMPER] >= 0 && h->f[HF_TEMPER] < 1e3 && h->d[HD_TEMPER_STEP] > 0
+               ? 0
+               : err_set(e, ERR_DATA, TEMPER "scale is %g without a length to grow with",
+                         h->f[HF_TEMPER]);
+}
+static void mistral_write_keys(const struct hparams *h, struct gguf_w *w) {
+    if (!(h->f[HF_TEMPER] > 0)) return;
+    gguf_w_f32(w, TEMPER "scale", (float)h->f[HF_TEMPER]);
+    gguf_w_u32(w, TEMPER "length", (uint32_t)h->d[HD_TEMPER_STEP]);
+}
+
 static const struct decoder_spec decoder = {
     .block = {PRE_NORMS, .attn = {.rope = {.kind = ROPE_PAIRS}, .latent = true},
               .ffn = {.router = {.norm_key = true}}},
 };
 
-extern const struct arch arch_deepseek2;
+extern const struct arch arch_deepseek2, arch_mistral4;
 const struct arch arch_deepseek2 = {
     .name = "deepseek2",
     .hf_classes = hf_classes,
@@ -188,4 +228,20 @@ const struct arch arch_deepseek2 = {
     .decoder = &decoder,
     .yarn_log = 0.1,
     .drafts = true,
+};
+const struct arch arch_mistral4 = {
+    .name = "mistral4",
+    .hf_classes = mistral_classes,
+    .family = "Mistral Small 4",
+    .size_note = "latent attention, mixture of experts",
+    .hp = hp,
+    .tensors = tensors,
+    .skip = skip,
+    .derive = derive,
+    .from_hf = mistral_from_hf,
+    .read_keys = mistral_read_keys,
+    .write_keys = mistral_write_keys,
+    .decoder = &decoder,
+    .yarn_log = 0.1,
+    .tools = "mistral-args mistral-array",
 };

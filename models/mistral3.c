@@ -7,7 +7,8 @@
  * the halves of each head apart: conversion regroups rows (XF_ROPE_PAIRS). Mixtral is a `llama`
  * with experts as wide as its feed-forward; Ministral 3 extends its context by YaRN and by queries
  * that grow. A window (Mistral 7B 0.1) has a key that other readers of `llama` pass over: they let
- * every token see all. Another model that shares a name (Mistral 4) is refused, not guessed.
+ * every token see all. Mistral Small 4 shares the class and is another architecture
+ * (deepseek2.c); others are refused, not guessed.
  */
 #include <stdio.h>
 #include <string.h>
@@ -109,6 +110,14 @@ static void ministral_write_keys(const struct hparams *h, struct gguf_w *w) {
     if (h->f[HF_TEMPER] > 0) gguf_w_f32(w, TEMPER_KEY, (float)h->f[HF_TEMPER]);
 }
 
+extern const struct arch arch_llama, arch_mistral3, arch_mistral4;
+/* Mistral Small 4 has the class of Mistral Small 3. */
+static const struct arch *which(const struct hfdir *dir) {
+    const struct json *text = json_get(hfdir_config(dir), "text_config");
+    const char *type = json_str(json_get(text, "model_type"));
+    return type && strcmp(type, "mistral4") == 0 ? &arch_mistral4 : &arch_mistral3;
+}
+
 /* `llama` is the name of many models: what changes the computation and is not here is refused.
  * Tensors that are not here (biases) are refused when weights are bound. */
 static int read_keys(struct hparams *h, const struct gguf *g, struct err *e) {
@@ -123,7 +132,6 @@ static const struct decoder_spec decoder = {
     .block = {PRE_NORMS, .attn = {.rope = {.kind = ROPE_PAIRS}}},
 };
 
-extern const struct arch arch_llama, arch_mistral3;
 const struct arch arch_llama = {
     .name = "llama",
     .hf_classes = llama_classes,
@@ -155,4 +163,5 @@ const struct arch arch_mistral3 = {
     .yarn_log = 1,
     .window_period = WINDOW_EVERYWHERE,
     .decoder = &decoder,
+    .which = which,
 };

@@ -20,7 +20,7 @@ extern const struct arch arch_internlm2, arch_gpt_oss, arch_granitemoe, arch_arc
 extern const struct arch arch_lfm2, arch_lfm2moe, arch_granitehybrid, arch_nemotron_h,
     arch_nemotron_h_moe, arch_falcon_h1, arch_jamba, arch_qwen3next,
     arch_kimi_linear; /* with mixers beside attention */
-extern const struct arch arch_deepseek2;
+extern const struct arch arch_deepseek2, arch_mistral4;
 extern const struct arch arch_mamba, arch_mamba2;
 extern const struct arch arch_apertus, arch_qwen2vl, arch_qwen3vl, arch_qwen3vlmoe, arch_llama4;
 
@@ -74,6 +74,7 @@ static const struct arch *const all[] = {
     &arch_qwen3next,
     &arch_kimi_linear,
     &arch_deepseek2,
+    &arch_mistral4,
     &arch_apertus,
     &arch_qwen2vl,
     &arch_qwen3vl,

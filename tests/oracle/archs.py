@@ -145,6 +145,12 @@ YARN = {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32, "
 LONG = [1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0]
 SHORT = [1.0, 1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6]
 
+MISTRAL4 = cfg("Mistral4ForCausalLM", "mistral4", **{**{k: v for k, v in MLA.items() if k not in ("rope_theta", "moe_layer_freq")}, "qk_nope_head_dim": 32},
+               q_lora_rank=40, n_routed_experts=8, n_shared_experts=1, num_experts_per_tok=2, moe_intermediate_size=40, first_k_dense_replace=0,
+               norm_topk_prob=True, routed_scaling_factor=1.0, n_group=1, topk_group=1, rope_interleave=True,
+               rope_parameters={"rope_type": "yarn", "type": "yarn", "rope_theta": 10000.0, "factor": 16.0, "original_max_position_embeddings": 32,
+                                "beta_fast": 32.0, "beta_slow": 1.0, "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.1})  # fmt: skip
+
 MODELS = {
     "gemma": (cfg("GemmaForCausalLM", "gemma", head_dim=24, hidden_act="gelu_pytorch_tanh", hidden_activation="gelu_pytorch_tanh",
                   rms_norm_eps=1e-6, tie_word_embeddings=True), dict(plus_one=True)),
@@ -264,6 +270,9 @@ MODELS = {
     "ministral3": ({"architectures": ["Mistral3ForConditionalGeneration"], "model_type": "mistral3", "tie_word_embeddings": True,
                     "text_config": {k: v for k, v in MINISTRAL.items() if k != "architectures"}},
                    dict(names=[("model.", "language_model.model.")], oracle=MINISTRAL)),
+    "mistral4": ({"architectures": ["Mistral3ForConditionalGeneration"], "model_type": "mistral3", "tie_word_embeddings": False,
+                  "text_config": {k: v for k, v in MISTRAL4.items() if k != "architectures"}},
+                 dict(fused=True, names=[("model.", "language_model.model."), ("lm_head", "language_model.lm_head")], oracle=MISTRAL4, cls="Mistral4ForCausalLM")),
     "qwen2vl": (vl("Qwen2VLForConditionalGeneration", "qwen2_vl", "qwen2_vl_text", dict(depth=1, embed_dim=32, hidden_size=64, num_heads=2),
                    rope_theta=1e6, rope_scaling={"type": "mrope", "mrope_section": [2, 3, 3]}, use_sliding_window=False),
                 dict(cls="Qwen2VLForConditionalGeneration", names=[("model.language_model.", "model.")])),

@@ -161,6 +161,10 @@ static const struct arch_case cases[] = {
      {USED, SCALE, {"\"topk_group\": 2", "\"topk_group\": 1"}, {"\"original_max_position_embeddings\": 32", "\"original_max_position_embeddings\": 128"}}},
     {"deepseek-v2-groups", "deepseek2", MLA "attention.q_lora_rank expert_group_count",
      {{"\"topk_group\": 2", "\"topk_group\": 1"}, USED, SCALE, {"\"rope_theta\": 10000.0", "\"rope_theta\": 1000.0"}}},
+    {"mistral4", "mistral4",
+     RMS HEAD "attention.q_lora_rank attention.kv_lora_rank attention.key_length_mla attention.temperature_scale attention.temperature_length "
+     "rope.scaling.yarn_log_multiplier expert_count expert_used_count expert_shared_count expert_weights_norm",
+     {{"\"llama_4_scaling_beta\": 0.1", "\"llama_4_scaling_beta\": 0.4"}, MORE, {"\"factor\": 16.0", "\"factor\": 8.0"}}},
     {"glm4moe-lite", "deepseek2", MLA "attention.q_lora_rank nextn_predict_layers", {SCALE}},
     {"youtu", "deepseek2",
      RMS HEAD "attention.q_lora_rank attention.kv_lora_rank attention.key_length_mla leading_dense_block_count expert_shared_count "

@@ -143,6 +143,7 @@ static void test_micro(void) {
     micro("olmoe");              /* weights that are not divided by their sum */
     micro("deepseek-v2-groups"); /* latent attention; groups by their best expert */
     micro("deepseek-v3");        /* ... yarn that grows scores */
+    micro("mistral4");           /* ... queries that grow, a softmax router */
     micro("glm4moe"); /* sigmoids, a bias of the choice, groups, shared experts, dense layers */
     micro("afmoe");   /* a gate of its own on attention, norms everywhere */
     micro("hunyuan"); /* norms of queries and keys behind rope */
