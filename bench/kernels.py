@@ -30,6 +30,7 @@ def ways(row, gflops):
     """GB/s of one token, 10^9 multiply-adds per second of 64 tokens, 10^9 weights decoded per second."""
     decode = row["decode_gweights_s"]
     return dict(one_token_gb_s=max(row["dot_gb_s"], row.get("packed_gb_s", 0)),
+                **({"four_tokens_gb_s": row["packed4_gb_s"]} if "packed4_gb_s" in row else {}),
                 many_tokens_gmac_s=row.get("packed_gmac_s", 0) or 1 / (1 / (gflops / 2) + 1 / (64 * decode)),
                 decode_gweights_s=decode)
 
@@ -47,15 +48,15 @@ def main():
             fold(s["types"], types)
             s["gemm"] = max(s["gemm"], gemm)
     table = {}
-    print(f"{'type':8} {'one token GB/s':>23} {'64 tokens GMAC/s':>23} {'decoded Gweights/s':>23}")
     for name, row in side["after"]["types"].items():
         new = ways(row, side["after"]["gemm"])
         if name not in side["before"]["types"]:
             table[name] = dict(after=new)
             continue
         old = ways(side["before"]["types"][name], side["before"]["gemm"])
-        table[name] = dict(before=old, after=new, ratio={k: new[k] / old[k] for k in new})
-        print(f"{name:8}", *(f"{old[k]:7.1f} {new[k]:7.1f} {new[k] / old[k]:6.2f}x" for k in new))
+        both = [k for k in new if k in old]  # what the earlier program does not measure, or only one packs, has no ratio
+        table[name] = dict(before=old, after=new, ratio={k: new[k] / old[k] for k in both})
+        print(f"{name:8}", *(f"{k} {old[k]:.1f} {new[k]:.1f} {new[k] / old[k]:.2f}x " for k in both))
     doc = json.load(open(a.out)) if os.path.exists(a.out) else {}
     doc["kernels"] = dict(command="bench/kernels.sh", what=__doc__.split("\n\n")[1].replace("\n", " "), before=a.commit, isa=isa,
                           rounds=a.rounds, f32_product_gflop_s=dict(before=side["before"]["gemm"], after=side["after"]["gemm"]),

@@ -35,6 +35,7 @@ static void type_columns(struct emit *m) {
     emit_col(m, "dot_gb_s", "dot GB/s");
     emit_col(m, "dot_ratio", "x ref");
     emit_col(m, "packed_gb_s", "packed GB/s");
+    emit_col(m, "packed4_gb_s", "4 tokens");
     emit_col(m, "packed_gmac_s", "GMAC/s");
 }
 
@@ -56,6 +57,7 @@ static void type_row(struct emit *m, enum qtype t, enum kern_isa isa, const stru
     rate_cell(m, r->dot_gbs, 2); /* 0: no dot for this type */
     rate_cell(m, ref->dot_gbs > 0 ? r->dot_gbs / ref->dot_gbs : 0, 1);
     rate_cell(m, r->packed_gbs, 2);
+    rate_cell(m, r->packed4_gbs, 2);
     rate_cell(m, r->packed_gmacs, 1);
 }
 

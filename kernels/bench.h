@@ -21,6 +21,7 @@ struct kern_rate {
     double decode_gws;   /* 10^9 weights per second */
     double dot_gbs;      /* 10^9 weight-block bytes per second, activations in cache */
     double packed_gbs;   /* the same of packed rows and one token; 0: no packed form */
+    double packed4_gbs;  /* ... and four tokens */
     double packed_gmacs; /* 10^9 multiply-adds per second of packed rows and 64 tokens */
 };
 /* Best of several runs, about `seconds` for each number; rows of 2048 weights, 64 rows

@@ -7,8 +7,10 @@
 #include "kernels/avx2/lanes8.h"
 
 enum {
-    TILE = 6,      /* tokens that meet a weight vector while it is in a register */
-    SHORT_SUMS = 1 /* products of bytes add up in 16 bits */
+    TILE = 6,       /* tokens that meet a weight vector while it is in a register */
+    DIRECT = 4,     /* the same where codes are taken apart beside them: a power of 2 */
+    PANEL_FROM = 9, /* tokens from which on a group is unpacked first: measured */
+    SHORT_SUMS = 1  /* products of bytes add up in 16 bits */
 };
 
 /* Unsigned codes of `bits` bits meet signed bytes: sums of 16 bits, two per lane, which hold the

@@ -5,8 +5,8 @@
 
 #include "kernels/avx2/lanes8.h"
 
-/* Of 16 registers: two sums per token, the codes and the activations. */
-enum { TILE = 6 };
+/* As avx2/lanes.h. Of 16 registers: two sums per token, the codes and the activations. */
+enum { TILE = 6, DIRECT = 4, PANEL_FROM = 9 };
 
 INLINE iv l_dot(iv s, iv w, iv x) {
     return _mm256_dpbusd_avx_epi32(s, w, x);

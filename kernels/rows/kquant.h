@@ -8,12 +8,12 @@
  *
  * out[row] = sum over blocks of dx * (d * sum_k sc_k * sum_i q_i x_i - dmin * sum_k m_k * sum_i
  * x_i). Everything inside the outer sum is an exact integer. A few tokens: codes are taken apart
- * where they are used, so weights are read once and nothing is written. From PANEL_FROM tokens on a
+ * where they are used, once for DIRECT tokens, and nothing is written. From PANEL_FROM tokens on a
  * group is first unpacked to bytes (`scratch`), once for all tokens. Either way a token's sums are
  * the same operations in the same order: results do not depend on the number of tokens. */
 #include "kernels/rows/rows.h"
 
-enum { N_SCALES = 256 / SUB, PANEL_FROM = 4 };
+enum { N_SCALES = 256 / SUB };
 
 struct panel { /* a block of a group, unpacked */
     iv code[64], scale[N_SCALES], pair[N_SCALES / 2];
@@ -80,64 +80,67 @@ INLINE void finish(int n, bool panel, const struct rows_head *h, const struct pa
         float_steps(d, dmin, sum[t], m[t], a + t * lda, acc[t]);
 }
 
-/* n tokens; from packed bytes w (panel false), or unpacked in p. */
-INLINE void tile(int n, bool panel, const uint8_t *w, const struct panel *p,
-                 const struct kern_act *a, int64_t lda, float *out, int64_t ldo, int64_t nb) {
+/* n tokens from an unpacked group. */
+INLINE void tile(int n, const struct panel *p, const struct kern_act *a, int64_t lda, float *out,
+                 int64_t ldo, int64_t nb) {
     fv acc[TILE];
     UNROLL for (int t = 0; t < n; t++) acc[t] = l_set(0);
-    for (int64_t b = 0; b < nb; b++, w += BLOCK * LANES, p++) {
-        struct rows_head h;
+    for (int64_t b = 0; b < nb; b++, p++) {
         iv sum[TILE];
-        if (!panel) head(w, &h);
         UNROLL for (int t = 0; t < n; t++) sum[t] = l_i32(0);
-        if (panel)
-            for (int k = 0; k < 8; k++) chunk(n, panel, w, &h, p, k, a + b, lda, sum);
-        else
-            UNROLL for (int k = 0; k < 8; k++) chunk(n, panel, w, &h, p, k, a + b, lda, sum);
-        finish(n, panel, &h, p, a + b, lda, sum, acc);
+        for (int k = 0; k < 8; k++) chunk(n, true, NULL, NULL, p, k, a + b, lda, sum);
+        finish(n, true, NULL, p, a + b, lda, sum, acc);
     }
     UNROLL for (int t = 0; t < n; t++) l_storef(out + t * ldo, acc[t]);
 }
 
-/* One token with `side` groups, `step` bytes apart, a few lines of each in turn (rows.h). */
-INLINE void one(int side, const uint8_t *w, int64_t step, const struct kern_act *a, float *out,
-                int64_t ldo, int64_t nb) {
-    fv acc[2];
-    UNROLL for (int g = 0; g < side; g++) acc[g] = l_set(0);
+/* n tokens with `side` groups, `step` bytes apart, a few lines of each in turn (rows.h). Results of
+ * the second group follow those of the first by `next`. */
+INLINE void direct(int n, int side, const uint8_t *w, int64_t step, const struct kern_act *a,
+                   int64_t lda, float *out, int64_t ldo, int64_t next, int64_t nb) {
+    fv acc[2][DIRECT];
+    UNROLL for (int g = 0; g < side; g++) UNROLL for (int t = 0; t < n; t++) acc[g][t] = l_set(0);
     for (int64_t b = 0; b < nb; b++, w += BLOCK * LANES) {
         struct rows_head h[2];
-        iv sum[2];
+        iv sum[2][DIRECT];
         UNROLL for (int g = 0; g < side; g++) {
             head(w + g * step, h + g);
-            sum[g] = l_i32(0);
+            UNROLL for (int t = 0; t < n; t++) sum[g][t] = l_i32(0);
             apart();
         }
         UNROLL for (int k = 0; k < 8; k++) UNROLL for (int g = 0; g < side; g++) {
             ahead(w + g * step, BLOCK * LANES * k / 8, BLOCK * LANES * (k + 1) / 8);
-            chunk(1, false, w + g * step, h + g, NULL, k, a + b, 0, sum + g);
+            chunk(n, false, w + g * step, h + g, NULL, k, a + b, lda, sum[g]);
             apart();
         }
         UNROLL for (int g = 0; g < side; g++)
-            finish(1, false, h + g, NULL, a + b, 0, sum + g, acc + g);
+            finish(n, false, h + g, NULL, a + b, lda, sum[g], acc[g]);
     }
-    UNROLL for (int g = 0; g < side; g++) l_storef(out + g * ldo, acc[g]);
+    UNROLL for (int g = 0; g < side; g++) UNROLL for (int t = 0; t < n; t++)
+        l_storef(out + t * ldo + g * next, acc[g][t]);
 }
 
-/* n tokens with one group. */
+/* n tokens with one group that is read as it lies: it is in the cache after the first of them. */
+static void group_direct(const uint8_t *w, const struct kern_act *a, int64_t lda, int64_t n,
+                         float *out, int64_t ldo, int64_t nb) {
+    for (; n >= DIRECT; n -= DIRECT, a += DIRECT * lda, out += DIRECT * ldo)
+        direct(DIRECT, 1, w, 0, a, lda, out, ldo, 0, nb);
+    if (DIRECT > 4 && n & 4)
+        direct(4, 1, w, 0, a, lda, out, ldo, 0, nb), a += 4 * lda, out += 4 * ldo;
+    if ((n & 3) == 3) direct(3, 1, w, 0, a, lda, out, ldo, 0, nb);
+    if ((n & 3) == 2) direct(2, 1, w, 0, a, lda, out, ldo, 0, nb);
+    if ((n & 3) == 1) direct(1, 1, w, 0, a, lda, out, ldo, 0, nb);
+}
+
+/* n tokens with one group, unpacked. */
 static void group(const uint8_t *w, const struct kern_act *a, int64_t lda, int64_t n, float *out,
                   int64_t ldo, int64_t nb, struct panel *p) {
-    if (n < PANEL_FROM) {
-        for (; n >= 2; n -= 2, a += 2 * lda, out += 2 * ldo)
-            tile(2, false, w, p, a, lda, out, ldo, nb);
-        if (n) one(1, w, 0, a, out, 0, nb);
-        return;
-    }
     for (int64_t b = 0; b < nb; b++) unpack(w + b * BLOCK * LANES, p + b);
     for (; n >= TILE; n -= TILE, a += TILE * lda, out += TILE * ldo)
-        tile(TILE, true, w, p, a, lda, out, ldo, nb);
-    if (n & 4) tile(4, true, w, p, a, lda, out, ldo, nb), a += 4 * lda, out += 4 * ldo;
-    if (n & 2) tile(2, true, w, p, a, lda, out, ldo, nb), a += 2 * lda, out += 2 * ldo;
-    if (n & 1) tile(1, true, w, p, a, lda, out, ldo, nb);
+        tile(TILE, p, a, lda, out, ldo, nb);
+    if (n & 4) tile(4, p, a, lda, out, ldo, nb), a += 4 * lda, out += 4 * ldo;
+    if (n & 2) tile(2, p, a, lda, out, ldo, nb), a += 2 * lda, out += 2 * ldo;
+    if (n & 1) tile(1, p, a, lda, out, ldo, nb);
 }
 
 /* AMX wants the steps alone. */
@@ -147,7 +150,10 @@ __attribute__((unused)) static void gemm(const uint8_t *w, int64_t n_groups,
     const int64_t nb = k / 256, bytes = nb * BLOCK * LANES;
     const int64_t half = n == 1 ? n_groups / 2 : 0;
     for (int64_t g = 0; g < half; g++)
-        one(2, w + g * bytes, half * bytes, a, out + g * LANES, half * LANES, nb);
+        direct(1, 2, w + g * bytes, half * bytes, a, 0, out + g * LANES, 0, half * LANES, nb);
     for (int64_t g = 2 * half; g < n_groups; g++)
-        group(w + g * bytes, a, lda, n, out + g * LANES, ldo, nb, scratch);
+        if (n < PANEL_FROM)
+            group_direct(w + g * bytes, a, lda, n, out + g * LANES, ldo, nb);
+        else
+            group(w + g * bytes, a, lda, n, out + g * LANES, ldo, nb, scratch);
 }

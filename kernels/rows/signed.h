@@ -58,8 +58,11 @@ INLINE void chunk(int n, const uint8_t *w, const struct head *h, int k, const st
         CHUNKS > 1 ? s_end(k ? sum[t] : l_i32(0), s[t], f) : s[t];
 }
 
+/* n tokens with one group; the memory behind what is read is asked for (rows.h), which costs
+ * nothing where it is there already. */
 INLINE void tile(int n, const uint8_t *w, const struct kern_act *a, int64_t lda, float *out,
                  int64_t ldo, int64_t nb) {
+    const int part = BLOCK * LANES / CHUNKS;
     fv acc[TILE];
     UNROLL for (int t = 0; t < n; t++) acc[t] = l_set(0);
     for (int64_t b = 0; b < nb; b++, w += BLOCK * LANES) {
@@ -68,7 +71,10 @@ INLINE void tile(int n, const uint8_t *w, const struct kern_act *a, int64_t lda,
         struct head h;
         iv sum[TILE];
         head(w, &h);
-        ROLLED for (int k = 0; k < CHUNKS; k++) chunk(n, w, &h, k, x, lda, i, sum);
+        ROLLED for (int k = 0; k < CHUNKS; k++) {
+            ahead(w + part * k, 0, part + 63);
+            chunk(n, w, &h, k, x, lda, i, sum);
+        }
         UNROLL for (int t = 0; t < n; t++) acc[t] = scaled(&h, sum[t], x + t * lda, i, acc[t]);
     }
     UNROLL for (int t = 0; t < n; t++) l_storef(out + t * ldo, acc[t]);
@@ -101,8 +107,9 @@ static void group(const uint8_t *w, const struct kern_act *a, int64_t lda, int64
     for (; n >= TILE; n -= TILE, a += TILE * lda, out += TILE * ldo)
         tile(TILE, w, a, lda, out, ldo, nb);
     if (n & 4) tile(4, w, a, lda, out, ldo, nb), a += 4 * lda, out += 4 * ldo;
-    if (n & 2) tile(2, w, a, lda, out, ldo, nb), a += 2 * lda, out += 2 * ldo;
-    if (n & 1) one(1, w, 0, a, out, 0, nb);
+    if ((n & 3) == 3) tile(3, w, a, lda, out, ldo, nb);
+    if ((n & 3) == 2) tile(2, w, a, lda, out, ldo, nb);
+    if ((n & 3) == 1) one(1, w, 0, a, out, 0, nb);
 }
 
 /* AMX wants the steps alone. */

@@ -79,7 +79,7 @@ static void packed_errors(const struct packed_case *c, const float *out, int64_t
 /* Sums inside a block are exact integers, so only the few roundings per block are left: 1e-6. With
  * 8-bit activations 8e-3 (the spread of rounding: 1/254 of the block's largest value, uniform). */
 static void check_packed(const struct kern *k, enum qtype t, int64_t n_k, struct rng *r) {
-    static const int64_t tokens[] = {1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 63, 64, 65, 512};
+    static const int64_t tokens[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 15, 16, 17, 63, 64, 65, 512};
     enum { ALL = 512, EXTRA = 3 };
     struct packed_case c;
     packed_make(&c, k, t, n_k, ALL, r);
