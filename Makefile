@@ -81,7 +81,7 @@ endif
 OBJ := $(BUILD)/obj-$(shell echo '$(CC) $(ALL_CFLAGS)' | cksum | cut -d' ' -f1)
 
 ARCH := $(shell uname -m)
-DIRS := core kernels kernels/ref models text tok template gram chat convert calib quantize quantize/enc runtime/engine runtime/generate runtime/eval report serve jobs
+DIRS := core kernels kernels/ref models text tok template gram chat convert calib quantize quantize/enc runtime/engine runtime/generate runtime/eval report serve jobs lib
 ifeq ($(ARCH),x86_64)
 DIRS += kernels/avx2 kernels/avxvnni kernels/avx512 kernels/amx kernels/rows quantize/enc/avx2
 endif
@@ -144,7 +144,7 @@ $(OBJ)/%.o: %.c
 $(LIB): $(OBJS) $(CLI_OBJS) $(CUDA_OBJS)
 	$(Q)rm -f $@ && ar rcs $@ $^
 # what others link: only the names of include/hone.h. The archive is one object in which all others became local
-SO   := libhone.so.$(firstword $(subst ., ,$(VERSION)))
+SO   := libhone.so.$(shell sed -n 's/^.define HONE_API_MAJOR //p' include/hone.h)
 $(OBJ)/libhone.a: $(LIB)
 	$(Q)ld -r -o $@.o --whole-archive $(LIB) && objcopy --localize-hidden $@.o && rm -f $@ && ar rcs $@ $@.o && rm $@.o
 $(OBJ)/$(SO): $(LIB) packaging/libhone.map
@@ -235,7 +235,7 @@ check-mpi: ## two and three ranks write the bytes of one process (needs Open MPI
 
 # ---- other sanitizers ------------------------------------------------------------------------------------------
 CLANG ?= clang
-THREADED := test_pool test_ctx test_lib test_writer test_session test_imatrix test_quantize test_eval test_feedback test_kv test_sens test_mtp test_weight test_pack_cache
+THREADED := test_pool test_ctx test_lib test_lib_handles test_writer test_session test_imatrix test_quantize test_eval test_feedback test_kv test_sens test_mtp test_weight test_pack_cache
 PARSERS  := test_gguf test_gguf_edit test_safetensors test_hfdir test_json test_imat_file test_kld_file test_kld_file_top \
             test_tok_bad test_tok_sp test_tok_tekken test_jinja test_toolfmt test_schema
 # all that they run was compiled here: no cJSON, zlib, PCRE2, utf8proc
@@ -333,6 +333,7 @@ analyze: ## gcc -fanalyzer over the library and the program; what it says wrongl
 PREFIX ?= /usr/local
 LIBDIR ?= lib
 DOC    := share/doc/hone
+STRIP  ?= $(if $(SAN),:,strip)# what is installed has no symbols for debugging
 INSTALLED := bin/hone=$(BIN) include/hone.h=include/hone.h $(LIBDIR)/libhone.a=$(OBJ)/libhone.a $(LIBDIR)/$(SO)=$(OBJ)/$(SO) \
   $(LIBDIR)/pkgconfig/hone.pc=$(OBJ)/hone.pc share/bash-completion/completions/hone=$(OBJ)/completion.bash \
   share/zsh/site-functions/_hone=$(OBJ)/completion.zsh share/fish/vendor_completions.d/hone.fish=$(OBJ)/completion.fish \
@@ -340,7 +341,8 @@ INSTALLED := bin/hone=$(BIN) include/hone.h=include/hone.h $(LIBDIR)/libhone.a=$
   $(foreach d,README.md CHANGELOG.md LICENSE $(wildcard docs/examples/*.c),$(DOC)/$(notdir $d)=$d)
 install: $(foreach i,$(INSTALLED),$(lastword $(subst =, ,$i))) ## install program, library, man pages, completions under DESTDIR/PREFIX
 	$(Q)set -e; for i in $(INSTALLED); do \
-	  m=644; case $$i in bin/*) m=755 ;; esac; install -D -m $$m $${i#*=} "$(DESTDIR)$(PREFIX)/$${i%%=*}"; done
+	  m=644; case $$i in bin/*) m=755 ;; esac; to="$(DESTDIR)$(PREFIX)/$${i%%=*}"; install -D -m $$m $${i#*=} "$$to"; \
+	  case $$i in bin/*|*.so.*) $(STRIP) "$$to" ;; *.a=*) $(STRIP) -g "$$to" ;; esac; done
 	$(Q)ln -sf $(SO) "$(DESTDIR)$(PREFIX)/$(LIBDIR)/libhone.so"
 uninstall: ## remove what install put there
 	$(Q)for i in $(INSTALLED) $(LIBDIR)/libhone.so; do rm -f "$(DESTDIR)$(PREFIX)/$${i%%=*}"; done

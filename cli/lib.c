@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* cli/lib.c - include/hone.h: each call runs a command of commands.def with its result going to
- * memory, in a context of its own (core/ctx.h), so that calls from several threads do not meet. */
+/* cli/lib.c - the commands of commands.def by name, for main.c and, with the result going to
+ * memory, for hone_call (lib/call.h: in a context of its own). The rest of include/hone.h is in
+ * lib/. */
 #include "include/hone.h"
 
 #include <errno.h>
-#include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,8 +17,8 @@
 #include "core/ctx.h"
 #include "core/log.h"
 #include "core/mem.h"
-#include "core/prog.h"
 #include "core/str.h"
+#include "lib/call.h"
 
 #define COMMAND(name, id, summary) {name, cmd_##id, summary},
 static const struct subcommand commands[] = {
@@ -161,16 +161,6 @@ int command_run(struct cli *c, int argc, char **argv, struct err *e) {
     return rc;
 }
 
-static void on_log(void *ud, enum log_level level, const char *text) {
-    const struct hone_opts *o = ud;
-    o->log(o->user, (enum hone_level)level, text);
-}
-
-static int on_progress(void *ud, const char *stage, uint64_t done, uint64_t total) {
-    const struct hone_opts *o = ud;
-    return o->progress ? o->progress(o->user, stage, done, total) : 0;
-}
-
 static int run(const char *command, const char *const *args, FILE *out, struct err *e) {
     struct cli c = {.work.ctx = ctx_current(), .out = out, .form = EMIT_JSON};
     int n = 0;
@@ -185,63 +175,34 @@ static int run(const char *command, const char *const *args, FILE *out, struct e
     return rc;
 }
 
-/* Numbers in results and arguments have a decimal point wherever the caller lives. */
-static int run_in_c_locale(const char *command, const char *const *args, FILE *out, struct err *e) {
-    locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    if (!plain) return err_sys(e, "%s: no memory", command);
-    locale_t callers = uselocale(plain);
-    int rc = run(command, args, out, e);
-    uselocale(callers);
-    freelocale(plain);
-    return rc;
-}
-
-/* One call in a context of its own, with the caller's functions as its sinks. */
-static int run_in_context(const char *command, const char *const *args,
-                          const struct hone_opts *opts, FILE *out, struct err *e) {
-    struct hone_opts o = {0};
-    struct ctx ctx;
-    if (opts) memcpy(&o, opts, opts->size < sizeof o ? opts->size : sizeof o);
-    ctx_init(&ctx);
-    struct ctx *callers = ctx_enter(&ctx);
-    log_set_sink(o.log ? on_log : NULL, &o);
-    prog_set_sink(on_progress, &o);
-    int rc = run_in_c_locale(command, args, out, e);
-    ctx_release(&ctx);
-    ctx_enter(callers);
-    return rc;
-}
-
 int hone_call(const char *command, const char *const *args, const struct hone_opts *opts,
               struct hone_result *r) {
-    struct err e = {0};
+    struct hone_error e = {0};
+    struct call c;
     FILE *out = NULL;
-    int rc;
     memset(r, 0, sizeof *r);
-    if (opts && opts->size == 0)
-        rc = err_set(&e, ERR_USAGE, "%s: hone_opts.size is not set", command);
-    else if (!(out = open_memstream(&r->text, &r->len)))
-        rc = err_sys(&e, "%s: no memory for the result", command);
-    else
-        rc = run_in_context(command, args, opts, out, &e);
-    if (out && fclose(out) != 0 && !rc) rc = err_sys(&e, "%s: no memory for the result", command);
-    if (!r->text) r->text = xcalloc(1, 1);
-    snprintf(r->message, sizeof r->message, "%s", rc ? e.msg : "");
+    struct owner *owner;
+    int rc = owner_new(&owner, opts, NULL, &e);
+    if (!rc) rc = call_begin(&c, owner, &e);
+    if (!rc) {
+        if (!opts || !opts->log) log_set_level(LOG_INFO);
+        out = open_memstream(&r->text, &r->len);
+        rc = out ? run(command, args, out, &c.err) : err_sys(&c.err, "%s: no memory", command);
+        if (out && fclose(out) != 0 && !rc)
+            rc = err_sys(&c.err, "%s: no memory for the result", command);
+        rc = call_end(&c, rc, &e);
+    }
+    owner_drop(owner);
+    if (!r->text) r->text = calloc(1, 1);
+    snprintf(r->message, sizeof r->message, "%s", rc ? e.message : "");
     return rc;
 }
-
-#define COMMAND(name, id, summary)                                                                 \
-    int hone_##id(const char *const *args, const struct hone_opts *opts, struct hone_result *r) {  \
-        return hone_call(name, args, opts, r);                                                     \
-    }
-#include "cli/commands.def"
-#undef COMMAND
 
 void hone_result_free(struct hone_result *r) {
     free(r->text);
     memset(r, 0, sizeof *r);
 }
 
-const char *hone_version(void) {
-    return HONE_VERSION;
+const char *hone_command(int i) {
+    return i >= 0 ? next_command(NULL, i) : NULL;
 }

@@ -24,6 +24,7 @@
 
 struct buf_budget;
 struct enc_lanes;
+struct mem_fund;
 struct pool;
 
 /* The job sets what is not atomic before it starts threads, and may not change it while they run.
@@ -41,6 +42,8 @@ struct ctx {
         int step_at, step_of; /* of a job of several steps; 0: none */
     } prog;
     atomic_bool interrupted;
+    const atomic_bool *stop;          /* stops the job too, borrowed; NULL: nothing else does */
+    struct mem_fund *fund;            /* core/mem.h, borrowed; NULL: none */
     atomic_bool untrusted;            /* core/limits.h: the lower limits are in force */
     struct buf_budget *budget;        /* core/mem.c: what --max-memory leaves; NULL: no limit */
     _Atomic(const struct enc_lanes *) /* quantize/enc/search.c: the vectors that encoders use; */

@@ -13,11 +13,16 @@
 #error "hone runs on little-endian machines only (core/bytes.h loads file integers directly)"
 #endif
 
+static void about_nothing(struct err *e) {
+    e->file[0] = e->tensor[0] = 0;
+}
+
 int(err_set)(struct err *e, enum err_code code, const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(e->msg, sizeof e->msg, fmt, ap);
     va_end(ap);
+    about_nothing(e);
     e->code = code;
     return (int)code;
 }
@@ -26,6 +31,7 @@ __attribute__((format(printf, 3, 0))) static void add_errno(struct err *e, int s
                                                             const char *fmt, va_list ap) {
     int n = vsnprintf(e->msg, sizeof e->msg, fmt, ap);
     size_t used = n < 0 ? 0 : (size_t)n;
+    about_nothing(e);
     if (used < sizeof e->msg)
         snprintf(e->msg + used, sizeof e->msg - used, ": %s", strerror(saved));
 }
@@ -65,5 +71,11 @@ int(err_wrap)(struct err *e, const char *fmt, ...) {
         memcpy(e->msg, old, sizeof old);
     else if (used < sizeof e->msg)
         snprintf(e->msg + used, sizeof e->msg - used, ": %s", old);
+    return (int)e->code;
+}
+
+int err_about(struct err *e, const char *file, const char *tensor) {
+    if (file && !e->file[0]) snprintf(e->file, sizeof e->file, "%s", file);
+    if (tensor && !e->tensor[0]) snprintf(e->tensor, sizeof e->tensor, "%s", tensor);
     return (int)e->code;
 }

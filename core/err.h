@@ -22,6 +22,7 @@ enum err_code {                  /* also the exit status */
 struct err {
     enum err_code code;
     char msg[1024];
+    char file[512], tensor[128]; /* what it is about, for programs; "": not known, or neither */
 };
 
 /* Sets code and message; returns the code. */
@@ -34,6 +35,9 @@ int err_path(struct err *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* Puts "prefix: " in front of the message ("model.gguf: tensor 7: old message"), unless it begins
  * with the prefix already; returns e->code. */
 int err_wrap(struct err *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
+/* Says for programs which file and which tensor an error is about, where that was not said yet.
+ * NULL: nothing of it. Returns e->code. */
+int err_about(struct err *e, const char *file, const char *tensor);
 /* make analyze, make tidy: they see one file at a time, and no error is 0 */
 #ifdef HONE_ANALYZE
 #define err_set(e, code, ...) (err_set(e, code, __VA_ARGS__), (int)(code))

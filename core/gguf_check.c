@@ -171,10 +171,12 @@ int gguf_check_data(const struct gguf *g, const struct gguf_tensor *t, struct er
     const uint8_t *p = t->data;
     if (qi->scale.kind == QS_NONE) return 0;
     for (int64_t i = 0; i < n; i++, p += qi->block_bytes)
-        if (bad_block(&qi->scale, p))
-            return err_set(e, ERR_DATA, "%s: tensor \"%s\": %s NaN or infinity at element %lld",
-                           gguf_path(g), t->name,
-                           qi->flags & QF_QUANT ? "a block scale is" : "the value is",
-                           (long long)(i * qi->block_elems));
+        if (bad_block(&qi->scale, p)) {
+            err_set(e, ERR_DATA, "%s: tensor \"%s\": %s NaN or infinity at element %lld",
+                    gguf_path(g), t->name,
+                    qi->flags & QF_QUANT ? "a block scale is" : "the value is",
+                    (long long)(i * qi->block_elems));
+            return err_about(e, gguf_path(g), t->name);
+        }
     return 0;
 }

@@ -279,7 +279,10 @@ static int read_tensor(struct cur *c, struct gguf *g, int shard, struct err *e) 
     t->shard = shard;
     if (!strmap_add(g->names, t->name, len, g->n_tensors))
         return err_set(e, ERR_DATA, "tensor \"%s\" is there twice", show_n(name, len).s);
-    if (read_shape(c, t, e)) return err_wrap(e, "tensor \"%s\"", show_n(name, len).s);
+    if (read_shape(c, t, e)) {
+        err_about(e, NULL, t->name);
+        return err_wrap(e, "tensor \"%s\"", show_n(name, len).s);
+    }
     g->n_tensors++;
     return 0;
 }
@@ -346,9 +349,11 @@ static int place_data(struct gguf *g, struct shard *s, unsigned flags, struct er
         if (!rc && !(flags & GGUF_TOLERANT) && t->off != sum)
             rc = err_set(e, ERR_DATA, "data offset %llu, but packed data put it at %llu",
                          (unsigned long long)t->off, (unsigned long long)sum);
-        if (rc)
+        if (rc) {
+            err_about(e, NULL, t->name);
             return err_wrap(e, "tensor record %lld \"%s\"", (long long)i,
                             show_n(t->name, strlen(t->name)).s);
+        }
         t->data = s->map.data + s->data_off + t->off;
         sum = round_up(t->off + t->n_bytes, s->align); /* fits: inside the file */
     }
@@ -416,6 +421,7 @@ static int read_shard(struct gguf *g, int i, const char *path, unsigned flags, s
     TRY_GOTO(fail, rc, place_data(g, s, flags, e));
     return 0;
 fail:
+    err_about(e, path, NULL);
     return err_wrap(e, "%s", path);
 }
 

@@ -31,8 +31,8 @@ struct xxh128 {
 
 struct xxh128 *xxh128_new(void) {
     struct xxh128 *x = xcalloc(1, sizeof *x);
-    x->state = XXH3_createState();
-    if (!x->state) xmalloc(SIZE_MAX); /* out of memory: the one way to say it */
+    while (!(x->state = XXH3_createState()))
+        free(xmalloc(4096)); /* ends the process, or has some memory set free */
     xxh128_reset(x);
     return x;
 }

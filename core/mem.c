@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* core/mem.c - allocation.
  *
- * The xmalloc family ends the process when memory is out, with the exit status of any other thing
- * the machine refuses and no temporary output left: the one place outside cli/ that may. Big
+ * The xmalloc family ends the process when memory is out and the job has set none aside, with the
+ * exit status of any other thing the machine refuses and no temporary output left: the one place
+ * outside cli/ that may. Big
  * buffers come from mmap: zero pages cost nothing until touched, and 2 MiB alignment lets the
  * kernel use huge pages. A 64-byte header in front of the pointer says how to give it back. Under
  * AddressSanitizer everything comes from malloc, so that overruns are seen. */
@@ -57,21 +58,59 @@ NORETURN static void out_of_memory(size_t n) {
     _exit(ERR_SYS);
 }
 
+static const size_t fund_bytes[] = {(size_t)64 << 10, (size_t)1 << 20, (size_t)16 << 20};
+
+int mem_fund_fill(struct mem_fund *f, struct err *e) {
+    for (size_t i = 0; i < COUNT_OF(fund_bytes); i++) {
+        void *none = NULL, *p = NULL;
+        if (atomic_load(&f->block[i])) continue;
+        if (!(p = malloc(fund_bytes[i])))
+            return err_set(e, ERR_SYS, "out of memory (%zu bytes to set aside)", fund_bytes[i]);
+        if (!atomic_compare_exchange_strong(&f->block[i], &none, p)) free(p);
+    }
+    atomic_store(&f->spent, false);
+    return 0;
+}
+
+void mem_fund_release(struct mem_fund *f) {
+    for (size_t i = 0; i < COUNT_OF(fund_bytes); i++) free(atomic_exchange(&f->block[i], NULL));
+}
+
+/* Returns to the system a block of the job's fund that holds n bytes, and tells the job to stop.
+ * False: there is none. */
+static bool spend(size_t n) {
+    struct ctx *c = ctx_current();
+    for (size_t i = 0; c->fund && i < COUNT_OF(fund_bytes); i++) {
+        void *p = n < fund_bytes[i] ? atomic_exchange(&c->fund->block[i], NULL) : NULL;
+        if (!p) continue;
+        free(p);
+        atomic_store(&c->fund->spent, true);
+        ctx_interrupt(c);
+        return true;
+    }
+    return false;
+}
+
 void *xmalloc(size_t n) {
-    void *p = malloc(n ? n : 1);
-    if (!p) out_of_memory(n);
+    void *p;
+    while (!(p = malloc(n ? n : 1)))
+        if (!spend(n)) out_of_memory(n);
     return p;
 }
 
 void *xcalloc(size_t n, size_t size) {
-    void *p = calloc(n ? n : 1, size ? size : 1);
-    if (!p) out_of_memory(n);
+    uint64_t total;
+    void *p;
+    if (!mul_ok(n, size, &total)) out_of_memory(SIZE_MAX);
+    while (!(p = calloc(n ? n : 1, size ? size : 1)))
+        if (!spend((size_t)total)) out_of_memory((size_t)total);
     return p;
 }
 
 void *xrealloc(void *p, size_t n) {
-    void *q = realloc(p, n ? n : 1);
-    if (!q) out_of_memory(n);
+    void *q;
+    while (!(q = realloc(p, n ? n : 1)))
+        if (!spend(n)) out_of_memory(n);
     return q;
 }
 

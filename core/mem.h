@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* core/mem.h - small allocations that end the process with a message when memory is out, and large
- * buffers that fail politely. */
+/* core/mem.h - small allocations that end the process with a message when memory is out, unless the
+ * job has set memory aside for that; and large buffers that fail politely. */
 #ifndef HONE_CORE_MEM_H
 #define HONE_CORE_MEM_H
 
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,6 +20,17 @@ void *xreallocarray(void *p, size_t n, size_t size);
 char *xstrdup(const char *s);
 char *xstrndup(const char *s, size_t n);
 char *xasprintf(const char *fmt, ...) PRINTF_LIKE(1, 2);
+
+/* Memory that a job has set aside (struct ctx): what the functions above cannot get they take from
+ * here, and tell the job to stop, so that it ends as if interrupted and not with the process. A
+ * zero-initialised fund is an empty one. Any number of threads may use it. */
+struct mem_fund {
+    _Atomic(void *) block[3];
+    atomic_bool spent; /* something was taken since it was filled */
+};
+/* Sets aside what is not there (17 MiB of addresses, untouched in all). ERR_SYS: no memory. */
+int mem_fund_fill(struct mem_fund *f, struct err *e);
+void mem_fund_release(struct mem_fund *f);
 
 /* Tensor- and model-sized memory, 64-byte aligned (huge pages requested from 2 MiB on), zeroed.
  * ERR_SYS names `what`, the bytes needed and the bytes available. Free with buf_free. */

@@ -27,7 +27,9 @@ void prog_resume(void) {
 }
 
 bool prog_interrupted(void) {
-    return atomic_load_explicit(&ctx_current()->interrupted, memory_order_relaxed);
+    const struct ctx *c = ctx_current();
+    return atomic_load_explicit(&c->interrupted, memory_order_relaxed) ||
+           (c->stop && atomic_load_explicit(c->stop, memory_order_relaxed));
 }
 
 void prog_set_sink(prog_sink sink, void *ud) {

@@ -85,11 +85,11 @@ static int check_faults(const struct batch_job *j, int n_workers, const char *pa
     for (int k = 0; k < n_workers; k++)
         if (j->fault[k].row >= 0 && (f.row < 0 || j->fault[k].row < f.row)) f = j->fault[k];
     if (f.row < 0) return 0;
-    return err_set(e, ERR_DATA,
-                   "%s: tensor %s holds NaN or infinity at row %lld, column %lld; it cannot be "
-                   "quantized, repair "
-                   "or convert the model again",
-                   path, j->t->name, (long long)f.row, (long long)f.col);
+    err_set(e, ERR_DATA,
+            "%s: tensor %s holds NaN or infinity at row %lld, column %lld; it cannot be quantized, "
+            "repair or convert the model again",
+            path, j->t->name, (long long)f.row, (long long)f.col);
+    return err_about(e, path, j->t->name);
 }
 
 /* The batch by the device. Its first row is encoded here too: a device that computes otherwise is

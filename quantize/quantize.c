@@ -267,12 +267,14 @@ static int survey(struct run *q, struct err *e) {
         const struct gguf_tensor *t = gguf_tensor_at(q->g, i);
         const struct recipe_item *it = &q->plan.item[i];
         bool same = it->type == t->type;
+        int rc = 0;
         if (!same && !q->ref.op[t->type].decode)
-            return err_set(e, ERR_DATA, "%s: tensor %s has type %s, which cannot be decoded",
-                           gguf_path(q->g), t->name, qtype_name(t->type));
-        if (!same && !enc_find(it->type))
-            return err_set(e, ERR_USAGE, "tensor %s: type %s cannot be written", t->name,
-                           qtype_name(it->type));
+            rc = err_set(e, ERR_DATA, "%s: tensor %s has type %s, which cannot be decoded",
+                         gguf_path(q->g), t->name, qtype_name(t->type));
+        else if (!same && !enc_find(it->type))
+            rc = err_set(e, ERR_USAGE, "tensor %s: type %s cannot be written", t->name,
+                         qtype_name(it->type));
+        if (rc) return err_about(e, gguf_path(q->g), t->name);
         struct quantize_row *row = &r->rows[i];
         memcpy(row->name, t->name,
                strlen(t->name) < sizeof row->name ? strlen(t->name) : sizeof row->name - 1);

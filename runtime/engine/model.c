@@ -75,14 +75,15 @@ static int bind_weights(struct model *m, const struct model *trunk, const struct
             m->source[i] = g->weight[m->source[i]].optional_of;
             w = find(m, trunk, g->weight[m->source[i]].name, &t);
         }
+        int rc = 0;
         if (!t)
-            return err_set(e, ERR_DATA,
-                           "tensor %s is missing: the file is incomplete, convert the model again",
-                           gw->name);
-        TRY(check_shape(t, gw->ne, e));
-        if (!kern_has(k, w->type))
-            return err_set(e, ERR_DATA, "tensor %s has type %s, which cannot be computed with",
-                           t->name, qtype_name(w->type));
+            rc = err_set(e, ERR_DATA,
+                         "tensor %s is missing: the file is incomplete, convert the model again",
+                         gw->name);
+        else if (!(rc = check_shape(t, gw->ne, e)) && !kern_has(k, w->type))
+            rc = err_set(e, ERR_DATA, "tensor %s has type %s, which cannot be computed with",
+                         t->name, qtype_name(w->type));
+        if (rc) return err_about(e, NULL, gw->name);
         m->weight[i] = *w;
         m->weight[i].packed = NULL;
         weight_keep(w);
@@ -232,16 +233,17 @@ int model_computes(struct gguf *g, struct err *e) {
 }
 
 int model_refuse(struct err *e) {
-    char why[sizeof e->msg];
-    memcpy(why, e->msg, sizeof why);
-    return err_set(e, e->code, "%.*s; hone cannot compute with this file, but " ARCH_STILL,
-                   (int)(sizeof why - sizeof ARCH_STILL - 64), why);
+    const struct err why = *e;
+    err_set(e, why.code, "%.*s; hone cannot compute with this file, but " ARCH_STILL,
+            (int)(sizeof why.msg - sizeof ARCH_STILL - 64), why.msg);
+    return err_about(e, why.file, why.tensor);
 }
 
 static int open_bound(struct model *m, const char *path, struct err *e) {
     int rc = bind(m, e);
     if (rc) rc = model_refuse(e);
     if (!rc) rc = load_tok(m, e);
+    if (rc) err_about(e, path, NULL);
     return rc ? err_wrap(e, "%s", path) : 0;
 }
 

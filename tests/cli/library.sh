@@ -1,6 +1,6 @@
 #!/bin/sh
-# The installation as others meet it: hone.h, libhone.a and .so by pkg-config, the two example programs against both; every
-# command is in the header and exported, nothing else is; uninstall leaves nothing.
+# The installation as others meet it: hone.h, libhone.a and .so by pkg-config, the programs of docs/examples against it, each
+# run; what the header declares is exported, nothing else is; uninstall leaves nothing.
 set -eu
 stage=$(dirname "$HONE")/stage
 [ -e "$stage/opt/hone/include/hone.h" ] || { echo "SKIP: no $stage (make test installs there)"; exit 77; }
@@ -13,50 +13,87 @@ pc() { PKG_CONFIG_PATH=$p/lib/pkgconfig pkg-config --define-variable=prefix="$p"
 [ "$(pc --modversion)" = "$(cat VERSION)" ] || say "hone.pc: version $(pc --modversion)"
 grep -q '^prefix=/opt/hone$' "$p/lib/pkgconfig/hone.pc" || say "hone.pc: $(cat "$p/lib/pkgconfig/hone.pc")"
 
-# ---- names: commands.def, the header, what the libraries export ----
-{ echo hone_call; echo hone_version; echo hone_result_free
-  sed -n 's/^COMMAND("[^"]*", \([a-z_]*\),.*/hone_\1/p' cli/commands.def; } | sort > "$t/want"
-grep -oE '\bhone_[a-z_]+\(|HONE_CALL\(hone_[a-z_]+' "$p/include/hone.h" | grep -oE 'hone_[a-z_]+' | sort -u > "$t/header"
-# names in comments' examples are declared too
-cmp -s "$t/want" "$t/header" || say "hone.h against commands.def: $(diff "$t/want" "$t/header")"
-nm -D --defined-only "$p/lib/libhone.so" | sed -n 's/.* T \(.*\)@@HONE_0$/\1/p' | sort > "$t/so"
+# ---- names: the header, what the libraries export ----
+sed -n '/^HONE_API/,/;/p' "$p/include/hone.h" | tr '\n' ' ' | sed 's/;/;\n/g' | sed -n 's/^[^(]*[ *]\(hone_[a-z0-9_]*\)(.*/\1/p' | sort > "$t/want"
+[ "$(wc -l < "$t/want")" -ge 90 ] || say "hone.h: only these functions were found: $(cat "$t/want")"
+nm -D --defined-only "$p/lib/libhone.so" | sed -n 's/.* T \(.*\)@@HONE_1$/\1/p' | sort > "$t/so"
 cmp -s "$t/want" "$t/so" || say "libhone.so exports: $(diff "$t/want" "$t/so")"
-others=$(nm -D --defined-only "$p/lib/libhone.so" | grep -v '@@HONE_0$' | grep -vE ' A HONE_0$|__(asan|ubsan|odr_asan)' || true)
+others=$(nm -D --defined-only "$p/lib/libhone.so" | grep -v '@@HONE_1$' | grep -vE ' A HONE_1$|__(asan|ubsan|odr_asan)' || true)
 [ -z "$others" ] || say "libhone.so exports more: $others"
 nm -g --defined-only "$p/lib/libhone.a" | sed -n 's/.* T //p' | grep -vE '^__?(asan|ubsan|odr_asan)' | sort > "$t/a"
 cmp -s "$t/want" "$t/a" || say "libhone.a exports: $(diff "$t/want" "$t/a")"
-readelf -d "$p/lib/libhone.so" | grep -q 'SONAME.*\[libhone.so.0\]' || say "soname: $(readelf -d "$p/lib/libhone.so")"
+readelf -d "$p/lib/libhone.so" | grep -q 'SONAME.*\[libhone.so.1\]' || say "soname: $(readelf -d "$p/lib/libhone.so")"
+# debugging is for the folder it was built in: what is installed is stripped, but the names of the static library
+[ -n "${SANF:-}" ] || for f in "$p/bin/hone" "$p/lib/libhone.so" "$p/lib/libhone.a"; do
+    readelf -S "$f" 2> /dev/null | grep -q '\.debug_info' && say "$f is not stripped"
+done
 
 # ---- the examples, linked both ways ----
 cc=${CC:-cc}
 build() { # example, output, flags of the linker
     src=$1; out=$2; shift 2
     # shellcheck disable=SC2086
-    $cc -std=c11 -Wall -Wextra -Werror ${SANF:-} "$src" $(pc --cflags) "$@" -o "$out" > "$t/o" 2>&1 || say "$src: $(cat "$t/o")"
+    $cc -std=c11 -D_POSIX_C_SOURCE=200809L -Wall -Wextra -Werror ${SANF:-} "$src" $(pc --cflags) "$@" -o "$out" > "$t/o" 2>&1 || say "$src: $(cat "$t/o")"
 }
-for x in quantize ask; do
-    build docs/examples/$x.c "$t/$x" $(pc --libs) "-Wl,-rpath,$p/lib"
-    build docs/examples/$x.c "$t/$x-static" "$p/lib/libhone.a" $(pc --static --libs | sed 's/-lhone//') -lstdc++
+n=0
+for x in docs/examples/*.c; do
+    b=$(basename "$x" .c); n=$((n + 1))
+    [ "$(wc -l < "$x")" -le 60 ] || say "$x has more than 60 lines"
+    build "$x" "$t/$b" $(pc --libs) -lm -lpthread "-Wl,-rpath,$p/lib"
 done
+[ $n -ge 10 ] || say "$n examples"
+build docs/examples/command.c "$t/command-static" "$p/lib/libhone.a" $(pc --static --libs | sed 's/-lhone//') -lstdc++
 cp include/hone.h "$t/cxx.cpp" && $cc -x c++ -Wall -Wextra -Werror -fsyntax-only "$t/cxx.cpp" 2> "$t/o" || say "as C++: $(cat "$t/o")"
+
+# ---- each does what it says ----
+run() { # program, arguments: into o and e; must succeed
+    x=$1; shift
+    "$t/$x" "$@" > "$t/o" 2> "$t/e" || say "$x: exit $?: $(cat "$t/e")"
+}
+says() { grep -q -- "$1" "$t/o" || say "$x: no '$1' in: $(head -c 600 "$t/o")"; }
 m=tests/golden/models/qwen35moe
-for x in quantize quantize-static; do
-    "$t/$x" $m "$t/$x.gguf" Q8_0 > "$t/o" 2> "$t/e" || say "$x: exit $?: $(cat "$t/e")"
-    grep -q '"file_type": "Q8_0"\|"recipe": "Q8_0"' "$t/o" || say "$x: $(cat "$t/o")"
+text=tests/golden/tiny-qwen35moe/self_eval.txt
+for x in command command-static; do
+    run $x $m "$t/$x.gguf" Q8_0
+    says '"file_type": "Q8_0"\|"recipe": "Q8_0"'
     [ ! -e "$t/$x.gguf.base.gguf" ] || say "$x left its base file"
 done
-"$HONE" convert $m -o "$t/b.gguf" > "$t/o" 2>&1 && "$HONE" quantize "$t/b.gguf" -o "$t/q.gguf" --recipe Q8_0 > "$t/o" 2>&1
+"$HONE" convert $m -o "$t/c.gguf" > "$t/o" 2>&1 && "$HONE" quantize "$t/c.gguf" -o "$t/q.gguf" --recipe Q8_0 > "$t/o" 2>&1
 # the record names the input file
-"$HONE" diff "$t/q.gguf" "$t/quantize.gguf" --json > "$t/o" 2> "$t/e" || true
+"$HONE" diff "$t/q.gguf" "$t/command.gguf" --json > "$t/o" 2> "$t/e" || true
 tr -d '\n' < "$t/o" | grep -q '"n_tensors": 0,' || say "the library's tensors differ from the program's: $(cat "$t/o")"
-rc=0; "$t/quantize" $m "$t/x.gguf" Q9_9 > "$t/o" 2> "$t/e" || rc=$?
+rc=0; "$t/command" $m "$t/x.gguf" Q9_9 > "$t/o" 2> "$t/e" || rc=$?
 [ $rc = 2 ] && grep -q '^quantize: .*Q9_9' "$t/e" && [ ! -e "$t/x.gguf" ] || say "bad recipe: exit $rc: $(cat "$t/e")"
-for x in ask ask-static; do
-    "$t/$x" "$t/b.gguf" 'Once upon a time' > "$t/o" 2> "$t/e" || say "$x: exit $?: $(cat "$t/e")"
-    grep -q '"generated_tokens": 8' "$t/o" || say "$x: $(cat "$t/o" "$t/e")"
-done
-rc=0; "$t/ask" "$t/absent.gguf" x > "$t/o" 2> "$t/e" || rc=$?
-[ $rc = 2 ] && [ ! -s "$t/o" ] || say "absent file: exit $rc: $(cat "$t/o" "$t/e")"
+
+"$HONE" convert tests/golden/tiny-qwen35moe -o "$t/b.gguf" > "$t/o" 2>&1 || say "convert: $(cat "$t/o")"
+run quantizer "$t/b.gguf" "$t/own.gguf"
+"$HONE" verify "$t/own.gguf" --deep > "$t/o" 2>&1 || say "quantizer: $(cat "$t/o")"
+[ "$(stat -c %s "$t/own.gguf")" -lt "$(($(stat -c %s "$t/b.gguf") / 2))" ] || say "quantizer: not smaller"
+run perplexity "$t/b.gguf" $text 2
+# "28.0142 +- 0.9 over 512 tokens": the number of the command
+"$HONE" eval ppl "$t/b.gguf" $text --chunks 2 --act f32 --csv -q > "$t/csv" 2> /dev/null
+grep -q "$(cut -d' ' -f1 "$t/o")" "$t/csv" || say "perplexity: $(cat "$t/o") and $(cat "$t/csv")"
+run divergence "$t/b.gguf" "$t/own.gguf" $text 1
+says '^mean 0\.[0-9]* +- .*, same top token [5-9][0-9]'
+run tensor "$t/own.gguf" token_embd.weight
+says 'token_embd.weight: Q8_0, '
+rc=0; "$t/tensor" "$t/own.gguf" absent > "$t/o" 2> "$t/e" || rc=$?
+[ $rc = 2 ] && grep -q "no tensor 'absent'" "$t/e" || say "tensor: exit $rc: $(cat "$t/e")"
+run corpus "$t/b.gguf" $text "$t/ids"
+says "^$(wc -c < $text) bytes, $(($(wc -c < "$t/ids") / 4)) tokens"
+echo '[{"role": "user", "content": "Say <|im_end|> twice"}]' > "$t/conv"
+run template "$t/b.gguf" "$t/conv"
+says 'Say <|im_end|> twice'
+printf 'Let me see.<tool_call>\n<function=get_weather>\n<parameter=city>\nOslo\n</parameter>\n<parameter=days>\n3\n</parameter>\n</function>\n</tool_call>' > "$t/answer"
+"$t/toolcall" "$t/b.gguf" < "$t/answer" > "$t/o" 2> "$t/e" || say "toolcall: $(cat "$t/e")"
+x=toolcall; says '"name": "get_weather", "arguments": {"city": "Oslo", "days": 3}'
+run chat "$t/b.gguf" 'Once "upon" a time' 12
+grep -q 'tokens, ended by: ' "$t/e" || say "chat: $(cat "$t/e")"
+for i in $(seq 100); do echo "The number $i is"; done > "$t/prompts"
+run batch "$t/b.gguf" "$t/prompts" 4
+[ "$(wc -l < "$t/o")" -ge 100 ] && says '^100	' || say "batch: $(tail -3 "$t/o")"
+rc=0; "$t/cancel" "$t/b.gguf" "$t/late.gguf" IQ4_XS 1 > "$t/o" 2> "$t/e" || rc=$?
+[ $rc = 130 ] && [ ! -e "$t/late.gguf" ] && grep -q cancelled "$t/o" || say "cancel: exit $rc: $(cat "$t/o" "$t/e")"
 
 # ---- uninstall takes away what install put there ----
 n=$(find "$p" -type f | wc -l)

@@ -109,7 +109,7 @@ static void test_limits(void) {
     const char *base = tmp_path("base.gguf");
     CHECK_EQ_I64(CALL("eval", NULL, &r, "speed", base, "--tg", "1", "--pp", "1", "--reps", "1",
                       "--max-memory", "1K"),
-                 HONE_SYS);
+                 HONE_SYSTEM);
     CHECK_EQ_I64(CALL("eval", NULL, &r, "speed", base, "--tg", "1", "--pp", "1", "--reps", "1"),
                  HONE_OK);
     hone_result_free(&r);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* quantize.c - a Hugging Face folder to a quantized, verified GGUF file, with progress.
+/* command.c - commands of the program as calls: a Hugging Face folder to a quantized, verified
+ * file.
  *
- *     cc quantize.c $(pkg-config --cflags --libs hone) -o quantize
- *     ./quantize FOLDER OUT.gguf Q4_K_M */
+ *     cc command.c $(pkg-config --cflags --libs hone) -o command
+ *     ./command FOLDER OUT.gguf Q4_K_M */
 #include <hone.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,9 +35,9 @@ int main(int argc, char **argv) {
     const char *verify[] = {argv[2], "--deep", NULL};
     struct hone_opts o = {.size = sizeof o, .progress = on_progress};
     struct hone_result r;
-    int rc = step(hone_convert(convert, &o, &r), &r, "convert");
-    if (!rc) rc = step(hone_quantize(quantize, &o, &r), &r, "quantize");
-    if (!rc) rc = step(hone_verify(verify, &o, &r), &r, "verify");
+    int rc = step(hone_call("convert", convert, &o, &r), &r, "convert");
+    if (!rc) rc = step(hone_call("quantize", quantize, &o, &r), &r, "quantize");
+    if (!rc) rc = step(hone_call("verify", verify, &o, &r), &r, "verify");
     remove(base);
     return rc;
 }

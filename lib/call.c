@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: MIT
+/* lib/call.c - see call.h. */
+#include "lib/call.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/log.h"
+#include "core/prog.h"
+
+/* ---- errors ---- */
+
+int lib_error(struct hone_error *e, int status, const char *fmt, ...) {
+    va_list ap;
+    if (!e) return status;
+    memset(e, 0, sizeof *e);
+    e->status = status;
+    va_start(ap, fmt);
+    vsnprintf(e->message, sizeof e->message, fmt, ap);
+    va_end(ap);
+    return status;
+}
+
+/* The words of an error of the core; where it names no file, it is about the handle's. */
+static int show(struct hone_error *e, int status, const struct err *err, const char *file) {
+    lib_error(e, status, "%s", err->msg);
+    if (!e) return status;
+    snprintf(e->file, sizeof e->file, "%s", err->file[0] ? err->file : file ? file : "");
+    snprintf(e->tensor, sizeof e->tensor, "%s", err->tensor);
+    return status;
+}
+
+void *lib_new(size_t n, struct hone_error *e) {
+    void *p = calloc(1, n);
+    if (!p) lib_error(e, HONE_SYSTEM, "out of memory (%zu bytes asked for)", n);
+    return p;
+}
+
+/* ---- structs that may be those of another version ---- */
+
+static size_t size_of(const void *p) {
+    size_t n;
+    memcpy(&n, p, sizeof n);
+    return n;
+}
+
+int lib_give(void *to, const void *from, size_t n, const char *what, struct hone_error *e) {
+    const size_t have = size_of(to), head = sizeof have;
+    if (have < head) return lib_error(e, HONE_USAGE, "%s.size is not set", what);
+    memcpy((char *)to + head, (const char *)from + head, (have < n ? have : n) - head);
+    return HONE_OK;
+}
+
+int lib_take(void *to, const void *from, size_t n, const char *what, struct hone_error *e) {
+    memset(to, 0, n);
+    if (!from) return HONE_OK;
+    const size_t have = size_of(from);
+    if (have < sizeof have) return lib_error(e, HONE_USAGE, "%s.size is not set", what);
+    memcpy(to, from, have < n ? have : n);
+    return HONE_OK;
+}
+
+/* ---- jobs ---- */
+
+int owner_new(struct owner **out, const struct hone_opts *o, const char *file,
+              struct hone_error *e) {
+    struct hone_opts own;
+    struct err err;
+    *out = NULL;
+    int rc = lib_take(&own, o, sizeof own, "hone_opts", e);
+    if (rc) return rc;
+    struct owner *w = lib_new(sizeof *w, e);
+    if (!w) return HONE_SYSTEM;
+    w->o = own;
+    w->o.size = sizeof own;
+    atomic_store(&w->n_refs, 1);
+    if (file && !(w->file = strdup(file)))
+        rc = lib_error(e, HONE_SYSTEM, "out of memory");
+    else if (mem_fund_fill(&w->fund, &err))
+        rc = show(e, HONE_SYSTEM, &err, file);
+    if (rc)
+        owner_drop(w);
+    else
+        *out = w;
+    return rc;
+}
+
+struct owner *owner_share(struct owner *w) {
+    atomic_fetch_add(&w->n_refs, 1);
+    return w;
+}
+
+void owner_drop(struct owner *w) {
+    if (!w || atomic_fetch_sub(&w->n_refs, 1) != 1) return;
+    mem_fund_release(&w->fund);
+    free(w->file);
+    free(w);
+}
+
+/* ---- calls ---- */
+
+static void on_log(void *ud, enum log_level level, const char *text) {
+    const struct owner *w = ud;
+    w->o.log(w->o.user, (enum hone_level)level, text);
+}
+
+static int on_progress(void *ud, const char *stage, uint64_t done, uint64_t total) {
+    const struct owner *w = ud;
+    return w->o.progress ? w->o.progress(w->o.user, stage, done, total) : 0;
+}
+
+int call_begin(struct call *c, struct owner *w, struct hone_error *e) {
+    if (mem_fund_fill(&w->fund, &c->err)) return show(e, HONE_SYSTEM, &c->err, w->file);
+    c->plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    if (!c->plain) return lib_error(e, HONE_SYSTEM, "out of memory");
+    c->owner = w;
+    memset(&c->err, 0, sizeof c->err);
+    ctx_init(&c->ctx);
+    c->ctx.fund = &w->fund;
+    c->ctx.stop = w->o.cancel ? &w->o.cancel->on : NULL;
+    atomic_store(&c->ctx.untrusted, w->o.untrusted != 0);
+    if (!w->o.log) atomic_store(&c->ctx.log.level, LOG_WARN);
+    c->callers = ctx_enter(&c->ctx);
+    log_set_sink(w->o.log ? on_log : NULL, w);
+    prog_set_sink(on_progress, w);
+    c->locale = uselocale(c->plain);
+    return HONE_OK;
+}
+
+/* What stopped a call that was told to stop: its caller, or memory that ran out. */
+static int stopped(struct call *c, struct hone_error *e) {
+    if (atomic_load(&c->owner->fund.spent) && !(c->ctx.stop && atomic_load(c->ctx.stop))) {
+        err_set(&c->err, ERR_SYS, "out of memory; close other programs or choose a smaller job");
+        return show(e, HONE_SYSTEM, &c->err, c->owner->file);
+    }
+    return show(e, HONE_CANCELLED, &c->err, c->owner->file);
+}
+
+int call_end(struct call *c, int rc, struct hone_error *e) {
+    uselocale(c->locale);
+    freelocale(c->plain);
+    ctx_release(&c->ctx);
+    ctx_enter(c->callers);
+    if (rc == 0) {
+        lib_error(e, HONE_OK, "%s", "");
+        return HONE_OK;
+    }
+    return rc == ERR_INTR ? stopped(c, e) : show(e, rc, &c->err, c->owner->file);
+}
+
+/* ---- what needs no handle ---- */
+
+const char *hone_version(void) {
+    return HONE_VERSION;
+}
+
+const char *hone_status_name(int status) {
+    static const struct {
+        int status;
+        const char *name;
+    } row[] = {{HONE_OK, "ok"},     {HONE_VERDICT, "verdict"}, {HONE_USAGE, "usage"},
+               {HONE_DATA, "data"}, {HONE_SYSTEM, "system"},   {HONE_CANCELLED, "cancelled"}};
+    for (size_t i = 0; i < COUNT_OF(row); i++)
+        if (row[i].status == status) return row[i].name;
+    return "?";
+}
+
+void hone_free(void *p) {
+    free(p);
+}
+
+struct hone_cancel *hone_cancel_new(void) {
+    return calloc(1, sizeof(struct hone_cancel));
+}
+
+void hone_cancel_now(struct hone_cancel *c) {
+    atomic_store(&c->on, true);
+}
+
+void hone_cancel_reset(struct hone_cancel *c) {
+    atomic_store(&c->on, false);
+}
+
+void hone_cancel_free(struct hone_cancel *c) {
+    free(c);
+}

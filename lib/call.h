@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT
+/* lib/call.h - what every handle of include/hone.h and every call on it have in common: whom
+ * messages and progress go to, what cancels, the memory that is set aside, and errors in the form
+ * that programs see.
+ *
+ * A handle has an owner; a call on it runs in a context of its own (core/ctx.h), so that calls on
+ * one handle from several threads do not meet either. So a function of the library is
+ *
+ *     struct call c;
+ *     int rc = call_begin(&c, h->owner, e);
+ *     return rc ? rc : call_end(&c, work(h, &c.err), e); */
+#ifndef HONE_LIB_CALL_H
+#define HONE_LIB_CALL_H
+
+#include <locale.h>
+
+#include "core/ctx.h"
+#include "core/err.h"
+#include "core/mem.h"
+#include "include/hone.h"
+
+struct hone_cancel {
+    atomic_bool on;
+};
+
+struct owner {
+    atomic_int n_refs; /* a model's tokenizer, template and GGUF share one */
+    struct hone_opts o;
+    struct mem_fund fund;
+    char *file; /* what the handle was opened from; NULL: nothing */
+};
+/* HONE_SYSTEM: no memory; HONE_USAGE: o->size is not set. */
+int owner_new(struct owner **out, const struct hone_opts *o, const char *file,
+              struct hone_error *e);
+struct owner *owner_share(struct owner *w);
+void owner_drop(struct owner *w); /* NULL: nothing happens */
+
+struct call {
+    struct owner *owner;
+    struct ctx ctx;
+    struct ctx *callers;
+    locale_t plain, locale;
+    struct err err; /* what the call fills */
+};
+/* Enters the call's context; the decimal point is a point until call_end. Anything but HONE_OK: it
+ * was not entered, and *e is filled. */
+int call_begin(struct call *c, struct owner *w, struct hone_error *e);
+/* Leaves it and says how it ended, rc being what the core said: the enum hone_status to return. */
+int call_end(struct call *c, int rc, struct hone_error *e);
+
+/* An error without a call. Fills e, which may be NULL, and returns its status. */
+int lib_error(struct hone_error *e, int status, const char *fmt, ...) PRINTF_LIKE(3, 4);
+/* A handle of n bytes, zeroed. NULL, and *e filled: no memory. */
+void *lib_new(size_t n, struct hone_error *e);
+
+/* Copies what of a struct the caller's version of it has, behind its size. HONE_USAGE: no size. */
+int lib_give(void *to, const void *from, size_t n, const char *what, struct hone_error *e);
+/* Copies the caller's options (NULL: zeros) over a zeroed struct of n bytes. */
+int lib_take(void *to, const void *from, size_t n, const char *what, struct hone_error *e);
+
+#endif

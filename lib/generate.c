@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: MIT
+/* lib/generate.c - one answer on the session's own sequence. */
+#include "lib/generate.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/json.h"
+#include "core/prog.h"
+#include "gram/gram.h"
+#include "text/visible.h"
+
+enum { REPEAT_LAST = 64 };
+
+int generate_sample(const struct hone_generate_opts *o, struct sample_opts *out, struct err *e) {
+    if (!(o->temperature >= 0) || o->top_k < 0 || !(o->top_p >= 0) || !(o->min_p >= 0) ||
+        !(o->repeat_penalty >= 0) || o->max_tokens < 0)
+        return err_set(e, ERR_USAGE, "options of generating cannot be negative");
+    *out = (struct sample_opts){
+        .temp = (float)o->temperature,
+        .top_k = o->top_k,
+        .top_p = o->top_p > 0 ? (float)o->top_p : 1,
+        .min_p = (float)o->min_p,
+        .repeat_penalty = o->repeat_penalty > 0 ? (float)o->repeat_penalty : 1,
+        .repeat_last_n = REPEAT_LAST,
+    };
+    return 0;
+}
+
+int generate_n_stop(const struct hone_generate_opts *o) {
+    int n = 0;
+    while (o->stop && o->stop[n]) n++;
+    return n;
+}
+
+bool teller_tell(struct teller *t, const char *s, size_t n) {
+    if (!t->o->text || t->ended) return !t->ended;
+    buf_reset(&t->whole);
+    text_complete(&t->whole, &t->part, s, n);
+    if (t->whole.len && t->o->text(t->o->user, t->which, t->whole.data, t->whole.len))
+        t->ended = true;
+    return !t->ended;
+}
+
+void teller_release(struct teller *t) {
+    buf_release(&t->part);
+    buf_release(&t->whole);
+}
+
+static void sink(void *ud, const char *s, size_t n) {
+    if (!teller_tell(ud, s, n)) prog_interrupt();
+}
+
+/* The grammar that the options ask for; *g NULL: none. */
+static int language(const struct hone_generate_opts *o, const struct tok *t, struct gram_vocab **v,
+                    struct grammar **g, struct err *e) {
+    struct json *schema = NULL;
+    if (!o->schema && !o->regex) return 0;
+    TRY(gram_vocab_new(v, t, e));
+    if (o->regex) return grammar_of_regex(g, *v, o->regex, strlen(o->regex), e);
+    const struct gram_opts go = {.strict = true};
+    TRY(json_parse(&schema, o->schema, strlen(o->schema), "schema", e));
+    int rc = grammar_of_schema(g, *v, schema, &go, e);
+    json_free(schema);
+    return rc;
+}
+
+static int run(struct hone_session *s, const int32_t *prompt, int64_t n,
+               const struct hone_generate_opts *o, struct teller *t, struct gen_answer *a,
+               int64_t *n_new, struct err *e) {
+    struct gen_opts go = {.n_max = o->max_tokens ? o->max_tokens : -1,
+                          .special = o->control != 0,
+                          .stop = o->stop,
+                          .n_stop = generate_n_stop(o),
+                          .sink = sink,
+                          .ud = t};
+    struct gram_vocab *vocab = NULL;
+    struct ids ids = {0};
+    if (n < 1) return err_set(e, ERR_USAGE, "a prompt has at least one token");
+    TRY(model_need_tok(s->model->m, e));
+    TRY(generate_sample(o, &go.sample, e));
+    if (!s->gen) session_reset(s->s); /* what it has seen, a new gen does not know */
+    int rc = s->gen ? 0 : gen_new(&s->gen, s->s, NULL, e);
+    if (!rc) rc = language(o, s->model->m->tok, &vocab, &go.constrain.g, e);
+    for (int64_t i = 0; i < n && !rc; i++) ids_add(&ids, prompt[i]);
+    if (!rc) rc = gen_prompt(s->gen, &ids, -1, n_new, e);
+    a->seed = o->seed;
+    if (!rc) rc = gen_run(s->gen, &go, a, e);
+    if (rc == ERR_INTR && t->ended) rc = 0;
+    (void)teller_tell(t, NULL, 0);
+    if (a->constrain) { /* it refers to the grammar */
+        constrain_free(a->constrain);
+        a->constrain = NULL;
+    }
+    grammar_free(go.constrain.g);
+    gram_vocab_free(vocab);
+    ids_release(&ids);
+    return rc;
+}
+
+int hone_generate(struct hone_session *s, const int32_t *prompt, int64_t n,
+                  const struct hone_generate_opts *opts, struct hone_answer *out,
+                  struct hone_error *e) {
+    struct hone_generate_opts o;
+    struct gen_answer a = {0};
+    struct call c;
+    int64_t n_new = 0;
+    int rc = lib_take(&o, opts, sizeof o, "hone_generate_opts", e);
+    if (rc || (rc = call_begin(&c, s->owner, e))) return rc;
+    struct teller t = {.o = &o};
+    rc = run(s, prompt, n, &o, &t, &a, &n_new, &c.err);
+    struct hone_answer full = {.n_prompt = n_new,
+                               .stop = t.ended ? "callback" : gen_stop_name(a.stop),
+                               .seconds = a.seconds,
+                               .len = a.text.len,
+                               .n_ids = a.ids.n};
+    full.text = buf_take(&a.text);
+    full.ids = a.ids.v ? a.ids.v : xcalloc(1, sizeof *full.ids);
+    a.ids = (struct ids){0};
+    gen_answer_release(&a);
+    teller_release(&t);
+    rc = call_end(&c, rc, e);
+    if (rc == HONE_OK || rc == HONE_CANCELLED) {
+        struct hone_error no_size;
+        if (lib_give(out, &full, sizeof full, "hone_answer", &no_size) == HONE_OK) return rc;
+        rc = lib_error(e, HONE_USAGE, "%s", no_size.message);
+    }
+    free(full.text);
+    free(full.ids);
+    return rc;
+}
+
+void hone_answer_free(struct hone_answer *a) {
+    if (!a) return;
+    free(a->text);
+    free(a->ids);
+    a->text = NULL;
+    a->ids = NULL;
+}

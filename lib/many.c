@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: MIT
+/* lib/many.c - answers to many prompts, several at a time: each is a sequence with a sampler of its
+ * own, and every pass holds the next token of all of them, or what is left of a new one's prompt.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/num.h"
+#include "core/prog.h"
+#include "lib/generate.h"
+
+enum { AT_ONCE = 8, PIECE = 256 /* tokens of a prompt in one pass */ };
+
+struct slot {
+    struct seq *q; /* NULL: nothing runs here */
+    int64_t i;     /* of the prompt */
+    int64_t n_fed;
+    struct ids seen; /* prompt and answer */
+    struct gen_answer a;
+    struct teller t;
+};
+
+struct many {
+    struct hone_session *s;
+    const struct tok *tok;
+    const int32_t *const *prompt;
+    const int64_t *len;
+    int64_t n, next, done, n_ctx, n_vocab;
+    const struct hone_generate_opts *o;
+    struct sample_opts sample;
+    int n_slots, n_stop;
+    struct slot *slot;
+    struct hone_answer *out; /* [n], of this version */
+    struct session_row *row;
+    float *logits; /* [n_slots][n_vocab] */
+};
+
+/* ---- one answer ---- */
+
+static int start(struct many *m, struct slot *b, struct err *e) {
+    const int64_t i = m->next++;
+    memset(b, 0, sizeof *b);
+    if (m->len[i] < 1) return err_set(e, ERR_USAGE, "prompt %lld has no tokens", (long long)i);
+    if (m->len[i] > m->n_ctx)
+        return err_set(e, ERR_USAGE, "prompt %lld has %lld tokens, the context %lld", (long long)i,
+                       (long long)m->len[i], (long long)m->n_ctx);
+    TRY(session_new_seq(m->s->s, 0, &b->q, e));
+    b->i = i;
+    for (int64_t k = 0; k < m->len[i]; k++) ids_add(&b->seen, m->prompt[i][k]);
+    b->t = (struct teller){.o = m->o, .which = i};
+    b->a.sampler = sampler_new(&m->sample, m->n_vocab, m->o->seed);
+    b->a.stop = GEN_LENGTH;
+    buf_str(&b->a.text, "");
+    return 0;
+}
+
+static void clear(struct slot *b) {
+    seq_free(b->q);
+    ids_release(&b->seen);
+    gen_answer_release(&b->a);
+    teller_release(&b->t);
+    memset(b, 0, sizeof *b);
+}
+
+/* The answer goes to the caller, as far as it is. */
+static void finish(struct many *m, struct slot *b) {
+    struct hone_answer *o = &m->out[b->i];
+    (void)teller_tell(&b->t, b->a.text.data + b->a.n_shown, b->a.text.len - b->a.n_shown);
+    (void)teller_tell(&b->t, NULL, 0);
+    o->n_prompt = m->len[b->i];
+    o->stop = b->t.ended ? "callback" : gen_stop_name(b->a.stop);
+    o->len = b->a.text.len;
+    o->text = buf_take(&b->a.text);
+    o->n_ids = b->a.ids.n;
+    o->ids = b->a.ids.v ? b->a.ids.v : xcalloc(1, sizeof *o->ids);
+    b->a.ids = (struct ids){0};
+    m->done++;
+    clear(b);
+}
+
+/* Bytes at the end of the text that may become a stop text; *cut: where one begins, or its length.
+ */
+static size_t pending(const struct many *m, const struct buf *text, size_t *cut) {
+    size_t hold = 0;
+    *cut = text->len;
+    for (int i = 0; i < m->n_stop; i++) {
+        const size_t n = strlen(m->o->stop[i]);
+        const char *hit = n ? memmem(text->data, text->len, m->o->stop[i], n) : NULL;
+        if (hit && (size_t)(hit - text->data) < *cut) *cut = (size_t)(hit - text->data);
+        for (size_t k = n ? n - 1 : 0; k > hold; k--)
+            if (k <= text->len && !memcmp(text->data + text->len - k, m->o->stop[i], k)) hold = k;
+    }
+    return hold;
+}
+
+/* The next token, from logits. True: the answer is complete. */
+static bool draw(struct many *m, struct slot *b, const float *logits) {
+    const int32_t id = sampler_pick(b->a.sampler, logits, b->seen.v, b->seen.n);
+    size_t cut;
+    b->a.n_drawn++;
+    if (tok_is_eog(m->tok, id)) {
+        b->a.stop = GEN_END;
+        return true;
+    }
+    ids_add(&b->a.ids, id);
+    ids_add(&b->seen, id);
+    tok_decode(m->tok, id, m->o->control != 0, &b->a.text);
+    const size_t hold = pending(m, &b->a.text, &cut);
+    if (cut < b->a.text.len) {
+        b->a.text.len = cut;
+        b->a.text.data[cut] = 0;
+        b->a.stop = GEN_TEXT;
+        return true;
+    }
+    const size_t sure = b->a.text.len - hold;
+    if (sure > b->a.n_shown &&
+        !teller_tell(&b->t, b->a.text.data + b->a.n_shown, sure - b->a.n_shown))
+        return true;
+    if (sure > b->a.n_shown) b->a.n_shown = sure;
+    if (b->seen.n > m->n_ctx) b->a.stop = GEN_CONTEXT;
+    return b->seen.n > m->n_ctx || (m->o->max_tokens && b->a.n_drawn >= m->o->max_tokens);
+}
+
+/* ---- all ---- */
+
+/* One pass: a piece of each slot. */
+static int pass(struct many *m, struct err *e) {
+    int64_t n = 0, n_logits = 0;
+    for (int k = 0; k < m->n_slots; k++) {
+        struct slot *b = &m->slot[k];
+        if (!b->q) continue;
+        const int64_t end = min_i64(b->seen.n, b->n_fed + PIECE);
+        for (int64_t i = b->n_fed; i < end; i++)
+            m->row[n++] = (struct session_row){
+                .id = b->seen.v[i], .seq = b->q, .want = i + 1 == b->seen.n ? WANT_LOGITS : 0};
+        b->n_fed = end;
+    }
+    if (prog_interrupted()) return err_set(e, ERR_INTR, "interrupted");
+    TRY(session_run(m->s->s, m->row, n, NULL, m->logits, e));
+    for (int k = 0; k < m->n_slots; k++) {
+        struct slot *b = &m->slot[k];
+        if (!b->q || b->n_fed < b->seen.n) continue;
+        if (draw(m, b, m->logits + n_logits++ * m->n_vocab)) finish(m, b);
+    }
+    return 0;
+}
+
+static int run(struct many *m, struct err *e) {
+    struct prog p;
+    void *mem = NULL;
+    int rc = 0;
+    TRY(model_need_tok(m->s->model->m, e));
+    TRY(generate_sample(m->o, &m->sample, e));
+    if (m->o->schema || m->o->regex)
+        return err_set(e, ERR_USAGE, "many answers at once follow no schema or regular expression");
+    m->slot = xcalloc((size_t)m->n_slots, sizeof *m->slot);
+    m->row = xcalloc((size_t)m->n_slots * PIECE, sizeof *m->row);
+    TRY(buf_alloc(&mem, (uint64_t)m->n_slots * (uint64_t)m->n_vocab * sizeof(float), "logits", e));
+    m->logits = mem;
+    prog_begin(&p, "generating", PROG_ITEMS, (uint64_t)m->n);
+    while (m->done < m->n && !rc) {
+        for (int k = 0; k < m->n_slots && !rc; k++)
+            if (!m->slot[k].q && m->next < m->n) rc = start(m, &m->slot[k], e);
+        if (!rc) rc = pass(m, e);
+        prog_update(&p, (uint64_t)m->done);
+    }
+    prog_end(&p);
+    return rc;
+}
+
+int hone_generate_many(struct hone_session *s, const int32_t *const *prompt, const int64_t *len,
+                       int64_t n, int at_once, const struct hone_generate_opts *opts,
+                       struct hone_answer *out, struct hone_error *e) {
+    struct hone_generate_opts o;
+    struct call c;
+    int rc = lib_take(&o, opts, sizeof o, "hone_generate_opts", e);
+    if (rc || n <= 0) return rc;
+    if (out->size < sizeof out->size)
+        return lib_error(e, HONE_USAGE, "hone_answer.size is not set");
+    if ((rc = call_begin(&c, s->owner, e))) return rc;
+    const double from = prog_now_s();
+    struct many m = {.s = s,
+                     .tok = s->model->m->tok,
+                     .prompt = prompt,
+                     .len = len,
+                     .n = n,
+                     .o = &o,
+                     .n_stop = generate_n_stop(&o),
+                     .n_ctx = hone_session_n_ctx(s),
+                     .n_vocab = s->model->m->hp.d[HD_VOCAB],
+                     .n_slots = (int)min_i64(at_once > 0 ? at_once : AT_ONCE, n)};
+    m.out = xcalloc((size_t)n, sizeof *m.out);
+    rc = run(&m, &c.err);
+    for (int k = 0; m.slot && k < m.n_slots; k++) clear(&m.slot[k]);
+    free(m.slot);
+    free(m.row);
+    buf_free(m.logits);
+    const double seconds = prog_now_s() - from;
+    rc = call_end(&c, rc, e);
+    const size_t step = out->size; /* the caller's struct may be that of another version */
+    for (int64_t i = 0; i < n; i++) {
+        struct hone_answer *to = (struct hone_answer *)(void *)((char *)out + (size_t)i * step);
+        m.out[i].seconds = seconds;
+        to->size = step;
+        if (rc) hone_answer_free(&m.out[i]);
+        (void)lib_give(to, &m.out[i], sizeof m.out[i], "hone_answer", NULL);
+    }
+    free(m.out);
+    return rc;
+}
