@@ -1,0 +1,403 @@
+// SPDX-License-Identifier: MIT
+/* jobs/memory_plan.c - hone plan: will it fit? From headers alone: bytes of weights, keys and values,
+ * recurrent state, working memory; what fits a card, at which context, with what left outside; and
+ * the command lines for it. Bytes are exact but for `compute`, which is an estimate for other
+ * engines' GPU backends and says so. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "jobs/memory_plan.h"
+#include "jobs/plan_plot.h"
+#include "jobs/plan_program.h"
+#include "jobs/plot.h"
+#include "jobs/open.h"
+#include "core/buf.h"
+#include "core/gguf.h"
+#include "core/io.h"
+#include "core/log.h"
+#include "core/num.h"
+#include "models/fit.h"
+#include "quantize/quantize.h"
+#include "runtime/engine/kv_type.h"
+
+enum {
+    HONE_PASS = 512,   /* rows of a pass, unless somebody says */
+    USUAL_KEYS = 4096, /* in the cache of --launches */
+};
+struct plan {
+    const char *path;
+    const struct arch *arch;
+    struct sizes z;
+    uint64_t file_bytes;
+    struct fit_ask ask;
+    const struct kv_type *k, *v; /* of the cache */
+    struct fit fit;
+    bool have_fit;
+};
+
+/* "q8_0", or "q8_0/q4_0" for keys and values. */
+static void kv_text(char out[40], const struct plan *p) {
+    snprintf(out, 40, "%s%s%s", p->k->name, p->k == p->v ? "" : "/",
+             p->k == p->v ? "" : p->v->name);
+}
+
+/* Returns true when other engines have this cache type too: one that stores rows of a tensor type
+ * as they are. Rotated rows are hone's own. */
+static bool is_common(const struct kv_type *t) {
+    return t->type != QT_COUNT && !t->rotated;
+}
+static bool is(const struct kv_type *t, enum kv_flag flag) {
+    return (t->flags & flag) != 0;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+static int read_model(struct plan *p, struct err *e) {
+    struct gguf *g;
+    struct hparams *h = NULL;
+    TRY(gguf_open(&g, p->path, GGUF_TOLERANT, e));
+    const char *name = gguf_str_or(g, "general.architecture", "");
+    int rc = 0;
+    p->arch = arch_find(name);
+    if (!p->arch) rc = arch_refuse(p->path, name, e);
+    h = calloc(1, sizeof *h);
+    if (rc == 0 && !h) rc = err_set(e, ERR_SYS, "out of memory");
+    if (rc == 0) rc = hparams_from_gguf(h, p->arch, g, e);
+    if (rc == 0) rc = sizes_init(&p->z, p->arch, h, e);
+    for (int64_t i = 0; i < gguf_n_tensors(g) && rc == 0; i++) {
+        const struct gguf_tensor *t = gguf_tensor_at(g, i);
+        sizes_add(&p->z, p->arch, t->name, t->n_bytes);
+    }
+    p->file_bytes = gguf_file_bytes(g);
+    free(h);
+    gguf_close(g);
+    return rc;
+}
+
+static int settle(struct plan *p, const struct memory_plan_opts *a, struct err *e) {
+    struct fit_use u;
+    TRY(kv_type_parse(a->kv_name, "--kv-type", &p->k, &p->v, e));
+    p->ask =
+        (struct fit_ask){.memory = a->vram,
+                         .reserve = a->reserve == PLAN_USUAL_RESERVE ? fit_reserve(a->vram) : a->reserve,
+                         .n_ctx = a->ctx ? a->ctx : p->z.n_ctx_train,
+                         .n_slots = a->slots,
+                         .rows = kv_type_rows(p->k, p->v)};
+    if (!p->ask.n_ctx) p->ask.n_ctx = 4096;
+    if (a->slots < 1 || a->slots > 65536)
+        return err_set(e, ERR_USAGE, "--slots: %lld is not from 1 to 65536", (long long)a->slots);
+    if (p->ask.n_ctx > INT32_MAX)
+        return err_set(e, ERR_USAGE, "--ctx: %lld tokens are too many", (long long)p->ask.n_ctx);
+    if (a->ctx > p->z.n_ctx_train && p->z.n_ctx_train > 0)
+        log_warn("the model was trained for %lld tokens; beyond them it needs rope scaling",
+                 (long long)p->z.n_ctx_train);
+    if (!fit_use(&p->z, &p->ask, 0, 0, &u))
+        return err_set(e, ERR_USAGE,
+                       "--kv-type %s does not fit heads of this model, or --ctx %lld times --slots "
+                       "%lld is too large",
+                       a->kv_name, (long long)p->ask.n_ctx, (long long)p->ask.n_slots);
+    if (!a->vram) return 0;
+    p->have_fit = fit_find(&p->z, &p->ask, &p->fit);
+    return 0;
+}
+
+/* ---- sizes ----------------------------------------------------------------------------------- */
+
+static void size_field(struct emit *m, const char *key, const char *title, uint64_t n) {
+    char text[48], name[64];
+    emit_fmt_bytes(text, n);
+    emit_str(m, key, title, text);
+    snprintf(name, sizeof name, "%s_bytes", key);
+    emit_i64(m, name, NULL, (int64_t)n);
+}
+
+static void emit_sizes(struct emit *m, const struct plan *p) {
+    const struct sizes *z = &p->z;
+    struct fit_use u;
+    uint64_t experts = 0, kv;
+    char kv_name[40];
+    (void)fit_use(z, &p->ask, 0, 0, &u); /* settle() tried it */
+    for (int i = 0; i < z->n_blocks; i++) experts += z->block[i].experts;
+    kv_text(kv_name, p);
+    emit_str(m, "file", "file", io_base(p->path));
+    emit_str(m, "arch", "architecture", p->arch->name);
+    emit_i64(m, "n_blocks", "blocks, the head not counted", z->n_blocks);
+    emit_i64(m, "n_attn", "of them with keys and values", sizes_n_kv(z));
+    emit_i64(m, "n_recurrent", sizes_n_state(z) ? "of them recurrent" : NULL, sizes_n_state(z));
+    emit_i64(m, "ctx_train", "context as trained", z->n_ctx_train);
+    emit_i64(m, "ctx", "context planned, per slot", p->ask.n_ctx);
+    emit_i64(m, "slots", "slots", p->ask.n_slots);
+    emit_str(m, "kv_type", "type of keys and values", kv_name);
+    size_field(m, "size", "file size", p->file_bytes);
+    size_field(m, "weights", "weights", sizes_weights(z));
+    size_field(m, "host", "  kept in main memory", z->embd);
+    size_field(m, "device", "  on a GPU", sizes_device(z));
+    size_field(m, "experts", experts ? "  of that routed experts" : NULL, experts);
+    size_field(m, "mtp", z->mtp ? "  of that draft blocks" : NULL, z->mtp);
+    size_field(m, "kv", "keys and values", u.kv);
+    if (sizes_kv_paged(z, p->ask.n_slots, p->ask.n_ctx, HONE_PASS, &p->ask.rows, &kv))
+        size_field(m, "kv_hone", "  in hone, in pages", kv);
+    size_field(m, "state", sizes_n_state(z) ? "recurrent state" : NULL, u.state);
+    size_field(m, "compute", "working memory, estimate", u.compute);
+    size_field(m, "activations", NULL, (uint64_t)z->reg_floats * sizeof(float) * HONE_PASS);
+    size_field(m, "total", "on a GPU in all", u.total);
+}
+
+static void emit_contexts(struct emit *m, const struct plan *p) {
+    emit_table(m, "contexts", "memory by context, MiB");
+    emit_col(m, "ctx", "context");
+    for (int i = 0; kv_type_at(i); i++) {
+        char key[40], title[40];
+        if (!is(kv_type_at(i), KV_SHOWN)) continue;
+        snprintf(key, sizeof key, "kv_%s_mib", kv_type_at(i)->name);
+        snprintf(title, sizeof title, "KV %s", kv_type_at(i)->name);
+        emit_col(m, key, title);
+    }
+    emit_col(m, "total_mib", "in all");
+    emit_col(m, "fits", p->have_fit ? "fits" : NULL);
+    for (int64_t ctx = 0; (ctx = plan_next_ctx(&p->z, ctx)) != 0;) {
+        struct fit_ask a = p->ask;
+        struct fit_use u;
+        uint64_t n;
+        a.n_ctx = ctx;
+        emit_row(m);
+        emit_cell_i64(m, ctx);
+        for (int i = 0; kv_type_at(i); i++) {
+            if (!is(kv_type_at(i), KV_SHOWN)) continue;
+            if (sizes_kv(&p->z, 0, ctx * a.n_slots, kv_type_at(i)->type, true, &n))
+                emit_cell_num(m, (double)n / 0x1p20, 1);
+            else
+                emit_cell_none(m);
+        }
+        if (fit_use(&p->z, &a, 0, 0, &u)) {
+            emit_cell_num(m, (double)u.total / 0x1p20, 0);
+            emit_cell_str(m, u.total + a.reserve <= a.memory ? "yes" : "no");
+        }
+    }
+}
+
+/* ---- recipes --------------------------------------------------------------------------------- */
+
+static int recipe_row(struct emit *m, const struct plan *p, const char *name, struct err *e) {
+    struct quantize_opts o = {.in = p->path, .recipe = name, .dry_run = true, .want_rows = true};
+    struct quantize_report r;
+    struct sizes z;
+    struct fit f = {0};
+    struct fit_use u;
+    memcpy(&z, &p->z, sizeof z);
+    for (int i = 0; i < z.n_blocks; i++) z.block[i].dense = z.block[i].experts = 0;
+    z.embd = z.output = z.tied_head = z.mtp = 0;
+    TRY(quantize_run(&o, &r, e));
+    for (int64_t i = 0; i < r.n_tensors; i++)
+        sizes_add(&z, p->arch, r.rows[i].name, r.rows[i].out_bytes);
+    emit_row(m);
+    emit_cell_str(m, name);
+    emit_cell_i64(m, (int64_t)r.file_bytes);
+    emit_cell_num(m, (double)r.file_bytes / 0x1p30, 4);
+    emit_cell_num(m, r.bpw, 2);
+    if (fit_use(&z, &p->ask, 0, 0, &u))
+        emit_cell_num(m, (double)u.total / 0x1p30, 2);
+    else
+        emit_cell_none(m);
+    if (p->have_fit && fit_find(&z, &p->ask, &f)) {
+        emit_cell_str(m, f.way == FIT_ALL ? "yes" : "no");
+        emit_cell_i64(m, f.max_ctx);
+    }
+    quantize_report_release(&r);
+    return 0;
+}
+
+static int emit_recipes(struct emit *m, const struct plan *p, struct err *e) {
+    emit_table(m, "recipes", "this model by recipe");
+    emit_col(m, "recipe", "recipe");
+    emit_col(m, "size_bytes", "file bytes");
+    emit_col(m, "size_gib", "GiB");
+    emit_col(m, "bpw", "bits");
+    emit_col(m, "total_gib", "GPU GiB");
+    emit_col(m, "fits", p->have_fit ? "fits" : NULL);
+    emit_col(m, "max_ctx", p->have_fit ? "longest context" : NULL);
+    for (int i = 0; recipe_name(i); i++) TRY(recipe_row(m, p, recipe_name(i), e));
+    return 0;
+}
+
+/* ---- the answer, and commands ---------------------------------------------------------------- */
+
+static void emit_fit(struct emit *m, const struct plan *p, uint64_t vram) {
+    static const char *const way[] = {"all", "experts", "blocks", "none"};
+    char text[160];
+    const struct fit *f = &p->fit;
+    int64_t ctx = p->ask.n_ctx;
+    if (!p->have_fit) return;
+    switch (f->way) {
+    case FIT_ALL:
+        snprintf(text, sizeof text, "all of it, with %lld tokens", (long long)ctx);
+        break;
+    case FIT_EXPERTS:
+        snprintf(text, sizeof text,
+                 "with the experts of %d of %d blocks in main memory, %lld tokens", f->n,
+                 p->z.n_blocks, (long long)ctx);
+        break;
+    case FIT_BLOCKS:
+        snprintf(text, sizeof text, "the last %d of %d blocks, %lld tokens", f->n, p->z.n_blocks,
+                 (long long)ctx);
+        break;
+    case FIT_NONE:
+        snprintf(text, sizeof text, "nothing of it, with %lld tokens", (long long)ctx);
+        break;
+    }
+    size_field(m, "vram", "memory of the card", vram);
+    size_field(m, "reserve", "  of that kept free", p->ask.reserve);
+    emit_str(m, "fit", NULL, way[f->way]);
+    emit_i64(m, "fit_n", NULL, f->n);
+    emit_str(m, "fits", "what fits", text);
+    size_field(m, "used", "  takes", f->use.total);
+    emit_i64(m, "max_ctx", "longest context all on the card", f->max_ctx);
+}
+
+/* 'it'\''s' */
+static void shell_word(struct buf *b, const char *s) {
+    bool plain = *s != 0 && *s != '-';
+    for (const char *c = s; *c; c++)
+        plain = plain && (strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                 "._-/+=:,@%",
+                                 *c) != NULL);
+    if (plain) {
+        buf_str(b, s);
+        return;
+    }
+    buf_chr(b, '\'');
+    for (const char *c = s; *c; c++) {
+        if (*c == '\'')
+            buf_str(b, "'\\''");
+        else
+            buf_chr(b, (unsigned char)*c < 0x20 ? '?' : *c);
+    }
+    buf_chr(b, '\'');
+}
+
+static void command(struct emit *m, const char *key, const char *title, struct buf *b) {
+    emit_str(m, key, title, b->data);
+    buf_reset(b);
+}
+
+static void hone_command(struct emit *m, const struct plan *p, const char *kv, struct buf *b) {
+    bool fits = p->have_fit && (p->fit.way == FIT_ALL || p->fit.way == FIT_EXPERTS);
+    buf_str(b, "hone run ");
+    shell_word(b, p->path);
+    buf_fmt(b, " --ctx %lld --kv-type %s", (long long)p->ask.n_ctx, kv);
+    if (fits && is(p->k, KV_ON_CUDA) && is(p->v, KV_ON_CUDA))
+        buf_str(b, " --device auto"); /* all else hone has there */
+    command(m, "cmd_hone", "hone", b);
+}
+
+static void llama_command(struct emit *m, const struct plan *p, struct buf *b) {
+    int64_t ctx = p->ask.n_ctx;
+    enum fit_way way = p->have_fit ? p->fit.way : FIT_ALL;
+    int ngl = way == FIT_BLOCKS ? p->fit.n : p->z.n_blocks + 1;
+    if (!is_common(p->k) || !is_common(p->v)) return;
+    buf_str(b, "llama-server -m ");
+    shell_word(b, p->path);
+    buf_fmt(b, " -c %lld -np %lld -fa on -ngl %d", (long long)(ctx * p->ask.n_slots),
+            (long long)p->ask.n_slots, ngl);
+    if (way == FIT_EXPERTS) buf_fmt(b, " --n-cpu-moe %d", p->fit.n);
+    if (way == FIT_BLOCKS && sizes_has_experts(&p->z)) buf_str(b, " --cpu-moe");
+    const struct kv_type *usual = kv_type_find(KV_USUAL);
+    if (p->k != usual || p->v != usual) buf_fmt(b, " -ctk %s -ctv %s", p->k->name, p->v->name);
+    buf_str(b, " --jinja");
+    command(m, "cmd_llama_server", "llama-server", b);
+}
+
+/* Ollama knows three cache types, and places blocks by itself. */
+static void ollama_commands(struct emit *m, const struct plan *p, struct buf *b) {
+    if (p->k != p->v || !is(p->k, KV_SHOWN)) return;
+    buf_fmt(b,
+            "OLLAMA_FLASH_ATTENTION=1 OLLAMA_KV_CACHE_TYPE=%s OLLAMA_NUM_PARALLEL=%lld "
+            "OLLAMA_CONTEXT_LENGTH=%lld ollama serve",
+            p->k->name, (long long)p->ask.n_slots, (long long)p->ask.n_ctx);
+    command(m, "cmd_ollama_serve", "Ollama, server", b);
+    buf_str(b, "echo FROM ");
+    shell_word(b, p->path);
+    buf_str(b, " > Modelfile; ollama create my-model -f Modelfile; ollama run my-model");
+    command(m, "cmd_ollama_create", "Ollama, model", b);
+}
+
+/* None for what does not fit. */
+static void emit_commands(struct emit *m, const struct plan *p) {
+    struct buf b = {0};
+    char kv[40];
+    if (p->have_fit && p->fit.way == FIT_NONE) return;
+    kv_text(kv, p);
+    hone_command(m, p, kv, &b);
+    llama_command(m, p, &b);
+    ollama_commands(m, p, &b);
+    if (!is_common(p->k) || !is_common(p->v))
+        emit_str(m, "cmd_note", "note", "other engines have no such cache, so they have no line");
+    buf_release(&b);
+}
+
+/* Exit status 1, with what would help. */
+static int verdict(const struct plan *p, struct err *e) {
+    if (!p->have_fit || p->fit.way != FIT_NONE) return 0;
+    return err_set(e, ERR_VERDICT,
+                   "%s: nothing of it fits %llu bytes, of which %llu stay free: use a smaller "
+                   "file%s%s; on the CPU it needs no card",
+                   p->path, (unsigned long long)p->ask.memory, (unsigned long long)p->ask.reserve,
+                   p->ask.n_ctx > 4096 ? ", a shorter --ctx" : "",
+                   p->ask.reserve ? ", or a smaller --reserve" : "");
+}
+
+/* ---- programs -------------------------------------------------------------------------------- */
+
+/* --launches: in place of everything else. */
+static int show_programs(struct work *c, const struct plan *p, const struct memory_plan_opts *a,
+                         struct emit *m, struct err *e) {
+    struct gguf *g;
+    struct outline o;
+    enum act_mode act = ACT_Q8;
+    if (a->act) TRY(act_parse(a->act, &act, e));
+    TRY(gguf_open(&g, p->path, GGUF_TOLERANT, e));
+    int rc = outline_open(&o, g, act, e);
+    if (!rc) {
+        if (c->device.masked) o.mask = c->device.mask;
+        o.place = c->device.place;
+        emit_str(m, "file", "file", io_base(p->path));
+        emit_str(m, "arch", "architecture", p->arch->name);
+        emit_str(m, "act", "activations", a->act ? a->act : "q8");
+        plan_program(m, c, &o, &p->ask.rows,
+                     a->ctx ? a->ctx : min_i64(USUAL_KEYS, p->ask.n_ctx));
+        outline_close(&o);
+    }
+    gguf_close(g);
+    return rc;
+}
+
+/* A model that cannot be computed here has weights all the same. */
+static int plan_unknown(const struct memory_plan_opts *o, const struct err *why, struct emit *m,
+                        struct err *e) {
+    if (o->ctx || o->plot)
+        log_warn("--ctx and --plot are about keys and values, which are not known here");
+    return unknown_plan(o->path, why, o->vram,
+                        o->reserve == PLAN_USUAL_RESERVE ? fit_reserve(o->vram) : o->reserve,
+                        o->recipes, m, e);
+}
+
+int memory_plan_run(struct work *w, const struct memory_plan_opts *o, struct emit *m,
+                    struct err *e) {
+    struct plan *p = arena_array(&w->mem, 1, sizeof *p); /* 24 KB */
+    struct err why;
+    *p = (struct plan){.path = o->path};
+    int rc = read_model(p, e);
+    if (rc == ERR_DATA && unknown_model(p->path, &why)) return plan_unknown(o, &why, m, e);
+    if (rc) return rc;
+    TRY(settle(p, o, e));
+    if (o->launches) return show_programs(w, p, o, m, e);
+    if (o->act) return err_set(e, ERR_USAGE, "--act is for --launches");
+    emit_sizes(m, p);
+    emit_fit(m, p, o->vram);
+    emit_commands(m, p);
+    if (o->plot) emit_str(m, "plot", "plot", o->plot);
+    emit_contexts(m, p);
+    if (o->recipes) TRY(emit_recipes(m, p, e));
+    if (o->plot) TRY(plan_plot(w, &p->z, &p->ask, o->plot, e));
+    return verdict(p, e);
+}

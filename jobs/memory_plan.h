@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT
+/* jobs/memory_plan.h - will a model fit a card, at which context, with what left outside? */
+#ifndef HONE_JOBS_MEMORY_PLAN_H
+#define HONE_JOBS_MEMORY_PLAN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "jobs/work.h"
+
+#define PLAN_USUAL_RESERVE UINT64_MAX
+struct memory_plan_opts {
+    const char *path;
+    const char *kv_name; /* type of keys and values, "q8_0" or "q8_0/q4_0" */
+    const char *plot;    /* SVG of memory by context, or NULL */
+    const char *act;     /* activations of `launches`, or NULL */
+    uint64_t vram;       /* bytes of the card; 0: none is asked about */
+    uint64_t reserve;    /* bytes to keep free, or PLAN_USUAL_RESERVE */
+    int64_t ctx;         /* tokens per slot; 0: as trained */
+    int64_t slots;       /* conversations at the same time */
+    bool recipes;        /* also exact sizes of this model by every recipe */
+    bool launches;       /* instead: what a pass does step by step */
+};
+/* Fills m from the headers of the file. Returns ERR_VERDICT when nothing of it fits the card; m is
+ * complete then too. */
+int memory_plan_run(struct work *w, const struct memory_plan_opts *o, struct emit *m,
+                    struct err *e);
+
+#endif

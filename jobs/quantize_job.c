@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: MIT
+/* jobs/quantize_job.c - options in, one quantized GGUF and a summary (or, with
+ * --dry-run, the plan) out. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "jobs/quantize_job.h"
+#include "jobs/device.h"
+#include "jobs/quantize_budget.h"
+#include "jobs/open.h"
+#include "core/buf.h"
+#include "core/io.h"
+#include "core/log.h"
+#include "core/str.h"
+#include "core/mem.h"
+#include "core/ranks.h"
+#include "quantize/feedback.h"
+#include "quantize/quantize.h"
+#include "quantize/requant.h"
+
+enum { MAX_RECIPES = 32 };
+
+static int parse_search(const char *name, enum search *out, struct err *e) {
+    static const struct {
+        const char *name;
+        enum search search;
+    } modes[] = {
+        {"fast", SEARCH_FAST}, {"best", SEARCH_BEST}, {"conventional", SEARCH_CONVENTIONAL}};
+    *out = SEARCH_FAST;
+    if (!name) return 0;
+    for (size_t i = 0; i < COUNT_OF(modes); i++) {
+        if (strcmp(modes[i].name, name) != 0) continue;
+        *out = modes[i].search;
+        return 0;
+    }
+    return err_set(e, ERR_USAGE, "--search: '%s' is not fast, best or conventional", name);
+}
+
+/* "balance,codes,scales,ints", any of them. */
+static int parse_without(const char *list, unsigned *out, struct err *e) {
+    static const struct {
+        const char *name;
+        unsigned bit;
+    } steps[] = {{"balance", FEEDBACK_BALANCE},
+                 {"codes", FEEDBACK_CODES},
+                 {"scales", FEEDBACK_SCALES},
+                 {"ints", FEEDBACK_INTS}};
+    for (const char *p = list; p && *p;) {
+        size_t n = strcspn(p, ","), i = 0;
+        while (i < COUNT_OF(steps) &&
+               (strlen(steps[i].name) != n || memcmp(p, steps[i].name, n) != 0))
+            i++;
+        if (i == COUNT_OF(steps))
+            return err_set(e, ERR_USAGE, "--without: '%.*s' is not balance, codes, scales or ints",
+                           (int)n, p);
+        *out |= steps[i].bit;
+        p += n + (p[n] == ',');
+    }
+    return 0;
+}
+
+/* "REGEX=TYPE"; the pattern may hold '=' itself, the type cannot. */
+static int parse_override(const char *text, struct quant_override *ov, struct err *e) {
+    const char *eq = strrchr(text, '=');
+    if (!eq || eq == text || !eq[1])
+        return err_set(e, ERR_USAGE, "--tensor: '%s' is not REGEX=TYPE", text);
+    if (!qtype_parse(eq + 1, &ov->type))
+        return err_set(e, ERR_USAGE, "--tensor: '%s' is not a tensor type", eq + 1);
+    ov->regex = xstrndup(text, (size_t)(eq - text));
+    return 0;
+}
+
+static void free_overrides(struct quant_override *ov, int n) {
+    for (int i = 0; i < n; i++) {
+        char *s;
+        memcpy(&s, &ov[i].regex, sizeof s); /* ours: made by parse_override */
+        free(s);
+    }
+    free(ov);
+}
+
+static int check(const struct quantize_job_opts *a, struct err *e) {
+    enum qtype t;
+    bool mix = budget_asked(&a->mix);
+    if ((a->recipe != NULL) + (a->type != NULL) + mix != 1)
+        return err_set(e, ERR_USAGE,
+                       "give one of --recipe NAME|PLAN.tsv, --type T and --budget SIZE (or --bpw, "
+                       "--vram)");
+    if (mix && (a->pure || a->tensor.n))
+        return err_set(e, ERR_USAGE,
+                       "--budget chooses the types: without --pure and --tensor; to change some, "
+                       "edit the plan it writes and pass that as --recipe");
+    if (!mix && budget_detail(&a->mix))
+        return err_set(e, ERR_USAGE,
+                       "--sensitivity, --prefer, --avoid, --front, --no-floors and the options of "
+                       "a card go with --budget, --bpw or --vram");
+    if (!a->out && !a->dry_run) return err_set(e, ERR_USAGE, "-o OUT.gguf is missing");
+    if (a->type && !qtype_parse(a->type, &t))
+        return err_set(e, ERR_USAGE, "--type: '%s' is not a tensor type", a->type);
+    return 0;
+}
+
+static void emit_rows(struct emit *m, const struct quantize_report *r) {
+    emit_table(m, "tensors", "tensors");
+    emit_col(m, "tensor", "tensor");
+    emit_col(m, "role", "role");
+    emit_col(m, "from", "from");
+    emit_col(m, "to", "to");
+    emit_col(m, "size_bytes", "bytes");
+    emit_col(m, "fallback", "fallback");
+    emit_col(m, "no_imatrix", "no imatrix");
+    for (int64_t i = 0; i < r->n_tensors; i++) {
+        const struct quantize_row *row = &r->rows[i];
+        emit_row(m);
+        emit_cell_str(m, row->name);
+        emit_cell_str(m, row->role);
+        emit_cell_str(m, qtype_name(row->from));
+        emit_cell_str(m, qtype_name(row->to));
+        emit_cell_i64(m, (int64_t)row->out_bytes);
+        emit_cell_str(m, row->fallback ? "yes" : "");
+        emit_cell_str(m, row->no_imatrix ? "yes" : "");
+    }
+}
+
+static void emit_types(struct emit *m, const struct quantize_report *r) {
+    emit_table(m, "types", "by type");
+    emit_col(m, "type", "type");
+    emit_col(m, "n_tensors", "tensors");
+    emit_col(m, "n_weights", "weights");
+    emit_col(m, "size_bytes", "bytes");
+    for (int t = 0; t < QT_COUNT; t++) {
+        int64_t n = 0, weights = 0, bytes = 0;
+        for (int64_t i = 0; i < r->n_tensors; i++) {
+            if ((int)r->rows[i].to != t) continue;
+            n++;
+            weights += r->rows[i].n_weights;
+            bytes += (int64_t)r->rows[i].out_bytes;
+        }
+        if (!n) continue;
+        emit_row(m);
+        emit_cell_str(m, qtype_name((enum qtype)t));
+        emit_cell_i64(m, n);
+        emit_cell_i64(m, weights);
+        emit_cell_i64(m, bytes);
+    }
+}
+
+static void emit_result(struct emit *m, const struct quantize_job_opts *a, const char *out,
+                        const struct quantize_report *r) {
+    char size[48];
+    emit_fmt_bytes(size, r->file_bytes);
+    emit_str(m, "recipe", "recipe", r->recipe);
+    if (!a->dry_run) emit_str(m, "output", "output", out);
+    emit_i64(m, "n_tensors", "tensors", r->n_tensors);
+    emit_i64(m, "n_quantized", "converted", r->n_quantized);
+    emit_i64(m, "n_fallbacks", "fallbacks", r->n_fallbacks);
+    if (a->imatrix) emit_i64(m, "n_no_imatrix", "without importance", r->n_no_imatrix);
+    if (a->gram && !a->dry_run) emit_i64(m, "n_feedback", "with error feedback", r->n_feedback);
+    if (r->n_cuda) emit_i64(m, "n_cuda", "encoded on the device", r->n_cuda);
+    if (r->n_resumed) emit_i64(m, "n_resumed", "of an earlier run", r->n_resumed);
+    emit_i64(m, "in_bytes", NULL, (int64_t)r->in_bytes);
+    emit_i64(m, "tensor_bytes", NULL, (int64_t)r->out_bytes);
+    emit_i64(m, "size_bytes", NULL, (int64_t)r->file_bytes);
+    emit_str(m, "size", "size", size);
+    emit_num(m, "bpw", "bits per weight", r->bpw, 3);
+    if (!a->dry_run) emit_num(m, "seconds", "seconds", r->seconds, 1);
+    if (a->dry_run) emit_rows(m, r);
+    emit_types(m, r);
+}
+
+static void emit_many(struct emit *m, const struct quantize_opts *o, const struct quantize_report *r,
+                      int n) {
+    emit_num(m, "seconds", "seconds", r[0].seconds, 1);
+    emit_table(m, "outputs", "outputs");
+    emit_col(m, "recipe", "recipe");
+    emit_col(m, "output", "output");
+    emit_col(m, "size_bytes", "bytes");
+    emit_col(m, "bpw", "bits per weight");
+    emit_col(m, "n_fallbacks", "fallbacks");
+    emit_col(m, "n_no_imatrix", "without importance");
+    for (int k = 0; k < n; k++) {
+        emit_row(m);
+        emit_cell_str(m, r[k].recipe);
+        emit_cell_str(m, o[k].out ? o[k].out : "");
+        emit_cell_i64(m, (int64_t)r[k].file_bytes);
+        emit_cell_num(m, r[k].bpw, 3);
+        emit_cell_i64(m, r[k].n_fallbacks);
+        emit_cell_i64(m, r[k].n_no_imatrix);
+    }
+}
+
+/* Matrices seldom have the output, whose recipe types do without, so that alone is no news. */
+static void warn(const struct quantize_job_opts *a, const struct quantize_report *r) {
+    const char *first = NULL;
+    int64_t n = 0;
+    if (r->n_fallbacks)
+        log_warn("%lld tensor%s with rows that do not fit the wanted type: a larger one is taken",
+                 (long long)r->n_fallbacks, str_s(r->n_fallbacks));
+    for (int64_t i = 0; r->rows && i < r->n_tensors; i++)
+        if (r->rows[i].no_imatrix && strcmp(r->rows[i].role, role_name(ROLE_OUTPUT)) != 0) {
+            if (!first) first = r->rows[i].name;
+            n++;
+        }
+    if (n)
+        log_warn("%s has no entry for %lld tensor%s (%s%s), quantized without importance: is it "
+                 "of this model, and was its text long enough?",
+                 a->imatrix, (long long)n, str_s(n), first, n > 1 ? ", ..." : "");
+}
+
+/* ---- several recipes ----------------------------------------------------------------------------
+ */
+
+/* "A,B,C" cut at commas, unless it is one file's path. */
+static int split_recipes(char **part, const char *text, struct err *e) {
+    int n = 0;
+    bool whole = io_exists(text);
+    if (!*text) return err_set(e, ERR_USAGE, "--recipe: the name is empty");
+    for (const char *s = text; *s;) {
+        size_t len = whole ? strlen(s) : strcspn(s, ",");
+        if (n == MAX_RECIPES)
+            return err_set(e, ERR_USAGE, "--recipe: more than %d recipes", MAX_RECIPES);
+        if (!len) return err_set(e, ERR_USAGE, "--recipe: '%s' has an empty name", text);
+        part[n] = xstrndup(s, len);
+        for (int k = 0; k < n; k++)
+            if (strcasecmp(io_base(part[k]), io_base(part[n])) == 0) {
+                free(part[n]);
+                part[n] = NULL;
+                return err_set(e, ERR_USAGE, "--recipe: %s is named twice", part[k]);
+            }
+        n++;
+        s += len;
+        if (*s == ',' && !*++s)
+            return err_set(e, ERR_USAGE, "--recipe: '%s' has an empty name", text);
+    }
+    return 0;
+}
+
+/* Where one of several recipes goes: "{}" of -o is replaced by its name, else -o is a folder and
+ * the input's name, less its type, is put before it. */
+static char *output_path(const char *out, const char *in, const char *recipe) {
+    static const char *const types[] = {"-F32", "-F16", "-BF16"};
+    char name[RECIPE_FILE];
+    const char *known = recipe_find(recipe);
+    if (known)
+        recipe_file(known, name);
+    else
+        snprintf(name, sizeof name, "%s", io_base(recipe));
+    const char *hole = strstr(out, "{}");
+    struct buf b = {0};
+    if (hole) {
+        buf_fmt(&b, "%.*s%s%s", (int)(hole - out), out, name, hole + 2);
+    } else {
+        const char *base = io_base(in);
+        size_t n = strlen(base);
+        if (n > 5 && strcasecmp(base + n - 5, ".gguf") == 0) n -= 5;
+        for (size_t t = 0; t < COUNT_OF(types); t++) {
+            size_t k = strlen(types[t]);
+            if (n > k && strncasecmp(base + n - k, types[t], k) == 0) n -= k;
+        }
+        buf_fmt(&b, "%s/%.*s-%s.gguf", out, (int)n, base, name);
+    }
+    char *path = xstrdup(b.data);
+    buf_release(&b);
+    return path;
+}
+
+/* Refuses an input that was quantized before, and outputs that would be copies of it. */
+static int check_input(const struct quantize_job_opts *a, const struct quantize_opts *o, char **recipe,
+                       struct err *e) {
+    struct requant base = {0};
+    int rc = requant_check(o->in, &base, e);
+    bool named = recipe[0] && !recipe[1] && strcasecmp(recipe[0], base.type) == 0;
+    if (rc && !base.quantized) return rc;
+    if (rc && !a->requantize && !(named && !o->n_over)) return rc;
+    if (base.quantized && a->requantize)
+        log_warn("%s is %s: the result has its errors too", o->in, base.type);
+    if (!recipe[0] || recipe[1] || (!named && !base.quantized)) {
+        if (base.q8)
+            log_info("%s is Q8_0: its small errors (about 0.1 %% of a weight) go into the result",
+                     o->in);
+        return 0;
+    }
+    struct quantize_opts dry = *o;
+    struct quantize_report r;
+    dry.recipe = recipe[0];
+    dry.dry_run = true;
+    dry.want_rows = false;
+    dry.imatrix = dry.gram = dry.plan_out = NULL;
+    TRY(quantize_run(&dry, &r, e));
+    if (r.n_quantized == 0)
+        return err_set(e, ERR_USAGE, "%s is %s already: there is nothing to do", o->in, base.type);
+    return base.quantized && !a->requantize ? requant_check(o->in, &base, e) : 0;
+}
+
+static int run(struct work *c, const struct quantize_job_opts *a, char **recipe,
+               const struct quant_override *ov, struct emit *m, struct err *e) {
+    struct quantize_opts o[MAX_RECIPES];
+    struct quantize_report r[MAX_RECIPES];
+    int n = 0, rc = 0;
+    struct quantize_opts one = {
+        .in = a->in,
+        .out = a->out,
+        .imatrix = a->imatrix,
+        .gram = a->gram,
+        .over = ov,
+        .n_over = a->tensor.n,
+        .pure = a->pure || a->type,
+        .overwrite = c->overwrite,
+        .dry_run = a->dry_run,
+        .want_rows = true,
+        .plan_out = a->plan_out,
+        .split_max = a->split_max,
+        .resume = a->resume ? RESUME_ALWAYS : RESUME_AUTO,
+    };
+    TRY(parse_search(a->search, &one.search, e));
+    TRY(parse_without(a->without, &one.without, e));
+    TRY(work_pool(c, e));
+    one.pool = c->pool;
+    one.device = device_quantize(c);
+    TRY(check_input(a, &one, recipe, e));
+    struct err why;
+    if (unknown_model(one.in, &why))
+        log_warn("%s: types go by the names of its tensors; nothing was evaluated, nor can hone do "
+                 "it",
+                 why.msg);
+    if (budget_asked(&a->mix) && ranks_n() > 1)
+        return err_set(
+            e, ERR_USAGE,
+            "--budget measures and solves in one process; give several ranks its plan as --recipe");
+    if (budget_asked(&a->mix)) return quantize_budgets(c, &one, &a->mix, m, e);
+    for (; n < MAX_RECIPES && recipe[n]; n++) {
+        o[n] = one;
+        o[n].recipe = recipe[n];
+    }
+    if (n > 1 && a->out && !strstr(a->out, "{}") && !io_is_dir(a->out) &&
+        (io_exists(a->out) || str_ends(a->out, ".gguf")))
+        return err_set(e, ERR_USAGE,
+                       "several recipes make several files: -o names a folder, or a file with {} "
+                       "for the recipe, such as -o 'x-{}.gguf'");
+    if (n > 1 && a->plan_out)
+        return err_set(e, ERR_USAGE, "--plan-out goes with one recipe, not with %d", n);
+    char *path[MAX_RECIPES] = {0};
+    for (int k = 0; k < n && n > 1 && a->out; k++)
+        o[k].out = path[k] = output_path(a->out, one.in, recipe[k]);
+    rc = quantize_run_many(o, n, r, e);
+    for (int k = 0; k < n && rc == 0; k++) warn(a, &r[k]);
+    if (rc == 0 && n == 1) emit_result(m, a, o[0].out, &r[0]);
+    if (rc == 0 && n > 1) emit_many(m, o, r, n);
+    for (int k = 0; k < n; k++) {
+        if (rc == 0) quantize_report_release(&r[k]);
+        free(path[k]);
+    }
+    return rc;
+}
+
+int quantize_job_run(struct work *w, const struct quantize_job_opts *a, struct emit *m,
+                     struct err *e) {
+    TRY(check(a, e));
+    struct quant_override *ov = xcalloc((size_t)a->tensor.n + 1, sizeof *ov);
+    int rc = 0;
+    for (int i = 0; i < a->tensor.n && rc == 0; i++) rc = parse_override(a->tensor.v[i], &ov[i], e);
+    char *recipe[MAX_RECIPES + 1] = {0};
+    if (rc == 0 && a->type) recipe[0] = xstrdup(a->type);
+    if (rc == 0 && a->recipe) rc = split_recipes(recipe, a->recipe, e);
+    if (rc == 0) rc = run(w, a, recipe, ov, m, e);
+    for (int i = 0; i < MAX_RECIPES; i++) free(recipe[i]);
+    free_overrides(ov, a->tensor.n);
+    return rc;
+}
