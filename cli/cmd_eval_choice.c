@@ -1,144 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* cli/cmd_eval_choice.c - hone eval choice | needle: multiple-choice files, and numbers hidden in a
- * long text; a base model beside, one after the other. Reading is in runtime/eval/choices.h,
- * scoring in runtime/eval/eval_choice.c. */
-#include <inttypes.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
+/* cli/cmd_eval_choice.c - hone eval choice | needle: options of jobs/eval_tasks.c. */
 #include "cli/eval.h"
-#include "jobs/kept.h"
-#include "core/io.h"
-#include "core/mem.h"
-#include "core/num.h"
+#include "jobs/eval_tasks.h"
 #include "runtime/eval/choices.h"
-#include "text/textfile.h"
-
-/* ---- numbers ---- */
-
-struct accuracy {
-    int64_t n, right, greedy;
-    double rate, stderr_, lo, hi, chance; /* lo, hi: Wilson's interval, 95 % */
-};
-/* group NULL: all tasks */
-static struct accuracy accuracy_of(const struct choice_tasks *t, const struct choice_answers *a,
-                                   const char *group) {
-    struct accuracy r = {0};
-    const double z = 1.959963984540054;
-    for (int i = 0; i < a->n; i++) {
-        if (group && strcmp(group, t->t[i].group) != 0) continue;
-        r.n++;
-        r.right += a->pick[i] == t->t[i].right;
-        r.greedy += a->greedy[i];
-        r.chance += 1.0 / t->t[i].n;
-    }
-    double n = (double)r.n;
-    r.rate = r.n ? (double)r.right / n : (double)NAN;
-    r.chance = r.n ? r.chance / n : (double)NAN;
-    r.stderr_ = r.n > 1 ? sqrt(r.rate * (1 - r.rate) / (n - 1)) : 0;
-    double mid = r.rate + z * z / (2 * n),
-           half = z * sqrt(r.rate * (1 - r.rate) / n + z * z / (4 * n * n));
-    r.lo = (mid - half) / (1 + z * z / n);
-    r.hi = (mid + half) / (1 + z * z / n);
-    return r;
-}
-
-static void emit_accuracy(struct emit *m, const struct accuracy *r, bool needle) {
-    emit_i64(m, "n_tasks", "tasks", r->n);
-    emit_num(m, "accuracy", "accuracy", r->rate, 4);
-    emit_num(m, "accuracy_stderr", "standard error", r->stderr_, 4);
-    emit_num(m, "accuracy_lo", "95 % from", r->lo, 4);
-    emit_num(m, "accuracy_hi", "to", r->hi, 4);
-    emit_num(m, "chance", "by chance", r->chance, 4);
-    if (needle)
-        emit_num(m, "recalled", "written without choices", (double)r->greedy / (double)r->n, 4);
-}
-
-static void emit_groups(struct emit *m, const struct choice_tasks *t,
-                        const struct choice_answers *a) {
-    const char *last = NULL;
-    emit_table(m, "by_depth", "by depth of the needle");
-    emit_col(m, "depth", "depth");
-    emit_col(m, "n", "tasks");
-    emit_col(m, "accuracy", "accuracy");
-    emit_col(m, "recalled", "recalled");
-    for (int i = 0; i < a->n; i++) {
-        if (last && strcmp(last, t->t[i].group) == 0)
-            continue; /* tasks of a depth are neighbours */
-        last = t->t[i].group;
-        struct accuracy r = accuracy_of(t, a, last);
-        emit_row(m);
-        emit_cell_str(m, last);
-        emit_cell_i64(m, r.n);
-        emit_cell_num(m, r.rate, 4);
-        emit_cell_num(m, (double)r.greedy / (double)r.n, 4);
-    }
-}
-
-static void emit_base(struct emit *m, const char *name, const struct choice_tasks *t,
-                      const struct choice_answers *a, const struct choice_tasks *tb,
-                      const struct choice_answers *b) {
-    int64_t flips = 0, lost = 0, gained = 0;
-    struct accuracy r = accuracy_of(tb, b, NULL);
-    for (int i = 0; i < a->n && i < b->n; i++) {
-        bool x = a->pick[i] == t->t[i].right, y = b->pick[i] == tb->t[i].right;
-        flips += a->pick[i] != b->pick[i];
-        lost += y && !x;
-        gained += x && !y;
-    }
-    emit_str(m, "base", "base", name);
-    emit_num(m, "base_accuracy", "its accuracy", r.rate, 4);
-    emit_num(m, "flips", "share of tasks with another choice", (double)flips / (double)r.n, 4);
-    emit_i64(m, "n_lost", "only the base right", lost);
-    emit_i64(m, "n_gained", "only the model right", gained);
-}
-
-static void emit_tasks(struct emit *m, const struct choice_tasks *t,
-                       const struct choice_answers *a) {
-    emit_table(m, "tasks", NULL);
-    emit_col(m, "right", NULL);
-    emit_col(m, "pick", NULL);
-    emit_col(m, "score_right", NULL);
-    emit_col(m, "score_pick", NULL);
-    for (int i = 0; i < a->n; i++) {
-        emit_row(m);
-        emit_cell_i64(m, t->t[i].right);
-        emit_cell_i64(m, a->pick[i]);
-        emit_cell_num(m, a->score[i][t->t[i].right], 6);
-        emit_cell_num(m, a->score[i][a->pick[i]], 6);
-    }
-}
-
-static int run_choice(struct cli *c, const struct eval_args *a, const struct choice_job *j,
-                      struct err *e) {
-    struct choice_tasks t, tb = {0};
-    struct choice_answers r = {0}, rb = {0};
-    TRY(eval_choice_of(&c->work, a, c->arg[0], j, &t, &r, e));
-    int rc = a->base ? eval_choice_of(&c->work, a, a->base, j, &tb, &rb, e) : 0;
-    if (!rc) {
-        struct accuracy all = accuracy_of(&t, &r, NULL);
-        struct emit *m = emit_new();
-        emit_str(m, "model", "model", c->arg[0]);
-        emit_str(m, "tasks_file", "tasks of", io_base(j->path));
-        emit_str(m, "format", "format", j->format ? j->format : "needle");
-        if (!j->format) emit_i64(m, "ctx", "ctx", j->ctx);
-        emit_accuracy(m, &all, !j->format);
-        if (a->base) emit_base(m, a->base, &t, &r, &tb, &rb);
-        emit_str(m, "kv_type", "kv type", a->kv_type);
-        emit_str(m, "act", "activations", a->act);
-        emit_num(m, "seconds", "seconds", r.seconds, 1);
-        if (!j->format) emit_groups(m, &t, &r);
-        emit_tasks(m, &t, &r);
-        cli_emit(c, m);
-        emit_free(m);
-    }
-    choice_answers_release(&r);
-    choice_answers_release(&rb);
-    choices_close(&t);
-    choices_close(&tb);
-    return rc;
-}
 
 int eval_cmd_choice(struct cli *c, int argc, char **argv, struct err *e) {
     struct eval_args a = {.kv_type = KV_EXACT, .act = ACT_EXACT};
@@ -170,7 +34,8 @@ int eval_cmd_choice(struct cli *c, int argc, char **argv, struct err *e) {
         return err_set(e, ERR_USAGE, "eval choice: say what the file is: --format %s",
                        choices_formats());
     j.path = c->arg[1];
-    return run_choice(c, &a, &j, e);
+    struct emit *m = emit_new();
+    return cli_result(c, m, eval_tasks_run(&c->work, &a, c->arg[0], &j, m, e));
 }
 
 int eval_cmd_needle(struct cli *c, int argc, char **argv, struct err *e) {
@@ -201,5 +66,6 @@ int eval_cmd_needle(struct cli *c, int argc, char **argv, struct err *e) {
     if (j.n_depths < 1 || j.n_depths > 1000 || j.per_depth < 1 || j.per_depth > 1000)
         return err_set(e, ERR_USAGE, "eval needle: --depths and --per-depth are 1 to 1000");
     j.path = c->arg[1];
-    return run_choice(c, &a, &j, e);
+    struct emit *m = emit_new();
+    return cli_result(c, m, eval_tasks_run(&c->work, &a, c->arg[0], &j, m, e));
 }

@@ -1,260 +1,33 @@
 // SPDX-License-Identifier: MIT
-/* cli/cmd_imatrix.c - hone imatrix: collect from texts, merge files, show statistics, convert
- * forms. */
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "calib/coverage.h"
-#include "calib/gram.h"
-#include "calib/imatrix.h"
-#include "calib/stats.h"
+/* cli/cmd_imatrix.c - hone imatrix: options of jobs/imatrix_job.c. */
 #include "cli/cmd.h"
-#include "jobs/imatrix_select.h"
-#include "core/io.h"
-#include "core/log.h"
-#include "core/mem.h"
-#include "core/prog.h"
 #include "core/ranks.h"
-#include "core/snap.h"
+#include "jobs/imatrix_job.h"
+#include "jobs/imatrix_select.h"
 
-struct imatrix_args {
-    const char *out, *format, *gram, *moments, *pre;
-    struct select_args select;
-    int64_t ctx, chunks, gram_block;
-    bool merge, stats, no_special;
-};
-
-static int pick_form(const struct imatrix_args *a, enum imat_form *form, struct err *e) {
-    const char *dot = strrchr(a->out, '.');
-    *form = dot && strcmp(dot, ".dat") == 0 ? IMAT_DAT : IMAT_GGUF;
-    if (!a->format) return 0;
-    if (strcmp(a->format, "gguf") != 0 && strcmp(a->format, "dat") != 0)
-        return err_set(e, ERR_USAGE, "--format: '%s' is not gguf or dat", a->format);
-    *form = strcmp(a->format, "dat") == 0 ? IMAT_DAT : IMAT_GGUF;
-    return 0;
-}
-
-/* The experts of a layer with the fewest tokens, as "id:tokens id:tokens ...". */
-static void worst_experts(const struct cover_layer *l, char *out, size_t size) {
-    size_t n = 0;
-    for (int i = 0; i < 4 && i < l->n && n < size; i++)
-        n += (size_t)snprintf(out + n, size - n, "%s%lld:%.0f", i ? " " : "",
-                              (long long)l->expert[i].id, l->expert[i].tokens);
-}
-
-/* Tokens per expert: a row per layer; every expert in JSON and CSV. Nothing for dense models. */
-static void emit_coverage(struct emit *r, const struct imat *m) {
-    static const char *const col[][2] = {
-        {"layer", "layer"},     {"n_experts", "experts"},
-        {"min", "min"},         {"p1", "1 %"},
-        {"median", "median"},   {"max", "max"},
-        {"n_unseen", "unseen"}, {"n_rare", "< 256"},
-        {"n_short", "< 1024"},  {"worst", "fewest tokens"},
-        {"total", NULL},
-    };
-    struct coverage cov;
-    coverage_make(m, &cov);
-    if (cov.n_layers == 0) return;
-    emit_table(r, "coverage", "tokens per expert");
-    for (size_t i = 0; i < COUNT_OF(col); i++) emit_col(r, col[i][0], col[i][1]);
-    for (int64_t i = 0; i < cov.n_layers; i++) {
-        const struct cover_layer *l = &cov.layer[i];
-        char worst[128];
-        worst_experts(l, worst, sizeof worst);
-        emit_row(r);
-        emit_cell_i64(r, l->block);
-        emit_cell_i64(r, l->n);
-        emit_cell_num(r, l->least, 0);
-        emit_cell_num(r, l->p1, 0);
-        emit_cell_num(r, l->median, 0);
-        emit_cell_num(r, l->most, 0);
-        emit_cell_i64(r, l->n_unseen);
-        emit_cell_i64(r, l->n_rare);
-        emit_cell_i64(r, l->n_short);
-        emit_cell_str(r, worst);
-        emit_cell_num(r, l->total, 0);
-    }
-    emit_table(r, "experts", NULL);
-    emit_col(r, "layer", NULL);
-    emit_col(r, "expert", NULL);
-    emit_col(r, "tokens", NULL);
-    for (int64_t i = 0; i < cov.n_layers; i++)
-        for (int64_t k = 0; k < cov.layer[i].n; k++) {
-            emit_row(r);
-            emit_cell_i64(r, cov.layer[i].block);
-            emit_cell_i64(r, cov.layer[i].expert[k].id);
-            emit_cell_num(r, cov.layer[i].expert[k].tokens, 0);
-        }
-    coverage_release(&cov);
-}
-
-/* seconds: 0: nothing was collected; n_before: chunks that an earlier run did. */
-static void report(struct cli *c, const struct imat *m, const char *path, double seconds,
-                   int64_t n_before) {
-    struct emit *r = emit_new();
-    uint64_t size = 0;
-    struct err ignored;
-    int64_t n_mat = 0, unseen = 0, rare = 0;
-    for (int64_t i = 0; i < m->n_entries; i++)
-        for (int64_t k = 0; k < m->entry[i].n_mat && imat_is_experts(&m->entry[i]); k++) {
-            n_mat++;
-            unseen += m->entry[i].count[k] <= 0;
-            rare += m->entry[i].count[k] > 0 && m->entry[i].count[k] < 256;
-        }
-    if (io_file_size(path, &size, &ignored) != 0) size = 0;
-    emit_str(r, "output", "output", io_base(path));
-    emit_i64(r, "n_entries", "tensors", m->n_entries);
-    emit_i64(r, "n_chunks", "chunks", m->n_chunks);
-    emit_i64(r, "chunk_size", "tokens per chunk", m->chunk_size);
-    emit_i64(r, "n_expert_matrices", "expert matrices", n_mat);
-    emit_i64(r, "n_experts_unseen", "never used", unseen);
-    emit_i64(r, "n_experts_rare", "under 256 tokens", rare);
-    emit_i64(r, "size_bytes", "bytes", (int64_t)size);
-    if (seconds > 0) {
-        emit_num(r, "seconds", "seconds", seconds, 1);
-        if (n_before) emit_i64(r, "n_chunks_before", "of them before an interruption", n_before);
-        emit_num(r, "tok_per_s", "tokens/s",
-                 (double)(m->n_chunks - n_before) * (double)m->chunk_size / seconds, 0);
-    }
-    emit_coverage(r, m);
-    cli_emit(c, r);
-    emit_free(r);
-}
-
-static int show_stats(struct cli *c, struct err *e) {
-    struct imat m;
-    imat_init(&m);
-    int rc = imat_read(&m, c->arg[0], e);
-    if (rc) goto out;
-    struct emit *r = emit_new();
-    static const char *const col[][2] = {
-        {"tensor", "tensor"},   {"n_mat", "mats"},      {"tokens", "tokens"},
-        {"sum", "sum"},         {"mean", "mean"},       {"max", "max"},
-        {"active", "active"},   {"entropy", "entropy"}, {"zd", "ZD"},
-        {"cosine", "cos prev"}, {"n_unseen", "unseen"}, {"n_rare", "rare"},
-        {"min", NULL},          {"stddev", NULL},
-    };
-    emit_i64(r, "n_chunks", "chunks", m.n_chunks);
-    emit_i64(r, "chunk_size", "tokens per chunk", m.chunk_size);
-    for (int i = 0; i < m.n_datasets; i++) emit_str(r, "dataset", "text", m.dataset[i]);
-    emit_table(r, "tensors", "tensors");
-    for (size_t i = 0; i < COUNT_OF(col); i++) emit_col(r, col[i][0], col[i][1]);
-    for (int64_t i = 0; i < m.n_entries; i++) {
-        struct imat_stats s;
-        imat_describe(&m, i, &s);
-        emit_row(r);
-        emit_cell_str(r, m.entry[i].name);
-        emit_cell_i64(r, m.entry[i].n_mat);
-        emit_cell_num(r, s.tokens, 0);
-        emit_cell_num(r, s.sum, 2);
-        emit_cell_num(r, s.mean, 5);
-        emit_cell_num(r, s.max, 3);
-        emit_cell_num(r, s.active, 3);
-        emit_cell_num(r, s.entropy_norm, 4);
-        emit_cell_num(r, s.zd, 3);
-        if (isnan(s.cosine))
-            emit_cell_none(r);
-        else
-            emit_cell_num(r, s.cosine, 4);
-        emit_cell_i64(r, s.n_unseen);
-        emit_cell_i64(r, s.n_rare);
-        emit_cell_num(r, s.min, 6);
-        emit_cell_num(r, s.stddev, 6);
-    }
-    emit_coverage(r, &m);
-    cli_emit(c, r);
-    emit_free(r);
-out:
-    imat_release(&m);
-    return rc;
-}
-
-/* Also converts: one input, another form. */
-static int merge(struct cli *c, const struct imatrix_args *a, struct err *e) {
-    struct imat sum;
-    enum imat_form form;
-    int rc;
-    imat_init(&sum);
-    TRY_GOTO(out, rc, pick_form(a, &form, e));
-    TRY_GOTO(out, rc, imat_read(&sum, c->arg[0], e));
-    for (int i = 1; i < c->n_args; i++) {
-        struct imat next;
-        imat_init(&next);
-        rc = imat_read(&next, c->arg[i], e);
-        if (rc == 0 && imat_merge(&sum, &next, e)) rc = err_wrap(e, "%s", c->arg[i]);
-        imat_release(&next);
-        if (rc) goto out;
-    }
-    TRY_GOTO(out, rc, imat_write(&sum, a->out, form, c->work.overwrite, e));
-    report(c, &sum, a->out, 0, 0);
-out:
-    imat_release(&sum);
-    return rc;
-}
-
-static int write_gram(struct gram_col *col, const struct imat *m, const struct imatrix_args *a,
-                      bool overwrite, struct err *e) {
-    struct gram g;
-    gram_init(&g);
-    g.n_chunks = m->n_chunks;
-    g.chunk_size = m->chunk_size;
-    for (int i = 0; i < m->n_datasets; i++) {
-        g.dataset = xreallocarray(g.dataset, (size_t)g.n_datasets + 1, sizeof *g.dataset);
-        g.dataset[g.n_datasets++] = xstrdup(m->dataset[i]);
-    }
-    int rc = gram_col_finish(col, &g, e);
-    if (rc == 0) rc = gram_write(&g, a->gram, overwrite, e);
-    gram_release(&g);
-    return rc;
-}
-
-static int collect(struct cli *c, const struct imatrix_args *a, struct err *e) {
-    struct imat m;
-    struct model *model = NULL;
-    struct gram_col *gram = NULL;
-    enum imat_form form;
-    int rc;
-    double t0 = prog_now_s();
-    char *part = xasprintf("%s.part", a->out);
-    struct imatrix_keep keep = {.path = part};
-    imat_init(&m);
-    TRY_GOTO(out, rc, pick_form(a, &form, e));
-    const char *outs[] = {a->out, a->gram, a->moments};
-    for (size_t i = 0; i < COUNT_OF(outs); i++)
-        if (outs[i]) TRY_GOTO(out, rc, out_check(outs[i], c->work.overwrite, e));
-    TRY_GOTO(out, rc, work_pool(&c->work, e));
-    if (a->gram)
-        TRY_GOTO(out, rc, gram_col_new(&gram, a->gram_block, c->work.isa, c->work.pool, e));
-    TRY_GOTO(out, rc, model_open(&model, c->arg[0], e));
-    TRY_GOTO(out, rc, model_use_pre(model, a->pre, e));
-    struct imatrix_opts o = {.texts = c->arg + 1,
-                             .n_texts = c->n_args - 1,
-                             .ctx = a->ctx,
-                             .max_chunks = a->chunks,
-                             .parse_special = !a->no_special,
-                             .isa = c->work.isa,
-                             .pool = c->work.pool,
-                             .gram = gram,
-                             .moments = a->moments != NULL,
-                             .device = c->work.device,
-                             .keep = &keep};
-    TRY_GOTO(out, rc, imatrix_collect(model, &o, &m, e));
-    if (gram) TRY_GOTO(out, rc, write_gram(gram, &m, a, c->work.overwrite, e));
-    if (a->moments) TRY_GOTO(out, rc, imat_write_moments(&m, a->moments, c->work.overwrite, e));
-    if (ranks_me() == 0) TRY_GOTO(out, rc, imat_write(&m, a->out, form, c->work.overwrite, e));
-    if (ranks_me() == 0) snap_remove(part);
-    report(c, &m, a->out, prog_now_s() - t0, keep.n_found);
-out:
-    free(part);
-    gram_col_free(gram);
-    model_close(model);
-    imat_release(&m);
-    return rc;
+/* The forms with a model and texts. */
+static int from_texts(struct cli *c, struct imatrix_job_opts *a, struct select_args *s,
+                      struct emit *m, struct err *e) {
+    if (c->n_args < 2)
+        return err_set(e, ERR_USAGE, "imatrix: give a MODEL.gguf and at least one TEXT");
+    a->text = s->text = c->arg + 1;
+    a->n_texts = s->n_texts = c->n_args - 1;
+    if (!s->budget) return imatrix_job_collect(&c->work, c->arg[0], a, m, e);
+    s->model = c->arg[0];
+    s->out = a->out;
+    s->ctx = a->ctx;
+    s->parse_special = !a->no_special;
+    if (a->chunks || a->format)
+        return err_set(e, ERR_USAGE, "--%s does not go with --select",
+                       a->chunks ? "chunks" : "format");
+    c->work.pre = a->pre;
+    return imatrix_select(&c->work, s, m, e);
 }
 
 int cmd_imatrix(struct cli *c, int argc, char **argv, struct err *e) {
-    struct imatrix_args a = {0};
+    struct imatrix_job_opts a = {0};
+    struct select_args select = {0};
+    bool merge = false, stats = false;
     const struct opt opts[] = {
         {"output", 'o', OPT_STR, &a.out, "FILE", "where the importance matrix goes"},
         {"ctx", 0, OPT_I64, &a.ctx, "N", "tokens per chunk (512)"},
@@ -267,12 +40,12 @@ int cmd_imatrix(struct cli *c, int argc, char **argv, struct err *e) {
          "columns of a block of second moments, a multiple of 256; 0: all up to 4096, else 2048"},
         {"moments", 0, OPT_STR, &a.moments, "FILE",
          "also write the sums of inputs and of their fourth powers"},
-        {"select", 0, OPT_I64, &a.select.budget, "N",
+        {"select", 0, OPT_I64, &select.budget, "N",
          "choose documents of N tokens together that rare experts need; FILE is a .jsonl of them"},
-        {"have", 0, OPT_STR, &a.select.have, "FILE",
+        {"have", 0, OPT_STR, &select.have, "FILE",
          "with --select: importance matrix of the texts that are there already"},
-        {"merge", 0, OPT_FLAG, &a.merge, NULL, "arguments are importance matrices: add them up"},
-        {"stats", 0, OPT_FLAG, &a.stats, NULL, "argument is an importance matrix: describe it"},
+        {"merge", 0, OPT_FLAG, &merge, NULL, "arguments are importance matrices: add them up"},
+        {"stats", 0, OPT_FLAG, &stats, NULL, "argument is an importance matrix: describe it"},
     };
     const struct cmd_spec spec = {
         "imatrix",
@@ -289,36 +62,27 @@ int cmd_imatrix(struct cli *c, int argc, char **argv, struct err *e) {
         -1};
     TRY(cli_parse(c, &spec, argc, argv, e));
     if (c->done) return 0;
-    if (ranks_n() > 1 && (a.merge || a.stats || a.select.budget || a.gram || a.moments))
+    if (ranks_n() > 1 && (merge || stats || select.budget || a.gram || a.moments))
         return err_set(e, ERR_USAGE,
                        "--merge, --stats, --select, --gram and --moments are done by one process: "
                        "start without mpirun");
-    if (a.merge + a.stats + (a.select.budget > 0) > 1)
+    if (merge + stats + (select.budget > 0) > 1)
         return err_set(e, ERR_USAGE, "--merge, --stats and --select exclude each other");
-    if (a.select.have && !a.select.budget)
-        return err_set(e, ERR_USAGE, "--have goes with --select N");
-    if ((a.gram || a.moments) && (a.merge || a.stats || a.select.budget))
+    if (select.have && !select.budget) return err_set(e, ERR_USAGE, "--have goes with --select N");
+    if ((a.gram || a.moments) && (merge || stats || select.budget))
         return err_set(e, ERR_USAGE, "--%s goes with a MODEL.gguf and texts",
                        a.gram ? "gram" : "moments");
-    if (a.stats) {
-        if (c->n_args != 1) return err_set(e, ERR_USAGE, "--stats takes one FILE");
-        return show_stats(c, e);
-    }
-    if (!a.out) return err_set(e, ERR_USAGE, "imatrix: say where the result goes with -o FILE");
-    if (a.merge) return merge(c, &a, e);
-    if (c->n_args < 2)
-        return err_set(e, ERR_USAGE, "imatrix: give a MODEL.gguf and at least one TEXT");
-    if (!a.select.budget) return collect(c, &a, e);
-    a.select.out = a.out;
-    a.select.ctx = a.ctx;
-    a.select.parse_special = !a.no_special;
-    if (a.chunks || a.format)
-        return err_set(e, ERR_USAGE, "--%s does not go with --select",
-                       a.chunks ? "chunks" : "format");
-    c->work.pre = a.pre;
-    a.select.model = c->arg[0];
-    a.select.text = c->arg + 1;
-    a.select.n_texts = c->n_args - 1;
     struct emit *m = emit_new();
-    return cli_result(c, m, imatrix_select(&c->work, &a.select, m, e));
+    int rc;
+    if (stats && c->n_args != 1)
+        rc = err_set(e, ERR_USAGE, "--stats takes one FILE");
+    else if (stats)
+        rc = imatrix_job_stats(c->arg[0], m, e);
+    else if (!a.out)
+        rc = err_set(e, ERR_USAGE, "imatrix: say where the result goes with -o FILE");
+    else if (merge)
+        rc = imatrix_job_merge(&c->work, c->arg, c->n_args, &a, m, e);
+    else
+        rc = from_texts(c, &a, &select, m, e);
+    return cli_result(c, m, rc);
 }

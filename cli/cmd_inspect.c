@@ -31,8 +31,7 @@ int cmd_inspect(struct cli *c, int argc, char **argv, struct err *e) {
     size_t k = 0;
     while (k < COUNT_OF(which) && strcmp(keys, which[k]) != 0) k++;
     if (k == COUNT_OF(which))
-        return err_set(e, ERR_USAGE, "inspect: --keys is short, all or none, not '%s'",
-                       keys);
+        return err_set(e, ERR_USAGE, "inspect: --keys is short, all or none, not '%s'", keys);
     a.keys = (enum inspect_keys)k;
     a.path = c->arg[0];
     struct emit *m = emit_new();

@@ -5,8 +5,7 @@
 #include "runtime/engine/kv_type.h"
 
 int cmd_plan(struct cli *c, int argc, char **argv, struct err *e) {
-    struct memory_plan_opts a = {
-        .kv_name = KV_USUAL, .slots = 1, .reserve = PLAN_USUAL_RESERVE};
+    struct memory_plan_opts a = {.kv_name = KV_USUAL, .slots = 1, .reserve = PLAN_USUAL_RESERVE};
     const struct opt opts[] = {
         {"vram", 0, OPT_SIZE, &a.vram, "SIZE", "memory of the card: what fits into it"},
         {"reserve", 0, OPT_SIZE, &a.reserve, "SIZE",

@@ -1,52 +1,17 @@
 // SPDX-License-Identifier: MIT
-/* cli/cmd_template.c - hone template show | render | eval | diff: a chat template and what it makes
- * of a conversation. Texts and batch results go to stdout as they are, so core/emit.h has a part
- * only in --json of show and render. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
+/* cli/cmd_template.c - hone template show | render | eval | diff | parse: options of
+ * jobs/template_text.c. */
 #include "cli/cmd.h"
-#include "cli/cmd_template.h"
-#include "core/hash.h"
-#include "core/io.h"
-#include "core/json.h"
-#include "core/mem.h"
-#include "template/chat_batch.h"
-#include "template/chat_src.h"
-#include "template/chat_vars.h"
-#include "template/fix_diff.h"
-#include "chat/toolfmt.h"
+#include "jobs/template_defects.h"
+#include "jobs/template_text.h"
 
-#define MAX_INPUT ((uint64_t)256 << 20)
+#include <stdio.h>
 
-static int parse_mode(const char *text, enum jinja_mode *mode, struct err *e) {
-    *mode = JINJA_HF;
-    if (!text || strcmp(text, "hf") == 0) return 0;
-    *mode = JINJA_LENIENT;
-    if (strcmp(text, "lenient") == 0) return 0;
-    return err_set(e, ERR_USAGE, "--mode: '%s' is not one of hf, lenient", text);
-}
-
-static void print_text(struct cli *c, const char *s, size_t n, bool newline) {
-    fwrite(s, 1, n, c->out);
-    if (newline && (n == 0 || s[n - 1] != '\n')) fputc('\n', c->out);
-}
-
-/* ---- show ---------------------------------------------------------------------------------------
- */
-static const char *needs(const struct chat_src *s, struct jinja_err *je) {
-    struct jinja *t;
-    struct err ignored;
-    if (jinja_compile_mode(&t, s->text, s->len, s->label, JINJA_HF, je, &ignored) == 0) {
-        jinja_free(t);
-        return "hf";
-    }
-    struct jinja_err second;
-    if (jinja_compile_mode(&t, s->text, s->len, s->label, JINJA_LENIENT, &second, &ignored))
-        return "none";
-    jinja_free(t);
-    return "lenient";
+/* Prints and frees a text, which is whole where rc is 0 or a verdict. Returns rc. */
+static int print_text(struct cli *c, struct buf *text, int rc) {
+    if (!rc || rc == ERR_VERDICT) fwrite(text->data ? text->data : "", 1, text->len, c->out);
+    buf_release(text);
+    return rc;
 }
 
 static int cmd_show(struct cli *c, int argc, char **argv, struct err *e) {
@@ -68,154 +33,19 @@ static int cmd_show(struct cli *c, int argc, char **argv, struct err *e) {
     if (c->done) return 0;
     struct chat_src s;
     TRY(chat_src_open(&s, c->arg[0], name, e));
-    if (c->form == EMIT_TABLE) {
-        print_text(c, s.text, s.len, false);
-        chat_src_close(&s);
-        return 0;
-    }
     struct emit *m = emit_new();
-    struct sha256 h;
-    struct jinja_err je = {0};
-    char hex[65];
-    int64_t lines = 0;
-    sha256_init(&h);
-    sha256_add(&h, s.text, s.len);
-    sha256_hex(&h, hex);
-    for (size_t i = 0; i < s.len; i++) lines += s.text[i] == '\n';
-    emit_str(m, "source", "source", s.label);
-    emit_i64(m, "n_bytes", "bytes", (int64_t)s.len);
-    emit_i64(m, "n_lines", "lines", lines);
-    emit_str(m, "sha256", "sha256", hex);
-    emit_str(m, "mode", "mode", needs(&s, &je));
-    if (je.kind != JF_NONE) emit_str(m, "error", "error", je.msg);
-    emit_table(m, "templates", "templates");
-    emit_col(m, "name", "name");
-    for (int i = 0; i < s.n_names; i++) {
-        emit_row(m);
-        emit_cell_str(m, s.names[i]);
-    }
-    cli_emit(c, m);
-    emit_free(m);
+    if (c->form == EMIT_TABLE)
+        fwrite(s.text, 1, s.len, c->out);
+    else
+        template_describe(&s, m);
     chat_src_close(&s);
+    if (c->form != EMIT_TABLE) cli_emit(c, m);
+    emit_free(m);
     return 0;
-}
-
-/* ---- render -------------------------------------------------------------------------------------
- */
-struct render_args {
-    const char *name, *batch, *chat, *tools, *kwargs, *context, *mode, *now, *args;
-    bool no_gen, spans;
-};
-
-static int read_doc(struct jdoc *d, const char *path, struct err *e) {
-    char *text;
-    size_t len;
-    TRY(io_read_file(&text, &len, path, MAX_INPUT, e));
-    int rc = jdoc_parse(d, text, len, path, e);
-    free(text);
-    return rc;
-}
-
-static int run_batch(struct cli *c, const struct chat_src *s, const char *path,
-                     enum jinja_mode mode, struct err *e) {
-    struct buf out = {0};
-    char *text;
-    size_t len;
-    TRY(io_read_file(&text, &len, path, MAX_INPUT, e));
-    int rc = chat_batch_render(s->text, s->len, s->label, mode, text, len, path, &out, e);
-    if (!rc) print_text(c, out.data, out.len, true);
-    buf_release(&out);
-    free(text);
-    return rc;
-}
-
-/* Special tokens of the source as an object in d's arena. */
-static struct jval specials(struct jdoc *d, const struct chat_src *s, struct err *e) {
-    struct buf b = {0};
-    struct jw w;
-    jw_init(&w, &b, false);
-    jw_obj(&w, NULL);
-    for (int i = 0; i < CHAT_SRC_SPECIALS; i++)
-        if (s->special[i]) jw_str(&w, chat_src_special_names[i], s->special[i]);
-    jw_end(&w);
-    int rc = jdoc_parse(d, b.data, b.len, "special tokens", e);
-    buf_release(&b);
-    return rc ? jv_missing() : d->root;
-}
-
-struct docs {
-    struct jdoc chat, tools, kwargs, special;
-    bool has_chat, has_tools, has_kwargs, has_special;
-};
-
-static void docs_release(struct docs *d) {
-    if (d->has_chat) jdoc_release(&d->chat);
-    if (d->has_tools) jdoc_release(&d->tools);
-    if (d->has_kwargs) jdoc_release(&d->kwargs);
-    if (d->has_special) jdoc_release(&d->special);
-}
-
-static int make_case(const struct render_args *a, const struct chat_src *s, struct docs *d,
-                     struct chat_case *k, struct err *e) {
-    TRY(read_doc(&d->chat, a->chat ? a->chat : "-", e));
-    d->has_chat = true;
-    struct jval special = specials(&d->special, s, e);
-    if (special.tag == JT_MISSING) return (int)e->code;
-    d->has_special = true;
-    *k = chat_case_of(d->chat.root, special);
-    if (d->chat.root.tag == JT_LIST) k->messages = d->chat.root;
-    if (k->messages.tag != JT_LIST)
-        return err_set(e, ERR_DATA,
-                       "%s: neither a list of messages nor an object with \"messages\"",
-                       a->chat ? a->chat : "standard input");
-    k->gen = !a->no_gen;
-    if (a->tools) {
-        TRY(read_doc(&d->tools, a->tools, e));
-        d->has_tools = true;
-        k->tools = d->tools.root;
-    }
-    if (a->kwargs) {
-        TRY(jdoc_parse(&d->kwargs, a->kwargs, strlen(a->kwargs), "--kwargs", e));
-        d->has_kwargs = true;
-        if (d->kwargs.root.tag != JT_DICT)
-            return err_set(e, ERR_USAGE, "--kwargs: a JSON object is expected");
-        k->kwargs = d->kwargs.root;
-    }
-    if (a->now && !chat_clock(a->now, &k->now))
-        return err_set(e, ERR_USAGE, "--now: '%s' does not look like 2026-03-05T14:30:00", a->now);
-    if (a->context && strcmp(a->context, "llamacpp") == 0) {
-        k->llamacpp = true;
-    } else if (a->context && strcmp(a->context, "hf") != 0) {
-        return err_set(e, ERR_USAGE, "--context: '%s' is not one of hf, llamacpp", a->context);
-    }
-    k->parse_args = !a->args || strcmp(a->args, "auto") == 0;
-    if (!k->parse_args && strcmp(a->args, "as-is") != 0)
-        return err_set(e, ERR_USAGE, "--args: '%s' is not one of auto, as-is", a->args);
-    return 0;
-}
-
-static int run_render(struct cli *c, const struct render_args *a, const struct chat_src *s,
-                      enum jinja_mode mode, struct err *e) {
-    struct docs d = {0};
-    struct chat_case k;
-    struct jinja *t = NULL;
-    struct buf out = {0};
-    int rc = make_case(a, s, &d, &k, e);
-    if (!rc) rc = jinja_compile_mode(&t, s->text, s->len, s->label, mode, NULL, e);
-    if (!rc && (a->spans || c->form != EMIT_TABLE)) {
-        rc = template_spans(c, t, &k, e);
-    } else if (!rc) {
-        rc = chat_case_render(t, &k, &out, NULL, e);
-        if (!rc) print_text(c, out.data, out.len, false);
-    }
-    buf_release(&out);
-    jinja_free(t);
-    docs_release(&d);
-    return rc;
 }
 
 static int cmd_render(struct cli *c, int argc, char **argv, struct err *e) {
-    struct render_args a = {0};
+    struct render_opts a = {0};
     const struct opt opts[] = {
         {"chat", 0, OPT_STR, &a.chat, "FILE",
          "conversation: messages, or an object with messages and tools; - is stdin"},
@@ -245,21 +75,19 @@ static int cmd_render(struct cli *c, int argc, char **argv, struct err *e) {
         .min_args = 1,
         .max_args = 1,
     };
-    enum jinja_mode mode;
-    struct chat_src s;
     TRY(cli_parse(c, &spec, argc, argv, e));
     if (c->done) return 0;
-    TRY(parse_mode(a.mode, &mode, e));
-    if (a.batch && (a.spans || a.chat))
-        return err_set(e, ERR_USAGE, "template render: --batch goes without --chat and --spans");
-    TRY(chat_src_open(&s, c->arg[0], a.name, e));
-    int rc = a.batch ? run_batch(c, &s, a.batch, mode, e) : run_render(c, &a, &s, mode, e);
-    chat_src_close(&s);
-    return rc;
+    a.src = c->arg[0];
+    a.table = c->form == EMIT_TABLE;
+    a.color = c->color;
+    struct emit *m = emit_new();
+    struct buf out = {0};
+    int rc = template_render(&a, &out, m, e);
+    if (!rc && !a.table && !a.batch) cli_emit(c, m);
+    emit_free(m);
+    return print_text(c, &out, rc);
 }
 
-/* ---- eval, diff ---------------------------------------------------------------------------------
- */
 static int cmd_eval_units(struct cli *c, int argc, char **argv, struct err *e) {
     const char *batch = NULL, *mode_name = NULL;
     const struct opt opts[] = {
@@ -274,20 +102,12 @@ static int cmd_eval_units(struct cli *c, int argc, char **argv, struct err *e) {
         .opts = opts,
         .n_opts = (int)COUNT_OF(opts),
     };
-    enum jinja_mode mode;
     TRY(cli_parse(c, &spec, argc, argv, e));
     if (c->done) return 0;
     if (!batch) return err_set(e, ERR_USAGE, "template eval: say which units with --batch FILE");
-    TRY(parse_mode(mode_name, &mode, e));
     struct buf out = {0};
-    char *text;
-    size_t len;
-    TRY(io_read_file(&text, &len, batch, MAX_INPUT, e));
-    int rc = chat_batch_eval(text, len, batch, mode, &out, e);
-    if (!rc) print_text(c, out.data, out.len, true);
-    buf_release(&out);
-    free(text);
-    return rc;
+    int rc = template_eval(batch, mode_name, &out, e);
+    return print_text(c, &out, rc);
 }
 
 static int cmd_text_diff(struct cli *c, int argc, char **argv, struct err *e) {
@@ -300,55 +120,18 @@ static int cmd_text_diff(struct cli *c, int argc, char **argv, struct err *e) {
     };
     TRY(cli_parse(c, &spec, argc, argv, e));
     if (c->done) return 0;
-    struct chat_src a, b;
-    TRY(chat_src_open(&a, c->arg[0], NULL, e));
-    int rc = chat_src_open(&b, c->arg[1], NULL, e);
-    if (!rc) {
-        struct buf out = {0};
-        if (text_diff(a.text, a.len, a.label, b.text, b.len, b.label, &out)) {
-            print_text(c, out.data, out.len, false);
-            rc =
-                err_set(e, ERR_VERDICT, "the chat templates of %s and %s differ", a.label, b.label);
-        }
-        buf_release(&out);
-        chat_src_close(&b);
-    }
-    chat_src_close(&a);
-    return rc;
-}
-
-/* ---- parse --------------------------------------------------------------------------------------
- */
-static const struct toolfmt *choose_format(const char *name, const char *src, struct err *e) {
-    const struct toolfmt *f = name ? toolfmt_find(name) : NULL;
-    if (f) return f;
-    if (name) {
-        char list[700] = "";
-        for (int i = 0; i < toolfmt_count(); i++) {
-            size_t n = strlen(list);
-            snprintf(list + n, sizeof list - n, "%s%s", i ? ", " : "", toolfmt_name(toolfmt_at(i)));
-        }
-        err_set(e, ERR_USAGE, "--format: '%s' is not one of %s", name, list);
-        return NULL;
-    }
-    struct chat_src s;
-    if (chat_src_open(&s, src, NULL, e)) return NULL;
-    f = toolfmt_detect(s.text, s.len);
-    chat_src_close(&s);
-    if (!f)
-        err_set(e, ERR_DATA,
-                "%s: the template asks for no known syntax of tool calls; name one with --format",
-                src);
-    return f;
+    struct buf out = {0};
+    int rc = template_diff(c->arg[0], c->arg[1], &out, e);
+    return print_text(c, &out, rc);
 }
 
 static int cmd_parse(struct cli *c, int argc, char **argv, struct err *e) {
-    const char *format = NULL, *tools = NULL, *think_name = NULL;
+    struct parse_opts o = {0};
     const struct opt opts[] = {
-        {"format", 0, OPT_STR, &format, "NAME",
+        {"format", 0, OPT_STR, &o.format, "NAME",
          "syntax of calls (default: what the template asks for)"},
-        {"tools", 0, OPT_STR, &tools, "FILE", "tools (JSON list): types of parameters"},
-        {"think", 0, OPT_STR, &think_name, "HOW",
+        {"tools", 0, OPT_STR, &o.tools, "FILE", "tools (JSON list): types of parameters"},
+        {"think", 0, OPT_STR, &o.think, "HOW",
          "reasoning: open (the prompt began it), none, auto (default: when a closing tag comes)"},
     };
     const struct cmd_spec spec = {
@@ -362,34 +145,86 @@ static int cmd_parse(struct cli *c, int argc, char **argv, struct err *e) {
         .min_args = 1,
         .max_args = 1,
     };
-    enum tool_think think = TOOL_THINK_UNKNOWN;
     TRY(cli_parse(c, &spec, argc, argv, e));
     if (c->done) return 0;
-    if (think_name && strcmp(think_name, "open") == 0) {
-        think = TOOL_THINK_OPEN;
-    } else if (think_name && strcmp(think_name, "none") == 0) {
-        think = TOOL_THINK_NONE;
-    } else if (think_name && strcmp(think_name, "auto") != 0) {
-        return err_set(e, ERR_USAGE, "--think: '%s' is not one of open, none, auto", think_name);
-    }
-    const struct toolfmt *f = choose_format(format, c->arg[0], e);
-    if (!f) return (int)e->code;
-    char *tools_text = NULL, *text;
-    size_t tools_len = 0, len;
-    struct toolparse *p = NULL;
+    o.src = c->arg[0];
     struct buf out = {0};
-    if (tools) TRY(io_read_file(&tools_text, &tools_len, tools, MAX_INPUT, e));
-    int rc = toolparse_new(&p, f, tools_text, tools_len, think, e);
-    if (!rc) rc = io_read_file(&text, &len, "-", MAX_INPUT, e);
-    if (!rc) {
-        toolparse_feed(p, text, len);
-        free(text);
-        rc = toolparse_finish(p, &out, e);
+    int rc = template_parse(&o, &out, e);
+    return print_text(c, &out, rc);
+}
+
+static int cmd_lint(struct cli *c, int argc, char **argv, struct err *e) {
+    bool strict = false;
+    const char *name = NULL, *rule = NULL;
+    const struct opt opts[] = {
+        {"strict", 0, OPT_FLAG, &strict, NULL, "warnings, too, give exit status 1"},
+        {"explain", 0, OPT_STR, &rule, "RULE", "say what a rule means, or all of them; no SRC"},
+        {"name", 0, OPT_STR, &name, "NAME", "which template, when there are several"},
+    };
+    const struct cmd_spec spec = {
+        .name = "template lint",
+        .synopsis = "SRC [--strict] | --explain RULE",
+        .about =
+            "Renders small conversations with the template and says whether tool calls work with "
+            "it,\n"
+            "and what is lost, crashes, or breaks the prompt prefix. Exit status 1 when there is "
+            "an error.",
+        .opts = opts,
+        .n_opts = (int)COUNT_OF(opts),
+        .min_args = 0,
+        .max_args = 1,
+    };
+    TRY(cli_parse(c, &spec, argc, argv, e));
+    if (c->done) return 0;
+    struct emit *m = emit_new();
+    if (rule) return cli_result(c, m, template_explain(rule, m, e));
+    if (!c->n_args) {
+        emit_free(m);
+        return err_set(e, ERR_USAGE,
+                       "template lint: say which template: a GGUF file, a folder or a .jinja file");
     }
-    if (!rc) print_text(c, out.data, out.len, true);
-    toolparse_free(p);
-    buf_release(&out);
-    free(tools_text);
+    return cli_verdict(c, m, template_lint(c->arg[0], name, strict, m, e));
+}
+
+static int cmd_fix(struct cli *c, int argc, char **argv, struct err *e) {
+    bool list = false;
+    struct fix_opts o = {0};
+    const struct opt opts[] = {
+        {"output", 'o', OPT_STR, &o.out, "FILE", "write the repaired template"},
+        {"in-place", 0, OPT_FLAG, &o.in_place, NULL, "store it in SRC (GGUF or .jinja)"},
+        {"only", 0, OPT_STR, &o.only, "IDS", "only these edits, separated by commas"},
+        {"replace", 0, OPT_STR, &o.replace, "NAME",
+         "instead of edits, our own template: auto (of the same family), or its name, also where "
+         "there is "
+         "none yet"},
+        {"list", 0, OPT_FLAG, &list, NULL, "list the edits and whether they apply"},
+    };
+    const struct cmd_spec spec = {
+        .name = "template fix",
+        .synopsis = "SRC [-o FILE | --in-place] [--only IDS | --replace NAME] [--list]",
+        .about =
+            "Repairs known defects of a chat template and prints the difference. Without -o or\n"
+            "--in-place nothing is written.",
+        .opts = opts,
+        .n_opts = (int)COUNT_OF(opts),
+        .min_args = 1,
+        .max_args = 1,
+    };
+    TRY(cli_parse(c, &spec, argc, argv, e));
+    if (c->done) return 0;
+    if (o.out && o.in_place)
+        return err_set(e, ERR_USAGE, "template fix: give -o or --in-place, not both");
+    if (o.only && o.replace)
+        return err_set(e, ERR_USAGE, "template fix: give --only or --replace, not both");
+    o.src = c->arg[0];
+    if (list) {
+        struct emit *m = emit_new();
+        return cli_result(c, m, template_edits(&o, m, e));
+    }
+    struct buf diff = {0};
+    int rc = template_fix(&c->work, &o, &diff, e);
+    fwrite(diff.data ? diff.data : "", 1, diff.len, c->out);
+    buf_release(&diff);
     return rc;
 }
 
@@ -400,9 +235,9 @@ int cmd_template(struct cli *c, int argc, char **argv, struct err *e) {
         {"eval", cmd_eval_units, "evaluate small templates in a batch"},
         {"diff", cmd_text_diff, "compare two templates"},
         {"parse", cmd_parse, "an assistant's text to content, reasoning and tool calls"},
-        {"lint", cmd_template_lint, "find defects by behaviour"},
-        {"check", cmd_template_lint, "the same as lint"},
-        {"fix", cmd_template_fix, "repair known defects, in a GGUF file too"},
+        {"lint", cmd_lint, "find defects by behaviour"},
+        {"check", cmd_lint, "the same as lint"},
+        {"fix", cmd_fix, "repair known defects, in a GGUF file too"},
     };
     return cli_sub(c, sub, (int)COUNT_OF(sub), "SRC ...", argc, argv, e);
 }

@@ -1,159 +1,21 @@
 // SPDX-License-Identifier: MIT
-/* cli/cmd_tokenize.c - hone tokenize: text to token ids and back, with a model's tokenizer.
- *
- * Output is the bare JSON list (or text) that scripts expect, so core/emit.h has no part in it. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
+/* cli/cmd_tokenize.c - hone tokenize: options of jobs/tokenize.c. The result is the bare JSON list,
+ * or text, that scripts expect. */
 #include "cli/cmd.h"
-#include "core/gguf.h"
-#include "core/io.h"
-#include "core/json.h"
-#include "tok/tok.h"
-#include "tok/tok_strs.h"
-
-#define MAX_INPUT ((uint64_t)1 << 31)
-
-static int load(struct tok **t, const char *model, const char *pre, struct err *e) {
-    if (io_is_dir(model)) return tok_from_dir(t, model, 0, pre, e);
-    struct gguf *g = NULL;
-    TRY(gguf_open(&g, model, GGUF_TOLERANT | GGUF_ONE_FILE, e));
-    int rc = tok_from_gguf_as(t, g, pre, e);
-    gguf_close(g);
-    return rc;
-}
-
-struct job {
-    const struct tok *t;
-    bool special, bos, decode;
-};
-
-static void print_ids(struct buf *out, const struct ids *ids) {
-    buf_chr(out, '[');
-    for (int64_t i = 0; i < ids->n; i++) buf_fmt(out, "%s%d", i ? ", " : "", ids->v[i]);
-    buf_chr(out, ']');
-}
-
-static int encode(const struct job *o, const char *s, size_t len, struct buf *out, struct err *e) {
-    struct ids ids = {0};
-    int rc = tok_encode(o->t, s, len, o->special, o->bos, &ids, e);
-    if (rc == 0) print_ids(out, &ids);
-    ids_release(&ids);
-    return rc;
-}
-
-static int decode(const struct job *o, const struct json *list, struct buf *out, struct err *e) {
-    if (json_type(list) != JSON_ARR)
-        return err_set(e, ERR_DATA, "input to decode is not a JSON list of ids");
-    struct ids ids = {0};
-    int64_t i = 0;
-    int rc = 0;
-    for (const struct json *c = json_first(list); c && !rc; c = json_next(c), i++) {
-        int64_t id;
-        if (!json_i64(c, &id) || id < 0 || id >= tok_n_vocab(o->t))
-            rc =
-                err_set(e, ERR_DATA, "entry %lld of the list is no token id: ids go from 0 to %lld",
-                        (long long)i, (long long)tok_n_vocab(o->t) - 1);
-        ids_add(&ids, (int32_t)id);
-    }
-    if (!rc) tok_decode_text(o->t, ids.v, ids.n, o->special, out);
-    ids_release(&ids);
-    return rc;
-}
-
-/* The arguments behind the model with a space between two, as a shell's echo has them; none, or
- * "-": standard input. */
-static int read_text(const struct cli *c, char **text, size_t *len, struct err *e) {
-    struct buf b = {0};
-    if (c->n_args < 2 || (c->n_args == 2 && strcmp(c->arg[1], "-") == 0))
-        return io_read_file(text, len, "-", MAX_INPUT, e);
-    for (int i = 1; i < c->n_args; i++) buf_fmt(&b, "%s%s", i > 1 ? " " : "", c->arg[i]);
-    *len = b.len;
-    *text = buf_take(&b);
-    return 0;
-}
-
-static int run_one(const struct cli *c, const struct job *o, struct buf *out, struct err *e) {
-    char *text = NULL;
-    size_t len;
-    struct json *list = NULL;
-    TRY(read_text(c, &text, &len, e));
-    int rc = 0;
-    if (!o->decode) {
-        rc = encode(o, text, len, out, e);
-        buf_chr(out, '\n');
-    } else {
-        rc = json_parse(&list, text, len, c->n_args > 1 ? "the list of ids" : "standard input", e);
-        if (rc == 0) rc = decode(o, list, out, e);
-    }
-    json_free(list);
-    free(text);
-    return rc;
-}
-
-static int batch_decode(const struct job *o, const char *text, size_t len, const char *path,
-                        struct buf *out, struct err *e) {
-    struct json *lists = NULL;
-    struct buf one = {0};
-    TRY(json_parse(&lists, text, len, path, e));
-    int rc = 0;
-    if (json_type(lists) != JSON_ARR)
-        rc = err_set(e, ERR_DATA, "%s: not a JSON list of lists of ids", path);
-    buf_chr(out, '[');
-    for (const struct json *c = json_first(lists); c && rc == 0; c = json_next(c)) {
-        buf_reset(&one);
-        rc = decode(o, c, &one, e);
-        if (c != json_first(lists)) buf_str(out, ",\n ");
-        json_quote(out, one.data ? one.data : "", one.len);
-    }
-    buf_str(out, "]\n");
-    buf_release(&one);
-    json_free(lists);
-    return rc;
-}
-
-static int batch_encode(const struct job *o, const char *text, size_t len, const char *path,
-                        struct buf *out, struct err *e) {
-    struct strs a = {0};
-    size_t used;
-    TRY(strs_parse(&a, text, len, &used, path, e));
-    int rc = 0;
-    if (used + strspn(text + used, " \t\r\n") < len)
-        rc = err_set(e, ERR_DATA, "%s: something follows the list of texts", path);
-    buf_chr(out, '[');
-    for (size_t i = 0; i < a.n && rc == 0; i++) {
-        if (i) buf_str(out, ",\n ");
-        rc = encode(o, a.v[i], a.len[i], out, e);
-    }
-    buf_str(out, "]\n");
-    strs_release(&a);
-    return rc;
-}
-
-static int run_batch(const struct job *o, const char *path, struct buf *out, struct err *e) {
-    char *text = NULL;
-    size_t len;
-    TRY(io_read_file(&text, &len, path, MAX_INPUT, e));
-    int rc = o->decode ? batch_decode(o, text, len, path, out, e)
-                       : batch_encode(o, text, len, path, out, e);
-    free(text);
-    return rc;
-}
+#include "jobs/tokenize.h"
 
 int cmd_tokenize(struct cli *c, int argc, char **argv, struct err *e) {
-    struct job o = {0};
+    struct tokenize_opts o = {0};
     bool no_special = false;
-    const char *batch = NULL, *pre = NULL;
     const struct opt opts[] = {
         {"decode", 0, OPT_FLAG, &o.decode, NULL, "ids to text: reads a JSON list of ids"},
         {"bos", 0, OPT_FLAG, &o.bos, NULL,
          "begin with BOS, if this vocabulary has texts begin with it"},
         {"no-special", 0, OPT_FLAG, &no_special, NULL,
          "control tokens in the text are plain text; with --decode they are left out"},
-        {"batch", 0, OPT_STR, &batch, "FILE.json",
+        {"batch", 0, OPT_STR, &o.batch, "FILE.json",
          "a list of texts (or of lists of ids), all at once"},
-        {"pre", 0, OPT_STR, &pre, "NAME", CLI_HELP_PRE},
+        {"pre", 0, OPT_STR, &o.pre, "NAME", CLI_HELP_PRE},
     };
     const struct cmd_spec spec = {
         .name = "tokenize",
@@ -169,15 +31,14 @@ int cmd_tokenize(struct cli *c, int argc, char **argv, struct err *e) {
     };
     TRY(cli_parse(c, &spec, argc, argv, e));
     if (c->done) return 0;
-    struct tok *t = NULL;
-    TRY(load(&t, c->arg[0], pre, e));
-    struct buf out = {0};
-    o.t = t;
+    o.model = c->arg[0];
+    o.word = c->arg + 1;
+    o.n_words = c->n_args - 1;
     o.special = !no_special;
-    int rc = batch ? run_batch(&o, batch, &out, e) : run_one(c, &o, &out, e);
+    struct buf out = {0};
+    int rc = tokenize_run(&o, &out, e);
     if (rc == 0 && out.len && fwrite(out.data, 1, out.len, c->out) != out.len)
         rc = err_sys(e, "cannot write the result to standard output");
     buf_release(&out);
-    tok_free(t);
     return rc;
 }

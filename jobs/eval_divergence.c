@@ -452,8 +452,7 @@ static int file_ctx(const char *path, int64_t *ctx, struct err *e) {
 
 static int with_file(struct run *x, struct err *e) {
     if (x->o->n_texts)
-        log_warn("%s is not read: the tokens are those of %s", x->o->text[0],
-                 x->a->base_file);
+        log_warn("%s is not read: the tokens are those of %s", x->o->text[0], x->a->base_file);
     if (x->a->routing)
         return err_set(e, ERR_USAGE,
                        "eval kld --routing needs --base: the file holds no expert choices");
@@ -480,8 +479,8 @@ static int kld_save(struct work *c, const struct divergence_opts *o, struct emit
     int rc = eval_texts_load(l.m, o->text, 1, &t, e);
     if (!rc && t.n > 1)
         rc = err_set(e, ERR_USAGE,
-                     "%s has %d domains, a base file holds one text: use --base instead", o->text[0],
-                     t.n);
+                     "%s has %d domains, a base file holds one text: use --base instead",
+                     o->text[0], t.n);
     if (!rc)
         rc = a->compact
                  ? eval_kld_save_top(l.s, t.ids, a->ctx, a->chunks, a->by_depth ? 0 : -1, a->top,
@@ -515,8 +514,7 @@ static int check(const struct divergence_opts *o, struct err *e) {
         return err_set(e, ERR_USAGE, "eval kld: --keep does not go with --save-base and --routing");
     if (a->worst > MAX_WORST)
         return err_set(e, ERR_USAGE, "--worst: at most %d tokens are listed", MAX_WORST);
-    if (!a->base_file && !o->n_texts)
-        return err_set(e, ERR_USAGE, "eval kld: the TEXT is missing");
+    if (!a->base_file && !o->n_texts) return err_set(e, ERR_USAGE, "eval kld: the TEXT is missing");
     if (o->n_models > MAX_CAND)
         return err_set(e, ERR_USAGE, "eval kld: at most %d models at a time", MAX_CAND);
     if (a->save_base && (o->n_models > 1 || o->n_texts > 1))

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* jobs/memory_plan.c - hone plan: will it fit? From headers alone: bytes of weights, keys and values,
- * recurrent state, working memory; what fits a card, at which context, with what left outside; and
- * the command lines for it. Bytes are exact but for `compute`, which is an estimate for other
- * engines' GPU backends and says so. */
+/* jobs/memory_plan.c - hone plan: will it fit? From headers alone: bytes of weights, keys and
+ * values, recurrent state, working memory; what fits a card, at which context, with what left
+ * outside; and the command lines for it. Bytes are exact but for `compute`, which is an estimate
+ * for other engines' GPU backends and says so. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -77,12 +77,12 @@ static int read_model(struct plan *p, struct err *e) {
 static int settle(struct plan *p, const struct memory_plan_opts *a, struct err *e) {
     struct fit_use u;
     TRY(kv_type_parse(a->kv_name, "--kv-type", &p->k, &p->v, e));
-    p->ask =
-        (struct fit_ask){.memory = a->vram,
-                         .reserve = a->reserve == PLAN_USUAL_RESERVE ? fit_reserve(a->vram) : a->reserve,
-                         .n_ctx = a->ctx ? a->ctx : p->z.n_ctx_train,
-                         .n_slots = a->slots,
-                         .rows = kv_type_rows(p->k, p->v)};
+    p->ask = (struct fit_ask){.memory = a->vram,
+                              .reserve = a->reserve == PLAN_USUAL_RESERVE ? fit_reserve(a->vram)
+                                                                          : a->reserve,
+                              .n_ctx = a->ctx ? a->ctx : p->z.n_ctx_train,
+                              .n_slots = a->slots,
+                              .rows = kv_type_rows(p->k, p->v)};
     if (!p->ask.n_ctx) p->ask.n_ctx = 4096;
     if (a->slots < 1 || a->slots > 65536)
         return err_set(e, ERR_USAGE, "--slots: %lld is not from 1 to 65536", (long long)a->slots);
@@ -363,8 +363,7 @@ static int show_programs(struct work *c, const struct plan *p, const struct memo
         emit_str(m, "file", "file", io_base(p->path));
         emit_str(m, "arch", "architecture", p->arch->name);
         emit_str(m, "act", "activations", a->act ? a->act : "q8");
-        plan_program(m, c, &o, &p->ask.rows,
-                     a->ctx ? a->ctx : min_i64(USUAL_KEYS, p->ask.n_ctx));
+        plan_program(m, c, &o, &p->ask.rows, a->ctx ? a->ctx : min_i64(USUAL_KEYS, p->ask.n_ctx));
         outline_close(&o);
     }
     gguf_close(g);

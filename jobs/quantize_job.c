@@ -170,8 +170,8 @@ static void emit_result(struct emit *m, const struct quantize_job_opts *a, const
     emit_types(m, r);
 }
 
-static void emit_many(struct emit *m, const struct quantize_opts *o, const struct quantize_report *r,
-                      int n) {
+static void emit_many(struct emit *m, const struct quantize_opts *o,
+                      const struct quantize_report *r, int n) {
     emit_num(m, "seconds", "seconds", r[0].seconds, 1);
     emit_table(m, "outputs", "outputs");
     emit_col(m, "recipe", "recipe");
@@ -267,8 +267,8 @@ static char *output_path(const char *out, const char *in, const char *recipe) {
 }
 
 /* Refuses an input that was quantized before, and outputs that would be copies of it. */
-static int check_input(const struct quantize_job_opts *a, const struct quantize_opts *o, char **recipe,
-                       struct err *e) {
+static int check_input(const struct quantize_job_opts *a, const struct quantize_opts *o,
+                       char **recipe, struct err *e) {
     struct requant base = {0};
     int rc = requant_check(o->in, &base, e);
     bool named = recipe[0] && !recipe[1] && strcasecmp(recipe[0], base.type) == 0;

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT
-/* cli/cmd_template_fix.c - hone template lint | fix: defects of a chat template, and their repair.
+/* jobs/template_defects.c - defects of a chat template, and their repair.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-#include "cli/cmd.h"
-#include "cli/cmd_template.h"
+#include "jobs/template_defects.h"
 #include "core/hash.h"
 #include "core/io.h"
 #include "core/log.h"
@@ -27,8 +26,7 @@ static void sha_of(const char *s, size_t n, char hex[65]) {
     sha256_hex(&h, hex);
 }
 
-/* ---- lint
- * ------------------------------------------------------------------------------------------ */
+/* ---- lint ------------------------------------------------------------------------------------ */
 static void emit_findings(struct emit *m, const struct lint_report *r) {
     emit_table(m, "findings", "findings");
     emit_col(m, "severity", "severity");
@@ -113,12 +111,11 @@ static void what_to_do(struct buf *out, const struct chat_src *s, const char *ar
                      "follow the advice of --explain RULE.");
 }
 
-static int explain(struct cli *c, const char *name, struct err *e) {
+int template_explain(const char *name, struct emit *m, struct err *e) {
     bool all = strcasecmp(name, "all") == 0;
     if (!all && !lint_rule_find(name))
         return err_set(e, ERR_USAGE, "--explain: there is no rule '%s'; --explain all lists them",
                        name);
-    struct emit *m = emit_new();
     struct buf text = {0};
     if (all) {
         emit_table(m, "rules", "");
@@ -144,20 +141,18 @@ static int explain(struct cli *c, const char *name, struct err *e) {
             emit_str(m, "remedy", NULL, r->remedy);
         }
     }
-    cli_emit(c, m);
-    emit_free(m);
     buf_release(&text);
     return 0;
 }
 
-static void emit_lint(struct cli *c, const struct chat_src *s, const struct lint_report *r) {
-    struct emit *m = emit_new();
+static void emit_lint(struct emit *m, const char *src, const struct chat_src *s,
+                      const struct lint_report *r) {
     struct buf answer = {0};
     char hex[65];
     const struct toolfmt *f = toolfmt_detect(s->text, s->len);
     sha_of(s->text, s->len, hex);
     lint_verdict(r, f ? toolfmt_name(f) : NULL, &answer);
-    if (r->n_by[LINT_ERROR]) what_to_do(&answer, s, c->arg[0]);
+    if (r->n_by[LINT_ERROR]) what_to_do(&answer, s, src);
     emit_answer(m, answer.data);
     buf_release(&answer);
     emit_str(m, "source", "source", s->label);
@@ -170,44 +165,15 @@ static void emit_lint(struct cli *c, const struct chat_src *s, const struct lint
     emit_i64(m, "n_warnings", "warnings", r->n_by[LINT_WARN]);
     emit_findings(m, r);
     emit_meanings(m, r);
-    cli_emit(c, m);
-    emit_free(m);
 }
 
-int cmd_template_lint(struct cli *c, int argc, char **argv, struct err *e) {
-    bool strict = false;
-    const char *name = NULL, *rule = NULL;
-    const struct opt opts[] = {
-        {"strict", 0, OPT_FLAG, &strict, NULL, "warnings, too, give exit status 1"},
-        {"explain", 0, OPT_STR, &rule, "RULE", "say what a rule means, or all of them; no SRC"},
-        {"name", 0, OPT_STR, &name, "NAME", "which template, when there are several"},
-    };
-    const struct cmd_spec spec = {
-        .name = "template lint",
-        .synopsis = "SRC [--strict] | --explain RULE",
-        .about =
-            "Renders small conversations with the template and says whether tool calls work with "
-            "it,\n"
-            "and what is lost, crashes, or breaks the prompt prefix. Exit status 1 when there is "
-            "an error.",
-        .opts = opts,
-        .n_opts = (int)COUNT_OF(opts),
-        .min_args = 0,
-        .max_args = 1,
-    };
-    TRY(cli_parse(c, &spec, argc, argv, e));
-    if (c->done) return 0;
-    if (rule) return explain(c, rule, e);
-    if (!c->n_args)
-        return err_set(e, ERR_USAGE,
-                       "template lint: say which template: a GGUF file, a folder or "
-                       "a .jinja file");
+int template_lint(const char *src, const char *name, bool strict, struct emit *m, struct err *e) {
     struct chat_src s;
     struct lint_report r;
-    TRY(chat_src_open(&s, c->arg[0], name, e));
+    TRY(chat_src_open(&s, src, name, e));
     int rc = lint_run(&r, s.text, s.len, s.label, JINJA_HF, e);
     if (!rc) {
-        emit_lint(c, &s, &r);
+        emit_lint(m, src, &s, &r);
         int n = r.n_by[LINT_ERROR] + (strict ? r.n_by[LINT_WARN] : 0);
         if (n)
             rc = err_set(e, ERR_VERDICT, "%s: the chat template has %d defect%s", s.label, n,
@@ -218,12 +184,10 @@ int cmd_template_lint(struct cli *c, int argc, char **argv, struct err *e) {
     return rc;
 }
 
-/* ---- fix
- * ------------------------------------------------------------------------------------------- */
-static void list_edits(struct cli *c, const struct chat_src *s) {
+/* ---- fix ------------------------------------------------------------------------------------- */
+static void list_edits(struct emit *m, const struct chat_src *s) {
     struct fix_edit edits[FIX_MAX_EDITS];
     int n = fix_list(edits, s->text, s->len);
-    struct emit *m = emit_new();
     emit_table(m, "edits", "edits");
     emit_col(m, "id", "id");
     emit_col(m, "applies", "applies");
@@ -236,32 +200,30 @@ static void list_edits(struct cli *c, const struct chat_src *s) {
         emit_cell_str(m, edits[i].rule);
         emit_cell_str(m, edits[i].why);
     }
-    cli_emit(c, m);
-    emit_free(m);
 }
 
-static int store(struct cli *c, const struct chat_src *s, const struct buf *fixed, const char *out,
-                 bool in_place, struct err *e) {
-    if (out) return out_write_file(out, fixed->data, fixed->len, c->work.overwrite, e);
-    if (!in_place) return 0;
+static int store(const struct work *w, const struct fix_opts *o, const struct chat_src *s,
+                 const struct buf *fixed, struct err *e) {
+    if (o->out) return out_write_file(o->out, fixed->data, fixed->len, w->overwrite, e);
+    if (!o->in_place) return 0;
     if (s->is_gguf) {
         struct gguf_edit how;
-        TRY(fix_gguf(c->arg[0], fixed->data, fixed->len, &how, e));
+        TRY(fix_gguf(o->src, fixed->data, fixed->len, &how, e));
         if (how.in_place)
-            log_info("%s: %llu bytes of metadata written in place, no tensor touched", c->arg[0],
+            log_info("%s: %llu bytes of metadata written in place, no tensor touched", o->src,
                      (unsigned long long)how.n_bytes);
         else
             log_info("%s: the text did not fit in front of the tensors, so the whole file was "
                      "written again, with room for later edits",
-                     c->arg[0]);
+                     o->src);
         return 0;
     }
-    if (io_is_dir(c->arg[0]))
+    if (io_is_dir(o->src))
         return err_set(e, ERR_USAGE,
                        "--in-place is for GGUF and .jinja files; write the template of a folder "
                        "with -o %s/chat_template.jinja",
-                       c->arg[0]);
-    return out_write_file(c->arg[0], fixed->data, fixed->len, true, e);
+                       o->src);
+    return out_write_file(o->src, fixed->data, fixed->len, true, e);
 }
 
 /* Our own template in the place of the given one. */
@@ -326,61 +288,36 @@ static void hint(const struct chat_src *s, const char *text, size_t len, bool do
     buf_release(&rest);
 }
 
-int cmd_template_fix(struct cli *c, int argc, char **argv, struct err *e) {
-    bool in_place = false, list = false;
-    const char *out = NULL, *only = NULL, *own = NULL;
-    const struct opt opts[] = {
-        {"output", 'o', OPT_STR, &out, "FILE", "write the repaired template"},
-        {"in-place", 0, OPT_FLAG, &in_place, NULL, "store it in SRC (GGUF or .jinja)"},
-        {"only", 0, OPT_STR, &only, "IDS", "only these edits, separated by commas"},
-        {"replace", 0, OPT_STR, &own, "NAME",
-         "instead of edits, our own template: auto (of the same family), or its name, also where "
-         "there is "
-         "none yet"},
-        {"list", 0, OPT_FLAG, &list, NULL, "list the edits and whether they apply"},
-    };
-    const struct cmd_spec spec = {
-        .name = "template fix",
-        .synopsis = "SRC [-o FILE | --in-place] [--only IDS | --replace NAME] [--list]",
-        .about =
-            "Repairs known defects of a chat template and prints the difference. Without -o or\n"
-            "--in-place nothing is written.",
-        .opts = opts,
-        .n_opts = (int)COUNT_OF(opts),
-        .min_args = 1,
-        .max_args = 1,
-    };
-    TRY(cli_parse(c, &spec, argc, argv, e));
-    if (c->done) return 0;
-    if (out && in_place)
-        return err_set(e, ERR_USAGE, "template fix: give -o or --in-place, not both");
-    if (only && own)
-        return err_set(e, ERR_USAGE, "template fix: give --only or --replace, not both");
+/* --replace NAME also gives a template to a file that has none. */
+static int open_source(const struct fix_opts *o, struct chat_src *s, struct err *e) {
+    const bool may_lack = o->replace && strcmp(o->replace, "auto") != 0;
+    return may_lack ? chat_src_open_or_empty(s, o->src, e) : chat_src_open(s, o->src, NULL, e);
+}
+
+int template_edits(const struct fix_opts *o, struct emit *m, struct err *e) {
     struct chat_src s;
-    struct buf fixed = {0}, diff = {0};
+    TRY(open_source(o, &s, e));
+    list_edits(m, &s);
+    chat_src_close(&s);
+    return 0;
+}
+
+int template_fix(struct work *w, const struct fix_opts *o, struct buf *diff, struct err *e) {
+    struct chat_src s;
+    struct buf fixed = {0};
     struct str_list ids = {0};
     int done = 0;
-    /* --replace NAME also gives a template to a file that has none */
-    bool may_lack = own && strcmp(own, "auto") != 0;
-    TRY(may_lack ? chat_src_open_or_empty(&s, c->arg[0], e)
-                 : chat_src_open(&s, c->arg[0], NULL, e));
-    if (list) {
-        list_edits(c, &s);
-        chat_src_close(&s);
-        return 0;
-    }
-    if (only) work_split(&c->work, only, &ids);
-    int rc = own ? replace(&s, own, &fixed, &done, e)
-                 : fix_apply(s.text, s.len, only ? ids.v : NULL, ids.n, &fixed, &done, e);
+    TRY(open_source(o, &s, e));
+    if (o->only) work_split(w, o->only, &ids);
+    int rc = o->replace ? replace(&s, o->replace, &fixed, &done, e)
+                        : fix_apply(s.text, s.len, o->only ? ids.v : NULL, ids.n, &fixed, &done, e);
     if (!rc && done) {
-        text_diff(s.text, s.len, s.label, fixed.data, fixed.len, "fixed", &diff);
-        fwrite(diff.data, 1, diff.len, c->out);
-        if (!own) log_info("%d edits", done);
+        text_diff(s.text, s.len, s.label, fixed.data, fixed.len, "fixed", diff);
+        if (!o->replace) log_info("%d edits", done);
     }
     if (!rc) hint(&s, fixed.data, fixed.len, done > 0);
-    if (!rc && (done || out)) rc = store(c, &s, &fixed, out, in_place, e);
+    if (!rc && (done || o->out)) rc = store(w, o, &s, &fixed, e);
     buf_release(&fixed);
-    buf_release(&diff);
     chat_src_close(&s);
     return rc;
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-/* cli/template_spans.c - hone template render --spans: the prompt with the origin of every byte
+/* jobs/template_spans.c - the prompt with the origin of every byte
  * that came from the conversation, for programs (--json) and for people: a colour per kind on a
  * terminal, «kind:text» elsewhere. Markers of the template inside inputs are pointed out. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/cmd_template.h"
+#include "jobs/template_text.h"
 #include "core/log.h"
 #include "template/chat_span.h"
 
@@ -26,21 +26,21 @@ static const char *color_of(const char *kind) {
 
 /* The bytes [from, to) of an input, forged markers standing out; *k: the first marker that ends
  * behind from. */
-static void show_input(FILE *file, const struct buf *out, size_t from, size_t to, const char *color,
-                       const struct chat_forged *f, int n, int *k) {
+static void show_input(struct buf *shown, const struct buf *out, size_t from, size_t to,
+                       const char *color, const struct chat_forged *f, int n, int *k) {
     while (from < to) {
         while (*k < n && f[*k].end <= from) ++*k;
         bool in = *k < n && f[*k].start <= from;
         size_t end = in ? f[*k].end : *k < n ? f[*k].start : to;
         if (end > to) end = to;
-        if (color) fputs(in ? alarm : color, file);
-        fwrite(out->data + from, 1, end - from, file);
-        if (color) fputs(reset, file);
+        if (color) buf_str(shown, in ? alarm : color);
+        buf_add(shown, out->data + from, end - from);
+        if (color) buf_str(shown, reset);
         from = end;
     }
 }
 
-static void show(FILE *file, const struct buf *out, const struct jinja_spans *s,
+static void show(struct buf *shown, const struct buf *out, const struct jinja_spans *s,
                  const struct chat_forged *f, int n, bool color) {
     const char *text = out->data ? out->data : "";
     size_t at = 0;
@@ -48,14 +48,14 @@ static void show(FILE *file, const struct buf *out, const struct jinja_spans *s,
     for (int i = 0; i < s->n; i++) {
         const struct jinja_span *p = &s->v[i];
         const char *kind = s->origin[p->origin].kind;
-        fwrite(text + at, 1, p->start - at, file);
-        if (!color) fprintf(file, "\xc2\xab%s:", kind);
-        show_input(file, out, p->start, p->end, color ? color_of(kind) : NULL, f, n, &k);
-        if (!color) fputs("\xc2\xbb", file);
+        buf_add(shown, text + at, p->start - at);
+        if (!color) buf_fmt(shown, "\xc2\xab%s:", kind);
+        show_input(shown, out, p->start, p->end, color ? color_of(kind) : NULL, f, n, &k);
+        if (!color) buf_str(shown, "\xc2\xbb");
         at = p->end;
     }
-    fwrite(text + at, 1, out->len - at, file);
-    if (!out->len || text[out->len - 1] != '\n') fputc('\n', file);
+    buf_add(shown, text + at, out->len - at);
+    if (!out->len || text[out->len - 1] != '\n') buf_chr(shown, '\n');
 }
 
 static void emit_rows(struct emit *m, const struct jinja_spans *s, size_t start, size_t end,
@@ -67,10 +67,9 @@ static void emit_rows(struct emit *m, const struct jinja_spans *s, size_t start,
     emit_cell_str(m, s->origin[origin].path);
 }
 
-static void describe(struct cli *c, const struct buf *out, const struct jinja_spans *s,
+static void describe(struct emit *m, const struct buf *out, const struct jinja_spans *s,
                      const struct chat_forged *f, int n) {
     static const char *const cols[] = {"start", "end", "kind", "source"};
-    struct emit *m = emit_new();
     emit_str(m, "text", "text", out->data ? out->data : "");
     emit_i64(m, "n_bytes", "bytes", (int64_t)out->len);
     emit_table(m, "spans", "spans");
@@ -79,25 +78,23 @@ static void describe(struct cli *c, const struct buf *out, const struct jinja_sp
     emit_table(m, "forged", "forged");
     for (size_t i = 0; i < COUNT_OF(cols); i++) emit_col(m, cols[i], cols[i]);
     for (int i = 0; i < n; i++) emit_rows(m, s, f[i].start, f[i].end, f[i].origin);
-    cli_emit(c, m);
-    emit_free(m);
 }
 
-int template_spans(struct cli *c, const struct jinja *t, const struct chat_case *k, struct err *e) {
+int template_spans(const struct jinja *t, const struct chat_case *k, bool table, bool color,
+                   struct buf *shown, struct emit *m, struct err *e) {
     enum { MAX_WARNINGS = 5 };
     struct buf out = {0};
     struct jinja_spans s = {0};
     int n = 0;
     int rc = chat_case_spans(t, k, &out, &s, NULL, e);
-    if (!rc && c->form != EMIT_TABLE && out.len && memchr(out.data, 0, out.len))
+    if (!rc && !table && out.len && memchr(out.data, 0, out.len))
         rc = err_set(e, ERR_DATA, "the prompt holds a NUL byte: render it without --json");
     if (!rc) {
         struct chat_forged *f = chat_find_forged(&out, &s, &n);
-        if (c->form == EMIT_TABLE)
-            show(c->out, &out, &s, f, n, c->color);
+        if (table)
+            show(shown, &out, &s, f, n, color);
         else
-            describe(c, &out, &s, f, n);
-        fflush(c->out);
+            describe(m, &out, &s, f, n);
         for (int i = 0; i < n && i < MAX_WARNINGS; i++)
             log_warn("%s holds %.*s, which the template writes as a marker: tokenize it as plain "
                      "text",

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: MIT
+/* jobs/doctor.c - what this build can use on this machine. The only job whose work is to look at
+ * the machine, so it may include third-party headers for their version numbers.
+ */
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <cjson/cJSON.h>
+#include <pcre2.h>
+#include <utf8proc.h>
+#include <xxhash.h>
+#include <zlib.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+#include "jobs/doctor.h"
+#include "jobs/plan_program.h"
+#include "convert/mmproj.h"
+#include "core/gguf.h"
+#include "core/io.h"
+#include "core/limits.h"
+#include "core/log.h"
+#include "core/machine.h"
+#include "core/mem.h"
+#include "core/numa.h"
+#include "kernels/cuda/cuda.h"
+#include "models/arch.h"
+#include "runtime/eval/eval.h"
+
+static void cpu_name(char out[128]) {
+    snprintf(out, 128, "unknown");
+    FILE *f = fopen("/proc/cpuinfo", "r");
+    char line[256];
+    while (f && fgets(line, sizeof line, f)) {
+        const char *colon = strchr(line, ':');
+        if (strncmp(line, "model name", 10) != 0 || !colon) continue;
+        snprintf(out, 128, "%s", colon + 1 + strspn(colon + 1, " \t"));
+        out[strcspn(out, "\n")] = 0;
+        break;
+    }
+    if (f) fclose(f);
+}
+
+static void first_word(char out[64], const char *text) {
+    snprintf(out, 64, "%.*s", (int)strcspn(text, " "), text);
+}
+
+static void emit_libs(struct emit *m, const char *line_editor) {
+    char pcre[64] = "?", pcre_short[64], xxh[32];
+    if (pcre2_config(PCRE2_CONFIG_VERSION, NULL) < (int)sizeof pcre)
+        pcre2_config(PCRE2_CONFIG_VERSION, pcre);
+    first_word(pcre_short, pcre);
+    unsigned v = XXH_versionNumber();
+    snprintf(xxh, sizeof xxh, "%u.%u.%u", v / 10000, v / 100 % 100, v % 100);
+    const struct {
+        const char *name, *version;
+    } lib[] = {
+        {"cJSON", cJSON_Version()}, {"zlib", zlibVersion()},          {"xxHash", xxh},
+        {"PCRE2", pcre_short},      {"utf8proc", utf8proc_version()}, {"libedit", line_editor}};
+    emit_table(m, "libraries", "libraries");
+    emit_col(m, "library", "library");
+    emit_col(m, "version", "version");
+    for (size_t i = 0; i < COUNT_OF(lib); i++) {
+        emit_row(m);
+        emit_cell_str(m, lib[i].name);
+        emit_cell_str(m, lib[i].version);
+    }
+}
+
+static void emit_isas(struct emit *m, const struct work *c) {
+    emit_table(m, "isas", "instruction sets");
+    emit_col(m, "name", "name");
+    emit_col(m, "available", "available");
+    emit_col(m, "active", "active");
+    for (int i = 0; i < KERN_ISA_COUNT; i++) {
+        emit_row(m);
+        emit_cell_str(m, kern_isa_name((enum kern_isa)i));
+        emit_cell_str(m, kern_isa_has((enum kern_isa)i) ? "yes" : "no");
+        emit_cell_str(m, i == (int)c->isa ? "yes" : "no");
+    }
+}
+
+static void emit_devices(struct emit *m) {
+    emit_table(m, "devices", "CUDA devices");
+    const char *const col[] = {"index",           "name",         "compute_capability",
+                               "multiprocessors", "memory_bytes", "memory_free_bytes"};
+    for (size_t i = 0; i < COUNT_OF(col); i++) emit_col(m, col[i], col[i]);
+    for (int i = 0; cu_built() && i < cu_count(); i++) {
+        struct cu_ctx *ctx = NULL;
+        struct cu_info info;
+        struct err e;
+        if (cu_open(&ctx, i, &e) || cu_get_info(ctx, &info, &e)) {
+            log_warn("device %d: %s", i, e.msg);
+            cu_close(ctx);
+            continue;
+        }
+        emit_row(m);
+        emit_cell_i64(m, i);
+        emit_cell_str(m, info.name);
+        emit_cell_num(m, info.cc / 10.0, 1);
+        emit_cell_i64(m, info.n_sm);
+        emit_cell_i64(m, (int64_t)info.mem_total);
+        emit_cell_i64(m, (int64_t)info.mem_free);
+        cu_close(ctx);
+    }
+}
+
+/* What each type's products are computed with when activations are 8-bit. */
+static void emit_products(struct emit *m, const struct work *c) {
+    struct kern *k = xcalloc(1, sizeof *k);
+    kern_init(k, c->isa);
+    emit_table(m, "products", "products with 8-bit activations");
+    emit_col(m, "type", "type");
+    emit_col(m, "rows", "packed rows");
+    emit_col(m, "otherwise", "otherwise");
+    for (int t = 0; t < QT_COUNT; t++) {
+        if (!kern_has(k, (enum qtype)t)) continue;
+        emit_row(m);
+        emit_cell_str(m, qtype_name((enum qtype)t));
+        if (k->op[t].gemm)
+            emit_cell_i64(m, k->op[t].rows);
+        else
+            emit_cell_none(m);
+        emit_cell_str(m, k->op[t].dot ? "dot of a row" : "decoded to f32");
+    }
+    free(k);
+}
+
+int doctor_machine(struct work *c, const char *line_editor, struct emit *m, struct err *e) {
+    char cpu[128], memory[48];
+    struct utsname u;
+    struct machine hw;
+    struct numa numa;
+    TRY(work_pool(c, e));
+    cpu_name(cpu);
+    emit_fmt_bytes(memory, mem_available());
+    emit_str(m, "version", "hone", HONE_VERSION);
+    if (uname(&u) == 0) {
+        emit_str(m, "system", "system", u.sysname);
+        emit_str(m, "machine", "machine", u.machine);
+    }
+    emit_str(m, "cpu", "cpu", cpu);
+    emit_str(m, "cpu_isa", "instruction set", kern_isa_name(c->isa));
+    machine_read("", &hw);
+    numa_read("", &numa);
+    emit_i64(m, "n_processors", "processors", hw.n_cpus);
+    emit_i64(m, "n_cores", "cores", hw.n_cores);
+    emit_i64(m, "n_nodes", numa.n > 1 ? "memory nodes" : NULL, numa.n);
+    emit_i64(m, "n_quota", hw.n_quota ? "processors allowed by its group" : NULL, hw.n_quota);
+    emit_i64(m, "n_threads", "threads", pool_size(c->pool));
+    emit_i64(m, "memory_available_bytes", NULL, (int64_t)mem_available());
+    emit_str(m, "memory_available", "memory available", memory);
+    emit_num(m, "bandwidth_gb_per_s", "memory read GB/s", eval_bandwidth(c->pool), 1);
+    emit_str(m, "cuda", "CUDA", cu_built() ? cu_built() : "not built (make HAVE_CUDA=1)");
+    emit_isas(m, c);
+    emit_devices(m);
+    emit_products(m, c);
+    emit_libs(m, line_editor);
+    return 0;
+}
+
+void doctor_limits(struct emit *m) {
+    emit_table(m, "limits", "limits");
+    emit_col(m, "key", "limit");
+    emit_col(m, "what", "of");
+    emit_col(m, "most", "at most");
+    emit_col(m, "untrusted", "with --untrusted");
+    emit_col(m, "unit", "unit");
+    for (int i = 0; i < LIM_COUNT; i++) {
+        const struct limit_row *r = limit_row((enum limit)i);
+        emit_row(m);
+        emit_cell_str(m, r->key);
+        emit_cell_str(m, r->what);
+        emit_cell_i64(m, (int64_t)r->most);
+        emit_cell_i64(m, (int64_t)r->untrusted);
+        emit_cell_str(m, r->unit);
+    }
+}
+
+void doctor_models(struct emit *m) {
+    static const char *const col[][2] = {{"arch", "architecture"}, {"models", "models"},
+                                         {"kind", "kind"},         {"classes", "classes"},
+                                         {"vision", "vision"},     {"drafts", "drafts"},
+                                         {"tools", "tool calls"}};
+    emit_table(m, "models", "models");
+    for (size_t i = 0; i < COUNT_OF(col); i++) emit_col(m, col[i][0], col[i][1]);
+    for (int i = 0; arch_at(i); i++) {
+        const struct arch *a = arch_at(i);
+        struct buf classes = {0};
+        for (const char *const *k = a->hf_classes; *k; k++)
+            buf_fmt(&classes, "%s%s", k == a->hf_classes ? "" : " ", *k);
+        emit_row(m);
+        emit_cell_str(m, a->name);
+        emit_cell_str(m, a->family);
+        emit_cell_str(m, a->size_note);
+        emit_cell_str(m, classes.data);
+        emit_cell_bool(m, mmproj_known(a->name));
+        emit_cell_bool(m, a->drafts);
+        if (a->tools)
+            emit_cell_str(m, a->tools);
+        else
+            emit_cell_none(m);
+        buf_release(&classes);
+    }
+}
+
+int doctor_model(const struct work *c, const char *path, struct emit *m, struct err *e) {
+    struct gguf *g;
+    struct outline o;
+    TRY(gguf_open(&g, path, GGUF_TOLERANT, e));
+    int rc = outline_open(&o, g, ACT_Q8, e);
+    if (!rc) {
+        o.place = c->device.place;
+        emit_str(m, "file", "file", io_base(path));
+        emit_str(m, "arch", "architecture", o.arch->name);
+        emit_str(m, "cpu_isa", "instruction set", kern_isa_name(c->isa));
+        emit_str(m, "device", "device", c->device.kind == DEVICE_CPU ? "cpu" : "cuda");
+        plan_notes(m, c, &o);
+        outline_close(&o);
+    }
+    gguf_close(g);
+    return rc;
+}

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: MIT
+/* jobs/eval_caches.h - types of the cache of keys and values, on synthetic attention. */
+#ifndef HONE_JOBS_EVAL_CACHES_H
+#define HONE_JOBS_EVAL_CACHES_H
+
+#include "jobs/work.h"
+
+struct caches_opts {
+    const char *dims, *depths; /* lists: values of a head, keys in the cache */
+    const char *types;         /* list of cache types, or K/V */
+    const char *plot;          /* SVG, or NULL */
+    double cosine;             /* of queries with the key they look for */
+};
+/* Fills m with a row per head size, depth and type. */
+int eval_caches_run(struct work *w, const struct caches_opts *o, struct emit *m, struct err *e);
+
+#endif

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT
+/* jobs/eval_cases.h - a model answers the cases of a suite, a base model the same ones. */
+#ifndef HONE_JOBS_EVAL_CASES_H
+#define HONE_JOBS_EVAL_CASES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "jobs/eval_job.h"
+
+struct cases_opts {
+    struct eval_args eval;
+    const char *model;
+    const char *suite;  /* path, or "builtin" */
+    const char *format; /* syntax of calls; NULL: what the template asks for */
+    int64_t n_cases, max_tokens;
+    double require;   /* percent of the cases that must pass; NaN: none */
+    bool no_loss;     /* no case may fail that the base passes */
+    bool all;         /* every case is listed, not only those that failed */
+    bool constrained; /* answer once more with calls held to the tools' schemas */
+    bool table;       /* for people: few of the failed cases, long answers cut */
+};
+/* Fills m. Returns ERR_VERDICT when what was required does not hold; m is complete then. */
+int eval_cases_run(struct work *w, struct cases_opts *o, struct emit *m, struct err *e);
+
+#endif

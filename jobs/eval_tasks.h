@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: MIT
+/* jobs/eval_tasks.h - multiple-choice files, and numbers hidden in a long text. */
+#ifndef HONE_JOBS_EVAL_TASKS_H
+#define HONE_JOBS_EVAL_TASKS_H
+
+#include "jobs/eval_job.h"
+
+/* Scores the tasks of j with a model and, where a->base names one, a base. Fills m. */
+int eval_tasks_run(struct work *w, const struct eval_args *a, const char *model,
+                   const struct choice_job *j, struct emit *m, struct err *e);
+
+#endif

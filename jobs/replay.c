@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: MIT
+/* jobs/replay.c - a file made again from its own record (search, options), its
+ * tensors' types, and the inputs the record names by hash; then both are compared to the byte.
+ *
+ * What is taken from the file: the record, the types, the keys hone.mix.* (why these types).
+ * Everything else must come out by itself: all other metadata, and every byte of data. */
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "jobs/replay.h"
+#include "jobs/device.h"
+#include "core/buf.h"
+#include "core/gguf.h"
+#include "core/io.h"
+#include "core/log.h"
+#include "core/mem.h"
+#include "core/num.h"
+#include "quantize/record.h"
+
+enum { MAX_NOTES = 32 };
+struct replay {
+    struct work *c;
+    const char *path, *out; /* the file; the copy, NULL: it is removed after the comparison */
+    struct gguf *g, *source;
+    struct record rec;
+    char *source_path, *imatrix, *gram; /* found, owned */
+    char *dir, *link[2];                /* to inputs that lie under another name */
+    char *copy;
+    struct quant_note note[MAX_NOTES];
+    char *note_text[MAX_NOTES];
+    int n_notes;
+    struct quant_override *over;
+    int n_over;
+};
+
+/* ---- inputs -------------------------------------------------------------------------------------
+ */
+
+/* `given`, or the recorded name beside the file. */
+static char *beside(const struct replay *r, const char *given, const char *name) {
+    if (given) return xstrdup(given);
+    if (!*name || strchr(name, '/')) return NULL;
+    size_t n = (size_t)(io_base(r->path) - r->path);
+    return xasprintf("%.*s%s", (int)n, r->path, name);
+}
+
+static int find_source(struct replay *r, const char *given, struct err *e) {
+    char hash[33];
+    r->source_path = beside(r, given, r->rec.source);
+    if (!r->source_path || !io_exists(r->source_path))
+        return err_set(e, ERR_USAGE, "the source %s is not beside the file; name it with --source",
+                       r->rec.source);
+    TRY(gguf_open(&r->source, r->source_path, 0, e));
+    record_source_hash(r->source, hash);
+    if (strcmp(hash, r->rec.source_hash) == 0 && gguf_file_bytes(r->source) == r->rec.source_bytes)
+        return 0;
+    return err_set(e, ERR_DATA,
+                   "%s is not what %s was made from (its headers differ); name that with --source",
+                   r->source_path, r->path);
+}
+
+static int find_input(struct replay *r, const char *what, const char *given, const char *name,
+                      const char *want, char **out, struct err *e) {
+    char hash[33];
+    if (strcmp(want, RECORD_NONE) == 0) return 0;
+    *out = beside(r, given, name);
+    if (!*out || !io_exists(*out))
+        return err_set(e, ERR_USAGE, "the file was made with %s: name it with %s", what, what);
+    TRY(record_file_hash(*out, hash, e));
+    if (strcmp(hash, want) == 0) return 0;
+    return err_set(e, ERR_DATA, "%s: %s is another file than was used (XXH3 %s, recorded %s)", what,
+                   *out, hash, want);
+}
+
+/* Names of inputs are metadata: a link of the recorded name when one lies under another. */
+static int link_input(struct replay *r, char **path, const char *name, char **link, struct err *e) {
+    char real[PATH_MAX];
+    if (!*path || strcmp(io_base(*path), name) == 0) return 0;
+    if (!*name || strchr(name, '/')) return 0; /* then the keys differ, and that is said */
+    if (!r->dir) {
+        r->dir = xasprintf("%s/hone-replay-XXXXXX", r->c->tmp);
+        if (!mkdtemp(r->dir)) {
+            free(r->dir);
+            r->dir = NULL;
+            return err_sys(e, "cannot make a temporary folder");
+        }
+    }
+    *link = xasprintf("%s/%s", r->dir, name);
+    if (!realpath(*path, real) || symlink(real, *link) != 0)
+        return err_sys(e, "%s: cannot make a link to it", *path);
+    free(*path);
+    *path = xstrdup(*link);
+    return 0;
+}
+
+/* ---- making it again ----------------------------------------------------------------------------
+ */
+
+static void copy_notes(struct replay *r) {
+    for (int64_t i = 0; i < gguf_n_kv(r->g) && r->n_notes < MAX_NOTES; i++) {
+        const struct gguf_kv *kv = gguf_kv_at(r->g, i);
+        if (strncmp(kv->key, "hone.mix.", 9) != 0 || kv->type != GV_STR) continue;
+        r->note_text[r->n_notes] = xstrdup(gguf_str_or(r->g, kv->key, ""));
+        r->note[r->n_notes] = (struct quant_note){kv->key, r->note_text[r->n_notes]};
+        r->n_notes++;
+    }
+}
+
+/* "^name$" with what an expression could take for itself put in brackets. */
+static char *exactly(const char *name) {
+    struct buf b = {0};
+    buf_chr(&b, '^');
+    for (const char *s = name; *s; s++) {
+        if (strchr(".[]()*+?{}|^$\\", *s))
+            buf_fmt(&b, "\\%c", *s);
+        else
+            buf_chr(&b, *s);
+    }
+    buf_chr(&b, '$');
+    char *out = xstrdup(b.data);
+    buf_release(&b);
+    return out;
+}
+
+/* The preset of the file's general.file_type, or NULL: then that is what a plan gives. */
+static const char *preset_of(const struct replay *r) {
+    const struct gguf_kv *kv = gguf_find(r->g, "general.file_type");
+    for (int i = 0; kv && kv->type == GV_U32 && recipe_name(i); i++)
+        if (qtype_ftype_id(recipe_name(i)) == gguf_kv_i64(kv, 0)) return recipe_name(i);
+    return NULL;
+}
+
+/* Where the file's types differ from the preset's, each tensor by name. */
+static int set_types(struct replay *r, struct quantize_opts *o, struct err *e) {
+    struct quantize_report q;
+    struct quantize_opts dry = *o;
+    dry.dry_run = dry.want_rows = true;
+    TRY(quantize_run(&dry, &q, e));
+    r->over = xcalloc((size_t)q.n_tensors + 1, sizeof *r->over);
+    for (int64_t i = 0; i < q.n_tensors; i++) {
+        const struct gguf_tensor *t = gguf_find_tensor(r->g, q.rows[i].name);
+        if (!t || t->type == q.rows[i].to) continue;
+        r->over[r->n_over++] = (struct quant_override){exactly(q.rows[i].name), t->type};
+    }
+    quantize_report_release(&q);
+    o->over = r->over;
+    o->n_over = r->n_over;
+    return 0;
+}
+
+/* A plan of the file's own types. */
+static int write_types(const struct replay *r, const char *path, struct err *e) {
+    struct buf b = {0};
+    for (int64_t i = 0; i < gguf_n_tensors(r->g); i++) {
+        const struct gguf_tensor *t = gguf_tensor_at(r->g, i);
+        buf_fmt(&b, "%s\t%s\n", t->name, qtype_name(t->type));
+    }
+    int rc = out_write_file(path, b.data ? b.data : "", b.len, true, e);
+    buf_release(&b);
+    return rc;
+}
+
+static int make_again(struct replay *r, struct err *e) {
+    struct quantize_report q;
+    struct quantize_opts o = {.in = r->source_path,
+                              .out = r->copy,
+                              .recipe = preset_of(r),
+                              .imatrix = r->imatrix,
+                              .gram = r->gram,
+                              .search = r->rec.search,
+                              .without = r->rec.without,
+                              .tau = r->rec.tau,
+                              .split_max = r->rec.split_max,
+                              .note = r->note,
+                              .n_notes = r->n_notes,
+                              .overwrite = r->c->overwrite || !r->out,
+                              .pool = r->c->pool};
+    char *plan = NULL;
+    int rc;
+    o.device = device_quantize(r->c);
+    if (!o.recipe) {
+        plan = xasprintf("%s.plan.tsv", r->copy);
+        o.recipe = plan;
+        rc = write_types(r, plan, e);
+    } else {
+        rc = set_types(r, &o, e);
+    }
+    if (!rc) rc = quantize_run(&o, &q, e);
+    if (plan) remove(plan);
+    free(plan);
+    return rc;
+}
+
+/* ---- comparing ----------------------------------------------------------------------------------
+ */
+
+struct verdict {
+    bool equal;
+    int64_t n_tensors, n_same, first_byte;
+    char first[80]; /* tensor that differs first */
+};
+
+static int same_file(const char *a, const char *b, bool *same, int64_t *at, struct err *e) {
+    struct map x = {0}, y = {0};
+    TRY(map_open(&x, a, e));
+    int rc = map_open(&y, b, e);
+    if (!rc) {
+        const uint8_t *p = x.data, *q = y.data;
+        uint64_t n = x.size < y.size ? x.size : y.size, i = 0;
+        for (uint64_t k; i < n; i += k) { /* the first difference within a piece is rare */
+            k = n - i < 1 << 20 ? n - i : 1 << 20;
+            if (memcmp(p + i, q + i, k) == 0) continue;
+            while (p[i] == q[i]) i++;
+            break;
+        }
+        *same = i == n && x.size == y.size;
+        *at = *same ? -1 : (int64_t)i;
+        map_close(&y);
+    }
+    map_close(&x);
+    return rc;
+}
+
+static int compare(const struct replay *r, struct verdict *v, struct err *e) {
+    struct gguf *n;
+    int shards = gguf_n_shards(r->g), rc = 0;
+    char *first = r->rec.split_max ? gguf_split_name(r->copy, 0, shards) : xstrdup(r->copy);
+    *v = (struct verdict){.equal = true, .first_byte = -1};
+    rc = gguf_open(&n, first, 0, e);
+    free(first);
+    if (rc) return rc;
+    if (gguf_n_shards(n) != shards) v->equal = false;
+    for (int i = 0; i < shards && v->equal && !rc; i++)
+        rc = same_file(gguf_shard_path(r->g, i), gguf_shard_path(n, i), &v->equal, &v->first_byte,
+                       e);
+    v->n_tensors = gguf_n_tensors(r->g);
+    for (int64_t i = 0; i < v->n_tensors && !rc; i++) {
+        const struct gguf_tensor *a = gguf_tensor_at(r->g, i), *b = gguf_find_tensor(n, a->name);
+        bool same = b && a->type == b->type && a->n_bytes == b->n_bytes &&
+                    memcmp(a->data, b->data, a->n_bytes) == 0;
+        v->n_same += same;
+        if (!same && !v->first[0] && strlen(a->name) < sizeof v->first)
+            memcpy(v->first, a->name, strlen(a->name) + 1);
+    }
+    gguf_close(n);
+    return rc;
+}
+
+static void emit_verdict(const struct replay *r, const struct verdict *v, struct emit *m) {
+    emit_bool(m, "equal", "equal to the byte", v->equal);
+    emit_str(m, "file", "file", io_base(r->path));
+    emit_str(m, "source", "made from", r->source_path);
+    emit_str(m, "recorded_version", "by hone", r->rec.version);
+    emit_i64(m, "n_tensors", "tensors", v->n_tensors);
+    emit_i64(m, "n_tensors_same", "of them equal", v->n_same);
+    emit_i64(m, "first_byte", v->equal ? NULL : "first byte that differs", v->first_byte);
+    emit_str(m, "first_tensor", v->first[0] ? "first tensor that differs" : NULL, v->first);
+    if (r->out) emit_str(m, "output", "output", r->out);
+}
+
+/* ---- the command --------------------------------------------------------------------------------
+ */
+
+/* Of a split set every shard; their number is the file's, or nothing can be compared. */
+static void remove_copy(const struct replay *r) {
+    if (!r->copy || r->out) return;
+    int n = r->rec.split_max ? gguf_n_shards(r->g) : 0;
+    for (int i = 0; i < n; i++) {
+        char *shard = gguf_split_name(r->copy, i, n);
+        remove(shard);
+        free(shard);
+    }
+    remove(r->copy);
+}
+
+static void release(struct replay *r) {
+    remove_copy(r);
+    for (int i = 0; i < 2; i++)
+        if (r->link[i]) remove(r->link[i]);
+    if (r->dir) rmdir(r->dir);
+    for (int i = 0; i < r->n_notes; i++) free(r->note_text[i]);
+    for (int i = 0; i < r->n_over; i++) {
+        char *s;
+        memcpy(&s, &r->over[i].regex, sizeof s); /* ours: exactly() */
+        free(s);
+    }
+    free(r->over);
+    free(r->source_path);
+    free(r->imatrix);
+    free(r->gram);
+    free(r->dir);
+    free(r->link[0]);
+    free(r->link[1]);
+    free(r->copy);
+    gguf_close(r->g);
+    gguf_close(r->source);
+}
+
+static int run(struct replay *r, const struct replay_opts *o, struct emit *m, bool *equal,
+               struct err *e) {
+    struct verdict v;
+    TRY(gguf_open(&r->g, r->path, 0, e));
+    TRY(record_read(&r->rec, r->g, e));
+    if (strcmp(r->rec.version, HONE_VERSION) != 0)
+        log_warn("made by hone %s, this is %s: bytes may differ for that reason", r->rec.version,
+                 HONE_VERSION);
+    const char *name = gguf_str_or(r->g, "quantize.imatrix.file", "");
+    TRY(find_source(r, o->source, e));
+    TRY(find_input(r, "--imatrix", o->imatrix, name, r->rec.imatrix, &r->imatrix, e));
+    TRY(find_input(r, "--gram", o->gram, "gram.gguf", r->rec.gram, &r->gram, e));
+    TRY(link_input(r, &r->imatrix, name, &r->link[0], e));
+    if (gguf_n_shards(r->source) == 1)
+        TRY(link_input(r, &r->source_path, r->rec.source, &r->link[1], e));
+    copy_notes(r);
+    r->copy = r->out ? xstrdup(r->out) : xasprintf("%s.replay-%ld.gguf", r->path, (long)getpid());
+    TRY(make_again(r, e));
+    TRY(compare(r, &v, e));
+    emit_verdict(r, &v, m);
+    *equal = v.equal;
+    return 0;
+}
+
+int replay_run(struct work *w, const struct replay_opts *o, struct emit *m, struct err *e) {
+    struct replay r = {.c = w, .path = o->path, .out = o->out};
+    bool equal = false;
+    int rc = work_pool(w, e);
+    if (!rc) rc = run(&r, o, m, &equal, e);
+    release(&r);
+    if (rc) return rc;
+    return equal ? 0 : err_set(e, ERR_VERDICT, "%s is not what its record makes", o->path);
+}

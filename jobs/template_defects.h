@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT
+/* jobs/template_defects.h - defects of a chat template, and their repair. */
+#ifndef HONE_JOBS_TEMPLATE_DEFECTS_H
+#define HONE_JOBS_TEMPLATE_DEFECTS_H
+
+#include <stdbool.h>
+
+#include "core/buf.h"
+#include "jobs/work.h"
+
+/* Fills m with the meaning of a rule of the linter and its remedy; rule "all": of each. */
+int template_explain(const char *rule, struct emit *m, struct err *e);
+/* Fills m with the defects of the template of a source. name: which template, when there are
+ * several; NULL: the usual one. Returns ERR_VERDICT when there is an error, with `strict` a warning
+ * too; m is complete then. */
+int template_lint(const char *src, const char *name, bool strict, struct emit *m, struct err *e);
+
+struct fix_opts {
+    const char *src;
+    const char *out;     /* file for the repaired template; or NULL */
+    const char *only;    /* ids of edits, separated by commas; NULL: all that apply */
+    const char *replace; /* one of our own templates in its place, or "auto"; NULL: edits */
+    bool in_place;       /* store it in src */
+};
+/* Fills m with the edits that are known for a source, and whether they apply. */
+int template_edits(const struct fix_opts *o, struct emit *m, struct err *e);
+/* Repairs, writes the difference to `diff`, and stores what was asked for. */
+int template_fix(struct work *w, const struct fix_opts *o, struct buf *diff, struct err *e);
+
+#endif

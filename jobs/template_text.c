@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: MIT
+/* jobs/template_text.c - a chat template and what it makes of a conversation. Texts and batch
+ * results are texts as they are; only descriptions are results of core/emit.h. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "jobs/template_text.h"
+#include "core/hash.h"
+#include "core/io.h"
+#include "core/json.h"
+#include "core/mem.h"
+#include "template/chat_batch.h"
+#include "template/chat_src.h"
+#include "template/chat_vars.h"
+#include "template/fix_diff.h"
+#include "chat/toolfmt.h"
+
+#define MAX_INPUT ((uint64_t)256 << 20)
+
+int template_mode(const char *text, enum jinja_mode *mode, struct err *e) {
+    *mode = JINJA_HF;
+    if (!text || strcmp(text, "hf") == 0) return 0;
+    *mode = JINJA_LENIENT;
+    if (strcmp(text, "lenient") == 0) return 0;
+    return err_set(e, ERR_USAGE, "--mode: '%s' is not one of hf, lenient", text);
+}
+
+/* ---- show ------------------------------------------------------------------------------------ */
+static const char *needs(const struct chat_src *s, struct jinja_err *je) {
+    struct jinja *t;
+    struct err ignored;
+    if (jinja_compile_mode(&t, s->text, s->len, s->label, JINJA_HF, je, &ignored) == 0) {
+        jinja_free(t);
+        return "hf";
+    }
+    struct jinja_err second;
+    if (jinja_compile_mode(&t, s->text, s->len, s->label, JINJA_LENIENT, &second, &ignored))
+        return "none";
+    jinja_free(t);
+    return "lenient";
+}
+
+/* ---- render ---------------------------------------------------------------------------------- */
+/* Ends a text with the end of a line. */
+static void end_line(struct buf *b) {
+    if (!b->len || b->data[b->len - 1] != '\n') buf_chr(b, '\n');
+}
+
+void template_describe(const struct chat_src *s, struct emit *m) {
+    struct sha256 h;
+    struct jinja_err je = {0};
+    char hex[65];
+    int64_t lines = 0;
+    sha256_init(&h);
+    sha256_add(&h, s->text, s->len);
+    sha256_hex(&h, hex);
+    for (size_t i = 0; i < s->len; i++) lines += s->text[i] == '\n';
+    emit_str(m, "source", "source", s->label);
+    emit_i64(m, "n_bytes", "bytes", (int64_t)s->len);
+    emit_i64(m, "n_lines", "lines", lines);
+    emit_str(m, "sha256", "sha256", hex);
+    emit_str(m, "mode", "mode", needs(s, &je));
+    if (je.kind != JF_NONE) emit_str(m, "error", "error", je.msg);
+    emit_table(m, "templates", "templates");
+    emit_col(m, "name", "name");
+    for (int i = 0; i < s->n_names; i++) {
+        emit_row(m);
+        emit_cell_str(m, s->names[i]);
+    }
+}
+
+static int read_doc(struct jdoc *d, const char *path, struct err *e) {
+    char *text;
+    size_t len;
+    TRY(io_read_file(&text, &len, path, MAX_INPUT, e));
+    int rc = jdoc_parse(d, text, len, path, e);
+    free(text);
+    return rc;
+}
+
+static int run_batch(const struct chat_src *s, const char *path, enum jinja_mode mode,
+                     struct buf *out, struct err *e) {
+    char *text;
+    size_t len;
+    TRY(io_read_file(&text, &len, path, MAX_INPUT, e));
+    int rc = chat_batch_render(s->text, s->len, s->label, mode, text, len, path, out, e);
+    if (!rc) end_line(out);
+    free(text);
+    return rc;
+}
+
+/* Special tokens of the source as an object in d's arena. */
+static struct jval specials(struct jdoc *d, const struct chat_src *s, struct err *e) {
+    struct buf b = {0};
+    struct jw w;
+    jw_init(&w, &b, false);
+    jw_obj(&w, NULL);
+    for (int i = 0; i < CHAT_SRC_SPECIALS; i++)
+        if (s->special[i]) jw_str(&w, chat_src_special_names[i], s->special[i]);
+    jw_end(&w);
+    int rc = jdoc_parse(d, b.data, b.len, "special tokens", e);
+    buf_release(&b);
+    return rc ? jv_missing() : d->root;
+}
+
+struct docs {
+    struct jdoc chat, tools, kwargs, special;
+    bool has_chat, has_tools, has_kwargs, has_special;
+};
+
+static void docs_release(struct docs *d) {
+    if (d->has_chat) jdoc_release(&d->chat);
+    if (d->has_tools) jdoc_release(&d->tools);
+    if (d->has_kwargs) jdoc_release(&d->kwargs);
+    if (d->has_special) jdoc_release(&d->special);
+}
+
+static int make_case(const struct render_opts *a, const struct chat_src *s, struct docs *d,
+                     struct chat_case *k, struct err *e) {
+    TRY(read_doc(&d->chat, a->chat ? a->chat : "-", e));
+    d->has_chat = true;
+    struct jval special = specials(&d->special, s, e);
+    if (special.tag == JT_MISSING) return (int)e->code;
+    d->has_special = true;
+    *k = chat_case_of(d->chat.root, special);
+    if (d->chat.root.tag == JT_LIST) k->messages = d->chat.root;
+    if (k->messages.tag != JT_LIST)
+        return err_set(e, ERR_DATA,
+                       "%s: neither a list of messages nor an object with \"messages\"",
+                       a->chat ? a->chat : "standard input");
+    k->gen = !a->no_gen;
+    if (a->tools) {
+        TRY(read_doc(&d->tools, a->tools, e));
+        d->has_tools = true;
+        k->tools = d->tools.root;
+    }
+    if (a->kwargs) {
+        TRY(jdoc_parse(&d->kwargs, a->kwargs, strlen(a->kwargs), "--kwargs", e));
+        d->has_kwargs = true;
+        if (d->kwargs.root.tag != JT_DICT)
+            return err_set(e, ERR_USAGE, "--kwargs: a JSON object is expected");
+        k->kwargs = d->kwargs.root;
+    }
+    if (a->now && !chat_clock(a->now, &k->now))
+        return err_set(e, ERR_USAGE, "--now: '%s' does not look like 2026-03-05T14:30:00", a->now);
+    if (a->context && strcmp(a->context, "llamacpp") == 0) {
+        k->llamacpp = true;
+    } else if (a->context && strcmp(a->context, "hf") != 0) {
+        return err_set(e, ERR_USAGE, "--context: '%s' is not one of hf, llamacpp", a->context);
+    }
+    k->parse_args = !a->args || strcmp(a->args, "auto") == 0;
+    if (!k->parse_args && strcmp(a->args, "as-is") != 0)
+        return err_set(e, ERR_USAGE, "--args: '%s' is not one of auto, as-is", a->args);
+    return 0;
+}
+
+static int run_render(const struct render_opts *a, const struct chat_src *s, enum jinja_mode mode,
+                      struct buf *out, struct emit *m, struct err *e) {
+    struct docs d = {0};
+    struct chat_case k;
+    struct jinja *t = NULL;
+    int rc = make_case(a, s, &d, &k, e);
+    if (!rc) rc = jinja_compile_mode(&t, s->text, s->len, s->label, mode, NULL, e);
+    if (!rc && (a->spans || !a->table)) {
+        rc = template_spans(t, &k, a->table, a->color, out, m, e);
+    } else if (!rc) {
+        rc = chat_case_render(t, &k, out, NULL, e);
+    }
+    jinja_free(t);
+    docs_release(&d);
+    return rc;
+}
+
+/* ---- eval, diff ------------------------------------------------------------------------------ */
+
+int template_render(const struct render_opts *o, struct buf *out, struct emit *m, struct err *e) {
+    enum jinja_mode mode;
+    struct chat_src s;
+    TRY(template_mode(o->mode, &mode, e));
+    if (o->batch && (o->spans || o->chat))
+        return err_set(e, ERR_USAGE, "template render: --batch goes without --chat and --spans");
+    TRY(chat_src_open(&s, o->src, o->name, e));
+    int rc = o->batch ? run_batch(&s, o->batch, mode, out, e) : run_render(o, &s, mode, out, m, e);
+    chat_src_close(&s);
+    return rc;
+}
+
+int template_eval(const char *batch, const char *mode_name, struct buf *out, struct err *e) {
+    enum jinja_mode mode;
+    char *text;
+    size_t len;
+    TRY(template_mode(mode_name, &mode, e));
+    TRY(io_read_file(&text, &len, batch, MAX_INPUT, e));
+    int rc = chat_batch_eval(text, len, batch, mode, out, e);
+    if (!rc) end_line(out);
+    free(text);
+    return rc;
+}
+
+int template_diff(const char *path_a, const char *path_b, struct buf *out, struct err *e) {
+    struct chat_src a, b;
+    TRY(chat_src_open(&a, path_a, NULL, e));
+    int rc = chat_src_open(&b, path_b, NULL, e);
+    if (!rc) {
+        if (text_diff(a.text, a.len, a.label, b.text, b.len, b.label, out))
+            rc =
+                err_set(e, ERR_VERDICT, "the chat templates of %s and %s differ", a.label, b.label);
+        chat_src_close(&b);
+    }
+    chat_src_close(&a);
+    return rc;
+}
+
+/* ---- parse ----------------------------------------------------------------------------------- */
+static const struct toolfmt *choose_format(const char *name, const char *src, struct err *e) {
+    const struct toolfmt *f = name ? toolfmt_find(name) : NULL;
+    if (f) return f;
+    if (name) {
+        char list[700] = "";
+        for (int i = 0; i < toolfmt_count(); i++) {
+            size_t n = strlen(list);
+            snprintf(list + n, sizeof list - n, "%s%s", i ? ", " : "", toolfmt_name(toolfmt_at(i)));
+        }
+        err_set(e, ERR_USAGE, "--format: '%s' is not one of %s", name, list);
+        return NULL;
+    }
+    struct chat_src s;
+    if (chat_src_open(&s, src, NULL, e)) return NULL;
+    f = toolfmt_detect(s.text, s.len);
+    chat_src_close(&s);
+    if (!f)
+        err_set(e, ERR_DATA,
+                "%s: the template asks for no known syntax of tool calls; name one with --format",
+                src);
+    return f;
+}
+
+static int think_of(const char *name, enum tool_think *out, struct err *e) {
+    *out = TOOL_THINK_UNKNOWN;
+    if (!name || strcmp(name, "auto") == 0) return 0;
+    if (strcmp(name, "open") != 0 && strcmp(name, "none") != 0)
+        return err_set(e, ERR_USAGE, "--think: '%s' is not one of open, none, auto", name);
+    *out = strcmp(name, "open") == 0 ? TOOL_THINK_OPEN : TOOL_THINK_NONE;
+    return 0;
+}
+
+int template_parse(const struct parse_opts *o, struct buf *out, struct err *e) {
+    enum tool_think think;
+    char *tools_text = NULL, *text;
+    size_t tools_len = 0, len;
+    struct toolparse *p = NULL;
+    TRY(think_of(o->think, &think, e));
+    const struct toolfmt *f = choose_format(o->format, o->src, e);
+    if (!f) return (int)e->code;
+    if (o->tools) TRY(io_read_file(&tools_text, &tools_len, o->tools, MAX_INPUT, e));
+    int rc = toolparse_new(&p, f, tools_text, tools_len, think, e);
+    if (!rc) rc = io_read_file(&text, &len, "-", MAX_INPUT, e);
+    if (!rc) {
+        toolparse_feed(p, text, len);
+        free(text);
+        rc = toolparse_finish(p, out, e);
+    }
+    if (!rc) end_line(out);
+    toolparse_free(p);
+    free(tools_text);
+    return rc;
+}

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT
+/* jobs/tokenize.h - text to token ids and back, with a model's tokenizer. */
+#ifndef HONE_JOBS_TOKENIZE_H
+#define HONE_JOBS_TOKENIZE_H
+
+#include <stdbool.h>
+
+#include "core/buf.h"
+#include "jobs/work.h"
+
+struct tokenize_opts {
+    const char *model; /* GGUF file, or a folder with a tokenizer */
+    const char *pre;   /* pre-tokenizer; NULL: the model's own */
+    const char *batch; /* file with a list of texts, or of lists of ids; NULL: one text */
+    const char *const
+        *word; /* [n_words] the text, with a space between two; none: standard input */
+    int n_words;
+    bool special; /* control tokens in a text are themselves */
+    bool bos;     /* begin as the vocabulary has it */
+    bool decode;  /* ids to text */
+};
+/* Writes a JSON list of ids, or text, to `out`. */
+int tokenize_run(const struct tokenize_opts *o, struct buf *out, struct err *e);
+
+#endif
