@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* cli/chat_cmd.c - the commands of a conversation: a row per name (chat.h). */
+/* cli/chat_cmd.c - the commands of a conversation: a row per name (chat_line.h). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@ enum { MAX_FILE = 64 << 20 };
 static void note_err(struct chatting *u, const struct err *e) {
     struct buf b = {0};
     text_visible(&b, e->msg, strlen(e->msg));
-    screen_note(&u->r->screen, "%s", b.data ? b.data : "");
+    screen_note(u->screen, "%s", b.data ? b.data : "");
     buf_release(&b);
 }
 
@@ -35,7 +35,7 @@ static void do_system(struct chatting *u, const char *rest) {
     char *text = talk_system(&u->r->talk);
     struct buf b = {0};
     if (text) text_visible(&b, text, strlen(text));
-    screen_note(&u->r->screen, "%s",
+    screen_note(u->screen, "%s",
                 text
                     ? b.data ? b.data : ""
                     : "there is no system message: /system TEXT sets one, /system \"\" removes it");
@@ -48,7 +48,7 @@ static void do_reset(struct chatting *u, const char *rest) {
     talk_clear(&u->r->talk);
     u->r->skip = 0;
     u->has_answer = u->warned = false;
-    screen_note(&u->r->screen, "a new conversation begins%s",
+    screen_note(u->screen, "a new conversation begins%s",
                 u->r->talk.n ? "; the system message stays" : "");
 }
 
@@ -61,26 +61,26 @@ static char *path_of(const char *text) {
 static void do_save(struct chatting *u, const char *rest) {
     struct buf b = {0};
     struct err e = {0};
-    bool force = u->r->c->work.overwrite;
+    bool force = u->r->c->overwrite;
     if (strncmp(rest, "-f ", 3) == 0) {
         force = true;
         rest += 3 + strspn(rest + 3, " ");
     }
     if (!*rest) {
         screen_note(
-            &u->r->screen,
+            u->screen,
             "/save FILE writes the conversation, /save -f FILE also over a file that is there");
         return;
     }
     char *path = path_of(rest);
     if (!force && io_exists(path)) {
-        screen_note(&u->r->screen, "%s exists: /save -f %s replaces it", path, path);
+        screen_note(u->screen, "%s exists: /save -f %s replaces it", path, path);
     } else {
         talk_write(&u->r->talk, 0, &b);
         if (out_write_file(path, b.data, b.len, force, &e))
             note_err(u, &e);
         else
-            screen_note(&u->r->screen, "%d messages in %s: /load or --chat goes on with them",
+            screen_note(u->screen, "%d messages in %s: /load or --chat goes on with them",
                         u->r->talk.n, path);
     }
     buf_release(&b);
@@ -92,7 +92,7 @@ static void do_load(struct chatting *u, const char *rest) {
     char *text = NULL;
     size_t len = 0;
     if (!*rest) {
-        screen_note(&u->r->screen, "/load FILE goes on with a conversation that /save wrote");
+        screen_note(u->screen, "/load FILE goes on with a conversation that /save wrote");
         return;
     }
     char *path = path_of(rest);
@@ -102,7 +102,7 @@ static void do_load(struct chatting *u, const char *rest) {
     } else {
         u->r->skip = 0;
         u->has_answer = u->warned = false;
-        screen_note(&u->r->screen, "%d messages were read", u->r->talk.n);
+        screen_note(u->screen, "%d messages were read", u->r->talk.n);
     }
     free(text);
     free(path);
@@ -117,13 +117,12 @@ static void do_set(struct chatting *u, const char *rest) {
     const char *value = rest + n + strspn(rest + n, " \t");
     snprintf(name, sizeof name, "%.*s", (int)(n < 31 ? n : 31), rest);
     if (strcmp(name, "stop") == 0 && *value) {
-        work_list_add(&r->c->work, &r->a.stop,
-                      arena_strndup(&r->c->work.mem, value, strlen(value)));
+        work_list_add(r->c, &r->a.stop, arena_strndup(&r->c->mem, value, strlen(value)));
     } else if (strcmp(name, "stop") == 0) {
         r->a.stop.n = 0;
-        screen_note(&r->screen, "no text stops an answer");
+        screen_note(u->screen, "no text stops an answer");
     } else if (strcmp(name, "ctx") == 0) {
-        screen_note(&r->screen, "the context is %lld tokens; it is chosen at the start: --ctx N",
+        screen_note(u->screen, "the context is %lld tokens; it is chosen at the start: --ctx N",
                     (long long)gen_n_ctx(r->gen));
     } else if (*value && run_set(&r->set, "/set ", name, value, &e)) {
         note_err(u, &e);
@@ -131,26 +130,25 @@ static void do_set(struct chatting *u, const char *rest) {
         run_set(&r->set, "/set ", name, "", &e);
         note_err(u, &e);
     }
-    if (b.len) screen_note(&r->screen, "%.*s", (int)b.len - 1, b.data);
-    r->screen.thinking = r->set.thinking;
+    if (b.len) screen_note(u->screen, "%.*s", (int)b.len - 1, b.data);
+    u->screen->thinking = r->set.thinking;
     char *kwargs = NULL;
     bool none = false;
     if (strcmp(name, "think") == 0 && *value && !run_kwargs(r, &kwargs, &none, &e) && none)
-        screen_note(&r->screen, "this model's template has no switch for thinking");
+        screen_note(u->screen, "this model's template has no switch for thinking");
     free(kwargs);
     buf_release(&b);
 }
 
 static void do_tool(struct chatting *u, const char *rest) {
     if (!talk_open_calls(&u->r->talk)) {
-        screen_note(&u->r->screen, "no call waits for a result");
+        screen_note(u->screen, "no call waits for a result");
         return;
     }
     talk_add_result(&u->r->talk, rest, strlen(rest));
     const int n = talk_open_calls(&u->r->talk);
     if (n)
-        screen_note(&u->r->screen, "%d more call%s a result", n,
-                    n > 1 ? "s wait for" : " waits for");
+        screen_note(u->screen, "%d more call%s a result", n, n > 1 ? "s wait for" : " waits for");
     else
         chat_answer(u, true);
 }
@@ -167,7 +165,7 @@ static void do_retry(struct chatting *u, const char *rest) {
     if (strcmp(talk_last_role(t), "user") == 0 || strcmp(talk_last_role(t), "tool") == 0)
         chat_answer(u, false);
     else
-        screen_note(&u->r->screen, "there is nothing to answer");
+        screen_note(u->screen, "there is nothing to answer");
 }
 
 static const struct {
@@ -206,7 +204,7 @@ static void do_help(struct chatting *u, const char *rest) {
         "Several lines: paste them, end a line with \\, type Alt-Enter, or \"\"\" before and "
         "after.\n"
         "A line that begins with // is sent with one /. Up and down bring back what was typed.");
-    screen_note(&u->r->screen, "%s", b.data);
+    screen_note(u->screen, "%s", b.data);
     buf_release(&b);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* cli/chat_line.c - a conversation on a terminal: lines in, answers out (chat.h).
+/* cli/chat_line.c - a conversation on a terminal: lines in, answers out (chat_line.h).
  *
  * Nothing that fails ends it: a turn that cannot be answered is taken back and said so. Ctrl-C
  * stops an answer, which stays as far as it came. When the conversation outgrows the context its
@@ -71,7 +71,7 @@ static int count_tokens(void *ud, int skip, int64_t *n, struct err *e) {
 }
 
 static void say_left_out(struct chatting *u, int before) {
-    screen_note(&u->r->screen,
+    screen_note(u->screen,
                 "the context of %" PRId64 " tokens is full: %d older messages are left out of what "
                 "the model sees from here on (/save keeps all; --ctx makes it larger)",
                 gen_n_ctx(u->r->gen), u->r->skip - before);
@@ -131,18 +131,18 @@ static void say_about(struct chatting *u) {
     struct buf b = {0};
     const int n_calls = talk_open_calls(&r->talk);
     run_cut(r, &u->a, true, &b);
-    if (b.len) screen_note(&r->screen, "%s", b.data);
+    if (b.len) screen_note(u->screen, "%s", b.data);
     if (n_calls)
-        screen_note(&r->screen, "the model calls %d tool%s: /tool RESULT, or JSON, answers%s",
+        screen_note(u->screen, "the model calls %d tool%s: /tool RESULT, or JSON, answers%s",
                     n_calls, n_calls > 1 ? "s" : "", n_calls > 1 ? " the first" : "");
     buf_reset(&b);
     run_speed(&u->a, &b);
-    screen_note(&r->screen, "%s", b.data);
+    screen_note(u->screen, "%s", b.data);
     buf_release(&b);
     const int64_t n = gen_n_fed(r->gen), n_ctx = gen_n_ctx(r->gen);
     if (!u->warned && n * 100 >= n_ctx * WARN_PERCENT) {
         u->warned = true;
-        screen_note(&r->screen,
+        screen_note(u->screen,
                     "%" PRId64 " %% of the context of %" PRId64 " tokens is used: when it is full "
                     "the oldest turns are left out (/reset starts anew, --ctx makes it larger)",
                     n * 100 / n_ctx, n_ctx);
@@ -183,7 +183,7 @@ void chat_answer(struct chatting *u, bool mine) {
     }
     if (mine) talk_drop_last(&r->talk);
     if (rc == ERR_INTR)
-        screen_note(&r->screen, "stopped before the answer began%s",
+        screen_note(u->screen, "stopped before the answer began%s",
                     mine ? "; your message was taken back, the up key brings it again" : "");
     else
         complain(&e);
@@ -192,7 +192,7 @@ void chat_answer(struct chatting *u, bool mine) {
 void chat_more(struct chatting *u) {
     struct err e = {0};
     if (!u->has_answer || u->a.gen.stop == GEN_END || u->a.gen.stop == GEN_TEXT) {
-        screen_note(&u->r->screen, "the last answer was not cut");
+        screen_note(u->screen, "the last answer was not cut");
         return;
     }
     talk_drop_last(&u->r->talk);
@@ -263,7 +263,7 @@ static void take_turn(struct chatting *u, const char *text) {
         chat_do(u, command, rest);
         return;
     case CHAT_UNKNOWN:
-        screen_note(&u->r->screen,
+        screen_note(u->screen,
                     "there is no command like this: /help lists them; // at the start sends the "
                     "line with one /");
         return;
@@ -280,10 +280,10 @@ static void banner(const struct chatting *u) {
     struct buf b = {0};
     text_visible(&b, name, strlen(name));
     if (b.len) buf_str(&b, ", ");
-    text_visible(&b, io_base(r->c->arg[0]), strlen(io_base(r->c->arg[0])));
-    screen_note(&r->screen, "%s (%s): context %" PRId64 " of %" PRId64 " tokens", b.data,
+    text_visible(&b, io_base(u->x->c->arg[0]), strlen(io_base(u->x->c->arg[0])));
+    screen_note(u->screen, "%s (%s): context %" PRId64 " of %" PRId64 " tokens", b.data,
                 r->m->arch->name, gen_n_ctx(r->gen), r->m->hp.d[HD_CTX]);
-    screen_note(&r->screen, "/help lists commands; Ctrl-C stops an answer, Ctrl-D or /bye leaves");
+    screen_note(u->screen, "/help lists commands; Ctrl-C stops an answer, Ctrl-D or /bye leaves");
     buf_release(&b);
 }
 
@@ -291,14 +291,14 @@ static void loop(struct chatting *u) {
     struct buf text = {0};
     int n_intr = 0; /* in a row */
     const char *last = talk_last_role(&u->r->talk);
-    if (u->r->talk.n) screen_note(&u->r->screen, "%d messages were read", u->r->talk.n);
+    if (u->r->talk.n) screen_note(u->screen, "%d messages were read", u->r->talk.n);
     if (strcmp(last, "user") == 0 || strcmp(last, "tool") == 0) chat_answer(u, false);
     while (!u->done && !ended) {
         enum line_end end = read_turn(u, &text);
         if (end == LINE_EOF || (end == LINE_INTR && ++n_intr == 2)) break;
         if (end == LINE_INTR) {
             heard();
-            if (!ended) screen_note(&u->r->screen, "Ctrl-C again or Ctrl-D leaves");
+            if (!ended) screen_note(u->screen, "Ctrl-C again or Ctrl-D leaves");
             continue;
         }
         n_intr = 0;
@@ -307,8 +307,9 @@ static void loop(struct chatting *u) {
     buf_release(&text);
 }
 
-int run_chat(struct run *r, struct err *e) {
-    struct chatting u = {.r = r};
+int run_chat(struct run_cli *x, struct err *e) {
+    struct run *r = &x->r;
+    struct chatting u = {.x = x, .r = r, .screen = &x->screen};
     struct signals old;
     const int64_t trained = r->m->hp.d[HD_CTX];
     r->lasting = true;
@@ -317,7 +318,7 @@ int run_chat(struct run *r, struct err *e) {
                   : trained > 0 ? min_i64(DEFAULT_CTX, trained)
                                 : DEFAULT_CTX,
                   e));
-    char *path = r->a.no_history ? NULL : line_history_path();
+    char *path = x->no_history ? NULL : line_history_path();
     u.line = line_new(path, chat_words);
     free(path);
     take_signals(&old);

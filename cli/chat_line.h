@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* cli/chat_line.h - a conversation on a terminal: what its loop (chat.c) and its commands
+/* cli/chat_line.h - a conversation on a terminal: what its loop (chat_line.c) and its commands
  * (chat_cmd.c) share. */
 #ifndef HONE_CLI_CHAT_LINE_H
 #define HONE_CLI_CHAT_LINE_H
@@ -8,7 +8,9 @@
 #include "cli/run.h"
 
 struct chatting {
-    struct run *r;
+    struct run_cli *x;
+    struct run *r; /* of x */
+    struct screen *screen;
     struct line *line;
     struct run_answer a; /* the last message of the conversation, when has_answer */
     bool has_answer;

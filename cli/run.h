@@ -1,93 +1,28 @@
 // SPDX-License-Identifier: MIT
-/* cli/run.h - what the files of `hone run` share. cmd_run.c reads options, run_answer.c makes an
- * answer to the conversation so far, run_once.c runs one, chat.c holds a conversation. */
+/* cli/run.h - what the files of `hone run` share: a job (jobs/run.h) and who sees it. cmd_run.c
+ * reads options, run_once.c runs one answer, chat_line.c holds a conversation. */
 #ifndef HONE_CLI_RUN_H
 #define HONE_CLI_RUN_H
 
 #include "cli/opt.h"
-#include "runtime/generate/run_set.h"
 #include "cli/screen.h"
-#include "runtime/generate/gen.h"
-#include "runtime/engine/kv_type.h"
-#include "template/chat.h"
-#include "chat/talk.h"
-#include "chat/toolfmt.h"
+#include "jobs/run.h"
 
-struct run_args { /* as given */
-    const char *prompt, *chat, *kwargs, *kv_type, *act, *draft, *system, *thinking, *pre;
-    const char *schema, *grammar, *regex; /* what answers must be; at most one */
-    struct str_list file, stop, choices;
-    int64_t ctx;
-    const char *special_name; /* --special-in-content */
-    enum chat_special special;
-    bool raw, no_history, think, no_think;
-};
-struct run {
+struct run_cli {
     struct cli *c;
-    struct run_args a;
-    struct run_set set;
-    struct model *m;
-    struct session *s;
-    struct draft *draft; /* --draft, or NULL */
-    struct gen *gen;
-    struct gram_vocab *vocab; /* with --schema, --grammar, --regex, --choices; else NULL */
-    struct grammar *grammar;
-    struct chat *chat; /* the model's template; NULL: it has none */
-    const char *tmpl;
-    const struct toolfmt *fmt;
-    struct talk talk;
-    int skip;     /* messages that no longer fit (talk_skip) */
-    bool lasting; /* more turns may follow: worth a mark */
+    struct run r;
     struct screen screen;
+    const char *prompt;       /* -p; NULL: not given */
+    const char *thinking;     /* --thinking, or NULL */
+    const char *special_name; /* --special-in-content, or NULL */
+    struct str_list file;     /* --file */
+    bool no_history;
 };
 
-/* What a model answered, and how. */
-struct run_answer {
-    struct ids prompt;
-    struct buf prompt_end; /* the prompt's text */
-    struct gen_answer gen;
-    struct buf part, text; /* bytes of half a character; all others */
-    struct toolparse *parse;
-    struct run *r;
-    char *json; /* as toolparse_finish writes it, and read */
-    struct json *doc;
-    const char *content, *reasoning; /* in doc, never NULL */
-    const struct json *calls;
-    struct buf calls_text; /* the same as JSON text, byte for byte */
-    int64_t n_prompt;      /* tokens computed for the prompt */
-    double prompt_s;
-};
-void run_answer_release(struct run_answer *a);
-
-/* Session and generator with room for n_ctx tokens. */
-int run_start(struct run *r, int64_t n_ctx, struct err *e);
-/* The grammar that was asked for, if any; the files are read and the vocabulary is indexed. */
-int run_grammar(struct run *r, struct err *e);
-void run_grammar_free(struct run *r);
-/* Where an answer to `prompt` is free: reasoning; NULL: a text without a template. */
-struct constrain_opts run_constrain(const struct run *r, const char *prompt);
-/* "; 3 of 40 tokens overruled, 12 forced"; "" without a grammar. */
-void run_overruled(const struct run_answer *a, struct buf *out);
-/* Conversation from message `skip` on -> prompt. text: NULL, or what the template wrote. */
-int run_render(struct run *r, int skip, bool gen, struct ids *out, struct buf *text, struct err *e);
-/* Answers r->talk, shown as it is made; nothing is added to r->talk. ERR_INTR: a holds what there
- * is. */
-int run_answer_make(struct run *r, struct run_answer *a, struct err *e);
-/* Goes on with an answer that was cut; prompt: NULL, or a shorter one in place of a's. */
-int run_answer_more(struct run *r, struct run_answer *a, const struct ids *prompt, struct err *e);
-/* A continuation of a plain text. */
-int run_answer_text(struct run *r, struct run_answer *a, struct err *e);
-/* "312 tokens, 41.3/s; prompt 1204 tokens, 310/s; seed 7" */
-void run_speed(const struct run_answer *a, struct buf *out);
-/* Why an answer was cut and what lets it go on; "" when it was not. */
-void run_cut(const struct run *r, const struct run_answer *a, bool in_chat, struct buf *out);
-/* The template's variables: --kwargs, and the switch of thinking. NULL: none. *none: thinking is
- * to be switched, and the template cannot. free(). */
-int run_kwargs(const struct run *r, char **out, bool *none, struct err *e);
-
-/* One answer; text: the prompt, of -p (raw) or as a message; NULL: --chat alone. */
-int run_once(struct run *r, const char *text, size_t len, struct err *e);
-/* A conversation on the terminal. */
-int run_chat(struct run *r, struct err *e);
+/* Shows one answer as it is made, or one JSON document at the end. text: the prompt, of -p (raw) or
+ * as a message; NULL: --chat alone. */
+int run_one(struct run_cli *x, const char *text, size_t len, struct err *e);
+/* Holds a conversation on the terminal. */
+int run_chat(struct run_cli *x, struct err *e);
 
 #endif

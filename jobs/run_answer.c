@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
-/* cli/run_answer.c - a turn: conversation -> the template's text -> tokens -> text -> reasoning,
+/* jobs/run_answer.c - a turn: conversation -> the template's text -> tokens -> text -> reasoning,
  * content and tool calls (run.h). */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/run.h"
+#include "jobs/run.h"
+#include "core/io.h"
+#include "core/log.h"
 #include "core/mem.h"
 #include "core/num.h"
 #include "core/prog.h"
@@ -29,14 +31,14 @@ void run_answer_release(struct run_answer *a) {
 
 int run_start(struct run *r, int64_t n_ctx, struct err *e) {
     struct session_opts o = {.n_ctx = n_ctx,
-                             .isa = r->c->work.isa,
-                             .device = r->c->work.device,
+                             .isa = r->c->isa,
+                             .device = r->c->device,
                              .pack = true,
-                             .pack_cache = r->c->work.pack_cache};
+                             .pack_cache = r->c->pack_cache};
     TRY(kv_type_parse(r->a.kv_type, "--kv-type", &o.kv_k, &o.kv_v, e));
     TRY(act_parse(r->a.act, &o.act, e));
-    TRY(work_pool(&r->c->work, e));
-    o.pool = r->c->work.pool;
+    TRY(work_pool(r->c, e));
+    o.pool = r->c->pool;
     TRY(run_grammar(r, e));
     TRY(session_new(&r->s, r->m, &o, e));
     if (r->a.draft) TRY(draft_new(&r->draft, r->s, e));
@@ -109,9 +111,9 @@ static void on_text(void *ud, const char *s, size_t n) {
     if (a->text.len == before) return;
     if (a->parse) toolparse_feed(a->parse, a->text.data + before, a->text.len - before);
     if (a->parse && !a->r->a.raw)
-        screen_update(&a->r->screen, a->parse, a->gen.n_drawn);
+        a->r->view.update(a->r->view.ud, a->parse, a->gen.n_drawn);
     else
-        screen_text(&a->r->screen, a->text.data + before, a->text.len - before);
+        a->r->view.text(a->r->view.ud, a->text.data + before, a->text.len - before);
 }
 
 static int new_parse(struct run *r, struct run_answer *a, struct err *e) {
@@ -120,7 +122,7 @@ static int new_parse(struct run *r, struct run_answer *a, struct err *e) {
     toolparse_free(a->parse);
     a->parse = NULL;
     /* what is shown while it comes cannot wait for a closing tag that may never come */
-    if (think == TOOL_THINK_UNKNOWN && r->screen.out && !r->a.raw) think = TOOL_THINK_NONE;
+    if (think == TOOL_THINK_UNKNOWN && r->shown && !r->a.raw) think = TOOL_THINK_NONE;
     TRY(toolparse_new(&a->parse, r->fmt, tools, tools ? strlen(tools) : 0, think, e));
     toolparse_feed(a->parse, a->text.data ? a->text.data : "", a->text.len);
     return 0;
@@ -195,9 +197,9 @@ static int finish(struct run *r, struct run_answer *a, int rc, struct err *e) {
     if (a->gen.n_drawn || !rc) {
         TRY(read_answer(r, a, &own) ? err_set(e, own.code, "%s", own.msg) : 0);
         if (!r->a.raw)
-            screen_end(&r->screen, a->reasoning, a->content, a->calls, a->parse);
+            r->view.end(r->view.ud, a->reasoning, a->content, a->calls, a->parse);
         else
-            screen_newline(&r->screen);
+            r->view.newline(r->view.ud);
     }
     return rc;
 }
@@ -205,7 +207,7 @@ static int finish(struct run *r, struct run_answer *a, int rc, struct err *e) {
 int run_answer_make(struct run *r, struct run_answer *a, struct err *e) {
     TRY(run_render(r, r->skip, true, &a->prompt, &a->prompt_end, e));
     TRY(new_parse(r, a, e));
-    screen_begin(&r->screen);
+    r->view.begin(r->view.ud);
     return finish(r, a, generate(r, a, true, mark_of(r, &a->prompt), e), e);
 }
 
@@ -219,12 +221,12 @@ int run_answer_more(struct run *r, struct run_answer *a, const struct ids *promp
 }
 
 int run_answer_text(struct run *r, struct run_answer *a, struct err *e) {
-    screen_begin(&r->screen);
+    r->view.begin(r->view.ud);
     int rc = generate(r, a, false, -1, e);
     text_complete(&a->text, &a->part, NULL, 0);
     a->content = a->text.data ? a->text.data : "";
     a->reasoning = "";
-    if (!rc || a->gen.n_drawn) screen_newline(&r->screen);
+    if (!rc || a->gen.n_drawn) r->view.newline(r->view.ud);
     return rc;
 }
 
@@ -264,4 +266,113 @@ void run_cut(const struct run *r, const struct run_answer *a, bool in_chat, stru
                 what, n_ctx, 2 * n_ctx);
     else if (a->gen.stop == GEN_INTERRUPTED && in_chat)
         buf_fmt(out, "stopped: /continue goes on");
+}
+
+/* ---- one answer ---- */
+
+enum { DEFAULT_TEXT = 512, DEFAULT_CTX = 8192, MAX_INPUT = 64 << 20 };
+
+static int read_chat_file(struct run *r, struct err *e) {
+    char *text = NULL;
+    size_t len = 0;
+    TRY(io_read_file(&text, &len, r->a.chat, MAX_INPUT, e));
+    int rc = talk_parse(&r->talk, text, len, r->a.chat, e);
+    free(text);
+    return rc;
+}
+
+int run_prepare_turns(struct run *r, struct err *e) {
+    char *kwargs = NULL;
+    bool none = false;
+    TRY(chat_from_gguf(&r->chat, r->m->gguf, r->m->tok, e));
+    r->tmpl = gguf_str_or(r->m->gguf, "tokenizer.chat_template", "");
+    r->fmt = toolfmt_detect(r->tmpl, strlen(r->tmpl));
+    if (!r->fmt) r->fmt = toolfmt_plain();
+    if (r->a.chat) TRY(read_chat_file(r, e));
+    if (r->a.system) talk_set_system(&r->talk, *r->a.system ? r->a.system : NULL);
+    TRY(run_kwargs(r, &kwargs, &none, e));
+    free(kwargs);
+    if (none)
+        log_warn("the model's template has no switch for thinking, so --%s changes nothing",
+                 r->a.think ? "think" : "no-think");
+    return 0;
+}
+
+static void emit_counts(const struct run *r, const struct run_answer *a, struct emit *m) {
+    const struct sample_opts *o = &r->set.sample;
+    const double p = a->prompt_s, g = a->gen.seconds;
+    emit_i64(m, "prompt_tokens", "prompt tokens", a->prompt.n);
+    emit_i64(m, "generated_tokens", "generated tokens", a->gen.n_drawn);
+    emit_num(m, "prompt_tok_per_s", "prompt tokens/s", p > 0 ? (double)a->n_prompt / p : 0, 1);
+    emit_num(m, "tok_per_s", "tokens/s", g > 0 ? (double)a->gen.n_drawn / g : 0, 1);
+    if (r->draft) {
+        const struct draft_stats d = draft_get_stats(r->draft);
+        emit_i64(m, "drafted_tokens", "drafted tokens", d.n_drafted);
+        emit_i64(m, "accepted_tokens", "accepted tokens", d.n_accepted);
+        emit_num(m, "acceptance", "acceptance",
+                 d.n_drafted ? (double)d.n_accepted / (double)d.n_drafted : 0, 4);
+    }
+    if (a->gen.constrain) {
+        const struct constrain_counts n = constrain_get_counts(a->gen.constrain);
+        emit_i64(m, "constrained_tokens", "constrained tokens", n.n_drawn);
+        emit_i64(m, "overruled_tokens", "overruled tokens", n.n_overruled);
+        emit_i64(m, "forced_tokens", "forced tokens", n.n_forced);
+    }
+    emit_num(m, "temp", "temp", (double)o->temp, 2);
+    emit_i64(m, "top_k", "top k", o->top_k);
+    emit_num(m, "top_p", "top p", (double)o->top_p, 2);
+    emit_num(m, "min_p", "min p", (double)o->min_p, 2);
+    emit_num(m, "repeat_penalty", NULL, (double)o->repeat_penalty, 2);
+    emit_num(m, "presence_penalty", NULL, (double)o->presence_penalty, 2);
+    emit_num(m, "frequency_penalty", NULL, (double)o->frequency_penalty, 2);
+    emit_i64(m, "seed", "seed", (int64_t)a->gen.seed);
+}
+
+void run_describe(const struct run *r, const struct run_answer *a, bool turn, struct emit *m) {
+    emit_str(m, "text", "text", a->text.data ? a->text.data : "");
+    if (turn) {
+        emit_str(m, "content", NULL, a->content);
+        emit_str(m, "reasoning", NULL, a->reasoning);
+        emit_json(m, "tool_calls", NULL, a->calls_text.len ? a->calls_text.data : "[]");
+    }
+    emit_str(m, "stop", "stop", gen_stop_name(a->gen.stop));
+    emit_counts(r, a, m);
+}
+
+/* Room for an answer of n tokens, or of any length: then what models of today think at most, as far
+ * as this one was trained. */
+static int64_t room_for(const struct run *r, int64_t n_prompt) {
+    if (r->a.ctx > 0) return r->a.ctx;
+    if (r->set.n > 0) return max_i64(n_prompt + r->set.n, 1);
+    const int64_t trained = r->m->hp.d[HD_CTX], want = max_i64(DEFAULT_CTX, 2 * n_prompt);
+    return trained > n_prompt ? min_i64(want, trained) : want;
+}
+
+int run_once(struct run *r, const char *text, size_t len, struct run_answer *a, struct err *e) {
+    const bool turn = r->chat != NULL;
+    if (!turn && !r->set.n_given) r->set.n = DEFAULT_TEXT;
+    if (turn && text) talk_add(&r->talk, "user", text, len);
+    if (turn)
+        TRY(run_render(r, 0, true, &a->prompt, NULL, e));
+    else
+        TRY(tok_encode(r->m->tok, text, len, true, true, &a->prompt, e));
+    TRY(run_start(r, room_for(r, a->prompt.n), e));
+    return turn ? run_answer_make(r, a, e) : run_answer_text(r, a, e);
+}
+
+int run_open(struct run *r, const char *path, struct err *e) {
+    TRY(model_open(&r->m, path, e));
+    TRY(model_use_pre(r->m, r->a.pre, e));
+    TRY(model_need_tok(r->m, e));
+    return run_set_init(&r->set, r->m->gguf, e);
+}
+
+void run_close(struct run *r) {
+    gen_free(r->gen);
+    run_grammar_free(r);
+    draft_free(r->draft);
+    session_free(r->s);
+    chat_free(r->chat);
+    talk_release(&r->talk);
+    model_close(r->m);
 }

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* cli/run_gram.c - hone run --schema, --grammar, --regex, --choices: what answers must be (run.h).
- */
+/* jobs/run_gram.c - what answers must be: a schema, a grammar, a pattern or a list (run.h). */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/run.h"
+#include "jobs/run.h"
 #include "core/io.h"
 #include "core/log.h"
 #include "core/str.h"
