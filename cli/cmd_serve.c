@@ -22,7 +22,7 @@ struct serve_args {
     struct str_list host, allow_host, allow_origin;
     const char *alias, *kv_type, *act, *kwargs, *reasoning, *key_file, *log, *special, *pre;
     uint64_t context_memory, max_body;
-    int64_t port, ctx, parallel, queue, max_connections, max_tokens;
+    int64_t port, ctx, parallel, queue, max_connections, max_tokens, n_think;
     double max_step, drain;
     bool no_key, strict;
 };
@@ -237,6 +237,7 @@ static int go(struct cli *c, const struct serve_args *a, const struct given *g, 
     struct serve_opts o = {.alias = a->alias ? a->alias : stem(c, c->arg[0]),
                            .file = io_base(c->arg[0]),
                            .strict = a->strict,
+                           .n_think = a->n_think,
                            .n_max = a->max_tokens ? a->max_tokens : -1,
                            .n_live = (int)a->parallel,
                            .n_queue = (int)min_i64(a->queue, 100000),
@@ -298,6 +299,7 @@ int cmd_serve(struct cli *c, int argc, char **argv, struct err *e) {
                            .max_connections = 1024,
                            .max_body = 32 << 20,
                            .max_step = 1,
+                           .n_think = -1,
                            .drain = 30};
     struct given g[] = {{"temp", NULL},  {"top-k", NULL},          {"top-p", NULL},
                         {"min-p", NULL}, {"repeat-penalty", NULL}, {"repeat-last-n", NULL},
@@ -317,6 +319,8 @@ int cmd_serve(struct cli *c, int argc, char **argv, struct err *e) {
         {"max-tokens", 0, OPT_I64, &a.max_tokens, "N",
          "of an answer, for requests that do not say"},
         {"reasoning", 0, OPT_STR, &a.reasoning, "HOW", "thinking: on, off, auto (default)"},
+        {"reasoning-budget", 0, OPT_I64, &a.n_think, "N",
+         "tokens of thinking, then it is ended; for requests that do not say"},
         {"kwargs", 0, OPT_STR, &a.kwargs, "JSON", "more variables for the template"},
         {"temp", 0, OPT_STR, &g[0].text, "T", "for requests that do not say, as the five below"},
         {"top-k", 0, OPT_STR, &g[1].text, "K", "only the K likeliest; 0: all"},

@@ -46,6 +46,15 @@ static int read_parallel(struct ask *a, const struct json *v, const char *path, 
     a->one_call = !json_bool(v, true);
     return 0;
 }
+static int read_last_thought(struct ask *a, const struct json *v, const char *path,
+                             struct fault *f) {
+    if (!json_str(v) || strlen(json_str(v)) > 4096)
+        return fault_set(f, 400, NULL, path, "a text of at most 4096 bytes is needed");
+    free(a->think_last);
+    a->think_last = xstrdup(json_str(v));
+    return 0;
+}
+
 static int read_reasoning_format(struct ask *a, const struct json *v, const char *path,
                                  struct fault *f) {
     const char *s = json_str(v);
@@ -94,8 +103,9 @@ static const struct field fields[] = {
     {"reasoning_effort", FIELD_BY(ask_read_effort)},
     {"chat_template_kwargs", FIELD_BY(ask_read_kwargs)},
     {"reasoning_format", FIELD_BY(read_reasoning_format)},
-    {"reasoning_budget_tokens", FIELD_REFUSED("a budget of thinking is not offered yet")},
-    {"thinking_budget_tokens", FIELD_REFUSED("a budget of thinking is not offered yet")},
+    {"reasoning_budget_tokens", FIELD(F_INT, n_think, -1, INT32_MAX)},
+    {"thinking_budget_tokens", FIELD(F_INT, n_think, -1, INT32_MAX)},
+    {"reasoning_budget_message", FIELD_BY(read_last_thought)},
     {"continue_final_message", FIELD(F_BOOL, go_on, 0, 0)},
     {"add_generation_prompt", FIELD_LEFT},
     {"return_progress", FIELD(F_BOOL, progress, 0, 0)},

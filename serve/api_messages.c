@@ -298,6 +298,9 @@ static int read_thinking(struct ask *a, const struct json *v, const char *path, 
     else if (strcmp(type, "adaptive") != 0)
         return fault_set(f, 400, NULL, path, "'%.40s' is not one of enabled, disabled, adaptive",
                          type);
+    const struct json *budget = json_get(v, "budget_tokens");
+    if (json_type(budget) != JSON_NULL && (!json_i64(budget, &a->n_think) || a->n_think < 1))
+        return fault_set(f, 400, NULL, "thinking.budget_tokens", "a number of tokens is needed");
     a->hide_thinking = show && strcmp(show, "omitted") == 0;
     return 0;
 }

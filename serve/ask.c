@@ -28,6 +28,7 @@ void ask_init(struct ask *a, const struct sample_opts *sample, int64_t seed, int
     a->sample = *sample;
     a->seed = seed;
     a->n_max = n_max;
+    a->n_think = -1;
     a->n = 1;
     a->top = -1;
 }
@@ -39,6 +40,7 @@ void ask_release(struct ask *a) {
     free(a->form_text);
     free(a->only_tool);
     free(a->allowed);
+    free(a->think_last);
     buf_release(&a->kwargs);
     for (int i = 0; i < a->n_prompts; i++) {
         free(a->prompt[i].text);
@@ -239,6 +241,12 @@ static int read_cache(struct ask *a, const struct json *v, const char *path, str
     return 0;
 }
 
+static int read_restore(struct ask *a, const struct json *v, const char *path, struct fault *f) {
+    if (json_type(v) != JSON_BOOL) return fault_set(f, 400, NULL, path, "true or false is needed");
+    a->exact = !json_bool(v, true);
+    return 0;
+}
+
 int ask_read_n(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     int64_t n;
     if (!json_i64(v, &n) || n < 1 || n > ASK_CHOICES)
@@ -340,6 +348,7 @@ const struct field ask_sampling[] = {
     {"logit_bias", FIELD_BY(read_bias)},
     {"ignore_eos", FIELD(F_BOOL, ignore_eos, 0, 0)},
     {"cache_prompt", FIELD_BY(read_cache)},
+    {"restore", FIELD_BY(read_restore)},
     {"typical_p", FIELD_NEUTRAL(1)},
     {"mirostat", FIELD_NEUTRAL(0)},
     {"dry_multiplier", FIELD_NEUTRAL(0)},

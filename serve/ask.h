@@ -53,6 +53,8 @@ struct ask {
     bool go_on;        /* the last message is the assistant's, and the answer continues it */
     struct buf kwargs; /* members of an object: variables of the template */
     enum ask_think think;
+    int64_t n_think;    /* tokens of thinking, then its end is forced; < 0: no bound */
+    char *think_last;   /* text in front of that end; NULL: none */
     bool hide_thinking; /* it is made, not sent */
     bool tags;          /* reasoning stays in the content, with its tags */
     struct ask_prompt prompt[ASK_PROMPTS];
@@ -72,6 +74,7 @@ struct ask {
     bool stream, usage, echo, ignore_eos;
     bool progress, timings; /* in a stream: while the prompt is computed, with each piece */
     bool no_cache;          /* neither read nor kept */
+    bool exact;             /* the tokens of the prompt are those that its text gives */
     int top;                /* < 0: no probabilities; else so many alternatives */
     struct {
         int32_t id;

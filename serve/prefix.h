@@ -1,25 +1,37 @@
 // SPDX-License-Identifier: MIT
-/* serve/prefix.h - what was computed for earlier requests, for later ones that begin alike: token
- * sequences with their keys, values and recurrent states.
+/* serve/prefix.h - what was computed for earlier requests, for later ones that begin alike: a tree
+ * over tokens, with sequences (keys, values, recurrent states) where something was kept.
  *
- * Models whose sequences can go back (session_can_trim) resume anywhere in a kept sequence; others
- * only at its end, so snapshots are kept where conversations part. */
+ * Models whose sequences can go back (session_can_trim) resume anywhere in what was kept; others
+ * only where a sequence ends, so snapshots are kept where conversations part.
+ *
+ * The text of an answer, given back by a client and tokenized, need not give the tokens that were
+ * drawn. Bytes decide then: kept tokens with the bytes of the prompt's stand for them. */
 #ifndef HONE_SERVE_PREFIX_H
 #define HONE_SERVE_PREFIX_H
 
 #include "runtime/engine/session.h"
+#include "tok/tok.h"
 
 struct prefix;
-/* s: borrowed. Nothing of one key is found by another. */
-struct prefix *prefix_new(struct session *s);
+/* s: borrowed. t: borrowed, or NULL: tokens are compared, not bytes. Nothing of one key is found by
+ * another. */
+struct prefix *prefix_new(struct session *s, const struct tok *t);
 void prefix_free(struct prefix *p);
 
-/* How far a prompt of n tokens is computed already; less than n. */
-int64_t prefix_match(const struct prefix *p, const int32_t *ids, int64_t n, uint64_t key);
-/* Makes a sequence that has seen so many tokens as prefix_match says, NULL when that is none.
- * ERR_SYS: no memory. */
-int prefix_take(struct prefix *p, const int32_t *ids, int64_t n, uint64_t key, struct seq **out,
-                struct err *e);
+/* How far a prompt is known, in tokens of the prompt. */
+struct prefix_match {
+    int64_t n;    /* computed already; less than all */
+    int64_t seen; /* begins like something that was computed: n or more */
+};
+struct prefix_match prefix_match(const struct prefix *p, const int32_t *ids, int64_t n,
+                                 uint64_t key);
+enum prefix_how { PREFIX_IDS, PREFIX_BYTES };
+/* Makes a sequence that has seen the first m->n tokens of a prompt, NULL when these are none. With
+ * PREFIX_BYTES it may have seen other tokens with the same bytes, with which *all begins then; it
+ * does not become longer than n_max. ERR_SYS: no memory. */
+int prefix_take(struct prefix *p, struct ids *all, uint64_t key, enum prefix_how how, int64_t n_max,
+                struct seq **out, struct prefix_match *m, struct err *e);
 
 /* What a kept sequence is good for. */
 enum prefix_use {

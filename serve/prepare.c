@@ -35,11 +35,17 @@ static int read_ask(struct server *s, const struct job *j, const struct api *api
     struct json *body = NULL;
     ask_init(a, &s->o.sample, s->o.seed, s->o.n_max);
     a->think = (enum ask_think)s->o.think;
+    a->n_think = s->o.n_think;
     a->stream = api->streams;
     if (s->o.kwargs) buf_str(&a->kwargs, s->o.kwargs);
     int rc = parse_body(j, &body, f);
     if (!rc) rc = api->read(a, j->body.data, j->body.len, body, f);
     json_free(body);
+    char *filled = !rc && a->conv && !a->exact ? restore_fill(s->restore, j->key, a->conv) : NULL;
+    if (filled) {
+        free(a->conv);
+        a->conv = filled;
+    }
     if (!rc && s->o.strict && a->model && strcmp(a->model, s->o.alias) != 0)
         rc = fault_set(f, 404, "model_not_found", "model",
                        "there is no model '%.100s', but '%.100s'", a->model, s->o.alias);
@@ -144,6 +150,8 @@ static void task_done(struct task *t) {
     pthread_mutex_lock(&s->lock);
     s->n_failed += t->failed;
     pthread_mutex_unlock(&s->lock);
+    for (int i = 0; i < t->reply.n_choices && !t->failed; i++)
+        restore_note(s->restore, t->key, &t->reply.choice[i]);
     if (!s->o.log) return;
     static const char *const ends[] = {"none",   "turn",    "stop",  "calls",
                                        "length", "context", "failed"};

@@ -5,9 +5,8 @@
  * them. What is missing is fed; when nothing is, the logits of the last give the next token. So a
  * run whose memory was needed by others loses its sequence and nothing else: it waits, and is fed
  * again. */
-#include "serve/sched.h"
+#include "serve/sched_int.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,35 +18,9 @@
 
 enum {
     MIN_ROWS = 32,  /* of prompts in a pass: a prompt always moves */
-    PROMISE = 1024, /* tokens of an answer that there must be memory for before it begins */
-    GROWTH = 256,   /* then so many at a time */
-    SHARED = 512,   /* a run waits for another that computes so much of its prompt */
     ECHO_ROWS = 32, /* logits of the prompt at a time */
     EVERY = 8192,   /* tokens of a long prompt between snapshots */
     TRIES = 3       /* passes that fail */
-};
-
-struct sched {
-    struct session *s;
-    struct sched_opts o;
-    struct prefix *prefix;
-    int64_t n_ctx, n_vocab, n_ubatch;
-    struct task *tasks;
-    struct run **run; /* that have not ended, in order of arrival */
-    int n_runs, cap_runs, n_live;
-    uint64_t order, served_at;
-    struct {
-        uint64_t key, at;
-    } served[64]; /* when keys had their last turn */
-    int n_served;
-    struct session_row *row;
-    struct run **row_run;
-    float *logits, *masked;
-    int64_t cap_logits; /* rows */
-    double row_s;       /* of a prompt's row, running mean; 0: not known */
-    double decode_s;    /* of a pass without prompts */
-    int n_failed;       /* passes in a row */
-    struct sched_counts n;
 };
 
 int sched_new(struct sched **out, struct session *s, const struct sched_opts *o, struct err *e) {
@@ -59,7 +32,7 @@ int sched_new(struct sched **out, struct session *s, const struct sched_opts *o,
     c->n_ubatch = so->n_ubatch;
     c->n_vocab = session_model(s)->hp.d[HD_VOCAB];
     c->cap_logits = max_i64(o->n_live, ECHO_ROWS) + o->n_live;
-    c->prefix = prefix_new(s);
+    c->prefix = prefix_new(s, session_model(s)->tok);
     c->row = xcalloc((size_t)(c->n_ubatch + o->n_live), sizeof *c->row);
     c->row_run = xcalloc((size_t)(c->n_ubatch + o->n_live), sizeof(void *));
     void *mem = NULL;
@@ -91,7 +64,7 @@ void sched_add(struct sched *s, struct task *t) {
 }
 
 /* Takes the sequence away; what it has seen is kept for others. */
-static void release(struct sched *s, struct run *r, bool keep) {
+void sched_release(struct sched *s, struct run *r, bool keep) {
     if (!r->seq) return;
     struct seq *q = r->seq;
     r->seq = NULL;
@@ -114,14 +87,14 @@ static void end_run(struct sched *s, struct run *r, enum reply_end end, const ch
         if (n_calls && (end == END_TURN || end == END_LENGTH || end == END_CONTEXT))
             end = END_CALLS;
     }
-    release(s, r, true);
+    sched_release(s, r, true);
     s->n.n_out += c->n_out;
     s->n.n_think += c->n_think;
     task_end_run(r, end, stop);
 }
 
 /* Forgets runs that have ended, and tasks all of whose runs have. */
-static void sweep(struct sched *s) {
+void sched_sweep(struct sched *s) {
     int n = 0;
     for (int i = 0; i < s->n_runs; i++)
         if (!s->run[i]->ended) s->run[n++] = s->run[i];
@@ -136,15 +109,15 @@ static void sweep(struct sched *s) {
     }
 }
 
-static void fail_task(struct sched *s, struct task *t, const struct fault *f) {
+void sched_fail_task(struct sched *s, struct task *t, const struct fault *f) {
     task_fail(t, f);
     for (int i = 0; i < t->reply.n_choices; i++)
         if (!t->run[i].ended) end_run(s, &t->run[i], END_FAILED, NULL);
 }
 
 void sched_fail_all(struct sched *s, const struct fault *f) {
-    for (struct task *t = s->tasks; t; t = t->next) fail_task(s, t, f);
-    sweep(s);
+    for (struct task *t = s->tasks; t; t = t->next) sched_fail_task(s, t, f);
+    sched_sweep(s);
 }
 
 void sched_free(struct sched *s) {
@@ -166,183 +139,11 @@ static void drop_gone(struct sched *s) {
     for (struct task *t = s->tasks; t; t = t->next) {
         if (!task_gone(t)) continue;
         fault_set(&f, 499, NULL, NULL, "the client left");
-        fail_task(s, t, &f);
+        sched_fail_task(s, t, &f);
         s->n.n_cancelled++;
         any = true;
     }
-    if (any) sweep(s);
-}
-
-/* ---- memory ---- */
-
-/* What runs may still take of what was promised to them. */
-static uint64_t promised(const struct sched *s) {
-    uint64_t n = 0;
-    for (int i = 0; i < s->n_runs; i++) {
-        const struct run *r = s->run[i];
-        if (!r->seq) continue;
-        const int64_t pos = seq_pos(r->seq);
-        if (r->n_promised > pos)
-            n += session_seq_bytes(s->s, r->n_promised) - session_seq_bytes(s->s, pos);
-    }
-    return n;
-}
-
-/* Makes room for so many bytes more, at the cost of what is kept. */
-static bool room(struct sched *s, uint64_t n) {
-    while (session_held_bytes(s->s) + promised(s) + n > s->o.n_bytes)
-        if (!prefix_drop(s->prefix)) return false;
-    return true;
-}
-
-/* The one that came last gives its memory to the others, and waits. */
-static bool preempt(struct sched *s, const struct run *but) {
-    struct run *last = NULL;
-    for (int i = 0; i < s->n_runs; i++)
-        if (s->run[i]->seq && s->run[i] != but && (!last || s->run[i]->order > last->order))
-            last = s->run[i];
-    if (!last) return false;
-    release(s, last, true);
-    s->n.n_preempted++;
-    return true;
-}
-
-/* Is there memory for what run r feeds next? */
-static bool may_grow(struct sched *s, struct run *r, int64_t n) {
-    while (seq_pos(r->seq) + n > r->n_promised) {
-        const int64_t to = min_i64(r->n_promised + max_i64(GROWTH, n), s->n_ctx);
-        const uint64_t more = session_seq_bytes(s->s, to) - session_seq_bytes(s->s, r->n_promised);
-        if (!room(s, more) && !preempt(s, r)) return false;
-        if (room(s, more)) r->n_promised = to;
-    }
-    return true;
-}
-
-/* ---- who may begin ---- */
-
-static uint64_t last_turn(const struct sched *s, uint64_t key) {
-    for (int i = 0; i < s->n_served; i++)
-        if (s->served[i].key == key) return s->served[i].at;
-    return 0;
-}
-
-static void had_turn(struct sched *s, uint64_t key) {
-    int at = 0;
-    for (int i = 0; i < s->n_served; i++) {
-        if (s->served[i].key == key) {
-            s->served[i].at = ++s->served_at;
-            return;
-        }
-        if (s->served[i].at < s->served[at].at) at = i;
-    }
-    if (s->n_served < (int)COUNT_OF(s->served)) at = s->n_served++;
-    s->served[at].key = key;
-    s->served[at].at = ++s->served_at;
-}
-
-static int64_t common(const struct run *a, const struct run *b) {
-    const int64_t n = min_i64(a->all.n, b->all.n);
-    int64_t i = 0;
-    while (i < n && a->all.v[i] == b->all.v[i]) i++;
-    return i;
-}
-
-static bool keeps(const struct run *r) {
-    return !r->task->ask.no_cache && !(r->task->ask.echo && r->task->ask.top >= 0);
-}
-
-/* Puts a snapshot of r's prompt at a position, where there is none. */
-static void add_cut(struct run *r, int64_t at, enum prefix_use use) {
-    for (int i = 0; i < r->n_cuts; i++)
-        if (r->cut[i].at == at) return;
-    if (r->n_cuts == RUN_CUTS || at < 1 || at >= r->n_prompt) return;
-    r->cut[r->n_cuts].at = at;
-    r->cut[r->n_cuts++].use = use;
-}
-
-/* True when another run computes a part of r's prompt that r had better wait for: a snapshot is
- * taken there. */
-static bool better_wait(struct sched *s, struct run *r) {
-    if (!keeps(r)) return false;
-    const int64_t have = prefix_match(s->prefix, r->all.v, r->all.n, r->task->key);
-    for (int i = 0; i < s->n_runs; i++) {
-        struct run *o = s->run[i];
-        if (!o->seq || o == r || o->task->key != r->task->key || !keeps(o)) continue;
-        if (seq_pos(o->seq) >= o->n_prompt) continue;
-        const int64_t same = min_i64(common(o, r), min_i64(r->all.n - 1, o->n_prompt - 1));
-        const int64_t least = o->task == r->task ? 1 : SHARED;
-        if (same - have < least || same <= seq_pos(o->seq)) continue;
-        add_cut(o, same, PREFIX_SPLIT);
-        return true;
-    }
-    return false;
-}
-
-/* The next to begin: keys take turns, and each is served in order. */
-static struct run *next_waiting(struct sched *s) {
-    struct run *best = NULL;
-    for (int i = 0; i < s->n_runs; i++) {
-        struct run *r = s->run[i];
-        if (r->seq || task_full(r->task)) continue;
-        if (best && last_turn(s, r->task->key) >= last_turn(s, best->task->key)) continue;
-        if (!better_wait(s, r)) best = r;
-    }
-    return best;
-}
-
-static int start_text(struct run *r, int64_t n_vocab, struct err *e) {
-    struct task *t = r->task;
-    if (!r->sampler)
-        r->sampler = sampler_new(&t->ask.sample, n_vocab, t->reply.seed + (uint64_t)r->choice);
-    if (r->speak) return 0;
-    return speak_new(&r->speak, &t->ask, t->fmt, t->think, r->choice, task_event, t, e);
-}
-
-/* Gives a run its sequence. False: there is no room yet. */
-static bool begin(struct sched *s, struct run *r, struct err *e) {
-    const struct ask *a = &r->task->ask;
-    const int64_t more = a->n_max < 0 ? PROMISE : min_i64(a->n_max, PROMISE);
-    const int64_t want = min_i64(r->all.n + more, s->n_ctx);
-    /* one page of each slot on top: the last one of a prefix may be copied */
-    const uint64_t need = session_seq_bytes(s->s, want) + session_seq_bytes(s->s, 1);
-    if (!room(s, need)) {
-        if (s->n_live) return false;
-        err_set(e, ERR_SYS,
-                "%" PRIu64 " bytes of context memory are too few for %" PRId64 " tokens",
-                s->o.n_bytes, want);
-        return false;
-    }
-    if (keeps(r)) {
-        struct err ignored; /* without it, it costs time only */
-        (void)prefix_take(s->prefix, r->all.v, r->all.n, r->task->key, &r->seq, &ignored);
-    }
-    if (!r->seq && session_new_seq(s->s, 0, &r->seq, e)) return false;
-    r->n_promised = want;
-    if (!r->task->admitted) {
-        r->n_cached = seq_pos(r->seq);
-        s->n.n_prompt += r->task->reply.n_prompt;
-        s->n.n_cached += r->n_cached;
-        task_admit(r->task, r->n_cached);
-    }
-    s->n_live++;
-    return true;
-}
-
-static void admit(struct sched *s) {
-    while (s->n_live < s->o.n_live) {
-        struct err e = {0};
-        struct fault f;
-        struct run *r = next_waiting(s);
-        if (!r) return;
-        if (!start_text(r, s->n_vocab, &e) && begin(s, r, &e)) {
-            had_turn(s, r->task->key);
-            continue;
-        }
-        if (!e.code) return; /* later */
-        fault_set(&f, 500, NULL, NULL, "%s", e.msg);
-        fail_task(s, r->task, &f);
-        sweep(s);
-    }
+    if (any) sched_sweep(s);
 }
 
 /* ---- rows ---- */
@@ -363,7 +164,7 @@ static int64_t until_cut(const struct run *r) {
     int64_t to = r->all.n;
     for (int i = 0; i < r->n_cuts; i++)
         if (r->cut[i].at > pos) to = min_i64(to, r->cut[i].at);
-    if (keeps(r)) to = min_i64(to, (pos / EVERY + 1) * EVERY);
+    if (sched_keeps(r)) to = min_i64(to, (pos / EVERY + 1) * EVERY);
     return to - pos;
 }
 
@@ -414,7 +215,7 @@ static void gather(struct sched *s, struct pass *p) {
     for (int i = 0; i < s->n_runs; i++) {
         struct run *r = s->run[i];
         if (!r->seq || !decodes(r) || task_full(r->task)) continue;
-        if (!may_grow(s, r, 1) || !r->seq) continue;
+        if (!sched_may_grow(s, r, 1) || !r->seq) continue;
         add_rows(s, p, r, 1);
     }
     p->n_decode = p->n;
@@ -424,7 +225,7 @@ static void gather(struct sched *s, struct pass *p) {
         int64_t n = min_i64(min_i64(missing(r), until_cut(r)), left);
         if (echoes(r))
             n = min_i64(n, min_i64(ECHO_ROWS, s->cap_logits - p->n_logits - s->o.n_live));
-        if (n < 1 || !may_grow(s, r, n)) break;
+        if (n < 1 || !sched_may_grow(s, r, n)) break;
         add_rows(s, p, r, n);
         left -= n;
     }
@@ -463,6 +264,31 @@ static int32_t draw(struct sched *s, struct run *r, const float *logits) {
     return id;
 }
 
+/* A thinking that has taken its budget ends: with the last words that were asked for, and the tag
+ * that the model's template closes it with. Characters are not cut. */
+static void end_thinking(const struct tok *tok, struct run *r) {
+    const struct ask *a = &r->task->ask;
+    const struct toolfmt *fmt = r->task->fmt;
+    const struct reply_choice *c = &r->task->reply.choice[r->choice];
+    struct buf text = {0};
+    struct err ignored; /* then it goes on */
+    if (a->n_think < 0 || c->n_think < a->n_think || !fmt || r->force.n > r->n_forced) return;
+    if (!speak_thinks(r->speak) || speak_half(r->speak)) return;
+    if (a->think_last) buf_str(&text, a->think_last);
+    buf_fmt(&text, "\n%s", toolfmt_think_tag(fmt, true));
+    (void)tok_encode(tok, text.data, text.len, true, false, &r->force, &ignored);
+    buf_release(&text);
+}
+
+/* The token that comes next: drawn, or forced. */
+static int32_t take(struct sched *s, struct run *r, const float *logits) {
+    end_thinking(session_model(s->s)->tok, r);
+    if (r->n_forced == r->force.n) return draw(s, r, logits);
+    const int32_t id = r->force.v[r->n_forced++];
+    if (r->guard.accept) r->guard.accept(r->guard.ud, speak_thinks(r->speak), id);
+    return id;
+}
+
 /* All is fed: the logits of the last token give the next one. */
 static void next_token(struct sched *s, struct run *r, const float *logits) {
     struct task *t = r->task;
@@ -475,7 +301,7 @@ static void next_token(struct sched *s, struct run *r, const float *logits) {
         end_run(s, r, END_LENGTH, NULL);
         return;
     }
-    const int32_t id = draw(s, r, logits);
+    const int32_t id = take(s, r, logits);
     if (!c->n_out) t->reply.first_s = prog_now_s() - t->t_arrive;
     if (tok_is_eog(tok, id) && !t->ask.ignore_eos) {
         end_run(s, r, END_TURN, NULL);
@@ -513,13 +339,14 @@ static void take_snapshots(struct sched *s, struct run *r) {
     int use = pos % EVERY == 0 && pos < r->n_prompt ? (int)PREFIX_EVERY : -1;
     for (int i = 0; i < r->n_cuts; i++)
         if (r->cut[i].at == pos) use = (int)r->cut[i].use;
-    if (use < 0 || !keeps(r) || pos >= r->n_prompt) return;
-    if (!room(s, session_seq_bytes(s->s, 1)) || seq_fork(&q, r->seq, &ignored)) return;
+    if (use < 0 || !sched_keeps(r) || pos >= r->n_prompt) return;
+    if (!sched_room(s, session_seq_bytes(s->s, 1)) || seq_fork(&q, r->seq, &ignored)) return;
     prefix_keep(s->prefix, r->all.v, pos, r->task->key, (enum prefix_use)use, q);
 }
 
 static void measure(struct sched *s, const struct pass *p, double t) {
     const int64_t n_prompt = p->n - p->n_decode;
+    s->n.n_fed += n_prompt;
     if (!n_prompt) {
         s->decode_s = s->decode_s > 0 ? 0.9 * s->decode_s + 0.1 * t : t;
     } else if (n_prompt >= MIN_ROWS / 2) {
@@ -541,15 +368,15 @@ static void failed(struct sched *s, const struct err *e) {
     s->n_failed = 0;
     if (!last) return;
     fault_set(&f, 500, NULL, NULL, "%s", e->msg);
-    fail_task(s, last->task, &f);
-    sweep(s);
+    sched_fail_task(s, last->task, &f);
+    sched_sweep(s);
 }
 
 bool sched_step(struct sched *s) {
     struct pass p = {0};
     struct err e = {0};
     drop_gone(s);
-    admit(s);
+    sched_admit(s);
     gather(s, &p);
     drop_lost(s, &p);
     if (!p.n) return false;
@@ -572,7 +399,7 @@ bool sched_step(struct sched *s) {
         if (echoes(r)) echo_token(s, r, logits);
         if (last && r->seq && !missing(r)) next_token(s, r, logits);
     }
-    sweep(s);
+    sched_sweep(s);
     return true;
 }
 

@@ -27,8 +27,9 @@ bool sched_step(struct sched *s);
 void sched_fail_all(struct sched *s, const struct fault *f);
 
 struct sched_counts {
-    int64_t n_running, n_waiting, n_prompt, n_cached, n_out, n_think, n_steps, n_rows, n_preempted,
-        n_cancelled;
+    /* n_fed: tokens of prompts that were computed, those of answers that lost their memory too */
+    int64_t n_running, n_waiting, n_prompt, n_cached, n_fed, n_out, n_think, n_steps, n_rows,
+        n_preempted, n_cancelled;
     uint64_t held_bytes, budget_bytes;
     double busy_s;
     struct prefix_counts prefix;

@@ -165,6 +165,7 @@ int serve_new(struct server **out, const struct serve_opts *o, struct err *e) {
     if (!s->fmt) s->fmt = toolfmt_plain();
     fingerprint(s);
     s->guards = guards_new(o->m->tok, s->fmt);
+    s->restore = restore_new();
     no.ops = (struct net_ops){s, route_head, route_request, route_error, on_tick};
     int rc = *s->tmpl ? chat_from_gguf(&s->chat, o->m->gguf, o->m->tok, e) : 0;
     if (!rc) rc = sched_new(&s->sched, o->s, &so, e);
@@ -211,6 +212,7 @@ void serve_free(struct server *s) {
     for (int i = 0; i < s->jobs.n; i++) job_drop(s->jobs.v[i]);
     sched_free(s->sched);
     guards_free(s->guards);
+    restore_free(s->restore);
     net_free(s->net);
     chat_free(s->chat);
     free(s->jobs.v);

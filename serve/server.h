@@ -5,6 +5,7 @@
 #define HONE_SERVE_SERVER_H
 
 #include "serve/guard.h"
+#include "serve/restore.h"
 #include "serve/sched.h"
 #include "serve/serve.h"
 #include "chat/toolfmt.h"
@@ -21,10 +22,11 @@ struct server {
     double t_start;
     struct sched *sched;   /* of the engine's thread */
     struct guards *guards; /* of the one that prepares */
-    struct ctx *ctx;       /* whom all threads work for */
-    atomic_bool stop;      /* at once */
-    atomic_bool drain;     /* when what runs has ended */
-    atomic_bool late;      /* what runs fails */
+    struct restore *restore;
+    struct ctx *ctx;   /* whom all threads work for */
+    atomic_bool stop;  /* at once */
+    atomic_bool drain; /* when what runs has ended */
+    atomic_bool late;  /* what runs fails */
     double t_drain;
     pthread_t engine, prepare;
     bool has_engine, has_prepare;

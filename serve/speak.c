@@ -112,6 +112,10 @@ bool speak_thinks(const struct speak *s) {
     return s->thinks;
 }
 
+bool speak_half(const struct speak *s) {
+    return s->part.len > 0;
+}
+
 /* Thinking begins and ends with tags: does the text end in one now? */
 static void watch_thinking(struct speak *s, const char *text, size_t n) {
     enum { TAIL = 48 };

@@ -17,6 +17,8 @@ void speak_free(struct speak *s);
 /* Takes bytes of any cut. True: the answer ends here, at the stop text that *stop says. */
 bool speak_feed(struct speak *s, const char *text, size_t n, const char **stop);
 bool speak_thinks(const struct speak *s); /* is what comes now reasoning? */
+/* Has a character begun that is not complete? */
+bool speak_half(const struct speak *s);
 /* Ends the text: what was held back comes out, then calls that are complete. Appends what was wrong
  * to problems, elements of a JSON list. *stop: the stop text that what was held back had, or NULL.
  * Returns the number of calls. */

@@ -41,6 +41,7 @@ void task_free(struct task *t) {
     for (int i = 0; i < t->reply.n_choices; i++) {
         struct run *r = &t->run[i];
         ids_release(&r->all);
+        ids_release(&r->force);
         sampler_free(r->sampler);
         speak_free(r->speak);
         if (r->guard.free) r->guard.free(r->guard.ud);

@@ -32,6 +32,8 @@ struct run {
     } cut[RUN_CUTS];
     int n_cuts;
     struct guard guard; /* zeros: none */
+    struct ids force;   /* of the answer's next tokens, not drawn: the end of a thinking too long */
+    int64_t n_forced;   /* of them that came */
     /* of the scheduler */
     struct seq *seq; /* NULL: it waits */
     struct sampler *sampler;

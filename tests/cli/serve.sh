@@ -94,6 +94,11 @@ has "$(grep -o '"prompt_tokens":[0-9]*' "$t/alone" | sed 's/prompt/input/; s/:/"
 post /v1/chat/completions "{$oslo, \"max_tokens\": 60, \"temperature\": 0}"; has '"finish_reason":"stop"'; has '<function=get_weather>'
 ! grep -q tool_calls "$t/o" || say "a call of nothing that was offered: $(cat "$t/o")"
 
+# a thinking that takes its budget ends, with the last words that were asked for; so does the answer of a form behind it
+post /v1/chat/completions "{$oslo, \"max_tokens\": 60, \"temperature\": 0, \"reasoning_budget_tokens\": 2, \"reasoning_budget_message\": \" Enough.\", \"guided_choice\": [\"this\"]}"
+has 'Enough."'; has '"content":"this"'
+[ "$(grep -o '"reasoning_tokens":[0-9]*' "$t/o" | cut -d: -f2)" -lt 12 ] || say "a budget of 2 tokens: $(cat "$t/o")"
+
 # ---- together as alone, whatever runs beside and whatever was kept ----
 for how in alone together; do
     waits=

@@ -17,7 +17,7 @@
 #include "tests/check.h"
 #include "tests/unit/micro.h"
 
-enum { CTX = 400, N_TALKS = 3, N_TURNS = 3, MOST_OUT = 6 };
+enum { CTX = 400, N_TALKS = 3, MOST_OUT = 6 };
 
 static struct model *open_model(const char *src, const char *type) {
     struct err e = {0};
@@ -60,6 +60,7 @@ struct request {
     uint64_t logits;   /* a hash of all rows that tokens were drawn from */
     int64_t n_cached;
     bool done, failed;
+    bool conv, exact; /* its prompt is the text of a conversation; but its tokens count */
 };
 
 static void see(void *ud, bool thinks, float *logits, int64_t n_vocab) {
@@ -85,6 +86,8 @@ static void submit(struct sched *s, struct request *r, bool no_cache, struct job
     ask_init(&a, &usual, (int64_t)r->seed, r->n_out);
     a.ignore_eos = true;
     a.no_cache = no_cache;
+    a.conv = r->conv ? xstrdup("{}") : NULL;
+    a.exact = r->exact;
     struct task *t = task_new(j, &silent, &a, &r->prompt, 1);
     const int64_t at[] = {r->head, r->turn};
     for (int i = 0; i < 2; i++)
@@ -135,7 +138,7 @@ static void next_turn(struct request *r, struct rng *rng, int64_t n_vocab) {
 static int64_t n_cached_all, n_dropped_all;
 
 static void same_as_cold(const struct model *m, const struct session_opts *so, const char *name,
-                         uint64_t seed, bool tight) {
+                         uint64_t seed, bool tight, int n_turns) {
     struct session *warm_s = NULL, *cold_s = NULL;
     struct sched *warm = NULL, *cold = NULL;
     struct err e = {0};
@@ -161,7 +164,7 @@ static void same_as_cold(const struct model *m, const struct session_opts *so, c
         talk[i].head = head.n;
         copy_ids(&talk[i].answer, &head, head.n);
     }
-    for (int turn = 0; turn < N_TURNS; turn++) {
+    for (int turn = 0; turn < n_turns; turn++) {
         for (int i = 0; i < N_TALKS; i++) next_turn(&talk[i], &rng, n_vocab);
         /* the first one asked a second time, at the same time */
         struct request *again = &talk[N_TALKS];
@@ -216,7 +219,7 @@ static void test_every_architecture(void) {
         if (access(file, R_OK) == 0) {
             struct model *m = open_model(micro_folder(src, NULL), "f32");
             n++;
-            if (m) same_as_cold(m, &f32, f->d_name, (uint64_t)n, n % 3 == 0);
+            if (m) same_as_cold(m, &f32, f->d_name, (uint64_t)n, n % 3 == 0, 2);
             model_close(m);
         }
         free(file);
@@ -231,7 +234,7 @@ static void test_every_architecture(void) {
                                              : xstrdup("tests/golden/tiny-qwen35moe");
         struct model *m = open_model(src, "q8_0");
         for (int tight = 0; m && tight < 2; tight++)
-            same_as_cold(m, &q8, golden[i], 100 + 2 * i + (uint64_t)tight, tight);
+            same_as_cold(m, &q8, golden[i], 100 + 2 * i + (uint64_t)tight, tight, 3);
         model_close(m);
         free(src);
     }
@@ -280,6 +283,135 @@ static void test_waiting_again(void) {
     model_close(m);
 }
 
+/* ---- the tree ---- */
+
+enum { N_LIST = 60, MOST = 40 };
+struct listed {
+    int32_t ids[MOST];
+    int64_t n;
+    uint64_t key;
+};
+
+static int64_t same(const struct listed *a, const struct listed *b) {
+    int64_t i = 0;
+    while (i < a->n && i < b->n && a->ids[i] == b->ids[i]) i++;
+    return a->key == b->key ? i : 0;
+}
+
+/* The tree finds what a search through a list of all that is kept finds; what it drops is gone, and
+ * nothing else is. can_trim: of the model. */
+static void tree_like_list(const char *src, bool can_trim) {
+    struct model *m = open_model(src, "f32");
+    const struct session_opts so = {.guests = true, .n_ctx = 64};
+    struct listed list[N_LIST];
+    struct session *s = NULL;
+    struct err e = {0};
+    struct rng rng;
+    int n = 0;
+    if (!m) return;
+    rng_seed(&rng, can_trim);
+    CHECK_OK(session_new(&s, m, &so, &e));
+    CHECK(session_can_trim(s) == can_trim);
+    const uint64_t empty = session_held_bytes(s);
+    struct prefix *p = prefix_new(s, NULL);
+    for (int i = 0; i < 1500; i++) {
+        struct listed x = {.n = 1 + (int64_t)(rng_u64(&rng) % (MOST - 1)),
+                           .key = rng_u64(&rng) % 2};
+        for (int64_t k = 0; k < x.n; k++) x.ids[k] = rng_u64(&rng) % 8 == 0;
+        int64_t best = 0, seen = 0;
+        for (int k = 0; k < n; k++) {
+            const int64_t c = same(&list[k], &x);
+            if (c > seen) seen = c;
+            if (can_trim ? c > best : c == list[k].n && c < x.n && c > best) best = c;
+        }
+        const struct prefix_match got = prefix_match(p, x.ids, x.n, x.key);
+        CHECK_EQ_I64(got.n, min_i64(best, x.n - 1));
+        CHECK_EQ_I64(got.seen, seen);
+        if (n == N_LIST || (n && rng_u64(&rng) % 3 == 0)) {
+            CHECK(prefix_drop(p));
+            int lost = 0, left = 0;
+            for (int k = 0; k < n; k++) {
+                struct listed longer = list[k];
+                longer.ids[longer.n++] = 7; /* nobody's */
+                if (prefix_match(p, longer.ids, longer.n, longer.key).n == list[k].n)
+                    list[left++] = list[k];
+                else
+                    lost++;
+            }
+            n = left;
+            CHECK(can_trim ? lost >= 1 : lost == 1);
+            continue;
+        }
+        struct seq *q = NULL;
+        x.n = max_i64(x.n - 1, 1);
+        bool there = false;
+        for (int k = 0; k < n && !there; k++) there = same(&list[k], &x) == x.n && list[k].n == x.n;
+        CHECK_OK(session_new_seq(s, 0, &q, &e));
+        prefix_keep(p, x.ids, x.n, x.key, PREFIX_END, q);
+        if (!there) list[n++] = x;
+        if (!can_trim) CHECK_EQ_I64(prefix_counts(p).n_kept, n);
+    }
+    while (prefix_drop(p)) continue;
+    CHECK_EQ_I64(prefix_counts(p).n_kept + prefix_counts(p).n_tokens, 0);
+    CHECK_EQ_I64(session_held_bytes(s), empty);
+    prefix_free(p);
+    session_free(s);
+    model_close(m);
+}
+
+static void test_tree(void) {
+    tree_like_list("tests/golden/models/qwen35moe", false);
+    tree_like_list("tests/golden/models/qwen3", true);
+}
+
+/* An answer that comes back as text has other tokens than those that were drawn: its bytes find
+ * what was computed, and the new answer is that of the drawn tokens with what is new behind. */
+static void test_bytes(void) {
+    struct model *m = open_model("tests/golden/tiny-qwen35moe", "q8_0");
+    const struct session_opts so = {
+        .isa = kern_isa_best(), .guests = true, .whole = true, .n_ctx = 512};
+    static const char head[] = "<|im_start|>user\nName the capital.<|im_end|>\n",
+                      said[] = "The capital of Norway is Oslo, of course.",
+                      rest[] = "<|im_end|>\n<|im_start|>user\nAnd of Sweden?<|im_end|>\n";
+    struct session *s = NULL;
+    struct sched *c = NULL;
+    struct err e = {0};
+    struct request drawn = {.n_out = 1}, again = {.n_out = 6, .seed = 2}, want = {.n_out = 6};
+    if (!m) return;
+    CHECK_OK(session_new(&s, m, &so, &e));
+    CHECK_OK(sched_new(&c, s, &(struct sched_opts){2, 8, (uint64_t)1 << 40, 1}, &e));
+    CHECK_OK(tok_encode(m->tok, head, strlen(head), true, false, &drawn.prompt, &e));
+    for (size_t i = 0; i < strlen(said); i++) /* a token per letter */
+        CHECK_OK(tok_encode(m->tok, said + i, 1, false, false, &drawn.prompt, &e));
+    submit(c, &drawn, false, NULL);
+    finish(c, &drawn, 1);
+    copy_ids(&want.prompt, &drawn.prompt, drawn.prompt.n);
+    CHECK_OK(tok_encode(m->tok, rest, strlen(rest), true, false, &want.prompt, &e));
+    char *all = xasprintf("%s%s%s", head, said, rest);
+    CHECK_OK(tok_encode(m->tok, all, strlen(all), true, false, &again.prompt, &e));
+    CHECK(again.prompt.n + 10 < want.prompt.n); /* these are other tokens */
+    want.seed = again.seed;
+    submit(c, &want, true, NULL);
+    finish(c, &want, 1);
+    for (int how = 0; how < 3; how++) { /* as text; as its own tokens; as tokens that were given */
+        again.conv = how < 2;
+        again.exact = how == 1;
+        submit(c, &again, false, NULL);
+        finish(c, &again, 1);
+        CHECK(!again.failed && (how == 0) == (again.logits == want.logits));
+        if (how == 0) CHECK(again.n_cached + 16 > again.prompt.n);
+    }
+    free(all);
+    struct request *const r[] = {&drawn, &again, &want};
+    for (int i = 0; i < 3; i++) {
+        ids_release(&r[i]->prompt);
+        ids_release(&r[i]->answer);
+    }
+    sched_free(c);
+    session_free(s);
+    model_close(m);
+}
+
 /* ---- a loop of tool calls ---- */
 
 static void loop(const char *src, int64_t n_steps) {
@@ -311,7 +443,7 @@ static void loop(const char *src, int64_t n_steps) {
         if (i + 1 < n_steps) n_new += n;
     }
     const struct sched_counts n = sched_counts(c);
-    const int64_t computed = n.n_prompt - n.n_cached;
+    const int64_t computed = n.n_fed;
     if (!(n_new <= computed && (double)computed <= 1.05 * (double)n_new))
         CHECK_FAIL("%s: %d tokens computed for %d new ones", src, (int)computed, (int)n_new);
     ids_release(&r.prompt);
@@ -387,6 +519,8 @@ int main(void) {
     tmp_make();
     RUN(test_every_architecture);
     RUN(test_waiting_again);
+    RUN(test_tree);
+    RUN(test_bytes);
     RUN(test_loop);
     RUN(test_leaving);
     tmp_remove();

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: MIT
+/* serve/sched_admit.c - memory for sequences, and who may begin (sched_int.h). */
+#include <inttypes.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "core/num.h"
+#include "serve/sched_int.h"
+
+enum {
+    PROMISE = 1024, /* tokens of an answer that there must be memory for before it begins */
+    GROWTH = 256,   /* then so many at a time */
+    SHARED = 512    /* a run waits for another that computes so much of its prompt */
+};
+
+/* ---- memory ---- */
+
+/* What runs may still take of what was promised to them. */
+static uint64_t promised(const struct sched *s) {
+    uint64_t n = 0;
+    for (int i = 0; i < s->n_runs; i++) {
+        const struct run *r = s->run[i];
+        if (!r->seq) continue;
+        const int64_t pos = seq_pos(r->seq);
+        if (r->n_promised > pos)
+            n += session_seq_bytes(s->s, r->n_promised) - session_seq_bytes(s->s, pos);
+    }
+    return n;
+}
+
+/* Makes room for so many bytes more, at the cost of what is kept. */
+bool sched_room(struct sched *s, uint64_t n) {
+    while (session_held_bytes(s->s) + promised(s) + n > s->o.n_bytes)
+        if (!prefix_drop(s->prefix)) return false;
+    return true;
+}
+
+/* The one that came last gives its memory to the others, and waits. */
+static bool preempt(struct sched *s, const struct run *but) {
+    struct run *last = NULL;
+    for (int i = 0; i < s->n_runs; i++)
+        if (s->run[i]->seq && s->run[i] != but && (!last || s->run[i]->order > last->order))
+            last = s->run[i];
+    if (!last) return false;
+    sched_release(s, last, true);
+    s->n.n_preempted++;
+    return true;
+}
+
+/* Is there memory for what run r feeds next? */
+bool sched_may_grow(struct sched *s, struct run *r, int64_t n) {
+    while (seq_pos(r->seq) + n > r->n_promised) {
+        const int64_t to = min_i64(r->n_promised + max_i64(GROWTH, n), s->n_ctx);
+        const uint64_t more = session_seq_bytes(s->s, to) - session_seq_bytes(s->s, r->n_promised);
+        if (!sched_room(s, more) && !preempt(s, r)) return false;
+        if (sched_room(s, more)) r->n_promised = to;
+    }
+    return true;
+}
+
+/* ---- who may begin ---- */
+
+static uint64_t last_turn(const struct sched *s, uint64_t key) {
+    for (int i = 0; i < s->n_served; i++)
+        if (s->served[i].key == key) return s->served[i].at;
+    return 0;
+}
+
+static void had_turn(struct sched *s, uint64_t key) {
+    int at = 0;
+    for (int i = 0; i < s->n_served; i++) {
+        if (s->served[i].key == key) {
+            s->served[i].at = ++s->served_at;
+            return;
+        }
+        if (s->served[i].at < s->served[at].at) at = i;
+    }
+    if (s->n_served < (int)COUNT_OF(s->served)) at = s->n_served++;
+    s->served[at].key = key;
+    s->served[at].at = ++s->served_at;
+}
+
+static int64_t common(const struct run *a, const struct run *b) {
+    const int64_t n = min_i64(a->all.n, b->all.n);
+    int64_t i = 0;
+    while (i < n && a->all.v[i] == b->all.v[i]) i++;
+    return i;
+}
+
+bool sched_keeps(const struct run *r) {
+    return !r->task->ask.no_cache && !(r->task->ask.echo && r->task->ask.top >= 0);
+}
+
+/* Puts a snapshot of r's prompt at a position, where there is none. */
+static void add_cut(struct run *r, int64_t at, enum prefix_use use) {
+    for (int i = 0; i < r->n_cuts; i++)
+        if (r->cut[i].at == at) return;
+    if (r->n_cuts == RUN_CUTS || at < 1 || at >= r->n_prompt) return;
+    r->cut[r->n_cuts].at = at;
+    r->cut[r->n_cuts++].use = use;
+}
+
+/* True when another run computes a part of r's prompt that r had better wait for: a snapshot is
+ * taken there. */
+static bool better_wait(struct sched *s, struct run *r) {
+    if (!sched_keeps(r)) return false;
+    const int64_t have = prefix_match(s->prefix, r->all.v, r->all.n, r->task->key).n;
+    for (int i = 0; i < s->n_runs; i++) {
+        struct run *o = s->run[i];
+        if (!o->seq || o == r || o->task->key != r->task->key || !sched_keeps(o)) continue;
+        if (seq_pos(o->seq) >= o->n_prompt) continue;
+        const int64_t same = min_i64(common(o, r), min_i64(r->all.n - 1, o->n_prompt - 1));
+        const int64_t least = o->task == r->task ? 1 : SHARED;
+        if (same - have < least || same <= seq_pos(o->seq)) continue;
+        add_cut(o, same, PREFIX_SPLIT);
+        return true;
+    }
+    return false;
+}
+
+/* The next to begin: keys take turns, and each is served in order. */
+static struct run *next_waiting(struct sched *s) {
+    struct run *best = NULL;
+    for (int i = 0; i < s->n_runs; i++) {
+        struct run *r = s->run[i];
+        if (r->seq || task_full(r->task)) continue;
+        if (best && last_turn(s, r->task->key) >= last_turn(s, best->task->key)) continue;
+        if (!better_wait(s, r)) best = r;
+    }
+    return best;
+}
+
+static int start_text(struct run *r, int64_t n_vocab, struct err *e) {
+    struct task *t = r->task;
+    if (!r->sampler)
+        r->sampler = sampler_new(&t->ask.sample, n_vocab, t->reply.seed + (uint64_t)r->choice);
+    if (r->speak) return 0;
+    return speak_new(&r->speak, &t->ask, t->fmt, t->think, r->choice, task_event, t, e);
+}
+
+/* The places of snapshots, after the first `from` tokens of the prompt became so many more. */
+static void move_cuts(struct run *r, int64_t from, int64_t more) {
+    int n = 0;
+    for (int i = 0; i < r->n_cuts; i++)
+        if (r->cut[i].at > from) {
+            r->cut[n] = r->cut[i];
+            r->cut[n++].at += more;
+        }
+    r->n_cuts = n;
+}
+
+/* Begins with what was computed for others. Where more of the prompt was seen than a sequence can
+ * resume from, a snapshot is taken for the next one. The bytes of a conversation decide, not how
+ * its tokens were drawn, unless the client gave tokens. */
+static void resume(struct sched *s, struct run *r) {
+    const bool first = r->all.n == r->n_prompt; /* else a part of its answer was computed */
+    const bool text = first && r->task->ask.conv && !r->task->ask.exact;
+    const int64_t n = r->all.n;
+    struct prefix_match m = {0};
+    struct err ignored; /* without it, it costs time only */
+    if (prefix_take(s->prefix, &r->all, r->task->key, text ? PREFIX_BYTES : PREFIX_IDS, s->n_ctx,
+                    &r->seq, &m, &ignored))
+        return;
+    const int64_t more = r->all.n - n;
+    if (first) r->n_cached = m.n;
+    if (r->all.n != n || m.n) move_cuts(r, m.n, more);
+    r->n_prompt += more;
+    if (first && m.seen - m.n > SHARED) add_cut(r, m.seen + more, PREFIX_SPLIT);
+}
+
+/* Gives a run its sequence. False: there is no room yet. */
+static bool begin(struct sched *s, struct run *r, struct err *e) {
+    const struct ask *a = &r->task->ask;
+    const int64_t more = a->n_max < 0 ? PROMISE : min_i64(a->n_max, PROMISE);
+    const int64_t want = min_i64(r->all.n + more, s->n_ctx);
+    /* one page of each slot on top: the last one of a prefix may be copied */
+    const uint64_t need = session_seq_bytes(s->s, want) + session_seq_bytes(s->s, 1);
+    if (!sched_room(s, need)) {
+        if (s->n_live) return false;
+        err_set(e, ERR_SYS,
+                "%" PRIu64 " bytes of context memory are too few for %" PRId64 " tokens",
+                s->o.n_bytes, want);
+        return false;
+    }
+    if (sched_keeps(r)) resume(s, r);
+    if (!r->seq && session_new_seq(s->s, 0, &r->seq, e)) return false;
+    r->n_promised = want;
+    if (!r->task->admitted) {
+        s->n.n_prompt += r->task->reply.n_prompt;
+        s->n.n_cached += r->n_cached;
+        task_admit(r->task, r->n_cached);
+    }
+    s->n_live++;
+    return true;
+}
+
+void sched_admit(struct sched *s) {
+    while (s->n_live < s->o.n_live) {
+        struct err e = {0};
+        struct fault f;
+        struct run *r = next_waiting(s);
+        if (!r) return;
+        if (!start_text(r, s->n_vocab, &e) && begin(s, r, &e)) {
+            had_turn(s, r->task->key);
+            continue;
+        }
+        if (!e.code) return; /* later */
+        fault_set(&f, 500, NULL, NULL, "%s", e.msg);
+        sched_fail_task(s, r->task, &f);
+        sched_sweep(s);
+    }
+}

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+/* serve/sched_int.h - what the files of the scheduler share: sched.c passes and tokens,
+ * sched_admit.c memory and who may begin. Internal. */
+#ifndef HONE_SERVE_SCHED_INT_H
+#define HONE_SERVE_SCHED_INT_H
+
+#include "serve/sched.h"
+
+struct sched {
+    struct session *s;
+    struct sched_opts o;
+    struct prefix *prefix;
+    int64_t n_ctx, n_vocab, n_ubatch;
+    struct task *tasks;
+    struct run **run; /* that have not ended, in order of arrival */
+    int n_runs, cap_runs, n_live;
+    uint64_t order, served_at;
+    struct {
+        uint64_t key, at;
+    } served[64]; /* when keys had their last turn */
+    int n_served;
+    struct session_row *row;
+    struct run **row_run;
+    float *logits, *masked;
+    int64_t cap_logits; /* rows */
+    double row_s;       /* of a prompt's row, running mean; 0: not known */
+    double decode_s;    /* of a pass without prompts */
+    int n_failed;       /* passes in a row */
+    struct sched_counts n;
+};
+
+/* Of sched.c. */
+void sched_release(struct sched *s, struct run *r, bool keep); /* takes its sequence away */
+void sched_fail_task(struct sched *s, struct task *t, const struct fault *f);
+void sched_sweep(struct sched *s); /* forgets what has ended */
+/* Of sched_admit.c. */
+bool sched_room(struct sched *s, uint64_t n);                   /* for so many bytes more */
+bool sched_may_grow(struct sched *s, struct run *r, int64_t n); /* for what r feeds next */
+bool sched_keeps(const struct run *r); /* what r computes serves others, and theirs serves r */
+void sched_admit(struct sched *s);     /* gives sequences to those that wait, as there is room */
+
+#endif
