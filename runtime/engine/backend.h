@@ -17,7 +17,10 @@ struct backend {
      * shapes of cache and state are there. A device puts its memory in s->cache.mem. */
     int (*open)(struct session *s, struct err *e);
     void (*close)(struct session *s); /* also of a session whose open failed */
-    void (*use)(struct session *s);   /* other weights in s->m (session_use); NULL: nothing to do */
+    /* Not closed yet: did it fail for want of memory that the plan had counted on? With more of
+     * s->keep_free it may not. NULL: plans and memory are one. */
+    bool (*was_full)(const struct session *s);
+    void (*use)(struct session *s); /* other weights in s->m (session_use); NULL: nothing to do */
     bool on_device; /* s->cache.mem is a device's; convolutions keep rings (runtime/engine/state.h)
                      */
     /* Files of sequences: a page of a slot, and the states of all recurrent layers, as main memory

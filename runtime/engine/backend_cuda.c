@@ -93,6 +93,10 @@ static int cuda_open(struct session *s, struct err *e) {
     return cu_sync(d->q, e);
 }
 
+static bool cuda_was_full(const struct session *s) {
+    return dev(s) && cu_was_full(dev(s)->ctx);
+}
+
 static void cuda_close(struct session *s) {
     struct cuda *d = dev(s);
     if (!d) return;
@@ -257,6 +261,7 @@ const struct backend backend_cuda = {
     .name = "cuda",
     .open = cuda_open,
     .close = cuda_close,
+    .was_full = cuda_was_full,
     .use = exec_cuda_forget,
     .pass = cuda_pass,
     .rows = cuda_rows,

@@ -104,6 +104,17 @@ uint64_t cache_first_bytes(const struct cache *c, int64_t n_tok, uint64_t *state
     return n;
 }
 
+uint64_t cache_first_rounding(const struct cache *c, int64_t n_tok, uint64_t (*whole)(uint64_t)) {
+    const uint64_t states = c->rec.n_bytes + c->table_bytes;
+    uint64_t sum = (whole(states) - states) * (c->keeps_spare ? 2 : 1);
+    for (int i = 0; i < c->kv.n_slots; i++) {
+        const uint64_t n =
+            (uint64_t)pages_wanted(c, i, cache_slot_pages(c, i, n_tok)) * c->pool[i].page_bytes;
+        sum += whole(n) - n;
+    }
+    return sum;
+}
+
 uint64_t cache_seq_bytes(const struct cache *c, int64_t n_tok) {
     uint64_t n = c->rec.n_bytes + c->table_bytes;
     for (int i = 0; i < c->kv.n_slots; i++)

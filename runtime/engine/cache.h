@@ -93,6 +93,8 @@ int64_t cache_slot_pages(const struct cache *c, int slot, int64_t n_tok);
  * windows need more during a pass; *states: the states and the page table. With room for a snapshot
  * where that is kept. */
 uint64_t cache_first_bytes(const struct cache *c, int64_t n_tok, uint64_t *states);
+/* What `whole` adds to each of its allocations, in all. */
+uint64_t cache_first_rounding(const struct cache *c, int64_t n_tok, uint64_t (*whole)(uint64_t));
 /* Bytes that another sequence takes at most when n_tok tokens are set aside for it. */
 uint64_t cache_seq_bytes(const struct cache *c, int64_t n_tok);
 /* Bytes of pages that sequences hold, shared ones once, and of states. */

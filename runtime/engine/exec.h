@@ -136,6 +136,7 @@ struct session {
     int64_t scratch_floats;
     uint64_t n_bytes;
     struct session_offload offload;
+    uint64_t keep_free; /* of a device's memory, beyond what is usual */
 
     session_see_fn see;
     void *see_ud;

@@ -132,8 +132,9 @@ enum cuda_fuse {
 
 struct cuda_plan { /* bytes */
     uint64_t weights, regs, kv, rec, work, stage, stream, scratch;
-    uint64_t others; /* of sessions that will share the weights */
-    uint64_t needed; /* all of these */
+    uint64_t others;   /* of sessions that will share the weights */
+    uint64_t needed;   /* all of these */
+    uint64_t rounding; /* what the device takes more, as it gives memory away in large pieces */
 };
 /* Decides which experts stay in main memory and how long passes are; ERR_SYS, with the numbers,
  * when the rest does not fit either. */

@@ -3,10 +3,10 @@
  *
  * Device bytes: the model's tensors, as the file has them or (8-bit activations) packed, vectors as
  * f32, registers n_ubatch * (sum of widths) * 4, cache, states, HEAD_ROWS rows of logits, scratch
- * of products. All of it is summed up and compared with what is free before anything is allocated:
- * never more than the device has less CU_KEEP_FREE. What does not fit: experts of the last blocks
- * stay in main memory and are computed by the CPU's operators, or for many tokens copied
- * (exec_cuda_stream.c). */
+ * of products. All of it is summed up, in the pieces in which a device gives memory away, and
+ * compared with what is free before anything is allocated: never more than that less CU_KEEP_FREE.
+ * What does not fit: experts of the last blocks stay in main memory and are computed by the CPU's
+ * operators, or for many tokens copied (exec_cuda_stream.c). */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -105,6 +105,19 @@ static uint64_t scratch_bytes(const struct session *s) {
     return most;
 }
 
+/* What buffers of these sizes take beyond their bytes. */
+static uint64_t rounding(const struct session *s, const struct cuda_plan *p) {
+    const uint64_t n[] = {p->regs, p->work, p->stage, p->stream, p->scratch};
+    uint64_t sum = cache_first_rounding(&s->cache, s->o.n_ctx, cu_alloc_bytes);
+    for (size_t i = 0; i < COUNT_OF(n); i++) sum += n[i] ? cu_alloc_bytes(n[i]) - n[i] : 0;
+    sum *= 1 + (uint64_t)s->o.n_followers;
+    for (int i = 0; i < s->g->n_weights; i++) {
+        const uint64_t w = exec_cuda_upload_bytes(s, i);
+        sum += w ? cu_alloc_bytes(w) - w : 0;
+    }
+    return sum + cu_alloc_bytes(UINT64_C(2) << 20); /* the last block of small ones */
+}
+
 static void plan(struct session *s, struct cuda_plan *p) {
     struct cut regs = {0}, work = {0};
     memset(p, 0, sizeof *p);
@@ -122,6 +135,7 @@ static void plan(struct session *s, struct cuda_plan *p) {
                                               p->scratch + exec_cuda_replaced_bytes(s));
     p->needed = p->weights + p->stage + p->stream + p->regs + p->kv + p->rec + p->work +
                 p->scratch + p->others;
+    p->rounding = rounding(s, p);
 }
 
 static int too_large(const struct session *s, const struct cuda_plan *p, uint64_t have,
@@ -147,9 +161,11 @@ static int too_large(const struct session *s, const struct cuda_plan *p, uint64_
  * tokens (0: none). */
 static bool fits(struct session *s, int n, int64_t from, uint64_t have, struct cuda_plan *p) {
     dev(s)->in.from = from;
+    const struct cu_info *i = &dev(s)->info;
+    const uint64_t keep = CU_KEEP_FREE + s->keep_free;
     exec_cuda_leave_on_host(s, n);
     plan(s, p);
-    return p->needed <= have;
+    return p->needed <= have && p->needed + p->rounding + keep <= i->mem_free;
 }
 
 /* A single token is captured, and few with 8-bit activations have kernels of their own: these are
@@ -197,7 +213,8 @@ static int choose(struct session *s, struct cuda_plan *p, uint64_t have, struct 
 int exec_cuda_settle(struct session *s, struct cuda_plan *p, struct err *e) {
     const struct cuda *d = dev(s);
     const uint64_t most = s->o.device.max_bytes;
-    uint64_t have = d->info.mem_free > CU_KEEP_FREE ? d->info.mem_free - CU_KEEP_FREE : 0;
+    const uint64_t keep = CU_KEEP_FREE + s->keep_free;
+    uint64_t have = d->info.mem_free > keep ? d->info.mem_free - keep : 0;
     char copies[128] = "";
     if (most && most < have) have = most;
     TRY(choose(s, p, have, e));

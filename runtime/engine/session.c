@@ -86,6 +86,12 @@ static void shut(struct session *s) {
 static int open_device(struct session *s, const struct kv_plan *plan, struct err *e) {
     if (s->o.device.kind == DEVICE_CPU) return open_on(s, &backend_cpu, plan, e);
     int rc = open_on(s, &backend_cuda, plan, e);
+    for (int i = 0; i < 3 && rc && s->be->was_full(s); i++) { /* others took of it meanwhile */
+        log_info("%s; trying with less", e->msg);
+        shut(s);
+        s->keep_free = (UINT64_C(256) << 20) << i;
+        rc = open_on(s, &backend_cuda, plan, e);
+    }
     if (!rc || s->o.device.kind != DEVICE_AUTO) return rc;
     log_warn("computing on the CPU: %s", e->msg);
     shut(s);

@@ -42,6 +42,12 @@ extern "C" {
  * GiB each. No device memory may be there. The environment variable CUDA_EMU_DEVICES says the same
  * of a whole program: MiB of each, separated by commas, "8192/256,4096". */
 __attribute__((weak)) void emu_devices(int n, const struct emu_device *d);
+/* Devices give memory away in blocks of 2 MiB, which what is at most 1 MiB shares, as real ones do;
+ * at first to the byte, which tests count. No device memory may be there. */
+__attribute__((weak)) void emu_blocks(int yes);
+/* Another program takes so many bytes of the current device: now, or (after > 0) just before the
+ * after-th allocation from here on. emu_devices takes them back. */
+__attribute__((weak)) void emu_other(int after, size_t n_bytes);
 /* The order of threads between barriers, and of blocks: 0 ascending, 1 descending, else a
  * permutation drawn anew at every round from this seed. Asynchronous copies happen at the wait for
  * them, in 1 at once; products of warpgroups too, in 0 at once. */

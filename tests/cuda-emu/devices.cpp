@@ -17,14 +17,25 @@
 
 enum { MAX_DEVICES = 8, ALIGN = 256, PAGE = 4096 };
 
+/* A device gives memory away in whole blocks; what is at most half of one shares blocks with others
+ * of its kind, in multiples of 512 bytes. */
+static const size_t LARGE = 2 << 20;
+static size_t block_size = 1, grain = 1; /* to the byte, unless emu_blocks says otherwise */
+enum { MAX_SHARED_BLOCKS = 4096 };
 struct memory {
     char *p;
+    int block;        /* -1: blocks of its own */
     size_t n, mapped; /* mapped 0: of malloc, which the address sanitizer guards to the byte */
     int device;
     memory *next;
 };
 static emu_device card[MAX_DEVICES] = {{(size_t)16 << 30, 384}};
-static size_t used[MAX_DEVICES];
+static size_t used[MAX_DEVICES]; /* whole blocks, and what other programs have */
+static size_t shared_used[MAX_DEVICES][MAX_SHARED_BLOCKS];
+static struct {
+    int after; /* allocations; 0: never */
+    size_t n;
+} other;
 static int n_cards = 1, entered = EMU_EVERY;
 static memory *first;
 static thread_local int current;
@@ -68,6 +79,7 @@ extern "C" void emu_devices(int n, const emu_device *d) {
     struct sigaction act = {};
     if (first || n < 1 || n > MAX_DEVICES) abort(); /* there is memory of those before */
     n_cards = n;
+    memset(used, 0, sizeof used); /* also of other programs */
     for (int i = 0; i < n; i++) card[i] = d ? d[i] : one;
     current = 0;
     entered = EMU_EVERY;
@@ -147,11 +159,57 @@ cudaError_t cudaMemGetInfo(size_t *mem_free, size_t *total) {
     *mem_free = *total - used[current];
     return cudaSuccess;
 }
+/* The memory of this device for n bytes; false: there is not so much. */
+static bool take(int device, size_t n, int *block) {
+    const size_t left = card[device].n_bytes - used[device];
+    const size_t grains = (n + grain - 1) / grain * grain,
+                 whole = (n + block_size - 1) / block_size * block_size;
+    *block = -1;
+    if (n > block_size / 2) {
+        if (whole > left) return false;
+        used[device] += whole;
+        return true;
+    }
+    size_t *in = shared_used[device];
+    int i = 0;
+    while (i < MAX_SHARED_BLOCKS && (!in[i] || in[i] + grains > block_size)) i++;
+    if (i == MAX_SHARED_BLOCKS) { /* a new one */
+        for (i = 0; in[i];)
+            if (++i == MAX_SHARED_BLOCKS) return false;
+        if (block_size > left) return false;
+        used[device] += block_size;
+    }
+    in[i] += grains ? grains : grain;
+    *block = i;
+    return true;
+}
+static void give_back(const memory *m) {
+    const size_t grains = (m->n + grain - 1) / grain * grain;
+    if (m->block < 0) {
+        used[m->device] -= (m->n + block_size - 1) / block_size * block_size;
+        return;
+    }
+    size_t *in = &shared_used[m->device][m->block];
+    *in -= grains ? grains : grain;
+    if (!*in) used[m->device] -= block_size;
+}
+extern "C" void emu_blocks(int yes) {
+    if (first) abort();
+    block_size = yes ? LARGE : 1;
+    grain = yes ? 512 : 1;
+}
+extern "C" void emu_other(int after, size_t n_bytes) {
+    other = {after, n_bytes};
+    if (!after) used[current] += n_bytes;
+}
+
 cudaError_t cudaMalloc(void **p, size_t n) {
     void *at = nullptr;
     size_t mapped = 0;
+    int block;
     if (emu_capturing()) return emu_error(cudaErrorStreamCaptureUnsupported);
-    if (n > card[current].n_bytes - used[current]) return emu_error(cudaErrorMemoryAllocation);
+    if (other.after && !--other.after) used[current] += other.n;
+    if (!take(current, n, &block)) return emu_error(cudaErrorMemoryAllocation);
     if (n_cards == 1) {
         if (posix_memalign(&at, ALIGN, n)) return emu_error(cudaErrorMemoryAllocation);
     } else {
@@ -159,9 +217,8 @@ cudaError_t cudaMalloc(void **p, size_t n) {
         at = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (at == MAP_FAILED) return emu_error(cudaErrorMemoryAllocation);
     }
-    used[current] += n;
     memset(at, 0xff, n);
-    first = new memory{(char *)at, n, mapped, current, first};
+    first = new memory{(char *)at, block, n, mapped, current, first};
     show(first);
     *p = at;
     return cudaSuccess;
@@ -171,7 +228,7 @@ void emu_forget(void *p) {
         memory *m = *at;
         if (m->p != p) continue;
         *at = m->next;
-        used[m->device] -= m->n;
+        give_back(m);
         if (m->mapped)
             munmap(m->p, m->mapped);
         else
