@@ -264,6 +264,8 @@ bench-cuda: $(OBJ)/device/bench/cuda ## single kernels on the GPU of this machin
 
 bench-gram: $(OBJ)/bench/gram ## the program that bench/gram.py runs; prints where it is
 	@echo $<
+bench-gram-texts: $(OBJ)/bench/gram_texts
+	@echo $<
 bench-rows: $(OBJ)/bench/rows ## the program that bench/rows.py runs; prints where it is
 	@echo $<
 

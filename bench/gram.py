@@ -6,7 +6,7 @@
 Needs PyPI's llguidance, xgrammar, numpy; a vocabulary of 228,712 tokens is the union of those that the packages
 dashscope (Qwen) and mistral-common (Tekken) carry. Each engine runs in a process of its own, one after the other, on
 the same token ids: JSON Schemas with valid texts of tests/golden/gram/texts.json and larger ones made here.
-Ours is timed in C, the others around the Python call, whose own cost (about 1 us) is theirs.
+Every engine runs three times, and the least time of a mask counts: others compute on the machine, too. Ours is timed in C, the others around the Python call, whose own cost (about 1 us) is theirs.
 """
 import base64
 import importlib.metadata
@@ -17,6 +17,9 @@ import subprocess
 import sys
 import tempfile
 import time
+
+
+ROUNDS = 3
 
 
 def vocabulary():
@@ -162,6 +165,18 @@ def ours(program, vocab, path):
     return {"vocab_us": lines[0]["vocab_us"], "rows": lines[1:]}
 
 
+def least(runs):
+    """One run, of the least time of each mask."""
+    out = runs[0]
+    for r in runs[1:]:
+        for a, b in zip(out["rows"], r["rows"]):
+            if "error" not in a:
+                a["mask"] = [min(x, y) for x, y in zip(a["mask"], b["mask"])]
+                a["compile"] = min(a["compile"], b["compile"])
+        out["vocab_us"] = min(out["vocab_us"], r["vocab_us"])
+    return out
+
+
 def share(v, q):
     v = sorted(v)
     return round(v[min(len(v) - 1, int(q * len(v)))], 1)
@@ -196,13 +211,13 @@ def main():
         with open(d + "/cases", "w", encoding="utf-8") as f:
             f.writelines(json.dumps(c) + "\n" for c in rows)
         result = {"command": "bench/gram.py", "note": __doc__.split("\n\n")[2].replace("\n", " "), "tokens": len(toks), "texts": len(rows), "engines": {}}
-        result["engines"]["hone"] = summary(ours(program, d + "/vocab", d + "/cases"), rows)
+        result["engines"]["hone"] = summary(least([ours(program, d + "/vocab", d + "/cases") for _ in range(ROUNDS)]), rows)
         for name in ("llguidance", "xgrammar"):
-            p = subprocess.run([sys.executable, __file__, "--engine", name, d + "/cases"], capture_output=True, text=True)
-            if p.returncode:
-                result["engines"][name] = {"failed": p.stderr.strip().splitlines()[-1][:200]}
+            runs = [subprocess.run([sys.executable, __file__, "--engine", name, d + "/cases"], capture_output=True, text=True) for _ in range(ROUNDS)]
+            if any(p.returncode for p in runs):
+                result["engines"][name] = {"failed": runs[0].stderr.strip().splitlines()[-1][:200]}
                 continue
-            result["engines"][name + " " + importlib.metadata.version(name)] = summary(json.loads(p.stdout.splitlines()[-1]), rows)
+            result["engines"][name + " " + importlib.metadata.version(name)] = summary(least([json.loads(p.stdout.splitlines()[-1]) for p in runs]), rows)
     with open(out, "w") as f:
         json.dump(result, f, indent=1)
     print(json.dumps(result["engines"], indent=1))

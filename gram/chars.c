@@ -176,20 +176,6 @@ gnode gn_char_any(struct grammar *g, bool escaped) {
     return out;
 }
 
-gnode gn_slice_char(struct grammar *g, int k) {
-    struct gchars c = {0};
-    for (uint32_t cp = 0; cp < 0x80; cp++)
-        if (gram_slice_has(k, cp)) gchars_add(&c, cp, cp);
-    if (gram_slice_has(k, 0x80)) {
-        gchars_add(&c, 0x80, HIGH_FROM - 1);
-        gchars_add(&c, LOW_TO + 1, CHAR_MAX_);
-    }
-    gchars_sort(&c);
-    const gnode out = gn_chars(g, &c, false);
-    gchars_release(&c);
-    return out;
-}
-
 /* One hexadecimal digit of [from, to]. */
 static gnode hex(struct grammar *g, int from, int to) {
     struct gset s = {{0}};

@@ -99,7 +99,7 @@ static gnode deriv_of(struct grammar *g, gnode n, uint8_t byte) {
     return G_NONE;
 }
 
-gnode gn_deriv(struct grammar *g, gnode n, uint8_t byte) {
+static gnode derive(struct grammar *g, gnode n, uint8_t byte) {
     if (g->full || g->depth >= DEPTH_MAX) {
         if (!g->full) g->full = "parts nested more than 2000 deep";
         return G_NONE;
@@ -108,6 +108,13 @@ gnode gn_deriv(struct grammar *g, gnode n, uint8_t byte) {
     const gnode out = deriv_of(g, n, byte);
     g->depth--;
     return out;
+}
+
+/* Sets of characters are parts of many states: what is left of them is remembered, too. */
+gnode gn_deriv(struct grammar *g, gnode n, uint8_t byte) {
+    const struct gnode_data *d = gn(g, n);
+    if (g->sealed && d->kind == G_ALT && d->flags & GF_PLAIN) return gn_step(g, n, g->cls[byte]);
+    return derive(g, n, byte);
 }
 
 /* ---- remembered ---- */
@@ -130,7 +137,7 @@ static uint32_t *row_of(struct grammar *g, gnode n) {
 
 gnode gn_step(struct grammar *g, gnode n, int cls) {
     if (n < g->cap_row && g->row[n] && g->row[n][cls]) return g->row[n][cls] - 1;
-    gnode to = gn_deriv(g, n, g->rep[cls]);
+    gnode to = derive(g, n, g->rep[cls]);
     if (to && !gn_live(g, to)) to = G_NONE;
     if (g->full) return G_NONE;
     row_of(g, n)[cls] = to + 1;
@@ -363,6 +370,7 @@ int grammar_seal(struct grammar *g, gnode root, struct err *e) {
     TRY(grammar_full(g, e));
     g->root = root;
     make_classes(g);
+    gram_fit_classes(g);
     g->sealed = true;
     TRY(find_facts(g, e));
     if (!live_part(g, root)) return err_set(e, ERR_DATA, "no text at all satisfies it");

@@ -29,11 +29,13 @@ enum gkind {
     G_RULE, /* the body of rule a */
     G_PICK  /* members, as struct gpick a says, of which lo are there and bits are used up */
 };
-enum { GF_NULL = 1, GF_REGULAR = 2, GF_PLAIN = 4, GF_LIVE = 8, GF_KNOWN = 16 };
+enum { GF_NULL = 1, GF_REGULAR = 2, GF_PLAIN = 4, GF_LIVE = 8, GF_KNOWN = 16, GF_FIT = 32 };
 #define GRAM_INF UINT32_MAX
 struct gnode_data {
-    uint8_t kind, flags; /* matches the empty text; regular; cannot be empty unless NONE; can be
-                            completed, and whether that is known */
+    uint8_t kind, flags;  /* matches the empty text; regular; cannot be empty unless NONE; can be
+                             completed, and whether that is known; whether the next two are */
+    uint8_t kinds, chars; /* any text of at most `chars` characters of these kinds is allowed, and
+                             the language does not end within it (mask.c) */
     uint32_t a, b, lo, hi;
     uint64_t bits;
     uint32_t chain; /* of the hash table */
@@ -86,7 +88,7 @@ struct gconf {
 struct gset {
     uint64_t w[4];
 };
-enum { GRAM_SLICES = 3, GRAM_SLICE_CHARS = 32 };
+enum { GRAM_SLICES = 3, GRAM_SLICE_CHARS = 32, GRAM_KINDS = 7 };
 struct gleaf; /* mask.c */
 struct grammar {
     pthread_mutex_t lock; /* of everything that grows after grammar_seal */
@@ -106,9 +108,9 @@ struct grammar {
     uint8_t cls[256], rep[256]; /* class of a byte, a byte of a class */
     uint16_t cls_size[256];
     int n_cls;
-    gnode slice_char[GRAM_SLICES]; /* a character of each slice */
-    gnode json_char;               /* gn_char_json, once it was made: holds all of them; 0 */
-    uint32_t **row;                /* [node][class] derivative + 1; NULL, 0: not computed */
+    struct gset kind_cls[GRAM_KINDS], *high_cls; /* sets of classes, fit.c */
+    gnode json_char; /* gn_char_json, once it was made: holds all of them; 0 */
+    uint32_t **row;  /* [node][class] derivative + 1; NULL, 0: not computed */
     uint32_t cap_row;
     struct gtail *tail;
     uint32_t n_tail, cap_tail, *tail_bucket, n_tail_bucket;
@@ -187,12 +189,18 @@ struct gram_state {
 
 struct gtrie_node { /* depth first */
     uint32_t skip;  /* behind the subtree */
-    int32_t id;     /* a token that ends here; -1 */
+    uint32_t first; /* gtrie.id[first] is the first token of the subtree; those that end here come
+                       before all others, so they end with the `first` of the next node */
     uint16_t depth; /* 1: the first byte */
     uint8_t byte;
+    uint8_t kinds; /* of all characters of the subtree, from the one that this byte belongs to on:
+                      1 << kind; GRAM_ODD: some are of no kind, or it is no UTF-8 */
 };
+enum { GRAM_ODD = 0x80, GRAM_CHARS_MAX = 0x7f };
 struct gtrie {
-    struct gtrie_node *v;
+    struct gtrie_node *v; /* [n + 1] */
+    int32_t *id;          /* tokens, sorted by their bytes */
+    uint8_t *chars; /* [n] the most of those characters that a token has; 0x80: one ends here */
     uint32_t n;
 };
 /* Tokens that are nothing but characters of a kind, at most GRAM_SLICE_CHARS of them. */
@@ -204,8 +212,7 @@ struct gram_vocab {
     int64_t n;
     size_t n_words; /* of a mask */
     char *bytes;
-    uint32_t *at;  /* [n + 1] bytes of token i begin at at[i]; special ones: edges */
-    int32_t *same; /* [n] another token with the same bytes; -1 */
+    uint32_t *at; /* [n + 1] bytes of token i begin at at[i]; special ones: edges */
     uint8_t *is_end;
     int32_t *end; /* the same as a list */
     int n_end;
@@ -223,8 +230,20 @@ static inline const char *gram_token(const struct gram_vocab *v, int32_t id, siz
     *len = v->at[id + 1] - v->at[id];
     return v->bytes + v->at[id];
 }
-/* Whether a character belongs to slice k. */
-bool gram_slice_has(int k, uint32_t cp);
+/* The kind of a character that JSON writes as it is: 0 to GRAM_KINDS - 1, or -1. The ends of lines
+ * that '.' leaves out are of none. */
+int gram_kind_of(uint32_t cp);
+/* The kinds of slice k, as bits. */
+unsigned gram_slice_kinds(int k);
+
+/* fit.c: which texts a state allows whatever they say */
+
+/* Notes which classes of bytes the kinds have; once those are known. */
+void gram_fit_classes(struct grammar *g);
+/* The slice that a state allows up to *chars characters; -1: none. */
+int gram_slice_of(struct grammar *g, gnode head, int *chars);
+/* Works out once what gnode_data.kinds and .chars say. */
+void gram_fit(struct grammar *g, gnode n);
 
 /* mask.c */
 void gram_masks_free(struct grammar *g);
@@ -247,7 +266,6 @@ bool gchars_has(const struct gchars *c, uint32_t cp);
  * usual form: escaped only where it must be, \u00xx only where there is nothing shorter. */
 gnode gn_chars(struct grammar *g, const struct gchars *c, bool escaped);
 gnode gn_char_any(struct grammar *g, bool escaped);
-gnode gn_slice_char(struct grammar *g, int k);
 /* A character of a JSON string written in any way that JSON allows. */
 gnode gn_char_json(struct grammar *g);
 /* A text in that usual form, without the quotes. */

@@ -14,10 +14,28 @@
 
 enum { TOKEN_MAX = 1024, WORDS = 32 };
 
-bool gram_slice_has(int k, uint32_t cp) {
-    const bool letter = (cp >= 'a' && cp <= 'z') || (cp >= 'A' && cp <= 'Z');
-    if (k == 0) return cp >= 0x20 && cp != '"' && cp != '\\';
-    return letter || (k == 1 ? cp == ' ' : (cp >= '0' && cp <= '9') || cp == '_');
+enum { LOWER, UPPER, DIGIT, BLANK, LINE, OTHER, HIGH };
+
+int gram_kind_of(uint32_t cp) {
+    if (cp >= 'a' && cp <= 'z') return LOWER;
+    if (cp >= 'A' && cp <= 'Z') return UPPER;
+    if (cp >= '0' && cp <= '9') return DIGIT;
+    if (cp == ' ') return BLANK;
+    if (cp == '_') return LINE;
+    if (cp < 0x20 || cp == '"' || cp == '\\' || cp == 0x2028 || cp == 0x2029) return -1;
+    return cp < 0x7f ? OTHER : HIGH;
+}
+
+unsigned gram_slice_kinds(int k) {
+    static const unsigned kinds[GRAM_SLICES] = {(1 << GRAM_KINDS) - 1,
+                                                1 << LOWER | 1 << UPPER | 1 << BLANK,
+                                                1 << LOWER | 1 << UPPER | 1 << DIGIT | 1 << LINE};
+    return kinds[k];
+}
+
+static bool slice_has(int k, uint32_t cp) {
+    const int kind = gram_kind_of(cp);
+    return kind >= 0 && gram_slice_kinds(k) >> kind & 1;
 }
 
 /* Characters of a token that is nothing but such; -1. */
@@ -26,7 +44,7 @@ static int64_t slice_chars(const char *s, size_t n, int k) {
     for (size_t i = 0; i < n; chars++) {
         uint32_t cp;
         const size_t used = utf8_decode(s + i, n - i, &cp);
-        if (!used || !gram_slice_has(k, cp)) return -1;
+        if (!used || !slice_has(k, cp)) return -1;
         i += used;
     }
     return chars;
@@ -44,32 +62,82 @@ static int cmp_tokens(const void *a, const void *b, void *ud) {
     return n != m ? (n > m) - (n < m) : (i > k) - (i < k);
 }
 
+/* Are the bytes the beginning of a longer character? */
+static bool begins_char(const char *s, size_t n) {
+    const uint8_t a = (uint8_t)s[0], b = n > 1 ? (uint8_t)s[1] : 0;
+    if (a < 0xc2 || a > 0xf4 || n >= (a < 0xe0 ? 2u : a < 0xf0 ? 3u : 4u)) return false;
+    for (size_t i = 1; i < n; i++)
+        if (((uint8_t)s[i] & 0xc0) != 0x80) return false;
+    return n < 2 || !((a == 0xe0 && b < 0xa0) || (a == 0xed && b > 0x9f) ||
+                      (a == 0xf0 && b < 0x90) || (a == 0xf4 && b > 0x8f));
+}
+
+/* Adds what the characters of a token are to the nodes of its bytes, from the last one to the
+ * first; node[i] is that of byte i. */
+static void add_kinds(struct gtrie *t, const uint32_t *node, const char *s, size_t n) {
+    size_t start[TOKEN_MAX + 1], m = 0;
+    unsigned kinds = 0, chars = 0;
+    for (size_t i = 0; i < n; m++) {
+        uint32_t cp;
+        const size_t used = utf8_decode(s + i, n - i, &cp);
+        start[m] = i;
+        i += used ? used : n - i; /* the rest is no text */
+    }
+    for (size_t end = n; m-- > 0; end = start[m]) {
+        uint32_t cp;
+        const size_t used = utf8_decode(s + start[m], n - start[m], &cp);
+        const int kind = used                                      ? gram_kind_of(cp)
+                         : begins_char(s + start[m], n - start[m]) ? HIGH
+                                                                   : -1;
+        kinds |= kind < 0 || chars == GRAM_CHARS_MAX ? (unsigned)GRAM_ODD : 1u << kind;
+        if (chars < GRAM_CHARS_MAX) chars++;
+        for (size_t i = start[m]; i < end; i++) {
+            uint8_t *c = &t->chars[node[i]];
+            t->v[node[i]].kinds |= (uint8_t)kinds;
+            if ((*c & GRAM_CHARS_MAX) < chars) *c = (uint8_t)((*c & GRAM_ODD) | chars);
+        }
+        if (used) t->chars[node[end - 1]] |= GRAM_ODD;
+    }
+}
+
 /* From ids sorted by their bytes. */
 static void build(struct gram_vocab *v, struct gtrie *t, const int32_t *id, int64_t n_id) {
     uint32_t *open = xcalloc(v->longest + 1, sizeof *open), cap = 1024;
     size_t depth = 0;
     const char *last = "";
     t->v = xcalloc(cap, sizeof *t->v);
+    t->chars = xcalloc(cap, 1);
     for (int64_t i = 0; i < n_id; i++) {
         size_t n, same = 0;
         const char *s = gram_token(v, id[i], &n);
         while (same < depth && same < n && s[same] == last[same]) same++;
         while (depth > same) t->v[open[--depth]].skip = t->n;
         for (; depth < n; depth++) {
-            if (t->n == cap) t->v = xreallocarray(t->v, cap *= 2, sizeof *t->v);
+            if (t->n == cap) {
+                t->v = xreallocarray(t->v, cap *= 2, sizeof *t->v);
+                t->chars = xreallocarray(t->chars, cap, 1);
+                memset(t->chars + t->n, 0, cap - t->n);
+            }
             t->v[t->n] = (struct gtrie_node){
-                .id = -1, .depth = (uint16_t)(depth + 1), .byte = (uint8_t)s[depth]};
+                .first = (uint32_t)i, .depth = (uint16_t)(depth + 1), .byte = (uint8_t)s[depth]};
             open[depth] = t->n++;
         }
-        struct gtrie_node *end = &t->v[open[depth - 1]];
-        v->same[id[i]] = end->id; /* more tokens of the same bytes: a chain */
-        end->id = id[i];
+        add_kinds(t, open, s, n);
         last = s;
     }
     while (depth > 0) t->v[open[--depth]].skip = t->n;
-    t->v = xreallocarray(t->v, t->n ? t->n : 1, sizeof *t->v);
-    v->n_bytes += t->n * sizeof *t->v;
+    t->v = xreallocarray(t->v, t->n + 1, sizeof *t->v);
+    t->v[t->n] = (struct gtrie_node){.first = (uint32_t)n_id};
+    t->id = xcalloc((size_t)n_id + 1, sizeof *t->id);
+    if (n_id) memcpy(t->id, id, (size_t)n_id * sizeof *id);
+    v->n_bytes += t->n * (sizeof *t->v + 1) + (size_t)n_id * sizeof *id;
     free(open);
+}
+
+static void trie_free(struct gtrie *t) {
+    free(t->v);
+    free(t->id);
+    free(t->chars);
 }
 
 static void build_slice(struct gram_vocab *v, int k, const int32_t *id, int64_t n_id) {
@@ -96,9 +164,7 @@ static void build_slice(struct gram_vocab *v, int k, const int32_t *id, int64_t 
 static void finish(struct gram_vocab *v) {
     int32_t *id = xcalloc((size_t)v->n + 1, sizeof *id);
     int64_t n_id = 0;
-    v->same = xcalloc((size_t)v->n + 1, sizeof *v->same);
     for (int32_t i = 0; i < v->n; i++) {
-        v->same[i] = -1;
         const size_t n = v->at[i + 1] - v->at[i];
         if (n > 0 && !v->is_end[i]) id[n_id++] = i;
         if (v->is_end[i]) {
@@ -109,8 +175,8 @@ static void finish(struct gram_vocab *v) {
     }
     qsort_r(id, (size_t)n_id, sizeof *id, cmp_tokens, v);
     for (int k = 0; k < GRAM_SLICES; k++) build_slice(v, k, id, n_id);
-    build(v, &v->all, id, n_id); /* last: it makes all chains of equal tokens */
-    v->n_bytes += v->at[v->n] + (size_t)v->n * (sizeof *v->at + sizeof *v->same + 1);
+    build(v, &v->all, id, n_id);
+    v->n_bytes += v->at[v->n] + (size_t)v->n * (sizeof *v->at + 1);
     free(id);
 }
 
@@ -195,12 +261,11 @@ void gram_vocab_free(struct gram_vocab *v) {
     if (!v) return;
     for (int k = 0; k < GRAM_SLICES; k++) {
         for (int c = 0; c <= GRAM_SLICE_CHARS; c++) free(v->slice[k].bits[c]);
-        free(v->slice[k].rest.v);
+        trie_free(&v->slice[k].rest);
     }
     for (int i = 0; i < v->n_special; i++) free(v->special[i].text);
     free(v->special);
-    free(v->all.v);
-    free(v->same);
+    trie_free(&v->all);
     free(v->at);
     free(v->is_end);
     free(v->end);

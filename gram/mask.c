@@ -24,125 +24,11 @@ struct gleaf {
     size_t bytes;
 };
 
-static void set_tokens(const struct gram_vocab *v, int32_t id, uint32_t *bits) {
-    for (; id >= 0; id = v->same[id]) bits[id / WORDS] |= 1u << id % WORDS;
-}
-
-/* ---- slices ---- */
-
-/* What is left behind one character of a slice, for all states of a level at once. */
-enum { STATES_MAX = 96 };
-struct states {
-    gnode v[STATES_MAX];
-    int n, from; /* [from, n): those of the next level */
-    bool live, dead, loop, lost;
-};
-
-static void add_state(struct states *s, gnode x) {
-    for (int i = 0; i < s->n; i++)
-        if (s->v[i] == x) {
-            s->loop = s->loop || i < s->from;
-            return;
-        }
-    if (s->n == STATES_MAX)
-        s->lost = true;
-    else
-        s->v[s->n++] = x;
-}
-
-/* Every way to write a character: `at` is what is left of it, s what is left of the language. */
-static void slice_step(struct grammar *g, gnode at, gnode s, struct states *out) {
-    for (int c = 0; c < g->n_cls && !out->lost; c++) {
-        const gnode a = gn_step(g, at, c);
-        if (a == G_NONE) continue;
-        const gnode x = gn_step(g, s, c);
-        if (x == G_NONE) {
-            out->dead = true;
-        } else if (gn_null(g, x)) {
-            out->lost = true; /* it may end there: exits have to be noted */
-        } else if (a == G_EPS) {
-            out->live = true;
-            add_state(out, x);
-        } else {
-            slice_step(g, a, x, out);
-        }
+static void set_tokens(const struct gtrie *t, uint32_t from, uint32_t to, uint32_t *bits) {
+    for (; from < to; from++) {
+        const uint32_t id = (uint32_t)t->id[from];
+        bits[id / WORDS] |= 1u << id % WORDS;
     }
-}
-
-/* The usual case, seen from its form: characters of JSON, counted, and a closing quote. */
-static bool json_text(const struct grammar *g, gnode head, uint32_t *most) {
-    const struct gnode_data *d = gn(g, head), *rep = gn(g, d->a);
-    if (d->kind != G_CAT || rep->kind != G_REP || rep->a != g->json_char || !g->json_char)
-        return false;
-    const struct gnode_data *rest = gn(g, d->b);
-    if (rest->kind == G_CAT) rest = gn(g, rest->a);
-    const struct gset quote = {{(uint64_t)1 << '"', 0, 0, 0}};
-    *most = rep->hi;
-    return rest->kind == G_SET && memcmp(&g->set[rest->a], &quote, sizeof quote) == 0;
-}
-
-/* Up to how many characters of the slice are allowed, all of them and no more; -1: it is not that
- * simple. *forever: any number, and any number can follow. */
-static int slice_fit(struct grammar *g, gnode head, int k, bool *forever) {
-    struct states s = {.v = {head}, .n = 1};
-    int at = 0;
-    uint32_t most;
-    if (json_text(g, head, &most)) {
-        *forever = most == GRAM_INF;
-        return most < GRAM_SLICE_CHARS ? (int)most : GRAM_SLICE_CHARS;
-    }
-    for (int n = 0; n < GRAM_SLICE_CHARS; n++) {
-        s.from = s.n;
-        s.live = s.dead = false;
-        for (; at < s.from && !s.lost; at++) slice_step(g, g->slice_char[k], s.v[at], &s);
-        if (s.lost || (s.dead && (s.live || s.loop))) return -1;
-        if (!s.live) return n;
-        *forever = s.n == s.from;
-        if (*forever) break;
-    }
-    return GRAM_SLICE_CHARS;
-}
-
-static bool finite(const struct grammar *g, gnode n, int depth) {
-    const struct gnode_data *d = gn(g, n);
-    if (depth > 100) return false;
-    if (d->kind == G_NONE || d->kind == G_EPS || d->kind == G_SET) return true;
-    for (; d->kind == G_CAT; d = gn(g, d->b))
-        if (!finite(g, d->a, depth + 1)) return false;
-    if (d->kind == G_REP) return d->hi < GRAM_INF && finite(g, d->a, depth + 1);
-    bool all = d->kind == G_ALT || d->kind == G_SET;
-    for (uint32_t i = 0; d->kind == G_ALT && i < d->b && all; i++)
-        all = finite(g, g->list[d->a + i], depth + 1);
-    return all;
-}
-
-/* The language without what only takes finitely many texts away: where any number of characters
- * can follow, each beginning can still be completed. */
-static gnode without_few(struct grammar *g, gnode n) {
-    const struct gnode_data d = *gn(g, n);
-    if (d.kind == G_CAT) {
-        const gnode a = without_few(g, d.a);
-        return a == d.a ? n : gn_cat(g, a, d.b);
-    }
-    gnode v[8];
-    uint32_t m = 0;
-    if (d.kind != G_AND || d.b > COUNT_OF(v)) return n;
-    for (uint32_t i = 0; i < d.b; i++) {
-        const gnode x = g->list[d.a + i];
-        if (gn(g, x)->kind != G_NOT || !finite(g, gn(g, x)->a, 0)) v[m++] = x;
-    }
-    return m < d.b ? gn_ands(g, v, m) : n;
-}
-
-/* The slice that a state allows up to *chars characters; -1: none. */
-static int slice_of(struct grammar *g, gnode head, int *chars) {
-    const gnode wide = without_few(g, head);
-    for (int k = 0; k < GRAM_SLICES; k++) {
-        bool forever = false;
-        *chars = slice_fit(g, wide, k, &forever);
-        if (*chars > 0 && (wide == head || forever)) return k;
-    }
-    return -1;
 }
 
 /* ---- leaves ---- */
@@ -155,17 +41,45 @@ static void note_exit(struct gleaf *l, uint32_t i) {
     l->exit[l->n_exit++] = i;
 }
 
-/* Rows of derivatives that are known are followed without a call. */
+enum { SMALL = 4096 }; /* nodes of a subtree that is walked sooner than thought about */
+struct place {         /* on the way down */
+    gnode node;
+    const uint32_t *row;  /* NULL: not there yet */
+    uint8_t kinds, chars; /* what the state at the last end of a character fits */
+};
+
+/* What is known of the state behind node i of a tree, which comes from the place `above`. */
+static struct place place_at(struct grammar *g, gnode s, const struct gtrie *t, uint32_t i,
+                             const struct place *above) {
+    struct place p = {s, s < g->cap_row ? g->row[s] : NULL, 0, 0};
+    const bool ends = t->chars[i] & GRAM_ODD;
+    if (!ends) {
+        p.kinds = above->kinds;
+        p.chars = above->chars;
+    } else if (t->v[i].skip - i > SMALL || gn(g, s)->flags & GF_FIT) {
+        if (!(gn(g, s)->flags & GF_FIT)) gram_fit(g, s);
+        p.kinds = gn(g, s)->kinds;
+        p.chars = gn(g, s)->chars;
+        p.row = s < g->cap_row ? g->row[s] : NULL;
+    }
+    return p;
+}
+
+/* Rows of derivatives that are known are followed without a call. A subtree of nothing but
+ * characters that may come there anyway is taken as a whole. */
 static void walk_leaf(struct grammar *g, struct gleaf *l, uint32_t *bits) {
     const struct gtrie *t = l->t;
-    struct place {
-        gnode node;
-        const uint32_t *row; /* NULL: not there yet */
-    } *at = xmalloc((g->v->longest + 2) * sizeof *at);
-    at[0] = (struct place){l->node, NULL};
-    for (uint32_t i = 0; i < t->n;) {
+    struct place *at = xmalloc((g->v->longest + 2) * sizeof *at);
+    gram_fit(g, l->node);
+    at[0] = (struct place){l->node, NULL, gn(g, l->node)->kinds, gn(g, l->node)->chars};
+    for (uint32_t i = 0; i < t->n && !g->full;) {
         const struct gtrie_node *x = &t->v[i];
         struct place *p = &at[x->depth - 1];
+        if (!(x->kinds & ~p->kinds) && (t->chars[i] & GRAM_CHARS_MAX) <= p->chars) {
+            set_tokens(t, x->first, t->v[x->skip].first, bits);
+            i = x->skip;
+            continue;
+        }
         const int cls = g->cls[x->byte];
         gnode s;
         if (p->row && p->row[cls]) {
@@ -178,9 +92,9 @@ static void walk_leaf(struct grammar *g, struct gleaf *l, uint32_t *bits) {
             i = x->skip;
             continue;
         }
-        if (x->id >= 0) set_tokens(g->v, x->id, bits);
+        set_tokens(t, x->first, x[1].first, bits);
         if (gn_null(g, s) && x->skip > i + 1) note_exit(l, i);
-        at[x->depth] = (struct place){s, s < g->cap_row ? g->row[s] : NULL};
+        at[x->depth] = place_at(g, s, t, i, p);
         i = s == G_EPS ? x->skip : i + 1;
     }
     free(at);
@@ -230,7 +144,7 @@ static struct gleaf *leaf_make(struct grammar *g, gnode node) {
     l->node = node;
     l->t = &v->all;
     int chars;
-    const int k = slice_of(g, node, &chars);
+    const int k = gram_slice_of(g, node, &chars);
     if (k >= 0) {
         memcpy(bits, v->slice[k].bits[chars], v->n_words * sizeof *bits);
         l->t = &v->slice[k].rest;
@@ -274,7 +188,7 @@ static void walk(struct grammar *g, const struct gtrie *t, uint32_t from, uint32
             i = x->skip;
             continue;
         }
-        if (x->id >= 0) set_tokens(g->v, x->id, bits);
+        set_tokens(t, x->first, x[1].first, bits);
         i++;
     }
 }

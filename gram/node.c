@@ -164,7 +164,6 @@ struct grammar *grammar_new(const struct gram_vocab *v) {
     (void)make(g, (struct gnode_data){.kind = G_NONE}, NULL);
     (void)make(g, (struct gnode_data){.kind = G_EPS}, NULL);
     g->any = gn_rep(g, gn_bytes(g, 0, 255), 0, GRAM_INF);
-    for (int k = 0; k < GRAM_SLICES; k++) g->slice_char[k] = gn_slice_char(g, k);
     return g;
 }
 
@@ -184,6 +183,7 @@ void grammar_free(struct grammar *g) {
     free(g->tail_bucket);
     free(g->item);
     free(g->scratch);
+    free(g->high_cls);
     pthread_mutex_destroy(&g->lock);
     free(g);
 }
