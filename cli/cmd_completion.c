@@ -107,16 +107,17 @@ static int words(struct cli *c, const char **word, int n, struct err *e) {
     return 0;
 }
 
+static const struct cmd_spec completion_spec = {
+    .name = "completion",
+    .synopsis = "bash|zsh|fish | words -- WORD...",
+    .about = "Prints the completion script of a shell, or the words that may stand where the "
+             "last WORD is begun.",
+    .min_args = 1,
+    .max_args = -1,
+};
+
 int cmd_completion(struct cli *c, int argc, char **argv, struct err *e) {
-    const struct cmd_spec spec = {
-        .name = "completion",
-        .synopsis = "bash|zsh|fish | words -- WORD...",
-        .about = "Prints the completion script of a shell, or the words that may stand where the "
-                 "last WORD is begun.",
-        .min_args = 1,
-        .max_args = -1,
-    };
-    TRY(cli_parse(c, &spec, argc, argv, e));
+    TRY(cli_parse(c, &completion_spec, NULL, argc, argv, e));
     if (c->done) return 0;
     if (strcmp(c->arg[0], "words") == 0) return words(c, c->arg + 1, c->n_args - 1, e);
     for (size_t i = 0; i < COUNT_OF(scripts) && c->n_args == 1; i++)

@@ -80,68 +80,72 @@ static void fill(struct emit *m, const struct convert_opts *o, const struct conv
     emit_num(m, "seconds", "seconds", r->seconds, 2);
 }
 
+struct convert_args {
+    struct convert_opts o;
+    bool mtp_off, dry, pad, keep;
+    const char *mmproj;
+};
+#define AT(member) offsetof(struct convert_args, member)
+static const struct opt convert_opts[] = {
+    {"output", 'o', OPT_STR, AT(o.out), "OUT.gguf", "the file to write"},
+    {"type", 0, OPT_STR, AT(o.type), "TYPE", "auto (as stored), f32, f16, bf16 or q8_0"},
+    {"no-mtp", 0, OPT_FLAG, AT(mtp_off), NULL, "leave the multi-token-prediction block out"},
+    {"mmproj", 0, OPT_STR, AT(mmproj), "FILE", "write the vision tower there, as a projector file"},
+    {"split-max", 0, OPT_SIZE, AT(o.split_max), "SIZE", "start a new shard at this size"},
+    {"pad", 0, OPT_FLAG, AT(pad), NULL, "pad feed-forward widths with zeros to multiples of 256"},
+    {"keep-mxfp4", 0, OPT_FLAG, AT(keep), NULL, "matrices stored as MXFP4 stay MXFP4"},
+    {"lora", 0, OPT_STR, AT(o.lora), "DIR", "merge this LoRA adapter into the weights"},
+    {"dry-run", 0, OPT_FLAG, AT(dry), NULL, "print the plan and the sizes, write nothing"},
+    {"name", 0, OPT_STR, AT(o.name), "NAME", "general.name of the output"},
+    {"pre", 0, OPT_STR, AT(o.pre), "NAME", "pre-tokenizer, when it is not recognised"},
+};
+#undef AT
+static const struct cmd_spec convert_spec = {
+    .name = "convert",
+    .synopsis = "HF_DIR -o OUT.gguf [--type TYPE] [--mmproj FILE] [--lora DIR] [--pad] [--no-mtp] "
+                "[--keep-mxfp4] "
+                "[--split-max SIZE] [--dry-run] [--name NAME] [--pre NAME]",
+    .about = "Converts a Hugging Face folder to GGUF. Every structural error shows before any\n"
+             "weight is read. The output is the language model; vision towers have a file of "
+             "their own.",
+    .opts = convert_opts,
+    .n_opts = (int)COUNT_OF(convert_opts),
+    .min_args = 1,
+    .max_args = 1,
+};
+
 int cmd_convert(struct cli *c, int argc, char **argv, struct err *e) {
-    struct convert_opts o = {0};
-    bool mtp_off = false, dry = false, pad = false, keep = false;
-    const char *mmproj = NULL;
-    const struct opt opts[] = {
-        {"output", 'o', OPT_STR, &o.out, "OUT.gguf", "the file to write"},
-        {"type", 0, OPT_STR, &o.type, "TYPE", "auto (as stored), f32, f16, bf16 or q8_0"},
-        {"no-mtp", 0, OPT_FLAG, &mtp_off, NULL, "leave the multi-token-prediction block out"},
-        {"mmproj", 0, OPT_STR, &mmproj, "FILE",
-         "write the vision tower there, as a projector file"},
-        {"split-max", 0, OPT_SIZE, &o.split_max, "SIZE", "start a new shard at this size"},
-        {"pad", 0, OPT_FLAG, &pad, NULL, "pad feed-forward widths with zeros to multiples of 256"},
-        {"keep-mxfp4", 0, OPT_FLAG, &keep, NULL, "matrices stored as MXFP4 stay MXFP4"},
-        {"lora", 0, OPT_STR, &o.lora, "DIR", "merge this LoRA adapter into the weights"},
-        {"dry-run", 0, OPT_FLAG, &dry, NULL, "print the plan and the sizes, write nothing"},
-        {"name", 0, OPT_STR, &o.name, "NAME", "general.name of the output"},
-        {"pre", 0, OPT_STR, &o.pre, "NAME", "pre-tokenizer, when it is not recognised"},
-    };
-    const struct cmd_spec spec = {
-        .name = "convert",
-        .synopsis =
-            "HF_DIR -o OUT.gguf [--type TYPE] [--mmproj FILE] [--lora DIR] [--pad] [--no-mtp] "
-            "[--keep-mxfp4] "
-            "[--split-max SIZE] [--dry-run] [--name NAME] [--pre NAME]",
-        .about = "Converts a Hugging Face folder to GGUF. Every structural error shows before any\n"
-                 "weight is read. The output is the language model; vision towers have a file of "
-                 "their own.",
-        .opts = opts,
-        .n_opts = (int)COUNT_OF(opts),
-        .min_args = 1,
-        .max_args = 1,
-    };
-    TRY(cli_parse(c, &spec, argc, argv, e));
+    struct convert_args x = {0};
+    TRY(cli_parse(c, &convert_spec, &x, argc, argv, e));
     if (c->done) return 0;
-    if (!o.out && !mmproj)
+    if (!x.o.out && !x.mmproj)
         return err_set(e, ERR_USAGE,
                        "convert: say where the result goes with -o OUT.gguf (or --mmproj FILE)");
-    if (o.out && mmproj && strcmp(o.out, mmproj) == 0)
+    if (x.o.out && x.mmproj && strcmp(x.o.out, x.mmproj) == 0)
         return err_set(e, ERR_USAGE, "convert: -o and --mmproj name the same file");
     TRY(work_pool(&c->work, e));
-    o.src = c->arg[0];
-    o.no_mtp = mtp_off;
-    o.pad = pad;
-    o.keep_mxfp4 = keep;
-    o.dry_run = dry;
-    o.overwrite = c->work.overwrite;
-    o.pool = c->work.pool;
+    x.o.src = c->arg[0];
+    x.o.no_mtp = x.mtp_off;
+    x.o.pad = x.pad;
+    x.o.keep_mxfp4 = x.keep;
+    x.o.dry_run = x.dry;
+    x.o.overwrite = c->work.overwrite;
+    x.o.pool = c->work.pool;
     struct plan_list plan = {0};
-    if (dry) {
-        o.plan = plan_row;
-        o.plan_ud = &plan;
+    if (x.dry) {
+        x.o.plan = plan_row;
+        x.o.plan_ud = &plan;
     }
     struct convert_report r;
     struct mmproj_report mr;
-    int rc = mmproj ? mmproj_run(&o, mmproj, &mr, e) : 0; /* the short one first */
-    if (!rc && o.out) rc = convert_run(&o, &r, e);
+    int rc = x.mmproj ? mmproj_run(&x.o, x.mmproj, &mr, e) : 0; /* the short one first */
+    if (!rc && x.o.out) rc = convert_run(&x.o, &r, e);
     if (!rc) {
         struct emit *m = emit_new();
-        emit_bool(m, "dry_run", dry ? "dry run" : NULL, dry);
-        if (o.out) fill(m, &o, &r);
-        if (mmproj) fill_mmproj(m, mmproj, &mr);
-        if (dry) emit_plan(m, &plan);
+        emit_bool(m, "dry_run", x.dry ? "dry run" : NULL, x.dry);
+        if (x.o.out) fill(m, &x.o, &r);
+        if (x.mmproj) fill_mmproj(m, x.mmproj, &mr);
+        if (x.dry) emit_plan(m, &plan);
         cli_emit(c, m);
         emit_free(m);
     }

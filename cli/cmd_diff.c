@@ -3,26 +3,29 @@
 #include "cli/cmd.h"
 #include "jobs/gguf_diff.h"
 
+#define AT(member) offsetof(struct diff_opts, member)
+static const struct opt diff_opts[] = {
+    {"tensors", 0, OPT_FLAG, AT(list), NULL, "list every tensor that differs"},
+    {"error", 0, OPT_FLAG, AT(want_error), NULL,
+     "relative RMS error of B's weights against A's, per tensor; reads them"},
+    {"no-manifest", 0, OPT_FLAG, AT(no_manifest), NULL,
+     "read the data, whatever manifest.json says of them"},
+};
+#undef AT
+static const struct cmd_spec diff_spec = {
+    .name = "diff",
+    .synopsis = "A.gguf B.gguf [--tensors] [--error] [--no-manifest]",
+    .about = "What changed from A to B: metadata keys, texts line by line, tensors by name, "
+             "shape, type\nand data. Exit status 1 when something differs.",
+    .opts = diff_opts,
+    .n_opts = (int)COUNT_OF(diff_opts),
+    .min_args = 2,
+    .max_args = 2,
+};
+
 int cmd_diff(struct cli *c, int argc, char **argv, struct err *e) {
     struct diff_opts d = {0};
-    const struct opt opts[] = {
-        {"tensors", 0, OPT_FLAG, &d.list, NULL, "list every tensor that differs"},
-        {"error", 0, OPT_FLAG, &d.want_error, NULL,
-         "relative RMS error of B's weights against A's, per tensor; reads them"},
-        {"no-manifest", 0, OPT_FLAG, &d.no_manifest, NULL,
-         "read the data, whatever manifest.json says of them"},
-    };
-    const struct cmd_spec spec = {
-        .name = "diff",
-        .synopsis = "A.gguf B.gguf [--tensors] [--error] [--no-manifest]",
-        .about = "What changed from A to B: metadata keys, texts line by line, tensors by name, "
-                 "shape, type\nand data. Exit status 1 when something differs.",
-        .opts = opts,
-        .n_opts = (int)COUNT_OF(opts),
-        .min_args = 2,
-        .max_args = 2,
-    };
-    TRY(cli_parse(c, &spec, argc, argv, e));
+    TRY(cli_parse(c, &diff_spec, &d, argc, argv, e));
     if (c->done) return 0;
     d.a = c->arg[0];
     d.b = c->arg[1];

@@ -4,68 +4,80 @@
 #include "jobs/eval_tasks.h"
 #include "runtime/eval/choices.h"
 
+struct choice_args {
+    struct eval_args a; /* first: EVAL_OPT_... are about it */
+    struct choice_job j;
+};
+#define AT(member) offsetof(struct choice_args, member)
+static const struct opt choice_opts[] = {
+    {"format", 0, OPT_STR, AT(j.format), "NAME",
+     "of the file: hellaswag, winogrande, mmlu, choice"},
+    {"base", 0, OPT_STR, AT(a.base), "FILE", "also ask this model: accuracy and flips"},
+    {"cases", 0, OPT_I64, AT(j.n_cases), "N", "at most N tasks, evenly spread; 0: all (default)"},
+    EVAL_OPT_KV,
+    EVAL_OPT_ACT,
+    EVAL_OPT_PRE,
+};
+#undef AT
+static const struct cmd_spec choice_spec = {
+    .name = "eval choice",
+    .synopsis = "MODEL.gguf FILE --format NAME [--base BASE.gguf] [--cases N]",
+    .about = "Multiple choice from a local file: the choice of largest mean log-probability per "
+             "token.\n"
+             "Formats as the field has them; docs/formats/choices.md.",
+    .opts = choice_opts,
+    .n_opts = (int)COUNT_OF(choice_opts),
+    .min_args = 2,
+    .max_args = 2,
+};
+
 int eval_cmd_choice(struct cli *c, int argc, char **argv, struct err *e) {
-    struct eval_args a = {.kv_type = KV_EXACT, .act = ACT_EXACT};
-    struct choice_job j = {0};
-    const struct opt opts[] = {
-        {"format", 0, OPT_STR, &j.format, "NAME",
-         "of the file: hellaswag, winogrande, mmlu, choice"},
-        {"base", 0, OPT_STR, &a.base, "FILE", "also ask this model: accuracy and flips"},
-        {"cases", 0, OPT_I64, &j.n_cases, "N", "at most N tasks, evenly spread; 0: all (default)"},
-        EVAL_OPT_KV(a),
-        EVAL_OPT_ACT(a),
-        EVAL_OPT_PRE(a),
-    };
-    const struct cmd_spec spec = {
-        .name = "eval choice",
-        .synopsis = "MODEL.gguf FILE --format NAME [--base BASE.gguf] [--cases N]",
-        .about =
-            "Multiple choice from a local file: the choice of largest mean log-probability per "
-            "token.\n"
-            "Formats as the field has them; docs/formats/choices.md.",
-        .opts = opts,
-        .n_opts = (int)COUNT_OF(opts),
-        .min_args = 2,
-        .max_args = 2,
-    };
-    TRY(cli_parse(c, &spec, argc, argv, e));
+    struct choice_args x = {.a = {.kv_type = KV_EXACT, .act = ACT_EXACT}};
+    TRY(cli_parse(c, &choice_spec, &x, argc, argv, e));
     if (c->done) return 0;
-    if (!j.format)
+    if (!x.j.format)
         return err_set(e, ERR_USAGE, "eval choice: say what the file is: --format %s",
                        choices_formats());
-    j.path = c->arg[1];
+    x.j.path = c->arg[1];
     struct emit *m = emit_new();
-    return cli_result(c, m, eval_tasks_run(&c->work, &a, c->arg[0], &j, m, e));
+    return cli_result(c, m, eval_tasks_run(&c->work, &x.a, c->arg[0], &x.j, m, e));
 }
 
+struct needle_args {
+    struct eval_args a; /* first: EVAL_OPT_... are about it */
+    struct choice_job j;
+};
+#define AT(member) offsetof(struct needle_args, member)
+static const struct opt needle_opts[] = {
+    {"ctx", 0, OPT_I64, AT(j.ctx), "N", "tokens of a window (4096)"},
+    {"depths", 0, OPT_I64, AT(j.n_depths), "N", "depths from the begin to the end (5)"},
+    {"per-depth", 0, OPT_I64, AT(j.per_depth), "N", "windows at each depth (4)"},
+    {"base", 0, OPT_STR, AT(a.base), "FILE", "also ask this model"},
+    EVAL_OPT_KV,
+    EVAL_OPT_ACT,
+    EVAL_OPT_PRE,
+};
+#undef AT
+static const struct cmd_spec needle_spec = {
+    .name = "eval needle",
+    .synopsis = "MODEL.gguf TEXT [--ctx 4096] [--depths 5] [--per-depth 4] [--base BASE.gguf]",
+    .about = "A number hidden at a depth of a window of the text, asked for at its end: told "
+             "from three others,\n"
+             "and written without choices.",
+    .opts = needle_opts,
+    .n_opts = (int)COUNT_OF(needle_opts),
+    .min_args = 2,
+    .max_args = 2,
+};
+
 int eval_cmd_needle(struct cli *c, int argc, char **argv, struct err *e) {
-    struct eval_args a = {.kv_type = KV_EXACT, .act = ACT_EXACT};
-    struct choice_job j = {.ctx = 4096, .n_depths = 5, .per_depth = 4};
-    const struct opt opts[] = {
-        {"ctx", 0, OPT_I64, &j.ctx, "N", "tokens of a window (4096)"},
-        {"depths", 0, OPT_I64, &j.n_depths, "N", "depths from the begin to the end (5)"},
-        {"per-depth", 0, OPT_I64, &j.per_depth, "N", "windows at each depth (4)"},
-        {"base", 0, OPT_STR, &a.base, "FILE", "also ask this model"},
-        EVAL_OPT_KV(a),
-        EVAL_OPT_ACT(a),
-        EVAL_OPT_PRE(a),
-    };
-    const struct cmd_spec spec = {
-        .name = "eval needle",
-        .synopsis = "MODEL.gguf TEXT [--ctx 4096] [--depths 5] [--per-depth 4] [--base BASE.gguf]",
-        .about = "A number hidden at a depth of a window of the text, asked for at its end: told "
-                 "from three others,\n"
-                 "and written without choices.",
-        .opts = opts,
-        .n_opts = (int)COUNT_OF(opts),
-        .min_args = 2,
-        .max_args = 2,
-    };
-    TRY(cli_parse(c, &spec, argc, argv, e));
+    struct needle_args x = {.j = {.ctx = 4096, .n_depths = 5, .per_depth = 4},
+                            .a = {.kv_type = KV_EXACT, .act = ACT_EXACT}};
+    TRY(cli_parse(c, &needle_spec, &x, argc, argv, e));
     if (c->done) return 0;
-    if (j.n_depths < 1 || j.n_depths > 1000 || j.per_depth < 1 || j.per_depth > 1000)
+    if (x.j.n_depths < 1 || x.j.n_depths > 1000 || x.j.per_depth < 1 || x.j.per_depth > 1000)
         return err_set(e, ERR_USAGE, "eval needle: --depths and --per-depth are 1 to 1000");
-    j.path = c->arg[1];
+    x.j.path = c->arg[1];
     struct emit *m = emit_new();
-    return cli_result(c, m, eval_tasks_run(&c->work, &a, c->arg[0], &j, m, e));
+    return cli_result(c, m, eval_tasks_run(&c->work, &x.a, c->arg[0], &x.j, m, e));
 }

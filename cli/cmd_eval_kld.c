@@ -14,6 +14,50 @@ static int count_models(const struct cli *c) {
     return n;
 }
 
+#define AT(member) offsetof(struct eval_args, member)
+static const struct opt kld_opts[] = {
+    {"base", 0, OPT_STR, AT(base), "FILE", "the model to compare with, run at the same time"},
+    {"base-file", 0, OPT_STR, AT(base_file), "FILE",
+     "base logits in the field's format or the compact one instead"},
+    {"save-base", 0, OPT_STR, AT(save_base), "FILE",
+     "write the model's logits in the field's format"},
+    {"compact", 0, OPT_FLAG, AT(compact), NULL, "with --save-base: the compact format"},
+    {"top", 0, OPT_I64, AT(top), "N", "--compact: likeliest tokens kept of a position (256)"},
+    {"tail", 0, OPT_I64, AT(tail), "N", "--compact: samples of the other tokens (64)"},
+    {"ctx", 0, OPT_I64, AT(ctx), "N", "tokens of a window (512; with --base-file the file's)"},
+    {"chunks", 0, OPT_I64, AT(chunks), "N",
+     "windows to run, taken from the domains in turn; 0: all (default)"},
+    {"by-depth", 0, OPT_FLAG, AT(by_depth), NULL,
+     "also by tokens of context; scores whole windows for it"},
+    OPT_PLOT(AT(plot), "with --by-depth, a line per candidate"),
+    {"routing", 0, OPT_FLAG, AT(routing), NULL, "also share of tokens with the base's experts"},
+    {"worst", 0, OPT_I64, AT(worst), "N", "show the N tokens of largest divergence in context"},
+    {"kv-type", 0, OPT_STR, AT(kv_type), "T[,T...]",
+     "caches of keys and values: f32 (default), f16, q8_0, tq4, K/V, ..."},
+    {"base-kv-type", 0, OPT_STR, AT(base_kv), "T", "the base's (f32)"},
+    {"kv-skip-layers", 0, OPT_I64, AT(kv_skip), "N",
+     "first and last N attention layers keep --kv-skip-type"},
+    {"kv-skip-type", 0, OPT_STR, AT(kv_skip_type), "T", "their cache type (q8_0)"},
+    EVAL_OPT_ACT,
+    EVAL_OPT_PRE,
+    EVAL_OPT_KEEP,
+};
+#undef AT
+static const struct cmd_spec kld_spec = {
+    .name = "eval kld",
+    .synopsis = "MODEL.gguf... TEXT... --base BASE.gguf | MODEL.gguf... --base-file F | "
+                "BASE.gguf TEXT --save-base F [--compact]",
+    .about = "Divergence of next-token distributions from a base model's. Several models are "
+             "compared with\n"
+             "the base in one pass over the text; nothing of size tokens x vocabulary is stored. "
+             "Several TEXTs,\n"
+             "or lines of a .jsonl with a \"domain\", are also reported one by one.",
+    .opts = kld_opts,
+    .n_opts = (int)COUNT_OF(kld_opts),
+    .min_args = 1,
+    .max_args = -1,
+};
+
 int eval_cmd_kld(struct cli *c, int argc, char **argv, struct err *e) {
     struct eval_args a = {.ctx = 512,
                           .kv_type = KV_EXACT,
@@ -21,49 +65,7 @@ int eval_cmd_kld(struct cli *c, int argc, char **argv, struct err *e) {
                           .act = ACT_EXACT,
                           .top = 256,
                           .tail = 64};
-    const struct opt opts[] = {
-        {"base", 0, OPT_STR, &a.base, "FILE", "the model to compare with, run at the same time"},
-        {"base-file", 0, OPT_STR, &a.base_file, "FILE",
-         "base logits in the field's format or the compact one instead"},
-        {"save-base", 0, OPT_STR, &a.save_base, "FILE",
-         "write the model's logits in the field's format"},
-        {"compact", 0, OPT_FLAG, &a.compact, NULL, "with --save-base: the compact format"},
-        {"top", 0, OPT_I64, &a.top, "N", "--compact: likeliest tokens kept of a position (256)"},
-        {"tail", 0, OPT_I64, &a.tail, "N", "--compact: samples of the other tokens (64)"},
-        {"ctx", 0, OPT_I64, &a.ctx, "N", "tokens of a window (512; with --base-file the file's)"},
-        {"chunks", 0, OPT_I64, &a.chunks, "N",
-         "windows to run, taken from the domains in turn; 0: all (default)"},
-        {"by-depth", 0, OPT_FLAG, &a.by_depth, NULL,
-         "also by tokens of context; scores whole windows for it"},
-        OPT_PLOT(a.plot, "with --by-depth, a line per candidate"),
-        {"routing", 0, OPT_FLAG, &a.routing, NULL, "also share of tokens with the base's experts"},
-        {"worst", 0, OPT_I64, &a.worst, "N", "show the N tokens of largest divergence in context"},
-        {"kv-type", 0, OPT_STR, &a.kv_type, "T[,T...]",
-         "caches of keys and values: f32 (default), f16, q8_0, tq4, K/V, ..."},
-        {"base-kv-type", 0, OPT_STR, &a.base_kv, "T", "the base's (f32)"},
-        {"kv-skip-layers", 0, OPT_I64, &a.kv_skip, "N",
-         "first and last N attention layers keep --kv-skip-type"},
-        {"kv-skip-type", 0, OPT_STR, &a.kv_skip_type, "T", "their cache type (q8_0)"},
-        EVAL_OPT_ACT(a),
-        EVAL_OPT_PRE(a),
-        EVAL_OPT_KEEP(a),
-    };
-    const struct cmd_spec spec = {
-        .name = "eval kld",
-        .synopsis = "MODEL.gguf... TEXT... --base BASE.gguf | MODEL.gguf... --base-file F | "
-                    "BASE.gguf TEXT --save-base F [--compact]",
-        .about =
-            "Divergence of next-token distributions from a base model's. Several models are "
-            "compared with\n"
-            "the base in one pass over the text; nothing of size tokens x vocabulary is stored. "
-            "Several TEXTs,\n"
-            "or lines of a .jsonl with a \"domain\", are also reported one by one.",
-        .opts = opts,
-        .n_opts = (int)COUNT_OF(opts),
-        .min_args = 1,
-        .max_args = -1,
-    };
-    TRY(cli_parse(c, &spec, argc, argv, e));
+    TRY(cli_parse(c, &kld_spec, &a, argc, argv, e));
     if (c->done) return 0;
     const int n = count_models(c);
     const struct divergence_opts o = {.a = a,

@@ -3,30 +3,33 @@
 #include "cli/eval.h"
 #include "jobs/eval_caches.h"
 
+#define AT(member) offsetof(struct caches_opts, member)
+static const struct opt kv_opts[] = {
+    {"head-dims", 0, OPT_STR, AT(dims), "LIST", "values of a head (64,128,256)"},
+    {"depths", 0, OPT_STR, AT(depths), "LIST", "keys in the cache (512,4096)"},
+    {"kv-type", 0, OPT_STR, AT(types), "T[,T...]", "cache types, or K/V (the usual ones)"},
+    OPT_PLOT(AT(plot), "error of the output by depth, a line per head size and type"),
+    {"cosine", 0, OPT_NUM, AT(cosine), "X", "of queries with the key they look for (0.5)"},
+};
+#undef AT
+static const struct cmd_spec kv_spec = {
+    .name = "eval kv",
+    .synopsis = "[--head-dims 64,128,256] [--depths 512,4096] [--kv-type T,T] [--cosine 0.5] "
+                "[--plot FILE]",
+    .about = "Error and speed of KV cache types on synthetic attention: no model is needed.",
+    .opts = kv_opts,
+    .n_opts = (int)COUNT_OF(kv_opts),
+    .min_args = 0,
+    .max_args = 0,
+};
+
 int eval_cmd_kv(struct cli *c, int argc, char **argv, struct err *e) {
     struct caches_opts o = {.dims = "64,128,256",
                             .depths = "512,4096",
                             .types =
                                 "f16,bf16,q8_0,q5_1,q4_0,q8_0-rot,q5_1-rot,q4_0-rot,tq4,tq3,tq2",
                             .cosine = 0.5};
-    const struct opt opts[] = {
-        {"head-dims", 0, OPT_STR, &o.dims, "LIST", "values of a head (64,128,256)"},
-        {"depths", 0, OPT_STR, &o.depths, "LIST", "keys in the cache (512,4096)"},
-        {"kv-type", 0, OPT_STR, &o.types, "T[,T...]", "cache types, or K/V (the usual ones)"},
-        OPT_PLOT(o.plot, "error of the output by depth, a line per head size and type"),
-        {"cosine", 0, OPT_NUM, &o.cosine, "X", "of queries with the key they look for (0.5)"},
-    };
-    const struct cmd_spec spec = {
-        .name = "eval kv",
-        .synopsis = "[--head-dims 64,128,256] [--depths 512,4096] [--kv-type T,T] [--cosine 0.5] "
-                    "[--plot FILE]",
-        .about = "Error and speed of KV cache types on synthetic attention: no model is needed.",
-        .opts = opts,
-        .n_opts = (int)COUNT_OF(opts),
-        .min_args = 0,
-        .max_args = 0,
-    };
-    TRY(cli_parse(c, &spec, argc, argv, e));
+    TRY(cli_parse(c, &kv_spec, &o, argc, argv, e));
     if (c->done) return 0;
     struct emit *m = emit_new();
     return cli_result(c, m, eval_caches_run(&c->work, &o, m, e));

@@ -3,27 +3,29 @@
 #include "cli/eval.h"
 #include "jobs/eval_numbers.h"
 
+#define AT(member) offsetof(struct eval_args, member)
+static const struct opt mtp_opts[] = {
+    {"ctx", 0, OPT_I64, AT(ctx), "N", "tokens of a window (512)"},
+    {"chunks", 0, OPT_I64, AT(chunks), "N", "windows to run; 0: all (default)"},
+    EVAL_OPT_KV,
+    EVAL_OPT_ACT,
+    EVAL_OPT_PRE,
+};
+#undef AT
+static const struct cmd_spec mtp_spec = {
+    .name = "eval mtp",
+    .synopsis = "MODEL.gguf TEXT [--ctx 512] [--chunks N] [--kv-type T]",
+    .about = "Acceptance of the token that the MTP block drafts: how often its favourite is the "
+             "trunk's,\nalong the second halves of the windows of a text.",
+    .opts = mtp_opts,
+    .n_opts = (int)COUNT_OF(mtp_opts),
+    .min_args = 2,
+    .max_args = 2,
+};
+
 int eval_cmd_mtp(struct cli *c, int argc, char **argv, struct err *e) {
     struct eval_args a = {.ctx = 512, .kv_type = KV_EXACT, .act = ACT_EXACT};
-    const struct opt opts[] = {
-        {"ctx", 0, OPT_I64, &a.ctx, "N", "tokens of a window (512)"},
-        {"chunks", 0, OPT_I64, &a.chunks, "N", "windows to run; 0: all (default)"},
-        EVAL_OPT_KV(a),
-        EVAL_OPT_ACT(a),
-        EVAL_OPT_PRE(a),
-    };
-    const struct cmd_spec spec = {
-        .name = "eval mtp",
-        .synopsis = "MODEL.gguf TEXT [--ctx 512] [--chunks N] [--kv-type T]",
-        .about =
-            "Acceptance of the token that the MTP block drafts: how often its favourite is the "
-            "trunk's,\nalong the second halves of the windows of a text.",
-        .opts = opts,
-        .n_opts = (int)COUNT_OF(opts),
-        .min_args = 2,
-        .max_args = 2,
-    };
-    TRY(cli_parse(c, &spec, argc, argv, e));
+    TRY(cli_parse(c, &mtp_spec, &a, argc, argv, e));
     if (c->done) return 0;
     struct emit *m = emit_new();
     return cli_result(c, m, eval_mtp_run(&c->work, &a, c->arg[0], c->arg[1], m, e));

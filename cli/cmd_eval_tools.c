@@ -5,35 +5,38 @@
 #include "cli/eval.h"
 #include "jobs/eval_cases.h"
 
+#define AT(member) offsetof(struct cases_opts, member)
+static const struct opt cases_options[] = {
+    {"base", 0, OPT_STR, AT(eval.base), "FILE", "also ask this model and compare the answers"},
+    {"cases", 0, OPT_I64, AT(n_cases), "N", "at most N cases, evenly spread; 0: all (default)"},
+    {"max-tokens", 0, OPT_I64, AT(max_tokens), "N", "tokens of an answer at most (256)"},
+    {"format", 0, OPT_STR, AT(format), "NAME",
+     "syntax of calls (default: what the template asks for)"},
+    {"require", 0, OPT_NUM, AT(require), "PERCENT", "exit 1 when fewer cases pass"},
+    {"no-loss", 0, OPT_FLAG, AT(no_loss), NULL, "exit 1 when a case fails that the base passes"},
+    {"constrained", 0, OPT_FLAG, AT(constrained), NULL,
+     "answer once more with calls held to the tools' schemas, and show both"},
+    {"all", 0, OPT_FLAG, AT(all), NULL, "show every case, not only those that failed"},
+    {"ctx", 0, OPT_I64, AT(eval.ctx), "N", "context (default: the longest prompt and answer)"},
+    EVAL_OPT_KV,
+    EVAL_OPT_ACT,
+    EVAL_OPT_PRE,
+    EVAL_OPT_KEEP,
+};
+#undef AT
+
 static int cmd_suite(struct cli *c, int argc, char **argv, const char *name, const char *synopsis,
                      const char *about, int min_args, struct err *e) {
     struct cases_opts a = {
         .eval = {.kv_type = KV_EXACT, .act = ACT_EXACT}, .max_tokens = 256, .require = (double)NAN};
-    const struct opt opts[] = {
-        {"base", 0, OPT_STR, &a.eval.base, "FILE", "also ask this model and compare the answers"},
-        {"cases", 0, OPT_I64, &a.n_cases, "N", "at most N cases, evenly spread; 0: all (default)"},
-        {"max-tokens", 0, OPT_I64, &a.max_tokens, "N", "tokens of an answer at most (256)"},
-        {"format", 0, OPT_STR, &a.format, "NAME",
-         "syntax of calls (default: what the template asks for)"},
-        {"require", 0, OPT_NUM, &a.require, "PERCENT", "exit 1 when fewer cases pass"},
-        {"no-loss", 0, OPT_FLAG, &a.no_loss, NULL, "exit 1 when a case fails that the base passes"},
-        {"constrained", 0, OPT_FLAG, &a.constrained, NULL,
-         "answer once more with calls held to the tools' schemas, and show both"},
-        {"all", 0, OPT_FLAG, &a.all, NULL, "show every case, not only those that failed"},
-        {"ctx", 0, OPT_I64, &a.eval.ctx, "N", "context (default: the longest prompt and answer)"},
-        EVAL_OPT_KV(a.eval),
-        EVAL_OPT_ACT(a.eval),
-        EVAL_OPT_PRE(a.eval),
-        EVAL_OPT_KEEP(a.eval),
-    };
     const struct cmd_spec spec = {.name = name,
                                   .synopsis = synopsis,
                                   .about = about,
-                                  .opts = opts,
-                                  .n_opts = (int)COUNT_OF(opts),
+                                  .opts = cases_options,
+                                  .n_opts = (int)COUNT_OF(cases_options),
                                   .min_args = min_args,
                                   .max_args = 2};
-    TRY(cli_parse(c, &spec, argc, argv, e));
+    TRY(cli_parse(c, &spec, &a, argc, argv, e));
     if (c->done) return 0;
     a.model = c->arg[0];
     a.suite = c->n_args > 1 ? c->arg[1] : "builtin";

@@ -24,65 +24,72 @@ static int from_texts(struct cli *c, struct imatrix_job_opts *a, struct select_a
     return imatrix_select(&c->work, s, m, e);
 }
 
+struct imatrix_args {
+    struct imatrix_job_opts a;
+    struct select_args select;
+    bool merge, stats;
+};
+#define AT(member) offsetof(struct imatrix_args, member)
+static const struct opt imatrix_opts[] = {
+    {"output", 'o', OPT_STR, AT(a.out), "FILE", "where the importance matrix goes"},
+    {"ctx", 0, OPT_I64, AT(a.ctx), "N", "tokens per chunk (512)"},
+    {"chunks", 0, OPT_I64, AT(a.chunks), "N", "stop after N chunks; 0: all (default)"},
+    {"format", 0, OPT_STR, AT(a.format), "NAME", "gguf or dat; default by the name of FILE"},
+    {"no-special", 0, OPT_FLAG, AT(a.no_special), NULL, "special-token texts are plain text"},
+    {"pre", 0, OPT_STR, AT(a.pre), "NAME", CLI_HELP_PRE},
+    {"gram", 0, OPT_STR, AT(a.gram), "FILE", "also write second moments, for quantize --gram"},
+    {"gram-block", 0, OPT_I64, AT(a.gram_block), "N",
+     "columns of a block of second moments, a multiple of 256; 0: all up to 4096, else 2048"},
+    {"moments", 0, OPT_STR, AT(a.moments), "FILE",
+     "also write the sums of inputs and of their fourth powers"},
+    {"select", 0, OPT_I64, AT(select.budget), "N",
+     "choose documents of N tokens together that rare experts need; FILE is a .jsonl of them"},
+    {"have", 0, OPT_STR, AT(select.have), "FILE",
+     "with --select: importance matrix of the texts that are there already"},
+    {"merge", 0, OPT_FLAG, AT(merge), NULL, "arguments are importance matrices: add them up"},
+    {"stats", 0, OPT_FLAG, AT(stats), NULL, "argument is an importance matrix: describe it"},
+};
+#undef AT
+static const struct cmd_spec imatrix_spec = {
+    "imatrix",
+    "MODEL.gguf TEXT... -o FILE | --merge A B... -o FILE | --stats FILE | --select N "
+    "MODEL.gguf "
+    "TEXT... -o FILE",
+    "Collects the mean squared input of every weight column while texts run through the "
+    "model.\n"
+    "TEXT is plain text, .gz, or .jsonl: conversations rendered with the model's template, or "
+    "{\"text\": ...}.",
+    imatrix_opts,
+    COUNT_OF(imatrix_opts),
+    1,
+    -1};
+
 int cmd_imatrix(struct cli *c, int argc, char **argv, struct err *e) {
-    struct imatrix_job_opts a = {0};
-    struct select_args select = {0};
-    bool merge = false, stats = false;
-    const struct opt opts[] = {
-        {"output", 'o', OPT_STR, &a.out, "FILE", "where the importance matrix goes"},
-        {"ctx", 0, OPT_I64, &a.ctx, "N", "tokens per chunk (512)"},
-        {"chunks", 0, OPT_I64, &a.chunks, "N", "stop after N chunks; 0: all (default)"},
-        {"format", 0, OPT_STR, &a.format, "NAME", "gguf or dat; default by the name of FILE"},
-        {"no-special", 0, OPT_FLAG, &a.no_special, NULL, "special-token texts are plain text"},
-        {"pre", 0, OPT_STR, &a.pre, "NAME", CLI_HELP_PRE},
-        {"gram", 0, OPT_STR, &a.gram, "FILE", "also write second moments, for quantize --gram"},
-        {"gram-block", 0, OPT_I64, &a.gram_block, "N",
-         "columns of a block of second moments, a multiple of 256; 0: all up to 4096, else 2048"},
-        {"moments", 0, OPT_STR, &a.moments, "FILE",
-         "also write the sums of inputs and of their fourth powers"},
-        {"select", 0, OPT_I64, &select.budget, "N",
-         "choose documents of N tokens together that rare experts need; FILE is a .jsonl of them"},
-        {"have", 0, OPT_STR, &select.have, "FILE",
-         "with --select: importance matrix of the texts that are there already"},
-        {"merge", 0, OPT_FLAG, &merge, NULL, "arguments are importance matrices: add them up"},
-        {"stats", 0, OPT_FLAG, &stats, NULL, "argument is an importance matrix: describe it"},
-    };
-    const struct cmd_spec spec = {
-        "imatrix",
-        "MODEL.gguf TEXT... -o FILE | --merge A B... -o FILE | --stats FILE | --select N "
-        "MODEL.gguf "
-        "TEXT... -o FILE",
-        "Collects the mean squared input of every weight column while texts run through the "
-        "model.\n"
-        "TEXT is plain text, .gz, or .jsonl: conversations rendered with the model's template, or "
-        "{\"text\": ...}.",
-        opts,
-        COUNT_OF(opts),
-        1,
-        -1};
-    TRY(cli_parse(c, &spec, argc, argv, e));
+    struct imatrix_args x = {0};
+    TRY(cli_parse(c, &imatrix_spec, &x, argc, argv, e));
     if (c->done) return 0;
-    if (ranks_n() > 1 && (merge || stats || select.budget || a.gram || a.moments))
+    if (ranks_n() > 1 && (x.merge || x.stats || x.select.budget || x.a.gram || x.a.moments))
         return err_set(e, ERR_USAGE,
                        "--merge, --stats, --select, --gram and --moments are done by one process: "
                        "start without mpirun");
-    if (merge + stats + (select.budget > 0) > 1)
+    if (x.merge + x.stats + (x.select.budget > 0) > 1)
         return err_set(e, ERR_USAGE, "--merge, --stats and --select exclude each other");
-    if (select.have && !select.budget) return err_set(e, ERR_USAGE, "--have goes with --select N");
-    if ((a.gram || a.moments) && (merge || stats || select.budget))
+    if (x.select.have && !x.select.budget)
+        return err_set(e, ERR_USAGE, "--have goes with --select N");
+    if ((x.a.gram || x.a.moments) && (x.merge || x.stats || x.select.budget))
         return err_set(e, ERR_USAGE, "--%s goes with a MODEL.gguf and texts",
-                       a.gram ? "gram" : "moments");
+                       x.a.gram ? "gram" : "moments");
     struct emit *m = emit_new();
     int rc;
-    if (stats && c->n_args != 1)
+    if (x.stats && c->n_args != 1)
         rc = err_set(e, ERR_USAGE, "--stats takes one FILE");
-    else if (stats)
+    else if (x.stats)
         rc = imatrix_job_stats(c->arg[0], m, e);
-    else if (!a.out)
+    else if (!x.a.out)
         rc = err_set(e, ERR_USAGE, "imatrix: say where the result goes with -o FILE");
-    else if (merge)
-        rc = imatrix_job_merge(&c->work, c->arg, c->n_args, &a, m, e);
+    else if (x.merge)
+        rc = imatrix_job_merge(&c->work, c->arg, c->n_args, &x.a, m, e);
     else
-        rc = from_texts(c, &a, &select, m, e);
+        rc = from_texts(c, &x.a, &x.select, m, e);
     return cli_result(c, m, rc);
 }

@@ -5,35 +5,40 @@
 
 #include <string.h>
 
+struct inspect_args {
+    const char *keys;
+    struct inspect_opts a;
+};
+#define AT(member) offsetof(struct inspect_args, member)
+static const struct opt inspect_opts[] = {
+    {"keys", 0, OPT_STR, AT(keys), "WHICH",
+     "metadata: short (long values cut, default), all, none"},
+    {"tensors", 0, OPT_FLAG, AT(a.tensors), NULL, "list every tensor"},
+};
+#undef AT
+static const struct cmd_spec inspect_spec = {
+    .name = "inspect",
+    .synopsis = "FILE [--keys WHICH] [--tensors]",
+    .about = "Says what a file is, from its headers: a GGUF file or the first file of a split set, "
+             "a folder of GGUF files, a Hugging Face folder, a safetensors file, an importance "
+             "matrix, a base-logits file.",
+    .opts = inspect_opts,
+    .n_opts = (int)COUNT_OF(inspect_opts),
+    .min_args = 1,
+    .max_args = 1,
+};
+
 int cmd_inspect(struct cli *c, int argc, char **argv, struct err *e) {
-    const char *keys = "short";
-    struct inspect_opts a = {0};
+    struct inspect_args x = {.keys = "short"};
     static const char *const which[] = {"short", "all", "none"};
-    const struct opt opts[] = {
-        {"keys", 0, OPT_STR, &keys, "WHICH",
-         "metadata: short (long values cut, default), all, none"},
-        {"tensors", 0, OPT_FLAG, &a.tensors, NULL, "list every tensor"},
-    };
-    const struct cmd_spec spec = {
-        .name = "inspect",
-        .synopsis = "FILE [--keys WHICH] [--tensors]",
-        .about =
-            "Says what a file is, from its headers: a GGUF file or the first file of a split set, "
-            "a folder of GGUF files, a Hugging Face folder, a safetensors file, an importance "
-            "matrix, a base-logits file.",
-        .opts = opts,
-        .n_opts = (int)COUNT_OF(opts),
-        .min_args = 1,
-        .max_args = 1,
-    };
-    TRY(cli_parse(c, &spec, argc, argv, e));
+    TRY(cli_parse(c, &inspect_spec, &x, argc, argv, e));
     if (c->done) return 0;
     size_t k = 0;
-    while (k < COUNT_OF(which) && strcmp(keys, which[k]) != 0) k++;
+    while (k < COUNT_OF(which) && strcmp(x.keys, which[k]) != 0) k++;
     if (k == COUNT_OF(which))
-        return err_set(e, ERR_USAGE, "inspect: --keys is short, all or none, not '%s'", keys);
-    a.keys = (enum inspect_keys)k;
-    a.path = c->arg[0];
+        return err_set(e, ERR_USAGE, "inspect: --keys is short, all or none, not '%s'", x.keys);
+    x.a.keys = (enum inspect_keys)k;
+    x.a.path = c->arg[0];
     struct emit *m = emit_new();
-    return cli_result(c, m, inspect_run(&a, m, e));
+    return cli_result(c, m, inspect_run(&x.a, m, e));
 }

@@ -4,80 +4,87 @@
 #include "cli/facts_opts.h"
 #include "jobs/make.h"
 
+struct make_args {
+    const char *out, *recipes;
+    struct make mk;
+    const char *pre; /* pre-tokenizer */
+};
+#define AT(member) offsetof(struct make_args, member)
+static const struct opt make_opts[] = {
+    {"output", 'o', OPT_STR, AT(out), "DIR", "folder of the results"},
+    {"recipes", 0, OPT_STR, AT(recipes), "A,B,..",
+     "what to make (Q8_0,Q6_K,Q5_K_M,Q4_K_M,IQ4_XS,Q3_K_M,IQ3_S,Q2_K)"},
+    {"plain", 0, OPT_FLAG, AT(mk.plain), NULL, "presets only, no mixes"},
+    {"time", 0, OPT_TIME, AT(mk.hours), "HOURS", "of the whole job (12); 0: no limit"},
+    {"dry-run", 0, OPT_FLAG, AT(mk.dry_run), NULL,
+     "print steps, sizes, disk, memory and hours; write nothing"},
+    {"calib", 0, OPT_LIST, AT(mk.calib), "FILE", "calibration text or .jsonl; repeatable"},
+    {"budget", 0, OPT_LIST, AT(mk.budget), "SIZE", "also the best mix of this size; repeatable"},
+    {"probe", 0, OPT_LIST, AT(mk.probe), "FILE", "text the mixes are chosen on; repeatable"},
+    {"probe-time", 0, OPT_TIME, AT(mk.probe_minutes), "MINUTES", "limit of these probes (none)"},
+    {"eval", 0, OPT_LIST, AT(mk.eval), "FILE", "evaluation text or .jsonl; repeatable"},
+    {"tools", 0, OPT_STR, AT(mk.tools), "SUITE",
+     "tool calls to ask for: .jsonl, builtin, none (default: SRC/tools.jsonl)"},
+    {"tools-cases", 0, OPT_I64, AT(mk.tools_cases), "N", "cases of it, evenly spread (12); 0: all"},
+    {"calib-ctx", 0, OPT_I64, AT(mk.calib_ctx), "N", "tokens per calibration chunk (512)"},
+    {"calib-chunks", 0, OPT_I64, AT(mk.calib_chunks), "N", "at most N chunks; 0: all (default)"},
+    {"ctx", 0, OPT_I64, AT(mk.eval_ctx), "N", "tokens per evaluation chunk (512)"},
+    {"chunks", 0, OPT_I64, AT(mk.eval_chunks), "N", "evaluate at most N chunks (100); 0: all"},
+    {"pre", 0, OPT_STR, AT(pre), "NAME",
+     "split text by the rules of this pre-tokenizer; remembered with the job"},
+    {"type", 0, OPT_STR, AT(mk.type), "NAME", "type of the base: auto, f32, f16, bf16, q8_0"},
+    {"search", 0, OPT_STR, AT(mk.search), "NAME",
+     "quantizer search: fast, best, conventional (presets fast, mixes best)"},
+    {"pp", 0, OPT_I64, AT(mk.pp), "N", "prompt tokens of the speed test (512)"},
+    {"tg", 0, OPT_I64, AT(mk.tg), "N", "generated tokens of the speed test (64)"},
+    {"reps", 0, OPT_I64, AT(mk.reps), "N", "repetitions of the speed test (3)"},
+    {"by-depth", 0, OPT_FLAG, AT(mk.by_depth), NULL, "divergence also by tokens of context"},
+    {"depths", 0, OPT_STR, AT(mk.depths), "LIST", "speed with context already filled: 0,4096 (0)"},
+    MAKE_FACT_OPTIONS(struct make_args, mk),
+    {"resume", 0, OPT_FLAG, AT(mk.resume), NULL,
+     "go on with a folder's job (always done anyway), also inside small files"},
+};
+#undef AT
+static const struct cmd_spec make_spec = {
+    "make",
+    "SRC -o DIR [--recipes A,B,..] [--plain] [--time HOURS] [--dry-run] [--budget SIZE]... "
+    "[--calib FILE]... [--eval FILE]... [--resume]",
+    "Hugging Face folder (or GGUF) in; measured GGUFs with a report out. At each usual size "
+    "the best file that\n"
+    "was found: types chosen by measurement, error feedback, kept only where it is measured to "
+    "be better than the\n"
+    "preset of the same bytes. Then perplexity and divergence of each from the base, speed, "
+    "tool calls, README.md,\n"
+    "report.html, results.json, SHA256SUMS. Steps already done with the same inputs are "
+    "reused; -f redoes all.",
+    make_opts,
+    COUNT_OF(make_opts),
+    1,
+    1};
+
 int cmd_make(struct cli *c, int argc, char **argv, struct err *e) {
-    const char *out = NULL, *recipes = NULL;
-    struct make mk = {.c = &c->work,
-                      .calib_ctx = 512,
-                      .eval_ctx = 512,
-                      .eval_chunks = 100,
-                      .pp = 512,
-                      .tg = 64,
-                      .reps = 3,
-                      .depths = "0",
-                      .tools_cases = 12,
-                      .type = "auto",
-                      .hours = 12};
-    mk.job.lock_fd = -1;
-    const struct opt opts[] = {
-        {"output", 'o', OPT_STR, &out, "DIR", "folder of the results"},
-        {"recipes", 0, OPT_STR, &recipes, "A,B,..",
-         "what to make (Q8_0,Q6_K,Q5_K_M,Q4_K_M,IQ4_XS,Q3_K_M,IQ3_S,Q2_K)"},
-        {"plain", 0, OPT_FLAG, &mk.plain, NULL, "presets only, no mixes"},
-        {"time", 0, OPT_TIME, &mk.hours, "HOURS", "of the whole job (12); 0: no limit"},
-        {"dry-run", 0, OPT_FLAG, &mk.dry_run, NULL,
-         "print steps, sizes, disk, memory and hours; write nothing"},
-        {"calib", 0, OPT_LIST, &mk.calib, "FILE", "calibration text or .jsonl; repeatable"},
-        {"budget", 0, OPT_LIST, &mk.budget, "SIZE", "also the best mix of this size; repeatable"},
-        {"probe", 0, OPT_LIST, &mk.probe, "FILE", "text the mixes are chosen on; repeatable"},
-        {"probe-time", 0, OPT_TIME, &mk.probe_minutes, "MINUTES", "limit of these probes (none)"},
-        {"eval", 0, OPT_LIST, &mk.eval, "FILE", "evaluation text or .jsonl; repeatable"},
-        {"tools", 0, OPT_STR, &mk.tools, "SUITE",
-         "tool calls to ask for: .jsonl, builtin, none (default: SRC/tools.jsonl)"},
-        {"tools-cases", 0, OPT_I64, &mk.tools_cases, "N",
-         "cases of it, evenly spread (12); 0: all"},
-        {"calib-ctx", 0, OPT_I64, &mk.calib_ctx, "N", "tokens per calibration chunk (512)"},
-        {"calib-chunks", 0, OPT_I64, &mk.calib_chunks, "N", "at most N chunks; 0: all (default)"},
-        {"ctx", 0, OPT_I64, &mk.eval_ctx, "N", "tokens per evaluation chunk (512)"},
-        {"chunks", 0, OPT_I64, &mk.eval_chunks, "N", "evaluate at most N chunks (100); 0: all"},
-        {"pre", 0, OPT_STR, &c->work.pre, "NAME",
-         "split text by the rules of this pre-tokenizer; remembered with the job"},
-        {"type", 0, OPT_STR, &mk.type, "NAME", "type of the base: auto, f32, f16, bf16, q8_0"},
-        {"search", 0, OPT_STR, &mk.search, "NAME",
-         "quantizer search: fast, best, conventional (presets fast, mixes best)"},
-        {"pp", 0, OPT_I64, &mk.pp, "N", "prompt tokens of the speed test (512)"},
-        {"tg", 0, OPT_I64, &mk.tg, "N", "generated tokens of the speed test (64)"},
-        {"reps", 0, OPT_I64, &mk.reps, "N", "repetitions of the speed test (3)"},
-        {"by-depth", 0, OPT_FLAG, &mk.by_depth, NULL, "divergence also by tokens of context"},
-        {"depths", 0, OPT_STR, &mk.depths, "LIST", "speed with context already filled: 0,4096 (0)"},
-        MAKE_FACT_OPTIONS(mk),
-        {"resume", 0, OPT_FLAG, &mk.resume, NULL,
-         "go on with a folder's job (always done anyway), also inside small files"},
-    };
-    const struct cmd_spec spec = {
-        "make",
-        "SRC -o DIR [--recipes A,B,..] [--plain] [--time HOURS] [--dry-run] [--budget SIZE]... "
-        "[--calib FILE]... [--eval FILE]... [--resume]",
-        "Hugging Face folder (or GGUF) in; measured GGUFs with a report out. At each usual size "
-        "the best file that\n"
-        "was found: types chosen by measurement, error feedback, kept only where it is measured to "
-        "be better than the\n"
-        "preset of the same bytes. Then perplexity and divergence of each from the base, speed, "
-        "tool calls, README.md,\n"
-        "report.html, results.json, SHA256SUMS. Steps already done with the same inputs are "
-        "reused; -f redoes all.",
-        opts,
-        COUNT_OF(opts),
-        1,
-        1};
-    TRY(cli_parse(c, &spec, argc, argv, e));
+    struct make_args x = {.mk = {.c = &c->work,
+                                 .calib_ctx = 512,
+                                 .eval_ctx = 512,
+                                 .eval_chunks = 100,
+                                 .pp = 512,
+                                 .tg = 64,
+                                 .reps = 3,
+                                 .depths = "0",
+                                 .tools_cases = 12,
+                                 .type = "auto",
+                                 .hours = 12}};
+    x.mk.job.lock_fd = -1;
+    TRY(cli_parse(c, &make_spec, &x, argc, argv, e));
     if (c->done) return 0;
-    if (!out) return err_set(e, ERR_USAGE, "make: say where the results go with -o DIR");
-    mk.src = c->arg[0];
-    mk.redo = c->work.overwrite;
-    mk.asked_chunks = mk.eval_chunks;
+    c->work.pre = x.pre;
+    if (!x.out) return err_set(e, ERR_USAGE, "make: say where the results go with -o DIR");
+    x.mk.src = c->arg[0];
+    x.mk.redo = c->work.overwrite;
+    x.mk.asked_chunks = x.mk.eval_chunks;
     struct emit *m = emit_new();
     struct buf after = {0};
-    int rc = make_run(&mk, recipes, out, m, &after, e);
+    int rc = make_run(&x.mk, x.recipes, x.out, m, &after, e);
     cli_result(c, m, rc);
     if (after.len && !rc && c->form == EMIT_TABLE) fwrite(after.data, 1, after.len, c->out);
     buf_release(&after);

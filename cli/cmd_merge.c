@@ -30,26 +30,32 @@ static int merge(struct cli *c, const struct gguf *g, const char *out, struct er
     return 0;
 }
 
+struct merge_args {
+    const char *out;
+};
+#define AT(member) offsetof(struct merge_args, member)
+static const struct opt merge_opts[] = {
+    {"output", 'o', OPT_STR, AT(out), "OUT.gguf", "(default: the name without its shard number)"},
+};
+#undef AT
+static const struct cmd_spec merge_spec = {
+    .name = "merge",
+    .synopsis = "SHARD.gguf [-o OUT.gguf]",
+    .about = "Joins the files of a split set, named by any of them, into one GGUF. Every "
+             "tensor is read\nback and compared, and checked with manifest.json when there is "
+             "one beside the shards.",
+    .opts = merge_opts,
+    .n_opts = (int)COUNT_OF(merge_opts),
+    .min_args = 1,
+    .max_args = 1,
+};
+
 int cmd_merge(struct cli *c, int argc, char **argv, struct err *e) {
-    const char *out = NULL;
-    const struct opt opts[] = {
-        {"output", 'o', OPT_STR, &out, "OUT.gguf", "(default: the name without its shard number)"},
-    };
-    const struct cmd_spec spec = {
-        .name = "merge",
-        .synopsis = "SHARD.gguf [-o OUT.gguf]",
-        .about = "Joins the files of a split set, named by any of them, into one GGUF. Every "
-                 "tensor is read\nback and compared, and checked with manifest.json when there is "
-                 "one beside the shards.",
-        .opts = opts,
-        .n_opts = (int)COUNT_OF(opts),
-        .min_args = 1,
-        .max_args = 1,
-    };
+    struct merge_args x = {0};
     struct gguf *g;
     int i, n;
     size_t len;
-    TRY(cli_parse(c, &spec, argc, argv, e));
+    TRY(cli_parse(c, &merge_spec, &x, argc, argv, e));
     if (c->done) return 0;
     if (!gguf_split_parse(c->arg[0], &i, &n, &len))
         return err_set(e, ERR_USAGE,
@@ -65,7 +71,7 @@ int cmd_merge(struct cli *c, int argc, char **argv, struct err *e) {
                      first);
     else if (rc)
         g = NULL;
-    if (rc == 0) rc = merge(c, g, out ? out : whole, e);
+    if (rc == 0) rc = merge(c, g, x.out ? x.out : whole, e);
     gguf_close(g);
     free(first);
     free(whole);

@@ -4,36 +4,37 @@
 #include "jobs/memory_plan.h"
 #include "runtime/engine/kv_type.h"
 
+#define AT(member) offsetof(struct memory_plan_opts, member)
+static const struct opt plan_opts[] = {
+    {"vram", 0, OPT_SIZE, AT(vram), "SIZE", "memory of the card: what fits into it"},
+    {"reserve", 0, OPT_SIZE, AT(reserve), "SIZE",
+     "of that to keep free (1GiB, of small cards 1/8)"},
+    {"ctx", 0, OPT_I64, AT(ctx), "N", "tokens per slot (default: as trained)"},
+    {"slots", 0, OPT_I64, AT(slots), "N", "conversations at the same time (1)"},
+    {"kv-type", 0, OPT_STR, AT(kv_name), "T",
+     "keys and values: f16 (default), q8_0, tq4, ... or K/V"},
+    {"recipes", 0, OPT_FLAG, AT(recipes), NULL, "also exact sizes of this model by every recipe"},
+    {"launches", 0, OPT_FLAG, AT(launches), NULL,
+     "instead: what a pass does step by step, with bytes and FLOP"},
+    {"act", 0, OPT_STR, AT(act), "MODE", "with --launches, activations: f32 or q8 (default)"},
+    OPT_PLOT(AT(plot), "memory by context and cache type"),
+};
+#undef AT
+static const struct cmd_spec plan_spec = {
+    .name = "plan",
+    .synopsis = "MODEL.gguf [--vram SIZE] [--ctx N] [--slots N] [--kv-type T] [--recipes] "
+                "[--plot FILE] | --launches [--act MODE]",
+    .about = "Will it fit? Exact bytes of weights, keys and values and recurrent state from the "
+             "headers,\nwhat fits a card, and the command lines for it.",
+    .opts = plan_opts,
+    .n_opts = (int)COUNT_OF(plan_opts),
+    .min_args = 1,
+    .max_args = 1,
+};
+
 int cmd_plan(struct cli *c, int argc, char **argv, struct err *e) {
     struct memory_plan_opts a = {.kv_name = KV_USUAL, .slots = 1, .reserve = PLAN_USUAL_RESERVE};
-    const struct opt opts[] = {
-        {"vram", 0, OPT_SIZE, &a.vram, "SIZE", "memory of the card: what fits into it"},
-        {"reserve", 0, OPT_SIZE, &a.reserve, "SIZE",
-         "of that to keep free (1GiB, of small cards 1/8)"},
-        {"ctx", 0, OPT_I64, &a.ctx, "N", "tokens per slot (default: as trained)"},
-        {"slots", 0, OPT_I64, &a.slots, "N", "conversations at the same time (1)"},
-        {"kv-type", 0, OPT_STR, &a.kv_name, "T",
-         "keys and values: f16 (default), q8_0, tq4, ... or K/V"},
-        {"recipes", 0, OPT_FLAG, &a.recipes, NULL,
-         "also exact sizes of this model by every recipe"},
-        {"launches", 0, OPT_FLAG, &a.launches, NULL,
-         "instead: what a pass does step by step, with bytes and FLOP"},
-        {"act", 0, OPT_STR, &a.act, "MODE", "with --launches, activations: f32 or q8 (default)"},
-        OPT_PLOT(a.plot, "memory by context and cache type"),
-    };
-    const struct cmd_spec spec = {
-        .name = "plan",
-        .synopsis = "MODEL.gguf [--vram SIZE] [--ctx N] [--slots N] [--kv-type T] [--recipes] "
-                    "[--plot FILE] | --launches [--act MODE]",
-        .about =
-            "Will it fit? Exact bytes of weights, keys and values and recurrent state from the "
-            "headers,\nwhat fits a card, and the command lines for it.",
-        .opts = opts,
-        .n_opts = (int)COUNT_OF(opts),
-        .min_args = 1,
-        .max_args = 1,
-    };
-    TRY(cli_parse(c, &spec, argc, argv, e));
+    TRY(cli_parse(c, &plan_spec, &a, argc, argv, e));
     if (c->done) return 0;
     a.path = c->arg[0];
     struct emit *m = emit_new();

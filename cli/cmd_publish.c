@@ -98,43 +98,49 @@ static int publish(struct cli *c, const struct publish_opts *o, struct err *e) {
     return 0;
 }
 
+struct publish_args {
+    bool only_check, quick;
+    struct publish_opts o;
+    struct publish_facts given;
+};
+#define AT(member) offsetof(struct publish_args, member)
+static const struct opt publish_opts[] = {
+    {"check", 0, OPT_FLAG, AT(only_check), NULL, "only look for faults; exit 1 when there are"},
+    {"quick", 0, OPT_FLAG, AT(quick), NULL, "with --check: do not read tensor data"},
+    PUBLISH_FACT_OPTIONS(struct publish_args, given),
+    {"notes", 0, OPT_STR, AT(o.notes), "FILE", "your own words for README.md, kept from then on"},
+    {"source", 0, OPT_STR, AT(o.source), "HF_DIR", "copy license and config from this folder"},
+    {"supersedes", 0, OPT_STR, AT(o.supersedes), "MANIFEST",
+     "manifest.json of the release that this one replaces"},
+    {"manifest-only", 0, OPT_FLAG, AT(o.manifest_only), NULL,
+     "write manifest.json and SHA256SUMS only"},
+};
+#undef AT
+static const struct cmd_spec publish_spec = {
+    .name = "publish",
+    .synopsis = "DIR [--check] [--repo USER/NAME] [--base-model ORG/NAME] [--source HF_DIR]",
+    .about = "Makes a folder of GGUF files ready for the Hub: README.md, Modelfile, params, "
+             "model.yaml,\nmanifest.json with a hash per tensor, SHA256SUMS. With --check it "
+             "looks for faults instead,\nin anyone's folder.",
+    .opts = publish_opts,
+    .n_opts = (int)COUNT_OF(publish_opts),
+    .min_args = 1,
+    .max_args = 1,
+};
+
 int cmd_publish(struct cli *c, int argc, char **argv, struct err *e) {
-    struct publish_opts o = {0};
-    struct publish_facts given = {0};
+    struct publish_args x = {0};
     struct facts facts;
-    bool only_check = false, quick = false;
-    const struct opt opts[] = {
-        {"check", 0, OPT_FLAG, &only_check, NULL, "only look for faults; exit 1 when there are"},
-        {"quick", 0, OPT_FLAG, &quick, NULL, "with --check: do not read tensor data"},
-        PUBLISH_FACT_OPTIONS(given),
-        {"notes", 0, OPT_STR, &o.notes, "FILE", "your own words for README.md, kept from then on"},
-        {"source", 0, OPT_STR, &o.source, "HF_DIR", "copy license and config from this folder"},
-        {"supersedes", 0, OPT_STR, &o.supersedes, "MANIFEST",
-         "manifest.json of the release that this one replaces"},
-        {"manifest-only", 0, OPT_FLAG, &o.manifest_only, NULL,
-         "write manifest.json and SHA256SUMS only"},
-    };
-    const struct cmd_spec spec = {
-        .name = "publish",
-        .synopsis = "DIR [--check] [--repo USER/NAME] [--base-model ORG/NAME] [--source HF_DIR]",
-        .about = "Makes a folder of GGUF files ready for the Hub: README.md, Modelfile, params, "
-                 "model.yaml,\nmanifest.json with a hash per tensor, SHA256SUMS. With --check it "
-                 "looks for faults instead,\nin anyone's folder.",
-        .opts = opts,
-        .n_opts = (int)COUNT_OF(opts),
-        .min_args = 1,
-        .max_args = 1,
-    };
-    TRY(cli_parse(c, &spec, argc, argv, e));
+    TRY(cli_parse(c, &publish_spec, &x, argc, argv, e));
     if (c->done) return 0;
-    o.dir = c->arg[0];
-    o.way = c->work.overwrite ? GUARD_KEEP : GUARD_REFUSE;
-    if (!io_is_dir(o.dir)) return err_set(e, ERR_USAGE, "%s is not a folder", o.dir);
-    if (only_check) return check(c, o.dir, quick, e);
+    x.o.dir = c->arg[0];
+    x.o.way = c->work.overwrite ? GUARD_KEEP : GUARD_REFUSE;
+    if (!io_is_dir(x.o.dir)) return err_set(e, ERR_USAGE, "%s is not a folder", x.o.dir);
+    if (x.only_check) return check(c, x.o.dir, x.quick, e);
     facts_init(&facts);
-    o.facts = &facts;
-    int rc = publish_facts_parse(&given, &facts, e);
-    if (rc == 0) rc = publish(c, &o, e);
+    x.o.facts = &facts;
+    int rc = publish_facts_parse(&x.given, &facts, e);
+    if (rc == 0) rc = publish(c, &x.o, e);
     facts_release(&facts);
     return rc;
 }

@@ -20,73 +20,81 @@ static int check_order(const struct cli *c, const struct quantize_job_opts *a, s
                    in, out, recipe ? recipe : "Q4_K_M");
 }
 
+struct quantize_args {
+    struct quantize_job_opts a;
+    const char *pre; /* pre-tokenizer */
+};
+#define AT(member) offsetof(struct quantize_args, member)
+static const struct opt quantize_opts[] = {
+    {"output", 'o', OPT_STR, AT(a.out), "FILE",
+     "the GGUF to write; of several recipes: a folder, or a name with {} for the recipe"},
+    {"recipe", 0, OPT_STR, AT(a.recipe), "NAME|PLAN.tsv[,...]",
+     "presets (Q4_K_M ...) or plan files; several share one reading of the model"},
+    {"type", 0, OPT_STR, AT(a.type), "TYPE", "one type for everything that can be quantized"},
+    {"imatrix", 0, OPT_STR, AT(a.imatrix), "FILE", "importance matrix, GGUF or .dat"},
+    {"budget", 0, OPT_LIST, AT(a.mix.budget), "SIZE",
+     "the best mix of types of at most this size; may be repeated"},
+    {"vram", 0, OPT_SIZE, AT(a.mix.vram), "SIZE",
+     "the best mix that a card of this size holds; with --budget both limits hold"},
+    {"gram", 0, OPT_STR, AT(a.gram), "FILE",
+     "second moments of hone imatrix --gram: error feedback where it pays"},
+    {"sensitivity", 0, OPT_STR, AT(a.mix.sensitivity), "FILE",
+     "what hone sensitivity measured; else errors by role"},
+    {"search", 0, OPT_STR, AT(a.search), "MODE", "fast (default), best or conventional"},
+    {"tensor", 0, OPT_LIST, AT(a.tensor), "REGEX=TYPE",
+     "type of the tensors that match; may be repeated"},
+    {"split-max", 0, OPT_SIZE, AT(a.split_max), "SIZE",
+     "split the output into files of at most SIZE"},
+    {"dry-run", 0, OPT_FLAG, AT(a.dry_run), NULL, "print the plan and the sizes, write no model"},
+    {"plan-out", 0, OPT_STR, AT(a.plan_out), "FILE",
+     "write the plan used; edit it and pass it as --recipe"},
+    {"gate", 0, OPT_LIST, AT(a.mix.gate), "TEXT",
+     "ship a mix only if it beats the plain recipes that fit on this text; repeatable"},
+    {"pre", 0, OPT_STR, AT(pre), "NAME",
+     "with --gate: split text by the rules of this pre-tokenizer"},
+    {"bpw", 0, OPT_NUM, AT(a.mix.bpw), "X", "a budget as bits per weight, all bytes of the file"},
+    {"prefer", 0, OPT_STR, AT(a.mix.prefer), "WHAT",
+     "quality (default), speed, or a weight: 1 is speed"},
+    {"ctx", 0, OPT_I64, AT(a.mix.ctx), "N", "with --vram: tokens per slot (default: as trained)"},
+    {"slots", 0, OPT_I64, AT(a.mix.slots), "N", "with --vram: conversations at a time (1)"},
+    {"kv-type", 0, OPT_STR, AT(a.mix.kv_type), "T", "with --vram: of keys and values (f16)"},
+    {"reserve", 0, OPT_SIZE, AT(a.mix.reserve), "SIZE",
+     "with --vram: to keep free (1GiB, of small cards 1/8)"},
+    {"front", 0, OPT_STR, AT(a.mix.front), "FILE.svg",
+     "also plot and list the best mixes from quality to speed"},
+    {"avoid", 0, OPT_STR, AT(a.mix.avoid), "TYPES", "types a mix must not use, comma-separated"},
+    {"no-floors", 0, OPT_FLAG, AT(a.mix.no_floors), NULL, "no lower limits by role in a mix"},
+    {"bandwidth", 0, OPT_SIZE, AT(a.mix.bandwidth), "SIZE",
+     "bytes a second, for predicted times (1000G)"},
+    {"pure", 0, OPT_FLAG, AT(a.pure), NULL, "the recipe's default type everywhere, no rules"},
+    {"without", 0, OPT_STR, AT(a.without), "STEPS",
+     "leave out balance, codes, scales, ints (comma-separated), for comparisons"},
+    {"allow-requantize", 0, OPT_FLAG, AT(a.requantize), NULL,
+     "take an input that is quantized already; its errors add to the new ones"},
+    {"resume", 0, OPT_FLAG, AT(a.resume), NULL,
+     "keep what is done of an interrupted output even if it is small, and go on with it"},
+};
+#undef AT
+static const struct cmd_spec quantize_spec = {
+    .name = "quantize",
+    .synopsis = "IN.gguf -o OUT.gguf (--recipe NAME|PLAN.tsv | --budget SIZE | --type TYPE) "
+                "[--imatrix FILE]",
+    .about = "Quantizes a GGUF, tensor by tensor. Norms, routers and convolutions keep their "
+             "type. With an "
+             "importance\nmatrix the error of columns that see large inputs counts for more.",
+    .opts = quantize_opts,
+    .n_opts = (int)COUNT_OF(quantize_opts),
+    .min_args = 1,
+    .max_args = -1,
+};
+
 int cmd_quantize(struct cli *c, int argc, char **argv, struct err *e) {
-    struct quantize_job_opts a = {0};
-    const struct opt opts[] = {
-        {"output", 'o', OPT_STR, &a.out, "FILE",
-         "the GGUF to write; of several recipes: a folder, or a name with {} for the recipe"},
-        {"recipe", 0, OPT_STR, &a.recipe, "NAME|PLAN.tsv[,...]",
-         "presets (Q4_K_M ...) or plan files; several share one reading of the model"},
-        {"type", 0, OPT_STR, &a.type, "TYPE", "one type for everything that can be quantized"},
-        {"imatrix", 0, OPT_STR, &a.imatrix, "FILE", "importance matrix, GGUF or .dat"},
-        {"budget", 0, OPT_LIST, &a.mix.budget, "SIZE",
-         "the best mix of types of at most this size; may be repeated"},
-        {"vram", 0, OPT_SIZE, &a.mix.vram, "SIZE",
-         "the best mix that a card of this size holds; with --budget both limits hold"},
-        {"gram", 0, OPT_STR, &a.gram, "FILE",
-         "second moments of hone imatrix --gram: error feedback where it pays"},
-        {"sensitivity", 0, OPT_STR, &a.mix.sensitivity, "FILE",
-         "what hone sensitivity measured; else errors by role"},
-        {"search", 0, OPT_STR, &a.search, "MODE", "fast (default), best or conventional"},
-        {"tensor", 0, OPT_LIST, &a.tensor, "REGEX=TYPE",
-         "type of the tensors that match; may be repeated"},
-        {"split-max", 0, OPT_SIZE, &a.split_max, "SIZE",
-         "split the output into files of at most SIZE"},
-        {"dry-run", 0, OPT_FLAG, &a.dry_run, NULL, "print the plan and the sizes, write no model"},
-        {"plan-out", 0, OPT_STR, &a.plan_out, "FILE",
-         "write the plan used; edit it and pass it as --recipe"},
-        {"gate", 0, OPT_LIST, &a.mix.gate, "TEXT",
-         "ship a mix only if it beats the plain recipes that fit on this text; repeatable"},
-        {"pre", 0, OPT_STR, &c->work.pre, "NAME",
-         "with --gate: split text by the rules of this pre-tokenizer"},
-        {"bpw", 0, OPT_NUM, &a.mix.bpw, "X", "a budget as bits per weight, all bytes of the file"},
-        {"prefer", 0, OPT_STR, &a.mix.prefer, "WHAT",
-         "quality (default), speed, or a weight: 1 is speed"},
-        {"ctx", 0, OPT_I64, &a.mix.ctx, "N", "with --vram: tokens per slot (default: as trained)"},
-        {"slots", 0, OPT_I64, &a.mix.slots, "N", "with --vram: conversations at a time (1)"},
-        {"kv-type", 0, OPT_STR, &a.mix.kv_type, "T", "with --vram: of keys and values (f16)"},
-        {"reserve", 0, OPT_SIZE, &a.mix.reserve, "SIZE",
-         "with --vram: to keep free (1GiB, of small cards 1/8)"},
-        {"front", 0, OPT_STR, &a.mix.front, "FILE.svg",
-         "also plot and list the best mixes from quality to speed"},
-        {"avoid", 0, OPT_STR, &a.mix.avoid, "TYPES", "types a mix must not use, comma-separated"},
-        {"no-floors", 0, OPT_FLAG, &a.mix.no_floors, NULL, "no lower limits by role in a mix"},
-        {"bandwidth", 0, OPT_SIZE, &a.mix.bandwidth, "SIZE",
-         "bytes a second, for predicted times (1000G)"},
-        {"pure", 0, OPT_FLAG, &a.pure, NULL, "the recipe's default type everywhere, no rules"},
-        {"without", 0, OPT_STR, &a.without, "STEPS",
-         "leave out balance, codes, scales, ints (comma-separated), for comparisons"},
-        {"allow-requantize", 0, OPT_FLAG, &a.requantize, NULL,
-         "take an input that is quantized already; its errors add to the new ones"},
-        {"resume", 0, OPT_FLAG, &a.resume, NULL,
-         "keep what is done of an interrupted output even if it is small, and go on with it"},
-    };
-    const struct cmd_spec spec = {
-        .name = "quantize",
-        .synopsis = "IN.gguf -o OUT.gguf (--recipe NAME|PLAN.tsv | --budget SIZE | --type TYPE) "
-                    "[--imatrix FILE]",
-        .about = "Quantizes a GGUF, tensor by tensor. Norms, routers and convolutions keep their "
-                 "type. With an "
-                 "importance\nmatrix the error of columns that see large inputs counts for more.",
-        .opts = opts,
-        .n_opts = (int)COUNT_OF(opts),
-        .min_args = 1,
-        .max_args = -1,
-    };
-    TRY(cli_parse(c, &spec, argc, argv, e));
+    struct quantize_args x = {0};
+    TRY(cli_parse(c, &quantize_spec, &x, argc, argv, e));
     if (c->done) return 0;
-    TRY(check_order(c, &a, e));
-    a.in = c->arg[0];
+    c->work.pre = x.pre;
+    TRY(check_order(c, &x.a, e));
+    x.a.in = c->arg[0];
     struct emit *m = emit_new();
-    return cli_result(c, m, quantize_job_run(&c->work, &a, m, e));
+    return cli_result(c, m, quantize_job_run(&c->work, &x.a, m, e));
 }

@@ -43,46 +43,52 @@ static int list(struct cli *c, const char *model, const char *imatrix, struct er
     return rc;
 }
 
+struct recipes_args {
+    const char *recipe, *out, *imatrix;
+};
+#define AT(member) offsetof(struct recipes_args, member)
+static const struct opt recipes_opts[] = {
+    {"recipe", 0, OPT_STR, AT(recipe), "NAME", "write this one as a plan (with -o)"},
+    {"output", 'o', OPT_STR, AT(out), "PLAN.tsv",
+     "the plan: tensor, tab, type; edit it, pass it "
+     "to hone quantize --recipe"},
+    {"imatrix", 0, OPT_STR, AT(imatrix), "FILE",
+     "importance matrix that will be used: some rules ask whether there is one"},
+};
+#undef AT
+static const struct cmd_spec recipes_spec = {
+    .name = "recipes",
+    .synopsis = "[MODEL.gguf [--recipe NAME -o PLAN.tsv]]",
+    .about = "Lists every recipe; with a model also the exact size of the file each makes of "
+             "it. Writes one as a plan to edit.",
+    .opts = recipes_opts,
+    .n_opts = (int)COUNT_OF(recipes_opts),
+    .min_args = 0,
+    .max_args = 1,
+};
+
 int cmd_recipes(struct cli *c, int argc, char **argv, struct err *e) {
-    const char *recipe = NULL, *out = NULL, *imatrix = NULL;
-    const struct opt opts[] = {
-        {"recipe", 0, OPT_STR, &recipe, "NAME", "write this one as a plan (with -o)"},
-        {"output", 'o', OPT_STR, &out, "PLAN.tsv",
-         "the plan: tensor, tab, type; edit it, pass it "
-         "to hone quantize --recipe"},
-        {"imatrix", 0, OPT_STR, &imatrix, "FILE",
-         "importance matrix that will be used: some rules ask whether there is one"},
-    };
-    const struct cmd_spec spec = {
-        .name = "recipes",
-        .synopsis = "[MODEL.gguf [--recipe NAME -o PLAN.tsv]]",
-        .about = "Lists every recipe; with a model also the exact size of the file each makes of "
-                 "it. Writes one as a plan to edit.",
-        .opts = opts,
-        .n_opts = (int)COUNT_OF(opts),
-        .min_args = 0,
-        .max_args = 1,
-    };
-    TRY(cli_parse(c, &spec, argc, argv, e));
+    struct recipes_args x = {0};
+    TRY(cli_parse(c, &recipes_spec, &x, argc, argv, e));
     if (c->done) return 0;
     const char *model = c->n_args ? c->arg[0] : NULL;
-    if (!recipe != !out || (recipe && !model))
+    if (!x.recipe != !x.out || (x.recipe && !model))
         return err_set(e, ERR_USAGE, "a plan needs all of MODEL.gguf, --recipe NAME and -o FILE");
-    if (!recipe) return list(c, model, imatrix, e);
-    if (!recipe_find(recipe))
+    if (!x.recipe) return list(c, model, x.imatrix, e);
+    if (!recipe_find(x.recipe))
         return err_set(e, ERR_USAGE, "--recipe: there is no recipe %s; `hone recipes` lists them",
-                       recipe);
+                       x.recipe);
     struct quantize_opts o = {.in = model,
-                              .recipe = recipe,
-                              .imatrix = imatrix,
-                              .plan_out = out,
+                              .recipe = x.recipe,
+                              .imatrix = x.imatrix,
+                              .plan_out = x.out,
                               .overwrite = c->work.overwrite,
                               .dry_run = true};
     struct quantize_report r;
     TRY(quantize_run(&o, &r, e));
     struct emit *m = emit_new();
     emit_str(m, "recipe", "recipe", r.recipe);
-    emit_str(m, "output", "plan", out);
+    emit_str(m, "output", "plan", x.out);
     emit_i64(m, "size_bytes", "bytes of the file", (int64_t)r.file_bytes);
     emit_num(m, "bpw", "bits per weight", r.bpw, 3);
     cli_emit(c, m);

@@ -3,26 +3,29 @@
 #include "cli/cmd.h"
 #include "jobs/replay.h"
 
+#define AT(member) offsetof(struct replay_opts, member)
+static const struct opt replay_opts[] = {
+    {"source", 0, OPT_STR, AT(source), "BASE.gguf",
+     "what it was quantized from (default: the recorded name beside it)"},
+    {"imatrix", 0, OPT_STR, AT(imatrix), "FILE", "importance matrix (likewise)"},
+    {"gram", 0, OPT_STR, AT(gram), "FILE", "second moments, if it was made with them"},
+    {"output", 'o', OPT_STR, AT(out), "FILE", "keep what was made again here"},
+};
+#undef AT
+static const struct cmd_spec replay_spec = {
+    .name = "replay",
+    .synopsis = "FILE.gguf [--source BASE.gguf] [--imatrix FILE] [--gram FILE] [-o COPY.gguf]",
+    .about = "Makes a quantized file again from what is recorded in it and compares both to "
+             "the byte. Exit status 1 when\nthey differ.",
+    .opts = replay_opts,
+    .n_opts = (int)COUNT_OF(replay_opts),
+    .min_args = 1,
+    .max_args = 1,
+};
+
 int cmd_replay(struct cli *c, int argc, char **argv, struct err *e) {
     struct replay_opts o = {0};
-    const struct opt opts[] = {
-        {"source", 0, OPT_STR, &o.source, "BASE.gguf",
-         "what it was quantized from (default: the recorded name beside it)"},
-        {"imatrix", 0, OPT_STR, &o.imatrix, "FILE", "importance matrix (likewise)"},
-        {"gram", 0, OPT_STR, &o.gram, "FILE", "second moments, if it was made with them"},
-        {"output", 'o', OPT_STR, &o.out, "FILE", "keep what was made again here"},
-    };
-    const struct cmd_spec spec = {
-        .name = "replay",
-        .synopsis = "FILE.gguf [--source BASE.gguf] [--imatrix FILE] [--gram FILE] [-o COPY.gguf]",
-        .about = "Makes a quantized file again from what is recorded in it and compares both to "
-                 "the byte. Exit status 1 when\nthey differ.",
-        .opts = opts,
-        .n_opts = (int)COUNT_OF(opts),
-        .min_args = 1,
-        .max_args = 1,
-    };
-    TRY(cli_parse(c, &spec, argc, argv, e));
+    TRY(cli_parse(c, &replay_spec, &o, argc, argv, e));
     if (c->done) return 0;
     o.path = c->arg[0];
     struct emit *m = emit_new();

@@ -18,8 +18,18 @@
 
 /* ---- what was given ---- */
 
-struct given { /* options that are settings, as text */
-    const char *name, *text;
+/* Settings (runtime/generate/run_set.h) that are options, by their names there. */
+static const char *const set_name[RUN_SETS] = {
+    [SET_TEMP] = "temp",
+    [SET_TOP_K] = "top-k",
+    [SET_TOP_P] = "top-p",
+    [SET_MIN_P] = "min-p",
+    [SET_REPEAT_PENALTY] = "repeat-penalty",
+    [SET_REPEAT_LAST_N] = "repeat-last-n",
+    [SET_PRESENCE_PENALTY] = "presence-penalty",
+    [SET_FREQUENCY_PENALTY] = "frequency-penalty",
+    [SET_SEED] = "seed",
+    [SET_N_PREDICT] = "n-predict",
 };
 
 static int check_kwargs(const char *kwargs, struct err *e) {
@@ -34,11 +44,11 @@ static int check_kwargs(const char *kwargs, struct err *e) {
     return is_object ? 0 : err_set(e, ERR_USAGE, "--kwargs: a JSON object is needed");
 }
 
-static int check_args(struct run_cli *x, const struct given *g, size_t n, struct err *e) {
+static int check_args(struct run_cli *x, struct err *e) {
     struct run *r = &x->r;
     const struct run_args *a = &r->a;
-    for (size_t i = 0; i < n; i++)
-        if (g[i].text) TRY(run_set(&r->set, "--", g[i].name, g[i].text, e));
+    for (int i = 0; i < RUN_SETS; i++)
+        if (x->set[i]) TRY(run_set(&r->set, "--", set_name[i], x->set[i], e));
     if (x->thinking && strcmp(x->thinking, "show") != 0 && strcmp(x->thinking, "fold") != 0 &&
         strcmp(x->thinking, "hide") != 0)
         return err_set(e, ERR_USAGE, "--thinking: '%s' is not one of show, fold, hide",
@@ -190,83 +200,80 @@ static int go(struct run_cli *x, struct err *e) {
     return rc;
 }
 
-static int run_model(struct run_cli *x, const struct given *g, size_t n, struct err *e) {
+static int run_model(struct run_cli *x, struct err *e) {
     /* the file first: other complaints mean nothing about one that is not there */
     int rc = run_open(&x->r, x->c->arg[0], e);
-    if (!rc) rc = check_args(x, g, n, e);
+    if (!rc) rc = check_args(x, e);
     if (!rc) rc = go(x, e);
     run_close(&x->r);
     return rc;
 }
 
+#define AT(member) offsetof(struct run_cli, member)
+static const struct opt run_opts[] = {
+    {"prompt", 'p', OPT_STR, AT(prompt), "TEXT",
+     "continue this text as it is, special tokens recognised; -: standard input"},
+    {"file", 0, OPT_LIST, AT(file), "FILE", "text in front of the prompt; -: standard input"},
+    {"chat", 0, OPT_STR, AT(r.a.chat), "FILE",
+     "conversation: {\"messages\": [...], \"tools\": [...]} or an array"},
+    {"system", 0, OPT_STR, AT(r.a.system), "TEXT", "what the model is told first"},
+    {"think", 0, OPT_FLAG, AT(r.a.think), NULL, "thinking on, by the template's variable"},
+    {"no-think", 0, OPT_FLAG, AT(r.a.no_think), NULL, "thinking off"},
+    {"thinking", 0, OPT_STR, AT(thinking), "HOW",
+     "on a terminal: show (dimmed, default), fold, hide"},
+    {"kwargs", 0, OPT_STR, AT(r.a.kwargs), "JSON", "more variables for the template"},
+    {"raw", 0, OPT_FLAG, AT(r.a.raw), NULL, "all that is written: reasoning, markers, calls"},
+    {"n-predict", 'n', OPT_STR, AT(set[SET_N_PREDICT]), "N",
+     "tokens to make at most (-p: 512; else until the context is full)"},
+    {"ctx", 0, OPT_I64, AT(r.a.ctx), "N", "context (8192, or what -n needs)"},
+    {"stop", 0, OPT_LIST, AT(r.a.stop), "TEXT", "ends the answer, which is without it"},
+    {"schema", 0, OPT_STR, AT(r.a.schema), "FILE",
+     "the answer is JSON that this JSON Schema allows"},
+    {"grammar", 0, OPT_STR, AT(r.a.grammar), "FILE", "it is a text of this grammar: GBNF or Lark"},
+    {"regex", 0, OPT_STR, AT(r.a.regex), "R", "it matches this regular expression, as a whole"},
+    {"choices", 0, OPT_LIST, AT(r.a.choices), "TEXT", "it is one of these texts"},
+    {"temp", 0, OPT_STR, AT(set[SET_TEMP]), "T", "temperature; 0: always the likeliest token"},
+    {"top-k", 0, OPT_STR, AT(set[SET_TOP_K]), "K", "only the K likeliest; 0: all"},
+    {"top-p", 0, OPT_STR, AT(set[SET_TOP_P]), "P",
+     "only the likeliest with total probability P; 1: all"},
+    {"min-p", 0, OPT_STR, AT(set[SET_MIN_P]), "P", "none below P times the likeliest; 0: all"},
+    {"repeat-penalty", 0, OPT_STR, AT(set[SET_REPEAT_PENALTY]), "X",
+     "penalty for repeated tokens; 1: none"},
+    {"presence-penalty", 0, OPT_STR, AT(set[SET_PRESENCE_PENALTY]), "X",
+     "less for tokens that occurred; 0: none"},
+    {"frequency-penalty", 0, OPT_STR, AT(set[SET_FREQUENCY_PENALTY]), "X",
+     "less for each time; 0: none"},
+    {"repeat-last-n", 0, OPT_STR, AT(set[SET_REPEAT_LAST_N]), "N",
+     "how far back the penalties look (64)"},
+    {"seed", 0, OPT_STR, AT(set[SET_SEED]), "N",
+     "same seed, same text (default: another each time)"},
+    {"special-in-content", 0, OPT_STR, AT(special_name), "HOW",
+     "texts of control tokens in messages: plain (default), parse"},
+    {"no-history", 0, OPT_FLAG, AT(no_history), NULL, "do not read or keep what was typed"},
+    {"pre", 0, OPT_STR, AT(r.a.pre), "NAME", CLI_HELP_PRE},
+    {"kv-type", 0, OPT_STR, AT(r.a.kv_type), "T",
+     "cache of keys and values: f16 (default), q8_0, tq4, ... or K/V"},
+    {"act", 0, OPT_STR, AT(r.a.act), "MODE", "activations: f32 or q8 (default)"},
+    {"draft", 0, OPT_STR, AT(r.a.draft), "NAME",
+     "mtp: the model's MTP block guesses a token ahead; the text stays the same"},
+};
+#undef AT
+static const struct cmd_spec run_spec = {
+    .name = "run",
+    .synopsis = "MODEL.gguf [PROMPT | -p TEXT | --chat FILE.json] [--system TEXT] [-n N] "
+                "[--temp T] [--seed N]",
+    .about = "Answers PROMPT, or standard input, with the model's own chat template; -p "
+             "continues a text as\n"
+             "it is. On a terminal without any of them it holds a conversation; /help there "
+             "lists its commands.",
+    .opts = run_opts,
+    .n_opts = (int)COUNT_OF(run_opts),
+    .min_args = 1,
+    .max_args = -1,
+};
+
 int cmd_run(struct cli *c, int argc, char **argv, struct err *e) {
     struct run_cli x = {.c = c, .r = {.c = &c->work, .a = {.kv_type = KV_USUAL, .act = ACT_FAST}}};
-    struct run_args *a = &x.r.a;
-    struct given g[] = {{"temp", NULL},
-                        {"top-k", NULL},
-                        {"top-p", NULL},
-                        {"min-p", NULL},
-                        {"repeat-penalty", NULL},
-                        {"repeat-last-n", NULL},
-                        {"presence-penalty", NULL},
-                        {"frequency-penalty", NULL},
-                        {"seed", NULL},
-                        {"n-predict", NULL}};
-    const struct opt opts[] = {
-        {"prompt", 'p', OPT_STR, &x.prompt, "TEXT",
-         "continue this text as it is, special tokens recognised; -: standard input"},
-        {"file", 0, OPT_LIST, &x.file, "FILE", "text in front of the prompt; -: standard input"},
-        {"chat", 0, OPT_STR, &a->chat, "FILE",
-         "conversation: {\"messages\": [...], \"tools\": [...]} or an array"},
-        {"system", 0, OPT_STR, &a->system, "TEXT", "what the model is told first"},
-        {"think", 0, OPT_FLAG, &a->think, NULL, "thinking on, by the template's variable"},
-        {"no-think", 0, OPT_FLAG, &a->no_think, NULL, "thinking off"},
-        {"thinking", 0, OPT_STR, &x.thinking, "HOW",
-         "on a terminal: show (dimmed, default), fold, hide"},
-        {"kwargs", 0, OPT_STR, &a->kwargs, "JSON", "more variables for the template"},
-        {"raw", 0, OPT_FLAG, &a->raw, NULL, "all that is written: reasoning, markers, calls"},
-        {"n-predict", 'n', OPT_STR, &g[9].text, "N",
-         "tokens to make at most (-p: 512; else until the context is full)"},
-        {"ctx", 0, OPT_I64, &a->ctx, "N", "context (8192, or what -n needs)"},
-        {"stop", 0, OPT_LIST, &a->stop, "TEXT", "ends the answer, which is without it"},
-        {"schema", 0, OPT_STR, &a->schema, "FILE",
-         "the answer is JSON that this JSON Schema allows"},
-        {"grammar", 0, OPT_STR, &a->grammar, "FILE", "it is a text of this grammar: GBNF or Lark"},
-        {"regex", 0, OPT_STR, &a->regex, "R", "it matches this regular expression, as a whole"},
-        {"choices", 0, OPT_LIST, &a->choices, "TEXT", "it is one of these texts"},
-        {"temp", 0, OPT_STR, &g[0].text, "T", "temperature; 0: always the likeliest token"},
-        {"top-k", 0, OPT_STR, &g[1].text, "K", "only the K likeliest; 0: all"},
-        {"top-p", 0, OPT_STR, &g[2].text, "P",
-         "only the likeliest with total probability P; 1: all"},
-        {"min-p", 0, OPT_STR, &g[3].text, "P", "none below P times the likeliest; 0: all"},
-        {"repeat-penalty", 0, OPT_STR, &g[4].text, "X", "penalty for repeated tokens; 1: none"},
-        {"presence-penalty", 0, OPT_STR, &g[6].text, "X", "less for tokens that occurred; 0: none"},
-        {"frequency-penalty", 0, OPT_STR, &g[7].text, "X", "less for each time; 0: none"},
-        {"repeat-last-n", 0, OPT_STR, &g[5].text, "N", "how far back the penalties look (64)"},
-        {"seed", 0, OPT_STR, &g[8].text, "N", "same seed, same text (default: another each time)"},
-        {"special-in-content", 0, OPT_STR, &x.special_name, "HOW",
-         "texts of control tokens in messages: plain (default), parse"},
-        {"no-history", 0, OPT_FLAG, &x.no_history, NULL, "do not read or keep what was typed"},
-        {"pre", 0, OPT_STR, &a->pre, "NAME", CLI_HELP_PRE},
-        {"kv-type", 0, OPT_STR, &a->kv_type, "T",
-         "cache of keys and values: f16 (default), q8_0, tq4, ... or K/V"},
-        {"act", 0, OPT_STR, &a->act, "MODE", "activations: f32 or q8 (default)"},
-        {"draft", 0, OPT_STR, &a->draft, "NAME",
-         "mtp: the model's MTP block guesses a token ahead; the text stays the same"},
-    };
-    const struct cmd_spec spec = {
-        .name = "run",
-        .synopsis = "MODEL.gguf [PROMPT | -p TEXT | --chat FILE.json] [--system TEXT] [-n N] "
-                    "[--temp T] [--seed N]",
-        .about = "Answers PROMPT, or standard input, with the model's own chat template; -p "
-                 "continues a text as\n"
-                 "it is. On a terminal without any of them it holds a conversation; /help there "
-                 "lists its commands.",
-        .opts = opts,
-        .n_opts = (int)COUNT_OF(opts),
-        .min_args = 1,
-        .max_args = -1,
-    };
-    TRY(cli_parse(c, &spec, argc, argv, e));
-    return c->done ? 0 : run_model(&x, g, COUNT_OF(g), e);
+    TRY(cli_parse(c, &run_spec, &x, argc, argv, e));
+    return c->done ? 0 : run_model(&x, e);
 }

@@ -85,28 +85,30 @@ static int split(struct cli *c, const struct split_args *a, const struct gguf *g
     return rc;
 }
 
+#define AT(member) offsetof(struct split_args, member)
+static const struct opt split_opts[] = {
+    {"output", 'o', OPT_STR, AT(out), "OUT.gguf",
+     "names OUT-00001-of-0000N.gguf ... (default: as the input)"},
+    {"max-size", 0, OPT_SIZE, AT(max_size), "SIZE", "tensor bytes of one file (49G)"},
+    {"no-metadata-first", 0, OPT_FLAG, AT(data_first), NULL, "put tensors into the first file too"},
+    {"dry-run", 0, OPT_FLAG, AT(dry_run), NULL, "print number and sizes, write nothing"},
+};
+#undef AT
+static const struct cmd_spec split_spec = {
+    .name = "split",
+    .synopsis = "IN.gguf [-o OUT.gguf] [--max-size SIZE] [--no-metadata-first] [--dry-run]",
+    .about = "Splits a GGUF into shards OUT-00001-of-0000N.gguf; loaders are given the first.\n"
+             "Every tensor is read back and compared; 'hone merge' restores the same bytes.",
+    .opts = split_opts,
+    .n_opts = (int)COUNT_OF(split_opts),
+    .min_args = 1,
+    .max_args = 1,
+};
+
 int cmd_split(struct cli *c, int argc, char **argv, struct err *e) {
     struct split_args a = {0};
-    const struct opt opts[] = {
-        {"output", 'o', OPT_STR, &a.out, "OUT.gguf",
-         "names OUT-00001-of-0000N.gguf ... (default: as the input)"},
-        {"max-size", 0, OPT_SIZE, &a.max_size, "SIZE", "tensor bytes of one file (49G)"},
-        {"no-metadata-first", 0, OPT_FLAG, &a.data_first, NULL,
-         "put tensors into the first file too"},
-        {"dry-run", 0, OPT_FLAG, &a.dry_run, NULL, "print number and sizes, write nothing"},
-    };
-    const struct cmd_spec spec = {
-        .name = "split",
-        .synopsis = "IN.gguf [-o OUT.gguf] [--max-size SIZE] [--no-metadata-first] [--dry-run]",
-        .about = "Splits a GGUF into shards OUT-00001-of-0000N.gguf; loaders are given the first.\n"
-                 "Every tensor is read back and compared; 'hone merge' restores the same bytes.",
-        .opts = opts,
-        .n_opts = (int)COUNT_OF(opts),
-        .min_args = 1,
-        .max_args = 1,
-    };
     struct gguf *g;
-    TRY(cli_parse(c, &spec, argc, argv, e));
+    TRY(cli_parse(c, &split_spec, &a, argc, argv, e));
     if (c->done) return 0;
     TRY(gguf_open(&g, c->arg[0], GGUF_TOLERANT, e));
     int rc = split(c, &a, g, e);

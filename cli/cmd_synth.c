@@ -45,33 +45,35 @@ static int write_vocab(void *ud, int64_t n_vocab, struct gguf_w *w, struct err *
     return rc;
 }
 
+#define AT(member) offsetof(struct args, member)
+static const struct opt synth_opts[] = {
+    {"output", 'o', OPT_STR, AT(out), "FILE", "the GGUF to write"},
+    {"arch-from", 0, OPT_STR, AT(shape), "CONFIG.json|NAME",
+     "shapes: Qwen3.5-35B-A3B (default), Qwen3.5-27B, Qwen3-30B-A3B, or a config.json"},
+    {"layers", 0, OPT_I64, AT(layers), "N", "layers (as the shape has)"},
+    {"recipe", 0, OPT_STR, AT(recipe), "NAME", "a preset or one type (Q4_K_M)"},
+    {"tokenizer", 0, OPT_STR, AT(tokenizer), "DIR", "the vocabulary of this folder (none)"},
+    {"seed", 0, OPT_I64, AT(seed), "N", "of the random numbers (1)"},
+    {"skew", 0, OPT_NUM, AT(skew), "S", "how unevenly routers choose experts (0)"},
+    {"dry-run", 0, OPT_FLAG, AT(dry_run), NULL, "print the exact size, write nothing"},
+};
+#undef AT
+static const struct cmd_spec synth_spec = {
+    .name = "synth",
+    .synopsis = "[--arch-from CONFIG.json|NAME] [--layers N] [--recipe R] [--tokenizer DIR] -o "
+                "OUT.gguf",
+    .about = "Writes a model of random weights with the shapes, types and keys of a real one: for "
+             "speed and\nmemory work without weights. Loadable everywhere. It has no vocabulary, "
+             "unless --tokenizer gives one.",
+    .opts = synth_opts,
+    .n_opts = (int)COUNT_OF(synth_opts),
+    .min_args = 0,
+    .max_args = 0,
+};
+
 int cmd_synth(struct cli *c, int argc, char **argv, struct err *e) {
     struct args a = {.shape = "Qwen3.5-35B-A3B", .recipe = "Q4_K_M", .seed = 1};
-    const struct opt opts[] = {
-        {"output", 'o', OPT_STR, &a.out, "FILE", "the GGUF to write"},
-        {"arch-from", 0, OPT_STR, &a.shape, "CONFIG.json|NAME",
-         "shapes: Qwen3.5-35B-A3B (default), Qwen3.5-27B, Qwen3-30B-A3B, or a config.json"},
-        {"layers", 0, OPT_I64, &a.layers, "N", "layers (as the shape has)"},
-        {"recipe", 0, OPT_STR, &a.recipe, "NAME", "a preset or one type (Q4_K_M)"},
-        {"tokenizer", 0, OPT_STR, &a.tokenizer, "DIR", "the vocabulary of this folder (none)"},
-        {"seed", 0, OPT_I64, &a.seed, "N", "of the random numbers (1)"},
-        {"skew", 0, OPT_NUM, &a.skew, "S", "how unevenly routers choose experts (0)"},
-        {"dry-run", 0, OPT_FLAG, &a.dry_run, NULL, "print the exact size, write nothing"},
-    };
-    const struct cmd_spec spec = {
-        .name = "synth",
-        .synopsis = "[--arch-from CONFIG.json|NAME] [--layers N] [--recipe R] [--tokenizer DIR] -o "
-                    "OUT.gguf",
-        .about =
-            "Writes a model of random weights with the shapes, types and keys of a real one: for "
-            "speed and\nmemory work without weights. Loadable everywhere. It has no vocabulary, "
-            "unless --tokenizer gives one.",
-        .opts = opts,
-        .n_opts = (int)COUNT_OF(opts),
-        .min_args = 0,
-        .max_args = 0,
-    };
-    TRY(cli_parse(c, &spec, argc, argv, e));
+    TRY(cli_parse(c, &synth_spec, &a, argc, argv, e));
     if (c->done) return 0;
     if (!a.out && !a.dry_run) return err_set(e, ERR_USAGE, "-o OUT.gguf is missing");
     if (!(a.skew >= 0 && a.skew <= 10))

@@ -14,25 +14,30 @@ static int print_text(struct cli *c, struct buf *text, int rc) {
     return rc;
 }
 
+struct show_args {
+    const char *name;
+};
+#define AT(member) offsetof(struct show_args, member)
+static const struct opt show_opts[] = {
+    {"name", 0, OPT_STR, AT(name), "NAME", "which template, when there are several"}};
+#undef AT
+static const struct cmd_spec show_spec = {
+    .name = "template show",
+    .synopsis = "SRC [--name NAME]",
+    .about = "Prints the chat template of a GGUF file, a Hugging Face folder or a .jinja file,\n"
+             "byte for byte. --json describes it instead.",
+    .opts = show_opts,
+    .n_opts = (int)COUNT_OF(show_opts),
+    .min_args = 1,
+    .max_args = 1,
+};
+
 static int cmd_show(struct cli *c, int argc, char **argv, struct err *e) {
-    const char *name = NULL;
-    const struct opt opts[] = {
-        {"name", 0, OPT_STR, &name, "NAME", "which template, when there are several"}};
-    const struct cmd_spec spec = {
-        .name = "template show",
-        .synopsis = "SRC [--name NAME]",
-        .about =
-            "Prints the chat template of a GGUF file, a Hugging Face folder or a .jinja file,\n"
-            "byte for byte. --json describes it instead.",
-        .opts = opts,
-        .n_opts = (int)COUNT_OF(opts),
-        .min_args = 1,
-        .max_args = 1,
-    };
-    TRY(cli_parse(c, &spec, argc, argv, e));
+    struct show_args x = {0};
+    TRY(cli_parse(c, &show_spec, &x, argc, argv, e));
     if (c->done) return 0;
     struct chat_src s;
-    TRY(chat_src_open(&s, c->arg[0], name, e));
+    TRY(chat_src_open(&s, c->arg[0], x.name, e));
     struct emit *m = emit_new();
     if (c->form == EMIT_TABLE)
         fwrite(s.text, 1, s.len, c->out);
@@ -44,38 +49,40 @@ static int cmd_show(struct cli *c, int argc, char **argv, struct err *e) {
     return 0;
 }
 
+#define AT(member) offsetof(struct render_opts, member)
+static const struct opt render_opts[] = {
+    {"chat", 0, OPT_STR, AT(chat), "FILE",
+     "conversation: messages, or an object with messages and tools; - is stdin"},
+    {"tools", 0, OPT_STR, AT(tools), "FILE", "tools (JSON list)"},
+    {"kwargs", 0, OPT_STR, AT(kwargs), "JSON", "more variables, e.g. {\"enable_thinking\": false}"},
+    {"no-generation-prompt", 0, OPT_FLAG, AT(no_gen), NULL, "end after the last message"},
+    {"name", 0, OPT_STR, AT(name), "NAME", "which template, when there are several"},
+    {"context", 0, OPT_STR, AT(context), "WHICH",
+     "variables as hf (default) or llamacpp passes them"},
+    {"mode", 0, OPT_STR, AT(mode), "WHICH",
+     "hf (default), or lenient: also what only other engines accept"},
+    {"now", 0, OPT_STR, AT(now), "TIME", "clock the template sees, 2026-03-05T14:30:00"},
+    {"args", 0, OPT_STR, AT(args), "HOW",
+     "arguments of calls given as text: auto (parsed, default) or as-is"},
+    {"spans", 0, OPT_FLAG, AT(spans), NULL,
+     "mark what came from the conversation; --json: bytes, kind and source of each"},
+    {"batch", 0, OPT_STR, AT(batch), "FILE",
+     "render all scenarios of FILE; prints {id: text or {error, kind}}"},
+};
+#undef AT
+static const struct cmd_spec render_spec = {
+    .name = "template render",
+    .synopsis = "SRC [--chat FILE] [--tools FILE] [--kwargs JSON] [--spans] [--batch FILE]",
+    .about = "Renders a conversation with the template of SRC, as transformers would.",
+    .opts = render_opts,
+    .n_opts = (int)COUNT_OF(render_opts),
+    .min_args = 1,
+    .max_args = 1,
+};
+
 static int cmd_render(struct cli *c, int argc, char **argv, struct err *e) {
     struct render_opts a = {0};
-    const struct opt opts[] = {
-        {"chat", 0, OPT_STR, &a.chat, "FILE",
-         "conversation: messages, or an object with messages and tools; - is stdin"},
-        {"tools", 0, OPT_STR, &a.tools, "FILE", "tools (JSON list)"},
-        {"kwargs", 0, OPT_STR, &a.kwargs, "JSON",
-         "more variables, e.g. {\"enable_thinking\": false}"},
-        {"no-generation-prompt", 0, OPT_FLAG, &a.no_gen, NULL, "end after the last message"},
-        {"name", 0, OPT_STR, &a.name, "NAME", "which template, when there are several"},
-        {"context", 0, OPT_STR, &a.context, "WHICH",
-         "variables as hf (default) or llamacpp passes them"},
-        {"mode", 0, OPT_STR, &a.mode, "WHICH",
-         "hf (default), or lenient: also what only other engines accept"},
-        {"now", 0, OPT_STR, &a.now, "TIME", "clock the template sees, 2026-03-05T14:30:00"},
-        {"args", 0, OPT_STR, &a.args, "HOW",
-         "arguments of calls given as text: auto (parsed, default) or as-is"},
-        {"spans", 0, OPT_FLAG, &a.spans, NULL,
-         "mark what came from the conversation; --json: bytes, kind and source of each"},
-        {"batch", 0, OPT_STR, &a.batch, "FILE",
-         "render all scenarios of FILE; prints {id: text or {error, kind}}"},
-    };
-    const struct cmd_spec spec = {
-        .name = "template render",
-        .synopsis = "SRC [--chat FILE] [--tools FILE] [--kwargs JSON] [--spans] [--batch FILE]",
-        .about = "Renders a conversation with the template of SRC, as transformers would.",
-        .opts = opts,
-        .n_opts = (int)COUNT_OF(opts),
-        .min_args = 1,
-        .max_args = 1,
-    };
-    TRY(cli_parse(c, &spec, argc, argv, e));
+    TRY(cli_parse(c, &render_spec, &a, argc, argv, e));
     if (c->done) return 0;
     a.src = c->arg[0];
     a.table = c->form == EMIT_TABLE;
@@ -88,64 +95,74 @@ static int cmd_render(struct cli *c, int argc, char **argv, struct err *e) {
     return print_text(c, &out, rc);
 }
 
+struct eval_units_args {
+    const char *batch, *mode_name;
+};
+#define AT(member) offsetof(struct eval_units_args, member)
+static const struct opt eval_units_opts[] = {
+    {"batch", 0, OPT_STR, AT(batch), "FILE", "{\"units\": [{id, template, context}]}"},
+    {"mode", 0, OPT_STR, AT(mode_name), "WHICH", "hf (default) or lenient"},
+};
+#undef AT
+static const struct cmd_spec eval_units_spec = {
+    .name = "template eval",
+    .synopsis = "--batch FILE [--mode WHICH]",
+    .about = "Evaluates small templates, each with its own variables; prints {id: text or\n"
+             "{error, kind}}.",
+    .opts = eval_units_opts,
+    .n_opts = (int)COUNT_OF(eval_units_opts),
+};
+
 static int cmd_eval_units(struct cli *c, int argc, char **argv, struct err *e) {
-    const char *batch = NULL, *mode_name = NULL;
-    const struct opt opts[] = {
-        {"batch", 0, OPT_STR, &batch, "FILE", "{\"units\": [{id, template, context}]}"},
-        {"mode", 0, OPT_STR, &mode_name, "WHICH", "hf (default) or lenient"},
-    };
-    const struct cmd_spec spec = {
-        .name = "template eval",
-        .synopsis = "--batch FILE [--mode WHICH]",
-        .about = "Evaluates small templates, each with its own variables; prints {id: text or\n"
-                 "{error, kind}}.",
-        .opts = opts,
-        .n_opts = (int)COUNT_OF(opts),
-    };
-    TRY(cli_parse(c, &spec, argc, argv, e));
+    struct eval_units_args x = {0};
+    TRY(cli_parse(c, &eval_units_spec, &x, argc, argv, e));
     if (c->done) return 0;
-    if (!batch) return err_set(e, ERR_USAGE, "template eval: say which units with --batch FILE");
+    if (!x.batch) return err_set(e, ERR_USAGE, "template eval: say which units with --batch FILE");
     struct buf out = {0};
-    int rc = template_eval(batch, mode_name, &out, e);
+    int rc = template_eval(x.batch, x.mode_name, &out, e);
     return print_text(c, &out, rc);
 }
 
+static const struct cmd_spec text_diff_spec = {
+    .name = "template diff",
+    .synopsis = "SRC1 SRC2",
+    .about = "Unified difference of two chat templates; exit 1 when they differ.",
+    .min_args = 2,
+    .max_args = 2,
+};
+
 static int cmd_text_diff(struct cli *c, int argc, char **argv, struct err *e) {
-    const struct cmd_spec spec = {
-        .name = "template diff",
-        .synopsis = "SRC1 SRC2",
-        .about = "Unified difference of two chat templates; exit 1 when they differ.",
-        .min_args = 2,
-        .max_args = 2,
-    };
-    TRY(cli_parse(c, &spec, argc, argv, e));
+    TRY(cli_parse(c, &text_diff_spec, NULL, argc, argv, e));
     if (c->done) return 0;
     struct buf out = {0};
     int rc = template_diff(c->arg[0], c->arg[1], &out, e);
     return print_text(c, &out, rc);
 }
 
+#define AT(member) offsetof(struct parse_opts, member)
+static const struct opt parse_opts[] = {
+    {"format", 0, OPT_STR, AT(format), "NAME",
+     "syntax of calls (default: what the template asks for)"},
+    {"tools", 0, OPT_STR, AT(tools), "FILE", "tools (JSON list): types of parameters"},
+    {"think", 0, OPT_STR, AT(think), "HOW",
+     "reasoning: open (the prompt began it), none, auto (default: when a closing tag comes)"},
+};
+#undef AT
+static const struct cmd_spec parse_spec = {
+    .name = "template parse",
+    .synopsis = "SRC [--format NAME] [--tools FILE] [--think HOW]",
+    .about = "Reads an assistant's text on standard input; prints content, reasoning, tool "
+             "calls and\n"
+             "problems as JSON.",
+    .opts = parse_opts,
+    .n_opts = (int)COUNT_OF(parse_opts),
+    .min_args = 1,
+    .max_args = 1,
+};
+
 static int cmd_parse(struct cli *c, int argc, char **argv, struct err *e) {
     struct parse_opts o = {0};
-    const struct opt opts[] = {
-        {"format", 0, OPT_STR, &o.format, "NAME",
-         "syntax of calls (default: what the template asks for)"},
-        {"tools", 0, OPT_STR, &o.tools, "FILE", "tools (JSON list): types of parameters"},
-        {"think", 0, OPT_STR, &o.think, "HOW",
-         "reasoning: open (the prompt began it), none, auto (default: when a closing tag comes)"},
-    };
-    const struct cmd_spec spec = {
-        .name = "template parse",
-        .synopsis = "SRC [--format NAME] [--tools FILE] [--think HOW]",
-        .about = "Reads an assistant's text on standard input; prints content, reasoning, tool "
-                 "calls and\n"
-                 "problems as JSON.",
-        .opts = opts,
-        .n_opts = (int)COUNT_OF(opts),
-        .min_args = 1,
-        .max_args = 1,
-    };
-    TRY(cli_parse(c, &spec, argc, argv, e));
+    TRY(cli_parse(c, &parse_spec, &o, argc, argv, e));
     if (c->done) return 0;
     o.src = c->arg[0];
     struct buf out = {0};
@@ -153,76 +170,86 @@ static int cmd_parse(struct cli *c, int argc, char **argv, struct err *e) {
     return print_text(c, &out, rc);
 }
 
+struct lint_args {
+    bool strict;
+    const char *name, *rule;
+};
+#define AT(member) offsetof(struct lint_args, member)
+static const struct opt lint_opts[] = {
+    {"strict", 0, OPT_FLAG, AT(strict), NULL, "warnings, too, give exit status 1"},
+    {"explain", 0, OPT_STR, AT(rule), "RULE", "say what a rule means, or all of them; no SRC"},
+    {"name", 0, OPT_STR, AT(name), "NAME", "which template, when there are several"},
+};
+#undef AT
+static const struct cmd_spec lint_spec = {
+    .name = "template lint",
+    .synopsis = "SRC [--strict] | --explain RULE",
+    .about = "Renders small conversations with the template and says whether tool calls work with "
+             "it,\n"
+             "and what is lost, crashes, or breaks the prompt prefix. Exit status 1 when there is "
+             "an error.",
+    .opts = lint_opts,
+    .n_opts = (int)COUNT_OF(lint_opts),
+    .min_args = 0,
+    .max_args = 1,
+};
+
 static int cmd_lint(struct cli *c, int argc, char **argv, struct err *e) {
-    bool strict = false;
-    const char *name = NULL, *rule = NULL;
-    const struct opt opts[] = {
-        {"strict", 0, OPT_FLAG, &strict, NULL, "warnings, too, give exit status 1"},
-        {"explain", 0, OPT_STR, &rule, "RULE", "say what a rule means, or all of them; no SRC"},
-        {"name", 0, OPT_STR, &name, "NAME", "which template, when there are several"},
-    };
-    const struct cmd_spec spec = {
-        .name = "template lint",
-        .synopsis = "SRC [--strict] | --explain RULE",
-        .about =
-            "Renders small conversations with the template and says whether tool calls work with "
-            "it,\n"
-            "and what is lost, crashes, or breaks the prompt prefix. Exit status 1 when there is "
-            "an error.",
-        .opts = opts,
-        .n_opts = (int)COUNT_OF(opts),
-        .min_args = 0,
-        .max_args = 1,
-    };
-    TRY(cli_parse(c, &spec, argc, argv, e));
+    struct lint_args x = {0};
+    TRY(cli_parse(c, &lint_spec, &x, argc, argv, e));
     if (c->done) return 0;
     struct emit *m = emit_new();
-    if (rule) return cli_result(c, m, template_explain(rule, m, e));
+    if (x.rule) return cli_result(c, m, template_explain(x.rule, m, e));
     if (!c->n_args) {
         emit_free(m);
         return err_set(e, ERR_USAGE,
                        "template lint: say which template: a GGUF file, a folder or a .jinja file");
     }
-    return cli_verdict(c, m, template_lint(c->arg[0], name, strict, m, e));
+    return cli_verdict(c, m, template_lint(c->arg[0], x.name, x.strict, m, e));
 }
 
+struct fix_args {
+    struct fix_opts o;
+    bool list;
+};
+#define AT(member) offsetof(struct fix_args, member)
+static const struct opt fix_opts[] = {
+    {"output", 'o', OPT_STR, AT(o.out), "FILE", "write the repaired template"},
+    {"in-place", 0, OPT_FLAG, AT(o.in_place), NULL, "store it in SRC (GGUF or .jinja)"},
+    {"only", 0, OPT_STR, AT(o.only), "IDS", "only these edits, separated by commas"},
+    {"replace", 0, OPT_STR, AT(o.replace), "NAME",
+     "instead of edits, our own template: auto (of the same family), or its name, also where "
+     "there is "
+     "none yet"},
+    {"list", 0, OPT_FLAG, AT(list), NULL, "list the edits and whether they apply"},
+};
+#undef AT
+static const struct cmd_spec fix_spec = {
+    .name = "template fix",
+    .synopsis = "SRC [-o FILE | --in-place] [--only IDS | --replace NAME] [--list]",
+    .about = "Repairs known defects of a chat template and prints the difference. Without -o or\n"
+             "--in-place nothing is written.",
+    .opts = fix_opts,
+    .n_opts = (int)COUNT_OF(fix_opts),
+    .min_args = 1,
+    .max_args = 1,
+};
+
 static int cmd_fix(struct cli *c, int argc, char **argv, struct err *e) {
-    bool list = false;
-    struct fix_opts o = {0};
-    const struct opt opts[] = {
-        {"output", 'o', OPT_STR, &o.out, "FILE", "write the repaired template"},
-        {"in-place", 0, OPT_FLAG, &o.in_place, NULL, "store it in SRC (GGUF or .jinja)"},
-        {"only", 0, OPT_STR, &o.only, "IDS", "only these edits, separated by commas"},
-        {"replace", 0, OPT_STR, &o.replace, "NAME",
-         "instead of edits, our own template: auto (of the same family), or its name, also where "
-         "there is "
-         "none yet"},
-        {"list", 0, OPT_FLAG, &list, NULL, "list the edits and whether they apply"},
-    };
-    const struct cmd_spec spec = {
-        .name = "template fix",
-        .synopsis = "SRC [-o FILE | --in-place] [--only IDS | --replace NAME] [--list]",
-        .about =
-            "Repairs known defects of a chat template and prints the difference. Without -o or\n"
-            "--in-place nothing is written.",
-        .opts = opts,
-        .n_opts = (int)COUNT_OF(opts),
-        .min_args = 1,
-        .max_args = 1,
-    };
-    TRY(cli_parse(c, &spec, argc, argv, e));
+    struct fix_args x = {0};
+    TRY(cli_parse(c, &fix_spec, &x, argc, argv, e));
     if (c->done) return 0;
-    if (o.out && o.in_place)
+    if (x.o.out && x.o.in_place)
         return err_set(e, ERR_USAGE, "template fix: give -o or --in-place, not both");
-    if (o.only && o.replace)
+    if (x.o.only && x.o.replace)
         return err_set(e, ERR_USAGE, "template fix: give --only or --replace, not both");
-    o.src = c->arg[0];
-    if (list) {
+    x.o.src = c->arg[0];
+    if (x.list) {
         struct emit *m = emit_new();
-        return cli_result(c, m, template_edits(&o, m, e));
+        return cli_result(c, m, template_edits(&x.o, m, e));
     }
     struct buf diff = {0};
-    int rc = template_fix(&c->work, &o, &diff, e);
+    int rc = template_fix(&c->work, &x.o, &diff, e);
     fwrite(diff.data ? diff.data : "", 1, diff.len, c->out);
     buf_release(&diff);
     return rc;

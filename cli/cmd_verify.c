@@ -3,28 +3,30 @@
 #include "cli/cmd.h"
 #include "jobs/verify.h"
 
+#define AT(member) offsetof(struct verify_opts, member)
+static const struct opt verify_opts[] = {
+    {"deep", 0, OPT_FLAG, AT(deep), NULL, "read all data: no NaN or infinity in values and scales"},
+    {"manifest", 0, OPT_STR, AT(manifest), "FILE",
+     "checksums to compare with, as sha256sum writes them"},
+};
+#undef AT
+static const struct cmd_spec verify_spec = {
+    .name = "verify",
+    .synopsis = "FILE|DIR [--deep] [--manifest FILE]",
+    .about =
+        "Checks that files are whole and what they claim: GGUF (and split sets), Hugging Face\n"
+        "folders, safetensors, importance matrices, base logits, folders of these with "
+        "SHA256SUMS.\n"
+        "Exit status 1 when something is wrong.",
+    .opts = verify_opts,
+    .n_opts = (int)COUNT_OF(verify_opts),
+    .min_args = 1,
+    .max_args = 1,
+};
+
 int cmd_verify(struct cli *c, int argc, char **argv, struct err *e) {
     struct verify_opts o = {0};
-    const struct opt opts[] = {
-        {"deep", 0, OPT_FLAG, &o.deep, NULL,
-         "read all data: no NaN or infinity in values and scales"},
-        {"manifest", 0, OPT_STR, &o.manifest, "FILE",
-         "checksums to compare with, as sha256sum writes them"},
-    };
-    const struct cmd_spec spec = {
-        .name = "verify",
-        .synopsis = "FILE|DIR [--deep] [--manifest FILE]",
-        .about =
-            "Checks that files are whole and what they claim: GGUF (and split sets), Hugging Face\n"
-            "folders, safetensors, importance matrices, base logits, folders of these with "
-            "SHA256SUMS.\n"
-            "Exit status 1 when something is wrong.",
-        .opts = opts,
-        .n_opts = (int)COUNT_OF(opts),
-        .min_args = 1,
-        .max_args = 1,
-    };
-    TRY(cli_parse(c, &spec, argc, argv, e));
+    TRY(cli_parse(c, &verify_spec, &o, argc, argv, e));
     if (c->done) return 0;
     o.path = c->arg[0];
     struct emit *m = emit_new();

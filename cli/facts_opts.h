@@ -7,32 +7,37 @@
 #include "cli/opt.h"
 #include "jobs/publish.h"
 
-/* Rows that fill a struct publish_facts. */
-#define PUBLISH_FACT_OPTIONS(pf)                                                                   \
-    {"repo", 0, OPT_STR, &(pf).text[FACT_REPO], "USER/NAME", "the Hub repository it will be"},     \
+/* Rows that fill a struct publish_facts, the member pf of T. */
+#define PUBLISH_FACT_OPTIONS(T, pf)                                                                \
+    {"repo",      0,                                                                               \
+     OPT_STR,     offsetof(T, pf.text[FACT_REPO]),                                                 \
+     "USER/NAME", "the Hub repository it will be"},                                                \
         {"base-model", 0,                                                                          \
-         OPT_STR,      &(pf).text[FACT_BASE_MODEL],                                                \
+         OPT_STR,      offsetof(T, pf.text[FACT_BASE_MODEL]),                                      \
          "ORG/NAME",   "the original on the Hub"},                                                 \
         {"license", 0,                                                                             \
-         OPT_STR,   &(pf).text[FACT_LICENSE],                                                      \
+         OPT_STR,   offsetof(T, pf.text[FACT_LICENSE]),                                            \
          "ID",      "the Hub's identifier, such as apache-2.0"},                                   \
         {"license-name", 0,                                                                        \
-         OPT_STR,        &(pf).text[FACT_LICENSE_NAME],                                            \
+         OPT_STR,        offsetof(T, pf.text[FACT_LICENSE_NAME]),                                  \
          "NAME",         "with --license other: its name"},                                        \
         {"license-link", 0,                                                                        \
-         OPT_STR,        &(pf).text[FACT_LICENSE_LINK],                                            \
+         OPT_STR,        offsetof(T, pf.text[FACT_LICENSE_LINK]),                                  \
          "URL",          "with --license other: its text"},                                        \
-        {"quantized-by", 0, OPT_STR, &(pf).text[FACT_QUANTIZED_BY], "NAME", "who made the files"}, \
-        {"name", 0, OPT_STR, &(pf).text[FACT_NAME], "NAME", "the model's name"},                   \
-        {"language", 0, OPT_STR, &(pf).language, "A,B,..", "languages, such as en,fr"}, {          \
-        "tags", 0, OPT_STR, &(pf).tags, "A,B,..", "more tags of the card"                          \
+        {"quantized-by",      0, OPT_STR, offsetof(T, pf.text[FACT_QUANTIZED_BY]), "NAME",         \
+         "who made the files"},                                                                    \
+        {"name", 0, OPT_STR, offsetof(T, pf.text[FACT_NAME]), "NAME", "the model's name"},         \
+        {"language", 0, OPT_STR, offsetof(T, pf.language), "A,B,..", "languages, such as en,fr"},  \
+    {                                                                                              \
+        "tags", 0, OPT_STR, offsetof(T, pf.tags), "A,B,..", "more tags of the card"                \
     }
 
 /* Options of make_facts.c, for the table of hone make. */
-#define MAKE_FACT_OPTIONS(mk)                                                                      \
-    PUBLISH_FACT_OPTIONS((mk).given),                                                              \
-        {"notes", 0, OPT_STR, &(mk).words, "FILE", "your own words for README.md"}, {              \
-        "allow-requantize", 0, OPT_FLAG, &(mk).requantize, NULL, "take a SRC that is quantized"    \
+#define MAKE_FACT_OPTIONS(T, mk)                                                                   \
+    PUBLISH_FACT_OPTIONS(T, mk.given),                                                             \
+        {"notes", 0, OPT_STR, offsetof(T, mk.words), "FILE", "your own words for README.md"}, {    \
+        "allow-requantize", 0, OPT_FLAG, offsetof(T, mk.requantize), NULL,                         \
+            "take a SRC that is quantized"                                                         \
     }
 
 #endif

@@ -24,49 +24,46 @@
 #include "runtime/engine/place.h"
 
 struct common {
-    bool json, csv, md, help, version, quiet, verbose, trace, untrusted;
-    const char *isa, *device, *progress, *color, *max_memory, *max_vram, *place;
+    bool json, csv, md, help, version, quiet, verbose, trace, untrusted, overwrite;
+    const char *isa, *device, *progress, *color, *max_memory, *max_vram, *place, *pack_cache;
     int64_t threads, stream_from;
 };
 
-enum { N_COMMON = 20 };
-
-static void common_options(struct common *k, struct cli *c, struct opt out[N_COMMON]) {
-    const struct opt rows[N_COMMON] = {
-        {"json", 0, OPT_FLAG, &k->json, NULL, "print one JSON document"},
-        {"csv", 0, OPT_FLAG, &k->csv, NULL, "print comma-separated values"},
-        {"md", 0, OPT_FLAG, &k->md, NULL, "print Markdown"},
-        {"force", 'f', OPT_FLAG, &c->work.overwrite, NULL, "overwrite existing outputs"},
-        {"threads", 'j', OPT_I64, &k->threads, "N", "threads; 0: all processors (default)"},
-        {"device", 0, OPT_STR, &k->device, "NAME", "cpu (default), cuda, cuda:N or auto"},
-        {"isa", 0, OPT_STR, &k->isa, "NAME", KERN_ISA_NAMES},
-        {"max-memory", 0, OPT_STR, &k->max_memory, "SIZE",
-         "most its large buffers may take together"},
-        {"max-vram", 0, OPT_STR, &k->max_vram, "SIZE",
-         "most of the device's; experts beyond it run on the CPU"},
-        {"stream-from", 0, OPT_I64, &k->stream_from, "N",
-         "passes of N tokens or more copy these experts there; 0: none"},
-        {"place", 0, OPT_STR, &k->place, "FILE",
-         "which blocks' experts go to the CPU or the device"},
-        {"pack-cache", 0, OPT_STR, &c->work.pack_cache, "DIR",
-         "folder where packed weights are kept, for quick starts"},
-        {"untrusted", 0, OPT_FLAG, &k->untrusted, NULL, "lower limits on what inputs may claim"},
-        {"progress", 0, OPT_STR, &k->progress, "WHEN", "auto, always, never"},
-        {"color", 0, OPT_STR, &k->color, "WHEN", "auto, always, never"},
-        {"verbose", 'v', OPT_FLAG, &k->verbose, NULL, "more messages"},
-        {"trace", 0, OPT_FLAG, &k->trace, NULL, "all messages"},
-        {"quiet", 'q', OPT_FLAG, &k->quiet, NULL, "no messages but errors; the result is printed"},
-        {"help", 'h', OPT_FLAG, &k->help, NULL, "one screen about the command; with -v all of it"},
-        {"version", 'V', OPT_FLAG, &k->version, NULL, "the version"},
-    };
-    memcpy(out, rows, sizeof rows);
-}
+#define AT(member) offsetof(struct common, member)
+static const struct opt common_opts[] = {
+    {"json", 0, OPT_FLAG, AT(json), NULL, "print one JSON document"},
+    {"csv", 0, OPT_FLAG, AT(csv), NULL, "print comma-separated values"},
+    {"md", 0, OPT_FLAG, AT(md), NULL, "print Markdown"},
+    {"force", 'f', OPT_FLAG, AT(overwrite), NULL, "overwrite existing outputs"},
+    {"threads", 'j', OPT_I64, AT(threads), "N", "threads; 0: all processors (default)"},
+    {"device", 0, OPT_STR, AT(device), "NAME", "cpu (default), cuda, cuda:N or auto"},
+    {"isa", 0, OPT_STR, AT(isa), "NAME", KERN_ISA_NAMES},
+    {"max-memory", 0, OPT_STR, AT(max_memory), "SIZE", "most its large buffers may take together"},
+    {"max-vram", 0, OPT_STR, AT(max_vram), "SIZE",
+     "most of the device's; experts beyond it run on the CPU"},
+    {"stream-from", 0, OPT_I64, AT(stream_from), "N",
+     "passes of N tokens or more copy these experts there; 0: none"},
+    {"place", 0, OPT_STR, AT(place), "FILE", "which blocks' experts go to the CPU or the device"},
+    {"pack-cache", 0, OPT_STR, AT(pack_cache), "DIR",
+     "folder where packed weights are kept, for quick starts"},
+    {"untrusted", 0, OPT_FLAG, AT(untrusted), NULL, "lower limits on what inputs may claim"},
+    {"progress", 0, OPT_STR, AT(progress), "WHEN", "auto, always, never"},
+    {"color", 0, OPT_STR, AT(color), "WHEN", "auto, always, never"},
+    {"verbose", 'v', OPT_FLAG, AT(verbose), NULL, "more messages"},
+    {"trace", 0, OPT_FLAG, AT(trace), NULL, "all messages"},
+    {"quiet", 'q', OPT_FLAG, AT(quiet), NULL, "no messages but errors; the result is printed"},
+    {"help", 'h', OPT_FLAG, AT(help), NULL, "one screen about the command; with -v all of it"},
+    {"version", 'V', OPT_FLAG, AT(version), NULL, "the version"},
+};
+#undef AT
+enum { N_COMMON = (int)COUNT_OF(common_opts) };
 
 /* ---- finding an option ----------------------------------------------------------------------- */
 
 struct tables {
-    const struct opt *t[2];
+    const struct opt *t[2]; /* the command's, and what all have */
     int n[2];
+    void *args[2]; /* what their offsets are of */
 };
 
 static const struct opt *find_option(const struct tables *ts, const char *name, size_t len,
@@ -167,22 +164,29 @@ static int no_stream(const struct opt *o, struct err *e) {
                    o->name);
 }
 
-static int store_value(struct cli *c, const struct opt *o, const char *v, struct err *e) {
+/* Returns the struct that a row of one of the tables is about. */
+static void *args_of(const struct tables *ts, const struct opt *o) {
+    const int k = o >= ts->t[1] && o < ts->t[1] + ts->n[1];
+    return ts->args[k];
+}
+
+static int store_value(struct parse *p, const struct opt *o, const char *v, struct err *e) {
     char what[64], *end = NULL;
+    void *dst = (char *)args_of(&p->ts, o) + o->at;
     snprintf(what, sizeof what, "--%s", o->name);
     if (strcmp(v ? v : "", "-") == 0) TRY(no_stream(o, e));
     errno = 0;
     switch (o->kind) {
     case OPT_FLAG:
-        *(bool *)o->dst = true;
+        *(bool *)dst = true;
         return 0;
     case OPT_STR:
-        *(const char **)o->dst = v;
+        *(const char **)dst = v;
         return 0;
     case OPT_SIZE:
-        return size_parse(v, what, o->dst, e);
+        return size_parse(v, what, dst, e);
     case OPT_TIME:
-        return time_parse(v, what, o->arg, o->dst, e);
+        return time_parse(v, what, o->arg, dst, e);
     case OPT_I64: {
         long long x = strtoll(v, &end, 10);
         if (end != v && !errno && x > 0 && x < 1 << 20 && (*end == 'k' || *end == 'K') && !end[1])
@@ -190,18 +194,18 @@ static int store_value(struct cli *c, const struct opt *o, const char *v, struct
                            v, x * 1024, x * 1000);
         if (end == v || *end || errno || x < 0)
             return err_set(e, ERR_USAGE, "%s: '%s' is not a whole number", what, v);
-        *(int64_t *)o->dst = x;
+        *(int64_t *)dst = x;
         return 0;
     }
     case OPT_NUM: {
         double x = strtod(v, &end);
         if (end == v || *end || errno)
             return err_set(e, ERR_USAGE, "%s: '%s' is not a number", what, v);
-        *(double *)o->dst = x;
+        *(double *)dst = x;
         return 0;
     }
     case OPT_LIST:
-        work_list_add(&c->work, o->dst, v);
+        work_list_add(&p->c->work, dst, v);
         return 0;
     }
     return 0;
@@ -241,7 +245,7 @@ static int take_option(struct parse *p, struct err *e) {
         put_first(p->c, f.value);
         return 0;
     }
-    return store_value(p->c, f.o, f.value, e);
+    return store_value(p, f.o, f.value, e);
 }
 
 /* ---- the common options ---------------------------------------------------------------------- */
@@ -266,6 +270,8 @@ static int apply_common(struct cli *c, const struct common *k, struct err *e) {
     if (k->json + k->csv + k->md) c->form = k->json ? EMIT_JSON : k->csv ? EMIT_CSV : EMIT_MD;
     if (k->threads > 4096) return err_set(e, ERR_USAGE, "--threads: at most 4096");
     c->work.threads = (int)k->threads;
+    c->work.overwrite = k->overwrite;
+    c->work.pack_cache = k->pack_cache;
     if (k->progress) TRY(choice(k->progress, "--progress", when, 3, &mode, e));
     if (k->color) TRY(choice(k->color, "--color", when, 3, &color, e));
     prog_set_mode(k->quiet ? PROG_NEVER : (enum prog_mode)mode);
@@ -327,15 +333,14 @@ static int count_args(const struct parse *p, struct err *e) {
     return 0;
 }
 
-int cli_parse(struct cli *c, const struct cmd_spec *spec, int argc, char **argv, struct err *e) {
+int cli_parse(struct cli *c, const struct cmd_spec *spec, void *args, int argc, char **argv,
+              struct err *e) {
     struct common k = {.stream_from = -1};
-    struct opt common[N_COMMON];
-    common_options(&k, c, common);
     struct parse p = {.c = c, .spec = spec, .argc = argc, .argv = argv};
-    p.ts = (struct tables){{spec->opts, common}, {spec->n_opts, N_COMMON}};
+    p.ts = (struct tables){{spec->opts, common_opts}, {spec->n_opts, N_COMMON}, {args, &k}};
     bool only_args = false;
     if (c->visit) {
-        c->visit(c->visit_ctx, spec, common, N_COMMON);
+        c->visit(c->visit_ctx, spec, common_opts, N_COMMON);
         c->done = true;
         return 0;
     }
@@ -351,7 +356,7 @@ int cli_parse(struct cli *c, const struct cmd_spec *spec, int argc, char **argv,
             c->arg[c->n_args++] = word;
     }
     if (k.help || k.version) {
-        describe(&p, common, &k);
+        describe(&p, common_opts, &k);
         return 0;
     }
     TRY(apply_common(c, &k, e));

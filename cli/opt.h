@@ -7,6 +7,7 @@
 #define HONE_CLI_OPT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -27,7 +28,7 @@ struct opt {
     const char *name; /* without "--" */
     char letter;      /* 'o' or 0 */
     enum opt_kind kind;
-    void *dst;
+    size_t at;        /* offset of its value in the struct that cli_parse fills */
     const char *arg;  /* "FILE" in the help; NULL for flags */
     const char *help; /* one line */
 };
@@ -65,8 +66,10 @@ struct subcommand {
  * they take in general. */
 int cli_sub(struct cli *c, const struct subcommand *sub, int n, const char *operands, int argc,
             char **argv, struct err *e);
-/* Parses argv[1..] by spec plus the common options. Values are borrowed from argv. */
-int cli_parse(struct cli *c, const struct cmd_spec *spec, int argc, char **argv, struct err *e);
+/* Parses argv[1..] by spec plus the common options; values go to the struct `args` that the table
+ * of spec has offsets of. They are borrowed from argv. */
+int cli_parse(struct cli *c, const struct cmd_spec *spec, void *args, int argc, char **argv,
+              struct err *e);
 /* Options that stand before the name of a command (`hone -q recipes`) go behind it. */
 void cli_to_front(int argc, char **argv, bool (*is_name)(void *ctx, const char *word), void *ctx);
 /* Adds tool version, command line and machine to a result, then prints it in the chosen form. */
@@ -76,9 +79,9 @@ int cli_result(struct cli *c, struct emit *m, int rc);
 /* As cli_result, for jobs that have a result with ERR_VERDICT too. */
 int cli_verdict(struct cli *c, struct emit *m, int rc);
 
-/* Row of an option table: where the plot goes, a const char *. */
-#define OPT_PLOT(file, help)                                                                       \
-    { "plot", 0, OPT_STR, &(file), "FILE", "SVG: " help }
+/* Row of an option table: where the plot goes, a const char * at that offset. */
+#define OPT_PLOT(at, help)                                                                         \
+    { "plot", 0, OPT_STR, at, "FILE", "SVG: " help }
 
 /* --pre NAME of the commands that read text. */
 #define CLI_HELP_PRE "split text by the rules of this pre-tokenizer, whatever the model names"

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: MIT
+/* jobs/serve_job.c - a server of one model: checks its options, opens the model, says that it is
+ * ready. What it does then is in serve/. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "jobs/serve_job.h"
+#include "runtime/generate/run_set.h"
+#include "core/io.h"
+#include "core/log.h"
+#include "core/mem.h"
+#include "core/num.h"
+#include "models/sizes.h"
+#include "runtime/engine/kv_type.h"
+#include "serve/ask.h"
+#include "serve/serve.h"
+
+enum { MAX_KEYS_FILE = 1 << 20, LEAST_KEY = 16, CTX_STEP = 4096 };
+
+/* ---- keys ---- */
+
+static bool is_loopback(const char *host) {
+    return strncmp(host, "unix:", 5) == 0 || strcmp(host, "localhost") == 0 ||
+           strncmp(host, "127.", 4) == 0 || strcmp(host, "::1") == 0;
+}
+
+static int add_key(struct work *w, struct str_list *keys, const char *key, const char *where,
+                   struct err *e) {
+    if (strlen(key) < LEAST_KEY)
+        return err_set(e, ERR_USAGE, "%s: keys have %d characters at least", where, LEAST_KEY);
+    work_list_add(w, keys, key);
+    return 0;
+}
+
+/* One key a line; lines that begin with '#' are for people. */
+static int read_keys(struct work *w, const struct serve_job_opts *a, struct str_list *keys,
+                     struct err *e) {
+    char *text = NULL;
+    size_t len = 0;
+    int rc = 0;
+    if (a->key && *a->key) TRY(add_key(w, keys, arena_strdup(&w->mem, a->key), a->key_from, e));
+    if (!a->key_file) return 0;
+    TRY(io_read_file(&text, &len, a->key_file, MAX_KEYS_FILE, e));
+    for (char *s = text; *s && !rc;) {
+        const size_t n = strcspn(s, "\r\n");
+        if (n && *s != '#') rc = add_key(w, keys, arena_strndup(&w->mem, s, n), a->key_file, e);
+        s += n;
+        s += strspn(s, "\r\n");
+    }
+    free(text);
+    return rc        ? rc
+           : keys->n ? 0
+                     : err_set(e, ERR_USAGE, "%s: there is no key in this file", a->key_file);
+}
+
+static int check_access(const struct serve_job_opts *a, const struct str_list *keys,
+                        struct err *e) {
+    for (int i = 0; i < a->host.n; i++)
+        if (!is_loopback(a->host.v[i]) && !keys->n && !a->no_key)
+            return err_set(e, ERR_USAGE,
+                           "--host %s can be reached by others, so a key is needed: "
+                           "--api-key-file FILE, HONE_API_KEY, or --no-key if everybody may ask",
+                           a->host.v[i]);
+    return 0;
+}
+
+/* ---- memory ---- */
+
+/* The longest context of one sequence that takes at most half of the memory. */
+static int64_t usual_ctx(const struct model *m, const struct kv_type *k, const struct kv_type *v,
+                         uint64_t bytes) {
+    struct sizes z;
+    struct err ignored;
+    const struct kv_rows rows = kv_type_rows(k, v);
+    const int64_t trained = max_i64(m->hp.d[HD_CTX], 1);
+    int64_t best = min_i64(CTX_STEP, trained);
+    if (sizes_init(&z, m->arch, &m->hp, &ignored)) return best;
+    for (int64_t n = best; n <= trained; n += CTX_STEP) {
+        uint64_t kv;
+        if (!sizes_kv_paged(&z, 1, n, 512, &rows, &kv) || kv + sizes_state(&z, 0) > bytes / 2)
+            break;
+        best = n;
+    }
+    return best;
+}
+
+/* ---- start ---- */
+
+/* The file's name without folders and without .gguf. */
+static const char *stem(struct work *w, const char *path) {
+    const char *base = io_base(path);
+    const size_t n = strlen(base);
+    return n > 5 && strcmp(base + n - 5, ".gguf") == 0 ? arena_strndup(&w->mem, base, n - 5) : base;
+}
+
+static void say_ready(const struct serve_job_opts *a, const struct serve_opts *o, int port) {
+    struct buf b = {0}, url = {0};
+    struct jw w;
+    const char *host = o->net.host[0];
+    if (strncmp(host, "unix:", 5) == 0)
+        buf_str(&url, host);
+    else
+        buf_fmt(&url, strchr(host, ':') ? "http://[%s]:%d" : "http://%s:%d", host, port);
+    jw_init(&w, &b, false);
+    jw_obj(&w, NULL);
+    jw_str(&w, "url", url.data);
+    jw_i64(&w, "pid", getpid());
+    jw_arr(&w, "models");
+    jw_str(&w, NULL, o->alias);
+    jw_end(&w);
+    jw_end(&w);
+    a->ready(a->ready_ud, b.data);
+    log_info("%s: %s, a context of %" PRId64 " tokens, %d at a time, %.1f MiB of context memory",
+             url.data, o->alias, session_get_opts(o->s)->n_ctx, o->n_live,
+             (double)o->context_bytes / (1 << 20));
+    log_info("OPENAI_BASE_URL=%s/v1", url.data);
+    buf_release(&b);
+    buf_release(&url);
+}
+
+static int serve(const struct serve_job_opts *a, struct serve_opts *o, struct err *e) {
+    struct server *s;
+    TRY(serve_new(&s, o, e));
+    say_ready(a, o, serve_port(s));
+    const int rc = serve_run(s, e);
+    serve_free(s);
+    return rc;
+}
+
+static int check_args(const struct serve_job_opts *a, struct serve_opts *o, struct err *e) {
+    static const char *const think[] = {"auto", "on", "off"};
+    if (a->port > 65535) return err_set(e, ERR_USAGE, "--port: 0 to 65535");
+    if (a->parallel < 1 || a->parallel > 256)
+        return err_set(e, ERR_USAGE, "--parallel: 1 to 256 sequences");
+    if (!(a->max_step > 0)) return err_set(e, ERR_USAGE, "--max-step: more than 0 seconds");
+    if (a->reasoning) {
+        o->think = -1;
+        for (int i = 0; i < 3; i++)
+            if (strcmp(a->reasoning, think[i]) == 0) o->think = i;
+        if (o->think < 0)
+            return err_set(e, ERR_USAGE, "--reasoning: '%s' is not one of on, off, auto",
+                           a->reasoning);
+    }
+    if (a->special && strcmp(a->special, "plain") != 0 && strcmp(a->special, "parse") != 0)
+        return err_set(e, ERR_USAGE, "--special-in-content: '%s' is not one of plain, parse",
+                       a->special);
+    o->special = a->special && strcmp(a->special, "parse") == 0 ? CHAT_PARSE : CHAT_PLAIN;
+    return 0;
+}
+
+/* Members of the object that --kwargs is. */
+static int kwargs_members(const char *kwargs, struct buf *out, struct err *e) {
+    struct json *j = NULL;
+    if (!kwargs) return 0;
+    if (json_parse(&j, kwargs, strlen(kwargs), "--kwargs", e)) {
+        e->code = ERR_USAGE;
+        return ERR_USAGE;
+    }
+    int rc =
+        json_type(j) == JSON_OBJ ? 0 : err_set(e, ERR_USAGE, "--kwargs: a JSON object is needed");
+    for (const struct json *m = json_first(j); m && !rc; m = json_next(m)) {
+        if (out->len) buf_str(out, ", ");
+        json_quote(out, json_name(m), strlen(json_name(m)));
+        buf_str(out, ": ");
+        json_write(out, m);
+    }
+    json_free(j);
+    return rc;
+}
+
+/* The type that most of its bytes are of, and its size. */
+static void describe(struct serve_opts *o) {
+    uint64_t bytes[QT_COUNT] = {0};
+    int most = 0;
+    const struct gguf *g = o->m->gguf;
+    for (int64_t i = 0; i < gguf_n_tensors(g); i++) {
+        const struct gguf_tensor *t = gguf_tensor_at(g, i);
+        int64_t n = 1;
+        for (int k = 0; k < 4; k++) n *= t->ne[k];
+        o->n_params += n;
+        bytes[t->type] += t->n_bytes;
+        if (bytes[t->type] > bytes[most]) most = (int)t->type;
+    }
+    o->type = qtype_name((enum qtype)most);
+    o->n_bytes = gguf_file_bytes(g);
+}
+
+static int open_session(struct work *w, const struct serve_job_opts *a, struct serve_opts *o,
+                        struct session **out, struct err *e) {
+    struct session_opts so = {.isa = w->isa,
+                              .device = w->device,
+                              .pack = true,
+                              .pack_cache = w->pack_cache,
+                              .guests = true,
+                              .whole = true};
+    TRY(kv_type_parse(a->kv_type, "--kv-type", &so.kv_k, &so.kv_v, e));
+    TRY(act_parse(a->act, &so.act, e));
+    TRY(work_pool(w, e));
+    so.pool = w->pool;
+    const uint64_t quarter = mem_available() / 4, most = (uint64_t)8 << 30;
+    o->context_bytes = a->context_memory ? a->context_memory : quarter < most ? quarter : most;
+    so.n_ctx = a->ctx ? a->ctx : usual_ctx(o->m, so.kv_k, so.kv_v, o->context_bytes);
+    TRY(session_new(out, o->m, &so, e));
+    const uint64_t one = session_seq_bytes(*out, so.n_ctx) + session_seq_bytes(*out, 1);
+    if (one > o->context_bytes)
+        return err_set(e, ERR_SYS,
+                       "a context of %" PRId64 " tokens takes %" PRIu64
+                       " bytes, and --context-memory is %" PRIu64 ": use a smaller --ctx",
+                       so.n_ctx, one, o->context_bytes);
+    return 0;
+}
+
+/* How requests are answered, before the model is known. */
+static int plain_options(struct work *w, const struct serve_job_opts *a, struct str_list *keys,
+                         struct buf *kwargs, struct serve_opts *o, struct err *e) {
+    *o = (struct serve_opts){.alias = a->alias ? a->alias : stem(w, a->path),
+                             .file = io_base(a->path),
+                             .strict = a->strict,
+                             .n_think = a->n_think,
+                             .n_max = a->max_tokens ? a->max_tokens : -1,
+                             .n_live = (int)a->parallel,
+                             .n_queue = (int)min_i64(a->queue, 100000),
+                             .max_step_s = a->max_step,
+                             .drain_s = a->drain};
+    TRY(check_args(a, o, e));
+    TRY(read_keys(w, a, keys, e));
+    TRY(check_access(a, keys, e));
+    TRY(kwargs_members(a->kwargs, kwargs, e));
+    o->kwargs = kwargs->len ? kwargs->data : NULL;
+    o->key = keys->v, o->n_keys = keys->n;
+    o->allow_host = a->allow_host.v, o->n_allow_hosts = a->allow_host.n;
+    o->allow_origin = a->allow_origin.v, o->n_allow_origins = a->allow_origin.n;
+    return 0;
+}
+
+static int sampling(const struct serve_job_opts *a, struct serve_opts *o, struct err *e) {
+    static const char *const name[SERVE_SETS] = {[SERVE_TEMP] = "temp",
+                                                 [SERVE_TOP_K] = "top-k",
+                                                 [SERVE_TOP_P] = "top-p",
+                                                 [SERVE_MIN_P] = "min-p",
+                                                 [SERVE_REPEAT_PENALTY] = "repeat-penalty",
+                                                 [SERVE_REPEAT_LAST_N] = "repeat-last-n",
+                                                 [SERVE_SEED] = "seed"};
+    struct run_set set;
+    TRY(run_set_init(&set, o->m->gguf, e));
+    for (int i = 0; i < SERVE_SETS; i++)
+        if (a->set[i]) TRY(run_set(&set, "--", name[i], a->set[i], e));
+    o->sample = set.sample;
+    o->seed = set.seed_given ? set.seed : -1;
+    return 0;
+}
+
+static int open_log(const struct serve_job_opts *a, FILE **log, struct serve_opts *o,
+                    struct err *e) {
+    o->log = a->log_line;
+    o->log_ud = NULL;
+    if (!a->log) return 0;
+    *log = fopen(a->log, "ae");
+    o->log_ud = *log;
+    return *log ? 0 : err_path(e, "--log %s", a->log);
+}
+
+static int with_model(struct work *w, const struct serve_job_opts *a, struct serve_opts *o,
+                      struct err *e) {
+    struct session *s = NULL;
+    FILE *log = NULL;
+    TRY(model_use_pre(o->m, a->pre, e));
+    TRY(model_need_tok(o->m, e));
+    TRY(sampling(a, o, e));
+    int rc = open_log(a, &log, o, e);
+    if (!rc) rc = open_session(w, a, o, &s, e);
+    o->s = s;
+    if (!rc) rc = serve(a, o, e);
+    if (log) fclose(log);
+    session_free(s);
+    return rc;
+}
+
+int serve_job_run(struct work *w, const struct serve_job_opts *a, struct err *e) {
+    struct serve_opts o;
+    struct str_list keys = {0}, host = a->host;
+    struct model *m = NULL;
+    struct buf kwargs = {0};
+    if (!host.n) work_list_add(w, &host, "127.0.0.1");
+    int rc = plain_options(w, a, &keys, &kwargs, &o, e);
+    if (!rc) rc = model_open(&m, a->path, e);
+    if (!rc) {
+        o.m = m;
+        o.net = (struct net_opts){.host = host.v,
+                                  .n_hosts = host.n,
+                                  .port = (int)a->port,
+                                  .max_body = (size_t)a->max_body,
+                                  .max_connections =
+                                      (int)min_i64(max_i64(a->max_connections, 1), 60000)};
+        describe(&o);
+        rc = with_model(w, a, &o, e);
+    }
+    model_close(m);
+    buf_release(&kwargs);
+    return rc;
+}

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT
+/* jobs/serve_job.h - a server of one model, from its options to its end. */
+#ifndef HONE_JOBS_SERVE_JOB_H
+#define HONE_JOBS_SERVE_JOB_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "jobs/work.h"
+
+/* Sampling values for requests that do not say, by their names in runtime/generate/run_set.h. */
+enum serve_set {
+    SERVE_TEMP,
+    SERVE_TOP_K,
+    SERVE_TOP_P,
+    SERVE_MIN_P,
+    SERVE_REPEAT_PENALTY,
+    SERVE_REPEAT_LAST_N,
+    SERVE_SEED,
+    SERVE_SETS
+};
+struct serve_job_opts {
+    const char *path;
+    struct str_list host, allow_host, allow_origin;
+    const char *alias; /* the model's id for clients; NULL: the file's name without its ending */
+    const char *kv_type, *act, *kwargs, *reasoning, *special, *pre;
+    const char *key;      /* one that clients may give; NULL or "": none. where it came from: */
+    const char *key_from; /* a name for messages */
+    const char *key_file; /* more of them, one a line; or NULL */
+    const char *set[SERVE_SETS]; /* NULL: the file's own value */
+    const char *log;             /* file for a line per request; NULL: log_line alone */
+    void (*log_line)(void *ud, const char *line); /* NULL: no requests are logged */
+    /* Told once, with a line of JSON, when requests can be answered. */
+    void (*ready)(void *ud, const char *line);
+    void *ready_ud;
+    uint64_t context_memory, max_body; /* bytes */
+    int64_t port, ctx, parallel, queue, max_connections, max_tokens;
+    int64_t n_think; /* tokens of thinking, then it is ended; -1: no limit */
+    double max_step, drain; /* seconds */
+    bool no_key, strict;
+};
+/* Answers until it is told to stop. */
+int serve_job_run(struct work *w, const struct serve_job_opts *a, struct err *e);
+
+#endif
