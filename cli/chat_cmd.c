@@ -58,9 +58,19 @@ static char *path_of(const char *text) {
     return home && strncmp(text, "~/", 2) == 0 ? io_join(home, text + 2) : xstrdup(text);
 }
 
-static void do_save(struct chatting *u, const char *rest) {
+static void write_talk(struct chatting *u, const char *path, bool force) {
     struct buf b = {0};
     struct err e = {0};
+    talk_write(&u->r->talk, 0, &b);
+    if (out_write_file(path, b.data, b.len, force, &e))
+        note_err(u, &e);
+    else
+        screen_note(u->screen, "%d messages in %s: /load or --chat goes on with them", u->r->talk.n,
+                    path);
+    buf_release(&b);
+}
+
+static void do_save(struct chatting *u, const char *rest) {
     bool force = u->r->c->overwrite;
     if (strncmp(rest, "-f ", 3) == 0) {
         force = true;
@@ -73,17 +83,10 @@ static void do_save(struct chatting *u, const char *rest) {
         return;
     }
     char *path = path_of(rest);
-    if (!force && io_exists(path)) {
+    if (!force && io_exists(path))
         screen_note(u->screen, "%s exists: /save -f %s replaces it", path, path);
-    } else {
-        talk_write(&u->r->talk, 0, &b);
-        if (out_write_file(path, b.data, b.len, force, &e))
-            note_err(u, &e);
-        else
-            screen_note(u->screen, "%d messages in %s: /load or --chat goes on with them",
-                        u->r->talk.n, path);
-    }
-    buf_release(&b);
+    else
+        write_talk(u, path, force);
     free(path);
 }
 
@@ -106,6 +109,16 @@ static void do_load(struct chatting *u, const char *rest) {
     }
     free(text);
     free(path);
+}
+
+/* Says where /set think changes nothing. */
+static void note_thinking(struct chatting *u) {
+    char *kwargs = NULL;
+    struct err ignored;
+    bool none = false;
+    if (!run_kwargs(u->r, &kwargs, &none, &ignored) && none)
+        screen_note(u->screen, "this model's template has no switch for thinking");
+    free(kwargs);
 }
 
 static void do_set(struct chatting *u, const char *rest) {
@@ -132,11 +145,7 @@ static void do_set(struct chatting *u, const char *rest) {
     }
     if (b.len) screen_note(u->screen, "%.*s", (int)b.len - 1, b.data);
     u->screen->thinking = r->set.thinking;
-    char *kwargs = NULL;
-    bool none = false;
-    if (strcmp(name, "think") == 0 && *value && !run_kwargs(r, &kwargs, &none, &e) && none)
-        screen_note(u->screen, "this model's template has no switch for thinking");
-    free(kwargs);
+    if (strcmp(name, "think") == 0 && *value) note_thinking(u);
     buf_release(&b);
 }
 

@@ -64,21 +64,27 @@ static const struct cmd_spec imatrix_spec = {
     1,
     -1};
 
+/* Refuses what does not go together. */
+static int check(const struct imatrix_args *x, struct err *e) {
+    if (ranks_n() > 1 && (x->merge || x->stats || x->select.budget || x->a.gram || x->a.moments))
+        return err_set(e, ERR_USAGE,
+                       "--merge, --stats, --select, --gram and --moments are done by one process: "
+                       "start without mpirun");
+    if (x->merge + x->stats + (x->select.budget > 0) > 1)
+        return err_set(e, ERR_USAGE, "--merge, --stats and --select exclude each other");
+    if (x->select.have && !x->select.budget)
+        return err_set(e, ERR_USAGE, "--have goes with --select N");
+    if ((x->a.gram || x->a.moments) && (x->merge || x->stats || x->select.budget))
+        return err_set(e, ERR_USAGE, "--%s goes with a MODEL.gguf and texts",
+                       x->a.gram ? "gram" : "moments");
+    return 0;
+}
+
 int cmd_imatrix(struct cli *c, int argc, char **argv, struct err *e) {
     struct imatrix_args x = {0};
     TRY(cli_parse(c, &imatrix_spec, &x, argc, argv, e));
     if (c->done) return 0;
-    if (ranks_n() > 1 && (x.merge || x.stats || x.select.budget || x.a.gram || x.a.moments))
-        return err_set(e, ERR_USAGE,
-                       "--merge, --stats, --select, --gram and --moments are done by one process: "
-                       "start without mpirun");
-    if (x.merge + x.stats + (x.select.budget > 0) > 1)
-        return err_set(e, ERR_USAGE, "--merge, --stats and --select exclude each other");
-    if (x.select.have && !x.select.budget)
-        return err_set(e, ERR_USAGE, "--have goes with --select N");
-    if ((x.a.gram || x.a.moments) && (x.merge || x.stats || x.select.budget))
-        return err_set(e, ERR_USAGE, "--%s goes with a MODEL.gguf and texts",
-                       x.a.gram ? "gram" : "moments");
+    TRY(check(&x, e));
     struct emit *m = emit_new();
     int rc;
     if (x.stats && c->n_args != 1)

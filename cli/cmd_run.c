@@ -44,23 +44,9 @@ static int check_kwargs(const char *kwargs, struct err *e) {
     return is_object ? 0 : err_set(e, ERR_USAGE, "--kwargs: a JSON object is needed");
 }
 
-static int check_args(struct run_cli *x, struct err *e) {
-    struct run *r = &x->r;
-    const struct run_args *a = &r->a;
-    for (int i = 0; i < RUN_SETS; i++)
-        if (x->set[i]) TRY(run_set(&r->set, "--", set_name[i], x->set[i], e));
-    if (x->thinking && strcmp(x->thinking, "show") != 0 && strcmp(x->thinking, "fold") != 0 &&
-        strcmp(x->thinking, "hide") != 0)
-        return err_set(e, ERR_USAGE, "--thinking: '%s' is not one of show, fold, hide",
-                       x->thinking);
-    if (x->thinking) TRY(run_set(&r->set, "--", "think", x->thinking, e));
-    if (a->think && a->no_think)
-        return err_set(e, ERR_USAGE, "--think and --no-think exclude each other");
-    if (a->think || a->no_think) r->set.think = a->think ? THINK_ON : THINK_OFF;
-    TRY(check_kwargs(a->kwargs, e));
-    if (x->special_name && strcmp(x->special_name, "parse") == 0) r->a.special = CHAT_PARSE;
-    for (int i = 0; i < a->stop.n; i++)
-        if (!*a->stop.v[i]) return err_set(e, ERR_USAGE, "--stop: the text is empty");
+/* Refuses options that exclude each other, and names that are none. */
+static int check_names(const struct run_cli *x, struct err *e) {
+    const struct run_args *a = &x->r.a;
     if (x->prompt && a->chat) return err_set(e, ERR_USAGE, "run: -p and --chat exclude each other");
     if (x->prompt && x->c->n_args > 1)
         return err_set(e, ERR_USAGE,
@@ -81,6 +67,26 @@ static int check_args(struct run_cli *x, struct err *e) {
     if (a->draft && strcmp(a->draft, "mtp") != 0)
         return err_set(e, ERR_USAGE, "--draft: '%s' is not mtp", a->draft);
     return 0;
+}
+
+static int check_args(struct run_cli *x, struct err *e) {
+    struct run *r = &x->r;
+    const struct run_args *a = &r->a;
+    for (int i = 0; i < RUN_SETS; i++)
+        if (x->set[i]) TRY(run_set(&r->set, "--", set_name[i], x->set[i], e));
+    if (x->thinking && strcmp(x->thinking, "show") != 0 && strcmp(x->thinking, "fold") != 0 &&
+        strcmp(x->thinking, "hide") != 0)
+        return err_set(e, ERR_USAGE, "--thinking: '%s' is not one of show, fold, hide",
+                       x->thinking);
+    if (x->thinking) TRY(run_set(&r->set, "--", "think", x->thinking, e));
+    if (a->think && a->no_think)
+        return err_set(e, ERR_USAGE, "--think and --no-think exclude each other");
+    if (a->think || a->no_think) r->set.think = a->think ? THINK_ON : THINK_OFF;
+    TRY(check_kwargs(a->kwargs, e));
+    if (x->special_name && strcmp(x->special_name, "parse") == 0) r->a.special = CHAT_PARSE;
+    for (int i = 0; i < a->stop.n; i++)
+        if (!*a->stop.v[i]) return err_set(e, ERR_USAGE, "--stop: the text is empty");
+    return check_names(x, e);
 }
 
 /* ---- the prompt ---- */

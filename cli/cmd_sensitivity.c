@@ -41,24 +41,29 @@ static const struct cmd_spec sensitivity_spec = {
     1,
     1};
 
+static int check(struct sensitivity_args *x, struct err *e) {
+    if (!x->o.out) return err_set(e, ERR_USAGE, "-o FILE.json is missing");
+    if (x->o.n_types < 1 || x->o.n_types > SENS_MAX_TYPES)
+        return err_set(e, ERR_USAGE, "--types: 1 to %d", SENS_MAX_TYPES);
+    if (x->o.ctx < 32) return err_set(e, ERR_USAGE, "--ctx: at least 32");
+    if (x->budgets.n > MIX_MAX_BUDGETS)
+        return err_set(e, ERR_USAGE, "at most %d budgets", MIX_MAX_BUDGETS);
+    if (x->budgets.n && !x->o.texts.n)
+        return err_set(e, ERR_USAGE, "--budget measures around a mix: give --probe TEXT too");
+    TRY(mix_search(x->search, &x->o.search, e));
+    for (int i = 0; i < x->budgets.n; i++)
+        TRY(size_parse(x->budgets.v[i], "--budget", &x->o.budget[i], e));
+    x->o.n_budgets = x->budgets.n;
+    return 0;
+}
+
 int cmd_sensitivity(struct cli *c, int argc, char **argv, struct err *e) {
     struct sensitivity_args x = {
         .o = {.c = &c->work, .ctx = 512, .n_chunks = 16, .n_types = 3, .rounds = 1}};
     TRY(cli_parse(c, &sensitivity_spec, &x, argc, argv, e));
     if (c->done) return 0;
     c->work.pre = x.pre;
-    if (!x.o.out) return err_set(e, ERR_USAGE, "-o FILE.json is missing");
-    if (x.o.n_types < 1 || x.o.n_types > SENS_MAX_TYPES)
-        return err_set(e, ERR_USAGE, "--types: 1 to %d", SENS_MAX_TYPES);
-    if (x.o.ctx < 32) return err_set(e, ERR_USAGE, "--ctx: at least 32");
-    if (x.budgets.n > MIX_MAX_BUDGETS)
-        return err_set(e, ERR_USAGE, "at most %d budgets", MIX_MAX_BUDGETS);
-    if (x.budgets.n && !x.o.texts.n)
-        return err_set(e, ERR_USAGE, "--budget measures around a mix: give --probe TEXT too");
-    TRY(mix_search(x.search, &x.o.search, e));
-    for (int i = 0; i < x.budgets.n; i++)
-        TRY(size_parse(x.budgets.v[i], "--budget", &x.o.budget[i], e));
-    x.o.n_budgets = x.budgets.n;
+    TRY(check(&x, e));
     x.o.model = c->arg[0];
     if (x.o.texts.n) TRY(unknown_refuse(x.o.model, "--probe", e));
     x.o.seconds = x.minutes * 60;

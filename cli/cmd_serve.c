@@ -79,22 +79,24 @@ static void say_ready(void *ud, const char *line) {
     fflush(c->out);
 }
 
+static const struct serve_job_opts usual = {.kv_type = KV_USUAL,
+                                            .act = ACT_FAST,
+                                            .port = 8080,
+                                            .parallel = 4,
+                                            .queue = 64,
+                                            .max_connections = 1024,
+                                            .max_body = 32 << 20,
+                                            .max_step = 1,
+                                            .n_think = -1,
+                                            .drain = 30,
+                                            .key_from = "HONE_API_KEY",
+                                            .log_line = log_line,
+                                            .ready = say_ready};
+
 int cmd_serve(struct cli *c, int argc, char **argv, struct err *e) {
-    struct serve_job_opts a = {.kv_type = KV_USUAL,
-                               .act = ACT_FAST,
-                               .port = 8080,
-                               .parallel = 4,
-                               .queue = 64,
-                               .max_connections = 1024,
-                               .max_body = 32 << 20,
-                               .max_step = 1,
-                               .n_think = -1,
-                               .drain = 30,
-                               .key = getenv("HONE_API_KEY"),
-                               .key_from = "HONE_API_KEY",
-                               .log_line = log_line,
-                               .ready = say_ready,
-                               .ready_ud = c};
+    struct serve_job_opts a = usual;
+    a.key = getenv(a.key_from);
+    a.ready_ud = c;
     TRY(cli_parse(c, &serve_spec, &a, argc, argv, e));
     if (c->done) return 0;
     a.path = c->arg[0];

@@ -87,11 +87,8 @@ static void end_by_sigpipe(void) {
     raise(SIGPIPE);
 }
 
-int main(int argc, char **argv) {
-    struct err e = {0};
-    struct cli c = {.work.ctx = ctx_process(), .out = stdout};
-    need_streams();
-    command_to_front(argc, argv);
+/* Lets signals of the user, of maps that were cut, and of readers that went away reach us. */
+static void take_signals(void) {
     struct sigaction sa = {0};
     sa.sa_handler = on_signal;
     sigemptyset(&sa.sa_mask);
@@ -103,21 +100,35 @@ int main(int argc, char **argv) {
     sigaction(SIGBUS, &bus, NULL);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* a size limit is an error of the write, with our message */
+}
 
-    ranks_begin(&argc, &argv);
+/* Runs the command in one of perhaps several processes, of which rank 0 alone speaks. `speak`: what
+ * the others have in place of standard error. */
+static int run_rank(int argc, char **argv, FILE **speak, struct err *e) {
+    struct cli c = {.work.ctx = ctx_process(), .out = stdout};
     int rc = 0;
     if (ranks_n() > 1 && !shared_out(argc, argv))
-        rc = err_set(
-            &e, ERR_USAGE,
-            "%s: several ranks share out quantize, imatrix, sensitivity, eval ppl and eval kld "
-            "only; start this without mpirun",
-            argc > 1 ? argv[1] : "no command");
-    FILE *speak = ranks_me() == 0 ? NULL : fdopen(dup(STDERR_FILENO), "w");
+        rc = err_set(e, ERR_USAGE,
+                     "%s: several ranks share out quantize, imatrix, sensitivity, eval ppl and "
+                     "eval kld only; start this without mpirun",
+                     argc > 1 ? argv[1] : "no command");
+    *speak = ranks_me() == 0 ? NULL : fdopen(dup(STDERR_FILENO), "w");
     if (ranks_me() != 0 &&
-        !(speak && freopen("/dev/null", "w", stdout) && freopen("/dev/null", "w", stderr)))
-        rc = err_sys(&e, "/dev/null");
-    if (rc == 0) rc = command_run(&c, argc, argv, &e);
+        !(*speak && freopen("/dev/null", "w", stdout) && freopen("/dev/null", "w", stderr)))
+        rc = err_sys(e, "/dev/null");
+    if (rc == 0) rc = command_run(&c, argc, argv, e);
     ctx_release(c.work.ctx);
+    return rc;
+}
+
+int main(int argc, char **argv) {
+    struct err e = {0};
+    FILE *speak;
+    need_streams();
+    command_to_front(argc, argv);
+    take_signals();
+    ranks_begin(&argc, &argv);
+    int rc = run_rank(argc, argv, &speak, &e);
     if (rc != 0 && ranks_n() == 1 && reader_gone()) end_by_sigpipe();
     if (rc != 0 && e.msg[0] && !speak) log_error("%s", e.msg);
     /* what every rank finds wrong, rank 0 says; its own share is known to the rank alone */

@@ -262,16 +262,13 @@ static int choice(const char *text, const char *what, const char *const *names, 
     return err_set(e, ERR_USAGE, "%s: '%s' is not one of auto, always, never", what, text);
 }
 
-static int apply_common(struct cli *c, const struct common *k, struct err *e) {
+/* The form of the result, and how much is said beside it. */
+static int apply_talk(struct cli *c, const struct common *k, struct err *e) {
     static const char *const when[] = {"auto", "always", "never"};
     int mode = 0, color = 0;
     if (k->json + k->csv + k->md > 1)
         return err_set(e, ERR_USAGE, "--json, --csv and --md exclude each other");
     if (k->json + k->csv + k->md) c->form = k->json ? EMIT_JSON : k->csv ? EMIT_CSV : EMIT_MD;
-    if (k->threads > 4096) return err_set(e, ERR_USAGE, "--threads: at most 4096");
-    c->work.threads = (int)k->threads;
-    c->work.overwrite = k->overwrite;
-    c->work.pack_cache = k->pack_cache;
     if (k->progress) TRY(choice(k->progress, "--progress", when, 3, &mode, e));
     if (k->color) TRY(choice(k->color, "--color", when, 3, &color, e));
     prog_set_mode(k->quiet ? PROG_NEVER : (enum prog_mode)mode);
@@ -280,25 +277,39 @@ static int apply_common(struct cli *c, const struct common *k, struct err *e) {
     log_set_color(color == 1 || (color == 0 && may && isatty(2)));
     c->color = color == 1 || (color == 0 && may && c->out == stdout && isatty(1));
     log_set_level(k->quiet ? LOG_ERROR : k->trace ? LOG_TRACE : k->verbose ? LOG_DEBUG : LOG_INFO);
+    return 0;
+}
+
+static int apply_device(struct work *w, const struct common *k, struct err *e) {
+    TRY(device_parse(k->device, &w->device, e));
+    if (k->stream_from >= 0) w->device.stream_from = k->stream_from ? k->stream_from : -1;
+    if (k->place) {
+        struct place *p = arena_array(&w->mem, 1, sizeof *p);
+        TRY(place_read(p, k->place, e));
+        w->device.place = p;
+    }
+    return k->max_vram ? size_parse(k->max_vram, "--max-vram", &w->device.max_bytes, e) : 0;
+}
+
+static int apply_common(struct cli *c, const struct common *k, struct err *e) {
+    struct work *w = &c->work;
     uint64_t most = 0;
+    TRY(apply_talk(c, k, e));
+    if (k->threads > 4096) return err_set(e, ERR_USAGE, "--threads: at most 4096");
+    w->threads = (int)k->threads;
+    w->overwrite = k->overwrite;
+    w->pack_cache = k->pack_cache;
     if (k->max_memory) TRY(size_parse(k->max_memory, "--max-memory", &most, e));
     limits_untrusted(k->untrusted);
     buf_limit(most);
-    c->work.isa = kern_isa_best();
-    if (k->isa && !kern_isa_parse(k->isa, &c->work.isa))
+    w->isa = kern_isa_best();
+    if (k->isa && !kern_isa_parse(k->isa, &w->isa))
         return err_set(e, ERR_USAGE, "--isa: '%s' is not one of " KERN_ISA_NAMES, k->isa);
-    if (!kern_isa_has(c->work.isa))
+    if (!kern_isa_has(w->isa))
         return err_set(e, ERR_SYS, "--isa: this machine has no %s; the best it has is %s", k->isa,
                        kern_isa_name(kern_isa_best()));
-    enc_use(c->work.isa);
-    TRY(device_parse(k->device, &c->work.device, e));
-    if (k->stream_from >= 0) c->work.device.stream_from = k->stream_from ? k->stream_from : -1;
-    if (k->place) {
-        struct place *p = arena_array(&c->work.mem, 1, sizeof *p);
-        TRY(place_read(p, k->place, e));
-        c->work.device.place = p;
-    }
-    return k->max_vram ? size_parse(k->max_vram, "--max-vram", &c->work.device.max_bytes, e) : 0;
+    enc_use(w->isa);
+    return apply_device(w, k, e);
 }
 
 /* ---- a command line -------------------------------------------------------------------------- */

@@ -35,7 +35,7 @@ struct serve_job_opts {
     void *ready_ud;
     uint64_t context_memory, max_body; /* bytes */
     int64_t port, ctx, parallel, queue, max_connections, max_tokens;
-    int64_t n_think; /* tokens of thinking, then it is ended; -1: no limit */
+    int64_t n_think;        /* tokens of thinking, then it is ended; -1: no limit */
     double max_step, drain; /* seconds */
     bool no_key, strict;
 };

@@ -140,7 +140,7 @@ static void test_wrap(void) {
 static void test_screen(void) {
     struct opt many[60];
     for (int i = 0; i < 60; i++)
-        many[i] = (struct opt){"an-option", 0, OPT_I64, NULL, "N", "what it does, in some words"};
+        many[i] = (struct opt){"an-option", 0, OPT_I64, 0, "N", "what it does, in some words"};
     struct cmd_spec s = {.name = "eval ppl",
                          .synopsis = "MODEL.gguf TEXT [--ctx N]",
                          .about = "About.",

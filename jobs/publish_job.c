@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT
+/* jobs/publish_job.c - see publish_job.h. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "jobs/publish_job.h"
+#include "jobs/publish.h"
+#include "core/buf.h"
+#include "core/io.h"
+#include "core/log.h"
+#include "core/str.h"
+#include "report/folder_lint.h"
+
+static void emit_findings(struct emit *m, const struct lint *l) {
+    emit_table(m, "findings", l->n ? "findings" : NULL);
+    emit_col(m, "level", "level");
+    emit_col(m, "rule", "rule");
+    emit_col(m, "file", "file");
+    emit_col(m, "finding", "finding");
+    for (int i = 0; i < l->n; i++) {
+        const struct lint_finding *f = &l->finding[i];
+        emit_row(m);
+        emit_cell_str(m, f->error ? "error" : "warning");
+        emit_cell_str(m, f->rule);
+        emit_cell_str(m, f->file);
+        emit_cell_str(m, f->text);
+    }
+}
+
+/* Can it be published, and if not, why: the first error, in full. */
+static void emit_verdict(struct emit *m, const struct lint *l) {
+    struct buf b = {0};
+    int n_warnings = l->n - l->n_errors, first = 0;
+    while (first < l->n && l->n_errors && !l->finding[first].error) first++;
+    if (l->n_errors)
+        buf_fmt(&b, "Not publishable: %d error%s", l->n_errors, l->n_errors == 1 ? "" : "s");
+    else
+        buf_fmt(&b, "Publishable: no error in %lld file%s", (long long)l->n_files,
+                str_s(l->n_files));
+    if (n_warnings)
+        buf_fmt(&b, "%s %d warning%s", l->n_errors ? " and" : ",", n_warnings,
+                n_warnings == 1 ? "" : "s");
+    if (l->n) {
+        const struct lint_finding *f = &l->finding[first];
+        buf_fmt(&b, "; first %s: %s%s%s", l->n_errors ? "to repair" : "of them",
+                f->file ? f->file : "", f->file && *f->file ? ": " : "", f->text);
+    }
+    if (b.data[b.len - 1] != '.') buf_chr(&b, '.');
+    emit_answer(m, b.data);
+    buf_release(&b);
+}
+
+int publish_job_check(const char *dir, bool quick, struct emit *m, struct err *e) {
+    struct lint l = {.dir = dir, .quick = quick};
+    int rc = lint_folder(&l, e);
+    if (rc == 0) {
+        emit_verdict(m, &l);
+        emit_bool(m, "ok", "publishable", l.n_errors == 0);
+        emit_i64(m, "n_files", "files", l.n_files);
+        emit_i64(m, "n_errors", "errors", l.n_errors);
+        emit_i64(m, "n_warnings", "warnings", l.n - l.n_errors);
+        emit_findings(m, &l);
+        for (int i = 0; i < l.n; i++)
+            if (l.finding[i].error) {
+                rc = err_set(e, ERR_VERDICT, "%s: %d error%s, the first: %.100s: %.300s", dir,
+                             l.n_errors, l.n_errors == 1 ? "" : "s", l.finding[i].file,
+                             l.finding[i].text);
+                break;
+            }
+    }
+    lint_release(&l);
+    return rc;
+}
+
+static int publish(const struct publish_opts *o, struct emit *m, struct err *e) {
+    struct publish_report r;
+    char size[48];
+    TRY(publish_folder(o, &r, e));
+    if (!r.has_license && !o->manifest_only)
+        log_info("the card names no license: hone publish %s --license ID%s adds it", o->dir,
+                 r.has_base ? "" : " --base-model ORG/NAME");
+    emit_fmt_bytes(size, r.n_bytes);
+    emit_str(m, "folder", "folder", o->dir);
+    emit_i64(m, "n_models", "models", r.n_models);
+    emit_i64(m, "n_written", "files written", r.n_written);
+    emit_i64(m, "n_listed", "files listed", r.n_listed);
+    emit_str(m, "size", "size", size);
+    emit_i64(m, "size_bytes", NULL, (int64_t)r.n_bytes);
+    return 0;
+}
+
+int publish_job_run(const struct publish_facts *given, const struct publish_opts *o, struct emit *m,
+                    struct err *e) {
+    struct facts facts;
+    struct publish_opts with = *o;
+    facts_init(&facts);
+    with.facts = &facts;
+    int rc = publish_facts_parse(given, &facts, e);
+    if (rc == 0) rc = publish(&with, m, e);
+    facts_release(&facts);
+    return rc;
+}

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT
+/* jobs/publish_job.h - a folder made ready for others, or looked at for faults; and what came of
+ * it. */
+#ifndef HONE_JOBS_PUBLISH_JOB_H
+#define HONE_JOBS_PUBLISH_JOB_H
+
+#include <stdbool.h>
+
+#include "jobs/publish.h"
+#include "jobs/work.h"
+
+/* Looks for faults. Returns ERR_VERDICT when there is an error; m is complete then too. */
+int publish_job_check(const char *dir, bool quick, struct emit *m, struct err *e);
+/* Makes it ready. given: facts as options; o->facts is not looked at. */
+int publish_job_run(const struct publish_facts *given, const struct publish_opts *o, struct emit *m,
+                    struct err *e);
+
+#endif

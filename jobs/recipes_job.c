@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT
+/* jobs/recipes_job.c - every recipe there is, what it would make of a model to the
+ * byte, and any of them as a plan to edit. */
+#include "jobs/recipes_job.h"
+#include "core/num.h"
+#include "quantize/quantize.h"
+
+static int row(struct emit *m, const char *name, const char *model, const char *imatrix,
+               struct err *e) {
+    const char *about = recipe_about(name);
+    emit_row(m);
+    emit_cell_str(m, name);
+    if (model) {
+        struct quantize_opts o = {.in = model, .recipe = name, .imatrix = imatrix, .dry_run = true};
+        struct quantize_report r;
+        TRY(quantize_run(&o, &r, e));
+        emit_cell_i64(m, (int64_t)r.file_bytes);
+        emit_cell_num(m, r.bpw, 3);
+        emit_cell_i64(m, r.n_fallbacks);
+        quantize_report_release(&r);
+    }
+    emit_cell_str(m, recipe_use(name));
+    emit_cell_str(m, about ? about : "preset of the field");
+    return 0;
+}
+
+int recipes_list(const char *model, const char *imatrix, struct emit *m, struct err *e) {
+    int rc = 0;
+    emit_table(m, "recipes", "");
+    emit_col(m, "recipe", "recipe");
+    if (model) {
+        emit_col(m, "size_bytes", "bytes");
+        emit_col(m, "bpw", "bits per weight");
+        emit_col(m, "n_fallbacks", "fallbacks");
+    }
+    emit_col(m, "use", "for");
+    emit_col(m, "about", "types");
+    for (int i = 0; recipe_name(i) && !rc; i++) rc = row(m, recipe_name(i), model, imatrix, e);
+    for (int i = 0; recipe_named(i) && !rc; i++) rc = row(m, recipe_named(i), model, imatrix, e);
+    return rc;
+}
+
+int recipes_plan(const struct work *w, const char *model, const char *recipe, const char *imatrix,
+                 const char *out, struct emit *m, struct err *e) {
+    if (!recipe_find(recipe))
+        return err_set(e, ERR_USAGE, "--recipe: there is no recipe %s; `hone recipes` lists them",
+                       recipe);
+    struct quantize_opts o = {.in = model,
+                              .recipe = recipe,
+                              .imatrix = imatrix,
+                              .plan_out = out,
+                              .overwrite = w->overwrite,
+                              .dry_run = true};
+    struct quantize_report r;
+    TRY(quantize_run(&o, &r, e));
+    emit_str(m, "recipe", "recipe", r.recipe);
+    emit_str(m, "output", "plan", out);
+    emit_i64(m, "size_bytes", "bytes of the file", (int64_t)r.file_bytes);
+    emit_num(m, "bpw", "bits per weight", r.bpw, 3);
+    quantize_report_release(&r);
+    return 0;
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: MIT
+/* jobs/split_job.c - one GGUF (or a set) into shards that any loader opens by the first.
+ *
+ * The first shard holds the keys alone unless --no-metadata-first: a new chat template then costs
+ * an upload of megabytes. `hone merge` gives the file back, byte for byte. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "jobs/split_job.h"
+#include "jobs/copy.h"
+#include "core/log.h"
+#include "core/num.h"
+#include "core/mem.h"
+
+/* The Hub's advice is at most 50 GB a file; the header comes on top of what is counted. */
+static const uint64_t default_max = UINT64_C(49000000000);
+
+/* As the writer deals tensors out: shards by padded bytes, none of a shard's tensors cut. */
+static int count_shards(const struct gguf *g, uint64_t max, bool data_first, uint64_t *largest) {
+    int n = data_first ? 0 : 1;
+    uint64_t sum = 0, align = gguf_alignment(g);
+    *largest = 0;
+    for (int64_t i = 0; i < gguf_n_tensors(g); i++) {
+        uint64_t bytes = round_up(gguf_tensor_at(g, i)->n_bytes, align);
+        if (i == 0 || (sum && sum + bytes > max)) {
+            n++;
+            sum = 0;
+        }
+        sum += bytes;
+        if (sum > *largest) *largest = sum;
+    }
+    return n;
+}
+
+static void emit_split(struct emit *m, const char *first, int n, uint64_t total, uint64_t largest,
+                       const struct copy_report *r) {
+    char size[48];
+    emit_fmt_bytes(size, total);
+    emit_str(m, "first", "first file", first);
+    emit_i64(m, "n_files", "files", n);
+    emit_str(m, "size", "size", size);
+    emit_i64(m, "size_bytes", NULL, (int64_t)total);
+    emit_fmt_bytes(size, largest);
+    emit_str(m, "largest", "most tensor data in a file", size);
+    emit_i64(m, "largest_bytes", NULL, (int64_t)largest);
+    if (r) {
+        emit_i64(m, "n_tensors", "tensors copied and compared", r->n_tensors);
+        emit_i64(m, "n_manifest", "known to the manifest", r->n_known);
+        emit_num(m, "seconds", "seconds", r->seconds, 1);
+    }
+}
+
+static int split(const struct work *c, const struct split_opts *a, const struct gguf *g,
+                 struct emit *m, struct err *e) {
+    uint64_t max = a->max_size ? a->max_size : default_max, largest;
+    const char *path = a->out ? a->out : gguf_path(g);
+    int n = count_shards(g, max, a->data_first, &largest);
+    if (gguf_n_tensors(g) == 0)
+        return err_set(e, ERR_USAGE, "%s has no tensors, so there is nothing to split",
+                       gguf_path(g));
+    if (n < 2 || (!a->max_size && largest <= max && n == 2 && !a->data_first))
+        return err_set(e, ERR_USAGE,
+                       "%s fits in one file of %llu bytes; give a smaller --max-size to split it",
+                       gguf_path(g), (unsigned long long)max);
+    if (largest > max)
+        log_warn("a tensor is larger than --max-size: its file has %llu bytes",
+                 (unsigned long long)largest);
+    struct gguf_w *w = gguf_w_new();
+    struct copy_report r;
+    char *first = gguf_split_name(path, 0, n);
+    gguf_w_split(w, max, !a->data_first);
+    int rc = copy_declare(g, w, e);
+    if (rc == 0 && !a->dry_run) rc = copy_write(g, w, path, first, c->overwrite, &r, e);
+    if (rc == 0) emit_split(m, first, n, gguf_w_total_bytes(w), largest, a->dry_run ? NULL : &r);
+    gguf_w_free(w);
+    free(first);
+    return rc;
+}
+
+int split_run(const struct work *w, const struct split_opts *o, struct emit *m, struct err *e) {
+    struct gguf *g;
+    TRY(gguf_open(&g, o->path, GGUF_TOLERANT, e));
+    int rc = split(w, o, g, m, e);
+    gguf_close(g);
+    return rc;
+}
+
+/* ---- and back -------------------------------------------------------------------------------- */
+
+static int merge(const struct work *c, const struct gguf *g, const char *out, struct emit *m,
+                 struct err *e) {
+    struct gguf_w *w = gguf_w_new();
+    struct copy_report r;
+    int rc = copy_declare(g, w, e);
+    uint64_t total = rc ? 0 : gguf_w_total_bytes(w);
+    if (rc == 0) rc = copy_write(g, w, out, out, c->overwrite, &r, e);
+    gguf_w_free(w);
+    if (rc) return rc;
+    char size[48];
+    emit_fmt_bytes(size, total);
+    emit_str(m, "output", "output", out);
+    emit_i64(m, "n_files", "files read", gguf_n_shards(g));
+    emit_str(m, "size", "size", size);
+    emit_i64(m, "size_bytes", NULL, (int64_t)total);
+    emit_i64(m, "n_tensors", "tensors copied and compared", r.n_tensors);
+    emit_i64(m, "n_manifest", "known to the manifest", r.n_known);
+    emit_num(m, "seconds", "seconds", r.seconds, 1);
+    return 0;
+}
+
+int merge_run(const struct work *w, const char *shard, const char *out, struct emit *m,
+              struct err *e) {
+    struct gguf *g;
+    int i, n;
+    size_t len;
+    if (!gguf_split_parse(shard, &i, &n, &len))
+        return err_set(e, ERR_USAGE,
+                       "%s: not the name of a shard, which ends in -00001-of-00003.gguf", shard);
+    char *first = gguf_split_name(shard, 0, n);
+    char *whole = xasprintf("%.*s.gguf", (int)len, shard);
+    int rc = gguf_open(&g, first, GGUF_TOLERANT, e);
+    if (rc == 0 && gguf_n_shards(g) < n)
+        rc = err_set(e, ERR_DATA,
+                     "%s: named as a shard, but key \"split.count\" does not say so; rename the "
+                     "file",
+                     first);
+    else if (rc)
+        g = NULL;
+    if (rc == 0) rc = merge(w, g, out ? out : whole, m, e);
+    gguf_close(g);
+    free(first);
+    free(whole);
+    return rc;
+}
