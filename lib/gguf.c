@@ -107,6 +107,12 @@ int hone_key_next_text(const struct hone_key *k, uint64_t *at, const char **text
     (void)number_of(k, 0, &kv);
     if (k->elem != HONE_TEXT) return 0;
     if (*at >= k->n_bytes) return 0;
+    if (k->type == HONE_TEXT) { /* the text itself, without a length */
+        *text = k->data;
+        *len = (size_t)k->count;
+        *at = k->n_bytes;
+        return 1;
+    }
     pos = (const uint8_t *)k->data + *at;
     gguf_kv_str_next(&kv, &pos, text, &n);
     *at = (uint64_t)(pos - (const uint8_t *)k->data);

@@ -56,7 +56,7 @@ void svg_take(struct svg_place *p, struct svg_box b) {
 
 void svg_take_line(struct svg_place *p, double x0, double y0, double x1, double y1) {
     enum { STEP = 8 };
-    int n = 1 + (int)(hypot(x1 - x0, y1 - y0) / STEP);
+    int n = 1 + (int)(sqrt((x1 - x0) * (x1 - x0) + (y1 - y0) * (y1 - y0)) / STEP);
     for (int i = 0; i <= n && p->n_soft < SVG_MAX_BOXES; i++) {
         double x = x0 + (x1 - x0) * i / n, y = y0 + (y1 - y0) * i / n;
         p->soft[p->n_soft++] = (struct svg_box){x - 1, y - 1, x + 1, y + 1};

@@ -64,6 +64,10 @@ static void test_gguf(void) {
     }
     CHECK_EQ_I64(n, k.count);
     CHECK_EQ_STR(hone_gguf_text(g, "general.architecture", ""), "qwen35moe");
+    OK(hone_gguf_find_key(g, "general.architecture", &k, &e));
+    at = 0;
+    CHECK(hone_key_next_text(&k, &at, &s, &len) && len == 9 && memcmp(s, "qwen35moe", 9) == 0);
+    CHECK(!hone_key_next_text(&k, &at, &s, &len));
     CHECK_EQ_I64(hone_gguf_int(g, "qwen35moe.block_count", -1),
                  (int64_t)gguf_u64_or(core, "qwen35moe.block_count", 0));
     CHECK_EQ_I64(hone_gguf_int(g, "general.architecture", -7), -7);

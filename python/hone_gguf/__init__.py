@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: MIT
+"""Language models in GGUF files: read and write, tokenize, generate, measure, quantize.
+
+>>> from hone_gguf import GGUF, Model
+>>> g = GGUF(model)
+>>> g.metadata["general.architecture"]
+'qwen35moe'
+>>> Model(model).generate("Once upon a time", max_tokens=8).stop
+'length'
+"""
+
+from ._lib import Cancel, lib as _functions
+from .errors import Cancelled, DataError, HoneError, MachineError, MissingFile, UsageError, Verdict
+from .gguf import GGUF, Tensor, Type, Writer
+from .jobs import call, commands, convert, decode, encode, make, plan, quantize
+from .model import Answer, Model, kld
+from .report import Report
+from .text import Template, Tokenizer
+
+__version__: str = _functions.version().decode()
+__all__ = [
+    "Answer", "Cancel", "Cancelled", "DataError", "GGUF", "HoneError", "MachineError", "MissingFile",
+    "Model", "Report", "Template", "Tensor", "Tokenizer", "Type", "UsageError", "Verdict", "Writer",
+    "call", "commands", "convert", "decode", "encode", "kld", "make", "plan", "quantize",
+]

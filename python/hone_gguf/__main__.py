@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: MIT
+"""The program hone, which comes with the package."""
+
+import os
+import sys
+
+
+def main() -> None:
+    program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bin", "hone")
+    if not os.path.exists(program):
+        sys.exit(f"hone: {program} is not there; install the package hone-gguf from its wheel")
+    os.execv(program, ["hone", *sys.argv[1:]])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,332 @@
+# SPDX-License-Identifier: MIT
+"""libhone.so by ctypes: include/hone.h in Python's words. Nothing here is for users.
+
+ctypes and not a compiled module: one wheel serves every Python, nothing but the standard library is
+imported (16 ms), and what a call costs more than compiled code (a few microseconds) is nothing
+beside what the calls do. Calls leave the interpreter's lock while they run.
+"""
+
+from __future__ import annotations
+
+import ctypes as C
+import os
+import threading
+from typing import Any, Callable, Optional, Sequence
+
+from .errors import exception
+
+Progress = Callable[[str, int, int], Any]
+Log = Callable[[str, str], Any]
+
+LOG = C.CFUNCTYPE(None, C.c_void_p, C.c_int, C.c_char_p)
+PROGRESS = C.CFUNCTYPE(C.c_int, C.c_void_p, C.c_char_p, C.c_uint64, C.c_uint64)
+TEXT = C.CFUNCTYPE(C.c_int, C.c_void_p, C.c_int64, C.POINTER(C.c_char), C.c_size_t)
+
+
+class Error(C.Structure):
+    _fields_ = [("status", C.c_int), ("file", C.c_char * 512), ("tensor", C.c_char * 128),
+                ("message", C.c_char * 1024)]
+
+
+class Sized(C.Structure):
+    """A struct that begins with its size."""
+
+    def __init__(self, *args: Any, **kw: Any) -> None:
+        super().__init__(*args, **kw)
+        self.size = C.sizeof(self)
+
+
+class Opts(Sized):
+    _fields_ = [("size", C.c_size_t), ("log", LOG), ("progress", PROGRESS), ("user", C.c_void_p),
+                ("cancel", C.c_void_p), ("n_threads", C.c_int), ("untrusted", C.c_int)]
+
+
+class Type(Sized):
+    _fields_ = [("size", C.c_size_t), ("id", C.c_int), ("name", C.c_char_p),
+                ("block_weights", C.c_int32), ("block_bytes", C.c_int32), ("can_read", C.c_int),
+                ("can_write", C.c_int)]
+
+
+class Key(Sized):
+    _fields_ = [("size", C.c_size_t), ("name", C.c_char_p), ("type", C.c_int), ("elem", C.c_int),
+                ("count", C.c_uint64), ("data", C.c_void_p), ("n_bytes", C.c_uint64)]
+
+
+class TensorInfo(Sized):
+    _fields_ = [("size", C.c_size_t), ("name", C.c_char_p), ("type", C.c_int), ("n_dims", C.c_int),
+                ("ne", C.c_int64 * 4), ("data", C.c_void_p), ("n_bytes", C.c_uint64)]
+
+
+class ModelInfo(Sized):
+    _fields_ = [("size", C.c_size_t), ("arch", C.c_char_p), ("n_vocab", C.c_int64),
+                ("n_ctx", C.c_int64), ("n_embd", C.c_int64), ("n_layers", C.c_int64),
+                ("n_weights", C.c_int64), ("n_bytes", C.c_uint64)]
+
+
+class SessionOpts(Sized):
+    _fields_ = [("size", C.c_size_t), ("n_ctx", C.c_int64), ("n_batch", C.c_int64),
+                ("kv_type", C.c_char_p), ("device", C.c_char_p), ("exact", C.c_int)]
+
+
+class GenerateOpts(Sized):
+    _fields_ = [("size", C.c_size_t), ("max_tokens", C.c_int64), ("temperature", C.c_double),
+                ("top_k", C.c_int32), ("top_p", C.c_double), ("min_p", C.c_double),
+                ("repeat_penalty", C.c_double), ("seed", C.c_uint64),
+                ("stop", C.POINTER(C.c_char_p)), ("schema", C.c_char_p), ("regex", C.c_char_p),
+                ("control", C.c_int), ("text", TEXT), ("user", C.c_void_p)]
+
+
+class AnswerStruct(Sized):
+    _fields_ = [("size", C.c_size_t), ("text", C.c_void_p), ("len", C.c_size_t),
+                ("ids", C.POINTER(C.c_int32)), ("n_ids", C.c_int64), ("n_prompt", C.c_int64),
+                ("stop", C.c_char_p), ("seconds", C.c_double)]
+
+
+class PerplexityStruct(Sized):
+    _fields_ = [("size", C.c_size_t), ("value", C.c_double), ("error", C.c_double),
+                ("mean_nll", C.c_double), ("n_tokens", C.c_int64), ("n_windows", C.c_int64),
+                ("n_ctx", C.c_int64)]
+
+
+class DivergenceStruct(Sized):
+    _fields_ = [("size", C.c_size_t)] + [(n, C.c_double) for n in (
+        "mean", "error", "median", "p90", "p99", "p999", "max", "perplexity", "perplexity_base",
+        "same_top", "rms_dp")] + [(n, C.c_int64) for n in ("n_tokens", "n_windows", "n_ctx")]
+
+
+class QuantizeOpts(Sized):
+    _fields_ = [("size", C.c_size_t), ("recipe", C.c_char_p), ("imatrix", C.c_char_p),
+                ("tensor", C.POINTER(C.c_char_p)), ("pure", C.c_int), ("overwrite", C.c_int),
+                ("dry_run", C.c_int)]
+
+
+class QuantizeReportStruct(Sized):
+    _fields_ = [("size", C.c_size_t), ("n_tensors", C.c_int64), ("n_quantized", C.c_int64),
+                ("in_bytes", C.c_uint64), ("out_bytes", C.c_uint64), ("file_bytes", C.c_uint64),
+                ("bits_per_weight", C.c_double), ("seconds", C.c_double)]
+
+
+class Result(C.Structure):
+    _fields_ = [("text", C.c_char_p), ("len", C.c_size_t), ("message", C.c_char * 1024)]
+
+
+P, S, I32, I64, U64, F64 = C.c_void_p, C.c_char_p, C.c_int32, C.c_int64, C.c_uint64, C.c_double
+INT, SIZE, OUT = C.c_int, C.c_size_t, C.POINTER(C.c_void_p)
+IDS = C.POINTER(C.c_int32)
+# name: (result, arguments without the error at their end). A result None: a status, and there is an
+# error at the end; it becomes an exception.
+FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
+    "gguf_open": (None, [OUT, S, C.POINTER(Opts)]),
+    "gguf_n_keys": (I64, [P]), "gguf_n_tensors": (I64, [P]), "gguf_bytes": (U64, [P]),
+    "gguf_n_files": (INT, [P]),
+    "gguf_key": (None, [P, I64, C.POINTER(Key)]), "gguf_find_key": (None, [P, S, C.POINTER(Key)]),
+    "gguf_tensor": (None, [P, I64, C.POINTER(TensorInfo)]),
+    "gguf_find_tensor": (None, [P, S, C.POINTER(TensorInfo)]),
+    "gguf_check": (None, [P, C.POINTER(TensorInfo)]),
+    "key_int": (I64, [C.POINTER(Key), U64]), "key_float": (F64, [C.POINTER(Key), U64]),
+    "key_next_text": (INT, [C.POINTER(Key), C.POINTER(U64), C.POINTER(P), C.POINTER(SIZE)]),
+    "decode": (None, [INT, P, I64, I64, P]),
+    "type_find": (None, [S, C.POINTER(Type)]), "type_by_id": (None, [INT, C.POINTER(Type)]),
+    "type_row_bytes": (U64, [INT, I64]),
+    "writer_new": (None, [OUT, C.POINTER(Opts)]),
+    "writer_int": (None, [P, S, INT, I64]), "writer_float": (None, [P, S, F64]),
+    "writer_text": (None, [P, S, S, SIZE]), "writer_array": (None, [P, S, INT, P, U64]),
+    "writer_texts": (None, [P, S, C.POINTER(S), U64]), "writer_copy_keys": (None, [P, P, S]),
+    "writer_remove": (None, [P, S]), "writer_tensor": (None, [P, S, INT, INT, C.POINTER(I64)]),
+    "writer_begin": (None, [P, S, INT]), "writer_data": (None, [P, P, U64]),
+    "writer_commit": (None, [P]),
+    "tokenizer_open": (None, [OUT, S, C.POINTER(Opts)]),
+    "tokenizer_from_json": (None, [OUT, S, SIZE, S, SIZE, C.POINTER(Opts)]),
+    "tokenize": (None, [P, S, SIZE, C.c_uint, C.POINTER(IDS), C.POINTER(I64)]),
+    "detokenize": (None, [P, IDS, I64, C.c_uint, C.POINTER(P), C.POINTER(SIZE)]),
+    "n_vocab": (I64, [P]), "token_text": (P, [P, I32, C.POINTER(SIZE)]),
+    "token_find": (I32, [P, S]), "token_ends": (INT, [P, I32]), "token_special": (I32, [P, INT]),
+    "template_new": (None, [OUT, S, SIZE, S, S, C.POINTER(Opts)]),
+    "template_from_gguf": (None, [OUT, P]), "template_text": (S, [P]),
+    "template_render": (None, [P, S, S, INT, C.POINTER(P), C.POINTER(SIZE)]),
+    "template_tokens": (None, [P, P, S, S, INT, C.POINTER(IDS), C.POINTER(I64)]),
+    "template_read_answer": (None, [P, S, S, SIZE, C.POINTER(P)]),
+    "model_open": (None, [OUT, S, C.POINTER(Opts)]),
+    "model_info": (None, [P, C.POINTER(ModelInfo)]),
+    "model_tokenizer": (None, [P, OUT]), "model_template": (None, [P, OUT]),
+    "model_gguf": (P, [P]),
+    "session_new": (None, [OUT, P, C.POINTER(SessionOpts), C.POINTER(Opts)]),
+    "session_n_ctx": (I64, [P]), "session_bytes": (U64, [P]), "session_reset": (None, [P]),
+    "session_logits": (None, [P, P, IDS, I64, P]),
+    "generate": (None, [P, IDS, I64, C.POINTER(GenerateOpts), C.POINTER(AnswerStruct)]),
+    "generate_many": (None, [P, C.POINTER(IDS), C.POINTER(I64), I64, INT, C.POINTER(GenerateOpts),
+                             C.POINTER(AnswerStruct)]),
+    "perplexity": (None, [P, IDS, I64, I64, I64, C.POINTER(PerplexityStruct)]),
+    "divergence": (None, [P, P, IDS, I64, I64, I64, C.POINTER(DivergenceStruct)]),
+    "quantizer_new": (None, [OUT, C.POINTER(Opts)]),
+    "quantizer_rows": (None, [P, INT, P, I64, I64, P, P]),
+    "quantizer_file": (None, [P, S, S, C.POINTER(QuantizeOpts), C.POINTER(QuantizeReportStruct)]),
+    "call": (INT, [S, C.POINTER(S), C.POINTER(Opts), C.POINTER(Result)]),
+    "result_free": (INT, [C.POINTER(Result)]), "answer_free": (INT, [C.POINTER(AnswerStruct)]),
+    "command": (S, [INT]), "version": (S, []), "free": (INT, [P]),
+    "cancel_new": (P, []), "cancel_now": (INT, [P]), "cancel_reset": (INT, [P]),
+}
+CLOSERS = {"gguf": "close", "tokenizer": "close", "model": "close", "writer": "free",
+           "template": "free", "session": "free", "quantizer": "free", "cancel": "free"}
+
+
+def _find() -> str:
+    here = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib", "libhone.so.1")
+    asked = os.environ.get("HONE_LIBRARY")
+    return asked or (here if os.path.exists(here) else "libhone.so.1")
+
+
+_dll = C.CDLL(_find())
+
+
+def _status(name: str) -> Callable[..., None]:
+    f = getattr(_dll, "hone_" + name)
+    f.restype, f.argtypes = C.c_int, [*FUNCTIONS[name][1], C.POINTER(Error)]
+
+    def call(*args: Any) -> None:
+        e = Error()
+        status = f(*args, C.byref(e))
+        if status:
+            raise exception(status, text(e.message), os.fsdecode(e.file), text(e.tensor))
+
+    return call
+
+
+class _Functions:
+    """lib.gguf_open is hone_gguf_open; one that fails raises."""
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        result, args = FUNCTIONS[name]
+        if result is None:
+            f = _status(name)
+        else:
+            f = getattr(_dll, "hone_" + name)
+            f.restype, f.argtypes = result, args
+        setattr(self, name, f)
+        return f
+
+
+lib: Any = _Functions()
+
+
+def text(b: bytes) -> str:
+    return b.decode("utf-8", "replace")
+
+
+def path(p: Any) -> bytes:
+    return os.fsencode(os.fspath(p))
+
+
+class Handle:
+    """An open handle of a kind: closed when nobody refers to it any more. `keep`: what must outlive it."""
+
+    def __init__(self, kind: str, value: Any, *keep: object) -> None:
+        self.value: Any = value
+        self.keep = keep
+        self._close: Any = getattr(_dll, f"hone_{kind}_{CLOSERS[kind]}")
+        self._close.argtypes, self._close.restype = [C.c_void_p], None
+
+    def __del__(self) -> None:
+        if self.value:
+            self._close(self.value)
+            self.value = None
+
+
+def take_text(p: Any, n: int) -> str:
+    """A text that the library handed over."""
+    try:
+        return text(C.string_at(p.value, n))
+    finally:
+        lib.free(p)
+
+
+def take_ids(p: Any, n: int) -> list[int]:
+    """Ids that the library handed over."""
+    try:
+        return list(p[:n])
+    finally:
+        lib.free(C.cast(p, C.c_void_p))
+
+
+def ids(values: Sequence[int]) -> Any:
+    try:
+        return (C.c_int32 * len(values))(*values)
+    except TypeError:  # of another integer type, as numpy's
+        return (C.c_int32 * len(values))(*[int(v) for v in values])
+
+
+def texts(values: Optional[Sequence[str]]) -> Any:
+    """A list of texts with NULL at its end; None: none."""
+    if values is None:
+        return None
+    return (C.c_char_p * (len(values) + 1))(*[v.encode() for v in values], None)
+
+
+class Cancel:
+    """A switch that stops every call it is given to. `now()` may come from any thread."""
+
+    def __init__(self) -> None:
+        self._handle = Handle("cancel", lib.cancel_new())
+
+    def now(self) -> None:
+        lib.cancel_now(self._handle.value)
+
+    def reset(self) -> None:
+        """Calls that come afterwards run again."""
+        lib.cancel_reset(self._handle.value)
+
+
+LEVELS = ("error", "warning", "info", "debug", "trace")
+
+
+class Options:
+    """hone_opts with Python's callbacks. What a callback raises, also Ctrl-C, cancels the call and
+    comes out of it: `with options: lib....`."""
+
+    def __init__(self, progress: Optional[Progress] = None, log: Optional[Log] = None,
+                 cancel: Optional[Cancel] = None, threads: int = 0) -> None:
+        self._raised: Optional[BaseException] = None
+        self._lock = threading.Lock()
+        self._progress, self._log, self._cancel = progress, log, cancel
+        self.struct = Opts(progress=PROGRESS(self._on_progress), n_threads=threads)
+        self.struct.log = LOG(self._on_log)
+        if cancel:
+            self.struct.cancel = cancel._handle.value
+
+    @property
+    def ref(self) -> Any:
+        return C.byref(self.struct)
+
+    def raised(self, error: BaseException) -> None:
+        with self._lock:
+            self._raised = self._raised or error
+
+    def _on_progress(self, user: Any, stage: bytes, done: int, total: int) -> int:
+        try:
+            stop = self._progress(text(stage), done, total) if self._progress else None
+            return 1 if stop else 0
+        except BaseException as error:  # noqa: B902: it goes on in __exit__
+            self.raised(error)
+            return 1
+
+    def _on_log(self, user: Any, level: int, message: bytes) -> None:
+        try:
+            if self._log:
+                self._log(LEVELS[level], text(message))
+            else:
+                import logging
+
+                logging.getLogger("hone_gguf").log((40, 30, 20, 10, 5)[level], "%s", text(message))
+        except BaseException as error:
+            self.raised(error)
+
+    def __enter__(self) -> "Options":
+        self._raised = None
+        return self
+
+    def __exit__(self, kind: Any, value: Any, trace: Any) -> None:
+        raised, self._raised = self._raised, None
+        if raised is not None:
+            raise raised from None
+
+

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: MIT
+"""What goes wrong, by kind. Each exception has a sentence, and the file and tensor it is about."""
+
+from __future__ import annotations
+
+import os
+
+
+class HoneError(Exception):
+    """Anything that the library refuses. `file` and `tensor` are "" where there is none."""
+
+    def __init__(self, message: str, file: str = "", tensor: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.file = file
+        self.tensor = tensor
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class Verdict(HoneError):
+    """A check ran and the answer is "no"; `report` says what was found."""
+
+    report: object = None
+
+
+class UsageError(HoneError, ValueError):
+    """A senseless request: an argument, a name that is not there."""
+
+
+class MissingFile(UsageError, FileNotFoundError):
+    """The file or folder named does not exist."""
+
+
+class DataError(HoneError, ValueError):
+    """An input is not what it claims to be."""
+
+
+class MachineError(HoneError, OSError):
+    """The machine said no: I/O, memory, no device."""
+
+
+class Cancelled(HoneError):
+    """By `Cancel.now()`, or by what a callback returned."""
+
+
+KINDS: dict[int, type[HoneError]] = {
+    1: Verdict, 2: UsageError, 3: DataError, 4: MachineError, 130: Cancelled,
+}
+
+
+def exception(status: int, message: str, file: str = "", tensor: str = "") -> HoneError:
+    """The exception for a status of the library."""
+    kind = KINDS.get(status, HoneError)
+    if status == 2 and file and not os.path.exists(file):
+        kind = MissingFile
+    return kind(message, file, tensor)

@@ -1,0 +1,305 @@
+# SPDX-License-Identifier: MIT
+"""GGUF files: metadata as Python values, tensors as numpy arrays that lie in the mapped file."""
+
+from __future__ import annotations
+
+import ctypes as C
+import os
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Optional, Union
+
+from . import _lib
+from ._lib import Handle, lib
+from .errors import UsageError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Path = Union[str, "os.PathLike[str]"]
+TEXT, ARRAY, BOOL = 8, 9, 7
+# enum hone_value: numpy's name
+NUMBERS = {0: "u1", 1: "i1", 2: "u2", 3: "i2", 4: "u4", 5: "i4", 6: "f4", 7: "?", 10: "u8", 11: "i8",
+           12: "f8"}
+# tensor types that numpy has
+PLAIN = {0: "f4", 1: "f2", 24: "i1", 25: "i2", 26: "i4", 27: "i8", 28: "f8"}
+LAZY_FROM = 65536
+
+
+class Type:
+    """A type of tensors: `Type("Q4_K")`, or by its number in GGUF files."""
+
+    def __init__(self, name_or_id: Union[str, int]) -> None:
+        t = _lib.Type()
+        if isinstance(name_or_id, str):
+            lib.type_find(name_or_id.encode(), C.byref(t))
+        else:
+            lib.type_by_id(name_or_id, C.byref(t))
+        self.id: int = t.id
+        self.name: str = t.name.decode()
+        self.block_weights: int = t.block_weights
+        self.block_bytes: int = t.block_bytes
+        self.can_read, self.can_write = bool(t.can_read), bool(t.can_write)
+
+    @property
+    def bits_per_weight(self) -> float:
+        return 8 * self.block_bytes / self.block_weights
+
+    def row_bytes(self, n: int) -> int:
+        """Bytes of a row of n weights; 0: it is no whole number of blocks."""
+        return int(lib.type_row_bytes(self.id, n))
+
+    def __repr__(self) -> str:
+        return f"Type({self.name!r})"
+
+
+class Tensor:
+    """A tensor of a file. `shape` is numpy's: the dimension that lies together comes last."""
+
+    def __init__(self, handle: Handle, info: "_lib.TensorInfo") -> None:
+        self._handle, self._info = handle, info
+        self.name: str = _lib.text(info.name)
+        self.shape: tuple[int, ...] = tuple(reversed(info.ne[: info.n_dims]))
+        self.type = Type(info.type)
+        self.n_bytes: int = info.n_bytes
+
+    def __repr__(self) -> str:
+        return f"<Tensor {self.name} {self.type.name} {'x'.join(map(str, self.shape))}>"
+
+    @property
+    def data(self) -> "NDArray[Any]":
+        """What lies in the file, without a copy, read only: the values of plain types, else bytes
+        of blocks [..., bytes of a row]. The file stays mapped as long as the array is there."""
+        import numpy as np
+
+        area = (C.c_ubyte * self.n_bytes).from_address(self._info.data or 0)
+        area._hone = self._handle  # type: ignore[attr-defined]  # keeps the file mapped
+        raw: NDArray[Any] = np.frombuffer(memoryview(area), np.uint8)
+        raw.flags.writeable = False
+        if self.type.id in PLAIN:
+            return raw.view(PLAIN[self.type.id]).reshape(self.shape)
+        return raw.reshape(*self.shape[:-1], -1)
+
+    def to_numpy(self, start: int = 0, stop: Optional[int] = None) -> "NDArray[np.float32]":
+        """Decoded to float32: the whole tensor, or rows [start, stop) as [rows, columns]."""
+        import numpy as np
+
+        cols = self.shape[-1]
+        rows = self._info.ne[1] * self._info.ne[2] * self._info.ne[3]
+        part = (start, rows if stop is None else stop)
+        if not 0 <= part[0] <= part[1] <= rows:
+            raise UsageError(f"tensor {self.name} has {rows} rows: there are no [{part[0]}, {part[1]})",
+                             tensor=self.name)
+        out = np.empty((part[1] - part[0], cols), np.float32)
+        first = (self._info.data or 0) + part[0] * self.type.row_bytes(cols)
+        lib.decode(self.type.id, first, out.shape[0], cols, out.ctypes.data)
+        return out if (start, stop) != (0, None) else out.reshape(self.shape)
+
+    def check(self) -> None:
+        """Raises DataError naming the place where a value or scale is NaN or infinite."""
+        lib.gguf_check(self._handle.value, C.byref(self._info))
+
+
+class _Metadata(Mapping[str, Any]):
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+
+    def __len__(self) -> int:
+        return int(lib.gguf_n_keys(self._handle.value))
+
+    def __iter__(self) -> Iterator[str]:
+        for i in range(len(self)):
+            k = _lib.Key()
+            lib.gguf_key(self._handle.value, i, C.byref(k))
+            yield _lib.text(k.name)
+
+    def __getitem__(self, name: str) -> Any:
+        k = _lib.Key()
+        try:
+            lib.gguf_find_key(self._handle.value, name.encode(), C.byref(k))
+        except UsageError:
+            raise KeyError(name) from None
+        if k.elem == TEXT:
+            found = self._texts(k)
+            return found if k.type == ARRAY else found[0]
+        if k.type != ARRAY:
+            return self._number(k)
+        if k.count < LAZY_FROM and k.elem != ARRAY:
+            f = lib.key_float if NUMBERS[k.elem][0] == "f" else lib.key_int
+            return [bool(f(C.byref(k), i)) if k.elem == BOOL else f(C.byref(k), i)
+                    for i in range(k.count)]
+        if k.elem == ARRAY:
+            raise UsageError(f"key {name} is an array of arrays, which is not read")
+        import numpy as np
+
+        raw = C.string_at(k.data, k.n_bytes)
+        return np.frombuffer(raw, NUMBERS[k.elem]).tolist()
+
+    @staticmethod
+    def _number(k: "_lib.Key") -> Union[int, float, bool]:
+        kind = NUMBERS[k.type]
+        if kind[0] == "f":
+            return float(lib.key_float(C.byref(k), 0))
+        value = int(lib.key_int(C.byref(k), 0))
+        return bool(value) if k.type == BOOL else value
+
+    @staticmethod
+    def _texts(k: "_lib.Key") -> list[str]:
+        if k.type == TEXT:
+            return [_lib.text(C.string_at(k.data, k.count))]
+        at, p, n = C.c_uint64(0), C.c_void_p(), C.c_size_t()
+        raw, base, out = C.string_at(k.data, k.n_bytes), k.data, []
+        while lib.key_next_text(C.byref(k), C.byref(at), C.byref(p), C.byref(n)):
+            begin = (p.value or base) - base
+            out.append(_lib.text(raw[begin : begin + n.value]))
+        return out
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} metadata keys>"
+
+
+class _Tensors(Mapping[str, Tensor]):
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+
+    def __len__(self) -> int:
+        return int(lib.gguf_n_tensors(self._handle.value))
+
+    def _at(self, i: int) -> Tensor:
+        t = _lib.TensorInfo()
+        lib.gguf_tensor(self._handle.value, i, C.byref(t))
+        return Tensor(self._handle, t)
+
+    def __iter__(self) -> Iterator[str]:
+        return (t.name for t in self.all())
+
+    def all(self) -> Iterator[Tensor]:
+        return (self._at(i) for i in range(len(self)))
+
+    def __getitem__(self, name: str) -> Tensor:
+        t = _lib.TensorInfo()
+        try:
+            lib.gguf_find_tensor(self._handle.value, name.encode(), C.byref(t))
+        except UsageError:
+            raise KeyError(name) from None
+        return Tensor(self._handle, t)
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} tensors>"
+
+
+class GGUF:
+    """An open GGUF file, or a split set given its first file.
+
+    `metadata` maps keys to values, `tensors` names to tensors, in the order of the file. Arrays of
+    tensors keep the file mapped by themselves; there is nothing to close.
+    """
+
+    def __init__(self, path: Path, *, untrusted: bool = False) -> None:
+        h, o = C.c_void_p(), _lib.Options()
+        o.struct.untrusted = int(untrusted)
+        with o:
+            lib.gguf_open(C.byref(h), _lib.path(path), o.ref)
+        self._handle = Handle("gguf", h.value, o)
+        self.path = os.fspath(path)
+        self.metadata: Mapping[str, Any] = _Metadata(self._handle)
+        self.tensors: Mapping[str, Tensor] = _Tensors(self._handle)
+
+    @property
+    def n_bytes(self) -> int:
+        """Of all its files."""
+        return int(lib.gguf_bytes(self._handle.value))
+
+    def __repr__(self) -> str:
+        return f"<GGUF {self.path}: {len(self.metadata)} keys, {len(self.tensors)} tensors>"
+
+    def _repr_html_(self) -> str:
+        from .report import table
+
+        kinds: dict[str, list[int]] = {}
+        for t in self.tensors.values():
+            row = kinds.setdefault(t.type.name, [0, 0])
+            row[0] += 1
+            row[1] += t.n_bytes
+        rows = [{"type": k, "tensors": n, "MiB": round(b / 2**20, 2)} for k, (n, b) in kinds.items()]
+        about = {k: v for k, v in ((k, self.metadata[k]) for k in self.metadata if "." in k
+                                   and not k.startswith("tokenizer.")) if not isinstance(v, list)}
+        return table([about]) + table(rows)
+
+
+class Writer:
+    """A new GGUF file. It appears when the `with` block ends without an exception, or not at all.
+
+    >>> with Writer("new.gguf") as w:                              # doctest: +SKIP
+    ...     w.metadata({"general.architecture": "mine", "mine.layers": 2})
+    ...     w.tensor("a.weight", array)                    # float32, float16 or an integer type
+    ...     w.tensor("b.weight", blocks, type="Q4_K", shape=(256, 1024))     # bytes of blocks
+    """
+
+    def __init__(self, path: Path, *, overwrite: bool = False) -> None:
+        h, self._o = C.c_void_p(), _lib.Options()
+        lib.writer_new(C.byref(h), self._o.ref)
+        self._handle = Handle("writer", h.value, self._o)
+        self._path, self._overwrite = path, overwrite
+        self._data: list[Any] = []
+
+    def metadata(self, values: Mapping[str, Any]) -> None:
+        """Texts, bool, int (u32, where too large u64, negative i32), float (f32), lists of these."""
+        import numpy as np
+
+        w = self._handle.value
+        for key, v in values.items():
+            k = key.encode()
+            if isinstance(v, bool):
+                lib.writer_int(w, k, BOOL, int(v))
+            elif isinstance(v, int):
+                lib.writer_int(w, k, 5 if v < 0 else 4 if v < 2**32 else 10, v)
+            elif isinstance(v, float):
+                lib.writer_float(w, k, v)
+            elif isinstance(v, str):
+                lib.writer_text(w, k, v.encode(), len(v.encode()))
+            elif isinstance(v, (list, tuple)) and v and isinstance(v[0], str):
+                lib.writer_texts(w, k, _lib.texts(v), len(v))
+            else:
+                a = np.ascontiguousarray(v)
+                if a.dtype == np.int64 and not isinstance(v, np.ndarray):
+                    a = a.astype(np.int32)
+                if a.dtype == np.float64 and not isinstance(v, np.ndarray):
+                    a = a.astype(np.float32)
+                kind = [n for n, name in NUMBERS.items() if np.dtype(name) == a.dtype]
+                if a.ndim != 1 or not kind:
+                    raise UsageError(f"key {key}: a value of type {type(v).__name__} cannot be written")
+                lib.writer_array(w, k, kind[0], a.ctypes.data, a.size)
+
+    def copy_metadata(self, source: GGUF) -> None:
+        """All keys of another file."""
+        lib.writer_copy_keys(self._handle.value, source._handle.value, None)
+
+    def tensor(self, name: str, data: "NDArray[Any]", *, type: Optional[str] = None,
+               shape: Optional[tuple[int, ...]] = None) -> None:
+        """An array as it is, or with `type` and `shape` the bytes of blocks. Kept until the end."""
+        import numpy as np
+
+        a = np.ascontiguousarray(data)
+        if type is None:
+            ids = [i for i, kind in PLAIN.items() if np.dtype(kind) == a.dtype]
+            if not ids:
+                raise UsageError(f"tensor {name}: arrays of {a.dtype} have no type of their own", tensor=name)
+            type_id, shape = ids[0], a.shape
+        else:
+            type_id, shape = Type(type).id, shape or a.shape
+        ne = (C.c_int64 * len(shape))(*reversed(shape))
+        lib.writer_tensor(self._handle.value, name.encode(), type_id, len(shape), ne)
+        self._data.append(a)
+
+    def __enter__(self) -> "Writer":
+        return self
+
+    def __exit__(self, kind: Any, value: Any, trace: Any) -> None:
+        if kind is None:
+            w = self._handle.value
+            lib.writer_begin(w, _lib.path(self._path), int(self._overwrite))
+            for a in self._data:
+                lib.writer_data(w, a.ctypes.data, a.nbytes)
+            lib.writer_commit(w)
+        self._data.clear()

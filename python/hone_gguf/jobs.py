@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: MIT
+"""Quantizing, and the commands of the program hone as functions."""
+
+from __future__ import annotations
+
+import ctypes as C
+import json
+import os
+from typing import TYPE_CHECKING, Any, Optional, Sequence, Union
+
+from . import _lib
+from ._lib import Cancel, Handle, Options, lib
+from .errors import UsageError, Verdict, exception
+from .gguf import Path, Type
+from .report import Report
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+def _quantizer(o: Options) -> Handle:
+    h = C.c_void_p()
+    with o:
+        lib.quantizer_new(C.byref(h), o.ref)
+    return Handle("quantizer", h.value, o)
+
+
+def quantize(path: Path, out: Path, recipe: str, *, imatrix: Optional[Path] = None,
+             tensors: Sequence[tuple[str, str]] = (), pure: bool = False, overwrite: bool = False,
+             dry_run: bool = False, threads: int = 0, progress: Optional[_lib.Progress] = None,
+             log: Optional[_lib.Log] = None, cancel: Optional[Cancel] = None) -> Report:
+    """A GGUF file to a smaller one. recipe: "Q4_K_M", a type's name, or the path of a plan. tensors:
+    [(regular expression, type)], the first match wins. dry_run: only what it would take."""
+    o = Options(progress, log, cancel, threads)
+    q, r = _quantizer(o), _lib.QuantizeReportStruct()
+    qo = _lib.QuantizeOpts(recipe=recipe.encode(), imatrix=_lib.path(imatrix) if imatrix else None,
+                           tensor=_lib.texts([f"{a}={b}" for a, b in tensors]), pure=int(pure),
+                           overwrite=int(overwrite), dry_run=int(dry_run))
+    with o:
+        lib.quantizer_file(q.value, _lib.path(path), _lib.path(out), C.byref(qo), C.byref(r))
+    return Report({n: getattr(r, n) for n, *_ in r._fields_ if n != "size"}, f"quantize {recipe}")
+
+
+def encode(array: "NDArray[Any]", type: Union[str, Type], *,
+           importance: "Optional[NDArray[Any]]" = None, threads: int = 0) -> "NDArray[np.uint8]":
+    """Rows [..., columns] of numbers to the blocks of a type, [..., bytes of a row]. importance: a
+    weight per column, the mean squared input. What `Tensor.data` of such a file would be."""
+    import numpy as np
+
+    t, a = type if isinstance(type, Type) else Type(type), np.ascontiguousarray(array, np.float32)
+    row = t.row_bytes(a.shape[-1]) if a.ndim else 0
+    if not row:
+        raise UsageError(f"rows of {a.shape[-1] if a.ndim else 0} numbers are no whole blocks of {t.name}")
+    imp = None if importance is None else np.ascontiguousarray(importance, np.float32)
+    if imp is not None and imp.shape != (a.shape[-1],):
+        raise UsageError("importance has one number per column")
+    out, o = np.empty((*a.shape[:-1], row), np.uint8), Options(threads=threads)
+    q = _quantizer(o)
+    with o:
+        lib.quantizer_rows(q.value, t.id, a.ctypes.data, a.size // a.shape[-1], a.shape[-1],
+                           None if imp is None else imp.ctypes.data, out.ctypes.data)
+    return out
+
+
+def decode(blocks: "NDArray[Any]", type: Union[str, Type]) -> "NDArray[np.float32]":
+    """The other way round: [..., bytes of a row] to [..., columns]."""
+    import numpy as np
+
+    t, b = type if isinstance(type, Type) else Type(type), np.ascontiguousarray(blocks, np.uint8)
+    if b.ndim < 1 or not b.shape[-1] or b.shape[-1] % t.block_bytes:
+        raise UsageError(f"rows are no whole blocks of {t.name}, which have {t.block_bytes} bytes")
+    cols = b.shape[-1] // t.block_bytes * t.block_weights
+    out = np.empty((*b.shape[:-1], cols), np.float32)
+    lib.decode(t.id, b.ctypes.data, b.size // b.shape[-1], cols, out.ctypes.data)
+    return out
+
+
+def _arguments(options: dict[str, Any]) -> list[str]:
+    """max_memory="4G" -> --max-memory 4G; True: the option alone; lists: once for each."""
+    out: list[str] = []
+    for name, v in options.items():
+        flag = ("-" if len(name) == 1 else "--") + name.replace("_", "-")
+        if v is None or v is False:
+            continue
+        for one in v if isinstance(v, (list, tuple)) else [v]:
+            out += [flag] if one is True else [flag, os.fspath(one) if isinstance(one, os.PathLike) else str(one)]
+    return out
+
+
+def call(command: str, *args: Union[str, Path], progress: Optional[_lib.Progress] = None,
+         log: Optional[_lib.Log] = None, cancel: Optional[Cancel] = None, **options: Any) -> Report:
+    """A command of the program with its options as keywords (`hone help COMMAND`), its JSON as the
+    result: call("inspect", "model.gguf"), call("eval", "ppl", "model.gguf", "text.txt", ctx=512)."""
+    o, r = Options(progress, log, cancel), _lib.Result()
+    words = [os.fspath(a) for a in args] + _arguments(options)
+    with o:
+        status = lib.call(command.encode(), _lib.texts(words), o.ref, C.byref(r))
+        out, message = _lib.text(r.text or b""), _lib.text(r.message)
+        lib.result_free(C.byref(r))
+    try:
+        found = json.loads(out) if out.strip() else {}
+    except ValueError:
+        found = {"text": out}
+    report = Report(found if isinstance(found, dict) else {"rows": found}, f"hone {command}")
+    if status:
+        error = exception(status, message)
+        if isinstance(error, Verdict):
+            error.report = report
+        raise error
+    return report
+
+
+def make(source: Path, out: Path, *, progress: Optional[_lib.Progress] = None,
+         log: Optional[_lib.Log] = None, cancel: Optional[Cancel] = None, **options: Any) -> Report:
+    """The main job: a Hugging Face folder to a folder of measured, quantized files with their
+    report. Options as of `hone make`: make(src, out, recipes="Q4_K_M,Q6_K", time="1h")."""
+    return call("make", source, output=out, progress=progress, log=log, cancel=cancel, **options)
+
+
+def plan(path: Path, *, vram: Optional[str] = None, ctx: Optional[int] = None, **options: Any) -> Report:
+    """Will it fit? Exact memory, and command lines. vram: "24GiB". Verdict: it does not fit."""
+    return call("plan", path, vram=vram, ctx=ctx, **options)
+
+
+def convert(source: Path, out: Path, *, progress: Optional[_lib.Progress] = None, **options: Any) -> Report:
+    """A Hugging Face folder to one GGUF file."""
+    return call("convert", source, output=out, progress=progress, **options)
+
+
+def commands() -> list[str]:
+    """Names that `call` takes."""
+    names: list[str] = []
+    while (name := lib.command(len(names))) is not None:
+        names.append(name.decode())
+    return names

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: MIT
+"""Tokenizers and chat templates."""
+
+from __future__ import annotations
+
+import ctypes as C
+import json
+from typing import Any, Optional, Sequence, Union
+
+from . import _lib
+from ._lib import Handle, lib
+from .gguf import GGUF, Path
+
+BOS, CONTROL = 1, 2
+Messages = Sequence[dict[str, Any]]
+SPECIAL = ("bos", "eos", "eot", "unk", "sep", "pad", "mask")
+
+
+class Tokenizer:
+    """Text to tokens and back: of a GGUF file, or of a folder with tokenizer files."""
+
+    def __init__(self, path: Path) -> None:
+        h, o = C.c_void_p(), _lib.Options()
+        with o:
+            lib.tokenizer_open(C.byref(h), _lib.path(path), o.ref)
+        self._handle = Handle("tokenizer", h.value, o)
+        self._p: Any = h.value
+
+    @classmethod
+    def _borrowed(cls, p: Any, owner: Handle) -> "Tokenizer":
+        t = cls.__new__(cls)
+        t._handle, t._p = owner, p
+        return t
+
+    @classmethod
+    def from_json(cls, tokenizer_json: str, config_json: Optional[str] = None) -> "Tokenizer":
+        """Of the text of tokenizer.json, and of tokenizer_config.json if there is one."""
+        h, o = C.c_void_p(), _lib.Options()
+        a, b = tokenizer_json.encode(), config_json.encode() if config_json is not None else None
+        with o:
+            lib.tokenizer_from_json(C.byref(h), a, len(a), b, len(b or b""), o.ref)
+        t = cls.__new__(cls)
+        t._handle, t._p = Handle("tokenizer", h.value, o), h.value
+        return t
+
+    def encode(self, text: str, *, bos: bool = False, control: bool = False) -> list[int]:
+        """bos: with the token that begins a text, where the vocabulary has one added. control:
+        texts of control tokens, such as <|im_end|>, become those."""
+        out, n, b = _lib.IDS(), C.c_int64(), text.encode("utf-8", "surrogateescape")
+        lib.tokenize(self._p, b, len(b), BOS * bos + CONTROL * control, C.byref(out), C.byref(n))
+        return _lib.take_ids(out, n.value)
+
+    def decode(self, ids: Sequence[int], *, control: bool = False) -> str:
+        """control: control tokens are spelled out, else they give nothing."""
+        p, n = C.c_void_p(), C.c_size_t()
+        lib.detokenize(self._p, _lib.ids(ids), len(ids), CONTROL * control, C.byref(p), C.byref(n))
+        return _lib.take_text(p, n.value)
+
+    def __len__(self) -> int:
+        return int(lib.n_vocab(self._p))
+
+    def token(self, id: int) -> str:
+        """The text of a token as the vocabulary has it. IndexError: there is none."""
+        n = C.c_size_t()
+        p = lib.token_text(self._p, id, C.byref(n))
+        if p is None:
+            raise IndexError(id)
+        return _lib.text(C.string_at(p, n.value))
+
+    def find(self, text: str) -> Optional[int]:
+        """The token with exactly this text in the vocabulary; None: there is none."""
+        id = int(lib.token_find(self._p, text.encode()))
+        return None if id < 0 else id
+
+    def ends(self, id: int) -> bool:
+        """Does this token end an answer?"""
+        return bool(lib.token_ends(self._p, id))
+
+    @property
+    def special(self) -> dict[str, int]:
+        """Ids of "bos", "eos", "eot", "unk", "sep", "pad", "mask", of those that there are."""
+        found = {name: int(lib.token_special(self._p, i)) for i, name in enumerate(SPECIAL)}
+        return {k: v for k, v in found.items() if v >= 0}
+
+    def __repr__(self) -> str:
+        return f"<Tokenizer of {len(self)} tokens>"
+
+
+class Template:
+    """A chat template: `Template(text)`, or `Template.of(path)` of a GGUF file."""
+
+    def __init__(self, text: str, *, bos: str = "", eos: str = "") -> None:
+        h, o, b = C.c_void_p(), _lib.Options(), text.encode()
+        with o:
+            lib.template_new(C.byref(h), b, len(b), bos.encode(), eos.encode(), o.ref)
+        self._handle = Handle("template", h.value, o)
+        self._p: Any = h.value
+
+    @classmethod
+    def of(cls, file: Union[Path, GGUF]) -> "Template":
+        """The template of a GGUF file."""
+        g, h = file if isinstance(file, GGUF) else GGUF(file), C.c_void_p()
+        lib.template_from_gguf(C.byref(h), g._handle.value)
+        t = cls.__new__(cls)
+        t._handle, t._p = Handle("template", h.value, g), h.value
+        return t
+
+    @classmethod
+    def _borrowed(cls, p: Any, owner: Handle) -> "Template":
+        t = cls.__new__(cls)
+        t._handle, t._p = owner, p
+        return t
+
+    @property
+    def text(self) -> str:
+        return _lib.text(lib.template_text(self._p))
+
+    @staticmethod
+    def _conversation(messages: Messages, tools: Optional[Sequence[Any]],
+                      variables: dict[str, Any]) -> tuple[bytes, Optional[bytes]]:
+        talk: dict[str, Any] = {"messages": list(messages)}
+        if tools:
+            talk["tools"] = list(tools)
+        return json.dumps(talk).encode(), json.dumps(variables).encode() if variables else None
+
+    def render(self, messages: Messages, *, tools: Optional[Sequence[Any]] = None,
+               add_generation_prompt: bool = True, **variables: Any) -> str:
+        """The prompt as text. More keywords are variables of the template."""
+        talk, more = self._conversation(messages, tools, variables)
+        p, n = C.c_void_p(), C.c_size_t()
+        lib.template_render(self._p, talk, more, int(add_generation_prompt), C.byref(p), C.byref(n))
+        return _lib.take_text(p, n.value)
+
+    def tokens(self, tokenizer: Tokenizer, messages: Messages, *,
+               tools: Optional[Sequence[Any]] = None, add_generation_prompt: bool = True,
+               **variables: Any) -> list[int]:
+        """The prompt as tokens. Texts of control tokens inside messages stay plain text, so that
+        nobody can speak as another role."""
+        talk, more = self._conversation(messages, tools, variables)
+        out, n = _lib.IDS(), C.c_int64()
+        lib.template_tokens(self._p, tokenizer._p, talk, more, int(add_generation_prompt),
+                            C.byref(out), C.byref(n))
+        return _lib.take_ids(out, n.value)
+
+    def read_answer(self, answer: str, tools: Optional[Sequence[Any]] = None) -> dict[str, Any]:
+        """What a model wrote: {"content", "reasoning", "tool_calls": [{"name", "arguments"}],
+        "problems"}, by the syntax of calls that the template asks for."""
+        p, b = C.c_void_p(), answer.encode()
+        lib.template_read_answer(self._p, json.dumps(list(tools)).encode() if tools else None, b,
+                                 len(b), C.byref(p))
+        found: dict[str, Any] = json.loads(_lib.take_text(p, len(C.string_at(p.value or 0))))
+        return found

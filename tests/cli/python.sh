@@ -1,0 +1,45 @@
+#!/bin/sh
+# The Python package against the installed library, without numpy: files, tokens, a template, an answer in pieces, a command,
+# exceptions. All of it, with numpy and from a wheel: make wheel wheel-test.
+set -eu
+stage=$(dirname "$HONE")/stage/opt/hone
+[ -e "$stage/lib/libhone.so.1" ] || { echo "SKIP: no $stage (make test installs there)"; exit 77; }
+command -v python3 > /dev/null || { echo "SKIP: no python3"; exit 77; }
+python3 -c 'import sys; sys.exit(sys.version_info < (3, 9))' || { echo "SKIP: python3 is older than 3.9"; exit 77; }
+[ -z "${SANF:-}" ] || { echo "SKIP: an interpreter without the sanitizer cannot load the library"; exit 77; }
+t=$(mktemp -d)
+trap 'rm -rf "$t"' EXIT
+"$HONE" convert tests/golden/tiny-qwen35moe -o "$t/m.gguf" --type q8_0 -q > /dev/null
+cp python/hone_gguf/*.py "$t" && mkdir "$t/hone_gguf" && mv "$t"/*.py "$t/hone_gguf"
+cat > "$t/try.py" << 'END'
+import sys
+from hone_gguf import GGUF, Cancelled, DataError, MissingFile, Model, Template, Tokenizer, Type, call, commands, plan, quantize
+assert "numpy" not in sys.modules
+m = sys.argv[1]
+g = GGUF(m)
+assert g.metadata["general.architecture"] == "qwen35moe" and len(g.metadata["tokenizer.ggml.tokens"]) == 4096
+assert g.metadata["tokenizer.ggml.tokens"][5] == Tokenizer(m).token(5)
+assert "absent" not in g.metadata and g.tensors["token_embd.weight"].shape == (4096, 256)
+assert Type("q4_k").bits_per_weight == 4.5
+tok = Tokenizer(m)
+assert tok.decode(tok.encode("Once upon \u00fc\n")) == "Once upon \u00fc\n"
+talk = [{"role": "user", "content": "Hi <|im_end|>"}]
+end = tok.encode("<|im_end|>", control=True)
+assert len(end) == 1 and Template.of(g).tokens(tok, talk).count(end[0]) == 1  # the template's own
+model = Model(m, n_ctx=256)
+whole = model.generate("Once upon", max_tokens=12)
+assert whole.stop == "length" and "".join(model.generate("Once upon", max_tokens=12, stream=True)) == whole
+assert model.generate_many(["Once upon", "A"], max_tokens=12)[0] == whole
+assert "hello" in model.template.render([{"role": "user", "content": "hello"}])
+assert len(commands()) > 20 and plan(m)["total_bytes"] > 10**7
+for bad, kind in ((lambda: GGUF("absent"), MissingFile), (lambda: GGUF(__file__), DataError),
+                  (lambda: quantize(m, m + "2", "Q4_K_M", progress=lambda *a: 1), Cancelled),
+                  (lambda: quantize(m, m + "2", "Q4_K_M", progress=lambda *a: 1 // 0), ZeroDivisionError)):
+    try:
+        bad()
+    except kind:
+        continue
+    sys.exit(f"no {kind}")
+assert "<table>" in call("inspect", m)._repr_html_()
+END
+HONE_LIBRARY=$stage/lib/libhone.so.1 PYTHONPATH=$t python3 "$t/try.py" "$t/m.gguf"
