@@ -98,7 +98,7 @@ UNIT += $(FUZZ:%=$(OBJ)/tests/fuzz/%)
 # programs that run kernels: in `make test` on the CPU emulation of the same .cu sources, in
 # `make check-cuda` on a device
 CUDA_UNIT := $(filter $(OBJ)/tests/kern/cuda_% $(OBJ)/tests/unit/test_cuda_%,$(UNIT))
-EMU_PLAY  := $(patsubst %,$(OBJ)/emu/tests/cuda-emu/%.o,emu devices runtime card wgmma)
+EMU_PLAY  := $(patsubst %,$(OBJ)/emu/tests/cuda-emu/%.o,emu devices runtime card late wgmma)
 EMU_OBJS  := $(CUDA_SRC:%.cu=$(OBJ)/emu/%.o) $(EMU_PLAY) $(OBJ)/emu/tests/cuda-emu/probe.o
 HONE_EMU  := $(OBJ)/hone-emu
 # kernels of instruction sets that this machine need not have, from the same sources, emulated with AVX2

@@ -4,7 +4,9 @@
 #ifndef HONE_CORE_MEM_H
 #define HONE_CORE_MEM_H
 
+#ifndef __cplusplus /* CUDA sources need the functions only */
 #include <stdatomic.h>
+#endif
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -24,10 +26,12 @@ char *xasprintf(const char *fmt, ...) PRINTF_LIKE(1, 2);
 /* Memory that a job has set aside (struct ctx): what the functions above cannot get they take from
  * here, and tell the job to stop, so that it ends as if interrupted and not with the process. A
  * zero-initialised fund is an empty one. Any number of threads may use it. */
+#ifndef __cplusplus
 struct mem_fund {
     _Atomic(void *) block[3];
     atomic_bool spent; /* something was taken since it was filled */
 };
+#endif
 /* Sets aside what is not there (17 MiB of addresses, untouched in all). ERR_SYS: no memory. */
 int mem_fund_fill(struct mem_fund *f, struct err *e);
 void mem_fund_release(struct mem_fund *f);

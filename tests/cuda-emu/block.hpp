@@ -32,6 +32,20 @@ cudaError_t emu_smem_optin(const void *kernel, size_t n_bytes);
 size_t emu_smem_of(const void *kernel); /* dynamic shared memory that it may have */
 size_t emu_smem_max(void);              /* that any may have, with the static one */
 
+/* of late.cpp */
+bool emu_is_late(void);
+bool emu_late_fault(void *at); /* false: not ours */
+void emu_late_pause(void);     /* the running thread stops */
+void emu_late_barrier(void);   /* all threads of the block have met */
+void emu_late_before_atomic(void);
+void emu_late_waited(void); /* all threads of the block came to cu_wait_before */
+bool emu_late_is_early(void);
+void emu_late_block(bool begins_early);
+void emu_late_block_end(void);
+bool emu_late_launch(const void *stream, bool says_early);
+void emu_late_launch_end(void);
+void emu_late_other(void);
+
 /* of wgmma.cpp */
 void emu_wgmma_begin(int n_threads); /* a block starts */
 void emu_wgmma_end(void);            /* it ended */

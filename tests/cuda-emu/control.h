@@ -42,6 +42,10 @@ extern "C" {
  * GiB each. No device memory may be there. The environment variable CUDA_EMU_DEVICES says the same
  * of a whole program: MiB of each, separated by commas, "8192/256,4096". */
 __attribute__((weak)) void emu_devices(int n, const struct emu_device *d);
+/* Stores are visible to other blocks of a launch when they are fenced, and launches that may do so
+ * begin while the one before ends (late.cpp); at first all is seen at once. Of one device; no
+ * device memory may be there. */
+__attribute__((weak)) void emu_late(int yes);
 /* Devices give memory away in blocks of 2 MiB, which what is at most 1 MiB shares, as real ones do;
  * at first to the byte, which tests count. No device memory may be there. */
 __attribute__((weak)) void emu_blocks(int yes);

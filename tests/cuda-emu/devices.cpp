@@ -63,8 +63,28 @@ void emu_enter(int device) {
     for (const memory *m = first; m; m = m->next) show(m);
 }
 
+static const memory *find_page(const void *p) {
+    for (const memory *m = first; m; m = m->next)
+        if ((const char *)p >= m->p && (const char *)p < m->p + m->mapped) return m;
+    return nullptr;
+}
+
+static bool pages_only;
+static void watch_faults(void);
+void emu_pages_only(bool yes) {
+    if (first) abort();
+    pages_only = yes;
+    if (yes) watch_faults();
+}
+void emu_protect(bool yes) {
+    for (const memory *m = first; m; m = m->next)
+        if (m->mapped && mprotect(m->p, m->mapped, yes ? PROT_READ : PROT_READ | PROT_WRITE))
+            abort();
+}
+
 static void on_fault(int, siginfo_t *info, void *) {
-    const memory *m = find(info->si_addr);
+    const memory *m = find_page(info->si_addr);
+    if (m && m->mapped && emu_late_fault(info->si_addr)) return;
     if (!m || !m->mapped) {
         signal(SIGSEGV, SIG_DFL); /* not ours: again, and for good */
         return;
@@ -74,18 +94,22 @@ static void on_fault(int, siginfo_t *info, void *) {
     emu_die(text);
 }
 
+static void watch_faults(void) {
+    struct sigaction act = {};
+    act.sa_sigaction = on_fault;
+    act.sa_flags = SA_SIGINFO;
+    sigaction(SIGSEGV, &act, nullptr);
+}
+
 extern "C" void emu_devices(int n, const emu_device *d) {
     static const emu_device one = {(size_t)16 << 30, 384};
-    struct sigaction act = {};
     if (first || n < 1 || n > MAX_DEVICES) abort(); /* there is memory of those before */
     n_cards = n;
     memset(used, 0, sizeof used); /* also of other programs */
     for (int i = 0; i < n; i++) card[i] = d ? d[i] : one;
     current = 0;
     entered = EMU_EVERY;
-    act.sa_sigaction = on_fault;
-    act.sa_flags = SA_SIGINFO;
-    if (n > 1) sigaction(SIGSEGV, &act, nullptr);
+    if (n > 1) watch_faults();
 }
 
 /* CUDA_EMU_DEVICES: MiB of each, and behind a slash the width of its memory in bits. */
@@ -210,7 +234,7 @@ cudaError_t cudaMalloc(void **p, size_t n) {
     if (emu_capturing()) return emu_error(cudaErrorStreamCaptureUnsupported);
     if (other.after && !--other.after) used[current] += other.n;
     if (!take(current, n, &block)) return emu_error(cudaErrorMemoryAllocation);
-    if (n_cards == 1) {
+    if (n_cards == 1 && !pages_only) {
         if (posix_memalign(&at, ALIGN, n)) return emu_error(cudaErrorMemoryAllocation);
     } else {
         mapped = (n + PAGE) / PAGE * PAGE;

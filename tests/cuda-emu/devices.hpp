@@ -12,7 +12,9 @@ int emu_current(void); /* the device that the thread has set */
  * another's ends the program and says so. Nothing is done where there is one device. */
 void emu_enter(int device);
 bool emu_lies_on(const void *p, size_t n, int device);
-void emu_forget(void *p);  /* frees device memory */
-extern int emu_capability; /* of all devices: 90, or what emu_card said */
+void emu_pages_only(bool yes); /* allocations are whole pages from here on */
+void emu_protect(bool yes);    /* stores to device memory fault */
+void emu_forget(void *p);      /* frees device memory */
+extern int emu_capability;     /* of all devices: 90, or what emu_card said */
 
 #endif

@@ -14,15 +14,17 @@
 #include "tests/cuda-emu/control.h"
 
 enum { MAX_THREADS = 1024, STACK = 256 << 10, MAX_SHARED = 16 };
-enum state { ST_RUN, ST_WARP, ST_BLOCK, ST_DONE };
+enum state { ST_RUN, ST_WARP, ST_BLOCK, ST_BEFORE, ST_DONE }; /* before: at cu_wait_before */
 
 struct emu_thread {
     uint3 tid;
     state st;
     unsigned n_meets, n_meets8;
+    bool waited; /* at cu_wait_before */
 };
 struct meeting { /* of lanes in one operation; the half is that of the next but one */
     const char *kind;
+    emu_site at;
     int n_arrived;
     alignas(64) unsigned char deposit[2][32][64];
 };
@@ -139,6 +141,7 @@ static void make_current(int i) {
 /* The running fiber stops here until it is resumed: the next lane of its warp that can go on does,
  * or the scheduler. */
 static void pause_fiber(void) {
+    emu_late_pause();
     const int i = (int)(cur - threads), next = next_lane();
     if (next < 0) {
         before_main(i);
@@ -156,6 +159,8 @@ static void fiber_main(void) {
     in_fiber(nullptr);
     for (;;) {
         launch->run(launch->args);
+        if (emu_late_is_early())
+            die("a thread of a launch that may begin early does not wait for the one before");
         cur->st = ST_DONE;
         pause_fiber();
     }
@@ -191,6 +196,13 @@ bool emu_products_at_once(void) {
     return order == 0;
 }
 
+void emu_wait_before(void) {
+    cur->waited = true;
+    if (!emu_late_is_early() || emu_code_runs() < 90) return;
+    cur->st = ST_BEFORE;
+    pause_fiber();
+}
+
 void emu_barrier(void) {
     cur->st = ST_BLOCK;
     pause_fiber();
@@ -198,12 +210,19 @@ void emu_barrier(void) {
 
 /* Threads first .. first + n_lanes - 1 meet in m. */
 static const unsigned char *meet(meeting *m, unsigned *n_meets, int first, int n_lanes,
-                                 const char *kind, const void *mine, size_t n) {
+                                 const char *kind, const void *mine, size_t n, emu_site at) {
     const int i = (int)(cur - threads);
     const unsigned half = (*n_meets)++ & 1;
-    if (m->n_arrived && m->kind != kind && strcmp(m->kind, kind) != 0)
-        die("lanes of a warp in different operations");
+    if (m->n_arrived && (m->at.line != at.line || strcmp(m->kind, kind) != 0 ||
+                         (m->at.file != at.file && strcmp(m->at.file, at.file) != 0))) {
+        char text[256];
+        snprintf(text, sizeof text,
+                 "lanes of a warp in different operations: %s at %s:%d, %s at %s:%d", m->kind,
+                 m->at.file, m->at.line, kind, at.file, at.line);
+        die(text);
+    }
     m->kind = kind;
+    m->at = at;
     if (n == 4) /* the usual one; a constant is not a call */
         memcpy(m->deposit[half][i - first], mine, 4);
     else if (n)
@@ -218,18 +237,18 @@ static const unsigned char *meet(meeting *m, unsigned *n_meets, int first, int n
     return m->deposit[half][0];
 }
 
-const unsigned char *emu_meet(const char *kind, const void *mine, size_t n) {
+const unsigned char *emu_meet(const char *kind, const void *mine, size_t n, emu_site at) {
     const int i = (int)(cur - threads);
     warp *w = &warps[i / 32];
     if (w->n_lanes != 32) die("a warp operation in a block that is not a multiple of 32");
-    return meet(&w->all, &cur->n_meets, i / 32 * 32, 32, kind, mine, n);
+    return meet(&w->all, &cur->n_meets, i / 32 * 32, 32, kind, mine, n, at);
 }
 
-const unsigned char *emu_meet8(const char *kind, const void *mine, size_t n) {
+const unsigned char *emu_meet8(const char *kind, const void *mine, size_t n, emu_site at) {
     const int i = (int)(cur - threads);
     warp *w = &warps[i / 32];
     if (w->n_lanes % 8) die("an operation of eight in a block that is not a multiple of 8");
-    return meet(&w->eight[i % 32 / 8], &cur->n_meets8, i / 8 * 8, 8, kind, mine, n);
+    return meet(&w->eight[i % 32 / 8], &cur->n_meets8, i / 8 * 8, 8, kind, mine, n, at);
 }
 
 /* Asynchronous copies of a thread: they happen when it waits for them, and not before; in order 1
@@ -368,7 +387,7 @@ static void run_block(uint64_t *s) {
     const int n_warps = (n_threads + 31) / 32;
     for (int i = 0; i < n_threads; i++) {
         const unsigned x = emu_block_dim.x, y = emu_block_dim.y, u = (unsigned)i;
-        threads[i] = {{u % x, u / x % y, u / x / y}, ST_RUN, 0, 0};
+        threads[i] = {{u % x, u / x % y, u / x / y}, ST_RUN, 0, 0, false};
         n_copies[i] = 0;
         n_groups[i] = 0;
     }
@@ -385,6 +404,15 @@ static void run_block(uint64_t *s) {
         const int n_done = count(ST_DONE);
         if (n_done == n_threads) break;
         if (count(ST_WARP)) die("lanes wait in a warp operation for lanes that do not come");
+        if (count(ST_BEFORE)) {
+            if (count(ST_BEFORE) + n_done < n_threads)
+                die("threads at a barrier that others meet behind cu_wait_before");
+            emu_late_waited();
+            for (int i = 0; i < n_threads; i++)
+                if (threads[i].st == ST_BEFORE) threads[i].st = ST_RUN;
+            continue;
+        }
+        emu_late_barrier();
         for (int i = 0; i < n_threads; i++)
             if (threads[i].st == ST_BLOCK) threads[i].st = ST_RUN;
     }
@@ -406,6 +434,7 @@ void emu_run(const emu_launch *l) {
     uint64_t s = order;
     const uint64_t n_blocks = (uint64_t)l->grid.x * l->grid.y * l->grid.z;
     const uint64_t turn = order > 1 ? next_random(&s) % n_blocks : 0;
+    const bool begins_early = emu_late_launch(l->stream, l->early);
     for (uint64_t b = 0; b < n_blocks; b++) {
         const uint64_t u = order == 1 ? n_blocks - 1 - b : (b + turn) % n_blocks;
         emu_block_idx = dim3((unsigned)(u % l->grid.x), (unsigned)(u / l->grid.x % l->grid.y),
@@ -415,10 +444,13 @@ void emu_run(const emu_launch *l) {
             dyn_shared = aligned_alloc(16, (l->smem + 15) / 16 * 16);
             memset(dyn_shared, 0xff, l->smem);
         }
+        emu_late_block(begins_early);
         run_block(&s);
+        emu_late_block_end();
         free(dyn_shared);
         dyn_shared = nullptr;
     }
+    emu_late_launch_end();
     launch = nullptr;
     busy = false;
 }

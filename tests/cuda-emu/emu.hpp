@@ -68,11 +68,22 @@ extern dim3 emu_block_idx, emu_block_dim, emu_grid_dim;
 
 // ---- what a fiber asks of the block -----------------------------------------------------------
 void emu_barrier(void); /* __syncthreads */
+struct emu_site {       /* of a call in the source */
+    const char *file;
+    int line;
+};
+/* The last parameters of a warp operation: where it is called. */
+#define EMU_HERE int line_ = __builtin_LINE(), const char *file_ = __builtin_FILE()
+#define EMU_SITE                                                                                   \
+    emu_site {                                                                                     \
+        file_, line_                                                                               \
+    }
 /* All 32 lanes meet here. Each leaves n bytes (at most 64); the result is the 32 deposits, 64 bytes
- * apart, valid until the lane's next meeting. `kind` must be the same in all lanes. */
-const unsigned char *emu_meet(const char *kind, const void *mine, size_t n);
+ * apart, valid until the lane's next meeting. `kind` and the place must be the same in all lanes.
+ */
+const unsigned char *emu_meet(const char *kind, const void *mine, size_t n, emu_site at);
 /* The same for eight consecutive threads. */
-const unsigned char *emu_meet8(const char *kind, const void *mine, size_t n);
+const unsigned char *emu_meet8(const char *kind, const void *mine, size_t n, emu_site at);
 int emu_lane(void);
 /* The block's object of this key, at a multiple of `align` and of nothing more. */
 void *emu_shared(const void *key, size_t n_bytes, size_t align);
@@ -93,11 +104,11 @@ template <class T> static inline T emu_from(const unsigned char *deposits, int l
     memcpy(&v, deposits + 64 * lane, sizeof v);
     return v;
 }
-template <class T> static inline T cu_shfl(T v, int lane) {
-    return emu_from<T>(emu_meet("shfl", &v, sizeof v), lane & 31);
+template <class T> static inline T cu_shfl(T v, int lane, EMU_HERE) {
+    return emu_from<T>(emu_meet("shfl", &v, sizeof v, EMU_SITE), lane & 31);
 }
-template <class T> static inline T cu_shfl_xor(T v, int mask) {
-    return emu_from<T>(emu_meet("shfl_xor", &v, sizeof v), (emu_lane() ^ mask) & 31);
+template <class T> static inline T cu_shfl_xor(T v, int mask, EMU_HERE) {
+    return emu_from<T>(emu_meet("shfl_xor", &v, sizeof v, EMU_SITE), (emu_lane() ^ mask) & 31);
 }
 /* What `for (m = 16; m > 0; m >>= 1) v = f(v, cu_shfl_xor(v, m))` gives every lane, to the bit: f
  * is commutative. One meeting in place of five. */
@@ -105,9 +116,9 @@ template <class T> struct emu_leaf {
     T v, result;
     int done; /* of lane 0: the result is there */
 };
-template <class T, class F> static inline T emu_butterfly(T v, F f) {
+template <class T, class F> static inline T emu_butterfly(T v, F f, emu_site at) {
     const emu_leaf<T> mine = {v, v, 0};
-    const unsigned char *all = emu_meet("butterfly", &mine, sizeof mine);
+    const unsigned char *all = emu_meet("butterfly", &mine, sizeof mine, at);
     emu_leaf<T> *first = (emu_leaf<T> *)(void *)const_cast<unsigned char *>(all);
     if (first->done) return first->result;
     T x[32];
@@ -117,51 +128,61 @@ template <class T, class F> static inline T emu_butterfly(T v, F f) {
     first->done = 1;
     return first->result = x[0];
 }
-template <class T> static inline T cu_warp_sum(T v) {
-    return emu_butterfly(v, [](T a, T b) { return a + b; });
+template <class T> static inline T cu_warp_sum(T v, EMU_HERE) {
+    return emu_butterfly(
+        v, [](T a, T b) { return a + b; }, EMU_SITE);
 }
-static inline float cu_warp_max(float v) {
-    return emu_butterfly(v, [](float a, float b) { return fmaxf(a, b); });
+static inline float cu_warp_max(float v, EMU_HERE) {
+    return emu_butterfly(
+        v, [](float a, float b) { return fmaxf(a, b); }, EMU_SITE);
 }
-template <class T> static inline T cu_shfl_up(T v, unsigned d) {
+template <class T> static inline T cu_shfl_up(T v, unsigned d, EMU_HERE) {
     const int lane = emu_lane() - (int)d;
-    const unsigned char *all = emu_meet("shfl_up", &v, sizeof v);
+    const unsigned char *all = emu_meet("shfl_up", &v, sizeof v, EMU_SITE);
     return lane < 0 ? v : emu_from<T>(all, lane);
 }
-static inline uint32_t cu_ballot(bool p) {
-    const unsigned char *all = emu_meet("ballot", &p, sizeof p);
+static inline uint32_t cu_ballot(bool p, EMU_HERE) {
+    const unsigned char *all = emu_meet("ballot", &p, sizeof p, EMU_SITE);
     uint32_t m = 0;
     for (int i = 0; i < 32; i++) m |= (uint32_t)emu_from<bool>(all, i) << i;
     return m;
 }
-static inline bool cu_any(bool p) {
-    return cu_ballot(p) != 0;
+static inline bool cu_any(bool p, EMU_HERE) {
+    return cu_ballot(p, line_, file_) != 0;
 }
-static inline void cu_syncwarp(void) {
-    emu_meet("syncwarp", nullptr, 0);
+static inline void cu_syncwarp(EMU_HERE) {
+    emu_meet("syncwarp", nullptr, 0, EMU_SITE);
 }
-template <class T> static inline T cu_shfl8(T v, int k) {
-    return emu_from<T>(emu_meet8("shfl8", &v, sizeof v), k & 7);
+template <class T> static inline T cu_shfl8(T v, int k, EMU_HERE) {
+    return emu_from<T>(emu_meet8("shfl8", &v, sizeof v, EMU_SITE), k & 7);
 }
-static inline void cu_sync8(void) {
-    emu_meet8("sync8", nullptr, 0);
+static inline void cu_sync8(EMU_HERE) {
+    emu_meet8("sync8", nullptr, 0, EMU_SITE);
 }
-static inline unsigned cu_ballot8(bool p) {
-    const unsigned char *all = emu_meet8("ballot8", &p, sizeof p);
+static inline unsigned cu_ballot8(bool p, EMU_HERE) {
+    const unsigned char *all = emu_meet8("ballot8", &p, sizeof p, EMU_SITE);
     unsigned m = 0;
     for (int i = 0; i < 8; i++) m |= (unsigned)emu_from<bool>(all, i) << i;
     return m;
 }
+void emu_late_fence(void); /* late.cpp */
+void emu_late_before_atomic(void);
+void emu_late_atomic(const void *at, size_t n);
 static inline void cu_fence(void) {
+    emu_late_fence();
 }
 template <class T> static inline T cu_atomic_add(T *p, T v) {
+    emu_late_before_atomic();
     const T old = *p;
     *p = old + v;
+    emu_late_atomic(p, sizeof *p);
     return old;
 }
 static inline int cu_atomic_max(int *p, int v) {
+    emu_late_before_atomic();
     const int old = *p;
-    if (v > old) *p = v;
+    *p = v > old ? v : old;
+    emu_late_atomic(p, sizeof *p);
     return old;
 }
 static inline int cu_popc(uint32_t v) {
@@ -223,18 +244,18 @@ static inline void cu_copy_commit(void) {
 template <int N> static inline void cu_copy_wait(void) {
     emu_copy_wait(N);
 }
-static inline void cu_ldmatrix4(const void *row, uint32_t r[4]) {
+static inline void cu_ldmatrix4(const void *row, uint32_t r[4], EMU_HERE) {
     const int lane = emu_lane();
-    const unsigned char *all = emu_meet("ldmatrix", &row, sizeof row);
+    const unsigned char *all = emu_meet("ldmatrix", &row, sizeof row, EMU_SITE);
     for (int m = 0; m < 4; m++)
         r[m] = ((const uint32_t *)emu_from<const void *>(all, 8 * m + lane / 4))[lane % 4];
 }
 static inline float emu_bf16(uint32_t pair, int i) {
     return cu_from_bits(i ? pair & 0xffff0000u : pair << 16);
 }
-static inline void cu_ldmatrix4_t(const void *row, uint32_t r[4]) {
+static inline void cu_ldmatrix4_t(const void *row, uint32_t r[4], EMU_HERE) {
     const int lane = emu_lane();
-    const unsigned char *all = emu_meet("ldmatrix_t", &row, sizeof row);
+    const unsigned char *all = emu_meet("ldmatrix_t", &row, sizeof row, EMU_SITE);
     for (int m = 0; m < 4; m++) {
         r[m] = 0;
         for (int i = 0; i < 2; i++) {
@@ -245,9 +266,9 @@ static inline void cu_ldmatrix4_t(const void *row, uint32_t r[4]) {
         }
     }
 }
-static inline uint32_t cu_transpose8(uint32_t v) {
+static inline uint32_t cu_transpose8(uint32_t v, EMU_HERE) {
     const int lane = emu_lane();
-    const unsigned char *all = emu_meet("transpose", &v, sizeof v);
+    const unsigned char *all = emu_meet("transpose", &v, sizeof v, EMU_SITE);
     uint32_t t = 0;
     for (int i = 0; i < 2; i++) { /* row 2 * (lane % 4) + i, value lane / 4 */
         const int row = 2 * (lane % 4) + i, k = lane / 4;
@@ -262,10 +283,10 @@ static inline float emu_f16(uint32_t pair, int i) {
  * not known. */
 template <float (*VALUE)(uint32_t, int)>
 static inline void emu_mma(const char *kind, float d[4], const uint32_t a[4], uint32_t b0,
-                           uint32_t b1) {
+                           uint32_t b1, emu_site at) {
     uint32_t mine[6] = {a[0], a[1], a[2], a[3], b0, b1}, wa, wb;
     const int r = emu_lane() / 4, c = emu_lane() % 4;
-    const unsigned char *all = emu_meet(kind, mine, sizeof mine);
+    const unsigned char *all = emu_meet(kind, mine, sizeof mine, at);
     for (int i = 0; i < 4; i++) { /* d[i]: row r + 8 (i / 2), column 2c + i % 2 */
         double sum = (double)d[i];
         for (int k = 0; k < 16; k++) {
@@ -276,11 +297,12 @@ static inline void emu_mma(const char *kind, float d[4], const uint32_t a[4], ui
         d[i] = (float)sum;
     }
 }
-static inline void cu_mma_bf16(float d[4], const uint32_t a[4], uint32_t b0, uint32_t b1) {
-    emu_mma<emu_bf16>("mma_bf16", d, a, b0, b1);
+static inline void cu_mma_bf16(float d[4], const uint32_t a[4], uint32_t b0, uint32_t b1,
+                               EMU_HERE) {
+    emu_mma<emu_bf16>("mma_bf16", d, a, b0, b1, EMU_SITE);
 }
-static inline void cu_mma_f16(float d[4], const uint32_t a[4], uint32_t b0, uint32_t b1) {
-    emu_mma<emu_f16>("mma_f16", d, a, b0, b1);
+static inline void cu_mma_f16(float d[4], const uint32_t a[4], uint32_t b0, uint32_t b1, EMU_HERE) {
+    emu_mma<emu_f16>("mma_f16", d, a, b0, b1, EMU_SITE);
 }
 static inline uint32_t cu_pack_f16(float x, float y) {
     return fp_f32_to_f16(x) | (uint32_t)fp_f32_to_f16(y) << 16;
@@ -435,6 +457,8 @@ struct emu_launch {
     void (*drop)(void *args);
     void *args; /* owned */
     bool asked; /* for more shared memory than is usual */
+    bool early;
+    const void *stream;
 };
 void emu_run(const emu_launch *l); /* emu.cpp: every thread of it */
 /* runtime.cpp. Queues it, or records it while the stream is being captured. */
@@ -448,8 +472,8 @@ template <class F> static void emu_drop(void *f) {
 template <class F>
 static cudaError_t emu_launch_fn(const char *name, const void *kernel, dim3 grid, dim3 block,
                                  size_t smem, cudaStream_t s, F f) {
-    return emu_submit({name, kernel, grid, block, smem, emu_call<F>, emu_drop<F>, new F(f), false},
-                      s);
+    return emu_submit(
+        {name, kernel, grid, block, smem, emu_call<F>, emu_drop<F>, new F(f), false, false, s}, s);
 }
 template <class... P, class... A>
 static cudaError_t emu_launch_args(const char *name, void (*kernel)(P...), dim3 grid, dim3 block,
@@ -463,10 +487,16 @@ static cudaError_t emu_launch_args(const char *name, void (*kernel)(P...), dim3 
         emu_launch_args(#kernel, kernel, grid, block, smem, (s)->q, __VA_ARGS__);                  \
         CU_TRY(e, cudaGetLastError());                                                             \
     } while (0)
-
-/* Blocks run one after the other: nothing begins early. */
-#define CU_LAUNCH_EARLY CU_LAUNCH
+/* Begins while the launch before ends where s->early says so and emu_late is on (late.cpp). */
+void emu_next_is_early(bool yes);
+#define CU_LAUNCH_EARLY(e, kernel, grid, block, smem, s, ...)                                      \
+    do {                                                                                           \
+        emu_next_is_early((s)->early);                                                             \
+        CU_LAUNCH(e, kernel, grid, block, smem, s, __VA_ARGS__);                                   \
+    } while (0)
+void emu_wait_before(void);
 static inline void cu_wait_before(void) {
+    emu_wait_before();
 }
 
 #endif

@@ -78,6 +78,7 @@ static void catch_up(uint64_t stream, uint64_t n) {
 }
 static void do_op(const emu_op *op) {
     if (!op->wait_for) emu_enter(op->device);
+    if (!op->l.run) emu_late_other();
     if (op->l.run)
         emu_run(&op->l);
     else if (op->wait_for)
@@ -170,6 +171,10 @@ static bool can_launch(const emu_launch &l) {
            l.smem <= limit;
 }
 
+static bool next_early;
+void emu_next_is_early(bool yes) {
+    next_early = yes;
+}
 cudaError_t emu_submit(const emu_launch &l, cudaStream_t s) {
     const bool elsewhere = s->device != emu_current();
     if (elsewhere || !can_launch(l)) {
@@ -180,6 +185,8 @@ cudaError_t emu_submit(const emu_launch &l, cudaStream_t s) {
     emu_op op = {};
     op.l = l;
     op.l.asked = emu_smem_of(l.kernel) > 0;
+    op.l.early = next_early;
+    next_early = false;
     return submit(op, s);
 }
 

@@ -226,7 +226,7 @@ static void issue(int w, const unsigned char *all) {
 // ---- operations: all lanes of a warp meet, the first to go on acts for all --------------------
 static void operation(const char *kind, const deposit &mine) {
     const int thread = emu_thread_index(), w = thread / 32, g = w / 4;
-    const unsigned char *all = emu_meet(kind, &mine, sizeof mine);
+    const unsigned char *all = emu_meet(kind, &mine, sizeof mine, {"wgmma", 0});
     if (n_calls[thread]++ != warps[w].n_done) return;
     warps[w].n_done++;
     if (n_warps % 4) emu_die("a warpgroup operation in a block that is not a multiple of 128");
