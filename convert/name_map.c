@@ -302,6 +302,7 @@ static int bind_all(struct map *m, const struct convert_opts *o, struct err *e) 
     TRY(p->arch->derive(&p->hp, e));
     p->hp_src = p->hp;
     if (o->pad) TRY(pad_widths(p, e));
+    if (p->arch->ple_rows) p->hp.d[HD_PLE_VOCAB] = p->hp.d[HD_VOCAB];
     struct tensor_inst *inst;
     int64_t n;
     TRY(arch_tensors(p->arch, &p->hp, &inst, &n, e));

@@ -99,6 +99,11 @@ enum hp_dim {
     HD_TEMPER_STEP,    /* positions between steps of that growth (HF_TEMPER) */
     HD_PERIOD,         /* windows: every so many layers one sees all */
     HD_BIAS_QKV,       /* 1: there are biases (TR_FOUND) */
+    HD_ALTUP,          /* residual streams (Gemma 3n) */
+    HD_ALTUP_MORE,     /* ... behind the first */
+    HD_ALTUP_SQ,       /* ... squared */
+    HD_ALTUP_AT,       /* ... the one that is computed with */
+    HD_LAUREL,         /* rank of a low-rank product beside attention */
     HD_BIAS_OUT,       /* ... of attention's output */
     HD_BIAS_HEAD,      /* ... of logits */
     HD_QK_NORM,        /* 1: there are norms of queries and keys */
@@ -173,7 +178,9 @@ struct layer_hp {
     bool no_rope;
     bool keys_are_values; /* no projection of values: they are the keys before norm and rope */
     float xielu[4]; /* alpha_p, alpha_n, beta, eps of the activation, as checkpoints have them */
-    int kv_of;      /* the layer whose keys and values are read: this one, or one before it */
+    float peaks; /* of the gate, what is not so many deviations above the mean is 0; -INFINITY: all
+                    stays */
+    int kv_of;   /* the layer whose keys and values are read: this one, or one before it */
 };
 struct hparams {
     int64_t d[HD_COUNT];
@@ -347,6 +354,7 @@ struct arch {
     bool yarn_smooth;                   /* the ramp of YaRN is not rounded; no key says so */
     double yarn_log; /* of HF_YARN_LOG in the key yarn_log_multiplier; 0: no such key */
     bool mxfp4;      /* published in MXFP4, which conversion keeps */
+    bool ple_rows;   /* per-layer embeddings have rows of zeros up to the vocabulary */
     bool drafts;     /* may have an MTP block, which drafts the token after next (block_mtp.c) */
     /* Another architecture that models of the same class have, or this one; may be NULL. */
     const struct arch *(*which)(const struct hfdir *dir);

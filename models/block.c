@@ -241,7 +241,9 @@ int block_layer(struct build *b, struct err *e) {
     router_of(b->h, &s.ffn.router);
     if (dec->layer) dec->layer(b->h, b->layer, &s);
     TRY(spec_check(b->arch, b->h, b->layer, &s, e));
-    if (s.parallel)
+    if (dec->whole)
+        dec->whole(b, &s);
+    else if (s.parallel)
         side_by_side(b, &s);
     else
         in_turn(b, &s);
@@ -268,8 +270,14 @@ static double embd_scale(const struct decoder_spec *dec, const struct hparams *h
 int block_decoder(const struct arch *a, const struct hparams *h, struct graph *g, struct err *e) {
     static const struct norm_spec usual = {NORM_RMS, "output_norm"};
     const struct decoder_spec *dec = a->decoder;
-    struct build b = {
-        .arch = a, .h = h, .g = g, .layer = -1, .freqs = GR_NONE, .far = GR_NONE, .extra = GR_NONE};
+    struct build b = {.arch = a,
+                      .h = h,
+                      .g = g,
+                      .layer = -1,
+                      .freqs = GR_NONE,
+                      .far = GR_NONE,
+                      .extra = GR_NONE,
+                      .streams = GR_NONE};
     block_rope_base(a, h, g);
     g->softcap = h->f[HF_SOFTCAP];
     g->residual = graph_reg(g, h->d[HD_EMBD]);
@@ -284,6 +292,7 @@ int block_decoder(const struct arch *a, const struct hparams *h, struct graph *g
     if (dec->start) dec->start(&b);
     for (b.layer = 0; b.layer < h->d[HD_LAYERS]; b.layer++) TRY(block_layer(&b, e));
     b.layer = -1;
+    if (dec->end) dec->end(&b);
     g->hidden_out = block_norm(&b, dec->norm.kind == NORM_NONE ? &usual : &dec->norm, g->residual);
     if (logits > 0) block_scale(&b, g->hidden_out, dec->logits_divided ? 1 / logits : logits);
     g->hidden_nodes[h->d[HD_LAYERS]] = g->n_nodes - 1;

@@ -21,6 +21,7 @@ struct build {
     gr_reg free[BUILD_MAX_FREE];
     int n_free;
     int slot[HP_MAX_LAYERS]; /* cache slot of a layer that has keys of its own */
+    gr_reg streams;          /* of models with several residuals, side by side */
     gr_reg extra;        /* a register that all layers read, for decoder_spec.start; else GR_NONE */
     const char *missing; /* a weight name the table lacks: our bug, reported by block_decoder */
 };

@@ -85,10 +85,12 @@ static const char *const skip[] = {"vision_tower.", "embed_vision.", "audio_towe
 
 /* ---- derived numbers ---- */
 
-/* A layer without own keys reads those of the last one before it of its kind that has them. */
-static int derive_shared(struct hparams *h, struct err *e) {
+int gemma4_share(struct hparams *h, struct err *e) {
     const int64_t n = h->d[HD_LAYERS], own = n - h->d[HD_KV_SHARED];
     int last[2] = {-1, -1};
+    if (own < 1)
+        return err_set(e, ERR_DATA, "%lld layers of %lld layers share keys and values",
+                       (long long)h->d[HD_KV_SHARED], (long long)n);
     for (int64_t i = 0; i < n; i++) {
         const int kind = h->layer[i].window > 0;
         if (i < own)
@@ -107,9 +109,6 @@ static int derive(struct hparams *h, struct err *e) {
     int64_t *d = h->d;
     if (h->f[HF_YARN_FACTOR] > 0)
         return err_set(e, ERR_DATA, "rope is extended by yarn, which this model has no use for");
-    if (d[HD_KV_SHARED] >= d[HD_LAYERS])
-        return err_set(e, ERR_DATA, "%lld layers of %lld layers share keys and values",
-                       (long long)d[HD_KV_SHARED], (long long)d[HD_LAYERS]);
     if (!h->d_windowed[HD_KV_HEADS] && !d[HD_KV_HEADS]) d[HD_KV_HEADS] = d[HD_HEADS];
     TRY(layers_fill(h, e));
     d[HD_FREQS] = d[HD_HEAD_DIM] / 2;
@@ -121,7 +120,7 @@ static int derive(struct hparams *h, struct err *e) {
     TRY(derive_experts(h, e));
     TRY(hparams_mul(h, HD_PLE_ALL, d[HD_LAYERS], d[HD_PLE], e));
     if (!d[HD_PLE_VOCAB]) d[HD_PLE_VOCAB] = d[HD_VOCAB];
-    return derive_shared(h, e);
+    return gemma4_share(h, e);
 }
 
 /* ---- config.json ---- */

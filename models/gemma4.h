@@ -9,5 +9,8 @@
 gr_reg gemma4_ffn(struct build *b, const struct block_spec *s);
 void gemma4_more(struct build *b);
 void gemma4_start(struct build *b);
+/* Sets kv_of: a layer without keys of its own reads those of the last one before it of its kind
+ * that has them. ERR_DATA: there is none. */
+int gemma4_share(struct hparams *h, struct err *e);
 
 #endif

@@ -23,8 +23,8 @@ enum gr_op {
 #undef OP
     OP_COUNT
 };
-enum gr_act { GR_SILU, GR_GELU, GR_GELU_ERF, GR_RELU2, GR_XIELU }; /* f of OP_ACT */
-enum gr_score { GR_SOFTMAX, GR_SIGMOID, GR_LOGIT, GR_MIXER };      /* p of OP_MOE */
+enum gr_act { GR_SILU, GR_GELU, GR_GELU_ERF, GR_RELU2, GR_XIELU, GR_TANH }; /* f of OP_ACT */
+enum gr_score { GR_SOFTMAX, GR_SIGMOID, GR_LOGIT, GR_MIXER };               /* p of OP_MOE */
 enum { GR_WEIGHTS = 10, GR_SOURCES = 3 }; /* most weights and sources of an operation */
 
 /* What a weight is to the operation that takes it. */
@@ -119,7 +119,7 @@ struct gr_gate { /* OP_GATE_ADD */
 struct gr_xielu { /* numbers of an activation */
     float p, n, b, eps;
 };
-struct gr_pick { /* OP_ACT, OP_GEGLU, OP_COLUMNS: from where a wider register is read */
+struct gr_pick { /* OP_ACT, OP_GEGLU, OP_COLUMNS: from where a wider register is read; OP_SPREAD */
     int64_t offset;
     enum gr_act f;
     struct gr_xielu xielu;
@@ -128,7 +128,7 @@ struct gr_temper {
     float scale;
     int64_t step, offset;
 };
-struct gr_scale {
+struct gr_scale { /* OP_SCALE, OP_PEAKS */
     gr_w number;
     float by;
 };

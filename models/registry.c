@@ -21,7 +21,7 @@ extern const struct arch arch_lfm2, arch_lfm2moe, arch_granitehybrid, arch_nemot
     arch_nemotron_h_moe, arch_falcon_h1, arch_jamba, arch_qwen3next,
     arch_kimi_linear; /* with mixers beside attention */
 extern const struct arch arch_deepseek2, arch_mistral4;
-extern const struct arch arch_mamba, arch_mamba2;
+extern const struct arch arch_mamba, arch_mamba2, arch_gemma3n;
 extern const struct arch arch_apertus, arch_qwen2vl, arch_qwen3vl, arch_qwen3vlmoe, arch_llama4;
 
 // clang-format off
@@ -37,6 +37,7 @@ static const struct arch *const all[] = {
     &arch_gemma,
     &arch_gemma2,
     &arch_gemma3,
+    &arch_gemma3n,
     &arch_granite,
     &arch_olmo2,
     &arch_smollm3,

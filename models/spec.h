@@ -135,8 +135,11 @@ struct decoder_spec {
     struct norm_spec norm; /* the final one; NORM_NONE stands for {NORM_RMS, "output_norm"} */
     bool embd_sqrt;        /* embeddings are multiplied by sqrt(embd), otherwise by HF_EMBD_SCALE */
     bool logits_divided;   /* logits are divided by HF_LOGIT_SCALE, otherwise multiplied */
-    /* What precedes the blocks behind the embeddings, or NULL. */
+    /* What precedes the blocks behind the embeddings, or NULL; what follows them, or NULL. */
     void (*start)(struct build *b);
+    void (*end)(struct build *b);
+    /* In place of the mixer and the feed-forward with their sums: the whole block. */
+    void (*whole)(struct build *b, const struct block_spec *s);
 };
 
 /* ERR_DATA when something that a layer asks for is not computed yet: which. */

@@ -10,7 +10,15 @@
 #include "core/qtype.h"
 
 /* f of cu_act_rows */
-enum cu_act { CU_ACT_SILU, CU_ACT_GELU, CU_ACT_GELU_ERF, CU_ACT_RELU2, CU_ACT_XIELU, CU_ACT_COUNT };
+enum cu_act {
+    CU_ACT_SILU,
+    CU_ACT_GELU,
+    CU_ACT_GELU_ERF,
+    CU_ACT_RELU2,
+    CU_ACT_XIELU,
+    CU_ACT_TANH,
+    CU_ACT_COUNT
+};
 struct cu_xielu { /* as struct gr_xielu */
     float p, n, b, eps;
 };

@@ -168,6 +168,7 @@ CU_KERNEL act_values(const float *x, int64_t x_ld, const float *up, int64_t up_l
     if (act == CU_ACT_GELU) f = gelu(v);
     if (act == CU_ACT_GELU_ERF) f = 0.5f * v * (1.0f + erff(0.70710678118655f * v));
     if (act == CU_ACT_RELU2) f = v > 0 ? v * v : 0.0f;
+    if (act == CU_ACT_TANH) f = tanhf(v);
     if (act == CU_ACT_XIELU)
         f = a.b * v + (v > 0 ? a.p * v * v : a.n * (expm1f(fminf(v, a.eps)) - v));
     dst[i] = up ? f * up[row * up_ld + c] : f;
@@ -243,13 +244,13 @@ int cu_split_gate(struct cu_stream *s, const float *x, float *q, float *gate, in
     return 0;
 }
 
-CU_KERNEL scale_values(float *x, int64_t n, float scale, const float *by) {
+CU_KERNEL scale_values(float *x, int64_t n, float scale, const float *by, int64_t n_by) {
     const int64_t i = my_value();
-    if (i < n) x[i] *= by ? scale * by[0] : scale;
+    if (i < n) x[i] *= by ? scale * by[i % n_by] : scale;
 }
-int cu_scale(struct cu_stream *s, float *x, int64_t n, float scale, const float *by,
+int cu_scale(struct cu_stream *s, float *x, int64_t n, float scale, const float *by, int64_t n_by,
              struct err *e) {
-    if (n > 0) CU_LAUNCH(e, scale_values, blocks_of(n), BLOCK, 0, s, x, n, scale, by);
+    if (n > 0) CU_LAUNCH(e, scale_values, blocks_of(n), BLOCK, 0, s, x, n, scale, by, n_by);
     return 0;
 }
 

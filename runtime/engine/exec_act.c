@@ -45,9 +45,13 @@ static void piece(const struct job *j, const float *x, const float *by, float *d
         case GR_XIELU:
             u[i] = xielu(&j->n->pick.xielu, v);
             break;
+        case GR_TANH:
+            u[i] = (float)(1 - 2 / (fp_exp(2 * (double)v) + 1));
+            break;
         }
     }
-    for (int64_t i = 0; i < n; i++) dst[i] = (act == GR_XIELU ? 1 : x[i]) * (by ? by[i] : 1);
+    const bool alone = act == GR_XIELU || act == GR_TANH; /* no factor x */
+    for (int64_t i = 0; i < n; i++) dst[i] = (alone ? 1 : x[i]) * (by ? by[i] : 1);
     if (act == GR_SILU || act == GR_GELU)
         j->s->kern.sigmoid_mul(dst, u, n);
     else

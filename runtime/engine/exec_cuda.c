@@ -160,11 +160,9 @@ static int op_layer_norm(struct session *s, const struct gr_node *n, struct err 
                          ne ? ne[0] * ne[1] : group, n->norm.eps, e);
 }
 static int op_act(struct session *s, const struct gr_node *n, struct err *e) {
-    static const int of[] = {[GR_SILU] = CU_ACT_SILU,
-                             [GR_GELU] = CU_ACT_GELU,
-                             [GR_GELU_ERF] = CU_ACT_GELU_ERF,
-                             [GR_RELU2] = CU_ACT_RELU2,
-                             [GR_XIELU] = CU_ACT_XIELU};
+    static const int of[] = {
+        [GR_SILU] = CU_ACT_SILU,   [GR_GELU] = CU_ACT_GELU,   [GR_GELU_ERF] = CU_ACT_GELU_ERF,
+        [GR_RELU2] = CU_ACT_RELU2, [GR_XIELU] = CU_ACT_XIELU, [GR_TANH] = CU_ACT_TANH};
     const struct gr_xielu *a = &n->pick.xielu;
     float **r = dev(s)->reg;
     const bool two = n->src[1] != GR_NONE;
@@ -180,7 +178,27 @@ static int op_columns(struct session *s, const struct gr_node *n, struct err *e)
 }
 static int op_scale(struct session *s, const struct gr_node *n, struct err *e) {
     return cu_scale(dev(s)->q, dev(s)->reg[n->dst], total(s, n->dst),
-                    n->scale.by != 0 ? n->scale.by : 1, vec(s, n->scale.number), e);
+                    n->scale.by != 0 ? n->scale.by : 1, vec(s, n->scale.number),
+                    n->scale.number == GR_NONE ? 1 : s->g->weight[n->scale.number].ne[0], e);
+}
+static int op_mix(struct session *s, const struct gr_node *n, struct err *e) {
+    int k = 1;
+    while ((int64_t)k * k < width(s, n->src[1])) k++;
+    return cu_mix(dev(s)->q, dev(s)->reg[n->src[0]], dev(s)->reg[n->src[1]], dev(s)->reg[n->dst],
+                  s->n_tok, width(s, n->dst), k, e);
+}
+static int op_spread(struct session *s, const struct gr_node *n, struct err *e) {
+    const float *c = n->src[1] == GR_NONE ? NULL : dev(s)->reg[n->src[1]];
+    return cu_spread(dev(s)->q, dev(s)->reg[n->src[0]], c, dev(s)->reg[n->dst], s->n_tok,
+                     width(s, n->dst), width(s, n->src[0]), (int)n->pick.offset, e);
+}
+static int op_level(struct session *s, const struct gr_node *n, struct err *e) {
+    return cu_level(dev(s)->q, dev(s)->reg[n->src[0]], dev(s)->reg[n->dst], s->n_tok,
+                    width(s, n->dst), width(s, n->src[0]), e);
+}
+static int op_peaks(struct session *s, const struct gr_node *n, struct err *e) {
+    return cu_peaks(dev(s)->q, dev(s)->reg[n->src[0]], dev(s)->reg[n->dst], s->n_tok,
+                    width(s, n->dst), n->scale.by, e);
 }
 static int op_temper(struct session *s, const struct gr_node *n, struct err *e) {
     const struct gr_temper *t = &n->temper;

@@ -30,6 +30,7 @@ struct job {
     struct session *s;
     const struct gr_node *n;
     float scale;
+    const float *by; /* one for each column; NULL: 1 */
 };
 
 static void geglu_range(void *ctx, int64_t t0, int64_t t1, int worker) {
@@ -53,11 +54,16 @@ static void scale_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     (void)worker;
     int64_t width = j->s->g->reg_width[j->n->dst];
     float *x = j->s->reg[j->n->dst];
-    for (int64_t i = t0 * width; i < t1 * width; i++) x[i] *= j->scale;
+    for (int64_t i = t0 * width; i < t1 * width; i++)
+        x[i] *= j->by ? j->scale * j->by[i % width] : j->scale;
 }
 void exec_scale(struct session *s, const struct gr_node *n) {
     struct job j = {.s = s, .n = n, .scale = n->scale.by != 0 ? n->scale.by : 1.0f};
-    if (n->scale.number != GR_NONE) j.scale *= exec_vec(s, n->scale.number)[0];
+    const float *number = n->scale.number == GR_NONE ? NULL : exec_vec(s, n->scale.number);
+    if (number && s->g->weight[n->scale.number].ne[0] > 1)
+        j.by = number;
+    else if (number)
+        j.scale *= number[0];
     double work = (double)s->n_tok * (double)s->g->reg_width[n->dst];
     exec_par(s, s->n_tok, TOKEN_CHUNK, work, scale_range, &j);
 }

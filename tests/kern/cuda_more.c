@@ -45,6 +45,7 @@ static double act_of(int act, double x) {
     if (act == CU_ACT_GELU)
         return x / 2 * (1 + tanh(sqrt(2 / 3.14159265358979323846) * (x + 0.044715 * x * x * x)));
     if (act == CU_ACT_GELU_ERF) return x / 2 * (1 + erf(x / sqrt(2)));
+    if (act == CU_ACT_TANH) return tanh(x);
     if (act == CU_ACT_XIELU)
         return (double)xielu.b * x +
                (x > 0 ? (double)xielu.p * x * x

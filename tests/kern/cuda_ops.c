@@ -86,7 +86,7 @@ static void test_values(struct dev *d) {
         CHECK_OK(cu_swiglu(d->s, o[2], dy, o[2], all, &e));
         CHECK_OK(cu_geglu(d->s, dx, (float *)dw + 3, o[3], rows, n, ld, &e));
         CHECK_OK(cu_split_gate(d->s, dp, o[4], o[5], rows, n, &e));
-        CHECK_OK(cu_scale(d->s, o[6], all, 0.3f, dy, &e));
+        CHECK_OK(cu_scale(d->s, o[6], all, 0.3f, dy, 1, &e));
         CHECK_OK(cu_softcap(d->s, o[7], all, 5, &e));
         CHECK_OK(cu_add_bias(d->s, o[8], dy, all, n, &e));
         compare(d, "add", o[0], add, all, 0);

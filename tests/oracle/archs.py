@@ -151,6 +151,13 @@ MISTRAL4 = cfg("Mistral4ForCausalLM", "mistral4", **{**{k: v for k, v in MLA.ite
                rope_parameters={"rope_type": "yarn", "type": "yarn", "rope_theta": 10000.0, "factor": 16.0, "original_max_position_embeddings": 32,
                                 "beta_fast": 32.0, "beta_slow": 1.0, "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.1})  # fmt: skip
 
+# Factors of embeddings are exact in BF16, to which transformers rounds them.
+GEMMA3N = cfg("Gemma3nForCausalLM", "gemma3n_text", head_dim=16, num_hidden_layers=6, intermediate_size=[96] * 6, hidden_activation="gelu_pytorch_tanh",
+              rms_norm_eps=1e-6, sliding_window=16, layer_types=["sliding_attention", "sliding_attention", "full_attention"] * 2,
+              rope_theta=1e6, rope_local_base_freq=1e4, final_logit_softcapping=8.0, activation_sparsity_pattern=[0.8, 0.8, 0.0, 0.0, 0.0, 0.0],
+              num_kv_shared_layers=2, laurel_rank=8, altup_num_inputs=4, altup_active_idx=0, altup_correct_scale=True, altup_coef_clip=120.0,
+              hidden_size_per_layer_input=16, vocab_size_per_layer_input=1008, attention_bias=False, tie_word_embeddings=True)  # fmt: skip
+
 MODELS = {
     "gemma": (cfg("GemmaForCausalLM", "gemma", head_dim=24, hidden_act="gelu_pytorch_tanh", hidden_activation="gelu_pytorch_tanh",
                   rms_norm_eps=1e-6, tie_word_embeddings=True), dict(plus_one=True)),
@@ -161,6 +168,10 @@ MODELS = {
                    rms_norm_eps=1e-6, sliding_window=16, sliding_window_pattern=6, rope_theta=1e6, rope_local_base_freq=1e4,
                    query_pre_attn_scalar=16, rope_scaling={"rope_type": "linear", "factor": 8.0}, tie_word_embeddings=True),
                dict(plus_one=True)),
+    "gemma3n": ({"architectures": ["Gemma3nForConditionalGeneration"], "model_type": "gemma3n", "tie_word_embeddings": True,
+                 "text_config": {k: v for k, v in GEMMA3N.items() if k != "architectures"}},
+                dict(names=[("model.", "model.language_model.")], oracle=GEMMA3N,
+                     spread={"correct_output_scale": (1.0, 0.25), "prediction_coefs": (0.0, 0.25), "correction_coefs": (0.0, 0.25)})),
     "granite": (cfg("GraniteForCausalLM", "granite", hidden_act="silu", rms_norm_eps=1e-5, rope_theta=1e4, attention_multiplier=0.3,
                     embedding_multiplier=3.0, residual_multiplier=0.4, logits_scaling=4.0, attention_bias=False, mlp_bias=False,
                     tie_word_embeddings=True), {}),
@@ -397,44 +408,49 @@ def mtp_logits(config, extra, made, hidden, ids):
     return (rms(x, get("shared_head.norm.weight")) @ get("shared_head.head.weight").T).reshape(t, -1).numpy()
 
 
+def make(config, extra, out, seed=20261123):
+    """Writes a folder; returns ids and all logits."""
+    config.update(extra.get("config", {}))
+    os.makedirs(out, exist_ok=True)
+    with open(out + "/config.json", "w") as f:
+        json.dump(config, f, indent=1)
+        f.write("\n")
+    model = build(config, extra)
+    tied = model.config.get_text_config().tie_word_embeddings
+    sd = {k: tuple(v.shape) for k, v in model.state_dict().items() if ".visual." not in k}
+    if tied:
+        sd.pop("lm_head.weight")
+    made, lines = {}, []
+    every = {s for name, shape in sd.items() for s in sources(name, shape, extra, sd)}
+    if config.get("num_nextn_predict_layers"):
+        every |= mtp_block(every, config)
+    for k, shape, dtype in sorted(every):
+        mean, spread = spread_of(k, shape, extra)
+        made[k] = weights(k, shape, dtype, mean, spread)
+        lines.append(f"{k} {dtype} {'x'.join(map(str, shape)) or '-'} {mean} {spread}\n")
+    with open(out + "/tensors.txt", "w") as f:
+        f.writelines(lines)
+    with torch.no_grad():
+        new = {k: torch.from_numpy(fill(k, s, made, extra, sd).copy()) for k, s in sd.items()}
+        model.load_state_dict(new, strict=False)
+        if tied:
+            model.tie_weights()
+        rng = np.random.default_rng(seed)
+        ids = rng.integers(0, 1000, N_IDS).astype(np.int32)
+        res = model(torch.from_numpy(ids.astype(np.int64))[None], output_hidden_states=True)
+        l = res.logits[0].numpy()
+        golden = {"ids": ("I32", ids), "logits": ("F32", np.ascontiguousarray(l[3::4, ::4]))}
+        if extra.get("drafts"):
+            d = mtp_logits(config, extra, made, res.hidden_states[-1], torch.from_numpy(ids.astype(np.int64)))
+            golden["mtp"] = ("F32", np.ascontiguousarray(d[3::4, ::4]))
+    print(f"{os.path.basename(out)}: {len(lines)} tensors, {sum(v.size for v in made.values())} weights, largest logit {np.abs(l).max():.3g}")
+    write_st(out + "/golden.safetensors", golden)
+    return ids, l
+
+
 def main():
     for name in sys.argv[1:] or MODELS:
-        config, extra = MODELS[name]
-        config.update(extra.get("config", {}))
-        out = f"{DIR}/{name}"
-        os.makedirs(out, exist_ok=True)
-        with open(out + "/config.json", "w") as f:
-            json.dump(config, f, indent=1)
-            f.write("\n")
-        model = build(config, extra)
-        sd = {k: tuple(v.shape) for k, v in model.state_dict().items() if ".visual." not in k}
-        if config["tie_word_embeddings"]:
-            sd.pop("lm_head.weight")
-        made, lines = {}, []
-        every = {s for name, shape in sd.items() for s in sources(name, shape, extra, sd)}
-        if config.get("num_nextn_predict_layers"):
-            every |= mtp_block(every, config)
-        for k, shape, dtype in sorted(every):
-            mean, spread = spread_of(k, shape, extra)
-            made[k] = weights(k, shape, dtype, mean, spread)
-            lines.append(f"{k} {dtype} {'x'.join(map(str, shape)) or '-'} {mean} {spread}\n")
-        with open(out + "/tensors.txt", "w") as f:
-            f.writelines(lines)
-        with torch.no_grad():
-            new = {k: torch.from_numpy(fill(k, s, made, extra, sd).copy()) for k, s in sd.items()}
-            model.load_state_dict(new, strict=False)
-            if config["tie_word_embeddings"]:
-                model.tie_weights()
-            rng = np.random.default_rng(20261123)
-            ids = rng.integers(0, 1000, N_IDS).astype(np.int32)
-            res = model(torch.from_numpy(ids.astype(np.int64))[None], output_hidden_states=True)
-            l = res.logits[0].numpy()
-            golden = {"ids": ("I32", ids), "logits": ("F32", np.ascontiguousarray(l[3::4, ::4]))}
-            if extra.get("drafts"):
-                d = mtp_logits(config, extra, made, res.hidden_states[-1], torch.from_numpy(ids.astype(np.int64)))
-                golden["mtp"] = ("F32", np.ascontiguousarray(d[3::4, ::4]))
-        print(f"{name}: {len(lines)} tensors, {sum(v.size for v in made.values())} weights, largest logit {np.abs(l).max():.3g}")
-        write_st(out + "/golden.safetensors", golden)
+        make(*MODELS[name], f"{DIR}/{name}")
 
 
 if __name__ == "__main__":

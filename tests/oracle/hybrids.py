@@ -135,44 +135,49 @@ def sources(name, shape, rules):
     return [[(name, shape)]]
 
 
+def make(config, rules, extra, out, seed=20261123):
+    """Writes a folder; returns ids and all logits."""
+    os.makedirs(out, exist_ok=True)
+    with open(out + "/config.json", "w") as f:
+        json.dump(config, f, indent=1)
+        f.write("\n")
+    model = AutoModelForCausalLM.from_config(AutoConfig.for_model(**config), attn_implementation="eager").float().eval()
+    sd = {k: tuple(v.shape) for k, v in model.state_dict().items()}
+    tied = model.config.tie_word_embeddings
+    if tied:
+        sd.pop("lm_head.weight")
+    made, lines = {}, []
+    for k, shape in sd.items():
+        for row in sources(k, shape, rules):
+            for n, s in row:
+                mean, by = spread(n, s, extra)
+                made[n] = (s, weights(n, s, "BF16", mean, by))
+                lines.append(f"{n} BF16 {'x'.join(map(str, s))} {mean} {by}\n")
+    with open(out + "/tensors.txt", "w") as f:
+        f.writelines(sorted(lines))
+    with torch.no_grad():
+        new = {}
+        for k, shape in sd.items():
+            stack = [np.concatenate([made[n][1] for n, _ in row]) for row in sources(k, shape, rules)]
+            new[k] = torch.from_numpy((np.stack(stack) if len(stack) > 1 else stack[0]).reshape(shape).copy())
+        missing = model.load_state_dict(new, strict=False)
+        assert not missing.unexpected_keys, missing
+        if tied:
+            model.tie_weights()
+        rng = np.random.default_rng(seed)
+        ids = rng.integers(0, 1000, N_IDS).astype(np.int32)
+        l = model(torch.from_numpy(ids.astype(np.int64))[None]).logits[0].numpy()
+    n = sum(v.size for _, v in made.values())
+    print(f"{os.path.basename(out)}: {len(lines)} tensors, {n} weights, largest logit {np.abs(l).max():.3g}")
+    write_st(out + "/golden.safetensors", {"ids": ("I32", ids), "logits": ("F32", np.ascontiguousarray(l[3::4, ::4]))})
+    return ids, l
+
+
 def main():
     for name in sys.argv[1:] or MODELS:
         config, rules, *more = MODELS[name]
-        extra = more[0] if more else {}
-        out = f"{DIR}/{name}"
-        os.makedirs(out, exist_ok=True)
-        with open(out + "/config.json", "w") as f:
-            json.dump(config, f, indent=1)
-            f.write("\n")
-        model = AutoModelForCausalLM.from_config(AutoConfig.for_model(**config), attn_implementation="eager").float().eval()
-        sd = {k: tuple(v.shape) for k, v in model.state_dict().items()}
-        tied = model.config.tie_word_embeddings
-        if tied:
-            sd.pop("lm_head.weight")
-        made, lines = {}, []
-        for k, shape in sd.items():
-            for row in sources(k, shape, rules):
-                for n, s in row:
-                    mean, by = spread(n, s, extra)
-                    made[n] = (s, weights(n, s, "BF16", mean, by))
-                    lines.append(f"{n} BF16 {'x'.join(map(str, s))} {mean} {by}\n")
-        with open(out + "/tensors.txt", "w") as f:
-            f.writelines(sorted(lines))
-        with torch.no_grad():
-            new = {}
-            for k, shape in sd.items():
-                stack = [np.concatenate([made[n][1] for n, _ in row]) for row in sources(k, shape, rules)]
-                new[k] = torch.from_numpy((np.stack(stack) if len(stack) > 1 else stack[0]).reshape(shape).copy())
-            missing = model.load_state_dict(new, strict=False)
-            assert not missing.unexpected_keys, missing
-            if tied:
-                model.tie_weights()
-            rng = np.random.default_rng(20261123)
-            ids = rng.integers(0, 1000, N_IDS).astype(np.int32)
-            l = model(torch.from_numpy(ids.astype(np.int64))[None]).logits[0].numpy()
-        n = sum(v.size for _, v in made.values())
-        print(f"{name}: {len(lines)} tensors, {n} weights, largest logit {np.abs(l).max():.3g}")
-        write_st(out + "/golden.safetensors", {"ids": ("I32", ids), "logits": ("F32", np.ascontiguousarray(l[3::4, ::4]))})
+        make(config, rules, more[0] if more else {}, f"{DIR}/{name}")
 
 
-main()
+if __name__ == "__main__":
+    main()

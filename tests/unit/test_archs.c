@@ -135,6 +135,11 @@ static const struct arch_case cases[] = {
       {"\"final_logit_softcapping\": 8.0", "\"final_logit_softcapping\": 30.0"}}},
     {"gemma3", "gemma3", RMS HEAD "rope.freq_base rope.freq_base_swa rope.scaling.type rope.scaling.factor attention.sliding_window",
      {WINDOW, {"\"factor\": 8.0", "\"factor\": 2.0"}, {"\"rope_local_base_freq\": 10000.0", "\"rope_local_base_freq\": 100.0"}}},
+    {"gemma3n", "gemma3n",
+     RMS HEAD "rope.freq_base rope.freq_base_swa attention.sliding_window attention.sliding_window_pattern attention.shared_kv_layers "
+     "altup.active_idx altup.num_inputs activation_sparsity_scale embedding_length_per_layer_input final_logit_softcapping",
+     {WINDOW, {"0.8,\n   0.8", "0.8,\n   0.0"}, {"\"altup_active_idx\": 0", "\"altup_active_idx\": 2"},
+      {"\"num_kv_shared_layers\": 2", "\"num_kv_shared_layers\": 3"}, {"\"rope_local_base_freq\": 10000.0", "\"rope_local_base_freq\": 100.0"}}},
     {"olmo3", "olmo2", RMS "rope.freq_base attention.sliding_window attention.sliding_window_pattern rope.scaling.type",
      {WINDOW, {"\"attention_factor\": 1.2", "\"attention_factor\": 2.0"}}},
     {"phi3long", "phi3", RMS "rope.scaling.attn_factor rope.scaling.original_context_length",

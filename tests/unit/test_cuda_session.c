@@ -139,6 +139,7 @@ static void test_micro(void) {
     micro("stablelm12b");
     micro("phi3");
     micro("gemma2");             /* a soft cap of scores */
+    micro("gemma3n");            /* four residual streams */
     micro("phimoe");             /* a sparse mixer, biases of logits */
     micro("olmoe");              /* weights that are not divided by their sum */
     micro("deepseek-v2-groups"); /* latent attention; groups by their best expert */
