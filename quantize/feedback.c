@@ -20,7 +20,9 @@
 #include "quantize/feedback_kind.h"
 
 static const struct fb_kind *kind_of(enum qtype t) {
-    if (enc_blocks_find(t)) return &fb_kind_open;
+    const struct enc *enc = enc_find(t);
+    if (enc && enc->blocks) return &fb_kind_open;
+    if (enc && enc->fp4) return &fb_kind_fp4;
     return grid_spec_of(t) ? &fb_kind_grid : NULL;
 }
 bool feedback_can(enum qtype t) {
@@ -28,7 +30,7 @@ bool feedback_can(enum qtype t) {
 }
 void feedback_init(struct feedback *fb, enum qtype type, enum search search) {
     *fb = (struct feedback){
-        .type = type, .kind = kind_of(type), .eb = enc_blocks_find(type), .search = search};
+        .type = type, .kind = kind_of(type), .enc = enc_find(type), .search = search};
     if (grid_spec_of(type)) fb->grid = grid_how_of(type, search);
 }
 

@@ -23,8 +23,8 @@ struct feedback {
     enum qtype type;
     enum search search;
     const struct fb_kind *kind;
-    const struct enc_blocks *eb; /* NULL for grid types */
-    struct grid_how grid;        /* of grid types */
+    const struct enc *enc;
+    struct grid_how grid; /* of grid types */
 
     const struct factor *f;
     const float *imp, *s; /* [n] column weights and their square roots, from feedback_weights */

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* quantize/feedback_kind.h - what error feedback does with one row, and the two families of blocks
- * that it can change: those whose weights have a code each (feedback_open.c) and those whose
- * weights share entries of a grid (feedback_grid.c). Only feedback*.c include this. */
+/* quantize/feedback_kind.h - what error feedback does with one row, and the three families of
+ * blocks that it can change: those whose weights have a code each (feedback_open.c), those whose
+ * weights share entries of a grid (feedback_grid.c), and sixteen-level floats (feedback_fp4.c).
+ * Only feedback*.c include this. */
 #ifndef HONE_QUANTIZE_FEEDBACK_KIND_H
 #define HONE_QUANTIZE_FEEDBACK_KIND_H
 
@@ -37,7 +38,7 @@ struct fb_kind {
     /* Packs a block into the bytes of its type. */
     void (*close)(const struct feedback *fb, const void *block, void *dst);
 };
-extern const struct fb_kind fb_kind_open, fb_kind_grid;
+extern const struct fb_kind fb_kind_open, fb_kind_grid, fb_kind_fp4;
 
 typedef float v4f __attribute__((vector_size(16)));
 

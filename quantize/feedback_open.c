@@ -14,7 +14,7 @@ static void pass(const struct feedback *fb, struct fb_row *r, void *block, int64
         y[i] = fb_target(r->x[c0 + i], r->acc[c0 + i], s);
         d[i] = fb->imp[c0 + i] * f->diag[c0 + i];
     }
-    enc_open_blocks(fb->eb, y, d, 1, fb->search, 0, o);
+    enc_open_blocks(fb->enc->blocks, y, d, 1, fb->search, 0, o);
     for (int i = 0; i < n; i++) {
         int64_t c = c0 + i, b0 = c / f->block * f->block;
         int64_t stop = min_i64(c0 + n, min_i64(f->n, b0 + f->block));
@@ -157,7 +157,7 @@ static void rescale(void *block, double gain) {
     enc_rescale_block(block, gain);
 }
 static void close_block(const struct feedback *fb, const void *block, void *dst) {
-    fb->eb->close(block, dst);
+    fb->enc->blocks->close(block, dst);
 }
 
 const struct fb_kind fb_kind_open = {sizeof(struct enc_open), pass, descend, rescale, close_block};

@@ -28,4 +28,14 @@ static inline double fp4_error(const float *x, const float *w, int n, float d) {
     return e;
 }
 
+/* How a type lays out its blocks: n weights in runs of `sub`, each run under a scale byte. What a
+ * byte means, and the way from and to the block's own bytes; codes are numbers of levels, in the
+ * order of the weights. */
+struct enc_fp4 {
+    int n, sub, scale_max; /* scale_max: the largest scale byte in use */
+    float (*step)(uint8_t scale);
+    void (*unpack)(const void *blk, uint8_t *scale, uint8_t *code);
+    void (*pack)(void *blk, const uint8_t *scale, const uint8_t *code);
+};
+
 #endif

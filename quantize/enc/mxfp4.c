@@ -51,9 +51,25 @@ static void row(const float *restrict x, const float *restrict imp, int64_t n, v
     }
 }
 
+static void unpack(const void *blk, uint8_t *scale, uint8_t *code) {
+    const struct blk_MXFP4 *b = blk;
+    scale[0] = b->e;
+    for (int i = 0; i < 16; i++) {
+        code[i] = b->qs[i] & 15;
+        code[16 + i] = b->qs[i] >> 4;
+    }
+}
+static void pack(void *blk, const uint8_t *scale, const uint8_t *code) {
+    struct blk_MXFP4 *b = blk;
+    b->e = scale[0];
+    for (int i = 0; i < 16; i++) b->qs[i] = (uint8_t)(code[i] | code[16 + i] << 4);
+}
+static const struct enc_fp4 layout = {N, N, E_MAX, kern_e8m0_half, unpack, pack};
+
 const struct enc enc_type_MXFP4 = {
     .type = QT_MXFP4,
     .row = row,
+    .fp4 = &layout,
     .conventional = {0, 32, WP_ONE},
     .chosen = {0, 32, WP_RMS_ABS},
 };

@@ -56,9 +56,30 @@ static void row(const float *restrict x, const float *restrict imp, int64_t n, v
     }
 }
 
+static void unpack(const void *blk, uint8_t *scale, uint8_t *code) {
+    const struct blk_NVFP4 *b = blk;
+    for (int s = 0; s < N / SUB; s++) {
+        scale[s] = b->d[s];
+        for (int i = 0; i < 8; i++) {
+            code[SUB * s + i] = b->qs[8 * s + i] & 15;
+            code[SUB * s + 8 + i] = b->qs[8 * s + i] >> 4;
+        }
+    }
+}
+static void pack(void *blk, const uint8_t *scale, const uint8_t *code) {
+    struct blk_NVFP4 *b = blk;
+    for (int s = 0; s < N / SUB; s++) {
+        b->d[s] = scale[s];
+        for (int i = 0; i < 8; i++)
+            b->qs[8 * s + i] = (uint8_t)(code[SUB * s + i] | code[SUB * s + 8 + i] << 4);
+    }
+}
+static const struct enc_fp4 layout = {N, SUB, V_MAX, kern_ue4m3_half, unpack, pack};
+
 const struct enc enc_type_NVFP4 = {
     .type = QT_NVFP4,
     .row = row,
+    .fp4 = &layout,
     .conventional = {0, 64, WP_ONE},
     .chosen = {0, 64, WP_RMS_ABS},
 };

@@ -14,10 +14,10 @@
 #include "tests/unit/tmpdir.h"
 
 enum { N = 512, ROWS = 11, TOKENS = 900 };
-static const enum qtype types[] = {QT_Q4_0,    QT_Q4_1,  QT_Q5_0,    QT_Q5_1,   QT_Q8_0,
-                                   QT_Q2_K,    QT_Q3_K,  QT_Q4_K,    QT_Q5_K,   QT_IQ4_NL,
-                                   QT_IQ4_XS,  QT_Q6_K,  QT_IQ2_XXS, QT_IQ2_XS, QT_IQ2_S,
-                                   QT_IQ3_XXS, QT_IQ3_S, QT_IQ1_S,   QT_IQ1_M};
+static const enum qtype types[] = {QT_Q4_0,    QT_Q4_1,   QT_Q5_0,  QT_Q5_1,    QT_Q8_0,   QT_Q2_K,
+                                   QT_Q3_K,    QT_Q4_K,   QT_Q5_K,  QT_IQ4_NL,  QT_IQ4_XS, QT_Q6_K,
+                                   QT_IQ2_XXS, QT_IQ2_XS, QT_IQ2_S, QT_IQ3_XXS, QT_IQ3_S,  QT_IQ1_S,
+                                   QT_IQ1_M,   QT_MXFP4,  QT_NVFP4};
 enum { N_OPEN = 12 }; /* of types: those that can be opened (enc/open.h) */
 static struct kern ref;
 static float x[ROWS * N], imp[N];

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT
+/* quantize/feedback_fp4.c - error feedback in blocks of sixteen-level floats (enc/fp4.h), whose
+ * scales come from a short list of bytes: they move by a step, they are never fitted. */
+#include "quantize/enc/fp4.h"
+#include "quantize/feedback_kind.h"
+
+enum { FP4_MAX = 64, FP4_SUBS = 4 };
+
+struct fp4_open {
+    uint8_t scale[FP4_SUBS], code[FP4_MAX];
+};
+
+static float value_at(const struct enc_fp4 *l, const struct fp4_open *o, int i) {
+    return l->step(o->scale[i / l->sub]) * (float)kern_fp4_level[o->code[i]];
+}
+
+/* Gives the code nearest to v; the present one where the step is as good as zero. */
+static uint8_t nearest(const struct enc_fp4 *l, const struct fp4_open *o, int i, float v) {
+    const float step = l->step(o->scale[i / l->sub]);
+    return step > 0x1p-126f ? fp4_code(v / step) : o->code[i];
+}
+
+static void pass(const struct feedback *fb, struct fb_row *r, void *block, int64_t c0, int n) {
+    const struct enc_fp4 *l = fb->enc->fp4;
+    const struct factor *f = fb->f;
+    struct fp4_open *o = block;
+    float y[FP4_MAX] = {0}, w[FP4_MAX] = {0};
+    uint8_t blk[FP4_MAX];
+    for (int i = 0; i < n; i++) {
+        y[i] = fb_target(r->x[c0 + i], r->acc[c0 + i], fb->s[c0 + i]);
+        w[i] = fb->imp[c0 + i] * f->diag[c0 + i];
+    }
+    fb->enc->row(y, w, n, blk, fb->search);
+    l->unpack(blk, o->scale, o->code);
+    for (int i = 0; i < n; i++) {
+        const int64_t c = c0 + i, b0 = c / f->block * f->block,
+                      stop = min_i64(c0 + n, min_i64(f->n, b0 + f->block));
+        const float t = fb_target(r->x[c], r->acc[c], fb->s[c]);
+        if (t != y[i]) o->code[i] = nearest(l, o, i, t);
+        r->u[c] = fb->s[c] * (r->x[c] - value_at(l, o, i));
+        axpy(r->acc + c + 1, f->m + c * f->block + (c + 1 - b0), r->u[c], stop - c - 1);
+    }
+}
+
+/* Tries run k of the block under another scale byte: codes nearest to the present values, then a
+ * sweep of descent inside the run. Gives the change of the error; the codes go to t, the changes of
+ * u to du. */
+static double try_scale(const struct feedback *fb, const struct fb_row *r, struct fp4_open *t,
+                        int64_t c0, int k, float *du) {
+    const struct enc_fp4 *l = fb->enc->fp4;
+    const int first = k * l->sub;
+    const int64_t c = c0 + first;
+    float rdu[FP4_MAX];
+    for (int i = 0; i < l->sub; i++) {
+        t->code[first + i] = nearest(l, t, first + i, r->x[c + i] - r->u[c + i] / fb->s[c + i]);
+        du[i] = fb->s[c + i] * (r->x[c + i] - value_at(l, t, first + i)) - r->u[c + i];
+    }
+    fb_times_r(fb->f, rdu, du, c, l->sub);
+    for (int i = 0; i < l->sub; i++) {
+        const float now = r->u[c + i] + du[i],
+                    want = r->x[c + i] - (now - r->g[c + i] - rdu[i]) / fb->s[c + i];
+        if (!(fabsf(want) < 1e30f)) continue;
+        t->code[first + i] = nearest(l, t, first + i, want);
+        const float u = fb->s[c + i] * (r->x[c + i] - value_at(l, t, first + i));
+        if (u == now) continue;
+        axpy(rdu, fb_corr(fb->f, c, i), u - now, l->sub);
+        du[i] = u - r->u[c + i];
+    }
+    return fb_change(r, du, rdu, c, l->sub);
+}
+
+static void descend(const struct feedback *fb, struct fb_row *r, void *block, int64_t c0,
+                    int round) {
+    const struct enc_fp4 *l = fb->enc->fp4;
+    struct fp4_open *o = block, best, t;
+    const int reach = fb->steps & FEEDBACK_INTS ? 1 : 0;
+    (void)round;
+    if (!(fb->steps & (FEEDBACK_CODES | FEEDBACK_INTS))) return;
+    for (int k = 0; k < l->n / l->sub; k++) {
+        float best_du[FP4_MAX], du[FP4_MAX];
+        double best_e = 0;
+        for (int d = -reach; d <= reach; d++) {
+            const int scale = o->scale[k] + d;
+            if (scale < 0 || scale > l->scale_max) continue;
+            t = *o;
+            t.scale[k] = (uint8_t)scale;
+            const double e = try_scale(fb, r, &t, c0, k, du);
+            if (!(e < best_e)) continue;
+            best_e = e;
+            best = t;
+            memcpy(best_du, du, sizeof du);
+        }
+        if (!(best_e < 0)) continue;
+        fb_accept(fb->f, r, best_du, c0 + (int64_t)k * l->sub, l->sub);
+        *o = best;
+    }
+}
+
+/* A scale byte is too coarse for the balance of a row. */
+static void rescale(void *block, double gain) {
+    (void)block, (void)gain;
+}
+
+static void close_block(const struct feedback *fb, const void *block, void *dst) {
+    const struct fp4_open *o = block;
+    fb->enc->fp4->pack(dst, o->scale, o->code);
+}
+
+const struct fb_kind fb_kind_fp4 = {sizeof(struct fp4_open), pass, descend, rescale, close_block};
