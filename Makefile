@@ -351,6 +351,10 @@ uninstall: ## remove what install put there
 	-$(Q)rmdir "$(DESTDIR)$(PREFIX)/$(DOC)" 2> /dev/null
 dist: ## the committed files as build/hone-VERSION.tar.gz
 	$(Q)mkdir -p $(BUILD) && git archive --prefix=hone-$(VERSION)/ HEAD | gzip -9n > $(BUILD)/hone-$(VERSION).tar.gz && echo $(BUILD)/hone-$(VERSION).tar.gz
+abi: ## write packaging/hone.abi again: at a release, or when something was added to include/hone.h
+	$(Q)mkdir -p $(BUILD) && CC='$(CC)' sh tests/abi.sh include/hone.h $(BUILD)/abi.so
+	$(Q)abidw --no-corpus-path --no-comp-dir-path --no-show-locs --type-id-style hash $(BUILD)/abi.so | sed "s|'[^']*/hone.h'|'hone.h'|; s|path='[^']*'|path='all.c'|" > packaging/hone.abi
+
 # ---- Python: hone_gguf; only these targets need it, and pip for auditwheel ----
 PYTHON ?= python3
 PYENV  := $(BUILD)/pyenv

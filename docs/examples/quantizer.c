@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* quantizer.c - a quantizer of one's own: every matrix of a file becomes the type that a rule of
- * this program says, all else is copied.
+/* quantizer.c - a quantizer of one's own: matrices become the type that a rule says.
  *
  *     cc quantizer.c $(pkg-config --cflags --libs hone) -o quantizer
  *     ./quantizer IN.gguf OUT.gguf */
@@ -25,6 +24,7 @@ static int put(struct hone_writer *w, struct hone_quantizer *q, const struct hon
     const uint64_t n = (uint64_t)rows * hone_type_row_bytes(type, cols);
     float *x = malloc((size_t)(rows * cols) * sizeof *x);
     void *blocks = malloc(n);
+    snprintf(e->message, sizeof e->message, "no memory for tensor %s", t->name);
     int rc = x && blocks ? hone_tensor_read(t, 0, rows, x, e) : HONE_SYSTEM;
     if (!rc) rc = hone_quantizer_rows(q, type, x, rows, cols, NULL, blocks, e);
     if (!rc) rc = hone_writer_data(w, blocks, n, e);
@@ -34,7 +34,7 @@ static int put(struct hone_writer *w, struct hone_quantizer *q, const struct hon
 }
 
 int main(int argc, char **argv) {
-    struct hone_error e = {0};
+    struct hone_error e;
     struct hone_gguf *g = NULL;
     struct hone_writer *w = NULL;
     struct hone_quantizer *q = NULL;

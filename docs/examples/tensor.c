@@ -21,6 +21,7 @@ int main(int argc, char **argv) {
     const int64_t rows = t.ne[1] * t.ne[2] * t.ne[3];
     double sum = 0, squares = 0;
     float largest = 0, *x = rc ? NULL : malloc((size_t)t.ne[0] * sizeof *x);
+    if (!rc && !x) rc = HONE_SYSTEM, snprintf(e.message, sizeof e.message, "no memory for a row");
     for (int64_t i = 0; x && i < rows && !rc; i++) {
         rc = hone_tensor_read(&t, i, 1, x, &e);
         for (int64_t k = 0; k < t.ne[0] && !rc; k++) {

@@ -556,6 +556,38 @@ static void test_cancel(void) {
     hone_cancel_free(s.c);
 }
 
+/* Cancelled by the n-th call of the progress function, for growing n: each time it ends there, says
+ * so, and leaves nothing; the handle can be used on. */
+struct at {
+    int n, end;
+};
+static int end_at(void *user, const char *stage, uint64_t done, uint64_t total) {
+    struct at *a = user;
+    CHECK(stage[0] && (!total || done <= total));
+    return ++a->n == a->end;
+}
+static void test_cancel_everywhere(void) {
+    struct hone_error e;
+    struct at a = {0};
+    const struct hone_opts o = {.size = sizeof o, .progress = end_at, .user = &a};
+    const struct hone_quantize_opts qo = {.size = sizeof qo, .recipe = "Q4_0"};
+    struct hone_quantizer *q;
+    const char *out = tmp_path("everywhere.gguf");
+    int rc, n_cancelled = 0;
+    OK(hone_quantizer_new(&q, &o, &e));
+    do {
+        a = (struct at){.end = a.end + 1 + a.end / 3};
+        rc = hone_quantizer_file(q, base, out, &qo, NULL, &e);
+        if (rc == HONE_OK) break;
+        CHECK(rc == HONE_CANCELLED && a.n == a.end && e.message[0]);
+        CHECK(access(out, F_OK) != 0);
+        n_cancelled++;
+    } while (rc == HONE_CANCELLED);
+    OK(rc);
+    CHECK(n_cancelled > 5 && access(out, F_OK) == 0);
+    hone_quantizer_free(q);
+}
+
 int main(void) {
     tmp_make();
     make_base();
@@ -567,6 +599,7 @@ int main(void) {
     RUN(test_measure);
     RUN(test_two_models);
     RUN(test_cancel);
+    RUN(test_cancel_everywhere);
     tmp_remove();
     return check_done();
 }

@@ -1,0 +1,23 @@
+#!/bin/sh
+# The interface of include/hone.h is that of packaging/hone.abi, the dump of the last release: programs that were compiled then go on
+# working. A name or a field that was added: `make abi` writes the dump again. One that went away or changed: HONE_API_MAJOR.
+set -eu
+command -v abidiff > /dev/null && command -v abidw > /dev/null || { echo "SKIP: no abidiff (abigail-tools)"; exit 77; }
+t=$(mktemp -d)
+trap 'rm -rf "$t"' EXIT
+. tests/expect.sh
+sh tests/abi.sh include/hone.h "$t/now.so"
+abidiff --no-show-locs packaging/hone.abi "$t/now.so" > "$t/o" 2>&1 || say "the interface changed (see the head of this script): $(cat "$t/o")"
+# what is compared is all of it: a field, an argument, a function that differ are seen
+change() {
+    sed "$1" include/hone.h > "$t/hone.h"
+    cmp -s include/hone.h "$t/hone.h" && say "'$1' changes nothing"
+    sh tests/abi.sh "$t/hone.h" "$t/other.so"
+    abidiff --no-show-locs packaging/hone.abi "$t/other.so" > /dev/null 2>&1 && say "abidiff does not see '$1'"
+    return 0
+}
+change 's/int64_t n_embd, n_layers;/int64_t n_layers;/'
+change 's/int64_t max_windows, struct hone_perplexity/int32_t max_windows, struct hone_perplexity/'
+change 's/^HONE_API void hone_free(void \*p);//'
+change 's/HONE_ERROR, HONE_WARN,/HONE_WARN, HONE_ERROR,/'
+exit $fail
