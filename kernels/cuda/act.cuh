@@ -14,18 +14,38 @@ CU_DEV int cu_act_pos(int i) {
     return r % 8 / 2 * 16 + i / 16 * 4 + 2 * (r & 1) + r / 8;
 }
 
+/* N groups of 32 values of a row by a warp, a value of each per lane: group g + i * step has v[i];
+ * those from n on are left out. What is long is done for all of them at once. */
+template <int N>
+CU_DEV void cu_act_store_each(uint8_t *row, int64_t k, int g, int step, int n, const float *v) {
+    const int l = (int)threadIdx.x % 32;
+    float d[N];
+    int q[N], sum[N];
+    CU_UNROLL
+    for (int i = 0; i < N; i++) d[i] = fabsf(v[i]);
+    cu_warp_max_each<N>(d);
+    CU_UNROLL
+    for (int i = 0; i < N; i++) {
+        d[i] /= 127.0f;
+        const float inv = d[i] >= FLT_MIN ? 1.0f / d[i] : 0; /* below the normal floats: codes 0 */
+        q[i] = sum[i] = (int)rintf(v[i] * inv);
+    }
+    cu_warp_sum_each<int, N>(sum);
+    CU_UNROLL
+    for (int i = 0; i < N; i++) {
+        const int at = g + i * step;
+        if (at >= n) continue;
+        row[at / 2 * 64 + cu_act_pos(at % 2 * 32 + l)] = (uint8_t)q[i];
+        if (l == 0) {
+            float *meta = (float *)(void *)(row + k) + 2 * at;
+            meta[0] = d[i];
+            meta[1] = d[i] * (float)sum[i];
+        }
+    }
+}
 /* Values 32g .. 32g + 31 of a row by a warp, a value per lane. */
 CU_DEV void cu_act_store(uint8_t *row, int64_t k, int64_t g, float v) {
-    const int l = (int)threadIdx.x % 32;
-    const float d = cu_warp_max(fabsf(v)) / 127.0f;
-    const float inv = d >= FLT_MIN ? 1.0f / d : 0; /* below the normal floats: codes 0 */
-    const int q = (int)rintf(v * inv), sum = cu_warp_sum(q);
-    row[g / 2 * 64 + cu_act_pos((int)(g % 2) * 32 + l)] = (uint8_t)q;
-    if (l == 0) {
-        float *meta = (float *)(void *)(row + k) + 2 * g;
-        meta[0] = d;
-        meta[1] = d * (float)sum;
-    }
+    cu_act_store_each<1>(row, k, (int)g, 1, (int)g + 1, &v);
 }
 
 #endif

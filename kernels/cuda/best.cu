@@ -3,15 +3,16 @@
  * of a vocabulary's megabyte.
  *
  * The vocabulary is cut in 512 slices, a warp each. The 128th largest of the slices' largest logits
- * is a bound that at least 128 logits reach, and few more do: those are collected, and the last
- * block to finish sorts them by counting how many are better. The order of collecting does not
- * matter. */
-#include "kernels/cuda/gpu.cuh"
+ * is a bound that at least 128 logits reach, and few more do: the last block to finish finds it.
+ * Those logits are collected, and again the last block sorts them by counting how many are better.
+ * The order of collecting does not matter. */
+#include "kernels/cuda/last.cuh"
 
 enum { THREADS = 256, WARPS = THREADS / 32, BLOCKS = 64, SLICES = BLOCKS * WARPS, CAP = 1024 };
 
 struct best_work {
     int n, arrived; /* 0 between calls */
+    float least;    /* what the best reach */
     float top[SLICES];
     int id[CAP];
     float logit[CAP];
@@ -31,53 +32,62 @@ CU_DEV struct slice slice_of(int64_t n) {
     return s;
 }
 
+/* The CU_BEST-th largest of the slices' largest, by one block. */
+CU_DEV void find_bound(struct best_work *w, float *top) {
+    for (int i = (int)threadIdx.x; i < SLICES; i += THREADS) top[i] = cu_ldcg(&w->top[i]);
+    __syncthreads();
+    for (int i = (int)threadIdx.x; i < SLICES; i += THREADS) {
+        int better = 0;
+        for (int k = 0; k < SLICES; k++) better += top[k] > top[i] || (top[k] >= top[i] && k < i);
+        if (better == CU_BEST - 1) w->least = top[i];
+    }
+}
+
 CU_KERNEL __launch_bounds__(THREADS) slice_tops(const float *x, int64_t n, struct best_work *w) {
+    CU_SHARED(float, tops, [SLICES]);
+    CU_SHARED(int, is_last, [1]);
     const struct slice s = slice_of(n);
     float top = -INFINITY;
     for (int64_t i = s.lo + threadIdx.x % 32; i < s.hi; i += 32)
         if (usable(x[i]) && x[i] > top) top = x[i];
     top = cu_warp_max(top);
     if (threadIdx.x % 32 == 0) w->top[blockIdx.x * WARPS + threadIdx.x / 32] = top;
+    if (cu_is_last(&w->arrived, BLOCKS, is_last)) find_bound(w, tops);
 }
 
-/* The CU_BEST-th largest of the slices' largest. */
-CU_DEV float bound(const float *top, float *found) {
-    for (int i = (int)threadIdx.x; i < SLICES; i += THREADS) {
-        int better = 0;
-        for (int k = 0; k < SLICES; k++) better += top[k] > top[i] || (top[k] >= top[i] && k < i);
-        if (better == CU_BEST - 1) *found = top[i];
+struct found {
+    float logit[CAP];
+    int id[CAP];
+};
+/* By one block: what was collected, sorted. */
+CU_DEV void sort_found(struct best_work *w, struct found *f, struct cu_best *out) {
+    const int n = cu_ldcg(&w->n);
+    for (int i = (int)threadIdx.x; i < n && n <= CAP; i += THREADS) {
+        f->logit[i] = cu_ldcg(&w->logit[i]);
+        f->id[i] = cu_ldcg(&w->id[i]);
     }
     __syncthreads();
-    return *found;
-}
-
-/* By one block: what was collected, sorted. */
-CU_DEV void sort_found(struct best_work *w, struct cu_best *out) {
-    const int n = *(volatile int *)&w->n;
-    volatile float *v = w->logit;
-    volatile int *id = w->id;
     for (int i = (int)threadIdx.x; i < n && n <= CAP; i += THREADS) {
+        const float v = f->logit[i];
+        const int id = f->id[i];
         int better = 0;
-        for (int k = 0; k < n; k++) better += v[k] > v[i] || (v[k] >= v[i] && id[k] < id[i]);
+        for (int k = 0; k < n; k++)
+            better += f->logit[k] > v || (f->logit[k] >= v && f->id[k] < id);
         if (better >= CU_BEST) continue;
-        out->id[better] = id[i];
-        out->logit[better] = v[i];
+        out->id[better] = id;
+        out->logit[better] = v;
     }
     __syncthreads();
     if (threadIdx.x) return;
     out->n = n > CAP ? -1 : n < CU_BEST ? n : CU_BEST;
     w->n = 0;
-    w->arrived = 0;
 }
 
 CU_KERNEL __launch_bounds__(THREADS)
     collect(const float *x, int64_t n, struct best_work *w, struct cu_best *out) {
-    CU_SHARED(float, top, [SLICES]);
-    CU_SHARED(float, found, [1]);
+    CU_SHARED(struct found, all, [1]);
     CU_SHARED(int, is_last, [1]);
-    for (int i = (int)threadIdx.x; i < SLICES; i += THREADS) top[i] = w->top[i];
-    __syncthreads();
-    const float least = bound(top, found);
+    const float least = w->least;
     const struct slice s = slice_of(n);
     for (int64_t i = s.lo + threadIdx.x % 32; i < s.hi; i += 32) {
         if (!usable(x[i]) || x[i] < least) continue;
@@ -86,13 +96,7 @@ CU_KERNEL __launch_bounds__(THREADS)
         w->id[to] = (int)i;
         w->logit[to] = x[i];
     }
-    cu_fence();
-    __syncthreads();
-    if (threadIdx.x == 0) is_last[0] = cu_atomic_add(&w->arrived, 1) == BLOCKS - 1;
-    __syncthreads();
-    if (!is_last[0]) return;
-    cu_fence();
-    sort_found(w, out);
+    if (cu_is_last(&w->arrived, BLOCKS, is_last)) sort_found(w, all, out);
 }
 
 int cu_best_logits(struct cu_stream *s, const float *x, int64_t n, void *work, struct cu_best *out,

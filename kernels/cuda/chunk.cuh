@@ -61,36 +61,54 @@ CU_DEV const float *ch_alpha(const struct cu_delta &a, int64_t row, int h) {
     return ch_beta(a, row, h) + a.n_v_heads / a.n_k_heads;
 }
 
-/* Rows t0 .. of the pass, those before `end`: keys and queries normed, values, gates. */
+/* Rows t0 .. of the pass, those before `end`: keys and queries normed, values, gates. A warp has
+ * every eighth token, CH_AHEAD at a time: all their loads, then all their sums. */
+enum { CH_AHEAD = 4 };
 CU_DEV void ch_load(const struct cu_delta &a, struct chunk &x, int64_t t0, int64_t end, int h,
                     int j0) {
-    const int lane = (int)threadIdx.x % 32, hk = ch_key_head(a, h);
+    const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32, hk = ch_key_head(a, h);
     const int64_t ld = (2 * a.n_k_heads) * CH_DIM + a.n_v_heads * a.v_dim;
-    for (int t = (int)threadIdx.x / 32; t < CHUNK; t += CH_BLOCK / 32) {
+    const int64_t at_v = 2 * a.n_k_heads * CH_DIM + h * a.v_dim + j0 + lane;
+    if (threadIdx.x < CHUNK) { /* a token's gates by a thread */
+        const int t = (int)threadIdx.x;
         const bool in = t0 + t < end;
-        const float *u = a.u + (in ? t0 + t : 0) * ld;
-        float q[4], k[4], qq = 0.0f, kk = 0.0f;
+        const int64_t row = in ? t0 + t : 0;
+        const float s = *ch_alpha(a, row, h) + a.dt[h];
+        x.beta[t] = in ? cu_sigmoid(*ch_beta(a, row, h)) : 0.0f;
+        x.log_decay[t] = in ? a.a[h] * (s > 20.0f ? s : log1pf(expf(s))) : 0.0f;
+    }
+    for (int first = 0; first < CHUNK / 8; first += CH_AHEAD) {
+        float4 q[CH_AHEAD], k[CH_AHEAD];
+        float v[CH_AHEAD], sums[2 * CH_AHEAD];
         CU_UNROLL
-        for (int i = 0; i < 4; i++) {
-            q[i] = in ? u[hk * CH_DIM + 4 * lane + i] : 0.0f;
-            k[i] = in ? u[(a.n_k_heads + hk) * CH_DIM + 4 * lane + i] : 0.0f;
-            qq = fmaf(q[i], q[i], qq);
-            kk = fmaf(k[i], k[i], kk);
+        for (int i = 0; i < CH_AHEAD; i++) {
+            const int64_t t = t0 + warp + 8 * (first + i);
+            const float *u = a.u + t * ld;
+            q[i] = k[i] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+            v[i] = 0.0f;
+            if (t >= end) continue;
+            q[i] = *(const float4 *)(const void *)&u[hk * CH_DIM + 4 * lane];
+            k[i] = *(const float4 *)(const void *)&u[(a.n_k_heads + hk) * CH_DIM + 4 * lane];
+            v[i] = u[at_v];
         }
-        const float rq = a.scale / sqrtf(cu_warp_sum(qq) + a.eps);
-        const float rk = 1.0f / sqrtf(cu_warp_sum(kk) + a.eps);
         CU_UNROLL
-        for (int i = 0; i < 2; i++) {
-            x.q[t][2 * lane + i] = cu_pack_bf16(q[2 * i] * rq, q[2 * i + 1] * rq);
-            x.k[t][2 * lane + i] = cu_pack_bf16(k[2 * i] * rk, k[2 * i + 1] * rk);
+        for (int i = 0; i < CH_AHEAD; i++) {
+            const float4 b = q[i], c = k[i];
+            sums[i] = fmaf(b.w, b.w, fmaf(b.z, b.z, fmaf(b.y, b.y, fmaf(b.x, b.x, 0.0f))));
+            sums[CH_AHEAD + i] =
+                fmaf(c.w, c.w, fmaf(c.z, c.z, fmaf(c.y, c.y, fmaf(c.x, c.x, 0.0f))));
         }
-        const int64_t v = 2 * a.n_k_heads * CH_DIM + h * a.v_dim + j0 + lane;
-        x.d[t][lane] = in ? u[v] : 0.0f;
-        if (lane == 0) {
-            const int64_t row = in ? t0 + t : 0;
-            const float s = *ch_alpha(a, row, h) + a.dt[h];
-            x.beta[t] = in ? cu_sigmoid(*ch_beta(a, row, h)) : 0.0f;
-            x.log_decay[t] = in ? a.a[h] * (s > 20.0f ? s : log1pf(expf(s))) : 0.0f;
+        cu_warp_sum_each<float, 2 * CH_AHEAD>(sums);
+        CU_UNROLL
+        for (int i = 0; i < CH_AHEAD; i++) {
+            const int t = warp + 8 * (first + i);
+            const float rq = a.scale / sqrtf(sums[i] + a.eps);
+            const float rk = 1.0f / sqrtf(sums[CH_AHEAD + i] + a.eps);
+            x.q[t][2 * lane] = cu_pack_bf16(q[i].x * rq, q[i].y * rq);
+            x.q[t][2 * lane + 1] = cu_pack_bf16(q[i].z * rq, q[i].w * rq);
+            x.k[t][2 * lane] = cu_pack_bf16(k[i].x * rk, k[i].y * rk);
+            x.k[t][2 * lane + 1] = cu_pack_bf16(k[i].z * rk, k[i].w * rk);
+            x.d[t][lane] = v[i];
         }
     }
 }

@@ -26,24 +26,50 @@ CU_DEV int64_t slot_of(int64_t p, int taps) {
     return (p % taps + taps) % taps;
 }
 
-/* A thread per channel of a segment; TAPS at least the taps, the surplus older ones have weight 0.
- */
-template <int TAPS> CU_KERNEL __launch_bounds__(BLOCK) conv_silu(struct cu_delta a, int64_t n_ch) {
+/* Chunks of CONV_TOK tokens are convolved side by side, in place: what each needs of before its
+ * first token is kept in `edge` first, [segment][chunk][back - 1][channel], where there are more
+ * chunks than one; the first has it in the ring. */
+enum { CONV_TOK = 64, CONV_EDGES = 256 };
+
+CU_KERNEL __launch_bounds__(BLOCK) conv_edges(struct cu_delta a, int64_t n_ch, float *edge) {
     const struct cu_seg seg = a.rows.seg[blockIdx.y];
-    const int64_t c = (int64_t)blockIdx.x * BLOCK + threadIdx.x, p0 = seg.pos, n_tok = seg.n;
+    const int64_t c = (int64_t)blockIdx.x * BLOCK + threadIdx.x,
+                  t0 = (int64_t)blockIdx.z * CONV_TOK;
+    const int taps = (int)a.taps;
+    if (c >= n_ch || t0 >= seg.n) return;
+    const float *ring = seg.state + a.ring_at;
+    float *e = edge + ((int64_t)blockIdx.y * gridDim.z + blockIdx.z) * (taps - 1) * n_ch + c;
+    CU_UNROLL
+    for (int back = 1; back < CU_MAX_TAPS; back++)
+        if (back < taps)
+            e[(back - 1) * n_ch] = t0 ? a.u[(seg.row + t0 - back) * n_ch + c]
+                                      : ring[slot_of(seg.pos - back, taps) * n_ch + c];
+}
+
+/* A thread per channel of a chunk; TAPS at least the taps, the surplus older ones have weight 0. */
+template <int TAPS>
+CU_KERNEL __launch_bounds__(BLOCK) conv_silu(struct cu_delta a, int64_t n_ch, const float *edge) {
+    const struct cu_seg seg = a.rows.seg[blockIdx.y];
+    const int64_t c = (int64_t)blockIdx.x * BLOCK + threadIdx.x, p0 = seg.pos;
+    const int64_t first = edge ? (int64_t)blockIdx.z * CONV_TOK : 0;
+    const int64_t n_tok = edge ? cu_min(seg.n, first + CONV_TOK) : seg.n;
     const int taps = (int)a.taps;
     const float *w = a.conv;
     float *u = a.u + seg.row * n_ch, *ring = seg.state + a.ring_at;
-    if (c >= n_ch) return;
+    if (c >= n_ch || first >= n_tok) return;
+    const float *e = edge + ((int64_t)blockIdx.y * gridDim.z + blockIdx.z) * (taps - 1) * n_ch + c;
     const float bias = a.conv_bias ? a.conv_bias[c] : 0.0f;
     float tap[TAPS], past[TAPS]; /* past[j]: the input j + 1 - TAPS tokens from now; last: now */
     CU_UNROLL
     for (int j = 0; j < TAPS; j++) {
         const int back = TAPS - 1 - j;
+        const bool is = back > 0 && back < taps;
         tap[j] = back < taps ? w[c * taps + taps - 1 - back] : 0.0f;
-        past[j] = back > 0 && back < taps ? ring[slot_of(p0 - back, taps) * n_ch + c] : 0.0f;
+        past[j] = !is    ? 0.0f
+                  : edge ? e[(back - 1) * n_ch]
+                         : ring[slot_of(p0 - back, taps) * n_ch + c];
     }
-    for (int64_t t0 = 0; t0 < n_tok; t0 += 8) {
+    for (int64_t t0 = first; t0 < n_tok; t0 += 8) {
         float x[8];
         CU_UNROLL
         for (int i = 0; i < 8; i++) x[i] = t0 + i < n_tok ? u[(t0 + i) * n_ch + c] : 0.0f;
@@ -59,6 +85,7 @@ template <int TAPS> CU_KERNEL __launch_bounds__(BLOCK) conv_silu(struct cu_delta
             for (int j = 0; j + 1 < TAPS; j++) past[j] = past[j + 1];
         }
     }
+    if (n_tok < seg.n) return; /* the last chunk has what later passes need */
     CU_UNROLL
     for (int back = 1; back < TAPS; back++) /* position p0 + n_tok - back */
         if (back < taps) ring[slot_of(p0 + n_tok - back, taps) * n_ch + c] = past[TAPS - 1 - back];
@@ -72,28 +99,76 @@ static int check_taps(const struct cu_delta *a, struct err *e) {
 
 int cu_conv_silu(struct cu_stream *s, const struct cu_delta *a, int64_t n_ch, struct err *e) {
     TRY(check_taps(a, e));
-    const dim3 grid((unsigned)div_up(n_ch, BLOCK), (unsigned)a->rows.n_segs);
+    const int64_t chunks = div_up(a->rows.longest, CONV_TOK), n = a->rows.n_segs * chunks;
+    dim3 grid((unsigned)div_up(n_ch, BLOCK), (unsigned)a->rows.n_segs);
+    void *edge = NULL;
     if (a->rows.n_segs < 1 || n_ch < 1) return 0;
+    if (chunks > 1 && a->taps > 1 && n <= CONV_EDGES) {
+        TRY(cu_scratch(s, (uint64_t)(n * (a->taps - 1) * n_ch) * sizeof(float), &edge, e));
+        grid.z = (unsigned)chunks;
+        CU_LAUNCH(e, conv_edges, grid, BLOCK, 0, s, *a, n_ch, (float *)edge);
+    }
     if (a->taps <= 4)
-        CU_LAUNCH(e, conv_silu<4>, grid, BLOCK, 0, s, *a, n_ch);
+        CU_LAUNCH(e, conv_silu<4>, grid, BLOCK, 0, s, *a, n_ch, (const float *)edge);
     else
-        CU_LAUNCH(e, conv_silu<CU_MAX_TAPS>, grid, BLOCK, 0, s, *a, n_ch);
+        CU_LAUNCH(e, conv_silu<CU_MAX_TAPS>, grid, BLOCK, 0, s, *a, n_ch, (const float *)edge);
     return 0;
 }
 
-/* One channel of the current token, for cu_delta_step. `keep`: the raw input goes to the ring. */
-CU_DEV float conv_now(const struct cu_delta &a, const struct cu_seg &seg, int64_t c, int64_t n_ch,
-                      bool keep) {
+/* One channel of the current token, for cu_delta_step: what it needs, all loads at once, then the
+ * sum. */
+struct conv_in {
+    float x, bias, tap[CU_MAX_TAPS], past[CU_MAX_TAPS]; /* [back] */
+};
+template <int TAPS>
+CU_DEV void conv_load(const struct cu_delta &a, const float *ring, int slot, int c, int n_ch,
+                      struct conv_in &v) {
     const int taps = (int)a.taps;
-    const int64_t p = seg.pos;
-    float *ring = seg.state + a.ring_at;
-    const float x = a.u[c];
-    float s = a.conv[c * taps + taps - 1] * x;
-    for (int back = 1; back < taps; back++)
-        s = fmaf(a.conv[c * taps + taps - 1 - back], ring[slot_of(p - back, taps) * n_ch + c], s);
-    if (keep) ring[slot_of(p, taps) * n_ch + c] = x;
-    if (a.conv_bias) s += a.conv_bias[c];
+    v.x = a.u[c];
+    CU_UNROLL
+    for (int back = 0; back < TAPS; back++) {
+        const int at = slot - back < 0 ? slot - back + taps : slot - back;
+        v.tap[back] = back < taps ? a.conv[c * taps + taps - 1 - back] : 0.0f;
+        v.past[back] = back > 0 && back < taps ? ring[at * n_ch + c] : 0.0f;
+    }
+    v.bias = a.conv_bias ? a.conv_bias[c] : 0.0f;
+}
+/* `keep`: the raw input goes to the ring. */
+template <int TAPS>
+CU_DEV float conv_end(const struct cu_delta &a, float *ring, int slot, int c, int n_ch, bool keep,
+                      const struct conv_in &v) {
+    const int taps = (int)a.taps;
+    float s = v.tap[0] * v.x;
+    CU_UNROLL
+    for (int back = 1; back < TAPS; back++)
+        if (back < taps) s = fmaf(v.tap[back], v.past[back], s);
+    if (keep) ring[slot * n_ch + c] = v.x;
+    if (a.conv_bias) s += v.bias;
     return s * cu_sigmoid(s);
+}
+/* Queries and keys of key head hk, and values from j0 on, of the current token. */
+template <int TAPS, class X>
+CU_DEV void conv_token(const struct cu_delta &a, const struct cu_seg &seg, int hk, int h, int j0,
+                       int n_ch, bool keeps, X &x) {
+    const int dk = (int)a.k_dim, n_hk = (int)a.n_k_heads, tid = (int)threadIdx.x;
+    const int slot = (int)((uint32_t)seg.pos % (uint32_t)a.taps);
+    const int vc = 2 * n_hk * dk + h * (int)a.v_dim + j0 + tid;
+    const bool has_v = tid < SLICE && j0 + tid < (int)a.v_dim;
+    float *ring = seg.state + a.ring_at;
+    struct conv_in v = {};
+    if (has_v) conv_load<TAPS>(a, ring, slot, vc, n_ch, v);
+    for (int i = tid; i < 2 * dk; i += BLOCK) { /* half of the threads have keys */
+        const bool is_q = i < dk;
+        const int at = is_q ? i : i - dk, c = (is_q ? hk : n_hk + hk) * dk + at;
+        struct conv_in qk;
+        conv_load<TAPS>(a, ring, slot, c, n_ch, qk);
+        const float r = conv_end<TAPS>(a, ring, slot, c, n_ch, keeps, qk);
+        if (is_q)
+            x.q[0][at] = r;
+        else
+            x.k[0][at] = r;
+    }
+    if (has_v) x.v[0][tid] = conv_end<TAPS>(a, ring, slot, vc, n_ch, true, v);
 }
 
 /* ---- delta rule ---- */
@@ -228,18 +303,13 @@ template <int F4> CU_KERNEL __launch_bounds__(BLOCK) delta_token(struct cu_delta
     const struct cu_seg seg = a.rows.seg[0];
     float *row = seg.state + a.state_at + ((int64_t)h * dv + (there ? j : 0)) * dk;
     load_state<F4>(row, there, l, dk, m);
-    for (int i = (int)threadIdx.x; i < dk; i += BLOCK) {
-        x[0].q[0][i] = conv_now(a, seg, (int64_t)hk * dk + i, n_ch, keeps);
-        x[0].k[0][i] = conv_now(a, seg, (int64_t)(n_hk + hk) * dk + i, n_ch, keeps);
-    }
-    if (threadIdx.x < SLICE && j0 + (int)threadIdx.x < dv)
-        x[0].v[0][threadIdx.x] =
-            conv_now(a, seg, (int64_t)2 * n_hk * dk + h * dv + j0 + threadIdx.x, n_ch, true);
+    if (a.taps <= 4)
+        conv_token<4>(a, seg, hk, h, j0, (int)n_ch, keeps, x[0]);
+    else
+        conv_token<CU_MAX_TAPS>(a, seg, hk, h, j0, (int)n_ch, keeps, x[0]);
+    if (threadIdx.x == BLOCK - 1) gates(a, x[0], 0, 0, h);
     __syncthreads();
-    if (threadIdx.x < 32) {
-        norm_qk(a, x[0], 0, (int)threadIdx.x);
-        if (threadIdx.x == 0) gates(a, x[0], 0, 0, h);
-    }
+    if (threadIdx.x < 32) norm_qk(a, x[0], 0, (int)threadIdx.x);
     __syncthreads();
     const float o = step<F4>(m, x[0], 0, l, there ? x[0].v[0][j - j0] : 0.0f, dk);
     if (there && l == 0) a.out[(int64_t)h * dv + j] = o;
@@ -247,14 +317,19 @@ template <int F4> CU_KERNEL __launch_bounds__(BLOCK) delta_token(struct cu_delta
     if (!cu_is_last(&a.arrived[h], (int)gridDim.x, is_last)) return;
     float *out = a.out + (int64_t)h * dv;
     const float *z = a.z + (int64_t)h * dv;
-    float s = 0.0f;
-    for (int i = (int)threadIdx.x; i < dv; i += BLOCK) {
+    /* loads before they are needed: of a thread's first row, mostly its only one */
+    const int i0 = (int)threadIdx.x;
+    const float v0 = i0 < dv ? cu_ldcg(&out[i0]) : 0.0f, z0 = i0 < dv ? z[i0] : 0.0f;
+    const float n0 = i0 < dv ? a.norm[i0] : 0.0f;
+    float s = fmaf(v0, v0, 0.0f);
+    for (int i = i0 + BLOCK; i < dv; i += BLOCK) {
         const float v = cu_ldcg(&out[i]);
         s = fmaf(v, v, s);
     }
     const float r = 1.0f / sqrtf(cu_block_sum(s, red) / (float)dv + a.norm_eps);
-    for (int i = (int)threadIdx.x; i < dv; i += BLOCK) { /* with yq, whole warps: dv % 32 == 0 */
-        const float v = cu_ldcg(&out[i]) * r * a.norm[i] * (z[i] * cu_sigmoid(z[i]));
+    for (int i = i0; i < dv; i += BLOCK) { /* with yq, whole warps: dv % 32 == 0 */
+        const float of = i == i0 ? v0 : cu_ldcg(&out[i]), zi = i == i0 ? z0 : z[i];
+        const float v = of * r * (i == i0 ? n0 : a.norm[i]) * (zi * cu_sigmoid(zi));
         out[i] = v;
         if (a.yq) cu_act_store((uint8_t *)a.yq, a.n_v_heads * dv, (h * dv + i) / 32, v);
     }

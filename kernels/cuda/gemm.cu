@@ -32,29 +32,56 @@ CU_KERNEL to_bf16(const float *x, int64_t ldx, int64_t k, uint32_t *dst, int64_t
             2 * i < k ? cu_pack_bf16(x[row * ldx + 2 * i], x[row * ldx + 2 * i + 1]) : 0;
 }
 
+/* The sum of the values of the threads before, and of all; in_warp: shared memory, free at return.
+ */
+enum { SORT_BLOCK = 1024 };
+struct scanned {
+    int before, all;
+};
+CU_DEV struct scanned scan_block(int v, int *in_warp) {
+    const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
+    int sum = v;
+    for (unsigned d = 1; d < 32; d *= 2) {
+        const int other = cu_shfl_up(sum, d);
+        if (lane >= (int)d) sum += other;
+    }
+    if (lane == 31) in_warp[warp] = sum;
+    __syncthreads();
+    struct scanned r = {sum - v, 0};
+    for (int i = 0; i < SORT_BLOCK / 32; i++) {
+        if (i < warp) r.before += in_warp[i];
+        r.all += in_warp[i];
+    }
+    __syncthreads();
+    return r;
+}
+
 /* One block: list = rows 0..n_in-1 ordered by ids, tasks of at most `tokens` rows of one matrix.
  * Shared: a counter per matrix. The order within a matrix is not fixed; no result depends on it. */
 CU_KERNEL sort_rows(const int32_t *ids, int n_in, int n_mats, int tokens, int *list,
                     struct cu_task *task, int *n_tasks) {
+    CU_SHARED(int, in_warp, [SORT_BLOCK / 32]);
     CU_DYN_SHARED(int, next);
     for (int m = (int)threadIdx.x; m < n_mats; m += (int)blockDim.x) next[m] = 0;
     __syncthreads();
     for (int i = (int)threadIdx.x; i < n_in; i += (int)blockDim.x) cu_atomic_add(&next[ids[i]], 1);
     __syncthreads();
-    if (threadIdx.x == 0) {
-        int first = 0, n = 0;
-        for (int m = 0; m < n_mats; m++) {
-            const int count = next[m];
-            for (int t = 0; t < count; t += tokens, n++) {
-                task[n].mat = m;
-                task[n].first = first + t;
-                task[n].tokens = count - t < tokens ? count - t : tokens;
-            }
-            next[m] = first;
-            first += count;
+    int first = 0, n = 0; /* rows and tasks of the matrices before */
+    for (int m0 = 0; m0 < n_mats; m0 += SORT_BLOCK) {
+        const int m = m0 + (int)threadIdx.x, count = m < n_mats ? next[m] : 0;
+        const int mine = (count + tokens - 1) / tokens;
+        struct scanned rows = scan_block(count, in_warp), tasks = scan_block(mine, in_warp);
+        for (int t = 0; t < mine; t++) {
+            struct cu_task *k = &task[n + tasks.before + t];
+            k->mat = m;
+            k->first = first + rows.before + t * tokens;
+            k->tokens = count - t * tokens < tokens ? count - t * tokens : tokens;
         }
-        *n_tasks = n;
+        if (m < n_mats) next[m] = first + rows.before;
+        first += rows.all;
+        n += tasks.all;
     }
+    if (threadIdx.x == 0) *n_tasks = n;
     __syncthreads();
     for (int i = (int)threadIdx.x; i < n_in; i += (int)blockDim.x)
         list[cu_atomic_add(&next[ids[i]], 1)] = i;
@@ -256,8 +283,8 @@ int cu_gemm(struct cu_stream *s, const struct cu_product *p, struct err *e) {
     if (p->ids) {
         struct cu_task *task = (struct cu_task *)(mem + at.task);
         int *list = (int *)(mem + at.list), *n = (int *)(mem + at.n_tasks);
-        CU_LAUNCH(e, sort_rows, 1, 1024, (size_t)p->n_mats * 4, s, p->ids, j.n_in, (int)p->n_mats,
-                  tokens, list, task, n);
+        CU_LAUNCH(e, sort_rows, 1, SORT_BLOCK, (size_t)p->n_mats * 4, s, p->ids, j.n_in,
+                  (int)p->n_mats, tokens, list, task, n);
         j.task = task;
         j.n_tasks = n;
         j.list = list;

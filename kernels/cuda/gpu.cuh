@@ -144,9 +144,11 @@ CU_DEV void cu_sync8(void) {
 CU_DEV unsigned cu_ballot8(bool p) {
     return __ballot_sync(cu_mask8(), p) >> (threadIdx.x & 24) & 0xffu;
 }
-/* Orders this thread's writes before its later ones for every block of the device. */
+/* Orders this thread's reads and writes before its later ones for every block of the device, and
+ * with them what it knows of others: what its block wrote before a barrier behind which the fence
+ * is. */
 CU_DEV void cu_fence(void) {
-    __threadfence();
+    asm volatile("fence.acq_rel.gpu;" ::: "memory");
 }
 CU_DEV int cu_atomic_add(int *p, int v) {
     return atomicAdd(p, v);
@@ -156,6 +158,13 @@ CU_DEV uint32_t cu_atomic_add(uint32_t *p, uint32_t v) {
 }
 CU_DEV int cu_atomic_max(int *p, int v) {
     return atomicMax(p, v);
+}
+/* The largest, the smallest value of the warp's lanes. */
+CU_DEV uint32_t cu_warp_most(uint32_t v) {
+    return __reduce_max_sync(0xffffffffu, v);
+}
+CU_DEV uint32_t cu_warp_least(uint32_t v) {
+    return __reduce_min_sync(0xffffffffu, v);
 }
 CU_DEV int cu_popc(uint32_t v) {
     return __popc(v);
@@ -296,7 +305,7 @@ template <class T> CU_DEV T cu_ldg(const T *p) {
     return __ldg(p);
 }
 /* Reads what other blocks of the same launch wrote (after cu_fence): past the near cache. */
-CU_DEV float cu_ldcg(const float *p) {
+template <class T> CU_DEV T cu_ldcg(const T *p) {
     return __ldcg(p);
 }
 #endif
@@ -397,6 +406,21 @@ CU_DEV double cu_warp_sum(double v) {
 CU_DEV float cu_warp_max(float v) {
     for (int m = 16; m > 0; m >>= 1) v = fmaxf(v, cu_shfl_xor(v, m));
     return v;
+}
+/* N of them at a time: as long as one. */
+template <int N> CU_DEV void cu_warp_max_each(float (&v)[N]) {
+    CU_UNROLL
+    for (int m = 16; m > 0; m >>= 1) {
+        CU_UNROLL
+        for (int c = 0; c < N; c++) v[c] = fmaxf(v[c], cu_shfl_xor(v[c], m));
+    }
+}
+template <class T, int N> CU_DEV void cu_warp_sum_each(T (&v)[N]) {
+    CU_UNROLL
+    for (int m = 16; m > 0; m >>= 1) {
+        CU_UNROLL
+        for (int c = 0; c < N; c++) v[c] += cu_shfl_xor(v[c], m);
+    }
 }
 #endif
 /* Over a block of up to 1024 threads (a multiple of 32), the same in every thread; `red` is shared

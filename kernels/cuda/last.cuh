@@ -10,16 +10,15 @@
 /* True in all threads of the block that is the last of n to come here; all writes of the others are
  * then visible. *arrived is 0 before, and after the last; is_last: shared memory. */
 CU_DEV bool cu_is_last(int32_t *arrived, int n, int *is_last) {
-    cu_fence();
     __syncthreads();
-    if (threadIdx.x == 0) {
+    if (threadIdx.x == 0) { /* its fences are for the block: they lie behind and before a barrier */
+        cu_fence();
         *is_last = cu_atomic_add(arrived, 1) == n - 1;
         if (*is_last) *arrived = 0;
+        cu_fence();
     }
     __syncthreads();
-    if (!*is_last) return false;
-    cu_fence();
-    return true;
+    return *is_last != 0;
 }
 
 CU_DEV float cu_sigmoid(float x) {
@@ -39,24 +38,30 @@ CU_DEV void cu_norm_row(const struct cu_norm &j, int64_t row, float *red) {
     const int n = (int)j.n, d = (int)j.d;
     const int64_t at = row * n;
     const float *a = j.a + at, *x = j.x ? j.x + at : NULL, *res = j.res ? j.res + at : NULL;
-    float g = 0, s = 0, held[CU_NORM_HELD];
+    float g = 0, s = 0, held[CU_NORM_HELD], w[CU_NORM_HELD];
     if (j.x) {
         const float *h = j.h + row * d;
         for (int i = (int)threadIdx.x; i < d; i += CU_NORM_BLOCK)
             g = fmaf(j.gate[i], cu_ldcg(&h[i]), g);
         g = cu_sigmoid(cu_block_sum(g, red));
     }
+    const bool all_held = n <= CU_NORM_HELD * CU_NORM_BLOCK;
     for (int i0 = (int)threadIdx.x; i0 < n; i0 += CU_NORM_HELD * CU_NORM_BLOCK) {
+        float xs[CU_NORM_HELD], rs[CU_NORM_HELD]; /* all loads before the first store */
         CU_UNROLL
         for (int c = 0; c < CU_NORM_HELD; c++) {
             const int i = i0 + c * CU_NORM_BLOCK;
-            held[c] = 0;
-            if (i >= n) continue;
-            float v = cu_ldcg(&a[i]);
-            if (x) v = fmaf(cu_ldcg(&x[i]), g, v);
-            if (res) v = cu_ldcg(&res[i]) + v;
-            if (j.sum) j.sum[at + i] = v;
-            held[c] = v;
+            held[c] = i < n ? cu_ldcg(&a[i]) : 0.0f;
+            xs[c] = x && i < n ? cu_ldcg(&x[i]) : 0.0f;
+            rs[c] = res && i < n ? cu_ldcg(&res[i]) : 0.0f;
+            if (all_held) w[c] = j.w && i < n ? cu_ldg(&j.w[i]) : 1.0f;
+        }
+        CU_UNROLL
+        for (int c = 0; c < CU_NORM_HELD; c++) {
+            const int i = i0 + c * CU_NORM_BLOCK;
+            if (x) held[c] = fmaf(xs[c], g, held[c]);
+            if (res) held[c] = rs[c] + held[c];
+            if (j.sum && i < n) j.sum[at + i] = held[c];
         }
         CU_UNROLL
         for (int c = 0; c < CU_NORM_HELD; c++) s = fmaf(held[c], held[c], s);
@@ -65,17 +70,22 @@ CU_DEV void cu_norm_row(const struct cu_norm &j, int64_t row, float *red) {
     const float *t = j.sum ? j.sum + at : a;
     float *y = j.y + at;
     uint8_t *yq = j.yq ? (uint8_t *)j.yq + row * CU_ACT_BYTES(n) : NULL;
-    const bool all_held = n <= CU_NORM_HELD * CU_NORM_BLOCK;
     for (int i0 = (int)threadIdx.x; i0 < n; i0 += CU_NORM_HELD * CU_NORM_BLOCK) {
         CU_UNROLL
         for (int c = 0; c < CU_NORM_HELD; c++) {
             const int i = i0 + c * CU_NORM_BLOCK;
-            if (i >= n) continue; /* whole warps where yq is wanted: n is a multiple of 32 */
-            float v = (all_held ? held[c] : cu_ldcg(&t[i])) * r;
-            if (j.w) v *= j.w[i];
-            y[i] = v;
-            if (yq) cu_act_store(yq, n, i / 32, v);
+            if (!all_held) {
+                held[c] = i < n ? cu_ldcg(&t[i]) : 0.0f;
+                w[c] = j.w && i < n ? j.w[i] : 1.0f;
+            }
+            held[c] *= r;
+            if (j.w) held[c] *= w[c];
         }
+        CU_UNROLL
+        for (int c = 0; c < CU_NORM_HELD; c++)
+            if (i0 + c * CU_NORM_BLOCK < n) y[i0 + c * CU_NORM_BLOCK] = held[c];
+        if (yq) /* whole warps: n is a multiple of 32 */
+            cu_act_store_each<CU_NORM_HELD>(yq, n, i0 / 32, CU_NORM_BLOCK / 32, n / 32, held);
     }
 }
 
@@ -125,37 +135,46 @@ template <int PER> CU_DEV void cu_choose(const struct cu_choice &j, int64_t t) {
         if (!(p[k] >= 0.0f)) p[k] = 0.0f;             /* NaN: last, but there */
         if (32 * k + lane >= n_experts) p[k] = -2.0f; /* never */
     }
-    float chosen = 0.0f; /* lane u keeps choice u */
+    /* A key orders values as they are, and those that are taken or not there below all; of equals
+     * the lower index is first. */
+    uint32_t key[PER];
+    CU_UNROLL
+    for (int k = 0; k < PER; k++) key[k] = p[k] >= 0.0f ? (cu_bits(p[k]) & 0x7fffffffu) + 1 : 0;
+    float chosen = 0.0f; /* lane u % 32 keeps choice u */
     int which = 0;
     sum = 0.0f;
     for (int u = 0; u < n_used; u++) {
-        float v = -3.0f;
-        int i = n_experts;
-        CU_UNROLL
-        for (int k = 0; k < PER; k++) cu_better(&v, &i, p[k], 32 * k + lane);
-        cu_warp_best(&v, &i);
+        uint32_t top = 0, at = 0xffffffffu;
         CU_UNROLL
         for (int k = 0; k < PER; k++)
-            if (32 * k + lane == i) p[k] = -1.0f; /* taken */
+            if (key[k] > top) {
+                top = key[k];
+                at = (uint32_t)(32 * k + lane);
+            }
+        const uint32_t most = cu_warp_most(top);
+        const uint32_t i = cu_warp_least(top == most ? at : 0xffffffffu);
+        CU_UNROLL
+        for (int k = 0; k < PER; k++)
+            if ((uint32_t)(32 * k + lane) == i) key[k] = 0;
+        const float v = cu_from_bits(most - 1);
         sum += v;
         if (lane == u % 32) {
             chosen = v;
-            which = i;
+            which = (int)i;
         }
-        if (u % 32 == 31 || u == n_used - 1) {
-            const int at = u / 32 * 32 + lane;
-            if (at <= u) {
-                j.expert[t * n_used + at] = which;
-                j.weight[t * n_used + at] = chosen;
-            }
+        if (u % 32 == 31 && u < n_used - 1) { /* more than there are lanes: weights for now */
+            j.expert[t * n_used + u - 31 + lane] = which;
+            j.weight[t * n_used + u - 31 + lane] = chosen;
         }
     }
-    cu_syncwarp();
     sum = fmaxf(sum, CU_MIN_SUM);
+    const int last = (n_used - 1) / 32 * 32;
     for (int u = lane; u < n_used; u += 32) {
         const int64_t i = t * n_used + u;
-        float w = j.weight[i] / sum;
-        if (j.factor) w *= j.factor[j.expert[i]];
+        float w = (u < last ? j.weight[i] : chosen) / sum;
+        const int e = u < last ? j.expert[i] : which;
+        if (j.factor) w *= j.factor[e];
+        j.expert[i] = e;
         j.weight[i] = w;
     }
 }

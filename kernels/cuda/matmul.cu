@@ -89,13 +89,54 @@ template <class B> CU_KERNEL product_tile(struct product j) {
     }
 }
 
+/* Float types, for routers of many tokens: a warp has SIDE_ROWS rows and SIDE_TOK tokens, so that a
+ * value that is loaded meets several others. Each sum is that of product_tile, in its order. grid:
+ * groups of rows, groups of tokens. */
+enum { SIDE_ROWS = 4, SIDE_TOK = 8 };
+template <class B> CU_KERNEL __launch_bounds__(32 * ROW_WARPS) product_side(struct product j) {
+    const int64_t r0 = ((int64_t)blockIdx.x * ROW_WARPS + threadIdx.x / 32) * SIDE_ROWS;
+    const int64_t t0 = (int64_t)blockIdx.y * SIDE_TOK;
+    const int lane = (int)threadIdx.x % 32;
+    if (r0 >= j.rows) return;
+    const uint8_t *w[SIDE_ROWS];
+    const float *x[SIDE_TOK];
+    float acc[SIDE_ROWS * SIDE_TOK] = {};
+    CU_UNROLL
+    for (int r = 0; r < SIDE_ROWS; r++)
+        w[r] = j.w + (uint64_t)cu_min(r0 + r, j.rows - 1) * j.row_bytes;
+    CU_UNROLL
+    for (int t = 0; t < SIDE_TOK; t++) x[t] = j.x + cu_min(t0 + t, j.n_in - 1) * j.ldx;
+    for (int64_t i = lane; i < j.k; i += 32) {
+        float a[SIDE_ROWS], b[SIDE_TOK];
+        CU_UNROLL
+        for (int r = 0; r < SIDE_ROWS; r++) a[r] = cu_float((const B *)w[r], i);
+        CU_UNROLL
+        for (int t = 0; t < SIDE_TOK; t++) b[t] = x[t][i];
+        CU_UNROLL
+        for (int r = 0; r < SIDE_ROWS; r++) CU_UNROLL
+        for (int t = 0; t < SIDE_TOK; t++)
+            acc[r * SIDE_TOK + t] = fmaf(a[r], b[t], acc[r * SIDE_TOK + t]);
+    }
+    cu_warp_sum_each<float, SIDE_ROWS * SIDE_TOK>(acc);
+    if (lane) return;
+    CU_UNROLL
+    for (int r = 0; r < SIDE_ROWS; r++) CU_UNROLL
+    for (int t = 0; t < SIDE_TOK; t++)
+        if (r0 + r < j.rows && t0 + t < j.n_in) store(j, t0 + t, r0 + r, acc[r * SIDE_TOK + t]);
+}
+
 typedef void (*product_fn)(struct product);
 static const struct product_kernel {
     enum qtype type;
-    product_fn rows, tile;
+    product_fn rows, tile, side; /* side: or NULL */
 } table[] = {
-#define ROW(T) {QT_##T, product_rows<struct blk_##T>, product_tile<struct blk_##T>},
-    CU_GROUP_TYPES(ROW) CU_FLOAT_TYPES(ROW)
+#define ROW(T) {QT_##T, product_rows<struct blk_##T>, product_tile<struct blk_##T>, NULL},
+    CU_GROUP_TYPES(ROW)
+#undef ROW
+#define ROW(T)                                                                                     \
+    {QT_##T, product_rows<struct blk_##T>, product_tile<struct blk_##T>,                           \
+     product_side<struct blk_##T>},
+        CU_FLOAT_TYPES(ROW)
 #undef ROW
 };
 
@@ -114,11 +155,14 @@ static int launch(struct cu_stream *s, enum qtype t, struct product *j, struct e
     if (!k) return err_set(e, ERR_USAGE, "CUDA: no product with weights of type %s", qtype_name(t));
     j->grid = s->c->grid;
     const bool tile = !j->ids && !j->mul && j->n_sum == 1 && j->n_in >= TOK_TILE;
-    const product_fn fn = tile ? k->tile : k->rows;
-    const int64_t n = tile ? div_up(j->n_in, TOK_TILE) : j->n_in / j->n_sum;
+    const bool side = tile && k->side && j->n_in >= SIDE_TOK;
+    const product_fn fn = side ? k->side : tile ? k->tile : k->rows;
+    const int64_t n = side   ? div_up(j->n_in, SIDE_TOK)
+                      : tile ? div_up(j->n_in, TOK_TILE)
+                             : j->n_in / j->n_sum;
     if (n > 65535) return err_set(e, ERR_USAGE, "CUDA: %lld rows in one product", (long long)n);
     if (n == 0 || j->rows == 0) return 0;
-    const dim3 grid((unsigned)div_up(j->rows, ROW_WARPS), (unsigned)n);
+    const dim3 grid((unsigned)div_up(j->rows, ROW_WARPS * (side ? SIDE_ROWS : 1)), (unsigned)n);
     CU_LAUNCH(e, fn, grid, 32 * ROW_WARPS, 0, s, *j);
     return 0;
 }

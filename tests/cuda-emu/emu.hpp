@@ -136,6 +136,20 @@ static inline float cu_warp_max(float v, EMU_HERE) {
     return emu_butterfly(
         v, [](float a, float b) { return fmaxf(a, b); }, EMU_SITE);
 }
+template <int N> static inline void cu_warp_max_each(float (&v)[N], EMU_HERE) {
+    for (int c = 0; c < N; c++) v[c] = cu_warp_max(v[c], line_, file_);
+}
+template <class T, int N> static inline void cu_warp_sum_each(T (&v)[N], EMU_HERE) {
+    for (int c = 0; c < N; c++) v[c] = cu_warp_sum(v[c], line_, file_);
+}
+static inline uint32_t cu_warp_most(uint32_t v, EMU_HERE) {
+    return emu_butterfly(
+        v, [](uint32_t a, uint32_t b) { return a > b ? a : b; }, EMU_SITE);
+}
+static inline uint32_t cu_warp_least(uint32_t v, EMU_HERE) {
+    return emu_butterfly(
+        v, [](uint32_t a, uint32_t b) { return a < b ? a : b; }, EMU_SITE);
+}
 template <class T> static inline T cu_shfl_up(T v, unsigned d, EMU_HERE) {
     const int lane = emu_lane() - (int)d;
     const unsigned char *all = emu_meet("shfl_up", &v, sizeof v, EMU_SITE);
@@ -222,7 +236,7 @@ static inline uint32_t cu_and_xor(uint32_t v, uint32_t mask, uint32_t x) {
 template <class T> static inline T cu_ldg(const T *p) {
     return *p;
 }
-static inline float cu_ldcg(const float *p) {
+template <class T> static inline T cu_ldcg(const T *p) {
     return *p;
 }
 extern "C" {
