@@ -264,8 +264,8 @@ bench-cuda: $(OBJ)/device/bench/cuda ## single kernels on the GPU of this machin
 
 bench-gram: $(OBJ)/bench/gram ## the program that bench/gram.py runs; prints where it is
 	@echo $<
-bench-gram-texts: $(OBJ)/bench/gram_texts
-	@echo $<
+check-gram: $(OBJ)/bench/gram_texts ## constrained decoding judged by the official suite, hypothesis and other engines (Python; minutes) -> docs/results/gram-judge.json
+	$(Q)sh tests/gram/run.sh $(abspath $<) $(abspath $(BUILD))/gram-judge docs/results/gram-judge.json
 bench-rows: $(OBJ)/bench/rows ## the program that bench/rows.py runs; prints where it is
 	@echo $<
 

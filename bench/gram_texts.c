@@ -194,6 +194,7 @@ int main(void) {
             one(&v, c, &w);
         }
         puts(out.data);
+        fflush(stdout);
         json_free(c);
         buf_release(&out);
     }

@@ -3,6 +3,8 @@
  * that recursion is a rule that occurs in itself. Alternatives (anyOf, oneOf, the types of a value)
  * are multiplied out, what must hold at once is merged keyword by keyword. */
 #include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -67,10 +69,42 @@ static bool has(const struct sc_set *set, const struct json *s) {
     return false;
 }
 
-/* "#/a/b~1c" within the root; NULL: there is none. */
+/* Is it one of those that are being added, further out? */
+static bool is_open(const struct sc_set *set, const struct json *s) {
+    for (uint32_t i = 0; i < set->n; i++)
+        if (set->v[i].s == s && set->v[i].open) return true;
+    return false;
+}
+
+/* The schema that is called `name` by $anchor, at or below `at`; NULL: none is. Values are not
+ * schemas, and a schema with an $id of its own has names of its own. */
+static const struct json *anchor(const struct json *at, const char *name, bool top) {
+    static const char *const keys[] = {"$anchor", "$dynamicAnchor"};
+    const struct json *found = NULL;
+    if (json_type(at) == JSON_OBJ && !top && json_str(json_get(at, "$id"))) return NULL;
+    for (size_t i = 0; i < COUNT_OF(keys) && json_type(at) == JSON_OBJ; i++) {
+        const char *own = json_str(json_get(at, keys[i]));
+        if (own && strcmp(own, name) == 0) return at;
+    }
+    for (const struct json *x = json_first(at); x && !found; x = json_next(x))
+        if (strcmp(json_name(x), "enum") != 0 && strcmp(json_name(x), "const") != 0)
+            found = anchor(x, name, false);
+    return found;
+}
+
+/* Does a schema below `at` have an $id, so that references in it mean other things? */
+static bool has_ids(const struct json *at, bool top) {
+    bool found = !top && json_type(at) == JSON_OBJ && json_str(json_get(at, "$id"));
+    for (const struct json *x = json_first(at); x && !found; x = json_next(x))
+        found = has_ids(x, false);
+    return found;
+}
+
+/* "#/a/b~1c" within the root, or "#name"; NULL: there is none. */
 static const struct json *resolve(const struct sc *c, const char *ref) {
     const struct json *at = c->root;
     if (*ref++ != '#') return NULL;
+    if (*ref && *ref != '/') return anchor(c->root, ref, true);
     while (at && *ref) {
         struct buf name = {0};
         if (*ref++ != '/') return NULL;
@@ -111,9 +145,11 @@ static void add_ref(struct sc *c, struct sc_set *set, const struct json *schema,
         sc_relax(c, ref, "a $ref to another document is not supported");
     } else {
         const struct json *to = resolve(c, s);
-        if (!to)
+        if (!to && has_ids(c->root, true))
+            sc_relax(c, ref, "a $ref beside schemas with an $id of their own is not supported");
+        else if (!to)
             sc_fail(c, ref, "there is nothing that this $ref names");
-        else if (to == schema || has(set, to))
+        else if (to == schema || is_open(set, to))
             sc_fail(c, ref, "a $ref that leads to itself");
         else
             sc_add(c, set, to);
@@ -137,12 +173,19 @@ void sc_add(struct sc *c, struct sc_set *set, const struct json *schema) {
     }
     if ((set->n & (set->n - 1)) == 0)
         set->v = xreallocarray(set->v, set->n ? 2 * set->n : 1, sizeof *set->v);
-    set->v[set->n++] = (struct sc_item){schema, 0};
-    const struct json *ref = json_get(schema, "$ref"), *all = json_get(schema, "allOf");
+    const uint32_t own = set->n++;
+    set->v[own] = (struct sc_item){schema, 0, true};
+    const struct json *ref = json_get(schema, "$ref"), *all = json_get(schema, "allOf"),
+                      *test = json_get(schema, "if");
     if (ref) add_ref(c, set, schema, ref);
     if (all && json_type(all) != JSON_ARR) sc_fail(c, all, "allOf is not a list");
     for (const struct json *x = all ? json_first(all) : NULL; x; x = json_next(x))
         sc_add(c, set, x);
+    if (json_type(test) == JSON_BOOL) { /* it is known which of the two holds */
+        const struct json *x = json_get(schema, json_bool(test, false) ? "then" : "else");
+        if (x) sc_add(c, set, x);
+    }
+    set->v[own].open = false;
 }
 
 void sc_release(struct sc_set *set) {
@@ -300,13 +343,32 @@ gnode sc_name(struct sc *c, const char *s) {
     return gn_cat(c->g, gn_cat3(c->g, c->open, name, c->close), c->colon);
 }
 
+/* A number with the fewest digits that are read back as the same, without an exponent where 21
+ * digits do. */
+static void write_number(struct buf *b, double x) {
+    char text[40];
+    if (fabs(x) < 1e21 && !(x < trunc(x)) && !(x > trunc(x))) {
+        buf_fmt(b, "%.0f", x);
+        return;
+    }
+    for (int digits = 1; digits <= 17; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, x);
+        const double y = strtod(text, NULL);
+        if (!(y < x) && !(y > x)) break;
+    }
+    buf_str(b, text);
+}
+
 static gnode literal(struct sc *c, const struct json *v, int depth) {
     struct grammar *g = c->g;
     struct buf b = {0};
     gnode out;
     if (json_str(v)) return gn_cat3(g, c->open, sc_text(c, json_str(v)), c->close);
     if (json_type(v) != JSON_ARR && json_type(v) != JSON_OBJ) {
-        json_write(&b, v);
+        if (json_type(v) == JSON_NUM)
+            write_number(&b, json_num(v, 0));
+        else
+            json_write(&b, v);
         out = gn_text(g, b.data, b.len);
         buf_release(&b);
         return out;
@@ -407,22 +469,27 @@ gnode sc_free(struct sc *c, int levels) {
 /* Keywords that are left out, and why. */
 static const struct {
     const char *key, *what;
+    bool constants; /* but true and false are */
 } relaxed[] = {
-    {"if", "if, then and else are not expressed"},
-    {"contains", "contains is not expressed"},
-    {"dependentSchemas", "dependentSchemas is not expressed"},
-    {"unevaluatedProperties", "unevaluatedProperties is not expressed"},
-    {"unevaluatedItems", "unevaluatedItems is not expressed"},
-    {"$dynamicRef", "$dynamicRef is not expressed"},
-    {"contentSchema", "contentSchema is not expressed"},
+    {"if", "if, then and else are not expressed", true},
+    {"contains", "contains is not expressed", true},
+    {"dependentSchemas", "dependentSchemas is not expressed", false},
+    {"unevaluatedProperties", "unevaluatedProperties is not expressed", false},
+    {"unevaluatedItems", "unevaluatedItems is not expressed", false},
+    {"$dynamicRef", "$dynamicRef is not expressed", false},
+    {"contentSchema", "contentSchema is not expressed", false},
 };
 
 static void note_relaxed(struct sc *c, const struct json *schema) {
     for (size_t i = 0; i < COUNT_OF(relaxed); i++) {
         const struct json *x = json_get(schema, relaxed[i].key);
-        if (!x || (json_type(x) == JSON_BOOL && json_bool(x, false))) continue;
+        if (!x || (json_type(x) == JSON_BOOL && (relaxed[i].constants || json_bool(x, false))))
+            continue;
         sc_relax(c, x, relaxed[i].what);
     }
+    for (const struct json *x = json_first(json_get(schema, "dependencies")); x; x = json_next(x))
+        if (json_type(x) != JSON_ARR && !json_bool(x, false))
+            sc_relax(c, x, "dependencies with schemas are not expressed");
     const struct json *no = json_get(schema, "not");
     const bool values = no && json_len(no) == 1 && (json_get(no, "enum") || json_get(no, "const"));
     if (no && not_types(c, no) < 0 && !values)
@@ -538,7 +605,7 @@ static gnode set_body(struct sc *c, const struct sc_set *set) {
         v[n++] = not_value(c, set, "true", SC_BOOL);
         v[n++] = not_value(c, set, "false", SC_BOOL);
     }
-    if (t & (SC_NUM | SC_INT)) v[n++] = sc_number(c, set, !(t & SC_NUM));
+    if (t & (SC_NUM | SC_INT)) v[n++] = sc_number(c, set, t);
     if (t & SC_STR) v[n++] = sc_string(c, set);
     if (t & SC_ARR) v[n++] = sc_array(c, set);
     if (t & SC_OBJ) v[n++] = sc_object(c, set);

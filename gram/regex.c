@@ -121,9 +121,11 @@ static bool add_class(struct gchars *out, char letter) {
     default:
         return false;
     }
-    if (letter == 'S') /* no white space of any script */
+    if ((letter | 0x20) == 's') { /* ECMAScript's and Python's differ in two: neither writes them */
         for (uint32_t cp = 0x80; cp < 0x3100; cp++)
-            if (utf8_is_white(cp) || cp == 0xfeff) gchars_add(&c, cp, cp);
+            if (utf8_is_white(cp) && (letter == 'S' || cp != 0x85)) gchars_add(&c, cp, cp);
+        gchars_add(&c, 0xfeff, 0xfeff);
+    }
     gchars_sort(&c);
     if (letter < 'a') gchars_invert(&c);
     for (size_t i = 0; i < c.n; i++) gchars_add(out, c.v[i].lo, c.v[i].hi);

@@ -11,6 +11,7 @@ enum { SC_ANY_DONE = 1, SC_ONE_DONE = 2 };
 struct sc_item {
     const struct json *s; /* an object */
     uint32_t done;
+    bool open; /* what it refers to is being added */
 };
 struct sc_set {
     struct sc_item *v;
@@ -73,7 +74,7 @@ gnode sc_name(struct sc *c, const char *s); /* of a member, with the colon */
 gnode sc_content(struct sc *c, const struct sc_set *set);
 gnode sc_string(struct sc *c, const struct sc_set *set);
 /* schema_num.c */
-gnode sc_number(struct sc *c, const struct sc_set *set, bool integer);
+gnode sc_number(struct sc *c, const struct sc_set *set, uint32_t types);
 void sc_plain_numbers(struct sc *c);
 /* schema_list.c, schema_object.c */
 gnode sc_array(struct sc *c, const struct sc_set *set);

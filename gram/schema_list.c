@@ -78,6 +78,14 @@ gnode sc_array(struct sc *c, const struct sc_set *set) {
         if (l > lo) lo = l;
         if (h < hi) hi = h;
         if (json_bool(u, false)) differ = u;
+        const struct json *has = json_get(s, "contains");
+        if (json_type(has) != JSON_BOOL) continue;
+        const uint32_t most = json_bool(has, false) ? GRAM_INF : 0,
+                       least = sc_count(c, s, "minContains", 1),
+                       limit = sc_count(c, s, "maxContains", GRAM_INF);
+        if (least > most) return G_NONE;
+        if (least > lo) lo = least;
+        if (most && limit < hi) hi = limit;
     }
     const int64_t listed = n_listed(c, set);
     if (lo > hi || c->rc) return G_NONE;

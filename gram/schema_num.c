@@ -214,9 +214,19 @@ static void add_bounds(struct sc *c, struct conds *s, const struct json *schema,
     }
 }
 
-gnode sc_number(struct sc *c, const struct sc_set *set, bool integer) {
+/* Digits behind the point that are not all 0, and few enough that no reader rounds them away. */
+static gnode broken(struct grammar *g) {
+    const gnode any = gn_rep(g, gn_bytes(g, 0, 0xff), 0, GRAM_INF);
+    const gnode few = gn_rep(g, gn_bytes(g, 0, 0xff), 0, 16);
+    return gn_and(g, few,
+                  gn_cat(g, any, gn_cat3(g, gn_str(g, "."), any, gn_cat(g, digits(g, 1, 9), any))));
+}
+
+gnode sc_number(struct sc *c, const struct sc_set *set, uint32_t types) {
     struct grammar *g = c->g;
     struct conds s = {.n = 0};
+    bool integer = !(types & SC_NUM);
+    if (!(types & SC_INT)) add(c, &s, set->n ? set->v[0].s : c->root, broken(g));
     for (uint32_t i = 0; i < set->n && !c->rc; i++) {
         const struct json *m = json_get(set->v[i].s, "multipleOf");
         if (m) add(c, &s, m, multiple(c, m, &integer));

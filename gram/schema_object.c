@@ -17,6 +17,7 @@ struct members {
     gnode key[PATTERNS_MAX];                  /* keys that match it */
     uint32_t n_pattern;
     gnode names; /* what propertyNames allows; any */
+    bool lost;   /* a pattern was left out: any name may match it */
 };
 
 static uint32_t find(const struct members *m, const char *name) {
@@ -54,6 +55,7 @@ static void add_pattern(struct sc *c, struct members *m, const struct json *p) {
     gnode key = G_NONE;
     if (gn_regex(c->g, json_name(p), strlen(json_name(p)), &o, &key, &e)) {
         sc_relax(c, p, e.msg);
+        m->lost = true;
         return;
     }
     m->pattern[m->n_pattern] = p;
@@ -131,7 +133,7 @@ static gnode value(struct sc *c, const struct sc_set *set, const struct members 
             any = any || x;
         }
         const struct json *rest = json_get(s, "additionalProperties");
-        if (!any && rest) sc_add(c, &out, rest);
+        if (!any && rest && (name || !m->lost)) sc_add(c, &out, rest);
     }
     return sc_node(c, &out);
 }
@@ -185,28 +187,34 @@ static uint32_t matching(struct grammar *g, const struct members *m, gnode name)
     return match;
 }
 
+static void need(struct sc *c, const struct json *d, const struct members *m, struct gpick *p,
+                 const uint32_t *row) {
+    for (const struct json *x = json_first(d); x; x = json_next(x)) {
+        const uint32_t from = find(m, json_name(x));
+        if (json_type(x) != JSON_ARR || !json_first(x)) continue;
+        if (p->n > GRAM_PICK_BITS || from >= m->n || row[from] == GRAM_INF) {
+            if (p->n > GRAM_PICK_BITS || from >= m->n)
+                sc_relax(c, x,
+                         "dependentRequired is expressed for at most 64 properties, "
+                         "which are named");
+            continue;
+        }
+        for (const struct json *y = json_first(x); y; y = json_next(y)) {
+            const uint32_t to = json_str(y) ? find(m, json_str(y)) : m->n;
+            if (to >= m->n || row[to] == GRAM_INF)
+                sc_relax(c, y, "dependentRequired names what is no property");
+            else
+                p->row[row[from]].needs |= (uint64_t)1 << row[to];
+        }
+    }
+}
+
 /* dependentRequired, with what follows from it. */
 static void add_needs(struct sc *c, const struct sc_set *set, const struct members *m,
                       struct gpick *p, const uint32_t *row) {
     for (uint32_t i = 0; i < set->n; i++) {
-        const struct json *d = json_get(set->v[i].s, "dependentRequired");
-        for (const struct json *x = json_first(d); x; x = json_next(x)) {
-            const uint32_t from = find(m, json_name(x));
-            if (p->n > GRAM_PICK_BITS || from >= m->n || row[from] == GRAM_INF) {
-                if (p->n > GRAM_PICK_BITS || from >= m->n)
-                    sc_relax(c, x,
-                             "dependentRequired is expressed for at most 64 properties, "
-                             "which are named");
-                continue;
-            }
-            for (const struct json *y = json_first(x); y; y = json_next(y)) {
-                const uint32_t to = json_str(y) ? find(m, json_str(y)) : m->n;
-                if (to >= m->n || row[to] == GRAM_INF)
-                    sc_relax(c, y, "dependentRequired names what is no property");
-                else
-                    p->row[row[from]].needs |= (uint64_t)1 << row[to];
-            }
-        }
+        need(c, json_get(set->v[i].s, "dependentRequired"), m, p, row);
+        need(c, json_get(set->v[i].s, "dependencies"), m, p, row); /* draft 7 */
     }
     for (int round = 0; round < p->n && p->n <= GRAM_PICK_BITS; round++)
         for (int i = 0; i < p->n; i++)

@@ -102,6 +102,50 @@ static void test_texts(void) {
     json_free(root);
 }
 
+/* What the official suite of JSON Schema and schemas of tools have shown to be easy to get wrong:
+ * the values are the standard's. `make check-gram` asks the whole suite. */
+static void test_rules(void) {
+    static const struct {
+        const char *schema, *takes, *refuses;
+    } rows[] = {
+        {"{'not': {'type': 'integer'}}", "1.5", "1"},
+        {"{'type': 'number', 'not': {'type': 'integer'}}", "-0.25", "2.0"},
+        {"{'const': 9007199254740992}", "9007199254740992", "9007199254740993"},
+        {"{'enum': [3.14159265358979, 1e300]}", "3.14159265358979", "3.14159265"},
+        {"{'contains': true}", "[1]", "[]"},
+        {"{'contains': true, 'maxContains': 1}", "[1]", "[1, 2]"},
+        {"{'type': 'array', 'contains': false, 'minContains': 0}", "[1]", "{}"},
+        {"{'if': true, 'then': {'const': 1}, 'else': {'const': 2}}", "1", "2"},
+        {"{'if': false, 'then': {'const': 1}, 'else': {'const': 2}}", "2", "1"},
+        {"{'$ref': '#foo', '$defs': {'A': {'$anchor': 'foo', 'type': 'integer'}}}", "1", "'a'"},
+        {"{'dependencies': {'b': ['a']}, 'properties': {'a': {}, 'b': {}}}", "{'a': 1, 'b': 2}",
+         "{'b': 2}"},
+        {"{'$defs': {'i': {'type': 'integer'}}, 'allOf': [{'properties': {'f': {'$ref': "
+         "'#/$defs/i'}}}, {'additionalProperties': {'$ref': '#/$defs/i'}}]}",
+         "{'f': 1}", "{'f': 'a'}"},
+        {"{'pattern': '^\\\\s$'}", "'\u00a0'", "'a'"},
+        {"{'pattern': '^\\\\S$'}", "'a'", "'\ufeff'"},
+        {"{'type': 'object', 'patternProperties': {'\\\\p{L}x': true}, 'additionalProperties': "
+         "false}",
+         "{'ax': 1}", "[]"},
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        char text[3][300];
+        const char *from[] = {rows[i].schema, rows[i].takes, rows[i].refuses};
+        for (int k = 0; k < 3; k++) {
+            snprintf(text[k], sizeof text[k], "%s", from[k]);
+            for (char *p = text[k]; *p; p++)
+                if (*p == '\'') *p = '"';
+        }
+        struct grammar *g = of_schema(bytes, text[0], NULL);
+        CHECK(g != NULL);
+        if (!g) continue;
+        if (!takes(g, text[1])) CHECK_FAIL("%s refuses %s", text[0], text[1]);
+        if (takes(g, text[2])) CHECK_FAIL("%s takes %s", text[0], text[2]);
+        grammar_free(g);
+    }
+}
+
 static void test_masks(void) {
     struct json *root;
     struct vocab v;
@@ -421,6 +465,7 @@ static void test_harm(void) {
 int main(void) {
     make_bytes();
     RUN(test_texts);
+    RUN(test_rules);
     RUN(test_masks);
     RUN(test_walks);
     RUN(test_states);
