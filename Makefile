@@ -126,8 +126,9 @@ $(OBJ)/quantize/enc/avx2/%.o: ISA = -mavx2 -Wno-psabi
 # vectors of 32 bytes never cross a function that is not inlined
 $(OBJ)/quantize/enc/lanes.o: ISA = -Wno-psabi
 $(OBJ)/kernels/avxvnni/%.o: ISA = -mavxvnni -mavx2 -mfma -mf16c -ffp-contract=fast
-$(OBJ)/kernels/avx512/%.o $(OBJ)/kernels/amx/%.o: ISA = -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx2 -mfma -mf16c -ffp-contract=fast $(AMX)
-$(OBJ)/kernels/amx/%.o: AMX = -mamx-tile -mamx-int8
+$(patsubst %,$(OBJ)/kernels/avx512/%.o,iq2_xxs iq2_xs iq2_s iq3_xxs iq3_s): MORE = -mavx512vbmi
+$(OBJ)/kernels/avx512/%.o $(OBJ)/kernels/amx/%.o: ISA = -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx2 -mfma -mf16c -ffp-contract=fast $(MORE)
+$(OBJ)/kernels/amx/%.o: MORE = -mamx-tile -mamx-int8
 # the address sanitizer looks at the operands of a matrix product once (kernels/ops.h), not at each of its loads: those
 # were two thirds of the time of every test with a model. tests/kern/check puts pages that fault around them
 $(OBJ)/kernels/avx2/gemm.o $(OBJ)/kernels/avx512/gemm.o: SANF := $(if $(findstring address,$(SAN)),-DKERN_CHECK_ROWS,$(SANF))

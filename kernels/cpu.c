@@ -43,7 +43,15 @@ bool kern_cpu_has(enum kern_isa isa) {
         return (os & tile_state) == tile_state && (d & tiles) == tiles && may_use_tiles();
     return isa == KERN_REF;
 }
+
+bool kern_cpu_has_vbmi(void) {
+    uint32_t a, b, c, d;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (c & 1u << 1);
+}
 #else
+bool kern_cpu_has_vbmi(void) {
+    return false;
+}
 bool kern_cpu_has(enum kern_isa isa) {
     return isa == KERN_REF;
 }

@@ -102,8 +102,10 @@ static unsigned base64_byte(const char *text, int i) {
     return (pair >> (4 - 2 * (i % 3))) & 255u;
 }
 
-/* Expands n codes into n vectors of `per` level bytes of `bits` bits each. */
-static void expand(const char *text, int n, int per, int bits, const uint8_t *level, uint8_t *out) {
+/* Expands n codes into n vectors of `per` level bytes of `bits` bits each; no [2][n]: the two
+ * halves of a code. */
+static void expand(const char *text, int n, int per, int bits, const uint8_t *level, uint8_t *out,
+                   uint8_t *no) {
     unsigned code = 0;
     for (int e = 0, i = 0; e < n; e++) {
         unsigned delta = base64_byte(text, i++);
@@ -113,6 +115,10 @@ static void expand(const char *text, int n, int per, int bits, const uint8_t *le
         }
         code += delta;
         for (int j = 0; j < per; j++) *out++ = level[(code >> (bits * j)) & ((1u << bits) - 1)];
+        for (int h = 0; h < 2; h++)
+            no[h * n + e] =
+                (uint8_t)(bits == 2 ? code >> (8 * h)
+                                    : (code >> (6 * h) & 7) | (code >> (6 * h + 3) & 7) << 4);
     }
 }
 
@@ -133,11 +139,11 @@ static void fill(void) {
     static const uint8_t iq2[4] = {8, 25, 43, 0};
     static const uint8_t iq3_xxs[8] = {4, 12, 20, 28, 36, 44, 52, 62};
     static const uint8_t iq3_s[8] = {1, 3, 5, 7, 9, 11, 13, 15};
-    expand(iq2_xxs_text, 256, 8, 2, iq2, grid.iq2_xxs[0]);
-    expand(iq2_xs_text, 512, 8, 2, iq2, grid.iq2_xs[0]);
-    expand(iq2_s_text, 1024, 8, 2, iq2, grid.iq2_s[0]);
-    expand(iq3_xxs_text, 256, 4, 3, iq3_xxs, grid.iq3_xxs[0]);
-    expand(iq3_s_text, 512, 4, 3, iq3_s, grid.iq3_s[0]);
+    expand(iq2_xxs_text, 256, 8, 2, iq2, grid.iq2_xxs[0], grid.iq2_xxs_no[0]);
+    expand(iq2_xs_text, 512, 8, 2, iq2, grid.iq2_xs[0], grid.iq2_xs_no[0]);
+    expand(iq2_s_text, 1024, 8, 2, iq2, grid.iq2_s[0], grid.iq2_s_no[0]);
+    expand(iq3_xxs_text, 256, 4, 3, iq3_xxs, grid.iq3_xxs[0], grid.iq3_xxs_no[0]);
+    expand(iq3_s_text, 512, 4, 3, iq3_s, grid.iq3_s[0], grid.iq3_s_no[0]);
     expand_iq1();
     for (unsigned s = 0; s < 128; s++) {
         unsigned parity = s ^ s >> 4;

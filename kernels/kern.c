@@ -100,7 +100,8 @@ static void fill(struct kern *k, enum kern_isa isa) {
     memset(k, 0, sizeof *k);
     k->isa = isa;
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
-        if (!contains(isa, table[i].isa)) continue;
+        if (!contains(isa, table[i].isa) || (table[i].ops->needs_vbmi && !kern_cpu_has_vbmi()))
+            continue;
         struct kern_ops *op = &k->op[table[i].type];
         if (table[i].ops->decode) op->decode = table[i].ops->decode;
         if (table[i].ops->dot) {

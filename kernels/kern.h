@@ -40,7 +40,8 @@ struct kern_ops { /* of one weight type; NULL: that of an ISA contained in this 
      * tokens and groups. */
     void (*gemm)(const uint8_t *w, int64_t n_groups, const struct kern_act *a, int64_t lda,
                  int64_t n_tok, float *out, int64_t ldo, int64_t k, void *scratch);
-    int rows; /* of a packed group that this gemm reads; 0: no packed form */
+    int rows;        /* of a packed group that this gemm reads; 0: no packed form */
+    bool needs_vbmi; /* of AVX-512: left out where the processor lacks its permutations of bytes */
 };
 
 struct kern { /* filled once, then const; pass `const struct kern *`, no global */

@@ -11,6 +11,8 @@
 #undef KERN_OPS
 
 bool kern_cpu_has(enum kern_isa isa); /* what it adds to those it contains; CPUID and XGETBV */
+bool kern_cpu_has_vbmi(
+    void); /* AVX-512's permutations of bytes, which not all that have VNNI have */
 /* True when packed products of the types that both have in groups of 16 rows are the same bits. */
 bool kern_agree(const struct kern *a, const struct kern *b);
 

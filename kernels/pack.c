@@ -29,6 +29,12 @@ static const struct {
     [QT_Q5_K] = {{2, 1}, {2, 1}, {4, 3}, {4, 40}},
     [QT_Q6_K] = {{2, 1}, {4, 4}, {4, 48}},
     [QT_IQ4_XS] = {{2, 1}, {2, 1}, {4, 1}, {4, 32}},
+    [QT_IQ2_XXS] = {{2, 1}, {4, 16}},
+    [QT_IQ2_XS] = {{2, 1}, {4, 8}, {4, 8}, {4, 2}},
+    [QT_IQ2_S] = {{2, 1}, {4, 8}, {4, 8}, {4, 2}, {4, 2}},
+    [QT_IQ3_XXS] = {{2, 1}, {4, 16}, {4, 8}},
+    [QT_IQ3_S] = {{2, 1}, {4, 16}, {4, 2}, {4, 8}, {4, 1}},
+    [QT_TQ2_0] = {{4, 16}, {2, 1}},
 };
 
 bool kern_packs(enum qtype t) {
@@ -104,6 +110,21 @@ static uint64_t move_head(const struct spread *s, const uint8_t *src, uint8_t *d
     return at;
 }
 
+/* Words of 16 bits whose low bytes go first, then the high ones: offset, number. */
+static const struct { uint8_t at, n; } pairs_of[QT_COUNT] = {[QT_IQ2_XS] = {2, 32}};
+
+static void part_pairs(enum qtype t, const uint8_t *src, uint8_t *dst, size_t size, bool back) {
+    const int at = pairs_of[t].at, n = pairs_of[t].n;
+    memcpy(dst, src, size);
+    for (int i = 0; i < 2 * n; i++) {
+        const int whole = at + 2 * (i % n) + i / n;
+        if (back)
+            dst[whole] = src[at + i];
+        else
+            dst[at + i] = src[whole];
+    }
+}
+
 /* One block of 256 weights, as large as before. */
 static void spread_block(const struct spread *s, const uint8_t *src, uint8_t *dst) {
     dst += move_head(s, src, dst, false);
@@ -139,6 +160,19 @@ static void unspread_block(const struct spread *s, const uint8_t *src, uint8_t *
     }
 }
 
+/* Types whose blocks are rewritten before their fields are packed. */
+static bool is_rewritten(enum qtype t) {
+    return spread_of[t] || pairs_of[t].n;
+}
+static void rewrite(enum qtype t, const uint8_t *src, uint8_t *dst, size_t size, bool back) {
+    if (pairs_of[t].n)
+        part_pairs(t, src, dst, size, back);
+    else if (back)
+        unspread_block(spread_of[t], src, dst, size);
+    else
+        spread_block(spread_of[t], src, dst);
+}
+
 void kern_pack(enum qtype t, int rows, const uint8_t *src, uint64_t row_bytes, int64_t n_blocks,
                uint8_t *dst) {
     const uint64_t block = (uint64_t)qtype_info(t)->block_bytes, group = block * (uint64_t)rows;
@@ -146,10 +180,10 @@ void kern_pack(enum qtype t, int rows, const uint8_t *src, uint64_t row_bytes, i
     for (int64_t b = 0; b < n_blocks; b++, src += block, dst += group) {
         const uint8_t *from = src;
         uint64_t at = 0, stride = row_bytes;
-        if (spread_of[t]) {
+        if (is_rewritten(t)) {
             for (int r = 0; r < rows; r++)
-                spread_block(spread_of[t], src + (uint64_t)r * row_bytes,
-                             spread + (uint64_t)r * block);
+                rewrite(t, src + (uint64_t)r * row_bytes, spread + (uint64_t)r * block,
+                        (size_t)block, false);
             from = spread;
             stride = block;
         }
@@ -167,8 +201,8 @@ void kern_unpack(enum qtype t, int rows, const uint8_t *src, int64_t n_blocks, u
     const uint64_t block = (uint64_t)qtype_info(t)->block_bytes, group = block * (uint64_t)rows;
     uint8_t spread[MAX_ROWS * MAX_BLOCK];
     for (int64_t b = 0; b < n_blocks; b++, src += group, dst += block) {
-        uint8_t *to = spread_of[t] ? spread : dst;
-        const uint64_t stride = spread_of[t] ? block : row_bytes;
+        uint8_t *to = is_rewritten(t) ? spread : dst;
+        const uint64_t stride = is_rewritten(t) ? block : row_bytes;
         uint64_t at = 0;
         for (int f = 0; f < MAX_FIELDS && field[t][f].n; f++) {
             const unsigned size = field[t][f].size;
@@ -176,9 +210,9 @@ void kern_unpack(enum qtype t, int rows, const uint8_t *src, int64_t n_blocks, u
                  (uint64_t)rows * size, to + at, stride, size);
             at += (uint64_t)size * field[t][f].n;
         }
-        for (int r = 0; spread_of[t] && r < rows; r++)
-            unspread_block(spread_of[t], spread + (uint64_t)r * block,
-                           dst + (uint64_t)r * row_bytes, (size_t)block);
+        for (int r = 0; is_rewritten(t) && r < rows; r++)
+            rewrite(t, spread + (uint64_t)r * block, dst + (uint64_t)r * row_bytes, (size_t)block,
+                    true);
     }
 }
 

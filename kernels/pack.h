@@ -6,9 +6,10 @@
  * fields in the file's order. A field at offset o of the block, made of units of 1, 2 or 4 bytes,
  * begins at rows * o; unit u of row r lies at rows * o + (u * rows + r) * size. Four codes (or
  * eight nibbles) of a row are a unit of 4. Q3_K, Q5_K and Q6_K, whose files keep the low and high
- * bits of a code apart, are first rewritten block by block (pack.c), so that a product walks a
- * group once from its first byte to its last. The bits are the file's, only moved: same size, and
- * unpacking gives the file's bytes back. Groups follow one another as rows do in the file. */
+ * bits of a code apart, and IQ2_XS are first rewritten block by block (pack.c), so that a product
+ * walks a group once from its first byte to its last. The bits are the file's, only moved: same
+ * size, and unpacking gives the file's bytes back. Groups follow one another as rows do in the
+ * file. */
 #ifndef HONE_KERNELS_PACK_H
 #define HONE_KERNELS_PACK_H
 

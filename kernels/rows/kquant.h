@@ -14,6 +14,12 @@
 #include "kernels/rows/rows.h"
 
 enum { N_SCALES = 256 / SUB };
+#ifndef MIXED /* rows/grid.h */
+#define MIXED 0
+#define mixed_codes(w, k, q) ((void)(w), (void)(k), (void)(q))
+#define in_order(q) ((void)(q))
+#define mixed_at(x, m) l_at(x)
+#endif
 
 struct panel { /* a block of a group, unpacked */
     iv code[64], scale[N_SCALES], pair[N_SCALES / 2];
@@ -24,8 +30,12 @@ _Static_assert(sizeof(struct panel) <= ROWS_PANEL * LANES, "scratch of a block")
 INLINE void unpack(const uint8_t *w, struct panel *p) {
     struct rows_head h;
     head(w, &h);
-    UNROLL for (int k = 0; k < 8; k++) UNROLL for (int j = 0; j < 8; j++) p->code[8 * k + j] =
-        code(w, k, j);
+    for (int k = 0; MIXED && k < 8; k++) {
+        mixed_codes(w, k, p->code + 8 * k);
+        in_order(p->code + 8 * k);
+    }
+    UNROLL for (int k = 0; k < 8; k++) UNROLL for (int j = 0; j < 8 && !MIXED; j++)
+        p->code[8 * k + j] = code(w, k, j);
     UNROLL for (int i = 0; i < N_SCALES; i++) p->scale[i] = u_scale(h.scale[i / 4], i % 4, SIGNED);
     UNROLL for (int i = 0; i < N_SCALES / 2; i++) p->pair[i] = l_pair(h.min[i / 2], i % 2, SIGNED);
     p->d = h.d;
@@ -36,12 +46,15 @@ INLINE void unpack(const uint8_t *w, struct panel *p) {
 INLINE void chunk(int n, bool panel, const uint8_t *w, const struct rows_head *h,
                   const struct panel *p, int k, const struct kern_act *a, int64_t lda, iv *sum) {
     const int depth = u_depth(BITS) < SUB / 4 ? u_depth(BITS) : SUB / 4;
+    iv mixed[8];
+    if (MIXED && !panel) mixed_codes(w, k, mixed);
     UNROLL for (int j0 = 0; j0 < 8; j0 += depth) {
         iv s[TILE];
         UNROLL for (int j = j0; j < j0 + depth; j++) {
-            const iv q = panel ? p->code[8 * k + j] : code(w, k, j);
+            const iv q = panel ? p->code[8 * k + j] : MIXED ? mixed[j] : code(w, k, j);
             UNROLL for (int t = 0; t < n; t++) {
-                const iv x = l_at(a[t * lda].qs + 32 * k + 4 * j);
+                const int8_t *y = a[t * lda].qs + 32 * k;
+                const iv x = MIXED && !panel ? mixed_at(y + 16 * (j / 4), j % 4) : l_at(y + 4 * j);
                 s[t] = j == j0 ? u_first(q, x) : u_next(s[t], q, x);
             }
         }

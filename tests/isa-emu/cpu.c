@@ -10,3 +10,6 @@ bool kern_cpu_has(enum kern_isa isa) {
     __builtin_cpu_init();
     return isa == KERN_REF || (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"));
 }
+bool kern_cpu_has_vbmi(void) {
+    return true;
+}

@@ -165,6 +165,44 @@ EMU __m512i emu_dpbusd_epi32(__m512i c, __m512i u, __m512i s) {
                     emu_dot256(c.h[1], u.h[1], s.h[1]));
 }
 
+/* VBMI, and masks of bytes: bit i is of byte i. */
+EMU __m512i emu_permutex2var_epi8(__m512i a, __m512i i, __m512i b) {
+    uint8_t table[128], at[64], out[64];
+    memcpy(table, &a, 64);
+    memcpy(table + 64, &b, 64);
+    memcpy(at, &i, 64);
+    for (int j = 0; j < 64; j++) out[j] = table[at[j] & 127];
+    return emu_loadu_si512(out);
+}
+EMU __m512i emu_permutexvar_epi8(__m512i i, __m512i a) {
+    uint8_t table[64], at[64], out[64];
+    memcpy(table, &a, 64);
+    memcpy(at, &i, 64);
+    for (int j = 0; j < 64; j++) out[j] = table[at[j] & 63];
+    return emu_loadu_si512(out);
+}
+EMU __mmask64 emu_movepi8_mask(__m512i v) {
+    return (uint32_t)_mm256_movemask_epi8(v.h[0]) | (uint64_t)(uint32_t)_mm256_movemask_epi8(v.h[1])
+                                                        << 32;
+}
+EMU __mmask64 emu_test_epi8_mask(__m512i a, __m512i b) {
+    const __m512i both = emu_and_si512(a, b);
+    const __m256i zero = _mm256_setzero_si256();
+    return ~emu_movepi8_mask(
+        EMU_PAIR(__m512i, _mm256_cmpeq_epi8(both.h[0], zero), _mm256_cmpeq_epi8(both.h[1], zero)));
+}
+EMU __m512i emu_mask_blend_epi8(__mmask64 m, __m512i a, __m512i b) {
+    uint8_t x[64], y[64];
+    memcpy(x, &a, 64);
+    memcpy(y, &b, 64);
+    for (int j = 0; j < 64; j++)
+        if (m >> j & 1) x[j] = y[j];
+    return emu_loadu_si512(x);
+}
+EMU __m512i emu_mask_sub_epi8(__m512i other, __mmask64 m, __m512i a, __m512i b) {
+    return emu_mask_blend_epi8(m, other, emu_sub_epi8(a, b));
+}
+
 /* AMX (tiles.c). Misuse that a processor answers with an exception ends the program. */
 void emu_tile_config(const void *config);
 void emu_tile_release(void);
@@ -267,6 +305,18 @@ EMU void emu_tile_store(int t, void *p, size_t stride) {
 #define _mm512_sub_epi8 emu_sub_epi8
 #undef _mm512_xor_si512
 #define _mm512_xor_si512 emu_xor_si512
+#undef _mm512_permutex2var_epi8
+#define _mm512_permutex2var_epi8 emu_permutex2var_epi8
+#undef _mm512_permutexvar_epi8
+#define _mm512_permutexvar_epi8 emu_permutexvar_epi8
+#undef _mm512_movepi8_mask
+#define _mm512_movepi8_mask emu_movepi8_mask
+#undef _mm512_test_epi8_mask
+#define _mm512_test_epi8_mask emu_test_epi8_mask
+#undef _mm512_mask_blend_epi8
+#define _mm512_mask_blend_epi8 emu_mask_blend_epi8
+#undef _mm512_mask_sub_epi8
+#define _mm512_mask_sub_epi8 emu_mask_sub_epi8
 #undef _mm256_dpbusd_avx_epi32
 #define _mm256_dpbusd_avx_epi32 emu_dpbusd_avx_epi32
 #undef _mm512_cvtph_ps

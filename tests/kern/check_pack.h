@@ -6,6 +6,8 @@
 
 #include <math.h>
 
+#include "core/bytes.h"
+#include "core/fp.h"
 #include "kernels/bench.h"
 #include "kernels/pack.h"
 #include "tests/check.h"
@@ -193,6 +195,43 @@ static void check_packed_groups(const struct kern *k, enum qtype t, struct rng *
     for (int g = 0; g < GROUPS; g++) packed_free(&c[g]);
 }
 
+/* The definition of the types whose weights are d * u times an integer, u a power of 2: the
+ * products of a block are summed exactly, and meet d * u * dx in one step per block. The integers
+ * come from decoding with d = 1. */
+static void check_packed_bits(const struct kern *k, enum qtype t, float u, struct rng *r) {
+    enum { K = 768, TOKENS = 19 };
+    struct packed_case c;
+    struct kern ref;
+    packed_make(&c, k, t, K, TOKENS, r);
+    kern_init(&ref, KERN_REF);
+    const int64_t block = qtype_info(t)->block_bytes, rows = c.op->rows;
+    float *out = malloc((size_t)(TOKENS * rows) * sizeof *out), one[K], d[K / QK];
+    c.op->gemm(c.packed, 1, c.act, c.n_act, TOKENS, out, rows, K, c.scratch);
+    for (int64_t row = 0; row < rows; row++) {
+        for (int64_t b = 0; b < K / QK; b++) {
+            uint8_t *p = c.w + row * c.row_bytes + b * block;
+            d[b] = fp_f16_to_f32(load_u16(p + qtype_info(t)->scale.off[0]));
+            kern_set_half(t, p, 0, 0x3c00);
+        }
+        ref.op[t].decode(c.w + row * c.row_bytes, one, K);
+        for (int i = 0; i < TOKENS; i++) {
+            float want = 0;
+            for (int64_t b = 0; b < K / QK; b++) {
+                const struct kern_act *a = &c.act[i * c.n_act + b];
+                int sum = 0;
+                for (int j = 0; j < QK; j++) sum += (int)(one[b * QK + j] / u) * a->qs[j];
+                want = fmaf(d[b] * u * a->d[0], (float)sum, want);
+            }
+            if (memcmp(&out[i * rows + row], &want, sizeof want) != 0)
+                CHECK_FAIL("%s %s packed, row %" PRId64 " token %d: %.9g, by definition %.9g",
+                           qtype_name(t), kern_isa_name(k->isa), row, i,
+                           (double)out[i * rows + row], (double)want);
+        }
+    }
+    free(out);
+    packed_free(&c);
+}
+
 static void check_packed_type(const struct kern *k, enum qtype t) {
     struct rng r;
     rng_seed(&r, 11 + (uint64_t)t);
@@ -202,6 +241,13 @@ static void check_packed_type(const struct kern *k, enum qtype t) {
     if (qtype_info(t)->block_elems == 32) check_packed(k, t, 288, &r);
     check_packed_extremes(k, t, &r);
     check_packed_groups(k, t, &r);
+    static const struct {
+        enum qtype t;
+        float unit;
+    } whole[] = {{QT_Q3_K, 1},        {QT_Q6_K, 1},       {QT_IQ4_XS, 1},      {QT_IQ2_XXS, 0.125f},
+                 {QT_IQ2_XS, 0.125f}, {QT_IQ2_S, 0.125f}, {QT_IQ3_XXS, 0.25f}, {QT_IQ3_S, 1}};
+    for (size_t i = 0; i < sizeof whole / sizeof whole[0]; i++)
+        if (whole[i].t == t) check_packed_bits(k, t, whole[i].unit, &r);
 }
 
 static void test_packed(void) {
@@ -235,6 +281,7 @@ static void test_packed_same(void) {
             struct kern k;
             kern_init(&k, (enum kern_isa)isa);
             const struct kern_ops *op = &k.op[t];
+            if (!op->gemm) continue;
             for (int i = 0; i < TOKENS && first_isa == KERN_REF; i++) {
                 for (int j = 0; j < K; j++) x[j] = rng_normal(&r);
                 kern_act(&k, (enum qtype)t, x, K, act + i * (K / QK));

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT
+/* kernels/rows/grid.h - codes of the packed IQ2 and IQ3 types, for rows/kquant.h: levels with their
+ * signs, 64 too large. Included by a type's file behind an ISA's grid.h, which gives
+ *   l_look(table, i)     bytes of a table of 256, by unsigned bytes
+ *   l_where(v, bits, a, b) bytes of a where a byte of v and that of `bits` have no bit in common,
+ *                        else of b
+ *   l_level(table, v)    bytes of a table of 16 by the lowest bits of v; it repeats, so bits above
+ * do not matter l_flip(q, s, m)      128 - q where bit m of s is set, else q mixed_at(x, m)
+ * activations m, 8 + m, 4 + m and 12 + m of the sixteen at x, in every lane
+ *
+ * A lookup gives the numbers of the levels of several weights in a byte: four of 2 bits (IQ2), two
+ * nibbles (IQ3). So a vector holds, of sixteen weights, numbers m, 8 + m, 4 + m and 12 + m, which
+ * meet activations in the same order. */
+#ifndef HONE_KERNELS_ROWS_GRID_H
+#define HONE_KERNELS_ROWS_GRID_H
+
+#include "kernels/grid.h"
+#include "kernels/rows/rows.h"
+
+#define MIXED 1
+enum { BITS = 7, SIGNED = 0, OFFSET = 6 };
+
+/* Level numbers, IQ2's and those of both IQ3 types, to codes; they repeat up to 16. */
+#define LEVELS4(a, b, c, d)                                                                        \
+    { a, b, c, d, a, b, c, d, a, b, c, d, a, b, c, d }
+#define LEVELS8(a, b, c, d, e, f, g, h)                                                            \
+    { a, b, c, d, e, f, g, h, a, b, c, d, e, f, g, h }
+static const int8_t __attribute__((unused)) iq2_level[16] = LEVELS4(72, 89, 107, 64);
+
+/* Two lookups of bytes i with ninth (and tenth) bits: `high` meets the masks ninth and tenth. */
+INLINE iv look_512(const uint8_t *table, iv i, iv high, iv ninth) {
+    return l_where(high, ninth, l_look(table, i), l_look(table + 256, i));
+}
+INLINE iv look_1024(const uint8_t *table, iv i, iv high, iv ninth, iv tenth) {
+    return l_where(high, tenth, look_512(table, i, high, ninth),
+                   look_512(table + 512, i, high, ninth));
+}
+
+/* Four signs of 7 bits, one in each byte, and the eighth that makes the number of set ones even. */
+INLINE iv even_signs(iv v) {
+    static const int8_t odd[16] = {0,    -128, -128, 0,    -128, 0,    0,    -128,
+                                   -128, 0,    0,    -128, 0,    -128, -128, 0};
+    return l_or(v, l_table(odd, l_and(l_xor(v, l_shr(v, 4)), l_i8(15))));
+}
+/* The same of 28 bits, seven by seven. */
+INLINE iv packed_signs(iv v) {
+    const iv a = l_or(l_and(v, l_i32(0x7f)), l_and(l_shl(v, 1), l_i32(0x7f00)));
+    const iv b = l_or(l_and(l_shl(v, 2), l_i32(0x7f0000)), l_and(l_shl(v, 3), l_i32(0x7f000000)));
+    return even_signs(l_or(a, b));
+}
+
+/* Byte b and b + 1 of a lane, nibble by nibble, twice that and one more: four odd scales. */
+INLINE iv odd_scales(iv v, unsigned b) {
+    const iv t = l_bytes(v, b * 0x01010101u + 0x01010000u);
+    const iv s = l_or(l_and(t, l_i32(0x000f000f)), l_and(l_shr(t, 4), l_i32(0x0f000f00)));
+    return l_or(l_add(s, s), l_i8(1));
+}
+/* The scales of the top four bits of words 0, `step`, 2 * `step`, ... of a block. */
+INLINE void top_scales(const uint8_t *w, int step, struct rows_head *h) {
+    UNROLL for (int i = 0; i < 2; i++) {
+        iv s = l_i32(0);
+        UNROLL for (int k = 0; k < 4; k++) {
+            const iv top = l_shr(l_load(w + 4 * step * (4 * i + k) * LANES), 28);
+            s = l_or(s, l_shl(top, 8 * k));
+        }
+        h->scale[i] = h->min[i] = l_or(l_add(s, s), l_i8(1));
+    }
+}
+
+/* The signs of sixteen weights as l_flip wants them beside a mixed vector, of half 0 or 1 of s. */
+INLINE iv mixed_signs(iv s, int half) {
+    if (half) return l_or(l_shr(s, 16), l_and(l_shr(s, 4), l_i32(~0xffff)));
+    return l_or(l_and(s, l_i32(0xffff)), l_and(l_shl(s, 12), l_i32(~0xffff)));
+}
+
+/* IQ2: first and second halves of four vectors, and four bytes of signs -> codes. */
+INLINE void codes_iq2(iv first, iv second, iv signs, iv *q) {
+    UNROLL for (int half = 0; half < 2; half++) {
+        const iv top = l_i32(~0xffff);
+        const iv v = half ? l_or(l_shr(first, 16), l_and(second, top))
+                          : l_or(l_and(first, l_i32(0xffff)), l_shl(second, 16));
+        const iv s = mixed_signs(signs, half);
+        UNROLL for (int m = 0; m < 4; m++) q[4 * half + m] =
+            l_flip(l_level(iq2_level, l_shr(v, 2 * m)), s, m);
+    }
+}
+/* IQ3: the same of four indices in the order that mixed_index made. */
+INLINE void codes_iq3(const int8_t *level, iv first, iv second, iv signs, int half, iv *q) {
+    const iv s = mixed_signs(signs, half);
+    q[0] = l_flip(l_level(level, first), s, 0);
+    q[1] = l_flip(l_level(level, l_shr(first, 4)), s, 1);
+    q[2] = l_flip(l_level(level, second), s, 2);
+    q[3] = l_flip(l_level(level, l_shr(second, 4)), s, 3);
+}
+INLINE iv mixed_index(const uint8_t *w) {
+    return l_bytes(l_load(w), 0x03010200);
+}
+
+/* Mixed vectors of 32 weights, in the weights' order. */
+INLINE void in_order(iv *q) {
+    const iv even = l_i32(0x00ff00ff), odd = l_i32((int)0xff00ff00);
+    const iv low = l_i32(0xffff), top = l_i32(~0xffff);
+    for (int i = 0; i < 8; i += 4) {
+        const iv a = l_or(l_and(q[i], even), l_shl(l_and(q[i + 1], even), 8));
+        const iv b = l_or(l_and(q[i + 2], even), l_shl(l_and(q[i + 3], even), 8));
+        const iv c = l_or(l_and(l_shr(q[i], 8), even), l_and(q[i + 1], odd));
+        const iv d = l_or(l_and(l_shr(q[i + 2], 8), even), l_and(q[i + 3], odd));
+        q[i] = l_or(l_and(a, low), l_shl(b, 16));
+        q[i + 1] = l_or(l_shr(a, 16), l_and(b, top));
+        q[i + 2] = l_or(l_and(c, low), l_shl(d, 16));
+        q[i + 3] = l_or(l_shr(c, 16), l_and(d, top));
+    }
+}
+
+/* rows/kquant.h asks for single vectors of other types only. */
+INLINE iv code(const uint8_t *w, int k, int j) {
+    (void)k, (void)j;
+    return l_load(w);
+}
+
+#endif
