@@ -13,7 +13,7 @@
 
 #include "core/attr.h"
 #include "core/gguf.h"
-#include "core/imat_file.h"
+#include "quantize/imat_file.h"
 #include "core/mem.h"
 #include "core/prog.h"
 #include "core/rng.h"

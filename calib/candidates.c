@@ -114,7 +114,7 @@ int candidates_route(struct candidates *c, const struct model *m, const struct i
     arena_init(&r.mem);
     r.seen = strmap_new(1024);
     TRY_GOTO(out, rc,
-             buf_alloc(&count, (uint64_t)c->sel.n_cells * sizeof *r.count, "expert counts", e));
+             mem_alloc(&count, (uint64_t)c->sel.n_cells * sizeof *r.count, "expert counts", e));
     r.count = count;
     TRY_GOTO(out, rc, session_new(&r.s, m, &so, e));
     session_observe_route(r.s, see_route, &r);
@@ -127,7 +127,7 @@ out:
     session_free(r.s);
     strmap_free(r.seen);
     arena_release(&r.mem);
-    buf_free(count);
+    mem_free(count);
     return rc;
 }
 

@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "calib/gram.h"
+#include "calib/moments.h"
 #include "calib/imatrix.h"
 #include "calib/snapshot.h"
 #include "core/hash.h"
@@ -166,7 +166,7 @@ static int sessions(struct collector *c, const struct model *m, const struct ses
     session_observe(c->trunk, see_trunk, c);
     if (!m->hp.d[HD_MTP] || !m->arch->drafts) return 0;
     void *p = NULL;
-    TRY(buf_alloc(&p, (uint64_t)(c->windows.most * so->n_ctx * m->hp.d[HD_EMBD]) * sizeof(float),
+    TRY(mem_alloc(&p, (uint64_t)(c->windows.most * so->n_ctx * m->hp.d[HD_EMBD]) * sizeof(float),
                   "hidden rows", e));
     c->hidden = p;
     TRY(draft_session(c->trunk, &c->draft_model, &c->draft, e));
@@ -196,8 +196,8 @@ static int add_chunk(struct collector *c, struct imat *m, int64_t i, struct err 
     int rc = 0;
     for (int64_t k = 0; k < m->n_entries; k++) {
         struct imat_entry *en = &m->entry[k];
-        ranks_pass(i, en->sum2, (uint64_t)(en->n_mat * en->ne0) * sizeof *en->sum2);
-        ranks_pass(i, en->count, (uint64_t)en->n_mat * sizeof *en->count);
+        ranks_send(i, en->sum2, (uint64_t)(en->n_mat * en->ne0) * sizeof *en->sum2);
+        ranks_send(i, en->count, (uint64_t)en->n_mat * sizeof *en->count);
     }
     if (ranks_me() == 0) rc = imat_merge(c->out, m, e);
     for (int64_t k = 0; k < m->n_entries; k++) {
@@ -342,7 +342,7 @@ static int go_on(struct collector *c, const struct model *m, const struct imatri
     c->what = identity(c, m, o, ids, c->out->chunk_size);
     int rc = ranks_me() == 0 ? load(c, n_chunks, e) : 0;
     if (c->keep) *first = c->keep->n_found;
-    ranks_tell(first, sizeof *first);
+    ranks_bcast(first, sizeof *first);
     /* the sums of another rank's chunk come to entries that are there */
     for (int64_t i = 0; i < c->out->n_entries && *first && !c->there && !rc; i++) {
         const struct imat_entry *en = &c->out->entry[i];
@@ -359,7 +359,7 @@ static void release(struct collector *c) {
     session_free(c->draft);
     model_close(c->draft_model);
     session_free(c->trunk);
-    buf_free(c->hidden);
+    mem_free(c->hidden);
 }
 
 int imatrix_collect(const struct model *m, const struct imatrix_opts *o, struct imat *out,

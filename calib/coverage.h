@@ -3,7 +3,7 @@
 #ifndef HONE_CALIB_COVERAGE_H
 #define HONE_CALIB_COVERAGE_H
 
-#include "core/imat_file.h"
+#include "quantize/imat_file.h"
 
 /* Below COVER_RARE tokens an expert's own weights say little; COVER_ENOUGH is what calibration
  * should reach for each of them. */

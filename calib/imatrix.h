@@ -3,7 +3,7 @@
 #ifndef HONE_CALIB_IMATRIX_H
 #define HONE_CALIB_IMATRIX_H
 
-#include "core/imat_file.h"
+#include "quantize/imat_file.h"
 #include "core/pool.h"
 #include "runtime/engine/session.h"
 

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/imat_file.h"
+#include "quantize/imat_file.h"
 #include "core/mem.h"
 #include "core/num.h"
 #include "core/rng.h"
@@ -24,7 +24,7 @@ void sel_init(struct sel *s, int64_t n_cells) {
 }
 
 void sel_release(struct sel *s) {
-    for (int64_t i = 0; i < s->n_blocks; i++) buf_free(s->block[i]);
+    for (int64_t i = 0; i < s->n_blocks; i++) mem_free(s->block[i]);
     free(s->block);
     free(s->doc);
     memset(s, 0, sizeof *s);
@@ -46,7 +46,7 @@ static int reserve(struct sel *s, uint64_t n, struct err *e) {
     if (n <= s->left) return 0;
     const uint64_t size = n > BLOCK_BYTES ? n : BLOCK_BYTES;
     void *p;
-    TRY(buf_alloc(&p, size, "tokens per expert of the documents", e));
+    TRY(mem_alloc(&p, size, "tokens per expert of the documents", e));
     s->block = xreallocarray(s->block, (size_t)s->n_blocks + 1, sizeof *s->block);
     s->block[s->n_blocks++] = s->at = p;
     s->left = size;

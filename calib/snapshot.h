@@ -4,8 +4,8 @@
 #ifndef HONE_CALIB_SNAPSHOT_H
 #define HONE_CALIB_SNAPSHOT_H
 
-#include "calib/gram.h"
-#include "core/imat_file.h"
+#include "calib/moments.h"
+#include "quantize/imat_file.h"
 #include "core/snap.h"
 
 /* gram: settled, or NULL. */

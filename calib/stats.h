@@ -3,7 +3,7 @@
 #ifndef HONE_CALIB_STATS_H
 #define HONE_CALIB_STATS_H
 
-#include "core/imat_file.h"
+#include "quantize/imat_file.h"
 
 struct imat_stats { /* over the mean squared activation of each column, v = sum2/count */
     double sum, min, max, mean, stddev;

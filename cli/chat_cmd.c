@@ -6,6 +6,7 @@
 
 #include "cli/chat_line.h"
 #include "core/io.h"
+#include "core/out.h"
 #include "core/log.h"
 #include "core/mem.h"
 #include "text/visible.h"

@@ -14,6 +14,7 @@
 
 #include "core/ctx.h"
 #include "core/io.h"
+#include "core/out.h"
 #include "core/log.h"
 #include "core/mem.h"
 #include "core/num.h"

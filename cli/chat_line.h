@@ -5,7 +5,7 @@
 #define HONE_CLI_CHAT_LINE_H
 
 #include "cli/line.h"
-#include "cli/run.h"
+#include "cli/cmd_run.h"
 
 struct chatting {
     struct run_cli *x;

@@ -2,7 +2,7 @@
 /* cli/cmd_eval.c - hone eval ppl | speed | logits: options of jobs/eval_numbers.c, and the list of
  * subcommands. */
 #include "cli/cmd.h"
-#include "cli/eval.h"
+#include "cli/cmd_eval.h"
 #include "jobs/eval_numbers.h"
 
 #define AT(member) offsetof(struct eval_args, member)

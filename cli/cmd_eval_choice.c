@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* cli/cmd_eval_choice.c - hone eval choice | needle: options of jobs/eval_tasks.c. */
-#include "cli/eval.h"
+#include "cli/cmd_eval.h"
 #include "jobs/eval_tasks.h"
 #include "runtime/eval/choices.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* cli/cmd_eval_kld.c - hone eval kld: options of jobs/eval_divergence.c. */
-#include "cli/eval.h"
+#include "cli/cmd_eval.h"
 #include "core/str.h"
 #include "jobs/eval_divergence.h"
 

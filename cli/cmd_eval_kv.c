@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* cli/cmd_eval_kv.c - hone eval kv: options of jobs/eval_caches.c. */
-#include "cli/eval.h"
+#include "cli/cmd_eval.h"
 #include "jobs/eval_caches.h"
 
 #define AT(member) offsetof(struct caches_opts, member)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* cli/cmd_eval_mtp.c - hone eval mtp: options of jobs/eval_numbers.c. */
-#include "cli/eval.h"
+#include "cli/cmd_eval.h"
 #include "jobs/eval_numbers.h"
 
 #define AT(member) offsetof(struct eval_args, member)

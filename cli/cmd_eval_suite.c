@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* cli/cmd_eval_suite.c - hone eval suite | compare: options of jobs/eval_set.c. */
-#include "cli/eval.h"
-#include "core/io.h"
+#include "cli/cmd_eval.h"
+#include "core/out.h"
 #include "jobs/eval_set.h"
 
 #define AT(member) offsetof(struct eval_set_opts, member)

@@ -2,7 +2,7 @@
 /* cli/cmd_eval_tools.c - hone eval tools | checks: options of jobs/eval_cases.c. */
 #include <math.h>
 
-#include "cli/eval.h"
+#include "cli/cmd_eval.h"
 #include "jobs/eval_cases.h"
 
 #define AT(member) offsetof(struct cases_opts, member)

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "cli/cmd.h"
-#include "cli/run.h"
+#include "cli/cmd_run.h"
 #include "core/io.h"
 #include "core/log.h"
 #include "core/mem.h"

@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "core/io.h"
+#include "core/out.h"
 #include "core/json.h"
 #include "core/mem.h"
 #include "core/prog.h"

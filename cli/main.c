@@ -15,7 +15,8 @@
 #include "cli/lib.h"
 #include "core/attr.h"
 #include "core/ctx.h"
-#include "core/io.h"
+#include "core/map.h"
+#include "core/out.h"
 #include "core/log.h"
 #include "core/ranks.h"
 

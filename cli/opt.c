@@ -301,7 +301,7 @@ static int apply_common(struct cli *c, const struct common *k, struct err *e) {
     w->pack_cache = k->pack_cache;
     if (k->max_memory) TRY(size_parse(k->max_memory, "--max-memory", &most, e));
     limits_untrusted(k->untrusted);
-    buf_limit(most);
+    mem_limit(most);
     w->isa = kern_isa_best();
     if (k->isa && !kern_isa_parse(k->isa, &w->isa))
         return err_set(e, ERR_USAGE, "--isa: '%s' is not one of " KERN_ISA_NAMES, k->isa);

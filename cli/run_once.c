@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* cli/run_once.c - one answer: shown as it is made, or one JSON document at the end. */
-#include "cli/run.h"
+#include "cli/cmd_run.h"
 
 static void report(struct run_cli *x, const struct run_answer *a, bool turn) {
     struct run *r = &x->r;

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "convert/names.h"
-#include "convert/plan.h"
+#include "convert/conv_plan.h"
 #include "core/front.h"
 #include "core/io.h"
 #include "core/json.h"
@@ -47,7 +47,7 @@ static bool is_hash(const char *s) {
     return n >= 20 && strspn(s, "0123456789abcdefABCDEF") == n;
 }
 
-static int card_open(struct card *c, const struct plan *p, struct err *e) {
+static int card_open(struct card *c, const struct conv_plan *p, struct err *e) {
     const char *dir = hfdir_path(p->dir);
     char *path = io_join(dir, "README.md"), *real = realpath(dir, NULL);
     size_t len = 0;
@@ -82,7 +82,7 @@ static void put(struct gguf_w *w, const char *key, const char *given, const char
     if (*v) gguf_w_str(w, key, v);
 }
 
-static void size_label(const struct plan *p, char out[32]) {
+static void size_label(const struct conv_plan *p, char out[32]) {
     int64_t experts = 0;
     for (int64_t i = 0; i < p->n_items; i++) {
         const int64_t *ne = p->item[i].inst.ne;
@@ -152,7 +152,7 @@ static void put_license(struct gguf_w *w, const struct card *c) {
     put(w, "general.license.link", value(c, "license_link"), "");
 }
 
-int card_write(struct plan *p, const struct convert_opts *o, struct gguf_w *w, struct err *e) {
+int card_write(struct conv_plan *p, const struct convert_opts *o, struct gguf_w *w, struct err *e) {
     static const char *const bases[] = {"base_model", "base_models", "base_model_sources", NULL},
                              *const data[] = {"datasets", "dataset", "dataset_sources", NULL},
                              *const tags[] = {"tags", "pipeline_tag", NULL},

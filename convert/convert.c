@@ -7,13 +7,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "convert/plan.h"
-#include "core/io.h"
+#include "convert/conv_plan.h"
+#include "core/out.h"
 #include "core/log.h"
 #include "core/prog.h"
 
 struct run {
-    struct plan plan;
+    struct conv_plan plan;
     struct gguf_w *w;
     struct xform_buf *buf;
     struct prog prog;
@@ -57,7 +57,7 @@ static void warn(const struct item *it, const struct tally *t) {
 
 static int write_all(struct run *r, const struct convert_opts *o, struct convert_report *rep,
                      struct err *e) {
-    const struct plan *p = &r->plan;
+    const struct conv_plan *p = &r->plan;
     uint64_t total = 0;
     for (int64_t i = 0; i < p->n_items; i++) total += p->item[i].n_bytes;
     TRY(gguf_w_begin(r->w, o->out, o->overwrite, e));
@@ -76,7 +76,7 @@ static int write_all(struct run *r, const struct convert_opts *o, struct convert
 }
 
 static void fill_report(struct convert_report *rep, const struct run *r) {
-    const struct plan *p = &r->plan;
+    const struct conv_plan *p = &r->plan;
     snprintf(rep->arch, sizeof rep->arch, "%s", p->arch->name);
     snprintf(rep->type, sizeof rep->type, "%s", qtype_name(p->type));
     rep->n_tensors = p->n_items;

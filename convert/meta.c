@@ -5,14 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "convert/plan.h"
+#include "convert/conv_plan.h"
 #include "core/json.h"
 #include "core/mem.h"
 #include "template/chat_src.h"
 #include "tok/tok.h"
 
 /* generation_config.json: what the publisher recommends, unless sampling is off. */
-static int sampling(struct plan *p, struct gguf_w *w, struct err *e) {
+static int sampling(struct conv_plan *p, struct gguf_w *w, struct err *e) {
     static const struct {
         const char *hf, *key;
         bool integer;
@@ -38,7 +38,7 @@ static int sampling(struct plan *p, struct gguf_w *w, struct err *e) {
     return 0;
 }
 
-static int tokenizer(struct plan *p, const char *pre, struct gguf_w *w, struct err *e) {
+static int tokenizer(struct conv_plan *p, const char *pre, struct gguf_w *w, struct err *e) {
     struct tok *t;
     TRY(tok_from_dir(&t, hfdir_path(p->dir), p->hp.d[HD_VOCAB], pre, e));
     tok_to_gguf(t, w);
@@ -54,7 +54,7 @@ static int by_text(const void *a, const void *b) {
 
 /* Templates beside the default one, in order of their names, in which only letters and digits stay
  * as they are. A folder whose template comes from chat_template.json has no others. */
-static int named_templates(const struct plan *p, struct gguf_w *w, struct err *e) {
+static int named_templates(const struct conv_plan *p, struct gguf_w *w, struct err *e) {
     struct chat_src all, one;
     struct err none;
     const char *name[CHAT_SRC_MAX];
@@ -80,7 +80,7 @@ out:
     return rc;
 }
 
-int meta_write(struct plan *p, const struct convert_opts *o, struct gguf_w *w, struct err *e) {
+int meta_write(struct conv_plan *p, const struct convert_opts *o, struct gguf_w *w, struct err *e) {
     gguf_w_str(w, "general.architecture", p->arch->name);
     gguf_w_str(w, "general.type", "model");
     TRY(sampling(p, w, e));

@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "convert/plan.h"
+#include "convert/conv_plan.h"
 #include "convert/vision.h"
-#include "core/io.h"
+#include "core/out.h"
 #include "core/log.h"
 #include "core/mem.h"
 #include "core/num.h"
@@ -28,7 +28,7 @@ struct part { /* one output tensor */
     int64_t ne[4], n; /* elements */
 };
 struct run {
-    struct plan plan; /* folder, architecture, type */
+    struct conv_plan plan; /* folder, architecture, type */
     struct vision v;
     struct part *part;
     int64_t n_parts, cap;
@@ -203,7 +203,7 @@ static int write_part(struct run *r, const struct part *p, struct err *e) {
     const uint64_t bytes = qtype_row_bytes(p->type, p->ne[0]) * (uint64_t)(unit / p->ne[0]);
     void *mem = NULL;
     struct tally t = {0};
-    TRY(buf_alloc(&mem, (uint64_t)(from + 2 * unit) * sizeof(float), "rows of a vision tensor", e));
+    TRY(mem_alloc(&mem, (uint64_t)(from + 2 * unit) * sizeof(float), "rows of a vision tensor", e));
     float *x = mem, *y = x + from;
     uint8_t *out = (uint8_t *)(y + unit);
     int rc = 0;
@@ -215,7 +215,7 @@ static int write_part(struct run *r, const struct part *p, struct err *e) {
         if (!rc && prog_interrupted()) rc = err_set(e, ERR_INTR, "interrupted");
     }
     hfdir_drop(r->plan.dir, p->src);
-    buf_free(mem);
+    mem_free(mem);
     if (!rc && t.n_nan)
         log_warn("%s: %lld values are not numbers (NaN)", p->name, (long long)t.n_nan);
     if (!rc && t.n_overflow)

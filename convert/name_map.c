@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "convert/plan.h"
+#include "convert/conv_plan.h"
 #include "core/fp.h"
 #include "core/hash.h"
 #include "core/log.h"
@@ -19,8 +19,8 @@
 enum { NAME_MAX_LEN = 512 };
 /* A stranger's name inside a message. */
 #define SHOW(name) (show_n((name), strlen(name)).s)
-struct map {
-    struct plan *p;
+struct mapping {
+    struct conv_plan *p;
     struct strmap *by_name; /* normalised name -> index in the folder */
     const char **norm;      /* [n_tensors] */
     uint8_t *claimed;       /* [n_tensors] */
@@ -28,7 +28,7 @@ struct map {
 };
 
 /* Source file of a tensor, for messages. */
-static const char *file_of(const struct plan *p, const struct st_tensor *t) {
+static const char *file_of(const struct conv_plan *p, const struct st_tensor *t) {
     return st_path(hfdir_file(p->dir, t->file));
 }
 
@@ -58,7 +58,7 @@ static const char *normalise(struct arena *a, const char *name) {
     return out;
 }
 
-static int map_init(struct map *m, struct err *e) {
+static int map_init(struct mapping *m, struct err *e) {
     m->n = hfdir_n_tensors(m->p->dir);
     m->by_name = strmap_new((size_t)m->n);
     m->norm = xcalloc((size_t)m->n + 1, sizeof *m->norm);
@@ -75,20 +75,20 @@ static int map_init(struct map *m, struct err *e) {
     return 0;
 }
 
-static void map_release(struct map *m) {
+static void map_release(struct mapping *m) {
     strmap_free(m->by_name);
     free(m->norm);
     free(m->claimed);
 }
 
 /* Index of a source by normalised name, -1 when absent. */
-static int64_t lookup(const struct map *m, const char *name) {
+static int64_t lookup(const struct mapping *m, const char *name) {
     return strmap_get(m->by_name, name, strlen(name));
 }
 
 /* dq_find: a part of a tensor is used by that tensor. */
 static const struct st_tensor *find_claim(void *ud, const char *name) {
-    struct map *m = ud;
+    struct mapping *m = ud;
     int64_t i = lookup(m, name);
     if (i < 0) return NULL;
     m->claimed[i] = 1;
@@ -96,9 +96,9 @@ static const struct st_tensor *find_claim(void *ud, const char *name) {
 }
 
 /* Adds the source `name` for an output; `want` as in dq_open. *found stays false without it. */
-static int claim(struct map *m, const char *name, const int64_t *want, int n, bool turned,
+static int claim(struct mapping *m, const char *name, const int64_t *want, int n, bool turned,
                  bool *found, struct err *e) {
-    struct plan *p = m->p;
+    struct conv_plan *p = m->p;
     struct dq q;
     bool is = false;
     int rc = dq_open(&q, &p->quant, name, want, n, turned, find_claim, m, &is, e);
@@ -117,7 +117,8 @@ static int claim(struct map *m, const char *name, const int64_t *want, int n, bo
     return 0;
 }
 
-static int missing(const struct map *m, const struct item *it, const char *name, struct err *e) {
+static int missing(const struct mapping *m, const struct item *it, const char *name,
+                   struct err *e) {
     return err_set(e, ERR_DATA,
                    "%s: tensor %s (for %s) is missing: download the folder again, or its "
                    "config.json belongs to another model",
@@ -125,8 +126,8 @@ static int missing(const struct map *m, const struct item *it, const char *name,
 }
 
 /* One source per expert, stacked in numeric order. *found stays false without the first. */
-static int bind_stacked(struct map *m, struct item *it, const char *pat, size_t len, int64_t layer,
-                        const int64_t *want, bool *found, struct err *e) {
+static int bind_stacked(struct mapping *m, struct item *it, const char *pat, size_t len,
+                        int64_t layer, const int64_t *want, bool *found, struct err *e) {
     for (int64_t x = 0; x < want[0]; x++) {
         char name[NAME_MAX_LEN];
         bool is = false;
@@ -142,8 +143,8 @@ static int bind_stacked(struct map *m, struct item *it, const char *pat, size_t 
 }
 
 /* Tries one spelling; *found tells. */
-static int bind_spelling(struct map *m, struct item *it, const char *pat, size_t len, bool *found,
-                         struct err *e) {
+static int bind_spelling(struct mapping *m, struct item *it, const char *pat, size_t len,
+                         bool *found, struct err *e) {
     const struct hparams *h = &m->p->hp;
     bool mtp_name = strncmp(pat, "mtp.", 4) == 0;
     bool mtp_block = it->inst.block >= h->d[HD_LAYERS];
@@ -165,7 +166,7 @@ static int bind_spelling(struct map *m, struct item *it, const char *pat, size_t
 }
 
 /* Binds one expected tensor; n_src stays 0 when an optional one is not there. */
-static int bind(struct map *m, struct item *it, struct err *e) {
+static int bind(struct mapping *m, struct item *it, struct err *e) {
     const struct tensor_row *row = it->inst.row;
     bool found = false;
     char first[NAME_MAX_LEN] = "";
@@ -216,8 +217,8 @@ static bool zero_bias(const char *name, const struct st_tensor *t) {
 }
 
 /* A source nobody claimed: left out on purpose, or an error. */
-static int account(struct map *m, int64_t i, bool no_mtp, struct err *e) {
-    struct plan *p = m->p;
+static int account(struct mapping *m, int64_t i, bool no_mtp, struct err *e) {
+    struct conv_plan *p = m->p;
     const struct st_tensor *t = hfdir_tensor_at(p->dir, i);
     const char *name = m->norm[i];
     for (const char *const *s = p->arch->skip; s && *s; s++)
@@ -241,7 +242,7 @@ static int account(struct map *m, int64_t i, bool no_mtp, struct err *e) {
 }
 
 /* MTP layers by their tensors; what the config says is only compared. */
-static int count_mtp(struct map *m, bool no_mtp, struct err *e) {
+static int count_mtp(struct mapping *m, bool no_mtp, struct err *e) {
     int64_t n = 0, said = m->p->hp.d[HD_MTP];
     for (int64_t i = 0; i < m->n; i++) {
         static const char head[] = "mtp.layers.";
@@ -270,7 +271,7 @@ static int count_mtp(struct map *m, bool no_mtp, struct err *e) {
 
 /* Feed-forward widths to multiples of 256: rows and columns of zeros change nothing, since
  * activation(0) * 0 = 0 meets a zero column. */
-static int pad_widths(struct plan *p, struct err *e) {
+static int pad_widths(struct conv_plan *p, struct err *e) {
     static const int slot[] = {HD_FF, HD_FF_EXP, HD_FF_SHEXP};
     for (size_t i = 0; i < COUNT_OF(slot); i++)
         p->hp.d[slot[i]] = (p->hp.d[slot[i]] + 255) / 256 * 256;
@@ -290,8 +291,8 @@ static bool source_has(const void *ud, const struct tensor_row *row, int64_t lay
     return false;
 }
 
-static int bind_all(struct map *m, const struct convert_opts *o, struct err *e) {
-    struct plan *p = m->p;
+static int bind_all(struct mapping *m, const struct convert_opts *o, struct err *e) {
+    struct conv_plan *p = m->p;
     const bool unused = p->hp.d[HD_MTP] > 0 && (!p->arch->drafts || p->hp.d[HD_NO_MTP]);
     const bool no_mtp = o->no_mtp || unused;
     TRY(map_init(m, e));
@@ -320,8 +321,8 @@ static int bind_all(struct map *m, const struct convert_opts *o, struct err *e) 
     return !rc && p->lora ? lora_all_used(p->lora, e) : rc;
 }
 
-int map_tensors(struct plan *p, const struct convert_opts *o, struct err *e) {
-    struct map m = {.p = p};
+int map_tensors(struct conv_plan *p, const struct convert_opts *o, struct err *e) {
+    struct mapping m = {.p = p};
     int rc = bind_all(&m, o, e);
     map_release(&m);
     return rc;

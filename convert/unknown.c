@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "convert/plan.h"
+#include "convert/conv_plan.h"
 #include "core/buf.h"
 #include "core/hash.h"
 #include "core/mem.h"

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "convert/plan.h"
+#include "convert/conv_plan.h"
 #include "core/bytes.h"
 #include "core/fp.h"
 #include "core/mem.h"
@@ -33,7 +33,7 @@ struct xform_buf {
 };
 
 struct job {
-    const struct plan *p;
+    const struct conv_plan *p;
     const struct item *it;
     struct xform_buf *b;
     int64_t cols, rows;         /* of one output matrix */
@@ -331,8 +331,8 @@ struct xform_buf *xform_buf_new(void) {
 
 void xform_buf_free(struct xform_buf *b) {
     if (!b) return;
-    buf_free(b->slab);
-    buf_free(b->rows);
+    mem_free(b->slab);
+    mem_free(b->rows);
     free(b->tally);
     free(b);
 }
@@ -342,21 +342,21 @@ static int reserve(struct xform_buf *b, const struct job *j, struct pool *pool, 
     uint64_t slab = j->row_bytes > SLAB_BYTES ? j->row_bytes : SLAB_BYTES, bytes;
     void *v;
     if (slab > b->slab_bytes) {
-        buf_free(b->slab);
+        mem_free(b->slab);
         b->slab = NULL;
         b->slab_bytes = 0;
-        TRY(buf_alloc(&v, slab, "the conversion slab", e));
+        TRY(mem_alloc(&v, slab, "the conversion slab", e));
         b->slab = v;
         b->slab_bytes = slab;
     }
     const int64_t cap = j->it->xf == XF_LATENT_K ? j->cols * (j->rows + 1) : j->cols;
     if (cap > b->row_cap || n > b->n_workers) {
-        buf_free(b->rows);
+        mem_free(b->rows);
         b->rows = NULL;
         b->row_cap = 0;
         if (!mul_ok((uint64_t)cap, 3 * sizeof(float) * (uint64_t)n, &bytes))
             return err_set(e, ERR_DATA, "%s has rows that are too long", j->it->inst.name);
-        TRY(buf_alloc(&v, bytes, "conversion rows", e));
+        TRY(mem_alloc(&v, bytes, "conversion rows", e));
         b->rows = v;
         b->row_cap = cap;
     }
@@ -467,8 +467,9 @@ static int run_slabs(struct job *j, struct pool *pool, struct gguf_w *w, xform_s
     return 0;
 }
 
-int xform_item(const struct plan *p, const struct item *it, struct pool *pool, struct xform_buf *b,
-               struct gguf_w *w, struct tally *tally, xform_step step, void *ud, struct err *e) {
+int xform_item(const struct conv_plan *p, const struct item *it, struct pool *pool,
+               struct xform_buf *b, struct gguf_w *w, struct tally *tally, xform_step step,
+               void *ud, struct err *e) {
     struct job j = {.p = p, .it = it, .b = b};
     setup(&j);
     TRY(reserve(b, &j, pool, e));

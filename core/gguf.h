@@ -13,6 +13,7 @@
 
 #include "core/err.h"
 #include "core/qtype.h"
+#include "core/map.h"
 
 enum gguf_vtype {
     GV_U8,

@@ -24,6 +24,8 @@
 #include "core/gguf.h"
 #include "core/hash.h"
 #include "core/io.h"
+#include "core/map.h"
+#include "core/out.h"
 #include "core/log.h"
 #include "core/mem.h"
 #include "core/num.h"

@@ -17,6 +17,7 @@
 #include "core/bytes.h"
 #include "core/hash.h"
 #include "core/io.h"
+#include "core/map.h"
 #include "core/limits.h"
 #include "core/mem.h"
 #include "core/num.h"

@@ -16,6 +16,7 @@
 #include "core/bytes.h"
 #include "core/hash.h"
 #include "core/io.h"
+#include "core/out.h"
 #include "core/mem.h"
 #include "core/num.h"
 #include "core/show.h"

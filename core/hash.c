@@ -13,7 +13,7 @@
 #include <time.h>
 #include <xxhash.h>
 
-#include "core/io.h"
+#include "core/map.h"
 #include "core/mem.h"
 
 uint64_t hash_u64(const void *p, size_t n) {

@@ -25,9 +25,9 @@ struct limit_row {
 };
 const struct limit_row *limit_row(enum limit id);
 
-/* Defined in mem.c. --max-memory: lets the buffers that this context gets from buf_alloc
+/* Defined in mem.c. --max-memory: lets the buffers that this context gets from mem_alloc
  * (core/mem.h) from now on take at most n_bytes together; 0: no limit. */
-void buf_limit(uint64_t n_bytes);
+void mem_limit(uint64_t n_bytes);
 /* Gives a context's limit back (core/ctx.c only); NULL is fine. */
 struct buf_budget;
 void buf_budget_drop(struct buf_budget *b);

@@ -21,6 +21,8 @@
 
 #include "core/ctx.h"
 #include "core/io.h"
+#include "core/map.h"
+#include "core/out.h"
 #include "core/mem.h"
 #include "core/num.h"
 

@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 #include "core/ctx.h"
-#include "core/io.h"
+#include "core/out.h"
 #include "core/limits.h"
 #include "core/log.h"
 #include "core/machine.h"
@@ -156,7 +156,7 @@ struct buf_budget {
     atomic_int n_refs;
 };
 
-void buf_limit(uint64_t n_bytes) {
+void mem_limit(uint64_t n_bytes) {
     struct ctx *c = ctx_current();
     if (!c->budget && !n_bytes) return;
     if (!c->budget) {
@@ -213,7 +213,7 @@ static void *alloc_mapped(uint64_t n_bytes) {
     return place_head(base + skip, base, map_bytes);
 }
 
-int buf_alloc(void **out, uint64_t n_bytes, const char *what, struct err *e) {
+int mem_alloc(void **out, uint64_t n_bytes, const char *what, struct err *e) {
     uint64_t left;
     struct buf_budget *budget = ctx_current()->budget;
     *out = NULL;
@@ -243,7 +243,7 @@ int buf_alloc(void **out, uint64_t n_bytes, const char *what, struct err *e) {
                    what, (unsigned long long)n_bytes, (unsigned long long)have);
 }
 
-void buf_free(void *p) {
+void mem_free(void *p) {
     if (!p) return;
     struct buf_head h;
     memcpy(&h, (uint8_t *)p - HEAD_BYTES, sizeof h);

@@ -37,14 +37,14 @@ int mem_fund_fill(struct mem_fund *f, struct err *e);
 void mem_fund_release(struct mem_fund *f);
 
 /* Tensor- and model-sized memory, 64-byte aligned (huge pages requested from 2 MiB on), zeroed.
- * ERR_SYS names `what`, the bytes needed and the bytes available. Free with buf_free. */
-int buf_alloc(void **out, uint64_t n_bytes, const char *what, struct err *e);
-void buf_free(void *p);
+ * ERR_SYS names `what`, the bytes needed and the bytes available. Free with mem_free. */
+int mem_alloc(void **out, uint64_t n_bytes, const char *what, struct err *e);
+void mem_free(void *p);
 
 /* Bytes of memory the machine reports as available now, or what control groups leave of them; 0 if
  * unknown. */
 uint64_t mem_available(void);
-/* The same, and not more than --max-memory leaves for buf_alloc; 0 if unknown and not limited. */
+/* The same, and not more than --max-memory leaves for mem_alloc; 0 if unknown and not limited. */
 uint64_t buf_available(void);
 /* Peak resident set of this process in bytes; 0 if unknown. */
 uint64_t mem_peak_rss(void);

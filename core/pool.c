@@ -182,7 +182,7 @@ int pool_new(struct pool **out, int n_threads, struct err *e) {
     const bool is_free = n_threads == 0;
     if (is_free) n_threads = n_cpu < THREADS_MAX ? n_cpu : THREADS_MAX;
     void *mem;
-    TRY(buf_alloc(&mem, sizeof(struct pool), "the thread pool", e));
+    TRY(mem_alloc(&mem, sizeof(struct pool), "the thread pool", e));
     struct pool *p = mem;
     p->is_free = is_free;
     atomic_store(&p->n_used, n_threads);
@@ -226,7 +226,7 @@ void pool_free(struct pool *p) {
     pthread_mutex_destroy(&p->turn);
     pthread_mutex_destroy(&p->lock);
     free(p->worker);
-    buf_free(p);
+    mem_free(p);
 }
 
 int pool_size(const struct pool *p) {

@@ -24,7 +24,7 @@ void ranks_end(int rc) {
     MPI_Finalize();
 }
 
-void ranks_pass(int64_t item, void *p, uint64_t n) {
+void ranks_send(int64_t item, void *p, uint64_t n) {
     const int my_rank = ranks_me(), owner = (int)(item % ranks_n());
     uint8_t *at = p;
     if (owner == 0 || (my_rank != 0 && my_rank != owner)) return;
@@ -39,7 +39,7 @@ void ranks_pass(int64_t item, void *p, uint64_t n) {
     }
 }
 
-void ranks_tell(void *p, int n) {
+void ranks_bcast(void *p, int n) {
     if (ranks_n() > 1) MPI_Bcast(p, n, MPI_BYTE, 0, MPI_COMM_WORLD);
 }
 
@@ -53,13 +53,13 @@ void ranks_end(int rc) {
     (void)rc;
 }
 
-void ranks_pass(int64_t item, void *p, uint64_t n) {
+void ranks_send(int64_t item, void *p, uint64_t n) {
     (void)item;
     (void)p;
     (void)n;
 }
 
-void ranks_tell(void *p, int n) {
+void ranks_bcast(void *p, int n) {
     (void)p;
     (void)n;
 }

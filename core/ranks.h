@@ -22,8 +22,8 @@ int ranks_me(void);
 bool ranks_mine(int64_t item);
 /* Called by every rank for every item, in order: n bytes at p go from the item's rank to rank 0,
  * whose p receives them. Waits for the other side; a lost rank ends the job. */
-void ranks_pass(int64_t item, void *p, uint64_t n);
+void ranks_send(int64_t item, void *p, uint64_t n);
 /* Called by every rank: n bytes (below 2 GiB) at p go from rank 0 to all others. */
-void ranks_tell(void *p, int n);
+void ranks_bcast(void *p, int n);
 
 #endif

@@ -15,7 +15,7 @@
 #include "core/bytes.h"
 #include "core/fp.h"
 #include "core/hash.h"
-#include "core/io.h"
+#include "core/map.h"
 #include "core/limits.h"
 #include "core/json.h"
 #include "core/mem.h"

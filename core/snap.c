@@ -12,6 +12,9 @@
 #include "core/log.h"
 #include "core/mem.h"
 #include "core/prog.h"
+#include "core/io.h"
+#include "core/map.h"
+#include "core/out.h"
 
 enum { MAGIC_BYTES = 16, HEX = 32, HEAD = MAGIC_BYTES + HEX, PIECE = 64 << 20 };
 static const char magic[MAGIC_BYTES + 1] = "hone-snap-v1\r\n\x1a\n";

@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 #include "core/err.h"
-#include "core/io.h"
+#include "core/map.h"
 
 struct snap_w;
 int snap_begin(struct snap_w **out, const char *path, const char *what, struct err *e);

@@ -80,10 +80,10 @@ int writer_buffer(struct writer *w, uint64_t n, uint8_t **p, struct err *e) {
     struct slot *s = &w->slot[w->n_put % WRITER_BUFFERS];
     if (n > s->cap) {
         void *mem;
-        buf_free(s->p);
+        mem_free(s->p);
         s->p = NULL;
         s->cap = 0;
-        TRY(buf_alloc(&mem, n, "rows to be written", e));
+        TRY(mem_alloc(&mem, n, "rows to be written", e));
         s->p = mem;
         s->cap = n;
     }
@@ -113,7 +113,7 @@ void writer_free(struct writer *w) {
     pthread_cond_signal(&w->changed);
     pthread_mutex_unlock(&w->lock);
     if (w->started) pthread_join(w->thread, NULL);
-    for (int i = 0; i < WRITER_BUFFERS; i++) buf_free(w->slot[i].p);
+    for (int i = 0; i < WRITER_BUFFERS; i++) mem_free(w->slot[i].p);
     pthread_cond_destroy(&w->changed);
     pthread_mutex_destroy(&w->lock);
     free(w);

@@ -9,6 +9,7 @@
 #include "core/gguf.h"
 #include "core/hash.h"
 #include "core/io.h"
+#include "core/out.h"
 #include "core/mem.h"
 #include "report/manifest.h"
 

@@ -10,7 +10,8 @@
 #include "jobs/kept.h"
 #include "runtime/engine/kv_type.h"
 #include "core/bytes.h"
-#include "core/io.h"
+#include "core/map.h"
+#include "core/out.h"
 #include "core/mem.h"
 #include "core/num.h"
 #include "core/prog.h"
@@ -130,16 +131,16 @@ static int write_logits(struct eval_loaded *l, const int32_t *ids, int64_t n, st
     enum { BLOCK = 64 };
     int64_t d = l->m->hp.d[HD_EMBD], v = l->m->hp.d[HD_VOCAB];
     void *h = NULL, *x = NULL;
-    int rc = buf_alloc(&h, (uint64_t)(BLOCK * d) * sizeof(float), "hidden rows", e);
-    if (!rc) rc = buf_alloc(&x, (uint64_t)(BLOCK * v) * sizeof(float), "logits", e);
+    int rc = mem_alloc(&h, (uint64_t)(BLOCK * d) * sizeof(float), "hidden rows", e);
+    if (!rc) rc = mem_alloc(&x, (uint64_t)(BLOCK * v) * sizeof(float), "logits", e);
     for (int64_t i = 0; i < n && !rc; i += BLOCK) {
         int64_t k = min_i64(BLOCK, n - i);
         rc = session_forward(l->s, ids + i, k, h, e);
         if (!rc) rc = session_head(l->s, h, k, x, e);
         if (!rc) rc = out_write(o, x, (uint64_t)(k * v) * sizeof(float), e);
     }
-    buf_free(h);
-    buf_free(x);
+    mem_free(h);
+    mem_free(x);
     return rc;
 }
 

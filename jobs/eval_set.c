@@ -16,6 +16,7 @@
 #include "core/gz.h"
 #include "core/hash.h"
 #include "core/io.h"
+#include "core/out.h"
 #include "core/limits.h"
 #include "core/log.h"
 #include "core/mem.h"

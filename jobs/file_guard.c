@@ -10,6 +10,7 @@
 
 #include "core/hash.h"
 #include "core/io.h"
+#include "core/out.h"
 #include "core/json.h"
 #include "core/log.h"
 #include "core/mem.h"

@@ -82,12 +82,12 @@ static int tensor_error(const struct diff *d, struct row *r, struct err *e) {
     uint64_t row_a = qtype_row_bytes(a->type, a->ne[0]), row_b = qtype_row_bytes(b->type, b->ne[0]);
     int64_t n = a->ne[0], n_rows = (int64_t)(a->n_bytes / row_a);
     void *mem;
-    TRY(buf_alloc(&mem, 2 * (uint64_t)n * sizeof(float), "two rows of weights", e));
+    TRY(mem_alloc(&mem, 2 * (uint64_t)n * sizeof(float), "two rows of weights", e));
     float *x = mem, *y = x + n;
     double sum = 0, ref = 0;
     for (int64_t i = 0; i < n_rows; i++) {
         if (i % 1024 == 0 && prog_interrupted()) {
-            buf_free(mem);
+            mem_free(mem);
             return err_set(e, ERR_INTR, "interrupted");
         }
         decode_a(a->data + (uint64_t)i * row_a, x, n);
@@ -101,7 +101,7 @@ static int tensor_error(const struct diff *d, struct row *r, struct err *e) {
     r->error = ref > 0 ? sqrt(sum / ref) : sum > 0 ? (double)INFINITY : 0;
     gguf_drop(d->a, a);
     gguf_drop(d->b, b);
-    buf_free(mem);
+    mem_free(mem);
     return 0;
 }
 

@@ -6,11 +6,12 @@
 #include <string.h>
 
 #include "calib/coverage.h"
-#include "calib/gram.h"
+#include "calib/moments.h"
 #include "calib/imatrix.h"
 #include "calib/stats.h"
 #include "jobs/imatrix_job.h"
 #include "core/io.h"
+#include "core/out.h"
 #include "core/log.h"
 #include "core/mem.h"
 #include "core/prog.h"

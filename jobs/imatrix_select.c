@@ -10,6 +10,7 @@
 
 #include "calib/candidates.h"
 #include "core/io.h"
+#include "core/out.h"
 #include "core/mem.h"
 #include "core/str.h"
 

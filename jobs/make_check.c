@@ -9,6 +9,7 @@
 #include "convert/convert.h"
 #include "core/gguf.h"
 #include "core/io.h"
+#include "core/out.h"
 #include "core/log.h"
 #include "runtime/engine/model.h"
 #include "tok/pretok.h"

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "calib/gram.h"
+#include "calib/moments.h"
 #include "calib/imatrix.h"
 #include "jobs/claim.h"
 #include "jobs/device.h"

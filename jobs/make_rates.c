@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "calib/gram.h"
+#include "calib/moments.h"
 #include "calib/imatrix.h"
 #include "core/io.h"
 #include "core/log.h"

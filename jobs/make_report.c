@@ -11,6 +11,7 @@
 #include "core/gguf.h"
 #include "core/hash.h"
 #include "core/io.h"
+#include "core/out.h"
 #include "core/log.h"
 #include "models/arch.h"
 #include "report/result.h"

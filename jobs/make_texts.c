@@ -9,6 +9,7 @@
 #include "jobs/make.h"
 #include "core/gguf.h"
 #include "core/io.h"
+#include "core/out.h"
 #include "core/mem.h"
 
 enum { HELD_OUT = 5 }; /* every fifth document is for the probes */

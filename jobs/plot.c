@@ -3,7 +3,7 @@
 #include "jobs/plot.h"
 
 #include "core/buf.h"
-#include "core/io.h"
+#include "core/out.h"
 
 int plot_write(const struct work *c, const struct plot_axes *ax, const struct plot_point *p, int n,
                const char *path, struct err *e) {

@@ -126,9 +126,9 @@ static int encoded(struct probe *p, const struct sens *s, int64_t index, enum qt
             return 0;
         }
     TRY(sens_encode(p->from, index, type, s->search, &data, e));
-    int rc = weight_given(&w, model_find_weight(p->base, name), name, data, type, buf_free, e);
+    int rc = weight_given(&w, model_find_weight(p->base, name), name, data, type, mem_free, e);
     if (rc) {
-        buf_free(data);
+        mem_free(data);
         return rc;
     }
     p->data = xreallocarray(p->data, (size_t)p->n_data + 1, sizeof *p->data);

@@ -14,6 +14,8 @@
 #include "core/buf.h"
 #include "core/gguf.h"
 #include "core/io.h"
+#include "core/map.h"
+#include "core/out.h"
 #include "core/log.h"
 #include "core/mem.h"
 #include "core/num.h"

@@ -98,7 +98,7 @@ static int layer_order(const struct sens *s, int64_t bands, int *rank, bool *ban
 
 static bool late(const struct probing *w) {
     bool yes = w->o->seconds > 0 && prog_now_s() - w->t0 >= w->o->seconds;
-    ranks_tell(&yes, sizeof yes);
+    ranks_bcast(&yes, sizeof yes);
     return yes;
 }
 
@@ -127,10 +127,10 @@ static int end_round(struct probing *w, struct err *e) {
         if (ranks_mine(b))
             rc = w->mix ? probe_steps(&w->p, w->s, w->mix, want, n, got, e)
                         : probe_alone(&w->p, w->s, want, n, got, e);
-        if (!rc) ranks_pass(b, got, (uint64_t)n * sizeof *got);
+        if (!rc) ranks_send(b, got, (uint64_t)n * sizeof *got);
     }
     if (rc || !w->n) return rc;
-    ranks_tell(w->got, w->n * (int)sizeof *w->got);
+    ranks_bcast(w->got, w->n * (int)sizeof *w->got);
     for (int i = 0; i < w->n; i++) put(w, &w->want[i], &w->got[i]);
     if (!w->mix) {
         w->r->probing += prog_now_s() - t0;
@@ -281,7 +281,7 @@ static int run(struct probing *w, const struct sens_source *from, const char *ha
     if (o->texts.n) TRY(probe_open(&w->p, o->c, o->model, &o->texts, from, o->ctx, o->n_chunks, e));
     s->search = o->search;
     if (ranks_me() == 0) TRY(resume(w, hash, e));
-    ranks_tell(&w->r->resumed, sizeof w->r->resumed);
+    ranks_bcast(&w->r->resumed, sizeof w->r->resumed);
     sens_tell(s);
     memcpy(s->imatrix_hash, hash, sizeof s->imatrix_hash);
     s->search = o->search;

@@ -151,7 +151,7 @@ static bool leads(enum role r) {
 
 void shapes_gram(const struct shapes *s, double *bytes, double *flops) {
     *bytes = *flops = 0;
-    for (int64_t i = 0; i < s->n; i++) { /* as calib/gram.c shapes them */
+    for (int64_t i = 0; i < s->n; i++) { /* as calib/moments.c shapes them */
         const struct recipe_item *it = &s->item[i];
         const double n = (double)it->ne[0], experts = (double)it->ne[2];
         const double own = fmin(n, 256), used = fmax(1, (double)s->model.experts_used);

@@ -16,6 +16,8 @@
 #include "jobs/claim.h"
 #include "core/hash.h"
 #include "core/io.h"
+#include "core/map.h"
+#include "core/out.h"
 #include "core/log.h"
 #include "core/mem.h"
 #include "core/str.h"

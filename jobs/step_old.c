@@ -13,6 +13,7 @@
 #include "jobs/claim.h"
 #include "jobs/step.h"
 #include "core/io.h"
+#include "core/out.h"
 #include "core/log.h"
 #include "core/mem.h"
 #include "core/str.h"

@@ -9,6 +9,7 @@
 #include "jobs/template_defects.h"
 #include "core/hash.h"
 #include "core/io.h"
+#include "core/out.h"
 #include "core/log.h"
 #include "core/str.h"
 #include "template/chat_src.h"

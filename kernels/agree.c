@@ -41,11 +41,11 @@ bool kern_agree(const struct kern *a, const struct kern *b) {
     struct err e;
     struct rng r;
     rng_seed(&r, 1);
-    bool ok = buf_alloc(&scratch, (uint64_t)kern_gemm_scratch(ROWS, K), "scratch", &e) == 0;
+    bool ok = mem_alloc(&scratch, (uint64_t)kern_gemm_scratch(ROWS, K), "scratch", &e) == 0;
     for (int t = 0; t < QT_COUNT && ok; t++)
         if (a->op[t].rows == ROWS && b->op[t].rows == ROWS)
             ok = same(x, (enum qtype)t, a, b, &r, scratch);
-    buf_free(scratch);
+    mem_free(scratch);
     free(x);
     return ok;
 }

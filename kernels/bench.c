@@ -120,7 +120,7 @@ static void bench_packed(struct job *j, const float *x, double bytes, double sec
     const int rows = j->k->op[j->t].rows;
     void *mem = NULL;
     struct err e = {0};
-    if (buf_alloc(&mem, (uint64_t)kern_gemm_scratch(rows, ROW), "scratch", &e)) return;
+    if (mem_alloc(&mem, (uint64_t)kern_gemm_scratch(rows, ROW), "scratch", &e)) return;
     j->scratch = mem;
     j->rounded = xmalloc((size_t)(TOKENS * kern_act_blocks(ROW)) * sizeof *j->rounded);
     for (int64_t i = 0; i < TOKENS; i++)
@@ -132,7 +132,7 @@ static void bench_packed(struct job *j, const float *x, double bytes, double sec
     j->n_tok = TOKENS;
     out->packed_gmacs = 1e-9 * ROWS * ROW * TOKENS / shortest(run_packed, j, seconds);
     free(j->rounded);
-    buf_free(mem);
+    mem_free(mem);
 }
 
 void kern_bench_type(const struct kern *k, enum qtype t, double seconds, struct kern_rate *out) {
@@ -145,7 +145,7 @@ void kern_bench_type(const struct kern *k, enum qtype t, double seconds, struct 
     const int64_t w_bytes = (ROWS * j.row_bytes + 63) / 64 * 64;
     void *mem = NULL;
     struct err e = {0};
-    if (buf_alloc(&mem, (uint64_t)w_bytes + (2 * ROW + ROWS * TOKENS) * sizeof *j.x, "rows", &e))
+    if (mem_alloc(&mem, (uint64_t)w_bytes + (2 * ROW + ROWS * TOKENS) * sizeof *j.x, "rows", &e))
         return;
     j.w = mem;
     j.act = j.w + w_bytes;
@@ -164,7 +164,7 @@ void kern_bench_type(const struct kern *k, enum qtype t, double seconds, struct 
         bench_packed(&j, x, bytes, seconds, out);
         free(x);
     }
-    buf_free(mem);
+    mem_free(mem);
 }
 
 static void run_gemm(void *ctx) {

@@ -155,7 +155,7 @@ static int run(struct many *m, struct err *e) {
         return err_set(e, ERR_USAGE, "many answers at once follow no schema or regular expression");
     m->slot = xcalloc((size_t)m->n_slots, sizeof *m->slot);
     m->row = xcalloc((size_t)m->n_slots * PIECE, sizeof *m->row);
-    TRY(buf_alloc(&mem, (uint64_t)m->n_slots * (uint64_t)m->n_vocab * sizeof(float), "logits", e));
+    TRY(mem_alloc(&mem, (uint64_t)m->n_slots * (uint64_t)m->n_vocab * sizeof(float), "logits", e));
     m->logits = mem;
     prog_begin(&p, "generating", PROG_ITEMS, (uint64_t)m->n);
     while (m->done < m->n && !rc) {
@@ -194,7 +194,7 @@ int hone_generate_many(struct hone_session *s, const int32_t *const *prompt, con
     for (int k = 0; m.slot && k < m.n_slots; k++) clear(&m.slot[k]);
     free(m.slot);
     free(m.row);
-    buf_free(m.logits);
+    mem_free(m.logits);
     const double seconds = prog_now_s() - from;
     rc = call_end(&c, rc, e);
     const size_t step = out->size; /* the caller's struct may be that of another version */

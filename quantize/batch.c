@@ -100,7 +100,7 @@ static int by_device(struct batch_job *j, struct err *e) {
     void *p;
     TRY(qdev_rows(j->dev, src, j->first, j->n, j->out, &j->fault[0].row, &j->fault[0].col, e));
     if (j->fault[0].row >= 0) return 0;
-    TRY(buf_alloc(&p, j->dst_row, "a row of blocks", e));
+    TRY(mem_alloc(&p, j->dst_row, "a row of blocks", e));
     one.out = p;
     do_rows(&one, 0, 1, 0);
     if (memcmp(p, j->out, j->dst_row) != 0) {
@@ -110,7 +110,7 @@ static int by_device(struct batch_job *j, struct err *e) {
         qdev_give_up(j->dev);
         j->dev = NULL;
     }
-    buf_free(p);
+    mem_free(p);
     return 0;
 }
 
@@ -132,12 +132,12 @@ int batch_open(struct batch_job *j, const struct kern *ref, struct err *e) {
     j->fault = xcalloc((size_t)n_workers, sizeof *j->fault);
     for (int k = 0; k < n_workers; k++) {
         j->fault[k].row = -1;
-        TRY(buf_alloc(&p, FEEDBACK_ROWS * (uint64_t)t->ne[0] * sizeof(float), "rows of weights",
+        TRY(mem_alloc(&p, FEEDBACK_ROWS * (uint64_t)t->ne[0] * sizeof(float), "rows of weights",
                       e));
         j->scratch[k] = p;
         if (!j->eb) continue;
         uint64_t blocks = (uint64_t)t->ne[0] / (uint64_t)qtype_info(j->to)->block_elems;
-        TRY(buf_alloc(&p, blocks * sizeof **j->open, "blocks of a row", e));
+        TRY(mem_alloc(&p, blocks * sizeof **j->open, "blocks of a row", e));
         j->open[k] = p;
     }
     return 0;
@@ -145,8 +145,8 @@ int batch_open(struct batch_job *j, const struct kern *ref, struct err *e) {
 
 void batch_close(struct batch_job *j) {
     for (int k = 0; j->scratch && k < pool_size(j->pool); k++) {
-        buf_free(j->scratch[k]);
-        buf_free(j->open[k]);
+        mem_free(j->scratch[k]);
+        mem_free(j->open[k]);
     }
     free(j->open);
     free(j->scratch);

@@ -6,7 +6,7 @@
 
 #include "core/gguf.h"
 #include "kernels/kern.h"
-#include "quantize/enc/open.h"
+#include "quantize/enc/raw.h"
 #include "quantize/fb_tensor.h"
 #include "quantize/qdev.h"
 
@@ -31,7 +31,7 @@ struct batch_job {
     const struct enc_blocks *eb; /* NULL: the plain encoder only */
     bool balance;                /* of eb */
     bool raise;                  /* the same for grid types */
-    struct enc_open **open;      /* per worker, the blocks of a row */
+    struct enc_raw **open;       /* per worker, the blocks of a row */
     struct batch_fault *fault;
     struct fb_tensor *fb; /* NULL, or error feedback: by the caller, batch_close frees it */
     struct qdev *dev;     /* batch_device; NULL: the CPU encodes */

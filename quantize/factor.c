@@ -17,7 +17,7 @@ static int take(void *out_ptr, uint64_t n, size_t size, const char *what, struct
     void *p;
     uint64_t bytes;
     if (!mul_ok(n, size, &bytes)) return err_set(e, ERR_USAGE, "%s: too large", what);
-    TRY(buf_alloc(&p, bytes, what, e));
+    TRY(mem_alloc(&p, bytes, what, e));
     memcpy(out_ptr, &p, sizeof p);
     return 0;
 }
@@ -34,11 +34,11 @@ int factor_init(struct factor *f, int64_t n, int64_t block, struct err *e) {
     return take(&f->tri, (uint64_t)block * (uint64_t)block, sizeof *f->tri, "a factor", e);
 }
 void factor_release(struct factor *f) {
-    buf_free(f->r);
-    buf_free(f->m);
-    buf_free(f->diag);
-    buf_free(f->h);
-    buf_free(f->tri);
+    mem_free(f->r);
+    mem_free(f->m);
+    mem_free(f->diag);
+    mem_free(f->h);
+    mem_free(f->tri);
     memset(f, 0, sizeof *f);
 }
 

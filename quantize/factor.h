@@ -8,7 +8,7 @@
 #ifndef HONE_QUANTIZE_FACTOR_H
 #define HONE_QUANTIZE_FACTOR_H
 
-#include "core/gram_file.h"
+#include "quantize/gram_file.h"
 #include "core/pool.h"
 
 struct factor {

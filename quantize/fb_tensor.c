@@ -146,7 +146,7 @@ int fb_tensor_new(struct fb_tensor **out, const struct fb_source *src, struct er
         TRY_GOTO(fail, rc, factor_pool(in, 1, &t->pooled, &t->pooled_tokens, e));
     TRY_GOTO(fail, rc, choose(t, e));
     if (t->pooled) {
-        buf_free(t->pooled);
+        mem_free(t->pooled);
         t->pooled = NULL;
         TRY_GOTO(fail, rc, factor_pool(in, 3, &t->pooled, &t->pooled_tokens, e));
     }
@@ -163,7 +163,7 @@ void fb_tensor_free(struct fb_tensor *t) {
     free(t->work);
     free(t->imp);
     free(t->s);
-    buf_free(t->pooled);
+    mem_free(t->pooled);
     factor_release(&t->f);
     free(t);
 }

@@ -4,9 +4,9 @@
 #ifndef HONE_QUANTIZE_FB_TENSOR_H
 #define HONE_QUANTIZE_FB_TENSOR_H
 
-#include "core/gram_file.h"
+#include "quantize/gram_file.h"
 #include "core/pool.h"
-#include "quantize/enc/open.h"
+#include "quantize/enc/raw.h"
 
 struct fb_source { /* the tensor */
     const struct gram_input *in;

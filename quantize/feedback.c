@@ -44,8 +44,8 @@ int feedback_work_new(struct feedback_work **out, enum qtype type, int64_t n, st
     struct feedback_work *w = xcalloc(1, sizeof *w);
     const uint64_t per_row = (uint64_t)(n / qtype_info(type)->block_elems) * kind_of(type)->bytes;
     void *p = NULL, *q = NULL;
-    int rc = buf_alloc(&p, (uint64_t)(3 * n * FEEDBACK_ROWS) * sizeof(float), "feedback", e);
-    if (rc == 0) rc = buf_alloc(&q, per_row * FEEDBACK_ROWS, "feedback", e);
+    int rc = mem_alloc(&p, (uint64_t)(3 * n * FEEDBACK_ROWS) * sizeof(float), "feedback", e);
+    if (rc == 0) rc = mem_alloc(&q, per_row * FEEDBACK_ROWS, "feedback", e);
     w->mem = p;
     w->blocks = q;
     if (rc) {
@@ -63,8 +63,8 @@ int feedback_work_new(struct feedback_work **out, enum qtype type, int64_t n, st
 }
 void feedback_work_free(struct feedback_work *w) {
     if (!w) return;
-    buf_free(w->mem);
-    buf_free(w->blocks);
+    mem_free(w->mem);
+    mem_free(w->blocks);
     free(w);
 }
 

@@ -6,7 +6,7 @@
 #define HONE_QUANTIZE_FEEDBACK_H
 
 #include "quantize/enc/gridq.h"
-#include "quantize/enc/open.h"
+#include "quantize/enc/raw.h"
 #include "quantize/factor.h"
 
 enum { FEEDBACK_ROWS = 8 };  /* rows that go together, sharing reads of the factor */

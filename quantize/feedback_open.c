@@ -6,7 +6,7 @@
 
 /* Columns [c0, c0 + n) of one row; acc is complete but for the block's own columns. */
 static void pass(const struct feedback *fb, struct fb_row *r, void *block, int64_t c0, int n) {
-    struct enc_open *o = block;
+    struct enc_raw *o = block;
     const struct factor *f = fb->f;
     float y[QK] = {0}, d[QK] = {0};
     for (int i = 0; i < n; i++) {
@@ -14,27 +14,27 @@ static void pass(const struct feedback *fb, struct fb_row *r, void *block, int64
         y[i] = fb_target(r->x[c0 + i], r->acc[c0 + i], s);
         d[i] = fb->imp[c0 + i] * f->diag[c0 + i];
     }
-    enc_open_blocks(fb->enc->blocks, y, d, 1, fb->search, 0, o);
+    enc_raw_blocks(fb->enc->blocks, y, d, 1, fb->search, 0, o);
     for (int i = 0; i < n; i++) {
         int64_t c = c0 + i, b0 = c / f->block * f->block;
         int64_t stop = min_i64(c0 + n, min_i64(f->n, b0 + f->block));
         float t = fb_target(r->x[c], r->acc[c], fb->s[c]);
-        if (t != y[i]) o->l[i] = enc_open_nearest(o, i / o->sub, i, t);
-        r->u[c] = fb->s[c] * (r->x[c] - enc_open_value(o, i));
+        if (t != y[i]) o->l[i] = enc_raw_nearest(o, i / o->sub, i, t);
+        r->u[c] = fb->s[c] * (r->x[c] - enc_raw_value(o, i));
         axpy(r->acc + c + 1, f->m + c * f->block + (c + 1 - b0), r->u[c], stop - c - 1);
     }
 }
 
-static void descend_codes(const struct feedback *fb, struct fb_row *r, struct enc_open *o,
+static void descend_codes(const struct feedback *fb, struct fb_row *r, struct enc_raw *o,
                           int64_t c0) {
     for (int i = 0; i < o->n; i++) {
         int64_t c = c0 + i;
         float want = r->x[c] - (r->u[c] - r->g[c]) / fb->s[c];
         if (!(fabsf(want) < 1e30f)) continue;
         int8_t old = o->l[i];
-        o->l[i] = enc_open_nearest(o, i / o->sub, i, want);
+        o->l[i] = enc_raw_nearest(o, i / o->sub, i, want);
         if (o->l[i] == old) continue;
-        float u = fb->s[c] * (r->x[c] - enc_open_value(o, i)), du = u - r->u[c];
+        float u = fb->s[c] * (r->x[c] - enc_raw_value(o, i)), du = u - r->u[c];
         if (!(du * (du + 2 * r->g[c]) < 0)) {
             o->l[i] = old;
             continue;
@@ -45,7 +45,7 @@ static void descend_codes(const struct feedback *fb, struct fb_row *r, struct en
 }
 
 /* Least squares of (d, m) for the present codes and integers. */
-static void refit(const struct feedback *fb, struct fb_row *r, struct enc_open *o, int64_t c0) {
+static void refit(const struct feedback *fb, struct fb_row *r, struct enc_raw *o, int64_t c0) {
     float a[QK] = {0}, b[QK] = {0}, ra[QK], rb[QK] = {0};
     double aa = 0, ab = 0, bb = 0, ag = 0, bg = 0;
     for (int i = 0; i < o->n; i++) {
@@ -69,12 +69,12 @@ static void refit(const struct feedback *fb, struct fb_row *r, struct enc_open *
     } else if (aa > 0) {
         dd = ag / aa;
     }
-    struct enc_open t = *o;
+    struct enc_raw t = *o;
     t.d = enc_f16((float)((double)o->d + dd));
     t.m = enc_f16((float)((double)o->m + dm));
     if (t.d == 0 || (t.d == o->d && t.m == o->m)) return;
     for (int i = 0; i < o->n; i++) /* a: the change of u */
-        a[i] = fb->s[c0 + i] * (r->x[c0 + i] - enc_open_value(&t, i)) - r->u[c0 + i];
+        a[i] = fb->s[c0 + i] * (r->x[c0 + i] - enc_raw_value(&t, i)) - r->u[c0 + i];
     fb_times_r(fb->f, ra, a, c0, o->n);
     if (!(fb_change(r, a, ra, c0, o->n) < 0)) return;
     fb_accept(fb->f, r, a, c0, o->n);
@@ -83,15 +83,15 @@ static void refit(const struct feedback *fb, struct fb_row *r, struct enc_open *
 
 /* Sub-block k with other integers: codes that stay nearest to the present values, then one sweep of
  * descent inside the sub-block. Its change of the error; codes to t, changes of u to du. */
-static double try_ints(const struct feedback *fb, const struct fb_row *r, struct enc_open *t, int k,
+static double try_ints(const struct feedback *fb, const struct fb_row *r, struct enc_raw *t, int k,
                        int64_t c0, float *du) {
     int first = k * t->sub;
     int64_t c = c0 + first;
     float rdu[ENC_SUB] = {0};
     for (int i = 0; i < t->sub; i++) {
         float now = r->x[c + i] - r->u[c + i] / fb->s[c + i];
-        t->l[first + i] = enc_open_nearest(t, k, first + i, now);
-        du[i] = fb->s[c + i] * (r->x[c + i] - enc_open_value(t, first + i)) - r->u[c + i];
+        t->l[first + i] = enc_raw_nearest(t, k, first + i, now);
+        du[i] = fb->s[c + i] * (r->x[c + i] - enc_raw_value(t, first + i)) - r->u[c + i];
     }
     fb_times_r(fb->f, rdu, du, c, t->sub);
     for (int i = 0; i < t->sub; i++) {
@@ -99,22 +99,22 @@ static double try_ints(const struct feedback *fb, const struct fb_row *r, struct
         float want = r->x[c + i] - (nu - g) / fb->s[c + i];
         if (!(fabsf(want) < 1e30f)) continue;
         int8_t old = t->l[first + i];
-        t->l[first + i] = enc_open_nearest(t, k, first + i, want);
+        t->l[first + i] = enc_raw_nearest(t, k, first + i, want);
         if (t->l[first + i] == old) continue;
-        float u = fb->s[c + i] * (r->x[c + i] - enc_open_value(t, first + i));
+        float u = fb->s[c + i] * (r->x[c + i] - enc_raw_value(t, first + i));
         axpy(rdu, fb_corr(fb->f, c, i), u - nu, t->sub);
         du[i] = u - r->u[c + i];
     }
     return fb_change(r, du, rdu, c, t->sub);
 }
 
-static void descend_ints(const struct feedback *fb, struct fb_row *r, struct enc_open *o,
+static void descend_ints(const struct feedback *fb, struct fb_row *r, struct enc_raw *o,
                          int64_t c0) {
     static const int8_t move[8][2] = {{1, 0}, {-1, 0},  {0, 1},  {0, -1},
                                       {1, 1}, {-1, -1}, {1, -1}, {-1, 1}};
     if (o->sc_lo == o->sc_hi || o->d == 0) return;
     int n_moves = o->mn_hi ? 8 : 2;
-    struct enc_open t = *o; /* differs from *o in one sub-block at a time */
+    struct enc_raw t = *o; /* differs from *o in one sub-block at a time */
     for (int k = 0; k < o->n / o->sub; k++) {
         float best_du[ENC_SUB] = {0}, du[ENC_SUB] = {0};
         int8_t best_l[ENC_SUB] = {0}, *l = t.l + k * o->sub;
@@ -147,7 +147,7 @@ static void descend_ints(const struct feedback *fb, struct fb_row *r, struct enc
 
 static void descend(const struct feedback *fb, struct fb_row *r, void *block, int64_t c0,
                     int round) {
-    struct enc_open *o = block;
+    struct enc_raw *o = block;
     (void)round;
     if (fb->steps & FEEDBACK_INTS) descend_ints(fb, r, o, c0);
     if (fb->steps & FEEDBACK_SCALES) refit(fb, r, o, c0);
@@ -157,7 +157,7 @@ static void rescale(void *block, double gain) {
     enc_rescale_block(block, gain);
 }
 static void close_block(const struct feedback *fb, const void *block, void *dst) {
-    fb->enc->blocks->close(block, dst);
+    fb->enc->blocks->pack(block, dst);
 }
 
-const struct fb_kind fb_kind_open = {sizeof(struct enc_open), pass, descend, rescale, close_block};
+const struct fb_kind fb_kind_open = {sizeof(struct enc_raw), pass, descend, rescale, close_block};

@@ -135,10 +135,10 @@ static int constants(struct qdev *d, const float *imp, uint64_t imp_bytes, uint6
     if (table_bytes) {
         const struct grid_how how = grid_how_of(d->t.to, d->t.search);
         TRY(room_for(d, &d->tables, table_bytes, false, e));
-        TRY(buf_alloc(&p, table_bytes, "levels of a grid", e));
+        TRY(mem_alloc(&p, table_bytes, "levels of a grid", e));
         enc_grid_tables(&how, p);
         const int rc = cu_upload(d->slot[0].s, d->tables.p, p, table_bytes, e);
-        buf_free(p);
+        mem_free(p);
         TRY(rc);
     }
     return cu_sync(d->slot[0].s, e);

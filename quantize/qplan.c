@@ -15,6 +15,7 @@
 #include "core/buf.h"
 #include "core/hash.h"
 #include "core/io.h"
+#include "core/out.h"
 #include "core/limits.h"
 #include "core/log.h"
 #include "core/mem.h"

@@ -16,8 +16,9 @@
 #include <sys/stat.h>
 
 #include "core/gguf.h"
-#include "core/imat_file.h"
+#include "quantize/imat_file.h"
 #include "core/io.h"
+#include "core/out.h"
 #include "core/log.h"
 #include "core/mem.h"
 #include "core/num.h"
@@ -100,7 +101,7 @@ static int run_batches(struct run *q, struct batch_job *j, int64_t index, struct
         uint64_t bytes = (uint64_t)n * j->dst_row;
         TRY(writer_buffer(q->writer, bytes, &j->out, e));
         if (ranks_mine(q->item)) TRY(batch_encode(j, at, n, gguf_path(q->g), e));
-        ranks_pass(q->item, j->out, bytes);
+        ranks_send(q->item, j->out, bytes);
         if (ranks_me() == 0) writer_put(q->writer, bytes, write_rows, q, index);
         drop_rows(q, j, at, n);
         for (struct run *to = q; to; to = follower(q, to->next, index))
@@ -130,7 +131,7 @@ static int importance(struct run *q, const struct gguf_tensor *t, enum role role
                        gguf_path(q->g), (long long)t->ne[0], (long long)n_mat);
     }
     void *p;
-    TRY(buf_alloc(&p, (uint64_t)n_mat * (uint64_t)t->ne[0] * sizeof(float),
+    TRY(mem_alloc(&p, (uint64_t)n_mat * (uint64_t)t->ne[0] * sizeof(float),
                   "importance of a tensor", e));
     double tau = q->o->tau < 0 ? 0 : q->o->tau > 0 ? q->o->tau : TAU_DEFAULT;
     imat_weights(en, q->o->search == SEARCH_CONVENTIONAL ? 0 : tau, p);
@@ -193,7 +194,7 @@ static int do_tensor(struct run *q, int64_t index, struct err *e) {
     for (struct run *r = q; r && j.dev; r = follower(q, r->next, index)) r->r->n_cuda++;
 out:
     batch_close(&j);
-    buf_free(imp);
+    mem_free(imp);
     return rc;
 }
 
@@ -292,7 +293,7 @@ static int survey(struct run *q, struct err *e) {
             row->no_imatrix = !imp && q->have_imat && it->role != ROLE_TOKEN_EMBD &&
                               (qtype_info(it->type)->flags & QF_QUANT);
             bool bare = !imp;
-            buf_free(imp);
+            mem_free(imp);
             if (bare && !q->o->dry_run && recipe_needs_imatrix(q->plan.name, it))
                 return err_set(e, ERR_USAGE,
                                "tensor %s: %s is too coarse without importance; %s and pass it as "
@@ -343,7 +344,7 @@ static int begin(struct run *q, struct err *e) {
                 (o->resume == RESUME_AUTO && q->r->file_bytes >= QUANTIZE_RESUME_BYTES);
     if (ranks_me() == 0 && !part) TRY(gguf_w_begin(q->w, o->out, o->overwrite, e));
     if (ranks_me() == 0 && part) TRY(resume_begin(&q->resume, q->w, o, q->g, &q->n_done, e));
-    ranks_tell(&q->n_done, sizeof q->n_done);
+    ranks_bcast(&q->n_done, sizeof q->n_done);
     q->r->n_resumed = q->n_done;
     for (int64_t i = 0; i < q->n_done; i++) {
         q->prog->total -= q->r->rows[i].in_bytes;

@@ -7,6 +7,7 @@
 
 #include "core/hash.h"
 #include "core/io.h"
+#include "core/map.h"
 #include "core/json.h"
 #include "quantize/sens.h"
 

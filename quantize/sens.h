@@ -10,8 +10,8 @@
 #include <stdint.h>
 
 #include "core/gguf.h"
-#include "core/gram_file.h"
-#include "core/imat_file.h"
+#include "quantize/gram_file.h"
+#include "quantize/imat_file.h"
 #include "core/keep.h"
 #include "core/pool.h"
 #include "quantize/enc/enc.h"
@@ -96,10 +96,10 @@ struct sens_feedback {
     const struct keep_of *keep; /* as in sens_source, and the moments */
 };
 int sens_gains(struct sens *s, const struct gguf *g, const struct sens_feedback *f, struct err *e);
-/* The importance of a tensor as quantization has it, by buf_free; NULL when it has none. */
+/* The importance of a tensor as quantization has it, by mem_free; NULL when it has none. */
 int sens_importance(const struct imat *imat, const struct gguf_tensor *t, float **out,
                     struct err *e);
-/* A whole tensor in a type; *out by buf_free. */
+/* A whole tensor in a type; *out by mem_free. */
 int sens_encode(const struct sens_source *from, int64_t index, enum qtype type, enum search search,
                 void **out, struct err *e);
 

@@ -70,7 +70,7 @@ static int importance(const struct imat *imat, const struct gguf_tensor *t, floa
     if (!en) return 0;
     TRY(imat_fit(en, t->ne[0], n_mat, e));
     void *p;
-    TRY(buf_alloc(&p, (uint64_t)(n_mat * t->ne[0]) * sizeof(float), "importance of a tensor", e));
+    TRY(mem_alloc(&p, (uint64_t)(n_mat * t->ne[0]) * sizeof(float), "importance of a tensor", e));
     imat_weights(en, TAU, p);
     *out = p;
     *entry = en;
@@ -83,7 +83,7 @@ int sens_importance(const struct imat *imat, const struct gguf_tensor *t, float 
     return importance(imat, t, out, &en, e);
 }
 
-/* The sampled rows of a tensor as a tensor of their own; t->data by buf_free if it is *copy. */
+/* The sampled rows of a tensor as a tensor of their own; t->data by mem_free if it is *copy. */
 static int sample(const struct gguf_tensor *t, struct gguf_tensor *out, void **copy,
                   struct err *e) {
     const int64_t n_mat = t->ne[2] * t->ne[3];
@@ -96,7 +96,7 @@ static int sample(const struct gguf_tensor *t, struct gguf_tensor *out, void **c
     *copy = NULL;
     if (per_mat == t->ne[1]) return 0;
     out->ne[1] = per_mat;
-    TRY(buf_alloc(copy, (uint64_t)(per_mat * n_mat) * row, "sampled rows", e));
+    TRY(mem_alloc(copy, (uint64_t)(per_mat * n_mat) * row, "sampled rows", e));
     uint8_t *to = *copy;
     for (int64_t m = 0; m < n_mat; m++)
         for (int64_t i = 0; i < per_mat; i++, to += row)
@@ -125,7 +125,7 @@ static int errors_in(struct sampler *s, enum qtype to, const struct sens_source 
     b->to = to;
     TRY_GOTO(out, rc, batch_open(b, s->ref, e));
     TRY_GOTO(out, rc, batch_device(b, from->dev, e));
-    TRY_GOTO(out, rc, buf_alloc(&out, (uint64_t)per * b->dst_row, "sampled rows", e));
+    TRY_GOTO(out, rc, mem_alloc(&out, (uint64_t)per * b->dst_row, "sampled rows", e));
     for (int64_t at = 0; at < rows; at += b->n) {
         b->out = out;
         TRY_GOTO(out, rc, batch_encode(b, at, min_i64(per, rows - at), gguf_path(from->g), e));
@@ -133,7 +133,7 @@ static int errors_in(struct sampler *s, enum qtype to, const struct sens_source 
     }
 out:
     batch_close(b);
-    buf_free(out);
+    mem_free(out);
     return rc;
 }
 
@@ -183,8 +183,8 @@ static int tensor_errors(const struct sens_source *from, const struct kern *ref,
         g->err[k] = fmax(g->err[k], 0) + rel / g->n_items;
     }
     free(s.sum);
-    buf_free(copy);
-    buf_free(imp);
+    mem_free(copy);
+    mem_free(imp);
     return rc;
 }
 
@@ -227,8 +227,8 @@ int sens_errors(struct sens *s, const struct sens_source *from, struct err *e) {
             if (qtype_info(t) && (qtype_info(t)->flags & QF_LAST_RESORT)) gr->can[t] = false;
         if (ranks_mine(i)) rc = group_errors(s, from, ref, gr, e);
         if (!rc) {
-            ranks_pass(i, gr->err, sizeof gr->err);
-            ranks_pass(i, gr->can, sizeof gr->can);
+            ranks_send(i, gr->err, sizeof gr->err);
+            ranks_send(i, gr->can, sizeof gr->can);
         }
         prog_update(&prog, (uint64_t)i + 1);
     }
@@ -239,7 +239,7 @@ int sens_errors(struct sens *s, const struct sens_source *from, struct err *e) {
 }
 
 void sens_tell(struct sens *s) {
-    for (int i = 0; i < s->n_groups; i++) ranks_tell(&s->group[i], sizeof s->group[i]);
+    for (int i = 0; i < s->n_groups; i++) ranks_bcast(&s->group[i], sizeof s->group[i]);
 }
 
 /* ---- whole tensors ------------------------------------------------------------------------------
@@ -259,7 +259,7 @@ int sens_encode(const struct sens_source *from, int64_t index, enum qtype type, 
     b.imp = imp;
     TRY_GOTO(out, rc, batch_open(&b, ref, e));
     TRY_GOTO(out, rc, batch_device(&b, from->dev, e));
-    TRY_GOTO(out, rc, buf_alloc(&p, b.dst_row * (uint64_t)rows, "a tensor to probe", e));
+    TRY_GOTO(out, rc, mem_alloc(&p, b.dst_row * (uint64_t)rows, "a tensor to probe", e));
     for (int64_t at = 0; at < rows; at += b.n) {
         b.out = (uint8_t *)p + (uint64_t)at * b.dst_row;
         TRY_GOTO(out, rc, batch_encode(&b, at, min_i64(per, rows - at), gguf_path(from->g), e));
@@ -268,8 +268,8 @@ int sens_encode(const struct sens_source *from, int64_t index, enum qtype type, 
     p = NULL;
 out:
     batch_close(&b);
-    buf_free(p);
-    buf_free(imp);
+    mem_free(p);
+    mem_free(imp);
     free(ref);
     return rc;
 }

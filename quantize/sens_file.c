@@ -7,6 +7,7 @@
 
 #include "core/buf.h"
 #include "core/io.h"
+#include "core/out.h"
 #include "core/json.h"
 #include "quantize/sens.h"
 #include "core/limits.h"

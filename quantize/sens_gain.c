@@ -90,7 +90,7 @@ static int group_gains(struct sens_group *g, const struct gguf *gf, const struct
             rc = gain_or_kept(&r, in, imp, (enum qtype)t, f, &gain, e);
             sum[t] += gain / g->n_items;
         }
-        buf_free(imp);
+        mem_free(imp);
         if (rc) return rc;
     }
     for (int t = 0; t < QT_COUNT; t++)

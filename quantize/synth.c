@@ -255,7 +255,7 @@ static int write_tensor(struct synth *s, int64_t i, struct err *e) {
 static int write_all(struct synth *s, uint64_t bytes, struct err *e) {
     void *p;
     int rc = 0;
-    TRY(buf_alloc(&p, BATCH_BYTES, "random blocks", e));
+    TRY(mem_alloc(&p, BATCH_BYTES, "random blocks", e));
     s->batch = p;
     TRY(gguf_w_begin(s->w, s->o->out, s->o->overwrite, e));
     prog_begin(&s->prog, s->plan.name, PROG_BYTES, bytes);
@@ -278,7 +278,7 @@ out:
     qplan_release(&s.plan);
     free(s.inst);
     hfdir_close(s.dir);
-    buf_free(s.batch);
+    mem_free(s.batch);
     r->seconds = prog_now_s() - t0;
     return rc;
 }

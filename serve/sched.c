@@ -37,7 +37,7 @@ int sched_new(struct sched **out, struct session *s, const struct sched_opts *o,
     c->row_run = xcalloc((size_t)(c->n_ubatch + o->n_live), sizeof(void *));
     void *mem = NULL;
     const int rc =
-        buf_alloc(&mem, (uint64_t)((c->cap_logits + 1) * c->n_vocab) * sizeof(float), "logits", e);
+        mem_alloc(&mem, (uint64_t)((c->cap_logits + 1) * c->n_vocab) * sizeof(float), "logits", e);
     if (rc) {
         sched_free(c);
         return rc;
@@ -129,7 +129,7 @@ void sched_free(struct sched *s) {
     free(s->run);
     free(s->row);
     free(s->row_run);
-    buf_free(s->logits);
+    mem_free(s->logits);
     free(s);
 }
 

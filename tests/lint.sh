@@ -18,7 +18,7 @@ allowed() {
     convert) echo convert models template tok core ;;
     quantize) echo quantize kernels models core ;;
     runtime) echo runtime kernels models chat template gram tok text core ;;
-    calib) echo calib runtime kernels models chat template gram tok text core ;;
+    calib) echo calib quantize runtime kernels models chat template gram tok text core ;;
     report) echo report core ;;
     serve) echo serve runtime kernels models chat template gram tok text core ;;
     lib) echo lib jobs calib convert quantize runtime report kernels models chat template gram tok text core include ;;

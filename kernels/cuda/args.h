@@ -210,7 +210,7 @@ struct cu_moe_act {
 /* Products of few tokens in one launch. Input row i of a part is row i / x_div of x; n_sum
  * consecutive ones, times p[i], add up to an output row; one of x_div and n_sum is 1. */
 struct cu_weight;
-struct cu_part {
+struct cu_term {
     const struct cu_weight *w;  /* as cu_part_can wants it */
     const struct cu_weight *up; /* of a gated unit: out = act(w . x) * (up . x) */
     bool gated, gelu, exact;    /* gated with up NULL: the second half of w's rows */
@@ -224,7 +224,7 @@ struct cu_part {
 };
 #define CU_MAX_PARTS 6
 struct cu_products {
-    struct cu_part part[CU_MAX_PARTS];
+    struct cu_term part[CU_MAX_PARTS];
     int n;
     /* by the last block, with one token: NULL, or what follows */
     const struct cu_norm *norm;

@@ -377,7 +377,7 @@ bool cu_part_can(const struct cu_weight *w, bool exact) {
     return w->packed || (w->data && cu_plain_can(w->type, w->k, true));
 }
 
-static int take_part(struct part *o, const struct cu_part *a, struct err *e) {
+static int take_part(struct part *o, const struct cu_term *a, struct err *e) {
     struct cu_product p;
     cu_fast_of(&p, a->w, a->up, a->gated);
     if (!cu_part_can(a->w, a->exact) || (a->gated && !cu_same_rows(&p)))

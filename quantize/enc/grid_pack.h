@@ -9,7 +9,7 @@
 #include "core/bytes.h"
 #include "kernels/grid.h"
 #include "quantize/enc/gridq.h"
-#include "quantize/enc/open.h"
+#include "quantize/enc/raw.h"
 
 /* X(type) for each. */
 #define ENC_GRID_TYPES(X) X(IQ2_XXS) X(IQ2_XS) X(IQ2_S) X(IQ3_XXS) X(IQ3_S) X(IQ1_S) X(IQ1_M)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/gridq_balance.c - enc_row_balanced (open.h) for the IQ1, IQ2 and IQ3 formats, whose
+/* quantize/enc/gridq_balance.c - enc_row_balanced (raw.h) for the IQ1, IQ2 and IQ3 formats, whose
  * blocks are not open: decoded again, their d raised in place. Least squares shrinks a row by its
  * squared relative error, 2 % at three bits and up to 18 % at 1.6. */
 #include "kernels/kern.h"

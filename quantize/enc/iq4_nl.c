@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* quantize/enc/iq4_nl.c - f32 rows to IQ4_NL: blocks of 32, x = d*T[q], T a table of 16 values.
  * The search and what happens to zeros, huge and denormal weights: lanes_b32.h. */
-#include "quantize/enc/close.h"
+#include "quantize/enc/pack.h"
 #include "quantize/enc/super.h"
 #include "quantize/enc/types.h"
 
@@ -12,7 +12,7 @@ static const struct enc_spec spec = {
     .lv = {-127, 113, enc_iq4_values},
 };
 
-static const struct enc_blocks blocks = {&spec, enc_close_IQ4_NL};
+static const struct enc_blocks blocks = {&spec, enc_pack_IQ4_NL};
 
 static void row(const float *restrict x, const float *restrict imp, int64_t n, void *restrict dst,
                 enum search search) {

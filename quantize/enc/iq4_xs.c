@@ -2,7 +2,7 @@
 /* quantize/enc/iq4_xs.c - f32 rows to IQ4_XS: 8 sub-blocks of 32, codes of the IQ4 table, signed
  * 6-bit scales. The search and what happens to zeros, huge and denormal weights: lanes_sym.h. This
  * file packs. */
-#include "quantize/enc/close.h"
+#include "quantize/enc/pack.h"
 #include "quantize/enc/super.h"
 #include "quantize/enc/types.h"
 
@@ -15,7 +15,7 @@ static const struct enc_spec spec = {
     .sc_hi = 31,
 };
 
-static const struct enc_blocks blocks = {&spec, enc_close_IQ4_XS};
+static const struct enc_blocks blocks = {&spec, enc_pack_IQ4_XS};
 
 static void row(const float *restrict x, const float *restrict imp, int64_t n, void *restrict dst,
                 enum search search) {

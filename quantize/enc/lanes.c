@@ -16,25 +16,25 @@
 /* Room for one block, or eight of 32. */
 #define ROOM(mem)                                                                                  \
     float room_x[QK], room_w[QK];                                                                  \
-    struct enc_open room_mine[LANES];                                                              \
+    struct enc_raw room_mine[LANES];                                                               \
     const struct lanes_mem mem = {room_x, room_w, room_mine}
 
 static void sym_open(const struct enc_how *h, const float *x, const float *imp, int64_t n_blocks,
-                     struct enc_open *o) {
+                     struct enc_raw *o) {
     ROOM(mem);
     for (int64_t b = 0; b < n_blocks; b++)
         sym_block(h, &mem, x + b * QK, imp ? imp + b * QK : NULL, o + b);
 }
 
 static void aff_open(const struct enc_how *h, const float *x, const float *imp, int64_t n_blocks,
-                     struct enc_open *o) {
+                     struct enc_raw *o) {
     ROOM(mem);
     for (int64_t b = 0; b < n_blocks; b++)
         aff_block(h, &mem, x + b * QK, imp ? imp + b * QK : NULL, o + b);
 }
 
 static void b32_open(const struct enc_how *h, const float *x, const float *imp, int64_t n_blocks,
-                     struct enc_open *o) {
+                     struct enc_raw *o) {
     ROOM(mem);
     for (int64_t b = 0; b < n_blocks; b += LANES)
         b32_tile(h, &mem, x + b * B32, imp ? imp + b * B32 : NULL,

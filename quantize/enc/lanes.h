@@ -21,7 +21,7 @@
  * at(i, run); blocks of a second opinion. */
 struct lanes_mem {
     float *x, *w;
-    struct enc_open *mine;
+    struct enc_raw *mine;
 };
 
 INLINE vf clampv(vf v, vf lo, vf hi) {

@@ -308,7 +308,7 @@ LANE_FN void aff_search(struct aff_job *j, const struct aff_effort *f, struct af
         if (top[t].err < INFINITY) aff_rounds(j, f, top[t], best);
 }
 
-LANE_FN void aff_write(const struct aff_job *j, const struct aff_state *b, struct enc_open *o) {
+LANE_FN void aff_write(const struct aff_job *j, const struct aff_state *b, struct enc_raw *o) {
     o->d = b->d;
     o->m = b->dmin;
     for (int k = 0; k < j->tiles; k++) {
@@ -361,7 +361,7 @@ LANE_TABLE(struct aff_effort, aff_best, [1]) = {
 
 /* The block's weights into the job; false: it is zeros, and written. */
 LANE_FN bool aff_begin(struct aff_job *j, const struct enc_how *h, const struct lanes_mem *mem,
-                       const float *x, struct enc_open *o) {
+                       const float *x, struct enc_raw *o) {
     const struct enc_spec *s = h->s;
     j->s = s;
     j->tiles = QK / s->sub / LANES;
@@ -398,7 +398,7 @@ LANE_FN void aff_search_best(struct aff_job *j, struct aff_state *conv, struct a
 }
 
 LANE_FN void aff_block(const struct enc_how *h, const struct lanes_mem *mem, const float *x,
-                       const float *imp, struct enc_open *o) {
+                       const float *imp, struct enc_raw *o) {
     struct aff_job j; /* filled as needed: zeroing its kilobytes costs as much as trials */
     struct aff_state b = aff_start(0, 0), conv = aff_start(0, 0);
     if (!aff_begin(&j, h, mem, x, o)) return;

@@ -134,10 +134,10 @@ LANE_FN void b32_weights(struct b32_job *j, const float *imp, int n, const struc
 }
 
 LANE_FN void b32_write(const struct b32_job *j, const struct b32_state *b, int n,
-                       struct enc_open *o) {
+                       struct enc_raw *o) {
     codes_at(&j->s->lv, &j->t, B32, b->d, b->m, o->l, (int)sizeof *o, n);
     for (int k = 0; k < n; k++) {
-        struct enc_open *e = &o[k]; /* field by field: most of it would be zeros */
+        struct enc_raw *e = &o[k]; /* field by field: most of it would be zeros */
         e->n = e->sub = B32;
         e->lv = j->s->lv;
         e->d = lane_get(b->d, k);
@@ -163,7 +163,7 @@ LANE_TABLE(struct b32_effort, b32_best, [1]) = {{{0.8f, 1.35f, 16, 3, 4},
 /* The search beyond the conventional state b; best keeps the conventional blocks in o where they
  * are better. */
 LANE_FN void b32_improve(struct b32_job *j, const struct enc_how *h, const struct lanes_mem *mem,
-                         const float *imp, int n, struct b32_state *b, struct enc_open *o) {
+                         const float *imp, int n, struct b32_state *b, struct enc_raw *o) {
     b32_weights(j, imp, n, &h->rule, h->row_mean2);
     b->err = splat(INFINITY);
     if (h->search == SEARCH_FAST) {
@@ -184,7 +184,7 @@ LANE_FN void b32_improve(struct b32_job *j, const struct enc_how *h, const struc
 
 /* n <= 8 blocks; the last one fills up. */
 LANE_FN void b32_tile(const struct enc_how *h, const struct lanes_mem *mem, const float *x,
-                      const float *imp, int n, struct enc_open *o) {
+                      const float *imp, int n, struct enc_raw *o) {
     const struct enc_spec *s = h->s;
     const float limit = 65504.0f * (s->affine ? 1.0f : (float)s->lv.hi);
     struct b32_job j; /* filled as needed */

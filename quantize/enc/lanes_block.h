@@ -119,7 +119,7 @@ LANE_FN void codes_at(const struct levels *lv, const struct tile *t, int n, vf d
 
 /* A super-block of zeros without minima, codes apart; field by field: codes would be zeroed twice.
  */
-LANE_FN void open_zero(const struct enc_spec *s, struct enc_open *o) {
+LANE_FN void open_zero(const struct enc_spec *s, struct enc_raw *o) {
     o->n = QK;
     o->sub = s->sub;
     o->lv = s->lv;
@@ -132,12 +132,12 @@ LANE_FN void open_zero(const struct enc_spec *s, struct enc_open *o) {
 }
 
 /* sum w*(x - x^)^2, x^ as it will be decoded. */
-LANE_FN double open_error(const struct enc_open *o, const float *x, const float *w) {
+LANE_FN double open_error(const struct enc_raw *o, const float *x, const float *w) {
     vd e = to_double(splat(0));
     lanes_sync();
     for (int i = 0; i < o->n; i += LANES) {
         const int k = i / o->sub;
-        vf y = splat(enc_open_step(o, k)) * from_bytes(o->l + i) + splat(enc_open_base(o, k));
+        vf y = splat(enc_raw_step(o, k)) * from_bytes(o->l + i) + splat(enc_raw_base(o, k));
         vd diff = to_double(y) - to_double(loadv(x + at(i, o->sub)));
         e += to_double(loadv(w + at(i, o->sub))) * diff * diff;
     }
@@ -145,10 +145,10 @@ LANE_FN double open_error(const struct enc_open *o, const float *x, const float 
 }
 
 /* sums[0] += sum imp*x*x, sums[1] += sum imp*x*x^ (imp NULL: 1), x in natural order. */
-LANE_FN void balance(const struct enc_open *o, const float *x, const float *imp, double sums[2]) {
+LANE_FN void balance(const struct enc_raw *o, const float *x, const float *imp, double sums[2]) {
     for (int k = 0; k < o->n / o->sub; k++) {
         vf a = splat(0), b = splat(0);
-        const vf step = splat(enc_open_step(o, k)), base = splat(enc_open_base(o, k));
+        const vf step = splat(enc_raw_step(o, k)), base = splat(enc_raw_base(o, k));
         for (int i = k * o->sub; i < (k + 1) * o->sub; i += LANES) {
             vf v = loadv(x + i), wv = imp ? loadv(imp + i) * v : v;
             a += wv * v;

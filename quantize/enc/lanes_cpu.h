@@ -155,7 +155,7 @@ INLINE void store_codes(int8_t *q, int stride, int runs, const vf l[4]) {
     for (int k = 0; k < 4; k++) c |= (truncv(l[k]) & 255) << (8 * k);
     for (int k = 0; k < runs; k++) store_u32((uint8_t *)q + stride * k, (uint32_t)c[k]);
 }
-INLINE void copy_open(struct enc_open *to, const struct enc_open *from) {
+INLINE void copy_open(struct enc_raw *to, const struct enc_raw *from) {
     *to = *from;
 }
 

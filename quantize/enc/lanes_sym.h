@@ -256,7 +256,7 @@ LANE_FN void sym_search(struct sym_job *j, const struct sym_effort *f, struct sy
         }
 }
 
-LANE_FN void sym_write(const struct sym_job *j, const struct sym_state *b, struct enc_open *o) {
+LANE_FN void sym_write(const struct sym_job *j, const struct sym_state *b, struct enc_raw *o) {
     o->d = b->d;
     for (int k = 0; k < j->tiles; k++) {
         store_ints(o->sc + LANES * k, b->sc[k]);
@@ -318,7 +318,7 @@ LANE_TABLE(struct sym_effort, sym_best, [2]) = {{{0.8f, 1.35f, 12, 2, 4}, 2, 2, 
 
 /* The block's weights into the job; false: it is zeros, and written. */
 LANE_FN bool sym_begin(struct sym_job *j, const struct enc_how *h, const struct lanes_mem *mem,
-                       const float *x, struct enc_open *o) {
+                       const float *x, struct enc_raw *o) {
     const struct enc_spec *s = h->s;
     j->s = s;
     j->tiles = QK / s->sub / LANES;
@@ -340,7 +340,7 @@ LANE_FN void sym_weights(struct sym_job *j, const float *imp, const struct wrule
 }
 
 LANE_FN void sym_block(const struct enc_how *h, const struct lanes_mem *mem, const float *x,
-                       const float *imp, struct enc_open *o) {
+                       const float *imp, struct enc_raw *o) {
     const struct sym_effort *f =
         (h->search == SEARCH_FAST ? sym_fast : sym_best) + (h->s->lv.tab != NULL);
     struct sym_job j; /* filled as needed: zeroing its kilobytes costs as much as trials */

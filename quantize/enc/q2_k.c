@@ -2,7 +2,7 @@
 /* quantize/enc/q2_k.c - f32 rows to Q2_K: 16 sub-blocks of 16, 2-bit codes, 4-bit scales and
  * minima. The search and what happens to zeros, huge and denormal weights: lanes_aff.h. This file
  * packs. */
-#include "quantize/enc/close.h"
+#include "quantize/enc/pack.h"
 #include "quantize/enc/super.h"
 #include "quantize/enc/types.h"
 
@@ -17,7 +17,7 @@ static const struct enc_spec spec = {
     .plain_abs = true,
 };
 
-static const struct enc_blocks blocks = {&spec, enc_close_Q2_K};
+static const struct enc_blocks blocks = {&spec, enc_pack_Q2_K};
 
 static void row(const float *restrict x, const float *restrict imp, int64_t n, void *restrict dst,
                 enum search search) {

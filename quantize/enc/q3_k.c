@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* quantize/enc/q3_k.c - f32 rows to Q3_K: 16 sub-blocks of 16, codes -4..3, signed 6-bit scales.
  * The search and what happens to zeros, huge and denormal weights: lanes_sym.h. */
-#include "quantize/enc/close.h"
+#include "quantize/enc/pack.h"
 #include "quantize/enc/super.h"
 #include "quantize/enc/types.h"
 
@@ -14,7 +14,7 @@ static const struct enc_spec spec = {
     .sc_hi = 31,
 };
 
-static const struct enc_blocks blocks = {&spec, enc_close_Q3_K};
+static const struct enc_blocks blocks = {&spec, enc_pack_Q3_K};
 
 static void row(const float *restrict x, const float *restrict imp, int64_t n, void *restrict dst,
                 enum search search) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* quantize/enc/q4_0.c - f32 rows to Q4_0: blocks of 32, x = d*(q - 8), q in 0..15.
  * The search and what happens to zeros, huge and denormal weights: lanes_b32.h. */
-#include "quantize/enc/close.h"
+#include "quantize/enc/pack.h"
 #include "quantize/enc/super.h"
 #include "quantize/enc/types.h"
 
@@ -12,7 +12,7 @@ static const struct enc_spec spec = {
     .lv = {-8, 7, NULL},
 };
 
-static const struct enc_blocks blocks = {&spec, enc_close_Q4_0};
+static const struct enc_blocks blocks = {&spec, enc_pack_Q4_0};
 
 static void row(const float *restrict x, const float *restrict imp, int64_t n, void *restrict dst,
                 enum search search) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* quantize/enc/q4_1.c - f32 rows to Q4_1: blocks of 32, x = d*q + m, q in 0..15.
  * The search and what happens to zeros, huge and denormal weights: lanes_b32.h. */
-#include "quantize/enc/close.h"
+#include "quantize/enc/pack.h"
 #include "quantize/enc/super.h"
 #include "quantize/enc/types.h"
 
@@ -13,7 +13,7 @@ static const struct enc_spec spec = {
     .affine = true,
 };
 
-static const struct enc_blocks blocks = {&spec, enc_close_Q4_1};
+static const struct enc_blocks blocks = {&spec, enc_pack_Q4_1};
 
 static void row(const float *restrict x, const float *restrict imp, int64_t n, void *restrict dst,
                 enum search search) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* quantize/enc/q4_k.c - f32 rows to Q4_K: 8 sub-blocks of 32, 4-bit codes, 6-bit scales and minima.
  * The search and what happens to zeros, huge and denormal weights: lanes_aff.h. */
-#include "quantize/enc/close.h"
+#include "quantize/enc/pack.h"
 #include "quantize/enc/super.h"
 #include "quantize/enc/types.h"
 
@@ -15,7 +15,7 @@ static const struct enc_spec spec = {
     .plain = {-1.0f, 0.1f, 20},
 };
 
-static const struct enc_blocks blocks = {&spec, enc_close_Q4_K};
+static const struct enc_blocks blocks = {&spec, enc_pack_Q4_K};
 
 static void row(const float *restrict x, const float *restrict imp, int64_t n, void *restrict dst,
                 enum search search) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* quantize/enc/q5_0.c - f32 rows to Q5_0: blocks of 32, x = d*(q - 16), q in 0..31.
  * The search and what happens to zeros, huge and denormal weights: lanes_b32.h. */
-#include "quantize/enc/close.h"
+#include "quantize/enc/pack.h"
 #include "quantize/enc/super.h"
 #include "quantize/enc/types.h"
 
@@ -12,7 +12,7 @@ static const struct enc_spec spec = {
     .lv = {-16, 15, NULL},
 };
 
-static const struct enc_blocks blocks = {&spec, enc_close_Q5_0};
+static const struct enc_blocks blocks = {&spec, enc_pack_Q5_0};
 
 static void row(const float *restrict x, const float *restrict imp, int64_t n, void *restrict dst,
                 enum search search) {

@@ -2,7 +2,7 @@
 /* quantize/enc/q8_0.c - f32 rows to Q8_0: blocks of 32, x = d*q. -128 is never written: several
  * kernels take the absolute value of q in int8.
  * The search and what happens to zeros, huge and denormal weights: lanes_b32.h. */
-#include "quantize/enc/close.h"
+#include "quantize/enc/pack.h"
 #include "quantize/enc/super.h"
 #include "quantize/enc/types.h"
 
@@ -14,7 +14,7 @@ static const struct enc_spec spec = {
     .by_largest = true,
 };
 
-static const struct enc_blocks blocks = {&spec, enc_close_Q8_0};
+static const struct enc_blocks blocks = {&spec, enc_pack_Q8_0};
 
 static void row(const float *restrict x, const float *restrict imp, int64_t n, void *restrict dst,
                 enum search search) {

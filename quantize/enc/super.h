@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 /* quantize/enc/super.h - three families of blocks, searched without knowledge of their bit
- * layouts: the type's file gives a spec and packs what the search opens (open.h). */
+ * layouts: the type's file gives a spec and packs what the search opens (raw.h). */
 #ifndef HONE_QUANTIZE_ENC_SUPER_H
 #define HONE_QUANTIZE_ENC_SUPER_H
 
 #include "quantize/enc/gridq.h"
-#include "quantize/enc/open.h"
+#include "quantize/enc/raw.h"
 #include "quantize/enc/search.h"
 
 enum enc_family {
@@ -48,7 +48,7 @@ bool enc_needs_row_mean2(const struct enc_how *h);
 struct enc_lanes {
     /* n_blocks blocks of x -> o. */
     void (*open[3])(const struct enc_how *h, const float *x, const float *imp, int64_t n_blocks,
-                    struct enc_open *o);
+                    struct enc_raw *o);
     /* A super-block of a grid type. */
     void (*grid)(const struct grid_how *h, const float *x, const float *imp, struct grid_block *b);
     /* enc_load, enc_weights, enc_mean2 */
@@ -57,7 +57,7 @@ struct enc_lanes {
                     float mean2, int sub);
     float (*mean2)(const float *x, int64_t n);
     /* sums[0] += sum imp*x*x, sums[1] += sum imp*x*x^ (imp NULL: 1) */
-    void (*balance)(const struct enc_open *o, const float *x, const float *imp, double sums[2]);
+    void (*balance)(const struct enc_raw *o, const float *x, const float *imp, double sums[2]);
     void (*round_f16)(float v[8]); /* enc_f16 of each, for tests */
     /* Gives the entry in [from, to), multiples of 8, whose levels L (lev, [element][GRID_MAX]) make
      * sum over i < per of L_i * (sum_{k<=i} q_ki L_k - p_i) least: the first of equals. q: [8][8].

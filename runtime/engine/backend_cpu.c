@@ -18,7 +18,7 @@ static int take(struct session *s, void *out_ptr, int64_t n, size_t size, const 
     uint64_t bytes;
     if (!mul_ok((uint64_t)(n > 0 ? n : 1), size, &bytes))
         return err_set(e, ERR_USAGE, "%s: too large", what);
-    TRY(buf_alloc(&p, bytes, what, e));
+    TRY(mem_alloc(&p, bytes, what, e));
     memcpy(out_ptr, &p, sizeof p);
     s->n_bytes += bytes;
     return 0;
@@ -149,8 +149,8 @@ static int cpu_open(struct session *s, struct err *e) {
 
 void exec_free(struct session *s) {
     for (int i = 0; i < s->n_ropes; i++) {
-        buf_free(s->rope[i].cs);
-        buf_free(s->rope[i].freq);
+        mem_free(s->rope[i].cs);
+        mem_free(s->rope[i].freq);
         s->rope[i].cs = NULL;
         s->rope[i].freq = NULL;
     }
@@ -158,9 +158,9 @@ void exec_free(struct session *s) {
     void *bufs[] = {s->reg_mem, s->decay,   s->beta,   s->att_tile, s->att_part, s->att_row,
                     s->qbuf[0], s->qbuf[1], m->logits, m->weight,   m->expert,   m->place,
                     m->token,   m->first,   m->active, m->x,        m->h,        m->y};
-    for (size_t i = 0; i < sizeof bufs / sizeof *bufs; i++) buf_free(bufs[i]);
-    for (int i = 0; i < ACT_BUFS; i++) buf_free(s->act_buf[i].act);
-    for (int i = 0; i < s->n_workers && s->scratch; i++) buf_free(s->scratch[i]);
+    for (size_t i = 0; i < sizeof bufs / sizeof *bufs; i++) mem_free(bufs[i]);
+    for (int i = 0; i < ACT_BUFS; i++) mem_free(s->act_buf[i].act);
+    for (int i = 0; i < s->n_workers && s->scratch; i++) mem_free(s->scratch[i]);
     free(s->scratch);
     free(s->reg);
     s->reg_mem = s->decay = s->beta = s->att_part = NULL;

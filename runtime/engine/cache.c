@@ -26,13 +26,13 @@ struct extent {
 static int main_alloc(void *of, uint64_t n, const char *what, void **own, void **at,
                       struct err *e) {
     (void)of;
-    TRY(buf_alloc(own, n, what, e));
+    TRY(mem_alloc(own, n, what, e));
     *at = *own;
     return 0;
 }
 static void main_free(void *of, void *own) {
     (void)of;
-    buf_free(own);
+    mem_free(own);
 }
 static void main_copy(void *of, void *to, const void *from, uint64_t n) {
     (void)of;

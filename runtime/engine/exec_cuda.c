@@ -29,11 +29,11 @@ static const float *vec(const struct session *s, gr_w w) {
 
 int exec_cuda_fetch(struct session *s, const float *src, int64_t n, float **out, struct err *e) {
     void *p = NULL;
-    TRY(buf_alloc(&p, (uint64_t)max_i64(n, 1) * sizeof **out, "rows for an observer", e));
+    TRY(mem_alloc(&p, (uint64_t)max_i64(n, 1) * sizeof **out, "rows for an observer", e));
     int rc = cu_download(dev(s)->q, p, src, (uint64_t)n * sizeof **out, e);
     if (!rc) rc = cu_sync(dev(s)->q, e);
     if (rc)
-        buf_free(p);
+        mem_free(p);
     else
         *out = p;
     return rc;
@@ -51,7 +51,7 @@ int exec_cuda_show(struct session *s, gr_w w, const float *src, int64_t n_rows, 
         s->shown = s->seg[s->n_segs - 1].seq;
         s->see(s->see_ud, &s->g->weight[w], -1, x, n_rows, ld);
     }
-    buf_free(x);
+    mem_free(x);
     return 0;
 }
 
@@ -59,7 +59,7 @@ static int show_hidden(struct session *s, int block, struct err *e) {
     float *x = NULL;
     TRY(exec_cuda_fetch(s, dev(s)->reg[s->g->residual], total(s, s->g->residual), &x, e));
     exec_show_hidden(s, block, x);
-    buf_free(x);
+    mem_free(x);
     return 0;
 }
 
@@ -121,7 +121,7 @@ static int op_matmul_heads(struct session *s, const struct gr_node *n, struct er
         float *host = NULL;
         TRY(exec_cuda_fetch(s, x, total(s, n->src[0]), &host, e));
         exec_show_heads(s, n->product.matrix, host, in);
-        buf_free(host);
+        mem_free(host);
     }
     return cu_matmul_heads(dev(s)->q, w, x, in, s->n_tok, dev(s)->reg[n->dst], e);
 }

@@ -60,17 +60,17 @@ static bool can(const struct session *s, gr_w w) {
     return fast(s, w) || cu_part_can(mat(s, w), true);
 }
 /* What enters a part: register r as it is, or its quantized copy. */
-static int input(struct session *s, struct cu_part *p, gr_reg r, struct err *e) {
+static int input(struct session *s, struct cu_term *p, gr_reg r, struct err *e) {
     p->exact = !cu_part_can(p->w, false);
     p->x = dev(s)->reg[r];
     return p->exact ? 0 : exec_cuda_quantized(s, r, &p->x, e);
 }
 
 /* One matrix, one input row a token. */
-static int plain_part(struct session *s, const struct gr_node *n, struct cu_part *p,
+static int plain_part(struct session *s, const struct gr_node *n, struct cu_term *p,
                       struct err *e) {
     struct cuda *d = dev(s);
-    *p = (struct cu_part){.w = mat(s, n->product.matrix),
+    *p = (struct cu_term){.w = mat(s, n->product.matrix),
                           .n_in = s->n_tok,
                           .x_div = 1,
                           .n_sum = 1,
@@ -80,9 +80,9 @@ static int plain_part(struct session *s, const struct gr_node *n, struct cu_part
 }
 
 /* gate, up, SwiGLU or GEGLU */
-static int glu_part(struct session *s, const struct gr_node *n, struct cu_part *p, struct err *e) {
+static int glu_part(struct session *s, const struct gr_node *n, struct cu_term *p, struct err *e) {
     struct cuda *d = dev(s);
-    *p = (struct cu_part){.w = mat(s, n[0].product.matrix),
+    *p = (struct cu_term){.w = mat(s, n[0].product.matrix),
                           .up = mat(s, n[1].product.matrix),
                           .gated = true,
                           .gelu = n[2].op == OP_GEGLU,
@@ -175,7 +175,7 @@ static int route(struct session *s, const struct experts *m, struct err *e) {
     const bool chooses = s->n_tok == 1 && exec_cuda_fuses(s, CUDA_FUSE_ROUTE) &&
                          m->choice.n_experts <= CU_CHOICE_EXPERTS;
     struct cu_products p = {.n = 1, .arrived = d->arrived};
-    p.part[0] = (struct cu_part){.w = m->router,
+    p.part[0] = (struct cu_term){.w = m->router,
                                  .exact = true,
                                  .x = m->judged,
                                  .n_in = s->n_tok,
@@ -197,7 +197,7 @@ static int expand(struct session *s, const struct gr_node *n, const struct exper
     const bool wants = cu_part_can(m->down, false),
                q = wants && exec_cuda_fuses(s, CUDA_FUSE_QUANT);
     struct cu_products p = {.n = 1};
-    p.part[0] = (struct cu_part){.w = m->gate,
+    p.part[0] = (struct cu_term){.w = m->gate,
                                  .up = m->up,
                                  .gated = true,
                                  .gelu = n->moe.gelu,
@@ -237,7 +237,7 @@ int exec_cuda_fuse_moe(struct session *s, const struct match *of, struct err *e)
 
     struct cu_norm norm;
     struct cu_products p = {.n = 1, .arrived = d->arrived};
-    p.part[0] = (struct cu_part){.w = m.down,
+    p.part[0] = (struct cu_term){.w = m.down,
                                  .exact = exact,
                                  .x = exact ? (const void *)d->hidden : d->hidden_q,
                                  .ids = d->expert,
@@ -262,7 +262,7 @@ int exec_cuda_fast_head(struct session *s, gr_reg r, const float *x, bool *done,
     if (!*done) return 0;
     const struct cu_weight *w = mat(s, s->g->output);
     p.part[0] =
-        (struct cu_part){.w = w, .n_in = 1, .x_div = 1, .n_sum = 1, .y = d->logits, .ldy = w->rows};
+        (struct cu_term){.w = w, .n_in = 1, .x_div = 1, .n_sum = 1, .y = d->logits, .ldy = w->rows};
     TRY(exec_cuda_quantized(s, r, &p.part[0].x, e));
     return cu_products(d->q, &p, e);
 }

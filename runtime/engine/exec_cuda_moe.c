@@ -42,7 +42,7 @@ static int show_pairs(struct session *s, const struct seen *v, gr_w w, const flo
     if (d->sums) return exec_cuda_sum_pairs(s, w, src, v->n_used, v->n_experts, per_row, ld, e);
     TRY(exec_cuda_fetch(s, src, v->n_pairs / per_row * ld, &x, e));
     int64_t *token = xcalloc((size_t)v->n_pairs, sizeof *token);
-    int rc = buf_alloc(&sorted, (uint64_t)(v->n_pairs * ld) * sizeof(float), "expert rows", e);
+    int rc = mem_alloc(&sorted, (uint64_t)(v->n_pairs * ld) * sizeof(float), "expert rows", e);
     for (int64_t k = 0; k < v->n_experts && !rc; k++) {
         float *to = sorted;
         int64_t n = 0;
@@ -54,8 +54,8 @@ static int show_pairs(struct session *s, const struct seen *v, gr_w w, const flo
         show_expert(s, w, k, to, token, n, ld);
     }
     free(token);
-    buf_free(sorted);
-    buf_free(x);
+    mem_free(sorted);
+    mem_free(x);
     return rc;
 }
 
@@ -178,6 +178,6 @@ int exec_cuda_moe(struct session *s, const struct gr_node *n, struct err *e) {
     TRY(cu_route(d->q, &c, s->n_tok, e));
     int rc = expand(s, n, &v, e);
     if (!rc) rc = contract(s, n, &v, e);
-    buf_free(v.expert);
+    mem_free(v.expert);
     return rc;
 }

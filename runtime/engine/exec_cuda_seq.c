@@ -76,11 +76,11 @@ int exec_cuda_get_page(const struct session *s, int slot, const struct page *pag
                        struct err *e) {
     const uint64_t n = s->cache.pool[slot].page_bytes;
     void *raw = NULL;
-    TRY(buf_alloc(&raw, n, "a page of keys and values", e));
+    TRY(mem_alloc(&raw, n, "a page of keys and values", e));
     int rc = cu_download(dev(s)->q, raw, page->data, n, e);
     if (!rc) rc = cu_sync(dev(s)->q, e);
     if (!rc) convert_page(&s->cache, slot, to, raw, false);
-    buf_free(raw);
+    mem_free(raw);
     return rc;
 }
 
@@ -88,11 +88,11 @@ int exec_cuda_put_page(const struct session *s, int slot, const struct page *pag
                        const uint8_t *from, struct err *e) {
     const uint64_t n = s->cache.pool[slot].page_bytes;
     void *raw = NULL;
-    TRY(buf_alloc(&raw, n, "a page of keys and values", e));
+    TRY(mem_alloc(&raw, n, "a page of keys and values", e));
     convert_page(&s->cache, slot, raw, from, true);
     int rc = cu_upload(dev(s)->q, page->data, raw, n, e);
     if (!rc) rc = cu_sync(dev(s)->q, e);
-    buf_free(raw);
+    mem_free(raw);
     return rc;
 }
 
@@ -123,22 +123,22 @@ static void convert_states(const struct session *s, const struct seq *q, float *
 int exec_cuda_get_states(const struct session *s, const struct seq *q, float *to, struct err *e) {
     const uint64_t n = s->cache.rec.n_bytes;
     void *raw = NULL;
-    TRY(buf_alloc(&raw, n, "recurrent state", e));
+    TRY(mem_alloc(&raw, n, "recurrent state", e));
     int rc = cu_download(dev(s)->q, raw, q->state, n, e);
     if (!rc) rc = cu_sync(dev(s)->q, e);
     if (!rc) convert_states(s, q, raw, to, false);
-    buf_free(raw);
+    mem_free(raw);
     return rc;
 }
 
 int exec_cuda_put_states(const struct session *s, const struct seq *q, float *from, struct err *e) {
     const uint64_t n = s->cache.rec.n_bytes;
     void *raw = NULL;
-    TRY(buf_alloc(&raw, n, "recurrent state", e));
+    TRY(mem_alloc(&raw, n, "recurrent state", e));
     memset(raw, 0, (size_t)n);
     convert_states(s, q, raw, from, true);
     int rc = cu_upload(dev(s)->q, q->state, raw, n, e);
     if (!rc) rc = cu_sync(dev(s)->q, e);
-    buf_free(raw);
+    mem_free(raw);
     return rc;
 }

@@ -148,12 +148,12 @@ int exec_cuda_sum_save(struct session *s, session_sum_fn fn, void *ud, struct er
         const struct sum *of = &m->of[i];
         const uint64_t n = (uint64_t)(of->n_mat * (of->k + 1));
         void *p = NULL;
-        rc = buf_alloc(&p, n * sizeof(double), "sums of importance", e);
+        rc = mem_alloc(&p, n * sizeof(double), "sums of importance", e);
         if (!rc) rc = cu_download(dev(s)->q, p, m->all + of->at, n * sizeof(double), e);
         if (!rc) rc = cu_sync(dev(s)->q, e);
         const double *sum = p;
         if (!rc) fn(ud, &s->g->weight[of->w], of->n_mat, sum, sum + of->n_mat * of->k);
-        buf_free(p);
+        mem_free(p);
     }
     return rc;
 }
@@ -165,13 +165,13 @@ int exec_cuda_sum_load(struct session *s, session_sum_give fn, void *ud, struct 
         const struct sum *of = &m->of[i];
         const uint64_t n = (uint64_t)(of->n_mat * (of->k + 1));
         void *p = NULL;
-        rc = buf_alloc(&p, n * sizeof(double), "sums of importance", e);
+        rc = mem_alloc(&p, n * sizeof(double), "sums of importance", e);
         double *sum = p;
         if (!rc && !fn(ud, &s->g->weight[of->w], of->n_mat, sum, sum + of->n_mat * of->k))
             rc = err_set(e, ERR_DATA, "%s: no sums to begin with", s->g->weight[of->w].name);
         if (!rc) rc = cu_upload(dev(s)->q, m->all + of->at, p, n * sizeof(double), e);
         if (!rc) rc = cu_sync(dev(s)->q, e); /* the copy is done before its source is freed */
-        buf_free(p);
+        mem_free(p);
     }
     return rc;
 }

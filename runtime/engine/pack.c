@@ -81,12 +81,12 @@ static void pack_one(struct packer *p, const struct weight *w, const uint8_t **o
     pthread_mutex_lock(&mem->lock);
     for (int i = 0; i < mem->n_packed; i++)
         if (mem->packed[i].rows == j.it.rows) *out = mem->packed[i].data;
-    if (!*out && mem->n_packed < WEIGHT_FORMS && !buf_alloc(&to, w->n_bytes, "packed rows", &e)) {
+    if (!*out && mem->n_packed < WEIGHT_FORMS && !mem_alloc(&to, w->n_bytes, "packed rows", &e)) {
         j.dst = to;
         if (p->numa.n > 1) (void)numa_spread(&p->numa, to, w->n_bytes);
         pool_for(p->pool, pack_groups(&j.it), GROUPS_PER_TASK, pack_task, &j);
         mem->packed[mem->n_packed++] =
-            (struct weight_rows){.rows = j.it.rows, .data = to, .own = to, .release = buf_free};
+            (struct weight_rows){.rows = j.it.rows, .data = to, .own = to, .release = mem_free};
         *out = to;
         if (mem->tensor) gguf_drop(mem->file, mem->tensor);
     }

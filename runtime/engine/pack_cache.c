@@ -20,6 +20,8 @@
 #include "core/buf.h"
 #include "core/hash.h"
 #include "core/io.h"
+#include "core/map.h"
+#include "core/out.h"
 #include "core/log.h"
 #include "core/mem.h"
 #include "core/prog.h"

@@ -18,6 +18,8 @@
 #include "core/mem.h"
 #include "core/num.h"
 #include "core/prog.h"
+#include "core/map.h"
+#include "core/out.h"
 
 enum {
     VERSION = 1,
@@ -202,12 +204,12 @@ int pack_file_write(const char *path, const struct pack_list *l, struct pool *po
     v.work = xcalloc((size_t)n, sizeof *v.work);
     for (int i = 0; i < n && !rc; i++) {
         void *p = NULL;
-        rc = buf_alloc(&p, v.most, "rows to be written", e);
+        rc = mem_alloc(&p, v.most, "rows to be written", e);
         v.work[i] = p;
     }
     if (!rc) rc = write_all(&v, pool, e);
     out_close(v.out);
-    for (int i = 0; i < n; i++) buf_free(v.work[i]);
+    for (int i = 0; i < n; i++) mem_free(v.work[i]);
     free(v.work);
     leaves_release(&v);
     return rc;

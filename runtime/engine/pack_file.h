@@ -5,7 +5,7 @@
 #ifndef HONE_RUNTIME_ENGINE_PACK_FILE_H
 #define HONE_RUNTIME_ENGINE_PACK_FILE_H
 
-#include "core/io.h"
+#include "core/map.h"
 #include "runtime/engine/pack.h"
 
 /* 32 hex digits: names, types, shapes and forms of the weights, and a sample of each one's blocks.

@@ -17,7 +17,8 @@
 
 #include "core/bytes.h"
 #include "core/hash.h"
-#include "core/io.h"
+#include "core/map.h"
+#include "core/out.h"
 #include "core/mem.h"
 #include "core/num.h"
 #include "runtime/engine/exec.h"
@@ -118,14 +119,14 @@ static int rows_there(const struct session *s, struct stream *f, struct seq *q, 
     const struct seq_pages *p = &q->slot[slot];
     const uint64_t size = q->cache->pool[slot].page_bytes;
     void *pages = NULL;
-    int rc = buf_alloc(&pages, (uint64_t)p->n * size + 1, "a sequence's keys and values", e);
+    int rc = mem_alloc(&pages, (uint64_t)p->n * size + 1, "a sequence's keys and values", e);
     uint8_t *at = pages;
     for (int i = 0; i < p->n && !rc && f->out; i++)
         rc = s->be->get_page(s, slot, p->v[i], at + (uint64_t)i * size, e);
     if (!rc) rc = rows_of(f, q, slot, first, pages, e);
     for (int i = 0; i < p->n && !rc && !f->out; i++)
         rc = s->be->put_page(s, slot, p->v[i], at + (uint64_t)i * size, e);
-    buf_free(pages);
+    mem_free(pages);
     return rc;
 }
 
@@ -134,11 +135,11 @@ static int states(const struct session *s, struct stream *f, struct seq *q, stru
     void *x = NULL;
     if (!n) return 0;
     if (!s->be->get_states) return part(f, q->state, n, e);
-    int rc = buf_alloc(&x, n, "recurrent state", e);
+    int rc = mem_alloc(&x, n, "recurrent state", e);
     if (!rc && f->out) rc = s->be->get_states(s, q, x, e);
     if (!rc) rc = part(f, x, n, e);
     if (!rc && !f->out) rc = s->be->put_states(s, q, x, e);
-    buf_free(x);
+    mem_free(x);
     return rc;
 }
 

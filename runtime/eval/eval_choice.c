@@ -28,13 +28,13 @@ static int scorer_init(struct scorer *p, struct session *s, struct err *e) {
     p->d = session_model(s)->hp.d[HD_EMBD];
     p->n_vocab = session_model(s)->hp.d[HD_VOCAB];
     p->block = eval_head_rows(p->n_vocab);
-    TRY(buf_alloc(&h, (uint64_t)(EVAL_PIECE * p->d) * sizeof(float), "hidden rows", e));
+    TRY(mem_alloc(&h, (uint64_t)(EVAL_PIECE * p->d) * sizeof(float), "hidden rows", e));
     p->hidden = h;
     if (session_can_score(s, NULL)) {
         p->block = SESSION_SCORES;
         return 0;
     }
-    TRY(buf_alloc(&l, (uint64_t)(p->block * p->n_vocab) * sizeof(float), "logits", e));
+    TRY(mem_alloc(&l, (uint64_t)(p->block * p->n_vocab) * sizeof(float), "logits", e));
     p->logits = l;
     return 0;
 }
@@ -157,8 +157,8 @@ int eval_choices(struct session *s, const struct choice_tasks *c, const struct k
     }
     prog_end(&prog);
     out->seconds = prog_now_s() - t0;
-    buf_free(p.hidden);
-    buf_free(p.logits);
+    mem_free(p.hidden);
+    mem_free(p.logits);
     if (rc) choice_answers_release(out);
     return rc;
 }

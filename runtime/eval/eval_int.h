@@ -3,7 +3,7 @@
 #ifndef HONE_RUNTIME_EVAL_EVAL_INT_H
 #define HONE_RUNTIME_EVAL_EVAL_INT_H
 
-#include "core/kld_file_top.h"
+#include "runtime/eval/kld_file_top.h"
 #include "runtime/eval/eval.h"
 #include "runtime/eval/eval_windows.h"
 

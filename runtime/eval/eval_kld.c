@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "core/buf.h"
-#include "core/kld_file.h"
+#include "runtime/eval/kld_file.h"
 #include "core/log.h"
 #include "core/mem.h"
 #include "core/num.h"
@@ -42,7 +42,7 @@ struct work {
 
 static int alloc_floats(float **out, int64_t n, const char *what, struct err *e) {
     void *p = NULL;
-    TRY(buf_alloc(&p, (uint64_t)n * sizeof(float), what, e));
+    TRY(mem_alloc(&p, (uint64_t)n * sizeof(float), what, e));
     *out = p;
     return 0;
 }
@@ -114,8 +114,8 @@ static void work_release(struct work *w) {
     free(w->there);
     free(w->kept);
     route_release(&w->route);
-    buf_free(w->logp);
-    buf_free(w->logit);
+    mem_free(w->logp);
+    mem_free(w->logit);
     kld_r_close(w->file);
     kld_top_r_close(w->top);
 }
@@ -312,7 +312,7 @@ static void pass_window(struct work *w, int64_t c) {
     int64_t n = w->out->per_chunk, at = c * n;
     for (int i = 0; i < w->job->n_cand; i++) {
         struct kld_pos *p = &w->out->pos[i];
-#define PASS(q, field) ranks_pass(c, (q)->field + at, (uint64_t)n * sizeof *(q)->field);
+#define PASS(q, field) ranks_send(c, (q)->field + at, (uint64_t)n * sizeof *(q)->field);
         EACH_ARRAY(PASS, p)
 #undef PASS
         p->n = at + n;
@@ -426,7 +426,7 @@ static int take_windows(const struct eval_kld_job *job, struct eval_kld_run *o, 
                      "none of the %d domains has a window of %" PRId64
                      " tokens: use longer texts or a smaller --ctx",
                      job->n_domains, job->ctx);
-    if (!rc) rc = buf_alloc(&p, (uint64_t)(o->n_chunks * job->ctx) * sizeof(int32_t), "tokens", e);
+    if (!rc) rc = mem_alloc(&p, (uint64_t)(o->n_chunks * job->ctx) * sizeof(int32_t), "tokens", e);
     o->tokens = p;
     o->chunk_domain = xcalloc((size_t)o->n_chunks + 1, sizeof *o->chunk_domain);
     for (int64_t d = 0, c = 0; d < job->n_domains && !rc; d++) {
@@ -472,7 +472,7 @@ static int open_file(struct work *w, struct err *e) {
     o->n_chunks = sh.n_chunk;
     if (w->job->max_chunks > 0) o->n_chunks = min_i64(o->n_chunks, w->job->max_chunks);
     void *p = NULL;
-    TRY(buf_alloc(&p, (uint64_t)(o->n_chunks * o->ctx) * sizeof(int32_t), "tokens", e));
+    TRY(mem_alloc(&p, (uint64_t)(o->n_chunks * o->ctx) * sizeof(int32_t), "tokens", e));
     o->tokens = p;
     memcpy(o->tokens, tokens, (size_t)(o->n_chunks * o->ctx) * sizeof(int32_t));
     o->n_domains = 1;
@@ -501,7 +501,7 @@ int eval_kld_open(const struct eval_kld_job *job, struct eval_kld_run *out, stru
 void eval_kld_close(struct eval_kld_run *r) {
     for (int i = 0; i < r->n_cand && r->pos; i++) kld_pos_release(&r->pos[i]);
     free(r->pos);
-    buf_free(r->tokens);
+    mem_free(r->tokens);
     free(r->chunk_domain);
     free(r->route);
     memset(r, 0, sizeof *r);

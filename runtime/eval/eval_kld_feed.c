@@ -58,7 +58,7 @@ static int alloc_rows(const struct kld_feed *f, const struct session *s, float *
                       struct err *e) {
     const int64_t n = f->most > 1 ? f->most * f->ctx : min_i64(EVAL_PIECE, f->ctx);
     void *p = NULL;
-    TRY(buf_alloc(&p, (uint64_t)(n * session_model(s)->hp.d[HD_EMBD]) * sizeof(float),
+    TRY(mem_alloc(&p, (uint64_t)(n * session_model(s)->hp.d[HD_EMBD]) * sizeof(float),
                   "hidden rows", e));
     *out = p;
     return 0;
@@ -105,8 +105,8 @@ void kld_feed_close(struct kld_feed *f) {
     for (int i = 0; f->job && i <= f->job->n_cand; i++) {
         if (f->tap && f->tap[i].f) session_observe_hidden(session_of(f, i), NULL, NULL);
         if (f->windows) eval_windows_close(&f->windows[i]);
-        if (f->hidden) buf_free(f->hidden[i]);
-        if (f->below) buf_free(f->below[i]);
+        if (f->hidden) mem_free(f->hidden[i]);
+        if (f->below) mem_free(f->below[i]);
     }
     free(f->hidden);
     free(f->below);

@@ -33,7 +33,7 @@ struct scene {
 
 static int take(float **out, int64_t n, struct err *e) {
     void *p = NULL;
-    TRY(buf_alloc(&p, (uint64_t)n * sizeof(float), "synthetic attention", e));
+    TRY(mem_alloc(&p, (uint64_t)n * sizeof(float), "synthetic attention", e));
     *out = p;
     return 0;
 }
@@ -74,14 +74,14 @@ static int scene_init(struct scene *s, double cosine, struct err *e) {
     TRY(take(&s->out, N_QUERIES * s->dim, e));
     TRY(take(&s->p, s->n * N_QUERIES, e));
     TRY(take(&s->p2, s->n, e));
-    TRY(buf_alloc(&p, (uint64_t)nd * sizeof(float), "synthetic attention", e));
+    TRY(mem_alloc(&p, (uint64_t)nd * sizeof(float), "synthetic attention", e));
     s->rows = p;
     fill(s, cosine);
     return 0;
 }
 static void scene_release(struct scene *s) {
     void *all[] = {s->k, s->v, s->k2, s->v2, s->q, s->out, s->p, s->p2, s->rows};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) buf_free(all[i]);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) mem_free(all[i]);
 }
 
 static void attend(const struct scene *s, const float *q, const float *k, const float *v, float *p,

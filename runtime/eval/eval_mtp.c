@@ -63,7 +63,7 @@ static int window(struct run *r, const int32_t *ids, struct err *e) {
 
 static int floats(float **out, int64_t n, int64_t width, const char *what, struct err *e) {
     void *p = NULL;
-    TRY(buf_alloc(&p, (uint64_t)n * (uint64_t)width * sizeof **out, what, e));
+    TRY(mem_alloc(&p, (uint64_t)n * (uint64_t)width * sizeof **out, what, e));
     *out = p;
     return 0;
 }
@@ -112,10 +112,10 @@ int eval_mtp(struct session *trunk, struct session *draft, const struct ids *ids
     out->trunk_top1 = share(r.trunk_hit, r.n);
     out->draft_top1 = share(r.draft_hit, r.n);
     out->tok_per_s = seconds > 0 ? (double)(n_chunks * ctx) / seconds : 0;
-    buf_free(r.y);
-    buf_free(r.h);
-    buf_free(r.lt);
-    buf_free(r.ld);
+    mem_free(r.y);
+    mem_free(r.h);
+    mem_free(r.lt);
+    mem_free(r.ld);
     free(r.hit);
     free(r.overlap);
     free(r.trunk_hit);

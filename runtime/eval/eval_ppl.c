@@ -145,13 +145,13 @@ static int ppl_alloc(struct ppl_run *p, int64_t window, int64_t n_scores, struct
     TRY(eval_windows_open(&p->windows, p->s, window, INT_MAX, true, e));
     const int64_t rows =
         p->windows.most > 1 ? p->windows.most * window : min_i64(window, EVAL_PIECE);
-    TRY(buf_alloc(&h, (uint64_t)(rows * p->d) * sizeof(float), "hidden rows", e));
+    TRY(mem_alloc(&h, (uint64_t)(rows * p->d) * sizeof(float), "hidden rows", e));
     p->hidden = h;
     if (session_can_score(p->s, NULL)) {
         p->block = SESSION_SCORES;
         return 0;
     }
-    TRY(buf_alloc(&l, (uint64_t)(p->block * p->n_vocab) * sizeof(float), "logits", e));
+    TRY(mem_alloc(&l, (uint64_t)(p->block * p->n_vocab) * sizeof(float), "logits", e));
     p->logits = l;
     return 0;
 }
@@ -285,7 +285,7 @@ static int ppl_run(struct session *s, const struct ids *ids, int64_t ctx, int64_
         if (rc) break;
         n_run += count;
         if (!count) count = 1;
-        ranks_pass(c, p.nll + c * n, (uint64_t)n * sizeof *p.nll);
+        ranks_send(c, p.nll + c * n, (uint64_t)n * sizeof *p.nll);
         c += count;
         p.n_done = c * n;
     }
@@ -301,8 +301,8 @@ static int ppl_run(struct session *s, const struct ids *ids, int64_t ctx, int64_
         out->tok_per_s = (double)(n_run * w.window) / (prog_now_s() - t0);
     }
     free(p.nll);
-    buf_free(p.hidden);
-    buf_free(p.logits);
+    mem_free(p.hidden);
+    mem_free(p.logits);
     return rc;
 }
 

@@ -63,7 +63,7 @@ int route_init(struct route_log *l, const struct session *base, struct err *e) {
     for (size_t i = 0; i < n_moe; i++) {
         const struct gr_node *n = graph_nth(g, OP_MOE, (int)i);
         void *p = NULL;
-        TRY(buf_alloc(&p, (uint64_t)(EVAL_PIECE * n->moe.n_used) * sizeof(int32_t),
+        TRY(mem_alloc(&p, (uint64_t)(EVAL_PIECE * n->moe.n_used) * sizeof(int32_t),
                       "expert choices", e));
         l->layer[l->n_layers] = n->layer;
         l->n_used[l->n_layers] = n->moe.n_used;
@@ -73,7 +73,7 @@ int route_init(struct route_log *l, const struct session *base, struct err *e) {
 }
 
 void route_release(struct route_log *l) {
-    for (int i = 0; i < l->n_layers; i++) buf_free(l->base[i]);
+    for (int i = 0; i < l->n_layers; i++) mem_free(l->base[i]);
     free(l->layer);
     free(l->n_used);
     free(l->base);

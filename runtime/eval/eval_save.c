@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /* runtime/eval/eval_save.c - a base model's distributions over a text into a file
- * (core/kld_file.h), piece by piece; memory as in eval_kld.c. */
+ * (runtime/eval/kld_file.h), piece by piece; memory as in eval_kld.c. */
 #include <inttypes.h>
 
-#include "core/kld_file.h"
-#include "core/kld_file_top.h"
+#include "runtime/eval/kld_file.h"
+#include "runtime/eval/kld_file_top.h"
 #include "core/mem.h"
 #include "core/num.h"
 #include "core/prog.h"
@@ -50,11 +50,11 @@ static int save_init(struct save *r, struct session *base, int64_t n_ids, int64_
     if (r->n_chunks > INT32_MAX / ctx)
         return err_set(e, ERR_USAGE, "%" PRId64 " chunks are too many for one file: use --chunks",
                        r->n_chunks);
-    TRY(buf_alloc(&p, (uint64_t)(min_i64(EVAL_PIECE, ctx) * r->d) * sizeof(float), "hidden rows",
+    TRY(mem_alloc(&p, (uint64_t)(min_i64(EVAL_PIECE, ctx) * r->d) * sizeof(float), "hidden rows",
                   e));
     r->hidden = p;
     p = NULL;
-    TRY(buf_alloc(&p, (uint64_t)(r->block * r->n_vocab) * sizeof(float), "logits", e));
+    TRY(mem_alloc(&p, (uint64_t)(r->block * r->n_vocab) * sizeof(float), "logits", e));
     r->logit = p;
     return 0;
 }
@@ -75,8 +75,8 @@ static int save_all(struct save *r, const int32_t *ids, struct err *e) {
 static void save_release(struct save *r) {
     kld_w_close(r->w);
     kld_top_w_close(r->top);
-    buf_free(r->hidden);
-    buf_free(r->logit);
+    mem_free(r->hidden);
+    mem_free(r->logit);
 }
 
 int eval_kld_save(struct session *base, const struct ids *ids, int64_t ctx, int64_t max_chunks,

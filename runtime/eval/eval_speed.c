@@ -49,7 +49,7 @@ static double measure_bandwidth(struct pool *p) {
         n_chunks = max_i64(1, (int64_t)(avail / 4 / BW_CHUNK));
     struct err e = {0};
     void *data = NULL;
-    if (buf_alloc(&data, (uint64_t)n_chunks * BW_CHUNK, "bandwidth test", &e)) return 0;
+    if (mem_alloc(&data, (uint64_t)n_chunks * BW_CHUNK, "bandwidth test", &e)) return 0;
     memset(data, 1, (size_t)n_chunks * BW_CHUNK); /* real pages, not the shared zero page */
     struct bw_job j = {data, xcalloc((size_t)n_chunks, sizeof(uint64_t)), 1};
     double best = 0;
@@ -62,7 +62,7 @@ static double measure_bandwidth(struct pool *p) {
         if (t > 0 && gb > best) best = gb;
     }
     free(j.sum);
-    buf_free(data);
+    mem_free(data);
     return best;
 }
 

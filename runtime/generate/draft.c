@@ -49,7 +49,7 @@ int draft_session(struct session *trunk, struct model **m, struct session **s, s
 
 static int rows(float **out, int64_t n, int64_t width, const char *what, struct err *e) {
     void *p = NULL;
-    TRY(buf_alloc(&p, (uint64_t)n * (uint64_t)width * sizeof **out, what, e));
+    TRY(mem_alloc(&p, (uint64_t)n * (uint64_t)width * sizeof **out, what, e));
     *out = p;
     return 0;
 }
@@ -78,10 +78,10 @@ void draft_free(struct draft *d) {
     if (!d) return;
     session_free(d->s);
     model_close(d->m);
-    buf_free(d->hidden);
-    buf_free(d->ahead_hidden);
-    buf_free(d->ahead_logits);
-    buf_free(d->draft_logits);
+    mem_free(d->hidden);
+    mem_free(d->ahead_hidden);
+    mem_free(d->ahead_logits);
+    mem_free(d->draft_logits);
     free(d->next);
     free(d);
 }
@@ -127,7 +127,7 @@ static int pass(struct draft *d, int32_t id, bool guessing, float *logits, struc
     memcpy(ids, d->left, (size_t)n * sizeof *ids);
     ids[n++] = id;
     if (guessing) ids[n++] = d->guess;
-    TRY(buf_alloc(&mem, (uint64_t)(n * d->d) * sizeof(float), "hidden rows of the draft", e));
+    TRY(mem_alloc(&mem, (uint64_t)(n * d->d) * sizeof(float), "hidden rows of the draft", e));
     float *h = mem;
     int rc = session_forward(d->trunk, ids, n, h, e);
     int n_heads = guessing ? 2 : 1;
@@ -143,7 +143,7 @@ static int pass(struct draft *d, int32_t id, bool guessing, float *logits, struc
             d->n_left = 0;
         d->ahead = guessing;
     }
-    buf_free(h);
+    mem_free(h);
     return rc;
 }
 
@@ -181,7 +181,7 @@ static int one(struct draft *d, int32_t id, float *logits, struct err *e) {
 /* Many tokens: nothing is guessed. */
 static int many(struct draft *d, const int32_t *ids, int64_t n, float *logits, struct err *e) {
     void *mem = NULL;
-    TRY(buf_alloc(&mem, (uint64_t)(PIECE * d->d) * sizeof(float), "hidden rows of a prompt", e));
+    TRY(mem_alloc(&mem, (uint64_t)(PIECE * d->d) * sizeof(float), "hidden rows of a prompt", e));
     float *h = mem;
     int rc = 0;
     for (int64_t i = 0, k; i < n && !rc; i += k) {
@@ -193,7 +193,7 @@ static int many(struct draft *d, const int32_t *ids, int64_t n, float *logits, s
         }
         if (!rc && i + k == n) rc = session_head(d->trunk, h + (k - 1) * d->d, 1, logits, e);
     }
-    buf_free(h);
+    mem_free(h);
     return rc;
 }
 

@@ -28,7 +28,7 @@ struct gen {
 int gen_new(struct gen **out, struct session *s, struct draft *d, struct err *e) {
     void *mem = NULL;
     int64_t n_vocab = session_model(s)->hp.d[HD_VOCAB];
-    TRY(buf_alloc(&mem, (uint64_t)n_vocab * sizeof(float), "logits", e));
+    TRY(mem_alloc(&mem, (uint64_t)n_vocab * sizeof(float), "logits", e));
     struct gen *g = xcalloc(1, sizeof *g);
     g->s = s;
     g->d = d;
@@ -41,7 +41,7 @@ int gen_new(struct gen **out, struct session *s, struct draft *d, struct err *e)
 void gen_free(struct gen *g) {
     if (!g) return;
     ids_release(&g->fed);
-    buf_free(g->logits);
+    mem_free(g->logits);
     free(g);
 }
 

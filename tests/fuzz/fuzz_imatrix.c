@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* tests/fuzz/fuzz_imatrix.c - an importance matrix in either form: read. */
 #define FUZZ_FILE
-#include "core/imat_file.h"
+#include "quantize/imat_file.h"
 #include "tests/fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

@@ -4,8 +4,8 @@
 #define FUZZ_FILE
 #include <stdlib.h>
 
-#include "core/kld_file.h"
-#include "core/kld_file_top.h"
+#include "runtime/eval/kld_file.h"
+#include "runtime/eval/kld_file_top.h"
 #include "tests/fuzz/fuzz.h"
 
 static void field_form(const char *path) {

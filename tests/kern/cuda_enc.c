@@ -4,7 +4,7 @@
  * in several orders of threads; in `make check-cuda` on the device. */
 #include "core/fp.h"
 #include "core/rng.h"
-#include "quantize/enc/close.h"
+#include "quantize/enc/pack.h"
 #include "quantize/enc/cuda/rows.h"
 #include "quantize/enc/grid_pack.h"
 #include "tests/check.h"
@@ -13,7 +13,7 @@
 static struct rng rng;
 static const enum qtype types[] = {
 #define ROW(T) QT_##T,
-    ENC_OPEN_TYPES(ROW)
+    ENC_RAW_TYPES(ROW)
 #undef ROW
 };
 static const enum qtype grids[] = {
@@ -55,7 +55,7 @@ struct trial {
 };
 
 static void cpu_rows(const struct trial *t, const float *x, const float *imp, uint8_t *out) {
-    static struct enc_open o[MOST / 32];
+    static struct enc_raw o[MOST / 32];
     const struct enc_blocks *eb = enc_blocks_find(t->type);
     for (int64_t r = 0; r < ROWS; r++) {
         uint8_t *dst = out + (uint64_t)r * qtype_row_bytes(t->type, t->k);

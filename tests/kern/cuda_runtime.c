@@ -115,7 +115,7 @@ static void test_shared_memory(struct dev *d) {
     for (int i = 0; i < 2; i++) {
         j[i] = (struct cu_products){.n = 2};
         for (int k = 0; k < 2; k++)
-            j[i].part[k] = (struct cu_part){.w = &w[k ? 2 : i],
+            j[i].part[k] = (struct cu_term){.w = &w[k ? 2 : i],
                                             .x = x,
                                             .n_in = 1,
                                             .x_div = 1,

@@ -529,7 +529,7 @@ static void test_products(struct dev *d) {
     struct cu_products p = {.n = 5, .choice = &c, .arrived = arrived};
     for (int i = 0, at = 0; i < 6; i++) {
         if (i == 3) continue; /* the second half of a gated unit */
-        p.part[at++] = (struct cu_part){.w = &m[i].w,
+        p.part[at++] = (struct cu_term){.w = &m[i].w,
                                         .up = i == 2 ? &m[3].w : NULL,
                                         .gated = i == 2,
                                         .exact = i > 3,
@@ -578,7 +578,7 @@ static void test_products(struct dev *d) {
                             .n = N,
                             .eps = 1e-6f};
         p = (struct cu_products){.n = 1, .norm = i ? NULL : &n, .arrived = arrived};
-        p.part[0] = (struct cu_part){
+        p.part[0] = (struct cu_term){
             .w = &o.w, .x = xq, .n_in = 1, .x_div = 1, .n_sum = 1, .y = out[i], .ldy = N};
         CHECK_OK(cu_products(d->s, &p, &e));
         if (i) CHECK_OK(cu_norm_rows(d->s, &n, 1, &e));

@@ -7,6 +7,7 @@
 #include "core/bytes.h"
 #include "core/fp.h"
 #include "core/rng.h"
+#include "core/io.h"
 #include "tests/unit/golden.h"
 #include "tests/unit/st_build.h"
 

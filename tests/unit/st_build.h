@@ -6,7 +6,7 @@
 #include <inttypes.h>
 
 #include "core/buf.h"
-#include "core/io.h"
+#include "core/out.h"
 #include "core/safetensors.h"
 #include "tests/check.h"
 

@@ -4,6 +4,7 @@
  * that are not what they should be. */
 #include "convert/convert.h"
 #include "core/io.h"
+#include "core/out.h"
 #include "core/json.h"
 #include "runtime/eval/eval.h"
 #include "tests/check.h"

@@ -11,6 +11,7 @@
 #include "core/hash.h"
 #include "core/hfdir.h"
 #include "core/io.h"
+#include "core/out.h"
 #include "core/log.h"
 #include "core/prog.h"
 #include "tests/check.h"

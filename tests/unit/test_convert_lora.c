@@ -10,6 +10,7 @@
 #include "core/json.h"
 #include "core/log.h"
 #include "core/prog.h"
+#include "core/io.h"
 #include "tests/check.h"
 #include "tests/unit/st_build.h"
 #include "tests/unit/tmpdir.h"

@@ -13,6 +13,7 @@
 #include "core/log.h"
 #include "core/mem.h"
 #include "core/prog.h"
+#include "core/io.h"
 #include "kernels/kern.h"
 #include "tests/check.h"
 #include "tests/unit/st_build.h"

@@ -65,7 +65,7 @@ static void *settings(void *arg) {
     log_set_sink(on_log, &s->told);
     prog_set_sink(on_progress, &s->told);
     limits_untrusted(s->untrusted);
-    buf_limit(s->memory);
+    mem_limit(s->memory);
     prog_begin(&p, s->name, PROG_ITEMS, N_ROUNDS);
     for (uint64_t i = 0; i < N_ROUNDS; i++) {
         struct err e = {0};
@@ -76,10 +76,10 @@ static void *settings(void *arg) {
         if (log_get_level() != s->level || ctx_current() != &c || ranks_n() != 1) s->n_wrong++;
         prog_update(&p, i);
         if (prog_interrupted()) s->n_stopped++;
-        if (buf_alloc(&mem, 1000, s->name, &e))
+        if (mem_alloc(&mem, 1000, s->name, &e))
             s->refused = e;
         else
-            buf_free(mem);
+            mem_free(mem);
         sched_yield();
     }
     ctx_release(&c);
@@ -115,18 +115,18 @@ static void test_budget(void) {
     void *one, *two;
     ctx_init(&c);
     struct ctx *mine = ctx_enter(&c);
-    buf_limit(100);
-    CHECK_OK(buf_alloc(&one, 60, "one", &e));
-    CHECK_ERR(buf_alloc(&two, 60, "two", &e), ERR_SYS, "leaves 40");
+    mem_limit(100);
+    CHECK_OK(mem_alloc(&one, 60, "one", &e));
+    CHECK_ERR(mem_alloc(&two, 60, "two", &e), ERR_SYS, "leaves 40");
     ctx_enter(mine);
-    CHECK_OK(buf_alloc(&two, 60, "two, of nobody's limit", &e));
-    buf_free(two);
+    CHECK_OK(mem_alloc(&two, 60, "two, of nobody's limit", &e));
+    mem_free(two);
     ctx_enter(&c);
-    buf_free(one);
-    CHECK_OK(buf_alloc(&one, 100, "all of it", &e));
+    mem_free(one);
+    CHECK_OK(mem_alloc(&one, 100, "all of it", &e));
     ctx_release(&c);
     ctx_enter(mine);
-    buf_free(one);
+    mem_free(one);
 }
 
 /* ---- teams ----------------------------------------------------------------------------------- */

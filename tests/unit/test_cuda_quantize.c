@@ -10,7 +10,7 @@
 
 #include "core/fp.h"
 #include "core/gguf.h"
-#include "core/imat_file.h"
+#include "quantize/imat_file.h"
 #include "core/io.h"
 #include "core/mem.h"
 #include "core/rng.h"
@@ -195,7 +195,7 @@ static void errors_both_ways(unsigned flip) {
         CHECK(memcmp(s[0].group[i].err, s[1].group[i].err, sizeof s[0].group[i].err) == 0);
     CHECK(memcmp(data[0], data[1], (size_t)(qtype_row_bytes(QT_Q4_K, 512) * 5 * 3)) == 0);
     for (int k = 0; k < 2; k++) {
-        buf_free(data[k]);
+        mem_free(data[k]);
         sens_release(&s[k]);
     }
     imat_release(&imat);

@@ -17,6 +17,7 @@
 #include "core/mem.h"
 #include "core/num.h"
 #include "core/rng.h"
+#include "core/io.h"
 #include "runtime/engine/exec_cuda.h"
 #include "tests/cuda-emu/control.h"
 #include "tests/unit/micro.h"

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 
 #include "core/log.h"
+#include "core/map.h"
 #include "runtime/engine/exec_cuda.h"
 #include "tests/cuda-emu/control.h"
 #include "tests/unit/synthetic.h"

@@ -69,23 +69,23 @@ static void test_try_returns_at_once(void) {
 static void test_buf_alloc(void) {
     struct err e = {0};
     void *p;
-    CHECK_ERR(buf_alloc(&p, UINT64_C(1) << 50, "the model", &e), ERR_SYS,
+    CHECK_ERR(mem_alloc(&p, UINT64_C(1) << 50, "the model", &e), ERR_SYS,
               "for the model: 1125899906842624 bytes");
     CHECK(p == NULL);
-    CHECK_ERR(buf_alloc(&p, UINT64_MAX, "it", &e), ERR_SYS, "not enough memory");
+    CHECK_ERR(mem_alloc(&p, UINT64_MAX, "it", &e), ERR_SYS, "not enough memory");
     static const uint64_t sizes[] = {
         0, 1, 63, 4096, (UINT64_C(2) << 20) - 1, UINT64_C(2) << 20, (UINT64_C(20) << 20) + 5};
     for (size_t i = 0; i < COUNT_OF(sizes); i++) {
-        CHECK_OK(buf_alloc(&p, sizes[i], "test", &e));
+        CHECK_OK(mem_alloc(&p, sizes[i], "test", &e));
         CHECK(p && (uintptr_t)p % 64 == 0);
         const unsigned char *b = p;
         unsigned char any = 0;
         for (uint64_t k = 0; k < sizes[i]; k++) any |= b[k];
         CHECK_EQ_I64(any, 0);
         if (sizes[i]) memset(p, 0xff, sizes[i]);
-        buf_free(p);
+        mem_free(p);
     }
-    buf_free(NULL);
+    mem_free(NULL);
     CHECK(mem_peak_rss() > (20u << 20));
 }
 

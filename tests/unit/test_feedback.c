@@ -4,7 +4,7 @@
  * (a diagonal matrix, the number of threads), files that are not what they claim. */
 #include "tests/check.h"
 
-#include "calib/gram.h"
+#include "calib/moments.h"
 #include "core/gguf.h"
 #include "core/io.h"
 #include "core/rng.h"
@@ -193,7 +193,7 @@ static void test_diagonal_is_plain(void) {
 static void test_balance(void) {
     static float y[N];
     uint8_t enc[N * 4];
-    struct enc_open *o = calloc(N / 32, sizeof *o);
+    struct enc_raw *o = calloc(N / 32, sizeof *o);
     for (int i = 0; i < N; i++) imp[i] = acts[i] * acts[i] + 0.1f;
     for (size_t t = 0; t < N_OPEN; t++)
         for (int balanced = 0; balanced < 2; balanced++) {

@@ -9,6 +9,7 @@
 #include "core/buf.h"
 #include "core/gguf.h"
 #include "core/io.h"
+#include "core/out.h"
 #include "tests/check.h"
 #include "tests/unit/tmpdir.h"
 

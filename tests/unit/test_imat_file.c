@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_imat_file.c - core/imat_file.c: files written by Python in both forms, round
+/* tests/unit/test_imat_file.c - quantize/imat_file.c: files written by Python in both forms, round
  * trips, merging, column weights, damaged files. Expected numbers are computed by hand from
  * tests/oracle/containers.py: attn_q saw 1024 tokens (sums 512 1024 256 0), the experts 10 and 100
  * (sums 10 20, 300 500). */
 #include "core/buf.h"
 #include "core/gguf.h"
-#include "core/imat_file.h"
+#include "quantize/imat_file.h"
 #include "core/io.h"
 #include "core/log.h"
 #include "tests/check.h"

@@ -11,6 +11,8 @@
 #include <unistd.h>
 
 #include "core/io.h"
+#include "core/map.h"
+#include "core/out.h"
 #include "core/mem.h"
 #include "tests/check.h"
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_kld_file.c - core/kld_file.c against a file computed with numpy (2 chunks of 8
- * tokens, vocabulary of 5, 3 rows per chunk), and damaged files. */
+/* tests/unit/test_kld_file.c - runtime/eval/kld_file.c against a file computed with numpy (2 chunks
+ * of 8 tokens, vocabulary of 5, 3 rows per chunk), and damaged files. */
 #include "core/buf.h"
 #include "core/io.h"
-#include "core/kld_file.h"
+#include "runtime/eval/kld_file.h"
 #include "tests/check.h"
 #include "tests/unit/tmpdir.h"
 

@@ -168,7 +168,7 @@ static void test_kernel(void) {
     CHECK(CPU_COUNT(&now) == 1 && CPU_ISSET((size_t)last, &now));
     sched_setaffinity(0, sizeof before, &before);
     struct err e = {0};
-    CHECK_OK(buf_alloc(&p, 16 << 20, "test", &e));
+    CHECK_OK(mem_alloc(&p, 16 << 20, "test", &e));
     const int rc = numa_spread(&m, p, 16 << 20);
     if (rc == 0) {
         int policy = -1; /* of the address: flag 2 */
@@ -178,7 +178,7 @@ static void test_kernel(void) {
         CHECK(rc == ENOSYS || rc == EPERM); /* a container's filter */
     }
     memset(p, 7, 16 << 20);
-    buf_free(p);
+    mem_free(p);
 }
 
 int main(void) {

@@ -12,6 +12,8 @@
 #include "core/ctx.h"
 #include "core/limits.h"
 #include "core/log.h"
+#include "core/io.h"
+#include "core/out.h"
 #include "runtime/engine/session.h"
 #include "tests/unit/synthetic.h"
 #include "tests/unit/with.h"
@@ -413,13 +415,13 @@ static void test_little_memory(void) {
     struct ctx *mine = ctx_enter(&c);
     log_set_sink(on_log, NULL);
     CHECK_OK(model_open(&m, model_path, &e));
-    buf_limit(want.session + (256 << 10)); /* less than the rows take */
+    mem_limit(want.session + (256 << 10)); /* less than the rows take */
     CHECK(want.memory > 1 << 20);
     const struct logits less = compute(m, NULL);
     CHECK(less.memory == 0 && strstr(said, "used as they lie in the file"));
     const struct logits mapped = compute(m, dir);
     CHECK(same(&want, &mapped) && mapped.memory == 0 && mapped.mapped == want.memory);
-    buf_limit(0);
+    mem_limit(0);
     static const char up[] = "blk.1.ffn_up_exps.weight";
     const struct weight *w = model_find_weight(m, up);
     uint8_t *blocks = xmalloc((size_t)w->n_bytes);

@@ -8,13 +8,14 @@
 
 #include "core/fp.h"
 #include "core/gguf.h"
-#include "core/imat_file.h"
+#include "quantize/imat_file.h"
 #include "core/io.h"
+#include "core/out.h"
 #include "core/mem.h"
 #include "core/prog.h"
 #include "core/rng.h"
 #include "kernels/kern.h"
-#include "quantize/enc/open.h"
+#include "quantize/enc/raw.h"
 #include "quantize/quantize.h"
 
 static char dir[64];
@@ -152,7 +153,7 @@ static void test_types_keys_sizes(void) {
 
 /* Expert e must be encoded with its own slice: sum2/count when nothing is shrunk. */
 static void test_expert_slices(void) {
-    static struct enc_open open[16];
+    static struct enc_raw open[16];
     struct err e;
     struct quantize_report r;
     struct gguf *g;

@@ -9,6 +9,7 @@
 #include "core/mem.h"
 #include "core/num.h"
 #include "core/rng.h"
+#include "core/io.h"
 #include "models/sizes.h"
 #include "runtime/engine/kv_type.h"
 #include "runtime/engine/session.h"

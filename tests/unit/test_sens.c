@@ -2,6 +2,7 @@
 /* tests/unit/test_sens.c - groups, errors, floors, losses and sensitivity files, on a small file of
  * known shapes. Expected bytes are computed by hand from the block sizes. */
 #include "core/io.h"
+#include "core/out.h"
 #include "core/mem.h"
 #include "quantize/sens.h"
 #include "tests/check.h"
@@ -137,7 +138,7 @@ static void test_errors(void) {
     void *data = NULL;
     CHECK_OK(
         sens_encode(&(struct sens_source){.g = g}, q->item[0], QT_Q8_0, SEARCH_FAST, &data, &e));
-    buf_free(data);
+    mem_free(data);
 
     CHECK_OK(sens_init(&t, g, &e));
     struct pool *pool;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "core/io.h"
+#include "core/out.h"
 #include "core/mem.h"
 #include "models/sizes.h"
 #include "quantize/synth.h"

@@ -7,6 +7,7 @@
 
 #include "core/attr.h"
 #include "core/log.h"
+#include "core/io.h"
 
 #define BYTES "\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},"
 #define TOY(model, rest) "{" BYTES rest "\"model\":{" model "}}"

@@ -236,11 +236,11 @@ static void test_larger_than_memory(void) {
     struct ctx c;
     ctx_init(&c);
     struct ctx *mine = ctx_enter(&c);
-    buf_limit(own + (256 << 10)); /* the rows are 1.8 MiB */
+    mem_limit(own + (256 << 10)); /* the rows are 1.8 MiB */
     const struct logits less = run(m, ACT_Q8, true);
     CHECK(same(&plain, &less));
     CHECK_EQ_I64(model_packed_bytes(m, false), 0);
-    buf_limit(4 * own + (16 << 20));
+    mem_limit(4 * own + (16 << 20));
     const struct logits packed = run(m, ACT_Q8, true);
     CHECK(model_packed_bytes(m, false) > 1 << 20);
     CHECK(!same(&plain, &packed)); /* they round otherwise */

@@ -40,7 +40,7 @@ CU_DEV int cu_level_index(float level) {
     return i;
 }
 #define enc_level_index cu_level_index
-#include "quantize/enc/close.h"
+#include "quantize/enc/pack.h"
 
 #define LANE_FN static __device__ inline
 #define INLINE CU_DEV
@@ -140,7 +140,7 @@ CU_DEV void store_codes(int8_t *q, int stride, int runs, const vf l[4]) {
     for (int k = 0; k < 4; k++) c |= (uint32_t)(truncv(l[k]) & 255) << (8 * k);
     if (lane_of() < runs) cu_store_u32(q + stride * lane_of(), c);
 }
-CU_DEV void copy_open(struct enc_open *to, const struct enc_open *from) {
+CU_DEV void copy_open(struct enc_raw *to, const struct enc_raw *from) {
     cu_sync8();
     for (size_t i = 4 * (size_t)lane_of(); i < sizeof *to; i += 4 * LANES)
         memcpy((char *)to + i, (const char *)from + i, 4);

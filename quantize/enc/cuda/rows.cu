@@ -28,7 +28,7 @@ struct rows_job {
     const float *x, *imp;
     int64_t imp_rows, imp_first;
     float *row_mean2; /* NULL: not needed */
-    struct enc_open *open, *mine;
+    struct enc_raw *open, *mine;
     uint8_t *out;
     int32_t *bad;
     bool balance;
@@ -62,19 +62,19 @@ CU_KERNEL __launch_bounds__(THREADS) row_means(CU_PARAM(struct rows_job) j) {
 /* What a family does with its share of a row: search(how, mem, x, imp, n blocks, open). */
 struct aff_family {
     CU_DEV void search(const struct enc_how *h, const struct lanes_mem *m, const float *x,
-                       const float *imp, int, struct enc_open *o) {
+                       const float *imp, int, struct enc_raw *o) {
         aff_block(h, m, x, imp, o);
     }
 };
 struct sym_family {
     CU_DEV void search(const struct enc_how *h, const struct lanes_mem *m, const float *x,
-                       const float *imp, int, struct enc_open *o) {
+                       const float *imp, int, struct enc_raw *o) {
         sym_block(h, m, x, imp, o);
     }
 };
 struct b32_family {
     CU_DEV void search(const struct enc_how *h, const struct lanes_mem *m, const float *x,
-                       const float *imp, int n, struct enc_open *o) {
+                       const float *imp, int n, struct enc_raw *o) {
         b32_tile(h, m, x, imp, n, o);
     }
 };
@@ -103,7 +103,7 @@ CU_KERNEL __launch_bounds__(THREADS) finish_rows(CU_PARAM(struct rows_job) j) {
     const int64_t row = group_of();
     if (row >= j.n || j.bad[row]) return;
     const float *x = j.x + row * j.k, *imp = importance_of(j, row);
-    struct enc_open *o = j.open + row * j.blocks;
+    struct enc_raw *o = j.open + row * j.blocks;
     double sums[2] = {0, 0};
     for (int b = 0; b < j.blocks && j.balance; b++)
         balance(&o[b], x + b * j.block, imp ? imp + b * j.block : NULL, sums);
@@ -119,18 +119,18 @@ static const rows_fn families[] = {open_blocks<struct aff_family>, open_blocks<s
 
 #define CLOSER(T)                                                                                  \
     struct close_##T {                                                                             \
-        CU_DEV void close(const struct enc_open *o, uint8_t *blk) {                                \
-            enc_close_##T(o, blk);                                                                 \
+        CU_DEV void close(const struct enc_raw *o, uint8_t *blk) {                                 \
+            enc_pack_##T(o, blk);                                                                  \
         }                                                                                          \
     };
-ENC_OPEN_TYPES(CLOSER)
+ENC_RAW_TYPES(CLOSER)
 #undef CLOSER
 static const struct finish {
     enum qtype type;
     rows_fn fn;
 } finishes[] = {
 #define ROW(T) {QT_##T, finish_rows<struct close_##T>},
-    ENC_OPEN_TYPES(ROW)
+    ENC_RAW_TYPES(ROW)
 #undef ROW
 };
 
@@ -148,7 +148,7 @@ bool enc_cuda_can(enum qtype t) {
 uint64_t enc_cuda_work(enum qtype t, enum search search, int64_t n, int64_t k) {
     const uint64_t blocks = (uint64_t)(n * (k / qtype_info(t)->block_elems));
     if (enc_cuda_grid_can(t)) return enc_cuda_grid_work(search, n, k);
-    return round_up(2 * blocks * sizeof(struct enc_open) + (uint64_t)n * sizeof(float), 256);
+    return round_up(2 * blocks * sizeof(struct enc_raw) + (uint64_t)n * sizeof(float), 256);
 }
 
 static struct rows_job job_of(const struct enc_cuda_rows *a) {
@@ -166,7 +166,7 @@ static struct rows_job job_of(const struct enc_cuda_rows *a) {
     j.imp = a->imp;
     j.imp_rows = a->imp_rows;
     j.imp_first = a->imp_first;
-    j.open = (struct enc_open *)a->work;
+    j.open = (struct enc_raw *)a->work;
     j.mine = j.open + j.n * j.blocks;
     if (a->imp && enc_needs_row_mean2(&j.how)) j.row_mean2 = (float *)(j.mine + j.n * j.blocks);
     j.out = a->out;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* convert/plan.c - the first pass: architecture, hyperparameters, tensor map, output types and
+/* convert/conv_plan.c - the first pass: architecture, hyperparameters, tensor map, output types and
  * sizes, and the refusals of folders that would convert to garbage. Reads headers and a few norm
  * vectors only. */
-#include "convert/plan.h"
+#include "convert/conv_plan.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "core/json.h"
 #include "core/num.h"
 
-static int find_arch(struct plan *p, struct err *e) {
+static int find_arch(struct conv_plan *p, struct err *e) {
     const struct json *cfg = hfdir_config(p->dir);
     const struct json *list = json_get(json_get(cfg, "text_config"), "architectures");
     const char *cls = json_str(json_first(list));
@@ -25,7 +25,7 @@ static int find_arch(struct plan *p, struct err *e) {
     return unknown_class(p->dir, cls, e);
 }
 
-static int check_mlx(const struct plan *p, struct err *e) {
+static int check_mlx(const struct conv_plan *p, struct err *e) {
     for (int i = 0; i < hfdir_n_files(p->dir); i++) {
         const char *format = st_meta(hfdir_file(p->dir, i), "format");
         if (format && strcmp(format, "mlx") == 0)
@@ -40,7 +40,7 @@ static int check_mlx(const struct plan *p, struct err *e) {
 /* Norms that are stored around 0 and used as 1 + w: a mean near 1 over the whole model says that 1
  * was added before (an MLX or other export). Adding it twice would give a model that loads and
  * talks nonsense. */
-static int check_norms(const struct plan *p, struct err *e) {
+static int check_norms(const struct conv_plan *p, struct err *e) {
     double sum = 0;
     int64_t n = 0;
     for (int64_t i = 0; i < p->n_items; i++) {
@@ -61,7 +61,7 @@ static int check_norms(const struct plan *p, struct err *e) {
 
 /* auto: the dtype that holds most bytes; BF16, which does not overflow, when anything is quantized.
  */
-static enum qtype auto_type(const struct plan *p) {
+static enum qtype auto_type(const struct conv_plan *p) {
     uint64_t bytes[ST_COUNT] = {0};
     for (int64_t i = 0; i < p->n_src; i++) {
         const struct st_tensor *t = p->src[i].part[0];
@@ -75,7 +75,7 @@ static enum qtype auto_type(const struct plan *p) {
     return st_dtype_qtype(best, &t) ? t : QT_BF16;
 }
 
-static int pick_type(struct plan *p, const char *name, struct err *e) {
+static int pick_type(struct conv_plan *p, const char *name, struct err *e) {
     if (!name || strcmp(name, "auto") == 0) {
         p->type = auto_type(p);
         return 0;
@@ -85,7 +85,7 @@ static int pick_type(struct plan *p, const char *name, struct err *e) {
 }
 
 /* The blocks of a matrix can be kept when its rows are only renumbered. */
-static bool keeps(const struct plan *p, const struct item *it) {
+static bool keeps(const struct conv_plan *p, const struct item *it) {
     static const bool rows_only[XF_COUNT] = {
         [XF_COPY] = true,        [XF_V_ROWS] = true,       [XF_V_ROWS_TAIL] = true,
         [XF_SPLIT_FIRST] = true, [XF_SPLIT_SECOND] = true, [XF_ROPE_PAIRS] = true,
@@ -99,7 +99,7 @@ static bool keeps(const struct plan *p, const struct item *it) {
     return all;
 }
 
-static int size_items(struct plan *p, bool keep, struct err *e) {
+static int size_items(struct conv_plan *p, bool keep, struct err *e) {
     for (int64_t i = 0; i < p->n_items; i++) {
         struct item *it = &p->item[i];
         const int64_t *ne = it->inst.ne;
@@ -122,7 +122,7 @@ static int size_items(struct plan *p, bool keep, struct err *e) {
     return 0;
 }
 
-int plan_open(struct plan *p, const struct convert_opts *o, struct err *e) {
+int plan_open(struct conv_plan *p, const struct convert_opts *o, struct err *e) {
     memset(p, 0, sizeof *p);
     arena_init(&p->arena);
     TRY(pick_type(p, o->type, e)); /* a wrong option shows before anything is read */
@@ -131,7 +131,7 @@ int plan_open(struct plan *p, const struct convert_opts *o, struct err *e) {
     return check_mlx(p, e);
 }
 
-int plan_make(struct plan *p, const struct convert_opts *o, struct err *e) {
+int plan_make(struct conv_plan *p, const struct convert_opts *o, struct err *e) {
     if (o->keep_mxfp4 && o->pad)
         return err_set(e, ERR_USAGE, "--keep-mxfp4 and --pad exclude each other");
     TRY(plan_open(p, o, e));
@@ -146,13 +146,13 @@ int plan_make(struct plan *p, const struct convert_opts *o, struct err *e) {
 
 int convert_known(const char *src, struct err *e) {
     const struct convert_opts o = {.src = src};
-    struct plan p;
+    struct conv_plan p;
     int rc = plan_open(&p, &o, e);
     plan_release(&p);
     return rc;
 }
 
-void plan_release(struct plan *p) {
+void plan_release(struct conv_plan *p) {
     free(p->item);
     free(p->src);
     if (p->dir) hfdir_close(p->dir);

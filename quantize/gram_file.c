@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* core/gram_file.c - reading (mapped) and writing files of second moments. Bytes written depend
+/* quantize/gram_file.c - reading (mapped) and writing files of second moments. Bytes written depend
  * only on the contents: weights and inputs are sorted by name. docs/formats/gram.md. */
-#include "core/gram_file.h"
+#include "quantize/gram_file.h"
 
 #include <stdlib.h>
 #include <string.h>

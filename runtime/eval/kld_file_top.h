@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* core/kld_file_top.h - the compact base file: of every scored position the most likely tokens, the
- * mass of the rest and a sample of it. Layout and estimator: docs/formats/kld.md. */
-#ifndef HONE_CORE_KLD_FILE_TOP_H
-#define HONE_CORE_KLD_FILE_TOP_H
+/* runtime/eval/kld_file_top.h - the compact base file: of every scored position the most likely
+ * tokens, the mass of the rest and a sample of it. Layout and estimator: docs/formats/kld.md. */
+#ifndef HONE_EVAL_KLD_FILE_TOP_H
+#define HONE_EVAL_KLD_FILE_TOP_H
 
 #include <stdbool.h>
 #include <stdint.h>

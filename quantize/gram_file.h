@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-/* core/gram_file.h - second moments of what enters the weight matrices: sum x x^T, in a GGUF
+/* quantize/gram_file.h - second moments of what enters the weight matrices: sum x x^T, in a GGUF
  * container (docs/formats/gram.md).
  *
  * An input is what one or more weights multiply (attn_q, attn_k and attn_v share one). For n
  * columns and blocks of B columns it holds, per matrix and half of the text, n rows of B values:
  * row i has the sums of x_i x_j for the columns j of i's own block; B = n is the full matrix. n_mat
  * is the number of experts, or 1 for dense weights and for experts that share one matrix. */
-#ifndef HONE_CORE_GRAM_FILE_H
-#define HONE_CORE_GRAM_FILE_H
+#ifndef HONE_QUANTIZE_GRAM_FILE_H
+#define HONE_QUANTIZE_GRAM_FILE_H
 
 #include <stdbool.h>
 #include <stdint.h>

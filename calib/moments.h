@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-/* calib/gram.h - second moments of what enters the matrix products, collected while texts run.
+/* calib/moments.h - second moments of what enters the matrix products, collected while texts run.
  *
  * Order of calls: new; one pass over the first chunk with the survey on (which weights share an
  * input, and sizes); settle; for every chunk: chunk, then the pass; finish. */
-#ifndef HONE_CALIB_GRAM_H
-#define HONE_CALIB_GRAM_H
+#ifndef HONE_CALIB_MOMENTS_H
+#define HONE_CALIB_MOMENTS_H
 
-#include "core/gram_file.h"
+#include "quantize/gram_file.h"
 #include "core/pool.h"
 #include "core/snap.h"
 #include "runtime/engine/session.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* lib/writer.c - writing GGUF files. */
+/* lib/lib_writer.c - writing GGUF files. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

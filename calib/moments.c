@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* calib/gram.c - sums of x x^T for every input of a matrix product.
+/* calib/moments.c - sums of x x^T for every input of a matrix product.
  *
  * Weights whose rows have equal bytes in the survey share an input; the same comparison over the
  * whole text is made at the end. Dense inputs keep full matrices (blocks beyond 4096 columns);
@@ -8,7 +8,7 @@
  * kernels; sums of calls are f32: a sum loses bits only after 2^24 chunks of equal size. Halves:
  * RUN chunks go to the first, the next RUN to the second, and so on, so that both see every text.
  * Memory: 8 bytes * n * block * matrices per input, checked before the first chunk. */
-#include "calib/gram.h"
+#include "calib/moments.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -70,12 +70,12 @@ void gram_col_free(struct gram_col *c) {
     for (int64_t i = 0; i < c->n_w; i++) free(c->w[i].name);
     for (int64_t i = 0; i < c->n_in; i++)
         for (int h = 0; h < GRAM_HALVES; h++) {
-            buf_free(c->in[i].sum[h]);
+            mem_free(c->in[i].sum[h]);
             free(c->in[i].count[h]);
         }
-    for (int k = 0; c->tile && k < pool_size(c->pool); k++) buf_free(c->tile[k]);
+    for (int k = 0; c->tile && k < pool_size(c->pool); k++) mem_free(c->tile[k]);
     free(c->tile);
-    buf_free(c->xt);
+    mem_free(c->xt);
     free(c->w);
     free(c->in);
     free(c);
@@ -158,7 +158,7 @@ static int allocate(struct gram_col *c, struct err *e) {
             uint64_t b = 0;
             void *p;
             gram_input_bytes(m->n, m->block, m->n_mat, &b);
-            TRY(buf_alloc(&p, b, "second moments", e));
+            TRY(mem_alloc(&p, b, "second moments", e));
             m->sum[h] = p;
             m->count[h] = xcalloc((size_t)m->n_mat, sizeof(float));
         }
@@ -186,11 +186,11 @@ int gram_col_settle(struct gram_col *c, int64_t max_rows, struct err *e) {
     }
     TRY(allocate(c, e));
     c->max_rows = max_rows;
-    TRY(buf_alloc(&p, (uint64_t)(c->max_n * max_rows) * sizeof(float), "rows of one pass", e));
+    TRY(mem_alloc(&p, (uint64_t)(c->max_n * max_rows) * sizeof(float), "rows of one pass", e));
     c->xt = p;
     c->tile = xcalloc((size_t)pool_size(c->pool), sizeof *c->tile);
     for (int k = 0; k < pool_size(c->pool); k++) {
-        TRY(buf_alloc(&p, (uint64_t)(STRIP * c->max_n) * sizeof(float), "a strip of moments", e));
+        TRY(mem_alloc(&p, (uint64_t)(STRIP * c->max_n) * sizeof(float), "a strip of moments", e));
         c->tile[k] = p;
     }
     c->settled = true;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* core/kld_file_top.c - the compact base file (kld_file_top.h, docs/formats/kld.md).
+/* runtime/eval/kld_file_top.c - the compact base file (kld_file_top.h, docs/formats/kld.md).
  *
  * Of a row the n_top largest logits are kept by a heap of (value, lower index first). The others
  * are sampled in proportion to their probability by n_tail equally spaced marks with one random
  * offset over their cumulated mass, in order of index. All in double with fp_exp: the same bytes on
  * every machine. Memory: one row; the reader maps the file. */
-#include "core/kld_file_top.h"
+#include "runtime/eval/kld_file_top.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -16,7 +16,9 @@
 #include "core/bytes.h"
 #include "core/fp.h"
 #include "core/io.h"
-#include "core/kld_file.h"
+#include "core/map.h"
+#include "core/out.h"
+#include "runtime/eval/kld_file.h"
 #include "core/mem.h"
 #include "core/num.h"
 #include "core/rng.h"

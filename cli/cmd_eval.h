@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* cli/eval.h - what the files of `hone eval` share: rows of option tables, and the subcommands. */
-#ifndef HONE_CLI_EVAL_H
-#define HONE_CLI_EVAL_H
+/* cli/cmd_eval.h - what the files of `hone eval` share: rows of option tables, and the subcommands.
+ */
+#ifndef HONE_CLI_CMD_EVAL_H
+#define HONE_CLI_CMD_EVAL_H
 
 #include "cli/opt.h"
 #include "jobs/eval_job.h"

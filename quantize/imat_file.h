@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* core/imat_file.h - importance matrices: the GGUF form and the legacy .dat, read and written.
+/* quantize/imat_file.h - importance matrices: the GGUF form and the legacy .dat, read and written.
  *
  * In memory sums are double: sum2[m][ne0] of squared inputs and count[m] tokens per matrix m (an
  * expert, or the only one). The mean of column i of matrix m is sum2/count. */
-#ifndef HONE_CORE_IMAT_FILE_H
-#define HONE_CORE_IMAT_FILE_H
+#ifndef HONE_QUANTIZE_IMAT_FILE_H
+#define HONE_QUANTIZE_IMAT_FILE_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/open.h - a block between search and packing: scales, codes and what they mean, the
+/* quantize/enc/raw.h - a block between search and packing: scales, codes and what they mean, the
  * same for every type whose weights are d*sc[k]*l + m*mn[k] in runs of `sub` weights. Error
  * feedback changes codes and scales here without knowing a layout. */
-#ifndef HONE_QUANTIZE_ENC_OPEN_H
-#define HONE_QUANTIZE_ENC_OPEN_H
+#ifndef HONE_QUANTIZE_ENC_RAW_H
+#define HONE_QUANTIZE_ENC_RAW_H
 
 #include "quantize/enc/search.h"
 
-struct enc_open {
+struct enc_raw {
     int n, sub; /* weights of the block; weights per sub-block */
     struct levels lv;
     float d, m;       /* exact f16 values; weight i of sub-block k: d*sc[k]*l[i] + m_sign*m*mn[k] */
@@ -17,27 +17,27 @@ struct enc_open {
     int16_t sc[ENC_NSUB], mn[ENC_NSUB];
     int8_t l[QK]; /* level values */
 };
-ENC_INLINE float enc_open_step(const struct enc_open *o, int k) {
+ENC_INLINE float enc_raw_step(const struct enc_raw *o, int k) {
     return o->d * (float)o->sc[k];
 }
-ENC_INLINE float enc_open_base(const struct enc_open *o, int k) {
+ENC_INLINE float enc_raw_base(const struct enc_raw *o, int k) {
     return o->m_sign * (o->m * (float)o->mn[k]);
 }
-ENC_INLINE float enc_open_value(const struct enc_open *o, int i) {
+ENC_INLINE float enc_raw_value(const struct enc_raw *o, int i) {
     int k = i / o->sub;
-    return enc_open_step(o, k) * (float)o->l[i] + enc_open_base(o, k);
+    return enc_raw_step(o, k) * (float)o->l[i] + enc_raw_base(o, k);
 }
 struct enc_spec;
 /* A type's way to such blocks and back. */
 struct enc_blocks {
     const struct enc_spec *spec;
     /* Such a block, perhaps with other codes and scales, packed. */
-    void (*close)(const struct enc_open *restrict o, void *restrict blk);
+    void (*pack)(const struct enc_raw *restrict o, void *restrict blk);
 };
 /* n_blocks blocks of weights (imp NULL: no importance) to settled scales and codes. row_mean2: mean
  * of x^2 over their row. */
-void enc_open_blocks(const struct enc_blocks *eb, const float *x, const float *imp,
-                     int64_t n_blocks, enum search search, float row_mean2, struct enc_open *o);
+void enc_raw_blocks(const struct enc_blocks *eb, const float *x, const float *imp, int64_t n_blocks,
+                    enum search search, float row_mean2, struct enc_raw *o);
 /* A row of n weights, opened and closed. */
 void enc_row(const struct enc_blocks *eb, const float *x, const float *imp, int64_t n, void *dst,
              enum search search);
@@ -47,26 +47,26 @@ const struct enc_blocks *enc_blocks_find(enum qtype t); /* NULL: the type does w
  * weighted product of the row with itself is kept: least squares alone shrinks every row by its
  * squared relative error, always in the same direction. o: n/block blocks of scratch. */
 void enc_row_balanced(const struct enc_blocks *eb, const float *x, const float *imp, int64_t n,
-                      void *dst, enum search search, struct enc_open *o);
+                      void *dst, enum search search, struct enc_raw *o);
 /* What scales are multiplied by: num/den within 0.8..1.25; den <= 0: 1. */
 ENC_INLINE double enc_gain(double num, double den) {
     double gain = den > 0 ? num / den : 1;
     return gain > 1.25 ? 1.25 : gain < 0.8 ? 0.8 : gain;
 }
-ENC_INLINE void enc_rescale_block(struct enc_open *o, double gain) {
+ENC_INLINE void enc_rescale_block(struct enc_raw *o, double gain) {
     float d = enc_f16((float)((double)o->d * gain));
     if (d == 0) return;
     o->d = d;
     o->m = enc_f16((float)((double)o->m * gain));
 }
 /* Multiplies the scales of blocks by enc_gain. */
-void enc_rescale(struct enc_open *o, int64_t n_blocks, double num, double den);
+void enc_rescale(struct enc_raw *o, int64_t n_blocks, double num, double den);
 
 #ifndef __CUDACC__
 /* The level nearest to x in sub-block k; the present one when the step is zero. */
-static inline int8_t enc_open_nearest(const struct enc_open *o, int k, int i, float x) {
-    float step = enc_open_step(o, k);
-    return step != 0 ? (int8_t)enc_level(&o->lv, (x - enc_open_base(o, k)) / step) : o->l[i];
+static inline int8_t enc_raw_nearest(const struct enc_raw *o, int k, int i, float x) {
+    float step = enc_raw_step(o, k);
+    return step != 0 ? (int8_t)enc_level(&o->lv, (x - enc_raw_base(o, k)) / step) : o->l[i];
 }
 #endif
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* convert/plan.h - the first pass of a conversion: which output tensor is made of which source
+/* convert/conv_plan.h - the first pass of a conversion: which output tensor is made of which source
  * tensors by which transform, known from headers alone. Inner to convert/. */
 #ifndef HONE_CONVERT_PLAN_H
 #define HONE_CONVERT_PLAN_H
@@ -18,7 +18,7 @@ struct item { /* one output tensor */
     uint64_t n_bytes;
     int64_t src, n_src; /* into plan->src; n_src > 1: stacked along ne[2]; 0: made (xform_makes) */
 };
-struct plan {
+struct conv_plan {
     struct hfdir *dir;
     const struct arch *arch;
     struct hparams hp, hp_src; /* of the output, of the folder: they differ by padding */
@@ -34,16 +34,16 @@ struct plan {
 };
 
 /* The folder opened, its architecture known, the output type as far as the option says it. */
-int plan_open(struct plan *p, const struct convert_opts *o, struct err *e);
+int plan_open(struct conv_plan *p, const struct convert_opts *o, struct err *e);
 /* All of it: every structural error shows here. */
-int plan_make(struct plan *p, const struct convert_opts *o, struct err *e);
-void plan_release(struct plan *p);
+int plan_make(struct conv_plan *p, const struct convert_opts *o, struct err *e);
+void plan_release(struct conv_plan *p);
 /* unknown.c: ERR_DATA for a class without a table, with the nearest one and what it lacks. */
 int unknown_class(const struct hfdir *dir, const char *cls, struct err *e);
 
 /* map.c: binds the tensors of the folder to the expected ones; every source is used or accounted
  * for. */
-int map_tensors(struct plan *p, const struct convert_opts *o, struct err *e);
+int map_tensors(struct conv_plan *p, const struct convert_opts *o, struct err *e);
 
 /* xform.c: one output tensor in slabs through `w`. */
 struct tally {
@@ -55,8 +55,9 @@ struct xform_buf *xform_buf_new(void);
 void xform_buf_free(struct xform_buf *b);
 /* *done advances by the bytes written; `step` is called after each slab and may stop the work. */
 typedef int (*xform_step)(void *ud, uint64_t n_bytes, struct err *e);
-int xform_item(const struct plan *p, const struct item *it, struct pool *pool, struct xform_buf *b,
-               struct gguf_w *w, struct tally *tally, xform_step step, void *ud, struct err *e);
+int xform_item(const struct conv_plan *p, const struct item *it, struct pool *pool,
+               struct xform_buf *b, struct gguf_w *w, struct tally *tally, xform_step step,
+               void *ud, struct err *e);
 /* A row of n values as `type`: F32, F16, BF16, Q8_0. */
 void xform_encode(enum qtype type, const float *x, uint8_t *dst, int64_t n, struct tally *t);
 /* Makes want[], the shape of the item outer to inner, that of its source, which may hold more. */
@@ -71,8 +72,8 @@ bool xform_makes(enum xform xf);
 int xform_mean(const struct st_tensor *t, double *mean, struct err *e);
 
 /* meta.c: general.*, architecture and tokenizer keys. */
-int meta_write(struct plan *p, const struct convert_opts *o, struct gguf_w *w, struct err *e);
+int meta_write(struct conv_plan *p, const struct convert_opts *o, struct gguf_w *w, struct err *e);
 /* card.c: name, license, base models, tags and so on. */
-int card_write(struct plan *p, const struct convert_opts *o, struct gguf_w *w, struct err *e);
+int card_write(struct conv_plan *p, const struct convert_opts *o, struct gguf_w *w, struct err *e);
 
 #endif

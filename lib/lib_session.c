@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* lib/session.c - tokens in, logits out: sessions and their sequences. */
+/* lib/lib_session.c - tokens in, logits out: sessions and their sequences. */
 #include <stdlib.h>
 #include <string.h>
 

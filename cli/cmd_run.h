@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* cli/run.h - what the files of `hone run` share: a job (jobs/run.h) and who sees it. cmd_run.c
+/* cli/cmd_run.h - what the files of `hone run` share: a job (jobs/run.h) and who sees it. cmd_run.c
  * reads options, run_once.c runs one answer, chat_line.c holds a conversation. */
-#ifndef HONE_CLI_RUN_H
-#define HONE_CLI_RUN_H
+#ifndef HONE_CLI_CMD_RUN_H
+#define HONE_CLI_CMD_RUN_H
 
 #include "cli/opt.h"
 #include "cli/screen.h"

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/close.h - settled blocks (open.h) to the bytes of each type, on the CPU and on a
+/* quantize/enc/pack.h - settled blocks (raw.h) to the bytes of each type, on the CPU and on a
  * device. Layouts: core/qtype.h. */
-#ifndef HONE_QUANTIZE_ENC_CLOSE_H
-#define HONE_QUANTIZE_ENC_CLOSE_H
+#ifndef HONE_QUANTIZE_ENC_PACK_H
+#define HONE_QUANTIZE_ENC_PACK_H
 
 #include <string.h>
 
 #include "core/bytes.h"
-#include "quantize/enc/open.h"
+#include "quantize/enc/raw.h"
 
 /* X(type) for each type of blocks that are opened. */
-#define ENC_OPEN_TYPES(X)                                                                          \
+#define ENC_RAW_TYPES(X)                                                                           \
     X(Q4_0)                                                                                        \
     X(Q4_1) X(Q5_0) X(Q5_1) X(Q8_0) X(IQ4_NL) X(Q2_K) X(Q3_K) X(Q4_K) X(Q5_K) X(Q6_K) X(IQ4_XS)
 
@@ -23,13 +23,13 @@ ENC_INLINE void enc_pack_scale_min(uint8_t out[12], const int16_t *sc, const int
     }
 }
 
-ENC_INLINE void enc_close_Q4_0(const struct enc_open *b, void *blk) {
+ENC_INLINE void enc_pack_Q4_0(const struct enc_raw *b, void *blk) {
     struct blk_Q4_0 *o = (struct blk_Q4_0 *)blk;
     o->d = enc_f16_bits(b->d);
     for (int i = 0; i < 16; i++) o->qs[i] = (uint8_t)((b->l[i] + 8) | (b->l[i + 16] + 8) << 4);
 }
 
-ENC_INLINE void enc_close_Q4_1(const struct enc_open *b, void *blk) {
+ENC_INLINE void enc_pack_Q4_1(const struct enc_raw *b, void *blk) {
     struct blk_Q4_1 *o = (struct blk_Q4_1 *)blk;
     o->d = enc_f16_bits(b->d);
     o->m = enc_f16_bits(b->m);
@@ -47,33 +47,33 @@ ENC_INLINE void enc_pack_five(uint8_t qs[16], uint8_t qh[4], const int8_t *l, in
     store_u32(qh, high);
 }
 
-ENC_INLINE void enc_close_Q5_0(const struct enc_open *b, void *blk) {
+ENC_INLINE void enc_pack_Q5_0(const struct enc_raw *b, void *blk) {
     struct blk_Q5_0 *o = (struct blk_Q5_0 *)blk;
     o->d = enc_f16_bits(b->d);
     enc_pack_five(o->qs, o->qh, b->l, 16);
 }
 
-ENC_INLINE void enc_close_Q5_1(const struct enc_open *b, void *blk) {
+ENC_INLINE void enc_pack_Q5_1(const struct enc_raw *b, void *blk) {
     struct blk_Q5_1 *o = (struct blk_Q5_1 *)blk;
     o->d = enc_f16_bits(b->d);
     o->m = enc_f16_bits(b->m);
     enc_pack_five(o->qs, o->qh, b->l, 0);
 }
 
-ENC_INLINE void enc_close_Q8_0(const struct enc_open *b, void *blk) {
+ENC_INLINE void enc_pack_Q8_0(const struct enc_raw *b, void *blk) {
     struct blk_Q8_0 *o = (struct blk_Q8_0 *)blk;
     o->d = enc_f16_bits(b->d);
     for (int i = 0; i < 32; i++) o->qs[i] = b->l[i];
 }
 
-ENC_INLINE void enc_close_IQ4_NL(const struct enc_open *b, void *blk) {
+ENC_INLINE void enc_pack_IQ4_NL(const struct enc_raw *b, void *blk) {
     struct blk_IQ4_NL *o = (struct blk_IQ4_NL *)blk;
     o->d = enc_f16_bits(b->d);
     for (int i = 0; i < 16; i++)
         o->qs[i] = (uint8_t)(enc_level_index(b->l[i]) | (enc_level_index(b->l[i + 16])) << 4);
 }
 
-ENC_INLINE void enc_close_Q2_K(const struct enc_open *b, void *blk) {
+ENC_INLINE void enc_pack_Q2_K(const struct enc_raw *b, void *blk) {
     struct blk_Q2_K *o = (struct blk_Q2_K *)blk;
     o->d = enc_f16_bits(b->d);
     o->dmin = enc_f16_bits(b->m);
@@ -84,7 +84,7 @@ ENC_INLINE void enc_close_Q2_K(const struct enc_open *b, void *blk) {
     }
 }
 
-ENC_INLINE void enc_close_Q3_K(const struct enc_open *b, void *blk) {
+ENC_INLINE void enc_pack_Q3_K(const struct enc_raw *b, void *blk) {
     struct blk_Q3_K *o = (struct blk_Q3_K *)blk;
     memset(o->scales, 0, sizeof o->scales);
     o->d = enc_f16_bits(b->d);
@@ -106,7 +106,7 @@ ENC_INLINE void enc_close_Q3_K(const struct enc_open *b, void *blk) {
     }
 }
 
-ENC_INLINE void enc_close_Q4_K(const struct enc_open *b, void *blk) {
+ENC_INLINE void enc_pack_Q4_K(const struct enc_raw *b, void *blk) {
     struct blk_Q4_K *o = (struct blk_Q4_K *)blk;
     o->d = enc_f16_bits(b->d);
     o->dmin = enc_f16_bits(b->m);
@@ -118,7 +118,7 @@ ENC_INLINE void enc_close_Q4_K(const struct enc_open *b, void *blk) {
         }
 }
 
-ENC_INLINE void enc_close_Q5_K(const struct enc_open *b, void *blk) {
+ENC_INLINE void enc_pack_Q5_K(const struct enc_raw *b, void *blk) {
     struct blk_Q5_K *o = (struct blk_Q5_K *)blk;
     o->d = enc_f16_bits(b->d);
     o->dmin = enc_f16_bits(b->m);
@@ -135,7 +135,7 @@ ENC_INLINE void enc_close_Q5_K(const struct enc_open *b, void *blk) {
     }
 }
 
-ENC_INLINE void enc_close_Q6_K(const struct enc_open *b, void *blk) {
+ENC_INLINE void enc_pack_Q6_K(const struct enc_raw *b, void *blk) {
     struct blk_Q6_K *o = (struct blk_Q6_K *)blk;
     o->d = enc_f16_bits(b->d);
     for (int k = 0; k < 16; k++) o->scales[k] = (int8_t)b->sc[k];
@@ -149,7 +149,7 @@ ENC_INLINE void enc_close_Q6_K(const struct enc_open *b, void *blk) {
         }
 }
 
-ENC_INLINE void enc_close_IQ4_XS(const struct enc_open *b, void *blk) {
+ENC_INLINE void enc_pack_IQ4_XS(const struct enc_raw *b, void *blk) {
     struct blk_IQ4_XS *o = (struct blk_IQ4_XS *)blk;
     memset(o, 0, sizeof *o);
     o->d = enc_f16_bits(b->d);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-/* core/kld_file.c - base-logits files: tokens, then one row of 16-bit log-probability codes per
- * scored position. docs/formats/kld.md has the layout.
+/* runtime/eval/kld_file.c - base-logits files: tokens, then one row of 16-bit log-probability codes
+ * per scored position. docs/formats/kld.md has the layout.
  *
  * A row covers the 16 nats below its maximum in 65535 steps; what lies below is code 0. The bytes
  * are computed in double with fp_exp, so they are the same on every machine. A row is 2 * n_vocab +
  * 8 bytes (half a MiB for a vocabulary of 248k): both directions hold one row at a time, the reader
  * maps the file. */
-#include "core/kld_file.h"
+#include "runtime/eval/kld_file.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -15,6 +15,8 @@
 #include "core/bytes.h"
 #include "core/fp.h"
 #include "core/io.h"
+#include "core/map.h"
+#include "core/out.h"
 #include "core/mem.h"
 #include "core/num.h"
 

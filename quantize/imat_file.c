@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-/* core/imat_file.c - importance matrices in memory and in their two file forms.
+/* quantize/imat_file.c - importance matrices in memory and in their two file forms.
  *
  * GGUF: raw sums and counts, exact up to the rounding to f32. Legacy .dat: one count per entry and
  * value = sum/count * ncall, so it cannot tell experts apart: read back it is one flat matrix of
  * ne0 * n_mat columns with one count. imat_fit gives such an entry the shape of its weight.
  * Bytes written depend only on the contents: entries are sorted by name. Non-finite or negative
  * sums are refused, since they are squares. docs/formats/imatrix.md. */
-#include "core/imat_file.h"
+#include "quantize/imat_file.h"
 
 #include <limits.h>
 #include <math.h>
@@ -17,6 +17,8 @@
 #include "core/bytes.h"
 #include "core/gguf.h"
 #include "core/io.h"
+#include "core/map.h"
+#include "core/out.h"
 #include "core/limits.h"
 #include "core/log.h"
 #include "core/mem.h"

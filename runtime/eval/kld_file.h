@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* core/kld_file.h - the field's base-logits file ("_logits_"), written and read row by row.
+/* runtime/eval/kld_file.h - the field's base-logits file ("_logits_"), written and read row by row.
  * Layout: docs/formats/kld.md. Rows are 16-bit codes of log-probabilities over a 16 nat range. */
-#ifndef HONE_CORE_KLD_FILE_H
-#define HONE_CORE_KLD_FILE_H
+#ifndef HONE_EVAL_KLD_FILE_H
+#define HONE_EVAL_KLD_FILE_H
 
 #include <stdbool.h>
 #include <stdint.h>

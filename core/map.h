@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT
+/* core/map.h - files mapped read-only, and what happens when they change under us. */
+#ifndef HONE_CORE_MAP_H
+#define HONE_CORE_MAP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/err.h"
+
+/* What a file system says of a file: whoever writes to it, replaces it or changes whose it is
+ * changes this too. Times in nanoseconds. */
+struct file_id {
+    uint64_t size, inode;
+    int64_t modified, changed; /* its content; also its owner, name, mode */
+    unsigned owner, mode;      /* as stat() has them */
+};
+/* A file mapped read-only. Regular files only; an empty file has data NULL and size 0. */
+struct map {
+    const uint8_t *data;
+    uint64_t size;
+    char *path;        /* owned */
+    struct file_id id; /* of the file that was mapped, whatever has its name now */
+};
+int map_open(struct map *m, const char *path, struct err *e);
+void map_close(struct map *m); /* works on a zeroed struct */
+/* Tells the kernel a range will not be needed again (streaming reads stay bounded in memory). */
+void map_drop(const struct map *m, uint64_t off, uint64_t len);
+/* ERR_DATA naming the first mapped file whose size or time stamp is not what it was when it was
+ * opened. out_commit asks this of all maps that the job (core/ctx.h) has open before an output gets
+ * its name. */
+int map_unchanged(struct err *e);
+/* For a SIGBUS handler, async-signal-safe: says what happened to the mapped file at this address
+ * and returns ERR_DATA (the file was cut) or ERR_SYS (it cannot be read); 0: no map of ours. */
+int map_fault(const void *addr, char *msg, size_t cap);
+
+#endif
