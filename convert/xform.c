@@ -382,7 +382,8 @@ static void setup(struct job *j) {
     bool v = xf == XF_V_ROWS || xf == XF_V_ROWS_TAIL || xf == XF_V_COLS || xf == XF_NEG_EXP_V;
     if (v && h->d[HD_LIN_V_HEADS] != h->d[HD_LIN_K_HEADS])
         j->group = it->inst.row->group ? h->d[it->inst.row->group] : 1;
-    bool vector = it->inst.n_dims == 1 && v; /* regrouped vectors: one element is one row */
+    bool vector = it->inst.n_dims == 1 &&
+                  (v || xf == XF_ROPE_PAIRS); /* regrouped vectors: one element is one row */
     j->cols = vector ? 1 : ne[0];
     j->rows = vector ? ne[0] : ne[1];
     int64_t from[4]; /* as ne, in the folder */

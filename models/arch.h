@@ -105,6 +105,7 @@ enum hp_dim {
     HD_ALTUP_AT,       /* ... the one that is computed with */
     HD_LAUREL,         /* rank of a low-rank product beside attention */
     HD_BIAS_OUT,       /* ... of attention's output */
+    HD_BIAS_FFN,       /* ... of a feed-forward */
     HD_BIAS_HEAD,      /* ... of logits */
     HD_QK_NORM,        /* 1: there are norms of queries and keys */
     HD_SERIAL,         /* 1: the feed-forward has a norm of its own */

@@ -29,10 +29,18 @@ static gr_reg per_head(struct build *b, const char *name, gr_reg in, int64_t hea
     return out;
 }
 
+/* The norm of a low rank, whose eps is not the model's but 1e-6 in every implementation by those
+ * who made such models; `in` is given back. */
+static gr_reg low_norm(struct build *b, const struct norm_spec *s, gr_reg in) {
+    const gr_reg out = block_norm_after(b, s, in);
+    b->g->node[b->g->n_nodes - 1].norm.eps = 1e-6f;
+    return out;
+}
+
 static gr_reg queries(struct build *b, gr_reg in) {
     static const struct norm_spec norm = {NORM_RMS, "attn_q_a_norm"};
     if (!b->h->d[HD_Q_RANK]) return block_matmul(b, "attn_q", in);
-    const gr_reg low = block_norm_after(b, &norm, block_matmul(b, "attn_q_a", in));
+    const gr_reg low = low_norm(b, &norm, block_matmul(b, "attn_q_a", in));
     const gr_reg q = block_matmul(b, "attn_q_b", low);
     block_give(b, low);
     return q;
@@ -45,7 +53,7 @@ gr_reg block_latent(struct build *b, const struct attn_spec *s, gr_reg in) {
     const gr_reg q = per_head(b, "attn_k_b.weight", queries(b, in), key);
     const gr_reg both = block_matmul(b, "attn_kv_a_mqa", in);
     const gr_reg k = block_columns(b, both, rank, turned);
-    const gr_reg c = block_norm_after(b, &norm, block_columns(b, both, 0, rank));
+    const gr_reg c = low_norm(b, &norm, block_columns(b, both, 0, rank));
     block_give(b, both);
     if (s->rope.kind != ROPE_NONE && !l->no_rope) {
         block_rope(b, &s->rope, q, turned + rank, turned);

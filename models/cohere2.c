@@ -48,7 +48,7 @@ static int derive(struct hparams *h, struct err *e) {
 
 static int r_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const char *const no[] = {"attention_bias", NULL};
-    h->tied = true;
+    h->tied = json_bool(hfdir_hparam(dir, "tie_word_embeddings"), true);
     TRY(hf_check_off(dir, no, e));
     TRY(hf_check_is(dir, "hidden_act", "silu", e));
     if (json_num(hfdir_hparam(dir, "rotary_pct"), 1) < 1)

@@ -13,9 +13,13 @@
 #include "core/json.h"
 #include "models/rows.h"
 
-static const char *const hf_classes[] = {
-    "DeepseekV2ForCausalLM",  "DeepseekV3ForCausalLM", "KimiK25ForConditionalGeneration",
-    "Glm4MoeLiteForCausalLM", "YoutuForCausalLM",      NULL};
+static const char *const hf_classes[] = {"DeepseekV2ForCausalLM",
+                                         "DeepseekV3ForCausalLM",
+                                         "KimiK25ForConditionalGeneration",
+                                         "KimiVLForConditionalGeneration",
+                                         "Glm4MoeLiteForCausalLM",
+                                         "YoutuForCausalLM",
+                                         NULL};
 static const char *const mistral_classes[] = {"Mistral4ForCausalLM", NULL};
 static const char *const skip[] = {"vision_tower.", "mm_projector.", "multi_modal_projector.",
                                    NULL};

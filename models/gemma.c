@@ -60,7 +60,7 @@ static double divisor(const struct hparams *h, int64_t large) {
 
 static int check(struct hparams *h, const struct hfdir *dir, int64_t large, struct err *e) {
     static const char *const no[] = {"attention_bias", NULL};
-    h->tied = true;
+    h->tied = json_bool(hfdir_hparam(dir, "tie_word_embeddings"), true);
     TRY(hf_check_off(dir, no, e));
     TRY(hf_check_is(dir, "hidden_activation", "gelu_pytorch_tanh", e));
     const double want = h->d[HD_HEAD_DIM] ? divisor(h, large) : 0;

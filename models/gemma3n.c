@@ -113,7 +113,7 @@ static int sparsity_from_hf(struct hparams *h, const struct hfdir *dir, struct e
 
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const char *const no[] = {"attention_bias", NULL};
-    h->tied = true;
+    h->tied = json_bool(hfdir_hparam(dir, "tie_word_embeddings"), true);
     TRY(hf_check_off(dir, no, e));
     TRY(hf_check_is(dir, "hidden_activation", "gelu_pytorch_tanh", e));
     TRY(hf_check_rope(dir, e));

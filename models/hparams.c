@@ -12,6 +12,7 @@
 #include "core/json.h"
 #include "core/num.h"
 #include "models/arch.h"
+#include "models/spec.h"
 
 static const int64_t max_int = INT64_C(1) << 31;
 static const int64_t max_product = INT64_C(1)
@@ -300,6 +301,28 @@ static int windows_from_hf(struct hparams *h, const struct arch *a, const struct
     return a->window_keys ? 0 : layers_windows_check(h, a->window_period, e);
 }
 
+/* Refuses an activation that is not the one of the architecture. Gemma's configs have a
+ * hidden_act that nobody reads. */
+static int check_act(const struct arch *a, const struct hfdir *dir, struct err *e) {
+    static const char *const names[ACT_COUNT][2] = {
+        [ACT_SWIGLU] = {"silu", "swish"},
+        [ACT_SWIGLU_OAI] = {"silu", "swish"},
+        [ACT_GEGLU] = {"gelu_pytorch_tanh", "gelu_new"},
+        [ACT_GEGLU_ERF] = {"gelu", "gelu"},
+        [ACT_GELU] = {"gelu_pytorch_tanh", "gelu_new"},
+        [ACT_GELU_ERF] = {"gelu", "gelu"},
+        [ACT_RELU2] = {"relu2", "relu2"},
+        [ACT_XIELU] = {"xielu", "xielu"},
+    };
+    const enum act act = a->decoder->block.ffn.act;
+    const char *key = act == ACT_GEGLU ? "hidden_activation" : "hidden_act";
+    if (act == ACT_RELU2 && hfdir_hparam(dir, "mlp_hidden_act")) key = "mlp_hidden_act";
+    const char *is = json_str(hfdir_hparam(dir, key));
+    return !is || strcmp(is, names[act][0]) == 0 || strcmp(is, names[act][1]) == 0
+               ? 0
+               : err_set(e, ERR_DATA, "%s is \"%.40s\", not %s", key, is, names[act][0]);
+}
+
 static int from_hf(struct hparams *h, const struct arch *a, const struct hfdir *dir,
                    struct err *e) {
     struct seen seen = {0};
@@ -309,6 +332,7 @@ static int from_hf(struct hparams *h, const struct arch *a, const struct hfdir *
     TRY(yarn_from_hf(h, a, dir, e));
     if (a->window_period && h->d[HD_WINDOW]) TRY(windows_from_hf(h, a, dir, e));
     if (a->from_hf) TRY(a->from_hf(h, dir, e));
+    TRY(check_act(a, dir, e));
     return a->derive(h, e);
 }
 

@@ -18,11 +18,16 @@
 #include "core/json.h"
 #include "models/rows.h"
 
-static const char *const llama_classes[] = {"LlamaForCausalLM", "MistralForCausalLM",
-                                            "MixtralForCausalLM", NULL};
+static const char *const llama_classes[] = {"LlamaForCausalLM",
+                                            "MistralForCausalLM",
+                                            "MixtralForCausalLM",
+                                            "InternLM3ForCausalLM",
+                                            "LlavaForConditionalGeneration",
+                                            "VoxtralForConditionalGeneration",
+                                            NULL};
 static const char *const mistral3_classes[] = {"Mistral3ForConditionalGeneration",
                                                "Ministral3ForCausalLM", NULL};
-static const char *const skip[] = {"vision_tower.", "multi_modal_projector.", NULL};
+static const char *const skip[] = {"vision_tower.", "audio_tower.", "multi_modal_projector.", NULL};
 
 // clang-format off
 #define HP_ROWS                                       \
@@ -38,12 +43,21 @@ static const struct hp_row llama_hp[] = {
     {"expert_used_count", "num_experts_per_tok", HD_EXPERTS_USED, HPF_ZERO_OK, 0},
     {.slot = -1},
 };
+#define BIAS(gguf, hf, width, xf, group, where, slot) \
+    {"blk.%d." gguf ".bias", HF_LAYER(hf ".bias"), {width}, xf, group, ROLE_OTHER, where, TR_F32 | TR_FOUND | TR_IF(slot)}
 static const struct tensor_row tensors[] = {
     ROW_TOKEN_EMBD,
     ROW_LLAMA3_FREQS,
     ROWS_PRE_NORMS(XF_COPY),
     ROWS_QKVO(HD_ATTN_OUT, XF_ROPE_PAIRS),
+    BIAS("attn_q", "self_attn.q_proj", HD_ATTN_OUT, XF_ROPE_PAIRS, HD_HEAD_DIM, W_ATTN, HD_BIAS_QKV),
+    BIAS("attn_k", "self_attn.k_proj", HD_KV_OUT, XF_ROPE_PAIRS, HD_HEAD_DIM, W_ATTN, HD_BIAS_QKV),
+    BIAS("attn_v", "self_attn.v_proj", HD_KV_OUT, XF_COPY, 0, W_ATTN, HD_BIAS_QKV),
+    BIAS("attn_output", "self_attn.o_proj", HD_EMBD, XF_COPY, 0, W_ATTN, HD_BIAS_OUT),
     ROWS_FFN,
+    BIAS("ffn_gate", "mlp.gate_proj", HD_FF, XF_COPY, 0, W_DENSE, HD_BIAS_FFN),
+    BIAS("ffn_up", "mlp.up_proj", HD_FF, XF_COPY, 0, W_DENSE, HD_BIAS_FFN),
+    BIAS("ffn_down", "mlp.down_proj", HD_EMBD, XF_COPY, 0, W_DENSE, HD_BIAS_FFN),
     ROW_ROUTER("block_sparse_moe.gate"),
     ROWS_EXPERT_MATS("block_sparse_moe.experts", "w1", "w3", "w2"),
     ROW_OUTPUT_NORM(XF_COPY),
@@ -67,19 +81,21 @@ static int derive(struct hparams *h, struct err *e) {
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     const struct json *text = json_get(hfdir_config(dir), "text_config");
     const char *type = json_str(json_get(text, "model_type"));
-    if (type && strcmp(type, "mistral") != 0 && strcmp(type, "ministral3") != 0)
+    if (type && strcmp(type, "mistral") != 0 && strcmp(type, "ministral3") != 0 &&
+        strcmp(type, "llama") != 0)
         return err_set(
             e, ERR_DATA,
             "the language model inside is \"%.40s\", not Mistral Small 3 or Ministral 3: "
             "it is another architecture",
             type);
-    static const char *const no[] = {"attention_bias", "mlp_bias", NULL};
-    TRY(hf_check_off(dir, no, e));
     const char *act = json_str(hfdir_hparam(dir, "hidden_act"));
     if (act && strcmp(act, "silu") != 0)
         return err_set(e, ERR_DATA, "hidden_act is \"%.40s\", not silu", act);
     TRY(llama3_from_hf(h, dir, e));
-    return h->d[HD_FREQS] ? 0 : hf_check_rope(dir, e);
+    const char *cls = json_str(json_first(hfdir_hparam(dir, "architectures")));
+    /* its "dynamic" changes positions beyond the file's context only */
+    const bool intern = cls && strcmp(cls, "InternLM3ForCausalLM") == 0;
+    return h->d[HD_FREQS] || (intern && hf_rope_is(dir, "dynamic")) ? 0 : hf_check_rope(dir, e);
 }
 
 /* Ministral 3: queries grow with every original context. */
@@ -135,7 +151,7 @@ static const struct decoder_spec decoder = {
 const struct arch arch_llama = {
     .name = "llama",
     .hf_classes = llama_classes,
-    .family = "Llama 2 and 3, SmolLM, Mistral, Mixtral",
+    .family = "Llama 2 and 3, SmolLM, Mistral, Mixtral, InternLM3",
     .size_note = "dense transformer",
     .tools = "llama-json mistral-array",
     .hp = llama_hp,

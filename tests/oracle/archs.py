@@ -187,6 +187,8 @@ MODELS = {
                        use_bias=True, sliding_window=None, tie_word_embeddings=True), {}),
     "starcoder2win": (cfg("Starcoder2ForCausalLM", "starcoder2", hidden_act="gelu_pytorch_tanh", norm_epsilon=1e-5, rope_theta=1e5,
                           use_bias=True, sliding_window=16, tie_word_embeddings=True), {}),
+    "llamabias": (cfg("LlamaForCausalLM", "llama", head_dim=24, hidden_act="silu", rms_norm_eps=1e-5, rope_theta=1e4, attention_bias=True,
+                      mlp_bias=True), {}),
     "mistralwin": (cfg("MistralForCausalLM", "mistral", hidden_act="silu", rms_norm_eps=1e-5, rope_theta=10000.0, sliding_window=16), {}),
     "stablelm": (cfg("StableLmForCausalLM", "stablelm", hidden_act="silu", layer_norm_eps=1e-5, partial_rotary_factor=0.25,
                      use_qkv_bias=True, qk_layernorm=False, use_parallel_residual=False, rope_theta=10000), {}),

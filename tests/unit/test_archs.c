@@ -2,6 +2,7 @@
 /* Architectures against transformers (tests/oracle/archs.py): micro checkpoints converted and run
  * on every kernel set, in one batch, in pieces and token by token, past their windows; keys of the
  * file; and that each number of the config has an effect. */
+#include "convert/convert.h"
 #include "core/log.h"
 #include "models/arch.h"
 #include "quantize/qplan.h"
@@ -120,6 +121,7 @@ static const struct arch_case cases[] = {
     {"starcoder2", "starcoder2", LN "rope.freq_base", {{"\"norm_epsilon\": 1e-05", "\"norm_epsilon\": 0.1"}}},
     {"starcoder2win", "starcoder2", LN "rope.freq_base attention.sliding_window", {WINDOW}},
     {"mistralwin", "llama", RMS "rope.freq_base rope.dimension_count vocab_size attention.sliding_window", {WINDOW}},
+    {"llamabias", "llama", RMS HEAD "rope.freq_base rope.dimension_count vocab_size", {{"\"rope_theta\": 10000.0", "\"rope_theta\": 100.0"}}},
     {"stablelm", "stablelm", LN "rope.dimension_count use_parallel_residual",
      {{"\"partial_rotary_factor\": 0.25", "\"partial_rotary_factor\": 0.5"}}},
     {"stablelm12b", "stablelm", LN "rope.dimension_count use_parallel_residual", {{NULL, NULL}}},
@@ -247,6 +249,21 @@ static const struct arch_case cases[] = {
 
 static void test_dense(void) {
     for (size_t i = 0; i < COUNT_OF(cases); i++) check_case(&cases[i]);
+}
+
+/* Another activation is refused, whichever table has no word about it. */
+static void test_activations(void) {
+    static const char *const edit[] = {"\"hidden_act\": \"silu\"", "\"hidden_act\": \"gelu\"",
+                                       NULL};
+    static const char *const name[] = {"olmo2", "smollm3", "lfm2", "gptoss"};
+    for (size_t i = 0; i < COUNT_OF(name); i++) {
+        char *dir = xasprintf("tests/golden/archs/%s", name[i]);
+        struct convert_opts o = {.src = micro_folder(dir, edit), .out = tmp_path("refused.gguf")};
+        struct convert_report r;
+        struct err e = {0};
+        CHECK_ERR(convert_run(&o, &r, &e), ERR_DATA, "hidden_act is \"gelu\", not silu");
+        free(dir);
+    }
 }
 
 /* An MTP block that is stored as the last layer: what it drafts from the trunk's rows. */
@@ -416,6 +433,7 @@ int main(void) {
     log_set_level(LOG_WARN);
     RUN(test_dense);
     RUN(test_released);
+    RUN(test_activations);
     RUN(test_mtp);
     RUN(test_latent_types);
     RUN(test_split_of_fp8);

@@ -174,7 +174,6 @@ static void test_refuses_other_models(void) {
     refused("\"rope_type\": \"default\"", "\"rope_type\": \"llama3\", \"factor\": 8",
             "low_freq_factor");
     refused("\"rope_type\": \"default\"", "\"rope_type\": \"longrope\"", "longrope");
-    refused("\"use_cache\": true", "\"attention_bias\": true", "attention_bias");
     refused("\"use_cache\": true", "\"text_config\": {\"model_type\": \"mistral4\"}", "mistral4");
     refused("\"head_dim\": 32", "\"head_dim\": 31", "rotated");
     refused("\"num_key_value_heads\": 2", "\"num_key_value_heads\": 4", "asks for");
