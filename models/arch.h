@@ -90,6 +90,7 @@ enum hp_dim {
     HD_NOPE,           /* ... values of a head's query and key that rope leaves alone */
     HD_KEY_MLA,        /* ... with those that it turns */
     HD_VALUE_MLA,      /* ... values of a head */
+    HD_KV_B,           /* rows of attn_kv_b, keys and values of all heads in one matrix, in older files */
     HD_Q_MLA,          /* heads * key_mla: rows of attn_q or attn_q_b */
     HD_Q_DIRECT,       /* 1: latent attention without HD_Q_RANK */
     HD_VALUE_KEY,      /* a number that files of Kimi Linear have under value_length, and nobody reads */

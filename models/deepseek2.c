@@ -60,6 +60,7 @@ static const struct tensor_row tensors[] = {
     Q("attn_q_b", "q_b_proj", HD_Q_MLA, HD_Q_RANK, HD_Q_RANK),
     Q("attn_kv_a_mqa", "kv_a_proj_with_mqa", HD_HEAD_DIM, HD_EMBD, HD_NONE),
     ROW_VEC("attn_kv_a_norm.weight", "self_attn.kv_a_layernorm.weight", HD_KV_RANK, XF_COPY, W_ATTN, 0),
+    {"blk.%d.attn_kv_b.weight", NULL, {HD_KV_B, HD_KV_RANK}, XF_COPY, 0, ROLE_ATTN_V, W_ATTN, TR_IF(HD_KV_B)},
     KV_B("attn_k_b", HD_KV_RANK, HD_NOPE, XF_LATENT_K),
     KV_B("attn_v_b", HD_VALUE_MLA, HD_KV_RANK, XF_LATENT_V),
     ROW_MAT("attn_output", "self_attn.o_proj", HD_EMBD, HD_V_MLA, ROLE_ATTN_OUTPUT, W_ATTN, 0),
@@ -182,12 +183,24 @@ static int mistral_from_hf(struct hparams *h, const struct hfdir *dir, struct er
     return 0;
 }
 
+/* Files of before 2025 have sizes of keys and values of single heads, and kv_b_proj as it is. */
+static int older(struct hparams *h, const struct gguf *g, struct err *e) {
+    int64_t *d = h->d;
+    if (d[HD_KV_HEADS] != d[HD_HEADS] || d[HD_HEADS] == 1 || d[HD_KEY_MLA] ||
+        !gguf_find_tensor(g, "blk.0.attn_kv_b.weight"))
+        return 0;
+    d[HD_KEY_MLA] = d[HD_HEAD_DIM];
+    d[HD_VALUE_MLA] = d[HD_LATENT];
+    d[HD_KV_HEADS] = 1;
+    d[HD_HEAD_DIM] = d[HD_LATENT] = 0;
+    return hparams_mul(h, HD_KV_B, d[HD_HEADS], d[HD_KEY_MLA] - d[HD_ROT] + d[HD_VALUE_MLA], e);
+}
+
 /* Files of GLM-4.7 Flash may lack expert_gating_func: they are known by their sizes, as elsewhere.
  */
 static int read_keys(struct hparams *h, const struct gguf *g, struct err *e) {
+    TRY(older(h, g, e));
     const int64_t blocks = h->d[HD_LAYERS] + h->d[HD_MTP];
-    (void)g;
-    (void)e;
     if (!h->d[HD_SCORE] && h->d[HD_VOCAB] == 154880 && (blocks == 47 || blocks == 48))
         h->d[HD_SCORE] = 2;
     if (h->f[HF_YARN_LOG] > 0) h->f[HF_YARN_ATTN] = 1 / grown(h, 1);

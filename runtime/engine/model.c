@@ -55,6 +55,11 @@ static const struct weight *find(const struct model *m, const struct model *trun
     const struct model *root = m->of ? m->of : m;
     const struct weight *w = trunk ? model_find_weight(trunk, name) : NULL;
     *t = gguf_find_tensor(m->gguf, name);
+    for (int i = 0; !*t && i < root->n_made; i++)
+        if (strcmp(root->made[i].name, name) == 0) {
+            *t = &root->made[i].t;
+            return w ? w : &root->made[i].w;
+        }
     if (w || !*t) return w;
     return &root->tensor[*t - gguf_tensor_at(m->gguf, 0)];
 }
@@ -186,20 +191,22 @@ static void take_tensors(struct model *m) {
         weight_of_file(&m->tensor[i], m->gguf, gguf_tensor_at(m->gguf, i));
 }
 
-static int bind_known(struct model *m, struct err *e) {
+/* data: of weights that must be made, too. */
+static int bind_known(struct model *m, bool data, struct err *e) {
     TRY(hparams_from_gguf(&m->hp, m->arch, m->gguf, e));
     m->hp.tied = !gguf_find_tensor(m->gguf, "output.weight");
     TRY(arch_build(m->arch, &m->hp, &m->graph, e));
     take_tensors(m);
+    TRY(model_make_weights(m, data, e));
     TRY(bind_graph(m, NULL, e));
     return check_extra(m, e);
 }
 
-static int bind(struct model *m, struct err *e) {
+static int bind(struct model *m, bool data, struct err *e) {
     const char *name = NULL;
     TRY(gguf_get_str(m->gguf, "general.architecture", &name, e));
     m->arch = arch_find(name);
-    return m->arch ? bind_known(m, e) : arch_refuse(gguf_path(m->gguf), name, e);
+    return m->arch ? bind_known(m, data, e) : arch_refuse(gguf_path(m->gguf), name, e);
 }
 
 static struct model *new_model(void) {
@@ -220,6 +227,8 @@ static void release(struct model *m) {
     }
     for (int64_t i = 0; m->tensor && i < gguf_n_tensors(m->gguf); i++) weight_drop(&m->tensor[i]);
     free(m->tensor);
+    for (int i = 0; i < m->n_made; i++) weight_drop(&m->made[i].w);
+    free(m->made);
     if (!m->of) tok_free(m->tok);
     free(m);
 }
@@ -227,7 +236,7 @@ static void release(struct model *m) {
 int model_computes(struct gguf *g, struct err *e) {
     struct model *m = new_model();
     m->gguf = g;
-    int rc = bind(m, e);
+    int rc = bind(m, false, e);
     release(m);
     return rc ? err_wrap(e, "%s", gguf_path(g)) : 0;
 }
@@ -240,7 +249,7 @@ int model_refuse(struct err *e) {
 }
 
 static int open_bound(struct model *m, const char *path, struct err *e) {
-    int rc = bind(m, e);
+    int rc = bind(m, true, e);
     if (rc) rc = model_refuse(e);
     if (!rc) rc = load_tok(m, e);
     if (rc) err_about(e, path, NULL);

@@ -17,6 +17,13 @@
 #include "runtime/engine/weight.h"
 #include "tok/tok.h"
 
+/* A weight that the file has in another form (model_old.c). */
+struct made_weight {
+    char name[64];
+    struct gguf_tensor t; /* as if it were there */
+    struct weight w;
+};
+
 struct model {
     const struct model *of; /* the model that opened the file; NULL: this one did */
     struct gguf *gguf;
@@ -26,6 +33,8 @@ struct model {
     bool has_graph;        /* graph and source are its own, not those of the model it was made of */
     struct weight *weight; /* [graph.n_weights] */
     struct weight *tensor; /* [tensors of the file], of the model that opened it; NULL in others */
+    struct made_weight *made; /* [n_made], of the model that opened the file */
+    int n_made;
     int *source; /* [graph.n_weights] the weight whose tensor is used (tied output: token_embd) */
     struct tok *tok;   /* NULL when the file has no tokenizer, or one we do not know */
     struct err no_tok; /* why; code 0: it has none */
@@ -35,6 +44,9 @@ int model_open(struct model **out, const char *path, struct err *e);
  * are those of a graph; otherwise ERR_DATA and the reason. Reads headers only; says nothing of the
  * tokenizer. */
 int model_computes(struct gguf *g, struct err *e);
+/* Makes the weights that the file has in another form; without `data` only their shapes and types.
+ * Of model.c, once tensors are there. */
+int model_make_weights(struct model *m, bool data, struct err *e);
 /* Adds to such a reason what can be done with the file all the same; returns the code. */
 int model_refuse(struct err *e);
 /* Models that were made of this one, and their sessions, must be closed before it. */

@@ -4,6 +4,7 @@
  * file; and that each number of the config has an effect. */
 #include "convert/convert.h"
 #include "core/log.h"
+#include "core/q8_0.h"
 #include "models/arch.h"
 #include "quantize/qplan.h"
 #include "runtime/engine/kv_type.h"
@@ -403,6 +404,135 @@ static void test_split_of_fp8(void) {
     model_close(m);
 }
 
+/* Logits of a file. */
+static float *logits_of(const char *path, const struct golden *g) {
+    struct model *m = NULL;
+    struct err e;
+    const struct session_opts o = {.n_ctx = g->n_ids, .isa = kern_isa_best()};
+    CHECK_OK(model_open(&m, path, &e));
+    float *l = m ? golden_run(m, &o, g->ids, g->n_ids, golden_all, NULL, NULL, NULL) : NULL;
+    model_close(m);
+    return l;
+}
+
+/* kv_b_proj of a block, from its two parts. */
+static void published(const struct gguf *g, int block, float *m) {
+    char *kn = xasprintf("blk.%d.attn_k_b.weight", block);
+    char *vn = xasprintf("blk.%d.attn_v_b.weight", block);
+    const float *k = (const float *)(const void *)gguf_find_tensor(g, kn)->data;
+    const float *v = (const float *)(const void *)gguf_find_tensor(g, vn)->data;
+    for (int64_t h = 0; h < HEADS; h++)
+        for (int64_t c = 0; c < RANK; c++) {
+            float *at = m + h * (NOPE + VALUE) * RANK + c;
+            for (int64_t r = 0; r < NOPE; r++) at[r * RANK] = k[(h * RANK + c) * NOPE + r];
+            for (int64_t r = 0; r < VALUE; r++)
+                at[(NOPE + r) * RANK] = v[(h * VALUE + r) * RANK + c];
+        }
+    free(kn);
+    free(vn);
+}
+/* Its rows as blocks, of F32 or Q8_0, in q; m becomes what these mean. */
+static void rounded(const struct kern *k, enum qtype type, float *m, uint8_t *q) {
+    const uint64_t n = qtype_row_bytes(type, RANK);
+    for (uint64_t r = 0; r < KV_ROWS; r++) {
+        if (type == QT_F32)
+            memcpy(q + r * n, m + r * RANK, n);
+        else
+            q8_0_row(m + r * RANK, q + r * n, RANK);
+        k->op[type].decode(q + r * n, m + r * RANK, RANK);
+    }
+}
+/* One of the two parts again. */
+static void part_of(const float *m, bool keys, float *f) {
+    for (int64_t h = 0; h < HEADS; h++)
+        for (int64_t c = 0; c < RANK; c++) {
+            const float *at = m + h * (NOPE + VALUE) * RANK + c;
+            for (int64_t r = 0; keys && r < NOPE; r++) f[(h * RANK + c) * NOPE + r] = at[r * RANK];
+            for (int64_t r = 0; !keys && r < VALUE; r++)
+                f[(h * VALUE + r) * RANK + c] = at[(NOPE + r) * RANK];
+        }
+}
+static void copy_keys(const struct gguf *g, bool now, struct gguf_w *w) {
+    static const char *const drop[] = {"head_count_kv", "key_length", "value_length",
+                                       "key_length_mla", "value_length_mla"};
+    for (int64_t i = 0; i < gguf_n_kv(g); i++) {
+        const char *tail = strrchr(gguf_kv_at(g, i)->key, '.');
+        bool drops = false;
+        for (size_t j = 0; j < COUNT_OF(drop); j++)
+            drops = drops || (tail && strcmp(tail + 1, drop[j]) == 0);
+        if (now || !drops) gguf_w_copy_kv(w, gguf_kv_at(g, i));
+    }
+    if (now) return;
+    gguf_w_u32(w, "deepseek2.attention.head_count_kv", HEADS);
+    gguf_w_u32(w, "deepseek2.attention.key_length", NOPE + 32);
+    gguf_w_u32(w, "deepseek2.attention.value_length", VALUE);
+}
+
+/* Writes the file as converters of 2024 did: keys and values of a layer in one tensor of the type,
+ * sizes of single heads. With `now` the same numbers, as converters do today. */
+static void write_older(const struct gguf *g, enum qtype type, bool now, const char *path) {
+    static const int64_t all[4] = {RANK, KV_ROWS, 1, 1};
+    static float m[KV_ROWS * RANK], f[KV_ROWS * RANK];
+    static uint8_t q[sizeof m];
+    struct kern *k = xcalloc(1, sizeof *k);
+    struct gguf_w *w = gguf_w_new();
+    struct err e;
+    kern_init(k, KERN_REF);
+    copy_keys(g, now, w);
+    for (int pass = 0; pass < 2; pass++) { /* declarations, data */
+        for (int64_t i = 0; i < gguf_n_tensors(g); i++) {
+            const struct gguf_tensor *t = gguf_tensor_at(g, i);
+            const bool keys = strstr(t->name, "attn_k_b"), values = strstr(t->name, "attn_v_b");
+            const int block = keys || values ? atoi(t->name + 4) : 0;
+            char *old = xasprintf("blk.%d.attn_kv_b.weight", block);
+            if (keys || values) {
+                published(g, block, m);
+                rounded(k, type, m, q);
+                part_of(m, keys, f);
+            }
+            if (!keys && !values && !pass)
+                CHECK_OK(gguf_w_tensor(w, t->name, t->type, t->n_dims, t->ne, &e));
+            else if (!keys && !values)
+                CHECK_OK(gguf_w_data(w, t->data, t->n_bytes, &e));
+            else if (now && !pass)
+                CHECK_OK(gguf_w_tensor(w, t->name, QT_F32, 3, t->ne, &e));
+            else if (now)
+                CHECK_OK(gguf_w_data(w, f, t->n_bytes, &e));
+            else if (keys && !pass)
+                CHECK_OK(gguf_w_tensor(w, old, type, 2, all, &e));
+            else if (keys)
+                CHECK_OK(gguf_w_data(w, q, KV_ROWS * qtype_row_bytes(type, RANK), &e));
+            free(old);
+        }
+        if (!pass) CHECK_OK(gguf_w_begin(w, path, true, &e));
+    }
+    CHECK_OK(gguf_w_commit(w, &e));
+    gguf_w_free(w);
+    free(k);
+}
+
+/* Files with attn_kv_b compute what today's files with the same numbers do, bit for bit. */
+static void test_older_files(void) {
+    static const char dir[] = "tests/golden/archs/deepseek-v3";
+    static const enum qtype types[] = {QT_F32, QT_Q8_0};
+    struct golden g;
+    struct model *m = golden_open(micro_folder(dir, NULL), tmp_path("m.gguf"));
+    if (golden_load(&g, dir) && m)
+        for (int i = 0; i < 2; i++) {
+            write_older(m->gguf, types[i], false, tmp_path("old.gguf"));
+            write_older(m->gguf, types[i], true, tmp_path("now.gguf"));
+            float *old = logits_of(tmp_path("old.gguf"), &g);
+            float *now = logits_of(tmp_path("now.gguf"), &g);
+            const int64_t v = m->hp.d[HD_VOCAB];
+            CHECK(old && now && memcmp(old, now, (size_t)(g.n_ids * v) * sizeof *old) == 0);
+            if (old && !i) CHECK(micro_diff(&g, old, g.n_ids, v) <= tol);
+            free(old);
+            free(now);
+        }
+    golden_release(&g);
+    model_close(m);
+}
+
 /* Experts that were released in MXFP4 stay so, since no type of the recipe is smaller; an attention
  * matrix does not. */
 static void test_released(void) {
@@ -437,6 +567,7 @@ int main(void) {
     RUN(test_mtp);
     RUN(test_latent_types);
     RUN(test_split_of_fp8);
+    RUN(test_older_files);
     tmp_remove();
     return check_done();
 }

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT
+/* runtime/engine/model_old.c - tensors that older files have in another form. Conversions of
+ * DeepSeek V2 and V3 of before 2025 hold kv_b_proj as it is published: for each head the rows of
+ * its keys, then those of its values. Its two parts are made when the file is opened, with the same
+ * numbers: keys transposed, as floats (as 16-bit ones where the file has those), values as the
+ * file's blocks.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/bytes.h"
+#include "core/mem.h"
+#include "kernels/kern.h"
+#include "runtime/engine/model.h"
+
+struct split {
+    const struct hparams *h;
+    const struct weight *all; /* [heads * (nope + value)][rank] */
+    int64_t heads, nope, value, rank;
+    const struct kern *k;
+};
+
+static const uint8_t *row_of(const struct split *s, int64_t head, int64_t row) {
+    const int64_t at = head * (s->nope + s->value) + row;
+    return (const uint8_t *)s->all->data + (uint64_t)at * s->all->row_bytes;
+}
+
+/* [heads][rank][nope] of `size` bytes each, which the file has as such. */
+static void turn(const struct split *s, uint8_t *to, size_t size) {
+    for (int64_t h = 0; h < s->heads; h++)
+        for (int64_t r = 0; r < s->nope; r++) {
+            const uint8_t *row = row_of(s, h, r);
+            for (int64_t c = 0; c < s->rank; c++)
+                memcpy(to + (size_t)((h * s->rank + c) * s->nope + r) * size,
+                       row + (size_t)c * size, size);
+        }
+}
+static void decode_turned(const struct split *s, float *to) {
+    float *row = xcalloc((size_t)s->rank, sizeof *row);
+    for (int64_t h = 0; h < s->heads; h++)
+        for (int64_t r = 0; r < s->nope; r++) {
+            s->k->op[s->all->type].decode(row_of(s, h, r), row, s->rank);
+            for (int64_t c = 0; c < s->rank; c++) to[(h * s->rank + c) * s->nope + r] = row[c];
+        }
+    free(row);
+}
+
+static void *values(const struct split *s) {
+    const size_t n = (size_t)s->value * s->all->row_bytes;
+    uint8_t *v = xmalloc((size_t)s->heads * n);
+    for (int64_t h = 0; h < s->heads; h++) memcpy(v + (size_t)h * n, row_of(s, h, s->nope), n);
+    return v;
+}
+static void *keys(const struct split *s, enum qtype type) {
+    const size_t size = type == QT_F32 ? 4 : 2;
+    void *v = xcalloc((size_t)(s->heads * s->rank * s->nope), size);
+    if (type == s->all->type)
+        turn(s, v, size);
+    else
+        decode_turned(s, v);
+    return v;
+}
+
+static int add(struct model *m, const char *name, int block, const int64_t ne[4], enum qtype type,
+               void *data, struct err *e) {
+    struct made_weight *w = &m->made[m->n_made];
+    const struct weight like = {.ne = {ne[0], ne[1], ne[2], 1}};
+    snprintf(w->name, sizeof w->name, "blk.%d.%s.weight", block, name);
+    const int rc = weight_given(&w->w, &like, w->name, data, type, data ? free : NULL, e);
+    if (rc) {
+        free(data);
+        return rc;
+    }
+    w->t = (struct gguf_tensor){.name = w->name, .type = type, .n_dims = 3};
+    memcpy(w->t.ne, w->w.ne, sizeof w->t.ne);
+    m->n_made++;
+    return 0;
+}
+
+static int split_block(struct model *m, int block, const struct weight *all, const struct kern *k,
+                       bool data, struct err *e) {
+    const int64_t *d = m->hp.d;
+    const struct split s = {&m->hp,        all, d[HD_HEADS], d[HD_NOPE], d[HD_VALUE_MLA],
+                            d[HD_KV_RANK], k};
+    const bool plain = all->type == QT_F32 || all->type == QT_F16 || all->type == QT_BF16;
+    const enum qtype type = plain ? all->type : QT_F32;
+    const int64_t key[4] = {s.nope, s.rank, s.heads}, value[4] = {s.rank, s.value, s.heads};
+    if (all->ne[0] != s.rank || all->ne[1] != d[HD_KV_B] || all->ne[2] != 1 ||
+        !kern_has(k, all->type))
+        return err_set(e, ERR_DATA,
+                       "tensor blk.%d.attn_kv_b.weight is not of %" PRId64 " rows of %" PRId64
+                       " values, or of a type that cannot be computed with",
+                       block, d[HD_KV_B], s.rank);
+    TRY(add(m, "attn_k_b", block, key, type, data ? keys(&s, type) : NULL, e));
+    return add(m, "attn_v_b", block, value, all->type, data ? values(&s) : NULL, e);
+}
+
+int model_make_weights(struct model *m, bool data, struct err *e) {
+    const int n = (int)m->hp.d[HD_LAYERS];
+    int rc = 0;
+    if (!m->hp.d[HD_KV_B]) return 0;
+    m->made = xcalloc(2 * (size_t)n, sizeof *m->made);
+    struct kern *k = xcalloc(1, sizeof *k);
+    kern_init(k, KERN_REF);
+    for (int i = 0; i < n && !rc; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "blk.%d.attn_kv_b.weight", i);
+        const struct gguf_tensor *t = gguf_find_tensor(m->gguf, name);
+        if (!t)
+            rc = err_set(e, ERR_DATA, "tensor %s is missing: the file is incomplete", name);
+        else
+            rc = split_block(m, i, &m->tensor[t - gguf_tensor_at(m->gguf, 0)], k, data, e);
+    }
+    free(k);
+    return rc;
+}
