@@ -54,7 +54,7 @@ static void *values(const struct split *s) {
     return v;
 }
 static void *keys(const struct split *s, enum qtype type) {
-    const size_t size = type == QT_F32 ? 4 : 2;
+    const size_t size = (size_t)qtype_info(type)->block_bytes;
     void *v = xcalloc((size_t)(s->heads * s->rank * s->nope), size);
     if (type == s->all->type)
         turn(s, v, size);
@@ -79,13 +79,13 @@ static int add(struct model *m, const char *name, int block, const int64_t ne[4]
     return 0;
 }
 
-static int split_block(struct model *m, int block, const struct weight *all, const struct kern *k,
-                       bool data, struct err *e) {
+static int split_block(struct model *m, int block, const struct weight *all, enum qtype floats,
+                       const struct kern *k, bool data, struct err *e) {
     const int64_t *d = m->hp.d;
     const struct split s = {&m->hp,        all, d[HD_HEADS], d[HD_NOPE], d[HD_VALUE_MLA],
                             d[HD_KV_RANK], k};
-    const bool plain = all->type == QT_F32 || all->type == QT_F16 || all->type == QT_BF16;
-    const enum qtype type = plain ? all->type : QT_F32;
+    const bool plain = qtype_info(all->type)->block_elems == 1;
+    const enum qtype type = plain ? all->type : floats;
     const int64_t key[4] = {s.nope, s.rank, s.heads}, value[4] = {s.rank, s.value, s.heads};
     if (all->ne[0] != s.rank || all->ne[1] != d[HD_KV_B] || all->ne[2] != 1 ||
         !kern_has(k, all->type))
@@ -108,10 +108,17 @@ int model_make_weights(struct model *m, bool data, struct err *e) {
         char name[64];
         snprintf(name, sizeof name, "blk.%d.attn_kv_b.weight", i);
         const struct gguf_tensor *t = gguf_find_tensor(m->gguf, name);
-        if (!t)
-            rc = err_set(e, ERR_DATA, "tensor %s is missing: the file is incomplete", name);
+        snprintf(name, sizeof name, "blk.%d.attn_kv_a_norm.weight", i);
+        const struct gguf_tensor *norm = gguf_find_tensor(m->gguf, name);
+        const struct qtype_info *floats = norm ? qtype_info(norm->type) : NULL; /* as norms are */
+        if (!t || !floats || floats->block_elems != 1 || floats->block_bytes != sizeof(float))
+            rc = err_set(e, ERR_DATA,
+                         "block %d lacks attn_kv_b, or the norm of floats before it: the file is "
+                         "incomplete",
+                         i);
         else
-            rc = split_block(m, i, &m->tensor[t - gguf_tensor_at(m->gguf, 0)], k, data, e);
+            rc = split_block(m, i, &m->tensor[t - gguf_tensor_at(m->gguf, 0)], norm->type, k, data,
+                             e);
     }
     free(k);
     return rc;
