@@ -66,8 +66,8 @@ bool gr_moe_is_plain(const struct gr_moe *m) {
     const struct gr_choice *c = &m->choice;
     const bool usual = c->score == GR_SOFTMAX && !c->keep && !c->groups && !(c->scale > 0);
     const bool biased = m->prefer != GR_NONE || m->router_bias != GR_NONE;
-    return usual && !biased && !m->scales_input && !(m->limit > 0) && m->gate_bias == GR_NONE &&
-           m->up_bias == GR_NONE && m->down_bias == GR_NONE;
+    return usual && !biased && !m->relu2 && !m->scales_input && !(m->limit > 0) &&
+           m->gate_bias == GR_NONE && m->up_bias == GR_NONE && m->down_bias == GR_NONE;
 }
 
 struct gr_node *graph_node(struct graph *g, enum gr_op op, int layer) {

@@ -68,7 +68,7 @@ static int observe_choice(struct session *s, const struct gr_node *n, struct see
     if (!s->see) return 0;
     int64_t ld = s->g->reg_width[n->src[0]];
     TRY(show_pairs(s, v, n->moe.gate, d->reg[n->src[0]], n->moe.n_used, ld, e));
-    if (n->moe.joined || d->sums) return 0; /* sums of the gate are those of up */
+    if (n->moe.up == GR_NONE || d->sums) return 0; /* sums of the gate are those of up */
     return show_pairs(s, v, n->moe.up, d->reg[n->src[0]], n->moe.n_used, ld, e);
 }
 
@@ -84,13 +84,13 @@ static const float *values(const struct cuda *d, gr_w w) {
 }
 
 bool exec_cuda_glu_is_whole(const struct gr_moe *m) {
-    return !(m->limit > 0) && !m->scales_input && m->gate_bias == GR_NONE && m->up_bias == GR_NONE;
+    return !m->relu2 && !(m->limit > 0) && !m->scales_input && m->gate_bias == GR_NONE &&
+           m->up_bias == GR_NONE;
 }
 
-/* There are no kernels for experts without a gate; and no model has those of other forms with gate
- * and up in one tensor. */
+/* No model has experts of other forms with gate and up in one tensor. */
 bool exec_cuda_has_experts(const struct gr_moe *m) {
-    return !m->relu2 && (!m->joined || exec_cuda_glu_is_whole(m));
+    return !m->joined || exec_cuda_glu_is_whole(m);
 }
 
 /* The same for experts with biases or a clamped activation: products first. */
@@ -116,17 +116,30 @@ static int expand_apart(struct session *s, const struct gr_node *n, const struct
     return cu_moe_act(d->q, &a, e);
 }
 
+/* Experts without a gate: the product, then its activation. */
+static int expand_ungated(struct session *s, const struct gr_node *n, const struct cu_weight *up,
+                          struct err *e) {
+    struct cuda *d = s->dev;
+    const struct cu_xielu none = {0};
+    TRY(cu_moe_rows(d->q, up, d->reg[n->src[0]], up->k, s->n_tok, d->expert, n->moe.n_used,
+                    d->hidden, d->exact, e));
+    return cu_act_rows(d->q, d->hidden, up->rows, NULL, 0, d->hidden, s->n_tok * n->moe.n_used,
+                       up->rows, CU_ACT_RELU2, none, e);
+}
+
 /* Gate and up, into d->hidden. */
 static int expand(struct session *s, const struct gr_node *n, struct seen *v, struct err *e) {
     struct cuda *d = s->dev;
     const struct cu_weight *gate = &d->w[n->moe.gate].w;
-    const struct cu_weight *up = n->moe.joined ? NULL : &d->w[n->moe.up].w;
+    const struct cu_weight *up = n->moe.up == GR_NONE ? NULL : &d->w[n->moe.up].w;
     TRY(exec_cuda_arrive(s, 0, n->moe.gate, e));
     TRY(exec_cuda_arrive(s, 1, n->moe.up, e));
     TRY(observe_choice(s, n, v, e));
     if (exec_cuda_glu_is_whole(&n->moe))
         TRY(cu_glu(d->q, gate, up, d->reg[n->src[0]], gate->k, s->n_tok, d->expert, n->moe.n_used,
                    n->moe.gelu, d->hidden, d->exact, e));
+    else if (n->moe.relu2)
+        TRY(expand_ungated(s, n, gate, e));
     else
         TRY(expand_apart(s, n, gate, up, e));
     TRY(exec_cuda_leave(s, 0, n->moe.gate, e));

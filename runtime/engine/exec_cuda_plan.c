@@ -54,7 +54,7 @@ static void cut_work(struct session *s, struct cut *c) {
         pairs = max_i64(pairs, n * x->moe.n_used);
         int64_t f = s->g->weight[x->moe.down].ne[0];
         hidden = max_i64(hidden, n * x->moe.n_used * f);
-        if (!exec_cuda_glu_is_whole(&x->moe)) hidden_up = hidden;
+        if (!exec_cuda_glu_is_whole(&x->moe) && !x->moe.relu2) hidden_up = hidden;
         if (f % 64 == 0 && !d->exact)
             hidden_q = max_i64(hidden_q, CU_FEW * x->moe.n_used * CU_ACT_BYTES(f));
     }

@@ -149,11 +149,12 @@ static void test_micro(void) {
     micro("afmoe");   /* a gate of its own on attention, norms everywhere */
     micro("hunyuan"); /* norms of queries and keys behind rope */
     micro("ernie45moe");
-    micro("lfm2");          /* short convolutions */
-    micro("granitehybrid"); /* Mamba 2, norms of groups */
-    micro("falcon-h1");     /* ... beside attention in one layer */
-    micro("jamba");         /* Mamba 1 */
-    micro("falcon-mamba");  /* ... alone */
+    micro("lfm2");           /* short convolutions */
+    micro("granitehybrid");  /* Mamba 2, norms of groups */
+    micro("falcon-h1");      /* ... beside attention in one layer */
+    micro("jamba");          /* Mamba 1 */
+    micro("nemotron_h_moe"); /* experts without a gate */
+    micro("falcon-mamba");   /* ... alone */
     micro("mamba2");
     micro("qwen3next");   /* value heads by their key head */
     micro("kimi-linear"); /* Kimi delta attention */
