@@ -304,6 +304,11 @@ demo: deps ## install what is missing, build on all cores, run the main job on t
 
 test-clients: all ## hone serve asked by client libraries (Python; pip installs them into build/clients the first time)
 	$(Q)sh tests/clients/run.sh $(abspath $(BIN)) $(TINY) $(abspath $(BUILD))/clients $(CLIENTS)
+SOAK_SERVE ?= 7200
+soak-serve: all ## two hours of mixed traffic against hone serve (SOAK_SERVE=SECONDS); memory must stay flat
+	$(Q)$(BUILD)/hone convert $(TINY) -o $(BUILD)/soak-base.gguf -f -q > /dev/null
+	$(Q)$(BUILD)/hone quantize $(BUILD)/soak-base.gguf -o $(BUILD)/soak.gguf --recipe Q8_0 -f -q > /dev/null
+	$(Q)python3 bench/serve_soak.py $(BUILD)/soak.gguf --hone $(BUILD)/hone --seconds $(SOAK_SERVE)
 interop: all $(OBJ)/tests/micro ## load our files in another engine and compare logits (Python; pip builds it into build/peer the first time)
 	$(Q)HONE=$(BUILD)/hone MICRO=$(OBJ)/tests/micro sh tests/interop.sh
 
@@ -376,4 +381,4 @@ help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 clean: ## remove the build folder
 	rm -rf $(BUILD)
-.PHONY: FORCE test-clients bench-cuda bench-rows all interop fuzz fuzz-bins unit check test check-cuda deps demo lint models-table format tidy cppcheck analyze install uninstall dist deb help clean
+.PHONY: FORCE soak-serve test-clients bench-cuda bench-rows all interop fuzz fuzz-bins unit check test check-cuda deps demo lint models-table format tidy cppcheck analyze install uninstall dist deb help clean

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/cmd.h"
+#include "core/mem.h"
 #include "jobs/serve_job.h"
 #include "runtime/engine/kv_type.h"
 
@@ -99,6 +100,7 @@ int cmd_serve(struct cli *c, int argc, char **argv, struct err *e) {
     a.ready_ud = c;
     TRY(cli_parse(c, &serve_spec, &a, argc, argv, e));
     if (c->done) return 0;
+    mem_give_back();
     a.path = c->arg[0];
     if (a.log && strcmp(a.log, "off") == 0) a.log = NULL, a.log_line = NULL;
     return serve_job_run(&c->work, &a, e);

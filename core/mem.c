@@ -16,6 +16,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -211,6 +214,13 @@ static void *alloc_mapped(uint64_t n_bytes) {
     (void)madvise(base + skip, (size_t)n_bytes, MADV_HUGEPAGE);
 #endif
     return place_head(base + skip, base, map_bytes);
+}
+
+void mem_give_back(void) {
+#ifdef __GLIBC__
+    (void)mallopt(M_MMAP_THRESHOLD, 64 << 10); /* and it does not rise by itself any more */
+    (void)mallopt(M_ARENA_MAX, 2);
+#endif
 }
 
 int mem_alloc(void **out, uint64_t n_bytes, const char *what, struct err *e) {

@@ -10,6 +10,10 @@
 #include "gram/gram.h"
 
 enum { KEPT = 32, LEADING = 4 };
+/* A language remembers what it found out about texts, so it grows with its answers. One that is
+ * large is compiled anew for the next request, long before it must refuse; all together stay below
+ * a bound, too. */
+enum { LANG_BYTES = 16 << 20, KEPT_BYTES = 48 << 20 };
 
 struct lang { /* a compiled language, held by its states and by the list */
     struct grammar *g;
@@ -195,10 +199,30 @@ static int compile(struct guards *g, struct ask *a, enum ask_form form, struct g
     return rc;
 }
 
+static void drop_at(struct guards *g, int i) {
+    drop(g->kept[i]);
+    memmove(g->kept + i, g->kept + i + 1, (size_t)(--g->n - i) * sizeof(void *));
+}
+
+/* Forgets languages that have become large, then those that were not used for long. */
+static void trim(struct guards *g) {
+    size_t all = 0;
+    for (int i = 0; i < g->n;) {
+        const size_t n = grammar_bytes(g->kept[i]->g);
+        if (n > LANG_BYTES || all + n > KEPT_BYTES) {
+            drop_at(g, i);
+        } else {
+            all += n;
+            i++;
+        }
+    }
+}
+
 static struct lang *find(struct guards *g, struct ask *a, enum ask_form form, struct err *e) {
     const char *text = form == FORM_TOOLS ? a->tools : a->form_text;
     struct buf key = {0};
     struct lang *l = NULL;
+    trim(g);
     buf_fmt(&key, "%d%d%d%d%d %s %s %s", (int)form, a->form != FORM_FREE, a->form_strict,
             a->must_call, a->one_call, a->only_tool ? a->only_tool : "",
             a->allowed ? a->allowed : "", text ? text : "");

@@ -1,0 +1,269 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""`hone serve` beside other servers: same file, same machine, same requests, one server at a time.
+
+    bench/serve.py MODEL.gguf [--peer PYTHON] [--llama-server PATH] [--name NAME] [--rows decode,ttft,...] [--runs 5] [--out FILE.json]
+
+--peer: a Python that has llama-cpp-python[server]. --llama-server: the program. Without them their columns are missing. Results are
+added to FILE under NAME, a server at a time: median, least and most of the runs. Standard library only.
+"""
+import argparse, http.client, json, os, random, signal, socket, statistics, subprocess, threading, time
+
+WORDS = "time year people way day man thing woman life child world school state family student group country problem hand part place case week company system".split()
+
+
+def text(rng, n):
+    """About n tokens."""
+    return " ".join(rng.choice(WORDS) for _ in range(n))
+
+
+class Answer:
+    first = first_byte = total = None
+    n_out = n_prompt = 0
+    longest = 0.0  # between two pieces
+    text = ""
+
+
+def ask(port, path, body, on_first=None):
+    a, begin = Answer(), time.monotonic()
+    c = http.client.HTTPConnection("127.0.0.1", port, timeout=1200)
+    c.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
+    r = c.getresponse()
+    if r.status != 200:
+        raise RuntimeError(f"{path}: {r.status} {r.read()[:300]}")
+    if not body.get("stream"):
+        j = json.loads(r.read())
+        a.n_out, a.n_prompt = j["usage"]["completion_tokens"], j["usage"]["prompt_tokens"]
+        m = j["choices"][0].get("message", {})
+        a.text = j["choices"][0].get("text") or m.get("content") or ""
+    last = None
+    while body.get("stream"):
+        line = r.readline()
+        now = time.monotonic() - begin
+        a.first_byte = a.first_byte or now
+        if not line or line.startswith(b"data: [DONE]"):
+            break
+        if not line.startswith(b"data: {"):
+            continue
+        j = json.loads(line[6:])
+        for ch in j.get("choices", []):
+            d = ch.get("delta", {})
+            piece = ch.get("text") or d.get("content") or d.get("reasoning_content") or ""
+            a.text += d.get("content") or ""
+            if not piece:
+                continue
+            if a.first is None:
+                a.first = now
+                if on_first:
+                    on_first()
+            a.longest = max(a.longest, now - last) if last else 0.0
+            last = now
+            a.n_out += 1
+    a.total = time.monotonic() - begin
+    c.close()
+    return a
+
+
+class Server:
+    def __init__(self, kind, cmd, port):
+        self.kind, self.port = kind, port
+        self.p = subprocess.Popen(cmd, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+        for _ in range(1200):
+            try:
+                c = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+                c.request("GET", "/v1/models")
+                if c.getresponse().status == 200:
+                    return
+            except OSError:
+                pass
+            if self.p.poll() is not None:
+                raise RuntimeError(f"{kind} ended with {self.p.returncode}")
+            time.sleep(0.1)
+        raise RuntimeError(f"{kind} does not begin")
+
+    def rss(self):
+        with open(f"/proc/{self.p.pid}/status") as f:
+            return next(int(x.split()[1]) * 1024 for x in f if x.startswith("VmRSS"))
+
+    def stop(self):
+        os.killpg(self.p.pid, signal.SIGINT)
+        try:
+            self.p.wait(30)
+        except subprocess.TimeoutExpired:
+            os.killpg(self.p.pid, signal.SIGKILL)
+            self.p.wait()
+
+
+def parallel(fns):
+    out = [None] * len(fns)
+
+    def run(i):
+        out[i] = fns[i]()
+
+    ts = [threading.Thread(target=run, args=(i,)) for i in range(len(fns))]
+    for t in ts:
+        t.start()
+    for t in ts:
+        t.join()
+    return out
+
+
+# ---- rows: each gives {name: number}, seconds or tokens a second ----
+
+
+def row_decode(s, a, rng):
+    out = {}
+    for n in a.clients:
+        bodies = [{"prompt": text(rng, a.n_in), "max_tokens": a.n_out, "temperature": 0} for _ in range(n)]
+        begin = time.monotonic()
+        done = parallel([lambda b=b: ask(s.port, "/v1/completions", b) for b in bodies])
+        out[f"tokens_per_s_{n}_clients"] = sum(x.n_out for x in done) / (time.monotonic() - begin)
+    return out
+
+
+def chat(s, talk, n, **more):
+    return ask(s.port, "/v1/chat/completions", {"messages": talk, "max_tokens": n, "temperature": 0, "stream": True, **more})
+
+
+def row_ttft(s, a, rng):
+    head = [{"role": "system", "content": text(rng, 2000)}]
+    say = lambda: [{"role": "user", "content": text(rng, 12)}]
+    talk = head + say()
+    cold = chat(s, talk, 8)
+    talk += [{"role": "assistant", "content": cold.text or "Yes."}] + say()
+    same = chat(s, talk, 8)
+    chat(s, say(), 8)  # somebody else, in between
+    other = chat(s, head + say(), 8)
+    step = chat(s, say(), 16)
+    return {"cold_2k_s": cold.first, "same_conversation_s": same.first, "other_conversation_s": other.first, "one_step_s": (step.total - step.first) / max(1, step.n_out - 1)}
+
+
+def row_loop(s, a, rng):
+    """Twenty steps: the answer and 60 new tokens each time."""
+    talk = [{"role": "system", "content": text(rng, 1000)}, {"role": "user", "content": text(rng, 40)}]
+    begin = time.monotonic()
+    for _ in range(20):
+        r = chat(s, talk, 24)
+        talk += [{"role": "assistant", "content": r.text or "Yes."}, {"role": "user", "content": text(rng, 60)}]
+    return {"loop_20_steps_s": time.monotonic() - begin}
+
+
+def row_beside(s, a, rng):
+    """A long prompt arrives beside four streams: the longest pause of theirs, and how long it takes itself."""
+    came, go = [0], threading.Event()
+
+    def first():
+        came[0] += 1
+        if came[0] == 4:
+            go.set()
+
+    def stream(i):
+        body = {"prompt": text(random.Random(i), 64), "max_tokens": a.beside_out, "temperature": 0, "stream": True, "ignore_eos": True}
+        return ask(s.port, "/v1/completions", body, first)
+
+    def long():
+        go.wait(600)
+        return ask(s.port, "/v1/completions", {"prompt": text(rng, a.long), "max_tokens": 1, "temperature": 0, "stream": True})
+
+    done = parallel([lambda i=i: stream(i) for i in range(4)] + [long])
+    return {f"longest_pause_beside_{a.long}_s": max(x.longest for x in done[:4]), f"prompt_{a.long}_beside_4_s": done[4].total}
+
+
+def row_first_byte(s, a, rng):
+    return {"first_byte_s": chat(s, [{"role": "user", "content": text(rng, 12)}], 2).first_byte}
+
+
+def row_rss(s, a, rng):
+    before = s.rss()
+    for _ in range(100):
+        ask(s.port, "/v1/chat/completions", {"messages": [{"role": "user", "content": text(rng, 60)}], "max_tokens": 8, "temperature": 0})
+    return {"rss_mib": s.rss() / 2**20, "rss_growth_100_conversations_mib": (s.rss() - before) / 2**20}
+
+
+def row_form(s, a, rng):
+    """A schema of 30 fields against free text: time per token."""
+    props = {f"field_{i}": {"type": ["string", "integer", "boolean"][i % 3], **({"maxLength": 8} if i % 3 == 0 else {"maximum": 99} if i % 3 == 1 else {})} for i in range(30)}
+    schema = {"type": "object", "properties": props, "required": list(props), "additionalProperties": False}
+    form = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema, "strict": True}}
+    if s.kind == "llama-cpp-python":
+        form = {"type": "json_object", "schema": schema}
+    talk, out = [{"role": "user", "content": text(rng, 20)}], {}
+    for name, more in (("free", {}), ("form", {"response_format": form})):
+        body = {"messages": talk, "max_tokens": a.n_out, "temperature": 0, **more}
+        if s.kind == "hone":
+            body["reasoning_budget_tokens"] = 0  # the others have no thinking under a form
+        begin = time.monotonic()
+        r = ask(s.port, "/v1/chat/completions", body)
+        out[f"{name}_tokens_per_s"] = r.n_out / (time.monotonic() - begin)
+    return out
+
+
+ROWS = {"decode": row_decode, "ttft": row_ttft, "loop": row_loop, "beside": row_beside, "first_byte": row_first_byte, "rss": row_rss, "form": row_form}
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def commands(a):
+    port, n = free_port(), str(a.ctx)
+    yield "hone", [a.hone, "serve", a.model, "--port", str(port), "--ctx", n, "--parallel", "16", "--threads", str(a.threads), "--log", "off", "--context-memory", a.context_memory], port
+    if a.peer:
+        port = free_port()
+        yield "llama-cpp-python", [a.peer, "-m", "llama_cpp.server", "--model", a.model, "--port", str(port), "--n_ctx", n, "--n_threads", str(a.threads), "--n_threads_batch", str(a.threads)], port
+    if a.llama_server:
+        port = free_port()
+        yield "llama-server", [a.llama_server, "-m", a.model, "--port", str(port), "-c", n, "-t", str(a.threads), "-np", "16", "--jinja", "--cache-reuse", "256", "-fa", "on", "--kv-unified"], port
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("model")
+    p.add_argument("--hone", default="build/hone")
+    p.add_argument("--peer")
+    p.add_argument("--llama-server")
+    p.add_argument("--only", help="of the servers, this one")
+    p.add_argument("--name", default="model")
+    p.add_argument("--rows", default=",".join(ROWS))
+    p.add_argument("--runs", type=int, default=5)
+    p.add_argument("--threads", type=int, default=os.cpu_count())
+    p.add_argument("--ctx", type=int, default=16384)
+    p.add_argument("--context-memory", default="4GiB")
+    p.add_argument("--clients", type=lambda s: [int(x) for x in s.split(",")], default=[1, 4, 16])
+    p.add_argument("--n-in", type=int, default=256)
+    p.add_argument("--n-out", type=int, default=256)
+    p.add_argument("--long", type=int, default=32000)
+    p.add_argument("--beside-out", type=int, default=256)
+    p.add_argument("--out")
+    a = p.parse_args()
+    all_ = {}
+    if a.out and os.path.exists(a.out):
+        with open(a.out) as f:
+            all_ = json.load(f)
+    me = all_.setdefault(a.name, {})
+    for kind, cmd, port in commands(a):
+        if a.only and a.only != kind:
+            continue
+        s, got = Server(kind, cmd, port), {}
+        try:
+            ask(port, "/v1/completions", {"prompt": "Warm.", "max_tokens": 4})
+            for row in a.rows.split(","):
+                for run in range(1 if row == "rss" else a.runs):
+                    for k, v in ROWS[row](s, a, random.Random(f"{row} {run}")).items():
+                        if v is not None:
+                            got.setdefault(k, []).append(v)
+        finally:
+            s.stop()
+        for k, v in got.items():
+            me.setdefault(k, {})[kind] = {"median": float(f"{statistics.median(v):.4g}"), "least": float(f"{min(v):.4g}"), "most": float(f"{max(v):.4g}"), "runs": len(v)}
+            print(f"{a.name:12} {k:40} {kind:18} {statistics.median(v):10.4f}   {min(v):.4f} .. {max(v):.4f}", flush=True)
+        me["how"] = {"threads": a.threads, "ctx": a.ctx, "n_in": a.n_in, "n_out": a.n_out, "size_bytes": os.path.getsize(a.model)}
+        if a.out:
+            with open(a.out, "w") as f:
+                json.dump(all_, f, indent=1)
+                f.write("\n")
+
+
+main()
