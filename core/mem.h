@@ -41,8 +41,8 @@ void mem_fund_release(struct mem_fund *f);
 int mem_alloc(void **out, uint64_t n_bytes, const char *what, struct err *e);
 void mem_free(void *p);
 
-/* For a process that runs for weeks and frees what it takes: the allocator gives large pieces back to
- * the system at once, and keeps few heaps. Of the process; before its threads begin. */
+/* For a process that runs for weeks and frees what it takes: the allocator gives large pieces back
+ * to the system at once, and keeps few heaps. Of the process; before its threads begin. */
 void mem_give_back(void);
 
 /* Bytes of memory the machine reports as available now, or what control groups leave of them; 0 if
