@@ -3,6 +3,7 @@
  * neither an architecture nor how an operation is computed. */
 #include "models/graph.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -181,6 +182,36 @@ bool graph_can_begin(const struct graph *g, int first) {
     free(made);
     free(slot);
     return ok;
+}
+
+void graph_layers(const struct graph *g, int *first, int *n, int *of) {
+    int lo = INT_MAX, hi = 0, at = 0;
+    for (int i = 0; i < g->n_nodes; i++) {
+        const int layer = g->node[i].layer;
+        if (layer >= 0 && layer < lo) lo = layer;
+        if (layer > hi) hi = layer;
+    }
+    *first = lo == INT_MAX ? 0 : lo;
+    *n = hi - *first + 1;
+    for (int i = 0; i < g->n_nodes; i++) {
+        if (g->node[i].layer >= 0) at = g->node[i].layer - *first;
+        of[i] = at;
+    }
+}
+
+bool graph_reads(const struct graph *g, int at, int end, gr_reg r, bool kept) {
+    for (int i = at; i < end; i++) {
+        const struct gr_node *n = &g->node[i];
+        for (int k = 0; k < GR_SOURCES; k++)
+            if (n->src[k] == r) return true;
+        if (n->dst == r && (gr_ops[n->op].flags & OP_READS_DST)) return true;
+        if (n->dst == r || n->dst2 == r) return false;
+    }
+    return kept;
+}
+
+bool graph_live(const struct graph *g, int at, gr_reg r) {
+    return graph_reads(g, at, g->n_nodes, r, r == g->hidden_out);
 }
 
 int graph_count(const struct graph *g, enum gr_op op) {

@@ -257,6 +257,14 @@ void graph_finish(struct graph *g);
 /* Whether nodes from `first` on read nothing but the residual and what they make: no tokens, and no
  * keys that an earlier node put into the cache. */
 bool graph_can_begin(const struct graph *g, int first);
+/* Layers that the graph has, which may be some of a model's: from *first on. Fills of [n_nodes]:
+ * the layer of each node, counted from 0; what is of none has that of the node before, or the
+ * first. */
+void graph_layers(const struct graph *g, int *first, int *n, int *of);
+/* Nodes [at, end) read register r before they write it; `kept`: or they do neither. */
+bool graph_reads(const struct graph *g, int at, int end, gr_reg r, bool kept);
+/* Register r holds something at node `at` that a later node or the head reads. */
+bool graph_live(const struct graph *g, int at, gr_reg r);
 /* Number of nodes of an operation, and the i-th of them. */
 int graph_count(const struct graph *g, enum gr_op op);
 const struct gr_node *graph_nth(const struct graph *g, enum gr_op op, int i);

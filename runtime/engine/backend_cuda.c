@@ -38,26 +38,36 @@ static int check_kv(const struct session *s, struct err *e) {
     return 0;
 }
 
-static int alloc_all(struct session *s, struct err *e) {
+/* Of the part at work. */
+static int alloc_part(struct session *s, const struct cuda_plan *p, struct err *e) {
     struct cuda *d = dev(s);
-    struct cuda_plan p;
-    TRY(exec_cuda_settle(s, &p, e));
-    TRY(cu_buf_new(&d->reg_buf, d->ctx, p.regs, "activations", e));
-    TRY(cu_buf_new(&d->work, d->ctx, p.work, "activations", e));
+    TRY(cu_buf_new(&d->reg_buf, d->ctx, p->regs, "activations", e));
+    TRY(cu_buf_new(&d->work, d->ctx, p->work, "activations", e));
     exec_cuda_lay_out(s, cu_buf_ptr(d->reg_buf), cu_buf_ptr(d->work));
     TRY(cu_fill(d->q, d->arrived, 0, CUDA_ARRIVED * sizeof(int32_t), e));
     TRY(exec_cuda_stream_open(s, e));
-    TRY(cu_reserve(d->q, p.scratch, e));
-    s->n_bytes += p.needed - p.stage - p.others - p.kv - p.rec;
+    TRY(cu_reserve(d->q, p->scratch, e));
+    s->place[d->place].most = d->most;
+    s->place[d->place].n_bytes = p->needed - p->stage - p->others - p->kv - p->rec;
+    s->n_bytes += s->place[d->place].n_bytes;
     void *host = NULL;
     TRY(cu_host_new(&host, d->ctx, exec_cuda_rows_bytes(s->o.n_ubatch), "rows", e));
     d->host_rows = host;
+    if (d->place != d->all->head) return 0;
     TRY(cu_host_new(&host, d->ctx, (uint64_t)s->g->weight[s->g->output].ne[1] * sizeof(float),
                     "logits", e));
     d->host_logits = host;
     TRY(cu_host_new(&host, d->ctx, sizeof *d->host_best, "best logits", e));
     d->host_best = host;
     return cu_fill(d->q, d->best_work, 0, CU_BEST_WORK, e);
+}
+
+static int alloc_all(struct session *s, struct err *e) {
+    struct cuda_plan p[CACHE_PLACES];
+    int rc = 0;
+    TRY(exec_cuda_settle(s, p, e));
+    EACH_PART(s, i) if (!rc) rc = alloc_part(s, &p[i], e);
+    return rc;
 }
 
 static int64_t choose_splits(const struct session *s) {
@@ -67,40 +77,62 @@ static int64_t choose_splits(const struct session *s) {
     return min_i64(most, div_up(s->o.n_ctx, MIN_KEYS_PER_PART));
 }
 
-static int cuda_open(struct session *s, struct err *e) {
+/* The i-th device asked for, without memory yet. It counts as the one with the head. */
+static int open_part(struct session *s, struct cuda_set *all, int i, struct err *e) {
     struct cuda *d = xcalloc(1, sizeof *d);
-    s->dev = d;
+    s->dev = all->part[i] = d;
+    d->all = all;
+    d->place = all->head = i;
+    all->n = i + 1;
+    d->most = device_most(&s->o.device, i);
     d->exact = s->o.act == ACT_F32;
     d->w = xcalloc((size_t)s->g->n_weights + 1, sizeof *d->w);
     d->reg = xcalloc((size_t)s->g->n_regs + 1, sizeof *d->reg);
     d->q8 = xcalloc((size_t)s->g->n_regs + 1, sizeof *d->q8);
     d->q8_at = xcalloc((size_t)s->g->n_regs + 1, sizeof *d->q8_at);
-    d->on_host = xcalloc((size_t)s->g->n_nodes + 1, sizeof *d->on_host);
-    d->step = xcalloc((size_t)s->g->n_nodes + 1, sizeof *d->step);
     d->fuse = s->o.device.masked ? s->o.device.mask : CUDA_DEFAULT;
-    TRY(cu_open(&d->ctx, s->o.device.index, e));
+    TRY(cu_open(&d->ctx, device_index(&s->o.device, i), e));
     TRY(cu_stream_new(&d->q, d->ctx, e));
     cu_launch_early(d->q, (d->fuse & CUDA_EARLY) != 0);
     TRY(cu_use_wgmma(d->q, (d->fuse & CUDA_WGMMA) != 0 && !d->exact, e));
     TRY(cu_get_info(d->ctx, &d->info, e));
     d->n_splits = choose_splits(s);
-    TRY(check_kv(s, e));
-    exec_cuda_own_cache(s);
-    exec_cuda_find_uses(s);
-    TRY(alloc_all(s, e));
-    TRY(exec_cuda_refresh(s, true, e));
-    log_debug("%s: %" PRIu64 " bytes in use", d->info.name, s->n_bytes);
-    return cu_sync(d->q, e);
+    for (int k = 0; k < i; k++) cu_pair(all->part[k]->ctx, d->ctx);
+    return 0;
 }
 
 static bool cuda_was_full(const struct session *s) {
-    return dev(s) && cu_was_full(dev(s)->ctx);
+    bool full = false;
+    for (int i = 0; dev(s) && i < dev(s)->all->n; i++)
+        full = full || (dev(s)->all->part[i]->ctx && cu_was_full(dev(s)->all->part[i]->ctx));
+    return full;
 }
 
-static void cuda_close(struct session *s) {
-    struct cuda *d = dev(s);
-    if (!d) return;
-    exec_cuda_drop_step(d);
+static int sync_all(struct session *s, struct err *e) {
+    const struct cuda_set *all = dev(s)->all;
+    for (int i = 0; i < all->n; i++) TRY(cu_sync(all->part[i]->q, e));
+    return 0;
+}
+
+static int cuda_open(struct session *s, struct err *e) {
+    struct cuda_set *all = xcalloc(1, sizeof *all);
+    all->layer_of = xcalloc((size_t)s->g->n_nodes + 1, sizeof *all->layer_of);
+    graph_layers(s->g, &all->first_layer, &all->n_layers, all->layer_of);
+    all->part_of = xcalloc((size_t)all->n_layers + 1, sizeof *all->part_of);
+    all->on_host = xcalloc((size_t)s->g->n_nodes + 1, sizeof *all->on_host);
+    for (int i = 0; i <= s->o.device.n_more; i++) TRY(open_part(s, all, i, e));
+    TRY(check_kv(s, e));
+    exec_cuda_own_cache(s);
+    TRY(alloc_all(s, e));
+    TRY(exec_cuda_refresh(s, true, e));
+    for (int i = 0; i < all->n; i++)
+        log_debug("%s (cuda:%d): %" PRIu64 " bytes in use", all->part[i]->info.name,
+                  all->part[i]->info.index, s->place[i].n_bytes);
+    return sync_all(s, e);
+}
+
+void exec_cuda_close_part(struct session *s, struct cuda *d) {
+    s->dev = d;
     exec_cuda_forget_all(s);
     cu_buf_free(d->reg_buf);
     cu_buf_free(d->work);
@@ -116,10 +148,20 @@ static void cuda_close(struct session *s) {
     free(d->reg);
     free(d->q8);
     free(d->q8_at);
-    free(d->on_host);
-    free(d->step);
-    exec_free(s);
     free(d);
+}
+
+static void cuda_close(struct session *s) {
+    if (!s->dev) return;
+    struct cuda_set *all = dev(s)->all;
+    exec_cuda_drop_step(all);
+    for (int i = 0; i < all->n; i++) exec_cuda_close_part(s, all->part[i]);
+    exec_free(s);
+    free(all->layer_of);
+    free(all->part_of);
+    free(all->on_host);
+    free(all->step);
+    free(all);
     s->dev = NULL;
 }
 
@@ -173,51 +215,61 @@ static int last_row(struct session *s, struct err *e) {
     return done ? after_head(s, 1, e) : head_rows(s, x, 1, e);
 }
 
-void exec_cuda_drop_step(struct cuda *d) {
-    for (int i = 0; i < d->n_steps; i++) cu_graph_free(d->step[i]);
-    d->n_steps = 0;
-    d->warm = false;
+void exec_cuda_drop_step(struct cuda_set *all) {
+    for (int i = 0; i < all->n_steps; i++) cu_graph_free(all->step[i]);
+    all->n_steps = 0;
+    all->recorded = all->warm = false;
 }
 
 static int record(struct session *s, struct err *e) {
-    struct cuda *d = dev(s);
-    TRY(cu_graph_begin(d->q, e));
     TRY(exec_cuda_nodes(s, e));
+    TRY(exec_cuda_begin(s, e)); /* where the last step was a copy */
     TRY(last_row(s, e));
-    TRY(cu_graph_end(d->q, &d->step[d->n_steps], e));
-    return cu_graph_run(d->q, d->step[d->n_steps++], e);
+    return exec_cuda_end_piece(s, e);
 }
 
+/* Pieces, and what is between them. */
 static int replay(struct session *s, struct err *e) {
-    struct cuda *d = dev(s);
-    struct cu_graph **piece = d->step;
-    TRY(cu_graph_run(d->q, *piece++, e));
+    const struct cuda_set *all = dev(s)->all;
     const struct program *p = exec_cuda_program(s, 0);
-    for (int i = 0; i < p->n_steps; i++) {
-        if (p->step[i].kind == STEP_RUN) continue;
-        TRY(exec_cuda_host_step(s, &p->step[i], e));
-        if (p->step[i].kind == STEP_SEND) TRY(cu_graph_run(d->q, *piece++, e));
+    struct cu_graph **piece = all->step;
+    bool ran = false;
+    for (int i = 0; i <= p->n_steps; i++) { /* the last one is the head */
+        const struct step *step = &p->step[i];
+        const bool run = i == p->n_steps || step->kind == STEP_RUN;
+        exec_cuda_at(s, i == p->n_steps ? all->head : step->device);
+        if (!run) TRY(exec_cuda_copy_step(s, step, e));
+        if (run && !ran) TRY(cu_graph_run(dev(s)->q, *piece++, e));
+        ran = run;
     }
     return 0;
 }
 
 /* One token and its logits. The first runs as it is, the second is captured as it runs. */
 static int step(struct session *s, struct err *e) {
-    struct cuda *d = dev(s);
-    if (d->n_steps == d->n_on_host + 1) return replay(s, e);
-    if (!d->warm) {
+    struct cuda_set *all = dev(s)->all;
+    int rc = 0;
+    if (all->recorded) {
+        rc = replay(s, e);
+        exec_cuda_at(s, all->head);
+        return rc;
+    }
+    if (!all->warm) {
         TRY(exec_cuda_nodes(s, e));
-        d->warm = true;
+        all->warm = true;
         return last_row(s, e);
     }
-    d->recording = true;
-    const int rc = record(s, e);
-    d->recording = false;
+    all->recording = true;
+    rc = record(s, e);
+    all->recording = false;
+    all->recorded = !rc;
     if (rc) {
         struct cu_graph *rest = NULL;
         struct err ignored;
-        if (!cu_graph_end(d->q, &rest, &ignored)) cu_graph_free(rest); /* if it still captures */
-        exec_cuda_drop_step(d);
+        if (all->capturing && !cu_graph_end(all->capturing->q, &rest, &ignored))
+            cu_graph_free(rest);
+        all->capturing = NULL;
+        exec_cuda_drop_step(all);
     }
     return rc;
 }
@@ -225,8 +277,8 @@ static int step(struct session *s, struct err *e) {
 static int cuda_pass(struct session *s, float *hidden, float *logits, struct err *e) {
     struct cuda *d = dev(s);
     int64_t w = s->g->reg_width[s->g->hidden_out];
-    if (d->lost.code) {
-        *e = d->lost;
+    if (d->all->lost.code) {
+        *e = d->all->lost;
         return (int)e->code;
     }
     TRY(exec_cuda_refresh(s, false, e));
@@ -245,7 +297,7 @@ static int cuda_pass(struct session *s, float *hidden, float *logits, struct err
     uint64_t n_logits = (uint64_t)s->g->weight[s->g->output].ne[1] * sizeof *logits;
     if (logits) TRY(cu_download(d->q, d->host_logits, d->logits, n_logits, e));
     if (s->best) TRY(exec_cuda_find_best(s, e));
-    TRY(cu_sync(d->q, e)); /* host_rows are free again */
+    TRY(sync_all(s, e)); /* host_rows are free again */
     if (logits) memcpy(logits, d->host_logits, n_logits);
     return s->best ? exec_cuda_take_best(s, e) : 0;
 }

@@ -23,9 +23,9 @@ struct extent {
 
 /* ---- main memory ---- */
 
-static int main_alloc(void *of, uint64_t n, const char *what, void **own, void **at,
+static int main_alloc(void *of, int place, uint64_t n, const char *what, void **own, void **at,
                       struct err *e) {
-    (void)of;
+    (void)of, (void)place;
     TRY(mem_alloc(own, n, what, e));
     *at = *own;
     return 0;
@@ -34,12 +34,12 @@ static void main_free(void *of, void *own) {
     (void)of;
     mem_free(own);
 }
-static void main_copy(void *of, void *to, const void *from, uint64_t n) {
-    (void)of;
+static void main_copy(void *of, int place, void *to, const void *from, uint64_t n) {
+    (void)of, (void)place;
     memcpy(to, from, (size_t)n);
 }
-static void main_zero(void *of, void *at, uint64_t n) {
-    (void)of;
+static void main_zero(void *of, int place, void *at, uint64_t n) {
+    (void)of, (void)place;
     memset(at, 0, (size_t)n);
 }
 
@@ -52,11 +52,26 @@ void cache_init(struct cache *c, const struct kv *kv, const struct rec *rec, int
     c->pass_tok = pass_tok;
     c->mem = (struct cache_mem){NULL, main_alloc, main_free, main_copy, main_zero};
     c->next_id = 1;
+    c->n_places = 1;
+    c->state_bytes[0] = rec->n_bytes;
     c->pool = xcalloc((size_t)kv->n_slots + 1, sizeof *c->pool);
     for (int i = 0; i < kv->n_slots; i++) {
         const struct kv_slot *s = &kv->slot[i];
         c->pool[i].page_bytes = (uint64_t)(s->n_heads * page_tok) * (s->k_row + s->v_row);
     }
+}
+
+void cache_place(struct cache *c, int n, const uint8_t *kv_place, const uint8_t *rec_place) {
+    int64_t at[CACHE_PLACES] = {0};
+    c->n_places = n;
+    for (int i = 0; i < c->kv.n_slots; i++) c->pool[i].place = kv_place[i];
+    for (int i = 0; i < c->rec.n_slots; i++) {
+        struct rec_slot *r = &c->rec.slot[i];
+        r->place = rec_place[i];
+        r->at = at[r->place];
+        at[r->place] += r->n_conv + r->n_delta;
+    }
+    for (int i = 0; i < n; i++) c->state_bytes[i] = (uint64_t)at[i] * sizeof(float);
 }
 
 void cache_release(struct cache *c) {
@@ -67,7 +82,7 @@ void cache_release(struct cache *c) {
             free(x->page);
             free(x);
         }
-    if (c->spare) c->mem.free(c->mem.of, c->spare); /* there may be no memory yet */
+    for (int i = 0; i < c->n_places && c->has_spare; i++) c->mem.free(c->mem.of, c->spare[i].own);
     free(c->pool);
     kv_release(&c->kv);
     rec_release(&c->rec);
@@ -81,10 +96,10 @@ int64_t cache_slot_pages(const struct cache *c, int slot, int64_t n_tok) {
     return s->n_heads ? sizes_pages(s->window, n_tok, c->page_tok) : 0;
 }
 
-uint64_t cache_held_bytes(const struct cache *c) {
-    uint64_t n = c->n_bytes;
+uint64_t cache_held_bytes(const struct cache *c, int place) {
+    uint64_t n = c->n_bytes[place];
     for (int i = 0; i < c->kv.n_slots; i++)
-        n -= (uint64_t)c->pool[i].n_free * c->pool[i].page_bytes;
+        if (c->pool[i].place == place) n -= (uint64_t)c->pool[i].n_free * c->pool[i].page_bytes;
     return n;
 }
 
@@ -96,29 +111,35 @@ static int64_t pages_wanted(const struct cache *c, int slot, int64_t n_reserved)
     return n_reserved + sizes_pass_pages(s->window, c->kv.n_ctx, c->pass_tok, c->page_tok);
 }
 
-uint64_t cache_first_bytes(const struct cache *c, int64_t n_tok, uint64_t *states) {
+uint64_t cache_slot_bytes(const struct cache *c, int slot, int64_t n_tok) {
+    return (uint64_t)pages_wanted(c, slot, cache_slot_pages(c, slot, n_tok)) *
+           c->pool[slot].page_bytes;
+}
+
+uint64_t cache_first_bytes(const struct cache *c, int place, int64_t n_tok, uint64_t *states) {
     uint64_t n = 0;
     for (int i = 0; i < c->kv.n_slots; i++)
-        n += (uint64_t)pages_wanted(c, i, cache_slot_pages(c, i, n_tok)) * c->pool[i].page_bytes;
-    *states = (c->rec.n_bytes + c->table_bytes) * (c->keeps_spare ? 2 : 1);
+        if (c->pool[i].place == place) n += cache_slot_bytes(c, i, n_tok);
+    *states = (c->state_bytes[place] + c->table_bytes) * (c->keeps_spare ? 2 : 1);
     return n;
 }
 
-uint64_t cache_first_rounding(const struct cache *c, int64_t n_tok, uint64_t (*whole)(uint64_t)) {
-    const uint64_t states = c->rec.n_bytes + c->table_bytes;
+uint64_t cache_first_rounding(const struct cache *c, int place, int64_t n_tok,
+                              uint64_t (*whole)(uint64_t)) {
+    const uint64_t states = c->state_bytes[place] + c->table_bytes;
     uint64_t sum = (whole(states) - states) * (c->keeps_spare ? 2 : 1);
     for (int i = 0; i < c->kv.n_slots; i++) {
-        const uint64_t n =
-            (uint64_t)pages_wanted(c, i, cache_slot_pages(c, i, n_tok)) * c->pool[i].page_bytes;
-        sum += whole(n) - n;
+        const uint64_t n = cache_slot_bytes(c, i, n_tok);
+        if (c->pool[i].place == place) sum += whole(n) - n;
     }
     return sum;
 }
 
-uint64_t cache_seq_bytes(const struct cache *c, int64_t n_tok) {
-    uint64_t n = c->rec.n_bytes + c->table_bytes;
+uint64_t cache_seq_bytes(const struct cache *c, int place, int64_t n_tok) {
+    uint64_t n = c->state_bytes[place] + c->table_bytes;
     for (int i = 0; i < c->kv.n_slots; i++)
-        n += (uint64_t)cache_slot_pages(c, i, n_tok) * c->pool[i].page_bytes;
+        if (c->pool[i].place == place)
+            n += (uint64_t)cache_slot_pages(c, i, n_tok) * c->pool[i].page_bytes;
     return n;
 }
 
@@ -128,7 +149,7 @@ static int pool_extend(struct cache *c, struct page_pool *p, int64_t n, bool res
     void *own = NULL, *mem = NULL;
     if (!mul_ok((uint64_t)n, p->page_bytes, &bytes))
         return err_set(e, ERR_USAGE, "a cache of %" PRId64 " pages is too large", n);
-    TRY(c->mem.alloc(c->mem.of, bytes, "keys and values", &own, &mem, e));
+    TRY(c->mem.alloc(c->mem.of, p->place, bytes, "keys and values", &own, &mem, e));
     struct extent *x = xcalloc(1, sizeof *x);
     *x = (struct extent){p->extent, own, xcalloc((size_t)n, sizeof *x->page), n, 0, reserved};
     p->extent = x;
@@ -141,7 +162,7 @@ static int pool_extend(struct cache *c, struct page_pool *p, int64_t n, bool res
     }
     p->n_base += reserved ? n : 0;
     p->n_free += n;
-    c->n_bytes += bytes;
+    c->n_bytes[p->place] += bytes;
     return 0;
 }
 
@@ -164,7 +185,7 @@ static void pool_shrink(struct cache *c, int slot) {
         *at = x->next;
         p->n_base -= x->reserved ? x->n_pages : 0;
         p->n_free -= x->n_pages;
-        c->n_bytes -= (uint64_t)x->n_pages * p->page_bytes;
+        c->n_bytes[p->place] -= (uint64_t)x->n_pages * p->page_bytes;
         c->mem.free(c->mem.of, x->own);
         free(x->page);
         free(x);
@@ -220,25 +241,50 @@ static void unreserve(struct cache *c, int64_t n_tok) {
     }
 }
 
-static int seq_alloc(struct seq **out, struct cache *c, struct err *e) {
-    void *own = NULL, *at = NULL;
-    const uint64_t n = c->rec.n_bytes + c->table_bytes;
-    if (c->spare) {
-        own = c->spare;
-        at = c->spare_at;
-        c->spare = NULL;
-        c->mem.zero(c->mem.of, at, n);
-    } else if (n) {
-        TRY(c->mem.alloc(c->mem.of, n, "recurrent state", &own, &at, e));
-        c->n_bytes += n;
+static uint64_t fixed_bytes(const struct cache *c, int place) {
+    return c->state_bytes[place] + c->table_bytes;
+}
+static void free_mem(struct cache *c, const struct seq_mem *m, int n_places) {
+    for (int i = 0; i < n_places; i++) {
+        if (!m[i].own) continue;
+        c->n_bytes[i] -= fixed_bytes(c, i);
+        c->mem.free(c->mem.of, m[i].own);
     }
+}
+/* States and tables in every place, or in none. */
+static int alloc_mem(struct cache *c, struct seq_mem *m, struct err *e) {
+    for (int i = 0; i < c->n_places; i++) {
+        const uint64_t n = fixed_bytes(c, i);
+        int rc = 0;
+        m[i] = (struct seq_mem){0};
+        if (n) rc = c->mem.alloc(c->mem.of, i, n, "recurrent state", &m[i].own, &m[i].at, e);
+        if (rc) {
+            free_mem(c, m, i);
+            return rc;
+        }
+        c->n_bytes[i] += n;
+        if (c->state_bytes[i]) m[i].state = m[i].at;
+        if (c->table_bytes) m[i].table = (void **)(void *)((uint8_t *)m[i].at + c->state_bytes[i]);
+    }
+    return 0;
+}
+static void zero_states(struct cache *c, const struct seq_mem *m) {
+    for (int i = 0; i < c->n_places; i++)
+        if (m[i].state) c->mem.zero(c->mem.of, i, m[i].state, c->state_bytes[i]);
+}
+
+static int seq_alloc(struct seq **out, struct cache *c, struct err *e) {
+    struct seq_mem m[CACHE_PLACES] = {{0}};
+    if (c->has_spare) {
+        memcpy(m, c->spare, sizeof m);
+        c->has_spare = false;
+        zero_states(c, m);
+    } else
+        TRY(alloc_mem(c, m, e));
     struct seq *q = xcalloc(1, sizeof *q);
     q->cache = c;
     q->id = c->next_id++;
-    q->own = own;
-    q->own_at = at;
-    q->state = c->rec.n_bytes ? at : NULL;
-    if (c->table_bytes) q->table = (void **)(void *)((uint8_t *)at + c->rec.n_bytes);
+    memcpy(q->mem, m, sizeof m);
     q->slot = xcalloc((size_t)c->kv.n_slots + 1, sizeof *q->slot);
     *out = q;
     return 0;
@@ -282,13 +328,11 @@ void seq_free(struct seq *q) {
     struct cache *c = q->cache;
     drop_all(q);
     unreserve(c, q->n_reserved);
-    if (c->keeps_spare && !c->spare) {
-        c->spare = q->own;
-        c->spare_at = q->own_at;
-    } else {
-        c->n_bytes -= c->rec.n_bytes + c->table_bytes;
-        c->mem.free(c->mem.of, q->own);
-    }
+    if (c->keeps_spare && !c->has_spare) {
+        memcpy(c->spare, q->mem, sizeof c->spare);
+        c->has_spare = true;
+    } else
+        free_mem(c, q->mem, c->n_places);
     for (int i = 0; i < c->kv.n_slots; i++) free(q->slot[i].v);
     free(q->slot);
     free(q);
@@ -301,7 +345,7 @@ int64_t seq_pos(const struct seq *q) {
 void seq_reset(struct seq *q) {
     drop_all(q);
     q->pos = 0;
-    if (q->state) q->cache->mem.zero(q->cache->mem.of, q->state, q->cache->rec.n_bytes);
+    zero_states(q->cache, q->mem);
 }
 
 static void push(struct seq_pages *p, struct page *page) {
@@ -318,7 +362,7 @@ static void table_changed(struct seq *q, int64_t from) {
 }
 
 void seq_restore(struct seq *q, const struct seq *from) {
-    const struct cache_mem *mem = &q->cache->mem;
+    const struct cache *c = q->cache;
     for (int i = 0; i < q->cache->kv.n_slots; i++) {
         const struct seq_pages *have = &from->slot[i];
         const int64_t n = div_up(from->pos, q->cache->page_tok) - have->first;
@@ -335,7 +379,9 @@ void seq_restore(struct seq *q, const struct seq *from) {
         for (int k = 0; k < old.n; k++) page_drop(&q->cache->pool[i], old.v[k]);
         free(old.v);
     }
-    if (q->state) mem->copy(mem->of, q->state, from->state, q->cache->rec.n_bytes);
+    for (int i = 0; i < c->n_places; i++)
+        if (q->mem[i].state)
+            c->mem.copy(c->mem.of, i, q->mem[i].state, from->mem[i].state, c->state_bytes[i]);
     q->pos = from->pos;
 }
 
@@ -417,7 +463,8 @@ int seq_grow(struct seq *q, int64_t n, struct err *e) {
             (*last)->writer = q->id;
         } else if (last) {
             struct page *copy = page_take(&c->pool[i], q->id);
-            c->mem.copy(c->mem.of, copy->data, (*last)->data, c->pool[i].page_bytes);
+            c->mem.copy(c->mem.of, c->pool[i].place, copy->data, (*last)->data,
+                        c->pool[i].page_bytes);
             page_drop(&c->pool[i], *last);
             *last = copy;
             table_changed(q, q->pos / c->page_tok);

@@ -9,7 +9,8 @@
  * size per sequence and are copied by a fork.
  *
  * Where the memory lies is the business of struct cache_mem: main memory, or a device's, which has
- * page tables beside the states.
+ * page tables beside the states. There may be several places: each slot, of keys or of states, lies
+ * in one of them, where its layer is computed, and a sequence has memory in each.
  *
  * A cache belongs to one engine and is used by one thread at a time. Internal to runtime/. */
 #ifndef HONE_RUNTIME_ENGINE_CACHE_H
@@ -19,14 +20,16 @@
 #include "runtime/engine/kv.h"
 #include "runtime/engine/state.h"
 
+enum { CACHE_PLACES = 8 };
 struct cache_mem {
-    void *of; /* the first argument of each */
+    void *of; /* the first argument of each; the second is the place */
     /* n bytes, all 0, from *at on; *own is what `free` takes. ERR_SYS: there is not so much. */
-    int (*alloc)(void *of, uint64_t n, const char *what, void **own, void **at, struct err *e);
+    int (*alloc)(void *of, int place, uint64_t n, const char *what, void **own, void **at,
+                 struct err *e);
     void (*free)(void *of, void *own); /* NULL is fine */
-    /* These cannot report: a device does so at the next pass. */
-    void (*copy)(void *of, void *to, const void *from, uint64_t n);
-    void (*zero)(void *of, void *at, uint64_t n);
+    /* Within a place. These cannot report: a device does so at the next pass. */
+    void (*copy)(void *of, int place, void *to, const void *from, uint64_t n);
+    void (*zero)(void *of, int place, void *at, uint64_t n);
 };
 struct page {
     struct page *next;     /* of a list of free pages */
@@ -45,6 +48,12 @@ struct page_pool { /* the pages of one slot */
     int64_t n_base;     /* pages that were made for reservations */
     int64_t n_reserved; /* pages promised to sequences */
     uint64_t page_bytes;
+    int place;
+};
+struct seq_mem {    /* of a sequence in one place */
+    void *own, *at; /* memory of the states, and behind them the table; where it begins */
+    float *state;   /* NULL: there are none */
+    void **table;   /* on a device: [pages of n_ctx][n_slots]; NULL: none */
 };
 struct cache {
     struct kv kv;           /* shapes of the attention slots */
@@ -53,13 +62,16 @@ struct cache {
     int64_t page_tok;       /* positions of a page */
     int64_t pass_tok;       /* rows of a pass at most: slots with windows keep room for them */
     struct cache_mem mem;
-    uint64_t table_bytes; /* of a sequence's page table on a device; 0: none */
+    int n_places;
+    uint64_t state_bytes[CACHE_PLACES]; /* of a sequence's states in each place; their sum is that
+                                           of rec */
+    uint64_t table_bytes; /* of a sequence's page table on a device, in each place; 0: none */
     /* Memory is kept for a snapshot of the first sequence, which goes on behind it: where little is
-     * left of it, a mark must not fail. spare: states that no sequence has, at spare_at. */
-    bool keeps_spare;
-    void *spare, *spare_at;
-    uint64_t next_id; /* of the next sequence */
-    uint64_t n_bytes; /* allocated: pages and states */
+     * left of it, a mark must not fail. spare: states that no sequence has. */
+    bool keeps_spare, has_spare;
+    struct seq_mem spare[CACHE_PLACES];
+    uint64_t next_id;               /* of the next sequence */
+    uint64_t n_bytes[CACHE_PLACES]; /* allocated: pages and states */
 };
 struct seq_pages { /* of one slot: pages [first, first + n), page i holds positions from */
     int64_t first; /* i * page_tok on */
@@ -72,11 +84,9 @@ struct seq {
     int64_t pos;            /* tokens so far */
     int64_t n_reserved;     /* tokens that pages are promised for */
     struct seq_pages *slot; /* [cache->kv.n_slots] */
-    void *own, *own_at;     /* memory of the states, and behind them the table; where it begins */
-    float *state;           /* NULL: there are none */
-    void **table;           /* on a device: [pages of n_ctx][n_slots]; NULL: none */
-    int64_t table_from;     /* its pages from this one on may be others by now */
-    int mark;               /* scratch of whoever groups rows by sequence */
+    struct seq_mem mem[CACHE_PLACES];
+    int64_t table_from; /* the table's pages from this one on may be others by now */
+    int mark;           /* scratch of whoever groups rows by sequence */
 };
 
 /* Fills in the shapes. page_tok: a multiple of KEY_BLOCK. Takes over kv and rec, which are released
@@ -84,21 +94,27 @@ struct seq {
  * sequence. */
 void cache_init(struct cache *c, const struct kv *kv, const struct rec *rec, int64_t page_tok,
                 int64_t pass_tok);
+/* Slots of keys lie in kv_place [kv.n_slots], states in rec_place [rec.n_slots], of n places;
+ * before the first sequence. Without it all lie in one. */
+void cache_place(struct cache *c, int n, const uint8_t *kv_place, const uint8_t *rec_place);
 /* All sequences must have been freed. */
 void cache_release(struct cache *c);
 
 /* Pages of a slot that n_tok tokens of one sequence need between passes. */
 int64_t cache_slot_pages(const struct cache *c, int slot, int64_t n_tok);
-/* Bytes that the first sequence takes when n_tok tokens are set aside for it: pages, and what
- * windows need more during a pass; *states: the states and the page table. With room for a snapshot
- * where that is kept. */
-uint64_t cache_first_bytes(const struct cache *c, int64_t n_tok, uint64_t *states);
-/* What `whole` adds to each of its allocations, in all. */
-uint64_t cache_first_rounding(const struct cache *c, int64_t n_tok, uint64_t (*whole)(uint64_t));
-/* Bytes that another sequence takes at most when n_tok tokens are set aside for it. */
-uint64_t cache_seq_bytes(const struct cache *c, int64_t n_tok);
-/* Bytes of pages that sequences hold, shared ones once, and of states. */
-uint64_t cache_held_bytes(const struct cache *c);
+/* Bytes of a slot in the first sequence when n_tok tokens are set aside for it. */
+uint64_t cache_slot_bytes(const struct cache *c, int slot, int64_t n_tok);
+/* Bytes in a place that the first sequence takes when n_tok tokens are set aside for it: pages, and
+ * what windows need more during a pass; *states: the states and the page table. With room for a
+ * snapshot where that is kept. */
+uint64_t cache_first_bytes(const struct cache *c, int place, int64_t n_tok, uint64_t *states);
+/* What `whole` adds to each of its allocations there, in all. */
+uint64_t cache_first_rounding(const struct cache *c, int place, int64_t n_tok,
+                              uint64_t (*whole)(uint64_t));
+/* Bytes in a place that another sequence takes at most when n_tok tokens are set aside for it. */
+uint64_t cache_seq_bytes(const struct cache *c, int place, int64_t n_tok);
+/* Bytes in a place of pages that sequences hold, shared ones once, and of states. */
+uint64_t cache_held_bytes(const struct cache *c, int place);
 /* Sets memory for a snapshot aside, behind the first sequence's; ERR_SYS: there is none. */
 int cache_keep_spare(struct cache *c, struct err *e);
 /* Makes an empty sequence, and sets memory aside so that it can grow to n_reserve tokens. ERR_SYS
@@ -128,7 +144,8 @@ static inline uint8_t *seq_value(const struct seq *q, int slot, int64_t head, in
 }
 /* The tail of a convolution, [width - 1][channels], oldest first; the matrices of a scan. */
 static inline float *seq_conv(const struct seq *q, int slot) {
-    return q->state + q->cache->rec.slot[slot].at;
+    const struct rec_slot *r = &q->cache->rec.slot[slot];
+    return q->mem[r->place].state + r->at;
 }
 static inline float *seq_scan(const struct seq *q, int slot) {
     return seq_conv(q, slot) + q->cache->rec.slot[slot].n_conv;

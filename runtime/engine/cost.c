@@ -71,21 +71,8 @@ static void add_state(const struct cost_of *c, const struct gr_node *n, struct c
 
 /* ---- registers ---- */
 
-static bool reads(const struct gr_node *n, gr_reg r) {
-    for (int k = 0; k < GR_SOURCES; k++)
-        if (n->src[k] == r) return true;
-    return n->dst == r && (gr_ops[n->op].flags & OP_READS_DST);
-}
 static bool writes(const struct gr_node *n, gr_reg r) {
     return n->dst == r || n->dst2 == r;
-}
-/* Register r is read before it is written by the nodes from `at` to `end`; `until`: or kept. */
-static bool first_read(const struct graph *g, int at, int end, gr_reg r, bool kept) {
-    for (int i = at; i < end; i++) {
-        if (reads(&g->node[i], r)) return true;
-        if (writes(&g->node[i], r)) return false;
-    }
-    return kept;
 }
 static void add_registers(const struct cost_of *c, int first, int n_nodes, struct cost *o) {
     const struct graph *g = c->g;
@@ -93,9 +80,8 @@ static void add_registers(const struct cost_of *c, int first, int n_nodes, struc
     for (gr_reg r = 0; r < g->n_regs; r++) {
         bool written = false;
         for (int i = first; i < end && !written; i++) written = writes(&g->node[i], r);
-        if (first_read(g, first, end, r, false)) o->n_read += reg_bytes(c, r);
-        if (written && first_read(g, end, g->n_nodes, r, r == g->hidden_out))
-            o->n_written += reg_bytes(c, r);
+        if (graph_reads(g, first, end, r, false)) o->n_read += reg_bytes(c, r);
+        if (written && graph_live(g, end, r)) o->n_written += reg_bytes(c, r);
     }
 }
 
@@ -119,6 +105,7 @@ struct cost cost_of_step(const struct cost_of *c, const struct step *s) {
     const struct gr_node *n = &c->g->node[s->first];
     uint64_t bytes = 0;
     if (s->kind == STEP_RUN || s->kind == STEP_HOST) return cost_of_nodes(c, s->first, s->n_nodes);
+    if (s->kind == STEP_MOVE) bytes = reg_bytes(c, s->reg);
     if (s->kind == STEP_SEND) bytes = reg_bytes(c, n->dst);
     for (int k = 0; k < GR_SOURCES && s->kind == STEP_FETCH; k++)
         if (n->src[k] != GR_NONE && (!k || n->src[k] != n->src[0]))

@@ -135,6 +135,9 @@ struct session {
     float **scratch; /* [n_workers] */
     int64_t scratch_floats;
     uint64_t n_bytes;
+    struct {
+        uint64_t n_bytes, most; /* without what sequences keep; at most altogether, 0: no limit */
+    } place[CACHE_PLACES];      /* of devices, as s->cache has them */
     struct session_offload offload;
     uint64_t keep_free; /* of a device's memory, beyond what is usual */
 

@@ -78,18 +78,15 @@ static int op_embed(struct session *s, const struct gr_node *n, struct err *e) {
                           width(s, n->dst), e);
 }
 
+/* The kernel that norms behind a sum too: whether both are one step changes no bits. */
 static int op_rms(struct session *s, const struct gr_node *n, struct err *e) {
-    if (!dev(s)->exact) {
-        struct cu_norm o = {.a = dev(s)->reg[n->src[0]],
-                            .w = vec(s, n->norm.weight),
-                            .y = dev(s)->reg[n->dst],
-                            .yq = exec_cuda_copy_of(s, n->dst),
-                            .n = width(s, n->dst),
-                            .eps = n->norm.eps};
-        return cu_norm_rows(dev(s)->q, &o, s->n_tok, e);
-    }
-    return cu_rms(dev(s)->q, dev(s)->reg[n->src[0]], vec(s, n->norm.weight), dev(s)->reg[n->dst],
-                  s->n_tok, width(s, n->dst), width(s, n->dst), n->norm.eps, e);
+    const struct cu_norm o = {.a = dev(s)->reg[n->src[0]],
+                              .w = vec(s, n->norm.weight),
+                              .y = dev(s)->reg[n->dst],
+                              .yq = exec_cuda_copy_of(s, n->dst),
+                              .n = width(s, n->dst),
+                              .eps = n->norm.eps};
+    return cu_norm_rows(dev(s)->q, &o, s->n_tok, e);
 }
 static int op_rms_heads(struct session *s, const struct gr_node *n, struct err *e) {
     const int64_t *ne = n->norm.weight == GR_NONE ? NULL : s->g->weight[n->norm.weight].ne;
@@ -529,8 +526,15 @@ static const fuse_fn fused[FUSE_COUNT] = {
 
 /* ---- a pass ---- */
 
+/* Of a weight that two parts have, they can do the same with both. */
+static const struct cuda *part_with(const struct session *s, gr_w w) {
+    const struct cuda_set *all = dev(s)->all;
+    int i = 0;
+    while (i < all->n - 1 && !all->part[i]->w[w].w.data && !all->part[i]->w[w].w.packed) i++;
+    return all->part[i];
+}
 static unsigned way_of(const void *ud, gr_w w) {
-    const struct cu_weight *c = &dev(ud)->w[w].w;
+    const struct cu_weight *c = &part_with(ud, w)->w[w].w;
     return (cu_part_can(c, true) ? WAY_FLOATS : 0U) | (cu_part_can(c, false) ? WAY_BYTES : 0U);
 }
 static bool joins(const void *ud, gr_w gate, gr_w up) {
@@ -538,7 +542,11 @@ static bool joins(const void *ud, gr_w gate, gr_w up) {
 }
 static bool on_host(const void *ud, int node) {
     const struct session *s = ud;
-    return dev(s)->on_host[node] && !exec_cuda_streams(s, &s->g->node[node]);
+    return dev(s)->all->on_host[node] && !exec_cuda_streams(s, &s->g->node[node]);
+}
+static int device_of(const void *ud, int node) {
+    const struct session *s = ud;
+    return exec_cuda_part_of(dev(s)->all, node);
 }
 _Static_assert((int)BATCH_FEW_ROWS == (int)CU_FEW, "a batch of few rows is what kernels call few");
 
@@ -556,6 +564,7 @@ static struct target target(const struct session *s) {
                            .way = way_of,
                            .joins = joins,
                            .on_host = on_host,
+                           .device = device_of,
                            .ud = s};
 }
 
@@ -563,11 +572,12 @@ static int run_step(struct session *s, const struct step *p, struct err *e) {
     const struct gr_node *n = &s->g->node[p->first];
     dev(s)->turn++;
     if (p->kind != STEP_RUN)
-        TRY((dev(s)->recording ? exec_cuda_host_record : exec_cuda_host_step)(s, p, e));
+        TRY(exec_cuda_copy_step(s, p, e));
     else if (p->fusion == FUSE_NONE)
         TRY(table[n->op](s, n, e));
     else
         TRY(fused[p->fusion](s, &p->nodes, e));
+    if (p->kind == STEP_MOVE) dev(s)->q8_at[p->reg] = 0;
     for (int k = 0; k < p->n_nodes; k++) exec_cuda_written(s, n + k);
     return 0;
 }
@@ -577,28 +587,40 @@ const struct program *exec_cuda_program(struct session *s, int first) {
     return programs_get(&s->programs, s->g, first, &t);
 }
 
-int exec_cuda_nodes(struct session *s, struct err *e) {
-    struct cuda *d = dev(s);
-    memset(d->q8_at, 0, (size_t)s->g->n_regs * sizeof *d->q8_at); /* of the pass before */
-    int block = s->first_block, first = block ? s->g->hidden_nodes[block - 1] + 1 : 0;
-    if (block)
-        TRY(cu_upload(d->q, d->reg[s->g->residual], s->residual_in,
-                      (uint64_t)total(s, s->g->residual) * sizeof(float), e));
-    if (s->hidden_in)
-        TRY(cu_upload(d->q, d->reg[s->g->hidden_in], s->hidden_in,
-                      (uint64_t)total(s, s->g->hidden_in) * sizeof(float), e));
-    for (int i = 0; i < s->n_ropes; i++)
-        TRY(cu_rope_table(d->q, d->rope[i].freq, d->rope[i].m, d->pos, s->n_tok,
-                          s->rope[i].n_rot / 2, d->rope[i].cs, e));
-    const struct program *p = exec_cuda_program(s, first);
+/* What enters a pass that does not begin with tokens, where its first node is. */
+static int give(struct session *s, gr_reg r, const float *x, struct err *e) {
+    return x ? cu_upload(dev(s)->q, dev(s)->reg[r], x, (uint64_t)total(s, r) * sizeof *x, e) : 0;
+}
+
+static int run_steps(struct session *s, const struct program *p, struct err *e) {
+    int block = s->first_block;
     for (int k = 0; k < p->n_steps; k++) {
-        const int i = p->step[k].first; /* its only node, where somebody observes */
+        const struct step *step = &p->step[k];
+        const int i = step->first; /* its only node, where somebody observes */
         const struct gr_node *n = &s->g->node[i];
-        TRY(run_step(s, &p->step[k], e));
-        if (!s->see_hidden) continue;
+        if (step->kind != STEP_RUN) TRY(exec_cuda_end_piece(s, e));
+        exec_cuda_at(s, step->device);
+        if (step->kind == STEP_RUN) TRY(exec_cuda_begin(s, e));
+        TRY(run_step(s, step, e));
+        if (!s->see_hidden || !step->n_nodes) continue;
         if (n->op == OP_EMBED && n->dst == s->g->residual) TRY(show_hidden(s, -1, e));
         if (block < s->m->hp.d[HD_LAYERS] && s->g->hidden_nodes[block] == i)
             TRY(show_hidden(s, block++, e));
     }
     return 0;
+}
+
+int exec_cuda_nodes(struct session *s, struct err *e) {
+    const int first = s->first_block ? s->g->hidden_nodes[s->first_block - 1] + 1 : 0;
+    EACH_PART(s, i) {
+        memset(dev(s)->q8_at, 0, (size_t)s->g->n_regs * sizeof *dev(s)->q8_at); /* of before */
+        dev(s)->begun = false;
+    }
+    const struct program *p = exec_cuda_program(s, first);
+    exec_cuda_at(s, p->n_steps ? p->step[0].device : dev(s)->all->head);
+    int rc = give(s, s->g->residual, s->first_block ? s->residual_in : NULL, e);
+    if (!rc) rc = give(s, s->g->hidden_in, s->hidden_in, e);
+    if (!rc) rc = run_steps(s, p, e);
+    if (rc) exec_cuda_at(s, dev(s)->all->head);
+    return rc;
 }

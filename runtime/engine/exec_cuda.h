@@ -4,7 +4,11 @@
  * Everything a pass needs lies on the device from session_new on: weights as the file has them,
  * vectors (norms, biases, convolutions) as f32, registers, pages and states of sequences, and what
  * describes the rows of a pass: kernels read positions, page tables and where states lie from
- * device memory, so that a captured step serves every sequence at every position. */
+ * device memory, so that a captured step serves every sequence at every position.
+ *
+ * Layers may be split over several devices. A session has a part for each, with what its layers
+ * need; session->dev is the part at work: that of the step under way, and of the head at all other
+ * times. What is done to each part in turn says so (EACH_PART). */
 #ifndef HONE_RUNTIME_ENGINE_EXEC_CUDA_H
 #define HONE_RUNTIME_ENGINE_EXEC_CUDA_H
 
@@ -64,7 +68,34 @@ struct cuda_arrivals {
     unsigned turn;
 };
 
+/* What all parts of a session have together. */
+struct cuda_set {
+    struct cuda
+        *part[CACHE_PLACES];   /* [n] those that have layers: a part is a place of the cache */
+    int n, head;               /* the part with the final norm and the head */
+    int first_layer, n_layers; /* of the graph (graph_layers) */
+    int *layer_of;             /* [nodes], from 0 */
+    uint8_t *part_of;          /* [n_layers] */
+    bool *on_host;             /* [nodes]: experts that the CPU computes, from main memory */
+    int n_on_host;             /* such nodes */
+    int n_placed;   /* of them those that --place leaves there, or that a device does not compute */
+    bool host_open; /* the CPU's packed rows and buffers are there */
+
+    /* One token and its logits, captured: a piece for each run of STEP_RUN of one part. What is
+     * between them, copies and the CPU's nodes, is done anew every time. */
+    struct cu_graph **step; /* [n_steps], owned */
+    int n_steps;
+    bool recording;         /* a token is */
+    struct cuda *capturing; /* whose piece is under way, or NULL */
+    bool recorded, warm;    /* all pieces are there; a token has run since weights last changed */
+    struct err lost;        /* of a call that could not report: the next pass does */
+};
+
 struct cuda { /* session->dev */
+    struct cuda_set *all;
+    int place;     /* in all->part, and in the cache */
+    uint64_t most; /* bytes that it may take, --max-vram; 0: what is free */
+    bool begun;    /* in this pass: angles of rope are there */
     struct cu_ctx *ctx;
     struct cu_stream *q;
     struct cu_info info;
@@ -96,21 +127,21 @@ struct cuda { /* session->dev */
     float *host_logits; /* pinned: of one token */
     struct cu_best *host_best;
 
-    bool *on_host;  /* [nodes]: experts that the CPU computes, from main memory */
-    int n_on_host;  /* such nodes */
-    int n_placed;   /* of them those that --place leaves there, or that a device does not compute */
-    bool host_open; /* the CPU's packed rows and buffers are there */
     struct cuda_arrivals in;
-
-    /* One token and its logits, captured: a piece up to each node of on_host, one to the end */
-    struct cu_graph **step; /* [n_on_host + 1] */
-    int n_steps;            /* so many are there */
-    bool recording;
     struct cuda_sums *sums; /* NULL, or what passes add to (exec_cuda_sums.c) */
-    bool warm;              /* a token has run since weights last changed */
     bool exact;             /* f32 activations */
-    struct err lost;        /* of a call that could not report: the next pass does */
 };
+/* Part i is at work; EACH_PART: each in turn, and then that of the head. */
+void exec_cuda_at(struct session *s, int i);
+#define EACH_PART(s, i)                                                                            \
+    for (int i = exec_cuda_first(s); exec_cuda_goes_on(s, i); exec_cuda_at(s, ++i))
+int exec_cuda_first(struct session *s);
+bool exec_cuda_goes_on(struct session *s, int i);
+/* Whether the part at work computes this node. */
+bool exec_cuda_here(const struct session *s, int node);
+static inline int exec_cuda_part_of(const struct cuda_set *all, int node) {
+    return all->part_of[all->layer_of[node]];
+}
 
 /* What may be one launch, --device cuda/MASK (docs/design/cuda.md); all of it without a mask. */
 enum cuda_fuse {
@@ -136,9 +167,17 @@ struct cuda_plan { /* bytes */
     uint64_t needed;   /* all of these */
     uint64_t rounding; /* what the device takes more, as it gives memory away in large pieces */
 };
-/* Decides which experts stay in main memory and how long passes are; ERR_SYS, with the numbers,
- * when the rest does not fit either. */
-int exec_cuda_settle(struct session *s, struct cuda_plan *p, struct err *e);
+/* Decides on which part each layer lies, which experts stay in main memory and how long passes are;
+ * p: of each part. ERR_SYS, with the numbers, when the rest does not fit either; ERR_USAGE: --place
+ * asks for what cannot be. Parts without layers are closed. */
+int exec_cuda_settle(struct session *s, struct cuda_plan p[CACHE_PLACES], struct err *e);
+/* What the part at work takes of its device. */
+void exec_cuda_plan(struct session *s, struct cuda_plan *p);
+/* Spreads layers over the parts (exec_cuda_split.c), by what may be used of each. */
+int exec_cuda_spread(struct session *s, const uint64_t *have, struct err *e);
+/* Does the part at work have any node? Those that have none are closed. */
+bool exec_cuda_busy(const struct session *s);
+void exec_cuda_drop_idle(struct session *s);
 /* Pointers into two buffers of p->regs and p->work bytes. */
 void exec_cuda_lay_out(struct session *s, void *regs, void *work);
 
@@ -148,6 +187,7 @@ void exec_cuda_lay_out(struct session *s, void *regs, void *work);
 uint64_t exec_cuda_rows_bytes(int64_t n);
 /* From here on sequences keep what they know on the device. */
 void exec_cuda_own_cache(struct session *s);
+void exec_cuda_close_part(struct session *s, struct cuda *d); /* backend_cuda.c */
 /* Makes room for the rows of the pass and uploads what describes them, page tables too where they
  * changed. */
 int exec_cuda_rows(struct session *s, struct err *e);
@@ -176,7 +216,7 @@ struct cuda_forms exec_cuda_forms(const struct session *s, int w);
 struct cu_weight exec_cuda_shape(const struct weight *w); /* without data */
 /* What each weight is used as. Routers are always exact; a gated unit of two types has no packed
  * form (cu_glu). */
-void exec_cuda_find_uses(struct session *s);
+void exec_cuda_find_uses(struct session *s); /* by the part at work */
 /* These experts stay in main memory: what --place says, what a device does not compute, and of all
  * others but those that --place wants on the device the last n blocks. */
 void exec_cuda_leave_on_host(struct session *s, int n);
@@ -290,11 +330,14 @@ bool exec_cuda_has_experts(const struct gr_moe *m);
 bool exec_cuda_has(const struct gr_node *n);
 /* ERR_USAGE: it does not. */
 int exec_cuda_refuse(struct session *s, const struct gr_node *n, struct err *e);
-/* A step that is not STEP_RUN; and so that what is captured ends before it and begins again. */
-int exec_cuda_host_step(struct session *s, const struct step *p, struct err *e);
-int exec_cuda_host_record(struct session *s, const struct step *p, struct err *e);
+/* A step that is not STEP_RUN (exec_cuda_host.c). */
+int exec_cuda_copy_step(struct session *s, const struct step *p, struct err *e);
+/* The part at work begins, in this pass or behind such a step: what is recorded is a piece. */
+int exec_cuda_begin(struct session *s, struct err *e);
+/* Ends and runs the piece that is captured, if there is one. */
+int exec_cuda_end_piece(struct session *s, struct err *e);
 /* What was captured points at weights that are no longer there. */
-void exec_cuda_drop_step(struct cuda *d);
+void exec_cuda_drop_step(struct cuda_set *all);
 /* What the CPU needs to compute experts; passes that need it do this themselves. */
 int exec_cuda_open_host(struct session *s, struct err *e);
 /* n floats of device memory for an observer; free(). */

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/exec_cuda_host.c - nodes that the CPU computes for a device: the steps of a
- * program that fetch what such a node reads, run it with the CPU's operators, and send back what it
- * wrote. What is captured of a token ends before them and goes on behind them. */
+/* runtime/engine/exec_cuda_host.c - the steps of a program that no kernel does: what a node that
+ * the CPU computes for a device reads is fetched, the node run with the CPU's operators, what it
+ * wrote sent back; registers move from one device to the next. What is captured of a token ends
+ * before them and goes on behind them. */
 #include <stdlib.h>
 
 #include "core/mem.h"
@@ -9,15 +10,15 @@
 
 /* Packed rows are as large as the experts: a session whose passes all copy them does without. */
 int exec_cuda_open_host(struct session *s, struct err *e) {
-    struct cuda *d = s->dev;
-    if (d->host_open) return 0;
+    const struct cuda *d = s->dev;
+    if (d->all->host_open) return 0;
     bool *here = xcalloc((size_t)s->g->n_weights, sizeof *here);
-    for (int i = 0; i < s->g->n_weights; i++) here[i] = d->w[i].is_host;
+    for (int i = 0; i < s->g->n_weights; i++) here[i] = d->w[i].is_host; /* in every part */
     int rc = exec_pack(s, here, e);
     free(here);
     if (!rc) rc = exec_alloc(s, e);
     if (rc) exec_free(s); /* the next pass tries again */
-    d->host_open = !rc;
+    d->all->host_open = !rc;
     return rc;
 }
 
@@ -25,7 +26,11 @@ static uint64_t reg_bytes(const struct session *s, gr_reg r) {
     return (uint64_t)(s->n_tok * s->g->reg_width[r]) * sizeof(float);
 }
 
-static int fetch(struct session *s, const struct gr_node *n, struct err *e) {
+static const struct gr_node *node_of(const struct session *s, const struct step *p) {
+    return &s->g->node[p->first];
+}
+static int fetch(struct session *s, const struct step *p, struct err *e) {
+    const struct gr_node *n = node_of(s, p);
     struct cuda *d = s->dev;
     TRY(exec_cuda_open_host(s, e));
     for (int k = 0; k < GR_SOURCES; k++) {
@@ -36,29 +41,49 @@ static int fetch(struct session *s, const struct gr_node *n, struct err *e) {
     return cu_sync(d->q, e);
 }
 /* Observers are served here. */
-static int compute(struct session *s, const struct gr_node *n, struct err *e) {
+static int compute(struct session *s, const struct step *p, struct err *e) {
     (void)e;
     exec_acts_stale(s, NULL);
-    exec_table[n->op](s, n);
+    exec_table[node_of(s, p)->op](s, node_of(s, p));
     return 0;
 }
-static int send(struct session *s, const struct gr_node *n, struct err *e) {
+static int send(struct session *s, const struct step *p, struct err *e) {
+    const gr_reg r = node_of(s, p)->dst;
     struct cuda *d = s->dev;
-    return cu_upload(d->q, d->reg[n->dst], s->reg[n->dst], reg_bytes(s, n->dst), e);
+    return cu_upload(d->q, d->reg[r], s->reg[r], reg_bytes(s, r), e);
+}
+static int move(struct session *s, const struct step *p, struct err *e) {
+    struct cuda *to = s->dev, *from = to->all->part[p->from];
+    return cu_move(to->q, to->reg[p->reg], from->q, from->reg[p->reg], reg_bytes(s, p->reg), e);
 }
 
-int exec_cuda_host_step(struct session *s, const struct step *p, struct err *e) {
-    static int (*const of[])(struct session *, const struct gr_node *, struct err *) = {
-        [STEP_FETCH] = fetch, [STEP_HOST] = compute, [STEP_SEND] = send};
-    return of[p->kind](s, &s->g->node[p->first], e);
+int exec_cuda_copy_step(struct session *s, const struct step *p, struct err *e) {
+    static int (*const of[])(struct session *, const struct step *, struct err *) = {
+        [STEP_FETCH] = fetch, [STEP_HOST] = compute, [STEP_SEND] = send, [STEP_MOVE] = move};
+    return of[p->kind](s, p, e);
 }
 
-int exec_cuda_host_record(struct session *s, const struct step *p, struct err *e) {
+int exec_cuda_begin(struct session *s, struct err *e) {
     struct cuda *d = s->dev;
-    if (p->kind == STEP_FETCH) {
-        TRY(cu_graph_end(d->q, &d->step[d->n_steps], e));
-        TRY(cu_graph_run(d->q, d->step[d->n_steps++], e));
+    if (d->all->recording && !d->all->capturing) {
+        TRY(cu_graph_begin(d->q, e));
+        d->all->capturing = d;
     }
-    TRY(exec_cuda_host_step(s, p, e));
-    return p->kind == STEP_SEND ? cu_graph_begin(d->q, e) : 0;
+    for (int i = 0; i < s->n_ropes && !d->begun; i++)
+        TRY(cu_rope_table(d->q, d->rope[i].freq, d->rope[i].m, d->pos, s->n_tok,
+                          s->rope[i].n_rot / 2, d->rope[i].cs, e));
+    d->begun = true;
+    return 0;
+}
+
+int exec_cuda_end_piece(struct session *s, struct err *e) {
+    struct cuda_set *all = ((const struct cuda *)s->dev)->all;
+    const struct cuda *d = all->capturing;
+    struct cu_graph *g = NULL;
+    if (!d) return 0;
+    all->capturing = NULL;
+    TRY(cu_graph_end(d->q, &g, e));
+    all->step = xreallocarray(all->step, (size_t)all->n_steps + 1, sizeof(void *));
+    all->step[all->n_steps++] = g;
+    return cu_graph_run(d->q, g, e);
 }

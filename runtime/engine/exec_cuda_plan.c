@@ -67,12 +67,14 @@ static void cut_work(struct session *s, struct cut *c) {
     d->hidden_up = hidden_up ? piece(c, hidden_up, sizeof(float)) : NULL;
     d->hidden_q = hidden_q ? piece(c, hidden_q, 1) : NULL;
     d->part = piece(c, part, sizeof(float));
-    d->head_x = piece(c, HEAD_ROWS * s->m->hp.d[HD_EMBD], sizeof(float));
-    d->logits = piece(c, HEAD_ROWS * s->g->weight[s->g->output].ne[1], sizeof(float));
-    d->target = piece(c, HEAD_ROWS, sizeof *d->target);
-    d->score = piece(c, HEAD_ROWS, sizeof *d->score);
-    d->best = piece(c, 1, sizeof *d->best);
-    d->best_work = piece(c, CU_BEST_WORK, 1);
+    if (d->place == d->all->head) {
+        d->head_x = piece(c, HEAD_ROWS * s->m->hp.d[HD_EMBD], sizeof(float));
+        d->logits = piece(c, HEAD_ROWS * s->g->weight[s->g->output].ne[1], sizeof(float));
+        d->target = piece(c, HEAD_ROWS, sizeof *d->target);
+        d->score = piece(c, HEAD_ROWS, sizeof *d->score);
+        d->best = piece(c, 1, sizeof *d->best);
+        d->best_work = piece(c, CU_BEST_WORK, 1);
+    }
     for (int i = 0; i < s->n_ropes; i++) {
         d->rope[i].freq = piece(c, s->rope[i].n_rot / 2, sizeof(double));
         d->rope[i].cs = piece(c, n * s->rope[i].n_rot, sizeof(float));
@@ -93,10 +95,11 @@ static uint64_t scratch_of(const struct session *s, gr_w w, int64_t n_in, int64_
 }
 static uint64_t scratch_bytes(const struct session *s) {
     const int64_t n = s->o.n_ubatch;
-    uint64_t most = scratch_of(s, s->g->output, HEAD_ROWS, 1, 1);
+    const bool head = dev(s)->place == dev(s)->all->head;
+    uint64_t most = head ? scratch_of(s, s->g->output, HEAD_ROWS, 1, 1) : 0;
     for (int i = 0; i < s->g->facts.n_uses; i++) {
         const struct gr_use *u = &s->g->facts.use[i];
-        if (!gr_roles[u->role].product) continue;
+        if (!gr_roles[u->role].product || !exec_cuda_here(s, u->node)) continue;
         const int64_t used = gr_roles[u->role].expert ? s->g->node[u->node].moe.n_used : 0;
         most = max_u64(most, !gr_roles[u->role].expert ? scratch_of(s, u->w, n, 1, 1)
                              : u->role == USE_EXP_DOWN ? scratch_of(s, u->w, n * used, 1, used)
@@ -108,7 +111,7 @@ static uint64_t scratch_bytes(const struct session *s) {
 /* What buffers of these sizes take beyond their bytes. */
 static uint64_t rounding(const struct session *s, const struct cuda_plan *p) {
     const uint64_t n[] = {p->regs, p->work, p->stage, p->stream, p->scratch};
-    uint64_t sum = cache_first_rounding(&s->cache, s->o.n_ctx, cu_alloc_bytes);
+    uint64_t sum = cache_first_rounding(&s->cache, dev(s)->place, s->o.n_ctx, cu_alloc_bytes);
     for (size_t i = 0; i < COUNT_OF(n); i++) sum += n[i] ? cu_alloc_bytes(n[i]) - n[i] : 0;
     sum *= 1 + (uint64_t)s->o.n_followers;
     for (int i = 0; i < s->g->n_weights; i++) {
@@ -118,7 +121,7 @@ static uint64_t rounding(const struct session *s, const struct cuda_plan *p) {
     return sum + cu_alloc_bytes(UINT64_C(2) << 20); /* the last block of small ones */
 }
 
-static void plan(struct session *s, struct cuda_plan *p) {
+void exec_cuda_plan(struct session *s, struct cuda_plan *p) {
     struct cut regs = {0}, work = {0};
     memset(p, 0, sizeof *p);
     for (int i = 0; i < s->g->n_weights; i++) p->weights += exec_cuda_upload_bytes(s, i);
@@ -130,7 +133,7 @@ static void plan(struct session *s, struct cuda_plan *p) {
     p->regs = regs.at;
     p->work = work.at;
     s->cache.pass_tok = s->o.n_ubatch;
-    p->kv = cache_first_bytes(&s->cache, s->o.n_ctx, &p->rec);
+    p->kv = cache_first_bytes(&s->cache, dev(s)->place, s->o.n_ctx, &p->rec);
     p->others = (uint64_t)s->o.n_followers * (p->regs + p->work + p->kv + p->rec + p->stage +
                                               p->scratch + exec_cuda_replaced_bytes(s));
     p->needed = p->weights + p->stage + p->stream + p->regs + p->kv + p->rec + p->work +
@@ -138,34 +141,52 @@ static void plan(struct session *s, struct cuda_plan *p) {
     p->rounding = rounding(s, p);
 }
 
+/* The part at work does not fit. */
 static int too_large(const struct session *s, const struct cuda_plan *p, uint64_t have,
                      struct err *e) {
     const struct cuda *d = dev(s);
     const double mib = 1024.0 * 1024.0;
-    char others[80] = "";
+    char others[80] = "", name[300];
     if (p->others)
         snprintf(others, sizeof others, ", of %d more that share the weights %.0f",
                  s->o.n_followers, (double)p->others / mib);
+    snprintf(name, sizeof name, d->all->n > 1 ? "%s (cuda:%d)" : "%s", d->info.name, d->info.index);
     return err_set(
         e, ERR_SYS,
         "%s has %.0f MiB free, of which %.0f may be used, and %.0f MiB are needed%s: weights "
         "%.0f, cache %.0f, states %.0f, activations %.0f%s. Use a smaller quantization, "
         "--ctx or cache type, or --device cpu",
-        d->info.name, (double)d->info.mem_free / mib, (double)have / mib, (double)p->needed / mib,
-        d->n_on_host ? " without the experts" : "", (double)(p->weights + p->stage) / mib,
+        name, (double)d->info.mem_free / mib, (double)have / mib, (double)p->needed / mib,
+        d->all->n_on_host ? " without the experts" : "", (double)(p->weights + p->stage) / mib,
         (double)p->kv / mib, (double)p->rec / mib, (double)(p->regs + p->work + p->scratch) / mib,
         others);
 }
 
+/* What a session is tried with. */
+struct trial {
+    struct cuda_plan *p;         /* [parts] */
+    uint64_t have[CACHE_PLACES]; /* that may be used */
+    int short_of;                /* a part that it does not fit */
+};
+
 /* With the experts of the last n blocks in main memory, and room to copy them for passes of `from`
  * tokens (0: none). */
-static bool fits(struct session *s, int n, int64_t from, uint64_t have, struct cuda_plan *p) {
-    dev(s)->in.from = from;
-    const struct cu_info *i = &dev(s)->info;
+static int fits(struct session *s, int n, int64_t from, struct trial *t, bool *yes, struct err *e) {
     const uint64_t keep = CU_KEEP_FREE + s->keep_free;
+    EACH_PART(s, i) dev(s)->in.from = from;
     exec_cuda_leave_on_host(s, n);
-    plan(s, p);
-    return p->needed <= have && p->needed + p->rounding + keep <= i->mem_free;
+    TRY(exec_cuda_spread(s, t->have, e));
+    *yes = true;
+    EACH_PART(s, i) {
+        struct cuda_plan *p = &t->p[i];
+        exec_cuda_plan(s, p);
+        if (!exec_cuda_busy(s) ||
+            (p->needed <= t->have[i] && p->needed + p->rounding + keep <= dev(s)->info.mem_free))
+            continue;
+        *yes = false;
+        t->short_of = i;
+    }
+    return 0;
 }
 
 /* A single token is captured, and few with 8-bit activations have kernels of their own: these are
@@ -174,68 +195,89 @@ static int64_t least(const struct session *s) {
     return s->o.act == ACT_F32 ? 2 : CU_FEW + 1;
 }
 
+static int refuse(struct session *s, const struct trial *t, struct err *e) {
+    exec_cuda_at(s, t->short_of);
+    const int rc = too_large(s, &t->p[t->short_of], t->have[t->short_of], e);
+    exec_cuda_at(s, dev(s)->all->head);
+    return rc;
+}
+
 /* Experts leave the device, the last block's first, until the rest fits. Room to copy them takes
  * that of another block or two: where nobody asked for it, at most half as many more. */
-static int place(struct session *s, struct cuda_plan *p, uint64_t have, struct err *e) {
+static int place(struct session *s, struct trial *t, struct err *e) {
     const int64_t asked = s->o.device.stream_from;
     const int64_t from = asked < 0 ? -1 : max_i64(asked ? asked : CUDA_STREAM_FROM, least(s));
     const int n_moe = graph_count(s->g, OP_MOE);
-    int n = 0;
-    while (n <= n_moe && !fits(s, n, 0, have, p)) n++;
-    if (n > n_moe) return too_large(s, p, have, e);
-    if (dev(s)->n_on_host == 0 || from < 0 || from > s->o.n_ubatch) return 0;
+    bool yes = false;
+    int n = -1;
+    while (n < n_moe && !yes) TRY(fits(s, ++n, 0, t, &yes, e));
+    if (!yes) return refuse(s, t, e);
+    if (dev(s)->all->n_on_host == 0 || from < 0 || from > s->o.n_ubatch) return 0;
     const int most = asked ? n_moe : n + n / 2;
-    for (int k = n; k <= most && k <= n_moe; k++)
-        if (fits(s, k, from, have, p)) return 0;
+    yes = false;
+    for (int k = n; k <= most && k <= n_moe && !yes; k++) TRY(fits(s, k, from, t, &yes, e));
+    if (yes) return 0;
     if (asked) log_info("there is no room on %s to copy experts to", dev(s)->info.name);
-    (void)fits(s, n, 0, have, p);
-    return 0;
+    return fits(s, n, 0, t, &yes, e);
 }
 
 /* Longer passes read weights less often: where nobody asked for their length, the longest one whose
  * room pushes no experts out. */
-static int choose(struct session *s, struct cuda_plan *p, uint64_t have, struct err *e) {
+static int choose(struct session *s, struct trial *t, struct err *e) {
     static const int64_t longer[] = {2048, 1024};
-    const struct cuda *d = dev(s);
     const int64_t usual = s->o.n_ubatch;
-    TRY(place(s, p, have, e));
-    const int n = d->n_on_host;
-    const int64_t from = d->in.from;
+    TRY(place(s, t, e));
+    const int n = dev(s)->all->n_on_host;
+    const int64_t from = dev(s)->in.from;
     for (size_t i = 0; i < COUNT_OF(longer) && s->any_ubatch; i++) {
         struct err ignored;
         s->o.n_ubatch = min_i64(longer[i], s->o.n_ctx);
-        if (!place(s, p, have, &ignored) && d->n_on_host == n && d->in.from == from) return 0;
+        if (!place(s, t, &ignored) && dev(s)->all->n_on_host == n && dev(s)->in.from == from)
+            return 0;
     }
     s->o.n_ubatch = usual;
-    return s->any_ubatch ? place(s, p, have, e) : 0;
+    return s->any_ubatch ? place(s, t, e) : 0;
 }
 
-int exec_cuda_settle(struct session *s, struct cuda_plan *p, struct err *e) {
+static void tell(struct session *s, const struct trial *t) {
     const struct cuda *d = dev(s);
-    const uint64_t most = s->o.device.max_bytes;
-    const uint64_t keep = CU_KEEP_FREE + s->keep_free;
-    uint64_t have = d->info.mem_free > keep ? d->info.mem_free - keep : 0;
+    uint64_t have = 0, stream = 0;
     char copies[128] = "";
-    if (most && most < have) have = most;
-    TRY(choose(s, p, have, e));
-    if (!d->n_on_host) return 0;
-    s->offload = (struct session_offload){.n_blocks = d->n_on_host, .from = d->in.from};
+    s->offload = (struct session_offload){.n_blocks = d->all->n_on_host, .from = d->in.from};
     for (int i = 0; i < s->g->n_weights; i++)
         if (d->w[i].is_host) s->offload.n_bytes += (int64_t)model_weight(s->m, i)->n_bytes;
+    for (int i = 0; i < d->all->n; i++) {
+        have += t->have[i];
+        stream += t->p[i].stream;
+    }
     if (d->in.from)
         snprintf(copies, sizeof copies,
                  "; passes of %" PRId64 " tokens or more copy them to the device, through %" PRIu64
                  " MiB there",
-                 d->in.from, p->stream >> 20);
-    const int n = d->n_on_host - d->n_placed;
+                 d->in.from, stream >> 20);
+    const int n = d->all->n_on_host - d->all->n_placed;
     if (n)
         log_info("the experts of %d block%s do not fit into the %" PRIu64
                  " MiB of %s that may be used: the CPU computes them%s",
                  n, str_s(n), have >> 20, d->info.name, copies);
-    if (d->n_placed)
+    if (d->all->n_placed)
         log_info(
             "the experts of %d block%s stay in main memory, as --place says or because %s does "
             "not compute them: the CPU does%s",
-            d->n_placed, str_s(d->n_placed), d->info.name, copies);
-    return d->in.from ? 0 : exec_cuda_open_host(s, e);
+            d->all->n_placed, str_s(d->all->n_placed), d->info.name, copies);
+}
+
+int exec_cuda_settle(struct session *s, struct cuda_plan p[CACHE_PLACES], struct err *e) {
+    const uint64_t keep = CU_KEEP_FREE + s->keep_free;
+    struct trial t = {.p = p};
+    EACH_PART(s, i) {
+        const struct cu_info *info = &dev(s)->info;
+        t.have[i] = info->mem_free > keep ? info->mem_free - keep : 0;
+        if (dev(s)->most && dev(s)->most < t.have[i]) t.have[i] = dev(s)->most;
+    }
+    TRY(choose(s, &t, e));
+    if (dev(s)->all->n_on_host) tell(s, &t);
+    exec_cuda_drop_idle(s);
+    EACH_PART(s, i) exec_cuda_plan(s, &p[i]);
+    return dev(s)->all->n_on_host && !dev(s)->in.from ? exec_cuda_open_host(s, e) : 0;
 }

@@ -22,12 +22,13 @@ static struct cuda *dev(const struct session *s) {
 /* ---- memory of sequences ---- */
 
 /* For calls that cannot report: the next pass does. */
-static void keep_error(struct cuda *d, int rc, const struct err *e) {
-    if (rc && !d->lost.code) d->lost = *e;
+static void keep_error(struct cuda_set *all, int rc, const struct err *e) {
+    if (rc && !all->lost.code) all->lost = *e;
 }
 
-static int dev_alloc(void *of, uint64_t n, const char *what, void **own, void **at, struct err *e) {
-    struct cuda *d = of;
+static int dev_alloc(void *of, int place, uint64_t n, const char *what, void **own, void **at,
+                     struct err *e) {
+    struct cuda *d = ((struct cuda_set *)of)->part[place];
     struct cu_buf *b = NULL;
     TRY(cu_buf_new(&b, d->ctx, n, what, e));
     const int rc = cu_fill(d->q, cu_buf_ptr(b), 0, n, e);
@@ -43,39 +44,40 @@ static void dev_free(void *of, void *own) {
     (void)of;
     cu_buf_free(own);
 }
-static void dev_copy(void *of, void *to, const void *from, uint64_t n) {
-    struct cuda *d = of;
+static void dev_copy(void *of, int place, void *to, const void *from, uint64_t n) {
+    struct cuda_set *all = of;
     struct err e;
-    keep_error(d, cu_copy(d->q, to, from, n, &e), &e);
+    keep_error(all, cu_copy(all->part[place]->q, to, from, n, &e), &e);
 }
-static void dev_zero(void *of, void *at, uint64_t n) {
-    struct cuda *d = of;
+static void dev_zero(void *of, int place, void *at, uint64_t n) {
+    struct cuda_set *all = of;
     struct err e;
-    keep_error(d, cu_fill(d->q, at, 0, n, &e), &e);
+    keep_error(all, cu_fill(all->part[place]->q, at, 0, n, &e), &e);
 }
 
 void exec_cuda_own_cache(struct session *s) {
     struct cache *c = &s->cache;
-    c->mem = (struct cache_mem){dev(s), dev_alloc, dev_free, dev_copy, dev_zero};
+    c->mem = (struct cache_mem){dev(s)->all, dev_alloc, dev_free, dev_copy, dev_zero};
     c->keeps_spare = !s->o.guests;
     c->table_bytes = (uint64_t)(div_up(c->kv.n_ctx, c->page_tok) * c->kv.n_slots) * sizeof(void *);
 }
 
-/* Uploads the part of a sequence's table that changed, up to the last page it holds. */
-static int upload_table(struct session *s, struct seq *q, struct err *e) {
+/* Uploads what of a sequence's table changed, up to the last page it holds, with the pages of the
+ * part at work. */
+static int upload_table(struct session *s, const struct seq *q, struct err *e) {
     const int64_t n_slots = s->cache.kv.n_slots, from = q->table_from;
+    void **table = q->mem[dev(s)->place].table;
     int64_t end = 0;
     for (int i = 0; i < n_slots; i++)
         if (q->slot[i].n) end = max_i64(end, q->slot[i].first + q->slot[i].n);
-    q->table_from = INT64_MAX;
-    if (from >= end || !q->table) return 0;
+    if (from >= end || !table) return 0;
     void **page = xcalloc((size_t)((end - from) * n_slots), sizeof *page);
     for (int i = 0; i < n_slots; i++) {
         const struct seq_pages *p = &q->slot[i];
-        for (int k = 0; k < p->n; k++)
+        for (int k = 0; k < p->n && s->cache.pool[i].place == dev(s)->place; k++)
             if (p->first + k >= from) page[(p->first + k - from) * n_slots + i] = p->v[k]->data;
     }
-    const int rc = cu_upload(dev(s)->q, q->table + from * n_slots, page,
+    const int rc = cu_upload(dev(s)->q, table + from * n_slots, page,
                              (uint64_t)((end - from) * n_slots) * sizeof *page, e);
     free(page);
     return rc;
@@ -96,15 +98,15 @@ static int by_length(const void *a, const void *b) {
     return x->n != y->n ? (x->n > y->n) - (x->n < y->n) : (x->row > y->row) - (x->row < y->row);
 }
 
-int exec_cuda_rows(struct session *s, struct err *e) {
+/* To the part at work. */
+static int upload_rows(struct session *s, struct err *e) {
     struct cuda *d = dev(s);
     struct cu_seg *seg = (struct cu_seg *)(void *)d->host_rows;
     for (int i = 0; i < s->n_segs; i++) {
-        struct seq *q = s->seg[i].seq;
-        TRY(seq_grow(q, s->seg[i].n, e));
+        const struct seq *q = s->seg[i].seq;
         TRY(upload_table(s, q, e));
-        seg[i] = (struct cu_seg){.page = q->table,
-                                 .state = q->state,
+        seg[i] = (struct cu_seg){.page = q->mem[d->place].table,
+                                 .state = q->mem[d->place].state,
                                  .pos = (int32_t)q->pos,
                                  .row = (int32_t)s->seg[i].r0,
                                  .n = (int32_t)s->seg[i].n};
@@ -123,6 +125,14 @@ int exec_cuda_rows(struct session *s, struct err *e) {
     d->ids = d->of + s->n_tok;
     return cu_upload(d->q, d->rows, d->host_rows,
                      (uint64_t)((uint8_t *)(ids + s->n_tok) - d->host_rows), e);
+}
+
+int exec_cuda_rows(struct session *s, struct err *e) {
+    int rc = 0;
+    for (int i = 0; i < s->n_segs; i++) TRY(seq_grow(s->seg[i].seq, s->seg[i].n, e));
+    EACH_PART(s, i) if (!rc) rc = upload_rows(s, e);
+    for (int i = 0; i < s->n_segs && !rc; i++) s->seg[i].seq->table_from = INT64_MAX;
+    return rc;
 }
 
 struct cu_rows_of exec_cuda_next(const struct session *s, int *first, int64_t most, int64_t room) {

@@ -13,6 +13,10 @@ static struct cuda *dev(const struct session *s) {
     return s->dev;
 }
 
+static struct cuda *part_of_slot(const struct session *s, int slot) {
+    return dev(s)->all->part[s->cache.pool[slot].place];
+}
+
 /* ---- keys and values ---- */
 
 static void copy_codes(uint8_t *to, const uint8_t *from) {
@@ -77,8 +81,9 @@ int exec_cuda_get_page(const struct session *s, int slot, const struct page *pag
     const uint64_t n = s->cache.pool[slot].page_bytes;
     void *raw = NULL;
     TRY(mem_alloc(&raw, n, "a page of keys and values", e));
-    int rc = cu_download(dev(s)->q, raw, page->data, n, e);
-    if (!rc) rc = cu_sync(dev(s)->q, e);
+    struct cu_stream *q = part_of_slot(s, slot)->q;
+    int rc = cu_download(q, raw, page->data, n, e);
+    if (!rc) rc = cu_sync(q, e);
     if (!rc) convert_page(&s->cache, slot, to, raw, false);
     mem_free(raw);
     return rc;
@@ -90,23 +95,30 @@ int exec_cuda_put_page(const struct session *s, int slot, const struct page *pag
     void *raw = NULL;
     TRY(mem_alloc(&raw, n, "a page of keys and values", e));
     convert_page(&s->cache, slot, raw, from, true);
-    int rc = cu_upload(dev(s)->q, page->data, raw, n, e);
-    if (!rc) rc = cu_sync(dev(s)->q, e);
+    struct cu_stream *q = part_of_slot(s, slot)->q;
+    int rc = cu_upload(q, page->data, raw, n, e);
+    if (!rc) rc = cu_sync(q, e);
     mem_free(raw);
     return rc;
 }
 
 /* ---- states ---- */
 
-/* Between q's states as the device has them and as main memory does. */
+/* Between q's states as parts have them, one behind the other, and as main memory does. */
 static void convert_states(const struct session *s, const struct seq *q, float *there, float *here,
                            bool to_device) {
     const struct rec *rec = &s->cache.rec;
+    float *part[CACHE_PLACES];
+    for (int i = 0; i < s->cache.n_places; i++) {
+        part[i] = there;
+        there += s->cache.state_bytes[i] / sizeof *there;
+    }
     for (int i = 0; i < rec->n_slots; i++) {
         const struct gr_rec *r = &s->g->facts.rec[i];
         const size_t row = (size_t)r->n_channels * sizeof *here,
                      scan = (size_t)r->n_scan * sizeof *here;
-        float *ring = there + rec->slot[i].at, *delta = ring + rec->slot[i].n_conv;
+        float *ring = part[rec->slot[i].place] + rec->slot[i].at,
+              *delta = ring + rec->slot[i].n_conv;
         for (int64_t k = 1; k < r->conv_width && r->n_conv; k++, here += r->n_channels) {
             const int64_t pos = q->pos - r->conv_width + k; /* of the input */
             float *in = ring + (pos < 0 ? 0 : pos % r->conv_width) * r->n_channels;
@@ -120,12 +132,27 @@ static void convert_states(const struct session *s, const struct seq *q, float *
     }
 }
 
+/* All states of q between the parts and `raw`, where they lie one behind the other. */
+static int copy_states(const struct session *s, const struct seq *q, float *raw, bool to_device,
+                       struct err *e) {
+    for (int i = 0; i < s->cache.n_places; i++) {
+        const struct cuda *d = dev(s)->all->part[i];
+        const uint64_t n = s->cache.state_bytes[i];
+        if (!n) continue;
+        if (to_device)
+            TRY(cu_upload(d->q, q->mem[i].state, raw, n, e));
+        else
+            TRY(cu_download(d->q, raw, q->mem[i].state, n, e));
+        TRY(cu_sync(d->q, e));
+        raw += n / sizeof *raw;
+    }
+    return 0;
+}
+
 int exec_cuda_get_states(const struct session *s, const struct seq *q, float *to, struct err *e) {
-    const uint64_t n = s->cache.rec.n_bytes;
     void *raw = NULL;
-    TRY(mem_alloc(&raw, n, "recurrent state", e));
-    int rc = cu_download(dev(s)->q, raw, q->state, n, e);
-    if (!rc) rc = cu_sync(dev(s)->q, e);
+    TRY(mem_alloc(&raw, s->cache.rec.n_bytes, "recurrent state", e));
+    const int rc = copy_states(s, q, raw, false, e);
     if (!rc) convert_states(s, q, raw, to, false);
     mem_free(raw);
     return rc;
@@ -137,8 +164,7 @@ int exec_cuda_put_states(const struct session *s, const struct seq *q, float *fr
     TRY(mem_alloc(&raw, n, "recurrent state", e));
     memset(raw, 0, (size_t)n);
     convert_states(s, q, raw, from, true);
-    int rc = cu_upload(dev(s)->q, q->state, raw, n, e);
-    if (!rc) rc = cu_sync(dev(s)->q, e);
+    const int rc = copy_states(s, q, raw, true, e);
     mem_free(raw);
     return rc;
 }

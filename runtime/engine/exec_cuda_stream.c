@@ -47,7 +47,8 @@ uint64_t exec_cuda_stream_plan(struct session *s) {
     for (int k = 0; k < 3; k++) in->slot[k].n_bytes = 0;
     for (int i = 0; i < s->g->facts.n_uses && in->from; i++) {
         const struct gr_use *u = &s->g->facts.use[i];
-        if (!d->on_host[u->node] || !gr_roles[u->role].expert) continue;
+        if (!d->all->on_host[u->node] || !gr_roles[u->role].expert || !exec_cuda_here(s, u->node))
+            continue;
         const struct weight *w = model_weight(s->m, u->w);
         const struct cuda_forms f = exec_cuda_forms(s, u->w);
         uint64_t *room = &in->slot[u->role - USE_EXP_GATE].n_bytes;
@@ -96,8 +97,8 @@ void exec_cuda_stream_close(struct session *s) {
 }
 
 /* A weight that session_use put there may be larger, or of another type: the CPU takes any. */
-static bool has_room(const struct session *s, int slot, gr_w of) {
-    const struct cuda_arrivals *in = &dev(s)->in;
+static bool has_room(const struct session *s, const struct cuda *d, int slot, gr_w of) {
+    const struct cuda_arrivals *in = &d->in;
     if (of == GR_NONE) return true;
     const struct weight *w = model_weight(s->m, of);
     const struct cuda_forms f = exec_cuda_forms(s, of);
@@ -106,10 +107,12 @@ static bool has_room(const struct session *s, int slot, gr_w of) {
 }
 
 bool exec_cuda_streams(const struct session *s, const struct gr_node *n) {
-    const struct cuda *d = dev(s);
-    if (!d->on_host[n - s->g->node] || !d->in.from || s->n_tok < d->in.from) return false;
+    const struct cuda_set *all = dev(s)->all;
+    const struct cuda *d = all->part[exec_cuda_part_of(all, (int)(n - s->g->node))];
+    if (!all->on_host[n - s->g->node] || !d->in.from || s->n_tok < d->in.from) return false;
     if (!exec_cuda_has_experts(&n->moe)) return false;
-    return has_room(s, 0, n->moe.gate) && has_room(s, 1, n->moe.up) && has_room(s, 2, n->moe.down);
+    return has_room(s, d, 0, n->moe.gate) && has_room(s, d, 1, n->moe.up) &&
+           has_room(s, d, 2, n->moe.down);
 }
 
 /* Rows [r, r + n) of all matrices of a weight, to where w says that they shall lie. */

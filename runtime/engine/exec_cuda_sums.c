@@ -54,8 +54,10 @@ static void find_products(struct session *s) {
 }
 
 bool exec_cuda_can_sum(const struct session *s) {
-    /* the CPU would see those, and heads have inputs of their own */
-    return dev(s)->n_on_host == 0 && graph_count(s->g, OP_MATMUL_HEADS) == 0;
+    /* the CPU would see those, and heads have inputs of their own; of several parts each would
+     * have sums of its own */
+    return dev(s)->all->n_on_host == 0 && dev(s)->all->n == 1 &&
+           graph_count(s->g, OP_MATMUL_HEADS) == 0;
 }
 
 int exec_cuda_sum_begin(struct session *s, struct err *e) {
@@ -65,7 +67,7 @@ int exec_cuda_sum_begin(struct session *s, struct err *e) {
     find_products(s);
     const int64_t ints = 2 * (m->n_experts + 1) + 2 * m->n_pairs;
     const uint64_t bytes = 2 * (uint64_t)m->n_doubles * sizeof(double);
-    const uint64_t all = bytes + (uint64_t)ints * sizeof(int32_t), most = s->o.device.max_bytes;
+    const uint64_t all = bytes + (uint64_t)ints * sizeof(int32_t), most = dev(s)->most;
     int rc = 0;
     if (most && session_bytes(s) + all > most)
         rc = err_set(e, ERR_SYS, "sums of importance need %llu MiB more than --max-vram leaves",

@@ -11,15 +11,22 @@ static struct cuda *dev(const struct session *s) {
     return s->dev;
 }
 
+static bool owns(const struct session *s, int w) { /* a tied weight is uploaded once */
+    return s->m->source[w] == w || !dev(s)->w[s->m->source[w]].is_matrix;
+}
+
 /* is_read: in the file's order, by an exact product or the embedding's gather. */
 static void use(const struct session *s, gr_w w, bool matrix, bool product, bool read) {
-    if (w == GR_NONE) return;
     struct cuda *d = dev(s);
-    int src = s->m->source[w]; /* a tied one lies where its source does */
+    if (w == GR_NONE) return;
+    const int at = owns(s, w) ? w : s->m->source[w]; /* a tied one lies where its source does */
     d->w[w].is_matrix |= matrix;
     d->w[w].is_vec |= !matrix;
-    d->w[src].is_product |= product;
-    d->w[src].is_read |= read;
+    d->w[at].is_product |= product;
+    d->w[at].is_read |= read;
+}
+static bool has_head(const struct session *s) {
+    return dev(s)->place == dev(s)->all->head;
 }
 
 struct cu_weight exec_cuda_shape(const struct weight *w) {
@@ -31,47 +38,53 @@ struct cu_weight exec_cuda_shape(const struct weight *w) {
                               .mat_bytes = w->mat_bytes};
 }
 
+/* What is a matrix here first: where a tied one lies follows from it. */
 void exec_cuda_find_uses(struct session *s) {
-    bool exact = dev(s)->exact;
+    const bool exact = dev(s)->exact;
+    for (int i = 0; i < s->g->facts.n_uses; i++) {
+        const struct gr_use *u = &s->g->facts.use[i];
+        if (u->role != USE_DIVISORS && gr_roles[u->role].matrix && exec_cuda_here(s, u->node))
+            dev(s)->w[u->w].is_matrix = true;
+    }
     for (int i = 0; i < s->g->facts.n_uses; i++) {
         const struct gr_use *u = &s->g->facts.use[i];
         const struct gr_node *n = &s->g->node[u->node];
         const struct gr_role_info *r = &gr_roles[u->role];
-        if (u->role == USE_DIVISORS) continue; /* they enter the table on the CPU */
+        if (u->role == USE_DIVISORS || !exec_cuda_here(s, u->node))
+            continue; /* divisors enter the table on the CPU */
         bool glu = u->role == USE_EXP_GATE || u->role == USE_EXP_UP;
         bool mixed = glu && !exec_cuda_glu_packs(s, n->moe.gate, n->moe.up);
         use(s, u->w, r->matrix, r->product, exact || (r->matrix && !r->product) || mixed);
     }
-    use(s, s->g->output, true, true, exact);
-    use(s, s->g->head_bias, false, false, false);
+    if (has_head(s)) {
+        use(s, s->g->output, true, true, exact);
+        use(s, s->g->head_bias, false, false, false);
+    }
 }
 
 void exec_cuda_leave_on_host(struct session *s, int n) {
-    struct cuda *d = dev(s);
-    d->n_on_host = d->n_placed = 0;
+    struct cuda_set *all = dev(s)->all;
+    all->n_on_host = all->n_placed = 0;
     for (int i = graph_count(s->g, OP_MOE) - 1; i >= 0; i--) {
         const struct gr_node *x = graph_nth(s->g, OP_MOE, i);
         const enum place_at where = place_experts(s->o.device.place, x->layer);
         const bool placed = where == PLACE_CPU || !exec_cuda_has_experts(&x->moe);
         const bool leaves = !placed && where == PLACE_FREE && n > 0;
         n -= leaves;
-        d->on_host[x - s->g->node] = placed || leaves;
-        d->n_placed += placed;
-        d->n_on_host += placed || leaves;
+        all->on_host[x - s->g->node] = placed || leaves;
+        all->n_placed += placed;
+        all->n_on_host += placed || leaves;
     }
     for (int i = 0; i < s->g->facts.n_uses; i++) {
         const struct gr_use *u = &s->g->facts.use[i];
-        if (gr_roles[u->role].expert) d->w[u->w].is_host = d->on_host[u->node];
+        for (int k = 0; k < all->n && gr_roles[u->role].expert; k++)
+            all->part[k]->w[u->w].is_host = all->on_host[u->node];
     }
 }
 
 static int64_t n_values(const struct weight *w) {
     return w->ne[0] * w->ne[1] * w->ne[2] * w->ne[3];
 }
-static bool owns(const struct session *s, int w) { /* a tied weight is uploaded once */
-    return s->m->source[w] == w || !dev(s)->w[s->m->source[w]].is_matrix;
-}
-
 struct cuda_forms exec_cuda_forms(const struct session *s, int i) {
     const struct cuda_weight *c = &dev(s)->w[i];
     const struct cu_weight w = exec_cuda_shape(model_weight(s->m, i));
@@ -203,13 +216,10 @@ static bool is_elsewhere(const struct session *s, int i) {
     return c->w.data != tied->w.data || c->w.packed != tied->w.packed;
 }
 
-int exec_cuda_refresh(struct session *s, bool first, struct err *e) {
+/* Uploads what the part at work lacks. */
+static int refresh(struct session *s, bool first, struct err *e) {
     struct cuda *d = dev(s);
-    bool any = first;
-    for (int i = 0; i < s->g->n_weights && !any; i++) any = is_stale(s, i);
-    if (!any) return 0;
     exec_cuda_find_uses(s); /* other types may need the other order */
-    exec_cuda_drop_step(d);
     for (int i = 0; i < s->g->n_weights; i++) {
         if (!first && !is_stale(s, i) && !is_elsewhere(s, i)) continue;
         const int rc = upload(s, i, e);
@@ -224,14 +234,26 @@ int exec_cuda_refresh(struct session *s, bool first, struct err *e) {
     return 0;
 }
 
+int exec_cuda_refresh(struct session *s, bool first, struct err *e) {
+    bool any = first;
+    int rc = 0;
+    EACH_PART(s, p)
+    for (int i = 0; i < s->g->n_weights && !any; i++) any = is_stale(s, i);
+    if (!any) return 0;
+    exec_cuda_drop_step(dev(s)->all);
+    EACH_PART(s, p) if (!rc) rc = refresh(s, first, e);
+    return rc;
+}
+
 void exec_cuda_forget(struct session *s) {
     bool any = false;
+    EACH_PART(s, p)
     for (int i = 0; i < s->g->n_weights; i++) {
         if (!dev(s)->w[i].mem || !is_stale(s, i)) continue;
         forget(s, i);
         any = true;
     }
-    if (any) exec_cuda_drop_step(dev(s));
+    if (any) exec_cuda_drop_step(dev(s)->all);
 }
 
 void exec_cuda_forget_all(struct session *s) {

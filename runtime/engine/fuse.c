@@ -63,8 +63,9 @@ static bool find_parts(const struct pattern *p, const struct gr_node *n, const s
     return true;
 }
 
-enum fusion fuse_at(const struct graph *g, int at, const struct target *t, struct match *m) {
-    const struct rule_for r = {g, g->node + g->n_nodes, t};
+enum fusion fuse_at(const struct graph *g, int at, int end, const struct target *t,
+                    struct match *m) {
+    const struct rule_for r = {g, g->node + end, t};
     for (int f = 0; f < FUSE_COUNT && !t->sees_all; f++) {
         const struct pattern *p = &patterns[f];
         if (!(t->fusions >> f & 1) || !(p->classes >> t->batch & 1)) continue;
@@ -98,15 +99,16 @@ static bool is_quick(const struct rule_for *r, const struct gr_node *n) {
     return n < r->end && n->op == OP_MATMUL && r->t->few && way(r, n) && n->dst != n->src[0];
 }
 
-bool fuse_is_glu(const struct graph *g, const struct gr_node *n) {
-    if (g->node + g->n_nodes - n < 3 || n[0].op != OP_MATMUL || n[1].op != OP_MATMUL) return false;
+/* Whether nodes n, n + 1, n + 2 are gate, up and activation of one input. */
+static bool is_glu(const struct graph *g, const struct gr_node *n, const struct gr_node *end) {
+    if (end - n < 3 || n[0].op != OP_MATMUL || n[1].op != OP_MATMUL) return false;
     if (n[2].op != OP_SWIGLU && (n[2].op != OP_GEGLU || n[2].pick.offset)) return false;
     if (n[0].src[0] != n[1].src[0] || n[2].src[0] != n[0].dst || n[2].src[1] != n[1].dst)
         return false;
     return g->reg_width[n[2].dst] == g->reg_width[n[2].src[1]];
 }
 static bool is_quick_glu(const struct rule_for *r, const struct gr_node *n) {
-    return fuse_is_glu(r->g, n) && way(r, &n[0]) && way(r, &n[1]) &&
+    return is_glu(r->g, n, r->end) && way(r, &n[0]) && way(r, &n[1]) &&
            r->t->joins(r->t->ud, n[0].product.matrix, n[1].product.matrix);
 }
 
@@ -150,7 +152,7 @@ static int rule_gate_add_rms(const struct rule_for *r, struct match *m) {
 
 static int rule_glu(const struct rule_for *r, struct match *m) {
     const struct gr_node *gate = m->glu.gate, *up = m->glu.up;
-    if (!fuse_is_glu(r->g, gate)) return 0;
+    if (!is_glu(r->g, gate, r->end)) return 0;
     return r->t->exact || r->t->joins(r->t->ud, gate->product.matrix, up->product.matrix) ? 3 : 0;
 }
 
@@ -224,7 +226,7 @@ static int rule_moe(const struct rule_for *r, struct match *m) {
 /* Is another product of the same input, to be taken with the k before it. */
 static bool goes_along(const struct rule_for *r, const struct gr_node *n, int k) {
     return is_quick(r, n + k) && n[k].src[0] == n->src[0] && r->t->many &&
-           !fuse_is_glu(r->g, n + k); /* which is a launch of its own */
+           !is_glu(r->g, n + k, r->end); /* which is a launch of its own */
 }
 static int rule_products(const struct rule_for *r, struct match *m) {
     const struct gr_node *n = m->products.a;

@@ -39,6 +39,7 @@ struct target {
     unsigned (*way)(const void *ud, gr_w w);
     bool (*joins)(const void *ud, gr_w gate, gr_w up); /* gate and up can be one product */
     bool (*on_host)(const void *ud, int node); /* the CPU computes it for a device; NULL: none */
+    int (*device)(const void *ud, int node); /* which of several computes it; NULL: there is one */
     const void *ud;
 };
 
@@ -60,13 +61,12 @@ struct match {
 
 const char *fuse_name(enum fusion f);
 const char *fuse_what(enum fusion f);
-/* Returns the fusion that begins at node `at` of the graph, and its nodes; FUSE_NONE: the node is
- * on its own. */
-enum fusion fuse_at(const struct graph *g, int at, const struct target *t, struct match *m);
+/* Returns the fusion that begins at node `at` of the graph and takes none from `end` on, and its
+ * nodes; FUSE_NONE: the node is on its own. */
+enum fusion fuse_at(const struct graph *g, int at, int end, const struct target *t,
+                    struct match *m);
 /* Whether some pattern that the target has, for its class of batch, begins with this operation: a
  * node of it that is on its own might be part of more. */
 bool fuse_begins(enum gr_op op, const struct target *t);
-/* Whether nodes n, n + 1, n + 2 are gate, up and activation of one input. */
-bool fuse_is_glu(const struct graph *g, const struct gr_node *n);
 
 #endif

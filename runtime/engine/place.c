@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/place.c - reads maps of experts to where they are computed. */
+/* runtime/engine/place.c - reads maps of blocks to devices, and of experts to where they are
+ * computed. */
 #include "runtime/engine/place.h"
 
 #include <stdlib.h>
@@ -13,6 +14,10 @@ enum { PLACE_BYTES = 1 << 20 };
 
 enum place_at place_experts(const struct place *p, int block) {
     return p && block >= 0 && block < PLACE_BLOCKS ? (enum place_at)p->experts[block] : PLACE_FREE;
+}
+
+int place_layer(const struct place *p, int block) {
+    return p && block >= 0 && block < PLACE_BLOCKS ? p->layer[block] : PLACE_ANY;
 }
 
 /* The next word of a line, ended; *at goes behind it. NULL: no more. */
@@ -41,15 +46,29 @@ static bool blocks(const char *text, int *first, int *last) {
     return !*end && *first <= *last && *last < PLACE_BLOCKS;
 }
 
+/* "cuda:3"; PLACE_ANY: not that */
+static int16_t device(const char *text) {
+    static const char name[] = "cuda:";
+    const size_t n = sizeof name - 1;
+    if (strncmp(text, name, n) != 0 || strspn(text + n, "0123456789") != strlen(text + n) ||
+        !text[n] || strlen(text + n) > 3)
+        return PLACE_ANY;
+    return (int16_t)strtol(text + n, NULL, 10);
+}
+
 static bool read_line(struct place *p, char *line) {
     char *at = line, *what = word(&at), *which = what ? word(&at) : NULL,
          *where = which ? word(&at) : NULL;
     int first, last;
     if (!what) return true;
-    if (!where || word(&at) || strcmp(what, "experts") != 0 || !blocks(which, &first, &last))
-        return false;
+    if (!where || word(&at) || !blocks(which, &first, &last)) return false;
+    if (strcmp(what, "layers") == 0) {
+        const int16_t to = device(where);
+        for (int i = first; i <= last; i++) p->layer[i] = to;
+        return to != PLACE_ANY;
+    }
     const bool cpu = strcmp(where, "cpu") == 0;
-    if (!cpu && strcmp(where, "device") != 0) return false;
+    if (strcmp(what, "experts") != 0 || (!cpu && strcmp(where, "device") != 0)) return false;
     for (int i = first; i <= last; i++) p->experts[i] = cpu ? PLACE_CPU : PLACE_DEVICE;
     return true;
 }
@@ -59,6 +78,7 @@ int place_read(struct place *p, const char *path, struct err *e) {
     size_t n = 0;
     int rc = 0, number = 0;
     memset(p, 0, sizeof *p);
+    for (int i = 0; i < PLACE_BLOCKS; i++) p->layer[i] = PLACE_ANY;
     TRY(io_read_file(&text, &n, path, PLACE_BYTES, e));
     if (memchr(text, 0, n)) rc = err_set(e, ERR_DATA, "%s: not a text", path);
     for (char *line = text, *next; line && !rc; line = next) {
@@ -67,8 +87,8 @@ int place_read(struct place *p, const char *path, struct err *e) {
         number++;
         if (!read_line(p, line))
             rc = err_set(e, ERR_DATA,
-                         "%s, line %d: expected \"experts FIRST[-LAST] cpu\" or \"... device\", "
-                         "blocks from 0 to %d",
+                         "%s, line %d: expected \"experts FIRST[-LAST] cpu\" or \"... device\", or "
+                         "\"layers FIRST[-LAST] cuda:N\", blocks from 0 to %d",
                          path, number, PLACE_BLOCKS - 1);
     }
     free(text);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/place.h - where the experts of each block are computed, when somebody says:
- * --place FILE. */
+/* runtime/engine/place.h - on which device each block lies, and where its experts are computed,
+ * when somebody says: --place FILE. */
 #ifndef HONE_RUNTIME_ENGINE_PLACE_H
 #define HONE_RUNTIME_ENGINE_PLACE_H
 
@@ -8,17 +8,21 @@
 
 #include "core/err.h"
 
-enum { PLACE_BLOCKS = 512 };
+enum { PLACE_BLOCKS = 512, PLACE_ANY = -1 };
 enum place_at { PLACE_FREE, PLACE_CPU, PLACE_DEVICE }; /* free: the session decides by what fits */
 
 struct place {
     uint8_t experts[PLACE_BLOCKS]; /* enum place_at, by block */
+    int16_t layer[PLACE_BLOCKS];   /* CUDA device, by block; PLACE_ANY: nobody said */
 };
 
-/* Reads a file of lines "experts FIRST[-LAST] cpu" or "... device"; later lines win, "#" begins a
- * comment. Blocks without a line are free. ERR_DATA with the line's number for anything else. */
+/* Reads a file of lines "experts FIRST[-LAST] cpu", "... device" and "layers FIRST[-LAST] cuda:N";
+ * later lines win, "#" begins a comment. Blocks without a line are free. ERR_DATA with the line's
+ * number for anything else. */
 int place_read(struct place *p, const char *path, struct err *e);
-/* Where those of a block go; p NULL: anywhere. */
+/* The CUDA device of a block; p NULL or nobody said: PLACE_ANY. */
+int place_layer(const struct place *p, int block);
+/* Where the experts of a block go; p NULL: anywhere. */
 enum place_at place_experts(const struct place *p, int block);
 
 #endif

@@ -7,13 +7,16 @@
 #include "runtime/engine/fuse.h"
 
 /* Nodes are run by the executor itself; or the CPU does one for it: what the node reads is fetched,
- * the CPU runs it, what it wrote is sent back. */
-enum step_kind { STEP_RUN, STEP_FETCH, STEP_HOST, STEP_SEND };
+ * the CPU runs it, what it wrote is sent back. Where layers are split over devices, registers that
+ * are read later move to the next device. */
+enum step_kind { STEP_RUN, STEP_FETCH, STEP_HOST, STEP_SEND, STEP_MOVE };
 struct step {
     enum step_kind kind;
     int first, n_nodes; /* of the graph: nodes [first, first + n_nodes); 0 of a copy: for first */
     enum fusion fusion; /* FUSE_NONE: one node, by the function of its operation */
     struct match nodes; /* of the fusion */
+    int device, from;   /* where it runs, or a register moves to; where it moves from */
+    gr_reg reg;         /* that moves */
 };
 struct program {
     struct step *step; /* owned; in the order in which they run */

@@ -134,7 +134,7 @@ static int states(const struct session *s, struct stream *f, struct seq *q, stru
     const uint64_t n = (uint64_t)n_states(s) * sizeof(float);
     void *x = NULL;
     if (!n) return 0;
-    if (!s->be->get_states) return part(f, q->state, n, e);
+    if (!s->be->get_states) return part(f, q->mem[0].state, n, e);
     int rc = mem_alloc(&x, n, "recurrent state", e);
     if (!rc && f->out) rc = s->be->get_states(s, q, x, e);
     if (!rc) rc = part(f, x, n, e);

@@ -65,6 +65,7 @@ static int open_on(struct session *s, const struct backend *be, const struct kv_
     s->be = be;
     s->n_bytes = 0;
     s->offload = (struct session_offload){0};
+    memset(s->place, 0, sizeof s->place);
     TRY(open_cache(s, plan, e));
     TRY(be->open(s, e));
     s->cache.pass_tok = s->o.n_ubatch; /* a device may have chosen another */
@@ -98,6 +99,30 @@ static int open_device(struct session *s, const struct kv_plan *plan, struct err
     return open_on(s, &backend_cpu, plan, e);
 }
 
+int device_index(const struct device *d, int i) {
+    return i ? d->more[i - 1] : d->index;
+}
+uint64_t device_most(const struct device *d, int i) {
+    return i && d->more_bytes[i - 1] ? d->more_bytes[i - 1] : d->max_bytes;
+}
+
+/* "0" or "0,1,3", each once; *at goes behind it. */
+static bool read_numbers(const char **at, struct device *d) {
+    for (int n = 0; n < DEVICES; n++) {
+        char *end = NULL;
+        const long v = strtol(*at, &end, 10);
+        if (end == *at || **at == '+' || v < 0 || v > 255) return false;
+        for (int i = 0; i < n; i++)
+            if (device_index(d, i) == v) return false;
+        *(n ? &d->more[n - 1] : &d->index) = (int)v;
+        d->n_more = n;
+        *at = end;
+        if (**at != ',') return true;
+        ++*at;
+    }
+    return false;
+}
+
 int device_parse(const char *name, struct device *d, struct err *e) {
     *d = (struct device){.kind = DEVICE_CPU};
     if (!name || strcmp(name, "cpu") == 0) return 0;
@@ -105,35 +130,33 @@ int device_parse(const char *name, struct device *d, struct err *e) {
         if (cu_built() && cu_count() > 0) d->kind = DEVICE_AUTO;
         return 0;
     }
-    char *end = NULL;
-    bool ok = strncmp(name, "cuda", 4) == 0, fused = false;
+    bool ok = strncmp(name, "cuda", 4) == 0;
     const char *at = ok ? name + 4 : name;
-    long n = 0;
-    unsigned long fuse = 0;
     if (ok && *at == ':') {
-        n = strtol(++at, &end, 10);
-        ok = end != at && n >= 0 && n <= 255;
-        at = end;
+        at++;
+        ok = read_numbers(&at, d);
     }
     if (ok && *at == '/') {
-        fused = true;
-        fuse = strtoul(++at, &end, 0);
+        char *end = NULL;
+        d->masked = true;
+        d->mask = (unsigned)strtoul(++at, &end, 0);
         ok = end != at && *at != '-';
         at = end;
     }
     if (!ok || *at)
-        return err_set(e, ERR_USAGE, "--device: '%s' is not cpu, cuda, cuda:N or auto", name);
+        return err_set(e, ERR_USAGE,
+                       "--device: '%s' is not cpu, cuda, cuda:N, cuda:N,M (at most %d, each once) "
+                       "or auto",
+                       name, DEVICES);
     d->kind = DEVICE_CUDA;
-    d->index = (int)n;
-    d->masked = fused;
-    d->mask = (unsigned)fuse;
     if (!cu_built())
         return err_set(e, ERR_SYS,
                        "--device: '%s' is not available: this build computes on the CPU only",
                        name);
-    if (n >= cu_count())
-        return err_set(e, ERR_SYS, "--device: '%s' is not there: %d CUDA devices were found", name,
-                       cu_count());
+    for (int i = 0; i <= d->n_more; i++)
+        if (device_index(d, i) >= cu_count())
+            return err_set(e, ERR_SYS, "--device: '%s' is not there: %d CUDA devices were found",
+                           name, cu_count());
     return 0;
 }
 
@@ -213,7 +236,9 @@ int64_t session_pos(const struct session *s) {
     return s->own->pos;
 }
 uint64_t session_bytes(const struct session *s) {
-    return s->n_bytes + s->cache.n_bytes;
+    uint64_t n = s->n_bytes;
+    for (int i = 0; i < s->cache.n_places; i++) n += s->cache.n_bytes[i];
+    return n;
 }
 const struct seq *session_shown(const struct session *s) {
     return s->shown;
@@ -309,19 +334,26 @@ int session_new_seq(struct session *s, int64_t n_reserve, struct seq **out, stru
         return err_set(e, ERR_USAGE,
                        "a sequence of %" PRId64 " tokens does not fit a context of %" PRId64,
                        n_reserve, s->o.n_ctx);
-    const uint64_t most = s->o.device.max_bytes,
-                   all = session_bytes(s) + cache_seq_bytes(&s->cache, n_reserve);
-    if (most && all > most)
-        return err_set(e, ERR_SYS, "a sequence needs %" PRIu64 " MiB more than --max-vram leaves",
-                       (all - most) >> 20);
+    for (int i = 0; i < s->cache.n_places; i++) {
+        const uint64_t most = s->place[i].most, all = s->place[i].n_bytes + s->cache.n_bytes[i] +
+                                                      cache_seq_bytes(&s->cache, i, n_reserve);
+        if (most && all > most)
+            return err_set(e, ERR_SYS,
+                           "a sequence needs %" PRIu64 " MiB more than --max-vram leaves",
+                           (all - most) >> 20);
+    }
     return seq_new(out, &s->cache, n_reserve, e);
 }
 
 uint64_t session_seq_bytes(const struct session *s, int64_t n_tok) {
-    return cache_seq_bytes(&s->cache, n_tok);
+    uint64_t n = 0;
+    for (int i = 0; i < s->cache.n_places; i++) n += cache_seq_bytes(&s->cache, i, n_tok);
+    return n;
 }
 uint64_t session_held_bytes(const struct session *s) {
-    return cache_held_bytes(&s->cache);
+    uint64_t n = 0;
+    for (int i = 0; i < s->cache.n_places; i++) n += cache_held_bytes(&s->cache, i);
+    return n;
 }
 bool session_can_trim(const struct session *s) {
     bool windows = false;

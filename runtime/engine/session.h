@@ -23,9 +23,13 @@ enum act_mode {
 struct kv_type;
 enum device_kind { DEVICE_CPU, DEVICE_CUDA, DEVICE_AUTO /* CUDA, or with a warning the CPU */ };
 struct place; /* runtime/engine/place.h */
+enum { DEVICES = 8 };
 struct device {
     enum device_kind kind;
-    int index;
+    int index;                        /* of the first */
+    int n_more;                       /* further ones: layers are split over all of them ... */
+    int more[DEVICES - 1];            /* ... in this order, unless `place` says otherwise */
+    uint64_t more_bytes[DEVICES - 1]; /* as max_bytes; 0: max_bytes */
     bool masked; /* mask holds: bits of enum cuda_fuse that are on, to measure what each is worth */
     unsigned mask;
     uint64_t max_bytes; /* of device memory; 0: what is free, less CU_KEEP_FREE */
@@ -34,7 +38,11 @@ struct device {
     int64_t stream_from;
     const struct place *place; /* borrowed: where experts go; NULL: as it fits */
 };
-/* "cpu" (also NULL), "cuda", "cuda:N", "auto" (CUDA when there is a device); "/MASK" behind a CUDA
+/* Number and most bytes of the i-th device, i <= n_more. */
+int device_index(const struct device *d, int i);
+uint64_t device_most(const struct device *d, int i);
+/* "cpu" (also NULL), "cuda", "cuda:N", "cuda:N,M,..." (layers split over them), "auto" (CUDA when
+ * there is a device); "/MASK" behind a CUDA
  * device says which launches are fused (docs/design/cuda.md). ERR_USAGE for another
  * name, ERR_SYS when the device is not there or this build has no CUDA. */
 int device_parse(const char *name, struct device *d, struct err *e);

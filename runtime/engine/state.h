@@ -13,7 +13,8 @@ struct rec_slot {
      * [channels], the input of position p in slot p % width, rounded up to a multiple of 4. */
     int64_t n_conv;
     int64_t n_delta; /* floats of the scan's matrices: [value heads][v_dim][k_dim] */
-    int64_t at;      /* first float of the slot in a sequence's state */
+    int place;       /* where it lies (runtime/engine/cache.h) ... */
+    int64_t at;      /* ... and its first float in a sequence's states there */
 };
 struct rec {
     int n_slots;

@@ -586,7 +586,7 @@ static void packed_offload(struct model *m, const int32_t *ids, const float *exa
         CHECK_OK(session_new(&s, m, &o, &e));
         if (!s) return;
         const struct cuda *d = s->dev;
-        if (d->n_on_host) break;
+        if (d->all->n_on_host) break;
         session_free(s);
     }
     for (int w = 0; w < m->graph.n_weights; w++) {

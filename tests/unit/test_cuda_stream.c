@@ -133,8 +133,8 @@ static struct session *with_host(struct model *m, struct session_opts o, int n, 
         if (session_new(&s, m, &o, &e)) return NULL;
         const struct cuda *d = s->dev;
         CHECK(in_use(s) <= *limit);
-        if (d->n_on_host == n) return s;
-        more = d->n_on_host < n;
+        if (d->all->n_on_host == n) return s;
+        more = d->all->n_on_host < n;
         session_free(s);
     }
     return NULL;
@@ -155,14 +155,14 @@ static void check_rows(struct session *s, const int *many, const float *want, co
         CHECK(d->in.turn > before);
         CHECK(in_use(s) == taken); /* nothing that was not planned */
         if (memcmp(h, want, (size_t)n * sizeof *h) != 0)
-            CHECK_FAIL("%d blocks, streams %#x late: off by %g", d->n_on_host, late[i],
+            CHECK_FAIL("%d blocks, streams %#x late: off by %g", d->all->n_on_host, late[i],
                        golden_diff(h, want, n));
         free(h);
     }
     lag(0);
-    CHECK(!d->host_open && !s->packed); /* no pass has needed it */
+    CHECK(!d->all->host_open && !s->packed); /* no pass has needed it */
     float *h = rows(s, mixed);
-    CHECK(d->host_open);
+    CHECK(d->all->host_open);
     CHECK(memcmp(h, want, (size_t)(mixed[0] * s->m->hp.d[HD_EMBD]) * sizeof *h) == 0);
     CHECK(!want_mixed || golden_diff(h, want_mixed, n) <= 5e-4);
     free(h);
@@ -338,7 +338,7 @@ static struct chosen chosen(const struct model *m, uint64_t limit, int64_t from,
     CHECK_OK(session_new(&s, m, &o, &e));
     if (!s) return (struct chosen){-1, 0};
     const struct cuda *d = s->dev;
-    const struct chosen c = {d->n_on_host, d->in.from};
+    const struct chosen c = {d->all->n_on_host, d->in.from};
     CHECK(in_use(s) <= limit);
     CHECK_EQ_I64(session_offload(s).n_blocks, c.n_on_host);
     CHECK_EQ_I64(session_offload(s).from, c.from);
@@ -402,7 +402,7 @@ static void test_length(void) {
         CHECK_OK(session_new(&s, m, &o, &e));
         const struct cuda *d = s->dev;
         CHECK_EQ_I64(session_get_opts(s)->n_ubatch, want[i]);
-        CHECK((d->n_on_host > 0) == (i == 3));
+        CHECK((d->all->n_on_host > 0) == (i == 3));
         limit = in_use(s) - 1;
         session_free(s);
     }
@@ -450,7 +450,7 @@ static void pieces(enum act_mode act, int d, int layers, int n) {
     CHECK(s != NULL);
     if (s) {
         float *plain = stepped(s, true, STEPS), *captured = stepped(s, false, STEPS);
-        CHECK_EQ_I64(((const struct cuda *)s->dev)->n_steps, n + 1);
+        CHECK_EQ_I64(((const struct cuda *)s->dev)->all->n_steps, n + 1);
         CHECK(memcmp(plain, captured, STEPS * (size_t)m->hp.d[HD_VOCAB] * sizeof *plain) == 0);
         free(plain);
         free(captured);

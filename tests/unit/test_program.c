@@ -269,7 +269,7 @@ static void start(struct nodes *n, const struct pattern_case *c) {
 /* What begins at node 0, and its number of nodes. */
 static enum fusion found(const struct nodes *n, const struct target *t, int *n_nodes) {
     struct match m;
-    const enum fusion f = fuse_at(&n->g, 0, t, &m);
+    const enum fusion f = fuse_at(&n->g, 0, n->g.n_nodes, t, &m);
     *n_nodes = m.n_nodes;
     CHECK(m.n_nodes >= 1 && m.n_nodes <= n->g.n_nodes);
     return f;
@@ -371,7 +371,8 @@ static void test_parts(void) {
     t = all_of(BATCH_ONE);
     struct match m;
     n.g.node[9].dst = n.r[9];
-    CHECK(fuse_at(&n.g, 4, &t, &m) == FUSE_QKV && m.n_nodes == 5 && !m.qkv.gate && !m.qkv.split);
+    CHECK(fuse_at(&n.g, 4, n.g.n_nodes, &t, &m) == FUSE_QKV && m.n_nodes == 5 && !m.qkv.gate &&
+          !m.qkv.split);
     CHECK(m.qkv.attn == &n.g.node[8] && m.qkv.q_norm == &n.g.node[4]);
     graph_release(&n.g);
 }

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT
+/* models/split.c - the best cut of layers into runs, by dynamic programming over (cards used,
+ * layers placed): exact, and small, because layers stay in their order. */
+#include "models/split.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "core/num.h"
+
+/* What a cut costs: less time first, then a smaller part of the fullest card. */
+struct price {
+    uint64_t over;  /* KiB that do not fit */
+    uint64_t time;  /* of a token: KiB times how much slower than the fastest the card is */
+    uint64_t share; /* of the fullest card, in 10^-12 */
+};
+struct state {
+    struct price p;
+    int from; /* the last card's run begins here */
+    bool ok;
+};
+enum { UNITS = 4 }; /* bandwidths are compared in quarters */
+
+static uint64_t fastest(const struct split *s) {
+    uint64_t most = 0;
+    for (int i = 0; i < s->n_cards; i++) most = max_u64(most, s->card[i].bandwidth);
+    return most;
+}
+static uint64_t slowness(const struct split *s, int card) {
+    const uint64_t most = fastest(s), b = s->card[card].bandwidth;
+    return b ? (uint64_t)((double)most / (double)b * UNITS) : UNITS;
+}
+
+static struct price price_of(const struct split *s, int card, uint64_t bytes) {
+    const struct split_card *c = &s->card[card];
+    if (!bytes) return (struct price){0};
+    const uint64_t all = bytes + c->fixed;
+    return (struct price){.over = all > c->have ? ((all - c->have) >> 10) + 1 : 0,
+                          .time = (bytes >> 10) * slowness(s, card),
+                          .share = c->have ? (uint64_t)((double)all / (double)c->have * 1e12) : 0};
+}
+static struct price both(const struct price *a, const struct price *b) {
+    return (struct price){a->over + b->over, a->time + b->time, max_u64(a->share, b->share)};
+}
+static bool better(const struct price *a, const struct price *b) {
+    if (a->over != b->over) return a->over < b->over;
+    if (a->time != b->time) return a->time < b->time;
+    return a->share < b->share;
+}
+
+/* Tries card c with every run from layer `from` on: at[0] before, at[1] after. */
+static void try_runs(const struct split *s, int c, int from, struct state *at) {
+    const int n = s->n_layers, w = n + 1;
+    uint64_t sum = from == 0 ? s->card[c].first : 0;
+    for (int to = from; to <= n; to++) {
+        const struct split_layer *l = to > from ? &s->layer[to - 1] : NULL;
+        if (l && l->want != SPLIT_FREE && l->want != c) return;
+        if (l && to == from + 1 && l->joined && from > 0) return;
+        if (l) sum += l->bytes[c];
+        const uint64_t bytes = !l ? 0 : to == n ? sum + s->card[c].last : sum;
+        const struct price run = price_of(s, c, bytes), all = both(&at[from].p, &run);
+        struct state *o = &at[w + to];
+        if (!o->ok || better(&all, &o->p)) *o = (struct state){all, from, true};
+    }
+}
+
+/* False: what was asked for is in another order than the cards. */
+static bool cut(const struct split *s, uint8_t *card_of) {
+    const int n = s->n_layers, w = n + 1;
+    struct state *at = xcalloc((size_t)(s->n_cards + 1) * (size_t)w, sizeof *at);
+    at[0].ok = true;
+    for (int c = 0; c < s->n_cards; c++)
+        for (int from = 0; from <= n; from++)
+            if (at[c * w + from].ok) try_runs(s, c, from, at + c * w);
+    const bool ok = at[s->n_cards * w + n].ok;
+    for (int c = s->n_cards - 1, to = n; c >= 0 && ok; c--) {
+        const int from = at[(c + 1) * w + to].from;
+        for (int i = from; i < to; i++) card_of[i] = (uint8_t)c;
+        to = from;
+    }
+    free(at);
+    return ok;
+}
+
+/* Each where it was asked for, the others with the layer before, those before all with the first.
+ */
+static void follow(const struct split *s, uint8_t *card_of) {
+    uint8_t at = 0;
+    for (int i = s->n_layers - 1; i >= 0; i--)
+        if (s->layer[i].want != SPLIT_FREE) at = s->layer[i].want;
+    for (int i = 0; i < s->n_layers; i++) {
+        if (s->layer[i].want != SPLIT_FREE) at = s->layer[i].want;
+        card_of[i] = at;
+    }
+}
+
+uint64_t split_bytes(const struct split *s, const uint8_t *card_of, int card) {
+    const int n = s->n_layers;
+    uint64_t sum = 0;
+    for (int i = 0; i < n; i++)
+        if (card_of[i] == card) sum += s->layer[i].bytes[card];
+    if (n && card_of[0] == card) sum += s->card[card].first;
+    return n && card_of[n - 1] == card ? sum + s->card[card].last : sum;
+}
+
+bool split_layers(const struct split *s, uint8_t *card_of) {
+    bool fits = true;
+    if (!cut(s, card_of)) follow(s, card_of);
+    for (int c = 0; c < s->n_cards; c++) {
+        const uint64_t n = split_bytes(s, card_of, c);
+        fits = fits && (!n || n + s->card[c].fixed <= s->card[c].have);
+    }
+    return fits;
+}
