@@ -6,7 +6,7 @@
 
 #define AT(member) offsetof(struct memory_plan_opts, member)
 static const struct opt plan_opts[] = {
-    {"vram", 0, OPT_SIZE, AT(vram), "SIZE", "memory of the card: what fits into it"},
+    {"vram", 0, OPT_STR, AT(vram), "SIZE", "memory of the card, or of several: 24GiB,16GiB"},
     {"reserve", 0, OPT_SIZE, AT(reserve), "SIZE",
      "of that to keep free (1GiB, of small cards 1/8)"},
     {"ctx", 0, OPT_I64, AT(ctx), "N", "tokens per slot (default: as trained)"},
@@ -22,8 +22,9 @@ static const struct opt plan_opts[] = {
 #undef AT
 static const struct cmd_spec plan_spec = {
     .name = "plan",
-    .synopsis = "MODEL.gguf [--vram SIZE] [--ctx N] [--slots N] [--kv-type T] [--recipes] "
-                "[--plot FILE] | --launches [--act MODE]",
+    .synopsis =
+        "MODEL.gguf [--vram SIZE[,SIZE...]] [--ctx N] [--slots N] [--kv-type T] [--recipes] "
+        "[--plot FILE] | --launches [--act MODE]",
     .about = "Will it fit? Exact bytes of weights, keys and values and recurrent state from the "
              "headers,\nwhat fits a card, and the command lines for it.",
     .opts = plan_opts,

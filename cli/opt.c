@@ -36,14 +36,14 @@ static const struct opt common_opts[] = {
     {"md", 0, OPT_FLAG, AT(md), NULL, "print Markdown"},
     {"force", 'f', OPT_FLAG, AT(overwrite), NULL, "overwrite existing outputs"},
     {"threads", 'j', OPT_I64, AT(threads), "N", "threads; 0: all processors (default)"},
-    {"device", 0, OPT_STR, AT(device), "NAME", "cpu (default), cuda, cuda:N or auto"},
+    {"device", 0, OPT_STR, AT(device), "NAME", "cpu (default), cuda, cuda:N, cuda:N,M or auto"},
     {"isa", 0, OPT_STR, AT(isa), "NAME", KERN_ISA_NAMES},
     {"max-memory", 0, OPT_STR, AT(max_memory), "SIZE", "most its large buffers may take together"},
     {"max-vram", 0, OPT_STR, AT(max_vram), "SIZE",
      "most of the device's; experts beyond it run on the CPU"},
     {"stream-from", 0, OPT_I64, AT(stream_from), "N",
      "passes of N tokens or more copy these experts there; 0: none"},
-    {"place", 0, OPT_STR, AT(place), "FILE", "which blocks' experts go to the CPU or the device"},
+    {"place", 0, OPT_STR, AT(place), "FILE", "which blocks and experts go where"},
     {"pack-cache", 0, OPT_STR, AT(pack_cache), "DIR",
      "folder where packed weights are kept, for quick starts"},
     {"untrusted", 0, OPT_FLAG, AT(untrusted), NULL, "lower limits on what inputs may claim"},
@@ -280,6 +280,21 @@ static int apply_talk(struct cli *c, const struct common *k, struct err *e) {
     return 0;
 }
 
+/* "20GiB", or a size for each device: "20GiB,10GiB" */
+static int most_of(const char *text, struct device *d, struct err *e) {
+    char one[32];
+    for (int i = 0;; i++) {
+        const size_t n = strcspn(text, ",");
+        if (n >= sizeof one || (i && i > d->n_more))
+            return err_set(e, ERR_USAGE, "--max-vram: a size, or one for each device of --device");
+        memcpy(one, text, n);
+        one[n] = 0;
+        TRY(size_parse(one, "--max-vram", i ? &d->more_bytes[i - 1] : &d->max_bytes, e));
+        if (!text[n]) return 0;
+        text += n + 1;
+    }
+}
+
 static int apply_device(struct work *w, const struct common *k, struct err *e) {
     TRY(device_parse(k->device, &w->device, e));
     if (k->stream_from >= 0) w->device.stream_from = k->stream_from ? k->stream_from : -1;
@@ -288,7 +303,7 @@ static int apply_device(struct work *w, const struct common *k, struct err *e) {
         TRY(place_read(p, k->place, e));
         w->device.place = p;
     }
-    return k->max_vram ? size_parse(k->max_vram, "--max-vram", &w->device.max_bytes, e) : 0;
+    return k->max_vram ? most_of(k->max_vram, &w->device, e) : 0;
 }
 
 static int apply_common(struct cli *c, const struct common *k, struct err *e) {

@@ -9,6 +9,7 @@
 #include "jobs/memory_plan.h"
 #include "jobs/plan_plot.h"
 #include "jobs/plan_program.h"
+#include "jobs/plan_split.h"
 #include "jobs/plot.h"
 #include "jobs/open.h"
 #include "core/buf.h"
@@ -18,6 +19,7 @@
 #include "core/num.h"
 #include "models/fit.h"
 #include "quantize/quantize.h"
+#include "text/size.h"
 #include "runtime/engine/kv_type.h"
 
 enum {
@@ -33,6 +35,8 @@ struct plan {
     const struct kv_type *k, *v; /* of the cache */
     struct fit fit;
     bool have_fit;
+    struct plan_split split; /* of several cards */
+    uint64_t vram;           /* of all of them */
 };
 
 /* "q8_0", or "q8_0/q4_0" for keys and values. */
@@ -76,10 +80,15 @@ static int read_model(struct plan *p, struct err *e) {
 
 static int settle(struct plan *p, const struct memory_plan_opts *a, struct err *e) {
     struct fit_use u;
+    struct plan_split *s = &p->split;
     TRY(kv_type_parse(a->kv_name, "--kv-type", &p->k, &p->v, e));
-    p->ask = (struct fit_ask){.memory = a->vram,
-                              .reserve = a->reserve == PLAN_USUAL_RESERVE ? fit_reserve(a->vram)
-                                                                          : a->reserve,
+    if (a->vram) TRY(plan_split_parse(s, a->vram, e));
+    for (int i = 0; i < s->n_cards; i++) p->vram += s->memory[i];
+    s->reserve = a->reserve == PLAN_USUAL_RESERVE
+                     ? fit_reserve(p->vram / (uint64_t)max_i64(s->n_cards, 1))
+                     : a->reserve;
+    p->ask = (struct fit_ask){.memory = p->vram,
+                              .reserve = s->reserve * (uint64_t)max_i64(s->n_cards, 1),
                               .n_ctx = a->ctx ? a->ctx : p->z.n_ctx_train,
                               .n_slots = a->slots,
                               .rows = kv_type_rows(p->k, p->v)};
@@ -96,8 +105,15 @@ static int settle(struct plan *p, const struct memory_plan_opts *a, struct err *
                        "--kv-type %s does not fit heads of this model, or --ctx %lld times --slots "
                        "%lld is too large",
                        a->kv_name, (long long)p->ask.n_ctx, (long long)p->ask.n_slots);
-    if (!a->vram) return 0;
+    if (!p->vram) return 0;
     p->have_fit = fit_find(&p->z, &p->ask, &p->fit);
+    if (s->n_cards > 1) {
+        plan_split_find(s, &p->z, &p->ask, HONE_PASS);
+        p->fit.way = !s->fits ? FIT_NONE : s->n_cpu_experts ? FIT_EXPERTS : FIT_ALL;
+        p->fit.n = s->n_cpu_experts;
+        p->fit.use.total = 0;
+        for (int i = 0; i < s->n_cards; i++) p->fit.use.total += s->used[i];
+    }
     return 0;
 }
 
@@ -245,7 +261,8 @@ static void emit_fit(struct emit *m, const struct plan *p, uint64_t vram) {
         snprintf(text, sizeof text, "nothing of it, with %lld tokens", (long long)ctx);
         break;
     }
-    size_field(m, "vram", "memory of the card", vram);
+    size_field(m, "vram", p->split.n_cards > 1 ? "memory of the cards" : "memory of the card",
+               vram);
     size_field(m, "reserve", "  of that kept free", p->ask.reserve);
     emit_str(m, "fit", NULL, way[f->way]);
     emit_i64(m, "fit_n", NULL, f->n);
@@ -285,8 +302,10 @@ static void hone_command(struct emit *m, const struct plan *p, const char *kv, s
     buf_str(b, "hone run ");
     shell_word(b, p->path);
     buf_fmt(b, " --ctx %lld --kv-type %s", (long long)p->ask.n_ctx, kv);
-    if (fits && is(p->k, KV_ON_CUDA) && is(p->v, KV_ON_CUDA))
-        buf_str(b, " --device auto"); /* all else hone has there */
+    if (fits && is(p->k, KV_ON_CUDA) && is(p->v, KV_ON_CUDA)) { /* all else hone has there */
+        buf_str(b, p->split.n_cards > 1 ? " --device cuda:0" : " --device auto");
+        for (int i = 1; i < p->split.n_cards; i++) buf_fmt(b, ",%d", i);
+    }
     command(m, "cmd_hone", "hone", b);
 }
 
@@ -360,6 +379,7 @@ static int show_programs(struct work *c, const struct plan *p, const struct memo
     if (!rc) {
         if (c->device.masked) o.mask = c->device.mask;
         o.place = c->device.place;
+        outline_split(&o, &c->device);
         emit_str(m, "file", "file", io_base(p->path));
         emit_str(m, "arch", "architecture", p->arch->name);
         emit_str(m, "act", "activations", a->act ? a->act : "q8");
@@ -375,8 +395,10 @@ static int plan_unknown(const struct memory_plan_opts *o, const struct err *why,
                         struct err *e) {
     if (o->ctx || o->plot)
         log_warn("--ctx and --plot are about keys and values, which are not known here");
-    return unknown_plan(o->path, why, o->vram,
-                        o->reserve == PLAN_USUAL_RESERVE ? fit_reserve(o->vram) : o->reserve,
+    uint64_t vram = 0;
+    if (o->vram) TRY(size_parse(o->vram, "--vram", &vram, e));
+    return unknown_plan(o->path, why, vram,
+                        o->reserve == PLAN_USUAL_RESERVE ? fit_reserve(vram) : o->reserve,
                         o->recipes, m, e);
 }
 
@@ -392,9 +414,10 @@ int memory_plan_run(struct work *w, const struct memory_plan_opts *o, struct emi
     if (o->launches) return show_programs(w, p, o, m, e);
     if (o->act) return err_set(e, ERR_USAGE, "--act is for --launches");
     emit_sizes(m, p);
-    emit_fit(m, p, o->vram);
+    emit_fit(m, p, p->vram);
     emit_commands(m, p);
     if (o->plot) emit_str(m, "plot", "plot", o->plot);
+    if (p->split.n_cards > 1) plan_split_emit(m, &p->split, &p->z);
     emit_contexts(m, p);
     if (o->recipes) TRY(emit_recipes(m, p, e));
     if (o->plot) TRY(plan_plot(w, &p->z, &p->ask, o->plot, e));

@@ -14,7 +14,7 @@ struct memory_plan_opts {
     const char *kv_name; /* type of keys and values, "q8_0" or "q8_0/q4_0" */
     const char *plot;    /* SVG of memory by context, or NULL */
     const char *act;     /* activations of `launches`, or NULL */
-    uint64_t vram;       /* bytes of the card; 0: none is asked about */
+    const char *vram;    /* "24GiB", of several cards "24GiB,16GiB"; NULL: none is asked about */
     uint64_t reserve;    /* bytes to keep free, or PLAN_USUAL_RESERVE */
     int64_t ctx;         /* tokens per slot; 0: as trained */
     int64_t slots;       /* conversations at the same time */

@@ -37,6 +37,7 @@ static void ops_of(const struct graph *g, const struct step *s, struct buf *b) {
 static const char *name_of(const struct graph *g, const struct step *s) {
     if (s->kind == STEP_FETCH) return "fetch";
     if (s->kind == STEP_SEND) return "send";
+    if (s->kind == STEP_MOVE) return "move";
     return s->fusion == FUSE_NONE ? gr_op_name(g->node[s->first].op) : fuse_name(s->fusion);
 }
 
@@ -62,6 +63,7 @@ static bool same_step(const struct shown *s, int a, int b) {
     const struct step *x = &s->p.step[a], *y = &s->p.step[b];
     const struct graph *g = &s->o->g;
     if (x->kind != y->kind || x->fusion != y->fusion || x->n_nodes != y->n_nodes) return false;
+    if (x->device != y->device || x->from != y->from) return false;
     for (int i = 0; i < x->n_nodes; i++)
         if (g->node[x->first + i].op != g->node[y->first + i].op) return false;
     return s->cost[a].n_read == s->cost[b].n_read && s->cost[a].n_written == s->cost[b].n_written &&
@@ -108,6 +110,12 @@ static void blocks_of(const struct shown *s, int run, struct buf *b) {
 
 /* ---- tables ---- */
 
+/* "cpu", "cuda"; of several devices "cuda:1" */
+static void device_cell(struct emit *m, const struct work *c, int device, bool on_host) {
+    char text[24] = "cuda";
+    if (c->device.n_more) snprintf(text, sizeof text, "cuda:%d", device_index(&c->device, device));
+    emit_cell_str(m, is_cuda(c) && !on_host ? text : "cpu");
+}
 static void cost_cells(struct emit *m, const struct cost *c) {
     emit_cell_i64(m, (int64_t)c->n_read);
     emit_cell_i64(m, (int64_t)c->n_written);
@@ -128,7 +136,7 @@ static void emit_step(struct emit *m, const struct work *c, const struct shown *
     emit_cell_str(m, name_of(&s->o->g, step));
     emit_cell_i64(m, step->n_nodes);
     emit_cell_str(m, ops.data);
-    emit_cell_str(m, is_cuda(c) && step->kind != STEP_HOST ? "cuda" : "cpu");
+    device_cell(m, c, step->device, step->kind == STEP_HOST);
     cost_cells(m, &s->cost[i]);
     buf_release(&ops);
 }
@@ -164,7 +172,7 @@ static void emit_class(struct emit *m, const struct work *c, const struct shown 
     emit_cell_str(m, "head");
     emit_cell_i64(m, 1);
     emit_cell_str(m, "matmul");
-    emit_cell_str(m, is_cuda(c) ? "cuda" : "cpu");
+    device_cell(m, c, s->p.n_steps ? s->p.step[s->p.n_steps - 1].device : 0, false);
     cost_cells(m, head);
 }
 

@@ -49,6 +49,7 @@ void outline_close(struct outline *o) {
     graph_release(&o->g);
     free(o->type);
     free(o->n_bytes);
+    free(o->part_of);
     *o = (struct outline){0};
 }
 
@@ -102,6 +103,32 @@ static bool on_host(const void *ud, int node) {
            (!exec_cuda_has_experts(&n->moe) || place_experts(o->place, n->layer) == PLACE_CPU);
 }
 
+static int device_of(const void *ud, int node) {
+    const struct outline *o = ud;
+    return o->part_of[node];
+}
+
+void outline_split(struct outline *o, const struct device *d) {
+    const int n_devices = d->n_more + 1;
+    int first, n, at = o->g.n_nodes;
+    if (d->kind == DEVICE_CPU || n_devices == 1) return;
+    o->part_of = xcalloc((size_t)o->g.n_nodes + 1, sizeof *o->part_of);
+    graph_layers(&o->g, &first, &n, o->part_of);
+    int *part = xcalloc((size_t)n + 1, sizeof *part);
+    for (int i = 0; i < n; i++) {
+        const int want = place_layer(o->place, first + i);
+        part[i] = i * n_devices / n;
+        for (int k = 0; k < n_devices; k++)
+            if (device_index(d, k) == want) part[i] = k;
+    }
+    for (int i = 0; i < graph_count(&o->g, OP_ATTN); i++) { /* who reads earlier keys lies there */
+        const struct gr_node *a = graph_nth(&o->g, OP_ATTN, i);
+        part[a->layer - first] = part[o->g.facts.kv[a->slot].layer - first];
+    }
+    while (at-- > 0) o->part_of[at] = part[o->part_of[at]];
+    free(part);
+}
+
 struct target outline_cuda(const struct outline *o, enum batch batch) {
     const bool few = !o->exact && batch != BATCH_MANY;
     return (struct target){.fusions = FUSE_BIT(COUNT) - 1,
@@ -113,6 +140,7 @@ struct target outline_cuda(const struct outline *o, enum batch batch) {
                            .way = way,
                            .joins = joins,
                            .on_host = on_host,
+                           .device = o->part_of ? device_of : NULL,
                            .ud = o};
 }
 

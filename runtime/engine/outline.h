@@ -18,10 +18,14 @@ struct outline {
     bool exact;                /* f32 activations */
     unsigned mask;             /* of a device: what is fused (enum cuda_fuse) */
     const struct place *place; /* borrowed, or NULL: all experts on the device that it computes */
+    int *part_of;              /* [nodes] which of several devices (outline_split); NULL: one */
 };
 /* ERR_DATA: the architecture is not known, or the file lacks a tensor of the graph. */
 int outline_open(struct outline *o, const struct gguf *f, enum act_mode act, struct err *e);
 void outline_close(struct outline *o);
+/* Layers go to the devices of d, as many to each, but for what o->place says: the memory of devices
+ * is not asked. Nothing is done where d has one. */
+void outline_split(struct outline *o, const struct device *d);
 
 /* What the executors are like for such a model, with all weights on the device. They borrow o. */
 struct target outline_cpu(const struct outline *o, enum batch batch);

@@ -44,6 +44,18 @@ cmp "$t/cpu" "$t/less"
 grep -q "passes of 2 tokens or more copy them" "$t/log" || { cat "$t/log"; exit 1; }
 cmp "$t/cpu" "$t/less"
 
+# layers over two devices, and with what a map says: the bytes of one device
+export CUDA_EMU_DEVICES=2048,3072
+printf 'layers 0 cuda:1\nlayers 1-2 cuda:0\nlayers 3 cuda:1\nexperts 2 cpu\n' > "$t/map"
+for a in "--max-vram 1G" "--place $t/map"; do
+    "$HONE_EMU" run "$t/m.gguf" -p "The value of" -n 6 --temp 0 --act f32 --kv-type f32 --device cuda:0,1 $a > "$t/less"
+    cmp "$t/cpu" "$t/less"
+done
+printf 'layers 0 cuda:7\n' > "$t/map"
+if "$HONE_EMU" run "$t/m.gguf" -p "The value of" -n 6 --device cuda:0,1 --place "$t/map" > "$t/less" 2> "$t/log"; then exit 1; fi
+grep -q "cuda:7, which --device does not name" "$t/log" || { cat "$t/log"; exit 1; }
+unset CUDA_EMU_DEVICES
+
 # the whole job on a device, as on the CPU but for roundings; its matrix and quantization again on both: the same file
 job() { # program, folder, arguments...
     hone=$1 out=$2

@@ -68,6 +68,19 @@ same "a placed block" "$(rows program_one | awk 'NR < 9 { print $1, $3 }' | tr '
 same "copies" "$(row program_one fetch | cut -d' ' -f4,5) $(row program_few send | cut -d' ' -f4,5)" "512 512 2048 2048"
 run 0 doctor "$t/q.gguf" --device cuda --place "$t/map" --json
 grep -q 'by the CPU' "$t/o" || say "doctor says nothing of the placed block"
+# two devices: half of the blocks each, the residual moves once, 128 values; a map sends it to and fro
+export CUDA_EMU_DEVICES=2048,1024
+run 0 plan "$t/q.gguf" --launches --device cuda:0,1 --json
+same "one move" "$(rows program_one | grep '^move' | cut -d' ' -f2,4,5)" "1 512 512"
+same "devices of the steps" "$(tr -d '\n' < "$t/o" | sed 's/.*"program_one": \[//; s/\].*//' | tr '}' '\n' | sed -n 's/.*"device": "\([^"]*\)".*/\1/p' | sort -u | tr '\n' ' ')" "cuda:0 cuda:1 "
+printf 'layers 0-3 cuda:0\nlayers 1 cuda:1\n' > "$t/map"
+run 0 plan "$t/q.gguf" --launches --device cuda:0,1 --place "$t/map" --json
+same "to and fro" "$(rows program_one | grep -c '^move')" 2
+run 2 plan "$t/q.gguf" --launches --device cuda:0,0
+run 4 plan "$t/q.gguf" --launches --device cuda:0,2
+unset CUDA_EMU_DEVICES
+printf 'layers 0 device\n' > "$t/map"
+run 3 plan "$t/q.gguf" --launches --place "$t/map"
 printf 'experts zero cpu\n' > "$t/map"
 run 3 plan "$t/q.gguf" --launches --place "$t/map"
 run 2 plan "$t/q.gguf" --launches --place "$t/no-map"

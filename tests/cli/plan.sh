@@ -96,6 +96,19 @@ run 2 plan "$t/m.gguf" --kv-type q6_K
 run 2 plan "$t/m.gguf" --slots 0
 run 2 plan "$t/m.gguf" --ctx 99999999999
 run 2 plan "$t/m.gguf" --vram much
+run 2 plan "$t/m.gguf" --vram 1GiB,much
+run 2 plan "$t/m.gguf" --vram 1G,1G,1G,1G,1G,1G,1G,1G,1G
+# several cards: all blocks, each on one of them; what is used adds up to weights, the embeddings twice as the head lies on another card,
+# cache, states and a card's activations each
+run 0 plan "$t/d.gguf" --vram 6GiB,3GiB,6GiB --reserve 0 --ctx 1024 --json
+tr -d '\n' < "$t/o" | sed 's/.*"cards": \[//; s/\].*//' | tr '}' '\n' > "$t/rows"
+[ "$(grep -c '"card"' "$t/rows")" = 3 ] || say "cards: $(cat "$t/rows")"
+sed -n 's/.*"blocks": "\([0-9][0-9]*\)-*\([0-9]*\)".*/\1 \2/p' "$t/rows" | awk '{ n += ($2 == "" ? $1 : $2) - $1 + 1 } END { print n }' > "$t/n"
+[ "$(cat "$t/n")" = "$(num n_blocks)" ] || say "blocks on cards: $(cat "$t/n") of $(num n_blocks)"
+grep '"card"' "$t/rows" > "$t/rows.used"
+used=$(sed -n 's/.*"used_bytes": \([0-9]*\).*/\1/p' "$t/rows" | awk '{ s += $1 } END { print s }')
+want=$(($(num weights_bytes) + $(num host_bytes) + $(num kv_hone_bytes) + $(num state_bytes) + $(grep -vc '"used_bytes": 0' "$t/rows.used") * $(num activations_bytes)))
+[ "$used" = "$want" ] || say "used on cards: $used, expected $want"
 run 0 plan tests/golden/containers/py.gguf
 run 3 plan tests/golden/containers/py-imatrix.gguf
 run 2 plan "$t/absent.gguf"

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT
+/* jobs/plan_split.c - see plan_split.h. Cards count as equally fast: headers say nothing of them.
+ */
+#include "jobs/plan_split.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/buf.h"
+#include "core/mem.h"
+#include "core/num.h"
+#include "text/size.h"
+
+int plan_split_parse(struct plan_split *s, const char *text, struct err *e) {
+    char one[32];
+    s->n_cards = 0;
+    for (const char *at = text;; at++) {
+        const size_t n = strcspn(at, ",");
+        if (s->n_cards == SPLIT_CARDS || n >= sizeof one)
+            return err_set(e, ERR_USAGE, "--vram: sizes of at most %d cards, as in 24GiB,16GiB",
+                           SPLIT_CARDS);
+        memcpy(one, at, n);
+        one[n] = 0;
+        TRY(size_parse(one, "--vram", &s->memory[s->n_cards++], e));
+        at += n;
+        if (!*at) return 0;
+    }
+}
+
+/* Bytes of a block on a card: weights, keys and values, states. */
+static uint64_t block_bytes(const struct sizes *z, const struct fit_ask *a, int64_t n_rows, int i,
+                            bool experts) {
+    struct sizes *one = xcalloc(1, sizeof *one);
+    uint64_t kv = 0;
+    one->n_blocks = 1;
+    one->block[0] = z->block[i];
+    (void)sizes_kv_paged(one, a->n_slots, a->n_ctx, n_rows, &a->rows, &kv); /* tried with all */
+    free(one);
+    return z->block[i].dense + (experts ? z->block[i].experts : 0) + kv +
+           (uint64_t)(z->block[i].state * a->n_slots) * sizeof(float);
+}
+
+static bool attempt(struct plan_split *s, const struct sizes *z, const struct fit_ask *a,
+                    int64_t n_rows, int n_cpu) {
+    struct split p = {.n_cards = s->n_cards, .n_layers = z->n_blocks};
+    p.layer = xcalloc((size_t)z->n_blocks + 1, sizeof *p.layer);
+    for (int c = 0; c < s->n_cards; c++)
+        p.card[c] =
+            (struct split_card){.have = s->memory[c] > s->reserve ? s->memory[c] - s->reserve : 0,
+                                .fixed = (uint64_t)(z->reg_floats * n_rows) * sizeof(float),
+                                .first = z->embd,
+                                .last = z->output + z->tied_head};
+    for (int i = 0; i < z->n_blocks; i++) {
+        const uint64_t n = block_bytes(z, a, n_rows, i, i < z->n_blocks - n_cpu);
+        p.layer[i].want = SPLIT_FREE;
+        for (int c = 0; c < s->n_cards; c++) p.layer[i].bytes[c] = n;
+    }
+    s->n_cpu_experts = n_cpu;
+    s->fits = split_layers(&p, s->card_of);
+    for (int c = 0; c < s->n_cards; c++) {
+        const uint64_t n = split_bytes(&p, s->card_of, c);
+        s->used[c] = n ? n + p.card[c].fixed : 0;
+    }
+    if (s->card_of[0] == s->card_of[z->n_blocks - 1]) /* one copy does for both ends */
+        s->used[s->card_of[0]] -= z->tied_head;
+    free(p.layer);
+    return s->fits;
+}
+
+void plan_split_find(struct plan_split *s, const struct sizes *z, const struct fit_ask *a,
+                     int64_t n_rows) {
+    const int most = sizes_has_experts(z) ? z->n_blocks : 0;
+    for (int n = 0; n <= most; n++)
+        if (attempt(s, z, a, n_rows, n)) return;
+    (void)attempt(s, z, a, n_rows, 0);
+}
+
+/* "0-15,20" */
+static void blocks_of(const struct plan_split *s, const struct sizes *z, int card, struct buf *b) {
+    for (int i = 0; i < z->n_blocks; i++) {
+        const int from = i;
+        if (s->card_of[i] != card) continue;
+        while (i + 1 < z->n_blocks && s->card_of[i + 1] == card) i++;
+        buf_fmt(b, i > from ? "%s%d-%d" : "%s%d", b->len ? "," : "", from, i);
+    }
+    if (!b->len) buf_str(b, "-");
+}
+
+void plan_split_emit(struct emit *m, const struct plan_split *s, const struct sizes *z) {
+    emit_table(m, "cards", "blocks by card");
+    emit_col(m, "card", "card");
+    emit_col(m, "blocks", "blocks");
+    emit_col(m, "vram_bytes", "bytes of it");
+    emit_col(m, "used_bytes", "bytes used");
+    for (int c = 0; c < s->n_cards; c++) {
+        struct buf b = {0};
+        blocks_of(s, z, c, &b);
+        emit_row(m);
+        emit_cell_i64(m, c);
+        emit_cell_str(m, b.data);
+        emit_cell_i64(m, (int64_t)s->memory[c]);
+        emit_cell_i64(m, (int64_t)s->used[c]);
+        buf_release(&b);
+    }
+}

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT
+/* jobs/plan_split.h - hone plan --vram A,B,...: which blocks of a model would lie on which card. */
+#ifndef HONE_JOBS_PLAN_SPLIT_H
+#define HONE_JOBS_PLAN_SPLIT_H
+
+#include "core/emit.h"
+#include "models/fit.h"
+#include "models/split.h"
+
+struct plan_split {
+    int n_cards;                  /* 0: not asked for */
+    uint64_t memory[SPLIT_CARDS]; /* of each card */
+    uint64_t reserve;             /* of each, to keep free */
+    uint64_t used[SPLIT_CARDS];   /* what lies there */
+    uint8_t card_of[HP_MAX_LAYERS];
+    int n_cpu_experts; /* experts of so many last blocks stay in main memory */
+    bool fits;
+};
+
+/* Reads "24GiB,16GiB". ERR_USAGE: no sizes, or more than SPLIT_CARDS. */
+int plan_split_parse(struct plan_split *s, const char *text, struct err *e);
+/* Fills in the rest: what hone takes of each card, in passes of n_rows rows. */
+void plan_split_find(struct plan_split *s, const struct sizes *z, const struct fit_ask *a,
+                     int64_t n_rows);
+void plan_split_emit(struct emit *m, const struct plan_split *s, const struct sizes *z);
+
+#endif
