@@ -86,6 +86,10 @@ INLINE iv l_madd16(iv a, iv b) {
 INLINE fv l_float(iv v) {
     return _mm256_cvtepi32_ps(v);
 }
+/* The same bits. */
+INLINE fv l_bits(iv v) {
+    return _mm256_castsi256_ps(v);
+}
 INLINE fv l_set(float v) {
     return _mm256_set1_ps(v);
 }

@@ -17,16 +17,15 @@ INLINE iv l_look(const uint8_t *table, iv i) {
 INLINE iv l_where(iv v, iv bits, iv a, iv b) {
     return _mm512_mask_blend_epi8(_mm512_test_epi8_mask(v, bits), a, b);
 }
-INLINE iv l_level(const int8_t *table, iv v) {
-    return _mm512_permutexvar_epi8(v, _mm512_broadcast_i32x4(load16(table)));
+INLINE iv l_either(iv m, iv a, iv b) {
+    return _mm512_ternarylogic_epi32(m, a, b, 0xca);
 }
-INLINE iv l_flip(iv q, iv s, int m) {
-    const __mmask64 negative = _mm512_test_epi8_mask(s, l_i8(1 << m));
-    return _mm512_mask_sub_epi8(q, negative, l_i8(-128), q);
+INLINE iv l_code(const uint8_t *table, iv v) {
+    return _mm512_permutexvar_epi8(v, l_load(table));
 }
-INLINE iv mixed_at(const int8_t *x, int m) {
-    const iv all = _mm512_broadcast_i32x4(load16(x));
-    return _mm512_shuffle_epi8(all, l_i32(0x0c040800 + 0x01010101 * m));
+INLINE void mix(const int8_t *x, int8_t *to) {
+    const __m128i order = _mm_setr_epi8(0, 8, 4, 12, 1, 9, 5, 13, 2, 10, 6, 14, 3, 11, 7, 15);
+    _mm_storeu_si128((__m128i *)(void *)to, _mm_shuffle_epi8(load16(x), order));
 }
 
 #endif

@@ -78,6 +78,9 @@ INLINE iv l_madd16(iv a, iv b) {
 INLINE fv l_float(iv v) {
     return _mm512_cvtepi32_ps(v);
 }
+INLINE fv l_bits(iv v) {
+    return _mm512_castsi512_ps(v);
+}
 INLINE fv l_set(float v) {
     return _mm512_set1_ps(v);
 }

@@ -4,9 +4,9 @@
  *   l_look(table, i)     bytes of a table of 256, by unsigned bytes
  *   l_where(v, bits, a, b) bytes of a where a byte of v and that of `bits` have no bit in common,
  *                        else of b
- *   l_level(table, v)    bytes of a table of 16 by the lowest bits of v; it repeats, so bits above
- * do not matter l_flip(q, s, m)      128 - q where bit m of s is set, else q mixed_at(x, m)
- * activations m, 8 + m, 4 + m and 12 + m of the sixteen at x, in every lane
+ *   l_either(m, a, b)    the bits of a where m has them, elsewhere those of b
+ *   l_code(table, v)     bytes of a table of 64, by the lowest six bits of bytes
+ *   mix(x, to)           activations m, 8 + m, 4 + m and 12 + m of the sixteen at x, m = 0 .. 3
  *
  * A lookup gives the numbers of the levels of several weights in a byte: four of 2 bits (IQ2), two
  * nibbles (IQ3). So a vector holds, of sixteen weights, numbers m, 8 + m, 4 + m and 12 + m, which
@@ -14,18 +14,26 @@
 #ifndef HONE_KERNELS_ROWS_GRID_H
 #define HONE_KERNELS_ROWS_GRID_H
 
+#include <stddef.h>
+
 #include "kernels/grid.h"
 #include "kernels/rows/rows.h"
 
 #define MIXED 1
 enum { BITS = 7, SIGNED = 0, OFFSET = 6 };
 
-/* Level numbers, IQ2's and those of both IQ3 types, to codes; they repeat up to 16. */
-#define LEVELS4(a, b, c, d)                                                                        \
-    { a, b, c, d, a, b, c, d, a, b, c, d, a, b, c, d }
-#define LEVELS8(a, b, c, d, e, f, g, h)                                                            \
-    { a, b, c, d, e, f, g, h, a, b, c, d, e, f, g, h }
-static const int8_t __attribute__((unused)) iq2_level[16] = LEVELS4(72, 89, 107, 64);
+/* Codes by the number of a level and, above it, sign bits, of which one counts. P, N: 64 plus and
+ * minus the levels. IQ2: four sign bits; IQ3: two, and a bit that may be anything. */
+#define BIT_0(P, N) P, N, P, N, P, N, P, N
+#define BIT_1(P, N) P, P, N, N, P, P, N, N
+#define BIT_2(P, N) P, P, P, P, N, N, N, N
+#define IQ2_PLUS 72, 89, 107, 64
+#define IQ2_MINUS 56, 39, 21, 64
+static const uint8_t __attribute__((unused))
+iq2_code[4][64] = {{BIT_0(IQ2_PLUS, IQ2_MINUS), BIT_0(IQ2_PLUS, IQ2_MINUS)},
+                   {BIT_1(IQ2_PLUS, IQ2_MINUS), BIT_1(IQ2_PLUS, IQ2_MINUS)},
+                   {BIT_2(IQ2_PLUS, IQ2_MINUS), BIT_2(IQ2_PLUS, IQ2_MINUS)},
+                   {BIT_2(IQ2_PLUS, IQ2_PLUS), BIT_2(IQ2_MINUS, IQ2_MINUS)}};
 
 /* Two lookups of bytes i with ninth (and tenth) bits: `high` meets the masks ninth and tenth. */
 INLINE iv look_512(const uint8_t *table, iv i, iv high, iv ninth) {
@@ -67,7 +75,7 @@ INLINE void top_scales(const uint8_t *w, int step, struct rows_head *h) {
     }
 }
 
-/* The signs of sixteen weights as l_flip wants them beside a mixed vector, of half 0 or 1 of s. */
+/* The signs of sixteen weights beside mixed vectors, bit m for vector m; of half 0 or 1 of s. */
 INLINE iv mixed_signs(iv s, int half) {
     if (half) return l_or(l_shr(s, 16), l_and(l_shr(s, 4), l_i32(~0xffff)));
     return l_or(l_and(s, l_i32(0xffff)), l_and(l_shl(s, 12), l_i32(~0xffff)));
@@ -79,18 +87,18 @@ INLINE void codes_iq2(iv first, iv second, iv signs, iv *q) {
         const iv top = l_i32(~0xffff);
         const iv v = half ? l_or(l_shr(first, 16), l_and(second, top))
                           : l_or(l_and(first, l_i32(0xffff)), l_shl(second, 16));
-        const iv s = mixed_signs(signs, half);
+        const iv s = l_shl(mixed_signs(signs, half), 2);
         UNROLL for (int m = 0; m < 4; m++) q[4 * half + m] =
-            l_flip(l_level(iq2_level, l_shr(v, 2 * m)), s, m);
+            l_code(iq2_code[m], l_either(l_i8(3), l_shr(v, 2 * m), s));
     }
 }
-/* IQ3: the same of four indices in the order that mixed_index made. */
-INLINE void codes_iq3(const int8_t *level, iv first, iv second, iv signs, int half, iv *q) {
-    const iv s = mixed_signs(signs, half);
-    q[0] = l_flip(l_level(level, first), s, 0);
-    q[1] = l_flip(l_level(level, l_shr(first, 4)), s, 1);
-    q[2] = l_flip(l_level(level, second), s, 2);
-    q[3] = l_flip(l_level(level, l_shr(second, 4)), s, 3);
+/* IQ3: the same of four indices in the order that mixed_index made; code: of sign bits 0 and 1. */
+INLINE void codes_iq3(const uint8_t code[2][64], iv first, iv second, iv signs, int half, iv *q) {
+    const iv s = mixed_signs(signs, half), no = l_i8(7);
+    q[0] = l_code(code[0], l_either(no, first, l_shl(s, 3)));
+    q[1] = l_code(code[1], l_either(no, l_shr(first, 4), l_shl(s, 3)));
+    q[2] = l_code(code[0], l_either(no, second, l_shl(s, 1)));
+    q[3] = l_code(code[1], l_either(no, l_shr(second, 4), l_shl(s, 1)));
 }
 INLINE iv mixed_index(const uint8_t *w) {
     return l_bytes(l_load(w), 0x03010200);
@@ -110,6 +118,20 @@ INLINE void in_order(iv *q) {
         q[i + 2] = l_or(l_and(c, low), l_shl(d, 16));
         q[i + 3] = l_or(l_shr(c, 16), l_and(d, top));
     }
+}
+
+/* Rows of activations at stride lda with their codes mixed; to: room for n * nb blocks, returned.
+ */
+INLINE const struct kern_act *mixed_acts(const struct kern_act *a, int64_t lda, int64_t n,
+                                         int64_t nb, struct kern_act *to) {
+    for (int64_t t = 0; t < n; t++)
+        for (int64_t b = 0; b < nb; b++) {
+            const struct kern_act *x = a + t * lda + b;
+            struct kern_act *y = to + t * nb + b;
+            memcpy(y, x, offsetof(struct kern_act, qs));
+            for (int i = 0; i < 256; i += 16) mix(x->qs + i, y->qs + i);
+        }
+    return to;
 }
 
 /* rows/kquant.h asks for single vectors of other types only. */

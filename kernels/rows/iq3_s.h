@@ -4,7 +4,9 @@
 
 enum { BLOCK = 110, SUB = 32 };
 
-static const int8_t level[16] = LEVELS8(65, 67, 69, 71, 73, 75, 77, 79);
+#define PLUS 65, 67, 69, 71, 73, 75, 77, 79
+#define MINUS 63, 61, 59, 57, 55, 53, 51, 49
+static const uint8_t iq3_code[2][64] = {{BIT_0(PLUS, MINUS)}, {BIT_1(PLUS, MINUS)}};
 
 INLINE void head(const uint8_t *w, struct rows_head *h) {
     h->d = h->dmin = l_half(w);
@@ -19,7 +21,7 @@ INLINE void mixed_codes(const uint8_t *w, int k, iv *q) {
     UNROLL for (int half = 0; half < 2; half++) { /* bit 4 * half + i: of index i, which is mixed */
         const iv i = mixed_index(w + (2 + 4 * (2 * k + half)) * LANES);
         const iv ninth = l_i32(half ? (int)0x80204010 : 0x08020401);
-        codes_iq3(level, look_512(g->iq3_s_no[0], i, high, ninth),
+        codes_iq3(iq3_code, look_512(g->iq3_s_no[0], i, high, ninth),
                   look_512(g->iq3_s_no[1], i, high, ninth), signs, half, q + 4 * half);
     }
 }

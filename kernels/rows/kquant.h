@@ -18,8 +18,10 @@ enum { N_SCALES = 256 / SUB };
 #define MIXED 0
 #define mixed_codes(w, k, q) ((void)(w), (void)(k), (void)(q))
 #define in_order(q) ((void)(q))
-#define mixed_at(x, m) l_at(x)
+#define mixed_acts(a, lda, n, nb, to) (a)
 #endif
+/* Where codes take long to take apart it is worth sooner to do that once for all tokens. */
+enum { UNPACK_FROM = MIXED ? DIRECT + 1 : PANEL_FROM };
 
 struct panel { /* a block of a group, unpacked */
     iv code[64], scale[N_SCALES], pair[N_SCALES / 2];
@@ -53,8 +55,7 @@ INLINE void chunk(int n, bool panel, const uint8_t *w, const struct rows_head *h
         UNROLL for (int j = j0; j < j0 + depth; j++) {
             const iv q = panel ? p->code[8 * k + j] : MIXED ? mixed[j] : code(w, k, j);
             UNROLL for (int t = 0; t < n; t++) {
-                const int8_t *y = a[t * lda].qs + 32 * k;
-                const iv x = MIXED && !panel ? mixed_at(y + 16 * (j / 4), j % 4) : l_at(y + 4 * j);
+                const iv x = l_at(a[t * lda].qs + 32 * k + 4 * j);
                 s[t] = j == j0 ? u_first(q, x) : u_next(s[t], q, x);
             }
         }
@@ -162,10 +163,14 @@ __attribute__((unused)) static void gemm(const uint8_t *w, int64_t n_groups,
                                          float *out, int64_t ldo, int64_t k, void *scratch) {
     const int64_t nb = k / 256, bytes = nb * BLOCK * LANES;
     const int64_t half = n == 1 ? n_groups / 2 : 0;
+    if (MIXED && n < UNPACK_FROM) {
+        a = mixed_acts(a, lda, n, nb, scratch);
+        lda = nb;
+    }
     for (int64_t g = 0; g < half; g++)
         direct(1, 2, w + g * bytes, half * bytes, a, 0, out + g * LANES, 0, half * LANES, nb);
     for (int64_t g = 2 * half; g < n_groups; g++)
-        if (n < PANEL_FROM)
+        if (n < UNPACK_FROM)
             group_direct(w + g * bytes, a, lda, n, out + g * LANES, ldo, nb);
         else
             group(w + g * bytes, a, lda, n, out + g * LANES, ldo, nb, scratch);

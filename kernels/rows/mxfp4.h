@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* kernels/rows/mxfp4.h - MXFP4, packed. Nibbles as Q4_0, through the table of levels; 2^(e-128) is
- * put together as bits, 0 and 1 from the subnormals that they give. */
+ * the product of two powers of 2, which are normal numbers for every e. */
 #include "kernels/codebook.h"
 #include "kernels/rows/rows.h"
 
@@ -10,9 +10,9 @@ struct head {
 };
 
 INLINE void head(const uint8_t *w, struct head *h) {
-    float d[LANES];
-    for (int i = 0; i < LANES; i++) d[i] = kern_e8m0_half(w[i]);
-    h->d = l_loadf(d);
+    const iv e = l_u8(w), part = l_shr(e, 1);
+    const iv a = l_add(part, l_i32(64)), b = l_add(l_sub(e, part), l_i32(62));
+    h->d = l_mulf(l_bits(l_shl(a, 23)), l_bits(l_shl(b, 23)));
 }
 INLINE iv code(const uint8_t *w, int k, int j) {
     (void)k;

@@ -199,8 +199,16 @@ EMU __m512i emu_mask_blend_epi8(__mmask64 m, __m512i a, __m512i b) {
         if (m >> j & 1) x[j] = y[j];
     return emu_loadu_si512(x);
 }
-EMU __m512i emu_mask_sub_epi8(__m512i other, __mmask64 m, __m512i a, __m512i b) {
-    return emu_mask_blend_epi8(m, other, emu_sub_epi8(a, b));
+/* Only 0xca: the bits of a where m has them, elsewhere those of b. */
+EMU __m512i emu_ternarylogic_epi32(__m512i m, __m512i a, __m512i b, int how) {
+    (void)how;
+    return EMU_PAIR(
+        __m512i,
+        _mm256_or_si256(_mm256_and_si256(m.h[0], a.h[0]), _mm256_andnot_si256(m.h[0], b.h[0])),
+        _mm256_or_si256(_mm256_and_si256(m.h[1], a.h[1]), _mm256_andnot_si256(m.h[1], b.h[1])));
+}
+EMU __m512 emu_castsi512_ps(__m512i v) {
+    return EMU_PAIR(__m512, _mm256_castsi256_ps(v.h[0]), _mm256_castsi256_ps(v.h[1]));
 }
 
 /* AMX (tiles.c). Misuse that a processor answers with an exception ends the program. */
@@ -315,8 +323,10 @@ EMU void emu_tile_store(int t, void *p, size_t stride) {
 #define _mm512_test_epi8_mask emu_test_epi8_mask
 #undef _mm512_mask_blend_epi8
 #define _mm512_mask_blend_epi8 emu_mask_blend_epi8
-#undef _mm512_mask_sub_epi8
-#define _mm512_mask_sub_epi8 emu_mask_sub_epi8
+#undef _mm512_ternarylogic_epi32
+#define _mm512_ternarylogic_epi32 emu_ternarylogic_epi32
+#undef _mm512_castsi512_ps
+#define _mm512_castsi512_ps emu_castsi512_ps
 #undef _mm256_dpbusd_avx_epi32
 #define _mm256_dpbusd_avx_epi32 emu_dpbusd_avx_epi32
 #undef _mm512_cvtph_ps
