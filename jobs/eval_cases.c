@@ -190,9 +190,10 @@ static void emit_run(struct emit *m, const struct tools_run *r, const char *suit
         const struct constrain_counts x = r->con.counts;
         emit_i64(m, "n_passed_constrained", "passed when constrained",
                  count(r, &r->con, &grades[COUNT_OF(grades) - 1], &of));
+        emit_num(m, "seconds_constrained", NULL, r->con.seconds, 3);
+        emit_i64(m, "tokens_made_constrained", NULL, r->con.n_new);
         emit_i64(m, "constrained_tokens", NULL, x.n_drawn);
         emit_i64(m, "overruled_tokens", NULL, x.n_overruled);
-        emit_i64(m, "forced_tokens", NULL, x.n_forced);
         emit_num(m, "overruled_per_1000", "overruled, per 1000 tokens",
                  x.n_drawn ? 1000.0 * (double)x.n_overruled / (double)x.n_drawn : 0, 1);
     }
@@ -200,7 +201,8 @@ static void emit_run(struct emit *m, const struct tools_run *r, const char *suit
     emit_i64(m, "max_tokens", NULL, r->a->max_tokens);
     emit_str(m, "kv_type", NULL, r->a->eval.kv_type);
     emit_str(m, "act", NULL, r->a->eval.act);
-    emit_num(m, "seconds", "seconds", r->cand.seconds, 1);
+    emit_num(m, "seconds", "seconds", r->cand.seconds, 3);
+    emit_i64(m, "tokens_made", NULL, r->cand.n_new);
     emit_grades(m, r);
     emit_cases(m, r, r->a->table);
 }

@@ -108,7 +108,7 @@ static int64_t windows(int64_t tokens, int64_t ctx, int64_t most) {
 }
 
 /* A prompt and an answer of a case of tool calls. */
-enum { TOOL_PROMPT = 700, TOOL_ANSWER = 60 };
+enum { TOOL_PROMPT = 700, TOOL_ANSWER = 60, TOOL_RUNS = 2 }; /* bare and constrained */
 static void measuring(struct plan_in *in, const struct make *mk, const struct shapes *s,
                       const struct rates *r) {
     const double token = r->window / (double)mk->eval_ctx, prompt = token * .6;
@@ -117,7 +117,9 @@ static void measuring(struct plan_in *in, const struct make *mk, const struct sh
     char *suite = mk->tools ? NULL : io_join(mk->src, "tools.jsonl");
     const bool tools = mk->tools ? strcmp(mk->tools, "none") != 0 : io_exists(suite);
     in->speed = (double)mk->reps * ((double)mk->pp * prompt + (double)mk->tg * step) * 1.5;
-    in->tools = tools ? (double)mk->tools_cases * (TOOL_PROMPT * prompt + TOOL_ANSWER * step) : 0;
+    in->tools = tools ? (double)TOOL_RUNS * (double)mk->tools_cases *
+                            (TOOL_PROMPT * prompt + TOOL_ANSWER * step)
+                      : 0;
     in->report = (double)s->base_bytes / 3 / 3e8; /* SHA-256 and XXH3 of a file */
     in->convert = io_is_dir(mk->src) ? (double)s->base_bytes / 2e8 : 0;
     in->hash = (double)s->base_bytes / 1e9;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* jobs/make_tools.c - a step of `hone make`: every file answers some cases of a suite of tool
- * calls, as in use (8-bit activations, f16 cache). Records keep the answers, so that a file made
- * later is compared with the base's of before. */
+ * calls, as in use (8-bit activations, f16 cache), and once more with calls held to the schemas of
+ * the tools: how often a grammar has to overrule a file says how much it props it up. Records keep
+ * the answers, so that a file made later is compared with the base's of before. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,15 +42,17 @@ static void step_of(struct make *mk, const struct made *f, const struct suite *s
     hash_xxh128_hex(hex, suite->text, suite->len);
     step_init(s, &mk->job, name);
     free(name);
-    step_key(s, "suite", "%s %" PRId64 " %d", hex, mk->tools_cases, MAX_TOKENS);
+    step_key(s, "suite", "%s %" PRId64 " %d constrained", hex, mk->tools_cases, MAX_TOKENS);
     step_key(s, "base", "%s", mk->file[0].hash);
     step_key(s, "file", "%s", f->hash);
 }
 
-/* The step's result: counts, and the answers as text. base: of the base's record, or NULL. */
-static void result_json(const struct suite_answers *a, const struct json *base, struct buf *out) {
+/* The step's result: counts, and the answers as text. con: the same cases, constrained. base: of
+ * the base's record, or NULL. */
+static void result_json(const struct suite_answers *a, const struct suite_answers *con,
+                        const struct json *base, struct buf *out) {
     struct jw w;
-    int64_t valid = 0, passed = 0, same = 0;
+    int64_t valid = 0, passed = 0, same = 0, held = 0;
     const struct json *other = json_first(base);
     struct buf text = {0};
     jw_init(&w, out, false);
@@ -69,6 +72,10 @@ static void result_json(const struct suite_answers *a, const struct json *base, 
     jw_i64(&w, "tools_valid", valid);
     jw_i64(&w, "tools_passed", passed);
     if (base) jw_i64(&w, "tools_same", same);
+    for (int i = 0; i < con->n; i++) held += con->verdict[i].valid;
+    jw_i64(&w, "tools_valid_constrained", held);
+    jw_i64(&w, "tools_constrained_tokens", con->counts.n_drawn);
+    jw_i64(&w, "tools_overruled_tokens", con->counts.n_overruled);
     jw_end(&w);
     buf_release(&text);
 }
@@ -77,17 +84,21 @@ static void result_json(const struct suite_answers *a, const struct json *base, 
 static int one_file(struct make *mk, struct made *f, const struct suite *suite,
                     const struct json *base, struct json **root, const struct json **result,
                     struct err *e) {
-    const struct eval_args how = {
+    struct eval_args how = {
         .kv_type = KV_USUAL, .act = ACT_FAST, .kept = mk->c->kept, .hash = f->hash};
-    struct suite_answers a = {0};
+    struct suite_answers a = {0}, con = {0};
     struct buf json = {0};
     struct step s;
     int rc = 0;
     step_of(mk, f, suite, &s);
     if (!make_reuse(mk, &s, root, result)) {
         rc = eval_suite_of(mk->c, &how, f->path, suite, mk->tools_cases, MAX_TOKENS, NULL, &a, e);
+        how.constrained = true;
+        if (rc == 0)
+            rc = eval_suite_of(mk->c, &how, f->path, suite, mk->tools_cases, MAX_TOKENS, NULL, &con,
+                               e);
         if (rc == 0) {
-            result_json(&a, base, &json);
+            result_json(&a, &con, base, &json);
             rc = step_save(&s, NULL, 0, json.data, e);
         }
         if (rc == 0) rc = json_parse(root, json.data, json.len, "result", e);
@@ -95,6 +106,7 @@ static int one_file(struct make *mk, struct made *f, const struct suite *suite,
     }
     if (rc == 0) make_members(*result, &f->tools);
     suite_answers_release(&a);
+    suite_answers_release(&con);
     buf_release(&json);
     step_release(&s);
     return rc;

@@ -51,6 +51,10 @@ static void read_file_row(struct result_file *f, const struct json *o) {
     f->tools_valid = number(o, "tools_valid");
     f->tools_passed = number(o, "tools_passed");
     f->tools_same = number(o, "tools_same");
+    f->tools_held = number(o, "tools_valid_constrained");
+    const double drawn = number(o, "tools_constrained_tokens");
+    f->tools_overruled =
+        drawn > 0 ? 1000 * number(o, "tools_overruled_tokens") / drawn : (double)NAN;
 }
 
 int result_open(struct result *r, const char *path, struct err *e) {

@@ -21,7 +21,9 @@ struct result_file { /* one output GGUF */
     double pp_tok_per_s, tg_tok_per_s;
     const struct json *by_depth, *speed;                   /* arrays of rows; NULL: not measured */
     double tools_n, tools_valid, tools_passed, tools_same; /* cases of tool calls */
-    int is_base; /* the unquantized conversion everything is compared with */
+    double tools_held;      /* of them valid when a grammar held the calls to the tools' schemas */
+    double tools_overruled; /* by it, of 1000 tokens */
+    int is_base;            /* the unquantized conversion everything is compared with */
 };
 struct result {
     struct json *root;

@@ -169,7 +169,7 @@ int constrain_forced(struct constrain *c, int32_t id, int64_t most, struct ids *
     struct buf text = {0}, again = {0};
     int rc = 0;
     out->n = 0;
-    if (!c->before || c->at != IN_TEXT || gram_must_end(c->state)) return 0;
+    if (c->o.draw_all || !c->before || c->at != IN_TEXT || gram_must_end(c->state)) return 0;
     tok_decode(c->tok, id, false, &text);
     const size_t len = text.len;
     if (len) gram_forced(c->state, FORCED_MAX, &text);

@@ -13,6 +13,7 @@ struct constrain_opts {
     struct grammar *g; /* NULL: nothing is constrained; borrowed */
     const char *open;  /* reasoning may begin with this text, and is free; NULL: it may not */
     const char *close; /* reasoning under way ends behind this text; NULL: none is */
+    bool draw_all;     /* what must come is drawn, too, so that n_overruled counts it */
 };
 struct constrain_counts {
     int64_t n_drawn;     /* tokens that the grammar had a say in */

@@ -142,7 +142,7 @@ def chance_schema(rng, deep=0):
         if rng.random() < .4:
             s["maxLength"] = s.get("minLength", 0) + rng.randint(0, 9)
         if rng.random() < .3:
-            s = {"type": "string", "pattern": rng.choice(["^[a-z]+$", "^[A-Z]{2}-[0-9]{3}$", "foo|bar", "^(a|bc)*$", "[0-9]$", "^x?y+z*$", "^\\d{4}$", "^[^\"]{1,5}$", "^.{2,6}$", "\\w+@\\w+", "^é+$"])}
+            s = {"type": "string", "pattern": rng.choice(["^[a-z]+$", "^[A-Z]{2}-[0-9]{3}$", "foo|bar", "^(a|bc)*$", "[0-9]$", "^x?y+z*$", "^\\d{4}$", "^[^\"]{1,5}$", "^.{2,6}$", "[a-z_]+@[0-9]+", "^é+$"])}
         if rng.random() < .1:
             s = {"type": "string", "format": rng.choice(["date", "date-time", "ipv4", "uuid", "time"])}
         return s
