@@ -98,7 +98,7 @@ static void regex(const char *s, size_t n) {
     const char *line = memchr(s, '\n', n), *text = line ? line + 1 : s + n;
     const size_t n_re = line ? (size_t)(line - s) : n, n_text = n - (size_t)(text - s);
     struct grammar *g = NULL;
-    struct err e;
+    struct err e = {0};
     int code;
     size_t at;
     if (grammar_of_regex(&g, bytes, s, n_re, &e)) return;
