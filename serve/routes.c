@@ -4,6 +4,7 @@
 
 #include "core/hash.h"
 #include "core/mem.h"
+#include "core/prog.h"
 #include "serve/server.h"
 
 static const struct route routes[] = {
@@ -136,6 +137,32 @@ static bool type_ok(const struct job *j) {
     return http_is_word(kind, json) || (!page && http_is_word(kind, form));
 }
 
+/* Ten wrong keys in ten seconds, and an address must wait until these are over. Of many addresses
+ * the oldest is forgotten. */
+enum { WRONG_KEYS = 10 };
+#define WRONG_S 10.0
+static struct stranger *stranger_of(struct server *s, uint64_t peer, double now) {
+    struct stranger *old = &s->stranger[0];
+    for (int i = 0; i < SERVE_STRANGERS; i++) {
+        struct stranger *x = &s->stranger[i];
+        if (now - x->since > WRONG_S) x->n = 0;
+        if (x->n && x->peer == peer) return x;
+        if (!x->n || (old->n && x->since < old->since)) old = x;
+    }
+    *old = (struct stranger){peer, now, 0};
+    return old;
+}
+
+static int need_key(struct server *s, struct job *j, struct fault *f) {
+    struct stranger *x = stranger_of(s, j->key, prog_now_s());
+    if (x->n >= WRONG_KEYS)
+        return fault_set(f, 429, NULL, NULL, "too many wrong keys; try again in 10s");
+    if (has_key(s, j)) return 0;
+    x->n++;
+    return fault_set(f, 401, "invalid_api_key", NULL,
+                     "an API key is needed: Authorization: Bearer KEY, or x-api-key");
+}
+
 static int may_ask(struct server *s, struct job *j, struct fault *f) {
     bool known;
     const struct route *r = find(&j->req, &known);
@@ -149,10 +176,7 @@ static int may_ask(struct server *s, struct job *j, struct fault *f) {
         return fault_set(f, 403, NULL, NULL,
                          "pages of other origins may not ask; --allow-origin names those that may");
     if (http_is(j->req.method, "OPTIONS") && http_find(&j->req, "origin")) return 0;
-    if (s->o.n_keys && !open && !has_key(s, j))
-        return fault_set(f, 401, "invalid_api_key", NULL,
-                         "an API key is needed: Authorization: Bearer KEY, or x-api-key");
-    return 0;
+    return s->o.n_keys && !open ? need_key(s, j, f) : 0;
 }
 
 static int takes(const struct server *s, const struct job *j, struct fault *f) {

@@ -10,7 +10,7 @@
 #include "serve/serve.h"
 #include "chat/toolfmt.h"
 
-enum { SERVE_APIS = 8, SERVE_STATUSES = 8 };
+enum { SERVE_APIS = 8, SERVE_STATUSES = 8, SERVE_STRANGERS = 64 };
 struct server {
     struct serve_opts o;
     struct net *net;
@@ -30,6 +30,12 @@ struct server {
     double t_drain;
     pthread_t engine, prepare;
     bool has_engine, has_prepare;
+
+    struct stranger { /* addresses that gave wrong keys; of the network's thread */
+        uint64_t peer;
+        double since;
+        int n;
+    } stranger[SERVE_STRANGERS];
 
     pthread_mutex_t lock; /* what follows */
     pthread_cond_t to_prepare, to_engine;

@@ -255,6 +255,10 @@ get /v1/models; is 401 'no key'
 get /v1/models 'Authorization: Bearer secret-secret-secreT'; is 401 'another key'
 get /v1/models 'Authorization: Bearer secret-secret-secret'; is 200 'the key'
 get /v1/models 'x-api-key: secret-secret-secret'; is 200 'the key, elsewhere'
+for i in 3 4 5 6 7 8 9 10; do get /v1/models 'x-api-key: guess'; is 401 "wrong key $i"; done
+get /v1/models 'x-api-key: guess'; is 429 'ten wrong keys'
+get /v1/models 'x-api-key: secret-secret-secret'; is 429 'behind ten wrong keys'
+get /health; is 200 'health behind wrong keys'
 stop 0
 grep -q 'secret-secret' "$t/log" && say "the log holds the key"
 refused 2 'so a key is needed' serve "$t/m.gguf" --host 0.0.0.0
