@@ -122,7 +122,7 @@ def row_decode(s, a, rng):
 
 
 def chat(s, talk, n, **more):
-    return ask(s.port, "/v1/chat/completions", {"messages": talk, "max_tokens": n, "temperature": 0, "stream": True, **more})
+    return ask(s.port, "/v1/chat/completions", {"messages": talk, "max_tokens": n, "temperature": 0, "stream": True, "ignore_eos": True, **more})
 
 
 def row_ttft(s, a, rng):
@@ -135,7 +135,7 @@ def row_ttft(s, a, rng):
     chat(s, say(), 8)  # somebody else, in between
     other = chat(s, head + say(), 8)
     step = chat(s, say(), 16)
-    return {"cold_2k_s": cold.first, "same_conversation_s": same.first, "other_conversation_s": other.first, "one_step_s": (step.total - step.first) / max(1, step.n_out - 1)}
+    return {"cold_2k_s": cold.first, "same_conversation_s": same.first, "other_conversation_s": other.first, "one_step_s": (step.total - step.first) / max(1, step.n_out - 1) if step.first else None}
 
 
 def row_loop(s, a, rng):
