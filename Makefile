@@ -10,7 +10,7 @@ VERSION := $(shell cat VERSION 2>/dev/null || echo 0.0.0)
 # ---- libraries ------------------------------------------------------------------------------
 REQUIRED := libcjson zlib libxxhash libpcre2-8 libutf8proc libedit
 MISSING  := $(strip $(foreach p,$(REQUIRED),$(if $(shell pkg-config --exists $(p) 2>/dev/null && echo y),,$(p))))
-NEEDS_NO_LIBS := help clean deps demo format dist uninstall
+NEEDS_NO_LIBS := help clean deps demo format tarball uninstall
 ifneq ($(MISSING),)
 ifneq ($(filter-out $(NEEDS_NO_LIBS),$(or $(MAKECMDGOALS),all)),)
 $(error missing libraries: $(MISSING). Install them: `make deps`, or see README.md "Install")
@@ -355,8 +355,28 @@ install: $(foreach i,$(INSTALLED),$(lastword $(subst =, ,$i))) ## install progra
 uninstall: ## remove what install put there
 	$(Q)for i in $(INSTALLED) $(LIBDIR)/libhone.so; do rm -f "$(DESTDIR)$(PREFIX)/$${i%%=*}"; done
 	-$(Q)rmdir "$(DESTDIR)$(PREFIX)/$(DOC)" 2> /dev/null
-dist: ## the committed files as build/hone-VERSION.tar.gz
-	$(Q)mkdir -p $(BUILD) && git archive --prefix=hone-$(VERSION)/ HEAD | gzip -9n > $(BUILD)/hone-$(VERSION).tar.gz && echo $(BUILD)/hone-$(VERSION).tar.gz
+TARBALL := $(BUILD)/hone-$(VERSION).tar.gz
+tarball: ## the committed files as build/hone-VERSION.tar.gz
+	$(Q)mkdir -p $(BUILD) && git archive --prefix=hone-$(VERSION)/ HEAD | gzip -9n > $(TARBALL) && echo $(TARBALL)
+# one file that needs nothing. With glibc: Debian has none of the libraries for musl, and of one (cJSON) no static form
+STATIC_LIBS := -ledit -ltinfo -lbsd -lmd -lcjson -lz -lxxhash -lpcre2-8 -lutf8proc -lm -lpthread
+$(OBJ)/hone-static: $(MAIN) $(LIB)
+	$(Q)CC='$(CC)' sh packaging/static.sh $(BUILD)/static-libs
+	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -static -o $@ $(MAIN) $(LIB) -L$(BUILD)/static-libs $(STATIC_LIBS) && strip $@
+static: $(OBJ)/hone-static ## the program as one file without any library: build/hone-static (HAVE_CUDA=0)
+	$(Q)cp $< $(BUILD)/hone-static && echo $(BUILD)/hone-static
+dist: tarball wheel static deb ## all that is published, with sums and a bill of materials, in build/dist
+	$(Q)rm -rf $(BUILD)/dist && mkdir -p $(BUILD)/dist && cp $(TARBALL) $(BUILD)/wheel/* $(BUILD)/deb/*.deb $(BUILD)/dist
+	$(Q)rm -f $(BUILD)/dist/*dbgsym* && cp $(BUILD)/hone-static $(BUILD)/dist/hone-$(VERSION)-$(ARCH)-linux-static
+	$(Q)sh packaging/spdx.sh $(VERSION) $(BUILD)/dist/* > $(BUILD)/hone.spdx.json && mv $(BUILD)/hone.spdx.json $(BUILD)/dist/hone-$(VERSION).spdx.json
+	$(Q)cd $(BUILD)/dist && sha256sum * > ../SHA256SUMS && mv ../SHA256SUMS . && ls -l
+dist-check: ## installs each of them in a clean folder and runs it once
+	$(Q)sh packaging/dist-check.sh $(BUILD)/dist $(PYTHON)
+SITE_FILES := README.md CHANGELOG.md CONTRIBUTING.md MAP.md include/hone.h $(sort $(wildcard docs/*.md docs/*/*.md docs/man/*.1 docs/examples/*.c))
+site: ## docs and man pages as pages that open from disk: build/site/index.html
+	$(Q)rm -rf $(BUILD)/site && mkdir -p $(BUILD)/site/docs
+	$(Q)$(CC) -std=c11 -D_GNU_SOURCE $(WARN) -o $(BUILD)/site-tool packaging/site.c && $(BUILD)/site-tool $(BUILD)/site $(SITE_FILES)
+	$(Q)cp docs/*.png $(BUILD)/site/docs && cp $(BUILD)/site/README.html $(BUILD)/site/index.html && echo $(BUILD)/site/index.html
 abi: ## write packaging/hone.abi again: at a release, or when something was added to include/hone.h
 	$(Q)mkdir -p $(BUILD) && CC='$(CC)' sh tests/abi.sh include/hone.h $(BUILD)/abi.so
 	$(Q)abidw --no-corpus-path --no-comp-dir-path --no-show-locs --type-id-style hash $(BUILD)/abi.so | sed "s|'[^']*/hone.h'|'hone.h'|; s|path='[^']*'|path='all.c'|" > packaging/hone.abi
@@ -374,11 +394,11 @@ wheel: $(PYENV)/made ## the Python package as a wheel with all libraries inside,
 wheel-test: ## the wheel in a clean virtual environment: every example of docs/python.md, types, time of import
 	$(Q)sh python/tests/run.sh $(abspath $(BUILD)/wheel) $(PYTHON)
 
-deb: dist ## Debian packages in build/deb (needs debhelper)
+deb: tarball ## Debian packages in build/deb (needs debhelper)
 	$(Q)rm -rf $(BUILD)/deb && mkdir -p $(BUILD)/deb && tar -xzf $(BUILD)/hone-$(VERSION).tar.gz -C $(BUILD)/deb
 	$(Q)cd $(BUILD)/deb/hone-$(VERSION) && cp -r packaging/debian . && dpkg-buildpackage -us -uc -b
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 clean: ## remove the build folder
 	rm -rf $(BUILD)
-.PHONY: FORCE soak-serve test-clients bench-cuda bench-rows all interop fuzz fuzz-bins unit check test check-cuda deps demo lint models-table format tidy cppcheck analyze install uninstall dist deb help clean
+.PHONY: FORCE soak-serve test-clients bench-cuda bench-rows all interop fuzz fuzz-bins unit check test check-cuda deps demo lint models-table format tidy cppcheck analyze install uninstall tarball static dist dist-check deb wheel wheel-test abi site help clean

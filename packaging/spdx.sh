@@ -1,0 +1,50 @@
+#!/bin/sh
+# usage: spdx.sh VERSION FILE... : bill of materials (SPDX 2.3, JSON) of what `make dist` made, on standard output: each file with its
+# SHA-256, and the libraries that the wheel and the static program hold, in the versions of this machine.
+set -eu
+version=$1; shift
+when=$(date -u -d "@${SOURCE_DATE_EPOCH:-$(date +%s)}" +%Y-%m-%dT%H:%M:%SZ)
+# package of the distribution, name, licence, where it is from
+libraries='libcjson1 cJSON MIT https://github.com/DaveGamble/cJSON
+zlib1g zlib Zlib https://zlib.net
+libxxhash0 xxHash BSD-2-Clause https://xxhash.com
+libpcre2-8-0 PCRE2 BSD-3-Clause https://www.pcre.org
+libutf8proc2 utf8proc MIT https://juliastrings.github.io/utf8proc
+libedit2 libedit BSD-3-Clause https://www.thrysoee.dk/editline
+libbsd0 libbsd BSD-3-Clause https://libbsd.freedesktop.org
+libmd0 libmd BSD-3-Clause https://www.hadrons.org/software/libmd
+libtinfo6 ncurses X11 https://invisible-island.net/ncurses
+libc6 glibc LGPL-2.1-or-later https://www.gnu.org/software/libc'
+cat << END
+{
+  "spdxVersion": "SPDX-2.3",
+  "dataLicense": "CC0-1.0",
+  "SPDXID": "SPDXRef-DOCUMENT",
+  "name": "hone-$version",
+  "documentNamespace": "https://hone.invalid/spdx/hone-$version-$(cat "$@" | sha256sum | cut -c1-32)",
+  "creationInfo": {"created": "$when", "creators": ["Tool: hone packaging/spdx.sh"]},
+  "packages": [
+    {"SPDXID": "SPDXRef-hone", "name": "hone", "versionInfo": "$version", "downloadLocation": "NOASSERTION", "filesAnalyzed": false,
+     "licenseConcluded": "MIT", "licenseDeclared": "MIT", "copyrightText": "NOASSERTION"}
+END
+echo "$libraries" | while read -r deb name licence home; do
+    v=$(dpkg-query -W -f '${Version}' "$deb" 2> /dev/null || echo NOASSERTION)
+    printf '    ,{"SPDXID": "SPDXRef-lib-%s", "name": "%s", "versionInfo": "%s", "downloadLocation": "%s", "filesAnalyzed": false, "licenseConcluded": "%s", "licenseDeclared": "%s", "copyrightText": "NOASSERTION"}\n' \
+        "$name" "$name" "$v" "$home" "$licence" "$licence"
+done
+echo '  ],' && echo '  "files": ['
+sep=' '
+for f in "$@"; do
+    printf '    %s{"SPDXID": "SPDXRef-file-%s", "fileName": "./%s", "checksums": [{"algorithm": "SHA256", "checksumValue": "%s"}], "licenseConcluded": "MIT", "copyrightText": "NOASSERTION"}\n' \
+        "$sep" "$(basename "$f" | tr -c 'A-Za-z0-9.\n-' -)" "$(basename "$f")" "$(sha256sum "$f" | cut -d' ' -f1)"
+    sep=,
+done
+echo '  ],' && echo '  "relationships": ['
+echo '    {"spdxElementId": "SPDXRef-DOCUMENT", "relationshipType": "DESCRIBES", "relatedSpdxElement": "SPDXRef-hone"}'
+echo "$libraries" | while read -r deb name licence home; do
+    printf '    ,{"spdxElementId": "SPDXRef-hone", "relationshipType": "DEPENDS_ON", "relatedSpdxElement": "SPDXRef-lib-%s"}\n' "$name"
+done
+for f in "$@"; do
+    printf '    ,{"spdxElementId": "SPDXRef-file-%s", "relationshipType": "GENERATED_FROM", "relatedSpdxElement": "SPDXRef-hone"}\n' "$(basename "$f" | tr -c 'A-Za-z0-9.\n-' -)"
+done
+echo '  ]' && echo '}'
