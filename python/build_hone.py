@@ -83,7 +83,7 @@ def build_wheel(wheel_directory: str, config_settings: Optional[dict[str, Any]] 
         for path, data in files.items():
             entry = zipfile.ZipInfo(path, EPOCH)
             entry.compress_type = zipfile.ZIP_DEFLATED
-            entry.external_attr = (0o755 if "/bin/" in path else 0o644) << 16
+            entry.external_attr = (0o100755 if "/bin/" in path else 0o100644) << 16  # pip asks for the kind of file
             z.writestr(entry, data)
     return name
 
