@@ -24,7 +24,7 @@ TALK = [{"role": "user", "content": "What is 2 + 2?"}]
 TOOLS = [{"type": "function", "function": {"name": "add", "parameters": {
     "type": "object", "properties": {"a": {"type": "integer"}}}}}]
 WROTE = "<tool_call>\n<function=add>\n<parameter=a>\n1\n</parameter>\n</function>\n</tool_call>"
-RUNS = 1
+RUNS = int(os.environ.get("RUNS", "3"))
 
 
 def lines(function):
