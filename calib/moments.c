@@ -35,6 +35,7 @@ struct moment { /* an input */
     int64_t n, block, n_mat;
     bool pooled; /* one matrix for all experts */
     float *sum[GRAM_HALVES], *count[GRAM_HALVES];
+    float *cross[GRAM_HALVES]; /* NULL: no base to compare with */
 };
 struct gram_col {
     struct seen *w;
@@ -46,8 +47,11 @@ struct gram_col {
     bool settled;
     struct kern kern;
     struct pool *pool;
-    float *xt;    /* [n][rows] of one call */
-    float **tile; /* per worker */
+    float *xt;         /* [n][rows] of one call */
+    float *dt;         /* the same of differences from the base */
+    float *diff;       /* [rows][n] */
+    struct pair *pair; /* borrowed; NULL: no base */
+    float **tile;      /* per worker */
     int64_t max_rows, max_n;
     int64_t n_missed; /* weights that the survey did not see */
 };
@@ -71,11 +75,14 @@ void gram_col_free(struct gram_col *c) {
     for (int64_t i = 0; i < c->n_in; i++)
         for (int h = 0; h < GRAM_HALVES; h++) {
             mem_free(c->in[i].sum[h]);
+            mem_free(c->in[i].cross[h]);
             free(c->in[i].count[h]);
         }
     for (int k = 0; c->tile && k < pool_size(c->pool); k++) mem_free(c->tile[k]);
     free(c->tile);
     mem_free(c->xt);
+    mem_free(c->dt);
+    mem_free(c->diff);
     free(c->w);
     free(c->in);
     free(c);
@@ -145,7 +152,7 @@ static int allocate(struct gram_col *c, struct err *e) {
     for (int64_t i = 0; i < c->n_in; i++) {
         uint64_t b;
         if (!gram_input_bytes(c->in[i].n, c->in[i].block, c->in[i].n_mat, &b) ||
-            !add_ok(total, GRAM_HALVES * b, &total))
+            !add_ok(total, (c->pair ? 2u : 1u) * GRAM_HALVES * b, &total))
             return err_set(e, ERR_USAGE, "the second moments of this model are too large");
     }
     if (have && total > have)
@@ -160,6 +167,8 @@ static int allocate(struct gram_col *c, struct err *e) {
             gram_input_bytes(m->n, m->block, m->n_mat, &b);
             TRY(mem_alloc(&p, b, "second moments", e));
             m->sum[h] = p;
+            if (c->pair) TRY(mem_alloc(&p, b, "moments of differences", e));
+            m->cross[h] = c->pair ? p : NULL;
             m->count[h] = xcalloc((size_t)m->n_mat, sizeof(float));
         }
         c->max_n = max_i64(c->max_n, m->n);
@@ -188,6 +197,12 @@ int gram_col_settle(struct gram_col *c, int64_t max_rows, struct err *e) {
     c->max_rows = max_rows;
     TRY(mem_alloc(&p, (uint64_t)(c->max_n * max_rows) * sizeof(float), "rows of one pass", e));
     c->xt = p;
+    if (c->pair) {
+        TRY(mem_alloc(&p, (uint64_t)(c->max_n * max_rows) * sizeof(float), "rows of one pass", e));
+        c->dt = p;
+        TRY(mem_alloc(&p, (uint64_t)(c->max_n * max_rows) * sizeof(float), "rows of one pass", e));
+        c->diff = p;
+    }
     c->tile = xcalloc((size_t)pool_size(c->pool), sizeof *c->tile);
     for (int k = 0; k < pool_size(c->pool); k++) {
         TRY(mem_alloc(&p, (uint64_t)(STRIP * c->max_n) * sizeof(float), "a strip of moments", e));
@@ -207,15 +222,16 @@ void gram_col_chunk(struct gram_col *c, int64_t i_chunk) {
 struct job {
     struct gram_col *c;
     const struct moment *m;
-    float *sum; /* of one matrix */
+    float *sum, *cross; /* of one matrix */
     const float *x;
+    float *to; /* where transpose_cols puts columns */
     int64_t rows, ld;
 };
 static void transpose_cols(void *ctx, int64_t i0, int64_t i1, int worker) {
     const struct job *j = ctx;
     (void)worker;
     for (int64_t i = i0; i < i1; i++)
-        for (int64_t r = 0; r < j->rows; r++) j->c->xt[i * j->rows + r] = j->x[r * j->ld + i];
+        for (int64_t r = 0; r < j->rows; r++) j->to[i * j->rows + r] = j->x[r * j->ld + i];
 }
 /* STRIP rows at a time; of each the columns from the block's start to the strip's end. */
 static void add_strips(void *ctx, int64_t s0, int64_t s1, int worker) {
@@ -236,6 +252,35 @@ static void add_strips(void *ctx, int64_t s0, int64_t s1, int worker) {
         }
 }
 
+/* Differences times rows, STRIP of the differences' columns at a time. */
+static void add_crosses(void *ctx, int64_t s0, int64_t s1, int worker) {
+    const struct job *j = ctx;
+    float *tile = j->c->tile[worker];
+    const int64_t n = j->m->n, block = j->m->block, rows = j->rows;
+    for (int64_t i = s0 * STRIP, end = min_i64(n, s1 * STRIP), stop; i < end; i = stop) {
+        const int64_t b0 = i / block * block, nc = min_i64(n, b0 + block) - b0;
+        stop = min_i64(min_i64(end, i / STRIP * STRIP + STRIP), b0 + block);
+        j->c->kern.gemm_f32(j->c->dt + i * rows, rows, j->c->xt + b0 * rows, rows, tile, nc,
+                            stop - i, nc, rows);
+        for (int64_t r = i; r < stop; r++)
+            for (int64_t k = 0; k < nc; k++) j->cross[r * block + k] += tile[(r - i) * nc + k];
+    }
+}
+
+/* Adds what the rows of j differ by from the base's, times the rows. */
+static void cross(struct job *j) {
+    struct job d = *j;
+    d.x = j->c->diff;
+    d.ld = j->m->n;
+    d.to = j->c->dt;
+    pool_for(j->c->pool, j->m->n, 64, transpose_cols, &d);
+    pool_for(j->c->pool, div_up(j->m->n, STRIP), 1, add_crosses, j);
+}
+
+void gram_col_pair(struct gram_col *c, struct pair *p) {
+    c->pair = p;
+}
+
 void gram_col_see(struct gram_col *c, const struct gr_weight *w, int64_t expert, const float *x,
                   int64_t n_rows, int64_t ld) {
     struct seen *s = find(c, w->name, !c->settled);
@@ -249,15 +294,20 @@ void gram_col_see(struct gram_col *c, const struct gr_weight *w, int64_t expert,
     if (!c->settled || !s->leads) return;
     struct moment *m = &c->in[s->input];
     int64_t mat = m->n_mat > 1 ? expert : 0;
+    const bool crossed = c->pair && n_rows <= c->max_rows;
+    if (crossed) pair_differences(c->pair, w, expert, x, n_rows, ld, c->diff);
     for (int64_t r = 0; r < n_rows; r += c->max_rows) {
         struct job j = {.c = c,
                         .m = m,
                         .sum = m->sum[c->half] + mat * m->n * m->block,
+                        .cross = c->pair ? m->cross[c->half] + mat * m->n * m->block : NULL,
                         .x = x + r * ld,
+                        .to = c->xt,
                         .rows = min_i64(c->max_rows, n_rows - r),
                         .ld = ld};
         pool_for(c->pool, m->n, 64, transpose_cols, &j);
         pool_for(c->pool, div_up(m->n, STRIP), 1, add_strips, &j);
+        if (crossed) cross(&j);
     }
     m->count[c->half][mat] += (float)n_rows;
 }
@@ -355,8 +405,10 @@ int gram_col_finish(struct gram_col *c, struct gram *out, struct err *e) {
                                                           .block = m->block,
                                                           .n_mat = m->n_mat,
                                                           .sum = {m->sum[0], m->sum[1]},
-                                                          .count = {m->count[0], m->count[1]}};
+                                                          .count = {m->count[0], m->count[1]},
+                                                          .cross = {m->cross[0], m->cross[1]}};
     }
+    out->crossed = c->pair != NULL;
     free(leader);
     return rc;
 }

@@ -6,6 +6,7 @@
 #ifndef HONE_CALIB_MOMENTS_H
 #define HONE_CALIB_MOMENTS_H
 
+#include "calib/pair.h"
 #include "quantize/gram_file.h"
 #include "core/pool.h"
 #include "core/snap.h"
@@ -16,6 +17,9 @@ struct gram_col;
 int gram_col_new(struct gram_col **out, int64_t block, enum kern_isa isa, struct pool *pool,
                  struct err *e);
 void gram_col_free(struct gram_col *c);
+/* Before the survey ends: what is shown is compared with the rows of the base in p (borrowed), and
+ * the sums of differences are collected too. */
+void gram_col_pair(struct gram_col *c, struct pair *p);
 int64_t gram_col_block(const struct gram_col *c); /* as given */
 /* From the session's observer. */
 void gram_col_see(struct gram_col *c, const struct gr_weight *w, int64_t expert, const float *x,

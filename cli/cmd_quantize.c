@@ -38,6 +38,8 @@ static const struct opt quantize_opts[] = {
      "the best mix that a card of this size holds; with --budget both limits hold"},
     {"gram", 0, OPT_STR, AT(a.gram), "FILE",
      "second moments of hone imatrix --gram: error feedback where it pays"},
+    {"sequential", 0, OPT_LIST, AT(a.sequential), "TEXT",
+     "error feedback with moments of the file's own inputs, from TEXT, block by block; to --gram"},
     {"sensitivity", 0, OPT_STR, AT(a.mix.sensitivity), "FILE",
      "what hone sensitivity measured; else errors by role"},
     {"search", 0, OPT_STR, AT(a.search), "MODE", "fast (default), best or conventional"},

@@ -5,11 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 #include "jobs/quantize_job.h"
 #include "jobs/device.h"
 #include "jobs/quantize_budget.h"
 #include "jobs/open.h"
+#include "jobs/sequential.h"
 #include "core/buf.h"
 #include "core/io.h"
 #include "core/log.h"
@@ -294,6 +296,21 @@ static int check_input(const struct quantize_job_opts *a, const struct quantize_
     return base.quantized && !a->requantize ? requant_check(o->in, &base, e) : 0;
 }
 
+/* Collects the moments of the one output's own inputs. They stay in the file of --gram, which
+ * replays need; without that option they lie beside the output while it is made: *temporary, to be
+ * removed. */
+static int sequential(struct work *c, const struct quantize_job_opts *a, struct quantize_opts *o,
+                      int n, char **temporary, struct err *e) {
+    if (n > 1 || a->dry_run || !o->out)
+        return err_set(e, ERR_USAGE,
+                       "--sequential goes with one recipe and -o, and without --dry-run: its "
+                       "moments are those of one file's inputs");
+    if (a->gram) TRY(out_check(a->gram, c->overwrite, e));
+    if (!a->gram) o->gram = *temporary = xasprintf("%s.moments", o->out);
+    const struct sequential_opts so = {.q = o, .texts = a->sequential, .out = o->gram};
+    return sequential_moments(c, &so, e);
+}
+
 static int run(struct work *c, const struct quantize_job_opts *a, char **recipe,
                const struct quant_override *ov, struct emit *m, struct err *e) {
     struct quantize_opts o[MAX_RECIPES];
@@ -344,7 +361,11 @@ static int run(struct work *c, const struct quantize_job_opts *a, char **recipe,
     char *path[MAX_RECIPES] = {0};
     for (int k = 0; k < n && n > 1 && a->out; k++)
         o[k].out = path[k] = output_path(a->out, one.in, recipe[k]);
-    rc = quantize_run_many(o, n, r, e);
+    char *moments = NULL;
+    if (a->sequential.n) rc = sequential(c, a, o, n, &moments, e);
+    if (!rc) rc = quantize_run_many(o, n, r, e);
+    if (moments) (void)unlink(moments);
+    free(moments);
     for (int k = 0; k < n && rc == 0; k++) warn(a, &r[k]);
     if (rc == 0 && n == 1) emit_result(m, a, o[0].out, &r[0]);
     if (rc == 0 && n > 1) emit_many(m, o, r, n);

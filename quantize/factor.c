@@ -153,6 +153,7 @@ int factor_make(struct factor *f, const struct gram_input *in, int64_t mat,
     double prior = pooled ? o->tau / pooled_tokens : 0;
     double total = count + (pooled ? o->tau : 0), mean = 0;
     if (!(total > 0)) total = 1;
+    f->total = total;
     for (int64_t i = 0; i < n; i++) {
         int64_t at = i * block + i % block;
         double h = w0 * (double)s0[at] + w1 * (double)s1[at];
@@ -184,4 +185,57 @@ int factor_make(struct factor *f, const struct gram_input *in, int64_t mat,
     for (int64_t b0 = 0; b0 < n && o->alpha > 0; b0 += block)
         if (!factor_block(f, b0, min_i64(block, n - b0), pool)) return bad(in, mat, e);
     return 0;
+}
+
+/* ---- inputs that have moved ---------------------------------------------------------------------
+ */
+
+static void add_scaled(float *restrict y, const float *restrict x, float a, int64_t n) {
+    for (int64_t i = 0; i < n; i++) y[i] += a * x[i];
+}
+
+void factor_drift(const struct factor *f, const float *const cross[GRAM_HALVES], const float *x,
+                  float *out) {
+    memset(out, 0, (size_t)f->n * sizeof *out);
+    for (int64_t i = 0; i < f->n; i++) {
+        const int64_t b0 = i / f->block * f->block, nb = min_i64(f->block, f->n - b0);
+        for (int h = 0; h < GRAM_HALVES; h++)
+            if (cross[h])
+                add_scaled(out + b0, cross[h] + i * f->block, (float)((double)x[i] / f->total), nb);
+    }
+}
+
+/* Eight sums side by side, so that the order is fixed and vectors can be used. */
+static float dot_f32(const float *a, const float *b, int64_t n) {
+    float acc[8] = {0}, s = 0;
+    int64_t k = 0;
+    for (; k + 8 <= n; k += 8)
+        for (int l = 0; l < 8; l++) acc[l] += a[k + l] * b[k + l];
+    for (; k < n; k++) s += a[k] * b[k];
+    for (int l = 0; l < 8; l++) s += acc[l];
+    return s;
+}
+
+/* z <- z R^-1 with R = M diag M^T, block by block. */
+static void solve(const struct factor *f, float *z) {
+    for (int64_t b0 = 0; b0 < f->n; b0 += f->block) {
+        const int64_t nb = min_i64(f->block, f->n - b0);
+        for (int64_t j = nb - 1; j >= 0; j--)
+            z[b0 + j] -= dot_f32(f->m + (b0 + j) * f->block + j + 1, z + b0 + j + 1, nb - j - 1);
+        for (int64_t j = 0; j < nb; j++) z[b0 + j] /= f->diag[b0 + j];
+        for (int64_t j = 0; j < nb; j++)
+            add_scaled(z + b0 + j + 1, f->m + (b0 + j) * f->block + j + 1, -z[b0 + j], nb - j - 1);
+    }
+}
+
+void factor_aim(const struct factor *f, const float *s, const float *const cross[GRAM_HALVES],
+                double beta, float *x, int64_t rows, float *z) {
+    for (int64_t r = 0; r < rows; r++, x += f->n) {
+        bool usable = true;
+        factor_drift(f, cross, x, z);
+        for (int64_t i = 0; i < f->n; i++) z[i] /= s[i];
+        solve(f, z);
+        for (int64_t i = 0; i < f->n; i++) usable &= fabsf(z[i] / s[i]) < 1e30f;
+        for (int64_t i = 0; i < f->n && usable; i++) x[i] += (float)beta * (z[i] / s[i]);
+    }
 }

@@ -13,11 +13,12 @@
 
 struct factor {
     int64_t n, block;
-    float *r;    /* [n][block] */
-    float *m;    /* [n][block], above the diagonal; 0 elsewhere */
-    float *diag; /* [n] */
-    float *h;    /* [n] diagonal of H, unshrunk: mean squared inputs */
-    double *tri; /* scratch of the factorisation, [block][block] */
+    float *r;     /* [n][block] */
+    float *m;     /* [n][block], above the diagonal; 0 elsewhere */
+    float *diag;  /* [n] */
+    float *h;     /* [n] diagonal of H, unshrunk: mean squared inputs */
+    double total; /* tokens of H, those of the prior too */
+    double *tri;  /* scratch of the factorisation, [block][block] */
 };
 struct factor_opts {
     unsigned halves;      /* bit h: half h of the text is in */
@@ -33,5 +34,17 @@ int factor_pool(const struct gram_input *in, unsigned halves, float **out, doubl
 int factor_make(struct factor *f, const struct gram_input *in, int64_t mat,
                 const struct factor_opts *o, const float *pooled, double pooled_tokens,
                 struct pool *pool, struct err *e);
+
+/* What rows should aim at when the inputs have moved: the inputs x of the file that is being made
+ * differ from those of the original by d, and the least error of x^ x against x (x + d) has x^ = x
+ * + x Delta H^-1, Delta = E[d x^T] (GPTAQ's asymmetric target, Li et al. 2025). Adds beta times
+ * that to each of the rows x [rows][n]; H = S R S as f has it, s the diagonal of S. cross: the sums
+ * of one matrix in either half of the text, NULL in a half that is not in. z: 2 * n floats of room.
+ */
+void factor_aim(const struct factor *f, const float *s, const float *const cross[GRAM_HALVES],
+                double beta, float *x, int64_t rows, float *z);
+/* out[n] = x Delta of one row. */
+void factor_drift(const struct factor *f, const float *const cross[GRAM_HALVES], const float *x,
+                  float *out);
 
 #endif

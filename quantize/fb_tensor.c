@@ -22,16 +22,27 @@
 enum { TRY_MATS = 2, TRY_ROWS = 32, ROUNDS = 2 };
 #define LAMBDA 0.01 /* of the mean moment, added to all: GPTQ's damping */
 static const double alphas[] = {0.03, 0.1, 0.3, 1.0};
+/* Shares of the correction for inputs that have moved. */
+static const double betas[] = {0, 0.25, 0.5, 0.75, 1};
 
 struct fb_tensor {
     struct fb_source src;
     struct factor f;
     float *pooled;
-    double pooled_tokens, alpha, gain;
-    float *imp, *s; /* of the present matrix */
+    double pooled_tokens, alpha, beta, gain;
+    const float *cross[GRAM_HALVES]; /* of the present matrix and halves; NULL: not in */
+    float **aim;                     /* per worker: rows on their way, and room */
+    float *imp, *s;                  /* of the present matrix */
     struct feedback fb;
     struct feedback_work **work; /* per worker */
 };
+
+static void cross_of(const struct gram_input *in, int64_t mat, unsigned halves,
+                     const float **cross) {
+    for (int h = 0; h < GRAM_HALVES; h++)
+        cross[h] =
+            in->cross[h] && (halves >> h & 1) ? in->cross[h] + mat * in->n * in->block : NULL;
+}
 
 static int prepare(struct fb_tensor *t, int64_t mat, unsigned halves, double alpha,
                    const float *pooled, struct err *e) {
@@ -42,6 +53,7 @@ static int prepare(struct fb_tensor *t, int64_t mat, unsigned halves, double alp
                     e));
     const float *imp = t->src.imp ? t->src.imp + mat * t->src.n : t->f.h;
     feedback_weights(t->imp, t->s, imp, t->src.n, LAMBDA);
+    cross_of(in, in->n_mat > 1 ? mat : 0, halves, t->cross);
     return 0;
 }
 
@@ -69,9 +81,31 @@ static void trial_rows(void *ctx, int64_t g0, int64_t g1, int worker) {
     }
 }
 
-static int try_matrix(struct fb_tensor *t, int64_t mat, struct trial *j, float *x, double *err,
-                      struct err *e) {
+/* What the quadratic error leaves out when inputs have moved: twice the product of the rows' error
+ * with x Delta. */
+static double drift_error(const struct factor *held, const float *const cross[GRAM_HALVES],
+                          const float *x, const float *y, int64_t rows) {
+    float *drift = xcalloc((size_t)held->n, sizeof *drift);
+    double sum = 0;
+    for (int64_t r = 0; r < rows; r++, x += held->n, y += held->n) {
+        factor_drift(held, cross, x, drift);
+        for (int64_t i = 0; i < held->n; i++) sum += 2 * (double)drift[i] * (double)(x[i] - y[i]);
+    }
+    free(drift);
+    return sum;
+}
+
+/* A way to encode: how much of the correlation is not believed, and how much of the drift is taken
+ * back. */
+struct way {
+    double alpha, beta;
+};
+
+/* Adds to err[i] the held-out error of each way on sampled rows of a matrix. */
+static int try_matrix(struct fb_tensor *t, int64_t mat, struct trial *j, float *x,
+                      const struct way *way, int n_ways, double *err, struct err *e) {
     const struct fb_source *s = &t->src;
+    const float *cross[GRAM_HALVES];
     struct factor held = {0};
     float *sh = xcalloc((size_t)s->n, sizeof *sh);
     int rc;
@@ -83,10 +117,13 @@ static int try_matrix(struct fb_tensor *t, int64_t mat, struct trial *j, float *
     for (int64_t k = 0, step = max_i64(1, s->rows / TRY_ROWS); k < s->rows && j->rows < TRY_ROWS;
          k += step)
         if (s->load(s->ctx, mat * s->rows + k, x + j->rows * s->n)) j->rows++;
-    for (size_t a = 0; a < COUNT_OF(alphas); a++) {
-        TRY_GOTO(out, rc, prepare(t, mat, 1, alphas[a], t->pooled, e));
+    cross_of(s->in, s->in->n_mat > 1 ? mat : 0, 2, cross);
+    for (int i = 0; i < n_ways; i++) {
+        t->beta = way[i].beta;
+        TRY_GOTO(out, rc, prepare(t, mat, 1, way[i].alpha, t->pooled, e));
         pool_for(s->pool, div_up(j->rows, FEEDBACK_ROWS), 1, trial_rows, j);
-        err[a] += feedback_error(&held, sh, x, j->y, j->rows);
+        err[i] += feedback_error(&held, sh, x, j->y, j->rows);
+        if (cross[0] || cross[1]) err[i] += drift_error(&held, cross, x, j->y, j->rows);
     }
 out:
     factor_release(&held);
@@ -94,29 +131,49 @@ out:
     return rc;
 }
 
+/* The first of the ways with the least held-out error on a few matrices; its error over that of the
+ * last. */
+static int best_way(struct fb_tensor *t, struct trial *j, float *x, const struct way *way,
+                    int n_ways, int *best, double *gain, struct err *e) {
+    const struct fb_source *s = &t->src;
+    double err[8] = {0};
+    const int64_t mats = min_i64(TRY_MATS, s->n_mat);
+    for (int64_t k = 0; k < mats; k++)
+        TRY(try_matrix(t, k * s->n_mat / mats, j, x, way, n_ways, err, e));
+    *best = n_ways - 1;
+    for (int i = 0; i < n_ways; i++)
+        if (err[i] < err[*best]) *best = i;
+    *gain = err[n_ways - 1] > 0 ? err[*best] / err[n_ways - 1] : 1;
+    return 0;
+}
+
 static int choose(struct fb_tensor *t, struct err *e) {
     const struct fb_source *s = &t->src;
     struct kern ref;
-    double err[COUNT_OF(alphas)] = {0};
     struct trial j = {.t = t, .row_bytes = qtype_row_bytes(s->type, s->n)};
     float *x = xcalloc((size_t)(2 * TRY_ROWS * s->n), sizeof *x);
     uint8_t *enc = xcalloc(TRY_ROWS, j.row_bytes);
-    int64_t mats = min_i64(TRY_MATS, s->n_mat);
     int rc = 0;
     kern_init(&ref, KERN_REF);
     j.x = x;
     j.y = x + TRY_ROWS * s->n;
     j.enc = enc;
     j.decode = ref.op[s->type].decode;
-    for (int64_t k = 0; k < mats && rc == 0; k++)
-        rc = try_matrix(t, k * s->n_mat / mats, &j, x, err, e);
-    size_t best = COUNT_OF(alphas) - 1;
-    for (size_t a = 0; a < COUNT_OF(alphas); a++)
-        if (err[a] < err[best]) best = a;
-    t->alpha = alphas[best];
-    t->gain = err[COUNT_OF(alphas) - 1] > 0 ? err[best] / err[COUNT_OF(alphas) - 1] : 1;
-    log_debug("%s: shrinkage %.2f, held-out error %.3f of the plain one", s->in->name, t->alpha,
-              t->gain);
+    struct way way[COUNT_OF(betas)];
+    int at = 0;
+    double unused;
+    for (size_t a = 0; a < COUNT_OF(alphas); a++) way[a] = (struct way){alphas[a], 0};
+    TRY_GOTO(out, rc, best_way(t, &j, x, way, COUNT_OF(alphas), &at, &t->gain, e));
+    t->alpha = alphas[at];
+    t->beta = 0;
+    if (s->in->cross[0] && t->alpha < 1) {
+        for (size_t b = 0; b < COUNT_OF(betas); b++) way[b] = (struct way){t->alpha, betas[b]};
+        TRY_GOTO(out, rc, best_way(t, &j, x, way, COUNT_OF(betas), &at, &unused, e));
+        t->beta = betas[at];
+    }
+    log_debug("%s: shrinkage %.2f, held-out error %.3f of the plain one, drift taken back %.2f",
+              s->in->name, t->alpha, t->gain, t->beta);
+out:
     free(x);
     free(enc);
     return rc;
@@ -140,6 +197,9 @@ int fb_tensor_new(struct fb_tensor **out, const struct fb_source *src, struct er
     t->fb.steps = src->steps;
     t->fb.rounds = ROUNDS;
     t->work = xcalloc((size_t)pool_size(src->pool), sizeof(struct feedback_work *));
+    t->aim = xcalloc((size_t)pool_size(src->pool), sizeof *t->aim);
+    for (int k = 0; k < pool_size(src->pool) && in->cross[0]; k++)
+        t->aim[k] = xcalloc((size_t)((FEEDBACK_ROWS + 1) * in->n), sizeof **t->aim);
     for (int k = 0; k < pool_size(src->pool); k++)
         TRY_GOTO(fail, rc, feedback_work_new(&t->work[k], src->type, in->n, e));
     if (in->n_mat > 1 && src->tau > 0)
@@ -160,6 +220,8 @@ fail:
 void fb_tensor_free(struct fb_tensor *t) {
     if (!t) return;
     for (int k = 0; t->work && k < pool_size(t->src.pool); k++) feedback_work_free(t->work[k]);
+    for (int k = 0; t->aim && k < pool_size(t->src.pool); k++) free(t->aim[k]);
+    free(t->aim);
     free(t->work);
     free(t->imp);
     free(t->s);
@@ -182,5 +244,12 @@ int fb_tensor_matrix(struct fb_tensor *t, int64_t mat, struct err *e) {
 
 void fb_tensor_rows(struct fb_tensor *t, int worker, const float *x, int rows, uint8_t *dst,
                     uint64_t dst_row) {
+    const int64_t n = t->src.n;
+    float *aim = t->aim[worker];
+    if (aim && t->beta > 0) {
+        memcpy(aim, x, (size_t)(rows * n) * sizeof *x);
+        factor_aim(&t->f, t->s, t->cross, t->beta, aim, rows, aim + FEEDBACK_ROWS * n);
+        x = aim;
+    }
     feedback_rows(&t->fb, t->work[worker], x, rows, dst, dst_row);
 }

@@ -11,7 +11,7 @@
 #include "core/num.h"
 #include "core/show.h"
 
-enum { MAX_WEIGHTS = 1 << 15, MAX_COLUMNS = 1 << 20, VERSION = 1 };
+enum { MAX_WEIGHTS = 1 << 15, MAX_COLUMNS = 1 << 20, VERSION = 1, VERSION_CROSS = 2 };
 
 void gram_init(struct gram *m) {
     memset(m, 0, sizeof *m);
@@ -78,6 +78,20 @@ static int part(const struct gguf *g, const char *input, const char *suffix,
     return rc;
 }
 
+/* The sums of differences and inputs have the shape of the moments. */
+static int read_cross(struct gram *m, const char *name, struct gram_input *in, struct err *e) {
+    static const char *const suffix[GRAM_HALVES] = {".cross.0", ".cross.1"};
+    const struct gguf_tensor *t;
+    for (int h = 0; h < GRAM_HALVES; h++) {
+        TRY(part(m->file, name, suffix[h], &t, e));
+        if (t->ne[0] != in->block || t->ne[1] != in->n || t->ne[2] != in->n_mat || t->ne[3] != 1)
+            return err_set(e, ERR_DATA, "\"%s\" has differences of another shape than its moments",
+                           show_n(name, strlen(name)).s);
+        in->cross[h] = (const float *)(const void *)t->data;
+    }
+    return 0;
+}
+
 static int read_input(struct gram *m, const char *name, struct err *e) {
     static const char *const sum[GRAM_HALVES] = {".sum.0", ".sum.1"};
     struct gram_input in = {0};
@@ -107,6 +121,7 @@ static int read_input(struct gram *m, const char *name, struct err *e) {
                 return err_set(e, ERR_DATA, "\"%s\" counts %g tokens", show_n(name, strlen(name)).s,
                                (double)in.count[h][k]);
     }
+    if (m->crossed) TRY(read_cross(m, name, &in, e));
     in.name = xstrdup(name);
     m->input[m->n_inputs++] = in;
     return 0;
@@ -160,7 +175,8 @@ static int read_file(struct gram *m, struct err *e) {
                        "not a file of second moments: general.type is not \"gram\"; make one with "
                        "hone imatrix --gram");
     uint64_t v = gguf_u64_or(m->file, "gram.version", 0);
-    if (v != VERSION)
+    m->crossed = v == VERSION_CROSS;
+    if (v != VERSION && v != VERSION_CROSS)
         return err_set(e, ERR_DATA, "version %llu of the format is not known",
                        (unsigned long long)v);
     uint64_t chunks = gguf_u64_or(m->file, "gram.chunk_count", 0);
@@ -187,11 +203,11 @@ int gram_read(struct gram *m, const char *path, struct err *e) {
 /* ---- writing --------------------------------------------------------------------------------- */
 
 static int declare(struct gguf_w *w, const struct gram_input *in, struct err *e) {
-    static const char *const suffix[] = {".sum.0", ".sum.1", ".counts"};
+    static const char *const suffix[] = {".sum.0", ".sum.1", ".counts", ".cross.0", ".cross.1"};
     const int64_t ne_sum[3] = {in->block, in->n, in->n_mat}, ne_count[2] = {in->n_mat, GRAM_HALVES};
-    for (int k = 0; k < 3; k++) {
+    for (int k = 0; k < (in->cross[0] ? 5 : 3); k++) {
         char *name = xasprintf("%s%s", in->name, suffix[k]);
-        int rc = gguf_w_tensor(w, name, QT_F32, k < 2 ? 3 : 2, k < 2 ? ne_sum : ne_count, e);
+        int rc = gguf_w_tensor(w, name, QT_F32, k == 2 ? 2 : 3, k == 2 ? ne_count : ne_sum, e);
         free(name);
         if (rc) return rc;
     }
@@ -205,13 +221,15 @@ static int write_data(struct gguf_w *w, const struct gram_input *in, struct err 
     for (int h = 0; h < GRAM_HALVES; h++) TRY(gguf_w_data(w, in->sum[h], bytes, e));
     for (int h = 0; h < GRAM_HALVES; h++)
         TRY(gguf_w_data(w, in->count[h], (uint64_t)in->n_mat * sizeof(float), e));
+    for (int h = 0; h < GRAM_HALVES && in->cross[0]; h++)
+        TRY(gguf_w_data(w, in->cross[h], bytes, e));
     return 0;
 }
 
 static void keys(struct gguf_w *w, const struct gram *m) {
     const char **a = xcalloc((size_t)m->n_weights + 1, sizeof *a);
     gguf_w_str(w, "general.type", "gram");
-    gguf_w_u32(w, "gram.version", VERSION);
+    gguf_w_u32(w, "gram.version", m->crossed ? VERSION_CROSS : VERSION);
     gguf_w_u32(w, "gram.chunk_count", m->n_chunks);
     gguf_w_u32(w, "gram.chunk_size", m->chunk_size);
     gguf_w_arr_str(w, "gram.datasets", (const char *const *)m->dataset, (uint64_t)m->n_datasets);

@@ -21,6 +21,9 @@ struct gram_input {
     const float
         *sum[GRAM_HALVES]; /* [n_mat][n][block]; borrowed from the map, or the collector's */
     const float *count[GRAM_HALVES]; /* [n_mat] tokens */
+    /* [n_mat][n][block] sums of (x_base - x)_i x_j, x_base being what enters the same product of
+     * the model that x's model was made from; NULL: not collected. */
+    const float *cross[GRAM_HALVES];
 };
 struct gram_weight {
     char *name;
@@ -34,6 +37,7 @@ struct gram {
     char **dataset;
     int n_datasets;
     uint32_t n_chunks, chunk_size;
+    bool crossed;      /* all inputs have cross sums */
     struct gguf *file; /* NULL: not read from one */
 };
 void gram_init(struct gram *m);

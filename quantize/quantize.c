@@ -198,6 +198,52 @@ out:
     return rc;
 }
 
+int quantize_tensor(const struct quantize_opts *o, struct gguf *g, const struct imat *imat,
+                    const struct gram *gram, const struct qplan *plan, int64_t index, void **out,
+                    struct err *e) {
+    struct quantize_report report = {.rows = xcalloc((size_t)plan->n, sizeof *report.rows)};
+    struct run *q = xcalloc(1, sizeof *q);
+    const struct gguf_tensor *t = gguf_tensor_at(g, index);
+    const enum role role = plan->item[index].role;
+    const int64_t rows = n_rows(t->ne), per = max_i64(1, BATCH_BYTES / 4 / t->ne[0]);
+    struct batch_job j = {.t = t,
+                          .to = plan->item[index].type,
+                          .search = o->search,
+                          .keep = !(o->without & FEEDBACK_BALANCE),
+                          .pool = o->pool};
+    float *imp = NULL;
+    void *p = NULL;
+    int rc = 0;
+    q->o = o;
+    q->g = g;
+    q->plan = *plan;
+    q->r = &report;
+    if (imat) q->imat = *imat;
+    if (gram) q->gram = *gram;
+    q->have_imat = imat != NULL;
+    q->have_gram = gram != NULL;
+    kern_init(&q->ref, KERN_REF);
+    TRY_GOTO(out, rc, importance(q, t, role, &imp, e));
+    j.imp = imp;
+    TRY_GOTO(out, rc, batch_open(&j, &q->ref, e));
+    TRY_GOTO(out, rc, feedback(q, &j, index, e));
+    TRY_GOTO(out, rc, mem_alloc(&p, j.dst_row * (uint64_t)rows, "an encoded tensor", e));
+    for (int64_t at = 0, n; at < rows; at += n) {
+        n = min_i64(per, j.fb ? t->ne[1] - at % t->ne[1] : rows - at);
+        j.out = (uint8_t *)p + (uint64_t)at * j.dst_row;
+        TRY_GOTO(out, rc, batch_encode(&j, at, n, gguf_path(g), e));
+    }
+    *out = p;
+    p = NULL;
+out:
+    batch_close(&j);
+    mem_free(p);
+    mem_free(imp);
+    free(report.rows);
+    free(q);
+    return rc;
+}
+
 /* ---- the file -----------------------------------------------------------------------------------
  */
 

@@ -70,6 +70,16 @@ int quantize_run(const struct quantize_opts *o, struct quantize_report *r, struc
 int quantize_run_many(const struct quantize_opts *o, int n, struct quantize_report *r,
                       struct err *e);
 
+struct gguf;
+struct imat;
+struct gram;
+struct qplan;
+/* Encodes one tensor of g as quantize_run does with the same options and plan, into *out
+ * (mem_free). imat, gram: NULL for none. */
+int quantize_tensor(const struct quantize_opts *o, struct gguf *g, const struct imat *imat,
+                    const struct gram *gram, const struct qplan *plan, int64_t index, void **out,
+                    struct err *e);
+
 void quantize_report_release(struct quantize_report *r);
 
 /* The names of the field's presets, in order of size, and of the named recipes (ours, and the

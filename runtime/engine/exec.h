@@ -112,6 +112,7 @@ struct session {
     struct seq **row_seq;
     int32_t *row_id, *row_from;    /* of session_run: ids in order; the row of each one given */
     int first_block;               /* 0: from the embeddings */
+    int end_block;                 /* with see_hidden, the pass ends before it; 0: at the end */
     struct session_best *best;     /* NULL, or what the pass's token is asked for */
     const float *residual_in;      /* what enters first_block, of the pass */
     const float *hidden_in;        /* of a draft: [n_tok][n_embd] */

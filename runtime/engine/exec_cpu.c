@@ -119,5 +119,6 @@ void exec_pass(struct session *s) {
             exec_show_hidden(s, -1, s->reg[s->g->residual]);
         if (block < s->m->hp.d[HD_LAYERS] && s->g->hidden_nodes[block] == step->first)
             exec_show_hidden(s, block++, s->reg[s->g->residual]);
+        if (s->end_block && block >= s->end_block) break;
     }
 }

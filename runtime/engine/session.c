@@ -503,6 +503,10 @@ int session_forward_hidden(struct session *s, const int32_t *ids, const float *h
     return rc;
 }
 
+void session_end_after(struct session *s, int block) {
+    s->end_block = block + 1;
+}
+
 bool session_can_begin(const struct session *s, int block) {
     if (block < 1 || block > s->m->hp.d[HD_LAYERS]) return false;
     return graph_can_begin(s->g, s->g->hidden_nodes[block - 1] + 1);

@@ -102,6 +102,10 @@ int session_forward(struct session *s, const int32_t *ids, int64_t n, float *hid
 bool session_can_begin(const struct session *s, int block); /* false: the graph cannot */
 int session_forward_from(struct session *s, int block, const float *residual, const int32_t *ids,
                          int64_t n, float *hidden, struct err *e);
+/* From here on a pass ends behind a block, -1: behind the last: whoever observes residuals
+ * (session_observe_hidden) wants no more, and hidden rows and logits have no meaning. Sessions of
+ * the CPU only; others go on to the end. */
+void session_end_after(struct session *s, int block);
 /* A draft model's pass (model_open_draft): hidden_in [n][n_embd] are the trunk's rows of the
  * positions, ids the tokens after them. Others take no such rows: ERR_USAGE. logits: NULL or of the
  * last token. */

@@ -190,6 +190,58 @@ static void test_diagonal_is_plain(void) {
     free(enc);
 }
 
+/* Inputs have moved from z to x = z - d, d depending on x: rows aimed at x + x Delta H^-1 answer z
+ * better than the rows themselves. */
+static void test_moved_inputs(void) {
+    struct err e;
+    struct gram_input in;
+    struct factor f;
+    float *sum = calloc(2 * N * N, sizeof *sum), *cross = calloc(2 * N * N, sizeof *cross),
+          count[2], w[N], s[N];
+    float *d = calloc(TOKENS * N, sizeof *d), *aim = malloc(sizeof x),
+          *room = calloc(2 * N, sizeof *room);
+    const struct factor_opts o = {.halves = 3, .lambda = 0.01, .alpha = 0.03};
+    struct rng r;
+    double before = 0, after = 0, half = 0;
+    rng_seed(&r, 5);
+    moments(&in, sum, count, N);
+    for (int t = 0; t < TOKENS; t++)
+        for (int i = 0; i < N; i++)
+            d[t * N + i] = 0.3f * acts[t * N + (i + 7) % N] + 0.05f * rng_normal(&r);
+    for (int t = 0; t < TOKENS; t++)
+        for (int i = 0; i < N; i++)
+            for (int j = 0; j < N; j++)
+                cross[((t % 2) * N + i) * N + j] += d[t * N + i] * acts[t * N + j];
+    const float *half_of[GRAM_HALVES] = {cross, cross + N * N};
+    CHECK_OK(factor_init(&f, N, N, &e));
+    CHECK_OK(factor_make(&f, &in, 0, &o, NULL, 0, NULL, &e));
+    feedback_weights(w, s, f.h, N, 0.01);
+    for (int k = 0; k < 2; k++) {
+        memcpy(aim, x, sizeof x);
+        factor_aim(&f, s, half_of, k ? 1 : 0.5, aim, ROWS, room);
+        for (int t = 0; t < TOKENS; t += 3)
+            for (int row = 0; row < ROWS; row++) {
+                double want = 0, plain = 0, aimed = 0;
+                for (int i = 0; i < N; i++) {
+                    const double in_now = (double)acts[t * N + i], wi = (double)x[row * N + i];
+                    want += wi * (in_now + (double)d[t * N + i]);
+                    plain += wi * in_now;
+                    aimed += (double)aim[row * N + i] * in_now;
+                }
+                before += k ? (want - plain) * (want - plain) : 0;
+                *(k ? &after : &half) += (want - aimed) * (want - aimed);
+            }
+    }
+    CHECK(after < 0.2 * before);
+    CHECK(half < 0.5 * before && after < half);
+    factor_release(&f);
+    free(sum);
+    free(cross);
+    free(d);
+    free(aim);
+    free(room);
+}
+
 static void test_balance(void) {
     static float y[N];
     uint8_t enc[N * 4];
@@ -275,6 +327,74 @@ static void test_collector(void) {
     pool_free(pool);
 }
 
+/* Two models' rows of the same tokens: dense ones, experts whose router changed its mind, and a
+ * file of the differences. */
+static void test_pair(void) {
+    struct err e;
+    struct gram_col *c = NULL;
+    struct gram g, back;
+    struct pair *p = pair_new();
+    const struct gr_weight q = {.name = "blk.1.attn_q.weight", .ne = {N, 4, 1}};
+    const struct gr_weight up = {.name = "blk.1.ffn_up_exps.weight", .ne = {N, 4, 2}};
+    const struct gr_weight down = {.name = "blk.1.ffn_down_exps.weight", .ne = {N, 4, 2}};
+    const int32_t base_route[] = {0, 1, 1, 0},
+                  route[] = {0, 0, 1, 0}; /* the second of four tokens moved to expert 0 */
+    static float other[4 * N], d[4 * N], got[3 * N];
+    for (int i = 0; i < 4 * N; i++) other[i] = acts[i] - 0.25f * acts[4 * N + i];
+    for (int r = 0; r < 3; r++)
+        memcpy(got + r * N, other + (r == 2 ? 3 : r) * N, N * sizeof *got); /* tokens 0, 1, 3 */
+    CHECK_OK(gram_col_new(&c, 0, KERN_REF, NULL, &e));
+    gram_col_pair(c, p);
+    for (int pass = 0; pass < 2; pass++) {
+        static float two[2 * N];
+        pair_begin(p);
+        pair_route(p, PAIR_BASE, 1, base_route, 1, 4);
+        pair_route(p, PAIR_OTHER, 1, route, 1, 4);
+        pair_keep(p, &q, -1, acts, 4, N);
+        memcpy(two, acts, N * sizeof *two);
+        memcpy(two + N, acts + 3 * N, N * sizeof *two);
+        pair_keep(p, &up, 0, two, 2, N);
+        pair_keep(p, &up, 1, acts + N, 2, N);
+        pair_keep(p, &down, 0, two, 2, N);
+        pair_keep(p, &down, 1, acts + N, 2, N);
+        gram_col_chunk(c, 0);
+        gram_col_see(c, &q, -1, other, 4, N);
+        gram_col_see(c, &up, 0, got, 3, N);
+        gram_col_see(c, &up, 1, other + 2 * N, 1, N);
+        gram_col_see(c, &down, 0, got, 3, N);
+        gram_col_see(c, &down, 1, other + 2 * N, 1, N);
+        if (!pass) CHECK_OK(gram_col_settle(c, 4, &e));
+    }
+    CHECK_EQ_I64(pair_differences(p, &q, -1, other, 4, N, d), 4);
+    for (int i = 0; i < 4 * N; i += 31) CHECK_CLOSE(d[i], 0.25f * acts[4 * N + i], 1e-5);
+    CHECK_EQ_I64(pair_differences(p, &up, 0, got, 3, N, d),
+                 3); /* what enters gate and up is the token's */
+    CHECK_CLOSE(d[N + 5], 0.25f * acts[5 * N + 5], 1e-5);
+    CHECK_EQ_I64(pair_differences(p, &down, 0, got, 3, N, d),
+                 2); /* what enters down is the expert's */
+    CHECK(d[N + 5] == 0);
+    CHECK_CLOSE(d[2 * N + 5], 0.25f * acts[7 * N + 5], 1e-5);
+    gram_init(&g);
+    CHECK_OK(gram_col_finish(c, &g, &e));
+    const struct gram_input *in = gram_find(&g, q.name);
+    for (int i = 2; i < N; i += 97)
+        for (int j = 1; j < N; j += 89) {
+            double want = 0;
+            for (int t = 0; t < 4; t++)
+                want += 0.25 * (double)acts[(4 + t) * N + i] * (double)other[t * N + j];
+            CHECK_CLOSE(in->cross[0][i * N + j], want, 1e-3);
+        }
+    g.chunk_size = 4;
+    CHECK_OK(gram_write(&g, tmp_path("crossed.gguf"), false, &e));
+    CHECK_OK(gram_read(&back, tmp_path("crossed.gguf"), &e));
+    CHECK(back.crossed &&
+          memcmp(gram_find(&back, q.name)->cross[0], in->cross[0], N * N * sizeof(float)) == 0);
+    gram_release(&back);
+    gram_release(&g);
+    gram_col_free(c);
+    pair_free(p);
+}
+
 /* ---- hostile files -----------------------------------------------------------------------------
  */
 
@@ -313,7 +433,8 @@ static void test_hostile_files(void) {
         const char *text;
     } cases[] = {
         {{"imatrix", "a", 32, 32, 1, 1, 1, 1, 1}, "general.type"},
-        {{"gram", "a", 32, 32, 1, 1, 2, 1, 1}, "version 2"},
+        {{"gram", "a", 32, 32, 1, 1, 3, 1, 1}, "version 3"},
+        {{"gram", "a", 32, 32, 1, 1, 2, 1, 1}, "cross.0"},
         {{"gram", "", 32, 32, 1, 1, 1, 1, 1}, "name"},
         {{"gram", "a", 64, 32, 1, 1, 1, 1, 1}, "sizes"},
         {{"gram", "a", 32, 32, 2, 1, 1, 1, 1}, "counts"},
@@ -346,8 +467,10 @@ int main(void) {
     RUN(test_factor);
     RUN(test_error_falls);
     RUN(test_diagonal_is_plain);
+    RUN(test_moved_inputs);
     RUN(test_balance);
     RUN(test_collector);
+    RUN(test_pair);
     RUN(test_hostile_files);
     free(acts);
     tmp_remove();
