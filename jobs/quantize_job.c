@@ -14,6 +14,7 @@
 #include "jobs/sequential.h"
 #include "core/buf.h"
 #include "core/io.h"
+#include "core/out.h"
 #include "core/log.h"
 #include "core/str.h"
 #include "core/mem.h"
@@ -94,6 +95,10 @@ static int check(const struct quantize_job_opts *a, struct err *e) {
         return err_set(e, ERR_USAGE,
                        "--budget chooses the types: without --pure and --tensor; to change some, "
                        "edit the plan it writes and pass that as --recipe");
+    if (mix && a->sequential.n)
+        return err_set(e, ERR_USAGE,
+                       "--sequential goes with a recipe: give the plan that --budget writes as "
+                       "--recipe");
     if (!mix && budget_detail(&a->mix))
         return err_set(e, ERR_USAGE,
                        "--sensitivity, --prefer, --avoid, --front, --no-floors and the options of "

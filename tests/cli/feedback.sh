@@ -62,4 +62,23 @@ expect 3 'cut.gguf' $q -o "$dir/x.gguf" --gram "$dir/cut.gguf"
 expect 3 'another model' "$HONE" quantize "$dir/other.gguf" -o "$dir/x.gguf" --recipe Q4_0 --gram "$dir/g.gguf" -q
 expect 2 'balance, codes' $q -o "$dir/x.gguf" --without everything
 [ -e "$dir/x.gguf" ] && fail "a refused run left a file"
+
+# moments of the file's own inputs, block by block: the same bytes for any thread count, again with the moments that were kept, and other
+# bytes than without; nothing is left beside the output
+s="$HONE quantize $dir/in.gguf --recipe Q3_K_M --imatrix $dir/i.gguf --tensor blk.[13]=BF16 --tensor exps|token_embd|output.weight=BF16 -q"
+head -c 5000 "$src/self_calib.txt" > "$dir/text"
+$s -o "$dir/s1.gguf" --sequential "$dir/text" -j 1 >/dev/null || fail "--sequential"
+ls "$dir" | grep -q moments && fail "moments are left beside the output"
+$s -o "$dir/s2.gguf" --sequential "$dir/text" --gram "$dir/own.gguf" -j 3 >/dev/null || fail "--sequential --gram"
+$s -o "$dir/s3.gguf" --gram "$dir/own.gguf" >/dev/null || fail "with moments that were kept"
+# what a file says of its moments' hash is the same, so whole files are
+for k in 2 3; do cmp -s "$dir/s1.gguf" "$dir/s$k.gguf" || fail "--sequential: file $k differs"; done
+cmp -s "$dir/s1.gguf" "$dir/p.gguf" && fail "--sequential changes nothing"
+expect 2 'one recipe' "$HONE" quantize "$dir/in.gguf" -o "$dir/x-{}.gguf" --recipe Q4_0,Q5_0 --sequential "$dir/text" -q
+expect 2 'give the plan' "$HONE" quantize "$dir/in.gguf" -o "$dir/x.gguf" --budget 10MB --sequential "$dir/text" -q
+expect 2 'use -f' $s -o "$dir/x.gguf" --sequential "$dir/text" --gram "$dir/own.gguf"
+expect 2 'no-such' $s -o "$dir/x.gguf" --sequential "$dir/no-such.txt"
+head -c 100 "$src/self_calib.txt" > "$dir/short"
+expect 3 'fewer than one chunk' $s -o "$dir/x.gguf" --sequential "$dir/short"
+[ -e "$dir/x.gguf" ] && fail "a refused run left a file"
 exit 0
