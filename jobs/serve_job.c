@@ -203,11 +203,18 @@ static int open_session(struct work *w, const struct serve_job_opts *a, struct s
     o->context_bytes = a->context_memory ? a->context_memory : quarter < most ? quarter : most;
     so.n_ctx = a->ctx ? a->ctx : usual_ctx(o->m, so.kv_k, so.kv_v, o->context_bytes);
     TRY(session_new(out, o->m, &so, e));
+    const uint64_t room = session_room(*out); /* of a device */
+    if (room < o->context_bytes) {
+        if (a->context_memory)
+            log_warn("--context-memory: the device has room for %" PRIu64 " MiB", room >> 20);
+        o->context_bytes = room;
+    }
     const uint64_t one = session_seq_bytes(*out, so.n_ctx) + session_seq_bytes(*out, 1);
     if (one > o->context_bytes)
         return err_set(e, ERR_SYS,
                        "a context of %" PRId64 " tokens takes %" PRIu64
-                       " bytes, and --context-memory is %" PRIu64 ": use a smaller --ctx",
+                       " bytes, and there is room for %" PRIu64
+                       " (--context-memory): use a smaller --ctx",
                        so.n_ctx, one, o->context_bytes);
     return 0;
 }

@@ -20,6 +20,8 @@ struct backend {
     /* Not closed yet: did it fail for want of memory that the plan had counted on? With more of
      * s->keep_free it may not. NULL: plans and memory are one. */
     bool (*was_full)(const struct session *s);
+    /* Bytes that sequences may still take in a place of the cache. NULL: as main memory has. */
+    uint64_t (*room)(const struct session *s, int place);
     void (*use)(struct session *s); /* other weights in s->m (session_use); NULL: nothing to do */
     bool on_device; /* s->cache.mem is a device's; convolutions keep rings (runtime/engine/state.h)
                      */

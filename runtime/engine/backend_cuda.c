@@ -101,6 +101,17 @@ static int open_part(struct session *s, struct cuda_set *all, int i, struct err 
     return 0;
 }
 
+static uint64_t cuda_room(const struct session *s, int place) {
+    struct cuda *d = dev(s)->all->part[place];
+    const uint64_t keep = CU_KEEP_FREE + s->keep_free,
+                   taken = s->place[place].n_bytes + s->cache.n_bytes[place];
+    struct cu_info now;
+    struct err ignored;
+    if (cu_get_info(d->ctx, &now, &ignored) || now.mem_free < keep) return 0;
+    const uint64_t n = now.mem_free - keep, more = d->most > taken ? d->most - taken : 0;
+    return d->most && more < n ? more : n;
+}
+
 static bool cuda_was_full(const struct session *s) {
     bool full = false;
     for (int i = 0; dev(s) && i < dev(s)->all->n; i++)
@@ -314,6 +325,7 @@ const struct backend backend_cuda = {
     .open = cuda_open,
     .close = cuda_close,
     .was_full = cuda_was_full,
+    .room = cuda_room,
     .use = exec_cuda_forget,
     .pass = cuda_pass,
     .rows = cuda_rows,

@@ -355,6 +355,23 @@ uint64_t session_held_bytes(const struct session *s) {
     for (int i = 0; i < s->cache.n_places; i++) n += cache_held_bytes(&s->cache, i);
     return n;
 }
+/* A place's part of a sequence lies between that of a short and that of a long one. */
+uint64_t session_room(const struct session *s) {
+    const int64_t n_tok[2] = {1, s->o.n_ctx};
+    double least = (double)UINT64_MAX / 2;
+    if (!s->be->room) return UINT64_MAX;
+    for (int i = 0; i < s->cache.n_places; i++) {
+        const uint64_t held = cache_held_bytes(&s->cache, i);
+        const double here = (double)(s->be->room(s, i) / 16 * 15 + held); /* less what is rounded */
+        for (int k = 0; k < 2; k++) {
+            const uint64_t part = cache_seq_bytes(&s->cache, i, n_tok[k]);
+            if (!part) continue;
+            const double all = here * (double)session_seq_bytes(s, n_tok[k]) / (double)part;
+            if (all < least) least = all;
+        }
+    }
+    return (uint64_t)least;
+}
 bool session_can_trim(const struct session *s) {
     bool windows = false;
     for (int i = 0; i < s->cache.kv.n_slots; i++)

@@ -131,6 +131,10 @@ int session_new_seq(struct session *s, int64_t n_reserve, struct seq **out, stru
  * sequences hold now, what they share counted once. */
 uint64_t session_seq_bytes(const struct session *s, int64_t n_tok);
 uint64_t session_held_bytes(const struct session *s);
+/* Bytes that sequences may take together, forks and snapshots counted, until a device is full:
+ * whatever their lengths are, no device has less than its part of it. UINT64_MAX: they lie in main
+ * memory. */
+uint64_t session_room(const struct session *s);
 /* Can sequences go back to any of their positions (seq_trim)? False: only to snapshots. */
 bool session_can_trim(const struct session *s);
 /* Returns the session's own sequence, borrowed. */

@@ -44,16 +44,38 @@ cmp "$t/cpu" "$t/less"
 grep -q "passes of 2 tokens or more copy them" "$t/log" || { cat "$t/log"; exit 1; }
 cmp "$t/cpu" "$t/less"
 
-# layers over two devices, and with what a map says: the bytes of one device
+# layers over two devices as a map says: the bytes of one device
 export CUDA_EMU_DEVICES=2048,3072
 printf 'layers 0 cuda:1\nlayers 1-2 cuda:0\nlayers 3 cuda:1\nexperts 2 cpu\n' > "$t/map"
-for a in "--max-vram 1G" "--place $t/map"; do
-    "$HONE_EMU" run "$t/m.gguf" -p "The value of" -n 6 --temp 0 --act f32 --kv-type f32 --device cuda:0,1 $a > "$t/less"
-    cmp "$t/cpu" "$t/less"
-done
+"$HONE_EMU" run "$t/m.gguf" -p "The value of" -n 6 --temp 0 --act f32 --kv-type f32 --device cuda:0,1 --place "$t/map" > "$t/less"
+cmp "$t/cpu" "$t/less"
 printf 'layers 0 cuda:7\n' > "$t/map"
 if "$HONE_EMU" run "$t/m.gguf" -p "The value of" -n 6 --device cuda:0,1 --place "$t/map" > "$t/less" 2> "$t/log"; then exit 1; fi
 grep -q "cuda:7, which --device does not name" "$t/log" || { cat "$t/log"; exit 1; }
+
+# a server with both: answers computed at once are the CPU's, and there is as much context memory as the devices have room for
+${CC:-cc} -std=c11 -D_GNU_SOURCE -O1 tests/ask.c -o "$t/ask"
+served() { # device: two texts
+    : > "$t/ready"
+    CUDA_EMU_DEVICES=1000,1100 "$HONE_EMU" serve "$t/m.gguf" --port 0 --act f32 --kv-type f32 --ctx 64 --device "$1" > "$t/ready" 2> "$t/log" &
+    pid=$!
+    while [ ! -s "$t/ready" ]; do kill -0 $pid || { cat "$t/log"; exit 1; }; sleep 0.05; done
+    port=$(sed 's/.*127\.0\.0\.1:\([0-9]*\).*/\1/' "$t/ready")
+    for p in "The value of" "A function is"; do
+        "$t/ask" "$port" -b "{\"prompt\": \"$p\", \"max_tokens\": 2, \"temperature\": 0}" POST /v1/completions > "$t/o${#p}" &
+        asks="${asks:-} $!"
+    done
+    wait $asks
+    asks=
+    grep -ho '"text":"[^"]*"' "$t/o12" "$t/o13"
+    kill $pid
+    wait $pid || true
+}
+served cpu > "$t/cpu-texts"
+served cuda:0,1 > "$t/cuda-texts"
+[ "$(wc -l < "$t/cpu-texts")" = 2 ]
+cmp "$t/cpu-texts" "$t/cuda-texts"
+awk '/context memory/ { for (i = 2; i <= NF; i++) if ($i == "MiB") m = $(i - 1) } END { print "room for " m " MiB on two devices"; exit !(m > 0 && m < 564) }' "$t/log"
 unset CUDA_EMU_DEVICES
 
 # the whole job on a device, as on the CPU but for roundings; its matrix and quantization again on both: the same file

@@ -372,6 +372,43 @@ static void test_kinds(void) {
     }
 }
 
+/* Sequences of any length, and their forks, fit what is said to be room for them; where a device
+ * has little, that is what counts. */
+static void test_room(void) {
+    struct model *m = open_folder(MODELS "qwen35moe", "f32");
+    struct session_opts o = {.n_ctx = CTX, .n_ubatch = UBATCH, .guests = true};
+    struct session *s = NULL;
+    struct err e = {0};
+    if (!m) return;
+    CHECK_OK(session_new(&s, m, &o, &e));
+    CHECK(session_room(s) == UINT64_MAX);
+    session_free(s);
+    o.device = devices(1, NULL);
+    CHECK_OK(session_new(&s, m, &o, &e));
+    const uint64_t one = session_seq_bytes(s, CTX), all = session_bytes(s);
+    session_free(s);
+    o.device = devices(2, NULL);
+    o.device.max_bytes = all + 8 * one;
+    o.device.more_bytes[0] = all + one;
+    struct place p;
+    memset(&p, 0, sizeof p);
+    for (int i = 0; i < PLACE_BLOCKS; i++) p.layer[i] = (int16_t)(i % 2);
+    o.device.place = &p;
+    CHECK_OK(session_new(&s, m, &o, &e));
+    const uint64_t room = session_room(s);
+    uint64_t held = 0;
+    struct seq *q[64] = {NULL};
+    int n = 0;
+    for (; n < 64 && held + session_seq_bytes(s, n % 2 ? CTX : 1) <= room; n++) {
+        CHECK_OK(session_new_seq(s, n % 2 ? CTX : 1, &q[n], &e));
+        held += session_seq_bytes(s, n % 2 ? CTX : 1);
+    }
+    CHECK(n >= 2 && n < 64);
+    for (int i = 0; i < n; i++) seq_free(q[i]);
+    session_free(s);
+    model_close(m);
+}
+
 int main(void) {
     RUN(test_shares);
     RUN(test_bounds);
@@ -380,6 +417,7 @@ int main(void) {
     tmp_make();
     RUN(test_archs);
     RUN(test_kinds);
+    RUN(test_room);
     tmp_remove();
     return check_done();
 }
