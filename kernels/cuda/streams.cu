@@ -44,7 +44,7 @@ int cu_spread(struct cu_stream *s, const float *x, const float *c, float *y, int
 /* A block per stream: `per` of them share a row of x. */
 CU_KERNEL __launch_bounds__(BLOCK) level_rows(const float *x, float *y, int64_t w, int per) {
     CU_SHARED(float, red, [32]);
-    const float *xr = x + blockIdx.x / per * w;
+    const float *xr = x + (int64_t)(blockIdx.x / (unsigned)per) * w;
     float *yr = y + blockIdx.x * w;
     float a = 0, b = 0;
     for (int64_t i = threadIdx.x; i < w; i += BLOCK) a = fmaf(xr[i], xr[i], a);
