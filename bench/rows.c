@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 /* bench/rows.c - what rows of several sequences in one pass are worth on the CPU.
  *
- * rows MODEL.gguf THREADS [REPS]: prints JSON. Tokens per second of 1, 4 and 16 sequences that are
- * decoded together (8-bit activations), all N of them counted; and of perplexity and divergence at
- * ctx 512 with windows one by one in passes of 512 rows, as before, and together (f32 activations).
- * What is compared takes turns; the figures are the medians over REPS rounds. */
+ * rows MODEL.gguf THREADS [REPS [decode]]: prints JSON; "decode": of the first part only. Tokens
+ * per second of 1, 4 and 16 sequences that are decoded together (8-bit activations), all N of them
+ * counted; and of perplexity and divergence at ctx 512 with windows one by one in passes of 512
+ * rows, as before, and together (f32 activations). What is compared takes turns; the figures are
+ * the medians over REPS rounds. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,14 +94,15 @@ int main(int argc, char **argv) {
             together[i].rate[together[i].n++] = decode(s, counts[i], &r, logits);
     session_free(s);
     free(logits);
+    const bool only_decode = argc > 4;
     struct ids ids = {0};
     for (int64_t i = 0; i < N_WINDOWS * CTX; i++) ids_add(&ids, draw(&r, m));
     struct session *base[2], *cand[2];
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 2 && !only_decode; i++) {
         base[i] = open_session(m, p, ACT_F32, i ? eval_rows(CTX) : CTX);
         cand[i] = open_session(m, p, ACT_F32, i ? eval_rows(CTX) : CTX);
     }
-    for (int k = 0; k < reps; k++)
+    for (int k = 0; k < reps && !only_decode; k++)
         for (int i = 0; i < 2; i++) {
             struct eval_ppl a;
             struct eval_kld b;
@@ -113,9 +115,10 @@ int main(int argc, char **argv) {
            kern_isa_name(kern_isa_best()), reps);
     for (size_t i = 0; i < COUNT_OF(counts); i++)
         printf("%s\"%d\": %.2f", i ? ", " : "", counts[i], median(&together[i]));
-    printf("},\n \"decode_over_one\": {\"4\": %.2f, \"16\": %.2f},\n",
-           median(&together[1]) / median(&together[0]),
-           median(&together[2]) / median(&together[0]));
+    printf("},\n \"decode_over_one\": {\"4\": %.2f, \"16\": %.2f}%s",
+           median(&together[1]) / median(&together[0]), median(&together[2]) / median(&together[0]),
+           only_decode ? "\n}\n" : ",\n");
+    if (only_decode) return 0;
     printf(" \"ppl_tok_per_s\": {\"one_by_one\": %.1f, \"together\": %.1f, \"ratio\": %.2f},\n",
            median(&ppl[0]), median(&ppl[1]), median(&ppl[1]) / median(&ppl[0]));
     printf(" \"kld_tok_per_s\": {\"one_by_one\": %.1f, \"together\": %.1f, \"ratio\": %.2f}\n}\n",
