@@ -139,8 +139,7 @@ void candidates_release(struct candidates *c) {
     memset(c, 0, sizeof *c);
 }
 
-/* ---- coverage ----------------------------------------------------------------------------------
- */
+/* ---- coverage -------------------------------------------------------------------------------- */
 
 int candidates_have(const struct candidates *c, const struct imat *m, double *tokens,
                     struct err *e) {
@@ -169,8 +168,7 @@ void candidates_coverage(const struct candidates *c, const double *tokens, struc
         coverage_add(out, c->block[i], tokens + c->first[i], c->first[i + 1] - c->first[i]);
 }
 
-/* ---- the chosen texts --------------------------------------------------------------------------
- */
+/* ---- the chosen texts ------------------------------------------------------------------------ */
 
 struct again {
     const struct candidates *c;

@@ -211,8 +211,7 @@ static int add_chunk(struct collector *c, struct imat *m, int64_t i, struct err 
     return rc;
 }
 
-/* ---- snapshots ---------------------------------------------------------------------------------
- */
+/* ---- snapshots ------------------------------------------------------------------------------- */
 
 /* Everything the sums depend on. Not the number of chunks: a snapshot serves a longer run too. */
 static char *identity(const struct collector *c, const struct model *m,

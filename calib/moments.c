@@ -92,8 +92,7 @@ int64_t gram_col_block(const struct gram_col *c) {
     return c->block;
 }
 
-/* ---- which weights share an input --------------------------------------------------------------
- */
+/* ---- which weights share an input ------------------------------------------------------------ */
 
 static struct seen *find(struct gram_col *c, const char *name, bool add) {
     int64_t lo = 0, hi = c->n_w;
@@ -212,8 +211,7 @@ int gram_col_settle(struct gram_col *c, int64_t max_rows, struct err *e) {
     return 0;
 }
 
-/* ---- sums ---------------------------------------------------------------------------------------
- */
+/* ---- sums ------------------------------------------------------------------------------------ */
 
 void gram_col_chunk(struct gram_col *c, int64_t i_chunk) {
     c->half = (int)(i_chunk / RUN % GRAM_HALVES);
@@ -312,8 +310,7 @@ void gram_col_see(struct gram_col *c, const struct gr_weight *w, int64_t expert,
     m->count[c->half][mat] += (float)n_rows;
 }
 
-/* ---- snapshots ----------------------------------------------------------------------------------
- */
+/* ---- snapshots ------------------------------------------------------------------------------- */
 
 /* Of all that says which sums there are. */
 static uint64_t structure(const struct gram_col *c) {

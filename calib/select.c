@@ -118,8 +118,7 @@ double sel_gain(const struct sel *s, int64_t doc, const double *tokens) {
     return sum;
 }
 
-/* ---- greedy ----------------------------------------------------------------------------------
- */
+/* ---- greedy ---------------------------------------------------------------------------------- */
 
 struct bound {
     double per_token;

@@ -57,12 +57,12 @@ static gnode json_string(struct gcalls *c, const char *s) {
 gnode call_named(struct gcalls *c, const struct gcall *t) {
     const struct tool_named *n = &c->f->named;
     gnode before = G_EPS, behind = G_EPS;
-    if (strcmp(c->f->name, "kimi") == 0) {
+    if (n->numbered) {
         behind = gn_cat(c->g, gn_str(c->g, ":"),
                         gn_rep(c->g, gn_bytes(c->g, '0', '9'), 1, 3)); /* the call's number */
-    } else if (strncmp(c->f->name, "solar", 5) == 0) {
-        before = gn_cat(c->g, gn_rep(c->g, gn_bytes(c->g, 'a', 'z'), 1, 16),
-                        call_text(c, "<|tool_call:name|>"));
+    } else if (n->behind_id) {
+        before =
+            gn_cat(c->g, gn_rep(c->g, gn_bytes(c->g, 'a', 'z'), 1, 16), call_text(c, n->behind_id));
     }
     return CAT(c, before, call_text(c, t->name), behind, call_text(c, n->sep), arguments(c, t));
 }

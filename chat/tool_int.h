@@ -17,6 +17,8 @@ struct tool_tags {
 /* Name and JSON: open NAME sep {json} close. */
 struct tool_named {
     const char *open, *sep, *close;
+    const char *behind_id; /* an identifier and this text stand in front of the name; NULL: not */
+    bool numbered;         /* the name ends in ":" and the number of the call */
 };
 /* How calls are written, besides what the reader asks for: around all, around each, between them;
  * sep NULL: there is one call only. Behind `each` comes fn_open, where the row has tags. */

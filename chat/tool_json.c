@@ -57,7 +57,7 @@ bool tool_parse_list(struct toolparse *p, size_t *i) {
     return true;
 }
 
-/* open NAME sep {json} close; Kimi's names end in ":0". */
+/* open NAME sep {json} close. */
 bool tool_parse_named(struct toolparse *p, size_t *i) {
     const struct tool_named *t = &p->f->named;
     static const char section[] = "<|tool_calls_section_begin|>";
@@ -68,13 +68,13 @@ bool tool_parse_named(struct toolparse *p, size_t *i) {
     sep = tool_find(p, from, t->sep);
     if (sep == SIZE_MAX || sep - from > 500) return false;
     struct jval name = name_of(p, from, sep);
-    const char *mid = strstr(p->f->name, "solar") ? "<|tool_call:name|>" : NULL;
+    const char *mid = t->behind_id;
     int64_t m = mid ? ju_find(name, jv_str(mid), 0) : -1;
     if (m >= 0) { /* ID, then the name */
         size_t skip_n = (size_t)m + strlen(mid);
         name = jv_strn(name.u.s + skip_n, name.len - skip_n);
     }
-    if (strcmp(p->f->name, "kimi") == 0) {
+    if (t->numbered) {
         uint32_t n = name.len;
         while (n > 0 && name.u.s[n - 1] >= '0' && name.u.s[n - 1] <= '9') n--;
         if (n > 0 && name.u.s[n - 1] == ':') name.len = n - 1;

@@ -22,8 +22,7 @@ static const char *think_close(const struct toolparse *p) {
     return toolfmt_think_tag(p->f, true);
 }
 
-/* ---- helpers for the syntaxes
- * -------------------------------------------------------------------- */
+/* ---- helpers for the syntaxes ---------------------------------------------------------------- */
 bool tool_at(const struct toolparse *p, size_t i, const char *lit) {
     size_t n = strlen(lit);
     return i <= p->in.len && n <= p->in.len - i && memcmp(p->in.data + i, lit, n) == 0;
@@ -114,8 +113,7 @@ bool tool_add_object(struct toolparse *p, struct jval obj) {
     return true;
 }
 
-/* ---- typing
- * -------------------------------------------------------------------------------------- */
+/* ---- typing ---------------------------------------------------------------------------------- */
 enum {
     TY_STRING = 1,
     TY_INTEGER = 2,
@@ -228,8 +226,7 @@ struct jval tool_typed_as(struct toolparse *p, struct jval schema, struct jval k
     return text;
 }
 
-/* ---- reasoning, content, calls
- * -------------------------------------------------------------------- */
+/* ---- reasoning, content, calls --------------------------------------------------------------- */
 enum { MAX_TRIES = 1000 }; /* markers that begin no call: each may cost a walk to the end */
 
 /* What was found is kept, so that walking over all markers reads the text once. */
@@ -408,8 +405,7 @@ enum tool_think toolfmt_think_of(const struct toolfmt *f, const char *prompt) {
                                       : TOOL_THINK_UNKNOWN;
 }
 
-/* ---- the public side
- * -------------------------------------------------------------------------------- */
+/* ---- the public side ------------------------------------------------------------------------- */
 int toolparse_new(struct toolparse **out, const struct toolfmt *f, const char *tools, size_t len,
                   enum tool_think think, struct err *e) {
     static const struct jinja nothing; /* strict mode */

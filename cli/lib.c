@@ -106,7 +106,7 @@ static int run_words(struct cli *c, int argc, char **argv, struct err *e) {
     return rc;
 }
 
-/* help [COMMAND [SUBCOMMAND]] [-v] is COMMAND [SUBCOMMAND] --help */
+/* help [COMMAND [SUBCOMMAND]] [-v] is COMMAND [SUBCOMMAND] --help. */
 static int help(struct cli *c, int argc, char **argv, struct err *e) {
     if (argc < 3) {
         overview(c);

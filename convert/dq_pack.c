@@ -171,8 +171,7 @@ bool dq_gptq_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float
     return scale_row(q, q->part[3], scratch, scratch + n, dst);
 }
 
-/* ---- AWQ, GEMM layout: packed along the outputs, [inputs, outputs / 8], nibbles interleaved ----
- */
+/* ---- AWQ, GEMM layout: packed along the outputs, [inputs, outputs / 8], nibbles interleaved -- */
 
 int dq_awq_fit(struct dq *q, const struct dq_config *c, struct err *e) {
     if (q->rows % 8) return dq_bad(q, 0, e, "does not fill words");

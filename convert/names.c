@@ -39,7 +39,7 @@ static bool is_version(const char *s) {
     }
 }
 
-/* Q4_K_M, IQ2_XXS by letters of one each, BF16, FP32: names of files of weights */
+/* Q4_K_M, IQ2_XXS by letters of one each, BF16, FP32: names of files of weights. */
 static bool is_type(const char *s) {
     const char *q = *s == 'i' || *s == 'I' ? s + 1 : s;
     if ((*q == 'q' || *q == 'Q') && digit(q[1])) {
@@ -59,7 +59,7 @@ static bool among(const char *s, const char *const *v) {
     return false;
 }
 
-/* 7B, 0.5b, 1_6B, 8x7B, A3B, 7b1, mini */
+/* 7B, 0.5b, 1_6B, 8x7B, A3B, 7b1, mini. */
 static bool is_size(const char *s) {
     static const char *const words[] = {"small", "mini", "medium", "large", "xl", "xxl", NULL};
     if (among(s, words)) return true;

@@ -38,7 +38,7 @@ int err_wrap(struct err *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* Says for programs which file and which tensor an error is about, where that was not said yet.
  * NULL: nothing of it. Returns e->code. */
 int err_about(struct err *e, const char *file, const char *tensor);
-/* make analyze, make tidy: they see one file at a time, and no error is 0 */
+/* make analyze, make tidy: they see one file at a time, and no error is 0. */
 #ifdef HONE_ANALYZE
 #define err_set(e, code, ...) (err_set(e, code, __VA_ARGS__), (int)(code))
 #define err_sys(...) (err_sys(__VA_ARGS__), (int)ERR_SYS)

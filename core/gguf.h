@@ -108,8 +108,7 @@ double gguf_kv_f64(const struct gguf_kv *kv, uint64_t i);
 /* Walks a string array in order: *pos starts at kv->data, each call sets *s,*len and advances. */
 void gguf_kv_str_next(const struct gguf_kv *kv, const uint8_t **pos, const char **s, uint64_t *len);
 
-/* ---- deeper checks ----------------------------------------------------------------------------
- */
+/* ---- deeper checks --------------------------------------------------------------------------- */
 /* tokenizer.* arrays: present, equal lengths, unique texts, ids in range, merges well formed. A
  * file without tokenizer.ggml.model, or with model "none" or "no_vocab", passes. */
 int gguf_check_tokenizer(const struct gguf *g, struct err *e);

@@ -46,8 +46,7 @@ static void step(int i) {
     if (gguf_edit_hook) gguf_edit_hook(i);
 }
 
-/* ---- the new header ---------------------------------------------------------------------------
- */
+/* ---- the new header -------------------------------------------------------------------------- */
 
 static void add_u32(struct buf *b, uint32_t v) {
     uint8_t raw[4];
@@ -147,8 +146,7 @@ static bool fit(struct edit *d, struct buf *out) {
     return true;
 }
 
-/* ---- writing in place -------------------------------------------------------------------------
- */
+/* ---- writing in place ------------------------------------------------------------------------ */
 
 static char *journal_of(const char *path) {
     size_t n = strlen(path);
@@ -227,8 +225,7 @@ static int write_in_place(const char *path, int fd, const struct edit *d, const 
     return rc;
 }
 
-/* ---- writing all of it again ------------------------------------------------------------------
- */
+/* ---- writing all of it again ----------------------------------------------------------------- */
 
 static int copy_data(struct out *o, struct map *m, uint64_t from, struct err *e) {
     for (uint64_t at = from, n; at < m->size; at += n) {
@@ -309,8 +306,7 @@ int gguf_edit_str(const char *path, const char *key, const char *text, uint64_t 
     return rc;
 }
 
-/* ---- after an interruption --------------------------------------------------------------------
- */
+/* ---- after an interruption ------------------------------------------------------------------- */
 
 struct journal {
     uint64_t off, n;
@@ -331,7 +327,7 @@ static bool journal_read(struct journal *j, const char *text, size_t len, uint64
     return load_u64(raw + 32) == hash_u64(j->old, len - JOURNAL_HEAD);
 }
 
-/* 0: neither, 1: a mixture, 2: all old or all new */
+/* 0: neither, 1: a mixture, 2: all old or all new. */
 static int compare(const struct journal *j, const char *now) {
     if (memcmp(now, j->old, j->n) == 0 || memcmp(now, j->new, j->n) == 0) return 2;
     for (uint64_t i = 0; i < j->n; i++)

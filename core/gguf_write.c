@@ -470,8 +470,7 @@ int gguf_w_begin(struct gguf_w *w, const char *path, bool overwrite, struct err 
     return begin(w, path, overwrite, BEGIN_TEMPORARY, e);
 }
 
-/* ---- going on with a part ---------------------------------------------------------------------
- */
+/* ---- going on with a part -------------------------------------------------------------------- */
 
 int gguf_w_begin_part(struct gguf_w *w, const char *path, bool overwrite, bool fresh,
                       struct err *e) {

@@ -411,8 +411,7 @@ void jw_raw(struct jw *w, const char *name, const char *json_text) {
     buf_str(w->b, json_text);
 }
 
-/* ---- text of values ---------------------------------------------------------------------------
- */
+/* ---- text of values -------------------------------------------------------------------------- */
 
 static bool more(const char *s, const char *end) {
     return end ? s < end : *s != 0;

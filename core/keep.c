@@ -48,8 +48,7 @@ struct keep {
     double synced;
 };
 
-/* ---- the index ---------------------------------------------------------------------------------
- */
+/* ---- the index ------------------------------------------------------------------------------- */
 
 static size_t slot_of(const struct keep *k, const uint8_t id[ID]) {
     size_t i = (size_t)load_u64(id) & (k->n_slots - 1);
@@ -90,8 +89,7 @@ static void make_id(const struct keep_of *w, const char *which, uint8_t id[ID]) 
     }
 }
 
-/* ---- the file ----------------------------------------------------------------------------------
- */
+/* ---- the file -------------------------------------------------------------------------------- */
 
 static bool read_at(const struct keep *k, void *p, uint64_t n, uint64_t off) {
     uint8_t *to = p;
@@ -209,8 +207,7 @@ void keep_close(struct keep *k, bool remove) {
     free(k);
 }
 
-/* ---- values ------------------------------------------------------------------------------------
- */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 static const struct rec *find(const struct keep_of *w, const char *which) {
     uint8_t id[ID];

@@ -116,8 +116,7 @@ void map_drop(const struct map *m, uint64_t off, uint64_t len) {
     if (begin < end) (void)madvise(writable(m->data + begin), (size_t)(end - begin), MADV_DONTNEED);
 }
 
-/* ---- changes behind our back ------------------------------------------------------------------
- */
+/* ---- changes behind our back ----------------------------------------------------------------- */
 
 int map_unchanged(struct err *e) {
     int rc = 0;

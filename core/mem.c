@@ -149,8 +149,7 @@ char *xasprintf(const char *fmt, ...) {
     return s;
 }
 
-/* ---- big buffers ------------------------------------------------------------------------------
- */
+/* ---- big buffers ----------------------------------------------------------------------------- */
 
 /* The limit of a context and what of it is in use. The context and every buffer that is counted
  * here hold a reference, since a buffer may be freed after the job that it was made for. */

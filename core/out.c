@@ -29,7 +29,7 @@
 
 enum { OUT_BUF_BYTES = 1 << 20, TEMP_MAX = 512, TEMP_FREE = 0, TEMP_CLAIMED, TEMP_LIVE };
 
-/* n of the temporary's name counts up, so two outputs of one process never meet */
+/* n of the temporary's name counts up, so two outputs of one process never meet. */
 static struct {
     atomic_int state;
     char path[PATH_MAX];

@@ -11,7 +11,7 @@
 
 #define AT(ID, field) offsetof(struct blk_##ID, field)
 #define QTYPE(ID, id, name, elems, nbytes, ...) [id] = {name, elems, nbytes, __VA_ARGS__},
-/* clang warns of fields that a row leaves zero inside its braces, gcc does not */
+/* clang warns of fields that a row leaves zero inside its braces, gcc does not. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 static const struct qtype_info types[QT_COUNT] = {
@@ -27,7 +27,7 @@ struct id_name {
 };
 
 // clang-format off
-/* ids a reader meets in the wild; 36 means different things to different writers */
+/* ids a reader meets in the wild; 36 means different things to different writers. */
 static const struct id_name foreign[] = {
     {4, "retired (Q4_2)"}, {5, "retired (Q4_3)"},
     {31, "retired (Q4_0_4_4)"}, {32, "retired (Q4_0_4_8)"}, {33, "retired (Q4_0_8_8)"},

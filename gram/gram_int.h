@@ -108,7 +108,7 @@ struct grammar {
     uint8_t cls[256], rep[256]; /* class of a byte, a byte of a class */
     uint16_t cls_size[256];
     int n_cls;
-    struct gset kind_cls[GRAM_KINDS], *high_cls; /* sets of classes, fit.c */
+    struct gset kind_cls[GRAM_KINDS], *high_cls; /* sets of classes, gram_fit.c */
     gnode json_char; /* gn_char_json, once it was made: holds all of them; 0 */
     uint32_t **row;  /* [node][class] derivative + 1; NULL, 0: not computed */
     uint32_t cap_row;
@@ -236,7 +236,7 @@ int gram_kind_of(uint32_t cp);
 /* The kinds of slice k, as bits. */
 unsigned gram_slice_kinds(int k);
 
-/* fit.c: which texts a state allows whatever they say */
+/* gram_fit.c: which texts a state allows whatever they say. */
 
 /* Notes which classes of bytes the kinds have; once those are known. */
 void gram_fit_classes(struct grammar *g);

@@ -70,7 +70,7 @@ gnode sc_char(struct sc *c);
 gnode sc_text(struct sc *c, const char *s);
 gnode sc_name(struct sc *c, const char *s); /* of a member, with the colon */
 
-/* schema_text.c: what stands between the quotes, of strings that satisfy the set */
+/* schema_text.c: what stands between the quotes, of strings that satisfy the set. */
 gnode sc_content(struct sc *c, const struct sc_set *set);
 gnode sc_string(struct sc *c, const struct sc_set *set);
 /* schema_num.c */

@@ -270,8 +270,7 @@ enum hone_special {
 };
 HONE_API int32_t hone_token_special(const struct hone_tokenizer *t, enum hone_special s);
 
-/* ---- chat templates, tool calls ---------------------------------------------------------------
- */
+/* ---- chat templates, tool calls -------------------------------------------------------------- */
 
 struct hone_template;
 /* From the text of a template. bos, eos: texts of these tokens, NULL: "". */
@@ -325,8 +324,7 @@ HONE_API int hone_model_tokenizer(const struct hone_model *m, const struct hone_
 HONE_API int hone_model_template(const struct hone_model *m, const struct hone_template **out,
                                  struct hone_error *e);
 
-/* ---- sessions: tokens in, logits out ----------------------------------------------------------
- */
+/* ---- sessions: tokens in, logits out --------------------------------------------------------- */
 
 struct hone_session;
 struct hone_session_opts { /* NULL in place of it: all zeros */
@@ -380,8 +378,7 @@ HONE_API int hone_session_run(struct hone_session *s, const struct hone_row *row
 HONE_API int hone_session_reset(struct hone_session *s,
                                 struct hone_error *e); /* the own sequence */
 
-/* ---- generating -------------------------------------------------------------------------------
- */
+/* ---- generating ------------------------------------------------------------------------------ */
 
 struct hone_generate_opts { /* NULL in place of it: all zeros */
     size_t size;

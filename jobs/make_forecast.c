@@ -17,8 +17,7 @@
 #include "core/num.h"
 #include "core/prog.h"
 
-/* ---- numbers ------------------------------------------------------------------------------------
- */
+/* ---- numbers --------------------------------------------------------------------------------- */
 
 static const enum qtype probed[] = {QT_Q3_K, QT_Q5_K, QT_IQ4_XS};
 enum { FED_TYPES = 7 }; /* candidates with error feedback */
@@ -165,8 +164,7 @@ int make_measure_plan(struct make *mk, const struct shapes *s, const char *base,
     return 0;
 }
 
-/* ---- the record ---------------------------------------------------------------------------------
- */
+/* ---- the record ------------------------------------------------------------------------------ */
 
 static int plan_step(struct make *mk, struct step *s, struct err *e) {
     step_init(s, &mk->job, "plan");
@@ -237,8 +235,7 @@ static bool read_plan(struct make *mk, const struct json *o) {
     return true;
 }
 
-/* ---- words --------------------------------------------------------------------------------------
- */
+/* ---- words ----------------------------------------------------------------------------------- */
 
 static void note_left_out(struct make *mk) {
     char text[512];
@@ -272,8 +269,7 @@ static void make_say_plan(struct make *mk) {
     buf_release(&b);
 }
 
-/* ---- steps --------------------------------------------------------------------------------------
- */
+/* ---- steps ----------------------------------------------------------------------------------- */
 
 /* Mixes are judged on text that nothing was chosen on; without such text presets are made. */
 static int check_judge(struct make *mk, struct err *e) {

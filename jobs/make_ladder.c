@@ -33,8 +33,7 @@ struct ladder {
     enum search plain_search; /* of presets */
 };
 
-/* ---- keys ---------------------------------------------------------------------------------------
- */
+/* ---- keys ------------------------------------------------------------------------------------ */
 
 static void key_inputs(const struct ladder *l, struct step *s) {
     step_key(s, "base", "%s", l->mk->file[0].hash);
@@ -72,8 +71,7 @@ static void step_of(const struct ladder *l, const char *kind, const struct rung 
     free(name);
 }
 
-/* ---- candidates ---------------------------------------------------------------------------------
- */
+/* ---- candidates ------------------------------------------------------------------------------ */
 
 static void cand_name(const struct make *mk, struct cand *c, const char *kind,
                       const struct rung *r) {
@@ -171,8 +169,7 @@ static int make_presets(const struct ladder *l, int from, int to, bool feedback,
     return rc;
 }
 
-/* ---- mixes --------------------------------------------------------------------------------------
- */
+/* ---- mixes ----------------------------------------------------------------------------------- */
 
 static int mix_step(const struct ladder *l, struct rung *r, bool *known, struct err *e) {
     struct step s;
@@ -316,8 +313,7 @@ static int make_mixes(const struct ladder *l, struct err *e) {
     return rc;
 }
 
-/* ---- comparing ----------------------------------------------------------------------------------
- */
+/* ---- comparing ------------------------------------------------------------------------------- */
 
 struct seen { /* candidates of one pass: of rung of[k] candidate 2k, its preset 2k + 1 */
     const struct ladder *l;
@@ -372,8 +368,7 @@ static int compare(const struct ladder *l, int from, int to, struct err *e) {
     return rc;
 }
 
-/* ---- the file of a class ------------------------------------------------------------------------
- */
+/* ---- the file of a class --------------------------------------------------------------------- */
 
 /* A second name first, so that a job killed here finds the candidate of its record. */
 static int give_name(const struct make *mk, const struct cand *c, const char *file, struct err *e) {
@@ -461,8 +456,7 @@ static int take(const struct ladder *l, const struct rung *r, bool made_now, boo
     return rc;
 }
 
-/* ---- groups of rungs ----------------------------------------------------------------------------
- */
+/* ---- groups of rungs ------------------------------------------------------------------------- */
 
 /* As many rungs from `from` on as can be compared in one pass: the base, candidates and presets are
  * read at every window, so they should stay in memory. */

@@ -20,8 +20,7 @@
 #include "core/str.h"
 #include "runtime/eval/eval.h"
 
-/* ---- perplexity and divergence ------------------------------------------------------------------
- */
+/* ---- perplexity and divergence --------------------------------------------------------------- */
 
 static int eval_step(struct make *mk, const struct made *f, struct step *s, struct err *e) {
     char *name = xasprintf("eval-%s", f->is_base ? "base" : f->recipe);
@@ -234,8 +233,7 @@ int make_eval(struct make *mk, struct err *e) {
     return 0;
 }
 
-/* ---- speed
- * --------------------------------------------------------------------------------------- */
+/* ---- speed ----------------------------------------------------------------------------------- */
 
 static void speed_rows(struct jw *w, const struct eval_speed *row, int n) {
     jw_arr(w, "speed");

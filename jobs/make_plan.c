@@ -128,8 +128,7 @@ void plan_fit(const struct plan_in *in, struct make_plan *p) {
         p->eval_windows = max_i64(LEAST_WINDOWS, p->eval_windows / 2);
 }
 
-/* ---- words --------------------------------------------------------------------------------------
- */
+/* ---- words ----------------------------------------------------------------------------------- */
 
 void plan_time_text(double s, char out[32]) {
     if (s >= 5400)

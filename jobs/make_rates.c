@@ -20,8 +20,7 @@
 #include "quantize/feedback.h"
 #include "runtime/eval/eval.h"
 
-/* ---- encoders -----------------------------------------------------------------------------------
- */
+/* ---- encoders -------------------------------------------------------------------------------- */
 
 struct rows {
     const struct enc *enc;
@@ -72,8 +71,7 @@ static void time_encoders(struct rates *r, const float *x, const float *imp, int
     free(rows.out);
 }
 
-/* ---- error feedback -----------------------------------------------------------------------------
- */
+/* ---- error feedback -------------------------------------------------------------------------- */
 
 struct fed {
     struct fb_tensor *fb;
@@ -165,8 +163,7 @@ static int time_rows(struct rates *r, struct make *mk, const struct shapes *s, s
     return rc;
 }
 
-/* ---- passes -------------------------------------------------------------------------------------
- */
+/* ---- passes ---------------------------------------------------------------------------------- */
 
 static int time_windows(struct rates *r, struct make *mk, struct model *m, const struct ids *ids,
                         struct err *e) {
@@ -267,8 +264,7 @@ out:
     return rc;
 }
 
-/* ---- without a model ----------------------------------------------------------------------------
- */
+/* ---- without a model ------------------------------------------------------------------------- */
 
 static int text_tokens(const struct str_list *texts, int64_t *n, struct err *e) {
     *n = 0;

@@ -32,8 +32,7 @@ int mix_search(const char *name, enum search *out, struct err *e) {
                 : 0;
 }
 
-/* ---- the model and its losses -------------------------------------------------------------------
- */
+/* ---- the model and its losses ---------------------------------------------------------------- */
 
 /* Errors, and losses where there is a file of them. */
 static int load(struct mixer *x, const struct quantize_opts *q, const char *sensitivity,
@@ -137,8 +136,7 @@ void mixer_close(struct mixer *x) {
     memset(x, 0, sizeof *x);
 }
 
-/* ---- limits -------------------------------------------------------------------------------------
- */
+/* ---- limits ---------------------------------------------------------------------------------- */
 
 /* Bytes of a card that are not weights. */
 static int beside_weights(const struct mixer *x, const struct mix_ask *ask, uint64_t *out,
@@ -203,8 +201,7 @@ static int limits(const struct mixer *x, const struct mix_ask *ask, uint64_t roo
     return 0;
 }
 
-/* ---- one mix ------------------------------------------------------------------------------------
- */
+/* ---- one mix --------------------------------------------------------------------------------- */
 
 static int write_plan(const struct mixer *x, const struct mix_ask *ask, const struct sens_mix *mix,
                       const char *path, bool overwrite, struct err *e) {
@@ -323,8 +320,7 @@ void mix_job_release(struct mix_job *j) {
     memset(j, 0, sizeof *j);
 }
 
-/* ---- from quality to speed ----------------------------------------------------------------------
- */
+/* ---- from quality to speed ------------------------------------------------------------------- */
 
 int mix_front(struct mixer *x, const struct mix_ask *ask, const struct mix_job *j,
               struct mix_point out[MIX_FRONT], int *n, struct err *e) {

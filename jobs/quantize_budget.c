@@ -50,8 +50,7 @@ bool budget_detail(const struct budget_args *b) {
            b->ctx || b->kv_type || b->reserve || b->slots || b->gate.n;
 }
 
-/* ---- what was asked -----------------------------------------------------------------------------
- */
+/* ---- what was asked -------------------------------------------------------------------------- */
 
 static int parse_speed(const char *text, double *out, struct err *e) {
     char *end;
@@ -159,8 +158,7 @@ static void set_release(struct set *s) {
     mixer_close(&s->x);
 }
 
-/* ---- the front ----------------------------------------------------------------------------------
- */
+/* ---- the front ------------------------------------------------------------------------------- */
 
 static double ms_of(const struct budget_args *b, double bytes) {
     return 1e3 * bytes / (b->bandwidth ? (double)b->bandwidth : 1e12);
@@ -205,8 +203,7 @@ static int emit_front(struct set *s, struct emit *m, struct err *e) {
     return rc;
 }
 
-/* ---- the gate -----------------------------------------------------------------------------------
- */
+/* ---- the gate -------------------------------------------------------------------------------- */
 
 enum { GATE_CTX = 512, GATE_CHUNKS = 100 };
 
@@ -257,8 +254,7 @@ static int judge_all(struct set *s, struct emit *m, struct err *e) {
     return 0;
 }
 
-/* ---- the table, and the run ---------------------------------------------------------------------
- */
+/* ---- the table, and the run ------------------------------------------------------------------ */
 
 static void emit_mixes(const struct set *s, struct emit *m) {
     emit_table(m, "mixes", "");

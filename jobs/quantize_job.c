@@ -216,8 +216,7 @@ static void warn(const struct quantize_job_opts *a, const struct quantize_report
                  a->imatrix, (long long)n, str_s(n), first, n > 1 ? ", ..." : "");
 }
 
-/* ---- several recipes ----------------------------------------------------------------------------
- */
+/* ---- several recipes ------------------------------------------------------------------------- */
 
 /* "A,B,C" cut at commas, unless it is one file's path. */
 static int split_recipes(char **part, const char *text, struct err *e) {

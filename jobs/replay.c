@@ -37,8 +37,7 @@ struct replay {
     int n_over;
 };
 
-/* ---- inputs -------------------------------------------------------------------------------------
- */
+/* ---- inputs ---------------------------------------------------------------------------------- */
 
 /* `given`, or the recorded name beside the file. */
 static char *beside(const struct replay *r, const char *given, const char *name) {
@@ -97,8 +96,7 @@ static int link_input(struct replay *r, char **path, const char *name, char **li
     return 0;
 }
 
-/* ---- making it again ----------------------------------------------------------------------------
- */
+/* ---- making it again ------------------------------------------------------------------------- */
 
 static void copy_notes(struct replay *r) {
     for (int64_t i = 0; i < gguf_n_kv(r->g) && r->n_notes < MAX_NOTES; i++) {
@@ -195,8 +193,7 @@ static int make_again(struct replay *r, struct err *e) {
     return rc;
 }
 
-/* ---- comparing ----------------------------------------------------------------------------------
- */
+/* ---- comparing ------------------------------------------------------------------------------- */
 
 struct verdict {
     bool equal;
@@ -262,8 +259,7 @@ static void emit_verdict(const struct replay *r, const struct verdict *v, struct
     if (r->out) emit_str(m, "output", "output", r->out);
 }
 
-/* ---- the command --------------------------------------------------------------------------------
- */
+/* ---- the command ----------------------------------------------------------------------------- */
 
 /* Of a split set every shard; their number is the file's, or nothing can be compared. */
 static void remove_copy(const struct replay *r) {

@@ -41,8 +41,7 @@ struct probing {
     uint64_t budget;            /* of the mix */
 };
 
-/* ---- what is probed, and when ------------------------------------------------------------------
- */
+/* ---- what is probed, and when ---------------------------------------------------------------- */
 
 /* The candidate whose error is nearest to a target, in proportion. */
 static bool type_near(const struct sens_group *g, double target, enum qtype *out) {
@@ -152,8 +151,7 @@ static void begin_rounds(struct probing *w, const struct sens_mix *mix, uint64_t
     w->batch = mix ? PROBE_SLOTS - 1 : PROBE_SLOTS;
 }
 
-/* ---- stage 2 ------------------------------------------------------------------------------------
- */
+/* ---- stage 2 --------------------------------------------------------------------------------- */
 
 static bool probed(const struct probing *w, int group, enum qtype t) {
     const struct sens_group *g = &w->s->group[group];
@@ -191,8 +189,7 @@ static int stage2(struct probing *w, struct err *e) {
     return rc;
 }
 
-/* ---- stage 3 ------------------------------------------------------------------------------------
- */
+/* ---- stage 3 --------------------------------------------------------------------------------- */
 
 static bool stepped(const struct sens_group *g, uint64_t budget, enum qtype from, enum qtype to) {
     for (int i = 0; i < g->n_steps; i++)
@@ -236,8 +233,7 @@ static int around(struct probing *w, uint64_t budget, struct err *e) {
     return rc;
 }
 
-/* ---- all stages ---------------------------------------------------------------------------------
- */
+/* ---- all stages ------------------------------------------------------------------------------ */
 
 /* Forgets what a file said. */
 static void start_over(struct sens *s) {
@@ -348,8 +344,7 @@ int mix_measure(const struct mix_probe_opts *o, struct sens *s, struct mix_probe
     return rc;
 }
 
-/* ---- the command --------------------------------------------------------------------------------
- */
+/* ---- the command ----------------------------------------------------------------------------- */
 
 /* What the time has bought, and what more of it would. */
 static void emit_accuracy(struct emit *m, const struct sens *s, const struct mix_probe_report *r) {

@@ -39,8 +39,7 @@ struct seq_job {
     bool collecting; /* else observers look away */
 };
 
-/* ---- what a pass shows --------------------------------------------------------------------------
- */
+/* ---- what a pass shows ----------------------------------------------------------------------- */
 
 static bool in_block(const struct seq_job *j, const struct gr_weight *w) {
     char head[32];
@@ -89,8 +88,7 @@ static int pass(struct seq_job *j, enum pair_side side, int64_t i, bool next, st
     return session_forward_from(d->s, j->block, residual, ids, j->ctx, j->hidden, e);
 }
 
-/* ---- a block ------------------------------------------------------------------------------------
- */
+/* ---- a block --------------------------------------------------------------------------------- */
 
 static int collect_block(struct seq_job *j, struct prog *p, struct err *e) {
     for (int64_t i = 0; i < j->n_chunks; i++) {
@@ -169,8 +167,7 @@ static int block(struct seq_job *j, struct prog *p, struct err *e) {
     return 0;
 }
 
-/* ---- the job ------------------------------------------------------------------------------------
- */
+/* ---- the job --------------------------------------------------------------------------------- */
 
 static int open_sides(struct seq_job *j, struct err *e) {
     struct session_opts so = {.n_ctx = j->ctx,

@@ -11,7 +11,7 @@
 #include <pthread.h>
 
 // clang-format off
-/* 256 codes, SHA-1 of the codes as little-endian u16: 9ddc56270d77061ebc51b9e70f80ef3a63a24b43 */
+/* 256 codes, SHA-1 of the codes as little-endian u16: 9ddc56270d77061ebc51b9e70f80ef3a63a24b43. */
 static const char iq2_xxs_text[] =
     "AAIDAwIHAwwCBgIXAwwICQMcAggYXwMMBStEFGgCIGD/fwEDDBEDHAIGGCEDDBRcAgYYJiMXEXgHMEQg/1wBBQMMFBkD"
     "DAI2fDzCEv/tBQMMER8gJAwFawgYMAompCH/uwEIGAUkN5hKnhb/6wEDDDBBfwWbsf+vBQIIOh0fAqcfuAL//wEDDDAW"
@@ -19,7 +19,7 @@ static const char iq2_xxs_text[] =
     "YAh8PmLt//8BAnj3U/+sAREIS9zI//wFDDAomFXDSP+gAQX/CwECcv++Av++FwIIN0GCFCjR//ABAwwFKyCgRk51NyD/"
     "ogH/AgH/DQH/8wUMFBxhdWrF/7sBIiL/DQH/MAOf/+IGTjWE9/8YAv84BLQ=";
 
-/* 512 codes, SHA-1 of the codes as little-endian u16: 95ad2859cf90aa51a79b766b224796822613efc6 */
+/* 512 codes, SHA-1 of the codes as little-endian u16: 95ad2859cf90aa51a79b766b224796822613efc6. */
 static const char iq2_xs_text[] =
     "AAIDAwIHAwIDBwIDAxkDAgMHAgMDCQMcAgMDCQMFB2EDAgMHAgMDAgcDHAIDAwkDDAgZAwxwAgMDCQMMIQMMBSsK/3cB"
     "AwIDBwIDAwkDHAIDAwkDAgohAwxwAgMDCQMMIQMMER+BAwwWGgJC/3wBAgMDAgcDDAUcAwwIKCAKVwMMMEEIdyAIbgr/"
@@ -31,7 +31,7 @@ static const char iq2_xs_text[] =
     "/5YBCB01JgImXv8cAV4IDhL/WQUDDDAWLnwiQvIz/3cBBT8MCNFnAq//EAJVo8xL/6AFAgYCFgp2sQhNWgIGIlYg/6AB"
     "Vf/QATP/cgEWAgZ4CFyAAqICZxk=";
 
-/* 1024 codes, SHA-1 of the codes as little-endian u16: 68b076e15a02f7e6f8f595a4eb4cc816724f0432 */
+/* 1024 codes, SHA-1 of the codes as little-endian u16: 68b076e15a02f7e6f8f595a4eb4cc816724f0432. */
 static const char iq2_s_text[] =
     "AAIDAwIHAwIDBwIDAxkDAgMHAgMDCQMCAxcCAwMJAwwFBVcDAgMHAgMDCQMcAgMDCQMCAwcFAxkDDAIDDANcAgMDCQMM"
     "ChcDAgMHBSsFBQoO/18BAwIDBwIDAwkDAgMXAgMDAgcDAgMHAgMcAwIDBwUDCQNcAgMDAgcDAgMHBQMZAwIDBwIDAwkD"
@@ -50,14 +50,14 @@ static const char iq2_s_text[] =
     "BwIDAwwcAgMDCQMMIQMMcAUMAy0DDAqnAwwwZv9aAQIDAwkDDCEDDDAWawMMMFgJX0Ye/50BAwwWGmlXSQn/PgH/cAUF"
     "BQoOCBcDDFIIliWdCBgGAlgGAh7/WQEDDDBJG1wZ/zgB/7kBHnqyMoICFgIGYCI=";
 
-/* 256 codes, SHA-1 of the codes as little-endian u16: a9189d0250242d939ddf7331858c43320bb39a89 */
+/* 256 codes, SHA-1 of the codes as little-endian u16: a9189d0250242d939ddf7331858c43320bb39a89. */
 static const char iq3_xxs_text[] =
     "AAICBQIEAQIHCRkCBAIFAgcEAwIHCwwIAgIFBwIHAgQKBg4EBgECCyMTFAULDAIEBhMQMxcUBAIVDhACBQIHAgUCAgsB"
     "GAIHBwIvAgUCBwciBgIOCQ0QCwQjKAQSEwxNDiACBwIFAgQDCR8CAgMCBwcbBAEIAgcGAQINAQ0UBwQsBCEOGBQKG0UC"
     "CxccBwIHAhUNBQYCDgkLAhsCBQ0VEA8SPQ8TBgYMGx8SFSgVFAsOAgwETRQPARAGER4fJQshDhVNAwIOMhcXCAYQFx8O"
     "IAgpHQsEIwgXTywOMhACDh0gHiUkBkYhJTEoDjICAgESECwKKhsFFg0OFSEQHwISRA==";
 
-/* 512 codes, SHA-1 of the codes as little-endian u16: 869dc21f42fbc6b7141792734d1dcfef54316c1a */
+/* 512 codes, SHA-1 of the codes as little-endian u16: 869dc21f42fbc6b7141792734d1dcfef54316c1a. */
 static const char iq3_s_text[] =
     "AAEBAwIBAQECAgIBBAYFAgMCAgIFAgcDAwEBAQIEAQQDAwQCBAcNBAUGAQQCAQMDAwQDBAYDAgICDQMIBgQDAgcCAwYE"
     "Ag0CBAMLBAIDBgYDBg8KAgwCBAUGBAIPBQsDAg4RDwcCAgwCBAUNBBQBAQIEAQICAgECBwMCDgIDCQYBAgMCBAUHAwYH"

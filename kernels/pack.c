@@ -240,7 +240,7 @@ static void from_q8_k(const struct kern *k, const float *x, struct kern_act *a) 
     }
 }
 
-/* n: a multiple of 32, at most 256 */
+/* n: a multiple of 32, at most 256. */
 static void from_q8_0(const struct kern *k, const float *x, int64_t n, struct kern_act *a) {
     struct blk_Q8_0 q[8];
     memset(q, 0, sizeof q);

@@ -22,7 +22,7 @@
     HP_ROWS_SIZES_NO_HEAD_DIM,                                                                                 \
     {"attention.key_length", "head_dim", HD_HEAD_DIM, 0, 0},                                                   \
     {"attention.value_length", NULL, HD_HEAD_DIM, 0, 0}
-/* ... of models in which some layers are no attention: they have 0 key/value heads */
+/* ... of models in which some layers are no attention: they have 0 key/value heads. */
 #define HP_ROWS_HYBRID                                                                                         \
     {"block_count", "num_hidden_layers|n_layers|n_layer|num_layers", HD_LAYERS, HPF_REQUIRED, 0},              \
     {"context_length", "max_position_embeddings|n_ctx", HD_CTX, HPF_REQUIRED, 0},                              \
@@ -98,7 +98,7 @@
     ROW_VEC("attn_q.bias", "self_attn.q_proj.bias", HD_ATTN_OUT, XF_COPY, W_ATTN, flags),              \
     ROW_VEC("attn_k.bias", "self_attn.k_proj.bias", HD_KV_OUT, XF_COPY, W_ATTN, flags),                \
     ROW_VEC("attn_v.bias", "self_attn.v_proj.bias", HD_KV_OUT, XF_COPY, W_ATTN, flags)
-/* ... where the checkpoint or file has them */
+/* ... where the checkpoint or file has them. */
 #define ROWS_QKV_BIAS_IF ROWS_QKV_BIAS(TR_FOUND | TR_IF(HD_BIAS_QKV))
 /* Norms of queries and keys per head; xf: how norms are stored. */
 #define ROWS_QK_NORM(xf)                                                                           \

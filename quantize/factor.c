@@ -57,8 +57,7 @@ int factor_pool(const struct gram_input *in, unsigned halves, float **out, doubl
     return 0;
 }
 
-/* ---- factorisation ------------------------------------------------------------------------------
- */
+/* ---- factorisation --------------------------------------------------------------------------- */
 
 struct chol {
     double *a; /* [n][n], lower */
@@ -131,8 +130,7 @@ static bool factor_block(struct factor *f, int64_t b0, int64_t nb, struct pool *
     return true;
 }
 
-/* ---- correlation --------------------------------------------------------------------------------
- */
+/* ---- correlation ----------------------------------------------------------------------------- */
 
 static int bad(const struct gram_input *in, int64_t mat, struct err *e) {
     return err_set(
@@ -187,8 +185,7 @@ int factor_make(struct factor *f, const struct gram_input *in, int64_t mat,
     return 0;
 }
 
-/* ---- inputs that have moved ---------------------------------------------------------------------
- */
+/* ---- inputs that have moved ------------------------------------------------------------------ */
 
 static void add_scaled(float *restrict y, const float *restrict x, float a, int64_t n) {
     for (int64_t i = 0; i < n; i++) y[i] += a * x[i];

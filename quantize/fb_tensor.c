@@ -57,8 +57,7 @@ static int prepare(struct fb_tensor *t, int64_t mat, unsigned halves, double alp
     return 0;
 }
 
-/* ---- shrinkage ----------------------------------------------------------------------------------
- */
+/* ---- shrinkage ------------------------------------------------------------------------------- */
 
 struct trial {
     struct fb_tensor *t;
@@ -179,8 +178,7 @@ out:
     return rc;
 }
 
-/* ---- the tensor ---------------------------------------------------------------------------------
- */
+/* ---- the tensor ------------------------------------------------------------------------------ */
 
 int fb_tensor_new(struct fb_tensor **out, const struct fb_source *src, struct err *e) {
     struct fb_tensor *t = xcalloc(1, sizeof *t);

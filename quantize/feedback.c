@@ -116,8 +116,7 @@ static void balance(const struct feedback *fb, struct fb_row *r, int64_t n_block
         fb->kind->rescale(block_at(fb, r, b), enc_gain(num, den));
 }
 
-/* ---- rows ---------------------------------------------------------------------------------------
- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 void feedback_rows(const struct feedback *fb, struct feedback_work *w, const float *x, int rows,
                    uint8_t *dst, uint64_t dst_row) {

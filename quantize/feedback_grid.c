@@ -22,8 +22,7 @@ struct grid_open {
     float v[QK]; /* what the block decodes to */
 };
 
-/* ---- values -------------------------------------------------------------------------------------
- */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 static float scale_of(const struct grid_spec *s, const struct grid_block *b, int k) {
     return b->d * s->unit * (float)(2 * b->sc[k] + 1);
@@ -39,8 +38,7 @@ static float value_of(const struct grid_how *h, const struct grid_block *b, int 
     return negative(b, i) ? -v : v;
 }
 
-/* ---- one entry ----------------------------------------------------------------------------------
- */
+/* ---- one entry ------------------------------------------------------------------------------- */
 
 /* What an entry costs: sum over i of L_i * (q_ii L_i + 2 * sum_{k<i} q_ki L_k - 2 p_i). */
 struct form {
@@ -93,8 +91,7 @@ static void form_of_descent(const struct feedback *fb, const struct fb_row *r, c
     }
 }
 
-/* ---- the feedback pass --------------------------------------------------------------------------
- */
+/* ---- the feedback pass ----------------------------------------------------------------------- */
 
 /* Signs of the targets t[8]; where their number must be even, the weight that matters least takes
  * the other one. */
@@ -149,8 +146,7 @@ static void pass(const struct feedback *fb, struct fb_row *r, void *block, int64
     }
 }
 
-/* ---- descent ------------------------------------------------------------------------------------
- */
+/* ---- descent --------------------------------------------------------------------------------- */
 
 /* A sub-block on trial: what would change, and R times that. */
 struct trial {
@@ -311,8 +307,7 @@ static void descend(const struct feedback *fb, struct fb_row *r, void *block, in
     if (fb->steps & FEEDBACK_SCALES) refit(fb, r, o, c0);
 }
 
-/* ---- packing ------------------------------------------------------------------------------------
- */
+/* ---- packing --------------------------------------------------------------------------------- */
 
 static void rescale(void *block, double gain) {
     struct grid_block *b = &((struct grid_open *)block)->b;

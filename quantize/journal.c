@@ -18,8 +18,7 @@
 
 enum { LINE = 160, FORMAT = 1, MAX_JOURNAL = 256 << 20, MAX_FILES = 65535 };
 
-/* ---- lines --------------------------------------------------------------------------------------
- */
+/* ---- lines ----------------------------------------------------------------------------------- */
 
 /* Adds " <check>\n" to the text; its length. */
 static size_t seal(char line[LINE], size_t n) {
@@ -86,8 +85,7 @@ static enum journal_found parse(struct journal *j, const char *text, size_t len,
     return JOURNAL_SAME;
 }
 
-/* ---- the file -----------------------------------------------------------------------------------
- */
+/* ---- the file -------------------------------------------------------------------------------- */
 
 static int write_at(struct journal *j, uint64_t off, const char *p, size_t n, struct err *e) {
     while (n) {

@@ -130,8 +130,7 @@ static void fill(const struct solver *s, int *pick) {
     }
 }
 
-/* ---- lists of states ----------------------------------------------------------------------------
- */
+/* ---- lists of states ------------------------------------------------------------------------- */
 
 static bool add_node(struct solver *s, int32_t parent, int opt, int32_t *out) {
     if (s->n_trail == MAX_NODES) return false;
@@ -241,8 +240,7 @@ static bool search(struct solver *s, double slack, int *pick, struct state *part
     return true;
 }
 
-/* ---- the whole ----------------------------------------------------------------------------------
- */
+/* ---- the whole ------------------------------------------------------------------------------- */
 
 static uint64_t width(const struct mix_group *g) {
     uint64_t lo = UINT64_MAX, hi = 0;

@@ -46,8 +46,7 @@ static enum qtype dominant(const struct qplan *p) {
     return (enum qtype)best;
 }
 
-/* ---- plan files ---------------------------------------------------------------------------------
- */
+/* ---- plan files ------------------------------------------------------------------------------ */
 
 struct parser {
     struct qplan *p;
@@ -146,8 +145,7 @@ int qplan_write(const struct qplan *p, const char *path, bool overwrite, struct 
     return rc;
 }
 
-/* ---- patterns -----------------------------------------------------------------------------------
- */
+/* ---- patterns -------------------------------------------------------------------------------- */
 
 static int compile(regex_t *re, const char *pattern, struct err *e) {
     int rc = regcomp(re, pattern, REG_EXTENDED | REG_ICASE | REG_NOSUB);
@@ -181,8 +179,7 @@ static int apply_override(struct qplan *p, const struct quant_override *ov, bool
     return 0;
 }
 
-/* ---- all together -------------------------------------------------------------------------------
- */
+/* ---- all together ---------------------------------------------------------------------------- */
 
 static void fill_items(struct qplan *p, const struct gguf *g) {
     p->n = gguf_n_tensors(g);

@@ -56,8 +56,9 @@ struct run {
     struct run *next;      /* of the same source */
 };
 
-/* The next of the runs, from `from` on, that takes the bytes of q for a tensor: it wants the same
- * type and has none yet. */
+/* Returns the first run in the list from `from` on that can take over the bytes that q made of a
+ * tensor: it wants the same type, and an earlier call has not written the tensor yet. NULL: there
+ * is none. */
 static struct run *follower(const struct run *q, struct run *from, int64_t tensor) {
     enum qtype type = q->plan.item[tensor].type;
     while (from && (from->plan.item[tensor].type != type || tensor < from->n_done))
@@ -69,8 +70,7 @@ static int64_t n_rows(const int64_t ne[4]) {
     return ne[1] * ne[2] * ne[3];
 }
 
-/* ---- writing ------------------------------------------------------------------------------------
- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 /* Called by the writer's thread, for rows of a tensor in their order. */
 static int write_rows(void *ctx, int64_t tensor, const uint8_t *p, uint64_t n, struct err *e) {
@@ -111,8 +111,7 @@ static int run_batches(struct run *q, struct batch_job *j, int64_t index, struct
     return 0;
 }
 
-/* ---- one tensor ---------------------------------------------------------------------------------
- */
+/* ---- one tensor ------------------------------------------------------------------------------ */
 
 /* The importance of a tensor as floats; *out NULL when there is none. */
 static int importance(struct run *q, const struct gguf_tensor *t, enum role role, float **out,
@@ -244,8 +243,7 @@ out:
     return rc;
 }
 
-/* ---- the file -----------------------------------------------------------------------------------
- */
+/* ---- the file -------------------------------------------------------------------------------- */
 
 static bool starts_with(const char *s, const char *head) {
     return strncmp(s, head, strlen(head)) == 0;

@@ -146,8 +146,7 @@ int recipe_ftype_of_type(enum qtype t) {
     return q ? qtype_ftype_id(q->file_type ? q->file_type : q->name) : -1;
 }
 
-/* ---- roles --------------------------------------------------------------------------------------
- */
+/* ---- roles ----------------------------------------------------------------------------------- */
 
 // clang-format off
 /* Never quantized, whatever the architecture: parts of names. */
@@ -259,8 +258,7 @@ void recipe_model_from(struct recipe_model *m, const struct gguf *g) {
     m->tied = gguf_find_tensor(g, "output.weight") == NULL;
 }
 
-/* ---- types --------------------------------------------------------------------------------------
- */
+/* ---- types ----------------------------------------------------------------------------------- */
 
 static bool more(int64_t i, int64_t n) {
     return i < n / 8 || i >= 7 * n / 8 || (i - n / 8) % 3 == 2;

@@ -47,8 +47,7 @@ static double prior_of(const struct sens *s, const struct sens_group *g) {
     return kld * layer / .16;
 }
 
-/* ---- groups -------------------------------------------------------------------------------------
- */
+/* ---- groups ---------------------------------------------------------------------------------- */
 
 /* Roles that share a type with another of the same layer: the one that names the group. */
 static enum role leader(enum role r) {
@@ -207,8 +206,7 @@ enum qtype sens_next(const struct sens *s, int group, enum qtype t, int dir) {
     return best;
 }
 
-/* ---- losses -------------------------------------------------------------------------------------
- */
+/* ---- losses ---------------------------------------------------------------------------------- */
 
 /* Log of the ratio divergence / error at an error, from the probes of a group. */
 static bool ratio_at(const struct sens_group *g, double err, double *out) {
@@ -309,8 +307,7 @@ double sens_factor(const struct sens *s, int group, uint64_t budget) {
     return above > below ? va + (vb - va) * (g->block - below) / (above - below) : va;
 }
 
-/* ---- accuracy -----------------------------------------------------------------------------------
- */
+/* ---- accuracy -------------------------------------------------------------------------------- */
 
 /* Candidate whose error is nearest to that of about 4.25 bits. */
 static int type_like_4_bits(const struct sens_group *g) {
@@ -360,8 +357,7 @@ void sens_accuracy(const struct sens *s, struct sens_accuracy *a) {
     a->complete = sum > 0 ? sqrt(var_all) / sum : 0;
 }
 
-/* ---- floors -------------------------------------------------------------------------------------
- */
+/* ---- floors ---------------------------------------------------------------------------------- */
 
 bool sens_allowed(const struct sens *s, int group, enum qtype type, uint64_t budget) {
     const struct sens_group *g = &s->group[group];

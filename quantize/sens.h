@@ -82,8 +82,8 @@ struct sens_source { /* whose weights are encoded, and by what */
  * quantizer has it, experts weighted by their tokens. imat NULL: columns count the same. Types
  * that quantization refuses without importance are taken from groups that have none. */
 int sens_errors(struct sens *s, const struct sens_source *from, struct err *e);
-/* Of several ranks (core/ranks.h), which share out the groups there: what rank 0 knows of the
- * groups goes to all others. */
+/* Broadcasts what rank 0 knows of the groups to the other ranks (core/ranks.h), which have shared
+ * out the groups in sens_errors. One rank: nothing is done. */
 void sens_tell(struct sens *s);
 /* Fills group.gain: probes and errors stay those of the plain encoders, predicted losses are
  * multiplied. A matter of seconds per type and tensor. */

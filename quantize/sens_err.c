@@ -242,8 +242,7 @@ void sens_tell(struct sens *s) {
     for (int i = 0; i < s->n_groups; i++) ranks_bcast(&s->group[i], sizeof s->group[i]);
 }
 
-/* ---- whole tensors ------------------------------------------------------------------------------
- */
+/* ---- whole tensors --------------------------------------------------------------------------- */
 
 int sens_encode(const struct sens_source *from, int64_t index, enum qtype type, enum search search,
                 void **out, struct err *e) {

@@ -15,8 +15,7 @@
 static const char format[] = "hone-sensitivity";
 enum { VERSION = 1 };
 
-/* ---- writing ------------------------------------------------------------------------------------
- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 static void write_group(struct jw *w, const struct sens_group *g, const struct gguf *gf) {
     jw_obj(w, NULL);
@@ -82,8 +81,7 @@ int sens_write(const struct sens *s, const struct gguf *g, const char *path, boo
     return rc;
 }
 
-/* ---- reading ------------------------------------------------------------------------------------
- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static void take_hash(char out[33], const struct json *j) {
     const char *s = json_str(j);

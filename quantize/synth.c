@@ -54,9 +54,7 @@ struct synth {
     uint8_t *batch;
 };
 
-/* ---- what is made
- * --------------------------------------------------------------------------------
- */
+/* ---- what is made ---------------------------------------------------------------------------- */
 
 static int read_shape(struct synth *s, struct err *e) {
     const char *name = s->o->shape;
@@ -157,9 +155,7 @@ static int declare(struct synth *s, struct synth_report *r, struct err *e) {
     return 0;
 }
 
-/* ---- weights
- * -------------------------------------------------------------------------------------
- */
+/* ---- weights --------------------------------------------------------------------------------- */
 
 enum fill { FILL_BLOCKS, FILL_UNIFORM, FILL_NORMAL, FILL_ROUTER };
 static const struct special { /* by the end of the name; all are F32 */

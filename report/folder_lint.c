@@ -238,7 +238,7 @@ static void check_model(struct lint *l, const char *file, struct seen *s) {
     gguf_close(g);
 }
 
-/* A shard whose first one is not there is opened by nobody. */
+/* Complains about a shard whose set has no first shard: no loader can open it. */
 static void check_orphan(struct lint *l, const char *file, int n) {
     char *first = gguf_split_name(file, 0, n), *path = io_join(l->dir, first);
     if (!io_exists(path))

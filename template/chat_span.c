@@ -9,8 +9,7 @@
 
 #include "core/mem.h"
 
-/* ---- naming inputs ------------------------------------------------------------------------------
- */
+/* ---- naming inputs --------------------------------------------------------------------------- */
 static const char *const contents[] = {"system", "developer", "user", "assistant", "tool"};
 
 static const char *kind_of_content(struct jval message) {
@@ -107,8 +106,7 @@ int chat_case_spans(const struct jinja *t, const struct chat_case *k, struct buf
     return jinja_render_spans(t, named_vars, &copy, k->now, NULL, out, spans, je, e);
 }
 
-/* ---- markers ------------------------------------------------------------------------------------
- */
+/* ---- markers --------------------------------------------------------------------------------- */
 /* End of the marker that begins at i, or 0. */
 static size_t marker_end(const char *s, size_t n, size_t i) {
     enum { MAX_MARKER = 48 };

@@ -21,8 +21,7 @@ static struct jval eval_name(struct jctx *c, const struct jnode *n) {
     return v;
 }
 
-/* ---- calls
- * --------------------------------------------------------------------------------------------- */
+/* ---- calls ----------------------------------------------------------------------------------- */
 /* Positional arguments go to v (the first `first` are there already), the rest to *a; small calls
  * need no memory but the caller's arrays. */
 enum { SMALL = 8 };
@@ -280,8 +279,7 @@ struct jval jeval_filter_chain(struct jctx *c, const struct jnode *n, const stru
     return eval_filter(c, n, jeval_filter_chain(c, n->a, input, text));
 }
 
-/* ---- expressions
- * ------------------------------------------------------------------------------------------ */
+/* ---- expressions ----------------------------------------------------------------------------- */
 static struct jval eval_compare(struct jctx *c, const struct jnode *n) {
     struct jval l = jeval(c, n->a);
     for (const struct jnode *k = n->list; k; k = k->next) {

@@ -64,9 +64,7 @@ static void check_namespaces(struct jctx *c, const struct jnode *to) {
     jx_fail(c, "runtime", "cannot assign attribute on non-namespace object");
 }
 
-/* ---- loops
- * -----------------------------------------------------------------------------------------------
- */
+/* ---- loops ----------------------------------------------------------------------------------- */
 /* The next item that passes the filter. */
 static bool source_next(struct jctx *c, struct jloop *l, struct jval *out) {
     const struct jnode *n = l->node;
@@ -222,8 +220,7 @@ struct jval jexec_loop_again(struct jctx *c, struct jloop *l, struct jval over) 
     return jx_take(c, m);
 }
 
-/* ---- statements
- * ------------------------------------------------------------------------------------------- */
+/* ---- statements ------------------------------------------------------------------------------ */
 static void exec_print(struct jctx *c, const struct jnode *n) {
     struct jval v = jeval(c, n->a);
     if (c->autoescape && v.tag != JT_UNDEF) v = ju_escape(c, v);

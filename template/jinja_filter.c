@@ -94,9 +94,7 @@ static struct jval f_format(struct jctx *c, struct jargs *a) {
     return jfmt_percent(c, jv_soft_str(c, a->v[0]), args);
 }
 
-/* ---- numbers
- * ----------------------------------------------------------------------------------------------------
- */
+/* ---- numbers --------------------------------------------------------------------------------- */
 /* Python's int(text, base); false when it is not one. */
 static bool parse_int(struct jctx *c, struct jval s, int base, struct jval *out) {
     char t[4400];
@@ -263,9 +261,7 @@ static struct jval f_filesizeformat(struct jctx *c, struct jval *v) {
     return jv_copy(c, text, strlen(text));
 }
 
-/* ---- longer texts
- * --------------------------------------------------------------------------------------------------
- */
+/* ---- longer texts ---------------------------------------------------------------------------- */
 static struct jlist *lines_of(struct jctx *c, struct jval s) {
     struct jargs a = {.v = &s, .n = 1};
     return jeval_row(c, jlib_method(JT_STR, jv_str("splitlines")), "method", &a).u.list;

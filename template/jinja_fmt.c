@@ -172,9 +172,7 @@ static struct jval repr_of(struct jctx *c, struct jval v) {
     return jx_take(c, m);
 }
 
-/* ---- '%'
- * --------------------------------------------------------------------------------------------------
- */
+/* ---- '%' ------------------------------------------------------------------------------------- */
 struct pct {
     struct jctx *c;
     struct jval fmt, args;
@@ -307,8 +305,7 @@ struct jval jfmt_percent(struct jctx *c, struct jval fmt, struct jval args) {
     return r;
 }
 
-/* ---- str.format
- * ------------------------------------------------------------------------------------------- */
+/* ---- str.format ------------------------------------------------------------------------------ */
 static void parse_spec(struct jctx *c, struct jval t, struct spec *s) {
     size_t i = 0, k = 0;
     *s = (struct spec){.fill = jv_missing(), .prec = -1};

@@ -290,8 +290,7 @@ struct jloop {
     struct jval last_changed; /* JT_MISSING at first */
 };
 
-/* ---- one compilation or render ----------------------------------------------------------------
- */
+/* ---- one compilation or render --------------------------------------------------------------- */
 struct jspan_chunk { /* memory of strings; origin[i] belongs to base[i], 0: the template */
     char *base;
     uint16_t *origin;
@@ -342,8 +341,7 @@ void *jx_alloc(struct jctx *c, size_t n, size_t size);
 char *jx_str_alloc(struct jctx *c, size_t n); /* for the bytes of a string */
 void jx_str_copy(struct jctx *c, char *to, const char *s, size_t n);
 
-/* ---- jinja_span.c: only with c->span ---------------------------------------------------------
- */
+/* ---- jinja_span.c: only with c->span --------------------------------------------------------- */
 char *jspan_alloc(struct jctx *c, size_t n);
 void jspan_copy(struct jctx *c, char *to, const char *src, size_t n);
 void jspan_write(struct jctx *c, const char *src, size_t n); /* before the output grows */
@@ -441,8 +439,7 @@ bool jiter_next(struct jctx *c, struct jiter *it, struct jval *out);
 struct jlist *jv_to_list(struct jctx *c, struct jval v);
 struct jval jv_list_val(struct jlist *l);
 
-/* ---- text helpers (jinja_text.c) --------------------------------------------------------------
- */
+/* ---- text helpers (jinja_text.c) ------------------------------------------------------------- */
 bool ju_is_space(uint32_t cp);
 uint32_t ju_next(const char *s, size_t n, size_t *i); /* code point at *i, advances */
 void ju_put(struct jctx *c, uint32_t cp);
@@ -459,8 +456,7 @@ bool ju_is_title(uint32_t cp);
 struct jval ju_escape(struct jctx *c, struct jval v);         /* & < > " ' ; Markup */
 int64_t ju_find(struct jval s, struct jval sub, size_t from); /* byte offset or -1 */
 
-/* ---- jinja_big.c ------------------------------------------------------------------------------
- */
+/* ---- jinja_big.c ----------------------------------------------------------------------------- */
 struct jval jbig_parse(struct jctx *c, const char *digits, size_t n, int base, bool neg);
 struct jval jbig_bin(struct jctx *c, enum jop op, struct jval a, struct jval b); /* ints and bigs */
 int jbig_cmp(struct jctx *c, struct jval a, struct jval b);
@@ -470,8 +466,7 @@ double jbig_divide(struct jctx *c, struct jval x, struct jval y);
 struct jval jbig_radix(struct jctx *c, struct jval v, int base, bool upper);
 struct jval jbig_from_double(struct jctx *c, double d); /* integral, any size */
 
-/* ---- jinja_ops.c ------------------------------------------------------------------------------
- */
+/* ---- jinja_ops.c ----------------------------------------------------------------------------- */
 struct jval jop_bin(struct jctx *c, enum jop op, struct jval a, struct jval b);
 struct jval jop_neg(struct jctx *c, struct jval v, bool neg);
 bool jop_in(struct jctx *c, struct jval x, struct jval in);
@@ -480,15 +475,13 @@ struct jval jop_item(struct jctx *c, struct jval obj, struct jval key);
 struct jval jop_slice(struct jctx *c, struct jval obj, const struct jslice *s);
 bool jop_compare(struct jctx *c, enum jop op, struct jval a, struct jval b);
 
-/* ---- jinja_eval.c -----------------------------------------------------------------------------
- */
+/* ---- jinja_eval.c ---------------------------------------------------------------------------- */
 void jeval_root(struct jctx *c);
 struct jval jeval_call(struct jctx *c, struct jval f, struct jargs *a);
 struct jval jeval_row(struct jctx *c, const struct jrow *row, const char *what, struct jargs *a);
 struct jval jeval_loop_attr(struct jctx *c, struct jloop *l, struct jval name);
 
-/* ---- libraries ----------------------------------------------------------------------------------
- */
+/* ---- libraries ------------------------------------------------------------------------------- */
 const struct jrow *jlib_filter(struct jval name);
 const struct jrow *jlib_test(struct jval name);
 const struct jrow *jlib_global(struct jval name);
@@ -502,8 +495,7 @@ void jfmt_json(struct jctx *c, struct jval v, bool ascii, struct jval indent, st
 struct jval jlib_path(struct jctx *c, struct jval obj,
                       struct jval path); /* "a.b.0" attribute getter */
 
-/* ---- jinja_json.c -------------------------------------------------------------------------------
- */
+/* ---- jinja_json.c ---------------------------------------------------------------------------- */
 struct jval jjson_parse(struct jctx *c, const char *s, size_t n, const char *what);
 struct jval jjson_from(struct jctx *c, const struct json *j);
 /* The JSON value that s begins with (white space before it is skipped); *used: its end. */
@@ -521,8 +513,7 @@ void jdoc_release(struct jdoc *d);
 /* Deep copy into the context's arena (renders that may change values). */
 struct jval jv_clone(struct jctx *c, struct jval v);
 
-/* ---- jinja_lex.c, jinja_parse.c, jinja_scope.c
- * ---------------------------------------------------- */
+/* ---- jinja_lex.c, jinja_parse.c, jinja_scope.c ----------------------------------------------- */
 enum jtok_kind {
     TK_EOF,
     TK_DATA,

@@ -26,9 +26,7 @@ const struct jrow *jlib_global(struct jval name) {
     return row_of(jlib_globals, name);
 }
 
-/* ---- tests
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- tests ----------------------------------------------------------------------------------- */
 static bool is_string(struct jval v) {
     return v.tag == JT_STR;
 }
@@ -126,8 +124,7 @@ const struct jrow jlib_tests[] = {
     {NULL, NULL, NULL, NULL},
 };
 
-/* ---- global functions; v[0] is unused
- * ------------------------------------------------------------------------------ */
+/* ---- global functions; v[0] is unused -------------------------------------------------------- */
 static struct jval g_range(struct jctx *c, struct jargs *a) {
     int64_t p[3] = {0, 0, 1};
     int n = a->n - 1;
@@ -264,8 +261,7 @@ const struct jrow jlib_globals[] = {
     {NULL, NULL, NULL, NULL},
 };
 
-/* ---- methods of other types
- * ------------------------------------------------------------------------------------------ */
+/* ---- methods of other types ------------------------------------------------------------------ */
 static struct jval d_get(struct jctx *c, struct jval *v) {
     struct jval *x = jdict_get(c, v[0].u.dict, v[1]);
     return x ? *x : v[2].tag == JT_MISSING ? jv_none() : v[2];

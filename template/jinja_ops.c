@@ -230,8 +230,7 @@ bool jop_compare(struct jctx *c, enum jop op, struct jval a, struct jval b) {
     return op == JO_LT ? d < 0 : op == JO_LE ? d <= 0 : op == JO_GT ? d > 0 : d >= 0;
 }
 
-/* ---- attributes
- * ------------------------------------------------------------------------------------- */
+/* ---- attributes ------------------------------------------------------------------------------ */
 static struct jval unsafe(struct jctx *c, struct jval obj, struct jval name) {
     size_t m = jx_mark(c);
     const char *head = "access to attribute ", *of = " of '", *tail = "' object is unsafe.";
@@ -444,8 +443,7 @@ struct jval jop_item(struct jctx *c, struct jval obj, struct jval key) {
     return jv_undef(c, obj, key);
 }
 
-/* ---- slices
- * ----------------------------------------------------------------------------------------- */
+/* ---- slices ---------------------------------------------------------------------------------- */
 static int64_t bound_of(struct jctx *c, struct jval v, int64_t n, int64_t lo, int64_t hi,
                         int64_t otherwise) {
     if (v.tag == JT_NONE || v.tag == JT_MISSING) return otherwise;

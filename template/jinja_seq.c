@@ -35,9 +35,7 @@ static struct jval fold(struct jctx *c, struct jval v) {
     return v.tag == JT_STR ? ju_case(c, v, JU_LOWER) : v;
 }
 
-/* ---- sorting
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- sorting --------------------------------------------------------------------------------- */
 struct keyed {
     struct jval key, v;
 };
@@ -178,9 +176,7 @@ static struct jval f_max(struct jctx *c, struct jval *v) {
     return extreme(c, v, 1);
 }
 
-/* ---- map, select
- * ----------------------------------------------------------------------------------------------------
- */
+/* ---- map, select ----------------------------------------------------------------------------- */
 /* a->v[0] becomes the item: name and further arguments of a filter or test follow it. */
 static struct jval apply(struct jctx *c, struct jargs *a, int at, struct jval item, bool is_test) {
     const char *what = is_test ? "test" : "filter";
@@ -261,9 +257,7 @@ static struct jval f_rejectattr(struct jctx *c, struct jargs *a) {
     return jv_gen(c, "select_or_reject", fill_rejectattr, a);
 }
 
-/* ---- the rest
- * ---------------------------------------------------------------------------------------------------------
- */
+/* ---- the rest -------------------------------------------------------------------------------- */
 static struct jval f_length(struct jctx *c, struct jval *v) {
     int64_t n = v[0].tag == JT_LOOP ? jeval_loop_attr(c, v[0].u.loop, jv_str("length")).u.i
                                     : jv_length(c, v[0]);

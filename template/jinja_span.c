@@ -112,8 +112,7 @@ void jspan_as(struct jctx *c, const char *src) {
     c->span->as = from ? *from : 0;
 }
 
-/* ---- inputs -------------------------------------------------------------------------------------
- */
+/* ---- inputs ---------------------------------------------------------------------------------- */
 uint16_t jspan_origin(struct jctx *c, struct jval path, const char *kind) {
     struct jspan *s = c->span;
     if (s->n_origin == MAX_ORIGINS)
@@ -141,8 +140,7 @@ struct jval jspan_mark(struct jctx *c, struct jval v, uint16_t origin) {
     return v;
 }
 
-/* ---- results ------------------------------------------------------------------------------------
- */
+/* ---- results --------------------------------------------------------------------------------- */
 void jspan_result(struct jspan *s, size_t n, struct jinja_spans *out) {
     int cap = 0;
     for (size_t i = 0; i < n;) {

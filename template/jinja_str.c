@@ -30,8 +30,7 @@ static int64_t find_last(struct jval s, struct jval x, size_t end) {
     return -1;
 }
 
-/* ---- splitting
- * ---------------------------------------------------------------------------------------------- */
+/* ---- splitting ------------------------------------------------------------------------------- */
 static struct jval split_space(struct jctx *c, struct jval s, int64_t max) {
     struct jval l = jv_list(c, 0);
     size_t i = 0;
@@ -176,8 +175,7 @@ static struct jval m_rpartition(struct jctx *c, struct jval *v) {
     return part(c, v[0], sep, find_last(v[0], sep, v[0].len), true);
 }
 
-/* ---- stripping, searching
- * ------------------------------------------------------------------------------------ */
+/* ---- stripping, searching -------------------------------------------------------------------- */
 static struct jval strip(struct jctx *c, struct jval *v, int sides) {
     struct jval chars = v[1];
     if (chars.tag == JT_NONE) chars = jv_missing();
@@ -318,8 +316,7 @@ static struct jval m_removesuffix(struct jctx *c, struct jval *v) {
     return x.len && affix_one(c, v[0], x, true, "") ? sub(v[0], 0, v[0].len - x.len) : v[0];
 }
 
-/* ---- joining, padding
- * ----------------------------------------------------------------------------------------- */
+/* ---- joining, padding ------------------------------------------------------------------------ */
 static struct jval m_join(struct jctx *c, struct jval *v) {
     struct jiter it;
     struct jval x;
@@ -405,8 +402,7 @@ static struct jval m_expandtabs(struct jctx *c, struct jval *v) {
     return r;
 }
 
-/* ---- case and categories
- * ----------------------------------------------------------------------------------------- */
+/* ---- case and categories --------------------------------------------------------------------- */
 static struct jval m_upper(struct jctx *c, struct jval *v) {
     return ju_case(c, v[0], JU_UPPER);
 }
@@ -543,9 +539,7 @@ static struct jval m_istitle(struct jctx *c, struct jval *v) {
     return jv_bool(any);
 }
 
-/* ---- the rest
- * -----------------------------------------------------------------------------------------------------
- */
+/* ---- the rest -------------------------------------------------------------------------------- */
 static struct jval m_format(struct jctx *c, struct jargs *a) {
     return jfmt_format(c, a->v[0], a);
 }

@@ -108,8 +108,7 @@ struct jval ju_strip(struct jval s, struct jval chars, int sides) {
     return s;
 }
 
-/* ---- case
- * ---------------------------------------------------------------------------------------- */
+/* ---- case ------------------------------------------------------------------------------------ */
 static const struct {
     uint32_t from;
     uint32_t upper[3], title[3];

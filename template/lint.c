@@ -48,8 +48,7 @@ void lint_conversation(const struct lint_finding *f, struct buf *out) {
         if (strcmp(probes[i].id, f->probe) == 0) probe_json(&probes[i], out);
 }
 
-/* ---- one probe
- * ------------------------------------------------------------------------------------ */
+/* ---- one probe ------------------------------------------------------------------------------- */
 static void excerpt(struct lint_finding *f, const struct buf *text, size_t at) {
     size_t from = at > 120 ? at - 120 : 0, n = text->len - from > 240 ? 240 : text->len - from;
     while (from < text->len && from > 0 && ((unsigned char)text->data[from] & 0xc0) == 0x80) from++;
@@ -231,8 +230,7 @@ int lint_probe(const struct jinja *t, int i, char outcome[160], struct lint_find
     return rc;
 }
 
-/* ---- the report
- * ------------------------------------------------------------------------------------- */
+/* ---- the report ------------------------------------------------------------------------------ */
 void lint_found(struct lint_report *r, const struct lint_finding *f) {
     if (r->n == r->cap) {
         r->cap = r->cap ? r->cap * 2 : 32;
@@ -279,8 +277,7 @@ static void where_json(const struct jinja *t, const char *json, size_t at, struc
     jdoc_release(&p);
 }
 
-/* ---- markers in texts of others
- * ----------------------------------------------------------------------------- */
+/* ---- markers in texts of others -------------------------------------------------------------- */
 /* MARKS stands where text of others goes. */
 static const char whole_conv[] =
     "{\"messages\":[{\"role\":\"user\",\"content\":\"MARKS\"},{\"role\":\"assistant\",\"content\":"

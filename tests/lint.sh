@@ -89,11 +89,62 @@ awk -v most=$TYPE_FILES -v f32=$F32_FILES '
 [ -s "${TMPDIR:-/tmp}/hone-lint.$$" ] && say "$(cat "${TMPDIR:-/tmp}/hone-lint.$$")"
 rm -f "${TMPDIR:-/tmp}/hone-lint.$$"
 
-# ---- MAP.md names every file of ours ----
+# ---- MAP.md names every file of ours, by its name and as a whole word, in the section of its folder ----
 for f in $(git ls-files 'core/*' 'kernels/*' 'models/*' 'text/*' 'tok/*' 'template/*' 'chat/*' 'gram/*' 'convert/*' 'calib/*' 'quantize/*' 'runtime/*' 'report/*' 'jobs/*' 'lib/*' 'cli/*' 'include/*' 'bench/*' 2>/dev/null); do
-    case $f in kernels/*/*) base=${f%/*}/ ;; quantize/enc/*) base=quantize/enc/ ;; template/own/*) base=template/own/ ;; calib/text/*) base=calib/text/ ;; *) base=${f##*/}; base=${base%.[ch]} ;; esac
-    grep -qF "$base" MAP.md || say "MAP.md does not mention $f"
-done
+    dir=${f%/*}/ base=${f##*/}
+    case $f in kernels/*/*) base=${f%/*}/ dir=kernels/ ;; quantize/enc/*) base=quantize/enc/ dir=quantize/ ;; template/own/*) base=template/own/ dir=template/ ;; calib/text/*) base=calib/text/ dir=calib/ ;; include/*) base=$f dir= ;; bench/*) base=${base%.*} dir= ;; esac
+    echo "$f $dir $base"
+done | awk '
+    FILENAME == "MAP.md" {
+        if (/^## /) { sec = $2; sub(/:$/, "", sec) }
+        gsub(/\.\[ch\]/, ".c " , $0); line = $0; gsub(/[^A-Za-z0-9_.\/-]+/, " ", line)
+        text[sec] = text[sec] " " line " "; whole = whole " " line " "; next
+    }
+    {
+        t = $3 == "" ? whole : text[$2]; b = $3 == "" ? $2 : $3; h = b; sub(/\.h$/, ".c", h)
+        if (index(t, " " b " ") == 0 && index(t, " " h " ") == 0 && index(t, b) == 0 + (b !~ /\/$/ && $3 != "")) print "MAP.md does not mention " $1
+    }' MAP.md - > "${TMPDIR:-/tmp}/hone-lint.$$"
+[ -s "${TMPDIR:-/tmp}/hone-lint.$$" ] && say "$(cat "${TMPDIR:-/tmp}/hone-lint.$$")"
+rm -f "${TMPDIR:-/tmp}/hone-lint.$$"
+
+# ---- base names say which file is meant: one of a name, but for kernels and encoders, which repeat per type ----
+git ls-files '*.c' '*.h' '*.cu' | grep -vE '^(tests|bench|docs|packaging|kernels)/|^quantize/enc/' | awk -F/ '
+    { n[$NF]++; f[$NF] = f[$NF] " " $0 } END { for (b in n) if (n[b] > 1) print "two files are called " b ":" f[b] }' > "${TMPDIR:-/tmp}/hone-lint.$$"
+[ -s "${TMPDIR:-/tmp}/hone-lint.$$" ] && say "$(cat "${TMPDIR:-/tmp}/hone-lint.$$")"
+rm -f "${TMPDIR:-/tmp}/hone-lint.$$"
+
+# ---- cli/ parses, calls and prints: small, and its functions short ----
+n=$(cat cli/* | wc -l)
+[ "$n" -lt 6000 ] || say "cli/ has $n lines; what is not parsing, calling or printing belongs to jobs/"
+awk 'FNR == 1 { at = 0 }
+    /^[a-z].*\) \{$|^ .*\) \{$/ && !at && !/^ *(if|for|while|switch|else|do)\>/ { at = FNR }
+    /^}$/ && at { print FNR - at + 1; at = 0 }' cli/*.c | sort -n | awk '
+    { v[NR] = $1 } END { i = int(NR * .9); if (v[i] > 20) print "nine of ten functions in cli/ have at most " v[i] " lines; 20 are enough to parse, call and print" }' > "${TMPDIR:-/tmp}/hone-lint.$$"
+[ -s "${TMPDIR:-/tmp}/hone-lint.$$" ] && say "$(cat "${TMPDIR:-/tmp}/hone-lint.$$")"
+rm -f "${TMPDIR:-/tmp}/hone-lint.$$"
+
+# ---- comments, what a script can see of them: above declarations they begin with a capital or a name and end with a full stop (not
+# examples and formulas); no line over 100; none behind code that goes on over several lines ----
+awk '
+    function check(c, line,    t, w, words) {
+        t = c
+        sub(/[ \t\n]*\*\/[ \t]*$/, "", t); gsub(/\n[ \t]*\*?[ \t]?/, " ", t); sub(/^\/\*+[ \t]*/, "", t)
+        if (t ~ /^----/ || t ~ /clang-format/ || t == "") return
+        w = t; sub(/[^A-Za-z0-9_].*$/, "", w)
+        if (t ~ /^[a-z]/ && w !~ /_/ && index(names, " " w " ") == 0) print FILENAME ":" line ": the comment begins with a small letter: " substr(t, 1, 50)
+        if (t ~ /->| [-+*|]?= |<|["|()]|\*|^`|[0-9a-f]{40}/ || split(t, words, / +/) < 5) return
+        if (t !~ /[.?:!]\)?$|[a-z_0-9]+\.(c|h|md|def|cu|cuh)$/) print FILENAME ":" line ": the comment ends without a full stop: " substr(t, length(t) - 40)
+    }
+    FNR == 1 { inside = torn = 0; names = ""; while ((getline l < FILENAME) > 0) { gsub(/[^A-Za-z0-9_]+/, " ", l); names = names " " l " " } close(FILENAME) }
+    /clang-format off/ { off = 1 } /clang-format on/ { off = 0 }
+    length > 102 && !off && /^ ?(\/\*|\*)/ && !/\*\/ *[^ ]/ { print FILENAME ":" FNR ": a line of a comment is over 100" }
+    torn { n++; if ($0 ~ /\*\//) { if (n > 1) print FILENAME ":" at ": a comment behind code goes on over " n + 1 " lines; put it above"; torn = 0 } }
+    /[;,{}].*\/\*/ && !/\*\// && !inside { torn = 1; n = 0; at = FNR }
+    !inside && /^\/\*/ { inside = 1; c = ""; from = FNR }
+    inside { c = c (c == "" ? "" : "\n") $0; if ($0 ~ /\*\//) { inside = 0; if ($0 ~ /\*\/[ \t]*$/) check(c, from) } }
+' $(printf '%s\n' "$@" | grep -E '\.[ch]$' | grep -vE '^(tests|docs|bench)/|^kernels/[a-z0-9]+/|^quantize/enc/') > "${TMPDIR:-/tmp}/hone-lint.$$"
+[ -s "${TMPDIR:-/tmp}/hone-lint.$$" ] && say "$(cat "${TMPDIR:-/tmp}/hone-lint.$$")"
+rm -f "${TMPDIR:-/tmp}/hone-lint.$$"
 
 # ---- variables of the process, where the program has been built ----
 if [ -e "${HONE:-}" ] && [ -z "${SANF:-}" ]; then

@@ -67,13 +67,15 @@ struct cu_attn {
     float *out;                 /* [n_tok][n_heads][head_dim] */
     const float *gate;          /* NULL, or of head h at gate + h * gate_ld: out *= sigmoid(gate) */
     int64_t gate_ld;            /* 0: head_dim */
-    /* cu_attn_few: NULL, or a quantized copy of out, head_dim % 32 == 0; most parts of the keys;
-     * n_segs * longest * n_heads * n_splits * (head_dim + 2) floats */
+    /* cu_attn_few. out_q: where `out` is written once more as 8-bit blocks, for which head_dim must
+     * be a multiple of 32; or NULL. n_splits: the most parts that the keys of a row are cut into.
+     * part: sums of the parts, n_segs * longest * n_heads * n_splits * (head_dim + 2) floats. */
     void *out_q;
     int64_t n_splits;
     float *part;
-    /* cu_qkv: queries before norm and rope, head h of all tokens at raw_q + h * raw_q_ld; norms
-     * (normed; weights NULL: 1); table, width and kind of the rope; where the queries go */
+    /* cu_qkv. raw_q: queries before norm and rope, head h of a token at raw_q + h * raw_q_ld.
+     * q_norm, k_norm: weights of the norms, which are done where `normed` is set; NULL: all are 1.
+     * cs, n_rot, adjacent: table, width and kind of the rope. q_out: where the queries go. */
     const float *raw_q, *q_norm, *k_norm, *cs;
     int64_t raw_q_ld, n_rot;
     float eps;

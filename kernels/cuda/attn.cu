@@ -10,8 +10,7 @@
  * cu_attn_many: several tokens. A block takes ROWS (token, head) rows of one kv head and walks the
  * keys in tiles with a running maximum and sum. Products are f32 on the CUDA cores; flash.cuh has
  * the same on tensor cores.
- *
- * Not run on a GPU yet. */
+ * */
 #include "kernels/cuda/few.cuh"
 #include "kernels/cuda/flash.cuh"
 

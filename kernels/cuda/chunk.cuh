@@ -10,8 +10,7 @@
  * chunks; what it shares with the other blocks of the head (K K^T, Q K^T, norms) it computes again.
  * Operands of mma are bf16; L, the system with it and all decays are f32: the diagonal 16 x 16
  * blocks are inverted, then four steps downwards. Tokens beyond the last have beta 0 and no decay.
- *
- * Not run on a GPU yet. */
+ * */
 #ifndef HONE_KERNELS_CUDA_CHUNK_CUH
 #define HONE_KERNELS_CUDA_CHUNK_CUH
 

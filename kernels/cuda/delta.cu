@@ -10,8 +10,7 @@
  * The convolution's past inputs lie in a ring of as many slots as there are taps, so that the slot
  * of the current token is never one that a token still reads: cu_delta_step convolves in whatever
  * block needs a channel, without a launch of its own.
- *
- * Not run on a GPU yet. */
+ * */
 #include "kernels/cuda/chunk.cuh"
 
 enum { BLOCK = 256, WARPS = BLOCK / 32, LANES = 8, SLICE = BLOCK / LANES, T = 8, MAX_DIM = 256 };

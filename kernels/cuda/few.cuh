@@ -22,8 +22,7 @@
  * Shared: queries [dim / 32][lane] 16 bytes; for each warp two slots for a tile of keys and of
  * values, codes [16][bytes of a row] with chunks of 16 bytes exchanged (few_at), then scales
  * [16][dim / 32]. At the end a warp's slots hold its sums.
- *
- * Not run on a GPU yet. */
+ * */
 #ifndef HONE_KERNELS_CUDA_FEW_CUH
 #define HONE_KERNELS_CUDA_FEW_CUH
 

@@ -6,8 +6,7 @@
  * mma tiles. The probabilities of a block of keys stay in the registers in which the product with
  * the keys left them, and enter the product with the values from there. Operands of products are
  * f16 (keys of an f16 cache are exact), sums and softmax are f32.
- *
- * Not run on a GPU yet. */
+ * */
 #ifndef HONE_KERNELS_CUDA_FLASH_CUH
 #define HONE_KERNELS_CUDA_FLASH_CUH
 

@@ -14,7 +14,7 @@
  * so an expert with 9 tokens costs two.
  *
  * Rounding: weights (the bits of ref) and activations to bf16, nearest even; sums in f32, in the
- * order of the hardware. Not run on a GPU yet; registers: docs/design/cuda.md. */
+ * order of the hardware. Registers: docs/design/cuda.md. */
 #include "kernels/cuda/gemm.cuh"
 
 enum {

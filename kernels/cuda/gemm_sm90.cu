@@ -14,7 +14,7 @@
  * read its slot, all of tile t - 2 are done: the slot that is filled again. Columns of B beyond the
  * task's tokens hold whatever was there; they meet no token's sum and are not stored.
  *
- * Not run on a GPU yet; registers and instructions: docs/design/cuda.md. */
+ * Registers and instructions: docs/design/cuda.md. */
 #include "kernels/cuda/gemm.cuh"
 #include "kernels/cuda/gpu_sm90.cuh"
 

@@ -11,8 +11,8 @@
  * tried first and were moved down to their uses, one in flight at a time. A lane keeps sums of 2
  * rows and 4 lanes add up at the end; warps are added in order through shared memory, so results do
  * not depend on timing. A gated unit has both its matrices in the same block, 32 outputs of it, and
- * can quantize them for the next product. Bytes moved: each weight once. Not run on a GPU yet;
- * registers and instruction counts: docs/design/cuda.md. */
+ * can quantize them for the next product. Bytes moved: each weight once.
+ * Registers and instruction counts: docs/design/cuda.md. */
 #include "kernels/cuda/fast.cuh"
 #include "kernels/cuda/last.cuh"
 #include "kernels/cuda/pack.cuh"
@@ -321,7 +321,7 @@ static void divide(struct part *p, unsigned n_out, unsigned *n_blocks) {
 static int launch(struct cu_stream *s, struct job *j, const unsigned *n_out, struct err *e) {
     unsigned n_blocks = 0;
     gemv_fn fn = NULL;
-    j->ring_bytes = 4; /* a block has some dynamic memory: none is none at all */
+    j->ring_bytes = 4; /* asking for 0 bytes would leave the kernels no address of dynamic memory */
     j->grid = s->c->grid;
     for (int i = 0; i < j->n; i++) {
         struct part *p = &j->part[i];

@@ -348,7 +348,8 @@ struct cu_stream {
  * or records says so itself: a thread may use several devices in turn. */
 cudaError_t cu_on(const struct cu_ctx *c);
 /* n_bytes of device memory that belong to the stream, 256-byte aligned, at most until the next call
- * of a launcher. Grown by new memory; the old stays, for graphs that were captured with it. */
+ * of a launcher. A larger request than before allocates a new buffer. The old one is freed with the
+ * stream, not earlier, since graphs that were captured with it hold its address. */
 int cu_scratch(struct cu_stream *s, uint64_t n_bytes, void **p, struct err *e);
 /* ERR_SYS with the runtime's text; in ctx.cu. */
 int cu_fail(struct err *e, cudaError_t rc, const char *what);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* kernels/cuda/kv.cu - what comes before attention: rows into the cache, and in one launch with it
  * the norms and rotations of queries and keys. A warp per head of a token; rounding as in
- * runtime/engine/kv_type.c. Not run on a GPU yet. */
+ * runtime/engine/kv_type.c. */
 #include "kernels/cuda/kv.cuh"
 
 enum { BLOCK = 128, WARPS = BLOCK / 32, MAX_DIM = 512 };

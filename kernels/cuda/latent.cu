@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* kernels/cuda/latent.cu - latent attention: products in which every head has a matrix of its own,
  * and attention whose heads share one row per position, the value being the last part of the key.
- * Plain, without tensor cores. Not run on a GPU yet. */
+ * Plain, without tensor cores. */
 #include "kernels/cuda/group.cuh"
 #include "kernels/cuda/kv.cuh"
 

@@ -5,8 +5,7 @@
  * Scans: LANES threads per row of the state keep it in registers over all tokens of a segment; it
  * is read and written once. The short convolution's past products lie in a ring, as delta.cu has
  * it.
- *
- * Not run on a GPU yet. */
+ * */
 #include "kernels/cuda/last.cuh"
 
 enum { BLOCK = 256, LANES = 8, ROWS = BLOCK / LANES, MAX_PER = 32, MAX_DIM = LANES * MAX_PER };

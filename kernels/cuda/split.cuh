@@ -5,8 +5,7 @@
  *
  * How the keys are cut follows from the position in device memory, in every kernel alike, so that
  * one captured launch serves every sequence and every depth; surplus blocks leave.
- *
- * Not run on a GPU yet. */
+ * */
 #ifndef HONE_KERNELS_CUDA_SPLIT_CUH
 #define HONE_KERNELS_CUDA_SPLIT_CUH
 

@@ -6,8 +6,7 @@
 
 #include "quantize/enc/grid_hull.h"
 
-/* ---- two entries that share a sign group --------------------------------------------------------
- */
+/* ---- two entries that share a sign group ----------------------------------------------------- */
 
 /* All vertices of the sum of two chains, in order. */
 struct walk {
@@ -80,8 +79,7 @@ LANE_FN void octet_chains(const struct grid_how *h, const struct grid_data *d, s
     }
 }
 
-/* ---- sub-blocks ---------------------------------------------------------------------------------
- */
+/* ---- sub-blocks ------------------------------------------------------------------------------ */
 
 struct seg { /* of a sub-block: error(c) = c*(c*q - 2*p) + const for c < below */
     float below, q, p;

@@ -85,7 +85,8 @@ LANE_FN void settle(const struct grid_spec *s, const struct grid_job *j, float d
     }
 }
 
-/* The best of n that the team found, the first of equals, if it is better. */
+/* Takes the best of the n results of the team if it is better than the one so far; of equal ones
+ * the first. */
 INLINE void take_best(struct grid_job *j, int n) {
     team_sync();
     for (int i = 0; team_one() && i < n; i++)
@@ -93,15 +94,17 @@ INLINE void take_best(struct grid_job *j, int n) {
     team_sync();
 }
 
-/* Start i of d, out of START_MAX with `slow`: largest fit of a sub-block at the top of the integer
- * scales, and around it; slow also has it at other integers exactly. */
+/* Returns candidate i for the block's scale d. `top` is the largest scale that a sub-block fits;
+ * the candidates below 64 put it near the largest integer scale, in even steps around it. Those
+ * from 64 on, which only a slow search asks for (START_MAX in all), put it exactly at the integers
+ * below. */
 INLINE float start_of(const struct grid_spec *s, float top, bool slow, int i) {
     if (i >= 64) return enc_f16(top / (float)(2 * (s->sc_max - (i - 64)) + 1));
     const float f = slow ? 0.55f + 0.02f * (float)i : 0.8f + 0.04f * (float)i;
     return enc_f16(top / (float)(2 * s->sc_max + 1) * f);
 }
 
-/* The best few starts are settled. */
+/* Tries all candidates for d, and searches on from the best few of them. */
 LANE_FN void search_starts(const struct grid_spec *s, struct grid_job *j, bool slow) {
     const int n = slow ? START_MAX : 20, keep = slow ? KEEP_MAX : 3;
     float top = 0;
@@ -154,8 +157,7 @@ LANE_FN void search_more(const struct grid_spec *s, struct grid_job *j, float ot
     if (j->best.d > 0) search_steps(s, j);
 }
 
-/* ---- the block ----------------------------------------------------------------------------------
- */
+/* ---- the block ------------------------------------------------------------------------------- */
 
 /* The sign of entry e of the block that matters least at its levels. */
 INLINE void flip_least(const struct grid_how *h, const struct grid_data *d, int e,

@@ -66,8 +66,7 @@ INLINE vf heaviest(const struct tile *t, int n) {
     return where;
 }
 
-/* ---- across lanes -------------------------------------------------------------------------------
- */
+/* ---- across lanes ---------------------------------------------------------------------------- */
 
 INLINE float lane_sum(const vf *v, int n) { /* in order */
     float s = 0;

@@ -19,8 +19,7 @@ struct afit {
     vf d, m, err;
 };
 
-/* ---- trials of one tile -------------------------------------------------------------------------
- */
+/* ---- trials of one tile ---------------------------------------------------------------------- */
 
 struct aff_sums { /* of the run, the same for every trial */
     vf w, wx, wxx;
@@ -157,8 +156,7 @@ INLINE vf aff_error(const struct tile *t, int n, vf top, vf d, vf m) {
     return e;
 }
 
-/* ---- super-blocks -------------------------------------------------------------------------------
- */
+/* ---- super-blocks ---------------------------------------------------------------------------- */
 
 struct aff_job { /* one super-block being searched */
     const struct enc_spec *s;

@@ -6,8 +6,7 @@
 
 #include "quantize/enc/lanes.h"
 
-/* ---- loading and weighing, in natural order; n a multiple of 8, run or sub: see at() ------------
- */
+/* ---- loading and weighing, in natural order; n a multiple of 8, run or sub: see at() --------- */
 
 /* n weights at x, clamped to +-limit, to dst; false when all are <= 2^-25. */
 LANE_FN bool load(float *dst, const float *x, int n, float limit, int run) {
@@ -114,8 +113,7 @@ LANE_FN void codes_at(const struct levels *lv, const struct tile *t, int n, vf d
     }
 }
 
-/* ---- blocks that are open -----------------------------------------------------------------------
- */
+/* ---- blocks that are open -------------------------------------------------------------------- */
 
 /* A super-block of zeros without minima, codes apart; field by field: codes would be zeroed twice.
  */

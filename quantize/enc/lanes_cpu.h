@@ -120,8 +120,7 @@ INLINE vf f16v(vf x) {
     return pick((u & 0x7fffffff) < 0x38800000, (x + splat(0.75f)) - splat(0.75f), normal);
 }
 
-/* ---- across lanes: all of them call these together ----------------------------------------------
- */
+/* ---- across lanes: all of them call these together ------------------------------------------- */
 
 INLINE float lane_get(vf v, int k) {
     return v[k];
@@ -159,8 +158,7 @@ INLINE void copy_open(struct enc_raw *to, const struct enc_raw *from) {
     *to = *from;
 }
 
-/* ---- grids: lanes take entries side by side -----------------------------------------------------
- */
+/* ---- grids: lanes take entries side by side -------------------------------------------------- */
 
 /* The points of all entries are kept; how many of those that matter. */
 enum { GRID_KEEPS = 1, GRID_LIST = GRID_MAX };
@@ -231,8 +229,7 @@ INLINE bool team_one(void) {
 INLINE void team_sync(void) {
 }
 
-/* ---- tiles --------------------------------------------------------------------------------------
- */
+/* ---- tiles ----------------------------------------------------------------------------------- */
 
 INLINE vf shuffle_lo(vf a, vf b) {
     return __builtin_shufflevector(a, b, 0, 8, 1, 9, 4, 12, 5, 13);

@@ -17,8 +17,7 @@ struct vfit {
     vf d, merit; /* merit: (sum w x l)^2 / sum w l^2; error = sum w x^2 - merit */
 };
 
-/* ---- trials of one tile -------------------------------------------------------------------------
- */
+/* ---- trials of one tile ---------------------------------------------------------------------- */
 
 /* One rounding: sum w x l and sum w l^2. */
 INLINE void sym_sums(bool table, const struct tile *t, int n, vf lo, vf hi, vf s, vf *sxl,
@@ -151,8 +150,7 @@ LANE_FN void sym_sums_at(const struct levels *lv, const struct tile *t, int n, v
         sym_sums(false, t, n, lo, hi, inv, sxl, sll);
 }
 
-/* ---- super-blocks -------------------------------------------------------------------------------
- */
+/* ---- super-blocks ---------------------------------------------------------------------------- */
 
 struct sym_job { /* one super-block being searched */
     const struct enc_spec *s;

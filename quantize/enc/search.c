@@ -39,8 +39,7 @@ const float enc_iq4_level[512] = {
 };
 // clang-format on
 
-/* ---- scalars ------------------------------------------------------------------------------------
- */
+/* ---- scalars --------------------------------------------------------------------------------- */
 
 float enc_level(const struct levels *lv, float v) {
     v = enc_clampf(v, (float)lv->lo, (float)lv->hi);
@@ -58,8 +57,7 @@ float enc_absmax(const float *x, int n) {
     return m;
 }
 
-/* ---- instruction sets ---------------------------------------------------------------------------
- */
+/* ---- instruction sets ------------------------------------------------------------------------ */
 
 void enc_use(enum kern_isa upto) {
     const struct enc_lanes *t = &enc_lanes_base;

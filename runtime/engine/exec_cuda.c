@@ -445,7 +445,7 @@ int exec_cuda_fuse_gate_add_rms(struct session *s, const struct match *m, struct
     return cu_norm_rows(dev(s)->q, &o, s->n_tok, e);
 }
 
-/* gate and up of a dense feed-forward */
+/* gate and up of a dense feed-forward. */
 int exec_cuda_fuse_glu(struct session *s, const struct match *m, struct err *e) {
     const struct gr_node *gate = m->glu.gate, *act = m->glu.act;
     struct cuda *d = dev(s);
@@ -504,7 +504,7 @@ int exec_cuda_fuse_qkv(struct session *s, const struct match *m, struct err *e) 
     return attend(s, &a, e);
 }
 
-/* convolution, delta rule, gated norm of one token */
+/* convolution, delta rule, gated norm of one token. */
 int exec_cuda_fuse_delta(struct session *s, const struct match *m, struct err *e) {
     const struct gr_node *norm = m->delta.norm;
     struct cu_delta a = conv_args(s, m->delta.conv);

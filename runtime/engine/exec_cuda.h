@@ -243,7 +243,8 @@ int exec_cuda_copy_new(struct weight_copy **out, const struct session *s, int w,
 /* From here on others find it; at once when they do already. c NULL: nothing is done. */
 void exec_cuda_copy_list(struct weight_mem *mem, struct weight_copy *c);
 void exec_cuda_copy_drop(struct weight_mem *mem, struct weight_copy *c); /* NULL is fine */
-/* Of a gated unit's two matrices, or another weight, replaced by data of up to 8.5 bits. */
+/* Returns the bytes to keep free for weights that are replaced later: those of the largest weight,
+ * or of the two matrices of a gated unit, in a type of at most 8.5 bits per weight. */
 uint64_t exec_cuda_replaced_bytes(const struct session *s);
 
 /* ---- experts that stay in main memory (exec_cuda_stream.c) ---- */

@@ -80,8 +80,7 @@ void exec_cuda_copy_drop(struct weight_mem *mem, struct weight_copy *c) {
     free(c);
 }
 
-/* ---- room for others ----------------------------------------------------------------------------
- */
+/* ---- room for others ------------------------------------------------------------------------- */
 
 static uint64_t encoded(const struct session *s, gr_w w) {
     if (w == GR_NONE) return 0;

@@ -79,7 +79,7 @@ static int plain_part(struct session *s, const struct gr_node *n, struct cu_term
     return input(s, p, n->src[0], e);
 }
 
-/* gate, up, SwiGLU or GEGLU */
+/* gate, up, SwiGLU or GEGLU. */
 static int glu_part(struct session *s, const struct gr_node *n, struct cu_term *p, struct err *e) {
     struct cuda *d = dev(s);
     *p = (struct cu_term){.w = mat(s, n[0].product.matrix),
@@ -169,7 +169,7 @@ struct experts {
     int64_t pairs, n_used;
 };
 
-/* router and shared expert; choice of experts */
+/* router and shared expert; choice of experts. */
 static int route(struct session *s, const struct experts *m, struct err *e) {
     struct cuda *d = dev(s);
     const bool chooses = s->n_tok == 1 && exec_cuda_fuses(s, CUDA_FUSE_ROUTE) &&
@@ -189,7 +189,7 @@ static int route(struct session *s, const struct experts *m, struct err *e) {
     return chooses ? 0 : cu_route(d->q, &m->choice, s->n_tok, e);
 }
 
-/* gate and up of the chosen experts, quantized for their down projections if those want it */
+/* gate and up of the chosen experts, quantized for their down projections if those want it. */
 static int expand(struct session *s, const struct gr_node *n, const struct experts *m,
                   struct err *e) {
     struct cuda *d = dev(s);

@@ -202,8 +202,10 @@ static int refuse(struct session *s, const struct trial *t, struct err *e) {
     return rc;
 }
 
-/* Experts leave the device, the last block's first, until the rest fits. Room to copy them takes
- * that of another block or two: where nobody asked for it, at most half as many more. */
+/* Leaves experts in main memory, those of the last block first, until the rest fits. Copying them
+ * to the device for large passes needs a buffer there, which may push the experts of another block
+ * or two out. Where the user did not ask for copies (--stream-from), the buffer is made only if
+ * that leaves out at most half as many blocks more. */
 static int place(struct session *s, struct trial *t, struct err *e) {
     const int64_t asked = s->o.device.stream_from;
     const int64_t from = asked < 0 ? -1 : max_i64(asked ? asked : CUDA_STREAM_FROM, least(s));

@@ -44,8 +44,7 @@ int exec_cuda_score(struct session *s, struct session *base, const float *hidden
     return 0;
 }
 
-/* ---- the best logits of a token -----------------------------------------------------------------
- */
+/* ---- the best logits of a token -------------------------------------------------------------- */
 
 int exec_cuda_find_best(struct session *s, struct err *e) {
     struct cuda *d = dev(s);

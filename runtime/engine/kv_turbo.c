@@ -37,8 +37,7 @@ const float *kv_turbo_codebook(int bits) {
     return book[bits];
 }
 
-/* ---- rotation ---------------------------------------------------------------------------------
- */
+/* ---- rotation -------------------------------------------------------------------------------- */
 
 /* splitmix64's finaliser of a counter: 64 signs. */
 static uint64_t sign_word(uint64_t seed, int64_t i) {
@@ -80,8 +79,7 @@ void kv_rotate_back(float *x, int64_t n) {
     flip(x, n, SEED_ROTATE);
 }
 
-/* ---- scales -----------------------------------------------------------------------------------
- */
+/* ---- scales ---------------------------------------------------------------------------------- */
 
 static float scale_raw(double yy, double yc, double cc, int64_t d) {
     (void)yc;
@@ -112,8 +110,7 @@ const struct tq_code tq_least[5] = CODES(scale_least);
 const struct tq_code tq_qjl[5] = {{0, NULL, false}, {0, NULL, false}, {1, scale_raw, true}, {2, scale_raw, true}, {3, scale_raw, true}};
 // clang-format on
 
-/* ---- codes in bytes: planes of 4 (4 bits), 2 + 1 (3 bits), 2 or 1 -----------------------------
- */
+/* ---- codes in bytes: planes of 4 (4 bits), 2 + 1 (3 bits), 2 or 1 ---------------------------- */
 
 struct plane {
     int bits, shift; /* bits `shift` .. shift + bits - 1 of the code; 8 / bits values a byte */
@@ -135,8 +132,7 @@ static uint8_t *pack(int bits, const uint8_t *code, int64_t d, uint8_t *to) {
     }
     return to;
 }
-/* ---- slices -----------------------------------------------------------------------------------
- */
+/* ---- slices ---------------------------------------------------------------------------------- */
 
 static int64_t slice_of(int64_t n) {
     return n % 128 == 0 ? 128 : n % 64 == 0 ? 64 : 32;

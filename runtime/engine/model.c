@@ -274,8 +274,7 @@ int model_open(struct model **out, const char *path, struct err *e) {
     return 0;
 }
 
-/* ---- models made of a model --------------------------------------------------------------------
- */
+/* ---- models made of a model ------------------------------------------------------------------ */
 
 /* Everything but graph and weights. */
 static struct model *borrow(const struct model *of) {
@@ -362,8 +361,7 @@ void model_close(struct model *m) {
     gguf_close(g);
 }
 
-/* ---- questions ----------------------------------------------------------------------------------
- */
+/* ---- questions ------------------------------------------------------------------------------- */
 
 const struct weight *model_find_weight(const struct model *m, const char *name) {
     const struct graph *g = &m->graph;

@@ -34,8 +34,7 @@ static bool *in_products(const struct graph *g) {
     return wanted;
 }
 
-/* ---- rows ---------------------------------------------------------------------------------------
- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 int64_t pack_groups(const struct pack_item *it) {
     return it->w->ne[1] * it->w->ne[2] * it->w->ne[3] / it->rows;
@@ -164,8 +163,7 @@ uint64_t model_packed_bytes(const struct model *m, bool mapped) {
     return sum;
 }
 
-/* ---- what a file of packed rows holds -----------------------------------------------------------
- */
+/* ---- what a file of packed rows holds -------------------------------------------------------- */
 
 static void mark(const struct model *m, const struct model *of, const struct kern *k, bool *want) {
     bool *product = in_products(&m->graph);

@@ -156,8 +156,7 @@ static void put_seal(const struct cache *c, const struct pack_file *f) {
     buf_release(&b);
 }
 
-/* ---- one file -----------------------------------------------------------------------------------
- */
+/* ---- one file -------------------------------------------------------------------------------- */
 
 /* *f is NULL when there is none that can be used as it is; e says why, code 0: there is no file.
  * *sealed: the rows need no comparison. */

@@ -41,8 +41,7 @@ struct pack_file {
     uint64_t *off; /* [items] */
 };
 
-/* ---- layout -------------------------------------------------------------------------------------
- */
+/* ---- layout ---------------------------------------------------------------------------------- */
 
 static uint64_t layout(const struct pack_list *l, uint64_t *off) {
     uint64_t at = round_up(HEAD, PAGE);
@@ -72,8 +71,7 @@ void pack_file_key(const struct pack_list *l, char key[33]) {
     buf_release(&b);
 }
 
-/* ---- leaves -------------------------------------------------------------------------------------
- */
+/* ---- leaves ---------------------------------------------------------------------------------- */
 
 struct leaf {
     int item;
@@ -169,8 +167,7 @@ static void sums(const struct leaves *v, char source[33], char rows[33]) {
     xxh128_free(b);
 }
 
-/* ---- writing ------------------------------------------------------------------------------------
- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 static int write_head(struct out *o, const struct leaves *v, struct err *e) {
     uint8_t head[HEAD] = {0};
@@ -215,8 +212,7 @@ int pack_file_write(const char *path, const struct pack_list *l, struct pool *po
     return rc;
 }
 
-/* ---- reading ------------------------------------------------------------------------------------
- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static int check_head(const struct pack_file *f, const struct pack_list *l, struct err *e) {
     const uint8_t *head = f->map.data;

@@ -226,8 +226,7 @@ static void watch_route(void *ud, int i, int64_t at) {
                 is_base ? NULL : w->out->route + i * w->out->n_routes);
 }
 
-/* ---- windows of an earlier run ------------------------------------------------------------------
- */
+/* ---- windows of an earlier run --------------------------------------------------------------- */
 
 /* Every array of positions, with what one of them takes. */
 #define EACH_ARRAY(DO, p)                                                                          \
@@ -396,8 +395,7 @@ static int run_all(struct work *w, struct err *e) {
     return rc;
 }
 
-/* ---- windows ----------------------------------------------------------------------------------
- */
+/* ---- windows --------------------------------------------------------------------------------- */
 
 /* Windows of each domain: one after the other in turn until max_chunks or none is left. */
 static int64_t share_chunks(const struct eval_kld_job *job, int64_t *n) {
@@ -507,8 +505,7 @@ void eval_kld_close(struct eval_kld_run *r) {
     memset(r, 0, sizeof *r);
 }
 
-/* ---- the short forms --------------------------------------------------------------------------
- */
+/* ---- the short forms ------------------------------------------------------------------------- */
 
 int eval_kld(struct session *base, struct session *const *cand, int n_cand, const struct ids *ids,
              int64_t ctx, int64_t max_chunks, struct eval_kld *out, float **kld, struct err *e) {

@@ -260,7 +260,7 @@ static int run_windows(struct ppl_run *p, const struct ppl_plan *w, int64_t c, i
     return 0;
 }
 
-/* means: NULL, or the windows' own */
+/* means: NULL, or the windows' own. */
 static int ppl_run(struct session *s, const struct ids *ids, int64_t ctx, int64_t stride,
                    int64_t max_chunks, const struct keep_of *keep, struct eval_ppl *out,
                    double **means, struct err *e) {

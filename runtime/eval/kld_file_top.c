@@ -105,7 +105,7 @@ int kld_top_w_open(struct kld_top_w **out, const char *path, bool overwrite,
     return rc;
 }
 
-/* a is kept rather than b */
+/* a is kept rather than b. */
 static bool before(const float *x, int32_t a, int32_t b) {
     return x[a] > x[b] || (x[a] == x[b] && a < b);
 }

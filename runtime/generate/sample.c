@@ -169,8 +169,10 @@ int32_t sampler_pick(struct sampler *s, const float *logits, const int32_t *last
     return draw(s, best(s->logits, s->n_vocab, s->cand, kept(s)));
 }
 
-/* Penalties of 1, or 0, and more only lower, so the best of before hold the best of after and as
- * many more as tokens it is laid on. */
+/* Returns how many of the largest logits are enough to draw from, or -1 when all are needed. A
+ * penalty that only lowers logits moves at most as many tokens down as it is laid on; behind them
+ * the order stays. So the k best after the penalty are among the k + n best before it, for n
+ * penalized tokens. */
 int64_t sampler_needs(const struct sampler *s, int64_t n_last) {
     const int64_t k = kept(s), n = s->o.repeat_last_n < n_last ? s->o.repeat_last_n : n_last;
     const struct sample_opts *o = &s->o;

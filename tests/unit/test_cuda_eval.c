@@ -92,8 +92,7 @@ static void test_windows(void) {
     CHECK(memcmp(&k[0].max_kld, &k[1].max_kld, sizeof(double)) == 0);
 }
 
-/* ---- sums for calibration -----------------------------------------------------------------------
- */
+/* ---- sums for calibration -------------------------------------------------------------------- */
 
 enum { MOST = 200 };
 struct sums { /* of every product: columns and rows, experts one after the other */

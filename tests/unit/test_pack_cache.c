@@ -21,8 +21,7 @@
 enum { N_IDS = 10, N_VOCAB = 256, D = 256, LAYERS = 2, NAME = 300 };
 static char model_path[NAME], dir[NAME];
 
-/* ---- what the program says ----------------------------------------------------------------------
- */
+/* ---- what the program says ------------------------------------------------------------------- */
 
 static char said[4096];
 static void on_log(void *ud, enum log_level level, const char *text) {
@@ -31,8 +30,7 @@ static void on_log(void *ud, enum log_level level, const char *text) {
     strcat(said, "\n");
 }
 
-/* ---- numbers ------------------------------------------------------------------------------------
- */
+/* ---- numbers --------------------------------------------------------------------------------- */
 
 struct logits {
     float v[N_IDS * N_VOCAB];
@@ -77,8 +75,7 @@ static bool same(const struct logits *a, const struct logits *b) {
     return memcmp(a->v, b->v, sizeof a->v) == 0;
 }
 
-/* ---- the folder ---------------------------------------------------------------------------------
- */
+/* ---- the folder ------------------------------------------------------------------------------ */
 
 /* Names in the folder that end so; path: NULL, or becomes that of the last but `except`. */
 static int find(const char *with, const char *except, char *path) {
@@ -138,8 +135,7 @@ static void begin(void) {
     rest();
 }
 
-/* ---- tests --------------------------------------------------------------------------------------
- */
+/* ---- tests ----------------------------------------------------------------------------------- */
 
 static void test_made_once(void) {
     begin();

@@ -116,8 +116,7 @@ static void test_operations(void) {
     buf_release(&out);
 }
 
-/* ---- conversations with a private-use character behind every text
- * ---------------------------------------------- */
+/* ---- conversations with a private-use character behind every text ---------------------------- */
 enum { FIRST = 0xe000, LAST = 0xf8ff };
 struct tagging {
     struct jctx c;
@@ -263,8 +262,7 @@ static void test_conversations(void) {
     free(text);
 }
 
-/* ---- forged markers, limits
- * --------------------------------------------------------------------------------- */
+/* ---- forged markers, limits ------------------------------------------------------------------ */
 static void test_forged(void) {
     static const char tmpl[] =
         "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>\n{% endfor %}[INST]";

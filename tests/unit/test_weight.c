@@ -18,8 +18,7 @@ static int refs(const struct model *m, const char *name) {
     return atomic_load(&model_find_weight(m, name)->mem->n_refs);
 }
 
-/* ---- holders ------------------------------------------------------------------------------------
- */
+/* ---- holders --------------------------------------------------------------------------------- */
 
 static int n_released;
 static void release(void *data) {
@@ -81,8 +80,7 @@ static void test_first_change(void) {
     model_close(m);
 }
 
-/* ---- numbers ------------------------------------------------------------------------------------
- */
+/* ---- numbers --------------------------------------------------------------------------------- */
 
 struct logits {
     float v[N_IDS * N_VOCAB];
@@ -178,8 +176,7 @@ static void test_use(void) {
     model_close(m);
 }
 
-/* ---- packed rows --------------------------------------------------------------------------------
- */
+/* ---- packed rows ----------------------------------------------------------------------------- */
 
 /* Packed once: a second session, and a candidate's, have the same rows; the candidate packs what it
  * replaced. */
@@ -249,8 +246,7 @@ static void test_larger_than_memory(void) {
     ctx_release(&c);
 }
 
-/* ---- threads ------------------------------------------------------------------------------------
- */
+/* ---- threads --------------------------------------------------------------------------------- */
 
 enum { THREADS = 3, ROUNDS = 3 };
 struct worker {
@@ -313,8 +309,7 @@ static void test_threads(void) {
     model_close(m);
 }
 
-/* ---- drafts -------------------------------------------------------------------------------------
- */
+/* ---- drafts ---------------------------------------------------------------------------------- */
 
 /* A draft has the trunk's embeddings and head, replaced ones too. */
 static void test_draft_shares(void) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* quantize/enc/cuda/rows.cu - launches of the searches: eight threads take a super-block of 256
  * weights, or eight blocks of 32, from load to settled codes; then eight threads balance and pack a
- * row. Not run on a GPU yet.
+ * row.
  *
  * A row of work is n_blocks open blocks (368 bytes each) twice, the second for best's comparison,
  * and a mean of squares per row. */

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* gram/fit.c - which texts a state allows whatever they say: "any letters", "up to 20 characters".
- * Tokens and whole subtrees of the vocabulary that are such texts need not be walked (mask.c).
- * Characters are taken by kinds (gram_kind_of); a state is stepped by every class of bytes that a
- * kind's UTF-8 has. */
+/* gram/gram_fit.c - which texts a state allows whatever they say: "any letters", "up to 20
+ * characters". Tokens and whole subtrees of the vocabulary that are such texts need not be walked
+ * (mask.c). Characters are taken by kinds (gram_kind_of); a state is stepped by every class of
+ * bytes that a kind's UTF-8 has. */
 #include <stdlib.h>
 #include <string.h>
 
