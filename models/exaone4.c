@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* models/exaone4.c - EXAONE 4: norms after each half of a block only, norms of queries and keys per
- * head. The 32B model has a window in three layers of four, and rope in those alone. */
+/* models/exaone4.c - EXAONE 4 and K-EXAONE. EXAONE 4: norms after each half of a block only, norms
+ * of queries and keys per head. The 32B model has a window in three layers of four, and rope in
+ * those alone. */
+#include <string.h>
+
 #include "core/hfdir.h"
 #include "core/json.h"
 #include "models/rows.h"
@@ -34,11 +37,52 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     return hf_rope_llama3(h, dir, e);
 }
 
+/* ---- K-EXAONE: norms before each half, experts ---- */
+
+static const char *const moe_classes[] = {"ExaoneMoeForCausalLM", NULL};
+static const char *const moe_skip[] = {"=mtp.", NULL};
+// clang-format off
+static const struct hp_row moe_hp[] = {
+    HP_ROWS_DECODER, HP_ROW_FF, HP_ROW_WINDOW(0), HP_ROWS_EXPERTS, HP_ROW_SHEXPS, HP_ROW_LEAD_DENSE, HP_ROW_EXPERT_SCALE,
+    HP_ROW_EXPERT_NORM(0), HP_ROW_GATING(2), HP_ROWS_GROUPS, {.slot = -1},
+};
+static const struct tensor_row moe_tensors[] = {
+    ROW_TOKEN_EMBD, ROW_LLAMA3_FREQS, ROWS_PRE_NORMS(XF_COPY), ROWS_QKVO(HD_ATTN_OUT, XF_COPY), ROWS_QK_NORM(XF_COPY), ROWS_FFN, ROWS_EXPERTS,
+    {"blk.%d.exp_probs_b.bias", "model.layers.%d.mlp.e_score_correction_bias|model.layers.%d.mlp.gate.e_score_correction_bias", {HD_EXPERTS},
+     XF_COPY, 0, ROLE_OTHER, W_MOE, TR_F32},
+    ROWS_SHARED_EXPERTS, ROW_OUTPUT_NORM(XF_COPY), ROW_OUTPUT, {.gguf = NULL},
+};
+// clang-format on
+
+static int moe_derive(struct hparams *h, struct err *e) {
+    TRY(derive_shared_experts(h, e));
+    return derive(h, e);
+}
+
+/* Which layers have experts can be said twice; files have the first number only. */
+static int moe_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
+    int64_t i = 0;
+    for (const struct json *t = json_first(hfdir_hparam(dir, "mlp_layer_types")); t;
+         t = json_next(t), i++) {
+        const char *is = json_str(t);
+        if (!is || (strcmp(is, "sparse") == 0) != (i >= h->d[HD_LEAD_DENSE]))
+            return err_set(e, ERR_DATA,
+                           "mlp_layer_types[%lld] is not as first_k_dense_replace says",
+                           (long long)i);
+    }
+    return from_hf(h, dir, e);
+}
+
+static const struct decoder_spec moe_decoder = {
+    .block = {PRE_NORMS, .attn = {.rope = {.kind = ROPE_HALVES}, QK_NORMS},
+              .ffn = {.router = {.score = SCORE_SIGMOID, .norm_key = true}}},
+};
+
 static const struct decoder_spec decoder = {
     .block = {POST_NORMS, .attn = {.rope = {.kind = ROPE_HALVES}, QK_NORMS}},
 };
 
-extern const struct arch arch_exaone4;
+extern const struct arch arch_exaone4, arch_exaone_moe;
 const struct arch arch_exaone4 = {
     .name = "exaone4",
     .hf_classes = hf_classes,
@@ -51,4 +95,18 @@ const struct arch arch_exaone4 = {
     .window_period = 4,
     .window_keys = true,
     .decoder = &decoder,
+};
+const struct arch arch_exaone_moe = {
+    .name = "exaone-moe",
+    .hf_classes = moe_classes,
+    .family = "K-EXAONE",
+    .size_note = "sliding-window and full attention, mixture of experts",
+    .hp = moe_hp,
+    .tensors = moe_tensors,
+    .skip = moe_skip,
+    .derive = moe_derive,
+    .from_hf = moe_from_hf,
+    .window_period = 4,
+    .window_keys = true,
+    .decoder = &moe_decoder,
 };

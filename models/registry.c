@@ -21,6 +21,7 @@ extern const struct arch arch_lfm2, arch_lfm2moe, arch_granitehybrid, arch_nemot
     arch_nemotron_h_moe, arch_falcon_h1, arch_jamba, arch_qwen3next,
     arch_kimi_linear; /* with mixers beside attention */
 extern const struct arch arch_deepseek2, arch_mistral4;
+extern const struct arch arch_exaone_moe, arch_mellum;
 extern const struct arch arch_mamba, arch_mamba2, arch_gemma3n;
 extern const struct arch arch_apertus, arch_qwen2vl, arch_qwen3vl, arch_qwen3vlmoe, arch_llama4;
 
@@ -47,6 +48,8 @@ static const struct arch *const all[] = {
     &arch_phimoe,
     &arch_glm4,
     &arch_exaone4,
+    &arch_exaone_moe,
+    &arch_mellum,
     &arch_seed_oss,
     &arch_cohere2,
     &arch_qwen2moe,

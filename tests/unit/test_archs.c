@@ -130,6 +130,13 @@ static const struct arch_case cases[] = {
      {{"\"partial_rotary_factor\": 0.75", "\"partial_rotary_factor\": 1"}, {"\"sliding_window\": null", "\"sliding_window\": 20"}}},
     {"glm4", "glm4", RMS HEAD "rope.freq_base rope.dimension_count", {{"\"partial_rotary_factor\": 0.5", "\"partial_rotary_factor\": 1"}}},
     {"exaone4", "exaone4", RMS HEAD "rope.freq_base attention.sliding_window attention.sliding_window_pattern", {WINDOW}},
+    {"exaonemoe", "exaone-moe",
+     RMS HEAD ROUTER "rope.freq_base attention.sliding_window attention.sliding_window_pattern expert_group_count expert_group_used_count",
+     {WINDOW, USED, SCALE, {"\"topk_group\": 2", "\"topk_group\": 1"}}},
+    {"mellum", "mellum",
+     RMS HEAD "rope.freq_base rope.freq_base_swa rope.scaling.type attention.sliding_window attention.sliding_window_pattern expert_count "
+     "expert_used_count expert_feed_forward_length",
+     {WINDOW, MORE, {"\"rope_theta\": 10000.0", "\"rope_theta\": 100.0"}, {"\"factor\": 4.0", "\"factor\": 8.0"}}},
     {"seed_oss", "seed_oss", RMS HEAD "rope.freq_base", {{"10000000.0", "1000.0"}}},
     {"cohere2", "cohere2", LN HEAD "rope.freq_base rope.dimension_count rope.scaling.type logit_scale vocab_size attention.sliding_window",
      {WINDOW, {"\"logit_scale\": 0.25", "\"logit_scale\": 0.3"}}},

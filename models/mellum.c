@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT
+/* models/mellum.c - Mellum 2: experts as Qwen3's, windows in three of four layers, whose rope has a
+ * base of its own and is not extended. */
+#include <string.h>
+
+#include "core/hfdir.h"
+#include "core/json.h"
+#include "models/rows.h"
+
+static const char *const hf_classes[] = {"MellumForCausalLM", NULL};
+static const char *const skip[] = {"=mtp.", NULL};
+// clang-format off
+static const struct hp_row hp[] = {
+    HP_ROWS_SIZES, HP_ROW_RMS_EPS, HP_ROW_VOCAB, HP_ROWS_EXPERTS, HP_ROW_WINDOW(0),
+    {"feed_forward_length", "intermediate_size", HD_FF, 0, 0},
+    {"rope.freq_base", "rope_parameters.full_attention.rope_theta|rope_theta", HF_ROPE_BASE, HPF_REAL, 500000},
+    {"rope.freq_base_swa", "rope_parameters.sliding_attention.rope_theta", HF_ROPE_BASE, HPF_REAL | HPF_WINDOWED, 10000},
+    {.slot = -1},
+};
+static const struct tensor_row tensors[] = {
+    ROW_TOKEN_EMBD, ROWS_PRE_NORMS(XF_COPY), ROWS_QKVO(HD_ATTN_OUT, XF_COPY), ROWS_QK_NORM(XF_COPY), ROWS_EXPERTS,
+    ROW_OUTPUT_NORM(XF_COPY), ROW_OUTPUT, {.gguf = NULL},
+};
+// clang-format on
+
+static int derive(struct hparams *h, struct err *e) {
+    TRY(derive_experts(h, e));
+    return layers_fill(h, e);
+}
+
+static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
+    static const char *const no[] = {"attention_bias", NULL};
+    (void)h;
+    TRY(hf_check_off(dir, no, e));
+    if (!json_bool(hfdir_hparam(dir, "norm_topk_prob"), true))
+        return err_set(e, ERR_DATA, "norm_topk_prob is false, which the format cannot hold");
+    for (const struct json *t = json_first(hfdir_hparam(dir, "mlp_layer_types")); t;
+         t = json_next(t))
+        if (!json_str(t) || strcmp(json_str(t), "sparse") != 0)
+            return err_set(e, ERR_DATA,
+                           "mlp_layer_types asks for dense layers, which the format cannot hold");
+    return hf_check_rope(dir, e);
+}
+
+static const struct decoder_spec decoder = {
+    .block = {PRE_NORMS,
+              .attn = {.rope = {.kind = ROPE_HALVES, .scaling = SCALING_FULL}, QK_NORMS}},
+};
+
+extern const struct arch arch_mellum;
+const struct arch arch_mellum = {
+    .name = "mellum",
+    .hf_classes = hf_classes,
+    .family = "Mellum 2",
+    .size_note = "sliding-window and full attention, mixture of experts",
+    .hp = hp,
+    .tensors = tensors,
+    .skip = skip,
+    .derive = derive,
+    .from_hf = from_hf,
+    .window_period = 4,
+    .window_keys = true,
+    .decoder = &decoder,
+};
