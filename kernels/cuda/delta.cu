@@ -56,7 +56,8 @@ CU_KERNEL __launch_bounds__(BLOCK) conv_silu(struct cu_delta a, int64_t n_ch, co
     const float *w = a.conv;
     float *u = a.u + seg.row * n_ch, *ring = seg.state + a.ring_at;
     if (c >= n_ch || first >= n_tok) return;
-    const float *e = edge + ((int64_t)blockIdx.y * gridDim.z + blockIdx.z) * (taps - 1) * n_ch + c;
+    const int64_t e_at = ((int64_t)blockIdx.y * gridDim.z + blockIdx.z) * (taps - 1) * n_ch + c;
+    const float *e = edge ? edge + e_at : NULL;
     const float bias = a.conv_bias ? a.conv_bias[c] : 0.0f;
     float tap[TAPS], past[TAPS]; /* past[j]: the input j + 1 - TAPS tokens from now; last: now */
     CU_UNROLL

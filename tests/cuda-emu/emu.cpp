@@ -301,10 +301,9 @@ void *emu_shared(const void *key, size_t n_bytes, size_t align) {
         if (shared[i].key == key) return shared[i].p;
     if (n_shared == MAX_SHARED) die("more shared objects than emu.cpp provides for");
     if (align < 4) align = 4;
-    char *room =
-        (char *)aligned_alloc(2 * align < 16 ? 16 : 2 * align,
-                              (align + n_bytes + 2 * align + 15) / (2 * align) * 2 * align);
-    void *p = room + align;
+    void *room;
+    if (posix_memalign(&room, 2 * align < 8 ? 8 : 2 * align, align + n_bytes)) die("no memory");
+    void *p = (char *)room + align;
     memset(p, 0xff, n_bytes);
     shared[n_shared].key = key;
     shared[n_shared].n_bytes = n_bytes;
