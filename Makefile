@@ -228,8 +228,14 @@ $(OBJ)/stage.stamp: $(BIN) include/hone.h packaging/hone.pc.in Makefile
 check-cuda: all $(CUDA_UNIT:$(OBJ)/%=$(OBJ)/device/%) ## the kernel tests on the GPU of this machine; WRAP=compute-sanitizer
 	@rc=0; for t in $(filter-out check-cuda all,$^); do echo "== $$(basename $$t)"; $(WRAP) $$t || { r=$$?; [ $$r = 77 ] || rc=1; }; done; exit $$rc
 
+check-ptxas: ## ptxas for 9.0a and 12.0 of the kernels that have code of their own there, or need most registers and shared memory (nightly: minutes)
+	+@$(MAKE) --no-print-directory HAVE_CUDA=1 CI=true CUDA_ARCHS='90 120' ptxas-objects
+ptxas-objects: $(filter %/gemm_sm90.o %/agree.o %/gemv.o %/attn.o %/delta.o,$(CUDA_OBJS))
+
 extend: ## add a tensor type and an operation to a copy of the tree, as CONTRIBUTING.md says, and use them
 	$(Q)CC='$(CC)' sh tests/extend.sh
+seeded: ## mistakes put back into the CUDA code, one at a time: the emulation finds each (minutes)
+	$(Q)CC='$(CC)' sh tests/seeded.sh
 check-mpi: ## two and three ranks write the bytes of one process (needs Open MPI)
 	+@$(MAKE) --no-print-directory BUILD=$(BUILD)/mpi MPI=1 all
 	HONE=$(abspath $(BUILD)/mpi/hone) sh tests/ranks.sh
@@ -253,7 +259,7 @@ memcheck: ## valgrind over the parsers and the fuzz corpora
 units-run: $(UNITS_OF:%=$(OBJ)/tests/unit/%) $(if $(WRAP),$(FUZZ:%=$(OBJ)/tests/fuzz/%))
 	$(Q)SCRIPTS= UNITS='$(abspath $^)' WRAP='$(WRAP)' sh tests/run.sh
 
-.PHONY: check-isa extend check-mpi faults faults-run tsan msan memcheck units-run
+.PHONY: check-isa check-ptxas ptxas-objects extend seeded check-mpi faults faults-run tsan msan memcheck units-run
 FAULTS ?= 500
 faults: ## 500 injected faults over `make`, under ASan+UBSan -> docs/results/faults.json (an hour)
 	+@$(MAKE) --no-print-directory BUILD=$(BUILD)/san SAN=address,undefined faults-run
@@ -263,6 +269,8 @@ faults-run: all $(FAULT)
 bench-cuda: $(OBJ)/device/bench/cuda ## single kernels on the GPU of this machine, as JSON
 	@$<
 
+bench-cuda-first: $(OBJ)/device/bench/cuda_first ## the seven times that decide whether the estimates hold, as JSON
+	@$<
 bench-gram: $(OBJ)/bench/gram ## the program that bench/gram.py runs; prints where it is
 	@echo $<
 check-gram: $(OBJ)/bench/gram_texts ## constrained decoding judged by the official suite, hypothesis and other engines (Python; minutes) -> docs/results/gram-judge.json
@@ -401,4 +409,4 @@ help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 clean: ## remove the build folder
 	rm -rf $(BUILD)
-.PHONY: FORCE soak-serve test-clients bench-cuda bench-rows all interop fuzz fuzz-bins unit check test check-cuda deps demo lint models-table format tidy cppcheck analyze install uninstall tarball static dist dist-check deb wheel wheel-test abi site help clean
+.PHONY: FORCE soak-serve test-clients bench-cuda bench-cuda-first bench-rows all interop fuzz fuzz-bins unit check test check-cuda deps demo lint models-table format tidy cppcheck analyze install uninstall tarball static dist dist-check deb wheel wheel-test abi site help clean

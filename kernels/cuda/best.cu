@@ -37,8 +37,11 @@ CU_DEV void find_bound(struct best_work *w, float *top) {
     for (int i = (int)threadIdx.x; i < SLICES; i += THREADS) top[i] = cu_ldcg(&w->top[i]);
     __syncthreads();
     for (int i = (int)threadIdx.x; i < SLICES; i += THREADS) {
-        int better = 0;
-        for (int k = 0; k < SLICES; k++) better += top[k] > top[i] || (top[k] >= top[i] && k < i);
+        int by[4] = {0, 0, 0, 0}; /* four sums side by side */
+        for (int k = 0; k < SLICES; k += 4) CU_UNROLL
+        for (int c = 0; c < 4; c++)
+            by[c] += top[k + c] > top[i] || (top[k + c] >= top[i] && k + c < i);
+        const int better = by[0] + by[1] + by[2] + by[3];
         if (better == CU_BEST - 1) w->least = top[i];
     }
 }

@@ -30,7 +30,7 @@ LANE_FN int conv_entry(const struct conv_sub *u, int h, float id, bool *on_grid)
     const float *a = u->a + h * s->per, *root = u->root + h * s->per;
     int code = 0;
     for (int e = 0; e < s->per; e++) {
-        int l = (int)enc_rint(enc_clampf(0.5f * (id * a[e] - 1.0f), 0, (float)(s->n_level - 1)));
+        int l = (int)enc_rint(enc_clamp_code(0.5f * (id * a[e] - 1.0f), 0, (float)(s->n_level - 1)));
         code |= l << (grid_bits(s) * e);
     }
     int at = u->t->start[code], best = 0;
@@ -143,7 +143,7 @@ LANE_FN void grid_conv_close(const struct grid_how *h, const float *scale, struc
         return;
     }
     for (int k = 0; k < QK / s->sub; k++)
-        b->sc[k] = (uint8_t)enc_rint(enc_clampf(0.5f * (scale[k] / d - 1.0f), 0, 15));
+        b->sc[k] = (uint8_t)enc_rint(enc_clamp_code(0.5f * (scale[k] / d - 1.0f), 0, 15));
 }
 
 #endif

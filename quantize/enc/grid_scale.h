@@ -48,7 +48,7 @@ LANE_FN float choose(const struct grid_spec *s, const struct grid_job *j, float 
         const struct seg *best_seg = NULL, *seg;
         float best = INFINITY;
         const float top = (float)s->sc_max;
-        const int mid = (int)enc_rint(enc_clampf(0.5f * (j->fit[k] / d - 1.0f), 0, top));
+        const int mid = (int)enc_rint(enc_clamp_code(0.5f * (j->fit[k] / d - 1.0f), 0, top));
         int at = 0, way;
         for (int v = mid - near; v <= mid + near; v++) {
             if (v < 0 || v > s->sc_max) continue;

@@ -57,6 +57,11 @@ ENC_INLINE float enc_rint(float x) {
 ENC_INLINE float enc_clampf(float x, float lo, float hi) {
     return x < lo ? lo : x > hi ? hi : x;
 }
+/* The same for a value that becomes an integer code; NaN is lo, where a conversion would be what each
+ * machine makes of it. */
+ENC_INLINE float enc_clamp_code(float x, float lo, float hi) {
+    return !(x > lo) ? lo : x > hi ? hi : x;
+}
 /* f32 rounded to f16, finite results only (+-65504 at most); and back. */
 ENC_INLINE uint16_t enc_f16_bits(float x) {
     return fp_f32_to_f16(enc_clampf(x, -65504.0f, 65504.0f));

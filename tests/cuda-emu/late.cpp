@@ -32,7 +32,8 @@ struct page {
 };
 typedef std::unordered_map<uintptr_t, page *> pages;
 
-static bool on, running, acquired;
+static bool on, running, met,
+    acquired;             /* met: an atomic operation of this block told it of others */
 static pages now, before; /* of this launch; of the one before it on its stream */
 static const void *before_stream;
 static bool early; /* this block has not waited yet */
@@ -104,12 +105,12 @@ void emu_late_fence(void) {
             if (p->by[i] == who || p->by[i] == BLOCK) {
                 p->shown[i] = m[i];
                 p->by[i] = SHOWN;
-            } else if (p->by[i] == NOBODY && !acquired)
+            } else if (p->by[i] == NOBODY && met && !acquired)
                 m[i] = p->shown[i];
         }
         memcpy(p->seen, m, PAGE);
     }
-    acquired = true;
+    acquired |= met;
 }
 /* n bytes at p were changed by an atomic operation, which all see at once. */
 void emu_late_atomic(const void *at, size_t n) {
@@ -123,6 +124,7 @@ void emu_late_atomic(const void *at, size_t n) {
     memcpy(p->seen + a % PAGE, at, n);
 }
 void emu_late_before_atomic(void) {
+    met = true;
     if (running) look();
 }
 
@@ -163,7 +165,7 @@ void emu_late_block(bool begins_early) {
         memcpy(it.second->seen, it.second->base, PAGE);
         memset(it.second->by, 0, sizeof it.second->by);
     }
-    acquired = false;
+    met = acquired = false;
     early = begins_early;
     if (early) mix();
 }

@@ -133,6 +133,36 @@ static void test_shared_memory(struct dev *d) {
     cu_graph_free(g);
 }
 
+/* Where the driver compiled PTX of 80, no kernel waits for the launch before it: none begins early,
+ * whatever the card can. */
+static void test_code(struct dev *d) {
+    enum { N = 256 };
+    struct err e;
+    if (!emu_late) return;
+    dev_end(d);
+    dev_close(d);
+    emu_late(1);
+    for (int code = 0; code <= 80; code += 80) {
+        emu_code(code);
+        dev_open(d);
+        float *x = dev_new(d, N * 4), *y = dev_new(d, N * 4);
+        CHECK_OK(cu_fill(d->s, x, 0, N * 4, &e));
+        const struct cu_norm j = {.a = x, .y = y, .n = N, .eps = 1},
+                             k = {.a = y, .y = x, .n = N, .eps = 1};
+        cu_launch_early(d->s, true);
+        CHECK_OK(cu_norm_rows(d->s, &j, 1, &e));
+        CHECK_OK(cu_norm_rows(d->s, &k, 1, &e));
+        float got[N];
+        dev_get(d, got, x, sizeof got);
+        CHECK(got[0] == 0 && got[N - 1] == 0);
+        dev_end(d);
+        dev_close(d);
+    }
+    emu_code(0);
+    emu_late(0);
+    dev_open(d);
+}
+
 int main(void) {
     struct dev d;
     if (!dev_open(&d)) return check_skip("no CUDA device");
@@ -141,6 +171,7 @@ int main(void) {
     RUN_DEV(test_driver, &d);
     RUN_DEV(test_upload, &d);
     RUN_DEV(test_shared_memory, &d);
+    RUN_DEV(test_code, &d);
     dev_close(&d);
     return check_done();
 }

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: MIT
+/* bench/cuda_first.c - seven times that decide whether the estimates of docs/design/cuda.md hold,
+ * in a few seconds on a GPU: of a token a projection with the norm behind it and without, the norm
+ * alone, the delta rule, the choice of experts and the best tokens; of a prompt the convolution,
+ * the router and the delta rule. One JSON document; shapes of Qwen3.5-35B-A3B. `estimate_us`: what
+ * bench/sass_latency.py says of an H200, where it does. Without a device: exit 77; with the
+ * argument `small` a try of the program itself. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "core/num.h"
+#include "kernels/bench.h"
+#include "kernels/cuda/cuda.h"
+
+enum { CALLS = 20, REPS = 11, EMBD = 2048, HEADS = 32, KEY_HEADS = 16, DIM = 128, EXPERTS = 256 };
+static struct cu_ctx *ctx;
+static struct cu_stream *st;
+static struct err e;
+static int64_t n_tok = 2048, vocab = 248320;
+static bool small;
+static const char *comma = "";
+
+static void must(int rc) {
+    if (!rc) return;
+    fprintf(stderr, "bench/cuda_first: %s\n", e.msg);
+    exit(1);
+}
+static void *device(uint64_t n, int byte) {
+    struct cu_buf *b; /* until the end of the program */
+    must(cu_buf_new(&b, ctx, n, "benchmark", &e));
+    must(cu_fill(st, cu_buf_ptr(b), byte, n, &e));
+    return cu_buf_ptr(b);
+}
+static float *floats(int64_t n) {
+    struct rng r;
+    rng_seed(&r, 2);
+    float *host = xmalloc((size_t)n * sizeof *host), *p = device((uint64_t)n * 4, 0);
+    for (int64_t i = 0; i < n; i++) host[i] = rng_normal(&r);
+    must(cu_upload(st, p, host, (uint64_t)n * 4, &e));
+    must(cu_sync(st, &e));
+    free(host);
+    return p;
+}
+static int by_value(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+/* The median of REPS times of n calls in a row, captured where that is how they run. */
+static void report(const char *what, double estimate, void (*call)(void *), void *arg, int n) {
+    struct cu_graph *g;
+    double t[REPS];
+    const int reps = small ? 1 : REPS;
+    n = small ? 1 : n;
+    call(arg); /* scratch grows outside of the capture */
+    must(cu_sync(st, &e));
+    must(cu_graph_begin(st, &e));
+    for (int i = 0; i < n; i++) call(arg);
+    must(cu_graph_end(st, &g, &e));
+    for (int i = 0; i < reps; i++) {
+        must(cu_mark(st, 0, &e));
+        must(cu_graph_run(st, g, &e));
+        must(cu_mark(st, 1, &e));
+        must(cu_marked_ms(st, &t[i], &e));
+    }
+    cu_graph_free(g);
+    qsort(t, (size_t)reps, sizeof *t, by_value);
+    printf("%s\n  {\"what\": \"%s\", \"us\": %.3f", comma, what, 1e3 * t[reps / 2] / n);
+    if (estimate > 0) printf(", \"estimate_us\": %.1f", estimate);
+    printf("}");
+    comma = ",";
+}
+
+static void call_products(void *a) {
+    must(cu_products(st, a, &e));
+}
+static void call_norm(void *a) {
+    must(cu_norm_rows(st, a, 1, &e));
+}
+static void call_delta(void *a) {
+    must(cu_delta_token(st, a, &e));
+}
+static void call_route(void *a) {
+    must(cu_route(st, a, 1, &e));
+}
+static void call_conv(void *a) {
+    must(cu_conv_silu(st, a, 2 * KEY_HEADS * DIM + HEADS * DIM, &e));
+}
+static void call_chunks(void *a) {
+    must(cu_delta_rows(st, a, &e));
+}
+struct best {
+    float *x;
+    void *work;
+    struct cu_best *out;
+};
+static void call_best(void *a) {
+    struct best *b = a;
+    must(cu_best_logits(st, b->x, vocab, b->work, b->out, &e));
+}
+struct router {
+    struct cu_weight w;
+    float *x, *y;
+};
+static void call_router(void *a) {
+    struct router *r = a;
+    must(cu_matmul(st, &r->w, r->x, EMBD, n_tok, r->y, EXPERTS, true, &e));
+}
+
+static void of_a_token(void) {
+    enum { K = HEADS * DIM };
+    struct rng r;
+    struct cu_weight w = {.type = QT_Q4_K, .k = K, .rows = EMBD, .mats = 1};
+    rng_seed(&r, 1);
+    w.row_bytes = qtype_row_bytes(w.type, K);
+    w.mat_bytes = w.row_bytes * EMBD;
+    void *host = xmalloc((size_t)w.mat_bytes), *data = device(w.mat_bytes, 0);
+    kern_random_blocks(w.type, &r, host, EMBD * K / 256);
+    must(cu_upload(st, data, host, w.mat_bytes, &e));
+    must(cu_sync(st, &e));
+    free(host);
+    w.data = data;
+    w.packed = device(cu_packed_bytes(&w), 0);
+    must(cu_pack_weight(st, &w, &e));
+    float *out = floats(EMBD);
+    struct cu_norm n = {.a = out,
+                        .res = floats(EMBD),
+                        .sum = floats(EMBD),
+                        .w = floats(EMBD),
+                        .y = floats(EMBD),
+                        .yq = device(CU_ACT_BYTES(EMBD), 0),
+                        .n = EMBD,
+                        .eps = 1e-6f};
+    struct cu_products p = {.n = 1, .arrived = device(4, 0)};
+    p.part[0] = (struct cu_part){.w = &w,
+                                 .x = device(CU_ACT_BYTES(K), 0),
+                                 .n_in = 1,
+                                 .x_div = 1,
+                                 .n_sum = 1,
+                                 .y = out,
+                                 .ldy = EMBD};
+    report("projection 4096 to 2048, Q4_K", 0, call_products, &p, CALLS);
+    p.norm = &n;
+    report("the same with the norm behind it", 0, call_products, &p, CALLS);
+    report("norm of 2048 values", 3.9, call_norm, &n, CALLS);
+    struct cu_choice c = {.logits = floats(EXPERTS),
+                          .n_experts = EXPERTS,
+                          .n_used = 8,
+                          .expert = device(64, 0),
+                          .weight = floats(8)};
+    report("choice of 8 of 256 experts", 5.0, call_route, &c, CALLS);
+    struct best b = {floats(vocab), device(CU_BEST_WORK, 0), device(sizeof *b.out, 0)};
+    report("best tokens", 0, call_best, &b, CALLS);
+}
+
+/* The recurrent layer: one token, then a pass. */
+static void of_a_delta_net(void) {
+    const int64_t ch = 2 * KEY_HEADS * DIM + HEADS * DIM, no = HEADS * DIM;
+    const int64_t state = HEADS * DIM * DIM;
+    struct cu_seg seg[2] = {{.state = floats(state + 4 * ch), .pos = 77, .n = 1}};
+    seg[1] = seg[0];
+    seg[1].n = (int32_t)n_tok;
+    struct cu_seg *at = device(sizeof seg, 0);
+    must(cu_upload(st, at, seg, sizeof seg, &e));
+    must(cu_sync(st, &e));
+    struct cu_delta a = {.rows = {at, 1, 1},
+                         .n_v_heads = HEADS,
+                         .n_k_heads = KEY_HEADS,
+                         .k_dim = DIM,
+                         .v_dim = DIM,
+                         .eps = 1e-6f,
+                         .scale = 0.0884f,
+                         .u = floats(n_tok * ch),
+                         .beta = floats(n_tok * HEADS),
+                         .alpha = floats(n_tok * HEADS),
+                         .a = device(HEADS * 4, 0),
+                         .dt = floats(HEADS),
+                         .out = floats(n_tok * no),
+                         .conv = floats(ch * 4),
+                         .ring_at = state,
+                         .taps = 4,
+                         .z = floats(no),
+                         .norm = floats(DIM),
+                         .norm_eps = 1e-6f,
+                         .arrived = device(HEADS * 4, 0),
+                         .yq = device(CU_ACT_BYTES(no), 0),
+                         .chunked = true};
+    report("delta rule of a token", 7.6, call_delta, &a, CALLS);
+    a.rows = (struct cu_rows_of){at + 1, 1, n_tok};
+    report("convolution of a pass", 10.6, call_conv, &a, 2);
+    report("delta rule of a pass", 7.2 * (double)n_tok / CU_CHUNK, call_chunks, &a, 2);
+}
+
+int main(int argc, char **argv) {
+    struct cu_info i;
+    small = argc > 1 && strcmp(argv[1], "small") == 0;
+    if (small) {
+        n_tok = 128;
+        vocab = 4096;
+    }
+    if (!cu_built() || cu_count() == 0) {
+        fprintf(stderr, "SKIP: %s\n", cu_built() ? "no CUDA device" : "built without CUDA");
+        return 77;
+    }
+    must(cu_open(&ctx, 0, &e));
+    must(cu_stream_new(&st, ctx, &e));
+    must(cu_get_info(ctx, &i, &e));
+    printf("{\"command\": \"make bench-cuda-first\", \"device\": \"%s\", \"emulated\": %s, "
+           "\"times\": [",
+           i.name, i.emulated ? "true" : "false");
+    of_a_token();
+    of_a_delta_net();
+    struct router r = {.w = {.type = QT_F32, .k = EMBD, .rows = EXPERTS, .mats = 1}};
+    r.w.row_bytes = EMBD * 4;
+    r.w.mat_bytes = r.w.row_bytes * EXPERTS;
+    r.w.data = floats(EMBD * EXPERTS);
+    r.x = floats(n_tok * EMBD);
+    r.y = floats(n_tok * EXPERTS);
+    report("router of a pass, exact", 0, call_router, &r, 2);
+    printf("]}\n");
+    cu_stream_free(st);
+    return 0;
+}
