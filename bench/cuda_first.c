@@ -133,7 +133,7 @@ static void of_a_token(void) {
                         .n = EMBD,
                         .eps = 1e-6f};
     struct cu_products p = {.n = 1, .arrived = device(4, 0)};
-    p.part[0] = (struct cu_part){.w = &w,
+    p.part[0] = (struct cu_term){.w = &w,
                                  .x = device(CU_ACT_BYTES(K), 0),
                                  .n_in = 1,
                                  .x_div = 1,

@@ -21,7 +21,13 @@
 #include "tests/cuda-emu/control.h"
 #include "tests/cuda-emu/devices.hpp"
 
-enum { PAGE = 4096, NOBODY = 0, BLOCK = 0xffff, SHOWN = 0xfffe }; /* else thread + 1 */
+enum {
+    PAGE = 4096,
+    NOBODY = 0,
+    BLOCK = 0xffff,
+    SHOWN = 0xfffe,
+    FENCED = 0xfffd
+}; /* else thread + 1 */
 
 struct page {
     unsigned char base[PAGE];  /* before the launch, and atomic operations */
@@ -92,7 +98,7 @@ void emu_late_barrier(void) {
     if (!running) return;
     for (auto &it : now)
         for (uint16_t &by : it.second->by)
-            if (by != NOBODY && by != SHOWN) by = BLOCK;
+            if (by != NOBODY && by != SHOWN && by != FENCED) by = BLOCK;
 }
 void emu_late_fence(void) {
     if (!running) return;
@@ -103,8 +109,7 @@ void emu_late_fence(void) {
         unsigned char *m = memory(it.first);
         for (int i = 0; i < PAGE; i++) {
             if (p->by[i] == who || p->by[i] == BLOCK) {
-                p->shown[i] = m[i];
-                p->by[i] = SHOWN;
+                p->by[i] = FENCED;
             } else if (p->by[i] == NOBODY && met && !acquired)
                 m[i] = p->shown[i];
         }
@@ -125,7 +130,14 @@ void emu_late_atomic(const void *at, size_t n) {
 }
 void emu_late_before_atomic(void) {
     met = true;
-    if (running) look();
+    if (!running) return;
+    look();
+    for (auto &it : now)
+        for (int i = 0; i < PAGE; i++)
+            if (it.second->by[i] == FENCED) {
+                it.second->shown[i] = memory(it.first)[i];
+                it.second->by[i] = SHOWN;
+            }
 }
 
 static uint64_t draw(void) {
