@@ -86,10 +86,12 @@ static void emit_devices(struct emit *m) {
     const char *const col[] = {"index",           "name",         "compute_capability",
                                "multiprocessors", "memory_bytes", "memory_free_bytes"};
     for (size_t i = 0; i < COUNT_OF(col); i++) emit_col(m, col[i], col[i]);
-    for (int i = 0; cu_built() && i < cu_count(); i++) {
+    struct err e;
+    int n = 0;
+    if (cu_built() && cu_devices(&n, &e)) log_warn("%s", e.msg);
+    for (int i = 0; i < n; i++) {
         struct cu_ctx *ctx = NULL;
         struct cu_info info;
-        struct err e;
         if (cu_open(&ctx, i, &e) || cu_get_info(ctx, &info, &e)) {
             log_warn("device %d: %s", i, e.msg);
             cu_close(ctx);

@@ -126,8 +126,10 @@ static bool read_numbers(const char **at, struct device *d) {
 int device_parse(const char *name, struct device *d, struct err *e) {
     *d = (struct device){.kind = DEVICE_CPU};
     if (!name || strcmp(name, "cpu") == 0) return 0;
+    int n_there = 0;
     if (strcmp(name, "auto") == 0) {
-        if (cu_built() && cu_count() > 0) d->kind = DEVICE_AUTO;
+        if (cu_built() && cu_devices(&n_there, e)) log_warn("computing on the CPU: %s", e->msg);
+        if (n_there > 0) d->kind = DEVICE_AUTO;
         return 0;
     }
     bool ok = strncmp(name, "cuda", 4) == 0;
@@ -153,10 +155,11 @@ int device_parse(const char *name, struct device *d, struct err *e) {
         return err_set(e, ERR_SYS,
                        "--device: '%s' is not available: this build computes on the CPU only",
                        name);
+    if (cu_devices(&n_there, e)) return err_wrap(e, "--device: '%s' is not available", name);
     for (int i = 0; i <= d->n_more; i++)
-        if (device_index(d, i) >= cu_count())
+        if (device_index(d, i) >= n_there)
             return err_set(e, ERR_SYS, "--device: '%s' is not there: %d CUDA devices were found",
-                           name, cu_count());
+                           name, n_there);
     return 0;
 }
 

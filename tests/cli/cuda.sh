@@ -30,6 +30,17 @@ for d in cpu cuda auto; do
     cmp "$t/cpu" "$t/$d"
 done
 
+# a driver that is older than this build needs is named, wherever it is met; without one there is nothing to say
+old="driver of this machine is for CUDA 12.8 at most and this hone was built with CUDA 13.0: update the driver to 580 or newer, or build with CUDA 12"
+CUDA_EMU_DRIVER=12080 "$HONE_EMU" doctor > /dev/null 2> "$t/log"
+grep -q "$old" "$t/log" || { cat "$t/log"; exit 1; }
+CUDA_EMU_DRIVER=12080 "$HONE_EMU" run "$t/m.gguf" -p "The value of" -n 2 --device auto > /dev/null 2> "$t/log"
+grep -q "computing on the CPU: the NVIDIA $old" "$t/log" || { cat "$t/log"; exit 1; }
+if CUDA_EMU_DRIVER=12080 "$HONE_EMU" run "$t/m.gguf" -p "The value of" -n 2 --device cuda > /dev/null 2> "$t/log"; then exit 1; fi
+grep -q "'cuda' is not available: the NVIDIA $old" "$t/log" || { cat "$t/log"; exit 1; }
+CUDA_EMU_DRIVER=0 "$HONE_EMU" run "$t/m.gguf" -p "The value of" -n 2 --device auto > /dev/null 2> "$t/log"
+if grep -q "the CPU" "$t/log"; then cat "$t/log"; exit 1; fi
+
 # experts that do not fit are computed by the CPU
 "$HONE_EMU" run "$t/m.gguf" -p "The value of" -n 6 --temp 0 --act f32 --kv-type f32 --device cuda --max-vram 40M > "$t/less" 2> "$t/log"
 grep -q "the CPU computes them" "$t/log" || { cat "$t/log"; exit 1; }
