@@ -30,7 +30,8 @@ LANE_FN int conv_entry(const struct conv_sub *u, int h, float id, bool *on_grid)
     const float *a = u->a + h * s->per, *root = u->root + h * s->per;
     int code = 0;
     for (int e = 0; e < s->per; e++) {
-        int l = (int)enc_rint(enc_clamp_code(0.5f * (id * a[e] - 1.0f), 0, (float)(s->n_level - 1)));
+        int l =
+            (int)enc_rint(enc_clamp_code(0.5f * (id * a[e] - 1.0f), 0, (float)(s->n_level - 1)));
         code |= l << (grid_bits(s) * e);
     }
     int at = u->t->start[code], best = 0;

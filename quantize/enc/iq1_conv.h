@@ -167,7 +167,8 @@ LANE_FN void iq1_conv_close(const struct grid_how *h, const struct grid_data *da
         if (scale[k] > top) top = scale[k];
     float d = top / (float)(2 * s->sc_max + 1);
     for (int k = 0; d > 0 && k < QK / s->sub; k++) {
-        b->sc[k] = (uint8_t)enc_rint(enc_clamp_code(0.5f * (scale[k] / d - 1.0f), 0, (float)s->sc_max));
+        b->sc[k] =
+            (uint8_t)enc_rint(enc_clamp_code(0.5f * (scale[k] / d - 1.0f), 0, (float)s->sc_max));
         iq1_add_sums(h, data, k, (float)(2 * b->sc[k] + 1), b, &sxq, &sqq);
     }
     if (s->shift == SHIFT_ENTRY && sqq > 0) d = (float)(sxq / sqq);

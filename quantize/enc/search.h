@@ -57,8 +57,8 @@ ENC_INLINE float enc_rint(float x) {
 ENC_INLINE float enc_clampf(float x, float lo, float hi) {
     return x < lo ? lo : x > hi ? hi : x;
 }
-/* The same for a value that becomes an integer code; NaN is lo, where a conversion would be what each
- * machine makes of it. */
+/* The same for a value that becomes an integer code; NaN is lo, where a conversion would be what
+ * each machine makes of it. */
 ENC_INLINE float enc_clamp_code(float x, float lo, float hi) {
     return !(x > lo) ? lo : x > hi ? hi : x;
 }
