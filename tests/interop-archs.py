@@ -23,6 +23,10 @@ KNOWN = {  # why logits differ, or why the engine refuses
     "deepseek-v2": "the engine takes queries without a rank at 26 and 27 layers only, as the published V2 Lite has",
     "deepseek-v2-groups": "the engine judges V2's groups by their two best experts, transformers by the best; without groups logits agree",
     "dots1": "the engine wants as many key heads as query heads, as the published model has",
+    "gemma3n": "the engine takes 256 columns of per-layer embeddings, as the published models have",
+    "mamba": "the engine takes inner states of twice the width only, as the published models have",
+    "mellum": "the engine turns all layers by one base; with one base logits agree to 4e-6, with YaRN on all layers too",
+    "phimoe": "the engine takes RMS norms and a softmax router, the model has LayerNorms and its own router",
     "olmoe": "the engine wants as many key heads as query heads, as the published model has",
 }
 hone, micro, scratch, out_path, names = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3]), sys.argv[4], sys.argv[5:]
