@@ -60,14 +60,14 @@ def main():
     for t in domains:
         res = run(hone, "eval", "kld", *files, folder + "/" + t, "--base", d + "/base.gguf", "--chunks", chunks)
         for c in res["candidates"]:
-            measured[c["model"], t] = c
+            measured[os.path.basename(c["model"]), t] = c
     for preset, (budget, peer) in want.items():
         row = dict(size_of=preset, budget_bytes=budget, peer=peer and {k: peer[k] for k in ("mean_kld", "kld_p999", "same_top1_percent")})
         for step, made in steps.items():
             f = made[budget]
             row[step] = dict(size_bytes=os.path.getsize(f))
             for t in domains:
-                c = measured[f, t]
+                c = measured[os.path.basename(f), t]
                 row[step][t] = {k: c[k] for k in ("mean_kld", "mean_kld_stderr", "kld_p999", "same_top1")}
         rows.append(row)
     json.dump(dict(command="OLD=BINARY bench/quality.sh", chunks=int(chunks), rows=rows), open(out, "w"), indent=1)
