@@ -389,7 +389,7 @@ def build(config, extra):
     config = oracle if "architectures" in oracle else {**config, **oracle}
     config = AutoConfig.for_model(**{k: v for k, v in config.items() if k != "quantization_config"})
     cls = getattr(transformers, extra["cls"])._from_config if "cls" in extra else AutoModelForCausalLM.from_config
-    return cls(config, attn_implementation="eager").float().eval()
+    return cls(config, attn_implementation="eager", dtype=torch.float32).float().eval()  # constants of the model are f32, too
 
 
 def mtp_block(every, config):
