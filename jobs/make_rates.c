@@ -158,6 +158,14 @@ static int time_rows(struct rates *r, struct make *mk, const struct shapes *s, s
     enum log_level level = log_get_level();
     if (level > LOG_INFO) log_set_level(LOG_INFO);
     int rc = time_feedback(r, x, imp, n, n_rows, n % 256 ? QT_Q5_0 : QT_Q4_K, pool, e);
+    if (!rc && n % 256 == 0) { /* a grid takes several times as long; mixes have both */
+        struct rates grid;
+        rc = time_feedback(&grid, x, imp, n, n_rows, QT_IQ3_S, pool, e);
+        if (!rc) {
+            r->feedback_tensor = (r->feedback_tensor + grid.feedback_tensor) / 2;
+            r->feedback_weight = (r->feedback_weight + grid.feedback_weight) / 2;
+        }
+    }
     log_set_level(level);
     free(x);
     return rc;
